@@ -1,0 +1,83 @@
+"""The kinds of test of this tree.
+
+    unit_tests(deps)            one cmocka test per *_test.c of the package, tag as given
+    netns_test(name, data)      shell test that makes network namespaces
+    fuzz_test(name, corpus, deps)
+
+Tags select: //tests/... under --config=tsan runs what is not tagged netns, lint or notsan.
+"""
+
+load("//:vma.bzl", "VMA_COPTS")
+
+TEST_COPTS = VMA_COPTS + [
+    "-iquote",
+    "tests",
+    # cmocka's macros cast pointers to integers and strings as they like.
+    "-Wno-cast-qual",
+]
+
+def unit_tests(deps, size = "small", srcs = [], tags = [], linkopts = [], exclude = [], **kwargs):
+    """Every *_test.c of the package is a test, ended by VMA_TEST_MAIN() of vma_test.h.
+
+    Args:
+      deps: the layers under test.
+      size: as for any test.
+      srcs: what they share, besides the package's headers.
+      tags: as for any test.
+      linkopts: as for any test; threads and dlsym() need none.
+      exclude: files that are not such tests.
+      **kwargs: for cc_test.
+    """
+    for src in native.glob(["*_test.c"], exclude = exclude):
+        native.cc_test(
+            name = src[:-len(".c")],
+            size = size,
+            srcs = [src] + srcs + native.glob(["*.h"]),
+            copts = TEST_COPTS,
+            linkopts = linkopts,
+            tags = tags,
+            deps = deps + ["//tests:vma_test"],
+            **kwargs
+        )
+
+def netns_test(name, data = [], size = "medium", tags = [], srcs = None, **kwargs):
+    """Shell test in <name>.sh that makes network namespaces or loads BPF, as root.
+
+    Not sandboxed: Bazel's sandbox is a user namespace, where BPF is refused.  The test calls
+    `unshare --net --mount` for itself first, so that nothing of it outlives it.
+    """
+    native.sh_test(
+        name = name,
+        size = size,
+        srcs = srcs or [name + ".sh"],
+        data = data,
+        tags = tags + ["exclusive", "local", "netns", "no-sandbox"],
+        **kwargs
+    )
+
+def fuzz_test(name, deps, corpus = None, srcs = []):
+    """libFuzzer target in <name>.c with --config=fuzz; else a replay of corpus/<name>/*."""
+    if not corpus:
+        corpus = name + "_corpus"
+        native.filegroup(
+            name = corpus,
+            srcs = native.glob(["corpus/%s/*" % name], allow_empty = False),
+        )
+        corpus = ":" + corpus
+    native.cc_test(
+        name = name,
+        size = "small",
+        srcs = [name + ".c"] + srcs + select({
+            "//:fuzzing": [],
+            "//conditions:default": ["//tests:fuzz_main.c"],
+        }),
+        args = ["-runs=0", "$(locations %s)" % corpus],
+        copts = TEST_COPTS,
+        data = [corpus],
+        linkopts = select({
+            "//:fuzzing": ["-fsanitize=fuzzer"],
+            "//conditions:default": [],
+        }),
+        tags = ["fuzz"],
+        deps = deps,
+    )
