@@ -14,24 +14,24 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#define VMA_TEST_MAIN(group, tests, setup, teardown)                            \
-	int main(void)                                                          \
-	{                                                                       \
-		const char *xml = getenv("XML_OUTPUT_FILE");                    \
-		char line[512];                                                 \
-		FILE *f;                                                        \
-		int rc;                                                         \
-                                                                                \
-		if (xml != NULL && access(xml, F_OK) != 0) {                    \
-			setenv("CMOCKA_XML_FILE", xml, 1);                      \
-			cmocka_set_message_output(CM_OUTPUT_XML);               \
-		}                                                               \
+#define VMA_TEST_MAIN(group, tests, setup, teardown)                             \
+	int main(void)                                                           \
+	{                                                                        \
+		const char *xml = getenv("XML_OUTPUT_FILE");                     \
+		char line[512];                                                  \
+		FILE *f;                                                         \
+		int rc;                                                          \
+                                                                                 \
+		if (xml != NULL && access(xml, F_OK) != 0) {                     \
+			setenv("CMOCKA_XML_FILE", xml, 1);                       \
+			cmocka_set_message_output(CM_OUTPUT_XML);                \
+		}                                                                \
 		rc = cmocka_run_group_tests_name(group, tests, setup, teardown); \
-		if (xml != NULL && (f = fopen(xml, "r")) != NULL) {             \
-			while (fgets(line, sizeof(line), f) != NULL)            \
-				fputs(line, stdout);                            \
-			fclose(f);                                              \
-		}                                                               \
-		return rc != 0;                                                 \
+		if (xml != NULL && (f = fopen(xml, "r")) != NULL) {              \
+			while (fgets(line, sizeof(line), f) != NULL)             \
+				fputs(line, stdout);                             \
+			fclose(f);                                               \
+		}                                                                \
+		return rc != 0;                                                  \
 	}
 #endif

@@ -1,0 +1,39 @@
+#!/bin/bash
+# Every header compiles alone, with both compilers.
+. "$(dirname "$0")/lib.sh"
+
+# A list of X(...) lines means nothing by itself.
+is_list='(_list\.h|src/intercept/calls\.h)$'
+flags=(-std=gnu17 -D_GNU_SOURCE -fsyntax-only -Wall -Wextra -Werror -Wno-unused-parameter
+	-Wno-unused-function -Wstrict-prototypes -Wmissing-prototypes
+	-iquote . -iquote src -iquote "$bin" -iquote "$bin/src" -iquote tests
+	$(pkg-config --cflags libnl-3.0))
+
+check() {
+	local header=$1 cc
+
+	for cc in gcc clang-14; do
+		# Twice: the include guard counts too.
+		printf '#include "%s"\n#include "%s"\n' "$header" "$header" |
+			$cc "${flags[@]}" -x c - 2>&1 ||
+			echo "$header: does not compile alone with $cc"
+	done
+}
+
+mapfile -t headers < <(c_files src tools tests | grep '\.h$' | grep -vE "$is_list")
+out=$(for h in "${headers[@]}"; do
+	while (($(jobs -rp | wc -l) >= $(nproc))); do wait -n; done
+	check "$h" &
+done
+wait)
+if [[ -n $out ]]; then
+	complain "$out"
+fi
+for h in "${headers[@]}"; do
+	[[ $h == src/* ]] || continue
+	guard=$(tr 'a-z/.-' 'A-Z___' <<< "${h#src/}")
+	grep -q "^#ifndef $guard\$" "$h" || complain "$h: no include guard $guard"
+done
+echo "${#headers[@]} headers"
+((${#headers[@]})) || complain "no headers found in $root"
+verdict

@@ -1,0 +1,84 @@
+#!/bin/bash
+# Includes go down the layers, and foreign headers stay with their drivers.
+. "$(dirname "$0")/lib.sh"
+
+declare -A may=(
+	[src/base]="base"
+	[src/net]="net base"
+	[src/ring]="ring net base"
+	[src/sock]="sock ring net base"
+	[src/intercept]="intercept sock base"
+)
+# What tools read: base and the layouts that are shared with other processes.
+may_tools="base ring/xdp_steer.h ring/stats_page.h"
+
+# pattern of a system header -> pattern of the files that may include it
+foreign=(
+	'infiniband/'		'^src/ring/port_mlx5[^/]*$'
+	'bpf/bpf_(helpers|endian)' '\.bpf\.c$'
+	'(bpf|xdp)/'		'^(src/ring/port_xdp[^/]*|tools/.*|tests/.*)$'
+	'netlink/'		'^(src/net/netlink[^/]*\.c|tests/.*)$'
+	'ck_'			'^(src/.*|tests/(unit|concurrency)/.*|tools/.*)$'
+)
+
+# check_ours FILE HEADER: may FILE include our HEADER?
+check_ours() {
+	local file=$1 header=$2 dir=${1%/*} layer=${2%%/*} ok
+
+	case $file in
+	src/*) ok=" ${may[$(cut -d/ -f1,2 <<< "$file")]:-} " ;;
+	tools/*) ok=" $may_tools " ;;
+	*) ok= ;;
+	esac
+	case $header in
+	third_party/* | tools/* | tests/*)
+		[[ $file == src/* && $header != third_party/* ]] &&
+			complain "$file: $header is not below src"
+		return
+		;;
+	*/*) ;;
+	*)
+		[[ $file == src/* ]] &&
+			complain "$file: \"$header\" does not start at src/, or is a system header"
+		return
+		;;
+	esac
+	if [[ -n $ok && $ok != *" $layer "* && $ok != *" $header "* ]]; then
+		complain "$file: may not include $header (allowed:$ok)"
+	fi
+	if [[ $header == *_internal.h && $file != tests/* && "src/${header%/*}" != "$dir" ]]; then
+		complain "$file: $header is private to its directory"
+	fi
+}
+
+check_foreign() {
+	local file=$1 header=$2 i
+
+	for ((i = 0; i < ${#foreign[@]}; i += 2)); do
+		if [[ $header =~ ^${foreign[i]} ]]; then
+			[[ $file =~ ${foreign[i + 1]} ]] ||
+				complain "$file: <$header> belongs in ${foreign[i + 1]} only"
+			return
+		fi
+	done
+}
+
+n=0
+while read -r file; do
+	n=$((n + 1))
+	first=1
+	while read -r mark header; do
+		if [[ $mark == '"' ]]; then
+			check_ours "$file" "$header"
+		else
+			check_foreign "$file" "$header"
+		fi
+		if [[ $first == 1 && $file == src/*.c && -f ${file%.c}.h && src/$header != "${file%.c}.h" ]]; then
+			complain "$file: its own header comes first"
+		fi
+		first=0
+	done < <(sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*(["<])([^">]+)[">].*/\1 \2/p' "$file")
+done < <(c_files src tools tests)
+echo "$n files"
+((n > 0)) || complain "no files found in $root"
+verdict

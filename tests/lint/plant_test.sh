@@ -1,0 +1,118 @@
+#!/bin/bash
+# The lint tests themselves: each finds a violation planted in a small tree, and
+# finds nothing wrong with the tree before that.
+dir=$(dirname "$(readlink -f "$0")")
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+failures=0
+
+# The tree: two modules of two layers, one list of calls.
+tree() {
+	rm -rf "$tmp/tree"
+	mkdir -p "$tmp/tree"/{src/{base,net,intercept},tools,tests/unit/net,third_party}
+	cd "$tmp/tree" || exit 2
+	cp "$(dirname "$(dirname "$dir")")/.clang-format" .
+	printf '%s\n' '/* SPDX-License-Identifier: BSD-2-Clause */' '#ifndef BASE_A_H' '#define BASE_A_H' '' \
+		'int a_get(void);' '' '#endif' > src/base/a.h
+	printf '%s\n' '/* SPDX-License-Identifier: BSD-2-Clause */' '#include "base/a.h"' '' \
+		'int a_get(void)' '{' '	return 1;' '}' > src/base/a.c
+	printf '%s\n' '/* SPDX-License-Identifier: BSD-2-Clause */' '#ifndef NET_B_H' '#define NET_B_H' '' \
+		'#include "base/a.h"' '' '#endif' > src/net/b.h
+	printf '%s\n' '/* SPDX-License-Identifier: BSD-2-Clause */' 'CALL(int, f, (int a), (a))' \
+		'CALL(int, g, (int a), (a))' > src/intercept/calls.h
+	printf '%s\n' 'int f(int a) { return a; }' 'int g(int a) { return a; }' 'int h(void) { return 1; }' > "$tmp/so.c"
+}
+
+so() {
+	gcc -shared -fPIC -Wl,-z,now -Wl,-soname,libvma.so "$@" -o "$tmp/libvma.so" "$tmp/so.c"
+}
+
+lint() {
+	LINT_ROOT=$tmp/tree "$dir/$1_test.sh" "${@:2}" > "$tmp/out" 2>&1
+}
+
+# expect TEST MESSAGE [ARG...]: TEST fails and says MESSAGE.
+expect() {
+	local test=$1 message=$2
+
+	if lint "$test" "${@:3}"; then
+		echo "$test did not notice: $message"
+		failures=$((failures + 1))
+	elif ! grep -qe "$message" "$tmp/out"; then
+		echo "$test did not say: $message"
+		cat "$tmp/out"
+		failures=$((failures + 1))
+	else
+		echo "$test: $message"
+	fi
+	tree
+}
+
+sound() {
+	if ! lint "$@"; then
+		echo "$1 complains about a sound tree"
+		cat "$tmp/out"
+		failures=$((failures + 1))
+	fi
+}
+
+tree
+sound includes
+sound headers
+sound format
+sound text
+
+sed -i 's,#include "base/a.h",&\n#include "net/b.h",' src/base/a.c
+expect includes 'may not include net/b.h'
+sed -i 's,#include "base/a.h",#include <stdio.h>\n&,' src/base/a.c
+expect includes 'its own header comes first'
+sed -i 's,#include "base/a.h",&\n#include "stdio.h",' src/base/a.c
+expect includes 'does not start at src/'
+cp src/base/a.h src/base/a_internal.h
+sed -i 's,base/a.h,base/a_internal.h,' src/net/b.h
+expect includes 'is private to its directory'
+sed -i 's,#include "base/a.h",&\n#include <netlink/netlink.h>,' src/base/a.c
+expect includes 'netlink/netlink.h> belongs in'
+sed -i 's,"base/a.h",<infiniband/verbs.h>,' src/net/b.h
+expect includes 'infiniband/verbs.h> belongs in'
+
+sed -i 's/int a_get/size_t a_get/' src/base/a.h
+expect headers 'a.h: does not compile alone with gcc'
+sed -i 's/int a_get(void);/void a_get(int n, char (*m)[(__builtin_choose_expr(1, 2, 3), sizeof(__int129))]);/' src/base/a.h
+expect headers 'a.h: does not compile alone with clang-14'
+sed -i 's/BASE_A_H/A_H/' src/base/a.h
+expect headers 'no include guard BASE_A_H'
+
+sed -i 's/^	return/    return/' src/base/a.c
+expect format 'code should be clang-formatted'
+
+for word in TO''DO FIX''ME X''XX; do
+	sed -i "s,return 1;,& /* $word */," src/base/a.c
+	expect text "$word"
+done
+sed -i 1d src/base/a.c
+expect text 'not an SPDX-License-Identifier'
+seq -f '/* %g */' 1001 >> src/base/a.c
+expect text 'a.c: 100. lines'
+cp src/base/a.c tests/unit/net/a_test.c
+expect text 'a_test.c: no rule'
+cp src/base/a.c tests/a.c && sed -i 's/return 1/assert(1)/' tests/a.c
+expect text "use cmocka's"
+
+printf '{ f; g; };\n' > "$tmp/map"
+sed -i 's/{ f/{ global: f/; s/g; }/g; local: *; }/' "$tmp/map"
+so -Wl,--version-script="$tmp/map"
+sound exports "$tmp/libvma.so"
+so
+expect exports '^> h$' "$tmp/libvma.so"
+sed -i 's/g;//' "$tmp/map"
+so -Wl,--version-script="$tmp/map"
+expect exports '^< g$' "$tmp/libvma.so"
+sed -i '/int h/d' "$tmp/so.c"
+so -Wl,--no-as-needed -l:libstdc++.so.6
+expect exports 'needs libstdc++' "$tmp/libvma.so"
+sed -i '/int h/d' "$tmp/so.c"
+so -Wl,-soname,other.so
+expect exports 'soname is not' "$tmp/libvma.so"
+
+exit $((failures > 0))

@@ -1,0 +1,33 @@
+#!/bin/bash
+# Nothing is left to do; tests check in every build.
+. "$(dirname "$0")/lib.sh"
+
+# The brackets keep this file from finding itself.
+left=$(grep -rnIE '\b(TO[D]O|FIX[M]E|X[X]X)\b' src tools tests third_party ./*.bazel ./*.bzl .bazelrc .ci 2> /dev/null)
+[[ -z $left ]] || complain "left to do:"$'\n'"$left"
+
+# assert() is compiled out of the default build, cmocka's assert_*() is not.
+bare=$(c_files tests | grep -v '\.h$' | xargs -r grep -nE '(^|[^_[:alnum:]])assert\(')
+[[ -z $bare ]] || complain "use cmocka's assert_true() and friends:"$'\n'"$bare"
+
+while read -r file; do
+	head -n 1 "$file" | grep -q '^/\* SPDX-License-Identifier: ' ||
+		complain "$file: the first line is not an SPDX-License-Identifier"
+done < <(c_files src tools tests)
+
+# A page per module; see the shape of the tree in the documentation.
+while read -r lines file; do
+	[[ $file != total ]] && ((lines > 1000)) && complain "$file: $lines lines"
+done < <(c_files src | xargs -r wc -l)
+
+while read -r script; do
+	bash -n "$script" || complain "$script: syntax"
+done < <(grep -rlIE '^#!/bin/bash' tools tests .ci 2> /dev/null)
+
+# A test that no BUILD file picks up is not a test.
+while read -r file; do
+	build=$(dirname "$file")/BUILD.bazel
+	[[ -f $build ]] && grep -qE 'unit_tests\(|glob\(|'"$(basename "$file" .c)" "$build" ||
+		complain "$file: no rule in $build"
+done < <(c_files tests | grep '_test\.c$')
+verdict
