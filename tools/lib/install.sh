@@ -1,0 +1,69 @@
+#!/bin/bash
+# Installs what is missing of the Debian 12 packages that the named groups need
+# (build, test, demo; default: build), and nothing when nothing is.
+#
+#	tools/lib/install.sh [group...]
+set -eu
+
+build=(
+	bazel-bootstrap binutils bpftool clang-14 gcc git libbpf-dev libc6-dev libck-dev libcmocka-dev
+	libelf-dev libibverbs-dev libjemalloc-dev libnl-3-dev libnl-route-3-dev libxdp-dev
+	linux-libc-dev llvm-14 pkg-config python3 zlib1g-dev
+)
+test=(
+	clang-format-14 clang-tidy-14 ethtool iproute2 iputils-ping libclang-rt-14-dev lld-14 procps
+	sockperf util-linux
+)
+demo=(iproute2 procps sockperf util-linux)
+
+wanted=()
+for group in "${@:-build}"; do
+	case $group in
+	build) wanted+=("${build[@]}") ;;
+	test) wanted+=("${build[@]}" "${test[@]}") ;;
+	demo) wanted+=("${build[@]}" "${demo[@]}") ;;
+	*)
+		echo "usage: $0 [build|test|demo]..." >&2
+		exit 2
+		;;
+	esac
+done
+
+find_missing() {
+	missing=()
+	# One query for all: this is on the way of every run.
+	local installed
+	installed=$'\n'$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${wanted[@]}" 2> /dev/null || true)$'\n'
+	for package in "${wanted[@]}"; do
+		[[ $installed == *$'\n'"$package installed"$'\n'* ]] || missing+=("$package")
+	done
+}
+
+apt() {
+	DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=500 \
+		-o Acquire::Retries=3 -o Dpkg::Use-Pty=0 "$@" < /dev/null
+}
+
+find_missing
+((${#missing[@]})) || exit 0
+if [[ $(id -u) != 0 ]]; then
+	echo "missing; as root: apt-get install --no-install-recommends ${missing[*]}" >&2
+	exit 1
+fi
+
+# apt waits for dpkg's lock but not for that of its lists: take turns.
+exec {lock}> /run/lock/libvma-install
+flock -w 600 "$lock"
+find_missing
+((${#missing[@]})) || exit 0
+echo "installing: ${missing[*]}"
+# The lists may be missing or too old; the first failure is expected then.
+apt install --no-install-recommends "${missing[@]}" > /dev/null 2>&1 && exit 0
+for attempt in 1 2 3; do
+	# The lists of a foreign source may fail, ours are what matters.
+	apt update || true
+	apt install --no-install-recommends "${missing[@]}" && exit 0
+	echo "attempt $attempt failed" >&2
+	sleep 5
+done
+exit 1
