@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/addr.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* The kernel takes an IPv6 address without its scope too (RFC 2133). */
+#define SIN6_LEN_MIN offsetof(struct sockaddr_in6, sin6_scope_id)
+
+bool endpoint_from_sockaddr(struct endpoint *ep, const struct sockaddr *sa, socklen_t len)
+{
+	struct sockaddr_in6 in6 = {0};
+	struct sockaddr_in in;
+	sa_family_t family;
+
+	if (!sa || len < sizeof(family))
+		return false;
+	memcpy(&family, sa, sizeof(family)); /* programs pass unaligned ones */
+	if (family == AF_INET && len >= sizeof(in)) {
+		memcpy(&in, sa, sizeof(in));
+		*ep = (struct endpoint){addr_v4(in.sin_addr.s_addr), in.sin_port};
+		return true;
+	}
+	if (family == AF_INET6 && len >= SIN6_LEN_MIN) {
+		memcpy(&in6, sa, SIN6_LEN_MIN);
+		memcpy(&ep->addr, &in6.sin6_addr, sizeof(ep->addr));
+		ep->port = in6.sin6_port;
+		return true;
+	}
+	return false;
+}
+
+void endpoint_to_sockaddr(const struct endpoint *ep, int family, struct sockaddr *sa,
+			  socklen_t *len)
+{
+	union {
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} u;
+	socklen_t full;
+
+	if (!sa)
+		return;
+	memset(&u, 0, sizeof(u));
+	if (family == AF_INET) {
+		assert(addr_is_v4(&ep->addr));
+		full = sizeof(u.in);
+		u.in.sin_family = AF_INET;
+		u.in.sin_port = ep->port;
+		u.in.sin_addr.s_addr = addr_v4_of(&ep->addr);
+	} else {
+		assert(family == AF_INET6);
+		full = sizeof(u.in6);
+		u.in6.sin6_family = AF_INET6;
+		u.in6.sin6_port = ep->port;
+		memcpy(&u.in6.sin6_addr, &ep->addr, sizeof(ep->addr));
+	}
+	memcpy(sa, &u, *len < full ? *len : full);
+	*len = full;
+}
+
+const char *addr_text(const struct inaddr *a, char buf[ENDPOINT_TEXT])
+{
+	if (addr_is_v4(a))
+		inet_ntop(AF_INET, &a->w[3], buf, ENDPOINT_TEXT);
+	else
+		inet_ntop(AF_INET6, a, buf, ENDPOINT_TEXT);
+	return buf;
+}
+
+const char *endpoint_text(const struct endpoint *ep, char buf[ENDPOINT_TEXT])
+{
+	char addr[ENDPOINT_TEXT];
+
+	addr_text(&ep->addr, addr);
+	snprintf(buf, ENDPOINT_TEXT, addr_is_v4(&ep->addr) ? "%.46s:%u" : "[%.46s]:%u", addr,
+		 ntohs(ep->port));
+	return buf;
+}

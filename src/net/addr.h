@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Internet addresses, both families in one 128-bit form: IPv4 is held as an
+ * IPv4-mapped IPv6 address (RFC 4291 2.5.5.2), so that keys, tables and
+ * comparisons know one kind only.
+ *
+ * Role		pure values.  Ports are in network byte order everywhere.
+ */
+#ifndef NET_ADDR_H
+#define NET_ADDR_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+
+struct inaddr {
+	union {
+		uint8_t b[16];
+		uint32_t w[4];
+		uint64_t q[2];
+	};
+};
+
+struct endpoint {
+	struct inaddr addr;
+	uint16_t port; /* network byte order */
+};
+
+#define ADDR_V4_PREFIX htonl(0x0000ffffu)
+
+static inline struct inaddr addr_v4(uint32_t be)
+{
+	struct inaddr a = {.w = {0, 0, ADDR_V4_PREFIX, be}};
+
+	return a;
+}
+
+/* The wildcard of IPv4, 0.0.0.0. */
+static inline struct inaddr addr_v4_any(void)
+{
+	return addr_v4(0);
+}
+
+static inline bool addr_is_v4(const struct inaddr *a)
+{
+	return a->q[0] == 0 && a->w[2] == ADDR_V4_PREFIX;
+}
+
+/* Only for an address that addr_is_v4(). */
+static inline uint32_t addr_v4_of(const struct inaddr *a)
+{
+	return a->w[3];
+}
+
+static inline bool addr_eq(const struct inaddr *a, const struct inaddr *b)
+{
+	return a->q[0] == b->q[0] && a->q[1] == b->q[1];
+}
+
+static inline bool endpoint_eq(const struct endpoint *a, const struct endpoint *b)
+{
+	return addr_eq(&a->addr, &b->addr) && a->port == b->port;
+}
+
+/* 0.0.0.0 or :: */
+static inline bool addr_is_any(const struct inaddr *a)
+{
+	return a->q[0] == 0 && (a->q[1] == 0 || (addr_is_v4(a) && a->w[3] == 0));
+}
+
+static inline bool addr_is_multicast(const struct inaddr *a)
+{
+	return addr_is_v4(a) ? (ntohl(a->w[3]) >> 28) == 0xe : a->b[0] == 0xff;
+}
+
+/* 127.0.0.0/8 or ::1 */
+static inline bool addr_is_loopback(const struct inaddr *a)
+{
+	if (addr_is_v4(a))
+		return a->b[12] == 127;
+	return a->q[0] == 0 && a->w[2] == 0 && a->w[3] == htonl(1);
+}
+
+/* 255.255.255.255; subnet broadcasts are the route's business. */
+static inline bool addr_is_broadcast(const struct inaddr *a)
+{
+	return addr_is_v4(a) && a->w[3] == 0xffffffffu;
+}
+
+/* False unless it is a complete AF_INET or AF_INET6 address of len bytes. */
+bool endpoint_from_sockaddr(struct endpoint *ep, const struct sockaddr *sa, socklen_t len);
+
+/*
+ * Writes ep as family (AF_INET: ep must be IPv4; AF_INET6: IPv4 is mapped).
+ * As the kernel's calls do: copies at most *len bytes, sets *len to the full
+ * size.  sa may be NULL (nothing happens).
+ */
+void endpoint_to_sockaddr(const struct endpoint *ep, int family, struct sockaddr *sa,
+			  socklen_t *len);
+
+#define ENDPOINT_TEXT 64
+/* "10.0.0.1:80" or "[2001:db8::1]:80"; returns buf. */
+const char *endpoint_text(const struct endpoint *ep, char buf[ENDPOINT_TEXT]);
+const char *addr_text(const struct inaddr *a, char buf[ENDPOINT_TEXT]);
+
+#endif

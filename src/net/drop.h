@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Why a frame went no further.  Input functions return one of these, one place
+ * (the ring) frees the packet and counts.
+ */
+#ifndef NET_DROP_H
+#define NET_DROP_H
+
+#define DROP_LIST(X)                                             \
+	X(NONE, "not dropped")                                   \
+	X(SHORT, "frame shorter than its headers")               \
+	X(ETHERTYPE, "neither IPv4 nor IPv6")                    \
+	X(IP_VERSION, "IP version or header length is wrong")    \
+	X(IP_LENGTH, "IP total length exceeds the frame")        \
+	X(IP_CSUM, "IPv4 header checksum is wrong")              \
+	X(IP_FRAGMENT, "IP fragment")                            \
+	X(IP_PROTO, "neither UDP nor TCP")                       \
+	X(UDP_LENGTH, "UDP length is wrong")                     \
+	X(UDP_CSUM, "UDP checksum is wrong")                     \
+	X(TCP_OFFSET, "TCP data offset is wrong")                \
+	X(TCP_CSUM, "TCP checksum is wrong")                     \
+	X(NO_FLOW, "no socket for it")                           \
+	X(NO_MEMORY, "no memory to keep it")                     \
+	X(SOCK_FULL, "receive buffer of the socket is full")     \
+	X(SOCK_CLOSED, "socket does not receive any more")       \
+	X(SOCK_FILTER, "not from the connected peer or source")  \
+	X(TCP_STATE, "segment makes no sense in this state")     \
+	X(TCP_SEQ, "segment outside the window")                 \
+	X(TCP_ACK, "acknowledges what was not sent")             \
+	X(TCP_OPTION, "malformed TCP option")                    \
+	X(TCP_PAWS, "timestamp too old")                         \
+	X(TCP_DUPLICATE, "nothing new in it")                    \
+	X(TCP_WINDOW, "beyond the receive buffer")               \
+	X(TCP_BACKLOG, "backlog of the listener is full")        \
+	X(NEIGH_FULL, "too many packets wait for the neighbour") \
+	X(NEIGH_FAILED, "the neighbour does not answer")
+
+enum drop {
+#define X(name, text) DROP_##name,
+	DROP_LIST(X)
+#undef X
+	DROP_COUNT
+};
+
+/* The sentence of a reason. */
+const char *drop_text(enum drop reason);
+
+#endif
