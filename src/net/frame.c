@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Parsing of received frames.  Nothing in a frame is believed before it is checked. */
+#include "net/frame.h"
+
+#include <netinet/if_ether.h>
+
+#define VLAN_TAG 4
+#define IP6_HDR 40
+#define IP4_MORE_OR_OFFSET 0x3fff /* MF and the fragment offset, RFC 791 3.1 */
+
+static inline uint16_t load16(const uint8_t *p)
+{
+	uint16_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static inline uint32_t load32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+/* pseudo: sum over the pseudo-header; field: the checksum as received. */
+static inline bool csum_good(const uint8_t *l4, size_t len, uint64_t pseudo, uint16_t field,
+			     unsigned flags)
+{
+	if ((flags & FRAME_PARTIAL_CSUM) && field == csum_fold(pseudo))
+		return true; /* CHECKSUM_PARTIAL: the sender left it to its card */
+	return csum_fold(csum_add(pseudo, l4, len)) == 0xffff;
+}
+
+/* What IP said about the datagram. */
+struct ip_info {
+	size_t l3;
+	size_t l4;
+	size_t len;	 /* behind the IP header */
+	uint64_t pseudo; /* addresses and protocol, without length */
+	uint8_t proto;
+};
+
+/* RFC 768.  Sets the offsets of pkt. */
+static inline enum drop parse_udp(struct pkt *pkt, unsigned flags, const struct ip_info *ip,
+				  bool may_omit_csum)
+{
+	const uint8_t *udp = pkt->frame + ip->l4;
+	uint16_t field;
+	size_t len;
+
+	if (ip->len < UDP_HDR)
+		return DROP_UDP_LENGTH;
+	len = ntohs(load16(udp + 4));
+	if (len < UDP_HDR || len > ip->len)
+		return DROP_UDP_LENGTH;
+	field = load16(udp + 6);
+	if (field == 0) {
+		if (!may_omit_csum && !(pkt->flags & PKT_CSUM_OK))
+			return DROP_UDP_CSUM; /* RFC 8200 8.1 */
+	} else if (!(pkt->flags & PKT_CSUM_OK)) {
+		if (!csum_good(udp, len, ip->pseudo + htons((uint16_t)len), field, flags))
+			return DROP_UDP_CSUM;
+	}
+	pkt->off = (uint16_t)(ip->l4 + UDP_HDR);
+	pkt->len = (uint16_t)(len - UDP_HDR);
+	return DROP_NONE;
+}
+
+/* RFC 9293 3.1.  Options are the engine's business. */
+static inline enum drop parse_tcp(struct pkt *pkt, unsigned flags, const struct ip_info *ip)
+{
+	const uint8_t *tcp = pkt->frame + ip->l4;
+	size_t off;
+
+	if (ip->len < TCP_HDR)
+		return DROP_TCP_OFFSET;
+	off = (size_t)(tcp[12] >> 4) * 4;
+	if (off < TCP_HDR || off > ip->len)
+		return DROP_TCP_OFFSET;
+	if (!(pkt->flags & PKT_CSUM_OK) &&
+	    !csum_good(tcp, ip->len, ip->pseudo + htons((uint16_t)ip->len), load16(tcp + 16),
+		       flags))
+		return DROP_TCP_CSUM;
+	pkt->seq = ntohl(load32(tcp + 4));
+	pkt->tcp_flags = tcp[13];
+	pkt->off = (uint16_t)(ip->l4 + off);
+	pkt->len = (uint16_t)(ip->len - off);
+	return DROP_NONE;
+}
+
+static inline enum drop parse_l4(struct pkt *pkt, unsigned flags, const struct ip_info *ip,
+				 bool may_omit_csum, struct flow_key *key)
+{
+	const uint8_t *l4 = pkt->frame + ip->l4;
+	enum drop why;
+
+	if (ip->proto == IPPROTO_UDP)
+		why = parse_udp(pkt, flags, ip, may_omit_csum);
+	else if (ip->proto == IPPROTO_TCP)
+		why = parse_tcp(pkt, flags, ip);
+	else
+		why = DROP_IP_PROTO;
+	if (why != DROP_NONE)
+		return why;
+	pkt->l3 = (uint16_t)ip->l3;
+	pkt->l4 = (uint16_t)ip->l4;
+	pkt->frame_len = (uint32_t)(ip->l4 + ip->len);
+	key->remote_port = load16(l4);
+	key->local_port = load16(l4 + 2);
+	key->proto = ip->proto;
+	memset(key->pad, 0, sizeof(key->pad));
+	return DROP_NONE;
+}
+
+/* Options are rare; five words need no call. */
+static inline bool ip4_csum_good(const uint8_t *h, size_t hdr)
+{
+	uint64_t sum = (uint64_t)load32(h) + load32(h + 4) + load32(h + 8) + load32(h + 12) +
+		       load32(h + 16);
+
+	if (hdr > IP4_HDR)
+		sum = csum_add(sum, h + IP4_HDR, hdr - IP4_HDR);
+	return csum_fold(sum) == 0xffff;
+}
+
+/* RFC 791 3.1; options are stepped over. */
+static inline enum drop parse_ip4(struct pkt *pkt, unsigned flags, size_t l3, struct flow_key *key)
+{
+	const uint8_t *h = pkt->frame + l3;
+	struct ip_info ip;
+	size_t hdr, total;
+	uint32_t src, dst;
+
+	if (pkt->frame_len < l3 + IP4_HDR)
+		return DROP_SHORT;
+	hdr = (size_t)(h[0] & 0x0f) * 4;
+	if (h[0] >> 4 != 4 || hdr < IP4_HDR)
+		return DROP_IP_VERSION;
+	total = ntohs(load16(h + 2));
+	if (total < hdr || pkt->frame_len < l3 + total)
+		return DROP_IP_LENGTH;
+	if (!(pkt->flags & PKT_CSUM_OK) && !ip4_csum_good(h, hdr))
+		return DROP_IP_CSUM;
+	if (load16(h + 6) & htons(IP4_MORE_OR_OFFSET))
+		return DROP_IP_FRAGMENT;
+
+	src = load32(h + 12);
+	dst = load32(h + 16);
+	ip.l3 = l3;
+	ip.l4 = l3 + hdr;
+	ip.len = total - hdr;
+	ip.proto = h[9];
+	ip.pseudo = (uint64_t)src + dst + htons(ip.proto);
+	key->remote = addr_v4(src);
+	key->local = addr_v4(dst);
+	return parse_l4(pkt, flags, &ip, true, key);
+}
+
+/* RFC 8200 3, without extension headers. */
+static enum drop parse_ip6(struct pkt *pkt, unsigned flags, size_t l3, struct flow_key *key)
+{
+	const uint8_t *h = pkt->frame + l3;
+	struct ip_info ip;
+
+	if (pkt->frame_len < l3 + IP6_HDR)
+		return DROP_SHORT;
+	if (h[0] >> 4 != 6)
+		return DROP_IP_VERSION;
+	ip.l3 = l3;
+	ip.l4 = l3 + IP6_HDR;
+	ip.len = ntohs(load16(h + 4));
+	ip.proto = h[6];
+	if (pkt->frame_len < ip.l4 + ip.len)
+		return DROP_IP_LENGTH;
+	if (ip.proto == IPPROTO_FRAGMENT)
+		return DROP_IP_FRAGMENT;
+	ip.pseudo = csum_add(htons(ip.proto), h + 8, 32);
+	memcpy(&key->remote, h + 8, 16);
+	memcpy(&key->local, h + 24, 16);
+	return parse_l4(pkt, flags, &ip, false, key);
+}
+
+enum drop frame_parse(struct pkt *pkt, unsigned flags, struct flow_key *key)
+{
+	const uint8_t *frame = pkt->frame;
+	size_t l3 = ETH_HDR;
+	uint16_t type;
+
+	if (pkt->frame_len < ETH_HDR + VLAN_TAG)
+		return DROP_SHORT;
+	type = load16(frame + 12);
+	if (type == htons(ETHERTYPE_IP))
+		return parse_ip4(pkt, flags, ETH_HDR, key);
+	if (type == htons(ETHERTYPE_VLAN)) {
+		type = load16(frame + ETH_HDR + 2);
+		l3 = ETH_HDR + VLAN_TAG;
+	}
+	if (type == htons(ETHERTYPE_IP))
+		return parse_ip4(pkt, flags, l3, key);
+	if (type == htons(ETHERTYPE_IPV6))
+		return parse_ip6(pkt, flags, l3, key);
+	return DROP_ETHERTYPE;
+}
+
+/* src: which of the two addresses and ports of a parsed packet. */
+static struct endpoint parsed_endpoint(const struct pkt *pkt, bool src)
+{
+	const uint8_t *h = pkt->frame + pkt->l3;
+	struct endpoint ep;
+
+	if (h[0] >> 4 == 4)
+		ep.addr = addr_v4(load32(h + (src ? 12 : 16)));
+	else
+		memcpy(&ep.addr, h + (src ? 8 : 24), sizeof(ep.addr));
+	ep.port = load16(pkt->frame + pkt->l4 + (src ? 0 : 2));
+	return ep;
+}
+
+struct endpoint frame_source(const struct pkt *pkt)
+{
+	return parsed_endpoint(pkt, true);
+}
+
+struct endpoint frame_destination(const struct pkt *pkt)
+{
+	return parsed_endpoint(pkt, false);
+}

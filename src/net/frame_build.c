@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Building of frames to be sent: a template, then what changes from frame to frame. */
+#include <assert.h>
+#include <errno.h>
+#include <netinet/if_ether.h>
+
+#include "net/frame.h"
+
+#define IP4_DF 0x4000
+#define IP4_L4 (ETH_HDR + IP4_HDR)
+
+static inline void store16(uint8_t *p, uint16_t v)
+{
+	memcpy(p, &v, sizeof(v));
+}
+
+static inline void store32(uint8_t *p, uint32_t v)
+{
+	memcpy(p, &v, sizeof(v));
+}
+
+int frame_template_init(struct frame_template *t, const struct frame_params *params)
+{
+	const struct endpoint *src = &params->src, *dst = &params->dst;
+	uint8_t *ip = t->bytes + ETH_HDR, *l4 = t->bytes + IP4_L4;
+
+	if (!addr_is_v4(&src->addr) || !addr_is_v4(&dst->addr))
+		return -EAFNOSUPPORT;
+	memset(t, 0, sizeof(*t));
+	t->l3 = ETH_HDR;
+	t->l4 = IP4_L4;
+	t->proto = params->proto;
+
+	memcpy(t->bytes, params->dst_mac, 6);
+	memcpy(t->bytes + 6, params->src_mac, 6);
+	store16(t->bytes + 12, htons(ETHERTYPE_IP));
+	ip[0] = 4 << 4 | IP4_HDR / 4;
+	ip[1] = params->tos;
+	store16(ip + 6, htons(params->dont_fragment ? IP4_DF : 0));
+	ip[8] = params->ttl;
+	ip[9] = params->proto;
+	store32(ip + 12, addr_v4_of(&src->addr));
+	store32(ip + 16, addr_v4_of(&dst->addr));
+	store16(l4, src->port);
+	store16(l4 + 2, dst->port);
+
+	t->ip_sum = csum_fold(csum_add(0, ip, IP4_HDR));
+	t->pseudo_sum = csum_fold(csum_add(htons(params->proto), ip + 12, 8 + 4));
+	return 0;
+}
+
+void frame_template_set_mac(struct frame_template *t, const uint8_t *dst_mac)
+{
+	memcpy(t->bytes, dst_mac, 6);
+}
+
+/* Ethernet and IP; l4_len: bytes behind the IP header. */
+static inline void build_ip4(const struct frame_template *t, uint8_t *frame, size_t l4_len)
+{
+	uint8_t *ip = frame + ETH_HDR;
+	uint16_t total = htons((uint16_t)(IP4_HDR + l4_len));
+
+	assert(t->l4 == IP4_L4 && IP4_HDR + l4_len <= 65535);
+	/* A constant length: three moves.  What is behind the ports follows. */
+	memcpy(frame, t->bytes, IP4_L4 + UDP_HDR);
+	store16(ip + 2, total);
+	store16(ip + 4, t->id);
+	store16(ip + 10, (uint16_t)~csum_fold((uint64_t)t->ip_sum + total + t->id));
+}
+
+/* Gathers iov at to; the sum of it all. */
+static inline uint64_t gather(uint8_t *to, const struct iovec *iov, int iovcnt)
+{
+	uint64_t sum;
+	size_t at;
+
+	if (iovcnt == 0)
+		return 0;
+	sum = csum_copy(0, to, iov[0].iov_base, iov[0].iov_len);
+	at = iov[0].iov_len;
+	for (int i = 1; i < iovcnt; i++) {
+		sum = csum_combine(sum, csum_copy(0, to + at, iov[i].iov_base, iov[i].iov_len),
+				   at & 1);
+		at += iov[i].iov_len;
+	}
+	return sum;
+}
+
+size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const struct iovec *iov,
+		       int iovcnt, size_t len)
+{
+	uint8_t *udp = frame + IP4_L4;
+	uint16_t udp_len = htons((uint16_t)(UDP_HDR + len));
+	uint64_t sum;
+	uint16_t csum;
+
+	build_ip4(t, frame, UDP_HDR + len);
+	/* The length counts twice: in the header and in the pseudo-header. */
+	sum = (uint64_t)t->pseudo_sum + 2 * (uint64_t)udp_len;
+	sum += gather(udp + UDP_HDR, iov, iovcnt);
+	csum = (uint16_t)~csum_fold(sum);
+	store16(udp + 4, udp_len);
+	store16(udp + 6, csum ? csum : 0xffff); /* RFC 768: 0 says there is none */
+	return IP4_L4 + UDP_HDR + len;
+}
+
+size_t frame_build_tcp(const struct frame_template *t, uint8_t *frame,
+		       const struct tcp_segment *seg)
+{
+	uint8_t *tcp = frame + IP4_L4;
+	size_t hdr = TCP_HDR + seg->opt_len;
+	uint64_t sum = t->pseudo_sum;
+	uint32_t seq = htonl(seg->seq), ack = htonl(seg->ack), first = seg->part[0].len;
+	uint16_t wnd = htons(seg->wnd), urg = htons(seg->urg), off;
+
+	assert(seg->opt_len % 4 == 0 && seg->opt_len <= TCP_OPT_MAX);
+	assert(seg->len == seg->part[0].len + seg->part[1].len);
+	build_ip4(t, frame, hdr + seg->len);
+
+	off = htons((uint16_t)(hdr / 4 << 12 | seg->flags));
+	store32(tcp + 4, seq);
+	store32(tcp + 8, ack);
+	store16(tcp + 12, off);
+	store16(tcp + 14, wnd);
+	store16(tcp + 18, urg);
+	sum += (uint64_t)seq + ack + off + wnd + urg + htons((uint16_t)(hdr + seg->len));
+	if (seg->opt_len)
+		sum = csum_copy(sum, tcp + TCP_HDR, seg->opts, seg->opt_len);
+	if (first)
+		sum = csum_copy(sum, tcp + hdr, seg->part[0].data, first);
+	if (seg->part[1].len)
+		sum = csum_combine(
+			sum, csum_copy(0, tcp + hdr + first, seg->part[1].data, seg->part[1].len),
+			first & 1);
+	store16(tcp + 16, (uint16_t)~csum_fold(sum));
+	return IP4_L4 + hdr + seg->len;
+}

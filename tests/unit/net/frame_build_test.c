@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/frame.h"
+
+#include <errno.h>
+
+#include "tests/vma_test.h"
+
+#define SEED 20240609u
+
+static const uint8_t src_mac[6] = {2, 0, 0, 0, 0, 1}, dst_mac[6] = {2, 0, 0, 0, 0, 2};
+
+static uint32_t random_word(void)
+{
+	static uint64_t x = SEED;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return (uint32_t)(x >> 16);
+}
+
+static struct frame_params params_of(uint8_t proto)
+{
+	struct frame_params params = {
+		.src_mac = src_mac,
+		.dst_mac = dst_mac,
+		.src = {addr_v4(htonl(0x0a000001)), htons(1000)},
+		.dst = {addr_v4(htonl(0x0a000002)), htons(2000)},
+		.proto = proto,
+		.ttl = 64,
+		.dont_fragment = true,
+	};
+
+	return params;
+}
+
+static struct frame_template template_of(uint8_t proto)
+{
+	struct frame_params params = params_of(proto);
+	struct frame_template t;
+
+	assert_int_equal(frame_template_init(&t, &params), 0);
+	return t;
+}
+
+static struct pkt parsed(uint8_t *frame, size_t len)
+{
+	struct pkt pkt = {.frame = frame, .frame_len = (uint32_t)len};
+	struct flow_key key;
+	enum drop why = frame_parse(&pkt, 0, &key);
+
+	if (why != DROP_NONE)
+		fail_msg("%s", drop_text(why));
+	assert_int_equal(pkt.frame_len, len);
+	assert_int_equal(key.remote_port, htons(1000));
+	assert_int_equal(key.local_port, htons(2000));
+	return pkt;
+}
+
+/* Checksums worked out by hand. */
+static void test_udp_byte_for_byte(void **state)
+{
+	/* clang-format off */
+	static const uint8_t want[] = {
+		/* Ethernet */
+		2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00,
+		/* IP */
+		0x45, 0x00, 0x00, 0x1f, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0x26, 0xcc,
+		10, 0, 0, 1, 10, 0, 0, 2,
+		/* UDP */
+		0x03, 0xe8, 0x07, 0xd0, 0x00, 0x0b, 0x1b, 0xbb, 'a', 'b', 'c',
+	};
+	/* clang-format on */
+	struct frame_template t = template_of(IPPROTO_UDP);
+	uint8_t frame[64];
+	char payload[] = "abc";
+	struct iovec iov = {payload, 3};
+
+	assert_int_equal(frame_build_udp(&t, frame, &iov, 1, 3), sizeof(want));
+	assert_memory_equal(frame, want, sizeof(want));
+}
+
+static void test_udp_of_every_length_parses(void **state)
+{
+	struct frame_template t = template_of(IPPROTO_UDP);
+	uint8_t payload[1472];
+
+	for (size_t i = 0; i < sizeof(payload); i++)
+		payload[i] = (uint8_t)random_word();
+	for (size_t len = 0; len <= sizeof(payload); len++) {
+		struct iovec iov = {payload, len};
+		size_t room = IP4_HDR + ETH_HDR + UDP_HDR + len;
+		uint8_t *frame = malloc(room); /* exact, for AddressSanitizer */
+		struct pkt pkt;
+
+		assert_int_equal(frame_build_udp(&t, frame, &iov, 1, len), room);
+		pkt = parsed(frame, room);
+		assert_int_equal(pkt.len, len);
+		assert_memory_equal(pkt_payload(&pkt), payload, len);
+		free(frame);
+	}
+}
+
+static void test_udp_in_pieces_is_the_same_frame(void **state)
+{
+	struct frame_template t = template_of(IPPROTO_UDP);
+	uint8_t payload[600], whole[700], pieces[700];
+	struct iovec iov[8];
+
+	for (int round = 0; round < 5000; round++) {
+		size_t len = random_word() % sizeof(payload), at = 0;
+
+		for (size_t i = 0; i < len; i++)
+			payload[i] = (uint8_t)random_word();
+		for (int i = 0; i < 8; i++) {
+			size_t n = i == 7 ? len - at : random_word() % (len - at + 1);
+
+			iov[i] = (struct iovec){payload + at, n};
+			at += n;
+		}
+		assert_int_equal(frame_build_udp(&t, pieces, iov, 8, len),
+				 frame_build_udp(&t, whole, &(struct iovec){payload, len}, 1, len));
+		assert_memory_equal(pieces, whole, 42 + len);
+	}
+	assert_int_equal(frame_build_udp(&t, pieces, NULL, 0, 0), 42);
+	parsed(pieces, 42);
+}
+
+/* RFC 768: a sum that comes out as zero is sent as all ones. */
+static void test_udp_never_sends_a_checksum_of_zero(void **state)
+{
+	struct frame_template t = template_of(IPPROTO_UDP);
+	uint8_t frame[64];
+	int zeros = 0;
+
+	for (uint32_t i = 0; i < 65536; i++) {
+		uint16_t payload = (uint16_t)i, csum;
+		struct iovec iov = {&payload, 2};
+
+		frame_build_udp(&t, frame, &iov, 1, 2);
+		memcpy(&csum, frame + 40, 2);
+		assert_int_not_equal(csum, 0);
+		zeros += csum == 0xffff;
+		parsed(frame, 44);
+	}
+	assert_int_equal(zeros, 1);
+}
+
+static void test_ip_fields_come_from_the_parameters(void **state)
+{
+	struct frame_params params = params_of(IPPROTO_UDP);
+	struct frame_template t;
+	uint8_t frame[64];
+
+	params.tos = 0xb9;
+	params.ttl = 3;
+	params.dont_fragment = false;
+	assert_int_equal(frame_template_init(&t, &params), 0);
+	t.id = htons(0xbeef);
+	frame_build_udp(&t, frame, NULL, 0, 0);
+	parsed(frame, 42);
+	assert_int_equal(frame[15], 0xb9);
+	assert_int_equal(frame[18] << 8 | frame[19], 0xbeef);
+	assert_int_equal(frame[20] << 8 | frame[21], 0);
+	assert_int_equal(frame[22], 3);
+}
+
+static void test_a_new_mac_changes_nothing_else(void **state)
+{
+	struct frame_template t = template_of(IPPROTO_UDP), before = t;
+	static const uint8_t mac[6] = {2, 9, 9, 9, 9, 9};
+
+	frame_template_set_mac(&t, mac);
+	assert_memory_equal(t.bytes, mac, 6);
+	memcpy(before.bytes, mac, 6);
+	assert_memory_equal(&t, &before, sizeof(t));
+}
+
+static void test_other_families_are_refused(void **state)
+{
+	struct frame_params params = params_of(IPPROTO_UDP);
+	struct frame_template t;
+
+	params.dst.addr = (struct inaddr){.b = {0x20, 1}};
+	assert_int_equal(frame_template_init(&t, &params), -EAFNOSUPPORT);
+}
+
+static void test_tcp_round_trip(void **state)
+{
+	struct frame_template t = template_of(IPPROTO_TCP);
+	uint8_t payload[1448];
+
+	for (int round = 0; round < 20000; round++) {
+		struct tcp_segment seg = {
+			.seq = random_word(),
+			.ack = random_word(),
+			.wnd = (uint16_t)random_word(),
+			.flags = (uint8_t)random_word(),
+			.urg = (uint16_t)random_word(),
+			.opt_len = (uint8_t)(random_word() % 11 * 4),
+			.len = random_word() % (random_word() % 2 ? 8 : sizeof(payload) + 1),
+		};
+		size_t room = 54 + seg.opt_len + seg.len;
+		uint8_t *frame = malloc(room);
+		const uint8_t *tcp = frame + 34;
+		struct pkt pkt;
+		uint32_t ack;
+
+		for (uint32_t i = 0; i < seg.len; i++)
+			payload[i] = (uint8_t)random_word();
+		for (size_t i = 0; i < seg.opt_len; i++)
+			seg.opts[i] = (uint8_t)random_word();
+		seg.part[0].len = random_word() % (seg.len + 1);
+		seg.part[0].data = payload;
+		seg.part[1].len = seg.len - seg.part[0].len;
+		seg.part[1].data = payload + seg.part[0].len;
+
+		assert_int_equal(frame_build_tcp(&t, frame, &seg), room);
+		pkt = parsed(frame, room);
+		assert_int_equal(pkt.seq, seg.seq);
+		assert_int_equal(pkt.tcp_flags, seg.flags);
+		assert_int_equal(pkt.len, seg.len);
+		assert_memory_equal(pkt_payload(&pkt), payload, seg.len);
+		assert_memory_equal(tcp + 20, seg.opts, seg.opt_len);
+		memcpy(&ack, tcp + 8, 4);
+		assert_int_equal(ntohl(ack), seg.ack);
+		assert_int_equal(tcp[12], (20 + seg.opt_len) / 4 << 4);
+		assert_int_equal(tcp[14] << 8 | tcp[15], seg.wnd);
+		assert_int_equal(tcp[18] << 8 | tcp[19], seg.urg);
+		free(frame);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_udp_byte_for_byte),
+	cmocka_unit_test(test_udp_of_every_length_parses),
+	cmocka_unit_test(test_udp_in_pieces_is_the_same_frame),
+	cmocka_unit_test(test_udp_never_sends_a_checksum_of_zero),
+	cmocka_unit_test(test_ip_fields_come_from_the_parameters),
+	cmocka_unit_test(test_a_new_mac_changes_nothing_else),
+	cmocka_unit_test(test_other_families_are_refused),
+	cmocka_unit_test(test_tcp_round_trip),
+};
+
+VMA_TEST_MAIN("frame_build", tests, NULL, NULL)
