@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The time-stamp counter, translated to CLOCK_MONOTONIC by a line through an
+ * anchor.  The line is renewed from the kernel's clock as it ages: the
+ * kernel's own rate is steered by NTP, and the first rate is measured over
+ * some microseconds only.
+ */
+#include "base/clock.h"
+
+#include <cpuid.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "base/sys.h"
+
+#define CLOCKSOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+
+#define CALIBRATE_NSEC (40 * NSEC_PER_USEC)
+#define FIRST_NSEC NSEC_PER_MSEC /* age at which the first line is renewed */
+#define SHORTEST_NSEC (FIRST_NSEC / 2)
+#define LONGEST_NSEC NSEC_PER_SEC /* it doubles with each line up to here */
+#define SAMPLE_TRIES 8
+#define SAMPLE_GOOD (2 * NSEC_PER_USEC) /* between the two counter readings */
+#define SLEW 16				/* a line ahead gives back 1/16 at most */
+
+#define RATE_SHIFT 32
+
+/* One pair of readings of the two clocks. */
+struct sample {
+	uint64_t tsc;
+	nsec_t time;
+};
+
+/* All fields are atomic, see clocks. */
+struct line {
+	uint64_t tsc;	   /* the anchor ... */
+	nsec_t time;	   /* ... and its time */
+	uint64_t rate;	   /* ns per cycle << RATE_SHIFT */
+	uint64_t lifetime; /* cycles until it is renewed; 0: there is no line */
+};
+
+/*
+ * Role		clock_now(): any thread, signal handlers included.  Whoever
+ *		finds the line too old renews it, one at a time.
+ * Lifetime	static.
+ * Ordering	the line in use is line[version & 1]; the other one is written,
+ *		then version is incremented.  A reader that sees the same
+ *		version before and after has read one line, and read the
+ *		counter while that line was in use.
+ * Progress	readers never wait for a writer, not even for one that was
+ *		interrupted or that vanished in fork(2): the line in use is
+ *		never written to.
+ */
+static struct {
+	uint64_t version;
+	struct line line[2];
+	int writer; /* process id of who renews; 0: nobody */
+
+	/* writer */
+	struct sample sampled;
+	uint64_t measured; /* rate between the last two samples */
+	nsec_t age;	   /* next line's life */
+} clocks;
+
+static nsec_t read_clock(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+/*
+ * Loads in clock_now() stay in order, and so do stores in publish(): a reader
+ * that sees any field of a newer line also sees that the version changed.
+ * Plain moves on x86.  Each is the other's pair.
+ */
+#define get(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
+#define set(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELEASE)
+
+/* The time of a reading on the line; before the anchor (another CPU): the anchor. */
+static inline nsec_t line_time(uint64_t rate, nsec_t time, uint64_t tsc, uint64_t now)
+{
+	int64_t cycles = (int64_t)(now - tsc);
+
+	if (cycles <= 0)
+		return time;
+	return time + (nsec_t)(((unsigned __int128)(uint64_t)cycles * rate) >> RATE_SHIFT);
+}
+
+static uint64_t cycles_of(nsec_t nsec, uint64_t rate)
+{
+	return (uint64_t)(((unsigned __int128)(uint64_t)nsec << RATE_SHIFT) / rate);
+}
+
+static uint64_t rate_between(const struct sample *from, const struct sample *to)
+{
+	return (uint64_t)(((unsigned __int128)(uint64_t)(to->time - from->time) << RATE_SHIFT) /
+			  (to->tsc - from->tsc));
+}
+
+/* The tightest of several readings; returns the cycles it took. */
+static uint64_t take_sample(struct sample *sample)
+{
+	uint64_t best = UINT64_MAX;
+
+	for (int i = 0; i < SAMPLE_TRIES; i++) {
+		uint64_t before = __rdtsc();
+		nsec_t time = read_clock(CLOCK_MONOTONIC);
+		uint64_t took = __rdtsc() - before;
+
+		if (took < best) {
+			best = took;
+			sample->tsc = before + took / 2;
+			sample->time = time;
+		}
+	}
+	return best;
+}
+
+/* writer: from here on, time goes along this line. */
+static void publish(uint64_t tsc, nsec_t time, uint64_t rate, nsec_t age)
+{
+	uint64_t version = get(clocks.version);
+	struct line *line = &clocks.line[(version + 1) & 1];
+
+	set(line->tsc, tsc);
+	set(line->time, time);
+	set(line->rate, rate);
+	set(line->lifetime, cycles_of(age, rate));
+	set(clocks.version, version + 1);
+}
+
+/*
+ * Replaces the line by one through the kernel's time as it is now.  Time never
+ * steps back: if the old line is ahead, the new one starts where the old one
+ * is and runs slower until they meet.
+ */
+static void renew(const struct line *old)
+{
+	struct sample now;
+	uint64_t took = take_sample(&now), rate;
+	nsec_t old_time;
+
+	if (took > cycles_of(SAMPLE_GOOD, old->rate))
+		return; /* preempted each time: the old line is better */
+	if (now.tsc > clocks.sampled.tsc && now.time < clocks.sampled.time + SHORTEST_NSEC)
+		return; /* this CPU's counter is behind a little, the line is fresh */
+	if (now.tsc > clocks.sampled.tsc)
+		clocks.measured = rate_between(&clocks.sampled, &now);
+	clocks.sampled = now;
+	if (clocks.age < LONGEST_NSEC)
+		clocks.age *= 2;
+
+	rate = clocks.measured;
+	old_time = line_time(old->rate, old->time, old->tsc, now.tsc);
+	if (old_time > now.time) {
+		nsec_t ahead = old_time - now.time;
+
+		if (ahead > clocks.age / SLEW)
+			ahead = clocks.age / SLEW;
+		rate -= (uint64_t)((unsigned __int128)rate * (uint64_t)ahead /
+				   (uint64_t)clocks.age);
+		now.time = old_time;
+	}
+	publish(now.tsc, now.time, rate, clocks.age);
+}
+
+static __attribute__((noinline, cold)) void renew_if_alone(const struct line *old, uint64_t version)
+{
+	int self = (int)sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0), writer = get(clocks.writer);
+
+	/* The id of another process is our parent's, copied in the middle. */
+	if (writer == self || !__atomic_compare_exchange_n(&clocks.writer, &writer, self, false,
+							   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return;
+	if (get(clocks.version) == version)
+		renew(old);
+	set(clocks.writer, 0);
+}
+
+nsec_t clock_now(void)
+{
+	for (int renewed = 0;;) {
+		uint64_t version = get(clocks.version), tsc;
+		struct line *shared = &clocks.line[version & 1], line;
+
+		line.tsc = get(shared->tsc);
+		line.time = get(shared->time);
+		line.rate = get(shared->rate);
+		line.lifetime = get(shared->lifetime);
+		tsc = __rdtsc();
+		if (__builtin_expect(get(clocks.version) != version, 0))
+			continue;
+		if (__builtin_expect(tsc - line.tsc < line.lifetime || renewed, 1))
+			return line_time(line.rate, line.time, line.tsc, tsc);
+		if (!line.lifetime)
+			return read_clock(CLOCK_MONOTONIC);
+		renew_if_alone(&line, version);
+		renewed = 1;
+	}
+}
+
+nsec_t clock_real(void)
+{
+	return read_clock(CLOCK_REALTIME);
+}
+
+/* The kernel checks the counters of all CPUs against each other: believe it. */
+static bool counter_is_trusted(void)
+{
+	unsigned eax, ebx, ecx, edx;
+	char name[8] = "";
+	int fd;
+
+	if (!__get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) || !(edx & (1u << 8)))
+		return false; /* not invariant */
+	fd = sys_open(CLOCKSOURCE, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	sys_read(fd, name, sizeof(name) - 1);
+	sys_close(fd);
+	return !strcmp(name, "tsc\n");
+}
+
+void clock_init(void)
+{
+	struct sample first, second;
+
+	if (get(clocks.version) || !counter_is_trusted())
+		return;
+	take_sample(&first);
+	do {
+		take_sample(&second);
+	} while (second.time - first.time < CALIBRATE_NSEC);
+	if (second.tsc <= first.tsc)
+		return;
+	clocks.sampled = second;
+	clocks.measured = rate_between(&first, &second);
+	clocks.age = FIRST_NSEC;
+	publish(second.tsc, second.time, clocks.measured, clocks.age);
+}
