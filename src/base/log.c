@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+
+#define LINE_MAX_BYTES 1024 /* on the stack: a handler's may be small */
+#define BOX_WIDTH 61	    /* as users know it; wider when the text is */
+#define BOX_TEXT_MAX 512
+#define COLOUR_OFF "\033[0m"
+
+enum log_level log_level = LOG_WARNING;
+
+static const struct {
+	const char *name;
+	const char *colour; /* red for errors, purple for warnings, dim for debugging */
+} levels[] = {
+	[LOG_PANIC] = {"PANIC", "\033[0;31m"},	   [LOG_ERROR] = {"ERROR", "\033[0;31m"},
+	[LOG_WARNING] = {"WARNING", "\033[0;35m"}, [LOG_INFO] = {"INFO", ""},
+	[LOG_DETAILS] = {"DETAILS", ""},	   [LOG_DEBUG] = {"DEBUG", ""},
+	[LOG_FINE] = {"FINE", "\033[2m"},	   [LOG_FINER] = {"FINER", "\033[2m"},
+};
+
+/* What a descriptor refers to; the same number may come to mean another file. */
+struct file_id {
+	dev_t dev;
+	ino_t ino;
+	mode_t mode;
+};
+
+/*
+ * Role		log_init() writes; any thread reads.  fd, dev and ino are replaced
+ *		by whoever holds reopening, after the program closed our fd.
+ * Lifetime	static.
+ * Ordering	none needed: fd is used only if what it refers to is dev and ino.
+ * Progress	nobody waits: who does not get reopening opens for itself.
+ */
+static struct {
+	nsec_t start;
+	int details;
+	bool colours;
+	char path[PATH_MAX]; /* absolute; "" for stderr */
+	dev_t dev;	     /* atomic, as ino: of fd, or of stderr as it was found */
+	ino_t ino;	     /* 0: of nothing */
+	int fd;		     /* atomic */
+	int reopening;	     /* atomic */
+} out = {.fd = STDERR_FILENO};
+
+static bool identify(int fd, struct file_id *id)
+{
+	struct stat st;
+
+	if (sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) < 0)
+		return false;
+	id->dev = st.st_dev;
+	id->ino = st.st_ino;
+	id->mode = st.st_mode;
+	return true;
+}
+
+/* Each field on its own: a mixture of two files is no file, and is reopened. */
+static bool is_ours(const struct file_id *id)
+{
+	return id->dev == __atomic_load_n(&out.dev, __ATOMIC_RELAXED) &&
+	       id->ino == __atomic_load_n(&out.ino, __ATOMIC_RELAXED);
+}
+
+static void remember(int fd)
+{
+	struct file_id id = {0};
+
+	identify(fd, &id);
+	__atomic_store_n(&out.dev, id.dev, __ATOMIC_RELAXED);
+	__atomic_store_n(&out.ino, id.ino, __ATOMIC_RELAXED);
+}
+
+static void write_all(int fd, const char *text, size_t len)
+{
+	while (len) {
+		ssize_t n = sys_write(fd, text, len);
+
+		if (n == -EINTR)
+			continue;
+		if (n <= 0)
+			return; /* a full pipe, a full disk: nowhere to say so */
+		text += n;
+		len -= (size_t)n;
+	}
+}
+
+/*
+ * stderr follows the program's redirections, but a socket that took its number
+ * after the program closed it is somebody's connection.
+ */
+static void write_stderr(const char *text, size_t len)
+{
+	struct file_id now;
+
+	if (!identify(STDERR_FILENO, &now))
+		return;
+	if (S_ISSOCK(now.mode) && !out.path[0] && !is_ours(&now))
+		return;
+	write_all(STDERR_FILENO, text, len);
+}
+
+static int open_file(void)
+{
+	return sys_open(out.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+}
+
+/* Our descriptor is gone, whatever has its number is not ours to close. */
+static void write_reopened(const char *text, size_t len)
+{
+	int fd = open_file();
+
+	if (fd < 0) {
+		write_stderr(text, len);
+		return;
+	}
+	if (__atomic_exchange_n(&out.reopening, 1, __ATOMIC_ACQUIRE)) {
+		write_all(fd, text, len);
+		sys_close(fd);
+		return;
+	}
+	fd = sys_fd_hide(fd);
+	write_all(fd, text, len);
+	remember(fd);
+	__atomic_store_n(&out.fd, fd, __ATOMIC_RELAXED);
+	__atomic_store_n(&out.reopening, 0, __ATOMIC_RELEASE);
+}
+
+static void write_out(const char *text, size_t len)
+{
+	int fd = __atomic_load_n(&out.fd, __ATOMIC_RELAXED);
+	struct file_id now;
+
+	if (!out.path[0])
+		write_stderr(text, len);
+	else if (identify(fd, &now) && is_ours(&now))
+		write_all(fd, text, len);
+	else
+		write_reopened(text, len);
+}
+
+/* The file by its absolute path, the program may change directory. */
+static bool set_path(const char *file)
+{
+	size_t len = 0;
+
+	if (file[0] != '/') {
+		/* Not getcwd(3), which allocates; the kernel's counts the 0. */
+		long n = sys_call(SYS_getcwd, out.path, sizeof(out.path), 0, 0, 0, 0);
+
+		if (n <= 0)
+			return false;
+		len = (size_t)n;
+		out.path[len - 1] = '/';
+	}
+	if (len + strlen(file) + 1 > sizeof(out.path))
+		return false;
+	strcpy(out.path + len, file);
+	return true;
+}
+
+static bool is_terminal(int fd)
+{
+	struct termios termios;
+
+	return !sys_ioctl(fd, TCGETS, &termios);
+}
+
+void log_init(enum log_level level, int details, bool colours, const char *file)
+{
+	bool failed = false;
+
+	log_level = level;
+	out.start = clock_now();
+	out.details = details;
+	out.fd = STDERR_FILENO;
+	out.path[0] = '\0';
+	if (file[0]) {
+		int fd = set_path(file) ? open_file() : -ENAMETOOLONG;
+
+		failed = fd < 0;
+		if (failed)
+			out.path[0] = '\0';
+		else
+			out.fd = sys_fd_hide(fd);
+	}
+	remember(out.fd);
+	out.colours = colours && is_terminal(out.fd);
+	if (failed)
+		log_warn("cannot open the log file %s (VMA_LOG_FILE): logging to stderr", file);
+}
+
+/* As snprintf() at an offset, for text that may be cut short. */
+static size_t append(char *line, size_t used, size_t size, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static size_t append(char *line, size_t used, size_t size, const char *fmt, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(line + used, size - used, fmt, args);
+	va_end(args);
+	return n < 0 ? used : used + (size_t)n;
+}
+
+static size_t append_details(char *line, size_t used, size_t size)
+{
+	nsec_t elapsed = clock_now() - out.start;
+
+	if (out.details >= 3)
+		used = append(line, used, size, " Time: %9.3f", (double)elapsed / 1e6);
+	if (out.details >= 2)
+		used = append(line, used, size, " Pid: %5u",
+			      (unsigned)sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0));
+	if (out.details >= 1)
+		used = append(line, used, size, " Tid: %5u", (unsigned)sys_gettid());
+	return used;
+}
+
+void log_write(enum log_level level, const char *fmt, ...)
+{
+	int saved = errno;
+	/* Room at the end for what must not be cut: colour off and newline. */
+	char line[LINE_MAX_BYTES + sizeof(COLOUR_OFF) + 1];
+	size_t used = 0;
+	va_list args;
+	int n;
+
+	if (level < LOG_PANIC || level > LOG_FINER)
+		level = LOG_FINER;
+	if (out.colours)
+		used = append(line, used, LINE_MAX_BYTES, "%s", levels[level].colour);
+	if (out.details)
+		used = append_details(line, used, LINE_MAX_BYTES);
+	used = append(line, used, LINE_MAX_BYTES, " VMA %s: ", levels[level].name);
+
+	errno = saved; /* for %m */
+	va_start(args, fmt);
+	n = vsnprintf(line + used, LINE_MAX_BYTES - used, fmt, args);
+	va_end(args);
+	if (n > 0)
+		used += (size_t)n;
+	if (used >= LINE_MAX_BYTES) {
+		used = LINE_MAX_BYTES;
+		memcpy(line + used - 3, "...", 3);
+	}
+	if (out.colours && levels[level].colour[0]) {
+		memcpy(line + used, COLOUR_OFF, sizeof(COLOUR_OFF) - 1);
+		used += sizeof(COLOUR_OFF) - 1;
+	}
+	line[used++] = '\n';
+	write_out(line, used);
+	errno = saved;
+}
+
+void log_box(enum log_level level, const char *fmt, ...)
+{
+	int saved = errno, width = BOX_WIDTH - 4, n;
+	char text[BOX_TEXT_MAX], rule[BOX_TEXT_MAX + 5];
+	va_list args;
+
+	if (level > log_level)
+		return;
+	va_start(args, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (n < 0)
+		return;
+	for (char *line = text; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+		int len = (int)strcspn(line, "\n");
+
+		if (len > width)
+			width = len;
+	}
+	memset(rule, '*', sizeof(rule));
+	log_write(level, "%.*s", width + 4, rule);
+	for (char *line = text; *line;) {
+		int len = (int)strcspn(line, "\n");
+
+		log_write(level, "* %-*.*s *", width, len, line);
+		line += len + (line[len] == '\n');
+	}
+	log_write(level, "%.*s", width + 4, rule);
+	errno = saved;
+}

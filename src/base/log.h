@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Logger.  A line is ` VMA LEVEL: text`, with the details VMA_LOG_DETAILS asks
+ * for in front: ` Time: %9.3f` ` Pid: %5u` ` Tid: %5u`.
+ *
+ * Role		any thread; one line is one write(2), so lines never mix.
+ *		Never call it on a hot path.  errno is preserved.
+ * Lifetime	log_init() once at start; before it, warnings and worse go to
+ *		stderr.  Survives a program that closes every descriptor: the
+ *		file is reopened for append when its descriptor is not ours
+ *		any more.
+ */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdbool.h>
+
+/* Values as in the original, so that numbers in VMA_TRACELEVEL keep meaning. */
+enum log_level {
+	LOG_NONE = -1,
+	LOG_PANIC = 0,
+	LOG_ERROR = 1,
+	LOG_WARNING = 2,
+	LOG_INFO = 3,
+	LOG_DETAILS = 4,
+	LOG_DEBUG = 5,
+	LOG_FINE = 6,
+	LOG_FINER = 7,
+	LOG_ALL = 8,
+};
+
+extern enum log_level log_level; /* written by log_init() only */
+
+/*
+ * level: lines above it are dropped.  details: 0..3.  colours: only if the
+ * output is a terminal.  file: "" for stderr; `%d` was already replaced.
+ * A file that cannot be opened: one warning, stderr is used.
+ */
+void log_init(enum log_level level, int details, bool colours, const char *file);
+
+void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_at(level, ...)                                 \
+	do {                                               \
+		if (__builtin_expect((level) <= log_level, 0)) \
+			log_write(level, __VA_ARGS__);     \
+	} while (0)
+
+#define log_panic(...) log_at(LOG_PANIC, __VA_ARGS__)
+#define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...) log_at(LOG_WARNING, __VA_ARGS__)
+#define log_info(...) log_at(LOG_INFO, __VA_ARGS__)
+#define log_details(...) log_at(LOG_DETAILS, __VA_ARGS__)
+#define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
+#define log_fine(...) log_at(LOG_FINE, __VA_ARGS__)
+#define log_finer(...) log_at(LOG_FINER, __VA_ARGS__)
+
+/*
+ * A framed warning, as users know it: a rule of asterisks, one `* text` line
+ * per line of the message, a rule.  Say what happened, to what, what to do.
+ */
+void log_box(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * System calls for the library's own use.
+ *
+ * They go straight to the kernel: the C library's functions of these names are
+ * the ones we replace, and none of these touches errno.
+ *
+ * Role		any thread, signal handlers included.
+ * Errors	-errno.
+ */
+#ifndef BASE_SYS_H
+#define BASE_SYS_H
+
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <time.h>
+
+static inline long sys_call6(long nr, long a, long b, long c, long d, long e, long f)
+{
+#if defined(__x86_64__)
+	long ret;
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return ret;
+#else
+#error "sys_call6: add the system call sequence of this architecture"
+#endif
+}
+
+#define sys_call(nr, a, b, c, d, e, f) \
+	sys_call6(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+static inline ssize_t sys_sendto(int fd, const void *buf, size_t len, int flags,
+				 const struct sockaddr *to, socklen_t tolen)
+{
+	return sys_call(SYS_sendto, fd, buf, len, flags, to, tolen);
+}
+
+static inline ssize_t sys_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from,
+				   socklen_t *fromlen)
+{
+	return sys_call(SYS_recvfrom, fd, buf, len, flags, from, fromlen);
+}
+
+static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	return sys_call(SYS_sendmsg, fd, msg, flags, 0, 0, 0);
+}
+
+static inline ssize_t sys_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	return sys_call(SYS_recvmsg, fd, msg, flags, 0, 0, 0);
+}
+
+static inline int sys_socket(int domain, int type, int protocol)
+{
+	return (int)sys_call(SYS_socket, domain, type, protocol, 0, 0, 0);
+}
+
+static inline int sys_bind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	return (int)sys_call(SYS_bind, fd, addr, len, 0, 0, 0);
+}
+
+static inline int sys_connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	return (int)sys_call(SYS_connect, fd, addr, len, 0, 0, 0);
+}
+
+static inline int sys_listen(int fd, int backlog)
+{
+	return (int)sys_call(SYS_listen, fd, backlog, 0, 0, 0, 0);
+}
+
+static inline int sys_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	return (int)sys_call(SYS_accept4, fd, addr, len, flags, 0, 0);
+}
+
+static inline int sys_shutdown(int fd, int how)
+{
+	return (int)sys_call(SYS_shutdown, fd, how, 0, 0, 0, 0);
+}
+
+static inline int sys_getsockname(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	return (int)sys_call(SYS_getsockname, fd, addr, len, 0, 0, 0);
+}
+
+static inline int sys_getpeername(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	return (int)sys_call(SYS_getpeername, fd, addr, len, 0, 0, 0);
+}
+
+static inline int sys_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
+{
+	return (int)sys_call(SYS_setsockopt, fd, level, name, val, len, 0);
+}
+
+static inline int sys_getsockopt(int fd, int level, int name, void *val, socklen_t *len)
+{
+	return (int)sys_call(SYS_getsockopt, fd, level, name, val, len, 0);
+}
+
+static inline int sys_close(int fd)
+{
+	return (int)sys_call(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+static inline ssize_t sys_read(int fd, void *buf, size_t len)
+{
+	return sys_call(SYS_read, fd, buf, len, 0, 0, 0);
+}
+
+static inline ssize_t sys_write(int fd, const void *buf, size_t len)
+{
+	return sys_call(SYS_write, fd, buf, len, 0, 0, 0);
+}
+
+static inline int sys_open(const char *path, int flags, int mode)
+{
+	return (int)sys_call(SYS_open, path, flags, mode, 0, 0, 0);
+}
+
+static inline int sys_fcntl(int fd, int cmd, long arg)
+{
+	return (int)sys_call(SYS_fcntl, fd, cmd, arg, 0, 0, 0);
+}
+
+static inline int sys_ioctl(int fd, unsigned long cmd, void *arg)
+{
+	return (int)sys_call(SYS_ioctl, fd, cmd, arg, 0, 0, 0);
+}
+
+static inline int sys_eventfd(unsigned init, int flags)
+{
+	return (int)sys_call(SYS_eventfd2, init, flags, 0, 0, 0, 0);
+}
+
+/* timeout: changed by the kernel to what is left; NULL waits for ever. */
+static inline int sys_ppoll(struct pollfd *fds, nfds_t n, struct timespec *timeout,
+			    const sigset_t *mask)
+{
+	return (int)sys_call(SYS_ppoll, fds, n, timeout, mask, 8 /* kernel sigset */, 0);
+}
+
+static inline int sys_gettid(void)
+{
+	return (int)sys_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_sched_yield(void)
+{
+	return (int)sys_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_membarrier(int cmd)
+{
+	return (int)sys_call(SYS_membarrier, cmd, 0, 0, 0, 0, 0);
+}
+
+/*
+ * Moves a descriptor of ours out of the program's way: close-on-exec and at
+ * 512 or above (or as high as RLIMIT_NOFILE allows).  Consumes fd; returns the new descriptor,
+ * or fd itself when none is free up there.  A negative fd is passed through.
+ */
+int sys_fd_hide(int fd);
+
+#endif

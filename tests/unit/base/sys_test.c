@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "tests/vma_test.h"
+
+static void limit_files(rlim_t n)
+{
+	struct rlimit limit = {.rlim_cur = n, .rlim_max = 1024};
+
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		_exit(99);
+}
+
+static int is_ours(int fd)
+{
+	char byte = 0;
+
+	return fcntl(fd, F_GETFD) == FD_CLOEXEC && read(fd, &byte, 1) == 1 && byte == 'x';
+}
+
+/* A pipe's end with one 'x' in it. */
+static int open_something(void)
+{
+	int fds[2];
+
+	if (pipe(fds) || write(fds[1], "x", 1) != 1)
+		return -1;
+	close(fds[1]);
+	return fds[0];
+}
+
+static void test_hidden_descriptor_is_high_and_closed_on_exec(void **state)
+{
+	int fd = open_something(), hidden = sys_fd_hide(fd);
+
+	assert_true(hidden >= 512);
+	assert_true(is_ours(hidden));
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
+	assert_int_equal(sys_fd_hide(hidden), hidden);
+	close(hidden);
+}
+
+static void test_negative_descriptor_passes_through(void **state)
+{
+	assert_int_equal(sys_fd_hide(-EMFILE), -EMFILE);
+}
+
+/* Limits are of the process: each row in a child, which exits with 0 if well. */
+static void test_low_limits_give_the_highest_there_is(void **state)
+{
+	static const struct {
+		rlim_t limit;
+		int taken; /* descriptors in use at the top */
+		int want;
+	} rows[] = {
+		{1024, 0, 512},
+		{512, 0, 511},
+		{100, 0, 99},
+		{100, 2, 96}, /* 99 and 98 are in use: 4 below the limit */
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		int status;
+		pid_t pid = fork();
+
+		if (!pid) {
+			int fd = open_something(), hidden;
+
+			for (int n = 1; n <= rows[i].taken; n++)
+				dup2(fd, (int)rows[i].limit - n);
+			limit_files(rows[i].limit);
+			hidden = sys_fd_hide(fd);
+			_exit(hidden == rows[i].want && is_ours(hidden) ? 0 : hidden & 127);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+}
+
+static void test_nothing_free_leaves_it_where_it_is(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		int fd = open_something();
+
+		limit_files((rlim_t)fd + 1);
+		_exit(sys_fd_hide(fd) == fd && is_ours(fd) ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void test_errors_are_returned_and_errno_is_left_alone(void **state)
+{
+	errno = 77;
+	assert_int_equal(sys_close(-1), -EBADF);
+	assert_int_equal(sys_write(-1, "", 0), -EBADF);
+	assert_int_equal(sys_open("/nonexistent", O_RDONLY, 0), -ENOENT);
+	assert_int_equal(errno, 77);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_hidden_descriptor_is_high_and_closed_on_exec),
+	cmocka_unit_test(test_negative_descriptor_passes_through),
+	cmocka_unit_test(test_low_limits_give_the_highest_there_is),
+	cmocka_unit_test(test_nothing_free_leaves_it_where_it_is),
+	cmocka_unit_test(test_errors_are_returned_and_errno_is_left_alone),
+};
+
+VMA_TEST_MAIN("sys", tests, NULL, NULL)
