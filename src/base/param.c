@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/param.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "base/version.h"
+
+#define DEBUG_DETAILS 2 /* a debug log without thread ids is hard to read */
+#define SHOWN_VALUE 64	/* of a malformed value in a warning */
+
+#define RULE "---------------------------------------------------------------------------"
+
+enum kind { KIND_INT, KIND_BOOL, KIND_STR, KIND_LEVEL, KIND_ENUM, KIND_CPUS };
+
+/* One line of param_list.h. */
+struct param {
+	enum kind kind;
+	void *value; /* member of params */
+	const char *variable;
+	const char *label;
+	int def, min, max;	  /* int, bool, level, enum */
+	const char *def_text;	  /* string, CPUs */
+	const char *const *names; /* enum, NULL at the end */
+};
+
+#define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static const struct param list[] = {
+#define PARAM_INT(m, var, d, lo, hi, text, sentence) \
+	{.kind = KIND_INT,                           \
+	 .value = &params.m,                         \
+	 .variable = #var,                           \
+	 .label = text,                              \
+	 .def = d,                                   \
+	 .min = lo,                                  \
+	 .max = hi},
+#define PARAM_BOOL(m, var, d, text, sentence) \
+	{.kind = KIND_BOOL, .value = &params.m, .variable = #var, .label = text, .def = d},
+#define PARAM_STR(m, var, d, text, sentence) \
+	{.kind = KIND_STR, .value = &params.m, .variable = #var, .label = text, .def_text = d},
+#define PARAM_LEVEL(m, var, d, text, sentence) \
+	{.kind = KIND_LEVEL, .value = &params.m, .variable = #var, .label = text, .def = d},
+#define PARAM_ENUM(m, var, d, n, text, sentence) \
+	{.kind = KIND_ENUM,                      \
+	 .value = &params.m,                     \
+	 .variable = #var,                       \
+	 .label = text,                          \
+	 .def = d,                               \
+	 .names = NAMES n},
+#define PARAM_CPUS(m, var, d, text, sentence) \
+	{.kind = KIND_CPUS, .value = &params.m, .variable = #var, .label = text, .def_text = d},
+#include "base/param_list.h"
+#undef PARAM_INT
+#undef PARAM_BOOL
+#undef PARAM_STR
+#undef PARAM_LEVEL
+#undef PARAM_ENUM
+#undef PARAM_CPUS
+};
+
+#define COUNT (sizeof(list) / sizeof(list[0]))
+
+struct params params = {
+#define PARAM_INT(m, var, d, ...) .m = d,
+#define PARAM_BOOL(m, var, d, ...) .m = d,
+#define PARAM_STR(m, var, d, ...) .m = d,
+#define PARAM_LEVEL(m, var, d, ...) .m = d,
+#define PARAM_ENUM(m, var, d, ...) .m = d,
+#define PARAM_CPUS(m, var, d, ...) .m = {.count = 0}, /* "-1"; param_init() reads others */
+#include "base/param_list.h"
+#undef PARAM_INT
+#undef PARAM_BOOL
+#undef PARAM_STR
+#undef PARAM_LEVEL
+#undef PARAM_ENUM
+#undef PARAM_CPUS
+};
+
+/* Beside the values: written by param_init(), read by the two that log. */
+static struct {
+	char *text;		 /* a copy of the string or list, NULL: the default's */
+	bool malformed;		 /* there is a warning to give ... */
+	char shown[SHOWN_VALUE]; /* ... about this value */
+} notes[COUNT];
+
+static const struct {
+	const char *name;
+	enum log_level level;
+} level_names[] = {
+	/* The first name of a level is the one shown. */
+	{"none", LOG_NONE},	  {"panic", LOG_PANIC},	 {"error", LOG_ERROR},
+	{"warning", LOG_WARNING}, {"warn", LOG_WARNING}, {"info", LOG_INFO},
+	{"details", LOG_DETAILS}, {"debug", LOG_DEBUG},	 {"fine", LOG_FINE},
+	{"func", LOG_FINE},	  {"finer", LOG_FINER},	 {"func_all", LOG_FINER},
+	{"all", LOG_ALL},
+};
+
+#define LEVEL_NAMES (sizeof(level_names) / sizeof(level_names[0]))
+
+static bool parse_int(const char *text, int min, int max, int *out)
+{
+	int saved = errno;
+	bool ok;
+	char *end;
+	long n;
+
+	errno = 0;
+	n = strtol(text, &end, 10);
+	ok = !errno && end != text && !*end && !isspace((unsigned char)*text);
+	errno = saved;
+	if (!ok || n < min || n > max)
+		return false;
+	*out = (int)n;
+	return true;
+}
+
+static bool parse_bool(const char *text, bool *out)
+{
+	static const char *const words[][5] = {
+		{"0", "disable", "disabled", "false", "off"},
+		{"1", "enable", "enabled", "true", "on"},
+	};
+
+	for (int value = 0; value < 2; value++) {
+		for (int i = 0; i < 5; i++) {
+			if (!strcasecmp(text, words[value][i])) {
+				*out = value;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static bool parse_level(const char *text, enum log_level *out)
+{
+	int n;
+
+	for (size_t i = 0; i < LEVEL_NAMES; i++) {
+		if (!strcasecmp(text, level_names[i].name)) {
+			*out = level_names[i].level;
+			return true;
+		}
+	}
+	if (!parse_int(text, LOG_NONE, LOG_ALL, &n))
+		return false;
+	*out = (enum log_level)n;
+	return true;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The digits of 0xMASK, the last one is for processors 0 to 3. */
+static bool parse_mask(const char *digits, cpu_set_t *set)
+{
+	size_t len = strlen(digits);
+
+	for (size_t i = 0; i < len; i++) {
+		int digit = hex_digit(digits[len - 1 - i]);
+
+		if (digit < 0)
+			return false;
+		for (int bit = 0; bit < 4; bit++) {
+			if (!(digit >> bit & 1))
+				continue;
+			if (4 * i + bit >= CPU_SETSIZE)
+				return false;
+			CPU_SET(4 * i + bit, set);
+		}
+	}
+	return true;
+}
+
+/* One processor number; returns what follows it, NULL if there is none. */
+static const char *parse_cpu(const char *text, unsigned *out)
+{
+	unsigned n = 0;
+
+	if (!isdigit((unsigned char)*text))
+		return NULL;
+	for (; isdigit((unsigned char)*text); text++) {
+		n = n * 10 + (unsigned)(*text - '0');
+		if (n >= CPU_SETSIZE)
+			return NULL;
+	}
+	*out = n;
+	return text;
+}
+
+static bool parse_cpu_list(const char *text, cpu_set_t *set)
+{
+	for (;;) {
+		unsigned first, last;
+
+		text = parse_cpu(text, &first);
+		if (!text)
+			return false;
+		last = first;
+		if (*text == '-')
+			text = parse_cpu(text + 1, &last);
+		if (!text || last < first)
+			return false;
+		for (unsigned cpu = first; cpu <= last; cpu++)
+			CPU_SET(cpu, set);
+		if (!*text)
+			return true;
+		if (*text++ != ',')
+			return false;
+	}
+}
+
+static bool parse_cpus(const char *text, struct param_cpus *out)
+{
+	struct param_cpus cpus = {0};
+	bool ok;
+
+	if (!strcmp(text, "-1")) {
+		*out = cpus;
+		return true;
+	}
+	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
+		ok = parse_mask(text + 2, &cpus.set);
+	else
+		ok = parse_cpu_list(text, &cpus.set);
+	cpus.count = CPU_COUNT(&cpus.set);
+	if (!ok || !cpus.count)
+		return false;
+	*out = cpus;
+	return true;
+}
+
+/* A copy with the first %d replaced by the process id; NULL without memory. */
+static char *expand(const char *text)
+{
+	const char *place = strstr(text, "%d");
+	size_t size = strlen(text) + 16;
+	char *copy;
+
+	if (!place)
+		return mem_strdup(text);
+	copy = mem_alloc(size);
+	if (copy)
+		snprintf(copy, size, "%.*s%d%s", (int)(place - text), text, (int)getpid(),
+			 place + 2);
+	return copy;
+}
+
+static int enum_max(const struct param *param)
+{
+	int n = 0;
+
+	while (param->names[n])
+		n++;
+	return n - 1;
+}
+
+static bool parse(const struct param *param, const char *text)
+{
+	switch (param->kind) {
+	case KIND_INT:
+		return parse_int(text, param->min, param->max, param->value);
+	case KIND_BOOL:
+		return parse_bool(text, param->value);
+	case KIND_LEVEL:
+		return parse_level(text, param->value);
+	case KIND_ENUM:
+		return parse_int(text, 0, enum_max(param), param->value);
+	case KIND_CPUS:
+		return parse_cpus(text, param->value);
+	case KIND_STR:
+		break;
+	}
+	return true;
+}
+
+static void set_default(const struct param *param)
+{
+	switch (param->kind) {
+	case KIND_INT:
+	case KIND_ENUM:
+		*(int *)param->value = param->def;
+		break;
+	case KIND_BOOL:
+		*(bool *)param->value = param->def;
+		break;
+	case KIND_LEVEL:
+		*(enum log_level *)param->value = (enum log_level)param->def;
+		break;
+	case KIND_CPUS:
+		parse_cpus(param->def_text, param->value);
+		break;
+	case KIND_STR:
+		*(const char **)param->value = param->def_text;
+		break;
+	}
+}
+
+static void read_one(const struct param *param, const char *text)
+{
+	size_t i = (size_t)(param - list);
+
+	mem_free(notes[i].text);
+	notes[i].text = NULL;
+	notes[i].malformed = false;
+	set_default(param);
+	if (!text)
+		return;
+	if (!parse(param, text)) {
+		notes[i].malformed = true;
+		snprintf(notes[i].shown, SHOWN_VALUE, "%s", text);
+		return;
+	}
+	if (param->kind == KIND_STR || param->kind == KIND_CPUS)
+		notes[i].text = expand(text);
+	if (param->kind == KIND_STR && notes[i].text)
+		*(const char **)param->value = notes[i].text;
+}
+
+void param_init(const char *(*getenv_fn)(const char *name))
+{
+	for (size_t i = 0; i < COUNT; i++)
+		read_one(&list[i], getenv_fn(list[i].variable));
+	if (params.log_level >= LOG_DEBUG && params.log_details < DEBUG_DETAILS)
+		params.log_details = DEBUG_DETAILS;
+}
+
+static const char *level_name(int level)
+{
+	static char name[16];
+	size_t i, len;
+
+	for (i = 0; i < LEVEL_NAMES - 1 && (int)level_names[i].level != level; i++)
+		;
+	for (len = 0; level_names[i].name[len]; len++)
+		name[len] = (char)toupper((unsigned char)level_names[i].name[len]);
+	name[len] = '\0';
+	return name;
+}
+
+static void warn_malformed(const struct param *param, const char *text)
+{
+	const char *variable = param->variable;
+
+	switch (param->kind) {
+	case KIND_INT:
+		log_warn("%s=%s is not a number in %d..%d; using the default %d", variable, text,
+			 param->min, param->max, param->def);
+		break;
+	case KIND_ENUM:
+		log_warn("%s=%s is not a number in 0..%d; using the default %d", variable, text,
+			 enum_max(param), param->def);
+		break;
+	case KIND_BOOL:
+		log_warn("%s=%s is not 0 or 1; using the default %d", variable, text, param->def);
+		break;
+	case KIND_LEVEL:
+		log_warn("%s=%s is not a log level (none, panic, error, warn, info, details, "
+			 "debug, fine, finer, all); using the default %s",
+			 variable, text, level_name(param->def));
+		break;
+	case KIND_CPUS:
+		log_warn("%s=%s is not -1, a mask 0x3 or a list 1,3-5; using the default %s",
+			 variable, text, param->def_text);
+		break;
+	case KIND_STR:
+		break;
+	}
+}
+
+static bool is_known(const char *variable, size_t len)
+{
+	for (size_t i = 0; i < COUNT; i++) {
+		if (strlen(list[i].variable) == len && !memcmp(list[i].variable, variable, len))
+			return true;
+	}
+	return false;
+}
+
+void param_warn(char *const *environ_vars)
+{
+	for (size_t i = 0; i < COUNT; i++) {
+		if (notes[i].malformed)
+			warn_malformed(&list[i], notes[i].shown);
+		notes[i].malformed = false;
+	}
+	for (; environ_vars && *environ_vars; environ_vars++) {
+		size_t len = strcspn(*environ_vars, "=");
+
+		if (!strncmp(*environ_vars, "VMA_", 4) && !is_known(*environ_vars, len))
+			log_warn("%.*s is not a parameter of this version; it has no effect",
+				 (int)len, *environ_vars);
+	}
+	if (params.log_level >= LOG_DEBUG)
+		log_box(LOG_WARNING, "VMA is currently configured with high log level\n"
+				     "Application performance will decrease in this log level!\n"
+				     "This log level is recommended for debugging purposes only");
+}
+
+static bool is_default(const struct param *param, size_t i)
+{
+	const char *text = notes[i].text;
+
+	switch (param->kind) {
+	case KIND_INT:
+	case KIND_ENUM:
+		return *(int *)param->value == param->def;
+	case KIND_BOOL:
+		return *(bool *)param->value == param->def;
+	case KIND_LEVEL:
+		return false; /* users look for it: always shown */
+	case KIND_STR:
+	case KIND_CPUS:
+		return !text || !strcmp(text, param->def_text);
+	}
+	return false;
+}
+
+static void banner_line(enum log_level at, const struct param *param, size_t i)
+{
+	const char *text = notes[i].text ? notes[i].text : param->def_text;
+	int value;
+	char name[32];
+
+	switch (param->kind) {
+	case KIND_INT:
+		log_at(at, "%-30s %-26d [%s]", param->label, *(int *)param->value, param->variable);
+		return;
+	case KIND_ENUM:
+		value = *(int *)param->value;
+		snprintf(name, sizeof(name), "(%s)", param->names[value]);
+		log_at(at, "%-30s %-2d%-24s [%s]", param->label, value, name, param->variable);
+		return;
+	case KIND_BOOL:
+		text = *(bool *)param->value ? "Enabled" : "Disabled";
+		break;
+	case KIND_LEVEL:
+		text = level_name(*(enum log_level *)param->value);
+		break;
+	case KIND_STR:
+	case KIND_CPUS:
+		break;
+	}
+	log_at(at, "%-30s %-26s [%s]", param->label, text, param->variable);
+}
+
+static void banner_command(void)
+{
+	char line[512];
+	int fd = sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
+	ssize_t len;
+
+	if (fd < 0)
+		return;
+	len = sys_read(fd, line, sizeof(line) - 1);
+	sys_close(fd);
+	if (len <= 0)
+		return;
+	line[len] = '\0';
+	/* Arguments end with a zero each, and may contain newlines. */
+	for (ssize_t i = 0; i < len - 1; i++) {
+		if (iscntrl((unsigned char)line[i]))
+			line[i] = ' ';
+	}
+	log_info("Cmd Line: %s", line);
+}
+
+void param_banner(void)
+{
+	struct utsname host;
+
+	if (log_level < LOG_INFO)
+		return;
+	log_info(RULE);
+	log_info("VMA_VERSION: " VMA_VERSION " " VMA_VERSION_KIND);
+	banner_command();
+	log_info("Pid: %5d", (int)getpid());
+	if (!uname(&host)) {
+		log_info("Architecture: %s", host.machine);
+		log_info("Node: %s", host.nodename);
+	}
+	log_info(RULE);
+	for (size_t i = 0; i < COUNT; i++)
+		banner_line(is_default(&list[i], i) ? LOG_DETAILS : LOG_INFO, &list[i], i);
+	log_info(RULE);
+}

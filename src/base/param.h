@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Parameters: what VMA_* variables say.  The list is param_list.h.
+ *
+ * Role		param_init(): once at start, before threads.  params: read by
+ *		anyone after that, written by nobody.
+ */
+#ifndef BASE_PARAM_H
+#define BASE_PARAM_H
+
+#include <stdbool.h>
+#include <sched.h>
+
+#include "base/log.h"
+
+/* Processors; count 0 means any. */
+struct param_cpus {
+	int count;
+	cpu_set_t set;
+};
+
+struct params {
+#define PARAM_INT(member, ...) int member;
+#define PARAM_BOOL(member, ...) bool member;
+#define PARAM_STR(member, ...) const char *member;
+#define PARAM_LEVEL(member, ...) enum log_level member;
+#define PARAM_ENUM(member, ...) int member;
+#define PARAM_CPUS(member, ...) struct param_cpus member;
+#include "base/param_list.h"
+#undef PARAM_INT
+#undef PARAM_BOOL
+#undef PARAM_STR
+#undef PARAM_LEVEL
+#undef PARAM_ENUM
+#undef PARAM_CPUS
+};
+
+/* Filled with the defaults from the beginning, so that unit tests need no init. */
+extern struct params params;
+
+/*
+ * Reads every parameter with getenv_fn (getenv outside tests).  A malformed or
+ * out-of-range value keeps the default and is remembered.  Does not log: the
+ * logger is configured by what is read here.
+ */
+void param_init(const char *(*getenv_fn)(const char *name));
+
+/*
+ * Logs the warnings that param_init() remembered, one line each with variable,
+ * value and range, once; also the boxed "high log level" warning and unknown
+ * VMA_* variables of environ (one warning each).  environ_vars may be NULL.
+ */
+void param_warn(char *const *environ_vars);
+
+/*
+ * The start-up banner: version, command line, then one line per parameter,
+ * `%-30s %-26s [%s]`.  A parameter at its default only at level details.
+ */
+void param_banner(void);
+
+#endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/param.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/version.h"
+#include "tests/vma_test.h"
+
+#define MAX_OUTPUT 16384
+
+/* The environment of a test: NAME, VALUE, ..., NULL. */
+static const char *const *environment;
+
+static const char *lookup(const char *name)
+{
+	for (const char *const *pair = environment; *pair; pair += 2) {
+		if (!strcmp(pair[0], name))
+			return pair[1];
+	}
+	return NULL;
+}
+
+#define INIT(...)                                                        \
+	do {                                                             \
+		static const char *const pairs_[] = {__VA_ARGS__, NULL}; \
+		environment = pairs_;                                    \
+		param_init(lookup);                                      \
+	} while (0)
+
+/* Everything a call writes to stderr. */
+static const char *logged(void (*fn)(void))
+{
+	static char text[MAX_OUTPUT];
+	int fd = memfd_create("stderr", 0), saved = dup(STDERR_FILENO);
+	ssize_t n;
+
+	dup2(fd, STDERR_FILENO);
+	log_init(params.log_level, 0, false, "");
+	fn();
+	dup2(saved, STDERR_FILENO);
+	n = pread(fd, text, sizeof(text) - 1, 0);
+	text[n < 0 ? 0 : n] = '\0';
+	close(fd);
+	close(saved);
+	return text;
+}
+
+static void warn_without_environ(void)
+{
+	param_warn(NULL);
+}
+
+static void warn_with_environ(void)
+{
+	static char a[] = "PATH=/bin", b[] = "VMA_RX_POLL=5", c[] = "VMA_RX_POLLS=5", d[] = "VMA_";
+	static char *const vars[] = {a, b, c, d, NULL};
+
+	param_warn(vars);
+}
+
+static void test_defaults_are_there_before_and_after_init(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(params.log_level, LOG_INFO);
+		assert_int_equal(params.log_details, 0);
+		assert_true(params.log_colors);
+		assert_string_equal(params.log_file, "");
+		assert_int_equal(params.rx_poll, 100000);
+		assert_int_equal(params.thread_mode, 1);
+		assert_int_equal(params.internal_thread_affinity.count, 0);
+		INIT("PATH", "/bin");
+	}
+	assert_string_equal(logged(warn_without_environ), "");
+}
+
+static void test_numbers_are_strict_and_bounded(void **state)
+{
+	static const struct {
+		const char *text;
+		int want; /* 100000: refused, the default */
+	} rows[] = {
+		{"-1", -1},
+		{"0", 0},
+		{"100000000", 100000000},
+		{"+7", 7},
+		{"100000001", 100000},
+		{"-2", 100000},
+		{"99999999999999999999", 100000},
+		{"", 100000},
+		{" 5", 100000},
+		{"5 ", 100000},
+		{"5k", 100000},
+		{"0x5", 100000},
+		{"abc", 100000},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *pairs[] = {"VMA_RX_POLL", rows[i].text, NULL};
+		char want[128] = "";
+
+		environment = pairs;
+		errno = 77;
+		param_init(lookup);
+		assert_int_equal(errno, 77);
+		assert_int_equal(params.rx_poll, rows[i].want);
+		if (rows[i].want == 100000)
+			snprintf(want, sizeof(want),
+				 " VMA WARNING: VMA_RX_POLL=%s is not a number in -1..100000000; "
+				 "using the default 100000\n",
+				 rows[i].text);
+		assert_string_equal(logged(warn_without_environ), want);
+		/* Once. */
+		assert_string_equal(logged(warn_without_environ), "");
+	}
+}
+
+static void test_switches(void **state)
+{
+	INIT("VMA_TCP_NODELAY", "1", "VMA_OFFLOADED_SOCKETS", "0", "VMA_RX_POLL_YIELD", "Enable",
+	     "VMA_TX_MC_LOOPBACK", "false");
+	assert_true(params.tcp_nodelay);
+	assert_false(params.offloaded_sockets);
+	assert_true(params.rx_poll_yield);
+	assert_false(params.tx_mc_loopback);
+	INIT("VMA_OFFLOADED_SOCKETS", "2");
+	assert_true(params.offloaded_sockets);
+	assert_string_equal(logged(warn_without_environ),
+			    " VMA WARNING: VMA_OFFLOADED_SOCKETS=2 is not 0 or 1; "
+			    "using the default 1\n");
+}
+
+static void test_levels_by_name_and_number(void **state)
+{
+	static const struct {
+		const char *text;
+		enum log_level want;
+	} rows[] = {
+		{"none", LOG_NONE},	  {"panic", LOG_PANIC},	    {"error", LOG_ERROR},
+		{"warn", LOG_WARNING},	  {"WARNING", LOG_WARNING}, {"Info", LOG_INFO},
+		{"details", LOG_DETAILS}, {"debug", LOG_DEBUG},	    {"fine", LOG_FINE},
+		{"func", LOG_FINE},	  {"finer", LOG_FINER},	    {"func_all", LOG_FINER},
+		{"all", LOG_ALL},	  {"-1", LOG_NONE},	    {"4", LOG_DETAILS},
+		{"8", LOG_ALL},		  {"9", LOG_INFO},	    {"loud", LOG_INFO},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *pairs[] = {"VMA_TRACELEVEL", rows[i].text, NULL};
+
+		environment = pairs;
+		param_init(lookup);
+		assert_int_equal(params.log_level, rows[i].want);
+	}
+	assert_non_null(strstr(logged(warn_without_environ),
+			       "VMA_TRACELEVEL=loud is not a log level (none, panic,"));
+}
+
+static void test_debug_level_shows_thread_ids_and_a_warning(void **state)
+{
+	INIT("VMA_TRACELEVEL", "debug");
+	assert_int_equal(params.log_details, 2);
+	assert_string_equal(
+		logged(warn_without_environ),
+		" VMA WARNING: *************************************************************\n"
+		" VMA WARNING: * VMA is currently configured with high log level           *\n"
+		" VMA WARNING: * Application performance will decrease in this log level!  *\n"
+		" VMA WARNING: * This log level is recommended for debugging purposes only *\n"
+		" VMA WARNING: *************************************************************\n");
+	INIT("VMA_TRACELEVEL", "debug", "VMA_LOG_DETAILS", "3");
+	assert_int_equal(params.log_details, 3);
+	INIT("VMA_TRACELEVEL", "details");
+	assert_int_equal(params.log_details, 0);
+}
+
+static void test_first_percent_d_of_a_string_is_the_process(void **state)
+{
+	char want[64];
+
+	INIT("VMA_LOG_FILE", "/tmp/log.%d.%d.%s");
+	snprintf(want, sizeof(want), "/tmp/log.%d.%%d.%%s", (int)getpid());
+	assert_string_equal(params.log_file, want);
+	INIT("VMA_LOG_FILE", "plain");
+	assert_string_equal(params.log_file, "plain");
+	INIT("PATH", "/bin");
+	assert_string_equal(params.log_file, "");
+}
+
+static void test_choices_are_numbers_with_names(void **state)
+{
+	INIT("VMA_THREAD_MODE", "3");
+	assert_int_equal(params.thread_mode, 3);
+	INIT("VMA_THREAD_MODE", "4");
+	assert_int_equal(params.thread_mode, 1);
+	assert_string_equal(logged(warn_without_environ),
+			    " VMA WARNING: VMA_THREAD_MODE=4 is not a number in 0..3; "
+			    "using the default 1\n");
+}
+
+static void test_processors_as_mask_or_list(void **state)
+{
+	static const struct {
+		const char *text;
+		int count;    /* 0: any; -1: refused */
+		uint64_t low; /* processors 0 to 63 */
+	} rows[] = {
+		{"-1", 0, 0},
+		{"0", 1, 1},
+		{"1,3-5", 4, 0x3a},
+		{"2-2,2", 1, 4},
+		{"0x3", 2, 3},
+		{"0XaB", 5, 0xab},
+		{"0x10000000000000000", 1, 0},
+		{"1023", 1, 0},
+		{"1024", -1, 0},
+		{"0x", -1, 0},
+		{"0x0", -1, 0},
+		{"0xg", -1, 0},
+		{"", -1, 0},
+		{"5-3", -1, 0},
+		{"1,", -1, 0},
+		{"1-", -1, 0},
+		{"1;2", -1, 0},
+		{"99999999999999999999", -1, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *pairs[] = {"VMA_INTERNAL_THREAD_AFFINITY", rows[i].text, NULL};
+		const struct param_cpus *cpus = &params.internal_thread_affinity;
+		uint64_t low = 0;
+
+		environment = pairs;
+		param_init(lookup);
+		for (unsigned cpu = 0; cpu < 64; cpu++)
+			low |= (uint64_t)CPU_ISSET(cpu, &cpus->set) << cpu;
+		assert_int_equal(cpus->count, rows[i].count < 0 ? 0 : rows[i].count);
+		assert_true(low == rows[i].low);
+		assert_int_equal(strlen(logged(warn_without_environ)) > 0, rows[i].count < 0);
+	}
+}
+
+static void test_unknown_variables_are_named(void **state)
+{
+	INIT("PATH", "/bin");
+	assert_string_equal(
+		logged(warn_with_environ),
+		" VMA WARNING: VMA_RX_POLLS is not a parameter of this version; it has no effect\n"
+		" VMA WARNING: VMA_ is not a parameter of this version; it has no effect\n");
+}
+
+static void test_banner_shows_what_was_changed(void **state)
+{
+	static const char rule[] = " VMA INFO: ----------------------------------------------"
+				   "-----------------------------\n";
+	const char *text;
+
+	INIT("VMA_RX_POLL", "-1", "VMA_THREAD_MODE", "0", "VMA_RX_POLL_YIELD", "1",
+	     "VMA_INTERNAL_THREAD_AFFINITY", "0x1");
+	text = logged(param_banner);
+	assert_int_equal(strncmp(text, rule, sizeof(rule) - 1), 0);
+	assert_non_null(strstr(text, " VMA INFO: VMA_VERSION: " VMA_VERSION " "));
+	assert_non_null(strstr(text, " VMA INFO: Cmd Line: "));
+	assert_non_null(strstr(text, "param_test"));
+	assert_non_null(strstr(text, " VMA INFO: Pid: "));
+	assert_non_null(strstr(text, " VMA INFO: Architecture: x86_64\n"));
+	assert_non_null(strstr(text, " VMA INFO: Node: "));
+	text = strstr(text, " VMA INFO: Log Level");
+	assert_non_null(text);
+	assert_string_equal(
+		text,
+		" VMA INFO: Log Level                      INFO                       [VMA_TRACELEVEL]\n"
+		" VMA INFO: Rx Poll Loops                  -1                         [VMA_RX_POLL]\n"
+		" VMA INFO: Rx Poll Yield                  Enabled                    [VMA_RX_POLL_YIELD]\n"
+		" VMA INFO: Internal Thread Affinity       0x1                        "
+		"[VMA_INTERNAL_THREAD_AFFINITY]\n"
+		" VMA INFO: Thread mode                    0 (Single)                 [VMA_THREAD_MODE]\n"
+		" VMA INFO: ---------------------------------------------------------------------------\n");
+}
+
+static void test_banner_shows_everything_at_details(void **state)
+{
+	const char *text;
+
+	INIT("VMA_TRACELEVEL", "details");
+	text = logged(param_banner);
+#define SEEN(var) assert_non_null(strstr(text, "[" #var "]\n"));
+#define PARAM_INT(member, var, ...) SEEN(var)
+#define PARAM_BOOL(member, var, ...) SEEN(var)
+#define PARAM_STR(member, var, ...) SEEN(var)
+#define PARAM_LEVEL(member, var, ...) SEEN(var)
+#define PARAM_ENUM(member, var, ...) SEEN(var)
+#define PARAM_CPUS(member, var, ...) SEEN(var)
+#include "base/param_list.h"
+	assert_non_null(strstr(text, " VMA DETAILS: Thread mode                    "
+				     "1 (Multi spin lock)        [VMA_THREAD_MODE]\n"));
+	assert_non_null(strstr(text, " VMA DETAILS: Log File                       "
+				     "                           [VMA_LOG_FILE]\n"));
+	assert_non_null(strstr(text, " VMA DETAILS: Log Details                    "
+				     "0                          [VMA_LOG_DETAILS]\n"));
+}
+
+static void test_banner_is_silent_below_info(void **state)
+{
+	INIT("VMA_TRACELEVEL", "warn");
+	assert_string_equal(logged(param_banner), "");
+	INIT("PATH", "/bin"); /* frees what the last test copied */
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_defaults_are_there_before_and_after_init),
+	cmocka_unit_test(test_numbers_are_strict_and_bounded),
+	cmocka_unit_test(test_switches),
+	cmocka_unit_test(test_levels_by_name_and_number),
+	cmocka_unit_test(test_debug_level_shows_thread_ids_and_a_warning),
+	cmocka_unit_test(test_first_percent_d_of_a_string_is_the_process),
+	cmocka_unit_test(test_choices_are_numbers_with_names),
+	cmocka_unit_test(test_processors_as_mask_or_list),
+	cmocka_unit_test(test_unknown_variables_are_named),
+	cmocka_unit_test(test_banner_shows_what_was_changed),
+	cmocka_unit_test(test_banner_shows_everything_at_details),
+	cmocka_unit_test(test_banner_is_silent_below_info),
+};
+
+VMA_TEST_MAIN("param", tests, NULL, NULL)
