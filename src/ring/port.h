@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A port: an interface as rings see it, and a port queue: a ring's share of it
+ * (queues, frames, steering).
+ *
+ * Role		port_open(), port_close(): any thread, serialised by the caller
+ *		(the control lock of sock).  Every operation on a port queue:
+ *		the holder of its ring.  None of them blocks.
+ * Lifetime	a port lives as long as one of its queues does.
+ * Errors	-errno.
+ */
+#ifndef RING_PORT_H
+#define RING_PORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/frame.h"
+#include "net/pkt.h"
+
+#define PORT_FDS_MAX 16 /* descriptors to sleep on, one per RX queue of the interface */
+
+#define PORT_WHY 512 /* bytes of a reason for the user */
+
+struct port;
+struct port_queue;
+
+/*
+ * What a way to the wire provides.  Sorted; a member added here must be added
+ * to port_null_ops too, the compiler insists.
+ */
+struct port_ops {
+	/* Frames that match key come to this queue from now on.  -EEXIST, -ENOSPC... */
+	int (*add_flow)(struct port_queue *q, const struct flow_key *key);
+	/* Closes the queue and frees it; all its packets were given back or are forgotten. */
+	void (*close_queue)(struct port_queue *q);
+	/* They go to the kernel again.  Frames already in the queue still arrive. */
+	int (*del_flow)(struct port_queue *q, const struct flow_key *key);
+	/* Descriptors that become readable when a frame is there; how many. */
+	int (*fds)(struct port_queue *q, int fds[PORT_FDS_MAX]);
+	/* Frees the port; it has no queue any more. */
+	void (*free_port)(struct port *port);
+	/* Opens one; q->port is set.  why: a sentence for the user on failure. */
+	int (*open_queue)(struct port *port, struct port_queue **q, char why[PORT_WHY]);
+	/* Up to max frames, oldest first, not parsed; they are the caller's. */
+	int (*rx_burst)(struct port_queue *q, struct pkt **pkts, int max);
+	/* False when the last rx_burst() left nothing: safe to sleep on the descriptors. */
+	bool (*rx_pending)(struct port_queue *q);
+	/* Hands everything put since to the wire; once per burst. */
+	void (*tx_flush)(struct port_queue *q);
+	/* An empty frame to build in, or NULL: all are under way or held by sockets. */
+	struct pkt *(*tx_get)(struct port_queue *q);
+	/* Queues frame_len bytes at pkt->frame; consumes it.  -ENOBUFS: dropped. */
+	int (*tx_put)(struct port_queue *q, struct pkt *pkt);
+};
+
+#define PORT_PARTIAL_CSUM 1u /* virtual device: frames with partial checksums arrive */
+
+struct port {
+	/* set when opened, read by all */
+	const struct port_ops *ops;
+	int ifindex;
+	char name[16];
+	uint8_t mac[6];
+	uint32_t mtu;	/* of IP packets, as the interface had it when opened */
+	unsigned flags; /* PORT_* */
+};
+
+struct port_queue {
+	/* set when opened, read by all */
+	struct port *port;
+	const struct port_ops *ops; /* = port->ops */
+	/* holder */
+	struct pkt_pool pool;	    /* of the frames rx_burst() gives */
+	unsigned frames;	    /* in total */
+	unsigned frames_free;	    /* neither with the kernel nor with a socket */
+};
+
+/* Refuses everything. */
+extern const struct port_ops port_null_ops;
+
+/* ---- ways to the wire ------------------------------------------------------- */
+
+/*
+ * AF_XDP on any interface.  -EBUSY: another program has the interface or the
+ * queue.  -EPERM: privileges are missing.  -EOPNOTSUPP: it cannot do it.
+ * why: what happened, why, and what to do, for the user; lines end in \n.
+ */
+int port_xdp_open(int ifindex, struct port **port, char why[PORT_WHY]);
+
+/*
+ * Loop-back for tests and benches: what is put into one queue of a port comes
+ * out of the queues that have a matching flow (any queue of the same port,
+ * also of other rings); needs no privilege and no wire.
+ */
+int port_loop_open(uint32_t mtu, struct port **port);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/port.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static int refuse_flow(struct port_queue *q, const struct flow_key *key)
+{
+	return -EOPNOTSUPP;
+}
+
+static void ignore_queue(struct port_queue *q)
+{
+}
+
+static int no_fds(struct port_queue *q, int fds[PORT_FDS_MAX])
+{
+	return 0;
+}
+
+static void ignore_port(struct port *port)
+{
+}
+
+static int refuse_queue(struct port *port, struct port_queue **q, char why[PORT_WHY])
+{
+	snprintf(why, PORT_WHY, "This interface cannot be accelerated.\n");
+	return -EOPNOTSUPP;
+}
+
+static int no_frames(struct port_queue *q, struct pkt **pkts, int max)
+{
+	return 0;
+}
+
+static bool nothing_pending(struct port_queue *q)
+{
+	return false;
+}
+
+static struct pkt *no_frame(struct port_queue *q)
+{
+	return NULL;
+}
+
+static int drop_frame(struct port_queue *q, struct pkt *pkt)
+{
+	pkt_free(pkt);
+	return -ENOBUFS;
+}
+
+/* Positional, so that a new member cannot be forgotten here. */
+const struct port_ops port_null_ops = {
+	refuse_flow,	 /* add_flow */
+	ignore_queue,	 /* close_queue */
+	refuse_flow,	 /* del_flow */
+	no_fds,		 /* fds */
+	ignore_port,	 /* free_port */
+	refuse_queue,	 /* open_queue */
+	no_frames,	 /* rx_burst */
+	nothing_pending, /* rx_pending */
+	ignore_queue,	 /* tx_flush */
+	no_frame,	 /* tx_get */
+	drop_frame,	 /* tx_put */
+};

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/port.h"
+
+#include <errno.h>
+#include <linux/if.h>
+#include <linux/if_arp.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "ring/port_xdp_internal.h"
+
+static int xdp_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
+{
+	const struct xdp_queue *q = (const struct xdp_queue *)base;
+
+	for (unsigned i = 0; i < q->nsocks; i++)
+		fds[i] = q->socks[i].fd;
+	return (int)q->nsocks;
+}
+
+static void xdp_free_port(struct port *base)
+{
+	struct xdp_port *port = (struct xdp_port *)base;
+
+	xdp_unload(port);
+	mem_free(port);
+}
+
+static const struct port_ops port_xdp_ops = {
+	.add_flow = xdp_add_flow,
+	.close_queue = xdp_close_queue,
+	.del_flow = xdp_del_flow,
+	.fds = xdp_fds,
+	.free_port = xdp_free_port,
+	.open_queue = xdp_open_queue,
+	.rx_burst = xdp_rx_burst,
+	.rx_pending = xdp_rx_pending,
+	.tx_flush = xdp_tx_flush,
+	.tx_get = xdp_tx_get,
+	.tx_put = xdp_tx_put,
+};
+
+/* What can be said before anything is tried. */
+static int check_device(const struct xdp_device *dev, char why[PORT_WHY])
+{
+	if (dev->flags & IFF_LOOPBACK)
+		return xdp_why(why, -EOPNOTSUPP,
+			       "Interface %s is the loopback: AF_XDP does not serve it.\n",
+			       dev->name);
+	if (dev->hw_type != ARPHRD_ETHER)
+		return xdp_why(
+			why, -EOPNOTSUPP,
+			"Interface %s is not accelerated: it is not an Ethernet interface.\n",
+			dev->name);
+	if (dev->mtu > XDP_MTU_OF(4096))
+		return xdp_why(
+			why, -EOPNOTSUPP,
+			"Interface %s is not accelerated: its MTU of %u does not fit a buffer.\n"
+			"Lower it: ip link set %s mtu %u\n",
+			dev->name, dev->mtu, dev->name, XDP_MTU_OF(4096));
+	if (dev->rx_queues > XDP_STEER_QUEUES)
+		return xdp_why(
+			why, -EOPNOTSUPP,
+			"Interface %s is not accelerated: it has %u RX queues, at most %u are\n"
+			"served.  Use fewer: ethtool -L %s combined %u\n",
+			dev->name, dev->rx_queues, XDP_STEER_QUEUES, dev->name, XDP_STEER_QUEUES);
+	if (!(dev->flags & IFF_UP))
+		return xdp_why(why, -ENETDOWN,
+			       "Interface %s is not accelerated: it is down.\n"
+			       "Bring it up before the program starts: ip link set %s up\n",
+			       dev->name, dev->name);
+	return xdp_why_missing_caps(why, dev->name);
+}
+
+int port_xdp_open(int ifindex, struct port **out, char why[PORT_WHY])
+{
+	struct xdp_device dev;
+	struct xdp_port *port;
+	int rc;
+
+	rc = xdp_device_query(&dev, ifindex);
+	if (rc)
+		return xdp_why(why, rc, "Interface number %d: %s.\n", ifindex,
+			       strerrordesc_np(-rc));
+	rc = check_device(&dev, why);
+	if (rc)
+		return rc;
+	port = mem_zalloc(sizeof(*port));
+	if (!port)
+		return xdp_why(why, -ENOMEM, "Interface %s is not accelerated: out of memory.\n",
+			       dev.name);
+	port->base.ops = &port_xdp_ops;
+	port->base.ifindex = ifindex;
+	memcpy(port->base.name, dev.name, sizeof(dev.name));
+	memcpy(port->base.mac, dev.mac, sizeof(dev.mac));
+	port->base.mtu = dev.mtu;
+	port->base.flags = dev.is_virtual ? PORT_PARTIAL_CSUM : 0;
+	port->rx_queues = dev.rx_queues;
+	port->link_fd = port->xsks_fd = port->flows3_fd = port->flows5_fd = -1;
+	rc = xdp_load(port, &dev, why);
+	if (rc) {
+		mem_free(port);
+		return rc;
+	}
+	log_debug("%s: XDP program attached, %s", dev.name, port->native ? "native" : "generic");
+	*out = &port->base;
+	return 0;
+}

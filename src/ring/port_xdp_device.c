@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/ethtool.h>
+#include <linux/if.h>
+#include <linux/if_arp.h>
+#include <linux/sockios.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "ring/port_xdp_internal.h"
+
+/* Drivers without hardware, whose frames may carry partial checksums. */
+static const char *const virtual_drivers[] = {
+	"veth",	      "tun",   "bridge", "bonding", "macvlan", "802.1Q VLAN Support",
+	"virtio_net", "dummy", "netkit", "ipvlan",  "team",
+};
+
+static bool driver_is_virtual(const char *driver)
+{
+	for (size_t i = 0; i < sizeof(virtual_drivers) / sizeof(*virtual_drivers); i++)
+		if (!strcmp(driver, virtual_drivers[i]))
+			return true;
+	return false;
+}
+
+static bool has_hardware(const char *name)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/device", name);
+	fd = sys_open(path, O_PATH | O_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	sys_close(fd);
+	return true;
+}
+
+static int ethtool(int fd, struct ifreq *ifr, void *cmd)
+{
+	ifr->ifr_data = cmd;
+	return sys_ioctl(fd, SIOCETHTOOL, ifr);
+}
+
+static void query_ethtool(struct xdp_device *dev, int fd, struct ifreq *ifr)
+{
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+	struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
+
+	if (!ethtool(fd, ifr, &info))
+		snprintf(dev->driver, sizeof(dev->driver), "%.31s", info.driver);
+	if (!ethtool(fd, ifr, &channels))
+		dev->rx_queues = channels.rx_count + channels.combined_count;
+}
+
+static int query(struct xdp_device *dev, int fd)
+{
+	struct ifreq ifr = {.ifr_ifindex = dev->ifindex};
+	int rc;
+
+	rc = sys_ioctl(fd, SIOCGIFNAME, &ifr);
+	if (rc < 0)
+		return rc;
+	memcpy(dev->name, ifr.ifr_name, sizeof(dev->name));
+	rc = sys_ioctl(fd, SIOCGIFFLAGS, &ifr);
+	if (rc < 0)
+		return rc;
+	dev->flags = (unsigned short)ifr.ifr_flags;
+	rc = sys_ioctl(fd, SIOCGIFMTU, &ifr);
+	if (rc < 0)
+		return rc;
+	dev->mtu = (uint32_t)ifr.ifr_mtu;
+	rc = sys_ioctl(fd, SIOCGIFHWADDR, &ifr);
+	if (rc < 0)
+		return rc;
+	dev->hw_type = ifr.ifr_hwaddr.sa_family;
+	memcpy(dev->mac, ifr.ifr_hwaddr.sa_data, sizeof(dev->mac));
+	query_ethtool(dev, fd, &ifr);
+	/* Only a driver that does not tell its name is looked for in sysfs,
+	 * which shows the network namespace it was mounted in. */
+	dev->is_virtual = dev->driver[0] ? driver_is_virtual(dev->driver)
+					 : !has_hardware(dev->name);
+	return 0;
+}
+
+int xdp_device_query(struct xdp_device *dev, int ifindex)
+{
+	int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int rc;
+
+	if (fd < 0)
+		return fd;
+	*dev = (struct xdp_device){.ifindex = ifindex};
+	rc = query(dev, fd);
+	sys_close(fd);
+	return rc;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Entries of the steering maps.
+ */
+#include <errno.h>
+#include <linux/bpf.h>
+#include <netinet/in.h>
+
+#include "base/sys.h"
+#include "ring/port_xdp_internal.h"
+
+/* A flow as the maps know it. */
+struct entry {
+	int map;
+	union {
+		struct xdp_steer_key3 key3;
+		struct xdp_steer_key5 key5;
+	};
+	bool is5;
+};
+
+static int bpf(enum bpf_cmd cmd, union bpf_attr *attr)
+{
+	return (int)sys_call(SYS_bpf, cmd, attr, sizeof(*attr), 0, 0, 0);
+}
+
+static int map_update(int map, const void *key, uint32_t value, uint64_t flags)
+{
+	union bpf_attr attr = {
+		.map_fd = (uint32_t)map,
+		.key = (uintptr_t)key,
+		.value = (uintptr_t)&value,
+		.flags = flags,
+	};
+
+	return bpf(BPF_MAP_UPDATE_ELEM, &attr);
+}
+
+static int map_lookup(int map, const void *key, uint32_t *value)
+{
+	union bpf_attr attr = {
+		.map_fd = (uint32_t)map,
+		.key = (uintptr_t)key,
+		.value = (uintptr_t)value,
+	};
+
+	return bpf(BPF_MAP_LOOKUP_ELEM, &attr);
+}
+
+static int map_delete(int map, const void *key)
+{
+	union bpf_attr attr = {.map_fd = (uint32_t)map, .key = (uintptr_t)key};
+
+	return bpf(BPF_MAP_DELETE_ELEM, &attr);
+}
+
+static int map_next_key(int map, const void *key, void *next)
+{
+	union bpf_attr attr = {
+		.map_fd = (uint32_t)map,
+		.key = (uintptr_t)key,
+		.next_key = (uintptr_t)next,
+	};
+
+	return bpf(BPF_MAP_GET_NEXT_KEY, &attr);
+}
+
+static int entry_of(const struct xdp_port *port, const struct flow_key *key, struct entry *e)
+{
+	if (!addr_is_v4(&key->local))
+		return -EAFNOSUPPORT;
+	*e = (struct entry){.is5 = key->remote_port != 0};
+	if (e->is5) {
+		e->map = port->flows5_fd;
+		e->key5 = (struct xdp_steer_key5){
+			.local = addr_v4_of(&key->local),
+			.remote = addr_v4_of(&key->remote),
+			.local_port = key->local_port,
+			.remote_port = key->remote_port,
+			.proto = key->proto,
+		};
+	} else {
+		e->map = port->flows3_fd;
+		e->key3 = (struct xdp_steer_key3){
+			.local = addr_v4_of(&key->local),
+			.local_port = key->local_port,
+			.proto = key->proto,
+		};
+	}
+	return 0;
+}
+
+/* The program skips the 5-tuples while this is zero. */
+static void count_flows5(struct xdp_port *port, uint32_t by)
+{
+	__atomic_fetch_add(&port->conf->flows5, by, __ATOMIC_SEQ_CST);
+}
+
+int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
+{
+	struct xdp_queue *q = (struct xdp_queue *)base;
+	struct xdp_port *port = (struct xdp_port *)base->port;
+	struct entry e;
+	int rc;
+
+	rc = entry_of(port, key, &e);
+	if (rc)
+		return rc;
+	if (e.is5)
+		count_flows5(port, 1);
+	rc = map_update(e.map, &e.key3, q->slot, BPF_NOEXIST);
+	if (rc && e.is5)
+		count_flows5(port, -1u);
+	return rc == -E2BIG ? -ENOSPC : rc;
+}
+
+int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
+{
+	struct xdp_port *port = (struct xdp_port *)base->port;
+	struct entry e;
+	int rc;
+
+	rc = entry_of(port, key, &e);
+	if (rc)
+		return rc;
+	rc = map_delete(e.map, &e.key3);
+	if (!rc && e.is5)
+		count_flows5(port, -1u);
+	return rc;
+}
+
+static void clear_map(struct xdp_port *port, int map, unsigned slot, bool is5)
+{
+	struct xdp_steer_key5 key, next; /* the larger of the two */
+	bool more = !map_next_key(map, NULL, &key);
+
+	while (more) {
+		uint32_t value;
+
+		more = !map_next_key(map, &key, &next); /* before key goes away */
+		if (!map_lookup(map, &key, &value) && value == slot && !map_delete(map, &key) &&
+		    is5)
+			count_flows5(port, -1u);
+		key = next;
+	}
+}
+
+void xdp_flow_clear_slot(struct xdp_port *port, unsigned slot)
+{
+	clear_map(port, port->flows3_fd, slot, false);
+	clear_map(port, port->flows5_fd, slot, true);
+}
+
+int xdp_flow_set_socket(struct xdp_port *port, unsigned slot, unsigned i, int fd)
+{
+	uint32_t index = slot * XDP_STEER_QUEUES + i;
+
+	return map_update(port->xsks_fd, &index, (uint32_t)fd, BPF_ANY);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Loading and attaching the steering program.  libbpf is used here only, at
+ * start: afterwards there are plain descriptors, moved out of the program's
+ * way, and the mapped settings.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "ring/port_xdp_internal.h"
+#include "ring/xdp_steer_skel.h"
+
+__attribute__((format(printf, 2, 0))) static int print_to_log(enum libbpf_print_level level,
+							      const char *fmt, va_list args)
+{
+	char text[4096], *rest = text, *line;
+
+	if (log_level < LOG_DEBUG)
+		return 0;
+	vsnprintf(text, sizeof(text), fmt, args);
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			log_debug("%s", line);
+	return 0;
+}
+
+/* A second descriptor for the same thing, hidden, that survives the skeleton. */
+static int keep_fd(int fd)
+{
+	return sys_fd_hide(sys_fcntl(fd, F_DUPFD_CLOEXEC, 0));
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		sys_close(*fd);
+	*fd = -1;
+}
+
+static int map_conf(struct xdp_port *port, int fd)
+{
+	void *addr;
+
+	port->conf_len = 4096;
+	addr = mmap(NULL, port->conf_len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (addr == MAP_FAILED)
+		return -ENOMEM;
+	port->conf = addr;
+	return 0;
+}
+
+static int keep(struct xdp_port *port, const struct xdp_steer_skel *skel)
+{
+	port->xsks_fd = keep_fd(bpf_map__fd(skel->maps.xsks));
+	port->flows3_fd = keep_fd(bpf_map__fd(skel->maps.flows3));
+	port->flows5_fd = keep_fd(bpf_map__fd(skel->maps.flows5));
+	if (port->xsks_fd < 0 || port->flows3_fd < 0 || port->flows5_fd < 0)
+		return -EMFILE;
+	return map_conf(port, bpf_map__fd(skel->maps.bss));
+}
+
+static int link_to(struct xdp_port *port, int prog, unsigned flags)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = flags);
+	int fd = bpf_link_create(prog, port->base.ifindex, BPF_XDP, &opts);
+
+	if (fd < 0)
+		return fd;
+	port->link_fd = sys_fd_hide(fd);
+	return 0;
+}
+
+static bool is_taken(int rc)
+{
+	return rc == -EBUSY || rc == -EEXIST;
+}
+
+static int attach(struct xdp_port *port, const struct xdp_device *dev, int prog, char why[PORT_WHY])
+{
+	int native, generic;
+
+	native = link_to(port, prog, XDP_FLAGS_DRV_MODE);
+	port->native = native == 0;
+	if (!native)
+		return 0;
+	if (is_taken(native))
+		return xdp_why_taken(why, dev);
+	log_debug("%s: no native XDP (%s), trying generic", dev->name, strerrordesc_np(-native));
+	generic = link_to(port, prog, XDP_FLAGS_SKB_MODE);
+	if (!generic)
+		return 0;
+	if (is_taken(generic))
+		return xdp_why_taken(why, dev);
+	if (generic == -EPERM || generic == -EACCES)
+		return xdp_why_refused(why, dev->name, "attach an XDP program");
+	return xdp_why(why, -EOPNOTSUPP,
+		       "Interface %s is not accelerated: it takes no XDP program\n"
+		       "(native: %s; generic: %s).\n"
+		       "Linux 5.9 or later and an Ethernet interface are needed.\n",
+		       dev->name, strerrordesc_np(-native), strerrordesc_np(-generic));
+}
+
+static int why_not_loaded(char why[PORT_WHY], const struct xdp_device *dev, int rc)
+{
+	if (rc == -EPERM || rc == -EACCES)
+		return xdp_why_refused(why, dev->name, "load a BPF program");
+	return xdp_why(why, rc,
+		       "Interface %s is not accelerated: its XDP program cannot be loaded (%s).\n"
+		       "Linux 5.9 or later with BPF and AF_XDP is needed; VMA_TRACELEVEL=debug\n"
+		       "shows what the kernel said.\n",
+		       dev->name, strerrordesc_np(-rc));
+}
+
+int xdp_load(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY])
+{
+	struct xdp_steer_skel *skel;
+	int rc;
+
+	libbpf_set_print(print_to_log);
+	libbpf_set_memlock_rlim(0); /* leave the process's limits alone */
+	skel = xdp_steer_skel__open();
+	if (!skel)
+		return xdp_why(why, -ENOMEM, "Interface %s is not accelerated: out of memory.\n",
+			       dev->name);
+	rc = xdp_steer_skel__load(skel);
+	if (rc) {
+		rc = why_not_loaded(why, dev, rc);
+		goto destroy;
+	}
+	rc = keep(port, skel);
+	if (rc) {
+		rc = xdp_why(why, rc, "Interface %s is not accelerated: %s.\n", dev->name,
+			     strerrordesc_np(-rc));
+		goto unload;
+	}
+	memcpy(&port->conf->mac_lo, dev->mac, 4);
+	memcpy(&port->conf->mac_hi, dev->mac + 4, 2);
+	rc = attach(port, dev, bpf_program__fd(skel->progs.xdp_steer), why);
+	if (rc)
+		goto unload;
+	goto destroy;
+
+unload:
+	xdp_unload(port);
+destroy:
+	xdp_steer_skel__destroy(skel);
+	return rc;
+}
+
+void xdp_unload(struct xdp_port *port)
+{
+	close_fd(&port->link_fd);
+	close_fd(&port->xsks_fd);
+	close_fd(&port->flows3_fd);
+	close_fd(&port->flows5_fd);
+	if (port->conf)
+		munmap(port->conf, port->conf_len);
+	port->conf = NULL;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "ring/port_xdp_internal.h"
+
+static const struct {
+	unsigned bit;
+	const char *name;
+} needed_caps[] = {
+	{CAP_NET_ADMIN, "CAP_NET_ADMIN"},
+	{CAP_NET_RAW, "CAP_NET_RAW"},
+	{CAP_BPF, "CAP_BPF"},
+};
+
+int xdp_why(char why[PORT_WHY], int error, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(why, PORT_WHY, fmt, args);
+	va_end(args);
+	return error;
+}
+
+/* False only when the kernel says so. */
+static bool have_cap(const struct __user_cap_data_struct data[2], unsigned cap)
+{
+	return data[cap / 32].effective & (1u << (cap % 32));
+}
+
+int xdp_why_missing_caps(char why[PORT_WHY], const char *ifname)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+	char missing[64] = "";
+	int len = 0;
+
+	if (sys_call(SYS_capget, &header, data, 0, 0, 0, 0) < 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(needed_caps) / sizeof(*needed_caps); i++) {
+		if (have_cap(data, needed_caps[i].bit))
+			continue;
+		/* CAP_SYS_ADMIN contains CAP_BPF. */
+		if (needed_caps[i].bit == CAP_BPF && have_cap(data, CAP_SYS_ADMIN))
+			continue;
+		len += snprintf(missing + len, sizeof(missing) - (size_t)len, "%s%s",
+				len ? ", " : "", needed_caps[i].name);
+	}
+	if (!len)
+		return 0;
+	return xdp_why(why, -EPERM,
+		       "Interface %s is not accelerated: this process lacks %s.\n"
+		       "AF_XDP needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF.\n"
+		       "Run the program as root, or give it these capabilities as ambient ones\n"
+		       "(setpriv --ambient-caps, AmbientCapabilities= of systemd).\n",
+		       ifname, missing);
+}
+
+int xdp_why_refused(char why[PORT_WHY], const char *ifname, const char *what)
+{
+	return xdp_why(why, -EPERM,
+		       "Interface %s is not accelerated: the kernel refuses to %s.\n"
+		       "The capabilities of this process do not count outside its user namespace,\n"
+		       "or a security policy (seccomp, kernel lockdown) forbids BPF or AF_XDP.\n"
+		       "Run the program outside the container, or allow bpf(2) and AF_XDP in it.\n",
+		       ifname, what);
+}
+
+/* Id and name of the program on the interface; false when there is none. */
+static bool query_program(int ifindex, unsigned *id, char name[BPF_OBJ_NAME_LEN])
+{
+	LIBBPF_OPTS(bpf_xdp_query_opts, opts);
+	struct bpf_prog_info info = {0};
+	uint32_t len = sizeof(info);
+	int fd;
+
+	if (bpf_xdp_query(ifindex, 0, &opts) < 0)
+		return false;
+	*id = opts.prog_id ? opts.prog_id : opts.drv_prog_id ? opts.drv_prog_id : opts.skb_prog_id;
+	name[0] = '\0';
+	if (!*id)
+		return false;
+	fd = bpf_prog_get_fd_by_id(*id);
+	if (fd < 0)
+		return true;
+	if (!bpf_obj_get_info_by_fd(fd, &info, &len))
+		snprintf(name, BPF_OBJ_NAME_LEN, "%s", info.name);
+	sys_close(fd);
+	return true;
+}
+
+int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev)
+{
+	char name[BPF_OBJ_NAME_LEN];
+	unsigned id;
+
+	if (!query_program(dev->ifindex, &id, name))
+		return xdp_why(why, -EBUSY,
+			       "Interface %s is not accelerated: another XDP program is on it.\n"
+			       "End the program that uses it, or: ip link set %s xdp off\n",
+			       dev->name, dev->name);
+	return xdp_why(why, -EBUSY,
+		       "Interface %s is not accelerated: XDP program %u (%s) is on it already%s.\n"
+		       "End the program that uses the interface (bpftool net, bpftool link),\n"
+		       "or remove what was left there: ip link set %s xdp off\n",
+		       dev->name, id, name,
+		       strncmp(name, "xdp_steer", BPF_OBJ_NAME_LEN)
+			       ? ""
+			       : ", that of another accelerated process",
+		       dev->name);
+}
+
+int xdp_why_memlock(char why[PORT_WHY], const char *ifname)
+{
+	return xdp_why(
+		why, -ENOBUFS,
+		"Interface %s is not accelerated: its %u MB of packet buffers cannot be locked.\n"
+		"The limit of locked memory is too low for them (ulimit -l, in kB).\n"
+		"Raise it: ulimit -l unlimited, LimitMEMLOCK=infinity of systemd, or give the\n"
+		"program CAP_IPC_LOCK.\n",
+		ifname, XDP_UMEM_SIZE >> 20);
+}

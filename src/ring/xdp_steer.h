@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the XDP program and the xdp port share: keys of the steering maps and
+ * the page of settings.
+ *
+ * Role		the port writes, the program reads (in the kernel, any CPU).
+ * Lifetime	of the maps: as long as the link of the port.
+ * Ordering	flows5 is raised before an entry is added and lowered after it
+ *		is gone, so that no entry is overlooked.
+ *
+ * IPv4 so far.  Addresses and ports are in network byte order.
+ */
+#ifndef RING_XDP_STEER_H
+#define RING_XDP_STEER_H
+
+#include <linux/types.h>
+
+#define XDP_STEER_SLOTS 64  /* rings of one interface */
+#define XDP_STEER_QUEUES 16 /* RX queues of one interface */
+#define XDP_STEER_FLOWS 65536
+
+/* Whoever sends to this address and port.  Multicast groups are addresses too. */
+struct xdp_steer_key3 {
+	__u32 local;
+	__u16 local_port;
+	__u8 proto;
+	__u8 zero;
+};
+
+struct xdp_steer_key5 {
+	__u32 local;
+	__u32 remote;
+	__u16 local_port;
+	__u16 remote_port;
+	__u8 proto;
+	__u8 zero[3];
+};
+
+struct xdp_steer_conf {
+	__u32 flows5; /* entries in the 5-tuple map: 0 saves the look-up */
+	__u32 mac_lo; /* first four bytes of the interface's address, as in memory */
+	__u16 mac_hi; /* the other two */
+	__u16 vlan;   /* VLAN of the interface, host byte order; 0: untagged */
+};
+
+#endif

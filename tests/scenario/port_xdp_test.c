@@ -1,0 +1,849 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The xdp port on veth pairs:
+ *
+ *	+-------------- here ----------------+   +------ peer ------+
+ *	|  port_xdp -- XDP                    |   |                  |
+ *	|  sniffer  --  v0  10.77.0.1 --------+---+-- v1 -- injector |
+ *	|              (MAC 02:..:01)         |   |                  |
+ *	|               q0  4 RX queues ------+---+-- q1             |
+ *	|               j0  MTU 3800 ---------+---+-- j1             |
+ *	+-------------------------------------+   +------------------+
+ *
+ * Frames go in by a packet socket on the peer's end.  They come out of the
+ * port, or, when the program passes them, of a packet socket on ours.  Each
+ * carries a number in its last eight bytes.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "ring/port.h"
+#include "vma_test.h"
+
+#define DEADLINE (5 * NSEC_PER_SEC)
+#define FRAMES_SLACK 64 /* frames a fill ring may lack between two batches */
+
+static const uint8_t our_mac[6] = {2, 0, 0, 0, 0, 1};
+static const uint8_t their_mac[6] = {2, 0, 0, 0, 0, 2};
+
+static int here_fd, peer_fd; /* network namespaces */
+
+/* ---- topology --------------------------------------------------------------- */
+
+__attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
+{
+	char line[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(line, sizeof(line), fmt, args);
+	va_end(args);
+	if (system(line))
+		fail_msg("failed: %s", line);
+}
+
+static void make_pair(const char *name, const char *options)
+{
+	shell("ip link add %s0 address 02:00:00:00:00:01 %s type veth peer name %s1"
+	      " address 02:00:00:00:00:02 %s netns /proc/%d/fd/%d",
+	      name, options, name, options, getpid(), peer_fd);
+	shell("sysctl -qw net.ipv6.conf.%s0.disable_ipv6=1; ip link set %s0 arp off up", name,
+	      name);
+	setns(peer_fd, CLONE_NEWNET);
+	shell("sysctl -qw net.ipv6.conf.%s1.disable_ipv6=1; ip link set %s1 arp off up", name,
+	      name);
+	setns(here_fd, CLONE_NEWNET);
+}
+
+static int make_topology(void **state)
+{
+	clock_init();
+	if (geteuid() != 0 || unshare(CLONE_NEWNET)) {
+		fprintf(stderr, "SKIPPED: network namespaces need root\n");
+		exit(77);
+	}
+	here_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	unshare(CLONE_NEWNET);
+	peer_fd = open("/proc/self/ns/net", O_RDONLY);
+	setns(here_fd, CLONE_NEWNET);
+	make_pair("v", "");
+	make_pair("q", "numrxqueues 4 numtxqueues 4");
+	make_pair("j", "mtu 3800");
+	shell("ip addr add 10.77.0.1/24 dev v0");
+	return 0;
+}
+
+/* ---- frames ----------------------------------------------------------------- */
+
+struct spec {
+	const char *what;
+	const uint8_t *dst; /* NULL: our_mac */
+	int vlan;	    /* tag control information; -1: no tag */
+	uint16_t ethertype;
+	uint8_t proto;
+	uint8_t ihl;	   /* 0: 5 */
+	uint16_t frag_off; /* host byte order */
+	const char *saddr, *daddr;
+	uint16_t sport, dport; /* host byte order */
+};
+
+static uint8_t *put16(uint8_t *to, unsigned value)
+{
+	*to++ = (uint8_t)(value >> 8);
+	*to++ = (uint8_t)value;
+	return to;
+}
+
+/* Checksums are left out: steering does not look at them. */
+static size_t make_frame(uint8_t *frame, const struct spec *s, uint64_t number)
+{
+	unsigned ihl = s->ihl ? s->ihl : 5;
+	uint8_t *p = frame;
+
+	memcpy(p, s->dst ? s->dst : our_mac, 6);
+	memcpy(p + 6, their_mac, 6);
+	p += 12;
+	if (s->vlan >= 0)
+		p = put16(put16(p, ETH_P_8021Q), (unsigned)s->vlan);
+	p = put16(p, s->ethertype ? s->ethertype : ETH_P_IP);
+	memset(p, 0, ihl * 4 + 20);
+	p[0] = (uint8_t)(0x40 | ihl);
+	put16(p + 2, ihl * 4 + 20 + 8);
+	put16(p + 6, s->frag_off);
+	p[8] = 64;
+	p[9] = s->proto;
+	inet_pton(AF_INET, s->saddr ? s->saddr : "10.77.0.2", p + 12);
+	inet_pton(AF_INET, s->daddr ? s->daddr : "10.77.0.1", p + 16);
+	p += ihl * 4;
+	put16(put16(p, s->sport ? s->sport : 5000), s->dport);
+	p += 20;
+	memcpy(p, &number, 8);
+	return (size_t)(p + 8 - frame);
+}
+
+static uint64_t number_of(const uint8_t *frame, size_t len)
+{
+	uint64_t number = 0;
+
+	if (len >= 8)
+		memcpy(&number, frame + len - 8, 8);
+	return number;
+}
+
+static struct flow_key key3(uint8_t proto, const char *local, uint16_t port)
+{
+	struct flow_key key = {
+		.local = addr_v4(inet_addr(local)),
+		.remote = addr_v4_any(),
+		.local_port = htons(port),
+		.proto = proto,
+	};
+
+	return key;
+}
+
+static struct flow_key key5(uint8_t proto, const char *local, uint16_t port, const char *remote,
+			    uint16_t remote_port)
+{
+	struct flow_key key = key3(proto, local, port);
+
+	key.remote = addr_v4(inet_addr(remote));
+	key.remote_port = htons(remote_port);
+	return key;
+}
+
+/* ---- fixture ---------------------------------------------------------------- */
+
+struct fixture {
+	struct port *port;
+	struct port_queue *q;
+	int inject_fd; /* on the peer's end */
+	int sniff_fd;  /* on ours: what the program passed */
+	int ifindex;
+	uint64_t number;
+	char why[PORT_WHY];
+};
+
+static int packet_socket(const char *ifname)
+{
+	struct sockaddr_ll addr = {
+		.sll_family = AF_PACKET,
+		.sll_protocol = htons(ETH_P_ALL),
+		.sll_ifindex = (int)if_nametoindex(ifname),
+	};
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
+	int size = 64 << 20, yes = 1;
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size));
+	assert_int_equal(setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes, sizeof(yes)), 0);
+	return fd;
+}
+
+static int setup_on(void **state, const char *pair)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	char name[8];
+	int rc;
+
+	snprintf(name, sizeof(name), "%s0", pair);
+	f->ifindex = (int)if_nametoindex(name);
+	f->sniff_fd = packet_socket(name);
+	snprintf(name, sizeof(name), "%s1", pair);
+	setns(peer_fd, CLONE_NEWNET);
+	f->inject_fd = packet_socket(name);
+	setns(here_fd, CLONE_NEWNET);
+	rc = port_xdp_open(f->ifindex, &f->port, f->why);
+	if (rc)
+		fail_msg("port_xdp_open: %d: %s", rc, f->why);
+	rc = f->port->ops->open_queue(f->port, &f->q, f->why);
+	if (rc)
+		fail_msg("open_queue: %d: %s", rc, f->why);
+	*state = f;
+	return 0;
+}
+
+static int setup(void **state)
+{
+	return setup_on(state, "v");
+}
+
+static int setup_queues(void **state)
+{
+	return setup_on(state, "q");
+}
+
+static int setup_jumbo(void **state)
+{
+	return setup_on(state, "j");
+}
+
+static void close_port(struct fixture *f)
+{
+	if (f->q)
+		f->port->ops->close_queue(f->q);
+	if (f->port)
+		f->port->ops->free_port(f->port);
+	f->q = NULL;
+	f->port = NULL;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	close_port(f);
+	close(f->inject_fd);
+	close(f->sniff_fd);
+	free(f);
+	return 0;
+}
+
+static void add_flow(struct fixture *f, struct flow_key key)
+{
+	assert_int_equal(f->port->ops->add_flow(f->q, &key), 0);
+}
+
+static void del_flow(struct fixture *f, struct flow_key key)
+{
+	assert_int_equal(f->port->ops->del_flow(f->q, &key), 0);
+}
+
+static uint64_t inject(struct fixture *f, const struct spec *s)
+{
+	uint8_t frame[256];
+	size_t len = make_frame(frame, s, ++f->number);
+
+	assert_int_equal(send(f->inject_fd, frame, len, 0), len);
+	return f->number;
+}
+
+/* The number of the next frame at the port, or 0: none before the deadline. */
+static uint64_t next_steered(struct fixture *f, nsec_t wait)
+{
+	nsec_t deadline = clock_now() + wait;
+	struct pkt *pkt;
+	uint64_t number;
+
+	while (f->port->ops->rx_burst(f->q, &pkt, 1) == 0)
+		if (clock_now() > deadline)
+			return 0;
+	assert_ptr_equal(pkt->pool, &f->q->pool);
+	assert_true(pkt->frame_len <= pkt->room);
+	assert_int_equal(pkt->stamp, 0);
+	number = number_of(pkt->frame, pkt->frame_len);
+	pkt_free(pkt);
+	return number;
+}
+
+static uint64_t next_sniffed(int fd, nsec_t wait)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	uint8_t frame[4096];
+	ssize_t len;
+
+	if (poll(&pfd, 1, (int)(wait / NSEC_PER_MSEC)) <= 0)
+		return 0;
+	len = recv(fd, frame, sizeof(frame), MSG_DONTWAIT);
+	return len < 0 ? 0 : number_of(frame, (size_t)len);
+}
+
+static void expect_steered(struct fixture *f, const struct spec *s)
+{
+	uint64_t number = inject(f, s);
+
+	if (next_steered(f, DEADLINE) != number)
+		fail_msg("not steered: %s", s->what);
+	if (next_sniffed(f->sniff_fd, 0))
+		fail_msg("steered, and passed as well: %s", s->what);
+}
+
+static void expect_passed(struct fixture *f, const struct spec *s)
+{
+	uint64_t number = inject(f, s);
+
+	if (next_sniffed(f->sniff_fd, DEADLINE) != number)
+		fail_msg("not passed: %s", s->what);
+	if (next_steered(f, 0))
+		fail_msg("passed, and steered as well: %s", s->what);
+}
+
+/* ---- steering --------------------------------------------------------------- */
+
+#define UDP IPPROTO_UDP
+#define TCP IPPROTO_TCP
+
+static const uint8_t other_mac[6] = {2, 0, 0, 0, 0, 9};
+static const uint8_t group_mac[6] = {1, 0, 0x5e, 1, 2, 3};
+static const uint8_t all_mac[6] = {255, 255, 255, 255, 255, 255};
+
+static const struct spec plain = {"plain UDP", .vlan = -1, .proto = UDP, .dport = 7000};
+
+static const struct spec steered[] = {
+	{"UDP to the 3-tuple", .vlan = -1, .proto = UDP, .dport = 7000},
+	{"UDP from somebody else", .vlan = -1, .proto = UDP, .dport = 7000, .saddr = "10.9.9.9"},
+	{"TCP to the 3-tuple", .vlan = -1, .proto = TCP, .dport = 7001},
+	{"TCP of the 5-tuple", .vlan = -1, .proto = TCP, .dport = 7002, .sport = 4000},
+	{"IP options", .vlan = -1, .proto = UDP, .dport = 7000, .ihl = 15},
+	{"do not fragment", .vlan = -1, .proto = UDP, .dport = 7000, .frag_off = 0x4000},
+	{"priority tag, no VLAN", .vlan = 5 << 13, .proto = UDP, .dport = 7000},
+	{"multicast", .vlan = -1, .dst = group_mac, .proto = UDP, .dport = 7003,
+	 .daddr = "239.1.2.3"},
+	{"to all stations", .vlan = -1, .dst = all_mac, .proto = UDP, .dport = 7000},
+};
+
+static const struct spec passed[] = {
+	{"UDP to a port of TCP", .vlan = -1, .proto = UDP, .dport = 7001},
+	{"unregistered port", .vlan = -1, .proto = UDP, .dport = 7009},
+	{"another address", .vlan = -1, .proto = UDP, .dport = 7000, .daddr = "10.77.0.9"},
+	{"5-tuple, another source port", .vlan = -1, .proto = TCP, .dport = 7002, .sport = 4001},
+	{"5-tuple, another source", .vlan = -1, .proto = TCP, .dport = 7002, .sport = 4000,
+	 .saddr = "10.77.0.3"},
+	{"first fragment", .vlan = -1, .proto = UDP, .dport = 7000, .frag_off = 0x2000},
+	{"last fragment", .vlan = -1, .proto = UDP, .dport = 7000, .frag_off = 0x0010},
+	{"another VLAN", .vlan = 100, .proto = UDP, .dport = 7000},
+	{"another station", .vlan = -1, .dst = other_mac, .proto = UDP, .dport = 7000},
+	{"another group", .vlan = -1, .dst = group_mac, .proto = UDP, .dport = 7003,
+	 .daddr = "239.1.2.4"},
+	{"ICMP", .vlan = -1, .proto = IPPROTO_ICMP, .dport = 7000},
+	{"ARP", .vlan = -1, .ethertype = ETH_P_ARP, .proto = UDP, .dport = 7000},
+	{"IPv6", .vlan = -1, .ethertype = ETH_P_IPV6, .proto = UDP, .dport = 7000},
+	{"header length below the minimum", .vlan = -1, .proto = UDP, .dport = 7000, .ihl = 1},
+};
+
+static void test_registered_flows_are_steered_and_all_else_is_passed(void **state)
+{
+	struct fixture *f = *state;
+
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	add_flow(f, key3(TCP, "10.77.0.1", 7001));
+	add_flow(f, key5(TCP, "10.77.0.1", 7002, "10.77.0.2", 4000));
+	add_flow(f, key3(UDP, "239.1.2.3", 7003));
+	for (size_t i = 0; i < sizeof(steered) / sizeof(*steered); i++)
+		expect_steered(f, &steered[i]);
+	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
+		expect_passed(f, &passed[i]);
+}
+
+static void test_a_flow_is_steered_while_it_is_registered(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key three = key3(UDP, "10.77.0.1", 7000);
+	struct flow_key five = key5(UDP, "10.77.0.1", 7000, "10.77.0.2", 5000);
+
+	expect_passed(f, &plain);
+	add_flow(f, three);
+	expect_steered(f, &plain);
+	add_flow(f, five);
+	del_flow(f, three);
+	expect_steered(f, &plain);
+	del_flow(f, five);
+	expect_passed(f, &plain);
+}
+
+static void test_adding_twice_and_deleting_nothing_are_errors(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key key = key5(UDP, "10.77.0.1", 7000, "10.77.0.2", 5000);
+	struct flow_key six = {.local.b = {0x20, 1}, .local_port = 7, .proto = UDP};
+
+	assert_int_equal(f->port->ops->del_flow(f->q, &key), -ENOENT);
+	add_flow(f, key);
+	assert_int_equal(f->port->ops->add_flow(f->q, &key), -EEXIST);
+	del_flow(f, key);
+	assert_int_equal(f->port->ops->del_flow(f->q, &key), -ENOENT);
+	assert_int_equal(f->port->ops->add_flow(f->q, &six), -EAFNOSUPPORT);
+	expect_passed(f, &plain);
+}
+
+static void test_flows_of_a_closed_queue_go_to_the_kernel(void **state)
+{
+	struct fixture *f = *state;
+
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	expect_steered(f, &plain);
+	f->port->ops->close_queue(f->q);
+	f->q = NULL;
+	inject(f, &plain);
+	assert_int_equal(next_sniffed(f->sniff_fd, DEADLINE), f->number);
+	assert_int_equal(f->port->ops->open_queue(f->port, &f->q, f->why), 0);
+	expect_passed(f, &plain);
+}
+
+/* ---- bursts ----------------------------------------------------------------- */
+
+static void expect_numbers(struct fixture *f, uint64_t first, int count)
+{
+	nsec_t deadline = clock_now() + DEADLINE;
+	struct pkt *pkts[16];
+	int got = 0;
+
+	while (got < count) {
+		int n = f->port->ops->rx_burst(f->q, pkts, 16);
+
+		for (int i = 0; i < n; i++) {
+			assert_int_equal(number_of(pkts[i]->frame, pkts[i]->frame_len),
+					 first + (uint64_t)got++);
+			pkt_free(pkts[i]);
+		}
+		if (!n && clock_now() > deadline)
+			fail_msg("%d of %d frames came", got, count);
+	}
+}
+
+static void expect_frames_back(struct fixture *f, unsigned baseline)
+{
+	assert_in_range(f->q->frames_free, baseline, baseline + FRAMES_SLACK);
+}
+
+static void test_thousands_of_frames_wait_in_order_without_loss(void **state)
+{
+	struct fixture *f = *state;
+	unsigned baseline = f->q->frames_free;
+
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	for (int round = 0; round < 8; round++) {
+		uint64_t first = f->number + 1;
+
+		for (int i = 0; i < 4000; i++)
+			inject(f, &plain);
+		assert_true(f->port->ops->rx_pending(f->q));
+		expect_numbers(f, first, 4000);
+		assert_false(f->port->ops->rx_pending(f->q));
+		expect_frames_back(f, baseline);
+	}
+}
+
+static void test_held_frames_do_not_stop_the_others_for_good(void **state)
+{
+	struct fixture *f = *state;
+	unsigned baseline = f->q->frames_free;
+	struct pkt *held = NULL, *pkt;
+	int count = 0;
+
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	/* Nobody gives a frame back, until nothing comes any more. */
+	while (count <= (int)f->q->frames) {
+		inject(f, &plain);
+		if (!f->port->ops->rx_burst(f->q, &pkt, 1))
+			break;
+		pkt->next = held;
+		held = pkt;
+		count++;
+	}
+	assert_true(count > 4096);
+	/* What is sent has frames of its own. */
+	pkt = f->port->ops->tx_get(f->q);
+	assert_non_null(pkt);
+	pkt_free(pkt);
+	while (held) {
+		pkt = held;
+		held = held->next;
+		pkt_free(pkt);
+	}
+	while (next_steered(f, 0))
+		;
+	inject(f, &plain);
+	assert_int_equal(next_steered(f, DEADLINE), f->number);
+	expect_frames_back(f, baseline);
+}
+
+static void test_bursts_leave_complete_and_in_order(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	unsigned baseline = f->q->frames_free;
+	struct spec s = {.vlan = -1, .proto = UDP, .dport = 9, .dst = their_mac};
+	nsec_t deadline;
+	uint64_t number = 0;
+	struct pkt *pkt;
+
+	for (int burst = 1; burst <= 2000; burst += 37) {
+		for (int i = 0; i < burst; i++) {
+			pkt = ops->tx_get(f->q);
+			assert_non_null(pkt);
+			assert_true(pkt->room >= f->port->mtu + 18);
+			pkt->frame_len = (uint32_t)make_frame(pkt->frame, &s, ++number);
+			assert_int_equal(ops->tx_put(f->q, pkt), 0);
+		}
+		ops->tx_flush(f->q);
+		ops->tx_flush(f->q); /* nothing left to do */
+		for (uint64_t n = number - (uint64_t)burst + 1; n <= number; n++)
+			assert_int_equal(next_sniffed(f->inject_fd, DEADLINE), n);
+	}
+	deadline = clock_now() + DEADLINE;
+	while (f->q->frames_free < baseline && clock_now() < deadline)
+		assert_int_equal(ops->rx_burst(f->q, &pkt, 1), 0);
+	expect_frames_back(f, baseline);
+}
+
+static void test_more_than_the_ring_holds_is_sent_in_passing(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	struct spec s = {.vlan = -1, .proto = UDP, .dport = 9, .dst = their_mac};
+
+	for (uint64_t n = 1; n <= 3000; n++) {
+		struct pkt *pkt = ops->tx_get(f->q);
+
+		assert_non_null(pkt);
+		pkt->frame_len = (uint32_t)make_frame(pkt->frame, &s, n);
+		assert_int_equal(ops->tx_put(f->q, pkt), 0);
+	}
+	ops->tx_flush(f->q);
+	for (uint64_t n = 1; n <= 3000; n++)
+		assert_int_equal(next_sniffed(f->inject_fd, DEADLINE), n);
+}
+
+static void test_descriptors_are_readable_while_frames_wait(void **state)
+{
+	struct fixture *f = *state;
+	struct pollfd pfd = {.events = POLLIN};
+	int fds[PORT_FDS_MAX];
+
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	assert_int_equal(f->port->ops->fds(f->q, fds), 1);
+	pfd.fd = fds[0];
+	assert_true(fcntl(fds[0], F_GETFD) & FD_CLOEXEC);
+	assert_int_equal(poll(&pfd, 1, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		inject(f, &plain);
+		assert_int_equal(poll(&pfd, 1, 5000), 1);
+		assert_int_equal(next_steered(f, 0), f->number);
+		assert_false(f->port->ops->rx_pending(f->q));
+		assert_int_equal(poll(&pfd, 1, 0), 0);
+	}
+}
+
+static void test_every_rx_queue_is_served(void **state)
+{
+	struct fixture *f = *state;
+	int fds[PORT_FDS_MAX];
+	struct pollfd pfds[PORT_FDS_MAX];
+	uint8_t seen[65] = {0};
+	int n = f->port->ops->fds(f->q, fds);
+
+	assert_int_equal(n, 4);
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	for (int i = 0; i < 64; i++) {
+		struct spec s = plain;
+
+		s.sport = (uint16_t)(1000 + i);
+		inject(f, &s);
+	}
+	for (int i = 0; i < n; i++)
+		pfds[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+	assert_true(poll(pfds, (nfds_t)n, 5000) > 1);
+	for (int i = 0; i < 64; i++) {
+		uint64_t number = next_steered(f, DEADLINE);
+
+		assert_in_range(number, 1, 64);
+		assert_false(seen[number]);
+		seen[number] = 1;
+	}
+	assert_int_equal(next_sniffed(f->sniff_fd, 0), 0);
+	assert_false(f->port->ops->rx_pending(f->q));
+}
+
+static void test_generic_mode_serves_what_native_cannot(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t frame[4096] = {0};
+	size_t len = make_frame(frame, &plain, 0);
+	struct pkt *pkt;
+	nsec_t deadline = clock_now() + DEADLINE;
+
+	assert_int_equal(f->port->mtu, 3800);
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	expect_steered(f, &plain);
+	memset(frame + len, 'x', 3814 - len);
+	assert_int_equal(send(f->inject_fd, frame, 3814, 0), 3814);
+	while (!f->port->ops->rx_burst(f->q, &pkt, 1))
+		assert_true(clock_now() < deadline);
+	assert_int_equal(pkt->frame_len, 3814);
+	assert_memory_equal(pkt->frame, frame, 3814);
+	pkt_free(pkt);
+}
+
+/* ---- coming and going ------------------------------------------------------- */
+
+static void test_virtual_devices_have_partial_checksums(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_true(f->port->flags & PORT_PARTIAL_CSUM);
+	assert_string_equal(f->port->name, "v0");
+	assert_memory_equal(f->port->mac, our_mac, 6);
+	assert_int_equal(f->port->mtu, 1500);
+}
+
+static void test_open_and_close_leave_no_descriptor(void **state)
+{
+	struct fixture *f = *state;
+	int before, after;
+
+	close_port(f);
+	before = dup(0);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(port_xdp_open(f->ifindex, &f->port, f->why), 0);
+		if (f->port->ops->open_queue(f->port, &f->q, f->why))
+			fail_msg("%s", f->why);
+		close_port(f);
+	}
+	after = dup(0);
+	assert_int_equal(after, before + 1);
+	assert_int_equal(fcntl(512, F_GETFD), -1); /* nor hidden */
+	close(before);
+	close(after);
+}
+
+static void test_a_second_opener_is_told_who_has_it(void **state)
+{
+	struct fixture *f = *state;
+	struct port *second;
+
+	assert_int_equal(port_xdp_open(f->ifindex, &second, f->why), -EBUSY);
+	assert_non_null(strstr(f->why, "v0"));
+	assert_non_null(strstr(f->why, "xdp_steer"));
+	assert_non_null(strstr(f->why, "bpftool"));
+}
+
+static void test_a_killed_process_gives_the_interface_back_at_once(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
+
+	close_port(f);
+	for (int i = 0; i < 5; i++) {
+		struct port *port;
+		int ready[2];
+		char byte;
+		pid_t pid;
+
+		assert_int_equal(pipe(ready), 0);
+		pid = fork();
+		if (pid == 0) {
+			bool ok = !port_xdp_open(f->ifindex, &port, f->why) &&
+				  !port->ops->open_queue(port, &f->q, f->why) &&
+				  !port->ops->add_flow(f->q, &key);
+
+			if (ok && write(ready[1], "x", 1) == 1)
+				pause();
+			_exit(1);
+		}
+		close(ready[1]);
+		assert_int_equal(read(ready[0], &byte, 1), 1);
+		close(ready[0]);
+		assert_int_equal(port_xdp_open(f->ifindex, &port, f->why), -EBUSY);
+		kill(pid, SIGKILL);
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		inject(f, &plain);
+		assert_int_equal(next_sniffed(f->sniff_fd, DEADLINE), f->number);
+		assert_int_equal(port_xdp_open(f->ifindex, &f->port, f->why), 0);
+		if (f->port->ops->open_queue(f->port, &f->q, f->why))
+			fail_msg("%s", f->why);
+		expect_passed(f, &plain);
+		close_port(f);
+	}
+}
+
+/* Runs body in a child that has these capabilities and nothing else. */
+static void run_with_caps(uint64_t caps, int (*body)(int ifindex), int ifindex)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {
+		{.effective = (uint32_t)caps, .permitted = (uint32_t)caps},
+		{.effective = (uint32_t)(caps >> 32), .permitted = (uint32_t)(caps >> 32)},
+	};
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(syscall(SYS_capset, &header, data) ? 99 : body(ifindex));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+#define CAP(name) (1ull << CAP_##name)
+#define XDP_CAPS (CAP(NET_ADMIN) | CAP(NET_RAW) | CAP(BPF))
+
+static bool says(const char *why, const char *word)
+{
+	if (strstr(why, word))
+		return true;
+	fprintf(stderr, "no \"%s\" in: %s", word, why);
+	return false;
+}
+
+static int open_without_any(int ifindex)
+{
+	struct port *port;
+	char why[PORT_WHY];
+
+	return port_xdp_open(ifindex, &port, why) == -EPERM && says(why, "CAP_NET_ADMIN") &&
+			       says(why, "CAP_NET_RAW") && says(why, "CAP_BPF") &&
+			       says(why, "as root")
+		       ? 0
+		       : 1;
+}
+
+static int open_with_enough(int ifindex)
+{
+	struct port_queue *q;
+	struct port *port;
+	char why[PORT_WHY] = "";
+
+	if (port_xdp_open(ifindex, &port, why) || port->ops->open_queue(port, &q, why)) {
+		fprintf(stderr, "%s", why);
+		return 1;
+	}
+	port->ops->close_queue(q);
+	port->ops->free_port(port);
+	return 0;
+}
+
+static int open_with_little_memory(int ifindex)
+{
+	struct rlimit small = {1 << 20, 1 << 20};
+	struct port_queue *q;
+	struct port *port;
+	char why[PORT_WHY] = "";
+	int rc;
+
+	setrlimit(RLIMIT_MEMLOCK, &small);
+	if (port_xdp_open(ifindex, &port, why))
+		return 1;
+	rc = port->ops->open_queue(port, &q, why);
+	port->ops->free_port(port);
+	return rc == -ENOBUFS && says(why, "ulimit -l") ? 0 : 2;
+}
+
+static int open_in_user_namespace(int ifindex)
+{
+	struct port *port;
+	char why[PORT_WHY] = "";
+
+	if (unshare(CLONE_NEWUSER)) /* grants every capability, which counts for nothing here */
+		return 0;
+	return port_xdp_open(ifindex, &port, why) == -EPERM && says(why, "user namespace") ? 0 : 1;
+}
+
+static void test_privileges_decide_and_are_named(void **state)
+{
+	struct fixture *f = *state;
+
+	close_port(f);
+	run_with_caps(0, open_without_any, f->ifindex);
+	run_with_caps(XDP_CAPS | CAP(IPC_LOCK), open_with_enough, f->ifindex);
+	run_with_caps(XDP_CAPS, open_with_little_memory, f->ifindex);
+	run_with_caps(CAP(SYS_ADMIN), open_in_user_namespace, f->ifindex);
+}
+
+static void test_interfaces_that_cannot_are_refused_with_a_reason(void **state)
+{
+	static const struct {
+		const char *make, *name;
+		int rc;
+		const char *word;
+	} cases[] = {
+		{"true", "lo", -EOPNOTSUPP, "loopback"},
+		{"ip link add down0 type veth", "down0", -ENETDOWN, "set down0 up"},
+		{"ip link add big0 mtu 9000 type veth && ip link set big0 up", "big0", -EOPNOTSUPP,
+		 "MTU"},
+		{"ip tuntap add tun7 mode tun && ip link set tun7 up", "tun7", -EOPNOTSUPP,
+		 "Ethernet"},
+	};
+	char why[PORT_WHY];
+	struct port *port;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		shell("%s", cases[i].make);
+		assert_int_equal(port_xdp_open((int)if_nametoindex(cases[i].name), &port, why),
+				 cases[i].rc);
+		assert_true(says(why, cases[i].word));
+		assert_int_equal(why[strlen(why) - 1], '\n');
+	}
+	assert_int_equal(port_xdp_open(9999, &port, why), -ENODEV);
+}
+
+#define AFTER(test, prepare) cmocka_unit_test_setup_teardown(test, prepare, teardown)
+
+static const struct CMUnitTest tests[] = {
+	AFTER(test_registered_flows_are_steered_and_all_else_is_passed, setup),
+	AFTER(test_a_flow_is_steered_while_it_is_registered, setup),
+	AFTER(test_adding_twice_and_deleting_nothing_are_errors, setup),
+	AFTER(test_flows_of_a_closed_queue_go_to_the_kernel, setup),
+	AFTER(test_thousands_of_frames_wait_in_order_without_loss, setup),
+	AFTER(test_held_frames_do_not_stop_the_others_for_good, setup),
+	AFTER(test_bursts_leave_complete_and_in_order, setup),
+	AFTER(test_more_than_the_ring_holds_is_sent_in_passing, setup),
+	AFTER(test_descriptors_are_readable_while_frames_wait, setup),
+	AFTER(test_every_rx_queue_is_served, setup_queues),
+	AFTER(test_generic_mode_serves_what_native_cannot, setup_jumbo),
+	AFTER(test_virtual_devices_have_partial_checksums, setup),
+	AFTER(test_open_and_close_leave_no_descriptor, setup),
+	AFTER(test_a_second_opener_is_told_who_has_it, setup),
+	AFTER(test_a_killed_process_gives_the_interface_back_at_once, setup),
+	AFTER(test_privileges_decide_and_are_named, setup),
+	cmocka_unit_test(test_interfaces_that_cannot_are_refused_with_a_reason),
+};
+
+VMA_TEST_MAIN("port_xdp", tests, make_topology, NULL)
