@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/port.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "vma_test.h"
+
+#define MTU 1500
+#define DEADLINE (10 * NSEC_PER_SEC)
+
+struct fixture {
+	struct port *port;
+	struct port_queue *a, *b;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	char why[PORT_WHY];
+
+	clock_init();
+	assert_int_equal(port_loop_open(MTU, &f->port), 0);
+	assert_int_equal(f->port->ops->open_queue(f->port, &f->a, why), 0);
+	assert_int_equal(f->port->ops->open_queue(f->port, &f->b, why), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	f->port->ops->close_queue(f->a);
+	f->port->ops->close_queue(f->b);
+	f->port->ops->free_port(f->port);
+	free(f);
+	return 0;
+}
+
+static struct flow_key key3(const char *local, uint16_t port)
+{
+	struct flow_key key = {
+		.local = addr_v4(inet_addr(local)),
+		.remote = addr_v4_any(),
+		.local_port = htons(port),
+		.proto = IPPROTO_UDP,
+	};
+
+	return key;
+}
+
+static struct flow_key key5(const char *local, uint16_t port, const char *remote, uint16_t from)
+{
+	struct flow_key key = key3(local, port);
+
+	key.remote = addr_v4(inet_addr(remote));
+	key.remote_port = htons(from);
+	return key;
+}
+
+/* Queues a datagram of 8 bytes, a number; false when no frame is free. */
+static bool put(struct port_queue *q, const char *to, uint16_t port, uint64_t number)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
+	struct frame_params params = {
+		.src_mac = mac,
+		.dst_mac = mac,
+		.src = {addr_v4(inet_addr("10.0.0.9")), htons(99)},
+		.dst = {addr_v4(inet_addr(to)), htons(port)},
+		.proto = IPPROTO_UDP,
+		.ttl = 64,
+	};
+	struct iovec iov = {&number, sizeof(number)};
+	struct frame_template t;
+	struct pkt *pkt = q->ops->tx_get(q);
+
+	if (!pkt)
+		return false;
+	assert_true(pkt->room >= MTU + ETH_HDR);
+	assert_int_equal(frame_template_init(&t, &params), 0);
+	pkt->frame_len = (uint32_t)frame_build_udp(&t, pkt->frame, &iov, 1, sizeof(number));
+	assert_int_equal(q->ops->tx_put(q, pkt), 0);
+	return true;
+}
+
+static void send_one(struct port_queue *q, const char *to, uint16_t port, uint64_t number)
+{
+	assert_true(put(q, to, port, number));
+	q->ops->tx_flush(q);
+}
+
+static uint64_t number_of(struct pkt *pkt)
+{
+	struct flow_key key;
+	uint64_t number;
+
+	assert_int_equal(frame_parse(pkt, 0, &key), DROP_NONE);
+	assert_int_equal(pkt->len, sizeof(number));
+	memcpy(&number, pkt_payload(pkt), sizeof(number));
+	return number;
+}
+
+/* 0: nothing there. */
+static uint64_t receive_one(struct port_queue *q)
+{
+	struct pkt *pkt;
+	uint64_t number;
+
+	if (!q->ops->rx_burst(q, &pkt, 1))
+		return 0;
+	assert_ptr_equal(pkt->pool, &q->pool);
+	number = number_of(pkt);
+	pkt_free(pkt);
+	return number;
+}
+
+static void test_frames_come_out_where_the_flow_is(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	struct flow_key at_a = key3("10.0.0.1", 7), at_b = key3("10.0.0.2", 7);
+
+	assert_int_equal(ops->add_flow(f->a, &at_a), 0);
+	assert_int_equal(ops->add_flow(f->b, &at_b), 0);
+	send_one(f->a, "10.0.0.2", 7, 1);
+	send_one(f->b, "10.0.0.1", 7, 2);
+	send_one(f->a, "10.0.0.1", 7, 3); /* to itself */
+	send_one(f->a, "10.0.0.2", 8, 4); /* to nobody */
+	assert_int_equal(receive_one(f->b), 1);
+	assert_int_equal(receive_one(f->b), 0);
+	assert_int_equal(receive_one(f->a), 2);
+	assert_int_equal(receive_one(f->a), 3);
+	assert_int_equal(receive_one(f->a), 0);
+	assert_int_equal(ops->del_flow(f->b, &at_b), 0);
+	assert_int_equal(ops->del_flow(f->b, &at_b), -ENOENT);
+	send_one(f->a, "10.0.0.2", 7, 5);
+	assert_int_equal(receive_one(f->b), 0);
+	assert_int_equal(f->a->frames_free, f->a->frames);
+	assert_int_equal(f->b->frames_free, f->b->frames);
+}
+
+static void test_the_5_tuple_goes_before_the_3_tuple(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	struct flow_key three = key3("10.0.0.1", 7);
+	struct flow_key five = key5("10.0.0.1", 7, "10.0.0.9", 99);
+
+	assert_int_equal(ops->add_flow(f->a, &three), 0);
+	assert_int_equal(ops->add_flow(f->b, &three), -EEXIST);
+	assert_int_equal(ops->add_flow(f->b, &five), 0);
+	send_one(f->a, "10.0.0.1", 7, 1);
+	assert_int_equal(receive_one(f->b), 1);
+	assert_int_equal(receive_one(f->a), 0);
+	assert_int_equal(ops->del_flow(f->b, &five), 0);
+	send_one(f->a, "10.0.0.1", 7, 2);
+	assert_int_equal(receive_one(f->a), 2);
+}
+
+static void test_a_group_is_heard_by_all_its_members(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key group = key3("239.1.1.1", 7);
+
+	assert_int_equal(f->port->ops->add_flow(f->a, &group), 0);
+	assert_int_equal(f->port->ops->add_flow(f->b, &group), 0);
+	assert_int_equal(f->port->ops->add_flow(f->b, &group), -EEXIST);
+	send_one(f->a, "239.1.1.1", 7, 1);
+	assert_int_equal(receive_one(f->a), 1);
+	assert_int_equal(receive_one(f->b), 1);
+}
+
+static void test_the_descriptor_is_readable_while_frames_wait(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key key = key3("10.0.0.1", 7);
+	int fds[PORT_FDS_MAX];
+	struct pollfd pfd = {.events = POLLIN};
+
+	assert_int_equal(f->port->ops->add_flow(f->a, &key), 0);
+	send_one(f->b, "10.0.0.1", 7, 1); /* before anybody sleeps */
+	assert_int_equal(f->port->ops->fds(f->a, fds), 1);
+	pfd.fd = fds[0];
+	for (uint64_t n = 1; n < 100; n++) {
+		assert_int_equal(poll(&pfd, 1, 0), 1);
+		assert_true(f->port->ops->rx_pending(f->a));
+		assert_int_equal(receive_one(f->a), n);
+		assert_int_equal(receive_one(f->a), 0);
+		assert_int_equal(poll(&pfd, 1, 0), 0);
+		assert_false(f->port->ops->rx_pending(f->a));
+		send_one(f->b, "10.0.0.1", 7, n + 1);
+	}
+}
+
+static void test_a_full_wire_drops_and_keeps_order(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key key = key3("10.0.0.1", 7);
+	uint64_t n, last;
+
+	assert_int_equal(f->port->ops->add_flow(f->a, &key), 0);
+	for (n = 1; n <= 3 * 4096; n++)
+		send_one(f->b, "10.0.0.1", 7, n);
+	for (last = 0; (n = receive_one(f->a)); last = n)
+		assert_int_equal(n, last + 1);
+	assert_int_equal(last, 4096);
+	assert_int_equal(f->b->frames_free, f->b->frames);
+	send_one(f->b, "10.0.0.1", 7, n = 99999);
+	assert_int_equal(receive_one(f->a), 99999);
+}
+
+static void test_held_frames_leave_some_to_send(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key key = key3("10.0.0.1", 7);
+	struct pkt *pkts[8192], *pkt;
+	int n = 0, more = 1;
+
+	assert_int_equal(f->port->ops->add_flow(f->a, &key), 0);
+	for (int i = 0; more; i++) {
+		send_one(f->b, "10.0.0.1", 7, 1);
+		more = f->port->ops->rx_burst(f->a, pkts + n, 1);
+		n += more;
+	}
+	assert_true(f->port->ops->rx_pending(f->a));
+	pkt = f->port->ops->tx_get(f->a);
+	assert_non_null(pkt);
+	pkt_free(pkt);
+	while (n)
+		pkt_free(pkts[--n]);
+	assert_int_equal(receive_one(f->a), 1);
+	assert_int_equal(f->a->frames_free, f->a->frames);
+}
+
+/* ---- threads ---------------------------------------------------------------- */
+
+struct peer {
+	struct port_queue *q;
+	const char *to;
+	bool sleeps;
+	uint64_t count;
+};
+
+/* Waits for a frame, as rings do: poll, or sleep on the descriptor. */
+static uint64_t await(const struct peer *p, struct pollfd *pfd)
+{
+	nsec_t deadline = clock_now() + DEADLINE;
+	uint64_t number;
+
+	while (!(number = receive_one(p->q))) {
+		assert_true(clock_now() < deadline);
+		if (p->sleeps)
+			assert_true(poll(pfd, 1, 5000) == 1);
+		else
+			sched_yield();
+	}
+	return number;
+}
+
+static void *bounce(void *arg)
+{
+	const struct peer *p = arg;
+	struct pollfd pfd = {.events = POLLIN};
+	int fds[PORT_FDS_MAX];
+
+	if (p->sleeps) {
+		p->q->ops->fds(p->q, fds);
+		pfd.fd = fds[0];
+	}
+	for (uint64_t n = 1; n <= p->count; n++) {
+		assert_int_equal(await(p, &pfd), n);
+		send_one(p->q, p->to, 7, n);
+	}
+	return NULL;
+}
+
+static void ping_pong(struct fixture *f, bool sleeps, uint64_t count)
+{
+	struct flow_key at_a = key3("10.0.0.1", 7), at_b = key3("10.0.0.2", 7);
+	struct peer a = {f->a, "10.0.0.2", sleeps, count}, b = {f->b, "10.0.0.1", sleeps, count};
+	struct pollfd pfd = {.events = POLLIN};
+	int fds[PORT_FDS_MAX];
+	pthread_t thread;
+
+	assert_int_equal(f->port->ops->add_flow(f->a, &at_a), 0);
+	assert_int_equal(f->port->ops->add_flow(f->b, &at_b), 0);
+	if (sleeps) {
+		f->port->ops->fds(f->a, fds);
+		pfd.fd = fds[0];
+	}
+	assert_int_equal(pthread_create(&thread, NULL, bounce, &b), 0);
+	for (uint64_t n = 1; n <= count; n++) {
+		send_one(f->a, a.to, 7, n);
+		assert_int_equal(await(&a, &pfd), n);
+	}
+	pthread_join(thread, NULL);
+	assert_int_equal(f->a->frames_free, f->a->frames);
+	assert_int_equal(f->b->frames_free, f->b->frames);
+}
+
+static void test_two_threads_bounce_a_frame_polling(void **state)
+{
+	ping_pong(*state, false, 5000);
+}
+
+static void test_two_threads_bounce_a_frame_sleeping(void **state)
+{
+	ping_pong(*state, true, 5000);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static const struct CMUnitTest tests[] = {
+	TEST(test_frames_come_out_where_the_flow_is),
+	TEST(test_the_5_tuple_goes_before_the_3_tuple),
+	TEST(test_a_group_is_heard_by_all_its_members),
+	TEST(test_the_descriptor_is_readable_while_frames_wait),
+	TEST(test_a_full_wire_drops_and_keeps_order),
+	TEST(test_held_frames_leave_some_to_send),
+	TEST(test_two_threads_bounce_a_frame_polling),
+	TEST(test_two_threads_bounce_a_frame_sleeping),
+};
+
+VMA_TEST_MAIN("port_loop", tests, NULL, NULL)
