@@ -4,6 +4,8 @@
     netns_test(name, data)      shell test that makes network namespaces
     fuzz_test(name, corpus, deps)
 
+Tests in C that make namespaces, call unshare(CLONE_NEWNET) themselves and have NETNS_TAGS.
+
 Tags select: //tests/... under --config=tsan runs what is not tagged netns, lint or notsan.
 """
 
@@ -14,6 +16,14 @@ TEST_COPTS = VMA_COPTS + [
     "tests",
     # cmocka's macros cast pointers to integers and strings as they like.
     "-Wno-cast-qual",
+]
+
+# Bazel's sandbox is a user namespace, where BPF is refused: such a test runs outside, alone.
+NETNS_TAGS = [
+    "exclusive",
+    "local",
+    "netns",
+    "no-sandbox",
 ]
 
 def unit_tests(deps, size = "small", srcs = [], tags = [], linkopts = [], exclude = [], **kwargs):
@@ -43,15 +53,14 @@ def unit_tests(deps, size = "small", srcs = [], tags = [], linkopts = [], exclud
 def netns_test(name, data = [], size = "medium", tags = [], srcs = None, **kwargs):
     """Shell test in <name>.sh that makes network namespaces or loads BPF, as root.
 
-    Not sandboxed: Bazel's sandbox is a user namespace, where BPF is refused.  The test calls
-    `unshare --net --mount` for itself first, so that nothing of it outlives it.
+    The test calls `unshare --net --mount` for itself first, so that nothing of it outlives it.
     """
     native.sh_test(
         name = name,
         size = size,
         srcs = srcs or [name + ".sh"],
         data = data,
-        tags = tags + ["exclusive", "local", "netns", "no-sandbox"],
+        tags = tags + NETNS_TAGS,
         **kwargs
     )
 
