@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * TCP, RFC 9293: one connection, and a listener.
+ *
+ * Role		pure: a function of (state, segment, now, sink).  No system
+ *		call, no clock, no allocation of its own, no globals.  Called by
+ *		the holder of the ring that owns the connection; in tests by a
+ *		simulator.
+ * Lifetime	struct tcp_conn is embedded in its owner.  From ops->closed()
+ *		on the protocol is finished: send buffer and what was out of
+ *		order are returned, no deadline is set, nothing is sent.  What
+ *		is readable stays so, as on Linux, until tcp_close() or
+ *		tcp_abort(), which free it; called on a finished connection they
+ *		do only that.  The owner may free the memory when nothing is
+ *		readable any more and the function that called ops->closed()
+ *		has returned.
+ * Clock	callers pass now.
+ * Re-entry	callbacks must not call back into the engine for the same
+ *		connection; they note what happened and act afterwards.
+ * Errors	-errno.
+ */
+#ifndef NET_TCP_H
+#define NET_TCP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "net/drop.h"
+#include "net/frame.h"
+#include "net/pkt.h"
+
+enum tcp_state {
+	TCP_CLOSED,
+	TCP_LISTEN,
+	TCP_SYN_SENT,
+	TCP_SYN_RECEIVED,
+	TCP_ESTABLISHED,
+	TCP_FIN_WAIT_1,
+	TCP_FIN_WAIT_2,
+	TCP_CLOSE_WAIT,
+	TCP_CLOSING,
+	TCP_LAST_ACK,
+	TCP_TIME_WAIT,
+};
+
+struct tcp_conn;
+
+/* What a connection needs from its owner and reports to it.  All required. */
+struct tcp_ops {
+	void *(*alloc)(size_t size); /* send buffers; NULL when exhausted */
+	/*
+	 * CLOSED was reached: error is 0 after an orderly close, else
+	 * ECONNREFUSED, ECONNRESET, ETIMEDOUT...  Once, last of all.
+	 */
+	void (*closed)(struct tcp_conn *conn, int error);
+	void (*established)(struct tcp_conn *conn); /* once */
+	void (*free)(void *buffer);
+	void (*readable)(struct tcp_conn *conn); /* new data in order, or the peer's FIN */
+	/*
+	 * Send a segment now: its payload is copied before return.  Not 0: it
+	 * could not be sent (no buffer); the engine acts as if it got lost on
+	 * the wire and stops its burst.
+	 */
+	int (*send)(struct tcp_conn *conn, const struct tcp_segment *seg);
+	void (*writable)(struct tcp_conn *conn); /* room in a send buffer that was full */
+};
+
+struct tcp_config {
+	uint16_t mss;	 /* largest payload we can receive and send: MTU - 40 */
+	uint32_t rcvbuf; /* receive buffer, bytes */
+	uint32_t sndbuf; /* send buffer, bytes */
+	bool nodelay;
+	bool timestamps; /* offer RFC 7323 timestamps */
+	bool quickack;	 /* acknowledge at every tcp_flush() */
+};
+
+/* Fields are the engine's; upper layers use the functions below. */
+#include "net/tcp_conn.h"
+
+/* ---- a connection ---------------------------------------------------------- */
+
+/* In CLOSED; config is copied. */
+void tcp_init(struct tcp_conn *conn, const struct tcp_ops *ops, const struct tcp_config *config);
+
+/* Active open: sends SYN with the initial sequence number given (RFC 6528). */
+int tcp_connect(struct tcp_conn *conn, uint32_t iss, nsec_t now);
+
+/*
+ * One segment for this connection, parsed (pkt->seq, tcp_flags, off, len).
+ * Consumes it unless a reason is returned: then the caller frees and counts.
+ * RFC 9293 section 3.10.7.  DROP_NO_FLOW: TIME_WAIT has just ended because of
+ * this SYN, which begins a new connection; it may be given to a listener.
+ */
+enum drop tcp_input(struct tcp_conn *conn, struct pkt *pkt, nsec_t now);
+
+/*
+ * End of a burst of tcp_input() calls, or of tcp_recv() calls: sends what is
+ * due now (data, acknowledgements, window updates).  Cheap when nothing is.
+ */
+void tcp_flush(struct tcp_conn *conn, nsec_t now);
+
+#define TCP_SEND_MORE 1u /* MSG_MORE: more will follow, hold back a partial segment */
+
+/*
+ * Queues and sends what Nagle, congestion and the peer's window let through.
+ * Bytes queued (may be fewer than given), or -EAGAIN (buffer full or not yet
+ * connected), -EPIPE (shut down), -ENOTCONN, or the error the connection died of (reported once).
+ */
+ssize_t tcp_send(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, unsigned flags,
+		 nsec_t now);
+
+/*
+ * Copies in-order data out and frees what was read, or leaves it with peek.
+ * Bytes; 0 at the end of the stream; -EAGAIN when there is nothing yet; -ENOTCONN; or the error the
+ * connection died of (reported once, after the data).  May send a window update.
+ */
+ssize_t tcp_recv(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, bool peek, nsec_t now);
+
+/* Bytes that tcp_recv() would give. */
+uint32_t tcp_readable_bytes(const struct tcp_conn *conn);
+/* Bytes that tcp_send() would take. */
+uint32_t tcp_writable_bytes(const struct tcp_conn *conn);
+/* Bytes sent or queued and not acknowledged (SIOCOUTQ). */
+uint32_t tcp_unacked_bytes(const struct tcp_conn *conn);
+
+/*
+ * No more data will be sent: FIN behind what is queued.  -ENOTCONN.  In SYN_SENT
+ * it gives up: ops->closed(ECONNRESET).
+ */
+int tcp_shutdown(struct tcp_conn *conn, nsec_t now);
+
+/* What arrives from now on is acknowledged and thrown away (SHUT_RD). */
+void tcp_shutdown_read(struct tcp_conn *conn);
+
+/*
+ * The program closed the socket: FIN, or RST when data was left unread (RFC
+ * 2525 2.17).  The connection lives on until ops->closed().
+ */
+void tcp_close(struct tcp_conn *conn, nsec_t now);
+
+/* RST at once, then ops->closed(error). */
+void tcp_abort(struct tcp_conn *conn, int error, nsec_t now);
+
+/* The network says it cannot be reached: fatal only while connecting. */
+void tcp_unreachable(struct tcp_conn *conn, int error, nsec_t now);
+
+/* When tcp_timer() must be called at the latest; NSEC_NEVER. */
+nsec_t tcp_deadline(const struct tcp_conn *conn);
+/* Acts on every timer that is due; harmless when early. */
+void tcp_timer(struct tcp_conn *conn, nsec_t now);
+
+/* Options.  now: an effect at once, such as data that Nagle held back. */
+void tcp_set_nodelay(struct tcp_conn *conn, bool on, nsec_t now);
+void tcp_set_cork(struct tcp_conn *conn, bool on, nsec_t now);
+void tcp_set_quickack(struct tcp_conn *conn, bool on, nsec_t now);
+void tcp_set_buffers(struct tcp_conn *conn, uint32_t rcvbuf, uint32_t sndbuf);
+void tcp_set_keepalive(struct tcp_conn *conn, const struct tcp_keepalive *keepalive, nsec_t now);
+void tcp_set_user_timeout(struct tcp_conn *conn, nsec_t timeout); /* 0: none */
+
+/* struct tcp_info of <linux/tcp.h>, filled with what is known; zero elsewhere. */
+struct tcp_info;
+void tcp_get_info(const struct tcp_conn *conn, struct tcp_info *info, nsec_t now);
+
+/* ---- a listener ------------------------------------------------------------- */
+
+struct tcp_listener;
+struct tcp_synreq;
+
+struct tcp_listener_ops {
+	/*
+	 * A handshake is complete.  The owner makes a connection with
+	 * tcp_init_passive(conn, ops, config, req) and then passes pkt (the ACK,
+	 * perhaps with data) to tcp_input(); the listener forgets req on return.
+	 * Consumes pkt when it returns 0; otherwise (no memory, accept queue full) the
+	 * peer is left to retransmit.
+	 */
+	int (*accept)(struct tcp_listener *l, const struct tcp_synreq *req, struct pkt *pkt,
+		      nsec_t now);
+	void *(*alloc)(size_t size);
+	void (*free)(void *ptr);
+	/* Initial sequence number for this pair, RFC 6528. */
+	uint32_t (*iss)(struct tcp_listener *l, const struct endpoint *local,
+			const struct endpoint *remote, nsec_t now);
+	/* A segment to the peer of pkt or (timer) of req; addresses as seen locally. */
+	int (*send)(struct tcp_listener *l, const struct endpoint *local,
+		    const struct endpoint *remote, const struct tcp_segment *seg);
+};
+
+/*
+ * A handshake not yet complete: all that is spent on a SYN.  About 128 bytes.
+ * Kept in a hash table of the listener, by the pair of endpoints.
+ */
+struct tcp_synreq {
+	struct list link; /* hash chain */
+	struct list age;  /* oldest first */
+	struct endpoint local;
+	struct endpoint remote;
+	uint32_t irs;
+	uint32_t iss;
+	uint16_t peer_mss;
+	uint16_t peer_wnd;
+	int8_t peer_wscale; /* -1: none offered */
+	bool timestamps;
+	bool sack;
+	uint32_t ts_recent;
+	uint8_t retries;
+	uint8_t wscale; /* ours, as offered */
+	uint16_t wnd;	/* ours, as offered */
+	nsec_t created;
+	nsec_t deadline;
+};
+
+_Static_assert(sizeof(struct tcp_synreq) <= 128, "all that is spent on a SYN");
+
+#define TCP_SYN_BUCKETS 64
+
+struct tcp_listener {
+	const struct tcp_listener_ops *ops;
+	struct tcp_config config;
+	unsigned backlog; /* bound of pending handshakes */
+	unsigned pending;
+	struct list buckets[TCP_SYN_BUCKETS];
+	struct list ages;
+	nsec_t next; /* no deadline of a handshake is before it */
+};
+
+void tcp_listener_init(struct tcp_listener *l, const struct tcp_listener_ops *ops,
+		       const struct tcp_config *config, unsigned backlog);
+/* Forgets every handshake; their peers will time out or be reset. */
+void tcp_listener_fini(struct tcp_listener *l);
+
+/*
+ * A segment for the listener's address that belongs to no connection: SYN, the
+ * ACK of a handshake, or stray.  Consumes pkt when it returns DROP_NONE.
+ * Stray segments are answered with RST as RFC 9293 3.10.7.2 says.
+ */
+enum drop tcp_listener_input(struct tcp_listener *l, struct pkt *pkt, nsec_t now);
+nsec_t tcp_listener_deadline(const struct tcp_listener *l);
+/* Retransmits SYN-ACK, expires old handshakes. */
+void tcp_listener_timer(struct tcp_listener *l, nsec_t now);
+
+/* Turns a completed handshake into a connection in SYN_RECEIVED. */
+void tcp_init_passive(struct tcp_conn *conn, const struct tcp_ops *ops,
+		      const struct tcp_config *config, const struct tcp_synreq *req, nsec_t now);
+
+/* The RST that answers a segment nobody wants (RFC 9293 3.10.7.1); false: none due. */
+bool tcp_reset_for(const struct pkt *pkt, struct tcp_segment *rst);
+
+/* SipHash-2-4 of len bytes. */
+uint64_t tcp_siphash(const uint8_t key[16], const uint8_t *data, size_t len);
+
+/* RFC 6528: keyed hash of the pair plus a clock of 4 us. */
+uint32_t tcp_iss(const uint8_t secret[16], const struct endpoint *local,
+		 const struct endpoint *remote, nsec_t now);
+
+#endif

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Life of a connection and the calls of its program: RFC 9293 section 3.9.1. */
+#include <errno.h>
+
+#include "net/tcp_internal.h"
+
+#define LONG_AGO (-3600 * NSEC_PER_SEC)
+
+/* ---- life -------------------------------------------------------------------------- */
+
+void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_config *config)
+{
+	*c = (struct tcp_conn){.ops = ops, .state = TCP_CLOSED};
+	c->config_mss = (uint16_t)max_u32(config->mss, TCP_MSS_MIN);
+	c->path_mss = c->config_mss;
+	c->mss = c->config_mss;
+	c->rcv_mss = (uint16_t)min_u32(c->config_mss, TCP_MSS_DEFAULT_V4);
+	tcp_set_buffers(c, config->rcvbuf, config->sndbuf);
+	if (config->nodelay)
+		c->flags |= CONN_NODELAY;
+	if (config->quickack)
+		c->flags |= CONN_QUICKACK;
+	if (config->timestamps)
+		c->flags |= CONN_TIMESTAMPS;
+	c->flags |= CONN_SACK | CONN_WSCALE;
+	c->quickacks = TCP_QUICKACKS;
+	c->timed_at = NSEC_NEVER;
+	c->data_rx_at = LONG_AGO;
+	c->challenge_at = LONG_AGO;
+	rtt_init(&c->rtt);
+	tcp_cc_init(&c->cc, &tcp_cc_newreno, c->mss);
+	tcp_timer_stop_all(c);
+}
+
+static void start(struct tcp_conn *c, uint32_t iss, nsec_t now)
+{
+	c->flags |= CONN_STARTED;
+	c->iss = iss;
+	c->ts_offset = iss;
+	c->snd_una = iss;
+	c->snd_nxt = iss + 1;
+	c->recover = iss;
+	c->rcv_wscale = tcp_wscale_for(c->rcvbuf);
+	c->rx_at = now;
+	c->tx_at = now;
+	tcp_timer_syn_sent(c, now);
+}
+
+int tcp_connect(struct tcp_conn *c, uint32_t iss, nsec_t now)
+{
+	if (c->state != TCP_CLOSED || (c->flags & CONN_STARTED))
+		return -EISCONN;
+	start(c, iss, now);
+	tcp_set_state(c, TCP_SYN_SENT);
+	c->timed_at = now;
+	tcp_output_syn(c, now);
+	return 0;
+}
+
+void tcp_init_passive(struct tcp_conn *c, const struct tcp_ops *ops,
+		      const struct tcp_config *config, const struct tcp_synreq *req, nsec_t now)
+{
+	struct tcp_options opt = {
+		.has_ts = req->timestamps,
+		.sack_permitted = req->sack,
+		.wscale = req->peer_wscale,
+		.mss = req->peer_mss,
+		.tsval = req->ts_recent,
+	};
+
+	tcp_init(c, ops, config);
+	if (req->timestamps) /* the listener agreed to it */
+		c->flags |= CONN_TIMESTAMPS;
+	start(c, req->iss, now);
+	tcp_set_state(c, TCP_SYN_RECEIVED);
+	c->irs = req->irs;
+	c->rcv_nxt = req->irs + 1;
+	c->rcv_acked = c->rcv_nxt;
+	c->rcv_wscale = req->wscale;
+	c->rcv_edge = c->rcv_nxt + req->wnd;
+	tcp_ack_peer_options(c, &opt);
+	tcp_ack_set_window(c, req->irs, req->iss, req->peer_wnd);
+	c->ts_recent_at = now;
+	c->retries = req->retries;
+	if (req->retries)
+		c->flags |= CONN_SYN_RTX;
+	else
+		c->timed_at = req->created;
+}
+
+/* ---- sending ----------------------------------------------------------------------- */
+
+/* What the connection died of, once. */
+static ssize_t take_error(struct tcp_conn *c)
+{
+	int error = c->error;
+
+	c->error = 0;
+	return -error;
+}
+
+static ssize_t send_refused(struct tcp_conn *c)
+{
+	if (c->state == TCP_CLOSED && c->error)
+		return take_error(c);
+	if (!(c->flags & CONN_STARTED))
+		return -ENOTCONN;
+	if (c->state == TCP_CLOSED || (c->flags & CONN_FIN_WANTED))
+		return -EPIPE;
+	return -EAGAIN; /* not yet connected */
+}
+
+static uint32_t iov_bytes(const struct iovec *iov, int iovcnt)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < iovcnt; i++) {
+		sum += iov[i].iov_len;
+		if (sum > INT32_MAX)
+			return INT32_MAX;
+	}
+	return (uint32_t)sum;
+}
+
+ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsigned flags,
+		 nsec_t now)
+{
+	uint32_t want = iov_bytes(iov, iovcnt), take;
+
+	if (unlikely(!tcp_may_send(c) || (c->flags & CONN_FIN_WANTED)))
+		return send_refused(c);
+	take = tcp_sndbuf_reserve(&c->snd, c->ops, want, c->sndbuf);
+	if (unlikely(take < want || c->snd.len + take >= c->sndbuf))
+		c->flags |= CONN_SND_FULL;
+	if (unlikely(take == 0 && want))
+		return c->snd.len ? -EAGAIN : -ENOMEM;
+	tcp_sndbuf_append(&c->snd, iov, iovcnt, take);
+	if (unlikely(flags & TCP_SEND_MORE))
+		c->flags |= CONN_MORE;
+	else
+		c->flags &= ~(uint32_t)CONN_MORE;
+	tcp_output(c, now);
+	return take;
+}
+
+uint32_t tcp_writable_bytes(const struct tcp_conn *c)
+{
+	if (!tcp_may_send(c) || (c->flags & CONN_FIN_WANTED) || c->snd.len >= c->sndbuf)
+		return 0;
+	return c->sndbuf - c->snd.len;
+}
+
+uint32_t tcp_unacked_bytes(const struct tcp_conn *c)
+{
+	return c->snd.len;
+}
+
+/* ---- receiving --------------------------------------------------------------------- */
+
+static ssize_t recv_empty(struct tcp_conn *c)
+{
+	if (c->state == TCP_CLOSED && c->error)
+		return take_error(c);
+	if (c->flags & (CONN_FIN_RCVD | CONN_DISCARD))
+		return 0;
+	if (!(c->flags & CONN_STARTED))
+		return -ENOTCONN;
+	return c->state == TCP_CLOSED ? 0 : -EAGAIN;
+}
+
+/*
+ * Reading made room.  The peer is told when the window it knows is half used up
+ * and would at least double: not for every read, and never in small steps.
+ */
+static void update_window(struct tcp_conn *c, nsec_t now)
+{
+	uint32_t offered = c->rcv_edge - c->rcv_nxt, gain;
+
+	if (offered > c->rcvbuf / 2 || !tcp_synchronized(c) || (c->flags & CONN_FIN_RCVD))
+		return;
+	gain = tcp_output_window_gain(c);
+	if (gain && gain >= offered)
+		tcp_output_ack(c, now);
+}
+
+ssize_t tcp_recv(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool peek, nsec_t now)
+{
+	uint32_t n;
+
+	if (c->rcv.bytes == 0)
+		return recv_empty(c);
+	n = tcp_recvq_read(&c->rcv, iov, iovcnt, peek);
+	if (!peek)
+		update_window(c, now);
+	return n;
+}
+
+uint32_t tcp_readable_bytes(const struct tcp_conn *c)
+{
+	return c->rcv.bytes;
+}
+
+/* ---- closing ----------------------------------------------------------------------- */
+
+int tcp_shutdown(struct tcp_conn *c, nsec_t now)
+{
+	if (c->state == TCP_CLOSED)
+		return -ENOTCONN;
+	if (c->state == TCP_SYN_SENT) { /* as Linux: gives the attempt up */
+		tcp_finish(c, ECONNRESET);
+		return 0;
+	}
+	if (c->flags & CONN_FIN_WANTED)
+		return 0;
+	c->flags |= CONN_FIN_WANTED;
+	tcp_begin_fin(c);
+	tcp_output(c, now);
+	return 0;
+}
+
+void tcp_shutdown_read(struct tcp_conn *c)
+{
+	c->flags |= CONN_DISCARD;
+	tcp_recvq_prune(&c->rcv); /* it was never acknowledged */
+	c->sacks = 0;
+}
+
+void tcp_close(struct tcp_conn *c, nsec_t now)
+{
+	bool unread = c->rcv.bytes != 0;
+
+	c->flags |= CONN_DETACHED;
+	tcp_recvq_purge(&c->rcv);
+	c->sacks = 0;
+	switch (c->state) {
+	case TCP_CLOSED:
+	case TCP_TIME_WAIT:
+		return;
+	case TCP_SYN_SENT:
+		tcp_finish(c, 0);
+		return;
+	case TCP_FIN_WAIT_2:
+		if (!unread)
+			tcp_timer_fin_wait_2(c, now);
+		break;
+	}
+	if (unread) { /* RFC 2525 section 2.17 */
+		tcp_output_rst(c, now);
+		tcp_finish(c, 0);
+		return;
+	}
+	(void)tcp_shutdown(c, now);
+}
+
+void tcp_abort(struct tcp_conn *c, int error, nsec_t now)
+{
+	c->flags |= CONN_DETACHED;
+	tcp_recvq_purge(&c->rcv);
+	if (c->state == TCP_CLOSED)
+		return;
+	if (c->state != TCP_SYN_SENT && c->state != TCP_TIME_WAIT)
+		tcp_output_rst(c, now);
+	tcp_finish(c, error);
+}
+
+void tcp_unreachable(struct tcp_conn *c, int error, nsec_t now)
+{
+	if (c->state == TCP_SYN_SENT || c->state == TCP_SYN_RECEIVED)
+		tcp_finish(c, error);
+}
+
+/* ---- options ----------------------------------------------------------------------- */
+
+static void set_flag(struct tcp_conn *c, uint32_t flag, bool on)
+{
+	if (on)
+		c->flags |= flag;
+	else
+		c->flags &= ~flag;
+}
+
+/* As Linux: setting it pushes what is queued, even what cork holds. */
+void tcp_set_nodelay(struct tcp_conn *c, bool on, nsec_t now)
+{
+	set_flag(c, CONN_NODELAY, on);
+	if (!on || !tcp_synchronized(c))
+		return;
+	c->flags |= CONN_PUSH;
+	tcp_output(c, now);
+}
+
+void tcp_set_cork(struct tcp_conn *c, bool on, nsec_t now)
+{
+	set_flag(c, CONN_CORK, on);
+	if (on || !tcp_synchronized(c))
+		return;
+	c->flags = (c->flags | CONN_PUSH) & ~(uint32_t)CONN_MORE;
+	tcp_output(c, now);
+}
+
+/* As Linux: not for ever, an answer to the peer ends it. */
+void tcp_set_quickack(struct tcp_conn *c, bool on, nsec_t now)
+{
+	set_flag(c, CONN_PINGPONG, !on);
+	if (!on) {
+		c->flags &= ~(uint32_t)CONN_QUICKACK;
+		c->quickacks = 0;
+		return;
+	}
+	c->quickacks = TCP_QUICKACKS;
+	if (c->flags & CONN_ACK_OWED)
+		tcp_output_ack(c, now);
+}
+
+void tcp_set_buffers(struct tcp_conn *c, uint32_t rcvbuf, uint32_t sndbuf)
+{
+	c->rcvbuf = min_u32(max_u32(rcvbuf, TCP_RCVBUF_MIN), TCP_CC_MAX_WINDOW);
+	c->sndbuf = min_u32(max_u32(sndbuf, 1), TCP_CC_MAX_WINDOW);
+	tcp_recvq_set_limit(&c->rcv, c->rcvbuf);
+}
+
+void tcp_set_keepalive(struct tcp_conn *c, const struct tcp_keepalive *keepalive, nsec_t now)
+{
+	c->keepalive = *keepalive;
+	c->probes = 0;
+	if (!tcp_synchronized(c) || c->state == TCP_TIME_WAIT ||
+	    (c->state == TCP_FIN_WAIT_2 && (c->flags & CONN_DETACHED)))
+		return; /* life_at has another meaning, or none yet */
+	c->life_at = NSEC_NEVER;
+	if (keepalive->on)
+		c->life_at = c->rx_at + keepalive->idle > now ? c->rx_at + keepalive->idle : now;
+}
+
+void tcp_set_user_timeout(struct tcp_conn *c, nsec_t timeout)
+{
+	c->user_timeout = timeout;
+}

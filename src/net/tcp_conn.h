@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What one TCP connection knows: the transmission control block of RFC 9293
+ * section 3.3.1.
+ *
+ * Role		the engine, called by the holder of the ring.  Upper layers
+ *		embed it and touch nothing in it.
+ * Lifetime	tcp_init() or tcp_init_passive() until ops->closed().
+ *
+ * Included by net/tcp.h, after the types it needs.
+ */
+#ifndef NET_TCP_CONN_H
+#define NET_TCP_CONN_H
+
+#include "net/rtt.h"
+#include "net/tcp_cc.h"
+#include "net/tcp_options.h"
+#include "net/tcp_recvq.h"
+#include "net/tcp_sndbuf.h"
+
+struct tcp_scoreboard;
+
+/* What the sender believes of the path; tcp_loss.c writes it. */
+enum tcp_recovery {
+	TCP_RECOVERY_NONE,
+	TCP_RECOVERY_FAST,    /* RFC 6582 and RFC 6675 */
+	TCP_RECOVERY_TIMEOUT, /* RFC 5681 section 3.1: all in flight is lost */
+};
+
+struct tcp_keepalive {
+	bool on;
+	nsec_t idle, interval;
+	unsigned probes;
+};
+
+struct tcp_conn {
+	/* every segment */
+	const struct tcp_ops *ops;
+	uint8_t state;	  /* enum tcp_state; written by tcp_set_state() only */
+	uint8_t recovery; /* enum tcp_recovery */
+	uint8_t dupacks;  /* in a row, without SACK; saturates */
+	uint8_t retries;  /* timeouts since the last progress */
+	uint32_t flags;	  /* CONN_* of tcp_internal.h */
+	uint32_t snd_una;
+	uint32_t snd_nxt; /* highest sent; never goes back */
+	uint32_t snd_wnd; /* in bytes */
+	uint32_t snd_wl1;
+	uint32_t snd_wl2;
+	uint32_t snd_wnd_max; /* largest window the peer ever offered */
+	uint32_t rcv_nxt;
+	uint32_t rcv_edge;  /* right edge of the window we offered */
+	uint32_t rcv_acked; /* rcv_nxt in the last acknowledgement sent */
+	uint16_t mss;	    /* largest payload of a full segment, options deducted */
+	uint16_t rcv_mss;   /* estimate of the peer's full segment */
+	uint8_t snd_wscale;
+	uint8_t rcv_wscale;
+	uint8_t quickacks; /* acknowledgements not to be delayed */
+	uint8_t sacks;	   /* used of sack[] */
+	struct tcp_sndbuf snd;
+	struct tcp_recvq rcv;
+	uint32_t ts_recent; /* RFC 7323 section 4.3 */
+	uint32_t ts_offset; /* our clock is shifted by so much */
+	nsec_t ts_recent_at;
+
+	/* timers: NSEC_NEVER when not set */
+	nsec_t rto_at;	/* retransmission, or a probe when nothing is in flight */
+	nsec_t ack_at;	/* delayed acknowledgement */
+	nsec_t life_at; /* keepalive, FIN_WAIT_2, TIME_WAIT: by state */
+	nsec_t trim_at; /* an idle send buffer is given back */
+
+	/* when things happened last */
+	nsec_t rx_at;	    /* a segment arrived */
+	nsec_t data_rx_at;  /* data arrived */
+	nsec_t tx_at;	    /* data was sent */
+	nsec_t progress_at; /* snd_una moved, or the first byte in flight was sent */
+
+	/* round trips and congestion */
+	struct rtt rtt;
+	nsec_t timed_at; /* when the byte before timed_seq was sent; NSEC_NEVER: none */
+	uint32_t timed_seq;
+	uint32_t recover;   /* snd_nxt when recovery began */
+	uint32_t lost_edge; /* in recovery: below it, what is not SACKed is lost */
+	uint32_t rtx_nxt;   /* in recovery: below it, what was lost is on its way again */
+	uint32_t dup_bytes; /* bytes that duplicate ACKs say have arrived, without SACK */
+	struct tcp_scoreboard *scoreboard; /* NULL: nothing SACKed */
+	struct tcp_cc cc;
+
+	/* rarely */
+	uint32_t iss;
+	uint32_t irs;
+	uint32_t rcvbuf;
+	uint32_t sndbuf;
+	uint16_t path_mss;   /* largest payload and options together, both sides */
+	uint16_t config_mss; /* largest we can receive, announced in our SYN */
+	uint8_t probes;	     /* unanswered, keepalive or window */
+	int error;	     /* what the connection died of, until reported */
+	struct tcp_range sack[TCP_SACK_BLOCKS]; /* to report, latest first */
+	nsec_t challenge_at;			/* when the last challenge ACK was sent */
+	nsec_t user_timeout;
+	struct tcp_keepalive keepalive;
+	uint32_t retransmits; /* segments, for tcp_info */
+};
+
+_Static_assert(sizeof(struct tcp_conn) < 512, "RFC 9293 TCB: many of them are idle");
+
+#endif

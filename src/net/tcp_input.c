@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A segment arrives: RFC 9293 section 3.10.7, one function per step, in its
+ * order.  A step returns false when the segment needs no further one; a->drop
+ * then says why it is dropped, or nothing when it did its work.
+ *
+ * Nothing but what must not wait is sent from here: tcp_flush() sends the rest.
+ */
+#include <errno.h>
+
+#include "net/tcp_internal.h"
+
+/* ---- what data means for acknowledgements ---------------------------------------- */
+
+/* len bytes came in order: an acknowledgement is owed. */
+static inline void data_received(struct tcp_conn *c, uint32_t len, nsec_t now)
+{
+	if (unlikely(len > c->rcv_mss))
+		c->rcv_mss = (uint16_t)min_u32(len, c->config_mss);
+	if (unlikely(now - c->data_rx_at > c->rtt.rto))
+		c->quickacks = TCP_QUICKACKS; /* after a pause the peer starts slowly */
+	c->data_rx_at = now;
+	c->flags |= CONN_ACK_OWED;
+	tcp_timer_data_received(c, now);
+}
+
+/* Remembers what is out of order, latest first (RFC 2018 section 4). */
+static void sack_note(struct tcp_conn *c, uint32_t start, uint32_t end)
+{
+	struct tcp_range old[TCP_SACK_BLOCKS];
+	unsigned n = c->sacks;
+
+	__builtin_memcpy(old, c->sack, sizeof(old));
+	c->sacks = 1;
+	for (unsigned i = 0; i < n; i++) {
+		if (seq_leq(old[i].start, end) && seq_geq(old[i].end, start)) {
+			start = seq_min(start, old[i].start);
+			end = seq_max(end, old[i].end);
+		} else if (c->sacks < TCP_SACK_BLOCKS) {
+			c->sack[c->sacks++] = old[i];
+		}
+	}
+	c->sack[0] = (struct tcp_range){start, end};
+}
+
+static void sack_forget(struct tcp_conn *c)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->sacks; i++) {
+		if (c->rcv.ooo && seq_gt(c->sack[i].start, c->rcv_nxt))
+			c->sack[n++] = c->sack[i];
+	}
+	c->sacks = (uint8_t)n;
+}
+
+/* ---- the fast path ------------------------------------------------------------------ */
+
+/*
+ * In ESTABLISHED, nothing lost, nothing out of order: the next bytes in order, an
+ * acknowledgement of ours, or both.  False: look at it closely; nothing changed.
+ */
+static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
+{
+	uint32_t ack = tcp_wire_ack(pkt), acked = ack - c->snd_una, len = pkt->len;
+	const uint8_t *opts = tcp_wire_options(pkt);
+	bool pruned;
+
+	if (c->state != TCP_ESTABLISHED || (pkt->tcp_flags & ~TCP_PSH) != TCP_ACK)
+		return false;
+	if (pkt->seq != c->rcv_nxt || acked > c->snd_nxt - c->snd_una || acked + len == 0)
+		return false;
+	if (!tcp_loss_quiet(c) || c->rcv.ooo || (c->flags & (CONN_DISCARD | CONN_DETACHED)) ||
+	    len > c->rcv_edge - c->rcv_nxt)
+		return false;
+	if (c->flags & CONN_TIMESTAMPS) {
+		if (!tcp_options_only_timestamps(opts, tcp_wire_options_len(pkt)) ||
+		    seq_lt(load_be32(opts + 4), c->ts_recent))
+			return false;
+	} else if (tcp_wire_options_len(pkt)) {
+		return false;
+	}
+	if (len && !tcp_recvq_append(&c->rcv, pkt, &pruned))
+		return false;
+	if ((c->flags & CONN_TIMESTAMPS) && c->rcv_acked == c->rcv_nxt) {
+		c->ts_recent = load_be32(opts + 4);
+		c->ts_recent_at = now;
+	}
+	c->rx_at = now;
+	c->probes = 0;
+	tcp_ack_set_window(c, c->rcv_nxt, ack, (uint32_t)tcp_wire_window(pkt) << c->snd_wscale);
+	if (acked)
+		tcp_ack_advance(c, ack, now);
+	if (!len) {
+		pkt_free(pkt);
+		return true;
+	}
+	c->rcv_nxt += len;
+	data_received(c, len, now);
+	c->ops->readable(c);
+	return true;
+}
+
+/* ---- the slow path ------------------------------------------------------------------ */
+
+static void cut_front(struct pkt *pkt, uint32_t n)
+{
+	pkt->seq += n;
+	pkt->off = (uint16_t)(pkt->off + n);
+	pkt->len = (uint16_t)(pkt->len - n);
+}
+
+static void cut_back(struct tcp_arrival *a, uint32_t keep)
+{
+	a->pkt->len = (uint16_t)keep;
+	a->pkt->tcp_flags &= (uint8_t)~TCP_FIN;
+	a->flags &= (uint8_t)~TCP_FIN;
+}
+
+/* Leaves what is new and within the window. */
+static void cut_to_window(struct tcp_conn *c, struct tcp_arrival *a)
+{
+	struct pkt *pkt = a->pkt;
+
+	if (seq_lt(pkt->seq, c->rcv_nxt)) {
+		cut_front(pkt, min_u32(c->rcv_nxt - pkt->seq, pkt->len));
+		pkt->seq = c->rcv_nxt;
+		c->flags |= CONN_ACK_NOW; /* a repetition: our ACK may be lost */
+	}
+	if (seq_gt(pkt->seq + pkt->len, c->rcv_edge))
+		cut_back(a, seq_gt(c->rcv_edge, pkt->seq) ? c->rcv_edge - pkt->seq : 0);
+}
+
+/* ---- SYN_SENT: RFC 9293 section 3.10.7.3 -------------------------------------------- */
+
+static void syn_received(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
+{
+	c->irs = a->seq;
+	c->rcv_nxt = a->seq + 1;
+	c->rcv_acked = c->rcv_nxt;
+	c->rcv_edge = c->rcv_nxt + min_u32(c->rcvbuf, UINT16_MAX);
+	a->flags &= (uint8_t)~TCP_SYN;
+	a->pkt->seq = c->rcv_nxt;
+	tcp_ack_peer_options(c, &a->opt);
+	c->ts_recent_at = now;
+}
+
+/* True: our SYN was acknowledged, look at text and FIN. */
+static bool input_syn_sent(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
+{
+	bool has_ack = a->flags & TCP_ACK;
+	struct tcp_segment rst;
+
+	/* first: the ACK bit */
+	if (has_ack && (seq_leq(a->ack, c->iss) || seq_gt(a->ack, c->snd_nxt))) {
+		if (tcp_reset_for(a->pkt, &rst))
+			(void)c->ops->send(c, &rst);
+		a->drop = DROP_TCP_ACK;
+		return false;
+	}
+	/* second: the RST bit */
+	if (a->flags & TCP_RST) {
+		if (has_ack)
+			tcp_finish(c, ECONNREFUSED);
+		else
+			a->drop = DROP_TCP_ACK;
+		return false;
+	}
+	/* third: security; fourth: the SYN bit */
+	if (!(a->flags & TCP_SYN)) {
+		a->drop = DROP_TCP_STATE;
+		return false;
+	}
+	syn_received(c, a, now);
+	if (!has_ack) { /* simultaneous open */
+		tcp_ack_set_window(c, a->seq, c->iss, a->wnd);
+		tcp_set_state(c, TCP_SYN_RECEIVED);
+		tcp_timer_syn_sent(c, now);
+		tcp_output_syn(c, now);
+		return false; /* what comes with it will come again */
+	}
+	tcp_establish(c, now);
+	tcp_ack_set_window(c, a->seq, a->ack, a->wnd);
+	c->flags |= CONN_ACK_NOW;
+	cut_to_window(c, a);
+	return true;
+}
+
+/* ---- other states: RFC 9293 section 3.10.7.4 ----------------------------------------- */
+
+/* RFC 7323 section 5.3; a clock that stood for 24 days proves nothing. */
+static bool paws_rejects(const struct tcp_conn *c, const struct tcp_arrival *a, nsec_t now)
+{
+	return (c->flags & CONN_TIMESTAMPS) && a->opt.has_ts && !(a->flags & TCP_RST) &&
+	       seq_lt(a->opt.tsval, c->ts_recent) &&
+	       now - c->ts_recent_at < 24 * 86400 * NSEC_PER_SEC;
+}
+
+/* An ACK tells the peer where we are; a bare segment is answered now and then only. */
+static void answer_unacceptable(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
+{
+	if (c->state == TCP_TIME_WAIT && (a->flags & TCP_FIN))
+		tcp_timer_time_wait(c, now);
+	if (c->state == TCP_SYN_RECEIVED && (a->flags & TCP_SYN) && a->seq == c->irs)
+		tcp_output_syn(c, now); /* ours was lost */
+	else if (!a->bare || a->seq == c->rcv_nxt - 1)
+		tcp_output_ack(c, now); /* data again, or a probe */
+	else
+		tcp_output_challenge(c, now);
+}
+
+static bool step_1_sequence(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
+{
+	uint32_t window = c->rcv_edge - c->rcv_nxt;
+	uint32_t len = a->pkt->len + !!(a->flags & TCP_SYN) + !!(a->flags & TCP_FIN);
+	bool ok;
+
+	if (paws_rejects(c, a, now)) {
+		answer_unacceptable(c, a, now);
+		a->drop = DROP_TCP_PAWS;
+		return false;
+	}
+	if (len == 0) /* at the right edge too: a full window is followed by ACKs */
+		ok = a->seq - c->rcv_nxt <= window;
+	else if (window == 0)
+		ok = a->seq == c->rcv_nxt;
+	else
+		ok = seq_lt(a->seq, c->rcv_edge) && seq_gt(a->seq + len, c->rcv_nxt);
+	if (!ok) {
+		a->drop = seq_lt(a->seq, c->rcv_nxt) ? DROP_TCP_DUPLICATE : DROP_TCP_SEQ;
+		if (!(a->flags & TCP_RST))
+			answer_unacceptable(c, a, now);
+		return false;
+	}
+	if (window == 0 && a->pkt->len) { /* "special allowance" for its ACK, RST and URG */
+		cut_back(a, 0);
+		c->flags |= CONN_ACK_NOW;
+		a->drop = DROP_TCP_WINDOW;
+	}
+	cut_to_window(c, a);
+	/* RFC 7323 section 4.3 (2) */
+	if (a->opt.has_ts && seq_geq(a->opt.tsval, c->ts_recent) && seq_leq(a->seq, c->rcv_acked)) {
+		c->ts_recent = a->opt.tsval;
+		c->ts_recent_at = now;
+	}
+	return true;
+}
+
+/* As Linux: what a reset means to the program depends on the state. */
+static int reset_error(const struct tcp_conn *c)
+{
+	switch (c->state) {
+	case TCP_CLOSE_WAIT:
+		return EPIPE;
+	case TCP_TIME_WAIT:
+		return 0;
+	default:
+		return ECONNRESET;
+	}
+}
+
+/* RFC 5961 section 3.2 */
+static bool step_2_reset(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
+{
+	if (!(a->flags & TCP_RST))
+		return true;
+	if (a->seq == c->rcv_nxt) {
+		tcp_finish(c, reset_error(c));
+	} else {
+		tcp_output_challenge(c, now);
+		a->drop = DROP_TCP_SEQ;
+	}
+	return false;
+}
+
+/* RFC 5961 section 4.2.  (The third step, security, is not for us.) */
+static bool step_4_syn(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
+{
+	if (!(a->flags & TCP_SYN))
+		return true;
+	tcp_output_challenge(c, now);
+	a->drop = DROP_TCP_STATE;
+	return false;
+}
+
+/* Consumes the packet, which continues the stream. */
+static bool take_in_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
+{
+	uint32_t len = a->pkt->len;
+	bool pruned = false, fin = false;
+
+	if (!(c->flags & CONN_DISCARD)) {
+		if (!tcp_recvq_append(&c->rcv, a->pkt, &pruned)) {
+			a->drop = DROP_NO_MEMORY; /* not acknowledged: it will come again */
+			return false;
+		}
+		a->pkt = NULL;
+	}
+	c->rcv_nxt += len;
+	if (c->rcv.ooo && !(a->flags & TCP_FIN)) {
+		c->rcv_nxt = tcp_recvq_advance(&c->rcv, c->rcv_nxt, &fin);
+		c->flags |= CONN_ACK_NOW; /* RFC 5681 section 4.2: a gap was filled */
+		if (fin)
+			a->flags |= TCP_FIN;
+	}
+	if (c->sacks)
+		sack_forget(c);
+	data_received(c, len, now);
+	if (!(c->flags & CONN_DISCARD))
+		c->ops->readable(c);
+	return true;
+}
+
+/* Each is answered at once, so that the peer can count (RFC 5681 section 4.2). */
+static void take_out_of_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
+{
+	uint32_t start, end;
+
+	if (c->rcv_acked != c->rcv_nxt)
+		tcp_output_ack(c, now); /* else the next one would be no duplicate */
+	if (!(c->flags & CONN_DISCARD) && tcp_recvq_insert(&c->rcv, a->pkt, &start, &end)) {
+		a->pkt = NULL;
+		if (start != end && (c->flags & CONN_SACK))
+			sack_note(c, start, end);
+	} else {
+		a->drop = DROP_TCP_DUPLICATE;
+	}
+	c->quickacks = TCP_QUICKACKS; /* losses are repaired faster without delay */
+	c->flags &= ~(uint32_t)CONN_PINGPONG;
+	tcp_output_ack(c, now);
+}
+
+/* (The sixth step, urgent data: it is read in line.) */
+static bool step_7_text(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
+{
+	bool fin = a->flags & TCP_FIN;
+
+	if (a->pkt->len == 0 && !fin)
+		return true;
+	if (c->flags & CONN_FIN_RCVD) {
+		a->drop = DROP_TCP_STATE; /* nothing can follow a FIN */
+		return false;
+	}
+	if (a->pkt->len && (c->flags & CONN_DETACHED)) {
+		/* RFC 9293 section 3.6.1: nobody is left to read it */
+		tcp_output_rst(c, now);
+		tcp_finish(c, ECONNRESET);
+		return false;
+	}
+	if (a->pkt->seq != c->rcv_nxt) {
+		take_out_of_order(c, a, now);
+		return false;
+	}
+	return a->pkt->len == 0 || take_in_order(c, a, now);
+}
+
+static void step_8_fin(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
+{
+	if (!(a->flags & TCP_FIN))
+		return;
+	c->rcv_nxt++;
+	c->rcv_edge = seq_max(c->rcv_edge, c->rcv_nxt);
+	c->flags |= CONN_FIN_RCVD | CONN_ACK_NOW;
+	tcp_recvq_prune(&c->rcv);
+	c->sacks = 0;
+	switch (c->state) {
+	case TCP_ESTABLISHED:
+		tcp_set_state(c, TCP_CLOSE_WAIT);
+		break;
+	case TCP_FIN_WAIT_1: /* had our FIN been acknowledged it were FIN_WAIT_2 */
+		tcp_set_state(c, TCP_CLOSING);
+		break;
+	case TCP_FIN_WAIT_2:
+		tcp_enter_time_wait(c, now);
+		break;
+	}
+	if (!(c->flags & CONN_DETACHED))
+		c->ops->readable(c);
+}
+
+/* RFC 6191, RFC 9293 section 3.10.7.4: a SYN that may follow this incarnation. */
+static bool reopens(const struct tcp_conn *c, const struct tcp_arrival *a)
+{
+	if ((a->flags & (TCP_SYN | TCP_ACK | TCP_RST)) != TCP_SYN)
+		return false;
+	if ((c->flags & CONN_TIMESTAMPS) && a->opt.has_ts && a->opt.tsval != c->ts_recent)
+		return seq_gt(a->opt.tsval, c->ts_recent);
+	return seq_gt(a->seq, c->rcv_nxt);
+}
+
+static void input_steps(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
+{
+	if (c->state == TCP_SYN_SENT) {
+		if (!input_syn_sent(c, a, now))
+			return;
+	} else {
+		if (c->state == TCP_TIME_WAIT && reopens(c, a)) {
+			tcp_finish(c, 0);
+			a->drop = DROP_NO_FLOW; /* the listener may want it */
+			return;
+		}
+		/* Both opened: the peer's SYN-ACK repeats its SYN. */
+		if (c->state == TCP_SYN_RECEIVED && a->seq == c->irs &&
+		    (a->flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK)) {
+			a->flags &= (uint8_t)~TCP_SYN;
+			a->pkt->seq = ++a->seq;
+			c->flags |= CONN_ACK_NOW;
+		}
+		if (!step_1_sequence(c, a, now) || !step_2_reset(c, a, now) ||
+		    !step_4_syn(c, a, now) || !tcp_ack_process(c, a, now))
+			return;
+	}
+	if (step_7_text(c, a, now))
+		step_8_fin(c, a, now);
+}
+
+static enum drop input_slow(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
+{
+	struct tcp_arrival a;
+
+	if (c->state == TCP_CLOSED)
+		return DROP_TCP_STATE;
+	if (!tcp_options_parse(&a.opt, tcp_wire_options(pkt), tcp_wire_options_len(pkt)))
+		return DROP_TCP_OPTION;
+	a.flags = pkt->tcp_flags;
+	if ((a.flags & TCP_SYN) && (a.flags & (TCP_FIN | TCP_RST)))
+		return DROP_TCP_STATE;
+	a.pkt = pkt;
+	a.seq = pkt->seq;
+	a.ack = tcp_wire_ack(pkt);
+	a.wnd = tcp_wire_window(pkt);
+	if (!(a.flags & TCP_SYN))
+		a.wnd <<= c->snd_wscale;
+	a.bare = pkt->len == 0 && !(a.flags & (TCP_SYN | TCP_FIN | TCP_RST));
+	a.drop = DROP_NONE;
+	c->rx_at = now;
+	input_steps(c, &a, now);
+	if (a.drop == DROP_NONE && a.pkt)
+		pkt_free(a.pkt);
+	return a.drop;
+}
+
+enum drop tcp_input(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
+{
+	if (likely(input_fast(c, pkt, now)))
+		return DROP_NONE;
+	return input_slow(c, pkt, now);
+}

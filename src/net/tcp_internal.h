@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of the engine share and nobody else sees.
+ *
+ *   tcp_conn.c    life of a connection, the program's calls
+ *   tcp_state.c   the state variable
+ *   tcp_input.c   RFC 9293 section 3.10.7
+ *   tcp_ack.c     its fifth step: what the peer has, what it lets us send
+ *   tcp_loss.c    what is lost, what is sent again
+ *   tcp_output.c  what is sent, and when
+ *   tcp_timer.c   what happens when nothing happens
+ */
+#ifndef NET_TCP_INTERNAL_H
+#define NET_TCP_INTERNAL_H
+
+#include "net/tcp.h"
+#include "net/tcp_seq.h"
+#include "net/tcp_wire.h"
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define TCP_SYN_RETRIES 6    /* as Linux: 127 s in all */
+#define TCP_SYNACK_RETRIES 5 /* as Linux */
+#define TCP_DATA_RETRIES 15  /* as Linux: between 13 and 30 minutes */
+#define TCP_DELACK (40 * NSEC_PER_MSEC)
+#define TCP_QUICKACKS 16
+#define TCP_TIME_WAIT_LEN (60 * NSEC_PER_SEC)
+#define TCP_FIN_WAIT_2_LEN (60 * NSEC_PER_SEC)
+#define TCP_HOLD (200 * NSEC_PER_MSEC)		/* longest that cork holds a segment */
+#define TCP_CHALLENGE_GAP (500 * NSEC_PER_MSEC) /* between two challenge ACKs */
+#define TCP_TRIM_IDLE (1 * NSEC_PER_SEC)
+#define TCP_MSS_MIN 48u /* smallest that we believe, as Linux */
+#define TCP_DUPACKS 3	/* RFC 5681 section 3.2 */
+#define TCP_RCVBUF_MIN 256u
+#define TCP_WSCALE_FOR (4u * 1024 * 1024) /* receive buffers may grow so far */
+
+/* conn->flags */
+enum {
+	/* due at the next tcp_flush() */
+	CONN_ACK_NOW = 1 << 0,
+	CONN_OUTPUT = 1 << 1,	/* something may be sent that could not before */
+	CONN_ACK_OWED = 1 << 2, /* received, not yet acknowledged: ack_at is set */
+	CONN_DUE = CONN_ACK_NOW | CONN_OUTPUT | CONN_ACK_OWED,
+	/* the program */
+	CONN_NODELAY = 1 << 3,
+	CONN_CORK = 1 << 4,
+	CONN_MORE = 1 << 5,	  /* the last send said that more follows */
+	CONN_FIN_WANTED = 1 << 6, /* FIN behind what is queued */
+	CONN_DETACHED = 1 << 7,	  /* tcp_close() was called */
+	CONN_DISCARD = 1 << 8,	  /* SHUT_RD */
+	CONN_SND_FULL = 1 << 9,	  /* the program waits for room */
+	CONN_QUICKACK = 1 << 10,  /* configured: never delay */
+	CONN_PINGPONG = 1 << 11,  /* answers carry our acknowledgements */
+	CONN_STARTED = 1 << 12,	  /* left CLOSED once */
+	/* agreed with the peer */
+	CONN_TIMESTAMPS = 1 << 13,
+	CONN_SACK = 1 << 14,
+	CONN_WSCALE = 1 << 15,
+	/* sent and received */
+	CONN_FIN_SENT = 1 << 16, /* snd_nxt counts our FIN */
+	CONN_FIN_RCVD = 1 << 17, /* rcv_nxt counts the peer's FIN */
+	CONN_RTX_NOW = 1 << 18,	 /* one lost segment goes out whatever cwnd says */
+	CONN_PUSH = 1 << 19,	 /* what is queued goes out, partial or not */
+	CONN_SYN_RTX = 1 << 20,	 /* the SYN was sent more than once */
+};
+
+/* A segment under examination; cut to what is new and in the window. */
+struct tcp_arrival {
+	struct pkt *pkt; /* NULL once it was taken */
+	uint32_t seq;	 /* as it came, before anything was cut off */
+	uint32_t ack;
+	uint32_t wnd; /* scaled */
+	uint8_t flags;
+	bool bare; /* came without data, SYN and FIN: may be a duplicate ACK */
+	enum drop drop;
+	struct tcp_options opt;
+};
+
+static inline uint32_t min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint32_t max_u32(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+/* First sequence number behind all data queued; where our FIN goes. */
+static inline uint32_t tcp_data_end(const struct tcp_conn *c)
+{
+	/* Before the handshake is over snd_una still stands on the SYN. */
+	uint32_t syn = c->state == TCP_SYN_SENT || c->state == TCP_SYN_RECEIVED;
+
+	return c->snd_una + syn + c->snd.len;
+}
+
+static inline bool tcp_in_flight(const struct tcp_conn *c)
+{
+	return c->snd_una != c->snd_nxt;
+}
+
+/* Does something wait that was never sent, data or FIN? */
+static inline bool tcp_unsent(const struct tcp_conn *c)
+{
+	if (c->flags & CONN_FIN_SENT)
+		return false;
+	return (c->flags & CONN_FIN_WANTED) || tcp_data_end(c) != c->snd_nxt;
+}
+
+static inline bool tcp_fin_acked(const struct tcp_conn *c)
+{
+	return (c->flags & CONN_FIN_SENT) && !tcp_in_flight(c);
+}
+
+static inline bool tcp_may_send(const struct tcp_conn *c)
+{
+	return c->state == TCP_ESTABLISHED || c->state == TCP_CLOSE_WAIT;
+}
+
+/* States in which data and FIN of ours may be on their way. */
+static inline bool tcp_synchronized(const struct tcp_conn *c)
+{
+	return c->state >= TCP_ESTABLISHED;
+}
+
+static inline uint32_t tcp_ts_now(const struct tcp_conn *c, nsec_t now)
+{
+	return (uint32_t)(now / NSEC_PER_MSEC) + c->ts_offset;
+}
+
+static inline uint8_t tcp_wscale_for(uint32_t rcvbuf)
+{
+	uint32_t buf = max_u32(rcvbuf, TCP_WSCALE_FOR);
+	uint8_t shift = 0;
+
+	while (shift < TCP_WSCALE_MAX && buf >> shift > UINT16_MAX)
+		shift++;
+	return shift;
+}
+
+/* tcp_state.c */
+void tcp_set_state(struct tcp_conn *c, enum tcp_state next);
+/* CLOSED: gives everything back but what is readable, reports error. */
+void tcp_finish(struct tcp_conn *c, int error);
+/* The handshake is over: counts the SYN as acknowledged, reports. */
+void tcp_establish(struct tcp_conn *c, nsec_t now);
+/* A FIN is wanted and the state allows it: FIN_WAIT_1 or LAST_ACK. */
+void tcp_begin_fin(struct tcp_conn *c);
+void tcp_enter_time_wait(struct tcp_conn *c, nsec_t now);
+
+/* tcp_ack.c */
+/* RFC 9293 3.10.7.4 step 5; false: nothing more to do with the segment. */
+bool tcp_ack_process(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now);
+/* snd_una moves to ack, which is acceptable and newer. */
+void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, nsec_t now);
+void tcp_ack_set_window(struct tcp_conn *c, uint32_t seq, uint32_t ack, uint32_t wnd);
+/* What the peer's SYN agreed to. */
+void tcp_ack_peer_options(struct tcp_conn *c, const struct tcp_options *opt);
+
+/* tcp_loss.c */
+bool tcp_loss_sacked(struct tcp_conn *c, const struct tcp_options *opt);
+void tcp_loss_duplicate(struct tcp_conn *c, nsec_t now);
+/* bytes were acknowledged, flight was out before that; snd_una has moved. */
+void tcp_loss_acked(struct tcp_conn *c, uint32_t bytes, uint32_t flight, nsec_t now);
+void tcp_loss_timeout(struct tcp_conn *c, nsec_t now);
+uint32_t tcp_loss_pipe(const struct tcp_conn *c);
+/* The next lost bytes to send again, from *seq on; 0: none. */
+uint32_t tcp_loss_next(const struct tcp_conn *c, uint32_t *seq);
+void tcp_loss_fini(struct tcp_conn *c);
+
+/* Bytes in the network, as RFC 6675 counts them. */
+static inline uint32_t tcp_pipe(const struct tcp_conn *c)
+{
+	if (likely(!c->recovery && !c->dup_bytes && !c->scoreboard))
+		return c->snd_nxt - c->snd_una;
+	return tcp_loss_pipe(c);
+}
+
+/* Would an ACK that moves snd_una need tcp_loss.c? */
+static inline bool tcp_loss_quiet(const struct tcp_conn *c)
+{
+	return !c->recovery && !c->dupacks && !c->scoreboard;
+}
+
+/* tcp_output.c */
+void tcp_output(struct tcp_conn *c, nsec_t now);
+/* SYN, or SYN-ACK in SYN_RECEIVED. */
+void tcp_output_syn(struct tcp_conn *c, nsec_t now);
+void tcp_output_ack(struct tcp_conn *c, nsec_t now);
+/* An ACK that must not let two confused peers answer each other for ever. */
+void tcp_output_challenge(struct tcp_conn *c, nsec_t now);
+/* Old sequence number, so that the peer answers: keepalive and window probe. */
+void tcp_output_probe(struct tcp_conn *c, nsec_t now);
+void tcp_output_rst(struct tcp_conn *c, nsec_t now);
+/* How far the window's right edge could move now, if it is worth to say so. */
+uint32_t tcp_output_window_gain(const struct tcp_conn *c);
+
+/* tcp_timer.c: what happened decides which timer runs. */
+void tcp_timer_syn_sent(struct tcp_conn *c, nsec_t now);
+void tcp_timer_data_sent(struct tcp_conn *c, bool first, nsec_t now);
+void tcp_timer_lost_resent(struct tcp_conn *c, nsec_t now);
+void tcp_timer_acked(struct tcp_conn *c, nsec_t now);
+void tcp_timer_held_back(struct tcp_conn *c, nsec_t now);
+void tcp_timer_data_received(struct tcp_conn *c, nsec_t now);
+void tcp_timer_ack_sent(struct tcp_conn *c);
+void tcp_timer_established(struct tcp_conn *c, nsec_t now);
+void tcp_timer_fin_wait_2(struct tcp_conn *c, nsec_t now);
+void tcp_timer_time_wait(struct tcp_conn *c, nsec_t now);
+void tcp_timer_buffer_empty(struct tcp_conn *c, nsec_t now);
+void tcp_timer_stop_all(struct tcp_conn *c);
+
+#endif

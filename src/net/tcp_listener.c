@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The passive side: RFC 9293 section 3.10.7.2 (LISTEN), and what of
+ * SYN-RECEIVED happens before there is a connection.
+ */
+#include <assert.h>
+
+#include "net/tcp_internal.h"
+
+/* Deadlines fall on this grid, so that one pass serves many handshakes. */
+#define GRID (20 * NSEC_PER_MSEC)
+
+void tcp_listener_init(struct tcp_listener *l, const struct tcp_listener_ops *ops,
+		       const struct tcp_config *config, unsigned backlog)
+{
+	*l = (struct tcp_listener){
+		.ops = ops, .config = *config, .backlog = backlog, .next = NSEC_NEVER};
+	l->config.mss = (uint16_t)max_u32(config->mss, TCP_MSS_MIN);
+	for (int i = 0; i < TCP_SYN_BUCKETS; i++)
+		list_init(&l->buckets[i]);
+	list_init(&l->ages);
+}
+
+/* A cheap mix: an attacker gains a longer chain, bounded by the backlog. */
+static struct list *bucket_of(struct tcp_listener *l, const struct endpoint *local,
+			      const struct endpoint *remote)
+{
+	uint64_t h = remote->addr.q[0] ^ remote->addr.q[1] ^ local->addr.q[1];
+
+	h = (h ^ ((uint64_t)remote->port << 16 | local->port)) * 0x9e3779b97f4a7c15u;
+	return &l->buckets[h >> 58];
+}
+
+_Static_assert(TCP_SYN_BUCKETS == 64, "bucket_of() takes six bits");
+
+static struct tcp_synreq *find(struct tcp_listener *l, const struct endpoint *local,
+			       const struct endpoint *remote)
+{
+	list_for_each(pos, bucket_of(l, local, remote)) {
+		struct tcp_synreq *req = container_of(pos, struct tcp_synreq, link);
+
+		if (endpoint_eq(&req->remote, remote) && endpoint_eq(&req->local, local))
+			return req;
+	}
+	return NULL;
+}
+
+static void forget(struct tcp_listener *l, struct tcp_synreq *req)
+{
+	list_remove(&req->link);
+	list_remove(&req->age);
+	l->pending--;
+	if (l->pending == 0)
+		l->next = NSEC_NEVER;
+	l->ops->free(req);
+}
+
+void tcp_listener_fini(struct tcp_listener *l)
+{
+	list_for_each_safe(pos, &l->ages)
+		forget(l, container_of(pos, struct tcp_synreq, age));
+	assert(l->pending == 0);
+}
+
+static void send_syn_ack(struct tcp_listener *l, const struct tcp_synreq *req, nsec_t now)
+{
+	struct tcp_options opt = {
+		.mss = l->config.mss,
+		.wscale = req->peer_wscale < 0 ? (int8_t)-1 : (int8_t)req->wscale,
+		.sack_permitted = req->sack,
+		.has_ts = req->timestamps,
+		.tsval = (uint32_t)(now / NSEC_PER_MSEC) + req->iss, /* as tcp_ts_now() */
+		.tsecr = req->ts_recent,
+	};
+	struct tcp_segment seg = {
+		.seq = req->iss,
+		.ack = req->irs + 1,
+		.wnd = req->wnd,
+		.flags = TCP_SYN | TCP_ACK,
+	};
+
+	seg.opt_len = (uint8_t)tcp_options_write_syn(seg.opts, &opt);
+	(void)l->ops->send(l, &req->local, &req->remote, &seg); /* lost: sent again */
+}
+
+static void set_deadline(struct tcp_listener *l, struct tcp_synreq *req, nsec_t now)
+{
+	nsec_t at = now + (RTT_INITIAL_RTO << req->retries);
+
+	req->deadline = (at + GRID - 1) / GRID * GRID;
+	if (req->deadline < l->next)
+		l->next = req->deadline;
+}
+
+nsec_t tcp_listener_deadline(const struct tcp_listener *l)
+{
+	return l->next;
+}
+
+void tcp_listener_timer(struct tcp_listener *l, nsec_t now)
+{
+	if (now < l->next)
+		return;
+	l->next = NSEC_NEVER;
+	list_for_each_safe(pos, &l->ages) {
+		struct tcp_synreq *req = container_of(pos, struct tcp_synreq, age);
+
+		if (now < req->deadline) {
+			if (req->deadline < l->next)
+				l->next = req->deadline;
+		} else if (req->retries >= TCP_SYNACK_RETRIES) {
+			forget(l, req);
+		} else {
+			req->retries++;
+			send_syn_ack(l, req, now);
+			set_deadline(l, req, now);
+		}
+	}
+}
+
+static void reset(struct tcp_listener *l, const struct pkt *pkt, const struct endpoint *local,
+		  const struct endpoint *remote)
+{
+	struct tcp_segment rst;
+
+	if (tcp_reset_for(pkt, &rst))
+		(void)l->ops->send(l, local, remote, &rst);
+}
+
+/* What the SYN said and what we make of it. */
+static void agree(const struct tcp_listener *l, struct tcp_synreq *req, const struct pkt *pkt,
+		  const struct tcp_options *opt)
+{
+	uint32_t rcvbuf = max_u32(l->config.rcvbuf, TCP_RCVBUF_MIN);
+
+	req->irs = pkt->seq;
+	req->peer_mss = opt->mss;
+	req->peer_wnd = tcp_wire_window(pkt);
+	req->peer_wscale = opt->wscale;
+	req->timestamps = opt->has_ts && l->config.timestamps;
+	req->sack = opt->sack_permitted;
+	req->ts_recent = opt->has_ts ? opt->tsval : 0;
+	req->wnd = (uint16_t)min_u32(rcvbuf, UINT16_MAX);
+	req->wscale = tcp_wscale_for(rcvbuf);
+}
+
+static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
+			 const struct endpoint *local, const struct endpoint *remote, nsec_t now)
+{
+	struct tcp_options opt;
+	struct tcp_synreq *req;
+
+	if (!tcp_options_parse(&opt, tcp_wire_options(pkt), tcp_wire_options_len(pkt)))
+		return DROP_TCP_OPTION;
+	if (l->pending >= l->backlog)
+		return DROP_TCP_BACKLOG;
+	req = l->ops->alloc(sizeof(*req));
+	if (!req)
+		return DROP_NO_MEMORY;
+	*req = (struct tcp_synreq){.local = *local, .remote = *remote, .created = now};
+	agree(l, req, pkt, &opt);
+	req->iss = l->ops->iss(l, local, remote, now);
+	list_push_back(bucket_of(l, local, remote), &req->link);
+	list_push_back(&l->ages, &req->age);
+	l->pending++;
+	send_syn_ack(l, req, now);
+	set_deadline(l, req, now);
+	return DROP_NONE;
+}
+
+/* A segment for a handshake under way that is not SYN: RFC 9293 3.10.7.4. */
+static enum drop input_pending(struct tcp_listener *l, struct tcp_synreq *req, struct pkt *pkt,
+			       nsec_t now)
+{
+	uint32_t behind = pkt->seq - (req->irs + 1);
+
+	if (behind > req->wnd) {
+		if (!(pkt->tcp_flags & TCP_RST))
+			send_syn_ack(l, req, now); /* says where we are */
+		return DROP_TCP_SEQ;
+	}
+	if (pkt->tcp_flags & TCP_RST) {
+		if (behind) /* RFC 5961 section 3.2; the SYN-ACK will ask again */
+			return DROP_TCP_SEQ;
+		forget(l, req);
+		pkt_free(pkt);
+		return DROP_NONE;
+	}
+	if (!(pkt->tcp_flags & TCP_ACK))
+		return DROP_TCP_STATE;
+	if (tcp_wire_ack(pkt) != req->iss + 1) {
+		reset(l, pkt, &req->local, &req->remote);
+		return DROP_TCP_ACK;
+	}
+	if (l->ops->accept(l, req, pkt, now))
+		return DROP_TCP_BACKLOG;
+	forget(l, req);
+	return DROP_NONE;
+}
+
+enum drop tcp_listener_input(struct tcp_listener *l, struct pkt *pkt, nsec_t now)
+{
+	struct endpoint local = frame_destination(pkt), remote = frame_source(pkt);
+	struct tcp_synreq *req = find(l, &local, &remote);
+	uint8_t flags = pkt->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN);
+	enum drop why;
+
+	if ((flags & TCP_SYN) && (flags & (TCP_RST | TCP_FIN)))
+		return DROP_TCP_STATE;
+	if (req && !(flags & TCP_SYN))
+		return input_pending(l, req, pkt, now);
+	if (flags & TCP_RST) /* first: check for a RST */
+		return DROP_NO_FLOW;
+	if (flags & TCP_ACK) { /* second: check for an ACK */
+		reset(l, pkt, &local, &remote);
+		return DROP_NO_FLOW;
+	}
+	if (!(flags & TCP_SYN)) /* fourth: other data or control */
+		return DROP_TCP_STATE;
+	if (req) {
+		/* Again, or after a restart: then it resets the handshake we know of. */
+		send_syn_ack(l, req, now);
+		return DROP_TCP_DUPLICATE;
+	}
+	why = new_syn(l, pkt, &local, &remote, now); /* third: check for a SYN */
+	if (why == DROP_NONE)
+		pkt_free(pkt);
+	return why;
+}
+
+bool tcp_reset_for(const struct pkt *pkt, struct tcp_segment *rst)
+{
+	if (pkt->tcp_flags & TCP_RST)
+		return false;
+	*rst = (struct tcp_segment){.flags = TCP_RST};
+	if (pkt->tcp_flags & TCP_ACK) {
+		rst->seq = tcp_wire_ack(pkt);
+	} else {
+		rst->flags = TCP_RST | TCP_ACK;
+		rst->ack = pkt->seq + pkt->len + !!(pkt->tcp_flags & TCP_SYN) +
+			   !!(pkt->tcp_flags & TCP_FIN);
+	}
+	return true;
+}

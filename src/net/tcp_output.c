@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is sent, and when: RFC 9293 sections 3.7 (segmentation, Nagle) and 3.8.6
+ * (windows, silly-window avoidance).
+ */
+#include <assert.h>
+
+#include "net/tcp_internal.h"
+
+/* ---- the window we offer (RFC 9293 section 3.8.6.2.2) ------------------------ */
+
+uint32_t tcp_output_window_gain(const struct tcp_conn *c)
+{
+	uint32_t room = c->rcv.bytes < c->rcvbuf ? c->rcvbuf - c->rcv.bytes : 0;
+	uint32_t edge = c->rcv_nxt + room;
+
+	if (!seq_gt(edge, c->rcv_edge))
+		return 0;
+	if (edge - c->rcv_edge < min_u32(c->rcvbuf / 2, c->rcv_mss))
+		return 0;
+	return edge - c->rcv_edge;
+}
+
+/*
+ * Field of the header; moves the right edge, never to the left.  What scaling
+ * cuts off is not offered, and accepted all the same (RFC 7323 section 2.4).
+ */
+static uint16_t offer_window(struct tcp_conn *c)
+{
+	c->rcv_edge += tcp_output_window_gain(c);
+	return (uint16_t)min_u32((c->rcv_edge - c->rcv_nxt) >> c->rcv_wscale, UINT16_MAX);
+}
+
+/* ---- one segment --------------------------------------------------------------- */
+
+static uint8_t write_options(const struct tcp_conn *c, struct tcp_segment *seg, nsec_t now)
+{
+	size_t at = 0;
+
+	if (c->flags & CONN_TIMESTAMPS)
+		at = tcp_options_write_timestamps(seg->opts, tcp_ts_now(c, now), c->ts_recent);
+	if (unlikely(c->sacks) && seg->len + at + 12 <= c->path_mss) {
+		size_t room = min_u32(TCP_OPT_MAX - (uint32_t)at,
+				      (uint32_t)(c->path_mss - seg->len - at));
+
+		at += tcp_options_write_sack(seg->opts + at, room, c->sack, c->sacks);
+	}
+	return (uint8_t)at;
+}
+
+/* Completes a segment that acknowledges, sends it, and notes what it told the peer. */
+static bool emit(struct tcp_conn *c, struct tcp_segment *seg, nsec_t now)
+{
+	seg->ack = c->rcv_nxt;
+	seg->wnd = offer_window(c);
+	seg->urg = 0;
+	seg->opt_len = write_options(c, seg, now);
+	if (unlikely(c->ops->send(c, seg)))
+		return false;
+	if (c->flags & (CONN_ACK_OWED | CONN_ACK_NOW)) {
+		c->flags &= ~(uint32_t)(CONN_ACK_OWED | CONN_ACK_NOW);
+		if (c->quickacks)
+			c->quickacks--;
+		tcp_timer_ack_sent(c);
+	}
+	c->rcv_acked = c->rcv_nxt;
+	return true;
+}
+
+static bool emit_bare(struct tcp_conn *c, uint32_t seq, uint8_t flags, nsec_t now)
+{
+	struct tcp_segment seg;
+
+	seg.seq = seq;
+	seg.flags = flags;
+	tcp_sndbuf_parts(&c->snd, 0, 0, &seg);
+	return emit(c, &seg, now);
+}
+
+void tcp_output_ack(struct tcp_conn *c, nsec_t now)
+{
+	if (!emit_bare(c, c->snd_nxt, TCP_ACK, now)) {
+		c->flags |= CONN_ACK_OWED; /* the timer tries again */
+		tcp_timer_data_received(c, now);
+	}
+}
+
+void tcp_output_challenge(struct tcp_conn *c, nsec_t now)
+{
+	if (now - c->challenge_at < TCP_CHALLENGE_GAP)
+		return;
+	c->challenge_at = now;
+	tcp_output_ack(c, now);
+}
+
+void tcp_output_probe(struct tcp_conn *c, nsec_t now)
+{
+	(void)emit_bare(c, c->snd_una - 1, TCP_ACK, now);
+}
+
+void tcp_output_rst(struct tcp_conn *c, nsec_t now)
+{
+	(void)emit_bare(c, c->snd_nxt, TCP_RST | TCP_ACK, now);
+}
+
+void tcp_output_syn(struct tcp_conn *c, nsec_t now)
+{
+	bool answer = c->state == TCP_SYN_RECEIVED;
+	struct tcp_segment seg;
+	struct tcp_options opt = {.mss = c->config_mss, .wscale = -1};
+
+	seg.seq = c->iss;
+	seg.ack = answer ? c->rcv_nxt : 0;
+	seg.flags = (uint8_t)(answer ? TCP_SYN | TCP_ACK : TCP_SYN);
+	seg.wnd = (uint16_t)min_u32(c->rcvbuf, UINT16_MAX); /* never scaled in a SYN */
+	seg.urg = 0;
+	opt.has_ts = (c->flags & CONN_TIMESTAMPS) != 0;
+	opt.tsval = tcp_ts_now(c, now);
+	opt.tsecr = answer ? c->ts_recent : 0;
+	opt.sack_permitted = (c->flags & CONN_SACK) != 0;
+	if (c->flags & CONN_WSCALE)
+		opt.wscale = (int8_t)c->rcv_wscale;
+	seg.opt_len = (uint8_t)tcp_options_write_syn(seg.opts, &opt);
+	tcp_sndbuf_parts(&c->snd, 0, 0, &seg);
+	if (answer) {
+		c->rcv_edge = seq_max(c->rcv_edge, c->rcv_nxt + seg.wnd);
+		c->rcv_acked = c->rcv_nxt;
+	}
+	(void)c->ops->send(c, &seg); /* lost: the timer repeats it */
+}
+
+/* len bytes of the stream from seq on, and FIN. */
+static bool emit_data(struct tcp_conn *c, uint32_t seq, uint32_t len, bool fin, nsec_t now)
+{
+	struct tcp_segment seg;
+	uint32_t offset = seq - c->snd_una;
+
+	seg.seq = seq;
+	seg.flags = TCP_ACK;
+	if (fin)
+		seg.flags |= TCP_FIN;
+	if (len && offset + len == c->snd.len)
+		seg.flags |= TCP_PSH; /* nothing follows yet */
+	tcp_sndbuf_parts(&c->snd, offset, len, &seg);
+	if (likely(emit(c, &seg, now)))
+		return true;
+	c->flags |= CONN_OUTPUT; /* again at the next flush, or when the timer fires */
+	return false;
+}
+
+/* ---- what was lost ------------------------------------------------------------- */
+
+/* Sends again what may be; false when there is nothing (more) of the kind. */
+static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
+{
+	uint32_t seq = c->rtx_nxt;
+	uint32_t end = tcp_data_end(c), len = tcp_loss_next(c, &seq), data;
+	bool forced = (c->flags & CONN_RTX_NOW) != 0, fin;
+
+	if (len == 0)
+		return false;
+	len = min_u32(len, c->mss);
+	if (!forced && (pipe + len > c->cc.cwnd || seq_gt(seq + len, c->snd_una + c->snd_wnd)))
+		return false;
+	data = min_u32(len, end - seq); /* the FIN is not in the buffer */
+	fin = (c->flags & CONN_FIN_SENT) && seq + data == end;
+	if (!emit_data(c, seq, data, fin, now))
+		return false;
+	c->flags &= ~(uint32_t)CONN_RTX_NOW;
+	c->rtx_nxt = seq + data + fin;
+	c->timed_at = NSEC_NEVER; /* Karn: the timed byte may have been among them */
+	c->retransmits++;
+	tcp_timer_lost_resent(c, now);
+	return true;
+}
+
+/* ---- what is new --------------------------------------------------------------- */
+
+/* May a segment leave that is not full?  len of unsent bytes are in it. */
+static bool may_send_partial(const struct tcp_conn *c, uint32_t len, uint32_t unsent, bool fin)
+{
+	if (fin || (c->flags & CONN_PUSH))
+		return true;
+	if (len < unsent) /* the peer's window cuts it: RFC 9293 section 3.8.6.2.1 (3) */
+		return len >= c->snd_wnd_max / 2 && len > 0;
+	if (c->flags & (CONN_CORK | CONN_MORE))
+		return false;
+	return (c->flags & CONN_NODELAY) || !tcp_in_flight(c); /* RFC 1122 4.2.3.4 */
+}
+
+/* Sends one segment of new data; false when there is nothing to send now. */
+static bool output_new(struct tcp_conn *c, uint32_t pipe, nsec_t now)
+{
+	uint32_t unsent = tcp_data_end(c) - c->snd_nxt;
+	int32_t window = (int32_t)(c->snd_una + c->snd_wnd - c->snd_nxt);
+	bool first = !tcp_in_flight(c), fin;
+	uint32_t len;
+
+	if ((c->flags & CONN_FIN_SENT) || window <= 0)
+		return false;
+	len = min_u32(min_u32(unsent, c->mss), (uint32_t)window);
+	fin = (c->flags & CONN_FIN_WANTED) && len == unsent && len < (uint32_t)window;
+	if (len + fin == 0)
+		return false;
+	if (pipe + len > c->cc.cwnd && pipe)
+		return false;
+	if (len < c->mss && !may_send_partial(c, len, unsent, fin))
+		return false;
+	if (!emit_data(c, c->snd_nxt, len, fin, now))
+		return false;
+	c->snd_nxt += len + fin;
+	if (fin)
+		c->flags |= CONN_FIN_SENT;
+	if (c->timed_at == NSEC_NEVER && !c->recovery) {
+		c->timed_at = now;
+		c->timed_seq = c->snd_nxt;
+	}
+	tcp_timer_data_sent(c, first, now);
+	return true;
+}
+
+/* RFC 5681 section 4.1; also: data sent soon after data came answers it. */
+static void before_sending(struct tcp_conn *c, nsec_t now)
+{
+	if (!tcp_in_flight(c) && now - c->tx_at > c->rtt.rto)
+		tcp_cc_idle(&c->cc);
+	if (now - c->data_rx_at < TCP_DELACK)
+		c->flags |= CONN_PINGPONG;
+}
+
+void tcp_output(struct tcp_conn *c, nsec_t now)
+{
+	c->flags &= ~(uint32_t)CONN_OUTPUT;
+	if (!tcp_synchronized(c))
+		return;
+	if (unlikely(c->recovery)) {
+		while (output_lost(c, tcp_pipe(c), now))
+			;
+	}
+	if (tcp_unsent(c)) {
+		before_sending(c, now);
+		while (output_new(c, tcp_pipe(c), now) && tcp_unsent(c))
+			;
+		if (!tcp_in_flight(c) && tcp_unsent(c))
+			tcp_timer_held_back(c, now);
+	}
+	c->flags &= ~(uint32_t)CONN_PUSH;
+}
+
+static bool ack_is_due(const struct tcp_conn *c)
+{
+	if (c->flags & CONN_ACK_NOW)
+		return true;
+	if (!(c->flags & CONN_ACK_OWED))
+		return false;
+	/* RFC 5681 section 4.2: every second full segment at least. */
+	if (c->rcv_nxt - c->rcv_acked > c->rcv_mss)
+		return true;
+	if (c->flags & CONN_QUICKACK)
+		return true;
+	return c->quickacks && !(c->flags & CONN_PINGPONG);
+}
+
+void tcp_flush(struct tcp_conn *c, nsec_t now)
+{
+	if (!(c->flags & CONN_DUE))
+		return;
+	if (c->flags & CONN_OUTPUT)
+		tcp_output(c, now);
+	if (ack_is_due(c))
+		tcp_output_ack(c, now);
+}

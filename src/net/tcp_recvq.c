@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/tcp_recvq.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "net/tcp_seq.h"
+#include "net/tcp_wire.h"
+
+static uint32_t charge(const struct pkt *pkt)
+{
+	return pkt->room + (uint32_t)sizeof(*pkt);
+}
+
+/* First sequence number behind the packet's bytes (a FIN not counted). */
+static uint32_t end_of(const struct pkt *pkt)
+{
+	return pkt->seq + pkt->len;
+}
+
+void tcp_recvq_set_limit(struct tcp_recvq *q, uint32_t rcvbuf)
+{
+	uint64_t limit = (uint64_t)rcvbuf * TCP_RECVQ_ROOM_FACTOR;
+
+	if (limit < TCP_RECVQ_ROOM_MIN)
+		limit = TCP_RECVQ_ROOM_MIN;
+	q->limit = limit > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)limit;
+}
+
+static void discard(struct tcp_recvq *q, struct pkt *pkt)
+{
+	q->room -= charge(pkt);
+	pkt_free(pkt);
+}
+
+void tcp_recvq_prune(struct tcp_recvq *q)
+{
+	struct pkt *pkt, *next;
+
+	for (pkt = q->ooo; pkt; pkt = next) {
+		next = pkt->next;
+		discard(q, pkt);
+	}
+	q->ooo = NULL;
+	q->ooo_tail = NULL;
+}
+
+void tcp_recvq_purge(struct tcp_recvq *q)
+{
+	struct pkt *pkt, *next;
+
+	tcp_recvq_prune(q);
+	for (pkt = q->head; pkt; pkt = next) {
+		next = pkt->next;
+		discard(q, pkt);
+	}
+	q->head = NULL;
+	q->tail = NULL;
+	q->bytes = 0;
+	assert(q->room == 0);
+}
+
+/* Copies the payload of pkt behind that of to, if the frame has the room. */
+static bool coalesce(struct pkt *to, const struct pkt *pkt)
+{
+	uint32_t end = (uint32_t)to->off + to->len;
+
+	if (pkt->len > to->room - end || (uint32_t)to->len + pkt->len > UINT16_MAX ||
+	    (to->tcp_flags & TCP_FIN))
+		return false;
+	memcpy(to->frame + end, pkt_payload(pkt), pkt->len);
+	to->len = (uint16_t)(to->len + pkt->len);
+	to->tcp_flags |= pkt->tcp_flags & TCP_FIN;
+	if (to->frame_len < end + pkt->len)
+		to->frame_len = end + pkt->len;
+	return true;
+}
+
+static void link_tail(struct tcp_recvq *q, struct pkt *pkt)
+{
+	pkt->next = NULL;
+	if (q->tail)
+		q->tail->next = pkt;
+	else
+		q->head = pkt;
+	q->tail = pkt;
+	q->bytes += pkt->len;
+}
+
+/* Above half of the limit it pays to copy small segments together. */
+static bool append_crowded(struct tcp_recvq *q, struct pkt *pkt, bool *pruned)
+{
+	uint32_t len = pkt->len;
+
+	if (q->tail && coalesce(q->tail, pkt)) {
+		q->bytes += len;
+		pkt_free(pkt);
+		return true;
+	}
+	if (q->room + charge(pkt) > q->limit && q->ooo) {
+		tcp_recvq_prune(q);
+		*pruned = true;
+	}
+	/* An empty queue takes one packet whatever its size: no deadlock. */
+	if (q->room + charge(pkt) > q->limit && q->head)
+		return false;
+	q->room += charge(pkt);
+	link_tail(q, pkt);
+	return true;
+}
+
+bool tcp_recvq_append(struct tcp_recvq *q, struct pkt *pkt, bool *pruned)
+{
+	if (__builtin_expect(q->room + charge(pkt) > q->limit / 2, 0))
+		return append_crowded(q, pkt, pruned);
+	q->room += charge(pkt);
+	link_tail(q, pkt);
+	return true;
+}
+
+static void cut_front(struct pkt *pkt, uint32_t n)
+{
+	pkt->seq += n;
+	pkt->off = (uint16_t)(pkt->off + n);
+	pkt->len = (uint16_t)(pkt->len - n);
+}
+
+/*
+ * Where pkt belongs: *prev becomes the last packet that begins at or before it
+ * (NULL: none).  In order of arrival, the usual case, costs one comparison.
+ */
+static struct pkt *find_prev(const struct tcp_recvq *q, uint32_t seq)
+{
+	struct pkt *prev = NULL;
+
+	if (q->ooo_tail && seq_leq(q->ooo_tail->seq, seq))
+		return q->ooo_tail;
+	for (struct pkt *p = q->ooo; p && seq_leq(p->seq, seq); p = p->next)
+		prev = p;
+	return prev;
+}
+
+/* Removes the packets behind prev that pkt covers; cuts pkt at the next one. */
+static void resolve_overlap(struct tcp_recvq *q, struct pkt *prev, struct pkt *pkt)
+{
+	struct pkt **link = prev ? &prev->next : &q->ooo;
+	struct pkt *p;
+
+	while ((p = *link) && seq_lt(p->seq, end_of(pkt))) {
+		if (seq_gt(end_of(p), end_of(pkt)) || (p->tcp_flags & TCP_FIN)) {
+			pkt->len = (uint16_t)(p->seq - pkt->seq);
+			pkt->tcp_flags &= (uint8_t)~TCP_FIN;
+			return;
+		}
+		*link = p->next;
+		if (q->ooo_tail == p)
+			q->ooo_tail = prev;
+		discard(q, p);
+	}
+}
+
+bool tcp_recvq_insert(struct tcp_recvq *q, struct pkt *pkt, uint32_t *start, uint32_t *end)
+{
+	bool fin = (pkt->tcp_flags & TCP_FIN) != 0;
+	struct pkt *prev = find_prev(q, pkt->seq);
+	uint32_t len;
+
+	if (prev && seq_gt(end_of(prev), pkt->seq)) {
+		if (seq_geq(end_of(prev), end_of(pkt)))
+			return false;
+		cut_front(pkt, end_of(prev) - pkt->seq);
+	} else if (prev && prev->seq == pkt->seq && pkt->len == 0) {
+		return false; /* a second FIN */
+	}
+	resolve_overlap(q, prev, pkt);
+	len = pkt->len;
+	if (len == 0 && !fin)
+		return false;
+	*start = pkt->seq;
+	*end = pkt->seq + len;
+	if (q->room > q->limit / 2 && prev && end_of(prev) == pkt->seq && coalesce(prev, pkt)) {
+		pkt_free(pkt);
+		return true;
+	}
+	if (q->room + charge(pkt) > q->limit)
+		return false;
+	q->room += charge(pkt);
+	pkt->next = prev ? prev->next : q->ooo;
+	if (prev)
+		prev->next = pkt;
+	else
+		q->ooo = pkt;
+	if (!pkt->next)
+		q->ooo_tail = pkt;
+	return true;
+}
+
+uint32_t tcp_recvq_advance(struct tcp_recvq *q, uint32_t rcv_nxt, bool *fin)
+{
+	struct pkt *pkt;
+
+	while ((pkt = q->ooo) && seq_leq(pkt->seq, rcv_nxt)) {
+		q->ooo = pkt->next;
+		if (!q->ooo)
+			q->ooo_tail = NULL;
+		*fin |= (pkt->tcp_flags & TCP_FIN) && seq_leq(rcv_nxt, end_of(pkt));
+		if (seq_gt(end_of(pkt), rcv_nxt)) {
+			cut_front(pkt, rcv_nxt - pkt->seq);
+			rcv_nxt += pkt->len;
+			link_tail(q, pkt); /* its room is charged already */
+		} else {
+			discard(q, pkt);
+		}
+		if (*fin) {
+			tcp_recvq_prune(q);
+			break;
+		}
+	}
+	return rcv_nxt;
+}
+
+/* Copies n bytes from skip bytes into pkt on into iov at *at of *i. */
+static void scatter(const struct iovec *iov, int *i, size_t *at, const uint8_t *from, uint32_t n)
+{
+	size_t part;
+
+	while (n) {
+		part = iov[*i].iov_len - *at;
+		if (part == 0) {
+			++*i;
+			*at = 0;
+			continue;
+		}
+		if (part > n)
+			part = n;
+		memcpy((uint8_t *)iov[*i].iov_base + *at, from, part);
+		*at += part;
+		from += part;
+		n -= (uint32_t)part;
+	}
+}
+
+uint32_t tcp_recvq_read(struct tcp_recvq *q, const struct iovec *iov, int iovcnt, bool peek)
+{
+	size_t want = 0, at = 0;
+	uint32_t done = 0, n;
+	struct pkt *pkt = q->head, *next;
+	int i = 0;
+
+	for (int k = 0; k < iovcnt; k++)
+		want += iov[k].iov_len;
+	for (; pkt && done < want; pkt = next) {
+		next = pkt->next;
+		n = want - done < pkt->len ? (uint32_t)(want - done) : pkt->len;
+		scatter(iov, &i, &at, pkt_payload(pkt), n);
+		done += n;
+		if (peek)
+			continue;
+		q->bytes -= n;
+		if (n < pkt->len) {
+			cut_front(pkt, n);
+			break;
+		}
+		q->head = next;
+		if (!next)
+			q->tail = NULL;
+		discard(q, pkt);
+	}
+	return done;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receive queue: packets in order, waiting to be read, and packets out of
+ * order, waiting for what is missing.  Data stays in its frames until read.
+ *
+ * Role		whoever holds the connection.  One per struct tcp_conn, embedded.
+ * Lifetime	zero-initialised is empty.  A packet given to a function that
+ *		takes it belongs to the queue until it was read.
+ * Memory	frames are charged with their whole room, not with their payload:
+ *		a peer that sends bytes one by one must not pin a frame for
+ *		each.  Above the limit small segments are copied together, then
+ *		packets out of order are dropped (they were not acknowledged).
+ */
+#ifndef NET_TCP_RECVQ_H
+#define NET_TCP_RECVQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "net/pkt.h"
+
+/* Frames may pin so many times the receive buffer, and at least so much. */
+#define TCP_RECVQ_ROOM_FACTOR 4u
+#define TCP_RECVQ_ROOM_MIN (64u * 1024u)
+
+struct tcp_recvq {
+	struct pkt *head; /* in order, oldest first */
+	struct pkt *tail;
+	struct pkt *ooo; /* out of order, by sequence number, no two overlap */
+	struct pkt *ooo_tail;
+	uint32_t bytes; /* readable: in head .. tail */
+	uint32_t room;	/* bytes of frames pinned by both queues */
+	uint32_t limit; /* bound of room */
+};
+
+void tcp_recvq_set_limit(struct tcp_recvq *q, uint32_t rcvbuf);
+
+/*
+ * Takes a packet that continues the stream.  False, and pkt is not taken, when
+ * memory is at its limit even without what was out of order (which is dropped
+ * then: *pruned).
+ */
+bool tcp_recvq_append(struct tcp_recvq *q, struct pkt *pkt, bool *pruned);
+
+/*
+ * Files a packet that came too early; cuts off what is there already.  False,
+ * and pkt is not taken, when nothing new is left of it or memory is at its
+ * limit.  On success *start and *end bound the bytes filed.
+ */
+bool tcp_recvq_insert(struct tcp_recvq *q, struct pkt *pkt, uint32_t *start, uint32_t *end);
+
+/*
+ * Moves what now continues the stream at rcv_nxt into the readable queue;
+ * returns the new rcv_nxt.  Stops behind a packet with FIN (*fin is set, the FIN
+ * is not counted) and drops whatever claims to come after it.
+ */
+uint32_t tcp_recvq_advance(struct tcp_recvq *q, uint32_t rcv_nxt, bool *fin);
+
+/* Copies up to the size of iov out; frees what was read unless peek. */
+uint32_t tcp_recvq_read(struct tcp_recvq *q, const struct iovec *iov, int iovcnt, bool peek);
+
+/* Frees everything out of order; everything. */
+void tcp_recvq_prune(struct tcp_recvq *q);
+void tcp_recvq_purge(struct tcp_recvq *q);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Timer policy.  The rest of the engine says what happened, in the past tense;
+ * which deadline follows from it is decided here.  A deadline is a number in the
+ * connection: setting one costs a store.
+ */
+#include <errno.h>
+
+#include "net/tcp_internal.h"
+
+static nsec_t min_nsec(nsec_t a, nsec_t b)
+{
+	return a < b ? a : b;
+}
+
+/* wait from now, but not longer than the user's patience. */
+static nsec_t patient(const struct tcp_conn *c, nsec_t now, nsec_t wait)
+{
+	nsec_t at = now + wait;
+
+	if (unlikely(c->user_timeout) && c->progress_at + c->user_timeout > now)
+		at = min_nsec(at, c->progress_at + c->user_timeout);
+	return at;
+}
+
+static nsec_t rto_deadline(const struct tcp_conn *c, nsec_t now)
+{
+	return patient(c, now, c->rtt.rto);
+}
+
+/* The timeout of window probes doubles by itself: nothing was lost. */
+static nsec_t probe_deadline(const struct tcp_conn *c, nsec_t now)
+{
+	unsigned shift = min_u32(c->retries, 10);
+
+	return patient(c, now, min_nsec(c->rtt.rto << shift, RTT_MAX_RTO));
+}
+
+void tcp_timer_syn_sent(struct tcp_conn *c, nsec_t now)
+{
+	c->retries = 0;
+	c->progress_at = now;
+	c->rto_at = rto_deadline(c, now);
+}
+
+/*
+ * RFC 6298 (5.1).  first: nothing was in flight before.  That byte starts the
+ * clock of the user timeout, and ends whatever probing there was.
+ */
+void tcp_timer_data_sent(struct tcp_conn *c, bool first, nsec_t now)
+{
+	c->tx_at = now;
+	if (!first)
+		return;
+	c->retries = 0;
+	c->progress_at = now;
+	c->rto_at = rto_deadline(c, now);
+}
+
+/* RFC 6675 section 5, step 4.3; RFC 6298 does not forbid it. */
+void tcp_timer_lost_resent(struct tcp_conn *c, nsec_t now)
+{
+	c->tx_at = now;
+	c->rto_at = rto_deadline(c, now);
+}
+
+/* RFC 6298 (5.2), (5.3) */
+void tcp_timer_acked(struct tcp_conn *c, nsec_t now)
+{
+	c->retries = 0;
+	c->probes = 0;
+	c->progress_at = now;
+	c->rto_at = tcp_in_flight(c) ? rto_deadline(c, now) : NSEC_NEVER;
+}
+
+/*
+ * Nothing is in flight, and what is queued must not go out now: the window is
+ * closed, cork or the silly-window rule hold it, the sink had no room.
+ */
+void tcp_timer_held_back(struct tcp_conn *c, nsec_t now)
+{
+	if (c->rto_at != NSEC_NEVER)
+		return;
+	c->retries = 0;
+	c->progress_at = now;
+	c->rto_at = c->snd_wnd ? patient(c, now, TCP_HOLD) : rto_deadline(c, now);
+}
+
+void tcp_timer_data_received(struct tcp_conn *c, nsec_t now)
+{
+	if (c->ack_at == NSEC_NEVER)
+		c->ack_at = now + TCP_DELACK;
+}
+
+void tcp_timer_ack_sent(struct tcp_conn *c)
+{
+	c->ack_at = NSEC_NEVER;
+}
+
+void tcp_timer_established(struct tcp_conn *c, nsec_t now)
+{
+	c->rto_at = NSEC_NEVER;
+	c->life_at = c->keepalive.on ? now + c->keepalive.idle : NSEC_NEVER;
+}
+
+/* Only when no program could still read: tcp_shutdown() may wait for ever. */
+void tcp_timer_fin_wait_2(struct tcp_conn *c, nsec_t now)
+{
+	if (c->flags & CONN_DETACHED)
+		c->life_at = now + TCP_FIN_WAIT_2_LEN;
+}
+
+void tcp_timer_time_wait(struct tcp_conn *c, nsec_t now)
+{
+	c->rto_at = NSEC_NEVER;
+	c->life_at = now + TCP_TIME_WAIT_LEN;
+}
+
+void tcp_timer_buffer_empty(struct tcp_conn *c, nsec_t now)
+{
+	if (c->trim_at == NSEC_NEVER)
+		c->trim_at = now + TCP_TRIM_IDLE;
+}
+
+void tcp_timer_stop_all(struct tcp_conn *c)
+{
+	c->rto_at = NSEC_NEVER;
+	c->ack_at = NSEC_NEVER;
+	c->life_at = NSEC_NEVER;
+	c->trim_at = NSEC_NEVER;
+}
+
+nsec_t tcp_deadline(const struct tcp_conn *c)
+{
+	return min_nsec(min_nsec(c->rto_at, c->ack_at), min_nsec(c->life_at, c->trim_at));
+}
+
+static bool user_timed_out(const struct tcp_conn *c, nsec_t now)
+{
+	return c->user_timeout && now - c->progress_at >= c->user_timeout;
+}
+
+/* SYN or SYN-ACK without an answer. */
+static void handshake_timeout(struct tcp_conn *c, nsec_t now)
+{
+	unsigned limit = c->state == TCP_SYN_SENT ? TCP_SYN_RETRIES : TCP_SYNACK_RETRIES;
+
+	if (c->retries >= limit || user_timed_out(c, now)) {
+		tcp_finish(c, ETIMEDOUT);
+		return;
+	}
+	c->retries++;
+	c->flags |= CONN_SYN_RTX;
+	c->timed_at = NSEC_NEVER; /* Karn */
+	rtt_backoff(&c->rtt);
+	tcp_output_syn(c, now);
+	c->rto_at = rto_deadline(c, now);
+}
+
+/*
+ * A peer that shrank its window to nothing and still answers is alive: what we
+ * send again are window probes then, and never too many.
+ */
+static bool shrunk_but_alive(const struct tcp_conn *c, nsec_t now)
+{
+	return c->snd_wnd == 0 && !(c->flags & CONN_DETACHED) && now - c->rx_at < RTT_MAX_RTO;
+}
+
+/* RFC 6298 (5.4) to (5.6) */
+static void retransmission_timeout(struct tcp_conn *c, nsec_t now)
+{
+	if ((c->retries >= TCP_DATA_RETRIES && !shrunk_but_alive(c, now)) ||
+	    user_timed_out(c, now)) {
+		tcp_finish(c, ETIMEDOUT);
+		return;
+	}
+	tcp_loss_timeout(c, now);
+	if (c->retries < UINT8_MAX)
+		c->retries++;
+	rtt_backoff(&c->rtt);
+	c->rto_at = rto_deadline(c, now);
+	tcp_output(c, now);
+}
+
+/*
+ * RFC 9293 section 3.8.6.1: data waits and nothing is in flight.  With a window
+ * it was held back and goes out now, whole or not; without one, probe.  Probes
+ * that are answered may go on for ever, but not for a program that has left.
+ */
+static void held_timeout(struct tcp_conn *c, nsec_t now)
+{
+	c->rto_at = NSEC_NEVER;
+	if (!tcp_unsent(c))
+		return;
+	c->rto_at = patient(c, now, TCP_HOLD);
+	c->flags |= CONN_PUSH;
+	tcp_output(c, now);
+	if (tcp_in_flight(c))
+		return;
+	if (c->probes >= TCP_DATA_RETRIES || user_timed_out(c, now) ||
+	    ((c->flags & CONN_DETACHED) && c->retries >= TCP_DATA_RETRIES)) {
+		tcp_finish(c, ETIMEDOUT);
+		return;
+	}
+	if (c->snd_wnd)
+		return; /* the sink had no room */
+	if (c->retries < UINT8_MAX)
+		c->retries++;
+	c->probes++;
+	c->rto_at = probe_deadline(c, now);
+	tcp_output_probe(c, now);
+}
+
+/* RFC 9293 section 3.8.4; a probe is answered when rx_at moved. */
+static void keepalive_timeout(struct tcp_conn *c, nsec_t now)
+{
+	nsec_t silent = now - c->rx_at;
+	bool dead;
+
+	c->life_at = NSEC_NEVER;
+	if (!c->keepalive.on)
+		return;
+	if (tcp_in_flight(c) || tcp_unsent(c)) {
+		c->life_at = now + c->keepalive.idle; /* other timers watch the peer */
+		return;
+	}
+	if (silent < c->keepalive.idle) {
+		c->probes = 0;
+		c->life_at = c->rx_at + c->keepalive.idle;
+		return;
+	}
+	dead = c->user_timeout ? silent >= c->user_timeout && c->probes > 0
+			       : c->probes >= c->keepalive.probes;
+	if (dead) {
+		tcp_output_rst(c, now);
+		tcp_finish(c, ETIMEDOUT);
+		return;
+	}
+	c->probes++;
+	tcp_output_probe(c, now);
+	c->life_at = now + c->keepalive.interval;
+}
+
+static void life_timeout(struct tcp_conn *c, nsec_t now)
+{
+	if (c->state == TCP_TIME_WAIT || (c->state == TCP_FIN_WAIT_2 && (c->flags & CONN_DETACHED)))
+		tcp_finish(c, 0);
+	else
+		keepalive_timeout(c, now);
+}
+
+static void trim_timeout(struct tcp_conn *c, nsec_t now)
+{
+	c->trim_at = NSEC_NEVER;
+	if (c->snd.len)
+		return; /* asked again when it is empty */
+	if (now - c->tx_at < TCP_TRIM_IDLE)
+		c->trim_at = c->tx_at + TCP_TRIM_IDLE;
+	else
+		tcp_sndbuf_fini(&c->snd, c->ops);
+}
+
+void tcp_timer(struct tcp_conn *c, nsec_t now)
+{
+	if (now >= c->ack_at) {
+		c->ack_at = NSEC_NEVER;
+		c->flags |= CONN_ACK_NOW;
+		tcp_flush(c, now);
+	}
+	if (now >= c->rto_at) {
+		if (!tcp_synchronized(c))
+			handshake_timeout(c, now);
+		else if (tcp_in_flight(c))
+			retransmission_timeout(c, now);
+		else
+			held_timeout(c, now);
+	}
+	if (now >= c->life_at)
+		life_timeout(c, now);
+	if (now >= c->trim_at)
+		trim_timeout(c, now);
+}
