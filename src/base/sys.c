@@ -7,6 +7,9 @@
 
 #define HIDDEN_FD 512 /* programs number theirs from 0, and loop up to some hundreds */
 
+uint64_t sys_hidden_bits[SYS_HIDDEN_MAX / 64];
+static int highest = -1; /* any, atomic: no hidden one was ever above it */
+
 static int open_files_limit(void)
 {
 	struct rlimit limit;
@@ -16,12 +19,11 @@ static int open_files_limit(void)
 	return limit.rlim_cur > INT32_MAX ? INT32_MAX : (int)limit.rlim_cur;
 }
 
-int sys_fd_hide(int fd)
+/* Moves it; sys_fd_hide() without the registration. */
+static int move_away(int fd)
 {
 	int hidden;
 
-	if (fd < 0)
-		return fd;
 	if (fd >= HIDDEN_FD) {
 		sys_fcntl(fd, F_SETFD, FD_CLOEXEC);
 		return fd;
@@ -40,4 +42,51 @@ int sys_fd_hide(int fd)
 	}
 	sys_close(fd);
 	return hidden;
+}
+
+int sys_fd_hide(int fd)
+{
+	int seen;
+
+	if (fd < 0)
+		return fd;
+	fd = move_away(fd);
+	if (fd >= SYS_HIDDEN_MAX)
+		return fd;
+	seen = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+	while (seen < fd && !__atomic_compare_exchange_n(&highest, &seen, fd, true,
+							 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	__atomic_fetch_or(&sys_hidden_bits[fd / 64], 1ull << (fd % 64), __ATOMIC_RELAXED);
+	return fd;
+}
+
+void sys_fd_unhide(int fd)
+{
+	if ((unsigned)fd < SYS_HIDDEN_MAX)
+		__atomic_fetch_and(&sys_hidden_bits[fd / 64], ~(1ull << (fd % 64)),
+				   __ATOMIC_RELAXED);
+}
+
+int sys_fd_next_hidden(int from)
+{
+	int last = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+
+	if (from < 0)
+		from = 0;
+	while (from <= last) {
+		uint64_t bits = __atomic_load_n(&sys_hidden_bits[from / 64], __ATOMIC_RELAXED) >>
+				(from % 64);
+
+		if (bits)
+			return from + __builtin_ctzll(bits);
+		from = (from / 64 + 1) * 64;
+	}
+	return -1;
+}
+
+void sys_fd_forget_all(void)
+{
+	for (int fd = sys_fd_next_hidden(0); fd >= 0; fd = sys_fd_next_hidden(fd + 1))
+		sys_close(fd);
 }

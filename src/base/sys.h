@@ -13,6 +13,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -40,6 +41,50 @@ static inline long sys_call6(long nr, long a, long b, long c, long d, long e, lo
 
 #define sys_call(nr, a, b, c, d, e, f) \
 	sys_call6(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+/* ---- descriptors of our own ------------------------------------------------------ */
+
+/*
+ * Hidden descriptors: those of the library, which the program must not close,
+ * however thoroughly it closes what it does not know (close(), closefrom(),
+ * close_range(), dup2() onto them are refused by intercept).
+ *
+ * Role		any thread, signal handlers included.
+ * Ordering	none: a number is hidden before anybody but the library knows it,
+ *		and shown before it is closed.
+ * Progress	lock-free; one bit per number.  A number past the last bit is
+ *		not protected, nor is what is closed by a raw system call.
+ *
+ * Libraries that are linked into ours close with close(), which is intercepted:
+ * call sys_fd_unhide() before one closes a descriptor that was hidden.
+ */
+#define SYS_HIDDEN_MAX (1 << 20)
+extern uint64_t sys_hidden_bits[SYS_HIDDEN_MAX / 64];
+
+static inline bool sys_fd_is_hidden(int fd)
+{
+	if ((unsigned)fd >= SYS_HIDDEN_MAX)
+		return false;
+	return __atomic_load_n(&sys_hidden_bits[fd / 64], __ATOMIC_RELAXED) >> (fd % 64) & 1;
+}
+
+/*
+ * Moves a descriptor of ours out of the program's way: close-on-exec and at
+ * 512 or above (or as high as RLIMIT_NOFILE allows).  Consumes fd; returns the new descriptor,
+ * or fd itself when none is free up there.  A negative fd is passed through.
+ */
+int sys_fd_hide(int fd);
+
+/* It is an ordinary descriptor from now on: somebody else closes it. */
+void sys_fd_unhide(int fd);
+
+/* The lowest hidden one from `from` on, -1: there is none. */
+int sys_fd_next_hidden(int from);
+
+/* In a forked child: closes all of them.  Their owners forget the numbers. */
+void sys_fd_forget_all(void);
+
+/* ---- system calls ------------------------------------------------------------------ */
 
 static inline ssize_t sys_sendto(int fd, const void *buf, size_t len, int flags,
 				 const struct sockaddr *to, socklen_t tolen)
@@ -113,9 +158,19 @@ static inline int sys_getsockopt(int fd, int level, int name, void *val, socklen
 	return (int)sys_call(SYS_getsockopt, fd, level, name, val, len, 0);
 }
 
+/* Also for what sys_fd_hide() returned. */
 static inline int sys_close(int fd)
 {
+	/* First: the number may be the program's as soon as it is closed. */
+	if (sys_fd_is_hidden(fd))
+		sys_fd_unhide(fd);
 	return (int)sys_call(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+/* As sys_close(), for those who do not care. */
+static inline void sys_fd_close(int fd)
+{
+	sys_close(fd);
 }
 
 static inline ssize_t sys_read(int fd, void *buf, size_t len)
@@ -169,12 +224,5 @@ static inline int sys_membarrier(int cmd)
 {
 	return (int)sys_call(SYS_membarrier, cmd, 0, 0, 0, 0, 0);
 }
-
-/*
- * Moves a descriptor of ours out of the program's way: close-on-exec and at
- * 512 or above (or as high as RLIMIT_NOFILE allows).  Consumes fd; returns the new descriptor,
- * or fd itself when none is free up there.  A negative fd is passed through.
- */
-int sys_fd_hide(int fd);
 
 #endif

@@ -42,7 +42,7 @@ static void test_hidden_descriptor_is_high_and_closed_on_exec(void **state)
 	assert_true(is_ours(hidden));
 	assert_int_equal(fcntl(fd, F_GETFD), -1);
 	assert_int_equal(sys_fd_hide(hidden), hidden);
-	close(hidden);
+	sys_close(hidden);
 }
 
 static void test_negative_descriptor_passes_through(void **state)
@@ -106,11 +106,47 @@ static void test_errors_are_returned_and_errno_is_left_alone(void **state)
 	assert_int_equal(errno, 77);
 }
 
+static void test_hidden_descriptors_are_known_until_closed(void **state)
+{
+	int fd = open_something(), hidden = sys_fd_hide(fd), other = sys_fd_hide(open_something());
+
+	assert_false(sys_fd_is_hidden(fd));
+	assert_true(sys_fd_is_hidden(hidden));
+	assert_int_equal(sys_fd_next_hidden(-1), hidden < other ? hidden : other);
+	assert_int_equal(sys_fd_next_hidden(hidden), hidden);
+	assert_int_equal(sys_fd_next_hidden(other + 1), -1);
+	sys_fd_unhide(other);
+	assert_false(sys_fd_is_hidden(other));
+	assert_int_equal(close(other), 0);
+	sys_close(hidden);
+	assert_false(sys_fd_is_hidden(hidden));
+	assert_int_equal(fcntl(hidden, F_GETFD), -1);
+	assert_false(sys_fd_is_hidden(-1));
+	assert_false(sys_fd_is_hidden(INT32_MAX));
+	sys_fd_unhide(-1);
+	sys_fd_unhide(INT32_MAX);
+}
+
+static void test_forgetting_closes_the_hidden_ones_only(void **state)
+{
+	int fd = open_something(), one = sys_fd_hide(open_something());
+	int two = sys_fd_hide(open_something());
+
+	sys_fd_forget_all();
+	assert_true(fcntl(fd, F_GETFD) >= 0);
+	assert_int_equal(fcntl(one, F_GETFD), -1);
+	assert_int_equal(fcntl(two, F_GETFD), -1);
+	assert_int_equal(sys_fd_next_hidden(0), -1);
+	close(fd);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_hidden_descriptor_is_high_and_closed_on_exec),
 	cmocka_unit_test(test_negative_descriptor_passes_through),
 	cmocka_unit_test(test_low_limits_give_the_highest_there_is),
 	cmocka_unit_test(test_nothing_free_leaves_it_where_it_is),
+	cmocka_unit_test(test_hidden_descriptors_are_known_until_closed),
+	cmocka_unit_test(test_forgetting_closes_the_hidden_ones_only),
 	cmocka_unit_test(test_errors_are_returned_and_errno_is_left_alone),
 };
 
