@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/inbox.h"
+
+struct inbox_item *inbox_take(struct inbox *inbox)
+{
+	ck_stack_entry_t *link, *next, *oldest = NULL;
+
+	link = ck_stack_batch_pop_upmc(&inbox->posted);
+	tsan_acquire(inbox); /* pairs with inbox_post() */
+	for (; link; link = next) {
+		next = link->next;
+		link->next = oldest;
+		oldest = link;
+	}
+	return (struct inbox_item *)(void *)oldest;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Inbox: how anyone asks a ring to do something.
+ *
+ * Role		inbox_post: any thread.  inbox_take: the holder of the ring.
+ * Lifetime	embedded in struct ring.  An item belongs to the ring from
+ *		inbox_post() until its run() is called; run() frees it if it was
+ *		allocated.
+ * Ordering	what a poster wrote before inbox_post() is visible to run().
+ *		Items of one poster stay in order; between posters there is
+ *		none to rely on.  Nothing is stranded: see ring_post().
+ * Progress	lock-free and never full: items are links inside the objects
+ *		they concern.  Not ck_ring's many-producer enqueue: a producer
+ *		preempted there stalls every other one.
+ */
+#ifndef RING_INBOX_H
+#define RING_INBOX_H
+
+#include <ck_stack.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define VMA_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define VMA_TSAN 1
+#endif
+#endif
+#ifdef VMA_TSAN
+#include <sanitizer/tsan_interface.h>
+#define tsan_release(addr) __tsan_release(addr)
+#define tsan_acquire(addr) __tsan_acquire(addr)
+#else
+#define tsan_release(addr) ((void)(addr))
+#define tsan_acquire(addr) ((void)(addr))
+#endif
+
+struct ring;
+
+struct inbox_item {
+	ck_stack_entry_t link; /* first: inbox_take() relies on it */
+	void (*run)(struct ring *ring, struct inbox_item *item);
+};
+
+_Static_assert(offsetof(struct inbox_item, link) == 0, "an entry is its item");
+
+struct inbox {
+	ck_stack_t posted; /* newest first */
+};
+
+static inline void inbox_init(struct inbox *inbox)
+{
+	ck_stack_init(&inbox->posted);
+}
+
+/* any: costs one load. */
+static inline bool inbox_empty(const struct inbox *inbox)
+{
+	return ck_pr_load_ptr(&inbox->posted.head) == NULL;
+}
+
+/* any: the item is the ring's from here on. */
+static inline void inbox_post(struct inbox *inbox, struct inbox_item *item)
+{
+	tsan_release(inbox); /* pairs with inbox_take() */
+	ck_stack_push_upmc(&inbox->posted, &item->link);
+}
+
+/* holder: everything posted so far, oldest first, linked by ->link.next. */
+struct inbox_item *inbox_take(struct inbox *inbox);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/progress.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "net/netlink.h"
+#include "ring/rings.h"
+
+#define SLEEP_MAX NSEC_PER_SEC		     /* bounds what a lost wake-up could cost */
+#define REFRESH_INTERVAL (10 * NSEC_PER_SEC) /* of neighbour entries in use */
+#define REFRESH_BATCH 32
+#define FDS_MAX (2 + RINGS_MAX)
+
+int progress_asleep;
+
+static struct {
+	pthread_t thread;
+	bool running;
+	int stop; /* any, atomic */
+	int wake_fd;
+	void (*hook)(void);
+	uint32_t seen[RINGS_MAX]; /* internal: polls at the last visit */
+	nsec_t refreshed;
+	struct pollfd fds[FDS_MAX];
+} progress = {.wake_fd = -1};
+
+bool progress_running(void)
+{
+	return progress.running;
+}
+
+void progress_set_hook(void (*hook)(void))
+{
+	progress.hook = hook;
+}
+
+void progress_wake(void)
+{
+	uint64_t one = 1;
+
+	if (__atomic_exchange_n(&progress_asleep, 0, __ATOMIC_SEQ_CST) || progress.stop)
+		sys_write(progress.wake_fd, &one, sizeof(one));
+}
+
+/* Polls a ring nobody else polls.  Returns when its next timer is due. */
+static nsec_t visit(struct ring *ring, bool *moved)
+{
+	int frames = 0, n;
+	nsec_t next;
+
+	do {
+		n = ring_poll(ring);
+		frames += n;
+	} while (n > 0 && frames < params.progress_wce_max);
+	if (frames)
+		*moved = true;
+	next = wheel_next(&ring->wheel);
+	return next;
+}
+
+/*
+ * One look at every ring.  moved: somebody works on one of them, or frames
+ * came.  Returns when the next timer is due.
+ */
+static nsec_t visit_rings(bool *moved)
+{
+	unsigned n = rings_count();
+	nsec_t next = NSEC_NEVER;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct ring *ring = rings_at(i);
+		uint32_t polls = __atomic_load_n(&ring->polls, __ATOMIC_RELAXED);
+		nsec_t due;
+
+		if (polls != progress.seen[i] && params.progress_interval) {
+			progress.seen[i] = polls;
+			*moved = true;
+			continue; /* the program does it */
+		}
+		if (!ring_try(ring)) {
+			*moved = true;
+			continue;
+		}
+		due = visit(ring, moved);
+		ring_release_cold(ring);
+		progress.seen[i] = __atomic_load_n(&ring->polls, __ATOMIC_RELAXED);
+		if (due < next)
+			next = due;
+	}
+	return next;
+}
+
+/* Did anybody poll since visit_rings() looked? */
+static bool anybody_polled(void)
+{
+	unsigned n = rings_count();
+
+	for (unsigned i = 0; i < n; i++) {
+		if (__atomic_load_n(&rings_at(i)->polls, __ATOMIC_RELAXED) != progress.seen[i])
+			return true;
+	}
+	return false;
+}
+
+/* The kernel does not see our traffic: tell it which neighbours are in use. */
+static void refresh_neighbours(nsec_t now)
+{
+	struct inaddr addrs[REFRESH_BATCH];
+
+	if (now - progress.refreshed < REFRESH_INTERVAL)
+		return;
+	progress.refreshed = now;
+	for (unsigned i = 0; i < rings_count(); i++) {
+		struct ring *ring = rings_at(i);
+		int n = 0, ifindex;
+
+		if (!ring->q || !ring_try(ring))
+			continue;
+		ifindex = ring->q->port->ifindex;
+		for (int b = 0; b < ADJ_BUCKETS; b++) {
+			list_for_each(link, &ring->adjs.buckets[b]) {
+				struct adj *adj = container_of(link, struct adj, link);
+
+				if (!adj->used || n == REFRESH_BATCH)
+					continue;
+				adj->used = false;
+				addrs[n++] = adj->addr;
+			}
+		}
+		ring_release_cold(ring);
+		while (n > 0)
+			neigh_use(ifindex, &addrs[--n]);
+	}
+}
+
+/* Sleeps until something is to be done; bounded by timeout. */
+static void sleep_on(nsec_t timeout, bool rings)
+{
+	struct timespec ts = {timeout / NSEC_PER_SEC, timeout % NSEC_PER_SEC};
+	struct pollfd *fds = progress.fds;
+	uint64_t count;
+	nfds_t n = 2;
+
+	fds[0] = (struct pollfd){.fd = progress.wake_fd, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = netlink_fd(), .events = POLLIN};
+	for (unsigned i = 0; rings && i < rings_count(); i++) {
+		struct ring *ring = rings_at(i);
+
+		/* Whoever sleeps there already wakes up for all of us. */
+		if (__atomic_load_n(&ring->sleepers, __ATOMIC_RELAXED))
+			continue;
+		for (int f = 0; f < ring->n_fds && n < FDS_MAX; f++)
+			fds[n++] = (struct pollfd){.fd = ring->fds[f], .events = POLLIN};
+	}
+	sys_ppoll(fds, n, &ts, NULL);
+	if (fds[0].revents & POLLIN)
+		sys_read(progress.wake_fd, &count, sizeof(count));
+	if (fds[1].revents & (POLLIN | POLLERR))
+		netlink_process();
+}
+
+/* Nothing moves: sleep until a frame, a timer, or somebody who arms one. */
+static void sleep_long(nsec_t next)
+{
+	nsec_t timeout;
+
+	__atomic_store_n(&progress_asleep, 1, __ATOMIC_SEQ_CST);
+	/* Pairs with ring_arm(): after it, we see its poll or it sees the flag. */
+	sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+	if (!anybody_polled()) {
+		timeout = next == NSEC_NEVER ? SLEEP_MAX : next - clock_now();
+		if (timeout > SLEEP_MAX)
+			timeout = SLEEP_MAX;
+		if (timeout > 0)
+			sleep_on(timeout, true);
+	}
+	__atomic_store_n(&progress_asleep, 0, __ATOMIC_SEQ_CST);
+}
+
+static void *progress_main(void *arg)
+{
+	nsec_t tick = params.progress_interval * NSEC_PER_MSEC;
+	int idle = 0;
+
+	(void)arg;
+	ring_thread.internal = true;
+	while (!__atomic_load_n(&progress.stop, __ATOMIC_ACQUIRE)) {
+		bool moved = false;
+		nsec_t next = NSEC_NEVER, wait;
+
+		if (tick)
+			next = visit_rings(&moved);
+		refresh_neighbours(clock_now());
+		if (progress.hook)
+			progress.hook();
+		idle = moved ? 0 : idle + 1;
+		if (!tick) {
+			sleep_on(SLEEP_MAX, false);
+		} else if (idle > 2) {
+			sleep_long(next);
+		} else {
+			wait = next == NSEC_NEVER ? tick : next - clock_now();
+			wait = wait < NSEC_PER_MSEC ? NSEC_PER_MSEC : wait;
+			sleep_on(wait < tick ? wait : tick, false);
+		}
+	}
+	return NULL;
+}
+
+int progress_start(void)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int rc;
+
+	if (progress.running)
+		return 0;
+	if (progress.wake_fd < 0)
+		progress.wake_fd = sys_fd_hide(sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (progress.wake_fd < 0)
+		return progress.wake_fd;
+	sys_membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 256 * 1024);
+	if (params.internal_thread_affinity.count)
+		pthread_attr_setaffinity_np(&attr, sizeof(cpu_set_t),
+					    &params.internal_thread_affinity.set);
+	sigfillset(&all); /* the program's handlers run on its own threads */
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	__atomic_store_n(&progress.stop, 0, __ATOMIC_RELEASE);
+	rc = pthread_create(&progress.thread, &attr, progress_main, NULL);
+	if (rc == EINVAL && params.internal_thread_affinity.count) {
+		log_warn(
+			"VMA_INTERNAL_THREAD_AFFINITY names no processor this process may use; the internal thread runs on any");
+		pthread_attr_destroy(&attr);
+		pthread_attr_init(&attr);
+		rc = pthread_create(&progress.thread, &attr, progress_main, NULL);
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (rc)
+		return -rc;
+	progress.running = true;
+	return 0;
+}
+
+void progress_stop(void)
+{
+	uint64_t one = 1;
+
+	if (!progress.running)
+		return;
+	__atomic_store_n(&progress.stop, 1, __ATOMIC_RELEASE);
+	sys_write(progress.wake_fd, &one, sizeof(one));
+	pthread_join(progress.thread, NULL);
+	progress.running = false;
+}
+
+void progress_forget(void)
+{
+	progress.running = false;
+	progress.hook = NULL;
+	sys_close(progress.wake_fd);
+	progress.wake_fd = -1;
+}

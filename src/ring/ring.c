@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/ring.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+
+#include "base/mem.h"
+#include "base/param.h"
+#include "base/sys.h"
+
+enum hold_mode ring_mode = HOLD_SPIN;
+
+void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
+{
+	memset(ring, 0, sizeof(*ring));
+	ring->q = q;
+	ring->ops = q ? q->ops : &port_null_ops;
+	ring->id = id;
+	if (q) {
+		if (q->port->flags & PORT_PARTIAL_CSUM)
+			ring->parse_flags |= FRAME_PARTIAL_CSUM;
+		ring->low_water = q->frames / 8;
+		ring->n_fds = q->ops->fds(q, ring->fds);
+	}
+	inbox_init(&ring->inbox);
+	hold_init(&ring->hold);
+	wheel_init(&ring->wheel, clock_now());
+	flow_table_init(&ring->flows);
+	adj_table_init(&ring->adjs);
+	ring->direct.state = NEIGH_REACHABLE;
+	list_init(&ring->direct.users);
+	list_init(&ring->work);
+}
+
+/* ---- holding ------------------------------------------------------------------ */
+
+void ring_drain_inbox(struct ring *ring)
+{
+	struct inbox_item *item = inbox_take(&ring->inbox);
+
+	while (item) {
+		struct inbox_item *next = (struct inbox_item *)(void *)item->link.next;
+
+		item->run(ring, item); /* may free it */
+		item = next;
+	}
+}
+
+__thread struct ring_thread ring_thread __attribute__((tls_model("initial-exec")));
+
+/* In HOLD_SINGLE everybody but the program's thread uses the other door. */
+static bool by_other_door(void)
+{
+	return ring_mode == HOLD_SINGLE && ring_thread.internal;
+}
+
+static void finish(struct ring *ring)
+{
+	if (!list_empty(&ring->work))
+		ring_run_work(ring);
+	if (ring->tx_dirty) {
+		ring->tx_dirty = false;
+		ring->ops->tx_flush(ring->q);
+	}
+	if (by_other_door())
+		hold_release_other(&ring->hold, ring_mode);
+	else
+		hold_release(&ring->hold, ring_mode);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* as in ring_release() */
+}
+
+static bool try_hold(struct ring *ring)
+{
+	if (ring_mode == HOLD_SINGLE && !ring_thread.internal)
+		return hold_acquire(&ring->hold, HOLD_SINGLE);
+	return hold_try(&ring->hold, ring_mode);
+}
+
+/* Something was posted while the ring was being let go. */
+void ring_look_again(struct ring *ring, enum hold_mode mode)
+{
+	(void)mode;
+	while (!inbox_empty(&ring->inbox)) {
+		if (!try_hold(ring))
+			return; /* whoever holds it now will look */
+		ring_drain_inbox(ring);
+		finish(ring);
+	}
+}
+
+bool ring_try(struct ring *ring)
+{
+	if (!try_hold(ring))
+		return false;
+	if (!inbox_empty(&ring->inbox))
+		ring_drain_inbox(ring);
+	return true;
+}
+
+bool ring_hold_cold(struct ring *ring)
+{
+	if (!by_other_door())
+		return ring_hold(ring, ring_mode);
+	if (hold_current)
+		return false;
+	while (!ring_try(ring))
+		sys_sched_yield();
+	return true;
+}
+
+void ring_release_cold(struct ring *ring)
+{
+	finish(ring);
+	ring_look_again(ring, ring_mode);
+	if (ring_thread.posted)
+		ring_try_posted();
+}
+
+void ring_try_posted(void)
+{
+	while (ring_thread.posted && !hold_current) {
+		struct ring *ring = ring_thread.to[--ring_thread.posted];
+
+		ring_look_again(ring, ring_mode);
+	}
+}
+
+void ring_post(struct ring *ring, struct inbox_item *item)
+{
+	inbox_post(&ring->inbox, item);
+	if (hold_current) {
+		/* Not while we hold one; the internal thread finds what does not fit. */
+		for (unsigned i = 0; i < ring_thread.posted; i++) {
+			if (ring_thread.to[i] == ring)
+				return;
+		}
+		if (ring_thread.posted < RING_POSTED_MAX)
+			ring_thread.to[ring_thread.posted++] = ring;
+		return;
+	}
+	/*
+	 * Keeps the push before the look at the lock; pairs with the fence in
+	 * ring_release().  An application in HOLD_SINGLE has no fence there: the
+	 * barrier that hold_try() makes it execute stands for it.
+	 */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	ring_look_again(ring, ring_mode);
+}
+
+/* ---- receiving ------------------------------------------------------------------ */
+
+/* Several sockets may share a multicast flow: all but the last get copies. */
+static enum drop deliver_shared(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	for (struct flow *next = flow_next(flow); next; flow = next, next = flow_next(flow)) {
+		struct pkt *copy = pkt_copy(pkt);
+		enum drop reason = DROP_NO_MEMORY;
+
+		if (copy) {
+			reason = flow->deliver(ring, flow, copy, now);
+			if (reason != DROP_NONE)
+				pkt_free(copy);
+		}
+		if (reason != DROP_NONE)
+			ring_drop(ring, reason);
+	}
+	return flow->deliver(ring, flow, pkt, now);
+}
+
+static inline __attribute__((always_inline)) void receive(struct ring *ring, struct pkt *pkt,
+							  nsec_t now)
+{
+	struct flow_key key;
+	struct flow *flow;
+	enum drop reason;
+
+	ring->stats.rx_bytes += pkt->frame_len;
+	reason = frame_parse(pkt, ring->parse_flags, &key);
+	if (__builtin_expect(reason == DROP_NONE, 1)) {
+		flow = flow_find(&ring->flows, &key);
+		if (!flow)
+			reason = DROP_NO_FLOW;
+		else if (__builtin_expect(addr_is_multicast(&key.local), 0))
+			reason = deliver_shared(ring, flow, pkt, now);
+		else
+			reason = flow->deliver(ring, flow, pkt, now);
+	}
+	if (__builtin_expect(reason != DROP_NONE, 0)) {
+		ring_drop(ring, reason);
+		pkt_free(pkt);
+	}
+}
+
+void ring_run_work(struct ring *ring)
+{
+	struct list *link;
+
+	while ((link = list_pop_front(&ring->work))) {
+		struct ring_work *work = container_of(link, struct ring_work, link);
+
+		work->run(ring, work, ring->now);
+	}
+}
+
+int ring_poll(struct ring *ring)
+{
+	struct pkt *pkts[128];
+	int n = 0;
+
+	ring_assert_held(ring);
+	ring->now = clock_now();
+	__atomic_store_n(&ring->polls, ring->polls + 1, __ATOMIC_RELAXED);
+	if (__builtin_expect(ring->q != NULL, 1))
+		n = ring->ops->rx_burst(ring->q, pkts, params.cq_poll_batch_max);
+	for (int i = 0; i < n; i++) {
+		if (i + 1 < n)
+			__builtin_prefetch(pkts[i + 1]->frame);
+		receive(ring, pkts[i], ring->now);
+	}
+	ring->stats.rx_frames += (unsigned)n;
+	if (!list_empty(&ring->work))
+		ring_run_work(ring);
+	wheel_run(&ring->wheel, ring->now);
+	if (!list_empty(&ring->work))
+		ring_run_work(ring);
+	ring->quiet = n == 0;
+	return n;
+}
+
+/* ---- flows ---------------------------------------------------------------------- */
+
+/* Does a wider flow bring its frames here anyway? */
+static bool covered(const struct ring *ring, const struct flow_key *key)
+{
+	struct flow_key wide;
+	struct flow *f;
+
+	if (!flow_key_is_exact(key))
+		return false;
+	wide = flow_key_widen(key);
+	f = flow_lookup(&ring->flows, &wide);
+	while (f && !f->steered)
+		f = flow_next(f);
+	return f != NULL;
+}
+
+/* A flow of the same key that the port was told of, or NULL. */
+static struct flow *steered_twin(const struct ring *ring, const struct flow_key *key)
+{
+	struct flow *f = flow_lookup(&ring->flows, key);
+
+	while (f && !f->steered)
+		f = flow_next(f);
+	return f;
+}
+
+int ring_flow_add(struct ring *ring, struct flow *flow)
+{
+	int rc = 0;
+
+	ring_assert_held(ring);
+	flow->steered = false;
+	if (!steered_twin(ring, &flow->key) && !covered(ring, &flow->key)) {
+		rc = ring->ops->add_flow(ring->q, &flow->key);
+		if (rc)
+			return rc;
+		flow->steered = true;
+	}
+	rc = flow_insert(&ring->flows, flow);
+	if (rc && flow->steered)
+		ring->ops->del_flow(ring->q, &flow->key);
+	return rc;
+}
+
+/* A 3-tuple goes: the connections it brought frames for get entries of their own. */
+static void steer_covered(struct ring *ring, const struct flow_key *wide)
+{
+	struct flow_table *table = &ring->flows;
+
+	for (unsigned i = 0; table->buckets && i <= table->mask; i++) {
+		for (struct flow *f = table->buckets[i]; f; f = f->next) {
+			struct flow_key w = flow_key_widen(&f->key);
+
+			if (f->steered || !flow_key_is_exact(&f->key) || !flow_key_eq(&w, wide))
+				continue;
+			f->steered = ring->ops->add_flow(ring->q, &f->key) == 0;
+		}
+	}
+}
+
+void ring_flow_del(struct ring *ring, struct flow *flow)
+{
+	struct flow *heir;
+
+	ring_assert_held(ring);
+	if (!flow->listed)
+		return;
+	flow_remove(&ring->flows, flow);
+	if (!flow->steered)
+		return;
+	flow->steered = false;
+	heir = flow_lookup(&ring->flows, &flow->key);
+	if (heir) {
+		heir->steered = true;
+		return;
+	}
+	if (!flow_key_is_exact(&flow->key))
+		steer_covered(ring, &flow->key);
+	ring->ops->del_flow(ring->q, &flow->key);
+}
+
+/* ---- sending ---------------------------------------------------------------------- */
+
+int ring_tx_to(struct ring *ring, struct adj *adj, struct pkt *pkt)
+{
+	adj->used = true;
+	if (__builtin_expect(adj->state == NEIGH_REACHABLE, 1))
+		return ring_tx_put(ring, pkt);
+	if (adj->state == NEIGH_FAILED) {
+		ring_drop(ring, DROP_NEIGH_FAILED);
+	} else {
+		struct pkt *copy = pkt_copy(pkt);
+
+		/* Copied: a neighbour that stays silent must not hold frames. */
+		if (copy && adj_wait(adj, copy)) {
+			pkt_free(pkt);
+			return 0;
+		}
+		if (copy)
+			pkt_free(copy);
+		ring_drop(ring, copy ? DROP_NEIGH_FULL : DROP_NO_MEMORY);
+	}
+	pkt_free(pkt);
+	return -EHOSTUNREACH;
+}
+
+struct neigh_item {
+	struct inbox_item item;
+	struct inaddr addr;
+	enum neigh_state state;
+	uint8_t mac[6];
+};
+
+static void send_waiting(struct ring *ring, struct pkt *pkt)
+{
+	struct pkt *frame = ring_tx_get(ring);
+
+	if (!frame || frame->room < pkt->frame_len) {
+		if (frame)
+			pkt_free(frame);
+		ring_drop(ring, DROP_NO_MEMORY);
+	} else {
+		memcpy(frame->frame, pkt->frame, pkt->frame_len);
+		frame->frame_len = pkt->frame_len;
+		ring_tx_put(ring, frame);
+	}
+}
+
+void ring_adj_update(struct ring *ring, struct adj *adj, enum neigh_state state,
+		     const uint8_t mac[6])
+{
+	struct pkt *pkt = adj_update(adj, state, mac);
+
+	while (pkt) {
+		struct pkt *next = pkt->next;
+
+		if (state == NEIGH_REACHABLE)
+			send_waiting(ring, pkt);
+		else
+			ring_drop(ring, DROP_NEIGH_FAILED);
+		pkt_free(pkt);
+		pkt = next;
+	}
+}
+
+static void neigh_item_run(struct ring *ring, struct inbox_item *item)
+{
+	struct neigh_item *n = container_of(item, struct neigh_item, item);
+	struct adj *adj = adj_find(&ring->adjs, &n->addr);
+
+	if (adj)
+		ring_adj_update(ring, adj, n->state, n->mac);
+	mem_free(n);
+}
+
+void ring_neigh_changed(struct ring *ring, const struct inaddr *addr, enum neigh_state state,
+			const uint8_t mac[6])
+{
+	struct neigh_item *n = mem_zalloc(sizeof(*n));
+
+	if (!n)
+		return; /* the next event or refresh repeats it */
+	n->item.run = neigh_item_run;
+	n->addr = *addr;
+	n->state = state;
+	if (state == NEIGH_REACHABLE)
+		memcpy(n->mac, mac, sizeof(n->mac));
+	ring_post(ring, &n->item);
+}
+
+/* ---- packets in ordinary memory --------------------------------------------------- */
+
+static unsigned heap_pkts; /* any, atomic: how many there are, for VMA_RX_BUFS */
+
+static void heap_put(struct pkt_pool *pool, struct pkt *pkt)
+{
+	__atomic_fetch_sub(&heap_pkts, 1, __ATOMIC_RELAXED);
+	mem_free(pkt);
+}
+
+static struct pkt_pool heap_pool = {.put = heap_put, .flags = PKT_POOL_SHARED};
+
+struct pkt *pkt_copy(const struct pkt *pkt)
+{
+	struct pkt *copy;
+
+	if (__atomic_load_n(&heap_pkts, __ATOMIC_RELAXED) >= (unsigned)params.rx_bufs)
+		return NULL;
+	copy = mem_alloc(sizeof(*copy) + pkt->frame_len);
+	if (!copy)
+		return NULL;
+	__atomic_fetch_add(&heap_pkts, 1, __ATOMIC_RELAXED);
+	*copy = *pkt;
+	copy->pool = &heap_pool;
+	copy->frame = (uint8_t *)(copy + 1);
+	copy->room = pkt->frame_len;
+	copy->next = NULL;
+	memcpy(copy->frame, pkt->frame, pkt->frame_len);
+	return copy;
+}
+
+struct pkt *ring_copy_out(struct ring *ring, struct pkt *pkt)
+{
+	struct pkt *copy;
+
+	if (pkt->pool->flags & PKT_POOL_SHARED)
+		return pkt;
+	copy = pkt_copy(pkt);
+	if (copy) {
+		ring->stats.copied++;
+		pkt_free(pkt);
+	}
+	return copy;
+}

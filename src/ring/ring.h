@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A ring: the queues of a port, their frames, a flow table, a timer wheel, an
+ * inbox, and every socket homed on it.
+ *
+ * Role		the one rule: state of a ring is touched only by the thread
+ *		that holds it.  Functions marked "any" are the exceptions.
+ * Lifetime	made on demand (rings.h) and type-stable: the memory of a ring
+ *		is never given back while the process runs, so that a reader of
+ *		a socket's home can always try to hold it.
+ * Ordering	see hold.h and inbox.h.
+ */
+#ifndef RING_RING_H
+#define RING_RING_H
+
+#include "base/list.h"
+#include "base/wheel.h"
+#include "net/drop.h"
+#include "ring/adj.h"
+#include "ring/flow.h"
+#include "ring/hold.h"
+#include "ring/inbox.h"
+#include "ring/port.h"
+
+/* Something to do at the end of a burst: once, however often it was asked for. */
+struct ring_work {
+	struct list link;
+	void (*run)(struct ring *ring, struct ring_work *work, nsec_t now);
+};
+
+struct ring_stats {
+	uint64_t rx_frames, rx_bytes;
+	uint64_t tx_frames, tx_bytes;
+	uint64_t copied; /* frames copied out because frames ran low */
+	uint64_t forwarded;
+	uint64_t drops[DROP_COUNT];
+};
+
+struct ring {
+	/* set at creation, read by all */
+	struct port_queue *q;
+	const struct port_ops *ops; /* = q->ops, or port_null_ops */
+	unsigned parse_flags;	    /* for frame_parse() */
+	unsigned id;
+	unsigned low_water; /* below so many free frames, what is kept is copied out */
+	uint64_t key;	    /* of the allocation logic */
+	struct inaddr addr; /* the interface's first, for IP_PKTINFO of multicast */
+	int fds[PORT_FDS_MAX];
+	int n_fds;
+
+	/* any, atomic */
+	struct inbox inbox __attribute__((aligned(64)));
+	struct hold hold;
+	uint32_t polls;	   /* written by the holder, read by the internal thread */
+	uint32_t sleepers; /* threads that sleep on our descriptors */
+
+	/* holder */
+	struct wheel wheel __attribute__((aligned(64)));
+	struct flow_table flows;
+	struct adj_table adjs;
+	struct adj direct; /* stands for a neighbour whose address a template carries */
+	struct list work;  /* of struct ring_work */
+	bool tx_dirty;	   /* something was put since the last flush */
+	bool quiet;	   /* the last poll found nothing */
+	nsec_t now;	   /* of the last poll */
+	struct ring_stats stats;
+};
+
+/* The thread mode of this process; set once, before the first ring is made. */
+extern enum hold_mode ring_mode;
+
+/* q may be NULL: a ring without a port, home of sockets that have none yet. */
+void ring_init(struct ring *ring, struct port_queue *q, unsigned id);
+
+/* ---- any ------------------------------------------------------------------------ */
+
+void ring_drain_inbox(struct ring *ring);
+void ring_look_again(struct ring *ring, enum hold_mode mode);
+
+/* Rings this thread posted to while it held one; they are tried afterwards. */
+#define RING_POSTED_MAX 8
+struct ring_thread {
+	unsigned posted;
+	bool internal; /* this is the internal thread */
+	struct ring *to[RING_POSTED_MAX];
+};
+extern __thread struct ring_thread ring_thread __attribute__((tls_model("initial-exec")));
+
+void ring_try_posted(void);
+
+/* False when the calling thread holds a ring already (signal handler, callback). */
+static inline __attribute__((always_inline)) bool ring_hold(struct ring *ring, enum hold_mode mode)
+{
+	if (!hold_acquire(&ring->hold, mode))
+		return false;
+	if (__builtin_expect(!inbox_empty(&ring->inbox), 0))
+		ring_drain_inbox(ring);
+	return true;
+}
+
+/*
+ * Kicks the wire if something was queued, lets go, and looks at the inbox once
+ * more: a poster that found the ring held counts on it.
+ */
+static inline __attribute__((always_inline)) void ring_release(struct ring *ring,
+							       enum hold_mode mode)
+{
+	if (ring->tx_dirty) {
+		ring->tx_dirty = false;
+		ring->ops->tx_flush(ring->q);
+	}
+	hold_release(&ring->hold, mode);
+	/*
+	 * Keeps the store that lets go before the load of the inbox; otherwise
+	 * an item posted in between is seen neither by us nor by a poster that
+	 * still found the ring held.  HOLD_SINGLE: posters use membarrier(2).
+	 */
+	if (mode != HOLD_SINGLE)
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__builtin_expect(!inbox_empty(&ring->inbox), 0))
+		ring_look_again(ring, mode);
+	if (__builtin_expect(ring_thread.posted != 0, 0))
+		ring_try_posted();
+}
+
+/*
+ * For cold paths: the mode is looked up, and the internal thread may call them
+ * (in HOLD_SINGLE it comes in by another door).
+ */
+bool ring_hold_cold(struct ring *ring);
+bool ring_try(struct ring *ring); /* does not wait for another thread of the program */
+void ring_release_cold(struct ring *ring);
+
+/*
+ * Posts an item and sees to it that it runs: by us if the ring is free, by its
+ * holder otherwise.  May be called while holding another ring.
+ */
+void ring_post(struct ring *ring, struct inbox_item *item);
+
+/* The kernel knows something new of a neighbour of this ring. */
+void ring_neigh_changed(struct ring *ring, const struct inaddr *addr, enum neigh_state state,
+			const uint8_t mac[6]);
+
+/* ---- holder ----------------------------------------------------------------------- */
+
+static inline void ring_assert_held(const struct ring *ring)
+{
+#ifndef NDEBUG
+	if (hold_current != &ring->hold)
+		__builtin_trap();
+#else
+	(void)ring;
+#endif
+}
+
+/*
+ * One round: takes a burst of frames and delivers them, runs work and timers.
+ * Returns the number of frames.
+ */
+int ring_poll(struct ring *ring);
+
+/*
+ * Adds a flow, and has the port steer it here unless another flow does that
+ * already: one of the same key, or the 3-tuple of a listener.  -EEXIST, -ENOMEM,
+ * -ENOSPC.
+ */
+int ring_flow_add(struct ring *ring, struct flow *flow);
+/* Harmless when it is not there. */
+void ring_flow_del(struct ring *ring, struct flow *flow);
+
+/* Runs at the end of this burst, or of this hold when no burst is under way. */
+static inline void ring_work_add(struct ring *ring, struct ring_work *work)
+{
+	if (!list_linked(&work->link))
+		list_push_back(&ring->work, &work->link);
+}
+
+void ring_run_work(struct ring *ring);
+
+static inline void ring_drop(struct ring *ring, enum drop reason)
+{
+	ring->stats.drops[reason]++;
+}
+
+struct pkt *ring_copy_out(struct ring *ring, struct pkt *pkt);
+
+/*
+ * The packet to keep in a queue of unknown length: pkt itself while frames are
+ * plenty, else a copy in ordinary memory (pkt is freed).  NULL: no memory, pkt is
+ * still the caller's.
+ */
+static inline struct pkt *ring_keep(struct ring *ring, struct pkt *pkt)
+{
+	if (__builtin_expect(ring->q && ring->q->frames_free < ring->low_water, 0))
+		return ring_copy_out(ring, pkt);
+	return pkt;
+}
+
+/* A copy in ordinary memory that anybody may free; NULL: no memory. */
+struct pkt *pkt_copy(const struct pkt *pkt);
+
+/* An empty frame, or NULL. */
+static inline struct pkt *ring_tx_get(struct ring *ring)
+{
+	return ring->ops->tx_get(ring->q);
+}
+
+/* Sends a built frame at the end of this hold; consumes it. */
+static inline int ring_tx_put(struct ring *ring, struct pkt *pkt)
+{
+	ring->tx_dirty = true;
+	ring->stats.tx_frames++;
+	ring->stats.tx_bytes += pkt->frame_len;
+	return ring->ops->tx_put(ring->q, pkt);
+}
+
+/* Sends to a neighbour, or lets the frame wait for its address; consumes it. */
+int ring_tx_to(struct ring *ring, struct adj *adj, struct pkt *pkt);
+
+/* What is known of a neighbour now: packets that waited go out, or are dropped. */
+void ring_adj_update(struct ring *ring, struct adj *adj, enum neigh_state state,
+		     const uint8_t mac[6]);
+
+#endif

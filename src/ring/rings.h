@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The rings of this process: found by (interface, key), made on demand.
+ *
+ * Role		rings_get(), rings_close_all(): one thread at a time (the
+ *		control lock of sock), holding no ring.  rings_count(),
+ *		rings_at(): any.
+ * Lifetime	an entry, once visible, stays; see ring.h.
+ */
+#ifndef RING_RINGS_H
+#define RING_RINGS_H
+
+#include "ring/ring.h"
+
+#define RINGS_MAX 1024
+
+typedef int (*port_open_fn)(int ifindex, struct port **port, char why[PORT_WHY]);
+
+/* Once at start.  open_port: the way to the wire, also a test's. */
+void rings_init(port_open_fn open_port);
+
+/*
+ * The ring of this interface and key, made if there is none.  On failure -errno
+ * and why (text for the user); fresh: this is the first attempt on the
+ * interface since it last changed, so the user has not been told yet.
+ */
+int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY], bool *fresh);
+
+/* The interface changed: a port that could not be opened may be tried again. */
+void rings_interface_changed(int ifindex);
+
+unsigned rings_count(void);
+struct ring *rings_at(unsigned i);
+
+/* The ring without a port: home of sockets that have none yet. */
+struct ring *rings_nowhere(void);
+
+/*
+ * In a forked child: forgets every ring and closes its descriptors; their
+ * memory is the parent's business.  No other thread exists.
+ */
+void rings_forget(void);
+
+/* At exit: closes queues and ports, so that the kernel has the interfaces back. */
+void rings_close_all(void);
+
+#endif
