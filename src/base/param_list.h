@@ -38,6 +38,8 @@ PARAM_INT(select_skip_os, VMA_SELECT_SKIP_OS, 4, 0, 100000000, "Select Skip OS",
 	  "One of so many select, poll and epoll_wait calls looks at the kernel's descriptors first; 0 never.")
 PARAM_BOOL(tx_mc_loopback, VMA_TX_MC_LOOPBACK, 1, "Tx MC Loopback",
 	   "Initial value of IP_MULTICAST_LOOP.")
+PARAM_BOOL(tx_nonblocked_eagains, VMA_TX_NONBLOCKED_EAGAINS, 0, "Tx non-blocked eagains",
+	   "A non-blocking UDP send that finds no free frame: 0 drops the datagram and succeeds, 1 returns EAGAIN.")
 PARAM_INT(progress_interval, VMA_PROGRESS_ENGINE_INTERVAL, 10, 0, 10000, "CQ Drain Interval (msec)",
 	  "The internal thread polls rings that the program did not poll for so long; 0 leaves them alone.")
 PARAM_INT(progress_wce_max, VMA_PROGRESS_ENGINE_WCE_MAX, 10000, 1, 100000000, "CQ Drain WCE (max)",

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Control messages of a received datagram: recvmsg(2), ip(7), socket(7). */
+#ifndef SOCK_CMSG_H
+#define SOCK_CMSG_H
+
+#include <sys/socket.h>
+
+#include "sock/sock_internal.h"
+
+/*
+ * holder: writes what the options ask for into msg->msg_control, sets
+ * msg_controllen to what was used, and MSG_CTRUNC when it did not fit.
+ */
+void cmsg_fill(const struct sock_options *opt, const struct pkt *pkt, struct msghdr *msg,
+	       const struct ring *ring);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Destinations: where a socket's frames go, decided once and used until the
+ * network changes.
+ *
+ * Role		dst_find(): any, holding no ring (it asks the kernel).
+ *		dst_apply() and everything that reads a dst: the holder of the
+ *		socket's home ring.
+ * Lifetime	embedded in its socket; dst_fini() unlinks it from its neighbour.
+ */
+#ifndef SOCK_DST_H
+#define SOCK_DST_H
+
+#include "net/frame.h"
+#include "net/netlink.h"
+#include "ring/ring.h"
+#include "sock/verdict.h"
+
+/* What dst_find() found out: values only. */
+struct dst_found {
+	enum verdict verdict; /* ACCELERATED, or why the kernel must do it */
+	struct ring *ring;    /* the ring of the interface and the allocation key */
+	struct inaddr src;
+	struct inaddr nexthop;
+	enum neigh_state neigh;
+	uint8_t mac[6];
+	uint32_t mtu;
+	uint32_t generation;
+};
+
+struct dst_query {
+	struct endpoint to;
+	struct inaddr src; /* any: the kernel chooses */
+	int oif;	   /* 0: any */
+	uint32_t mark;
+	uint8_t tos;
+	bool mc_loop; /* multicast must also reach listeners on this host */
+};
+
+struct dst {
+	struct adj_user user; /* of adj, while ring is the home ring */
+	struct adj *adj;
+	struct ring *ring; /* NULL: not resolved yet */
+	struct endpoint to;
+	struct inaddr nexthop;
+	struct frame_template tmpl;
+	enum verdict verdict;
+	bool mac_known;	     /* when it was found */
+	uint32_t generation; /* netlink_generation() it was found under */
+	uint32_t mtu;
+};
+
+/* Under the control lock (it may open a port).  Always succeeds: see verdict. */
+void dst_find(const struct dst_query *query, uint64_t key, struct dst_found *found);
+
+void dst_init(struct dst *dst);
+void dst_fini(struct dst *dst); /* holder */
+
+struct dst_headers {
+	struct endpoint src;
+	uint8_t proto;
+	uint8_t ttl;
+	uint8_t tos;
+};
+
+/*
+ * holder of home: takes the finding over.  True: the neighbour must be resolved
+ * (dst_resolve_neighbour() after the ring is released).  -ENOMEM...
+ */
+int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
+	      const struct dst_found *found, const struct dst_headers *headers);
+
+/* No ring held: has the kernel resolve the neighbour, misses no answer. */
+void dst_resolve_neighbour(const struct dst_found *found);
+
+/*
+ * Counts changes of multicast membership on this host, as far as they are looked
+ * at: a sender with IP_MULTICAST_LOOP goes through the kernel while somebody here
+ * listens.  Any, atomic.
+ */
+extern uint32_t dst_mcast_epoch;
+/* The internal thread, now and then. */
+void dst_check_mcast(nsec_t now);
+
+/* What was found under another value is stale. */
+static inline uint32_t dst_generation(void)
+{
+	return netlink_generation() + __atomic_load_n(&dst_mcast_epoch, __ATOMIC_ACQUIRE);
+}
+
+/* May it be used as it is? */
+static inline bool dst_fresh(const struct dst *dst)
+{
+	return dst->generation == dst_generation() &&
+	       (!dst->adj || dst->adj->state != NEIGH_FAILED);
+}
+
+/*
+ * holder of home: sends a built frame of this destination; consumes it.  A
+ * destination of another ring gets it through that ring's inbox.
+ */
+int dst_send(struct dst *dst, struct ring *home, struct pkt *pkt);
+
+#endif

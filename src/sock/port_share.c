@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ports that several sockets share (SO_REUSEADDR, SO_REUSEPORT).  A frame can be
+ * steered to one place only, so where the kernel would give it to a socket that
+ * is not ours, it must stay with the kernel.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "sock/sock_internal.h"
+
+#define TABLE_MAX (4u << 20) /* bytes of /proc/net/udp that are looked at */
+#define TCP_STATE_LISTEN 0x0a
+
+/* One socket of the kernel's table. */
+struct row {
+	uint32_t addr;
+	unsigned port, state;
+	unsigned long inode;
+};
+
+static unsigned long inode_of(int fd)
+{
+	struct stat st;
+
+	return sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) == 0 ? st.st_ino : 0;
+}
+
+/* The whole file, ended by a zero; NULL when it cannot be read. */
+static char *read_table(const char *path)
+{
+	size_t room = 64 * 1024, have = 0;
+	char *buf = mem_alloc(room);
+	int fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+	ssize_t n = -1;
+
+	while (fd >= 0 && buf && (n = sys_read(fd, buf + have, room - have - 1)) > 0) {
+		have += (size_t)n;
+		if (room - have < 4096 && room < TABLE_MAX) {
+			char *more = mem_realloc(buf, room *= 2);
+
+			if (!more)
+				break;
+			buf = more;
+		}
+	}
+	if (fd >= 0)
+		sys_close(fd);
+	if (buf && (fd < 0 || n < 0)) {
+		mem_free(buf);
+		return NULL;
+	}
+	if (buf)
+		buf[have] = '\0';
+	return buf;
+}
+
+static bool parse_row(const char *line, struct row *row)
+{
+	return sscanf(line, " %*d: %x:%x %*x:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu", &row->addr,
+		      &row->port, &row->state, &row->inode) == 4;
+}
+
+struct owner {
+	unsigned long inode;
+	struct inet_sock *so;
+};
+
+static void find_owner(struct inet_sock *so, void *arg)
+{
+	struct owner *owner = arg;
+
+	if (!owner->so && so->bound && inode_of(so->sk.twin) == owner->inode)
+		owner->so = so;
+}
+
+static bool same_address(const struct inet_sock *so, const struct row *row)
+{
+	uint32_t mine = addr_v4_of(&so->local.addr);
+
+	return row->port == ntohs(so->local.port) && (mine == row->addr || !mine || !row->addr);
+}
+
+/* Another socket has it.  True: then the frames must stay with the kernel. */
+static bool conflict(struct inet_sock *so, const struct row *row)
+{
+	struct owner owner = {row->inode, NULL};
+
+	sock_each(find_owner, &owner);
+	if (!owner.so)
+		return true; /* not accelerated, or another program's */
+	if (!so->opt.reuseport || !owner.so->opt.reuseport)
+		return false;
+	sock_leave(owner.so, VERDICT_SHARED_PORT);
+	return true;
+}
+
+bool sock_port_shared(struct inet_sock *so)
+{
+	bool udp = so->inet == INET_UDP, shared = false;
+	unsigned long mine;
+	char *table, *line, *save = NULL;
+	struct row row;
+
+	if (!so->opt.reuseaddr && !so->opt.reuseport)
+		return false; /* the kernel saw to it that we are alone */
+	table = read_table(udp ? "/proc/net/udp" : "/proc/net/tcp");
+	if (!table)
+		return false;
+	mine = inode_of(so->sk.twin);
+	for (line = strtok_r(table, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		if (!parse_row(line, &row) || row.inode == mine || !same_address(so, &row))
+			continue;
+		if (!udp && row.state != TCP_STATE_LISTEN)
+			continue;
+		shared |= conflict(so, &row);
+	}
+	mem_free(table);
+	return shared;
+}

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <ck_spinlock.h>
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "net/netlink.h"
+#include "sock/epoll.h"
+#include "sock/mcast.h"
+#include "sock/sock_internal.h"
+
+#define EXIT_LINGER_MAX (2 * NSEC_PER_SEC) /* for data that peers have not acknowledged */
+
+__thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
+
+static struct sock_hooks hooks;
+static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
+static struct list sockets; /* control lock */
+static bool started;	    /* control lock */
+static bool start_failed;   /* control lock */
+static int links_changed;   /* any, atomic: the internal thread has to look */
+
+/* Objects that ended, for the next ones; under a spinlock held for some instructions. */
+static ck_spinlock_fas_t pool_lock = CK_SPINLOCK_FAS_INITIALIZER;
+static struct list pool;
+
+const char *verdict_text(enum verdict verdict)
+{
+	static const char *const texts[] = {
+#define X(name, text) text,
+		VERDICT_LIST(X)
+#undef X
+	};
+
+	return texts[verdict];
+}
+
+/* ---- the control lock ------------------------------------------------------------ */
+
+void control_lock(void)
+{
+	pthread_mutex_lock(&control);
+}
+
+bool control_trylock(void)
+{
+	return pthread_mutex_trylock(&control) == 0;
+}
+
+void control_unlock(void)
+{
+	pthread_mutex_unlock(&control);
+}
+
+/* ---- objects ---------------------------------------------------------------------- */
+
+struct inet_sock *sock_alloc(void)
+{
+	struct inet_sock *so = NULL;
+	struct list *link;
+	uint32_t gen = 0;
+
+	ck_spinlock_fas_lock(&pool_lock);
+	link = list_pop_front(&pool);
+	ck_spinlock_fas_unlock(&pool_lock);
+	if (link) {
+		so = container_of(link, struct inet_sock, link);
+		gen = so->sk.gen;
+	} else {
+		so = mem_aligned(64, sizeof(*so));
+		if (!so)
+			return NULL;
+	}
+	/* A stale reference reads gen and home at any time: never a wild value. */
+	memset((char *)so + sizeof(so->sk), 0, sizeof(*so) - sizeof(so->sk));
+	so->sk.family = AF_INET;
+	so->sk.epoll = NULL;
+	so->sk.twin = -1;
+	so->sk.twin_events = 0;
+	so->sk.events = 0;
+	so->sk.nonblock = false;
+	so->spare = -1;
+	list_init(&so->link);
+	list_init(&so->flows);
+	list_init(&so->groups);
+	list_init(&so->sk.watches);
+	__atomic_store_n(&so->sk.home, rings_nowhere(), __ATOMIC_RELEASE);
+	__atomic_store_n(&so->sk.gen, gen + 1, __ATOMIC_RELEASE);
+	return so;
+}
+
+void sock_free(struct inet_sock *so)
+{
+	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
+	if (so->spare >= 0)
+		sys_fd_close(so->spare);
+	ck_spinlock_fas_lock(&pool_lock);
+	list_push_back(&pool, &so->link);
+	ck_spinlock_fas_unlock(&pool_lock);
+}
+
+void sock_list_add(struct inet_sock *so)
+{
+	list_push_back(&sockets, &so->link);
+}
+
+void sock_each(void (*fn)(struct inet_sock *so, void *arg), void *arg)
+{
+	list_for_each_safe(link, &sockets)
+		fn(container_of(link, struct inet_sock, link), arg);
+}
+
+int sock_hold_cold(struct sock_ref ref, struct ring **ring)
+{
+	struct ring *home;
+
+	for (;;) {
+		home = __atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE);
+		if (!ring_hold_cold(home))
+			return -EAGAIN;
+		if (ref.sk->home == home && ref.sk->gen == ref.gen) {
+			*ring = home;
+			return 0;
+		}
+		ring_release_cold(home);
+		if (__atomic_load_n(&ref.sk->gen, __ATOMIC_ACQUIRE) != ref.gen)
+			return -EBADF;
+	}
+}
+
+bool sock_hold(struct sock_ref ref, struct ring **ring)
+{
+	return sock_hold_cold(ref, ring) == 0;
+}
+
+void sock_release(struct ring *ring)
+{
+	ring_release_cold(ring);
+}
+
+void sock_set_home(struct inet_sock *so, struct ring *ring)
+{
+	__atomic_store_n(&so->sk.home, ring, __ATOMIC_RELEASE);
+}
+
+enum verdict sock_verdict(const struct sock *sk)
+{
+	return inet_of((struct sock *)(uintptr_t)sk)->verdict;
+}
+
+void sock_set_nonblock(struct sock_ref ref, bool nonblock)
+{
+	__atomic_store_n(&ref.sk->nonblock, nonblock, __ATOMIC_RELAXED);
+}
+
+void sock_set_twin(struct sock_ref ref, int fd)
+{
+	__atomic_store_n(&ref.sk->twin, fd, __ATOMIC_RELEASE);
+}
+
+struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool nonblock)
+{
+	struct sock_ref none = {NULL, 0};
+	struct inet_sock *so;
+
+	if (!params.offloaded_sockets || domain != AF_INET)
+		return none;
+	if (!(type == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP)) &&
+	    !(type == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP)))
+		return none;
+	control_lock();
+	so = start_failed ? NULL : sock_alloc();
+	if (so) {
+		so->sk.twin = fd;
+		so->sk.nonblock = nonblock;
+		so->verdict = VERDICT_UNDECIDED;
+		sock_options_init(so, type == SOCK_STREAM);
+		if (type == SOCK_DGRAM)
+			udp_init(so);
+		else
+			tcp_sock_init(so);
+		sock_list_add(so);
+	}
+	control_unlock();
+	return so ? sock_ref_of(so) : none;
+}
+
+struct sock_ref sock_create_epoll(int fd, struct epoll *epoll)
+{
+	struct sock_ref none = {NULL, 0};
+	struct inet_sock *so = sock_alloc();
+
+	if (!so)
+		return none;
+	so->sk.kind = SOCK_KIND_EPOLL;
+	so->sk.ops = NULL;
+	so->sk.twin = fd;
+	so->sk.epoll = epoll;
+	return sock_ref_of(so);
+}
+
+/* ---- ending -------------------------------------------------------------------------- */
+
+/* Control lock: the last step of a socket that has no flows any more. */
+static void destroy(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	sock_free(so);
+	ring_release_cold(ring);
+}
+
+/* A closed connection keeps its port as long as it talks: the program's descriptor goes. */
+static void keep_port(struct inet_sock *so)
+{
+	if (so->inet == INET_TCP && so->bound && so->sk.twin >= 0)
+		so->spare = sys_fd_hide(sys_fcntl(so->sk.twin, F_DUPFD_CLOEXEC, 0));
+}
+
+static void close_locked(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	bool lives_on = false;
+	struct ring *ring;
+
+	if (sock_hold_cold(ref, &ring))
+		return;
+	so->gone = true;
+	list_remove(&so->link);
+	epoll_sock_closed(&so->sk);
+	log_debug("fd %d: closed (%s)", so->sk.twin, verdict_text(so->verdict));
+	if (so->inet == INET_UDP) {
+		udp_close(so, ring);
+	} else if (so->inet == INET_LISTEN) {
+		tcp_listen_close(so, ring);
+	} else {
+		keep_port(so);
+		lives_on = tcp_sock_close(so, ring);
+	}
+	ring_release_cold(ring);
+	if (lives_on)
+		return; /* by now it may be gone already */
+	sock_flows_del(so);
+	mcast_forget(so);
+	destroy(so);
+}
+
+void sock_close(struct sock_ref ref)
+{
+	if (ref.sk->kind == SOCK_KIND_EPOLL) {
+		epoll_destroy_set(ref.sk->epoll);
+		sock_free(inet_of(ref.sk));
+		return;
+	}
+	control_lock();
+	close_locked(ref);
+	control_unlock();
+}
+
+int sock_leave(struct inet_sock *so, enum verdict reason)
+{
+	struct ring *ring;
+
+	if (so->gone)
+		return 0;
+	log_debug("fd %d: left to the kernel: %s", so->sk.twin, verdict_text(reason));
+	so->verdict = reason;
+	epoll_sock_left(&so->sk);
+	hooks.left(&so->sk);
+	sock_flows_del(so);
+	mcast_forget(so);
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return -EAGAIN;
+	so->gone = true;
+	list_remove(&so->link);
+	epoll_sock_closed(&so->sk);
+	if (so->inet == INET_UDP)
+		udp_close(so, ring);
+	else if (so->inet == INET_LISTEN)
+		tcp_listen_close(so, ring);
+	sock_free(so);
+	ring_release_cold(ring);
+	return 0;
+}
+
+int sock_to_kernel(struct sock_ref ref, enum verdict reason)
+{
+	int rc = 0;
+
+	control_lock();
+	if (sock_ref_valid(ref))
+		rc = sock_leave(inet_of(ref.sk), reason);
+	control_unlock();
+	return rc;
+}
+
+/* ---- what poll, select and epoll ask ------------------------------------------------- */
+
+bool sock_twin_matters(const struct sock *sk)
+{
+	const struct inet_sock *so = inet_of((struct sock *)(uintptr_t)sk);
+
+	return sk->kind != SOCK_KIND_EPOLL && so->inet != INET_TCP && so->bound;
+}
+
+void sock_look_at_twin(struct sock *sk)
+{
+	struct pollfd pfd = {.fd = sk->twin, .events = POLLIN};
+	struct timespec zero = {0, 0};
+	uint32_t events = 0;
+
+	if (sys_ppoll(&pfd, 1, &zero, NULL) == 1 && (pfd.revents & (POLLIN | POLLERR)))
+		events = EPOLLIN | EPOLLRDNORM;
+	__atomic_store_n(&sk->twin_events, events, __ATOMIC_RELAXED);
+}
+
+unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max)
+{
+	const struct inet_sock *so = inet_of((struct sock *)(uintptr_t)sk);
+	struct ring *home = __atomic_load_n(&sk->home, __ATOMIC_ACQUIRE);
+	unsigned n = 0, others = __atomic_load_n(&so->n_rings, __ATOMIC_ACQUIRE);
+
+	if (others > INET_RINGS) {
+		for (unsigned i = 0; i < rings_count() && n < max; i++)
+			rings[n++] = rings_at(i);
+		return n;
+	}
+	if (home->q && n < max)
+		rings[n++] = home;
+	for (unsigned i = 0; i < others && n < max; i++) {
+		if (so->rings[i] != home)
+			rings[n++] = so->rings[i];
+	}
+	return n;
+}
+
+int sock_poll_ring(struct ring *ring)
+{
+	int n;
+
+	if (!ring_hold_cold(ring))
+		return 0;
+	n = ring_poll(ring);
+	ring_release_cold(ring);
+	return n;
+}
+
+/* ---- start and stop -------------------------------------------------------------------- */
+
+static void on_neigh(int ifindex, const struct inaddr *addr, enum neigh_state state,
+		     const uint8_t mac[6])
+{
+	for (unsigned i = 0; i < rings_count(); i++) {
+		struct ring *ring = rings_at(i);
+
+		if (ring->q && ring->q->port->ifindex == ifindex)
+			ring_neigh_changed(ring, addr, state, mac);
+	}
+}
+
+static void on_link(int ifindex)
+{
+	__atomic_store_n(&links_changed, ifindex, __ATOMIC_RELEASE);
+}
+
+static void reattach(struct inet_sock *so, void *arg)
+{
+	(void)arg;
+	if (so->wildcard)
+		sock_reattach(so);
+}
+
+/* The internal thread, between rounds. */
+static void internal_hook(void)
+{
+	int ifindex;
+
+	dst_check_mcast(clock_now());
+	if (!__atomic_load_n(&links_changed, __ATOMIC_ACQUIRE) || !control_trylock())
+		return;
+	ifindex = __atomic_exchange_n(&links_changed, 0, __ATOMIC_ACQ_REL);
+	rings_interface_changed(ifindex);
+	sock_each(reattach, NULL);
+	control_unlock();
+}
+
+static const struct netlink_events events = {.neigh = on_neigh, .link = on_link};
+
+bool sock_start(void)
+{
+	int rc;
+
+	if (started || start_failed)
+		return started;
+	clock_init();
+	rc = netlink_open(&events);
+	if (!rc) {
+		progress_set_hook(internal_hook);
+		rc = progress_start();
+		if (rc)
+			netlink_close();
+	}
+	if (rc) {
+		start_failed = true;
+		log_box(LOG_WARNING,
+			"No socket of this process is accelerated.\n"
+			"%s: %s\n"
+			"The program runs through the kernel.",
+			rc == -EMFILE || rc == -ENFILE
+				? "Too few descriptors (ulimit -n)"
+				: "The internal thread or netlink cannot start",
+			strerror(-rc));
+		return false;
+	}
+	started = true;
+	return true;
+}
+
+void sock_init(const struct sock_hooks *h)
+{
+	hooks = *h;
+	list_init(&sockets);
+	list_init(&pool);
+	ring_mode = (enum hold_mode)params.thread_mode;
+	if (ring_mode == HOLD_SINGLE && !hold_single_supported()) {
+		log_warn("VMA_THREAD_MODE=0 needs membarrier(2), which this kernel lacks; using 1");
+		ring_mode = HOLD_SPIN;
+	}
+	rings_init(port_xdp_open);
+}
+
+static void close_at_exit(struct inet_sock *so, void *arg)
+{
+	(void)arg;
+	if (so->inet != INET_UDP)
+		close_locked(sock_ref_of(so));
+}
+
+/* Lets orphans send what they have, as the kernel would after a process ended. */
+static void linger(void)
+{
+	nsec_t deadline = clock_now() + EXIT_LINGER_MAX;
+
+	while (__atomic_load_n(&tcp_orphans, __ATOMIC_RELAXED) && clock_now() < deadline) {
+		for (unsigned i = 0; i < rings_count(); i++)
+			sock_poll_ring(rings_at(i));
+		sys_sched_yield();
+	}
+}
+
+void sock_exit(void)
+{
+	if (!started || hold_current)
+		return;
+	control_lock();
+	progress_stop();
+	sock_each(close_at_exit, NULL);
+	linger();
+	rings_close_all();
+	netlink_close();
+	started = false;
+	start_failed = true; /* nothing begins any more */
+	control_unlock();
+}
+
+/* ---- fork ---------------------------------------------------------------------------------- */
+
+void sock_fork_prepare(void)
+{
+	control_lock();
+	ck_spinlock_fas_lock(&pool_lock);
+}
+
+void sock_fork_parent(void)
+{
+	ck_spinlock_fas_unlock(&pool_lock);
+	control_unlock();
+}
+
+static void forget(struct inet_sock *so, void *arg)
+{
+	(void)arg;
+	so->verdict = VERDICT_FORKED;
+	hooks.left(&so->sk);
+}
+
+/*
+ * Other threads of the parent may have been anywhere, rings included: nothing
+ * of theirs is touched.  Old objects are abandoned, not freed.
+ */
+void sock_fork_child(void)
+{
+	ck_spinlock_fas_init(&pool_lock);
+	pthread_mutex_init(&control, NULL);
+	hold_current = NULL;
+	ring_thread.posted = 0;
+	sock_each(forget, NULL);
+	list_init(&sockets);
+	list_init(&pool);
+	if (started) {
+		progress_forget();
+		netlink_close();
+		rings_forget();
+		sys_fd_forget_all();
+	}
+	started = false;
+	tcp_orphans = 0;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sockets: what intercept calls.
+ *
+ * A socket has a home ring; all its state belongs to the holder of that ring.
+ * Before it has one its home is rings_nowhere().  The descriptor the program
+ * holds is a real kernel socket, the twin: it reserves the port, receives what
+ * the kernel still gets, takes the options, and is what we fall back to.
+ *
+ * Role		any thread.  Slow calls (bind, connect, listen, close, options)
+ *		are serialised by the control lock inside; nobody takes it
+ *		while holding a ring.
+ * Lifetime	type-stable: the memory of a struct sock is only ever reused for
+ *		another one, with a new generation.  A struct sock_ref names a
+ *		socket for the length of a call; the call holds the ring, then
+ *		compares generations, so a reference needs no counting.
+ * Errors	0 or a count, -errno, or SOCK_KERNEL: make the kernel's call with
+ *		the same arguments, its result is the result.
+ */
+#ifndef SOCK_SOCK_H
+#define SOCK_SOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "sock/verdict.h"
+
+#define SOCK_KERNEL (-4096)
+
+struct epoll;
+struct ring;
+struct sock;
+
+struct sock_ref {
+	struct sock *sk; /* NULL: not ours */
+	uint32_t gen;
+};
+
+/* Sorted. */
+struct sock_ops {
+	/* child: the new socket, with child.sk NULL if the kernel accepted it; fd or -errno. */
+	int (*accept)(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+		      struct sock_ref *child);
+	int (*bind)(struct sock_ref ref, const struct sockaddr *addr, socklen_t len);
+	int (*connect)(struct sock_ref ref, const struct sockaddr *addr, socklen_t len);
+	int (*getpeername)(struct sock_ref ref, struct sockaddr *addr, socklen_t *len);
+	int (*getsockname)(struct sock_ref ref, struct sockaddr *addr, socklen_t *len);
+	int (*getsockopt)(struct sock_ref ref, int level, int name, void *val, socklen_t *len);
+	/* cmd is FIONREAD, SIOCOUTQ...; others: SOCK_KERNEL */
+	int (*ioctl)(struct sock_ref ref, unsigned long cmd, void *arg);
+	int (*listen)(struct sock_ref ref, int backlog);
+	/* Fills msg_name, msg_namelen, msg_controllen, msg_flags as recvmsg(2). */
+	ssize_t (*recv)(struct sock_ref ref, struct msghdr *msg, int flags);
+	ssize_t (*send)(struct sock_ref ref, const struct msghdr *msg, int flags);
+	int (*setsockopt)(struct sock_ref ref, int level, int name, const void *val, socklen_t len);
+	int (*shutdown)(struct sock_ref ref, int how);
+};
+
+enum sock_kind { SOCK_KIND_UDP, SOCK_KIND_TCP, SOCK_KIND_EPOLL };
+
+/* What every socket has; the rest is in sock_internal.h. */
+struct sock {
+	/* set when the socket is made, read by all */
+	const struct sock_ops *ops; /* of the thread mode */
+	enum sock_kind kind;
+	int family;	     /* AF_INET */
+	struct epoll *epoll; /* SOCK_KIND_EPOLL: see epoll.h */
+
+	/* any, atomic */
+	uint32_t gen; /* odd while in use; changed when the socket ends */
+	struct ring *home;
+	uint32_t events;      /* EPOLL* bits true now; written by the holder */
+	uint32_t twin_events; /* EPOLLIN: the kernel has something for us, too */
+	int twin;	      /* descriptor of the kernel socket */
+	bool nonblock;	      /* O_NONBLOCK as the program sees it */
+
+	/* holder */
+	struct list watches;
+};
+
+/* Called by intercept: what sock needs from above. */
+struct sock_hooks {
+	/*
+	 * The socket left us for the kernel: its descriptors are plain from now
+	 * on.  Called under the control lock.
+	 */
+	void (*left)(struct sock *sk);
+};
+
+/*
+ * Once at start, cheap: no thread, no descriptor, no memory to speak of.  The
+ * rest starts with the first socket that is accelerated.
+ */
+void sock_init(const struct sock_hooks *hooks);
+
+/* At exit: says goodbye to peers (bounded in time), gives interfaces back. */
+void sock_exit(void);
+
+/* In a forked child, before anything else: every inherited socket is the kernel's. */
+void sock_fork_child(void);
+/* Around fork in the parent: nobody is in the middle of a slow call. */
+void sock_fork_prepare(void);
+void sock_fork_parent(void);
+
+/*
+ * Takes charge of a fresh kernel socket of the program: AF_INET, SOCK_STREAM or
+ * SOCK_DGRAM (type without flags).  ref.sk NULL: left to the kernel.
+ */
+struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool nonblock);
+
+/* An object of kind SOCK_KIND_EPOLL for the fd table; epoll.h fills it. */
+struct sock_ref sock_create_epoll(int fd, struct epoll *epoll);
+
+/*
+ * The program closed its last descriptor.  The twin, unless it is the
+ * program's own descriptor number being closed right now (caller closes that),
+ * is closed here.
+ */
+void sock_close(struct sock_ref ref);
+
+/* The descriptor we use for the twin goes away while others remain: uses fd instead. */
+void sock_set_twin(struct sock_ref ref, int fd);
+
+void sock_set_nonblock(struct sock_ref ref, bool nonblock);
+
+/* The kernel must serve it from now on: dup tricks, unknown calls.  0 or -errno. */
+int sock_to_kernel(struct sock_ref ref, enum verdict reason);
+
+enum verdict sock_verdict(const struct sock *sk);
+
+/* Events true now, of ours and of the twin as far as it was looked at. */
+static inline uint32_t sock_events(const struct sock *sk)
+{
+	return __atomic_load_n(&sk->events, __ATOMIC_ACQUIRE) |
+	       __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED);
+}
+
+static inline bool sock_ref_valid(struct sock_ref ref)
+{
+	return __atomic_load_n(&ref.sk->gen, __ATOMIC_ACQUIRE) == ref.gen;
+}
+
+/*
+ * Must the kernel be asked, too, whether this socket is ready?  (UDP: what the
+ * kernel still receives; listeners: connections it accepts.)  Then poll its twin.
+ */
+bool sock_twin_matters(const struct sock *sk);
+
+/* Looks at the twin now (poll(2) without waiting) and updates twin_events. */
+void sock_look_at_twin(struct sock *sk);
+
+/* ---- polling rings on behalf of sockets, for poll, select and epoll ---------- */
+
+#define SOCK_RINGS_MAX 64
+
+/* The rings whose frames may concern this socket; returns how many (at most max). */
+unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max);
+
+/* Changes whenever sock_rings() of any socket may have changed; lock-free. */
+uint32_t sock_rings_generation(void);
+
+/* One round on a ring: holds, polls, releases.  Number of frames. */
+int sock_poll_ring(struct ring *ring);
+
+/* Holds the socket's home ring; false: the socket is gone, or re-entered. */
+bool sock_hold(struct sock_ref ref, struct ring **ring);
+void sock_release(struct ring *ring);
+
+/* ---- signals ------------------------------------------------------------------ */
+
+/*
+ * Signal handlers of the program that ran on this thread; written by
+ * intercept's trampoline.  A call that spins compares before and after, to
+ * return -EINTR as the kernel does.  restart: how many of them had SA_RESTART.
+ */
+struct sock_signals {
+	unsigned handled;
+	unsigned restart;
+};
+extern __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
+
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which frames a socket gets: matches on the rings of the interfaces its address
+ * is on.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/param.h"
+#include "sock/sock_internal.h"
+
+#define LINKS_MAX 64
+#define ADDRS_MAX 64
+
+static uint32_t rings_generation; /* any, atomic */
+
+uint32_t sock_rings_generation(void)
+{
+	return __atomic_load_n(&rings_generation, __ATOMIC_ACQUIRE);
+}
+
+/* ---- interfaces ----------------------------------------------------------------------- */
+
+bool sock_link_usable(const struct link *link)
+{
+	return link->up && link->ethernet && !link->loopback && !link->master;
+}
+
+/* The user is told in the framed style; the program goes on through the kernel. */
+static void warn_port(int ifindex, const char *why)
+{
+	struct link link;
+
+	if (link_get(ifindex, &link))
+		link.name[0] = '\0';
+	log_box(LOG_WARNING,
+		"Interface %s will not be accelerated.\n%s"
+		"Sockets that use it run through the kernel.",
+		link.name, why);
+}
+
+struct ring *sock_ring_for(int ifindex)
+{
+	char why[PORT_WHY] = "";
+	struct ring *ring;
+	bool fresh;
+	int rc;
+
+	rc = rings_get(ifindex, 0, &ring, why, &fresh);
+	if (!rc)
+		return ring;
+	if (fresh)
+		warn_port(ifindex, why);
+	return NULL;
+}
+
+/* ---- one match --------------------------------------------------------------------------- */
+
+static void note_ring(struct inet_sock *so, struct ring *ring)
+{
+	unsigned n = so->n_rings;
+
+	for (unsigned i = 0; i < n && i < INET_RINGS; i++) {
+		if (so->rings[i] == ring)
+			return;
+	}
+	if (n < INET_RINGS)
+		so->rings[n] = ring;
+	if (n <= INET_RINGS)
+		__atomic_store_n(&so->n_rings, n + 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&rings_generation, 1, __ATOMIC_ACQ_REL);
+}
+
+static flow_fn deliver_of(const struct inet_sock *so)
+{
+	return so->inet == INET_UDP ? udp_deliver : tcp_listen_deliver;
+}
+
+int sock_flow_add(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
+		  struct sock_flow **flow)
+{
+	return sock_flow_add_source(so, ring, key, NULL, flow);
+}
+
+int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
+			 const struct inaddr *source, struct sock_flow **flow)
+{
+	struct sock_flow *f = mem_zalloc(sizeof(*f));
+	int rc = -ENOMEM;
+
+	if (!f)
+		return rc;
+	f->flow.key = *key;
+	f->flow.deliver = deliver_of(so);
+	f->so = so;
+	f->gen = so->sk.gen;
+	f->ring = ring;
+	f->multicast = source != NULL;
+	if (source)
+		f->source = *source;
+	if (so->inet == INET_LISTEN) {
+		f->shard = tcp_shard_create(so, ring);
+		if (!f->shard)
+			goto free_flow;
+	}
+	rc = -EAGAIN;
+	if (!ring_hold_cold(ring))
+		goto free_shard;
+	rc = ring_flow_add(ring, &f->flow);
+	ring_release_cold(ring);
+	if (rc)
+		goto free_shard;
+	list_push_back(&so->flows, &f->link);
+	note_ring(so, ring);
+	if (flow)
+		*flow = f;
+	return 0;
+
+free_shard:
+	if (f->shard)
+		tcp_shard_free(f->shard);
+free_flow:
+	mem_free(f);
+	return rc;
+}
+
+void sock_flow_del(struct sock_flow *flow)
+{
+	if (ring_hold_cold(flow->ring)) {
+		ring_flow_del(flow->ring, &flow->flow);
+		if (flow->shard)
+			tcp_shard_stop(flow->shard);
+		ring_release_cold(flow->ring);
+	}
+	list_remove(&flow->link);
+	if (flow->shard)
+		tcp_shard_free(flow->shard);
+	mem_free(flow);
+}
+
+void sock_flows_del(struct inet_sock *so)
+{
+	while (!list_empty(&so->flows))
+		sock_flow_del(container_of(so->flows.next, struct sock_flow, link));
+	__atomic_store_n(&so->n_rings, 0, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&rings_generation, 1, __ATOMIC_ACQ_REL);
+}
+
+/* ---- a frame for a socket that lives elsewhere ---------------------------------------------- */
+
+struct forward_item {
+	struct inbox_item item;
+	struct inet_sock *so;
+	uint32_t gen;
+	struct pkt *pkt;
+};
+
+static void forward_run(struct ring *ring, struct inbox_item *item)
+{
+	struct forward_item *fwd = container_of(item, struct forward_item, item);
+	struct inet_sock *so = fwd->so;
+	struct ring *home = __atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE);
+	enum drop reason = DROP_SOCK_CLOSED;
+
+	if (home != ring && __atomic_load_n(&so->sk.gen, __ATOMIC_ACQUIRE) == fwd->gen) {
+		ring_post(home, &fwd->item); /* it moved on */
+		return;
+	}
+	if (home == ring && so->sk.gen == fwd->gen)
+		reason = udp_input(so, ring, fwd->pkt);
+	if (reason != DROP_NONE) {
+		ring_drop(ring, reason);
+		pkt_free(fwd->pkt);
+	}
+	mem_free(fwd);
+}
+
+enum drop sock_forward(struct ring *ring, struct sock_flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct ring *home = __atomic_load_n(&flow->so->sk.home, __ATOMIC_ACQUIRE);
+	struct forward_item *fwd = mem_alloc(sizeof(*fwd));
+	struct pkt *copy = fwd ? pkt_copy(pkt) : NULL;
+
+	(void)now;
+	if (!copy) {
+		mem_free(fwd);
+		return DROP_NO_MEMORY;
+	}
+	fwd->item.run = forward_run;
+	fwd->so = flow->so;
+	fwd->gen = flow->gen;
+	fwd->pkt = copy;
+	pkt_free(pkt);
+	ring->stats.forwarded++;
+	ring_post(home, &fwd->item);
+	return DROP_NONE;
+}
+
+/* ---- all matches of an address ----------------------------------------------------------------- */
+
+struct links {
+	int n;
+	int ifindex[LINKS_MAX];
+};
+
+static void collect_link(const struct link *link, void *arg)
+{
+	struct links *links = arg;
+
+	if (sock_link_usable(link) && links->n < LINKS_MAX)
+		links->ifindex[links->n++] = link->ifindex;
+}
+
+static struct flow_key key_for(const struct inet_sock *so, const struct inaddr *local)
+{
+	struct flow_key key;
+
+	memset(&key, 0, sizeof(key));
+	key.local = *local;
+	key.local_port = so->local.port;
+	key.proto = so->inet == INET_UDP ? IPPROTO_UDP : IPPROTO_TCP;
+	if (so->inet == INET_UDP && so->connected) {
+		key.remote = so->remote.addr;
+		key.remote_port = so->remote.port;
+	}
+	return key;
+}
+
+static bool has_flow(const struct inet_sock *so, const struct ring *ring,
+		     const struct flow_key *key)
+{
+	list_for_each(link, &so->flows) {
+		const struct sock_flow *f = container_of(link, struct sock_flow, link);
+
+		if (f->ring == ring && flow_key_eq(&f->flow.key, key))
+			return true;
+	}
+	return false;
+}
+
+void sock_adopt_home(struct inet_sock *so, struct ring *ring)
+{
+	struct ring *nowhere;
+
+	if (so->sk.home != rings_nowhere() || sock_hold_cold(sock_ref_of(so), &nowhere))
+		return;
+	sock_set_home(so, ring);
+	ring_release_cold(nowhere);
+}
+
+/* Matches for one address of one interface. */
+static enum verdict attach_addr(struct inet_sock *so, int ifindex, const struct inaddr *local)
+{
+	struct flow_key key = key_for(so, local);
+	struct ring *ring = sock_ring_for(ifindex);
+	int rc;
+
+	if (!ring)
+		return VERDICT_PORT_FAILED;
+	if (has_flow(so, ring, &key))
+		return VERDICT_ACCELERATED;
+	sock_adopt_home(so, ring);
+	rc = sock_flow_add(so, ring, &key, NULL);
+	if (!rc)
+		return VERDICT_ACCELERATED;
+	log_debug("fd %d: frames cannot be steered: %s", so->sk.twin, strerror(-rc));
+	return VERDICT_FLOW;
+}
+
+static enum verdict attach_wildcard(struct inet_sock *so)
+{
+	enum verdict best = VERDICT_INTERFACE;
+	struct inaddr addrs[ADDRS_MAX];
+	struct links links = {.n = 0};
+
+	link_each(collect_link, &links);
+	for (int i = 0; i < links.n; i++) {
+		int n = link_addrs(links.ifindex[i], addrs, ADDRS_MAX);
+
+		for (int a = 0; a < n && a < ADDRS_MAX; a++) {
+			enum verdict v;
+
+			if (!addr_is_v4(&addrs[a]))
+				continue;
+			v = attach_addr(so, links.ifindex[i], &addrs[a]);
+			if (best != VERDICT_ACCELERATED)
+				best = v;
+		}
+	}
+	return best;
+}
+
+enum verdict sock_attach(struct inet_sock *so)
+{
+	struct link link;
+	int ifindex;
+
+	if (!sock_start())
+		return VERDICT_NO_RESOURCES;
+	so->wildcard = addr_is_any(&so->local.addr);
+	if (so->wildcard)
+		return attach_wildcard(so);
+	if (addr_is_loopback(&so->local.addr))
+		return VERDICT_LOOPBACK;
+	if (addr_is_multicast(&so->local.addr))
+		return VERDICT_ACCELERATED; /* its matches come with the memberships */
+	ifindex = link_of_addr(&so->local.addr);
+	if (!ifindex || link_get(ifindex, &link) || !sock_link_usable(&link))
+		return VERDICT_INTERFACE;
+	return attach_addr(so, ifindex, &so->local.addr);
+}
+
+/* Is the address of a match still there? */
+static bool flow_stale(const struct sock_flow *f)
+{
+	return !f->multicast && f->ring->q &&
+	       link_of_addr(&f->flow.key.local) != f->ring->q->port->ifindex;
+}
+
+void sock_reattach(struct inet_sock *so)
+{
+	list_for_each_safe(link, &so->flows) {
+		struct sock_flow *f = container_of(link, struct sock_flow, link);
+
+		if (flow_stale(f))
+			sock_flow_del(f);
+	}
+	if (attach_wildcard(so) == VERDICT_ACCELERATED)
+		so->verdict = VERDICT_ACCELERATED;
+}

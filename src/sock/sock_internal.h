@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of sock share: the whole socket object, the control lock,
+ * flows, homes.
+ */
+#ifndef SOCK_SOCK_INTERNAL_H
+#define SOCK_SOCK_INTERNAL_H
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "net/tcp.h"
+#include "ring/progress.h"
+#include "ring/ring.h"
+#include "ring/rings.h"
+#include "sock/dst.h"
+#include "sock/ready.h"
+#include "sock/sock.h"
+
+struct inet_sock;
+
+/* A match of one socket on one ring. */
+struct sock_flow {
+	struct flow flow; /* first */
+	struct list link; /* of inet_sock->flows; control lock */
+	struct inet_sock *so;
+	uint32_t gen;
+	struct ring *ring;
+	bool multicast;
+	struct inaddr source;	 /* multicast: the only sender wanted; any: all */
+	struct tcp_shard *shard; /* a listener's part on this ring, or NULL */
+};
+
+#define UDP_DST_CACHE 16
+
+struct udp_state {
+	/* holder */
+	struct pkt *head, *tail;
+	uint32_t bytes, count;
+	uint32_t limit;	    /* bytes that may wait */
+	int os_countdown;   /* polls until the twin is looked at */
+	struct dst dst;	    /* connected to */
+	struct dst **cache; /* unconnected: by destination; NULL until needed */
+	uint64_t dropped;
+};
+
+/* A connection waiting for accept(), and the connection itself. */
+struct tcp_state_part {
+	/* holder */
+	struct tcp_conn conn;
+	struct timer timer;	/* runs at tcp_deadline() or before */
+	struct ring_work flush; /* tcp_flush() at the end of the burst */
+	struct dst dst;
+	struct sock_flow flow;
+	int error;	  /* what it died of; reported once */
+	bool connecting;  /* until established or dead */
+	bool dead;	  /* ops->closed() was called */
+	bool orphan;	  /* the program closed it */
+	bool handed_over; /* a child that is in, or on its way to, the accept queue */
+	/* holder of the listener's home, while in its accept queue */
+	struct list accept_link;
+	struct inet_sock *listener;
+	uint32_t listener_gen;
+	struct inbox_item item; /* on its way to the listener, or to be aborted */
+};
+
+struct listen_state {
+	/* holder */
+	struct list queue; /* of tcp_state_part.accept_link */
+	unsigned backlog;
+	int os_countdown; /* polls until the twin is looked at */
+	/* any, atomic */
+	unsigned waiting; /* children in the queue or on their way to it */
+};
+
+/* Options that act on frames we build or accept; holder unless said otherwise. */
+struct sock_options {
+	uint8_t tos, ttl;
+	uint8_t mc_ttl;
+	bool mc_loop;
+	bool mc_all;
+	bool pktinfo;
+	bool timestamp, timestamp_ns;
+	bool reuseaddr, reuseport;
+	bool nodelay, cork, quickack;
+	bool linger_on;
+	int linger_seconds;
+	struct tcp_keepalive keepalive;
+	nsec_t user_timeout;
+	nsec_t rcvtimeo, sndtimeo;   /* 0: none */
+	uint32_t rcvbuf, sndbuf;     /* as the kernel counts them */
+	bool rcvbuf_set, sndbuf_set; /* by the program: no longer ours to choose */
+	uint32_t rcvlowat;
+	uint32_t mark;
+	int bind_ifindex; /* SO_BINDTODEVICE */
+	int mc_ifindex;	  /* IP_MULTICAST_IF, 0: by route */
+	struct inaddr mc_addr;
+};
+
+enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN };
+
+#define INET_RINGS 8
+
+struct inet_sock {
+	struct sock sk; /* first */
+
+	/* control lock */
+	struct list link;   /* of all sockets */
+	struct list flows;  /* of struct sock_flow */
+	struct list groups; /* multicast memberships: mcast.c */
+	enum verdict verdict;
+	bool wildcard; /* bound to 0.0.0.0: follows addresses that come and go */
+	bool gone;     /* left to the kernel or closed */
+
+	/* control lock to write, any to read: rings with flows of ours, beside home */
+	struct ring *rings[INET_RINGS];
+	unsigned n_rings; /* more than INET_RINGS: any ring may have some */
+
+	/* holder; control lock to write */
+	enum inet_kind inet;
+	bool bound;	 /* has a local port */
+	bool bound_addr; /* the program chose the address */
+	bool connected;
+	bool attached; /* flows are in place */
+	bool shut_rd, shut_wr;
+	struct endpoint local, remote;
+	struct sock_options opt;
+	int spare; /* the twin of a closed socket that still talks; -1 */
+
+	union {
+		struct udp_state udp;
+		struct tcp_state_part tcp;
+		struct listen_state listen;
+	};
+};
+
+static inline struct inet_sock *inet_of(struct sock *sk)
+{
+	return (struct inet_sock *)(void *)sk;
+}
+
+/* ---- the control lock ------------------------------------------------------------ */
+
+/*
+ * Serialises slow calls of the whole process.  Taken with no ring held; the
+ * internal thread only tries it.
+ */
+void control_lock(void);
+bool control_trylock(void);
+void control_unlock(void);
+
+/*
+ * Starts what acceleration needs (netlink, the internal thread).  Control lock.
+ * False: it cannot run; the user was told.
+ */
+bool sock_start(void);
+
+/* ---- homes, events (holder) -------------------------------------------------------- */
+
+/*
+ * Holds the home ring of ref.  0; -EBADF: the socket is gone; -EAGAIN: this
+ * thread holds a ring already (a signal handler came in between).
+ */
+static inline __attribute__((always_inline)) int
+sock_hold_mode(struct sock_ref ref, struct ring **ring, enum hold_mode mode)
+{
+	struct ring *home;
+
+	for (;;) {
+		home = __atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE);
+		if (__builtin_expect(!ring_hold(home, mode), 0))
+			return -EAGAIN;
+		if (__builtin_expect(ref.sk->home == home && ref.sk->gen == ref.gen, 1)) {
+			*ring = home;
+			return 0;
+		}
+		ring_release(home, mode);
+		if (__atomic_load_n(&ref.sk->gen, __ATOMIC_ACQUIRE) != ref.gen)
+			return -EBADF;
+	}
+}
+
+int sock_hold_cold(struct sock_ref ref, struct ring **ring);
+
+/* Control lock, holding home: the socket lives on ring from now on. */
+void sock_set_home(struct inet_sock *so, struct ring *ring);
+
+static inline void sock_set_events(struct inet_sock *so, uint32_t events)
+{
+	__atomic_store_n(&so->sk.events, events, __ATOMIC_RELEASE);
+}
+
+/* ---- objects ------------------------------------------------------------------------ */
+
+/* Any, also a holder: a zeroed object with a new generation; NULL: no memory. */
+struct inet_sock *sock_alloc(void);
+/* holder: nothing refers to it by pointer any more. */
+void sock_free(struct inet_sock *so);
+
+/* Control lock: calls fn for each socket there is. */
+void sock_each(void (*fn)(struct inet_sock *so, void *arg), void *arg);
+void sock_list_add(struct inet_sock *so);
+
+/* Control lock; the reference of a live socket. */
+static inline struct sock_ref sock_ref_of(struct inet_sock *so)
+{
+	struct sock_ref ref = {&so->sk, so->sk.gen};
+
+	return ref;
+}
+
+/* Control lock: gives the socket to the kernel; its flows go. */
+int sock_leave(struct inet_sock *so, enum verdict reason);
+
+/* ---- flows (control lock, no ring held) ------------------------------------------------ */
+
+/*
+ * Adds a match on a ring; how it is delivered follows from the kind of socket.
+ * 0 or -errno.
+ */
+int sock_flow_add(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
+		  struct sock_flow **flow);
+/* As above for a multicast group; source any: from everybody. */
+int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
+			 const struct inaddr *source, struct sock_flow **flow);
+void sock_flow_del(struct sock_flow *flow);
+/* The socket lives on ring from now on if it has no home yet. */
+void sock_adopt_home(struct inet_sock *so, struct ring *ring);
+void sock_flows_del(struct inet_sock *so);
+
+/* The ring of an interface for this process; the user is told once when it fails. */
+struct ring *sock_ring_for(int ifindex);
+/* Can frames of this interface be ours at all? */
+bool sock_link_usable(const struct link *link);
+
+/*
+ * Matches for every local address the socket is bound to (all interfaces for a
+ * wildcard), from remote only if it is connected.  Sets the home if there is
+ * none yet.  0, or the reason why there is nothing to accelerate.
+ */
+enum verdict sock_attach(struct inet_sock *so);
+
+/* Interfaces or addresses changed: matches of a wildcard socket follow. */
+void sock_reattach(struct inet_sock *so);
+
+/*
+ * Control lock: do other sockets of this host have the address and port, so that
+ * taking its frames would take theirs?  Sockets of this process that share it
+ * with SO_REUSEPORT are left to the kernel, which spreads among all of them.
+ */
+bool sock_port_shared(struct inet_sock *so);
+
+/* holder of flow's ring: a frame for a socket that lives elsewhere; consumes it. */
+enum drop sock_forward(struct ring *ring, struct sock_flow *flow, struct pkt *pkt, nsec_t now);
+
+/* ---- kinds ---------------------------------------------------------------------------- */
+
+/* Control lock: a part of a listener on a ring; NULL: no memory. */
+struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring);
+/* holder of the shard's ring */
+void tcp_shard_stop(struct tcp_shard *shard);
+/* Control lock, flow removed. */
+void tcp_shard_free(struct tcp_shard *shard);
+enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
+
+extern const struct sock_ops udp_ops[HOLD_MODES];
+extern const struct sock_ops tcp_sock_ops[HOLD_MODES];
+
+void udp_init(struct inet_sock *so);
+void tcp_sock_init(struct inet_sock *so);
+
+enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
+/* holder of home: queues a datagram; consumes it unless a reason is returned. */
+enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt);
+enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
+
+/* holder of home, on close: frees queues, or says goodbye to the peer. */
+void udp_close(struct inet_sock *so, struct ring *ring);
+/* True: the connection lives on and frees itself. */
+bool tcp_sock_close(struct inet_sock *so, struct ring *ring);
+/* holder of home: children nobody accepted are aborted. */
+void tcp_listen_close(struct inet_sock *so, struct ring *ring);
+
+/* Connections the program closed that still talk to their peers; any, atomic. */
+extern unsigned tcp_orphans;
+
+/* ---- options (sock_opt.c) ---------------------------------------------------------------- */
+
+/* Defaults, read from the twin. */
+void sock_options_init(struct inet_sock *so, bool tcp);
+/* holder: sock->opt changed. */
+void udp_options_changed(struct inet_sock *so);
+int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len);
+int sock_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len);
+int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len);
+
+#endif

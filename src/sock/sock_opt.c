@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Socket options.  The twin takes every option first: its checks and errors are
+ * the kernel's.  Then what acts on our frames is mirrored; what only the kernel
+ * can serve sends the socket back to it before data flows.
+ */
+#include <net/if.h>
+#include <linux/tcp.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "sock/mcast.h"
+#include "sock/tcp_internal.h"
+
+#ifndef IP_LOCAL_PORT_RANGE
+#define IP_LOCAL_PORT_RANGE 51 /* linux/in.h, since 6.3 */
+#endif
+
+/* What an option needs. */
+enum care {
+	CARE_KERNEL, /* only the kernel can serve it: the socket leaves us */
+	CARE_TWIN,   /* true when the twin has it: nothing of ours depends on it */
+	CARE_MIRROR, /* the twin takes it and we act on it */
+	CARE_GROUP,  /* multicast membership */
+};
+
+static enum care care_socket(int name)
+{
+	switch (name) {
+	case SO_BROADCAST:
+	case SO_BUSY_POLL:
+	case SO_DEBUG:
+	case SO_INCOMING_CPU:
+	case SO_PREFER_BUSY_POLL:
+	case SO_PRIORITY:
+	case SO_SNDLOWAT:
+		return CARE_TWIN;
+	case SO_BINDTODEVICE:
+	case SO_BINDTOIFINDEX:
+	case SO_KEEPALIVE:
+	case SO_LINGER:
+	case SO_MARK:
+	case SO_RCVBUF:
+	case SO_RCVBUFFORCE:
+	case SO_RCVLOWAT:
+	case SO_RCVTIMEO:
+	case SO_REUSEADDR:
+	case SO_REUSEPORT:
+	case SO_SNDBUF:
+	case SO_SNDBUFFORCE:
+	case SO_SNDTIMEO:
+	case SO_TIMESTAMP:
+	case SO_TIMESTAMPNS:
+		return CARE_MIRROR;
+	default:
+		return CARE_KERNEL;
+	}
+}
+
+static enum care care_ip(int name)
+{
+	switch (name) {
+	case IP_BIND_ADDRESS_NO_PORT:
+	case IP_FREEBIND:
+	case IP_LOCAL_PORT_RANGE:
+	case IP_MTU_DISCOVER:
+	case IP_MULTICAST_ALL:
+		return CARE_TWIN;
+	case IP_MULTICAST_IF:
+	case IP_MULTICAST_LOOP:
+	case IP_MULTICAST_TTL:
+	case IP_PKTINFO:
+	case IP_TOS:
+	case IP_TTL:
+		return CARE_MIRROR;
+	case IP_ADD_MEMBERSHIP:
+	case IP_ADD_SOURCE_MEMBERSHIP:
+	case IP_DROP_MEMBERSHIP:
+	case IP_DROP_SOURCE_MEMBERSHIP:
+		return CARE_GROUP;
+	default:
+		return CARE_KERNEL;
+	}
+}
+
+static enum care care_tcp(int name)
+{
+	switch (name) {
+	case TCP_CORK:
+	case TCP_KEEPCNT:
+	case TCP_KEEPIDLE:
+	case TCP_KEEPINTVL:
+	case TCP_NODELAY:
+	case TCP_QUICKACK:
+	case TCP_USER_TIMEOUT:
+		return CARE_MIRROR;
+	default:
+		return CARE_KERNEL;
+	}
+}
+
+static enum care care_of(const struct inet_sock *so, int level, int name)
+{
+	switch (level) {
+	case SOL_SOCKET:
+		return care_socket(name);
+	case IPPROTO_IP:
+		return care_ip(name);
+	case IPPROTO_TCP:
+		return so->inet == INET_UDP ? CARE_TWIN /* refused by it */ : care_tcp(name);
+	case IPPROTO_UDP:
+	default:
+		return CARE_KERNEL;
+	}
+}
+
+/* ---- mirroring (control lock) ---------------------------------------------------------- */
+
+/* Reads back what the kernel made of the value. */
+static int twin_int(const struct inet_sock *so, int level, int name, int otherwise)
+{
+	int val = otherwise;
+	socklen_t len = sizeof(val);
+
+	return sys_getsockopt(so->sk.twin, level, name, &val, &len) ? otherwise : val;
+}
+
+static nsec_t twin_timeout(const struct inet_sock *so, int name)
+{
+	struct timeval tv = {0, 0};
+	socklen_t len = sizeof(tv);
+
+	if (sys_getsockopt(so->sk.twin, SOL_SOCKET, name, &tv, &len))
+		return 0;
+	return tv.tv_sec * NSEC_PER_SEC + tv.tv_usec * NSEC_PER_USEC;
+}
+
+static int twin_device(const struct inet_sock *so)
+{
+	return twin_int(so, SOL_SOCKET, SO_BINDTOIFINDEX, 0);
+}
+
+static void mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
+{
+	struct linger linger = {0, 0};
+	socklen_t len = sizeof(linger);
+
+	switch (name) {
+	case SO_RCVBUF:
+	case SO_RCVBUFFORCE:
+		opt->rcvbuf = (uint32_t)twin_int(so, SOL_SOCKET, SO_RCVBUF, (int)opt->rcvbuf);
+		opt->rcvbuf_set = true;
+		break;
+	case SO_SNDBUF:
+	case SO_SNDBUFFORCE:
+		opt->sndbuf = (uint32_t)twin_int(so, SOL_SOCKET, SO_SNDBUF, (int)opt->sndbuf);
+		opt->sndbuf_set = true;
+		break;
+	case SO_RCVTIMEO:
+		opt->rcvtimeo = twin_timeout(so, SO_RCVTIMEO);
+		break;
+	case SO_SNDTIMEO:
+		opt->sndtimeo = twin_timeout(so, SO_SNDTIMEO);
+		break;
+	case SO_RCVLOWAT:
+		opt->rcvlowat = (uint32_t)twin_int(so, SOL_SOCKET, name, 1);
+		break;
+	case SO_LINGER:
+		sys_getsockopt(so->sk.twin, SOL_SOCKET, name, &linger, &len);
+		opt->linger_on = linger.l_onoff != 0;
+		opt->linger_seconds = linger.l_linger;
+		break;
+	case SO_KEEPALIVE:
+		opt->keepalive.on = twin_int(so, SOL_SOCKET, name, 0) != 0;
+		break;
+	case SO_MARK:
+		opt->mark = (uint32_t)twin_int(so, SOL_SOCKET, name, 0);
+		break;
+	case SO_BINDTODEVICE:
+	case SO_BINDTOIFINDEX:
+		opt->bind_ifindex = twin_device(so);
+		break;
+	case SO_REUSEADDR:
+		opt->reuseaddr = twin_int(so, SOL_SOCKET, name, 0) != 0;
+		break;
+	case SO_REUSEPORT:
+		opt->reuseport = twin_int(so, SOL_SOCKET, name, 0) != 0;
+		break;
+	case SO_TIMESTAMP:
+	case SO_TIMESTAMPNS:
+		opt->timestamp = twin_int(so, SOL_SOCKET, SO_TIMESTAMP, 0) != 0;
+		opt->timestamp_ns = twin_int(so, SOL_SOCKET, SO_TIMESTAMPNS, 0) != 0;
+		break;
+	}
+}
+
+/* IP_MULTICAST_IF cannot be read back in full: the program's value is looked at. */
+static void mirror_multicast_if(struct sock_options *opt, const void *val, socklen_t len)
+{
+	struct ip_mreqn req;
+
+	memset(&req, 0, sizeof(req));
+	if (len >= sizeof(struct ip_mreq))
+		memcpy(&req, val, len < sizeof(req) ? len : sizeof(req));
+	else if (len >= sizeof(req.imr_address))
+		memcpy(&req.imr_address, val, sizeof(req.imr_address));
+	opt->mc_addr = addr_v4(req.imr_address.s_addr);
+	opt->mc_ifindex = req.imr_ifindex;
+	if (!opt->mc_ifindex && !addr_is_any(&opt->mc_addr))
+		opt->mc_ifindex = link_of_addr(&opt->mc_addr);
+}
+
+static void mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t len,
+		      struct sock_options *opt)
+{
+	switch (name) {
+	case IP_TOS:
+		opt->tos = (uint8_t)twin_int(so, IPPROTO_IP, name, 0);
+		break;
+	case IP_TTL:
+		opt->ttl = (uint8_t)twin_int(so, IPPROTO_IP, name, 64);
+		break;
+	case IP_MULTICAST_TTL:
+		opt->mc_ttl = (uint8_t)twin_int(so, IPPROTO_IP, name, 1);
+		break;
+	case IP_MULTICAST_LOOP:
+		opt->mc_loop = twin_int(so, IPPROTO_IP, name, 1) != 0;
+		break;
+	case IP_MULTICAST_IF:
+		mirror_multicast_if(opt, val, len);
+		break;
+	case IP_PKTINFO:
+		opt->pktinfo = twin_int(so, IPPROTO_IP, name, 0) != 0;
+		break;
+	}
+}
+
+static void mirror_tcp(struct inet_sock *so, int name, const void *val, struct sock_options *opt)
+{
+	switch (name) {
+	case TCP_NODELAY:
+		opt->nodelay = twin_int(so, IPPROTO_TCP, name, 0) != 0;
+		break;
+	case TCP_CORK:
+		opt->cork = twin_int(so, IPPROTO_TCP, name, 0) != 0;
+		break;
+	case TCP_QUICKACK:
+		opt->quickack = *(const int *)val != 0;
+		break;
+	case TCP_USER_TIMEOUT:
+		opt->user_timeout = twin_int(so, IPPROTO_TCP, name, 0) * NSEC_PER_MSEC;
+		break;
+	case TCP_KEEPIDLE:
+		opt->keepalive.idle = twin_int(so, IPPROTO_TCP, name, 7200) * NSEC_PER_SEC;
+		break;
+	case TCP_KEEPINTVL:
+		opt->keepalive.interval = twin_int(so, IPPROTO_TCP, name, 75) * NSEC_PER_SEC;
+		break;
+	case TCP_KEEPCNT:
+		opt->keepalive.probes = (unsigned)twin_int(so, IPPROTO_TCP, name, 9);
+		break;
+	}
+}
+
+/* The new options act from now on. */
+static int apply(struct sock_ref ref, const struct sock_options *opt)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	so->opt = *opt;
+	if (so->inet == INET_UDP)
+		udp_options_changed(so);
+	else if (so->inet == INET_TCP)
+		tcp_options_changed(so);
+	ring_release_cold(ring);
+	return 0;
+}
+
+static int set_mirrored(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct sock_options opt = so->opt;
+	int rc = sys_setsockopt(ref.sk->twin, level, name, val, len);
+
+	if (rc)
+		return rc;
+	if (level == SOL_SOCKET)
+		mirror_socket(so, name, &opt);
+	else if (level == IPPROTO_IP)
+		mirror_ip(so, name, val, len, &opt);
+	else
+		mirror_tcp(so, name, val, &opt);
+	return apply(ref, &opt);
+}
+
+/* Only the kernel can do it: before data flows the socket goes there. */
+static int set_by_kernel(struct inet_sock *so, int level, int name)
+{
+	if (so->inet == INET_TCP && so->connected) {
+		log_debug(
+			"fd %d: option %d of level %d is not supported on an accelerated connection",
+			so->sk.twin, name, level);
+		return -ENOPROTOOPT;
+	}
+	sock_leave(so, VERDICT_OPTION);
+	return SOCK_KERNEL;
+}
+
+int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	int rc = -EBADF;
+
+	control_lock();
+	if (!sock_ref_valid(ref))
+		goto unlock;
+	switch (care_of(so, level, name)) {
+	case CARE_TWIN:
+		rc = SOCK_KERNEL;
+		break;
+	case CARE_MIRROR:
+		rc = set_mirrored(ref, level, name, val, len);
+		break;
+	case CARE_GROUP:
+		rc = so->inet == INET_UDP ? mcast_setsockopt(so, name, val, len) : SOCK_KERNEL;
+		break;
+	case CARE_KERNEL:
+	default:
+		rc = set_by_kernel(so, level, name);
+		break;
+	}
+unlock:
+	control_unlock();
+	return rc;
+}
+
+void sock_options_init(struct inet_sock *so, bool tcp)
+{
+	struct sock_options *opt = &so->opt;
+	int zero = 0, one = 1;
+
+	opt->rcvbuf = (uint32_t)twin_int(so, SOL_SOCKET, SO_RCVBUF, 212992);
+	opt->sndbuf = (uint32_t)twin_int(so, SOL_SOCKET, SO_SNDBUF, 212992);
+	opt->ttl = (uint8_t)twin_int(so, IPPROTO_IP, IP_TTL, 64);
+	opt->mc_ttl = 1;
+	opt->mc_loop = params.tx_mc_loopback;
+	if (!tcp && !opt->mc_loop)
+		sys_setsockopt(so->sk.twin, IPPROTO_IP, IP_MULTICAST_LOOP, &zero, sizeof(zero));
+	opt->mc_addr = addr_v4_any();
+	opt->rcvlowat = 1;
+	opt->keepalive.idle = 7200 * NSEC_PER_SEC;
+	opt->keepalive.interval = 75 * NSEC_PER_SEC;
+	opt->keepalive.probes = 9;
+	if (tcp && params.tcp_nodelay) {
+		opt->nodelay = true;
+		sys_setsockopt(so->sk.twin, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	}
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static int give(void *val, socklen_t *len, const void *from, socklen_t size)
+{
+	if (*len > size)
+		*len = size;
+	memcpy(val, from, *len);
+	return 0;
+}
+
+static int get_tcp(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct tcp_info info;
+	struct ring *ring;
+	int rc = sock_hold_cold(ref, &ring), n = 0;
+
+	if (rc)
+		return rc;
+	rc = SOCK_KERNEL;
+	if (so->inet != INET_TCP) {
+		/* a listener: the twin knows */
+	} else if (level == SOL_SOCKET && name == SO_ERROR) {
+		ring_poll(ring);
+		n = tcp_take_error(so);
+		rc = 1;
+	} else if (level == IPPROTO_TCP && name == TCP_MAXSEG && so->connected) {
+		n = so->tcp.conn.mss;
+		rc = 1;
+	} else if (level == IPPROTO_IP && name == IP_MTU && so->connected) {
+		n = (int)so->tcp.dst.mtu;
+		rc = 1;
+	} else if (level == IPPROTO_TCP && name == TCP_INFO) {
+		memset(&info, 0, sizeof(info));
+		tcp_get_info(&so->tcp.conn, &info, clock_now());
+		rc = 2;
+	}
+	ring_release_cold(ring);
+	if (rc == 1)
+		return give(val, len, &n, sizeof(n));
+	if (rc == 2)
+		return give(val, len, &info, sizeof(info));
+	return rc;
+}
+
+int sock_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
+{
+	bool ours = (level == SOL_SOCKET && name == SO_ERROR) ||
+		    (level == IPPROTO_TCP && (name == TCP_MAXSEG || name == TCP_INFO)) ||
+		    (level == IPPROTO_IP && name == IP_MTU);
+
+	if (!ours || !val || !len || ref.sk->kind != SOCK_KIND_TCP)
+		return SOCK_KERNEL;
+	return get_tcp(ref, level, name, val, len);
+}
+
+int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct endpoint local;
+	struct ring *ring;
+	bool ours;
+	int rc;
+
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	ours = so->inet == INET_TCP && so->connected;
+	local = so->local;
+	ring_release_cold(ring);
+	if (!ours)
+		return SOCK_KERNEL;
+	endpoint_to_sockaddr(&local, AF_INET, addr, len);
+	return 0;
+}

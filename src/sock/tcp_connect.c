@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* TCP sockets: bind and connect. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "sock/tcp_internal.h"
+#include "sock/wait.h"
+
+static int read_local(struct inet_sock *so)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	int rc = sys_getsockname(so->sk.twin, (struct sockaddr *)&ss, &len);
+
+	if (!rc && !endpoint_from_sockaddr(&so->local, (struct sockaddr *)&ss, len))
+		rc = -EAFNOSUPPORT;
+	return rc;
+}
+
+int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	int rc = -EBADF;
+
+	control_lock();
+	if (!sock_ref_valid(ref))
+		goto unlock;
+	rc = SOCK_KERNEL;
+	if (so->bound || so->connected)
+		goto unlock; /* the kernel refuses it */
+	rc = sys_bind(so->sk.twin, addr, len);
+	if (rc)
+		goto unlock;
+	rc = read_local(so);
+	so->bound = true;
+	so->bound_addr = !addr_is_any(&so->local.addr);
+	if (rc || addr_is_loopback(&so->local.addr))
+		rc = sock_leave(so, rc ? VERDICT_FAMILY : VERDICT_LOOPBACK);
+unlock:
+	control_unlock();
+	return rc;
+}
+
+/* ---- connecting (control lock) --------------------------------------------------------- */
+
+/* Where the connection stands: 0: it may begin. */
+static int check_state(struct inet_sock *so)
+{
+	int rc;
+
+	if (so->inet == INET_LISTEN)
+		return -EISCONN;
+	if (!so->connected)
+		return 0;
+	if (so->tcp.connecting)
+		return -EALREADY;
+	if (!so->tcp.dead)
+		return -EISCONN;
+	/* connect(2) after a failed attempt gives its error once, then tries again. */
+	rc = so->tcp.error;
+	so->tcp.error = 0;
+	return rc ? -rc : -EISCONN;
+}
+
+/* Reserves a local port of the address the route wants. */
+static int reserve_port(struct inet_sock *so, const struct inaddr *src)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = addr_v4_of(src)};
+	int rc = 0;
+
+	if (!so->bound) {
+		rc = sys_bind(so->sk.twin, (struct sockaddr *)&sin, sizeof(sin));
+		if (!rc)
+			rc = read_local(so);
+		so->bound = !rc;
+	}
+	if (!rc && addr_is_any(&so->local.addr))
+		so->local.addr = *src;
+	return rc;
+}
+
+/* A failed attempt leaves nothing behind but the bound port. */
+static void forget_attempt(struct inet_sock *so, struct ring *ring)
+{
+	wheel_cancel(&ring->wheel, &so->tcp.timer);
+	list_remove(&so->tcp.flush.link);
+	ring_flow_del(ring, &so->tcp.flow.flow);
+	dst_fini(&so->tcp.dst);
+	tcp_part_init(so);
+	so->connected = false;
+	so->shut_rd = false;
+	so->shut_wr = false;
+}
+
+/* holder of the new home: the flow, the headers, the SYN. */
+static int start(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
+		 const struct endpoint *to)
+{
+	struct tcp_config config = tcp_config_for(&so->opt, found->mtu);
+	struct dst_headers headers;
+	struct flow_key *key = &so->tcp.flow.flow.key;
+	nsec_t now = clock_now();
+	int rc;
+
+	so->remote = *to;
+	headers = tcp_headers(so);
+	rc = dst_apply(&so->tcp.dst, ring, to, found, &headers);
+	if (rc)
+		return rc;
+	memset(key, 0, sizeof(*key));
+	key->local = so->local.addr;
+	key->local_port = so->local.port;
+	key->remote = to->addr;
+	key->remote_port = to->port;
+	key->proto = IPPROTO_TCP;
+	so->tcp.flow.ring = ring;
+	rc = ring_flow_add(ring, &so->tcp.flow.flow);
+	if (rc)
+		return rc;
+	tcp_init(&so->tcp.conn, &tcp_sock_engine_ops, &config);
+	so->tcp.connecting = true;
+	so->connected = true;
+	tcp_wire_options(so, now);
+	rc = tcp_connect(&so->tcp.conn, tcp_new_iss(&so->local, to, now), now);
+	tcp_update_events(so, 0);
+	tcp_after(so, ring);
+	return rc;
+}
+
+/* The socket lives on ring from now on; it has no state there yet. */
+static int move_home(struct inet_sock *so, struct ring *to)
+{
+	struct ring *from;
+	int rc = sock_hold_cold(sock_ref_of(so), &from);
+
+	if (rc)
+		return rc;
+	if (from != to)
+		sock_set_home(so, to);
+	ring_release_cold(from);
+	return 0;
+}
+
+static int begin(struct inet_sock *so, const struct endpoint *to)
+{
+	struct dst_query query = {.to = *to,
+				  .src = so->bound ? so->local.addr : addr_v4_any(),
+				  .oif = so->opt.bind_ifindex,
+				  .mark = so->opt.mark,
+				  .tos = so->opt.tos};
+	struct dst_found found;
+	struct ring *ring;
+	int rc;
+
+	dst_find(&query, 0, &found);
+	if (found.verdict != VERDICT_ACCELERATED || addr_is_multicast(&to->addr)) {
+		rc = sock_leave(so, found.verdict);
+		return rc ? rc : SOCK_KERNEL;
+	}
+	rc = reserve_port(so, &found.src);
+	if (rc)
+		return rc == -EADDRINUSE ? -EADDRNOTAVAIL : rc;
+	rc = move_home(so, found.ring);
+	if (rc)
+		return rc;
+	rc = sock_hold_cold(sock_ref_of(so), &ring);
+	if (rc)
+		return rc;
+	rc = start(so, ring, &found, to);
+	if (rc)
+		forget_attempt(so, ring);
+	ring_release_cold(ring);
+	if (!rc) {
+		so->verdict = VERDICT_ACCELERATED;
+		dst_resolve_neighbour(&found);
+	}
+	return rc;
+}
+
+static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct endpoint to;
+	struct ring *ring;
+	int rc;
+
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	rc = check_state(so);
+	if (!rc || (rc == -EISCONN && so->inet == INET_TCP && so->tcp.dead)) {
+		if (so->connected)
+			forget_attempt(so, ring);
+		rc = 0;
+	}
+	ring_release_cold(ring);
+	if (rc)
+		return rc;
+	if (addr->sa_family != AF_INET || !endpoint_from_sockaddr(&to, addr, len))
+		return SOCK_KERNEL; /* AF_UNSPEC, or the right error */
+	if (!to.port || !sock_start()) {
+		rc = sock_leave(so, VERDICT_NO_RESOURCES);
+		return rc ? rc : SOCK_KERNEL;
+	}
+	return begin(so, &to);
+}
+
+/* Waits for the end of the handshake, as a blocking connect(2). */
+static int await(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct sock_wait wait;
+	struct ring *ring;
+	int rc;
+
+	sock_wait_begin(&wait, ref, EPOLLOUT, so->opt.sndtimeo);
+	for (;;) {
+		bool connecting;
+
+		rc = sock_hold_cold(ref, &ring);
+		if (rc)
+			return rc;
+		ring_poll(ring);
+		connecting = so->tcp.connecting;
+		if (!connecting && so->tcp.dead)
+			rc = -tcp_take_error(so);
+		ring_release_cold(ring);
+		if (!connecting)
+			return rc;
+		rc = sock_wait_next(&wait);
+		if (rc)
+			return rc == -EAGAIN ? -EINPROGRESS : rc;
+	}
+}
+
+int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = -EBADF;
+
+	if (!addr || len < sizeof(sa_family_t))
+		return SOCK_KERNEL;
+	control_lock();
+	if (sock_ref_valid(ref))
+		rc = connect_locked(ref, addr, len);
+	control_unlock();
+	if (rc)
+		return rc;
+	return ref.sk->nonblock ? -EINPROGRESS : await(ref);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of TCP sockets share. */
+#ifndef SOCK_TCP_INTERNAL_H
+#define SOCK_TCP_INTERNAL_H
+
+#include "sock/sock_internal.h"
+
+#define TCP_MODES(X)           \
+	X(single, HOLD_SINGLE) \
+	X(spin, HOLD_SPIN)     \
+	X(mutex, HOLD_MUTEX)   \
+	X(yield, HOLD_YIELD)
+
+#define X(name, mode)                                                                \
+	ssize_t tcp_recv_##name(struct sock_ref ref, struct msghdr *msg, int flags); \
+	ssize_t tcp_send_##name(struct sock_ref ref, const struct msghdr *msg, int flags);
+TCP_MODES(X)
+#undef X
+
+/* A listener's part on one ring: the handshakes that arrive there. */
+struct tcp_shard {
+	struct tcp_listener l;
+	/* set at creation */
+	struct ring *ring;
+	struct inet_sock *so;
+	uint32_t gen;
+	/* holder of ring */
+	struct timer timer;
+	struct sock_options opt; /* inherited by children */
+};
+
+extern const struct tcp_ops tcp_sock_engine_ops;
+
+/* ---- tcp_sock.c (holder of home) ------------------------------------------------- */
+
+/* The fields of a connection, zeroed, for a socket that has none yet. */
+void tcp_part_init(struct inet_sock *so);
+struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu);
+void tcp_update_events(struct inet_sock *so, uint32_t happened);
+/* After calls into the engine: the timer runs in time; what ended is reaped. */
+void tcp_after(struct inet_sock *so, struct ring *ring);
+int tcp_take_error(struct inet_sock *so);
+void tcp_options_changed(struct inet_sock *so);
+void tcp_wire_options(struct inet_sock *so, nsec_t now);
+/* The headers of our segments. */
+struct dst_headers tcp_headers(const struct inet_sock *so);
+/* Routes changed: finds out anew where segments go.  App, no ring held. */
+int tcp_resolve(struct sock_ref ref);
+/* The initial sequence number of a connection. */
+uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote, nsec_t now);
+
+/* ---- tcp_listen.c ------------------------------------------------------------------- */
+
+int tcp_sock_listen(struct sock_ref ref, int backlog);
+int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+		    struct sock_ref *child);
+/* holder of the child's ring: the handshake is complete, on to the listener. */
+void tcp_child_established(struct inet_sock *child);
+
+/* ---- tcp_connect.c ------------------------------------------------------------------ */
+
+int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len);
+int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len);
+
+#endif

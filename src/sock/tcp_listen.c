@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Listening TCP sockets.  Each ring that has an address of the listener has a
+ * shard: handshakes and the connections they become live on the ring where their
+ * frames arrive.  An established child travels to the listener's home through
+ * the inbox and waits there for accept().
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "sock/tcp_internal.h"
+#include "sock/wait.h"
+
+#define LINK_CACHE 256
+
+/* Link addresses that SYNs came from, for SYN-ACKs that are sent again. */
+struct link_cache {
+	struct {
+		struct inaddr addr;
+		uint8_t mac[6];
+	} entry[LINK_CACHE];
+};
+
+struct shard_full {
+	struct tcp_shard shard;	 /* first */
+	const struct pkt *input; /* holder: the segment being looked at, or NULL */
+	struct link_cache links;
+};
+
+static struct shard_full *full_of(struct tcp_listener *l)
+{
+	return container_of(container_of(l, struct tcp_shard, l), struct shard_full, shard);
+}
+
+static unsigned link_slot(const struct inaddr *addr)
+{
+	return (unsigned)((addr->q[0] ^ addr->q[1]) * 0x9e3779b97f4a7c15ull >> 56);
+}
+
+_Static_assert(LINK_CACHE == 256, "link_slot() takes eight bits");
+
+/* ---- what the engine's listener asks for (holder of the shard's ring) ----------------------- */
+
+static const uint8_t *mac_to(struct shard_full *full, const struct inaddr *remote)
+{
+	unsigned slot = link_slot(remote);
+
+	if (full->input)
+		return full->input->frame + 6; /* back to where it came from */
+	if (addr_eq(&full->links.entry[slot].addr, remote))
+		return full->links.entry[slot].mac;
+	return NULL;
+}
+
+static int init_template(struct frame_template *tmpl, const struct tcp_shard *shard,
+			 const uint8_t *mac, const struct endpoint *local,
+			 const struct endpoint *remote)
+{
+	struct frame_params fp = {.src_mac = shard->ring->q->port->mac,
+				  .dst_mac = mac,
+				  .src = *local,
+				  .dst = *remote,
+				  .proto = IPPROTO_TCP,
+				  .ttl = shard->opt.ttl,
+				  .tos = shard->opt.tos,
+				  .dont_fragment = true};
+
+	return frame_template_init(tmpl, &fp);
+}
+
+static int shard_send(struct tcp_listener *l, const struct endpoint *local,
+		      const struct endpoint *remote, const struct tcp_segment *seg)
+{
+	struct shard_full *full = full_of(l);
+	struct ring *ring = full->shard.ring;
+	const uint8_t *mac = mac_to(full, &remote->addr);
+	struct frame_template tmpl;
+	struct pkt *pkt;
+	int rc;
+
+	if (!mac)
+		return -EHOSTUNREACH; /* the peer sends its SYN again */
+	rc = init_template(&tmpl, &full->shard, mac, local, remote);
+	if (rc)
+		return rc;
+	pkt = ring_tx_get(ring);
+	if (!pkt)
+		return -ENOBUFS;
+	pkt->frame_len = (uint32_t)frame_build_tcp(&tmpl, pkt->frame, seg);
+	return ring_tx_put(ring, pkt);
+}
+
+static uint32_t shard_iss(struct tcp_listener *l, const struct endpoint *local,
+			  const struct endpoint *remote, nsec_t now)
+{
+	return tcp_new_iss(local, remote, now);
+}
+
+/* The child's way back, until accept() asks the routing table. */
+static int child_dst(struct inet_sock *child, const struct tcp_shard *shard, const struct pkt *pkt)
+{
+	struct dst *dst = &child->tcp.dst;
+	int rc = init_template(&dst->tmpl, shard, pkt->frame + 6, &child->local, &child->remote);
+
+	dst->to = child->remote;
+	dst->ring = shard->ring;
+	dst->adj = &shard->ring->direct;
+	dst->mtu = shard->ring->q->port->mtu;
+	dst->verdict = VERDICT_ACCELERATED;
+	dst->generation = dst_generation() - 1;
+	return rc;
+}
+
+static int child_flow(struct inet_sock *child, struct ring *ring)
+{
+	struct flow_key *key = &child->tcp.flow.flow.key;
+
+	key->local = child->local.addr;
+	key->local_port = child->local.port;
+	key->remote = child->remote.addr;
+	key->remote_port = child->remote.port;
+	key->proto = IPPROTO_TCP;
+	child->tcp.flow.ring = ring;
+	return ring_flow_add(ring, &child->tcp.flow.flow);
+}
+
+/* Room in the accept queue?  Counts the child in. */
+static bool admit(struct inet_sock *listener)
+{
+	unsigned n = __atomic_add_fetch(&listener->listen.waiting, 1, __ATOMIC_RELAXED);
+
+	if (n <= listener->listen.backlog + 1) /* as the kernel counts */
+		return true;
+	__atomic_fetch_sub(&listener->listen.waiting, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_synreq *req,
+				      const struct pkt *pkt)
+{
+	struct inet_sock *child = sock_alloc();
+
+	if (!child)
+		return NULL;
+	child->sk.kind = SOCK_KIND_TCP;
+	child->sk.ops = &tcp_sock_ops[ring_mode];
+	child->inet = INET_TCP;
+	child->opt = shard->opt;
+	child->local = req->local;
+	child->remote = req->remote;
+	child->connected = true;
+	child->verdict = VERDICT_ACCELERATED;
+	tcp_part_init(child);
+	child->tcp.connecting = true;
+	child->tcp.listener = shard->so;
+	child->tcp.listener_gen = shard->gen;
+	sock_set_home(child, shard->ring);
+	if (child_dst(child, shard, pkt) || child_flow(child, shard->ring)) {
+		dst_fini(&child->tcp.dst);
+		sock_free(child);
+		return NULL;
+	}
+	return child;
+}
+
+static int shard_accept(struct tcp_listener *l, const struct tcp_synreq *req, struct pkt *pkt,
+			nsec_t now)
+{
+	struct tcp_shard *shard = &full_of(l)->shard;
+	struct ring *ring = shard->ring;
+	struct tcp_config config;
+	struct inet_sock *child;
+	enum drop reason;
+
+	if (!admit(shard->so))
+		return -EAGAIN;
+	child = child_create(shard, req, pkt);
+	if (!child) {
+		__atomic_fetch_sub(&shard->so->listen.waiting, 1, __ATOMIC_RELAXED);
+		return -ENOMEM;
+	}
+	config = tcp_config_for(&shard->opt, ring->q->port->mtu);
+	tcp_init_passive(&child->tcp.conn, &tcp_sock_engine_ops, &config, req, now);
+	tcp_wire_options(child, now);
+	reason = tcp_input(&child->tcp.conn, pkt, now);
+	if (reason != DROP_NONE) {
+		ring_drop(ring, reason);
+		pkt_free(pkt);
+	}
+	ring_work_add(ring, &child->tcp.flush);
+	return 0;
+}
+
+static const struct tcp_listener_ops shard_ops = {
+	.accept = shard_accept,
+	.alloc = mem_alloc,
+	.free = mem_free,
+	.iss = shard_iss,
+	.send = shard_send,
+};
+
+/* ---- shards ------------------------------------------------------------------------------------- */
+
+static void shard_arm(struct tcp_shard *shard)
+{
+	nsec_t deadline = tcp_listener_deadline(&shard->l);
+
+	if (deadline < shard->timer.when)
+		ring_arm(shard->ring, &shard->timer, deadline);
+}
+
+static void shard_timer(struct timer *timer, nsec_t now)
+{
+	struct tcp_shard *shard = container_of(timer, struct tcp_shard, timer);
+
+	tcp_listener_timer(&shard->l, now);
+	shard_arm(shard);
+}
+
+struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring)
+{
+	struct shard_full *full = mem_zalloc(sizeof(*full));
+	struct tcp_config config = tcp_config_for(&so->opt, ring->q->port->mtu);
+
+	if (!full)
+		return NULL;
+	full->shard.ring = ring;
+	full->shard.so = so;
+	full->shard.gen = so->sk.gen;
+	full->shard.opt = so->opt;
+	timer_init(&full->shard.timer, shard_timer);
+	tcp_listener_init(&full->shard.l, &shard_ops, &config, so->listen.backlog + 1);
+	return &full->shard;
+}
+
+void tcp_shard_stop(struct tcp_shard *shard)
+{
+	wheel_cancel(&shard->ring->wheel, &shard->timer);
+	tcp_listener_fini(&shard->l);
+}
+
+void tcp_shard_free(struct tcp_shard *shard)
+{
+	mem_free(container_of(shard, struct shard_full, shard));
+}
+
+enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct sock_flow *f = container_of(flow, struct sock_flow, flow);
+	struct shard_full *full = container_of(f->shard, struct shard_full, shard);
+	struct endpoint from = frame_source(pkt);
+	unsigned slot = link_slot(&from.addr);
+	enum drop reason;
+
+	full->links.entry[slot].addr = from.addr;
+	memcpy(full->links.entry[slot].mac, pkt->frame + 6, 6);
+	full->input = pkt;
+	reason = tcp_listener_input(&full->shard.l, pkt, now);
+	full->input = NULL;
+	shard_arm(&full->shard);
+	return reason;
+}
+
+/* ---- from the child's ring to the accept queue ----------------------------------------------------- */
+
+/* holder of the child's home */
+static void abort_run(struct ring *ring, struct inbox_item *item)
+{
+	struct inet_sock *child = container_of(item, struct inet_sock, tcp.item);
+
+	child->tcp.orphan = true;
+	__atomic_fetch_add(&tcp_orphans, 1, __ATOMIC_RELAXED);
+	if (!child->tcp.dead)
+		tcp_abort(&child->tcp.conn, 0, clock_now());
+	ring_work_add(ring, &child->tcp.flush);
+}
+
+/* Nobody will accept it: its peer is told. */
+static void abort_child(struct inet_sock *child)
+{
+	child->tcp.item.run = abort_run;
+	ring_post(child->sk.home, &child->tcp.item);
+}
+
+/* holder of the listener's home */
+static void arrived_run(struct ring *ring, struct inbox_item *item)
+{
+	struct inet_sock *child = container_of(item, struct inet_sock, tcp.item);
+	struct inet_sock *so = child->tcp.listener;
+
+	if (so->sk.gen != child->tcp.listener_gen || so->inet != INET_LISTEN || so->gone) {
+		abort_child(child);
+		return;
+	}
+	list_push_back(&so->listen.queue, &child->tcp.accept_link);
+	sock_set_events(so, so->sk.events | EPOLLIN | EPOLLRDNORM);
+	ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
+}
+
+void tcp_child_established(struct inet_sock *child)
+{
+	child->tcp.handed_over = true;
+	child->tcp.item.run = arrived_run;
+	tcp_update_events(child, 0);
+	if (child->tcp.listener->sk.home == child->sk.home)
+		arrived_run(child->sk.home, &child->tcp.item);
+	else
+		ring_post(child->tcp.listener->sk.home, &child->tcp.item);
+}
+
+void tcp_listen_close(struct inet_sock *so, struct ring *ring)
+{
+	struct list *link;
+
+	ring_assert_held(ring);
+	while ((link = list_pop_front(&so->listen.queue)))
+		abort_child(container_of(link, struct inet_sock, tcp.accept_link));
+}
+
+/* ---- listen ---------------------------------------------------------------------------------------------- */
+
+static int somaxconn(void)
+{
+	char buf[16] = "";
+	int fd = sys_open("/proc/sys/net/core/somaxconn", O_RDONLY | O_CLOEXEC, 0), n = 4096;
+
+	if (fd >= 0) {
+		if (sys_read(fd, buf, sizeof(buf) - 1) > 0)
+			n = atoi(buf);
+		sys_close(fd);
+	}
+	return n;
+}
+
+/*
+ * The twin listens as well, for what the kernel still accepts.  It never blocks,
+ * whatever the program chose: we ask it between polls.
+ */
+static void make_listener(struct inet_sock *so, int backlog)
+{
+	int max = somaxconn();
+
+	so->inet = INET_LISTEN;
+	memset(&so->listen, 0, sizeof(so->listen));
+	list_init(&so->listen.queue);
+	so->listen.backlog = (unsigned)(backlog < 0 || backlog > max ? max : backlog);
+	sock_set_events(so, 0);
+	sys_fcntl(so->sk.twin, F_SETFL, sys_fcntl(so->sk.twin, F_GETFL, 0) | O_NONBLOCK);
+}
+
+static int listen_locked(struct inet_sock *so, int backlog)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	struct ring *ring;
+	int rc;
+
+	if (so->connected)
+		return -EINVAL;
+	rc = sys_listen(so->sk.twin, backlog);
+	if (rc || so->inet == INET_LISTEN)
+		return rc;
+	rc = sys_getsockname(so->sk.twin, (struct sockaddr *)&ss, &len);
+	if (rc || !endpoint_from_sockaddr(&so->local, (struct sockaddr *)&ss, len))
+		return sock_leave(so, VERDICT_FAMILY);
+	so->bound = true; /* listen(2) binds what is not bound */
+	rc = sock_hold_cold(sock_ref_of(so), &ring);
+	if (rc)
+		return rc;
+	make_listener(so, backlog);
+	ring_release_cold(ring);
+	if (sock_port_shared(so))
+		return sock_leave(so, VERDICT_SHARED_PORT);
+	so->verdict = sock_attach(so);
+	log_debug("fd %d: listening, %s", so->sk.twin, verdict_text(so->verdict));
+	if (so->verdict != VERDICT_ACCELERATED && !so->wildcard)
+		return sock_leave(so, so->verdict);
+	return 0;
+}
+
+int tcp_sock_listen(struct sock_ref ref, int backlog)
+{
+	int rc = -EBADF;
+
+	control_lock();
+	if (sock_ref_valid(ref))
+		rc = listen_locked(inet_of(ref.sk), backlog);
+	control_unlock();
+	return rc;
+}
+
+/* ---- accept ------------------------------------------------------------------------------------------------- */
+
+/* The oldest child that waits, or NULL. */
+static struct inet_sock *take_child(struct inet_sock *so)
+{
+	struct list *link = list_pop_front(&so->listen.queue);
+
+	if (list_empty(&so->listen.queue))
+		sock_set_events(so, so->sk.events & ~(uint32_t)(EPOLLIN | EPOLLRDNORM));
+	if (!link)
+		return NULL;
+	__atomic_fetch_sub(&so->listen.waiting, 1, __ATOMIC_RELAXED);
+	return container_of(link, struct inet_sock, tcp.accept_link);
+}
+
+/* The twin of a child: an ordinary socket, so that its descriptor is real. */
+static int make_twin(struct inet_sock *child, int flags)
+{
+	int one = 1;
+	int fd = sys_socket(AF_INET, SOCK_STREAM | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0);
+
+	if (fd >= 0 && child->opt.nodelay)
+		sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	return fd;
+}
+
+static int hand_out(struct inet_sock *child, struct sockaddr *addr, socklen_t *len, int flags,
+		    struct sock_ref *ref)
+{
+	int fd = make_twin(child, flags);
+
+	if (fd < 0) {
+		abort_child(child);
+		return fd;
+	}
+	ref->sk = &child->sk;
+	ref->gen = child->sk.gen;
+	child->sk.nonblock = (flags & SOCK_NONBLOCK) != 0;
+	sock_set_twin(*ref, fd);
+	control_lock();
+	sock_list_add(child);
+	control_unlock();
+	if (addr)
+		endpoint_to_sockaddr(&child->remote, AF_INET, addr, len);
+	tcp_resolve(*ref);
+	return fd;
+}
+
+static bool twin_due(struct inet_sock *so)
+{
+	if (so->sk.twin_events || !so->sk.home->q)
+		return true;
+	if (so->listen.os_countdown-- > 0)
+		return false;
+	so->listen.os_countdown = params.rx_udp_poll_os_ratio;
+	return true;
+}
+
+/* A connection the kernel accepted, or -EAGAIN. */
+static int accept_twin(struct sock *sk, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	int fd = sys_accept4(sk->twin, addr, len, flags);
+
+	if (fd == -EAGAIN && sk->twin_events)
+		__atomic_store_n(&sk->twin_events, 0, __ATOMIC_RELAXED);
+	return fd;
+}
+
+int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+		    struct sock_ref *out)
+{
+	struct inet_sock *so = inet_of(ref.sk), *child;
+	bool waiting = false, look;
+	struct sock_wait wait;
+	struct ring *ring;
+	int rc;
+
+	out->sk = NULL;
+	if (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))
+		return -EINVAL;
+	for (;;) {
+		rc = sock_hold_cold(ref, &ring);
+		if (rc)
+			return rc;
+		if (so->inet != INET_LISTEN) {
+			ring_release_cold(ring);
+			return -EINVAL;
+		}
+		if (list_empty(&so->listen.queue))
+			ring_poll(ring);
+		child = take_child(so);
+		look = !child && (twin_due(so) || ref.sk->nonblock);
+		ring_release_cold(ring);
+		if (child)
+			return hand_out(child, addr, len, flags, out);
+		rc = look ? accept_twin(ref.sk, addr, len, flags) : -EAGAIN;
+		if (rc != -EAGAIN || ref.sk->nonblock)
+			return rc;
+		if (!waiting) {
+			sock_wait_begin(&wait, ref, EPOLLIN, so->opt.rcvtimeo);
+			waiting = true;
+		}
+		rc = sock_wait_next(&wait);
+		if (rc)
+			return rc;
+	}
+}

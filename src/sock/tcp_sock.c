@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * TCP sockets: the engine's owner.  What it asks for, what it reports, when its
+ * timer runs, how it ends.
+ */
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <linux/sockios.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "sock/tcp_internal.h"
+
+#define TCP_RCVBUF_DEFAULT (1u << 20) /* bytes, unless the program sets SO_RCVBUF */
+#define TCP_SNDBUF_DEFAULT (1u << 20)
+#define ACCEPT_BACKOFF NSEC_PER_SEC
+
+unsigned tcp_orphans;
+
+static struct inet_sock *of_conn(struct tcp_conn *conn)
+{
+	return container_of(conn, struct inet_sock, tcp.conn);
+}
+
+/* ---- events (holder) ------------------------------------------------------------------ */
+
+/* The peer has finished sending. */
+static bool fin_received(const struct tcp_conn *conn)
+{
+	return conn->state == TCP_CLOSE_WAIT || conn->state == TCP_LAST_ACK ||
+	       conn->state == TCP_CLOSING || conn->state == TCP_TIME_WAIT;
+}
+
+static uint32_t stream_events(const struct inet_sock *so)
+{
+	const struct tcp_conn *conn = &so->tcp.conn;
+	bool fin = fin_received(conn) || so->shut_rd;
+	uint32_t events = 0;
+
+	if (fin || tcp_readable_bytes(conn) >= so->opt.rcvlowat)
+		events |= EPOLLIN | EPOLLRDNORM;
+	if (fin)
+		events |= EPOLLRDHUP;
+	if (fin && so->shut_wr)
+		events |= EPOLLHUP;
+	/* As the kernel: writable when a third of the buffer is free. */
+	if (so->shut_wr || tcp_writable_bytes(conn) >= conn->sndbuf / 3)
+		events |= EPOLLOUT | EPOLLWRNORM;
+	return events;
+}
+
+static uint32_t compute_events(const struct inet_sock *so)
+{
+	if (so->tcp.dead)
+		return EPOLLIN | EPOLLRDNORM | EPOLLOUT | EPOLLWRNORM | EPOLLHUP | EPOLLRDHUP |
+		       (so->tcp.error ? EPOLLERR : 0u);
+	if (so->tcp.connecting)
+		return 0;
+	if (so->tcp.conn.state == TCP_CLOSED)
+		return EPOLLOUT | EPOLLWRNORM | EPOLLHUP; /* as the kernel says of a fresh socket */
+	return stream_events(so);
+}
+
+void tcp_update_events(struct inet_sock *so, uint32_t happened)
+{
+	uint32_t before = so->sk.events, now = compute_events(so);
+	uint32_t notify = (now & ~before) | (now & happened);
+
+	if (now != before)
+		sock_set_events(so, now);
+	if (notify)
+		ready_notify(&so->sk, notify);
+}
+
+int tcp_take_error(struct inet_sock *so)
+{
+	int error = so->tcp.error;
+
+	so->tcp.error = 0;
+	tcp_update_events(so, 0);
+	return error;
+}
+
+/* ---- what the engine reports (holder) ---------------------------------------------------- */
+
+static void on_established(struct tcp_conn *conn)
+{
+	struct inet_sock *so = of_conn(conn);
+
+	so->tcp.connecting = false;
+	if (so->tcp.listener)
+		tcp_child_established(so);
+	else
+		tcp_update_events(so, EPOLLOUT | EPOLLWRNORM);
+}
+
+static void on_readable(struct tcp_conn *conn)
+{
+	tcp_update_events(of_conn(conn), EPOLLIN | EPOLLRDNORM);
+}
+
+static void on_writable(struct tcp_conn *conn)
+{
+	tcp_update_events(of_conn(conn), EPOLLOUT | EPOLLWRNORM);
+}
+
+static void on_closed(struct tcp_conn *conn, int error)
+{
+	struct inet_sock *so = of_conn(conn);
+
+	so->tcp.dead = true;
+	so->tcp.connecting = false;
+	so->tcp.error = error;
+	/* A child nobody was told of has no owner but us. */
+	if (so->tcp.listener && !so->tcp.handed_over && !so->tcp.orphan) {
+		so->tcp.orphan = true;
+		__atomic_fetch_add(&tcp_orphans, 1, __ATOMIC_RELAXED);
+	}
+	tcp_update_events(so, EPOLLIN | EPOLLOUT | EPOLLHUP | (error ? EPOLLERR : 0u));
+	ring_work_add(so->sk.home, &so->tcp.flush); /* reaps it when it is nobody's */
+}
+
+static int on_send(struct tcp_conn *conn, const struct tcp_segment *seg)
+{
+	struct inet_sock *so = of_conn(conn);
+	struct ring *ring = so->sk.home;
+	struct pkt *pkt = ring_tx_get(ring);
+
+	if (__builtin_expect(!pkt, 0))
+		return -ENOBUFS;
+	pkt->frame_len = (uint32_t)frame_build_tcp(&so->tcp.dst.tmpl, pkt->frame, seg);
+	return dst_send(&so->tcp.dst, ring, pkt);
+}
+
+const struct tcp_ops tcp_sock_engine_ops = {
+	.alloc = mem_alloc,
+	.closed = on_closed,
+	.established = on_established,
+	.free = mem_free,
+	.readable = on_readable,
+	.send = on_send,
+	.writable = on_writable,
+};
+
+/* ---- driving it (holder) -------------------------------------------------------------------- */
+
+/* Nobody owns it any more and it has said all: the object goes. */
+static void reap(struct inet_sock *so, struct ring *ring)
+{
+	wheel_cancel(&ring->wheel, &so->tcp.timer);
+	list_remove(&so->tcp.flush.link);
+	ring_flow_del(ring, &so->tcp.flow.flow);
+	dst_fini(&so->tcp.dst);
+	tcp_close(&so->tcp.conn, ring->now); /* gives unread data back */
+	__atomic_fetch_sub(&tcp_orphans, 1, __ATOMIC_RELAXED);
+	sock_free(so);
+}
+
+/* The wheel is touched only when the connection needs it earlier than planned. */
+static void arm(struct inet_sock *so, struct ring *ring)
+{
+	nsec_t deadline = tcp_deadline(&so->tcp.conn);
+
+	if (deadline < so->tcp.timer.when)
+		ring_arm(ring, &so->tcp.timer, deadline);
+}
+
+void tcp_after(struct inet_sock *so, struct ring *ring)
+{
+	if (__builtin_expect(so->tcp.dead && so->tcp.orphan, 0))
+		reap(so, ring);
+	else
+		arm(so, ring);
+}
+
+static void run_flush(struct ring *ring, struct ring_work *work, nsec_t now)
+{
+	struct inet_sock *so = container_of(work, struct inet_sock, tcp.flush);
+
+	if (!so->tcp.dead)
+		tcp_flush(&so->tcp.conn, now);
+	tcp_after(so, ring);
+}
+
+static void run_timer(struct timer *timer, nsec_t now)
+{
+	struct inet_sock *so = container_of(timer, struct inet_sock, tcp.timer);
+
+	if (!so->tcp.dead && tcp_deadline(&so->tcp.conn) <= now)
+		tcp_timer(&so->tcp.conn, now);
+	/* A second pass would free it under the wheel's feet: leave it to the work. */
+	ring_work_add(so->sk.home, &so->tcp.flush);
+}
+
+enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow.flow);
+	struct pkt *kept = ring_keep(ring, pkt);
+	enum drop reason;
+
+	if (!kept)
+		return DROP_NO_MEMORY;
+	if (__builtin_expect(so->tcp.dead, 0)) {
+		struct tcp_segment rst;
+
+		if (tcp_reset_for(kept, &rst))
+			on_send(&so->tcp.conn, &rst);
+		reason = DROP_TCP_STATE;
+	} else {
+		reason = tcp_input(&so->tcp.conn, kept, now);
+		ring_work_add(ring, &so->tcp.flush);
+	}
+	if (__builtin_expect(reason != DROP_NONE && kept != pkt, 0)) {
+		ring_drop(ring, reason); /* the copy is ours, the frame went already */
+		pkt_free(kept);
+		return DROP_NONE;
+	}
+	return reason;
+}
+
+static void neighbour_changed(struct adj_user *user, const struct adj *adj)
+{
+	struct inet_sock *so = container_of(user, struct inet_sock, tcp.dst.user);
+
+	if (adj->state == NEIGH_REACHABLE) {
+		frame_template_set_mac(&so->tcp.dst.tmpl, adj->mac);
+	} else if (adj->state == NEIGH_FAILED && !so->tcp.dead) {
+		tcp_unreachable(&so->tcp.conn, EHOSTUNREACH, so->sk.home->now);
+		ring_work_add(so->sk.home, &so->tcp.flush);
+	}
+}
+
+/* ---- making one --------------------------------------------------------------------------------- */
+
+struct dst_headers tcp_headers(const struct inet_sock *so)
+{
+	struct dst_headers headers = {
+		.src = so->local, .proto = IPPROTO_TCP, .ttl = so->opt.ttl, .tos = so->opt.tos};
+
+	return headers;
+}
+
+struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu)
+{
+	struct tcp_config config = {
+		.mss = (uint16_t)(mtu - IP4_HDR - TCP_HDR),
+		.rcvbuf = opt->rcvbuf_set ? opt->rcvbuf / 2 : TCP_RCVBUF_DEFAULT,
+		.sndbuf = opt->sndbuf_set ? opt->sndbuf / 2 : TCP_SNDBUF_DEFAULT,
+		.nodelay = opt->nodelay,
+		.timestamps = false,
+		.quickack = opt->quickack,
+	};
+
+	if (params.mss && config.mss > params.mss)
+		config.mss = (uint16_t)params.mss;
+	return config;
+}
+
+void tcp_part_init(struct inet_sock *so)
+{
+	struct tcp_state_part *tcp = &so->tcp;
+
+	memset(tcp, 0, sizeof(*tcp));
+	timer_init(&tcp->timer, run_timer);
+	list_init(&tcp->flush.link);
+	list_init(&tcp->accept_link);
+	tcp->flush.run = run_flush;
+	dst_init(&tcp->dst);
+	tcp->dst.user.changed = neighbour_changed;
+	tcp->flow.flow.deliver = tcp_deliver;
+	tcp->flow.so = so;
+	tcp->flow.gen = so->sk.gen;
+}
+
+void tcp_sock_init(struct inet_sock *so)
+{
+	so->sk.kind = SOCK_KIND_TCP;
+	so->sk.ops = &tcp_sock_ops[ring_mode];
+	so->inet = INET_TCP;
+	tcp_part_init(so);
+	tcp_update_events(so, 0);
+}
+
+void tcp_wire_options(struct inet_sock *so, nsec_t now)
+{
+	struct tcp_conn *conn = &so->tcp.conn;
+
+	tcp_set_keepalive(conn, &so->opt.keepalive, now);
+	tcp_set_user_timeout(conn, so->opt.user_timeout);
+	if (so->opt.cork)
+		tcp_set_cork(conn, true, now);
+}
+
+/* SO_*, TCP_* were set: a live connection follows. */
+void tcp_options_changed(struct inet_sock *so)
+{
+	struct tcp_conn *conn = &so->tcp.conn;
+	nsec_t now = clock_now();
+	struct tcp_config config;
+
+	if (!so->connected || so->tcp.dead)
+		return;
+	config = tcp_config_for(&so->opt, so->tcp.dst.mtu);
+	tcp_set_buffers(conn, config.rcvbuf, config.sndbuf);
+	tcp_set_nodelay(conn, so->opt.nodelay, now);
+	tcp_set_quickack(conn, so->opt.quickack, now);
+	tcp_set_cork(conn, so->opt.cork, now);
+	tcp_wire_options(so, now);
+	so->tcp.dst.generation = dst_generation() - 1; /* TOS and TTL are in the headers */
+	tcp_after(so, so->sk.home);
+}
+
+uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote, nsec_t now)
+{
+	static uint8_t secret[16]; /* any; written once under the flag */
+	static int ready;
+
+	if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
+		static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+
+		pthread_mutex_lock(&once);
+		if (!ready && getrandom(secret, sizeof(secret), 0) == sizeof(secret))
+			__atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+		pthread_mutex_unlock(&once);
+	}
+	return tcp_iss(secret, local, remote, now);
+}
+
+int tcp_resolve(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct dst_query query = {.to = so->remote,
+				  .src = so->local.addr,
+				  .oif = so->opt.bind_ifindex,
+				  .mark = so->opt.mark,
+				  .tos = so->opt.tos};
+	struct dst_headers headers;
+	struct dst_found found;
+	struct ring *ring;
+	int rc;
+
+	control_lock();
+	dst_find(&query, 0, &found);
+	rc = sock_hold_cold(ref, &ring);
+	if (!rc) {
+		if (found.verdict == VERDICT_ACCELERATED) {
+			headers = tcp_headers(so);
+			rc = dst_apply(&so->tcp.dst, ring, &so->remote, &found, &headers);
+		} else {
+			/* No way now: segments go the old way until there is a new one. */
+			so->tcp.dst.generation = found.generation;
+		}
+		ring_release_cold(ring);
+		if (!rc)
+			dst_resolve_neighbour(&found);
+	}
+	control_unlock();
+	return rc;
+}
+
+/* ---- ending --------------------------------------------------------------------------------------- */
+
+bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
+{
+	nsec_t now = clock_now();
+
+	ring_assert_held(ring);
+	if (!so->connected) { /* never was */
+		wheel_cancel(&ring->wheel, &so->tcp.timer);
+		list_remove(&so->tcp.flush.link);
+		dst_fini(&so->tcp.dst);
+		return false;
+	}
+	so->tcp.orphan = true;
+	__atomic_fetch_add(&tcp_orphans, 1, __ATOMIC_RELAXED);
+	if (!so->tcp.dead && so->opt.linger_on && so->opt.linger_seconds == 0)
+		tcp_abort(&so->tcp.conn, 0, now);
+	else if (!so->tcp.dead)
+		tcp_close(&so->tcp.conn, now);
+	if (so->tcp.dead)
+		ring_work_add(ring, &so->tcp.flush);
+	else
+		arm(so, ring);
+	return true;
+}
+
+static int tcp_sock_shutdown(struct sock_ref ref, int how)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	nsec_t now = clock_now();
+	struct ring *ring;
+	int rc;
+
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		return -EINVAL;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	if (so->inet == INET_LISTEN || !so->connected) {
+		ring_release_cold(ring);
+		if (so->inet == INET_LISTEN)
+			sock_to_kernel(ref, VERDICT_CALL); /* stops listening */
+		return SOCK_KERNEL;
+	}
+	if (so->tcp.dead || so->tcp.connecting) {
+		rc = -ENOTCONN;
+	} else {
+		if (how != SHUT_WR) {
+			so->shut_rd = true;
+			tcp_shutdown_read(&so->tcp.conn);
+		}
+		if (how != SHUT_RD && !so->shut_wr) {
+			so->shut_wr = true;
+			tcp_shutdown(&so->tcp.conn, now);
+		}
+		tcp_update_events(so, how == SHUT_WR ? 0 : EPOLLIN | EPOLLRDHUP);
+		tcp_after(so, ring);
+	}
+	ring_release_cold(ring);
+	return rc;
+}
+
+/* ---- the rest of the table ---------------------------------------------------------------------------- */
+
+static int tcp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct endpoint remote;
+	struct ring *ring;
+	bool connected;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	connected = so->inet == INET_TCP && so->connected && !so->tcp.connecting && !so->tcp.dead;
+	remote = so->remote;
+	ring_release_cold(ring);
+	if (!connected)
+		return -ENOTCONN;
+	endpoint_to_sockaddr(&remote, AF_INET, addr, len);
+	return 0;
+}
+
+static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc, n = 0;
+
+	if (cmd != FIONREAD && cmd != SIOCOUTQ)
+		return SOCK_KERNEL;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	if (so->inet != INET_TCP || !so->connected) {
+		rc = SOCK_KERNEL;
+	} else {
+		ring_poll(ring);
+		n = cmd == FIONREAD ? (int)tcp_readable_bytes(&so->tcp.conn)
+				    : (int)tcp_unacked_bytes(&so->tcp.conn);
+	}
+	ring_release_cold(ring);
+	if (!rc)
+		*(int *)arg = n;
+	return rc;
+}
+
+#define TCP_SOCK_OPS(mode)                                                                       \
+	{                                                                                        \
+		.accept = tcp_sock_accept, .bind = tcp_sock_bind, .connect = tcp_sock_connect,   \
+		.getpeername = tcp_getpeername, .getsockname = sock_getsockname,                 \
+		.getsockopt = sock_getsockopt, .ioctl = tcp_ioctl, .listen = tcp_sock_listen,    \
+		.recv = tcp_recv_##mode, .send = tcp_send_##mode, .setsockopt = sock_setsockopt, \
+		.shutdown = tcp_sock_shutdown,                                                   \
+	}
+
+const struct sock_ops tcp_sock_ops[HOLD_MODES] = {
+	[HOLD_SINGLE] = TCP_SOCK_OPS(single),
+	[HOLD_SPIN] = TCP_SOCK_OPS(spin),
+	[HOLD_MUTEX] = TCP_SOCK_OPS(mutex),
+	[HOLD_YIELD] = TCP_SOCK_OPS(yield),
+};

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * UDP sockets: binding, connecting, closing; what arrives.  Sending and
+ * receiving are in udp_send.c and udp_recv.c.
+ */
+#include <errno.h>
+#include <sys/ioctl.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "sock/mcast.h"
+#include "sock/udp_internal.h"
+
+/* ---- arrival (holder) ------------------------------------------------------------------- */
+
+/* What a datagram costs its socket: an empty one is not free. */
+static uint32_t charge(const struct pkt *pkt)
+{
+	return pkt->frame_len + (uint32_t)sizeof(*pkt);
+}
+
+enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt)
+{
+	struct udp_state *udp = &so->udp;
+
+	if (__builtin_expect(so->shut_rd || so->inet != INET_UDP, 0))
+		return DROP_SOCK_CLOSED;
+	if (__builtin_expect(udp->bytes >= udp->limit, 0)) {
+		udp->dropped++;
+		return DROP_SOCK_FULL;
+	}
+	pkt = ring_keep(ring, pkt);
+	if (!pkt)
+		return DROP_NO_MEMORY;
+	if (__builtin_expect(so->opt.timestamp || so->opt.timestamp_ns, 0))
+		pkt->stamp = clock_real();
+	pkt->next = NULL;
+	if (udp->head)
+		udp->tail->next = pkt;
+	else
+		udp->head = pkt;
+	udp->tail = pkt;
+	udp->bytes += charge(pkt);
+	udp->count++;
+	sock_set_events(so, so->sk.events | EPOLLIN | EPOLLRDNORM);
+	ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
+	return DROP_NONE;
+}
+
+enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct sock_flow *f = container_of(flow, struct sock_flow, flow);
+	struct inet_sock *so = f->so;
+
+	if (__builtin_expect(f->multicast, 0)) {
+		struct endpoint from = frame_source(pkt);
+
+		if (!addr_is_any(&f->source) && !addr_eq(&f->source, &from.addr))
+			return DROP_SOCK_FILTER;
+		if (so->connected && !endpoint_eq(&so->remote, &from))
+			return DROP_SOCK_FILTER;
+	}
+	if (__builtin_expect(__atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE) != ring, 0))
+		return sock_forward(ring, f, pkt, now);
+	return udp_input(so, ring, pkt);
+}
+
+struct pkt *udp_pop(struct inet_sock *so)
+{
+	struct udp_state *udp = &so->udp;
+	struct pkt *pkt = udp->head;
+
+	udp->head = pkt->next;
+	udp->bytes -= charge(pkt);
+	udp->count--;
+	if (!udp->head) {
+		udp->tail = NULL;
+		sock_set_events(so, so->sk.events &
+					    ~(uint32_t)(so->shut_rd ? 0 : EPOLLIN | EPOLLRDNORM));
+	}
+	return pkt;
+}
+
+void udp_options_changed(struct inet_sock *so)
+{
+	uint32_t least = (uint32_t)params.rx_bytes_min;
+
+	so->udp.limit = so->opt.rcvbuf > least ? so->opt.rcvbuf : least;
+	/* Headers carry options: they are made anew. */
+	so->udp.dst.generation = dst_generation() - 1;
+	for (int i = 0; so->udp.cache && i < UDP_DST_CACHE; i++) {
+		if (so->udp.cache[i])
+			so->udp.cache[i]->generation = dst_generation() - 1;
+	}
+}
+
+void udp_init(struct inet_sock *so)
+{
+	so->sk.kind = SOCK_KIND_UDP;
+	so->sk.ops = &udp_ops[ring_mode];
+	so->inet = INET_UDP;
+	so->udp.os_countdown = params.rx_udp_poll_os_ratio;
+	dst_init(&so->udp.dst);
+	udp_options_changed(so);
+	so->sk.events = EPOLLOUT | EPOLLWRNORM;
+}
+
+void udp_close(struct inet_sock *so, struct ring *ring)
+{
+	ring_assert_held(ring);
+	while (so->udp.head)
+		pkt_free(udp_pop(so));
+	dst_fini(&so->udp.dst);
+	if (so->udp.cache) {
+		for (int i = 0; i < UDP_DST_CACHE; i++) {
+			if (so->udp.cache[i]) {
+				dst_fini(so->udp.cache[i]);
+				mem_free(so->udp.cache[i]);
+			}
+		}
+		mem_free(so->udp.cache);
+		so->udp.cache = NULL;
+	}
+}
+
+/* ---- binding (control lock) ------------------------------------------------------------------ */
+
+/* Reads the address the kernel gave the twin. */
+static int read_local(struct inet_sock *so)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	int rc = sys_getsockname(so->sk.twin, (struct sockaddr *)&ss, &len);
+
+	if (rc)
+		return rc;
+	if (!endpoint_from_sockaddr(&so->local, (struct sockaddr *)&ss, len))
+		return -EAFNOSUPPORT;
+	return 0;
+}
+
+/*
+ * Takes the frames of a bound socket.  A reason not to is not an error: the
+ * twin receives, and we may still send.
+ */
+static void attach(struct inet_sock *so)
+{
+	if (so->attached)
+		return;
+	so->verdict = sock_attach(so);
+	mcast_attach(so);
+	so->attached = true;
+	log_debug("fd %d: UDP %s", so->sk.twin, verdict_text(so->verdict));
+}
+
+int udp_autobind(struct inet_sock *so)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	int rc;
+
+	if (!so->bound) {
+		rc = read_local(so);
+		if (!rc && !so->local.port) {
+			rc = sys_bind(so->sk.twin, (struct sockaddr *)&any, sizeof(any));
+			if (!rc)
+				rc = read_local(so);
+		}
+		if (rc)
+			return rc;
+		so->bound = true;
+	}
+	attach(so);
+	return 0;
+}
+
+static int do_bind(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = sys_bind(so->sk.twin, addr, len);
+
+	if (rc)
+		return rc;
+	rc = read_local(so);
+	if (rc)
+		return sock_leave(so, VERDICT_FAMILY);
+	so->bound = true;
+	so->bound_addr = !addr_is_any(&so->local.addr);
+	if (addr_is_loopback(&so->local.addr))
+		return sock_leave(so, VERDICT_LOOPBACK);
+	if (sock_port_shared(so))
+		return sock_leave(so, VERDICT_SHARED_PORT);
+	attach(so);
+	return 0;
+}
+
+static int udp_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = SOCK_KERNEL;
+
+	control_lock();
+	if (sock_ref_valid(ref) && !inet_of(ref.sk)->bound)
+		rc = do_bind(inet_of(ref.sk), addr, len);
+	control_unlock();
+	return rc;
+}
+
+/* ---- connecting (control lock) ------------------------------------------------------------------ */
+
+static void forget_flows(struct inet_sock *so)
+{
+	sock_flows_del(so);
+	mcast_detach(so);
+	so->attached = false;
+}
+
+/* Flows of the old peer or of nobody in particular go, those of the new one come. */
+static void retarget(struct inet_sock *so)
+{
+	forget_flows(so);
+	attach(so);
+}
+
+static int set_connected(struct inet_sock *so, bool connected, const struct endpoint *to)
+{
+	struct ring *ring;
+	int rc = sock_hold_cold(sock_ref_of(so), &ring);
+
+	if (rc)
+		return rc;
+	so->connected = connected;
+	if (connected)
+		so->remote = *to;
+	else
+		memset(&so->remote, 0, sizeof(so->remote));
+	dst_fini(&so->udp.dst);
+	so->udp.dst.generation = dst_generation() - 1;
+	ring_release_cold(ring);
+	return 0;
+}
+
+/* connect(2) with AF_UNSPEC: anybody may send again. */
+static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = sys_connect(so->sk.twin, addr, len);
+
+	if (rc || !so->connected)
+		return rc;
+	rc = set_connected(so, false, NULL);
+	if (rc)
+		return rc;
+	/* The kernel forgets an address it chose, and an automatic port stays ours. */
+	rc = read_local(so);
+	so->bound = so->local.port != 0;
+	if (so->bound)
+		retarget(so);
+	else
+		forget_flows(so);
+	return 0;
+}
+
+static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
+{
+	struct dst_query query = {.oif = so->opt.bind_ifindex, .mark = so->opt.mark};
+	struct dst_found found;
+	struct endpoint to;
+	int rc;
+
+	if (len >= sizeof(sa_family_t) && addr->sa_family == AF_UNSPEC)
+		return disconnect(so, addr, len);
+	rc = sys_connect(so->sk.twin, addr, len);
+	if (rc)
+		return rc;
+	if (!endpoint_from_sockaddr(&to, addr, len))
+		return sock_leave(so, VERDICT_FAMILY);
+	query.to = to;
+	query.src = so->bound_addr ? so->local.addr : addr_v4_any();
+	query.tos = so->opt.tos;
+	if (!sock_start())
+		return sock_leave(so, VERDICT_NO_RESOURCES);
+	dst_find(&query, 0, &found);
+	if (found.verdict != VERDICT_ACCELERATED)
+		return sock_leave(so, found.verdict);
+	rc = read_local(so);
+	if (rc)
+		return rc;
+	so->bound = true;
+	rc = set_connected(so, true, &to);
+	if (rc)
+		return rc;
+	retarget(so);
+	return 0;
+}
+
+static int udp_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = SOCK_KERNEL;
+
+	control_lock();
+	if (sock_ref_valid(ref))
+		rc = do_connect(inet_of(ref.sk), addr, len);
+	control_unlock();
+	return rc;
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------------- */
+
+static int udp_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+		      struct sock_ref *child)
+{
+	child->sk = NULL;
+	return SOCK_KERNEL;
+}
+
+static int udp_listen(struct sock_ref ref, int backlog)
+{
+	return SOCK_KERNEL;
+}
+
+static int udp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	return SOCK_KERNEL; /* the twin is connected, too */
+}
+
+static int udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc, n = 0;
+
+	if (cmd != FIONREAD)
+		return SOCK_KERNEL;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	if (!so->udp.head)
+		ring_poll(ring);
+	if (so->udp.head) {
+		n = so->udp.head->len;
+		rc = 1;
+	}
+	ring_release_cold(ring);
+	if (!rc)
+		return SOCK_KERNEL;
+	*(int *)arg = n;
+	return 0;
+}
+
+static int udp_shutdown(struct sock_ref ref, int how)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	uint32_t events = 0;
+	int rc = sys_shutdown(ref.sk->twin, how);
+
+	if (rc)
+		return rc; /* -ENOTCONN, -EINVAL: as the kernel says */
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	if (how == SHUT_RD || how == SHUT_RDWR) {
+		so->shut_rd = true;
+		events |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP;
+	}
+	if (how == SHUT_WR || how == SHUT_RDWR)
+		so->shut_wr = true;
+	if (so->shut_rd && so->shut_wr)
+		events |= EPOLLHUP;
+	sock_set_events(so, so->sk.events | events);
+	ready_notify(&so->sk, events);
+	ring_release_cold(ring);
+	return 0;
+}
+
+#define UDP_OPS(mode)                                                                            \
+	{                                                                                        \
+		.accept = udp_accept, .bind = udp_bind, .connect = udp_connect,                  \
+		.getpeername = udp_getpeername, .getsockname = sock_getsockname,                 \
+		.getsockopt = sock_getsockopt, .ioctl = udp_ioctl, .listen = udp_listen,         \
+		.recv = udp_recv_##mode, .send = udp_send_##mode, .setsockopt = sock_setsockopt, \
+		.shutdown = udp_shutdown,                                                        \
+	}
+
+const struct sock_ops udp_ops[HOLD_MODES] = {
+	[HOLD_SINGLE] = UDP_OPS(single),
+	[HOLD_SPIN] = UDP_OPS(spin),
+	[HOLD_MUTEX] = UDP_OPS(mutex),
+	[HOLD_YIELD] = UDP_OPS(yield),
+};

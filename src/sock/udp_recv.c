@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receiving datagrams.  Written once, instantiated per thread mode.
+ */
+#include <errno.h>
+
+#include "base/param.h"
+#include "base/sys.h"
+#include "sock/cmsg.h"
+#include "sock/udp_internal.h"
+#include "sock/wait.h"
+
+#define RECV_FOR_KERNEL (MSG_ERRQUEUE | MSG_OOB)
+
+/* holder: gives the oldest datagram to the program, or shows it (MSG_PEEK). */
+static ssize_t take(struct inet_sock *so, struct msghdr *msg, int flags)
+{
+	struct pkt *pkt = so->udp.head;
+	const uint8_t *data = pkt_payload(pkt);
+	size_t left = pkt->len, size = pkt->len, copied = 0;
+
+	for (size_t i = 0; i < msg->msg_iovlen && left; i++) {
+		size_t n = msg->msg_iov[i].iov_len < left ? msg->msg_iov[i].iov_len : left;
+
+		memcpy(msg->msg_iov[i].iov_base, data, n);
+		data += n;
+		left -= n;
+		copied += n;
+	}
+	msg->msg_flags = left ? MSG_TRUNC : 0;
+	if (msg->msg_name) {
+		struct endpoint from = frame_source(pkt);
+
+		endpoint_to_sockaddr(&from, AF_INET, msg->msg_name, &msg->msg_namelen);
+	}
+	if (msg->msg_controllen)
+		cmsg_fill(&so->opt, pkt, msg, so->sk.home);
+	if (!(flags & MSG_PEEK))
+		pkt_free(udp_pop(so));
+	return (ssize_t)(flags & MSG_TRUNC ? size : copied);
+}
+
+/* Asks the twin without waiting; -EAGAIN: it has nothing. */
+static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
+{
+	ssize_t n = sys_recvmsg(sk->twin, msg, flags | MSG_DONTWAIT);
+
+	if (n == -EAGAIN && sk->twin_events)
+		__atomic_store_n(&sk->twin_events, 0, __ATOMIC_RELAXED);
+	return n;
+}
+
+/* holder: is it time to look at what the kernel still receives? */
+static bool twin_due(struct inet_sock *so)
+{
+	if (so->sk.twin_events || !so->sk.home->q)
+		return true;
+	if (params.rx_udp_poll_os_ratio == 0)
+		return false;
+	if (--so->udp.os_countdown > 0)
+		return false;
+	so->udp.os_countdown = params.rx_udp_poll_os_ratio;
+	return true;
+}
+
+static inline __attribute__((always_inline)) ssize_t
+recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mode)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	bool dontwait = (flags & MSG_DONTWAIT) || ref.sk->nonblock;
+	bool waiting = false;
+	struct sock_wait wait;
+	struct ring *ring;
+	ssize_t n;
+	int rc;
+
+	if (__builtin_expect(flags & RECV_FOR_KERNEL, 0))
+		return SOCK_KERNEL;
+	for (;;) {
+		bool look, closed;
+
+		rc = sock_hold_mode(ref, &ring, mode);
+		if (__builtin_expect(rc != 0, 0))
+			return rc;
+		if (!so->udp.head)
+			ring_poll(ring);
+		if (so->udp.head) {
+			n = take(so, msg, flags);
+			ring_release(ring, mode);
+			return n;
+		}
+		look = twin_due(so);
+		closed = so->shut_rd;
+		ring_release(ring, mode);
+		if (__builtin_expect(look || closed, 0)) {
+			n = recv_twin(ref.sk, msg, flags);
+			if (n != -EAGAIN)
+				return n;
+		}
+		if (dontwait)
+			return -EAGAIN;
+		if (!waiting) {
+			sock_wait_begin(&wait, ref, EPOLLIN, so->opt.rcvtimeo);
+			waiting = true;
+		}
+		rc = sock_wait_next(&wait);
+		if (__builtin_expect(rc != 0, 0))
+			return rc;
+	}
+}
+
+#define X(name, mode)                                                               \
+	ssize_t udp_recv_##name(struct sock_ref ref, struct msghdr *msg, int flags) \
+	{                                                                           \
+		return recv_mode(ref, msg, flags, mode);                            \
+	}
+UDP_MODES(X)
+#undef X

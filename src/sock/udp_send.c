@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sending datagrams.  Written once, instantiated per thread mode.
+ */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "base/param.h"
+#include "sock/udp_internal.h"
+#include "sock/wait.h"
+
+/* The kernel's call serves these: corking, control data, probing. */
+#define SEND_FOR_KERNEL (MSG_OOB | MSG_MORE | MSG_ZEROCOPY | MSG_FASTOPEN)
+#define RESOLVE_TRIES 3
+
+static uint64_t hash_endpoint(const struct endpoint *ep)
+{
+	return (ep->addr.q[0] ^ ep->addr.q[1] ^ ep->port) * 0x9e3779b97f4a7c15ull;
+}
+
+_Static_assert(UDP_DST_CACHE == 16, "the top four bits choose an entry");
+
+static inline struct dst *cached(const struct inet_sock *so, const struct endpoint *to)
+{
+	struct dst *dst;
+
+	if (!so->udp.cache)
+		return NULL;
+	dst = so->udp.cache[hash_endpoint(to) >> 60];
+	return dst && endpoint_eq(&dst->to, to) ? dst : NULL;
+}
+
+/* holder: the entry for a destination, emptied; NULL: no memory. */
+static struct dst *cache_slot(struct inet_sock *so, const struct endpoint *to)
+{
+	struct dst **slot;
+
+	if (!so->udp.cache)
+		so->udp.cache = mem_zalloc(UDP_DST_CACHE * sizeof(struct dst *));
+	if (!so->udp.cache)
+		return NULL;
+	slot = &so->udp.cache[hash_endpoint(to) >> 60];
+	if (!*slot) {
+		*slot = mem_alloc(sizeof(**slot));
+		if (*slot)
+			dst_init(*slot);
+	}
+	return *slot;
+}
+
+static struct dst_query query_for(const struct inet_sock *so, const struct endpoint *to)
+{
+	struct dst_query query = {.to = *to,
+				  .src = so->bound_addr || so->connected ? so->local.addr
+									 : addr_v4_any(),
+				  .oif = so->opt.bind_ifindex,
+				  .mark = so->opt.mark,
+				  .tos = so->opt.tos,
+				  .mc_loop = so->opt.mc_loop};
+
+	if (addr_is_multicast(&to->addr)) {
+		if (so->opt.mc_ifindex)
+			query.oif = so->opt.mc_ifindex;
+		if (addr_is_multicast(&query.src))
+			query.src = addr_v4_any();
+		if (addr_is_any(&query.src) && !addr_is_any(&so->opt.mc_addr))
+			query.src = so->opt.mc_addr;
+	}
+	return query;
+}
+
+/*
+ * Finds out where datagrams for this destination go.  0, or an error of the
+ * call that is not worth trying again.
+ */
+static int resolve(struct sock_ref ref, const struct endpoint *to)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct dst_query query;
+	struct dst_found found;
+	struct dst_headers headers;
+	struct ring *ring;
+	struct dst *dst;
+	int rc;
+
+	control_lock();
+	rc = -EBADF;
+	if (!sock_ref_valid(ref))
+		goto unlock;
+	rc = SOCK_KERNEL;
+	if (!sock_start())
+		goto unlock;
+	query = query_for(so, to);
+	dst_find(&query, 0, &found);
+	if (found.verdict == VERDICT_ACCELERATED && !so->attached) {
+		rc = udp_autobind(so);
+		if (rc)
+			goto unlock;
+		/* A socket that receives nowhere still sends from a ring. */
+		if (so->sk.home == rings_nowhere() && !sock_hold_cold(ref, &ring)) {
+			sock_set_home(so, found.ring);
+			ring_release_cold(ring);
+		}
+	}
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		goto unlock;
+	headers.src.addr = query.src;
+	headers.src.port = so->local.port;
+	headers.proto = IPPROTO_UDP;
+	headers.ttl = addr_is_multicast(&to->addr) ? so->opt.mc_ttl : so->opt.ttl;
+	headers.tos = so->opt.tos;
+	dst = so->connected && endpoint_eq(to, &so->remote) ? &so->udp.dst : cache_slot(so, to);
+	rc = dst ? dst_apply(dst, ring, to, &found, &headers) : -ENOMEM;
+	ring_release_cold(ring);
+	if (!rc)
+		dst_resolve_neighbour(&found);
+unlock:
+	control_unlock();
+	return rc;
+}
+
+/* No frame is free: all are under way or held by sockets that do not read. */
+static int no_frame(struct inet_sock *so, bool dontwait)
+{
+	if (!dontwait)
+		return 0; /* try again */
+	return params.tx_nonblocked_eagains ? -EAGAIN : 1;
+}
+
+static inline size_t iov_length(const struct iovec *iov, size_t n)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < n; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
+static inline __attribute__((always_inline)) ssize_t
+send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mode mode)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	size_t len = iov_length(msg->msg_iov, msg->msg_iovlen);
+	struct endpoint to;
+	struct ring *ring;
+	struct dst *dst;
+	struct pkt *pkt;
+	int rc, tries = 0;
+
+	if (__builtin_expect((flags & SEND_FOR_KERNEL) || msg->msg_controllen, 0))
+		return SOCK_KERNEL;
+	if (msg->msg_name && !endpoint_from_sockaddr(&to, msg->msg_name, msg->msg_namelen))
+		return SOCK_KERNEL; /* it knows the right error */
+	for (;;) {
+		rc = sock_hold_mode(ref, &ring, mode);
+		if (__builtin_expect(rc != 0, 0))
+			return rc;
+		if (msg->msg_name)
+			dst = so->connected && endpoint_eq(&so->remote, &to) ? &so->udp.dst
+									     : cached(so, &to);
+		else
+			dst = so->connected ? &so->udp.dst : NULL;
+		if (__builtin_expect(so->shut_wr || (!dst && !msg->msg_name), 0)) {
+			ring_release(ring, mode);
+			return SOCK_KERNEL; /* EPIPE, EDESTADDRREQ */
+		}
+		if (__builtin_expect(dst && dst_fresh(dst), 1)) {
+			if (__builtin_expect(!dst->ring || len + IP4_HDR + UDP_HDR > dst->mtu, 0)) {
+				ring_release(ring, mode);
+				return SOCK_KERNEL; /* not ours, or to be fragmented */
+			}
+			pkt = ring_tx_get(ring);
+			if (__builtin_expect(pkt != NULL, 1))
+				break;
+			ring_poll(ring); /* what was sent comes back */
+			ring_release(ring, mode);
+			rc = no_frame(so, (flags & MSG_DONTWAIT) || ref.sk->nonblock);
+			if (rc)
+				return rc < 0 ? rc : (ssize_t)len;
+			continue;
+		}
+		if (!msg->msg_name)
+			to = so->remote;
+		ring_release(ring, mode);
+		if (++tries > RESOLVE_TRIES)
+			return SOCK_KERNEL;
+		rc = resolve(ref, &to);
+		if (rc)
+			return rc;
+	}
+	pkt->frame_len = (uint32_t)frame_build_udp(&dst->tmpl, pkt->frame, msg->msg_iov,
+						   (int)msg->msg_iovlen, len);
+	dst_send(dst, ring, pkt);
+	ring_release(ring, mode);
+	return (ssize_t)len;
+}
+
+#define X(name, mode)                                                                     \
+	ssize_t udp_send_##name(struct sock_ref ref, const struct msghdr *msg, int flags) \
+	{                                                                                 \
+		return send_mode(ref, msg, flags, mode);                                  \
+	}
+UDP_MODES(X)
+#undef X

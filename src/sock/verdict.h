@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Why a socket is accelerated, or left to the kernel.  Each socket carries one
+ * of these; logs show the sentence.
+ */
+#ifndef SOCK_VERDICT_H
+#define SOCK_VERDICT_H
+
+#define VERDICT_LIST(X)                                                      \
+	X(UNDECIDED, "not decided yet")                                      \
+	X(ACCELERATED, "accelerated")                                        \
+	X(DISABLED, "VMA_OFFLOADED_SOCKETS is 0")                            \
+	X(FAMILY, "the address family is not accelerated")                   \
+	X(LOOPBACK, "the address is on this host")                           \
+	X(NO_ROUTE, "there is no route")                                     \
+	X(BROADCAST, "broadcast")                                            \
+	X(INTERFACE, "the interface cannot be accelerated")                  \
+	X(PORT_FAILED, "the interface could not be taken")                   \
+	X(NO_RESOURCES, "out of memory or descriptors")                      \
+	X(SHARED_PORT, "other programs listen on the same address and port") \
+	X(FLOW, "the frames could not be steered to us")                     \
+	X(OPTION, "an option is set that only the kernel serves")            \
+	X(CALL, "a call was made that only the kernel serves")               \
+	X(FORKED, "the socket was inherited by a forked process")
+
+enum verdict {
+#define X(name, text) VERDICT_##name,
+	VERDICT_LIST(X)
+#undef X
+		VERDICT_COUNT
+};
+
+const char *verdict_text(enum verdict verdict);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Waiting for one socket, in a blocking call: first polling, then sleeping.
+ *
+ *	sock_wait_begin(&wait, ref, EPOLLIN, timeout);
+ *	for (;;) {
+ *		hold; try; poll; try; release;
+ *		rc = sock_wait_next(&wait);
+ *		if (rc)
+ *			return rc;
+ *	}
+ *
+ * Role		app, holding no ring.
+ */
+#ifndef SOCK_WAIT_H
+#define SOCK_WAIT_H
+
+#include "sock/sock.h"
+#include "sock/spin.h"
+
+struct sock_wait {
+	struct sock_ref ref;
+	uint32_t events;
+	int polls;		     /* left before sleeping; negative: never sleep */
+	nsec_t deadline;	     /* NSEC_NEVER: none */
+	unsigned handled, restarted; /* signals when the call began */
+	struct spin spin;
+};
+
+/* timeout: 0 means none, as SO_RCVTIMEO does. */
+void sock_wait_begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, nsec_t timeout);
+
+/*
+ * After a round that found nothing: polls the socket's other rings, lets others
+ * run, sleeps when the polling budget is spent.  0: try again.  -EAGAIN: the
+ * time is over.  -EINTR: a signal handler ran and the call is not restarted.
+ * -EBADF: the socket was closed.
+ */
+int sock_wait_next(struct sock_wait *wait);
+
+#endif
