@@ -47,7 +47,7 @@ struct route {
 struct link {
 	int ifindex;
 	char name[16];
-	char kind[16];	/* "veth", "bond", "" ... */
+	char kind[16]; /* "veth", "bond", "" ... */
 	uint8_t mac[6];
 	uint32_t mtu;
 	bool up; /* administratively up and running */
@@ -57,8 +57,8 @@ struct link {
 };
 
 enum neigh_state {
-	NEIGH_UNKNOWN,	  /* nothing known, or being resolved */
-	NEIGH_REACHABLE,  /* mac is valid */
+	NEIGH_UNKNOWN,	 /* nothing known, or being resolved */
+	NEIGH_REACHABLE, /* mac is valid */
 	NEIGH_FAILED,
 };
 

@@ -30,19 +30,19 @@ struct pkt_pool {
 #define PKT_CSUM_OK 0x01u /* the port verified the checksums */
 
 struct pkt {
-	struct pkt *next;	/* link of whoever owns it */
-	uint8_t *frame;		/* Ethernet header */
-	struct pkt_pool *pool;	/* who takes it back */
-	nsec_t stamp;		/* when it was received, CLOCK_REALTIME; 0: not asked for */
-	uint32_t frame_len;	/* bytes at frame */
-	uint32_t room;		/* bytes available at frame */
-	uint32_t seq;		/* TCP: sequence number of the first unread byte */
-	uint16_t l3;		/* offset of the IP header from frame */
-	uint16_t l4;		/* offset of the UDP or TCP header */
-	uint16_t off;		/* offset of the first unread payload byte */
-	uint16_t len;		/* unread payload bytes */
-	uint8_t tcp_flags;	/* TCP: flag byte of the header */
-	uint8_t flags;		/* PKT_* */
+	struct pkt *next;      /* link of whoever owns it */
+	uint8_t *frame;	       /* Ethernet header */
+	struct pkt_pool *pool; /* who takes it back */
+	nsec_t stamp;	       /* when it was received, CLOCK_REALTIME; 0: not asked for */
+	uint32_t frame_len;    /* bytes at frame */
+	uint32_t room;	       /* bytes available at frame */
+	uint32_t seq;	       /* TCP: sequence number of the first unread byte */
+	uint16_t l3;	       /* offset of the IP header from frame */
+	uint16_t l4;	       /* offset of the UDP or TCP header */
+	uint16_t off;	       /* offset of the first unread payload byte */
+	uint16_t len;	       /* unread payload bytes */
+	uint8_t tcp_flags;     /* TCP: flag byte of the header */
+	uint8_t flags;	       /* PKT_* */
 	uint8_t unused[10];
 };
 
