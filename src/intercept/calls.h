@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every function of the C library that we replace, one line each:
+ *
+ *   CALL(type, name, (parameters), (arguments), system call)
+ *
+ * The table of the real functions, its resolution and the version script of
+ * libvma.so come from this list.  The system call is what serves a call that
+ * comes while the real functions are being looked up, or where the C library
+ * lacks the function; -1: nothing does, ENOSYS.  The last parameter of fcntl()
+ * and ioctl() is "..." in their wrappers.
+ *
+ * Not here: fork() and daemon(), see fork.c; open(), pipe() and others that make
+ * descriptors we never serve.
+ */
+/* socket.c */
+CALL(int, accept, (int fd, struct sockaddr *addr, socklen_t *len), (fd, addr, len), SYS_accept)
+CALL(int, accept4, (int fd, struct sockaddr *addr, socklen_t *len, int flags), (fd, addr, len, flags), SYS_accept4)
+CALL(int, bind, (int fd, const struct sockaddr *addr, socklen_t len), (fd, addr, len), SYS_bind)
+CALL(int, connect, (int fd, const struct sockaddr *addr, socklen_t len), (fd, addr, len), SYS_connect)
+CALL(int, getpeername, (int fd, struct sockaddr *addr, socklen_t *len), (fd, addr, len), SYS_getpeername)
+CALL(int, getsockname, (int fd, struct sockaddr *addr, socklen_t *len), (fd, addr, len), SYS_getsockname)
+CALL(int, getsockopt, (int fd, int level, int name, void *val, socklen_t *len), (fd, level, name, val, len), SYS_getsockopt)
+CALL(int, listen, (int fd, int backlog), (fd, backlog), SYS_listen)
+CALL(int, setsockopt, (int fd, int level, int name, const void *val, socklen_t len), (fd, level, name, val, len), SYS_setsockopt)
+CALL(int, shutdown, (int fd, int how), (fd, how), SYS_shutdown)
+CALL(int, socket, (int domain, int type, int protocol), (domain, type, protocol), SYS_socket)
+CALL(int, socketpair, (int domain, int type, int protocol, int fds[2]), (domain, type, protocol, fds), SYS_socketpair)
+
+/* io_read.c */
+CALL(ssize_t, read, (int fd, void *buf, size_t len), (fd, buf, len), SYS_read)
+CALL(ssize_t, readv, (int fd, const struct iovec *iov, int n), (fd, iov, n), SYS_readv)
+CALL(ssize_t, recv, (int fd, void *buf, size_t len, int flags), (fd, buf, len, flags), -1)
+CALL(ssize_t, recvfrom, (int fd, void *buf, size_t len, int flags, struct sockaddr *from, socklen_t *from_len), (fd, buf, len, flags, from, from_len), SYS_recvfrom)
+CALL(int, recvmmsg, (int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout), (fd, msgs, n, flags, timeout), SYS_recvmmsg)
+CALL(ssize_t, recvmsg, (int fd, struct msghdr *msg, int flags), (fd, msg, flags), SYS_recvmsg)
+CALL(ssize_t, __read_chk, (int fd, void *buf, size_t len, size_t size), (fd, buf, len, size), SYS_read)
+CALL(ssize_t, __recv_chk, (int fd, void *buf, size_t len, size_t size, int flags), (fd, buf, len, size, flags), -1)
+CALL(ssize_t, __recvfrom_chk, (int fd, void *buf, size_t len, size_t size, int flags, struct sockaddr *from, socklen_t *from_len), (fd, buf, len, size, flags, from, from_len), -1)
+
+/* io_write.c */
+CALL(ssize_t, send, (int fd, const void *buf, size_t len, int flags), (fd, buf, len, flags), -1)
+CALL(ssize_t, sendfile, (int out, int in, off_t *offset, size_t count), (out, in, offset, count), SYS_sendfile)
+CALL(ssize_t, sendfile64, (int out, int in, off64_t *offset, size_t count), (out, in, offset, count), SYS_sendfile)
+CALL(int, sendmmsg, (int fd, struct mmsghdr *msgs, unsigned n, int flags), (fd, msgs, n, flags), SYS_sendmmsg)
+CALL(ssize_t, sendmsg, (int fd, const struct msghdr *msg, int flags), (fd, msg, flags), SYS_sendmsg)
+CALL(ssize_t, sendto, (int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len), (fd, buf, len, flags, to, to_len), SYS_sendto)
+CALL(ssize_t, write, (int fd, const void *buf, size_t len), (fd, buf, len), SYS_write)
+CALL(ssize_t, writev, (int fd, const struct iovec *iov, int n), (fd, iov, n), SYS_writev)
+
+/* fd.c */
+CALL(int, close, (int fd), (fd), SYS_close)
+CALL(int, close_range, (unsigned first, unsigned last, int flags), (first, last, flags), SYS_close_range)
+CALL(void, closefrom, (int first), (first), -1)
+CALL(int, dup, (int fd), (fd), SYS_dup)
+CALL(int, dup2, (int fd, int to), (fd, to), SYS_dup2)
+CALL(int, dup3, (int fd, int to, int flags), (fd, to, flags), SYS_dup3)
+CALL(int, fcntl, (int fd, int cmd, void *arg), (fd, cmd, arg), SYS_fcntl)
+CALL(int, fcntl64, (int fd, int cmd, void *arg), (fd, cmd, arg), SYS_fcntl)
+CALL(int, ioctl, (int fd, unsigned long cmd, void *arg), (fd, cmd, arg), SYS_ioctl)
+
+/* poll.c */
+CALL(int, poll, (struct pollfd *fds, nfds_t n, int timeout), (fds, n, timeout), SYS_poll)
+CALL(int, ppoll, (struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask), (fds, n, timeout, mask), -1)
+CALL(int, pselect, (int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *timeout, const sigset_t *mask), (n, r, w, e, timeout, mask), -1)
+CALL(int, select, (int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *timeout), (n, r, w, e, timeout), SYS_select)
+CALL(int, __poll_chk, (struct pollfd *fds, nfds_t n, int timeout, size_t size), (fds, n, timeout, size), SYS_poll)
+CALL(int, __ppoll_chk, (struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask, size_t size), (fds, n, timeout, mask, size), -1)
+
+/* epoll_calls.c */
+CALL(int, epoll_create, (int size), (size), SYS_epoll_create)
+CALL(int, epoll_create1, (int flags), (flags), SYS_epoll_create1)
+CALL(int, epoll_ctl, (int epfd, int op, int fd, struct epoll_event *event), (epfd, op, fd, event), SYS_epoll_ctl)
+CALL(int, epoll_pwait, (int epfd, struct epoll_event *events, int max, int timeout, const sigset_t *mask), (epfd, events, max, timeout, mask), -1)
+CALL(int, epoll_pwait2, (int epfd, struct epoll_event *events, int max, const struct timespec *timeout, const sigset_t *mask), (epfd, events, max, timeout, mask), -1)
+CALL(int, epoll_wait, (int epfd, struct epoll_event *events, int max, int timeout), (epfd, events, max, timeout), SYS_epoll_wait)
+
+/* fork.c */
+CALL(pid_t, _Fork, (void), (), -1)
+
+/* signal.c */
+CALL(sighandler_t, bsd_signal, (int sig, sighandler_t handler), (sig, handler), -1)
+CALL(int, sigaction, (int sig, const struct sigaction *act, struct sigaction *old), (sig, act, old), -1)
+CALL(int, siginterrupt, (int sig, int interrupt), (sig, interrupt), -1)
+CALL(sighandler_t, signal, (int sig, sighandler_t handler), (sig, handler), -1)
+CALL(sighandler_t, ssignal, (int sig, sighandler_t handler), (sig, handler), -1)
+CALL(sighandler_t, sysv_signal, (int sig, sighandler_t handler), (sig, handler), -1)
+CALL(int, __sigaction, (int sig, const struct sigaction *act, struct sigaction *old), (sig, act, old), -1)
+CALL(sighandler_t, __sysv_signal, (int sig, sighandler_t handler), (sig, handler), -1)
