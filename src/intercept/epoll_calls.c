@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * epoll.  Each set of the program is known to us from the start, since a socket
+ * of ours may be added at any time.
+ */
+#include "base/clock.h"
+#include "base/param.h"
+#include "intercept/timeout.h"
+#include "intercept/wrap.h"
+#include "sock/epoll.h"
+
+/* epfd is new: what sock keeps of it, if there is memory. */
+static int created(int epfd)
+{
+	int saved = errno;
+	struct sock_ref ref = {NULL, 0};
+	struct epoll *ep;
+
+	if (epfd < 0)
+		return epfd;
+	fd_fresh(epfd);
+	if (fork_is_vfork_child())
+		return epfd;
+	start();
+	if (!params.offloaded_sockets)
+		return epfd;
+	clock_init();
+	ep = epoll_create_set(epfd);
+	if (ep) {
+		ref = sock_create_epoll(epfd, ep);
+		if (!ref.sk)
+			epoll_destroy_set(ep);
+	}
+	if (ref.sk && !fd_install(epfd, ref))
+		sock_close(ref);
+	errno = saved;
+	return epfd;
+}
+
+EXPORT int epoll_create(int size)
+{
+	return created(libc.epoll_create(size));
+}
+
+EXPORT int epoll_create1(int flags)
+{
+	return created(libc.epoll_create1(flags));
+}
+
+/* The set epfd names; sk NULL: it is the kernel's affair. */
+static struct sock_ref set_get(int epfd)
+{
+	struct sock_ref ref = fd_get(epfd);
+
+	if (ref.sk && ref.sk->kind != SOCK_KIND_EPOLL)
+		ref.sk = NULL;
+	return ref;
+}
+
+/* The descriptor is the kernel's; the set wants to know how many of those it has. */
+static int control_kernel(struct sock_ref set, int epfd, int op, int fd, struct epoll_event *event)
+{
+	int rc = libc.epoll_ctl(epfd, op, fd, event);
+
+	if (!rc && set.sk && op != EPOLL_CTL_MOD)
+		epoll_note_kernel_fd(set.sk->epoll, op == EPOLL_CTL_ADD ? 1 : -1);
+	return rc;
+}
+
+EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	struct sock_ref set = set_get(epfd), ref = fd_get(fd);
+	int saved = errno;
+
+	if (!ref.sk)
+		return control_kernel(set, epfd, op, fd, event);
+	if (!set.sk) {
+		/* A set that is not known to us can only have what is the kernel's. */
+		if (ref.sk->kind != SOCK_KIND_EPOLL)
+			sock_to_kernel(ref, VERDICT_CALL);
+		errno = saved;
+		return libc.epoll_ctl(epfd, op, fd, event);
+	}
+	return (int)to_libc(epoll_control(set.sk->epoll, op, fd, ref, event), saved);
+}
+
+/*
+ * The set epfd names if sock has to wait for it; sk NULL: the kernel's call does.
+ * A set that has nothing of ours yet may get it while a thread waits.
+ */
+static struct sock_ref waited_get(int epfd, bool now)
+{
+	struct sock_ref set = set_get(epfd);
+
+	if (set.sk && now && epoll_is_plain(set.sk->epoll))
+		set.sk = NULL;
+	return set;
+}
+
+static int wait_for(struct sock_ref set, struct epoll_event *events, int max, nsec_t timeout,
+		    const sigset_t *mask, int saved)
+{
+	return (int)to_libc(epoll_wait_set(set.sk->epoll, events, max, timeout, mask), saved);
+}
+
+EXPORT int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout)
+{
+	struct sock_ref set = waited_get(epfd, timeout == 0);
+	int saved = errno;
+
+	if (!set.sk)
+		return libc.epoll_wait(epfd, events, max, timeout);
+	return wait_for(set, events, max, timeout_of_msec(timeout), NULL, saved);
+}
+
+EXPORT int epoll_pwait(int epfd, struct epoll_event *events, int max, int timeout,
+		       const sigset_t *mask)
+{
+	struct sock_ref set = waited_get(epfd, timeout == 0);
+	int saved = errno;
+
+	if (!set.sk)
+		return libc.epoll_pwait(epfd, events, max, timeout, mask);
+	return wait_for(set, events, max, timeout_of_msec(timeout), mask, saved);
+}
+
+EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int max,
+			const struct timespec *timeout, const sigset_t *mask)
+{
+	struct sock_ref set;
+	int saved = errno;
+	nsec_t nsec;
+
+	if (!timeout_of_timespec(timeout, &nsec))
+		return (int)to_libc(-EINVAL, saved);
+	set = waited_get(epfd, nsec == 0);
+	if (!set.sk)
+		return libc.epoll_pwait2(epfd, events, max, timeout, mask);
+	return wait_for(set, events, max, nsec, mask, saved);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Calls that close, copy and adjust descriptors.
+ *
+ * The program's descriptors of one socket of ours are names of one object, the
+ * last to go ends it.  Descriptors of the library itself (sys_fd_hide()) look
+ * closed to the program: EBADF.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "intercept/wrap.h"
+
+/* The end of what fd_take() took out. */
+static void release_name(int fd, struct fd_taken taken)
+{
+	int saved = errno;
+
+	if (taken.other < 0)
+		sock_close(taken.ref);
+	else if (__atomic_load_n(&taken.ref.sk->twin, __ATOMIC_RELAXED) == fd)
+		sock_set_twin(taken.ref, taken.other);
+	errno = saved;
+}
+
+void fd_drop(int fd)
+{
+	struct fd_taken taken = fd_take(fd);
+
+	if (taken.ref.sk)
+		release_name(fd, taken);
+}
+
+static __attribute__((noinline, cold)) void drop_stale(int fd)
+{
+	struct fd_taken taken;
+
+	if (sys_fd_is_hidden(fd))
+		sys_fd_unhide(fd);
+	taken = fd_take(fd);
+	if (!taken.ref.sk)
+		return;
+	/* The number means something else by now: the socket must not touch it. */
+	if (taken.other < 0 && __atomic_load_n(&taken.ref.sk->twin, __ATOMIC_RELAXED) == fd)
+		sock_set_twin(taken.ref, -1);
+	release_name(fd, taken);
+}
+
+int fd_fresh(int fd)
+{
+	if (__builtin_expect(fd >= 0 && (fd_get(fd).sk || sys_fd_is_hidden(fd)), 0) &&
+	    !fork_is_vfork_child())
+		drop_stale(fd);
+	return fd;
+}
+
+EXPORT int close(int fd)
+{
+	if (__builtin_expect(sys_fd_is_hidden(fd), 0)) {
+		errno = EBADF;
+		return -1;
+	}
+	if (fd_get(fd).sk && !fork_is_vfork_child())
+		fd_drop(fd);
+	return libc.close(fd);
+}
+
+/* Everything in [first, last] but what is hidden. */
+static int close_around_hidden(unsigned first, unsigned last, int flags)
+{
+	while (first <= last) {
+		int hidden = first > INT_MAX ? -1 : sys_fd_next_hidden((int)first);
+		unsigned end = hidden < 0 || (unsigned)hidden > last ? last : (unsigned)hidden - 1;
+
+		if (hidden != (int)first) {
+			int rc = libc.close_range(first, end, flags);
+
+			if (rc)
+				return rc;
+		}
+		if (end == last)
+			break;
+		first = (unsigned)hidden + 1;
+	}
+	return 0;
+}
+
+EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+	/* What fails anyway, what closes nothing, and who closes nothing of ours. */
+	if (first > last || (flags & ~CLOSE_RANGE_UNSHARE) || fork_is_vfork_child())
+		return libc.close_range(first, last, flags);
+	if (first <= INT_MAX) {
+		for (int fd = fd_next((int)first); fd >= 0 && (unsigned)fd <= last;
+		     fd = fd_next(fd + 1))
+			fd_drop(fd);
+	}
+	return close_around_hidden(first, last, flags);
+}
+
+EXPORT void closefrom(int first)
+{
+	int saved = errno;
+
+	if (close_range(first < 0 ? 0 : (unsigned)first, UINT_MAX, 0))
+		libc.closefrom(first);
+	errno = saved;
+}
+
+/* copy is a new descriptor of what fd names. */
+static int copied(int fd, int copy)
+{
+	struct sock_ref ref;
+
+	if (copy < 0)
+		return copy;
+	fd_fresh(copy);
+	ref = fd_get(fd);
+	if (ref.sk && !fork_is_vfork_child())
+		fd_install_dup(copy, fd, ref);
+	return copy;
+}
+
+EXPORT int dup(int fd)
+{
+	return copied(fd, libc.dup(fd));
+}
+
+/*
+ * The kernel is going to close `to` and to reuse it at once: it loses its entry
+ * first.  0 or -errno.
+ */
+static int replace(int fd, int to)
+{
+	if (fd == to)
+		return 0;
+	if (sys_fd_is_hidden(to))
+		return -EBUSY; /* dup2(2): what others are busy with */
+	if (!fd_get(to).sk || fork_is_vfork_child())
+		return 0;
+	if (sys_fcntl(fd, F_GETFD, 0) >= 0) /* else the call fails, and closes nothing */
+		fd_drop(to);
+	return 0;
+}
+
+EXPORT int dup2(int fd, int to)
+{
+	int saved = errno, rc = replace(fd, to);
+
+	if (rc)
+		return (int)to_libc(rc, saved);
+	rc = libc.dup2(fd, to);
+	return fd == to ? rc : copied(fd, rc);
+}
+
+EXPORT int dup3(int fd, int to, int flags)
+{
+	int saved = errno, rc = 0;
+
+	if (fd != to && !(flags & ~O_CLOEXEC))
+		rc = replace(fd, to);
+	if (rc)
+		return (int)to_libc(rc, saved);
+	return copied(fd, libc.dup3(fd, to, flags));
+}
+
+static int do_fcntl(int fd, int cmd, void *arg)
+{
+	struct sock_ref ref;
+	int rc = libc.fcntl(fd, cmd, arg);
+
+	if (rc < 0)
+		return rc;
+	switch (cmd) {
+	case F_DUPFD:
+	case F_DUPFD_CLOEXEC:
+		return copied(fd, rc);
+	case F_GETFL:
+		ref = sock_get(fd);
+		if (!ref.sk)
+			return rc;
+		rc &= ~O_NONBLOCK;
+		return rc | (__atomic_load_n(&ref.sk->nonblock, __ATOMIC_RELAXED) ? O_NONBLOCK : 0);
+	case F_SETFL:
+		ref = sock_get(fd);
+		if (ref.sk)
+			sock_set_nonblock(ref, (long)arg & O_NONBLOCK);
+		return rc;
+	}
+	return rc;
+}
+
+EXPORT int fcntl(int fd, int cmd, ...)
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, cmd);
+	arg = va_arg(args, void *);
+	va_end(args);
+	return do_fcntl(fd, cmd, arg);
+}
+
+EXPORT int fcntl64(int fd, int cmd, ...)
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, cmd);
+	arg = va_arg(args, void *);
+	va_end(args);
+	return do_fcntl(fd, cmd, arg);
+}
+
+static int set_nonblock(struct sock_ref ref, int fd, int *arg)
+{
+	int rc = libc.ioctl(fd, FIONBIO, arg);
+
+	if (!rc)
+		sock_set_nonblock(ref, *arg);
+	return rc;
+}
+
+EXPORT int ioctl(int fd, unsigned long cmd, ...)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno, rc;
+	va_list args;
+	void *arg;
+
+	va_start(args, cmd);
+	arg = va_arg(args, void *);
+	va_end(args);
+	if (!ref.sk)
+		return libc.ioctl(fd, cmd, arg);
+	if (cmd == FIONBIO)
+		return set_nonblock(ref, fd, arg);
+	rc = ref.sk->ops->ioctl(ref, cmd, arg);
+	return rc == SOCK_KERNEL ? libc.ioctl(fd, cmd, arg) : (int)to_libc(rc, saved);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The read and recv families. */
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "intercept/io.h"
+#include "intercept/wrap.h"
+
+/* Declared by libc only for those who ask for the checks. */
+ssize_t __read_chk(int fd, void *buf, size_t len, size_t size);
+ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags);
+ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t size, int flags, struct sockaddr *from,
+		       socklen_t *from_len);
+
+/* Into one buffer, from whoever sent it. */
+static inline ssize_t recv_buf(struct sock_ref ref, void *buf, size_t len, int flags)
+{
+	struct iovec iov = iov_of(buf, len);
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	return ref.sk->ops->recv(ref, &msg, flags);
+}
+
+EXPORT ssize_t read(int fd, void *buf, size_t len)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno;
+	ssize_t rc;
+
+	if (!ref.sk)
+		return libc.read(fd, buf, len);
+	if (!len)
+		return 0;
+	rc = recv_buf(ref, buf, len, 0);
+	return rc == SOCK_KERNEL ? libc.read(fd, buf, len) : to_libc(rc, saved);
+}
+
+EXPORT ssize_t __read_chk(int fd, void *buf, size_t len, size_t size)
+{
+	if (len > size)
+		__chk_fail();
+	return read(fd, buf, len);
+}
+
+EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno;
+	ssize_t rc;
+
+	if (!ref.sk)
+		return libc.recv(fd, buf, len, flags);
+	rc = recv_buf(ref, buf, len, flags);
+	return rc == SOCK_KERNEL ? libc.recv(fd, buf, len, flags) : to_libc(rc, saved);
+}
+
+EXPORT ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags)
+{
+	if (len > size)
+		__chk_fail();
+	return recv(fd, buf, len, flags);
+}
+
+static ssize_t do_recvfrom(struct sock_ref ref, void *buf, size_t len, int flags,
+			   struct sockaddr *from, socklen_t *from_len)
+{
+	struct iovec iov = iov_of(buf, len);
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t rc;
+
+	if (from) {
+		if (!from_len)
+			return -EFAULT;
+		if ((int)*from_len < 0)
+			return -EINVAL;
+		msg.msg_name = from;
+		msg.msg_namelen = *from_len;
+	}
+	rc = ref.sk->ops->recv(ref, &msg, flags);
+	if (from && rc >= 0)
+		*from_len = msg.msg_namelen;
+	return rc;
+}
+
+EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from,
+			socklen_t *from_len)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno;
+	ssize_t rc;
+
+	if (!ref.sk)
+		return libc.recvfrom(fd, buf, len, flags, from, from_len);
+	rc = do_recvfrom(ref, buf, len, flags, from, from_len);
+	return rc == SOCK_KERNEL ? libc.recvfrom(fd, buf, len, flags, from, from_len)
+				 : to_libc(rc, saved);
+}
+
+EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t size, int flags,
+			      struct sockaddr *from, socklen_t *from_len)
+{
+	if (len > size)
+		__chk_fail();
+	return recvfrom(fd, buf, len, flags, from, from_len);
+}
+
+static ssize_t do_readv(struct sock_ref ref, const struct iovec *iov, int n)
+{
+	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov};
+	size_t total;
+	int rc;
+
+	if (n < 0)
+		return -EINVAL;
+	rc = iov_check(iov, (size_t)n, EINVAL, &total);
+	if (rc || !total)
+		return rc;
+	msg.msg_iovlen = (size_t)n;
+	return ref.sk->ops->recv(ref, &msg, 0);
+}
+
+EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno;
+	ssize_t rc;
+
+	if (!ref.sk)
+		return libc.readv(fd, iov, n);
+	rc = do_readv(ref, iov, n);
+	return rc == SOCK_KERNEL ? libc.readv(fd, iov, n) : to_libc(rc, saved);
+}
+
+static ssize_t do_recvmsg(struct sock_ref ref, struct msghdr *msg, int flags)
+{
+	size_t total;
+	int rc;
+
+	if (!msg)
+		return -EFAULT;
+	if (msg->msg_name && (int)msg->msg_namelen < 0)
+		return -EINVAL;
+	rc = iov_check(msg->msg_iov, msg->msg_iovlen, EMSGSIZE, &total);
+	return rc ? rc : ref.sk->ops->recv(ref, msg, flags);
+}
+
+EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno;
+	ssize_t rc;
+
+	if (!ref.sk)
+		return libc.recvmsg(fd, msg, flags);
+	rc = do_recvmsg(ref, msg, flags);
+	return rc == SOCK_KERNEL ? libc.recvmsg(fd, msg, flags) : to_libc(rc, saved);
+}
+
+/* What is left until deadline, for the program to see. */
+static void store_left(struct timespec *timeout, nsec_t deadline)
+{
+	nsec_t left = deadline - clock_now();
+
+	if (left < 0)
+		left = 0;
+	timeout->tv_sec = left / NSEC_PER_SEC;
+	timeout->tv_nsec = left % NSEC_PER_SEC;
+}
+
+/*
+ * As the kernel's, oddities included: the timeout is looked at after each
+ * message only, and an error after the first message is not reported.
+ */
+static int do_recvmmsg(struct sock_ref ref, struct mmsghdr *msgs, unsigned n, int flags,
+		       struct timespec *timeout)
+{
+	nsec_t deadline = NSEC_NEVER;
+	unsigned i;
+
+	if (timeout) {
+		if (timeout->tv_sec < 0 || (unsigned long)timeout->tv_nsec >= NSEC_PER_SEC)
+			return -EINVAL;
+		if (timeout->tv_sec < INT32_MAX)
+			deadline = clock_now() + timeout->tv_sec * NSEC_PER_SEC + timeout->tv_nsec;
+	}
+	for (i = 0; i < n; i++) {
+		ssize_t rc = do_recvmsg(ref, &msgs[i].msg_hdr, flags & ~MSG_WAITFORONE);
+
+		if (rc < 0) {
+			if (!i)
+				return (int)rc;
+			break;
+		}
+		msgs[i].msg_len = (unsigned)rc;
+		if (flags & MSG_WAITFORONE)
+			flags |= MSG_DONTWAIT;
+		if (deadline != NSEC_NEVER && clock_now() >= deadline) {
+			i++;
+			break;
+		}
+		if (msgs[i].msg_hdr.msg_flags & MSG_OOB) {
+			i++;
+			break;
+		}
+	}
+	if (deadline != NSEC_NEVER)
+		store_left(timeout, deadline);
+	return (int)i;
+}
+
+EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno, rc;
+
+	if (!ref.sk)
+		return libc.recvmmsg(fd, msgs, n, flags, timeout);
+	rc = do_recvmmsg(ref, msgs, n, flags, timeout);
+	return rc == SOCK_KERNEL ? libc.recvmmsg(fd, msgs, n, flags, timeout)
+				 : (int)to_libc(rc, saved);
+}

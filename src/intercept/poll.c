@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* poll, select and their relatives: ours if one descriptor is. */
+#include <limits.h>
+
+#include "base/clock.h"
+#include "intercept/timeout.h"
+#include "intercept/wrap.h"
+#include "sock/epoll.h"
+
+/* Declared by libc only for those who ask for the checks. */
+int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t size);
+int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask,
+		size_t size);
+
+/*
+ * Does the kernel alone not know whether it is ready?  An epoll set that has
+ * nothing of ours yet may get it while a thread waits.
+ */
+static inline bool is_ours(int fd, bool now)
+{
+	struct sock_ref ref = fd_get(fd);
+
+	if (!ref.sk)
+		return false;
+	return ref.sk->kind != SOCK_KIND_EPOLL || !now || !epoll_is_plain(ref.sk->epoll);
+}
+
+/* Not const: libc declares poll()'s fds as written only, and gcc believes it. */
+static bool any_polled(struct pollfd *fds, nfds_t n, bool now)
+{
+	for (nfds_t i = 0; fds && i < n; i++) {
+		if (is_ours(fds[i].fd, now))
+			return true;
+	}
+	return false;
+}
+
+static inline bool is_now(const struct timespec *timeout)
+{
+	return timeout && !timeout->tv_sec && !timeout->tv_nsec;
+}
+
+EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	int saved = errno;
+
+	if (!any_polled(fds, n, timeout == 0))
+		return libc.poll(fds, n, timeout);
+	return (int)to_libc(poll_sockets(fds, n, timeout_of_msec(timeout), NULL, fd_lookup), saved);
+}
+
+EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t size)
+{
+	if (size / sizeof(*fds) < n)
+		__chk_fail();
+	return poll(fds, n, timeout);
+}
+
+EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+	int saved = errno;
+	nsec_t nsec;
+
+	if (!any_polled(fds, n, is_now(timeout)))
+		return libc.ppoll(fds, n, timeout, mask);
+	if (!timeout_of_timespec(timeout, &nsec))
+		return (int)to_libc(-EINVAL, saved);
+	return (int)to_libc(poll_sockets(fds, n, nsec, mask, fd_lookup), saved);
+}
+
+EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+		       const sigset_t *mask, size_t size)
+{
+	if (size / sizeof(*fds) < n)
+		__chk_fail();
+	return ppoll(fds, n, timeout, mask);
+}
+
+/* A set may be longer than an fd_set, and is then as long as n says. */
+static inline unsigned long word_of(const fd_set *set, int i)
+{
+	return set ? (unsigned long)__FDS_BITS(set)[i] : 0;
+}
+
+static bool any_selected(int n, const fd_set *r, const fd_set *w, const fd_set *e, bool now)
+{
+	for (int i = 0; i * NFDBITS < n; i++) {
+		unsigned long bits = word_of(r, i) | word_of(w, i) | word_of(e, i);
+
+		if (n - i * NFDBITS < NFDBITS)
+			bits &= (1ul << (n - i * NFDBITS)) - 1;
+		for (; bits; bits &= bits - 1) {
+			if (is_ours(i * NFDBITS + __builtin_ctzl(bits), now))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Linux says how much was left. */
+static void store_left(struct timeval *timeout, nsec_t deadline)
+{
+	nsec_t left = deadline - clock_now();
+
+	if (left < 0)
+		left = 0;
+	timeout->tv_sec = left / NSEC_PER_SEC;
+	timeout->tv_usec = left % NSEC_PER_SEC / NSEC_PER_USEC;
+}
+
+EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *timeout)
+{
+	int saved = errno, rc;
+	nsec_t nsec, start;
+
+	if (!any_selected(n, r, w, e, timeout && !timeout->tv_sec && !timeout->tv_usec))
+		return libc.select(n, r, w, e, timeout);
+	if (!timeout_of_timeval(timeout, &nsec))
+		return (int)to_libc(-EINVAL, saved);
+	start = timeout ? clock_now() : 0;
+	rc = select_sockets(n, r, w, e, nsec, NULL, fd_lookup);
+	if (timeout && nsec != NSEC_NEVER)
+		store_left(timeout, start + nsec);
+	return (int)to_libc(rc, saved);
+}
+
+EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *timeout,
+		   const sigset_t *mask)
+{
+	int saved = errno;
+	nsec_t nsec;
+
+	if (!any_selected(n, r, w, e, is_now(timeout)))
+		return libc.pselect(n, r, w, e, timeout, mask);
+	if (!timeout_of_timespec(timeout, &nsec))
+		return (int)to_libc(-EINVAL, saved);
+	return (int)to_libc(select_sockets(n, r, w, e, nsec, mask, fd_lookup), saved);
+}

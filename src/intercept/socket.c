@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls that make a socket, name it, and set it up. */
+#include <fcntl.h>
+
+#include "base/clock.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "intercept/wrap.h"
+
+EXPORT int socket(int domain, int type, int protocol)
+{
+	int saved = errno, fd = libc.socket(domain, type, protocol);
+	struct sock_ref ref;
+
+	if (fd < 0)
+		return fd;
+	fd_fresh(fd);
+	if (domain != AF_INET || fork_is_vfork_child())
+		return fd;
+	start();
+	if (!params.offloaded_sockets)
+		return fd;
+	clock_init();
+	ref = sock_create(fd, domain, type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), protocol,
+			  type & SOCK_NONBLOCK);
+	if (ref.sk && !fd_install(fd, ref))
+		sock_close(ref);
+	errno = saved;
+	return fd;
+}
+
+EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
+{
+	int rc = libc.socketpair(domain, type, protocol, fds);
+
+	if (!rc) {
+		fd_fresh(fds[0]);
+		fd_fresh(fds[1]);
+	}
+	return rc;
+}
+
+static int do_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	struct sock_ref child = {NULL, 0};
+	int fd = ref.sk->ops->accept(ref, addr, len, flags, &child);
+
+	if (fd < 0)
+		return fd;
+	fd_fresh(fd);
+	if (child.sk && !fd_install(fd, child)) {
+		sock_close(child);
+		sys_close(fd);
+		return -ENOBUFS;
+	}
+	return fd;
+}
+
+EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno, rc = SOCK_KERNEL;
+
+	/* Unknown flags: the kernel has the error for them. */
+	if (ref.sk && !(flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)))
+		rc = do_accept(ref, addr, len, flags);
+	if (rc == SOCK_KERNEL)
+		return fd_fresh(libc.accept4(fd, addr, len, flags));
+	return (int)to_libc(rc, saved);
+}
+
+EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno, rc = SOCK_KERNEL;
+
+	if (ref.sk)
+		rc = do_accept(ref, addr, len, 0);
+	if (rc == SOCK_KERNEL)
+		return fd_fresh(libc.accept(fd, addr, len));
+	return (int)to_libc(rc, saved);
+}
+
+EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno, rc;
+
+	if (!ref.sk)
+		return libc.bind(fd, addr, len);
+	rc = ref.sk->ops->bind(ref, addr, len);
+	return rc == SOCK_KERNEL ? libc.bind(fd, addr, len) : (int)to_libc(rc, saved);
+}
+
+EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno, rc;
+
+	if (!ref.sk)
+		return libc.connect(fd, addr, len);
+	rc = ref.sk->ops->connect(ref, addr, len);
+	return rc == SOCK_KERNEL ? libc.connect(fd, addr, len) : (int)to_libc(rc, saved);
+}
+
+EXPORT int listen(int fd, int backlog)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno, rc;
+
+	if (!ref.sk)
+		return libc.listen(fd, backlog);
+	rc = ref.sk->ops->listen(ref, backlog);
+	return rc == SOCK_KERNEL ? libc.listen(fd, backlog) : (int)to_libc(rc, saved);
+}
+
+EXPORT int shutdown(int fd, int how)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno, rc;
+
+	if (!ref.sk)
+		return libc.shutdown(fd, how);
+	rc = ref.sk->ops->shutdown(ref, how);
+	return rc == SOCK_KERNEL ? libc.shutdown(fd, how) : (int)to_libc(rc, saved);
+}
+
+EXPORT int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno, rc;
+
+	if (!ref.sk)
+		return libc.getsockname(fd, addr, len);
+	rc = ref.sk->ops->getsockname(ref, addr, len);
+	return rc == SOCK_KERNEL ? libc.getsockname(fd, addr, len) : (int)to_libc(rc, saved);
+}
+
+EXPORT int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno, rc;
+
+	if (!ref.sk)
+		return libc.getpeername(fd, addr, len);
+	rc = ref.sk->ops->getpeername(ref, addr, len);
+	return rc == SOCK_KERNEL ? libc.getpeername(fd, addr, len) : (int)to_libc(rc, saved);
+}
+
+EXPORT int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno, rc;
+
+	if (!ref.sk)
+		return libc.getsockopt(fd, level, name, val, len);
+	rc = ref.sk->ops->getsockopt(ref, level, name, val, len);
+	return rc == SOCK_KERNEL ? libc.getsockopt(fd, level, name, val, len)
+				 : (int)to_libc(rc, saved);
+}
+
+EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno, rc;
+
+	if (!ref.sk)
+		return libc.setsockopt(fd, level, name, val, len);
+	rc = ref.sk->ops->setsockopt(ref, level, name, val, len);
+	return rc == SOCK_KERNEL ? libc.setsockopt(fd, level, name, val, len)
+				 : (int)to_libc(rc, saved);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The library's beginning and end.
+ *
+ * Other libraries' constructors run before ours and may already open sockets:
+ * start() is also called by whoever makes the first one.  Our destructor runs
+ * after the program's exit handlers and destructors; from then on the program's
+ * descriptors are plain ones.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "intercept/wrap.h"
+
+static const char *get_variable(const char *name)
+{
+	return getenv(name);
+}
+
+static const struct sock_hooks hooks = {.left = fd_left};
+
+void start(void)
+{
+	static int started; /* atomic */
+	int saved = errno;
+
+	if (__atomic_load_n(&started, __ATOMIC_RELAXED) ||
+	    __atomic_exchange_n(&started, 1, __ATOMIC_RELAXED))
+		return;
+	libc_resolve();
+	param_init(get_variable);
+	log_init(params.log_level, params.log_details, params.log_colors, params.log_file);
+	param_warn(environ);
+	param_banner();
+	sock_init(&hooks);
+	errno = saved;
+}
+
+/* After mem.c's, so that its fork handlers are registered before ours. */
+__attribute__((constructor)) static void load(void)
+{
+	int saved = errno;
+
+	start();
+	fork_init();
+	errno = saved;
+}
+
+__attribute__((destructor)) static void unload(void)
+{
+	/* exit() in a vfork() child must not say goodbye for its parent. */
+	if (fork_is_vfork_child())
+		return;
+	sock_exit();
+	fd_forget_all();
+}

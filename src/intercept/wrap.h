@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What every wrapper needs.  Its shape: look the descriptor up, one call, make
+ * the result the C library's:
+ *
+ *	struct sock_ref ref = sock_get(fd);
+ *	int saved = errno, rc;
+ *
+ *	if (!ref.sk)
+ *		return libc.listen(fd, backlog);
+ *	rc = ref.sk->ops->listen(ref, backlog);
+ *	return rc == SOCK_KERNEL ? libc.listen(fd, backlog) : to_libc(rc, saved);
+ */
+#ifndef INTERCEPT_WRAP_H
+#define INTERCEPT_WRAP_H
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "intercept/fdtable.h"
+#include "intercept/libc.h"
+#include "sock/sock.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* libc's, for the wrappers that check buffer sizes: reports an overflow and aborts. */
+void __chk_fail(void) __attribute__((noreturn));
+
+/*
+ * The result of a function: -errno is -1 and errno.  Success leaves errno as
+ * it was when the program called, whatever happened below.
+ */
+static inline ssize_t to_libc(ssize_t rc, int saved)
+{
+	if (__builtin_expect(rc < 0, 0)) {
+		errno = (int)-rc;
+		return -1;
+	}
+	errno = saved;
+	return rc;
+}
+
+/* The socket fd names; an epoll set is none. */
+static inline struct sock_ref sock_get(int fd)
+{
+	struct sock_ref ref = fd_get(fd);
+
+	if (ref.sk && ref.sk->kind == SOCK_KIND_EPOLL)
+		ref.sk = NULL;
+	return ref;
+}
+
+/* fd.c */
+
+/* fd is about to be closed, by whoever calls this: its socket has one name less. */
+void fd_drop(int fd);
+
+/*
+ * The kernel gave this number out just now: an entry it has is of a descriptor
+ * that was closed without our seeing it.  Returns fd.
+ */
+int fd_fresh(int fd);
+
+/* fork.c */
+
+/*
+ * A vfork() child before exec: it has its own descriptors, but our memory is its
+ * parent's.  Whatever changes our state asks this first, and makes the kernel's
+ * call only.  One system call.
+ */
+bool fork_is_vfork_child(void);
+/* At start: from now on fork() tells us. */
+void fork_init(void);
+
+/* start.c: what has to be done before there is a socket of ours. */
+void start(void);
+
+#endif

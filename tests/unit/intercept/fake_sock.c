@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fake_sock.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "base/sys.h"
+#include "sock/epoll.h"
+
+struct fake fake;
+__thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
+
+static struct sock sockets[FAKE_SOCKETS];
+static struct sock_hooks hooks;
+
+void fake_reset(void)
+{
+	memset(&fake, 0, sizeof(fake));
+	fake.rc_after = INT_MAX;
+	fake.plain = true;
+}
+
+bool fake_is_open(struct sock_ref ref)
+{
+	return ref.sk && sock_ref_valid(ref);
+}
+
+void fake_leave(struct sock *sk)
+{
+	hooks.left(sk);
+	sk->gen++;
+}
+
+/* The result of an operation that would give `good`. */
+static ssize_t answer(const char *op, ssize_t good)
+{
+	fake.op = op;
+	fake.ops++;
+	errno = EXDEV; /* below, errno is nobody's */
+	return fake.ops > fake.rc_after ? fake.rc : good;
+}
+
+static ssize_t fake_recv(struct sock_ref ref, struct msghdr *msg, int flags)
+{
+	size_t n = 0;
+
+	fake.flags = flags;
+	for (size_t i = 0; i < msg->msg_iovlen; i++) {
+		memcpy(msg->msg_iov[i].iov_base, fake.data + n, msg->msg_iov[i].iov_len);
+		n += msg->msg_iov[i].iov_len;
+	}
+	fake.bytes = n;
+	fake.name = msg->msg_name;
+	if (msg->msg_name) {
+		memset(msg->msg_name, 0x5a, msg->msg_namelen < 16 ? msg->msg_namelen : 16);
+		msg->msg_namelen = 16;
+	}
+	return answer("recv", (ssize_t)n);
+}
+
+static ssize_t fake_send(struct sock_ref ref, const struct msghdr *msg, int flags)
+{
+	size_t n = 0;
+
+	fake.flags = flags;
+	for (size_t i = 0; i < msg->msg_iovlen; i++) {
+		memcpy(fake.data + n, msg->msg_iov[i].iov_base, msg->msg_iov[i].iov_len);
+		n += msg->msg_iov[i].iov_len;
+	}
+	fake.bytes = n;
+	fake.name = msg->msg_name;
+	fake.namelen = msg->msg_namelen;
+	return answer("send", (ssize_t)n);
+}
+
+static struct sock_ref make(int fd, enum sock_kind kind, bool nonblock);
+
+static int fake_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+		       struct sock_ref *child)
+{
+	int rc = (int)answer("accept", 0);
+
+	fake.flags = flags;
+	if (rc)
+		return rc;
+	rc = sys_socket(AF_INET, SOCK_STREAM, 0);
+	if (fake.on_accept)
+		*child = make(rc, SOCK_KIND_TCP, flags & SOCK_NONBLOCK);
+	return rc;
+}
+
+static int fake_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	return (int)answer("bind", 0);
+}
+
+static int fake_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	return (int)answer("connect", 0);
+}
+
+static int fake_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	return (int)answer("getpeername", 0);
+}
+
+static int fake_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	return (int)answer("getsockname", 0);
+}
+
+static int fake_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
+{
+	return (int)answer("getsockopt", 0);
+}
+
+static int fake_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+{
+	return (int)answer("ioctl", 0);
+}
+
+static int fake_listen(struct sock_ref ref, int backlog)
+{
+	fake.arg = backlog;
+	return (int)answer("listen", 0);
+}
+
+static int fake_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
+{
+	return (int)answer("setsockopt", 0);
+}
+
+static int fake_shutdown(struct sock_ref ref, int how)
+{
+	return (int)answer("shutdown", 0);
+}
+
+static const struct sock_ops ops = {
+	.accept = fake_accept,
+	.bind = fake_bind,
+	.connect = fake_connect,
+	.getpeername = fake_getpeername,
+	.getsockname = fake_getsockname,
+	.getsockopt = fake_getsockopt,
+	.ioctl = fake_ioctl,
+	.listen = fake_listen,
+	.recv = fake_recv,
+	.send = fake_send,
+	.setsockopt = fake_setsockopt,
+	.shutdown = fake_shutdown,
+};
+
+static struct sock_ref make(int fd, enum sock_kind kind, bool nonblock)
+{
+	for (int i = 0; i < FAKE_SOCKETS; i++) {
+		struct sock *sk = &sockets[i];
+
+		if (sk->gen & 1)
+			continue;
+		sk->gen++;
+		sk->ops = kind == SOCK_KIND_EPOLL ? NULL : &ops;
+		sk->kind = kind;
+		sk->twin = fd;
+		sk->nonblock = nonblock;
+		return (struct sock_ref){sk, sk->gen};
+	}
+	return (struct sock_ref){NULL, 0};
+}
+
+void sock_init(const struct sock_hooks *h)
+{
+	hooks = *h;
+	fake_reset();
+}
+
+void sock_exit(void)
+{
+}
+
+void sock_fork_prepare(void)
+{
+}
+
+void sock_fork_parent(void)
+{
+}
+
+void sock_fork_child(void)
+{
+	fake.forked++;
+	sys_fd_forget_all();
+}
+
+struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool nonblock)
+{
+	if (fake.refuse)
+		return (struct sock_ref){NULL, 0};
+	return make(fd, type == SOCK_DGRAM ? SOCK_KIND_UDP : SOCK_KIND_TCP, nonblock);
+}
+
+struct sock_ref sock_create_epoll(int fd, struct epoll *epoll)
+{
+	struct sock_ref ref = make(fd, SOCK_KIND_EPOLL, false);
+
+	if (ref.sk)
+		ref.sk->epoll = epoll;
+	return ref;
+}
+
+void sock_close(struct sock_ref ref)
+{
+	fake.closed = ref.sk;
+	fake.n_closed++;
+	ref.sk->gen++;
+	errno = EXDEV;
+}
+
+void sock_set_twin(struct sock_ref ref, int fd)
+{
+	ref.sk->twin = fd;
+}
+
+void sock_set_nonblock(struct sock_ref ref, bool nonblock)
+{
+	ref.sk->nonblock = nonblock;
+}
+
+int sock_to_kernel(struct sock_ref ref, enum verdict reason)
+{
+	fake.to_kernel++;
+	fake_leave(ref.sk);
+	return 0;
+}
+
+struct epoll *epoll_create_set(int epfd)
+{
+	static int sets[FAKE_SOCKETS], n;
+
+	return (struct epoll *)&sets[n++ % FAKE_SOCKETS];
+}
+
+void epoll_destroy_set(struct epoll *ep)
+{
+}
+
+bool epoll_is_plain(const struct epoll *ep)
+{
+	return fake.plain;
+}
+
+void epoll_note_kernel_fd(struct epoll *ep, int delta)
+{
+	fake.kernel_fds += delta;
+}
+
+int epoll_control(struct epoll *ep, int op, int fd, struct sock_ref ref, struct epoll_event *event)
+{
+	fake.plain = op == EPOLL_CTL_DEL;
+	return (int)answer("epoll_ctl", 0);
+}
+
+int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t timeout,
+		   const sigset_t *mask)
+{
+	fake.timeout = timeout;
+	return (int)answer("epoll_wait", 1);
+}
+
+int poll_sockets(struct pollfd *fds, nfds_t n, nsec_t timeout, const sigset_t *mask,
+		 fd_lookup_fn lookup)
+{
+	fake.timeout = timeout;
+	return (int)answer("poll", (ssize_t)n);
+}
+
+int select_sockets(int n, fd_set *r, fd_set *w, fd_set *e, nsec_t timeout, const sigset_t *mask,
+		   fd_lookup_fn lookup)
+{
+	fake.timeout = timeout;
+	return (int)answer("select", n);
+}
