@@ -63,6 +63,7 @@ static void sack_forget(struct tcp_conn *c)
 static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 {
 	uint32_t ack = tcp_wire_ack(pkt), acked = ack - c->snd_una, len = pkt->len;
+	uint32_t wnd = (uint32_t)tcp_wire_window(pkt) << c->snd_wscale, tsval = 0;
 	const uint8_t *opts = tcp_wire_options(pkt);
 	bool pruned;
 
@@ -74,21 +75,24 @@ static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 	    len > c->rcv_edge - c->rcv_nxt)
 		return false;
 	if (c->flags & CONN_TIMESTAMPS) {
-		if (!tcp_options_only_timestamps(opts, tcp_wire_options_len(pkt)) ||
-		    seq_lt(load_be32(opts + 4), c->ts_recent))
+		if (!tcp_options_only_timestamps(opts, tcp_wire_options_len(pkt)))
+			return false;
+		tsval = load_be32(opts + 4);
+		if (seq_lt(tsval, c->ts_recent))
 			return false;
 	} else if (tcp_wire_options_len(pkt)) {
 		return false;
 	}
 	if (len && !tcp_recvq_append(&c->rcv, pkt, &pruned))
 		return false;
+	/* From here on pkt may be gone: what it said was read before. */
 	if ((c->flags & CONN_TIMESTAMPS) && c->rcv_acked == c->rcv_nxt) {
-		c->ts_recent = load_be32(opts + 4);
+		c->ts_recent = tsval;
 		c->ts_recent_at = now;
 	}
 	c->rx_at = now;
 	c->probes = 0;
-	tcp_ack_set_window(c, c->rcv_nxt, ack, (uint32_t)tcp_wire_window(pkt) << c->snd_wscale);
+	tcp_ack_set_window(c, c->rcv_nxt, ack, wnd);
 	if (acked)
 		tcp_ack_advance(c, ack, now);
 	if (!len) {

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RFC 9293 as a whole: thousands of connections, each from a seed that decides
+ * link, buffers, options and what the programs do.  Bytes arrive in order and
+ * intact, both sides reach CLOSED, nothing is left.
+ *
+ * SIM_SEEDS=n runs so many, SIM_SEED=n that one alone (with SIM_TRACE=1: readable).
+ */
+#include <errno.h>
+
+#include "tests/sim/sim.h"
+#include "tests/vma_test.h"
+
+#define SEEDS 3000
+
+/* What one program is going to do. */
+struct plan {
+	uint64_t bytes;	    /* to send */
+	uint32_t write_max; /* per call */
+	uint32_t read_max;
+	nsec_t pause;  /* at most, between two reads */
+	unsigned more; /* chance of MSG_MORE */
+	nsec_t next_read;
+	bool shut, closed;
+	bool early; /* shuts down at once, else when the peer has */
+	bool deaf;  /* closes without reading the rest */
+	bool watch; /* turns keepalive on */
+};
+
+struct life {
+	struct sim *sim;
+	struct plan plan[2];
+	bool abrupt; /* somebody may be deaf or abort: losses are no wonder */
+};
+
+/* One statement a throw: the order of evaluation within one is the compiler's. */
+static struct tcp_config random_config(struct sim *sim)
+{
+	static const uint16_t mss[] = {1460, 1460, 1460, 536, 100, 1448};
+	struct tcp_config config;
+
+	config.mss = mss[sim_random(sim, 6)];
+	config.rcvbuf = 256u << sim_random(sim, 12);
+	config.sndbuf = 256u << sim_random(sim, 12);
+	config.nodelay = sim_chance(sim, 500);
+	config.timestamps = sim_chance(sim, 700);
+	config.quickack = sim_chance(sim, 100);
+	config.rcvbuf += sim_random(sim, 100);
+	config.sndbuf += sim_random(sim, 100);
+	return config;
+}
+
+/* Half of the links are bad in one respect only, the others in several. */
+static struct sim_link random_link(struct sim *sim)
+{
+	struct sim_link link = {0};
+	uint32_t divide = 1 + sim_random(sim, 100), one;
+	bool mixed = sim_chance(sim, 500);
+
+	link.delay = 1 + sim_random(sim, 50000) * USEC / divide;
+	one = sim_random(sim, 6);
+	if (one == 0 || (mixed && sim_chance(sim, 500)))
+		link.loss = sim_random(sim, sim_chance(sim, 200) ? 250 : 50);
+	if (one == 1 || (mixed && sim_chance(sim, 300)))
+		link.duplicate = sim_random(sim, 200);
+	if (one == 2 || (mixed && sim_chance(sim, 300)))
+		link.corrupt = sim_random(sim, 50);
+	if (one == 3 || (mixed && sim_chance(sim, 400)))
+		link.jitter = sim_random(sim, 20000) * USEC;
+	if (one == 4 || (mixed && sim_chance(sim, 300))) {
+		link.bytes_per_sec = 20000u << sim_random(sim, 10);
+		link.queue = sim_chance(sim, 500) ? 10000 + sim_random(sim, 100000) : 0;
+	}
+	return link;
+}
+
+static struct plan random_plan(struct sim *sim)
+{
+	struct plan plan = {0};
+
+	if (sim_chance(sim, 800))
+		plan.bytes = sim_random(sim, 1u << (6 + sim_random(sim, 12)));
+	plan.write_max = 1 + sim_random(sim, 1u << sim_random(sim, 16));
+	plan.read_max = 1 + sim_random(sim, 1u << (4 + sim_random(sim, 13)));
+	plan.more = sim_chance(sim, 200) ? 300 : 0;
+	plan.early = sim_chance(sim, 600);
+	plan.watch = sim_chance(sim, 100);
+	if (plan.write_max < plan.bytes / 500)
+		plan.write_max = (uint32_t)(plan.bytes / 500);
+	if (sim_chance(sim, 300))
+		plan.pause = (nsec_t)(1 + sim_random(sim, 1000)) * MSEC;
+	return plan;
+}
+
+static void act(struct life *life, int h)
+{
+	static const struct tcp_keepalive keepalive = {true, 10 * SEC, 5 * SEC, 8};
+	struct sim *sim = life->sim;
+	struct sim_host *host = &sim->host[h];
+	struct plan *plan = &life->plan[h];
+	ssize_t rc;
+
+	if (!host->exists || plan->closed || !host->established)
+		return;
+	if (plan->watch) {
+		tcp_set_keepalive(&host->conn, &keepalive, sim->now);
+		plan->watch = false;
+	}
+	while (!plan->shut && host->sent < plan->bytes) {
+		uint32_t n = 1 + sim_random(sim, plan->write_max);
+
+		if (n > plan->bytes - host->sent)
+			n = (uint32_t)(plan->bytes - host->sent);
+		rc = sim_send(sim, h, n, sim_chance(sim, plan->more) ? TCP_SEND_MORE : 0);
+		if (rc < 0 && rc != -EAGAIN && rc != -ENOMEM) {
+			plan->shut = true; /* the peer has gone */
+			break;
+		}
+		if (rc < (ssize_t)n)
+			break;
+	}
+	if (sim->now >= plan->next_read && !host->eof && !plan->deaf) {
+		rc = sim_recv(sim, h, 1 + sim_random(sim, plan->read_max));
+		if (rc < 0 && rc != -EAGAIN)
+			host->eof = true;
+		if (plan->pause && rc > 0)
+			plan->next_read = sim->now + 1 + sim_random(sim, (uint32_t)plan->pause);
+	}
+	if (!plan->shut && host->sent >= plan->bytes && (plan->early || host->eof)) {
+		sim_shutdown(sim, h);
+		plan->shut = true;
+	}
+	if (plan->shut && (host->eof || plan->deaf)) {
+		sim_close(sim, h);
+		plan->closed = true;
+	}
+	if (sim_chance(sim, 5))
+		tcp_set_nodelay(&host->conn, sim_chance(sim, 500), sim->now);
+	if (sim_chance(sim, 5))
+		tcp_set_quickack(&host->conn, sim_chance(sim, 500), sim->now);
+}
+
+/* When a program wants to go on by itself. */
+static nsec_t wants(const struct life *life, int h)
+{
+	const struct sim_host *host = &life->sim->host[h];
+	const struct plan *plan = &life->plan[h];
+
+	if (!host->exists || plan->closed || !host->established)
+		return NSEC_NEVER;
+	if (!host->eof && !plan->deaf &&
+	    (tcp_readable_bytes(&host->conn) || host->conn.state == TCP_CLOSED ||
+	     (host->conn.flags & CONN_FIN_RCVD)))
+		return plan->next_read > life->sim->now ? plan->next_read : life->sim->now;
+	if (!plan->shut && host->sent >= plan->bytes && (plan->early || host->eof))
+		return life->sim->now;
+	if (plan->shut && (host->eof || plan->deaf))
+		return life->sim->now;
+	if (!plan->shut && tcp_writable_bytes(&host->conn)) /* there was no memory */
+		return life->sim->now + MSEC;
+	return NSEC_NEVER;
+}
+
+static void live(struct life *life)
+{
+	struct sim *sim = life->sim;
+	nsec_t end = sim->now + 100 * 3600 * SEC, next;
+
+	for (;;) {
+		act(life, A);
+		act(life, B);
+		next = wants(life, A) < wants(life, B) ? wants(life, A) : wants(life, B);
+		SIM_CHECK(sim, sim->now < end); /* stalled */
+		if (next < sim_next(sim))
+			sim->now = next;
+		else if (!sim_step(sim))
+			break;
+	}
+}
+
+static void judge(struct life *life)
+{
+	struct sim *sim = life->sim;
+	struct sim_host *a = &sim->host[A], *b = &sim->host[B];
+
+	SIM_CHECK(sim, a->closed == 1 && (b->closed == 1 || !b->exists));
+	SIM_CHECK(sim, sim_next(sim) == NSEC_NEVER);
+	if (!b->established || !a->established)
+		return; /* the handshake had bad luck, or who made it left at once */
+	if (a->error || b->error) {
+		SIM_CHECK(sim, life->abrupt || a->error == ETIMEDOUT || b->error == ETIMEDOUT);
+		return;
+	}
+	if (life->abrupt)
+		return;
+	SIM_CHECK(sim, a->sent == life->plan[A].bytes && b->received == a->sent);
+	SIM_CHECK(sim, b->sent == life->plan[B].bytes && a->received == b->sent);
+}
+
+/* Returns true when both programs had all their bytes and no error. */
+static bool run_seed(uint64_t seed)
+{
+	struct sim_params params = {.seed = seed, .backlog = 2};
+	struct sim *dice = sim_create(&params);
+	struct life life = {0};
+	bool good;
+
+	for (int h = A; h <= B; h++) {
+		params.config[h] = random_config(dice);
+		params.link[h] = random_link(dice);
+		life.plan[h] = random_plan(dice);
+	}
+	params.send_fails = sim_chance(dice, 100) ? sim_random(dice, 100) : 0;
+	params.alloc_fails = sim_chance(dice, 100) ? sim_random(dice, 300) : 0;
+	if (!life.plan[B].early)
+		life.plan[A].early = true; /* somebody has to begin */
+	if (sim_chance(dice, 50)) {
+		struct plan *plan = &life.plan[sim_random(dice, 2)];
+
+		/* A lost RST is noticed by those only who ask. */
+		life.plan[A].watch = true;
+		life.plan[B].watch = true;
+		life.abrupt = true;
+		plan->deaf = true;
+		plan->early = true;
+	}
+	sim_destroy(dice);
+
+	life.sim = sim_create(&params);
+	if (sim_random(life.sim, 10) == 0) {
+		sim_open(life.sim, B); /* simultaneous open */
+		sim_open(life.sim, A);
+	} else {
+		sim_listen(life.sim, B);
+		sim_open(life.sim, A);
+	}
+	live(&life);
+	judge(&life);
+	good = !life.sim->host[A].error && !life.sim->host[B].error &&
+	       life.sim->host[B].established;
+	sim_destroy(life.sim);
+	return good;
+}
+
+static void test_every_seed_ends_well(void **state)
+{
+	const char *one = getenv("SIM_SEED"), *many = getenv("SIM_SEEDS");
+	uint64_t seeds = many ? strtoull(many, NULL, 0) : SEEDS, good = 0;
+
+	if (one) {
+		run_seed(strtoull(one, NULL, 0));
+		return;
+	}
+	for (uint64_t seed = 1; seed <= seeds; seed++)
+		good += run_seed(seed);
+	print_message("%llu of %llu seeds without an error\n", (unsigned long long)good,
+		      (unsigned long long)seeds);
+	assert_true(good >= seeds * 9 / 10);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_every_seed_ends_well),
+};
+
+VMA_TEST_MAIN("random", tests, NULL, NULL)

@@ -1,0 +1,757 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tests/sim/sim.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "tests/vma_test.h"
+
+#define START (1000 * SEC + 12345)
+#define ROOM 2048
+
+struct sim_flight {
+	nsec_t at;
+	uint64_t order; /* of those at the same time */
+	int to;
+	struct pkt *pkt;
+};
+
+static const char *const state_name[] = {
+	"CLOSED",     "LISTEN",	    "SYN_SENT", "SYN_RECEIVED", "ESTABLISHED", "FIN_WAIT_1",
+	"FIN_WAIT_2", "CLOSE_WAIT", "CLOSING",	"LAST_ACK",	"TIME_WAIT",
+};
+
+static void trace(const struct sim *sim, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void trace(const struct sim *sim, const char *fmt, ...)
+{
+	va_list args;
+
+	if (!sim->trace)
+		return;
+	printf("%12.6f ", (double)(sim->now - START) / 1e9);
+	va_start(args, fmt);
+	vprintf(fmt, args);
+	va_end(args);
+	putchar('\n');
+}
+
+void sim_fail(const struct sim *sim, const char *text, const char *file, int line)
+{
+	for (int h = A; h <= B; h++) {
+		const struct sim_host *host = &sim->host[h];
+		const struct tcp_conn *c = &host->conn;
+
+		print_error("%c: %s una %u nxt %u wnd %u snd.len %u pipe %u cwnd %u recovery %d | "
+			    "rcv_nxt %u edge %u readable %u | sent %" PRIu64 " received %" PRIu64
+			    " closed %u error %d flags %x\n",
+			    'A' + h, state_name[c->state], c->snd_una - c->iss, c->snd_nxt - c->iss,
+			    c->snd_wnd, c->snd.len, tcp_pipe(c), c->cc.cwnd, c->recovery,
+			    c->rcv_nxt - c->irs, c->rcv_edge - c->irs, c->rcv.bytes, host->sent,
+			    host->received, host->closed, host->error, c->flags);
+	}
+	print_error("seed %" PRIu64 " at %.6f: %s\n(SIM_SEED=%" PRIu64 " SIM_TRACE=1 replays it)\n",
+		    sim->params.seed, (double)(sim->now - START) / 1e9, text, sim->params.seed);
+	_fail(file, line);
+	abort();
+}
+
+/* ---- chance ------------------------------------------------------------------------- */
+
+/* splitmix64 */
+static uint64_t next_random(uint64_t *state)
+{
+	uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+uint32_t sim_random(struct sim *sim, uint32_t below)
+{
+	return below ? (uint32_t)(next_random(&sim->random) % below) : 0;
+}
+
+bool sim_chance(struct sim *sim, unsigned per_mille)
+{
+	return per_mille && sim_random(sim, 1000) < per_mille;
+}
+
+uint8_t sim_byte(int host, uint64_t n)
+{
+	return (uint8_t)((n * 2654435761u + (n >> 8) * 40503u) >> 11) ^ (uint8_t)(host * 0x5a);
+}
+
+/* ---- memory ------------------------------------------------------------------------- */
+
+/* The engine's alloc has no argument to find the simulation by. */
+static struct sim *current;
+
+static void *op_alloc(size_t size)
+{
+	void *p = NULL;
+
+	if (!sim_chance(current, current->params.alloc_fails))
+		p = malloc(size);
+	if (p)
+		current->buffers++;
+	return p;
+}
+
+static void op_free(void *p)
+{
+	SIM_CHECK(current, p != NULL && current->buffers > 0);
+	current->buffers--;
+	free(p);
+}
+
+static void pool_put(struct pkt_pool *pool, struct pkt *pkt)
+{
+	struct sim *sim = container_of(pool, struct sim, pool);
+
+	SIM_CHECK(sim, sim->packets > 0);
+	sim->packets--;
+	free(pkt->frame);
+	free(pkt);
+}
+
+static struct pkt *make_pkt(struct sim *sim)
+{
+	struct pkt *pkt = calloc(1, sizeof(*pkt));
+
+	pkt->frame = malloc(ROOM);
+	pkt->room = ROOM;
+	pkt->pool = &sim->pool;
+	sim->packets++;
+	return pkt;
+}
+
+/* ---- the link ------------------------------------------------------------------------ */
+
+static bool before(const struct sim_flight *x, const struct sim_flight *y)
+{
+	return x->at != y->at ? x->at < y->at : x->order < y->order;
+}
+
+static void flight_push(struct sim *sim, struct sim_flight f)
+{
+	unsigned i = sim->in_flight++;
+
+	if (i == sim->flight_max) {
+		sim->flight_max = sim->flight_max ? 2 * sim->flight_max : 64;
+		sim->flight = realloc(sim->flight, sim->flight_max * sizeof(f));
+	}
+	for (; i && before(&f, &sim->flight[(i - 1) / 2]); i = (i - 1) / 2)
+		sim->flight[i] = sim->flight[(i - 1) / 2];
+	sim->flight[i] = f;
+}
+
+static struct sim_flight flight_pop(struct sim *sim)
+{
+	struct sim_flight top = sim->flight[0], last = sim->flight[--sim->in_flight];
+	unsigned i = 0, child;
+
+	while ((child = 2 * i + 1) < sim->in_flight) {
+		if (child + 1 < sim->in_flight &&
+		    before(&sim->flight[child + 1], &sim->flight[child]))
+			child++;
+		if (!before(&sim->flight[child], &last))
+			break;
+		sim->flight[i] = sim->flight[child];
+		i = child;
+	}
+	sim->flight[i] = last;
+	return top;
+}
+
+/* Puts a copy of the frame on its way, or loses it. */
+static void carry(struct sim *sim, int from, const uint8_t *frame, uint32_t len)
+{
+	const struct sim_link *link = &sim->params.link[from];
+	struct sim_host *host = &sim->host[from];
+	nsec_t at = sim->now;
+	struct pkt *pkt;
+	uint32_t where;
+
+	if (link->bytes_per_sec) {
+		if (host->link_free < sim->now)
+			host->link_free = sim->now;
+		if (link->queue &&
+		    (uint64_t)(host->link_free - sim->now) * link->bytes_per_sec / (uint64_t)SEC >
+			    link->queue)
+			return;
+		host->link_free += (nsec_t)((uint64_t)len * (uint64_t)SEC / link->bytes_per_sec);
+		at = host->link_free;
+	}
+	if (sim_chance(sim, link->loss))
+		return;
+	at += link->delay;
+	if (link->jitter)
+		at += sim_random(sim, (uint32_t)(link->jitter / USEC) + 1) * USEC;
+	pkt = make_pkt(sim);
+	SIM_CHECK(sim, len <= ROOM);
+	memcpy(pkt->frame, frame, len);
+	pkt->frame_len = len;
+	/* Behind the Ethernet header, which has a checksum of its own. */
+	if (sim_chance(sim, link->corrupt)) {
+		where = ETH_HDR + sim_random(sim, len - ETH_HDR);
+		pkt->frame[where] ^= (uint8_t)(1 + sim_random(sim, 255));
+	}
+	flight_push(sim, (struct sim_flight){at, sim->order++, !from, pkt});
+}
+
+static const char *flags_text(uint8_t flags, char buf[8])
+{
+	char *p = buf;
+
+	for (int i = 0; i < 6; i++) {
+		if (flags >> i & 1)
+			*p++ = "FSRPAU"[i];
+	}
+	*p = 0;
+	return buf;
+}
+
+static unsigned count_sacks(const struct tcp_segment *seg)
+{
+	struct tcp_options opt;
+
+	return tcp_options_parse(&opt, seg->opts, seg->opt_len) ? opt.sacks : 0;
+}
+
+static uint32_t peer_iss(const struct sim *sim, int from)
+{
+	const struct tcp_conn *peer = &sim->host[!from].conn;
+
+	return sim->host[!from].exists ? peer->iss : sim->host[from].conn.irs;
+}
+
+static int transmit(struct sim *sim, int from, uint32_t iss, const struct tcp_segment *seg)
+{
+	struct sim_segment note = {
+		.at = sim->now,
+		.from = (uint8_t)from,
+		.flags = seg->flags,
+		.wnd = seg->wnd,
+		.seq = seg->seq - iss,
+		.ack = seg->flags & TCP_ACK ? seg->ack - peer_iss(sim, from) : 0,
+		.len = seg->len,
+		.sacks = count_sacks(seg),
+	};
+	uint8_t frame[ROOM];
+	char text[8];
+	size_t len;
+	int rc = 0;
+
+	sim->segments++;
+	if (sim_chance(sim, sim->params.send_fails)) {
+		rc = -ENOBUFS;
+		note.lost = true;
+	} else {
+		note.lost = sim->filter && sim->filter(sim, &note);
+	}
+	trace(sim, "%c %s %s seq %u len %u ack %u wnd %u%s%s", 'A' + from, from == A ? "->" : "<-",
+	      flags_text(seg->flags, text), note.seq, note.len, note.ack, note.wnd,
+	      note.sacks ? " sack" : "",
+	      rc	  ? " NOT SENT"
+	      : note.lost ? " FILTERED"
+			  : "");
+	if (sim->logged < SIM_LOG)
+		sim->log[sim->logged++] = note;
+	len = frame_build_tcp(&sim->host[from].template, frame, seg);
+	if (!note.lost)
+		carry(sim, from, frame, (uint32_t)len);
+	if (!note.lost && sim_chance(sim, sim->params.link[from].duplicate))
+		carry(sim, from, frame, (uint32_t)len);
+	return rc;
+}
+
+/* ---- what the engine calls ----------------------------------------------------------- */
+
+static struct sim_host *host_of(struct tcp_conn *conn)
+{
+	return container_of(conn, struct sim_host, conn);
+}
+
+static int index_of(const struct sim_host *host)
+{
+	return (int)(host - host->sim->host);
+}
+
+static void op_closed(struct tcp_conn *conn, int error)
+{
+	struct sim_host *host = host_of(conn);
+
+	trace(host->sim, "%c closed(%d)", 'A' + index_of(host), error);
+	SIM_CHECK(host->sim, host->closed == 0);
+	host->closed++;
+	host->error = error;
+}
+
+static void op_established(struct tcp_conn *conn)
+{
+	struct sim_host *host = host_of(conn);
+
+	trace(host->sim, "%c established", 'A' + index_of(host));
+	SIM_CHECK(host->sim, host->established == 0 && host->closed == 0);
+	host->established++;
+}
+
+static void op_readable(struct tcp_conn *conn)
+{
+	SIM_CHECK(host_of(conn)->sim, host_of(conn)->closed == 0);
+	host_of(conn)->readable++;
+}
+
+static int op_send(struct tcp_conn *conn, const struct tcp_segment *seg)
+{
+	struct sim_host *host = host_of(conn);
+
+	SIM_CHECK(host->sim, host->closed == 0);
+	if ((seg->flags & (TCP_SYN | TCP_RST)) == 0 &&
+	    seq_gt(seg->seq + seg->len, conn->snd_una + conn->snd_wnd_max))
+		sim_fail(host->sim, "sent beyond the largest window", __FILE__, __LINE__);
+	SIM_CHECK(host->sim, seg->len + seg->opt_len <= conn->path_mss || seg->len == 0);
+	return transmit(host->sim, index_of(host), conn->iss, seg);
+}
+
+static void op_writable(struct tcp_conn *conn)
+{
+	host_of(conn)->writable++;
+}
+
+static const struct tcp_ops ops = {
+	.alloc = op_alloc,
+	.closed = op_closed,
+	.established = op_established,
+	.free = op_free,
+	.readable = op_readable,
+	.send = op_send,
+	.writable = op_writable,
+};
+
+static int listener_accept(struct tcp_listener *l, const struct tcp_synreq *req, struct pkt *pkt,
+			   nsec_t now)
+{
+	struct sim_host *host = container_of(l, struct sim_host, listener);
+	struct sim *sim = host->sim;
+	enum drop why;
+
+	if (host->accept_fails) {
+		host->accept_fails--;
+		return -ENOMEM;
+	}
+	if (host->exists)
+		return -ENOMEM;
+	tcp_init_passive(&host->conn, &ops, &sim->params.config[index_of(host)], req, now);
+	host->exists = true;
+	why = tcp_input(&host->conn, pkt, now);
+	sim->drops[why]++;
+	if (why != DROP_NONE)
+		pkt_free(pkt);
+	return 0;
+}
+
+static uint32_t listener_iss(struct tcp_listener *l, const struct endpoint *local,
+			     const struct endpoint *remote, nsec_t now)
+{
+	static const uint8_t secret[16] = "not so secret...";
+
+	return tcp_iss(secret, local, remote, now);
+}
+
+static int listener_send(struct tcp_listener *l, const struct endpoint *local,
+			 const struct endpoint *remote, const struct tcp_segment *seg)
+{
+	struct sim_host *host = container_of(l, struct sim_host, listener);
+
+	SIM_CHECK(host->sim, endpoint_eq(local, &host->self));
+	return transmit(host->sim, index_of(host), seg->seq, seg);
+}
+
+static const struct tcp_listener_ops listener_ops = {
+	.accept = listener_accept,
+	.alloc = op_alloc,
+	.free = op_free,
+	.iss = listener_iss,
+	.send = listener_send,
+};
+
+/* ---- invariants ----------------------------------------------------------------------- */
+
+static void check_queues(const struct sim *sim, const struct tcp_conn *c)
+{
+	uint32_t bytes = 0, room = 0, at = c->rcv_nxt;
+
+	for (const struct pkt *p = c->rcv.head; p; p = p->next) {
+		bytes += p->len;
+		room += p->room + (uint32_t)sizeof(*p);
+		SIM_CHECK(sim, p->next || p == c->rcv.tail);
+	}
+	SIM_CHECK(sim, bytes == c->rcv.bytes);
+	for (const struct pkt *p = c->rcv.ooo; p; p = p->next) {
+		SIM_CHECK(sim, p->next || p == c->rcv.ooo_tail);
+		SIM_CHECK(sim, seq_geq(p->seq, at) && seq_gt(p->seq + p->len + 1, c->rcv_nxt));
+		SIM_CHECK(sim, seq_leq(p->seq + p->len, c->rcv_edge));
+		at = p->seq + p->len;
+		room += p->room + (uint32_t)sizeof(*p);
+	}
+	SIM_CHECK(sim, room == c->rcv.room);
+	SIM_CHECK(sim, room <= c->rcv.limit + ROOM + sizeof(struct pkt));
+}
+
+static void check(const struct sim *sim, int h)
+{
+	const struct sim_host *host = &sim->host[h];
+	const struct tcp_conn *c = &host->conn;
+
+	if (!host->exists)
+		return;
+	if (c->state == TCP_CLOSED) {
+		SIM_CHECK(sim, tcp_deadline(c) == NSEC_NEVER);
+		SIM_CHECK(sim, !c->snd.data && !c->rcv.ooo && !c->scoreboard);
+		SIM_CHECK(sim, host->closed == 1);
+		return;
+	}
+	SIM_CHECK(sim, seq_leq(c->snd_una, c->snd_nxt));
+	SIM_CHECK(sim, seq_leq(c->rcv_nxt, c->rcv_edge) || c->state == TCP_SYN_SENT);
+	SIM_CHECK(sim, seq_leq(c->rcv_acked, c->rcv_nxt));
+	SIM_CHECK(sim, c->cc.cwnd >= c->cc.mss);
+	SIM_CHECK(sim, c->snd.len <= c->snd.size && c->snd.len <= c->sndbuf);
+	SIM_CHECK(sim, c->rcv.bytes <= c->rcvbuf || c->rcv.bytes <= UINT16_MAX);
+	SIM_CHECK(sim, tcp_pipe(c) <= c->snd_nxt - c->snd_una);
+	/* Something waits for the peer: then a timer must run. */
+	SIM_CHECK(sim, !tcp_in_flight(c) || c->rto_at != NSEC_NEVER);
+	SIM_CHECK(sim, !tcp_unsent(c) || tcp_deadline(c) != NSEC_NEVER || !tcp_synchronized(c));
+	check_queues(sim, c);
+}
+
+/* ---- events ---------------------------------------------------------------------------- */
+
+static void deliver(struct sim *sim, int to, struct pkt *pkt)
+{
+	struct sim_host *host = &sim->host[to];
+	struct tcp_segment rst;
+	struct flow_key key;
+	enum drop why = frame_parse(pkt, 0, &key);
+
+	if (why == DROP_NONE) {
+		if (host->exists && host->conn.state != TCP_CLOSED)
+			why = tcp_input(&host->conn, pkt, sim->now);
+		else
+			why = DROP_NO_FLOW;
+		if (why == DROP_NO_FLOW && host->listening)
+			why = tcp_listener_input(&host->listener, pkt, sim->now);
+		else if (why == DROP_NO_FLOW && tcp_reset_for(pkt, &rst))
+			transmit(sim, to, host->conn.iss, &rst);
+	}
+	sim->drops[why]++;
+	if (why == DROP_NONE)
+		return;
+	trace(sim, "%c drops it: %s", 'A' + to, drop_text(why));
+	pkt_free(pkt);
+}
+
+nsec_t sim_next(const struct sim *sim)
+{
+	nsec_t next = sim->in_flight ? sim->flight[0].at : NSEC_NEVER, at;
+
+	for (int h = A; h <= B; h++) {
+		const struct sim_host *host = &sim->host[h];
+
+		at = host->exists ? tcp_deadline(&host->conn) : NSEC_NEVER;
+		next = at < next ? at : next;
+		at = host->listening ? tcp_listener_deadline(&host->listener) : NSEC_NEVER;
+		next = at < next ? at : next;
+	}
+	return next;
+}
+
+static void run_timers(struct sim *sim, struct sim_host *host)
+{
+	if (host->listening && sim->now >= tcp_listener_deadline(&host->listener))
+		tcp_listener_timer(&host->listener, sim->now);
+	if (host->exists && sim->now >= tcp_deadline(&host->conn)) {
+		trace(sim, "%c timer", 'A' + index_of(host));
+		tcp_timer(&host->conn, sim->now);
+		SIM_CHECK(sim, tcp_deadline(&host->conn) > sim->now);
+	}
+}
+
+bool sim_step(struct sim *sim)
+{
+	nsec_t next = sim_next(sim);
+	struct sim_flight f;
+
+	if (next == NSEC_NEVER)
+		return false;
+	if (next > sim->now)
+		sim->now = next;
+	current = sim;
+	while (sim->in_flight && sim->flight[0].at <= sim->now) {
+		f = flight_pop(sim);
+		deliver(sim, f.to, f.pkt);
+	}
+	for (int h = A; h <= B; h++) {
+		run_timers(sim, &sim->host[h]);
+		if (sim->host[h].exists)
+			tcp_flush(&sim->host[h].conn, sim->now);
+		check(sim, h);
+	}
+	return true;
+}
+
+void sim_run(struct sim *sim, nsec_t time)
+{
+	nsec_t end = sim->now + time;
+
+	while (sim_next(sim) <= end && sim_step(sim))
+		;
+	sim->now = end;
+}
+
+/* ---- set-up ------------------------------------------------------------------------------ */
+
+struct sim_params sim_defaults(void)
+{
+	struct sim_params p = {.seed = 1, .backlog = 4};
+
+	for (int h = A; h <= B; h++) {
+		p.config[h] = (struct tcp_config){
+			.mss = 1460, .rcvbuf = 65536, .sndbuf = 65536, .timestamps = true};
+		p.link[h].delay = 5 * MSEC;
+	}
+	return p;
+}
+
+static void init_host(struct sim *sim, int h)
+{
+	static const uint8_t mac[2][6] = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}};
+	struct sim_host *host = &sim->host[h];
+	struct frame_params params = {
+		.src_mac = mac[h], .dst_mac = mac[!h], .proto = IPPROTO_TCP, .ttl = 64};
+
+	host->sim = sim;
+	host->self.addr = addr_v4(htonl(0x0a000001u + (uint32_t)h));
+	host->self.port = htons(h == A ? 40000 : 80);
+	params.src = host->self;
+	params.dst.addr = addr_v4(htonl(0x0a000001u + (uint32_t)!h));
+	params.dst.port = htons(h == A ? 80 : 40000);
+	assert_int_equal(frame_template_init(&host->template, &params), 0);
+}
+
+struct sim *sim_create(const struct sim_params *params)
+{
+	struct sim *sim = calloc(1, sizeof(*sim));
+
+	sim->params = *params;
+	sim->random = params->seed * 0x2545f4914f6cdd1du + 1;
+	sim->now = START;
+	sim->trace = getenv("SIM_TRACE") != NULL;
+	sim->pool.put = pool_put;
+	init_host(sim, A);
+	init_host(sim, B);
+	current = sim;
+	return sim;
+}
+
+void sim_destroy(struct sim *sim)
+{
+	while (sim->in_flight)
+		pkt_free(flight_pop(sim).pkt);
+	for (int h = A; h <= B; h++) {
+		if (sim->host[h].listening)
+			tcp_listener_fini(&sim->host[h].listener);
+	}
+	SIM_CHECK(sim, sim->packets == 0); /* all packets returned */
+	SIM_CHECK(sim, sim->buffers == 0);
+	free(sim->flight);
+	free(sim);
+}
+
+void sim_listen(struct sim *sim, int h)
+{
+	struct sim_host *host = &sim->host[h];
+
+	host->listening = true;
+	tcp_listener_init(&host->listener, &listener_ops, &sim->params.config[h],
+			  sim->params.backlog);
+}
+
+void sim_open(struct sim *sim, int h)
+{
+	struct sim_host *host = &sim->host[h];
+
+	tcp_init(&host->conn, &ops, &sim->params.config[h]);
+	host->exists = true;
+	assert_int_equal(tcp_connect(&host->conn, (uint32_t)next_random(&sim->random), sim->now),
+			 0);
+}
+
+void sim_establish(struct sim *sim)
+{
+	sim_listen(sim, B);
+	sim_open(sim, A);
+	for (int i = 0; i < 1000 && !(sim->host[A].established && sim->host[B].established); i++)
+		sim_step(sim);
+	SIM_CHECK(sim, sim->host[A].established == 1 && sim->host[B].established == 1);
+	sim_log_clear(sim);
+}
+
+struct tcp_segment sim_forge(struct sim *sim, int to, uint8_t flags)
+{
+	const struct tcp_conn *peer = &sim->host[!to].conn;
+	struct tcp_segment seg = {
+		.seq = peer->snd_nxt, .ack = peer->rcv_nxt, .wnd = 1000, .flags = flags};
+
+	if (peer->flags & CONN_TIMESTAMPS)
+		seg.opt_len = (uint8_t)tcp_options_write_timestamps(
+			seg.opts, tcp_ts_now(peer, sim->now), peer->ts_recent);
+	return seg;
+}
+
+void sim_inject(struct sim *sim, int h, const struct tcp_segment *seg)
+{
+	struct pkt *pkt = make_pkt(sim);
+	char text[8];
+
+	current = sim;
+	trace(sim, "%c injected %s seq %u len %u", 'A' + h, flags_text(seg->flags, text),
+	      seg->seq - sim->host[h].conn.irs, seg->len);
+	pkt->frame_len = (uint32_t)frame_build_tcp(&sim->host[!h].template, pkt->frame, seg);
+	deliver(sim, h, pkt);
+	if (sim->host[h].exists)
+		tcp_flush(&sim->host[h].conn, sim->now);
+	check(sim, h);
+}
+
+/* ---- programs ----------------------------------------------------------------------------- */
+
+ssize_t sim_send(struct sim *sim, int h, uint32_t n, unsigned flags)
+{
+	struct sim_host *host = &sim->host[h];
+	uint8_t *data = malloc(n + 1);
+	struct iovec iov[2] = {{data, n / 3}, {data + n / 3, n - n / 3}};
+	ssize_t rc;
+
+	current = sim;
+	for (uint32_t i = 0; i < n; i++)
+		data[i] = sim_byte(h, host->sent + i);
+	rc = tcp_send(&host->conn, iov, 2, flags, sim->now);
+	trace(sim, "%c send(%u) = %zd", 'A' + h, n, rc);
+	if (rc > 0)
+		host->sent += (uint64_t)rc;
+	free(data);
+	check(sim, h);
+	return rc;
+}
+
+ssize_t sim_recv(struct sim *sim, int h, uint32_t n)
+{
+	struct sim_host *host = &sim->host[h];
+	uint8_t *data = malloc(n + 1);
+	struct iovec iov[2] = {{data, n / 2}, {data + n / 2, n - n / 2}};
+	ssize_t rc;
+
+	current = sim;
+	rc = tcp_recv(&host->conn, iov, 2, false, sim->now);
+	trace(sim, "%c recv(%u) = %zd", 'A' + h, n, rc);
+	for (ssize_t i = 0; i < rc; i++) {
+		if (data[i] != sim_byte(!h, host->received + (uint64_t)i))
+			sim_fail(sim, "a wrong byte arrived", __FILE__, __LINE__);
+	}
+	if (rc > 0)
+		host->received += (uint64_t)rc;
+	if (rc == 0 && n)
+		host->eof = true;
+	free(data);
+	check(sim, h);
+	return rc;
+}
+
+uint64_t sim_drain(struct sim *sim, int h)
+{
+	uint64_t before_it = sim->host[h].received;
+
+	while (sim_recv(sim, h, 65536) > 0)
+		;
+	return sim->host[h].received - before_it;
+}
+
+void sim_shutdown(struct sim *sim, int h)
+{
+	current = sim;
+	trace(sim, "%c shutdown", 'A' + h);
+	tcp_shutdown(&sim->host[h].conn, sim->now);
+	check(sim, h);
+}
+
+void sim_close(struct sim *sim, int h)
+{
+	current = sim;
+	trace(sim, "%c close", 'A' + h);
+	tcp_close(&sim->host[h].conn, sim->now);
+	check(sim, h);
+}
+
+void sim_end(struct sim *sim)
+{
+	for (int h = A; h <= B; h++) {
+		if (!sim->host[h].exists)
+			continue;
+		sim_drain(sim, h);
+		sim_close(sim, h);
+	}
+	sim_run(sim, 4000 * SEC);
+	for (int h = A; h <= B; h++)
+		SIM_CHECK(sim, !sim->host[h].exists || sim->host[h].closed == 1);
+	SIM_CHECK(sim, sim_next(sim) == NSEC_NEVER);
+	sim_destroy(sim);
+}
+
+/* ---- the log -------------------------------------------------------------------------------- */
+
+void sim_log_clear(struct sim *sim)
+{
+	sim->logged = 0;
+}
+
+unsigned sim_count_data(const struct sim *sim, int from)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < sim->logged; i++)
+		n += sim->log[i].from == from && sim->log[i].len > 0;
+	return n;
+}
+
+unsigned sim_count(const struct sim *sim, int from, uint8_t flags)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < sim->logged; i++)
+		n += sim->log[i].from == from && (sim->log[i].flags & flags) == flags;
+	return n;
+}
+
+unsigned sim_count_pure_acks(const struct sim *sim, int from)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < sim->logged; i++)
+		n += sim->log[i].from == from && sim->log[i].len == 0 &&
+		     sim->log[i].flags == TCP_ACK;
+	return n;
+}
+
+const struct sim_segment *sim_last(const struct sim *sim, int from)
+{
+	for (unsigned i = sim->logged; i-- > 0;) {
+		if (sim->log[i].from == from)
+			return &sim->log[i];
+	}
+	return NULL;
+}
