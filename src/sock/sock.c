@@ -2,6 +2,7 @@
 #include <ck_spinlock.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/random.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -355,6 +356,9 @@ int sock_poll_ring(struct ring *ring)
 static void on_neigh(int ifindex, const struct inaddr *addr, enum neigh_state state,
 		     const uint8_t mac[6])
 {
+	/* The kernel forgot it: the address is good until it says otherwise. */
+	if (state == NEIGH_UNKNOWN)
+		return;
 	for (unsigned i = 0; i < rings_count(); i++) {
 		struct ring *ring = rings_at(i);
 
@@ -391,6 +395,15 @@ static void internal_hook(void)
 
 static const struct netlink_events events = {.neigh = on_neigh, .link = on_link};
 
+/* Nobody outside can choose addresses that collide. */
+static void seed_hashes(void)
+{
+	uint64_t seed[5];
+
+	if (getrandom(seed, sizeof(seed), GRND_NONBLOCK) == sizeof(seed))
+		flow_key_seed(seed);
+}
+
 bool sock_start(void)
 {
 	int rc;
@@ -398,6 +411,7 @@ bool sock_start(void)
 	if (started || start_failed)
 		return started;
 	clock_init();
+	seed_hashes();
 	rc = netlink_open(&events);
 	if (!rc) {
 		progress_set_hook(internal_hook);
