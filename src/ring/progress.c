@@ -49,6 +49,21 @@ void progress_wake(void)
 		sys_write(progress.wake_fd, &one, sizeof(one));
 }
 
+void ring_sleep_begin(struct ring *const *rings, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		__atomic_fetch_add(&rings[i]->sleepers, 1, __ATOMIC_RELAXED);
+}
+
+void ring_sleep_end(struct ring *const *rings, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		__atomic_fetch_sub(&rings[i]->sleepers, 1, __ATOMIC_SEQ_CST);
+	/* Pairs with sleep_long(): it sees us gone, or we see that it sleeps without. */
+	if (n && __atomic_load_n(&progress_asleep, __ATOMIC_SEQ_CST))
+		progress_wake();
+}
+
 /* Polls a ring nobody else polls.  Returns when its next timer is due. */
 static nsec_t visit(struct ring *ring, bool *moved)
 {

@@ -70,6 +70,8 @@ static void note_ring(struct inet_sock *so, struct ring *ring)
 	if (n <= INET_RINGS)
 		__atomic_store_n(&so->n_rings, n + 1, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&rings_generation, 1, __ATOMIC_ACQ_REL);
+	/* If it sleeps, it does not know of a ring that is new. */
+	progress_wake();
 }
 
 static flow_fn deliver_of(const struct inet_sock *so)

@@ -43,12 +43,6 @@ static unsigned collect_fds(const struct sock *sk, struct ring **rings, unsigned
 	return n;
 }
 
-static void count_sleeper(struct ring **rings, unsigned n, uint32_t delta)
-{
-	for (unsigned i = 0; i < n; i++)
-		__atomic_fetch_add(&rings[i]->sleepers, delta, __ATOMIC_RELAXED);
-}
-
 /*
  * Sleeps until the socket has something, by whichever thread it was received.
  * What sets the events is the holder, so looking once more after the watch is
@@ -82,9 +76,9 @@ static int sleep_on(struct sock_wait *wait)
 	ring_release_cold(ring);
 	n_rings = sock_rings(wait->ref.sk, rings, SOCK_RINGS_MAX);
 	n = collect_fds(wait->ref.sk, rings, n_rings, fds);
-	count_sleeper(rings, n_rings, 1);
+	ring_sleep_begin(rings, n_rings);
 	rc = waiter_sleep(waiter, fds, n, wait->deadline, NULL);
-	count_sleeper(rings, n_rings, (uint32_t)-1);
+	ring_sleep_end(rings, n_rings);
 	if (rc > 0 && sock_twin_matters(wait->ref.sk) && fds[1].revents)
 		__atomic_store_n(&wait->ref.sk->twin_events, EPOLLIN | EPOLLRDNORM,
 				 __ATOMIC_RELAXED);
