@@ -76,8 +76,9 @@ static void after_fork_in_child(void)
 /*
  * At load rather than at the first allocation: handlers registered later run
  * before ours when forking and after ours when done, so they may allocate.
+ * 101: before the constructors of this library that register theirs.
  */
-__attribute__((constructor)) static void register_fork_handlers(void)
+__attribute__((constructor(101))) static void register_fork_handlers(void)
 {
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
