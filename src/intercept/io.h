@@ -8,7 +8,7 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
