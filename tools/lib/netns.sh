@@ -1,0 +1,299 @@
+# Sourced by scenario tests, the demo and the bench: network namespaces joined
+# by a veth pair, their counters, and programs that run in them.
+#
+# Everything is made inside private network, mount and process namespaces, so
+# any number of runs can go on side by side, and nothing outlives one: not when
+# it is interrupted, and not after kill -9.
+#
+#	c<tag>  v0 10.9.0.1/24 ------------ v0 10.9.0.2/24  s<tag>
+#
+# After netns_enter: $netns_tmp is a directory that goes with the run, and $lib
+# the library's path there, or empty when LIB= asks for the plain kernel.
+
+netns_client=10.9.0.1
+netns_server=10.9.0.2
+netns_group=224.9.9.9
+
+# What sides with the library get in their environment, and under the library.
+vma_env=(VMA_TRACELEVEL=warn)
+
+die() {
+	echo "${0##*/}: $*" >&2
+	exit 1
+}
+
+# await SECONDS COMMAND...: until it succeeds, looking every 10 ms.
+await() {
+	local now=${EPOCHREALTIME/[.,]/} end
+
+	end=$((now + $1 * 1000000))
+	until "${@:2}" > /dev/null 2>&1; do
+		now=${EPOCHREALTIME/[.,]/}
+		((now < end)) || return 1
+		sleep 0.01
+	done
+}
+
+# netns_enter SCRIPT ARG...: run SCRIPT again with the namespaces around it, for
+# NETNS_LIMIT seconds at most, and leave with its status; inside, return.
+netns_enter() {
+	local pid rc
+
+	if [[ ${NETNS_INSIDE:-} == 1 && $$ == 1 ]]; then
+		unset NETNS_INSIDE
+		netns_settle
+		return
+	fi
+	[[ $(id -u) == 0 ]] || die "needs root: it makes network namespaces (run it with sudo)"
+	# The second setpriv ends what is inside when the watchdog is killed, the
+	# first ends the watchdog when this shell is; inside, the script is process 1.
+	NETNS_INSIDE=1 setpriv --pdeathsig KILL timeout -s KILL "${NETNS_LIMIT:-600}" \
+		setpriv --pdeathsig KILL \
+		unshare --net --mount --pid --fork --kill-child=KILL --mount-proc "$BASH" "$@" &
+	pid=$!
+	trap 'kill -KILL $pid 2> /dev/null; wait $pid 2> /dev/null; echo "interrupted" >&2; exit 130' INT TERM HUP
+	wait $pid
+	rc=$?
+	trap - INT TERM HUP
+	((rc != 137)) || echo "${0##*/}: killed, or longer than ${NETNS_LIMIT:-600} s" >&2
+	exit $rc
+}
+
+netns_settle() {
+	mount -t tmpfs -o mode=755 none /run || die "cannot mount"
+	netns_tmp=/run/scenario
+	mkdir -p /run/netns $netns_tmp
+	ip link set lo up
+	trap netns_leave EXIT
+	lib=
+	[[ ${LIB=$(netns_find_lib)} ]] || return 0
+	# A copy: builds may go on beside us, and any user can read it here.
+	lib=$netns_tmp/libvma.so
+	cp "$LIB" $lib && chmod 755 $lib || die "no library at $LIB (bazel build //:libvma.so)"
+}
+
+netns_find_lib() {
+	[[ -e libvma.so ]] && echo libvma.so || echo bazel-bin/libvma.so
+}
+
+# Process 1 takes everything else with it; be orderly about it all the same.
+netns_leave() {
+	local rc=$?
+
+	trap - EXIT
+	exec 2> /dev/null
+	kill -KILL -1
+	wait
+	exit $rc
+}
+
+# netns_pair TAG [LINK-OPTION...]: c<tag> and s<tag>, up and addressed.
+netns_pair() {
+	local tag=$1
+
+	netns_new "c$tag"
+	netns_new "s$tag"
+	ip link add v0 netns "c$tag" "${@:2}" type veth peer name v0 netns "s$tag" || die "no veth"
+	[[ $# == 1 ]] || ip -n "s$tag" link set v0 "${@:2}"
+	netns_up "c$tag" v0 $netns_client
+	netns_up "s$tag" v0 $netns_server
+	ip -n "c$tag" route add 224.0.0.0/4 dev v0
+	ip -n "s$tag" route add 224.0.0.0/4 dev v0
+	await 5 netns_is_up "c$tag" v0 && await 5 netns_is_up "s$tag" v0 || die "the link stays down"
+}
+
+# netns_new NAMESPACE: with nothing but loopback.
+netns_new() {
+	ip netns add "$1" && ip -n "$1" link set lo up || die "no namespace $1"
+	# Nothing of IPv6's start-up shall mix with the traffic that is counted.
+	in_ns "$1" sh -c 'for i in all default; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; done' 2> /dev/null
+}
+
+# netns_up NAMESPACE INTERFACE ADDRESS
+netns_up() {
+	ip -n "$1" addr add "$3/24" dev "$2"
+	ip -n "$1" link set "$2" up
+}
+
+netns_is_up() {
+	[[ $(ip -n "$1" -o link show "$2") == *"state UP"* ]]
+}
+
+netns_has_xdp() {
+	[[ $(ip -n "$1" -o link show "$2") == *xdp* ]]
+}
+
+# in_ns NAMESPACE COMMAND...
+in_ns() {
+	nsenter --net="/run/netns/$1" -- "${@:2}"
+}
+
+# netns_exec NAMESPACE LIB CPUS COMMAND...: becomes the command, so call it in a
+# subshell or with &: then $! is the command itself.  LIB may be empty.
+netns_exec() {
+	local ns=$1 preload=$2 cpus=$3 with=()
+
+	shift 3
+	# $SAN_RUNTIME: what a sanitizer's build must have loaded before it.
+	[[ -z $preload ]] || with=(LD_PRELOAD="${SAN_RUNTIME:+$SAN_RUNTIME:}$preload" "${vma_env[@]}")
+	exec nsenter --net="/run/netns/$ns" -- taskset -c "$cpus" env "${with[@]}" "$@"
+}
+
+# netns_counters NAMESPACE COUNTER...: values, as nstat calls them, on one line.
+netns_counters() {
+	in_ns "$1" awk -v want="${*:2}" '
+		!($1 in names) { names[$1] = $0; next }
+		{
+			n = split(names[$1], name)
+			for (i = 2; i <= n; i++)
+				value[substr($1, 1, length($1) - 1) name[i]] = $i
+		}
+		END {
+			n = split(want, name, " ")
+			for (i = 1; i <= n; i++)
+				printf "%s%s", value[name[i]] + 0, i < n ? " " : "\n"
+		}' /proc/net/snmp
+}
+
+# netns_pick_cpus: $cpu_server and $cpu_client, the first two we may use.
+netns_pick_cpus() {
+	local allowed
+
+	allowed=$(awk '/^Cpus_allowed_list/ { print $2 }' /proc/self/status |
+		tr , '\n' | awk -F- '{ for (i = $1; i <= (NF > 1 ? $2 : $1); i++) print i }')
+	# shellcheck disable=SC2086 # numbers, one a line
+	set -- $allowed
+	cpu_server=$1
+	cpu_client=${2:-$1}
+}
+
+# netns_spawn LOG NAMESPACE LIB COMMAND...: in the background, on any processor;
+# $spawned is its process.  False when it does not say "ready" in 10 seconds.
+netns_spawn() {
+	local log=$1
+
+	: > "$log"
+	netns_exec "$2" "$3" 0-1023 "${@:4}" > "$log" 2>&1 < /dev/null &
+	spawned=$!
+	await 10 is_ready "$log" "$spawned" && ! is_gone "$spawned"
+}
+
+# netns_kill PID...: as abruptly as can be, and wait for the end.
+netns_kill() {
+	kill -KILL "$@"
+	wait "$@"
+} 2> /dev/null
+
+is_ready() {
+	grep -q '^ready' "$1" || is_gone "$2"
+}
+
+# netns_run NAMESPACE LIB COMMAND...: in the foreground, 60 seconds at most.
+netns_run() {
+	(netns_exec "$1" "$2" 0-1023 timeout -s KILL 60 "${@:3}" 2>&1 < /dev/null)
+}
+
+# ---- verdicts ---------------------------------------------------------------
+
+checks=0
+failures=0
+
+# check WHAT COMMAND...: one line per fact; a test goes on after a failure.
+check() {
+	local what=$1
+
+	shift
+	checks=$((checks + 1))
+	if "$@"; then
+		echo "ok   $what"
+	else
+		echo "FAIL $what"
+		failures=$((failures + 1))
+		return 1
+	fi
+}
+
+# Last command of a test.
+verdict() {
+	echo "$checks checks, $failures failed${lib:+, with the library}"
+	((failures == 0 && checks > 0))
+}
+
+# netns_find_probe: the path of tests/scenario/probe.c's program.
+netns_find_probe() {
+	local path
+
+	for path in "${PROBE:-}" tests/scenario/probe bazel-bin/tests/scenario/probe; do
+		[[ -x $path && -f $path ]] && realpath "$path" && return
+	done
+	die "no tests/scenario/probe (bazel build //tests/scenario:probe)"
+}
+
+# warnings LOG: how many of the library's boxes say that something is not accelerated.
+warnings() {
+	grep -c 'VMA WARNING: \* .*is not accelerated' "$1"
+}
+
+# ---- sockperf ---------------------------------------------------------------
+
+# sockperf_serve LOG NAMESPACE LIB CPUS ARG...: $sockperf_server is its process;
+# false when it does not get ready.
+sockperf_serve() {
+	local log=$1
+
+	: > "$log"
+	netns_exec "${@:2:3}" sockperf server "${@:5}" > "$log" 2>&1 < /dev/null &
+	sockperf_server=$!
+	# It says so after its sockets are bound, listening, and in their groups.
+	await 10 sockperf_is_ready "$log" && kill -0 $sockperf_server 2> /dev/null
+}
+
+sockperf_is_ready() {
+	grep -q 'to block on socket' "$1" || ! kill -0 $sockperf_server
+}
+
+# Ask the server to end: it reports how much it received.  Its status, or 137.
+sockperf_stop() {
+	local pid=$sockperf_server
+
+	kill -INT $pid 2> /dev/null
+	await 5 is_gone $pid || kill -KILL $pid 2> /dev/null
+	wait $pid 2> /dev/null
+}
+
+# is_gone PID: ended, perhaps not waited for.
+is_gone() {
+	local stat
+
+	read -r stat < "/proc/$1/stat" || return 0
+	[[ ${stat##*) } == Z* ]]
+} 2> /dev/null
+
+# sockperf_ask LOG NAMESPACE LIB CPUS ARG...: run a client, 30 seconds at most.
+sockperf_ask() {
+	(netns_exec "${@:2:3}" timeout -s KILL 30 sockperf "${@:5}" > "$1" 2>&1 < /dev/null)
+}
+
+# sockperf_value LOG WHAT: what a client or a server reported; nothing if it did not.
+sockperf_value() {
+	local text pattern
+
+	text=$(< "$1")
+	case $2 in
+	p50) pattern='percentile 50\.000 = +([0-9.]+)' ;;
+	p99) pattern='percentile 99\.000 = +([0-9.]+)' ;;
+	p99.9) pattern='percentile 99\.900 = +([0-9.]+)' ;;
+	sent) pattern='(SentMessages=|Total of )([0-9]+)' ;;
+	received) pattern='ReceivedMessages=([0-9]+)' ;;
+	faults) pattern='# (dropped messages = .* # out-of-order messages = [0-9]+)' ;;
+	handled) pattern='Total ([0-9]+) messages received and handled' ;;
+	gaps) pattern='Summary: Total Dropped/OOO: ([0-9]+)' ;;
+	rate) pattern='Duration\] RunTime=([0-9.]+) sec; SentMessages=[0-9]+; ReceivedMessages=([0-9]+)' ;;
+	esac
+	[[ $text =~ $pattern ]] || return 0
+	if [[ $2 == rate ]]; then
+		awk -v t="${BASH_REMATCH[1]}" -v n="${BASH_REMATCH[2]}" 'BEGIN { printf "%.0f\n", (t > 0 ? n / t : 0) }'
+	else
+		echo "${BASH_REMATCH[-1]}"
+	fi
+}
