@@ -1,0 +1,217 @@
+# Sourced by the sockperf tests: the one body that runs the rows of their tables.
+#
+#	c<lane>  v0 10.9.0.1/24 ------------ v0 10.9.0.2/24  s<lane>
+#	sockperf pp, tp, ul                  sockperf server
+#
+# A table is a list of `row` calls.  Run part of one by hand, as root, with
+#
+#	[LIB=path/to/libvma.so] tests/scenario/sockperf_udp_test.sh [REGEX]
+#
+# REGEX chooses rows by their text; LIB= runs all of it through the kernel.
+# Rows run in $LANES lanes, each with its own pair of namespaces: a client
+# sleeps for two of its three seconds.
+
+NETNS_LIMIT=${NETNS_LIMIT:-280}
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+chosen=${1:-.}
+lanes=${LANES:-4}
+rows=()
+
+# Messages per second where sockperf would flood: a loss shall be ours.
+pace=1000
+# The largest datagram that is one frame; above, fragments are the kernel's.
+largest_offloaded=1472
+
+# row SIDES SOCKETS MODE [OPTION...]
+#
+#	SIDES	server, client, both: who has the library
+#	SOCKETS	udp, tcp, mcast, or a list of them for a file: udp,udp,tcp
+#	MODE	pp, tp, ul
+#	OPTION	for both sockperfs; client:OPTION or server:OPTION for one;
+#		NAME=VALUE for the environment of sides with the library
+row() {
+	[[ "$*" =~ $chosen ]] && rows+=("$*")
+	return 0
+}
+
+# The addresses a row's sockets have, as sockperf's -f wants them.
+socket_lines() {
+	local kind port=11111
+
+	for kind in ${1//,/ }; do
+		case $kind in
+		udp) echo "U:$netns_server:$port" ;;
+		tcp) echo "T:$netns_server:$port" ;;
+		mcast) echo "U:$netns_group:$port" ;;
+		esac
+		port=$((port + 1))
+	done
+}
+
+# parse_row TEXT: $sides $sockets $mode, and options in $client[], $server[].
+parse_row() {
+	local word address
+
+	read -r sides sockets mode words <<< "$1"
+	client=()
+	server=()
+	size=14
+	case $sockets in
+	*,*)
+		socket_lines "$sockets" > "$log.sockets"
+		client+=(-f "$log.sockets")
+		server+=(-f "$log.sockets")
+		;;
+	*)
+		address=$netns_server
+		[[ $sockets != mcast ]] || address=$netns_group
+		client+=(-i "$address")
+		server+=(-i "$address")
+		[[ $sockets != tcp ]] || client+=(--tcp) server+=(--tcp)
+		# Gaps are found in one sequence only.
+		[[ $sockets == tcp ]] || server+=(-g)
+		;;
+	esac
+	if [[ $sockets == *mcast* ]]; then
+		client+=(--mc-rx-if "$netns_client" --mc-tx-if "$netns_client")
+		server+=(--mc-rx-if "$netns_server" --mc-tx-if "$netns_server")
+	fi
+	case $mode in
+	pp) ;;
+	tp) client+=("--mps=$pace") ;;
+	ul) client+=("--mps=$pace" --reply-every=1) ;;
+	esac
+	for word in $words; do
+		case $word in
+		client:*) client+=("${word#*:}") ;;
+		server:*) server+=("${word#*:}") ;;
+		[A-Z]*=*) vma_env+=("$word") ;;
+		-m*)
+			size=${word#-m}
+			client+=("$word")
+			[[ $sockets != tcp ]] || ((size <= 65507)) || server+=("$word")
+			;;
+		*) client+=("$word") server+=("$word") ;;
+		esac
+	done
+}
+
+# What is wrong with the row that has just run, one complaint a line.
+judge() {
+	local sent received handled faults gaps side log_of counters
+
+	[[ $client_rc == 0 ]] || echo "client's status $client_rc"
+	[[ $server_rc == 0 ]] || echo "server's status $server_rc"
+	sent=$(sockperf_value "$log.client" sent)
+	handled=$(sockperf_value "$log.server" handled)
+	((${sent:-0} >= 20)) || echo "client sent ${sent:-nothing}"
+	# The timer may end a client between a message and its count.
+	((${handled:-0} >= ${sent:-0} - 1 && ${handled:-0} <= ${sent:-0} + 1)) ||
+		echo "server handled ${handled:-nothing} of ${sent:-0}"
+	if [[ $mode != tp ]]; then
+		received=$(sockperf_value "$log.client" received)
+		# Answers on their way when the timer ends the client are not lost: it
+		# judges its middle part itself, see faults.
+		((${received:-0} * 2 >= ${sent:-0})) || echo "client received ${received:-nothing} of ${sent:-0}"
+		faults=$(sockperf_value "$log.client" faults)
+		# One sequence over several sockets: only ping-pong keeps its order.
+		[[ $sockets$mode != *,*ul ]] || faults=${faults% # out-of-order*}
+		[[ -n $faults && $faults != *[1-9]* ]] || echo "client: ${faults:-no statistics}"
+	fi
+	if [[ " ${server[*]} " == *" -g "* ]]; then
+		gaps=$(sockperf_value "$log.server" gaps)
+		[[ ${gaps:-x} == 0 ]] || echo "server: gaps: ${gaps:-no statistics}"
+	fi
+	for side in server client; do
+		log_of=$log.$side
+		[[ $side == server ]] && counters=$server_moved || counters=$client_moved
+		if [[ -z $lib || ($sides != both && $sides != "$side") ]]; then
+			# Else the counters prove nothing.
+			[[ $counters =~ [1-9] || $mode$side == tpclient ]] || echo "$side: kernel counters stand still"
+			continue
+		fi
+		! grep -q 'VMA \(WARNING\|ERROR\|PANIC\)' "$log_of" || echo "$side: warnings"
+		[[ $sockets != tcp ]] && ((size > largest_offloaded)) && continue
+		[[ ! $counters =~ [1-9] ]] || echo "$side: the kernel saw traffic: ${counted[*]}: $counters"
+	done
+}
+
+counted=(UdpInDatagrams UdpNoPorts UdpInErrors UdpOutDatagrams TcpInSegs TcpOutSegs)
+
+# moved BEFORE AFTER: differences, number by number.
+moved() {
+	local before after i
+
+	read -ra before <<< "$1"
+	read -ra after <<< "$2"
+	for i in "${!before[@]}"; do
+		after[i]=$((after[i] - before[i]))
+	done
+	echo "${after[*]}"
+}
+
+run_row() {
+	local text=$1 log=$netns_tmp/$lane sides sockets mode words client server size wrong
+	local lib_s="" lib_c="" client_rc=0 server_rc=0 before_s before_c server_moved client_moved
+	local vma_env=("${vma_env[@]}")
+
+	rm -f "$log".*
+	parse_row "$text"
+	[[ $sides == client ]] || lib_s=$lib
+	[[ $sides == server ]] || lib_c=$lib
+	before_s=$(netns_counters "s$lane" "${counted[@]}")
+	before_c=$(netns_counters "c$lane" "${counted[@]}")
+	if sockperf_serve "$log.server" "s$lane" "$lib_s" "$cpus" "${server[@]}"; then
+		sockperf_ask "$log.client" "c$lane" "$lib_c" "$cpus" "$mode" -t 1 "${client[@]}" || client_rc=$?
+	else
+		client_rc="none: the server did not get ready"
+		: > "$log.client"
+	fi
+	sockperf_stop || server_rc=$?
+	server_moved=$(moved "$before_s" "$(netns_counters "s$lane" "${counted[@]}")")
+	client_moved=$(moved "$before_c" "$(netns_counters "c$lane" "${counted[@]}")")
+	wrong=$(judge)
+	if [[ -z $wrong ]]; then
+		echo "ok   $text"
+		return
+	fi
+	# One write, so that lanes do not mix.
+	echo "FAIL $text
+$(sed 's/^/     /' <<< "$wrong")
+     again: ${self#"$PWD"/} '^$text\$'
+     server:${lib_s:+ LD_PRELOAD=libvma.so ${vma_env[*]}} sockperf server ${server[*]}
+     client:${lib_c:+ LD_PRELOAD=libvma.so ${vma_env[*]}} sockperf $mode -t 1 ${client[*]}
+$(grep . "$log.server" | tail -n 15 | cut -c 1-200 | sed 's/^/     server| /')
+$(grep . "$log.client" | head -n 15 | cut -c 1-200 | sed 's/^/     client| /')"
+	return 1
+}
+
+# Every lanes-th row, from the lane's number on.
+run_lane() {
+	local lane=$1 i failed=0
+
+	trap - EXIT
+	netns_pair "$lane"
+	for ((i = lane; i < ${#rows[@]}; i += lanes)); do
+		run_row "${rows[i]}" || failed=$((failed + 1))
+	done
+	return $((failed > 100 ? 100 : failed))
+}
+
+run_rows() {
+	local lane pids=() failed=0 count cpus
+
+	((${#rows[@]})) || die "no row matches $chosen"
+	netns_pick_cpus
+	cpus=$cpu_server,$cpu_client
+	for ((lane = 0; lane < lanes && lane < ${#rows[@]}; lane++)); do
+		run_lane $lane &
+		pids+=($!)
+	done
+	for count in "${pids[@]}"; do
+		wait "$count" || failed=$((failed + $?))
+	done
+	echo "${#rows[@]} rows, $failed failed${lib:+, with the library}"
+	((failed == 0))
+}
