@@ -53,12 +53,12 @@ static int check_device(const struct xdp_device *dev, char why[PORT_WHY])
 			why, -EOPNOTSUPP,
 			"Interface %s is not accelerated: it is not an Ethernet interface.\n",
 			dev->name);
-	if (dev->mtu > XDP_MTU_OF(4096))
+	if (dev->mtu > XDP_MTU_MAX)
 		return xdp_why(
 			why, -EOPNOTSUPP,
 			"Interface %s is not accelerated: its MTU of %u does not fit a buffer.\n"
 			"Lower it: ip link set %s mtu %u\n",
-			dev->name, dev->mtu, dev->name, XDP_MTU_OF(4096));
+			dev->name, dev->mtu, dev->name, XDP_MTU_MAX);
 	if (dev->rx_queues > XDP_STEER_QUEUES)
 		return xdp_why(
 			why, -EOPNOTSUPP,
@@ -73,7 +73,7 @@ static int check_device(const struct xdp_device *dev, char why[PORT_WHY])
 	return xdp_why_missing_caps(why, dev->name);
 }
 
-int port_xdp_open(int ifindex, struct port **out, char why[PORT_WHY])
+static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 {
 	struct xdp_device dev;
 	struct xdp_port *port;
@@ -106,4 +106,14 @@ int port_xdp_open(int ifindex, struct port **out, char why[PORT_WHY])
 	log_debug("%s: XDP program attached, %s", dev.name, port->native ? "native" : "generic");
 	*out = &port->base;
 	return 0;
+}
+
+/* libbpf writes errno also when it succeeds; a call that opens a port on the way must not. */
+int port_xdp_open(int ifindex, struct port **out, char why[PORT_WHY])
+{
+	int saved = errno, rc;
+
+	rc = open_port(ifindex, out, why);
+	errno = saved;
+	return rc;
 }

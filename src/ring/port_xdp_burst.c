@@ -74,20 +74,42 @@ static inline struct pkt *received(struct xdp_queue *q, const struct xdp_desc *d
 	return pkt;
 }
 
+/* The packets that n descriptors are; fewer, maybe none, when some are pieces. */
+static inline int rx_descs(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx, uint32_t n,
+			   struct pkt **pkts)
+{
+	int got = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct xdp_desc *desc = xsk_ring_cons__rx_desc(&s->rx, idx + i);
+		struct pkt *pkt;
+
+		if (__builtin_expect((desc->options & XDP_PKT_CONTD) || s->in_big, false))
+			pkt = xdp_big_add(q, s, desc);
+		else
+			pkt = received(q, desc);
+		if (pkt)
+			pkts[got++] = pkt;
+	}
+	return got;
+}
+
 static inline int rx_sock(struct xdp_queue *q, struct xdp_sock *s, struct pkt **pkts, int max)
 {
 	uint32_t idx, n;
+	int got;
 
-	n = xsk_ring_cons__peek(&s->rx, (uint32_t)max, &idx);
-	if (!n)
-		return 0;
-	for (uint32_t i = 0; i < n; i++)
-		pkts[i] = received(q, xsk_ring_cons__rx_desc(&s->rx, idx + i));
-	xsk_ring_cons__release(&s->rx, n);
-	s->fill_missing += n;
-	if (s->fill_missing >= XDP_FILL_BATCH)
-		xdp_refill(q, s);
-	return (int)n;
+	do {
+		n = xsk_ring_cons__peek(&s->rx, (uint32_t)max, &idx);
+		if (!n)
+			return 0;
+		got = rx_descs(q, s, idx, n, pkts);
+		xsk_ring_cons__release(&s->rx, n);
+		s->fill_missing += n;
+		if (s->fill_missing >= XDP_FILL_BATCH)
+			xdp_refill(q, s);
+	} while (!got);
+	return got;
 }
 
 /* ---- transmit --------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 #include <linux/if_xdp.h>
 #include <xdp/xsk.h>
 
+#include "base/list.h"
 #include "ring/port.h"
 #include "ring/xdp_steer.h"
 
@@ -30,6 +31,16 @@
 
 /* Largest IP packet in a frame of this size: less the headroom, Ethernet and one tag. */
 #define XDP_MTU_OF(frame) ((frame)-XDP_KERNEL_HEADROOM - 18)
+/* Native XDP wants more of a page for itself (veth takes 3504). */
+#define XDP_MTU_MAX 3500u
+
+/* Linux 6.6; Debian 12's headers are older. */
+#ifndef XDP_USE_SG
+#define XDP_USE_SG (1 << 4)
+#endif
+#ifndef XDP_PKT_CONTD
+#define XDP_PKT_CONTD (1 << 0)
+#endif
 
 _Static_assert(PORT_FDS_MAX == XDP_STEER_QUEUES, "one socket per RX queue");
 
@@ -46,6 +57,8 @@ struct xdp_sock {
 	struct xsk_ring_prod tx;
 	struct xsk_ring_cons comp;
 	unsigned fill_missing; /* entries the fill ring lacks */
+	bool in_big;	       /* the last descriptor is continued in the next */
+	struct pkt *big;       /* what came of it so far; NULL: dropped */
 	/* set when opened */
 	int fd;
 	struct xdp_map maps[4];
@@ -62,6 +75,10 @@ struct xdp_queue {
 	unsigned tx_unflushed;	 /* put since the last flush */
 	unsigned tx_outstanding; /* put and not reaped */
 	bool tx_stuck;		 /* the kernel did not take all of the TX ring */
+	/* holder, see port_xdp_big.c */
+	struct pkt_pool big_pool;
+	struct list bigs;
+	unsigned nbigs;
 	/* set when opened */
 	bool zerocopy;
 	unsigned slot;
@@ -126,6 +143,13 @@ int xdp_tx_put(struct port_queue *q, struct pkt *pkt);
 void xdp_pool_put(struct pkt_pool *pool, struct pkt *pkt);
 /* Puts what is missing into a fill ring, as far as frames allow. */
 void xdp_refill(struct xdp_queue *q, struct xdp_sock *s);
+
+/* port_xdp_big.c */
+void xdp_big_init(struct xdp_queue *q);
+/* Frees them all, also those that somebody holds. */
+void xdp_big_fini(struct xdp_queue *q);
+/* A piece of a large frame, consumed; the frame when it was the last one of it, or NULL. */
+struct pkt *xdp_big_add(struct xdp_queue *q, struct xdp_sock *s, const struct xdp_desc *desc);
 
 /*
  * port_xdp_why.c: the sentences for the user.  Each writes why and returns the

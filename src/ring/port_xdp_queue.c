@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "ring/port_xdp_internal.h"
 
-#define BUSY_RETRIES 100 /* of 2 ms: the kernel takes queues back a little after close */
+#define BUSY_RETRIES 100 /* of 2 ms */
 
 static int map_memory(struct xdp_map *map, size_t len, int fd, uint64_t offset)
 {
@@ -116,6 +116,37 @@ static int register_umem(struct xdp_queue *q, int fd)
 	return set_option(fd, XDP_UMEM_REG, &reg, sizeof(reg));
 }
 
+/* The kernel takes queues back a little after the last user went. */
+static int bind_patiently(int fd, const struct sockaddr_xdp *addr)
+{
+	for (int i = 0;; i++) {
+		struct timespec pause = {.tv_nsec = 2 * NSEC_PER_MSEC};
+		int rc = sys_bind(fd, (const struct sockaddr *)addr, sizeof(*addr));
+
+		if (rc != -EBUSY || i == BUSY_RETRIES)
+			return rc;
+		sys_ppoll(NULL, 0, &pause, NULL);
+	}
+}
+
+static int bind_first(const struct xdp_port *port, int fd, struct sockaddr_xdp *addr)
+{
+	int rc;
+
+	addr->sxdp_flags = XDP_USE_NEED_WAKEUP;
+	if (port->native) /* the kernel tries zero-copy, and falls back to copying by itself */
+		return bind_patiently(fd, addr);
+	addr->sxdp_flags |= XDP_COPY | XDP_USE_SG;
+	rc = bind_patiently(fd, addr);
+	if (rc != -EINVAL)
+		return rc;
+	/* Before Linux 6.6.  Only real devices never show unsplit segments. */
+	if (port->base.flags & PORT_PARTIAL_CSUM)
+		return -EPROTONOSUPPORT;
+	addr->sxdp_flags &= (uint16_t)~XDP_USE_SG;
+	return bind_patiently(fd, addr);
+}
+
 static int bind_sock(const struct xdp_queue *q, struct xdp_sock *s, unsigned rx_queue)
 {
 	const struct xdp_port *port = (const struct xdp_port *)q->base.port;
@@ -124,23 +155,12 @@ static int bind_sock(const struct xdp_queue *q, struct xdp_sock *s, unsigned rx_
 		.sxdp_ifindex = (uint32_t)port->base.ifindex,
 		.sxdp_queue_id = rx_queue,
 	};
-	int rc;
 
-	if (rx_queue) {
-		addr.sxdp_flags = XDP_SHARED_UMEM;
-		addr.sxdp_shared_umem_fd = (uint32_t)q->socks[0].fd;
-	} else {
-		/* The kernel tries zero-copy and falls back to copying by itself. */
-		addr.sxdp_flags = XDP_USE_NEED_WAKEUP | (port->native ? 0 : XDP_COPY);
-	}
-	for (int i = 0;; i++) {
-		struct timespec pause = {.tv_nsec = 2 * NSEC_PER_MSEC};
-
-		rc = sys_bind(s->fd, (const struct sockaddr *)&addr, sizeof(addr));
-		if (rc != -EBUSY || i == BUSY_RETRIES)
-			return rc;
-		sys_ppoll(NULL, 0, &pause, NULL);
-	}
+	if (!rx_queue)
+		return bind_first(port, s->fd, &addr);
+	addr.sxdp_flags = XDP_SHARED_UMEM;
+	addr.sxdp_shared_umem_fd = (uint32_t)q->socks[0].fd;
+	return bind_patiently(s->fd, &addr);
 }
 
 /* Where the driver polls for us (zero-copy), ask for it; elsewhere it only costs. */
@@ -224,6 +244,12 @@ static int why_no_sock(char why[PORT_WHY], const char *ifname, unsigned rx_queue
 			       "Interface %s is not accelerated: it is down.\n"
 			       "Bring it up before the program starts: ip link set %s up\n",
 			       ifname, ifname);
+	case -EPROTONOSUPPORT:
+		return xdp_why(
+			why, -EOPNOTSUPP,
+			"Interface %s is not accelerated: its driver has no native XDP, and generic\n"
+			"XDP on a virtual interface needs Linux 6.6 or later.\n",
+			ifname);
 	case -EAFNOSUPPORT:
 		return xdp_why(why, -EOPNOTSUPP,
 			       "Interface %s is not accelerated: the kernel has no AF_XDP.\n"
@@ -336,6 +362,7 @@ int xdp_open_queue(struct port *base, struct port_queue **out, char why[PORT_WHY
 	rc = alloc_frames(q, base->mtu, port->rx_queues);
 	if (rc)
 		goto free_queue;
+	xdp_big_init(q);
 	xdp_flow_clear_slot(port, q->slot);
 	rc = open_socks(q, why);
 	if (rc)
@@ -360,6 +387,7 @@ void xdp_close_queue(struct port_queue *base)
 	struct xdp_queue *q = (struct xdp_queue *)base;
 
 	close_socks(q);
+	xdp_big_fini(q);
 	free_frames(q);
 	put_slot((struct xdp_port *)base->port, q->slot);
 	mem_free(q);

@@ -7,8 +7,10 @@
  *	|  sniffer  --  v0  10.77.0.1 --------+---+-- v1 -- injector |
  *	|              (MAC 02:..:01)         |   |                  |
  *	|               q0  4 RX queues ------+---+-- q1             |
- *	|               j0  MTU 3800 ---------+---+-- j1             |
+ *	|       bridge  g0 -- p0  MTU 3500 ---+---+-- g1             |
  *	+-------------------------------------+   +------------------+
+ *
+ * A bridge has no native XDP.
  *
  * Frames go in by a packet socket on the peer's end.  They come out of the
  * port, or, when the program passes them, of a packet socket on ours.  Each
@@ -20,6 +22,7 @@
 #include <linux/capability.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <linux/virtio_net.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -29,6 +32,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -57,16 +61,20 @@ __attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
 		fail_msg("failed: %s", line);
 }
 
-static void make_pair(const char *name, const char *options)
+/* Up, and silent. */
+static void bring_up(const char *name)
 {
-	shell("ip link add %s0 address 02:00:00:00:00:01 %s type veth peer name %s1"
-	      " address 02:00:00:00:00:02 %s netns /proc/%d/fd/%d",
-	      name, options, name, options, getpid(), peer_fd);
-	shell("sysctl -qw net.ipv6.conf.%s0.disable_ipv6=1; ip link set %s0 arp off up", name,
-	      name);
+	shell("sysctl -qw net.ipv6.conf.%s.disable_ipv6=1; ip link set %s arp off up", name, name);
+}
+
+static void make_pair(const char *ours, const char *theirs, const char *options)
+{
+	shell("ip link add %s %s type veth peer name %s address 02:00:00:00:00:02 %s"
+	      " netns /proc/%d/fd/%d",
+	      ours, options, theirs, options, getpid(), peer_fd);
+	bring_up(ours);
 	setns(peer_fd, CLONE_NEWNET);
-	shell("sysctl -qw net.ipv6.conf.%s1.disable_ipv6=1; ip link set %s1 arp off up", name,
-	      name);
+	bring_up(theirs);
 	setns(here_fd, CLONE_NEWNET);
 }
 
@@ -81,9 +89,15 @@ static int make_topology(void **state)
 	unshare(CLONE_NEWNET);
 	peer_fd = open("/proc/self/ns/net", O_RDONLY);
 	setns(here_fd, CLONE_NEWNET);
-	make_pair("v", "");
-	make_pair("q", "numrxqueues 4 numtxqueues 4");
-	make_pair("j", "mtu 3800");
+	make_pair("v0", "v1", "");
+	make_pair("q0", "q1", "numrxqueues 4 numtxqueues 4");
+	make_pair("p0", "g1", "mtu 3500");
+	shell("ip link add g0 type bridge && ip link set p0 master g0 && ip link set g0 mtu 3500");
+	bring_up("g0");
+	/* It would miss the checksums of our headers. */
+	shell("sysctl -qw net.bridge.bridge-nf-call-iptables=0 2>/dev/null || true");
+	for (const char **name = (const char *[]){"v0", "q0", "g0", NULL}; *name; name++)
+		shell("ip link set %s address 02:00:00:00:00:01", *name);
 	shell("ip addr add 10.77.0.1/24 dev v0");
 	return 0;
 }
@@ -230,9 +244,9 @@ static int setup_queues(void **state)
 	return setup_on(state, "q");
 }
 
-static int setup_jumbo(void **state)
+static int setup_bridge(void **state)
 {
-	return setup_on(state, "j");
+	return setup_on(state, "g");
 }
 
 static void close_port(struct fixture *f)
@@ -562,6 +576,7 @@ static void test_descriptors_are_readable_while_frames_wait(void **state)
 	assert_int_equal(f->port->ops->fds(f->q, fds), 1);
 	pfd.fd = fds[0];
 	assert_true(fcntl(fds[0], F_GETFD) & FD_CLOEXEC);
+	assert_true(fds[0] >= 512); /* out of the program's way */
 	assert_int_equal(poll(&pfd, 1, 0), 0);
 	for (int i = 0; i < 3; i++) {
 		inject(f, &plain);
@@ -602,24 +617,96 @@ static void test_every_rx_queue_is_served(void **state)
 	assert_false(f->port->ops->rx_pending(f->q));
 }
 
+static struct pkt *next_packet(struct fixture *f)
+{
+	nsec_t deadline = clock_now() + DEADLINE;
+	struct pkt *pkt;
+
+	while (!f->port->ops->rx_burst(f->q, &pkt, 1))
+		assert_true(clock_now() < deadline);
+	return pkt;
+}
+
 static void test_generic_mode_serves_what_native_cannot(void **state)
 {
 	struct fixture *f = *state;
 	uint8_t frame[4096] = {0};
 	size_t len = make_frame(frame, &plain, 0);
 	struct pkt *pkt;
-	nsec_t deadline = clock_now() + DEADLINE;
 
-	assert_int_equal(f->port->mtu, 3800);
+	assert_int_equal(f->port->mtu, 3500);
+	assert_true(f->port->flags & PORT_PARTIAL_CSUM);
 	add_flow(f, key3(UDP, "10.77.0.1", 7000));
 	expect_steered(f, &plain);
-	memset(frame + len, 'x', 3814 - len);
-	assert_int_equal(send(f->inject_fd, frame, 3814, 0), 3814);
-	while (!f->port->ops->rx_burst(f->q, &pkt, 1))
-		assert_true(clock_now() < deadline);
-	assert_int_equal(pkt->frame_len, 3814);
-	assert_memory_equal(pkt->frame, frame, 3814);
+	memset(frame + len, 'x', 3514 - len);
+	assert_int_equal(send(f->inject_fd, frame, 3514, 0), 3514);
+	pkt = next_packet(f);
+	assert_int_equal(pkt->frame_len, 3514);
+	assert_memory_equal(pkt->frame, frame, 3514);
 	pkt_free(pkt);
+}
+
+/* Sends a TCP segment of len bytes as a kernel peer does: to be split by the device. */
+static void inject_unsplit(struct fixture *f, uint8_t *frame, size_t len)
+{
+	static const struct spec s = {.vlan = -1, .proto = TCP, .dport = 7001};
+	struct virtio_net_hdr hdr = {
+		.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+		.gso_type = VIRTIO_NET_HDR_GSO_TCPV4,
+		.hdr_len = 54,
+		.gso_size = 1460,
+		.csum_start = 34,
+		.csum_offset = 16,
+	};
+	struct iovec iov[2] = {{&hdr, sizeof(hdr)}, {frame, len}};
+	int yes = 1, no = 0;
+
+	for (size_t i = make_frame(frame, &s, 0) - 8; i < len; i++)
+		frame[i] = (uint8_t)(i * i >> 7);
+	put16(frame + 16, (unsigned)(len - 14));
+	frame[46] = 5 << 4; /* TCP data offset */
+	assert_int_equal(setsockopt(f->inject_fd, SOL_PACKET, PACKET_VNET_HDR, &yes, sizeof(yes)),
+			 0);
+	assert_int_equal(writev(f->inject_fd, iov, 2), sizeof(hdr) + len);
+	assert_int_equal(setsockopt(f->inject_fd, SOL_PACKET, PACKET_VNET_HDR, &no, sizeof(no)), 0);
+}
+
+static void test_segments_nobody_split_arrive_whole(void **state)
+{
+	static uint8_t frame[65536];
+	struct fixture *f = *state;
+	unsigned baseline = f->q->frames_free;
+	struct pkt *held = NULL, *pkt;
+
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	add_flow(f, key3(TCP, "10.77.0.1", 7001));
+	for (size_t len = 4000; len < 65536; len += 1771) {
+		inject_unsplit(f, frame, len);
+		pkt = next_packet(f);
+		assert_int_equal(pkt->frame_len, len);
+		assert_true(pkt->room >= len);
+		assert_memory_equal(pkt->frame, frame, len);
+		pkt_free(pkt);
+		expect_steered(f, &plain);
+		expect_frames_back(f, baseline);
+	}
+	/* Those that are held for ever are limited, and harm nobody else. */
+	for (int i = 0; i < 200; i++) {
+		inject_unsplit(f, frame, 20000);
+		while (f->port->ops->rx_burst(f->q, &pkt, 1)) {
+			pkt->next = held;
+			held = pkt;
+		}
+		expect_steered(f, &plain);
+	}
+	while (held) {
+		pkt = held;
+		held = held->next;
+		pkt_free(pkt);
+	}
+	inject_unsplit(f, frame, 20000);
+	assert_int_equal(next_packet(f)->frame_len, 20000); /* freed with the queue */
+	expect_frames_back(f, baseline);
 }
 
 /* ---- coming and going ------------------------------------------------------- */
@@ -837,7 +924,8 @@ static const struct CMUnitTest tests[] = {
 	AFTER(test_more_than_the_ring_holds_is_sent_in_passing, setup),
 	AFTER(test_descriptors_are_readable_while_frames_wait, setup),
 	AFTER(test_every_rx_queue_is_served, setup_queues),
-	AFTER(test_generic_mode_serves_what_native_cannot, setup_jumbo),
+	AFTER(test_generic_mode_serves_what_native_cannot, setup_bridge),
+	AFTER(test_segments_nobody_split_arrive_whole, setup_bridge),
 	AFTER(test_virtual_devices_have_partial_checksums, setup),
 	AFTER(test_open_and_close_leave_no_descriptor, setup),
 	AFTER(test_a_second_opener_is_told_who_has_it, setup),
