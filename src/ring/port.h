@@ -71,9 +71,9 @@ struct port_queue {
 	struct port *port;
 	const struct port_ops *ops; /* = port->ops */
 	/* holder */
-	struct pkt_pool pool;	    /* of the frames rx_burst() gives */
-	unsigned frames;	    /* in total */
-	unsigned frames_free;	    /* neither with the kernel nor with a socket */
+	struct pkt_pool pool; /* of the frames rx_burst() gives */
+	unsigned frames;      /* in total */
+	unsigned frames_free; /* neither with the kernel nor with a socket */
 };
 
 /* Refuses everything. */
