@@ -467,6 +467,23 @@ static void linger(void)
 	}
 }
 
+/* What became of the frames, for whoever looks into it. */
+static void log_ring(const struct ring *ring)
+{
+	const struct ring_stats *stats = &ring->stats;
+
+	if (!ring->q)
+		return;
+	log_debug("ring %u on %s: received %lu frames, sent %lu, forwarded %lu, copied out %lu",
+		  ring->id, ring->q->port->name, stats->rx_frames, stats->tx_frames,
+		  stats->forwarded, stats->copied);
+	for (int i = 0; i < DROP_COUNT; i++) {
+		if (stats->drops[i])
+			log_debug("ring %u on %s: dropped %lu: %s", ring->id, ring->q->port->name,
+				  stats->drops[i], drop_text(i));
+	}
+}
+
 void sock_exit(void)
 {
 	if (!started || hold_current)
@@ -475,6 +492,8 @@ void sock_exit(void)
 	progress_stop();
 	sock_each(close_at_exit, NULL);
 	linger();
+	for (unsigned i = 0; i < rings_count(); i++)
+		log_ring(rings_at(i));
 	rings_close_all();
 	netlink_close();
 	started = false;

@@ -355,34 +355,72 @@ static void make_listener(struct inet_sock *so, int backlog)
 	sys_fcntl(so->sk.twin, F_SETFL, sys_fcntl(so->sk.twin, F_GETFL, 0) | O_NONBLOCK);
 }
 
-static int listen_locked(struct inet_sock *so, int backlog)
+/* The kernel refused after all: an ordinary socket again. */
+static void unmake_listener(struct inet_sock *so)
 {
+	struct ring *ring;
+
+	sock_flows_del(so);
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	tcp_listen_close(so, ring);
+	so->inet = INET_TCP;
+	tcp_part_init(so);
+	tcp_update_events(so, 0);
+	ring_release_cold(ring);
+	if (!so->sk.nonblock)
+		sys_fcntl(so->sk.twin, F_SETFL,
+			  sys_fcntl(so->sk.twin, F_GETFL, 0) & ~(long)O_NONBLOCK);
+}
+
+/* listen(2) binds what is not bound. */
+static int bind_any(struct inet_sock *so)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET};
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
+	int rc = so->bound ? 0 : sys_bind(so->sk.twin, (struct sockaddr *)&any, sizeof(any));
+
+	if (!rc)
+		rc = sys_getsockname(so->sk.twin, (struct sockaddr *)&ss, &len);
+	if (!rc && !endpoint_from_sockaddr(&so->local, (struct sockaddr *)&ss, len))
+		rc = -EAFNOSUPPORT;
+	so->bound = !rc;
+	return rc;
+}
+
+/*
+ * The frames come here before the twin listens: a connection that the kernel
+ * accepted in between would lose its peer to us.
+ */
+static int listen_locked(struct inet_sock *so, int backlog)
+{
 	struct ring *ring;
 	int rc;
 
 	if (so->connected)
 		return -EINVAL;
-	rc = sys_listen(so->sk.twin, backlog);
-	if (rc || so->inet == INET_LISTEN)
+	if (so->inet == INET_LISTEN)
+		return sys_listen(so->sk.twin, backlog);
+	rc = bind_any(so);
+	if (rc)
 		return rc;
-	rc = sys_getsockname(so->sk.twin, (struct sockaddr *)&ss, &len);
-	if (rc || !endpoint_from_sockaddr(&so->local, (struct sockaddr *)&ss, len))
-		return sock_leave(so, VERDICT_FAMILY);
-	so->bound = true; /* listen(2) binds what is not bound */
 	rc = sock_hold_cold(sock_ref_of(so), &ring);
 	if (rc)
 		return rc;
 	make_listener(so, backlog);
 	ring_release_cold(ring);
-	if (sock_port_shared(so))
-		return sock_leave(so, VERDICT_SHARED_PORT);
-	so->verdict = sock_attach(so);
+	so->verdict = sock_port_shared(so) ? VERDICT_SHARED_PORT : sock_attach(so);
 	log_debug("fd %d: listening, %s", so->sk.twin, verdict_text(so->verdict));
-	if (so->verdict != VERDICT_ACCELERATED && !so->wildcard)
-		return sock_leave(so, so->verdict);
-	return 0;
+	if (so->verdict == VERDICT_ACCELERATED || (so->wildcard && so->verdict != VERDICT_SHARED_PORT)) {
+		rc = sys_listen(so->sk.twin, backlog);
+		if (rc)
+			unmake_listener(so);
+		return rc;
+	}
+	unmake_listener(so);
+	rc = sock_leave(so, so->verdict);
+	return rc ? rc : SOCK_KERNEL;
 }
 
 int tcp_sock_listen(struct sock_ref ref, int backlog)
