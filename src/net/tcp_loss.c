@@ -94,14 +94,17 @@ void tcp_loss_fini(struct tcp_conn *c)
 /* Takes in what an ACK SACKs; true when some of it is new. */
 bool tcp_loss_sacked(struct tcp_conn *c, const struct tcp_options *opt)
 {
+	uint32_t out = c->snd_nxt - c->snd_una;
 	bool news = false;
 
 	for (unsigned i = 0; i < opt->sacks; i++) {
 		struct tcp_range r = opt->sack[i];
 
-		/* Also leaves D-SACK (RFC 2883) aside. */
-		if (seq_geq(r.start, r.end) || seq_lt(r.start, c->snd_una) ||
-		    seq_gt(r.end, c->snd_nxt))
+		/*
+		 * Distances from snd_una: comparisons alone would let a liar in from
+		 * half the number space away.  Leaves D-SACK (RFC 2883) aside, too.
+		 */
+		if (r.start - c->snd_una >= r.end - c->snd_una || r.end - c->snd_una > out)
 			continue;
 		if (!c->scoreboard) {
 			c->scoreboard = c->ops->alloc(sizeof(*c->scoreboard));

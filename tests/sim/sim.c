@@ -311,8 +311,7 @@ static int op_send(struct tcp_conn *conn, const struct tcp_segment *seg)
 	struct sim_host *host = host_of(conn);
 
 	SIM_CHECK(host->sim, host->closed == 0);
-	if ((seg->flags & (TCP_SYN | TCP_RST)) == 0 &&
-	    seq_gt(seg->seq + seg->len, conn->snd_una + conn->snd_wnd_max))
+	if (seg->len && seq_gt(seg->seq + seg->len, conn->snd_una + conn->snd_wnd_max))
 		sim_fail(host->sim, "sent beyond the largest window", __FILE__, __LINE__);
 	SIM_CHECK(host->sim, seg->len + seg->opt_len <= conn->path_mss || seg->len == 0);
 	return transmit(host->sim, index_of(host), conn->iss, seg);
