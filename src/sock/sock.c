@@ -528,6 +528,7 @@ static void forget(struct inet_sock *so, void *arg)
  */
 void sock_fork_child(void)
 {
+	epoll_fork_child();
 	ck_spinlock_fas_init(&pool_lock);
 	pthread_mutex_init(&control, NULL);
 	hold_current = NULL;
