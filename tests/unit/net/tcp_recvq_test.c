@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/tcp_recvq.h"
+
+#include <string.h>
+
+#include "net/tcp_seq.h"
+#include "net/tcp_wire.h"
+#include "tests/vma_test.h"
+
+#define ROOM 2048
+#define OFF 54
+
+static unsigned alive;
+
+static void put(struct pkt_pool *pool, struct pkt *pkt)
+{
+	alive--;
+	free(pkt->frame);
+	free(pkt);
+}
+
+static struct pkt_pool pool = {.put = put};
+
+/* Bytes are their sequence numbers. */
+static struct pkt *make(uint32_t seq, uint16_t len, uint8_t flags)
+{
+	struct pkt *pkt = calloc(1, sizeof(*pkt));
+
+	pkt->frame = malloc(ROOM);
+	pkt->room = ROOM;
+	pkt->pool = &pool;
+	pkt->off = OFF;
+	pkt->len = len;
+	pkt->seq = seq;
+	pkt->tcp_flags = flags;
+	pkt->frame_len = OFF + len;
+	for (uint16_t i = 0; i < len; i++)
+		pkt->frame[OFF + i] = (uint8_t)(seq + i);
+	alive++;
+	return pkt;
+}
+
+static struct tcp_recvq queue(uint32_t rcvbuf)
+{
+	struct tcp_recvq q = {0};
+
+	tcp_recvq_set_limit(&q, rcvbuf);
+	return q;
+}
+
+static bool insert(struct tcp_recvq *q, uint32_t seq, uint16_t len, uint8_t flags)
+{
+	struct pkt *pkt = make(seq, len, flags);
+	uint32_t start, end;
+
+	if (tcp_recvq_insert(q, pkt, &start, &end)) {
+		assert_true(seq_geq(start, seq) && seq_leq(end, seq + len));
+		return true;
+	}
+	pkt_free(pkt);
+	return false;
+}
+
+static void read_all(struct tcp_recvq *q, uint32_t from, uint32_t bytes)
+{
+	uint8_t buf[3];
+	struct iovec iov[2] = {{buf, 1}, {buf + 1, 2}};
+	uint32_t n, done = 0;
+
+	while ((n = tcp_recvq_read(q, iov, 2, false))) {
+		for (uint32_t i = 0; i < n; i++)
+			assert_int_equal(buf[i], (uint8_t)(from + done + i));
+		done += n;
+	}
+	assert_int_equal(done, bytes);
+	assert_int_equal(q->room, 0);
+}
+
+static void test_what_is_appended_is_read_in_order(void **state)
+{
+	struct tcp_recvq q = queue(65536);
+	bool pruned;
+
+	for (uint32_t seq = 0; seq < 1000; seq += 100)
+		assert_true(tcp_recvq_append(&q, make(seq, 100, 0), &pruned));
+	assert_int_equal(q.bytes, 1000);
+	read_all(&q, 0, 1000);
+	assert_int_equal(alive, 0);
+}
+
+static void test_peeking_leaves_it(void **state)
+{
+	struct tcp_recvq q = queue(65536);
+	uint8_t buf[150];
+	struct iovec iov = {buf, sizeof(buf)};
+	bool pruned;
+
+	tcp_recvq_append(&q, make(0, 100, 0), &pruned);
+	tcp_recvq_append(&q, make(100, 100, 0), &pruned);
+	assert_int_equal(tcp_recvq_read(&q, &iov, 1, true), 150);
+	assert_int_equal(buf[149], 149);
+	assert_int_equal(q.bytes, 200);
+	iov.iov_len = 10;
+	assert_int_equal(tcp_recvq_read(&q, &iov, 1, false), 10);
+	assert_int_equal(tcp_recvq_read(&q, &iov, 1, true), 10);
+	assert_int_equal(buf[0], 10);
+	tcp_recvq_purge(&q);
+	assert_int_equal(alive, 0);
+}
+
+static void test_gaps_are_filled_in_any_order(void **state)
+{
+	uint32_t x = 7;
+
+	for (int round = 0; round < 2000; round++) {
+		struct tcp_recvq q = queue(65536);
+		uint32_t base = 0xfffffe00u; /* wraps around */
+		bool fin = false;
+
+		for (int i = 0; i < 20; i++) {
+			x = x * 1664525u + 1013904223u;
+			insert(&q, base + 1 + (x >> 10) % 900, (uint16_t)(1 + (x >> 24) % 100), 0);
+		}
+		for (const struct pkt *p = q.ooo; p && p->next; p = p->next)
+			assert_true(seq_leq(p->seq + p->len, p->next->seq));
+		insert(&q, base, 1000, TCP_FIN);
+		assert_int_equal(tcp_recvq_advance(&q, base, &fin), base + 1000);
+		assert_true(fin);
+		assert_null(q.ooo);
+		read_all(&q, base, 1000);
+		assert_int_equal(alive, 0);
+	}
+}
+
+static void test_what_is_there_already_is_refused(void **state)
+{
+	struct tcp_recvq q = queue(65536);
+
+	assert_true(insert(&q, 100, 100, 0));
+	assert_false(insert(&q, 100, 100, 0));
+	assert_false(insert(&q, 150, 20, 0));
+	assert_true(insert(&q, 150, 100, 0)); /* 200 .. 249 */
+	assert_true(insert(&q, 50, 300, 0));  /* around both */
+	assert_true(insert(&q, 400, 0, TCP_FIN));
+	assert_false(insert(&q, 400, 0, TCP_FIN));
+	tcp_recvq_purge(&q);
+	assert_int_equal(alive, 0);
+}
+
+static void test_frames_are_charged_whole(void **state)
+{
+	struct tcp_recvq q = queue(0); /* TCP_RECVQ_ROOM_MIN */
+	struct pkt *pkt;
+	uint32_t seq = 0;
+	bool pruned = false;
+
+	for (; seq < 100000; seq++) {
+		pkt = make(seq, 1, 0);
+		if (!tcp_recvq_append(&q, pkt, &pruned)) {
+			pkt_free(pkt);
+			break;
+		}
+		assert_true(q.room <= TCP_RECVQ_ROOM_MIN);
+	}
+	assert_true(seq > 25000); /* copied together, they need few frames */
+	assert_true(alive <= TCP_RECVQ_ROOM_MIN / ROOM);
+	read_all(&q, 0, seq);
+	assert_int_equal(alive, 0);
+}
+
+static void test_order_has_precedence_when_memory_is_short(void **state)
+{
+	struct tcp_recvq q = queue(0);
+	bool pruned = false;
+	uint32_t seq = 1000, n = 0;
+
+	while (insert(&q, seq, 1, 0)) {
+		seq += 1000;
+		n++;
+	}
+	assert_int_equal(n, TCP_RECVQ_ROOM_MIN / (ROOM + sizeof(struct pkt)));
+	assert_true(tcp_recvq_append(&q, make(0, 10, 0), &pruned));
+	assert_true(pruned);
+	assert_null(q.ooo);
+	read_all(&q, 0, 10);
+	assert_int_equal(alive, 0);
+}
+
+static void test_an_empty_queue_takes_a_packet_of_any_size(void **state)
+{
+	struct tcp_recvq q = queue(0);
+	struct pkt *pkt = make(0, 10, 0);
+	bool pruned;
+
+	q.limit = 100;
+	assert_true(tcp_recvq_append(&q, pkt, &pruned));
+	pkt = make(10, ROOM - OFF, 0);
+	assert_false(tcp_recvq_append(&q, pkt, &pruned));
+	pkt_free(pkt);
+	read_all(&q, 0, 10);
+}
+
+static void test_nothing_is_taken_behind_a_fin(void **state)
+{
+	struct tcp_recvq q = queue(65536);
+	bool fin = false;
+
+	assert_true(insert(&q, 10, 10, TCP_FIN));
+	assert_true(insert(&q, 20, 10, 0));
+	assert_true(insert(&q, 40, 10, 0));
+	assert_true(insert(&q, 0, 10, 0));
+	assert_int_equal(tcp_recvq_advance(&q, 0, &fin), 20);
+	assert_true(fin);
+	assert_null(q.ooo);
+	read_all(&q, 0, 20);
+	assert_int_equal(alive, 0);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_what_is_appended_is_read_in_order),
+	cmocka_unit_test(test_peeking_leaves_it),
+	cmocka_unit_test(test_gaps_are_filled_in_any_order),
+	cmocka_unit_test(test_what_is_there_already_is_refused),
+	cmocka_unit_test(test_frames_are_charged_whole),
+	cmocka_unit_test(test_order_has_precedence_when_memory_is_short),
+	cmocka_unit_test(test_an_empty_queue_takes_a_packet_of_any_size),
+	cmocka_unit_test(test_nothing_is_taken_behind_a_fin),
+};
+
+VMA_TEST_MAIN("tcp_recvq", tests, NULL, NULL)
