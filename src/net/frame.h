@@ -116,6 +116,31 @@ void frame_template_set_mac(struct frame_template *t, const uint8_t *dst_mac);
 size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const struct iovec *iov,
 		       int iovcnt, size_t len);
 
+/*
+ * A UDP datagram larger than the MTU, fragment by fragment (RFC 791): init, then
+ * frame_fragment_next() until it returns 0, then frame_fragment_finish() on the
+ * first frame, whose checksum needs the sum of all.
+ */
+struct frame_fragmenter {
+	const struct frame_template *t;
+	const struct iovec *iov; /* where the payload goes on */
+	size_t iov_at;
+	size_t payload_at; /* payload bytes so far */
+	size_t at, total;  /* bytes behind the IP header: so far, in all */
+	size_t step;
+	uint64_t sum;
+	uint16_t id; /* host order */
+};
+
+#define FRAGMENTS_MAX 128 /* of 65507 bytes at the least MTU we serve, 576 */
+
+/* iov holds len bytes, at most 65507; it stays until the end. */
+void frame_fragmenter_init(struct frame_fragmenter *f, const struct frame_template *t,
+			   const struct iovec *iov, size_t len, uint32_t mtu, uint16_t id);
+/* Length of the frame, at most l3 + mtu; 0: that was all. */
+size_t frame_fragment_next(struct frame_fragmenter *f, uint8_t *frame);
+void frame_fragment_finish(const struct frame_fragmenter *f, uint8_t *first);
+
 /* One TCP segment to be built. */
 struct tcp_segment {
 	uint32_t seq;

@@ -77,6 +77,7 @@ struct listen_state {
 struct sock_options {
 	uint8_t tos, ttl;
 	uint8_t mc_ttl;
+	uint8_t pmtudisc; /* IP_PMTUDISC_* */
 	bool mc_loop;
 	bool mc_all;
 	bool pktinfo;

@@ -64,9 +64,9 @@ static enum care care_ip(int name)
 	case IP_BIND_ADDRESS_NO_PORT:
 	case IP_FREEBIND:
 	case IP_LOCAL_PORT_RANGE:
-	case IP_MTU_DISCOVER:
 	case IP_MULTICAST_ALL:
 		return CARE_TWIN;
+	case IP_MTU_DISCOVER:
 	case IP_MULTICAST_IF:
 	case IP_MULTICAST_LOOP:
 	case IP_MULTICAST_TTL:
@@ -230,6 +230,9 @@ static void mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t
 	case IP_MULTICAST_IF:
 		mirror_multicast_if(opt, val, len);
 		break;
+	case IP_MTU_DISCOVER:
+		opt->pmtudisc = (uint8_t)twin_int(so, IPPROTO_IP, name, IP_PMTUDISC_WANT);
+		break;
 	case IP_PKTINFO:
 		opt->pktinfo = twin_int(so, IPPROTO_IP, name, 0) != 0;
 		break;
@@ -348,6 +351,7 @@ void sock_options_init(struct inet_sock *so, bool tcp)
 	opt->sndbuf = (uint32_t)twin_int(so, SOL_SOCKET, SO_SNDBUF, 212992);
 	opt->ttl = (uint8_t)twin_int(so, IPPROTO_IP, IP_TTL, 64);
 	opt->mc_ttl = 1;
+	opt->pmtudisc = IP_PMTUDISC_WANT;
 	opt->mc_loop = params.tx_mc_loopback;
 	if (!tcp && !opt->mc_loop)
 		sys_setsockopt(so->sk.twin, IPPROTO_IP, IP_MULTICAST_LOOP, &zero, sizeof(zero));

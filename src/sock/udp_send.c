@@ -12,6 +12,7 @@
 /* The kernel's call serves these: corking, control data, probing. */
 #define SEND_FOR_KERNEL (MSG_OOB | MSG_MORE | MSG_ZEROCOPY | MSG_FASTOPEN)
 #define RESOLVE_TRIES 3
+#define UDP_PAYLOAD_MAX 65507 /* 65535 less the headers */
 
 static uint64_t hash_endpoint(const struct endpoint *ep)
 {
@@ -128,6 +129,44 @@ static int no_frame(struct inet_sock *so, bool dontwait)
 	return params.tx_nonblocked_eagains ? -EAGAIN : 1;
 }
 
+/*
+ * holder: a datagram that does not fit into one frame.  Bytes, or -ENOBUFS when
+ * there are not frames enough, or SOCK_KERNEL when it must not be fragmented.
+ */
+static ssize_t send_fragments(struct inet_sock *so, struct ring *ring, struct dst *dst,
+			      const struct iovec *iov, size_t len)
+{
+	struct pkt *pkts[FRAGMENTS_MAX];
+	struct frame_fragmenter f;
+	size_t n = 0;
+
+	/* EMSGSIZE is the kernel's to tell; below 576 nothing is served (RFC 791). */
+	if (len > UDP_PAYLOAD_MAX || so->opt.pmtudisc >= IP_PMTUDISC_DO || dst->mtu < 576)
+		return SOCK_KERNEL;
+	frame_fragmenter_init(&f, &dst->tmpl, iov, len, dst->mtu, ++ring->ip_id);
+	for (;;) {
+		struct pkt *pkt = ring_tx_get(ring);
+
+		if (!pkt || n == FRAGMENTS_MAX)
+			goto no_frames;
+		pkt->frame_len = (uint32_t)frame_fragment_next(&f, pkt->frame);
+		if (pkt->frame_len == 0) {
+			pkt_free(pkt);
+			break;
+		}
+		pkts[n++] = pkt;
+	}
+	frame_fragment_finish(&f, pkts[0]->frame);
+	for (size_t i = 0; i < n; i++)
+		dst_send(dst, ring, pkts[i]);
+	return (ssize_t)len;
+
+no_frames:
+	while (n)
+		pkt_free(pkts[--n]);
+	return -ENOBUFS;
+}
+
 static inline size_t iov_length(const struct iovec *iov, size_t n)
 {
 	size_t len = 0;
@@ -166,11 +205,21 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 			return SOCK_KERNEL; /* EPIPE, EDESTADDRREQ */
 		}
 		if (__builtin_expect(dst && dst_fresh(dst), 1)) {
-			if (__builtin_expect(!dst->ring || len + IP4_HDR + UDP_HDR > dst->mtu, 0)) {
+			if (__builtin_expect(!dst->ring, 0)) {
 				ring_release(ring, mode);
-				return SOCK_KERNEL; /* not ours, or to be fragmented */
+				return SOCK_KERNEL; /* the kernel reaches it, not we */
 			}
-			pkt = ring_tx_get(ring);
+			if (__builtin_expect(len + IP4_HDR + UDP_HDR > dst->mtu, 0)) {
+				ssize_t n = send_fragments(so, ring, dst, msg->msg_iov, len);
+
+				if (n != -ENOBUFS) {
+					ring_release(ring, mode);
+					return n;
+				}
+				pkt = NULL;
+			} else {
+				pkt = ring_tx_get(ring);
+			}
 			if (__builtin_expect(pkt != NULL, 1))
 				break;
 			ring_poll(ring); /* what was sent comes back */
