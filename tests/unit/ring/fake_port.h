@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A port whose every packet and every flow is accounted for: what a ring does
+ * with its port can be seen here.
+ */
+#ifndef TESTS_UNIT_RING_FAKE_PORT_H
+#define TESTS_UNIT_RING_FAKE_PORT_H
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "net/frame.h"
+#include "ring/port.h"
+#include "vma_test.h"
+
+#define FAKE_FRAMES 512
+#define FAKE_ROOM 256
+#define FAKE_FLOWS 512
+#define FAKE_SENT 512
+
+struct fake_sent {
+	uint32_t len;
+	uint8_t bytes[FAKE_ROOM];
+};
+
+struct fake_queue {
+	struct port_queue base;
+	struct pkt pkts[FAKE_FRAMES];
+	uint8_t frames[FAKE_FRAMES][FAKE_ROOM];
+	bool out[FAKE_FRAMES]; /* not in the pool */
+	/* what rx_burst() will give */
+	struct pkt *rx[FAKE_FRAMES];
+	unsigned n_rx;
+	/* what was sent */
+	struct fake_sent sent[FAKE_SENT];
+	unsigned n_put, n_sent, flushes;
+	/* what is steered */
+	struct flow_key flows[FAKE_FLOWS];
+	unsigned n_flows, added, deleted;
+	int add_error; /* of the next add_flow() */
+	bool closed;
+};
+
+static inline struct fake_queue *fake_of(struct port_queue *q)
+{
+	return container_of(q, struct fake_queue, base);
+}
+
+static inline struct pkt *fake_take(struct fake_queue *f)
+{
+	for (unsigned i = 0; i < FAKE_FRAMES; i++) {
+		if (f->out[i])
+			continue;
+		f->out[i] = true;
+		f->base.frames_free--;
+		f->pkts[i] = (struct pkt){
+			.frame = f->frames[i], .pool = &f->base.pool, .room = FAKE_ROOM};
+		return &f->pkts[i];
+	}
+	return NULL;
+}
+
+static inline void fake_put(struct pkt_pool *pool, struct pkt *pkt)
+{
+	struct fake_queue *f = container_of(pool, struct fake_queue, base.pool);
+	size_t i = (size_t)(pkt - f->pkts);
+
+	assert_true(i < FAKE_FRAMES);
+	assert_true(f->out[i]); /* else it is freed twice */
+	f->out[i] = false;
+	f->base.frames_free++;
+}
+
+/* Packets of the pool that somebody has. */
+static inline unsigned fake_missing(const struct fake_queue *f)
+{
+	return FAKE_FRAMES - f->base.frames_free;
+}
+
+/* ---- the operations --------------------------------------------------------------- */
+
+static inline int fake_find(const struct fake_queue *f, const struct flow_key *key)
+{
+	for (unsigned i = 0; i < f->n_flows; i++) {
+		if (flow_key_eq(&f->flows[i], key))
+			return (int)i;
+	}
+	return -1;
+}
+
+static inline bool fake_steers(const struct fake_queue *f, const struct flow_key *key)
+{
+	return fake_find(f, key) >= 0;
+}
+
+static inline int fake_add_flow(struct port_queue *q, const struct flow_key *key)
+{
+	struct fake_queue *f = fake_of(q);
+	int rc = f->add_error;
+
+	f->add_error = 0;
+	if (rc)
+		return rc;
+	if (fake_steers(f, key))
+		return -EEXIST;
+	assert_true(f->n_flows < FAKE_FLOWS);
+	f->flows[f->n_flows++] = *key;
+	f->added++;
+	return 0;
+}
+
+static inline int fake_del_flow(struct port_queue *q, const struct flow_key *key)
+{
+	struct fake_queue *f = fake_of(q);
+	int i = fake_find(f, key);
+
+	assert_true(i >= 0); /* nobody asks for what is not there */
+	f->flows[i] = f->flows[--f->n_flows];
+	f->deleted++;
+	return 0;
+}
+
+static inline void fake_close_queue(struct port_queue *q)
+{
+	fake_of(q)->closed = true;
+}
+
+static inline int fake_fds(struct port_queue *q, int fds[PORT_FDS_MAX])
+{
+	return 0;
+}
+
+static inline void fake_free_port(struct port *port)
+{
+}
+
+static inline int fake_open_queue(struct port *port, struct port_queue **q, char why[PORT_WHY])
+{
+	return -EOPNOTSUPP;
+}
+
+static inline int fake_rx_burst(struct port_queue *q, struct pkt **pkts, int max)
+{
+	struct fake_queue *f = fake_of(q);
+	unsigned n = f->n_rx < (unsigned)max ? f->n_rx : (unsigned)max;
+
+	memcpy(pkts, f->rx, n * sizeof(*pkts));
+	f->n_rx -= n;
+	memmove(f->rx, f->rx + n, f->n_rx * sizeof(*pkts));
+	return (int)n;
+}
+
+static inline bool fake_rx_pending(struct port_queue *q)
+{
+	return fake_of(q)->n_rx != 0;
+}
+
+static inline void fake_tx_flush(struct port_queue *q)
+{
+	fake_of(q)->flushes++;
+	fake_of(q)->n_sent = fake_of(q)->n_put;
+}
+
+static inline struct pkt *fake_tx_get(struct port_queue *q)
+{
+	return fake_take(fake_of(q));
+}
+
+static inline int fake_tx_put(struct port_queue *q, struct pkt *pkt)
+{
+	struct fake_queue *f = fake_of(q);
+	struct fake_sent *sent = &f->sent[f->n_put++ % FAKE_SENT];
+
+	sent->len = pkt->frame_len;
+	memcpy(sent->bytes, pkt->frame, pkt->frame_len);
+	pkt_free(pkt);
+	return 0;
+}
+
+static const struct port_ops fake_ops = {
+	.add_flow = fake_add_flow,
+	.close_queue = fake_close_queue,
+	.del_flow = fake_del_flow,
+	.fds = fake_fds,
+	.free_port = fake_free_port,
+	.open_queue = fake_open_queue,
+	.rx_burst = fake_rx_burst,
+	.rx_pending = fake_rx_pending,
+	.tx_flush = fake_tx_flush,
+	.tx_get = fake_tx_get,
+	.tx_put = fake_tx_put,
+};
+
+static inline void fake_init(struct fake_queue *f, struct port *port)
+{
+	memset(f, 0, sizeof(*f));
+	f->base.port = port;
+	f->base.ops = &fake_ops;
+	f->base.pool.put = fake_put;
+	f->base.frames = FAKE_FRAMES;
+	f->base.frames_free = FAKE_FRAMES;
+}
+
+/* ---- keys and frames ---------------------------------------------------------------- */
+
+static inline struct flow_key key3(const char *local, uint16_t port)
+{
+	struct flow_key key = {
+		.local = addr_v4(inet_addr(local)),
+		.local_port = htons(port),
+		.proto = IPPROTO_UDP,
+	};
+
+	return key;
+}
+
+static inline struct flow_key key5(const char *local, uint16_t port, const char *remote,
+				   uint16_t from)
+{
+	struct flow_key key = key3(local, port);
+
+	key.remote = addr_v4(inet_addr(remote));
+	key.remote_port = htons(from);
+	return key;
+}
+
+/* A datagram of 8 bytes, a number, as the peer of key would send it. */
+static inline void fake_build(struct pkt *pkt, const struct flow_key *key, uint64_t number)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
+	struct frame_params fp = {
+		.src_mac = mac,
+		.dst_mac = mac,
+		.src = {key->remote, key->remote_port},
+		.dst = {key->local, key->local_port},
+		.proto = IPPROTO_UDP,
+		.ttl = 64,
+	};
+	struct iovec iov = {&number, sizeof(number)};
+	struct frame_template t;
+
+	assert_int_equal(frame_template_init(&t, &fp), 0);
+	pkt->frame_len = (uint32_t)frame_build_udp(&t, pkt->frame, &iov, 1, sizeof(number));
+}
+
+/* It arrives. */
+static inline struct pkt *fake_arrive(struct fake_queue *f, const struct flow_key *key,
+				      uint64_t number)
+{
+	struct pkt *pkt = fake_take(f);
+
+	assert_non_null(pkt);
+	fake_build(pkt, key, number);
+	f->rx[f->n_rx++] = pkt;
+	return pkt;
+}
+
+#endif
