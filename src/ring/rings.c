@@ -79,11 +79,22 @@ static int get_port(int ifindex, struct port **port, char why[PORT_WHY], bool *f
 	return entry->error;
 }
 
+static bool port_in_use(const struct port *port)
+{
+	for (unsigned i = 0; i < n_rings; i++) {
+		if (rings[i]->q && rings[i]->q->port == port)
+			return true;
+	}
+	return false;
+}
+
 /* Remembers that it failed, so that it is tried, and told, once. */
 static int port_failed(int ifindex, int error)
 {
 	struct port_entry *entry = find_port(ifindex);
 
+	if (port_in_use(entry->port))
+		return error; /* it has no more for us, but what it has goes on */
 	entry->port->ops->free_port(entry->port);
 	entry->port = NULL;
 	entry->error = error;

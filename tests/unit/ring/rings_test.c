@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/rings.h"
+
+#include "base/mem.h"
+#include "fake_port.h"
+
+#define IFINDEX 4711 /* nobody's */
+
+/* A port that tells what becomes of it. */
+struct told_port {
+	struct port base; /* first */
+	unsigned queues, queues_opened;
+	bool freed;
+};
+
+static struct port_ops ops;
+static struct told_port ports[4];
+static unsigned opened;
+static int open_error, queue_error; /* of the next attempts */
+
+static int open_queue(struct port *port, struct port_queue **q, char why[PORT_WHY])
+{
+	struct told_port *told = container_of(port, struct told_port, base);
+	struct fake_queue *f;
+
+	assert_false(told->freed);
+	if (queue_error) {
+		snprintf(why, PORT_WHY, "no queue\n");
+		return queue_error;
+	}
+	f = calloc(1, sizeof(*f));
+	assert_non_null(f);
+	fake_init(f, port);
+	f->base.ops = &ops;
+	told->queues++;
+	told->queues_opened++;
+	*q = &f->base;
+	return 0;
+}
+
+static void close_queue(struct port_queue *q)
+{
+	struct told_port *told = container_of(q->port, struct told_port, base);
+
+	assert_false(told->freed); /* a port outlives its queues */
+	told->queues--;
+	free(fake_of(q));
+}
+
+static void free_port(struct port *port)
+{
+	struct told_port *told = container_of(port, struct told_port, base);
+
+	assert_int_equal(told->queues, 0);
+	assert_false(told->freed);
+	told->freed = true;
+}
+
+static int open_port(int ifindex, struct port **port, char why[PORT_WHY])
+{
+	if (open_error) {
+		snprintf(why, PORT_WHY, "no port\n");
+		return open_error;
+	}
+	ports[opened] = (struct told_port){.base = {.ops = &ops, .ifindex = ifindex}};
+	*port = &ports[opened++].base;
+	return 0;
+}
+
+static int setup(void **state)
+{
+	clock_init();
+	ops = fake_ops;
+	ops.open_queue = open_queue;
+	ops.close_queue = close_queue;
+	ops.free_port = free_port;
+	opened = 0;
+	open_error = queue_error = 0;
+	rings_init(open_port);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	rings_close_all();
+	for (unsigned i = 0; i < opened; i++) {
+		assert_int_equal(ports[i].queues, 0);
+		assert_true(ports[i].freed);
+	}
+	rings_forget();
+	return 0;
+}
+
+static char why[PORT_WHY];
+static bool fresh;
+
+static struct ring *get(int ifindex, uint64_t key)
+{
+	struct ring *ring;
+
+	assert_int_equal(rings_get(ifindex, key, &ring, why, &fresh), 0);
+	return ring;
+}
+
+static int get_error(int ifindex, uint64_t key)
+{
+	struct ring *ring = NULL;
+	int rc;
+
+	why[0] = '\0';
+	rc = rings_get(ifindex, key, &ring, why, &fresh);
+	assert_null(ring);
+	return rc;
+}
+
+static void test_equal_keys_share_a_ring(void **state)
+{
+	struct ring *ring = get(IFINDEX, 0);
+
+	assert_ptr_equal(get(IFINDEX, 0), ring);
+	assert_int_equal(rings_count(), 1);
+	assert_ptr_equal(rings_at(0), ring);
+	assert_int_equal(ports[0].queues_opened, 1);
+}
+
+static void test_other_keys_are_other_rings_of_one_port(void **state)
+{
+	struct ring *a = get(IFINDEX, 0), *b = get(IFINDEX, 1);
+
+	assert_ptr_not_equal(a, b);
+	assert_int_equal(opened, 1);
+	assert_ptr_equal(a->q->port, b->q->port);
+	assert_int_equal(rings_count(), 2);
+}
+
+static void test_other_interfaces_are_other_ports(void **state)
+{
+	struct ring *a = get(IFINDEX, 0), *b = get(IFINDEX + 1, 0);
+
+	assert_int_equal(opened, 2);
+	assert_int_equal(a->q->port->ifindex, IFINDEX);
+	assert_int_equal(b->q->port->ifindex, IFINDEX + 1);
+}
+
+static void test_a_port_that_fails_is_tried_and_told_once(void **state)
+{
+	open_error = -EPERM;
+	assert_int_equal(get_error(IFINDEX, 0), -EPERM);
+	assert_true(fresh);
+	assert_string_equal(why, "no port\n");
+	open_error = 0;
+	assert_int_equal(get_error(IFINDEX, 0), -EPERM); /* remembered */
+	assert_false(fresh);
+	assert_int_equal(rings_count(), 0);
+	rings_interface_changed(IFINDEX + 1);
+	assert_int_equal(get_error(IFINDEX, 0), -EPERM);
+	rings_interface_changed(IFINDEX);
+	get(IFINDEX, 0);
+	assert_int_equal(opened, 1);
+}
+
+static void test_a_port_without_a_queue_is_given_back(void **state)
+{
+	queue_error = -EBUSY;
+	assert_int_equal(get_error(IFINDEX, 0), -EBUSY);
+	assert_true(fresh);
+	assert_string_equal(why, "no queue\n");
+	assert_true(ports[0].freed);
+	queue_error = 0;
+	assert_int_equal(get_error(IFINDEX, 0), -EBUSY);
+	assert_false(fresh);
+	rings_interface_changed(IFINDEX);
+	get(IFINDEX, 0);
+}
+
+/* The first ring of the port still lives on it. */
+static void test_a_second_queue_that_fails_leaves_the_first_alone(void **state)
+{
+	struct ring *ring = get(IFINDEX, 0);
+
+	queue_error = -ENOSPC;
+	assert_int_equal(get_error(IFINDEX, 1), -ENOSPC);
+	assert_false(ports[0].freed);
+	assert_ptr_equal(get(IFINDEX, 0), ring);
+	queue_error = 0;
+	assert_ptr_not_equal(get(IFINDEX, 1), ring); /* perhaps there is room now */
+}
+
+static void test_an_interface_that_changes_keeps_a_port_that_works(void **state)
+{
+	struct ring *ring = get(IFINDEX, 0);
+
+	rings_interface_changed(IFINDEX);
+	assert_ptr_equal(get(IFINDEX, 0), ring);
+	assert_int_equal(opened, 1);
+	assert_false(ports[0].freed);
+}
+
+static void test_too_many_interfaces_are_refused(void **state)
+{
+	open_error = -EPERM;
+	for (int i = 0; i < 64; i++)
+		assert_int_equal(get_error(IFINDEX + i, 0), -EPERM);
+	assert_int_equal(get_error(IFINDEX + 64, 0), -ENOSPC);
+	assert_true(strstr(why, "64 interfaces") != NULL);
+	rings_interface_changed(IFINDEX + 63);
+	assert_int_equal(get_error(IFINDEX + 64, 0), -EPERM);
+}
+
+static void test_a_ring_that_was_closed_can_still_be_held(void **state)
+{
+	struct ring *ring = get(IFINDEX, 0);
+
+	rings_close_all();
+	assert_int_equal(ports[0].queues, 0);
+	assert_true(ports[0].freed);
+	assert_true(ring_hold(ring, ring_mode));
+	assert_int_equal(ring_poll(ring), 0);
+	assert_null(ring_tx_get(ring));
+	ring_release(ring, ring_mode);
+}
+
+static void test_a_child_forgets_the_rings_of_its_parent(void **state)
+{
+	get(IFINDEX, 0);
+	rings_forget();
+	assert_int_equal(rings_count(), 0);
+	assert_false(ports[0].freed); /* the parent's business */
+	get(IFINDEX, 0);
+	assert_int_equal(opened, 2); /* a port of its own */
+	ports[0].queues = 0;
+	ports[0].freed = true; /* for teardown() */
+}
+
+static void test_nowhere_is_a_ring_without_a_port(void **state)
+{
+	struct ring *ring = rings_nowhere();
+
+	assert_null(ring->q);
+	assert_int_equal(rings_count(), 0);
+	assert_true(ring_hold(ring, ring_mode));
+	ring_release(ring, ring_mode);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static const struct CMUnitTest tests[] = {
+	TEST(test_equal_keys_share_a_ring),
+	TEST(test_other_keys_are_other_rings_of_one_port),
+	TEST(test_other_interfaces_are_other_ports),
+	TEST(test_a_port_that_fails_is_tried_and_told_once),
+	TEST(test_a_port_without_a_queue_is_given_back),
+	TEST(test_a_second_queue_that_fails_leaves_the_first_alone),
+	TEST(test_an_interface_that_changes_keeps_a_port_that_works),
+	TEST(test_too_many_interfaces_are_refused),
+	TEST(test_a_ring_that_was_closed_can_still_be_held),
+	TEST(test_a_child_forgets_the_rings_of_its_parent),
+	TEST(test_nowhere_is_a_ring_without_a_port),
+};
+
+VMA_TEST_MAIN("rings", tests, NULL, NULL)
