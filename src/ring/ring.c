@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "ring/rings.h"
 
 enum hold_mode ring_mode = HOLD_SPIN;
 
@@ -38,6 +39,7 @@ void ring_drain_inbox(struct ring *ring)
 {
 	struct inbox_item *item = inbox_take(&ring->inbox);
 
+	ring->now = clock_now(); /* items may ask; the last poll can be long ago */
 	while (item) {
 		struct inbox_item *next = (struct inbox_item *)(void *)item->link.next;
 
@@ -57,7 +59,7 @@ static bool by_other_door(void)
 static void finish(struct ring *ring)
 {
 	if (!list_empty(&ring->work))
-		ring_run_work(ring);
+		ring_run_late_work(ring);
 	if (ring->tx_dirty) {
 		ring->tx_dirty = false;
 		ring->ops->tx_flush(ring->q);
@@ -116,12 +118,39 @@ void ring_release_cold(struct ring *ring)
 		ring_try_posted();
 }
 
+/* It is tried when we hold none. */
+static void remember_posted(struct ring *ring)
+{
+	for (unsigned i = 0; i < ring_thread.posted && i < RING_POSTED_MAX; i++) {
+		if (ring_thread.to[i] == ring)
+			return;
+	}
+	if (ring_thread.posted < RING_POSTED_MAX)
+		ring_thread.to[ring_thread.posted] = ring;
+	if (ring_thread.posted <= RING_POSTED_MAX)
+		ring_thread.posted++;
+}
+
+/* More rings were posted to than could be remembered. */
+static void try_every_ring(void)
+{
+	ring_look_again(rings_nowhere(), ring_mode);
+	for (unsigned i = 0; i < rings_count(); i++)
+		ring_look_again(rings_at(i), ring_mode);
+}
+
 void ring_try_posted(void)
 {
 	while (ring_thread.posted && !hold_current) {
-		struct ring *ring = ring_thread.to[--ring_thread.posted];
+		/* A copy: a signal handler may post, and try, at any time from here on. */
+		struct ring_thread due = ring_thread;
 
-		ring_look_again(ring, ring_mode);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		ring_thread.posted = 0;
+		for (unsigned i = 0; i < due.posted && i < RING_POSTED_MAX; i++)
+			ring_look_again(due.to[i], ring_mode);
+		if (due.posted > RING_POSTED_MAX)
+			try_every_ring();
 	}
 }
 
@@ -129,13 +158,7 @@ void ring_post(struct ring *ring, struct inbox_item *item)
 {
 	inbox_post(&ring->inbox, item);
 	if (hold_current) {
-		/* Not while we hold one; the internal thread finds what does not fit. */
-		for (unsigned i = 0; i < ring_thread.posted; i++) {
-			if (ring_thread.to[i] == ring)
-				return;
-		}
-		if (ring_thread.posted < RING_POSTED_MAX)
-			ring_thread.to[ring_thread.posted++] = ring;
+		remember_posted(ring);
 		return;
 	}
 	/*
@@ -145,6 +168,8 @@ void ring_post(struct ring *ring, struct inbox_item *item)
 	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	ring_look_again(ring, ring_mode);
+	if (ring_thread.posted) /* by what ran just now */
+		ring_try_posted();
 }
 
 /* ---- receiving ------------------------------------------------------------------ */
@@ -202,6 +227,12 @@ void ring_run_work(struct ring *ring)
 	}
 }
 
+void ring_run_late_work(struct ring *ring)
+{
+	ring->now = clock_now();
+	ring_run_work(ring);
+}
+
 int ring_poll(struct ring *ring)
 {
 	struct pkt *pkts[128];
@@ -223,7 +254,6 @@ int ring_poll(struct ring *ring)
 	wheel_run(&ring->wheel, ring->now);
 	if (!list_empty(&ring->work))
 		ring_run_work(ring);
-	ring->quiet = n == 0;
 	return n;
 }
 
@@ -267,8 +297,10 @@ int ring_flow_add(struct ring *ring, struct flow *flow)
 		flow->steered = true;
 	}
 	rc = flow_insert(&ring->flows, flow);
-	if (rc && flow->steered)
+	if (rc && flow->steered) {
 		ring->ops->del_flow(ring->q, &flow->key);
+		flow->steered = false;
+	}
 	return rc;
 }
 
@@ -376,9 +408,11 @@ void ring_adj_update(struct ring *ring, struct adj *adj, enum neigh_state state,
 static void neigh_item_run(struct ring *ring, struct inbox_item *item)
 {
 	struct neigh_item *n = container_of(item, struct neigh_item, item);
-	struct adj *adj = adj_find(&ring->adjs, &n->addr);
+	bool wanted = n->state == NEIGH_UNKNOWN;
+	struct adj *adj = wanted ? adj_get(&ring->adjs, &n->addr) : adj_find(&ring->adjs, &n->addr);
 
-	if (adj)
+	/* What is wanted and known already stays known. */
+	if (adj && !(wanted && adj->state == NEIGH_REACHABLE))
 		ring_adj_update(ring, adj, n->state, n->mac);
 	mem_free(n);
 }

@@ -52,6 +52,7 @@ struct ring {
 	struct inbox inbox __attribute__((aligned(64)));
 	struct hold hold;
 	uint32_t polls;	   /* written by the holder, read by the internal thread */
+	uint32_t arms;	   /* of timers, likewise: see ring_arm() */
 	uint32_t sleepers; /* threads that sleep on our descriptors */
 
 	/* holder */
@@ -61,7 +62,7 @@ struct ring {
 	struct adj direct; /* stands for a neighbour whose address a template carries */
 	struct list work;  /* of struct ring_work */
 	bool tx_dirty;	   /* something was put since the last flush */
-	bool quiet;	   /* the last poll found nothing */
+	uint16_t ip_id;	  /* of the last datagram that was fragmented */
 	nsec_t now;	   /* of the last poll */
 	struct ring_stats stats;
 };
@@ -76,12 +77,13 @@ void ring_init(struct ring *ring, struct port_queue *q, unsigned id);
 
 void ring_drain_inbox(struct ring *ring);
 void ring_look_again(struct ring *ring, enum hold_mode mode);
+void ring_run_late_work(struct ring *ring);
 
 /* Rings this thread posted to while it held one; they are tried afterwards. */
 #define RING_POSTED_MAX 8
 struct ring_thread {
-	unsigned posted;
-	bool internal; /* this is the internal thread */
+	unsigned posted; /* more than RING_POSTED_MAX: all rings are tried */
+	bool internal;	 /* this is the internal thread */
 	struct ring *to[RING_POSTED_MAX];
 };
 extern __thread struct ring_thread ring_thread __attribute__((tls_model("initial-exec")));
@@ -99,12 +101,14 @@ static inline __attribute__((always_inline)) bool ring_hold(struct ring *ring, e
 }
 
 /*
- * Kicks the wire if something was queued, lets go, and looks at the inbox once
- * more: a poster that found the ring held counts on it.
+ * Runs the work, kicks the wire if something was queued, lets go, and looks at
+ * the inbox once more: a poster that found the ring held counts on it.
  */
 static inline __attribute__((always_inline)) void ring_release(struct ring *ring,
 							       enum hold_mode mode)
 {
+	if (__builtin_expect(!list_empty(&ring->work), 0))
+		ring_run_late_work(ring);
 	if (ring->tx_dirty) {
 		ring->tx_dirty = false;
 		ring->ops->tx_flush(ring->q);
@@ -137,7 +141,11 @@ void ring_release_cold(struct ring *ring);
  */
 void ring_post(struct ring *ring, struct inbox_item *item);
 
-/* The kernel knows something new of a neighbour of this ring. */
+/*
+ * The kernel knows something new of a neighbour of this ring; it matters only if
+ * the ring ever sent there.  NEIGH_UNKNOWN: somebody is going to, and asks the
+ * kernel next: from now on no answer is missed.
+ */
 void ring_neigh_changed(struct ring *ring, const struct inaddr *addr, enum neigh_state state,
 			const uint8_t mac[6]);
 
