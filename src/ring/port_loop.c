@@ -78,6 +78,16 @@ static inline struct wire *wire_at(const struct loop_queue *q, uint32_t i)
 	return (struct wire *)(void *)(q->wires + (i % FRAMES) * q->port->stride);
 }
 
+/* One spelling of "from anybody". */
+static struct flow_key spelled(const struct flow_key *key)
+{
+	struct flow_key one = *key;
+
+	if (!one.remote_port)
+		memset(&one.remote, 0, sizeof(one.remote));
+	return one;
+}
+
 /* ---- delivery, under the lock ----------------------------------------------- */
 
 static void wake(struct loop_queue *q)
@@ -139,8 +149,8 @@ static void route(struct loop_port *port, struct pkt *pkt)
 		return;
 	pkt->frame_len = len; /* as it was sent, padding included */
 	key3 = key5;
-	key3.remote = addr_v4_any();
 	key3.remote_port = 0;
+	key3 = spelled(&key3);
 	if (addr_is_multicast(&key5.local)) {
 		deliver_to_group(port, pkt, &key5, &key3);
 		return;
@@ -287,9 +297,9 @@ static int loop_add_flow(struct port_queue *base, const struct flow_key *key)
 
 	if (!flow)
 		return -ENOMEM;
-	*flow = (struct loop_flow){.key = *key, .queue = q};
+	*flow = (struct loop_flow){.key = spelled(key), .queue = q};
 	pthread_mutex_lock(&q->port->lock);
-	taken = is_taken(q, key);
+	taken = is_taken(q, &flow->key);
 	if (!taken)
 		list_push_back(&q->port->flows, &flow->link);
 	pthread_mutex_unlock(&q->port->lock);
@@ -319,7 +329,9 @@ static int remove_flows(struct loop_queue *q, const struct flow_key *key)
 
 static int loop_del_flow(struct port_queue *base, const struct flow_key *key)
 {
-	return remove_flows(queue_of(base), key) ? 0 : -ENOENT;
+	struct flow_key one = spelled(key);
+
+	return remove_flows(queue_of(base), &one) ? 0 : -ENOENT;
 }
 
 /* ---- opening and closing ---------------------------------------------------- */

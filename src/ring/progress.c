@@ -26,7 +26,8 @@ static struct {
 	int stop; /* any, atomic */
 	int wake_fd;
 	void (*hook)(void);
-	uint32_t seen[RINGS_MAX]; /* internal: polls at the last visit */
+	uint32_t seen[RINGS_MAX];  /* internal: polls at the last visit */
+	uint32_t armed[RINGS_MAX]; /* internal: arms, likewise */
 	nsec_t refreshed;
 	struct pollfd fds[FDS_MAX];
 } progress = {.wake_fd = -1};
@@ -45,7 +46,7 @@ void progress_wake(void)
 {
 	uint64_t one = 1;
 
-	if (__atomic_exchange_n(&progress_asleep, 0, __ATOMIC_SEQ_CST) || progress.stop)
+	if (__atomic_exchange_n(&progress_asleep, 0, __ATOMIC_SEQ_CST))
 		sys_write(progress.wake_fd, &one, sizeof(one));
 }
 
@@ -104,21 +105,26 @@ static nsec_t visit_rings(bool *moved)
 			continue;
 		}
 		due = visit(ring, moved);
-		ring_release_cold(ring);
+		/* Before it is let go: who comes after us changes them. */
 		progress.seen[i] = __atomic_load_n(&ring->polls, __ATOMIC_RELAXED);
+		progress.armed[i] = __atomic_load_n(&ring->arms, __ATOMIC_RELAXED);
+		ring_release_cold(ring);
 		if (due < next)
 			next = due;
 	}
 	return next;
 }
 
-/* Did anybody poll since visit_rings() looked? */
-static bool anybody_polled(void)
+/* Did anybody poll, or arm a timer, since visit_rings() looked? */
+static bool anybody_moved(void)
 {
 	unsigned n = rings_count();
 
 	for (unsigned i = 0; i < n; i++) {
-		if (__atomic_load_n(&rings_at(i)->polls, __ATOMIC_RELAXED) != progress.seen[i])
+		const struct ring *ring = rings_at(i);
+
+		if (__atomic_load_n(&ring->polls, __ATOMIC_RELAXED) != progress.seen[i] ||
+		    __atomic_load_n(&ring->arms, __ATOMIC_RELAXED) != progress.armed[i])
 			return true;
 	}
 	return false;
@@ -187,9 +193,9 @@ static void sleep_long(nsec_t next)
 	nsec_t timeout;
 
 	__atomic_store_n(&progress_asleep, 1, __ATOMIC_SEQ_CST);
-	/* Pairs with ring_arm(): after it, we see its poll or it sees the flag. */
+	/* Pairs with ring_arm(): after it, we see ->arms or it sees the flag. */
 	sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-	if (!anybody_polled()) {
+	if (!anybody_moved()) {
 		timeout = next == NSEC_NEVER ? SLEEP_MAX : next - clock_now();
 		if (timeout > SLEEP_MAX)
 			timeout = SLEEP_MAX;

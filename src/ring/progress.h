@@ -41,7 +41,9 @@ void ring_sleep_end(struct ring *const *rings, unsigned n);
 static inline void ring_arm(struct ring *ring, struct timer *timer, nsec_t when)
 {
 	wheel_arm(&ring->wheel, timer, when);
-	/* Pairs with the membarrier(2) in progress.c: it sees the timer or we see this. */
+	__atomic_store_n(&ring->arms, ring->arms + 1, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	/* Pairs with the membarrier(2) in progress.c: it sees ->arms or we see this. */
 	if (__builtin_expect(__atomic_load_n(&progress_asleep, __ATOMIC_RELAXED), 0))
 		progress_wake();
 }

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/progress.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/param.h"
+#include "ring/rings.h"
+#include "vma_test.h"
+
+#define IFINDEX 4711		/* nobody's */
+#define LATE (NSEC_PER_SEC / 2) /* a lost wake-up costs a second: progress.c */
+#define DEADLINE (20 * NSEC_PER_SEC)
+#define ASLEEP (150 * NSEC_PER_MSEC) /* by then it sleeps for long */
+
+static struct ring *ring; /* loop-back */
+
+static int open_loop(int ifindex, struct port **port, char why[PORT_WHY])
+{
+	int rc = port_loop_open(1500, port);
+
+	if (!rc)
+		(*port)->ifindex = ifindex;
+	return rc;
+}
+
+static void start(enum hold_mode mode)
+{
+	char why[PORT_WHY];
+	bool fresh;
+
+	ring_mode = mode;
+	rings_init(open_loop);
+	assert_int_equal(rings_get(IFINDEX, 0, &ring, why, &fresh), 0);
+	assert_int_equal(progress_start(), 0);
+	assert_true(progress_running());
+}
+
+static int setup(void **state)
+{
+	clock_init();
+	start(HOLD_SPIN);
+	return 0;
+}
+
+static int setup_single(void **state)
+{
+	clock_init();
+	if (!hold_single_supported())
+		return -1;
+	start(HOLD_SINGLE);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	progress_stop();
+	progress_set_hook(NULL);
+	assert_false(progress_running());
+	rings_close_all();
+	rings_forget();
+	return 0;
+}
+
+static void nap(nsec_t time)
+{
+	struct timespec ts = {time / NSEC_PER_SEC, time % NSEC_PER_SEC};
+
+	nanosleep(&ts, NULL);
+}
+
+/* ---- timers ------------------------------------------------------------------------- */
+
+static struct {
+	struct timer timer;
+	nsec_t late; /* holder: of the last one */
+	int fired;   /* any, atomic */
+} alarm_;
+
+static void fire(struct timer *timer, nsec_t now)
+{
+	alarm_.late = clock_now() - alarm_.late;
+	__atomic_fetch_add(&alarm_.fired, 1, __ATOMIC_RELEASE);
+}
+
+/* Arms a timer without polling, as a send does, and leaves it to the internal thread. */
+static nsec_t lateness(nsec_t delay)
+{
+	nsec_t begin = clock_now();
+
+	timer_init(&alarm_.timer, fire);
+	__atomic_store_n(&alarm_.fired, 0, __ATOMIC_RELAXED);
+	assert_true(ring_hold(ring, ring_mode));
+	alarm_.late = begin + delay;
+	ring_arm(ring, &alarm_.timer, begin + delay);
+	ring_release(ring, ring_mode);
+	while (!__atomic_load_n(&alarm_.fired, __ATOMIC_ACQUIRE)) {
+		assert_true(clock_now() < begin + DEADLINE);
+		nap(NSEC_PER_MSEC);
+	}
+	return alarm_.late;
+}
+
+static void test_a_timer_of_a_ring_nobody_polls_runs(void **state)
+{
+	assert_in_range(lateness(3 * NSEC_PER_MSEC), 0, LATE);
+}
+
+static void test_a_timer_armed_while_it_sleeps_for_long_runs_in_time(void **state)
+{
+	for (int i = 0; i < 3; i++) {
+		nap(ASLEEP);
+		assert_in_range(lateness(5 * NSEC_PER_MSEC), 0, LATE);
+	}
+}
+
+/* At each moment of its way to sleep: the rounds before it sleeps take some 30 ms. */
+static void test_no_timer_is_missed_on_its_way_to_sleep(void **state)
+{
+	nsec_t end = clock_now() + 4 * NSEC_PER_SEC;
+	unsigned seed = (unsigned)end;
+
+	print_message("seed %u\n", seed);
+	while (clock_now() < end) {
+		nap(20 * NSEC_PER_MSEC + rand_r(&seed) % (30 * NSEC_PER_MSEC));
+		assert_in_range(lateness(NSEC_PER_MSEC), 0, LATE);
+	}
+}
+
+/* Who arms a timer can be seen to have done so, without a poll: see sleep_long(). */
+static void test_arming_leaves_a_trace(void **state)
+{
+	uint32_t arms;
+
+	assert_true(ring_hold(ring, ring_mode));
+	timer_init(&alarm_.timer, fire);
+	arms = ring->arms;
+	ring_arm(ring, &alarm_.timer, clock_now() + DEADLINE);
+	assert_int_equal(ring->arms, arms + 1);
+	wheel_cancel(&ring->wheel, &alarm_.timer);
+	ring_release(ring, ring_mode);
+}
+
+/* ---- frames --------------------------------------------------------------------------- */
+
+static struct {
+	struct flow flow;
+	int got; /* any, atomic */
+} listener;
+
+static enum drop deliver(struct ring *r, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	pkt_free(pkt);
+	__atomic_fetch_add(&listener.got, 1, __ATOMIC_RELEASE);
+	return DROP_NONE;
+}
+
+static void listen_on(const char *local, uint16_t port)
+{
+	memset(&listener, 0, sizeof(listener));
+	listener.flow.key.local = addr_v4(inet_addr(local));
+	listener.flow.key.local_port = htons(port);
+	listener.flow.key.proto = IPPROTO_UDP;
+	listener.flow.deliver = deliver;
+	assert_true(ring_hold(ring, ring_mode));
+	assert_int_equal(ring_flow_add(ring, &listener.flow), 0);
+	ring_release(ring, ring_mode);
+}
+
+static void send_one(void)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
+	struct frame_params params_ = {
+		.src_mac = mac,
+		.dst_mac = mac,
+		.src = {addr_v4(inet_addr("10.0.0.9")), htons(99)},
+		.dst = {listener.flow.key.local, listener.flow.key.local_port},
+		.proto = IPPROTO_UDP,
+		.ttl = 64,
+	};
+	struct iovec iov = {&params_, 8};
+	struct frame_template t;
+	struct pkt *pkt;
+
+	assert_int_equal(frame_template_init(&t, &params_), 0);
+	assert_true(ring_hold(ring, ring_mode));
+	pkt = ring_tx_get(ring);
+	assert_non_null(pkt);
+	pkt->frame_len = (uint32_t)frame_build_udp(&t, pkt->frame, &iov, 1, 8);
+	assert_int_equal(ring_tx_put(ring, pkt), 0);
+	ring_release(ring, ring_mode);
+}
+
+static void test_a_frame_for_a_ring_nobody_polls_is_delivered(void **state)
+{
+	listen_on("10.0.0.1", 7);
+	for (int i = 1; i <= 3; i++) {
+		nsec_t begin;
+
+		nap(i > 1 ? ASLEEP : 0);
+		begin = clock_now();
+		send_one();
+		while (__atomic_load_n(&listener.got, __ATOMIC_ACQUIRE) < i) {
+			assert_true(clock_now() < begin + LATE);
+			nap(NSEC_PER_MSEC);
+		}
+	}
+	assert_true(ring_hold(ring, ring_mode));
+	ring_flow_del(ring, &listener.flow);
+	ring_release(ring, ring_mode);
+}
+
+/* ---- the rest -------------------------------------------------------------------------- */
+
+static int rounds; /* any, atomic */
+static bool internal_is_known;
+
+static void hook(void)
+{
+	assert_null(hold_current);
+	internal_is_known = ring_thread.internal;
+	__atomic_fetch_add(&rounds, 1, __ATOMIC_RELEASE);
+}
+
+static void test_the_hook_runs_on_the_internal_thread_without_a_ring(void **state)
+{
+	nsec_t begin = clock_now();
+
+	progress_stop();
+	rounds = 0;
+	progress_set_hook(hook);
+	assert_int_equal(progress_start(), 0);
+	while (__atomic_load_n(&rounds, __ATOMIC_ACQUIRE) < 3) {
+		assert_true(clock_now() < begin + DEADLINE);
+		nap(NSEC_PER_MSEC);
+	}
+	assert_true(internal_is_known);
+	assert_false(ring_thread.internal); /* of this thread */
+}
+
+static void test_it_sleeps_when_nothing_moves(void **state)
+{
+	int before;
+
+	progress_stop();
+	rounds = 0;
+	progress_set_hook(hook);
+	assert_int_equal(progress_start(), 0);
+	nap(ASLEEP);
+	before = __atomic_load_n(&rounds, __ATOMIC_ACQUIRE);
+	nap(NSEC_PER_SEC);
+	/* At 10 ms a round it would be a hundred. */
+	assert_in_range(__atomic_load_n(&rounds, __ATOMIC_ACQUIRE) - before, 0, 20);
+}
+
+static void test_a_ring_that_is_held_does_not_stop_it(void **state)
+{
+	assert_true(ring_hold(ring, ring_mode));
+	nap(50 * NSEC_PER_MSEC);
+	progress_stop(); /* joins: it does not wait for us */
+	ring_release(ring, ring_mode);
+	assert_false(progress_running());
+}
+
+static void test_it_can_be_stopped_and_started_at_any_time(void **state)
+{
+	for (int i = 0; i < 20; i++) {
+		nsec_t begin = clock_now();
+
+		nap(i % 5 * 10 * NSEC_PER_MSEC);
+		progress_stop();
+		assert_true(clock_now() - begin < LATE);
+		progress_stop(); /* harmless */
+		assert_int_equal(progress_start(), 0);
+		assert_int_equal(progress_start(), 0); /* one is enough */
+	}
+	assert_in_range(lateness(NSEC_PER_MSEC), 0, LATE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST_SINGLE(name)                                            \
+	{                                                            \
+		"single: " #name, name, setup_single, teardown, NULL \
+	}
+
+static const struct CMUnitTest tests[] = {
+	TEST(test_a_timer_of_a_ring_nobody_polls_runs),
+	TEST(test_a_timer_armed_while_it_sleeps_for_long_runs_in_time),
+	TEST(test_no_timer_is_missed_on_its_way_to_sleep),
+	TEST(test_arming_leaves_a_trace),
+	TEST(test_a_frame_for_a_ring_nobody_polls_is_delivered),
+	TEST(test_the_hook_runs_on_the_internal_thread_without_a_ring),
+	TEST(test_it_sleeps_when_nothing_moves),
+	TEST(test_a_ring_that_is_held_does_not_stop_it),
+	TEST(test_it_can_be_stopped_and_started_at_any_time),
+	TEST_SINGLE(test_a_timer_armed_while_it_sleeps_for_long_runs_in_time),
+	TEST_SINGLE(test_a_frame_for_a_ring_nobody_polls_is_delivered),
+	TEST_SINGLE(test_a_ring_that_is_held_does_not_stop_it),
+};
+
+VMA_TEST_MAIN("progress", tests, NULL, NULL)
