@@ -10,50 +10,6 @@
 
 #include "net/tcp_internal.h"
 
-/* ---- what data means for acknowledgements ---------------------------------------- */
-
-/* len bytes came in order: an acknowledgement is owed. */
-static inline void data_received(struct tcp_conn *c, uint32_t len, nsec_t now)
-{
-	if (unlikely(len > c->rcv_mss))
-		c->rcv_mss = (uint16_t)min_u32(len, c->config_mss);
-	if (unlikely(now - c->data_rx_at > c->rtt.rto))
-		c->quickacks = TCP_QUICKACKS; /* after a pause the peer starts slowly */
-	c->data_rx_at = now;
-	c->flags |= CONN_ACK_OWED;
-	tcp_timer_data_received(c, now);
-}
-
-/* Remembers what is out of order, latest first (RFC 2018 section 4). */
-static void sack_note(struct tcp_conn *c, uint32_t start, uint32_t end)
-{
-	struct tcp_range old[TCP_SACK_BLOCKS];
-	unsigned n = c->sacks;
-
-	__builtin_memcpy(old, c->sack, sizeof(old));
-	c->sacks = 1;
-	for (unsigned i = 0; i < n; i++) {
-		if (seq_leq(old[i].start, end) && seq_geq(old[i].end, start)) {
-			start = seq_min(start, old[i].start);
-			end = seq_max(end, old[i].end);
-		} else if (c->sacks < TCP_SACK_BLOCKS) {
-			c->sack[c->sacks++] = old[i];
-		}
-	}
-	c->sack[0] = (struct tcp_range){start, end};
-}
-
-static void sack_forget(struct tcp_conn *c)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < c->sacks; i++) {
-		if (c->rcv.ooo && seq_gt(c->sack[i].start, c->rcv_nxt))
-			c->sack[n++] = c->sack[i];
-	}
-	c->sacks = (uint8_t)n;
-}
-
 /* ---- the fast path ------------------------------------------------------------------ */
 
 /*
@@ -100,7 +56,7 @@ static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 		return true;
 	}
 	c->rcv_nxt += len;
-	data_received(c, len, now);
+	tcp_data_received(c, len, now);
 	c->ops->readable(c);
 	return true;
 }
@@ -287,101 +243,6 @@ static bool step_4_syn(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	return false;
 }
 
-/* Consumes the packet, which continues the stream. */
-static bool take_in_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
-{
-	uint32_t len = a->pkt->len;
-	bool pruned = false, fin = false;
-
-	if (!(c->flags & CONN_DISCARD)) {
-		if (!tcp_recvq_append(&c->rcv, a->pkt, &pruned)) {
-			a->drop = DROP_NO_MEMORY; /* not acknowledged: it will come again */
-			return false;
-		}
-		a->pkt = NULL;
-	}
-	c->rcv_nxt += len;
-	if (c->rcv.ooo && !(a->flags & TCP_FIN)) {
-		c->rcv_nxt = tcp_recvq_advance(&c->rcv, c->rcv_nxt, &fin);
-		c->flags |= CONN_ACK_NOW; /* RFC 5681 section 4.2: a gap was filled */
-		if (fin)
-			a->flags |= TCP_FIN;
-	}
-	if (c->sacks)
-		sack_forget(c);
-	data_received(c, len, now);
-	if (!(c->flags & CONN_DISCARD))
-		c->ops->readable(c);
-	return true;
-}
-
-/* Each is answered at once, so that the peer can count (RFC 5681 section 4.2). */
-static void take_out_of_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
-{
-	uint32_t start, end;
-
-	if (c->rcv_acked != c->rcv_nxt)
-		tcp_output_ack(c, now); /* else the next one would be no duplicate */
-	if (!(c->flags & CONN_DISCARD) && tcp_recvq_insert(&c->rcv, a->pkt, &start, &end)) {
-		a->pkt = NULL;
-		if (start != end && (c->flags & CONN_SACK))
-			sack_note(c, start, end);
-	} else {
-		a->drop = DROP_TCP_DUPLICATE;
-	}
-	c->quickacks = TCP_QUICKACKS; /* losses are repaired faster without delay */
-	c->flags &= ~(uint32_t)CONN_PINGPONG;
-	tcp_output_ack(c, now);
-}
-
-/* (The sixth step, urgent data: it is read in line.) */
-static bool step_7_text(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
-{
-	bool fin = a->flags & TCP_FIN;
-
-	if (a->pkt->len == 0 && !fin)
-		return true;
-	if (c->flags & CONN_FIN_RCVD) {
-		a->drop = DROP_TCP_STATE; /* nothing can follow a FIN */
-		return false;
-	}
-	if (a->pkt->len && (c->flags & CONN_DETACHED)) {
-		/* RFC 9293 section 3.6.1: nobody is left to read it */
-		tcp_output_rst(c, now);
-		tcp_finish(c, ECONNRESET);
-		return false;
-	}
-	if (a->pkt->seq != c->rcv_nxt) {
-		take_out_of_order(c, a, now);
-		return false;
-	}
-	return a->pkt->len == 0 || take_in_order(c, a, now);
-}
-
-static void step_8_fin(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
-{
-	if (!(a->flags & TCP_FIN))
-		return;
-	c->rcv_nxt++;
-	c->rcv_edge = seq_max(c->rcv_edge, c->rcv_nxt);
-	c->flags |= CONN_FIN_RCVD | CONN_ACK_NOW;
-	tcp_recvq_prune(&c->rcv);
-	c->sacks = 0;
-	switch (c->state) {
-	case TCP_ESTABLISHED:
-		tcp_set_state(c, TCP_CLOSE_WAIT);
-		break;
-	case TCP_FIN_WAIT_1: /* had our FIN been acknowledged it were FIN_WAIT_2 */
-		tcp_set_state(c, TCP_CLOSING);
-		break;
-	case TCP_FIN_WAIT_2:
-		tcp_enter_time_wait(c, now);
-		break;
-	}
-	if (!(c->flags & CONN_DETACHED))
-		c->ops->readable(c);
-}
-
 /* RFC 6191, RFC 9293 section 3.10.7.4: a SYN that may follow this incarnation. */
 static bool reopens(const struct tcp_conn *c, const struct tcp_arrival *a)
 {
@@ -414,8 +275,8 @@ static void input_steps(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 		    !step_4_syn(c, a, now) || !tcp_ack_process(c, a, now))
 			return;
 	}
-	if (step_7_text(c, a, now))
-		step_8_fin(c, a, now);
+	if (tcp_text_step_7(c, a, now))
+		tcp_text_step_8(c, a, now);
 }
 
 static enum drop input_slow(struct tcp_conn *c, struct pkt *pkt, nsec_t now)

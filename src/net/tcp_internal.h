@@ -6,6 +6,7 @@
  *   tcp_state.c   the state variable
  *   tcp_input.c   RFC 9293 section 3.10.7
  *   tcp_ack.c     its fifth step: what the peer has, what it lets us send
+ *   tcp_text.c    its seventh and eighth: data and FIN
  *   tcp_loss.c    what is lost, what is sent again
  *   tcp_output.c  what is sent, and when
  *   tcp_timer.c   what happens when nothing happens
@@ -159,6 +160,10 @@ void tcp_ack_set_window(struct tcp_conn *c, uint32_t seq, uint32_t ack, uint32_t
 /* What the peer's SYN agreed to. */
 void tcp_ack_peer_options(struct tcp_conn *c, const struct tcp_options *opt);
 
+/* tcp_text.c: RFC 9293 3.10.7.4 steps 7 and 8; false: nothing more to do. */
+bool tcp_text_step_7(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now);
+void tcp_text_step_8(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now);
+
 /* tcp_loss.c */
 bool tcp_loss_sacked(struct tcp_conn *c, const struct tcp_options *opt);
 void tcp_loss_duplicate(struct tcp_conn *c, nsec_t now);
@@ -203,12 +208,29 @@ void tcp_timer_data_sent(struct tcp_conn *c, bool first, nsec_t now);
 void tcp_timer_lost_resent(struct tcp_conn *c, nsec_t now);
 void tcp_timer_acked(struct tcp_conn *c, nsec_t now);
 void tcp_timer_held_back(struct tcp_conn *c, nsec_t now);
-void tcp_timer_data_received(struct tcp_conn *c, nsec_t now);
+static inline void tcp_timer_data_received(struct tcp_conn *c, nsec_t now)
+{
+	if (c->ack_at == NSEC_NEVER)
+		c->ack_at = now + TCP_DELACK;
+}
+
 void tcp_timer_ack_sent(struct tcp_conn *c);
 void tcp_timer_established(struct tcp_conn *c, nsec_t now);
 void tcp_timer_fin_wait_2(struct tcp_conn *c, nsec_t now);
 void tcp_timer_time_wait(struct tcp_conn *c, nsec_t now);
 void tcp_timer_buffer_empty(struct tcp_conn *c, nsec_t now);
 void tcp_timer_stop_all(struct tcp_conn *c);
+
+/* len bytes came in order: an acknowledgement is owed. */
+static inline void tcp_data_received(struct tcp_conn *c, uint32_t len, nsec_t now)
+{
+	if (unlikely(len > c->rcv_mss))
+		c->rcv_mss = (uint16_t)min_u32(len, c->config_mss);
+	if (unlikely(now - c->data_rx_at > c->rtt.rto))
+		c->quickacks = TCP_QUICKACKS; /* after a pause the peer starts slowly */
+	c->data_rx_at = now;
+	c->flags |= CONN_ACK_OWED;
+	tcp_timer_data_received(c, now);
+}
 
 #endif

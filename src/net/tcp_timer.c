@@ -86,12 +86,6 @@ void tcp_timer_held_back(struct tcp_conn *c, nsec_t now)
 	c->rto_at = c->snd_wnd ? patient(c, now, TCP_HOLD) : rto_deadline(c, now);
 }
 
-void tcp_timer_data_received(struct tcp_conn *c, nsec_t now)
-{
-	if (c->ack_at == NSEC_NEVER)
-		c->ack_at = now + TCP_DELACK;
-}
-
 void tcp_timer_ack_sent(struct tcp_conn *c)
 {
 	c->ack_at = NSEC_NEVER;
