@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Readiness: how a socket tells whoever waits for it.
+ *
+ * A socket keeps a mask of events that are true now (sock->events).  Whoever
+ * waits (a blocked call, poll, select, an epoll set) has a waiter and one watch
+ * per socket.  When an event happens, the holder of the socket's ring pushes the
+ * watch on the waiter's ready queue and wakes the waiter if it sleeps.
+ *
+ * Role		watch_add(), watch_remove(), ready_notify(): the holder of the
+ *		ring the socket is homed on.  waiter_*: the waiter's owner (for
+ *		an epoll set: whoever holds its mutex; any number of threads may
+ *		sleep on its waiter).
+ * Lifetime	a watch removed from its socket may still be in the ready queue:
+ *		its owner drains the queue (waiter_discard()) before it frees it.
+ *		A thread may be cancelled in waiter_sleep(): who has a watch on
+ *		his stack removes it in a cleanup handler.
+ * Ordering	a push is visible to waiter_take(), and so is what the notifier
+ *		wrote before it.  Nobody sleeps through an event: a notifier
+ *		pushes (a locked instruction, hence a fence), then looks whether
+ *		anybody sleeps; a waiter says that it sleeps (the same), then
+ *		looks at the queue.
+ * Progress	lock-free for the notifier; a watch is in the queue once at most.
+ */
+#ifndef SOCK_READY_H
+#define SOCK_READY_H
+
+#include <ck_stack.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "sock/sock.h"
+
+struct waiter {
+	/* any, atomic */
+	ck_stack_t ready; /* of struct watch, newest first */
+	int sleeping;	  /* threads that are about to sleep or sleep */
+	int signalled;	  /* 1 from the first wake-up until a sleeper has read fd */
+	int fd;		  /* eventfd to sleep on, -1 until first needed */
+	int users;	  /* epoll sets: threads in a wait; for EPOLLEXCLUSIVE */
+	unsigned forks;	  /* ready_forks when fd was made: a child needs its own */
+};
+
+#define WATCH_QUEUED 1
+#define WATCH_GONE 2 /* with WATCH_QUEUED: it is the last time */
+
+struct watch {
+	ck_stack_entry_t ready_link; /* first */
+	struct list link;	     /* of sock->watches; holder of the socket's ring */
+	struct waiter *waiter;
+	struct sock *sk;
+	uint32_t events; /* EPOLL* bits that matter; EPOLLERR and EPOLLHUP always do */
+	int queued;	 /* any, atomic: WATCH_* while in waiter->ready, else 0 */
+	bool gone;	 /* owner: the socket ended; written by watch_next() */
+	bool of_set;	 /* set before watch_add(): an entry of an epoll set */
+};
+
+_Static_assert(offsetof(struct watch, ready_link) == 0, "an entry is its watch");
+
+void waiter_init(struct waiter *waiter);
+void waiter_fini(struct waiter *waiter);
+
+/* The waiter of this thread, for calls that block; made at first use, NULL: no memory. */
+struct waiter *waiter_self(void);
+
+/*
+ * All watches notified since the last call, oldest first; watch_next() gives
+ * the following one, and from then on watch may be notified again.
+ */
+struct watch *waiter_take(struct waiter *waiter);
+struct watch *watch_next(struct watch *watch);
+
+/* Empties the queue, for owners that look at their sockets themselves. */
+void waiter_discard(struct waiter *waiter);
+
+/* Is there anything to take?  Costs one load. */
+static inline bool waiter_pending(const struct waiter *waiter)
+{
+	return ck_pr_load_ptr(&waiter->ready.head) != NULL;
+}
+
+/*
+ * Sleeping: waiter_prepare(), look at everything once more, then
+ * waiter_sleep() or waiter_cancel().
+ */
+void waiter_prepare(struct waiter *waiter);
+void waiter_cancel(struct waiter *waiter);
+
+/*
+ * Sleeps until notified, or one of fds (n of them; fds[0] is overwritten and
+ * stands for the waiter itself) is ready, or deadline (NSEC_NEVER: none), or a
+ * signal.  mask as in ppoll(2), may be NULL.  Number of ready fds beyond the
+ * first, or -EINTR, or ppoll's other errors.  May return 0 early.  A
+ * cancellation point.
+ */
+int waiter_sleep(struct waiter *waiter, struct pollfd *fds, unsigned n, nsec_t deadline,
+		 const sigset_t *mask);
+
+/* Any: whoever sleeps looks at everything again. */
+void waiter_wake(struct waiter *waiter);
+
+/*
+ * For who sleeps on another waiter's descriptor beside his own, between its
+ * waiter_prepare() and waiter_cancel(): takes the wake-up, if there was one.
+ */
+bool waiter_drain(struct waiter *waiter);
+
+void watch_init(struct watch *watch, struct waiter *waiter, struct sock *sk, uint32_t events);
+/* holder */
+void watch_add(struct watch *watch);
+void watch_remove(struct watch *watch); /* harmless when not added */
+/* The socket ends: removes the watch and tells its owner. */
+void watch_end(struct watch *watch);
+
+/* Any: pushes the watch on its waiter's queue as if an event had happened. */
+void watch_push(struct watch *watch);
+
+void ready_notify_slow(struct sock *sk, uint32_t events);
+
+/*
+ * holder: events happened (EPOLL* bits), new ones or the same again.  Set
+ * sk->events first.
+ */
+static inline void ready_notify(struct sock *sk, uint32_t events)
+{
+	if (!list_empty(&sk->watches))
+		ready_notify_slow(sk, events);
+}
+
+/* In a forked child, where no other thread exists: descriptors are the parent's. */
+extern unsigned ready_forks;
+static inline void ready_fork_child(void)
+{
+	ready_forks++;
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Manners of a thread that polls: when it shares its core it yields.
+ *
+ * A poller that was descheduled between two rounds has company on its core.
+ * Two spinners there cost each other whole time slices, milliseconds a turn;
+ * when both yield after each round, a turn is a microsecond.  What one call
+ * learns holds for the next ones of the thread: a ping-pong makes short calls.
+ *
+ * Role		app, holding no ring.
+ */
+#ifndef SOCK_SPIN_H
+#define SOCK_SPIN_H
+
+#include "base/clock.h"
+#include "base/param.h"
+
+#define SPIN_GAP (100 * NSEC_PER_USEC)	  /* between two rounds: we were descheduled */
+#define SPIN_TURN (3 * NSEC_PER_USEC / 2) /* a yield this long let somebody else run */
+#define SPIN_SHARED (10 * NSEC_PER_MSEC)  /* company is expected to stay so long */
+
+struct spin {
+	nsec_t last; /* round; 0: none yet */
+};
+
+/* This thread has company until then. */
+extern __thread nsec_t spin_shared_until __attribute__((tls_model("initial-exec")));
+
+void spin_yield(struct spin *spin);
+
+static inline void spin_start(struct spin *spin)
+{
+	spin->last = 0;
+}
+
+/* After a round that found nothing and began at now. */
+static inline void spin_round(struct spin *spin, nsec_t now)
+{
+	if (__builtin_expect(now - spin->last > SPIN_GAP && spin->last, 0))
+		spin_shared_until = now + SPIN_SHARED;
+	spin->last = now;
+	if (__builtin_expect(now < spin_shared_until || params.rx_poll_yield, 0))
+		spin_yield(spin);
+}
+
+#endif

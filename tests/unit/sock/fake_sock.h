@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sockets without protocol, on rings without port: what readiness, poll and
+ * epoll need of sock.h, so that their tests say when what becomes ready.
+ *
+ * Whoever calls fake_set() is the holder of the ring and has received
+ * something; fake_send() puts it on a wire, where it waits until somebody polls
+ * the ring.  Linked instead of sock.c and progress.c.
+ */
+#ifndef TESTS_FAKE_SOCK_H
+#define TESTS_FAKE_SOCK_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "ring/progress.h"
+#include "ring/ring.h"
+#include "sock/epoll.h"
+#include "sock/ready.h"
+#include "sock/sock.h"
+
+#include "tests/vma_test.h"
+
+#define FAKE_FDS 4096
+
+struct fake_sock {
+	struct sock sk;
+	int fd; /* the program's descriptor and the twin: a UDP socket of the kernel */
+	bool twin_matters;
+	uint32_t on_wire; /* any, atomic: arrives with the next poll of the ring */
+};
+
+static struct ring fake_ring;
+static uint32_t fake_generation = 1;
+static unsigned fake_polls; /* rounds on the ring */
+static struct fake_sock *fake_by_fd[FAKE_FDS];
+static struct fake_sock *fake_wire[FAKE_FDS];
+static unsigned fake_wired;   /* holder */
+static unsigned fake_hook_in; /* calls of sock_rings_generation() until fake_hook; 0: never */
+static void (*fake_hook)(void);
+
+__thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
+
+/* ---- what sock.c provides ------------------------------------------------------ */
+
+bool sock_twin_matters(const struct sock *sk)
+{
+	return ((const struct fake_sock *)(const void *)sk)->twin_matters;
+}
+
+void sock_look_at_twin(struct sock *sk)
+{
+	struct pollfd pfd = {.fd = sk->twin, .events = POLLIN};
+
+	poll(&pfd, 1, 0);
+	__atomic_store_n(&sk->twin_events, pfd.revents & POLLIN ? EPOLLIN : 0, __ATOMIC_RELAXED);
+}
+
+unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max)
+{
+	struct ring *home = __atomic_load_n(&sk->home, __ATOMIC_ACQUIRE);
+
+	if (!home || !max)
+		return 0;
+	rings[0] = home;
+	return 1;
+}
+
+/* A call that waits asks this between any two steps: where other threads get in. */
+uint32_t sock_rings_generation(void)
+{
+	if (fake_hook_in && --fake_hook_in == 0)
+		fake_hook();
+	return __atomic_load_n(&fake_generation, __ATOMIC_ACQUIRE);
+}
+
+bool sock_hold(struct sock_ref ref, struct ring **ring)
+{
+	if (!hold_acquire(&fake_ring.hold, HOLD_YIELD))
+		return false;
+	if (!sock_ref_valid(ref)) {
+		hold_release(&fake_ring.hold, HOLD_YIELD);
+		return false;
+	}
+	*ring = &fake_ring;
+	return true;
+}
+
+void sock_release(struct ring *ring)
+{
+	hold_release(&ring->hold, HOLD_YIELD);
+}
+
+/* holder: something happened. */
+static void fake_event(struct fake_sock *fake, uint32_t events)
+{
+	__atomic_store_n(&fake->sk.events, fake->sk.events | events, __ATOMIC_RELEASE);
+	ready_notify(&fake->sk, events);
+}
+
+int sock_poll_ring(struct ring *ring)
+{
+	uint64_t count;
+	int n = 0;
+
+	if (!hold_acquire(&ring->hold, HOLD_YIELD))
+		return 0;
+	fake_polls++;
+	if (fake_wired && read(ring->fds[0], &count, sizeof(count)) > 0) {
+		for (unsigned i = 0; i < fake_wired; i++) {
+			fake_event(fake_wire[i], fake_wire[i]->on_wire);
+			fake_wire[i]->on_wire = 0;
+			n++;
+		}
+		fake_wired = 0;
+	}
+	hold_release(&ring->hold, HOLD_YIELD);
+	return n;
+}
+
+void ring_sleep_begin(struct ring *const *rings, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		__atomic_fetch_add(&rings[i]->sleepers, 1, __ATOMIC_RELAXED);
+}
+
+void ring_sleep_end(struct ring *const *rings, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		__atomic_fetch_sub(&rings[i]->sleepers, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- for the tests ---------------------------------------------------------------- */
+
+static inline void fake_init(void)
+{
+	memset(&fake_ring, 0, sizeof(fake_ring));
+	hold_init(&fake_ring.hold);
+	inbox_init(&fake_ring.inbox);
+	fake_ring.fds[0] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	fake_ring.n_fds = 1;
+	fake_wired = 0;
+	clock_init();
+}
+
+static inline void fake_fini(void)
+{
+	assert_int_equal(fake_ring.sleepers, 0);
+	close(fake_ring.fds[0]);
+}
+
+static inline void fake_hold(void)
+{
+	hold_acquire(&fake_ring.hold, HOLD_YIELD);
+}
+
+static inline void fake_release(void)
+{
+	hold_release(&fake_ring.hold, HOLD_YIELD);
+}
+
+static inline struct sock_ref fake_ref(const struct fake_sock *fake)
+{
+	return (struct sock_ref){(struct sock *)(uintptr_t)&fake->sk, fake->sk.gen};
+}
+
+/* A kernel socket, bound to a free port of the loopback interface. */
+static inline int fake_kernel_socket(void)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0 && fd < FAKE_FDS);
+	assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof(any)), 0);
+	return fd;
+}
+
+/* Something for the kernel's part: a datagram to fd. */
+static inline void fake_kernel_send(int fd)
+{
+	struct sockaddr_in to;
+	socklen_t len = sizeof(to);
+	int from = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&to, &len), 0);
+	assert_int_equal(sendto(from, "x", 1, 0, (struct sockaddr *)&to, len), 1);
+	close(from);
+}
+
+static inline void fake_kernel_recv(int fd)
+{
+	char c;
+
+	assert_int_equal(recv(fd, &c, 1, MSG_DONTWAIT), 1);
+}
+
+static inline void fake_open(struct fake_sock *fake)
+{
+	uint32_t gen = fake->sk.gen;
+
+	/* A stale reference reads the generation at any time. */
+	memset(&fake->fd, 0, sizeof(*fake) - sizeof(fake->sk));
+	__atomic_store_n(&fake->sk.events, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&fake->sk.twin_events, 0, __ATOMIC_RELAXED);
+	fake->fd = fake_kernel_socket();
+	fake->sk.kind = SOCK_KIND_UDP;
+	fake->sk.family = AF_INET;
+	__atomic_store_n(&fake->sk.home, &fake_ring, __ATOMIC_RELEASE);
+	__atomic_store_n(&fake->sk.twin, fake->fd, __ATOMIC_RELAXED);
+	list_init(&fake->sk.watches);
+	__atomic_store_n(&fake->sk.gen, gen + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&fake_by_fd[fake->fd], fake, __ATOMIC_RELEASE);
+}
+
+/* Is nobody's any more: closed, or left to the kernel. */
+static inline void fake_end(struct fake_sock *fake)
+{
+	__atomic_store_n(&fake_by_fd[fake->fd], NULL, __ATOMIC_RELEASE);
+	fake_hold();
+	epoll_sock_closed(&fake->sk);
+	__atomic_store_n(&fake->sk.gen, fake->sk.gen + 1, __ATOMIC_RELEASE);
+	fake_release();
+}
+
+static inline void fake_close(struct fake_sock *fake)
+{
+	fake_end(fake);
+	close(fake->fd);
+}
+
+static inline void fake_set(struct fake_sock *fake, uint32_t events)
+{
+	fake_hold();
+	fake_event(fake, events);
+	fake_release();
+}
+
+/* As a recv() that leaves nothing. */
+static inline void fake_clear(struct fake_sock *fake, uint32_t events)
+{
+	fake_hold();
+	__atomic_store_n(&fake->sk.events, fake->sk.events & ~events, __ATOMIC_RELEASE);
+	fake_release();
+}
+
+static inline void fake_send(struct fake_sock *fake, uint32_t events)
+{
+	uint64_t one = 1;
+
+	fake_hold();
+	if (!fake->on_wire)
+		fake_wire[fake_wired++] = fake;
+	fake->on_wire |= events;
+	assert_int_equal(write(fake_ring.fds[0], &one, sizeof(one)), sizeof(one));
+	fake_release();
+}
+
+static inline struct sock_ref fake_lookup(int fd)
+{
+	struct fake_sock *fake = NULL;
+
+	if (fd >= 0 && fd < FAKE_FDS)
+		fake = __atomic_load_n(&fake_by_fd[fd], __ATOMIC_ACQUIRE);
+	return fake ? fake_ref(fake) : (struct sock_ref){NULL, 0};
+}
+
+/* ---- time and threads ---------------------------------------------------------------- */
+
+/* By the clock that a program reads. */
+static inline nsec_t fake_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static inline void fake_pause(nsec_t time)
+{
+	struct timespec ts = {time / NSEC_PER_SEC, time % NSEC_PER_SEC};
+
+	nanosleep(&ts, NULL);
+}
+
+/* Does something to a socket a little later, in another thread. */
+struct fake_later {
+	pthread_t thread;
+	nsec_t delay;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+static inline void *fake_later_main(void *arg)
+{
+	struct fake_later *later = arg;
+
+	fake_pause(later->delay);
+	later->fn(later->arg);
+	return NULL;
+}
+
+static inline void fake_later_start(struct fake_later *later, nsec_t delay, void (*fn)(void *),
+				    void *arg)
+{
+	later->delay = delay;
+	later->fn = fn;
+	later->arg = arg;
+	assert_int_equal(pthread_create(&later->thread, NULL, fake_later_main, later), 0);
+}
+
+static inline void fake_later_join(struct fake_later *later)
+{
+	pthread_join(later->thread, NULL);
+}
+
+static inline void fake_set_in(void *fake)
+{
+	fake_set(fake, EPOLLIN);
+}
+
+static inline void fake_send_in(void *fake)
+{
+	fake_send(fake, EPOLLIN);
+}
+
+/* Signals: as intercept's trampoline. */
+static volatile sig_atomic_t fake_signals;
+
+static inline void fake_handler(int signo)
+{
+	(void)signo;
+	fake_signals++;
+	sock_signals.handled++;
+}
+
+static inline void fake_catch(int signo)
+{
+	struct sigaction action = {.sa_handler = fake_handler};
+
+	fake_signals = 0;
+	sigaction(signo, &action, NULL);
+}
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/spin.h"
+
+#include "tests/vma_test.h"
+
+static nsec_t a_round(struct spin *spin, nsec_t now)
+{
+	spin_round(spin, now);
+	return now + NSEC_PER_USEC;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	spin_shared_until = 0;
+	params.rx_poll_yield = 0;
+	clock_init();
+	return 0;
+}
+
+static void test_a_thread_alone_does_not_yield(void **state)
+{
+	nsec_t now = clock_now();
+	struct spin spin;
+
+	spin_start(&spin);
+	for (int i = 0; i < 1000; i++)
+		now = a_round(&spin, now);
+	assert_int_equal(spin_shared_until, 0);
+}
+
+static void test_a_gap_between_rounds_means_company(void **state)
+{
+	nsec_t now = clock_now();
+	struct spin spin;
+
+	spin_start(&spin);
+	now = a_round(&spin, now); /* however late the first one is */
+	assert_int_equal(spin_shared_until, 0);
+	now += SPIN_GAP + NSEC_PER_USEC;
+	a_round(&spin, now);
+	assert_true(spin_shared_until >= now + SPIN_SHARED);
+}
+
+static void test_company_is_remembered_by_the_next_call(void **state)
+{
+	struct spin spin;
+	nsec_t now;
+
+	spin_shared_until = clock_now() + NSEC_PER_SEC;
+	spin_start(&spin);
+	now = clock_now();
+	a_round(&spin, now - NSEC_PER_MSEC);
+	assert_true(spin.last >= now); /* it yielded: the time after counts */
+}
+
+static void test_yielding_can_be_asked_for(void **state)
+{
+	struct spin spin;
+	nsec_t now = clock_now();
+
+	params.rx_poll_yield = 1;
+	spin_start(&spin);
+	a_round(&spin, now - NSEC_PER_MSEC);
+	assert_true(spin.last >= now);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup(test_a_thread_alone_does_not_yield, setup),
+	cmocka_unit_test_setup(test_a_gap_between_rounds_means_company, setup),
+	cmocka_unit_test_setup(test_company_is_remembered_by_the_next_call, setup),
+	cmocka_unit_test_setup(test_yielding_can_be_asked_for, setup),
+};
+
+VMA_TEST_MAIN("spin", tests, NULL, NULL)
