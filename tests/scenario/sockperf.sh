@@ -9,13 +9,15 @@
 #
 # REGEX chooses rows by their text; LIB= runs all of it through the kernel.
 # Rows run in $LANES lanes, each with its own pair of namespaces: a client
-# sleeps for two of its three seconds.
+# sleeps for two of its three seconds.  Lanes take turns, so that there is one
+# at work at a time: see take_turn.
 
 NETNS_LIMIT=${NETNS_LIMIT:-280}
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
 chosen=${1:-.}
-lanes=${LANES:-4}
+lanes=${LANES:-3}
+turn=1200 # milliseconds
 rows=()
 
 # Messages per second where sockperf would flood: a loss shall be ours.
@@ -75,7 +77,8 @@ parse_row() {
 	esac
 	if [[ $sockets == *mcast* ]]; then
 		client+=(--mc-rx-if "$netns_client" --mc-tx-if "$netns_client")
-		server+=(--mc-rx-if "$netns_server" --mc-tx-if "$netns_server")
+		# It would warm up with datagrams of 65507 bytes, which are the kernel's.
+		server+=(--mc-rx-if "$netns_server" --mc-tx-if "$netns_server" --dontwarmup)
 	fi
 	case $mode in
 	pp) ;;
@@ -105,7 +108,7 @@ judge() {
 	[[ $server_rc == 0 ]] || echo "server's status $server_rc"
 	sent=$(sockperf_value "$log.client" sent)
 	handled=$(sockperf_value "$log.server" handled)
-	((${sent:-0} >= 20)) || echo "client sent ${sent:-nothing}"
+	((${sent:-0} >= 10)) || echo "client sent ${sent:-nothing}"
 	# The timer may end a client between a message and its count.
 	((${handled:-0} >= ${sent:-0} - 1 && ${handled:-0} <= ${sent:-0} + 1)) ||
 		echo "server handled ${handled:-nothing} of ${sent:-0}"
@@ -133,11 +136,11 @@ judge() {
 		fi
 		! grep -q 'VMA \(WARNING\|ERROR\|PANIC\)' "$log_of" || echo "$side: warnings"
 		[[ $sockets != tcp ]] && ((size > largest_offloaded)) && continue
-		[[ ! $counters =~ [1-9] ]] || echo "$side: the kernel saw traffic: ${counted[*]}: $counters"
+		[[ ! $counters =~ [1-9] ]] || echo "$side: the kernel saw traffic"
 	done
 }
 
-counted=(UdpInDatagrams UdpNoPorts UdpInErrors UdpOutDatagrams TcpInSegs TcpOutSegs)
+counted=(UdpInDatagrams UdpNoPorts UdpRcvbufErrors UdpOutDatagrams TcpInSegs TcpOutSegs)
 
 # moved BEFORE AFTER: differences, number by number.
 moved() {
@@ -151,8 +154,31 @@ moved() {
 	echo "${after[*]}"
 }
 
+# Start no sooner than one turn after the row before, of whatever lane.
+take_turn() {
+	local now next wait
+
+	{
+		flock 9
+		now=${EPOCHREALTIME/[.,]/}
+		next=$(< "$netns_tmp/turn")
+		wait=$((${next:-0} - now))
+		((wait > 0)) || wait=0
+		echo $((now + wait + turn * 1000)) > "$netns_tmp/turn"
+	} 9>> "$netns_tmp/turn.lock"
+	sleep "$((wait / 1000000)).$(printf %06d $((wait % 1000000)))"
+}
+
+# Complaints that a processor taken away for long can cause.
+may_be_load='^(client sent [0-9]|server handled [0-9]|client received [0-9]|server: gaps: [0-9]|client: dropped messages = [0-9]+; # duplicated messages = 0; # out-of-order messages = 0$)'
+
+# What it said, without what every run says.
+quote() {
+	sed -nE '/percentile|observation|^$|version #|Starting|Warmup/!p' "$1" | tail -n 12 | cut -c 1-160 | sed "s/^/     $2| /"
+}
+
 run_row() {
-	local text=$1 log=$netns_tmp/$lane sides sockets mode words client server size wrong
+	local text=$1 number=$2 log=$netns_tmp/$lane sides sockets mode words client server size wrong
 	local lib_s="" lib_c="" client_rc=0 server_rc=0 before_s before_c server_moved client_moved
 	local vma_env=("${vma_env[@]}")
 
@@ -162,6 +188,7 @@ run_row() {
 	[[ $sides == server ]] || lib_c=$lib
 	before_s=$(netns_counters "s$lane" "${counted[@]}")
 	before_c=$(netns_counters "c$lane" "${counted[@]}")
+	take_turn
 	if sockperf_serve "$log.server" "s$lane" "$lib_s" "$cpus" "${server[@]}"; then
 		sockperf_ask "$log.client" "c$lane" "$lib_c" "$cpus" "$mode" -t 1 "${client[@]}" || client_rc=$?
 	else
@@ -176,14 +203,22 @@ run_row() {
 		echo "ok   $text"
 		return
 	fi
+	# Was it the company?  The other lanes, and what else the machine does, can
+	# make a slow reader lose; only that is given a second try, alone.
+	if ((lane >= 0)) && ! grep -qvE "$may_be_load" <<< "$wrong"; then
+		printf '%s\n%s\n' "$text" "$wrong" > "$netns_tmp/retry.$(printf %03d "$number")"
+		return
+	fi
 	# One write, so that lanes do not mix.
 	echo "FAIL $text
 $(sed 's/^/     /' <<< "$wrong")
+     kernel counters: ${counted[*]}
+     at server: $server_moved; at client: $client_moved
      again: ${self#"$PWD"/} '^$text\$'
      server:${lib_s:+ LD_PRELOAD=libvma.so ${vma_env[*]}} sockperf server ${server[*]}
      client:${lib_c:+ LD_PRELOAD=libvma.so ${vma_env[*]}} sockperf $mode -t 1 ${client[*]}
-$(grep . "$log.server" | tail -n 15 | cut -c 1-200 | sed 's/^/     server| /')
-$(grep . "$log.client" | head -n 15 | cut -c 1-200 | sed 's/^/     client| /')"
+$(quote "$log.server" server)
+$(quote "$log.client" client)"
 	return 1
 }
 
@@ -194,15 +229,34 @@ run_lane() {
 	trap - EXIT
 	netns_pair "$lane"
 	for ((i = lane; i < ${#rows[@]}; i += lanes)); do
-		run_row "${rows[i]}" || failed=$((failed + 1))
+		run_row "${rows[i]}" $i || failed=$((failed + 1))
 	done
 	return $((failed > 100 ? 100 : failed))
+}
+
+# More than a few are no accident.
+retry_rows() {
+	local lane=-1 file text why failed=0 count=0
+
+	for file in "$netns_tmp"/retry.*; do
+		[[ -e $file ]] || return 0
+		((count++)) || netns_pair "$lane"
+		{
+			read -r text
+			why=$(tr '\n' ';')
+		} < "$file"
+		echo "once more, alone, after: $why"
+		run_row "$text" 0 || failed=$((failed + 1))
+	done
+	((count <= 3)) || echo "FAIL $count rows needed a second try"
+	((failed == 0 && count <= 3))
 }
 
 run_rows() {
 	local lane pids=() failed=0 count cpus
 
 	((${#rows[@]})) || die "no row matches $chosen"
+	echo 0 > "$netns_tmp/turn"
 	netns_pick_cpus
 	cpus=$cpu_server,$cpu_client
 	for ((lane = 0; lane < lanes && lane < ${#rows[@]}; lane++)); do
@@ -212,6 +266,7 @@ run_rows() {
 	for count in "${pids[@]}"; do
 		wait "$count" || failed=$((failed + $?))
 	done
+	retry_rows || failed=$((failed + 1))
 	echo "${#rows[@]} rows, $failed failed${lib:+, with the library}"
 	((failed == 0))
 }
