@@ -3,7 +3,7 @@
 # why, or none where there is nothing to say.
 #
 #	c  v0 10.9.0.1 ---------------------- v0 10.9.0.2  s
-#	   j0 10.9.1.1 -- MTU 9000, too big -- j0 10.9.1.2
+#	   j0 10.9.1.1 -- MTU 9000, too big -- j0 10.9.1.2, for a while
 #	   no default route
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
@@ -14,10 +14,6 @@ probe=$(netns_find_probe) || exit 1
 cp "$probe" $netns_tmp/probe # any user can run it there
 probe=$netns_tmp/probe
 netns_pair ""
-ip link add j0 netns c mtu 9000 type veth peer name j0 netns s mtu 9000
-netns_up c j0 10.9.1.1
-netns_up s j0 10.9.1.2
-await 5 netns_is_up c j0 && await 5 netns_is_up s j0 || die "the link stays down"
 netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
 
 # warned LOG COUNT [WORDS]: so many warnings, and one of them has WORDS.
@@ -57,8 +53,6 @@ for protocol in udp tcp; do
 	check "... one warning" warned $log 1 CAP_NET_ADMIN
 	before=()
 
-	check "$protocol over an interface that cannot" asks $log c $protocol 10.9.1.2 7000 10
-	check "... one warning" warned $log 1 MTU
 	check "$protocol over loopback" asks $log s $protocol 127.0.0.1 7000 10
 	check "... no warning" warned $log 0
 	check "$protocol to an own address" asks $log s $protocol 10.9.0.2 7000 10
@@ -68,6 +62,18 @@ for protocol in udp tcp; do
 	check "$protocol to a closed port: the kernel's errors" same_errors $protocol 10.9.0.2 7999
 	check "$protocol to a closed port here: the kernel's errors" same_errors $protocol 127.0.0.1 7999
 done
+
+# An interface that cannot.
+ip link add j0 netns c mtu 9000 type veth peer name j0 netns s mtu 9000
+netns_up c j0 10.9.1.1
+netns_up s j0 10.9.1.2
+await 5 netns_is_up c j0 && await 5 netns_is_up s j0 || die "the link stays down"
+for protocol in udp tcp; do
+	check "$protocol over an interface that cannot" asks $log c $protocol 10.9.1.2 7000 10
+	check "... one warning" warned $log 1 MTU
+	check "$protocol beside it" asks $log c $protocol 10.9.0.2 7000 10
+done
+ip -n c link del j0
 
 # A second process on the same interface; the first is not disturbed.
 check "a first process" netns_spawn $netns_tmp/first c "$lib" "$probe" serve udp:7001:recv tcp:7001:recv

@@ -42,7 +42,7 @@ netns_kill $plain $with
 # Start-up; the median of processes that take turns.
 if [[ -n $lib ]]; then
 	for try in 1 2 3; do
-		times=$("$probe" startup 200 $lib)
+		times=$("$probe" startup 200 $lib 2> /dev/null)
 		echo "/bin/true: $times"
 		[[ $times =~ plain_us=([0-9]+)\ preloaded_us=([0-9]+) ]] || die "no times"
 		more=$((BASH_REMATCH[2] - BASH_REMATCH[1]))
