@@ -142,6 +142,7 @@ static void run_seed(uint64_t seed)
 	struct sim *sim;
 
 	params.seed = seed;
+	params.wrap = seed % 2;
 	params.config[A].rcvbuf = 1024u << seed % 8;
 	params.config[B].timestamps = seed % 3 != 0;
 	params.link[A].loss = seed % 5 ? 0 : 100;

@@ -354,12 +354,17 @@ static int listener_accept(struct tcp_listener *l, const struct tcp_synreq *req,
 	return 0;
 }
 
+static uint32_t wrapping_iss(struct sim *sim)
+{
+	return 0u - sim_random(sim, 20000);
+}
+
 static uint32_t listener_iss(struct tcp_listener *l, const struct endpoint *local,
 			     const struct endpoint *remote, nsec_t now)
 {
 	static const uint8_t secret[16] = "not so secret...";
 
-	return tcp_iss(secret, local, remote, now);
+	return current->params.wrap ? wrapping_iss(current) : tcp_iss(secret, local, remote, now);
 }
 
 static int listener_send(struct tcp_listener *l, const struct endpoint *local,
@@ -583,11 +588,12 @@ void sim_listen(struct sim *sim, int h)
 void sim_open(struct sim *sim, int h)
 {
 	struct sim_host *host = &sim->host[h];
+	uint32_t iss;
 
 	tcp_init(&host->conn, &ops, &sim->params.config[h]);
 	host->exists = true;
-	assert_int_equal(tcp_connect(&host->conn, (uint32_t)next_random(&sim->random), sim->now),
-			 0);
+	iss = sim->params.wrap ? wrapping_iss(sim) : (uint32_t)next_random(&sim->random);
+	assert_int_equal(tcp_connect(&host->conn, iss, sim->now), 0);
 }
 
 void sim_establish(struct sim *sim)
