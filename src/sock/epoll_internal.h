@@ -113,6 +113,13 @@ int epoll_harvest(struct epoll *ep, struct epoll_event *events, int max);
 /* Would it report any? */
 bool epoll_has_events(struct epoll *ep);
 
+/* any: may there be something to report?  Costs three loads when there is not. */
+static inline bool epoll_is_pending(const struct epoll *ep)
+{
+	return waiter_pending(&ep->waiter) || __atomic_load_n(&ep->n_ready, __ATOMIC_ACQUIRE) ||
+	       __atomic_load_n(&ep->n_nested, __ATOMIC_ACQUIRE);
+}
+
 /* ---- twins (mutex) --------------------------------------------------------------- */
 
 /* The entry's twin is in ->twins if and only if it matters, with the right flags. */

@@ -171,12 +171,3 @@ void epoll_follow_rings(struct epoll *ep, nsec_t now)
 	now = clock_now();
 	ep->rings_next = now + FOLLOW_SHARE * (now - began);
 }
-
-void epoll_add_rings(struct epoll *ep, struct ring_set *set)
-{
-	epoll_lock_nested(ep);
-	epoll_follow_rings(ep, NSEC_NEVER);
-	for (unsigned i = 0; i < ep->rings.n; i++)
-		ring_set_add(set, ep->rings.rings[i]);
-	epoll_unlock(ep);
-}

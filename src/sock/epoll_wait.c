@@ -99,13 +99,6 @@ static bool is_outdated(const struct wait *w)
 	       sock_rings_generation() != w->gen;
 }
 
-/* Costs two loads when there is nothing. */
-static bool is_pending(const struct epoll *ep)
-{
-	return waiter_pending(&ep->waiter) || __atomic_load_n(&ep->n_ready, __ATOMIC_ACQUIRE) ||
-	       __atomic_load_n(&ep->n_nested, __ATOMIC_ACQUIRE);
-}
-
 /* Reports our events, from the first on; the last thing the call does if there are any. */
 static int harvest(struct wait *w, int first)
 {
@@ -141,7 +134,7 @@ static int from_kernel(struct wait *w)
 
 	if (n > 0)
 		n = without_kick(w->ep, w->events, n);
-	if (n > 0 && n < w->max && is_pending(w->ep)) {
+	if (n > 0 && n < w->max && epoll_is_pending(w->ep)) {
 		int more = harvest(w, n);
 
 		n += more > 0 ? more : 0;
@@ -285,14 +278,14 @@ static int wait_loop(struct wait *w, nsec_t start)
 		bool expired = now >= w->deadline, rest = now >= spin_until;
 
 		ring_set_poll(&w->rings);
-		n = is_pending(w->ep) ? harvest(w, 0) : 0;
+		n = epoll_is_pending(w->ep) ? harvest(w, 0) : 0;
 		if (n)
 			return n;
 		if (rest || (expired ? w->deadline != start || is_look_useful(w)
 				     : is_look_due(w, ++round))) {
 			n = look(w);
 			/* A twin may have told of something, too. */
-			if (!n && is_pending(w->ep))
+			if (!n && epoll_is_pending(w->ep))
 				n = harvest(w, 0);
 			if (n)
 				return n;
@@ -420,39 +413,4 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 	n = wait_entered(&w, plain, start, timeout);
 	leave(&w);
 	return n;
-}
-
-/* ---- as a member ------------------------------------------------------------------------- */
-
-bool epoll_readable(struct epoll *ep)
-{
-	struct pollfd twins = {.events = POLLIN};
-	struct timespec zero = {0, 0};
-	bool readable;
-
-	epoll_lock_nested(ep);
-	twins.fd = ep->twins;
-	if (twins.fd >= 0 && sys_ppoll(&twins, 1, &zero, NULL) > 0)
-		epoll_look_at_twins(ep);
-	readable = is_pending(ep) && !ep->dead && epoll_has_events(ep);
-	epoll_unlock(ep);
-	return readable;
-}
-
-void epoll_sleep(struct epoll *ep, struct sleep_fds *sleep)
-{
-	waiter_prepare(&ep->waiter);
-	epoll_lock_nested(ep);
-	sleep_fds_add(sleep, ep->dead ? -1 : ep->epfd, POLLIN);
-	sleep_fds_add(sleep, ep->twins, POLLIN);
-	epoll_unlock(ep);
-	sleep_fds_add(sleep, __atomic_load_n(&ep->waiter.fd, __ATOMIC_ACQUIRE), POLLIN);
-}
-
-void epoll_woken(struct epoll *ep)
-{
-	waiter_cancel(&ep->waiter);
-	/* Whoever else sleeps there should not miss what we took. */
-	if (waiter_drain(&ep->waiter) && is_pending(ep))
-		waiter_wake(&ep->waiter);
 }
