@@ -16,8 +16,7 @@ struct list {
 	struct list *prev;
 };
 
-#define container_of(ptr, type, member) \
-	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void list_init(struct list *head)
 {
@@ -76,7 +75,7 @@ static inline struct list *list_pop_front(struct list *head)
 	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 
 /* As list_for_each(), and the body may remove pos (and nothing else). */
-#define list_for_each_safe(pos, head)                                               \
+#define list_for_each_safe(pos, head)                                                 \
 	for (struct list *pos = (head)->next, *pos##_next = pos->next; pos != (head); \
 	     pos = pos##_next, pos##_next = pos->next)
 

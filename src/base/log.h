@@ -40,10 +40,10 @@ void log_init(enum log_level level, int details, bool colours, const char *file)
 
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-#define log_at(level, ...)                                 \
-	do {                                               \
+#define log_at(level, ...)                                     \
+	do {                                                   \
 		if (__builtin_expect((level) <= log_level, 0)) \
-			log_write(level, __VA_ARGS__);     \
+			log_write(level, __VA_ARGS__);         \
 	} while (0)
 
 #define log_panic(...) log_at(LOG_PANIC, __VA_ARGS__)

@@ -13,10 +13,10 @@
 #include <stddef.h>
 
 void *mem_alloc(size_t size);
-void *mem_zalloc(size_t size);			   /* zeroed */
-void *mem_realloc(void *old, size_t size);	   /* old may be NULL */
-void *mem_aligned(size_t align, size_t size);	   /* align: a power of two */
-void mem_free(void *ptr);			   /* NULL is harmless */
+void *mem_zalloc(size_t size);		      /* zeroed */
+void *mem_realloc(void *old, size_t size);    /* old may be NULL */
+void *mem_aligned(size_t align, size_t size); /* align: a power of two */
+void mem_free(void *ptr);		      /* NULL is harmless */
 char *mem_strdup(const char *text);
 
 /* Whole pages from the kernel, zeroed, not yet resident; size is rounded up. */

@@ -31,9 +31,9 @@ struct timer {
 };
 
 struct wheel {
-	uint64_t tick;	  /* next tick to be processed */
-	nsec_t next;	  /* no timer is due before this: NSEC_NEVER when none armed */
-	unsigned armed;	  /* timers in the wheel */
+	uint64_t tick;	     /* next tick to be processed */
+	nsec_t next;	     /* no timer is due before this: NSEC_NEVER when none armed */
+	unsigned armed;	     /* timers in the wheel */
 	struct list overdue; /* armed for a tick that is over: for the next run */
 	uint64_t occupied[WHEEL_LEVELS];
 	struct list slots[WHEEL_LEVELS][WHEEL_SLOTS];

@@ -62,7 +62,7 @@ struct ring {
 	struct adj direct; /* stands for a neighbour whose address a template carries */
 	struct list work;  /* of struct ring_work */
 	bool tx_dirty;	   /* something was put since the last flush */
-	uint16_t ip_id;	  /* of the last datagram that was fragmented */
+	uint16_t ip_id;	   /* of the last datagram that was fragmented */
 	nsec_t now;	   /* of the last poll */
 	struct ring_stats stats;
 };

@@ -412,7 +412,8 @@ static int listen_locked(struct inet_sock *so, int backlog)
 	ring_release_cold(ring);
 	so->verdict = sock_port_shared(so) ? VERDICT_SHARED_PORT : sock_attach(so);
 	log_debug("fd %d: listening, %s", so->sk.twin, verdict_text(so->verdict));
-	if (so->verdict == VERDICT_ACCELERATED || (so->wildcard && so->verdict != VERDICT_SHARED_PORT)) {
+	if (so->verdict == VERDICT_ACCELERATED ||
+	    (so->wildcard && so->verdict != VERDICT_SHARED_PORT)) {
 		rc = sys_listen(so->sk.twin, backlog);
 		if (rc)
 			unmake_listener(so);
