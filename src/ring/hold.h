@@ -26,7 +26,7 @@ enum hold_mode {
 	HOLD_SINGLE, /* one thread: no locked instruction */
 	HOLD_SPIN,
 	HOLD_MUTEX,
-	HOLD_YIELD, /* spins and yields: more threads than cores */
+	HOLD_YIELD, /* yields soon: more threads than cores */
 	HOLD_MODES,
 };
 
@@ -49,7 +49,14 @@ void hold_init(struct hold *hold);
 bool hold_single_supported(void);
 
 void hold_wait_wanted(struct hold *hold);
-void hold_lock_yield(struct hold *hold);
+
+/*
+ * A holder is done after some microseconds, unless it lost its processor; then
+ * whoever waits gives his away, too, instead of burning a time slice.
+ */
+#define HOLD_SPINS 2000
+#define HOLD_SPINS_SHARED 100 /* HOLD_YIELD: that is the usual case */
+void hold_lock_slow(struct hold *hold, int spins);
 bool hold_try_single(struct hold *hold);
 
 /* Waits for the ring.  False, at once, when this thread already holds one. */
@@ -73,11 +80,13 @@ static inline __attribute__((always_inline)) bool hold_acquire(struct hold *hold
 		pthread_mutex_lock(&hold->mutex);
 		break;
 	case HOLD_YIELD:
-		hold_lock_yield(hold);
+		if (!ck_spinlock_fas_trylock(&hold->spin))
+			hold_lock_slow(hold, HOLD_SPINS_SHARED);
 		break;
 	case HOLD_SPIN:
 	default:
-		ck_spinlock_fas_lock(&hold->spin);
+		if (__builtin_expect(!ck_spinlock_fas_trylock(&hold->spin), 0))
+			hold_lock_slow(hold, HOLD_SPINS);
 		break;
 	}
 	return true;
