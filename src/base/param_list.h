@@ -12,50 +12,28 @@
  * Parsing, the start-up banner and the manual page come from this list.  A
  * parameter stands here when it has an effect and a test that shows it.
  */
-PARAM_LEVEL(log_level, VMA_TRACELEVEL, LOG_INFO, "Log Level",
-	    "Messages above this level are not logged: none, panic, error, warn, info, details, debug, fine, finer, all.")
-PARAM_INT(log_details, VMA_LOG_DETAILS, 0, 0, 3, "Log Details",
-	  "Details in front of each line: 1 thread id, 2 process and thread id, 3 time, process and thread id.")
-PARAM_BOOL(log_colors, VMA_LOG_COLORS, 1, "Log Colors",
-	   "Colours when the log goes to a terminal.")
-PARAM_STR(log_file, VMA_LOG_FILE, "", "Log File",
-	  "Write the log to this file instead of stderr; the first %d is replaced by the process id.")
-PARAM_INT(rx_bufs, VMA_RX_BUFS, 200000, 0, 100000000, "Rx Mem Bufs",
-	  "Most receive buffers in ordinary memory, beside the frames of the rings; they are allocated as they are needed.")
-PARAM_INT(rx_bytes_min, VMA_RX_BYTES_MIN, 65536, 0, 1000000000, "Rx Byte Min Limit",
-	  "Lower bound of the bytes a socket may queue, whatever SO_RCVBUF says.")
-PARAM_INT(rx_poll, VMA_RX_POLL, 100000, -1, 100000000, "Rx Poll Loops",
-	  "How often a blocking receive polls before it sleeps; -1 polls for ever, 0 acts as 1.")
-PARAM_INT(rx_udp_poll_os_ratio, VMA_RX_UDP_POLL_OS_RATIO, 100, 0, 100000000, "Rx UDP Poll OS Ratio",
-	  "A UDP receive looks at the kernel's socket once every so many polls; 0 never while polling.")
-PARAM_BOOL(rx_poll_yield, VMA_RX_POLL_YIELD, 0, "Rx Poll Yield",
-	   "Give the processor away between two polls.")
-PARAM_INT(select_poll, VMA_SELECT_POLL, 100000, -1, 100000000, "Select Poll (usec)",
-	  "How long select, poll and epoll_wait poll before they sleep; -1 polls for ever, 0 does not poll.")
-PARAM_INT(select_poll_os_ratio, VMA_SELECT_POLL_OS_RATIO, 10, 0, 100000000, "Select Poll OS Ratio",
-	  "select, poll and epoll_wait look at the kernel's descriptors once every so many polls; 0 never while polling.")
-PARAM_INT(select_skip_os, VMA_SELECT_SKIP_OS, 4, 0, 100000000, "Select Skip OS",
-	  "One of so many select, poll and epoll_wait calls looks at the kernel's descriptors first; 0 never.")
-PARAM_BOOL(tx_mc_loopback, VMA_TX_MC_LOOPBACK, 1, "Tx MC Loopback",
-	   "Initial value of IP_MULTICAST_LOOP.")
-PARAM_BOOL(tx_nonblocked_eagains, VMA_TX_NONBLOCKED_EAGAINS, 0, "Tx non-blocked eagains",
-	   "A non-blocking UDP send that finds no free frame: 0 drops the datagram and succeeds, 1 returns EAGAIN.")
-PARAM_INT(progress_interval, VMA_PROGRESS_ENGINE_INTERVAL, 10, 0, 10000, "CQ Drain Interval (msec)",
-	  "The internal thread polls rings that the program did not poll for so long; 0 leaves them alone.")
-PARAM_INT(progress_wce_max, VMA_PROGRESS_ENGINE_WCE_MAX, 10000, 1, 100000000, "CQ Drain WCE (max)",
-	  "Most frames the internal thread takes from a ring at one visit.")
-PARAM_INT(cq_poll_batch_max, VMA_CQ_POLL_BATCH_MAX, 16, 1, 128, "CQ Poll Batch (max)",
-	  "Most frames taken from a ring in one poll.")
-PARAM_BOOL(offloaded_sockets, VMA_OFFLOADED_SOCKETS, 1, "Offloaded Sockets",
-	   "Accelerate sockets; 0 leaves all of them to the kernel.")
-PARAM_BOOL(tcp_nodelay, VMA_TCP_NODELAY, 0, "TCP nodelay",
-	   "Initial value of TCP_NODELAY.")
-PARAM_CPUS(internal_thread_affinity, VMA_INTERNAL_THREAD_AFFINITY, "-1", "Internal Thread Affinity",
-	   "Processors of the internal thread: -1 any, a mask 0x3, or a list 1,3-5.")
-PARAM_ENUM(thread_mode, VMA_THREAD_MODE, 1,
-	   ("Single", "Multi spin lock", "Multi mutex lock", "Multi more threads than cores"), "Thread mode",
-	   "How many threads use the library: 0 one, 1 several (spin lock), 2 several (mutex), 3 more threads than cores.")
-PARAM_INT(mtu, VMA_MTU, 0, 0, 65535, "MTU",
-	  "Upper bound of the interface's MTU; 0 follows the interface.")
-PARAM_INT(mss, VMA_MSS, 0, 0, 65495, "MSS",
-	  "Upper bound of the TCP segment size; 0 follows the MTU.")
+/* clang-format off */
+PARAM_LEVEL(log_level, VMA_TRACELEVEL, LOG_INFO, "Log Level", "Messages above this level are not logged: none, panic, error, warn, info, details, debug, fine, finer, all.")
+PARAM_INT(log_details, VMA_LOG_DETAILS, 0, 0, 3, "Log Details", "Details in front of each line: 1 thread id, 2 process and thread id, 3 time, process and thread id.")
+PARAM_BOOL(log_colors, VMA_LOG_COLORS, 1, "Log Colors", "Colours when the log goes to a terminal.")
+PARAM_STR(log_file, VMA_LOG_FILE, "", "Log File", "Write the log to this file instead of stderr; the first %d is replaced by the process id.")
+PARAM_INT(rx_bufs, VMA_RX_BUFS, 200000, 0, 100000000, "Rx Mem Bufs", "Most receive buffers in ordinary memory, beside the frames of the rings; they are allocated as they are needed.")
+PARAM_INT(rx_bytes_min, VMA_RX_BYTES_MIN, 65536, 0, 1000000000, "Rx Byte Min Limit", "Lower bound of the bytes a socket may queue, whatever SO_RCVBUF says.")
+PARAM_INT(rx_poll, VMA_RX_POLL, 100000, -1, 100000000, "Rx Poll Loops", "How often a blocking receive polls before it sleeps; -1 polls for ever, 0 acts as 1.")
+PARAM_INT(rx_udp_poll_os_ratio, VMA_RX_UDP_POLL_OS_RATIO, 100, 0, 100000000, "Rx UDP Poll OS Ratio", "A UDP receive looks at the kernel's socket once every so many polls; 0 never while polling.")
+PARAM_BOOL(rx_poll_yield, VMA_RX_POLL_YIELD, 0, "Rx Poll Yield", "Give the processor away between two polls.")
+PARAM_INT(select_poll, VMA_SELECT_POLL, 100000, -1, 100000000, "Select Poll (usec)", "How long select, poll and epoll_wait poll before they sleep; -1 polls for ever, 0 does not poll.")
+PARAM_INT(select_poll_os_ratio, VMA_SELECT_POLL_OS_RATIO, 10, 0, 100000000, "Select Poll OS Ratio", "select, poll and epoll_wait look at the kernel's descriptors once every so many polls; 0 never while polling.")
+PARAM_INT(select_skip_os, VMA_SELECT_SKIP_OS, 4, 0, 100000000, "Select Skip OS", "One of so many select, poll and epoll_wait calls looks at the kernel's descriptors first; 0 never.")
+PARAM_BOOL(tx_mc_loopback, VMA_TX_MC_LOOPBACK, 1, "Tx MC Loopback", "Initial value of IP_MULTICAST_LOOP.")
+PARAM_BOOL(tx_nonblocked_eagains, VMA_TX_NONBLOCKED_EAGAINS, 0, "Tx non-blocked eagains", "A non-blocking UDP send that finds no free frame: 0 drops the datagram and succeeds, 1 returns EAGAIN.")
+PARAM_INT(progress_interval, VMA_PROGRESS_ENGINE_INTERVAL, 10, 0, 10000, "CQ Drain Interval (msec)", "The internal thread polls rings that the program did not poll for so long; 0 leaves them alone.")
+PARAM_INT(progress_wce_max, VMA_PROGRESS_ENGINE_WCE_MAX, 10000, 1, 100000000, "CQ Drain WCE (max)", "Most frames the internal thread takes from a ring at one visit.")
+PARAM_INT(cq_poll_batch_max, VMA_CQ_POLL_BATCH_MAX, 16, 1, 128, "CQ Poll Batch (max)", "Most frames taken from a ring in one poll.")
+PARAM_BOOL(offloaded_sockets, VMA_OFFLOADED_SOCKETS, 1, "Offloaded Sockets", "Accelerate sockets; 0 leaves all of them to the kernel.")
+PARAM_BOOL(tcp_nodelay, VMA_TCP_NODELAY, 0, "TCP nodelay", "Initial value of TCP_NODELAY.")
+PARAM_CPUS(internal_thread_affinity, VMA_INTERNAL_THREAD_AFFINITY, "-1", "Internal Thread Affinity", "Processors of the internal thread: -1 any, a mask 0x3, or a list 1,3-5.")
+PARAM_ENUM(thread_mode, VMA_THREAD_MODE, 1, ("Single", "Multi spin lock", "Multi mutex lock", "Multi more threads than cores"), "Thread mode", "How many threads use the library: 0 one, 1 several (spin lock), 2 several (mutex), 3 more threads than cores.")
+PARAM_INT(mtu, VMA_MTU, 0, 0, 65535, "MTU", "Upper bound of the interface's MTU; 0 follows the interface.")
+PARAM_INT(mss, VMA_MSS, 0, 0, 65495, "MSS", "Upper bound of the TCP segment size; 0 follows the MTU.")
+/* clang-format on */

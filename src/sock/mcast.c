@@ -3,13 +3,14 @@
  * Multicast membership.  The kernel twin joins as well, so that IGMP is the
  * kernel's; here a match per group brings the frames to the socket.
  */
+#include "sock/mcast.h"
+
 #include <errno.h>
 #include <net/if.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
-#include "sock/mcast.h"
 
 /* A membership, whether its match is in place or not. */
 struct membership {

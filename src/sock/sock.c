@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/sock.h"
+
 #include <ck_spinlock.h>
 #include <errno.h>
 #include <fcntl.h>
