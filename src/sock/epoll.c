@@ -149,6 +149,13 @@ void epoll_note_kernel_fd(struct epoll *ep, int delta)
 	__atomic_fetch_add(&ep->kernel_fds, (unsigned)delta, __ATOMIC_RELAXED);
 }
 
+void epoll_settle(struct epoll *ep)
+{
+	if (__builtin_expect(__atomic_load_n(&ep->forks, __ATOMIC_RELAXED) != ready_forks, 0) &&
+	    epoll_lock(ep))
+		epoll_unlock(ep);
+}
+
 /* ---- epoll_ctl() ------------------------------------------------------------------ */
 
 /*

@@ -47,6 +47,12 @@ bool epoll_is_plain(const struct epoll *ep);
  */
 void epoll_note_kernel_fd(struct epoll *ep, int delta);
 
+/*
+ * Before the kernel's epoll_ctl(2) on the set: in a forked child, the entries the
+ * set had are the kernel's from here on, so that they can be modified there.
+ */
+void epoll_settle(struct epoll *ep);
+
 /* timeout in ns, NSEC_NEVER: none.  mask: as in epoll_pwait(2), or NULL. */
 int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t timeout,
 		   const sigset_t *mask);

@@ -72,9 +72,10 @@ void epoll_sock_left(struct sock *sk)
  */
 void epoll_after_fork(struct epoll *ep)
 {
-	ep->forks = ready_forks;
+	__atomic_store_n(&ep->forks, ready_forks, __ATOMIC_RELAXED);
 	ep->twins = -1; /* closed with all of our descriptors */
 	ep->kick = -1;
+	ep->kicked = false;
 	for (unsigned i = 0; i < ep->n_buckets; i++) {
 		for (struct entry *entry = ep->buckets[i]; entry; entry = entry->next)
 			give_to_kernel(ep, entry);

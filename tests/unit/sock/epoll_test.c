@@ -753,11 +753,17 @@ static void test_a_child_finds_its_sockets_in_the_kernels_set(void **state)
 	int status;
 	pid_t child;
 
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = &s[2]};
+
 	add(&s[0], EPOLLIN);
-	fake_set(&s[1], EPOLLIN);
+	add(&s[2], 0);
 	child = fork();
 	if (child == 0) {
 		epoll_fork_child();
+		s[2].sk.gen++;
+		epoll_settle(ep);
+		if (epoll_ctl(epfd, EPOLL_CTL_MOD, s[2].fd, &event))
+			_exit(2);
 		s[0].sk.gen++; /* left to the kernel, all of them */
 		fake_kernel_send(s[0].fd);
 		if (epoll_wait_set(ep, got, 8, LONG, NULL) != 1 || got[0].data.ptr != &s[0] ||
