@@ -127,6 +127,22 @@ static void test_several_losses_of_one_window_need_no_timeout(void **state)
 	}
 }
 
+/* Karn: RFC 6298 section 3. */
+static void test_what_was_sent_again_is_no_sample(void **state)
+{
+	for (int ts = 0; ts < 2; ts++) {
+		struct sim *sim = ready(true, ts);
+
+		assert_int_equal(sim->host[A].conn.rtt.srtt, 10 * MSEC);
+		lose(0, 0, 1);
+		sim_send(sim, A, 10000, 0);
+		sim_run(sim, 25 * MSEC);
+		assert_int_equal(sim_drain(sim, B), 10000);
+		assert_int_equal(sim->host[A].conn.rtt.srtt, 10 * MSEC);
+		sim_end(sim);
+	}
+}
+
 static void test_sack_repairs_them_in_one_round_trip(void **state)
 {
 	struct sim *sim = ready(true, true);
@@ -292,6 +308,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_sixteen_times_in_vain_is_a_timeout),
 	cmocka_unit_test(test_three_duplicates_repeat_it_at_once),
 	cmocka_unit_test(test_several_losses_of_one_window_need_no_timeout),
+	cmocka_unit_test(test_what_was_sent_again_is_no_sample),
 	cmocka_unit_test(test_sack_repairs_them_in_one_round_trip),
 	cmocka_unit_test(test_only_what_is_lost_is_sent_again),
 	cmocka_unit_test(test_limited_transmit_finds_the_third_duplicate),
