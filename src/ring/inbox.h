@@ -36,6 +36,16 @@
 #define tsan_acquire(addr) ((void)(addr))
 #endif
 
+/* Stores before it come before loads after it. */
+static inline void inbox_fence(void)
+{
+#ifdef VMA_TSAN
+	ck_pr_fence_memory(); /* TSan knows no fences, and gcc refuses to compile one */
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
 struct ring;
 
 struct inbox_item {

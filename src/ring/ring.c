@@ -68,7 +68,7 @@ static void finish(struct ring *ring)
 		hold_release_other(&ring->hold, ring_mode);
 	else
 		hold_release(&ring->hold, ring_mode);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* as in ring_release() */
+	inbox_fence(); /* as in ring_release() */
 }
 
 static bool try_hold(struct ring *ring)
@@ -166,7 +166,7 @@ void ring_post(struct ring *ring, struct inbox_item *item)
 	 * ring_release().  An application in HOLD_SINGLE has no fence there: the
 	 * barrier that hold_try() makes it execute stands for it.
 	 */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	inbox_fence();
 	ring_look_again(ring, ring_mode);
 	if (ring_thread.posted) /* by what ran just now */
 		ring_try_posted();

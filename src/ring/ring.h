@@ -120,7 +120,7 @@ static inline __attribute__((always_inline)) void ring_release(struct ring *ring
 	 * still found the ring held.  HOLD_SINGLE: posters use membarrier(2).
 	 */
 	if (mode != HOLD_SINGLE)
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		inbox_fence();
 	if (__builtin_expect(!inbox_empty(&ring->inbox), 0))
 		ring_look_again(ring, mode);
 	if (__builtin_expect(ring_thread.posted != 0, 0))

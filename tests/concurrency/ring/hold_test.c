@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A ring is held by one thread at a time, and what it did there is seen by the next. */
+#include "crew.h"
+
+static struct {
+	struct ring ring;
+	/* holder, plain: TSan sees a race if two threads are in */
+	unsigned long a, b;
+	int inside;
+	unsigned long done[CREW_MAX];
+} shared;
+
+static int setup(void **state)
+{
+	clock_init();
+	memset(&shared, 0, sizeof(shared));
+	ring_init(&shared.ring, NULL, 0);
+	return 0;
+}
+
+static void enter_and_leave(struct hand *hand)
+{
+	CREW_CHECK(shared.inside++ == 0);
+	CREW_CHECK(shared.a == shared.b);
+	shared.a++;
+	hand_dawdle(hand);
+	shared.b++;
+	CREW_CHECK(--shared.inside == 0);
+	shared.done[hand->number]++;
+}
+
+static void hold_and_count(struct hand *hand)
+{
+	for (unsigned n = 0; n % 256 || crew_goes_on(hand->crew); n++) {
+		bool got;
+
+		crew_stall_stores();
+		got = crew_hold(&shared.ring);
+		CREW_CHECK(got || ring_thread.internal);
+		if (got) {
+			enter_and_leave(hand);
+			crew_release(&shared.ring);
+		}
+		hand_dawdle(hand);
+	}
+}
+
+/* The same with every way in: waiting, trying, cold. */
+static void hold_in_every_way(struct hand *hand)
+{
+	for (unsigned n = 0; n % 256 || crew_goes_on(hand->crew); n++) {
+		bool cold = rand_r(&hand->seed) % 2, got;
+
+		if (!cold)
+			got = crew_hold(&shared.ring);
+		else if (rand_r(&hand->seed) % 2)
+			got = ring_try(&shared.ring);
+		else
+			got = ring_hold_cold(&shared.ring);
+		if (!got)
+			continue;
+		enter_and_leave(hand);
+		if (cold)
+			ring_release_cold(&shared.ring);
+		else
+			crew_release(&shared.ring);
+	}
+}
+
+static void check(bool everybody)
+{
+	unsigned long sum = 0;
+	unsigned hands = ring_mode == HOLD_SINGLE ? 2 : CREW_MAX;
+
+	for (unsigned i = 0; i < hands; i++) {
+		print_message("mode %d, thread %u: %lu\n", (int)ring_mode, i, shared.done[i]);
+		assert_true(!everybody || shared.done[i] > 0);
+		sum += shared.done[i];
+	}
+	assert_int_equal(shared.a, sum);
+	assert_int_equal(shared.b, sum);
+}
+
+static void test_one_thread_is_in_at_a_time(void **state)
+{
+	for (unsigned m = 0; m < CREW_MODES; m++) {
+		setup(state);
+		crew_run(crew_modes[m], CREW_MAX, hold_and_count);
+		check(true);
+	}
+}
+
+static void test_one_thread_is_in_at_a_time_by_whatever_way_it_came(void **state)
+{
+	for (unsigned m = 0; m < CREW_MODES; m++) {
+		setup(state);
+		crew_run(crew_modes[m], CREW_MAX, hold_in_every_way);
+		check(false);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup(test_one_thread_is_in_at_a_time, setup),
+	cmocka_unit_test_setup(test_one_thread_is_in_at_a_time_by_whatever_way_it_came, setup),
+};
+
+VMA_TEST_MAIN("hold", tests, NULL, NULL)

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every item comes out once, those of one poster in their order, whoever takes
+ * them; and what was written before it was posted is seen.
+ */
+#include "crew.h"
+
+#include "ring/inbox.h"
+
+#define LETTERS 4096 /* of a poster, used again and again */
+
+struct letter {
+	struct inbox_item item;
+	unsigned poster;
+	unsigned long number; /* plain: posting publishes it */
+	int free;	      /* atomic: may be posted */
+};
+
+static struct {
+	struct inbox inbox;
+	struct hold hold;
+	/* holder */
+	unsigned long next[CREW_MAX]; /* expected of each poster */
+	unsigned long taken, takes;
+	/* any, atomic */
+	unsigned long posted;
+	struct letter letters[CREW_MAX][LETTERS];
+} shared;
+
+static void take_all(void)
+{
+	struct inbox_item *item = inbox_take(&shared.inbox);
+
+	shared.takes++;
+	while (item) {
+		struct inbox_item *next = (struct inbox_item *)(void *)item->link.next;
+		struct letter *letter = container_of(item, struct letter, item);
+
+		CREW_CHECK(letter->number == shared.next[letter->poster]);
+		shared.next[letter->poster]++;
+		shared.taken++;
+		__atomic_store_n(&letter->free, 1, __ATOMIC_RELEASE);
+		item = next;
+	}
+}
+
+static bool post(struct hand *hand, unsigned long number)
+{
+	struct letter *letter = &shared.letters[hand->number][number % LETTERS];
+
+	if (!__atomic_load_n(&letter->free, __ATOMIC_ACQUIRE))
+		return false; /* not taken yet */
+	letter->free = 0;
+	letter->poster = hand->number;
+	letter->number = number;
+	inbox_post(&shared.inbox, &letter->item);
+	__atomic_fetch_add(&shared.posted, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+static void post_and_take(struct hand *hand)
+{
+	unsigned long number = 0;
+
+	for (unsigned n = 0; n % 256 || crew_goes_on(hand->crew); n++) {
+		for (unsigned k = (unsigned)rand_r(&hand->seed) % 8; k; k--)
+			number += post(hand, number);
+		if (!inbox_empty(&shared.inbox) && hold_try(&shared.hold, HOLD_SPIN)) {
+			take_all();
+			hold_release(&shared.hold, HOLD_SPIN);
+		}
+	}
+}
+
+static void test_nothing_is_lost_doubled_or_out_of_order(void **state)
+{
+	memset(&shared, 0, sizeof(shared));
+	inbox_init(&shared.inbox);
+	hold_init(&shared.hold);
+	for (unsigned p = 0; p < CREW_MAX; p++) {
+		for (unsigned i = 0; i < LETTERS; i++)
+			shared.letters[p][i].free = 1;
+	}
+	crew_run(HOLD_SPIN, CREW_MAX, post_and_take);
+	take_all();
+	assert_true(inbox_empty(&shared.inbox));
+	print_message("%lu posts in %lu takes\n", shared.taken, shared.takes);
+	assert_int_equal(shared.taken, shared.posted);
+	assert_true(shared.taken > 0);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_nothing_is_lost_doubled_or_out_of_order),
+};
+
+VMA_TEST_MAIN("inbox", tests, NULL, NULL)

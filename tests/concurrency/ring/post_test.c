@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is posted to a ring runs, though nobody comes to look for it: in the end
+ * every thread has gone home, and every inbox is empty.
+ */
+#include "crew.h"
+
+#include "base/mem.h"
+
+#define RINGS 3
+#define LETTERS 1024
+
+struct letter {
+	struct inbox_item item;
+	unsigned poster;
+	unsigned long number;
+	unsigned hops; /* to be posted on, to the next ring each time */
+	int free;      /* atomic */
+};
+
+struct shared {
+	struct ring rings[RINGS];
+	/* holder of each ring */
+	unsigned long next[RINGS][CREW_MAX];
+	unsigned long ran[RINGS];
+	/* a hand's own */
+	unsigned long posted[CREW_MAX][RINGS];
+	struct letter letters[CREW_MAX][LETTERS];
+};
+
+static struct shared *shared;
+
+static int setup(void **state)
+{
+	clock_init();
+	shared = mem_aligned(64, sizeof(*shared));
+	assert_non_null(shared);
+	memset(shared, 0, sizeof(*shared));
+	for (unsigned i = 0; i < RINGS; i++)
+		ring_init(&shared->rings[i], NULL, i);
+	for (unsigned p = 0; p < CREW_MAX; p++) {
+		for (unsigned i = 0; i < LETTERS; i++)
+			shared->letters[p][i].free = 1;
+	}
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	mem_free(shared);
+	return 0;
+}
+
+static void run_in_order(struct ring *ring, struct inbox_item *item)
+{
+	struct letter *letter = container_of(item, struct letter, item);
+
+	CREW_CHECK(hold_current == &ring->hold);
+	CREW_CHECK(letter->number == shared->next[ring->id][letter->poster]);
+	shared->next[ring->id][letter->poster]++;
+	shared->ran[ring->id]++;
+	__atomic_store_n(&letter->free, 1, __ATOMIC_RELEASE);
+}
+
+static void run_and_post_on(struct ring *ring, struct inbox_item *item)
+{
+	struct letter *letter = container_of(item, struct letter, item);
+
+	CREW_CHECK(hold_current == &ring->hold);
+	shared->ran[ring->id]++;
+	if (letter->hops--)
+		ring_post(&shared->rings[(ring->id + 1) % RINGS], item);
+	else
+		__atomic_store_n(&letter->free, 1, __ATOMIC_RELEASE);
+}
+
+static struct letter *letter_for(struct hand *hand, unsigned long n)
+{
+	struct letter *letter = &shared->letters[hand->number][n % LETTERS];
+
+	while (!__atomic_load_n(&letter->free, __ATOMIC_ACQUIRE))
+		sched_yield(); /* it runs without our help */
+	letter->free = 0;
+	letter->poster = hand->number;
+	return letter;
+}
+
+static void check_all_ran(unsigned long want)
+{
+	unsigned long ran = 0;
+
+	for (unsigned i = 0; i < RINGS; i++) {
+		assert_true(inbox_empty(&shared->rings[i].inbox));
+		ran += shared->ran[i];
+	}
+	print_message("mode %d: %lu\n", (int)ring_mode, ran);
+	assert_int_equal(ran, want);
+	assert_true(ran > 0);
+}
+
+/* ---- posters and holders that come and go ----------------------------------------------- */
+
+static void post_or_hold(struct hand *hand)
+{
+	unsigned long n = 0;
+
+	for (unsigned i = 0; i % 64 || crew_goes_on(hand->crew); i++) {
+		unsigned r = (unsigned)rand_r(&hand->seed) % RINGS;
+
+		if (rand_r(&hand->seed) % 4) {
+			struct letter *letter = letter_for(hand, n++);
+
+			letter->item.run = run_in_order;
+			letter->number = shared->posted[hand->number][r]++;
+			ring_post(&shared->rings[r], &letter->item);
+		} else if (crew_hold(&shared->rings[r])) {
+			hand_dawdle(hand);
+			crew_release(&shared->rings[r]);
+		}
+	}
+}
+
+static void test_each_posters_items_run_in_order_and_all_of_them(void **state)
+{
+	for (unsigned m = 0; m < CREW_MODES; m++) {
+		unsigned long want = 0;
+
+		setup(state);
+		crew_run(crew_modes[m], CREW_MAX, post_or_hold);
+		for (unsigned i = 0; i < CREW_MAX; i++) {
+			for (unsigned r = 0; r < RINGS; r++)
+				want += shared->posted[i][r];
+		}
+		check_all_ran(want);
+		teardown(state);
+	}
+}
+
+/* ---- the last moment ----------------------------------------------------------------------- */
+
+/*
+ * One post against one hold that ends, then silence: whatever the order, it has
+ * run when both are through.  This is where a missing fence shows.
+ */
+static void post_against_release(struct hand *hand)
+{
+	struct crew *crew = hand->crew;
+	struct ring *ring = &shared->rings[0];
+
+	for (unsigned long n = 0;; n++) {
+		static int goes_on; /* hand 0's decision, between two meetings */
+
+		if (hand->number == 0)
+			goes_on = n % 64 || crew_goes_on(crew);
+		crew_meet(crew);
+		if (!goes_on)
+			return;
+		if ((n + hand->number) % crew->size == 0) {
+			struct letter *letter = &shared->letters[0][0];
+
+			letter->item.run = run_in_order;
+			letter->number = n;
+			letter->poster = 0;
+			crew_stall_stores(); /* the holder's are slow then */
+			hand_dawdle(hand);
+			ring_post(ring, &letter->item);
+		} else if (crew_hold(ring)) {
+			hand_dawdle(hand);
+			crew_stall_stores();
+			crew_release(ring);
+		}
+		crew_meet(crew);
+		CREW_CHECK(inbox_empty(&ring->inbox));
+		CREW_CHECK(shared->ran[0] == n + 1);
+	}
+}
+
+static void test_a_post_against_a_release_is_not_stranded(void **state)
+{
+	for (unsigned m = 0; m < CREW_MODES; m++) {
+		setup(state);
+		crew_run(crew_modes[m], 2, post_against_release);
+		check_all_ran(shared->ran[0]);
+		teardown(state);
+	}
+}
+
+/* ---- posts from inside a hold, and from inside an item ---------------------------------------- */
+
+static void post_across(struct hand *hand)
+{
+	unsigned long n = 0;
+
+	for (unsigned i = 0; i % 64 || crew_goes_on(hand->crew); i++) {
+		unsigned r = (unsigned)rand_r(&hand->seed) % RINGS;
+		bool held = rand_r(&hand->seed) % 2 && crew_hold(&shared->rings[r]);
+		struct letter *letter = NULL;
+
+		/* Not letter_for(): who holds a ring must not wait for another. */
+		if (__atomic_load_n(&shared->letters[hand->number][n % LETTERS].free,
+				    __ATOMIC_ACQUIRE))
+			letter = letter_for(hand, n++);
+		if (letter) {
+			letter->item.run = run_and_post_on;
+			letter->hops = (unsigned)rand_r(&hand->seed) % 4;
+			shared->posted[hand->number][0] += letter->hops + 1;
+			ring_post(&shared->rings[(r + 1) % RINGS], &letter->item);
+		}
+		if (held)
+			crew_release(&shared->rings[r]);
+	}
+}
+
+static void test_posts_between_rings_that_are_held_all_run(void **state)
+{
+	for (unsigned m = 0; m < CREW_MODES; m++) {
+		unsigned long want = 0;
+
+		setup(state);
+		crew_run(crew_modes[m], CREW_MAX, post_across);
+		for (unsigned i = 0; i < CREW_MAX; i++)
+			want += shared->posted[i][0];
+		check_all_ran(want);
+		teardown(state);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_each_posters_items_run_in_order_and_all_of_them),
+	cmocka_unit_test(test_a_post_against_a_release_is_not_stranded),
+	cmocka_unit_test(test_posts_between_rings_that_are_held_all_run),
+};
+
+VMA_TEST_MAIN("post", tests, NULL, NULL)
