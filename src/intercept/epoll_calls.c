@@ -60,8 +60,11 @@ static struct sock_ref set_get(int epfd)
 /* The descriptor is the kernel's; the set wants to know how many of those it has. */
 static int control_kernel(struct sock_ref set, int epfd, int op, int fd, struct epoll_event *event)
 {
-	int rc = libc.epoll_ctl(epfd, op, fd, event);
+	int rc;
 
+	if (set.sk)
+		epoll_settle(set.sk->epoll); /* a forked child's own set, first */
+	rc = libc.epoll_ctl(epfd, op, fd, event);
 	if (!rc && set.sk && op != EPOLL_CTL_MOD)
 		epoll_note_kernel_fd(set.sk->epoll, op == EPOLL_CTL_ADD ? 1 : -1);
 	return rc;

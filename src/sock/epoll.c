@@ -95,6 +95,13 @@ struct epoll *epoll_create_set(int epfd)
 	return ep;
 }
 
+void epoll_set_fd(struct epoll *ep, int epfd)
+{
+	epoll_lock_nested(ep);
+	__atomic_store_n(&ep->epfd, epfd, __ATOMIC_RELAXED);
+	epoll_unlock(ep);
+}
+
 static void close_fd(int *fd)
 {
 	if (*fd >= 0)

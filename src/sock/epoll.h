@@ -25,6 +25,8 @@ typedef struct sock_ref (*fd_lookup_fn)(int fd);
 
 /* epfd: the kernel's set.  NULL: no memory. */
 struct epoll *epoll_create_set(int epfd);
+/* The program closed the descriptor the set was known by and has another one. */
+void epoll_set_fd(struct epoll *ep, int epfd);
 /* The program closed the set's last descriptor. */
 void epoll_destroy_set(struct epoll *ep);
 

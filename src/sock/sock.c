@@ -80,11 +80,11 @@ struct inet_sock *sock_alloc(void)
 	/* A stale reference reads gen and home at any time: never a wild value. */
 	memset((char *)so + sizeof(so->sk), 0, sizeof(*so) - sizeof(so->sk));
 	so->sk.family = AF_INET;
-	so->sk.epoll = NULL;
-	so->sk.twin = -1;
-	so->sk.twin_events = 0;
-	so->sk.events = 0;
-	so->sk.nonblock = false;
+	__atomic_store_n(&so->sk.epoll, NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sk.twin_events, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sk.events, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sk.nonblock, false, __ATOMIC_RELAXED);
 	so->spare = -1;
 	list_init(&so->link);
 	list_init(&so->flows);
@@ -97,6 +97,8 @@ struct inet_sock *sock_alloc(void)
 
 void sock_free(struct inet_sock *so)
 {
+	if (so->sk.kind != SOCK_KIND_EPOLL)
+		epoll_sock_closed(&so->sk); /* who came late, after close() */
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
 	if (so->spare >= 0)
 		sys_fd_close(so->spare);
@@ -161,6 +163,8 @@ void sock_set_nonblock(struct sock_ref ref, bool nonblock)
 
 void sock_set_twin(struct sock_ref ref, int fd)
 {
+	if (ref.sk->kind == SOCK_KIND_EPOLL)
+		epoll_set_fd(ref.sk->epoll, fd);
 	__atomic_store_n(&ref.sk->twin, fd, __ATOMIC_RELEASE);
 }
 

@@ -195,6 +195,21 @@ static void run_timer(struct timer *timer, nsec_t now)
 	ring_work_add(so->sk.home, &so->tcp.flush);
 }
 
+/*
+ * A new SYN ended TIME_WAIT (RFC 6191): it belongs to the listener, whose wider
+ * flow ours hid.
+ */
+static enum drop deliver_to_listener(struct inet_sock *so, struct ring *ring, struct pkt *pkt,
+				     nsec_t now)
+{
+	struct flow_key wide = flow_key_widen(&so->tcp.flow.flow.key);
+	struct flow *flow;
+
+	ring_flow_del(ring, &so->tcp.flow.flow);
+	flow = flow_lookup(&ring->flows, &wide);
+	return flow ? flow->deliver(ring, flow, pkt, now) : DROP_NO_FLOW;
+}
+
 enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow.flow);
@@ -212,6 +227,8 @@ enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nse
 	} else {
 		reason = tcp_input(&so->tcp.conn, kept, now);
 		ring_work_add(ring, &so->tcp.flush);
+		if (__builtin_expect(reason == DROP_NO_FLOW, 0))
+			reason = deliver_to_listener(so, ring, kept, now);
 	}
 	if (__builtin_expect(reason != DROP_NONE && kept != pkt, 0)) {
 		ring_drop(ring, reason); /* the copy is ours, the frame went already */

@@ -43,51 +43,94 @@ static unsigned collect_fds(const struct sock *sk, struct ring **rings, unsigned
 	return n;
 }
 
-/*
- * Sleeps until the socket has something, by whichever thread it was received.
- * What sets the events is the holder, so looking once more after the watch is
- * in place leaves no gap.
- */
-static int sleep_on(struct sock_wait *wait)
-{
-	struct waiter *waiter = waiter_self();
-	struct ring *rings[SOCK_RINGS_MAX], *ring;
-	struct pollfd fds[FDS_MAX];
+/* One sleep: what has to be undone after it, also when the thread is cancelled. */
+struct sleep {
+	struct sock_wait *wait;
+	struct waiter *waiter;
 	struct watch watch;
-	unsigned n, n_rings;
+	struct ring *rings[SOCK_RINGS_MAX];
+	unsigned n_rings;
+};
+
+static void wake_up(void *arg)
+{
+	struct sleep *sleep = arg;
+	struct ring *ring;
+
+	ring_sleep_end(sleep->rings, sleep->n_rings);
+	/* The watch is on this stack: it goes, unless the socket ended and took it off. */
+	if (sock_hold_cold(sleep->wait->ref, &ring) == 0) {
+		watch_remove(&sleep->watch);
+		ring_release_cold(ring);
+	}
+	waiter_discard(sleep->waiter);
+}
+
+/*
+ * Puts the watch in place.  What sets the events is the holder, so looking once
+ * more while we are it leaves no gap.  True: there is nothing yet, sleep.
+ */
+static bool lie_down(struct sleep *sleep, struct ring *ring)
+{
+	const struct sock *sk = sleep->wait->ref.sk;
+	/* Errors and the end of the stream are events, too. */
+	uint32_t wanted = sleep->wait->events | EPOLLERR | EPOLLHUP;
+	bool nothing;
+
+	watch_add(&sleep->watch);
+	waiter_prepare(sleep->waiter);
+	nothing = !(sock_events(sk) & wanted);
+	if (!nothing) {
+		waiter_cancel(sleep->waiter);
+		watch_remove(&sleep->watch);
+	}
+	ring_release_cold(ring);
+	if (!nothing)
+		waiter_discard(sleep->waiter);
+	return nothing;
+}
+
+static void note_twin(const struct sock_wait *wait, const struct pollfd *fds)
+{
+	if (sock_twin_matters(wait->ref.sk) && fds[1].revents)
+		__atomic_store_n(&wait->ref.sk->twin_events, EPOLLIN | EPOLLRDNORM,
+				 __ATOMIC_RELAXED);
+}
+
+/* A cancellation point. */
+static int sleep_guarded(struct sleep *sleep, struct pollfd *fds, unsigned n)
+{
 	int rc;
 
-	if (!waiter)
-		return 0; /* no descriptor to sleep on: goes on polling */
-	watch_init(&watch, waiter, wait->ref.sk, wait->events);
+	ring_sleep_begin(sleep->rings, sleep->n_rings);
+	pthread_cleanup_push(wake_up, sleep);
+	rc = waiter_sleep(sleep->waiter, fds, n, sleep->wait->deadline, NULL);
+	pthread_cleanup_pop(1);
+	return rc;
+}
+
+/* Sleeps until the socket has something, by whichever thread it was received. */
+static int sleep_on(struct sock_wait *wait)
+{
+	struct sleep sleep = {.wait = wait, .waiter = waiter_self()};
+	struct pollfd fds[FDS_MAX];
+	struct ring *ring;
+	unsigned n;
+	int rc;
+
+	if (!sleep.waiter)
+		return 0; /* no memory to sleep with: goes on polling */
+	watch_init(&sleep.watch, sleep.waiter, wait->ref.sk, wait->events);
 	rc = sock_hold_cold(wait->ref, &ring);
 	if (rc)
 		return rc;
-	watch_add(&watch);
-	waiter_prepare(waiter);
-	/* Errors and the end of the stream are events, too. */
-	if (sock_events(wait->ref.sk) & (wait->events | EPOLLERR | EPOLLHUP)) {
-		waiter_cancel(waiter);
-		watch_remove(&watch);
-		ring_release_cold(ring);
-		waiter_take(waiter);
+	if (!lie_down(&sleep, ring))
 		return 0;
-	}
-	ring_release_cold(ring);
-	n_rings = sock_rings(wait->ref.sk, rings, SOCK_RINGS_MAX);
-	n = collect_fds(wait->ref.sk, rings, n_rings, fds);
-	ring_sleep_begin(rings, n_rings);
-	rc = waiter_sleep(waiter, fds, n, wait->deadline, NULL);
-	ring_sleep_end(rings, n_rings);
-	if (rc > 0 && sock_twin_matters(wait->ref.sk) && fds[1].revents)
-		__atomic_store_n(&wait->ref.sk->twin_events, EPOLLIN | EPOLLRDNORM,
-				 __ATOMIC_RELAXED);
-	/* The watch is ours and on this stack: it goes even if the socket went. */
-	if (sock_hold_cold(wait->ref, &ring) == 0) {
-		watch_remove(&watch);
-		ring_release_cold(ring);
-	}
-	waiter_take(waiter);
+	sleep.n_rings = sock_rings(wait->ref.sk, sleep.rings, SOCK_RINGS_MAX);
+	n = collect_fds(wait->ref.sk, sleep.rings, sleep.n_rings, fds);
+	rc = sleep_guarded(&sleep, fds, n);
+	if (rc > 0)
+		note_twin(wait, fds);
 	return rc == -EINTR ? -EINTR : 0;
 }
 
