@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/mem.h"
 #include "base/param.h"
 #include "ring/rings.h"
 #include "vma_test.h"
@@ -60,7 +61,9 @@ static int teardown(void **state)
 	progress_set_hook(NULL);
 	assert_false(progress_running());
 	rings_close_all();
+	flow_table_fini(&ring->flows);
 	rings_forget();
+	mem_free(ring); /* rings stay for ever, but not here */
 	return 0;
 }
 

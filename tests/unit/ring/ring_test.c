@@ -870,6 +870,8 @@ static void test_posts_to_many_rings_from_inside_one_are_not_stranded(void **sta
 	release(&f->ring);
 	for (unsigned i = 0; i < RING_POSTED_MAX + 4; i++)
 		assert_int_equal(letters[i].runs, 1);
+	for (unsigned i = 0; i < rings_count(); i++)
+		mem_free(rings_at(i));
 	rings_forget();
 }
 
