@@ -15,6 +15,7 @@
 #include "sock/mcast.h"
 #include "sock/sock_internal.h"
 
+#define EXIT_LOCK_MAX NSEC_PER_SEC
 #define EXIT_LINGER_MAX (2 * NSEC_PER_SEC) /* for data that peers have not acknowledged */
 
 __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
@@ -490,11 +491,27 @@ static void log_ring(const struct ring *ring)
 	}
 }
 
+/*
+ * The handler of a signal may call exit() in the middle of a slow call of its own
+ * thread: then there is nobody to wait for, and the kernel's end of a process has
+ * to do.
+ */
+static bool lock_at_exit(void)
+{
+	nsec_t deadline = clock_now() + EXIT_LOCK_MAX;
+
+	while (!control_trylock()) {
+		if (clock_now() > deadline)
+			return false;
+		sys_sched_yield();
+	}
+	return true;
+}
+
 void sock_exit(void)
 {
-	if (!started || hold_current)
+	if (!started || hold_current || !lock_at_exit())
 		return;
-	control_lock();
 	progress_stop();
 	sock_each(close_at_exit, NULL);
 	linger();

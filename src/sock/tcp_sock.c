@@ -16,7 +16,6 @@
 
 #define TCP_RCVBUF_DEFAULT (1u << 20) /* bytes, unless the program sets SO_RCVBUF */
 #define TCP_SNDBUF_DEFAULT (1u << 20)
-#define ACCEPT_BACKOFF NSEC_PER_SEC
 
 unsigned tcp_orphans;
 
@@ -262,8 +261,9 @@ struct dst_headers tcp_headers(const struct inet_sock *so)
 
 struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu)
 {
+	uint32_t limit = (uint32_t)params.mtu;
 	struct tcp_config config = {
-		.mss = (uint16_t)(mtu - IP4_HDR - TCP_HDR),
+		.mss = (uint16_t)((limit && limit < mtu ? limit : mtu) - IP4_HDR - TCP_HDR),
 		.rcvbuf = opt->rcvbuf_set ? opt->rcvbuf / 2 : TCP_RCVBUF_DEFAULT,
 		.sndbuf = opt->sndbuf_set ? opt->sndbuf / 2 : TCP_SNDBUF_DEFAULT,
 		.nodelay = opt->nodelay,

@@ -254,6 +254,11 @@ void epoll_note_kernel_fd(struct epoll *ep, int delta)
 	fake.kernel_fds += delta;
 }
 
+void epoll_settle(struct epoll *ep)
+{
+	(void)ep;
+}
+
 int epoll_control(struct epoll *ep, int op, int fd, struct sock_ref ref, struct epoll_event *event)
 {
 	fake.plain = op == EPOLL_CTL_DEL;
