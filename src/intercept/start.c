@@ -7,11 +7,14 @@
  * after the program's exit handlers and destructors; from then on the program's
  * descriptors are plain ones.
  */
+#include <link.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/param.h"
+#include "base/sys.h"
 #include "intercept/wrap.h"
 
 static const char *get_variable(const char *name)
@@ -38,6 +41,27 @@ void start(void)
 	errno = saved;
 }
 
+/* The image of this library, by the linker. */
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+
+/*
+ * Start-up runs through code and tables spread over the whole image, and the
+ * kernel maps 16 pages around each one touched.  A program that opens no socket
+ * needs none of it again: the mapping goes, the pages stay in the page cache, and
+ * what is used later comes back with a minor fault.
+ */
+static void give_image_back(void)
+{
+	const char *base = (const char *)&__ehdr_start;
+	const ElfW(Phdr) *phdr = (const ElfW(Phdr) *)(const void *)(base + __ehdr_start.e_phoff);
+
+	for (int i = 0; i < __ehdr_start.e_phnum; i++) {
+		if (phdr[i].p_type == PT_LOAD && !(phdr[i].p_flags & PF_W))
+			sys_call(SYS_madvise, base + phdr[i].p_vaddr, phdr[i].p_memsz,
+				 MADV_DONTNEED, 0, 0, 0);
+	}
+}
+
 /* After mem.c's, so that its fork handlers are registered before ours. */
 __attribute__((constructor)) static void load(void)
 {
@@ -45,6 +69,7 @@ __attribute__((constructor)) static void load(void)
 
 	start();
 	fork_init();
+	give_image_back();
 	errno = saved;
 }
 

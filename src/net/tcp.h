@@ -148,6 +148,12 @@ void tcp_abort(struct tcp_conn *conn, int error, nsec_t now);
 /* The network says it cannot be reached: fatal only while connecting. */
 void tcp_unreachable(struct tcp_conn *conn, int error, nsec_t now);
 
+/*
+ * The error the connection died of, which tcp_send() or tcp_recv() would report;
+ * 0 when there is none or it was reported.  Counts as reported.
+ */
+int tcp_take_error(struct tcp_conn *conn);
+
 /* When tcp_timer() must be called at the latest; NSEC_NEVER. */
 nsec_t tcp_deadline(const struct tcp_conn *conn);
 /* Acts on every timer that is due; harmless when early. */

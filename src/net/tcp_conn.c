@@ -339,3 +339,11 @@ void tcp_set_user_timeout(struct tcp_conn *c, nsec_t timeout)
 {
 	c->user_timeout = timeout;
 }
+
+int tcp_take_error(struct tcp_conn *c)
+{
+	int error = c->error;
+
+	c->error = 0;
+	return error;
+}

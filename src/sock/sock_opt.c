@@ -390,7 +390,7 @@ static int get_tcp(struct sock_ref ref, int level, int name, void *val, socklen_
 		/* a listener: the twin knows */
 	} else if (level == SOL_SOCKET && name == SO_ERROR) {
 		ring_poll(ring);
-		n = tcp_take_error(so);
+		n = sock_take_error(so);
 		rc = 1;
 	} else if (level == IPPROTO_TCP && name == TCP_MAXSEG && so->connected) {
 		n = so->tcp.conn.mss;

@@ -59,8 +59,7 @@ static int check_state(struct inet_sock *so)
 	if (!so->tcp.dead)
 		return -EISCONN;
 	/* connect(2) after a failed attempt gives its error once, then tries again. */
-	rc = so->tcp.error;
-	so->tcp.error = 0;
+	rc = sock_take_error(so);
 	return rc ? -rc : -EISCONN;
 }
 
@@ -225,7 +224,7 @@ static int await(struct sock_ref ref)
 		ring_poll(ring);
 		connecting = so->tcp.connecting;
 		if (!connecting && so->tcp.dead)
-			rc = -tcp_take_error(so);
+			rc = -sock_take_error(so);
 		ring_release_cold(ring);
 		if (!connecting)
 			return rc;

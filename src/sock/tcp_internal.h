@@ -39,7 +39,7 @@ struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu);
 void tcp_update_events(struct inet_sock *so, uint32_t happened);
 /* After calls into the engine: the timer runs in time; what ended is reaped. */
 void tcp_after(struct inet_sock *so, struct ring *ring);
-int tcp_take_error(struct inet_sock *so);
+int sock_take_error(struct inet_sock *so);
 void tcp_options_changed(struct inet_sock *so);
 void tcp_wire_options(struct inet_sock *so, nsec_t now);
 /* The headers of our segments. */

@@ -74,11 +74,12 @@ void tcp_update_events(struct inet_sock *so, uint32_t happened)
 		ready_notify(&so->sk, notify);
 }
 
-int tcp_take_error(struct inet_sock *so)
+int sock_take_error(struct inet_sock *so)
 {
 	int error = so->tcp.error;
 
 	so->tcp.error = 0;
+	tcp_take_error(&so->tcp.conn); /* told once, by whichever call */
 	tcp_update_events(so, 0);
 	return error;
 }
