@@ -11,6 +11,7 @@
  *	probe hold IP PORT		a TCP connection that says nothing
  *	probe errors PROTO IP PORT	what each call returns
  *	probe fork IP PORT		fork, exec, dup and close-all loops
+ *	probe signals IP PORT		signals and close() while calls wait
  *	probe pause			no socket at all
  *	probe startup N LIBRARY		what preloading it costs /bin/true
  *
@@ -22,6 +23,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -572,6 +574,150 @@ static int cmd_fork(int argc, char **argv)
 	return failed != 0;
 }
 
+/* ---- signals ---------------------------------------------------------------- */
+
+#define SIGNAL_ROUNDS 50
+
+struct waiter {
+	pthread_t thread;
+	enum way way;
+	int fd;
+	bool in_call;  /* atomic */
+	bool returned; /* atomic */
+	long rc;
+	int error;
+};
+
+static void on_signal(int number)
+{
+}
+
+static long wait_once(const struct waiter *w)
+{
+	struct pollfd pfd = {.fd = w->fd, .events = POLLIN};
+	struct epoll_event event = {.events = EPOLLIN};
+	fd_set set;
+	char c;
+	long rc;
+	int ep;
+
+	switch (w->way) {
+	case WAY_RECV:
+		return recv(w->fd, &c, 1, 0);
+	case WAY_POLL:
+		return poll(&pfd, 1, -1);
+	case WAY_SELECT:
+		FD_ZERO(&set);
+		FD_SET(w->fd, &set);
+		return select(w->fd + 1, &set, NULL, NULL, NULL);
+	case WAY_EPOLL:
+		ep = epoll_create1(EPOLL_CLOEXEC);
+		epoll_ctl(ep, EPOLL_CTL_ADD, w->fd, &event);
+		rc = epoll_wait(ep, &event, 1, -1);
+		close(ep);
+		return rc;
+	}
+	return 0;
+}
+
+static void *waiter_thread(void *arg)
+{
+	struct waiter *w = arg;
+
+	errno = 0;
+	__atomic_store_n(&w->in_call, true, __ATOMIC_RELEASE);
+	w->rc = wait_once(w);
+	w->error = errno;
+	__atomic_store_n(&w->returned, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/*
+ * A wait that a signal ends: EINTR, whether the thread polls or sleeps by then.
+ * The signal may come before the call, so it is sent until the call returns.
+ */
+static bool is_interrupted(int type, enum way way)
+{
+	bool ok = true;
+
+	for (int i = 0; i < SIGNAL_ROUNDS && ok; i++) {
+		struct waiter w = {.way = way, .fd = open_client(type, &peer)};
+
+		if (w.fd < 0 || pthread_create(&w.thread, NULL, waiter_thread, &w))
+			return false;
+		while (!__atomic_load_n(&w.in_call, __ATOMIC_ACQUIRE))
+			nap_msec(0);
+		nap_msec(i % 10 * 2);
+		while (!__atomic_load_n(&w.returned, __ATOMIC_ACQUIRE)) {
+			pthread_kill(w.thread, SIGUSR1);
+			nap_msec(1);
+		}
+		pthread_join(w.thread, NULL);
+		ok = w.rc == -1 && w.error == EINTR && echo(w.fd, 1);
+		if (!ok)
+			printf("     round %d: returned %ld %s\n", i, w.rc,
+			       w.error ? strerrorname_np(w.error) : "0");
+		close(w.fd);
+	}
+	return ok;
+}
+
+/*
+ * Another thread closes the socket: the wait goes on, as a receive does in the
+ * kernel, until a signal ends it.
+ */
+static bool close_does_not_end(int type, enum way way)
+{
+	struct waiter w = {.way = way, .fd = open_client(type, &peer)};
+	bool ok = w.fd >= 0 && !pthread_create(&w.thread, NULL, waiter_thread, &w);
+
+	if (!ok)
+		return false;
+	while (!__atomic_load_n(&w.in_call, __ATOMIC_ACQUIRE))
+		nap_msec(0);
+	nap_msec(20);
+	close(w.fd);
+	nap_msec(20);
+	ok = !__atomic_load_n(&w.returned, __ATOMIC_ACQUIRE);
+	if (!ok)
+		printf("     returned %ld %s\n", w.rc, w.error ? strerrorname_np(w.error) : "0");
+	while (!__atomic_load_n(&w.returned, __ATOMIC_ACQUIRE)) {
+		pthread_kill(w.thread, SIGUSR1);
+		nap_msec(1);
+	}
+	pthread_join(w.thread, NULL);
+	if (w.rc != -1 || w.error != EINTR)
+		printf("     then returned %ld %s\n", w.rc,
+		       w.error ? strerrorname_np(w.error) : "0");
+	return ok && w.rc == -1 && w.error == EINTR;
+}
+
+static int cmd_signals(int argc, char **argv)
+{
+	static const char *const names[] = {"recv", "poll", "select", "epoll_wait"};
+	static const int types[] = {SOCK_DGRAM, SOCK_STREAM};
+	struct sigaction action = {.sa_handler = on_signal};
+	int failed = 0;
+
+	peer = address(argv[0], argv[1]);
+	sigaction(SIGUSR1, &action, NULL);
+	for (int i = 0; i < 8; i++) {
+		bool ok = is_interrupted(types[i % 2], (enum way)(i / 2));
+
+		failed += !ok;
+		printf("%s %s: %s is interrupted\n", ok ? "ok  " : "FAIL", i % 2 ? "tcp" : "udp",
+		       names[i / 2]);
+	}
+	for (int i = 0; i < 2; i++) {
+		bool ok = close_does_not_end(types[i], WAY_RECV);
+
+		failed += !ok;
+		printf("%s %s: close does not end recv\n", ok ? "ok  " : "FAIL",
+		       i % 2 ? "tcp" : "udp");
+	}
+	return failed != 0;
+}
+
 /* ---- costs ------------------------------------------------------------------ */
 
 static int cmd_pause(int argc, char **argv)
@@ -631,9 +777,10 @@ int main(int argc, char **argv)
 		int min_args;
 		int (*run)(int argc, char **argv);
 	} commands[] = {
-		{"serve", 1, cmd_serve}, {"ask", 3, cmd_ask},	  {"burst", 3, cmd_burst},
-		{"flood", 2, cmd_flood}, {"hold", 2, cmd_hold},	  {"errors", 3, cmd_errors},
-		{"fork", 2, cmd_fork},	 {"pause", 0, cmd_pause}, {"startup", 2, cmd_startup},
+		{"serve", 1, cmd_serve},     {"ask", 3, cmd_ask},	  {"burst", 3, cmd_burst},
+		{"flood", 2, cmd_flood},     {"hold", 2, cmd_hold},	  {"errors", 3, cmd_errors},
+		{"fork", 2, cmd_fork},	     {"signals", 2, cmd_signals}, {"pause", 0, cmd_pause},
+		{"startup", 2, cmd_startup},
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
