@@ -51,6 +51,12 @@ for protocol in udp tcp; do
 	before=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 	check "$protocol of another user" asks $log c $protocol 10.9.0.2 7000 10
 	check "... one warning" warned $log 1 CAP_NET_ADMIN
+	caps=+net_admin,+net_raw,+bpf,+ipc_lock
+	before=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=$caps --ambient-caps=$caps)
+	saw=$(netns_counters c UdpInDatagrams TcpInSegs)
+	check "$protocol of another user with capabilities" asks $log c $protocol 10.9.0.2 7000 10
+	check "... no warning" warned $log 0
+	[[ -z $lib ]] || check "... past the kernel" test "$saw" = "$(netns_counters c UdpInDatagrams TcpInSegs)"
 	before=()
 
 	check "$protocol over loopback" asks $log s $protocol 127.0.0.1 7000 10
