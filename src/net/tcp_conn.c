@@ -134,7 +134,8 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 	if (unlikely(!tcp_may_send(c) || (c->flags & CONN_FIN_WANTED)))
 		return send_refused(c);
 	take = tcp_sndbuf_reserve(&c->snd, c->ops, want, c->sndbuf);
-	if (unlikely(take < want || c->snd.len + take >= c->sndbuf))
+	/* From here on the owner may wait for room: it is told when a third is free. */
+	if (unlikely(take < want || c->snd.len + take > c->sndbuf - c->sndbuf / 3))
 		c->flags |= CONN_SND_FULL;
 	if (unlikely(take == 0 && want))
 		return c->snd.len ? -EAGAIN : -ENOMEM;

@@ -140,10 +140,11 @@ int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY],
 
 void rings_interface_changed(int ifindex)
 {
-	struct port_entry *entry = find_port(ifindex);
-
-	if (entry && !entry->port)
-		*entry = ports[--n_ports];
+	for (unsigned i = n_ports; i-- > 0;) {
+		if (!ports[i].port &&
+		    (ifindex == RINGS_ANY_INTERFACE || ports[i].ifindex == ifindex))
+			ports[i] = ports[--n_ports];
+	}
 }
 
 void rings_forget(void)

@@ -26,6 +26,8 @@ void rings_init(port_open_fn open_port);
  */
 int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY], bool *fresh);
 
+#define RINGS_ANY_INTERFACE (-1)
+
 /* The interface changed: a port that could not be opened may be tried again. */
 void rings_interface_changed(int ifindex);
 

@@ -93,9 +93,13 @@ static enum verdict find(const struct dst_query *query, uint64_t key, struct dst
 		return VERDICT_PORT_FAILED;
 	found->src = addr_is_any(&query->src) ? route.src : query->src;
 	found->mtu = route.mtu && route.mtu < link.mtu ? route.mtu : link.mtu;
+	/* Frames have the size the interface asked for when it was opened. */
+	if (found->mtu > found->ring->q->port->mtu)
+		found->mtu = found->ring->q->port->mtu;
 	if (params.mtu && found->mtu > (uint32_t)params.mtu)
 		found->mtu = (uint32_t)params.mtu;
 	if (multicast) {
+		found->mcast_looped = query->mc_loop;
 		if (query->mc_loop && mcast_has_listeners(route.ifindex, &query->to.addr))
 			return VERDICT_LOOPBACK;
 		found->nexthop = query->to.addr;
@@ -112,7 +116,8 @@ void dst_find(const struct dst_query *query, uint64_t key, struct dst_found *fou
 {
 	memset(found, 0, sizeof(*found));
 	/* First: a change in between makes what we find stale, not wrong. */
-	found->generation = dst_generation();
+	found->generation = netlink_generation();
+	found->mcast_epoch = __atomic_load_n(&dst_mcast_epoch, __ATOMIC_ACQUIRE);
 	found->verdict = find(query, key, found);
 }
 
@@ -124,6 +129,8 @@ void dst_resolve_neighbour(const struct dst_found *found)
 	if (found->verdict != VERDICT_ACCELERATED || found->neigh == NEIGH_REACHABLE)
 		return;
 	ifindex = found->ring->q->port->ifindex;
+	/* Its entry is made first, so that the ring misses no answer. */
+	ring_neigh_changed(found->ring, &found->nexthop, NEIGH_UNKNOWN, NULL);
 	neigh_use(ifindex, &found->nexthop);
 	/* It may have become known before the ring waited for it. */
 	if (neigh_get(ifindex, &found->nexthop, mac) == NEIGH_REACHABLE)
@@ -144,6 +151,7 @@ void dst_init(struct dst *dst)
 {
 	memset(dst, 0, sizeof(*dst));
 	list_init(&dst->user.link);
+	dst->generation = netlink_generation() - 1;
 	dst->user.changed = neighbour_changed;
 }
 
@@ -154,10 +162,28 @@ void dst_fini(struct dst *dst)
 	dst->ring = NULL;
 }
 
+/* holder of home, which is the destination's ring, too */
+static void learn_neighbour(struct dst *dst, struct ring *home, const struct dst_found *found)
+{
+	struct adj *adj = dst->adj;
+
+	if (found->neigh == NEIGH_REACHABLE) {
+		if (adj->state != NEIGH_REACHABLE || memcmp(adj->mac, found->mac, 6))
+			ring_adj_update(home, adj, NEIGH_REACHABLE, found->mac);
+	} else if (adj->state == NEIGH_FAILED) {
+		adj->state = NEIGH_UNKNOWN; /* it is asked for again */
+	} else if (adj->state == NEIGH_REACHABLE) {
+		/* The kernel forgot what we still know. */
+		frame_template_set_mac(&dst->tmpl, adj->mac);
+	}
+	adj_user_add(adj, &dst->user);
+}
+
 int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 	      const struct dst_found *found, const struct dst_headers *headers)
 {
-	void (*changed)(struct adj_user *, const struct adj *) = dst->user.changed;
+	struct frame_template tmpl;
+	struct adj *adj = NULL;
 	struct frame_params fp = {.src = headers->src,
 				  .dst = *to,
 				  .proto = headers->proto,
@@ -166,36 +192,35 @@ int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 				  .dont_fragment = true};
 	int rc;
 
+	/* What can fail first: a destination that worked goes on working. */
+	if (found->verdict == VERDICT_ACCELERATED) {
+		if (addr_is_any(&fp.src.addr))
+			fp.src.addr = found->src;
+		fp.src_mac = found->ring->q->port->mac;
+		fp.dst_mac = found->mac;
+		rc = frame_template_init(&tmpl, &fp);
+		if (rc)
+			return rc;
+		if (found->ring == home) {
+			adj = adj_get(&home->adjs, &found->nexthop);
+			if (!adj)
+				return -ENOMEM;
+		}
+	}
 	dst_fini(dst);
-	dst->user.changed = changed;
 	dst->to = *to;
 	dst->verdict = found->verdict;
 	dst->generation = found->generation;
+	dst->mcast_epoch = found->mcast_epoch;
+	dst->mcast_looped = found->mcast_looped;
 	if (found->verdict != VERDICT_ACCELERATED)
 		return 0;
-	if (addr_is_any(&fp.src.addr))
-		fp.src.addr = found->src;
-	fp.src_mac = found->ring->q->port->mac;
-	fp.dst_mac = found->mac;
-	rc = frame_template_init(&dst->tmpl, &fp);
-	if (rc)
-		return rc;
+	dst->tmpl = tmpl;
 	dst->mtu = found->mtu;
 	dst->nexthop = found->nexthop;
-	if (found->ring == home) {
-		struct adj *adj = adj_get(&home->adjs, &found->nexthop);
-
-		if (!adj)
-			return -ENOMEM;
-		if (found->neigh == NEIGH_REACHABLE) {
-			if (adj->state != NEIGH_REACHABLE || memcmp(adj->mac, found->mac, 6))
-				ring_adj_update(home, adj, NEIGH_REACHABLE, found->mac);
-		} else if (adj->state == NEIGH_FAILED) {
-			adj->state = NEIGH_UNKNOWN; /* it is asked for again */
-		}
-		dst->adj = adj;
-		adj_user_add(adj, &dst->user);
-	}
+	dst->adj = adj;
+	if (adj)
+		learn_neighbour(dst, home, found);
 	dst->ring = found->ring;
 	dst->mac_known = found->neigh == NEIGH_REACHABLE;
 	return 0;
@@ -236,9 +261,9 @@ int dst_send(struct dst *dst, struct ring *home, struct pkt *pkt)
 {
 	struct tx_item *tx;
 
-	if (__builtin_expect(dst->ring == home, 1))
+	if (__builtin_expect(dst->ring == home && dst->adj, 1))
 		return ring_tx_to(home, dst->adj, pkt);
-	tx = mem_alloc(sizeof(*tx));
+	tx = dst->ring ? mem_alloc(sizeof(*tx)) : NULL;
 	if (tx) {
 		tx->item.run = tx_item_run;
 		tx->nexthop = dst->nexthop;

@@ -26,6 +26,8 @@ struct dst_found {
 	uint8_t mac[6];
 	uint32_t mtu;
 	uint32_t generation;
+	bool mcast_looped;
+	uint32_t mcast_epoch;
 };
 
 struct dst_query {
@@ -45,7 +47,9 @@ struct dst {
 	struct inaddr nexthop;
 	struct frame_template tmpl;
 	enum verdict verdict;
-	bool mac_known;	     /* when it was found */
+	bool mac_known;	   /* when it was found */
+	bool mcast_looped; /* it depends on who listens on this host */
+	uint32_t mcast_epoch;
 	uint32_t generation; /* netlink_generation() it was found under */
 	uint32_t mtu;
 };
@@ -82,16 +86,19 @@ extern uint32_t dst_mcast_epoch;
 /* The internal thread, now and then. */
 void dst_check_mcast(nsec_t now);
 
-/* What was found under another value is stale. */
-static inline uint32_t dst_generation(void)
+/* holder of home: it must be found anew before it is used again. */
+static inline void dst_expire(struct dst *dst)
 {
-	return netlink_generation() + __atomic_load_n(&dst_mcast_epoch, __ATOMIC_ACQUIRE);
+	dst->generation = netlink_generation() - 1;
 }
 
 /* May it be used as it is? */
 static inline bool dst_fresh(const struct dst *dst)
 {
-	return dst->generation == dst_generation() &&
+	if (__builtin_expect(dst->mcast_looped, 0) &&
+	    dst->mcast_epoch != __atomic_load_n(&dst_mcast_epoch, __ATOMIC_ACQUIRE))
+		return false;
+	return dst->generation == netlink_generation() &&
 	       (!dst->adj || dst->adj->state != NEIGH_FAILED);
 }
 

@@ -13,6 +13,7 @@
 #include "net/netlink.h"
 #include "sock/epoll.h"
 #include "sock/mcast.h"
+#include "sock/wait.h"
 #include "sock/sock_internal.h"
 
 #define EXIT_LOCK_MAX NSEC_PER_SEC
@@ -44,19 +45,54 @@ const char *verdict_text(enum verdict verdict)
 
 /* ---- the control lock ------------------------------------------------------------ */
 
-void control_lock(void)
+/* The program's signal mask while its thread has the lock; under the lock. */
+static uint64_t control_mask;
+
+static void block_signals(uint64_t *old)
 {
+	uint64_t all = UINT64_MAX;
+
+	sys_call(SYS_rt_sigprocmask, SIG_BLOCK, &all, old, sizeof(all), 0, 0);
+}
+
+static void restore_signals(const uint64_t *old)
+{
+	sys_call(SYS_rt_sigprocmask, SIG_SETMASK, old, NULL, sizeof(*old), 0, 0);
+}
+
+bool control_lock(void)
+{
+	uint64_t old;
+
+	if (hold_current)
+		return false;
+	block_signals(&old);
 	pthread_mutex_lock(&control);
+	control_mask = old;
+	return true;
 }
 
 bool control_trylock(void)
 {
-	return pthread_mutex_trylock(&control) == 0;
+	uint64_t old;
+
+	if (hold_current)
+		return false;
+	block_signals(&old);
+	if (pthread_mutex_trylock(&control)) {
+		restore_signals(&old);
+		return false;
+	}
+	control_mask = old;
+	return true;
 }
 
 void control_unlock(void)
 {
+	uint64_t old = control_mask;
+
 	pthread_mutex_unlock(&control);
+	restore_signals(&old);
 }
 
 /* ---- objects ---------------------------------------------------------------------- */
@@ -77,6 +113,7 @@ struct inet_sock *sock_alloc(void)
 		so = mem_aligned(64, sizeof(*so));
 		if (!so)
 			return NULL;
+		memset(&so->sk, 0, sizeof(so->sk));
 	}
 	/* A stale reference reads gen and home at any time: never a wild value. */
 	memset((char *)so + sizeof(so->sk), 0, sizeof(*so) - sizeof(so->sk));
@@ -127,13 +164,13 @@ int sock_hold_cold(struct sock_ref ref, struct ring **ring)
 		home = __atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE);
 		if (!ring_hold_cold(home))
 			return -EAGAIN;
-		if (ref.sk->home == home && ref.sk->gen == ref.gen) {
+		if (sock_at_home(ref, home)) {
 			*ring = home;
 			return 0;
 		}
 		ring_release_cold(home);
-		if (__atomic_load_n(&ref.sk->gen, __ATOMIC_ACQUIRE) != ref.gen)
-			return -EBADF;
+		if (!sock_ref_valid(ref))
+			return sock_gone(ref);
 	}
 }
 
@@ -179,7 +216,8 @@ struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool non
 	if (!(type == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP)) &&
 	    !(type == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP)))
 		return none;
-	control_lock();
+	if (!control_lock())
+		return none;
 	so = start_failed ? NULL : sock_alloc();
 	if (so) {
 		so->sk.twin = fd;
@@ -226,7 +264,7 @@ static void destroy(struct inet_sock *so)
 /* A closed connection keeps its port as long as it talks: the program's descriptor goes. */
 static void keep_port(struct inet_sock *so)
 {
-	if (so->inet == INET_TCP && so->bound && so->sk.twin >= 0)
+	if (so->spare < 0 && so->inet == INET_TCP && so->bound && so->sk.twin >= 0)
 		so->spare = sys_fd_hide(sys_fcntl(so->sk.twin, F_DUPFD_CLOEXEC, 0));
 }
 
@@ -238,6 +276,10 @@ static void close_locked(struct sock_ref ref)
 
 	if (sock_hold_cold(ref, &ring))
 		return;
+	if (so->gone) {
+		ring_release_cold(ring);
+		return;
+	}
 	so->gone = true;
 	list_remove(&so->link);
 	epoll_sock_closed(&so->sk);
@@ -258,6 +300,39 @@ static void close_locked(struct sock_ref ref)
 	destroy(so);
 }
 
+/*
+ * Another thread is in a call on it: like the kernel's file, the socket stays until
+ * that returns.  The twin goes on under another number.
+ */
+static bool close_later(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	int fd;
+
+	if (!sock_ref_valid(ref) || !__atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST))
+		return false;
+	fd = sys_fd_hide(sys_fcntl(so->sk.twin, F_DUPFD_CLOEXEC, 0));
+	if (fd < 0)
+		return false;
+	so->spare = fd;
+	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELEASE);
+	__atomic_store_n(&so->close_pending, true, __ATOMIC_SEQ_CST);
+	/* Pairs with sock_wait_leave(): the last one sees that, or we see it gone. */
+	return __atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST) != 0;
+}
+
+void sock_wait_leave(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+
+	if (__atomic_sub_fetch(&ref.sk->waiters, 1, __ATOMIC_SEQ_CST) ||
+	    !__atomic_load_n(&so->close_pending, __ATOMIC_SEQ_CST) || !control_lock())
+		return;
+	if (sock_ref_valid(ref))
+		close_locked(ref);
+	control_unlock();
+}
+
 void sock_close(struct sock_ref ref)
 {
 	if (ref.sk->kind == SOCK_KIND_EPOLL) {
@@ -265,8 +340,11 @@ void sock_close(struct sock_ref ref)
 		sock_free(inet_of(ref.sk));
 		return;
 	}
-	control_lock();
-	close_locked(ref);
+	/* Refused to a signal handler that came in the middle of a call: it stays open. */
+	if (!control_lock())
+		return;
+	if (!close_later(ref))
+		close_locked(ref);
 	control_unlock();
 }
 
@@ -276,6 +354,8 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 
 	if (so->gone)
 		return 0;
+	if (so->inet == INET_TCP && so->connected)
+		return -EBUSY; /* the kernel knows nothing of the connection */
 	log_debug("fd %d: left to the kernel: %s", so->sk.twin, verdict_text(reason));
 	so->verdict = reason;
 	epoll_sock_left(&so->sk);
@@ -286,6 +366,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 		return -EAGAIN;
 	so->gone = true;
 	list_remove(&so->link);
+	__atomic_store_n(&so->sk.left_gen, so->sk.gen, __ATOMIC_RELAXED);
 	epoll_sock_closed(&so->sk);
 	if (so->inet == INET_UDP)
 		udp_close(so, ring);
@@ -300,7 +381,8 @@ int sock_to_kernel(struct sock_ref ref, enum verdict reason)
 {
 	int rc = 0;
 
-	control_lock();
+	if (!control_lock())
+		return -EAGAIN;
 	if (sock_ref_valid(ref))
 		rc = sock_leave(inet_of(ref.sk), reason);
 	control_unlock();
@@ -347,6 +429,18 @@ unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max)
 	return n;
 }
 
+void sock_poll_others(const struct sock *sk)
+{
+	struct ring *rings[SOCK_RINGS_MAX];
+	const struct ring *home = __atomic_load_n(&sk->home, __ATOMIC_ACQUIRE);
+	unsigned n = sock_rings(sk, rings, SOCK_RINGS_MAX);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (rings[i] != home)
+			sock_poll_ring(rings[i]);
+	}
+}
+
 int sock_poll_ring(struct ring *ring)
 {
 	int n;
@@ -376,7 +470,13 @@ static void on_neigh(int ifindex, const struct inaddr *addr, enum neigh_state st
 
 static void on_link(int ifindex)
 {
-	__atomic_store_n(&links_changed, ifindex, __ATOMIC_RELEASE);
+	int none = 0;
+
+	/* One is remembered by its number; after that it was several. */
+	if (!__atomic_compare_exchange_n(&links_changed, &none, ifindex, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED) &&
+	    none != ifindex)
+		__atomic_store_n(&links_changed, RINGS_ANY_INTERFACE, __ATOMIC_RELEASE);
 }
 
 static void reattach(struct inet_sock *so, void *arg)
@@ -491,11 +591,7 @@ static void log_ring(const struct ring *ring)
 	}
 }
 
-/*
- * The handler of a signal may call exit() in the middle of a slow call of its own
- * thread: then there is nobody to wait for, and the kernel's end of a process has
- * to do.
- */
+/* A thread that is stuck in a slow call must not keep the process from ending. */
 static bool lock_at_exit(void)
 {
 	nsec_t deadline = clock_now() + EXIT_LOCK_MAX;
@@ -517,7 +613,10 @@ void sock_exit(void)
 	linger();
 	for (unsigned i = 0; i < rings_count(); i++)
 		log_ring(rings_at(i));
-	rings_close_all();
+	/*
+	 * Rings stay as they are: other threads may be in the middle of a call until
+	 * the process is gone, and with it the kernel takes the interfaces back.
+	 */
 	netlink_close();
 	started = false;
 	start_failed = true; /* nothing begins any more */
@@ -528,14 +627,14 @@ void sock_exit(void)
 
 void sock_fork_prepare(void)
 {
-	control_lock();
+	pthread_mutex_lock(&control); /* intercept has the signals blocked */
 	ck_spinlock_fas_lock(&pool_lock);
 }
 
 void sock_fork_parent(void)
 {
 	ck_spinlock_fas_unlock(&pool_lock);
-	control_unlock();
+	pthread_mutex_unlock(&control);
 }
 
 static void forget(struct inet_sock *so, void *arg)

@@ -71,7 +71,9 @@ struct sock {
 	struct epoll *epoll; /* SOCK_KIND_EPOLL: see epoll.h */
 
 	/* any, atomic */
-	uint32_t gen; /* odd while in use; changed when the socket ends */
+	uint32_t gen;	   /* odd while in use; changed when the socket ends */
+	uint32_t left_gen; /* the last generation that left for the kernel */
+	unsigned waiters;  /* threads in a blocking call; goes on counting when it is reused */
 	struct ring *home;
 	uint32_t events;      /* EPOLL* bits true now; written by the holder */
 	uint32_t twin_events; /* EPOLLIN: the kernel has something for us, too */
@@ -165,6 +167,9 @@ uint32_t sock_rings_generation(void);
 
 /* One round on a ring: holds, polls, releases.  Number of frames. */
 int sock_poll_ring(struct ring *ring);
+
+/* One round on the rings of a socket beside its home. */
+void sock_poll_others(const struct sock *sk);
 
 /* Holds the socket's home ring; false: the socket is gone, or re-entered. */
 bool sock_hold(struct sock_ref ref, struct ring **ring);

@@ -255,9 +255,12 @@ void sock_adopt_home(struct inet_sock *so, struct ring *ring)
 static enum verdict attach_addr(struct inet_sock *so, int ifindex, const struct inaddr *local)
 {
 	struct flow_key key = key_for(so, local);
-	struct ring *ring = sock_ring_for(ifindex);
+	struct ring *ring;
 	int rc;
 
+	if (so->opt.bind_ifindex && so->opt.bind_ifindex != ifindex)
+		return VERDICT_INTERFACE; /* SO_BINDTODEVICE */
+	ring = sock_ring_for(ifindex);
 	if (!ring)
 		return VERDICT_PORT_FAILED;
 	if (has_flow(so, ring, &key))

@@ -31,7 +31,7 @@ struct sock_flow {
 	struct tcp_shard *shard; /* a listener's part on this ring, or NULL */
 };
 
-#define UDP_DST_CACHE 16
+#define UDP_DST_CACHE 256
 
 struct udp_state {
 	/* holder */
@@ -42,6 +42,7 @@ struct udp_state {
 	struct dst dst;	    /* connected to */
 	struct dst **cache; /* unconnected: by destination; NULL until needed */
 	uint64_t dropped;
+	bool corked; /* any, atomic: a datagram begun with MSG_MORE is in the twin */
 };
 
 /* A connection waiting for accept(), and the connection itself. */
@@ -53,6 +54,8 @@ struct tcp_state_part {
 	struct dst dst;
 	struct sock_flow flow;
 	int error;	  /* what it died of; reported once */
+	int kept_error;	  /* any, atomic: ended a call that moved bytes; for the next one */
+	bool talks;	  /* counted in tcp_orphans */
 	bool connecting;  /* until established or dead */
 	bool dead;	  /* ops->closed() was called */
 	bool orphan;	  /* the program closed it */
@@ -69,8 +72,10 @@ struct listen_state {
 	struct list queue; /* of tcp_state_part.accept_link */
 	unsigned backlog;
 	int os_countdown; /* polls until the twin is looked at */
+	/* holder to write, any to read */
+	unsigned waiting; /* children in the queue */
 	/* any, atomic */
-	unsigned waiting; /* children in the queue or on their way to it */
+	int twin_taken; /* somebody accepts from the twin, which may block */
 };
 
 /* Options that act on frames we build or accept; holder unless said otherwise. */
@@ -117,6 +122,9 @@ struct inet_sock {
 	struct ring *rings[INET_RINGS];
 	unsigned n_rings; /* more than INET_RINGS: any ring may have some */
 
+	/* any, atomic */
+	bool close_pending; /* the program closed it; the last waiter does it */
+
 	/* holder; control lock to write */
 	enum inet_kind inet;
 	bool bound;	 /* has a local port */
@@ -143,10 +151,12 @@ static inline struct inet_sock *inet_of(struct sock *sk)
 /* ---- the control lock ------------------------------------------------------------ */
 
 /*
- * Serialises slow calls of the whole process.  Taken with no ring held; the
- * internal thread only tries it.
+ * Serialises slow calls of the whole process.  Signals are blocked meanwhile, so
+ * that no handler meets a lock of its own thread.  False for a thread that holds a
+ * ring (a handler that came in the middle of a hot call): the call is refused with
+ * -EAGAIN.  The internal thread only tries it.
  */
-void control_lock(void);
+bool control_lock(void) __attribute__((warn_unused_result));
 bool control_trylock(void);
 void control_unlock(void);
 
@@ -158,8 +168,22 @@ bool sock_start(void);
 
 /* ---- homes, events (holder) -------------------------------------------------------- */
 
+/* holder of home: is it the socket's, and the socket the one that was meant? */
+static inline bool sock_at_home(struct sock_ref ref, const struct ring *home)
+{
+	return __atomic_load_n(&ref.sk->home, __ATOMIC_RELAXED) == home &&
+	       __atomic_load_n(&ref.sk->gen, __ATOMIC_RELAXED) == ref.gen;
+}
+
+/* Why a reference is not valid any more: the kernel has the socket, or it was closed. */
+static inline int sock_gone(struct sock_ref ref)
+{
+	return __atomic_load_n(&ref.sk->left_gen, __ATOMIC_RELAXED) == ref.gen ? SOCK_KERNEL
+									       : -EBADF;
+}
+
 /*
- * Holds the home ring of ref.  0; -EBADF: the socket is gone; -EAGAIN: this
+ * Holds the home ring of ref.  0; SOCK_KERNEL: the socket left us; -EBADF: the socket is gone; -EAGAIN: this
  * thread holds a ring already (a signal handler came in between).
  */
 static inline __attribute__((always_inline)) int
@@ -171,13 +195,13 @@ sock_hold_mode(struct sock_ref ref, struct ring **ring, enum hold_mode mode)
 		home = __atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE);
 		if (__builtin_expect(!ring_hold(home, mode), 0))
 			return -EAGAIN;
-		if (__builtin_expect(ref.sk->home == home && ref.sk->gen == ref.gen, 1)) {
+		if (__builtin_expect(sock_at_home(ref, home), 1)) {
 			*ring = home;
 			return 0;
 		}
 		ring_release(home, mode);
-		if (__atomic_load_n(&ref.sk->gen, __ATOMIC_ACQUIRE) != ref.gen)
-			return -EBADF;
+		if (!sock_ref_valid(ref))
+			return sock_gone(ref);
 	}
 }
 
@@ -282,7 +306,10 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring);
 /* holder of home: children nobody accepted are aborted. */
 void tcp_listen_close(struct inet_sock *so, struct ring *ring);
 
-/* Connections the program closed that still talk to their peers; any, atomic. */
+/*
+ * Connections the program closed whose data or FIN the peer has not acknowledged;
+ * any, atomic.
+ */
 extern unsigned tcp_orphans;
 
 /* ---- options (sock_opt.c) ---------------------------------------------------------------- */

@@ -281,6 +281,8 @@ static int apply(struct sock_ref ref, const struct sock_options *opt)
 	else if (so->inet == INET_TCP)
 		tcp_options_changed(so);
 	ring_release_cold(ring);
+	if (so->inet == INET_LISTEN)
+		tcp_listen_options_changed(so);
 	return 0;
 }
 
@@ -319,7 +321,8 @@ int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, s
 	struct inet_sock *so = inet_of(ref.sk);
 	int rc = -EBADF;
 
-	control_lock();
+	if (!control_lock())
+		return -EAGAIN;
 	if (!sock_ref_valid(ref))
 		goto unlock;
 	switch (care_of(so, level, name)) {

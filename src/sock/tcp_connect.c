@@ -24,7 +24,8 @@ int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t le
 	struct inet_sock *so = inet_of(ref.sk);
 	int rc = -EBADF;
 
-	control_lock();
+	if (!control_lock())
+		return -EAGAIN;
 	if (!sock_ref_valid(ref))
 		goto unlock;
 	rc = SOCK_KERNEL;
@@ -87,6 +88,7 @@ static void forget_attempt(struct inet_sock *so, struct ring *ring)
 	list_remove(&so->tcp.flush.link);
 	ring_flow_del(ring, &so->tcp.flow.flow);
 	dst_fini(&so->tcp.dst);
+	tcp_close(&so->tcp.conn, ring->now); /* gives back what was not read */
 	tcp_part_init(so);
 	so->connected = false;
 	so->shut_rd = false;
@@ -188,6 +190,15 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
+	if (addr->sa_family == AF_UNSPEC && so->inet == INET_TCP && so->connected) {
+		/* connect(2): dissolves the association, as the kernel by RST. */
+		if (!so->tcp.dead)
+			tcp_abort(&so->tcp.conn, 0, clock_now());
+		forget_attempt(so, ring);
+		tcp_update_events(so, EPOLLHUP);
+		ring_release_cold(ring);
+		return 0;
+	}
 	rc = check_state(so);
 	if (!rc || (rc == -EISCONN && so->inet == INET_TCP && so->tcp.dead)) {
 		if (so->connected)
@@ -210,7 +221,7 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 static int await(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	struct sock_wait wait;
+	SOCK_WAIT(wait);
 	struct ring *ring;
 	int rc;
 
@@ -240,11 +251,12 @@ int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t
 
 	if (!addr || len < sizeof(sa_family_t))
 		return SOCK_KERNEL;
-	control_lock();
+	if (!control_lock())
+		return -EAGAIN;
 	if (sock_ref_valid(ref))
 		rc = connect_locked(ref, addr, len);
 	control_unlock();
-	if (rc)
+	if (rc || addr->sa_family == AF_UNSPEC)
 		return rc;
 	return ref.sk->nonblock ? -EINPROGRESS : await(ref);
 }

@@ -40,6 +40,8 @@ void tcp_update_events(struct inet_sock *so, uint32_t happened);
 /* After calls into the engine: the timer runs in time; what ended is reaped. */
 void tcp_after(struct inet_sock *so, struct ring *ring);
 int sock_take_error(struct inet_sock *so);
+/* Something happened to a connection its program closed. */
+void tcp_count_orphan(struct inet_sock *so);
 void tcp_options_changed(struct inet_sock *so);
 void tcp_wire_options(struct inet_sock *so, nsec_t now);
 /* The headers of our segments. */
@@ -51,6 +53,8 @@ uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote
 
 /* ---- tcp_listen.c ------------------------------------------------------------------- */
 
+/* Control lock: children made from now on inherit the options. */
+void tcp_listen_options_changed(struct inet_sock *so);
 int tcp_sock_listen(struct sock_ref ref, int backlog);
 int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
 		    struct sock_ref *child);

@@ -21,6 +21,24 @@ static int not_connected(const struct inet_sock *so, bool sending)
 	return -ENOTCONN;
 }
 
+/* An error that ends a call which moved some bytes is told by the next one. */
+static ssize_t partial(struct inet_sock *so, size_t done, int rc)
+{
+	if (rc < 0 && rc != -EAGAIN && rc != -EINTR && rc != -EPIPE && rc != SOCK_KERNEL)
+		__atomic_store_n(&so->tcp.kept_error, -rc, __ATOMIC_RELAXED);
+	return (ssize_t)done;
+}
+
+/* holder: such an error, once; 0: none. */
+static inline int kept_error(struct inet_sock *so)
+{
+	int error = __atomic_load_n(&so->tcp.kept_error, __ATOMIC_RELAXED);
+
+	if (__builtin_expect(error, 0))
+		__atomic_store_n(&so->tcp.kept_error, 0, __ATOMIC_RELAXED);
+	return error;
+}
+
 /* ---- receiving -------------------------------------------------------------------------- */
 
 /* MSG_TRUNC: the bytes are thrown away instead of copied, tcp(7). */
@@ -114,6 +132,8 @@ static inline __attribute__((always_inline)) int recv_round(struct sock_ref ref,
 		return rc;
 	if (__builtin_expect(so->inet != INET_TCP || !so->connected, 0)) {
 		rc = not_connected(so, false);
+	} else if (__builtin_expect((rc = -kept_error(so)) != 0, 0)) {
+		*n = 0;
 	} else {
 		if (!tcp_readable_bytes(&so->tcp.conn))
 			ring_poll(ring);
@@ -139,7 +159,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	struct iovec stack[IOV_STACK], *iov = msg->msg_iov, *copy = NULL;
 	size_t count = msg->msg_iovlen, want = 0, done = 0;
 	bool waiting = false;
-	struct sock_wait wait;
+	SOCK_WAIT(wait);
 	ssize_t n = 0;
 	int rc;
 
@@ -185,14 +205,18 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	}
 	if (copy && copy != stack)
 		mem_free(copy);
-	return done ? (ssize_t)done : rc;
+	return done ? partial(so, done, rc) : rc;
 }
 
 /* ---- sending ------------------------------------------------------------------------------- */
 
+/*
+ * One round of a send: as recv_round(), and 1: the way to the peer was found
+ * anew, try again at once.
+ */
 static inline __attribute__((always_inline)) int send_round(struct sock_ref ref,
 							    const struct iovec *iov, int iovcnt,
-							    int flags, ssize_t *n,
+							    int flags, ssize_t *n, bool *resolved,
 							    enum hold_mode mode)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -206,9 +230,20 @@ static inline __attribute__((always_inline)) int send_round(struct sock_ref ref,
 		ring_release(ring, mode);
 		return not_connected(so, true);
 	}
+	rc = -kept_error(so);
+	if (__builtin_expect(rc != 0, 0)) {
+		ring_release(ring, mode);
+		return rc;
+	}
 	if (__builtin_expect(so->tcp.connecting, 0)) {
 		ring_poll(ring);
 		*n = -EAGAIN;
+	} else if (__builtin_expect(!dst_fresh(&so->tcp.dst) && !*resolved, 0)) {
+		*resolved = true;
+		ring_release(ring, mode);
+		rc = tcp_resolve(ref);
+		*n = 0;
+		return rc ? rc : 1;
 	} else {
 		if (tcp_unacked_bytes(conn) > POLL_ON_TX)
 			ring_poll(ring);
@@ -232,20 +267,17 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	bool dontwait = (flags & MSG_DONTWAIT) || ref.sk->nonblock;
 	struct iovec stack[IOV_STACK], *iov = msg->msg_iov, *copy = NULL;
 	size_t count = msg->msg_iovlen, want = total(iov, count), done = 0;
-	bool waiting = false;
-	struct sock_wait wait;
+	bool waiting = false, resolved = false;
+	SOCK_WAIT(wait);
 	ssize_t n = 0;
 	int rc;
 
 	if (__builtin_expect(flags & (MSG_OOB | MSG_FASTOPEN), 0))
 		return -EOPNOTSUPP;
-	if (__builtin_expect(!so->tcp.connecting && so->connected && !dst_fresh(&so->tcp.dst), 0)) {
-		rc = tcp_resolve(ref);
-		if (rc)
-			return rc;
-	}
 	for (;;) {
-		rc = send_round(ref, iov, (int)count, flags, &n, mode);
+		rc = send_round(ref, iov, (int)count, flags, &n, &resolved, mode);
+		if (__builtin_expect(rc > 0, 0))
+			continue;
 		if (__builtin_expect(rc != 0, 0))
 			break;
 		if (__builtin_expect(n < 0 && n != -EAGAIN, 0)) {
@@ -278,7 +310,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	}
 	if (copy && copy != stack)
 		mem_free(copy);
-	return done ? (ssize_t)done : rc;
+	return done ? partial(so, done, rc) : rc;
 }
 
 #define X(name, mode)                                                                     \

@@ -114,7 +114,7 @@ static int child_dst(struct inet_sock *child, const struct tcp_shard *shard, con
 	dst->adj = &shard->ring->direct;
 	dst->mtu = shard->ring->q->port->mtu;
 	dst->verdict = VERDICT_ACCELERATED;
-	dst->generation = dst_generation() - 1;
+	dst_expire(dst);
 	return rc;
 }
 
@@ -131,15 +131,14 @@ static int child_flow(struct inet_sock *child, struct ring *ring)
 	return ring_flow_add(ring, &child->tcp.flow.flow);
 }
 
-/* Room in the accept queue?  Counts the child in. */
-static bool admit(struct inet_sock *listener)
+/*
+ * Room in the accept queue, as the kernel counts?  Children on their way to it from
+ * another ring are not seen; they are few.
+ */
+static bool admit(const struct inet_sock *listener)
 {
-	unsigned n = __atomic_add_fetch(&listener->listen.waiting, 1, __ATOMIC_RELAXED);
-
-	if (n <= listener->listen.backlog + 1) /* as the kernel counts */
-		return true;
-	__atomic_fetch_sub(&listener->listen.waiting, 1, __ATOMIC_RELAXED);
-	return false;
+	return __atomic_load_n(&listener->listen.waiting, __ATOMIC_RELAXED) <=
+	       listener->listen.backlog;
 }
 
 static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_synreq *req,
@@ -182,10 +181,8 @@ static int shard_accept(struct tcp_listener *l, const struct tcp_synreq *req, st
 	if (!admit(shard->so))
 		return -EAGAIN;
 	child = child_create(shard, req, pkt);
-	if (!child) {
-		__atomic_fetch_sub(&shard->so->listen.waiting, 1, __ATOMIC_RELAXED);
+	if (!child)
 		return -ENOMEM;
-	}
 	config = tcp_config_for(&shard->opt, ring->q->port->mtu);
 	tcp_init_passive(&child->tcp.conn, &tcp_sock_engine_ops, &config, req, now);
 	tcp_wire_options(child, now);
@@ -276,7 +273,6 @@ static void abort_run(struct ring *ring, struct inbox_item *item)
 	struct inet_sock *child = container_of(item, struct inet_sock, tcp.item);
 
 	child->tcp.orphan = true;
-	__atomic_fetch_add(&tcp_orphans, 1, __ATOMIC_RELAXED);
 	if (!child->tcp.dead)
 		tcp_abort(&child->tcp.conn, 0, clock_now());
 	ring_work_add(ring, &child->tcp.flush);
@@ -290,6 +286,12 @@ static void abort_child(struct inet_sock *child)
 }
 
 /* holder of the listener's home */
+static void count_waiting(struct inet_sock *so, unsigned delta)
+{
+	__atomic_store_n(&so->listen.waiting, so->listen.waiting + delta, __ATOMIC_RELAXED);
+}
+
+/* holder of the listener's home */
 static void arrived_run(struct ring *ring, struct inbox_item *item)
 {
 	struct inet_sock *child = container_of(item, struct inet_sock, tcp.item);
@@ -300,6 +302,7 @@ static void arrived_run(struct ring *ring, struct inbox_item *item)
 		return;
 	}
 	list_push_back(&so->listen.queue, &child->tcp.accept_link);
+	count_waiting(so, 1);
 	sock_set_events(so, so->sk.events | EPOLLIN | EPOLLRDNORM);
 	ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
 }
@@ -313,6 +316,19 @@ void tcp_child_established(struct inet_sock *child)
 		arrived_run(child->sk.home, &child->tcp.item);
 	else
 		ring_post(child->tcp.listener->sk.home, &child->tcp.item);
+}
+
+void tcp_listen_options_changed(struct inet_sock *so)
+{
+	list_for_each(link, &so->flows) {
+		struct sock_flow *f = container_of(link, struct sock_flow, link);
+
+		if (!f->shard || !ring_hold_cold(f->ring))
+			continue;
+		f->shard->opt = so->opt;
+		f->shard->l.config = tcp_config_for(&so->opt, f->ring->q->port->mtu);
+		ring_release_cold(f->ring);
+	}
 }
 
 void tcp_listen_close(struct inet_sock *so, struct ring *ring)
@@ -339,20 +355,21 @@ static int somaxconn(void)
 	return n;
 }
 
-/*
- * The twin listens as well, for what the kernel still accepts.  It never blocks,
- * whatever the program chose: we ask it between polls.
- */
-static void make_listener(struct inet_sock *so, int backlog)
+static unsigned bound_backlog(int backlog)
 {
 	int max = somaxconn();
 
+	return (unsigned)(backlog < 0 || backlog > max ? max : backlog);
+}
+
+/* The twin listens as well, for what the kernel still accepts. */
+static void make_listener(struct inet_sock *so, int backlog)
+{
 	so->inet = INET_LISTEN;
 	memset(&so->listen, 0, sizeof(so->listen));
 	list_init(&so->listen.queue);
-	so->listen.backlog = (unsigned)(backlog < 0 || backlog > max ? max : backlog);
+	so->listen.backlog = bound_backlog(backlog);
 	sock_set_events(so, 0);
-	sys_fcntl(so->sk.twin, F_SETFL, sys_fcntl(so->sk.twin, F_GETFL, 0) | O_NONBLOCK);
 }
 
 /* The kernel refused after all: an ordinary socket again. */
@@ -368,9 +385,6 @@ static void unmake_listener(struct inet_sock *so)
 	tcp_part_init(so);
 	tcp_update_events(so, 0);
 	ring_release_cold(ring);
-	if (!so->sk.nonblock)
-		sys_fcntl(so->sk.twin, F_SETFL,
-			  sys_fcntl(so->sk.twin, F_GETFL, 0) & ~(long)O_NONBLOCK);
 }
 
 /* listen(2) binds what is not bound. */
@@ -400,8 +414,10 @@ static int listen_locked(struct inet_sock *so, int backlog)
 
 	if (so->connected)
 		return -EINVAL;
-	if (so->inet == INET_LISTEN)
+	if (so->inet == INET_LISTEN) {
+		so->listen.backlog = bound_backlog(backlog);
 		return sys_listen(so->sk.twin, backlog);
+	}
 	rc = bind_any(so);
 	if (rc)
 		return rc;
@@ -428,7 +444,8 @@ int tcp_sock_listen(struct sock_ref ref, int backlog)
 {
 	int rc = -EBADF;
 
-	control_lock();
+	if (!control_lock())
+		return -EAGAIN;
 	if (sock_ref_valid(ref))
 		rc = listen_locked(inet_of(ref.sk), backlog);
 	control_unlock();
@@ -446,37 +463,31 @@ static struct inet_sock *take_child(struct inet_sock *so)
 		sock_set_events(so, so->sk.events & ~(uint32_t)(EPOLLIN | EPOLLRDNORM));
 	if (!link)
 		return NULL;
-	__atomic_fetch_sub(&so->listen.waiting, 1, __ATOMIC_RELAXED);
+	count_waiting(so, -1u);
 	return container_of(link, struct inet_sock, tcp.accept_link);
 }
 
 /* The twin of a child: an ordinary socket, so that its descriptor is real. */
-static int make_twin(struct inet_sock *child, int flags)
+static int make_twin(int flags)
 {
-	int one = 1;
-	int fd = sys_socket(AF_INET, SOCK_STREAM | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0);
-
-	if (fd >= 0 && child->opt.nodelay)
-		sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	return fd;
+	return sys_socket(AF_INET, SOCK_STREAM | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0);
 }
 
-static int hand_out(struct inet_sock *child, struct sockaddr *addr, socklen_t *len, int flags,
-		    struct sock_ref *ref)
+static int hand_out(struct inet_sock *child, int fd, struct sockaddr *addr, socklen_t *len,
+		    int flags, struct sock_ref *ref)
 {
-	int fd = make_twin(child, flags);
+	int one = 1;
 
-	if (fd < 0) {
-		abort_child(child);
-		return fd;
-	}
 	ref->sk = &child->sk;
 	ref->gen = child->sk.gen;
 	child->sk.nonblock = (flags & SOCK_NONBLOCK) != 0;
 	sock_set_twin(*ref, fd);
-	control_lock();
-	sock_list_add(child);
-	control_unlock();
+	if (child->opt.nodelay)
+		sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (control_lock()) {
+		sock_list_add(child);
+		control_unlock();
+	}
 	if (addr)
 		endpoint_to_sockaddr(&child->remote, AF_INET, addr, len);
 	tcp_resolve(*ref);
@@ -493,14 +504,56 @@ static bool twin_due(struct inet_sock *so)
 	return true;
 }
 
-/* A connection the kernel accepted, or -EAGAIN. */
-static int accept_twin(struct sock *sk, struct sockaddr *addr, socklen_t *len, int flags)
+/*
+ * A connection the kernel accepted, or -EAGAIN.  The twin is as blocking as the
+ * program made it: it is asked first, and by one thread at a time, so that none is
+ * caught in it.
+ */
+static int accept_twin(struct inet_sock *so, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	int fd = sys_accept4(sk->twin, addr, len, flags);
+	struct sock *sk = &so->sk;
+	int fd = -EAGAIN;
 
-	if (fd == -EAGAIN && sk->twin_events)
-		__atomic_store_n(&sk->twin_events, 0, __ATOMIC_RELAXED);
+	if (__atomic_exchange_n(&so->listen.twin_taken, 1, __ATOMIC_ACQUIRE))
+		return -EAGAIN;
+	sock_look_at_twin(sk);
+	if (sk->twin_events)
+		fd = sys_accept4(sk->twin, addr, len, flags);
+	__atomic_store_n(&so->listen.twin_taken, 0, __ATOMIC_RELEASE);
 	return fd;
+}
+
+/*
+ * Takes a child that waits.  Its descriptor is made first: without one the
+ * connection stays in the queue, as in the kernel.
+ */
+static int accept_round(struct sock_ref ref, int *spare, int flags, struct inet_sock **child,
+			bool *look)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	if (so->inet != INET_LISTEN) {
+		ring_release_cold(ring);
+		return -EINVAL;
+	}
+	if (list_empty(&so->listen.queue))
+		ring_poll(ring);
+	*child = NULL;
+	if (!list_empty(&so->listen.queue)) {
+		if (*spare < 0)
+			*spare = make_twin(flags);
+		if (*spare < 0)
+			rc = *spare;
+		else
+			*child = take_child(so);
+	}
+	*look = !rc && !*child && (twin_due(so) || ref.sk->nonblock);
+	ring_release_cold(ring);
+	return rc;
 }
 
 int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
@@ -508,31 +561,29 @@ int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, 
 {
 	struct inet_sock *so = inet_of(ref.sk), *child;
 	bool waiting = false, look;
-	struct sock_wait wait;
-	struct ring *ring;
-	int rc;
+	SOCK_WAIT(wait);
+	int rc, spare = -1;
 
 	out->sk = NULL;
 	if (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))
 		return -EINVAL;
 	for (;;) {
-		rc = sock_hold_cold(ref, &ring);
+		rc = accept_round(ref, &spare, flags, &child, &look);
 		if (rc)
 			return rc;
-		if (so->inet != INET_LISTEN) {
-			ring_release_cold(ring);
-			return -EINVAL;
-		}
-		if (list_empty(&so->listen.queue))
-			ring_poll(ring);
-		child = take_child(so);
-		look = !child && (twin_due(so) || ref.sk->nonblock);
-		ring_release_cold(ring);
 		if (child)
-			return hand_out(child, addr, len, flags, out);
-		rc = look ? accept_twin(ref.sk, addr, len, flags) : -EAGAIN;
-		if (rc != -EAGAIN || ref.sk->nonblock)
+			return hand_out(child, spare, addr, len, flags, out);
+		rc = look ? accept_twin(so, addr, len, flags) : -EAGAIN;
+		if (rc != -EAGAIN)
 			return rc;
+		if (ref.sk->nonblock) {
+			if (so->n_rings > 1 && !waiting) {
+				waiting = true; /* one more round */
+				sock_poll_others(ref.sk);
+				continue;
+			}
+			return -EAGAIN;
+		}
 		if (!waiting) {
 			sock_wait_begin(&wait, ref, EPOLLIN, so->opt.rcvtimeo);
 			waiting = true;

@@ -115,10 +115,8 @@ static void on_closed(struct tcp_conn *conn, int error)
 	so->tcp.connecting = false;
 	so->tcp.error = error;
 	/* A child nobody was told of has no owner but us. */
-	if (so->tcp.listener && !so->tcp.handed_over && !so->tcp.orphan) {
+	if (so->tcp.listener && !so->tcp.handed_over)
 		so->tcp.orphan = true;
-		__atomic_fetch_add(&tcp_orphans, 1, __ATOMIC_RELAXED);
-	}
 	tcp_update_events(so, EPOLLIN | EPOLLOUT | EPOLLHUP | (error ? EPOLLERR : 0u));
 	ring_work_add(so->sk.home, &so->tcp.flush); /* reaps it when it is nobody's */
 }
@@ -131,6 +129,10 @@ static int on_send(struct tcp_conn *conn, const struct tcp_segment *seg)
 
 	if (__builtin_expect(!pkt, 0))
 		return -ENOBUFS;
+	if (__builtin_expect(seg->len + FRAME_HDR_MAX > pkt->room, 0)) {
+		pkt_free(pkt); /* the segment size was agreed on when frames were larger */
+		return -EMSGSIZE;
+	}
 	pkt->frame_len = (uint32_t)frame_build_tcp(&so->tcp.dst.tmpl, pkt->frame, seg);
 	return dst_send(&so->tcp.dst, ring, pkt);
 }
@@ -147,6 +149,18 @@ const struct tcp_ops tcp_sock_engine_ops = {
 
 /* ---- driving it (holder) -------------------------------------------------------------------- */
 
+void tcp_count_orphan(struct inet_sock *so)
+{
+	uint8_t state = so->tcp.conn.state;
+	bool talks = so->tcp.orphan && !so->tcp.dead && state != TCP_FIN_WAIT_2 &&
+		     state != TCP_TIME_WAIT;
+
+	if (talks == so->tcp.talks)
+		return;
+	so->tcp.talks = talks;
+	__atomic_fetch_add(&tcp_orphans, talks ? 1u : -1u, __ATOMIC_RELAXED);
+}
+
 /* Nobody owns it any more and it has said all: the object goes. */
 static void reap(struct inet_sock *so, struct ring *ring)
 {
@@ -155,7 +169,7 @@ static void reap(struct inet_sock *so, struct ring *ring)
 	ring_flow_del(ring, &so->tcp.flow.flow);
 	dst_fini(&so->tcp.dst);
 	tcp_close(&so->tcp.conn, ring->now); /* gives unread data back */
-	__atomic_fetch_sub(&tcp_orphans, 1, __ATOMIC_RELAXED);
+	tcp_count_orphan(so);
 	sock_free(so);
 }
 
@@ -170,10 +184,14 @@ static void arm(struct inet_sock *so, struct ring *ring)
 
 void tcp_after(struct inet_sock *so, struct ring *ring)
 {
-	if (__builtin_expect(so->tcp.dead && so->tcp.orphan, 0))
-		reap(so, ring);
-	else
-		arm(so, ring);
+	if (__builtin_expect(so->tcp.orphan, 0)) {
+		tcp_count_orphan(so);
+		if (so->tcp.dead) {
+			reap(so, ring);
+			return;
+		}
+	}
+	arm(so, ring);
 }
 
 static void run_flush(struct ring *ring, struct ring_work *work, nsec_t now)
@@ -327,7 +345,7 @@ void tcp_options_changed(struct inet_sock *so)
 	tcp_set_quickack(conn, so->opt.quickack, now);
 	tcp_set_cork(conn, so->opt.cork, now);
 	tcp_wire_options(so, now);
-	so->tcp.dst.generation = dst_generation() - 1; /* TOS and TTL are in the headers */
+	dst_expire(&so->tcp.dst); /* TOS and TTL are in the headers */
 	tcp_after(so, so->sk.home);
 }
 
@@ -360,7 +378,8 @@ int tcp_resolve(struct sock_ref ref)
 	struct ring *ring;
 	int rc;
 
-	control_lock();
+	if (!control_lock())
+		return -EAGAIN;
 	dst_find(&query, 0, &found);
 	rc = sock_hold_cold(ref, &ring);
 	if (!rc) {
@@ -393,11 +412,11 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
 		return false;
 	}
 	so->tcp.orphan = true;
-	__atomic_fetch_add(&tcp_orphans, 1, __ATOMIC_RELAXED);
 	if (!so->tcp.dead && so->opt.linger_on && so->opt.linger_seconds == 0)
 		tcp_abort(&so->tcp.conn, 0, now);
 	else if (!so->tcp.dead)
 		tcp_close(&so->tcp.conn, now);
+	tcp_count_orphan(so);
 	if (so->tcp.dead)
 		ring_work_add(ring, &so->tcp.flush);
 	else

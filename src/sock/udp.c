@@ -25,7 +25,7 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt)
 {
 	struct udp_state *udp = &so->udp;
 
-	if (__builtin_expect(so->shut_rd || so->inet != INET_UDP, 0))
+	if (__builtin_expect(so->shut_rd || so->gone || so->inet != INET_UDP, 0))
 		return DROP_SOCK_CLOSED;
 	if (__builtin_expect(udp->bytes >= udp->limit, 0)) {
 		udp->dropped++;
@@ -89,10 +89,10 @@ void udp_options_changed(struct inet_sock *so)
 
 	so->udp.limit = so->opt.rcvbuf > least ? so->opt.rcvbuf : least;
 	/* Headers carry options: they are made anew. */
-	so->udp.dst.generation = dst_generation() - 1;
+	dst_expire(&so->udp.dst);
 	for (int i = 0; so->udp.cache && i < UDP_DST_CACHE; i++) {
 		if (so->udp.cache[i])
-			so->udp.cache[i]->generation = dst_generation() - 1;
+			dst_expire(so->udp.cache[i]);
 	}
 }
 
@@ -198,7 +198,8 @@ static int udp_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t 
 {
 	int rc = SOCK_KERNEL;
 
-	control_lock();
+	if (!control_lock())
+		return -EAGAIN;
 	if (sock_ref_valid(ref) && !inet_of(ref.sk)->bound)
 		rc = do_bind(inet_of(ref.sk), addr, len);
 	control_unlock();
@@ -234,7 +235,7 @@ static int set_connected(struct inet_sock *so, bool connected, const struct endp
 	else
 		memset(&so->remote, 0, sizeof(so->remote));
 	dst_fini(&so->udp.dst);
-	so->udp.dst.generation = dst_generation() - 1;
+	dst_expire(&so->udp.dst);
 	ring_release_cold(ring);
 	return 0;
 }
@@ -296,7 +297,8 @@ static int udp_connect(struct sock_ref ref, const struct sockaddr *addr, socklen
 {
 	int rc = SOCK_KERNEL;
 
-	control_lock();
+	if (!control_lock())
+		return -EAGAIN;
 	if (sock_ref_valid(ref))
 		rc = do_connect(inet_of(ref.sk), addr, len);
 	control_unlock();
@@ -351,10 +353,11 @@ static int udp_shutdown(struct sock_ref ref, int how)
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
 	uint32_t events = 0;
-	int rc = sys_shutdown(ref.sk->twin, how);
+	int told = sys_shutdown(ref.sk->twin, how), rc;
 
-	if (rc)
-		return rc; /* -ENOTCONN, -EINVAL: as the kernel says */
+	/* -ENOTCONN, and yet the kernel has done it. */
+	if (told && told != -ENOTCONN)
+		return told;
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
@@ -369,7 +372,7 @@ static int udp_shutdown(struct sock_ref ref, int how)
 	sock_set_events(so, so->sk.events | events);
 	ready_notify(&so->sk, events);
 	ring_release_cold(ring);
-	return 0;
+	return told;
 }
 
 #define UDP_OPS(mode)                                                                            \

@@ -69,7 +69,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	struct inet_sock *so = inet_of(ref.sk);
 	bool dontwait = (flags & MSG_DONTWAIT) || ref.sk->nonblock;
 	bool waiting = false;
-	struct sock_wait wait;
+	SOCK_WAIT(wait);
 	struct ring *ring;
 	ssize_t n;
 	int rc;
@@ -97,8 +97,13 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 			if (n != -EAGAIN)
 				return n;
 		}
-		if (dontwait)
-			return -EAGAIN;
+		if (dontwait) {
+			if (__builtin_expect(so->n_rings < 2 || waiting, 1))
+				return -EAGAIN;
+			waiting = true; /* one more round */
+			sock_poll_others(ref.sk);
+			continue;
+		}
 		if (!waiting) {
 			sock_wait_begin(&wait, ref, EPOLLIN, so->opt.rcvtimeo);
 			waiting = true;

@@ -11,7 +11,7 @@
 
 /* The kernel's call serves these: corking, control data, probing. */
 #define SEND_FOR_KERNEL (MSG_OOB | MSG_MORE | MSG_ZEROCOPY | MSG_FASTOPEN)
-#define RESOLVE_TRIES 3
+#define RESOLVE_TRIES 8	      /* the network may change meanwhile */
 #define UDP_PAYLOAD_MAX 65507 /* 65535 less the headers */
 
 static uint64_t hash_endpoint(const struct endpoint *ep)
@@ -19,7 +19,7 @@ static uint64_t hash_endpoint(const struct endpoint *ep)
 	return (ep->addr.q[0] ^ ep->addr.q[1] ^ ep->port) * 0x9e3779b97f4a7c15ull;
 }
 
-_Static_assert(UDP_DST_CACHE == 16, "the top four bits choose an entry");
+_Static_assert(UDP_DST_CACHE == 256, "the top eight bits choose an entry");
 
 static inline struct dst *cached(const struct inet_sock *so, const struct endpoint *to)
 {
@@ -27,7 +27,7 @@ static inline struct dst *cached(const struct inet_sock *so, const struct endpoi
 
 	if (!so->udp.cache)
 		return NULL;
-	dst = so->udp.cache[hash_endpoint(to) >> 60];
+	dst = so->udp.cache[hash_endpoint(to) >> 56];
 	return dst && endpoint_eq(&dst->to, to) ? dst : NULL;
 }
 
@@ -40,7 +40,7 @@ static struct dst *cache_slot(struct inet_sock *so, const struct endpoint *to)
 		so->udp.cache = mem_zalloc(UDP_DST_CACHE * sizeof(struct dst *));
 	if (!so->udp.cache)
 		return NULL;
-	slot = &so->udp.cache[hash_endpoint(to) >> 60];
+	slot = &so->udp.cache[hash_endpoint(to) >> 56];
 	if (!*slot) {
 		*slot = mem_alloc(sizeof(**slot));
 		if (*slot)
@@ -84,7 +84,8 @@ static int resolve(struct sock_ref ref, const struct endpoint *to)
 	struct dst *dst;
 	int rc;
 
-	control_lock();
+	if (!control_lock())
+		return -EAGAIN;
 	rc = -EBADF;
 	if (!sock_ref_valid(ref))
 		goto unlock;
@@ -93,15 +94,11 @@ static int resolve(struct sock_ref ref, const struct endpoint *to)
 		goto unlock;
 	query = query_for(so, to);
 	dst_find(&query, 0, &found);
-	if (found.verdict == VERDICT_ACCELERATED && !so->attached) {
-		rc = udp_autobind(so);
+	if (found.verdict == VERDICT_ACCELERATED) {
+		rc = so->attached ? 0 : udp_autobind(so);
 		if (rc)
 			goto unlock;
-		/* A socket that receives nowhere still sends from a ring. */
-		if (so->sk.home == rings_nowhere() && !sock_hold_cold(ref, &ring)) {
-			sock_set_home(so, found.ring);
-			ring_release_cold(ring);
-		}
+		sock_adopt_home(so, found.ring); /* it may receive nowhere, and still send */
 	}
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
@@ -119,14 +116,6 @@ static int resolve(struct sock_ref ref, const struct endpoint *to)
 unlock:
 	control_unlock();
 	return rc;
-}
-
-/* No frame is free: all are under way or held by sockets that do not read. */
-static int no_frame(struct inet_sock *so, bool dontwait)
-{
-	if (!dontwait)
-		return 0; /* try again */
-	return params.tx_nonblocked_eagains ? -EAGAIN : 1;
 }
 
 /*
@@ -167,6 +156,13 @@ no_frames:
 	return -ENOBUFS;
 }
 
+/* What was begun with MSG_MORE waits in the twin: all of that datagram goes there. */
+static ssize_t send_by_twin(struct inet_sock *so, int flags)
+{
+	__atomic_store_n(&so->udp.corked, (flags & MSG_MORE) != 0, __ATOMIC_RELAXED);
+	return SOCK_KERNEL;
+}
+
 static inline size_t iov_length(const struct iovec *iov, size_t n)
 {
 	size_t len = 0;
@@ -185,10 +181,12 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	struct ring *ring;
 	struct dst *dst;
 	struct pkt *pkt;
+	bool waiting = false;
+	SOCK_WAIT(wait);
 	int rc, tries = 0;
 
-	if (__builtin_expect((flags & SEND_FOR_KERNEL) || msg->msg_controllen, 0))
-		return SOCK_KERNEL;
+	if (__builtin_expect((flags & SEND_FOR_KERNEL) || msg->msg_controllen || so->udp.corked, 0))
+		return send_by_twin(so, flags);
 	if (msg->msg_name && !endpoint_from_sockaddr(&to, msg->msg_name, msg->msg_namelen))
 		return SOCK_KERNEL; /* it knows the right error */
 	for (;;) {
@@ -224,9 +222,14 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 				break;
 			ring_poll(ring); /* what was sent comes back */
 			ring_release(ring, mode);
-			rc = no_frame(so, (flags & MSG_DONTWAIT) || ref.sk->nonblock);
+			if ((flags & MSG_DONTWAIT) || ref.sk->nonblock)
+				return params.tx_nonblocked_eagains ? -EAGAIN : (ssize_t)len;
+			if (!waiting)
+				sock_wait_begin(&wait, ref, EPOLLOUT, so->opt.sndtimeo);
+			waiting = true;
+			rc = sock_wait_next(&wait);
 			if (rc)
-				return rc < 0 ? rc : (ssize_t)len;
+				return rc;
 			continue;
 		}
 		if (!msg->msg_name)

@@ -10,6 +10,8 @@
 
 void sock_wait_begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, nsec_t timeout)
 {
+	/* Pairs with sock_close(): it counts us, or we find the socket gone. */
+	__atomic_fetch_add(&ref.sk->waiters, 1, __ATOMIC_SEQ_CST);
 	wait->ref = ref;
 	wait->events = events;
 	wait->polls = params.rx_poll ? params.rx_poll : 1;
@@ -97,15 +99,22 @@ static void note_twin(const struct sock_wait *wait, const struct pollfd *fds)
 				 __ATOMIC_RELAXED);
 }
 
+static void cancelled(void *arg)
+{
+	sock_wait_end(arg);
+}
+
 /* A cancellation point. */
 static int sleep_guarded(struct sleep *sleep, struct pollfd *fds, unsigned n)
 {
 	int rc;
 
 	ring_sleep_begin(sleep->rings, sleep->n_rings);
+	pthread_cleanup_push(cancelled, sleep->wait);
 	pthread_cleanup_push(wake_up, sleep);
 	rc = waiter_sleep(sleep->waiter, fds, n, sleep->wait->deadline, NULL);
 	pthread_cleanup_pop(1);
+	pthread_cleanup_pop(0);
 	return rc;
 }
 
@@ -141,15 +150,8 @@ int sock_wait_next(struct sock_wait *wait)
 	nsec_t now = home->now;
 	int rc;
 
-	if (__builtin_expect(so->n_rings > 1, 0)) {
-		struct ring *rings[SOCK_RINGS_MAX];
-		unsigned n = sock_rings(wait->ref.sk, rings, SOCK_RINGS_MAX);
-
-		for (unsigned i = 0; i < n; i++) {
-			if (rings[i] != home)
-				sock_poll_ring(rings[i]);
-		}
-	}
+	if (__builtin_expect(so->n_rings > 1, 0))
+		sock_poll_others(wait->ref.sk);
 	if (__builtin_expect(sock_signals.handled != wait->handled, 0) && interrupted(wait))
 		return -EINTR;
 	if (wait->deadline != NSEC_NEVER && clock_now() >= wait->deadline)

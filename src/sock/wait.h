@@ -2,6 +2,7 @@
 /*
  * Waiting for one socket, in a blocking call: first polling, then sleeping.
  *
+ *	SOCK_WAIT(wait);
  *	sock_wait_begin(&wait, ref, EPOLLIN, timeout);
  *	for (;;) {
  *		hold; try; poll; try; release;
@@ -19,13 +20,29 @@
 #include "sock/spin.h"
 
 struct sock_wait {
-	struct sock_ref ref;
+	struct sock_ref ref; /* sk NULL: not begun */
 	uint32_t events;
 	int polls;		     /* left before sleeping; negative: never sleep */
 	nsec_t deadline;	     /* NSEC_NEVER: none */
 	unsigned handled, restarted; /* signals when the call began */
 	struct spin spin;
 };
+
+/*
+ * A wait that ends with its scope.  While a thread waits, the socket lives: a
+ * close() by another thread takes effect when the last one has left, as the kernel
+ * keeps a file open during a call.
+ */
+#define SOCK_WAIT(name) \
+	struct sock_wait name __attribute__((cleanup(sock_wait_end))) = {.ref = {NULL, 0}}
+
+void sock_wait_leave(struct sock_ref ref);
+
+static inline void sock_wait_end(struct sock_wait *wait)
+{
+	if (__builtin_expect(wait->ref.sk != NULL, 0))
+		sock_wait_leave(wait->ref);
+}
 
 /* timeout: 0 means none, as SO_RCVTIMEO does. */
 void sock_wait_begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, nsec_t timeout);
