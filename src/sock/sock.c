@@ -17,6 +17,7 @@
 #include "sock/sock_internal.h"
 
 #define EXIT_LOCK_MAX NSEC_PER_SEC
+#define EXIT_GRACE (100 * NSEC_PER_MSEC)   /* for peers that close, too, when we do */
 #define EXIT_LINGER_MAX (2 * NSEC_PER_SEC) /* for data that peers have not acknowledged */
 
 __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
@@ -562,12 +563,12 @@ static void close_at_exit(struct inet_sock *so, void *arg)
 		close_locked(sock_ref_of(so));
 }
 
-/* Lets orphans send what they have, as the kernel would after a process ended. */
-static void linger(void)
+/* Until no orphan waits for that any more, or timeout. */
+static void linger(enum tcp_orphan kind, nsec_t timeout)
 {
-	nsec_t deadline = clock_now() + EXIT_LINGER_MAX;
+	nsec_t deadline = clock_now() + timeout;
 
-	while (__atomic_load_n(&tcp_orphans, __ATOMIC_RELAXED) && clock_now() < deadline) {
+	while (__atomic_load_n(&tcp_orphans[kind], __ATOMIC_RELAXED) && clock_now() < deadline) {
 		for (unsigned i = 0; i < rings_count(); i++)
 			sock_poll_ring(rings_at(i));
 		sys_sched_yield();
@@ -610,7 +611,9 @@ void sock_exit(void)
 		return;
 	progress_stop();
 	sock_each(close_at_exit, NULL);
-	linger();
+	/* As the kernel would after a process ended, but not for as long. */
+	linger(TCP_ORPHAN_UNACKED, EXIT_LINGER_MAX);
+	linger(TCP_ORPHAN_HALF, EXIT_GRACE);
 	for (unsigned i = 0; i < rings_count(); i++)
 		log_ring(rings_at(i));
 	/*
@@ -665,5 +668,5 @@ void sock_fork_child(void)
 		sys_fd_forget_all();
 	}
 	started = false;
-	tcp_orphans = 0;
+	memset(tcp_orphans, 0, sizeof(tcp_orphans));
 }

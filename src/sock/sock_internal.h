@@ -53,13 +53,13 @@ struct tcp_state_part {
 	struct ring_work flush; /* tcp_flush() at the end of the burst */
 	struct dst dst;
 	struct sock_flow flow;
-	int error;	  /* what it died of; reported once */
-	int kept_error;	  /* any, atomic: ended a call that moved bytes; for the next one */
-	bool talks;	  /* counted in tcp_orphans */
-	bool connecting;  /* until established or dead */
-	bool dead;	  /* ops->closed() was called */
-	bool orphan;	  /* the program closed it */
-	bool handed_over; /* a child that is in, or on its way to, the accept queue */
+	int error;	   /* what it died of; reported once */
+	int kept_error;	   /* any, atomic: ended a call that moved bytes; for the next one */
+	uint8_t orphan_as; /* enum tcp_orphan: where it is counted */
+	bool connecting;   /* until established or dead */
+	bool dead;	   /* ops->closed() was called */
+	bool orphan;	   /* the program closed it */
+	bool handed_over;  /* a child that is in, or on its way to, the accept queue */
 	/* holder of the listener's home, while in its accept queue */
 	struct list accept_link;
 	struct inet_sock *listener;
@@ -306,11 +306,16 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring);
 /* holder of home: children nobody accepted are aborted. */
 void tcp_listen_close(struct inet_sock *so, struct ring *ring);
 
-/*
- * Connections the program closed whose data or FIN the peer has not acknowledged;
- * any, atomic.
- */
-extern unsigned tcp_orphans;
+/* What connections that the program closed still wait for. */
+enum tcp_orphan {
+	TCP_ORPHAN_NOT,
+	TCP_ORPHAN_UNACKED, /* the peer's acknowledgement of data or FIN */
+	TCP_ORPHAN_HALF,    /* the peer's FIN */
+	TCP_ORPHAN_KINDS,
+};
+
+/* How many there are; any, atomic. */
+extern unsigned tcp_orphans[TCP_ORPHAN_KINDS];
 
 /* ---- options (sock_opt.c) ---------------------------------------------------------------- */
 

@@ -17,7 +17,7 @@
 #define TCP_RCVBUF_DEFAULT (1u << 20) /* bytes, unless the program sets SO_RCVBUF */
 #define TCP_SNDBUF_DEFAULT (1u << 20)
 
-unsigned tcp_orphans;
+unsigned tcp_orphans[TCP_ORPHAN_KINDS];
 
 static struct inet_sock *of_conn(struct tcp_conn *conn)
 {
@@ -149,16 +149,22 @@ const struct tcp_ops tcp_sock_engine_ops = {
 
 /* ---- driving it (holder) -------------------------------------------------------------------- */
 
+static enum tcp_orphan orphan_kind(const struct inet_sock *so)
+{
+	if (!so->tcp.orphan || so->tcp.dead || so->tcp.conn.state == TCP_TIME_WAIT)
+		return TCP_ORPHAN_NOT;
+	return so->tcp.conn.state == TCP_FIN_WAIT_2 ? TCP_ORPHAN_HALF : TCP_ORPHAN_UNACKED;
+}
+
 void tcp_count_orphan(struct inet_sock *so)
 {
-	uint8_t state = so->tcp.conn.state;
-	bool talks = so->tcp.orphan && !so->tcp.dead && state != TCP_FIN_WAIT_2 &&
-		     state != TCP_TIME_WAIT;
+	enum tcp_orphan kind = orphan_kind(so);
 
-	if (talks == so->tcp.talks)
+	if (kind == so->tcp.orphan_as)
 		return;
-	so->tcp.talks = talks;
-	__atomic_fetch_add(&tcp_orphans, talks ? 1u : -1u, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&tcp_orphans[so->tcp.orphan_as], 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&tcp_orphans[kind], 1, __ATOMIC_RELAXED);
+	so->tcp.orphan_as = (uint8_t)kind;
 }
 
 /* Nobody owns it any more and it has said all: the object goes. */
