@@ -2,8 +2,6 @@
 /* Life of a connection and the calls of its program: RFC 9293 section 3.9.1. */
 #include "net/tcp_conn.h"
 
-#include "net/tcp_conn.h"
-
 #include <errno.h>
 
 #include "net/tcp_internal.h"

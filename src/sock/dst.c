@@ -168,7 +168,7 @@ static void learn_neighbour(struct dst *dst, struct ring *home, const struct dst
 	struct adj *adj = dst->adj;
 
 	if (found->neigh == NEIGH_REACHABLE) {
-		if (adj->state != NEIGH_REACHABLE || memcmp(adj->mac, found->mac, 6))
+		if (adj->state != NEIGH_REACHABLE || memcmp(adj->mac, found->mac, 6) != 0)
 			ring_adj_update(home, adj, NEIGH_REACHABLE, found->mac);
 	} else if (adj->state == NEIGH_FAILED) {
 		adj->state = NEIGH_UNKNOWN; /* it is asked for again */

@@ -252,7 +252,7 @@ static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen
 		return rc;
 	/* The kernel forgets an address it chose, and an automatic port stays ours. */
 	rc = read_local(so);
-	so->bound = so->local.port != 0;
+	so->bound = !rc && so->local.port != 0;
 	if (so->bound)
 		retarget(so);
 	else

@@ -211,7 +211,7 @@ static void test_a_full_wire_drops_and_keeps_order(void **state)
 		assert_int_equal(n, last + 1);
 	assert_int_equal(last, 4096);
 	assert_int_equal(f->b->frames_free, f->b->frames);
-	send_one(f->b, "10.0.0.1", 7, n = 99999);
+	send_one(f->b, "10.0.0.1", 7, 99999);
 	assert_int_equal(receive_one(f->a), 99999);
 }
 
