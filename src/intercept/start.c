@@ -52,10 +52,15 @@ extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
  */
 static void give_image_back(void)
 {
-	const char *base = (const char *)&__ehdr_start;
-	const ElfW(Phdr) *phdr = (const ElfW(Phdr) *)(const void *)(base + __ehdr_start.e_phoff);
+	uintptr_t base = (uintptr_t)&__ehdr_start;
+	const ElfW(Ehdr) * image;
+	const ElfW(Phdr) * phdr;
 
-	for (int i = 0; i < __ehdr_start.e_phnum; i++) {
+	/* The compiler must not take the image to be as large as its first header. */
+	__asm__("" : "+r"(base));
+	image = (const ElfW(Ehdr) *)base;
+	phdr = (const ElfW(Phdr) *)(base + image->e_phoff);
+	for (int i = 0; i < image->e_phnum; i++) {
 		if (phdr[i].p_type == PT_LOAD && !(phdr[i].p_flags & PF_W))
 			sys_call(SYS_madvise, base + phdr[i].p_vaddr, phdr[i].p_memsz,
 				 MADV_DONTNEED, 0, 0, 0);
