@@ -190,6 +190,19 @@ void sock_set_home(struct inet_sock *so, struct ring *ring)
 	__atomic_store_n(&so->sk.home, ring, __ATOMIC_RELEASE);
 }
 
+int sock_read_local(struct inet_sock *so)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	int rc = sys_getsockname(so->sk.twin, (struct sockaddr *)&ss, &len);
+
+	if (rc)
+		return rc;
+	if (!endpoint_from_sockaddr(&so->local, (struct sockaddr *)&ss, len))
+		return -EAFNOSUPPORT;
+	return 0;
+}
+
 enum verdict sock_verdict(const struct sock *sk)
 {
 	return inet_of((struct sock *)(uintptr_t)sk)->verdict;

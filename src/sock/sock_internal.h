@@ -84,7 +84,6 @@ struct sock_options {
 	uint8_t mc_ttl;
 	uint8_t pmtudisc; /* IP_PMTUDISC_* */
 	bool mc_loop;
-	bool mc_all;
 	bool pktinfo;
 	bool timestamp, timestamp_ns;
 	bool reuseaddr, reuseport;
@@ -206,6 +205,9 @@ sock_hold_mode(struct sock_ref ref, struct ring **ring, enum hold_mode mode)
 }
 
 int sock_hold_cold(struct sock_ref ref, struct ring **ring);
+
+/* Control lock: so->local becomes the address the kernel gave the twin.  0 or -errno. */
+int sock_read_local(struct inet_sock *so);
 
 /* Control lock, holding home: the socket lives on ring from now on. */
 void sock_set_home(struct inet_sock *so, struct ring *ring);

@@ -8,17 +8,6 @@
 #include "sock/tcp_internal.h"
 #include "sock/wait.h"
 
-static int read_local(struct inet_sock *so)
-{
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
-	int rc = sys_getsockname(so->sk.twin, (struct sockaddr *)&ss, &len);
-
-	if (!rc && !endpoint_from_sockaddr(&so->local, (struct sockaddr *)&ss, len))
-		rc = -EAFNOSUPPORT;
-	return rc;
-}
-
 int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -34,7 +23,7 @@ int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t le
 	rc = sys_bind(so->sk.twin, addr, len);
 	if (rc)
 		goto unlock;
-	rc = read_local(so);
+	rc = sock_read_local(so);
 	so->bound = true;
 	so->bound_addr = !addr_is_any(&so->local.addr);
 	if (rc || addr_is_loopback(&so->local.addr))
@@ -73,7 +62,7 @@ static int reserve_port(struct inet_sock *so, const struct inaddr *src)
 	if (!so->bound) {
 		rc = sys_bind(so->sk.twin, (struct sockaddr *)&sin, sizeof(sin));
 		if (!rc)
-			rc = read_local(so);
+			rc = sock_read_local(so);
 		so->bound = !rc;
 	}
 	if (!rc && addr_is_any(&so->local.addr))

@@ -391,14 +391,10 @@ static void unmake_listener(struct inet_sock *so)
 static int bind_any(struct inet_sock *so)
 {
 	struct sockaddr_in any = {.sin_family = AF_INET};
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
 	int rc = so->bound ? 0 : sys_bind(so->sk.twin, (struct sockaddr *)&any, sizeof(any));
 
 	if (!rc)
-		rc = sys_getsockname(so->sk.twin, (struct sockaddr *)&ss, &len);
-	if (!rc && !endpoint_from_sockaddr(&so->local, (struct sockaddr *)&ss, len))
-		rc = -EAFNOSUPPORT;
+		rc = sock_read_local(so);
 	so->bound = !rc;
 	return rc;
 }

@@ -127,20 +127,6 @@ void udp_close(struct inet_sock *so, struct ring *ring)
 
 /* ---- binding (control lock) ------------------------------------------------------------------ */
 
-/* Reads the address the kernel gave the twin. */
-static int read_local(struct inet_sock *so)
-{
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
-	int rc = sys_getsockname(so->sk.twin, (struct sockaddr *)&ss, &len);
-
-	if (rc)
-		return rc;
-	if (!endpoint_from_sockaddr(&so->local, (struct sockaddr *)&ss, len))
-		return -EAFNOSUPPORT;
-	return 0;
-}
-
 /*
  * Takes the frames of a bound socket.  A reason not to is not an error: the
  * twin receives, and we may still send.
@@ -161,11 +147,11 @@ int udp_autobind(struct inet_sock *so)
 	int rc;
 
 	if (!so->bound) {
-		rc = read_local(so);
+		rc = sock_read_local(so);
 		if (!rc && !so->local.port) {
 			rc = sys_bind(so->sk.twin, (struct sockaddr *)&any, sizeof(any));
 			if (!rc)
-				rc = read_local(so);
+				rc = sock_read_local(so);
 		}
 		if (rc)
 			return rc;
@@ -181,7 +167,7 @@ static int do_bind(struct inet_sock *so, const struct sockaddr *addr, socklen_t 
 
 	if (rc)
 		return rc;
-	rc = read_local(so);
+	rc = sock_read_local(so);
 	if (rc)
 		return sock_leave(so, VERDICT_FAMILY);
 	so->bound = true;
@@ -251,7 +237,7 @@ static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	if (rc)
 		return rc;
 	/* The kernel forgets an address it chose, and an automatic port stays ours. */
-	rc = read_local(so);
+	rc = sock_read_local(so);
 	so->bound = !rc && so->local.port != 0;
 	if (so->bound)
 		retarget(so);
@@ -282,7 +268,7 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	dst_find(&query, 0, &found);
 	if (found.verdict != VERDICT_ACCELERATED)
 		return sock_leave(so, found.verdict);
-	rc = read_local(so);
+	rc = sock_read_local(so);
 	if (rc)
 		return rc;
 	so->bound = true;
