@@ -4,10 +4,10 @@
  *
  * Role		its owner: the ring it was received on (its holder), or the
  *		queue it was handed to.  Whoever is given a packet consumes it.
- * Lifetime	taken from a pool, given back with pkt_free().  A pool of ring
- *		frames belongs to the holder of that ring; a packet that
- *		leaves its ring is copied into ordinary memory first
- *		(pool->flags & PKT_POOL_SHARED: freed by anybody).
+ * Lifetime	taken from a pool, given back with pkt_free().  Frames of a ring
+ *		that are freed by the holder of another one travel home through
+ *		its inbox; copies in ordinary memory (PKT_POOL_SHARED) are
+ *		freed where they are.
  */
 #ifndef NET_PKT_H
 #define NET_PKT_H
@@ -30,10 +30,10 @@ struct pkt_pool {
 #define PKT_CSUM_OK 0x01u /* the port verified the checksums */
 
 struct pkt {
-	struct pkt *next;      /* link of whoever owns it */
+	struct pkt *next;      /* link of whoever owns it; with stamp: see ring_give_back() */
+	nsec_t stamp;	       /* when it was received, CLOCK_REALTIME; 0: not asked for */
 	uint8_t *frame;	       /* Ethernet header */
 	struct pkt_pool *pool; /* who takes it back */
-	nsec_t stamp;	       /* when it was received, CLOCK_REALTIME; 0: not asked for */
 	uint32_t frame_len;    /* bytes at frame */
 	uint32_t room;	       /* bytes available at frame */
 	uint32_t seq;	       /* TCP: sequence number of the first unread byte */

@@ -3,9 +3,10 @@
  * A port: an interface as rings see it, and a port queue: a ring's share of it
  * (queues, frames, steering).
  *
- * Role		port_open(), port_close(): any thread, serialised by the caller
- *		(the control lock of sock).  Every operation on a port queue:
- *		the holder of its ring.  None of them blocks.
+ * Role		port_*_open(), open_queue, free_port: any thread, serialised by
+ *		the caller (the control lock of sock).  service: the internal
+ *		thread.  barrier: any, holding no ring.  Every other operation:
+ *		the holder of the queue's ring; none of them blocks.
  * Lifetime	a port lives as long as one of its queues does.
  * Errors	-errno.
  */
@@ -17,6 +18,7 @@
 
 #include "net/frame.h"
 #include "net/pkt.h"
+#include "ring/hold.h"
 
 #define PORT_FDS_MAX 16 /* descriptors to sleep on, one per RX queue of the interface */
 
@@ -30,8 +32,17 @@ struct port_queue;
  * to port_null_ops too, the compiler insists.
  */
 struct port_ops {
-	/* Frames that match key come to this queue from now on.  -EEXIST, -ENOSPC... */
+	/*
+	 * Frames that match key come to this queue from now on.  -EEXIST: they go to
+	 * another queue, of this process or of another one.  -ENOSPC...
+	 */
 	int (*add_flow)(struct port_queue *q, const struct flow_key *key);
+	/*
+	 * Returns when every frame that was steered before the call is in its
+	 * queue: after move_flow() and this, the old queue gets no more of that
+	 * flow.  May sleep for tens of milliseconds.
+	 */
+	void (*barrier)(struct port *port);
 	/* Closes the queue and frees it; all its packets were given back or are forgotten. */
 	void (*close_queue)(struct port_queue *q);
 	/* They go to the kernel again.  Frames already in the queue still arrive. */
@@ -40,12 +51,25 @@ struct port_ops {
 	int (*fds)(struct port_queue *q, int fds[PORT_FDS_MAX]);
 	/* Frees the port; it has no queue any more. */
 	void (*free_port)(struct port *port);
+	/* Are all packets of the queue back?  Only then may it be closed. */
+	bool (*idle)(struct port_queue *q);
+	/*
+	 * Frames that match key come to this queue from now on instead of to another
+	 * one of this process and port.  No frame is lost in between; some may still
+	 * arrive at the old one: see barrier.  -ENOENT: nobody had it.
+	 */
+	int (*move_flow)(struct port_queue *q, const struct flow_key *key);
 	/* Opens one; q->port is set.  why: a sentence for the user on failure. */
 	int (*open_queue)(struct port *port, struct port_queue **q, char why[PORT_WHY]);
 	/* Up to max frames, oldest first, not parsed; they are the caller's. */
 	int (*rx_burst)(struct port_queue *q, struct pkt **pkts, int max);
 	/* False when the last rx_burst() left nothing: safe to sleep on the descriptors. */
 	bool (*rx_pending)(struct port_queue *q);
+	/*
+	 * Housekeeping, once per round of the internal thread and whenever one of the
+	 * descriptors it returned is readable.  Returns how many there are.
+	 */
+	int (*service)(struct port *port, int fds[PORT_FDS_MAX]);
 	/* Hands everything put since to the wire; once per burst. */
 	void (*tx_flush)(struct port_queue *q);
 	/* An empty frame to build in, or NULL: all are under way or held by sockets. */
@@ -70,11 +94,26 @@ struct port_queue {
 	/* set when opened, read by all */
 	struct port *port;
 	const struct port_ops *ops; /* = port->ops */
+	/* set by the ring: see port_give_back(); NULL: there is no ring */
+	struct hold *owner;
+	void (*give_back)(struct port_queue *q, struct pkt *pkt);
 	/* holder */
 	struct pkt_pool pool; /* of the frames rx_burst() gives */
 	unsigned frames;      /* in total */
 	unsigned frames_free; /* neither with the kernel nor with a socket */
 };
+
+/*
+ * Every pool's put() begins with it: a packet whose socket moved to another ring is
+ * freed by the holder of that one.  True: it is on its way to its own ring.
+ */
+static inline bool port_give_back(struct port_queue *q, struct pkt *pkt)
+{
+	if (__builtin_expect(q->owner == hold_current || !q->owner, 1))
+		return false;
+	q->give_back(q, pkt);
+	return true;
+}
 
 /* Refuses everything. */
 extern const struct port_ops port_null_ops;

@@ -168,6 +168,8 @@ static void pool_put(struct pkt_pool *pool, struct pkt *pkt)
 {
 	struct loop_queue *q = container_of(pool, struct loop_queue, base.pool);
 
+	if (port_give_back(&q->base, pkt))
+		return;
 	q->free[q->base.frames_free++] = (uint32_t)(pkt - q->pkts);
 }
 
@@ -334,7 +336,42 @@ static int loop_del_flow(struct port_queue *base, const struct flow_key *key)
 	return remove_flows(queue_of(base), &one) ? 0 : -ENOENT;
 }
 
+static int loop_move_flow(struct port_queue *base, const struct flow_key *key)
+{
+	struct loop_queue *q = queue_of(base);
+	struct flow_key one = spelled(key);
+	struct loop_flow *flow;
+
+	pthread_mutex_lock(&q->port->lock);
+	flow = find_flow(q->port, &one);
+	if (flow)
+		flow->queue = q;
+	pthread_mutex_unlock(&q->port->lock);
+	return flow ? 0 : -ENOENT;
+}
+
+/* A frame is looked up and delivered under the lock: none is on its way. */
+static void loop_barrier(struct port *base)
+{
+	struct loop_port *port = container_of(base, struct loop_port, base);
+
+	pthread_mutex_lock(&port->lock);
+	pthread_mutex_unlock(&port->lock);
+}
+
 /* ---- opening and closing ---------------------------------------------------- */
+
+static bool loop_idle(struct port_queue *base)
+{
+	return base->frames_free == FRAMES;
+}
+
+static int loop_service(struct port *port, int fds[PORT_FDS_MAX])
+{
+	(void)port;
+	(void)fds;
+	return 0;
+}
 
 static void free_queue(struct loop_queue *q)
 {
@@ -406,13 +443,17 @@ static void loop_free_port(struct port *base)
 
 static const struct port_ops loop_ops = {
 	.add_flow = loop_add_flow,
+	.barrier = loop_barrier,
 	.close_queue = loop_close_queue,
 	.del_flow = loop_del_flow,
 	.fds = loop_fds,
 	.free_port = loop_free_port,
+	.idle = loop_idle,
+	.move_flow = loop_move_flow,
 	.open_queue = loop_open_queue,
 	.rx_burst = loop_rx_burst,
 	.rx_pending = loop_rx_pending,
+	.service = loop_service,
 	.tx_flush = loop_tx_flush,
 	.tx_get = loop_tx_get,
 	.tx_put = loop_tx_put,

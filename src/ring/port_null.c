@@ -13,6 +13,20 @@ static void ignore_queue(struct port_queue *q)
 {
 }
 
+static void no_barrier(struct port *port)
+{
+}
+
+static bool always_idle(struct port_queue *q)
+{
+	return true;
+}
+
+static int no_service(struct port *port, int fds[PORT_FDS_MAX])
+{
+	return 0;
+}
+
 static int no_fds(struct port_queue *q, int fds[PORT_FDS_MAX])
 {
 	return 0;
@@ -52,13 +66,17 @@ static int drop_frame(struct port_queue *q, struct pkt *pkt)
 /* Positional, so that a new member cannot be forgotten here. */
 const struct port_ops port_null_ops = {
 	refuse_flow,	 /* add_flow */
+	no_barrier,	 /* barrier */
 	ignore_queue,	 /* close_queue */
 	refuse_flow,	 /* del_flow */
 	no_fds,		 /* fds */
 	ignore_port,	 /* free_port */
+	always_idle,	 /* idle */
+	refuse_flow,	 /* move_flow */
 	refuse_queue,	 /* open_queue */
 	no_frames,	 /* rx_burst */
 	nothing_pending, /* rx_pending */
+	no_service,	 /* service */
 	ignore_queue,	 /* tx_flush */
 	no_frame,	 /* tx_get */
 	drop_frame,	 /* tx_put */

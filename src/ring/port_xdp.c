@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <linux/if.h>
 #include <linux/if_arp.h>
+#include <linux/membarrier.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "ring/port_xdp_internal.h"
 
 static int xdp_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
@@ -17,6 +19,20 @@ static int xdp_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
 	for (unsigned i = 0; i < q->nsocks; i++)
 		fds[i] = q->socks[i].fd;
 	return (int)q->nsocks;
+}
+
+/* An XDP program runs in one RCU read section, from its look-up to the RX ring. */
+static void xdp_barrier(struct port *port)
+{
+	(void)port;
+	sys_membarrier(MEMBARRIER_CMD_GLOBAL);
+}
+
+static int xdp_service(struct port *port, int fds[PORT_FDS_MAX])
+{
+	(void)port;
+	(void)fds;
+	return 0;
 }
 
 static void xdp_free_port(struct port *base)
@@ -29,13 +45,17 @@ static void xdp_free_port(struct port *base)
 
 static const struct port_ops port_xdp_ops = {
 	.add_flow = xdp_add_flow,
+	.barrier = xdp_barrier,
 	.close_queue = xdp_close_queue,
 	.del_flow = xdp_del_flow,
 	.fds = xdp_fds,
 	.free_port = xdp_free_port,
+	.idle = xdp_idle,
+	.move_flow = xdp_move_flow,
 	.open_queue = xdp_open_queue,
 	.rx_burst = xdp_rx_burst,
 	.rx_pending = xdp_rx_pending,
+	.service = xdp_service,
 	.tx_flush = xdp_tx_flush,
 	.tx_get = xdp_tx_get,
 	.tx_put = xdp_tx_put,

@@ -34,8 +34,10 @@ static void big_free(struct xdp_queue *q, struct xdp_big *big)
 
 static void big_put(struct pkt_pool *pool, struct pkt *pkt)
 {
-	big_free(container_of(pool, struct xdp_queue, big_pool),
-		 container_of(pkt, struct xdp_big, pkt));
+	struct xdp_queue *q = container_of(pool, struct xdp_queue, big_pool);
+
+	if (!port_give_back(&q->base, pkt))
+		big_free(q, container_of(pkt, struct xdp_big, pkt));
 }
 
 void xdp_big_init(struct xdp_queue *q)

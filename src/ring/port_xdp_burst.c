@@ -29,6 +29,8 @@ void xdp_pool_put(struct pkt_pool *pool, struct pkt *pkt)
 {
 	struct xdp_queue *q = container_of(pool, struct xdp_queue, base.pool);
 
+	if (port_give_back(&q->base, pkt))
+		return;
 	free_push(q, (uint32_t)(pkt - q->pkts));
 }
 

@@ -114,6 +114,19 @@ int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
 	return rc == -E2BIG ? -ENOSPC : rc;
 }
 
+int xdp_move_flow(struct port_queue *base, const struct flow_key *key)
+{
+	struct xdp_queue *q = (struct xdp_queue *)base;
+	struct xdp_port *port = (struct xdp_port *)base->port;
+	struct entry e;
+	int rc;
+
+	rc = entry_of(port, key, &e);
+	if (rc)
+		return rc;
+	return map_update(e.map, &e.key3, q->slot, BPF_EXIST);
+}
+
 int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
 {
 	struct xdp_port *port = (struct xdp_port *)base->port;

@@ -125,6 +125,7 @@ void xdp_unload(struct xdp_port *port);
 /* port_xdp_flow.c */
 int xdp_add_flow(struct port_queue *q, const struct flow_key *key);
 int xdp_del_flow(struct port_queue *q, const struct flow_key *key);
+int xdp_move_flow(struct port_queue *q, const struct flow_key *key);
 /* Removes what an earlier queue left behind in a slot. */
 void xdp_flow_clear_slot(struct xdp_port *port, unsigned slot);
 /* Frames of the slot that arrive on RX queue i go to this socket. */
@@ -133,6 +134,7 @@ int xdp_flow_set_socket(struct xdp_port *port, unsigned slot, unsigned i, int fd
 /* port_xdp_queue.c */
 int xdp_open_queue(struct port *port, struct port_queue **q, char why[PORT_WHY]);
 void xdp_close_queue(struct port_queue *q);
+bool xdp_idle(struct port_queue *q);
 
 /* port_xdp_burst.c */
 int xdp_rx_burst(struct port_queue *q, struct pkt **pkts, int max);

@@ -392,3 +392,13 @@ void xdp_close_queue(struct port_queue *base)
 	put_slot((struct xdp_port *)base->port, q->slot);
 	mem_free(q);
 }
+
+bool xdp_idle(struct port_queue *base)
+{
+	const struct xdp_queue *q = (const struct xdp_queue *)base;
+	unsigned filled = 0;
+
+	for (unsigned i = 0; i < q->nsocks; i++)
+		filled += q->fill_target - q->socks[i].fill_missing;
+	return !q->nbigs && base->frames_free + filled + q->tx_outstanding >= base->frames;
+}

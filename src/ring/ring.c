@@ -11,6 +11,26 @@
 
 enum hold_mode ring_mode = HOLD_SPIN;
 
+/* A frame of ours that the holder of another ring is done with. */
+static void returned_run(struct ring *ring, struct inbox_item *item)
+{
+	(void)ring;
+	pkt_free((struct pkt *)(void *)item);
+}
+
+/* The packet itself is the item: it is nobody's, and its first words are free. */
+_Static_assert(offsetof(struct pkt, next) == offsetof(struct inbox_item, link) &&
+		       offsetof(struct pkt, stamp) == offsetof(struct inbox_item, run),
+	       "a packet that goes home is an inbox item");
+
+static void ring_give_back(struct port_queue *q, struct pkt *pkt)
+{
+	struct inbox_item *item = (struct inbox_item *)(void *)pkt;
+
+	item->run = returned_run;
+	ring_post(container_of(q->owner, struct ring, hold), item);
+}
+
 void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
 {
 	memset(ring, 0, sizeof(*ring));
@@ -18,6 +38,8 @@ void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
 	ring->ops = q ? q->ops : &port_null_ops;
 	ring->id = id;
 	if (q) {
+		q->owner = &ring->hold;
+		q->give_back = ring_give_back;
 		if (q->port->flags & PORT_PARTIAL_CSUM)
 			ring->parse_flags |= FRAME_PARTIAL_CSUM;
 		ring->low_water = q->frames / 8;
