@@ -2,18 +2,14 @@
 #include "base/param.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/param_internal.h"
 #include "base/sys.h"
 #include "base/version.h"
 
@@ -95,158 +91,6 @@ static struct {
 	char shown[SHOWN_VALUE]; /* ... about this value */
 } notes[COUNT];
 
-static const struct {
-	const char *name;
-	enum log_level level;
-} level_names[] = {
-	/* The first name of a level is the one shown. */
-	{"none", LOG_NONE},	  {"panic", LOG_PANIC},	 {"error", LOG_ERROR},
-	{"warning", LOG_WARNING}, {"warn", LOG_WARNING}, {"info", LOG_INFO},
-	{"details", LOG_DETAILS}, {"debug", LOG_DEBUG},	 {"fine", LOG_FINE},
-	{"func", LOG_FINE},	  {"finer", LOG_FINER},	 {"func_all", LOG_FINER},
-	{"all", LOG_ALL},
-};
-
-#define LEVEL_NAMES (sizeof(level_names) / sizeof(level_names[0]))
-
-static bool parse_int(const char *text, int min, int max, int *out)
-{
-	int saved = errno;
-	bool ok;
-	char *end;
-	long n;
-
-	errno = 0;
-	n = strtol(text, &end, 10);
-	ok = !errno && end != text && !*end && !isspace((unsigned char)*text);
-	errno = saved;
-	if (!ok || n < min || n > max)
-		return false;
-	*out = (int)n;
-	return true;
-}
-
-static bool parse_bool(const char *text, bool *out)
-{
-	static const char *const words[][5] = {
-		{"0", "disable", "disabled", "false", "off"},
-		{"1", "enable", "enabled", "true", "on"},
-	};
-
-	for (int value = 0; value < 2; value++) {
-		for (int i = 0; i < 5; i++) {
-			if (!strcasecmp(text, words[value][i])) {
-				*out = value;
-				return true;
-			}
-		}
-	}
-	return false;
-}
-
-static bool parse_level(const char *text, enum log_level *out)
-{
-	int n;
-
-	for (size_t i = 0; i < LEVEL_NAMES; i++) {
-		if (!strcasecmp(text, level_names[i].name)) {
-			*out = level_names[i].level;
-			return true;
-		}
-	}
-	if (!parse_int(text, LOG_NONE, LOG_ALL, &n))
-		return false;
-	*out = (enum log_level)n;
-	return true;
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* The digits of 0xMASK, the last one is for processors 0 to 3. */
-static bool parse_mask(const char *digits, cpu_set_t *set)
-{
-	size_t len = strlen(digits);
-
-	for (size_t i = 0; i < len; i++) {
-		int digit = hex_digit(digits[len - 1 - i]);
-
-		if (digit < 0)
-			return false;
-		for (int bit = 0; bit < 4; bit++) {
-			if (!(digit >> bit & 1))
-				continue;
-			if (4 * i + bit >= CPU_SETSIZE)
-				return false;
-			CPU_SET(4 * i + bit, set);
-		}
-	}
-	return true;
-}
-
-/* One processor number; returns what follows it, NULL if there is none. */
-static const char *parse_cpu(const char *text, unsigned *out)
-{
-	unsigned n = 0;
-
-	if (!isdigit((unsigned char)*text))
-		return NULL;
-	for (; isdigit((unsigned char)*text); text++) {
-		n = n * 10 + (unsigned)(*text - '0');
-		if (n >= CPU_SETSIZE)
-			return NULL;
-	}
-	*out = n;
-	return text;
-}
-
-static bool parse_cpu_list(const char *text, cpu_set_t *set)
-{
-	for (;;) {
-		unsigned first, last;
-
-		text = parse_cpu(text, &first);
-		if (!text)
-			return false;
-		last = first;
-		if (*text == '-')
-			text = parse_cpu(text + 1, &last);
-		if (!text || last < first)
-			return false;
-		for (unsigned cpu = first; cpu <= last; cpu++)
-			CPU_SET(cpu, set);
-		if (!*text)
-			return true;
-		if (*text++ != ',')
-			return false;
-	}
-}
-
-static bool parse_cpus(const char *text, struct param_cpus *out)
-{
-	struct param_cpus cpus = {0};
-	bool ok;
-
-	if (!strcmp(text, "-1")) {
-		*out = cpus;
-		return true;
-	}
-	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
-		ok = parse_mask(text + 2, &cpus.set);
-	else
-		ok = parse_cpu_list(text, &cpus.set);
-	cpus.count = CPU_COUNT(&cpus.set);
-	if (!ok || !cpus.count)
-		return false;
-	*out = cpus;
-	return true;
-}
-
 /* A copy with the first %d replaced by the process id; NULL without memory. */
 static char *expand(const char *text)
 {
@@ -276,15 +120,15 @@ static bool parse(const struct param *param, const char *text)
 {
 	switch (param->kind) {
 	case KIND_INT:
-		return parse_int(text, param->min, param->max, param->value);
+		return param_parse_int(text, param->min, param->max, param->value);
 	case KIND_BOOL:
-		return parse_bool(text, param->value);
+		return param_parse_bool(text, param->value);
 	case KIND_LEVEL:
-		return parse_level(text, param->value);
+		return param_parse_level(text, param->value);
 	case KIND_ENUM:
-		return parse_int(text, 0, enum_max(param), param->value);
+		return param_parse_int(text, 0, enum_max(param), param->value);
 	case KIND_CPUS:
-		return parse_cpus(text, param->value);
+		return param_parse_cpus(text, param->value);
 	case KIND_STR:
 		break;
 	}
@@ -305,7 +149,7 @@ static void set_default(const struct param *param)
 		*(enum log_level *)param->value = (enum log_level)param->def;
 		break;
 	case KIND_CPUS:
-		parse_cpus(param->def_text, param->value);
+		param_parse_cpus(param->def_text, param->value);
 		break;
 	case KIND_STR:
 		*(const char **)param->value = param->def_text;
@@ -342,19 +186,6 @@ void param_init(const char *(*getenv_fn)(const char *name))
 		params.log_details = DEBUG_DETAILS;
 }
 
-static const char *level_name(int level)
-{
-	static char name[16];
-	size_t i, len;
-
-	for (i = 0; i < LEVEL_NAMES - 1 && (int)level_names[i].level != level; i++)
-		;
-	for (len = 0; level_names[i].name[len]; len++)
-		name[len] = (char)toupper((unsigned char)level_names[i].name[len]);
-	name[len] = '\0';
-	return name;
-}
-
 static void warn_malformed(const struct param *param, const char *text)
 {
 	const char *variable = param->variable;
@@ -374,7 +205,7 @@ static void warn_malformed(const struct param *param, const char *text)
 	case KIND_LEVEL:
 		log_warn("%s=%s is not a log level (none, panic, error, warn, info, details, "
 			 "debug, fine, finer, all); using the default %s",
-			 variable, text, level_name(param->def));
+			 variable, text, param_level_name(param->def));
 		break;
 	case KIND_CPUS:
 		log_warn("%s=%s is not -1, a mask 0x3 or a list 1,3-5; using the default %s",
@@ -452,7 +283,7 @@ static void banner_line(enum log_level at, const struct param *param, size_t i)
 		text = *(bool *)param->value ? "Enabled" : "Disabled";
 		break;
 	case KIND_LEVEL:
-		text = level_name(*(enum log_level *)param->value);
+		text = param_level_name(*(enum log_level *)param->value);
 		break;
 	case KIND_STR:
 	case KIND_CPUS:
