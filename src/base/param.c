@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -18,7 +19,12 @@
 
 #define RULE "---------------------------------------------------------------------------"
 
-enum kind { KIND_INT, KIND_BOOL, KIND_STR, KIND_LEVEL, KIND_ENUM, KIND_CPUS };
+enum kind { KIND_INT, KIND_BOOL, KIND_STR, KIND_LEVEL, KIND_ENUM, KIND_RATIO, KIND_CPUS };
+
+struct name {
+	int value;
+	const char *text;
+};
 
 /* One line of param_list.h. */
 struct param {
@@ -26,12 +32,15 @@ struct param {
 	void *value; /* member of params */
 	const char *variable;
 	const char *label;
-	int def, min, max;	  /* int, bool, level, enum */
+	int def, min, max;	  /* int, bool, level, enum, ratio */
 	const char *def_text;	  /* string, CPUs */
-	const char *const *names; /* enum, NULL at the end */
+	const struct name *names; /* of an enum, or of an int that has some */
+	int n_names;
 };
 
-#define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define NAMES(...)                                   \
+	.names = (const struct name[]){__VA_ARGS__}, \
+	.n_names = sizeof((struct name[]){__VA_ARGS__}) / sizeof(struct name)
 
 static const struct param list[] = {
 #define PARAM_INT(m, var, d, lo, hi, text, sentence) \
@@ -49,12 +58,24 @@ static const struct param list[] = {
 #define PARAM_LEVEL(m, var, d, text, sentence) \
 	{.kind = KIND_LEVEL, .value = &params.m, .variable = #var, .label = text, .def = d},
 #define PARAM_ENUM(m, var, d, n, text, sentence) \
-	{.kind = KIND_ENUM,                      \
-	 .value = &params.m,                     \
-	 .variable = #var,                       \
-	 .label = text,                          \
-	 .def = d,                               \
-	 .names = NAMES n},
+	{.kind = KIND_ENUM, .value = &params.m, .variable = #var, .label = text, .def = d, NAMES n},
+#define PARAM_NAMED(m, var, d, lo, hi, n, text, sentence) \
+	{.kind = KIND_INT,                                \
+	 .value = &params.m,                              \
+	 .variable = #var,                                \
+	 .label = text,                                   \
+	 .def = d,                                        \
+	 .min = lo,                                       \
+	 .max = hi,                                       \
+	 NAMES n},
+#define PARAM_RATIO(m, var, d, hi, text, sentence) \
+	{.kind = KIND_RATIO,                       \
+	 .value = &params.m,                       \
+	 .variable = #var,                         \
+	 .label = text,                            \
+	 .def = d,                                 \
+	 .min = -1,                                \
+	 .max = hi},
 #define PARAM_CPUS(m, var, d, text, sentence) \
 	{.kind = KIND_CPUS, .value = &params.m, .variable = #var, .label = text, .def_text = d},
 #include "base/param_list.h"
@@ -63,6 +84,8 @@ static const struct param list[] = {
 #undef PARAM_STR
 #undef PARAM_LEVEL
 #undef PARAM_ENUM
+#undef PARAM_NAMED
+#undef PARAM_RATIO
 #undef PARAM_CPUS
 };
 
@@ -74,6 +97,8 @@ struct params params = {
 #define PARAM_STR(m, var, d, ...) .m = d,
 #define PARAM_LEVEL(m, var, d, ...) .m = d,
 #define PARAM_ENUM(m, var, d, ...) .m = d,
+#define PARAM_NAMED(m, var, d, ...) .m = d,
+#define PARAM_RATIO(m, var, d, ...) .m = d,
 #define PARAM_CPUS(m, var, d, ...) .m = {.count = 0}, /* "-1"; param_init() reads others */
 #include "base/param_list.h"
 #undef PARAM_INT
@@ -81,6 +106,8 @@ struct params params = {
 #undef PARAM_STR
 #undef PARAM_LEVEL
 #undef PARAM_ENUM
+#undef PARAM_NAMED
+#undef PARAM_RATIO
 #undef PARAM_CPUS
 };
 
@@ -107,13 +134,34 @@ static char *expand(const char *text)
 	return copy;
 }
 
-static int enum_max(const struct param *param)
+/* NULL: it has none. */
+static const char *name_of(const struct param *param, int value)
 {
-	int n = 0;
+	for (int i = 0; i < param->n_names; i++) {
+		if (param->names[i].value == value)
+			return param->names[i].text;
+	}
+	return NULL;
+}
 
-	while (param->names[n])
-		n++;
-	return n - 1;
+static bool parse_enum(const struct param *param, const char *text)
+{
+	int n;
+
+	if (!param_parse_int(text, INT_MIN, INT_MAX, &n) || !name_of(param, n))
+		return false;
+	*(int *)param->value = n;
+	return true;
+}
+
+static bool parse_ratio(const struct param *param, const char *text)
+{
+	int n;
+
+	if (!param_parse_int(text, param->min, param->max, &n) || n == 0)
+		return false;
+	*(int *)param->value = n;
+	return true;
 }
 
 static bool parse(const struct param *param, const char *text)
@@ -126,7 +174,9 @@ static bool parse(const struct param *param, const char *text)
 	case KIND_LEVEL:
 		return param_parse_level(text, param->value);
 	case KIND_ENUM:
-		return param_parse_int(text, 0, enum_max(param), param->value);
+		return parse_enum(param, text);
+	case KIND_RATIO:
+		return parse_ratio(param, text);
 	case KIND_CPUS:
 		return param_parse_cpus(text, param->value);
 	case KIND_STR:
@@ -140,6 +190,7 @@ static void set_default(const struct param *param)
 	switch (param->kind) {
 	case KIND_INT:
 	case KIND_ENUM:
+	case KIND_RATIO:
 		*(int *)param->value = param->def;
 		break;
 	case KIND_BOOL:
@@ -186,9 +237,26 @@ void param_init(const char *(*getenv_fn)(const char *name))
 		params.log_details = DEBUG_DETAILS;
 }
 
+/* The numbers of an enum: "a number in 0..3" or "one of 0, 1, 10". */
+static const char *choices(const struct param *param, char *buf, size_t size)
+{
+	int first = param->names[0].value, last = param->names[param->n_names - 1].value;
+	size_t len;
+
+	if (last - first == param->n_names - 1) {
+		snprintf(buf, size, "a number in %d..%d", first, last);
+		return buf;
+	}
+	len = (size_t)snprintf(buf, size, "one of %d", first);
+	for (int i = 1; i < param->n_names && len < size; i++)
+		len += (size_t)snprintf(buf + len, size - len, ", %d", param->names[i].value);
+	return buf;
+}
+
 static void warn_malformed(const struct param *param, const char *text)
 {
 	const char *variable = param->variable;
+	char numbers[128];
 
 	switch (param->kind) {
 	case KIND_INT:
@@ -196,8 +264,12 @@ static void warn_malformed(const struct param *param, const char *text)
 			 param->min, param->max, param->def);
 		break;
 	case KIND_ENUM:
-		log_warn("%s=%s is not a number in 0..%d; using the default %d", variable, text,
-			 enum_max(param), param->def);
+		log_warn("%s=%s is not %s; using the default %d", variable, text,
+			 choices(param, numbers, sizeof(numbers)), param->def);
+		break;
+	case KIND_RATIO:
+		log_warn("%s=%s is not -1 or a number in 1..%d; using the default %d", variable,
+			 text, param->max, param->def);
 		break;
 	case KIND_BOOL:
 		log_warn("%s=%s is not 0 or 1; using the default %d", variable, text, param->def);
@@ -252,6 +324,7 @@ static bool is_default(const struct param *param, size_t i)
 	switch (param->kind) {
 	case KIND_INT:
 	case KIND_ENUM:
+	case KIND_RATIO:
 		return *(int *)param->value == param->def;
 	case KIND_BOOL:
 		return *(bool *)param->value == param->def;
@@ -264,20 +337,28 @@ static bool is_default(const struct param *param, size_t i)
 	return false;
 }
 
+static void banner_number(enum log_level at, const struct param *param, int value)
+{
+	const char *name = name_of(param, value);
+	char shown[SHOWN_VALUE];
+
+	if (!name) {
+		log_at(at, "%-30s %-26d [%s]", param->label, value, param->variable);
+		return;
+	}
+	snprintf(shown, sizeof(shown), "(%s)", name);
+	log_at(at, "%-30s %-2d%-24s [%s]", param->label, value, shown, param->variable);
+}
+
 static void banner_line(enum log_level at, const struct param *param, size_t i)
 {
 	const char *text = notes[i].text ? notes[i].text : param->def_text;
-	int value;
-	char name[32];
 
 	switch (param->kind) {
 	case KIND_INT:
-		log_at(at, "%-30s %-26d [%s]", param->label, *(int *)param->value, param->variable);
-		return;
 	case KIND_ENUM:
-		value = *(int *)param->value;
-		snprintf(name, sizeof(name), "(%s)", param->names[value]);
-		log_at(at, "%-30s %-2d%-24s [%s]", param->label, value, name, param->variable);
+	case KIND_RATIO:
+		banner_number(at, param, *(int *)param->value);
 		return;
 	case KIND_BOOL:
 		text = *(bool *)param->value ? "Enabled" : "Disabled";

@@ -25,6 +25,8 @@ struct params {
 #define PARAM_STR(member, ...) const char *member;
 #define PARAM_LEVEL(member, ...) enum log_level member;
 #define PARAM_ENUM(member, ...) int member;
+#define PARAM_NAMED(member, ...) int member;
+#define PARAM_RATIO(member, ...) int member;
 #define PARAM_CPUS(member, ...) struct param_cpus member;
 #include "base/param_list.h"
 #undef PARAM_INT
@@ -32,6 +34,8 @@ struct params {
 #undef PARAM_STR
 #undef PARAM_LEVEL
 #undef PARAM_ENUM
+#undef PARAM_NAMED
+#undef PARAM_RATIO
 #undef PARAM_CPUS
 };
 

@@ -6,8 +6,12 @@
  *   PARAM_BOOL(member, VARIABLE, default, label, sentence)
  *   PARAM_STR(member, VARIABLE, default, label, sentence)
  *   PARAM_LEVEL(member, VARIABLE, default, label, sentence)     log level by name or number
- *   PARAM_ENUM(member, VARIABLE, default, names, label, sentence) 0..n-1, with a name for each
+ *   PARAM_ENUM(member, VARIABLE, default, names, label, sentence) one of the numbers named
+ *   PARAM_NAMED(member, VARIABLE, default, min, max, names, label, sentence) PARAM_INT, some numbers named
+ *   PARAM_RATIO(member, VARIABLE, default, max, label, sentence) -1 (off) or 1..max
  *   PARAM_CPUS(member, VARIABLE, default, label, sentence)      -1, 0xMASK or a list 1,3-5
+ *
+ * Names are ({number, "shown in the banner"}, ...), in ascending order.
  *
  * Parsing, the start-up banner and the manual page come from this list.  A
  * parameter stands here when it has an effect and a test that shows it.
@@ -17,6 +21,11 @@ PARAM_LEVEL(log_level, VMA_TRACELEVEL, LOG_INFO, "Log Level", "Messages above th
 PARAM_INT(log_details, VMA_LOG_DETAILS, 0, 0, 3, "Log Details", "Details in front of each line: 1 thread id, 2 process and thread id, 3 time, process and thread id.")
 PARAM_BOOL(log_colors, VMA_LOG_COLORS, 1, "Log Colors", "Colours when the log goes to a terminal.")
 PARAM_STR(log_file, VMA_LOG_FILE, "", "Log File", "Write the log to this file instead of stderr; the first %d is replaced by the process id.")
+PARAM_ENUM(ring_logic_tx, VMA_RING_ALLOCATION_LOGIC_TX, 0, ({0, "Ring per interface"}, {1, "Ring per ip"}, {10, "Ring per socket"}, {20, "Ring per thread"}, {30, "Ring per core"}, {31, "Ring per core - attach threads"}), "Ring allocation logic TX", "Which ring a socket sends through: 0 one per interface, 1 per local address, 10 per socket, 20 per thread, 30 per processor, 31 per processor with each thread bound to one.")
+PARAM_ENUM(ring_logic_rx, VMA_RING_ALLOCATION_LOGIC_RX, 0, ({0, "Ring per interface"}, {1, "Ring per ip"}, {10, "Ring per socket"}, {20, "Ring per thread"}, {30, "Ring per core"}, {31, "Ring per core - attach threads"}), "Ring allocation logic RX", "Which ring a socket receives through: 0 one per interface, 1 per local address, 10 per socket, 20 per thread, 30 per processor, 31 per processor with each thread bound to one.")
+PARAM_RATIO(ring_migration_tx, VMA_RING_MIGRATION_RATIO_TX, 100, 100000000, "Ring migration ratio TX", "Rings per thread or processor: a socket looks once in so many sends whether another ring suits its thread better; -1 never.")
+PARAM_RATIO(ring_migration_rx, VMA_RING_MIGRATION_RATIO_RX, 100, 100000000, "Ring migration ratio RX", "Rings per thread or processor: a socket looks once in so many receives whether another ring suits its thread better; -1 never.")
+PARAM_NAMED(ring_limit, VMA_RING_LIMIT_PER_INTERFACE, 0, 0, 100000000, ({0, "no limit"}), "Ring limit per interface", "Most rings on one interface: further sockets share those there are; 0 no limit.")
 PARAM_INT(rx_bufs, VMA_RX_BUFS, 200000, 0, 100000000, "Rx Mem Bufs", "Most receive buffers in ordinary memory, beside the frames of the rings; they are allocated as they are needed.")
 PARAM_INT(rx_bytes_min, VMA_RX_BYTES_MIN, 65536, 0, 1000000000, "Rx Byte Min Limit", "Lower bound of the bytes a socket may queue, whatever SO_RCVBUF says.")
 PARAM_INT(rx_poll, VMA_RX_POLL, 100000, -1, 100000000, "Rx Poll Loops", "How often a blocking receive polls before it sleeps; -1 polls for ever, 0 acts as 1.")
@@ -33,7 +42,7 @@ PARAM_INT(cq_poll_batch_max, VMA_CQ_POLL_BATCH_MAX, 16, 1, 128, "CQ Poll Batch (
 PARAM_BOOL(offloaded_sockets, VMA_OFFLOADED_SOCKETS, 1, "Offloaded Sockets", "Accelerate sockets; 0 leaves all of them to the kernel.")
 PARAM_BOOL(tcp_nodelay, VMA_TCP_NODELAY, 0, "TCP nodelay", "Initial value of TCP_NODELAY.")
 PARAM_CPUS(internal_thread_affinity, VMA_INTERNAL_THREAD_AFFINITY, "-1", "Internal Thread Affinity", "Processors of the internal thread: -1 any, a mask 0x3, or a list 1,3-5.")
-PARAM_ENUM(thread_mode, VMA_THREAD_MODE, 1, ("Single", "Multi spin lock", "Multi mutex lock", "Multi more threads than cores"), "Thread mode", "How many threads use the library: 0 one, 1 several (spin lock), 2 several (mutex), 3 more threads than cores.")
+PARAM_ENUM(thread_mode, VMA_THREAD_MODE, 1, ({0, "Single"}, {1, "Multi spin lock"}, {2, "Multi mutex lock"}, {3, "Multi more threads than cores"}), "Thread mode", "How many threads use the library: 0 one, 1 several (spin lock), 2 several (mutex), 3 more threads than cores.")
 PARAM_INT(mtu, VMA_MTU, 0, 0, 65535, "MTU", "Upper bound of the interface's MTU; 0 follows the interface.")
 PARAM_INT(mss, VMA_MSS, 0, 0, 65495, "MSS", "Upper bound of the TCP segment size; 0 follows the MTU.")
 /* clang-format on */

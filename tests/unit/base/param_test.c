@@ -198,6 +198,97 @@ static void test_choices_are_numbers_with_names(void **state)
 			    "using the default 1\n");
 }
 
+static void test_ring_parameters(void **state)
+{
+	static const char logic[] = "one of 0, 1, 10, 20, 30, 31; using the default 0",
+			  ratio[] = "-1 or a number in 1..100000000; using the default 100",
+			  limit[] = "a number in 0..100000000; using the default 0";
+	static const struct {
+		const char *variable;
+		const int *value;
+		const char *text;
+		int want;
+		const char * not ; /* it is refused: the end of the warning */
+	} rows[] = {
+#define BOTH(name, member, text, want, no)                 \
+	{name "_TX", &params.member##_tx, text, want, no}, \
+		{name "_RX", &params.member##_rx, text, want, no}
+		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "0", 0, NULL),
+		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "1", 1, NULL),
+		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "10", 10, NULL),
+		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "20", 20, NULL),
+		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "30", 30, NULL),
+		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "31", 31, NULL),
+		/* Per user id: the program names the id, through the API only. */
+		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "11", 0, logic),
+		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "2", 0, logic),
+		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "32", 0, logic),
+		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "-1", 0, logic),
+		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "4294967306", 0, logic),
+		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "thread", 0, logic),
+		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "", 0, logic),
+		BOTH("VMA_RING_MIGRATION_RATIO", ring_migration, "-1", -1, NULL),
+		BOTH("VMA_RING_MIGRATION_RATIO", ring_migration, "1", 1, NULL),
+		BOTH("VMA_RING_MIGRATION_RATIO", ring_migration, "5000", 5000, NULL),
+		BOTH("VMA_RING_MIGRATION_RATIO", ring_migration, "0", 100, ratio),
+		BOTH("VMA_RING_MIGRATION_RATIO", ring_migration, "-2", 100, ratio),
+		BOTH("VMA_RING_MIGRATION_RATIO", ring_migration, "off", 100, ratio),
+		BOTH("VMA_RING_MIGRATION_RATIO", ring_migration, "100000001", 100, ratio),
+		{"VMA_RING_LIMIT_PER_INTERFACE", &params.ring_limit, "0", 0, NULL},
+		{"VMA_RING_LIMIT_PER_INTERFACE", &params.ring_limit, "4", 4, NULL},
+		{"VMA_RING_LIMIT_PER_INTERFACE", &params.ring_limit, "-1", 0, limit},
+		{"VMA_RING_LIMIT_PER_INTERFACE", &params.ring_limit, "few", 0, limit},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *pairs[] = {rows[i].variable, rows[i].text, NULL};
+		char want[256] = "";
+
+		environment = pairs;
+		param_init(lookup);
+		assert_int_equal(*rows[i].value, rows[i].want);
+		if (rows[i].not )
+			snprintf(want, sizeof(want), " VMA WARNING: %s=%s is not %s\n",
+				 rows[i].variable, rows[i].text, rows[i].not );
+		assert_string_equal(logged(warn_without_environ), want);
+	}
+}
+
+static void test_banner_names_how_rings_are_chosen(void **state)
+{
+	const char *text;
+
+	INIT("VMA_TRACELEVEL", "details");
+	text = strstr(logged(param_banner), " VMA DETAILS: Ring allocation logic TX");
+	assert_non_null(text);
+#define DEFAULTS                                                                   \
+	" VMA DETAILS: Ring allocation logic TX       0 (Ring per interface)     " \
+	"[VMA_RING_ALLOCATION_LOGIC_TX]\n"                                         \
+	" VMA DETAILS: Ring allocation logic RX       0 (Ring per interface)     " \
+	"[VMA_RING_ALLOCATION_LOGIC_RX]\n"                                         \
+	" VMA DETAILS: Ring migration ratio TX        100                        " \
+	"[VMA_RING_MIGRATION_RATIO_TX]\n"                                          \
+	" VMA DETAILS: Ring migration ratio RX        100                        " \
+	"[VMA_RING_MIGRATION_RATIO_RX]\n"                                          \
+	" VMA DETAILS: Ring limit per interface       0 (no limit)               " \
+	"[VMA_RING_LIMIT_PER_INTERFACE]\n"
+	assert_memory_equal(text, DEFAULTS, sizeof(DEFAULTS) - 1);
+	INIT("VMA_RING_ALLOCATION_LOGIC_TX", "20", "VMA_RING_ALLOCATION_LOGIC_RX", "31",
+	     "VMA_RING_MIGRATION_RATIO_RX", "-1", "VMA_RING_LIMIT_PER_INTERFACE", "4");
+	text = strstr(logged(param_banner), " VMA INFO: Ring allocation logic TX");
+	assert_non_null(text);
+#define CHANGED                                                                         \
+	" VMA INFO: Ring allocation logic TX       20(Ring per thread)        "         \
+	"[VMA_RING_ALLOCATION_LOGIC_TX]\n"                                              \
+	" VMA INFO: Ring allocation logic RX       31(Ring per core - attach threads) " \
+	"[VMA_RING_ALLOCATION_LOGIC_RX]\n"                                              \
+	" VMA INFO: Ring migration ratio RX        -1                         "         \
+	"[VMA_RING_MIGRATION_RATIO_RX]\n"                                               \
+	" VMA INFO: Ring limit per interface       4                          "         \
+	"[VMA_RING_LIMIT_PER_INTERFACE]\n"
+	assert_memory_equal(text, CHANGED, sizeof(CHANGED) - 1);
+}
+
 static void test_processors_as_mask_or_list(void **state)
 {
 	static const struct {
@@ -290,6 +381,8 @@ static void test_banner_shows_everything_at_details(void **state)
 #define PARAM_STR(member, var, ...) SEEN(var)
 #define PARAM_LEVEL(member, var, ...) SEEN(var)
 #define PARAM_ENUM(member, var, ...) SEEN(var)
+#define PARAM_NAMED(member, var, ...) SEEN(var)
+#define PARAM_RATIO(member, var, ...) SEEN(var)
 #define PARAM_CPUS(member, var, ...) SEEN(var)
 #include "base/param_list.h"
 	assert_non_null(strstr(text, " VMA DETAILS: Thread mode                    "
@@ -315,6 +408,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_debug_level_shows_thread_ids_and_a_warning),
 	cmocka_unit_test(test_first_percent_d_of_a_string_is_the_process),
 	cmocka_unit_test(test_choices_are_numbers_with_names),
+	cmocka_unit_test(test_ring_parameters),
+	cmocka_unit_test(test_banner_names_how_rings_are_chosen),
 	cmocka_unit_test(test_processors_as_mask_or_list),
 	cmocka_unit_test(test_unknown_variables_are_named),
 	cmocka_unit_test(test_banner_shows_what_was_changed),
