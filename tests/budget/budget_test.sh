@@ -1,0 +1,116 @@
+#!/bin/bash
+# What a send and a receive cost: instructions that are executed, counted one by
+# one, against budget.txt; and how many of them are locked: none in thread mode
+# 0, two in mode 1.  Exact, however busy the machine is.
+#
+#	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
+#	counted calls             echo, by the kernel
+self=$(realpath -s "$0")
+cd "${self%/*}/../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+
+calls=(udp_send udp_recv udp_sendto udp_recvfrom tcp_send tcp_recv)
+more=3 # per cent above the budget are nothing to talk about
+less=3 # per cent below it are worth a new budget
+
+# find_program PATH: as Bazel runs us, or as it was built before.
+find_program() {
+	local path
+
+	for path in "$1" "bazel-bin/$1"; do
+		[[ -x $path && -f $path ]] && realpath "$path" && return
+	done
+	die "no $1 (bazel build //${1%/*}:${1##*/})"
+}
+
+steps=$(find_program tools/bench/steps) || exit 1
+program=$(find_program tests/budget/calls) || exit 1
+probe=$(netns_find_probe) || exit 1
+[[ -n $lib ]] || die "no library to count in"
+netns_pair ""
+netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
+
+# The internal thread leaves the ring alone: the calls are uncontended.
+measure() {
+	(netns_exec c "" 0-1023 timeout -s KILL 60 "$steps" env LD_PRELOAD="$lib" "${vma_env[@]}" \
+		VMA_PROGRESS_ENGINE_INTERVAL=0 VMA_THREAD_MODE="$1" \
+		"$program" $netns_server 7000 15 > $netns_tmp/counts.$1 2>&1 < /dev/null)
+}
+
+# count MODE CALL WHAT: a figure of a call; nothing without one.
+count() {
+	[[ $(grep -E "^call=$2 instructions=" $netns_tmp/counts.$1) =~ \ $3=([0-9]+) ]] && echo "${BASH_REMATCH[1]}"
+}
+
+# budget MODE NAME: what budget.txt says.
+budget() {
+	awk -v name="$2" -v field=$(($1 + 2)) '$1 == name { print $field }' tests/budget/budget.txt
+}
+
+# How many they are, and where: function, file and line.
+is_locked_at_most() {
+	local mode=$1 call=$2 most=$3 locked
+
+	locked=$(count $mode $call locked)
+	[[ -n $locked ]] && ((locked <= most)) && return
+	echo "     ${locked:-no count}:"
+	sed -nE "s/^call=$call locked_at=//p" $netns_tmp/counts.$mode | while IFS=+ read -r image offset; do
+		echo "     $image+$offset $([[ $image != libvma.so ]] ||
+			addr2line -i -s -f -e "$lib" "$offset" | paste -sd ' ')"
+	done
+	return 1
+}
+
+is_within() {
+	local have
+
+	have=$(count $1 $2 instructions)
+	((have * 100 < $3 * (100 - less))) && cheaper=1
+	[[ -n $have && -n $3 ]] && ((have * 100 <= $3 * (100 + more)))
+}
+
+check_mode() {
+	local mode=$1 call most
+
+	for call in "${calls[@]}"; do
+		most=$(budget $mode locked)
+		check "mode $mode: $call: at most $most locked instructions" is_locked_at_most $mode $call "$most"
+		[[ $compiler == gcc ]] || continue
+		most=$(budget $mode $call)
+		check "mode $mode: $call: $(count $mode $call instructions) instructions, budget $most" \
+			is_within $mode $call "$most" || dearer=1
+	done
+}
+
+# In the form of budget.txt.
+table() {
+	local call mode
+
+	for call in "${calls[@]}"; do
+		printf '%s\t%s' $call "$( ((${#call} < 8)) && echo $'\t')"
+		for mode in 0 1 2 3; do
+			printf '\t%s' "$(count $mode $call instructions)"
+		done
+		echo
+	done
+}
+
+compiler=gcc
+! grep -q 'clang version' "$lib" || compiler=clang
+cheaper=0
+dearer=0
+for mode in 0 1 2 3; do
+	check "mode $mode: the calls are counted" measure $mode || cat $netns_tmp/counts.$mode
+	check_mode $mode
+done
+printf '\nmeasured:\n%s\n\n' "$(table)"
+((!dearer)) || cat << END
+More than $more % above tests/budget/budget.txt.  If the price is meant to be paid,
+put the lines above there, and say in the commit what they buy.
+END
+((!cheaper)) || cat << END
+More than $less % below tests/budget/budget.txt: put the lines above there, to keep
+what was won.
+END
+verdict

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Counts the instructions that single calls of a program execute, by stepping
+ * through them: exact, on any machine, without performance counters.
+ *
+ *	steps COMMAND [ARG]...
+ *
+ * The program says which calls count: see steps.h.  When it has ended there is a
+ * line for each name,
+ *
+ *	call=udp_send instructions=390 locked=2 syscalls=1 fewest=390 most=402 calls=9
+ *
+ * and one for each locked instruction that most of those calls executed:
+ *
+ *	call=udp_send locked_at=libvma.so+0x1f2d0
+ *
+ * The figures are medians: a call that met another thread differs.  From the
+ * first instruction of the function to its return; the kernel's do not count, a
+ * repeated string instruction counts once.  Only the first thread of the program
+ * is stepped, the others run.  Locked: a lock prefix, xchg with memory, mfence.
+ * The exit status is the program's.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/bench/steps.h"
+
+#define NAMES_MAX 32
+#define CALLS_MAX 64  /* of one name */
+#define LOCKED_MAX 64 /* of one call; sites of one name */
+#define APPROACH 1000 /* instructions from the mark to the function */
+#define CALL_MAX 1000000
+#define INSN_MAX 15 /* bytes */
+
+struct call {
+	unsigned instructions, locked, syscalls;
+};
+
+/* A name's calls, and where they were locked. */
+struct tally {
+	char name[32];
+	unsigned n;
+	struct call calls[CALLS_MAX];
+	unsigned n_sites;
+	struct {
+		uintptr_t ip;
+		unsigned hits;
+		char text[256];
+	} sites[LOCKED_MAX];
+};
+
+static pid_t pid;
+static struct tally tallies[NAMES_MAX];
+static unsigned n_tallies;
+
+__attribute__((noreturn)) static void die(const char *what)
+{
+	fprintf(stderr, "steps: %s: %s\n", what, strerror(errno));
+	exit(2);
+}
+
+/* ---- the program's memory --------------------------------------------------- */
+
+/* Up to size bytes; how many there are. */
+static size_t peek(uintptr_t from, void *to, size_t size)
+{
+	struct iovec local = {to, size}, remote = {(void *)from, size};
+	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	if (n < 0 && size > 1) { /* it ends at a page */
+		remote.iov_len = local.iov_len = 4096 - from % 4096 < size ? 4096 - from % 4096
+									   : size;
+		n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+	}
+	return n < 0 ? 0 : (size_t)n;
+}
+
+/* IMAGE+0xOFFSET, as addr2line(1) wants the offset. */
+static void name_address(uintptr_t ip, char *text, size_t size)
+{
+	char path[64], line[512], base_image[256] = "";
+	uintptr_t base = 0;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	snprintf(text, size, "%#lx", (unsigned long)ip);
+	maps = fopen(path, "r");
+	if (!maps)
+		return;
+	while (fgets(line, sizeof(line), maps)) {
+		unsigned long from, to, offset;
+		char image[256] = "";
+
+		if (sscanf(line, "%lx-%lx %*s %lx %*s %*s %255s", &from, &to, &offset, image) < 3)
+			continue;
+		if (offset == 0 && strcmp(image, base_image)) {
+			base = from;
+			memcpy(base_image, image, sizeof(image));
+		}
+		if (ip < from || ip >= to)
+			continue;
+		if (image[0] && !strcmp(image, base_image))
+			snprintf(text, size, "%s+%#lx",
+				 strrchr(image, '/') ? strrchr(image, '/') + 1 : image,
+				 (unsigned long)(ip - base));
+		break;
+	}
+	fclose(maps);
+}
+
+/* ---- instructions ------------------------------------------------------------- */
+
+static bool is_prefix(uint8_t byte)
+{
+	return (byte >= 0x64 && byte <= 0x67) || byte == 0x26 || byte == 0x2e || byte == 0x36 ||
+	       byte == 0x3e || byte == 0xf2 || byte == 0xf3;
+}
+
+/* code has at least INSN_MAX bytes, zeroes behind the end. */
+static bool is_locked(const uint8_t *code)
+{
+	while (is_prefix(*code))
+		code++;
+	if (*code == 0xf0)
+		return true;
+	if ((*code & 0xf0) == 0x40) /* REX */
+		code++;
+	if ((code[0] & 0xfe) == 0x86 && code[1] < 0xc0) /* xchg with memory */
+		return true;
+	return code[0] == 0x0f && code[1] == 0xae && code[2] == 0xf0; /* mfence */
+}
+
+static bool is_syscall(const uint8_t *code)
+{
+	return code[0] == 0x0f && code[1] == 0x05;
+}
+
+/* ---- stepping ------------------------------------------------------------------- */
+
+static void get_regs(struct user_regs_struct *regs)
+{
+	if (ptrace(PTRACE_GETREGS, pid, NULL, regs))
+		die("registers");
+}
+
+/* One instruction; a signal that comes meanwhile is handled, uncounted, at the next. */
+static void step(struct user_regs_struct *regs)
+{
+	int status, sig = 0;
+
+	do {
+		if (ptrace(PTRACE_SINGLESTEP, pid, NULL, sig) || waitpid(pid, &status, 0) != pid)
+			die("step");
+		if (!WIFSTOPPED(status)) {
+			fprintf(stderr, "steps: the program ended in a call that counts\n");
+			exit(2);
+		}
+		sig = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+	} while (sig);
+	get_regs(regs);
+}
+
+static struct tally *tally_of(uintptr_t name_at)
+{
+	char name[32] = "";
+	struct tally *t;
+
+	peek(name_at, name, sizeof(name) - 1);
+	for (t = tallies; t < tallies + n_tallies; t++) {
+		if (!strcmp(t->name, name))
+			return t;
+	}
+	if (n_tallies == NAMES_MAX) {
+		fprintf(stderr, "steps: more than %d names\n", NAMES_MAX);
+		exit(2);
+	}
+	n_tallies++;
+	memcpy(t->name, name, sizeof(name));
+	return t;
+}
+
+static void locked_at(struct tally *t, uintptr_t ip)
+{
+	unsigned i;
+
+	for (i = 0; i < t->n_sites; i++) {
+		if (t->sites[i].ip == ip) {
+			t->sites[i].hits++;
+			return;
+		}
+	}
+	if (i == LOCKED_MAX)
+		return;
+	t->n_sites++;
+	t->sites[i].ip = ip;
+	t->sites[i].hits = 1;
+	name_address(ip, t->sites[i].text, sizeof(t->sites[i].text));
+}
+
+/* The program stands at a mark. */
+static void count_call(const struct user_regs_struct *mark)
+{
+	struct tally *t = tally_of(mark->rsi);
+	struct user_regs_struct regs;
+	struct call call = {0};
+	uintptr_t back, sp, last = 0;
+	int n = 0;
+
+	do {
+		step(&regs);
+		if (++n > APPROACH) {
+			fprintf(stderr, "steps: %s: not called\n", t->name);
+			exit(2);
+		}
+	} while (regs.rip != mark->rdi);
+	sp = regs.rsp;
+	if (peek(sp, &back, sizeof(back)) != sizeof(back))
+		die("stack");
+	do {
+		uint8_t code[INSN_MAX + 1] = {0};
+
+		peek(regs.rip, code, INSN_MAX);
+		if (regs.rip != last) {
+			call.instructions++;
+			call.syscalls += is_syscall(code);
+			if (is_locked(code)) {
+				call.locked++;
+				locked_at(t, regs.rip);
+			}
+		}
+		last = regs.rip;
+		step(&regs);
+	} while ((regs.rip != back || regs.rsp <= sp) && call.instructions < CALL_MAX);
+	if (t->n < CALLS_MAX)
+		t->calls[t->n++] = call;
+}
+
+/* ---- the report ------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+	unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* What stands at this offset of each call, in order. */
+static void sorted(const struct tally *t, size_t offset, unsigned values[CALLS_MAX])
+{
+	for (unsigned i = 0; i < t->n; i++)
+		memcpy(&values[i], (const char *)&t->calls[i] + offset, sizeof(values[i]));
+	qsort(values, t->n, sizeof(values[0]), compare);
+}
+
+static void report(const struct tally *t)
+{
+	unsigned instructions[CALLS_MAX], locked[CALLS_MAX], syscalls[CALLS_MAX];
+	unsigned middle = (t->n - 1) / 2;
+
+	sorted(t, offsetof(struct call, instructions), instructions);
+	sorted(t, offsetof(struct call, locked), locked);
+	sorted(t, offsetof(struct call, syscalls), syscalls);
+	printf("call=%s instructions=%u locked=%u syscalls=%u fewest=%u most=%u calls=%u\n",
+	       t->name, instructions[middle], locked[middle], syscalls[middle], instructions[0],
+	       instructions[t->n - 1], t->n);
+	for (unsigned i = 0; i < t->n_sites; i++) {
+		if (t->sites[i].hits > t->n / 2)
+			printf("call=%s locked_at=%s\n", t->name, t->sites[i].text);
+	}
+}
+
+/* ---- the program --------------------------------------------------------------------- */
+
+static void start(char **argv)
+{
+	int status;
+
+	pid = fork();
+	if (pid == 0) {
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		raise(SIGSTOP);
+		execvp(argv[0], argv);
+		die(argv[0]);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
+		die("start");
+	if (ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL))
+		die("options");
+}
+
+/* Until it ends: its wait status. */
+static int run(void)
+{
+	struct user_regs_struct regs;
+	int status, sig = 0;
+
+	for (;;) {
+		if (ptrace(PTRACE_CONT, pid, NULL, sig) || waitpid(pid, &status, 0) != pid)
+			die("continue");
+		if (!WIFSTOPPED(status))
+			return status;
+		sig = WSTOPSIG(status);
+		if (status >> 8 == (SIGTRAP | (PTRACE_EVENT_EXEC << 8))) {
+			sig = 0;
+		} else if (sig == SIGTRAP) {
+			get_regs(&regs);
+			if (regs.rax == STEPS_MAGIC) {
+				count_call(&regs);
+				sig = 0;
+			}
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: steps COMMAND [ARG]...\n");
+		return 2;
+	}
+	start(argv + 1);
+	status = run();
+	for (unsigned i = 0; i < n_tallies; i++) {
+		if (tallies[i].n)
+			report(&tallies[i]);
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
