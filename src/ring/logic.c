@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/logic.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/sys.h"
+#include "ring/ring.h"
+
+#define VALUE_BITS RING_KEY_LOGIC_SHIFT
+#define VALUE_MASK ((UINT64_C(1) << VALUE_BITS) - 1)
+
+static const struct {
+	enum ring_logic logic;
+	const char *name;
+} logics[] = {
+	{RING_LOGIC_INTERFACE, "interface"},
+	{RING_LOGIC_IP, "ip"},
+	{RING_LOGIC_SOCKET, "socket"},
+	{RING_LOGIC_USER_ID, "user id"},
+	{RING_LOGIC_THREAD, "thread"},
+	{RING_LOGIC_CORE, "core"},
+	{RING_LOGIC_CORE_ATTACH_THREADS, "core, attached"},
+};
+
+#define LOGICS (sizeof(logics) / sizeof(logics[0]))
+
+static const char *name_of(int logic)
+{
+	for (size_t i = 0; i < LOGICS; i++) {
+		if ((int)logics[i].logic == logic)
+			return logics[i].name;
+	}
+	return NULL;
+}
+
+bool ring_logic_valid(int logic)
+{
+	return name_of(logic) != NULL;
+}
+
+const char *ring_logic_name(int logic)
+{
+	const char *name = name_of(logic);
+
+	return name ? name : "unknown";
+}
+
+/* ---- what is known of a thread -------------------------------------------------- */
+
+enum place {
+	PLACE_NONE,  /* not tried yet */
+	PLACE_BOUND, /* to self.cpu, and counted there */
+	PLACE_FREE,  /* could not be bound, is being bound, or is exiting */
+};
+
+static __thread struct {
+	uint64_t number; /* 0: none yet */
+	enum place place;
+	unsigned cpu;
+} self __attribute__((tls_model("initial-exec")));
+
+static uint64_t last_number; /* any, atomic */
+
+static __attribute__((noinline, cold)) uint64_t number_self(void)
+{
+	self.number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
+	return self.number;
+}
+
+static uint64_t thread_number(void)
+{
+	return __builtin_expect(self.number != 0, 1) ? self.number : number_self();
+}
+
+static uint64_t current_cpu(void)
+{
+	int cpu = sched_getcpu();
+
+	return cpu < 0 ? 0 : (uint64_t)cpu;
+}
+
+/* ---- threads bound to processors ------------------------------------------------ */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned bound[CPU_SETSIZE]; /* threads, under the lock */
+static pthread_key_t self_key;	    /* for its destructor */
+static bool have_key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* A signal handler that uses a socket must not find the lock taken by its own thread. */
+static uint64_t lock_counts(void)
+{
+	uint64_t all = ~(uint64_t)0, old = 0;
+
+	sys_call(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, sizeof(all), 0, 0);
+	pthread_mutex_lock(&lock);
+	return old;
+}
+
+static void unlock_counts(uint64_t old)
+{
+	pthread_mutex_unlock(&lock);
+	sys_call(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old), 0, 0);
+}
+
+/* At the exit of a thread.  Destructors that run later may use sockets still. */
+static void leave(void *arg)
+{
+	uint64_t old = lock_counts();
+
+	if (self.place == PLACE_BOUND)
+		bound[self.cpu]--;
+	self.place = PLACE_FREE;
+	unlock_counts(old);
+}
+
+static void make_key(void)
+{
+	have_key = pthread_key_create(&self_key, leave) == 0;
+}
+
+/* The lowest of those with the fewest threads; mask is not empty. */
+static unsigned least_used(const cpu_set_t *mask)
+{
+	unsigned best = CPU_SETSIZE;
+
+	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (CPU_ISSET(cpu, mask) && (best == CPU_SETSIZE || bound[cpu] < bound[best]))
+			best = cpu;
+	}
+	return best;
+}
+
+/*
+ * System calls of our own: the C library's set errno.  The lock is held until the
+ * thread is bound, so that a fork in a signal handler finds all of it or nothing.
+ */
+static void bind_to_least_used(void)
+{
+	cpu_set_t mask = {0}, one = {0};
+	uint64_t old;
+	unsigned cpu;
+
+	if (sys_call(SYS_sched_getaffinity, 0, sizeof(mask), &mask, 0, 0, 0) < 0 ||
+	    !CPU_COUNT(&mask))
+		return;
+	old = lock_counts();
+	cpu = least_used(&mask);
+	CPU_SET(cpu, &one);
+	if (sys_call(SYS_sched_setaffinity, 0, sizeof(one), &one, 0, 0, 0) == 0) {
+		bound[cpu]++;
+		self.cpu = cpu;
+		self.place = PLACE_BOUND;
+	}
+	unlock_counts(old);
+}
+
+/* Once per thread, but never for the internal one. */
+static __attribute__((noinline, cold)) void attach_self(void)
+{
+	/* First: pthread_setspecific() may allocate, and a malloc hook may use sockets. */
+	self.place = PLACE_FREE;
+	pthread_once(&once, make_key);
+	/* Without a destructor it would count for ever. */
+	if (have_key && pthread_setspecific(self_key, &self) == 0)
+		bind_to_least_used();
+}
+
+static uint64_t attached_cpu(void)
+{
+	if (__builtin_expect(self.place == PLACE_NONE, 0) && !ring_thread.internal)
+		attach_self();
+	return self.place == PLACE_BOUND ? self.cpu : current_cpu();
+}
+
+void logic_fork_child(void)
+{
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* its holder may be gone */
+	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		bound[cpu] = 0;
+	if (self.place == PLACE_BOUND)
+		bound[self.cpu] = 1;
+}
+
+/* ---- keys ----------------------------------------------------------------------- */
+
+/* Two IPv6 addresses that meet share a ring, nothing worse. */
+static uint64_t address_value(const struct inaddr *a)
+{
+	uint64_t h;
+
+	if (addr_is_v4(a))
+		return addr_v4_of(a);
+	h = (a->q[0] ^ a->q[1] * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd6e8feb86659fd93);
+	return h >> (64 - VALUE_BITS) | UINT64_C(1) << (VALUE_BITS - 1);
+}
+
+static uint64_t value(const struct ring_alloc *alloc, const struct inaddr *local, uint64_t sock_id)
+{
+	switch ((enum ring_logic)alloc->logic) {
+	case RING_LOGIC_INTERFACE:
+		break;
+	case RING_LOGIC_IP:
+		return address_value(local);
+	case RING_LOGIC_SOCKET:
+		return sock_id & VALUE_MASK;
+	case RING_LOGIC_USER_ID:
+		return alloc->user_id;
+	case RING_LOGIC_THREAD:
+		return thread_number();
+	case RING_LOGIC_CORE:
+		return current_cpu();
+	case RING_LOGIC_CORE_ATTACH_THREADS:
+		return attached_cpu();
+	}
+	return 0;
+}
+
+uint64_t ring_key(const struct ring_alloc *alloc, const struct inaddr *local, uint64_t sock_id)
+{
+	return (uint64_t)alloc->logic << RING_KEY_LOGIC_SHIFT | value(alloc, local, sock_id);
+}
+
+/* ---- as programs say it --------------------------------------------------------- */
+
+#define KNOWN_MASK                                                                 \
+	(VMA_RING_ALLOC_MASK_RING_PROFILE_KEY | VMA_RING_ALLOC_MASK_RING_USER_ID | \
+	 VMA_RING_ALLOC_MASK_RING_INGRESS | VMA_RING_ALLOC_MASK_RING_ENGRESS)
+
+int ring_alloc_from_attr(const void *val, size_t len, struct ring_alloc *rx, struct ring_alloc *tx,
+			 bool *set_rx, bool *set_tx)
+{
+	struct vma_ring_alloc_logic_attr attr;
+	struct ring_alloc alloc = {0};
+
+	if (!val || len != sizeof(attr))
+		return -EINVAL;
+	memcpy(&attr, val, sizeof(attr)); /* it need not be aligned */
+	if (attr.comp_mask & ~(uint32_t)KNOWN_MASK)
+		return -EINVAL;
+	if (attr.ring_alloc_logic > UINT8_MAX || !ring_logic_valid((int)attr.ring_alloc_logic))
+		return -EINVAL;
+	if (attr.comp_mask & VMA_RING_ALLOC_MASK_RING_PROFILE_KEY && attr.ring_profile_key)
+		return -EINVAL;
+	alloc.logic = (uint8_t)attr.ring_alloc_logic;
+	if (attr.comp_mask & VMA_RING_ALLOC_MASK_RING_USER_ID)
+		alloc.user_id = attr.user_id;
+	else if (alloc.logic == RING_LOGIC_USER_ID)
+		return -EINVAL;
+	*set_rx = attr.comp_mask & VMA_RING_ALLOC_MASK_RING_INGRESS && attr.ingress;
+	*set_tx = attr.comp_mask & VMA_RING_ALLOC_MASK_RING_ENGRESS && attr.engress;
+	if (*set_rx)
+		*rx = alloc;
+	if (*set_tx)
+		*tx = alloc;
+	return 0;
+}

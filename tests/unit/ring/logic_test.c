@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/logic.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/param.h"
+#include "ring/ring.h"
+#include "vma_test.h"
+
+#define VALUE(key) ((key) & ((UINT64_C(1) << RING_KEY_LOGIC_SHIFT) - 1))
+
+static const int logics[] = {0, 1, 10, 11, 20, 30, 31};
+
+#define LOGICS (sizeof(logics) / sizeof(logics[0]))
+
+static cpu_set_t allowed; /* of this process, when it began */
+
+static uint64_t key_of(int logic)
+{
+	struct ring_alloc alloc = {.logic = (uint8_t)logic, .user_id = 3};
+	struct inaddr local = addr_v4(htonl(0x0a000001));
+
+	return ring_key(&alloc, &local, 3);
+}
+
+static uint64_t attached(void)
+{
+	uint64_t key = key_of(RING_LOGIC_CORE_ATTACH_THREADS);
+
+	assert_int_equal(ring_key_logic(key), RING_LOGIC_CORE_ATTACH_THREADS);
+	return VALUE(key);
+}
+
+static void get_mask(cpu_set_t *mask)
+{
+	assert_int_equal(sched_getaffinity(0, sizeof(*mask), mask), 0);
+}
+
+static void set_mask(const cpu_set_t *mask)
+{
+	assert_int_equal(sched_setaffinity(0, sizeof(*mask), mask), 0);
+}
+
+/* ---- threads that do something and stay until they are told -------------------- */
+
+struct worker {
+	pthread_t thread;
+	pthread_barrier_t done, leave;
+	uint64_t (*get)(void);
+	uint64_t result;
+	cpu_set_t mask; /* afterwards */
+};
+
+static void *work(void *arg)
+{
+	struct worker *worker = arg;
+
+	set_mask(&allowed); /* whoever started us may be bound */
+	worker->result = worker->get();
+	get_mask(&worker->mask);
+	pthread_barrier_wait(&worker->done);
+	pthread_barrier_wait(&worker->leave);
+	return NULL;
+}
+
+/* Returns when it has the result. */
+static void worker_start(struct worker *worker, uint64_t (*get)(void))
+{
+	worker->get = get;
+	pthread_barrier_init(&worker->done, NULL, 2);
+	pthread_barrier_init(&worker->leave, NULL, 2);
+	assert_int_equal(pthread_create(&worker->thread, NULL, work, worker), 0);
+	pthread_barrier_wait(&worker->done);
+}
+
+static void worker_stop(struct worker *worker)
+{
+	pthread_barrier_wait(&worker->leave);
+	assert_int_equal(pthread_join(worker->thread, NULL), 0);
+	pthread_barrier_destroy(&worker->done);
+	pthread_barrier_destroy(&worker->leave);
+}
+
+/* ---- logics ---------------------------------------------------------------------- */
+
+static void test_a_logic_is_one_of_a_list(void **state)
+{
+	size_t n = 0;
+
+	for (int logic = -1; logic < 300; logic++) {
+		bool listed = n < LOGICS && logics[n] == logic;
+
+		n += listed;
+		assert_int_equal(ring_logic_valid(logic), listed);
+		assert_int_equal(!strcmp(ring_logic_name(logic), "unknown"), !listed);
+		if (listed)
+			assert_int_equal(ring_logic_moves(logic), logic >= 20);
+	}
+	assert_int_equal(n, LOGICS);
+	assert_false(ring_logic_valid(256 + RING_LOGIC_IP));
+	assert_string_equal(ring_logic_name(RING_LOGIC_THREAD), "thread");
+}
+
+static const char *wanted; /* value of the variable */
+
+static const char *lookup(const char *name)
+{
+	return strcmp(name, "VMA_RING_ALLOCATION_LOGIC_RX") ? NULL : wanted;
+}
+
+static void test_the_environment_names_valid_logics(void **state)
+{
+	for (int logic = 1; logic < 100; logic++) {
+		char text[16];
+
+		snprintf(text, sizeof(text), "%d", logic);
+		wanted = text;
+		param_init(lookup);
+		/* All but the user's, who is not asked there. */
+		assert_int_equal(params.ring_logic_rx,
+				 ring_logic_valid(logic) && logic != RING_LOGIC_USER_ID ? logic
+											: 0);
+	}
+	wanted = NULL;
+	param_init(lookup);
+}
+
+static void test_keys_of_different_logics_differ(void **state)
+{
+	uint64_t keys[LOGICS];
+
+	for (size_t i = 0; i < LOGICS - 1; i++) { /* the last one binds: below */
+		keys[i] = key_of(logics[i]);
+		assert_int_equal(ring_key_logic(keys[i]), logics[i]);
+		for (size_t j = 0; j < i; j++)
+			assert_true(keys[i] != keys[j]);
+	}
+	assert_int_equal(keys[0], 0);
+}
+
+static void test_what_the_key_depends_on(void **state)
+{
+	static const struct {
+		int logic;
+		bool address, sock, user;
+	} rows[] = {
+		{RING_LOGIC_INTERFACE, false, false, false},
+		{RING_LOGIC_IP, true, false, false},
+		{RING_LOGIC_SOCKET, false, true, false},
+		{RING_LOGIC_USER_ID, false, false, true},
+		{RING_LOGIC_THREAD, false, false, false},
+	};
+	struct inaddr a = addr_v4(htonl(0x0a000001)), b = addr_v4(htonl(0x0a000002));
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct ring_alloc one = {.logic = (uint8_t)rows[i].logic, .user_id = 1}, two = one;
+		uint64_t key = ring_key(&one, &a, 1);
+
+		two.user_id = 2;
+		assert_true(ring_key(&one, &a, 1) == key);
+		assert_int_equal(ring_key(&one, &b, 1) != key, rows[i].address);
+		assert_int_equal(ring_key(&one, &a, 2) != key, rows[i].sock);
+		assert_int_equal(ring_key(&two, &a, 1) != key, rows[i].user);
+	}
+}
+
+static void test_values_stay_below_the_logic(void **state)
+{
+	struct ring_alloc sock = {.logic = RING_LOGIC_SOCKET},
+			  user = {.logic = RING_LOGIC_USER_ID, .user_id = UINT32_MAX};
+	struct inaddr local = addr_v4_any();
+
+	assert_int_equal(ring_key_logic(ring_key(&sock, &local, UINT64_MAX)), RING_LOGIC_SOCKET);
+	assert_true(VALUE(ring_key(&sock, &local, 1234567)) == 1234567);
+	assert_int_equal(ring_key_logic(ring_key(&user, &local, 0)), RING_LOGIC_USER_ID);
+	assert_true(VALUE(ring_key(&user, &local, 0)) == UINT32_MAX);
+}
+
+static void test_addresses_of_both_families(void **state)
+{
+	static const char *const v6[] = {
+		"::",	   "::1",     "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1",
+		"fe80::1", "::a00:1", "1::",	     "::1:0:0:0:0"};
+	struct ring_alloc alloc = {.logic = RING_LOGIC_IP};
+	struct inaddr any = addr_v4_any(), local = addr_v4(htonl(0x0a000001));
+	uint64_t keys[2 + sizeof(v6) / sizeof(v6[0])];
+	size_t n = 0;
+
+	keys[n++] = ring_key(&alloc, &any, 0);
+	keys[n++] = ring_key(&alloc, &local, 0);
+	assert_true(VALUE(keys[0]) == 0);
+	assert_true(VALUE(keys[1]) == htonl(0x0a000001));
+	for (size_t i = 0; i < sizeof(v6) / sizeof(v6[0]); i++) {
+		assert_int_equal(inet_pton(AF_INET6, v6[i], &local), 1);
+		keys[n++] = ring_key(&alloc, &local, 0);
+	}
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(ring_key_logic(keys[i]), RING_LOGIC_IP);
+		for (size_t j = 0; j < i; j++)
+			assert_true(keys[i] != keys[j]);
+	}
+}
+
+/* ---- threads --------------------------------------------------------------------- */
+
+static uint64_t number(void)
+{
+	uint64_t key = key_of(RING_LOGIC_THREAD);
+
+	assert_true(key_of(RING_LOGIC_THREAD) == key);
+	return VALUE(key);
+}
+
+static void test_a_thread_has_a_number_that_is_never_used_again(void **state)
+{
+	enum { AT_ONCE = 4, ROUNDS = 16 };
+	struct worker workers[AT_ONCE];
+	uint64_t seen[1 + AT_ONCE * ROUNDS];
+	size_t n = 0;
+
+	seen[n++] = number();
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < AT_ONCE; i++) {
+			worker_start(&workers[i], number);
+			seen[n++] = workers[i].result;
+		}
+		for (int i = 0; i < AT_ONCE; i++)
+			worker_stop(&workers[i]);
+	}
+	for (size_t i = 0; i < n; i++) {
+		assert_true(seen[i] > 0);
+		for (size_t j = 0; j < i; j++)
+			assert_true(seen[i] != seen[j]);
+	}
+	assert_true(number() == seen[0]);
+}
+
+static uint64_t core(void)
+{
+	return VALUE(key_of(RING_LOGIC_CORE));
+}
+
+static void test_per_core_is_where_the_thread_runs(void **state)
+{
+	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		cpu_set_t one;
+
+		if (!CPU_ISSET(cpu, &allowed))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		set_mask(&one);
+		assert_int_equal(core(), cpu);
+	}
+	set_mask(&allowed);
+}
+
+/* ---- threads bound to processors -------------------------------------------------- */
+
+static bool is_bound_to(const struct worker *worker, uint64_t cpu)
+{
+	return CPU_COUNT(&worker->mask) == 1 && CPU_ISSET(cpu, &worker->mask);
+}
+
+static bool is_as_it_was(const struct worker *worker)
+{
+	return CPU_EQUAL(&worker->mask, &allowed);
+}
+
+static uint64_t attached_twice(void)
+{
+	uint64_t cpu = attached();
+
+	set_mask(&allowed); /* the program's business; the place remains */
+	assert_int_equal(attached(), cpu);
+	assert_int_equal(key_of(RING_LOGIC_INTERFACE), 0);
+	return cpu;
+}
+
+static void test_threads_are_spread_and_make_room_when_they_exit(void **state)
+{
+	unsigned n = (unsigned)CPU_COUNT(&allowed), counts[CPU_SETSIZE] = {0};
+	struct worker *workers = calloc(3 * n, sizeof(*workers)), extra;
+
+	assert_non_null(workers);
+	for (unsigned i = 0; i < 3 * n; i++) {
+		worker_start(&workers[i], attached);
+		assert_true(CPU_ISSET(workers[i].result, &allowed));
+		assert_true(is_bound_to(&workers[i], workers[i].result));
+		/* As even as it can be, at any time. */
+		assert_int_equal(counts[workers[i].result]++, i / n);
+	}
+	/* Who leaves last is replaced at the same place, whichever it is. */
+	for (unsigned i = 0; i < n; i++) {
+		worker_stop(&workers[i]);
+		worker_start(&extra, attached);
+		assert_int_equal(extra.result, workers[i].result);
+		worker_stop(&extra);
+		worker_start(&workers[i], attached_twice);
+		assert_int_equal(extra.result, workers[i].result);
+		assert_true(is_as_it_was(&workers[i]));
+	}
+	for (unsigned i = 0; i < 3 * n; i++)
+		worker_stop(&workers[i]);
+	free(workers);
+}
+
+static void test_only_processors_of_the_mask_are_used(void **state)
+{
+	unsigned last = 0;
+	struct worker workers[3];
+	cpu_set_t all = allowed;
+
+	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (CPU_ISSET(cpu, &all))
+			last = cpu;
+	}
+	CPU_ZERO(&allowed);
+	CPU_SET(last, &allowed);
+	for (int i = 0; i < 3; i++) {
+		worker_start(&workers[i], attached);
+		assert_int_equal(workers[i].result, last);
+	}
+	for (int i = 0; i < 3; i++)
+		worker_stop(&workers[i]);
+	allowed = all;
+}
+
+/* The thread is neither bound nor counted: the next one comes to the first place. */
+static void check_not_bound(uint64_t (*get)(void))
+{
+	struct worker loose, next[2];
+	unsigned first = 0;
+
+	while (!CPU_ISSET(first, &allowed))
+		first++;
+	worker_start(&loose, get);
+	assert_true(CPU_ISSET(loose.result, &allowed)); /* where it was */
+	assert_true(is_as_it_was(&loose));
+	worker_start(&next[0], attached);
+	assert_int_equal(next[0].result, first);
+	worker_stop(&loose);
+	/* Nor is anything given back that was not taken. */
+	worker_start(&next[1], attached);
+	assert_int_equal(next[1].result == first, CPU_COUNT(&allowed) == 1);
+	worker_stop(&next[0]);
+	worker_stop(&next[1]);
+}
+
+static uint64_t attached_internal(void)
+{
+	ring_thread.internal = true;
+	return attached();
+}
+
+static void test_the_internal_thread_is_not_bound(void **state)
+{
+	check_not_bound(attached_internal);
+}
+
+/* From here on this thread's affinity cannot be set. */
+static void refuse_affinity(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setaffinity, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {.len = sizeof(filter) / sizeof(filter[0]), .filter = filter};
+
+	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog), 0);
+}
+
+static uint64_t attached_in_vain(void)
+{
+	uint64_t cpu;
+
+	refuse_affinity();
+	errno = 77;
+	cpu = attached();
+	assert_int_equal(errno, 77);
+	return cpu;
+}
+
+static void test_a_thread_that_cannot_be_bound_goes_on(void **state)
+{
+	check_not_bound(attached_in_vain);
+}
+
+static int handled; /* calls */
+
+static void handle(int sig)
+{
+	attached();
+	handled++;
+}
+
+static uint64_t attached_under_signals(void)
+{
+	uint64_t cpu;
+
+	pthread_kill(pthread_self(), SIGUSR1);
+	cpu = attached();
+	pthread_kill(pthread_self(), SIGUSR1);
+	assert_int_equal(attached(), cpu);
+	return cpu;
+}
+
+static void test_a_signal_handler_may_be_first(void **state)
+{
+	struct sigaction action = {.sa_handler = handle}, old;
+	struct worker worker;
+
+	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
+	worker_start(&worker, attached_under_signals);
+	assert_true(is_bound_to(&worker, worker.result));
+	worker_stop(&worker);
+	assert_int_equal(handled, 2);
+	sigaction(SIGUSR1, &old, NULL);
+}
+
+#define IN_CHILD(condition)                     \
+	do {                                    \
+		if (!(condition))               \
+			_exit(__LINE__ & 0xff); \
+	} while (0)
+
+static void *child_thread(void *arg)
+{
+	uint64_t *cpu = arg;
+
+	set_mask(&allowed);
+	*cpu = attached();
+	return NULL;
+}
+
+static void run_child(uint64_t own, uint64_t own_number)
+{
+	bool alone = CPU_COUNT(&allowed) == 1;
+	uint64_t cpu = UINT64_MAX;
+	pthread_t thread;
+
+	logic_fork_child();
+	IN_CHILD(attached() == own);
+	IN_CHILD(number() == own_number);
+	/* Twice: it gave its place back. */
+	for (int i = 0; i < 2; i++) {
+		IN_CHILD(!pthread_create(&thread, NULL, child_thread, &cpu));
+		IN_CHILD(!pthread_join(thread, NULL));
+		/* The others of the parent are not here: the place beside ours is free. */
+		IN_CHILD((cpu == own) == alone);
+	}
+	_exit(0);
+}
+
+static uint64_t fork_attached(void)
+{
+	uint64_t own = attached(), own_number = number();
+	struct worker others[3];
+	int status;
+	pid_t pid;
+
+	/* Most of them beside us. */
+	for (int i = 0; i < 3; i++)
+		worker_start(&others[i], attached);
+	set_mask(&allowed);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		run_child(own, own_number);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	for (int i = 0; i < 3; i++)
+		worker_stop(&others[i]);
+	return own;
+}
+
+static void test_a_forked_child_counts_anew(void **state)
+{
+	struct worker worker;
+
+#if defined(__SANITIZE_THREAD__)
+	skip(); /* it ends children of several threads that start one */
+#endif
+	worker_start(&worker, fork_attached);
+	worker_stop(&worker);
+}
+
+/* ---- the option ------------------------------------------------------------------- */
+
+#define KEY VMA_RING_ALLOC_MASK_RING_PROFILE_KEY
+#define USER VMA_RING_ALLOC_MASK_RING_USER_ID
+#define IN VMA_RING_ALLOC_MASK_RING_INGRESS
+#define OUT VMA_RING_ALLOC_MASK_RING_ENGRESS
+
+static void test_the_option_is_what_programs_are_compiled_with(void **state)
+{
+	struct vma_ring_alloc_logic_attr attr = {.ingress = 1};
+	uint32_t words[5];
+
+	assert_int_equal(SO_VMA_RING_ALLOC_LOGIC, 2810);
+	assert_int_equal(KEY | USER << 4 | IN << 8 | OUT << 12, 0x8421);
+	assert_int_equal(sizeof(attr), 20);
+	assert_int_equal(offsetof(struct vma_ring_alloc_logic_attr, ring_alloc_logic), 4);
+	assert_int_equal(offsetof(struct vma_ring_alloc_logic_attr, ring_profile_key), 8);
+	assert_int_equal(offsetof(struct vma_ring_alloc_logic_attr, user_id), 12);
+	memcpy(words, &attr, sizeof(words));
+	assert_int_equal(words[4], 1);
+	attr.ingress = 0;
+	attr.engress = 1;
+	memcpy(words, &attr, sizeof(words));
+	assert_int_equal(words[4], 2);
+}
+
+static const struct option {
+	const char *what;
+	uint32_t mask, logic, profile, user;
+	bool ingress, engress;
+	int rc;
+	bool set_rx, set_tx;
+	uint32_t user_id; /* that is set */
+} options[] = {
+	{"both sides", IN | OUT, 20, 0, 0, 1, 1, 0, 1, 1, 0},
+	{"receive", IN, 20, 0, 0, 1, 0, 0, 1, 0, 0},
+	{"send", OUT, 20, 0, 0, 0, 1, 0, 0, 1, 0},
+	{"a flag that the mask does not cover", IN, 20, 0, 0, 1, 1, 0, 1, 0, 0},
+	{"a mask whose flag is off", IN | OUT, 20, 0, 0, 0, 1, 0, 0, 1, 0},
+	{"no side in the mask", 0, 20, 0, 0, 1, 1, 0, 0, 0, 0},
+	{"no side's flag", IN | OUT, 20, 0, 0, 0, 0, 0, 0, 0, 0},
+	{"every logic", IN, 0, 0, 0, 1, 0, 0, 1, 0, 0},
+	{"every logic", IN, 1, 0, 0, 1, 0, 0, 1, 0, 0},
+	{"every logic", IN, 10, 0, 0, 1, 0, 0, 1, 0, 0},
+	{"every logic", IN, 30, 0, 0, 1, 0, 0, 1, 0, 0},
+	{"every logic", IN, 31, 0, 0, 1, 0, 0, 1, 0, 0},
+	{"a user id", IN | OUT | USER, 11, 0, 7, 1, 1, 0, 1, 1, 7},
+	{"user id 0", IN | USER, 11, 0, 0, 1, 0, 0, 1, 0, 0},
+	{"no user id", IN, 11, 0, 7, 1, 0, -EINVAL, 0, 0, 0},
+	{"no user id, no side", 0, 11, 0, 7, 0, 0, -EINVAL, 0, 0, 0},
+	{"the profile that is none", IN | KEY, 20, 0, 0, 1, 0, 0, 1, 0, 0},
+	{"a profile", IN | KEY, 20, 1, 0, 1, 0, -EINVAL, 0, 0, 0},
+	{"a profile that the mask does not cover", IN, 20, 1, 0, 1, 0, 0, 1, 0, 0},
+	{"no logic of the list", IN, 2, 0, 0, 1, 0, -EINVAL, 0, 0, 0},
+	{"no logic of the list", IN, 32, 0, 0, 1, 0, -EINVAL, 0, 0, 0},
+	{"no logic of the list", IN, 256 + 20, 0, 0, 1, 0, -EINVAL, 0, 0, 0},
+	{"no logic of the list", IN, UINT32_MAX, 0, 0, 1, 0, -EINVAL, 0, 0, 0},
+	{"an unknown bit", IN | 16, 20, 0, 0, 1, 0, -EINVAL, 0, 0, 0},
+	{"an unknown bit", IN | 1u << 31, 20, 0, 0, 1, 0, -EINVAL, 0, 0, 0},
+};
+
+static const struct ring_alloc before = {.logic = RING_LOGIC_SOCKET, .user_id = 99};
+
+static void check_side(const struct option *o, const struct ring_alloc *side, bool set, bool want)
+{
+	assert_int_equal(set, want);
+	assert_int_equal(side->logic, want ? o->logic : before.logic);
+	assert_int_equal(side->user_id, want ? o->user_id : before.user_id);
+}
+
+static void test_the_option_sets_the_sides_it_names(void **state)
+{
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		const struct option *o = &options[i];
+		struct vma_ring_alloc_logic_attr attr = {
+			.comp_mask = o->mask,
+			.ring_alloc_logic = o->logic,
+			.ring_profile_key = o->profile,
+			.user_id = o->user,
+			.ingress = o->ingress,
+			.engress = o->engress,
+			.reserved = 0x2aaaaaaa, /* whatever was on the stack */
+		};
+		struct ring_alloc rx = before, tx = before;
+		bool set_rx = false, set_tx = false;
+		uint8_t odd[1 + sizeof(attr)];
+		int rc;
+
+		memcpy(odd + 1, &attr, sizeof(attr));
+		rc = ring_alloc_from_attr(odd + 1, sizeof(attr), &rx, &tx, &set_rx, &set_tx);
+		if (rc != o->rc)
+			fail_msg("%s: %d instead of %d", o->what, rc, o->rc);
+		check_side(o, &rx, set_rx, o->set_rx);
+		check_side(o, &tx, set_tx, o->set_tx);
+	}
+}
+
+static void test_the_option_has_one_size(void **state)
+{
+	struct vma_ring_alloc_logic_attr attr[2] = {{.comp_mask = IN, .ingress = 1}};
+	struct ring_alloc rx = before, tx = before;
+	bool set_rx = true, set_tx = true;
+
+	for (size_t len = 0; len <= sizeof(attr); len++) {
+		if (len == sizeof(attr[0]))
+			continue;
+		assert_int_equal(ring_alloc_from_attr(attr, len, &rx, &tx, &set_rx, &set_tx),
+				 -EINVAL);
+	}
+	assert_int_equal(ring_alloc_from_attr(NULL, sizeof(attr[0]), &rx, &tx, &set_rx, &set_tx),
+			 -EINVAL);
+	/* Nothing was written. */
+	assert_int_equal(rx.logic, before.logic);
+	assert_int_equal(rx.user_id, before.user_id);
+	assert_int_equal(tx.logic, before.logic);
+	assert_int_equal(tx.user_id, before.user_id);
+	assert_true(set_rx && set_tx);
+}
+
+static int setup(void **state)
+{
+	get_mask(&allowed);
+	return 0;
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_a_logic_is_one_of_a_list),
+	cmocka_unit_test(test_the_environment_names_valid_logics),
+	cmocka_unit_test(test_keys_of_different_logics_differ),
+	cmocka_unit_test(test_what_the_key_depends_on),
+	cmocka_unit_test(test_values_stay_below_the_logic),
+	cmocka_unit_test(test_addresses_of_both_families),
+	cmocka_unit_test(test_a_thread_has_a_number_that_is_never_used_again),
+	cmocka_unit_test(test_per_core_is_where_the_thread_runs),
+	cmocka_unit_test(test_threads_are_spread_and_make_room_when_they_exit),
+	cmocka_unit_test(test_only_processors_of_the_mask_are_used),
+	cmocka_unit_test(test_the_internal_thread_is_not_bound),
+	cmocka_unit_test(test_a_thread_that_cannot_be_bound_goes_on),
+	cmocka_unit_test(test_a_signal_handler_may_be_first),
+	cmocka_unit_test(test_a_forked_child_counts_anew),
+	cmocka_unit_test(test_the_option_is_what_programs_are_compiled_with),
+	cmocka_unit_test(test_the_option_sets_the_sides_it_names),
+	cmocka_unit_test(test_the_option_has_one_size),
+};
+
+VMA_TEST_MAIN("logic", tests, setup, NULL)
