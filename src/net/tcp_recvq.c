@@ -219,6 +219,31 @@ uint32_t tcp_recvq_advance(struct tcp_recvq *q, uint32_t rcv_nxt, bool *fin)
 	return rcv_nxt;
 }
 
+/* One list: returns its new last packet. */
+static struct pkt *exchange(struct tcp_recvq *q, struct pkt **link,
+			    struct pkt *(*fn)(struct pkt *pkt, void *arg), void *arg)
+{
+	struct pkt *last = NULL;
+
+	for (; *link; link = &last->next) {
+		struct pkt *next = (*link)->next;
+
+		q->room -= charge(*link);
+		last = fn(*link, arg);
+		last->next = next;
+		q->room += charge(last);
+		*link = last;
+	}
+	return last;
+}
+
+void tcp_recvq_exchange(struct tcp_recvq *q, struct pkt *(*fn)(struct pkt *pkt, void *arg),
+			void *arg)
+{
+	q->tail = exchange(q, &q->head, fn, arg);
+	q->ooo_tail = exchange(q, &q->ooo, fn, arg);
+}
+
 /* Copies n bytes from skip bytes into pkt on into iov at *at of *i. */
 static void scatter(const struct iovec *iov, int *i, size_t *at, const uint8_t *from, uint32_t n)
 {

@@ -57,6 +57,10 @@ bool tcp_recvq_insert(struct tcp_recvq *q, struct pkt *pkt, uint32_t *start, uin
  */
 uint32_t tcp_recvq_advance(struct tcp_recvq *q, uint32_t rcv_nxt, bool *fin);
 
+/* Exchanges every packet for what fn gives for it: the same, or one with the same bytes. */
+void tcp_recvq_exchange(struct tcp_recvq *q, struct pkt *(*fn)(struct pkt *pkt, void *arg),
+			void *arg);
+
 /* Copies up to the size of iov out; frees what was read unless peek. */
 uint32_t tcp_recvq_read(struct tcp_recvq *q, const struct iovec *iov, int iovcnt, bool peek);
 

@@ -82,6 +82,21 @@ void flow_remove(struct flow_table *table, struct flow *flow)
 	table->recent = NULL;
 }
 
+void flow_replace(struct flow_table *table, struct flow *listed, struct flow *flow)
+{
+	struct flow **at = &table->buckets[listed->hash & table->mask];
+
+	while (*at != listed)
+		at = &(*at)->next;
+	flow->key = listed->key;
+	flow->hash = listed->hash;
+	flow->next = listed->next;
+	flow->listed = true;
+	*at = flow;
+	listed->listed = false;
+	table->recent = NULL;
+}
+
 struct flow *flow_lookup(const struct flow_table *table, const struct flow_key *key)
 {
 	uint32_t hash = flow_key_hash(key);

@@ -43,6 +43,9 @@ int flow_insert(struct flow_table *table, struct flow *flow);
 /* Harmless when it is not listed. */
 void flow_remove(struct flow_table *table, struct flow *flow);
 
+/* flow takes the place of a listed one with the same key. */
+void flow_replace(struct flow_table *table, struct flow *listed, struct flow *flow);
+
 /* The first flow with exactly this key, or NULL. */
 struct flow *flow_lookup(const struct flow_table *table, const struct flow_key *key);
 

@@ -5,6 +5,7 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/eventfd.h>
 
 #include "base/log.h"
@@ -16,7 +17,8 @@
 #define SLEEP_MAX NSEC_PER_SEC		     /* bounds what a lost wake-up could cost */
 #define REFRESH_INTERVAL (10 * NSEC_PER_SEC) /* of neighbour entries in use */
 #define REFRESH_BATCH 32
-#define FDS_MAX (2 + RINGS_MAX)
+#define SERVICE_FDS 64
+#define FDS_MAX (2 + SERVICE_FDS + RINGS_MAX)
 
 int progress_asleep;
 
@@ -25,11 +27,13 @@ static struct {
 	bool running;
 	int stop; /* any, atomic */
 	int wake_fd;
-	void (*hook)(void);
+	bool (*hook)(void);
 	uint32_t seen[RINGS_MAX];  /* internal: polls at the last visit */
 	uint32_t armed[RINGS_MAX]; /* internal: arms, likewise */
 	nsec_t refreshed;
 	struct pollfd fds[FDS_MAX];
+	struct pollfd service[SERVICE_FDS]; /* internal: of the ports */
+	unsigned n_service;
 } progress = {.wake_fd = -1};
 
 bool progress_running(void)
@@ -37,7 +41,7 @@ bool progress_running(void)
 	return progress.running;
 }
 
-void progress_set_hook(void (*hook)(void))
+void progress_set_hook(bool (*hook)(void))
 {
 	progress.hook = hook;
 }
@@ -48,6 +52,13 @@ void progress_wake(void)
 
 	if (__atomic_exchange_n(&progress_asleep, 0, __ATOMIC_SEQ_CST))
 		sys_write(progress.wake_fd, &one, sizeof(one));
+}
+
+void progress_kick(void)
+{
+	uint64_t one = 1;
+
+	sys_write(progress.wake_fd, &one, sizeof(one));
 }
 
 void ring_sleep_begin(struct ring *const *rings, unsigned n)
@@ -171,6 +182,8 @@ static void sleep_on(nsec_t timeout, bool rings)
 
 	fds[0] = (struct pollfd){.fd = progress.wake_fd, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = netlink_fd(), .events = POLLIN};
+	memcpy(fds + n, progress.service, progress.n_service * sizeof(*fds));
+	n += progress.n_service;
 	for (unsigned i = 0; rings && i < rings_count(); i++) {
 		struct ring *ring = rings_at(i);
 
@@ -219,11 +232,14 @@ static void *progress_main(void *arg)
 		if (tick)
 			next = visit_rings(&moved);
 		refresh_neighbours(clock_now());
-		if (progress.hook)
-			progress.hook();
+		progress.n_service = rings_service(progress.service, SERVICE_FDS);
+		if (progress.hook && progress.hook()) {
+			moved = true;
+			next = clock_now();
+		}
 		idle = moved ? 0 : idle + 1;
 		if (!tick) {
-			sleep_on(SLEEP_MAX, false);
+			sleep_on(moved ? NSEC_PER_MSEC : SLEEP_MAX, false);
 		} else if (idle > 2) {
 			sleep_long(next);
 		} else {

@@ -22,12 +22,17 @@ void progress_stop(void);
 void progress_forget(void);
 bool progress_running(void);
 
-/* Called from the internal thread after each round, without a ring held. */
-void progress_set_hook(void (*hook)(void));
+/*
+ * Called from the internal thread after each round, without a ring held.  True: it
+ * has more to do, soon.
+ */
+void progress_set_hook(bool (*hook)(void));
 
 /* any, atomic: the thread sleeps for long and does not know of new timers. */
 extern int progress_asleep;
 void progress_wake(void);
+/* any: its hook is wanted now, whatever it does. */
+void progress_kick(void);
 
 /*
  * App, holding no ring: around a sleep on the descriptors of rings.  While

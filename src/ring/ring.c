@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
@@ -31,20 +32,38 @@ static void ring_give_back(struct port_queue *q, struct pkt *pkt)
 	ring_post(container_of(q->owner, struct ring, hold), item);
 }
 
+void ring_open(struct ring *ring, struct port_queue *q)
+{
+	q->owner = &ring->hold;
+	q->give_back = ring_give_back;
+	ring->parse_flags = q->port->flags & PORT_PARTIAL_CSUM ? FRAME_PARTIAL_CSUM : 0;
+	ring->low_water = q->frames / 8;
+	ring->n_fds = q->ops->fds(q, ring->fds);
+	ring->ops = q->ops;
+	ring->q = q;
+	ring->ifindex = q->port->ifindex;
+	ring->unused_since = 0;
+	memset(&ring->stats, 0, sizeof(ring->stats));
+	wheel_init(&ring->wheel, clock_now());
+}
+
+void ring_close(struct ring *ring)
+{
+	ring->ops->close_queue(ring->q);
+	flow_table_fini(&ring->flows);
+	adj_table_fini(&ring->adjs);
+	ring->ops = &port_null_ops;
+	ring->q = NULL;
+	ring->ifindex = 0;
+	ring->n_fds = 0;
+	ring->tx_dirty = false;
+}
+
 void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
 {
 	memset(ring, 0, sizeof(*ring));
-	ring->q = q;
-	ring->ops = q ? q->ops : &port_null_ops;
+	ring->ops = &port_null_ops;
 	ring->id = id;
-	if (q) {
-		q->owner = &ring->hold;
-		q->give_back = ring_give_back;
-		if (q->port->flags & PORT_PARTIAL_CSUM)
-			ring->parse_flags |= FRAME_PARTIAL_CSUM;
-		ring->low_water = q->frames / 8;
-		ring->n_fds = q->ops->fds(q, ring->fds);
-	}
 	inbox_init(&ring->inbox);
 	hold_init(&ring->hold);
 	wheel_init(&ring->wheel, clock_now());
@@ -53,6 +72,24 @@ void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
 	ring->direct.state = NEIGH_REACHABLE;
 	list_init(&ring->direct.users);
 	list_init(&ring->work);
+	if (q)
+		ring_open(ring, q);
+}
+
+void ring_log_stats(const struct ring *ring)
+{
+	const struct ring_stats *stats = &ring->stats;
+
+	if (!ring->q)
+		return;
+	log_debug("ring %u on %s: received %lu frames, sent %lu, forwarded %lu, copied out %lu",
+		  ring->id, ring->q->port->name, stats->rx_frames, stats->tx_frames,
+		  stats->forwarded, stats->copied);
+	for (int i = 0; i < DROP_COUNT; i++) {
+		if (stats->drops[i])
+			log_debug("ring %u on %s: dropped %lu: %s", ring->id, ring->q->port->name,
+				  stats->drops[i], drop_text(i));
+	}
 }
 
 /* ---- holding ------------------------------------------------------------------ */
@@ -326,20 +363,28 @@ int ring_flow_add(struct ring *ring, struct flow *flow)
 	return rc;
 }
 
-/* A 3-tuple goes: the connections it brought frames for get entries of their own. */
-static void steer_covered(struct ring *ring, const struct flow_key *wide)
+/*
+ * A 3-tuple goes: the connections it brought frames for get entries of their own.
+ * The last error; those it could not be done for get no more frames.
+ */
+static int steer_covered(struct ring *ring, const struct flow_key *wide)
 {
 	struct flow_table *table = &ring->flows;
+	int error = 0;
 
 	for (unsigned i = 0; table->buckets && i <= table->mask; i++) {
 		for (struct flow *f = table->buckets[i]; f; f = f->next) {
 			struct flow_key w = flow_key_widen(&f->key);
+			int rc;
 
 			if (f->steered || !flow_key_is_exact(&f->key) || !flow_key_eq(&w, wide))
 				continue;
-			f->steered = ring->ops->add_flow(ring->q, &f->key) == 0;
+			rc = ring->ops->add_flow(ring->q, &f->key);
+			f->steered = rc == 0;
+			error = rc ? rc : error;
 		}
 	}
+	return error;
 }
 
 void ring_flow_del(struct ring *ring, struct flow *flow)
@@ -361,6 +406,61 @@ void ring_flow_del(struct ring *ring, struct flow *flow)
 	if (!flow_key_is_exact(&flow->key))
 		steer_covered(ring, &flow->key);
 	ring->ops->del_flow(ring->q, &flow->key);
+}
+
+int ring_flow_list(struct ring *ring, struct flow *flow)
+{
+	ring_assert_held(ring);
+	flow->steered = false;
+	return flow_insert(&ring->flows, flow);
+}
+
+int ring_flow_unsteer(struct ring *ring, struct flow *flow)
+{
+	const struct flow *first = flow_lookup(&ring->flows, &flow->key);
+	int rc;
+
+	ring_assert_held(ring);
+	if (first != flow || flow_next(flow))
+		return 1;
+	if (!flow->steered || flow_key_is_exact(&flow->key)) {
+		flow->steered = false;
+		return 0;
+	}
+	/* From here on, connections that are accepted are not covered any more. */
+	flow->steered = false;
+	rc = steer_covered(ring, &flow->key);
+	if (rc)
+		flow->steered = true;
+	return rc;
+}
+
+void ring_flow_resteer(struct ring *ring, struct flow *flow)
+{
+	ring_assert_held(ring);
+	flow->steered = !covered(ring, &flow->key);
+}
+
+int ring_flow_steer(struct ring *ring, struct flow *flow)
+{
+	int rc;
+
+	ring_assert_held(ring);
+	if (steered_twin(ring, &flow->key))
+		return 0;
+	rc = ring->ops->move_flow(ring->q, &flow->key);
+	if (rc == -ENOENT) /* a wider one brought its frames to the old ring */
+		rc = ring->ops->add_flow(ring->q, &flow->key);
+	flow->steered = rc == 0;
+	return rc;
+}
+
+void ring_flow_replace(struct ring *ring, struct flow *stand_in, struct flow *flow)
+{
+	ring_assert_held(ring);
+	flow->steered = stand_in->steered;
+	stand_in->steered = false;
+	flow_replace(&ring->flows, stand_in, flow);
 }
 
 /* ---- sending ---------------------------------------------------------------------- */
@@ -497,4 +597,11 @@ struct pkt *ring_copy_out(struct ring *ring, struct pkt *pkt)
 		pkt_free(pkt);
 	}
 	return copy;
+}
+
+struct pkt *ring_travel(struct ring *ring, struct pkt *pkt)
+{
+	struct pkt *copy = ring_copy_out(ring, pkt);
+
+	return copy ? copy : pkt;
 }

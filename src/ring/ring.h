@@ -7,7 +7,8 @@
  *		that holds it.  Functions marked "any" are the exceptions.
  * Lifetime	made on demand (rings.h) and type-stable: the memory of a ring
  *		is never given back while the process runs, so that a reader of
- *		a socket's home can always try to hold it.
+ *		a socket's home can always try to hold it.  Its port queue is
+ *		closed a while after the last reference went (ring_put()).
  * Ordering	see hold.h and inbox.h.
  */
 #ifndef RING_RING_H
@@ -37,16 +38,23 @@ struct ring_stats {
 };
 
 struct ring {
-	/* set at creation, read by all */
-	struct port_queue *q;
+	/*
+	 * holder and control lock to write; read by whoever has a reference, or
+	 * the control lock, and by the internal thread (who closes rings)
+	 */
+	struct port_queue *q;	    /* NULL: closed */
 	const struct port_ops *ops; /* = q->ops, or port_null_ops */
 	unsigned parse_flags;	    /* for frame_parse() */
 	unsigned id;
 	unsigned low_water; /* below so many free frames, what is kept is copied out */
+	int ifindex;	    /* 0: closed */
 	uint64_t key;	    /* of the allocation logic */
 	struct inaddr addr; /* the interface's first, for IP_PKTINFO of multicast */
 	int fds[PORT_FDS_MAX];
 	int n_fds;
+
+	/* control lock */
+	nsec_t unused_since; /* 0: it is in use, or nobody looked yet */
 
 	/* any, atomic */
 	struct inbox inbox __attribute__((aligned(64)));
@@ -54,6 +62,7 @@ struct ring {
 	uint32_t polls;	   /* written by the holder, read by the internal thread */
 	uint32_t arms;	   /* of timers, likewise: see ring_arm() */
 	uint32_t sleepers; /* threads that sleep on our descriptors */
+	uint32_t refs;	   /* sockets, flows and destinations that need the ring */
 
 	/* holder */
 	struct wheel wheel __attribute__((aligned(64)));
@@ -73,7 +82,26 @@ extern enum hold_mode ring_mode;
 /* q may be NULL: a ring without a port, home of sockets that have none yet. */
 void ring_init(struct ring *ring, struct port_queue *q, unsigned id);
 
+/* holder, control lock: a closed ring gets a queue; one that nobody needs loses it. */
+void ring_open(struct ring *ring, struct port_queue *q);
+void ring_close(struct ring *ring);
+
+/* What became of its frames, for the log. */
+void ring_log_stats(const struct ring *ring);
+
 /* ---- any ------------------------------------------------------------------------ */
+
+/* A socket that lives on it, a flow, a destination: the ring stays open. */
+static inline void ring_get(struct ring *ring)
+{
+	__atomic_fetch_add(&ring->refs, 1, __ATOMIC_RELAXED);
+}
+
+/* Pairs with rings_close_unused(): what the last user did is done. */
+static inline void ring_put(struct ring *ring)
+{
+	__atomic_fetch_sub(&ring->refs, 1, __ATOMIC_RELEASE);
+}
 
 void ring_drain_inbox(struct ring *ring);
 void ring_look_again(struct ring *ring, enum hold_mode mode);
@@ -176,6 +204,21 @@ int ring_flow_add(struct ring *ring, struct flow *flow);
 /* Harmless when it is not there. */
 void ring_flow_del(struct ring *ring, struct flow *flow);
 
+/*
+ * A flow moves from one ring to another in three steps, each by the holder of that
+ * ring.  (1) On the new one a second flow of the same key is listed, not steered.
+ * (2) ring_flow_unsteer() on the old one: what it brought frames for by the way
+ * gets entries of its own; 1: it stays, other flows of the key live here; -errno:
+ * it stays as it was (ring_flow_resteer()).  (3) ring_flow_steer() on the new one:
+ * frames come here from now on.
+ */
+int ring_flow_list(struct ring *ring, struct flow *flow);
+int ring_flow_unsteer(struct ring *ring, struct flow *flow);
+void ring_flow_resteer(struct ring *ring, struct flow *flow);
+int ring_flow_steer(struct ring *ring, struct flow *flow);
+/* The end of it, on the new ring: flow takes the place of the one that stood for it. */
+void ring_flow_replace(struct ring *ring, struct flow *stand_in, struct flow *flow);
+
 /* Runs at the end of this burst, or of this hold when no burst is under way. */
 static inline void ring_work_add(struct ring *ring, struct ring_work *work)
 {
@@ -206,6 +249,12 @@ static inline struct pkt *ring_keep(struct ring *ring, struct pkt *pkt)
 
 /* A copy in ordinary memory that anybody may free; NULL: no memory. */
 struct pkt *pkt_copy(const struct pkt *pkt);
+
+/*
+ * The packet to give to another ring: a copy, so that frames stay where frames
+ * arrive; itself when there is no memory, and it comes home when it was freed.
+ */
+struct pkt *ring_travel(struct ring *ring, struct pkt *pkt);
 
 /* An empty frame, or NULL. */
 static inline struct pkt *ring_tx_get(struct ring *ring)

@@ -2,26 +2,34 @@
 #include "ring/rings.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/param.h"
 #include "net/netlink.h"
 
-#define FAILED_MAX 64
+#define PORTS_MAX 64
+#define CLOSE_AFTER NSEC_PER_SEC /* unused for so long: a program may come back soon */
 
 /* A port of this process, or the memory that it could not be opened. */
 struct port_entry {
 	int ifindex;
 	struct port *port; /* NULL: failed */
 	int error;
+	unsigned limit; /* it bears no more rings than that; 0: not known */
 };
 
 static port_open_fn open_port;
-static struct port_entry ports[FAILED_MAX]; /* control lock */
+static struct port_entry ports[PORTS_MAX]; /* control lock; ports_lock to change */
 static unsigned n_ports;
-static struct ring *rings[RINGS_MAX]; /* control lock to write; read by all */
+static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER; /* while one is serviced */
+static struct ring *rings[RINGS_MAX]; /* control lock to write; any reads */
 static unsigned n_rings;	      /* any, atomic: entries below it are set */
 static struct ring nowhere;
+static bool told_limit; /* control lock */
 
 void rings_init(port_open_fn fn)
 {
@@ -50,6 +58,8 @@ static void publish(struct ring *ring)
 	__atomic_store_n(&n_rings, n_rings + 1, __ATOMIC_RELEASE); /* pairs with rings_count() */
 }
 
+/* ---- ports (control lock) ------------------------------------------------------- */
+
 static struct port_entry *find_port(int ifindex)
 {
 	for (unsigned i = 0; i < n_ports; i++) {
@@ -59,83 +69,251 @@ static struct port_entry *find_port(int ifindex)
 	return NULL;
 }
 
-static int get_port(int ifindex, struct port **port, char why[PORT_WHY], bool *fresh)
+static int get_port(int ifindex, struct port_entry **out, char why[PORT_WHY], bool *fresh)
 {
 	struct port_entry *entry = find_port(ifindex);
+	struct port_entry made = {.ifindex = ifindex};
 
 	*fresh = entry == NULL;
 	if (!entry) {
-		if (n_ports == FAILED_MAX) {
-			snprintf(why, PORT_WHY, "More than %d interfaces are in use.\n",
-				 FAILED_MAX);
+		if (n_ports == PORTS_MAX) {
+			snprintf(why, PORT_WHY, "More than %d interfaces are in use.\n", PORTS_MAX);
 			return -ENOSPC;
 		}
+		made.error = open_port(ifindex, &made.port, why);
+		pthread_mutex_lock(&ports_lock);
 		entry = &ports[n_ports++];
-		entry->ifindex = ifindex;
-		entry->port = NULL;
-		entry->error = open_port(ifindex, &entry->port, why);
+		*entry = made;
+		pthread_mutex_unlock(&ports_lock);
 	}
-	*port = entry->port;
+	*out = entry;
 	return entry->error;
 }
 
-static bool port_in_use(const struct port *port)
+static unsigned rings_of(int ifindex)
 {
-	for (unsigned i = 0; i < n_rings; i++) {
-		if (rings[i]->q && rings[i]->q->port == port)
-			return true;
-	}
-	return false;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < n_rings; i++)
+		n += rings[i]->ifindex == ifindex;
+	return n;
 }
 
-/* Remembers that it failed, so that it is tried, and told, once. */
-static int port_failed(int ifindex, int error)
+static void free_port(struct port_entry *entry)
 {
-	struct port_entry *entry = find_port(ifindex);
+	struct port *port = entry->port;
 
-	if (port_in_use(entry->port))
-		return error; /* it has no more for us, but what it has goes on */
-	entry->port->ops->free_port(entry->port);
+	pthread_mutex_lock(&ports_lock);
 	entry->port = NULL;
-	entry->error = error;
-	return error;
+	pthread_mutex_unlock(&ports_lock);
+	port->ops->free_port(port);
+}
+
+static void drop_entry(struct port_entry *entry)
+{
+	pthread_mutex_lock(&ports_lock);
+	*entry = ports[--n_ports];
+	pthread_mutex_unlock(&ports_lock);
+}
+
+unsigned rings_service(struct pollfd *fds, unsigned max)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&ports_lock);
+	for (unsigned i = 0; i < n_ports; i++) {
+		int service[PORT_FDS_MAX], got = 0;
+
+		if (ports[i].port)
+			got = ports[i].port->ops->service(ports[i].port, service);
+		for (int f = 0; f < got && n < max; f++)
+			fds[n++] = (struct pollfd){.fd = service[f], .events = POLLIN};
+	}
+	pthread_mutex_unlock(&ports_lock);
+	return n;
+}
+
+/* ---- rings (control lock) ---------------------------------------------------------- */
+
+static struct ring *find_ring(int ifindex, uint64_t key)
+{
+	for (unsigned i = 0; i < n_rings; i++) {
+		if (rings[i]->ifindex == ifindex && rings[i]->key == key)
+			return rings[i];
+	}
+	return NULL;
+}
+
+/* Where the fewest sockets are, of the rings of an interface; NULL: it has none. */
+static struct ring *emptiest(int ifindex)
+{
+	struct ring *best = NULL;
+
+	for (unsigned i = 0; i < n_rings; i++) {
+		struct ring *r = rings[i];
+
+		if (r->ifindex == ifindex &&
+		    (!best || __atomic_load_n(&r->refs, __ATOMIC_RELAXED) <
+				      __atomic_load_n(&best->refs, __ATOMIC_RELAXED)))
+			best = r;
+	}
+	return best;
+}
+
+/* May the interface have one more? */
+static bool within_limit(const struct port_entry *entry)
+{
+	unsigned n = rings_of(entry->ifindex);
+	unsigned limit = (unsigned)params.ring_limit;
+
+	return n < RINGS_MAX && (!limit || n < limit) && (!entry->limit || n < entry->limit);
+}
+
+/* More than it bears: from now on as if that had been the limit. */
+static struct ring *join_at_limit(struct port_entry *entry, const char *why)
+{
+	entry->limit = rings_of(entry->ifindex);
+	if (!told_limit)
+		log_warn("%s bears no more than %u rings, sockets share them from now on: %.*s",
+			 entry->port->name, entry->limit, (int)strcspn(why, "\n"), why);
+	told_limit = true;
+	return emptiest(entry->ifindex);
+}
+
+/* A closed one is used again: whoever still knows it finds out by holding it. */
+static struct ring *blank_ring(void)
+{
+	struct ring *r;
+
+	for (unsigned i = 0; i < n_rings; i++) {
+		if (!rings[i]->q && !__atomic_load_n(&rings[i]->refs, __ATOMIC_ACQUIRE))
+			return rings[i];
+	}
+	if (n_rings == RINGS_MAX)
+		return NULL;
+	r = mem_aligned(64, sizeof(*r));
+	if (!r)
+		return NULL;
+	ring_init(r, NULL, n_rings);
+	publish(r);
+	return r;
+}
+
+static int open_ring(struct port_entry *entry, uint64_t key, struct ring **ring, char why[PORT_WHY])
+{
+	struct ring *r = blank_ring();
+	struct port_queue *q;
+	int rc;
+
+	if (!r)
+		return -ENOMEM;
+	rc = entry->port->ops->open_queue(entry->port, &q, why);
+	if (rc)
+		return rc;
+	if (!ring_hold_cold(r)) {
+		entry->port->ops->close_queue(q);
+		return -EAGAIN;
+	}
+	ring_open(r, q);
+	r->ifindex = entry->ifindex;
+	r->key = key;
+	r->addr = addr_v4_any();
+	link_addrs(entry->ifindex, &r->addr, 1);
+	ring_release_cold(r);
+	log_debug("ring %u on %s opened for key %#lx", r->id, entry->port->name, key);
+	*ring = r;
+	return 0;
 }
 
 int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY], bool *fresh)
 {
-	struct port_queue *q;
-	struct port *port;
-	struct ring *r;
+	struct port_entry *entry;
 	int rc;
 
 	*fresh = false;
-	for (unsigned i = 0; i < n_rings; i++) {
-		r = rings[i];
-		if (r->q && r->q->port->ifindex == ifindex && r->key == key) {
-			*ring = r;
-			return 0;
-		}
-	}
-	if (n_rings == RINGS_MAX)
-		return -ENOSPC;
-	rc = get_port(ifindex, &port, why, fresh);
+	*ring = find_ring(ifindex, key);
+	if (*ring)
+		return 0;
+	rc = get_port(ifindex, &entry, why, fresh);
 	if (rc)
 		return rc;
-	r = mem_aligned(64, sizeof(*r));
-	if (!r)
-		return -ENOMEM;
-	rc = port->ops->open_queue(port, &q, why);
-	if (rc) {
-		mem_free(r);
-		return port_failed(ifindex, rc);
+	if (!within_limit(entry)) {
+		*ring = emptiest(ifindex);
+		return *ring ? 0 : -ENOSPC;
 	}
-	ring_init(r, q, n_rings);
-	r->key = key;
-	r->addr = addr_v4_any();
-	link_addrs(ifindex, &r->addr, 1);
-	publish(r);
-	*ring = r;
-	return 0;
+	rc = open_ring(entry, key, ring, why);
+	if (!rc)
+		return 0;
+	if (rings_of(ifindex)) {
+		*ring = join_at_limit(entry, why);
+		return 0;
+	}
+	/* Remembers that it failed, so that it is tried, and told, once. */
+	free_port(entry);
+	entry->error = rc;
+	return rc;
+}
+
+/* True: closed. */
+static bool close_ring(struct ring *r)
+{
+	bool closed = false;
+
+	if (!ring_hold_cold(r))
+		return false;
+	/* Once more, holding it: nobody can come back by an item of the inbox. */
+	if (!__atomic_load_n(&r->refs, __ATOMIC_ACQUIRE) && r->ops->idle(r->q)) {
+		ring_log_stats(r);
+		log_debug("ring %u on %s closed: no socket needs it", r->id, r->q->port->name);
+		ring_close(r);
+		closed = true;
+	}
+	ring_release_cold(r);
+	return closed;
+}
+
+bool rings_close_unused(nsec_t now)
+{
+	bool closed = false;
+
+	for (unsigned i = 0; i < n_rings; i++) {
+		struct ring *r = rings[i];
+
+		/* acquire: pairs with ring_put() */
+		if (!r->q || __atomic_load_n(&r->refs, __ATOMIC_ACQUIRE)) {
+			r->unused_since = 0;
+		} else if (!r->unused_since) {
+			r->unused_since = now;
+		} else if (now - r->unused_since >= CLOSE_AFTER) {
+			struct port_entry *entry = find_port(r->ifindex);
+
+			if (!close_ring(r))
+				continue;
+			closed = true;
+			entry->limit = 0; /* there is room again */
+			if (!rings_of(entry->ifindex)) {
+				free_port(entry);
+				drop_entry(entry);
+			}
+		}
+	}
+	return closed;
+}
+
+struct ring *rings_find_flow(int ifindex, const struct flow_key *key)
+{
+	for (unsigned i = 0; i < n_rings; i++) {
+		struct ring *r = rings[i];
+		bool found;
+
+		if (r->ifindex != ifindex || !ring_hold_cold(r))
+			continue;
+		found = flow_lookup(&r->flows, key) != NULL;
+		ring_release_cold(r);
+		if (found)
+			return r;
+	}
+	return NULL;
 }
 
 void rings_interface_changed(int ifindex)
@@ -143,7 +321,7 @@ void rings_interface_changed(int ifindex)
 	for (unsigned i = n_ports; i-- > 0;) {
 		if (!ports[i].port &&
 		    (ifindex == RINGS_ANY_INTERFACE || ports[i].ifindex == ifindex))
-			ports[i] = ports[--n_ports];
+			drop_entry(&ports[i]);
 	}
 }
 
@@ -151,6 +329,7 @@ void rings_forget(void)
 {
 	__atomic_store_n(&n_rings, 0, __ATOMIC_RELEASE);
 	n_ports = 0;
+	pthread_mutex_init(&ports_lock, NULL);
 	ring_init(&nowhere, NULL, UINT32_MAX);
 }
 
@@ -161,14 +340,12 @@ void rings_close_all(void)
 
 		if (!r->q || !ring_hold_cold(r))
 			continue;
-		r->ops->close_queue(r->q);
-		r->ops = &port_null_ops;
-		r->q = NULL;
+		ring_close(r);
 		ring_release_cold(r);
 	}
-	for (unsigned i = 0; i < n_ports; i++) {
-		if (ports[i].port)
-			ports[i].port->ops->free_port(ports[i].port);
+	while (n_ports) {
+		if (ports[0].port)
+			free_port(&ports[0]);
+		drop_entry(&ports[0]);
 	}
-	n_ports = 0;
 }

@@ -2,13 +2,17 @@
 /*
  * The rings of this process: found by (interface, key), made on demand.
  *
- * Role		rings_get(), rings_close_all(): one thread at a time (the
- *		control lock of sock), holding no ring.  rings_count(),
- *		rings_at(): any.
- * Lifetime	an entry, once visible, stays; see ring.h.
+ * Role		rings_count(), rings_at(): any.  rings_service(): the internal
+ *		thread.  All others: one thread at a time (the control lock of
+ *		sock), holding no ring.
+ * Lifetime	an entry, once visible, stays; see ring.h.  A ring that was got
+ *		stays open at least until the control lock is let go; after that
+ *		as long as somebody has a reference (ring_get()).
  */
 #ifndef RING_RINGS_H
 #define RING_RINGS_H
+
+#include <poll.h>
 
 #include "ring/ring.h"
 
@@ -20,11 +24,25 @@ typedef int (*port_open_fn)(int ifindex, struct port **port, char why[PORT_WHY])
 void rings_init(port_open_fn open_port);
 
 /*
- * The ring of this interface and key, made if there is none.  On failure -errno
- * and why (text for the user); fresh: this is the first attempt on the
- * interface since it last changed, so the user has not been told yet.
+ * The ring of this interface and key, made if there is none.  Past
+ * VMA_RING_LIMIT_PER_INTERFACE, or what the interface and memory bear, the one with
+ * the fewest users instead: its key is another one.  On failure -errno and why
+ * (text for the user); fresh: this is the first attempt on the interface since it
+ * last changed, so the user has not been told yet.
  */
 int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY], bool *fresh);
+
+/*
+ * The internal thread, holding no ring, now and then: closes rings that nobody has
+ * needed for a second, and ports without rings.  True: something was closed.
+ */
+bool rings_close_unused(nsec_t now);
+
+/* The ring of the interface that has a flow with this key, or NULL. */
+struct ring *rings_find_flow(int ifindex, const struct flow_key *key);
+
+/* The ports' housekeeping; what to sleep on for more of it, how many. */
+unsigned rings_service(struct pollfd *fds, unsigned max);
 
 #define RINGS_ANY_INTERFACE (-1)
 

@@ -39,7 +39,8 @@ struct fake_queue {
 	/* what is steered */
 	struct flow_key flows[FAKE_FLOWS];
 	unsigned n_flows, added, deleted;
-	int add_error; /* of the next add_flow() */
+	int add_error;	/* of the next add_flow() */
+	int move_error; /* of move_flow() */
 	bool closed;
 };
 
@@ -179,15 +180,39 @@ static inline int fake_tx_put(struct port_queue *q, struct pkt *pkt)
 	return 0;
 }
 
+/* Only what another queue of the test has not: it knows of none. */
+static inline int fake_move_flow(struct port_queue *q, const struct flow_key *key)
+{
+	return fake_of(q)->move_error ? fake_of(q)->move_error : fake_add_flow(q, key);
+}
+
+static inline void fake_barrier(struct port *port)
+{
+}
+
+static inline bool fake_idle(struct port_queue *q)
+{
+	return q->frames_free == FAKE_FRAMES;
+}
+
+static inline int fake_service(struct port *port, int fds[PORT_FDS_MAX])
+{
+	return 0;
+}
+
 static const struct port_ops fake_ops = {
 	.add_flow = fake_add_flow,
+	.barrier = fake_barrier,
 	.close_queue = fake_close_queue,
 	.del_flow = fake_del_flow,
 	.fds = fake_fds,
 	.free_port = fake_free_port,
+	.idle = fake_idle,
+	.move_flow = fake_move_flow,
 	.open_queue = fake_open_queue,
 	.rx_burst = fake_rx_burst,
 	.rx_pending = fake_rx_pending,
+	.service = fake_service,
 	.tx_flush = fake_tx_flush,
 	.tx_get = fake_tx_get,
 	.tx_put = fake_tx_put,

@@ -220,11 +220,12 @@ static void test_a_frame_for_a_ring_nobody_polls_is_delivered(void **state)
 static int rounds; /* any, atomic */
 static bool internal_is_known;
 
-static void hook(void)
+static bool hook(void)
 {
 	assert_null(hold_current);
 	internal_is_known = ring_thread.internal;
 	__atomic_fetch_add(&rounds, 1, __ATOMIC_RELEASE);
+	return false;
 }
 
 static void test_the_hook_runs_on_the_internal_thread_without_a_ring(void **state)

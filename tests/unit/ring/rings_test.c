@@ -2,6 +2,7 @@
 #include "ring/rings.h"
 
 #include "base/mem.h"
+#include "base/param.h"
 #include "fake_port.h"
 
 #define IFINDEX 4711 /* nobody's */
@@ -90,6 +91,7 @@ static void free_rings(void)
 
 static int teardown(void **state)
 {
+	params.ring_limit = 0;
 	rings_close_all();
 	for (unsigned i = 0; i < opened; i++) {
 		assert_int_equal(ports[i].queues, 0);
@@ -181,17 +183,112 @@ static void test_a_port_without_a_queue_is_given_back(void **state)
 	get(IFINDEX, 0);
 }
 
-/* The first ring of the port still lives on it. */
-static void test_a_second_queue_that_fails_leaves_the_first_alone(void **state)
+/* More than the interface bears: from then on as if that were the limit. */
+static void test_a_second_queue_that_fails_makes_sockets_share_the_first(void **state)
 {
 	struct ring *ring = get(IFINDEX, 0);
 
 	queue_error = -ENOSPC;
-	assert_int_equal(get_error(IFINDEX, 1), -ENOSPC);
+	assert_ptr_equal(get(IFINDEX, 1), ring);
 	assert_false(ports[0].freed);
-	assert_ptr_equal(get(IFINDEX, 0), ring);
 	queue_error = 0;
-	assert_ptr_not_equal(get(IFINDEX, 1), ring); /* perhaps there is room now */
+	assert_ptr_equal(get(IFINDEX, 2), ring);
+	assert_int_equal(ports[0].queues_opened, 1); /* it is not tried again and again */
+	assert_ptr_not_equal(get(IFINDEX + 1, 1), ring);
+}
+
+static void test_past_the_limit_the_ring_with_the_fewest_users_is_shared(void **state)
+{
+	struct ring *a, *b;
+
+	params.ring_limit = 2;
+	a = get(IFINDEX, 1);
+	b = get(IFINDEX, 2);
+	ring_get(a);
+	assert_ptr_equal(get(IFINDEX, 3), b);
+	ring_get(b);
+	ring_get(b);
+	assert_ptr_equal(get(IFINDEX, 3), a);
+	assert_ptr_equal(get(IFINDEX, 2), b); /* a key that has a ring keeps it */
+	assert_int_equal(ports[0].queues_opened, 2);
+	get(IFINDEX + 1, 3); /* each interface has its own */
+	assert_int_equal(ports[1].queues_opened, 1);
+}
+
+#define LONG (2 * NSEC_PER_SEC)
+
+static void test_a_ring_that_nobody_needs_is_closed_after_a_while(void **state)
+{
+	struct ring *a = get(IFINDEX, 1), *b = get(IFINDEX, 2);
+	nsec_t now = clock_now();
+
+	ring_get(a);
+	assert_false(rings_close_unused(now)); /* not at once: somebody may come back */
+	assert_false(rings_close_unused(now + NSEC_PER_MSEC));
+	assert_true(rings_close_unused(now + LONG));
+	assert_non_null(a->q);
+	assert_null(b->q);
+	assert_int_equal(ports[0].queues, 1);
+	assert_false(ports[0].freed);
+	ring_put(a);
+	assert_false(rings_close_unused(now + LONG));
+	ring_get(a); /* somebody came back */
+	assert_false(rings_close_unused(now + 2 * LONG));
+	ring_put(a);
+	assert_false(rings_close_unused(now + 2 * LONG));
+	assert_true(rings_close_unused(now + 3 * LONG));
+	assert_int_equal(ports[0].queues, 0);
+	assert_true(ports[0].freed); /* the kernel has the interface back */
+}
+
+static void test_a_ring_whose_packets_somebody_has_is_not_closed(void **state)
+{
+	struct ring *ring = get(IFINDEX, 1);
+	nsec_t now = clock_now();
+	struct pkt *pkt;
+
+	assert_true(ring_hold(ring, ring_mode));
+	pkt = ring_tx_get(ring);
+	ring_release(ring, ring_mode);
+	assert_false(rings_close_unused(now));
+	assert_false(rings_close_unused(now + LONG));
+	assert_true(ring_hold(ring, ring_mode));
+	pkt_free(pkt);
+	ring_release(ring, ring_mode);
+	assert_true(rings_close_unused(now + 2 * LONG));
+}
+
+static void test_a_closed_ring_is_used_again(void **state)
+{
+	struct ring *ring = get(IFINDEX, 1), *again;
+	nsec_t now = clock_now();
+
+	rings_close_unused(now);
+	assert_true(rings_close_unused(now + LONG));
+	again = get(IFINDEX + 1, 7);
+	assert_ptr_equal(again, ring); /* the memory is a ring's for ever */
+	assert_int_equal(rings_count(), 1);
+	assert_int_equal(again->ifindex, IFINDEX + 1);
+	assert_int_equal(again->key, 7);
+	assert_false(rings_close_unused(now + LONG));
+}
+
+static void test_the_ring_with_a_flow_is_found(void **state)
+{
+	struct ring *a = get(IFINDEX, 1), *b = get(IFINDEX, 2);
+	struct flow flow = {.key = {.local_port = 1, .proto = 17}};
+
+	assert_null(rings_find_flow(IFINDEX, &flow.key));
+	assert_true(ring_hold(b, ring_mode));
+	assert_int_equal(ring_flow_add(b, &flow), 0);
+	ring_release(b, ring_mode);
+	assert_ptr_equal(rings_find_flow(IFINDEX, &flow.key), b);
+	assert_null(rings_find_flow(IFINDEX + 1, &flow.key));
+	assert_true(ring_hold(b, ring_mode));
+	ring_flow_del(b, &flow);
+	ring_release(b, ring_mode);
+	assert_null(rings_find_flow(IFINDEX, &flow.key));
+	(void)a;
 }
 
 static void test_an_interface_that_changes_keeps_a_port_that_works(void **state)
@@ -260,7 +357,12 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_other_interfaces_are_other_ports),
 	TEST(test_a_port_that_fails_is_tried_and_told_once),
 	TEST(test_a_port_without_a_queue_is_given_back),
-	TEST(test_a_second_queue_that_fails_leaves_the_first_alone),
+	TEST(test_a_second_queue_that_fails_makes_sockets_share_the_first),
+	TEST(test_past_the_limit_the_ring_with_the_fewest_users_is_shared),
+	TEST(test_a_ring_that_nobody_needs_is_closed_after_a_while),
+	TEST(test_a_ring_whose_packets_somebody_has_is_not_closed),
+	TEST(test_a_closed_ring_is_used_again),
+	TEST(test_the_ring_with_a_flow_is_found),
 	TEST(test_an_interface_that_changes_keeps_a_port_that_works),
 	TEST(test_too_many_interfaces_are_refused),
 	TEST(test_a_ring_that_was_closed_can_still_be_held),
