@@ -65,7 +65,12 @@ static bool mcast_has_listeners(int ifindex, const struct inaddr *group)
 	return have == sizeof(buf) - 1; /* did not fit: assume there is one */
 }
 
-static enum verdict find(const struct dst_query *query, uint64_t key, struct dst_found *found)
+static uint64_t ring_key_of(const struct dst_query *query, const struct inaddr *src)
+{
+	return query->alloc.logic == RING_LOGIC_IP ? ring_key(&query->alloc, src, 0) : query->key;
+}
+
+static enum verdict find(const struct dst_query *query, struct dst_found *found)
 {
 	struct route_query rq = {.dst = query->to.addr,
 				 .src = query->src,
@@ -88,10 +93,10 @@ static enum verdict find(const struct dst_query *query, uint64_t key, struct dst
 		return VERDICT_BROADCAST;
 	if (route.type == ROUTE_OTHER || link_get(route.ifindex, &link) || !sock_link_usable(&link))
 		return VERDICT_INTERFACE;
-	found->ring = sock_ring_for(route.ifindex);
+	found->src = addr_is_any(&query->src) ? route.src : query->src;
+	found->ring = sock_ring_for(route.ifindex, ring_key_of(query, &found->src));
 	if (!found->ring)
 		return VERDICT_PORT_FAILED;
-	found->src = addr_is_any(&query->src) ? route.src : query->src;
 	found->mtu = route.mtu && route.mtu < link.mtu ? route.mtu : link.mtu;
 	/* Frames have the size the interface asked for when it was opened. */
 	if (found->mtu > found->ring->q->port->mtu)
@@ -112,13 +117,13 @@ static enum verdict find(const struct dst_query *query, uint64_t key, struct dst
 	return VERDICT_ACCELERATED;
 }
 
-void dst_find(const struct dst_query *query, uint64_t key, struct dst_found *found)
+void dst_find(const struct dst_query *query, struct dst_found *found)
 {
 	memset(found, 0, sizeof(*found));
 	/* First: a change in between makes what we find stale, not wrong. */
 	found->generation = netlink_generation();
 	found->mcast_epoch = __atomic_load_n(&dst_mcast_epoch, __ATOMIC_ACQUIRE);
-	found->verdict = find(query, key, found);
+	found->verdict = find(query, found);
 }
 
 void dst_resolve_neighbour(const struct dst_found *found)
@@ -157,9 +162,27 @@ void dst_init(struct dst *dst)
 
 void dst_fini(struct dst *dst)
 {
+	dst_detach(dst);
+	if (dst->ring)
+		ring_put(dst->ring);
+	dst->ring = NULL;
+}
+
+void dst_detach(struct dst *dst)
+{
 	adj_user_remove(&dst->user);
 	dst->adj = NULL;
-	dst->ring = NULL;
+}
+
+void dst_rebind(struct dst *dst, const struct ring *from, struct ring *to)
+{
+	dst_expire(dst);
+	if (dst->ring != from)
+		return; /* sent by a third ring before, and now */
+	ring_get(to);
+	ring_put(dst->ring);
+	dst->ring = to;
+	dst->adj = &to->direct;
 }
 
 /* holder of home, which is the destination's ring, too */
@@ -222,6 +245,7 @@ int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 	if (adj)
 		learn_neighbour(dst, home, found);
 	dst->ring = found->ring;
+	ring_get(dst->ring);
 	dst->mac_known = found->neigh == NEIGH_REACHABLE;
 	return 0;
 }

@@ -13,6 +13,7 @@
 
 #include "net/frame.h"
 #include "net/netlink.h"
+#include "ring/logic.h"
 #include "ring/ring.h"
 #include "sock/verdict.h"
 
@@ -36,7 +37,9 @@ struct dst_query {
 	int oif;	   /* 0: any */
 	uint32_t mark;
 	uint8_t tos;
-	bool mc_loop; /* multicast must also reach listeners on this host */
+	bool mc_loop;		 /* multicast must also reach listeners on this host */
+	struct ring_alloc alloc; /* how the ring is chosen; by address: from that alone */
+	uint64_t key;		 /* otherwise */
 };
 
 struct dst {
@@ -55,10 +58,17 @@ struct dst {
 };
 
 /* Under the control lock (it may open a port).  Always succeeds: see verdict. */
-void dst_find(const struct dst_query *query, uint64_t key, struct dst_found *found);
+void dst_find(const struct dst_query *query, struct dst_found *found);
 
 void dst_init(struct dst *dst);
 void dst_fini(struct dst *dst); /* holder */
+
+/*
+ * The socket moves to another ring: holder of the old home, then of the new one
+ * (dst_apply(), or dst_rebind() to go on as before, with the address it has).
+ */
+void dst_detach(struct dst *dst);
+void dst_rebind(struct dst *dst, const struct ring *from, struct ring *to);
 
 struct dst_headers {
 	struct endpoint src;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "sock/move.h"
 
 /* A membership, whether its match is in place or not. */
 struct membership {
@@ -58,7 +59,7 @@ static void steer(struct inet_sock *so, struct membership *m)
 		return;
 	if (link_get(m->ifindex, &link) || !sock_link_usable(&link))
 		return;
-	ring = sock_ring_for(m->ifindex);
+	ring = sock_rx_ring(so, m->ifindex, &so->local.addr);
 	if (!ring)
 		return;
 	sock_adopt_home(so, ring);
@@ -186,6 +187,7 @@ int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t 
 
 	if (rc)
 		return rc;
+	sock_move_settle(so);
 	if (sock_start())
 		change(so, name, val, len);
 	return 0;

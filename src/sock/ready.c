@@ -303,3 +303,9 @@ void ready_notify_slow(struct sock *sk, uint32_t events)
 		list_push_back(&sk->watches, &served->link);
 	}
 }
+
+void ready_wake_all(struct sock *sk)
+{
+	list_for_each(link, &sk->watches)
+		waiter_wake(container_of(link, struct watch, link)->waiter);
+}

@@ -131,6 +131,9 @@ static inline void ready_notify(struct sock *sk, uint32_t events)
 		ready_notify_slow(sk, events);
 }
 
+/* holder: whoever waits for it looks at everything again. */
+void ready_wake_all(struct sock *sk);
+
 /* In a forked child, where no other thread exists: descriptors are the parent's. */
 extern unsigned ready_forks;
 static inline void ready_fork_child(void)

@@ -13,9 +13,11 @@
 #include "net/netlink.h"
 #include "sock/epoll.h"
 #include "sock/mcast.h"
+#include "sock/move.h"
 #include "sock/wait.h"
 #include "sock/sock_internal.h"
 
+#define RINGS_LOOK_INTERVAL (250 * NSEC_PER_MSEC)
 #define EXIT_LOCK_MAX NSEC_PER_SEC
 #define EXIT_GRACE (100 * NSEC_PER_MSEC)   /* for peers that close, too, when we do */
 #define EXIT_LINGER_MAX (2 * NSEC_PER_SEC) /* for data that peers have not acknowledged */
@@ -28,6 +30,8 @@ static struct list sockets; /* control lock */
 static bool started;	    /* control lock */
 static bool start_failed;   /* control lock */
 static int links_changed;   /* any, atomic: the internal thread has to look */
+
+static uint64_t last_id; /* any, atomic */
 
 /* Objects that ended, for the next ones; under a spinlock held for some instructions. */
 static ck_spinlock_fas_t pool_lock = CK_SPINLOCK_FAS_INITIALIZER;
@@ -129,6 +133,8 @@ struct inet_sock *sock_alloc(void)
 	list_init(&so->flows);
 	list_init(&so->groups);
 	list_init(&so->sk.watches);
+	so->id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+	ring_get(rings_nowhere());
 	__atomic_store_n(&so->sk.home, rings_nowhere(), __ATOMIC_RELEASE);
 	__atomic_store_n(&so->sk.gen, gen + 1, __ATOMIC_RELEASE);
 	return so;
@@ -141,6 +147,7 @@ void sock_free(struct inet_sock *so)
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
 	if (so->spare >= 0)
 		sys_fd_close(so->spare);
+	ring_put(so->sk.home);
 	ck_spinlock_fas_lock(&pool_lock);
 	list_push_back(&pool, &so->link);
 	ck_spinlock_fas_unlock(&pool_lock);
@@ -187,6 +194,8 @@ void sock_release(struct ring *ring)
 
 void sock_set_home(struct inet_sock *so, struct ring *ring)
 {
+	ring_get(ring);
+	ring_put(so->sk.home);
 	__atomic_store_n(&so->sk.home, ring, __ATOMIC_RELEASE);
 }
 
@@ -372,6 +381,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 		return -EBUSY; /* the kernel knows nothing of the connection */
 	log_debug("fd %d: left to the kernel: %s", so->sk.twin, verdict_text(reason));
 	so->verdict = reason;
+	sock_move_settle(so);
 	epoll_sock_left(&so->sk);
 	hooks.left(&so->sk);
 	sock_flows_del(so);
@@ -500,18 +510,39 @@ static void reattach(struct inet_sock *so, void *arg)
 		sock_reattach(so);
 }
 
-/* The internal thread, between rounds. */
-static void internal_hook(void)
+/* Rings that nobody needs any more. */
+static void close_rings(nsec_t now)
+{
+	static nsec_t next; /* internal thread */
+
+	if (now < next || !control_trylock())
+		return;
+	next = now + RINGS_LOOK_INTERVAL;
+	rings_close_unused(now);
+	control_unlock();
+}
+
+static void follow_links(void)
 {
 	int ifindex;
 
-	dst_check_mcast(clock_now());
 	if (!__atomic_load_n(&links_changed, __ATOMIC_ACQUIRE) || !control_trylock())
 		return;
 	ifindex = __atomic_exchange_n(&links_changed, 0, __ATOMIC_ACQ_REL);
 	rings_interface_changed(ifindex);
 	sock_each(reattach, NULL);
 	control_unlock();
+}
+
+/* The internal thread, between rounds. */
+static bool internal_hook(void)
+{
+	nsec_t now = clock_now();
+
+	dst_check_mcast(now);
+	follow_links();
+	close_rings(now);
+	return sock_moves_run();
 }
 
 static const struct netlink_events events = {.neigh = on_neigh, .link = on_link};
@@ -588,21 +619,11 @@ static void linger(enum tcp_orphan kind, nsec_t timeout)
 	}
 }
 
-/* What became of the frames, for whoever looks into it. */
-static void log_ring(const struct ring *ring)
+static void log_moves(const char *what, const struct sock_move_stats *stats)
 {
-	const struct ring_stats *stats = &ring->stats;
-
-	if (!ring->q)
-		return;
-	log_debug("ring %u on %s: received %lu frames, sent %lu, forwarded %lu, copied out %lu",
-		  ring->id, ring->q->port->name, stats->rx_frames, stats->tx_frames,
-		  stats->forwarded, stats->copied);
-	for (int i = 0; i < DROP_COUNT; i++) {
-		if (stats->drops[i])
-			log_debug("ring %u on %s: dropped %lu: %s", ring->id, ring->q->port->name,
-				  stats->drops[i], drop_text(i));
-	}
+	if (stats->started)
+		log_debug("sockets that moved, %s: %u started, %u finished, %u abandoned", what,
+			  stats->started, stats->finished, stats->abandoned);
 }
 
 /* A thread that is stuck in a slow call must not keep the process from ending. */
@@ -623,12 +644,14 @@ void sock_exit(void)
 	if (!started || hold_current || !lock_at_exit())
 		return;
 	progress_stop();
+	log_moves("receiving", &sock_moves_rx);
+	log_moves("sending", &sock_moves_tx);
 	sock_each(close_at_exit, NULL);
 	/* As the kernel would after a process ended, but not for as long. */
 	linger(TCP_ORPHAN_UNACKED, EXIT_LINGER_MAX);
 	linger(TCP_ORPHAN_HALF, EXIT_GRACE);
 	for (unsigned i = 0; i < rings_count(); i++)
-		log_ring(rings_at(i));
+		ring_log_stats(rings_at(i));
 	/*
 	 * Rings stay as they are: other threads may be in the middle of a call until
 	 * the process is gone, and with it the kernel takes the interfaces back.
@@ -674,6 +697,8 @@ void sock_fork_child(void)
 	sock_each(forget, NULL);
 	list_init(&sockets);
 	list_init(&pool);
+	sock_moves_forget();
+	logic_fork_child();
 	if (started) {
 		progress_forget();
 		netlink_close();

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/param.h"
-#include "sock/sock_internal.h"
+#include "sock/move.h"
 
 #define LINKS_MAX 64
 #define ADDRS_MAX 64
@@ -40,19 +40,31 @@ static void warn_port(int ifindex, const char *why)
 		link.name, why);
 }
 
-struct ring *sock_ring_for(int ifindex)
+struct ring *sock_ring_for(int ifindex, uint64_t key)
 {
 	char why[PORT_WHY] = "";
 	struct ring *ring;
 	bool fresh;
 	int rc;
 
-	rc = rings_get(ifindex, 0, &ring, why, &fresh);
+	rc = rings_get(ifindex, key, &ring, why, &fresh);
 	if (!rc)
 		return ring;
 	if (fresh)
 		warn_port(ifindex, why);
 	return NULL;
+}
+
+struct ring *sock_rx_ring(struct inet_sock *so, int ifindex, const struct inaddr *local)
+{
+	return sock_ring_for(ifindex, sock_rx_key(so, local));
+}
+
+struct ring *sock_rx_ring_beside(struct inet_sock *so, struct ring *tx)
+{
+	struct ring *ring = sock_rx_ring(so, tx->ifindex, &so->local.addr);
+
+	return ring ? ring : tx;
 }
 
 /* ---- one match --------------------------------------------------------------------------- */
@@ -66,12 +78,25 @@ static void note_ring(struct inet_sock *so, struct ring *ring)
 			return;
 	}
 	if (n < INET_RINGS)
-		so->rings[n] = ring;
+		__atomic_store_n(&so->rings[n], ring, __ATOMIC_RELAXED);
 	if (n <= INET_RINGS)
 		__atomic_store_n(&so->n_rings, n + 1, __ATOMIC_RELEASE);
+}
+
+static void tell_pollers(void)
+{
 	__atomic_fetch_add(&rings_generation, 1, __ATOMIC_ACQ_REL);
 	/* If it sleeps, it does not know of a ring that is new. */
 	progress_wake();
+}
+
+void sock_rings_changed(struct inet_sock *so)
+{
+	/* A reader in between sees some of either: it looks again for the generation. */
+	__atomic_store_n(&so->n_rings, 0, __ATOMIC_RELEASE);
+	list_for_each(link, &so->flows)
+		note_ring(so, container_of(link, struct sock_flow, link)->ring);
+	tell_pollers();
 }
 
 static flow_fn deliver_of(const struct inet_sock *so)
@@ -83,6 +108,24 @@ int sock_flow_add(struct inet_sock *so, struct ring *ring, const struct flow_key
 		  struct sock_flow **flow)
 {
 	return sock_flow_add_source(so, ring, key, NULL, flow);
+}
+
+/*
+ * The group's frames come to another ring of ours, for another socket: this one gets
+ * copies from there.
+ */
+static int share_group(struct sock_flow *f)
+{
+	struct ring *ring = rings_find_flow(f->ring->ifindex, &f->flow.key);
+	int rc = -EEXIST;
+
+	if (!ring || !ring_hold_cold(ring))
+		return rc;
+	rc = ring_flow_add(ring, &f->flow);
+	ring_release_cold(ring);
+	if (!rc)
+		f->ring = ring;
+	return rc;
 }
 
 int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
@@ -111,10 +154,14 @@ int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct f
 		goto free_shard;
 	rc = ring_flow_add(ring, &f->flow);
 	ring_release_cold(ring);
+	if (rc == -EEXIST && source)
+		rc = share_group(f);
 	if (rc)
 		goto free_shard;
+	ring_get(f->ring);
 	list_push_back(&so->flows, &f->link);
-	note_ring(so, ring);
+	note_ring(so, f->ring);
+	tell_pollers();
 	if (flow)
 		*flow = f;
 	return 0;
@@ -135,6 +182,7 @@ void sock_flow_del(struct sock_flow *flow)
 			tcp_shard_stop(flow->shard);
 		ring_release_cold(flow->ring);
 	}
+	ring_put(flow->ring);
 	list_remove(&flow->link);
 	if (flow->shard)
 		tcp_shard_free(flow->shard);
@@ -143,10 +191,13 @@ void sock_flow_del(struct sock_flow *flow)
 
 void sock_flows_del(struct inet_sock *so)
 {
+	if (so->gone)
+		sock_move_cancel(so);
+	else
+		sock_move_settle(so);
 	while (!list_empty(&so->flows))
 		sock_flow_del(container_of(so->flows.next, struct sock_flow, link));
-	__atomic_store_n(&so->n_rings, 0, __ATOMIC_RELEASE);
-	__atomic_fetch_add(&rings_generation, 1, __ATOMIC_ACQ_REL);
+	sock_rings_changed(so);
 }
 
 /* ---- a frame for a socket that lives elsewhere ---------------------------------------------- */
@@ -182,18 +233,14 @@ enum drop sock_forward(struct ring *ring, struct sock_flow *flow, struct pkt *pk
 {
 	struct ring *home = __atomic_load_n(&flow->so->sk.home, __ATOMIC_ACQUIRE);
 	struct forward_item *fwd = mem_alloc(sizeof(*fwd));
-	struct pkt *copy = fwd ? pkt_copy(pkt) : NULL;
 
 	(void)now;
-	if (!copy) {
-		mem_free(fwd);
+	if (!fwd)
 		return DROP_NO_MEMORY;
-	}
 	fwd->item.run = forward_run;
 	fwd->so = flow->so;
 	fwd->gen = flow->gen;
-	fwd->pkt = copy;
-	pkt_free(pkt);
+	fwd->pkt = ring_travel(ring, pkt);
 	ring->stats.forwarded++;
 	ring_post(home, &fwd->item);
 	return DROP_NONE;
@@ -235,7 +282,7 @@ static bool has_flow(const struct inet_sock *so, const struct ring *ring,
 	list_for_each(link, &so->flows) {
 		const struct sock_flow *f = container_of(link, struct sock_flow, link);
 
-		if (f->ring == ring && flow_key_eq(&f->flow.key, key))
+		if (f->ring->ifindex == ring->ifindex && flow_key_eq(&f->flow.key, key))
 			return true;
 	}
 	return false;
@@ -248,6 +295,7 @@ void sock_adopt_home(struct inet_sock *so, struct ring *ring)
 	if (so->sk.home != rings_nowhere() || sock_hold_cold(sock_ref_of(so), &nowhere))
 		return;
 	sock_set_home(so, ring);
+	sock_access_init(so);
 	ring_release_cold(nowhere);
 }
 
@@ -260,7 +308,7 @@ static enum verdict attach_addr(struct inet_sock *so, int ifindex, const struct 
 
 	if (so->opt.bind_ifindex && so->opt.bind_ifindex != ifindex)
 		return VERDICT_INTERFACE; /* SO_BINDTODEVICE */
-	ring = sock_ring_for(ifindex);
+	ring = sock_rx_ring(so, ifindex, local);
 	if (!ring)
 		return VERDICT_PORT_FAILED;
 	if (has_flow(so, ring, &key))
@@ -319,12 +367,12 @@ enum verdict sock_attach(struct inet_sock *so)
 /* Is the address of a match still there? */
 static bool flow_stale(const struct sock_flow *f)
 {
-	return !f->multicast && f->ring->q &&
-	       link_of_addr(&f->flow.key.local) != f->ring->q->port->ifindex;
+	return !f->multicast && f->ring->q && link_of_addr(&f->flow.key.local) != f->ring->ifindex;
 }
 
 void sock_reattach(struct inet_sock *so)
 {
+	sock_move_settle(so);
 	list_for_each_safe(link, &so->flows) {
 		struct sock_flow *f = container_of(link, struct sock_flow, link);
 

@@ -18,6 +18,7 @@
 #include "sock/sock.h"
 
 struct inet_sock;
+struct move;
 
 /* A match of one socket on one ring. */
 struct sock_flow {
@@ -100,6 +101,14 @@ struct sock_options {
 	int bind_ifindex; /* SO_BINDTODEVICE */
 	int mc_ifindex;	  /* IP_MULTICAST_IF, 0: by route */
 	struct inaddr mc_addr;
+	struct ring_alloc alloc_rx, alloc_tx; /* SO_VMA_RING_ALLOC_LOGIC */
+};
+
+/* How long until it is looked at who uses the socket: move.c. */
+struct sock_access {
+	int left;	   /* accesses */
+	uint8_t confirmed; /* in a row, by the candidate; 0: there is none */
+	uint64_t candidate;
 };
 
 enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN };
@@ -114,8 +123,9 @@ struct inet_sock {
 	struct list flows;  /* of struct sock_flow */
 	struct list groups; /* multicast memberships: mcast.c */
 	enum verdict verdict;
-	bool wildcard; /* bound to 0.0.0.0: follows addresses that come and go */
-	bool gone;     /* left to the kernel or closed */
+	bool wildcard;	   /* bound to 0.0.0.0: follows addresses that come and go */
+	bool gone;	   /* left to the kernel or closed */
+	struct move *move; /* under way to another ring, or NULL */
 
 	/* control lock to write, any to read: rings with flows of ours, beside home */
 	struct ring *rings[INET_RINGS];
@@ -123,6 +133,16 @@ struct inet_sock {
 
 	/* any, atomic */
 	bool close_pending; /* the program closed it; the last waiter does it */
+
+	/* set when made, read by all */
+	uint64_t id; /* never used again */
+
+	/* holder and control lock to write, either to read */
+	uint64_t rx_key, tx_key; /* of the rings it was placed on */
+	bool rx_keyed, tx_keyed; /* they were chosen */
+
+	/* holder */
+	struct sock_access rx_access, tx_access;
 
 	/* holder; control lock to write */
 	enum inet_kind inet;
@@ -209,7 +229,7 @@ int sock_hold_cold(struct sock_ref ref, struct ring **ring);
 /* Control lock: so->local becomes the address the kernel gave the twin.  0 or -errno. */
 int sock_read_local(struct inet_sock *so);
 
-/* Control lock, holding home: the socket lives on ring from now on. */
+/* Control lock, or not yet known to anybody; holding home: it lives on ring from now on. */
 void sock_set_home(struct inet_sock *so, struct ring *ring);
 
 static inline void sock_set_events(struct inet_sock *so, uint32_t events)
@@ -255,8 +275,14 @@ void sock_flow_del(struct sock_flow *flow);
 void sock_adopt_home(struct inet_sock *so, struct ring *ring);
 void sock_flows_del(struct inet_sock *so);
 
-/* The ring of an interface for this process; the user is told once when it fails. */
-struct ring *sock_ring_for(int ifindex);
+/* The ring of an interface and key; the user is told once when it fails. */
+struct ring *sock_ring_for(int ifindex, uint64_t key);
+/* Where the socket receives frames for one of its addresses. */
+struct ring *sock_rx_ring(struct inet_sock *so, int ifindex, const struct inaddr *local);
+/* The same beside a ring it sends by; that one when there is no other. */
+struct ring *sock_rx_ring_beside(struct inet_sock *so, struct ring *tx);
+/* Flows are on other rings than before: pollers and sleepers have to look anew. */
+void sock_rings_changed(struct inet_sock *so);
 /* Can frames of this interface be ours at all? */
 bool sock_link_usable(const struct link *link);
 
@@ -288,6 +314,9 @@ struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring);
 void tcp_shard_stop(struct tcp_shard *shard);
 /* Control lock, flow removed. */
 void tcp_shard_free(struct tcp_shard *shard);
+/* A shard moves: holder of its ring, then of the new one. */
+void tcp_shard_leave(struct tcp_shard *shard);
+void tcp_shard_arrive(struct tcp_shard *shard, struct ring *ring);
 enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
 
 extern const struct sock_ops udp_ops[HOLD_MODES];

@@ -11,6 +11,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "sock/mcast.h"
+#include "sock/move.h"
 #include "sock/tcp_internal.h"
 
 #ifndef IP_LOCAL_PORT_RANGE
@@ -316,6 +317,29 @@ static int set_by_kernel(struct inet_sock *so, int level, int name)
 	return SOCK_KERNEL;
 }
 
+/* SO_VMA_RING_ALLOC_LOGIC: ours alone, the twin knows nothing of it. */
+static int set_ring_alloc(struct inet_sock *so, const void *val, socklen_t len)
+{
+	struct ring_alloc rx, tx;
+	bool set_rx, set_tx;
+	struct ring *ring;
+	int rc = ring_alloc_from_attr(val, len, &rx, &tx, &set_rx, &set_tx);
+
+	if (!rc)
+		rc = sock_hold_cold(sock_ref_of(so), &ring);
+	if (rc)
+		return rc;
+	if (set_rx)
+		so->opt.alloc_rx = rx;
+	if (set_tx)
+		so->opt.alloc_tx = tx;
+	sock_alloc_changed(so, set_rx, set_tx);
+	ring_release_cold(ring);
+	if (so->inet == INET_LISTEN)
+		tcp_listen_options_changed(so);
+	return 0;
+}
+
 int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -325,6 +349,10 @@ int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, s
 		return -EAGAIN;
 	if (!sock_ref_valid(ref))
 		goto unlock;
+	if (level == SOL_SOCKET && name == SO_VMA_RING_ALLOC_LOGIC) {
+		rc = set_ring_alloc(so, val, len);
+		goto unlock;
+	}
 	switch (care_of(so, level, name)) {
 	case CARE_TWIN:
 		rc = SOCK_KERNEL;
@@ -356,6 +384,9 @@ void sock_options_init(struct inet_sock *so, bool tcp)
 	opt->mc_ttl = 1;
 	opt->pmtudisc = IP_PMTUDISC_WANT;
 	opt->mc_loop = params.tx_mc_loopback;
+	opt->alloc_rx.logic = (uint8_t)params.ring_logic_rx;
+	opt->alloc_tx.logic = (uint8_t)params.ring_logic_tx;
+	sock_access_init(so);
 	if (!tcp && !opt->mc_loop)
 		sys_setsockopt(so->sk.twin, IPPROTO_IP, IP_MULTICAST_LOOP, &zero, sizeof(zero));
 	opt->mc_addr = addr_v4_any();

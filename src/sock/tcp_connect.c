@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "sock/move.h"
 #include "sock/tcp_internal.h"
 #include "sock/wait.h"
 
@@ -120,7 +121,7 @@ static int start(struct inet_sock *so, struct ring *ring, const struct dst_found
 }
 
 /* The socket lives on ring from now on; it has no state there yet. */
-static int move_home(struct inet_sock *so, struct ring *to)
+static int settle_home(struct inet_sock *so, struct ring *to)
 {
 	struct ring *from;
 	int rc = sock_hold_cold(sock_ref_of(so), &from);
@@ -129,6 +130,7 @@ static int move_home(struct inet_sock *so, struct ring *to)
 		return rc;
 	if (from != to)
 		sock_set_home(so, to);
+	sock_access_init(so);
 	ring_release_cold(from);
 	return 0;
 }
@@ -144,7 +146,8 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 	struct ring *ring;
 	int rc;
 
-	dst_find(&query, 0, &found);
+	sock_tx_query(so, &query);
+	dst_find(&query, &found);
 	if (found.verdict != VERDICT_ACCELERATED || addr_is_multicast(&to->addr)) {
 		rc = sock_leave(so, found.verdict);
 		return rc ? rc : SOCK_KERNEL;
@@ -152,7 +155,7 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 	rc = reserve_port(so, &found.src);
 	if (rc)
 		return rc == -EADDRINUSE ? -EADDRNOTAVAIL : rc;
-	rc = move_home(so, found.ring);
+	rc = settle_home(so, sock_rx_ring_beside(so, found.ring));
 	if (rc)
 		return rc;
 	rc = sock_hold_cold(sock_ref_of(so), &ring);
@@ -176,6 +179,7 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 	struct ring *ring;
 	int rc;
 
+	sock_move_settle(so);
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;

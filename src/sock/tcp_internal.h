@@ -44,6 +44,12 @@ int sock_take_error(struct inet_sock *so);
 void tcp_count_orphan(struct inet_sock *so);
 void tcp_options_changed(struct inet_sock *so);
 void tcp_wire_options(struct inet_sock *so, nsec_t now);
+/* The socket moves: holder of its old home, then of the new one. */
+void tcp_leave(struct inet_sock *so, struct ring *ring);
+void tcp_arrive(struct inet_sock *so, struct ring *ring, const struct ring *from,
+		const struct dst_found *found);
+/* holder: where its segments go, found anew.  0 or -errno, and it is as it was. */
+int tcp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found *found);
 /* The headers of our segments. */
 struct dst_headers tcp_headers(const struct inet_sock *so);
 /* Routes changed: finds out anew where segments go.  App, no ring held. */

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/param.h"
+#include "sock/move.h"
 #include "sock/tcp_internal.h"
 #include "sock/wait.h"
 
@@ -135,6 +136,7 @@ static inline __attribute__((always_inline)) int recv_round(struct sock_ref ref,
 	} else if (__builtin_expect((rc = -kept_error(so)) != 0, 0)) {
 		*n = 0;
 	} else {
+		sock_access_rx(so);
 		if (!tcp_readable_bytes(&so->tcp.conn))
 			ring_poll(ring);
 		else
@@ -245,6 +247,7 @@ static inline __attribute__((always_inline)) int send_round(struct sock_ref ref,
 		*n = 0;
 		return rc ? rc : 1;
 	} else {
+		sock_access_tx(so);
 		if (tcp_unacked_bytes(conn) > POLL_ON_TX)
 			ring_poll(ring);
 		else

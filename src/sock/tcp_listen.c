@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "sock/move.h"
 #include "sock/tcp_internal.h"
 #include "sock/wait.h"
 
@@ -111,6 +112,7 @@ static int child_dst(struct inet_sock *child, const struct tcp_shard *shard, con
 
 	dst->to = child->remote;
 	dst->ring = shard->ring;
+	ring_get(dst->ring);
 	dst->adj = &shard->ring->direct;
 	dst->mtu = shard->ring->q->port->mtu;
 	dst->verdict = VERDICT_ACCELERATED;
@@ -161,6 +163,9 @@ static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_
 	child->tcp.listener = shard->so;
 	child->tcp.listener_gen = shard->gen;
 	sock_set_home(child, shard->ring);
+	child->rx_key = shard->ring->key;
+	child->rx_keyed = true;
+	sock_access_init(child);
 	if (child_dst(child, shard, pkt) || child_flow(child, shard->ring)) {
 		dst_fini(&child->tcp.dst);
 		sock_free(child);
@@ -237,6 +242,17 @@ struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring)
 	return &full->shard;
 }
 
+void tcp_shard_leave(struct tcp_shard *shard)
+{
+	wheel_cancel(&shard->ring->wheel, &shard->timer);
+}
+
+void tcp_shard_arrive(struct tcp_shard *shard, struct ring *ring)
+{
+	shard->ring = ring;
+	shard_arm(shard);
+}
+
 void tcp_shard_stop(struct tcp_shard *shard)
 {
 	wheel_cancel(&shard->ring->wheel, &shard->timer);
@@ -296,7 +312,13 @@ static void arrived_run(struct ring *ring, struct inbox_item *item)
 {
 	struct inet_sock *child = container_of(item, struct inet_sock, tcp.item);
 	struct inet_sock *so = child->tcp.listener;
+	struct ring *home = __atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE);
 
+	if (home != ring &&
+	    __atomic_load_n(&so->sk.gen, __ATOMIC_ACQUIRE) == child->tcp.listener_gen) {
+		ring_post(home, item); /* it moved on */
+		return;
+	}
 	if (so->sk.gen != child->tcp.listener_gen || so->inet != INET_LISTEN || so->gone) {
 		abort_child(child);
 		return;
@@ -312,10 +334,8 @@ void tcp_child_established(struct inet_sock *child)
 	child->tcp.handed_over = true;
 	child->tcp.item.run = arrived_run;
 	tcp_update_events(child, 0);
-	if (child->tcp.listener->sk.home == child->sk.home)
-		arrived_run(child->sk.home, &child->tcp.item);
-	else
-		ring_post(child->tcp.listener->sk.home, &child->tcp.item);
+	/* On to another ring if that is where the listener lives. */
+	arrived_run(child->sk.home, &child->tcp.item);
 }
 
 void tcp_listen_options_changed(struct inet_sock *so)
@@ -482,6 +502,9 @@ static int hand_out(struct inet_sock *child, int fd, struct sockaddr *addr, sock
 		sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (control_lock()) {
 		sock_list_add(child);
+		/* A ring for each socket: it has had its listener's so far. */
+		if (!ring_logic_moves(child->opt.alloc_rx.logic))
+			sock_alloc_changed(child, true, false);
 		control_unlock();
 	}
 	if (addr)
@@ -536,6 +559,7 @@ static int accept_round(struct sock_ref ref, int *spare, int flags, struct inet_
 		ring_release_cold(ring);
 		return -EINVAL;
 	}
+	sock_access_rx(so);
 	if (list_empty(&so->listen.queue))
 		ring_poll(ring);
 	*child = NULL;

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "sock/move.h"
 #include "sock/tcp_internal.h"
 
 #define TCP_RCVBUF_DEFAULT (1u << 20) /* bytes, unless the program sets SO_RCVBUF */
@@ -386,7 +387,8 @@ int tcp_resolve(struct sock_ref ref)
 
 	if (!control_lock())
 		return -EAGAIN;
-	dst_find(&query, 0, &found);
+	sock_tx_query(so, &query);
+	dst_find(&query, &found);
 	rc = sock_hold_cold(ref, &ring);
 	if (!rc) {
 		if (found.verdict == VERDICT_ACCELERATED) {
@@ -402,6 +404,37 @@ int tcp_resolve(struct sock_ref ref)
 	}
 	control_unlock();
 	return rc;
+}
+
+/* ---- moving to another ring (holder) -------------------------------------------------------- */
+
+static struct pkt *take_along(struct pkt *pkt, void *ring)
+{
+	return ring_travel(ring, pkt);
+}
+
+void tcp_leave(struct inet_sock *so, struct ring *ring)
+{
+	wheel_cancel(&ring->wheel, &so->tcp.timer);
+	list_remove(&so->tcp.flush.link);
+	tcp_recvq_exchange(&so->tcp.conn.rcv, take_along, ring);
+	dst_detach(&so->tcp.dst);
+}
+
+void tcp_arrive(struct inet_sock *so, struct ring *ring, const struct ring *from,
+		const struct dst_found *found)
+{
+	if (!found || tcp_retarget(so, ring, found))
+		dst_rebind(&so->tcp.dst, from, ring);
+	/* Whatever was due on the old ring is done now; the timer is armed after it. */
+	ring_work_add(ring, &so->tcp.flush);
+}
+
+int tcp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found *found)
+{
+	struct dst_headers headers = tcp_headers(so);
+
+	return dst_apply(&so->tcp.dst, home, &so->remote, found, &headers);
 }
 
 /* ---- ending --------------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "sock/mcast.h"
+#include "sock/move.h"
 #include "sock/udp_internal.h"
 
 /* ---- arrival (holder) ------------------------------------------------------------------- */
@@ -83,17 +84,28 @@ struct pkt *udp_pop(struct inet_sock *so)
 	return pkt;
 }
 
+static void each_dst(struct inet_sock *so, void (*fn)(struct dst *dst, void *arg), void *arg)
+{
+	fn(&so->udp.dst, arg);
+	for (int i = 0; so->udp.cache && i < UDP_DST_CACHE; i++) {
+		if (so->udp.cache[i])
+			fn(so->udp.cache[i], arg);
+	}
+}
+
+static void expire_dst(struct dst *dst, void *arg)
+{
+	(void)arg;
+	dst_expire(dst);
+}
+
 void udp_options_changed(struct inet_sock *so)
 {
 	uint32_t least = (uint32_t)params.rx_bytes_min;
 
 	so->udp.limit = so->opt.rcvbuf > least ? so->opt.rcvbuf : least;
 	/* Headers carry options: they are made anew. */
-	dst_expire(&so->udp.dst);
-	for (int i = 0; so->udp.cache && i < UDP_DST_CACHE; i++) {
-		if (so->udp.cache[i])
-			dst_expire(so->udp.cache[i]);
-	}
+	each_dst(so, expire_dst, NULL);
 }
 
 void udp_init(struct inet_sock *so)
@@ -107,22 +119,79 @@ void udp_init(struct inet_sock *so)
 	so->sk.events = EPOLLOUT | EPOLLWRNORM;
 }
 
+static void forget_dst(struct dst *dst, void *arg)
+{
+	(void)arg;
+	dst_fini(dst);
+	dst_expire(dst);
+}
+
 void udp_close(struct inet_sock *so, struct ring *ring)
 {
 	ring_assert_held(ring);
 	while (so->udp.head)
 		pkt_free(udp_pop(so));
-	dst_fini(&so->udp.dst);
-	if (so->udp.cache) {
-		for (int i = 0; i < UDP_DST_CACHE; i++) {
-			if (so->udp.cache[i]) {
-				dst_fini(so->udp.cache[i]);
-				mem_free(so->udp.cache[i]);
-			}
-		}
-		mem_free(so->udp.cache);
-		so->udp.cache = NULL;
+	each_dst(so, forget_dst, NULL);
+	for (int i = 0; so->udp.cache && i < UDP_DST_CACHE; i++)
+		mem_free(so->udp.cache[i]);
+	mem_free(so->udp.cache);
+	so->udp.cache = NULL;
+}
+
+/* ---- moving to another ring (holder) ------------------------------------------------------ */
+
+struct tx_rings {
+	struct ring **rings;
+	unsigned n, max;
+};
+
+static void note_tx_ring(struct dst *dst, void *arg)
+{
+	struct tx_rings *tx = arg;
+
+	for (unsigned i = 0; i < tx->n; i++) {
+		if (tx->rings[i] == dst->ring)
+			return;
 	}
+	if (dst->ring && tx->n < tx->max)
+		tx->rings[tx->n++] = dst->ring;
+}
+
+unsigned udp_tx_rings(struct inet_sock *so, struct ring **rings, unsigned max)
+{
+	struct tx_rings tx = {rings, 0, max};
+
+	each_dst(so, note_tx_ring, &tx);
+	return tx.n;
+}
+
+void udp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found *found)
+{
+	struct dst_headers headers = udp_headers(so, &so->remote);
+
+	each_dst(so, expire_dst, NULL);
+	if (found)
+		dst_apply(&so->udp.dst, home, &so->remote, found, &headers);
+}
+
+void udp_leave(struct inet_sock *so, struct ring *ring)
+{
+	struct pkt **link = &so->udp.head;
+
+	/* Frames go back to the ring that received them. */
+	for (; *link; link = &(*link)->next) {
+		struct pkt *next = (*link)->next;
+
+		*link = ring_travel(ring, *link);
+		(*link)->next = next;
+		so->udp.tail = *link;
+	}
+	each_dst(so, forget_dst, NULL);
+}
+
+void udp_arrive(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
+{
+	udp_retarget(so, ring, found);
 }
 
 /* ---- binding (control lock) ------------------------------------------------------------------ */
@@ -265,7 +334,8 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	query.tos = so->opt.tos;
 	if (!sock_start())
 		return sock_leave(so, VERDICT_NO_RESOURCES);
-	dst_find(&query, 0, &found);
+	sock_tx_query(so, &query);
+	dst_find(&query, &found);
 	if (found.verdict != VERDICT_ACCELERATED)
 		return sock_leave(so, found.verdict);
 	rc = sock_read_local(so);

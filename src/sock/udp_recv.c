@@ -7,6 +7,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "sock/cmsg.h"
+#include "sock/move.h"
 #include "sock/udp_internal.h"
 #include "sock/wait.h"
 
@@ -82,6 +83,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 		rc = sock_hold_mode(ref, &ring, mode);
 		if (__builtin_expect(rc != 0, 0))
 			return rc;
+		sock_access_rx(so);
 		if (!so->udp.head)
 			ring_poll(ring);
 		if (so->udp.head) {

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/param.h"
+#include "sock/move.h"
 #include "sock/udp_internal.h"
 #include "sock/wait.h"
 
@@ -70,6 +71,18 @@ static struct dst_query query_for(const struct inet_sock *so, const struct endpo
 	return query;
 }
 
+struct dst_headers udp_headers(const struct inet_sock *so, const struct endpoint *to)
+{
+	struct dst_headers headers = {
+		.src = {.addr = query_for(so, to).src, .port = so->local.port},
+		.proto = IPPROTO_UDP,
+		.ttl = addr_is_multicast(&to->addr) ? so->opt.mc_ttl : so->opt.ttl,
+		.tos = so->opt.tos,
+	};
+
+	return headers;
+}
+
 /*
  * Finds out where datagrams for this destination go.  0, or an error of the
  * call that is not worth trying again.
@@ -93,21 +106,20 @@ static int resolve(struct sock_ref ref, const struct endpoint *to)
 	if (!sock_start())
 		goto unlock;
 	query = query_for(so, to);
-	dst_find(&query, 0, &found);
+	sock_tx_query(so, &query);
+	dst_find(&query, &found);
 	if (found.verdict == VERDICT_ACCELERATED) {
 		rc = so->attached ? 0 : udp_autobind(so);
 		if (rc)
 			goto unlock;
-		sock_adopt_home(so, found.ring); /* it may receive nowhere, and still send */
+		/* It may receive nowhere, and still send. */
+		if (so->sk.home == rings_nowhere())
+			sock_adopt_home(so, sock_rx_ring_beside(so, found.ring));
 	}
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		goto unlock;
-	headers.src.addr = query.src;
-	headers.src.port = so->local.port;
-	headers.proto = IPPROTO_UDP;
-	headers.ttl = addr_is_multicast(&to->addr) ? so->opt.mc_ttl : so->opt.ttl;
-	headers.tos = so->opt.tos;
+	headers = udp_headers(so, to);
 	dst = so->connected && endpoint_eq(to, &so->remote) ? &so->udp.dst : cache_slot(so, to);
 	rc = dst ? dst_apply(dst, ring, to, &found, &headers) : -ENOMEM;
 	ring_release_cold(ring);
@@ -244,6 +256,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	pkt->frame_len = (uint32_t)frame_build_udp(&dst->tmpl, pkt->frame, msg->msg_iov,
 						   (int)msg->msg_iovlen, len);
 	dst_send(dst, ring, pkt);
+	sock_access_tx(so);
 	ring_release(ring, mode);
 	return (ssize_t)len;
 }

@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/move_internal.h"
+
+#include <limits.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/param.h"
+#include "ring/inbox.h"
+#include "sock/tcp_internal.h"
+#include "sock/udp_internal.h"
+
+#define CONFIRMATIONS 20   /* accesses by the same key before a socket moves */
+#define LIMITED_BACKOFF 64 /* longer between two looks where there is no ring for it */
+#define TX_RINGS_MAX 16u   /* destinations of one socket that are moved ahead */
+
+struct sock_move_stats sock_moves_rx, sock_moves_tx;
+
+/* Posted by whoever uses the socket; lock-free. */
+struct request {
+	ck_stack_entry_t link; /* first */
+	struct inet_sock *so;
+	uint32_t gen;
+	bool tx;
+	bool asked; /* by setsockopt(), not by its accesses */
+	uint64_t key;
+};
+
+static ck_stack_t requests = CK_STACK_INITIALIZER;
+static struct list moves = {&moves, &moves}; /* internal thread */
+
+static void count(unsigned *counter)
+{
+	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- who uses the socket (holder) ---------------------------------------------------------- */
+
+static int ratio_of(const struct inet_sock *so, bool tx)
+{
+	const struct ring_alloc *alloc = tx ? &so->opt.alloc_tx : &so->opt.alloc_rx;
+	int ratio = tx ? params.ring_migration_tx : params.ring_migration_rx;
+
+	return ring_logic_moves(alloc->logic) && ratio > 0 ? ratio : INT_MAX;
+}
+
+void sock_access_init(struct inet_sock *so)
+{
+	so->rx_access = (struct sock_access){.left = ratio_of(so, false)};
+	so->tx_access = (struct sock_access){.left = ratio_of(so, true)};
+}
+
+static void request(struct inet_sock *so, bool tx, uint64_t key, bool asked)
+{
+	struct request *req = mem_alloc(sizeof(*req));
+
+	if (!req)
+		return; /* it is asked for again */
+	req->so = so;
+	req->gen = so->sk.gen;
+	req->tx = tx;
+	req->key = key;
+	req->asked = asked;
+	tsan_release(&requests); /* pairs with take_requests() */
+	ck_stack_push_upmc(&requests, &req->link);
+	progress_kick();
+}
+
+void sock_access_slow(struct inet_sock *so, bool tx)
+{
+	struct sock_access *access = tx ? &so->tx_access : &so->rx_access;
+	const struct ring_alloc *alloc = tx ? &so->opt.alloc_tx : &so->opt.alloc_rx;
+	bool keyed = tx ? so->tx_keyed : so->rx_keyed;
+	int ratio = ratio_of(so, tx);
+	uint64_t key;
+
+	access->left = ratio;
+	if (ratio == INT_MAX || !keyed)
+		return;
+	key = ring_key(alloc, NULL, so->id);
+	if (key == (tx ? so->tx_key : so->rx_key)) {
+		access->confirmed = 0;
+		return;
+	}
+	access->left = 1;
+	if (!access->confirmed || access->candidate != key) {
+		access->candidate = key;
+		access->confirmed = 1;
+		return;
+	}
+	if (access->confirmed++ < CONFIRMATIONS)
+		return;
+	access->confirmed = 0;
+	access->left = ratio;
+	request(so, tx, key, false);
+}
+
+/* ---- keys (control lock) --------------------------------------------------------------------- */
+
+uint64_t sock_rx_key(struct inet_sock *so, const struct inaddr *local)
+{
+	if (!so->rx_keyed || so->opt.alloc_rx.logic == RING_LOGIC_IP)
+		so->rx_key = ring_key(&so->opt.alloc_rx, local, so->id);
+	so->rx_keyed = true;
+	return so->rx_key;
+}
+
+static bool same_alloc(const struct inet_sock *so)
+{
+	return so->opt.alloc_rx.logic == so->opt.alloc_tx.logic &&
+	       so->opt.alloc_rx.user_id == so->opt.alloc_tx.user_id;
+}
+
+void sock_tx_query(struct inet_sock *so, struct dst_query *query)
+{
+	/* One ring for both, until the threads that send and receive differ. */
+	if (!so->tx_keyed)
+		so->tx_key = so->rx_keyed && same_alloc(so)
+				     ? so->rx_key
+				     : ring_key(&so->opt.alloc_tx, &so->local.addr, so->id);
+	so->tx_keyed = true;
+	query->alloc = so->opt.alloc_tx;
+	query->key = so->tx_key;
+}
+
+/* ---- starting (control lock) -------------------------------------------------------------------- */
+
+static bool movable(const struct inet_sock *so, uint32_t gen)
+{
+	return __atomic_load_n(&so->sk.gen, __ATOMIC_ACQUIRE) == gen && !so->gone && !so->move &&
+	       so->sk.home->q && !(so->inet == INET_TCP && (!so->connected || so->tcp.connecting));
+}
+
+static uint64_t key_for(const struct inet_sock *so, const struct inaddr *local, uint64_t key)
+{
+	if (so->opt.alloc_rx.logic == RING_LOGIC_IP)
+		return ring_key(&so->opt.alloc_rx, local, so->id);
+	return key;
+}
+
+/* Where frames of an interface shall go; NULL: nowhere else. */
+static struct ring *target(const struct inet_sock *so, const struct ring *from,
+			   const struct inaddr *local, uint64_t key)
+{
+	char why[PORT_WHY] = "";
+	struct ring *to;
+	bool fresh;
+
+	key = key_for(so, local, key);
+	if (rings_get(from->ifindex, key, &to, why, &fresh) || to == from || to->key != key)
+		return NULL;
+	return to;
+}
+
+static void add_part(struct move *move, struct sock_flow *flow, struct ring *from)
+{
+	struct move_part *part = &move->parts[move->n_parts];
+
+	*part = (struct move_part){.move = move, .flow = flow, .from = from};
+	part->to = target(move->so, from, &flow->flow.key.local, move->key);
+	if (!part->to)
+		return;
+	if (move_part_steer(part)) {
+		log_debug("fd %d: a flow stays on ring %u", move->so->sk.twin, from->id);
+		return;
+	}
+	ring_get(part->to);
+	move->n_parts++;
+}
+
+static unsigned count_flows(const struct inet_sock *so)
+{
+	unsigned n = 1; /* a connection's own */
+
+	list_for_each(link, &so->flows)
+		n++;
+	return n;
+}
+
+/* A group is looked up when something is sent: who listens here matters. */
+static bool is_connected(const struct inet_sock *so)
+{
+	return so->connected && so->inet != INET_LISTEN && !addr_is_multicast(&so->remote.addr);
+}
+
+/* Where it sends to, from its new ring on. */
+static void find_dst(struct move *move)
+{
+	struct inet_sock *so = move->so;
+	struct dst_query query = {.to = so->remote,
+				  .src = so->local.addr,
+				  .oif = so->opt.bind_ifindex,
+				  .mark = so->opt.mark,
+				  .tos = so->opt.tos};
+
+	if (!is_connected(so))
+		return;
+	sock_tx_query(so, &query);
+	if (same_alloc(so))
+		query.key = move->key; /* it sends from there, too */
+	dst_find(&query, &move->found);
+	move->has_dst = move->found.verdict == VERDICT_ACCELERATED;
+}
+
+static void arrive_run(struct ring *ring, struct inbox_item *item);
+
+static struct move *prepare(struct inet_sock *so, uint64_t key, struct ring *to)
+{
+	size_t size = sizeof(struct move) + count_flows(so) * sizeof(struct move_part);
+	struct move *move = mem_zalloc(size);
+
+	if (!move)
+		return NULL;
+	list_init(&move->link);
+	move->so = so;
+	move->gen = so->sk.gen;
+	move->from = so->sk.home;
+	move->to = to;
+	move->key = key;
+	move->began = clock_now();
+	move->arrive.run = arrive_run;
+	if (so->inet == INET_TCP) {
+		add_part(move, &so->tcp.flow, move->from);
+	} else {
+		list_for_each(link, &so->flows) {
+			struct sock_flow *f = container_of(link, struct sock_flow, link);
+
+			add_part(move, f, f->ring);
+		}
+	}
+	return move;
+}
+
+static void abandoned(struct inet_sock *so, const char *why)
+{
+	count(&sock_moves_rx.abandoned);
+	log_debug("fd %d: stays on ring %u: %s", so->sk.twin, so->sk.home->id, why);
+}
+
+static void start_rx(const struct request *req)
+{
+	struct inet_sock *so = req->so;
+	struct ring *to = NULL;
+	struct move *move;
+
+	if (!movable(so, req->gen) || (so->rx_keyed && so->rx_key == req->key))
+		return;
+	count(&sock_moves_rx.started);
+	to = target(so, so->sk.home, &so->local.addr, req->key);
+	if (!to) {
+		/* holder writes it otherwise: a count that is off by some does no harm */
+		__atomic_store_n(&so->rx_access.left,
+				 ratio_of(so, false) == INT_MAX
+					 ? INT_MAX
+					 : ratio_of(so, false) * LIMITED_BACKOFF,
+				 __ATOMIC_RELAXED);
+		abandoned(so, "there is no other ring for it");
+		return;
+	}
+	move = prepare(so, req->key, to);
+	if (!move || (so->inet == INET_TCP && !move->n_parts)) {
+		mem_free(move);
+		abandoned(so, "its frames cannot be steered");
+		return;
+	}
+	ring_get(to);
+	so->move = move;
+	list_push_back(&moves, &move->link);
+	log_debug("fd %d: moves from ring %u to ring %u: %s", so->sk.twin, move->from->id, to->id,
+		  req->asked ? "its allocation logic was changed"
+			     : "another thread or processor uses it");
+}
+
+/* ---- the end (control lock) ------------------------------------------------------------------------ */
+
+static void let_go(struct move *move)
+{
+	for (unsigned i = 0; i < move->n_parts; i++)
+		ring_put(move->parts[i].to);
+	ring_put(move->to);
+	move->n_parts = 0;
+	move->over = true;
+}
+
+/* The socket ended: nothing arrives any more, and nothing of the move is left anywhere. */
+static void call_off(struct move *move)
+{
+	for (unsigned i = 0; i < move->n_parts; i++) {
+		struct move_part *part = &move->parts[i];
+
+		if (ring_hold_cold(part->to)) {
+			move_part_drop(part);
+			ring_release_cold(part->to);
+		}
+		/* What was forwarded has run before the part goes. */
+		if (ring_hold_cold(part->from))
+			ring_release_cold(part->from);
+	}
+	let_go(move);
+	count(&sock_moves_rx.abandoned);
+}
+
+/* holder of the old home, drained */
+static void leave(struct move *move, struct ring *ring)
+{
+	struct inet_sock *so = move->so;
+
+	for (unsigned i = 0; i < move->n_parts; i++) {
+		if (move->parts[i].from == ring)
+			move_part_leave(&move->parts[i]);
+	}
+	if (so->inet == INET_UDP)
+		udp_leave(so, ring);
+	else if (so->inet == INET_TCP)
+		tcp_leave(so, ring);
+	so->rx_key = move->key;
+	so->rx_keyed = true;
+	if (same_alloc(so))
+		so->tx_key = move->key;
+	/* First: who finds the new home and holds it runs it before anything else. */
+	ring_post(move->to, &move->arrive);
+	sock_set_home(so, move->to);
+}
+
+/* holder of the new home */
+static void arrive_run(struct ring *ring, struct inbox_item *item)
+{
+	struct move *move = container_of(item, struct move, arrive);
+	struct inet_sock *so = move->so;
+
+	if (so->inet == INET_UDP)
+		udp_arrive(so, ring, move->has_dst ? &move->found : NULL);
+	else if (so->inet == INET_TCP)
+		tcp_arrive(so, ring, move->from, move->has_dst ? &move->found : NULL);
+	for (unsigned i = 0; i < move->n_parts; i++) {
+		if (move->parts[i].to == ring)
+			move_part_arrive(&move->parts[i]);
+	}
+	/* Who sleeps on the old ring's descriptors looks for the new ones. */
+	ready_wake_all(&so->sk);
+}
+
+static void park(struct move *move)
+{
+	for (unsigned i = 0; i < move->n_parts; i++) {
+		struct move_part *part = &move->parts[i];
+
+		if (!ring_hold_cold(part->to))
+			continue;
+		move_part_park(part);
+		ring_release_cold(part->to);
+	}
+}
+
+/* Rings that are not home: drained into it, and the flows taken off. */
+static void leave_others(struct move *move)
+{
+	for (unsigned i = 0; i < move->n_parts; i++) {
+		struct move_part *part = &move->parts[i];
+
+		if (part->from == move->from || !ring_hold_cold(part->from))
+			continue;
+		move_drain(part->from);
+		move_part_leave(part);
+		ring_release_cold(part->from);
+	}
+}
+
+static void arrive_others(struct move *move)
+{
+	for (unsigned i = 0; i < move->n_parts; i++) {
+		struct move_part *part = &move->parts[i];
+
+		if (part->to == move->to || !ring_hold_cold(part->to))
+			continue;
+		move_part_arrive(part);
+		ring_release_cold(part->to);
+	}
+}
+
+/* After the barrier. */
+static void finish(struct move *move)
+{
+	struct inet_sock *so = move->so;
+	struct sock_ref ref = {&so->sk, move->gen};
+	struct ring *ring;
+
+	find_dst(move);
+	park(move);
+	leave_others(move);
+	/* A connection that its program closed may have ended by itself. */
+	if (sock_hold_cold(ref, &ring)) {
+		call_off(move);
+		return;
+	}
+	move_drain(ring);
+	if (!sock_at_home(ref, ring)) {
+		ring_release_cold(ring);
+		call_off(move);
+		return;
+	}
+	leave(move, ring);
+	so->move = NULL;
+	ring_release_cold(ring);
+	/* If somebody else holds it: after him, ARRIVE has run. */
+	if (ring_hold_cold(move->to))
+		ring_release_cold(move->to);
+	arrive_others(move);
+	if (!so->gone)
+		sock_rings_changed(so);
+	log_debug("fd %d: moved from ring %u to ring %u in %ld us", so->sk.twin, move->from->id,
+		  move->to->id, (clock_now() - move->began) / NSEC_PER_USEC);
+	let_go(move);
+	count(&sock_moves_rx.finished);
+}
+
+static void barrier(const struct move *move)
+{
+	struct port *last = NULL;
+
+	for (unsigned i = 0; i < move->n_parts; i++) {
+		struct port *port = move->parts[i].to->q->port;
+
+		if (port != last)
+			port->ops->barrier(port);
+		last = port;
+	}
+}
+
+void sock_move_settle(struct inet_sock *so)
+{
+	if (!so->move)
+		return;
+	barrier(so->move);
+	finish(so->move);
+	so->move = NULL;
+}
+
+void sock_move_cancel(struct inet_sock *so)
+{
+	if (!so->move)
+		return;
+	call_off(so->move);
+	so->move = NULL;
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------ */
+
+/* The rings its destinations are on. */
+static unsigned tx_rings(struct inet_sock *so, struct ring **rings)
+{
+	struct ring *home;
+	unsigned n = 0;
+
+	if (sock_hold_cold(sock_ref_of(so), &home))
+		return 0;
+	if (so->inet == INET_TCP && so->tcp.dst.ring)
+		rings[n++] = so->tcp.dst.ring;
+	else if (so->inet == INET_UDP)
+		n = udp_tx_rings(so, rings, TX_RINGS_MAX);
+	ring_release_cold(home);
+	return n;
+}
+
+static void retarget(struct inet_sock *so, uint64_t key)
+{
+	struct dst_query query = {.to = so->remote,
+				  .src = so->local.addr,
+				  .oif = so->opt.bind_ifindex,
+				  .mark = so->opt.mark,
+				  .tos = so->opt.tos};
+	struct dst_found found = {.verdict = VERDICT_UNDECIDED};
+	struct ring *home;
+
+	so->tx_key = key;
+	so->tx_keyed = true;
+	if (is_connected(so)) {
+		sock_tx_query(so, &query);
+		dst_find(&query, &found);
+	}
+	if (sock_hold_cold(sock_ref_of(so), &home))
+		return;
+	if (so->inet == INET_UDP)
+		udp_retarget(so, home, found.verdict == VERDICT_ACCELERATED ? &found : NULL);
+	else if (so->inet == INET_TCP && found.verdict == VERDICT_ACCELERATED)
+		tcp_retarget(so, home, &found);
+	ring_release_cold(home);
+}
+
+static void start_tx(const struct request *req)
+{
+	struct inet_sock *so = req->so;
+	struct ring *rings[TX_RINGS_MAX], *to;
+	char why[PORT_WHY];
+	bool fresh;
+	unsigned n;
+
+	if (!movable(so, req->gen) || so->inet == INET_LISTEN ||
+	    (so->tx_keyed && so->tx_key == req->key))
+		return;
+	count(&sock_moves_tx.started);
+	n = tx_rings(so, rings);
+	for (unsigned i = 0; i < n; i++) {
+		/* Opened here, so that a send does not wait for it; what was put off goes first. */
+		if (so->opt.alloc_tx.logic != RING_LOGIC_IP &&
+		    rings_get(rings[i]->ifindex, req->key, &to, why, &fresh)) {
+			count(&sock_moves_tx.abandoned);
+			log_debug("fd %d: goes on sending by ring %u: %s", so->sk.twin,
+				  rings[i]->id, why);
+			return;
+		}
+		if (ring_hold_cold(rings[i]))
+			ring_release_cold(rings[i]);
+	}
+	retarget(so, req->key);
+	count(&sock_moves_tx.finished);
+	if (n)
+		log_debug("fd %d: sends by key %#lx instead of ring %u: %s", so->sk.twin, req->key,
+			  rings[0]->id,
+			  req->asked ? "its allocation logic was changed"
+				     : "another thread or processor sends");
+}
+
+/* ---- the internal thread ---------------------------------------------------------------------------------- */
+
+static struct request *take_requests(void)
+{
+	ck_stack_entry_t *link = ck_stack_batch_pop_upmc(&requests), *oldest = NULL, *next;
+
+	tsan_acquire(&requests);
+	for (; link; link = next) {
+		next = link->next;
+		link->next = oldest;
+		oldest = link;
+	}
+	return (struct request *)(void *)oldest;
+}
+
+static void start_all(void)
+{
+	struct request *req = take_requests();
+
+	while (req) {
+		struct request *next = (struct request *)(void *)req->link.next;
+
+		if (req->tx)
+			start_tx(req);
+		else
+			start_rx(req);
+		mem_free(req);
+		req = next;
+	}
+}
+
+/* All that are under way wait for the same moment. */
+static void barrier_all(void)
+{
+	struct port *ports[64];
+	unsigned n = 0;
+
+	list_for_each(link, &moves) {
+		const struct move *move = container_of(link, struct move, link);
+
+		for (unsigned i = 0; i < move->n_parts; i++) {
+			struct port *port = move->parts[i].to->q->port;
+			unsigned p = 0;
+
+			while (p < n && ports[p] != port)
+				p++;
+			if (p == n && n < sizeof(ports) / sizeof(*ports))
+				ports[n++] = port;
+		}
+	}
+	control_unlock();
+	/* Only this thread closes ports. */
+	for (unsigned p = 0; p < n; p++)
+		ports[p]->ops->barrier(ports[p]);
+}
+
+bool sock_moves_run(void)
+{
+	if (CK_STACK_ISEMPTY(&requests) && list_empty(&moves))
+		return false;
+	if (!control_trylock())
+		return true;
+	start_all();
+	if (list_empty(&moves)) {
+		control_unlock();
+		return false;
+	}
+	barrier_all();
+	if (!control_trylock())
+		return true; /* and the barrier once more */
+	list_for_each_safe(link, &moves) {
+		struct move *move = container_of(link, struct move, link);
+
+		if (!move->over) {
+			struct inet_sock *so = move->so;
+
+			finish(move);
+			if (so->move == move)
+				so->move = NULL;
+		}
+		list_remove(link);
+		mem_free(move);
+	}
+	control_unlock();
+	return !CK_STACK_ISEMPTY(&requests);
+}
+
+void sock_alloc_changed(struct inet_sock *so, bool rx, bool tx)
+{
+	uint64_t key;
+
+	sock_access_init(so);
+	/* A key that was never needed is chosen when it is. */
+	if (rx && so->rx_keyed) {
+		key = ring_key(&so->opt.alloc_rx, &so->local.addr, so->id);
+		if (key != so->rx_key)
+			request(so, false, key, true);
+	}
+	if (tx && so->tx_keyed) {
+		key = ring_key(&so->opt.alloc_tx, &so->local.addr, so->id);
+		if (key != so->tx_key)
+			request(so, true, key, true);
+	}
+}
+
+void sock_moves_forget(void)
+{
+	ck_stack_init(&requests);
+	list_init(&moves);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Flows on their way from one ring to another: their stand-ins.
+ */
+#include "sock/move_internal.h"
+
+#include "base/mem.h"
+#include "sock/tcp_internal.h"
+
+/* ---- what arrives at a stand-in (holder of part->to) ---------------------------------------- */
+
+struct late_item {
+	struct inbox_item item;
+	struct move_part *part;
+	struct pkt *pkt;
+};
+
+/*
+ * holder of part->from.  The part is still there: it goes only after this ring was
+ * held once more when the last one had been posted.
+ */
+static void late_run(struct ring *ring, struct inbox_item *item)
+{
+	struct late_item *late = container_of(item, struct late_item, item);
+	const struct move *move = late->part->move;
+	struct flow *flow = &late->part->flow->flow;
+	enum drop reason = DROP_SOCK_CLOSED;
+
+	if (__atomic_load_n(&move->so->sk.gen, __ATOMIC_ACQUIRE) == move->gen && flow->listed)
+		reason = flow->deliver(ring, flow, late->pkt, ring->now);
+	if (reason != DROP_NONE) {
+		ring_drop(ring, reason);
+		pkt_free(late->pkt);
+	}
+	mem_free(late);
+}
+
+static enum drop forward(struct ring *ring, struct move_part *part, struct pkt *pkt)
+{
+	struct late_item *late = mem_alloc(sizeof(*late));
+
+	if (!late)
+		return DROP_NO_MEMORY;
+	late->item.run = late_run;
+	late->part = part;
+	late->pkt = ring_travel(ring, pkt);
+	ring->stats.forwarded++;
+	ring_post(part->from, &late->item);
+	return DROP_NONE;
+}
+
+static void park(struct move_part *part, struct pkt *pkt)
+{
+	pkt->next = NULL;
+	if (part->head)
+		part->tail->next = pkt;
+	else
+		part->head = pkt;
+	part->tail = pkt;
+}
+
+static enum drop stand_in_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct move_part *part = container_of(flow, struct move_part, stand_in);
+
+	(void)now;
+	if (__atomic_load_n(&part->move->so->sk.gen, __ATOMIC_ACQUIRE) != part->move->gen)
+		return DROP_SOCK_CLOSED;
+	if (!part->parked)
+		return forward(ring, part, pkt);
+	park(part, pkt);
+	return DROP_NONE;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------ */
+
+/* The flow is told apart by nobody: it stays, and so do frames for it. */
+static void resteer(struct move_part *part)
+{
+	if (!ring_hold_cold(part->from))
+		return;
+	ring_flow_resteer(part->from, &part->flow->flow);
+	ring_release_cold(part->from);
+}
+
+static int unsteer(struct move_part *part, bool *was)
+{
+	struct flow *flow = &part->flow->flow;
+	int rc = -ENOENT;
+
+	if (!ring_hold_cold(part->from))
+		return -EAGAIN;
+	if (flow->listed) {
+		*was = flow->steered;
+		rc = ring_flow_unsteer(part->from, flow);
+	}
+	ring_release_cold(part->from);
+	return rc > 0 ? -EBUSY : rc;
+}
+
+int move_part_steer(struct move_part *part)
+{
+	bool was = false;
+	int rc;
+
+	part->stand_in.key = part->flow->flow.key;
+	part->stand_in.deliver = stand_in_deliver;
+	if (!ring_hold_cold(part->to))
+		return -EAGAIN;
+	rc = ring_flow_list(part->to, &part->stand_in);
+	ring_release_cold(part->to);
+	if (rc)
+		return rc;
+	rc = unsteer(part, &was);
+	if (!rc && ring_hold_cold(part->to)) {
+		rc = ring_flow_steer(part->to, &part->stand_in);
+		ring_release_cold(part->to);
+		if (rc && was)
+			resteer(part);
+	}
+	if (rc && ring_hold_cold(part->to)) {
+		move_part_drop(part);
+		ring_release_cold(part->to);
+	}
+	return rc;
+}
+
+void move_part_drop(struct move_part *part)
+{
+	ring_flow_del(part->to, &part->stand_in);
+	while (part->head) {
+		struct pkt *pkt = part->head;
+
+		part->head = pkt->next;
+		ring_drop(part->to, DROP_SOCK_CLOSED);
+		pkt_free(pkt);
+	}
+}
+
+void move_part_park(struct move_part *part)
+{
+	part->parked = true;
+}
+
+void move_part_leave(struct move_part *part)
+{
+	ring_flow_del(part->from, &part->flow->flow);
+	if (part->flow->shard)
+		tcp_shard_leave(part->flow->shard);
+	part->detached = true;
+}
+
+void move_part_arrive(struct move_part *part)
+{
+	struct sock_flow *f = part->flow;
+	struct pkt *pkt = part->head;
+
+	ring_flow_replace(part->to, &part->stand_in, &f->flow);
+	if (f != &part->move->so->tcp.flow) { /* that one lives by its socket's home */
+		ring_get(part->to);
+		ring_put(part->from);
+	}
+	f->ring = part->to;
+	if (f->shard)
+		tcp_shard_arrive(f->shard, part->to);
+	part->head = NULL;
+	while (pkt) {
+		struct pkt *next = pkt->next;
+		enum drop reason = f->flow.deliver(part->to, &f->flow, pkt, part->to->now);
+
+		if (reason != DROP_NONE) {
+			ring_drop(part->to, reason);
+			pkt_free(pkt);
+		}
+		pkt = next;
+	}
+}
+
+void move_drain(struct ring *ring)
+{
+	unsigned left = ring->q ? ring->q->frames : 0;
+
+	/* What was there when we began; others' frames go on arriving. */
+	for (;;) {
+		int n = ring_poll(ring);
+
+		if (n <= 0 || (unsigned)n >= left)
+			return;
+		left -= (unsigned)n;
+	}
+}

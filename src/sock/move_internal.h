@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of moving share: see move.h. */
+#ifndef SOCK_MOVE_INTERNAL_H
+#define SOCK_MOVE_INTERNAL_H
+
+#include "sock/move.h"
+
+struct move;
+
+/* One flow of a socket on its way. */
+struct move_part {
+	struct flow stand_in; /* holder of ->to */
+	struct move *move;
+	struct sock_flow *flow; /* the real one */
+	struct ring *from, *to;
+	bool detached; /* off ->from; control lock */
+	/* holder of ->to */
+	bool parked;
+	struct pkt *head, *tail; /* what arrived since */
+};
+
+/*
+ * A move under way.
+ *
+ * Role		control lock, but for parts (holder of their rings) and for
+ *		ARRIVE (holder of ->to).
+ * Lifetime	from PREPARE until the internal thread has seen that it is over.
+ */
+struct move {
+	struct list link; /* internal thread */
+	struct inbox_item arrive;
+	struct inet_sock *so;
+	uint32_t gen;
+	struct ring *from, *to; /* home */
+	uint64_t key;
+	nsec_t began;
+	bool over;
+	bool has_dst;
+	struct dst_found found; /* where it sends to, of a connected socket */
+	unsigned n_parts;
+	struct move_part parts[];
+};
+
+/* ---- move_flow.c: flows on their way ------------------------------------------------------ */
+
+/* PREPARE and STEER of one part.  0, or -errno: it stays where it is. */
+int move_part_steer(struct move_part *part);
+/* holder of ->to: STEER is undone, or the socket ended. */
+void move_part_drop(struct move_part *part);
+void move_part_park(struct move_part *part);
+/* holder of ->from, which is drained: takes the flow off it. */
+void move_part_leave(struct move_part *part);
+/* holder of ->to */
+void move_part_arrive(struct move_part *part);
+
+/* holder: takes everything that is in the ring's queue. */
+void move_drain(struct ring *ring);
+
+#endif
