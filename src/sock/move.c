@@ -10,9 +10,9 @@
 #include "sock/tcp_internal.h"
 #include "sock/udp_internal.h"
 
-#define CONFIRMATIONS 20   /* accesses by the same key before a socket moves */
-#define LIMITED_BACKOFF 64 /* longer between two looks where there is no ring for it */
-#define TX_RINGS_MAX 16u   /* destinations of one socket that are moved ahead */
+#define CONFIRMATIONS 20 /* accesses by the same key before a socket moves */
+#define PUT_OFF 10000	 /* longer between two looks where there is no ring for it */
+#define TX_RINGS_MAX 16u /* destinations of one socket that are moved ahead */
 
 struct sock_move_stats sock_moves_rx, sock_moves_tx;
 
@@ -44,10 +44,28 @@ static int ratio_of(const struct inet_sock *so, bool tx)
 	return ring_logic_moves(alloc->logic) && ratio > 0 ? ratio : INT_MAX;
 }
 
+/* any */
+static uint64_t key_of(const struct inet_sock *so, bool tx)
+{
+	return __atomic_load_n(tx ? &so->tx_key : &so->rx_key, __ATOMIC_RELAXED);
+}
+
+/* control lock */
+static void set_key(struct inet_sock *so, bool tx, uint64_t key)
+{
+	__atomic_store_n(tx ? &so->tx_key : &so->rx_key, key, __ATOMIC_RELAXED);
+}
+
 void sock_access_init(struct inet_sock *so)
 {
 	so->rx_access = (struct sock_access){.left = ratio_of(so, false)};
 	so->tx_access = (struct sock_access){.left = ratio_of(so, true)};
+}
+
+static void post_request(struct request *req)
+{
+	tsan_release(&requests); /* pairs with take_requests() */
+	ck_stack_push_upmc(&requests, &req->link);
 }
 
 static void request(struct inet_sock *so, bool tx, uint64_t key, bool asked)
@@ -61,8 +79,7 @@ static void request(struct inet_sock *so, bool tx, uint64_t key, bool asked)
 	req->tx = tx;
 	req->key = key;
 	req->asked = asked;
-	tsan_release(&requests); /* pairs with take_requests() */
-	ck_stack_push_upmc(&requests, &req->link);
+	post_request(req);
 	progress_kick();
 }
 
@@ -70,15 +87,14 @@ void sock_access_slow(struct inet_sock *so, bool tx)
 {
 	struct sock_access *access = tx ? &so->tx_access : &so->rx_access;
 	const struct ring_alloc *alloc = tx ? &so->opt.alloc_tx : &so->opt.alloc_rx;
-	bool keyed = tx ? so->tx_keyed : so->rx_keyed;
+	uint64_t placed = key_of(so, tx), key;
 	int ratio = ratio_of(so, tx);
-	uint64_t key;
 
 	access->left = ratio;
-	if (ratio == INT_MAX || !keyed)
+	if (placed == SOCK_NO_KEY || (ratio == INT_MAX && ring_logic_moves(alloc->logic)))
 		return;
-	key = ring_key(alloc, NULL, so->id);
-	if (key == (tx ? so->tx_key : so->rx_key)) {
+	key = ring_key(alloc, &so->local.addr, so->id);
+	if (key == placed) {
 		access->confirmed = 0;
 		return;
 	}
@@ -99,10 +115,9 @@ void sock_access_slow(struct inet_sock *so, bool tx)
 
 uint64_t sock_rx_key(struct inet_sock *so, const struct inaddr *local)
 {
-	if (!so->rx_keyed || so->opt.alloc_rx.logic == RING_LOGIC_IP)
-		so->rx_key = ring_key(&so->opt.alloc_rx, local, so->id);
-	so->rx_keyed = true;
-	return so->rx_key;
+	if (key_of(so, false) == SOCK_NO_KEY || so->opt.alloc_rx.logic == RING_LOGIC_IP)
+		set_key(so, false, ring_key(&so->opt.alloc_rx, local, so->id));
+	return key_of(so, false);
 }
 
 static bool same_alloc(const struct inet_sock *so)
@@ -113,22 +128,44 @@ static bool same_alloc(const struct inet_sock *so)
 
 void sock_tx_query(struct inet_sock *so, struct dst_query *query)
 {
+	uint64_t rx = key_of(so, false);
+
 	/* One ring for both, until the threads that send and receive differ. */
-	if (!so->tx_keyed)
-		so->tx_key = so->rx_keyed && same_alloc(so)
-				     ? so->rx_key
-				     : ring_key(&so->opt.alloc_tx, &so->local.addr, so->id);
-	so->tx_keyed = true;
+	if (key_of(so, true) == SOCK_NO_KEY)
+		set_key(so, true,
+			rx != SOCK_NO_KEY && same_alloc(so)
+				? rx
+				: ring_key(&so->opt.alloc_tx, &so->local.addr, so->id));
 	query->alloc = so->opt.alloc_tx;
-	query->key = so->tx_key;
+	query->key = key_of(so, true);
 }
 
 /* ---- starting (control lock) -------------------------------------------------------------------- */
 
-static bool movable(const struct inet_sock *so, uint32_t gen)
+static bool movable(const struct request *req)
 {
-	return __atomic_load_n(&so->sk.gen, __ATOMIC_ACQUIRE) == gen && !so->gone && !so->move &&
-	       so->sk.home->q && !(so->inet == INET_TCP && (!so->connected || so->tcp.connecting));
+	struct sock_ref ref = {&req->so->sk, req->gen};
+	const struct inet_sock *so = req->so;
+	struct ring *home;
+	bool yes;
+
+	if (sock_hold_cold(ref, &home))
+		return false;
+	yes = !so->gone && !so->move && home->q &&
+	      !(so->inet == INET_TCP && (!so->connected || so->tcp.connecting));
+	ring_release_cold(home);
+	return yes && req->key != key_of(so, req->tx);
+}
+
+/* There is no ring for it: it is looked at again much later. */
+static void put_off(struct inet_sock *so, bool tx)
+{
+	struct ring *home;
+
+	if (sock_hold_cold(sock_ref_of(so), &home))
+		return;
+	(tx ? &so->tx_access : &so->rx_access)->left = PUT_OFF;
+	ring_release_cold(home);
 }
 
 static uint64_t key_for(const struct inet_sock *so, const struct inaddr *local, uint64_t key)
@@ -243,17 +280,12 @@ static void start_rx(const struct request *req)
 	struct ring *to = NULL;
 	struct move *move;
 
-	if (!movable(so, req->gen) || (so->rx_keyed && so->rx_key == req->key))
+	if (!movable(req))
 		return;
 	count(&sock_moves_rx.started);
 	to = target(so, so->sk.home, &so->local.addr, req->key);
 	if (!to) {
-		/* holder writes it otherwise: a count that is off by some does no harm */
-		__atomic_store_n(&so->rx_access.left,
-				 ratio_of(so, false) == INT_MAX
-					 ? INT_MAX
-					 : ratio_of(so, false) * LIMITED_BACKOFF,
-				 __ATOMIC_RELAXED);
+		put_off(so, false);
 		abandoned(so, "there is no other ring for it");
 		return;
 	}
@@ -313,10 +345,9 @@ static void leave(struct move *move, struct ring *ring)
 		udp_leave(so, ring);
 	else if (so->inet == INET_TCP)
 		tcp_leave(so, ring);
-	so->rx_key = move->key;
-	so->rx_keyed = true;
+	set_key(so, false, move->key);
 	if (same_alloc(so))
-		so->tx_key = move->key;
+		set_key(so, true, move->key);
 	/* First: who finds the new home and holds it runs it before anything else. */
 	ring_post(move->to, &move->arrive);
 	sock_set_home(so, move->to);
@@ -472,8 +503,7 @@ static void retarget(struct inet_sock *so, uint64_t key)
 	struct dst_found found = {.verdict = VERDICT_UNDECIDED};
 	struct ring *home;
 
-	so->tx_key = key;
-	so->tx_keyed = true;
+	set_key(so, true, key);
 	if (is_connected(so)) {
 		sock_tx_query(so, &query);
 		dst_find(&query, &found);
@@ -495,8 +525,7 @@ static void start_tx(const struct request *req)
 	bool fresh;
 	unsigned n;
 
-	if (!movable(so, req->gen) || so->inet == INET_LISTEN ||
-	    (so->tx_keyed && so->tx_key == req->key))
+	if (!movable(req) || so->inet == INET_LISTEN)
 		return;
 	count(&sock_moves_tx.started);
 	n = tx_rings(so, rings);
@@ -504,6 +533,7 @@ static void start_tx(const struct request *req)
 		/* Opened here, so that a send does not wait for it; what was put off goes first. */
 		if (so->opt.alloc_tx.logic != RING_LOGIC_IP &&
 		    rings_get(rings[i]->ifindex, req->key, &to, why, &fresh)) {
+			put_off(so, true);
 			count(&sock_moves_tx.abandoned);
 			log_debug("fd %d: goes on sending by ring %u: %s", so->sk.twin,
 				  rings[i]->id, why);
@@ -536,6 +566,14 @@ static struct request *take_requests(void)
 	return (struct request *)(void *)oldest;
 }
 
+/* It moves already: one at a time. */
+static bool wait_for_move(const struct request *req)
+{
+	struct sock_ref ref = {&req->so->sk, req->gen};
+
+	return sock_ref_valid(ref) && req->so->move;
+}
+
 static void start_all(void)
 {
 	struct request *req = take_requests();
@@ -543,11 +581,15 @@ static void start_all(void)
 	while (req) {
 		struct request *next = (struct request *)(void *)req->link.next;
 
-		if (req->tx)
-			start_tx(req);
-		else
-			start_rx(req);
-		mem_free(req);
+		if (wait_for_move(req)) {
+			post_request(req);
+		} else {
+			if (req->tx)
+				start_tx(req);
+			else
+				start_rx(req);
+			mem_free(req);
+		}
 		req = next;
 	}
 }
@@ -614,14 +656,14 @@ void sock_alloc_changed(struct inet_sock *so, bool rx, bool tx)
 
 	sock_access_init(so);
 	/* A key that was never needed is chosen when it is. */
-	if (rx && so->rx_keyed) {
+	if (rx && key_of(so, false) != SOCK_NO_KEY) {
 		key = ring_key(&so->opt.alloc_rx, &so->local.addr, so->id);
-		if (key != so->rx_key)
+		if (key != key_of(so, false))
 			request(so, false, key, true);
 	}
-	if (tx && so->tx_keyed) {
+	if (tx && key_of(so, true) != SOCK_NO_KEY) {
 		key = ring_key(&so->opt.alloc_tx, &so->local.addr, so->id);
-		if (key != so->tx_key)
+		if (key != key_of(so, true))
 			request(so, true, key, true);
 	}
 }

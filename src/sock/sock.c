@@ -133,6 +133,7 @@ struct inet_sock *sock_alloc(void)
 	list_init(&so->flows);
 	list_init(&so->groups);
 	list_init(&so->sk.watches);
+	so->rx_key = so->tx_key = SOCK_NO_KEY;
 	so->id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
 	ring_get(rings_nowhere());
 	__atomic_store_n(&so->sk.home, rings_nowhere(), __ATOMIC_RELEASE);

@@ -206,6 +206,7 @@ struct forward_item {
 	struct inbox_item item;
 	struct inet_sock *so;
 	uint32_t gen;
+	bool multicast;
 	struct pkt *pkt;
 };
 
@@ -221,7 +222,7 @@ static void forward_run(struct ring *ring, struct inbox_item *item)
 		return;
 	}
 	if (home == ring && so->sk.gen == fwd->gen)
-		reason = udp_input(so, ring, fwd->pkt);
+		reason = udp_input(so, ring, fwd->pkt, fwd->multicast);
 	if (reason != DROP_NONE) {
 		ring_drop(ring, reason);
 		pkt_free(fwd->pkt);
@@ -240,6 +241,7 @@ enum drop sock_forward(struct ring *ring, struct sock_flow *flow, struct pkt *pk
 	fwd->item.run = forward_run;
 	fwd->so = flow->so;
 	fwd->gen = flow->gen;
+	fwd->multicast = flow->multicast;
 	fwd->pkt = ring_travel(ring, pkt);
 	ring->stats.forwarded++;
 	ring_post(home, &fwd->item);

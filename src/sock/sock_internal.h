@@ -104,6 +104,8 @@ struct sock_options {
 	struct ring_alloc alloc_rx, alloc_tx; /* SO_VMA_RING_ALLOC_LOGIC */
 };
 
+#define SOCK_NO_KEY UINT64_MAX /* nobody has needed a ring yet */
+
 /* How long until it is looked at who uses the socket: move.c. */
 struct sock_access {
 	int left;	   /* accesses */
@@ -137,9 +139,8 @@ struct inet_sock {
 	/* set when made, read by all */
 	uint64_t id; /* never used again */
 
-	/* holder and control lock to write, either to read */
-	uint64_t rx_key, tx_key; /* of the rings it was placed on */
-	bool rx_keyed, tx_keyed; /* they were chosen */
+	/* any, atomic; control lock to write: of the rings it was placed on, or SOCK_NO_KEY */
+	uint64_t rx_key, tx_key;
 
 	/* holder */
 	struct sock_access rx_access, tx_access;
@@ -327,7 +328,7 @@ void tcp_sock_init(struct inet_sock *so);
 
 enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
 /* holder of home: queues a datagram; consumes it unless a reason is returned. */
-enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt);
+enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bool multicast);
 enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
 
 /* holder of home, on close: frees queues, or says goodbye to the peer. */

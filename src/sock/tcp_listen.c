@@ -164,7 +164,6 @@ static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_
 	child->tcp.listener_gen = shard->gen;
 	sock_set_home(child, shard->ring);
 	child->rx_key = shard->ring->key;
-	child->rx_keyed = true;
 	sock_access_init(child);
 	if (child_dst(child, shard, pkt) || child_flow(child, shard->ring)) {
 		dst_fini(&child->tcp.dst);

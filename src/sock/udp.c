@@ -22,12 +22,22 @@ static uint32_t charge(const struct pkt *pkt)
 	return pkt->frame_len + (uint32_t)sizeof(*pkt);
 }
 
-enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt)
+/* A group's flow has no peer in its key. */
+static bool from_peer(const struct inet_sock *so, const struct pkt *pkt)
+{
+	struct endpoint from = frame_source(pkt);
+
+	return !so->connected || endpoint_eq(&so->remote, &from);
+}
+
+enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bool multicast)
 {
 	struct udp_state *udp = &so->udp;
 
 	if (__builtin_expect(so->shut_rd || so->gone || so->inet != INET_UDP, 0))
 		return DROP_SOCK_CLOSED;
+	if (__builtin_expect(multicast, 0) && !from_peer(so, pkt))
+		return DROP_SOCK_FILTER;
 	if (__builtin_expect(udp->bytes >= udp->limit, 0)) {
 		udp->dropped++;
 		return DROP_SOCK_FULL;
@@ -60,12 +70,10 @@ enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nse
 
 		if (!addr_is_any(&f->source) && !addr_eq(&f->source, &from.addr))
 			return DROP_SOCK_FILTER;
-		if (so->connected && !endpoint_eq(&so->remote, &from))
-			return DROP_SOCK_FILTER;
 	}
 	if (__builtin_expect(__atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE) != ring, 0))
 		return sock_forward(ring, f, pkt, now);
-	return udp_input(so, ring, pkt);
+	return udp_input(so, ring, pkt, f->multicast);
 }
 
 struct pkt *udp_pop(struct inet_sock *so)
