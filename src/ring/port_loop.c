@@ -2,15 +2,21 @@
 /*
  * The loop-back port: a wire for tests and benches.
  *
- * Role		tx_flush(): the holder of the sending ring, under the port's
- *		lock.  rx_burst(): the holder of the receiving ring, without it.
- * Lifetime	flows and queues are on the port's lists, under its lock, from
- *		add to del and from open to close.
+ * Role		tx_flush(): the holder of the sending ring, under the lock of
+ *		its queue.  rx_burst(): the holder of the receiving ring,
+ *		without a lock.
+ * Lifetime	flows and queues are on the port's lists from add to del and
+ *		from open to close.  Flows are read under the `sending` lock of
+ *		one queue, and changed under those of all queues.
  * Ordering	frames of one sender to one receiver stay in order.  A frame is
  *		visible to whoever saw `head` beyond it.  signalled is set
  *		after head and cleared before head is read again, so that a
  *		sleeper is woken for every frame it has not seen.
- * Progress	senders wait for each other; receivers for nobody.
+ *		Locks: the port's, then `sending` of each queue as they are on
+ *		the list, then one `arriving`.
+ * Progress	senders wait for those to the same receiver, and for changes of
+ *		flows; rings that send to themselves share nothing that is
+ *		written.  Receivers wait for nobody.
  */
 #include "ring/port.h"
 
@@ -37,9 +43,9 @@ struct loop_port {
 	struct port base;
 	/* set when opened */
 	size_t stride; /* of wires and of frames */
-	/* lock */
 	pthread_mutex_t lock;
-	struct list flows;
+	struct list queues; /* lock */
+	struct list flows;  /* `sending` of a queue to read, freeze() to write */
 };
 
 struct loop_flow {
@@ -52,6 +58,7 @@ struct loop_queue {
 	struct port_queue base;
 	/* set when opened */
 	struct loop_port *port;
+	struct list link; /* of port->queues; lock of the port */
 	uint8_t *wires;
 	uint8_t *frames;
 	struct pkt *pkts;
@@ -59,8 +66,10 @@ struct loop_queue {
 	int event_fd;
 	/* holder */
 	struct pkt *put, **put_end; /* since the last flush */
-	/* senders, under the lock of the port */
-	_Alignas(64) uint32_t head; /* atomic: read by the holder */
+	pthread_mutex_t sending;    /* the holder flushes, with the flows as they are */
+	/* senders, under `arriving` */
+	_Alignas(64) pthread_mutex_t arriving;
+	uint32_t head; /* atomic: read by the holder */
 	/* holder */
 	_Alignas(64) uint32_t tail; /* atomic: read by senders */
 	/* any, atomic */
@@ -88,7 +97,7 @@ static struct flow_key spelled(const struct flow_key *key)
 	return one;
 }
 
-/* ---- delivery, under the lock ----------------------------------------------- */
+/* ---- delivery, under `sending` of the sender --------------------------------- */
 
 static void wake(struct loop_queue *q)
 {
@@ -105,15 +114,19 @@ static void wake(struct loop_queue *q)
 /* A wire that is full loses frames, as wires do. */
 static void deliver(struct loop_queue *q, const struct pkt *pkt)
 {
-	uint32_t head = q->head;
-	struct wire *wire = wire_at(q, head);
+	struct wire *wire;
+	uint32_t head;
 
-	if (head - __atomic_load_n(&q->tail, __ATOMIC_ACQUIRE) == FRAMES)
-		return;
-	wire->len = pkt->frame_len;
-	memcpy(wire->bytes, pkt->frame, pkt->frame_len);
-	__atomic_store_n(&q->head, head + 1, __ATOMIC_SEQ_CST); /* pairs with pending() */
-	wake(q);
+	pthread_mutex_lock(&q->arriving);
+	head = q->head;
+	wire = wire_at(q, head);
+	if (head - __atomic_load_n(&q->tail, __ATOMIC_ACQUIRE) < FRAMES) {
+		wire->len = pkt->frame_len;
+		memcpy(wire->bytes, pkt->frame, pkt->frame_len);
+		__atomic_store_n(&q->head, head + 1, __ATOMIC_SEQ_CST); /* pairs with pending() */
+		wake(q);
+	}
+	pthread_mutex_unlock(&q->arriving);
 }
 
 static struct loop_flow *find_flow(struct loop_port *port, const struct flow_key *key)
@@ -210,13 +223,13 @@ static void loop_tx_flush(struct port_queue *base)
 		return;
 	q->put = NULL;
 	q->put_end = &q->put;
-	pthread_mutex_lock(&q->port->lock);
+	pthread_mutex_lock(&q->sending);
 	for (; pkt; pkt = next) {
 		next = pkt->next;
 		route(q->port, pkt);
 		pkt_free(pkt);
 	}
-	pthread_mutex_unlock(&q->port->lock);
+	pthread_mutex_unlock(&q->sending);
 }
 
 /* ---- receive ---------------------------------------------------------------- */
@@ -278,6 +291,21 @@ static int loop_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
 
 /* ---- flows ------------------------------------------------------------------ */
 
+/* From here to thaw() nobody sends: no frame is on its way, and flows may change. */
+static void freeze(struct loop_port *port)
+{
+	pthread_mutex_lock(&port->lock);
+	list_for_each(link, &port->queues)
+		pthread_mutex_lock(&container_of(link, struct loop_queue, link)->sending);
+}
+
+static void thaw(struct loop_port *port)
+{
+	list_for_each(link, &port->queues)
+		pthread_mutex_unlock(&container_of(link, struct loop_queue, link)->sending);
+	pthread_mutex_unlock(&port->lock);
+}
+
 /* A group may have members on several queues; all else comes to one. */
 static bool is_taken(const struct loop_queue *q, const struct flow_key *key)
 {
@@ -300,11 +328,11 @@ static int loop_add_flow(struct port_queue *base, const struct flow_key *key)
 	if (!flow)
 		return -ENOMEM;
 	*flow = (struct loop_flow){.key = spelled(key), .queue = q};
-	pthread_mutex_lock(&q->port->lock);
+	freeze(q->port);
 	taken = is_taken(q, &flow->key);
 	if (!taken)
 		list_push_back(&q->port->flows, &flow->link);
-	pthread_mutex_unlock(&q->port->lock);
+	thaw(q->port);
 	if (taken)
 		mem_free(flow);
 	return taken ? -EEXIST : 0;
@@ -315,7 +343,7 @@ static int remove_flows(struct loop_queue *q, const struct flow_key *key)
 {
 	int n = 0;
 
-	pthread_mutex_lock(&q->port->lock);
+	freeze(q->port);
 	list_for_each_safe(link, &q->port->flows) {
 		struct loop_flow *flow = container_of(link, struct loop_flow, link);
 
@@ -325,7 +353,7 @@ static int remove_flows(struct loop_queue *q, const struct flow_key *key)
 		mem_free(flow);
 		n++;
 	}
-	pthread_mutex_unlock(&q->port->lock);
+	thaw(q->port);
 	return n;
 }
 
@@ -342,21 +370,20 @@ static int loop_move_flow(struct port_queue *base, const struct flow_key *key)
 	struct flow_key one = spelled(key);
 	struct loop_flow *flow;
 
-	pthread_mutex_lock(&q->port->lock);
+	freeze(q->port);
 	flow = find_flow(q->port, &one);
 	if (flow)
 		flow->queue = q;
-	pthread_mutex_unlock(&q->port->lock);
+	thaw(q->port);
 	return flow ? 0 : -ENOENT;
 }
 
-/* A frame is looked up and delivered under the lock: none is on its way. */
 static void loop_barrier(struct port *base)
 {
 	struct loop_port *port = container_of(base, struct loop_port, base);
 
-	pthread_mutex_lock(&port->lock);
-	pthread_mutex_unlock(&port->lock);
+	freeze(port);
+	thaw(port);
 }
 
 /* ---- opening and closing ---------------------------------------------------- */
@@ -408,6 +435,8 @@ static int loop_open_queue(struct port *base, struct port_queue **out, char why[
 		goto fail;
 	}
 	q->put_end = &q->put;
+	pthread_mutex_init(&q->sending, NULL);
+	pthread_mutex_init(&q->arriving, NULL);
 	q->base = (struct port_queue){
 		.port = base,
 		.ops = base->ops,
@@ -417,6 +446,9 @@ static int loop_open_queue(struct port *base, struct port_queue **out, char why[
 	};
 	for (uint32_t i = 0; i < FRAMES; i++)
 		q->free[i] = FRAMES - 1 - i;
+	pthread_mutex_lock(&port->lock);
+	list_push_back(&port->queues, &q->link);
+	pthread_mutex_unlock(&port->lock);
 	*out = &q->base;
 	return 0;
 
@@ -430,6 +462,11 @@ static void loop_close_queue(struct port_queue *base)
 	struct loop_queue *q = queue_of(base);
 
 	remove_flows(q, NULL); /* nobody delivers to it from here on */
+	pthread_mutex_lock(&q->port->lock);
+	list_remove(&q->link);
+	pthread_mutex_unlock(&q->port->lock);
+	pthread_mutex_destroy(&q->sending);
+	pthread_mutex_destroy(&q->arriving);
 	free_queue(q);
 }
 
@@ -474,6 +511,7 @@ int port_loop_open(uint32_t mtu, struct port **out)
 	/* Ethernet with a tag, the length of a wire; rounded to cache lines. */
 	port->stride = (mtu + ETH_HDR + 4 + sizeof(struct wire) + 63) / 64 * 64;
 	pthread_mutex_init(&port->lock, NULL);
+	list_init(&port->queues);
 	list_init(&port->flows);
 	*out = &port->base;
 	return 0;

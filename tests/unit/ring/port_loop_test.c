@@ -314,6 +314,110 @@ static void test_two_threads_bounce_a_frame_sleeping(void **state)
 	ping_pong(*state, true, 5000);
 }
 
+/* ---- threads that send while others do ---------------------------------------- */
+
+#define SENT 20000
+
+struct sender {
+	struct port_queue *q;
+	const char *to;
+	uint64_t first; /* of the numbers it sends */
+	uint64_t sent;	/* atomic */
+	uint64_t seen;	/* atomic: received; it stays less than a wire ahead */
+};
+
+static void *send_numbers(void *arg)
+{
+	struct sender *s = arg;
+
+	for (uint64_t n = 0; n < SENT; n++) {
+		while (n - __atomic_load_n(&s->seen, __ATOMIC_ACQUIRE) > 1000)
+			sched_yield();
+		send_one(s->q, s->to, 7, s->first + n);
+		__atomic_store_n(&s->sent, n + 1, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+static void test_two_senders_to_one_receiver_keep_their_order(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	struct flow_key key = key3("10.0.0.1", 7);
+	struct port_queue *c;
+	char why[PORT_WHY];
+	pthread_t threads[2];
+
+	assert_int_equal(ops->open_queue(f->port, &c, why), 0);
+	assert_int_equal(ops->add_flow(c, &key), 0);
+	struct sender senders[2] = {{.q = f->a, .to = "10.0.0.1", .first = 1},
+				    {.q = f->b, .to = "10.0.0.1", .first = 1 + SENT}};
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, send_numbers, &senders[i]);
+	for (int got = 0; got < 2 * SENT; got++) {
+		struct peer p = {.q = c};
+		uint64_t n = await(&p, NULL);
+		struct sender *s = &senders[n > SENT];
+
+		assert_int_equal(n, s->first + s->seen);
+		__atomic_store_n(&s->seen, s->seen + 1, __ATOMIC_RELEASE);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(receive_one(c), 0);
+	ops->close_queue(c);
+}
+
+/* Takes what is there; the numbers go on where they were. */
+static void take_all(struct port_queue *q, struct sender *s)
+{
+	uint64_t n;
+
+	while ((n = receive_one(q))) {
+		assert_int_equal(n, s->first + s->seen);
+		__atomic_store_n(&s->seen, s->seen + 1, __ATOMIC_RELEASE);
+	}
+}
+
+static void test_a_flow_moves_under_fire_and_loses_nothing(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	struct flow_key key = key3("10.0.0.1", 7), other = key3("10.0.0.1", 8);
+	struct port_queue *c, *from = f->a, *to = f->b;
+	char why[PORT_WHY];
+	pthread_t thread;
+	unsigned moves = 0;
+
+	assert_int_equal(ops->open_queue(f->port, &c, why), 0);
+	assert_int_equal(ops->move_flow(to, &key), -ENOENT);
+	assert_int_equal(ops->add_flow(from, &key), 0);
+	struct sender s = {.q = c, .to = "10.0.0.1", .first = 1};
+
+	pthread_create(&thread, NULL, send_numbers, &s);
+	while (__atomic_load_n(&s.sent, __ATOMIC_ACQUIRE) < SENT) {
+		struct port_queue *old = from;
+
+		take_all(from, &s);
+		assert_int_equal(ops->add_flow(from, &other), 0);
+		assert_int_equal(ops->move_flow(to, &key), 0);
+		ops->barrier(f->port);
+		take_all(from, &s); /* the last ones before it moved */
+		take_all(to, &s);
+		assert_int_equal(ops->del_flow(from, &other), 0);
+		assert_false(ops->rx_pending(from));
+		from = to;
+		to = old;
+		moves++;
+	}
+	pthread_join(thread, NULL);
+	take_all(from, &s);
+	assert_int_equal(s.seen, SENT);
+	assert_true(moves > 0);
+	ops->close_queue(c);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -325,6 +429,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_held_frames_leave_some_to_send),
 	TEST(test_two_threads_bounce_a_frame_polling),
 	TEST(test_two_threads_bounce_a_frame_sleeping),
+	TEST(test_two_senders_to_one_receiver_keep_their_order),
+	TEST(test_a_flow_moves_under_fire_and_loses_nothing),
 };
 
 VMA_TEST_MAIN("port_loop", tests, NULL, NULL)
