@@ -11,6 +11,8 @@ declare -A may=(
 )
 # What tools read: base and the layouts that are shared with other processes.
 may_tools="base ring/xdp_steer.h ring/stats_page.h"
+# What benches measure without a program above it.
+may_bench="ring net base"
 
 # pattern of a system header -> pattern of the files that may include it
 foreign=(
@@ -27,6 +29,7 @@ check_ours() {
 
 	case $file in
 	src/*) ok=" ${may[$(cut -d/ -f1,2 <<< "$file")]:-} " ;;
+	tools/bench/*) ok=" $may_bench " ;;
 	tools/*) ok=" $may_tools " ;;
 	*) ok= ;;
 	esac

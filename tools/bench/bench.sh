@@ -1,17 +1,14 @@
 #!/bin/bash
 # How fast a 14-byte ping-pong is, one way, through libvma.so, through the kernel
 # blocking and spinning, and at the raw limit of the same path: two AF_XDP
-# sockets that bounce frames nobody looks into.
+# sockets that bounce frames nobody looks into.  Then what rings cost: rings.sh.
 #
 #	bazel run //tools:bench -- [--rounds N] [--check]
 #
 #	--rounds N	measure everything N times, in turns (5)
 #	--check		fail when a target is missed
 #
-# The hypervisor moves virtual processors: what two of them need to pass a cache
-# line changes by a factor of three within minutes, and everything else with it.
-# So that is probed before and after each measurement; one during which it
-# changed is thrown away, and only those of the same state are compared.
+# state.sh tells which measurements are compared.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	client, CPU 1             server, CPU 0
@@ -20,6 +17,7 @@ self=$(realpath -s "$0")
 [[ -e tools/lib/netns.sh ]] || cd "${self%/*}/../.." || exit 1
 NETNS_LIMIT=240
 . tools/lib/netns.sh
+. tools/bench/state.sh
 
 rounds=5
 check=0
@@ -35,14 +33,11 @@ done
 [[ $rounds =~ ^[1-9][0-9]?$ ]] || die "usage: bench [--rounds N] [--check]"
 netns_enter "$self" "${args[@]}"
 
-near_ns=150     # a cache line passed faster than this: both CPUs on one die
-target_udp=1.4  # times the raw limit
+target_udp=1.4 # times the raw limit
 target_tcp=1.7
 deadline=$((SECONDS + 165))
 
-raw=tools/bench/xdp_pingpong
-[[ -f $raw ]] || raw=bazel-bin/$raw
-[[ -x $raw ]] || die "no $raw (bazel build //tools/bench:xdp_pingpong)"
+raw=$(find_program tools/bench/xdp_pingpong) || exit 1
 [[ -n $lib ]] || die "no library to measure"
 vma_env+=(VMA_RX_POLL=-1 VMA_SELECT_POLL=-1)
 netns_pick_cpus
@@ -50,15 +45,6 @@ netns_pick_cpus
 netns_pair ""
 samples=$netns_tmp/samples # NAME STATE P50
 : > $samples
-
-# near, far, or nothing when the probe fails.
-state() {
-	local line
-
-	line=$(timeout 10 $raw --cpus $cpu_client,$cpu_server --probe) || return
-	[[ $line =~ cache_line_ns=([0-9]+) ]] || return
-	((BASH_REMATCH[1] < near_ns)) && echo near || echo far
-}
 
 measure_raw() {
 	local line
@@ -96,43 +82,6 @@ measure() {
 
 names=(raw udp_libvma tcp_libvma udp_spinning tcp_spinning udp_blocking tcp_blocking)
 
-one_round() {
-	local name before after p50
-
-	before=$(state)
-	for name in "${names[@]}"; do
-		((SECONDS < deadline)) || return 1
-		p50=$(measure "$name")
-		after=$(state)
-		if [[ -z $p50 ]]; then
-			echo "$name: no result" >&2
-		elif [[ -n $before && $before == "$after" ]]; then
-			echo "$name $before $p50" >> $samples
-		fi
-		before=$after
-	done
-}
-
-# median NAME STATE; nothing without samples.
-median() {
-	awk -v name="$1" -v state="$2" '$1 == name && $2 == state { print $3 }' $samples | sort -n |
-		awk '{ v[NR] = $1 } END { if (NR) printf "%.3f", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
-}
-
-count() {
-	awk -v name="$1" -v state="$2" '$1 == name && $2 == state { n++ } END { print n + 0 }' $samples
-}
-
-# ratio A B: A/B, or a dash when one is missing.
-ratio() {
-	awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN { if (a > 0 && b > 0) printf "%.2f", a / b; else printf "-" }'
-}
-
-# exceeds RATIO TARGET
-exceeds() {
-	awk -v r="$1" -v t="$2" 'BEGIN { exit !(r == "-" || r > t) }'
-}
-
 missed=0
 
 report() {
@@ -156,7 +105,7 @@ report() {
 }
 
 for ((round = 1; round <= rounds; round++)); do
-	one_round || break
+	one_round measure "${names[@]}" || break
 done
 lines=()
 for state in near far; do
@@ -173,4 +122,7 @@ blocking  sockperf, through the kernel
 
 END
 printf '%s\n' "${lines[@]}"
+rings=(--rounds $rounds)
+((!check)) || rings+=(--check)
+tools/bench/rings.sh "${rings[@]}" || missed=$((missed + 1))
 ((!check || missed == 0))

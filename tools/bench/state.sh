@@ -1,0 +1,77 @@
+# Sourced by the benches: the state of the machine, and what was measured in which.
+#
+# The hypervisor moves virtual processors: what two of them need to pass a cache
+# line changes by a factor of three within minutes, and everything else with it.
+# So that is probed before and after each measurement; one during which it
+# changed is thrown away, and only those of the same state are compared.
+#
+# netns_pick_cpus comes first; $samples is a file with lines NAME STATE VALUE.
+
+near_ns=150 # a cache line passed faster than this: both CPUs on one die
+
+# find_program PATH: as Bazel runs us, or as it was built before.
+find_program() {
+	local path
+
+	for path in "$1" "bazel-bin/$1"; do
+		[[ -x $path && -f $path ]] && realpath "$path" && return
+	done
+	die "no $1 (bazel build //${1%/*}:${1##*/})"
+}
+
+# near, far, or nothing when the probe fails.
+state() {
+	local line
+
+	line=$(timeout 10 "$raw" --cpus "$cpu_client,$cpu_server" --probe) || return
+	[[ $line =~ cache_line_ns=([0-9]+) ]] || return
+	((BASH_REMATCH[1] < near_ns)) && echo near || echo far
+}
+
+# one_round MEASURE NAME...: MEASURE NAME prints nothing, or words that are each a
+# value or KEY=VALUE: samples NAME or NAME.KEY.  False when $deadline has come.
+one_round() {
+	local measure=$1 name before after word words
+
+	shift
+	before=$(state)
+	for name in "$@"; do
+		((SECONDS < deadline)) || return 1
+		words=$($measure "$name")
+		after=$(state)
+		if [[ -z $words ]]; then
+			echo "$name: no result" >&2
+		elif [[ -n $before && $before == "$after" ]]; then
+			for word in $words; do
+				[[ $word == *=* ]] && word=".${word/=/ $before }" || word=" $before $word"
+				echo "$name$word" >> "$samples"
+			done
+		fi
+		before=$after
+	done
+}
+
+# values NAME STATE: sorted.
+values() {
+	awk -v name="$1" -v state="$2" '$1 == name && $2 == state { print $3 }' "$samples" | sort -n
+}
+
+# median NAME STATE; nothing without samples.
+median() {
+	values "$@" | awk '{ v[NR] = $1 } END { if (NR) printf "%.3f", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
+}
+
+# count NAME STATE
+count() {
+	values "$@" | wc -l
+}
+
+# ratio A B: A/B, or a dash when one is missing.
+ratio() {
+	awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN { if (a > 0 && b > 0) printf "%.2f", a / b; else printf "-" }'
+}
+
+# exceeds RATIO TARGET
+exceeds() {
+	awk -v r="$1" -v t="$2" 'BEGIN { exit !(r == "-" || r > t) }'
+}

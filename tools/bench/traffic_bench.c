@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Threads that each send to and receive from themselves, on rings of their own,
+ * over one loop-back port: what do they cost each other?
+ *
+ *	traffic_bench CPU,CPU OTHERS
+ *	traffic_bench CPU,CPU control
+ *
+ * The first thread has the first processor, the others share the second one.
+ * Prints what one datagram of 14 bytes costs the first thread, sent and received,
+ * in ns of its processor's time, while the others sleep (alone) and while they
+ * work (busy); both as one slice after another, and the median of their quotients
+ * (slower).  rate: how much more all threads together get done than the first one
+ * alone.  control: one other, and no rings: frames are built and parsed in memory
+ * of each thread's own, which is what the machine itself allows.
+ */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "ring/ring.h"
+#include "tools/bench/crew.h"
+
+#define SLICES 25
+#define BATCH 32
+#define MTU 1500
+#define SIZE 14
+
+struct lane {
+	struct ring ring;
+	struct flow flow;
+	struct frame_template tmpl;
+	uint64_t received;
+	uint8_t frame[256]; /* control */
+} __attribute__((aligned(64)));
+
+static struct lane *lanes[CREW_MAX];
+static const char payload[SIZE] = "thirteen char";
+
+__attribute__((noreturn)) static void die(const char *what)
+{
+	fprintf(stderr, "traffic_bench: %s\n", what);
+	exit(1);
+}
+
+static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	container_of(flow, struct lane, flow)->received++;
+	pkt_free(pkt);
+	return DROP_NONE;
+}
+
+/* Nobody sleeps here: the port need not write to a descriptor for each frame. */
+static int no_fds(struct port_queue *q, int fds[PORT_FDS_MAX])
+{
+	return 0;
+}
+
+static struct lane *open_lane(struct port *port, unsigned number)
+{
+	struct lane *lane = mem_aligned(64, sizeof(*lane));
+	struct endpoint at = {addr_v4(htonl(0x0a090001 + number)), htons(7)};
+	struct endpoint from = {addr_v4(htonl(0x0a090101 + number)), htons(9)};
+	struct frame_params params = {.src_mac = port->mac,
+				      .dst_mac = port->mac,
+				      .src = from,
+				      .dst = at,
+				      .proto = IPPROTO_UDP,
+				      .ttl = 64};
+	static struct port_ops ops;
+	struct port_queue *q;
+	char why[PORT_WHY];
+
+	if (!lane || port->ops->open_queue(port, &q, why))
+		die("no ring");
+	memset(lane, 0, sizeof(*lane));
+	ops = *q->ops;
+	ops.fds = no_fds;
+	q->ops = &ops;
+	ring_init(&lane->ring, q, number);
+	lane->flow.key = (struct flow_key){.local = at.addr,
+					   .remote = from.addr,
+					   .local_port = at.port,
+					   .remote_port = from.port,
+					   .proto = IPPROTO_UDP};
+	lane->flow.deliver = deliver;
+	if (!ring_hold(&lane->ring, HOLD_SPIN) || ring_flow_add(&lane->ring, &lane->flow))
+		die("no flow");
+	ring_release(&lane->ring, HOLD_SPIN);
+	frame_template_init(&lane->tmpl, &params);
+	return lane;
+}
+
+static inline size_t build(const struct lane *lane, uint8_t *frame)
+{
+	struct iovec iov = {(void *)(uintptr_t)payload, SIZE};
+
+	return frame_build_udp(&lane->tmpl, frame, &iov, 1, SIZE);
+}
+
+/* As a socket does it: one hold to send, one to receive. */
+static unsigned exchange(struct hand *hand)
+{
+	struct lane *lane = lanes[hand->number];
+	struct ring *ring = &lane->ring;
+	uint64_t before = lane->received;
+
+	for (unsigned i = 0; i < BATCH; i++) {
+		struct pkt *pkt;
+
+		ring_hold(ring, HOLD_SPIN);
+		pkt = ring_tx_get(ring);
+		if (!pkt)
+			die("no frame");
+		pkt->frame_len = (uint32_t)build(lane, pkt->frame);
+		ring_tx_put(ring, pkt);
+		ring_release(ring, HOLD_SPIN);
+		ring_hold(ring, HOLD_SPIN);
+		ring_poll(ring);
+		ring_release(ring, HOLD_SPIN);
+	}
+	if (lane->received != before + BATCH)
+		die("a frame was lost");
+	return BATCH;
+}
+
+static unsigned control(struct hand *hand)
+{
+	struct lane *lane = lanes[hand->number];
+
+	for (unsigned i = 0; i < BATCH; i++) {
+		struct pkt pkt = {.frame = lane->frame, .room = sizeof(lane->frame)};
+		struct flow_key key;
+
+		pkt.frame_len = (uint32_t)build(lane, pkt.frame);
+		if (frame_parse(&pkt, 0, &key) != DROP_NONE)
+			die("no frame of ours");
+		lane->received++;
+	}
+	return BATCH;
+}
+
+static double cost(const struct crew *crew)
+{
+	return (double)crew->hands[0].cpu_time / (double)crew->hands[0].ops;
+}
+
+static void measure(struct crew *crew)
+{
+	double alone[SLICES], busy[SLICES], slower[SLICES], rate[SLICES];
+
+	crew_slice(crew, crew->size);
+	for (unsigned i = 0; i < SLICES; i++) {
+		crew_slice(crew, 1);
+		alone[i] = cost(crew);
+		rate[i] = crew_rate(crew, 1);
+		crew_slice(crew, crew->size);
+		busy[i] = cost(crew);
+		slower[i] = busy[i] / alone[i];
+		rate[i] = crew_rate(crew, crew->size) / rate[i];
+	}
+	printf("alone=%.1f busy=%.1f slower=%.3f rate=%.3f\n", crew_median(alone, SLICES),
+	       crew_median(busy, SLICES), crew_median(slower, SLICES), crew_median(rate, SLICES));
+}
+
+int main(int argc, char **argv)
+{
+	struct crew crew = {.work = exchange};
+	struct port *port;
+	int cpus[2], others = 1;
+
+	if (argc != 3)
+		return 2;
+	crew_parse_cpus(argv[1], cpus);
+	if (!strcmp(argv[2], "control"))
+		crew.work = control;
+	else
+		others = atoi(argv[2]);
+	if (others < 0 || others >= CREW_MAX)
+		return 2;
+	clock_init();
+	ring_mode = HOLD_SPIN;
+	if (port_loop_open(MTU, &port))
+		die("no port");
+	crew.size = (unsigned)others + 1;
+	for (unsigned i = 0; i < crew.size; i++)
+		lanes[i] = open_lane(port, i);
+	crew_start(&crew, cpus, true);
+	measure(&crew);
+	crew_end(&crew);
+	return 0;
+}
