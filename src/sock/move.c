@@ -10,9 +10,11 @@
 #include "sock/tcp_internal.h"
 #include "sock/udp_internal.h"
 
-#define CONFIRMATIONS 20 /* accesses by the same key before a socket moves */
-#define PUT_OFF 10000	 /* longer between two looks where there is no ring for it */
-#define TX_RINGS_MAX 16u /* destinations of one socket that are moved ahead */
+#define CONFIRMATIONS 20		/* accesses by the same key before a socket moves */
+#define PUT_OFF_STEP 1000		/* accesses after which the clock is looked at again */
+#define ASK_AGAIN (100 * NSEC_PER_MSEC) /* when nothing came of it */
+#define PUT_OFF NSEC_PER_SEC		/* between two looks where there is no ring for it */
+#define TX_RINGS_MAX 16u		/* destinations of one socket that are moved ahead */
 
 struct sock_move_stats sock_moves_rx, sock_moves_tx;
 
@@ -98,6 +100,10 @@ void sock_access_slow(struct inet_sock *so, bool tx)
 		access->confirmed = 0;
 		return;
 	}
+	if (access->not_before && clock_now() < access->not_before) {
+		access->left = ratio < PUT_OFF_STEP ? ratio : PUT_OFF_STEP;
+		return;
+	}
 	access->left = 1;
 	if (!access->confirmed || access->candidate != key) {
 		access->candidate = key;
@@ -108,6 +114,7 @@ void sock_access_slow(struct inet_sock *so, bool tx)
 		return;
 	access->confirmed = 0;
 	access->left = ratio;
+	access->not_before = clock_now() + ASK_AGAIN;
 	request(so, tx, key, false);
 }
 
@@ -160,11 +167,14 @@ static bool movable(const struct request *req)
 /* There is no ring for it: it is looked at again much later. */
 static void put_off(struct inet_sock *so, bool tx)
 {
+	struct sock_access *access;
 	struct ring *home;
 
 	if (sock_hold_cold(sock_ref_of(so), &home))
 		return;
-	(tx ? &so->tx_access : &so->rx_access)->left = PUT_OFF;
+	access = tx ? &so->tx_access : &so->rx_access;
+	access->not_before = clock_now() + PUT_OFF;
+	access->left = 1;
 	ring_release_cold(home);
 }
 
@@ -348,6 +358,7 @@ static void leave(struct move *move, struct ring *ring)
 	set_key(so, false, move->key);
 	if (same_alloc(so))
 		set_key(so, true, move->key);
+	sock_access_init(so);
 	/* First: who finds the new home and holds it runs it before anything else. */
 	ring_post(move->to, &move->arrive);
 	sock_set_home(so, move->to);
@@ -510,6 +521,7 @@ static void retarget(struct inet_sock *so, uint64_t key)
 	}
 	if (sock_hold_cold(sock_ref_of(so), &home))
 		return;
+	sock_access_init(so);
 	if (so->inet == INET_UDP)
 		udp_retarget(so, home, found.verdict == VERDICT_ACCELERATED ? &found : NULL);
 	else if (so->inet == INET_TCP && found.verdict == VERDICT_ACCELERATED)

@@ -111,6 +111,7 @@ struct sock_access {
 	int left;	   /* accesses */
 	uint8_t confirmed; /* in a row, by the candidate; 0: there is none */
 	uint64_t candidate;
+	nsec_t not_before; /* there was no ring for it: no use to look sooner */
 };
 
 enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN };
