@@ -28,18 +28,16 @@ static void xdp_barrier(struct port *port)
 	sys_membarrier(MEMBARRIER_CMD_GLOBAL);
 }
 
-static int xdp_service(struct port *port, int fds[PORT_FDS_MAX])
-{
-	(void)port;
-	(void)fds;
-	return 0;
-}
-
+/* The member leaves; what it opened stays as long as there is another one. */
 static void xdp_free_port(struct port *base)
 {
 	struct xdp_port *port = (struct xdp_port *)base;
 
+	xdp_service_fini(port);
+	group_member_leave(&port->group);
 	xdp_unload(port);
+	xdp_group_drop(port);
+	pthread_mutex_destroy(&port->lock);
 	mem_free(port);
 }
 
@@ -117,13 +115,23 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 	port->base.mtu = dev.mtu;
 	port->base.flags = dev.is_virtual ? PORT_PARTIAL_CSUM : 0;
 	port->rx_queues = dev.rx_queues;
-	port->link_fd = port->xsks_fd = port->flows3_fd = port->flows5_fd = -1;
-	rc = xdp_load(port, &dev, why);
+	port->group.ctl_fd = port->listen_fd = port->lifeline_fd = -1;
+	port->epoll_fd = port->timer_fd = -1;
+	pthread_mutex_init(&port->lock, NULL);
+	list_init(&port->queues);
+	rc = xdp_group_join(port, &dev, why);
 	if (rc) {
 		mem_free(port);
 		return rc;
 	}
-	log_debug("%s: XDP program attached, %s", dev.name, port->native ? "native" : "generic");
+	rc = xdp_service_init(port);
+	if (rc) {
+		xdp_free_port(&port->base);
+		return xdp_why(why, rc, "Interface %s is not accelerated: %s.\n", dev.name,
+			       strerrordesc_np(-rc));
+	}
+	log_debug("%s: member %u of its port group, %s XDP", dev.name, port->group.member,
+		  port->native ? "native" : "generic");
 	*out = &port->base;
 	return 0;
 }

@@ -82,7 +82,7 @@ struct pkt *xdp_big_add(struct xdp_queue *q, struct xdp_sock *s, const struct xd
 		memcpy(big->frame + big->frame_len, q->umem + desc->addr, desc->len);
 		big->frame_len += desc->len;
 	}
-	xdp_pool_put(&q->base.pool, &q->pkts[desc->addr >> q->frame_shift]);
+	xdp_take_back(q, (uint32_t)(desc->addr >> q->frame_shift));
 	s->big = s->in_big ? big : NULL;
 	return s->in_big ? NULL : big;
 }

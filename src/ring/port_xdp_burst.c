@@ -8,6 +8,8 @@
 #include "base/sys.h"
 #include "ring/port_xdp_internal.h"
 
+#define IDLES_A_LOOK 256
+#define GIVE_TRIES 10
 #define TX_KICKS_MAX 128 /* of one flush: a full TX ring at 32 frames a kick, and some in vain */
 
 static inline struct xdp_queue *queue_of(struct port_queue *q)
@@ -15,14 +17,43 @@ static inline struct xdp_queue *queue_of(struct port_queue *q)
 	return container_of(q, struct xdp_queue, base);
 }
 
-static inline void free_push(struct xdp_queue *q, uint32_t frame)
+/* ---- frames ----------------------------------------------------------------- */
+
+/* Others take from the pool and give to it: what we could get is looked up in passing. */
+void xdp_count_free(struct xdp_queue *q)
 {
-	q->free[q->base.frames_free++] = frame;
+	unsigned n = q->free.n + group_pool_count(q->group);
+	unsigned may = q->held < q->held_max ? q->held_max - q->held : 0;
+
+	if (n > may)
+		n = may;
+	/* Never less than what is on the stack: each of these is counted down. */
+	q->base.frames_free = n > q->free.n ? n : q->free.n;
 }
 
-static inline uint32_t free_pop(struct xdp_queue *q)
+/* More than our share: the others can use it. */
+static __attribute__((noinline)) void give_some(struct xdp_queue *q)
 {
-	return q->free[--q->base.frames_free];
+	xdp_share(q);
+	if (q->free.n > q->free_max)
+		group_give(q->group, &q->free, q->free.n - q->free_max / 2);
+	xdp_count_free(q);
+}
+
+static inline void free_push(struct xdp_queue *q, uint32_t frame)
+{
+	if (q->free.n == q->nframes)
+		return; /* there are not so many: some are there twice */
+	q->free.frames[q->free.n++] = frame;
+	q->base.frames_free++;
+	if (__builtin_expect(q->free.n > q->free_max, 0))
+		give_some(q);
+}
+
+void xdp_take_back(struct xdp_queue *q, uint32_t frame)
+{
+	__atomic_store_n(&q->owner[frame], q->held_word, __ATOMIC_RELAXED);
+	free_push(q, frame);
 }
 
 void xdp_pool_put(struct pkt_pool *pool, struct pkt *pkt)
@@ -31,45 +62,55 @@ void xdp_pool_put(struct pkt_pool *pool, struct pkt *pkt)
 
 	if (port_give_back(&q->base, pkt))
 		return;
+	q->held--;
 	free_push(q, (uint32_t)(pkt - q->pkts));
 }
 
 /* ---- receive ---------------------------------------------------------------- */
 
 /* Only a driver that fills its own rings sleeps until it is told of new frames. */
-static inline void wake_fill(const struct xdp_queue *q, struct xdp_sock *s)
+static inline void wake_fill(const struct xdp_queue *q, unsigned i)
 {
-	if (q->zerocopy && xsk_ring_prod__needs_wakeup(&s->fill))
-		sys_recvfrom(s->fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
+	if (__builtin_expect(!q->zerocopy, 1))
+		return;
+	if (*q->group->fill[i].flags & XDP_RING_NEED_WAKEUP)
+		sys_recvfrom(q->socks[i].fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
 }
 
-void xdp_refill(struct xdp_queue *q, struct xdp_sock *s)
+static uint32_t rx_waiting(const struct xdp_sock *s)
 {
-	unsigned n = s->fill_missing, spare = 0;
-	uint32_t idx;
+	return __atomic_load_n(s->rx.producer, __ATOMIC_RELAXED) - *s->rx.consumer;
+}
 
-	if (q->base.frames_free > XDP_TX_RESERVE)
-		spare = q->base.frames_free - XDP_TX_RESERVE;
-	if (n > spare)
-		n = spare;
-	if (!n || !xsk_ring_prod__reserve(&s->fill, n, &idx))
-		return;
-	for (unsigned i = 0; i < n; i++)
-		*xsk_ring_prod__fill_addr(&s->fill, idx + i) = (uint64_t)free_pop(q)
-							       << q->frame_shift;
-	xsk_ring_prod__submit(&s->fill, n);
-	s->fill_missing -= n;
-	wake_fill(q, s);
+/* Puts what is missing into a fill ring, as far as frames allow. */
+static __attribute__((noinline)) void refill(struct xdp_queue *q, unsigned i)
+{
+	struct xdp_sock *s = &q->socks[i];
+
+	s->taken = group_fill(q->group, &q->free, i, rx_waiting(s));
+	xdp_count_free(q);
+	wake_fill(q, i);
 }
 
 static inline struct pkt *received(struct xdp_queue *q, const struct xdp_desc *desc)
 {
 	uint32_t mask = (1u << q->frame_shift) - 1;
-	struct pkt *pkt = &q->pkts[desc->addr >> q->frame_shift];
+	uint64_t frame = desc->addr >> q->frame_shift;
+	struct pkt *pkt = &q->pkts[frame];
 
+	if (__builtin_expect(frame >= q->nframes, 0))
+		return NULL;
+	/* Before the entry is released: see tell_drained(). */
+	__atomic_store_n(&q->owner[frame], q->held_word, __ATOMIC_RELAXED);
+	if (__builtin_expect(q->held >= q->held_max, 0)) {
+		free_push(q, (uint32_t)frame);
+		return NULL;
+	}
+	q->held++;
 	pkt->frame = q->umem + desc->addr;
 	pkt->frame_len = desc->len;
 	pkt->room = mask + 1 - ((uint32_t)desc->addr & mask);
+	pkt->pool = &q->base.pool;
 	pkt->stamp = 0;
 	pkt->flags = 0;
 	__builtin_prefetch(pkt->frame);
@@ -96,8 +137,9 @@ static inline int rx_descs(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx
 	return got;
 }
 
-static inline int rx_sock(struct xdp_queue *q, struct xdp_sock *s, struct pkt **pkts, int max)
+static inline int rx_sock(struct xdp_queue *q, unsigned i, struct pkt **pkts, int max)
 {
+	struct xdp_sock *s = &q->socks[i];
 	uint32_t idx, n;
 	int got;
 
@@ -107,9 +149,9 @@ static inline int rx_sock(struct xdp_queue *q, struct xdp_sock *s, struct pkt **
 			return 0;
 		got = rx_descs(q, s, idx, n, pkts);
 		xsk_ring_cons__release(&s->rx, n);
-		s->fill_missing += n;
-		if (s->fill_missing >= XDP_FILL_BATCH)
-			xdp_refill(q, s);
+		s->taken += n;
+		if (s->taken >= XDP_FILL_BATCH)
+			refill(q, i);
 	} while (!got);
 	return got;
 }
@@ -122,20 +164,32 @@ static inline struct xdp_sock *tx_sock(struct xdp_queue *q)
 	return &q->socks[0];
 }
 
-static unsigned tx_reap(struct xdp_queue *q)
+/* What was sent, by whomever of the group; how many frames. */
+static __attribute__((noinline)) unsigned tx_reap(struct xdp_queue *q)
 {
-	struct xdp_sock *s = tx_sock(q);
-	uint32_t idx, n;
+	unsigned n;
 
-	n = xsk_ring_cons__peek(&s->comp, XDP_TX_ENTRIES, &idx);
-	if (!n)
+	if (!group_has_completions(&q->group->comp[0]))
 		return 0;
-	for (uint32_t i = 0; i < n; i++)
-		free_push(q, (uint32_t)(*xsk_ring_cons__comp_addr(&s->comp, idx + i) >>
-					q->frame_shift));
-	xsk_ring_cons__release(&s->comp, n);
-	q->tx_outstanding -= n;
+	n = group_reap(q->group, &q->free, 0);
+	q->tx_unreaped -= n < q->tx_unreaped ? n : q->tx_unreaped;
+	if (q->free.n > q->free_max)
+		give_some(q);
+	xdp_count_free(q);
 	return n;
+}
+
+/* The stack is empty. */
+static __attribute__((noinline)) bool get_some(struct xdp_queue *q)
+{
+	bool got;
+
+	xdp_share(q);
+	if (q->held >= q->held_max)
+		return false;
+	got = tx_reap(q) || group_take(q->group, &q->free, q->free_max / 2 + 1);
+	xdp_count_free(q);
+	return got;
 }
 
 static inline bool tx_consumed(const struct xdp_sock *s)
@@ -176,10 +230,13 @@ struct pkt *xdp_tx_get(struct port_queue *base)
 	struct pkt *pkt;
 	uint32_t frame;
 
-	if (!base->frames_free && !tx_reap(q))
+	if (__builtin_expect(!q->free.n, 0) && !get_some(q))
 		return NULL;
-	frame = free_pop(q);
+	frame = q->free.frames[--q->free.n];
+	base->frames_free--;
+	q->held++;
 	pkt = &q->pkts[frame];
+	pkt->pool = &base->pool;
 	pkt->frame = q->umem + ((size_t)frame << q->frame_shift);
 	pkt->frame_len = 0;
 	pkt->room = 1u << q->frame_shift;
@@ -206,8 +263,10 @@ int xdp_tx_put(struct port_queue *base, struct pkt *pkt)
 	desc->addr = (uint64_t)(pkt->frame - q->umem);
 	desc->len = pkt->frame_len;
 	desc->options = 0;
+	__atomic_store_n(&q->owner[pkt - q->pkts], q->sent_word, __ATOMIC_RELAXED);
+	q->held--;
 	q->tx_unflushed++;
-	q->tx_outstanding++;
+	q->tx_unreaped++;
 	return 0;
 }
 
@@ -220,24 +279,28 @@ void xdp_tx_flush(struct port_queue *base)
 	xsk_ring_prod__submit(&tx_sock(q)->tx, q->tx_unflushed);
 	q->tx_unflushed = 0;
 	tx_kick(q);
-	if (q->tx_outstanding >= XDP_REAP_BATCH)
+	if (q->tx_unreaped >= XDP_REAP_BATCH)
 		tx_reap(q);
 }
 
 /* ---- both ------------------------------------------------------------------- */
 
-/* Nothing arrived: time for what the busy path puts off. */
+/*
+ * Nothing arrived: time for what the busy path puts off.  The fill rings are
+ * looked at now and then even if we took nothing: who did may have died.
+ */
 static void rx_idle(struct xdp_queue *q)
 {
-	if (q->tx_outstanding) {
+	bool look = ++q->idles % IDLES_A_LOOK == 0;
+
+	if (q->tx_unreaped >= XDP_REAP_IDLE || (look && q->tx_unreaped))
 		tx_reap(q);
-		if (q->tx_stuck)
-			tx_kick(q);
-	}
+	if (q->tx_stuck)
+		tx_kick(q);
 	for (unsigned i = 0; i < q->nsocks; i++) {
-		if (q->socks[i].fill_missing >= XDP_FILL_BATCH)
-			xdp_refill(q, &q->socks[i]);
-		wake_fill(q, &q->socks[i]);
+		if (q->socks[i].taken >= XDP_FILL_BATCH || look)
+			refill(q, i);
+		wake_fill(q, i);
 	}
 }
 
@@ -248,7 +311,7 @@ int xdp_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 	int n = 0;
 
 	for (unsigned looked = 0; looked < q->nsocks && n < max; looked++) {
-		n += rx_sock(q, &q->socks[i], pkts + n, max - n);
+		n += rx_sock(q, i, pkts + n, max - n);
 		if (++i == q->nsocks)
 			i = 0;
 	}
@@ -266,4 +329,19 @@ bool xdp_rx_pending(struct port_queue *base)
 		if (xsk_cons_nb_avail(&q->socks[i].rx, 1))
 			return true;
 	return false;
+}
+
+void xdp_drain(struct xdp_queue *q)
+{
+	struct pkt *pkts[64];
+	int n;
+
+	xdp_tx_flush(&q->base);
+	while ((n = xdp_rx_burst(&q->base, pkts, 64)))
+		while (n--)
+			pkt_free(pkts[n]);
+	for (unsigned i = 0; i < q->nsocks; i++)
+		refill(q, i);
+	for (int i = 0; q->free.n && i < GIVE_TRIES; i++)
+		group_give(q->group, &q->free, q->free.n);
 }

@@ -96,6 +96,30 @@ static void count_flows5(struct xdp_port *port, uint32_t by)
 	__atomic_fetch_add(&port->conf->flows5, by, __ATOMIC_SEQ_CST);
 }
 
+/*
+ * The key is there.  If its slot belongs to a process that died, which nobody has
+ * noticed yet, it is ours: a server that is started again at once finds its port.
+ */
+static int replace_dead(struct xdp_port *port, const struct entry *e, unsigned slot)
+{
+	struct xdp_group *g = &port->group;
+	uint32_t old;
+	int rc = -EEXIST;
+
+	/* Keeps the sweep from deleting the entry we replace. */
+	if (group_lock_try(g, &g->ctl->lock) == GROUP_BUSY)
+		return rc;
+	if (map_lookup(e->map, &e->key3, &old)) {
+		rc = map_update(e->map, &e->key3, slot, BPF_NOEXIST); /* it went meanwhile */
+	} else if (group_slot_is_dead(g, old)) {
+		rc = map_update(e->map, &e->key3, slot, BPF_EXIST);
+		if (!rc && e->is5)
+			count_flows5(port, -1u); /* the dead one's */
+	}
+	group_lock_release(g, &g->ctl->lock);
+	return rc;
+}
+
 int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
 {
 	struct xdp_queue *q = (struct xdp_queue *)base;
@@ -109,6 +133,8 @@ int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
 	if (e.is5)
 		count_flows5(port, 1);
 	rc = map_update(e.map, &e.key3, q->slot, BPF_NOEXIST);
+	if (rc == -EEXIST)
+		rc = replace_dead(port, &e, q->slot);
 	if (rc && e.is5)
 		count_flows5(port, -1u);
 	return rc == -E2BIG ? -ENOSPC : rc;
@@ -168,5 +194,7 @@ int xdp_flow_set_socket(struct xdp_port *port, unsigned slot, unsigned i, int fd
 {
 	uint32_t index = slot * XDP_STEER_QUEUES + i;
 
+	if (fd < 0)
+		return map_delete(port->xsks_fd, &index);
 	return map_update(port->xsks_fd, &index, (uint32_t)fd, BPF_ANY);
 }

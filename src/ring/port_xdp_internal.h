@@ -2,31 +2,33 @@
 /*
  * Inside of the xdp port.
  *
- * A port owns the XDP program on its interface (a link that dies with the
- * process) and the steering maps.  A queue owns a slot of the steering, one
- * UMEM, and one AF_XDP socket per RX queue of the interface, each with its own
- * four rings.
+ * A port is this process's membership in the port group of its interface (see
+ * port_xdp_group.h): the descriptors all members hold, and the group's memory.
+ * A queue is a slot of the group: its flows, and one AF_XDP socket per RX queue
+ * of the interface, with RX ring and TX ring; fill and completion rings are the
+ * group's.
  *
- * Life of a frame: on the free stack (frames_free of them), or in the fill
- * ring, or in the RX ring, or with whoever took it from rx_burst() or tx_get(),
- * or put and not yet reaped (TX ring, driver, completion ring).
+ * Life of a frame: in the group's pool, on the queue's free stack, in a fill
+ * ring, in the RX ring, with whoever took it from rx_burst() or tx_get(), or put
+ * and not yet reaped (TX ring, driver, completion ring).
  */
 #ifndef RING_PORT_XDP_INTERNAL_H
 #define RING_PORT_XDP_INTERNAL_H
 
 #include <linux/if_xdp.h>
+#include <pthread.h>
 #include <xdp/xsk.h>
 
 #include "base/list.h"
 #include "ring/port.h"
+#include "ring/port_xdp_group.h"
 #include "ring/xdp_steer.h"
 
-#define XDP_UMEM_SIZE (16u << 20)
-#define XDP_RX_ENTRIES 4096u /* also what one fill ring is kept filled to, at most */
+#define XDP_RX_ENTRIES 4096u /* of a lone ring on one RX queue */
 #define XDP_TX_ENTRIES 2048u
-#define XDP_FILL_BATCH 64u	 /* frames missing in a fill ring before it is touched */
+#define XDP_FILL_BATCH 64u	 /* frames taken from an RX ring before the fill ring is touched */
+#define XDP_REAP_IDLE 16u	 /* ... when there is time */
 #define XDP_REAP_BATCH 64u	 /* frames sent before the completion rings are looked at */
-#define XDP_TX_RESERVE 256u	 /* free frames that are not used to fill */
 #define XDP_KERNEL_HEADROOM 256u /* XDP_PACKET_HEADROOM, kept free in each frame */
 
 /* Largest IP packet in a frame of this size: less the headroom, Ethernet and one tag. */
@@ -53,28 +55,37 @@ struct xdp_map {
 struct xdp_sock {
 	/* holder */
 	struct xsk_ring_cons rx;
-	struct xsk_ring_prod fill;
-	struct xsk_ring_prod tx;
-	struct xsk_ring_cons comp;
-	unsigned fill_missing; /* entries the fill ring lacks */
-	bool in_big;	       /* the last descriptor is continued in the next */
-	struct pkt *big;       /* what came of it so far; NULL: dropped */
+	struct xsk_ring_prod tx; /* of the first one only */
+	unsigned taken;		 /* from the RX ring since the fill ring was looked at */
+	bool in_big;		 /* the last descriptor is continued in the next */
+	struct pkt *big;	 /* what came of it so far; NULL: dropped */
 	/* set when opened */
 	int fd;
-	struct xdp_map maps[4];
+	struct xdp_map maps[2];
+	/* service */
+	uint32_t drain_to; /* the RX ring is drained when it was read up to here */
 };
 
 struct xdp_queue {
 	struct port_queue base;
 	/* holder, every burst */
+	struct xdp_group *group;
 	uint8_t *umem;
 	struct pkt *pkts; /* one per frame, by frame number */
-	uint32_t *free;	  /* stack of frame numbers; base.frames_free is its height */
+	struct group_stack free;
+	uint64_t *owner;    /* of the frames */
+	uint64_t held_word; /* what is written there when a frame is ours, */
+	uint64_t sent_word; /* and when it was put */
+	unsigned nframes;
 	unsigned frame_shift;
-	unsigned next;		 /* socket rx_burst() looks at first */
-	unsigned tx_unflushed;	 /* put since the last flush */
-	unsigned tx_outstanding; /* put and not reaped */
-	bool tx_stuck;		 /* the kernel did not take all of the TX ring */
+	unsigned free_max;     /* on the stack; more go to the pool */
+	unsigned held;	       /* packets of rx_burst() and tx_get() that did not come back */
+	unsigned held_max;     /* more are dropped */
+	unsigned next;	       /* socket rx_burst() looks at first */
+	unsigned idles;	       /* bursts that found nothing */
+	unsigned tx_unflushed; /* put since the last flush */
+	unsigned tx_unreaped;  /* put and not reaped, by us */
+	bool tx_stuck;	       /* the kernel did not take all of the TX ring */
 	/* holder, see port_xdp_big.c */
 	struct pkt_pool big_pool;
 	struct list bigs;
@@ -83,7 +94,9 @@ struct xdp_queue {
 	bool zerocopy;
 	unsigned slot;
 	unsigned nsocks;
-	unsigned fill_target; /* entries a fill ring is kept filled to */
+	/* the port's lock */
+	struct list link;
+	uint32_t drain_seq; /* that drain_to is for */
 	struct xdp_sock socks[XDP_STEER_QUEUES];
 };
 
@@ -92,14 +105,34 @@ struct xdp_port {
 	/* set when opened */
 	unsigned rx_queues;
 	bool native;
+	struct xdp_group group;
+	/* descriptors all members have */
+	int umem_fd;
+	int bell_fd; /* written to: everybody's service() is due */
 	int link_fd;
 	int xsks_fd;
 	int flows3_fd;
 	int flows5_fd;
+	int conf_fd;
+	int anchors[XDP_STEER_QUEUES];
+	/* mapped */
+	struct xdp_map ctl_map, umem_map;
+	struct xdp_map fill_maps[XDP_STEER_QUEUES], comp_maps[XDP_STEER_QUEUES];
 	struct xdp_steer_conf *conf; /* mapped from the program's memory */
 	size_t conf_len;
-	/* control lock of the caller */
-	uint64_t slots; /* taken */
+	/* lock: open_queue, close_queue, service */
+	pthread_mutex_t lock;
+	struct list queues;
+	/* service */
+	int epoll_fd; /* readable: service() is due */
+	int timer_fd;
+	int listen_fd;		  /* we have the name: newcomers come here; else -1 */
+	int lifeline_fd;	  /* to the member that has it; else -1 */
+	int conns[GROUP_MEMBERS]; /* listen_fd: from the others */
+	unsigned n_conns;
+	nsec_t swept;
+	bool sweeping;	   /* the last sweep has more to do */
+	uint32_t rung_seq; /* of the audit the bell was last rung for */
 };
 
 /* An interface, as ioctl(2) tells. */
@@ -118,23 +151,71 @@ struct xdp_device {
 /* port_xdp_device.c */
 int xdp_device_query(struct xdp_device *dev, int ifindex);
 
-/* port_xdp_load.c: program, maps and link into port->*_fd; conf. */
+/*
+ * port_xdp_load.c: program, maps and link into port->*_fd; conf.  -EAGAIN: our own
+ * group has the interface, but nobody answered for it.
+ */
 int xdp_load(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY]);
+int xdp_map_conf(struct xdp_port *port);
 void xdp_unload(struct xdp_port *port);
+
+/* port_xdp_map.c: memory, and the rings of a socket. */
+int xdp_map(struct xdp_map *map, size_t len, int fd, uint64_t offset);
+void xdp_unmap(struct xdp_map *map);
+/* Both kinds of ring of xdp/xsk.h have these members, under different types. */
+#define xdp_ring_set(r, map, off, entries)                                  \
+	do {                                                                \
+		uint8_t *at = (map)->addr;                                  \
+                                                                            \
+		(r)->mask = (entries)-1;                                    \
+		(r)->size = (entries);                                      \
+		(r)->producer = (uint32_t *)(void *)(at + (off)->producer); \
+		(r)->consumer = (uint32_t *)(void *)(at + (off)->consumer); \
+		(r)->flags = (uint32_t *)(void *)(at + (off)->flags);       \
+		(r)->ring = at + (off)->desc;                               \
+	} while (0)
+int xdp_ring_offsets(int fd, struct xdp_mmap_offsets *off);
+/* The kernel takes queues back a little after the last user went. */
+int xdp_bind(int fd, const struct sockaddr_xdp *addr);
+int xdp_set_option(int fd, int name, const void *val, socklen_t len);
+void xdp_close_fd(int *fd);
+
+/* port_xdp_group_umem.c: control segment, UMEM, anchors. */
+int xdp_group_create(struct xdp_port *port, char why[PORT_WHY]);
+/* What another member made, from its descriptors. */
+int xdp_group_adopt(struct xdp_port *port, char why[PORT_WHY]);
+void xdp_group_drop(struct xdp_port *port);
+
+/* port_xdp_group_join.c: makes the group of the interface, or joins it. */
+int xdp_group_join(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY]);
+/* Takes the name, or finds who has it; neither: later. */
+void xdp_group_find_answerer(struct xdp_port *port);
+/* Newcomers at listen_fd; one that speaks. */
+void xdp_group_accept(struct xdp_port *port);
+/* False: it is gone. */
+bool xdp_group_answer(struct xdp_port *port, int conn);
+
+/* port_xdp_group_service.c */
+int xdp_service_init(struct xdp_port *port);
+void xdp_service_watch(struct xdp_port *port, int fd, uint32_t events);
+int xdp_service(struct port *port, int fds[PORT_FDS_MAX]);
+void xdp_service_fini(struct xdp_port *port);
 
 /* port_xdp_flow.c */
 int xdp_add_flow(struct port_queue *q, const struct flow_key *key);
 int xdp_del_flow(struct port_queue *q, const struct flow_key *key);
 int xdp_move_flow(struct port_queue *q, const struct flow_key *key);
-/* Removes what an earlier queue left behind in a slot. */
+/* Nothing is steered to the slot any more. */
 void xdp_flow_clear_slot(struct xdp_port *port, unsigned slot);
-/* Frames of the slot that arrive on RX queue i go to this socket. */
+/* Frames of the slot that arrive on RX queue i go to this socket; -1: to the kernel. */
 int xdp_flow_set_socket(struct xdp_port *port, unsigned slot, unsigned i, int fd);
 
 /* port_xdp_queue.c */
 int xdp_open_queue(struct port *port, struct port_queue **q, char why[PORT_WHY]);
 void xdp_close_queue(struct port_queue *q);
 bool xdp_idle(struct port_queue *q);
+/* How much of the frames is ours, now that there are so many rings. */
+void xdp_share(struct xdp_queue *q);
 
 /* port_xdp_burst.c */
 int xdp_rx_burst(struct port_queue *q, struct pkt **pkts, int max);
@@ -143,8 +224,12 @@ void xdp_tx_flush(struct port_queue *q);
 struct pkt *xdp_tx_get(struct port_queue *q);
 int xdp_tx_put(struct port_queue *q, struct pkt *pkt);
 void xdp_pool_put(struct pkt_pool *pool, struct pkt *pkt);
-/* Puts what is missing into a fill ring, as far as frames allow. */
-void xdp_refill(struct xdp_queue *q, struct xdp_sock *s);
+/* A frame that was not made a packet. */
+void xdp_take_back(struct xdp_queue *q, uint32_t frame);
+/* Computes base.frames_free: the pool changes beside us. */
+void xdp_count_free(struct xdp_queue *q);
+/* What is left in the RX rings and on the stack is given back. */
+void xdp_drain(struct xdp_queue *q);
 
 /* port_xdp_big.c */
 void xdp_big_init(struct xdp_queue *q);
@@ -163,8 +248,10 @@ int xdp_why(char why[PORT_WHY], int error, const char *fmt, ...)
 int xdp_why_missing_caps(char why[PORT_WHY], const char *ifname);
 /* The kernel refused although the capabilities are there. */
 int xdp_why_refused(char why[PORT_WHY], const char *ifname, const char *what);
-/* Another XDP program is on the interface. */
+/* An XDP program is on the interface.  -EAGAIN: one of this user's own, else -EBUSY. */
 int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev);
+/* No AF_XDP socket on an RX queue. */
+int xdp_why_no_sock(char why[PORT_WHY], const char *ifname, unsigned rx_queue, int rc);
 /* Locked memory. */
 int xdp_why_memlock(char why[PORT_WHY], const char *ifname);
 

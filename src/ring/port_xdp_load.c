@@ -37,19 +37,12 @@ static int keep_fd(int fd)
 	return sys_fd_hide(sys_fcntl(fd, F_DUPFD_CLOEXEC, 0));
 }
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		sys_close(*fd);
-	*fd = -1;
-}
-
-static int map_conf(struct xdp_port *port, int fd)
+int xdp_map_conf(struct xdp_port *port)
 {
 	void *addr;
 
 	port->conf_len = 4096;
-	addr = mmap(NULL, port->conf_len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	addr = mmap(NULL, port->conf_len, PROT_READ | PROT_WRITE, MAP_SHARED, port->conf_fd, 0);
 	if (addr == MAP_FAILED)
 		return -ENOMEM;
 	port->conf = addr;
@@ -61,9 +54,10 @@ static int keep(struct xdp_port *port, const struct xdp_steer_skel *skel)
 	port->xsks_fd = keep_fd(bpf_map__fd(skel->maps.xsks));
 	port->flows3_fd = keep_fd(bpf_map__fd(skel->maps.flows3));
 	port->flows5_fd = keep_fd(bpf_map__fd(skel->maps.flows5));
-	if (port->xsks_fd < 0 || port->flows3_fd < 0 || port->flows5_fd < 0)
+	port->conf_fd = keep_fd(bpf_map__fd(skel->maps.bss));
+	if (port->xsks_fd < 0 || port->flows3_fd < 0 || port->flows5_fd < 0 || port->conf_fd < 0)
 		return -EMFILE;
-	return map_conf(port, bpf_map__fd(skel->maps.bss));
+	return xdp_map_conf(port);
 }
 
 static int link_to(struct xdp_port *port, int prog, unsigned flags)
@@ -156,10 +150,11 @@ destroy:
 
 void xdp_unload(struct xdp_port *port)
 {
-	close_fd(&port->link_fd);
-	close_fd(&port->xsks_fd);
-	close_fd(&port->flows3_fd);
-	close_fd(&port->flows5_fd);
+	xdp_close_fd(&port->link_fd);
+	xdp_close_fd(&port->xsks_fd);
+	xdp_close_fd(&port->flows3_fd);
+	xdp_close_fd(&port->flows5_fd);
+	xdp_close_fd(&port->conf_fd);
 	if (port->conf)
 		munmap(port->conf, port->conf_len);
 	port->conf = NULL;

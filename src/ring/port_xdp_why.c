@@ -72,48 +72,76 @@ int xdp_why_refused(char why[PORT_WHY], const char *ifname, const char *what)
 		       ifname, what);
 }
 
-/* Id and name of the program on the interface; false when there is none. */
-static bool query_program(int ifindex, unsigned *id, char name[BPF_OBJ_NAME_LEN])
+/* The program on the interface; false when there is none. */
+static bool query_program(int ifindex, struct bpf_prog_info *info)
 {
 	LIBBPF_OPTS(bpf_xdp_query_opts, opts);
-	struct bpf_prog_info info = {0};
-	uint32_t len = sizeof(info);
+	uint32_t len = sizeof(*info);
 	int fd;
 
+	*info = (struct bpf_prog_info){0};
 	if (bpf_xdp_query(ifindex, 0, &opts) < 0)
 		return false;
-	*id = opts.prog_id ? opts.prog_id : opts.drv_prog_id ? opts.drv_prog_id : opts.skb_prog_id;
-	name[0] = '\0';
-	if (!*id)
+	info->id = opts.prog_id	      ? opts.prog_id
+		   : opts.drv_prog_id ? opts.drv_prog_id
+				      : opts.skb_prog_id;
+	if (!info->id)
 		return false;
-	fd = bpf_prog_get_fd_by_id(*id);
+	fd = bpf_prog_get_fd_by_id(info->id);
 	if (fd < 0)
 		return true;
-	if (!bpf_obj_get_info_by_fd(fd, &info, &len))
-		snprintf(name, BPF_OBJ_NAME_LEN, "%s", info.name);
+	bpf_obj_get_info_by_fd(fd, info, &len);
 	sys_close(fd);
 	return true;
 }
 
+/* The user whose port group has the interface, going by its name; false: none. */
+static bool group_of_other(int ifindex, unsigned *uid)
+{
+	unsigned self = (unsigned)sys_call(SYS_geteuid, 0, 0, 0, 0, 0, 0);
+	FILE *list = fopen("/proc/thread-self/net/unix", "re");
+	char line[256], *name;
+	bool found = false;
+	int index;
+
+	while (list && !found && fgets(line, sizeof(line), list)) {
+		name = strstr(line, "@libvma-xdp-");
+		found = name && sscanf(name, "@libvma-xdp-%d-%u", &index, uid) == 2 &&
+			index == ifindex && *uid != self;
+	}
+	if (list)
+		fclose(list);
+	return found;
+}
+
 int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev)
 {
-	char name[BPF_OBJ_NAME_LEN];
-	unsigned id;
+	struct bpf_prog_info info;
+	bool there = query_program(dev->ifindex, &info);
+	unsigned uid;
 
-	if (!query_program(dev->ifindex, &id, name))
-		return xdp_why(why, -EBUSY,
-			       "Interface %s is not accelerated: another XDP program is on it.\n"
-			       "End the program that uses it, or: ip link set %s xdp off\n",
-			       dev->name, dev->name);
-	return xdp_why(why, -EBUSY,
-		       "Interface %s is not accelerated: XDP program %u (%s) is on it already%s.\n"
-		       "End the program that uses the interface (bpftool net, bpftool link),\n"
-		       "or remove what was left there: ip link set %s xdp off\n",
-		       dev->name, id, name,
-		       strncmp(name, "xdp_steer", BPF_OBJ_NAME_LEN)
-			       ? ""
-			       : ", that of another accelerated process",
-		       dev->name);
+	if (there && group_of_other(dev->ifindex, &uid))
+		return xdp_why(
+			why, -EBUSY,
+			"Interface %s is not accelerated: another accelerated process has it, one of\n"
+			"user %u.  Only processes of one user share an interface: run them as the\n"
+			"same user.\n",
+			dev->name, uid);
+	if (there && info.name[0] && strncmp(info.name, "xdp_steer", BPF_OBJ_NAME_LEN))
+		return xdp_why(
+			why, -EBUSY,
+			"Interface %s is not accelerated: XDP program %u (%s) is on it already.\n"
+			"End the program that uses the interface (bpftool net, bpftool link),\n"
+			"or remove what was left there: ip link set %s xdp off\n",
+			dev->name, info.id, info.name, dev->name);
+	/* It may be going this very moment; or our group's, and nobody answers for it yet. */
+	return xdp_why(
+		why, -EAGAIN,
+		"Interface %s is not accelerated: XDP program %u (%s) is on it already, maybe\n"
+		"that of another accelerated process, which does not answer.\n"
+		"End the program that uses the interface (bpftool net, bpftool link),\n"
+		"or remove what was left there: ip link set %s xdp off\n",
+		dev->name, info.id, info.name, dev->name);
 }
 
 int xdp_why_memlock(char why[PORT_WHY], const char *ifname)
@@ -125,4 +153,42 @@ int xdp_why_memlock(char why[PORT_WHY], const char *ifname)
 		"Raise it: ulimit -l unlimited, LimitMEMLOCK=infinity of systemd, or give the\n"
 		"program CAP_IPC_LOCK.\n",
 		ifname, XDP_UMEM_SIZE >> 20);
+}
+
+int xdp_why_no_sock(char why[PORT_WHY], const char *ifname, unsigned rx_queue, int rc)
+{
+	switch (rc) {
+	case -EPERM:
+	case -EACCES:
+		return xdp_why_refused(why, ifname, "open an AF_XDP socket");
+	case -EBUSY:
+		return xdp_why(why, rc,
+			       "Interface %s is not accelerated: RX queue %u is in use by another\n"
+			       "AF_XDP socket.  End the program that has it (ss --xdp -p).\n",
+			       ifname, rx_queue);
+	case -ENOBUFS:
+		return xdp_why_memlock(why, ifname);
+	case -ENETDOWN:
+		return xdp_why(why, rc,
+			       "Interface %s is not accelerated: it is down.\n"
+			       "Bring it up before the program starts: ip link set %s up\n",
+			       ifname, ifname);
+	case -EPROTONOSUPPORT:
+		return xdp_why(
+			why, -EOPNOTSUPP,
+			"Interface %s is not accelerated: its driver has no native XDP, and generic\n"
+			"XDP on a virtual interface needs Linux 6.6 or later.\n",
+			ifname);
+	case -EAFNOSUPPORT:
+		return xdp_why(why, -EOPNOTSUPP,
+			       "Interface %s is not accelerated: the kernel has no AF_XDP.\n"
+			       "A kernel with CONFIG_XDP_SOCKETS is needed.\n",
+			       ifname);
+	default:
+		return xdp_why(
+			why, rc,
+			"Interface %s is not accelerated: no AF_XDP socket on RX queue %u (%s).\n"
+			"VMA_TRACELEVEL=debug tells more.\n",
+			ifname, rx_queue, strerrordesc_np(-rc));
+	}
 }

@@ -3,8 +3,9 @@
  * What the XDP program and the xdp port share: keys of the steering maps and
  * the page of settings.
  *
- * Role		the port writes, the program reads (in the kernel, any CPU).
- * Lifetime	of the maps: as long as the link of the port.
+ * Role		the members of the port group write, the program reads (in the
+ *		kernel, any CPU).
+ * Lifetime	of the maps: as long as the group has a member.
  * Ordering	flows5 is raised before an entry is added and lowered after it
  *		is gone, so that no entry is overlooked.
  *
@@ -15,7 +16,7 @@
 
 #include <linux/types.h>
 
-#define XDP_STEER_SLOTS 64  /* rings of one interface */
+#define XDP_STEER_SLOTS 512 /* rings of one interface, of all processes */
 #define XDP_STEER_QUEUES 16 /* RX queues of one interface */
 #define XDP_STEER_FLOWS 65536
 

@@ -741,46 +741,75 @@ static void test_open_and_close_leave_no_descriptor(void **state)
 	close(after);
 }
 
-static void test_a_second_opener_is_told_who_has_it(void **state)
+static void test_this_process_has_it_already(void **state)
 {
 	struct fixture *f = *state;
 	struct port *second;
 
 	assert_int_equal(port_xdp_open(f->ifindex, &second, f->why), -EBUSY);
 	assert_non_null(strstr(f->why, "v0"));
-	assert_non_null(strstr(f->why, "xdp_steer"));
-	assert_non_null(strstr(f->why, "bpftool"));
+	assert_non_null(strstr(f->why, "this process"));
+}
+
+/* A process that has the interface and one flow; it answers nobody. */
+static pid_t fork_owner(struct fixture *f)
+{
+	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
+	struct port *port;
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		bool ok = !port_xdp_open(f->ifindex, &port, f->why) &&
+			  !port->ops->open_queue(port, &f->q, f->why) &&
+			  !port->ops->add_flow(f->q, &key);
+
+		if (ok && write(ready[1], "x", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void test_a_process_that_does_not_answer_is_named(void **state)
+{
+	struct fixture *f = *state;
+	nsec_t start;
+	char text[32];
+	pid_t pid;
+
+	close_port(f);
+	pid = fork_owner(f);
+	start = clock_now();
+	assert_int_equal(port_xdp_open(f->ifindex, &f->port, f->why), -EBUSY);
+	assert_in_range(clock_now() - start, 0, 4 * NSEC_PER_SEC);
+	snprintf(text, sizeof(text), "process %d,", pid);
+	assert_non_null(strstr(f->why, text));
+	end(pid);
+	f->port = NULL;
 }
 
 static void test_a_killed_process_gives_the_interface_back_at_once(void **state)
 {
 	struct fixture *f = *state;
-	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
 
 	close_port(f);
 	for (int i = 0; i < 5; i++) {
-		struct port *port;
-		int ready[2];
-		char byte;
-		pid_t pid;
+		pid_t pid = fork_owner(f);
 
-		assert_int_equal(pipe(ready), 0);
-		pid = fork();
-		if (pid == 0) {
-			bool ok = !port_xdp_open(f->ifindex, &port, f->why) &&
-				  !port->ops->open_queue(port, &f->q, f->why) &&
-				  !port->ops->add_flow(f->q, &key);
-
-			if (ok && write(ready[1], "x", 1) == 1)
-				pause();
-			_exit(1);
-		}
-		close(ready[1]);
-		assert_int_equal(read(ready[0], &byte, 1), 1);
-		close(ready[0]);
-		assert_int_equal(port_xdp_open(f->ifindex, &port, f->why), -EBUSY);
-		kill(pid, SIGKILL);
-		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		end(pid);
 		inject(f, &plain);
 		assert_int_equal(next_sniffed(f->sniff_fd, DEADLINE), f->number);
 		assert_int_equal(port_xdp_open(f->ifindex, &f->port, f->why), 0);
@@ -850,17 +879,11 @@ static int open_with_enough(int ifindex)
 static int open_with_little_memory(int ifindex)
 {
 	struct rlimit small = {1 << 20, 1 << 20};
-	struct port_queue *q;
 	struct port *port;
 	char why[PORT_WHY] = "";
-	int rc;
 
 	setrlimit(RLIMIT_MEMLOCK, &small);
-	if (port_xdp_open(ifindex, &port, why))
-		return 1;
-	rc = port->ops->open_queue(port, &q, why);
-	port->ops->free_port(port);
-	return rc == -ENOBUFS && says(why, "ulimit -l") ? 0 : 2;
+	return port_xdp_open(ifindex, &port, why) == -ENOBUFS && says(why, "ulimit -l") ? 0 : 1;
 }
 
 static int open_in_user_namespace(int ifindex)
@@ -928,7 +951,8 @@ static const struct CMUnitTest tests[] = {
 	AFTER(test_segments_nobody_split_arrive_whole, setup_bridge),
 	AFTER(test_virtual_devices_have_partial_checksums, setup),
 	AFTER(test_open_and_close_leave_no_descriptor, setup),
-	AFTER(test_a_second_opener_is_told_who_has_it, setup),
+	AFTER(test_this_process_has_it_already, setup),
+	AFTER(test_a_process_that_does_not_answer_is_named, setup),
 	AFTER(test_a_killed_process_gives_the_interface_back_at_once, setup),
 	AFTER(test_privileges_decide_and_are_named, setup),
 	cmocka_unit_test(test_interfaces_that_cannot_are_refused_with_a_reason),

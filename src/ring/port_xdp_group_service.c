@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Housekeeping of a member: answers newcomers, notices who died, reclaims what
+ * was theirs.
+ *
+ * Everything that may happen wakes one epoll descriptor: newcomers, the end of a
+ * connection, a timer while there is something to wait for, and the bell, which
+ * one member rings to have all of them look.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "ring/port_xdp_internal.h"
+
+#define SWEEP_INTERVAL (100 * NSEC_PER_MSEC) /* without a sign that somebody died */
+#define STEP_INTERVAL (20 * NSEC_PER_MSEC)   /* while there is something to do */
+#define EVENTS_MAX 32
+
+void xdp_service_watch(struct xdp_port *port, int fd, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.fd = fd};
+
+	sys_call(SYS_epoll_ctl, port->epoll_fd, EPOLL_CTL_ADD, fd, &ev, 0, 0);
+}
+
+int xdp_service_init(struct xdp_port *port)
+{
+	port->epoll_fd =
+		sys_fd_hide((int)sys_call(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0, 0, 0));
+	port->timer_fd = sys_fd_hide((int)sys_call(SYS_timerfd_create, CLOCK_MONOTONIC,
+						   TFD_CLOEXEC | TFD_NONBLOCK, 0, 0, 0, 0));
+	if (port->epoll_fd < 0 || port->timer_fd < 0)
+		return -EMFILE;
+	xdp_service_watch(port, port->timer_fd, EPOLLIN);
+	/* Each write is one event for each member: nobody reads it. */
+	xdp_service_watch(port, port->bell_fd, EPOLLIN | EPOLLET);
+	if (port->listen_fd >= 0)
+		xdp_service_watch(port, port->listen_fd, EPOLLIN);
+	if (port->lifeline_fd >= 0)
+		xdp_service_watch(port, port->lifeline_fd, EPOLLIN);
+	return 0;
+}
+
+void xdp_service_fini(struct xdp_port *port)
+{
+	/* The name first: who waits for us to answer asks somebody else. */
+	xdp_close_fd(&port->listen_fd);
+	while (port->n_conns)
+		xdp_close_fd(&port->conns[--port->n_conns]);
+	xdp_close_fd(&port->lifeline_fd);
+	xdp_close_fd(&port->epoll_fd);
+	xdp_close_fd(&port->timer_fd);
+}
+
+/* True: somebody may have died. */
+static bool handle(struct xdp_port *port, int fd)
+{
+	uint64_t count;
+
+	if (fd == port->listen_fd) {
+		xdp_group_accept(port);
+		return false;
+	}
+	if (fd == port->timer_fd) {
+		sys_read(fd, &count, sizeof(count));
+		return false;
+	}
+	if (fd == port->bell_fd)
+		return false;
+	if (fd == port->lifeline_fd) {
+		xdp_close_fd(&port->lifeline_fd);
+		return true;
+	}
+	return !xdp_group_answer(port, fd);
+}
+
+static bool handle_events(struct xdp_port *port)
+{
+	struct epoll_event events[EVENTS_MAX];
+	bool died = false;
+	long n = sys_call(SYS_epoll_pwait, port->epoll_fd, events, EVENTS_MAX, 0, NULL, 8);
+
+	for (long i = 0; i < n; i++)
+		died |= handle(port, events[i].data.fd);
+	return died;
+}
+
+/* ---- RX rings for the audit ------------------------------------------------------------ */
+
+static uint32_t load(const uint32_t *index)
+{
+	return __atomic_load_n(index, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * The holder of the ring writes owner words before it releases the entries, so
+ * that what was read up to here has its words.
+ */
+static bool is_drained(struct xdp_queue *q, uint32_t seq)
+{
+	if (q->drain_seq != seq) {
+		q->drain_seq = seq;
+		for (unsigned i = 0; i < q->nsocks; i++)
+			q->socks[i].drain_to = load(q->socks[i].rx.producer);
+	}
+	for (unsigned i = 0; i < q->nsocks; i++)
+		if ((int32_t)(load(q->socks[i].rx.consumer) - q->socks[i].drain_to) < 0)
+			return false;
+	return true;
+}
+
+/* True: a ring has not been read for long. */
+static bool tell_drained(struct xdp_port *port)
+{
+	uint32_t seq = load(&port->group.ctl->audit.seq);
+	bool waiting = false;
+
+	list_for_each(link, &port->queues) {
+		struct xdp_queue *q = container_of(link, struct xdp_queue, link);
+
+		if (load(&port->group.ctl->slots[q->slot].drained) == seq)
+			continue;
+		if (is_drained(q, seq))
+			group_slot_drained(&port->group, q->slot, seq);
+		else
+			waiting = true;
+	}
+	return waiting;
+}
+
+/* The others are to look at theirs. */
+static void ring_bell(struct xdp_port *port)
+{
+	uint32_t seq = load(&port->group.ctl->audit.seq);
+	uint64_t one = 1;
+
+	if (port->rung_seq == seq)
+		return;
+	port->rung_seq = seq;
+	sys_write(port->bell_fd, &one, sizeof(one));
+}
+
+/* ---- the round ---------------------------------------------------------------------------- */
+
+static void unsteer(void *arg, unsigned slot)
+{
+	struct xdp_port *port = arg;
+
+	for (unsigned i = 0; i < port->group.queues; i++)
+		xdp_flow_set_socket(port, slot, i, -1);
+	xdp_flow_clear_slot(port, slot);
+}
+
+static void sweep(struct xdp_port *port, bool died)
+{
+	nsec_t now = group_now();
+
+	if (!died && !port->sweeping && now - port->swept < SWEEP_INTERVAL)
+		return;
+	port->swept = now;
+	if (!group_member_renew(&port->group))
+		log_debug("%s: the port group took us for dead", port->base.name);
+	port->sweeping = group_sweep(&port->group, now, unsteer, port);
+	if (load(&port->group.ctl->audit.stage) == AUDIT_DRAINING)
+		ring_bell(port);
+}
+
+static void arm(struct xdp_port *port)
+{
+	struct itimerspec in = {.it_value = {.tv_nsec = STEP_INTERVAL}};
+
+	sys_call(SYS_timerfd_settime, port->timer_fd, 0, &in, NULL, 0, 0);
+}
+
+int xdp_service(struct port *base, int fds[PORT_FDS_MAX])
+{
+	struct xdp_port *port = (struct xdp_port *)base;
+	bool died, again;
+
+	fds[0] = port->epoll_fd;
+	if (pthread_mutex_trylock(&port->lock)) /* a queue is opened or closed this moment */
+		return 1;
+	died = handle_events(port);
+	if (port->listen_fd < 0 && port->lifeline_fd < 0)
+		xdp_group_find_answerer(port);
+	sweep(port, died);
+	again = tell_drained(port);
+	if (again || port->sweeping || (port->listen_fd < 0 && port->lifeline_fd < 0))
+		arm(port);
+	pthread_mutex_unlock(&port->lock);
+	return 1;
+}

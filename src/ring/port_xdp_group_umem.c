@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the members of a port group share: control segment, UMEM, and the
+ * anchors, one AF_XDP socket per RX queue that has the fill and the completion
+ * ring and is never steered to.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "ring/port_xdp_internal.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* A memory file nobody can shrink under our feet. */
+static int memory_file(const char *name, size_t size)
+{
+	int fd = (int)sys_call(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0, 0, 0);
+	long rc;
+
+	fd = sys_fd_hide(fd);
+	if (fd < 0)
+		return fd;
+	rc = sys_call(SYS_ftruncate, fd, size, 0, 0, 0, 0);
+	if (!rc)
+		rc = sys_fcntl(fd, F_ADD_SEALS, SEALS);
+	if (rc) {
+		sys_close(fd);
+		return (int)rc;
+	}
+	return fd;
+}
+
+static bool is_memory_file(int fd, size_t size)
+{
+	struct stat st;
+
+	return !sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) && (size_t)st.st_size == size &&
+	       (sys_fcntl(fd, F_GET_SEALS, 0) & SEALS) == SEALS;
+}
+
+static int map_memory(struct xdp_port *port)
+{
+	int rc = xdp_map(&port->ctl_map, sizeof(struct group_ctl), port->group.ctl_fd, 0);
+
+	if (!rc)
+		rc = xdp_map(&port->umem_map, XDP_UMEM_SIZE, port->umem_fd, 0);
+	port->group.ctl = port->ctl_map.addr;
+	port->group.umem = port->umem_map.addr;
+	return rc;
+}
+
+/* The rings of an anchor, from its descriptor. */
+static int map_rings(struct xdp_port *port, unsigned i)
+{
+	struct xdp_group *g = &port->group;
+	struct xdp_mmap_offsets off;
+	struct xsk_ring_prod fill;
+	struct xsk_ring_cons comp;
+	int fd = port->anchors[i];
+	int rc = xdp_ring_offsets(fd, &off);
+
+	if (!rc)
+		rc = xdp_map(&port->fill_maps[i], off.fr.desc + XDP_FILL_ENTRIES * sizeof(uint64_t),
+			     fd, XDP_UMEM_PGOFF_FILL_RING);
+	if (!rc)
+		rc = xdp_map(&port->comp_maps[i], off.cr.desc + XDP_COMP_ENTRIES * sizeof(uint64_t),
+			     fd, XDP_UMEM_PGOFF_COMPLETION_RING);
+	if (rc)
+		return rc;
+	xdp_ring_set(&fill, &port->fill_maps[i], &off.fr, XDP_FILL_ENTRIES);
+	xdp_ring_set(&comp, &port->comp_maps[i], &off.cr, XDP_COMP_ENTRIES);
+	g->fill[i] =
+		(struct group_ring){fill.producer, fill.consumer, fill.flags, fill.ring, fill.size};
+	g->comp[i] =
+		(struct group_ring){comp.producer, comp.consumer, comp.flags, comp.ring, comp.size};
+	return 0;
+}
+
+static void copy_settings(struct xdp_group *g)
+{
+	const struct group_ctl *ctl = g->ctl;
+
+	g->frames = ctl->frames;
+	g->frame_shift = ctl->frame_shift;
+	g->queues = ctl->queues;
+	g->fill_target = ctl->fill_target;
+	g->native = ctl->native;
+	g->zerocopy = ctl->zerocopy;
+}
+
+/* ---- anchors ------------------------------------------------------------------------ */
+
+static int register_umem(struct xdp_port *port, int fd)
+{
+	struct xdp_umem_reg reg = {
+		.addr = (uintptr_t)port->group.umem,
+		.len = XDP_UMEM_SIZE,
+		.chunk_size = 1u << port->group.frame_shift,
+	};
+
+	return xdp_set_option(fd, XDP_UMEM_REG, &reg, sizeof(reg));
+}
+
+static int set_ring_sizes(int fd)
+{
+	uint32_t fill = XDP_FILL_ENTRIES, comp = XDP_COMP_ENTRIES, rx = 2;
+	int rc = xdp_set_option(fd, XDP_UMEM_FILL_RING, &fill, sizeof(fill));
+
+	if (!rc)
+		rc = xdp_set_option(fd, XDP_UMEM_COMPLETION_RING, &comp, sizeof(comp));
+	if (!rc)
+		rc = xdp_set_option(fd, XDP_RX_RING, &rx, sizeof(rx)); /* bind() wants one */
+	return rc;
+}
+
+static int bind_first(const struct xdp_port *port, int fd, struct sockaddr_xdp *addr)
+{
+	int rc;
+
+	addr->sxdp_flags = XDP_USE_NEED_WAKEUP;
+	if (port->native) /* the kernel tries zero-copy, and falls back to copying by itself */
+		return xdp_bind(fd, addr);
+	addr->sxdp_flags |= XDP_COPY | XDP_USE_SG;
+	rc = xdp_bind(fd, addr);
+	if (rc != -EINVAL)
+		return rc;
+	/* Before Linux 6.6.  Only real devices never show unsplit segments. */
+	if (port->base.flags & PORT_PARTIAL_CSUM)
+		return -EPROTONOSUPPORT;
+	addr->sxdp_flags &= (uint16_t)~XDP_USE_SG;
+	return xdp_bind(fd, addr);
+}
+
+static int bind_anchor(const struct xdp_port *port, unsigned i)
+{
+	struct sockaddr_xdp addr = {
+		.sxdp_family = AF_XDP,
+		.sxdp_ifindex = (uint32_t)port->base.ifindex,
+		.sxdp_queue_id = i,
+	};
+
+	if (!i)
+		return bind_first(port, port->anchors[0], &addr);
+	addr.sxdp_flags = XDP_SHARED_UMEM;
+	addr.sxdp_shared_umem_fd = (uint32_t)port->anchors[0];
+	return xdp_bind(port->anchors[i], &addr);
+}
+
+static bool is_zerocopy(int fd)
+{
+	struct xdp_options options = {0};
+	socklen_t len = sizeof(options);
+
+	return !sys_getsockopt(fd, SOL_XDP, XDP_OPTIONS, &options, &len) &&
+	       (options.flags & XDP_OPTIONS_ZEROCOPY);
+}
+
+/* Some drivers take frames at bind already. */
+static void first_fill(struct xdp_port *port, unsigned i, uint32_t first)
+{
+	struct xdp_group *g = &port->group;
+	struct group_ring *r = &g->fill[i];
+
+	for (uint32_t n = 0; n < g->fill_target; n++) {
+		group_set_owner(g, first + n, owner_fill(0, i, n));
+		r->addrs[n] = (uint64_t)(first + n) << g->frame_shift;
+	}
+	__atomic_store_n(r->producer, g->fill_target, __ATOMIC_RELEASE);
+}
+
+static int open_anchor(struct xdp_port *port, unsigned i)
+{
+	int rc, fd = sys_fd_hide(sys_socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
+
+	if (fd < 0)
+		return fd;
+	port->anchors[i] = fd;
+	rc = i ? 0 : register_umem(port, fd);
+	if (!rc)
+		rc = set_ring_sizes(fd);
+	if (!rc)
+		rc = map_rings(port, i);
+	if (rc)
+		return rc;
+	first_fill(port, i, i * port->group.fill_target);
+	return bind_anchor(port, i);
+}
+
+static void close_anchor(struct xdp_port *port, unsigned i)
+{
+	xdp_unmap(&port->fill_maps[i]);
+	xdp_unmap(&port->comp_maps[i]);
+	xdp_close_fd(&port->anchors[i]);
+}
+
+static int open_anchors(struct xdp_port *port, char why[PORT_WHY])
+{
+	unsigned want = port->rx_queues ? port->rx_queues : XDP_STEER_QUEUES, i;
+
+	for (i = 0; i < want; i++) {
+		int rc = open_anchor(port, i);
+
+		/* A device that does not tell how many it has: as many as can be bound. */
+		if (rc == -EINVAL && !port->rx_queues && i) {
+			close_anchor(port, i);
+			break;
+		}
+		if (rc)
+			return xdp_why_no_sock(why, port->base.name, i, rc);
+	}
+	port->group.ctl->queues = i;
+	return 0;
+}
+
+/* ---- making and joining ----------------------------------------------------------------- */
+
+static void init_ctl(struct xdp_port *port)
+{
+	struct group_ctl *ctl = port->group.ctl;
+	unsigned queues = port->rx_queues ? port->rx_queues : XDP_STEER_QUEUES;
+
+	ctl->magic = GROUP_MAGIC;
+	ctl->version = GROUP_VERSION;
+	ctl->size = sizeof(*ctl);
+	ctl->frame_shift = port->base.mtu <= XDP_MTU_OF(2048) ? 11 : 12;
+	ctl->frames = XDP_UMEM_SIZE >> ctl->frame_shift;
+	ctl->fill_target = ctl->frames / 2 / queues;
+	if (ctl->fill_target > XDP_FILL_ENTRIES)
+		ctl->fill_target = XDP_FILL_ENTRIES;
+	ctl->native = port->native;
+}
+
+/* The pool is what the fill rings left over. */
+static void init_frames(struct xdp_port *port)
+{
+	struct group_ctl *ctl = port->group.ctl;
+	uint32_t filled = ctl->queues * ctl->fill_target;
+
+	/* Those for RX queues that there are not. */
+	for (uint32_t f = filled; f < ctl->frames; f++)
+		group_set_owner(&port->group, f, OWNER_POOL);
+	group_frames_init(ctl, filled);
+}
+
+static int enter(struct xdp_port *port, char why[PORT_WHY])
+{
+	int rc = group_member_enter(&port->group);
+
+	if (rc)
+		return xdp_why(why, rc,
+			       "Interface %s is not accelerated: %u processes share it already.\n",
+			       port->base.name, GROUP_MEMBERS);
+	return 0;
+}
+
+static int why_no_memory(const struct xdp_port *port, int rc, char why[PORT_WHY])
+{
+	return xdp_why(why, rc, "Interface %s is not accelerated: %s.\n", port->base.name,
+		       strerrordesc_np(-rc));
+}
+
+int xdp_group_create(struct xdp_port *port, char why[PORT_WHY])
+{
+	int rc = 0;
+
+	port->group.ctl_fd = memory_file("vma-group", sizeof(struct group_ctl));
+	port->umem_fd = memory_file("vma-umem", XDP_UMEM_SIZE);
+	port->bell_fd = sys_fd_hide(sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (port->group.ctl_fd < 0 || port->umem_fd < 0 || port->bell_fd < 0)
+		rc = -EMFILE;
+	if (!rc)
+		rc = map_memory(port);
+	if (rc)
+		return why_no_memory(port, rc, why);
+	init_ctl(port);
+	copy_settings(&port->group);
+	rc = open_anchors(port, why);
+	if (rc)
+		return rc;
+	port->group.ctl->zerocopy = is_zerocopy(port->anchors[0]);
+	init_frames(port);
+	copy_settings(&port->group);
+	log_debug("%s: port group made, %u RX queues, %s XDP, %s", port->base.name,
+		  port->group.queues, port->native ? "native" : "generic",
+		  port->group.zerocopy ? "zero-copy" : "copy");
+	return enter(port, why);
+}
+
+static bool is_sane(const struct group_ctl *ctl)
+{
+	return (ctl->frame_shift == 11 || ctl->frame_shift == 12) &&
+	       ctl->frames == XDP_UMEM_SIZE >> ctl->frame_shift && ctl->queues &&
+	       ctl->queues <= XDP_STEER_QUEUES && ctl->fill_target <= XDP_FILL_ENTRIES;
+}
+
+int xdp_group_adopt(struct xdp_port *port, char why[PORT_WHY])
+{
+	const struct group_ctl *ctl;
+	int rc = -EPROTO;
+
+	if (!is_memory_file(port->group.ctl_fd, sizeof(*ctl)) ||
+	    !is_memory_file(port->umem_fd, XDP_UMEM_SIZE))
+		return why_no_memory(port, rc, why);
+	rc = map_memory(port);
+	if (rc)
+		return why_no_memory(port, rc, why);
+	ctl = port->group.ctl;
+	if (ctl->magic != GROUP_MAGIC || ctl->version != GROUP_VERSION || !is_sane(ctl))
+		return why_no_memory(port, -EPROTO, why);
+	copy_settings(&port->group);
+	port->native = port->group.native;
+	if (port->base.mtu > XDP_MTU_OF(1u << port->group.frame_shift))
+		port->base.mtu = XDP_MTU_OF(1u << port->group.frame_shift);
+	for (unsigned i = 0; i < port->group.queues && !rc; i++)
+		rc = map_rings(port, i);
+	if (!rc)
+		rc = xdp_map_conf(port);
+	if (rc)
+		return why_no_memory(port, rc, why);
+	return enter(port, why);
+}
+
+void xdp_group_drop(struct xdp_port *port)
+{
+	/* The first anchor last: the others share its UMEM. */
+	for (unsigned i = XDP_STEER_QUEUES; i-- > 0;)
+		close_anchor(port, i);
+	xdp_unmap(&port->ctl_map);
+	xdp_unmap(&port->umem_map);
+	port->group.ctl = NULL;
+	/* Its close drops the record lock: from here on we are no member. */
+	xdp_close_fd(&port->group.ctl_fd);
+	xdp_close_fd(&port->umem_fd);
+	xdp_close_fd(&port->bell_fd);
+}
