@@ -9,9 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
-#include "sock/sock_internal.h"
+#include "sock/mcast.h"
 
 #define TABLE_MAX (4u << 20) /* bytes of /proc/net/udp that are looked at */
 #define TCP_STATE_LISTEN 0x0a
@@ -121,4 +122,106 @@ bool sock_port_shared(struct inet_sock *so)
 	}
 	mem_free(table);
 	return shared;
+}
+
+/* ---- who comes later ------------------------------------------------------------------ */
+
+bool sock_ports_may_be_shared;
+
+static bool may_be_shared(const struct inet_sock *so)
+{
+	if (so->gone || so->verdict != VERDICT_ACCELERATED || !so->bound)
+		return false;
+	return so->inet == INET_UDP ? so->opt.reuseaddr || so->opt.reuseport
+				    : so->inet == INET_LISTEN && so->opt.reuseport;
+}
+
+/* Sockets whose frames come to us although somebody might share their port. */
+struct candidates {
+	unsigned n, max;
+	struct candidate {
+		struct inet_sock *so;
+		unsigned long inode;
+	} * list;
+};
+
+static void count_candidate(struct inet_sock *so, void *arg)
+{
+	struct candidates *c = arg;
+
+	c->max += may_be_shared(so);
+}
+
+static void add_candidate(struct inet_sock *so, void *arg)
+{
+	struct candidates *c = arg;
+
+	if (may_be_shared(so) && c->n < c->max)
+		c->list[c->n++] = (struct candidate){so, inode_of(so->sk.twin)};
+}
+
+/* It keeps what it has, sends as before, and receives from its twin. */
+static void give_frames_back(struct inet_sock *so)
+{
+	log_debug("fd %d: another socket shares its port: the kernel receives", so->sk.twin);
+	sock_flows_del(so);
+	mcast_detach(so);
+	so->verdict = VERDICT_SHARED_PORT;
+}
+
+static bool is_candidate(const struct candidates *c, unsigned long inode)
+{
+	for (unsigned i = 0; i < c->n; i++) {
+		if (c->list[i].inode == inode)
+			return true;
+	}
+	return false;
+}
+
+static void look_at_row(const struct candidates *c, bool udp, const struct row *row)
+{
+	for (unsigned i = 0; i < c->n; i++) {
+		struct inet_sock *so = c->list[i].so;
+
+		if ((so->inet == INET_UDP) != udp || !same_address(so, row) ||
+		    so->verdict != VERDICT_ACCELERATED)
+			continue;
+		/* Ours among themselves share what arrives; nobody else gets a part of it. */
+		if (!is_candidate(c, row->inode))
+			give_frames_back(so);
+	}
+}
+
+static void look_at_table(const struct candidates *c, bool udp)
+{
+	char *table = read_table(udp ? "/proc/net/udp" : "/proc/net/tcp"), *line, *save = NULL;
+	struct row row;
+
+	for (line = table ? strtok_r(table, "\n", &save) : NULL; line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		if (parse_row(line, &row) && (udp || row.state == TCP_STATE_LISTEN))
+			look_at_row(c, udp, &row);
+	}
+	mem_free(table);
+}
+
+void sock_ports_look(void)
+{
+	struct candidates c = {0};
+	bool udp = false, tcp = false;
+
+	if (!sock_ports_may_be_shared)
+		return;
+	sock_each(count_candidate, &c);
+	c.list = c.max ? mem_alloc(c.max * sizeof(*c.list)) : NULL;
+	if (!c.list)
+		return;
+	sock_each(add_candidate, &c);
+	for (unsigned i = 0; i < c.n; i++)
+		*(c.list[i].so->inet == INET_UDP ? &udp : &tcp) = true;
+	if (udp)
+		look_at_table(&c, true);
+	if (tcp)
+		look_at_table(&c, false);
+	mem_free(c.list);
 }

@@ -17,7 +17,8 @@
 #include "sock/wait.h"
 #include "sock/sock_internal.h"
 
-#define RINGS_LOOK_INTERVAL (250 * NSEC_PER_MSEC)
+#define LOOK_INTERVAL (250 * NSEC_PER_MSEC)
+#define LOOK_SHARE 50
 #define EXIT_LOCK_MAX NSEC_PER_SEC
 #define EXIT_GRACE (100 * NSEC_PER_MSEC)   /* for peers that close, too, when we do */
 #define EXIT_LINGER_MAX (2 * NSEC_PER_SEC) /* for data that peers have not acknowledged */
@@ -511,16 +512,19 @@ static void reattach(struct inet_sock *so, void *arg)
 		sock_reattach(so);
 }
 
-/* Rings that nobody needs any more. */
-static void close_rings(nsec_t now)
+/* Rings that nobody needs any more, ports that somebody else has come to share. */
+static void look_around(nsec_t now)
 {
 	static nsec_t next; /* internal thread */
 
 	if (now < next || !control_trylock())
 		return;
-	next = now + RINGS_LOOK_INTERVAL;
 	rings_close_unused(now);
+	sock_ports_look();
 	control_unlock();
+	/* A table of many sockets takes its time: a small part of ours at most. */
+	next = clock_now();
+	next += (next - now) * LOOK_SHARE + LOOK_INTERVAL;
 }
 
 static void follow_links(void)
@@ -542,7 +546,7 @@ static bool internal_hook(void)
 
 	dst_check_mcast(now);
 	follow_links();
-	close_rings(now);
+	look_around(now);
 	return sock_moves_run();
 }
 

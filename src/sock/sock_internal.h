@@ -305,6 +305,14 @@ void sock_reattach(struct inet_sock *so);
  */
 bool sock_port_shared(struct inet_sock *so);
 
+/*
+ * Control lock, now and then: a socket of somebody else that came later shares a port
+ * with one of ours (a second reader of a feed): from now on the kernel receives for
+ * both.
+ */
+void sock_ports_look(void);
+extern bool sock_ports_may_be_shared; /* control lock: SO_REUSE* was ever set */
+
 /* holder of flow's ring: a frame for a socket that lives elsewhere; consumes it. */
 enum drop sock_forward(struct ring *ring, struct sock_flow *flow, struct pkt *pkt, nsec_t now);
 

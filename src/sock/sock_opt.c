@@ -184,9 +184,11 @@ static void mirror_socket(struct inet_sock *so, int name, struct sock_options *o
 		break;
 	case SO_REUSEADDR:
 		opt->reuseaddr = twin_int(so, SOL_SOCKET, name, 0) != 0;
+		sock_ports_may_be_shared = true;
 		break;
 	case SO_REUSEPORT:
 		opt->reuseport = twin_int(so, SOL_SOCKET, name, 0) != 0;
+		sock_ports_may_be_shared = true;
 		break;
 	case SO_TIMESTAMP:
 	case SO_TIMESTAMPNS:
