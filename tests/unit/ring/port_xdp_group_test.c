@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Frames of a port group, without a kernel: fill ring, completion ring and RX
+ * rings are memory here, and members are processes.  A member is ended at every
+ * single step it takes (GROUP_STEP()), and whoever is left must find every frame.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "ring/port_xdp_group.h"
+#include "vma_test.h"
+
+#define FRAMES 1024u
+#define SHIFT 11
+#define ENTRIES 256u
+#define QUEUES 2
+#define TARGET 128u
+
+/* What the kernel has of a member: the frames in its RX ring. */
+struct rx_ring {
+	uint32_t frames[ENTRIES];
+	uint32_t n;
+};
+
+struct shared_ring {
+	uint32_t producer, consumer, flags;
+	uint64_t addrs[ENTRIES];
+};
+
+/* Shared by all processes, except what private mappings have. */
+struct wire {
+	struct shared_ring fill[QUEUES], comp[QUEUES];
+};
+
+struct world {
+	struct xdp_group g;
+	struct wire *wire;
+	nsec_t now;
+	unsigned unsteered;
+};
+
+struct actor {
+	struct xdp_group *g;
+	struct group_stack stack;
+	struct rx_ring rx[QUEUES];
+	unsigned slot;
+};
+
+static struct group_ring ring_of(struct shared_ring *r)
+{
+	return (struct group_ring){.producer = &r->producer,
+				   .consumer = &r->consumer,
+				   .flags = &r->flags,
+				   .addrs = r->addrs,
+				   .size = ENTRIES};
+}
+
+static struct world *make_world(void)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	struct xdp_group *g = &w->g;
+
+	w->now = group_now();
+	g->ctl_fd = memfd_create("group", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(g->ctl_fd, sizeof(*g->ctl)), 0);
+	g->ctl = mmap(NULL, sizeof(*g->ctl), PROT_READ | PROT_WRITE, MAP_SHARED, g->ctl_fd, 0);
+	w->wire = mmap(NULL, sizeof(*w->wire), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
+	g->ctl->frames = g->frames = FRAMES;
+	g->frame_shift = SHIFT;
+	g->queues = QUEUES;
+	g->fill_target = TARGET;
+	for (unsigned i = 0; i < QUEUES; i++) {
+		g->fill[i] = ring_of(&w->wire->fill[i]);
+		g->comp[i] = ring_of(&w->wire->comp[i]);
+	}
+	group_frames_init(g->ctl, 0);
+	return w;
+}
+
+static void free_world(struct world *w)
+{
+	munmap(w->g.ctl, sizeof(*w->g.ctl));
+	munmap(w->wire, sizeof(*w->wire));
+	close(w->g.ctl_fd);
+	free(w);
+}
+
+static struct actor *enter(struct world *w)
+{
+	struct actor *a = calloc(1, sizeof(*a));
+
+	a->g = &w->g;
+	a->stack.frames = calloc(FRAMES, sizeof(uint32_t));
+	assert_int_equal(group_member_enter(&w->g), 0);
+	assert_int_equal(group_slot_open(&w->g, &a->slot), 0);
+	a->stack.slot = a->slot;
+	return a;
+}
+
+static void free_actor(struct actor *a)
+{
+	free(a->stack.frames);
+	free(a);
+}
+
+/* ---- the kernel's part -------------------------------------------------------- */
+
+/* n frames arrive for a member. */
+static void kernel_receives(struct world *w, struct actor *to, unsigned queue, unsigned n)
+{
+	struct shared_ring *fill = &w->wire->fill[queue];
+
+	while (n-- && fill->consumer != fill->producer)
+		to->rx[queue].frames[to->rx[queue].n++] =
+			(uint32_t)(fill->addrs[fill->consumer++ % ENTRIES] >> SHIFT);
+}
+
+/* A frame was sent. */
+static void kernel_completes(struct world *w, unsigned queue, uint32_t frame)
+{
+	struct shared_ring *comp = &w->wire->comp[queue];
+
+	comp->addrs[comp->producer % ENTRIES] = (uint64_t)frame << SHIFT;
+	comp->producer++;
+}
+
+/* ---- a member's part ------------------------------------------------------------ */
+
+static void reads(struct actor *a, unsigned queue, unsigned n)
+{
+	while (n-- && a->rx[queue].n) {
+		uint32_t f = a->rx[queue].frames[--a->rx[queue].n];
+
+		group_set_owner(a->g, f, owner_word(OWNER_HELD, a->slot));
+		GROUP_STEP();
+		a->stack.frames[a->stack.n++] = f;
+	}
+}
+
+static uint32_t sends(struct actor *a)
+{
+	uint32_t f = a->stack.frames[--a->stack.n];
+
+	group_set_owner(a->g, f, owner_word(OWNER_TX, a->slot));
+	GROUP_STEP();
+	return f;
+}
+
+/* Some of everything; frames stay behind in each state. */
+static void works(struct world *w, struct actor *a)
+{
+	for (unsigned q = 0; q < QUEUES; q++) {
+		group_fill(&w->g, &a->stack, q, 0);
+		kernel_receives(w, a, q, 20);
+		reads(a, q, 7);
+		group_fill(&w->g, &a->stack, q, a->rx[q].n);
+	}
+	group_take(&w->g, &a->stack, 24);
+	for (unsigned i = 0; i < 10; i++) {
+		uint32_t f = sends(a);
+
+		if (i % 3)
+			kernel_completes(w, 0, f);
+	}
+	group_reap(&w->g, &a->stack, 0);
+	for (unsigned i = 0; i < 4; i++)
+		kernel_completes(w, 0, sends(a));
+	group_give(&w->g, &a->stack, 9);
+}
+
+static void leaves(struct world *w, struct actor *a)
+{
+	for (unsigned q = 0; q < QUEUES; q++)
+		reads(a, q, ENTRIES);
+	group_give(&w->g, &a->stack, a->stack.n);
+	group_slot_close(&w->g, a->slot, false, w->now);
+	group_member_leave(&w->g);
+}
+
+/* ---- accounting ------------------------------------------------------------------ */
+
+static void unsteer(void *arg, unsigned slot)
+{
+	((struct world *)arg)->unsteered++;
+}
+
+/* A virtual second of rounds; the survivor reads what it has. */
+static void sweep_for_a_second(struct world *w, struct actor *survivor)
+{
+	nsec_t end = w->now + NSEC_PER_SEC;
+
+	for (; w->now < end; w->now += 10 * NSEC_PER_MSEC) {
+		group_sweep(&w->g, w->now, unsteer, w);
+		for (unsigned q = 0; q < QUEUES; q++)
+			reads(survivor, q, ENTRIES);
+		group_slot_drained(&w->g, survivor->slot, w->g.ctl->audit.seq);
+	}
+	assert_false(group_sweep(&w->g, w->now, unsteer, w));
+}
+
+static void see(uint8_t *seen, uint64_t frame, const char *where)
+{
+	if (frame >= FRAMES)
+		fail_msg("%s: frame %lu", where, (unsigned long)frame);
+	if (seen[frame]++)
+		fail_msg("%s: frame %lu is there twice", where, (unsigned long)frame);
+}
+
+/*
+ * Every frame is in one place, and its word says where.  One per queue may be
+ * missing: the last one that the kernel took.
+ */
+static void check_all_there(struct world *w, const struct actor *survivor)
+{
+	uint8_t seen[FRAMES] = {0};
+	unsigned lost = 0;
+
+	for (uint32_t i = 0; i < w->g.ctl->pool_n; i++) {
+		see(seen, w->g.ctl->pool[i], "pool");
+		assert_int_equal(owner_kind(w->g.ctl->owner[w->g.ctl->pool[i]]), OWNER_POOL);
+	}
+	for (unsigned q = 0; q < QUEUES; q++) {
+		const struct shared_ring *fill = &w->wire->fill[q];
+
+		assert_in_range(fill->producer - fill->consumer, 0, TARGET);
+		for (uint32_t p = fill->consumer; p != fill->producer; p++) {
+			uint64_t f = fill->addrs[p % ENTRIES] >> SHIFT;
+
+			see(seen, f, "fill ring");
+			assert_int_equal(owner_kind(w->g.ctl->owner[f]), OWNER_FILL);
+			assert_int_equal(owner_pos(w->g.ctl->owner[f]), p);
+		}
+	}
+	for (unsigned i = 0; i < survivor->stack.n; i++) {
+		see(seen, survivor->stack.frames[i], "stack");
+		assert_int_equal(w->g.ctl->owner[survivor->stack.frames[i]],
+				 owner_word(OWNER_HELD, survivor->slot));
+	}
+	for (uint32_t f = 0; f < FRAMES; f++) {
+		uint64_t word = w->g.ctl->owner[f];
+
+		if (seen[f])
+			continue;
+		if (owner_kind(word) != OWNER_FILL)
+			fail_msg("frame %u is lost: word %lx", f, (unsigned long)word);
+		lost++;
+	}
+	assert_in_range(lost, 0, QUEUES);
+	assert_int_equal(w->g.ctl->n_slots, 1);
+	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++)
+		assert_int_equal(w->g.ctl->slots[i].state,
+				 i == survivor->slot ? SLOT_USED : SLOT_FREE);
+	for (unsigned i = 0; i < GROUP_MEMBERS; i++)
+		assert_int_equal(w->g.ctl->members[i].used, i == w->g.member);
+}
+
+/* Those of the dead are gone: a late one frees a frame that is under way again. */
+static void check_completions(const struct world *w, const struct actor *survivor)
+{
+	for (unsigned q = 0; q < QUEUES; q++) {
+		const struct shared_ring *comp = &w->wire->comp[q];
+
+		for (uint32_t p = comp->consumer; p != comp->producer; p++)
+			assert_int_equal(w->g.ctl->owner[comp->addrs[p % ENTRIES] >> SHIFT],
+					 owner_word(OWNER_TX, survivor->slot));
+	}
+}
+
+/* ---- dying --------------------------------------------------------------------------- */
+
+static unsigned steps_left;
+
+static void step_and_die(void)
+{
+	if (!--steps_left)
+		kill(getpid(), SIGKILL);
+}
+
+static void no_step(void)
+{
+}
+
+/* Runs body in a process that ends at its step; false: it had fewer. */
+static bool dies_at(struct world *w, unsigned step, void (*body)(struct world *))
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		w->g.entered = false;
+		steps_left = step;
+		group_step = step_and_die;
+		body(w);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status))
+		assert_int_equal(WEXITSTATUS(status), 0);
+	return WIFSIGNALED(status);
+}
+
+static void lives_and_leaves(struct world *w)
+{
+	struct actor *a = enter(w);
+
+	works(w, a);
+	leaves(w, a);
+}
+
+static void lives_and_is_gone(struct world *w)
+{
+	works(w, enter(w));
+	kill(getpid(), SIGKILL);
+}
+
+static void sweeps(struct world *w)
+{
+	struct actor *a = enter(w);
+
+	for (int i = 0; i < 100; i++, w->now += 10 * NSEC_PER_MSEC) {
+		group_sweep(&w->g, w->now, unsteer, w);
+		/* For the others, too: they are not running. */
+		for (unsigned s = 0; s < XDP_STEER_SLOTS; s++)
+			group_slot_drained(&w->g, s, w->g.ctl->audit.seq);
+	}
+	leaves(w, a);
+}
+
+/* busy: the survivor goes on at once; else all is left to the sweep. */
+static unsigned die_at_each_step(bool busy)
+{
+	unsigned step = 1;
+	bool died = true;
+
+	for (; died; step++) {
+		struct world *w = make_world();
+		struct actor *a = enter(w);
+
+		died = dies_at(w, step, lives_and_leaves);
+		if (busy) {
+			works(w, a); /* what the dead one had locked is free */
+			assert_int_equal(group_take(&w->g, &a->stack, 1), 1);
+		}
+		sweep_for_a_second(w, a);
+		check_completions(w, a);
+		for (uint32_t f = 0; f < FRAMES; f++)
+			if (w->g.ctl->owner[f] == owner_word(OWNER_TX, a->slot))
+				kernel_completes(w, 0, f);
+		group_reap(&w->g, &a->stack, 0);
+		check_all_there(w, a);
+		free_actor(a);
+		free_world(w);
+	}
+	return step;
+}
+
+static void test_a_member_may_die_at_any_step(void **state)
+{
+	assert_true(die_at_each_step(true) > 200);
+	assert_true(die_at_each_step(false) > 200);
+}
+
+static void test_whoever_sweeps_may_die_at_any_step(void **state)
+{
+	unsigned step = 1;
+	bool died = true;
+
+	for (; died; step += 1 + step / 64) {
+		struct world *w = make_world();
+		struct actor *a = enter(w);
+
+		assert_true(dies_at(w, UINT32_MAX, lives_and_is_gone));
+		died = dies_at(w, step, sweeps);
+		w->now += NSEC_PER_SEC;
+		sweep_for_a_second(w, a);
+		check_all_there(w, a);
+		free_actor(a);
+		free_world(w);
+	}
+	assert_true(step > 200);
+}
+
+static void test_who_leaves_cleanly_leaves_nothing_to_sweep(void **state)
+{
+	struct world *w = make_world();
+	struct actor *a = enter(w);
+
+	assert_false(dies_at(w, UINT32_MAX, lives_and_leaves));
+	sweep_for_a_second(w, a); /* what it had sent */
+	check_all_there(w, a);
+	assert_int_equal(w->unsteered, 0);
+	assert_int_equal(w->g.ctl->stolen, 0);
+	free_actor(a);
+	free_world(w);
+}
+
+/* ---- without death --------------------------------------------------------------------- */
+
+static void test_one_sends_and_another_receives_for_ever(void **state)
+{
+	struct world *w = make_world();
+	struct actor *sender = enter(w);
+	struct actor *receiver = calloc(1, sizeof(*receiver));
+
+	receiver->g = &w->g;
+	receiver->stack.frames = calloc(FRAMES, sizeof(uint32_t));
+	assert_int_equal(group_slot_open(&w->g, &receiver->slot), 0);
+	receiver->stack.slot = receiver->slot;
+	assert_int_not_equal(receiver->slot, sender->slot);
+	for (int round = 0; round < 1000; round++) {
+		group_fill(&w->g, &receiver->stack, 0, 0);
+		kernel_receives(w, receiver, 0, 50);
+		assert_int_equal(receiver->rx[0].n, 50);
+		reads(receiver, 0, 50);
+		group_give(&w->g, &receiver->stack, receiver->stack.n);
+		group_take(&w->g, &sender->stack, 50);
+		assert_int_equal(sender->stack.n, 50);
+		while (sender->stack.n)
+			kernel_completes(w, 0, sends(sender));
+		/* By whoever comes by. */
+		assert_int_equal(group_reap(&w->g, &receiver->stack, 0), 50);
+		group_give(&w->g, &receiver->stack, receiver->stack.n);
+	}
+	assert_int_equal(w->g.ctl->odd, 0);
+	group_slot_close(&w->g, receiver->slot, false, w->now);
+	check_all_there(w, sender);
+	free_actor(receiver);
+	free_actor(sender);
+	free_world(w);
+}
+
+static void test_nonsense_in_shared_memory_harms_nobody(void **state)
+{
+	struct world *w = make_world();
+	struct actor *a = enter(w);
+	struct group_ctl *ctl = w->g.ctl;
+
+	srand(1);
+	for (int round = 0; round < 200; round++) {
+		uint32_t *word = (uint32_t *)(void *)ctl;
+		size_t words = sizeof(*ctl) / sizeof(*word);
+
+		for (int i = 0; i < 64; i++)
+			word[(size_t)rand() % words] = (uint32_t)rand();
+		for (unsigned q = 0; q < QUEUES; q++) {
+			w->wire->fill[q].producer = (uint32_t)rand();
+			w->wire->comp[q].producer = (uint32_t)rand();
+			w->wire->comp[q].addrs[rand() % (int)ENTRIES] = (uint64_t)rand() << 16;
+		}
+		a->stack.n = 0;
+		for (unsigned q = 0; q < QUEUES; q++) {
+			group_take(&w->g, &a->stack, 64);
+			group_fill(&w->g, &a->stack, q, 0);
+			group_reap(&w->g, &a->stack, q);
+		}
+		group_give(&w->g, &a->stack, 32);
+		group_sweep(&w->g, w->now += 10 * NSEC_PER_MSEC, unsteer, w);
+		group_slot_is_dead(&w->g, (unsigned)rand());
+		assert_true(a->stack.n <= FRAMES);
+	}
+	free_actor(a);
+	free_world(w);
+}
+
+static void test_a_living_holder_keeps_its_lock(void **state)
+{
+	struct world *w = make_world();
+	int ready[2], done[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready) | pipe(done), 0);
+	pid = fork();
+	if (pid == 0) {
+		bool ok = !group_member_enter(&w->g) &&
+			  group_lock_try(&w->g, &w->g.ctl->pool_lock) == GROUP_LOCKED;
+
+		if (!ok || write(ready[1], "x", 1) != 1 || read(done[0], &byte, 1) != 1)
+			_exit(1);
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(group_member_enter(&w->g), 0);
+	assert_int_equal(w->g.member, 1);
+	assert_int_equal(group_lock_try(&w->g, &w->g.ctl->pool_lock), GROUP_BUSY);
+	assert_int_equal(write(done[1], "x", 1), 1);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(group_lock_try(&w->g, &w->g.ctl->pool_lock), GROUP_DIED);
+	group_lock_release(&w->g, &w->g.ctl->pool_lock);
+	assert_int_equal(w->g.ctl->stolen, 1);
+	free_world(w);
+}
+
+static int setup(void **state)
+{
+	group_step = no_step;
+	return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, setup)
+
+static const struct CMUnitTest tests[] = {
+	TEST(test_a_member_may_die_at_any_step),
+	TEST(test_whoever_sweeps_may_die_at_any_step),
+	TEST(test_who_leaves_cleanly_leaves_nothing_to_sweep),
+	TEST(test_one_sends_and_another_receives_for_ever),
+	TEST(test_nonsense_in_shared_memory_harms_nobody),
+	TEST(test_a_living_holder_keeps_its_lock),
+};
+
+VMA_TEST_MAIN("port_xdp_group", tests, NULL, NULL)
