@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Runs packet scripts, see script.h.
+ *
+ *	script FILE.pkt...		all of them
+ *	SCRIPT=NAME script FILE.pkt	the one of that name
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/script/script.h"
+
+int main(int argc, char **argv)
+{
+	const char *only = getenv("SCRIPT");
+	unsigned passed = 0, failed = 0;
+
+	for (int i = 1; i < argc; i++) {
+		struct script_result r = script_run_file(argv[i], only);
+
+		passed += r.passed;
+		failed += r.failed;
+	}
+	printf("%u scripts passed, %u failed\n", passed, failed);
+	return failed || !passed;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packet scripts: one engine, a peer that says what the script says, virtual time.
+ *
+ * A file holds scripts; each begins with its name and the section it pins down,
+ * and ends where the next one begins.  A line is one event:
+ *
+ *	script NAME (no blanks)
+ *	rfc 9293 3.10.7.4	which section; every script has at least one
+ *	set mss 1000		configuration, before "open"; see set_table[]
+ *	open passive mss 1000 win 60000 sack ts wscale 7 ecn rtt 10ms
+ *				a handshake as in figure 6 of RFC 9293, not looked at;
+ *				the script's clock begins behind it
+ *	listen | connect	the handshake is the script's business
+ *	in A 1+1000 ack 1 win 60000 sack 1-1001,2001-3001 ts 5,10
+ *				a segment of the peer: flags (FSRPAUEW, "-" for none),
+ *				sequence number + length of data, what it acknowledges
+ *	burst ...		as in, but tcp_flush() is not called behind it
+ *	flush			so do it now
+ *	out PA 1+1000 ack 1 ...	the next segment of ours, now; what is not said is
+ *				not compared, but flags, numbers and SACK blocks are
+ *	send 3000 [more] [= 2000 | = EAGAIN], recv 100 [= 50 | = EAGAIN]
+ *	shutdown | close | abort | shutdown-read | unreachable EHOSTUNREACH
+ *	nodelay on|off, cork, quickack; keepalive 10s 5s 3; user-timeout 30s
+ *	sink on|off		can segments be sent?
+ *	state ESTABLISHED	is the state
+ *	closed 0|ECONNRESET	CLOSED was reported, with this error
+ *	drop TCP_SEQ		is what tcp_input() said of the last segment
+ *	check cwnd >= 2000	see value_of()
+ *	wait			nothing but the passing of time
+ *
+ * In front of a line may stand +10ms (after the line above) or @2.5s (since the
+ * beginning).  Time passes event by event; what was sent and not expected is a
+ * failure, as is what was expected and not sent, or at another time.  Numbers of
+ * ours count from our initial sequence number, the peer's from its own; our
+ * timestamps from the beginning of the script, the peer's from a number of ours.
+ * '#' begins a comment.
+ */
+#ifndef TESTS_SCRIPT_SCRIPT_H
+#define TESTS_SCRIPT_SCRIPT_H
+
+#include <stdbool.h>
+
+/* Runs the scripts of a file, or the one called only; prints failures. */
+struct script_result {
+	unsigned passed, failed;
+};
+
+struct script_result script_run_file(const char *path, const char *only);
+
+#endif

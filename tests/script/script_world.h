@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The world of a script: a connection (and a listener), what it sent and was
+ * not expected yet, virtual time.  script.c reads lines, this does what they say.
+ */
+#ifndef TESTS_SCRIPT_SCRIPT_WORLD_H
+#define TESTS_SCRIPT_SCRIPT_WORLD_H
+
+#include <stdio.h>
+
+#include "net/tcp.h"
+#include "net/tcp_internal.h"
+
+#define WORLD_SENT 256
+
+/* A segment, in either direction, in absolute numbers. */
+struct world_segment {
+	nsec_t at;
+	uint8_t flags;
+	uint16_t wnd;
+	uint32_t seq, ack, len;
+	struct tcp_options opt;
+};
+
+struct world {
+	struct tcp_config config;
+	struct tcp_conn conn;
+	struct tcp_listener listener;
+	bool exists, listening;
+	unsigned accept_fails;
+	bool sink_full;
+	nsec_t now, start;
+
+	uint32_t iss; /* of ours; set once something was sent */
+	bool iss_known;
+	uint64_t sent, received; /* bytes of the two streams */
+	uint32_t got;		 /* bytes of the stream the peer was sent, contiguous */
+
+	unsigned established, closed, readable, writable;
+	int error;
+	enum drop drop; /* of the last segment */
+
+	struct world_segment out[WORLD_SENT]; /* sent, not yet expected */
+	unsigned out_head, out_tail;
+	unsigned buffers, packets;
+	char complaint[256]; /* a wrong byte, a callback too many; "" */
+};
+
+#define WORLD_PEER_ISS 5000u
+#define WORLD_PEER_TS 0xfffff000u /* wraps soon */
+
+void world_init(struct world *w);
+/* "": all was given back. */
+const char *world_fini(struct world *w);
+
+void world_listen(struct world *w);
+int world_connect(struct world *w);
+void world_input(struct world *w, const struct world_segment *seg);
+void world_flush(struct world *w);
+ssize_t world_send(struct world *w, uint32_t n, unsigned flags);
+ssize_t world_recv(struct world *w, uint32_t n);
+/* Lets time pass until at, timer by timer. */
+void world_pass(struct world *w, nsec_t at);
+
+#endif
