@@ -1,7 +1,8 @@
 #!/bin/bash
 # How fast a 14-byte ping-pong is, one way, through libvma.so, through the kernel
 # blocking and spinning, and at the raw limit of the same path: two AF_XDP
-# sockets that bounce frames nobody looks into.  Then what rings cost: rings.sh.
+# sockets that bounce frames nobody looks into.  Then a program with two threads, on
+# one ring and on one each; and what rings cost: rings.sh.
 #
 #	bazel run //tools:bench -- [--rounds N] [--check]
 #
@@ -35,16 +36,18 @@ netns_enter "$self" "${args[@]}"
 
 target_udp=1.4 # times the raw limit
 target_tcp=1.7
-deadline=$((SECONDS + 165))
+deadline=$((SECONDS + 150))
 
 raw=$(find_program tools/bench/xdp_pingpong) || exit 1
+threads=$(find_program tools/bench/threads_bench) || exit 1
 [[ -n $lib ]] || die "no library to measure"
 vma_env+=(VMA_RX_POLL=-1 VMA_SELECT_POLL=-1)
 netns_pick_cpus
 [[ $cpu_server != "$cpu_client" ]] || die "needs two processors"
 netns_pair ""
-samples=$netns_tmp/samples # NAME STATE P50
+samples=$netns_tmp/samples
 : > $samples
+netns_spawn $netns_tmp/log.serve s "" "$threads" serve 7100 || die "no server"
 
 measure_raw() {
 	local line
@@ -68,8 +71,31 @@ measure_sockperf() {
 	sockperf_value $log.client p50
 }
 
+# threads_run LOGIC LEVEL ARG...: two threads, by an allocation logic.  Nothing is
+# printed when something is not as asked for: too few rings, for one.
+threads_run() {
+	local log=$netns_tmp/log.threads
+
+	(
+		vma_env+=(VMA_RING_ALLOCATION_LOGIC_RX=$1 VMA_RING_ALLOCATION_LOGIC_TX=$1 VMA_TRACELEVEL=$2)
+		netns_run c "$lib" "$threads" "$cpu_client,$cpu_server" "${@:3}" > $log
+	)
+	if grep 'bears no more' $log >&2; then
+		return
+	fi
+	cat $log
+}
+
+# The time of each move, from when it was begun.
+measure_moves() {
+	threads_run 20 debug hop $netns_server 7100 30 |
+		sed -nE 's/.*moved from ring [0-9]+ to ring [0-9]+ in ([0-9]+) us.*/us=\1/p'
+}
+
 measure() {
 	case $1 in
+	moves) measure_moves ;;
+	hammer_*) threads_run ${1#hammer_} warn hammer $netns_server 7101 ;;
 	raw) measure_raw ;;
 	udp_libvma) measure_sockperf "$lib" ;;
 	tcp_libvma) measure_sockperf "$lib" --tcp ;;
@@ -80,7 +106,8 @@ measure() {
 	esac
 }
 
-names=(raw udp_libvma tcp_libvma udp_spinning tcp_spinning udp_blocking tcp_blocking)
+names=(raw udp_libvma tcp_libvma udp_spinning tcp_spinning udp_blocking tcp_blocking
+	hammer_0 hammer_20 moves)
 
 missed=0
 
@@ -104,13 +131,35 @@ report() {
 	done
 }
 
+report_threads() {
+	local state=$1 logic both alone p50 p99
+
+	printf '\ntwo threads, each sending from a socket of its own: datagrams a second\n\n'
+	printf '%-26s %12s %12s %12s\n' "allocation logic" "one alone" both both/one
+	for logic in 0 20; do
+		alone=$(median hammer_$logic.alone "$state" 0)
+		both=$(median hammer_$logic.both "$state" 0)
+		printf '%-26s %12s %12s %12s\n' \
+			"$([[ $logic == 0 ]] && echo "0, one ring" || echo "20, a ring per thread")" \
+			"${alone:--}" "${both:--}" "$(ratio "$both" "$alone")"
+		lines+=("bench_threads state=$state logic=$logic alone=${alone:--} both=${both:--} rate=$(ratio "$both" "$alone") samples=$(count hammer_$logic.both "$state")")
+	done
+	p50=$(percentile 50 moves.us "$state")
+	p99=$(percentile 99 moves.us "$state")
+	printf '\na socket moves to the ring of the other thread, us: p50 %s, p99 %s (%d moves)\n' \
+		"${p50:--}" "${p99:--}" "$(count moves.us "$state")"
+	lines+=("bench_moves state=$state p50_us=${p50:--} p99_us=${p99:--} samples=$(count moves.us "$state")")
+}
+
 for ((round = 1; round <= rounds; round++)); do
 	one_round measure "${names[@]}" || break
 done
 lines=()
 for state in near far; do
 	# A state that was hardly met says nothing.
-	[[ -n $(median raw $state) && -n $(median udp_libvma $state)$(median tcp_libvma $state) ]] && report $state
+	[[ -n $(median raw $state) && -n $(median udp_libvma $state)$(median tcp_libvma $state) ]] || continue
+	report $state
+	report_threads $state
 done
 ((${#lines[@]})) || die "no two measurements in the same state: the machine is too busy"
 cat << 'END'

@@ -142,6 +142,12 @@ static inline double crew_rate(const struct crew *crew, unsigned going)
 	return rate;
 }
 
+/* What one of the first hand's cost it in ns of its processor's time. */
+static inline double crew_cost(const struct crew *crew)
+{
+	return (double)crew->hands[0].cpu_time / (double)crew->hands[0].ops;
+}
+
 static inline int crew_compare(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;

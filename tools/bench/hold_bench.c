@@ -6,10 +6,10 @@
  *	hold_bench CPU,CPU MODE		MODE is a thread mode, 0 to 3
  *	steps hold_bench CPU,CPU count	instructions of each mode
  *
- * Prints ns of one hold, of one thread alone and of two that want the same ring
- * all the time (the time between two holds, whoever has them).  In mode 0 the
- * second one is the internal thread, which wants in every 100 us: a hundred times
- * as often as it does.
+ * Prints ns of one hold, of one thread alone (of its processor's time) and of two
+ * that want the same ring all the time (from hold to hold, whoever has it).  In mode
+ * 0 the second one is the internal thread, which wants in every 100 us: a hundred
+ * times as often as it does.
  */
 #include <string.h>
 
@@ -76,7 +76,7 @@ static void measure(const int cpus[2])
 	crew_start(&crew, cpus, true);
 	for (unsigned i = 0; i < SLICES; i++) {
 		crew_slice(&crew, 1);
-		alone[i] = 1 / crew_rate(&crew, 1);
+		alone[i] = crew_cost(&crew);
 		crew_slice(&crew, 2);
 		two[i] = 1 / crew_rate(&crew, 2);
 	}

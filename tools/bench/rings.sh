@@ -62,8 +62,8 @@ lines=()
 cell() {
 	local value
 
-	value=$(median "$1" "$state")
-	[[ -z $value ]] && echo - || printf "%.${2:-1}f\n" "$value"
+	value=$(median "$1" "$state" "${2:-1}")
+	echo "${value:--}"
 }
 
 report_hold() {

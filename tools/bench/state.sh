@@ -56,9 +56,15 @@ values() {
 	awk -v name="$1" -v state="$2" '$1 == name && $2 == state { print $3 }' "$samples" | sort -n
 }
 
-# median NAME STATE; nothing without samples.
+# median NAME STATE [DIGITS]; nothing without samples.
 median() {
-	values "$@" | awk '{ v[NR] = $1 } END { if (NR) printf "%.3f", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
+	values "$@" | awk -v digits="${3:-3}" '{ v[NR] = $1 }
+		END { if (NR) printf "%.*f", digits, (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
+}
+
+# percentile N NAME STATE; nothing without samples.
+percentile() {
+	values "${@:2}" | awk -v n="$1" '{ v[NR] = $1 } END { if (NR) print v[int((NR - 1) * n / 100) + 1] }'
 }
 
 # count NAME STATE

@@ -104,7 +104,7 @@ static void name_address(uintptr_t ip, char *text, size_t size)
 
 		if (sscanf(line, "%lx-%lx %*s %lx %*s %*s %255s", &from, &to, &offset, image) < 3)
 			continue;
-		if (offset == 0 && strcmp(image, base_image)) {
+		if (offset == 0 && strcmp(image, base_image) != 0) {
 			base = from;
 			memcpy(base_image, image, sizeof(image));
 		}

@@ -140,11 +140,6 @@ static unsigned control(struct hand *hand)
 	return BATCH;
 }
 
-static double cost(const struct crew *crew)
-{
-	return (double)crew->hands[0].cpu_time / (double)crew->hands[0].ops;
-}
-
 static void measure(struct crew *crew)
 {
 	double alone[SLICES], busy[SLICES], slower[SLICES], rate[SLICES];
@@ -152,10 +147,10 @@ static void measure(struct crew *crew)
 	crew_slice(crew, crew->size);
 	for (unsigned i = 0; i < SLICES; i++) {
 		crew_slice(crew, 1);
-		alone[i] = cost(crew);
+		alone[i] = crew_cost(crew);
 		rate[i] = crew_rate(crew, 1);
 		crew_slice(crew, crew->size);
-		busy[i] = cost(crew);
+		busy[i] = crew_cost(crew);
 		slower[i] = busy[i] / alone[i];
 		rate[i] = crew_rate(crew, crew->size) / rate[i];
 	}
