@@ -224,25 +224,27 @@ static unsigned count_flows(const struct inet_sock *so)
 	return n;
 }
 
-/* A group is looked up when something is sent: who listens here matters. */
-static bool is_connected(const struct inet_sock *so)
+static struct dst_query query_of(struct inet_sock *so)
 {
-	return so->connected && so->inet != INET_LISTEN && !addr_is_multicast(&so->remote.addr);
-}
-
-/* Where it sends to, from its new ring on. */
-static void find_dst(struct move *move)
-{
-	struct inet_sock *so = move->so;
 	struct dst_query query = {.to = so->remote,
 				  .src = so->local.addr,
 				  .oif = so->opt.bind_ifindex,
 				  .mark = so->opt.mark,
 				  .tos = so->opt.tos};
 
-	if (!is_connected(so))
-		return;
 	sock_tx_query(so, &query);
+	return query;
+}
+
+/* Where a connection sends to, from its new ring on; datagrams find out when they are sent. */
+static void find_dst(struct move *move)
+{
+	struct inet_sock *so = move->so;
+	struct dst_query query;
+
+	if (so->inet != INET_TCP)
+		return;
+	query = query_of(so);
 	if (same_alloc(so))
 		query.key = move->key; /* it sends from there, too */
 	dst_find(&query, &move->found);
@@ -334,18 +336,44 @@ static void call_off(struct move *move)
 			move_part_drop(part);
 			ring_release_cold(part->to);
 		}
-		/* What was forwarded has run before the part goes. */
-		if (ring_hold_cold(part->from))
-			ring_release_cold(part->from);
 	}
 	let_go(move);
 	count(&sock_moves_rx.abandoned);
 }
 
-/* holder of the old home, drained */
-static void leave(struct move *move, struct ring *ring)
+/* The rings its destinations are on; holder of home. */
+static unsigned tx_rings(struct inet_sock *so, struct ring **rings)
+{
+	if (so->inet == INET_UDP)
+		return udp_tx_rings(so, rings, TX_RINGS_MAX);
+	if (so->inet == INET_TCP && so->tcp.dst.ring) {
+		rings[0] = so->tcp.dst.ring;
+		return 1;
+	}
+	return 0;
+}
+
+/*
+ * What a socket had posted to the rings it sent by goes out before what it sends by
+ * others: a datagram that has to find its way anew waits for the control lock.
+ */
+static void drain_tx(struct ring **rings, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (ring_hold_cold(rings[i]))
+			ring_release_cold(rings[i]);
+		ring_put(rings[i]);
+	}
+}
+
+/* holder of the old home, drained; sent_by: with references */
+static unsigned leave(struct move *move, struct ring *ring, struct ring **sent_by)
 {
 	struct inet_sock *so = move->so;
+	unsigned n = tx_rings(so, sent_by);
+
+	for (unsigned i = 0; i < n; i++)
+		ring_get(sent_by[i]);
 
 	for (unsigned i = 0; i < move->n_parts; i++) {
 		if (move->parts[i].from == ring)
@@ -362,6 +390,7 @@ static void leave(struct move *move, struct ring *ring)
 	/* First: who finds the new home and holds it runs it before anything else. */
 	ring_post(move->to, &move->arrive);
 	sock_set_home(so, move->to);
+	return n;
 }
 
 /* holder of the new home */
@@ -370,9 +399,7 @@ static void arrive_run(struct ring *ring, struct inbox_item *item)
 	struct move *move = container_of(item, struct move, arrive);
 	struct inet_sock *so = move->so;
 
-	if (so->inet == INET_UDP)
-		udp_arrive(so, ring, move->has_dst ? &move->found : NULL);
-	else if (so->inet == INET_TCP)
+	if (so->inet == INET_TCP)
 		tcp_arrive(so, ring, move->from, move->has_dst ? &move->found : NULL);
 	for (unsigned i = 0; i < move->n_parts; i++) {
 		if (move->parts[i].to == ring)
@@ -380,18 +407,6 @@ static void arrive_run(struct ring *ring, struct inbox_item *item)
 	}
 	/* Who sleeps on the old ring's descriptors looks for the new ones. */
 	ready_wake_all(&so->sk);
-}
-
-static void park(struct move *move)
-{
-	for (unsigned i = 0; i < move->n_parts; i++) {
-		struct move_part *part = &move->parts[i];
-
-		if (!ring_hold_cold(part->to))
-			continue;
-		move_part_park(part);
-		ring_release_cold(part->to);
-	}
 }
 
 /* Rings that are not home: drained into it, and the flows taken off. */
@@ -425,10 +440,10 @@ static void finish(struct move *move)
 {
 	struct inet_sock *so = move->so;
 	struct sock_ref ref = {&so->sk, move->gen};
-	struct ring *ring;
+	struct ring *ring, *sent_by[TX_RINGS_MAX];
+	unsigned n;
 
 	find_dst(move);
-	park(move);
 	leave_others(move);
 	/* A connection that its program closed may have ended by itself. */
 	if (sock_hold_cold(ref, &ring)) {
@@ -441,9 +456,10 @@ static void finish(struct move *move)
 		call_off(move);
 		return;
 	}
-	leave(move, ring);
+	n = leave(move, ring, sent_by);
 	so->move = NULL;
 	ring_release_cold(ring);
+	drain_tx(sent_by, n);
 	/* If somebody else holds it: after him, ARRIVE has run. */
 	if (ring_hold_cold(move->to))
 		ring_release_cold(move->to);
@@ -488,79 +504,76 @@ void sock_move_cancel(struct inet_sock *so)
 
 /* ---- sending ------------------------------------------------------------------------------------------ */
 
-/* The rings its destinations are on. */
-static unsigned tx_rings(struct inet_sock *so, struct ring **rings)
+/* It sends by the ring of another key from now on; where it did: with references. */
+static unsigned retarget(struct inet_sock *so, uint64_t key, const struct dst_found *found,
+			 struct ring **sent_by)
 {
 	struct ring *home;
-	unsigned n = 0;
+	unsigned n;
 
 	if (sock_hold_cold(sock_ref_of(so), &home))
 		return 0;
-	if (so->inet == INET_TCP && so->tcp.dst.ring)
-		rings[n++] = so->tcp.dst.ring;
-	else if (so->inet == INET_UDP)
-		n = udp_tx_rings(so, rings, TX_RINGS_MAX);
+	n = tx_rings(so, sent_by);
+	for (unsigned i = 0; i < n; i++)
+		ring_get(sent_by[i]);
+	set_key(so, true, key);
+	sock_access_init(so);
+	if (so->inet == INET_UDP)
+		udp_retarget(so);
+	else if (found->verdict == VERDICT_ACCELERATED)
+		tcp_retarget(so, home, found);
 	ring_release_cold(home);
 	return n;
 }
 
-static void retarget(struct inet_sock *so, uint64_t key)
+/* Opened ahead, so that no send waits for it. */
+static int open_tx_rings(struct inet_sock *so, uint64_t key, char why[PORT_WHY])
 {
-	struct dst_query query = {.to = so->remote,
-				  .src = so->local.addr,
-				  .oif = so->opt.bind_ifindex,
-				  .mark = so->opt.mark,
-				  .tos = so->opt.tos};
-	struct dst_found found = {.verdict = VERDICT_UNDECIDED};
-	struct ring *home;
+	struct ring *rings[TX_RINGS_MAX], *home, *to;
+	bool fresh;
+	unsigned n;
+	int rc = 0;
 
-	set_key(so, true, key);
-	if (is_connected(so)) {
-		sock_tx_query(so, &query);
-		dst_find(&query, &found);
-	}
-	if (sock_hold_cold(sock_ref_of(so), &home))
-		return;
-	sock_access_init(so);
-	if (so->inet == INET_UDP)
-		udp_retarget(so, home, found.verdict == VERDICT_ACCELERATED ? &found : NULL);
-	else if (so->inet == INET_TCP && found.verdict == VERDICT_ACCELERATED)
-		tcp_retarget(so, home, &found);
+	if (so->opt.alloc_tx.logic == RING_LOGIC_IP || sock_hold_cold(sock_ref_of(so), &home))
+		return 0;
+	n = tx_rings(so, rings);
 	ring_release_cold(home);
+	for (unsigned i = 0; i < n && !rc; i++)
+		rc = rings_get(rings[i]->ifindex, key, &to, why, &fresh);
+	return rc;
 }
 
 static void start_tx(const struct request *req)
 {
+	struct dst_found found = {.verdict = VERDICT_UNDECIDED};
+	struct ring *sent_by[TX_RINGS_MAX];
 	struct inet_sock *so = req->so;
-	struct ring *rings[TX_RINGS_MAX], *to;
-	char why[PORT_WHY];
-	bool fresh;
+	struct dst_query query;
+	char why[PORT_WHY] = "";
 	unsigned n;
 
 	if (!movable(req) || so->inet == INET_LISTEN)
 		return;
 	count(&sock_moves_tx.started);
-	n = tx_rings(so, rings);
-	for (unsigned i = 0; i < n; i++) {
-		/* Opened here, so that a send does not wait for it; what was put off goes first. */
-		if (so->opt.alloc_tx.logic != RING_LOGIC_IP &&
-		    rings_get(rings[i]->ifindex, req->key, &to, why, &fresh)) {
-			put_off(so, true);
-			count(&sock_moves_tx.abandoned);
-			log_debug("fd %d: goes on sending by ring %u: %s", so->sk.twin,
-				  rings[i]->id, why);
-			return;
-		}
-		if (ring_hold_cold(rings[i]))
-			ring_release_cold(rings[i]);
+	if (open_tx_rings(so, req->key, why)) {
+		put_off(so, true);
+		count(&sock_moves_tx.abandoned);
+		log_debug("fd %d: goes on sending by the same ring: %s", so->sk.twin, why);
+		return;
 	}
-	retarget(so, req->key);
-	count(&sock_moves_tx.finished);
+	if (so->inet == INET_TCP) {
+		query = query_of(so);
+		query.key = req->key;
+		dst_find(&query, &found);
+	}
+	n = retarget(so, req->key, &found, sent_by);
 	if (n)
 		log_debug("fd %d: sends by key %#lx instead of ring %u: %s", so->sk.twin, req->key,
-			  rings[0]->id,
+			  sent_by[0]->id,
 			  req->asked ? "its allocation logic was changed"
 				     : "another thread or processor sends");
+	drain_tx(sent_by, n);
+	count(&sock_moves_tx.finished);
 }
 
 /* ---- the internal thread ---------------------------------------------------------------------------------- */

@@ -9,12 +9,12 @@
  *
  * A move, made by the internal thread (tests/model/move.pml has the same names):
  *
- *	PREPARE	a stand-in of each flow is listed on the new ring; what arrives
- *		there is forwarded to the old one.
+ *	PREPARE	a stand-in of each flow is listed on the new ring; it keeps what
+ *		arrives there, for that is younger than what may still reach the
+ *		old ring.
  *	STEER	the port sends the flow's frames to the new ring.
  *	BARRIER	the port says that none is on its way to the old ring any more.
  *		The control lock is not held meanwhile.
- *	PARK	the stand-ins keep what arrives instead of forwarding it.
  *	LEAVE	the old ring is held: its inbox and its queue are drained into
  *		the socket, which is taken off it.  ARRIVE is posted to the new
  *		ring, then home changes: who finds the new home and holds it has

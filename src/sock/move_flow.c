@@ -4,61 +4,14 @@
  */
 #include "sock/move_internal.h"
 
-#include "base/mem.h"
 #include "sock/tcp_internal.h"
 
 /* ---- what arrives at a stand-in (holder of part->to) ---------------------------------------- */
 
-struct late_item {
-	struct inbox_item item;
-	struct move_part *part;
-	struct pkt *pkt;
-};
-
 /*
- * holder of part->from.  The part is still there: it goes only after this ring was
- * held once more when the last one had been posted.
+ * Kept until ARRIVE: what was steered to the old ring before is older, and may not have
+ * reached its queue yet.
  */
-static void late_run(struct ring *ring, struct inbox_item *item)
-{
-	struct late_item *late = container_of(item, struct late_item, item);
-	const struct move *move = late->part->move;
-	struct flow *flow = &late->part->flow->flow;
-	enum drop reason = DROP_SOCK_CLOSED;
-
-	if (__atomic_load_n(&move->so->sk.gen, __ATOMIC_ACQUIRE) == move->gen && flow->listed)
-		reason = flow->deliver(ring, flow, late->pkt, ring->now);
-	if (reason != DROP_NONE) {
-		ring_drop(ring, reason);
-		pkt_free(late->pkt);
-	}
-	mem_free(late);
-}
-
-static enum drop forward(struct ring *ring, struct move_part *part, struct pkt *pkt)
-{
-	struct late_item *late = mem_alloc(sizeof(*late));
-
-	if (!late)
-		return DROP_NO_MEMORY;
-	late->item.run = late_run;
-	late->part = part;
-	late->pkt = ring_travel(ring, pkt);
-	ring->stats.forwarded++;
-	ring_post(part->from, &late->item);
-	return DROP_NONE;
-}
-
-static void park(struct move_part *part, struct pkt *pkt)
-{
-	pkt->next = NULL;
-	if (part->head)
-		part->tail->next = pkt;
-	else
-		part->head = pkt;
-	part->tail = pkt;
-}
-
 static enum drop stand_in_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	struct move_part *part = container_of(flow, struct move_part, stand_in);
@@ -66,9 +19,15 @@ static enum drop stand_in_deliver(struct ring *ring, struct flow *flow, struct p
 	(void)now;
 	if (__atomic_load_n(&part->move->so->sk.gen, __ATOMIC_ACQUIRE) != part->move->gen)
 		return DROP_SOCK_CLOSED;
-	if (!part->parked)
-		return forward(ring, part, pkt);
-	park(part, pkt);
+	pkt = ring_keep(ring, pkt);
+	if (!pkt)
+		return DROP_NO_MEMORY;
+	pkt->next = NULL;
+	if (part->head)
+		part->tail->next = pkt;
+	else
+		part->head = pkt;
+	part->tail = pkt;
 	return DROP_NONE;
 }
 
@@ -135,11 +94,6 @@ void move_part_drop(struct move_part *part)
 		ring_drop(part->to, DROP_SOCK_CLOSED);
 		pkt_free(pkt);
 	}
-}
-
-void move_part_park(struct move_part *part)
-{
-	part->parked = true;
 }
 
 void move_part_leave(struct move_part *part)

@@ -15,8 +15,7 @@ struct move_part {
 	struct ring *from, *to;
 	bool detached; /* off ->from; control lock */
 	/* holder of ->to */
-	bool parked;
-	struct pkt *head, *tail; /* what arrived since */
+	struct pkt *head, *tail; /* what arrived since STEER */
 };
 
 /*
@@ -47,7 +46,6 @@ struct move {
 int move_part_steer(struct move_part *part);
 /* holder of ->to: STEER is undone, or the socket ended. */
 void move_part_drop(struct move_part *part);
-void move_part_park(struct move_part *part);
 /* holder of ->from, which is drained: takes the flow off it. */
 void move_part_leave(struct move_part *part);
 /* holder of ->to */

@@ -173,13 +173,9 @@ unsigned udp_tx_rings(struct inet_sock *so, struct ring **rings, unsigned max)
 	return tx.n;
 }
 
-void udp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found *found)
+void udp_retarget(struct inet_sock *so)
 {
-	struct dst_headers headers = udp_headers(so, &so->remote);
-
 	each_dst(so, expire_dst, NULL);
-	if (found)
-		dst_apply(&so->udp.dst, home, &so->remote, found, &headers);
 }
 
 void udp_leave(struct inet_sock *so, struct ring *ring)
@@ -195,11 +191,6 @@ void udp_leave(struct inet_sock *so, struct ring *ring)
 		so->udp.tail = *link;
 	}
 	each_dst(so, forget_dst, NULL);
-}
-
-void udp_arrive(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
-{
-	udp_retarget(so, ring, found);
 }
 
 /* ---- binding (control lock) ------------------------------------------------------------------ */

@@ -11,15 +11,12 @@ struct pkt *udp_pop(struct inet_sock *so);
 /* Control lock: a port from the kernel, and the frames for it.  0 or -errno. */
 int udp_autobind(struct inet_sock *so);
 
-struct dst_headers udp_headers(const struct inet_sock *so, const struct endpoint *to);
-
 /* Where its destinations are; at most max.  holder */
 unsigned udp_tx_rings(struct inet_sock *so, struct ring **rings, unsigned max);
-/* holder: destinations are found anew; found: where it is connected to, known already. */
-void udp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found *found);
-/* The socket moves: holder of its old home, then of the new one. */
+/* holder: destinations are found anew before they are used again. */
+void udp_retarget(struct inet_sock *so);
+/* holder of its old home: the socket moves. */
 void udp_leave(struct inet_sock *so, struct ring *ring);
-void udp_arrive(struct inet_sock *so, struct ring *ring, const struct dst_found *found);
 
 /* One instance per thread mode of each hot call. */
 #define UDP_MODES(X)           \

@@ -71,7 +71,7 @@ static struct dst_query query_for(const struct inet_sock *so, const struct endpo
 	return query;
 }
 
-struct dst_headers udp_headers(const struct inet_sock *so, const struct endpoint *to)
+static struct dst_headers udp_headers(const struct inet_sock *so, const struct endpoint *to)
 {
 	struct dst_headers headers = {
 		.src = {.addr = query_for(so, to).src, .port = so->local.port},

@@ -8,7 +8,10 @@
  *		messages and puts it back.  Ends when all peers have.
  *	relay drive PROTO IP PORT SOCKETS MESSAGES
  *		sends MESSAGES stamped messages on each of SOCKETS sockets, a
- *		window of them at a time, and wants each back once, in order.
+ *		window of them at a time, and wants each back once.  Whether they
+ *		come in order is for who serves to see: datagrams that two threads
+ *		send overtake each other in the queues the kernel has for each
+ *		processor.
  *	relay join IP GROUP PORT
  *		a member of the group on the interface of IP; at the goodbye it says
  *		how many datagrams came, each once and in order.
@@ -81,7 +84,8 @@ static bool is_whole(const struct message *m)
 struct hop {
 	int fd;
 	bool udp;
-	size_t have; /* bytes of a message that came in pieces */
+	uint32_t next; /* message */
+	size_t have;   /* bytes of a message that came in pieces */
 	struct message partial;
 };
 
@@ -127,6 +131,16 @@ static int alive(void)
 	return n;
 }
 
+static void check_order(struct hop *hop, const struct message *m)
+{
+	if (m->number != LAST && (m->number != hop->next || !is_whole(m))) {
+		fprintf(stderr, "relay: socket %u received message %u instead of %u\n", m->sock,
+			m->number, hop->next);
+		exit(1);
+	}
+	hop->next++;
+}
+
 /* True: the peer has finished. */
 static bool echo_datagram(struct hop *hop)
 {
@@ -139,6 +153,7 @@ static bool echo_datagram(struct hop *hop)
 		return false;
 	if (n != sizeof(m))
 		die("recvfrom");
+	check_order(hop, &m);
 	if (sendto(hop->fd, &m, sizeof(m), 0, (struct sockaddr *)&from, len) != sizeof(m))
 		die("sendto");
 	return m.number == LAST;
@@ -160,6 +175,7 @@ static bool echo_stream(struct hop *hop)
 	if (hop->have < sizeof(hop->partial))
 		return false;
 	hop->have = 0;
+	check_order(hop, &hop->partial);
 	if (send(hop->fd, &hop->partial, sizeof(hop->partial), MSG_NOSIGNAL) !=
 	    sizeof(hop->partial))
 		die("send");
@@ -240,6 +256,7 @@ static int serve(bool udp, const char *ip, int port, int sockets, int threads, i
 struct stream {
 	int fd;
 	uint32_t sent, got; /* messages */
+	bool *seen;
 	size_t have;
 	struct message partial;
 };
@@ -256,7 +273,7 @@ static void send_window(struct stream *s, uint32_t sock, uint32_t messages)
 	}
 }
 
-static void receive(struct stream *s, uint32_t sock)
+static void receive(struct stream *s, uint32_t sock, bool udp)
 {
 	char *to = (char *)&s->partial + s->have;
 	ssize_t n = recv(s->fd, to, sizeof(s->partial) - s->have, 0);
@@ -271,11 +288,13 @@ static void receive(struct stream *s, uint32_t sock)
 		fprintf(stderr, "relay: socket %u: message %u is damaged\n", sock, s->got);
 		exit(1);
 	}
-	if (s->partial.number != s->got) {
-		fprintf(stderr, "relay: socket %u: message %u came instead of %u (sent %u)\n", sock,
+	if (udp ? s->partial.number >= s->sent || s->seen[s->partial.number]
+		: s->partial.number != s->got) {
+		fprintf(stderr, "relay: socket %u: message %u, after %u of %u sent\n", sock,
 			s->partial.number, s->got, s->sent);
 		exit(1);
 	}
+	s->seen[s->partial.number] = true;
 	s->got++;
 }
 
@@ -299,7 +318,8 @@ static int drive(bool udp, const char *ip, int port, int sockets, uint32_t messa
 		struct sockaddr_in sin = address(ip, udp ? port + i : port);
 
 		streams[i].fd = socket(AF_INET, udp ? SOCK_DGRAM : SOCK_STREAM, 0);
-		if (streams[i].fd < 0 ||
+		streams[i].seen = calloc(messages, sizeof(bool));
+		if (streams[i].fd < 0 || !streams[i].seen ||
 		    connect(streams[i].fd, (struct sockaddr *)&sin, sizeof(sin)))
 			die("connect");
 		fds[i] = (struct pollfd){.fd = streams[i].fd, .events = POLLIN};
@@ -320,7 +340,7 @@ static int drive(bool udp, const char *ip, int port, int sockets, uint32_t messa
 		for (int i = 0; i < sockets; i++) {
 			if (fds[i].fd < 0 || !fds[i].revents)
 				continue;
-			receive(&streams[i], (uint32_t)i);
+			receive(&streams[i], (uint32_t)i, udp);
 			if (streams[i].got < messages)
 				continue;
 			finish(&streams[i], (uint32_t)i, udp);

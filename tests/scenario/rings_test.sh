@@ -1,0 +1,81 @@
+#!/bin/bash
+# Sockets wander between threads, and their rings follow: nothing is lost,
+# repeated or out of order, whatever the allocation logic and the thread mode, and
+# all of it goes past the kernel.
+#
+#	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
+#	stamped messages, kernel  threads that echo, with the library
+self=$(realpath -s "$0")
+cd "${self%/*}/../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+
+for relay in "${RELAY:-}" tests/scenario/relay bazel-bin/tests/scenario/relay; do
+	[[ -x $relay && -f $relay ]] && relay=$(realpath "$relay") && break
+done
+[[ -x $relay ]] || die "no tests/scenario/relay (bazel build //tests/scenario:relay)"
+messages=${MESSAGES:-3000}
+netns_pair "" numrxqueues 2 numtxqueues 2
+port=7000
+
+# moves LOG WHAT: how many, as the debug log says at the end.
+moves() {
+	sed -n "s/.*sockets that moved, $2: \([0-9]*\) started, \([0-9]*\) finished, \([0-9]*\) abandoned.*/\1 \2 \3/p" "$1"
+}
+
+# moved LOG WHAT MIN: what was begun was ended, and MIN at least were finished.
+moved() {
+	local started finished abandoned
+
+	read -r started finished abandoned < <(moves "$1" "$2")
+	: "${started:=0}" "${finished:=0}" "${abandoned:=0}"
+	echo "     $2: $started moves started, $finished finished, $abandoned abandoned"
+	((started == finished + abandoned && finished >= $3))
+}
+
+# opened LOG MIN: so many rings were needed.
+opened() {
+	local n
+
+	n=$(grep -c 'ring [0-9]* on v0 opened' "$1")
+	echo "     $n rings"
+	((n >= $2))
+}
+
+# wander PROTO MODE RX TX SOCKETS THREADS RINGS
+wander() {
+	local log=$netns_tmp/log out=$netns_tmp/out before after
+
+	rm -f $log
+	((port += 16))
+	vma_env=(VMA_TRACELEVEL=debug VMA_LOG_FILE=$log VMA_THREAD_MODE=$2
+		VMA_RING_ALLOCATION_LOGIC_RX=$3 VMA_RING_ALLOCATION_LOGIC_TX=$4
+		VMA_RING_MIGRATION_RATIO_RX=20 VMA_RING_MIGRATION_RATIO_TX=20)
+	netns_spawn $out s "$lib" "$relay" serve "$1" $netns_server $port "$5" "$6" 200 || return 1
+	before=$(netns_counters s UdpInDatagrams TcpInSegs)
+	netns_run c "" "$relay" drive "$1" $netns_server $port "$5" "$messages" || return 1
+	await 10 is_gone $spawned || return 1
+	wait $spawned || { cat $out; return 1; }
+	[[ -n $lib ]] || return 0
+	after=$(netns_counters s UdpInDatagrams TcpInSegs)
+	[[ $before == "$after" ]] || { echo "the kernel received: $before, then $after"; return 1; }
+	opened $log "$7" || return 1
+	moved $log receiving $(($3 == 20 && $6 > 1)) || return 1
+	# With equal logics sending goes along.
+	moved $log sending $(($4 == 20 && $3 != 20 && $6 > 1))
+}
+
+for proto in udp tcp; do
+	for mode in 1 2 3; do
+		check "$proto, mode $mode, a ring for each thread" wander $proto $mode 20 20 4 3 3
+	done
+	check "$proto, one thread, mode 0" wander $proto 0 20 20 4 1 2
+	check "$proto, a ring for each processor" wander $proto 1 30 30 4 4 1
+	check "$proto, threads bound to processors" wander $proto 1 31 31 4 4 1
+	check "$proto, a ring for each socket" wander $proto 1 10 10 4 3 4
+	check "$proto, a ring for each address" wander $proto 1 1 1 4 3 1
+	check "$proto, received by thread, sent by interface" wander $proto 1 20 0 4 3 4
+	check "$proto, received by interface, sent by thread" wander $proto 1 0 20 4 3 4
+	check "$proto, more threads than processors" wander $proto 3 20 20 8 8 4
+done
+verdict
