@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sock/move_internal.h"
+#include "sock/move.h"
 
 #include <limits.h>
 
@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "ring/inbox.h"
+#include "sock/move_internal.h"
 #include "sock/tcp_internal.h"
 #include "sock/udp_internal.h"
 
