@@ -88,7 +88,7 @@ static __attribute__((noinline)) void refill(struct xdp_queue *q, unsigned i)
 	struct xdp_sock *s = &q->socks[i];
 
 	s->taken = group_fill(q->group, &q->free, i, rx_waiting(s));
-	xdp_count_free(q);
+	xdp_share(q);
 	wake_fill(q, i);
 }
 

@@ -9,6 +9,8 @@
 #include "base/sys.h"
 #include "ring/port_xdp_internal.h"
 
+#define LOCK_RETRIES 50 /* of 1 ms */
+
 /* A flow as the maps know it. */
 struct entry {
 	int map;
@@ -54,15 +56,34 @@ static int map_delete(int map, const void *key)
 	return bpf(BPF_MAP_DELETE_ELEM, &attr);
 }
 
-static int map_next_key(int map, const void *key, void *next)
+#define BATCH 128u
+
+/* Entries of one map, from place `in` (NULL: the first) on. */
+struct batch {
+	uint8_t keys[BATCH * sizeof(struct xdp_steer_key5)];
+	uint32_t values[BATCH];
+	uint32_t count;
+	uint32_t out; /* the place after them */
+};
+
+/* -ENOENT: there are no more. */
+static int map_lookup_batch(int map, const uint32_t *in, struct batch *b)
 {
 	union bpf_attr attr = {
-		.map_fd = (uint32_t)map,
-		.key = (uintptr_t)key,
-		.next_key = (uintptr_t)next,
+		.batch =
+			{
+				.in_batch = (uintptr_t)in,
+				.out_batch = (uintptr_t)&b->out,
+				.keys = (uintptr_t)b->keys,
+				.values = (uintptr_t)b->values,
+				.count = BATCH,
+				.map_fd = (uint32_t)map,
+			},
 	};
+	int rc = bpf(BPF_MAP_LOOKUP_BATCH, &attr);
 
-	return bpf(BPF_MAP_GET_NEXT_KEY, &attr);
+	b->count = rc && rc != -ENOENT ? 0 : attr.batch.count;
+	return rc;
 }
 
 static int entry_of(const struct xdp_port *port, const struct flow_key *key, struct entry *e)
@@ -106,9 +127,14 @@ static int replace_dead(struct xdp_port *port, const struct entry *e, unsigned s
 	uint32_t old;
 	int rc = -EEXIST;
 
-	/* Keeps the sweep from deleting the entry we replace. */
-	if (group_lock_try(g, &g->ctl->lock) == GROUP_BUSY)
-		return rc;
+	/* Keeps the sweep from deleting the entry we replace.  It is done soon. */
+	for (int i = 0; group_lock_try(g, &g->ctl->lock) == GROUP_BUSY; i++) {
+		struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
+
+		if (i == LOCK_RETRIES)
+			return rc;
+		sys_ppoll(NULL, 0, &pause, NULL);
+	}
 	if (map_lookup(e->map, &e->key3, &old)) {
 		rc = map_update(e->map, &e->key3, slot, BPF_NOEXIST); /* it went meanwhile */
 	} else if (group_slot_is_dead(g, old)) {
@@ -168,26 +194,33 @@ int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
 	return rc;
 }
 
-static void clear_map(struct xdp_port *port, int map, unsigned slot, bool is5)
+static void clear_map(struct xdp_port *port, int map, const uint8_t *slots, bool is5)
 {
-	struct xdp_steer_key5 key, next; /* the larger of the two */
-	bool more = !map_next_key(map, NULL, &key);
+	size_t key_size = is5 ? sizeof(struct xdp_steer_key5) : sizeof(struct xdp_steer_key3);
+	struct batch b;
+	uint32_t at = 0;
+	int rc;
 
-	while (more) {
-		uint32_t value;
-
-		more = !map_next_key(map, &key, &next); /* before key goes away */
-		if (!map_lookup(map, &key, &value) && value == slot && !map_delete(map, &key) &&
-		    is5)
-			count_flows5(port, -1u);
-		key = next;
+	rc = map_lookup_batch(map, NULL, &b);
+	for (;;) {
+		for (uint32_t i = 0; i < b.count && i < BATCH; i++)
+			if (b.values[i] < XDP_STEER_SLOTS && slots[b.values[i]] &&
+			    !map_delete(map, b.keys + i * key_size) && is5)
+				count_flows5(port, -1u);
+		if (rc)
+			return;
+		at = b.out;
+		rc = map_lookup_batch(map, &at, &b);
 	}
 }
 
-void xdp_flow_clear_slot(struct xdp_port *port, unsigned slot)
+void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS])
 {
-	clear_map(port, port->flows3_fd, slot, false);
-	clear_map(port, port->flows5_fd, slot, true);
+	for (unsigned slot = 0; slot < XDP_STEER_SLOTS; slot++)
+		for (unsigned i = 0; slots[slot] && i < port->group.queues; i++)
+			xdp_flow_set_socket(port, slot, i, -1);
+	clear_map(port, port->flows3_fd, slots, false);
+	clear_map(port, port->flows5_fd, slots, true);
 }
 
 int xdp_flow_set_socket(struct xdp_port *port, unsigned slot, unsigned i, int fd)

@@ -258,8 +258,8 @@ void group_frames_init(struct group_ctl *ctl, uint32_t first);
 
 #define GROUP_QUARANTINE (300 * NSEC_PER_MSEC) /* for completions that still come */
 
-/* What the sweep asks of the port: nothing must be steered to the slot any more. */
-typedef void (*group_unsteer_fn)(void *arg, unsigned slot);
+/* What the sweep asks of the port: nothing must be steered to these slots any more. */
+typedef void (*group_unsteer_fn)(void *arg, const uint8_t slots[XDP_STEER_SLOTS]);
 
 /* CLOCK_MONOTONIC: the same for every member. */
 nsec_t group_now(void);

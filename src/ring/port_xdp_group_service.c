@@ -146,13 +146,9 @@ static void ring_bell(struct xdp_port *port)
 
 /* ---- the round ---------------------------------------------------------------------------- */
 
-static void unsteer(void *arg, unsigned slot)
+static void unsteer(void *arg, const uint8_t slots[XDP_STEER_SLOTS])
 {
-	struct xdp_port *port = arg;
-
-	for (unsigned i = 0; i < port->group.queues; i++)
-		xdp_flow_set_socket(port, slot, i, -1);
-	xdp_flow_clear_slot(port, slot);
+	xdp_unsteer(arg, slots);
 }
 
 static void sweep(struct xdp_port *port, bool died)

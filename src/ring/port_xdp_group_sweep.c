@@ -203,16 +203,22 @@ static void bury(struct xdp_group *g, unsigned index, nsec_t now, group_unsteer_
 		 void *arg)
 {
 	struct group_ctl *ctl = g->ctl;
+	uint8_t dead[XDP_STEER_SLOTS];
+	unsigned n = 0;
 
 	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++) {
-		if (ctl->slots[i].state != SLOT_USED || ctl->slots[i].member != index)
-			continue;
-		unsteer(arg, i);
-		/* First: who takes over after us sees a slot that is still to be buried. */
+		dead[i] = ctl->slots[i].state == SLOT_USED && ctl->slots[i].member == index;
+		n += dead[i];
+	}
+	if (n) {
+		unsteer(arg, dead);
+		/* First: who takes over after us sees slots that are still to be buried. */
 		want_audit(g, now);
 		GROUP_STEP();
-		slot_gone(g, &ctl->slots[i], true, now);
 	}
+	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++)
+		if (dead[i])
+			slot_gone(g, &ctl->slots[i], true, now);
 	__atomic_store_n(&ctl->members[index].used, 0, __ATOMIC_RELEASE);
 	GROUP_STEP();
 }
@@ -262,13 +268,10 @@ static bool free_due(struct xdp_group *g, nsec_t now, group_unsteer_fn unsteer, 
 		return waiting == 0;
 	if (!group_settle(g) || !group_reclaim(g, due, NULL))
 		return false;
-	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++) {
-		if (!due[i])
-			continue;
-		if (g->ctl->slots[i].killed)
-			unsteer(arg, i); /* once more: it was at work when it died */
-		set_state(g->ctl, &g->ctl->slots[i], SLOT_FREE);
-	}
+	unsteer(arg, due); /* once more: who was killed was at work */
+	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++)
+		if (due[i])
+			set_state(g->ctl, &g->ctl->slots[i], SLOT_FREE);
 	return waiting == 0;
 }
 

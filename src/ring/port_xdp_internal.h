@@ -205,8 +205,8 @@ void xdp_service_fini(struct xdp_port *port);
 int xdp_add_flow(struct port_queue *q, const struct flow_key *key);
 int xdp_del_flow(struct port_queue *q, const struct flow_key *key);
 int xdp_move_flow(struct port_queue *q, const struct flow_key *key);
-/* Nothing is steered to the slot any more. */
-void xdp_flow_clear_slot(struct xdp_port *port, unsigned slot);
+/* Nothing is steered to these slots any more. */
+void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS]);
 /* Frames of the slot that arrive on RX queue i go to this socket; -1: to the kernel. */
 int xdp_flow_set_socket(struct xdp_port *port, unsigned slot, unsigned i, int fd);
 

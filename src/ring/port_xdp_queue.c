@@ -145,11 +145,10 @@ static int open_socks(struct xdp_queue *q, char why[PORT_WHY])
 
 static void unsteer(struct xdp_queue *q)
 {
-	struct xdp_port *port = (struct xdp_port *)q->base.port;
+	uint8_t slots[XDP_STEER_SLOTS] = {0};
 
-	for (unsigned i = 0; i < q->nsocks; i++)
-		xdp_flow_set_socket(port, q->slot, i, -1);
-	xdp_flow_clear_slot(port, q->slot);
+	slots[q->slot] = 1;
+	xdp_unsteer((struct xdp_port *)q->base.port, slots);
 }
 
 static void close_socks(struct xdp_queue *q)
@@ -228,7 +227,7 @@ static int open_queue(struct xdp_port *port, struct xdp_queue *q, char why[PORT_
 		return xdp_why(why, rc, "Interface %s is not accelerated: out of memory.\n",
 			       port->base.name);
 	xdp_big_init(q);
-	xdp_flow_clear_slot(port, q->slot);
+	unsteer(q);
 	rc = open_socks(q, why);
 	if (rc)
 		unsteer(q);

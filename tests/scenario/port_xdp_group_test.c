@@ -1,0 +1,832 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Several rings, and several processes, on the same interface (topology: see
+ * port_xdp_test.c).
+ *
+ * A member is a process with one ring and a flow, that reads frames whose
+ * numbers must be consecutive, and sends numbered ones.  Whoever starts them
+ * sends them frames, a window at a time, and reads what they send.
+ *
+ *	GROUP_SECONDS=60 port_xdp_group_test	for so long (4)
+ */
+#include <errno.h>
+#include <linux/bpf.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/sys.h"
+#include "ring/port_xdp_internal.h"
+#include "xdp_veth.h"
+
+#define UDP IPPROTO_UDP
+#define RINGS_MAX 40
+#define MEMBERS 8
+#define WINDOW 32 /* frames on their way to one member */
+
+static const struct spec to_7000 = {.vlan = -1, .proto = UDP, .dport = 7000};
+
+/* ---- the group's books -------------------------------------------------------------- */
+
+struct books {
+	unsigned kinds[4];
+	unsigned lost; /* in fill rings by their word, but not there */
+};
+
+static struct books read_books(const struct xdp_port *port)
+{
+	const struct group_ctl *ctl = port->group.ctl;
+	struct books books = {0};
+
+	for (unsigned f = 0; f < ctl->frames; f++)
+		books.kinds[owner_kind(ctl->owner[f]) & 3]++;
+	books.lost = books.kinds[OWNER_FILL];
+	for (unsigned i = 0; i < ctl->queues; i++)
+		books.lost -= *port->group.fill[i].producer - *port->group.fill[i].consumer;
+	return books;
+}
+
+static unsigned slots_of(const struct group_ctl *ctl)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++)
+		n += ctl->slots[i].state != SLOT_FREE;
+	return n;
+}
+
+static unsigned map_entries(int map)
+{
+	uint8_t key[64], next[64];
+	union bpf_attr attr = {.map_fd = (uint32_t)map, .next_key = (uintptr_t)next};
+	unsigned n = 0;
+
+	while (!syscall(SYS_bpf, BPF_MAP_GET_NEXT_KEY, &attr, sizeof(attr))) {
+		memcpy(key, next, sizeof(key));
+		attr.key = (uintptr_t)key;
+		n++;
+	}
+	return n;
+}
+
+static void service(struct port *port)
+{
+	int fds[PORT_FDS_MAX];
+
+	assert_int_equal(port->ops->service(port, fds), 1);
+}
+
+/*
+ * Within a second: every frame is in the pool or in a fill ring, but for one per
+ * queue that the kernel may keep; slots, maps and members are as if there had
+ * been nobody.
+ */
+static void expect_baseline(struct port *base)
+{
+	struct xdp_port *port = (struct xdp_port *)base;
+	const struct group_ctl *ctl = port->group.ctl;
+	nsec_t end = clock_now() + NSEC_PER_SEC;
+	struct books books;
+	unsigned entries;
+	bool settled;
+
+	do {
+		service(base);
+		usleep(2000);
+		books = read_books(port);
+		entries = map_entries(port->flows3_fd) + map_entries(port->flows5_fd);
+		settled = !books.kinds[OWNER_HELD] && !books.kinds[OWNER_TX] &&
+			  books.lost <= ctl->queues && !slots_of(ctl) && !entries &&
+			  ctl->pool_n == books.kinds[OWNER_POOL] && !port->conf->flows5;
+	} while (!settled && clock_now() < end);
+	if (!settled)
+		fail_msg("pool %u (%u) held %u tx %u lost %u, %u slots, %u entries, %u counted",
+			 books.kinds[OWNER_POOL], ctl->pool_n, books.kinds[OWNER_HELD],
+			 books.kinds[OWNER_TX], books.lost, slots_of(ctl), entries,
+			 port->conf->flows5);
+}
+
+/* ---- several rings of one process ----------------------------------------------------- */
+
+struct fixture {
+	struct port *port;
+	struct port_queue *q[RINGS_MAX];
+	int inject_fd;
+	int ifindex;
+	uint64_t number;
+	char why[PORT_WHY];
+};
+
+static int setup_on(void **state, const char *pair)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	char name[8];
+
+	snprintf(name, sizeof(name), "%s0", pair);
+	f->ifindex = (int)if_nametoindex(name);
+	snprintf(name, sizeof(name), "%s1", pair);
+	setns(peer_fd, CLONE_NEWNET);
+	f->inject_fd = packet_socket(name);
+	setns(here_fd, CLONE_NEWNET);
+	*state = f;
+	return 0;
+}
+
+static void open_port(struct fixture *f)
+{
+	if (port_xdp_open(f->ifindex, &f->port, f->why))
+		fail_msg("%s", f->why);
+}
+
+static void open_ring(struct fixture *f, unsigned i)
+{
+	if (f->port->ops->open_queue(f->port, &f->q[i], f->why))
+		fail_msg("%s", f->why);
+}
+
+static void close_ring(struct fixture *f, unsigned i)
+{
+	f->port->ops->close_queue(f->q[i]);
+	f->q[i] = NULL;
+}
+
+static int setup_rings_on(void **state, const char *pair)
+{
+	struct fixture *f;
+
+	setup_on(state, pair);
+	f = *state;
+	open_port(f);
+	open_ring(f, 0);
+	open_ring(f, 1);
+	return 0;
+}
+
+static int setup_rings(void **state)
+{
+	return setup_rings_on(state, "v");
+}
+
+static int setup_rings_queues(void **state)
+{
+	return setup_rings_on(state, "q");
+}
+
+static int setup_rings_bridge(void **state)
+{
+	return setup_rings_on(state, "g");
+}
+
+static int setup_alone(void **state)
+{
+	return setup_on(state, "v");
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < RINGS_MAX; i++)
+		if (f->q[i])
+			close_ring(f, i);
+	if (f->port)
+		f->port->ops->free_port(f->port);
+	close(f->inject_fd);
+	free(f);
+	return 0;
+}
+
+static uint64_t inject(struct fixture *f, uint16_t dport, uint16_t sport)
+{
+	struct spec s = to_7000;
+	uint8_t frame[256];
+	size_t len;
+
+	s.dport = dport;
+	s.sport = sport;
+	len = make_frame(frame, &s, ++f->number);
+	assert_int_equal(send(f->inject_fd, frame, len, 0), len);
+	return f->number;
+}
+
+/* The number of the next frame of a ring; 0: there is none. */
+static uint64_t next_number(struct fixture *f, unsigned ring)
+{
+	struct pkt *pkt;
+	uint64_t number;
+
+	if (!f->port->ops->rx_burst(f->q[ring], &pkt, 1))
+		return 0;
+	number = number_of(pkt->frame, pkt->frame_len);
+	pkt_free(pkt);
+	return number;
+}
+
+static uint64_t await_number(struct fixture *f, unsigned ring)
+{
+	nsec_t end = clock_now() + DEADLINE;
+	uint64_t number;
+
+	while (!(number = next_number(f, ring)) && clock_now() < end)
+		;
+	return number;
+}
+
+/* Frames at the other end, of which none is malformed; how many. */
+static unsigned drain_peer(int fd)
+{
+	uint8_t frame[2048];
+	unsigned n = 0;
+
+	while (recv(fd, frame, sizeof(frame), MSG_DONTWAIT) > 0)
+		n++;
+	return n;
+}
+
+static bool send_one(struct port_queue *q, uint64_t number)
+{
+	static const struct spec out = {
+		.vlan = -1, .proto = UDP, .dport = 9, .dst = their_mac, .daddr = "10.77.0.2"};
+	struct pkt *pkt = q->ops->tx_get(q);
+
+	if (!pkt)
+		return false;
+	pkt->frame_len = (uint32_t)make_frame(pkt->frame, &out, number);
+	return q->ops->tx_put(q, pkt) == 0;
+}
+
+static void test_each_ring_gets_its_own_frames(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key a = key3(UDP, "10.77.0.1", 7000), b = key3(UDP, "10.77.0.1", 7001);
+
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &a), 0);
+	assert_int_equal(f->port->ops->add_flow(f->q[1], &b), 0);
+	for (uint16_t i = 0; i < 2000; i++) {
+		unsigned ring = i % 2;
+
+		inject(f, (uint16_t)(7000 + ring), (uint16_t)(1000 + i / 2 % 64));
+		assert_int_equal(await_number(f, ring), f->number);
+		assert_int_equal(next_number(f, !ring), 0);
+	}
+	assert_int_equal(f->port->ops->add_flow(f->q[1], &a), -EEXIST);
+	assert_int_equal(f->port->ops->move_flow(f->q[1], &a), 0);
+	inject(f, 7000, 1000);
+	assert_int_equal(await_number(f, 1), f->number);
+	assert_int_equal(f->port->ops->del_flow(f->q[1], &a), 0);
+	assert_int_equal(f->port->ops->move_flow(f->q[0], &a), -ENOENT);
+	assert_true(f->port->ops->idle(f->q[0]));
+	close_ring(f, 0);
+	close_ring(f, 1);
+	expect_baseline(f->port);
+}
+
+static void test_a_flow_moves_under_traffic_without_loss(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key key = key5(UDP, "10.77.0.1", 7000, "10.77.0.2", 5000);
+	uint64_t expect = 1;
+	unsigned home = 0;
+
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), 0);
+	for (int move = 0; move < 30; move++) {
+		for (int burst = 0; burst < 20; burst++) {
+			for (int i = 0; i < WINDOW; i++)
+				inject(f, 7000, 5000);
+			if (burst == 10) { /* frames wait in the old ring */
+				home = !home;
+				assert_int_equal(f->port->ops->move_flow(f->q[home], &key), 0);
+				f->port->ops->barrier(f->port);
+				while (expect <= f->number)
+					assert_int_equal(await_number(f, !home), expect++);
+			}
+			while (expect <= f->number)
+				assert_int_equal(await_number(f, home), expect++);
+			assert_int_equal(next_number(f, !home), 0);
+		}
+	}
+}
+
+static void test_one_ring_sends_what_another_receives(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
+	unsigned sent = 0, received = 0;
+	nsec_t end = clock_now() + 2 * DEADLINE;
+
+	assert_int_equal(f->port->ops->add_flow(f->q[1], &key), 0);
+	for (int round = 0; round < 1000; round++) {
+		for (int i = 0; i < WINDOW; i++) {
+			inject(f, 7000, 5000);
+			sent += send_one(f->q[0], f->number);
+		}
+		f->port->ops->tx_flush(f->q[0]);
+		while (next_number(f, 1))
+			received++;
+	}
+	for (unsigned at_peer = 0; at_peer < sent && clock_now() < end;)
+		at_peer += drain_peer(f->inject_fd);
+	assert_int_equal(sent, 1000 * WINDOW);
+	assert_int_equal(received, 1000 * WINDOW);
+	close_ring(f, 0);
+	close_ring(f, 1);
+	expect_baseline(f->port);
+}
+
+static void test_a_greedy_ring_does_not_starve_another(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key a = key3(UDP, "10.77.0.1", 7000), b = key3(UDP, "10.77.0.1", 7001);
+	struct pkt *held = NULL, *pkt;
+
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &a), 0);
+	assert_int_equal(f->port->ops->add_flow(f->q[1], &b), 0);
+	for (int i = 0; i < 20000; i++) {
+		inject(f, 7000, 5000);
+		while (f->port->ops->rx_burst(f->q[0], &pkt, 1)) {
+			pkt->next = held;
+			held = pkt;
+		}
+	}
+	assert_false(f->port->ops->idle(f->q[0]));
+	assert_true(f->q[0]->frames_free < f->q[0]->frames / 8); /* so sockets copy */
+	for (int i = 0; i < 5000; i++) {
+		inject(f, 7001, 5000);
+		assert_int_equal(await_number(f, 1), f->number);
+		assert_true(send_one(f->q[1], f->number));
+		f->port->ops->tx_flush(f->q[1]);
+	}
+	while (held) {
+		pkt = held;
+		held = held->next;
+		pkt_free(pkt);
+	}
+	assert_true(f->port->ops->idle(f->q[0]));
+}
+
+static void test_many_rings_share_one_queue(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned i = 2; i < RINGS_MAX; i++)
+		open_ring(f, i);
+	for (unsigned i = 0; i < RINGS_MAX; i++) {
+		struct flow_key key = key3(UDP, "10.77.0.1", (uint16_t)(8000 + i));
+
+		assert_int_equal(f->port->ops->add_flow(f->q[i], &key), 0);
+	}
+	for (int round = 0; round < 200; round++) {
+		for (unsigned i = 0; i < RINGS_MAX; i++) {
+			inject(f, (uint16_t)(8000 + i), 5000);
+			assert_int_equal(await_number(f, i), f->number);
+			assert_true(send_one(f->q[i], f->number));
+			f->port->ops->tx_flush(f->q[i]);
+		}
+	}
+	for (unsigned i = 0; i < RINGS_MAX; i++)
+		close_ring(f, i);
+	expect_baseline(f->port);
+}
+
+/* ---- members ---------------------------------------------------------------------------- */
+
+/* Shared with the member. */
+struct member {
+	/* written by the member */
+	uint64_t received, last, lost;
+	uint64_t joined; /* it has its flow */
+	uint64_t refused;
+	uint64_t sent;
+	char why[PORT_WHY];
+	/* written by the starter */
+	uint64_t stop;
+	/* the starter's */
+	pid_t pid;
+	unsigned index, life;
+	uint64_t id; /* index and life: first bytes of the numbers it sends */
+	uint64_t injected, seen_sent, out_of_order;
+	nsec_t progress_at;
+	uint64_t progress;
+};
+
+static uint64_t get(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static void set(uint64_t *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+static void member_reads(struct member *m, struct port_queue *q)
+{
+	struct pkt *pkts[16];
+	int n = q->ops->rx_burst(q, pkts, 16);
+
+	for (int i = 0; i < n; i++) {
+		uint64_t number = number_of(pkts[i]->frame, pkts[i]->frame_len);
+
+		/* The first one of a newcomer may be any. */
+		if (m->last && number != m->last + 1)
+			set(&m->lost, m->lost + 1);
+		m->last = number;
+		pkt_free(pkts[i]);
+		if (send_one(q, m->id | (m->sent + 1)))
+			m->sent++;
+		set(&m->received, number);
+	}
+	if (n)
+		q->ops->tx_flush(q);
+}
+
+static void member_main(struct member *m, int ifindex)
+{
+	struct flow_key key = key3(UDP, "10.77.0.1", (uint16_t)(7000 + m->index));
+	struct flow_key five =
+		key5(UDP, "10.77.0.1", (uint16_t)(7000 + m->index), "10.77.0.2", 5000);
+	struct port_queue *q;
+	struct port *port;
+	nsec_t next = 0;
+	int fds[PORT_FDS_MAX];
+
+	int rc;
+
+	rc = port_xdp_open(ifindex, &port, m->why);
+	if (!rc)
+		rc = port->ops->open_queue(port, &q, m->why);
+	if (!rc)
+		rc = port->ops->add_flow(q, &key);
+	if (!rc)
+		rc = port->ops->add_flow(q, &five);
+	if (rc) {
+		set(&m->refused, (uint64_t)-rc);
+		_exit(1);
+	}
+	set(&m->joined, 1);
+	while (!get(&m->stop)) {
+		member_reads(m, q);
+		if (clock_now() < next)
+			continue;
+		next = clock_now() + 2 * NSEC_PER_MSEC;
+		port->ops->service(port, fds);
+		sched_yield();
+	}
+	port->ops->close_queue(q);
+	port->ops->free_port(port);
+	_exit(0);
+}
+
+static void start(struct member *m, unsigned index, int ifindex)
+{
+	uint64_t injected = m->injected;
+	unsigned life = m->life + 1;
+	pid_t pid;
+
+	memset(m, 0, sizeof(*m));
+	m->index = index;
+	m->injected = injected;
+	m->life = life;
+	m->id = (uint64_t)index << 56 | (uint64_t)(life & 0xffff) << 40;
+	pid = fork();
+	if (!pid) {
+		sys_fd_forget_all();
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		member_main(m, ifindex);
+	}
+	m->pid = pid;
+}
+
+static struct member *make_members(void)
+{
+	return mmap(NULL, (MEMBERS + 32) * sizeof(struct member), PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static void await_joined(struct member *m, struct port *serviced)
+{
+	nsec_t end = clock_now() + DEADLINE;
+
+	while (!get(&m->joined)) {
+		if (get(&m->refused))
+			fail_msg("refused, %s: %s", strerrordesc_np((int)m->refused), m->why);
+		if (clock_now() > end)
+			fail_msg("member %u does not come up", m->index);
+		if (serviced)
+			service(serviced);
+		usleep(500);
+	}
+}
+
+static void kill_member(struct member *m)
+{
+	kill(m->pid, SIGKILL);
+	assert_int_equal(waitpid(m->pid, NULL, 0), m->pid);
+	m->pid = 0;
+}
+
+static void stop_member(struct member *m)
+{
+	int status;
+
+	set(&m->stop, 1);
+	assert_int_equal(waitpid(m->pid, &status, 0), m->pid);
+	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+	m->pid = 0;
+}
+
+/* Keeps a window of frames on the way to each member that has joined. */
+static void feed(struct fixture *f, struct member *m, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (!m[i].pid || !get(&m[i].joined))
+			continue;
+		for (int burst = 0; burst < 8; burst++) {
+			uint64_t received = get(&m[i].received);
+
+			if (received && m[i].injected - received >= WINDOW)
+				break;
+			f->number = m[i].injected++;
+			inject(f, (uint16_t)(7000 + m[i].index), 5000);
+			if (!received)
+				break; /* one at a time until it answers */
+		}
+	}
+}
+
+/* What members sent comes complete and in order. */
+static void read_peer(struct fixture *f, struct member *m, unsigned n)
+{
+	uint8_t frame[2048];
+	ssize_t len;
+
+	while ((len = recv(f->inject_fd, frame, sizeof(frame), MSG_DONTWAIT)) > 0) {
+		uint64_t number = number_of(frame, (size_t)len), index = number >> 56;
+
+		if (index >= n || (number & ~0xffffffffffull) != m[index].id)
+			continue; /* of an earlier life */
+		number &= 0xffffffffff;
+		if (number != m[index].seen_sent + 1)
+			m[index].out_of_order++;
+		m[index].seen_sent = number;
+	}
+}
+
+static void expect_no_loss(struct member *m)
+{
+	nsec_t now = clock_now();
+
+	if (get(&m->lost) || m->out_of_order)
+		fail_msg("member %u: %lu gaps received, %lu sent", m->index, (unsigned long)m->lost,
+			 (unsigned long)m->out_of_order);
+	if (get(&m->received) != m->progress || !m->progress_at) {
+		m->progress = m->received;
+		m->progress_at = now;
+	}
+	/* Everything that was sent last may have been lost. */
+	if (m->progress && now - m->progress_at > DEADLINE)
+		fail_msg("member %u: nothing after frame %lu of %lu", m->index,
+			 (unsigned long)m->received, (unsigned long)m->injected);
+}
+
+static void run_for(struct fixture *f, struct member *m, unsigned n, nsec_t wait)
+{
+	nsec_t end = clock_now() + wait;
+
+	while (clock_now() < end) {
+		feed(f, m, n);
+		read_peer(f, m, n);
+		for (unsigned i = 0; i < n; i++)
+			if (m[i].pid)
+				expect_no_loss(&m[i]);
+		sched_yield();
+	}
+}
+
+static void start_and_await(struct fixture *f, struct member *m, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		start(&m[i], i, f->ifindex);
+	for (unsigned i = 0; i < n; i++)
+		await_joined(&m[i], NULL);
+}
+
+/* We join, the others leave: all is as at the beginning. */
+static void leave_and_expect_baseline(struct fixture *f, struct member *m, unsigned n)
+{
+	open_port(f);
+	for (unsigned i = 0; i < n; i++)
+		if (m[i].pid)
+			stop_member(&m[i]);
+	expect_baseline(f->port);
+	print_message("locks taken over %lu, frames reclaimed %lu, odd %lu\n",
+		      (unsigned long)((struct xdp_port *)f->port)->group.ctl->stolen,
+		      (unsigned long)((struct xdp_port *)f->port)->group.ctl->reclaimed,
+		      (unsigned long)((struct xdp_port *)f->port)->group.ctl->odd);
+}
+
+static void test_two_processes_take_turns_in_everything(void **state)
+{
+	struct fixture *f = *state;
+	struct member *m = make_members();
+
+	start_and_await(f, m, 2);
+	run_for(f, m, 2, 200 * NSEC_PER_MSEC);
+	/* The first one made the group; the second one goes on without it. */
+	stop_member(&m[0]);
+	run_for(f, m, 2, 200 * NSEC_PER_MSEC);
+	start(&m[0], 0, f->ifindex);
+	await_joined(&m[0], NULL);
+	run_for(f, m, 2, 200 * NSEC_PER_MSEC);
+	kill_member(&m[1]);
+	run_for(f, m, 2, 200 * NSEC_PER_MSEC);
+	start(&m[1], 1, f->ifindex); /* the same flow, at once */
+	await_joined(&m[1], NULL);
+	run_for(f, m, 2, 200 * NSEC_PER_MSEC);
+	assert_true(get(&m[0].received) && get(&m[1].received));
+	leave_and_expect_baseline(f, m, 2);
+}
+
+static void test_thirty_two_processes_share_an_interface(void **state)
+{
+	struct fixture *f = *state;
+	struct member *m = make_members();
+
+	start_and_await(f, m, 32);
+	run_for(f, m, 32, NSEC_PER_SEC);
+	for (unsigned i = 0; i < 32; i++)
+		assert_true(get(&m[i].received) > 1);
+	leave_and_expect_baseline(f, m, 32);
+}
+
+static void test_the_rest_loses_nothing_when_members_are_killed(void **state)
+{
+	struct fixture *f = *state;
+	struct member *m = make_members();
+	const char *seconds = getenv("GROUP_SECONDS");
+	nsec_t end = clock_now() + (seconds ? atoi(seconds) : 4) * NSEC_PER_SEC;
+	unsigned seed = (unsigned)clock_now(), kills = 0;
+
+	print_message("seed %u\n", seed);
+	srand(seed);
+	start_and_await(f, m, MEMBERS);
+	while (clock_now() < end) {
+		struct member *victim = &m[rand() % MEMBERS];
+
+		run_for(f, m, MEMBERS, (100 + rand() % 10) * NSEC_PER_MSEC);
+		kill_member(victim);
+		start(victim, victim->index, f->ifindex);
+		if (rand() % 4 == 0) { /* while it joins */
+			usleep((useconds_t)(rand() % 5000));
+			kill_member(victim);
+			start(victim, victim->index, f->ifindex);
+		}
+		kills++;
+	}
+	run_for(f, m, MEMBERS, 500 * NSEC_PER_MSEC);
+	for (unsigned i = 0; i < MEMBERS; i++)
+		await_joined(&m[i], NULL);
+	print_message("%u killed\n", kills);
+	leave_and_expect_baseline(f, m, MEMBERS);
+}
+
+static void test_all_are_killed_at_once(void **state)
+{
+	struct fixture *f = *state;
+	struct member *m = make_members();
+
+	for (int round = 0; round < 3; round++) {
+		start_and_await(f, m, MEMBERS);
+		run_for(f, m, MEMBERS, 50 * NSEC_PER_MSEC);
+		for (unsigned i = 0; i < MEMBERS; i++)
+			kill(m[i].pid, SIGKILL);
+		for (unsigned i = 0; i < MEMBERS; i++)
+			kill_member(&m[i]);
+	}
+	open_port(f);
+	expect_baseline(f->port);
+}
+
+static void test_a_frame_for_a_dead_member_goes_to_the_kernel(void **state)
+{
+	struct fixture *f = *state;
+	struct member *m = make_members();
+	int sniff = packet_socket("v0");
+	struct pollfd pfd = {.fd = sniff, .events = POLLIN};
+	uint8_t frame[2048];
+	ssize_t len;
+
+	start_and_await(f, m, 2);
+	kill_member(&m[0]);
+	f->number = 100;
+	inject(f, 7000, 5000);
+	assert_int_equal(poll(&pfd, 1, 1000), 1);
+	len = recv(sniff, frame, sizeof(frame), 0);
+	assert_int_equal(number_of(frame, (size_t)len), 101);
+	close(sniff);
+	leave_and_expect_baseline(f, m, 2);
+}
+
+static void test_a_stopped_answerer_is_named_and_harms_nobody_else(void **state)
+{
+	struct fixture *f = *state;
+	struct member *m = make_members();
+	char text[32];
+	nsec_t begin;
+
+	start_and_await(f, m, 1);
+	start(&m[1], 1, f->ifindex);
+	await_joined(&m[1], NULL);
+	kill(m[0].pid, SIGSTOP);
+	begin = clock_now();
+	assert_int_equal(port_xdp_open(f->ifindex, &f->port, f->why), -EBUSY);
+	assert_in_range(clock_now() - begin, 0, 4 * NSEC_PER_SEC);
+	snprintf(text, sizeof(text), "process %d,", m[0].pid);
+	assert_non_null(strstr(f->why, text));
+	run_for(f, m + 1, 1, 100 * NSEC_PER_MSEC);
+	kill(m[0].pid, SIGCONT);
+	leave_and_expect_baseline(f, m, 2);
+}
+
+static void test_another_user_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t caps = 1u << CAP_NET_ADMIN | 1u << CAP_NET_RAW | 1u << CAP_IPC_LOCK;
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {{.effective = caps, .permitted = caps},
+						 {.effective = 1u << (CAP_BPF - 32),
+						  .permitted = 1u << (CAP_BPF - 32)}};
+	struct port *port;
+	int status;
+	pid_t pid;
+
+	open_port(f);
+	pid = fork();
+	if (!pid) {
+		int rc;
+
+		prctl(PR_SET_KEEPCAPS, 1);
+		if (setresuid(65534, 65534, 65534) || syscall(SYS_capset, &header, data))
+			_exit(9);
+		rc = port_xdp_open(f->ifindex, &port, f->why);
+		if (rc != -EBUSY || !strstr(f->why, "user 0"))
+			fprintf(stderr, "%d: %s", rc, f->why);
+		_exit(rc != -EBUSY || !strstr(f->why, "user 0"));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void test_a_forked_child_joins(void **state)
+{
+	struct fixture *f = *state;
+	struct member *m = make_members();
+	struct flow_key key = key3(UDP, "10.77.0.1", 7900);
+
+	open_port(f);
+	open_ring(f, 0);
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), 0);
+	start(&m[0], 0, f->ifindex); /* forks us, and forgets */
+	await_joined(&m[0], f->port);
+	run_for(f, m, 1, 100 * NSEC_PER_MSEC);
+	f->number = 1000;
+	inject(f, 7900, 5000);
+	assert_int_equal(await_number(f, 0), 1001);
+	/* The same 5-tuple cannot be ours, too. */
+	key = key5(UDP, "10.77.0.1", 7000, "10.77.0.2", 5000);
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), -EEXIST);
+	kill_member(&m[0]);
+	/* Whoever starts again at once does not wait for the sweep. */
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), 0);
+	close_ring(f, 0);
+	expect_baseline(f->port);
+}
+
+#define TEST(test, prepare) cmocka_unit_test_setup_teardown(test, prepare, teardown)
+
+static const struct CMUnitTest tests[] = {
+	TEST(test_each_ring_gets_its_own_frames, setup_rings),
+	TEST(test_each_ring_gets_its_own_frames, setup_rings_queues),
+	TEST(test_each_ring_gets_its_own_frames, setup_rings_bridge),
+	TEST(test_a_flow_moves_under_traffic_without_loss, setup_rings),
+	TEST(test_a_flow_moves_under_traffic_without_loss, setup_rings_queues),
+	TEST(test_one_ring_sends_what_another_receives, setup_rings),
+	TEST(test_one_ring_sends_what_another_receives, setup_rings_bridge),
+	TEST(test_a_greedy_ring_does_not_starve_another, setup_rings),
+	TEST(test_many_rings_share_one_queue, setup_rings),
+	TEST(test_many_rings_share_one_queue, setup_rings_queues),
+	TEST(test_another_user_is_refused, setup_alone),
+	TEST(test_a_forked_child_joins, setup_alone),
+	TEST(test_two_processes_take_turns_in_everything, setup_alone),
+	TEST(test_a_frame_for_a_dead_member_goes_to_the_kernel, setup_alone),
+	TEST(test_a_stopped_answerer_is_named_and_harms_nobody_else, setup_alone),
+	TEST(test_thirty_two_processes_share_an_interface, setup_alone),
+	TEST(test_all_are_killed_at_once, setup_alone),
+	TEST(test_the_rest_loses_nothing_when_members_are_killed, setup_alone),
+};
+
+VMA_TEST_MAIN("port_xdp_group", tests, make_topology, NULL)
