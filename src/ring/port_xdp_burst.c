@@ -37,16 +37,20 @@ static __attribute__((noinline)) void give_some(struct xdp_queue *q)
 	xdp_share(q);
 	if (q->free.n > q->free_max)
 		group_give(q->group, &q->free, q->free.n - q->free_max / 2);
+	if (q->free.n == q->nframes)
+		q->free.n--; /* some are there twice: there must be room for one more */
 	xdp_count_free(q);
 }
 
+/* There is room: above free_max it is seen to. */
 static inline void free_push(struct xdp_queue *q, uint32_t frame)
 {
-	if (q->free.n == q->nframes)
-		return; /* there are not so many: some are there twice */
-	q->free.frames[q->free.n++] = frame;
+	unsigned n = q->free.n;
+
+	q->free.frames[n++] = frame;
+	q->free.n = n;
 	q->base.frames_free++;
-	if (__builtin_expect(q->free.n > q->free_max, 0))
+	if (__builtin_expect(n > q->free_max, 0))
 		give_some(q);
 }
 
@@ -83,13 +87,20 @@ static uint32_t rx_waiting(const struct xdp_sock *s)
 }
 
 /* Puts what is missing into a fill ring, as far as frames allow. */
-static __attribute__((noinline)) void refill(struct xdp_queue *q, unsigned i)
+static __attribute__((noinline)) void refill(struct xdp_queue *q, struct xdp_sock *s)
 {
-	struct xdp_sock *s = &q->socks[i];
+	unsigned i = (unsigned)(s - q->socks);
 
 	s->taken = group_fill(q->group, &q->free, i, rx_waiting(s));
 	xdp_share(q);
 	wake_fill(q, i);
+}
+
+/* Whoever has this ring keeps too much. */
+static __attribute__((noinline)) struct pkt *refuse(struct xdp_queue *q, uint32_t frame)
+{
+	free_push(q, frame);
+	return NULL;
 }
 
 static inline struct pkt *received(struct xdp_queue *q, const struct xdp_desc *desc)
@@ -102,10 +113,8 @@ static inline struct pkt *received(struct xdp_queue *q, const struct xdp_desc *d
 		return NULL;
 	/* Before the entry is released: see tell_drained(). */
 	__atomic_store_n(&q->owner[frame], q->held_word, __ATOMIC_RELAXED);
-	if (__builtin_expect(q->held >= q->held_max, 0)) {
-		free_push(q, (uint32_t)frame);
-		return NULL;
-	}
+	if (__builtin_expect(q->held >= q->held_max, 0))
+		return refuse(q, (uint32_t)frame);
 	q->held++;
 	pkt->frame = q->umem + desc->addr;
 	pkt->frame_len = desc->len;
@@ -137,9 +146,8 @@ static inline int rx_descs(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx
 	return got;
 }
 
-static inline int rx_sock(struct xdp_queue *q, unsigned i, struct pkt **pkts, int max)
+static inline int rx_sock(struct xdp_queue *q, struct xdp_sock *s, struct pkt **pkts, int max)
 {
-	struct xdp_sock *s = &q->socks[i];
 	uint32_t idx, n;
 	int got;
 
@@ -151,7 +159,7 @@ static inline int rx_sock(struct xdp_queue *q, unsigned i, struct pkt **pkts, in
 		xsk_ring_cons__release(&s->rx, n);
 		s->taken += n;
 		if (s->taken >= XDP_FILL_BATCH)
-			refill(q, i);
+			refill(q, s);
 	} while (!got);
 	return got;
 }
@@ -289,7 +297,7 @@ void xdp_tx_flush(struct port_queue *base)
  * Nothing arrived: time for what the busy path puts off.  The fill rings are
  * looked at now and then even if we took nothing: who did may have died.
  */
-static void rx_idle(struct xdp_queue *q)
+static __attribute__((noinline)) void rx_idle(struct xdp_queue *q)
 {
 	bool look = ++q->idles % IDLES_A_LOOK == 0;
 
@@ -299,7 +307,7 @@ static void rx_idle(struct xdp_queue *q)
 		tx_kick(q);
 	for (unsigned i = 0; i < q->nsocks; i++) {
 		if (q->socks[i].taken >= XDP_FILL_BATCH || look)
-			refill(q, i);
+			refill(q, &q->socks[i]);
 		wake_fill(q, i);
 	}
 }
@@ -311,7 +319,7 @@ int xdp_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 	int n = 0;
 
 	for (unsigned looked = 0; looked < q->nsocks && n < max; looked++) {
-		n += rx_sock(q, i, pkts + n, max - n);
+		n += rx_sock(q, &q->socks[i], pkts + n, max - n);
 		if (++i == q->nsocks)
 			i = 0;
 	}
@@ -341,7 +349,7 @@ void xdp_drain(struct xdp_queue *q)
 		while (n--)
 			pkt_free(pkts[n]);
 	for (unsigned i = 0; i < q->nsocks; i++)
-		refill(q, i);
+		refill(q, &q->socks[i]);
 	for (int i = 0; q->free.n && i < GIVE_TRIES; i++)
 		group_give(q->group, &q->free, q->free.n);
 }
