@@ -444,9 +444,10 @@ static void finish(struct move *move)
 	struct ring *ring, *sent_by[TX_RINGS_MAX];
 	unsigned n;
 
-	find_dst(move);
+	if (!move->closed) /* else it sends as before, and is nobody's: it may end at any time */
+		find_dst(move);
 	leave_others(move);
-	/* A connection that its program closed may have ended by itself. */
+	/* A connection that its program closed may have ended; nothing of it is looked at then. */
 	if (sock_hold_cold(ref, &ring)) {
 		call_off(move);
 		return;
@@ -465,7 +466,7 @@ static void finish(struct move *move)
 	if (ring_hold_cold(move->to))
 		ring_release_cold(move->to);
 	arrive_others(move);
-	if (!so->gone)
+	if (!move->closed)
 		sock_rings_changed(so);
 	log_debug("fd %d: moved from ring %u to ring %u in %ld us", so->sk.twin, move->from->id,
 		  move->to->id, (clock_now() - move->began) / NSEC_PER_USEC);
@@ -501,6 +502,15 @@ void sock_move_cancel(struct inet_sock *so)
 		return;
 	call_off(so->move);
 	so->move = NULL;
+}
+
+void sock_move_closed(struct inet_sock *so)
+{
+	/* A segment that arrives in between is dropped by its stand-in, and sent again. */
+	if (!so->move)
+		return;
+	so->move->closed = true;
+	__atomic_store_n(&so->move->gen, so->sk.gen, __ATOMIC_RELEASE);
 }
 
 /* ---- sending ------------------------------------------------------------------------------------------ */
@@ -662,13 +672,8 @@ bool sock_moves_run(void)
 	list_for_each_safe(link, &moves) {
 		struct move *move = container_of(link, struct move, link);
 
-		if (!move->over) {
-			struct inet_sock *so = move->so;
-
+		if (!move->over)
 			finish(move);
-			if (so->move == move)
-				so->move = NULL;
-		}
 		list_remove(link);
 		mem_free(move);
 	}

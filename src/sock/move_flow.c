@@ -8,6 +8,12 @@
 
 /* ---- what arrives at a stand-in (holder of part->to) ---------------------------------------- */
 
+static bool is_alive(const struct move *move)
+{
+	return __atomic_load_n(&move->so->sk.gen, __ATOMIC_ACQUIRE) ==
+	       __atomic_load_n(&move->gen, __ATOMIC_ACQUIRE);
+}
+
 /*
  * Kept until ARRIVE: what was steered to the old ring before is older, and may not have
  * reached its queue yet.
@@ -17,7 +23,7 @@ static enum drop stand_in_deliver(struct ring *ring, struct flow *flow, struct p
 	struct move_part *part = container_of(flow, struct move_part, stand_in);
 
 	(void)now;
-	if (__atomic_load_n(&part->move->so->sk.gen, __ATOMIC_ACQUIRE) != part->move->gen)
+	if (!is_alive(part->move))
 		return DROP_SOCK_CLOSED;
 	pkt = ring_keep(ring, pkt);
 	if (!pkt)

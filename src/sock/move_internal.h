@@ -29,11 +29,12 @@ struct move {
 	struct list link; /* internal thread */
 	struct inbox_item arrive;
 	struct inet_sock *so;
-	uint32_t gen;
+	uint32_t gen;		/* any, atomic; control lock to write */
 	struct ring *from, *to; /* home */
 	uint64_t key;
 	nsec_t began;
 	bool over;
+	bool closed; /* by the program: only the holder of its home knows whether it lives */
 	bool has_dst;
 	struct dst_found found; /* where it sends to, of a connected socket */
 	unsigned n_parts;

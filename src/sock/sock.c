@@ -293,6 +293,17 @@ static void keep_port(struct inet_sock *so)
 		so->spare = sys_fd_hide(sys_fcntl(so->sk.twin, F_DUPFD_CLOEXEC, 0));
 }
 
+/*
+ * Control lock, holding home: the program has no reference any more.  A call of
+ * another thread that comes late must not meet a connection that lives on, and may
+ * be reaped under its hands.
+ */
+static void end_references(struct inet_sock *so)
+{
+	__atomic_store_n(&so->sk.gen, so->sk.gen + 2, __ATOMIC_RELEASE);
+	sock_move_closed(so);
+}
+
 static void close_locked(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -306,6 +317,7 @@ static void close_locked(struct sock_ref ref)
 		return;
 	}
 	so->gone = true;
+	end_references(so);
 	list_remove(&so->link);
 	epoll_sock_closed(&so->sk);
 	log_debug("fd %d: closed (%s)", so->sk.twin, verdict_text(so->verdict));

@@ -71,7 +71,7 @@ struct sock {
 	struct epoll *epoll; /* SOCK_KIND_EPOLL: see epoll.h */
 
 	/* any, atomic */
-	uint32_t gen;	   /* odd while in use; changed when the socket ends */
+	uint32_t gen;	   /* odd while in use; changed when the program closes it and at its end */
 	uint32_t left_gen; /* the last generation that left for the kernel */
 	unsigned waiters;  /* threads in a blocking call; goes on counting when it is reused */
 	struct ring *home;

@@ -83,6 +83,24 @@ static struct dst_headers udp_headers(const struct inet_sock *so, const struct e
 	return headers;
 }
 
+/* holder of home */
+static struct dst *dst_for(struct inet_sock *so, const struct endpoint *to)
+{
+	return so->connected && endpoint_eq(to, &so->remote) ? &so->udp.dst : cache_slot(so, to);
+}
+
+/*
+ * Control lock, holding home: datagrams went by another ring so far.  Those that were
+ * put off there go first; meanwhile nobody sends, the destination is not fresh.
+ */
+static int settle_old_ring(struct sock_ref ref, struct ring **home, struct ring *old)
+{
+	ring_release_cold(*home);
+	if (ring_hold_cold(old))
+		ring_release_cold(old);
+	return sock_hold_cold(ref, home);
+}
+
 /*
  * Finds out where datagrams for this destination go.  0, or an error of the
  * call that is not worth trying again.
@@ -119,8 +137,14 @@ static int resolve(struct sock_ref ref, const struct endpoint *to)
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		goto unlock;
+	dst = dst_for(so, to);
+	if (dst && dst->ring && dst->ring != ring && dst->ring != found.ring) {
+		rc = settle_old_ring(ref, &ring, dst->ring);
+		if (rc)
+			goto unlock;
+		dst = dst_for(so, to);
+	}
 	headers = udp_headers(so, to);
-	dst = so->connected && endpoint_eq(to, &so->remote) ? &so->udp.dst : cache_slot(so, to);
 	rc = dst ? dst_apply(dst, ring, to, &found, &headers) : -ENOMEM;
 	ring_release_cold(ring);
 	if (!rc)
