@@ -41,6 +41,7 @@ PARAM_INT(progress_wce_max, VMA_PROGRESS_ENGINE_WCE_MAX, 10000, 1, 100000000, "C
 PARAM_INT(cq_poll_batch_max, VMA_CQ_POLL_BATCH_MAX, 16, 1, 128, "CQ Poll Batch (max)", "Most frames taken from a ring in one poll.")
 PARAM_BOOL(offloaded_sockets, VMA_OFFLOADED_SOCKETS, 1, "Offloaded Sockets", "Accelerate sockets; 0 leaves all of them to the kernel.")
 PARAM_BOOL(tcp_nodelay, VMA_TCP_NODELAY, 0, "TCP nodelay", "Initial value of TCP_NODELAY.")
+PARAM_ENUM(tcp_cc_algo, VMA_TCP_CC_ALGO, 0, ({0, "LWIP"}, {1, "CUBIC"}, {2, "NONE"}), "TCP CC algo", "Congestion control of TCP: 0 NewReno, 1 CUBIC with HyStart++, 2 none.")
 PARAM_CPUS(internal_thread_affinity, VMA_INTERNAL_THREAD_AFFINITY, "-1", "Internal Thread Affinity", "Processors of the internal thread: -1 any, a mask 0x3, or a list 1,3-5.")
 PARAM_ENUM(thread_mode, VMA_THREAD_MODE, 1, ({0, "Single"}, {1, "Multi spin lock"}, {2, "Multi mutex lock"}, {3, "Multi more threads than cores"}), "Thread mode", "How many threads use the library: 0 one, 1 several (spin lock), 2 several (mutex), 3 more threads than cores.")
 PARAM_INT(mtu, VMA_MTU, 0, 0, 65535, "MTU", "Upper bound of the interface's MTU; 0 follows the interface.")

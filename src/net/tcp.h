@@ -76,6 +76,7 @@ struct tcp_config {
 	bool nodelay;
 	bool timestamps; /* offer RFC 7323 timestamps */
 	bool quickack;	 /* acknowledge at every tcp_flush() */
+	uint8_t cc_algo; /* congestion control: tcp_cc_by_number() */
 };
 
 /* Fields are the engine's; upper layers use the functions below. */
@@ -166,6 +167,7 @@ void tcp_set_quickack(struct tcp_conn *conn, bool on, nsec_t now);
 void tcp_set_buffers(struct tcp_conn *conn, uint32_t rcvbuf, uint32_t sndbuf);
 void tcp_set_keepalive(struct tcp_conn *conn, const struct tcp_keepalive *keepalive, nsec_t now);
 void tcp_set_user_timeout(struct tcp_conn *conn, nsec_t timeout); /* 0: none */
+void tcp_set_congestion(struct tcp_conn *conn, int number);	  /* tcp_cc_by_number() */
 
 /* struct tcp_info of <linux/tcp.h>, filled with what is known; zero elsewhere. */
 struct tcp_info;

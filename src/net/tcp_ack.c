@@ -60,10 +60,11 @@ void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, nsec_t now)
 	c->snd_una = ack;
 	if (c->timed_at != NSEC_NEVER && seq_geq(ack, c->timed_seq)) {
 		rtt_sample(&c->rtt, now - c->timed_at);
+		tcp_cc_sampled(&c->cc, ack, c->snd_nxt, now - c->timed_at);
 		c->timed_at = NSEC_NEVER;
 	}
 	if (likely(tcp_loss_quiet(c)))
-		tcp_cc_acked(&c->cc, bytes, flight, now);
+		tcp_cc_acked(&c->cc, bytes, flight, c->rtt.srtt, now);
 	else
 		tcp_loss_acked(c, bytes, flight, now);
 	tcp_timer_acked(c, now);

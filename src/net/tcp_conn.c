@@ -30,7 +30,7 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 	c->data_rx_at = LONG_AGO;
 	c->challenge_at = LONG_AGO;
 	rtt_init(&c->rtt);
-	tcp_cc_init(&c->cc, &tcp_cc_newreno, c->mss);
+	tcp_cc_init(&c->cc, tcp_cc_by_number(config->cc_algo), c->mss);
 	tcp_timer_stop_all(c);
 }
 
@@ -332,6 +332,11 @@ void tcp_set_keepalive(struct tcp_conn *c, const struct tcp_keepalive *keepalive
 	c->life_at = NSEC_NEVER;
 	if (keepalive->on)
 		c->life_at = c->rx_at + keepalive->idle > now ? c->rx_at + keepalive->idle : now;
+}
+
+void tcp_set_congestion(struct tcp_conn *c, int number)
+{
+	tcp_cc_switch(&c->cc, tcp_cc_by_number(number));
 }
 
 void tcp_set_user_timeout(struct tcp_conn *c, nsec_t timeout)

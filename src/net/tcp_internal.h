@@ -10,6 +10,7 @@
  *   tcp_loss.c    what is lost, what is sent again
  *   tcp_output.c  what is sent, and when
  *   tcp_timer.c   what happens when nothing happens
+ *   tcp_cc.c      how much may be in the network; tcp_cubic.c: one answer
  */
 #ifndef NET_TCP_INTERNAL_H
 #define NET_TCP_INTERNAL_H

@@ -176,7 +176,7 @@ static void enter_fast(struct tcp_conn *c, nsec_t now)
 	c->recover = c->snd_nxt;
 	c->rtx_nxt = c->snd_una;
 	c->lost_edge = seq_max(board_edge(c), first_segment_end(c));
-	tcp_cc_lost(&c->cc, c->snd_nxt - c->snd_una, now);
+	tcp_cc_lost(&c->cc, c->snd_nxt - c->snd_una);
 	c->flags |= CONN_RTX_NOW | CONN_OUTPUT;
 }
 
@@ -251,7 +251,7 @@ void tcp_loss_acked(struct tcp_conn *c, uint32_t bytes, uint32_t flight, nsec_t 
 			partial_ack(c, bytes);
 		return;
 	}
-	tcp_cc_acked(&c->cc, bytes, flight, now);
+	tcp_cc_acked(&c->cc, bytes, flight, c->rtt.srtt, now);
 	if (c->recovery == TCP_RECOVERY_TIMEOUT) {
 		c->flags |= CONN_OUTPUT;
 		c->rtx_nxt = seq_max(c->rtx_nxt, c->snd_una);
@@ -270,7 +270,7 @@ void tcp_loss_timeout(struct tcp_conn *c, nsec_t now)
 	/* It has thrown away what it had SACKed (RFC 2018 section 8). */
 	if (c->scoreboard && seq_leq(c->scoreboard->r[0].start, c->snd_una))
 		board_free(c);
-	tcp_cc_timeout(&c->cc, c->snd_nxt - c->snd_una, c->retries > 0, now);
+	tcp_cc_timeout(&c->cc, c->snd_nxt - c->snd_una, c->retries > 0);
 	c->recovery = TCP_RECOVERY_TIMEOUT;
 	c->recover = c->snd_nxt;
 	c->lost_edge = c->snd_nxt;

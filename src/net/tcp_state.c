@@ -73,7 +73,7 @@ void tcp_establish(struct tcp_conn *c, nsec_t now)
 	} else if (c->flags & CONN_SYN_RTX) {
 		c->rtt.rto = RTT_FALLBACK_RTO;
 	}
-	tcp_cc_init(&c->cc, &tcp_cc_newreno, c->mss);
+	tcp_cc_init(&c->cc, c->cc.ops, c->mss);
 	if (c->flags & CONN_SYN_RTX) /* RFC 5681 section 3.1: the SYN was lost */
 		c->cc.cwnd = c->mss;
 	tcp_timer_established(c, now);

@@ -89,6 +89,7 @@ struct sock_options {
 	bool timestamp, timestamp_ns;
 	bool reuseaddr, reuseport;
 	bool nodelay, cork, quickack;
+	uint8_t cc_algo; /* tcp_cc_by_number() */
 	bool linger_on;
 	int linger_seconds;
 	struct tcp_keepalive keepalive;

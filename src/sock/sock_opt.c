@@ -342,6 +342,23 @@ static int set_ring_alloc(struct inet_sock *so, const void *val, socklen_t len)
 	return 0;
 }
 
+/* TCP_CONGESTION: what the twin would do says nothing of what we do. */
+static int set_congestion(struct sock_ref ref, const void *val, socklen_t len)
+{
+	struct sock_options opt = inet_of(ref.sk)->opt;
+	char name[16] = "";
+	int number;
+
+	if (!val || len < 1)
+		return -EINVAL;
+	memcpy(name, val, len < sizeof(name) ? len : sizeof(name) - 1);
+	number = tcp_cc_number_of(name);
+	if (number < 0)
+		return set_by_kernel(inet_of(ref.sk), IPPROTO_TCP, TCP_CONGESTION);
+	opt.cc_algo = (uint8_t)number;
+	return apply(ref, &opt);
+}
+
 int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -353,6 +370,10 @@ int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, s
 		goto unlock;
 	if (level == SOL_SOCKET && name == SO_VMA_RING_ALLOC_LOGIC) {
 		rc = set_ring_alloc(so, val, len);
+		goto unlock;
+	}
+	if (level == IPPROTO_TCP && name == TCP_CONGESTION && so->inet != INET_UDP) {
+		rc = set_congestion(ref, val, len);
 		goto unlock;
 	}
 	switch (care_of(so, level, name)) {
@@ -393,6 +414,7 @@ void sock_options_init(struct inet_sock *so, bool tcp)
 		sys_setsockopt(so->sk.twin, IPPROTO_IP, IP_MULTICAST_LOOP, &zero, sizeof(zero));
 	opt->mc_addr = addr_v4_any();
 	opt->rcvlowat = 1;
+	opt->cc_algo = (uint8_t)params.tcp_cc_algo;
 	opt->keepalive.idle = 7200 * NSEC_PER_SEC;
 	opt->keepalive.interval = 75 * NSEC_PER_SEC;
 	opt->keepalive.probes = 9;
@@ -415,6 +437,7 @@ static int give(void *val, socklen_t *len, const void *from, socklen_t size)
 static int get_tcp(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
+	char congestion[16] = "";
 	struct tcp_info info;
 	struct ring *ring;
 	int rc = sock_hold_cold(ref, &ring), n = 0;
@@ -422,7 +445,10 @@ static int get_tcp(struct sock_ref ref, int level, int name, void *val, socklen_
 	if (rc)
 		return rc;
 	rc = SOCK_KERNEL;
-	if (so->inet != INET_TCP) {
+	if (level == IPPROTO_TCP && name == TCP_CONGESTION) {
+		strcpy(congestion, tcp_cc_by_number(so->opt.cc_algo)->name);
+		rc = 3;
+	} else if (so->inet != INET_TCP) {
 		/* a listener: the twin knows */
 	} else if (level == SOL_SOCKET && name == SO_ERROR) {
 		ring_poll(ring);
@@ -444,13 +470,16 @@ static int get_tcp(struct sock_ref ref, int level, int name, void *val, socklen_
 		return give(val, len, &n, sizeof(n));
 	if (rc == 2)
 		return give(val, len, &info, sizeof(info));
+	if (rc == 3)
+		return give(val, len, congestion, sizeof(congestion));
 	return rc;
 }
 
 int sock_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
 {
 	bool ours = (level == SOL_SOCKET && name == SO_ERROR) ||
-		    (level == IPPROTO_TCP && (name == TCP_MAXSEG || name == TCP_INFO)) ||
+		    (level == IPPROTO_TCP &&
+		     (name == TCP_MAXSEG || name == TCP_INFO || name == TCP_CONGESTION)) ||
 		    (level == IPPROTO_IP && name == IP_MTU);
 
 	if (!ours || !val || !len || ref.sk->kind != SOCK_KIND_TCP)

@@ -295,6 +295,7 @@ struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu)
 		.nodelay = opt->nodelay,
 		.timestamps = false,
 		.quickack = opt->quickack,
+		.cc_algo = opt->cc_algo,
 	};
 
 	if (params.mss && config.mss > params.mss)
@@ -349,6 +350,7 @@ void tcp_options_changed(struct inet_sock *so)
 	config = tcp_config_for(&so->opt, so->tcp.dst.mtu);
 	tcp_set_buffers(conn, config.rcvbuf, config.sndbuf);
 	tcp_set_nodelay(conn, so->opt.nodelay, now);
+	tcp_set_congestion(conn, so->opt.cc_algo);
 	tcp_set_quickack(conn, so->opt.quickack, now);
 	tcp_set_cork(conn, so->opt.cork, now);
 	tcp_wire_options(so, now);

@@ -381,6 +381,20 @@ static void do_in(struct script *s)
 
 /* ---- configuration and handshake ---- */
 
+static void set_cc(struct script *s)
+{
+	static const char *const names[] = {"reno", "cubic", "none"};
+	const char *want = take(s);
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(want, names[i])) {
+			s->w.config.cc_algo = (uint8_t)i;
+			return;
+		}
+	}
+	fail(s, "'%s' controls no congestion", want);
+}
+
 static void do_set(struct script *s)
 {
 	struct tcp_config *config = &s->w.config;
@@ -397,6 +411,8 @@ static void do_set(struct script *s)
 		config->nodelay = take_switch(s);
 	else if (take_if(s, "quickack"))
 		config->quickack = take_switch(s);
+	else if (take_if(s, "cc"))
+		set_cc(s);
 	else if (take_if(s, "accept-fails"))
 		s->w.accept_fails = (unsigned)take_number(s);
 	else

@@ -45,6 +45,7 @@ static struct tcp_config random_config(struct sim *sim)
 	config.nodelay = sim_chance(sim, 500);
 	config.timestamps = sim_chance(sim, 700);
 	config.quickack = sim_chance(sim, 100);
+	config.cc_algo = (uint8_t)sim_random(sim, 3);
 	config.rcvbuf += sim_random(sim, 100);
 	config.sndbuf += sim_random(sim, 100);
 	return config;

@@ -423,7 +423,8 @@ static void check(const struct sim *sim, int h)
 	SIM_CHECK(sim, seq_leq(c->snd_una, c->snd_nxt));
 	SIM_CHECK(sim, seq_leq(c->rcv_nxt, c->rcv_edge) || c->state == TCP_SYN_SENT);
 	SIM_CHECK(sim, seq_leq(c->rcv_acked, c->rcv_nxt));
-	SIM_CHECK(sim, c->cc.cwnd >= c->cc.mss);
+	SIM_CHECK(sim, c->cc.cwnd >= c->cc.mss && c->cc.cwnd <= TCP_CC_MAX_WINDOW);
+	SIM_CHECK(sim, c->cc.ssthresh >= 2 * c->cc.mss);
 	SIM_CHECK(sim, c->snd.len <= c->snd.size && c->snd.len <= c->sndbuf);
 	SIM_CHECK(sim, c->rcv.bytes <= c->rcvbuf || c->rcv.bytes <= UINT16_MAX);
 	SIM_CHECK(sim, tcp_pipe(c) <= c->snd_nxt - c->snd_una);

@@ -132,6 +132,16 @@ static void test_switches(void **state)
 			    "using the default 1\n");
 }
 
+static void test_congestion_control_is_one_of_three(void **state)
+{
+	INIT("VMA_TCP_CC_ALGO", "1");
+	assert_int_equal(params.tcp_cc_algo, 1);
+	INIT("VMA_TCP_CC_ALGO", "3");
+	assert_int_equal(params.tcp_cc_algo, 0);
+	INIT("PATH", "/bin");
+	assert_int_equal(params.tcp_cc_algo, 0);
+}
+
 static void test_levels_by_name_and_number(void **state)
 {
 	static const struct {
@@ -404,6 +414,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_defaults_are_there_before_and_after_init),
 	cmocka_unit_test(test_numbers_are_strict_and_bounded),
 	cmocka_unit_test(test_switches),
+	cmocka_unit_test(test_congestion_control_is_one_of_three),
 	cmocka_unit_test(test_levels_by_name_and_number),
 	cmocka_unit_test(test_debug_level_shows_thread_ids_and_a_warning),
 	cmocka_unit_test(test_first_percent_d_of_a_string_is_the_process),

@@ -17,7 +17,7 @@ static void test_slow_start_grows_by_what_is_acknowledged(void **state)
 	struct tcp_cc cc;
 
 	tcp_cc_init(&cc, &tcp_cc_newreno, 1000);
-	tcp_cc_acked(&cc, 2000, 10000, 0);
+	tcp_cc_acked(&cc, 2000, 10000, 0, 0);
 	assert_int_equal(cc.cwnd, 12000);
 }
 
@@ -26,11 +26,11 @@ static void test_an_unused_window_does_not_grow(void **state)
 	struct tcp_cc cc;
 
 	tcp_cc_init(&cc, &tcp_cc_newreno, 1000);
-	tcp_cc_acked(&cc, 4000, 4000, 0);
+	tcp_cc_acked(&cc, 4000, 4000, 0, 0);
 	assert_int_equal(cc.cwnd, 10000);
 	cc.ssthresh = 5000;
 	for (int i = 0; i < 100; i++)
-		tcp_cc_acked(&cc, 8000, 8000, 0);
+		tcp_cc_acked(&cc, 8000, 8000, 0, 0);
 	assert_int_equal(cc.cwnd, 10000);
 }
 
@@ -41,9 +41,9 @@ static void test_avoidance_grows_one_segment_a_window(void **state)
 	tcp_cc_init(&cc, &tcp_cc_newreno, 1000);
 	cc.ssthresh = 10000;
 	for (int i = 0; i < 9; i++)
-		tcp_cc_acked(&cc, 1000, 10000, 0);
+		tcp_cc_acked(&cc, 1000, 10000, 0, 0);
 	assert_int_equal(cc.cwnd, 10000);
-	tcp_cc_acked(&cc, 1000, 10000, 0);
+	tcp_cc_acked(&cc, 1000, 10000, 0, 0);
 	assert_int_equal(cc.cwnd, 11000);
 }
 
@@ -52,12 +52,12 @@ static void test_a_loss_halves(void **state)
 	struct tcp_cc cc;
 
 	tcp_cc_init(&cc, &tcp_cc_newreno, 1000);
-	tcp_cc_lost(&cc, 9000, 0);
+	tcp_cc_lost(&cc, 9000);
 	assert_int_equal(cc.ssthresh, 4500);
 	assert_int_equal(cc.cwnd, 4500);
 	tcp_cc_recovered(&cc, 1500);
 	assert_int_equal(cc.cwnd, 2500); /* no burst */
-	tcp_cc_lost(&cc, 1000, 0);
+	tcp_cc_lost(&cc, 1000);
 	assert_int_equal(cc.ssthresh, 2000); /* two segments at least */
 }
 
@@ -66,10 +66,10 @@ static void test_a_timeout_leaves_one_segment(void **state)
 	struct tcp_cc cc;
 
 	tcp_cc_init(&cc, &tcp_cc_newreno, 1000);
-	tcp_cc_timeout(&cc, 8000, 0, 0);
+	tcp_cc_timeout(&cc, 8000, 0);
 	assert_int_equal(cc.cwnd, 1000);
 	assert_int_equal(cc.ssthresh, 4000);
-	tcp_cc_timeout(&cc, 1000, 1, 0); /* the same data again */
+	tcp_cc_timeout(&cc, 1000, 1); /* the same data again */
 	assert_int_equal(cc.ssthresh, 4000);
 }
 
@@ -92,11 +92,11 @@ static void test_it_never_exceeds_the_largest_window(void **state)
 
 	tcp_cc_init(&cc, &tcp_cc_newreno, 1000);
 	for (int i = 0; i < 100; i++)
-		tcp_cc_acked(&cc, 1u << 31, cc.cwnd, 0);
+		tcp_cc_acked(&cc, 1u << 31, cc.cwnd, 0, 0);
 	assert_int_equal(cc.cwnd, TCP_CC_MAX_WINDOW);
 	tcp_cc_init(&cc, &tcp_cc_none, 1000);
 	assert_int_equal(cc.cwnd, TCP_CC_MAX_WINDOW);
-	tcp_cc_lost(&cc, 1000, 0);
+	tcp_cc_lost(&cc, 1000);
 	assert_int_equal(cc.cwnd, TCP_CC_MAX_WINDOW);
 }
 

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Congestion control over a bottleneck: RFC 5681, RFC 9438, RFC 9406. */
+#include "tests/sim/sim.h"
+#include "tests/vma_test.h"
+
+/* 10 Mbit/s, 40 ms there and back: 50 KB fill the pipe. */
+#define RATE 1250000u
+#define BYTES_PER_RTT (RATE / 25)
+
+static struct sim *bottleneck(unsigned algorithm, uint32_t queue)
+{
+	struct sim_params params = sim_defaults();
+	struct sim *sim;
+
+	params.config[A].cc_algo = (uint8_t)algorithm;
+	params.config[A].sndbuf = 1u << 20;
+	params.config[B].rcvbuf = 1u << 20;
+	params.link[A].bytes_per_sec = RATE;
+	params.link[A].queue = queue;
+	params.link[A].delay = 20 * MSEC;
+	params.link[B].delay = 20 * MSEC;
+	sim = sim_create(&params);
+	sim_establish(sim);
+	sim_run(sim, SEC);
+	return sim;
+}
+
+/* Bytes that arrive while a program writes as much as it can. */
+static uint64_t pump(struct sim *sim, nsec_t time)
+{
+	nsec_t end = sim->now + time;
+	uint64_t before = sim->host[B].received;
+
+	while (sim->now < end) {
+		sim_send(sim, A, 200000, 0);
+		sim_run(sim, 10 * MSEC);
+		sim_drain(sim, B);
+	}
+	return sim->host[B].received - before;
+}
+
+static void test_each_algorithm_uses_the_bottleneck(void **state)
+{
+	for (unsigned algorithm = 0; algorithm < 2; algorithm++) {
+		struct sim *sim = bottleneck(algorithm, BYTES_PER_RTT);
+
+		pump(sim, 5 * SEC);
+		assert_in_range(pump(sim, 20 * SEC), 20ull * RATE * 90 / 100, 20ull * RATE);
+		print_message("%s: %u segments repeated\n", sim->host[A].conn.cc.ops->name,
+			      sim->host[A].conn.retransmits);
+		sim_end(sim);
+	}
+}
+
+static void test_an_algorithm_can_be_changed_on_the_way(void **state)
+{
+	struct sim *sim = bottleneck(0, BYTES_PER_RTT);
+
+	pump(sim, 3 * SEC);
+	tcp_set_congestion(&sim->host[A].conn, 1);
+	pump(sim, 3 * SEC);
+	tcp_set_congestion(&sim->host[A].conn, 2);
+	assert_int_equal(sim->host[A].conn.cc.cwnd, TCP_CC_MAX_WINDOW);
+	pump(sim, SEC);
+	tcp_set_congestion(&sim->host[A].conn, 0);
+	pump(sim, 20 * SEC); /* what was too much is repaired */
+	assert_in_range(pump(sim, 5 * SEC), 5ull * RATE / 4, 5ull * RATE);
+	sim_end(sim);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_each_algorithm_uses_the_bottleneck),
+	cmocka_unit_test(test_an_algorithm_can_be_changed_on_the_way),
+};
+
+VMA_TEST_MAIN("congestion", tests, NULL, NULL)
