@@ -153,7 +153,7 @@ static void refresh_neighbours(nsec_t now)
 		struct ring *ring = rings_at(i);
 		int n = 0, ifindex;
 
-		if (!ring->q || !ring_try(ring))
+		if (!ring_queue(ring) || !ring_try(ring))
 			continue;
 		ifindex = ring->q->port->ifindex;
 		for (int b = 0; b < ADJ_BUCKETS; b++) {
@@ -186,12 +186,13 @@ static void sleep_on(nsec_t timeout, bool rings)
 	n += progress.n_service;
 	for (unsigned i = 0; rings && i < rings_count(); i++) {
 		struct ring *ring = rings_at(i);
+		int ring_fd[PORT_FDS_MAX], n_fds = ring_fds(ring, ring_fd);
 
 		/* Whoever sleeps there already wakes up for all of us. */
 		if (__atomic_load_n(&ring->sleepers, __ATOMIC_RELAXED))
 			continue;
-		for (int f = 0; f < ring->n_fds && n < FDS_MAX; f++)
-			fds[n++] = (struct pollfd){.fd = ring->fds[f], .events = POLLIN};
+		for (int f = 0; f < n_fds && n < FDS_MAX; f++)
+			fds[n++] = (struct pollfd){.fd = ring_fd[f], .events = POLLIN};
 	}
 	sys_ppoll(fds, n, &ts, NULL);
 	if (fds[0].revents & POLLIN)

@@ -34,13 +34,17 @@ static void ring_give_back(struct port_queue *q, struct pkt *pkt)
 
 void ring_open(struct ring *ring, struct port_queue *q)
 {
+	int fds[PORT_FDS_MAX], n = q->ops->fds(q, fds);
+
 	q->owner = &ring->hold;
 	q->give_back = ring_give_back;
 	ring->parse_flags = q->port->flags & PORT_PARTIAL_CSUM ? FRAME_PARTIAL_CSUM : 0;
 	ring->low_water = q->frames / 8;
-	ring->n_fds = q->ops->fds(q, ring->fds);
+	for (int i = 0; i < n; i++)
+		__atomic_store_n(&ring->fds[i], fds[i], __ATOMIC_RELAXED);
+	__atomic_store_n(&ring->n_fds, n, __ATOMIC_RELEASE); /* pairs with ring_fds() */
 	ring->ops = q->ops;
-	ring->q = q;
+	__atomic_store_n(&ring->q, q, __ATOMIC_RELEASE); /* pairs with ring_queue() */
 	ring->ifindex = q->port->ifindex;
 	ring->unused_since = 0;
 	memset(&ring->stats, 0, sizeof(ring->stats));
@@ -53,9 +57,9 @@ void ring_close(struct ring *ring)
 	flow_table_fini(&ring->flows);
 	adj_table_fini(&ring->adjs);
 	ring->ops = &port_null_ops;
-	ring->q = NULL;
+	__atomic_store_n(&ring->q, NULL, __ATOMIC_RELAXED);
 	ring->ifindex = 0;
-	ring->n_fds = 0;
+	__atomic_store_n(&ring->n_fds, 0, __ATOMIC_RELAXED);
 	ring->tx_dirty = false;
 }
 
@@ -98,7 +102,7 @@ void ring_drain_inbox(struct ring *ring)
 {
 	struct inbox_item *item = inbox_take(&ring->inbox);
 
-	ring->now = clock_now(); /* items may ask; the last poll can be long ago */
+	ring_set_now(ring, clock_now()); /* items may ask; the last poll can be long ago */
 	while (item) {
 		struct inbox_item *next = (struct inbox_item *)(void *)item->link.next;
 
@@ -288,7 +292,7 @@ void ring_run_work(struct ring *ring)
 
 void ring_run_late_work(struct ring *ring)
 {
-	ring->now = clock_now();
+	ring_set_now(ring, clock_now());
 	ring_run_work(ring);
 }
 
@@ -298,7 +302,7 @@ int ring_poll(struct ring *ring)
 	int n = 0;
 
 	ring_assert_held(ring);
-	ring->now = clock_now();
+	ring_set_now(ring, clock_now());
 	__atomic_store_n(&ring->polls, ring->polls + 1, __ATOMIC_RELAXED);
 	if (__builtin_expect(ring->q != NULL, 1))
 		n = ring->ops->rx_burst(ring->q, pkts, params.cq_poll_batch_max);

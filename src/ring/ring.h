@@ -42,15 +42,15 @@ struct ring {
 	 * holder and control lock to write; read by whoever has a reference, or
 	 * the control lock, and by the internal thread (who closes rings)
 	 */
-	struct port_queue *q;	    /* NULL: closed */
+	struct port_queue *q;	    /* NULL: closed; atomic: see ring_queue() */
 	const struct port_ops *ops; /* = q->ops, or port_null_ops */
 	unsigned parse_flags;	    /* for frame_parse() */
 	unsigned id;
-	unsigned low_water; /* below so many free frames, what is kept is copied out */
-	int ifindex;	    /* 0: closed */
-	uint64_t key;	    /* of the allocation logic */
-	struct inaddr addr; /* the interface's first, for IP_PKTINFO of multicast */
-	int fds[PORT_FDS_MAX];
+	unsigned low_water;    /* below so many free frames, what is kept is copied out */
+	int ifindex;	       /* 0: closed */
+	uint64_t key;	       /* of the allocation logic */
+	struct inaddr addr;    /* the interface's first, for IP_PKTINFO of multicast */
+	int fds[PORT_FDS_MAX]; /* atomic: see ring_fds() */
 	int n_fds;
 
 	/* control lock */
@@ -72,7 +72,7 @@ struct ring {
 	struct list work;  /* of struct ring_work */
 	bool tx_dirty;	   /* something was put since the last flush */
 	uint16_t ip_id;	   /* of the last datagram that was fragmented */
-	nsec_t now;	   /* of the last poll */
+	nsec_t now;	   /* of the last poll; atomic: see ring_set_now() */
 	struct ring_stats stats;
 };
 
@@ -90,6 +90,25 @@ void ring_close(struct ring *ring);
 void ring_log_stats(const struct ring *ring);
 
 /* ---- any ------------------------------------------------------------------------ */
+
+/* The queue at this moment, without a reference to the ring; pairs with ring_open(). */
+static inline struct port_queue *ring_queue(const struct ring *ring)
+{
+	return __atomic_load_n(&ring->q, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * The descriptors to sleep on; how many.  Of a ring that is opened or closed meanwhile
+ * it may be others: whoever sleeps is woken when it matters to him.
+ */
+static inline int ring_fds(const struct ring *ring, int fds[PORT_FDS_MAX])
+{
+	int n = __atomic_load_n(&ring->n_fds, __ATOMIC_ACQUIRE); /* pairs with ring_open() */
+
+	for (int i = 0; i < n; i++)
+		fds[i] = __atomic_load_n(&ring->fds[i], __ATOMIC_RELAXED);
+	return n;
+}
 
 /* A socket that lives on it, a flow, a destination: the ring stays open. */
 static inline void ring_get(struct ring *ring)
@@ -227,6 +246,12 @@ static inline void ring_work_add(struct ring *ring, struct ring_work *work)
 }
 
 void ring_run_work(struct ring *ring);
+
+/* Who waits for a socket of the ring reads it, too. */
+static inline void ring_set_now(struct ring *ring, nsec_t now)
+{
+	__atomic_store_n(&ring->now, now, __ATOMIC_RELAXED);
+}
 
 static inline void ring_drop(struct ring *ring, enum drop reason)
 {

@@ -65,6 +65,11 @@ void sock_access_init(struct inet_sock *so)
 	so->tx_access = (struct sock_access){.left = ratio_of(so, true)};
 }
 
+static bool no_requests(void)
+{
+	return ck_pr_load_ptr(&requests.head) == NULL;
+}
+
 static void post_request(struct request *req)
 {
 	tsan_release(&requests); /* pairs with take_requests() */
@@ -657,7 +662,7 @@ static void barrier_all(void)
 
 bool sock_moves_run(void)
 {
-	if (CK_STACK_ISEMPTY(&requests) && list_empty(&moves))
+	if (no_requests() && list_empty(&moves))
 		return false;
 	if (!control_trylock())
 		return true;
@@ -678,7 +683,7 @@ bool sock_moves_run(void)
 		mem_free(move);
 	}
 	control_unlock();
-	return !CK_STACK_ISEMPTY(&requests);
+	return !no_requests();
 }
 
 void sock_alloc_changed(struct inet_sock *so, bool rx, bool tx)

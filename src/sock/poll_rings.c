@@ -49,9 +49,10 @@ void ring_set_woken(const struct ring_set *set)
 bool sleep_fds_init(struct sleep_fds *sleep, unsigned n, const struct ring_set *set)
 {
 	unsigned room = 1 + n;
+	int fds[PORT_FDS_MAX];
 
 	for (unsigned i = 0; i < set->n; i++)
-		room += (unsigned)set->rings[i]->n_fds;
+		room += (unsigned)ring_fds(set->rings[i], fds);
 	sleep->fds = sleep->few;
 	if (room > SLEEP_FEW)
 		sleep->fds = mem_alloc(room * sizeof(*sleep->fds));
@@ -75,9 +76,9 @@ void sleep_fds_add(struct sleep_fds *sleep, int fd, short events)
 void sleep_fds_add_rings(struct sleep_fds *sleep, const struct ring_set *set)
 {
 	for (unsigned i = 0; i < set->n; i++) {
-		const struct ring *ring = set->rings[i];
+		int fds[PORT_FDS_MAX], n = ring_fds(set->rings[i], fds);
 
-		for (int f = 0; f < ring->n_fds; f++)
-			sleep_fds_add(sleep, ring->fds[f], POLLIN);
+		for (int f = 0; f < n; f++)
+			sleep_fds_add(sleep, fds[f], POLLIN);
 	}
 }

@@ -458,11 +458,13 @@ unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max)
 			rings[n++] = rings_at(i);
 		return n;
 	}
-	if (home->q && n < max)
+	if (ring_queue(home) && n < max)
 		rings[n++] = home;
 	for (unsigned i = 0; i < others && n < max; i++) {
-		if (so->rings[i] != home)
-			rings[n++] = so->rings[i];
+		struct ring *ring = __atomic_load_n(&so->rings[i], __ATOMIC_RELAXED);
+
+		if (ring != home)
+			rings[n++] = ring;
 	}
 	return n;
 }
@@ -500,8 +502,9 @@ static void on_neigh(int ifindex, const struct inaddr *addr, enum neigh_state st
 		return;
 	for (unsigned i = 0; i < rings_count(); i++) {
 		struct ring *ring = rings_at(i);
+		struct port_queue *q = ring_queue(ring);
 
-		if (ring->q && ring->q->port->ifindex == ifindex)
+		if (q && q->port->ifindex == ifindex)
 			ring_neigh_changed(ring, addr, state, mac);
 	}
 }

@@ -140,7 +140,7 @@ static inline __attribute__((always_inline)) int recv_round(struct sock_ref ref,
 		if (!tcp_readable_bytes(&so->tcp.conn))
 			ring_poll(ring);
 		else
-			ring->now = clock_now();
+			ring_set_now(ring, clock_now());
 		*n = take(so, ring, iov, iovcnt, msg, flags, ring->now);
 		if (*n == -EAGAIN && so->shut_rd)
 			*n = 0;
@@ -251,7 +251,7 @@ static inline __attribute__((always_inline)) int send_round(struct sock_ref ref,
 		if (tcp_unacked_bytes(conn) > POLL_ON_TX)
 			ring_poll(ring);
 		else
-			ring->now = clock_now();
+			ring_set_now(ring, clock_now());
 		*n = tcp_send(conn, iov, iovcnt, flags & MSG_MORE ? TCP_SEND_MORE : 0, ring->now);
 		if (*n < 0 && *n != -EAGAIN && *n != -EPIPE)
 			so->tcp.error = 0; /* reported */

@@ -514,7 +514,7 @@ static int hand_out(struct inet_sock *child, int fd, struct sockaddr *addr, sock
 
 static bool twin_due(struct inet_sock *so)
 {
-	if (so->sk.twin_events || !so->sk.home->q)
+	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !so->sk.home->q)
 		return true;
 	if (so->listen.os_countdown-- > 0)
 		return false;
@@ -535,7 +535,7 @@ static int accept_twin(struct inet_sock *so, struct sockaddr *addr, socklen_t *l
 	if (__atomic_exchange_n(&so->listen.twin_taken, 1, __ATOMIC_ACQUIRE))
 		return -EAGAIN;
 	sock_look_at_twin(sk);
-	if (sk->twin_events)
+	if (__atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED))
 		fd = sys_accept4(sk->twin, addr, len, flags);
 	__atomic_store_n(&so->listen.twin_taken, 0, __ATOMIC_RELEASE);
 	return fd;
@@ -596,7 +596,7 @@ int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, 
 		if (rc != -EAGAIN)
 			return rc;
 		if (ref.sk->nonblock) {
-			if (so->n_rings > 1 && !waiting) {
+			if (__atomic_load_n(&so->n_rings, __ATOMIC_RELAXED) > 1 && !waiting) {
 				waiting = true; /* one more round */
 				sock_poll_others(ref.sk);
 				continue;

@@ -46,7 +46,7 @@ static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
 {
 	ssize_t n = sys_recvmsg(sk->twin, msg, flags | MSG_DONTWAIT);
 
-	if (n == -EAGAIN && sk->twin_events)
+	if (n == -EAGAIN && __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED))
 		__atomic_store_n(&sk->twin_events, 0, __ATOMIC_RELAXED);
 	return n;
 }
@@ -54,7 +54,7 @@ static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
 /* holder: is it time to look at what the kernel still receives? */
 static bool twin_due(struct inet_sock *so)
 {
-	if (so->sk.twin_events || !so->sk.home->q)
+	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !so->sk.home->q)
 		return true;
 	if (params.rx_udp_poll_os_ratio == 0)
 		return false;
@@ -100,7 +100,9 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 				return n;
 		}
 		if (dontwait) {
-			if (__builtin_expect(so->n_rings < 2 || waiting, 1))
+			if (__builtin_expect(__atomic_load_n(&so->n_rings, __ATOMIC_RELAXED) < 2 ||
+						     waiting,
+					     1))
 				return -EAGAIN;
 			waiting = true; /* one more round */
 			sock_poll_others(ref.sk);

@@ -39,8 +39,10 @@ static unsigned collect_fds(const struct sock *sk, struct ring **rings, unsigned
 	if (sock_twin_matters(sk))
 		fds[n++] = (struct pollfd){.fd = sk->twin, .events = POLLIN};
 	for (unsigned r = 0; r < n_rings; r++) {
-		for (int i = 0; i < rings[r]->n_fds && n < FDS_MAX; i++)
-			fds[n++] = (struct pollfd){.fd = rings[r]->fds[i], .events = POLLIN};
+		int ring_fd[PORT_FDS_MAX], n_fds = ring_fds(rings[r], ring_fd);
+
+		for (int i = 0; i < n_fds && n < FDS_MAX; i++)
+			fds[n++] = (struct pollfd){.fd = ring_fd[i], .events = POLLIN};
 	}
 	return n;
 }
@@ -147,10 +149,10 @@ int sock_wait_next(struct sock_wait *wait)
 {
 	struct ring *home = __atomic_load_n(&wait->ref.sk->home, __ATOMIC_ACQUIRE);
 	const struct inet_sock *so = inet_of(wait->ref.sk);
-	nsec_t now = home->now;
+	nsec_t now = __atomic_load_n(&home->now, __ATOMIC_RELAXED);
 	int rc;
 
-	if (__builtin_expect(so->n_rings > 1, 0))
+	if (__builtin_expect(__atomic_load_n(&so->n_rings, __ATOMIC_RELAXED) > 1, 0))
 		sock_poll_others(wait->ref.sk);
 	if (__builtin_expect(sock_signals.handled != wait->handled, 0) && interrupted(wait))
 		return -EINTR;
@@ -160,7 +162,7 @@ int sock_wait_next(struct sock_wait *wait)
 		spin_round(&wait->spin, now);
 		return 0;
 	}
-	if (home->q && wait->polls > 0) {
+	if (ring_queue(home) && wait->polls > 0) {
 		wait->polls--;
 		spin_round(&wait->spin, now);
 		return 0;
