@@ -127,7 +127,7 @@ int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev)
 			"user %u.  Only processes of one user share an interface: run them as the\n"
 			"same user.\n",
 			dev->name, uid);
-	if (there && info.name[0] && strncmp(info.name, "xdp_steer", BPF_OBJ_NAME_LEN))
+	if (there && info.name[0] && strncmp(info.name, "xdp_steer", BPF_OBJ_NAME_LEN) != 0)
 		return xdp_why(
 			why, -EBUSY,
 			"Interface %s is not accelerated: XDP program %u (%s) is on it already.\n"

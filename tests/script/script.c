@@ -106,7 +106,7 @@ static const char *take(struct script *s)
 
 static bool take_if(struct script *s, const char *word)
 {
-	if (!peek(s) || strcmp(peek(s), word))
+	if (!peek(s) || strcmp(peek(s), word) != 0)
 		return false;
 	s->next++;
 	return true;
@@ -161,7 +161,7 @@ static bool take_switch(struct script *s)
 {
 	const char *text = take(s);
 
-	if (strcmp(text, "on") && strcmp(text, "off"))
+	if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
 		fail(s, "'%s' is neither on nor off", text);
 	return !strcmp(text, "on");
 }
@@ -520,7 +520,7 @@ static void do_state(struct script *s)
 {
 	const char *want = take(s), *have = s->w.exists ? state_names[s->w.conn.state] : "none";
 
-	if (strcmp(want, have))
+	if (strcmp(want, have) != 0)
 		fail(s, "state is %s, not %s", have, want);
 }
 
@@ -543,7 +543,7 @@ static void do_drop(struct script *s)
 	};
 	const char *want = take(s);
 
-	if (strcmp(want, names[s->w.drop]))
+	if (strcmp(want, names[s->w.drop]) != 0)
 		fail(s, "dropped because of %s, not %s", names[s->w.drop], want);
 }
 
@@ -769,7 +769,7 @@ static void run_line(struct script *s)
 	pass_time(s);
 	name = take(s);
 	for (unsigned i = 0; i < sizeof(verbs) / sizeof(verbs[0]) && !s->failed; i++) {
-		if (strcmp(name, verbs[i].name))
+		if (strcmp(name, verbs[i].name) != 0)
 			continue;
 		if (verbs[i].kind != QUIET)
 			nothing_left(s);
@@ -797,7 +797,7 @@ static void end_script(struct script *s)
 	complaint = world_fini(&s->w);
 	if (*complaint)
 		fail(s, "%s", complaint);
-	if (s->only && strcmp(s->only, s->name))
+	if (s->only && strcmp(s->only, s->name) != 0)
 		return;
 	if (s->failed)
 		s->result.failed++;
