@@ -40,6 +40,7 @@ PARAM_INT(progress_interval, VMA_PROGRESS_ENGINE_INTERVAL, 10, 0, 10000, "CQ Dra
 PARAM_INT(progress_wce_max, VMA_PROGRESS_ENGINE_WCE_MAX, 10000, 1, 100000000, "CQ Drain WCE (max)", "Most frames the internal thread takes from a ring at one visit.")
 PARAM_INT(cq_poll_batch_max, VMA_CQ_POLL_BATCH_MAX, 16, 1, 128, "CQ Poll Batch (max)", "Most frames taken from a ring in one poll.")
 PARAM_BOOL(offloaded_sockets, VMA_OFFLOADED_SOCKETS, 1, "Offloaded Sockets", "Accelerate sockets; 0 leaves all of them to the kernel.")
+PARAM_ENUM(tcp_timestamps, VMA_TCP_TIMESTAMP_OPTION, 2, ({0, "Disabled"}, {1, "Enabled"}, {2, "OS follow up"}), "TCP timestamp option", "Timestamps in TCP, towards peers that have them, too: 0 no, 1 yes, 2 as the kernel (net.ipv4.tcp_timestamps).")
 PARAM_BOOL(tcp_nodelay, VMA_TCP_NODELAY, 0, "TCP nodelay", "Initial value of TCP_NODELAY.")
 PARAM_ENUM(tcp_cc_algo, VMA_TCP_CC_ALGO, 0, ({0, "LWIP"}, {1, "CUBIC"}, {2, "NONE"}), "TCP CC algo", "Congestion control of TCP: 0 NewReno, 1 CUBIC with HyStart++, 2 none.")
 PARAM_CPUS(internal_thread_affinity, VMA_INTERNAL_THREAD_AFFINITY, "-1", "Internal Thread Affinity", "Processors of the internal thread: -1 any, a mask 0x3, or a list 1,3-5.")

@@ -104,6 +104,18 @@ size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const str
 	return IP4_L4 + UDP_HDR + len;
 }
 
+/* What nearly every segment has: timestamps, which are three words. */
+static inline uint64_t copy_options(uint8_t *to, const struct tcp_segment *seg, uint64_t sum)
+{
+	uint32_t word[3];
+
+	if (seg->opt_len != sizeof(word))
+		return seg->opt_len ? csum_copy(sum, to, seg->opts, seg->opt_len) : sum;
+	memcpy(word, seg->opts, sizeof(word));
+	memcpy(to, word, sizeof(word));
+	return sum + word[0] + word[1] + word[2];
+}
+
 size_t frame_build_tcp(const struct frame_template *t, uint8_t *frame,
 		       const struct tcp_segment *seg)
 {
@@ -124,8 +136,7 @@ size_t frame_build_tcp(const struct frame_template *t, uint8_t *frame,
 	store16(tcp + 14, wnd);
 	store16(tcp + 18, urg);
 	sum += (uint64_t)seq + ack + off + wnd + urg + htons((uint16_t)(hdr + seg->len));
-	if (seg->opt_len)
-		sum = csum_copy(sum, tcp + TCP_HDR, seg->opts, seg->opt_len);
+	sum = copy_options(tcp + TCP_HDR, seg, sum);
 	if (first)
 		sum = csum_copy(sum, tcp + hdr, seg->part[0].data, first);
 	if (seg->part[1].len)

@@ -4,6 +4,7 @@
  * timer runs, how it ends.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <linux/sockios.h>
@@ -285,6 +286,30 @@ struct dst_headers tcp_headers(const struct inet_sock *so)
 	return headers;
 }
 
+/* Looked at once: what the kernel does by default. */
+static bool kernel_timestamps(void)
+{
+	static int known; /* 0: not yet, 1: no, 2: yes; any, atomic */
+	int answer = __atomic_load_n(&known, __ATOMIC_RELAXED), fd;
+	char text[8] = "1";
+
+	if (answer)
+		return answer == 2;
+	fd = sys_open("/proc/sys/net/ipv4/tcp_timestamps", O_RDONLY | O_CLOEXEC, 0);
+	if (fd >= 0) {
+		sys_read(fd, text, sizeof(text) - 1);
+		sys_close(fd);
+	}
+	answer = text[0] == '0' ? 1 : 2;
+	__atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+	return answer == 2;
+}
+
+static bool timestamps_wanted(void)
+{
+	return params.tcp_timestamps == 2 ? kernel_timestamps() : params.tcp_timestamps;
+}
+
 struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu)
 {
 	uint32_t limit = (uint32_t)params.mtu;
@@ -293,7 +318,7 @@ struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu)
 		.rcvbuf = opt->rcvbuf_set ? opt->rcvbuf / 2 : TCP_RCVBUF_DEFAULT,
 		.sndbuf = opt->sndbuf_set ? opt->sndbuf / 2 : TCP_SNDBUF_DEFAULT,
 		.nodelay = opt->nodelay,
-		.timestamps = false,
+		.timestamps = timestamps_wanted(),
 		.quickack = opt->quickack,
 		.cc_algo = opt->cc_algo,
 	};

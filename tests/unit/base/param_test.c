@@ -142,6 +142,18 @@ static void test_congestion_control_is_one_of_three(void **state)
 	assert_int_equal(params.tcp_cc_algo, 0);
 }
 
+static void test_timestamps_follow_the_kernel_unless_told(void **state)
+{
+	INIT("PATH", "/bin");
+	assert_int_equal(params.tcp_timestamps, 2);
+	INIT("VMA_TCP_TIMESTAMP_OPTION", "0");
+	assert_int_equal(params.tcp_timestamps, 0);
+	INIT("VMA_TCP_TIMESTAMP_OPTION", "1");
+	assert_int_equal(params.tcp_timestamps, 1);
+	INIT("VMA_TCP_TIMESTAMP_OPTION", "3");
+	assert_int_equal(params.tcp_timestamps, 2);
+}
+
 static void test_levels_by_name_and_number(void **state)
 {
 	static const struct {
@@ -415,6 +427,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_numbers_are_strict_and_bounded),
 	cmocka_unit_test(test_switches),
 	cmocka_unit_test(test_congestion_control_is_one_of_three),
+	cmocka_unit_test(test_timestamps_follow_the_kernel_unless_told),
 	cmocka_unit_test(test_levels_by_name_and_number),
 	cmocka_unit_test(test_debug_level_shows_thread_ids_and_a_warning),
 	cmocka_unit_test(test_first_percent_d_of_a_string_is_the_process),
