@@ -1,0 +1,166 @@
+# Sourced by the interop tests: transfers over a bad wire between the library and the
+# kernel, in both roles, and the library and itself.
+#
+#	c<lane> v0 10.9.0.1 --- w0 w<lane> w1 --- v0 10.9.0.2 s<lane>
+#	bulk go                   wire                bulk serve
+#
+# A table is a list of `row` calls.  Run part of one by hand, as root, with
+#
+#	[LIB=path/to/libvma.so] tests/interop/interop_test.sh [REGEX]
+#
+# REGEX chooses rows by their text; LIB= runs all of it through the kernel.
+# $LANES rows at a time.
+
+NETNS_LIMIT=${NETNS_LIMIT:-280}
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+chosen=${1:-.}
+lanes=${LANES:-4}
+rows=()
+
+find_program() {
+	local path
+
+	for path in tests/interop/"$1" bazel-bin/tests/interop/"$1"; do
+		[[ -x $path && -f $path ]] && realpath "$path" && return
+	done
+	die "no tests/interop/$1 (bazel build //tests/interop:$1)"
+}
+
+bulk=$(find_program bulk) || exit 1
+wire=$(find_program wire) || exit 1
+
+# row SIDES DIRECTION BYTES CONNECTIONS [NAME=VALUE...] [WIRE-OPTION...]
+#
+#	SIDES		server, client, both: who has the library
+#	DIRECTION	up: from the client; down; both
+#	NAME=VALUE	in capitals: environment of sides with the library
+row() {
+	[[ "$*" =~ $chosen ]] && rows+=("$*")
+	return 0
+}
+
+# Frames leave as they go over a real wire: of one segment, with their checksum.
+plain_frames() {
+	in_ns "$1" ethtool -K v0 tx off tso off gso off gro off > /dev/null 2>&1
+}
+
+lane_up() {
+	local lane=$1 end ns
+
+	for ns in c w s; do netns_new "$ns$lane"; done
+	ip link add v0 netns "c$lane" type veth peer name w0 netns "w$lane" || die "no veth"
+	ip link add v0 netns "s$lane" type veth peer name w1 netns "w$lane" || die "no veth"
+	netns_up "c$lane" v0 $netns_client
+	netns_up "s$lane" v0 $netns_server
+	for end in 0 1; do ip -n "w$lane" link set "w$end" up promisc on; done
+	for ns in c s; do
+		await 5 netns_is_up "$ns$lane" v0 || die "the link stays down"
+		plain_frames "$ns$lane" || die "ethtool fails"
+		# Each row has paths of its own.
+		in_ns "$ns$lane" sh -c 'echo 1 > /proc/sys/net/ipv4/tcp_no_metrics_save'
+	done
+}
+
+# seen SIDE: segments that the kernel of the side was given so far.
+seen() {
+	netns_counters "${1:0:1}$lane" TcpInSegs
+}
+
+# What the kernel may see of an accelerated side: frames that were damaged where their
+# flow is written, and what still comes when the program has ended.
+tolerated() {
+	awk -v n="$connections" '{ gsub(",", "") } $9 == "damaged" { n += 3 * $8 } END { print 5 + n / 10 }' "$log.wire"
+}
+
+# What is wrong with the row that has just run, one complaint a line.
+judge() {
+	local side to_kernel
+
+	[[ $go_rc == 0 ]] || echo "client: status $go_rc"
+	[[ $serve_rc == 0 ]] || echo "server: status $serve_rc"
+	grep -q "^$connections streams, 0 bad" "$log.client" || echo "client: $(tail -n 1 "$log.client")"
+	for side in server client; do
+		[[ -n $lib && ($sides == both || $sides == "$side") ]] || continue
+		! grep -q 'VMA \(WARNING\|ERROR\|PANIC\)' "$log.$side" || echo "$side: warnings"
+		to_kernel=$(($(seen $side) - before[$side]))
+		awk -v n=$to_kernel -v most="$(tolerated)" 'BEGIN { exit n > most }' ||
+			echo "$side: the kernel saw $to_kernel segments"
+	done
+}
+
+run_row() {
+	local text=$1 log=$netns_tmp/$lane sides direction bytes connections word lib_c="" lib_s="" wrong
+	local wire_pid serve_pid go_rc=0 serve_rc=0 options=() rest side
+	local vma_env=("${vma_env[@]}")
+	local -A before
+
+	read -r sides direction bytes connections rest <<< "$text"
+	for word in $rest; do
+		case $word in
+		[A-Z]*=*) vma_env+=("$word") ;;
+		*) options+=("$word") ;;
+		esac
+	done
+	[[ $sides == client ]] || lib_s=$lib
+	[[ $sides == server ]] || lib_c=$lib
+	netns_spawn "$log.wire" "w$lane" "" "$wire" w0 w1 "${options[@]}" || {
+		echo "FAIL $text: $(< "$log.wire")"
+		return 1
+	}
+	wire_pid=$spawned
+	for side in server client; do
+		before[$side]=$(seen $side)
+	done
+	if netns_spawn "$log.server" "s$lane" "$lib_s" "$bulk" serve $netns_server 7000; then
+		serve_pid=$spawned
+		(netns_exec "c$lane" "$lib_c" 0-1023 timeout -s KILL "${ROW_LIMIT:-60}" "$bulk" go $netns_server \
+			7000 "$direction" "$bytes" "$connections" "${PATIENCE:-20}" > "$log.client" 2>&1 < /dev/null) || go_rc=$?
+		kill -TERM "$serve_pid"
+		await 10 is_gone "$serve_pid" || kill -KILL "$serve_pid"
+		wait "$serve_pid" || serve_rc=$?
+	else
+		go_rc="none: the server did not get ready"
+		: > "$log.client"
+	fi
+	kill -TERM $wire_pid
+	wait $wire_pid
+	wrong=$(judge)
+	if [[ -z $wrong ]]; then
+		echo "ok   $text: $(tail -n 1 "$log.client")"
+		return 0
+	fi
+	echo "FAIL $text
+$(sed 's/^/     /' <<< "$wrong")
+$(tail -n 6 "$log.client" | sed 's/^/     client| /')
+$(tail -n 6 "$log.server" | sed 's/^/     server| /')
+$(sed 's/^/     wire| /' "$log.wire")
+     again: ${self#"$PWD"/} '^$text\$'"
+	return 1
+}
+
+run_lane() {
+	local lane=$1 i failed=0
+
+	trap - EXIT
+	lane_up "$lane"
+	for ((i = lane; i < ${#rows[@]}; i += lanes)); do
+		run_row "${rows[i]}" || failed=$((failed + 1))
+	done
+	return $((failed > 100 ? 100 : failed))
+}
+
+run_rows() {
+	local lane pids=() failed=0 pid
+
+	((${#rows[@]})) || die "no row matches $chosen"
+	for ((lane = 0; lane < lanes && lane < ${#rows[@]}; lane++)); do
+		run_lane $lane &
+		pids+=($!)
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid" || failed=$((failed + $?))
+	done
+	echo "${#rows[@]} rows, $failed failed${lib:+, with the library}"
+	((failed == 0))
+}
