@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tests/lib/fake_netlink.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "net/netlink.h"
+
+static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1}; /* the loop-back port's */
+static uint32_t mtu = 1500;
+static uint32_t generation = 1; /* any, atomic */
+static const struct netlink_events *listeners;
+
+uint32_t fake_link_addr(unsigned i)
+{
+	return htonl(0x0a010001 + i);
+}
+
+void fake_link_set_mtu(uint32_t bytes)
+{
+	mtu = bytes;
+}
+
+void fake_netlink_change(int link)
+{
+	const struct netlink_events *e = __atomic_load_n(&listeners, __ATOMIC_ACQUIRE);
+
+	__atomic_fetch_add(&generation, 1, __ATOMIC_ACQ_REL);
+	if (link && e)
+		e->link(FAKE_LINK_INDEX);
+}
+
+static bool is_ours(const struct inaddr *addr)
+{
+	for (unsigned i = 0; i < FAKE_LINK_ADDRS; i++) {
+		struct inaddr one = addr_v4(fake_link_addr(i));
+
+		if (addr_eq(&one, addr))
+			return true;
+	}
+	return false;
+}
+
+static void fill(struct link *link)
+{
+	memset(link, 0, sizeof(*link));
+	link->ifindex = FAKE_LINK_INDEX;
+	snprintf(link->name, sizeof(link->name), "loop0");
+	memcpy(link->mac, mac, sizeof(mac));
+	link->mtu = mtu;
+	link->up = true;
+	link->ethernet = true;
+}
+
+/* ---- net/netlink.h ------------------------------------------------------------- */
+
+int netlink_open(const struct netlink_events *events)
+{
+	__atomic_store_n(&listeners, events, __ATOMIC_RELEASE);
+	return 0;
+}
+
+void netlink_close(void)
+{
+	__atomic_store_n(&listeners, NULL, __ATOMIC_RELEASE);
+}
+
+int netlink_fd(void)
+{
+	return -1;
+}
+
+void netlink_process(void)
+{
+}
+
+uint32_t netlink_generation(void)
+{
+	return __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
+}
+
+int route_get(const struct route_query *query, struct route *route)
+{
+	memset(route, 0, sizeof(*route));
+	route->type = addr_is_multicast(&query->dst) ? ROUTE_MULTICAST : ROUTE_UNICAST;
+	route->ifindex = FAKE_LINK_INDEX;
+	route->src = addr_is_any(&query->src) ? addr_v4(fake_link_addr(0)) : query->src;
+	return 0;
+}
+
+int link_get(int ifindex, struct link *link)
+{
+	if (ifindex != FAKE_LINK_INDEX)
+		return -ENODEV;
+	fill(link);
+	return 0;
+}
+
+int link_of_addr(const struct inaddr *addr)
+{
+	return is_ours(addr) ? FAKE_LINK_INDEX : 0;
+}
+
+int link_addrs(int ifindex, struct inaddr *addrs, int max)
+{
+	if (ifindex != FAKE_LINK_INDEX)
+		return 0;
+	for (int i = 0; i < FAKE_LINK_ADDRS && i < max; i++)
+		addrs[i] = addr_v4(fake_link_addr((unsigned)i));
+	return FAKE_LINK_ADDRS;
+}
+
+void link_each(void (*fn)(const struct link *link, void *arg), void *arg)
+{
+	struct link link;
+
+	fill(&link);
+	fn(&link, arg);
+}
+
+enum neigh_state neigh_get(int ifindex, const struct inaddr *addr, uint8_t out[6])
+{
+	memcpy(out, mac, sizeof(mac));
+	return NEIGH_REACHABLE;
+}
+
+int neigh_use(int ifindex, const struct inaddr *addr)
+{
+	return 0;
+}

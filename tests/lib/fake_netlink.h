@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The kernel's view of the network, made up: takes the place of netlink*.c of
+ * src/net where a test is linked with it.
+ *
+ * One interface that is up, FAKE_LINK_ADDRS addresses on it (10.1.0.1 and on),
+ * every route goes there, every neighbour is reachable at its own link address.
+ *
+ * Role		fake_netlink_change(): any thread.
+ */
+#ifndef TESTS_LIB_FAKE_NETLINK_H
+#define TESTS_LIB_FAKE_NETLINK_H
+
+#include <stdint.h>
+
+#define FAKE_LINK_INDEX 4711
+#define FAKE_LINK_ADDRS 4
+
+/* Network byte order; i from 0. */
+uint32_t fake_link_addr(unsigned i);
+
+/* Before the first socket; the default is 1500. */
+void fake_link_set_mtu(uint32_t mtu);
+
+/* As if a route had changed, and with link, as if the interface had. */
+void fake_netlink_change(int link);
+
+#endif

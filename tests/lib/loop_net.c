@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tests/lib/loop_net.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the namespace -------------------------------------------------------------------- */
+
+static void write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		perror(path);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* A user namespace takes a process of one thread, and a sanitizer may have its own. */
+static void enter_user_namespace(void)
+{
+	char uid[32], gid[32];
+	int pid, status;
+
+	snprintf(uid, sizeof(uid), "0 %d 1", (int)getuid());
+	snprintf(gid, sizeof(gid), "0 %d 1", (int)getgid());
+	NET_CHECK(!getenv("LOOP_NET_ENTERED"));
+	pid = fork();
+	NET_CHECK(pid >= 0);
+	if (!pid) {
+		if (unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
+			perror("unshare");
+			_exit(1);
+		}
+		write_file("/proc/self/setgroups", "deny");
+		write_file("/proc/self/uid_map", uid);
+		write_file("/proc/self/gid_map", gid);
+		setenv("LOOP_NET_ENTERED", "1", 1);
+		execl("/proc/self/exe", "test", NULL);
+		_exit(1);
+	}
+	NET_CHECK(waitpid(pid, &status, 0) == pid);
+	exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+static void set_address(int fd, unsigned i)
+{
+	struct ifreq ifr = {0};
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = fake_link_addr(i)};
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "lo:%u", i + 1);
+	memcpy(&ifr.ifr_addr, &sin, sizeof(sin));
+	NET_CHECK(ioctl(fd, SIOCSIFADDR, &ifr) == 0);
+	sin.sin_addr.s_addr = INADDR_NONE;
+	memcpy(&ifr.ifr_netmask, &sin, sizeof(sin));
+	NET_CHECK(ioctl(fd, SIOCSIFNETMASK, &ifr) == 0);
+}
+
+void loop_net_enter(void)
+{
+	struct ifreq ifr = {.ifr_name = "lo"};
+	int fd;
+
+	if (unshare(CLONE_NEWNET))
+		enter_user_namespace();
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	NET_CHECK(fd >= 0);
+	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
+	NET_CHECK(ioctl(fd, SIOCSIFFLAGS, &ifr) == 0);
+	for (unsigned i = 0; i < FAKE_LINK_ADDRS; i++)
+		set_address(fd, i);
+	close(fd);
+}
+
+/* ---- start and end --------------------------------------------------------------------- */
+
+static int fds_before;
+
+/* Those of the library have high numbers: they are counted apart. */
+static int count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+	int n = 0;
+
+	NET_CHECK(dir);
+	while ((entry = readdir(dir)))
+		n += entry->d_name[0] != '.' && !sys_fd_is_hidden(atoi(entry->d_name));
+	closedir(dir);
+	return n;
+}
+
+static void left(struct sock *sk)
+{
+	fprintf(stderr, "a socket was left to the kernel: %s\n", verdict_text(sock_verdict(sk)));
+	abort();
+}
+
+void loop_net_start(void)
+{
+	static const struct sock_hooks hooks = {.left = left};
+
+	clock_init();
+	log_init(params.log_level, params.log_details, false, "");
+	fake_link_set_mtu(loop_port_mtu);
+	sock_init(&hooks);
+	rings_init(loop_port_open);
+	fds_before = count_fds();
+}
+
+unsigned loop_net_moves(void)
+{
+	return __atomic_load_n(&sock_moves_rx.finished, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&sock_moves_tx.finished, __ATOMIC_RELAXED);
+}
+
+unsigned loop_net_starts(void)
+{
+	return __atomic_load_n(&sock_moves_rx.started, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&sock_moves_tx.started, __ATOMIC_RELAXED);
+}
+
+static bool is_settled(const struct sock_move_stats *stats)
+{
+	unsigned ended = __atomic_load_n(&stats->finished, __ATOMIC_RELAXED) +
+			 __atomic_load_n(&stats->abandoned, __ATOMIC_RELAXED);
+
+	return __atomic_load_n(&stats->started, __ATOMIC_RELAXED) == ended;
+}
+
+void loop_net_settle(void)
+{
+	usleep(20000); /* requests that were made just now */
+	if (NET_WAIT(is_settled(&sock_moves_rx) && is_settled(&sock_moves_tx), 5000))
+		return;
+	fprintf(stderr, "moves: rx %u started, %u finished, %u abandoned; tx %u, %u, %u\n",
+		sock_moves_rx.started, sock_moves_rx.finished, sock_moves_rx.abandoned,
+		sock_moves_tx.started, sock_moves_tx.finished, sock_moves_tx.abandoned);
+	abort();
+}
+
+/* As the internal thread does a second later. */
+static bool close_rings(void)
+{
+	nsec_t now = clock_now();
+
+	/* What is in inboxes runs, what waits for the end of a burst, too. */
+	for (unsigned i = 0; i < rings_count(); i++)
+		sock_poll_ring(rings_at(i));
+	NET_CHECK(control_lock());
+	rings_close_unused(now);
+	rings_close_unused(now + 2 * NSEC_PER_SEC);
+	control_unlock();
+	return loop_port_queues() == 0;
+}
+
+static void show_rings(void)
+{
+	for (unsigned i = 0; i < rings_count(); i++) {
+		const struct ring *ring = rings_at(i);
+
+		if (ring->q)
+			fprintf(stderr,
+				"ring %u, key %#lx: %u users, %u flows, %u of %u frames free\n",
+				ring->id, ring->key, ring->refs, ring->flows.count,
+				ring->q->frames_free, ring->q->frames);
+	}
+	fprintf(stderr, "orphans: %u unacknowledged, %u half closed\n",
+		tcp_orphans[TCP_ORPHAN_UNACKED], tcp_orphans[TCP_ORPHAN_HALF]);
+}
+
+void loop_net_finish(void)
+{
+	loop_net_settle();
+	if (!NET_WAIT(close_rings(), 5000)) {
+		show_rings();
+		NET_CHECK(!"all rings are closed");
+	}
+	NET_CHECK(!loop_port_leaked());
+	NET_CHECK_EQ(count_fds(), fds_before);
+	sock_exit();
+}
+
+/* ---- cases in children -------------------------------------------------------------------- */
+
+struct loop_net_child loop_net_fork(const char *name, void (*run)(void *arg), void *arg,
+				    unsigned seconds)
+{
+	struct loop_net_child child = {.name = name};
+
+	fflush(NULL);
+	child.pid = fork();
+	NET_CHECK(child.pid >= 0);
+	if (child.pid)
+		return child;
+	alarm(seconds * NET_SLOW);
+	loop_net_enter(); /* ports of its own */
+	run(arg);
+	alarm(0);
+	fflush(NULL);
+	exit(0); /* leaks are looked for */
+}
+
+int loop_net_join(const struct loop_net_child *child)
+{
+	int status;
+
+	if (waitpid(child->pid, &status, 0) != child->pid)
+		return -1;
+	if (!status)
+		return 0;
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "%s: died of signal %d%s\n", child->name, WTERMSIG(status),
+			WTERMSIG(status) == SIGALRM ? " (it took too long)" : "");
+	else
+		fprintf(stderr, "%s: exit status %d\n", child->name, WEXITSTATUS(status));
+	return status;
+}
+
+int loop_net_run(const char *name, void (*run)(void *arg), void *arg, unsigned seconds)
+{
+	struct loop_net_child child = loop_net_fork(name, run, arg, seconds);
+
+	return loop_net_join(&child);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tests/lib/loop_port.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "net/tcp_wire.h"
+
+#define FLOWS_MAX 4096
+#define GATE_MAX (10 * NSEC_PER_SEC)
+
+uint32_t loop_port_mtu = 1500;
+
+static const struct port_ops *loop; /* what we stand before */
+static struct port_ops ops;
+
+/* any, atomic */
+static int gate_shut, opens_to_fail, moves_to_fail, queues;
+static unsigned barriers;
+static bool leaked;
+static bool (*lose_fn)(const struct pkt *pkt);
+
+/* Who has a flow. */
+static pthread_mutex_t flows_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	struct flow_key key;
+	struct port_queue *q;
+} flows[FLOWS_MAX];
+static unsigned n_flows;
+
+void loop_port_gate(bool shut)
+{
+	__atomic_store_n(&gate_shut, shut, __ATOMIC_RELEASE);
+}
+
+unsigned loop_port_barriers(void)
+{
+	return __atomic_load_n(&barriers, __ATOMIC_ACQUIRE);
+}
+
+void loop_port_fail_opens(int n)
+{
+	__atomic_store_n(&opens_to_fail, n, __ATOMIC_RELEASE);
+}
+
+void loop_port_fail_moves(int n)
+{
+	__atomic_store_n(&moves_to_fail, n, __ATOMIC_RELEASE);
+}
+
+void loop_port_lose(bool (*lose)(const struct pkt *pkt))
+{
+	__atomic_store_n(&lose_fn, lose, __ATOMIC_RELEASE);
+}
+
+int loop_port_queues(void)
+{
+	return __atomic_load_n(&queues, __ATOMIC_ACQUIRE);
+}
+
+bool loop_port_leaked(void)
+{
+	return __atomic_load_n(&leaked, __ATOMIC_ACQUIRE);
+}
+
+static bool take_one(int *count)
+{
+	int n = __atomic_load_n(count, __ATOMIC_ACQUIRE);
+
+	while (n > 0 && !__atomic_compare_exchange_n(count, &n, n - 1, false, __ATOMIC_ACQ_REL,
+						     __ATOMIC_ACQUIRE))
+		;
+	return n > 0;
+}
+
+/* ---- who has a flow ---------------------------------------------------------------- */
+
+static struct flow_key spelled(const struct flow_key *key)
+{
+	struct flow_key one = *key;
+
+	if (!one.remote_port)
+		memset(&one.remote, 0, sizeof(one.remote));
+	return one;
+}
+
+/* flows_lock; n_flows: there is none. */
+static unsigned find(const struct flow_key *key)
+{
+	unsigned i = 0;
+
+	while (i < n_flows && !flow_key_eq(&flows[i].key, key))
+		i++;
+	return i;
+}
+
+static int port_add_flow(struct port_queue *q, const struct flow_key *key)
+{
+	struct flow_key one = spelled(key);
+	int rc = -EEXIST;
+
+	pthread_mutex_lock(&flows_lock);
+	if (n_flows == FLOWS_MAX)
+		rc = -ENOSPC;
+	else if (find(&one) == n_flows)
+		rc = loop->add_flow(q, key);
+	if (!rc) {
+		flows[n_flows].key = one;
+		flows[n_flows++].q = q;
+	}
+	pthread_mutex_unlock(&flows_lock);
+	return rc;
+}
+
+static int port_move_flow(struct port_queue *q, const struct flow_key *key)
+{
+	struct flow_key one = spelled(key);
+	unsigned i;
+	int rc;
+
+	if (take_one(&moves_to_fail))
+		return -ENOMEM;
+	pthread_mutex_lock(&flows_lock);
+	i = find(&one);
+	rc = loop->move_flow(q, key);
+	if (!rc)
+		flows[i].q = q;
+	pthread_mutex_unlock(&flows_lock);
+	return rc;
+}
+
+static void forget(unsigned i)
+{
+	flows[i] = flows[--n_flows];
+}
+
+static int port_del_flow(struct port_queue *q, const struct flow_key *key)
+{
+	struct flow_key one = spelled(key);
+	unsigned i;
+	int rc;
+
+	pthread_mutex_lock(&flows_lock);
+	rc = loop->del_flow(q, key);
+	i = find(&one);
+	if (!rc && i < n_flows)
+		forget(i);
+	pthread_mutex_unlock(&flows_lock);
+	return rc;
+}
+
+static bool has_flow(struct flow_key key)
+{
+	bool has;
+
+	pthread_mutex_lock(&flows_lock);
+	has = find(&key) < n_flows;
+	key.remote_port = 0;
+	key = spelled(&key);
+	has |= find(&key) < n_flows;
+	pthread_mutex_unlock(&flows_lock);
+	return has;
+}
+
+/* ---- sending ------------------------------------------------------------------------- */
+
+static uint32_t get32(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* The segment becomes the reset that answers it (RFC 9293 section 3.5.2). */
+static void turn_into_reset(struct pkt *pkt, const struct flow_key *key)
+{
+	const uint8_t *tcp = pkt->frame + pkt->l4;
+	bool ack = pkt->tcp_flags & TCP_ACK;
+	uint32_t len = pkt->len + !!(pkt->tcp_flags & TCP_SYN) + !!(pkt->tcp_flags & TCP_FIN);
+	struct tcp_segment seg = {
+		.seq = ack ? get32(tcp + 8) : 0,
+		.ack = ack ? 0 : get32(tcp + 4) + len,
+		.flags = ack ? TCP_RST : TCP_RST | TCP_ACK,
+	};
+	struct frame_params fp = {
+		.src_mac = pkt->frame,
+		.dst_mac = pkt->frame,
+		.src = {key->local, key->local_port},
+		.dst = {key->remote, key->remote_port},
+		.proto = IPPROTO_TCP,
+		.ttl = 64,
+	};
+	struct frame_template tmpl;
+
+	frame_template_init(&tmpl, &fp);
+	pkt->frame_len = (uint32_t)frame_build_tcp(&tmpl, pkt->frame, &seg);
+}
+
+static int port_tx_put(struct port_queue *q, struct pkt *pkt)
+{
+	bool (*lose)(const struct pkt *) = __atomic_load_n(&lose_fn, __ATOMIC_ACQUIRE);
+	uint32_t len = pkt->frame_len;
+	struct flow_key key;
+
+	if (frame_parse(pkt, 0, &key) == DROP_NONE && key.proto == IPPROTO_TCP) {
+		if (lose && lose(pkt)) {
+			pkt_free(pkt);
+			return 0;
+		}
+		if (!(pkt->tcp_flags & TCP_RST) && !has_flow(key)) {
+			turn_into_reset(pkt, &key);
+			len = pkt->frame_len;
+		}
+	} else if (lose && lose(pkt)) {
+		pkt_free(pkt);
+		return 0;
+	}
+	pkt->frame_len = len;
+	return loop->tx_put(q, pkt);
+}
+
+/* ---- the port -------------------------------------------------------------------------- */
+
+static void port_barrier(struct port *port)
+{
+	struct timespec nap = {0, 100000};
+	nsec_t until = clock_now() + GATE_MAX;
+
+	__atomic_fetch_add(&barriers, 1, __ATOMIC_ACQ_REL);
+	while (__atomic_load_n(&gate_shut, __ATOMIC_ACQUIRE) && clock_now() < until)
+		nanosleep(&nap, NULL);
+	loop->barrier(port);
+}
+
+static int port_open_queue(struct port *port, struct port_queue **q, char why[PORT_WHY])
+{
+	int rc;
+
+	if (take_one(&opens_to_fail)) {
+		snprintf(why, PORT_WHY, "The test says so.\n");
+		return -ENOMEM;
+	}
+	rc = loop->open_queue(port, q, why);
+	if (!rc)
+		__atomic_fetch_add(&queues, 1, __ATOMIC_ACQ_REL);
+	return rc;
+}
+
+static void port_close_queue(struct port_queue *q)
+{
+	if (!loop->idle(q))
+		__atomic_store_n(&leaked, true, __ATOMIC_RELEASE);
+	pthread_mutex_lock(&flows_lock);
+	for (unsigned i = n_flows; i-- > 0;) {
+		if (flows[i].q == q)
+			forget(i);
+	}
+	pthread_mutex_unlock(&flows_lock);
+	loop->close_queue(q);
+	__atomic_fetch_sub(&queues, 1, __ATOMIC_ACQ_REL);
+}
+
+int loop_port_open(int ifindex, struct port **port, char why[PORT_WHY])
+{
+	const struct port_ops *real;
+	int rc = port_loop_open(loop_port_mtu, port);
+
+	if (rc)
+		return rc;
+	real = (*port)->ops;
+	(*port)->ops = &ops;
+	if (loop)
+		return 0; /* again, after all its queues were closed */
+	loop = real;
+	ops = *loop;
+	ops.add_flow = port_add_flow;
+	ops.barrier = port_barrier;
+	ops.close_queue = port_close_queue;
+	ops.del_flow = port_del_flow;
+	ops.move_flow = port_move_flow;
+	ops.open_queue = port_open_queue;
+	ops.tx_put = port_tx_put;
+	return 0;
+}
