@@ -120,6 +120,8 @@ static void run(void *(*wait)(void *))
 	start(waiters, WAITERS, wait);
 	start(notifiers, NOTIFIERS, notify);
 	join(notifiers, NOTIFIERS);
+	for (int i = 0; i < SOCKETS; i++)
+		wait_for_taken(&socks[i], socks[i].arrived);
 	__atomic_store_n(&over, 1, __ATOMIC_SEQ_CST);
 	while (__atomic_load_n(&waiting, __ATOMIC_ACQUIRE)) {
 		for (int i = 0; i < SOCKETS; i++)
