@@ -23,7 +23,7 @@ static void release_name(int fd, struct fd_taken taken)
 
 	if (taken.other < 0)
 		sock_close(taken.ref);
-	else if (__atomic_load_n(&taken.ref.sk->twin, __ATOMIC_RELAXED) == fd)
+	else if (sock_twin(taken.ref.sk) == fd)
 		sock_set_twin(taken.ref, taken.other);
 	errno = saved;
 }
@@ -46,7 +46,7 @@ static __attribute__((noinline, cold)) void drop_stale(int fd)
 	if (!taken.ref.sk)
 		return;
 	/* The number means something else by now: the socket must not touch it. */
-	if (taken.other < 0 && __atomic_load_n(&taken.ref.sk->twin, __ATOMIC_RELAXED) == fd)
+	if (taken.other < 0 && sock_twin(taken.ref.sk) == fd)
 		sock_set_twin(taken.ref, -1);
 	release_name(fd, taken);
 }

@@ -149,7 +149,7 @@ struct fd_taken fd_take(int fd)
 void fd_left(struct sock *sk)
 {
 	sigbits old = lock_table();
-	int fd = __atomic_load_n(&sk->twin, __ATOMIC_RELAXED);
+	int fd = sock_twin(sk);
 	struct fd_entry *entry = entry_of(fd);
 
 	/* Round the ring: an entry's next is still there when it is empty. */

@@ -69,7 +69,8 @@ static void steer(struct inet_sock *so, struct membership *m)
 	key.proto = IPPROTO_UDP;
 	rc = sock_flow_add_source(so, ring, &key, &m->source, &m->flow);
 	if (rc)
-		log_debug("fd %d: group is left to the kernel: %s", so->sk.twin, strerror(-rc));
+		log_debug("fd %d: group is left to the kernel: %s", sock_twin(&so->sk),
+			  strerror(-rc));
 	else
 		so->verdict = VERDICT_ACCELERATED;
 }
@@ -183,7 +184,7 @@ static void change(struct inet_sock *so, int name, const void *val, socklen_t le
 
 int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t len)
 {
-	int rc = sys_setsockopt(so->sk.twin, IPPROTO_IP, name, val, len);
+	int rc = sys_setsockopt(sock_twin(&so->sk), IPPROTO_IP, name, val, len);
 
 	if (rc)
 		return rc;

@@ -153,6 +153,18 @@ void sock_tx_query(struct inet_sock *so, struct dst_query *query)
 	query->key = key_of(so, true);
 }
 
+struct dst_query sock_query(struct inet_sock *so)
+{
+	struct dst_query query = {.to = so->remote,
+				  .src = so->local.addr,
+				  .oif = so->opt.bind_ifindex,
+				  .mark = so->opt.mark,
+				  .tos = so->opt.tos};
+
+	sock_tx_query(so, &query);
+	return query;
+}
+
 /* ---- starting (control lock) -------------------------------------------------------------------- */
 
 static bool movable(const struct request *req)
@@ -214,7 +226,7 @@ static void add_part(struct move *move, struct sock_flow *flow, struct ring *fro
 	if (!part->to)
 		return;
 	if (move_part_steer(part)) {
-		log_debug("fd %d: a flow stays on ring %u", move->so->sk.twin, from->id);
+		log_debug("fd %d: a flow stays on ring %u", sock_twin(&move->so->sk), from->id);
 		return;
 	}
 	ring_get(part->to);
@@ -230,18 +242,6 @@ static unsigned count_flows(const struct inet_sock *so)
 	return n;
 }
 
-static struct dst_query query_of(struct inet_sock *so)
-{
-	struct dst_query query = {.to = so->remote,
-				  .src = so->local.addr,
-				  .oif = so->opt.bind_ifindex,
-				  .mark = so->opt.mark,
-				  .tos = so->opt.tos};
-
-	sock_tx_query(so, &query);
-	return query;
-}
-
 /* Where a connection sends to, from its new ring on; datagrams find out when they are sent. */
 static void find_dst(struct move *move)
 {
@@ -250,7 +250,7 @@ static void find_dst(struct move *move)
 
 	if (so->inet != INET_TCP)
 		return;
-	query = query_of(so);
+	query = sock_query(so);
 	if (same_alloc(so))
 		query.key = move->key; /* it sends from there, too */
 	dst_find(&query, &move->found);
@@ -289,7 +289,7 @@ static struct move *prepare(struct inet_sock *so, uint64_t key, struct ring *to)
 static void abandoned(struct inet_sock *so, const char *why)
 {
 	count(&sock_moves_rx.abandoned);
-	log_debug("fd %d: stays on ring %u: %s", so->sk.twin, so->sk.home->id, why);
+	log_debug("fd %d: stays on ring %u: %s", sock_twin(&so->sk), so->sk.home->id, why);
 }
 
 static void start_rx(const struct request *req)
@@ -316,7 +316,8 @@ static void start_rx(const struct request *req)
 	ring_get(to);
 	so->move = move;
 	list_push_back(&moves, &move->link);
-	log_debug("fd %d: moves from ring %u to ring %u: %s", so->sk.twin, move->from->id, to->id,
+	log_debug("fd %d: moves from ring %u to ring %u: %s", sock_twin(&so->sk), move->from->id,
+		  to->id,
 		  req->asked ? "its allocation logic was changed"
 			     : "another thread or processor uses it");
 }
@@ -372,7 +373,24 @@ static void drain_tx(struct ring **rings, unsigned n)
 	}
 }
 
-/* holder of the old home, drained; sent_by: with references */
+/*
+ * The socket lives on the new ring.  LEAVE does it, for it may not let go of the old
+ * ring before; so does ARRIVE, which may run as soon as it is posted, and for which
+ * the socket's home has to be the ring that it holds.  Whoever comes second finds it
+ * done: only a holder of the old ring could make that one a home again.
+ */
+static void change_home(struct inet_sock *so, struct ring *from, struct ring *to)
+{
+	/* Acquire: ARRIVE reads home as if nobody but it had written. */
+	__atomic_compare_exchange_n(&so->sk.home, &from, to, false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_ACQUIRE);
+}
+
+/*
+ * holder of the old home, drained; sent_by: with references.  A connection that its
+ * program closed may be gone when this returns: nothing of it is looked at after ARRIVE
+ * was posted.
+ */
 static unsigned leave(struct move *move, struct ring *ring, struct ring **sent_by)
 {
 	struct inet_sock *so = move->so;
@@ -393,9 +411,12 @@ static unsigned leave(struct move *move, struct ring *ring, struct ring **sent_b
 	if (same_alloc(so))
 		set_key(so, true, move->key);
 	sock_access_init(so);
+	so->move = NULL;
+	ring_get(move->to); /* as home */
 	/* First: who finds the new home and holds it runs it before anything else. */
 	ring_post(move->to, &move->arrive);
-	sock_set_home(so, move->to);
+	change_home(so, ring, move->to);
+	ring_put(ring);
 	return n;
 }
 
@@ -405,6 +426,7 @@ static void arrive_run(struct ring *ring, struct inbox_item *item)
 	struct move *move = container_of(item, struct move, arrive);
 	struct inet_sock *so = move->so;
 
+	change_home(so, move->from, ring);
 	if (so->inet == INET_TCP)
 		tcp_arrive(so, ring, move->from, move->has_dst ? &move->found : NULL);
 	for (unsigned i = 0; i < move->n_parts; i++) {
@@ -448,6 +470,7 @@ static void finish(struct move *move)
 	struct sock_ref ref = {&so->sk, move->gen};
 	struct ring *ring, *sent_by[TX_RINGS_MAX];
 	unsigned n;
+	int fd;
 
 	if (!move->closed) /* else it sends as before, and is nobody's: it may end at any time */
 		find_dst(move);
@@ -463,8 +486,8 @@ static void finish(struct move *move)
 		call_off(move);
 		return;
 	}
+	fd = sock_twin(&so->sk);
 	n = leave(move, ring, sent_by);
-	so->move = NULL;
 	ring_release_cold(ring);
 	drain_tx(sent_by, n);
 	/* If somebody else holds it: after him, ARRIVE has run. */
@@ -473,7 +496,7 @@ static void finish(struct move *move)
 	arrive_others(move);
 	if (!move->closed)
 		sock_rings_changed(so);
-	log_debug("fd %d: moved from ring %u to ring %u in %ld us", so->sk.twin, move->from->id,
+	log_debug("fd %d: moved from ring %u to ring %u in %ld us", fd, move->from->id,
 		  move->to->id, (clock_now() - move->began) / NSEC_PER_USEC);
 	let_go(move);
 	count(&sock_moves_rx.finished);
@@ -574,18 +597,18 @@ static void start_tx(const struct request *req)
 	if (open_tx_rings(so, req->key, why)) {
 		put_off(so, true);
 		count(&sock_moves_tx.abandoned);
-		log_debug("fd %d: goes on sending by the same ring: %s", so->sk.twin, why);
+		log_debug("fd %d: goes on sending by the same ring: %s", sock_twin(&so->sk), why);
 		return;
 	}
 	if (so->inet == INET_TCP) {
-		query = query_of(so);
+		query = sock_query(so);
 		query.key = req->key;
 		dst_find(&query, &found);
 	}
 	n = retarget(so, req->key, &found, sent_by);
 	if (n)
-		log_debug("fd %d: sends by key %#lx instead of ring %u: %s", so->sk.twin, req->key,
-			  sent_by[0]->id,
+		log_debug("fd %d: sends by key %#lx instead of ring %u: %s", sock_twin(&so->sk),
+			  req->key, sent_by[0]->id,
 			  req->asked ? "its allocation logic was changed"
 				     : "another thread or processor sends");
 	drain_tx(sent_by, n);

@@ -17,10 +17,11 @@
  *		The control lock is not held meanwhile.
  *	LEAVE	the old ring is held: its inbox and its queue are drained into
  *		the socket, which is taken off it.  ARRIVE is posted to the new
- *		ring, then home changes: who finds the new home and holds it has
- *		run ARRIVE.
- *	ARRIVE	holder of the new ring: the flows take the places of their
- *		stand-ins, what was parked is delivered, timers are armed.
+ *		ring, then home changes, unless ARRIVE came first: who finds the
+ *		new home and holds it has run ARRIVE.
+ *	ARRIVE	holder of the new ring: home changes, if it did not yet; the
+ *		flows take the places of their stand-ins, what was parked is
+ *		delivered, timers are armed.
  */
 #ifndef SOCK_MOVE_H
 #define SOCK_MOVE_H
@@ -54,6 +55,8 @@ static inline void sock_access_tx(struct inet_sock *so)
 /* The keys of its rings, chosen when they are first needed, after the calling thread. */
 uint64_t sock_rx_key(struct inet_sock *so, const struct inaddr *local);
 void sock_tx_query(struct inet_sock *so, struct dst_query *query);
+/* Control lock: of a connection. */
+struct dst_query sock_query(struct inet_sock *so);
 
 /* Moves to where its logic, which changed, wants it; from here on or soon. */
 void sock_alloc_changed(struct inet_sock *so, bool rx, bool tx);

@@ -52,7 +52,7 @@ static void shadow_of_member(struct call *call, const struct member *member)
 	if (member->set)
 		fd = call->fds[member->at].fd;
 	else if ((wanted & POLLIN) && sock_twin_matters(sk))
-		fd = sk->twin;
+		fd = sock_twin(sk);
 	set_shadow(call, member->at, fd, POLLIN);
 }
 

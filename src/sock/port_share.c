@@ -75,7 +75,7 @@ static void find_owner(struct inet_sock *so, void *arg)
 {
 	struct owner *owner = arg;
 
-	if (!owner->so && so->bound && inode_of(so->sk.twin) == owner->inode)
+	if (!owner->so && so->bound && inode_of(sock_twin(&so->sk)) == owner->inode)
 		owner->so = so;
 }
 
@@ -112,7 +112,7 @@ bool sock_port_shared(struct inet_sock *so)
 	table = read_table(udp ? "/proc/net/udp" : "/proc/net/tcp");
 	if (!table)
 		return false;
-	mine = inode_of(so->sk.twin);
+	mine = inode_of(sock_twin(&so->sk));
 	for (line = strtok_r(table, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		if (!parse_row(line, &row) || row.inode == mine || !same_address(so, &row))
 			continue;
@@ -157,13 +157,13 @@ static void add_candidate(struct inet_sock *so, void *arg)
 	struct candidates *c = arg;
 
 	if (may_be_shared(so) && c->n < c->max)
-		c->list[c->n++] = (struct candidate){so, inode_of(so->sk.twin)};
+		c->list[c->n++] = (struct candidate){so, inode_of(sock_twin(&so->sk))};
 }
 
 /* It keeps what it has, sends as before, and receives from its twin. */
 static void give_frames_back(struct inet_sock *so)
 {
-	log_debug("fd %d: another socket shares its port: the kernel receives", so->sk.twin);
+	log_debug("fd %d: another socket shares its port: the kernel receives", sock_twin(&so->sk));
 	sock_flows_del(so);
 	mcast_detach(so);
 	so->verdict = VERDICT_SHARED_PORT;

@@ -36,7 +36,7 @@ static uint64_t last_id; /* any, atomic */
 
 /* Objects that ended, for the next ones; under a spinlock held for some instructions. */
 static ck_spinlock_fas_t pool_lock = CK_SPINLOCK_FAS_INITIALIZER;
-static struct list pool;
+static struct list pools[SOCK_KINDS];
 
 const char *verdict_text(enum verdict verdict)
 {
@@ -103,27 +103,41 @@ void control_unlock(void)
 
 /* ---- objects ---------------------------------------------------------------------- */
 
-struct inet_sock *sock_alloc(void)
+static void pools_init(void)
 {
-	struct inet_sock *so = NULL;
+	for (unsigned kind = 0; kind < SOCK_KINDS; kind++)
+		list_init(&pools[kind]);
+}
+
+static struct inet_sock *alloc_fresh(enum sock_kind kind)
+{
+	struct inet_sock *so = mem_aligned(64, sizeof(*so));
+
+	if (!so)
+		return NULL;
+	memset(&so->sk, 0, sizeof(so->sk));
+	so->sk.kind = kind;
+	so->sk.family = AF_INET;
+	if (kind != SOCK_KIND_EPOLL)
+		so->sk.ops = kind == SOCK_KIND_TCP ? &tcp_sock_ops[ring_mode] : &udp_ops[ring_mode];
+	return so;
+}
+
+struct inet_sock *sock_alloc(enum sock_kind kind)
+{
+	struct inet_sock *so;
 	struct list *link;
-	uint32_t gen = 0;
+	uint32_t gen;
 
 	ck_spinlock_fas_lock(&pool_lock);
-	link = list_pop_front(&pool);
+	link = list_pop_front(&pools[kind]);
 	ck_spinlock_fas_unlock(&pool_lock);
-	if (link) {
-		so = container_of(link, struct inet_sock, link);
-		gen = so->sk.gen;
-	} else {
-		so = mem_aligned(64, sizeof(*so));
-		if (!so)
-			return NULL;
-		memset(&so->sk, 0, sizeof(so->sk));
-	}
-	/* A stale reference reads gen and home at any time: never a wild value. */
+	so = link ? container_of(link, struct inet_sock, link) : alloc_fresh(kind);
+	if (!so)
+		return NULL;
+	gen = so->sk.gen;
+	/* A stale reference reads what is in sk at any time: never a wild value. */
 	memset((char *)so + sizeof(so->sk), 0, sizeof(*so) - sizeof(so->sk));
-	so->sk.family = AF_INET;
 	__atomic_store_n(&so->sk.epoll, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.twin_events, 0, __ATOMIC_RELAXED);
@@ -151,7 +165,7 @@ void sock_free(struct inet_sock *so)
 		sys_fd_close(so->spare);
 	ring_put(so->sk.home);
 	ck_spinlock_fas_lock(&pool_lock);
-	list_push_back(&pool, &so->link);
+	list_push_back(&pools[so->sk.kind], &so->link);
 	ck_spinlock_fas_unlock(&pool_lock);
 }
 
@@ -205,7 +219,7 @@ int sock_read_local(struct inet_sock *so)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
-	int rc = sys_getsockname(so->sk.twin, (struct sockaddr *)&ss, &len);
+	int rc = sys_getsockname(sock_twin(&so->sk), (struct sockaddr *)&ss, &len);
 
 	if (rc)
 		return rc;
@@ -243,10 +257,10 @@ struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool non
 		return none;
 	if (!control_lock())
 		return none;
-	so = start_failed ? NULL : sock_alloc();
+	so = start_failed ? NULL : sock_alloc(type == SOCK_DGRAM ? SOCK_KIND_UDP : SOCK_KIND_TCP);
 	if (so) {
-		so->sk.twin = fd;
-		so->sk.nonblock = nonblock;
+		__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
+		__atomic_store_n(&so->sk.nonblock, nonblock, __ATOMIC_RELAXED);
 		so->verdict = VERDICT_UNDECIDED;
 		sock_options_init(so, type == SOCK_STREAM);
 		if (type == SOCK_DGRAM)
@@ -262,14 +276,12 @@ struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool non
 struct sock_ref sock_create_epoll(int fd, struct epoll *epoll)
 {
 	struct sock_ref none = {NULL, 0};
-	struct inet_sock *so = sock_alloc();
+	struct inet_sock *so = sock_alloc(SOCK_KIND_EPOLL);
 
 	if (!so)
 		return none;
-	so->sk.kind = SOCK_KIND_EPOLL;
-	so->sk.ops = NULL;
-	so->sk.twin = fd;
-	so->sk.epoll = epoll;
+	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sk.epoll, epoll, __ATOMIC_RELEASE);
 	return sock_ref_of(so);
 }
 
@@ -289,8 +301,8 @@ static void destroy(struct inet_sock *so)
 /* A closed connection keeps its port as long as it talks: the program's descriptor goes. */
 static void keep_port(struct inet_sock *so)
 {
-	if (so->spare < 0 && so->inet == INET_TCP && so->bound && so->sk.twin >= 0)
-		so->spare = sys_fd_hide(sys_fcntl(so->sk.twin, F_DUPFD_CLOEXEC, 0));
+	if (so->spare < 0 && so->inet == INET_TCP && so->bound && sock_twin(&so->sk) >= 0)
+		so->spare = sys_fd_hide(sys_fcntl(sock_twin(&so->sk), F_DUPFD_CLOEXEC, 0));
 }
 
 /*
@@ -320,7 +332,7 @@ static void close_locked(struct sock_ref ref)
 	end_references(so);
 	list_remove(&so->link);
 	epoll_sock_closed(&so->sk);
-	log_debug("fd %d: closed (%s)", so->sk.twin, verdict_text(so->verdict));
+	log_debug("fd %d: closed (%s)", sock_twin(&so->sk), verdict_text(so->verdict));
 	if (so->inet == INET_UDP) {
 		udp_close(so, ring);
 	} else if (so->inet == INET_LISTEN) {
@@ -348,7 +360,7 @@ static bool close_later(struct sock_ref ref)
 
 	if (!sock_ref_valid(ref) || !__atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST))
 		return false;
-	fd = sys_fd_hide(sys_fcntl(so->sk.twin, F_DUPFD_CLOEXEC, 0));
+	fd = sys_fd_hide(sys_fcntl(sock_twin(&so->sk), F_DUPFD_CLOEXEC, 0));
 	if (fd < 0)
 		return false;
 	so->spare = fd;
@@ -393,7 +405,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 		return 0;
 	if (so->inet == INET_TCP && so->connected)
 		return -EBUSY; /* the kernel knows nothing of the connection */
-	log_debug("fd %d: left to the kernel: %s", so->sk.twin, verdict_text(reason));
+	log_debug("fd %d: left to the kernel: %s", sock_twin(&so->sk), verdict_text(reason));
 	so->verdict = reason;
 	sock_move_settle(so);
 	epoll_sock_left(&so->sk);
@@ -438,7 +450,7 @@ bool sock_twin_matters(const struct sock *sk)
 
 void sock_look_at_twin(struct sock *sk)
 {
-	struct pollfd pfd = {.fd = sk->twin, .events = POLLIN};
+	struct pollfd pfd = {.fd = sock_twin(sk), .events = POLLIN};
 	struct timespec zero = {0, 0};
 	uint32_t events = 0;
 
@@ -611,7 +623,7 @@ void sock_init(const struct sock_hooks *h)
 {
 	hooks = *h;
 	list_init(&sockets);
-	list_init(&pool);
+	pools_init();
 	ring_mode = (enum hold_mode)params.thread_mode;
 	if (ring_mode == HOLD_SINGLE && !hold_single_supported()) {
 		log_warn("VMA_THREAD_MODE=0 needs membarrier(2), which this kernel lacks; using 1");
@@ -716,7 +728,7 @@ void sock_fork_child(void)
 	ring_thread.posted = 0;
 	sock_each(forget, NULL);
 	list_init(&sockets);
-	list_init(&pool);
+	pools_init();
 	sock_moves_forget();
 	logic_fork_child();
 	if (started) {

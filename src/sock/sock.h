@@ -11,7 +11,7 @@
  *		are serialised by the control lock inside; nobody takes it
  *		while holding a ring.
  * Lifetime	type-stable: the memory of a struct sock is only ever reused for
- *		another one, with a new generation.  A struct sock_ref names a
+ *		another one of its kind, with a new generation.  A struct sock_ref names a
  *		socket for the length of a call; the call holds the ring, then
  *		compares generations, so a reference needs no counting.
  * Errors	0 or a count, -errno, or SOCK_KERNEL: make the kernel's call with
@@ -60,14 +60,16 @@ struct sock_ops {
 	int (*shutdown)(struct sock_ref ref, int how);
 };
 
-enum sock_kind { SOCK_KIND_UDP, SOCK_KIND_TCP, SOCK_KIND_EPOLL };
+enum sock_kind { SOCK_KIND_UDP, SOCK_KIND_TCP, SOCK_KIND_EPOLL, SOCK_KINDS };
 
 /* What every socket has; the rest is in sock_internal.h. */
 struct sock {
-	/* set when the socket is made, read by all */
-	const struct sock_ops *ops; /* of the thread mode */
+	/* of this memory for good, read by all: a late call reads them, too */
+	const struct sock_ops *ops; /* of the thread mode; SOCK_KIND_EPOLL: NULL */
 	enum sock_kind kind;
-	int family;	     /* AF_INET */
+	int family; /* AF_INET */
+
+	/* set when the socket is made, read by all */
 	struct epoll *epoll; /* SOCK_KIND_EPOLL: see epoll.h */
 
 	/* any, atomic */
@@ -151,6 +153,12 @@ static inline bool sock_ref_valid(struct sock_ref ref)
  * kernel still receives; listeners: connections it accepts.)  Then poll its twin.
  */
 bool sock_twin_matters(const struct sock *sk);
+
+/* Its descriptor at this moment: the program may close its own meanwhile. */
+static inline int sock_twin(const struct sock *sk)
+{
+	return __atomic_load_n(&sk->twin, __ATOMIC_ACQUIRE);
+}
 
 /* Looks at the twin now (poll(2) without waiting) and updates twin_events. */
 void sock_look_at_twin(struct sock *sk);

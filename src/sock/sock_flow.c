@@ -319,7 +319,7 @@ static enum verdict attach_addr(struct inet_sock *so, int ifindex, const struct 
 	rc = sock_flow_add(so, ring, &key, NULL);
 	if (!rc)
 		return VERDICT_ACCELERATED;
-	log_debug("fd %d: frames cannot be steered: %s", so->sk.twin, strerror(-rc));
+	log_debug("fd %d: frames cannot be steered: %s", sock_twin(&so->sk), strerror(-rc));
 	return VERDICT_FLOW;
 }
 

@@ -94,7 +94,6 @@ struct sock_options {
 	int linger_seconds;
 	struct tcp_keepalive keepalive;
 	nsec_t user_timeout;
-	nsec_t rcvtimeo, sndtimeo;   /* 0: none */
 	uint32_t rcvbuf, sndbuf;     /* as the kernel counts them */
 	bool rcvbuf_set, sndbuf_set; /* by the program: no longer ours to choose */
 	uint32_t rcvlowat;
@@ -137,6 +136,9 @@ struct inet_sock {
 
 	/* any, atomic */
 	bool close_pending; /* the program closed it; the last waiter does it */
+
+	/* any, atomic; control lock to write: read before a call waits, 0: none */
+	nsec_t rcvtimeo, sndtimeo;
 
 	/* set when made, read by all */
 	uint64_t id; /* never used again */
@@ -235,6 +237,12 @@ int sock_read_local(struct inet_sock *so);
 /* Control lock, or not yet known to anybody; holding home: it lives on ring from now on. */
 void sock_set_home(struct inet_sock *so, struct ring *ring);
 
+/* A timeout of its calls that wait. */
+static inline nsec_t sock_timeout(const nsec_t *timeo)
+{
+	return __atomic_load_n(timeo, __ATOMIC_RELAXED);
+}
+
 static inline void sock_set_events(struct inet_sock *so, uint32_t events)
 {
 	__atomic_store_n(&so->sk.events, events, __ATOMIC_RELEASE);
@@ -243,7 +251,7 @@ static inline void sock_set_events(struct inet_sock *so, uint32_t events)
 /* ---- objects ------------------------------------------------------------------------ */
 
 /* Any, also a holder: a zeroed object with a new generation; NULL: no memory. */
-struct inet_sock *sock_alloc(void);
+struct inet_sock *sock_alloc(enum sock_kind kind);
 /* holder: nothing refers to it by pointer any more. */
 void sock_free(struct inet_sock *so);
 

@@ -124,17 +124,18 @@ static int twin_int(const struct inet_sock *so, int level, int name, int otherwi
 	int val = otherwise;
 	socklen_t len = sizeof(val);
 
-	return sys_getsockopt(so->sk.twin, level, name, &val, &len) ? otherwise : val;
+	return sys_getsockopt(sock_twin(&so->sk), level, name, &val, &len) ? otherwise : val;
 }
 
-static nsec_t twin_timeout(const struct inet_sock *so, int name)
+static void set_timeout(struct inet_sock *so, nsec_t *timeo, int name)
 {
 	struct timeval tv = {0, 0};
 	socklen_t len = sizeof(tv);
 
-	if (sys_getsockopt(so->sk.twin, SOL_SOCKET, name, &tv, &len))
-		return 0;
-	return tv.tv_sec * NSEC_PER_SEC + tv.tv_usec * NSEC_PER_USEC;
+	if (sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, name, &tv, &len))
+		tv = (struct timeval){0, 0};
+	__atomic_store_n(timeo, tv.tv_sec * NSEC_PER_SEC + tv.tv_usec * NSEC_PER_USEC,
+			 __ATOMIC_RELAXED);
 }
 
 static int twin_device(const struct inet_sock *so)
@@ -159,16 +160,16 @@ static void mirror_socket(struct inet_sock *so, int name, struct sock_options *o
 		opt->sndbuf_set = true;
 		break;
 	case SO_RCVTIMEO:
-		opt->rcvtimeo = twin_timeout(so, SO_RCVTIMEO);
+		set_timeout(so, &so->rcvtimeo, SO_RCVTIMEO);
 		break;
 	case SO_SNDTIMEO:
-		opt->sndtimeo = twin_timeout(so, SO_SNDTIMEO);
+		set_timeout(so, &so->sndtimeo, SO_SNDTIMEO);
 		break;
 	case SO_RCVLOWAT:
 		opt->rcvlowat = (uint32_t)twin_int(so, SOL_SOCKET, name, 1);
 		break;
 	case SO_LINGER:
-		sys_getsockopt(so->sk.twin, SOL_SOCKET, name, &linger, &len);
+		sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, name, &linger, &len);
 		opt->linger_on = linger.l_onoff != 0;
 		opt->linger_seconds = linger.l_linger;
 		break;
@@ -293,7 +294,7 @@ static int set_mirrored(struct sock_ref ref, int level, int name, const void *va
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct sock_options opt = so->opt;
-	int rc = sys_setsockopt(ref.sk->twin, level, name, val, len);
+	int rc = sys_setsockopt(sock_twin(ref.sk), level, name, val, len);
 
 	if (rc)
 		return rc;
@@ -312,7 +313,7 @@ static int set_by_kernel(struct inet_sock *so, int level, int name)
 	if (so->inet == INET_TCP && so->connected) {
 		log_debug(
 			"fd %d: option %d of level %d is not supported on an accelerated connection",
-			so->sk.twin, name, level);
+			sock_twin(&so->sk), name, level);
 		return -ENOPROTOOPT;
 	}
 	sock_leave(so, VERDICT_OPTION);
@@ -411,7 +412,8 @@ void sock_options_init(struct inet_sock *so, bool tcp)
 	opt->alloc_tx.logic = (uint8_t)params.ring_logic_tx;
 	sock_access_init(so);
 	if (!tcp && !opt->mc_loop)
-		sys_setsockopt(so->sk.twin, IPPROTO_IP, IP_MULTICAST_LOOP, &zero, sizeof(zero));
+		sys_setsockopt(sock_twin(&so->sk), IPPROTO_IP, IP_MULTICAST_LOOP, &zero,
+			       sizeof(zero));
 	opt->mc_addr = addr_v4_any();
 	opt->rcvlowat = 1;
 	opt->cc_algo = (uint8_t)params.tcp_cc_algo;
@@ -420,7 +422,7 @@ void sock_options_init(struct inet_sock *so, bool tcp)
 	opt->keepalive.probes = 9;
 	if (tcp && params.tcp_nodelay) {
 		opt->nodelay = true;
-		sys_setsockopt(so->sk.twin, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		sys_setsockopt(sock_twin(&so->sk), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	}
 }
 

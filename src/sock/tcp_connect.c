@@ -21,7 +21,7 @@ int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t le
 	rc = SOCK_KERNEL;
 	if (so->bound || so->connected)
 		goto unlock; /* the kernel refuses it */
-	rc = sys_bind(so->sk.twin, addr, len);
+	rc = sys_bind(sock_twin(&so->sk), addr, len);
 	if (rc)
 		goto unlock;
 	rc = sock_read_local(so);
@@ -61,7 +61,7 @@ static int reserve_port(struct inet_sock *so, const struct inaddr *src)
 	int rc = 0;
 
 	if (!so->bound) {
-		rc = sys_bind(so->sk.twin, (struct sockaddr *)&sin, sizeof(sin));
+		rc = sys_bind(sock_twin(&so->sk), (struct sockaddr *)&sin, sizeof(sin));
 		if (!rc)
 			rc = sock_read_local(so);
 		so->bound = !rc;
@@ -218,7 +218,7 @@ static int await(struct sock_ref ref)
 	struct ring *ring;
 	int rc;
 
-	sock_wait_begin(&wait, ref, EPOLLOUT, so->opt.sndtimeo);
+	sock_wait_begin(&wait, ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
 	for (;;) {
 		bool connecting;
 

@@ -198,7 +198,8 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 		if (dontwait)
 			break;
 		if (!waiting) {
-			sock_wait_begin(&wait, ref, EPOLLIN | EPOLLRDHUP, so->opt.rcvtimeo);
+			sock_wait_begin(&wait, ref, EPOLLIN | EPOLLRDHUP,
+					sock_timeout(&so->rcvtimeo));
 			waiting = true;
 		}
 		rc = sock_wait_next(&wait);
@@ -304,7 +305,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 			advance(&iov, &count, (size_t)n);
 		}
 		if (!waiting) {
-			sock_wait_begin(&wait, ref, EPOLLOUT, so->opt.sndtimeo);
+			sock_wait_begin(&wait, ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
 			waiting = true;
 		}
 		rc = sock_wait_next(&wait);

@@ -146,14 +146,14 @@ static bool admit(const struct inet_sock *listener)
 static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_synreq *req,
 				      const struct pkt *pkt)
 {
-	struct inet_sock *child = sock_alloc();
+	struct inet_sock *child = sock_alloc(SOCK_KIND_TCP);
 
 	if (!child)
 		return NULL;
-	child->sk.kind = SOCK_KIND_TCP;
-	child->sk.ops = &tcp_sock_ops[ring_mode];
 	child->inet = INET_TCP;
 	child->opt = shard->opt;
+	child->rcvtimeo = sock_timeout(&shard->so->rcvtimeo);
+	child->sndtimeo = sock_timeout(&shard->so->sndtimeo);
 	child->local = req->local;
 	child->remote = req->remote;
 	child->connected = true;
@@ -410,7 +410,7 @@ static void unmake_listener(struct inet_sock *so)
 static int bind_any(struct inet_sock *so)
 {
 	struct sockaddr_in any = {.sin_family = AF_INET};
-	int rc = so->bound ? 0 : sys_bind(so->sk.twin, (struct sockaddr *)&any, sizeof(any));
+	int rc = so->bound ? 0 : sys_bind(sock_twin(&so->sk), (struct sockaddr *)&any, sizeof(any));
 
 	if (!rc)
 		rc = sock_read_local(so);
@@ -431,7 +431,7 @@ static int listen_locked(struct inet_sock *so, int backlog)
 		return -EINVAL;
 	if (so->inet == INET_LISTEN) {
 		so->listen.backlog = bound_backlog(backlog);
-		return sys_listen(so->sk.twin, backlog);
+		return sys_listen(sock_twin(&so->sk), backlog);
 	}
 	rc = bind_any(so);
 	if (rc)
@@ -442,10 +442,10 @@ static int listen_locked(struct inet_sock *so, int backlog)
 	make_listener(so, backlog);
 	ring_release_cold(ring);
 	so->verdict = sock_port_shared(so) ? VERDICT_SHARED_PORT : sock_attach(so);
-	log_debug("fd %d: listening, %s", so->sk.twin, verdict_text(so->verdict));
+	log_debug("fd %d: listening, %s", sock_twin(&so->sk), verdict_text(so->verdict));
 	if (so->verdict == VERDICT_ACCELERATED ||
 	    (so->wildcard && so->verdict != VERDICT_SHARED_PORT)) {
-		rc = sys_listen(so->sk.twin, backlog);
+		rc = sys_listen(sock_twin(&so->sk), backlog);
 		if (rc)
 			unmake_listener(so);
 		return rc;
@@ -536,7 +536,7 @@ static int accept_twin(struct inet_sock *so, struct sockaddr *addr, socklen_t *l
 		return -EAGAIN;
 	sock_look_at_twin(sk);
 	if (__atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED))
-		fd = sys_accept4(sk->twin, addr, len, flags);
+		fd = sys_accept4(sock_twin(sk), addr, len, flags);
 	__atomic_store_n(&so->listen.twin_taken, 0, __ATOMIC_RELEASE);
 	return fd;
 }
@@ -604,7 +604,7 @@ int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, 
 			return -EAGAIN;
 		}
 		if (!waiting) {
-			sock_wait_begin(&wait, ref, EPOLLIN, so->opt.rcvtimeo);
+			sock_wait_begin(&wait, ref, EPOLLIN, sock_timeout(&so->rcvtimeo));
 			waiting = true;
 		}
 		rc = sock_wait_next(&wait);

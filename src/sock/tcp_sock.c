@@ -346,8 +346,6 @@ void tcp_part_init(struct inet_sock *so)
 
 void tcp_sock_init(struct inet_sock *so)
 {
-	so->sk.kind = SOCK_KIND_TCP;
-	so->sk.ops = &tcp_sock_ops[ring_mode];
 	so->inet = INET_TCP;
 	tcp_part_init(so);
 	tcp_update_events(so, 0);
@@ -402,21 +400,20 @@ uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote
 int tcp_resolve(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	struct dst_query query = {.to = so->remote,
-				  .src = so->local.addr,
-				  .oif = so->opt.bind_ifindex,
-				  .mark = so->opt.mark,
-				  .tos = so->opt.tos};
 	struct dst_headers headers;
+	struct dst_query query;
 	struct dst_found found;
 	struct ring *ring;
-	int rc;
+	int rc = -EBADF;
 
 	if (!control_lock())
 		return -EAGAIN;
-	sock_tx_query(so, &query);
-	dst_find(&query, &found);
-	rc = sock_hold_cold(ref, &ring);
+	/* Else it is another one by now, which somebody may just be making. */
+	if (sock_ref_valid(ref)) {
+		query = sock_query(so);
+		dst_find(&query, &found);
+		rc = sock_hold_cold(ref, &ring);
+	}
 	if (!rc) {
 		if (found.verdict == VERDICT_ACCELERATED) {
 			headers = tcp_headers(so);

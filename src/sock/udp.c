@@ -118,13 +118,11 @@ void udp_options_changed(struct inet_sock *so)
 
 void udp_init(struct inet_sock *so)
 {
-	so->sk.kind = SOCK_KIND_UDP;
-	so->sk.ops = &udp_ops[ring_mode];
 	so->inet = INET_UDP;
 	so->udp.os_countdown = params.rx_udp_poll_os_ratio;
 	dst_init(&so->udp.dst);
 	udp_options_changed(so);
-	so->sk.events = EPOLLOUT | EPOLLWRNORM;
+	sock_set_events(so, EPOLLOUT | EPOLLWRNORM);
 }
 
 static void forget_dst(struct dst *dst, void *arg)
@@ -206,7 +204,7 @@ static void attach(struct inet_sock *so)
 	so->verdict = sock_attach(so);
 	mcast_attach(so);
 	so->attached = true;
-	log_debug("fd %d: UDP %s", so->sk.twin, verdict_text(so->verdict));
+	log_debug("fd %d: UDP %s", sock_twin(&so->sk), verdict_text(so->verdict));
 }
 
 int udp_autobind(struct inet_sock *so)
@@ -217,7 +215,7 @@ int udp_autobind(struct inet_sock *so)
 	if (!so->bound) {
 		rc = sock_read_local(so);
 		if (!rc && !so->local.port) {
-			rc = sys_bind(so->sk.twin, (struct sockaddr *)&any, sizeof(any));
+			rc = sys_bind(sock_twin(&so->sk), (struct sockaddr *)&any, sizeof(any));
 			if (!rc)
 				rc = sock_read_local(so);
 		}
@@ -231,7 +229,7 @@ int udp_autobind(struct inet_sock *so)
 
 static int do_bind(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
 {
-	int rc = sys_bind(so->sk.twin, addr, len);
+	int rc = sys_bind(sock_twin(&so->sk), addr, len);
 
 	if (rc)
 		return rc;
@@ -297,7 +295,7 @@ static int set_connected(struct inet_sock *so, bool connected, const struct endp
 /* connect(2) with AF_UNSPEC: anybody may send again. */
 static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
 {
-	int rc = sys_connect(so->sk.twin, addr, len);
+	int rc = sys_connect(sock_twin(&so->sk), addr, len);
 
 	if (rc || !so->connected)
 		return rc;
@@ -323,7 +321,7 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 
 	if (len >= sizeof(sa_family_t) && addr->sa_family == AF_UNSPEC)
 		return disconnect(so, addr, len);
-	rc = sys_connect(so->sk.twin, addr, len);
+	rc = sys_connect(sock_twin(&so->sk), addr, len);
 	if (rc)
 		return rc;
 	if (!endpoint_from_sockaddr(&to, addr, len))
@@ -408,7 +406,7 @@ static int udp_shutdown(struct sock_ref ref, int how)
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
 	uint32_t events = 0;
-	int told = sys_shutdown(ref.sk->twin, how), rc;
+	int told = sys_shutdown(sock_twin(ref.sk), how), rc;
 
 	/* -ENOTCONN, and yet the kernel has done it. */
 	if (told && told != -ENOTCONN)

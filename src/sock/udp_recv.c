@@ -44,7 +44,7 @@ static ssize_t take(struct inet_sock *so, struct msghdr *msg, int flags)
 /* Asks the twin without waiting; -EAGAIN: it has nothing. */
 static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
 {
-	ssize_t n = sys_recvmsg(sk->twin, msg, flags | MSG_DONTWAIT);
+	ssize_t n = sys_recvmsg(sock_twin(sk), msg, flags | MSG_DONTWAIT);
 
 	if (n == -EAGAIN && __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED))
 		__atomic_store_n(&sk->twin_events, 0, __ATOMIC_RELAXED);
@@ -109,7 +109,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 			continue;
 		}
 		if (!waiting) {
-			sock_wait_begin(&wait, ref, EPOLLIN, so->opt.rcvtimeo);
+			sock_wait_begin(&wait, ref, EPOLLIN, sock_timeout(&so->rcvtimeo));
 			waiting = true;
 		}
 		rc = sock_wait_next(&wait);

@@ -261,7 +261,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 			if ((flags & MSG_DONTWAIT) || ref.sk->nonblock)
 				return params.tx_nonblocked_eagains ? -EAGAIN : (ssize_t)len;
 			if (!waiting)
-				sock_wait_begin(&wait, ref, EPOLLOUT, so->opt.sndtimeo);
+				sock_wait_begin(&wait, ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
 			waiting = true;
 			rc = sock_wait_next(&wait);
 			if (rc)

@@ -37,7 +37,7 @@ static unsigned collect_fds(const struct sock *sk, struct ring **rings, unsigned
 	unsigned n = 1; /* fds[0] is the waiter's */
 
 	if (sock_twin_matters(sk))
-		fds[n++] = (struct pollfd){.fd = sk->twin, .events = POLLIN};
+		fds[n++] = (struct pollfd){.fd = sock_twin(sk), .events = POLLIN};
 	for (unsigned r = 0; r < n_rings; r++) {
 		int ring_fd[PORT_FDS_MAX], n_fds = ring_fds(rings[r], ring_fd);
 
