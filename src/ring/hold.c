@@ -57,6 +57,7 @@ bool hold_try_single(struct hold *hold)
 {
 	__atomic_store_n(&hold->wanted, 1, __ATOMIC_RELAXED);
 	sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+	delay_at(DELAY_HOLD_WANTED);
 	/* acquire: pairs with hold_release() */
 	if (!__atomic_load_n(&hold->inside, __ATOMIC_ACQUIRE))
 		return true;

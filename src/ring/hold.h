@@ -22,6 +22,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/delay.h"
+
 enum hold_mode {
 	HOLD_SINGLE, /* one thread: no locked instruction */
 	HOLD_SPIN,
@@ -68,6 +70,7 @@ static inline __attribute__((always_inline)) bool hold_acquire(struct hold *hold
 	/* Before the lock: a signal handler in between must be refused, too. */
 	__atomic_store_n(&hold_current, hold, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	delay_at(DELAY_HOLD_ACQUIRE);
 	switch (mode) {
 	case HOLD_SINGLE:
 		__atomic_store_n(&hold->inside, 1, __ATOMIC_RELAXED);
@@ -89,6 +92,7 @@ static inline __attribute__((always_inline)) bool hold_acquire(struct hold *hold
 			hold_lock_slow(hold, HOLD_SPINS);
 		break;
 	}
+	delay_at(DELAY_HOLD_ACQUIRED);
 	return true;
 }
 
@@ -117,12 +121,14 @@ static inline bool hold_try(struct hold *hold, enum hold_mode mode)
 	}
 	if (!got)
 		__atomic_store_n(&hold_current, NULL, __ATOMIC_RELAXED);
+	delay_at(DELAY_HOLD_ACQUIRED);
 	return got;
 }
 
 static inline __attribute__((always_inline)) void hold_release(struct hold *hold,
 							       enum hold_mode mode)
 {
+	delay_at(DELAY_HOLD_RELEASE);
 	switch (mode) {
 	case HOLD_SINGLE:
 		/* release: pairs with hold_try_single() */

@@ -5,6 +5,7 @@ struct inbox_item *inbox_take(struct inbox *inbox)
 {
 	ck_stack_entry_t *link, *next, *oldest = NULL;
 
+	delay_at(DELAY_INBOX_TAKE);
 	link = ck_stack_batch_pop_upmc(&inbox->posted);
 	tsan_acquire(inbox); /* pairs with inbox_post() */
 	for (; link; link = next) {

@@ -20,6 +20,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/delay.h"
+
 #if defined(__SANITIZE_THREAD__)
 #define VMA_TSAN 1
 #elif defined(__has_feature)
@@ -73,8 +75,10 @@ static inline bool inbox_empty(const struct inbox *inbox)
 /* any: the item is the ring's from here on. */
 static inline void inbox_post(struct inbox *inbox, struct inbox_item *item)
 {
+	delay_at(DELAY_INBOX_POST);
 	tsan_release(inbox); /* pairs with inbox_take() */
 	ck_stack_push_upmc(&inbox->posted, &item->link);
+	delay_at(DELAY_INBOX_POSTED);
 }
 
 /* holder: everything posted so far, oldest first, linked by ->link.next. */

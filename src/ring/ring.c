@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 
+#include "base/delay.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/param.h"
@@ -131,6 +132,7 @@ static void finish(struct ring *ring)
 		hold_release_other(&ring->hold, ring_mode);
 	else
 		hold_release(&ring->hold, ring_mode);
+	delay_at(DELAY_HOLD_RELEASED);
 	inbox_fence(); /* as in ring_release() */
 }
 

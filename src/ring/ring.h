@@ -161,6 +161,7 @@ static inline __attribute__((always_inline)) void ring_release(struct ring *ring
 		ring->ops->tx_flush(ring->q);
 	}
 	hold_release(&ring->hold, mode);
+	delay_at(DELAY_HOLD_RELEASED);
 	/*
 	 * Keeps the store that lets go before the load of the inbox; otherwise
 	 * an item posted in between is seen neither by us nor by a poster that

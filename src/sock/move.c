@@ -3,6 +3,7 @@
 
 #include <limits.h>
 
+#include "base/delay.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/param.h"
@@ -72,6 +73,7 @@ static bool no_requests(void)
 
 static void post_request(struct request *req)
 {
+	delay_at(DELAY_REQUEST_POST);
 	tsan_release(&requests); /* pairs with take_requests() */
 	ck_stack_push_upmc(&requests, &req->link);
 }
@@ -415,6 +417,7 @@ static unsigned leave(struct move *move, struct ring *ring, struct ring **sent_b
 	ring_get(move->to); /* as home */
 	/* First: who finds the new home and holds it runs it before anything else. */
 	ring_post(move->to, &move->arrive);
+	delay_at(DELAY_MOVE_POSTED);
 	change_home(so, ring, move->to);
 	ring_put(ring);
 	return n;
@@ -426,6 +429,7 @@ static void arrive_run(struct ring *ring, struct inbox_item *item)
 	struct move *move = container_of(item, struct move, arrive);
 	struct inet_sock *so = move->so;
 
+	delay_at(DELAY_MOVE_ARRIVE);
 	change_home(so, move->from, ring);
 	if (so->inet == INET_TCP)
 		tcp_arrive(so, ring, move->from, move->has_dst ? &move->found : NULL);
@@ -472,6 +476,7 @@ static void finish(struct move *move)
 	unsigned n;
 	int fd;
 
+	delay_at(DELAY_MOVE_BARRIER);
 	if (!move->closed) /* else it sends as before, and is nobody's: it may end at any time */
 		find_dst(move);
 	leave_others(move);
@@ -481,6 +486,7 @@ static void finish(struct move *move)
 		return;
 	}
 	move_drain(ring);
+	delay_at(DELAY_MOVE_DRAINED);
 	if (!sock_at_home(ref, ring)) {
 		ring_release_cold(ring);
 		call_off(move);
@@ -489,6 +495,7 @@ static void finish(struct move *move)
 	fd = sock_twin(&so->sk);
 	n = leave(move, ring, sent_by);
 	ring_release_cold(ring);
+	delay_at(DELAY_MOVE_LEFT);
 	drain_tx(sent_by, n);
 	/* If somebody else holds it: after him, ARRIVE has run. */
 	if (ring_hold_cold(move->to))
@@ -619,8 +626,10 @@ static void start_tx(const struct request *req)
 
 static struct request *take_requests(void)
 {
-	ck_stack_entry_t *link = ck_stack_batch_pop_upmc(&requests), *oldest = NULL, *next;
+	ck_stack_entry_t *link, *oldest = NULL, *next;
 
+	delay_at(DELAY_REQUEST_TAKE);
+	link = ck_stack_batch_pop_upmc(&requests);
 	tsan_acquire(&requests);
 	for (; link; link = next) {
 		next = link->next;

@@ -4,6 +4,7 @@
  */
 #include "sock/move_internal.h"
 
+#include "base/delay.h"
 #include "sock/tcp_internal.h"
 
 /* ---- what arrives at a stand-in (holder of part->to) ---------------------------------------- */
@@ -76,10 +77,12 @@ int move_part_steer(struct move_part *part)
 	ring_release_cold(part->to);
 	if (rc)
 		return rc;
+	delay_at(DELAY_MOVE_LISTED);
 	rc = unsteer(part, &was);
 	if (!rc && ring_hold_cold(part->to)) {
 		rc = ring_flow_steer(part->to, &part->stand_in);
 		ring_release_cold(part->to);
+		delay_at(DELAY_MOVE_STEERED);
 		if (rc && was)
 			resteer(part);
 	}

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 
+#include "base/delay.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "ring/inbox.h"
@@ -72,6 +73,7 @@ struct watch *waiter_take(struct waiter *waiter)
 
 	if (!waiter_pending(waiter))
 		return NULL;
+	delay_at(DELAY_READY_TAKE);
 	link = ck_stack_batch_pop_upmc(&waiter->ready);
 	tsan_acquire(waiter); /* pairs with push() */
 	for (; link; link = next) {
@@ -126,6 +128,7 @@ static void push(struct watch *watch)
 {
 	struct waiter *waiter = watch->waiter;
 
+	delay_at(DELAY_READY_PUSH);
 	tsan_release(waiter); /* pairs with waiter_take() */
 	ck_stack_push_upmc(&waiter->ready, &watch->ready_link);
 	ck_pr_fence_atomic_load();

@@ -7,6 +7,8 @@
  * VMA_STRESS_SEED; VMA_STRESS_ONLY=logic/mode/threads: that one alone.
  */
 #include "traffic.h"
+
+#include "base/delay.h"
 #include "vma_test.h"
 
 #define AT_ONCE 3
@@ -80,6 +82,7 @@ static void run_one(void *arg)
 	bool options = c->seed % 2 || c->rx == RING_LOGIC_USER_ID;
 
 	set_params(c);
+	delay_seed(c->seed);
 	loop_net_start();
 	work_until = clock_now() + number_from_env("VMA_STRESS_MSEC", MSEC_DEFAULT) * NSEC_PER_MSEC;
 	traffic_init(&traffic, c->threads < 4 ? 8 : 16, 7, options);

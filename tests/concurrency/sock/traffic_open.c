@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Pairs begin: sockets are made, bound, connected, accepted.
+ */
+#include "traffic_internal.h"
+
+#define CALL_TIMEOUT 3 /* ms, of a call that blocks */
+
+static void set_timeouts(struct tsock *ts)
+{
+	tsock_block(ts, true);
+	NET_CHECK_EQ(tsock_set_timeout(ts, SO_RCVTIMEO, CALL_TIMEOUT), 0);
+	NET_CHECK_EQ(tsock_set_timeout(ts, SO_SNDTIMEO, CALL_TIMEOUT), 0);
+}
+
+static void bind_new_port(struct hand *hand, struct tsock *ts, uint32_t addr)
+{
+	int rc;
+
+	do {
+		rc = tsock_bind(ts, addr, 10000 + ADD(hand->traffic->next_port, 1) % 50000);
+	} while (rc == -EADDRINUSE);
+	NET_CHECK_EQ(rc, 0);
+}
+
+static uint32_t some_addr(struct hand *hand)
+{
+	return fake_link_addr(hand_random(hand, FAKE_LINK_ADDRS));
+}
+
+static void open_udp(struct hand *hand, struct pair *pair)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		bool wild = pair->kind == PAIR_UDP_UNCONNECTED && hand_random(hand, 2);
+
+		pair->end[i] = tsock_udp();
+		NET_CHECK(pair->end[i].fd >= 0);
+		set_timeouts(&pair->end[i]);
+		bind_new_port(hand, &pair->end[i], wild ? INADDR_ANY : some_addr(hand));
+		pair->name[i] = tsock_name(&pair->end[i]);
+		if (wild)
+			pair->name[i].sin_addr.s_addr = some_addr(hand);
+	}
+	for (unsigned i = 0; i < 2 && pair->kind == PAIR_UDP; i++)
+		NET_CHECK_EQ(tsock_connect(&pair->end[i], &pair->name[1 - i]), 0);
+	pair_set_state(pair, PAIR_OPEN);
+}
+
+/* Its other end is whoever is accepted and comes from its address. */
+static void open_tcp(struct hand *hand, struct pair *pair)
+{
+	unsigned which = hand_random(hand, 2);
+	struct sockaddr_in to = hand->traffic->listening[which];
+	struct tsock *ts = &pair->end[0], copy;
+	int rc;
+
+	if (!to.sin_addr.s_addr)
+		to.sin_addr.s_addr = some_addr(hand);
+	*ts = tsock_tcp();
+	NET_CHECK(ts->fd >= 0);
+	set_timeouts(ts);
+	bind_new_port(hand, ts, some_addr(hand));
+	pair->name[0] = tsock_name(ts);
+	pair->end[1] = TSOCK_NONE;
+	copy = *ts;
+	ADD(pair->users, 1);
+	pair_set_state(pair, PAIR_OPENING);
+	rc = tsock_connect(&copy, &to);
+	if (rc && rc != -EINPROGRESS && pair_state(pair) <= PAIR_OPEN)
+		pair_fail(pair, 0, "cannot connect", rc, 0);
+	pair_leave(pair);
+}
+
+bool traffic_open(struct hand *hand, struct pair *pair)
+{
+	struct traffic *traffic = hand->traffic;
+
+	if (!pair_change_state(pair, PAIR_FREE, PAIR_BUSY))
+		return false;
+	pair->age++;
+	pair->since = clock_now();
+	for (unsigned i = 0; i < 2; i++) {
+		struct direction *d = &pair->dir[i];
+
+		d->sent = d->got = d->next = d->n_missing = 0;
+	}
+	do {
+		pair->kind = hand_random(hand, PAIR_KINDS);
+	} while (!(traffic->kinds & 1u << pair->kind));
+	ADD(traffic->stats.opened, 1);
+	if (pair->kind == PAIR_TCP)
+		open_tcp(hand, pair);
+	else
+		open_udp(hand, pair);
+	return true;
+}
+
+/* Whose connection is it?  Nobody's, if its opener has closed it already. */
+static struct pair *pair_of(struct traffic *traffic, const struct sockaddr_in *from)
+{
+	for (unsigned i = 0; i < traffic->n_pairs; i++) {
+		struct pair *pair = &traffic->pairs[i];
+
+		if (!pair_change_state(pair, PAIR_OPENING, PAIR_BUSY))
+			continue;
+		if (pair->name[0].sin_port == from->sin_port &&
+		    pair->name[0].sin_addr.s_addr == from->sin_addr.s_addr)
+			return pair;
+		pair_set_state(pair, PAIR_OPENING);
+	}
+	return NULL;
+}
+
+static struct pair *find_opener(struct traffic *traffic, const struct sockaddr_in *from)
+{
+	struct pair *pair = NULL;
+
+	/* Others look through the pairs as well: one may be theirs for a moment. */
+	for (int tries = 0; tries < 10 && !pair; tries++)
+		pair = pair_of(traffic, from);
+	return pair;
+}
+
+static void accept_one(struct hand *hand, struct tsock *listener)
+{
+	struct traffic *traffic = hand->traffic;
+	struct sockaddr_in from = {0};
+	struct tsock child;
+	struct pair *pair;
+	int fd = tsock_accept(listener, &child, &from);
+
+	if (fd == -EAGAIN)
+		return;
+	NET_CHECK(fd >= 0 && child.ref.sk);
+	ADD(traffic->stats.accepted, 1);
+	pair = find_opener(traffic, &from);
+	if (!pair) {
+		ADD(traffic->stats.strays, 1);
+		tsock_linger_none(&child);
+		tsock_close(&child);
+		return;
+	}
+	set_timeouts(&child);
+	pair->end[1] = child;
+	pair_set_state(pair, PAIR_OPEN);
+}
+
+void traffic_accept(struct hand *hand)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		for (unsigned n = 0; n < 4; n++)
+			accept_one(hand, &hand->traffic->listener[i]);
+	}
+}
