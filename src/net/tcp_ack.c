@@ -50,7 +50,34 @@ static void tell_writable(struct tcp_conn *c)
 	c->ops->writable(c);
 }
 
-void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, nsec_t now)
+/* Everything up to snd_una arrived, and nothing is amiss: how long did it take? */
+static void sample_quietly(struct tcp_conn *c, nsec_t now)
+{
+	struct tcp_news news = {.usec = tcp_usec(now)};
+	struct tcp_flight *f = c->flight;
+	const struct tcp_run *last;
+	nsec_t rtt;
+
+	if (unlikely(!f || f->n == 0))
+		return;
+	last = &f->r[f->n - 1];
+	if (likely(last->end == c->snd_una)) {
+		f->n = 0;
+		f->start = c->snd_una;
+		news.sampled = !(last->what & RUN_RTX);
+		news.sent = last->last;
+	} else {
+		tcp_flight_acked(f, c->snd_una, &news);
+	}
+	f->rack_rtt = 0; /* what is still out was sent later than all of this */
+	if (unlikely(!news.sampled))
+		return;
+	rtt = (nsec_t)(news.usec - news.sent) * NSEC_PER_USEC;
+	rtt_sample(&c->rtt, rtt);
+	tcp_cc_sampled(&c->cc, c->snd_una, c->snd_nxt, rtt);
+}
+
+void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, struct tcp_news *news, nsec_t now)
 {
 	uint32_t flight = c->snd_nxt - c->snd_una;
 	uint32_t bytes = min_u32(ack - c->snd_una, c->snd.len); /* our FIN is not one */
@@ -58,15 +85,13 @@ void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, nsec_t now)
 	if (likely(bytes))
 		tcp_sndbuf_consume(&c->snd, bytes);
 	c->snd_una = ack;
-	if (c->timed_at != NSEC_NEVER && seq_geq(ack, c->timed_seq)) {
-		rtt_sample(&c->rtt, now - c->timed_at);
-		tcp_cc_sampled(&c->cc, ack, c->snd_nxt, now - c->timed_at);
-		c->timed_at = NSEC_NEVER;
-	}
-	if (likely(tcp_loss_quiet(c)))
+	if (likely(!c->trouble && (!news || !news->delivered))) {
+		sample_quietly(c, now);
 		tcp_cc_acked(&c->cc, bytes, flight, c->rtt.srtt, now);
-	else
-		tcp_loss_acked(c, bytes, flight, now);
+	} else {
+		news->advanced = true;
+		tcp_loss_acked(c, news, bytes, flight, now);
+	}
 	tcp_timer_acked(c, now);
 	if (c->snd.len == 0)
 		tcp_timer_buffer_empty(c, now);
@@ -76,15 +101,31 @@ void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, nsec_t now)
 		tell_writable(c);
 }
 
-/* RFC 7323 section 4: a sample that survives retransmission. */
-static void sample_timestamp(struct tcp_conn *c, const struct tcp_options *opt, nsec_t now)
+static struct tcp_news news_of(const struct tcp_conn *c, const struct tcp_options *opt, nsec_t now)
 {
+	struct tcp_news news = {
+		.usec = tcp_usec(now),
+		.min_rtt = tcp_usec(c->rtt.min),
+		.fack = c->flight ? seq_max(c->flight->fack, c->snd_una) : c->snd_una,
+		.recover = c->recover,
+	};
 	uint32_t elapsed = tcp_ts_now(c, now) - opt->tsecr;
 
-	if (c->timed_at != NSEC_NEVER || !c->recovery || !opt->has_ts || !opt->tsecr)
-		return;
-	if (elapsed < RTT_MAX_RTO / NSEC_PER_MSEC)
-		rtt_sample(&c->rtt, max_u32(elapsed, 1) * NSEC_PER_MSEC);
+	if ((c->flags & CONN_TIMESTAMPS) && opt->has_ts && opt->tsecr &&
+	    elapsed < RTT_MAX_RTO / NSEC_PER_MSEC) {
+		news.tsecr = opt->tsecr;
+		news.echo_age = max_u32(elapsed, 1) * 1000;
+	}
+	return news;
+}
+
+/* Does an ACK that does not move snd_una say anything of what is in flight? */
+static bool is_duplicate(const struct tcp_conn *c, const struct tcp_arrival *a,
+			 const struct tcp_news *news, bool same)
+{
+	if (!(c->flags & CONN_SACK))
+		return same && c->flight;
+	return news->delivered || news->dsack || (a->bare && c->flight && c->flight->tlp);
 }
 
 static bool window_is_news(const struct tcp_conn *c, const struct tcp_arrival *a)
@@ -130,7 +171,8 @@ static bool handshake_ack(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 
 bool tcp_ack_process(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
-	bool news = false, same;
+	struct tcp_news news;
+	bool same;
 
 	if (!(a->flags & TCP_ACK)) {
 		a->drop = DROP_TCP_STATE;
@@ -145,17 +187,17 @@ bool tcp_ack_process(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 		return false;
 	}
 	c->probes = 0; /* it is alive */
+	news = news_of(c, &a->opt, now);
 	if (unlikely(a->opt.sacks) && (c->flags & CONN_SACK))
-		news = tcp_loss_sacked(c, &a->opt);
+		tcp_rack_sacked(c, &a->opt, a->ack, &news);
 	same = a->ack == c->snd_una && a->wnd == c->snd_wnd && a->bare && tcp_in_flight(c);
 	if (window_is_news(c, a))
 		tcp_ack_set_window(c, a->seq, a->ack, a->wnd);
 	if (seq_gt(a->ack, c->snd_una)) {
-		if (c->flags & CONN_TIMESTAMPS)
-			sample_timestamp(c, &a->opt, now);
-		tcp_ack_advance(c, a->ack, now);
-	} else if (c->flags & CONN_SACK ? news : same) {
-		tcp_loss_duplicate(c, now);
+		tcp_ack_advance(c, a->ack, &news, now);
+	} else if (is_duplicate(c, a, &news, same)) {
+		tcp_loss_acked(c, &news, 0, c->snd_nxt - c->snd_una, now);
+		tcp_timer_duplicate(c, now);
 	}
 	if (tcp_fin_acked(c))
 		return fin_acked(c, now);

@@ -26,7 +26,6 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 		c->flags |= CONN_TIMESTAMPS;
 	c->flags |= CONN_SACK | CONN_WSCALE;
 	c->quickacks = TCP_QUICKACKS;
-	c->timed_at = NSEC_NEVER;
 	c->data_rx_at = LONG_AGO;
 	c->challenge_at = LONG_AGO;
 	rtt_init(&c->rtt);
@@ -54,7 +53,6 @@ int tcp_connect(struct tcp_conn *c, uint32_t iss, nsec_t now)
 		return -EISCONN;
 	start(c, iss, now);
 	tcp_set_state(c, TCP_SYN_SENT);
-	c->timed_at = now;
 	tcp_output_syn(c, now);
 	return 0;
 }
@@ -87,7 +85,7 @@ void tcp_init_passive(struct tcp_conn *c, const struct tcp_ops *ops,
 	if (req->retries)
 		c->flags |= CONN_SYN_RTX;
 	else
-		c->timed_at = req->created;
+		c->progress_at = req->created; /* of it the first round trip is measured */
 }
 
 /* ---- sending ----------------------------------------------------------------------- */
@@ -131,6 +129,8 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 
 	if (unlikely(!tcp_may_send(c) || (c->flags & CONN_FIN_WANTED)))
 		return send_refused(c);
+	if (unlikely(!c->flight) && !tcp_flight_create(c))
+		return -ENOMEM;
 	take = tcp_sndbuf_reserve(&c->snd, c->ops, want, c->sndbuf);
 	/* From here on the owner may wait for room: it is told when a third is free. */
 	if (unlikely(take < want || c->snd.len + take > c->sndbuf - c->sndbuf / 3))

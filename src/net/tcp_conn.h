@@ -18,13 +18,20 @@
 #include "net/tcp_recvq.h"
 #include "net/tcp_sndbuf.h"
 
-struct tcp_scoreboard;
+struct tcp_flight;
 
 /* What the sender believes of the path; tcp_loss.c writes it. */
 enum tcp_recovery {
 	TCP_RECOVERY_NONE,
-	TCP_RECOVERY_FAST,    /* RFC 6582 and RFC 6675 */
+	TCP_RECOVERY_FAST,    /* RFC 6582 and RFC 8985 */
 	TCP_RECOVERY_TIMEOUT, /* RFC 5681 section 3.1: all in flight is lost */
+};
+
+/* What happens when rto_at comes, with something in flight. */
+enum tcp_timer {
+	TCP_TIMER_RTO,	   /* RFC 6298 */
+	TCP_TIMER_TLP,	   /* RFC 8985 section 7 */
+	TCP_TIMER_REORDER, /* RFC 8985 section 6.3 */
 };
 
 struct tcp_keepalive {
@@ -38,7 +45,7 @@ struct tcp_conn {
 	const struct tcp_ops *ops;
 	uint8_t state;	  /* enum tcp_state; written by tcp_set_state() only */
 	uint8_t recovery; /* enum tcp_recovery */
-	uint8_t dupacks;  /* in a row, without SACK; saturates */
+	uint8_t dupacks;  /* in a row; saturates */
 	uint8_t retries;  /* timeouts since the last progress */
 	uint32_t flags;	  /* CONN_* of tcp_internal.h */
 	uint32_t snd_una;
@@ -58,12 +65,13 @@ struct tcp_conn {
 	uint8_t sacks;	   /* used of sack[] */
 	struct tcp_sndbuf snd;
 	struct tcp_recvq rcv;
-	uint32_t ts_recent; /* RFC 7323 section 4.3 */
-	uint32_t ts_offset; /* our clock is shifted by so much */
+	struct tcp_flight *flight; /* NULL: no data is queued or in flight */
+	uint32_t ts_recent;	   /* RFC 7323 section 4.3 */
+	uint32_t ts_offset;	   /* our clock is shifted by so much */
 	nsec_t ts_recent_at;
 
 	/* timers: NSEC_NEVER when not set */
-	nsec_t rto_at;	/* retransmission, or a probe when nothing is in flight */
+	nsec_t rto_at;	/* what c->timer says, or a probe when nothing is in flight */
 	nsec_t ack_at;	/* delayed acknowledgement */
 	nsec_t life_at; /* keepalive, FIN_WAIT_2, TIME_WAIT: by state */
 	nsec_t trim_at; /* an idle send buffer is given back */
@@ -76,13 +84,9 @@ struct tcp_conn {
 
 	/* round trips and congestion */
 	struct rtt rtt;
-	nsec_t timed_at; /* when the byte before timed_seq was sent; NSEC_NEVER: none */
-	uint32_t timed_seq;
-	uint32_t recover;   /* snd_nxt when recovery began */
-	uint32_t lost_edge; /* in recovery: below it, what is not SACKed is lost */
-	uint32_t rtx_nxt;   /* in recovery: below it, what was lost is on its way again */
-	uint32_t dup_bytes; /* bytes that duplicate ACKs say have arrived, without SACK */
-	struct tcp_scoreboard *scoreboard; /* NULL: nothing SACKed */
+	uint32_t recover; /* snd_nxt when recovery began */
+	bool trouble;	  /* something is lost, SACKed, duplicated: see tcp_loss.c */
+	uint8_t timer;	  /* enum tcp_timer: what rto_at is */
 	struct tcp_cc cc;
 
 	/* rarely */
@@ -95,10 +99,12 @@ struct tcp_conn {
 	uint8_t probes;	     /* unanswered, keepalive or window */
 	int error;	     /* what the connection died of, until reported */
 	struct tcp_range sack[TCP_SACK_BLOCKS]; /* to report, latest first */
+	struct tcp_range dsack;			/* came twice; with CONN_DSACK */
 	nsec_t challenge_at;			/* when the last challenge ACK was sent */
 	nsec_t user_timeout;
 	struct tcp_keepalive keepalive;
 	uint32_t retransmits; /* segments, for tcp_info */
+	uint16_t undone;      /* recoveries from what was no loss; wraps */
 };
 
 _Static_assert(sizeof(struct tcp_conn) < 512, "RFC 9293 TCB: many of them are idle");

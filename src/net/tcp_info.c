@@ -46,6 +46,11 @@ void tcp_get_info(const struct tcp_conn *c, struct tcp_info *info, nsec_t now)
 	info->tcpi_snd_mss = mss;
 	info->tcpi_rcv_mss = c->rcv_mss;
 	info->tcpi_unacked = (c->snd_nxt - c->snd_una + mss - 1) / mss;
+	if (c->flight) {
+		info->tcpi_sacked = (c->flight->sacked + mss - 1) / mss;
+		info->tcpi_lost = (c->flight->lost + mss - 1) / mss;
+		info->tcpi_reord_seen = c->flight->reordered;
+	}
 	info->tcpi_last_data_sent = msec_since(c->tx_at, now);
 	info->tcpi_last_data_recv = msec_since(c->data_rx_at, now);
 	info->tcpi_last_ack_recv = msec_since(c->rx_at, now);

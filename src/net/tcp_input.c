@@ -27,7 +27,7 @@ static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 		return false;
 	if (pkt->seq != c->rcv_nxt || acked > c->snd_nxt - c->snd_una || acked + len == 0)
 		return false;
-	if (!tcp_loss_quiet(c) || c->rcv.ooo || (c->flags & (CONN_DISCARD | CONN_DETACHED)) ||
+	if (c->trouble || c->rcv.ooo || (c->flags & (CONN_DISCARD | CONN_DETACHED)) ||
 	    len > c->rcv_edge - c->rcv_nxt)
 		return false;
 	if (c->flags & CONN_TIMESTAMPS) {
@@ -50,7 +50,7 @@ static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 	c->probes = 0;
 	tcp_ack_set_window(c, c->rcv_nxt, ack, wnd);
 	if (acked)
-		tcp_ack_advance(c, ack, now);
+		tcp_ack_advance(c, ack, NULL, now);
 	if (!len) {
 		pkt_free(pkt);
 		return true;
@@ -83,6 +83,8 @@ static void cut_to_window(struct tcp_conn *c, struct tcp_arrival *a)
 	struct pkt *pkt = a->pkt;
 
 	if (seq_lt(pkt->seq, c->rcv_nxt)) {
+		if (pkt->len)
+			tcp_note_duplicate(c, pkt->seq, seq_min(pkt->seq + pkt->len, c->rcv_nxt));
 		cut_front(pkt, min_u32(c->rcv_nxt - pkt->seq, pkt->len));
 		pkt->seq = c->rcv_nxt;
 		c->flags |= CONN_ACK_NOW; /* a repetition: our ACK may be lost */
@@ -188,6 +190,8 @@ static bool step_1_sequence(struct tcp_conn *c, struct tcp_arrival *a, nsec_t no
 		ok = seq_lt(a->seq, c->rcv_edge) && seq_gt(a->seq + len, c->rcv_nxt);
 	if (!ok) {
 		a->drop = seq_lt(a->seq, c->rcv_nxt) ? DROP_TCP_DUPLICATE : DROP_TCP_SEQ;
+		if (a->pkt->len && seq_leq(a->seq + len, c->rcv_nxt))
+			tcp_note_duplicate(c, a->seq, a->seq + a->pkt->len);
 		if (!(a->flags & TCP_RST))
 			answer_unacceptable(c, a, now);
 		return false;

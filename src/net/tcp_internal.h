@@ -7,7 +7,10 @@
  *   tcp_input.c   RFC 9293 section 3.10.7
  *   tcp_ack.c     its fifth step: what the peer has, what it lets us send
  *   tcp_text.c    its seventh and eighth: data and FIN
- *   tcp_loss.c    what is lost, what is sent again
+ *   tcp_flight.c  what is in flight, when it was sent
+ *   tcp_rack.c    what of it is lost
+ *   tcp_loss.c    what is done about it
+ *   tcp_undo.c    ... when it was not
  *   tcp_output.c  what is sent, and when
  *   tcp_timer.c   what happens when nothing happens
  *   tcp_cc.c      how much may be in the network; tcp_cubic.c: one answer
@@ -16,6 +19,7 @@
 #define NET_TCP_INTERNAL_H
 
 #include "net/tcp.h"
+#include "net/tcp_flight.h"
 #include "net/tcp_seq.h"
 #include "net/tcp_wire.h"
 
@@ -65,6 +69,7 @@ enum {
 	CONN_RTX_NOW = 1 << 18,	 /* one lost segment goes out whatever cwnd says */
 	CONN_PUSH = 1 << 19,	 /* what is queued goes out, partial or not */
 	CONN_SYN_RTX = 1 << 20,	 /* the SYN was sent more than once */
+	CONN_DSACK = 1 << 21,	 /* the next ACK tells what came twice (RFC 2883) */
 };
 
 /* A segment under examination; cut to what is new and in the window. */
@@ -129,7 +134,12 @@ static inline bool tcp_synchronized(const struct tcp_conn *c)
 
 static inline uint32_t tcp_ts_now(const struct tcp_conn *c, nsec_t now)
 {
-	return (uint32_t)(now / NSEC_PER_MSEC) + c->ts_offset;
+	return (uint32_t)((uint64_t)now / NSEC_PER_MSEC) + c->ts_offset;
+}
+
+static inline uint32_t tcp_usec(nsec_t now)
+{
+	return (uint32_t)((uint64_t)now / NSEC_PER_USEC);
 }
 
 static inline uint8_t tcp_wscale_for(uint32_t rcvbuf)
@@ -155,39 +165,68 @@ void tcp_enter_time_wait(struct tcp_conn *c, nsec_t now);
 /* tcp_ack.c */
 /* RFC 9293 3.10.7.4 step 5; false: nothing more to do with the segment. */
 bool tcp_ack_process(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now);
-/* snd_una moves to ack, which is acceptable and newer. */
-void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, nsec_t now);
+/* snd_una moves to ack, which is acceptable and newer; news: NULL when c->trouble is false. */
+void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, struct tcp_news *news, nsec_t now);
 void tcp_ack_set_window(struct tcp_conn *c, uint32_t seq, uint32_t ack, uint32_t wnd);
 /* What the peer's SYN agreed to. */
 void tcp_ack_peer_options(struct tcp_conn *c, const struct tcp_options *opt);
+
+/* Data came that was here already. */
+static inline void tcp_note_duplicate(struct tcp_conn *c, uint32_t start, uint32_t end)
+{
+	if (!(c->flags & CONN_SACK) || !seq_lt(start, end))
+		return;
+	c->dsack = (struct tcp_range){start, end};
+	c->flags |= CONN_DSACK;
+}
 
 /* tcp_text.c: RFC 9293 3.10.7.4 steps 7 and 8; false: nothing more to do. */
 bool tcp_text_step_7(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now);
 void tcp_text_step_8(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now);
 
 /* tcp_loss.c */
-bool tcp_loss_sacked(struct tcp_conn *c, const struct tcp_options *opt);
-void tcp_loss_duplicate(struct tcp_conn *c, nsec_t now);
-/* bytes were acknowledged, flight was out before that; snd_una has moved. */
-void tcp_loss_acked(struct tcp_conn *c, uint32_t bytes, uint32_t flight, nsec_t now);
+/*
+ * An ACK that says more than that the next bytes arrived in order.  bytes were
+ * acknowledged (snd_una has moved), flight was out before that.
+ */
+void tcp_loss_acked(struct tcp_conn *c, struct tcp_news *news, uint32_t bytes, uint32_t flight,
+		    nsec_t now);
 void tcp_loss_timeout(struct tcp_conn *c, nsec_t now);
+void tcp_loss_reorder_timeout(struct tcp_conn *c, nsec_t now);
 uint32_t tcp_loss_pipe(const struct tcp_conn *c);
 /* The next lost bytes to send again, from *seq on; 0: none. */
 uint32_t tcp_loss_next(const struct tcp_conn *c, uint32_t *seq);
+/* They were, up to end. */
+void tcp_loss_resent(struct tcp_conn *c, uint32_t seq, uint32_t end, nsec_t now);
+/* Nothing is in flight any more, or nobody cares: gives the memory back. */
 void tcp_loss_fini(struct tcp_conn *c);
 
-/* Bytes in the network, as RFC 6675 counts them. */
+/* tcp_rack.c */
+/* Takes in the SACK blocks of an ACK of ack. */
+void tcp_rack_sacked(struct tcp_conn *c, const struct tcp_options *opt, uint32_t ack,
+		     struct tcp_news *news);
+void tcp_rack_learn(struct tcp_conn *c, const struct tcp_news *news);
+/* Marks what is lost; flight->reo_wait says when to look again. */
+void tcp_rack_detect(struct tcp_conn *c, uint32_t usec);
+void tcp_rack_timeout(struct tcp_conn *c, uint32_t usec);
+void tcp_rack_recovered(struct tcp_flight *f);
+/* From now until a tail loss probe; NSEC_NEVER. */
+nsec_t tcp_tlp_timeout(const struct tcp_conn *c);
+void tcp_tlp_sent(struct tcp_conn *c, enum tcp_tlp what);
+bool tcp_tlp_acked(struct tcp_conn *c, const struct tcp_news *news);
+
+/* tcp_undo.c */
+/* A recovery begins; the window is still what it was. */
+void tcp_undo_begin(struct tcp_conn *c);
+void tcp_undo_resent(struct tcp_conn *c, nsec_t now);
+void tcp_undo_acked(struct tcp_conn *c, const struct tcp_news *news);
+
+/* Bytes in the network, as RFC 6675 section 4 counts them. */
 static inline uint32_t tcp_pipe(const struct tcp_conn *c)
 {
-	if (likely(!c->recovery && !c->dup_bytes && !c->scoreboard))
+	if (likely(!c->trouble))
 		return c->snd_nxt - c->snd_una;
 	return tcp_loss_pipe(c);
-}
-
-/* Would an ACK that moves snd_una need tcp_loss.c? */
-static inline bool tcp_loss_quiet(const struct tcp_conn *c)
-{
-	return !c->recovery && !c->dupacks && !c->scoreboard;
 }
 
 /* tcp_output.c */
@@ -199,6 +238,8 @@ void tcp_output_ack(struct tcp_conn *c, nsec_t now);
 void tcp_output_challenge(struct tcp_conn *c, nsec_t now);
 /* Old sequence number, so that the peer answers: keepalive and window probe. */
 void tcp_output_probe(struct tcp_conn *c, nsec_t now);
+/* New data or the last segment again, whatever the congestion window says. */
+bool tcp_output_tail(struct tcp_conn *c, nsec_t now);
 void tcp_output_rst(struct tcp_conn *c, nsec_t now);
 /* How far the window's right edge could move now, if it is worth to say so. */
 uint32_t tcp_output_window_gain(const struct tcp_conn *c);
@@ -207,6 +248,7 @@ uint32_t tcp_output_window_gain(const struct tcp_conn *c);
 void tcp_timer_syn_sent(struct tcp_conn *c, nsec_t now);
 void tcp_timer_data_sent(struct tcp_conn *c, bool first, nsec_t now);
 void tcp_timer_lost_resent(struct tcp_conn *c, nsec_t now);
+void tcp_timer_duplicate(struct tcp_conn *c, nsec_t now);
 void tcp_timer_acked(struct tcp_conn *c, nsec_t now);
 void tcp_timer_held_back(struct tcp_conn *c, nsec_t now);
 static inline void tcp_timer_data_received(struct tcp_conn *c, nsec_t now)

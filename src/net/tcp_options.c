@@ -78,14 +78,6 @@ bool tcp_options_parse(struct tcp_options *opt, const uint8_t *p, size_t len)
 	return true;
 }
 
-size_t tcp_options_write_timestamps(uint8_t *p, uint32_t tsval, uint32_t tsecr)
-{
-	store_be32(p, 0x0101080au);
-	store_be32(p + 4, tsval);
-	store_be32(p + 8, tsecr);
-	return TCP_OPT_TIMESTAMPS;
-}
-
 size_t tcp_options_write_syn(uint8_t *p, const struct tcp_options *opt)
 {
 	size_t at = 0;

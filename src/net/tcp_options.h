@@ -41,7 +41,6 @@ bool tcp_options_parse(struct tcp_options *opt, const uint8_t *p, size_t len);
  * SYN: mss, and what of wscale, sack_permitted and timestamps is set.
  */
 size_t tcp_options_write_syn(uint8_t *p, const struct tcp_options *opt);
-size_t tcp_options_write_timestamps(uint8_t *p, uint32_t tsval, uint32_t tsecr);
 /* As many of n blocks as fit in room bytes; 0 when none does. */
 size_t tcp_options_write_sack(uint8_t *p, size_t room, const struct tcp_range *block, unsigned n);
 
@@ -62,6 +61,14 @@ static inline void store_be32(uint8_t *p, uint32_t v)
 {
 	v = __builtin_bswap32(v);
 	__builtin_memcpy(p, &v, sizeof(v));
+}
+
+static inline size_t tcp_options_write_timestamps(uint8_t *p, uint32_t tsval, uint32_t tsecr)
+{
+	store_be32(p, 0x0101080au);
+	store_be32(p + 4, tsval);
+	store_be32(p + 8, tsecr);
+	return TCP_OPT_TIMESTAMPS;
 }
 
 /*

@@ -33,23 +33,39 @@ static uint16_t offer_window(struct tcp_conn *c)
 
 /* ---- one segment --------------------------------------------------------------- */
 
+/* RFC 2018; what came twice goes first (RFC 2883 section 4). */
+static __attribute__((noinline)) size_t write_sacks(const struct tcp_conn *c,
+						    struct tcp_segment *seg, size_t at)
+{
+	struct tcp_range block[1 + TCP_SACK_BLOCKS];
+	unsigned n = 0;
+
+	if (seg->len + at + 12 > c->path_mss)
+		return 0;
+	if (c->flags & CONN_DSACK)
+		block[n++] = c->dsack;
+	for (unsigned i = 0; i < c->sacks; i++)
+		block[n++] = c->sack[i];
+	return tcp_options_write_sack(seg->opts + at,
+				      min_u32(TCP_OPT_MAX - (uint32_t)at,
+					      (uint32_t)(c->path_mss - seg->len - at)),
+				      block, n);
+}
+
 static uint8_t write_options(const struct tcp_conn *c, struct tcp_segment *seg, nsec_t now)
 {
 	size_t at = 0;
 
 	if (c->flags & CONN_TIMESTAMPS)
 		at = tcp_options_write_timestamps(seg->opts, tcp_ts_now(c, now), c->ts_recent);
-	if (unlikely(c->sacks) && seg->len + at + 12 <= c->path_mss) {
-		size_t room = min_u32(TCP_OPT_MAX - (uint32_t)at,
-				      (uint32_t)(c->path_mss - seg->len - at));
-
-		at += tcp_options_write_sack(seg->opts + at, room, c->sack, c->sacks);
-	}
+	if (unlikely(c->sacks || (c->flags & CONN_DSACK)))
+		at += write_sacks(c, seg, at);
 	return (uint8_t)at;
 }
 
 /* Completes a segment that acknowledges, sends it, and notes what it told the peer. */
-static bool emit(struct tcp_conn *c, struct tcp_segment *seg, nsec_t now)
+static inline __attribute__((always_inline)) bool emit(struct tcp_conn *c, struct tcp_segment *seg,
+						       nsec_t now)
 {
 	seg->ack = c->rcv_nxt;
 	seg->wnd = offer_window(c);
@@ -64,6 +80,7 @@ static bool emit(struct tcp_conn *c, struct tcp_segment *seg, nsec_t now)
 		tcp_timer_ack_sent(c);
 	}
 	c->rcv_acked = c->rcv_nxt;
+	c->flags &= ~(uint32_t)CONN_DSACK;
 	return true;
 }
 
@@ -130,7 +147,8 @@ void tcp_output_syn(struct tcp_conn *c, nsec_t now)
 }
 
 /* len bytes of the stream from seq on, and FIN. */
-static bool emit_data(struct tcp_conn *c, uint32_t seq, uint32_t len, bool fin, nsec_t now)
+static inline __attribute__((always_inline)) bool emit_data(struct tcp_conn *c, uint32_t seq,
+							    uint32_t len, bool fin, nsec_t now)
 {
 	struct tcp_segment seg;
 	uint32_t offset = seq - c->snd_una;
@@ -148,12 +166,19 @@ static bool emit_data(struct tcp_conn *c, uint32_t seq, uint32_t len, bool fin, 
 	return false;
 }
 
+/* Not in the way of what is sent for the first time. */
+static __attribute__((noinline)) bool emit_again(struct tcp_conn *c, uint32_t seq, uint32_t len,
+						 bool fin, nsec_t now)
+{
+	return emit_data(c, seq, len, fin, now);
+}
+
 /* ---- what was lost ------------------------------------------------------------- */
 
 /* Sends again what may be; false when there is nothing (more) of the kind. */
 static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 {
-	uint32_t seq = c->rtx_nxt;
+	uint32_t seq = c->snd_una;
 	uint32_t end = tcp_data_end(c), len = tcp_loss_next(c, &seq), data;
 	bool forced = (c->flags & CONN_RTX_NOW) != 0, fin;
 
@@ -164,11 +189,10 @@ static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 		return false;
 	data = min_u32(len, end - seq); /* the FIN is not in the buffer */
 	fin = (c->flags & CONN_FIN_SENT) && seq + data == end;
-	if (!emit_data(c, seq, data, fin, now))
+	if (!emit_again(c, seq, data, fin, now))
 		return false;
 	c->flags &= ~(uint32_t)CONN_RTX_NOW;
-	c->rtx_nxt = seq + data + fin;
-	c->timed_at = NSEC_NEVER; /* Karn: the timed byte may have been among them */
+	tcp_loss_resent(c, seq, seq + data + fin, now);
 	c->retransmits++;
 	tcp_timer_lost_resent(c, now);
 	return true;
@@ -188,8 +212,29 @@ static bool may_send_partial(const struct tcp_conn *c, uint32_t len, uint32_t un
 	return (c->flags & CONN_NODELAY) || !tcp_in_flight(c); /* RFC 1122 4.2.3.4 */
 }
 
+/*
+ * New data is in flight up to snd_nxt.  A FIN alone needs no note of it; what was
+ * sent within a sixteenth of a round trip is one run.
+ */
+static inline void note_sent(struct tcp_conn *c, uint32_t len, nsec_t now)
+{
+	struct tcp_flight *f = c->flight;
+
+	if (unlikely(!f))
+		return;
+	tcp_flight_sent(f, c->snd_nxt, tcp_usec(now), (uint32_t)(c->rtt.srtt >> 14));
+	if (unlikely(c->recovery == TCP_RECOVERY_FAST))
+		f->prr_out += len;
+}
+
+static bool may_note(struct tcp_conn *c)
+{
+	return !c->flight || likely(c->flight->n < c->flight->max) || tcp_flight_reserve(c, 1);
+}
+
 /* Sends one segment of new data; false when there is nothing to send now. */
-static bool output_new(struct tcp_conn *c, uint32_t pipe, nsec_t now)
+static inline __attribute__((always_inline)) bool output_new(struct tcp_conn *c, uint32_t pipe,
+							     nsec_t now)
 {
 	uint32_t unsent = tcp_data_end(c) - c->snd_nxt;
 	int32_t window = (int32_t)(c->snd_una + c->snd_wnd - c->snd_nxt);
@@ -206,16 +251,36 @@ static bool output_new(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 		return false;
 	if (len < c->mss && !may_send_partial(c, len, unsent, fin))
 		return false;
-	if (!emit_data(c, c->snd_nxt, len, fin, now))
+	if (!may_note(c) || !emit_data(c, c->snd_nxt, len, fin, now))
 		return false;
 	c->snd_nxt += len + fin;
 	if (fin)
 		c->flags |= CONN_FIN_SENT;
-	if (c->timed_at == NSEC_NEVER && !c->recovery) {
-		c->timed_at = now;
-		c->timed_seq = c->snd_nxt;
-	}
+	note_sent(c, len + fin, now);
 	tcp_timer_data_sent(c, first, now);
+	return true;
+}
+
+static __attribute__((noinline)) bool output_new_tail(struct tcp_conn *c, nsec_t now)
+{
+	return output_new(c, 0, now);
+}
+
+bool tcp_output_tail(struct tcp_conn *c, nsec_t now)
+{
+	uint32_t seq = c->snd_nxt - min_u32(c->snd_nxt - c->snd_una, c->mss);
+	bool fin = (c->flags & CONN_FIN_SENT) != 0;
+
+	if (tcp_unsent(c) && output_new_tail(c, now)) {
+		tcp_tlp_sent(c, TLP_NEW);
+		return true;
+	}
+	if (!emit_again(c, seq, c->snd_nxt - seq - fin, fin, now))
+		return false;
+	tcp_flight_resent_tail(c, seq, tcp_usec(now));
+	tcp_tlp_sent(c, TLP_RTX);
+	c->retransmits++;
+	c->tx_at = now;
 	return true;
 }
 

@@ -41,8 +41,6 @@ void tcp_finish(struct tcp_conn *c, int error)
 	tcp_recvq_prune(&c->rcv);
 	if (c->flags & CONN_DETACHED)
 		tcp_recvq_purge(&c->rcv);
-	c->recovery = TCP_RECOVERY_NONE;
-	c->dup_bytes = 0;
 	c->sacks = 0;
 	c->snd_una = c->snd_nxt;
 	c->flags &= ~(uint32_t)(CONN_DUE | CONN_SND_FULL);
@@ -66,13 +64,11 @@ void tcp_establish(struct tcp_conn *c, nsec_t now)
 	c->snd_una = c->iss + 1;
 	tcp_set_state(c, TCP_ESTABLISHED);
 	c->retries = 0;
-	c->progress_at = now;
-	if (c->timed_at != NSEC_NEVER) {
-		rtt_sample(&c->rtt, now - c->timed_at);
-		c->timed_at = NSEC_NEVER;
-	} else if (c->flags & CONN_SYN_RTX) {
+	if (c->flags & CONN_SYN_RTX) /* Karn: no sample */
 		c->rtt.rto = RTT_FALLBACK_RTO;
-	}
+	else
+		rtt_sample(&c->rtt, now - c->progress_at);
+	c->progress_at = now;
 	tcp_cc_init(&c->cc, c->cc.ops, c->mss);
 	if (c->flags & CONN_SYN_RTX) /* RFC 5681 section 3.1: the SYN was lost */
 		c->cc.cwnd = c->mss;

@@ -65,10 +65,19 @@ static bool take_in_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	return true;
 }
 
+/* Refused: because it is here already, if nothing of it was new.  What holds it is told next. */
+static void note_twice(struct tcp_conn *c, const struct pkt *pkt, uint32_t start, uint32_t end)
+{
+	if (start != end || pkt->len == 0 || (c->flags & (CONN_DISCARD | CONN_SACK)) != CONN_SACK)
+		return;
+	sack_note(c, pkt->seq, pkt->seq + pkt->len);
+	tcp_note_duplicate(c, pkt->seq, pkt->seq + pkt->len);
+}
+
 /* Each is answered at once, so that the peer can count (RFC 5681 section 4.2). */
 static void take_out_of_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
-	uint32_t start, end;
+	uint32_t start = 0, end = 0;
 
 	if (c->rcv_acked != c->rcv_nxt)
 		tcp_output_ack(c, now); /* else the next one would be no duplicate */
@@ -78,6 +87,7 @@ static void take_out_of_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t 
 			sack_note(c, start, end);
 	} else {
 		a->drop = DROP_TCP_DUPLICATE;
+		note_twice(c, a->pkt, start, end);
 	}
 	c->quickacks = TCP_QUICKACKS; /* losses are repaired faster without delay */
 	c->flags &= ~(uint32_t)CONN_PINGPONG;

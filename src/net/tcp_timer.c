@@ -36,6 +36,38 @@ static nsec_t probe_deadline(const struct tcp_conn *c, nsec_t now)
 	return patient(c, now, min_nsec(c->rtt.rto << shift, RTT_MAX_RTO));
 }
 
+/* From when the first byte in flight was sent on; but not yet now. */
+static nsec_t head_deadline(const struct tcp_conn *c, nsec_t now)
+{
+	const struct tcp_flight *f = c->flight;
+	nsec_t age = f && f->n ? (nsec_t)(tcp_usec(now) - f->r[0].last) * NSEC_PER_USEC : 0;
+
+	return patient(c, now, c->rtt.rto > age + NSEC_PER_MSEC ? c->rtt.rto - age : NSEC_PER_MSEC);
+}
+
+/* Something is in flight: the timeout, or what comes before it (RFC 8985 section 7.2). */
+static void arm(struct tcp_conn *c, nsec_t rto_at, nsec_t now)
+{
+	nsec_t wait = NSEC_NEVER;
+	enum tcp_timer what = TCP_TIMER_TLP;
+
+	c->timer = TCP_TIMER_RTO;
+	c->rto_at = rto_at;
+	if (likely(!c->trouble)) {
+		/* One segment's ACK may be delayed by 200 ms: the timeout is no later. */
+		if (likely(c->snd_nxt - c->snd_una <= c->mss))
+			return;
+		wait = tcp_tlp_timeout(c);
+	} else if (c->flight && c->flight->reo_wait) {
+		wait = c->flight->reo_wait * NSEC_PER_USEC;
+		what = TCP_TIMER_REORDER;
+	}
+	if (wait < rto_at - now) {
+		c->timer = (uint8_t)what;
+		c->rto_at = now + wait;
+	}
+}
+
 void tcp_timer_syn_sent(struct tcp_conn *c, nsec_t now)
 {
 	c->retries = 0;
@@ -50,18 +82,28 @@ void tcp_timer_syn_sent(struct tcp_conn *c, nsec_t now)
 void tcp_timer_data_sent(struct tcp_conn *c, bool first, nsec_t now)
 {
 	c->tx_at = now;
-	if (!first)
+	if (!first) {
+		if ((c->flags & CONN_SACK) && !c->trouble)
+			arm(c, head_deadline(c, now), now);
 		return;
+	}
 	c->retries = 0;
 	c->progress_at = now;
-	c->rto_at = rto_deadline(c, now);
+	arm(c, rto_deadline(c, now), now);
 }
 
 /* RFC 6675 section 5, step 4.3; RFC 6298 does not forbid it. */
 void tcp_timer_lost_resent(struct tcp_conn *c, nsec_t now)
 {
 	c->tx_at = now;
-	c->rto_at = rto_deadline(c, now);
+	arm(c, rto_deadline(c, now), now);
+}
+
+/* An ACK that moved nothing: perhaps something has to be looked at soon. */
+void tcp_timer_duplicate(struct tcp_conn *c, nsec_t now)
+{
+	if (tcp_in_flight(c) && (c->timer != TCP_TIMER_RTO || (c->flight && c->flight->reo_wait)))
+		arm(c, head_deadline(c, now), now);
 }
 
 /* RFC 6298 (5.2), (5.3) */
@@ -70,7 +112,10 @@ void tcp_timer_acked(struct tcp_conn *c, nsec_t now)
 	c->retries = 0;
 	c->probes = 0;
 	c->progress_at = now;
-	c->rto_at = tcp_in_flight(c) ? rto_deadline(c, now) : NSEC_NEVER;
+	if (tcp_in_flight(c))
+		arm(c, rto_deadline(c, now), now);
+	else
+		c->rto_at = NSEC_NEVER;
 }
 
 /*
@@ -145,7 +190,6 @@ static void handshake_timeout(struct tcp_conn *c, nsec_t now)
 	}
 	c->retries++;
 	c->flags |= CONN_SYN_RTX;
-	c->timed_at = NSEC_NEVER; /* Karn */
 	rtt_backoff(&c->rtt);
 	tcp_output_syn(c, now);
 	c->rto_at = rto_deadline(c, now);
@@ -172,8 +216,21 @@ static void retransmission_timeout(struct tcp_conn *c, nsec_t now)
 	if (c->retries < UINT8_MAX)
 		c->retries++;
 	rtt_backoff(&c->rtt);
-	c->rto_at = rto_deadline(c, now);
+	arm(c, rto_deadline(c, now), now);
 	tcp_output(c, now);
+}
+
+/* What is in flight needs attention, sooner than the retransmission timer would have it. */
+static void early_timeout(struct tcp_conn *c, nsec_t now)
+{
+	if (c->timer == TCP_TIMER_TLP)
+		(void)tcp_output_tail(c, now);
+	else
+		tcp_loss_reorder_timeout(c, now);
+	c->timer = TCP_TIMER_RTO;
+	c->rto_at = head_deadline(c, now);
+	if (c->recovery)
+		tcp_output(c, now);
 }
 
 /*
@@ -243,6 +300,12 @@ static void life_timeout(struct tcp_conn *c, nsec_t now)
 		keepalive_timeout(c, now);
 }
 
+static void trim(struct tcp_conn *c)
+{
+	tcp_sndbuf_fini(&c->snd, c->ops);
+	tcp_loss_fini(c);
+}
+
 static void trim_timeout(struct tcp_conn *c, nsec_t now)
 {
 	c->trim_at = NSEC_NEVER;
@@ -250,8 +313,8 @@ static void trim_timeout(struct tcp_conn *c, nsec_t now)
 		return; /* asked again when it is empty */
 	if (now - c->tx_at < TCP_TRIM_IDLE)
 		c->trim_at = c->tx_at + TCP_TRIM_IDLE;
-	else
-		tcp_sndbuf_fini(&c->snd, c->ops);
+	else if (!tcp_in_flight(c))
+		trim(c);
 }
 
 void tcp_timer(struct tcp_conn *c, nsec_t now)
@@ -264,6 +327,8 @@ void tcp_timer(struct tcp_conn *c, nsec_t now)
 	if (now >= c->rto_at) {
 		if (!tcp_synchronized(c))
 			handshake_timeout(c, now);
+		else if (tcp_in_flight(c) && c->timer != TCP_TIMER_RTO)
+			early_timeout(c, now);
 		else if (tcp_in_flight(c))
 			retransmission_timeout(c, now);
 		else

@@ -214,6 +214,7 @@ static bool run_seed(uint64_t seed)
 	params.send_fails = sim_chance(dice, 100) ? sim_random(dice, 100) : 0;
 	params.alloc_fails = sim_chance(dice, 100) ? sim_random(dice, 300) : 0;
 	params.wrap = sim_chance(dice, 300);
+	params.no_sack = sim_chance(dice, 250);
 	if (!life.plan[B].early)
 		life.plan[A].early = true; /* somebody has to begin */
 	if (sim_chance(dice, 50)) {

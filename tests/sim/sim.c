@@ -407,6 +407,26 @@ static void check_queues(const struct sim *sim, const struct tcp_conn *c)
 	SIM_CHECK(sim, room <= c->rcv.limit + ROOM + sizeof(struct pkt));
 }
 
+static void check_flight(const struct sim *sim, const struct tcp_conn *c)
+{
+	const struct tcp_flight *f = c->flight;
+	uint32_t at = c->snd_una, sacked = 0, lost = 0;
+
+	if (!f)
+		return;
+	SIM_CHECK(sim, f->n <= f->max && f->start == at);
+	for (unsigned i = 0; i < f->n; i++) {
+		SIM_CHECK(sim, seq_lt(at, f->r[i].end));
+		sacked += f->r[i].what & RUN_SACKED ? f->r[i].end - at : 0;
+		lost += f->r[i].what & RUN_LOST ? f->r[i].end - at : 0;
+		at = f->r[i].end;
+	}
+	SIM_CHECK(sim, at == c->snd_nxt);
+	SIM_CHECK(sim, sacked == f->sacked && lost == f->lost);
+	SIM_CHECK(sim, c->trouble || (!sacked && !lost && !c->recovery));
+	SIM_CHECK(sim, !lost || c->recovery);
+}
+
 static void check(const struct sim *sim, int h)
 {
 	const struct sim_host *host = &sim->host[h];
@@ -416,7 +436,7 @@ static void check(const struct sim *sim, int h)
 		return;
 	if (c->state == TCP_CLOSED) {
 		SIM_CHECK(sim, tcp_deadline(c) == NSEC_NEVER);
-		SIM_CHECK(sim, !c->snd.data && !c->rcv.ooo && !c->scoreboard);
+		SIM_CHECK(sim, !c->snd.data && !c->rcv.ooo && !c->flight);
 		SIM_CHECK(sim, host->closed == 1);
 		return;
 	}
@@ -428,6 +448,7 @@ static void check(const struct sim *sim, int h)
 	SIM_CHECK(sim, c->snd.len <= c->snd.size && c->snd.len <= c->sndbuf);
 	SIM_CHECK(sim, c->rcv.bytes <= c->rcvbuf || c->rcv.bytes <= UINT16_MAX);
 	SIM_CHECK(sim, tcp_pipe(c) <= c->snd_nxt - c->snd_una);
+	check_flight(sim, c);
 	/* Something waits for the peer: then a timer must run. */
 	SIM_CHECK(sim, !tcp_in_flight(c) || c->rto_at != NSEC_NEVER);
 	SIM_CHECK(sim, !tcp_unsent(c) || tcp_deadline(c) != NSEC_NEVER || !tcp_synchronized(c));
@@ -593,6 +614,8 @@ void sim_open(struct sim *sim, int h)
 
 	tcp_init(&host->conn, &ops, &sim->params.config[h]);
 	host->exists = true;
+	if (sim->params.no_sack)
+		host->conn.flags &= ~(uint32_t)CONN_SACK;
 	iss = sim->params.wrap ? wrapping_iss(sim) : (uint32_t)next_random(&sim->random);
 	assert_int_equal(tcp_connect(&host->conn, iss, sim->now), 0);
 }

@@ -40,6 +40,7 @@ struct sim_params {
 	struct sim_link link[2];	  /* [A]: what A sends */
 	unsigned send_fails, alloc_fails; /* chances of 1000 */
 	unsigned backlog;
+	bool no_sack;
 	bool wrap; /* sequence numbers begin shortly before they wrap around */
 };
 
