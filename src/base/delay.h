@@ -23,6 +23,10 @@ enum delay_point {
 	DELAY_INBOX_TAKE,
 	DELAY_READY_PUSH,
 	DELAY_READY_TAKE,
+	DELAY_SLEEP_CALL,   /* there is news, whom it concerns is about to be looked for */
+	DELAY_SLEEP_LISTEN, /* lies, and has not looked yet */
+	DELAY_SLEEP_NOW,    /* has looked, and is about to sleep */
+	DELAY_SLEEP_WOKEN,  /* is awake, and others think that he lies */
 	DELAY_REQUEST_POST,
 	DELAY_REQUEST_TAKE,
 	DELAY_MOVE_LISTED,  /* PREPARE is done, the old ring still has the frames */

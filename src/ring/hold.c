@@ -37,16 +37,16 @@ void hold_wait_wanted(struct hold *hold)
 	} while (__atomic_load_n(&hold->wanted, __ATOMIC_ACQUIRE));
 }
 
-void hold_lock_slow(struct hold *hold, int spins)
+void hold_lock_slow(ck_spinlock_fas_t *spin, int spins)
 {
 	do {
-		for (int n = 0; ck_spinlock_fas_locked(&hold->spin); n++) {
+		for (int n = 0; ck_spinlock_fas_locked(spin); n++) {
 			if (n > spins)
 				sys_sched_yield();
 			else
 				ck_pr_stall();
 		}
-	} while (!ck_spinlock_fas_trylock(&hold->spin));
+	} while (!ck_spinlock_fas_trylock(spin));
 }
 
 /*

@@ -58,7 +58,7 @@ void hold_wait_wanted(struct hold *hold);
  */
 #define HOLD_SPINS 2000
 #define HOLD_SPINS_SHARED 100 /* HOLD_YIELD: that is the usual case */
-void hold_lock_slow(struct hold *hold, int spins);
+void hold_lock_slow(ck_spinlock_fas_t *spin, int spins);
 bool hold_try_single(struct hold *hold);
 
 /* Waits for the ring.  False, at once, when this thread already holds one. */
@@ -84,12 +84,12 @@ static inline __attribute__((always_inline)) bool hold_acquire(struct hold *hold
 		break;
 	case HOLD_YIELD:
 		if (!ck_spinlock_fas_trylock(&hold->spin))
-			hold_lock_slow(hold, HOLD_SPINS_SHARED);
+			hold_lock_slow(&hold->spin, HOLD_SPINS_SHARED);
 		break;
 	case HOLD_SPIN:
 	default:
 		if (__builtin_expect(!ck_spinlock_fas_trylock(&hold->spin), 0))
-			hold_lock_slow(hold, HOLD_SPINS);
+			hold_lock_slow(&hold->spin, HOLD_SPINS);
 		break;
 	}
 	delay_at(DELAY_HOLD_ACQUIRED);

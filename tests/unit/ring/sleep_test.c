@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/sleep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "ring/ring.h"
+#include "vma_test.h"
+
+#define MSEC NSEC_PER_MSEC
+#define LONG (10 * NSEC_PER_SEC)
+#define CROWD 4
+
+static struct sleep_place place, other;
+
+static int setup(void **state)
+{
+	clock_init();
+	sleep_place_init(&place, false);
+	sleep_place_init(&other, false);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	assert_int_equal(sleep_place_used(&place), 0);
+	assert_int_equal(place.up, 0);
+	assert_true(list_empty(&place.own) && list_empty(&place.guests));
+	assert_int_equal(sleep_place_used(&other), 0);
+	assert_null(hold_current);
+	return 0;
+}
+
+static void nap(nsec_t time)
+{
+	struct timespec ts = {time / NSEC_PER_SEC, time % NSEC_PER_SEC};
+
+	nanosleep(&ts, NULL);
+}
+
+/* ---- people of one thread, who do not really sleep --------------------------------------- */
+
+struct person {
+	struct bell bell;
+	struct sleep sleep;
+	struct sleeper at;
+};
+
+/* Each has a bell of his own, though it is one thread. */
+static void come(struct person *p, bool guest)
+{
+	sleep_begin(&p->sleep);
+	sleep_end(&p->sleep);
+	p->bell = (struct bell){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+	p->sleep.bell = &p->bell;
+	sleep_enter(&p->sleep, &p->at, &place, guest);
+}
+
+static void lie(struct person *p)
+{
+	assert_true(sleep_listen(&p->sleep));
+}
+
+/* If it was, he is up now, and has answered. */
+static bool is_rung(struct person *p)
+{
+	bool rung = p->bell.rung;
+	struct pollfd fds[1];
+	uint64_t count;
+
+	assert_int_equal(poll(&(struct pollfd){.fd = p->bell.fd, .events = POLLIN}, 1, 0), rung);
+	if (rung) {
+		assert_int_equal(sleep_now(&p->sleep, fds, 1, LONG, NULL), 0);
+		assert_int_equal(read(p->bell.fd, &count, sizeof(count)), sizeof(count));
+		p->bell.rung = 0;
+	}
+	return rung;
+}
+
+static void go(struct person *p)
+{
+	sleep_end(&p->sleep);
+	close(p->bell.fd);
+}
+
+static void test_the_first_one_watches(void **state)
+{
+	struct person a, b;
+
+	come(&a, false);
+	come(&b, false);
+	assert_int_equal(sleep_place_used(&place), 2);
+	lie(&b); /* whoever lies down first */
+	lie(&a);
+	assert_true(a.at.watch);
+	assert_false(b.at.watch);
+	go(&a);
+	go(&b);
+}
+
+static void test_the_watch_is_handed_to_one_who_is_woken(void **state)
+{
+	struct person p[CROWD];
+
+	for (int i = 0; i < CROWD; i++) {
+		come(&p[i], false);
+		lie(&p[i]);
+	}
+	for (int i = 0; i + 1 < CROWD; i++) {
+		go(&p[i]);
+		for (int k = i + 1; k < CROWD; k++)
+			assert_int_equal(is_rung(&p[k]), k == i + 1);
+		lie(&p[i + 1]);
+		assert_true(p[i + 1].at.watch);
+		assert_false(p[i + 1].bell.rung);
+	}
+	go(&p[CROWD - 1]);
+}
+
+static void test_who_does_not_watch_leaves_without_a_noise(void **state)
+{
+	struct person p[3];
+
+	for (int i = 0; i < 3; i++) {
+		come(&p[i], false);
+		lie(&p[i]);
+	}
+	go(&p[1]);
+	assert_false(p[0].bell.rung || p[2].bell.rung);
+	go(&p[2]);
+	assert_false(p[0].bell.rung);
+	go(&p[0]);
+}
+
+static void test_an_heir_who_is_up_is_not_rung_and_watches_when_he_lies(void **state)
+{
+	struct person a, b, c;
+
+	come(&a, false);
+	lie(&a);
+	come(&b, false);
+	come(&c, false);
+	lie(&c);
+	go(&a); /* b has not lain down yet */
+	assert_false(b.bell.rung || c.bell.rung);
+	/* Nor does the watch end with an heir who never took it over. */
+	go(&b);
+	assert_true(is_rung(&c));
+	lie(&c);
+	assert_true(c.at.watch);
+	go(&c);
+}
+
+static void test_a_call_wakes_one_and_no_more_while_he_is_up(void **state)
+{
+	struct person p[CROWD];
+
+	for (int i = 0; i < CROWD; i++) {
+		come(&p[i], false);
+		lie(&p[i]);
+	}
+	sleep_call(&place);
+	sleep_call(&place);
+	for (int i = 0; i < CROWD; i++)
+		assert_int_equal(is_rung(&p[i]), i == CROWD - 1); /* not the watchman */
+	sleep_call(&place); /* he will look before he lies down */
+	for (int i = 0; i < CROWD; i++)
+		assert_false(p[i].bell.rung);
+	lie(&p[CROWD - 1]);
+	sleep_call(&place);
+	assert_true(is_rung(&p[CROWD - 1]));
+	go(&p[CROWD - 1]);
+	sleep_call(&place); /* with him gone, it is another's turn */
+	assert_true(is_rung(&p[CROWD - 2]));
+	for (int i = 0; i < CROWD - 1; i++)
+		go(&p[i]);
+	sleep_call(&place); /* of nobody */
+}
+
+static void test_guests_are_woken_by_every_call_and_never_watch(void **state)
+{
+	struct person guests[2], a, b;
+
+	for (int i = 0; i < 2; i++) {
+		come(&guests[i], true);
+		lie(&guests[i]);
+		assert_false(guests[i].at.watch);
+	}
+	come(&a, false);
+	come(&b, false);
+	lie(&a);
+	lie(&b);
+	assert_true(a.at.watch);
+	sleep_call(&place);
+	assert_true(is_rung(&guests[0]) && is_rung(&guests[1]));
+	assert_true(is_rung(&b));
+	assert_false(a.bell.rung);
+	go(&guests[0]);
+	go(&a);
+	go(&b); /* guests inherit nothing */
+	assert_false(guests[1].bell.rung);
+	go(&guests[1]);
+}
+
+static void test_everybody_can_be_called(void **state)
+{
+	struct person p[CROWD];
+
+	for (int i = 0; i < CROWD; i++) {
+		come(&p[i], i == 0);
+		lie(&p[i]);
+	}
+	sleep_call_all(&place);
+	for (int i = 0; i < CROWD; i++)
+		assert_true(is_rung(&p[i]));
+	for (int i = 0; i < CROWD; i++)
+		go(&p[i]);
+}
+
+static void test_one_sleep_is_at_many_places(void **state)
+{
+	struct sleeper here, there;
+	struct sleep sleep;
+	struct person a;
+
+	come(&a, false);
+	lie(&a);
+	sleep_begin(&sleep);
+	sleep_enter(&sleep, &here, &place, false);
+	sleep_enter(&sleep, &there, &other, false);
+	assert_true(sleep_listen(&sleep));
+	assert_false(here.watch);
+	assert_true(there.watch);
+	assert_int_equal(sleep_place_used(&other), 1);
+	sleep_end(&sleep);
+	sleep_end(&sleep); /* harmless */
+	assert_int_equal(sleep_place_used(&place), 1);
+	go(&a);
+}
+
+/* ---- threads that really sleep ------------------------------------------------------------ */
+
+static int sleep_at(struct sleep_place *at, nsec_t time)
+{
+	struct sleeper sleeper;
+	struct pollfd fds[1];
+	struct sleep sleep;
+	int rc;
+
+	sleep_begin(&sleep);
+	sleep_enter(&sleep, &sleeper, at, false);
+	assert_true(sleep_listen(&sleep));
+	rc = sleep_now(&sleep, fds, 1, clock_now() + time, NULL);
+	sleep_end(&sleep);
+	return rc;
+}
+
+static void test_a_call_between_listening_and_sleeping_is_not_slept_through(void **state)
+{
+	struct sleeper sleeper;
+	struct pollfd fds[1];
+	struct sleep sleep;
+	nsec_t start = clock_now();
+
+	sleep_begin(&sleep);
+	sleep_enter(&sleep, &sleeper, &place, false);
+	assert_true(sleep_listen(&sleep));
+	sleep_call(&place);
+	assert_int_equal(sleep_now(&sleep, fds, 1, start + LONG, NULL), 0);
+	assert_true(clock_now() - start < LONG / 2);
+	sleep_end(&sleep);
+	/* And is over with that: the next sleep is as long as it should be. */
+	start = clock_now();
+	assert_int_equal(sleep_at(&place, 20 * MSEC), 0);
+	assert_true(clock_now() - start >= 19 * MSEC);
+}
+
+static void *sleep_long(void *arg)
+{
+	assert_int_equal(sleep_at(arg, LONG), 0);
+	return NULL;
+}
+
+static void test_a_watch_is_handed_to_a_thread_that_sleeps(void **state)
+{
+	nsec_t start = clock_now();
+	struct person a;
+	pthread_t thread;
+
+	come(&a, false);
+	lie(&a);
+	assert_int_equal(pthread_create(&thread, NULL, sleep_long, &place), 0);
+	while (sleep_place_used(&place) < 2)
+		nap(MSEC);
+	nap(10 * MSEC);
+	go(&a);
+	pthread_join(thread, NULL);
+	assert_true(clock_now() - start < LONG / 2);
+}
+
+static void end(void *sleep)
+{
+	sleep_end(sleep);
+}
+
+static void *sleep_cancelled(void *arg)
+{
+	struct sleeper sleeper;
+	struct pollfd fds[1];
+	struct sleep sleep;
+
+	sleep_begin(&sleep);
+	sleep_enter(&sleep, &sleeper, arg, false);
+	assert_true(sleep_listen(&sleep));
+	pthread_cleanup_push(end, &sleep);
+	sleep_now(&sleep, fds, 1, NSEC_NEVER, NULL);
+	pthread_cleanup_pop(1);
+	return NULL;
+}
+
+static void test_a_thread_that_is_cancelled_hands_the_watch_over(void **state)
+{
+	for (int i = 0; i < 10; i++) {
+		struct person heir;
+		pthread_t thread;
+		void *result;
+
+		assert_int_equal(pthread_create(&thread, NULL, sleep_cancelled, &place), 0);
+		while (!sleep_place_used(&place))
+			nap(MSEC / 10);
+		come(&heir, false);
+		lie(&heir);
+		assert_false(heir.at.watch);
+		nap(i * MSEC / 10);
+		pthread_cancel(thread);
+		pthread_join(thread, &result);
+		assert_ptr_equal(result, PTHREAD_CANCELED);
+		assert_true(is_rung(&heir));
+		lie(&heir);
+		assert_true(heir.at.watch);
+		go(&heir);
+	}
+}
+
+static void test_a_bell_that_the_program_closed_is_replaced(void **state)
+{
+	nsec_t start = clock_now();
+	struct sleep sleep;
+	pthread_t thread;
+
+	sleep_begin(&sleep);
+	close(sleep.bell->fd);
+	sleep_end(&sleep);
+	assert_int_equal(sleep_at(&place, LONG), 0); /* notices */
+	assert_true(clock_now() - start < LONG / 2);
+	/* From now on it works again. */
+	{
+		struct person a;
+
+		come(&a, false);
+		lie(&a);
+		assert_int_equal(pthread_create(&thread, NULL, sleep_long, &place), 0);
+		while (sleep_place_used(&place) < 2)
+			nap(MSEC);
+		go(&a);
+		pthread_join(thread, NULL);
+	}
+	assert_true(clock_now() - start < LONG / 2);
+}
+
+static void *tell_bell(void *arg)
+{
+	struct sleep sleep;
+
+	sleep_begin(&sleep);
+	*(int *)arg = sleep.bell->fd;
+	sleep_end(&sleep);
+	return NULL;
+}
+
+static void test_a_thread_takes_its_bell_along(void **state)
+{
+	pthread_t thread;
+	int fd = -1;
+
+	assert_int_equal(pthread_create(&thread, NULL, tell_bell, &fd), 0);
+	pthread_join(thread, NULL);
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
+}
+
+/* ---- signals ---------------------------------------------------------------------------- */
+
+static struct person *heir;
+static bool heir_was_rung, nested;
+static int handled;
+static bool refused;
+
+static void handle(int sig)
+{
+	handled++;
+	sleep_interrupted();
+	if (heir)
+		heir_was_rung = heir->bell.rung;
+	if (nested)
+		assert_int_equal(sleep_at(&other, 5 * MSEC), 0);
+}
+
+static void catch (void (*fn)(int sig))
+{
+	struct sigaction action = {.sa_handler = fn};
+
+	handled = 0;
+	heir = NULL;
+	nested = false;
+	sigaction(SIGUSR1, &action, NULL);
+}
+
+static void *send_signal(void *arg)
+{
+	nap(10 * MSEC);
+	pthread_kill(*(pthread_t *)arg, SIGUSR1);
+	return NULL;
+}
+
+/* A handler may run for long: others are not to depend on its thread meanwhile. */
+static void test_the_watch_is_handed_over_before_a_handler_runs(void **state)
+{
+	pthread_t self = pthread_self(), thread;
+	struct sleeper sleeper;
+	struct pollfd fds[1];
+	struct sleep sleep;
+	struct person p;
+
+	catch (handle);
+	sleep_begin(&sleep);
+	sleep_enter(&sleep, &sleeper, &place, false);
+	/* In the middle of another's coming and going: it has the same thread. */
+	p.bell = (struct bell){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+	p.sleep = (struct sleep){.bell = &p.bell};
+	sleep_enter(&p.sleep, &p.at, &place, false);
+	lie(&p);
+	heir = &p;
+	assert_true(sleep_listen(&sleep));
+	assert_true(sleeper.watch);
+	assert_int_equal(pthread_create(&thread, NULL, send_signal, &self), 0);
+	assert_int_equal(sleep_now(&sleep, fds, 1, clock_now() + LONG, NULL), -EINTR);
+	pthread_join(thread, NULL);
+	assert_int_equal(handled, 1);
+	assert_true(heir_was_rung);
+	assert_int_equal(sleep_place_used(&place), 1);
+	assert_false(sleep_listen(&sleep)); /* it is nowhere: not to be slept in */
+	sleep_end(&sleep);
+	assert_int_equal(sleep_place_used(&place), 1);
+	lie(&p);
+	assert_true(p.at.watch);
+	go(&p);
+}
+
+/* The signal comes at any moment before the system call. */
+static void test_a_signal_before_the_sleep_ends_it(void **state)
+{
+	for (int moment = 0; moment < 3; moment++) {
+		for (int with = 0; with < 2; with++) {
+			nsec_t start = clock_now();
+			struct sleeper sleeper;
+			struct pollfd fds[1];
+			struct sleep sleep;
+			bool listens;
+
+			catch (handle);
+			nested = with;
+			sleep_begin(&sleep);
+			if (moment == 0)
+				raise(SIGUSR1);
+			sleep_enter(&sleep, &sleeper, &place, false);
+			if (moment == 1)
+				raise(SIGUSR1);
+			listens = sleep_listen(&sleep);
+			assert_int_equal(listens, moment == 2);
+			if (moment == 2) {
+				raise(SIGUSR1);
+				assert_int_equal(sleep_now(&sleep, fds, 1, start + LONG, NULL), 0);
+			}
+			assert_int_equal(sleep_place_used(&place), 0);
+			sleep_end(&sleep);
+			assert_int_equal(handled, 1);
+			assert_true(clock_now() - start < LONG / 2);
+		}
+	}
+}
+
+static void try_ring(int sig)
+{
+	static struct hold hold;
+
+	handled++;
+	hold_init(&hold);
+	refused = !hold_acquire(&hold, HOLD_SPIN);
+	sleep_interrupted(); /* harmless */
+}
+
+/* It might want the place's lock, which its own thread has. */
+static void test_a_handler_is_refused_while_its_thread_is_at_a_places_lock(void **state)
+{
+	catch (try_ring);
+	sleep_place_lock(&place);
+	raise(SIGUSR1);
+	sleep_place_unlock(&place);
+	assert_int_equal(handled, 1);
+	assert_true(refused);
+	raise(SIGUSR1);
+	assert_false(refused);
+	hold_current = NULL; /* what it got */
+}
+
+/* Else the call that sleeps would not hear of it: it looks for signals before. */
+static void test_a_handler_that_was_refused_ends_the_sleep_all_the_same(void **state)
+{
+	struct sleeper sleeper;
+	struct sleep sleep;
+
+	catch (try_ring);
+	sleep_begin(&sleep);
+	sleep_enter(&sleep, &sleeper, &place, false);
+	sleep_place_lock(&other);
+	raise(SIGUSR1);
+	sleep_place_unlock(&other);
+	assert_true(refused);
+	assert_int_equal(sleep_place_used(&place), 1);
+	assert_false(sleep_listen(&sleep));
+	sleep_end(&sleep);
+	assert_int_equal(sleep_place_used(&place), 0);
+}
+
+static void test_a_forked_child_is_nowhere_with_a_bell_of_its_own(void **state)
+{
+	struct sleeper sleeper;
+	struct sleep sleep;
+	struct person a;
+	int before;
+
+	sleep_begin(&sleep);
+	before = sleep.bell->fd;
+	sleep_enter(&sleep, &sleeper, &other, false);
+	sleep_fork_child();
+	assert_false(sleep_listen(&sleep));
+	sleep_place_init(&other, false); /* whose it is does that */
+	sleep_end(&sleep);
+	sleep_begin(&sleep);
+	assert_int_not_equal(sleep.bell->fd, before);
+	sleep_end(&sleep);
+	close(before);
+	come(&a, false);
+	lie(&a);
+	go(&a);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static const struct CMUnitTest tests[] = {
+	TEST(test_the_first_one_watches),
+	TEST(test_the_watch_is_handed_to_one_who_is_woken),
+	TEST(test_who_does_not_watch_leaves_without_a_noise),
+	TEST(test_an_heir_who_is_up_is_not_rung_and_watches_when_he_lies),
+	TEST(test_a_call_wakes_one_and_no_more_while_he_is_up),
+	TEST(test_guests_are_woken_by_every_call_and_never_watch),
+	TEST(test_everybody_can_be_called),
+	TEST(test_one_sleep_is_at_many_places),
+	TEST(test_a_call_between_listening_and_sleeping_is_not_slept_through),
+	TEST(test_a_watch_is_handed_to_a_thread_that_sleeps),
+	TEST(test_a_thread_that_is_cancelled_hands_the_watch_over),
+	TEST(test_a_bell_that_the_program_closed_is_replaced),
+	TEST(test_a_thread_takes_its_bell_along),
+	TEST(test_the_watch_is_handed_over_before_a_handler_runs),
+	TEST(test_a_signal_before_the_sleep_ends_it),
+	TEST(test_a_handler_is_refused_while_its_thread_is_at_a_places_lock),
+	TEST(test_a_handler_that_was_refused_ends_the_sleep_all_the_same),
+	TEST(test_a_forked_child_is_nowhere_with_a_bell_of_its_own),
+};
+
+VMA_TEST_MAIN("sleep", tests, NULL, NULL)
