@@ -37,6 +37,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	sock_signals.handled++;
 	if (__atomic_load_n(&handlers[sig].restart, __ATOMIC_RELAXED))
 		sock_signals.restart++;
+	sock_signal_enters();
 	fn(sig, info, context);
 }
 

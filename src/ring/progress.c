@@ -61,21 +61,6 @@ void progress_kick(void)
 	sys_write(progress.wake_fd, &one, sizeof(one));
 }
 
-void ring_sleep_begin(struct ring *const *rings, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		__atomic_fetch_add(&rings[i]->sleepers, 1, __ATOMIC_RELAXED);
-}
-
-void ring_sleep_end(struct ring *const *rings, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		__atomic_fetch_sub(&rings[i]->sleepers, 1, __ATOMIC_SEQ_CST);
-	/* Pairs with sleep_long(): it sees us gone, or we see that it sleeps without. */
-	if (n && __atomic_load_n(&progress_asleep, __ATOMIC_SEQ_CST))
-		progress_wake();
-}
-
 /* Polls a ring nobody else polls.  Returns when its next timer is due. */
 static nsec_t visit(struct ring *ring, bool *moved)
 {
@@ -188,8 +173,8 @@ static void sleep_on(nsec_t timeout, bool rings)
 		struct ring *ring = rings_at(i);
 		int ring_fd[PORT_FDS_MAX], n_fds = ring_fds(ring, ring_fd);
 
-		/* Whoever sleeps there already wakes up for all of us. */
-		if (__atomic_load_n(&ring->sleepers, __ATOMIC_RELAXED))
+		/* Its watchman wakes up for all of us; who leaves last wakes us. */
+		if (sleep_place_used(&ring->sleepers))
 			continue;
 		for (int f = 0; f < n_fds && n < FDS_MAX; f++)
 			fds[n++] = (struct pollfd){.fd = ring_fd[f], .events = POLLIN};

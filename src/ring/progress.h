@@ -34,14 +34,6 @@ void progress_wake(void);
 /* any: its hook is wanted now, whatever it does. */
 void progress_kick(void);
 
-/*
- * App, holding no ring: around a sleep on the descriptors of rings.  While
- * somebody sleeps there, the internal thread leaves them to him; afterwards it
- * must know that it is in charge again.
- */
-void ring_sleep_begin(struct ring *const *rings, unsigned n);
-void ring_sleep_end(struct ring *const *rings, unsigned n);
-
 /* holder: arms a timer of the ring's wheel, and sees to it that somebody runs it. */
 static inline void ring_arm(struct ring *ring, struct timer *timer, nsec_t when)
 {

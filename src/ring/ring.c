@@ -50,17 +50,21 @@ void ring_open(struct ring *ring, struct port_queue *q)
 	ring->unused_since = 0;
 	memset(&ring->stats, 0, sizeof(ring->stats));
 	wheel_init(&ring->wheel, clock_now());
+	/* Who still slept at what it was before might be the watchman of what it is now. */
+	sleep_call_all(&ring->sleepers);
 }
 
 void ring_close(struct ring *ring)
 {
+	__atomic_store_n(&ring->n_fds, 0, __ATOMIC_RELAXED);
+	/* Nobody has a socket here any more; who still sleeps lets go of the descriptors. */
+	sleep_call_all(&ring->sleepers);
 	ring->ops->close_queue(ring->q);
 	flow_table_fini(&ring->flows);
 	adj_table_fini(&ring->adjs);
 	ring->ops = &port_null_ops;
 	__atomic_store_n(&ring->q, NULL, __ATOMIC_RELAXED);
 	ring->ifindex = 0;
-	__atomic_store_n(&ring->n_fds, 0, __ATOMIC_RELAXED);
 	ring->tx_dirty = false;
 }
 
@@ -71,6 +75,7 @@ void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
 	ring->id = id;
 	inbox_init(&ring->inbox);
 	hold_init(&ring->hold);
+	sleep_place_init(&ring->sleepers, true);
 	wheel_init(&ring->wheel, clock_now());
 	flow_table_init(&ring->flows);
 	adj_table_init(&ring->adjs);

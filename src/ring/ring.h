@@ -22,6 +22,7 @@
 #include "ring/hold.h"
 #include "ring/inbox.h"
 #include "ring/port.h"
+#include "ring/sleep.h"
 
 /* Something to do at the end of a burst: once, however often it was asked for. */
 struct ring_work {
@@ -59,10 +60,9 @@ struct ring {
 	/* any, atomic */
 	struct inbox inbox __attribute__((aligned(64)));
 	struct hold hold;
-	uint32_t polls;	   /* written by the holder, read by the internal thread */
-	uint32_t arms;	   /* of timers, likewise: see ring_arm() */
-	uint32_t sleepers; /* threads that sleep on our descriptors */
-	uint32_t refs;	   /* sockets, flows and destinations that need the ring */
+	uint32_t polls; /* written by the holder, read by the internal thread */
+	uint32_t arms;	/* of timers, likewise: see ring_arm() */
+	uint32_t refs;	/* sockets, flows and destinations that need the ring */
 
 	/* holder */
 	struct wheel wheel __attribute__((aligned(64)));
@@ -74,6 +74,9 @@ struct ring {
 	uint16_t ip_id;	   /* of the last datagram that was fragmented */
 	nsec_t now;	   /* of the last poll; atomic: see ring_set_now() */
 	struct ring_stats stats;
+
+	/* any: the threads that sleep until frames come */
+	struct sleep_place sleepers __attribute__((aligned(64)));
 };
 
 /* The thread mode of this process; set once, before the first ring is made. */
@@ -98,8 +101,8 @@ static inline struct port_queue *ring_queue(const struct ring *ring)
 }
 
 /*
- * The descriptors to sleep on; how many.  Of a ring that is opened or closed meanwhile
- * it may be others: whoever sleeps is woken when it matters to him.
+ * What the watchman of ->sleepers, or the internal thread, sleeps on; how many.  Of a
+ * ring that is opened or closed meanwhile it may be others: it calls all afterwards.
  */
 static inline int ring_fds(const struct ring *ring, int fds[PORT_FDS_MAX])
 {

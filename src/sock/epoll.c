@@ -140,7 +140,7 @@ void epoll_destroy_set(struct epoll *ep)
 	ep->dead = true;
 	__atomic_store_n(&ep->version, ep->version + 1, __ATOMIC_RELEASE); /* who waits looks */
 	if (ep->waiter.users)
-		waiter_wake(&ep->waiter);
+		waiter_wake_all(&ep->waiter);
 	else
 		epoll_recycle(ep);
 	epoll_unlock(ep);
@@ -235,8 +235,10 @@ static void follow_new(struct epoll *ep, const struct entry *entry)
 		epoll_add_rings(entry->set, &ep->rings);
 	else
 		ring_set_add_sock(&ep->rings, entry->ref.sk);
-	if (ep->rings.n != n)
+	if (ep->rings.n != n) {
 		__atomic_store_n(&ep->version, ep->version + 1, __ATOMIC_RELEASE);
+		waiter_wake_all(&ep->waiter); /* they sleep at the new ones, too */
+	}
 }
 
 static int add(struct epoll *ep, int fd, struct sock_ref ref, const struct epoll_event *event)

@@ -107,7 +107,7 @@ void entry_make_ready(struct epoll *ep, struct entry *entry);
 /* Moves what was notified to the ready list; frees entries of sockets that ended. */
 void epoll_drain(struct epoll *ep);
 
-/* Reports up to max ready entries; some are left: another sleeper is woken. */
+/* Reports up to max ready entries; some are left: another sleeper is woken, or up. */
 int epoll_harvest(struct epoll *ep, struct epoll_event *events, int max);
 
 /* Would it report any? */
@@ -143,10 +143,9 @@ bool epoll_readable(struct epoll *ep);
 /* Adds the rings of its sockets to set. */
 void epoll_add_rings(struct epoll *ep, struct ring_set *set);
 
-#define EPOLL_SLEEP_FDS 3
-/* Around a sleep on the set's behalf. */
-void epoll_sleep(struct epoll *ep, struct sleep_fds *sleep);
-void epoll_woken(struct epoll *ep);
+#define EPOLL_SLEEP_FDS 2
+/* A rest on the set's behalf: as a guest of its, and on its descriptors. */
+void epoll_sleep(struct epoll *ep, struct rest *rest, struct sleeper *guest);
 
 /* ---- the kernel's calls ------------------------------------------------------------ */
 

@@ -29,20 +29,11 @@ bool epoll_readable(struct epoll *ep)
 	return readable;
 }
 
-void epoll_sleep(struct epoll *ep, struct sleep_fds *sleep)
+void epoll_sleep(struct epoll *ep, struct rest *rest, struct sleeper *guest)
 {
-	waiter_prepare(&ep->waiter);
+	sleep_enter(&rest->sleep, guest, &ep->waiter.sleepers, true);
 	epoll_lock_nested(ep);
-	sleep_fds_add(sleep, ep->dead ? -1 : ep->epfd, POLLIN);
-	sleep_fds_add(sleep, ep->twins, POLLIN);
+	sleep_fds_add(&rest->fds, ep->dead ? -1 : ep->epfd, POLLIN);
+	sleep_fds_add(&rest->fds, ep->twins, POLLIN);
 	epoll_unlock(ep);
-	sleep_fds_add(sleep, __atomic_load_n(&ep->waiter.fd, __ATOMIC_ACQUIRE), POLLIN);
-}
-
-void epoll_woken(struct epoll *ep)
-{
-	waiter_cancel(&ep->waiter);
-	/* Whoever else sleeps there should not miss what we took. */
-	if (waiter_drain(&ep->waiter) && epoll_is_pending(ep))
-		waiter_wake(&ep->waiter);
 }

@@ -43,7 +43,7 @@ static epoll_data_t twin_name(const struct entry *entry)
 static void bump(struct epoll *ep)
 {
 	__atomic_store_n(&ep->version, ep->version + 1, __ATOMIC_RELEASE);
-	waiter_wake(&ep->waiter);
+	waiter_wake_all(&ep->waiter);
 }
 
 static bool twin_wanted(const struct entry *entry)

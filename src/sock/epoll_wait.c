@@ -187,77 +187,96 @@ static bool is_look_due(const struct wait *w, unsigned round)
 
 /* ---- sleeping ------------------------------------------------------------------------ */
 
-struct sleep {
+struct nap {
 	struct wait *w;
-	struct sleep_fds fds;
+	struct sleeper guests[NESTED_MAX]; /* at sets within */
+	struct rest rest;
 };
 
-static void wake_up(struct sleep *sleep)
+/* Whoever leaves without a harvest passes on what he may have heard of. */
+static void pass_on(struct wait *w)
 {
-	struct wait *w = sleep->w;
-
-	ring_set_woken(&w->rings);
-	for (unsigned i = 0; i < w->n_nested; i++)
-		epoll_woken(w->nested[i]);
-	sleep_fds_fini(&sleep->fds);
+	if (epoll_is_pending(w->ep))
+		waiter_wake(&w->ep->waiter);
 }
 
 static void cancelled(void *arg)
 {
-	struct sleep *sleep = arg;
+	struct nap *nap = arg;
 
-	wake_up(sleep);
-	leave(sleep->w);
+	rest_end(&nap->rest);
+	pass_on(nap->w);
+	leave(nap->w);
 }
 
-/* The waiter is prepared, and nothing is pending. */
-static int sleep_prepared(struct wait *w)
+/*
+ * Lying down: what came before is seen here; what comes later rings: the push of a
+ * notifier, the version of who adds a socket.
+ */
+static bool is_quiet(struct wait *w)
 {
-	struct sleep sleep;
-	int rc;
+	bool quiet = true;
 
-	sleep.w = w;
-	if (!sleep_fds_init(&sleep.fds, 2 + w->n_nested * EPOLL_SLEEP_FDS, &w->rings)) {
-		waiter_cancel(&w->ep->waiter);
-		sys_sched_yield();
-		return 0;
+	if (is_outdated(w))
+		return false;
+	if (epoll_is_pending(w->ep)) {
+		/* Events that are over are no reason to leave: another thread took them. */
+		epoll_lock_nested(w->ep);
+		quiet = !w->ep->dead && !epoll_has_events(w->ep);
+		epoll_unlock(w->ep);
 	}
-	sleep_fds_add(&sleep.fds, w->ep->epfd, POLLIN);
-	sleep_fds_add(&sleep.fds, w->twins, POLLIN);
-	for (unsigned i = 0; i < w->n_nested; i++)
-		epoll_sleep(w->nested[i], &sleep.fds);
-	sleep_fds_add_rings(&sleep.fds, &w->rings);
-	ring_set_sleep(&w->rings);
-	pthread_cleanup_push(cancelled, &sleep);
-	rc = waiter_sleep(&w->ep->waiter, sleep.fds.fds, sleep.fds.n, w->deadline, w->signals.mask);
-	pthread_cleanup_pop(0);
-	if (rc > 0 && (sleep.fds.fds[1].revents & POLLNVAL))
+	return quiet;
+}
+
+/* The set's own descriptors are the watchman's. */
+static void set_fds(struct nap *nap)
+{
+	bool watch = nap->rest.own.watch;
+
+	nap->rest.fds.fds[1].fd = watch ? nap->w->ep->epfd : -1;
+	nap->rest.fds.fds[2].fd = watch ? nap->w->twins : -1;
+}
+
+static int sleep_watching(struct nap *nap)
+{
+	struct wait *w = nap->w;
+	int rc = 0;
+
+	while (!rc && sleep_listen(&nap->rest.sleep) && is_quiet(w)) {
+		set_fds(nap);
+		rc = rest_now(&nap->rest, w->deadline, w->signals.mask);
+	}
+	if (rc > 0 && (nap->rest.fds.fds[1].revents & POLLNVAL))
 		rc = -EBADF; /* the program closed it */
 	if (rc == -EINVAL)
 		rc = 0; /* more than RLIMIT_NOFILE allows: goes on polling */
-	wake_up(&sleep);
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 /* -EINTR or another error; else it is worth to look again. */
 static int sleep_on_all(struct wait *w)
 {
+	struct nap nap; /* not cleared: it is large */
 	int rc = follow(w, NSEC_NEVER);
 
 	if (rc)
 		return rc;
-	waiter_prepare(&w->ep->waiter);
-	/*
-	 * What came before is seen here; what comes later wakes us: the push of
-	 * a notifier, the version of who adds a socket.
-	 */
-	if (ring_set_poll(&w->rings) || waiter_pending(&w->ep->waiter) || is_outdated(w) ||
-	    __atomic_load_n(&w->ep->n_ready, __ATOMIC_ACQUIRE)) {
-		waiter_cancel(&w->ep->waiter);
+	nap.w = w;
+	if (!rest_begin(&nap.rest, &w->ep->waiter, &w->rings, 2 + w->n_nested * EPOLL_SLEEP_FDS)) {
+		sys_sched_yield();
 		return 0;
 	}
-	rc = sleep_prepared(w);
-	return rc < 0 ? rc : 0;
+	sleep_fds_add(&nap.rest.fds, -1, POLLIN); /* see set_fds() */
+	sleep_fds_add(&nap.rest.fds, -1, POLLIN);
+	for (unsigned i = 0; i < w->n_nested; i++)
+		epoll_sleep(w->nested[i], &nap.rest, &nap.guests[i]);
+	pthread_cleanup_push(cancelled, &nap);
+	rc = sleep_watching(&nap);
+	pthread_cleanup_pop(0);
+	rest_end(&nap.rest);
+	if (rc)
+		pass_on(w);
+	return rc;
 }
 
 /* ---- the call -------------------------------------------------------------------------- */

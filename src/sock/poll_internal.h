@@ -29,6 +29,7 @@ struct member {
 	struct epoll *set; /* an epoll set, or NULL: a socket */
 	nfds_t at;	   /* its index */
 	struct watch watch;
+	struct sleeper guest; /* at the set */
 };
 
 struct call {

@@ -2,7 +2,6 @@
 #include "sock/poll_rings.h"
 
 #include "base/mem.h"
-#include "ring/progress.h"
 #include "ring/ring.h"
 
 void ring_set_add(struct ring_set *set, struct ring *ring)
@@ -36,17 +35,9 @@ int ring_set_poll(const struct ring_set *set)
 	return frames;
 }
 
-void ring_set_sleep(const struct ring_set *set)
-{
-	ring_sleep_begin(set->rings, set->n);
-}
+/* ---- sleeping ---------------------------------------------------------------------- */
 
-void ring_set_woken(const struct ring_set *set)
-{
-	ring_sleep_end(set->rings, set->n);
-}
-
-bool sleep_fds_init(struct sleep_fds *sleep, unsigned n, const struct ring_set *set)
+static bool init_fds(struct sleep_fds *sleep, unsigned n, const struct ring_set *set)
 {
 	unsigned room = 1 + n;
 	int fds[PORT_FDS_MAX];
@@ -61,24 +52,85 @@ bool sleep_fds_init(struct sleep_fds *sleep, unsigned n, const struct ring_set *
 	return sleep->fds != NULL;
 }
 
-void sleep_fds_fini(struct sleep_fds *sleep)
+bool sleep_fds_add(struct sleep_fds *sleep, int fd, short events)
 {
-	if (sleep->fds != sleep->few)
-		mem_free(sleep->fds);
+	if (sleep->n == sleep->room)
+		return false;
+	sleep->fds[sleep->n++] = (struct pollfd){.fd = fd, .events = events};
+	return true;
 }
 
-void sleep_fds_add(struct sleep_fds *sleep, int fd, short events)
+bool rest_begin(struct rest *rest, struct waiter *waiter, const struct ring_set *set, unsigned n)
 {
-	if (sleep->n < sleep->room)
-		sleep->fds[sleep->n++] = (struct pollfd){.fd = fd, .events = events};
+	if (!init_fds(&rest->fds, n, set))
+		return false;
+	rest->set = set;
+	sleep_begin(&rest->sleep);
+	sleep_enter(&rest->sleep, &rest->own, &waiter->sleepers, false);
+	for (unsigned i = 0; i < set->n; i++)
+		sleep_enter(&rest->sleep, &rest->at[i], &set->rings[i]->sleepers, false);
+	return true;
 }
 
-void sleep_fds_add_rings(struct sleep_fds *sleep, const struct ring_set *set)
+/* Those of rings whose watchman we are.  False: a ring was closed and opened anew. */
+static bool add_rings(struct rest *rest)
 {
-	for (unsigned i = 0; i < set->n; i++) {
-		int fds[PORT_FDS_MAX], n = ring_fds(set->rings[i], fds);
+	for (unsigned i = 0; i < rest->set->n; i++) {
+		int fds[PORT_FDS_MAX], n = 0;
 
-		for (int f = 0; f < n; f++)
-			sleep_fds_add(sleep, fds[f], POLLIN);
+		if (rest->at[i].watch)
+			n = ring_fds(rest->set->rings[i], fds);
+		rest->n_fds[i] = (uint8_t)n;
+		for (int f = 0; f < n; f++) {
+			if (!sleep_fds_add(&rest->fds, fds[f], POLLIN))
+				return false;
+		}
 	}
+	return true;
+}
+
+static int ready_among(const struct pollfd *fds, unsigned n)
+{
+	int ready = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		ready += fds[i].revents != 0;
+	return ready;
+}
+
+static void poll_ready(const struct rest *rest, const struct pollfd *fds)
+{
+	for (unsigned i = 0; i < rest->set->n; fds += rest->n_fds[i++]) {
+		if (ready_among(fds, rest->n_fds[i]))
+			sock_poll_ring(rest->set->rings[i]);
+	}
+}
+
+int rest_now(struct rest *rest, nsec_t deadline, const sigset_t *mask)
+{
+	struct sleep_fds *fds = &rest->fds;
+	unsigned own = fds->n;
+	int rc = 0;
+
+	if (add_rings(rest))
+		rc = sleep_now(&rest->sleep, fds->fds, fds->n, deadline, mask);
+	fds->n = own;
+	if (rc > 0) {
+		int ready = ready_among(fds->fds + 1, own - 1);
+
+		/* Before the call goes: others may have a frame before the next watchman looks. */
+		poll_ready(rest, fds->fds + own);
+		rc = ready;
+	}
+	if (rc == 0 && deadline != NSEC_NEVER && clock_now() >= deadline)
+		return REST_EXPIRED;
+	return rc;
+}
+
+void rest_end(struct rest *rest)
+{
+	sleep_end(&rest->sleep);
+	if (rest->fds.fds != rest->fds.few)
+		mem_free(rest->fds.fds);
+	rest->fds.fds = rest->fds.few;
 }

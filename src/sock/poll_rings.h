@@ -10,7 +10,7 @@
 
 #include <poll.h>
 
-#include "sock/sock.h"
+#include "sock/ready.h"
 
 struct ring_set {
 	unsigned n;
@@ -23,22 +23,54 @@ void ring_set_add_sock(struct ring_set *set, const struct sock *sk);
 /* One round on each; frames. */
 int ring_set_poll(const struct ring_set *set);
 
-/* Between these two, the thread sleeps on the rings' descriptors itself. */
-void ring_set_sleep(const struct ring_set *set);
-void ring_set_woken(const struct ring_set *set);
+/* ---- sleeping ---------------------------------------------------------------------- */
 
 #define SLEEP_FEW 48
 
 struct sleep_fds {
-	struct pollfd *fds; /* [0] is the waiter's */
+	struct pollfd *fds; /* [0] is the bell's */
 	unsigned n, room;
 	struct pollfd few[SLEEP_FEW];
 };
 
-/* Room for n of them beside the waiter's and the rings'; false: no memory. */
-bool sleep_fds_init(struct sleep_fds *sleep, unsigned n, const struct ring_set *set);
-void sleep_fds_fini(struct sleep_fds *sleep);
-void sleep_fds_add(struct sleep_fds *sleep, int fd, short events);
-void sleep_fds_add_rings(struct sleep_fds *sleep, const struct ring_set *set);
+/* False: there is no room. */
+bool sleep_fds_add(struct sleep_fds *sleep, int fd, short events);
+
+/*
+ * A rest: one sleep of a call, at its waiter and at its rings.  See ring/sleep.h.
+ *
+ *	if (!rest_begin(&rest, waiter, set, n))
+ *		...
+ *	while (sleep_listen(&rest.sleep) && nothing) {
+ *		sleep_fds_add(&rest.fds, ...);		the call's own, at most n
+ *		rc = rest_now(&rest, deadline, mask);
+ *		if (rc)
+ *			break;
+ *	}
+ *	rest_end(&rest);
+ */
+struct rest {
+	struct sleep sleep;
+	struct sleeper own; /* at the waiter */
+	const struct ring_set *set;
+	struct sleeper at[SOCK_RINGS_MAX];
+	uint8_t n_fds[SOCK_RINGS_MAX]; /* of those we watch, this time */
+	struct sleep_fds fds;
+};
+
+/* Room for n descriptors beside the rings'; false: no memory, and nothing began. */
+bool rest_begin(struct rest *rest, struct waiter *waiter, const struct ring_set *set, unsigned n);
+
+/*
+ * Sleeps; if a ring that we watch has something, it is polled.  0: look again, and
+ * sleep on if there is nothing.  Else the rest is over: the number of the call's own
+ * descriptors that are ready (rest->fds has their events); REST_EXPIRED; -EINTR or
+ * another error of ppoll(2).  A cancellation point.
+ */
+#define REST_EXPIRED 0x10000000
+int rest_now(struct rest *rest, nsec_t deadline, const sigset_t *mask);
+
+/* Also when the thread is cancelled. */
+void rest_end(struct rest *rest);
 
 #endif

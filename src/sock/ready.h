@@ -10,39 +10,37 @@
  * Role		watch_add(), watch_remove(), ready_notify(): the holder of the
  *		ring the socket is homed on.  waiter_*: the waiter's owner (for
  *		an epoll set: whoever holds its mutex; any number of threads may
- *		sleep on its waiter).
+ *		sleep at its waiter).
  * Lifetime	a watch removed from its socket may still be in the ready queue:
  *		its owner drains the queue (waiter_discard()) before it frees it.
- *		A thread may be cancelled in waiter_sleep(): who has a watch on
- *		his stack removes it in a cleanup handler.
+ *		A thread may be cancelled in sleep_now(): who has a watch on his
+ *		stack removes it in a cleanup handler.
  * Ordering	a push is visible to waiter_take(), and so is what the notifier
  *		wrote before it.  Nobody sleeps through an event: a notifier
- *		pushes (a locked instruction, hence a fence), then looks whether
- *		anybody sleeps; a waiter says that it sleeps (the same), then
- *		looks at the queue.
- * Progress	lock-free for the notifier; a watch is in the queue once at most.
+ *		pushes (a locked instruction, hence a fence), then calls the place
+ *		where the waiter's threads sleep (ring/sleep.h); a waiter lies down
+ *		there, then looks at the queue.
+ * Progress	lock-free for the notifier while nobody sleeps; a watch is in the
+ *		queue once at most.
  */
 #ifndef SOCK_READY_H
 #define SOCK_READY_H
 
 #include <ck_stack.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 
-#include "base/clock.h"
 #include "base/list.h"
+#include "ring/sleep.h"
 #include "sock/sock.h"
 
 struct waiter {
 	/* any, atomic */
 	ck_stack_t ready; /* of struct watch, newest first */
-	int sleeping;	  /* threads that are about to sleep or sleep */
-	int signalled;	  /* 1 from the first wake-up until a sleeper has read fd */
-	int fd;		  /* eventfd to sleep on, -1 until first needed */
 	int users;	  /* epoll sets: threads in a wait; for EPOLLEXCLUSIVE */
-	unsigned forks;	  /* ready_forks when fd was made: a child needs its own */
+	/* see ring/sleep.h */
+	struct sleep_place sleepers;
 };
 
 #define WATCH_QUEUED 1
@@ -62,7 +60,6 @@ struct watch {
 _Static_assert(offsetof(struct watch, ready_link) == 0, "an entry is its watch");
 
 void waiter_init(struct waiter *waiter);
-void waiter_fini(struct waiter *waiter);
 
 /* The waiter of this thread, for calls that block; made at first use, NULL: no memory. */
 struct waiter *waiter_self(void);
@@ -83,31 +80,17 @@ static inline bool waiter_pending(const struct waiter *waiter)
 	return ck_pr_load_ptr(&waiter->ready.head) != NULL;
 }
 
-/*
- * Sleeping: waiter_prepare(), look at everything once more, then
- * waiter_sleep() or waiter_cancel().
- */
-void waiter_prepare(struct waiter *waiter);
-void waiter_cancel(struct waiter *waiter);
-
-/*
- * Sleeps until notified, or one of fds (n of them; fds[0] is overwritten and
- * stands for the waiter itself) is ready, or deadline (NSEC_NEVER: none), or a
- * signal.  mask as in ppoll(2), may be NULL.  Number of ready fds beyond the
- * first, or -EINTR, or ppoll's other errors.  May return 0 early.  A
- * cancellation point.
- */
-int waiter_sleep(struct waiter *waiter, struct pollfd *fds, unsigned n, nsec_t deadline,
-		 const sigset_t *mask);
+/* Any: one of those who sleep looks, unless one is up and will; guests always do. */
+static inline void waiter_wake(struct waiter *waiter)
+{
+	sleep_call(&waiter->sleepers);
+}
 
 /* Any: whoever sleeps looks at everything again. */
-void waiter_wake(struct waiter *waiter);
-
-/*
- * For who sleeps on another waiter's descriptor beside his own, between its
- * waiter_prepare() and waiter_cancel(): takes the wake-up, if there was one.
- */
-bool waiter_drain(struct waiter *waiter);
+static inline void waiter_wake_all(struct waiter *waiter)
+{
+	sleep_call_all(&waiter->sleepers);
+}
 
 void watch_init(struct watch *watch, struct waiter *waiter, struct sock *sk, uint32_t events);
 /* holder */
@@ -136,9 +119,6 @@ void ready_wake_all(struct sock *sk);
 
 /* In a forked child, where no other thread exists: descriptors are the parent's. */
 extern unsigned ready_forks;
-static inline void ready_fork_child(void)
-{
-	ready_forks++;
-}
+void ready_fork_child(void);
 
 #endif

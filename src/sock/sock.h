@@ -196,4 +196,7 @@ struct sock_signals {
 };
 extern __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
 
+/* First thing of the trampoline: whom the handler interrupted is not asleep meanwhile. */
+void sock_signal_enters(void);
+
 #endif

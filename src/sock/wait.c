@@ -4,9 +4,8 @@
 #include <errno.h>
 
 #include "base/param.h"
+#include "sock/poll_rings.h"
 #include "sock/sock_internal.h"
-
-#define FDS_MAX (2 + 4 * PORT_FDS_MAX)
 
 void sock_wait_begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, nsec_t timeout)
 {
@@ -30,75 +29,27 @@ static bool interrupted(const struct sock_wait *wait)
 	       (wait->deadline != NSEC_NEVER || sock_signals.restart - wait->restarted != handled);
 }
 
-/* Descriptors whose readability may concern the socket. */
-static unsigned collect_fds(const struct sock *sk, struct ring **rings, unsigned n_rings,
-			    struct pollfd *fds)
-{
-	unsigned n = 1; /* fds[0] is the waiter's */
-
-	if (sock_twin_matters(sk))
-		fds[n++] = (struct pollfd){.fd = sock_twin(sk), .events = POLLIN};
-	for (unsigned r = 0; r < n_rings; r++) {
-		int ring_fd[PORT_FDS_MAX], n_fds = ring_fds(rings[r], ring_fd);
-
-		for (int i = 0; i < n_fds && n < FDS_MAX; i++)
-			fds[n++] = (struct pollfd){.fd = ring_fd[i], .events = POLLIN};
-	}
-	return n;
-}
-
 /* One sleep: what has to be undone after it, also when the thread is cancelled. */
-struct sleep {
+struct nap {
 	struct sock_wait *wait;
 	struct waiter *waiter;
 	struct watch watch;
-	struct ring *rings[SOCK_RINGS_MAX];
-	unsigned n_rings;
+	struct ring_set rings;
+	struct rest rest;
 };
 
 static void wake_up(void *arg)
 {
-	struct sleep *sleep = arg;
+	struct nap *nap = arg;
 	struct ring *ring;
 
-	ring_sleep_end(sleep->rings, sleep->n_rings);
+	rest_end(&nap->rest);
 	/* The watch is on this stack: it goes, unless the socket ended and took it off. */
-	if (sock_hold_cold(sleep->wait->ref, &ring) == 0) {
-		watch_remove(&sleep->watch);
+	if (sock_hold_cold(nap->wait->ref, &ring) == 0) {
+		watch_remove(&nap->watch);
 		ring_release_cold(ring);
 	}
-	waiter_discard(sleep->waiter);
-}
-
-/*
- * Puts the watch in place.  What sets the events is the holder, so looking once
- * more while we are it leaves no gap.  True: there is nothing yet, sleep.
- */
-static bool lie_down(struct sleep *sleep, struct ring *ring)
-{
-	const struct sock *sk = sleep->wait->ref.sk;
-	/* Errors and the end of the stream are events, too. */
-	uint32_t wanted = sleep->wait->events | EPOLLERR | EPOLLHUP;
-	bool nothing;
-
-	watch_add(&sleep->watch);
-	waiter_prepare(sleep->waiter);
-	nothing = !(sock_events(sk) & wanted);
-	if (!nothing) {
-		waiter_cancel(sleep->waiter);
-		watch_remove(&sleep->watch);
-	}
-	ring_release_cold(ring);
-	if (!nothing)
-		waiter_discard(sleep->waiter);
-	return nothing;
-}
-
-static void note_twin(const struct sock_wait *wait, const struct pollfd *fds)
-{
-	if (sock_twin_matters(wait->ref.sk) && fds[1].revents)
-		__atomic_store_n(&wait->ref.sk->twin_events, EPOLLIN | EPOLLRDNORM,
-				 __ATOMIC_RELAXED);
+	waiter_discard(nap->waiter);
 }
 
 static void cancelled(void *arg)
@@ -106,15 +57,56 @@ static void cancelled(void *arg)
 	sock_wait_end(arg);
 }
 
+static bool same_rings(const struct nap *nap)
+{
+	struct ring_set now = {.n = 0};
+
+	ring_set_add_sock(&now, nap->wait->ref.sk);
+	if (now.n != nap->rings.n)
+		return false;
+	for (unsigned i = 0; i < now.n; i++) {
+		if (now.rings[i] != nap->rings.rings[i])
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Lying down: the watch is in place, so what came before is seen here, and what
+ * comes later rings.  A socket that moves calls all who wait for it.
+ */
+static bool is_quiet(const struct nap *nap)
+{
+	/* Errors and the end of the stream are events, too. */
+	uint32_t wanted = nap->wait->events | EPOLLERR | EPOLLHUP;
+
+	return !waiter_pending(nap->waiter) && !(sock_events(nap->wait->ref.sk) & wanted) &&
+	       same_rings(nap);
+}
+
+static int sleep_watching(struct nap *nap)
+{
+	struct sock *sk = nap->wait->ref.sk;
+	struct rest *rest = &nap->rest;
+	int rc = 0;
+
+	if (sock_twin_matters(sk))
+		sleep_fds_add(&rest->fds, sock_twin(sk), POLLIN);
+	while (!rc && sleep_listen(&rest->sleep) && is_quiet(nap))
+		rc = rest_now(rest, nap->wait->deadline, NULL);
+	if (rc > 0 && rc != REST_EXPIRED)
+		__atomic_store_n(&sk->twin_events, EPOLLIN | EPOLLRDNORM, __ATOMIC_RELAXED);
+	return rc;
+}
+
 /* A cancellation point. */
-static int sleep_guarded(struct sleep *sleep, struct pollfd *fds, unsigned n)
+static int sleep_guarded(struct nap *nap)
 {
 	int rc;
 
-	ring_sleep_begin(sleep->rings, sleep->n_rings);
-	pthread_cleanup_push(cancelled, sleep->wait);
-	pthread_cleanup_push(wake_up, sleep);
-	rc = waiter_sleep(sleep->waiter, fds, n, sleep->wait->deadline, NULL);
+	pthread_cleanup_push(cancelled, nap->wait);
+	pthread_cleanup_push(wake_up, nap);
+	rc = sleep_watching(nap);
 	pthread_cleanup_pop(1);
 	pthread_cleanup_pop(0);
 	return rc;
@@ -123,25 +115,27 @@ static int sleep_guarded(struct sleep *sleep, struct pollfd *fds, unsigned n)
 /* Sleeps until the socket has something, by whichever thread it was received. */
 static int sleep_on(struct sock_wait *wait)
 {
-	struct sleep sleep = {.wait = wait, .waiter = waiter_self()};
-	struct pollfd fds[FDS_MAX];
+	struct nap nap; /* not cleared: it is large */
 	struct ring *ring;
-	unsigned n;
 	int rc;
 
-	if (!sleep.waiter)
+	nap.wait = wait;
+	nap.waiter = waiter_self();
+	if (!nap.waiter)
 		return 0; /* no memory to sleep with: goes on polling */
-	watch_init(&sleep.watch, sleep.waiter, wait->ref.sk, wait->events);
-	rc = sock_hold_cold(wait->ref, &ring);
-	if (rc)
-		return rc;
-	if (!lie_down(&sleep, ring))
+	nap.rings.n = 0;
+	ring_set_add_sock(&nap.rings, wait->ref.sk);
+	if (!rest_begin(&nap.rest, nap.waiter, &nap.rings, 1))
 		return 0;
-	sleep.n_rings = sock_rings(wait->ref.sk, sleep.rings, SOCK_RINGS_MAX);
-	n = collect_fds(wait->ref.sk, sleep.rings, sleep.n_rings, fds);
-	rc = sleep_guarded(&sleep, fds, n);
-	if (rc > 0)
-		note_twin(wait, fds);
+	watch_init(&nap.watch, nap.waiter, wait->ref.sk, wait->events);
+	rc = sock_hold_cold(wait->ref, &ring);
+	if (rc) {
+		rest_end(&nap.rest);
+		return rc;
+	}
+	watch_add(&nap.watch);
+	ring_release_cold(ring);
+	rc = sleep_guarded(&nap);
 	return rc == -EINTR ? -EINTR : 0;
 }
 

@@ -11,6 +11,10 @@
 struct fake fake;
 __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
 
+void sock_signal_enters(void)
+{
+}
+
 static struct sock sockets[FAKE_SOCKETS];
 static struct sock_hooks hooks;
 

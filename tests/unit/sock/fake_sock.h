@@ -5,7 +5,7 @@
  *
  * Whoever calls fake_set() is the holder of the ring and has received
  * something; fake_send() puts it on a wire, where it waits until somebody polls
- * the ring.  Linked instead of sock.c and progress.c.
+ * the ring.  Linked instead of sock.c.
  */
 #ifndef TESTS_FAKE_SOCK_H
 #define TESTS_FAKE_SOCK_H
@@ -125,18 +125,6 @@ int sock_poll_ring(struct ring *ring)
 	return n;
 }
 
-void ring_sleep_begin(struct ring *const *rings, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		__atomic_fetch_add(&rings[i]->sleepers, 1, __ATOMIC_RELAXED);
-}
-
-void ring_sleep_end(struct ring *const *rings, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		__atomic_fetch_sub(&rings[i]->sleepers, 1, __ATOMIC_RELAXED);
-}
-
 /* ---- for the tests ---------------------------------------------------------------- */
 
 static inline void fake_init(void)
@@ -144,6 +132,7 @@ static inline void fake_init(void)
 	memset(&fake_ring, 0, sizeof(fake_ring));
 	hold_init(&fake_ring.hold);
 	inbox_init(&fake_ring.inbox);
+	sleep_place_init(&fake_ring.sleepers, true);
 	fake_ring.fds[0] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	fake_ring.n_fds = 1;
 	fake_wired = 0;
@@ -152,7 +141,7 @@ static inline void fake_init(void)
 
 static inline void fake_fini(void)
 {
-	assert_int_equal(fake_ring.sleepers, 0);
+	assert_int_equal(sleep_place_used(&fake_ring.sleepers), 0);
 	close(fake_ring.fds[0]);
 }
 
@@ -330,6 +319,40 @@ static inline void fake_send_in(void *fake)
 	fake_send(fake, EPOLLIN);
 }
 
+/* A sleep at one waiter. */
+struct fake_nap {
+	struct sleep sleep;
+	struct sleeper at;
+};
+
+static inline void fake_lie_down(struct fake_nap *nap, struct waiter *waiter)
+{
+	sleep_begin(&nap->sleep);
+	sleep_enter(&nap->sleep, &nap->at, &waiter->sleepers, false);
+	assert_true(sleep_listen(&nap->sleep));
+}
+
+static inline int fake_sleep(struct fake_nap *nap, struct pollfd *fds, unsigned n, nsec_t deadline)
+{
+	int rc = sleep_now(&nap->sleep, fds, n, deadline, NULL);
+
+	sleep_end(&nap->sleep);
+	return rc;
+}
+
+/* Unless something is pending. */
+static inline int fake_sleep_at(struct waiter *waiter, nsec_t deadline)
+{
+	struct pollfd fds[1];
+	struct fake_nap nap;
+
+	fake_lie_down(&nap, waiter);
+	if (!waiter_pending(waiter))
+		return fake_sleep(&nap, fds, 1, deadline);
+	sleep_end(&nap.sleep);
+	return 0;
+}
+
 /* Signals: as intercept's trampoline. */
 static volatile sig_atomic_t fake_signals;
 
@@ -338,6 +361,7 @@ static inline void fake_handler(int signo)
 	(void)signo;
 	fake_signals++;
 	sock_signals.handled++;
+	sock_signal_enters();
 }
 
 static inline void fake_catch(int signo)

@@ -406,7 +406,7 @@ static void test_a_wait_can_be_cancelled(void **state)
 		pthread_cancel(thread);
 		pthread_join(thread, &result);
 		assert_ptr_equal(result, PTHREAD_CANCELED);
-		assert_int_equal(fake_ring.sleepers, 0);
+		assert_int_equal(sleep_place_used(&fake_ring.sleepers), 0);
 		for (int k = 0; k < N; k++)
 			assert_true(list_empty(&s[k].sk.watches));
 	}

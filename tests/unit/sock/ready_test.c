@@ -24,8 +24,6 @@ static int teardown(void **state)
 	(void)state;
 	for (int i = 0; i < 4; i++)
 		fake_close(&s[i]);
-	waiter_fini(&w[0]);
-	waiter_fini(&w[1]);
 	fake_fini();
 	return 0;
 }
@@ -161,71 +159,78 @@ static void test_a_socket_that_ends_tells_its_watches_once(void **state)
 	fake_open(&s[3]);
 }
 
-static nsec_t sleep_for(struct waiter *waiter, nsec_t time, int *rc)
+static nsec_t sleep_for(struct fake_nap *nap, nsec_t time, int *rc)
 {
 	struct pollfd fds[1];
 	nsec_t start = fake_now();
 
-	*rc = waiter_sleep(waiter, fds, 1, clock_now() + time, NULL);
+	*rc = fake_sleep(nap, fds, 1, clock_now() + time);
 	return fake_now() - start;
 }
 
 static void test_sleep_ends_at_its_time(void **state)
 {
+	struct fake_nap nap;
 	nsec_t took;
 	int rc;
 
-	waiter_prepare(&w[0]);
-	took = sleep_for(&w[0], 20 * NSEC_PER_MSEC, &rc);
+	fake_lie_down(&nap, &w[0]);
+	took = sleep_for(&nap, 20 * NSEC_PER_MSEC, &rc);
 	assert_int_equal(rc, 0);
 	assert_true(took >= 19 * NSEC_PER_MSEC);
-	assert_int_equal(w[0].sleeping, 0);
+	assert_int_equal(sleep_place_used(&w[0].sleepers), 0);
 }
 
 static void test_an_event_between_prepare_and_sleep_is_not_slept_through(void **state)
 {
+	struct fake_nap nap;
 	struct watch in;
 	nsec_t took;
 	int rc;
 
 	watch(&in, &w[0], &s[0], EPOLLIN);
-	waiter_prepare(&w[0]);
+	fake_lie_down(&nap, &w[0]);
 	fake_set(&s[0], EPOLLIN);
-	took = sleep_for(&w[0], 10 * NSEC_PER_SEC, &rc);
+	took = sleep_for(&nap, 10 * NSEC_PER_SEC, &rc);
 	assert_int_equal(rc, 0);
 	assert_true(took < NSEC_PER_SEC);
 	assert_ptr_equal(waiter_take(&w[0]), &in);
 	unwatch(&in);
 }
 
-static void test_no_system_call_for_a_waiter_that_does_not_sleep(void **state)
+static void test_who_does_not_lie_is_not_rung(void **state)
 {
+	struct fake_nap nap;
 	struct watch in;
 
+	fake_lie_down(&nap, &w[0]); /* answers what rang before */
+	sleep_end(&nap.sleep);
 	watch(&in, &w[0], &s[0], EPOLLIN);
+	sleep_begin(&nap.sleep);
+	sleep_enter(&nap.sleep, &nap.at, &w[0].sleepers, false);
 	fake_set(&s[0], EPOLLIN);
-	assert_int_equal(w[0].fd, -1);
-	assert_int_equal(w[0].signalled, 0);
-	waiter_prepare(&w[0]);
-	waiter_cancel(&w[0]);
+	assert_int_equal(nap.sleep.bell->rung, 0);
 	watch_next(waiter_take(&w[0]));
+	assert_true(sleep_listen(&nap.sleep));
+	sleep_end(&nap.sleep);
 	fake_set(&s[0], EPOLLIN);
-	assert_int_equal(w[0].signalled, 0);
+	assert_int_equal(nap.sleep.bell->rung, 0);
 	waiter_discard(&w[0]);
 	unwatch(&in);
 }
 
 static void test_sleep_counts_the_other_descriptors(void **state)
 {
+	struct fake_nap nap;
 	struct pollfd fds[3];
 	int rc;
 
 	fake_kernel_send(s[0].fd);
 	fds[1] = (struct pollfd){.fd = s[0].fd, .events = POLLIN};
 	fds[2] = (struct pollfd){.fd = s[1].fd, .events = POLLIN};
-	waiter_prepare(&w[0]);
+	fake_lie_down(&nap, &w[0]);
 	waiter_wake(&w[0]);
-	rc = waiter_sleep(&w[0], fds, 3, NSEC_NEVER, NULL);
+	rc = fake_sleep(&nap, fds, 3, NSEC_NEVER);
 	assert_int_equal(rc, 1);
 	assert_int_equal(fds[1].revents, POLLIN);
 	assert_int_equal(fds[2].revents, 0);
@@ -237,37 +242,39 @@ static void test_a_signal_ends_the_sleep(void **state)
 	struct timespec soon = {0, 10 * NSEC_PER_MSEC};
 	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
 	struct itimerspec when = {.it_value = soon};
+	struct fake_nap nap;
 	timer_t timer;
 	int rc;
 
 	fake_catch(SIGUSR1);
 	assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
 	timer_settime(timer, 0, &when, NULL);
-	waiter_prepare(&w[0]);
-	sleep_for(&w[0], 10 * NSEC_PER_SEC, &rc);
+	fake_lie_down(&nap, &w[0]);
+	sleep_for(&nap, 10 * NSEC_PER_SEC, &rc);
 	assert_int_equal(rc, -EINTR);
-	assert_int_equal(w[0].sleeping, 0);
+	assert_int_equal(sleep_place_used(&w[0].sleepers), 0);
 	timer_delete(timer);
 }
 
 static void test_a_program_that_closes_everything_does_not_end_waiting(void **state)
 {
+	struct fake_nap nap;
 	struct watch in;
 	nsec_t took;
 	int rc, old;
 
-	waiter_prepare(&w[0]);
-	old = w[0].fd;
-	waiter_cancel(&w[0]);
+	fake_lie_down(&nap, &w[0]);
+	old = nap.sleep.bell->fd;
+	sleep_end(&nap.sleep);
 	close(old);
-	waiter_prepare(&w[0]);
-	took = sleep_for(&w[0], 10 * NSEC_PER_SEC, &rc); /* notices */
+	fake_lie_down(&nap, &w[0]);
+	took = sleep_for(&nap, 10 * NSEC_PER_SEC, &rc); /* notices */
 	assert_int_equal(rc, 0);
 	assert_true(took < NSEC_PER_SEC);
 	watch(&in, &w[0], &s[0], EPOLLIN);
-	waiter_prepare(&w[0]);
+	fake_lie_down(&nap, &w[0]);
 	fake_set(&s[0], EPOLLIN);
-	took = sleep_for(&w[0], 10 * NSEC_PER_SEC, &rc);
+	took = sleep_for(&nap, 10 * NSEC_PER_SEC, &rc);
 	assert_int_equal(rc, 0);
 	assert_true(took < NSEC_PER_SEC);
 	waiter_discard(&w[0]);
@@ -277,11 +284,12 @@ static void test_a_program_that_closes_everything_does_not_end_waiting(void **st
 static void *get_self(void *arg)
 {
 	struct waiter *self = waiter_self();
+	struct fake_nap nap;
 
 	assert_ptr_equal(self, waiter_self());
-	waiter_prepare(self);
-	waiter_cancel(self);
-	*(int *)arg = self->fd;
+	fake_lie_down(&nap, self);
+	*(int *)arg = nap.sleep.bell->fd;
+	sleep_end(&nap.sleep);
 	return self;
 }
 
@@ -298,12 +306,20 @@ static void test_each_thread_has_a_waiter_of_its_own_and_takes_it_along(void **s
 	assert_int_equal(fcntl(fd, F_GETFD), -1); /* closed */
 }
 
+static void end_sleep(void *arg)
+{
+	sleep_end(arg);
+}
+
 static void *sleep_to_be_cancelled(void *arg)
 {
+	struct fake_nap nap;
 	struct pollfd fds[1];
 
-	waiter_prepare(arg);
-	waiter_sleep(arg, fds, 1, NSEC_NEVER, NULL);
+	fake_lie_down(&nap, arg);
+	pthread_cleanup_push(end_sleep, &nap.sleep);
+	sleep_now(&nap.sleep, fds, 1, NSEC_NEVER, NULL);
+	pthread_cleanup_pop(1);
 	return NULL;
 }
 
@@ -314,13 +330,13 @@ static void test_a_thread_can_be_cancelled_while_it_sleeps(void **state)
 
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(pthread_create(&thread, NULL, sleep_to_be_cancelled, &w[0]), 0);
-		while (!__atomic_load_n(&w[0].sleeping, __ATOMIC_ACQUIRE))
+		while (!sleep_place_used(&w[0].sleepers))
 			sched_yield();
 		fake_pause(i * 100 * NSEC_PER_USEC);
 		pthread_cancel(thread);
 		pthread_join(thread, &result);
 		assert_ptr_equal(result, PTHREAD_CANCELED);
-		assert_int_equal(w[0].sleeping, 0);
+		assert_int_equal(sleep_place_used(&w[0].sleepers), 0);
 	}
 }
 
@@ -334,7 +350,6 @@ struct ping_pong {
 static void *play(void *arg)
 {
 	struct ping_pong *p = arg;
-	struct pollfd fds[1];
 	struct watch in;
 
 	watch(&in, p->mine, p->from, EPOLLIN);
@@ -342,12 +357,7 @@ static void *play(void *arg)
 		if (p->first)
 			fake_set(p->to, EPOLLIN);
 		while (!(sock_events(&p->from->sk) & EPOLLIN)) {
-			waiter_prepare(p->mine);
-			if (waiter_pending(p->mine))
-				waiter_cancel(p->mine);
-			else
-				assert_int_equal(waiter_sleep(p->mine, fds, 1, NSEC_NEVER, NULL),
-						 0);
+			assert_int_equal(fake_sleep_at(p->mine, NSEC_NEVER), 0);
 			waiter_discard(p->mine);
 		}
 		fake_clear(p->from, EPOLLIN);
@@ -371,16 +381,17 @@ static void test_no_wake_up_is_lost_between_two_that_sleep(void **state)
 
 static void test_a_forked_child_has_an_eventfd_of_its_own(void **state)
 {
+	struct fake_nap nap;
 	int before, rc;
 
-	waiter_prepare(&w[0]);
-	waiter_cancel(&w[0]);
-	before = w[0].fd;
+	fake_lie_down(&nap, &w[0]);
+	before = nap.sleep.bell->fd;
+	sleep_end(&nap.sleep);
 	ready_fork_child();
-	waiter_prepare(&w[0]);
-	assert_int_not_equal(w[0].fd, before);
+	fake_lie_down(&nap, &w[0]);
+	assert_int_not_equal(nap.sleep.bell->fd, before);
 	waiter_wake(&w[0]);
-	sleep_for(&w[0], 10 * NSEC_PER_SEC, &rc);
+	sleep_for(&nap, 10 * NSEC_PER_SEC, &rc);
 	assert_int_equal(rc, 0);
 	close(before);
 }
@@ -396,7 +407,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_socket_that_ends_tells_its_watches_once),
 	TEST(test_sleep_ends_at_its_time),
 	TEST(test_an_event_between_prepare_and_sleep_is_not_slept_through),
-	TEST(test_no_system_call_for_a_waiter_that_does_not_sleep),
+	TEST(test_who_does_not_lie_is_not_rung),
 	TEST(test_sleep_counts_the_other_descriptors),
 	TEST(test_a_signal_ends_the_sleep),
 	TEST(test_a_program_that_closes_everything_does_not_end_waiting),
