@@ -39,6 +39,7 @@ PARAM_BOOL(tx_nonblocked_eagains, VMA_TX_NONBLOCKED_EAGAINS, 0, "Tx non-blocked 
 PARAM_INT(progress_interval, VMA_PROGRESS_ENGINE_INTERVAL, 10, 0, 10000, "CQ Drain Interval (msec)", "The internal thread polls rings that the program did not poll for so long; 0 leaves them alone.")
 PARAM_INT(progress_wce_max, VMA_PROGRESS_ENGINE_WCE_MAX, 10000, 1, 100000000, "CQ Drain WCE (max)", "Most frames the internal thread takes from a ring at one visit.")
 PARAM_INT(cq_poll_batch_max, VMA_CQ_POLL_BATCH_MAX, 16, 1, 128, "CQ Poll Batch (max)", "Most frames taken from a ring in one poll.")
+PARAM_NAMED(tcp_max_syn_rate, VMA_TCP_MAX_SYN_RATE, 0, 0, 100000, ({0, "no limit"}), "TCP max syn rate", "Most connections that peers may begin in a second, per listening socket and ring; what is more is dropped, and tried again by the peers; 0 no limit.")
 PARAM_BOOL(offloaded_sockets, VMA_OFFLOADED_SOCKETS, 1, "Offloaded Sockets", "Accelerate sockets; 0 leaves all of them to the kernel.")
 PARAM_ENUM(tcp_timestamps, VMA_TCP_TIMESTAMP_OPTION, 2, ({0, "Disabled"}, {1, "Enabled"}, {2, "OS follow up"}), "TCP timestamp option", "Timestamps in TCP, towards peers that have them, too: 0 no, 1 yes, 2 as the kernel (net.ipv4.tcp_timestamps).")
 PARAM_BOOL(tcp_nodelay, VMA_TCP_NODELAY, 0, "TCP nodelay", "Initial value of TCP_NODELAY.")

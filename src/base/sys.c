@@ -2,6 +2,7 @@
 #include "base/sys.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -89,4 +90,17 @@ void sys_fd_forget_all(void)
 {
 	for (int fd = sys_fd_next_hidden(0); fd >= 0; fd = sys_fd_next_hidden(fd + 1))
 		sys_close(fd);
+}
+
+int sys_read_number(const char *path, int otherwise)
+{
+	char text[16] = "";
+	int fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+	ssize_t n;
+
+	if (fd < 0)
+		return otherwise;
+	n = sys_read(fd, text, sizeof(text) - 1);
+	sys_close(fd);
+	return n > 0 ? atoi(text) : otherwise;
 }

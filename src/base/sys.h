@@ -183,6 +183,9 @@ static inline ssize_t sys_write(int fd, const void *buf, size_t len)
 	return sys_call(SYS_write, fd, buf, len, 0, 0, 0);
 }
 
+/* The number in a file of /proc/sys; otherwise when it cannot be read. */
+int sys_read_number(const char *path, int otherwise);
+
 static inline int sys_open(const char *path, int flags, int mode)
 {
 	return (int)sys_call(SYS_open, path, flags, mode, 0, 0, 0);

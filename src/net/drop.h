@@ -32,6 +32,7 @@
 	X(TCP_DUPLICATE, "nothing new in it")                    \
 	X(TCP_WINDOW, "beyond the receive buffer")               \
 	X(TCP_BACKLOG, "backlog of the listener is full")        \
+	X(TCP_SYN_RATE, "more SYNs than VMA_TCP_MAX_SYN_RATE")   \
 	X(NEIGH_FULL, "too many packets wait for the neighbour") \
 	X(NEIGH_FAILED, "the neighbour does not answer")
 

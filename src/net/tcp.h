@@ -193,6 +193,8 @@ struct tcp_listener_ops {
 	/* Initial sequence number for this pair, RFC 6528. */
 	uint32_t (*iss)(struct tcp_listener *l, const struct endpoint *local,
 			const struct endpoint *remote, nsec_t now);
+	/* Has the accept queue room?  A SYN is dropped otherwise.  NULL: always. */
+	bool (*has_room)(struct tcp_listener *l);
 	/* A segment to the peer of pkt or (timer) of req; addresses as seen locally. */
 	int (*send)(struct tcp_listener *l, const struct endpoint *local,
 		    const struct endpoint *remote, const struct tcp_segment *seg);
@@ -216,9 +218,10 @@ struct tcp_synreq {
 	bool sack;
 	uint32_t ts_recent;
 	uint8_t retries;
+	bool acked;	/* it is complete, but data is waited for */
 	uint8_t wscale; /* ours, as offered */
 	uint16_t wnd;	/* ours, as offered */
-	nsec_t created;
+	nsec_t created; /* NSEC_NEVER: by a cookie, nobody knows */
 	nsec_t deadline;
 };
 
@@ -230,7 +233,14 @@ struct tcp_listener {
 	const struct tcp_listener_ops *ops;
 	struct tcp_config config;
 	unsigned backlog; /* bound of pending handshakes */
+	/* The owner sets them after tcp_listener_init(), whenever he likes. */
+	const uint8_t *cookie_secret; /* 16 bytes: cookies when the backlog is full; NULL: none */
+	uint32_t syn_rate;	      /* most new handshakes a second; 0: any number */
+	unsigned defer; /* TCP_DEFER_ACCEPT: data is waited for, so many SYN-ACKs long */
+
 	unsigned pending;
+	nsec_t cookies_until; /* one may be out until then */
+	nsec_t syn_at;	      /* the next SYN would come then if they came evenly */
 	struct list buckets[TCP_SYN_BUCKETS];
 	struct list ages;
 	nsec_t next; /* no deadline of a handshake is before it */

@@ -5,10 +5,13 @@
  */
 #include <assert.h>
 
+#include "net/tcp_cookie.h"
 #include "net/tcp_internal.h"
 
 /* Deadlines fall on this grid, so that one pass serves many handshakes. */
 #define GRID (20 * NSEC_PER_MSEC)
+/* SYNs of a rate may come in bursts of so long a time's worth. */
+#define SYN_BURST (100 * NSEC_PER_MSEC)
 
 void tcp_listener_init(struct tcp_listener *l, const struct tcp_listener_ops *ops,
 		       const struct tcp_config *config, unsigned backlog)
@@ -62,14 +65,14 @@ void tcp_listener_fini(struct tcp_listener *l)
 	assert(l->pending == 0);
 }
 
-static void send_syn_ack(struct tcp_listener *l, const struct tcp_synreq *req, nsec_t now)
+static void send_syn_ack_at(struct tcp_listener *l, const struct tcp_synreq *req, uint32_t clock)
 {
 	struct tcp_options opt = {
 		.mss = l->config.mss,
 		.wscale = req->peer_wscale < 0 ? (int8_t)-1 : (int8_t)req->wscale,
 		.sack_permitted = req->sack,
 		.has_ts = req->timestamps,
-		.tsval = (uint32_t)(now / NSEC_PER_MSEC) + req->iss, /* as tcp_ts_now() */
+		.tsval = clock + req->iss, /* as tcp_ts_now() */
 		.tsecr = req->ts_recent,
 	};
 	struct tcp_segment seg = {
@@ -83,9 +86,19 @@ static void send_syn_ack(struct tcp_listener *l, const struct tcp_synreq *req, n
 	(void)l->ops->send(l, &req->local, &req->remote, &seg); /* lost: sent again */
 }
 
+static uint32_t clock_of(nsec_t now)
+{
+	return (uint32_t)(now / NSEC_PER_MSEC);
+}
+
+static void send_syn_ack(struct tcp_listener *l, const struct tcp_synreq *req, nsec_t now)
+{
+	send_syn_ack_at(l, req, clock_of(now));
+}
+
 static void set_deadline(struct tcp_listener *l, struct tcp_synreq *req, nsec_t now)
 {
-	nsec_t at = now + (RTT_INITIAL_RTO << req->retries);
+	nsec_t at = now + (RTT_INITIAL_RTO << min_u32(req->retries, TCP_SYNACK_RETRIES));
 
 	req->deadline = (at + GRID - 1) / GRID * GRID;
 	if (req->deadline < l->next)
@@ -108,11 +121,14 @@ void tcp_listener_timer(struct tcp_listener *l, nsec_t now)
 		if (now < req->deadline) {
 			if (req->deadline < l->next)
 				l->next = req->deadline;
-		} else if (req->retries >= TCP_SYNACK_RETRIES) {
+		} else if (req->retries >= (req->acked ? max_u32(l->defer, TCP_SYNACK_RETRIES)
+						       : TCP_SYNACK_RETRIES)) {
 			forget(l, req);
 		} else {
 			req->retries++;
-			send_syn_ack(l, req, now);
+			/* Silent while data is waited for; then it asks for an ACK, to go by. */
+			if (!req->acked || req->retries >= l->defer)
+				send_syn_ack(l, req, now);
 			set_deadline(l, req, now);
 		}
 	}
@@ -144,20 +160,88 @@ static void agree(const struct tcp_listener *l, struct tcp_synreq *req, const st
 	req->wscale = tcp_wscale_for(rcvbuf);
 }
 
-static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
-			 const struct endpoint *local, const struct endpoint *remote, nsec_t now)
+/* ---- cookies: nothing is kept of a SYN ------------------------------------------- */
+
+static void send_cookie(struct tcp_listener *l, struct tcp_synreq *req, const struct pkt *pkt,
+			struct tcp_options *opt, nsec_t now)
 {
+	uint32_t clock = clock_of(now);
+
+	if (opt->has_ts && l->config.timestamps) {
+		clock = tcp_cookie_timestamp(clock, opt);
+	} else { /* there is no place to remember them */
+		opt->wscale = -1;
+		opt->sack_permitted = false;
+	}
+	agree(l, req, pkt, opt);
+	req->iss = tcp_cookie_make(l->cookie_secret, &req->local, &req->remote, req->irs, opt->mss,
+				   now);
+	l->cookies_until = now + 2 * TCP_COOKIE_LIFE;
+	send_syn_ack_at(l, req, clock);
+}
+
+/* An ACK that belongs to nothing we know of. */
+static enum drop input_cookie(struct tcp_listener *l, struct pkt *pkt, const struct endpoint *local,
+			      const struct endpoint *remote, nsec_t now)
+{
+	struct tcp_synreq req = {.local = *local, .remote = *remote, .created = NSEC_NEVER};
 	struct tcp_options opt;
-	struct tcp_synreq *req;
+	uint32_t iss = tcp_wire_ack(pkt) - 1;
 
 	if (!tcp_options_parse(&opt, tcp_wire_options(pkt), tcp_wire_options_len(pkt)))
 		return DROP_TCP_OPTION;
-	if (l->pending >= l->backlog)
+	opt.mss = tcp_cookie_check(l->cookie_secret, local, remote, pkt->seq - 1, iss, now);
+	if (!opt.mss && tcp_cookie_maybe(l->cookie_secret, local, remote, pkt->seq, iss, now))
+		return DROP_TCP_SEQ; /* its ACK is missing: it sends what is next to that again */
+	if (!opt.mss) {
+		reset(l, pkt, local, remote);
+		return DROP_NO_FLOW;
+	}
+	if (opt.has_ts)
+		tcp_cookie_read_timestamp(opt.tsecr - iss, &opt);
+	agree(l, &req, pkt, &opt);
+	req.irs--; /* the SYN came before */
+	req.iss = iss;
+	return l->ops->accept(l, &req, pkt, now) ? DROP_TCP_BACKLOG : DROP_NONE;
+}
+
+/* ---- segments ---------------------------------------------------------------------- */
+
+/* May a SYN come now?  An even flow of them may, and a short burst. */
+static bool is_in_rate(struct tcp_listener *l, nsec_t now)
+{
+	if (!l->syn_rate)
+		return true;
+	if (l->syn_at < now)
+		l->syn_at = now;
+	if (l->syn_at - now > SYN_BURST)
+		return false;
+	l->syn_at += NSEC_PER_SEC / l->syn_rate;
+	return true;
+}
+
+static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
+			 const struct endpoint *local, const struct endpoint *remote, nsec_t now)
+{
+	struct tcp_synreq syn = {.local = *local, .remote = *remote, .created = now}, *req;
+	struct tcp_options opt;
+
+	if (!tcp_options_parse(&opt, tcp_wire_options(pkt), tcp_wire_options_len(pkt)))
+		return DROP_TCP_OPTION;
+	if (!is_in_rate(l, now))
+		return DROP_TCP_SYN_RATE;
+	if (l->ops->has_room && !l->ops->has_room(l))
 		return DROP_TCP_BACKLOG;
+	if (l->pending >= l->backlog) {
+		if (!l->cookie_secret)
+			return DROP_TCP_BACKLOG;
+		send_cookie(l, &syn, pkt, &opt, now);
+		return DROP_NONE;
+	}
 	req = l->ops->alloc(sizeof(*req));
 	if (!req)
 		return DROP_NO_MEMORY;
-	*req = (struct tcp_synreq){.local = *local, .remote = *remote, .created = now};
+	*req = syn;
 	agree(l, req, pkt, &opt);
 	req->iss = l->ops->iss(l, local, remote, now);
 	list_push_back(bucket_of(l, local, remote), &req->link);
@@ -192,6 +276,11 @@ static enum drop input_pending(struct tcp_listener *l, struct tcp_synreq *req, s
 		reset(l, pkt, &req->local, &req->remote);
 		return DROP_TCP_ACK;
 	}
+	if (req->retries < l->defer && !pkt->len && !(pkt->tcp_flags & TCP_FIN)) {
+		req->acked = true;
+		pkt_free(pkt);
+		return DROP_NONE;
+	}
 	if (l->ops->accept(l, req, pkt, now))
 		return DROP_TCP_BACKLOG;
 	forget(l, req);
@@ -212,6 +301,8 @@ enum drop tcp_listener_input(struct tcp_listener *l, struct pkt *pkt, nsec_t now
 	if (flags & TCP_RST) /* first: check for a RST */
 		return DROP_NO_FLOW;
 	if (flags & TCP_ACK) { /* second: check for an ACK */
+		if (l->cookie_secret && now < l->cookies_until && !(flags & TCP_SYN))
+			return input_cookie(l, pkt, &local, &remote, now);
 		reset(l, pkt, &local, &remote);
 		return DROP_NO_FLOW;
 	}

@@ -89,6 +89,7 @@ static enum care care_tcp(int name)
 {
 	switch (name) {
 	case TCP_CORK:
+	case TCP_DEFER_ACCEPT:
 	case TCP_KEEPCNT:
 	case TCP_KEEPIDLE:
 	case TCP_KEEPINTVL:
@@ -243,6 +244,18 @@ static void mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t
 	}
 }
 
+/* How many SYN-ACKs, repeated at doubling intervals, take so many seconds. */
+static unsigned syn_acks_in(int seconds)
+{
+	unsigned n = 0;
+
+	for (int interval = 1, passed = 0; passed < seconds && n < UINT8_MAX; n++) {
+		passed += interval;
+		interval = interval > 60 ? 120 : 2 * interval;
+	}
+	return n;
+}
+
 static void mirror_tcp(struct inet_sock *so, int name, const void *val, struct sock_options *opt)
 {
 	switch (name) {
@@ -254,6 +267,9 @@ static void mirror_tcp(struct inet_sock *so, int name, const void *val, struct s
 		break;
 	case TCP_QUICKACK:
 		opt->quickack = *(const int *)val != 0;
+		break;
+	case TCP_DEFER_ACCEPT:
+		opt->defer_accept = syn_acks_in(twin_int(so, IPPROTO_TCP, name, 0));
 		break;
 	case TCP_USER_TIMEOUT:
 		opt->user_timeout = twin_int(so, IPPROTO_TCP, name, 0) * NSEC_PER_MSEC;

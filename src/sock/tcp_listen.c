@@ -6,10 +6,7 @@
  * the inbox and waits there for accept().
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -199,10 +196,16 @@ static int shard_accept(struct tcp_listener *l, const struct tcp_synreq *req, st
 	return 0;
 }
 
+static bool shard_has_room(struct tcp_listener *l)
+{
+	return admit(full_of(l)->shard.so);
+}
+
 static const struct tcp_listener_ops shard_ops = {
 	.accept = shard_accept,
 	.alloc = mem_alloc,
 	.free = mem_free,
+	.has_room = shard_has_room,
 	.iss = shard_iss,
 	.send = shard_send,
 };
@@ -225,6 +228,18 @@ static void shard_timer(struct timer *timer, nsec_t now)
 	shard_arm(shard);
 }
 
+/* net.ipv4.tcp_syncookies: 0 never, 1 when the queue is full, 2 always. */
+static void defend(struct tcp_listener *l)
+{
+	int cookies = sys_read_number("/proc/sys/net/ipv4/tcp_syncookies", 1);
+
+	if (cookies)
+		l->cookie_secret = tcp_secret();
+	if (cookies == 2)
+		l->backlog = 0;
+	l->syn_rate = (uint32_t)params.tcp_max_syn_rate;
+}
+
 struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring)
 {
 	struct shard_full *full = mem_zalloc(sizeof(*full));
@@ -238,6 +253,8 @@ struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring)
 	full->shard.opt = so->opt;
 	timer_init(&full->shard.timer, shard_timer);
 	tcp_listener_init(&full->shard.l, &shard_ops, &config, so->listen.backlog + 1);
+	defend(&full->shard.l);
+	full->shard.l.defer = so->opt.defer_accept;
 	return &full->shard;
 }
 
@@ -345,6 +362,7 @@ void tcp_listen_options_changed(struct inet_sock *so)
 		if (!f->shard || !ring_hold_cold(f->ring))
 			continue;
 		f->shard->opt = so->opt;
+		f->shard->l.defer = so->opt.defer_accept;
 		f->shard->l.config = tcp_config_for(&so->opt, f->ring->q->port->mtu);
 		ring_release_cold(f->ring);
 	}
@@ -361,22 +379,9 @@ void tcp_listen_close(struct inet_sock *so, struct ring *ring)
 
 /* ---- listen ---------------------------------------------------------------------------------------------- */
 
-static int somaxconn(void)
-{
-	char buf[16] = "";
-	int fd = sys_open("/proc/sys/net/core/somaxconn", O_RDONLY | O_CLOEXEC, 0), n = 4096;
-
-	if (fd >= 0) {
-		if (sys_read(fd, buf, sizeof(buf) - 1) > 0)
-			n = atoi(buf);
-		sys_close(fd);
-	}
-	return n;
-}
-
 static unsigned bound_backlog(int backlog)
 {
-	int max = somaxconn();
+	int max = sys_read_number("/proc/sys/net/core/somaxconn", 4096);
 
 	return (unsigned)(backlog < 0 || backlog > max ? max : backlog);
 }

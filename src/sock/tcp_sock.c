@@ -4,7 +4,6 @@
  * timer runs, how it ends.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <linux/sockios.h>
@@ -290,17 +289,11 @@ struct dst_headers tcp_headers(const struct inet_sock *so)
 static bool kernel_timestamps(void)
 {
 	static int known; /* 0: not yet, 1: no, 2: yes; any, atomic */
-	int answer = __atomic_load_n(&known, __ATOMIC_RELAXED), fd;
-	char text[8] = "1";
+	int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
 
 	if (answer)
 		return answer == 2;
-	fd = sys_open("/proc/sys/net/ipv4/tcp_timestamps", O_RDONLY | O_CLOEXEC, 0);
-	if (fd >= 0) {
-		sys_read(fd, text, sizeof(text) - 1);
-		sys_close(fd);
-	}
-	answer = text[0] == '0' ? 1 : 2;
+	answer = sys_read_number("/proc/sys/net/ipv4/tcp_timestamps", 1) ? 2 : 1;
 	__atomic_store_n(&known, answer, __ATOMIC_RELAXED);
 	return answer == 2;
 }
@@ -381,7 +374,7 @@ void tcp_options_changed(struct inet_sock *so)
 	tcp_after(so, so->sk.home);
 }
 
-uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote, nsec_t now)
+const uint8_t *tcp_secret(void)
 {
 	static uint8_t secret[16]; /* any; written once under the flag */
 	static int ready;
@@ -394,7 +387,12 @@ uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote
 			__atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
 		pthread_mutex_unlock(&once);
 	}
-	return tcp_iss(secret, local, remote, now);
+	return secret;
+}
+
+uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote, nsec_t now)
+{
+	return tcp_iss(tcp_secret(), local, remote, now);
 }
 
 int tcp_resolve(struct sock_ref ref)

@@ -3,7 +3,7 @@
  * Streams of which every byte is known, over any number of connections at once.
  *
  *	bulk serve IP PORT
- *		says "ready"; at SIGTERM, how many streams there were; status 1 if
+ *		BACKLOG=N in the environment: as of listen(), else 1024; says "ready"; at SIGTERM, how many streams there were; status 1 if
  *		one of them was not what it should be.
  *	bulk go IP PORT up|down|both BYTES CONNECTIONS SECONDS
  *		BYTES on each of CONNECTIONS in the direction; fails when one of
@@ -329,10 +329,12 @@ static int serve_all(char **argv)
 {
 	struct sockaddr_in sin = address(argv[0], argv[1]);
 	struct epoll_event event = {.events = EPOLLIN};
+	const char *backlog = getenv("BACKLOG");
 	int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&sin, sizeof(sin)) || listen(fd, 1024))
+	if (fd < 0 || bind(fd, (struct sockaddr *)&sin, sizeof(sin)) ||
+	    listen(fd, backlog ? atoi(backlog) : 1024))
 		die("listen");
 	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
 		die("epoll_ctl");

@@ -68,9 +68,10 @@ seen() {
 }
 
 # What the kernel may see of an accelerated side: frames that were damaged where their
-# flow is written, and what still comes when the program has ended.
+# flow is written; and what comes when the program has ended, for a peer that our last
+# ACK reached late has probed for it.
 tolerated() {
-	awk -v n="$connections" '{ gsub(",", "") } $9 == "damaged" { n += 3 * $8 } END { print 5 + n / 10 }' "$log.wire"
+	awk -v n="$connections" '{ gsub(",", "") } $9 == "damaged" { n += $8 / 3 } END { print 5 + n }' "$log.wire"
 }
 
 # What is wrong with the row that has just run, one complaint a line.

@@ -46,5 +46,8 @@ for sides in server client both; do
 	row $sides both 1000000 4 loss=2 dup=2 corrupt=1 reorder=5 jitter=3 delay=1
 	row $sides both 10000 1000 delay=0.5
 	row $sides both 10000 200 loss=1 delay=0.5
+	# SYN cookies: handshakes of 64 at once, room for seventeen.
+	row $sides both 10000 200 BACKLOG=16 delay=5
+	row $sides both 10000 200 BACKLOG=16 loss=1 delay=5
 done
 run_rows

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a listener does with more SYNs than it has room for: cookies (RFC 4987), a
+ * rate; and with a connection that has nothing to say yet (TCP_DEFER_ACCEPT).
+ */
+#include "net/tcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "net/tcp_cookie.h"
+#include "net/tcp_internal.h"
+#include "tests/vma_test.h"
+
+#define BACKLOG 4
+#define START (1000 * NSEC_PER_SEC)
+#define IRS 77000u
+
+static const uint8_t secret[16] = "a secret of ours";
+static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
+
+/* The world around the listener. */
+static struct tcp_listener listener;
+static struct tcp_segment answer; /* the last one */
+static struct tcp_options said;	  /* its options */
+static struct tcp_synreq accepted;
+static unsigned answers, accepts, requests, packets;
+static int accept_rc;
+
+static void pool_put(struct pkt_pool *pool, struct pkt *pkt)
+{
+	free(pkt->frame);
+	free(pkt);
+	packets--;
+}
+
+static struct pkt_pool pool = {.put = pool_put};
+
+static int op_accept(struct tcp_listener *l, const struct tcp_synreq *req, struct pkt *pkt,
+		     nsec_t now)
+{
+	if (accept_rc)
+		return accept_rc;
+	accepted = *req;
+	accepts++;
+	pkt_free(pkt);
+	return 0;
+}
+
+static void *op_alloc(size_t size)
+{
+	requests++;
+	return malloc(size);
+}
+
+static void op_free(void *ptr)
+{
+	requests--;
+	free(ptr);
+}
+
+static uint32_t op_iss(struct tcp_listener *l, const struct endpoint *local,
+		       const struct endpoint *remote, nsec_t now)
+{
+	return 1000;
+}
+
+static int op_send(struct tcp_listener *l, const struct endpoint *local,
+		   const struct endpoint *remote, const struct tcp_segment *seg)
+{
+	answers++;
+	answer = *seg;
+	assert_true(tcp_options_parse(&said, seg->opts, seg->opt_len));
+	return 0;
+}
+
+static const struct tcp_listener_ops ops = {.accept = op_accept,
+					    .alloc = op_alloc,
+					    .free = op_free,
+					    .iss = op_iss,
+					    .send = op_send};
+
+static struct endpoint endpoint(uint32_t addr, uint16_t port)
+{
+	return (struct endpoint){.addr = addr_v4(htonl(addr)), .port = htons(port)};
+}
+
+/* A segment from the peer of that number. */
+static enum drop input(uint16_t peer, struct tcp_segment seg, nsec_t now)
+{
+	struct frame_params params = {.src_mac = mac,
+				      .dst_mac = mac,
+				      .src = endpoint(0x0a090002, peer),
+				      .dst = endpoint(0x0a090001, 80),
+				      .proto = IPPROTO_TCP,
+				      .ttl = 64};
+	struct frame_template template;
+	struct flow_key key;
+	struct pkt *pkt = calloc(1, sizeof(*pkt));
+	enum drop why;
+
+	assert_int_equal(frame_template_init(&template, &params), 0);
+	pkt->frame = malloc(2048);
+	pkt->room = 2048;
+	pkt->pool = &pool;
+	packets++;
+	pkt->frame_len = (uint32_t)frame_build_tcp(&template, pkt->frame, &seg);
+	assert_int_equal(frame_parse(pkt, 0, &key), DROP_NONE);
+	why = tcp_listener_input(&listener, pkt, now);
+	if (why != DROP_NONE)
+		pkt_free(pkt);
+	return why;
+}
+
+static enum drop syn(uint16_t peer, const struct tcp_options *opt, nsec_t now)
+{
+	struct tcp_segment seg = {.seq = IRS, .wnd = 5000, .flags = TCP_SYN};
+
+	if (opt)
+		seg.opt_len = (uint8_t)tcp_options_write_syn(seg.opts, opt);
+	return input(peer, seg, now);
+}
+
+/* Completes the handshake as the last answer says it. */
+static enum drop ack(uint16_t peer, nsec_t now)
+{
+	struct tcp_segment seg = {
+		.seq = IRS + 1, .ack = answer.seq + 1, .wnd = 6000, .flags = TCP_ACK};
+
+	if (said.has_ts)
+		seg.opt_len = (uint8_t)tcp_options_write_timestamps(seg.opts, 4711, said.tsval);
+	return input(peer, seg, now);
+}
+
+static int set_up(void **state)
+{
+	struct tcp_config config = {
+		.mss = 1460, .rcvbuf = 1u << 20, .sndbuf = 65536, .timestamps = true};
+
+	answers = accepts = requests = 0;
+	accept_rc = 0;
+	accepted = (struct tcp_synreq){0};
+	tcp_listener_init(&listener, &ops, &config, BACKLOG);
+	listener.cookie_secret = secret;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	tcp_listener_fini(&listener);
+	assert_int_equal(requests, 0);
+	assert_int_equal(packets, 0);
+	return 0;
+}
+
+static void fill(nsec_t now)
+{
+	for (uint16_t i = 0; i < BACKLOG; i++)
+		assert_int_equal(syn((uint16_t)(60000 + i), NULL, now), DROP_NONE);
+	assert_int_equal(listener.pending, BACKLOG);
+}
+
+/* ---- cookies ---------------------------------------------------------------------- */
+
+static const struct tcp_options offer = {.mss = 1448,
+					 .wscale = 7,
+					 .sack_permitted = true,
+					 .has_ts = true,
+					 .tsval = 4710};
+
+static void test_a_full_queue_answers_and_keeps_nothing(void **state)
+{
+	fill(START);
+	for (uint16_t peer = 1; peer <= 10000; peer++) {
+		answers = 0;
+		assert_int_equal(syn(peer, &offer, START), DROP_NONE);
+		assert_int_equal(answers, 1);
+		assert_int_equal(answer.flags, TCP_SYN | TCP_ACK);
+		assert_int_equal(answer.ack, IRS + 1);
+	}
+	assert_int_equal(requests, BACKLOG);
+}
+
+static void test_a_cookie_becomes_a_connection(void **state)
+{
+	fill(START);
+	syn(1, &offer, START);
+	assert_int_equal(ack(1, START + 1000), DROP_NONE);
+	assert_int_equal(accepts, 1);
+	assert_int_equal(accepted.irs, IRS);
+	assert_int_equal(accepted.iss, answer.seq);
+	assert_int_equal(accepted.peer_mss, 1440); /* the next below */
+	assert_int_equal(accepted.peer_wscale, 7);
+	assert_true(accepted.sack && accepted.timestamps);
+	assert_int_equal(accepted.ts_recent, 4711);
+	assert_int_equal(accepted.wscale, said.wscale);
+	assert_true(accepted.created == NSEC_NEVER);
+	assert_int_equal(requests, BACKLOG);
+}
+
+static void test_without_timestamps_options_are_not_offered(void **state)
+{
+	struct tcp_options bare = offer;
+
+	bare.has_ts = false;
+	fill(START);
+	syn(1, &bare, START);
+	assert_true(said.wscale < 0 && !said.sack_permitted && !said.has_ts && said.mss == 1460);
+	assert_int_equal(ack(1, START), DROP_NONE);
+	assert_int_equal(accepted.peer_wscale, -1);
+	assert_true(!accepted.sack && !accepted.timestamps);
+	assert_int_equal(accepted.peer_mss, 1440);
+}
+
+static void test_every_offer_comes_back(void **state)
+{
+	fill(START);
+	for (int wscale = -1; wscale <= 14; wscale++) {
+		for (int sack = 0; sack < 2; sack++) {
+			nsec_t now = START + (wscale * 2 + sack) * 17 * NSEC_PER_MSEC;
+			struct tcp_options opt = offer;
+
+			opt.wscale = (int8_t)wscale;
+			opt.sack_permitted = sack;
+			syn(1, &opt, now);
+			assert_int_equal(ack(1, now), DROP_NONE);
+			assert_int_equal(accepted.peer_wscale, wscale);
+			assert_int_equal(accepted.sack, sack);
+		}
+	}
+}
+
+static void test_sizes_are_never_larger_than_offered(void **state)
+{
+	const struct endpoint local = endpoint(1, 80), remote = endpoint(2, 1234);
+
+	for (unsigned mss = 0; mss <= 10000; mss += 4) {
+		uint32_t iss = tcp_cookie_make(secret, &local, &remote, IRS, (uint16_t)mss, START);
+		uint16_t got = tcp_cookie_check(secret, &local, &remote, IRS, iss, START);
+
+		assert_true(got >= 48);
+		assert_true(got <= (mss == 0 ? 536 : mss < 48 ? 48 : mss));
+	}
+}
+
+static void test_a_timestamp_is_never_ahead(void **state)
+{
+	for (uint32_t clock = 100; clock < 300; clock++) {
+		uint32_t ts = tcp_cookie_timestamp(clock, &offer);
+
+		assert_in_range(clock - ts, 0, 63);
+	}
+}
+
+static void test_a_cookie_is_of_one_pair_and_one_number(void **state)
+{
+	const struct endpoint local = endpoint(1, 80), remote = endpoint(2, 1234);
+	const struct endpoint other = endpoint(2, 1235);
+	const uint8_t another[16] = "another secret..";
+	uint32_t iss = tcp_cookie_make(secret, &local, &remote, IRS, 1460, START);
+
+	assert_int_equal(tcp_cookie_check(secret, &local, &remote, IRS, iss, START), 1460);
+	assert_int_equal(tcp_cookie_check(secret, &local, &other, IRS, iss, START), 0);
+	assert_int_equal(tcp_cookie_check(secret, &remote, &local, IRS, iss, START), 0);
+	assert_int_equal(tcp_cookie_check(secret, &local, &remote, IRS + 1, iss, START), 0);
+	assert_int_equal(tcp_cookie_check(another, &local, &remote, IRS, iss, START), 0);
+}
+
+static void test_a_cookie_grows_old(void **state)
+{
+	const struct endpoint local = endpoint(1, 80), remote = endpoint(2, 1234);
+	nsec_t made = START + 12345, later = made + TCP_COOKIE_LIFE;
+	uint32_t iss = tcp_cookie_make(secret, &local, &remote, IRS, 536, made);
+
+	assert_int_equal(tcp_cookie_check(secret, &local, &remote, IRS, iss, later), 536);
+	later = made + 2 * TCP_COOKIE_LIFE;
+	assert_int_equal(tcp_cookie_check(secret, &local, &remote, IRS, iss, later), 0);
+	/* The period's low bits come round again. */
+	later = made + 256 * TCP_COOKIE_LIFE;
+	assert_int_equal(tcp_cookie_check(secret, &local, &remote, IRS, iss, later), 0);
+}
+
+static void test_guesses_are_reset(void **state)
+{
+	unsigned lucky = 0, silent = 0;
+
+	fill(START);
+	syn(1, NULL, START);
+	for (uint32_t guess = 0; guess < 100000; guess++) {
+		answer.seq = guess * 2654435761u;
+		answers = 0;
+		switch (ack(2, START)) {
+		case DROP_NONE:
+			lucky++;
+			break;
+		case DROP_TCP_SEQ:
+			silent++;
+			assert_int_equal(answers, 0);
+			break;
+		default:
+			assert_true(answers == 1 && answer.flags == TCP_RST);
+			break;
+		}
+	}
+	assert_in_range(silent, 800, 1600); /* three of 256: see tcp_cookie_maybe() */
+	/* Eight sizes of 2^24 in two periods of 256: once in 134 million. */
+	assert_int_equal(lucky, 0);
+}
+
+static void test_data_before_the_ack_waits(void **state)
+{
+	uint32_t iss;
+
+	fill(START);
+	syn(1, &offer, START);
+	iss = answer.seq;
+	for (uint32_t behind = 1; behind < 65535; behind += 97) {
+		struct tcp_segment seg = {
+			.seq = IRS + 1 + behind, .ack = iss + 1, .flags = TCP_ACK};
+
+		answers = 0;
+		assert_int_equal(input(1, seg, START), DROP_TCP_SEQ);
+		assert_int_equal(answers, 0);
+	}
+	answer.seq = iss;
+	assert_int_equal(ack(1, START + TCP_COOKIE_LIFE), DROP_NONE);
+}
+
+static void test_without_a_flood_no_cookie_is_believed(void **state)
+{
+	const struct endpoint local = endpoint(0x0a090001, 80), remote = endpoint(0x0a090002, 1);
+
+	answer.seq = tcp_cookie_make(secret, &local, &remote, IRS, 1460, START);
+	assert_int_equal(ack(1, START), DROP_NO_FLOW);
+	fill(START);
+	syn(2, NULL, START);
+	answer.seq = tcp_cookie_make(secret, &local, &remote, IRS, 1460, START);
+	assert_int_equal(ack(1, START), DROP_NONE);
+}
+
+static void test_no_room_to_accept_leaves_it_to_the_peer(void **state)
+{
+	fill(START);
+	syn(1, NULL, START);
+	accept_rc = -EAGAIN;
+	assert_int_equal(ack(1, START), DROP_TCP_BACKLOG);
+	accept_rc = 0;
+	assert_int_equal(ack(1, START), DROP_NONE); /* the same ACK again, with data say */
+	assert_int_equal(accepts, 1);
+}
+
+static void test_without_a_secret_a_full_queue_drops(void **state)
+{
+	listener.cookie_secret = NULL;
+	fill(START);
+	answers = 0;
+	assert_int_equal(syn(1, &offer, START), DROP_TCP_BACKLOG);
+	assert_int_equal(answers, 0);
+}
+
+/* ---- VMA_TCP_MAX_SYN_RATE -------------------------------------------------------------- */
+
+static void test_a_rate_holds(void **state)
+{
+	unsigned passed = 0;
+	uint16_t peer = 1;
+
+	listener.syn_rate = 1000;
+	for (nsec_t now = START; now < START + 2 * NSEC_PER_SEC; now += 100000, peer++)
+		passed += syn(peer, NULL, now) == DROP_NONE; /* ten times as many */
+	assert_in_range(passed, 2000, 2000 + 1000 / 10 + 1);
+}
+
+static void test_a_rate_lets_through_what_comes_slowly(void **state)
+{
+	listener.syn_rate = 1;
+	for (uint16_t peer = 1; peer <= 20; peer++)
+		assert_int_equal(syn(peer, NULL, START + peer * NSEC_PER_SEC), DROP_NONE);
+	assert_int_equal(syn(100, NULL, START + 20 * NSEC_PER_SEC), DROP_TCP_SYN_RATE);
+}
+
+/* ---- TCP_DEFER_ACCEPT -------------------------------------------------------------------- */
+
+static enum drop data(uint16_t peer, nsec_t now)
+{
+	struct tcp_segment seg = {.seq = IRS + 1,
+				  .ack = answer.seq + 1,
+				  .wnd = 6000,
+				  .flags = TCP_ACK,
+				  .len = 5,
+				  .part = {{(const uint8_t *)"hello", 5}}};
+
+	return input(peer, seg, now);
+}
+
+static void test_a_deferred_connection_waits_for_data(void **state)
+{
+	listener.defer = 3;
+	syn(1, NULL, START);
+	assert_int_equal(ack(1, START), DROP_NONE);
+	assert_int_equal(accepts, 0);
+	assert_int_equal(data(1, START + 1), DROP_NONE);
+	assert_int_equal(accepts, 1);
+}
+
+static void run_timers(nsec_t from, nsec_t to)
+{
+	for (nsec_t now = from; now < to; now += 10 * NSEC_PER_MSEC)
+		tcp_listener_timer(&listener, now);
+}
+
+static void test_a_deferred_connection_is_silent_and_then_asks(void **state)
+{
+	listener.defer = 3;
+	syn(1, NULL, START);
+	ack(1, START);
+	answers = 0;
+	run_timers(START, START + 6 * NSEC_PER_SEC); /* the third is due after seven seconds */
+	assert_int_equal(answers, 0);
+	run_timers(START + 6 * NSEC_PER_SEC, START + 8 * NSEC_PER_SEC);
+	assert_int_equal(answers, 1);
+	assert_int_equal(ack(1, START + 8 * NSEC_PER_SEC), DROP_NONE);
+	assert_int_equal(accepts, 1);
+}
+
+static void test_a_peer_that_never_speaks_is_forgotten(void **state)
+{
+	listener.defer = 2;
+	syn(1, NULL, START);
+	ack(1, START);
+	run_timers(START, START + 70 * NSEC_PER_SEC);
+	assert_int_equal(listener.pending, 0);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup_teardown(test_a_full_queue_answers_and_keeps_nothing, set_up,
+					tear_down),
+	cmocka_unit_test_setup_teardown(test_a_cookie_becomes_a_connection, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(test_without_timestamps_options_are_not_offered, set_up,
+					tear_down),
+	cmocka_unit_test_setup_teardown(test_every_offer_comes_back, set_up, tear_down),
+	cmocka_unit_test(test_sizes_are_never_larger_than_offered),
+	cmocka_unit_test(test_a_timestamp_is_never_ahead),
+	cmocka_unit_test(test_a_cookie_is_of_one_pair_and_one_number),
+	cmocka_unit_test(test_a_cookie_grows_old),
+	cmocka_unit_test_setup_teardown(test_guesses_are_reset, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(test_data_before_the_ack_waits, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(test_without_a_flood_no_cookie_is_believed, set_up,
+					tear_down),
+	cmocka_unit_test_setup_teardown(test_no_room_to_accept_leaves_it_to_the_peer, set_up,
+					tear_down),
+	cmocka_unit_test_setup_teardown(test_without_a_secret_a_full_queue_drops, set_up,
+					tear_down),
+	cmocka_unit_test_setup_teardown(test_a_rate_holds, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(test_a_rate_lets_through_what_comes_slowly, set_up,
+					tear_down),
+	cmocka_unit_test_setup_teardown(test_a_deferred_connection_waits_for_data, set_up,
+					tear_down),
+	cmocka_unit_test_setup_teardown(test_a_deferred_connection_is_silent_and_then_asks, set_up,
+					tear_down),
+	cmocka_unit_test_setup_teardown(test_a_peer_that_never_speaks_is_forgotten, set_up,
+					tear_down),
+};
+
+VMA_TEST_MAIN("tcp_listener", tests, NULL, NULL)
