@@ -84,8 +84,9 @@ static uint64_t current_cpu(void)
 /* ---- threads bound to processors ------------------------------------------------ */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned bound[CPU_SETSIZE]; /* threads, under the lock */
-static pthread_key_t self_key;	    /* for its destructor */
+static unsigned bound[CPU_SETSIZE];  /* threads, under the lock */
+static cpu_set_t given[CPU_SETSIZE]; /* by the program, to the last one bound; lock */
+static pthread_key_t self_key;	     /* for its destructor */
 static bool have_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -134,6 +135,18 @@ static unsigned least_used(const cpu_set_t *mask)
 }
 
 /*
+ * lock.  A thread started by one that we have bound has our mask of one processor,
+ * not the program's.
+ */
+static void undo_inheritance(cpu_set_t *mask)
+{
+	unsigned cpu = least_used(mask);
+
+	if (CPU_COUNT(mask) == 1 && bound[cpu])
+		*mask = given[cpu];
+}
+
+/*
  * System calls of our own: the C library's set errno.  The lock is held until the
  * thread is bound, so that a fork in a signal handler finds all of it or nothing.
  */
@@ -147,10 +160,12 @@ static void bind_to_least_used(void)
 	    !CPU_COUNT(&mask))
 		return;
 	old = lock_counts();
+	undo_inheritance(&mask);
 	cpu = least_used(&mask);
 	CPU_SET(cpu, &one);
 	if (sys_call(SYS_sched_setaffinity, 0, sizeof(one), &one, 0, 0, 0) == 0) {
 		bound[cpu]++;
+		given[cpu] = mask;
 		self.cpu = cpu;
 		self.place = PLACE_BOUND;
 	}

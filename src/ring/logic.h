@@ -71,7 +71,10 @@ static inline enum ring_logic ring_key_logic(uint64_t key)
  * The first call of a thread with the last one binds it to that processor of its
  * affinity mask which has the fewest threads bound by us; the thread counts there
  * until it exits.  A thread that cannot be bound goes on as with "core".  A thread
- * started by one that is bound inherits a mask of one processor, and so its place.
+ * started by one that is bound inherits a mask of one processor: what counts is the
+ * mask that the program gave to the one.  We cannot tell it from a thread that the
+ * program itself binds to a processor where we have bound another; a program that
+ * places its threads wants RING_LOGIC_CORE.
  *
  * The internal thread has a key like any other but is never bound nor counted.  It
  * is not who uses a socket: what it does moves no socket, which callers see to.

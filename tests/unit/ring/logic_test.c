@@ -58,13 +58,15 @@ struct worker {
 	uint64_t (*get)(void);
 	uint64_t result;
 	cpu_set_t mask; /* afterwards */
+	bool heir;	/* keeps the mask of whoever starts it */
 };
 
 static void *work(void *arg)
 {
 	struct worker *worker = arg;
 
-	set_mask(&allowed); /* whoever started us may be bound */
+	if (!worker->heir)
+		set_mask(&allowed); /* whoever started us may be bound */
 	worker->result = worker->get();
 	get_mask(&worker->mask);
 	pthread_barrier_wait(&worker->done);
@@ -73,13 +75,19 @@ static void *work(void *arg)
 }
 
 /* Returns when it has the result. */
-static void worker_start(struct worker *worker, uint64_t (*get)(void))
+static void start(struct worker *worker, uint64_t (*get)(void), bool heir)
 {
 	worker->get = get;
+	worker->heir = heir;
 	pthread_barrier_init(&worker->done, NULL, 2);
 	pthread_barrier_init(&worker->leave, NULL, 2);
 	assert_int_equal(pthread_create(&worker->thread, NULL, work, worker), 0);
 	pthread_barrier_wait(&worker->done);
+}
+
+static void worker_start(struct worker *worker, uint64_t (*get)(void))
+{
+	start(worker, get, false);
 }
 
 static void worker_stop(struct worker *worker)
@@ -333,6 +341,35 @@ static void test_only_processors_of_the_mask_are_used(void **state)
 	for (int i = 0; i < 3; i++)
 		worker_stop(&workers[i]);
 	allowed = all;
+}
+
+#define HEIRS 7
+
+static unsigned heirs, heirs_on[CPU_SETSIZE];
+
+/* Each is started by the one before, with the mask that this was bound to. */
+static uint64_t attached_with_heirs(void)
+{
+	uint64_t cpu = attached();
+	struct worker heir;
+
+	/* As even as it can be, at any time. */
+	assert_int_equal(heirs_on[cpu]++, heirs++ / (unsigned)CPU_COUNT(&allowed));
+	if (heirs == HEIRS)
+		return cpu;
+	start(&heir, attached_with_heirs, true);
+	assert_true(is_bound_to(&heir, heir.result));
+	worker_stop(&heir);
+	return cpu;
+}
+
+static void test_a_thread_does_not_inherit_its_place(void **state)
+{
+	struct worker worker;
+
+	worker_start(&worker, attached_with_heirs);
+	worker_stop(&worker);
+	assert_int_equal(heirs, HEIRS);
 }
 
 /* The thread is neither bound nor counted: the next one comes to the first place. */
@@ -633,6 +670,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_per_core_is_where_the_thread_runs),
 	cmocka_unit_test(test_threads_are_spread_and_make_room_when_they_exit),
 	cmocka_unit_test(test_only_processors_of_the_mask_are_used),
+	cmocka_unit_test(test_a_thread_does_not_inherit_its_place),
 	cmocka_unit_test(test_the_internal_thread_is_not_bound),
 	cmocka_unit_test(test_a_thread_that_cannot_be_bound_goes_on),
 	cmocka_unit_test(test_a_signal_handler_may_be_first),
