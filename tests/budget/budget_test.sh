@@ -14,16 +14,6 @@ calls=(udp_send udp_recv udp_sendto udp_recvfrom tcp_send tcp_recv)
 more=3 # per cent above the budget are nothing to talk about
 less=3 # per cent below it are worth a new budget
 
-# find_program PATH: as Bazel runs us, or as it was built before.
-find_program() {
-	local path
-
-	for path in "$1" "bazel-bin/$1"; do
-		[[ -x $path && -f $path ]] && realpath "$path" && return
-	done
-	die "no $1 (bazel build //${1%/*}:${1##*/})"
-}
-
 steps=$(find_program tools/bench/steps) || exit 1
 program=$(find_program tests/budget/calls) || exit 1
 probe=$(netns_find_probe) || exit 1

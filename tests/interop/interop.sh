@@ -13,22 +13,14 @@
 
 NETNS_LIMIT=${NETNS_LIMIT:-280}
 . tools/lib/netns.sh
+. tests/interop/lane.sh
 netns_enter "$self" "$@"
 chosen=${1:-.}
 lanes=${LANES:-4}
 rows=()
 
-find_program() {
-	local path
-
-	for path in tests/interop/"$1" bazel-bin/tests/interop/"$1"; do
-		[[ -x $path && -f $path ]] && realpath "$path" && return
-	done
-	die "no tests/interop/$1 (bazel build //tests/interop:$1)"
-}
-
-bulk=$(find_program bulk) || exit 1
-wire=$(find_program wire) || exit 1
+bulk=$(find_program tests/interop/bulk) || exit 1
+wire=$(find_program tests/interop/wire) || exit 1
 
 # row SIDES DIRECTION BYTES CONNECTIONS [NAME=VALUE...] [WIRE-OPTION...]
 #
@@ -38,28 +30,6 @@ wire=$(find_program wire) || exit 1
 row() {
 	[[ "$*" =~ $chosen ]] && rows+=("$*")
 	return 0
-}
-
-# Frames leave as they go over a real wire: of one segment, with their checksum.
-plain_frames() {
-	in_ns "$1" ethtool -K v0 tx off tso off gso off gro off > /dev/null 2>&1
-}
-
-lane_up() {
-	local lane=$1 end ns
-
-	for ns in c w s; do netns_new "$ns$lane"; done
-	ip link add v0 netns "c$lane" type veth peer name w0 netns "w$lane" || die "no veth"
-	ip link add v0 netns "s$lane" type veth peer name w1 netns "w$lane" || die "no veth"
-	netns_up "c$lane" v0 $netns_client
-	netns_up "s$lane" v0 $netns_server
-	for end in 0 1; do ip -n "w$lane" link set "w$end" up promisc on; done
-	for ns in c s; do
-		await 5 netns_is_up "$ns$lane" v0 || die "the link stays down"
-		plain_frames "$ns$lane" || die "ethtool fails"
-		# Each row has paths of its own.
-		in_ns "$ns$lane" sh -c 'echo 1 > /proc/sys/net/ipv4/tcp_no_metrics_save'
-	done
 }
 
 # seen SIDE: segments that the kernel of the side was given so far.

@@ -9,16 +9,6 @@
 
 near_ns=150 # a cache line passed faster than this: both CPUs on one die
 
-# find_program PATH: as Bazel runs us, or as it was built before.
-find_program() {
-	local path
-
-	for path in "$1" "bazel-bin/$1"; do
-		[[ -x $path && -f $path ]] && realpath "$path" && return
-	done
-	die "no $1 (bazel build //${1%/*}:${1##*/})"
-}
-
 # near, far, or nothing when the probe fails.
 state() {
 	local line

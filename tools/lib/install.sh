@@ -11,7 +11,7 @@ build=(
 	linux-libc-dev llvm-14 pkg-config python3 zlib1g-dev
 )
 test=(
-	clang-format-14 clang-tidy-14 ethtool iproute2 iputils-ping libclang-rt-14-dev lld-14 mount procps
+	clang-format-14 clang-tidy-14 ethtool iperf3 iproute2 iputils-ping libclang-rt-14-dev lld-14 mount procps
 	sockperf util-linux
 )
 demo=(iproute2 mount procps sockperf util-linux)

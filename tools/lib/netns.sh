@@ -22,6 +22,16 @@ die() {
 	exit 1
 }
 
+# find_program PATH: as Bazel runs us, or as it was built before.
+find_program() {
+	local path
+
+	for path in "$1" "bazel-bin/$1"; do
+		[[ -x $path && -f $path ]] && realpath "$path" && return
+	done
+	die "no $1 (bazel build //${1%/*}:${1##*/})"
+}
+
 # await SECONDS COMMAND...: until it succeeds, looking every 10 ms.
 await() {
 	local now=${EPOCHREALTIME/[.,]/} end

@@ -1,0 +1,161 @@
+#!/bin/bash
+# TCP, both sides through libvma.so, against both sides through the kernel:
+#
+#	tp	messages of 100 bytes a second, one way (sockperf tp)
+#	bulk	megabits a second (iperf3)
+#	rate	connections opened, used and closed a second
+#	p999	microseconds of a request and its response, at a round trip of 1 ms,
+#		while one frame in a thousand is lost
+#
+#	bazel run //tools:bench_tcp -- [--rounds N] [--only NAME] [--check]
+#
+#	--rounds N	measure everything N times, in turns (5)
+#	--only NAME	one of the above
+#	--check		fail when a target is missed
+#
+# state.sh tells which measurements are compared.
+#
+#	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
+#	c0 v0 10.9.0.1 --- wire --- v0 10.9.0.2 s0	(p999)
+set -u
+self=$(realpath -s "$0")
+[[ -e tools/lib/netns.sh ]] || cd "${self%/*}/../.." || exit 1
+NETNS_LIMIT=1200
+. tools/lib/netns.sh
+. tools/bench/state.sh
+. tests/interop/lane.sh
+
+rounds=5
+check=0
+only=.
+args=("$@")
+while (($#)); do
+	case $1 in
+	--rounds) rounds=${2:-} && shift ;;
+	--only) only=${2:-} && shift ;;
+	--check) check=1 ;;
+	*) rounds= ;;
+	esac
+	shift
+done
+[[ $rounds =~ ^[1-9][0-9]?$ ]] || die "usage: bench_tcp [--rounds N] [--only NAME] [--check]"
+netns_enter "$self" "${args[@]}"
+deadline=$((SECONDS + 1150))
+
+raw=$(find_program tools/bench/xdp_pingpong) || exit 1
+bulk=$(find_program tests/interop/bulk) || exit 1
+wire=$(find_program tests/interop/wire) || exit 1
+[[ -n $lib ]] || die "no library to measure"
+netns_pick_cpus
+[[ $cpu_server != "$cpu_client" ]] || die "needs two processors"
+netns_pair ""
+lane_up 0
+for ns in c s c0 s0; do
+	# What both have, and a namespace may choose.
+	in_ns $ns sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control' || die "no reno"
+done
+netns_spawn $netns_tmp/log.wire w0 "" "$wire" w0 w1 delay=0.5 loss=0.1 || die "no wire"
+samples=$netns_tmp/samples
+log=$netns_tmp/log
+: > $samples
+
+# end_server PID
+end_server() {
+	kill -TERM "$1" 2> /dev/null
+	await 5 is_gone "$1" || kill -KILL "$1"
+	wait "$1"
+} 2> /dev/null
+
+# sockperf_run LANE LIB MODE OPTION...
+sockperf_run() {
+	local lane=$1 preload=$2 mode=$3 rc=0
+
+	shift 3
+	sockperf_serve $log.server "s$lane" "$preload" $cpu_server -i $netns_server --tcp &&
+		sockperf_ask $log.client "c$lane" "$preload" $cpu_client "$mode" -i $netns_server --tcp "$@" || rc=1
+	sockperf_stop
+	return $rc
+}
+
+measure_tp() {
+	sockperf_run "" "$1" tp -m 100 -t 2 || return
+	sed -nE 's/.*Message Rate is ([0-9]+) .*/\1/p' $log.client
+}
+
+measure_p999() {
+	sockperf_run 0 "$1" pp -m 100 -t 12 || return
+	sockperf_value $log.client p99.9
+}
+
+measure_bulk() {
+	local server
+
+	netns_exec s "$1" $cpu_server iperf3 -s -1 -B $netns_server > $log.server 2>&1 < /dev/null &
+	server=$!
+	await 5 grep -q listening $log.server
+	(netns_exec c "$1" $cpu_client timeout -s KILL 20 iperf3 -c $netns_server -t 2 -f m > $log.client 2>&1 < /dev/null)
+	end_server $server
+	sed -nE 's/.* ([0-9.]+) Mbits\/sec.*receiver.*/\1/p' $log.client
+}
+
+measure_rate() {
+	local server
+
+	: > $log.server
+	netns_exec s "$1" $cpu_server "$bulk" serve $netns_server 7000 > $log.server 2>&1 < /dev/null &
+	server=$!
+	await 5 grep -q ready $log.server
+	(netns_exec c "$1" $cpu_client timeout -s KILL 20 "$bulk" go $netns_server 7000 both 100 3000 10 > $log.client 2>&1 < /dev/null)
+	end_server $server
+	awk '/ 0 bad, / { if ($5 > 0) printf "%.0f\n", $1 / $5 }' $log.client
+}
+
+measure() {
+	local value side=$lib
+
+	[[ $1 == *_kernel ]] && side=
+	value=$(measure_${1%_*} "$side")
+	if [[ -n $side ]] && grep -q 'VMA WARNING' $log.server $log.client; then
+		tail -n 15 $log.server $log.client >&2
+		return
+	fi
+	echo "$value"
+}
+
+missed=0
+
+# line STATE NAME TARGET UNIT MORE: ours against the kernel's; more is better, or less.
+line() {
+	local ours kernel over
+
+	[[ $2 =~ $only ]] || return 0
+	ours=$(median "$2_libvma" "$1" 1)
+	kernel=$(median "$2_kernel" "$1" 1)
+	[[ -n $ours && -n $kernel ]] || return 0
+	over=$([[ $5 == more ]] && ratio "$ours" "$kernel" || ratio "$kernel" "$ours")
+	printf '%-6s %12s %12s %10s %8s  %s\n' "$2" "$ours" "$kernel" "$over" "$3" "$4"
+	lines+=("bench_tcp state=$1 name=$2 libvma=$ours kernel=$kernel times_as_good=$over target=$3 samples=$(count "$2_libvma" "$1")/$(count "$2_kernel" "$1")")
+	! exceeds "$3" "$over" || missed=$((missed + 1))
+}
+
+names=()
+for name in tp bulk rate p999; do
+	[[ $name =~ $only ]] && names+=(${name}_libvma ${name}_kernel)
+done
+((${#names[@]})) || die "nothing is called $only"
+for ((i = 0; i < rounds; i++)); do
+	one_round measure "${names[@]}" || break
+done
+lines=()
+for state in near far; do
+	printf '\nTCP, both sides; processors %s\n' $state
+	printf '%-6s %12s %12s %10s %8s\n' "" libvma kernel "as good" target
+	line $state tp 3 "messages/s" more
+	line $state bulk 1 "Mbit/s" more
+	line $state rate 1 "connections/s" more
+	line $state p999 1 "us" less
+done
+echo
+printf '%s\n' "${lines[@]}"
+((${#lines[@]})) || die "nothing was measured"
+((!check || missed == 0)) || die "$missed targets missed"
