@@ -508,8 +508,8 @@ int port_loop_open(uint32_t mtu, struct port **out)
 		.mac = {2, 0, 0, 0, 0, 1},
 		.mtu = mtu,
 	};
-	/* Ethernet with a tag, the length of a wire; rounded to cache lines. */
-	port->stride = (mtu + ETH_HDR + 4 + sizeof(struct wire) + 63) / 64 * 64;
+	/* A full segment with every header there may be; rounded to cache lines. */
+	port->stride = (mtu + FRAME_HDR_MAX + sizeof(struct wire) + 63) / 64 * 64;
 	pthread_mutex_init(&port->lock, NULL);
 	list_init(&port->queues);
 	list_init(&port->flows);

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Moves, one at a time, each with something in its middle: nothing is lost, repeated
+ * or out of order, and what was begun is ended.
+ */
+#include "duo.h"
+#include "vma_test.h"
+
+#include <string.h>
+
+#include "base/delay.h"
+
+/* A case in a process of its own. */
+static void run(const char *name, void (*fn)(void *arg), void *arg)
+{
+	assert_int_equal(loop_net_run(name, fn, arg, 30), 0);
+}
+
+static enum duo_kind kind_of(const void *arg)
+{
+	return *(const enum duo_kind *)arg;
+}
+
+static void run_kinds(const char *name, void (*fn)(void *arg))
+{
+	static const char *const names[] = {"TCP", "UDP", "UDP unconnected"};
+	char text[80];
+
+	for (enum duo_kind kind = 0; kind < DUO_KINDS; kind++) {
+		snprintf(text, sizeof(text), "%s, %s", name, names[kind]);
+		run(text, fn, &kind);
+	}
+}
+
+/* ---- frames on their way ------------------------------------------------------------------ */
+
+static void back_and_forth(void *arg)
+{
+	struct tsock listener;
+	struct duo duo;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, kind_of(arg), &listener);
+	for (unsigned i = 0; i < 20; i++) {
+		duo_send(&duo, 0, 3); /* in the queue of the socket, or of its ring */
+		duo_send(&duo, 1, 3);
+		duo_move(&duo.end[i % 2], 1 + i % 3);
+		duo_drain(&duo, 0);
+		duo_drain(&duo, 1);
+		duo_talk(&duo, 5);
+	}
+	duo_expect_moves(duo_moves().finished, duo_moves().finished, 0);
+	NET_CHECK(duo_moves().finished >= 14); /* to where it is already is none */
+	duo_close(&duo);
+	duo_end(&listener);
+}
+
+static void test_what_is_queued_goes_along(void **state)
+{
+	run_kinds("back and forth", back_and_forth);
+}
+
+/* Older frames are in the old queue, newer ones come to the new ring, until the end. */
+static void parked(void *arg)
+{
+	struct tsock listener;
+	struct duo duo;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, kind_of(arg), &listener);
+	duo_send(&duo, 0, 10);
+	duo_begin_move(&duo.end[1], 1);
+	duo_send(&duo, 0, 10);
+	duo_send(&duo, 1, 10); /* it sends as before */
+	duo_drain(&duo, 1);
+	NET_CHECK(duo_home(&duo.end[1]) != duo_key(1));
+	loop_port_gate(false);
+	duo_send(&duo, 0, 10);
+	duo_drain(&duo, 0);
+	NET_CHECK(duo_arrives(&duo.end[1], 1));
+	duo_talk(&duo, 10);
+	duo_expect_moves(1, 1, 0);
+	duo_close(&duo);
+	duo_end(&listener);
+}
+
+static void test_what_comes_meanwhile_waits_for_its_turn(void **state)
+{
+	run_kinds("parked", parked);
+}
+
+/* ---- another move in the middle -------------------------------------------------------------- */
+
+static void second_move(void *arg)
+{
+	struct tsock listener;
+	struct duo duo;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, kind_of(arg), &listener);
+	duo_move(&duo.end[1], 1);
+	duo_send(&duo, 0, 5);
+	duo_begin_move(&duo.end[1], 2);
+	duo_send(&duo, 0, 5);
+	duo_ask(&duo.end[1], 3);
+	duo_ask(&duo.end[1], 1); /* where it still is */
+	duo_ask(&duo.end[1], 4);
+	duo_send(&duo, 0, 5);
+	loop_port_gate(false);
+	NET_CHECK(duo_arrives(&duo.end[1], 4));
+	duo_drain(&duo, 0);
+	duo_talk(&duo, 5);
+	loop_net_settle();
+	NET_CHECK_EQ(duo_home(&duo.end[1]), duo_key(4));
+	NET_CHECK_EQ(duo_moves().abandoned, 0);
+	duo_close(&duo);
+	duo_end(&listener);
+}
+
+static void test_a_second_move_waits_for_the_first(void **state)
+{
+	run_kinds("a second move", second_move);
+}
+
+/* ---- closed in the middle --------------------------------------------------------------------- */
+
+/* What it sent before is received, and then the end. */
+static void close_in_order(void *arg)
+{
+	struct tsock listener;
+	struct duo duo;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, DUO_TCP, &listener);
+	NET_CHECK_EQ(duo_set_nodelay(&duo.end[0], *(const bool *)arg), 0);
+	duo_send(&duo, 0, 100);
+	duo_begin_move(&duo.end[0], 1);
+	duo_send(&duo, 0, 100);
+	tsock_close(&duo.end[0]);
+	duo.end[0] = duo.end[1]; /* drain() polls the ring of the sender, too */
+	duo_take(&duo, 0);
+	loop_port_gate(false);
+	duo_drain(&duo, 0);
+	duo.end[0] = TSOCK_NONE;
+	NET_CHECK(NET_WAIT(duo_take(&duo, 0) == 0 && duo.ended[0], 5000));
+	duo_close(&duo);
+	duo_expect_moves(1, 1, 0);
+	duo_end(&listener);
+}
+
+static void test_a_connection_closed_on_its_way_says_all(void **state)
+{
+	bool nodelay[] = {false, true};
+
+	for (unsigned i = 0; i < 2; i++)
+		run("closed on its way", close_in_order, &nodelay[i]);
+}
+
+static void close_at_once(void *arg)
+{
+	struct tsock listener;
+	struct duo duo;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, kind_of(arg), &listener);
+	duo_send(&duo, 0, 10);
+	duo_begin_move(&duo.end[1], 1);
+	duo_send(&duo, 0, 10); /* parked, and nobody's */
+	if (duo.kind == DUO_TCP)
+		tsock_linger_none(&duo.end[1]);
+	tsock_close(&duo.end[1]);
+	loop_port_gate(false);
+	loop_net_settle();
+	NET_CHECK_EQ(duo_moves().started, 1);
+	NET_CHECK_EQ(duo_moves().finished, 0);
+	duo_close(&duo);
+	duo_end(&listener);
+}
+
+static void test_what_was_parked_for_a_closed_socket_is_freed(void **state)
+{
+	run_kinds("closed with frames parked", close_at_once);
+}
+
+/* ---- cancelled in the middle ---------------------------------------------------------------------- */
+
+static void *blocked(void *arg)
+{
+	struct tsock *ts = arg;
+	char buf[DUO_MESSAGE];
+
+	tsock_recv(ts, buf, sizeof(buf), 0);
+	NET_CHECK(!"it is cancelled");
+	return NULL;
+}
+
+/* A thread that waits on a socket on its way is cancelled: the rest go on. */
+static void cancelled(void *arg)
+{
+	struct tsock listener;
+	pthread_t thread;
+	struct duo duo;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, kind_of(arg), &listener);
+	tsock_block(&duo.end[1], true);
+	params.rx_poll = 1; /* asleep, for that is where it can be cancelled */
+	duo_begin_move(&duo.end[1], 1);
+	NET_CHECK_EQ(pthread_create(&thread, NULL, blocked, &duo.end[1]), 0);
+	NET_CHECK(NET_WAIT(__atomic_load_n(&duo.end[1].ref.sk->waiters, __ATOMIC_SEQ_CST), 5000));
+	duo_send(&duo, 0, 10);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	NET_CHECK_EQ(__atomic_load_n(&duo.end[1].ref.sk->waiters, __ATOMIC_SEQ_CST), 0);
+	loop_port_gate(false);
+	duo_drain(&duo, 0);
+	NET_CHECK(duo_arrives(&duo.end[1], 1));
+	duo_talk(&duo, 5);
+	duo_expect_moves(1, 1, 0);
+	duo_close(&duo);
+	duo_end(&listener);
+}
+
+static void test_a_thread_is_cancelled_while_its_socket_moves(void **state)
+{
+	run_kinds("cancelled", cancelled);
+}
+
+/* One that sleeps on the old ring's descriptors hears what comes to the new ring. */
+static void *wait_for_one(void *arg)
+{
+	struct tsock *ts = arg;
+	char buf[DUO_MESSAGE];
+
+	NET_CHECK(tsock_recv(ts, buf, sizeof(buf), 0) > 0);
+	return NULL;
+}
+
+static void sleeping(void *arg)
+{
+	struct tsock listener;
+	pthread_t thread;
+	struct duo duo;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, kind_of(arg), &listener);
+	tsock_block(&duo.end[1], true);
+	params.rx_poll = 1;
+	NET_CHECK_EQ(pthread_create(&thread, NULL, wait_for_one, &duo.end[1]), 0);
+	NET_CHECK(NET_WAIT(__atomic_load_n(&duo.end[1].ref.sk->waiters, __ATOMIC_SEQ_CST), 5000));
+	duo_move(&duo.end[1], 1);
+	duo_send(&duo, 0, 1);
+	pthread_join(thread, NULL);
+	duo.got[0] = duo.sent[0]; /* by the thread */
+	duo_talk(&duo, 5);
+	duo_expect_moves(1, 1, 0);
+	duo_close(&duo);
+	duo_end(&listener);
+}
+
+static void test_who_sleeps_finds_the_new_ring(void **state)
+{
+	run_kinds("asleep", sleeping);
+}
+
+/* ---- that cannot be made ---------------------------------------------------------------------- */
+
+static void refused(void *arg)
+{
+	struct tsock listener;
+	struct duo duo;
+	uint64_t home;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, kind_of(arg), &listener);
+	home = duo_home(&duo.end[1]);
+	loop_port_fail_moves(1);
+	duo_send(&duo, 0, 5);
+	duo_ask(&duo.end[1], 1);
+	NET_CHECK(NET_WAIT(duo_moves().finished + duo_moves().abandoned, 5000));
+	loop_net_settle();
+	/* Datagrams are forwarded from where they come. */
+	if (duo.kind == DUO_TCP) {
+		NET_CHECK_EQ(duo_moves().abandoned, 1);
+		NET_CHECK_EQ(duo_home(&duo.end[1]), home);
+	}
+	duo_drain(&duo, 0);
+	duo_talk(&duo, 10);
+	duo_move(&duo.end[1], 2);
+	duo_talk(&duo, 10);
+	duo_close(&duo);
+	duo_end(&listener);
+}
+
+static void test_a_flow_that_cannot_be_steered_stays(void **state)
+{
+	run_kinds("refused", refused);
+}
+
+/* As a program that uses a socket by another thread does it: until it has moved. */
+static void *use(void *arg)
+{
+	static const struct ring_alloc alloc = {.logic = RING_LOGIC_THREAD};
+	struct duo *duo = arg;
+	uint64_t own = ring_key(&alloc, NULL, 0);
+	nsec_t until = clock_now() + 8 * NSEC_PER_SEC * NET_SLOW;
+
+	while (duo_home(&duo->end[1]) != own) {
+		NET_CHECK(clock_now() < until);
+		duo_talk(duo, 3);
+	}
+	duo_talk(duo, 3);
+	return NULL;
+}
+
+static void begin_by_thread(struct duo *duo, enum duo_kind kind, struct tsock *listener)
+{
+	duo_params(HOLD_SPIN);
+	params.ring_logic_rx = params.ring_logic_tx = RING_LOGIC_THREAD;
+	loop_net_start();
+	*listener = duo_listener(7000);
+	duo_open(duo, kind, listener);
+}
+
+static void tried_again(void *arg)
+{
+	struct tsock listener;
+	pthread_t thread;
+	struct duo duo;
+
+	begin_by_thread(&duo, DUO_TCP, &listener);
+	loop_port_fail_moves(*(const int *)arg);
+	NET_CHECK_EQ(pthread_create(&thread, NULL, use, &duo), 0);
+	pthread_join(thread, NULL);
+	loop_net_settle();
+	NET_CHECK(duo_moves().finished >= 1);
+	NET_CHECK_EQ(duo_moves().abandoned, *(const int *)arg);
+	duo_close(&duo);
+	duo_end(&listener);
+}
+
+static void test_a_move_that_failed_is_tried_again(void **state)
+{
+	int failures[] = {1, 5};
+
+	for (unsigned i = 0; i < 2; i++)
+		run("tried again", tried_again, &failures[i]);
+}
+
+static void *use_in_vain(void *arg)
+{
+	struct duo *duo = arg;
+	uint64_t home = duo_home(&duo->end[1]);
+	nsec_t until = clock_now() + 8 * NSEC_PER_SEC * NET_SLOW;
+
+	/* Looked at again, once a second. */
+	while (duo_moves().abandoned < 3) {
+		NET_CHECK(clock_now() < until);
+		duo_talk(duo, 3);
+		NET_CHECK_EQ(duo_home(&duo->end[1]), home);
+	}
+	return NULL;
+}
+
+static void no_ring(void *arg)
+{
+	struct tsock listener;
+	pthread_t thread;
+	struct duo duo;
+
+	begin_by_thread(&duo, kind_of(arg), &listener);
+	loop_port_fail_opens(1);
+	params.log_level = LOG_ERROR; /* it warns, once */
+	NET_CHECK_EQ(pthread_create(&thread, NULL, use_in_vain, &duo), 0);
+	pthread_join(thread, NULL);
+	loop_net_settle();
+	NET_CHECK_EQ(duo_moves().finished, 0);
+	duo_talk(&duo, 3);
+	duo_close(&duo);
+	duo_end(&listener);
+}
+
+static void test_without_another_ring_all_goes_on(void **state)
+{
+	run_kinds("no ring", no_ring);
+}
+
+/* ---- sending by another ring --------------------------------------------------------------------- */
+
+static void send_elsewhere(void *arg)
+{
+	struct tsock listener;
+	struct duo duo;
+	uint64_t home;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, kind_of(arg), &listener);
+	home = duo_home(&duo.end[0]);
+	for (unsigned i = 0; i < 20; i++) {
+		duo_send(&duo, 0, 5);
+		NET_CHECK_EQ(tsock_set_logic(&duo.end[0], RING_LOGIC_USER_ID, 1 + i % 4, false,
+					     true),
+			     0);
+		duo_send(&duo, 0, 5);
+		loop_net_settle();
+		duo_send(&duo, 0, 5);
+		duo_drain(&duo, 0);
+		NET_CHECK_EQ(duo_home(&duo.end[0]), home);
+	}
+	duo_expect_moves(0, 0, 0);
+	NET_CHECK_EQ(__atomic_load_n(&sock_moves_tx.finished, __ATOMIC_RELAXED), 20);
+	NET_CHECK_EQ(__atomic_load_n(&sock_moves_tx.started, __ATOMIC_RELAXED), 20);
+	duo_close(&duo);
+	duo_end(&listener);
+}
+
+static void test_sending_moves_alone(void **state)
+{
+	run_kinds("sending", send_elsewhere);
+}
+
+/* ---- what may come in between, at one point ---------------------------------------------------------- */
+
+#ifdef VMA_TEST_DELAYS
+
+static struct {
+	struct tsock *ts;
+	struct ring *from;
+	int arriving; /* any, atomic */
+	int seen;
+} meeting;
+
+/* LEAVE has posted ARRIVE, and waits until somebody has run it on the new ring. */
+static void meet(enum delay_point at)
+{
+	struct ring *from = meeting.from;
+	uint64_t before;
+
+	if (at == DELAY_MOVE_ARRIVE)
+		__atomic_store_n(&meeting.arriving, 1, __ATOMIC_SEQ_CST);
+	if (at != DELAY_MOVE_POSTED)
+		return;
+	before = from->stats.tx_frames;
+	NET_CHECK(NET_WAIT(__atomic_load_n(&meeting.arriving, __ATOMIC_SEQ_CST) &&
+				   tsock_home(meeting.ts) != from,
+			   5000));
+	usleep(20000); /* it delivers, and answers */
+	NET_CHECK_EQ(from->stats.tx_frames, before);
+	meeting.seen = 1;
+}
+
+static void arrive_first(void *arg)
+{
+	struct tsock listener, other;
+	struct duo duo, guide;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, DUO_TCP, &listener);
+	duo_open(&guide, DUO_UDP, NULL);
+	duo_move(&guide.end[1], 1);
+	other = guide.end[1]; /* lives where the other one goes */
+	meeting.ts = &duo.end[1];
+	meeting.from = tsock_home(&duo.end[1]);
+	duo_begin_move(&duo.end[1], 1);
+	duo_send(&duo, 0, 10); /* parked: to be acknowledged on arrival */
+	delay_set_hook(meet);
+	loop_port_gate(false);
+	while (!__atomic_load_n(&meeting.arriving, __ATOMIC_SEQ_CST))
+		sock_poll_ring(tsock_home(&other));
+	duo_drain(&duo, 0);
+	loop_net_settle();
+	delay_set_hook(NULL);
+	NET_CHECK(meeting.seen);
+	NET_CHECK_EQ(duo_home(&duo.end[1]), duo_key(1));
+	duo_talk(&duo, 10);
+	duo_close(&guide);
+	duo_close(&duo);
+	duo_end(&listener);
+}
+
+static void test_arrive_runs_before_leave_has_let_go(void **state)
+{
+	run("ARRIVE first", arrive_first, NULL);
+}
+
+#endif
+
+static int enter(void **state)
+{
+	loop_net_enter();
+	return 0;
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_what_is_queued_goes_along),
+	cmocka_unit_test(test_what_comes_meanwhile_waits_for_its_turn),
+	cmocka_unit_test(test_a_second_move_waits_for_the_first),
+	cmocka_unit_test(test_a_connection_closed_on_its_way_says_all),
+	cmocka_unit_test(test_what_was_parked_for_a_closed_socket_is_freed),
+	cmocka_unit_test(test_a_thread_is_cancelled_while_its_socket_moves),
+	cmocka_unit_test(test_who_sleeps_finds_the_new_ring),
+	cmocka_unit_test(test_a_flow_that_cannot_be_steered_stays),
+	cmocka_unit_test(test_a_move_that_failed_is_tried_again),
+	cmocka_unit_test(test_without_another_ring_all_goes_on),
+	cmocka_unit_test(test_sending_moves_alone),
+#ifdef VMA_TEST_DELAYS
+	cmocka_unit_test(test_arrive_runs_before_leave_has_let_go),
+#endif
+};
+
+VMA_TEST_MAIN("move", tests, enter, NULL)
