@@ -66,6 +66,8 @@ struct tcp_ops {
 	 * the wire and stops its burst.
 	 */
 	int (*send)(struct tcp_conn *conn, const struct tcp_segment *seg);
+	/* The peer announced urgent data, or it came: see tcp_recv_urgent(). */
+	void (*urgent)(struct tcp_conn *conn);
 	void (*writable)(struct tcp_conn *conn); /* room in a send buffer that was full */
 };
 
@@ -104,6 +106,7 @@ enum drop tcp_input(struct tcp_conn *conn, struct pkt *pkt, nsec_t now);
  */
 void tcp_flush(struct tcp_conn *conn, nsec_t now);
 
+#define TCP_SEND_OOB 2u	 /* MSG_OOB: the last byte is urgent */
 #define TCP_SEND_MORE 1u /* MSG_MORE: more will follow, hold back a partial segment */
 
 /*
@@ -120,6 +123,16 @@ ssize_t tcp_send(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, uns
  * connection died of (reported once, after the data).  May send a window update.
  */
 ssize_t tcp_recv(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, bool peek, nsec_t now);
+
+/*
+ * Urgent data as Linux has it: one byte, out of band, unless SO_OOBINLINE.  1, or
+ * -EINVAL (none, read already, or in line), -EAGAIN (announced, not here), 0 (nor
+ * will it come).  tcp_recv() stops in front of it and goes on behind it.
+ */
+int tcp_recv_urgent(struct tcp_conn *conn, uint8_t *byte, bool peek);
+bool tcp_urgent_here(const struct tcp_conn *conn); /* POLLPRI */
+bool tcp_at_mark(const struct tcp_conn *conn);	   /* SIOCATMARK */
+void tcp_set_oobinline(struct tcp_conn *conn, bool on);
 
 /* Bytes that tcp_recv() would give. */
 uint32_t tcp_readable_bytes(const struct tcp_conn *conn);

@@ -142,6 +142,8 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 		c->flags |= CONN_MORE;
 	else
 		c->flags &= ~(uint32_t)CONN_MORE;
+	if (unlikely((flags & TCP_SEND_OOB) && take == want && want))
+		tcp_urgent_queued(c);
 	tcp_output(c, now);
 	return take;
 }
@@ -192,7 +194,13 @@ ssize_t tcp_recv(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool p
 
 	if (c->rcv.bytes == 0)
 		return recv_empty(c);
-	n = tcp_recvq_read(&c->rcv, iov, iovcnt, peek);
+	if (unlikely(c->urgent)) {
+		n = tcp_urgent_read(c, iov, iovcnt, peek);
+		if (n == 0 && c->rcv.bytes == 0)
+			return recv_empty(c); /* there was nothing but the urgent byte */
+	} else {
+		n = tcp_recvq_read(&c->rcv, iov, iovcnt, peek);
+	}
 	if (!peek)
 		update_window(c, now);
 	return n;
@@ -200,7 +208,7 @@ ssize_t tcp_recv(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool p
 
 uint32_t tcp_readable_bytes(const struct tcp_conn *c)
 {
-	return c->rcv.bytes;
+	return unlikely(c->urgent) ? tcp_urgent_readable(c) : c->rcv.bytes;
 }
 
 /* ---- closing ----------------------------------------------------------------------- */

@@ -103,6 +103,10 @@ struct tcp_conn {
 	nsec_t challenge_at;			/* when the last challenge ACK was sent */
 	nsec_t user_timeout;
 	struct tcp_keepalive keepalive;
+	uint32_t snd_up;    /* behind the urgent byte we sent; with CONN_URG_OUT */
+	uint32_t urgent_at; /* the peer's urgent byte */
+	uint8_t urgent;	    /* what is known of it: tcp_urgent.c */
+	uint8_t urgent_byte;
 	uint32_t retransmits; /* segments, for tcp_info */
 	uint16_t undone;      /* recoveries from what was no loss; wraps */
 };

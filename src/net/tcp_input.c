@@ -10,6 +10,8 @@
 
 #include "net/tcp_internal.h"
 
+#define CONN_SLOW (CONN_DISCARD | CONN_DETACHED | CONN_URG_WAIT)
+
 /* ---- the fast path ------------------------------------------------------------------ */
 
 /*
@@ -27,8 +29,7 @@ static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 		return false;
 	if (pkt->seq != c->rcv_nxt || acked > c->snd_nxt - c->snd_una || acked + len == 0)
 		return false;
-	if (c->trouble || c->rcv.ooo || (c->flags & (CONN_DISCARD | CONN_DETACHED)) ||
-	    len > c->rcv_edge - c->rcv_nxt)
+	if (c->trouble || c->rcv.ooo || (c->flags & CONN_SLOW) || len > c->rcv_edge - c->rcv_nxt)
 		return false;
 	if (c->flags & CONN_TIMESTAMPS) {
 		if (!tcp_options_only_timestamps(opts, tcp_wire_options_len(pkt)))
@@ -279,6 +280,8 @@ static void input_steps(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 		    !step_4_syn(c, a, now) || !tcp_ack_process(c, a, now))
 			return;
 	}
+	if ((a->flags & TCP_URG) || (c->flags & CONN_URG_WAIT))
+		tcp_urgent_step_6(c, a);
 	if (tcp_text_step_7(c, a, now))
 		tcp_text_step_8(c, a, now);
 }

@@ -9,6 +9,7 @@
  *   tcp_text.c    its seventh and eighth: data and FIN
  *   tcp_flight.c  what is in flight, when it was sent
  *   tcp_rack.c    what of it is lost
+ *   tcp_urgent.c  its sixth: urgent data
  *   tcp_loss.c    what is done about it
  *   tcp_undo.c    ... when it was not
  *   tcp_output.c  what is sent, and when
@@ -69,7 +70,10 @@ enum {
 	CONN_RTX_NOW = 1 << 18,	 /* one lost segment goes out whatever cwnd says */
 	CONN_PUSH = 1 << 19,	 /* what is queued goes out, partial or not */
 	CONN_SYN_RTX = 1 << 20,	 /* the SYN was sent more than once */
-	CONN_DSACK = 1 << 21,	 /* the next ACK tells what came twice (RFC 2883) */
+	CONN_URG_OUT = 1 << 22,	 /* snd_up may not be acknowledged yet */
+	CONN_URG_WAIT = 1 << 23, /* the urgent byte was announced and is not here */
+	CONN_OOBINLINE = 1 << 24,
+	CONN_DSACK = 1 << 21, /* the next ACK tells what came twice (RFC 2883) */
 };
 
 /* A segment under examination; cut to what is new and in the window. */
@@ -179,6 +183,17 @@ static inline void tcp_note_duplicate(struct tcp_conn *c, uint32_t start, uint32
 	c->dsack = (struct tcp_range){start, end};
 	c->flags |= CONN_DSACK;
 }
+
+/* tcp_urgent.c */
+/* The last byte queued is urgent. */
+void tcp_urgent_queued(struct tcp_conn *c);
+/* Sets the pointer in a segment to be sent, with CONN_URG_OUT. */
+void tcp_urgent_mark(struct tcp_conn *c, struct tcp_segment *seg);
+/* RFC 9293 3.10.7.4 step 6. */
+void tcp_urgent_step_6(struct tcp_conn *c, const struct tcp_arrival *a);
+/* With c->urgent set: what a read gives; it stops at the mark. */
+uint32_t tcp_urgent_readable(const struct tcp_conn *c);
+uint32_t tcp_urgent_read(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool peek);
 
 /* tcp_text.c: RFC 9293 3.10.7.4 steps 7 and 8; false: nothing more to do. */
 bool tcp_text_step_7(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now);

@@ -70,6 +70,8 @@ static inline __attribute__((always_inline)) bool emit(struct tcp_conn *c, struc
 	seg->ack = c->rcv_nxt;
 	seg->wnd = offer_window(c);
 	seg->urg = 0;
+	if (unlikely(c->flags & CONN_URG_OUT))
+		tcp_urgent_mark(c, seg);
 	seg->opt_len = write_options(c, seg, now);
 	if (unlikely(c->ops->send(c, seg)))
 		return false;
@@ -203,7 +205,7 @@ static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 /* May a segment leave that is not full?  len of unsent bytes are in it. */
 static bool may_send_partial(const struct tcp_conn *c, uint32_t len, uint32_t unsent, bool fin)
 {
-	if (fin || (c->flags & CONN_PUSH))
+	if (fin || (c->flags & (CONN_PUSH | CONN_URG_OUT)))
 		return true;
 	if (len < unsent) /* the peer's window cuts it: RFC 9293 section 3.8.6.2.1 (3) */
 		return len >= c->snd_wnd_max / 2 && len > 0;

@@ -265,31 +265,77 @@ static void scatter(const struct iovec *iov, int *i, size_t *at, const uint8_t *
 	}
 }
 
-uint32_t tcp_recvq_read(struct tcp_recvq *q, const struct iovec *iov, int iovcnt, bool peek)
+static uint32_t room_of(const struct iovec *iov, int iovcnt, uint32_t most)
 {
-	size_t want = 0, at = 0;
-	uint32_t done = 0, n;
-	struct pkt *pkt = q->head, *next;
-	int i = 0;
+	size_t room = 0;
 
 	for (int k = 0; k < iovcnt; k++)
-		want += iov[k].iov_len;
-	for (; pkt && done < want; pkt = next) {
-		next = pkt->next;
-		n = want - done < pkt->len ? (uint32_t)(want - done) : pkt->len;
+		room += iov[k].iov_len;
+	return room < most ? (uint32_t)room : most;
+}
+
+/* n bytes of the first packet were read; the next one. */
+static struct pkt *consume(struct tcp_recvq *q, uint32_t n)
+{
+	struct pkt *pkt = q->head, *next = pkt->next;
+
+	q->bytes -= n;
+	if (n < pkt->len) {
+		cut_front(pkt, n);
+		return pkt;
+	}
+	q->head = next;
+	if (!next)
+		q->tail = NULL;
+	discard(q, pkt);
+	return next;
+}
+
+uint32_t tcp_recvq_read_some(struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
+			     uint32_t most)
+{
+	uint32_t want = room_of(iov, iovcnt, most), done = 0, n;
+	struct pkt *pkt = q->head;
+	size_t at = 0;
+	int i = 0;
+
+	while (pkt && done < want) {
+		n = want - done < pkt->len ? want - done : pkt->len;
 		scatter(iov, &i, &at, pkt_payload(pkt), n);
 		done += n;
-		if (peek)
-			continue;
-		q->bytes -= n;
-		if (n < pkt->len) {
-			cut_front(pkt, n);
-			break;
-		}
-		q->head = next;
-		if (!next)
-			q->tail = NULL;
-		discard(q, pkt);
+		pkt = consume(q, n);
 	}
 	return done;
+}
+
+uint32_t tcp_recvq_peek(const struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
+			uint32_t skip, uint32_t most)
+{
+	uint32_t want = room_of(iov, iovcnt, most), done = 0, n;
+	const struct pkt *pkt = q->head;
+	size_t at = 0;
+	int i = 0;
+
+	for (; pkt && done < want; pkt = pkt->next) {
+		if (skip >= pkt->len) {
+			skip -= pkt->len;
+			continue;
+		}
+		n = pkt->len - skip;
+		n = want - done < n ? want - done : n;
+		scatter(iov, &i, &at, pkt_payload(pkt) + skip, n);
+		skip = 0;
+		done += n;
+	}
+	return done;
+}
+
+void tcp_recvq_discard(struct tcp_recvq *q, uint32_t n)
+{
+	uint32_t step;
+
+	for (assert(n <= q->bytes); n; n -= step) {
+		step = n < q->head->len ? n : q->head->len;
+		consume(q, step);
+	}
 }

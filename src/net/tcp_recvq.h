@@ -61,8 +61,25 @@ uint32_t tcp_recvq_advance(struct tcp_recvq *q, uint32_t rcv_nxt, bool *fin);
 void tcp_recvq_exchange(struct tcp_recvq *q, struct pkt *(*fn)(struct pkt *pkt, void *arg),
 			void *arg);
 
-/* Copies up to the size of iov out; frees what was read unless peek. */
-uint32_t tcp_recvq_read(struct tcp_recvq *q, const struct iovec *iov, int iovcnt, bool peek);
+/*
+ * Copies up to the size of iov out, and no more than most bytes; frees what was
+ * read, or leaves everything and begins skip bytes behind the first.
+ */
+uint32_t tcp_recvq_read_some(struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
+			     uint32_t most);
+uint32_t tcp_recvq_peek(const struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
+			uint32_t skip, uint32_t most);
+
+static inline uint32_t tcp_recvq_read(struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
+				      bool peek)
+{
+	if (peek)
+		return tcp_recvq_peek(q, iov, iovcnt, 0, UINT32_MAX);
+	return tcp_recvq_read_some(q, iov, iovcnt, UINT32_MAX);
+}
+
+/* Throws the first n bytes away, which are there. */
+void tcp_recvq_discard(struct tcp_recvq *q, uint32_t n);
 
 /* Frees everything out of order; everything. */
 void tcp_recvq_prune(struct tcp_recvq *q);

@@ -94,7 +94,6 @@ static void take_out_of_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t 
 	tcp_output_ack(c, now);
 }
 
-/* (The sixth step, urgent data: it is read in line.) */
 bool tcp_text_step_7(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
 	bool fin = a->flags & TCP_FIN;

@@ -34,6 +34,11 @@ static inline uint16_t tcp_wire_window(const struct pkt *pkt)
 	return load_be16(tcp_wire_header(pkt) + 14);
 }
 
+static inline uint16_t tcp_wire_urgent(const struct pkt *pkt)
+{
+	return load_be16(tcp_wire_header(pkt) + 18);
+}
+
 static inline const uint8_t *tcp_wire_options(const struct pkt *pkt)
 {
 	return tcp_wire_header(pkt) + TCP_HDR;

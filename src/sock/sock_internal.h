@@ -88,7 +88,7 @@ struct sock_options {
 	bool pktinfo;
 	bool timestamp, timestamp_ns;
 	bool reuseaddr, reuseport;
-	bool nodelay, cork, quickack;
+	bool nodelay, cork, quickack, oobinline;
 	uint8_t cc_algo; /* tcp_cc_by_number() */
 	bool linger_on;
 	int linger_seconds;

@@ -42,6 +42,7 @@ static enum care care_socket(int name)
 	case SO_KEEPALIVE:
 	case SO_LINGER:
 	case SO_MARK:
+	case SO_OOBINLINE:
 	case SO_RCVBUF:
 	case SO_RCVBUFFORCE:
 	case SO_RCVLOWAT:
@@ -176,6 +177,9 @@ static void mirror_socket(struct inet_sock *so, int name, struct sock_options *o
 		break;
 	case SO_KEEPALIVE:
 		opt->keepalive.on = twin_int(so, SOL_SOCKET, name, 0) != 0;
+		break;
+	case SO_OOBINLINE:
+		opt->oobinline = twin_int(so, SOL_SOCKET, name, 0) != 0;
 		break;
 	case SO_MARK:
 		opt->mark = (uint32_t)twin_int(so, SOL_SOCKET, name, 0);

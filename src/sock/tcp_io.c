@@ -153,6 +153,45 @@ static inline __attribute__((always_inline)) int recv_round(struct sock_ref ref,
 	return rc;
 }
 
+/* The urgent byte: never waits. */
+static __attribute__((noinline)) ssize_t recv_oob(struct sock_ref ref, struct msghdr *msg,
+						  int flags)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	uint8_t byte = 0;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	rc = -EINVAL;
+	ring_poll(ring);
+	if (so->inet == INET_TCP)
+		rc = tcp_recv_urgent(&so->tcp.conn, &byte, flags & MSG_PEEK);
+	tcp_update_events(so, 0);
+	tcp_after(so, ring);
+	ring_release_cold(ring);
+	if (rc <= 0)
+		return rc;
+	msg->msg_namelen = 0;
+	msg->msg_controllen = 0;
+	msg->msg_flags = MSG_OOB;
+	for (size_t i = 0; i < msg->msg_iovlen; i++) {
+		if (msg->msg_iov[i].iov_len) {
+			*(uint8_t *)msg->msg_iov[i].iov_base = byte;
+			return 1;
+		}
+	}
+	msg->msg_flags |= MSG_TRUNC;
+	return 0;
+}
+
+/* MSG_MORE and MSG_OOB in the engine's words. */
+static inline unsigned send_flags(int flags)
+{
+	return (flags & MSG_MORE ? TCP_SEND_MORE : 0u) | (flags & MSG_OOB ? TCP_SEND_OOB : 0u);
+}
+
 static inline __attribute__((always_inline)) ssize_t
 recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mode)
 {
@@ -166,7 +205,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	int rc;
 
 	if (__builtin_expect(flags & (MSG_OOB | MSG_ERRQUEUE), 0))
-		return flags & MSG_OOB ? -EINVAL : -EAGAIN;
+		return flags & MSG_OOB ? recv_oob(ref, msg, flags) : -EAGAIN;
 	msg->msg_flags = 0;
 	msg->msg_namelen = 0;
 	msg->msg_controllen = 0;
@@ -253,7 +292,7 @@ static inline __attribute__((always_inline)) int send_round(struct sock_ref ref,
 			ring_poll(ring);
 		else
 			ring_set_now(ring, clock_now());
-		*n = tcp_send(conn, iov, iovcnt, flags & MSG_MORE ? TCP_SEND_MORE : 0, ring->now);
+		*n = tcp_send(conn, iov, iovcnt, send_flags(flags), ring->now);
 		if (*n < 0 && *n != -EAGAIN && *n != -EPIPE)
 			so->tcp.error = 0; /* reported */
 		if (__builtin_expect(*n < 0 || tcp_writable_bytes(conn) < conn->sndbuf / 3, 0))
@@ -276,7 +315,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	ssize_t n = 0;
 	int rc;
 
-	if (__builtin_expect(flags & (MSG_OOB | MSG_FASTOPEN), 0))
+	if (__builtin_expect(flags & MSG_FASTOPEN, 0))
 		return -EOPNOTSUPP;
 	for (;;) {
 		rc = send_round(ref, iov, (int)count, flags, &n, &resolved, mode);

@@ -42,6 +42,8 @@ static uint32_t stream_events(const struct inet_sock *so)
 
 	if (fin || tcp_readable_bytes(conn) >= so->opt.rcvlowat)
 		events |= EPOLLIN | EPOLLRDNORM;
+	if (tcp_urgent_here(conn))
+		events |= EPOLLPRI;
 	if (fin)
 		events |= EPOLLRDHUP;
 	if (fin && so->shut_wr)
@@ -103,6 +105,11 @@ static void on_readable(struct tcp_conn *conn)
 	tcp_update_events(of_conn(conn), EPOLLIN | EPOLLRDNORM);
 }
 
+static void on_urgent(struct tcp_conn *conn)
+{
+	tcp_update_events(of_conn(conn), EPOLLPRI);
+}
+
 static void on_writable(struct tcp_conn *conn)
 {
 	tcp_update_events(of_conn(conn), EPOLLOUT | EPOLLWRNORM);
@@ -145,6 +152,7 @@ const struct tcp_ops tcp_sock_engine_ops = {
 	.free = mem_free,
 	.readable = on_readable,
 	.send = on_send,
+	.urgent = on_urgent,
 	.writable = on_writable,
 };
 
@@ -350,6 +358,7 @@ void tcp_wire_options(struct inet_sock *so, nsec_t now)
 
 	tcp_set_keepalive(conn, &so->opt.keepalive, now);
 	tcp_set_user_timeout(conn, so->opt.user_timeout);
+	tcp_set_oobinline(conn, so->opt.oobinline);
 	if (so->opt.cork)
 		tcp_set_cork(conn, true, now);
 }
@@ -548,7 +557,7 @@ static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 	struct ring *ring;
 	int rc, n = 0;
 
-	if (cmd != FIONREAD && cmd != SIOCOUTQ)
+	if (cmd != FIONREAD && cmd != SIOCOUTQ && cmd != SIOCATMARK)
 		return SOCK_KERNEL;
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
@@ -557,8 +566,9 @@ static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 		rc = SOCK_KERNEL;
 	} else {
 		ring_poll(ring);
-		n = cmd == FIONREAD ? (int)tcp_readable_bytes(&so->tcp.conn)
-				    : (int)tcp_unacked_bytes(&so->tcp.conn);
+		n = cmd == FIONREAD   ? (int)tcp_readable_bytes(&so->tcp.conn)
+		    : cmd == SIOCOUTQ ? (int)tcp_unacked_bytes(&so->tcp.conn)
+				      : tcp_at_mark(&so->tcp.conn);
 	}
 	ring_release_cold(ring);
 	if (!rc)

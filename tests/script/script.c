@@ -176,6 +176,7 @@ static int take_error(struct script *s)
 		     {"ECONNREFUSED", ECONNREFUSED},
 		     {"ECONNRESET", ECONNRESET},
 		     {"EHOSTUNREACH", EHOSTUNREACH},
+		     {"EINVAL", EINVAL},
 		     {"ENOTCONN", ENOTCONN},
 		     {"EPIPE", EPIPE},
 		     {"ETIMEDOUT", ETIMEDOUT}};
@@ -208,7 +209,7 @@ static void compare_result(struct script *s, ssize_t rc, ssize_t usual)
 /* ---- segments ---- */
 
 /* What of an expected segment was said. */
-enum { HAS_ACK = 1, HAS_WIN = 2, HAS_TS = 4, HAS_SYN_OPTIONS = 8, HAS_NO_TS = 16 };
+enum { HAS_ACK = 1, HAS_WIN = 2, HAS_TS = 4, HAS_SYN_OPTIONS = 8, HAS_NO_TS = 16, HAS_URG = 32 };
 
 static uint8_t take_flags(struct script *s)
 {
@@ -295,6 +296,9 @@ static unsigned take_segment(struct script *s, struct world_segment *seg, bool o
 			said |= HAS_WIN;
 		} else if (take_if(s, "sack")) {
 			take_sacks(s, &seg->opt, yours);
+		} else if (take_if(s, "urg")) {
+			seg->urg = (uint16_t)take_number(s);
+			said |= HAS_URG;
 		} else if (take_if(s, "ts")) {
 			take_timestamps(s, &seg->opt, ours);
 			said |= HAS_TS;
@@ -331,6 +335,8 @@ static const char *difference(const struct world_segment *want, const struct wor
 		return "acknowledgement";
 	if ((said & HAS_WIN) && want->wnd != have->wnd)
 		return "window";
+	if ((said & HAS_URG) && want->urg != have->urg)
+		return "urgent pointer";
 	if (!same_sacks(w, h))
 		return "SACK blocks";
 	if ((said & HAS_TS) && (!h->has_ts || w->tsval != h->tsval || w->tsecr != h->tsecr))
@@ -575,6 +581,9 @@ static bool value_of(const struct world *w, const char *name, long long *value)
 		{"established", w->established},
 		{"told-readable", w->readable},
 		{"told-writable", w->writable},
+		{"told-urgent", w->urgent},
+		{"at-mark", tcp_at_mark(c)},
+		{"urgent", tcp_urgent_here(c)},
 		{"out-of-order", c->rcv.ooo != NULL},
 		{"timers", w->exists && tcp_deadline(c) != NSEC_NEVER},
 	};
@@ -611,7 +620,12 @@ static void do_check(struct script *s)
 static void do_send(struct script *s)
 {
 	uint32_t n = (uint32_t)take_number(s);
-	unsigned flags = take_if(s, "more") ? TCP_SEND_MORE : 0;
+	unsigned flags = 0;
+
+	if (take_if(s, "more"))
+		flags |= TCP_SEND_MORE;
+	if (take_if(s, "oob"))
+		flags |= TCP_SEND_OOB;
 
 	compare_result(s, world_send(&s->w, n, flags), n);
 }
@@ -621,6 +635,25 @@ static void do_recv(struct script *s)
 	uint32_t n = (uint32_t)take_number(s);
 
 	compare_result(s, world_recv(&s->w, n), n);
+}
+
+/* recv-oob AT: the urgent byte, which is that of the peer's stream at AT. */
+static void do_recv_oob(struct script *s)
+{
+	uint64_t at = peek(s) && isdigit((unsigned char)*peek(s)) ? (uint64_t)take_number(s) : 0;
+	uint8_t byte = 0;
+	int rc = tcp_recv_urgent(&s->w.conn, &byte, false);
+
+	compare_result(s, rc, 1);
+	if (rc == 1 && byte != world_peer_byte(at - 1))
+		fail(s, "another byte is urgent");
+	if (rc == 1)
+		s->w.hole = at;
+}
+
+static void do_oobinline(struct script *s)
+{
+	tcp_set_oobinline(&s->w.conn, take_switch(s));
 }
 
 static void do_keepalive(struct script *s)
@@ -732,10 +765,12 @@ static const struct verb {
 	{"keepalive", do_keepalive, ACTS},
 	{"listen", do_listen, ACTS},
 	{"nodelay", do_nodelay, ACTS},
+	{"oobinline", do_oobinline, ACTS},
 	{"open", do_open, ACTS},
 	{"out", do_out, QUIET},
 	{"quickack", do_quickack, ACTS},
 	{"recv", do_recv, ACTS},
+	{"recv-oob", do_recv_oob, ACTS},
 	{"rfc", do_rfc, QUIET},
 	{"send", do_send, ACTS},
 	{"set", do_set, ACTS},

@@ -19,7 +19,8 @@
  *	flush			so do it now
  *	out PA 1+1000 ack 1 ...	the next segment of ours, now; what is not said is
  *				not compared, but flags, numbers and SACK blocks are
- *	send 3000 [more] [= 2000 | = EAGAIN], recv 100 [= 50 | = EAGAIN]
+ *	recv-oob 11 [= EAGAIN]	the urgent byte, which is the peer's 11th; oobinline on|off
+ *	send 3000 [more|oob] [= 2000 | = EAGAIN], recv 100 [= 50 | = EAGAIN]
  *	shutdown | close | abort | shutdown-read | unreachable EHOSTUNREACH
  *	nodelay on|off, cork, quickack; keepalive 10s 5s 3; user-timeout 30s
  *	sink on|off		can segments be sent?

@@ -17,7 +17,7 @@
 struct world_segment {
 	nsec_t at;
 	uint8_t flags;
-	uint16_t wnd;
+	uint16_t wnd, urg;
 	uint32_t seq, ack, len;
 	struct tcp_options opt;
 };
@@ -36,7 +36,8 @@ struct world {
 	uint64_t sent, received; /* bytes of the two streams */
 	uint32_t got;		 /* bytes of the stream the peer was sent, contiguous */
 
-	unsigned established, closed, readable, writable;
+	unsigned established, closed, readable, writable, urgent;
+	uint64_t hole; /* 1 + where in the peer's stream a byte is read out of band */
 	int error;
 	enum drop drop; /* of the last segment */
 
@@ -58,6 +59,8 @@ int world_connect(struct world *w);
 void world_input(struct world *w, const struct world_segment *seg);
 void world_flush(struct world *w);
 ssize_t world_send(struct world *w, uint32_t n, unsigned flags);
+/* The byte of the peer's stream at that place, from 0. */
+uint8_t world_peer_byte(uint64_t at);
 ssize_t world_recv(struct world *w, uint32_t n);
 /* Lets time pass until at, timer by timer. */
 void world_pass(struct world *w, nsec_t at);

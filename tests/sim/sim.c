@@ -317,6 +317,11 @@ static int op_send(struct tcp_conn *conn, const struct tcp_segment *seg)
 	return transmit(host->sim, index_of(host), conn->iss, seg);
 }
 
+static void op_urgent(struct tcp_conn *conn)
+{
+	SIM_CHECK(host_of(conn)->sim, host_of(conn)->closed == 0);
+}
+
 static void op_writable(struct tcp_conn *conn)
 {
 	host_of(conn)->writable++;
@@ -329,6 +334,7 @@ static const struct tcp_ops ops = {
 	.free = op_free,
 	.readable = op_readable,
 	.send = op_send,
+	.urgent = op_urgent,
 	.writable = op_writable,
 };
 
