@@ -140,13 +140,19 @@ extern __thread struct ring_thread ring_thread __attribute__((tls_model("initial
 
 void ring_try_posted(void);
 
+/* holder: runs what was posted. */
+static inline __attribute__((always_inline)) void ring_catch_up(struct ring *ring)
+{
+	if (__builtin_expect(!inbox_empty(&ring->inbox), 0))
+		ring_drain_inbox(ring);
+}
+
 /* False when the calling thread holds a ring already (signal handler, callback). */
 static inline __attribute__((always_inline)) bool ring_hold(struct ring *ring, enum hold_mode mode)
 {
 	if (!hold_acquire(&ring->hold, mode))
 		return false;
-	if (__builtin_expect(!inbox_empty(&ring->inbox), 0))
-		ring_drain_inbox(ring);
+	ring_catch_up(ring);
 	return true;
 }
 

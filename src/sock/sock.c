@@ -189,6 +189,7 @@ int sock_hold_cold(struct sock_ref ref, struct ring **ring)
 		if (!ring_hold_cold(home))
 			return -EAGAIN;
 		if (sock_at_home(ref, home)) {
+			ring_catch_up(home); /* as in sock_hold_mode() */
 			*ring = home;
 			return 0;
 		}

@@ -196,7 +196,8 @@ bool sock_start(void);
 /* holder of home: is it the socket's, and the socket the one that was meant? */
 static inline bool sock_at_home(struct sock_ref ref, const struct ring *home)
 {
-	return __atomic_load_n(&ref.sk->home, __ATOMIC_RELAXED) == home &&
+	/* acquire: ARRIVE was posted before home was changed, see ring_catch_up() */
+	return __atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE) == home &&
 	       __atomic_load_n(&ref.sk->gen, __ATOMIC_RELAXED) == ref.gen;
 }
 
@@ -218,9 +219,11 @@ sock_hold_mode(struct sock_ref ref, struct ring **ring, enum hold_mode mode)
 
 	for (;;) {
 		home = __atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE);
-		if (__builtin_expect(!ring_hold(home, mode), 0))
+		if (__builtin_expect(!hold_acquire(&home->hold, mode), 0))
 			return -EAGAIN;
 		if (__builtin_expect(sock_at_home(ref, home), 1)) {
+			/* Not before: it may have gone, and come back just now. */
+			ring_catch_up(home);
 			*ring = home;
 			return 0;
 		}
