@@ -225,11 +225,11 @@ static void add_part(struct move *move, struct sock_flow *flow, struct ring *fro
 
 	*part = (struct move_part){.move = move, .flow = flow, .from = from};
 	part->to = target(move->so, from, &flow->flow.key.local, move->key);
-	if (!part->to)
-		return;
-	if (move_part_steer(part)) {
+	if (!part->to || move_part_steer(part)) {
 		log_debug("fd %d: a flow stays on ring %u", sock_twin(&move->so->sk), from->id);
-		return;
+		if (move->so->inet != INET_UDP)
+			return; /* a listener's connections come in any order */
+		move_part_stay(part);
 	}
 	ring_get(part->to);
 	move->n_parts++;

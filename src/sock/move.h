@@ -11,7 +11,8 @@
  *
  *	PREPARE	a stand-in of each flow is listed on the new ring; it keeps what
  *		arrives there, for that is younger than what may still reach the
- *		old ring.
+ *		old ring.  (Where a flow cannot move, and forwards, it makes way
+ *		for a stand-in on its own ring from LEAVE to ARRIVE.)
  *	STEER	the port sends the flow's frames to the new ring.
  *	BARRIER	the port says that none is on its way to the old ring any more.
  *		The control lock is not held meanwhile.

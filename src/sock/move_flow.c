@@ -93,6 +93,13 @@ int move_part_steer(struct move_part *part)
 	return rc;
 }
 
+void move_part_stay(struct move_part *part)
+{
+	part->stand_in.deliver = stand_in_deliver;
+	part->to = part->from;
+	part->stays = true;
+}
+
 void move_part_drop(struct move_part *part)
 {
 	ring_flow_del(part->to, &part->stand_in);
@@ -107,10 +114,13 @@ void move_part_drop(struct move_part *part)
 
 void move_part_leave(struct move_part *part)
 {
+	if (part->stays) {
+		ring_flow_replace(part->from, &part->flow->flow, &part->stand_in);
+		return;
+	}
 	ring_flow_del(part->from, &part->flow->flow);
 	if (part->flow->shard)
 		tcp_shard_leave(part->flow->shard);
-	part->detached = true;
 }
 
 void move_part_arrive(struct move_part *part)

@@ -13,9 +13,9 @@ struct move_part {
 	struct move *move;
 	struct sock_flow *flow; /* the real one */
 	struct ring *from, *to;
-	bool detached; /* off ->from; control lock */
+	bool stays; /* and forwards: ->to is ->from */
 	/* holder of ->to */
-	struct pkt *head, *tail; /* what arrived since STEER */
+	struct pkt *head, *tail; /* what arrived since STEER, or LEAVE when it stays */
 };
 
 /*
@@ -45,6 +45,12 @@ struct move {
 
 /* PREPARE and STEER of one part.  0, or -errno: it stays where it is. */
 int move_part_steer(struct move_part *part);
+/*
+ * Instead: it forwards to home, here as before.  It makes way for its stand-in while
+ * home changes, or what it forwards to the new one would overtake what is still on
+ * its way to the old one.
+ */
+void move_part_stay(struct move_part *part);
 /* holder of ->to: STEER is undone, or the socket ended. */
 void move_part_drop(struct move_part *part);
 /* holder of ->from, which is drained: takes the flow off it. */
