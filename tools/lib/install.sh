@@ -12,7 +12,7 @@ build=(
 )
 test=(
 	clang-format-14 clang-tidy-14 ethtool iperf3 iproute2 iputils-ping libclang-rt-14-dev lld-14 mount procps
-	sockperf util-linux
+	sockperf spin util-linux
 )
 demo=(iproute2 mount procps sockperf util-linux)
 
