@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <linux/if.h>
 #include <linux/if_arp.h>
-#include <linux/membarrier.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -24,8 +23,10 @@ static int xdp_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
 /* An XDP program runs in one RCU read section, from its look-up to the RX ring. */
 static void xdp_barrier(struct port *port)
 {
-	(void)port;
-	sys_membarrier(MEMBARRIER_CMD_GLOBAL);
+	int rc = grace_wait(&((struct xdp_port *)port)->grace);
+
+	if (rc)
+		log_debug("%s: no grace period: %s", port->name, strerrordesc_np(-rc));
 }
 
 /* The member leaves; what it opened stays as long as there is another one. */
@@ -37,6 +38,7 @@ static void xdp_free_port(struct port *base)
 	group_member_leave(&port->group);
 	xdp_unload(port);
 	xdp_group_drop(port);
+	grace_fini(&port->grace);
 	pthread_mutex_destroy(&port->lock);
 	mem_free(port);
 }
@@ -95,6 +97,7 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 {
 	struct xdp_device dev;
 	struct xdp_port *port;
+	struct grace grace;
 	int rc;
 
 	rc = xdp_device_query(&dev, ifindex);
@@ -104,10 +107,20 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 	rc = check_device(&dev, why);
 	if (rc)
 		return rc;
+	rc = grace_init(&grace);
+	if (rc)
+		return xdp_why(
+			why, rc,
+			"Interface %s is not accelerated: neither membarrier(2) nor a BPF map of\n"
+			"maps (%s) tells when its programs have ended.\n",
+			dev.name, strerrordesc_np(-rc));
 	port = mem_zalloc(sizeof(*port));
-	if (!port)
+	if (!port) {
+		grace_fini(&grace);
 		return xdp_why(why, -ENOMEM, "Interface %s is not accelerated: out of memory.\n",
 			       dev.name);
+	}
+	port->grace = grace;
 	port->base.ops = &port_xdp_ops;
 	port->base.ifindex = ifindex;
 	memcpy(port->base.name, dev.name, sizeof(dev.name));
@@ -121,6 +134,7 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 	list_init(&port->queues);
 	rc = xdp_group_join(port, &dev, why);
 	if (rc) {
+		grace_fini(&grace);
 		mem_free(port);
 		return rc;
 	}

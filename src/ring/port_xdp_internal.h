@@ -20,6 +20,7 @@
 #include <xdp/xsk.h>
 
 #include "base/list.h"
+#include "ring/grace.h"
 #include "ring/port.h"
 #include "ring/port_xdp_group.h"
 #include "ring/xdp_steer.h"
@@ -105,6 +106,7 @@ struct xdp_port {
 	/* set when opened */
 	unsigned rx_queues;
 	bool native;
+	struct grace grace;
 	struct xdp_group group;
 	/* descriptors all members have */
 	int umem_fd;

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/grace.h"
+
+#include <linux/bpf.h>
+#include <linux/membarrier.h>
+#include <stdint.h>
+
+#include "base/sys.h"
+
+static int bpf(enum bpf_cmd cmd, union bpf_attr *attr)
+{
+	return (int)sys_call(SYS_bpf, cmd, attr, sizeof(*attr), 0, 0, 0);
+}
+
+/* inner: the pattern of a map of maps, else 0. */
+static int make_map(enum bpf_map_type type, int inner)
+{
+	union bpf_attr attr = {
+		.map_type = type,
+		.key_size = sizeof(uint32_t),
+		.value_size = sizeof(uint32_t),
+		.max_entries = 1,
+		.inner_map_fd = (uint32_t)inner,
+	};
+
+	return sys_fd_hide(bpf(BPF_MAP_CREATE, &attr));
+}
+
+static int update(const struct grace *grace)
+{
+	uint32_t key = 0, value = (uint32_t)grace->inner;
+	union bpf_attr attr = {
+		.map_fd = (uint32_t)grace->outer,
+		.key = (uintptr_t)&key,
+		.value = (uintptr_t)&value,
+	};
+
+	return bpf(BPF_MAP_UPDATE_ELEM, &attr);
+}
+
+int grace_init(struct grace *grace)
+{
+	int commands = sys_membarrier(MEMBARRIER_CMD_QUERY), rc;
+
+	grace->outer = grace->inner = -1;
+	if (commands > 0 && commands & MEMBARRIER_CMD_GLOBAL)
+		return 0;
+	grace->inner = make_map(BPF_MAP_TYPE_ARRAY, 0);
+	if (grace->inner < 0)
+		return grace->inner;
+	grace->outer = make_map(BPF_MAP_TYPE_ARRAY_OF_MAPS, grace->inner);
+	rc = grace->outer < 0 ? grace->outer : update(grace);
+	if (rc)
+		grace_fini(grace);
+	return rc;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		sys_close(*fd);
+	*fd = -1;
+}
+
+void grace_fini(struct grace *grace)
+{
+	close_fd(&grace->outer);
+	close_fd(&grace->inner);
+}
+
+int grace_wait(const struct grace *grace)
+{
+	if (grace->outer < 0)
+		return sys_membarrier(MEMBARRIER_CMD_GLOBAL);
+	return update(grace);
+}
