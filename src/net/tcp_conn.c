@@ -26,6 +26,7 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 		c->flags |= CONN_TIMESTAMPS;
 	c->flags |= CONN_SACK | CONN_WSCALE;
 	c->quickacks = TCP_QUICKACKS;
+	c->ack_delay = TCP_ACK_DELAY;
 	c->data_rx_at = LONG_AGO;
 	c->challenge_at = LONG_AGO;
 	rtt_init(&c->rtt);
@@ -84,8 +85,8 @@ void tcp_init_passive(struct tcp_conn *c, const struct tcp_ops *ops,
 	c->retries = req->retries;
 	if (req->retries)
 		c->flags |= CONN_SYN_RTX;
-	else
-		c->progress_at = req->created; /* of it the first round trip is measured */
+	else /* of it the first round trip is measured */
+		c->progress_at = req->created == NSEC_NEVER ? now : req->created;
 }
 
 /* ---- sending ----------------------------------------------------------------------- */

@@ -60,8 +60,10 @@ struct tcp_flight {
 	uint8_t reo_mult;
 	uint8_t reo_persist;
 	bool rack_rtx, reordered, in_dsack_round;
-	uint8_t tlp; /* enum tcp_tlp */
+	uint8_t tlp;	/* enum tcp_tlp */
+	bool tlp_alone; /* nothing else was in flight */
 	uint32_t tlp_end;
+	uint32_t tlp_ts; /* the timestamp of the probe */
 	/* proportional rate reduction, RFC 6937 */
 	uint32_t prr_delivered, prr_out, prr_flight;
 	/* what would be restored if nothing was lost */

@@ -30,6 +30,7 @@
 #define TCP_SYN_RETRIES 6    /* as Linux: 127 s in all */
 #define TCP_SYNACK_RETRIES 5 /* as Linux */
 #define TCP_DATA_RETRIES 15  /* as Linux: between 13 and 30 minutes */
+#define TCP_ACK_DELAY 50     /* ms; of a peer that we know nothing of: see tcp_tlp_timeout() */
 #define TCP_DELACK (40 * NSEC_PER_MSEC)
 #define TCP_QUICKACKS 16
 #define TCP_TIME_WAIT_LEN (60 * NSEC_PER_SEC)
@@ -227,7 +228,7 @@ void tcp_rack_timeout(struct tcp_conn *c, uint32_t usec);
 void tcp_rack_recovered(struct tcp_flight *f);
 /* From now until a tail loss probe; NSEC_NEVER. */
 nsec_t tcp_tlp_timeout(const struct tcp_conn *c);
-void tcp_tlp_sent(struct tcp_conn *c, enum tcp_tlp what);
+void tcp_tlp_sent(struct tcp_conn *c, enum tcp_tlp what, nsec_t now);
 bool tcp_tlp_acked(struct tcp_conn *c, const struct tcp_news *news);
 
 /* tcp_undo.c */

@@ -274,13 +274,13 @@ bool tcp_output_tail(struct tcp_conn *c, nsec_t now)
 	bool fin = (c->flags & CONN_FIN_SENT) != 0;
 
 	if (tcp_unsent(c) && output_new_tail(c, now)) {
-		tcp_tlp_sent(c, TLP_NEW);
+		tcp_tlp_sent(c, TLP_NEW, now);
 		return true;
 	}
 	if (!emit_again(c, seq, c->snd_nxt - seq - fin, fin, now))
 		return false;
 	tcp_flight_resent_tail(c, seq, tcp_usec(now));
-	tcp_tlp_sent(c, TLP_RTX);
+	tcp_tlp_sent(c, TLP_RTX, now);
 	c->retransmits++;
 	c->tx_at = now;
 	return true;

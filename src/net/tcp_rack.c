@@ -8,6 +8,7 @@
 
 #define PERSIST 16		    /* recoveries that a wider window lasts: section 6.2 step 4 */
 #define TLP_MIN (2 * NSEC_PER_MSEC) /* ours: what timers and schedulers add */
+#define TLP_ACK_DELAY_MAX 200	    /* ms; RFC 8985 section 7.2 */
 
 /* ---- what an ACK teaches (section 6.2) --------------------------------------------------- */
 
@@ -147,6 +148,10 @@ void tcp_rack_timeout(struct tcp_conn *c, uint32_t usec)
 
 /* ---- tail loss probes (section 7) ------------------------------------------------------------ */
 
+/*
+ * Section 7.2: the ACK of one segment may be delayed.  We begin with a
+ * little more than Linux and we take, and go on with the maximum after a probe in vain.
+ */
 nsec_t tcp_tlp_timeout(const struct tcp_conn *c)
 {
 	nsec_t pto = 2 * c->rtt.srtt;
@@ -154,13 +159,17 @@ nsec_t tcp_tlp_timeout(const struct tcp_conn *c)
 	if (!(c->flags & CONN_SACK) || !c->flight || c->trouble || c->rtt.srtt == 0 ||
 	    !tcp_synchronized(c))
 		return NSEC_NEVER;
+	if (c->snd_nxt - c->snd_una <= c->mss)
+		pto += c->ack_delay * NSEC_PER_MSEC;
 	return pto > TLP_MIN ? pto : TLP_MIN;
 }
 
-void tcp_tlp_sent(struct tcp_conn *c, enum tcp_tlp what)
+void tcp_tlp_sent(struct tcp_conn *c, enum tcp_tlp what, nsec_t now)
 {
 	c->flight->tlp = (uint8_t)what;
+	c->flight->tlp_alone = c->snd_nxt - c->snd_una <= c->mss;
 	c->flight->tlp_end = c->snd_nxt;
+	c->flight->tlp_ts = tcp_ts_now(c, now);
 	c->trouble = true;
 }
 
@@ -169,11 +178,15 @@ bool tcp_tlp_acked(struct tcp_conn *c, const struct tcp_news *news)
 {
 	struct tcp_flight *f = c->flight;
 	enum tcp_tlp what = (enum tcp_tlp)f->tlp;
+	bool in_vain;
 
 	if (what == TLP_NONE || seq_lt(c->snd_una, f->tlp_end))
 		return false;
-	if (what == TLP_RTX && !news->tlp_dsack && c->snd_una == f->tlp_end && news->advanced)
+	in_vain = news->tlp_dsack || (news->echo_age && seq_lt(news->tsecr, f->tlp_ts));
+	if (what == TLP_RTX && in_vain && f->tlp_alone)
+		c->ack_delay = TLP_ACK_DELAY_MAX;
+	if (what == TLP_RTX && !in_vain && c->snd_una == f->tlp_end && news->advanced)
 		return false; /* the answer of which of the two?  The next one tells */
 	f->tlp = TLP_NONE;
-	return what == TLP_RTX && !news->tlp_dsack && seq_gt(c->snd_una, f->tlp_end);
+	return what == TLP_RTX && !in_vain && seq_gt(c->snd_una, f->tlp_end);
 }

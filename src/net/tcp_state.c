@@ -66,7 +66,7 @@ void tcp_establish(struct tcp_conn *c, nsec_t now)
 	c->retries = 0;
 	if (c->flags & CONN_SYN_RTX) /* Karn: no sample */
 		c->rtt.rto = RTT_FALLBACK_RTO;
-	else
+	else if (now > c->progress_at) /* by a cookie: nobody knows when it began */
 		rtt_sample(&c->rtt, now - c->progress_at);
 	c->progress_at = now;
 	tcp_cc_init(&c->cc, c->cc.ops, c->mss);

@@ -54,9 +54,6 @@ static void arm(struct tcp_conn *c, nsec_t rto_at, nsec_t now)
 	c->timer = TCP_TIMER_RTO;
 	c->rto_at = rto_at;
 	if (likely(!c->trouble)) {
-		/* One segment's ACK may be delayed by 200 ms: the timeout is no later. */
-		if (likely(c->snd_nxt - c->snd_una <= c->mss))
-			return;
 		wait = tcp_tlp_timeout(c);
 	} else if (c->flight && c->flight->reo_wait) {
 		wait = c->flight->reo_wait * NSEC_PER_USEC;

@@ -56,14 +56,16 @@ static void test_a_lone_segment_is_repeated_after_the_timeout(void **state)
 {
 	struct sim *sim = ready(true, true);
 	nsec_t begin = sim->now, rto = sim->host[A].conn.rtt.rto;
+	nsec_t pto = 2 * sim->host[A].conn.rtt.srtt + TCP_ACK_DELAY * MSEC;
 
 	assert_in_range(rto, 200 * MSEC, 240 * MSEC);
-	lose(0, 0, 2);
+	lose(0, 0, 3);
 	sim_send(sim, A, 1000, 0);
 	sim_run(sim, 2 * SEC);
-	assert_int_equal(sim_count_data(sim, A), 3);
-	assert_int_equal(sim->log[1].at - begin, rto);
-	assert_int_equal(sim->log[2].at - sim->log[1].at, 2 * rto); /* backed off */
+	assert_int_equal(sim_count_data(sim, A), 4);
+	assert_int_equal(sim->log[1].at - begin, pto); /* the probe: RFC 8985 section 7 */
+	assert_int_equal(sim->log[2].at - sim->log[1].at, rto);
+	assert_int_equal(sim->log[3].at - sim->log[2].at, 2 * rto); /* backed off */
 	assert_int_equal(sim_drain(sim, B), 1000);
 	assert_int_equal(sim->host[A].conn.recovery, TCP_RECOVERY_NONE);
 	sim_end(sim);
@@ -78,7 +80,7 @@ static void test_sixteen_times_in_vain_is_a_timeout(void **state)
 	sim_run(sim, 3600 * SEC);
 	assert_int_equal(sim->host[A].closed, 1);
 	assert_int_equal(sim->host[A].error, ETIMEDOUT);
-	assert_int_equal(sim_count_data(sim, A), 1 + TCP_DATA_RETRIES);
+	assert_int_equal(sim_count_data(sim, A), 2 + TCP_DATA_RETRIES); /* and a probe */
 	assert_in_range(sim_last(sim, A)->at - 1000 * SEC, 500 * SEC, 1000 * SEC);
 	sim_end(sim);
 }

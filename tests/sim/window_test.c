@@ -178,7 +178,7 @@ static void test_crumbs_are_used_when_nothing_else_comes(void **state)
 	sim_log_clear(sim);
 	ack.wnd = 2;
 	sim_inject(sim, A, &ack);
-	sim_run(sim, 300 * MSEC);
+	sim_run(sim, 205 * MSEC);
 	assert_int_equal(sim_count_data(sim, A), 1);
 	assert_int_equal(sim->log[0].len, 256);
 	sim_end(sim);

@@ -36,6 +36,43 @@ static void pool_put(struct pkt_pool *pool, struct pkt *pkt)
 
 static struct pkt_pool pool = {.put = pool_put};
 
+/* A connection, when one is asked for. */
+static struct tcp_conn conn;
+static bool connects;
+
+static void *conn_alloc(size_t size)
+{
+	return malloc(size);
+}
+
+static void conn_free(void *ptr)
+{
+	free(ptr);
+}
+
+static void conn_event(struct tcp_conn *c)
+{
+}
+
+static void conn_closed(struct tcp_conn *c, int error)
+{
+}
+
+static int conn_send(struct tcp_conn *c, const struct tcp_segment *seg)
+{
+	return 0;
+}
+
+static const struct tcp_ops conn_ops = {
+	.alloc = conn_alloc,
+	.closed = conn_closed,
+	.established = conn_event,
+	.free = conn_free,
+	.readable = conn_event,
+	.send = conn_send,
+	.writable = conn_event,
+};
+
 static int op_accept(struct tcp_listener *l, const struct tcp_synreq *req, struct pkt *pkt,
 		     nsec_t now)
 {
@@ -43,7 +80,12 @@ static int op_accept(struct tcp_listener *l, const struct tcp_synreq *req, struc
 		return accept_rc;
 	accepted = *req;
 	accepts++;
-	pkt_free(pkt);
+	if (connects) {
+		tcp_init_passive(&conn, &conn_ops, &l->config, req, now);
+		assert_int_equal(tcp_input(&conn, pkt, now), DROP_NONE);
+	} else {
+		pkt_free(pkt);
+	}
 	return 0;
 }
 
@@ -196,6 +238,19 @@ static void test_a_cookie_becomes_a_connection(void **state)
 	assert_int_equal(accepted.wscale, said.wscale);
 	assert_true(accepted.created == NSEC_NEVER);
 	assert_int_equal(requests, BACKLOG);
+}
+
+static void test_a_connection_by_a_cookie_knows_no_round_trip(void **state)
+{
+	connects = true;
+	fill(START);
+	syn(1, &offer, START);
+	assert_int_equal(ack(1, START + 3 * NSEC_PER_SEC), DROP_NONE);
+	connects = false;
+	assert_int_equal(conn.state, TCP_ESTABLISHED);
+	assert_int_equal(conn.rtt.srtt, 0);
+	assert_int_equal(conn.rtt.rto, RTT_INITIAL_RTO);
+	tcp_abort(&conn, 0, START);
 }
 
 static void test_without_timestamps_options_are_not_offered(void **state)
@@ -436,6 +491,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_a_full_queue_answers_and_keeps_nothing, set_up,
 					tear_down),
 	cmocka_unit_test_setup_teardown(test_a_cookie_becomes_a_connection, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(test_a_connection_by_a_cookie_knows_no_round_trip, set_up,
+					tear_down),
 	cmocka_unit_test_setup_teardown(test_without_timestamps_options_are_not_offered, set_up,
 					tear_down),
 	cmocka_unit_test_setup_teardown(test_every_offer_comes_back, set_up, tear_down),
