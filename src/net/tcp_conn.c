@@ -26,7 +26,7 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 		c->flags |= CONN_TIMESTAMPS;
 	c->flags |= CONN_SACK | CONN_WSCALE;
 	c->quickacks = TCP_QUICKACKS;
-	c->ack_delay = TCP_ACK_DELAY;
+	c->probe_credit = TCP_PROBE_CREDIT;
 	c->data_rx_at = LONG_AGO;
 	c->challenge_at = LONG_AGO;
 	rtt_init(&c->rtt);

@@ -84,10 +84,10 @@ struct tcp_conn {
 
 	/* round trips and congestion */
 	struct rtt rtt;
-	uint32_t recover;  /* snd_nxt when recovery began */
-	bool trouble;	   /* something is lost, SACKed, duplicated: see tcp_loss.c */
-	uint8_t timer;	   /* enum tcp_timer: what rto_at is */
-	uint8_t ack_delay; /* ms; the ACK of one segment may come so late: tcp_rack.c */
+	uint32_t recover;     /* snd_nxt when recovery began */
+	bool trouble;	      /* something is lost, SACKed, duplicated: see tcp_loss.c */
+	uint8_t timer;	      /* enum tcp_timer: what rto_at is */
+	uint8_t probe_credit; /* probes of a lone segment that may be in vain: tcp_rack.c */
 	struct tcp_cc cc;
 
 	/* rarely */

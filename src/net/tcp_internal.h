@@ -27,10 +27,11 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-#define TCP_SYN_RETRIES 6    /* as Linux: 127 s in all */
-#define TCP_SYNACK_RETRIES 5 /* as Linux */
-#define TCP_DATA_RETRIES 15  /* as Linux: between 13 and 30 minutes */
-#define TCP_ACK_DELAY 50     /* ms; of a peer that we know nothing of: see tcp_tlp_timeout() */
+#define TCP_SYN_RETRIES 6		   /* as Linux: 127 s in all */
+#define TCP_SYNACK_RETRIES 5		   /* as Linux */
+#define TCP_DATA_RETRIES 15		   /* as Linux: between 13 and 30 minutes */
+#define TCP_ACK_DELAY (50 * NSEC_PER_MSEC) /* of peers, as a rule: see tcp_tlp_timeout() */
+#define TCP_PROBE_CREDIT 8
 #define TCP_DELACK (40 * NSEC_PER_MSEC)
 #define TCP_QUICKACKS 16
 #define TCP_TIME_WAIT_LEN (60 * NSEC_PER_SEC)

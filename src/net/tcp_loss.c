@@ -265,6 +265,7 @@ void tcp_loss_timeout(struct tcp_conn *c, nsec_t now)
 		f->dup_bytes = 0;
 		f->reo_wait = 0;
 		f->tlp = TLP_NONE;
+		c->probe_credit = (uint8_t)max_u32(c->probe_credit, 2);
 		f->frto = fresh && c->retries == 0 ? FRTO_FIRST : FRTO_OFF;
 	}
 	c->recovery = TCP_RECOVERY_TIMEOUT;

@@ -8,7 +8,7 @@
 
 #define PERSIST 16		    /* recoveries that a wider window lasts: section 6.2 step 4 */
 #define TLP_MIN (2 * NSEC_PER_MSEC) /* ours: what timers and schedulers add */
-#define TLP_ACK_DELAY_MAX 200	    /* ms; RFC 8985 section 7.2 */
+#define TLP_ACK_DELAY_MAX (200 * NSEC_PER_MSEC)
 
 /* ---- what an ACK teaches (section 6.2) --------------------------------------------------- */
 
@@ -149,8 +149,9 @@ void tcp_rack_timeout(struct tcp_conn *c, uint32_t usec)
 /* ---- tail loss probes (section 7) ------------------------------------------------------------ */
 
 /*
- * Section 7.2: the ACK of one segment may be delayed.  We begin with a
- * little more than Linux and we take, and go on with the maximum after a probe in vain.
+ * Section 7.2: the ACK of one segment may be delayed, by 200 ms at most.  Peers take 40
+ * as a rule, so we probe sooner until too often that was in vain, and again once the
+ * timeout has had to repair what the probe would have.
  */
 nsec_t tcp_tlp_timeout(const struct tcp_conn *c)
 {
@@ -160,7 +161,7 @@ nsec_t tcp_tlp_timeout(const struct tcp_conn *c)
 	    !tcp_synchronized(c))
 		return NSEC_NEVER;
 	if (c->snd_nxt - c->snd_una <= c->mss)
-		pto += c->ack_delay * NSEC_PER_MSEC;
+		pto += c->probe_credit ? TCP_ACK_DELAY : TLP_ACK_DELAY_MAX;
 	return pto > TLP_MIN ? pto : TLP_MIN;
 }
 
@@ -183,10 +184,12 @@ bool tcp_tlp_acked(struct tcp_conn *c, const struct tcp_news *news)
 	if (what == TLP_NONE || seq_lt(c->snd_una, f->tlp_end))
 		return false;
 	in_vain = news->tlp_dsack || (news->echo_age && seq_lt(news->tsecr, f->tlp_ts));
-	if (what == TLP_RTX && in_vain && f->tlp_alone)
-		c->ack_delay = TLP_ACK_DELAY_MAX;
+	if (what == TLP_RTX && f->tlp_alone && in_vain && c->probe_credit)
+		c->probe_credit--;
 	if (what == TLP_RTX && !in_vain && c->snd_una == f->tlp_end && news->advanced)
 		return false; /* the answer of which of the two?  The next one tells */
 	f->tlp = TLP_NONE;
+	if (what == TLP_RTX && f->tlp_alone && !in_vain)
+		c->probe_credit = TCP_PROBE_CREDIT;
 	return what == TLP_RTX && !in_vain && seq_gt(c->snd_una, f->tlp_end);
 }

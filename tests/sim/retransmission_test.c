@@ -56,7 +56,7 @@ static void test_a_lone_segment_is_repeated_after_the_timeout(void **state)
 {
 	struct sim *sim = ready(true, true);
 	nsec_t begin = sim->now, rto = sim->host[A].conn.rtt.rto;
-	nsec_t pto = 2 * sim->host[A].conn.rtt.srtt + TCP_ACK_DELAY * MSEC;
+	nsec_t pto = 2 * sim->host[A].conn.rtt.srtt + TCP_ACK_DELAY;
 
 	assert_in_range(rto, 200 * MSEC, 240 * MSEC);
 	lose(0, 0, 3);
