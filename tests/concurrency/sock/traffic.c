@@ -120,6 +120,22 @@ void traffic_change_logic(struct hand *hand, struct pair *pair)
 	pair_leave(pair);
 }
 
+void traffic_move(struct hand *hand, struct pair *pair, unsigned users)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		unsigned sides = hand_random(hand, 2) ? 3 : 1 + hand_random(hand, 2);
+		int rc;
+
+		if (!pair_enter(pair))
+			return;
+		rc = tsock_set_logic(&pair->end[i], 11, 1 + hand_random(hand, users), sides & 1,
+				     sides & 2);
+		if (rc && pair_state(pair) == PAIR_OPEN)
+			pair_fail(pair, 0, "cannot ask it to move", rc, 0);
+		pair_leave(pair);
+	}
+}
+
 /* ---- all of it ------------------------------------------------------------------------------------ */
 
 static void listen_at(struct traffic *traffic, unsigned i, uint32_t addr)
@@ -158,6 +174,13 @@ static void check_age(const struct traffic *traffic, const struct pair *pair)
 {
 	if (pair_state(pair) == PAIR_OPENING && clock_now() - pair->since > traffic->patience)
 		pair_fail(pair, 0, "nobody accepts it", 0, 0);
+}
+
+void traffic_renew(struct hand *hand, struct pair *pair)
+{
+	pair_close(hand, pair, hand_random(hand, 2));
+	traffic_open(hand, pair);
+	check_age(hand->traffic, pair);
 }
 
 void traffic_act(struct hand *hand)

@@ -93,6 +93,11 @@ void traffic_session(struct hand *hand, struct pair *pair, unsigned rounds);
 void traffic_accept(struct hand *hand);
 bool traffic_open(struct hand *hand, struct pair *pair);
 void traffic_change_logic(struct hand *hand, struct pair *pair);
+/* Its ends are asked to receive, send, or both, by rings of users' numbers up to that. */
+void traffic_move(struct hand *hand, struct pair *pair, unsigned users);
+
+/* A pair ends, with everything received or in the middle of it, and may begin again. */
+void traffic_renew(struct hand *hand, struct pair *pair);
 
 /* Everything that is under way arrives, then all is closed. */
 void traffic_end(struct hand *hand);
