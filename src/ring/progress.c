@@ -189,15 +189,19 @@ static void sleep_on(nsec_t timeout, bool rings)
 /* Nothing moves: sleep until a frame, a timer, or somebody who arms one. */
 static void sleep_long(nsec_t next)
 {
-	nsec_t timeout;
+	nsec_t timeout, longest = SLEEP_MAX;
 
 	__atomic_store_n(&progress_asleep, 1, __ATOMIC_SEQ_CST);
-	/* Pairs with ring_arm(): after it, we see ->arms or it sees the flag. */
-	sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+	/*
+	 * Pairs with ring_arm(): after it, we see ->arms or it sees the flag.  Where it is
+	 * missing, we might neither: it is looked after at every tick.
+	 */
+	if (sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+		longest = params.progress_interval * NSEC_PER_MSEC;
 	if (!anybody_moved()) {
-		timeout = next == NSEC_NEVER ? SLEEP_MAX : next - clock_now();
-		if (timeout > SLEEP_MAX)
-			timeout = SLEEP_MAX;
+		timeout = next == NSEC_NEVER ? longest : next - clock_now();
+		if (timeout > longest)
+			timeout = longest;
 		if (timeout > 0)
 			sleep_on(timeout, true);
 	}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A connection whose program is away: it sleeps or computes, and calls nobody.
+ *
+ *	away serve PORT		one peer: sends to it for 1.5 seconds, and wants each
+ *				piece acknowledged; hears nothing for one, in which M
+ *				must be lost; gets M all the same; sends for another
+ *				1.5; then only looks whether the peer is alive.
+ *				Says what it does
+ *	away spin IP PORT	sleeps until SIGUSR1, sends M, computes for 6 seconds,
+ *				and then takes what has come
+ *	away bare COMMAND...	runs it without membarrier(2)
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SPIN_SEC 6
+#define ROUNDS 15
+#define ROUND_MSEC 100
+#define PIECE 1000
+
+__attribute__((noreturn)) static void die(const char *what)
+{
+	printf("%s: %s\n", what, strerrorname_np(errno));
+	exit(1);
+}
+
+static int64_t now_msec(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static struct sockaddr_in address(const char *ip, const char *port)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+
+	inet_pton(AF_INET, ip, &addr.sin_addr);
+	return addr;
+}
+
+static void set_tcp(int fd, int name, int value)
+{
+	if (setsockopt(fd, IPPROTO_TCP, name, &value, sizeof(value)))
+		die("setsockopt");
+}
+
+/* The connection dies of a peer that is silent for 1.5 seconds where it should answer. */
+static int accept_one(const char *port)
+{
+	struct sockaddr_in addr = address("0.0.0.0", port);
+	int fd = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+
+	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) || listen(fd, 1))
+		die("listen");
+	printf("ready\n");
+	fd = accept(fd, NULL, NULL);
+	if (fd < 0)
+		die("accept");
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
+	set_tcp(fd, TCP_NODELAY, 1);
+	set_tcp(fd, TCP_KEEPIDLE, 1);
+	set_tcp(fd, TCP_KEEPINTVL, 1);
+	set_tcp(fd, TCP_USER_TIMEOUT, 1500);
+	return fd;
+}
+
+/* How long until all was acknowledged. */
+static int64_t send_piece(int fd)
+{
+	static const char piece[PIECE];
+	int64_t began = now_msec();
+	int unsent = 1;
+
+	if (send(fd, piece, PIECE, MSG_NOSIGNAL) != PIECE)
+		die("send");
+	while (unsent) {
+		usleep(1000);
+		if (ioctl(fd, SIOCOUTQ, &unsent))
+			die("SIOCOUTQ");
+		if (now_msec() - began > 1400)
+			die("no acknowledgement");
+	}
+	return now_msec() - began;
+}
+
+static void send_pieces(int fd)
+{
+	int64_t longest = 0;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		int64_t took = send_piece(fd), round = now_msec() + ROUND_MSEC;
+
+		longest = took > longest ? took : longest;
+		while (now_msec() < round)
+			usleep(1000);
+	}
+	printf("acknowledged within %ld ms\n", (long)longest);
+}
+
+/* For a second, every segment of the peer is lost. */
+static void be_deaf(int fd)
+{
+	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog prog = {.len = 1, .filter = &nothing};
+	int bytes = 0;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)))
+		die("SO_ATTACH_FILTER");
+	printf("deaf\n");
+	sleep(1);
+	if (ioctl(fd, FIONREAD, &bytes) || bytes)
+		die("not deaf");
+	setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &bytes, sizeof(bytes));
+}
+
+static int serve(char **argv)
+{
+	int fd = accept_one(argv[0]);
+	char c = 0;
+
+	send_pieces(fd);
+	be_deaf(fd);
+	if (recv(fd, &c, 1, 0) != 1 || c != 'M')
+		die("M");
+	printf("got M\n");
+	send_pieces(fd);
+	if (recv(fd, &c, 1, 0) != 1 || c != 'E') /* after seconds of keep-alive only */
+		die("E");
+	if (send(fd, &c, 1, MSG_NOSIGNAL) != 1)
+		die("send");
+	if (recv(fd, &c, 1, 0) != 0)
+		die("end");
+	printf("peer left\n");
+	return 0;
+}
+
+/* Neither sleeps nor calls anything that the library might see. */
+static void compute(void)
+{
+	int64_t end = now_msec() + SPIN_SEC * 1000;
+
+	while (now_msec() < end)
+		;
+}
+
+static int spin(char **argv)
+{
+	struct sockaddr_in addr = address(argv[0], argv[1]);
+	int fd = socket(AF_INET, SOCK_STREAM, 0), sig;
+	struct timeval timeout = {.tv_sec = 2};
+	size_t got = 0;
+	sigset_t set;
+	char buf[4096];
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)))
+		die("connect");
+	printf("ready\n");
+	sigwait(&set, &sig);
+	if (send(fd, "M", 1, 0) != 1)
+		die("send");
+	compute();
+	printf("computed\n");
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	if (send(fd, "E", 1, 0) != 1)
+		die("send after all");
+	while (got < 2 * ROUNDS * PIECE + 1) {
+		ssize_t n = recv(fd, buf, sizeof(buf), 0);
+
+		if (n <= 0)
+			die("recv after all");
+		got += (size_t)n;
+	}
+	printf("got everything\n");
+	return 0;
+}
+
+static int bare(char **argv)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {.len = sizeof(filter) / sizeof(filter[0]), .filter = filter};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+		die("seccomp");
+	execvp(argv[0], argv);
+	die(argv[0]);
+}
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc == 3 && !strcmp(argv[1], "serve"))
+		return serve(argv + 2);
+	if (argc == 4 && !strcmp(argv[1], "spin"))
+		return spin(argv + 2);
+	if (argc > 2 && !strcmp(argv[1], "bare"))
+		return bare(argv + 2);
+	fprintf(stderr, "see the head of %s\n", __FILE__);
+	return 2;
+}
