@@ -635,22 +635,14 @@ static void test_a_sleep_uses_no_cpu(void **state)
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
-static void *interrupt(void *arg)
+static int wait_interrupted(const sigset_t *mask, nsec_t timeout)
 {
-	fake_pause(10 * MSEC);
-	pthread_kill(*(pthread_t *)arg, SIGUSR1);
-	return NULL;
-}
-
-static int wait_interrupted(const sigset_t *mask)
-{
-	pthread_t self = pthread_self(), thread;
+	struct fake_interrupter interrupter;
 	int rc;
 
-	pthread_create(&thread, NULL, interrupt, &self);
-	rc = epoll_wait_set(ep, got, 8, 100 * MSEC, mask);
-	pthread_join(thread, NULL);
-	fake_pause(0);
+	fake_interrupt_start(&interrupter);
+	rc = epoll_wait_set(ep, got, 8, timeout, mask);
+	fake_interrupt_stop(&interrupter);
 	return rc;
 }
 
@@ -660,7 +652,7 @@ static void test_a_handler_ends_the_wait_polling_and_asleep(void **state)
 	for (int poll = -1; poll < 1; poll++) {
 		params.select_poll = poll;
 		fake_catch(SIGUSR1);
-		assert_int_equal(wait_interrupted(NULL), -EINTR);
+		assert_int_equal(wait_interrupted(NULL, LONG), -EINTR);
 		assert_int_equal(fake_signals, 1);
 	}
 }
@@ -678,7 +670,7 @@ static void test_the_mask_says_which_signals_end_the_wait(void **state)
 		/* Blocked outside, let in by the mask. */
 		sigprocmask(SIG_SETMASK, &usr1, NULL);
 		fake_catch(SIGUSR1);
-		assert_int_equal(wait_interrupted(&none), -EINTR);
+		assert_int_equal(wait_interrupted(&none, LONG), -EINTR);
 		assert_int_equal(fake_signals, 1);
 		sigprocmask(SIG_SETMASK, NULL, &now);
 		assert_true(sigismember(&now, SIGUSR1));
@@ -690,7 +682,7 @@ static void test_the_mask_says_which_signals_end_the_wait(void **state)
 		/* The other way round: it comes when the wait is over. */
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		fake_catch(SIGUSR1);
-		assert_int_equal(wait_interrupted(&usr1), 0);
+		assert_int_equal(wait_interrupted(&usr1, 100 * MSEC), 0);
 		assert_int_equal(fake_signals, 1);
 	}
 }

@@ -372,4 +372,44 @@ static inline void fake_catch(int signo)
 	sigaction(signo, &action, NULL);
 }
 
+/*
+ * Signals for a thread until it says that its wait is over: nobody knows when it has
+ * begun.  They count as one.
+ */
+struct fake_interrupter {
+	pthread_t target, thread;
+	int over; /* any, atomic */
+	int sent;
+};
+
+static inline void *fake_interrupt_run(void *arg)
+{
+	struct fake_interrupter *i = arg;
+
+	fake_pause(10 * NSEC_PER_MSEC);
+	i->sent = 0;
+	do {
+		pthread_kill(i->target, SIGUSR1);
+		i->sent++;
+		fake_pause(20 * NSEC_PER_MSEC);
+	} while (!__atomic_load_n(&i->over, __ATOMIC_ACQUIRE) && i->sent < 500);
+	return NULL;
+}
+
+static inline void fake_interrupt_start(struct fake_interrupter *i)
+{
+	i->target = pthread_self();
+	i->over = 0;
+	pthread_create(&i->thread, NULL, fake_interrupt_run, i);
+}
+
+static inline void fake_interrupt_stop(struct fake_interrupter *i)
+{
+	__atomic_store_n(&i->over, 1, __ATOMIC_RELEASE);
+	pthread_join(i->thread, NULL);
+	fake_pause(0); /* ThreadSanitizer calls handlers late */
+	if (fake_signals > 1 && fake_signals <= i->sent)
+		fake_signals = 1;
+}
+
 #endif

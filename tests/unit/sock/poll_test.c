@@ -319,23 +319,15 @@ static void test_an_epoll_set_can_be_polled(void **state)
 
 /* ---- signals -------------------------------------------------------------------------- */
 
-static void *interrupt(void *arg)
-{
-	fake_pause(10 * MSEC);
-	pthread_kill(*(pthread_t *)arg, SIGUSR1);
-	return NULL;
-}
-
-static int wait_interrupted(const sigset_t *mask)
+static int wait_interrupted(const sigset_t *mask, nsec_t timeout)
 {
 	struct pollfd pfd = {.fd = s[0].fd, .events = POLLIN};
-	pthread_t self = pthread_self(), thread;
+	struct fake_interrupter interrupter;
 	int rc;
 
-	pthread_create(&thread, NULL, interrupt, &self);
-	rc = poll_sockets(&pfd, 1, 100 * MSEC, mask, fake_lookup);
-	pthread_join(thread, NULL);
-	fake_pause(0);
+	fake_interrupt_start(&interrupter);
+	rc = poll_sockets(&pfd, 1, timeout, mask, fake_lookup);
+	fake_interrupt_stop(&interrupter);
 	return rc;
 }
 
@@ -344,7 +336,7 @@ static void test_a_handler_ends_the_wait_polling_and_asleep(void **state)
 	for (int poll = -1; poll < 1; poll++) {
 		params.select_poll = poll;
 		fake_catch(SIGUSR1);
-		assert_int_equal(wait_interrupted(NULL), -EINTR);
+		assert_int_equal(wait_interrupted(NULL, LONG), -EINTR);
 		assert_int_equal(fake_signals, 1);
 	}
 }
@@ -362,7 +354,7 @@ static void test_the_mask_says_which_signals_end_the_wait(void **state)
 		params.select_poll_os_ratio = poll ? 10 : 0;
 		sigprocmask(SIG_SETMASK, &usr1, NULL);
 		fake_catch(SIGUSR1);
-		assert_int_equal(wait_interrupted(&none), -EINTR);
+		assert_int_equal(wait_interrupted(&none, LONG), -EINTR);
 		assert_int_equal(fake_signals, 1);
 		sigprocmask(SIG_SETMASK, NULL, &now);
 		assert_true(sigismember(&now, SIGUSR1));
@@ -379,7 +371,7 @@ static void test_the_mask_says_which_signals_end_the_wait(void **state)
 		/* It has to wait until the call is over. */
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		fake_catch(SIGUSR1);
-		assert_int_equal(wait_interrupted(&usr1), 0);
+		assert_int_equal(wait_interrupted(&usr1, 100 * MSEC), 0);
 		assert_int_equal(fake_signals, 1);
 	}
 }
