@@ -118,9 +118,18 @@ void move_part_leave(struct move_part *part)
 		ring_flow_replace(part->from, &part->flow->flow, &part->stand_in);
 		return;
 	}
+	part->ended = !part->flow->flow.listed;
 	ring_flow_del(part->from, &part->flow->flow);
 	if (part->flow->shard)
 		tcp_shard_leave(part->flow->shard);
+}
+
+/* Whose frames of the part are. */
+static struct flow *receiver(struct move_part *part)
+{
+	struct flow_key wide = flow_key_widen(&part->stand_in.key);
+
+	return part->ended ? flow_lookup(&part->to->flows, &wide) : &part->flow->flow;
 }
 
 void move_part_arrive(struct move_part *part)
@@ -128,7 +137,10 @@ void move_part_arrive(struct move_part *part)
 	struct sock_flow *f = part->flow;
 	struct pkt *pkt = part->head;
 
-	ring_flow_replace(part->to, &part->stand_in, &f->flow);
+	if (part->ended)
+		ring_flow_del(part->to, &part->stand_in);
+	else
+		ring_flow_replace(part->to, &part->stand_in, &f->flow);
 	if (f != &part->move->so->tcp.flow) { /* that one lives by its socket's home */
 		ring_get(part->to);
 		ring_put(part->from);
@@ -139,8 +151,11 @@ void move_part_arrive(struct move_part *part)
 	part->head = NULL;
 	while (pkt) {
 		struct pkt *next = pkt->next;
-		enum drop reason = f->flow.deliver(part->to, &f->flow, pkt, part->to->now);
+		struct flow *flow = receiver(part);
+		enum drop reason = DROP_NO_FLOW;
 
+		if (flow)
+			reason = flow->deliver(part->to, flow, pkt, part->to->now);
 		if (reason != DROP_NONE) {
 			ring_drop(part->to, reason);
 			pkt_free(pkt);

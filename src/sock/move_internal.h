@@ -14,6 +14,7 @@ struct move_part {
 	struct sock_flow *flow; /* the real one */
 	struct ring *from, *to;
 	bool stays; /* and forwards: ->to is ->from */
+	bool ended; /* a new connection of its pair has taken it off: it does not arrive */
 	/* holder of ->to */
 	struct pkt *head, *tail; /* what arrived since STEER, or LEAVE when it stays */
 };
