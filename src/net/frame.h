@@ -150,6 +150,7 @@ struct tcp_segment {
 	uint8_t opt_len; /* multiple of 4 */
 	uint8_t opts[TCP_OPT_MAX];
 	uint16_t urg;
+	uint8_t ecn;  /* bits of the IP header that the template has not: RFC 3168 */
 	uint32_t len; /* payload: the sum of part[] */
 	struct {
 		const uint8_t *data;

@@ -104,6 +104,17 @@ size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const str
 	return IP4_L4 + UDP_HDR + len;
 }
 
+static void set_ecn(const struct frame_template *t, uint8_t *frame, uint8_t ecn)
+{
+	uint8_t *ip = frame + ETH_HDR;
+	uint16_t total;
+
+	memcpy(&total, ip + 2, sizeof(total));
+	ecn &= (uint8_t)~ip[1];
+	ip[1] |= ecn;
+	store16(ip + 10, (uint16_t)~csum_fold((uint64_t)t->ip_sum + htons(ecn) + total + t->id));
+}
+
 /* What nearly every segment has: timestamps, which are three words. */
 static inline uint64_t copy_options(uint8_t *to, const struct tcp_segment *seg, uint64_t sum)
 {
@@ -128,6 +139,8 @@ size_t frame_build_tcp(const struct frame_template *t, uint8_t *frame,
 	assert(seg->opt_len % 4 == 0 && seg->opt_len <= TCP_OPT_MAX);
 	assert(seg->len == seg->part[0].len + seg->part[1].len);
 	build_ip4(t, frame, hdr + seg->len);
+	if (__builtin_expect(seg->ecn, 0))
+		set_ecn(t, frame, seg->ecn);
 
 	off = htons((uint16_t)(hdr / 4 << 12 | seg->flags));
 	store32(tcp + 4, seq);

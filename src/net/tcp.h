@@ -71,6 +71,9 @@ struct tcp_ops {
 	void (*writable)(struct tcp_conn *conn); /* room in a send buffer that was full */
 };
 
+/* RFC 3168: as net.ipv4.tcp_ecn counts. */
+enum tcp_ecn { TCP_ECN_NONE, TCP_ECN_ASK, TCP_ECN_ANSWER };
+
 struct tcp_config {
 	uint16_t mss;	 /* largest payload we can receive and send: MTU - 40 */
 	uint32_t rcvbuf; /* receive buffer, bytes */
@@ -78,6 +81,7 @@ struct tcp_config {
 	bool nodelay;
 	bool timestamps; /* offer RFC 7323 timestamps */
 	bool quickack;	 /* acknowledge at every tcp_flush() */
+	uint8_t ecn;	 /* enum tcp_ecn */
 	uint8_t cc_algo; /* congestion control: tcp_cc_by_number() */
 };
 
@@ -163,6 +167,14 @@ void tcp_abort(struct tcp_conn *conn, int error, nsec_t now);
 void tcp_unreachable(struct tcp_conn *conn, int error, nsec_t now);
 
 /*
+ * The path carries IP packets of so many bytes at most.  As an ICMP message says:
+ * then ask tcp_icmp_is_ours() first, with the sequence number it quotes (RFC 5927
+ * section 4.1).  Or as a new route says, which may raise it.
+ */
+void tcp_path_mtu(struct tcp_conn *conn, uint32_t mtu, nsec_t now);
+bool tcp_icmp_is_ours(const struct tcp_conn *conn, uint32_t seq);
+
+/*
  * The error the connection died of, which tcp_send() or tcp_recv() would report;
  * 0 when there is none or it was reported.  Counts as reported.
  */
@@ -180,7 +192,9 @@ void tcp_set_quickack(struct tcp_conn *conn, bool on, nsec_t now);
 void tcp_set_buffers(struct tcp_conn *conn, uint32_t rcvbuf, uint32_t sndbuf);
 void tcp_set_keepalive(struct tcp_conn *conn, const struct tcp_keepalive *keepalive, nsec_t now);
 void tcp_set_user_timeout(struct tcp_conn *conn, nsec_t timeout); /* 0: none */
-void tcp_set_congestion(struct tcp_conn *conn, int number);	  /* tcp_cc_by_number() */
+/* SO_MAX_PACING_RATE; 0: as fast as can be. */
+void tcp_set_pacing(struct tcp_conn *conn, uint64_t bytes_per_sec, nsec_t now);
+void tcp_set_congestion(struct tcp_conn *conn, int number); /* tcp_cc_by_number() */
 
 /* struct tcp_info of <linux/tcp.h>, filled with what is known; zero elsewhere. */
 struct tcp_info;
@@ -231,6 +245,7 @@ struct tcp_synreq {
 	bool sack;
 	uint32_t ts_recent;
 	uint8_t retries;
+	bool ecn;
 	bool acked;	/* it is complete, but data is waited for */
 	uint8_t wscale; /* ours, as offered */
 	uint16_t wnd;	/* ours, as offered */

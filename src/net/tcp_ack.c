@@ -10,7 +10,8 @@ void tcp_ack_peer_options(struct tcp_conn *c, const struct tcp_options *opt)
 {
 	uint32_t mss = opt->mss ? opt->mss : TCP_MSS_DEFAULT_V4;
 
-	c->path_mss = (uint16_t)min_u32(c->config_mss, max_u32(mss, TCP_MSS_MIN));
+	c->agreed_mss = (uint16_t)min_u32(c->config_mss, max_u32(mss, TCP_MSS_MIN));
+	c->path_mss = (uint16_t)min_u32(c->agreed_mss, c->route_mss);
 	c->mss = c->path_mss;
 	if (!opt->has_ts)
 		c->flags &= ~(uint32_t)CONN_TIMESTAMPS;
@@ -97,8 +98,12 @@ void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, struct tcp_news *news, ns
 		tcp_timer_buffer_empty(c, now);
 	if (tcp_unsent(c))
 		c->flags |= CONN_OUTPUT;
-	if (unlikely(c->flags & CONN_SND_FULL))
-		tell_writable(c);
+	if (unlikely(c->flags & (CONN_SND_FULL | CONN_MTU_PROBE))) {
+		if ((c->flags & CONN_MTU_PROBE) && seq_geq(ack, c->probe_end))
+			tcp_mtu_probe_acked(c);
+		if (c->flags & CONN_SND_FULL)
+			tell_writable(c);
+	}
 }
 
 static struct tcp_news news_of(const struct tcp_conn *c, const struct tcp_options *opt, nsec_t now)

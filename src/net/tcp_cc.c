@@ -96,6 +96,13 @@ void tcp_cc_switch(struct tcp_cc *cc, const struct tcp_cc_ops *ops)
 	memset(&cc->cubic, 0, sizeof(cc->cubic));
 }
 
+void tcp_cc_set_mss(struct tcp_cc *cc, uint32_t mss)
+{
+	cc->mss = mss;
+	cc->cwnd = max_u32(cc->cwnd, mss);
+	cc->ssthresh = max_u32(cc->ssthresh, 2 * mss);
+}
+
 void tcp_cc_leave_slow_start(struct tcp_cc *cc, uint32_t ssthresh)
 {
 	if (cc->ssthresh == TCP_CC_INFINITE) /* hystart ends, cubic begins */

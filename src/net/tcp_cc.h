@@ -80,6 +80,9 @@ void tcp_cc_init(struct tcp_cc *cc, const struct tcp_cc_ops *ops, uint32_t mss);
 /* Another algorithm goes on with the window there is. */
 void tcp_cc_switch(struct tcp_cc *cc, const struct tcp_cc_ops *ops);
 
+/* Segments have another size. */
+void tcp_cc_set_mss(struct tcp_cc *cc, uint32_t mss);
+
 /* bytes of new data were acknowledged while flight (with them) was out. */
 void tcp_cc_acked(struct tcp_cc *cc, uint32_t bytes, uint32_t flight, nsec_t srtt, nsec_t now);
 

@@ -15,6 +15,8 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 	*c = (struct tcp_conn){.ops = ops, .state = TCP_CLOSED};
 	c->config_mss = (uint16_t)max_u32(config->mss, TCP_MSS_MIN);
 	c->path_mss = c->config_mss;
+	c->agreed_mss = c->config_mss;
+	c->route_mss = UINT16_MAX;
 	c->mss = c->config_mss;
 	c->rcv_mss = (uint16_t)min_u32(c->config_mss, TCP_MSS_DEFAULT_V4);
 	tcp_set_buffers(c, config->rcvbuf, config->sndbuf);
@@ -24,6 +26,8 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 		c->flags |= CONN_QUICKACK;
 	if (config->timestamps)
 		c->flags |= CONN_TIMESTAMPS;
+	if (config->ecn == TCP_ECN_ASK)
+		c->flags |= CONN_ECN;
 	c->flags |= CONN_SACK | CONN_WSCALE;
 	c->quickacks = TCP_QUICKACKS;
 	c->probe_credit = TCP_PROBE_CREDIT;
@@ -72,6 +76,9 @@ void tcp_init_passive(struct tcp_conn *c, const struct tcp_ops *ops,
 	tcp_init(c, ops, config);
 	if (req->timestamps) /* the listener agreed to it */
 		c->flags |= CONN_TIMESTAMPS;
+	c->flags &= ~(uint32_t)CONN_ECN;
+	if (req->ecn)
+		c->flags |= CONN_ECN;
 	start(c, req->iss, now);
 	tcp_set_state(c, TCP_SYN_RECEIVED);
 	c->irs = req->irs;

@@ -74,7 +74,7 @@ struct tcp_conn {
 	nsec_t rto_at;	/* what c->timer says, or a probe when nothing is in flight */
 	nsec_t ack_at;	/* delayed acknowledgement */
 	nsec_t life_at; /* keepalive, FIN_WAIT_2, TIME_WAIT: by state */
-	nsec_t trim_at; /* an idle send buffer is given back */
+	nsec_t trim_at; /* an idle send buffer is given back; or pace_at comes */
 
 	/* when things happened last */
 	nsec_t rx_at;	    /* a segment arrived */
@@ -88,6 +88,7 @@ struct tcp_conn {
 	bool trouble;	      /* something is lost, SACKed, duplicated: see tcp_loss.c */
 	uint8_t timer;	      /* enum tcp_timer: what rto_at is */
 	uint8_t probe_credit; /* probes of a lone segment that may be in vain: tcp_rack.c */
+	uint8_t way;	      /* WAY_PACED: pace_rate is set; WAY_HOLE: hole_mss is */
 	struct tcp_cc cc;
 
 	/* rarely */
@@ -109,6 +110,14 @@ struct tcp_conn {
 	uint8_t urgent;	    /* what is known of it: tcp_urgent.c */
 	uint8_t urgent_byte;
 	uint32_t retransmits; /* segments, for tcp_info */
+	uint32_t ecn_end;     /* snd_nxt when the window was reduced last for ECN's sake */
+	uint32_t probe_end;   /* behind a probe of the path's MTU; with CONN_MTU_PROBE */
+	uint16_t agreed_mss;  /* path_mss as of the handshake */
+	uint16_t route_mss;   /* what the route carries */
+	uint16_t hole_mss;    /* path_mss before segments vanished in a black hole; 0: none did */
+	nsec_t probe_at;      /* when it is tried again */
+	uint64_t pace_rate;   /* bytes a second; 0: any number */
+	nsec_t pace_at;	      /* when what was sent has had its time */
 	uint16_t undone;      /* recoveries from what was no loss; wraps */
 };
 

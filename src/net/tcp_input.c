@@ -31,6 +31,8 @@ static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 		return false;
 	if (c->trouble || c->rcv.ooo || (c->flags & CONN_SLOW) || len > c->rcv_edge - c->rcv_nxt)
 		return false;
+	if (unlikely(c->flags & CONN_ECN) && tcp_wire_ecn(pkt) == ECN_CE)
+		return false;
 	if (c->flags & CONN_TIMESTAMPS) {
 		if (!tcp_options_only_timestamps(opts, tcp_wire_options_len(pkt)))
 			return false;
@@ -135,6 +137,7 @@ static bool input_syn_sent(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now
 		return false;
 	}
 	syn_received(c, a, now);
+	tcp_ecn_syn_ack(c, has_ack ? a->flags : 0);
 	if (!has_ack) { /* simultaneous open */
 		tcp_ack_set_window(c, a->seq, c->iss, a->wnd);
 		tcp_set_state(c, TCP_SYN_RECEIVED);
@@ -280,6 +283,8 @@ static void input_steps(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 		    !step_4_syn(c, a, now) || !tcp_ack_process(c, a, now))
 			return;
 	}
+	if (unlikely(c->flags & CONN_ECN) && !(a->pkt->tcp_flags & TCP_SYN))
+		tcp_ecn_received(c, a);
 	if ((a->flags & TCP_URG) || (c->flags & CONN_URG_WAIT))
 		tcp_urgent_step_6(c, a);
 	if (tcp_text_step_7(c, a, now))

@@ -10,6 +10,8 @@
  *   tcp_flight.c  what is in flight, when it was sent
  *   tcp_rack.c    what of it is lost
  *   tcp_urgent.c  its sixth: urgent data
+ *   tcp_ecn.c     congestion that routers tell of
+ *   tcp_mtu.c     how large segments may be; tcp_pace.c: how fast they may go
  *   tcp_loss.c    what is done about it
  *   tcp_undo.c    ... when it was not
  *   tcp_output.c  what is sent, and when
@@ -75,8 +77,16 @@ enum {
 	CONN_URG_OUT = 1 << 22,	 /* snd_up may not be acknowledged yet */
 	CONN_URG_WAIT = 1 << 23, /* the urgent byte was announced and is not here */
 	CONN_OOBINLINE = 1 << 24,
-	CONN_DSACK = 1 << 21, /* the next ACK tells what came twice (RFC 2883) */
+	CONN_ECN = 1 << 25,	  /* agreed with the peer */
+	CONN_ECN_ECHO = 1 << 26,  /* it is told of congestion until it says CWR */
+	CONN_ECN_CWR = 1 << 27,	  /* the next new data says so */
+	CONN_MTU_PROBE = 1 << 28, /* one is out */
+	CONN_PACED = 1 << 29,	  /* something waits for pace_at: trim_at is set */
+	CONN_DSACK = 1 << 21,	  /* the next ACK tells what came twice (RFC 2883) */
 };
+
+/* conn->way */
+enum { WAY_PACED = 1, WAY_HOLE = 2 };
 
 /* A segment under examination; cut to what is new and in the window. */
 struct tcp_arrival {
@@ -185,6 +195,27 @@ static inline void tcp_note_duplicate(struct tcp_conn *c, uint32_t start, uint32
 	c->dsack = (struct tcp_range){start, end};
 	c->flags |= CONN_DSACK;
 }
+
+/* tcp_ecn.c: with CONN_ECN */
+void tcp_ecn_received(struct tcp_conn *c, const struct tcp_arrival *a);
+void tcp_ecn_mark(struct tcp_conn *c, struct tcp_segment *seg);
+/* The window was reduced, for whatever reason: the peer is told. */
+void tcp_ecn_reduced(struct tcp_conn *c);
+/* Does the peer agree, who sent a SYN with these flags? */
+void tcp_ecn_syn_ack(struct tcp_conn *c, uint8_t flags);
+
+/* tcp_mtu.c */
+/* The timer fired several times without any progress. */
+void tcp_mtu_black_hole(struct tcp_conn *c, nsec_t now);
+/* With c->hole_mss: the size of a segment that finds out; 0: not now. */
+uint32_t tcp_mtu_probe(const struct tcp_conn *c, nsec_t now);
+void tcp_mtu_probe_sent(struct tcp_conn *c);
+void tcp_mtu_probe_acked(struct tcp_conn *c);
+void tcp_mtu_probe_lost(struct tcp_conn *c, nsec_t now);
+
+/* tcp_pace.c: with WAY_PACED */
+bool tcp_pace_may(struct tcp_conn *c, nsec_t now);
+void tcp_pace_sent(struct tcp_conn *c, uint32_t len, nsec_t now);
 
 /* tcp_urgent.c */
 /* The last byte queued is urgent. */

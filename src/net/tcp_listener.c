@@ -79,7 +79,7 @@ static void send_syn_ack_at(struct tcp_listener *l, const struct tcp_synreq *req
 		.seq = req->iss,
 		.ack = req->irs + 1,
 		.wnd = req->wnd,
-		.flags = TCP_SYN | TCP_ACK,
+		.flags = (uint8_t)(TCP_SYN | TCP_ACK | (req->ecn ? TCP_ECE : 0)),
 	};
 
 	seg.opt_len = (uint8_t)tcp_options_write_syn(seg.opts, &opt);
@@ -243,6 +243,8 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 		return DROP_NO_MEMORY;
 	*req = syn;
 	agree(l, req, pkt, &opt);
+	req->ecn = l->config.ecn != TCP_ECN_NONE &&
+		   (pkt->tcp_flags & (TCP_ECE | TCP_CWR)) == (TCP_ECE | TCP_CWR);
 	req->iss = l->ops->iss(l, local, remote, now);
 	list_push_back(bucket_of(l, local, remote), &req->link);
 	list_push_back(&l->ages, &req->age);

@@ -50,6 +50,8 @@ void tcp_loss_resent(struct tcp_conn *c, uint32_t seq, uint32_t end, nsec_t now)
 {
 	if (!c->flight)
 		return;
+	if ((c->flags & CONN_MTU_PROBE) && seq_gt(end, c->probe_end - c->hole_mss))
+		tcp_mtu_probe_lost(c, now);
 	tcp_flight_resent(c, seq, end, tcp_usec(now));
 	tcp_undo_resent(c, now);
 	c->flight->prr_out += end - seq;
@@ -97,6 +99,8 @@ static void enter_fast(struct tcp_conn *c)
 	c->recover = c->snd_nxt;
 	prr_begin(c);
 	tcp_cc_lost(&c->cc, c->snd_nxt - c->snd_una);
+	if (c->flags & CONN_ECN)
+		tcp_ecn_reduced(c);
 	c->flags |= CONN_RTX_NOW | CONN_OUTPUT;
 }
 
@@ -273,6 +277,8 @@ void tcp_loss_timeout(struct tcp_conn *c, nsec_t now)
 	c->dupacks = 0;
 	c->trouble = true;
 	tcp_cc_timeout(&c->cc, c->snd_nxt - c->snd_una, c->retries > 0);
+	if (c->flags & CONN_ECN)
+		tcp_ecn_reduced(c);
 	c->cc.cwnd = max_u32(c->cc.cwnd, min_u32(tcp_loss_pipe(c) + c->mss, TCP_CC_MAX_WINDOW));
 	c->flags |= CONN_RTX_NOW;
 }

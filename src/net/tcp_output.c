@@ -63,6 +63,14 @@ static uint8_t write_options(const struct tcp_conn *c, struct tcp_segment *seg, 
 	return (uint8_t)at;
 }
 
+static __attribute__((noinline)) void mark(struct tcp_conn *c, struct tcp_segment *seg)
+{
+	if (c->flags & CONN_URG_OUT)
+		tcp_urgent_mark(c, seg);
+	if ((c->flags & CONN_ECN) && !(seg->flags & TCP_RST))
+		tcp_ecn_mark(c, seg);
+}
+
 /* Completes a segment that acknowledges, sends it, and notes what it told the peer. */
 static inline __attribute__((always_inline)) bool emit(struct tcp_conn *c, struct tcp_segment *seg,
 						       nsec_t now)
@@ -70,8 +78,9 @@ static inline __attribute__((always_inline)) bool emit(struct tcp_conn *c, struc
 	seg->ack = c->rcv_nxt;
 	seg->wnd = offer_window(c);
 	seg->urg = 0;
-	if (unlikely(c->flags & CONN_URG_OUT))
-		tcp_urgent_mark(c, seg);
+	seg->ecn = ECN_NONE;
+	if (unlikely(c->flags & (CONN_URG_OUT | CONN_ECN)))
+		mark(c, seg);
 	seg->opt_len = write_options(c, seg, now);
 	if (unlikely(c->ops->send(c, seg)))
 		return false;
@@ -131,8 +140,11 @@ void tcp_output_syn(struct tcp_conn *c, nsec_t now)
 	seg.seq = c->iss;
 	seg.ack = answer ? c->rcv_nxt : 0;
 	seg.flags = (uint8_t)(answer ? TCP_SYN | TCP_ACK : TCP_SYN);
+	if (!answer && (c->flags & CONN_ECN)) /* RFC 3168 section 6.1.1 */
+		seg.flags |= TCP_ECE | TCP_CWR;
 	seg.wnd = (uint16_t)min_u32(c->rcvbuf, UINT16_MAX); /* never scaled in a SYN */
 	seg.urg = 0;
+	seg.ecn = ECN_NONE;
 	opt.has_ts = (c->flags & CONN_TIMESTAMPS) != 0;
 	opt.tsval = tcp_ts_now(c, now);
 	opt.tsecr = answer ? c->ts_recent : 0;
@@ -184,7 +196,7 @@ static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 	uint32_t end = tcp_data_end(c), len = tcp_loss_next(c, &seq), data;
 	bool forced = (c->flags & CONN_RTX_NOW) != 0, fin;
 
-	if (len == 0)
+	if (len == 0 || ((c->way & WAY_PACED) && !tcp_pace_may(c, now)))
 		return false;
 	len = min_u32(len, c->mss);
 	if (!forced && (pipe + len > c->cc.cwnd || seq_gt(seq + len, c->snd_una + c->snd_wnd)))
@@ -195,6 +207,8 @@ static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 		return false;
 	c->flags &= ~(uint32_t)CONN_RTX_NOW;
 	tcp_loss_resent(c, seq, seq + data + fin, now);
+	if (c->way & WAY_PACED)
+		tcp_pace_sent(c, data, now);
 	c->retransmits++;
 	tcp_timer_lost_resent(c, now);
 	return true;
@@ -234,11 +248,32 @@ static bool may_note(struct tcp_conn *c)
 	return !c->flight || likely(c->flight->n < c->flight->max) || tcp_flight_reserve(c, 1);
 }
 
+/* What the path asks for: not now (false), or more at once, to see if it passes. */
+static __attribute__((noinline)) bool by_way(struct tcp_conn *c, uint32_t *len, uint32_t most,
+					     nsec_t now)
+{
+	uint32_t probe = c->hole_mss ? tcp_mtu_probe(c, now) : 0;
+
+	if ((c->way & WAY_PACED) && !tcp_pace_may(c, now))
+		return false;
+	if (probe && most >= probe)
+		*len = probe;
+	return true;
+}
+
+static __attribute__((noinline)) void way_taken(struct tcp_conn *c, uint32_t len, nsec_t now)
+{
+	if (c->way & WAY_PACED)
+		tcp_pace_sent(c, len, now);
+	if (len > c->mss)
+		tcp_mtu_probe_sent(c);
+}
+
 /* Sends one segment of new data; false when there is nothing to send now. */
 static inline __attribute__((always_inline)) bool output_new(struct tcp_conn *c, uint32_t pipe,
 							     nsec_t now)
 {
-	uint32_t unsent = tcp_data_end(c) - c->snd_nxt;
+	uint32_t unsent = c->snd_una + c->snd.len - c->snd_nxt;
 	int32_t window = (int32_t)(c->snd_una + c->snd_wnd - c->snd_nxt);
 	bool first = !tcp_in_flight(c), fin;
 	uint32_t len;
@@ -246,6 +281,8 @@ static inline __attribute__((always_inline)) bool output_new(struct tcp_conn *c,
 	if ((c->flags & CONN_FIN_SENT) || window <= 0)
 		return false;
 	len = min_u32(min_u32(unsent, c->mss), (uint32_t)window);
+	if (unlikely(c->way) && !by_way(c, &len, min_u32(unsent, (uint32_t)window), now))
+		return false;
 	fin = (c->flags & CONN_FIN_WANTED) && len == unsent && len < (uint32_t)window;
 	if (len + fin == 0)
 		return false;
@@ -259,6 +296,8 @@ static inline __attribute__((always_inline)) bool output_new(struct tcp_conn *c,
 	if (fin)
 		c->flags |= CONN_FIN_SENT;
 	note_sent(c, len + fin, now);
+	if (unlikely(c->way))
+		way_taken(c, len, now);
 	tcp_timer_data_sent(c, first, now);
 	return true;
 }
@@ -295,20 +334,28 @@ static void before_sending(struct tcp_conn *c, nsec_t now)
 		c->flags |= CONN_PINGPONG;
 }
 
+/* As tcp_unsent(), when the handshake is over. */
+static inline bool unsent(const struct tcp_conn *c)
+{
+	if (c->flags & (CONN_FIN_SENT | CONN_FIN_WANTED))
+		return !(c->flags & CONN_FIN_SENT);
+	return c->snd_una + c->snd.len != c->snd_nxt;
+}
+
 void tcp_output(struct tcp_conn *c, nsec_t now)
 {
-	c->flags &= ~(uint32_t)CONN_OUTPUT;
+	c->flags &= ~(uint32_t)(CONN_OUTPUT | CONN_PACED);
 	if (!tcp_synchronized(c))
 		return;
 	if (unlikely(c->recovery)) {
 		while (output_lost(c, tcp_pipe(c), now))
 			;
 	}
-	if (tcp_unsent(c)) {
+	if (unsent(c)) {
 		before_sending(c, now);
-		while (output_new(c, tcp_pipe(c), now) && tcp_unsent(c))
+		while (output_new(c, tcp_pipe(c), now) && unsent(c))
 			;
-		if (!tcp_in_flight(c) && tcp_unsent(c))
+		if (!tcp_in_flight(c) && unsent(c))
 			tcp_timer_held_back(c, now);
 	}
 	c->flags &= ~(uint32_t)CONN_PUSH;

@@ -43,7 +43,7 @@ void tcp_finish(struct tcp_conn *c, int error)
 		tcp_recvq_purge(&c->rcv);
 	c->sacks = 0;
 	c->snd_una = c->snd_nxt;
-	c->flags &= ~(uint32_t)(CONN_DUE | CONN_SND_FULL);
+	c->flags &= ~(uint32_t)(CONN_DUE | CONN_SND_FULL | CONN_PACED);
 	c->error = error;
 	c->ops->closed(c, error);
 }

@@ -187,6 +187,8 @@ static void handshake_timeout(struct tcp_conn *c, nsec_t now)
 	}
 	c->retries++;
 	c->flags |= CONN_SYN_RTX;
+	if (c->state == TCP_SYN_SENT)
+		c->flags &= ~(uint32_t)CONN_ECN; /* RFC 3168 section 6.1.1.1 */
 	rtt_backoff(&c->rtt);
 	tcp_output_syn(c, now);
 	c->rto_at = rto_deadline(c, now);
@@ -210,6 +212,8 @@ static void retransmission_timeout(struct tcp_conn *c, nsec_t now)
 		return;
 	}
 	tcp_loss_timeout(c, now);
+	if (c->retries >= 2)
+		tcp_mtu_black_hole(c, now);
 	if (c->retries < UINT8_MAX)
 		c->retries++;
 	rtt_backoff(&c->rtt);
@@ -306,7 +310,9 @@ static void trim(struct tcp_conn *c)
 static void trim_timeout(struct tcp_conn *c, nsec_t now)
 {
 	c->trim_at = NSEC_NEVER;
-	if (c->snd.len)
+	if (c->flags & CONN_PACED)
+		tcp_output(c, now);
+	if (c->snd.len || (c->flags & CONN_PACED))
 		return; /* asked again when it is empty */
 	if (now - c->tx_at < TCP_TRIM_IDLE)
 		c->trim_at = c->tx_at + TCP_TRIM_IDLE;

@@ -18,6 +18,8 @@
 #define TCP_PSH 0x08u
 #define TCP_ACK 0x10u
 #define TCP_URG 0x20u
+#define TCP_ECE 0x40u
+#define TCP_CWR 0x80u
 
 static inline const uint8_t *tcp_wire_header(const struct pkt *pkt)
 {
@@ -32,6 +34,16 @@ static inline uint32_t tcp_wire_ack(const struct pkt *pkt)
 static inline uint16_t tcp_wire_window(const struct pkt *pkt)
 {
 	return load_be16(tcp_wire_header(pkt) + 14);
+}
+
+/* RFC 3168 section 5: the two bits of the IP header. */
+enum { ECN_NONE, ECN_ECT1, ECN_ECT0, ECN_CE };
+
+static inline uint8_t tcp_wire_ecn(const struct pkt *pkt)
+{
+	const uint8_t *ip = pkt->frame + pkt->l3;
+
+	return (ip[0] >> 4 == 4 ? ip[1] : ip[1] >> 4) & 3;
 }
 
 static inline uint16_t tcp_wire_urgent(const struct pkt *pkt)

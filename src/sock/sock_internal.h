@@ -94,6 +94,7 @@ struct sock_options {
 	int linger_seconds;
 	struct tcp_keepalive keepalive;
 	nsec_t user_timeout;
+	uint64_t pacing;	     /* bytes a second; 0: any number */
 	unsigned defer_accept;	     /* SYN-ACKs, as the kernel counts TCP_DEFER_ACCEPT */
 	uint32_t rcvbuf, sndbuf;     /* as the kernel counts them */
 	bool rcvbuf_set, sndbuf_set; /* by the program: no longer ours to choose */

@@ -42,6 +42,7 @@ static enum care care_socket(int name)
 	case SO_KEEPALIVE:
 	case SO_LINGER:
 	case SO_MARK:
+	case SO_MAX_PACING_RATE:
 	case SO_OOBINLINE:
 	case SO_RCVBUF:
 	case SO_RCVBUFFORCE:
@@ -145,6 +146,16 @@ static int twin_device(const struct inet_sock *so)
 	return twin_int(so, SOL_SOCKET, SO_BINDTOIFINDEX, 0);
 }
 
+/* 0: any number of bytes a second, which the kernel calls -1. */
+static uint64_t twin_pacing(struct inet_sock *so)
+{
+	uint64_t rate = UINT64_MAX;
+	socklen_t len = sizeof(rate);
+
+	sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, &len);
+	return rate == UINT64_MAX ? 0 : rate;
+}
+
 static void mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 {
 	struct linger linger = {0, 0};
@@ -177,6 +188,9 @@ static void mirror_socket(struct inet_sock *so, int name, struct sock_options *o
 		break;
 	case SO_KEEPALIVE:
 		opt->keepalive.on = twin_int(so, SOL_SOCKET, name, 0) != 0;
+		break;
+	case SO_MAX_PACING_RATE:
+		opt->pacing = twin_pacing(so);
 		break;
 	case SO_OOBINLINE:
 		opt->oobinline = twin_int(so, SOL_SOCKET, name, 0) != 0;

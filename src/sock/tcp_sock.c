@@ -306,6 +306,21 @@ static bool kernel_timestamps(void)
 	return answer == 2;
 }
 
+/* ECN as the kernel would: asked for, answered (its default), or neither. */
+static uint8_t kernel_ecn(void)
+{
+	static int known; /* 1 more than it is; any, atomic */
+	int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+	if (!answer) {
+		answer = sys_read_number("/proc/sys/net/ipv4/tcp_ecn", TCP_ECN_ANSWER);
+		answer = answer < TCP_ECN_NONE || answer > TCP_ECN_ANSWER ? TCP_ECN_ANSWER + 1
+									  : answer + 1;
+		__atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+	}
+	return (uint8_t)(answer - 1);
+}
+
 static bool timestamps_wanted(void)
 {
 	return params.tcp_timestamps == 2 ? kernel_timestamps() : params.tcp_timestamps;
@@ -322,6 +337,7 @@ struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu)
 		.timestamps = timestamps_wanted(),
 		.quickack = opt->quickack,
 		.cc_algo = opt->cc_algo,
+		.ecn = kernel_ecn(),
 	};
 
 	if (params.mss && config.mss > params.mss)
@@ -359,6 +375,8 @@ void tcp_wire_options(struct inet_sock *so, nsec_t now)
 	tcp_set_keepalive(conn, &so->opt.keepalive, now);
 	tcp_set_user_timeout(conn, so->opt.user_timeout);
 	tcp_set_oobinline(conn, so->opt.oobinline);
+	if (so->opt.pacing != conn->pace_rate)
+		tcp_set_pacing(conn, so->opt.pacing, now);
 	if (so->opt.cork)
 		tcp_set_cork(conn, true, now);
 }

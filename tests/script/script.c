@@ -209,7 +209,15 @@ static void compare_result(struct script *s, ssize_t rc, ssize_t usual)
 /* ---- segments ---- */
 
 /* What of an expected segment was said. */
-enum { HAS_ACK = 1, HAS_WIN = 2, HAS_TS = 4, HAS_SYN_OPTIONS = 8, HAS_NO_TS = 16, HAS_URG = 32 };
+enum {
+	HAS_ACK = 1,
+	HAS_WIN = 2,
+	HAS_TS = 4,
+	HAS_SYN_OPTIONS = 8,
+	HAS_NO_TS = 16,
+	HAS_URG = 32,
+	HAS_ECN = 64
+};
 
 static uint8_t take_flags(struct script *s)
 {
@@ -296,6 +304,13 @@ static unsigned take_segment(struct script *s, struct world_segment *seg, bool o
 			said |= HAS_WIN;
 		} else if (take_if(s, "sack")) {
 			take_sacks(s, &seg->opt, yours);
+		} else if (take_if(s, "ect")) {
+			seg->ecn = ECN_ECT0;
+			said |= HAS_ECN;
+		} else if (take_if(s, "not-ect")) {
+			said |= HAS_ECN;
+		} else if (take_if(s, "ce")) {
+			seg->ecn = ECN_CE;
 		} else if (take_if(s, "urg")) {
 			seg->urg = (uint16_t)take_number(s);
 			said |= HAS_URG;
@@ -335,6 +350,8 @@ static const char *difference(const struct world_segment *want, const struct wor
 		return "acknowledgement";
 	if ((said & HAS_WIN) && want->wnd != have->wnd)
 		return "window";
+	if ((said & HAS_ECN) && want->ecn != have->ecn)
+		return "ECN codepoint";
 	if ((said & HAS_URG) && want->urg != have->urg)
 		return "urgent pointer";
 	if (!same_sacks(w, h))
@@ -401,6 +418,20 @@ static void set_cc(struct script *s)
 	fail(s, "'%s' controls no congestion", want);
 }
 
+static void set_ecn(struct script *s)
+{
+	static const char *const names[] = {"none", "ask", "answer"};
+	const char *want = take(s);
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(want, names[i])) {
+			s->w.config.ecn = (uint8_t)i;
+			return;
+		}
+	}
+	fail(s, "'%s' is no way to deal with ECN", want);
+}
+
 static void do_set(struct script *s)
 {
 	struct tcp_config *config = &s->w.config;
@@ -417,6 +448,8 @@ static void do_set(struct script *s)
 		config->nodelay = take_switch(s);
 	else if (take_if(s, "quickack"))
 		config->quickack = take_switch(s);
+	else if (take_if(s, "ecn"))
+		set_ecn(s);
 	else if (take_if(s, "cc"))
 		set_cc(s);
 	else if (take_if(s, "accept-fails"))
@@ -651,6 +684,25 @@ static void do_recv_oob(struct script *s)
 		s->w.hole = at;
 }
 
+/* icmp SEQ MTU: fragmentation needed, for a segment of ours. */
+static void do_icmp(struct script *s)
+{
+	uint32_t seq = (uint32_t)take_number(s) + s->w.iss, mtu = (uint32_t)take_number(s);
+
+	if (tcp_icmp_is_ours(&s->w.conn, seq))
+		tcp_path_mtu(&s->w.conn, mtu, s->w.now);
+}
+
+static void do_mtu(struct script *s)
+{
+	tcp_path_mtu(&s->w.conn, (uint32_t)take_number(s), s->w.now);
+}
+
+static void do_pace(struct script *s)
+{
+	tcp_set_pacing(&s->w.conn, (uint64_t)take_number(s), s->w.now);
+}
+
 static void do_oobinline(struct script *s)
 {
 	tcp_set_oobinline(&s->w.conn, take_switch(s));
@@ -761,13 +813,16 @@ static const struct verb {
 	{"cork", do_cork, ACTS},
 	{"drop", do_drop, QUIET},
 	{"flush", do_flush, QUIET},
+	{"icmp", do_icmp, ACTS},
 	{"in", do_in, FLUSHES},
 	{"keepalive", do_keepalive, ACTS},
 	{"listen", do_listen, ACTS},
+	{"mtu", do_mtu, ACTS},
 	{"nodelay", do_nodelay, ACTS},
 	{"oobinline", do_oobinline, ACTS},
 	{"open", do_open, ACTS},
 	{"out", do_out, QUIET},
+	{"pace", do_pace, ACTS},
 	{"quickack", do_quickack, ACTS},
 	{"recv", do_recv, ACTS},
 	{"recv-oob", do_recv_oob, ACTS},

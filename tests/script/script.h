@@ -23,6 +23,8 @@
  *	send 3000 [more|oob] [= 2000 | = EAGAIN], recv 100 [= 50 | = EAGAIN]
  *	shutdown | close | abort | shutdown-read | unreachable EHOSTUNREACH
  *	nodelay on|off, cork, quickack; keepalive 10s 5s 3; user-timeout 30s
+ *	icmp 1 600		fragmentation needed for the segment at 1; mtu 1500: a route says
+ *	pace 1000000		SO_MAX_PACING_RATE
  *	sink on|off		can segments be sent?
  *	state ESTABLISHED	is the state
  *	closed 0|ECONNRESET	CLOSED was reported, with this error

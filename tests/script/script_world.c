@@ -112,6 +112,7 @@ static int note(const struct tcp_segment *seg, uint32_t iss)
 				    .seq = seg->seq,
 				    .ack = seg->ack,
 				    .urg = seg->urg,
+				    .ecn = seg->ecn,
 				    .len = seg->len};
 	if (!tcp_options_parse(&s->opt, seg->opts, seg->opt_len))
 		complain("malformed options were sent");
@@ -272,7 +273,8 @@ static struct pkt *packet_of(struct world *w, const struct world_segment *seg)
 				.ack = seg->ack,
 				.wnd = seg->wnd,
 				.flags = seg->flags,
-				.urg = seg->urg};
+				.urg = seg->urg,
+				.ecn = seg->ecn};
 	struct pkt *pkt = calloc(1, sizeof(*pkt));
 	struct flow_key key;
 	uint8_t data[1500];

@@ -16,7 +16,7 @@
 /* A segment, in either direction, in absolute numbers. */
 struct world_segment {
 	nsec_t at;
-	uint8_t flags;
+	uint8_t flags, ecn;
 	uint16_t wnd, urg;
 	uint32_t seq, ack, len;
 	struct tcp_options opt;
