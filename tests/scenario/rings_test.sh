@@ -69,13 +69,23 @@ for proto in udp tcp; do
 	for mode in 1 2 3; do
 		check "$proto, mode $mode, a ring for each thread" wander $proto $mode 20 20 4 3 3
 	done
-	check "$proto, one thread, mode 0" wander $proto 0 20 20 4 1 2
-	check "$proto, a ring for each processor" wander $proto 1 30 30 4 4 1
-	check "$proto, threads bound to processors" wander $proto 1 31 31 4 4 1
-	check "$proto, a ring for each socket" wander $proto 1 10 10 4 3 4
-	check "$proto, a ring for each address" wander $proto 1 1 1 4 3 1
-	check "$proto, received by thread, sent by interface" wander $proto 1 20 0 4 3 4
-	check "$proto, received by interface, sent by thread" wander $proto 1 0 20 4 3 4
-	check "$proto, more threads than processors" wander $proto 3 20 20 8 8 4
+	for logic in 0 1 10 20 30; do
+		check "$proto, mode 0, one thread, logic $logic" \
+			wander $proto 0 $logic $logic 4 1 $((logic == 10 ? 4 : 1))
+	done
+	# Each of these with one mode over UDP, another over TCP.
+	[[ $proto == udp ]] && modes=(1 2 3) || modes=(2 3 1)
+	check "$proto, mode ${modes[0]}, one ring" wander $proto ${modes[0]} 0 0 4 3 1
+	check "$proto, mode ${modes[1]}, a ring for each processor" wander $proto ${modes[1]} 30 30 4 4 1
+	check "$proto, mode ${modes[2]}, threads bound to processors" \
+		wander $proto ${modes[2]} 31 31 4 4 1
+	check "$proto, mode ${modes[0]}, a ring for each socket" wander $proto ${modes[0]} 10 10 4 3 4
+	check "$proto, mode ${modes[1]}, a ring for each address" wander $proto ${modes[1]} 1 1 4 3 1
+	check "$proto, mode ${modes[2]}, received by thread, sent by interface" \
+		wander $proto ${modes[2]} 20 0 4 3 4
+	check "$proto, mode ${modes[0]}, received by interface, sent by thread" \
+		wander $proto ${modes[0]} 0 20 4 3 4
+	check "$proto, mode ${modes[1]}, 16 threads" wander $proto ${modes[1]} 20 20 16 16 4
+	check "$proto, mode 3, more threads than processors" wander $proto 3 20 20 8 8 4
 done
 verdict
