@@ -2,6 +2,7 @@
 #include "sock/move.h"
 
 #include <limits.h>
+#include <string.h>
 
 #include "base/delay.h"
 #include "base/log.h"
@@ -740,4 +741,7 @@ void sock_moves_forget(void)
 {
 	ck_stack_init(&requests);
 	list_init(&moves);
+	/* What was under way ends in the parent. */
+	memset(&sock_moves_rx, 0, sizeof(sock_moves_rx));
+	memset(&sock_moves_tx, 0, sizeof(sock_moves_tx));
 }

@@ -102,6 +102,8 @@ static int count_fds(void)
 
 static void left(struct sock *sk)
 {
+	if (sock_verdict(sk) == VERDICT_FORKED)
+		return;
 	fprintf(stderr, "a socket was left to the kernel: %s\n", verdict_text(sock_verdict(sk)));
 	abort();
 }
@@ -115,6 +117,27 @@ void loop_net_start(void)
 	fake_link_set_mtu(loop_port_mtu);
 	sock_init(&hooks);
 	rings_init(loop_port_open);
+	fds_before = count_fds();
+}
+
+static void in_child(void)
+{
+	sock_fork_child();
+	loop_port_forget();
+	fds_before = count_fds();
+}
+
+void loop_net_follow_forks(void)
+{
+	NET_CHECK_EQ(pthread_atfork(sock_fork_prepare, sock_fork_parent, in_child), 0);
+}
+
+void loop_net_close_inherited(void)
+{
+	for (int fd = 3; fd < 1024; fd++) {
+		if (!sys_fd_is_hidden(fd))
+			close(fd);
+	}
 	fds_before = count_fds();
 }
 

@@ -60,6 +60,12 @@ void loop_net_enter(void);
 /* params are set. */
 void loop_net_start(void);
 
+/* From here on fork(2) does to the library what intercept makes it do; once. */
+void loop_net_follow_forks(void);
+
+/* In a child: what the program had open, as such a program would. */
+void loop_net_close_inherited(void);
+
 /* Nothing moves and no request waits. */
 void loop_net_settle(void);
 

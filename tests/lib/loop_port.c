@@ -66,6 +66,15 @@ bool loop_port_leaked(void)
 	return __atomic_load_n(&leaked, __ATOMIC_ACQUIRE);
 }
 
+void loop_port_forget(void)
+{
+	gate_shut = opens_to_fail = moves_to_fail = queues = 0;
+	leaked = false;
+	lose_fn = NULL;
+	pthread_mutex_init(&flows_lock, NULL); /* its holder may be gone */
+	n_flows = 0;
+}
+
 static bool take_one(int *count)
 {
 	int n = __atomic_load_n(count, __ATOMIC_ACQUIRE);

@@ -30,6 +30,9 @@ void loop_port_fail_moves(int n);
 /* Each frame that is sent: true loses it.  Called by holders; NULL: none. */
 void loop_port_lose(bool (*lose)(const struct pkt *pkt));
 
+/* In a forked child: nothing of the parent's is there; the gate is open. */
+void loop_port_forget(void);
+
 /* Queues that are open now. */
 int loop_port_queues(void);
 /* Of all queues that were closed: were there packets missing? */
