@@ -70,6 +70,7 @@ static const struct tcp_ops conn_ops = {
 	.free = conn_free,
 	.readable = conn_event,
 	.send = conn_send,
+	.urgent = conn_event,
 	.writable = conn_event,
 };
 
