@@ -79,10 +79,8 @@ void tcp_mtu_black_hole(struct tcp_conn *c, nsec_t now)
 	if (!c->hole_mss && c->path_mss < sizes[0] + NEAR)
 		return; /* small as they are, it has hardly another reason */
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		if (c->path_mss <= sizes[i])
-			continue;
-		if (c->snd_nxt - c->snd_una <= sizes[i])
-			return; /* it is not their size */
+		if (c->path_mss <= sizes[i] || c->snd_nxt - c->snd_una <= sizes[i])
+			continue; /* it would not change what is sent */
 		if (!c->hole_mss)
 			set_hole(c, c->path_mss);
 		c->flags &= ~(uint32_t)CONN_MTU_PROBE;

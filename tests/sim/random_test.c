@@ -11,7 +11,11 @@
 #include "tests/sim/sim.h"
 #include "tests/vma_test.h"
 
-#define SEEDS 3000
+#ifdef NDEBUG
+#define SEEDS 20000
+#else
+#define SEEDS 3000 /* with sanitizers each takes ten times as long */
+#endif
 
 /* What one program is going to do. */
 struct plan {
@@ -20,6 +24,8 @@ struct plan {
 	uint32_t read_max;
 	nsec_t pause;  /* at most, between two reads */
 	unsigned more; /* chance of MSG_MORE */
+	unsigned oob;  /* chance of MSG_OOB; read in line */
+	uint64_t pace; /* bytes a second */
 	nsec_t next_read;
 	bool shut, closed;
 	bool early; /* shuts down at once, else when the peer has */
@@ -46,6 +52,7 @@ static struct tcp_config random_config(struct sim *sim)
 	config.timestamps = sim_chance(sim, 700);
 	config.quickack = sim_chance(sim, 100);
 	config.cc_algo = (uint8_t)sim_random(sim, 3);
+	config.ecn = (uint8_t)sim_random(sim, 3);
 	config.rcvbuf += sim_random(sim, 100);
 	config.sndbuf += sim_random(sim, 100);
 	return config;
@@ -59,7 +66,7 @@ static struct sim_link random_link(struct sim *sim)
 	bool mixed = sim_chance(sim, 500);
 
 	link.delay = 1 + sim_random(sim, 50000) * USEC / divide;
-	one = sim_random(sim, 6);
+	one = sim_random(sim, 13);
 	if (one == 0 || (mixed && sim_chance(sim, 500)))
 		link.loss = sim_random(sim, sim_chance(sim, 200) ? 250 : 50);
 	if (one == 1 || (mixed && sim_chance(sim, 300)))
@@ -72,6 +79,25 @@ static struct sim_link random_link(struct sim *sim)
 		link.bytes_per_sec = 20000u << sim_random(sim, 10);
 		link.queue = sim_chance(sim, 500) ? 10000 + sim_random(sim, 100000) : 0;
 	}
+	if (one == 5 || (mixed && sim_chance(sim, 200))) {
+		link.burst = 1 + sim_random(sim, 20);
+		link.burst_len = 1 + sim_random(sim, 12);
+	}
+	if (one == 6 || (mixed && sim_chance(sim, 200)))
+		link.overtake = sim_random(sim, 200);
+	if (one == 7 || (mixed && sim_chance(sim, 200)))
+		link.ack_loss = sim_random(sim, 300);
+	if (one == 8 || (mixed && sim_chance(sim, 200)))
+		link.mark = sim_random(sim, 300);
+	if (one == 9 || (mixed && sim_chance(sim, 150))) {
+		link.mtu = 576 + sim_random(sim, 900);
+		link.mtu_from = (nsec_t)sim_random(sim, 200) * MSEC;
+		link.icmp = sim_chance(sim, 700);
+	}
+	if (one == 10 || (mixed && sim_chance(sim, 100)))
+		link.shrink = sim_random(sim, 100);
+	if (one == 11)
+		link.lie = 1 + sim_random(sim, 50);
 	return link;
 }
 
@@ -84,6 +110,8 @@ static struct plan random_plan(struct sim *sim)
 	plan.write_max = 1 + sim_random(sim, 1u << sim_random(sim, 16));
 	plan.read_max = 1 + sim_random(sim, 1u << (4 + sim_random(sim, 13)));
 	plan.more = sim_chance(sim, 200) ? 300 : 0;
+	plan.oob = sim_chance(sim, 100) ? 100 : 0;
+	plan.pace = sim_chance(sim, 100) ? 2000u << sim_random(sim, 12) : 0;
 	plan.early = sim_chance(sim, 600);
 	plan.watch = sim_chance(sim, 100);
 	if (plan.write_max < plan.bytes / 500)
@@ -99,6 +127,7 @@ static void act(struct life *life, int h)
 	struct sim *sim = life->sim;
 	struct sim_host *host = &sim->host[h];
 	struct plan *plan = &life->plan[h];
+	unsigned flags;
 	ssize_t rc;
 
 	if (!host->exists || plan->closed || !host->established)
@@ -107,12 +136,20 @@ static void act(struct life *life, int h)
 		tcp_set_keepalive(&host->conn, &keepalive, sim->now);
 		plan->watch = false;
 	}
+	tcp_set_oobinline(&host->conn, true);
+	if (plan->pace) {
+		tcp_set_pacing(&host->conn, plan->pace, sim->now);
+		plan->pace = 0;
+	}
 	while (!plan->shut && host->sent < plan->bytes) {
 		uint32_t n = 1 + sim_random(sim, plan->write_max);
 
 		if (n > plan->bytes - host->sent)
 			n = (uint32_t)(plan->bytes - host->sent);
-		rc = sim_send(sim, h, n, sim_chance(sim, plan->more) ? TCP_SEND_MORE : 0);
+		flags = sim_chance(sim, plan->more) ? TCP_SEND_MORE : 0;
+		if (sim_chance(sim, plan->oob))
+			flags |= TCP_SEND_OOB;
+		rc = sim_send(sim, h, n, flags);
 		if (rc < 0 && rc != -EAGAIN && rc != -ENOMEM) {
 			plan->shut = true; /* the peer has gone */
 			break;
@@ -217,6 +254,16 @@ static bool run_seed(uint64_t seed)
 	params.no_sack = sim_chance(dice, 250);
 	if (!life.plan[B].early)
 		life.plan[A].early = true; /* somebody has to begin */
+	/* Whoever is given up is noticed by those only who ask. */
+	for (int h = A; h <= B; h++) {
+		const struct sim_link *link = &params.link[h];
+
+		if (link->ack_loss || link->shrink || link->burst || link->lie) {
+			life.plan[A].watch = true;
+			life.plan[B].watch = true;
+		}
+		life.abrupt |= link->lie != 0;
+	}
 	if (sim_chance(dice, 50)) {
 		struct plan *plan = &life.plan[sim_random(dice, 2)];
 

@@ -167,12 +167,51 @@ static struct sim_flight flight_pop(struct sim *sim)
 	return top;
 }
 
+static bool in_burst(struct sim *sim, const struct sim_link *link, struct sim_host *host)
+{
+	if (!host->burst_left && sim_chance(sim, link->burst))
+		host->burst_left = 1 + sim_random(sim, link->burst_len);
+	if (!host->burst_left)
+		return false;
+	host->burst_left--;
+	return true;
+}
+
+/* Too large for the path; perhaps a router says so, later: it may not from within a send. */
+static bool too_large(struct sim *sim, int from, const struct tcp_segment *seg, uint32_t len)
+{
+	const struct sim_link *link = &sim->params.link[from];
+	struct sim_host *host = &sim->host[from];
+
+	if (!link->mtu || sim->now < START + link->mtu_from || len - ETH_HDR <= link->mtu)
+		return false;
+	if (link->icmp && host->icmp_at == NSEC_NEVER) {
+		host->icmp_at = sim->now + 1 + link->delay;
+		host->icmp_seq = seg->seq;
+	}
+	return true;
+}
+
+/* Why it does not arrive; NULL: it does. */
+static const char *fate(struct sim *sim, int from, const struct tcp_segment *seg, uint32_t len)
+{
+	const struct sim_link *link = &sim->params.link[from];
+
+	if (too_large(sim, from, seg, len))
+		return "too large for the path";
+	if (sim_chance(sim, link->loss) || (!seg->len && sim_chance(sim, link->ack_loss)))
+		return "lost";
+	return in_burst(sim, link, &sim->host[from]) ? "lost in a burst" : NULL;
+}
+
 /* Puts a copy of the frame on its way, or loses it. */
-static void carry(struct sim *sim, int from, const uint8_t *frame, uint32_t len)
+static void carry(struct sim *sim, int from, const struct tcp_segment *seg, const uint8_t *frame,
+		  uint32_t len)
 {
 	const struct sim_link *link = &sim->params.link[from];
 	struct sim_host *host = &sim->host[from];
 	nsec_t at = sim->now;
+	const char *why;
 	struct pkt *pkt;
 	uint32_t where;
 
@@ -181,14 +220,23 @@ static void carry(struct sim *sim, int from, const uint8_t *frame, uint32_t len)
 			host->link_free = sim->now;
 		if (link->queue &&
 		    (uint64_t)(host->link_free - sim->now) * link->bytes_per_sec / (uint64_t)SEC >
-			    link->queue)
+			    link->queue) {
+			trace(sim, "  the queue is full");
 			return;
+		}
 		host->link_free += (nsec_t)((uint64_t)len * (uint64_t)SEC / link->bytes_per_sec);
 		at = host->link_free;
 	}
-	if (sim_chance(sim, link->loss))
+	why = fate(sim, from, seg, len);
+	if (why) {
+		trace(sim, "  %s", why);
 		return;
+	}
 	at += link->delay;
+	if (sim_chance(sim, link->overtake)) {
+		trace(sim, "  late");
+		at += sim_random(sim, (uint32_t)(link->delay / USEC) + 1) * USEC;
+	}
 	if (link->jitter)
 		at += sim_random(sim, (uint32_t)(link->jitter / USEC) + 1) * USEC;
 	pkt = make_pkt(sim);
@@ -197,19 +245,20 @@ static void carry(struct sim *sim, int from, const uint8_t *frame, uint32_t len)
 	pkt->frame_len = len;
 	/* Behind the Ethernet header, which has a checksum of its own. */
 	if (sim_chance(sim, link->corrupt)) {
+		trace(sim, "  damaged");
 		where = ETH_HDR + sim_random(sim, len - ETH_HDR);
 		pkt->frame[where] ^= (uint8_t)(1 + sim_random(sim, 255));
 	}
 	flight_push(sim, (struct sim_flight){at, sim->order++, !from, pkt});
 }
 
-static const char *flags_text(uint8_t flags, char buf[8])
+static const char *flags_text(uint8_t flags, char buf[9])
 {
 	char *p = buf;
 
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 8; i++) {
 		if (flags >> i & 1)
-			*p++ = "FSRPAU"[i];
+			*p++ = "FSRPAUEW"[i];
 	}
 	*p = 0;
 	return buf;
@@ -222,6 +271,24 @@ static unsigned count_sacks(const struct tcp_segment *seg)
 	return tcp_options_parse(&opt, seg->opts, seg->opt_len) ? opt.sacks : 0;
 }
 
+static uint32_t peer_iss(const struct sim *sim, int from);
+
+static const char *sacks_text(const struct sim *sim, int from, const struct tcp_segment *seg)
+{
+	static char text[128];
+	struct tcp_options opt;
+	int n = 0;
+
+	text[0] = 0;
+	if (!sim->trace || !tcp_options_parse(&opt, seg->opts, seg->opt_len))
+		return text;
+	for (unsigned i = 0; i < opt.sacks; i++)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s%u-%u", i ? "," : " sack ",
+			      opt.sack[i].start - peer_iss(sim, from),
+			      opt.sack[i].end - peer_iss(sim, from));
+	return text;
+}
+
 static uint32_t peer_iss(const struct sim *sim, int from)
 {
 	const struct tcp_conn *peer = &sim->host[!from].conn;
@@ -229,8 +296,49 @@ static uint32_t peer_iss(const struct sim *sim, int from)
 	return sim->host[!from].exists ? peer->iss : sim->host[from].conn.irs;
 }
 
-static int transmit(struct sim *sim, int from, uint32_t iss, const struct tcp_segment *seg)
+/* A peer that lies: of its window, of what arrived, of what time it is. */
+static void lie(struct sim *sim, int from, struct tcp_segment *seg)
 {
+	const struct sim_link *link = &sim->params.link[from];
+
+	if (seg->flags & (TCP_SYN | TCP_RST))
+		return;
+	if (sim_chance(sim, link->mark) && seg->ecn) {
+		trace(sim, "  marked");
+		seg->ecn = ECN_CE;
+	}
+	if (sim_chance(sim, link->shrink))
+		seg->wnd = (uint16_t)sim_random(sim, seg->wnd + 1u);
+	if (!sim_chance(sim, link->lie))
+		return;
+	trace(sim, "  a lie:");
+	switch (sim_random(sim, 6)) {
+	case 0:
+		seg->ack += sim_random(sim, 20000) - 10000;
+		break;
+	case 1: /* timestamps, SACK blocks: whatever there is */
+		for (unsigned i = 0; i < seg->opt_len; i++)
+			seg->opts[i] ^= (uint8_t)(sim_chance(sim, 200) ? sim_random(sim, 256) : 0);
+		break;
+	case 2:
+		seg->flags |= (uint8_t)(TCP_ECE | (sim_chance(sim, 500) ? TCP_CWR : 0));
+		break;
+	case 3:
+		seg->flags |= TCP_URG;
+		seg->urg = (uint16_t)sim_random(sim, 3000);
+		break;
+	case 4: /* of data it would be another stream */
+		if (!seg->len)
+			seg->seq += sim_random(sim, 2000) - 1000;
+		break;
+	default:
+		seg->wnd = (uint16_t)sim_random(sim, UINT16_MAX);
+	}
+}
+
+static int transmit(struct sim *sim, int from, uint32_t iss, const struct tcp_segment *sent)
+{
+	struct tcp_segment copy = *sent, *seg = &copy;
 	struct sim_segment note = {
 		.at = sim->now,
 		.from = (uint8_t)from,
@@ -242,10 +350,11 @@ static int transmit(struct sim *sim, int from, uint32_t iss, const struct tcp_se
 		.sacks = count_sacks(seg),
 	};
 	uint8_t frame[ROOM];
-	char text[8];
+	char text[9];
 	size_t len;
 	int rc = 0;
 
+	lie(sim, from, seg);
 	sim->segments++;
 	if (sim_chance(sim, sim->params.send_fails)) {
 		rc = -ENOBUFS;
@@ -255,7 +364,7 @@ static int transmit(struct sim *sim, int from, uint32_t iss, const struct tcp_se
 	}
 	trace(sim, "%c %s %s seq %u len %u ack %u wnd %u%s%s", 'A' + from, from == A ? "->" : "<-",
 	      flags_text(seg->flags, text), note.seq, note.len, note.ack, note.wnd,
-	      note.sacks ? " sack" : "",
+	      sacks_text(sim, from, seg),
 	      rc	  ? " NOT SENT"
 	      : note.lost ? " FILTERED"
 			  : "");
@@ -263,9 +372,9 @@ static int transmit(struct sim *sim, int from, uint32_t iss, const struct tcp_se
 		sim->log[sim->logged++] = note;
 	len = frame_build_tcp(&sim->host[from].template, frame, seg);
 	if (!note.lost)
-		carry(sim, from, frame, (uint32_t)len);
+		carry(sim, from, seg, frame, (uint32_t)len);
 	if (!note.lost && sim_chance(sim, sim->params.link[from].duplicate))
-		carry(sim, from, frame, (uint32_t)len);
+		carry(sim, from, seg, frame, (uint32_t)len);
 	return rc;
 }
 
@@ -313,7 +422,8 @@ static int op_send(struct tcp_conn *conn, const struct tcp_segment *seg)
 	SIM_CHECK(host->sim, host->closed == 0);
 	if (seg->len && seq_gt(seg->seq + seg->len, conn->snd_una + conn->snd_wnd_max))
 		sim_fail(host->sim, "sent beyond the largest window", __FILE__, __LINE__);
-	SIM_CHECK(host->sim, seg->len + seg->opt_len <= conn->path_mss || seg->len == 0);
+	SIM_CHECK(host->sim, seg->len + seg->opt_len <= conn->path_mss || seg->len == 0 ||
+				     seg->len + seg->opt_len <= conn->hole_mss + 28u);
 	return transmit(host->sim, index_of(host), conn->iss, seg);
 }
 
@@ -496,10 +606,23 @@ nsec_t sim_next(const struct sim *sim)
 
 		at = host->exists ? tcp_deadline(&host->conn) : NSEC_NEVER;
 		next = at < next ? at : next;
+		next = host->icmp_at < next ? host->icmp_at : next;
 		at = host->listening ? tcp_listener_deadline(&host->listener) : NSEC_NEVER;
 		next = at < next ? at : next;
 	}
 	return next;
+}
+
+static void run_icmp(struct sim *sim, struct sim_host *host)
+{
+	const struct sim_link *link = &sim->params.link[index_of(host)];
+
+	if (sim->now < host->icmp_at)
+		return;
+	host->icmp_at = NSEC_NEVER;
+	trace(sim, "%c hears that the path carries %u bytes", 'A' + index_of(host), link->mtu);
+	if (host->exists && tcp_icmp_is_ours(&host->conn, host->icmp_seq))
+		tcp_path_mtu(&host->conn, link->mtu, sim->now);
 }
 
 static void run_timers(struct sim *sim, struct sim_host *host)
@@ -528,6 +651,7 @@ bool sim_step(struct sim *sim)
 		deliver(sim, f.to, f.pkt);
 	}
 	for (int h = A; h <= B; h++) {
+		run_icmp(sim, &sim->host[h]);
 		run_timers(sim, &sim->host[h]);
 		if (sim->host[h].exists)
 			tcp_flush(&sim->host[h].conn, sim->now);
@@ -567,6 +691,7 @@ static void init_host(struct sim *sim, int h)
 		.src_mac = mac[h], .dst_mac = mac[!h], .proto = IPPROTO_TCP, .ttl = 64};
 
 	host->sim = sim;
+	host->icmp_at = NSEC_NEVER;
 	host->self.addr = addr_v4(htonl(0x0a000001u + (uint32_t)h));
 	host->self.port = htons(h == A ? 40000 : 80);
 	params.src = host->self;
@@ -651,7 +776,7 @@ struct tcp_segment sim_forge(struct sim *sim, int to, uint8_t flags)
 void sim_inject(struct sim *sim, int h, const struct tcp_segment *seg)
 {
 	struct pkt *pkt = make_pkt(sim);
-	char text[8];
+	char text[9];
 
 	current = sim;
 	trace(sim, "%c injected %s seq %u len %u", 'A' + h, flags_text(seg->flags, text),

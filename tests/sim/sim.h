@@ -7,6 +7,10 @@
  *		checksum has to find.
  * Clock	sim->now, moved by sim_run() from event to event.  It begins at
  *		an odd time, so that nobody takes 0 for "never".
+ * Links	lose (one by one, in bursts, acknowledgements only), damage,
+ *		duplicate, delay, reorder, are narrow, mark, change their MTU
+ *		with and without telling; what is lost says so in the trace.
+ *		Peers lie.
  * Replay	everything random comes from the seed; SIM_TRACE=1 prints every
  *		segment, call and callback.
  */
@@ -32,6 +36,15 @@ struct sim_link {
 	uint64_t bytes_per_sec; /* 0: no limit */
 	uint32_t queue;		/* bytes that wait for a limited link; 0: no limit */
 	unsigned loss, duplicate, corrupt;
+	unsigned ack_loss;	   /* of segments without data */
+	unsigned burst, burst_len; /* chance that one begins; at most so many are lost in it */
+	unsigned overtake;	   /* chance to be late by as much as the delay */
+	unsigned mark;		   /* chance of congestion experienced, with ECN */
+	uint32_t mtu;		   /* of the path, IP packets, from mtu_from on; 0: no limit */
+	nsec_t mtu_from;	   /* since the beginning */
+	bool icmp;		   /* a router tells of it */
+	unsigned shrink; /* chance that the window that is offered is a lie, and too small */
+	unsigned lie;	 /* chance that something else of a segment is */
 };
 
 struct sim_params {
@@ -81,7 +94,10 @@ struct sim_host {
 	bool eof;
 
 	nsec_t link_free; /* when the link has carried all it was given */
-	uint32_t edge;	  /* largest right edge the peer was offered by us */
+	unsigned burst_left;
+	nsec_t icmp_at; /* when it hears of the path's MTU; NSEC_NEVER */
+	uint32_t icmp_seq;
+	uint32_t edge; /* largest right edge the peer was offered by us */
 };
 
 #define SIM_LOG 4096
