@@ -272,7 +272,7 @@ static struct move *prepare(struct inet_sock *so, uint64_t key, struct ring *to)
 	list_init(&move->link);
 	move->so = so;
 	move->gen = so->sk.gen;
-	move->from = so->sk.home;
+	move->from = sock_home(so);
 	move->to = to;
 	move->key = key;
 	move->began = clock_now();
@@ -292,7 +292,7 @@ static struct move *prepare(struct inet_sock *so, uint64_t key, struct ring *to)
 static void abandoned(struct inet_sock *so, const char *why)
 {
 	count(&sock_moves_rx.abandoned);
-	log_debug("fd %d: stays on ring %u: %s", sock_twin(&so->sk), so->sk.home->id, why);
+	log_debug("fd %d: stays on ring %u: %s", sock_twin(&so->sk), sock_home(so)->id, why);
 }
 
 static void start_rx(const struct request *req)
@@ -304,7 +304,7 @@ static void start_rx(const struct request *req)
 	if (!movable(req))
 		return;
 	count(&sock_moves_rx.started);
-	to = target(so, so->sk.home, &so->local.addr, req->key);
+	to = target(so, sock_home(so), &so->local.addr, req->key);
 	if (!to) {
 		put_off(so, false);
 		abandoned(so, "there is no other ring for it");
@@ -384,7 +384,6 @@ static void drain_tx(struct ring **rings, unsigned n)
  */
 static void change_home(struct inet_sock *so, struct ring *from, struct ring *to)
 {
-	/* Acquire: ARRIVE reads home as if nobody but it had written. */
 	__atomic_compare_exchange_n(&so->sk.home, &from, to, false, __ATOMIC_ACQ_REL,
 				    __ATOMIC_ACQUIRE);
 }

@@ -163,7 +163,7 @@ void sock_free(struct inet_sock *so)
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
 	if (so->spare >= 0)
 		sys_fd_close(so->spare);
-	ring_put(so->sk.home);
+	ring_put(sock_home(so));
 	ck_spinlock_fas_lock(&pool_lock);
 	list_push_back(&pools[so->sk.kind], &so->link);
 	ck_spinlock_fas_unlock(&pool_lock);
@@ -212,7 +212,7 @@ void sock_release(struct ring *ring)
 void sock_set_home(struct inet_sock *so, struct ring *ring)
 {
 	ring_get(ring);
-	ring_put(so->sk.home);
+	ring_put(sock_home(so));
 	__atomic_store_n(&so->sk.home, ring, __ATOMIC_RELEASE);
 }
 

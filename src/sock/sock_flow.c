@@ -294,7 +294,7 @@ void sock_adopt_home(struct inet_sock *so, struct ring *ring)
 {
 	struct ring *nowhere;
 
-	if (so->sk.home != rings_nowhere() || sock_hold_cold(sock_ref_of(so), &nowhere))
+	if (sock_home(so) != rings_nowhere() || sock_hold_cold(sock_ref_of(so), &nowhere))
 		return;
 	sock_set_home(so, ring);
 	sock_access_init(so);

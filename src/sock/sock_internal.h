@@ -202,6 +202,15 @@ static inline bool sock_at_home(struct sock_ref ref, const struct ring *home)
 	       __atomic_load_n(&ref.sk->gen, __ATOMIC_RELAXED) == ref.gen;
 }
 
+/*
+ * holder of home, or control lock: the ring it lives on.  Atomic, because LEAVE of a
+ * move that is over compares it once more (move.c).
+ */
+static inline struct ring *sock_home(const struct inet_sock *so)
+{
+	return __atomic_load_n(&so->sk.home, __ATOMIC_RELAXED);
+}
+
 /* Why a reference is not valid any more: the kernel has the socket, or it was closed. */
 static inline int sock_gone(struct sock_ref ref)
 {

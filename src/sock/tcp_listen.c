@@ -314,7 +314,7 @@ static void abort_run(struct ring *ring, struct inbox_item *item)
 static void abort_child(struct inet_sock *child)
 {
 	child->tcp.item.run = abort_run;
-	ring_post(child->sk.home, &child->tcp.item);
+	ring_post(sock_home(child), &child->tcp.item);
 }
 
 /* holder of the listener's home */
@@ -351,7 +351,7 @@ void tcp_child_established(struct inet_sock *child)
 	child->tcp.item.run = arrived_run;
 	tcp_update_events(child, 0);
 	/* On to another ring if that is where the listener lives. */
-	arrived_run(child->sk.home, &child->tcp.item);
+	arrived_run(sock_home(child), &child->tcp.item);
 }
 
 void tcp_listen_options_changed(struct inet_sock *so)
@@ -519,7 +519,7 @@ static int hand_out(struct inet_sock *child, int fd, struct sockaddr *addr, sock
 
 static bool twin_due(struct inet_sock *so)
 {
-	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !so->sk.home->q)
+	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !sock_home(so)->q)
 		return true;
 	if (so->listen.os_countdown-- > 0)
 		return false;

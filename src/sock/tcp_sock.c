@@ -126,13 +126,13 @@ static void on_closed(struct tcp_conn *conn, int error)
 	if (so->tcp.listener && !so->tcp.handed_over)
 		so->tcp.orphan = true;
 	tcp_update_events(so, EPOLLIN | EPOLLOUT | EPOLLHUP | (error ? EPOLLERR : 0u));
-	ring_work_add(so->sk.home, &so->tcp.flush); /* reaps it when it is nobody's */
+	ring_work_add(sock_home(so), &so->tcp.flush); /* reaps it when it is nobody's */
 }
 
 static int on_send(struct tcp_conn *conn, const struct tcp_segment *seg)
 {
 	struct inet_sock *so = of_conn(conn);
-	struct ring *ring = so->sk.home;
+	struct ring *ring = sock_home(so);
 	struct pkt *pkt = ring_tx_get(ring);
 
 	if (__builtin_expect(!pkt, 0))
@@ -225,7 +225,7 @@ static void run_timer(struct timer *timer, nsec_t now)
 	if (!so->tcp.dead && tcp_deadline(&so->tcp.conn) <= now)
 		tcp_timer(&so->tcp.conn, now);
 	/* A second pass would free it under the wheel's feet: leave it to the work. */
-	ring_work_add(so->sk.home, &so->tcp.flush);
+	ring_work_add(sock_home(so), &so->tcp.flush);
 }
 
 /*
@@ -278,8 +278,8 @@ static void neighbour_changed(struct adj_user *user, const struct adj *adj)
 	if (adj->state == NEIGH_REACHABLE) {
 		frame_template_set_mac(&so->tcp.dst.tmpl, adj->mac);
 	} else if (adj->state == NEIGH_FAILED && !so->tcp.dead) {
-		tcp_unreachable(&so->tcp.conn, EHOSTUNREACH, so->sk.home->now);
-		ring_work_add(so->sk.home, &so->tcp.flush);
+		tcp_unreachable(&so->tcp.conn, EHOSTUNREACH, sock_home(so)->now);
+		ring_work_add(sock_home(so), &so->tcp.flush);
 	}
 }
 
@@ -398,7 +398,7 @@ void tcp_options_changed(struct inet_sock *so)
 	tcp_set_cork(conn, so->opt.cork, now);
 	tcp_wire_options(so, now);
 	dst_expire(&so->tcp.dst); /* TOS and TTL are in the headers */
-	tcp_after(so, so->sk.home);
+	tcp_after(so, sock_home(so));
 }
 
 const uint8_t *tcp_secret(void)

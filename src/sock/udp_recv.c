@@ -35,7 +35,7 @@ static ssize_t take(struct inet_sock *so, struct msghdr *msg, int flags)
 		endpoint_to_sockaddr(&from, AF_INET, msg->msg_name, &msg->msg_namelen);
 	}
 	if (msg->msg_controllen)
-		cmsg_fill(&so->opt, pkt, msg, so->sk.home);
+		cmsg_fill(&so->opt, pkt, msg, sock_home(so));
 	if (!(flags & MSG_PEEK))
 		pkt_free(udp_pop(so));
 	return (ssize_t)(flags & MSG_TRUNC ? size : copied);
@@ -54,7 +54,7 @@ static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
 /* holder: is it time to look at what the kernel still receives? */
 static bool twin_due(struct inet_sock *so)
 {
-	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !so->sk.home->q)
+	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !sock_home(so)->q)
 		return true;
 	if (params.rx_udp_poll_os_ratio == 0)
 		return false;

@@ -131,7 +131,7 @@ static int resolve(struct sock_ref ref, const struct endpoint *to)
 		if (rc)
 			goto unlock;
 		/* It may receive nowhere, and still send. */
-		if (so->sk.home == rings_nowhere())
+		if (sock_home(so) == rings_nowhere())
 			sock_adopt_home(so, sock_rx_ring_beside(so, found.ring));
 	}
 	rc = sock_hold_cold(ref, &ring);

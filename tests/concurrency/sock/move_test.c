@@ -435,8 +435,7 @@ static void test_sending_moves_alone(void **state)
 static struct {
 	struct tsock *ts;
 	struct ring *from;
-	int arriving; /* any, atomic */
-	int seen;
+	int arriving, seen; /* any, atomic */
 } meeting;
 
 /* LEAVE has posted ARRIVE, and waits until somebody has run it on the new ring. */
@@ -455,7 +454,7 @@ static void meet(enum delay_point at)
 			   5000));
 	usleep(20000); /* it delivers, and answers */
 	NET_CHECK_EQ(from->stats.tx_frames, before);
-	meeting.seen = 1;
+	__atomic_store_n(&meeting.seen, 1, __ATOMIC_SEQ_CST);
 }
 
 static void arrive_first(void *arg)
@@ -480,7 +479,7 @@ static void arrive_first(void *arg)
 	duo_drain(&duo, 0);
 	loop_net_settle();
 	delay_set_hook(NULL);
-	NET_CHECK(meeting.seen);
+	NET_CHECK(__atomic_load_n(&meeting.seen, __ATOMIC_SEQ_CST));
 	NET_CHECK_EQ(duo_home(&duo.end[1]), duo_key(1));
 	duo_talk(&duo, 10);
 	duo_close(&guide);

@@ -172,7 +172,10 @@ void traffic_init(struct traffic *traffic, unsigned pairs, unsigned kinds, bool 
 
 static void check_age(const struct traffic *traffic, const struct pair *pair)
 {
-	if (pair_state(pair) == PAIR_OPENING && clock_now() - pair->since > traffic->patience)
+	nsec_t since = __atomic_load_n(&pair->since, __ATOMIC_ACQUIRE);
+
+	if (pair_state(pair) == PAIR_OPENING && clock_now() - since > traffic->patience &&
+	    __atomic_load_n(&pair->since, __ATOMIC_RELAXED) == since)
 		pair_fail(pair, 0, "nobody accepts it", 0, 0);
 }
 

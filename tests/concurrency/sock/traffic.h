@@ -46,7 +46,7 @@ struct pair {
 	int users; /* any, atomic: in a call */
 	unsigned number, age;
 	enum pair_kind kind;
-	nsec_t since;
+	nsec_t since; /* any, atomic */
 	struct sockaddr_in name[2];
 	struct tsock end[2];
 	struct direction dir[2]; /* from end[i] */

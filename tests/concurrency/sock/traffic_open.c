@@ -78,7 +78,7 @@ bool traffic_open(struct hand *hand, struct pair *pair)
 	if (!pair_change_state(pair, PAIR_FREE, PAIR_BUSY))
 		return false;
 	pair->age++;
-	pair->since = clock_now();
+	__atomic_store_n(&pair->since, clock_now(), __ATOMIC_RELAXED);
 	for (unsigned i = 0; i < 2; i++) {
 		struct direction *d = &pair->dir[i];
 
