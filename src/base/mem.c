@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "base/busy.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MEM_SANITIZED 1
@@ -98,63 +101,131 @@ static inline void prepare(void)
 }
 #endif
 
-/* The allocators may change errno on success too: each function restores it. */
+/* ---- one at a time in a thread --------------------------------------------------- */
+
+/*
+ * The allocator is not to be entered by a signal handler that interrupts it.  Who is
+ * in it is busy, so handlers that use sockets are refused; one that comes here all
+ * the same gets no memory, and what it frees is freed afterwards.
+ */
+static __thread struct {
+	bool inside;
+	void *freed; /* by signal handlers, linked by their first words */
+} self __attribute__((tls_model("initial-exec")));
+
+struct visit {
+	int saved; /* the allocators may change errno on success, too */
+	bool busy;
+};
+
+static inline bool enter(struct visit *visit)
+{
+	if (__builtin_expect(self.inside, 0))
+		return false;
+	visit->saved = errno;
+	visit->busy = busy_begin();
+	self.inside = true;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return true;
+}
+
+static __attribute__((noinline, cold)) void free_later(void *ptr)
+{
+	void **link = ptr;
+
+	*link = self.freed;
+	while (!__atomic_compare_exchange_n(&self.freed, link, ptr, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+static __attribute__((noinline, cold)) void free_later_ones(void)
+{
+	void *ptr = __atomic_exchange_n(&self.freed, NULL, __ATOMIC_RELAXED), *next;
+
+	for (; ptr; ptr = next) {
+		next = *(void **)ptr;
+		BACKEND(free)(ptr);
+	}
+}
+
+static inline void leave(const struct visit *visit)
+{
+	if (__builtin_expect(self.freed != NULL, 0))
+		free_later_ones();
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	self.inside = false;
+	busy_end(visit->busy);
+	errno = visit->saved;
+}
 
 void *mem_alloc(size_t size)
 {
-	int saved = errno;
+	struct visit visit;
 	void *ptr;
 
 	prepare();
+	if (!enter(&visit))
+		return NULL;
 	ptr = BACKEND(malloc)(size);
-	errno = saved;
+	leave(&visit);
 	return ptr;
 }
 
 void *mem_zalloc(size_t size)
 {
-	int saved = errno;
+	struct visit visit;
 	void *ptr;
 
 	prepare();
+	if (!enter(&visit))
+		return NULL;
 	ptr = BACKEND(calloc)(1, size);
-	errno = saved;
+	leave(&visit);
 	return ptr;
 }
 
 void *mem_realloc(void *old, size_t size)
 {
-	int saved = errno;
+	struct visit visit;
 	void *ptr;
 
 	prepare();
+	if (!enter(&visit))
+		return NULL;
 	ptr = BACKEND(realloc)(old, size ? size : 1); /* size 0 would free */
-	errno = saved;
+	leave(&visit);
 	return ptr;
 }
 
 void *mem_aligned(size_t align, size_t size)
 {
-	int saved = errno;
+	struct visit visit;
 	void *ptr;
 
 	prepare();
+	if (!enter(&visit))
+		return NULL;
 	if (align < sizeof(void *))
 		align = sizeof(void *);
 	if (BACKEND(posix_memalign)(&ptr, align, size))
 		ptr = NULL;
-	errno = saved;
+	leave(&visit);
 	return ptr;
 }
 
 void mem_free(void *ptr)
 {
-	int saved = errno;
+	struct visit visit;
 
 	if (!ptr)
 		return;
+	if (!enter(&visit)) {
+		free_later(ptr);
+		return;
+	}
 	BACKEND(free)(ptr);
-	errno = saved;
+	leave(&visit);
 }
 
 char *mem_strdup(const char *text)

@@ -3,7 +3,8 @@
  * Memory of the library: a private jemalloc with an arena of its own, so that
  * the program keeps its malloc and ours works inside its malloc hooks.
  *
- * Role		any thread.
+ * Role		any thread.  A signal handler that interrupts one of these gets no
+ *		memory; see base/busy.h.
  * Lifetime	initialised at first use; nothing is mapped before that.
  * Errors	NULL when memory is exhausted; callers turn it into -ENOMEM.
  */

@@ -5,8 +5,6 @@
 
 #include "base/sys.h"
 
-__thread struct hold *hold_current __attribute__((tls_model("initial-exec")));
-
 void hold_init(struct hold *hold)
 {
 	ck_spinlock_fas_init(&hold->spin);

@@ -22,6 +22,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/busy.h"
 #include "base/delay.h"
 
 enum hold_mode {
@@ -39,8 +40,7 @@ struct hold {
 	pthread_mutex_t mutex;
 };
 
-/* The ring this thread holds, or NULL.  Written by acquire and release only. */
-extern __thread struct hold *hold_current __attribute__((tls_model("initial-exec")));
+/* The ring this thread holds: hold_current, see base/busy.h. */
 
 void hold_init(struct hold *hold);
 

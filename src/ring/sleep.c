@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 
+#include "base/busy.h"
 #include "base/delay.h"
 #include "base/sys.h"
 #include "ring/hold.h"
@@ -84,6 +85,7 @@ void sleep_place_init(struct sleep_place *place, bool relieved)
 	place->up = 0;
 	list_init(&place->own);
 	list_init(&place->guests);
+	place->busy = false;
 	place->relieved = relieved;
 }
 
@@ -91,23 +93,21 @@ void sleep_place_init(struct sleep_place *place, bool relieved)
  * A signal handler that sends, polls and so notifies somebody here would wait for
  * its own thread: it is refused as if that held a ring.
  */
-static struct hold busy;
-
 void sleep_place_lock(struct sleep_place *place)
 {
-	if (!hold_current)
-		__atomic_store_n(&hold_current, &busy, __ATOMIC_RELAXED);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	bool busy = busy_begin();
+
 	if (!ck_spinlock_fas_trylock(&place->lock))
 		hold_lock_slow(&place->lock, SPINS);
+	place->busy = busy;
 }
 
 void sleep_place_unlock(struct sleep_place *place)
 {
+	bool busy = place->busy;
+
 	ck_spinlock_fas_unlock(&place->lock);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (hold_current == &busy)
-		__atomic_store_n(&hold_current, NULL, __ATOMIC_RELAXED);
+	busy_end(busy);
 }
 
 /* lock */

@@ -68,6 +68,7 @@ struct sleep_place {
 	unsigned sleepers; /* guests included */
 	/* lock */
 	unsigned up;	    /* of ->own: not lying */
+	bool busy;	    /* its holder is, because of it */
 	struct list own;    /* of struct sleeper; the first is the watchman */
 	struct list guests; /* those who sleep here on behalf of another place */
 	/* set at creation, read by all */

@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/busy.h"
 #include "tests/vma_test.h"
 
 #define THREADS 4
@@ -164,6 +167,65 @@ static void test_child_of_a_busy_process_can_allocate(void **state)
 		pthread_join(threads[i], NULL);
 }
 
+/* ---- signals ----------------------------------------------------------------- */
+
+static unsigned handlers, hungry; /* atomic */
+static void *kept;		  /* by a handler, for the next one to free */
+
+static void use_memory(int sig)
+{
+	char *ptr = mem_alloc(100 + handlers % 1000);
+
+	if (ptr)
+		memset(ptr, 1, 100);
+	else
+		__atomic_fetch_add(&hungry, 1, __ATOMIC_SEQ_CST);
+	mem_free(kept);
+	kept = ptr;
+	__atomic_fetch_add(&handlers, 1, __ATOMIC_SEQ_CST);
+}
+
+static int interrupt_over; /* atomic */
+
+static void *interrupt(void *thread)
+{
+	while (!__atomic_load_n(&interrupt_over, __ATOMIC_SEQ_CST)) {
+		unsigned before = __atomic_load_n(&handlers, __ATOMIC_SEQ_CST);
+
+		pthread_kill(*(pthread_t *)thread, SIGUSR1);
+		while (__atomic_load_n(&handlers, __ATOMIC_SEQ_CST) == before)
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* What a handler frees while it is in the allocator's way is freed afterwards. */
+static void test_signal_handlers_do_not_enter_the_allocator_twice(void **state)
+{
+	struct sigaction action = {.sa_handler = use_memory};
+	pthread_t self = pthread_self(), thread;
+	void *ptrs[64] = {NULL};
+
+	if (SANITIZED) /* its own allocator minds handlers that allocate */
+		skip();
+	sigaction(SIGUSR1, &action, NULL);
+	assert_int_equal(pthread_create(&thread, NULL, interrupt, &self), 0);
+	for (unsigned i = 0; __atomic_load_n(&hungry, __ATOMIC_SEQ_CST) < 20 && i < 3000000; i++) {
+		size_t size = 1 + i * 2654435761u % 5000;
+
+		mem_free(ptrs[i % 64]);
+		ptrs[i % 64] = mem_alloc(size);
+		assert_non_null(ptrs[i % 64]);
+		memset(ptrs[i % 64], 2, size);
+	}
+	__atomic_store_n(&interrupt_over, 1, __ATOMIC_SEQ_CST);
+	pthread_join(thread, NULL);
+	for (int i = 0; i < 64; i++)
+		mem_free(ptrs[i]);
+	mem_free(kept);
+	assert_null(hold_current);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_sizes_and_alignments),
 	cmocka_unit_test(test_zalloc_zeroes_what_was_used_before),
@@ -172,6 +234,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_errno_is_left_alone),
 	cmocka_unit_test(test_threads_share_memory),
 	cmocka_unit_test(test_child_of_a_busy_process_can_allocate),
+	cmocka_unit_test(test_signal_handlers_do_not_enter_the_allocator_twice),
 };
 
 VMA_TEST_MAIN("mem", tests, NULL, NULL)
