@@ -281,6 +281,11 @@ static int sleep_on_all(struct wait *w)
 
 /* ---- the call -------------------------------------------------------------------------- */
 
+static void cancelled_spinning(void *arg)
+{
+	leave(arg);
+}
+
 static int wait_loop(struct wait *w, nsec_t start)
 {
 	nsec_t now = start, spin_until = poll_spin_end(start);
@@ -414,7 +419,7 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 	w.deadline = poll_deadline(start, timeout);
 	w.left = false;
 	poll_signals_begin(&w.signals, mask);
-	spin_start(&w.spin);
+	spin_start(&w.spin, cancelled_spinning, &w);
 	if (!epoll_lock(ep))
 		return -EINTR; /* in a signal handler that interrupted the library */
 	plain = !ep->n_entries && !ep->kicked;

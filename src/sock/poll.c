@@ -239,6 +239,14 @@ void poll_end(struct call *call)
 		mem_free(call->members);
 }
 
+void poll_cancelled(void *arg)
+{
+	struct call *call = arg;
+
+	mem_free(call->owned);
+	poll_end(call);
+}
+
 static int run(struct call *call, nsec_t timeout, const sigset_t *mask)
 {
 	int rc;
@@ -247,7 +255,7 @@ static int run(struct call *call, nsec_t timeout, const sigset_t *mask)
 	call->deaf = false;
 	call->n_kernel = 0;
 	poll_signals_begin(&call->signals, mask);
-	spin_start(&call->spin);
+	spin_start(&call->spin, poll_cancelled, call);
 	for (nfds_t i = 0; i < call->n; i++) {
 		call->fds[i].revents = 0;
 		call->shadow[i] = (struct pollfd){.fd = -1};

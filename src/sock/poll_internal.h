@@ -57,6 +57,8 @@ struct call {
 int poll_call(struct call *call, nsec_t timeout, const sigset_t *mask);
 /* Frees what the call has; also when the thread is cancelled. */
 void poll_end(struct call *call);
+/* A cleanup handler: that, and what our caller owns. */
+void poll_cancelled(void *call);
 
 /* Accelerated sockets: adds those that are ready to *ready.  False: look them up again. */
 bool poll_check_members(struct call *call, int *ready);

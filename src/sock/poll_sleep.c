@@ -43,8 +43,7 @@ static void cancelled(void *arg)
 	struct nap *nap = arg;
 
 	wake_up(nap);
-	mem_free(nap->call->owned);
-	poll_end(nap->call);
+	poll_cancelled(nap->call);
 }
 
 /* False: one of them ended, or this is a signal handler that interrupted the library. */

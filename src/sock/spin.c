@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sock/spin.h"
 
+#include <pthread.h>
+
 #include "base/sys.h"
 
 __thread nsec_t spin_shared_until __attribute__((tls_model("initial-exec")));
@@ -15,4 +17,11 @@ void spin_yield(struct spin *spin)
 		spin_shared_until = now + SPIN_SHARED;
 	/* The time others had is no gap. */
 	spin->last = now;
+}
+
+void spin_cancellable(const struct spin *spin)
+{
+	pthread_cleanup_push(spin->cancelled, spin->call);
+	pthread_testcancel();
+	pthread_cleanup_pop(0);
 }

@@ -19,8 +19,14 @@
 #define SPIN_TURN (3 * NSEC_PER_USEC / 2) /* a yield this long let somebody else run */
 #define SPIN_SHARED (10 * NSEC_PER_MSEC)  /* company is expected to stay so long */
 
+#define SPIN_CANCEL 256 /* rounds between two cancellation points; a power of two */
+
 struct spin {
 	nsec_t last; /* round; 0: none yet */
+	unsigned rounds;
+	/* what has to be undone when the thread is cancelled */
+	void (*cancelled)(void *call);
+	void *call;
 };
 
 /* This thread has company until then. */
@@ -28,9 +34,15 @@ extern __thread nsec_t spin_shared_until __attribute__((tls_model("initial-exec"
 
 void spin_yield(struct spin *spin);
 
-static inline void spin_start(struct spin *spin)
+/* A cancellation point, now and then: blocking calls are, and some never sleep. */
+void spin_cancellable(const struct spin *spin);
+
+static inline void spin_start(struct spin *spin, void (*cancelled)(void *call), void *call)
 {
 	spin->last = 0;
+	spin->rounds = 0;
+	spin->cancelled = cancelled;
+	spin->call = call;
 }
 
 /* After a round that found nothing and began at now. */
@@ -41,6 +53,8 @@ static inline void spin_round(struct spin *spin, nsec_t now)
 	spin->last = now;
 	if (__builtin_expect(now < spin_shared_until || params.rx_poll_yield, 0))
 		spin_yield(spin);
+	if (__builtin_expect(++spin->rounds % SPIN_CANCEL == 0, 0))
+		spin_cancellable(spin);
 }
 
 #endif

@@ -7,6 +7,11 @@
 #include "sock/poll_rings.h"
 #include "sock/sock_internal.h"
 
+static void cancelled(void *arg)
+{
+	sock_wait_end(arg);
+}
+
 void sock_wait_begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, nsec_t timeout)
 {
 	/* Pairs with sock_close(): it counts us, or we find the socket gone. */
@@ -17,7 +22,7 @@ void sock_wait_begin(struct sock_wait *wait, struct sock_ref ref, uint32_t event
 	wait->deadline = timeout ? clock_now() + timeout : NSEC_NEVER;
 	wait->handled = sock_signals.handled;
 	wait->restarted = sock_signals.restart;
-	spin_start(&wait->spin);
+	spin_start(&wait->spin, cancelled, wait);
 }
 
 /* signal(7): SA_RESTART restarts a call unless it has a timeout. */
@@ -50,11 +55,6 @@ static void wake_up(void *arg)
 		ring_release_cold(ring);
 	}
 	waiter_discard(nap->waiter);
-}
-
-static void cancelled(void *arg)
-{
-	sock_wait_end(arg);
 }
 
 static bool same_rings(const struct nap *nap)

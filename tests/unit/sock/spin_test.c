@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sock/spin.h"
 
+#include <pthread.h>
+
 #include "tests/vma_test.h"
 
 static nsec_t a_round(struct spin *spin, nsec_t now)
@@ -18,12 +20,19 @@ static int setup(void **state)
 	return 0;
 }
 
+static int undone; /* atomic */
+
+static void cancelled(void *call)
+{
+	__atomic_fetch_add(&undone, 1, __ATOMIC_SEQ_CST);
+}
+
 static void test_a_thread_alone_does_not_yield(void **state)
 {
 	nsec_t now = clock_now();
 	struct spin spin;
 
-	spin_start(&spin);
+	spin_start(&spin, cancelled, &spin);
 	for (int i = 0; i < 1000; i++)
 		now = a_round(&spin, now);
 	assert_int_equal(spin_shared_until, 0);
@@ -34,7 +43,7 @@ static void test_a_gap_between_rounds_means_company(void **state)
 	nsec_t now = clock_now();
 	struct spin spin;
 
-	spin_start(&spin);
+	spin_start(&spin, cancelled, &spin);
 	now = a_round(&spin, now); /* however late the first one is */
 	assert_int_equal(spin_shared_until, 0);
 	now += SPIN_GAP + NSEC_PER_USEC;
@@ -48,7 +57,7 @@ static void test_company_is_remembered_by_the_next_call(void **state)
 	nsec_t now;
 
 	spin_shared_until = clock_now() + NSEC_PER_SEC;
-	spin_start(&spin);
+	spin_start(&spin, cancelled, &spin);
 	now = clock_now();
 	a_round(&spin, now - NSEC_PER_MSEC);
 	assert_true(spin.last >= now); /* it yielded: the time after counts */
@@ -60,9 +69,32 @@ static void test_yielding_can_be_asked_for(void **state)
 	nsec_t now = clock_now();
 
 	params.rx_poll_yield = 1;
-	spin_start(&spin);
+	spin_start(&spin, cancelled, &spin);
 	a_round(&spin, now - NSEC_PER_MSEC);
 	assert_true(spin.last >= now);
+}
+
+static void *spin_for_ever(void *arg)
+{
+	struct spin spin;
+
+	spin_start(&spin, cancelled, arg);
+	for (;;)
+		spin_round(&spin, clock_now());
+	return NULL;
+}
+
+static void test_who_never_sleeps_can_be_cancelled(void **state)
+{
+	pthread_t thread;
+	void *result;
+
+	undone = 0;
+	assert_int_equal(pthread_create(&thread, NULL, spin_for_ever, NULL), 0);
+	pthread_cancel(thread);
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_int_equal(undone, 1);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -70,6 +102,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_gap_between_rounds_means_company, setup),
 	cmocka_unit_test_setup(test_company_is_remembered_by_the_next_call, setup),
 	cmocka_unit_test_setup(test_yielding_can_be_asked_for, setup),
+	cmocka_unit_test(test_who_never_sleeps_can_be_cancelled),
 };
 
 VMA_TEST_MAIN("spin", tests, NULL, NULL)
