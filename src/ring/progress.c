@@ -18,7 +18,7 @@
 #define REFRESH_INTERVAL (10 * NSEC_PER_SEC) /* of neighbour entries in use */
 #define REFRESH_BATCH 32
 #define SERVICE_FDS 64
-#define FDS_MAX (2 + SERVICE_FDS + RINGS_MAX)
+#define FDS_MAX (3 + SERVICE_FDS + RINGS_MAX)
 
 int progress_asleep;
 
@@ -28,13 +28,14 @@ static struct {
 	int stop; /* any, atomic */
 	int wake_fd;
 	bool (*hook)(void);
+	int watch_fd;
 	uint32_t seen[RINGS_MAX];  /* internal: polls at the last visit */
 	uint32_t armed[RINGS_MAX]; /* internal: arms, likewise */
 	nsec_t refreshed;
 	struct pollfd fds[FDS_MAX];
 	struct pollfd service[SERVICE_FDS]; /* internal: of the ports */
 	unsigned n_service;
-} progress = {.wake_fd = -1};
+} progress = {.wake_fd = -1, .watch_fd = -1};
 
 bool progress_running(void)
 {
@@ -44,6 +45,11 @@ bool progress_running(void)
 void progress_set_hook(bool (*hook)(void))
 {
 	progress.hook = hook;
+}
+
+void progress_watch(int fd)
+{
+	progress.watch_fd = fd;
 }
 
 void progress_wake(void)
@@ -163,10 +169,11 @@ static void sleep_on(nsec_t timeout, bool rings)
 	struct timespec ts = {timeout / NSEC_PER_SEC, timeout % NSEC_PER_SEC};
 	struct pollfd *fds = progress.fds;
 	uint64_t count;
-	nfds_t n = 2;
+	nfds_t n = 3;
 
 	fds[0] = (struct pollfd){.fd = progress.wake_fd, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = netlink_fd(), .events = POLLIN};
+	fds[2] = (struct pollfd){.fd = progress.watch_fd, .events = POLLIN};
 	memcpy(fds + n, progress.service, progress.n_service * sizeof(*fds));
 	n += progress.n_service;
 	for (unsigned i = 0; rings && i < rings_count(); i++) {
@@ -294,6 +301,7 @@ void progress_forget(void)
 {
 	progress.running = false;
 	progress.hook = NULL;
+	progress.watch_fd = -1;
 	sys_close(progress.wake_fd);
 	progress.wake_fd = -1;
 }

@@ -12,6 +12,7 @@
 #include "base/sys.h"
 #include "net/netlink.h"
 #include "sock/epoll.h"
+#include "sock/icmp.h"
 #include "sock/mcast.h"
 #include "sock/move.h"
 #include "sock/wait.h"
@@ -574,6 +575,7 @@ static bool internal_hook(void)
 
 	dst_check_mcast(now);
 	follow_links();
+	sock_icmp_run();
 	look_around(now);
 	return sock_moves_run();
 }
@@ -599,10 +601,13 @@ bool sock_start(void)
 	seed_hashes();
 	rc = netlink_open(&events);
 	if (!rc) {
+		sock_icmp_open();
 		progress_set_hook(internal_hook);
 		rc = progress_start();
-		if (rc)
+		if (rc) {
+			sock_icmp_forget();
 			netlink_close();
+		}
 	}
 	if (rc) {
 		start_failed = true;
@@ -731,6 +736,7 @@ void sock_fork_child(void)
 	list_init(&sockets);
 	pools_init();
 	sock_moves_forget();
+	sock_icmp_forget();
 	logic_fork_child();
 	if (started) {
 		progress_forget();
