@@ -548,7 +548,8 @@ static void look_around(nsec_t now)
 
 	if (now < next || !control_trylock())
 		return;
-	rings_close_unused(now);
+	if (rings_close_unused(now))
+		now = clock_now(); /* that took long, but is not done again */
 	sock_ports_look();
 	control_unlock();
 	/* A table of many sockets takes its time: a small part of ours at most. */
