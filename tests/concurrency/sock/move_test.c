@@ -411,7 +411,8 @@ static void send_elsewhere(void *arg)
 					     true),
 			     0);
 		duo_send(&duo, 0, 5);
-		loop_net_settle();
+		NET_CHECK(NET_WAIT(
+			__atomic_load_n(&sock_moves_tx.finished, __ATOMIC_RELAXED) == i + 1, 5000));
 		duo_send(&duo, 0, 5);
 		duo_drain(&duo, 0);
 		NET_CHECK_EQ(duo_home(&duo.end[0]), home);
