@@ -309,8 +309,7 @@ static void test_a_frame_wakes_two_not_all(void **state)
 	}
 	wakes = all_wakes() - wakes;
 	stop(0, SLEEPERS);
-	print_message("%d sleepers, %.2f wake-ups a frame\n", SLEEPERS,
-		      (double)wakes / (FRAMES / 4));
+	print_message("%d sleepers, %.2f wake-ups a frame\n", SLEEPERS, (double)wakes * 4 / FRAMES);
 	assert_true(wakes <= FRAMES / 4 * 5 / 2);
 }
 

@@ -17,13 +17,14 @@ static unsigned count(const unsigned *counter)
 
 void duo_params(int mode)
 {
+	const char *level = getenv("VMA_STRESS_LOG");
+
 	params.thread_mode = mode;
 	params.ring_logic_rx = params.ring_logic_tx = RING_LOGIC_SOCKET;
 	params.ring_migration_rx = params.ring_migration_tx = 1;
 	params.progress_interval = 1;
 	params.tx_nonblocked_eagains = true;
-	params.log_level = getenv("VMA_STRESS_LOG") ? (enum log_level)atoi(getenv("VMA_STRESS_LOG"))
-						    : LOG_WARNING;
+	params.log_level = level ? (enum log_level)atoi(level) : LOG_WARNING;
 }
 
 void duo_begin(void)

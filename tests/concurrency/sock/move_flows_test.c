@@ -245,6 +245,7 @@ static void members_move(void *arg)
 	unsigned n = *(const unsigned *)arg, next[3] = {0};
 	struct tsock members[3], sender;
 
+	NET_CHECK(n >= 1 && n <= 3);
 	duo_begin();
 	sender = feed();
 	for (unsigned i = 0; i < n; i++) {
