@@ -167,6 +167,14 @@ static inline int sys_close(int fd)
 	return (int)sys_call(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
+/* The one at fd, if there is one; -1 is left. */
+static inline void sys_close_fd(int *fd)
+{
+	if (*fd >= 0)
+		sys_close(*fd);
+	*fd = -1;
+}
+
 /* As sys_close(), for those who do not care. */
 static inline void sys_fd_close(int fd)
 {
@@ -226,6 +234,12 @@ static inline int sys_sched_yield(void)
 static inline int sys_membarrier(int cmd)
 {
 	return (int)sys_call(SYS_membarrier, cmd, 0, 0, 0, 0, 0);
+}
+
+/* attr: union bpf_attr of <linux/bpf.h>, size bytes. */
+static inline int sys_bpf(int cmd, void *attr, unsigned size)
+{
+	return (int)sys_call(SYS_bpf, cmd, attr, size, 0, 0, 0);
 }
 
 #endif

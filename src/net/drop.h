@@ -40,7 +40,7 @@ enum drop {
 #define X(name, text) DROP_##name,
 	DROP_LIST(X)
 #undef X
-	DROP_COUNT
+		DROP_COUNT
 };
 
 /* The sentence of a reason. */

@@ -244,11 +244,8 @@ static void next_generation(void)
 
 static void close_all(bool abandon)
 {
-	if (nl.event_fd >= 0)
-		sys_close(nl.event_fd);
-	if (nl.request_fd >= 0)
-		sys_close(nl.request_fd);
-	nl.event_fd = nl.request_fd = -1;
+	sys_close_fd(&nl.event_fd);
+	sys_close_fd(&nl.request_fd);
 	nl.events = NULL;
 	nl.resync = false;
 	cache_fini(abandon);

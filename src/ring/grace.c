@@ -7,11 +7,6 @@
 
 #include "base/sys.h"
 
-static int bpf(enum bpf_cmd cmd, union bpf_attr *attr)
-{
-	return (int)sys_call(SYS_bpf, cmd, attr, sizeof(*attr), 0, 0, 0);
-}
-
 /* inner: the pattern of a map of maps, else 0. */
 static int make_map(enum bpf_map_type type, int inner)
 {
@@ -23,7 +18,7 @@ static int make_map(enum bpf_map_type type, int inner)
 		.inner_map_fd = (uint32_t)inner,
 	};
 
-	return sys_fd_hide(bpf(BPF_MAP_CREATE, &attr));
+	return sys_fd_hide(sys_bpf(BPF_MAP_CREATE, &attr, sizeof(attr)));
 }
 
 static int update(const struct grace *grace)
@@ -35,7 +30,7 @@ static int update(const struct grace *grace)
 		.value = (uintptr_t)&value,
 	};
 
-	return bpf(BPF_MAP_UPDATE_ELEM, &attr);
+	return sys_bpf(BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr));
 }
 
 int grace_init(struct grace *grace)
@@ -55,17 +50,10 @@ int grace_init(struct grace *grace)
 	return rc;
 }
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		sys_close(*fd);
-	*fd = -1;
-}
-
 void grace_fini(struct grace *grace)
 {
-	close_fd(&grace->outer);
-	close_fd(&grace->inner);
+	sys_close_fd(&grace->outer);
+	sys_close_fd(&grace->inner);
 }
 
 int grace_wait(const struct grace *grace)

@@ -21,11 +21,6 @@ struct entry {
 	bool is5;
 };
 
-static int bpf(enum bpf_cmd cmd, union bpf_attr *attr)
-{
-	return (int)sys_call(SYS_bpf, cmd, attr, sizeof(*attr), 0, 0, 0);
-}
-
 static int map_update(int map, const void *key, uint32_t value, uint64_t flags)
 {
 	union bpf_attr attr = {
@@ -35,7 +30,7 @@ static int map_update(int map, const void *key, uint32_t value, uint64_t flags)
 		.flags = flags,
 	};
 
-	return bpf(BPF_MAP_UPDATE_ELEM, &attr);
+	return sys_bpf(BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr));
 }
 
 static int map_lookup(int map, const void *key, uint32_t *value)
@@ -46,14 +41,14 @@ static int map_lookup(int map, const void *key, uint32_t *value)
 		.value = (uintptr_t)value,
 	};
 
-	return bpf(BPF_MAP_LOOKUP_ELEM, &attr);
+	return sys_bpf(BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr));
 }
 
 static int map_delete(int map, const void *key)
 {
 	union bpf_attr attr = {.map_fd = (uint32_t)map, .key = (uintptr_t)key};
 
-	return bpf(BPF_MAP_DELETE_ELEM, &attr);
+	return sys_bpf(BPF_MAP_DELETE_ELEM, &attr, sizeof(attr));
 }
 
 #define BATCH 128u
@@ -80,7 +75,7 @@ static int map_lookup_batch(int map, const uint32_t *in, struct batch *b)
 				.map_fd = (uint32_t)map,
 			},
 	};
-	int rc = bpf(BPF_MAP_LOOKUP_BATCH, &attr);
+	int rc = sys_bpf(BPF_MAP_LOOKUP_BATCH, &attr, sizeof(attr));
 
 	b->count = rc && rc != -ENOENT ? 0 : attr.batch.count;
 	return rc;

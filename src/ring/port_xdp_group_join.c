@@ -335,7 +335,7 @@ static int try_make(struct xdp_port *port, const struct xdp_device *dev, char wh
 	if (!rc)
 		return 0;
 	/* Whoever waits for an answer sees the end of it, and tries in turn. */
-	xdp_close_fd(&port->listen_fd);
+	sys_close_fd(&port->listen_fd);
 	undo(port);
 	return rc;
 }

@@ -48,12 +48,12 @@ int xdp_service_init(struct xdp_port *port)
 void xdp_service_fini(struct xdp_port *port)
 {
 	/* The name first: who waits for us to answer asks somebody else. */
-	xdp_close_fd(&port->listen_fd);
+	sys_close_fd(&port->listen_fd);
 	while (port->n_conns)
-		xdp_close_fd(&port->conns[--port->n_conns]);
-	xdp_close_fd(&port->lifeline_fd);
-	xdp_close_fd(&port->epoll_fd);
-	xdp_close_fd(&port->timer_fd);
+		sys_close_fd(&port->conns[--port->n_conns]);
+	sys_close_fd(&port->lifeline_fd);
+	sys_close_fd(&port->epoll_fd);
+	sys_close_fd(&port->timer_fd);
 }
 
 /* True: somebody may have died. */
@@ -72,7 +72,7 @@ static bool handle(struct xdp_port *port, int fd)
 	if (fd == port->bell_fd)
 		return false;
 	if (fd == port->lifeline_fd) {
-		xdp_close_fd(&port->lifeline_fd);
+		sys_close_fd(&port->lifeline_fd);
 		return true;
 	}
 	return !xdp_group_answer(port, fd);

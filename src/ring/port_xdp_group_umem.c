@@ -197,7 +197,7 @@ static void close_anchor(struct xdp_port *port, unsigned i)
 {
 	xdp_unmap(&port->fill_maps[i]);
 	xdp_unmap(&port->comp_maps[i]);
-	xdp_close_fd(&port->anchors[i]);
+	sys_close_fd(&port->anchors[i]);
 }
 
 static int open_anchors(struct xdp_port *port, char why[PORT_WHY])
@@ -336,7 +336,7 @@ void xdp_group_drop(struct xdp_port *port)
 	xdp_unmap(&port->umem_map);
 	port->group.ctl = NULL;
 	/* Its close drops the record lock: from here on we are no member. */
-	xdp_close_fd(&port->group.ctl_fd);
-	xdp_close_fd(&port->umem_fd);
-	xdp_close_fd(&port->bell_fd);
+	sys_close_fd(&port->group.ctl_fd);
+	sys_close_fd(&port->umem_fd);
+	sys_close_fd(&port->bell_fd);
 }

@@ -180,7 +180,6 @@ int xdp_ring_offsets(int fd, struct xdp_mmap_offsets *off);
 /* The kernel takes queues back a little after the last user went. */
 int xdp_bind(int fd, const struct sockaddr_xdp *addr);
 int xdp_set_option(int fd, int name, const void *val, socklen_t len);
-void xdp_close_fd(int *fd);
 
 /* port_xdp_group_umem.c: control segment, UMEM, anchors. */
 int xdp_group_create(struct xdp_port *port, char why[PORT_WHY]);

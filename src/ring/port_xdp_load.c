@@ -150,11 +150,11 @@ destroy:
 
 void xdp_unload(struct xdp_port *port)
 {
-	xdp_close_fd(&port->link_fd);
-	xdp_close_fd(&port->xsks_fd);
-	xdp_close_fd(&port->flows3_fd);
-	xdp_close_fd(&port->flows5_fd);
-	xdp_close_fd(&port->conf_fd);
+	sys_close_fd(&port->link_fd);
+	sys_close_fd(&port->xsks_fd);
+	sys_close_fd(&port->flows3_fd);
+	sys_close_fd(&port->flows5_fd);
+	sys_close_fd(&port->conf_fd);
 	if (port->conf)
 		munmap(port->conf, port->conf_len);
 	port->conf = NULL;

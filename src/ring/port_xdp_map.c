@@ -54,10 +54,3 @@ int xdp_bind(int fd, const struct sockaddr_xdp *addr)
 		sys_ppoll(NULL, 0, &pause, NULL);
 	}
 }
-
-void xdp_close_fd(int *fd)
-{
-	if (*fd >= 0)
-		sys_close(*fd);
-	*fd = -1;
-}

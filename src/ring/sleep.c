@@ -27,9 +27,7 @@ static void free_self(void *arg)
 {
 	struct bell *bell = arg;
 
-	if (bell->fd >= 0)
-		sys_close(bell->fd);
-	bell->fd = -1;
+	sys_close_fd(&bell->fd);
 }
 
 static void make_key(void)

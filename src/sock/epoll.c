@@ -102,17 +102,10 @@ void epoll_set_fd(struct epoll *ep, int epfd)
 	epoll_unlock(ep);
 }
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		sys_close(*fd);
-	*fd = -1;
-}
-
 void epoll_recycle(struct epoll *ep)
 {
-	close_fd(&ep->twins);
-	close_fd(&ep->kick);
+	sys_close_fd(&ep->twins);
+	sys_close_fd(&ep->kick);
 	ep->kicked = false;
 	/* The waiter stays as it is: somebody may be about to look at it. */
 	pthread_mutex_lock(&pool_mutex);
