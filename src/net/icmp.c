@@ -8,7 +8,6 @@
 
 #include "net/tcp_options.h"
 
-#define IP_MIN 20u
 #define ICMP_HDR 8u
 #define QUOTED 8u   /* bytes of the transport header: RFC 792 */
 #define MTU_MIN 68u /* RFC 791 */
@@ -29,17 +28,12 @@ static const int unreachable[] = {
 };
 #define CODES (sizeof(unreachable) / sizeof(unreachable[0]))
 
-static uint16_t be16(const uint8_t *p)
-{
-	return (uint16_t)(p[0] << 8 | p[1]);
-}
-
 /* Length of an IPv4 header, 0: it is none. */
 static size_t ip_header(const uint8_t *p, size_t len)
 {
 	size_t header = (p[0] & 15u) * 4u;
 
-	return len >= IP_MIN && p[0] >> 4 == 4 && header >= IP_MIN && header <= len ? header : 0;
+	return len >= IP4_HDR && p[0] >> 4 == 4 && header >= IP4_HDR && header <= len ? header : 0;
 }
 
 static uint32_t next_plateau(uint32_t len)
@@ -54,7 +48,7 @@ static uint32_t next_plateau(uint32_t len)
 static bool what_happened(const uint8_t *icmp, const uint8_t *quoted, struct icmp_error *error)
 {
 	uint8_t type = icmp[0], code = icmp[1];
-	uint32_t mtu = be16(icmp + 6);
+	uint32_t mtu = load_be16(icmp + 6);
 
 	error->mtu = 0;
 	switch (type) {
@@ -63,7 +57,7 @@ static bool what_happened(const uint8_t *icmp, const uint8_t *quoted, struct icm
 			return false;
 		error->error = unreachable[code];
 		if (code == ICMP_FRAG_NEEDED)
-			error->mtu = mtu >= MTU_MIN ? mtu : next_plateau(be16(quoted + 2));
+			error->mtu = mtu >= MTU_MIN ? mtu : next_plateau(load_be16(quoted + 2));
 		return true;
 	case ICMP_TIME_EXCEEDED:
 		error->error = EHOSTUNREACH;
@@ -82,17 +76,17 @@ bool icmp_parse_error(const uint8_t *packet, size_t len, struct icmp_error *erro
 	const uint8_t *icmp, *quoted, *tcp;
 	uint32_t addr;
 
-	if (len < IP_MIN || !(outer = ip_header(packet, len)) || packet[9] != IPPROTO_ICMP)
+	if (len < IP4_HDR || !(outer = ip_header(packet, len)) || packet[9] != IPPROTO_ICMP)
 		return false;
 	icmp = packet + outer;
-	if (len - outer < ICMP_HDR + IP_MIN)
+	if (len - outer < ICMP_HDR + IP4_HDR)
 		return false;
 	quoted = icmp + ICMP_HDR;
 	len -= outer + ICMP_HDR;
 	inner = ip_header(quoted, len);
 	/* TCP, and the first fragment if it is one. */
 	if (!inner || len - inner < QUOTED || quoted[9] != IPPROTO_TCP ||
-	    (be16(quoted + 6) & 0x1fff))
+	    (load_be16(quoted + 6) & 0x1fff))
 		return false;
 	if (!what_happened(icmp, quoted, error))
 		return false;

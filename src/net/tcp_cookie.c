@@ -18,13 +18,10 @@ static const uint16_t sizes[] = {TCP_MSS_MIN, 536, 1220, 1360, 1400, 1440, 1460,
 static uint32_t hash(const uint8_t secret[16], const struct endpoint *local,
 		     const struct endpoint *remote, uint64_t what)
 {
-	uint8_t data[44];
+	uint8_t data[TCP_PAIR + sizeof(what)];
 
-	__builtin_memcpy(data, &local->addr, 16);
-	__builtin_memcpy(data + 16, &remote->addr, 16);
-	__builtin_memcpy(data + 32, &local->port, 2);
-	__builtin_memcpy(data + 34, &remote->port, 2);
-	__builtin_memcpy(data + 36, &what, 8);
+	tcp_pack_pair(data, local, remote);
+	__builtin_memcpy(data + TCP_PAIR, &what, sizeof(what));
 	return (uint32_t)tcp_siphash(secret, data, sizeof(data));
 }
 

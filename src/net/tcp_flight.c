@@ -61,24 +61,14 @@ static void drop_run(struct tcp_flight *f, unsigned i)
 	memmove(&f->r[i], &f->r[i + 1], (f->n - i) * sizeof(f->r[0]));
 }
 
-static uint32_t earlier(uint32_t a, uint32_t b)
-{
-	return seq_min(a, b);
-}
-
-static uint32_t later(uint32_t a, uint32_t b)
-{
-	return seq_max(a, b);
-}
-
 /* Runs i and i + 1 become one. */
 static void join(struct tcp_flight *f, unsigned i)
 {
 	struct tcp_run *a = &f->r[i], *b = a + 1;
 
 	a->end = b->end;
-	a->first = earlier(a->first, b->first);
-	a->last = later(a->last, b->last);
+	a->first = seq_min(a->first, b->first);
+	a->last = seq_max(a->last, b->last);
 	drop_run(f, i + 1);
 }
 

@@ -258,6 +258,11 @@ void tcp_rack_learn(struct tcp_conn *c, const struct tcp_news *news);
 void tcp_rack_detect(struct tcp_conn *c, uint32_t usec);
 void tcp_rack_timeout(struct tcp_conn *c, uint32_t usec);
 void tcp_rack_recovered(struct tcp_flight *f);
+/* What a hash over a connection's two ends is made of. */
+#define TCP_PAIR 36u
+void tcp_pack_pair(uint8_t bytes[TCP_PAIR], const struct endpoint *local,
+		   const struct endpoint *remote);
+
 /* From now until a tail loss probe; NSEC_NEVER. */
 nsec_t tcp_tlp_timeout(const struct tcp_conn *c);
 void tcp_tlp_sent(struct tcp_conn *c, enum tcp_tlp what, nsec_t now);

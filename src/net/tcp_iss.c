@@ -3,7 +3,7 @@
  * Initial sequence numbers, RFC 6528: a clock of 4 us plus a keyed hash of the
  * pair, SipHash-2-4 (Aumasson and Bernstein, 2012).
  */
-#include "net/tcp.h"
+#include "net/tcp_internal.h"
 
 struct sip {
 	uint64_t v0, v1, v2, v3;
@@ -65,14 +65,20 @@ uint64_t tcp_siphash(const uint8_t key[16], const uint8_t *data, size_t len)
 	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
 }
 
+void tcp_pack_pair(uint8_t bytes[TCP_PAIR], const struct endpoint *local,
+		   const struct endpoint *remote)
+{
+	__builtin_memcpy(bytes, &local->addr, 16);
+	__builtin_memcpy(bytes + 16, &remote->addr, 16);
+	__builtin_memcpy(bytes + 32, &local->port, 2);
+	__builtin_memcpy(bytes + 34, &remote->port, 2);
+}
+
 uint32_t tcp_iss(const uint8_t secret[16], const struct endpoint *local,
 		 const struct endpoint *remote, nsec_t now)
 {
-	uint8_t pair[36];
+	uint8_t pair[TCP_PAIR];
 
-	__builtin_memcpy(pair, &local->addr, 16);
-	__builtin_memcpy(pair + 16, &remote->addr, 16);
-	__builtin_memcpy(pair + 32, &local->port, 2);
-	__builtin_memcpy(pair + 34, &remote->port, 2);
+	tcp_pack_pair(pair, local, remote);
 	return (uint32_t)tcp_siphash(secret, pair, sizeof(pair)) + (uint32_t)(now / 4000);
 }
