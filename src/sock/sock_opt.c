@@ -470,45 +470,52 @@ static int give(void *val, socklen_t *len, const void *from, socklen_t size)
 	return 0;
 }
 
+union answer {
+	int n;
+	char name[16];
+	struct tcp_info info;
+};
+
+/* holder: the size of what we know better than the twin; 0: it knows. */
+static socklen_t ask_tcp(struct inet_sock *so, struct ring *ring, int level, int name,
+			 union answer *answer)
+{
+	if (level == IPPROTO_TCP && name == TCP_CONGESTION) {
+		strcpy(answer->name, tcp_cc_by_number(so->opt.cc_algo)->name);
+		return sizeof(answer->name);
+	}
+	if (so->inet != INET_TCP)
+		return 0; /* a listener */
+	if (level == IPPROTO_TCP && name == TCP_INFO) {
+		tcp_get_info(&so->tcp.conn, &answer->info, clock_now());
+		return sizeof(answer->info);
+	}
+	if (level == SOL_SOCKET && name == SO_ERROR) {
+		ring_poll(ring);
+		answer->n = sock_take_error(so);
+	} else if (level == IPPROTO_TCP && name == TCP_MAXSEG && so->connected) {
+		answer->n = so->tcp.conn.mss;
+	} else if (level == IPPROTO_IP && name == IP_MTU && so->connected) {
+		answer->n = (int)so->tcp.dst.mtu;
+	} else {
+		return 0;
+	}
+	return sizeof(answer->n);
+}
+
 static int get_tcp(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
 {
-	struct inet_sock *so = inet_of(ref.sk);
-	char congestion[16] = "";
-	struct tcp_info info;
+	union answer answer;
 	struct ring *ring;
-	int rc = sock_hold_cold(ref, &ring), n = 0;
+	socklen_t size;
+	int rc = sock_hold_cold(ref, &ring);
 
 	if (rc)
 		return rc;
-	rc = SOCK_KERNEL;
-	if (level == IPPROTO_TCP && name == TCP_CONGESTION) {
-		strcpy(congestion, tcp_cc_by_number(so->opt.cc_algo)->name);
-		rc = 3;
-	} else if (so->inet != INET_TCP) {
-		/* a listener: the twin knows */
-	} else if (level == SOL_SOCKET && name == SO_ERROR) {
-		ring_poll(ring);
-		n = sock_take_error(so);
-		rc = 1;
-	} else if (level == IPPROTO_TCP && name == TCP_MAXSEG && so->connected) {
-		n = so->tcp.conn.mss;
-		rc = 1;
-	} else if (level == IPPROTO_IP && name == IP_MTU && so->connected) {
-		n = (int)so->tcp.dst.mtu;
-		rc = 1;
-	} else if (level == IPPROTO_TCP && name == TCP_INFO) {
-		memset(&info, 0, sizeof(info));
-		tcp_get_info(&so->tcp.conn, &info, clock_now());
-		rc = 2;
-	}
+	memset(&answer, 0, sizeof(answer));
+	size = ask_tcp(inet_of(ref.sk), ring, level, name, &answer);
 	ring_release_cold(ring);
-	if (rc == 1)
-		return give(val, len, &n, sizeof(n));
-	if (rc == 2)
-		return give(val, len, &info, sizeof(info));
-	if (rc == 3)
-		return give(val, len, congestion, sizeof(congestion));
-	return rc;
+	return size ? give(val, len, &answer, size) : SOCK_KERNEL;
 }
 
 int sock_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
