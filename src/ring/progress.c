@@ -29,6 +29,7 @@ static struct {
 	int wake_fd;
 	bool (*hook)(void);
 	int watch_fd;
+	void (*readable)(void);	   /* watch_fd */
 	uint32_t seen[RINGS_MAX];  /* internal: polls at the last visit */
 	uint32_t armed[RINGS_MAX]; /* internal: arms, likewise */
 	nsec_t refreshed;
@@ -47,9 +48,10 @@ void progress_set_hook(bool (*hook)(void))
 	progress.hook = hook;
 }
 
-void progress_watch(int fd)
+void progress_watch(int fd, void (*readable)(void))
 {
 	progress.watch_fd = fd;
+	progress.readable = readable;
 }
 
 void progress_wake(void)
@@ -191,6 +193,8 @@ static void sleep_on(nsec_t timeout, bool rings)
 		sys_read(progress.wake_fd, &count, sizeof(count));
 	if (fds[1].revents & (POLLIN | POLLERR))
 		netlink_process();
+	if (fds[2].revents & (POLLIN | POLLERR))
+		progress.readable();
 }
 
 /* Nothing moves: sleep until a frame, a timer, or somebody who arms one. */

@@ -28,8 +28,11 @@ bool progress_running(void);
  */
 void progress_set_hook(bool (*hook)(void));
 
-/* The hook is wanted when fd can be read, too; -1: none.  Before progress_start(). */
-void progress_watch(int fd);
+/*
+ * Called from the internal thread, without a ring held, when fd can be read; -1: none.
+ * Before progress_start().
+ */
+void progress_watch(int fd, void (*readable)(void));
 
 /* any, atomic: the thread sleeps for long and does not know of new timers. */
 extern int progress_asleep;

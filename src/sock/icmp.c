@@ -18,35 +18,6 @@
 
 static int icmp_fd = -1;
 
-/* Only errors, so that nobody's ping wakes us. */
-static int filter(int fd)
-{
-	uint32_t refused =
-		~(1u << ICMP_DEST_UNREACH | 1u << ICMP_TIME_EXCEEDED | 1u << ICMP_PARAMETERPROB);
-
-	return sys_setsockopt(fd, SOL_RAW, ICMP_FILTER, &refused, sizeof(refused));
-}
-
-void sock_icmp_open(void)
-{
-	int fd = sys_socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_ICMP), rc;
-
-	if (fd >= 0)
-		fd = sys_fd_hide(fd);
-	if (fd < 0) {
-		log_debug("no raw socket (%s): ICMP errors do not reach accelerated connections",
-			  strerror(-fd));
-		return;
-	}
-	rc = filter(fd);
-	if (rc) {
-		sys_close(fd);
-		return;
-	}
-	icmp_fd = fd;
-	progress_watch(fd);
-}
-
 /* holder */
 static void tell(struct ring *ring, struct flow *flow, const struct icmp_error *error)
 {
@@ -82,11 +53,12 @@ static void find_and_tell(const struct icmp_error *error)
 	}
 }
 
-void sock_icmp_run(void)
+/* The internal thread: acts on what has come. */
+static void run(void)
 {
 	uint8_t packet[256]; /* headers, and what is quoted of ours */
 
-	for (unsigned i = 0; i < BATCH && icmp_fd >= 0; i++) {
+	for (unsigned i = 0; i < BATCH; i++) {
 		struct icmp_error error;
 		ssize_t n = sys_recvfrom(icmp_fd, packet, sizeof(packet), MSG_DONTWAIT, NULL, NULL);
 
@@ -97,9 +69,37 @@ void sock_icmp_run(void)
 	}
 }
 
+/* Only errors, so that nobody's ping wakes us. */
+static int filter(int fd)
+{
+	uint32_t refused =
+		~(1u << ICMP_DEST_UNREACH | 1u << ICMP_TIME_EXCEEDED | 1u << ICMP_PARAMETERPROB);
+
+	return sys_setsockopt(fd, SOL_RAW, ICMP_FILTER, &refused, sizeof(refused));
+}
+
+void sock_icmp_open(void)
+{
+	int fd = sys_socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_ICMP), rc;
+
+	if (fd >= 0)
+		fd = sys_fd_hide(fd);
+	if (fd < 0) {
+		log_debug("no raw socket (%s): ICMP errors do not reach accelerated connections",
+			  strerror(-fd));
+		return;
+	}
+	rc = filter(fd);
+	if (rc) {
+		sys_close(fd);
+		return;
+	}
+	icmp_fd = fd;
+	progress_watch(fd, run);
+}
+
 void sock_icmp_forget(void)
 {
-	if (icmp_fd >= 0)
-		sys_close(icmp_fd);
-	icmp_fd = -1;
+	progress_watch(-1, NULL);
+	sys_close_fd(&icmp_fd);
 }

@@ -3,7 +3,7 @@
  * What the network says of segments that we sent: the path takes smaller ones, or
  * nobody is there.  Such messages come to the kernel; we have a copy by a raw socket.
  *
- * Role		the internal thread, holding no ring, unless said otherwise.
+ * Role		the internal thread reads, holding no ring.
  */
 #ifndef SOCK_ICMP_H
 #define SOCK_ICMP_H
@@ -13,9 +13,6 @@
  * connections find out by themselves, later.
  */
 void sock_icmp_open(void);
-
-/* Acts on what has come. */
-void sock_icmp_run(void);
 
 /* In a forked child, or when the start fails after all: lets go of it. */
 void sock_icmp_forget(void);

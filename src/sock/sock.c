@@ -576,7 +576,6 @@ static bool internal_hook(void)
 
 	dst_check_mcast(now);
 	follow_links();
-	sock_icmp_run();
 	look_around(now);
 	return sock_moves_run();
 }
