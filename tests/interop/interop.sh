@@ -14,23 +14,19 @@
 NETNS_LIMIT=${NETNS_LIMIT:-280}
 . tools/lib/netns.sh
 . tests/interop/lane.sh
+. tests/lib/rows.sh
 netns_enter "$self" "$@"
 chosen=${1:-.}
 lanes=${LANES:-4}
-rows=()
 
 bulk=$(find_program tests/interop/bulk) || exit 1
 wire=$(find_program tests/interop/wire) || exit 1
 
-# row SIDES DIRECTION BYTES CONNECTIONS [NAME=VALUE...] [WIRE-OPTION...]
+# row() takes SIDES DIRECTION BYTES CONNECTIONS [NAME=VALUE...] [WIRE-OPTION...]
 #
 #	SIDES		server, client, both: who has the library
 #	DIRECTION	up: from the client; down; both
 #	NAME=VALUE	in capitals: environment of sides with the library
-row() {
-	[[ "$*" =~ $chosen ]] && rows+=("$*")
-	return 0
-}
 
 # seen SIDE: segments that the kernel of the side was given so far.
 seen() {
@@ -110,28 +106,14 @@ $(sed 's/^/     wire| /' "$log.wire")
 	return 1
 }
 
-run_lane() {
-	local lane=$1 i failed=0
-
-	trap - EXIT
-	lane_up "$lane"
-	for ((i = lane; i < ${#rows[@]}; i += lanes)); do
-		run_row "${rows[i]}" || failed=$((failed + 1))
-	done
-	return $((failed > 100 ? 100 : failed))
+lane_begin() {
+	lane_up "$1"
 }
 
 run_rows() {
-	local lane pids=() failed=0 pid
+	local failed=0
 
-	((${#rows[@]})) || die "no row matches $chosen"
-	for ((lane = 0; lane < lanes && lane < ${#rows[@]}; lane++)); do
-		run_lane $lane &
-		pids+=($!)
-	done
-	for pid in "${pids[@]}"; do
-		wait "$pid" || failed=$((failed + $?))
-	done
+	run_lanes || failed=$?
 	echo "${#rows[@]} rows, $failed failed${lib:+, with the library}"
 	((failed == 0))
 }

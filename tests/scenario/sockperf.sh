@@ -14,28 +14,24 @@
 
 NETNS_LIMIT=${NETNS_LIMIT:-280}
 . tools/lib/netns.sh
+. tests/lib/rows.sh
 netns_enter "$self" "$@"
 chosen=${1:-.}
 lanes=${LANES:-3}
 turn=1200 # milliseconds
-rows=()
 
 # Messages per second where sockperf would flood: a loss shall be ours.
 pace=1000
 # The largest datagram that is one frame; above, fragments are the kernel's.
 largest_offloaded=1472
 
-# row SIDES SOCKETS MODE [OPTION...]
+# row() takes SIDES SOCKETS MODE [OPTION...]
 #
 #	SIDES	server, client, both: who has the library
 #	SOCKETS	udp, tcp, mcast, or a list of them for a file: udp,udp,tcp
 #	MODE	pp, tp, ul
 #	OPTION	for both sockperfs; client:OPTION or server:OPTION for one;
 #		NAME=VALUE for the environment of sides with the library
-row() {
-	[[ "$*" =~ $chosen ]] && rows+=("$*")
-	return 0
-}
 
 # The addresses a row's sockets have, as sockperf's -f wants them.
 socket_lines() {
@@ -222,16 +218,8 @@ $(quote "$log.client" client)"
 	return 1
 }
 
-# Every lanes-th row, from the lane's number on.
-run_lane() {
-	local lane=$1 i failed=0
-
-	trap - EXIT
-	netns_pair "$lane"
-	for ((i = lane; i < ${#rows[@]}; i += lanes)); do
-		run_row "${rows[i]}" $i || failed=$((failed + 1))
-	done
-	return $((failed > 100 ? 100 : failed))
+lane_begin() {
+	netns_pair "$1"
 }
 
 # More than a few are no accident.
@@ -253,19 +241,12 @@ retry_rows() {
 }
 
 run_rows() {
-	local lane pids=() failed=0 count cpus
+	local failed=0 cpus
 
-	((${#rows[@]})) || die "no row matches $chosen"
 	echo 0 > "$netns_tmp/turn"
 	netns_pick_cpus
 	cpus=$cpu_server,$cpu_client
-	for ((lane = 0; lane < lanes && lane < ${#rows[@]}; lane++)); do
-		run_lane $lane &
-		pids+=($!)
-	done
-	for count in "${pids[@]}"; do
-		wait "$count" || failed=$((failed + $?))
-	done
+	run_lanes || failed=$?
 	retry_rows || failed=$((failed + 1))
 	echo "${#rows[@]} rows, $failed failed${lib:+, with the library}"
 	((failed == 0))
