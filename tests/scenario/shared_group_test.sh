@@ -9,10 +9,7 @@ cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
 
-for relay in "${RELAY:-}" tests/scenario/relay bazel-bin/tests/scenario/relay; do
-	[[ -x $relay && -f $relay ]] && relay=$(realpath "$relay") && break
-done
-[[ -x $relay ]] || die "no tests/scenario/relay (bazel build //tests/scenario:relay)"
+relay=$(find_program "${RELAY:-tests/scenario/relay}") || exit 1
 netns_pair ""
 
 shout() {

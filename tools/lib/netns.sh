@@ -231,12 +231,7 @@ verdict() {
 
 # netns_find_probe: the path of tests/scenario/probe.c's program.
 netns_find_probe() {
-	local path
-
-	for path in "${PROBE:-}" tests/scenario/probe bazel-bin/tests/scenario/probe; do
-		[[ -x $path && -f $path ]] && realpath "$path" && return
-	done
-	die "no tests/scenario/probe (bazel build //tests/scenario:probe)"
+	find_program "${PROBE:-tests/scenario/probe}"
 }
 
 # warnings LOG: how many of the library's boxes say that something is not accelerated.
