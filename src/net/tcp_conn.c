@@ -346,8 +346,11 @@ void tcp_set_keepalive(struct tcp_conn *c, const struct tcp_keepalive *keepalive
 	    (c->state == TCP_FIN_WAIT_2 && (c->flags & CONN_DETACHED)))
 		return; /* life_at has another meaning, or none yet */
 	c->life_at = NSEC_NEVER;
-	if (keepalive->on)
-		c->life_at = c->rx_at + keepalive->idle > now ? c->rx_at + keepalive->idle : now;
+	if (keepalive->on) {
+		c->life_at = c->rx_at + keepalive->idle * NSEC_PER_SEC;
+		if (c->life_at < now)
+			c->life_at = now;
+	}
 }
 
 void tcp_set_congestion(struct tcp_conn *c, int number)
@@ -357,7 +360,9 @@ void tcp_set_congestion(struct tcp_conn *c, int number)
 
 void tcp_set_user_timeout(struct tcp_conn *c, nsec_t timeout)
 {
-	c->user_timeout = timeout;
+	nsec_t msec = (timeout + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
+
+	c->user_timeout = msec > UINT32_MAX ? UINT32_MAX : (uint32_t)msec;
 }
 
 int tcp_take_error(struct tcp_conn *c)

@@ -36,8 +36,8 @@ enum tcp_timer {
 
 struct tcp_keepalive {
 	bool on;
-	nsec_t idle, interval;
-	unsigned probes;
+	uint8_t probes;
+	uint16_t idle, interval; /* seconds */
 };
 
 struct tcp_conn {
@@ -63,6 +63,7 @@ struct tcp_conn {
 	uint8_t rcv_wscale;
 	uint8_t quickacks; /* acknowledgements not to be delayed */
 	uint8_t sacks;	   /* used of sack[] */
+	uint32_t recover;  /* snd_nxt when recovery began */
 	struct tcp_sndbuf snd;
 	struct tcp_recvq rcv;
 	struct tcp_flight *flight; /* NULL: no data is queued or in flight */
@@ -84,11 +85,11 @@ struct tcp_conn {
 
 	/* round trips and congestion */
 	struct rtt rtt;
-	uint32_t recover;     /* snd_nxt when recovery began */
 	bool trouble;	      /* something is lost, SACKed, duplicated: see tcp_loss.c */
 	uint8_t timer;	      /* enum tcp_timer: what rto_at is */
 	uint8_t probe_credit; /* probes of a lone segment that may be in vain: tcp_rack.c */
 	uint8_t way;	      /* WAY_PACED: pace_rate is set; WAY_HOLE: hole_mss is */
+	int error;	      /* what the connection died of, until reported */
 	struct tcp_cc cc;
 
 	/* rarely */
@@ -98,27 +99,26 @@ struct tcp_conn {
 	uint32_t sndbuf;
 	uint16_t path_mss;   /* largest payload and options together, both sides */
 	uint16_t config_mss; /* largest we can receive, announced in our SYN */
-	uint8_t probes;	     /* unanswered, keepalive or window */
-	int error;	     /* what the connection died of, until reported */
 	struct tcp_range sack[TCP_SACK_BLOCKS]; /* to report, latest first */
 	struct tcp_range dsack;			/* came twice; with CONN_DSACK */
 	nsec_t challenge_at;			/* when the last challenge ACK was sent */
-	nsec_t user_timeout;
-	struct tcp_keepalive keepalive;
-	uint32_t snd_up;    /* behind the urgent byte we sent; with CONN_URG_OUT */
-	uint32_t urgent_at; /* the peer's urgent byte */
-	uint8_t urgent;	    /* what is known of it: tcp_urgent.c */
-	uint8_t urgent_byte;
+	nsec_t probe_at;			/* with hole_mss: when it is tried again */
+	nsec_t pace_at;				/* when what was sent has had its time */
+	uint64_t pace_rate;			/* bytes a second; 0: any number */
+	uint32_t user_timeout;			/* msec; 0: none */
+	uint32_t snd_up;      /* behind the urgent byte we sent; with CONN_URG_OUT */
+	uint32_t urgent_at;   /* the peer's urgent byte */
 	uint32_t retransmits; /* segments, for tcp_info */
 	uint32_t ecn_end;     /* snd_nxt when the window was reduced last for ECN's sake */
 	uint32_t probe_end;   /* behind a probe of the path's MTU; with CONN_MTU_PROBE */
-	uint16_t agreed_mss;  /* path_mss as of the handshake */
-	uint16_t route_mss;   /* what the route carries */
-	uint16_t hole_mss;    /* path_mss before segments vanished in a black hole; 0: none did */
-	nsec_t probe_at;      /* when it is tried again */
-	uint64_t pace_rate;   /* bytes a second; 0: any number */
-	nsec_t pace_at;	      /* when what was sent has had its time */
-	uint16_t undone;      /* recoveries from what was no loss; wraps */
+	struct tcp_keepalive keepalive;
+	uint16_t agreed_mss; /* path_mss as of the handshake */
+	uint16_t route_mss;  /* what the route carries */
+	uint16_t hole_mss;   /* path_mss before segments vanished in a black hole; 0: none did */
+	uint16_t undone;     /* recoveries from what was no loss; wraps */
+	uint8_t urgent;	     /* what is known of it: tcp_urgent.c */
+	uint8_t urgent_byte;
+	uint8_t probes; /* unanswered, keepalive or window */
 };
 
 _Static_assert(sizeof(struct tcp_conn) < 512, "RFC 9293 TCB: many of them are idle");

@@ -13,13 +13,23 @@ static nsec_t min_nsec(nsec_t a, nsec_t b)
 	return a < b ? a : b;
 }
 
+static nsec_t user_timeout(const struct tcp_conn *c)
+{
+	return c->user_timeout * NSEC_PER_MSEC;
+}
+
+static nsec_t keepalive_idle(const struct tcp_conn *c)
+{
+	return c->keepalive.idle * NSEC_PER_SEC;
+}
+
 /* wait from now, but not longer than the user's patience. */
 static nsec_t patient(const struct tcp_conn *c, nsec_t now, nsec_t wait)
 {
 	nsec_t at = now + wait;
 
-	if (unlikely(c->user_timeout) && c->progress_at + c->user_timeout > now)
-		at = min_nsec(at, c->progress_at + c->user_timeout);
+	if (unlikely(c->user_timeout) && c->progress_at + user_timeout(c) > now)
+		at = min_nsec(at, c->progress_at + user_timeout(c));
 	return at;
 }
 
@@ -136,7 +146,7 @@ void tcp_timer_ack_sent(struct tcp_conn *c)
 void tcp_timer_established(struct tcp_conn *c, nsec_t now)
 {
 	c->rto_at = NSEC_NEVER;
-	c->life_at = c->keepalive.on ? now + c->keepalive.idle : NSEC_NEVER;
+	c->life_at = c->keepalive.on ? now + keepalive_idle(c) : NSEC_NEVER;
 }
 
 /* Only when no program could still read: tcp_shutdown() may wait for ever. */
@@ -173,7 +183,7 @@ nsec_t tcp_deadline(const struct tcp_conn *c)
 
 static bool user_timed_out(const struct tcp_conn *c, nsec_t now)
 {
-	return c->user_timeout && now - c->progress_at >= c->user_timeout;
+	return c->user_timeout && now - c->progress_at >= user_timeout(c);
 }
 
 /* SYN or SYN-ACK without an answer. */
@@ -273,15 +283,15 @@ static void keepalive_timeout(struct tcp_conn *c, nsec_t now)
 	if (!c->keepalive.on)
 		return;
 	if (tcp_in_flight(c) || tcp_unsent(c)) {
-		c->life_at = now + c->keepalive.idle; /* other timers watch the peer */
+		c->life_at = now + keepalive_idle(c); /* other timers watch the peer */
 		return;
 	}
-	if (silent < c->keepalive.idle) {
+	if (silent < keepalive_idle(c)) {
 		c->probes = 0;
-		c->life_at = c->rx_at + c->keepalive.idle;
+		c->life_at = c->rx_at + keepalive_idle(c);
 		return;
 	}
-	dead = c->user_timeout ? silent >= c->user_timeout && c->probes > 0
+	dead = c->user_timeout ? silent >= user_timeout(c) && c->probes > 0
 			       : c->probes >= c->keepalive.probes;
 	if (dead) {
 		tcp_output_rst(c, now);
@@ -290,7 +300,7 @@ static void keepalive_timeout(struct tcp_conn *c, nsec_t now)
 	}
 	c->probes++;
 	tcp_output_probe(c, now);
-	c->life_at = now + c->keepalive.interval;
+	c->life_at = now + c->keepalive.interval * NSEC_PER_SEC;
 }
 
 static void life_timeout(struct tcp_conn *c, nsec_t now)

@@ -293,13 +293,13 @@ static void mirror_tcp(struct inet_sock *so, int name, const void *val, struct s
 		opt->user_timeout = twin_int(so, IPPROTO_TCP, name, 0) * NSEC_PER_MSEC;
 		break;
 	case TCP_KEEPIDLE:
-		opt->keepalive.idle = twin_int(so, IPPROTO_TCP, name, 7200) * NSEC_PER_SEC;
+		opt->keepalive.idle = (uint16_t)twin_int(so, IPPROTO_TCP, name, 7200);
 		break;
 	case TCP_KEEPINTVL:
-		opt->keepalive.interval = twin_int(so, IPPROTO_TCP, name, 75) * NSEC_PER_SEC;
+		opt->keepalive.interval = (uint16_t)twin_int(so, IPPROTO_TCP, name, 75);
 		break;
 	case TCP_KEEPCNT:
-		opt->keepalive.probes = (unsigned)twin_int(so, IPPROTO_TCP, name, 9);
+		opt->keepalive.probes = (uint8_t)twin_int(so, IPPROTO_TCP, name, 9);
 		break;
 	}
 }
@@ -451,8 +451,8 @@ void sock_options_init(struct inet_sock *so, bool tcp)
 	opt->mc_addr = addr_v4_any();
 	opt->rcvlowat = 1;
 	opt->cc_algo = (uint8_t)params.tcp_cc_algo;
-	opt->keepalive.idle = 7200 * NSEC_PER_SEC;
-	opt->keepalive.interval = 75 * NSEC_PER_SEC;
+	opt->keepalive.idle = 7200;
+	opt->keepalive.interval = 75;
 	opt->keepalive.probes = 9;
 	if (tcp && params.tcp_nodelay) {
 		opt->nodelay = true;

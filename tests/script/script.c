@@ -712,9 +712,9 @@ static void do_keepalive(struct script *s)
 {
 	struct tcp_keepalive k = {.on = true};
 
-	k.idle = take_time(s);
-	k.interval = take_time(s);
-	k.probes = (unsigned)take_number(s);
+	k.idle = (uint16_t)(take_time(s) / NSEC_PER_SEC);
+	k.interval = (uint16_t)(take_time(s) / NSEC_PER_SEC);
+	k.probes = (uint8_t)take_number(s);
 	tcp_set_keepalive(&s->w.conn, &k, s->w.now);
 }
 

@@ -91,7 +91,7 @@ static void lie_to(struct sim *sim, int h)
 
 static void call(struct sim *sim, int h)
 {
-	static const struct tcp_keepalive keepalive = {true, 10 * SEC, 5 * SEC, 3};
+	static const struct tcp_keepalive keepalive = {true, 3, 10, 5};
 	struct tcp_conn *c = &sim->host[h].conn;
 	uint8_t data[3000];
 	struct iovec iov = {data, 1 + sim_random(sim, sizeof(data))};

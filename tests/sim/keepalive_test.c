@@ -6,10 +6,7 @@
 #include "tests/sim/sim.h"
 #include "tests/vma_test.h"
 
-static const struct tcp_keepalive ten = {.on = true,
-					 .idle = 10 * SEC,
-					 .interval = 2 * SEC,
-					 .probes = 3};
+static const struct tcp_keepalive ten = {.on = true, .idle = 10, .interval = 2, .probes = 3};
 
 static bool lose_all(struct sim *sim, const struct sim_segment *seg)
 {

@@ -123,7 +123,7 @@ static struct plan random_plan(struct sim *sim)
 
 static void act(struct life *life, int h)
 {
-	static const struct tcp_keepalive keepalive = {true, 10 * SEC, 5 * SEC, 8};
+	static const struct tcp_keepalive keepalive = {true, 8, 10, 5};
 	struct sim *sim = life->sim;
 	struct sim_host *host = &sim->host[h];
 	struct plan *plan = &life->plan[h];
