@@ -79,10 +79,11 @@ struct tcp_config {
 	uint32_t rcvbuf; /* receive buffer, bytes */
 	uint32_t sndbuf; /* send buffer, bytes */
 	bool nodelay;
-	bool timestamps; /* offer RFC 7323 timestamps */
-	bool quickack;	 /* acknowledge at every tcp_flush() */
-	uint8_t ecn;	 /* enum tcp_ecn */
-	uint8_t cc_algo; /* congestion control: tcp_cc_by_number() */
+	bool timestamps;       /* offer RFC 7323 timestamps */
+	bool quickack;	       /* acknowledge at every tcp_flush() */
+	uint8_t ecn;	       /* enum tcp_ecn */
+	uint8_t cc_algo;       /* congestion control: tcp_cc_by_number() */
+	uint32_t window_clamp; /* largest window to offer; 0: as large as can be */
 };
 
 /* Fields are the engine's; upper layers use the functions below. */
@@ -142,6 +143,8 @@ void tcp_set_oobinline(struct tcp_conn *conn, bool on);
 uint32_t tcp_readable_bytes(const struct tcp_conn *conn);
 /* Bytes that tcp_send() would take. */
 uint32_t tcp_writable_bytes(const struct tcp_conn *conn);
+/* POLLOUT, as Linux has it: much room, and little that was not sent yet. */
+bool tcp_is_writable(const struct tcp_conn *conn);
 /* Bytes sent or queued and not acknowledged (SIOCOUTQ). */
 uint32_t tcp_unacked_bytes(const struct tcp_conn *conn);
 
@@ -192,6 +195,16 @@ void tcp_set_quickack(struct tcp_conn *conn, bool on, nsec_t now);
 void tcp_set_buffers(struct tcp_conn *conn, uint32_t rcvbuf, uint32_t sndbuf);
 void tcp_set_keepalive(struct tcp_conn *conn, const struct tcp_keepalive *keepalive, nsec_t now);
 void tcp_set_user_timeout(struct tcp_conn *conn, nsec_t timeout); /* 0: none */
+/* TCP_LINGER2: seconds in FIN_WAIT_2 once the program has left; -1: none at all, reset. */
+void tcp_set_linger2(struct tcp_conn *conn, int seconds);
+/* TCP_NOTSENT_LOWAT: bytes not sent yet that are enough; 0: any number. */
+void tcp_set_notsent_lowat(struct tcp_conn *conn, uint32_t bytes);
+/* TCP_WINDOW_CLAMP; 0: none.  What was offered stays so. */
+void tcp_set_window_clamp(struct tcp_conn *conn, uint32_t bytes);
+/* The largest window it can have, now or when it grew. */
+uint32_t tcp_window_max(const struct tcp_conn *conn);
+/* TCP_MAXSEG: of a full segment, as of now. */
+uint32_t tcp_maxseg(const struct tcp_conn *conn);
 /* SO_MAX_PACING_RATE; 0: as fast as can be. */
 void tcp_set_pacing(struct tcp_conn *conn, uint64_t bytes_per_sec, nsec_t now);
 void tcp_set_congestion(struct tcp_conn *conn, int number); /* tcp_cc_by_number() */

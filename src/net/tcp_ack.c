@@ -42,15 +42,6 @@ void tcp_ack_set_window(struct tcp_conn *c, uint32_t seq, uint32_t ack, uint32_t
 	c->snd_wl2 = ack;
 }
 
-/* As Linux: a third free is worth waking somebody. */
-static void tell_writable(struct tcp_conn *c)
-{
-	if (c->snd.len > c->sndbuf || c->sndbuf - c->snd.len < c->sndbuf / 3)
-		return;
-	c->flags &= ~(uint32_t)CONN_SND_FULL;
-	c->ops->writable(c);
-}
-
 /* Everything up to snd_una arrived, and nothing is amiss: how long did it take? */
 static void sample_quietly(struct tcp_conn *c, nsec_t now)
 {
@@ -102,7 +93,7 @@ void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, struct tcp_news *news, ns
 		if ((c->flags & CONN_MTU_PROBE) && seq_geq(ack, c->probe_end))
 			tcp_mtu_probe_acked(c);
 		if (c->flags & CONN_SND_FULL)
-			tell_writable(c);
+			tcp_tell_writable(c);
 	}
 }
 
@@ -146,8 +137,7 @@ static bool fin_acked(struct tcp_conn *c, nsec_t now)
 	switch (c->state) {
 	case TCP_FIN_WAIT_1:
 		tcp_set_state(c, TCP_FIN_WAIT_2);
-		tcp_timer_fin_wait_2(c, now);
-		return true;
+		return !tcp_timer_fin_wait_2(c, now);
 	case TCP_CLOSING:
 		tcp_enter_time_wait(c, now);
 		return true;

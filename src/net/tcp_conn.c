@@ -20,6 +20,9 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 	c->mss = c->config_mss;
 	c->rcv_mss = (uint16_t)min_u32(c->config_mss, TCP_MSS_DEFAULT_V4);
 	tcp_set_buffers(c, config->rcvbuf, config->sndbuf);
+	tcp_set_window_clamp(c, config->window_clamp);
+	tcp_set_notsent_lowat(c, 0);
+	c->linger2 = TCP_FIN_WAIT_2_LEN / NSEC_PER_SEC;
 	if (config->nodelay)
 		c->flags |= CONN_NODELAY;
 	if (config->quickack)
@@ -46,7 +49,7 @@ static void start(struct tcp_conn *c, uint32_t iss, nsec_t now)
 	c->snd_una = iss;
 	c->snd_nxt = iss + 1;
 	c->recover = iss;
-	c->rcv_wscale = tcp_wscale_for(c->rcvbuf);
+	c->rcv_wscale = tcp_wscale_for(c->rcvbuf, c->window_clamp);
 	c->rx_at = now;
 	c->tx_at = now;
 	tcp_timer_syn_sent(c, now);
@@ -130,6 +133,25 @@ static uint32_t iov_bytes(const struct iovec *iov, int iovcnt)
 	return (uint32_t)sum;
 }
 
+/* Bytes that may be queued until too much was not sent (TCP_NOTSENT_LOWAT). */
+static __attribute__((noinline)) uint32_t lowat_room(const struct tcp_conn *c)
+{
+	uint32_t unsent = tcp_unsent_bytes(c), pipe = tcp_pipe(c), may;
+	int32_t window = (int32_t)(c->snd_una + c->snd_wnd - c->snd_nxt);
+
+	if (unsent >= c->notsent_lowat)
+		return 0;
+	/* What goes out at once does not count. */
+	may = min_u32(c->cc.cwnd > pipe ? c->cc.cwnd - pipe : 0, window > 0 ? (uint32_t)window : 0);
+	return c->notsent_lowat - unsent + (may > unsent ? may - unsent : 0);
+}
+
+/* ... of want bytes. */
+static inline uint32_t admitted(const struct tcp_conn *c, uint32_t want)
+{
+	return likely(c->notsent_lowat == UINT32_MAX) ? want : min_u32(want, lowat_room(c));
+}
+
 ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsigned flags,
 		 nsec_t now)
 {
@@ -139,7 +161,7 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 		return send_refused(c);
 	if (unlikely(!c->flight) && !tcp_flight_create(c))
 		return -ENOMEM;
-	take = tcp_sndbuf_reserve(&c->snd, c->ops, want, c->sndbuf);
+	take = tcp_sndbuf_reserve(&c->snd, c->ops, admitted(c, want), c->sndbuf);
 	/* From here on the owner may wait for room: it is told when a third is free. */
 	if (unlikely(take < want || c->snd.len + take > c->sndbuf - c->sndbuf / 3))
 		c->flags |= CONN_SND_FULL;
@@ -153,6 +175,8 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 	if (unlikely((flags & TCP_SEND_OOB) && take == want && want))
 		tcp_urgent_queued(c);
 	tcp_output(c, now);
+	if (unlikely(c->notsent_lowat != UINT32_MAX) && !tcp_has_room(c))
+		c->flags |= CONN_SND_FULL;
 	return take;
 }
 
@@ -160,7 +184,22 @@ uint32_t tcp_writable_bytes(const struct tcp_conn *c)
 {
 	if (!tcp_may_send(c) || (c->flags & CONN_FIN_WANTED) || c->snd.len >= c->sndbuf)
 		return 0;
-	return c->sndbuf - c->snd.len;
+	return admitted(c, c->sndbuf - c->snd.len);
+}
+
+bool tcp_is_writable(const struct tcp_conn *c)
+{
+	if (!tcp_may_send(c) || (c->flags & CONN_FIN_WANTED))
+		return false;
+	return tcp_has_room(c);
+}
+
+void tcp_tell_writable(struct tcp_conn *c)
+{
+	if (!tcp_has_room(c))
+		return;
+	c->flags &= ~(uint32_t)CONN_SND_FULL;
+	c->ops->writable(c);
 }
 
 uint32_t tcp_unacked_bytes(const struct tcp_conn *c)
@@ -259,8 +298,8 @@ void tcp_close(struct tcp_conn *c, nsec_t now)
 		tcp_finish(c, 0);
 		return;
 	case TCP_FIN_WAIT_2:
-		if (!unread)
-			tcp_timer_fin_wait_2(c, now);
+		if (!unread && tcp_timer_fin_wait_2(c, now))
+			return;
 		break;
 	}
 	if (unread) { /* RFC 2525 section 2.17 */
@@ -363,6 +402,37 @@ void tcp_set_user_timeout(struct tcp_conn *c, nsec_t timeout)
 	nsec_t msec = (timeout + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
 
 	c->user_timeout = msec > UINT32_MAX ? UINT32_MAX : (uint32_t)msec;
+}
+
+void tcp_set_linger2(struct tcp_conn *c, int seconds)
+{
+	c->linger2 = (int16_t)(seconds < 0 ? -1 : (int)min_u32((uint32_t)seconds, INT16_MAX));
+}
+
+void tcp_set_notsent_lowat(struct tcp_conn *c, uint32_t bytes)
+{
+	c->notsent_lowat = bytes ? bytes : UINT32_MAX;
+	if (c->flags & CONN_SND_FULL)
+		tcp_tell_writable(c);
+	else if (!tcp_has_room(c))
+		c->flags |= CONN_SND_FULL;
+}
+
+void tcp_set_window_clamp(struct tcp_conn *c, uint32_t bytes)
+{
+	c->window_clamp = bytes ? bytes : UINT32_MAX;
+}
+
+uint32_t tcp_window_max(const struct tcp_conn *c)
+{
+	return min_u32(min_u32(c->rcvbuf, c->window_clamp), (uint32_t)UINT16_MAX << c->rcv_wscale);
+}
+
+uint32_t tcp_maxseg(const struct tcp_conn *c)
+{
+	bool hoped = c->state == TCP_SYN_SENT && (c->flags & CONN_TIMESTAMPS);
+
+	return c->mss - (hoped ? TCP_OPT_TIMESTAMPS : 0u);
 }
 
 int tcp_take_error(struct tcp_conn *c)

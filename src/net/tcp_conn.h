@@ -97,8 +97,10 @@ struct tcp_conn {
 	uint32_t irs;
 	uint32_t rcvbuf;
 	uint32_t sndbuf;
-	uint16_t path_mss;   /* largest payload and options together, both sides */
-	uint16_t config_mss; /* largest we can receive, announced in our SYN */
+	uint32_t window_clamp; /* largest window to offer; UINT32_MAX: any */
+	uint32_t notsent_lowat; /* the program may queue until so much was not sent; UINT32_MAX: any */
+	uint16_t path_mss;	/* largest payload and options together, both sides */
+	uint16_t config_mss;	/* largest we can receive, announced in our SYN */
 	struct tcp_range sack[TCP_SACK_BLOCKS]; /* to report, latest first */
 	struct tcp_range dsack;			/* came twice; with CONN_DSACK */
 	nsec_t challenge_at;			/* when the last challenge ACK was sent */
@@ -115,6 +117,7 @@ struct tcp_conn {
 	uint16_t agreed_mss; /* path_mss as of the handshake */
 	uint16_t route_mss;  /* what the route carries */
 	uint16_t hole_mss;   /* path_mss before segments vanished in a black hole; 0: none did */
+	int16_t linger2;     /* seconds in FIN_WAIT_2 without a program; -1: none */
 	uint16_t undone;     /* recoveries from what was no loss; wraps */
 	uint8_t urgent;	     /* what is known of it: tcp_urgent.c */
 	uint8_t urgent_byte;

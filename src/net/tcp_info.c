@@ -65,8 +65,6 @@ void tcp_get_info(const struct tcp_conn *c, struct tcp_info *info, nsec_t now)
 	info->tcpi_rcv_space = c->rcvbuf;
 	info->tcpi_total_retrans = c->retransmits;
 	info->tcpi_min_rtt = usec(c->rtt.min);
-	info->tcpi_notsent_bytes = tcp_data_end(c) - c->snd_nxt;
-	if (c->flags & CONN_FIN_SENT)
-		info->tcpi_notsent_bytes = 0;
+	info->tcpi_notsent_bytes = tcp_unsent_bytes(c);
 	info->tcpi_snd_wnd = c->snd_wnd;
 }

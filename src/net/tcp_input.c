@@ -103,7 +103,7 @@ static void syn_received(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	c->irs = a->seq;
 	c->rcv_nxt = a->seq + 1;
 	c->rcv_acked = c->rcv_nxt;
-	c->rcv_edge = c->rcv_nxt + min_u32(c->rcvbuf, UINT16_MAX);
+	c->rcv_edge = c->rcv_nxt + tcp_syn_window(c->rcvbuf, c->window_clamp);
 	a->flags &= (uint8_t)~TCP_SYN;
 	a->pkt->seq = c->rcv_nxt;
 	tcp_ack_peer_options(c, &a->opt);

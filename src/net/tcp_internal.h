@@ -132,6 +132,26 @@ static inline bool tcp_unsent(const struct tcp_conn *c)
 	return (c->flags & CONN_FIN_WANTED) || tcp_data_end(c) != c->snd_nxt;
 }
 
+static inline uint32_t tcp_unsent_bytes(const struct tcp_conn *c)
+{
+	return c->flags & CONN_FIN_SENT ? 0 : tcp_data_end(c) - c->snd_nxt;
+}
+
+/* As Linux: a third of the buffer is worth waking somebody. */
+static inline bool tcp_has_room(const struct tcp_conn *c)
+{
+	if (c->snd.len > c->sndbuf || c->sndbuf - c->snd.len < c->sndbuf / 3)
+		return false;
+	return likely(c->notsent_lowat == UINT32_MAX) ||
+	       2ull * tcp_unsent_bytes(c) < c->notsent_lowat;
+}
+
+/* The largest window that a SYN may offer: it is never scaled. */
+static inline uint16_t tcp_syn_window(uint32_t rcvbuf, uint32_t window_clamp)
+{
+	return (uint16_t)min_u32(min_u32(rcvbuf, window_clamp), UINT16_MAX);
+}
+
 static inline bool tcp_fin_acked(const struct tcp_conn *c)
 {
 	return (c->flags & CONN_FIN_SENT) && !tcp_in_flight(c);
@@ -158,15 +178,18 @@ static inline uint32_t tcp_usec(nsec_t now)
 	return (uint32_t)((uint64_t)now / NSEC_PER_USEC);
 }
 
-static inline uint8_t tcp_wscale_for(uint32_t rcvbuf)
+static inline uint8_t tcp_wscale_for(uint32_t rcvbuf, uint32_t window_clamp)
 {
-	uint32_t buf = max_u32(rcvbuf, TCP_WSCALE_FOR);
+	uint32_t buf = min_u32(max_u32(rcvbuf, TCP_WSCALE_FOR), window_clamp);
 	uint8_t shift = 0;
 
 	while (shift < TCP_WSCALE_MAX && buf >> shift > UINT16_MAX)
 		shift++;
 	return shift;
 }
+
+/* tcp_conn.c: with CONN_SND_FULL; there may be room now */
+void tcp_tell_writable(struct tcp_conn *c);
 
 /* tcp_state.c */
 void tcp_set_state(struct tcp_conn *c, enum tcp_state next);
@@ -312,7 +335,8 @@ static inline void tcp_timer_data_received(struct tcp_conn *c, nsec_t now)
 
 void tcp_timer_ack_sent(struct tcp_conn *c);
 void tcp_timer_established(struct tcp_conn *c, nsec_t now);
-void tcp_timer_fin_wait_2(struct tcp_conn *c, nsec_t now);
+/* True: nobody waits for the peer's FIN, the connection is reset and no more. */
+bool tcp_timer_fin_wait_2(struct tcp_conn *c, nsec_t now);
 void tcp_timer_time_wait(struct tcp_conn *c, nsec_t now);
 void tcp_timer_buffer_empty(struct tcp_conn *c, nsec_t now);
 void tcp_timer_stop_all(struct tcp_conn *c);

@@ -148,6 +148,7 @@ static void agree(const struct tcp_listener *l, struct tcp_synreq *req, const st
 		  const struct tcp_options *opt)
 {
 	uint32_t rcvbuf = max_u32(l->config.rcvbuf, TCP_RCVBUF_MIN);
+	uint32_t clamp = l->config.window_clamp ? l->config.window_clamp : UINT32_MAX;
 
 	req->irs = pkt->seq;
 	req->peer_mss = opt->mss;
@@ -156,8 +157,8 @@ static void agree(const struct tcp_listener *l, struct tcp_synreq *req, const st
 	req->timestamps = opt->has_ts && l->config.timestamps;
 	req->sack = opt->sack_permitted;
 	req->ts_recent = opt->has_ts ? opt->tsval : 0;
-	req->wnd = (uint16_t)min_u32(rcvbuf, UINT16_MAX);
-	req->wscale = tcp_wscale_for(rcvbuf);
+	req->wnd = tcp_syn_window(rcvbuf, clamp);
+	req->wscale = tcp_wscale_for(rcvbuf, clamp);
 }
 
 /* ---- cookies: nothing is kept of a SYN ------------------------------------------- */

@@ -12,11 +12,11 @@
 uint32_t tcp_output_window_gain(const struct tcp_conn *c)
 {
 	uint32_t room = c->rcv.bytes < c->rcvbuf ? c->rcvbuf - c->rcv.bytes : 0;
-	uint32_t edge = c->rcv_nxt + room;
+	uint32_t edge = c->rcv_nxt + min_u32(room, c->window_clamp);
 
 	if (!seq_gt(edge, c->rcv_edge))
 		return 0;
-	if (edge - c->rcv_edge < min_u32(c->rcvbuf / 2, c->rcv_mss))
+	if (edge - c->rcv_edge < min_u32(min_u32(c->rcvbuf, c->window_clamp) / 2, c->rcv_mss))
 		return 0;
 	return edge - c->rcv_edge;
 }
@@ -142,7 +142,7 @@ void tcp_output_syn(struct tcp_conn *c, nsec_t now)
 	seg.flags = (uint8_t)(answer ? TCP_SYN | TCP_ACK : TCP_SYN);
 	if (!answer && (c->flags & CONN_ECN)) /* RFC 3168 section 6.1.1 */
 		seg.flags |= TCP_ECE | TCP_CWR;
-	seg.wnd = (uint16_t)min_u32(c->rcvbuf, UINT16_MAX); /* never scaled in a SYN */
+	seg.wnd = tcp_syn_window(c->rcvbuf, c->window_clamp);
 	seg.urg = 0;
 	seg.ecn = ECN_NONE;
 	opt.has_ts = (c->flags & CONN_TIMESTAMPS) != 0;
@@ -359,6 +359,9 @@ void tcp_output(struct tcp_conn *c, nsec_t now)
 			tcp_timer_held_back(c, now);
 	}
 	c->flags &= ~(uint32_t)CONN_PUSH;
+	/* Less waits to be sent than before: that alone may be what the program waits for. */
+	if (unlikely(c->notsent_lowat != UINT32_MAX) && (c->flags & CONN_SND_FULL))
+		tcp_tell_writable(c);
 }
 
 static bool ack_is_due(const struct tcp_conn *c)

@@ -149,11 +149,23 @@ void tcp_timer_established(struct tcp_conn *c, nsec_t now)
 	c->life_at = c->keepalive.on ? now + keepalive_idle(c) : NSEC_NEVER;
 }
 
-/* Only when no program could still read: tcp_shutdown() may wait for ever. */
-void tcp_timer_fin_wait_2(struct tcp_conn *c, nsec_t now)
+/*
+ * Only when no program could still read: tcp_shutdown() may wait for ever.  As
+ * Linux: longer than a few timeouts, TCP_LINGER2 or not.
+ */
+bool tcp_timer_fin_wait_2(struct tcp_conn *c, nsec_t now)
 {
-	if (c->flags & CONN_DETACHED)
-		c->life_at = now + TCP_FIN_WAIT_2_LEN;
+	nsec_t wait = c->linger2 * NSEC_PER_SEC, least = 4 * c->rtt.rto - c->rtt.rto / 2;
+
+	if (!(c->flags & CONN_DETACHED))
+		return false;
+	if (c->linger2 < 0) {
+		tcp_output_rst(c, now);
+		tcp_finish(c, 0);
+		return true;
+	}
+	c->life_at = now + (wait > least ? wait : least);
+	return false;
 }
 
 void tcp_timer_time_wait(struct tcp_conn *c, nsec_t now)

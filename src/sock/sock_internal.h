@@ -95,6 +95,10 @@ struct sock_options {
 	struct tcp_keepalive keepalive;
 	nsec_t user_timeout;
 	uint64_t pacing;	     /* bytes a second; 0: any number */
+	uint32_t window_clamp;	     /* TCP_WINDOW_CLAMP; 0: none */
+	uint32_t notsent_lowat;	     /* TCP_NOTSENT_LOWAT; 0: the system's */
+	uint16_t maxseg;	     /* TCP_MAXSEG; 0: none */
+	int16_t linger2;	     /* TCP_LINGER2, seconds; -1: do not linger */
 	unsigned defer_accept;	     /* SYN-ACKs, as the kernel counts TCP_DEFER_ACCEPT */
 	uint32_t rcvbuf, sndbuf;     /* as the kernel counts them */
 	bool rcvbuf_set, sndbuf_set; /* by the program: no longer ours to choose */
@@ -383,6 +387,8 @@ extern unsigned tcp_orphans[TCP_ORPHAN_KINDS];
 
 /* ---- options (sock_opt.c) ---------------------------------------------------------------- */
 
+/* Control lock: what the twin has, or otherwise. */
+int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise);
 /* Defaults, read from the twin. */
 void sock_options_init(struct inet_sock *so, bool tcp);
 /* holder: sock->opt changed. */

@@ -95,9 +95,13 @@ static enum care care_tcp(int name)
 	case TCP_KEEPCNT:
 	case TCP_KEEPIDLE:
 	case TCP_KEEPINTVL:
+	case TCP_LINGER2:
+	case TCP_MAXSEG:
 	case TCP_NODELAY:
+	case TCP_NOTSENT_LOWAT:
 	case TCP_QUICKACK:
 	case TCP_USER_TIMEOUT:
+	case TCP_WINDOW_CLAMP:
 		return CARE_MIRROR;
 	default:
 		return CARE_KERNEL;
@@ -122,7 +126,7 @@ static enum care care_of(const struct inet_sock *so, int level, int name)
 /* ---- mirroring (control lock) ---------------------------------------------------------- */
 
 /* Reads back what the kernel made of the value. */
-static int twin_int(const struct inet_sock *so, int level, int name, int otherwise)
+int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise)
 {
 	int val = otherwise;
 	socklen_t len = sizeof(val);
@@ -143,7 +147,7 @@ static void set_timeout(struct inet_sock *so, nsec_t *timeo, int name)
 
 static int twin_device(const struct inet_sock *so)
 {
-	return twin_int(so, SOL_SOCKET, SO_BINDTOIFINDEX, 0);
+	return sock_twin_int(so, SOL_SOCKET, SO_BINDTOIFINDEX, 0);
 }
 
 /* 0: any number of bytes a second, which the kernel calls -1. */
@@ -164,12 +168,12 @@ static void mirror_socket(struct inet_sock *so, int name, struct sock_options *o
 	switch (name) {
 	case SO_RCVBUF:
 	case SO_RCVBUFFORCE:
-		opt->rcvbuf = (uint32_t)twin_int(so, SOL_SOCKET, SO_RCVBUF, (int)opt->rcvbuf);
+		opt->rcvbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_RCVBUF, (int)opt->rcvbuf);
 		opt->rcvbuf_set = true;
 		break;
 	case SO_SNDBUF:
 	case SO_SNDBUFFORCE:
-		opt->sndbuf = (uint32_t)twin_int(so, SOL_SOCKET, SO_SNDBUF, (int)opt->sndbuf);
+		opt->sndbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_SNDBUF, (int)opt->sndbuf);
 		opt->sndbuf_set = true;
 		break;
 	case SO_RCVTIMEO:
@@ -179,7 +183,7 @@ static void mirror_socket(struct inet_sock *so, int name, struct sock_options *o
 		set_timeout(so, &so->sndtimeo, SO_SNDTIMEO);
 		break;
 	case SO_RCVLOWAT:
-		opt->rcvlowat = (uint32_t)twin_int(so, SOL_SOCKET, name, 1);
+		opt->rcvlowat = (uint32_t)sock_twin_int(so, SOL_SOCKET, name, 1);
 		break;
 	case SO_LINGER:
 		sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, name, &linger, &len);
@@ -187,33 +191,33 @@ static void mirror_socket(struct inet_sock *so, int name, struct sock_options *o
 		opt->linger_seconds = linger.l_linger;
 		break;
 	case SO_KEEPALIVE:
-		opt->keepalive.on = twin_int(so, SOL_SOCKET, name, 0) != 0;
+		opt->keepalive.on = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
 		break;
 	case SO_MAX_PACING_RATE:
 		opt->pacing = twin_pacing(so);
 		break;
 	case SO_OOBINLINE:
-		opt->oobinline = twin_int(so, SOL_SOCKET, name, 0) != 0;
+		opt->oobinline = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
 		break;
 	case SO_MARK:
-		opt->mark = (uint32_t)twin_int(so, SOL_SOCKET, name, 0);
+		opt->mark = (uint32_t)sock_twin_int(so, SOL_SOCKET, name, 0);
 		break;
 	case SO_BINDTODEVICE:
 	case SO_BINDTOIFINDEX:
 		opt->bind_ifindex = twin_device(so);
 		break;
 	case SO_REUSEADDR:
-		opt->reuseaddr = twin_int(so, SOL_SOCKET, name, 0) != 0;
+		opt->reuseaddr = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
 		sock_ports_may_be_shared = true;
 		break;
 	case SO_REUSEPORT:
-		opt->reuseport = twin_int(so, SOL_SOCKET, name, 0) != 0;
+		opt->reuseport = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
 		sock_ports_may_be_shared = true;
 		break;
 	case SO_TIMESTAMP:
 	case SO_TIMESTAMPNS:
-		opt->timestamp = twin_int(so, SOL_SOCKET, SO_TIMESTAMP, 0) != 0;
-		opt->timestamp_ns = twin_int(so, SOL_SOCKET, SO_TIMESTAMPNS, 0) != 0;
+		opt->timestamp = sock_twin_int(so, SOL_SOCKET, SO_TIMESTAMP, 0) != 0;
+		opt->timestamp_ns = sock_twin_int(so, SOL_SOCKET, SO_TIMESTAMPNS, 0) != 0;
 		break;
 	}
 }
@@ -239,67 +243,25 @@ static void mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t
 {
 	switch (name) {
 	case IP_TOS:
-		opt->tos = (uint8_t)twin_int(so, IPPROTO_IP, name, 0);
+		opt->tos = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, 0);
 		break;
 	case IP_TTL:
-		opt->ttl = (uint8_t)twin_int(so, IPPROTO_IP, name, 64);
+		opt->ttl = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, 64);
 		break;
 	case IP_MULTICAST_TTL:
-		opt->mc_ttl = (uint8_t)twin_int(so, IPPROTO_IP, name, 1);
+		opt->mc_ttl = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, 1);
 		break;
 	case IP_MULTICAST_LOOP:
-		opt->mc_loop = twin_int(so, IPPROTO_IP, name, 1) != 0;
+		opt->mc_loop = sock_twin_int(so, IPPROTO_IP, name, 1) != 0;
 		break;
 	case IP_MULTICAST_IF:
 		mirror_multicast_if(opt, val, len);
 		break;
 	case IP_MTU_DISCOVER:
-		opt->pmtudisc = (uint8_t)twin_int(so, IPPROTO_IP, name, IP_PMTUDISC_WANT);
+		opt->pmtudisc = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, IP_PMTUDISC_WANT);
 		break;
 	case IP_PKTINFO:
-		opt->pktinfo = twin_int(so, IPPROTO_IP, name, 0) != 0;
-		break;
-	}
-}
-
-/* How many SYN-ACKs, repeated at doubling intervals, take so many seconds. */
-static unsigned syn_acks_in(int seconds)
-{
-	unsigned n = 0;
-
-	for (int interval = 1, passed = 0; passed < seconds && n < UINT8_MAX; n++) {
-		passed += interval;
-		interval = interval > 60 ? 120 : 2 * interval;
-	}
-	return n;
-}
-
-static void mirror_tcp(struct inet_sock *so, int name, const void *val, struct sock_options *opt)
-{
-	switch (name) {
-	case TCP_NODELAY:
-		opt->nodelay = twin_int(so, IPPROTO_TCP, name, 0) != 0;
-		break;
-	case TCP_CORK:
-		opt->cork = twin_int(so, IPPROTO_TCP, name, 0) != 0;
-		break;
-	case TCP_QUICKACK:
-		opt->quickack = *(const int *)val != 0;
-		break;
-	case TCP_DEFER_ACCEPT:
-		opt->defer_accept = syn_acks_in(twin_int(so, IPPROTO_TCP, name, 0));
-		break;
-	case TCP_USER_TIMEOUT:
-		opt->user_timeout = twin_int(so, IPPROTO_TCP, name, 0) * NSEC_PER_MSEC;
-		break;
-	case TCP_KEEPIDLE:
-		opt->keepalive.idle = (uint16_t)twin_int(so, IPPROTO_TCP, name, 7200);
-		break;
-	case TCP_KEEPINTVL:
-		opt->keepalive.interval = (uint16_t)twin_int(so, IPPROTO_TCP, name, 75);
-		break;
-	case TCP_KEEPCNT:
-		opt->keepalive.probes = (uint8_t)twin_int(so, IPPROTO_TCP, name, 9);
+		opt->pktinfo = sock_twin_int(so, IPPROTO_IP, name, 0) != 0;
 		break;
 	}
 }
@@ -328,8 +290,12 @@ static int set_mirrored(struct sock_ref ref, int level, int name, const void *va
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct sock_options opt = so->opt;
-	int rc = sys_setsockopt(sock_twin(ref.sk), level, name, val, len);
+	int rc = 0;
 
+	if (level == IPPROTO_TCP)
+		rc = tcp_may_set(so, name, val, len);
+	if (!rc)
+		rc = sys_setsockopt(sock_twin(ref.sk), level, name, val, len);
 	if (rc)
 		return rc;
 	if (level == SOL_SOCKET)
@@ -337,7 +303,7 @@ static int set_mirrored(struct sock_ref ref, int level, int name, const void *va
 	else if (level == IPPROTO_IP)
 		mirror_ip(so, name, val, len, &opt);
 	else
-		mirror_tcp(so, name, val, &opt);
+		tcp_mirror(so, name, val, &opt);
 	return apply(ref, &opt);
 }
 
@@ -436,9 +402,9 @@ void sock_options_init(struct inet_sock *so, bool tcp)
 	struct sock_options *opt = &so->opt;
 	int zero = 0, one = 1;
 
-	opt->rcvbuf = (uint32_t)twin_int(so, SOL_SOCKET, SO_RCVBUF, 212992);
-	opt->sndbuf = (uint32_t)twin_int(so, SOL_SOCKET, SO_SNDBUF, 212992);
-	opt->ttl = (uint8_t)twin_int(so, IPPROTO_IP, IP_TTL, 64);
+	opt->rcvbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_RCVBUF, 212992);
+	opt->sndbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_SNDBUF, 212992);
+	opt->ttl = (uint8_t)sock_twin_int(so, IPPROTO_IP, IP_TTL, 64);
 	opt->mc_ttl = 1;
 	opt->pmtudisc = IP_PMTUDISC_WANT;
 	opt->mc_loop = params.tx_mc_loopback;
@@ -454,6 +420,7 @@ void sock_options_init(struct inet_sock *so, bool tcp)
 	opt->keepalive.idle = 7200;
 	opt->keepalive.interval = 75;
 	opt->keepalive.probes = 9;
+	opt->linger2 = tcp ? tcp_kernel()->fin_timeout : 0;
 	if (tcp && params.tcp_nodelay) {
 		opt->nodelay = true;
 		sys_setsockopt(sock_twin(&so->sk), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -470,42 +437,9 @@ static int give(void *val, socklen_t *len, const void *from, socklen_t size)
 	return 0;
 }
 
-union answer {
-	int n;
-	char name[16];
-	struct tcp_info info;
-};
-
-/* holder: the size of what we know better than the twin; 0: it knows. */
-static socklen_t ask_tcp(struct inet_sock *so, struct ring *ring, int level, int name,
-			 union answer *answer)
-{
-	if (level == IPPROTO_TCP && name == TCP_CONGESTION) {
-		strcpy(answer->name, tcp_cc_by_number(so->opt.cc_algo)->name);
-		return sizeof(answer->name);
-	}
-	if (so->inet != INET_TCP)
-		return 0; /* a listener */
-	if (level == IPPROTO_TCP && name == TCP_INFO) {
-		tcp_get_info(&so->tcp.conn, &answer->info, clock_now());
-		return sizeof(answer->info);
-	}
-	if (level == SOL_SOCKET && name == SO_ERROR) {
-		ring_poll(ring);
-		answer->n = sock_take_error(so);
-	} else if (level == IPPROTO_TCP && name == TCP_MAXSEG && so->connected) {
-		answer->n = so->tcp.conn.mss;
-	} else if (level == IPPROTO_IP && name == IP_MTU && so->connected) {
-		answer->n = (int)so->tcp.dst.mtu;
-	} else {
-		return 0;
-	}
-	return sizeof(answer->n);
-}
-
 static int get_tcp(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
 {
-	union answer answer;
+	union tcp_answer answer;
 	struct ring *ring;
 	socklen_t size;
 	int rc = sock_hold_cold(ref, &ring);
@@ -513,16 +447,14 @@ static int get_tcp(struct sock_ref ref, int level, int name, void *val, socklen_
 	if (rc)
 		return rc;
 	memset(&answer, 0, sizeof(answer));
-	size = ask_tcp(inet_of(ref.sk), ring, level, name, &answer);
+	size = tcp_answer(inet_of(ref.sk), ring, level, name, &answer);
 	ring_release_cold(ring);
 	return size ? give(val, len, &answer, size) : SOCK_KERNEL;
 }
 
 int sock_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
 {
-	bool ours = (level == SOL_SOCKET && name == SO_ERROR) ||
-		    (level == IPPROTO_TCP &&
-		     (name == TCP_MAXSEG || name == TCP_INFO || name == TCP_CONGESTION)) ||
+	bool ours = level == SOL_SOCKET || level == IPPROTO_TCP ||
 		    (level == IPPROTO_IP && name == IP_MTU);
 
 	if (!ours || !val || !len || ref.sk->kind != SOCK_KIND_TCP)

@@ -3,6 +3,8 @@
 #ifndef SOCK_TCP_INTERNAL_H
 #define SOCK_TCP_INTERNAL_H
 
+#include <linux/tcp.h>
+
 #include "sock/sock_internal.h"
 
 #define TCP_MODES(X)           \
@@ -58,6 +60,33 @@ int tcp_resolve(struct sock_ref ref);
 const uint8_t *tcp_secret(void);
 /* The initial sequence number of a connection. */
 uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote, nsec_t now);
+
+/* ---- tcp_opt.c ----------------------------------------------------------------------- */
+
+/* net.ipv4.tcp_*, read once; any thread. */
+struct tcp_kernel {
+	bool timestamps;
+	uint8_t ecn;		/* enum tcp_ecn */
+	int16_t fin_timeout;	/* seconds */
+	uint32_t notsent_lowat; /* 0: any */
+};
+
+const struct tcp_kernel *tcp_kernel(void);
+
+/* Control lock: 0, or why the kernel would not take the value on such a connection. */
+int tcp_may_set(const struct inet_sock *so, int name, const void *val, socklen_t len);
+/* Control lock: the twin took it. */
+void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_options *opt);
+
+union tcp_answer {
+	int n;
+	char name[16];
+	struct tcp_info info;
+};
+
+/* holder: the size of what we know better than the twin; 0: it knows. */
+socklen_t tcp_answer(struct inet_sock *so, struct ring *ring, int level, int name,
+		     union tcp_answer *answer);
 
 /* ---- tcp_listen.c ------------------------------------------------------------------- */
 

@@ -48,8 +48,7 @@ static uint32_t stream_events(const struct inet_sock *so)
 		events |= EPOLLRDHUP;
 	if (fin && so->shut_wr)
 		events |= EPOLLHUP;
-	/* As the kernel: writable when a third of the buffer is free. */
-	if (so->shut_wr || tcp_writable_bytes(conn) >= conn->sndbuf / 3)
+	if (so->shut_wr || tcp_is_writable(conn))
 		events |= EPOLLOUT | EPOLLWRNORM;
 	return events;
 }
@@ -293,37 +292,9 @@ struct dst_headers tcp_headers(const struct inet_sock *so)
 	return headers;
 }
 
-/* Looked at once: what the kernel does by default. */
-static bool kernel_timestamps(void)
-{
-	static int known; /* 0: not yet, 1: no, 2: yes; any, atomic */
-	int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
-
-	if (answer)
-		return answer == 2;
-	answer = sys_read_number("/proc/sys/net/ipv4/tcp_timestamps", 1) ? 2 : 1;
-	__atomic_store_n(&known, answer, __ATOMIC_RELAXED);
-	return answer == 2;
-}
-
-/* ECN as the kernel would: asked for, answered (its default), or neither. */
-static uint8_t kernel_ecn(void)
-{
-	static int known; /* 1 more than it is; any, atomic */
-	int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
-
-	if (!answer) {
-		answer = sys_read_number("/proc/sys/net/ipv4/tcp_ecn", TCP_ECN_ANSWER);
-		answer = answer < TCP_ECN_NONE || answer > TCP_ECN_ANSWER ? TCP_ECN_ANSWER + 1
-									  : answer + 1;
-		__atomic_store_n(&known, answer, __ATOMIC_RELAXED);
-	}
-	return (uint8_t)(answer - 1);
-}
-
 static bool timestamps_wanted(void)
 {
-	return params.tcp_timestamps == 2 ? kernel_timestamps() : params.tcp_timestamps;
+	return params.tcp_timestamps == 2 ? tcp_kernel()->timestamps : params.tcp_timestamps;
 }
 
 struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu)
@@ -337,11 +308,14 @@ struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu)
 		.timestamps = timestamps_wanted(),
 		.quickack = opt->quickack,
 		.cc_algo = opt->cc_algo,
-		.ecn = kernel_ecn(),
+		.ecn = tcp_kernel()->ecn,
+		.window_clamp = opt->window_clamp,
 	};
 
 	if (params.mss && config.mss > params.mss)
 		config.mss = (uint16_t)params.mss;
+	if (opt->maxseg && config.mss > opt->maxseg)
+		config.mss = opt->maxseg;
 	return config;
 }
 
@@ -375,6 +349,9 @@ void tcp_wire_options(struct inet_sock *so, nsec_t now)
 	tcp_set_keepalive(conn, &so->opt.keepalive, now);
 	tcp_set_user_timeout(conn, so->opt.user_timeout);
 	tcp_set_oobinline(conn, so->opt.oobinline);
+	tcp_set_linger2(conn, so->opt.linger2);
+	tcp_set_notsent_lowat(conn, so->opt.notsent_lowat ? so->opt.notsent_lowat
+							  : tcp_kernel()->notsent_lowat);
 	if (so->opt.pacing != conn->pace_rate)
 		tcp_set_pacing(conn, so->opt.pacing, now);
 	if (so->opt.cork)
@@ -396,7 +373,9 @@ void tcp_options_changed(struct inet_sock *so)
 	tcp_set_congestion(conn, so->opt.cc_algo);
 	tcp_set_quickack(conn, so->opt.quickack, now);
 	tcp_set_cork(conn, so->opt.cork, now);
+	tcp_set_window_clamp(conn, so->opt.window_clamp);
 	tcp_wire_options(so, now);
+	tcp_update_events(so, 0);
 	dst_expire(&so->tcp.dst); /* TOS and TTL are in the headers */
 	tcp_after(so, sock_home(so));
 }

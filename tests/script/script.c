@@ -442,6 +442,8 @@ static void do_set(struct script *s)
 		config->rcvbuf = (uint32_t)take_number(s);
 	else if (take_if(s, "sndbuf"))
 		config->sndbuf = (uint32_t)take_number(s);
+	else if (take_if(s, "window-clamp"))
+		config->window_clamp = (uint32_t)take_number(s);
 	else if (take_if(s, "timestamps"))
 		config->timestamps = take_switch(s);
 	else if (take_if(s, "nodelay"))
@@ -604,6 +606,8 @@ static bool value_of(const struct world *w, const char *name, long long *value)
 		{"lost", c->flight ? c->flight->lost : 0},
 		{"retransmits", c->retransmits},
 		{"mss", c->mss},
+		{"maxseg", tcp_maxseg(c)},
+		{"can-write", tcp_is_writable(c)},
 		{"snd-wnd", c->snd_wnd},
 		{"rcv-wscale", c->rcv_wscale},
 		{"snd-wscale", c->snd_wscale},
@@ -768,6 +772,21 @@ static void do_user_timeout(struct script *s)
 	tcp_set_user_timeout(&s->w.conn, take_time(s));
 }
 
+static void do_linger2(struct script *s)
+{
+	tcp_set_linger2(&s->w.conn, (int)take_number(s));
+}
+
+static void do_notsent_lowat(struct script *s)
+{
+	tcp_set_notsent_lowat(&s->w.conn, (uint32_t)take_number(s));
+}
+
+static void do_window_clamp(struct script *s)
+{
+	tcp_set_window_clamp(&s->w.conn, (uint32_t)take_number(s));
+}
+
 static void do_sink(struct script *s)
 {
 	s->w.sink_full = !take_switch(s);
@@ -787,6 +806,13 @@ static void do_rfc(struct script *s)
 {
 	s->has_rfc = true;
 	take_number(s);
+	take(s);
+}
+
+static void do_man(struct script *s)
+{
+	s->has_rfc = true;
+	take(s);
 	take(s);
 }
 
@@ -816,9 +842,12 @@ static const struct verb {
 	{"icmp", do_icmp, ACTS},
 	{"in", do_in, FLUSHES},
 	{"keepalive", do_keepalive, ACTS},
+	{"linger2", do_linger2, ACTS},
 	{"listen", do_listen, ACTS},
+	{"man", do_man, QUIET},
 	{"mtu", do_mtu, ACTS},
 	{"nodelay", do_nodelay, ACTS},
+	{"notsent-lowat", do_notsent_lowat, ACTS},
 	{"oobinline", do_oobinline, ACTS},
 	{"open", do_open, ACTS},
 	{"out", do_out, QUIET},
@@ -836,6 +865,7 @@ static const struct verb {
 	{"unreachable", do_unreachable, ACTS},
 	{"user-timeout", do_user_timeout, ACTS},
 	{"wait", do_wait, ACTS},
+	{"window-clamp", do_window_clamp, ACTS},
 };
 
 static void pass_time(struct script *s)

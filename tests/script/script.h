@@ -6,7 +6,8 @@
  * and ends where the next one begins.  A line is one event:
  *
  *	script NAME (no blanks)
- *	rfc 9293 3.10.7.4	which section; every script has at least one
+ *	rfc 9293 3.10.7.4	which section; every script has at least one,
+ *	man tcp(7) TCP_CORK	or this: what Linux says of an option
  *	set mss 1000		configuration, before "open"; see set_table[]
  *	open passive mss 1000 win 60000 sack ts wscale 7 ecn rtt 10ms
  *				a handshake as in figure 6 of RFC 9293, not looked at;
@@ -25,6 +26,7 @@
  *	nodelay on|off, cork, quickack; keepalive 10s 5s 3; user-timeout 30s
  *	icmp 1 600		fragmentation needed for the segment at 1; mtu 1500: a route says
  *	pace 1000000		SO_MAX_PACING_RATE
+ *	linger2 -1 | notsent-lowat 3000 | window-clamp 2000
  *	sink on|off		can segments be sent?
  *	state ESTABLISHED	is the state
  *	closed 0|ECONNRESET	CLOSED was reported, with this error
