@@ -227,12 +227,17 @@ static int reset_error(const struct tcp_conn *c)
 	}
 }
 
-/* RFC 5961 section 3.2 */
+/*
+ * RFC 5961 section 3.2.  In TIME_WAIT a reset answers what came late to a peer that is done,
+ * and ends nothing (RFC 1337 section 3); unless a peer that begins anew was told where we are.
+ */
 static bool step_2_reset(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
 	if (!(a->flags & TCP_RST))
 		return true;
-	if (a->seq == c->rcv_nxt) {
+	if (c->state == TCP_TIME_WAIT && !(c->flags & CONN_SYN_OLD)) {
+		a->drop = DROP_TCP_STATE;
+	} else if (a->seq == c->rcv_nxt) {
 		tcp_finish(c, reset_error(c));
 	} else {
 		tcp_output_challenge(c, now);
@@ -251,11 +256,14 @@ static bool step_4_syn(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	return false;
 }
 
+static bool begins(const struct tcp_arrival *a)
+{
+	return (a->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN;
+}
+
 /* RFC 6191, RFC 9293 section 3.10.7.4: a SYN that may follow this incarnation. */
 static bool reopens(const struct tcp_conn *c, const struct tcp_arrival *a)
 {
-	if ((a->flags & (TCP_SYN | TCP_ACK | TCP_RST)) != TCP_SYN)
-		return false;
 	if ((c->flags & CONN_TIMESTAMPS) && a->opt.has_ts && a->opt.tsval != c->ts_recent)
 		return seq_gt(a->opt.tsval, c->ts_recent);
 	return seq_gt(a->seq, c->rcv_nxt);
@@ -267,10 +275,13 @@ static void input_steps(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 		if (!input_syn_sent(c, a, now))
 			return;
 	} else {
-		if (c->state == TCP_TIME_WAIT && reopens(c, a)) {
-			tcp_finish(c, 0);
-			a->drop = DROP_NO_FLOW; /* the listener may want it */
-			return;
+		if (c->state == TCP_TIME_WAIT && begins(a)) {
+			if (reopens(c, a)) {
+				tcp_finish(c, 0);
+				a->drop = DROP_NO_FLOW; /* the listener may want it */
+				return;
+			}
+			c->flags |= CONN_SYN_OLD;
 		}
 		/* Both opened: the peer's SYN-ACK repeats its SYN. */
 		if (c->state == TCP_SYN_RECEIVED && a->seq == c->irs &&

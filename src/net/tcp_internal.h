@@ -71,6 +71,7 @@ enum {
 	/* sent and received */
 	CONN_FIN_SENT = 1 << 16, /* snd_nxt counts our FIN */
 	CONN_FIN_RCVD = 1 << 17, /* rcv_nxt counts the peer's FIN */
+	CONN_SYN_OLD = 1 << 30,	 /* in TIME_WAIT: a SYN came that did not end it */
 	CONN_RTX_NOW = 1 << 18,	 /* one lost segment goes out whatever cwnd says */
 	CONN_PUSH = 1 << 19,	 /* what is queued goes out, partial or not */
 	CONN_SYN_RTX = 1 << 20,	 /* the SYN was sent more than once */

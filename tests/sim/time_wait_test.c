@@ -34,12 +34,6 @@ static void test_it_lasts_a_minute(void **state)
 	sim_end(sim);
 }
 
-/* B has forgotten the connection and would answer with RST. */
-static bool lose_resets(struct sim *sim, const struct sim_segment *seg)
-{
-	return seg->flags & TCP_RST;
-}
-
 static void test_a_repeated_fin_is_acknowledged_and_starts_it_anew(void **state)
 {
 	struct sim_params params = sim_defaults();
@@ -48,10 +42,10 @@ static void test_a_repeated_fin_is_acknowledged_and_starts_it_anew(void **state)
 
 	sim_run(sim, 30 * SEC);
 	sim_log_clear(sim);
-	sim->filter = lose_resets;
 	fin.seq--;
 	sim_inject(sim, A, &fin);
 	assert_int_equal(sim_count_pure_acks(sim, A), 1);
+	/* B has forgotten the connection and answers with RST. */
 	sim_run(sim, 59 * SEC);
 	assert_int_equal(sim->host[A].closed, 0);
 	sim_run(sim, 1 * SEC);
@@ -92,12 +86,34 @@ static void test_a_newer_syn_ends_it(void **state)
 	}
 }
 
-static void test_a_reset_ends_it_without_error(void **state)
+/* RFC 1337 section 3 */
+static void test_a_reset_does_not_end_it(void **state)
 {
 	struct sim_params params = sim_defaults();
 	struct sim *sim = closed_by_a(&params);
 	struct tcp_segment rst = sim_forge(sim, A, TCP_RST);
 
+	for (int i = 0; i < 2; i++) {
+		rst.seq = sim->host[A].conn.rcv_nxt + (uint32_t)i;
+		sim_log_clear(sim);
+		sim_inject(sim, A, &rst);
+		assert_int_equal(sim->host[A].closed, 0);
+		assert_int_equal(sim_count_pure_acks(sim, A), 0);
+	}
+	sim_end(sim);
+}
+
+/* A peer that was started again, and begins with a lower sequence number. */
+static void test_a_reset_after_an_old_syn_ends_it_without_error(void **state)
+{
+	struct sim_params params = sim_defaults();
+	struct sim *sim = closed_by_a(&params);
+	struct tcp_segment syn = sim_forge(sim, A, TCP_SYN), rst = sim_forge(sim, A, TCP_RST);
+
+	syn.seq = sim->host[A].conn.rcv_nxt - 1000;
+	syn.opt_len = 0;
+	sim_inject(sim, A, &syn);
+	assert_int_equal(sim->host[A].closed, 0);
 	rst.seq = sim->host[A].conn.rcv_nxt;
 	sim_inject(sim, A, &rst);
 	assert_int_equal(sim->host[A].closed, 1);
@@ -179,7 +195,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_it_lasts_a_minute),
 	cmocka_unit_test(test_a_repeated_fin_is_acknowledged_and_starts_it_anew),
 	cmocka_unit_test(test_a_newer_syn_ends_it),
-	cmocka_unit_test(test_a_reset_ends_it_without_error),
+	cmocka_unit_test(test_a_reset_does_not_end_it),
+	cmocka_unit_test(test_a_reset_after_an_old_syn_ends_it_without_error),
 	cmocka_unit_test(test_a_lost_fin_is_repeated),
 	cmocka_unit_test(test_a_lost_last_ack_is_repeated),
 	cmocka_unit_test(test_fin_wait_2_of_a_closed_socket_ends),
