@@ -7,7 +7,9 @@
  *		one of them was not what it should be.
  *	bulk go IP PORT up|down|both BYTES CONNECTIONS SECONDS
  *		BYTES on each of CONNECTIONS in the direction; fails when one of
- *		them breaks, is wrong, or none of them moves for SECONDS.
+ *		them breaks, is wrong, or none of them moves for SECONDS.  STAY in
+ *		the environment: stays until SIGTERM when it has said how it went,
+ *		for what is still on its way to it.
  *
  * A byte follows from its stream's seed and its place, so that what is lost,
  * repeated, damaged or of another connection is found where it happens.  The client
@@ -390,6 +392,9 @@ static int go(char **argv)
 	seconds = now_sec() - start;
 	printf("%lu streams, %lu bad, %.3f s, %.2f Mbit/s\n", good, bad, seconds,
 	       (double)moved * 8 / 1e6 / seconds);
+	fflush(stdout);
+	while (getenv("STAY") && !stopped)
+		turn(-1, -1);
 	return bad ? 1 : 0;
 }
 
