@@ -20,6 +20,21 @@ static int open_files_limit(void)
 	return limit.rlim_cur > INT32_MAX ? INT32_MAX : (int)limit.rlim_cur;
 }
 
+/* A copy above what programs use, or negative. */
+static int copy_away(int fd)
+{
+	int hidden = sys_fcntl(fd, F_DUPFD_CLOEXEC, HIDDEN_FD);
+
+	if (hidden < 0) {
+		/* A low limit: near the end of what there is. */
+		int limit = open_files_limit();
+
+		for (int below = 1; hidden < 0 && limit - below > fd; below *= 2)
+			hidden = sys_fcntl(fd, F_DUPFD_CLOEXEC, limit - below);
+	}
+	return hidden;
+}
+
 /* Moves it; sys_fd_hide() without the registration. */
 static int move_away(int fd)
 {
@@ -29,14 +44,7 @@ static int move_away(int fd)
 		sys_fcntl(fd, F_SETFD, FD_CLOEXEC);
 		return fd;
 	}
-	hidden = sys_fcntl(fd, F_DUPFD_CLOEXEC, HIDDEN_FD);
-	if (hidden < 0) {
-		/* A low limit: near the end of what there is. */
-		int limit = open_files_limit();
-
-		for (int below = 1; hidden < 0 && limit - below > fd; below *= 2)
-			hidden = sys_fcntl(fd, F_DUPFD_CLOEXEC, limit - below);
-	}
+	hidden = copy_away(fd);
 	if (hidden < 0) {
 		sys_fcntl(fd, F_SETFD, FD_CLOEXEC);
 		return fd;
@@ -45,21 +53,37 @@ static int move_away(int fd)
 	return hidden;
 }
 
-int sys_fd_hide(int fd)
+static void register_hidden(int fd)
 {
 	int seen;
 
-	if (fd < 0)
-		return fd;
-	fd = move_away(fd);
 	if (fd >= SYS_HIDDEN_MAX)
-		return fd;
+		return;
 	seen = __atomic_load_n(&highest, __ATOMIC_RELAXED);
 	while (seen < fd && !__atomic_compare_exchange_n(&highest, &seen, fd, true,
 							 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 	__atomic_fetch_or(&sys_hidden_bits[fd / 64], 1ull << (fd % 64), __ATOMIC_RELAXED);
+}
+
+int sys_fd_hide(int fd)
+{
+	if (fd < 0)
+		return fd;
+	fd = move_away(fd);
+	register_hidden(fd);
 	return fd;
+}
+
+int sys_fd_copy(int fd)
+{
+	int copy = copy_away(fd);
+
+	if (copy < 0)
+		copy = sys_fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy >= 0)
+		register_hidden(copy);
+	return copy;
 }
 
 void sys_fd_unhide(int fd)

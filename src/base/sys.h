@@ -75,6 +75,9 @@ static inline bool sys_fd_is_hidden(int fd)
  */
 int sys_fd_hide(int fd);
 
+/* A copy of fd that is hidden, as sys_fd_hide(dup(fd)) in one step; -errno. */
+int sys_fd_copy(int fd);
+
 /* It is an ordinary descriptor from now on: somebody else closes it. */
 void sys_fd_unhide(int fd);
 

@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/signals.h"
 #include "base/sys.h"
 #include "intercept/wrap.h"
 
@@ -28,12 +29,16 @@ static void release_name(int fd, struct fd_taken taken)
 	errno = saved;
 }
 
+/* A lock in fd_take(), another one in sock_close(): signals are blocked once for both. */
 void fd_drop(int fd)
 {
-	struct fd_taken taken = fd_take(fd);
+	struct fd_taken taken;
 
+	signals_block();
+	taken = fd_take(fd);
 	if (taken.ref.sk)
 		release_name(fd, taken);
+	signals_unblock();
 }
 
 static __attribute__((noinline, cold)) void drop_stale(int fd)

@@ -2,34 +2,27 @@
 #include "intercept/fdtable.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include "base/mem.h"
-#include "base/sys.h"
+#include "base/signals.h"
 
 #define LEAF_BYTES (FD_LEAF_SIZE * sizeof(struct fd_entry))
 
 struct fd_entry *fd_root[FD_ROOT_SIZE];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int highest = -1; /* lock to write, atomic: no entry is above it */
+static int highest = -1; /* any, atomic: no entry is above it */
 
-/* The kernel's set of signals. */
-typedef uint64_t sigbits;
-
-static sigbits lock_table(void)
+static void lock_table(void)
 {
-	sigbits all = ~(sigbits)0, old = 0;
-
-	sys_call(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, sizeof(all), 0, 0);
+	signals_block();
 	pthread_mutex_lock(&lock);
-	return old;
 }
 
-static void unlock_table(sigbits old)
+static void unlock_table(void)
 {
 	pthread_mutex_unlock(&lock);
-	sys_call(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old), 0, 0);
+	signals_unblock();
 }
 
 static struct fd_entry *leaf_of(int fd)
@@ -61,12 +54,21 @@ static struct fd_entry *entry_make(int fd)
 
 static void fill(struct fd_entry *entry, int fd, struct sock_ref ref, int next)
 {
+	int seen = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+
 	entry->next = next;
 	/* Release: who sees this gen sees that the entry was empty before. */
 	__atomic_store_n(&entry->gen, ref.gen, __ATOMIC_RELEASE);
 	__atomic_store_n(&entry->sk, ref.sk, __ATOMIC_RELEASE);
-	if (fd > highest)
-		__atomic_store_n(&highest, fd, __ATOMIC_RELAXED);
+	while (seen < fd && !__atomic_compare_exchange_n(&highest, &seen, fd, true,
+							 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+/* Acquire: pairs with fill(), for the rest of the entry. */
+static struct sock *named_by(const struct fd_entry *entry)
+{
+	return __atomic_load_n(&entry->sk, __ATOMIC_ACQUIRE);
 }
 
 static void empty(struct fd_entry *entry)
@@ -79,29 +81,34 @@ struct sock_ref fd_lookup(int fd)
 	return fd_get(fd);
 }
 
+/* Its entry is empty, and in no ring: nobody but us looks at more of it than that. */
 bool fd_install(int fd, struct sock_ref ref)
 {
-	sigbits old = lock_table();
-	struct fd_entry *entry = entry_make(fd);
+	struct fd_entry *entry = entry_of(fd);
 
+	if (!entry) {
+		lock_table();
+		entry = entry_make(fd);
+		unlock_table();
+	}
 	if (entry)
 		fill(entry, fd, ref, fd);
-	unlock_table(old);
 	return entry != NULL;
 }
 
 bool fd_install_dup(int fd, int of, struct sock_ref ref)
 {
-	sigbits old = lock_table();
-	struct fd_entry *source = entry_of(of), *entry = NULL;
+	struct fd_entry *source, *entry = NULL;
 
-	if (source && source->sk == ref.sk && source->gen == ref.gen)
+	lock_table();
+	source = entry_of(of);
+	if (source && named_by(source) == ref.sk && source->gen == ref.gen)
 		entry = entry_make(fd);
 	if (entry) {
 		fill(entry, fd, ref, source->next);
 		source->next = fd;
 	}
-	unlock_table(old);
+	unlock_table();
 	return entry != NULL;
 }
 
@@ -131,33 +138,35 @@ struct fd_taken fd_take(int fd)
 {
 	struct fd_taken taken = {{NULL, 0}, -1};
 	struct fd_entry *entry;
-	sigbits old;
 
 	if (!fd_get(fd).sk)
 		return taken;
-	old = lock_table();
+	lock_table();
 	entry = entry_of(fd);
-	if (entry->sk) {
-		taken.ref = (struct sock_ref){entry->sk, entry->gen};
+	taken.ref.sk = named_by(entry);
+	if (taken.ref.sk) {
+		taken.ref.gen = entry->gen;
 		taken.other = unlink_name(entry, fd);
 		empty(entry);
 	}
-	unlock_table(old);
+	unlock_table();
 	return taken;
 }
 
 void fd_left(struct sock *sk)
 {
-	sigbits old = lock_table();
-	int fd = sock_twin(sk);
-	struct fd_entry *entry = entry_of(fd);
+	struct fd_entry *entry;
 
-	/* Round the ring: an entry's next is still there when it is empty. */
-	while (entry && entry->sk == sk) {
+	lock_table();
+	entry = entry_of(sock_twin(sk));
+	/* Round the ring.  As soon as an entry is empty, fd_install() may have it. */
+	while (entry && named_by(entry) == sk) {
+		int next = entry->next;
+
 		empty(entry);
-		entry = entry_of(entry->next);
+		entry = entry_of(next);
 	}
-	unlock_table(old);
+	unlock_table();
 }
 
 int fd_next(int from)
@@ -178,17 +187,17 @@ int fd_next(int from)
 
 void fd_forget_all(void)
 {
-	sigbits old = lock_table();
+	lock_table();
 
 	for (int fd = fd_next(0); fd >= 0; fd = fd_next(fd))
 		empty(entry_of(fd));
 	__atomic_store_n(&highest, -1, __ATOMIC_RELAXED);
-	unlock_table(old);
+	unlock_table();
 }
 
 void fd_forget_sockets(void)
 {
-	sigbits old = lock_table();
+	lock_table();
 
 	for (int fd = fd_next(0); fd >= 0; fd = fd_next(fd + 1)) {
 		struct fd_entry *entry = entry_of(fd);
@@ -196,7 +205,7 @@ void fd_forget_sockets(void)
 		if (entry->sk->kind != SOCK_KIND_EPOLL)
 			empty(entry);
 	}
-	unlock_table(old);
+	unlock_table();
 }
 
 void fd_fork_prepare(void)

@@ -2,9 +2,10 @@
 /*
  * Which descriptors of the program are sockets of ours.
  *
- * Role		fd_get(): any thread, lock-free.  Everything else: any thread,
- *		under a lock inside, with signals blocked: close() may be called
- *		by a signal handler.  No sock function is called under the lock.
+ * Role		fd_get(), fd_install(): any thread, lock-free.  Everything else:
+ *		any thread, under a lock inside, with signals blocked: close()
+ *		may be called by a signal handler.  No sock function is called
+ *		under the lock.
  * Lifetime	a leaf, once there, stays.  The table does not keep a socket
  *		alive; whoever takes out its last descriptor closes it.
  * Ordering	an entry goes from empty to a socket and back to empty only.
@@ -13,7 +14,9 @@
  *		at that address that the entry named, or is an old one of it.
  *		Generations do not come back, so the worst that a reader who
  *		raced with close() gets is a reference to a socket that ended,
- *		which every call recognises.
+ *		which every call recognises.  An empty entry belongs to whoever
+ *		has the descriptor from the kernel: sk comes last, and with it
+ *		the entry is the lock's.
  * Progress	lookup never waits.
  */
 #ifndef INTERCEPT_FDTABLE_H
@@ -30,7 +33,7 @@
 struct fd_entry {
 	struct sock *sk; /* any, atomic; NULL: not ours */
 	uint32_t gen;	 /* any, atomic */
-	int next;	 /* lock: another descriptor of the same socket; a ring */
+	int next;	 /* lock, or empty: another descriptor of the same socket; a ring */
 };
 
 /* Leaves are mapped when used, and their pages when written. */

@@ -15,14 +15,12 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/signals.h"
 #include "base/sys.h"
 #include "intercept/wrap.h"
 
 /* The process all our state is of; written at start and in children. */
 static int owner;
-
-/* Signals of the thread that forks, between prepare and what follows it. */
-static uint64_t mask;
 
 static int process(void)
 {
@@ -37,21 +35,16 @@ bool fork_is_vfork_child(void)
 /* A handler that closes a socket must not find the locks taken by its own thread. */
 static void prepare(void)
 {
-	uint64_t all = ~(uint64_t)0, old = 0;
-
-	sys_call(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, sizeof(all), 0, 0);
+	signals_block();
 	sock_fork_prepare();
 	fd_fork_prepare();
-	mask = old;
 }
 
 static void parent(void)
 {
-	uint64_t old = mask;
-
 	fd_fork_parent();
 	sock_fork_parent();
-	sys_call(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old), 0, 0);
+	signals_unblock();
 }
 
 /* The table's lock first: sock_fork_child() reports sockets that leave. */
@@ -65,10 +58,8 @@ static void become_child(void)
 
 static void child(void)
 {
-	uint64_t old = mask;
-
 	become_child();
-	sys_call(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old), 0, 0);
+	signals_unblock();
 }
 
 /*

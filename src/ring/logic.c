@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "base/signals.h"
 #include "base/sys.h"
 #include "ring/ring.h"
 
@@ -91,30 +92,27 @@ static bool have_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* A signal handler that uses a socket must not find the lock taken by its own thread. */
-static uint64_t lock_counts(void)
+static void lock_counts(void)
 {
-	uint64_t all = ~(uint64_t)0, old = 0;
-
-	sys_call(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, sizeof(all), 0, 0);
+	signals_block();
 	pthread_mutex_lock(&lock);
-	return old;
 }
 
-static void unlock_counts(uint64_t old)
+static void unlock_counts(void)
 {
 	pthread_mutex_unlock(&lock);
-	sys_call(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old), 0, 0);
+	signals_unblock();
 }
 
 /* At the exit of a thread.  Destructors that run later may use sockets still. */
 static void leave(void *arg)
 {
-	uint64_t old = lock_counts();
+	lock_counts();
 
 	if (self.place == PLACE_BOUND)
 		bound[self.cpu]--;
 	self.place = PLACE_FREE;
-	unlock_counts(old);
+	unlock_counts();
 }
 
 static void make_key(void)
@@ -153,13 +151,12 @@ static void undo_inheritance(cpu_set_t *mask)
 static void bind_to_least_used(void)
 {
 	cpu_set_t mask = {0}, one = {0};
-	uint64_t old;
 	unsigned cpu;
 
 	if (sys_call(SYS_sched_getaffinity, 0, sizeof(mask), &mask, 0, 0, 0) < 0 ||
 	    !CPU_COUNT(&mask))
 		return;
-	old = lock_counts();
+	lock_counts();
 	undo_inheritance(&mask);
 	cpu = least_used(&mask);
 	CPU_SET(cpu, &one);
@@ -169,7 +166,7 @@ static void bind_to_least_used(void)
 		self.cpu = cpu;
 		self.place = PLACE_BOUND;
 	}
-	unlock_counts(old);
+	unlock_counts();
 }
 
 /* Once per thread, but never for the internal one. */

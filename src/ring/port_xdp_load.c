@@ -34,7 +34,7 @@ __attribute__((format(printf, 2, 0))) static int print_to_log(enum libbpf_print_
 /* A second descriptor for the same thing, hidden, that survives the skeleton. */
 static int keep_fd(int fd)
 {
-	return sys_fd_hide(sys_fcntl(fd, F_DUPFD_CLOEXEC, 0));
+	return sys_fd_copy(fd);
 }
 
 int xdp_map_conf(struct xdp_port *port)

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/param.h"
+#include "base/signals.h"
 #include "base/sys.h"
 #include "net/netlink.h"
 #include "sock/epoll.h"
@@ -52,54 +53,30 @@ const char *verdict_text(enum verdict verdict)
 
 /* ---- the control lock ------------------------------------------------------------ */
 
-/* The program's signal mask while its thread has the lock; under the lock. */
-static uint64_t control_mask;
-
-static void block_signals(uint64_t *old)
-{
-	uint64_t all = UINT64_MAX;
-
-	sys_call(SYS_rt_sigprocmask, SIG_BLOCK, &all, old, sizeof(all), 0, 0);
-}
-
-static void restore_signals(const uint64_t *old)
-{
-	sys_call(SYS_rt_sigprocmask, SIG_SETMASK, old, NULL, sizeof(*old), 0, 0);
-}
-
 bool control_lock(void)
 {
-	uint64_t old;
-
 	if (hold_current)
 		return false;
-	block_signals(&old);
+	signals_block();
 	pthread_mutex_lock(&control);
-	control_mask = old;
 	return true;
 }
 
 bool control_trylock(void)
 {
-	uint64_t old;
-
 	if (hold_current)
 		return false;
-	block_signals(&old);
-	if (pthread_mutex_trylock(&control)) {
-		restore_signals(&old);
-		return false;
-	}
-	control_mask = old;
-	return true;
+	signals_block();
+	if (!pthread_mutex_trylock(&control))
+		return true;
+	signals_unblock();
+	return false;
 }
 
 void control_unlock(void)
 {
-	uint64_t old = control_mask;
-
 	pthread_mutex_unlock(&control);
-	restore_signals(&old);
+	signals_unblock();
 }
 
 /* ---- objects ---------------------------------------------------------------------- */
@@ -304,7 +281,7 @@ static void destroy(struct inet_sock *so)
 static void keep_port(struct inet_sock *so)
 {
 	if (so->spare < 0 && so->inet == INET_TCP && so->bound && sock_twin(&so->sk) >= 0)
-		so->spare = sys_fd_hide(sys_fcntl(sock_twin(&so->sk), F_DUPFD_CLOEXEC, 0));
+		so->spare = sys_fd_copy(sock_twin(&so->sk));
 }
 
 /*
@@ -362,7 +339,7 @@ static bool close_later(struct sock_ref ref)
 
 	if (!sock_ref_valid(ref) || !__atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST))
 		return false;
-	fd = sys_fd_hide(sys_fcntl(sock_twin(&so->sk), F_DUPFD_CLOEXEC, 0));
+	fd = sys_fd_copy(sock_twin(&so->sk));
 	if (fd < 0)
 		return false;
 	so->spare = fd;

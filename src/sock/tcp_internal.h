@@ -56,6 +56,8 @@ int tcp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found
 struct dst_headers tcp_headers(const struct inet_sock *so);
 /* Routes changed: finds out anew where segments go.  App, no ring held. */
 int tcp_resolve(struct sock_ref ref);
+/* The same under the control lock. */
+int tcp_resolve_locked(struct sock_ref ref);
 /* 16 bytes that nobody else knows, for as long as the process runs; any thread. */
 const uint8_t *tcp_secret(void);
 /* The initial sequence number of a connection. */

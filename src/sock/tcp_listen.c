@@ -509,11 +509,11 @@ static int hand_out(struct inet_sock *child, int fd, struct sockaddr *addr, sock
 		/* A ring for each socket: it has had its listener's so far. */
 		if (!ring_logic_moves(child->opt.alloc_rx.logic))
 			sock_alloc_changed(child, true, false);
+		tcp_resolve_locked(*ref);
 		control_unlock();
 	}
 	if (addr)
 		endpoint_to_sockaddr(&child->remote, AF_INET, addr, len);
-	tcp_resolve(*ref);
 	return fd;
 }
 

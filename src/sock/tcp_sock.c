@@ -401,35 +401,43 @@ uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote
 	return tcp_iss(tcp_secret(), local, remote, now);
 }
 
-int tcp_resolve(struct sock_ref ref)
+int tcp_resolve_locked(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct dst_headers headers;
 	struct dst_query query;
 	struct dst_found found;
 	struct ring *ring;
-	int rc = -EBADF;
+	int rc;
+
+	/* Else it is another one by now, which somebody may just be making. */
+	if (!sock_ref_valid(ref))
+		return -EBADF;
+	query = sock_query(so);
+	dst_find(&query, &found);
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	if (found.verdict == VERDICT_ACCELERATED) {
+		headers = tcp_headers(so);
+		rc = dst_apply(&so->tcp.dst, ring, &so->remote, &found, &headers);
+	} else {
+		/* No way now: segments go the old way until there is a new one. */
+		so->tcp.dst.generation = found.generation;
+	}
+	ring_release_cold(ring);
+	if (!rc)
+		dst_resolve_neighbour(&found);
+	return rc;
+}
+
+int tcp_resolve(struct sock_ref ref)
+{
+	int rc;
 
 	if (!control_lock())
 		return -EAGAIN;
-	/* Else it is another one by now, which somebody may just be making. */
-	if (sock_ref_valid(ref)) {
-		query = sock_query(so);
-		dst_find(&query, &found);
-		rc = sock_hold_cold(ref, &ring);
-	}
-	if (!rc) {
-		if (found.verdict == VERDICT_ACCELERATED) {
-			headers = tcp_headers(so);
-			rc = dst_apply(&so->tcp.dst, ring, &so->remote, &found, &headers);
-		} else {
-			/* No way now: segments go the old way until there is a new one. */
-			so->tcp.dst.generation = found.generation;
-		}
-		ring_release_cold(ring);
-		if (!rc)
-			dst_resolve_neighbour(&found);
-	}
+	rc = tcp_resolve_locked(ref);
 	control_unlock();
 	return rc;
 }
