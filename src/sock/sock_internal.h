@@ -100,12 +100,13 @@ struct sock_options {
 	uint16_t maxseg;	     /* TCP_MAXSEG; 0: none */
 	int16_t linger2;	     /* TCP_LINGER2, seconds; -1: do not linger */
 	unsigned defer_accept;	     /* SYN-ACKs, as the kernel counts TCP_DEFER_ACCEPT */
-	uint32_t rcvbuf, sndbuf;     /* as the kernel counts them */
+	uint32_t rcvbuf, sndbuf;     /* as the kernel counts them; TCP: if set */
 	bool rcvbuf_set, sndbuf_set; /* by the program: no longer ours to choose */
 	uint32_t rcvlowat;
 	uint32_t mark;
-	int bind_ifindex; /* SO_BINDTODEVICE */
-	int mc_ifindex;	  /* IP_MULTICAST_IF, 0: by route */
+	uint32_t port_range; /* IP_LOCAL_PORT_RANGE: the last one << 16 | the first one; 0: none */
+	int bind_ifindex;    /* SO_BINDTODEVICE */
+	int mc_ifindex;	     /* IP_MULTICAST_IF, 0: by route */
 	struct inaddr mc_addr;
 	struct ring_alloc alloc_rx, alloc_tx; /* SO_VMA_RING_ALLOC_LOGIC */
 };

@@ -66,9 +66,9 @@ static enum care care_ip(int name)
 	switch (name) {
 	case IP_BIND_ADDRESS_NO_PORT:
 	case IP_FREEBIND:
-	case IP_LOCAL_PORT_RANGE:
 	case IP_MULTICAST_ALL:
 		return CARE_TWIN;
+	case IP_LOCAL_PORT_RANGE:
 	case IP_MTU_DISCOVER:
 	case IP_MULTICAST_IF:
 	case IP_MULTICAST_LOOP:
@@ -260,6 +260,9 @@ static void mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t
 	case IP_MTU_DISCOVER:
 		opt->pmtudisc = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, IP_PMTUDISC_WANT);
 		break;
+	case IP_LOCAL_PORT_RANGE:
+		opt->port_range = (uint32_t)sock_twin_int(so, IPPROTO_IP, name, 0);
+		break;
 	case IP_PKTINFO:
 		opt->pktinfo = sock_twin_int(so, IPPROTO_IP, name, 0) != 0;
 		break;
@@ -397,14 +400,34 @@ unlock:
 	return rc;
 }
 
+/*
+ * net.ipv4.ip_default_ttl, as a fresh twin has it.  It hardly ever changes: it is
+ * followed within a second.
+ */
+static uint8_t default_ttl(const struct inet_sock *so)
+{
+	static uint8_t ttl; /* control lock, as what follows */
+	static nsec_t looked;
+	nsec_t now = clock_now();
+
+	if (!ttl || now - looked > NSEC_PER_SEC) {
+		ttl = (uint8_t)sock_twin_int(so, IPPROTO_IP, IP_TTL, 64);
+		looked = now;
+	}
+	return ttl;
+}
+
 void sock_options_init(struct inet_sock *so, bool tcp)
 {
 	struct sock_options *opt = &so->opt;
 	int zero = 0, one = 1;
 
-	opt->rcvbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_RCVBUF, 212992);
-	opt->sndbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_SNDBUF, 212992);
-	opt->ttl = (uint8_t)sock_twin_int(so, IPPROTO_IP, IP_TTL, 64);
+	/* TCP has sizes of its own until the program sets some. */
+	if (!tcp) {
+		opt->rcvbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_RCVBUF, 212992);
+		opt->sndbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_SNDBUF, 212992);
+	}
+	opt->ttl = default_ttl(so);
 	opt->mc_ttl = 1;
 	opt->pmtudisc = IP_PMTUDISC_WANT;
 	opt->mc_loop = params.tx_mc_loopback;

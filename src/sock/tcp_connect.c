@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "sock/local_port.h"
 #include "sock/move.h"
 #include "sock/tcp_internal.h"
 #include "sock/wait.h"
@@ -55,16 +56,14 @@ static int check_state(struct inet_sock *so)
 }
 
 /* Reserves a local port of the address the route wants. */
-static int reserve_port(struct inet_sock *so, const struct inaddr *src)
+static int reserve_port(struct inet_sock *so, const struct inaddr *src, const struct endpoint *to)
 {
-	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = addr_v4_of(src)};
 	int rc = 0;
 
-	if (!so->bound) {
-		rc = sys_bind(sock_twin(&so->sk), (struct sockaddr *)&sin, sizeof(sin));
-		if (!rc)
-			rc = sock_read_local(so);
-		so->bound = !rc;
+	/* IP_BIND_ADDRESS_NO_PORT: bound, but to no port yet. */
+	if (!so->bound || !so->local.port) {
+		rc = local_port_reserve(so, src, to);
+		so->bound |= !rc;
 	}
 	if (!rc && addr_is_any(&so->local.addr))
 		so->local.addr = *src;
@@ -152,7 +151,7 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 		rc = sock_leave(so, found.verdict);
 		return rc ? rc : SOCK_KERNEL;
 	}
-	rc = reserve_port(so, &found.src);
+	rc = reserve_port(so, &found.src, to);
 	if (rc)
 		return rc == -EADDRINUSE ? -EADDRNOTAVAIL : rc;
 	rc = settle_home(so, sock_rx_ring_beside(so, found.ring));

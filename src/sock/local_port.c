@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/local_port.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "base/sys.h"
+
+#define LOOK_INTERVAL NSEC_PER_SEC /* how soon changed settings are followed */
+#define TRIES 64		   /* then the kernel, which looks at all of them */
+#define SLOTS 256
+#define PORTS 65536u
+#define LIST_MAX 8192 /* bytes of ip_local_reserved_ports */
+
+/* Control lock. */
+static struct {
+	nsec_t looked; /* at the settings; 0: never */
+	bool known;
+	uint16_t low, high; /* both included */
+	uint64_t reserved[PORTS / 64];
+	uint32_t used[SLOTS]; /* proposals so far, by the destination's hash */
+} ports;
+
+/* ---- net.ipv4.ip_local_port_range, ip_local_reserved_ports ------------------------------- */
+
+/* The text of a setting, ended by a zero; false when it is not there, or longer. */
+static bool read_setting(const char *path, char *text, size_t room)
+{
+	int fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	n = sys_read(fd, text, room);
+	sys_close(fd);
+	if (n < 0 || (size_t)n == room)
+		return false;
+	text[n] = '\0';
+	return true;
+}
+
+static bool read_range(void)
+{
+	char text[64], *end;
+	unsigned long low, high;
+
+	if (!read_setting("/proc/sys/net/ipv4/ip_local_port_range", text, sizeof(text)))
+		return false;
+	low = strtoul(text, &end, 10);
+	high = strtoul(end, NULL, 10);
+	if (!low || high < low || high >= PORTS)
+		return false;
+	ports.low = (uint16_t)low;
+	ports.high = (uint16_t)high;
+	return true;
+}
+
+/* "8080,9148-9150" */
+static bool read_reserved(void)
+{
+	char text[LIST_MAX], *at = text;
+
+	memset(ports.reserved, 0, sizeof(ports.reserved));
+	if (!read_setting("/proc/sys/net/ipv4/ip_local_reserved_ports", text, sizeof(text)))
+		return false;
+	while (*at >= '0' && *at <= '9') {
+		unsigned long first = strtoul(at, &at, 10), last = first;
+
+		if (*at == '-')
+			last = strtoul(at + 1, &at, 10);
+		for (; first <= last && first < PORTS; first++)
+			ports.reserved[first / 64] |= UINT64_C(1) << first % 64;
+		at += *at == ',';
+	}
+	return true;
+}
+
+static bool look_at_settings(void)
+{
+	nsec_t now = clock_now();
+
+	if (!ports.looked || now - ports.looked > LOOK_INTERVAL) {
+		ports.looked = now;
+		ports.known = read_range() && read_reserved();
+	}
+	return ports.known;
+}
+
+/* IP_LOCAL_PORT_RANGE narrows what there is, each end where it lies within; 0: none. */
+static void range_of(const struct inet_sock *so, unsigned *low, unsigned *high)
+{
+	unsigned from = so->opt.port_range & 0xffff, to = so->opt.port_range >> 16;
+
+	*low = ports.low;
+	*high = ports.high;
+	if (from >= ports.low && from <= ports.high)
+		*low = from;
+	if (to >= ports.low && to <= ports.high)
+		*high = to;
+}
+
+/* ---- proposals ------------------------------------------------------------------------------- */
+
+static bool is_reserved(unsigned port)
+{
+	return ports.reserved[port / 64] >> port % 64 & 1;
+}
+
+static uint32_t hash_of(const struct inaddr *src, const struct endpoint *to)
+{
+	struct flow_key key;
+
+	memset(&key, 0, sizeof(key));
+	key.local = *src;
+	key.remote = to->addr;
+	key.remote_port = to->port;
+	key.proto = IPPROTO_TCP;
+	return flow_key_hash(&key);
+}
+
+/*
+ * The n-th port for a destination.  As connect(2), every other one first: bind(2)
+ * prefers those in between.
+ */
+static unsigned propose(unsigned low, unsigned high, uint32_t hash, uint32_t n)
+{
+	unsigned half = (high - low + 1) / 2;
+	bool between = n / half % 2;
+
+	return low + 2 * ((hash / SLOTS + n) % half) + between;
+}
+
+static int bind_to(struct inet_sock *so, const struct inaddr *src, unsigned port)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)port),
+				  .sin_addr.s_addr = addr_v4_of(src)};
+
+	return sys_bind(sock_twin(&so->sk), (struct sockaddr *)&sin, sizeof(sin));
+}
+
+/* 0: it is ours. */
+static int try_proposals(struct inet_sock *so, const struct inaddr *src, const struct endpoint *to)
+{
+	uint32_t hash = hash_of(src, to), *used = &ports.used[hash % SLOTS];
+	unsigned low, high;
+	int rc = -EADDRINUSE;
+
+	range_of(so, &low, &high);
+	if (high <= low)
+		return rc;
+	for (int i = 0; i < TRIES && rc == -EADDRINUSE; i++) {
+		unsigned port = propose(low, high, hash, (*used)++);
+
+		if (is_reserved(port))
+			continue;
+		rc = bind_to(so, src, port);
+		if (!rc)
+			so->local = (struct endpoint){*src, htons((uint16_t)port)};
+	}
+	return rc;
+}
+
+int local_port_reserve(struct inet_sock *so, const struct inaddr *src, const struct endpoint *to)
+{
+	/* With these it would not refuse what another socket has. */
+	bool refuses = !so->opt.reuseaddr && !so->opt.reuseport;
+	int rc;
+
+	if (refuses && look_at_settings() && !try_proposals(so, src, to))
+		return 0;
+	rc = bind_to(so, src, 0);
+	if (!rc)
+		rc = sock_read_local(so);
+	/* IP_BIND_ADDRESS_NO_PORT */
+	return !rc && !so->local.port ? -EADDRINUSE : rc;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * In a network namespace of its own, with few ports:
+ *
+ *	40000-40007, of which 40002 and 40004-40005 are reserved
+ */
+#include "sock/local_port.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "tests/lib/loop_net.h"
+#include "tests/vma_test.h"
+
+#ifndef IP_LOCAL_PORT_RANGE
+#define IP_LOCAL_PORT_RANGE 51
+#endif
+#define USABLE 5 /* of them */
+
+static struct endpoint destination(unsigned port)
+{
+	struct endpoint to = {addr_v4(htonl(0x0a090002)), htons((uint16_t)port)};
+
+	return to;
+}
+
+static int reserve(struct tsock *ts, unsigned to_port)
+{
+	struct endpoint to = destination(to_port);
+	struct inaddr src = addr_v4(fake_link_addr(0));
+	int rc;
+
+	assert_true(control_lock());
+	rc = local_port_reserve(tsock_inet(ts), &src, &to);
+	control_unlock();
+	return rc;
+}
+
+static unsigned twin_port(const struct tsock *ts)
+{
+	struct sockaddr_in sin;
+	socklen_t len = sizeof(sin);
+
+	assert_int_equal(getsockname(ts->fd, (struct sockaddr *)&sin, &len), 0);
+	assert_int_equal(sin.sin_addr.s_addr, fake_link_addr(0));
+	return ntohs(sin.sin_port);
+}
+
+static bool is_usable(unsigned port)
+{
+	return port >= 40000 && port <= 40007 && port != 40002 && port != 40004 && port != 40005;
+}
+
+static void test_each_socket_gets_a_port_of_its_own_while_there_are_some(void **state)
+{
+	struct tsock socks[USABLE + 1];
+	unsigned seen = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < USABLE; i++) {
+		unsigned port;
+
+		socks[i] = tsock_tcp();
+		assert_int_equal(reserve(&socks[i], 80 + i % 2), 0);
+		port = ntohs(tsock_inet(&socks[i])->local.port);
+		assert_int_equal(port, twin_port(&socks[i]));
+		assert_true(is_usable(port));
+		assert_false(seen & 1u << (port - 40000));
+		seen |= 1u << (port - 40000);
+	}
+	socks[USABLE] = tsock_tcp();
+	assert_int_equal(reserve(&socks[USABLE], 80), -EADDRINUSE);
+	for (unsigned i = 0; i <= USABLE; i++)
+		tsock_close(&socks[i]);
+}
+
+static void test_every_other_port_comes_first(void **state)
+{
+	struct tsock socks[2];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		socks[i] = tsock_tcp();
+		assert_int_equal(reserve(&socks[i], 443), 0);
+		assert_int_equal(twin_port(&socks[i]) % 2, 0); /* 40000 and 40006 */
+	}
+	for (unsigned i = 0; i < 2; i++)
+		tsock_close(&socks[i]);
+}
+
+static void test_range_of_the_socket_counts(void **state)
+{
+	struct tsock ts = tsock_tcp();
+
+	(void)state;
+	if (tsock_set_int(&ts, IPPROTO_IP, IP_LOCAL_PORT_RANGE, 40003 << 16 | 40003)) {
+		tsock_close(&ts); /* before Linux 6.3 */
+		skip();
+	}
+	for (unsigned i = 0; i < 10; i++) {
+		assert_int_equal(reserve(&ts, 80 + i), 0);
+		assert_int_equal(twin_port(&ts), 40003);
+		tsock_close(&ts);
+		ts = tsock_tcp();
+		tsock_set_int(&ts, IPPROTO_IP, IP_LOCAL_PORT_RANGE, 40003 << 16 | 40003);
+	}
+	tsock_close(&ts);
+}
+
+static void test_socket_that_may_share_a_port_gets_one_of_its_own(void **state)
+{
+	struct tsock socks[USABLE];
+	unsigned seen = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < USABLE; i++) {
+		socks[i] = tsock_tcp();
+		tsock_set_int(&socks[i], SOL_SOCKET, SO_REUSEADDR, 1);
+		assert_int_equal(reserve(&socks[i], 80), 0);
+		assert_false(seen & 1u << (twin_port(&socks[i]) - 40000));
+		seen |= 1u << (twin_port(&socks[i]) - 40000);
+	}
+	for (unsigned i = 0; i < USABLE; i++)
+		tsock_close(&socks[i]);
+}
+
+static void test_socket_that_is_bound_without_a_port_gets_one(void **state)
+{
+	struct tsock ts = tsock_tcp();
+
+	(void)state;
+	assert_int_equal(tsock_set_int(&ts, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1), 0);
+	assert_int_equal(tsock_bind(&ts, fake_link_addr(0), 0), 0);
+	assert_int_equal(twin_port(&ts), 0);
+	assert_int_equal(reserve(&ts, 80), 0);
+	assert_true(is_usable(twin_port(&ts)));
+	tsock_close(&ts);
+}
+
+static bool set(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_every_other_port_comes_first),
+	cmocka_unit_test(test_each_socket_gets_a_port_of_its_own_while_there_are_some),
+	cmocka_unit_test(test_range_of_the_socket_counts),
+	cmocka_unit_test(test_socket_that_may_share_a_port_gets_one_of_its_own),
+	cmocka_unit_test(test_socket_that_is_bound_without_a_port_gets_one),
+};
+
+static int enter(void **state)
+{
+	(void)state;
+	loop_net_enter();
+	/* They are looked at once a second. */
+	if (!set("/proc/sys/net/ipv4/ip_local_port_range", "40000 40007") ||
+	    !set("/proc/sys/net/ipv4/ip_local_reserved_ports", "40002,40004-40005"))
+		return -1;
+	loop_net_start();
+	return 0;
+}
+
+VMA_TEST_MAIN("sock/local_port", tests, enter, NULL)
