@@ -4,8 +4,9 @@
  *
  *	relay serve PROTO IP PORT SOCKETS THREADS TURN
  *		echoes on SOCKETS sockets (UDP: ports PORT.., TCP: connections to
- *		PORT).  A thread takes the socket that waited longest, echoes TURN
- *		messages and puts it back.  Ends when all peers have.
+ *		PORT).  A thread takes the socket that waited longest of those
+ *		that another had last, echoes TURN messages and puts it back.
+ *		Ends when all peers have.
  *	relay drive PROTO IP PORT SOCKETS MESSAGES
  *		sends MESSAGES stamped messages on each of SOCKETS sockets, a
  *		window of them at a time, and wants each back once.  Whether they
@@ -84,6 +85,7 @@ static bool is_whole(const struct message *m)
 struct hop {
 	int fd;
 	bool udp;
+	int last;      /* thread that had it; -1: none */
 	uint32_t next; /* message */
 	size_t have;   /* bytes of a message that came in pieces */
 	struct message partial;
@@ -93,17 +95,22 @@ static struct {
 	pthread_mutex_t lock;
 	struct hop *queue[SOCKETS_MAX]; /* longest waiting first */
 	int n, alive;
-	int turn;
+	int threads, turn;
 } crew = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct hop *take(void)
+/* Never the same one twice, or a thread that runs while others do not keeps it to its end. */
+static struct hop *take(int thread)
 {
 	struct hop *hop = NULL;
+	int i = 0;
 
 	pthread_mutex_lock(&crew.lock);
-	if (crew.n) {
-		hop = crew.queue[0];
-		memmove(crew.queue, crew.queue + 1, (size_t)--crew.n * sizeof(hop));
+	while (i < crew.n && crew.threads > 1 && crew.queue[i]->last == thread)
+		i++;
+	if (i < crew.n) {
+		hop = crew.queue[i];
+		hop->last = thread;
+		memmove(crew.queue + i, crew.queue + i + 1, (size_t)(--crew.n - i) * sizeof(hop));
 	}
 	pthread_mutex_unlock(&crew.lock);
 	return hop;
@@ -185,11 +192,11 @@ static bool echo_stream(struct hop *hop)
 static void *work(void *arg)
 {
 	while (alive()) {
-		struct hop *hop = take();
+		struct hop *hop = take((int)(intptr_t)arg);
 		bool over = false;
 
 		if (!hop) {
-			usleep(100); /* more threads than sockets */
+			usleep(100);
 			continue;
 		}
 		for (int i = 0; i < crew.turn && !over; i++)
@@ -209,6 +216,7 @@ static void add(int fd, bool udp)
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
 	hop->fd = fd;
 	hop->udp = udp;
+	hop->last = -1;
 	crew.queue[crew.n++] = hop;
 }
 
@@ -229,6 +237,7 @@ static int serve(bool udp, const char *ip, int port, int sockets, int threads, i
 	pthread_t ids[SOCKETS_MAX];
 	int listener = -1;
 
+	crew.threads = threads;
 	crew.turn = turn;
 	for (int i = 0; udp && i < sockets; i++)
 		add(bound(ip, port + i, SOCK_DGRAM), true);
@@ -243,7 +252,7 @@ static int serve(bool udp, const char *ip, int port, int sockets, int threads, i
 		add(accept(listener, NULL, NULL), false);
 	crew.alive = sockets;
 	for (int i = 0; i < threads; i++) {
-		if (pthread_create(&ids[i], NULL, work, NULL))
+		if (pthread_create(&ids[i], NULL, work, (void *)(intptr_t)i))
 			die("pthread_create");
 	}
 	for (int i = 0; i < threads; i++)
