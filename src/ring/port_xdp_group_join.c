@@ -329,7 +329,10 @@ static int try_make(struct xdp_port *port, const struct xdp_device *dev, char wh
 	port->listen_fd = take_name(port);
 	if (port->listen_fd < 0)
 		return port->listen_fd;
-	rc = xdp_load(port, dev, why);
+	rc = xdp_group_memory(port, why);
+	if (!rc)
+		rc = xdp_load(port, dev, why); /* sleeps for some 10 ms */
+	xdp_group_memory_wait(port);
 	if (!rc)
 		rc = xdp_group_create(port, why);
 	if (!rc)

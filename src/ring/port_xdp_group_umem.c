@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -17,6 +18,8 @@
 #include "ring/port_xdp_internal.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define PAGE 4096		/* or a part of one */
+#define TOUCH_STACK (64 * 1024) /* bytes */
 
 /* A memory file nobody can shrink under our feet. */
 static int memory_file(const char *name, size_t size)
@@ -266,7 +269,32 @@ static int why_no_memory(const struct xdp_port *port, int rc, char why[PORT_WHY]
 		       strerrordesc_np(-rc));
 }
 
-int xdp_group_create(struct xdp_port *port, char why[PORT_WHY])
+/* A page that nobody wrote has no memory yet. */
+static void *touch_pages(void *umem)
+{
+	for (size_t at = 0; at < XDP_UMEM_SIZE; at += PAGE)
+		*(volatile uint8_t *)((uint8_t *)umem + at) = 0;
+	return NULL;
+}
+
+/* The program's handlers run on its own threads. */
+static int start_touching(struct xdp_port *port)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int rc;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, TOUCH_STACK);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&port->toucher, &attr, touch_pages, port->umem_map.addr);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return -rc;
+}
+
+int xdp_group_memory(struct xdp_port *port, char why[PORT_WHY])
 {
 	int rc = 0;
 
@@ -279,6 +307,22 @@ int xdp_group_create(struct xdp_port *port, char why[PORT_WHY])
 		rc = map_memory(port);
 	if (rc)
 		return why_no_memory(port, rc, why);
+	/* Without a thread the kernel does it, when the UMEM is registered. */
+	port->touching = !start_touching(port);
+	return 0;
+}
+
+void xdp_group_memory_wait(struct xdp_port *port)
+{
+	if (port->touching)
+		pthread_join(port->toucher, NULL);
+	port->touching = false;
+}
+
+int xdp_group_create(struct xdp_port *port, char why[PORT_WHY])
+{
+	int rc;
+
 	init_ctl(port);
 	copy_settings(&port->group);
 	rc = open_anchors(port, why);

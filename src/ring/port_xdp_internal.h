@@ -117,6 +117,9 @@ struct xdp_port {
 	int flows5_fd;
 	int conf_fd;
 	int anchors[XDP_STEER_QUEUES];
+	/* while it is opened */
+	pthread_t toucher;
+	bool touching;
 	/* mapped */
 	struct xdp_map ctl_map, umem_map;
 	struct xdp_map fill_maps[XDP_STEER_QUEUES], comp_maps[XDP_STEER_QUEUES];
@@ -182,6 +185,12 @@ int xdp_bind(int fd, const struct sockaddr_xdp *addr);
 int xdp_set_option(int fd, int name, const void *val, socklen_t len);
 
 /* port_xdp_group_umem.c: control segment, UMEM, anchors. */
+/*
+ * The memory of a new group.  A thread gives the UMEM its pages, which takes as long
+ * as to attach the program, until xdp_group_memory_wait().
+ */
+int xdp_group_memory(struct xdp_port *port, char why[PORT_WHY]);
+void xdp_group_memory_wait(struct xdp_port *port);
 int xdp_group_create(struct xdp_port *port, char why[PORT_WHY]);
 /* What another member made, from its descriptors. */
 int xdp_group_adopt(struct xdp_port *port, char why[PORT_WHY]);
