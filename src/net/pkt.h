@@ -28,6 +28,7 @@ struct pkt_pool {
 
 /* pkt->flags */
 #define PKT_CSUM_OK 0x01u /* the port verified the checksums */
+#define PKT_ISS 0x02u	  /* iss is set */
 
 struct pkt {
 	struct pkt *next;      /* link of whoever owns it; with stamp: see ring_give_back() */
@@ -43,7 +44,9 @@ struct pkt {
 	uint16_t len;	       /* unread payload bytes */
 	uint8_t tcp_flags;     /* TCP: flag byte of the header */
 	uint8_t flags;	       /* PKT_* */
-	uint8_t unused[10];
+	uint8_t unused[2];
+	uint32_t iss; /* PKT_ISS: where we begin, if this SYN opens a connection */
+	uint8_t unused_too[4];
 };
 
 _Static_assert(sizeof(struct pkt) == 64, "one cache line a packet");

@@ -277,6 +277,7 @@ static void input_steps(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	} else {
 		if (c->state == TCP_TIME_WAIT && begins(a)) {
 			if (reopens(c, a)) {
+				tcp_note_iss(a->pkt, tcp_iss_beyond(c->snd_nxt));
 				tcp_finish(c, 0);
 				a->drop = DROP_NO_FLOW; /* the listener may want it */
 				return;

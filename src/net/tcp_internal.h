@@ -16,6 +16,7 @@
  *   tcp_undo.c    ... when it was not
  *   tcp_output.c  what is sent, and when
  *   tcp_timer.c   what happens when nothing happens
+ *   tcp_timewait.c  what is left when the program has gone
  *   tcp_cc.c      how much may be in the network; tcp_cubic.c: one answer
  */
 #ifndef NET_TCP_INTERNAL_H
@@ -192,9 +193,26 @@ static inline uint8_t tcp_wscale_for(uint32_t rcvbuf, uint32_t window_clamp)
 /* tcp_conn.c: with CONN_SND_FULL; there may be room now */
 void tcp_tell_writable(struct tcp_conn *c);
 
+/*
+ * A connection that follows another one of the same pair within its TIME_WAIT begins
+ * beyond all that one sent (RFC 1122 section 4.2.2.13); the distance is Linux's.
+ */
+static inline uint32_t tcp_iss_beyond(uint32_t snd_nxt)
+{
+	return snd_nxt + 65535 + 2;
+}
+
+static inline void tcp_note_iss(struct pkt *pkt, uint32_t iss)
+{
+	pkt->iss = iss;
+	pkt->flags |= PKT_ISS;
+}
+
 /* tcp_state.c */
 void tcp_set_state(struct tcp_conn *c, enum tcp_state next);
-/* CLOSED: gives everything back but what is readable, reports error. */
+/* CLOSED: gives everything back but what is readable; nothing is reported. */
+void tcp_retire(struct tcp_conn *c);
+/* As tcp_retire(), and reports error. */
 void tcp_finish(struct tcp_conn *c, int error);
 /* The handshake is over: counts the SYN as acknowledged, reports. */
 void tcp_establish(struct tcp_conn *c, nsec_t now);

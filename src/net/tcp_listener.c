@@ -233,7 +233,8 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 		return DROP_TCP_SYN_RATE;
 	if (l->ops->has_room && !l->ops->has_room(l))
 		return DROP_TCP_BACKLOG;
-	if (l->pending >= l->backlog) {
+	/* A cookie chooses its own number: not for one that follows a TIME_WAIT. */
+	if (l->pending >= l->backlog && !(pkt->flags & PKT_ISS)) {
 		if (!l->cookie_secret)
 			return DROP_TCP_BACKLOG;
 		send_cookie(l, &syn, pkt, &opt, now);
@@ -246,7 +247,7 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 	agree(l, req, pkt, &opt);
 	req->ecn = l->config.ecn != TCP_ECN_NONE &&
 		   (pkt->tcp_flags & (TCP_ECE | TCP_CWR)) == (TCP_ECE | TCP_CWR);
-	req->iss = l->ops->iss(l, local, remote, now);
+	req->iss = pkt->flags & PKT_ISS ? pkt->iss : l->ops->iss(l, local, remote, now);
 	list_push_back(bucket_of(l, local, remote), &req->link);
 	list_push_back(&l->ages, &req->age);
 	l->pending++;

@@ -32,7 +32,7 @@ void tcp_set_state(struct tcp_conn *c, enum tcp_state next)
 }
 
 /* What is readable stays so until tcp_close(), as Linux has it. */
-void tcp_finish(struct tcp_conn *c, int error)
+void tcp_retire(struct tcp_conn *c)
 {
 	tcp_set_state(c, TCP_CLOSED);
 	tcp_timer_stop_all(c);
@@ -44,6 +44,11 @@ void tcp_finish(struct tcp_conn *c, int error)
 	c->sacks = 0;
 	c->snd_una = c->snd_nxt;
 	c->flags &= ~(uint32_t)(CONN_DUE | CONN_SND_FULL | CONN_PACED);
+}
+
+void tcp_finish(struct tcp_conn *c, int error)
+{
+	tcp_retire(c);
 	c->error = error;
 	c->ops->closed(c, error);
 }

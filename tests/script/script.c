@@ -559,8 +559,12 @@ static const char *const state_names[] = {
 
 static void do_state(struct script *s)
 {
-	const char *want = take(s), *have = s->w.exists ? state_names[s->w.conn.state] : "none";
+	const char *want = take(s), *have = "none";
 
+	if (s->w.exists)
+		have = state_names[s->w.conn.state];
+	else if (s->w.small)
+		have = state_names[tcp_timewait_half(&s->w.tw) ? TCP_FIN_WAIT_2 : TCP_TIME_WAIT];
 	if (strcmp(want, have) != 0)
 		fail(s, "state is %s, not %s", have, want);
 }
@@ -622,7 +626,8 @@ static bool value_of(const struct world *w, const char *name, long long *value)
 		{"at-mark", tcp_at_mark(c)},
 		{"urgent", tcp_urgent_here(c)},
 		{"out-of-order", c->rcv.ooo != NULL},
-		{"timers", w->exists && tcp_deadline(c) != NSEC_NEVER},
+		{"timers", (w->exists && tcp_deadline(c) != NSEC_NEVER) || w->small},
+		{"small", w->small},
 	};
 
 	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
@@ -900,6 +905,7 @@ static void run_line(struct script *s)
 			verbs[i].run(s);
 		if (verbs[i].kind == FLUSHES)
 			world_flush(&s->w);
+		world_settle(&s->w);
 		if (!s->failed && peek(s))
 			fail(s, "'%s' is one word too many", peek(s));
 		return;

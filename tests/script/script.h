@@ -29,7 +29,8 @@
  *	linger2 -1 | notsent-lowat 3000 | window-clamp 2000
  *	sink on|off		can segments be sent?
  *	state ESTABLISHED	is the state
- *	closed 0|ECONNRESET	CLOSED was reported, with this error
+ *	closed 0|ECONNRESET	CLOSED was reported, with this error; 0: or what was small ended
+ *	check small = 1		the connection is closed by its program and has become small
  *	drop TCP_SEQ		is what tcp_input() said of the last segment
  *	check cwnd >= 2000	see value_of()
  *	wait			nothing but the passing of time

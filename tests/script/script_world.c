@@ -131,11 +131,16 @@ static int op_send(struct tcp_conn *conn, const struct tcp_segment *seg)
 
 /* ---- what the engine reports ---- */
 
-static void op_closed(struct tcp_conn *conn, int error)
+static void report_closed(int error)
 {
 	if (current->closed++)
 		complain("CLOSED was reported twice");
 	current->error = error;
+}
+
+static void op_closed(struct tcp_conn *conn, int error)
+{
+	report_closed(error);
 }
 
 static void op_established(struct tcp_conn *conn)
@@ -181,6 +186,7 @@ static int listener_accept(struct tcp_listener *l, const struct tcp_synreq *req,
 	}
 	tcp_init_passive(&w->conn, &ops, &w->config, req, now);
 	w->exists = true;
+	w->established = w->closed = 0; /* perhaps it is the second one */
 	w->drop = tcp_input(&w->conn, pkt, now);
 	if (w->drop != DROP_NONE)
 		pkt_free(pkt);
@@ -295,6 +301,39 @@ static struct pkt *packet_of(struct world *w, const struct world_segment *seg)
 	return pkt;
 }
 
+static void small_over(struct world *w)
+{
+	w->small = false;
+	report_closed(0);
+}
+
+void world_settle(struct world *w)
+{
+	current = w;
+	if (!w->exists || !tcp_timewait_due(&w->conn))
+		return;
+	tcp_timewait_begin(&w->tw, &w->conn);
+	w->exists = false;
+	w->small = true;
+	if (w->buffers || w->packets)
+		complain("a connection that became small keeps memory");
+}
+
+/* True: it may be a listener's. */
+static bool small_input(struct world *w, struct pkt *pkt)
+{
+	struct tcp_timewait_answer ans;
+
+	w->drop = tcp_timewait_input(&w->tw, pkt, &ans, w->now);
+	if (ans.send)
+		note(&ans.seg, w->iss);
+	if (ans.over)
+		small_over(w);
+	if (w->drop == DROP_NONE)
+		pkt_free(pkt);
+	return w->drop == DROP_NO_FLOW;
+}
+
 void world_input(struct world *w, const struct world_segment *seg)
 {
 	struct pkt *pkt = packet_of(w, seg);
@@ -302,6 +341,11 @@ void world_input(struct world *w, const struct world_segment *seg)
 
 	current = w;
 	w->drop = DROP_NO_FLOW;
+	if (w->small && !small_input(w, pkt)) {
+		if (w->drop != DROP_NONE)
+			pkt_free(pkt);
+		return;
+	}
 	if (w->exists && w->conn.state != TCP_CLOSED)
 		w->drop = tcp_input(&w->conn, pkt, w->now);
 	if (w->drop == DROP_NO_FLOW && w->listening)
@@ -358,7 +402,7 @@ ssize_t world_recv(struct world *w, uint32_t n)
 
 static nsec_t next_deadline(const struct world *w)
 {
-	nsec_t next = w->exists ? tcp_deadline(&w->conn) : NSEC_NEVER;
+	nsec_t next = w->exists ? tcp_deadline(&w->conn) : w->small ? w->tw.until : NSEC_NEVER;
 	nsec_t other = w->listening ? tcp_listener_deadline(&w->listener) : NSEC_NEVER;
 
 	return other < next ? other : next;
@@ -377,7 +421,10 @@ void world_pass(struct world *w, nsec_t at)
 		if (w->exists) {
 			tcp_timer(&w->conn, w->now);
 			tcp_flush(&w->conn, w->now);
+			world_settle(w);
 		}
+		if (w->small && w->now >= w->tw.until)
+			small_over(w);
 		if (next_deadline(w) <= w->now) {
 			complain("a timer that fired is still due");
 			break;

@@ -10,6 +10,7 @@
 
 #include "net/tcp.h"
 #include "net/tcp_internal.h"
+#include "net/tcp_timewait.h"
 
 #define WORLD_SENT 256
 
@@ -26,7 +27,8 @@ struct world {
 	struct tcp_config config;
 	struct tcp_conn conn;
 	struct tcp_listener listener;
-	bool exists, listening;
+	struct tcp_timewait tw; /* what became of it, when small */
+	bool exists, listening, small;
 	unsigned accept_fails;
 	bool sink_full;
 	nsec_t now, start;
@@ -58,6 +60,8 @@ void world_listen(struct world *w);
 int world_connect(struct world *w);
 void world_input(struct world *w, const struct world_segment *seg);
 void world_flush(struct world *w);
+/* After anything: a connection that its program closed becomes small when it can. */
+void world_settle(struct world *w);
 ssize_t world_send(struct world *w, uint32_t n, unsigned flags);
 /* The byte of the peer's stream at that place, from 0. */
 uint8_t world_peer_byte(uint64_t at);

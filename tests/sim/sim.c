@@ -553,9 +553,10 @@ static void check(const struct sim *sim, int h)
 	if (c->state == TCP_CLOSED) {
 		SIM_CHECK(sim, tcp_deadline(c) == NSEC_NEVER);
 		SIM_CHECK(sim, !c->snd.data && !c->rcv.ooo && !c->flight);
-		SIM_CHECK(sim, host->closed == 1);
+		SIM_CHECK(sim, host->closed == !host->small);
 		return;
 	}
+	SIM_CHECK(sim, !host->small);
 	SIM_CHECK(sim, seq_leq(c->snd_una, c->snd_nxt));
 	SIM_CHECK(sim, seq_leq(c->rcv_nxt, c->rcv_edge) || c->state == TCP_SYN_SENT);
 	SIM_CHECK(sim, seq_leq(c->rcv_acked, c->rcv_nxt));
@@ -571,6 +572,49 @@ static void check(const struct sim *sim, int h)
 	check_queues(sim, c);
 }
 
+/* ---- small ----------------------------------------------------------------------------- */
+
+static void small_over(struct sim *sim, struct sim_host *host)
+{
+	trace(sim, "%c is over", 'A' + index_of(host));
+	host->small = false;
+	host->closed++;
+	host->error = 0;
+}
+
+/* Its program has closed it, and nothing of its own is on its way: as the owner would. */
+static void settle(struct sim *sim, struct sim_host *host)
+{
+	struct tcp_conn *c = &host->conn;
+
+	if (!host->exists || !tcp_timewait_due(c))
+		return;
+	tcp_timewait_begin(&host->tw, c);
+	host->small = true;
+	trace(sim, "%c becomes small", 'A' + index_of(host));
+	/* Nothing is left of it that could be forgotten. */
+	SIM_CHECK(sim, !c->rcv.head && !c->rcv.ooo && !c->rcv.room && !c->snd.data && !c->flight);
+}
+
+static enum drop small_input(struct sim *sim, struct sim_host *host, struct pkt *pkt)
+{
+	struct tcp_timewait_answer ans;
+	uint32_t nxt = host->tw.snd_nxt, packets = sim->packets;
+	enum drop why = tcp_timewait_input(&host->tw, pkt, &ans, sim->now);
+
+	/* It sends no data, consumes nothing, and says the same for ever. */
+	SIM_CHECK(sim, sim->packets == packets && host->tw.snd_nxt == nxt);
+	SIM_CHECK(sim, !ans.send || (ans.seg.len == 0 && ans.seg.seq == nxt));
+	SIM_CHECK(sim, host->tw.until <= sim->now + 60 * SEC);
+	if (ans.send)
+		transmit(sim, index_of(host), host->conn.iss, &ans.seg);
+	if (ans.over)
+		small_over(sim, host);
+	if (why == DROP_NONE)
+		pkt_free(pkt);
+	return why;
+}
+
 /* ---- events ---------------------------------------------------------------------------- */
 
 static void deliver(struct sim *sim, int to, struct pkt *pkt)
@@ -581,7 +625,9 @@ static void deliver(struct sim *sim, int to, struct pkt *pkt)
 	enum drop why = frame_parse(pkt, 0, &key);
 
 	if (why == DROP_NONE) {
-		if (host->exists && host->conn.state != TCP_CLOSED)
+		if (host->small)
+			why = small_input(sim, host, pkt);
+		else if (host->exists && host->conn.state != TCP_CLOSED)
 			why = tcp_input(&host->conn, pkt, sim->now);
 		else
 			why = DROP_NO_FLOW;
@@ -605,6 +651,7 @@ nsec_t sim_next(const struct sim *sim)
 		const struct sim_host *host = &sim->host[h];
 
 		at = host->exists ? tcp_deadline(&host->conn) : NSEC_NEVER;
+		at = host->small ? host->tw.until : at;
 		next = at < next ? at : next;
 		next = host->icmp_at < next ? host->icmp_at : next;
 		at = host->listening ? tcp_listener_deadline(&host->listener) : NSEC_NEVER;
@@ -655,6 +702,9 @@ bool sim_step(struct sim *sim)
 		run_timers(sim, &sim->host[h]);
 		if (sim->host[h].exists)
 			tcp_flush(&sim->host[h].conn, sim->now);
+		settle(sim, &sim->host[h]);
+		if (sim->host[h].small && sim->now >= sim->host[h].tw.until)
+			small_over(sim, &sim->host[h]);
 		check(sim, h);
 	}
 	return true;
@@ -785,6 +835,7 @@ void sim_inject(struct sim *sim, int h, const struct tcp_segment *seg)
 	deliver(sim, h, pkt);
 	if (sim->host[h].exists)
 		tcp_flush(&sim->host[h].conn, sim->now);
+	settle(sim, &sim->host[h]);
 	check(sim, h);
 }
 
@@ -854,6 +905,7 @@ void sim_close(struct sim *sim, int h)
 	current = sim;
 	trace(sim, "%c close", 'A' + h);
 	tcp_close(&sim->host[h].conn, sim->now);
+	settle(sim, &sim->host[h]);
 	check(sim, h);
 }
 

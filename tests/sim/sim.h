@@ -22,6 +22,7 @@
 
 #include "net/tcp.h"
 #include "net/tcp_internal.h"
+#include "net/tcp_timewait.h"
 
 enum { A, B };
 
@@ -82,7 +83,9 @@ struct sim_host {
 	struct frame_template template;
 	struct endpoint self;
 	bool listening;
-	bool exists;	  /* conn was initialised */
+	bool exists;		/* conn was initialised */
+	struct tcp_timewait tw; /* what became of conn, when small */
+	bool small;
 	int accept_fails; /* so many accepts are refused */
 
 	/* what the engine reported */
@@ -174,7 +177,11 @@ void sim_end(struct sim *sim);
 
 static inline enum tcp_state sim_state(const struct sim *sim, int host)
 {
-	return (enum tcp_state)sim->host[host].conn.state;
+	const struct sim_host *h = &sim->host[host];
+
+	if (h->small)
+		return tcp_timewait_half(&h->tw) ? TCP_FIN_WAIT_2 : TCP_TIME_WAIT;
+	return (enum tcp_state)h->conn.state;
 }
 
 /* ---- the log ---- */

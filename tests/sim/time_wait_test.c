@@ -68,11 +68,11 @@ static void test_a_newer_syn_ends_it(void **state)
 		struct sim_params params = sim_defaults();
 		struct sim *sim;
 		struct tcp_segment syn;
-		struct tcp_conn *a;
+		struct tcp_timewait *a;
 
 		params.config[A].timestamps = rows[i].timestamps;
 		sim = closed_by_a(&params);
-		a = &sim->host[A].conn;
+		a = &sim->host[A].tw;
 		syn = sim_forge(sim, A, TCP_SYN);
 		syn.seq = a->rcv_nxt + (uint32_t)rows[i].seq;
 		syn.opt_len = 0;
@@ -94,7 +94,7 @@ static void test_a_reset_does_not_end_it(void **state)
 	struct tcp_segment rst = sim_forge(sim, A, TCP_RST);
 
 	for (int i = 0; i < 2; i++) {
-		rst.seq = sim->host[A].conn.rcv_nxt + (uint32_t)i;
+		rst.seq = sim->host[A].tw.rcv_nxt + (uint32_t)i;
 		sim_log_clear(sim);
 		sim_inject(sim, A, &rst);
 		assert_int_equal(sim->host[A].closed, 0);
@@ -110,11 +110,11 @@ static void test_a_reset_after_an_old_syn_ends_it_without_error(void **state)
 	struct sim *sim = closed_by_a(&params);
 	struct tcp_segment syn = sim_forge(sim, A, TCP_SYN), rst = sim_forge(sim, A, TCP_RST);
 
-	syn.seq = sim->host[A].conn.rcv_nxt - 1000;
+	syn.seq = sim->host[A].tw.rcv_nxt - 1000;
 	syn.opt_len = 0;
 	sim_inject(sim, A, &syn);
 	assert_int_equal(sim->host[A].closed, 0);
-	rst.seq = sim->host[A].conn.rcv_nxt;
+	rst.seq = sim->host[A].tw.rcv_nxt;
 	sim_inject(sim, A, &rst);
 	assert_int_equal(sim->host[A].closed, 1);
 	assert_int_equal(sim->host[A].error, 0);
@@ -191,6 +191,56 @@ static void test_fin_wait_2_of_a_closed_socket_ends(void **state)
 	sim_end(sim);
 }
 
+/*
+ * Both ends become small, or one of them while the other is whole, over a link that
+ * loses, repeats and delays: they forget each other, and nothing is left.
+ */
+static void test_small_ends_over_a_bad_link(void **state)
+{
+	for (uint64_t seed = 1; seed <= 300; seed++) {
+		struct sim_params params = sim_defaults();
+		struct sim *sim;
+
+		params.seed = seed;
+		sim = sim_create(&params);
+		sim_establish(sim);
+		for (int h = A; h <= B; h++) {
+			sim->params.link[h].loss = sim_random(sim, 400);
+			sim->params.link[h].duplicate = sim_random(sim, 400);
+			sim->params.link[h].overtake = sim_random(sim, 400);
+			sim->params.link[h].jitter = sim_random(sim, 100) * MSEC;
+		}
+		sim->params.send_fails = sim_random(sim, 200);
+		sim_send(sim, A, sim_random(sim, 5000), 0);
+		sim_run(sim, sim_random(sim, 50) * MSEC);
+		sim_close(sim, (int)sim_random(sim, 2));
+		if (sim_chance(sim, 500))
+			sim_run(sim, sim_random(sim, 200) * MSEC);
+		sim_end(sim);
+	}
+}
+
+static void test_it_is_small_only_when_the_program_has_closed_it(void **state)
+{
+	struct sim_params params = sim_defaults();
+	struct sim *sim = sim_create(&params);
+
+	sim_establish(sim);
+	sim_shutdown(sim, A);
+	sim_run(sim, 50 * MSEC);
+	sim_recv(sim, B, 1);
+	sim_close(sim, B);
+	sim_run(sim, 50 * MSEC);
+	assert_int_equal(sim_state(sim, A), TCP_TIME_WAIT);
+	assert_false(sim->host[A].small);
+	sim_recv(sim, A, 1);
+	assert_true(sim->host[A].eof);
+	sim_close(sim, A);
+	assert_true(sim->host[A].small);
+	assert_int_equal(sim_state(sim, A), TCP_TIME_WAIT);
+	sim_end(sim);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_it_lasts_a_minute),
 	cmocka_unit_test(test_a_repeated_fin_is_acknowledged_and_starts_it_anew),
@@ -200,6 +250,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_lost_fin_is_repeated),
 	cmocka_unit_test(test_a_lost_last_ack_is_repeated),
 	cmocka_unit_test(test_fin_wait_2_of_a_closed_socket_ends),
+	cmocka_unit_test(test_small_ends_over_a_bad_link),
+	cmocka_unit_test(test_it_is_small_only_when_the_program_has_closed_it),
 };
 
 VMA_TEST_MAIN("time_wait", tests, NULL, NULL)
