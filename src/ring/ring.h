@@ -24,6 +24,8 @@
 #include "ring/port.h"
 #include "ring/sleep.h"
 
+struct timewaits;
+
 /* Something to do at the end of a burst: once, however often it was asked for. */
 struct ring_work {
 	struct list link;
@@ -68,11 +70,12 @@ struct ring {
 	struct wheel wheel __attribute__((aligned(64)));
 	struct flow_table flows;
 	struct adj_table adjs;
-	struct adj direct; /* stands for a neighbour whose address a template carries */
-	struct list work;  /* of struct ring_work */
-	bool tx_dirty;	   /* something was put since the last flush */
-	uint16_t ip_id;	   /* of the last datagram that was fragmented */
-	nsec_t now;	   /* of the last poll; atomic: see ring_set_now() */
+	struct adj direct;	     /* stands for a neighbour whose address a template carries */
+	struct list work;	     /* of struct ring_work */
+	bool tx_dirty;		     /* something was put since the last flush */
+	uint16_t ip_id;		     /* of the last datagram that was fragmented */
+	nsec_t now;		     /* of the last poll; atomic: see ring_set_now() */
+	struct timewaits *timewaits; /* sock's: sock/timewait.h; NULL: it has none here */
 	struct ring_stats stats;
 
 	/* any: the threads that sleep until frames come */

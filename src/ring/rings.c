@@ -272,7 +272,20 @@ static bool close_ring(struct ring *r)
 	return closed;
 }
 
-bool rings_close_unused(nsec_t now)
+/* Another ring of its interface, which stays; NULL: it has none. */
+static struct ring *heir_of(const struct ring *ring)
+{
+	for (unsigned i = 0; i < n_rings; i++) {
+		struct ring *r = rings[i];
+
+		if (r != ring && r->ifindex == ring->ifindex &&
+		    __atomic_load_n(&r->refs, __ATOMIC_RELAXED))
+			return r;
+	}
+	return NULL;
+}
+
+bool rings_close_unused(nsec_t now, void (*vacate)(struct ring *ring, struct ring *heir))
 {
 	bool closed = false;
 
@@ -287,6 +300,8 @@ bool rings_close_unused(nsec_t now)
 		} else if (now - r->unused_since >= CLOSE_AFTER) {
 			struct port_entry *entry = find_port(r->ifindex);
 
+			if (vacate)
+				vacate(r, heir_of(r));
 			if (!close_ring(r))
 				continue;
 			closed = true;

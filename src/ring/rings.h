@@ -34,9 +34,11 @@ int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY],
 
 /*
  * The internal thread, holding no ring, now and then: closes rings that nobody has
- * needed for a second, and ports without rings.  True: something was closed.
+ * needed for a second, and ports without rings.  True: something was closed.  vacate:
+ * called before, holding none, of a ring with no reference, unless it is NULL; heir: another ring of the
+ * interface that is in use, or NULL.
  */
-bool rings_close_unused(nsec_t now);
+bool rings_close_unused(nsec_t now, void (*vacate)(struct ring *ring, struct ring *heir));
 
 /* The ring of the interface that has a flow with this key, or NULL. */
 struct ring *rings_find_flow(int ifindex, const struct flow_key *key);

@@ -16,6 +16,7 @@
 #include "sock/icmp.h"
 #include "sock/mcast.h"
 #include "sock/move.h"
+#include "sock/timewait.h"
 #include "sock/wait.h"
 #include "sock/sock_internal.h"
 
@@ -121,7 +122,7 @@ struct inet_sock *sock_alloc(enum sock_kind kind)
 	__atomic_store_n(&so->sk.twin_events, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.events, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.nonblock, false, __ATOMIC_RELAXED);
-	so->spare = -1;
+	so->spare = PORT_KEEPER_NONE;
 	list_init(&so->link);
 	list_init(&so->flows);
 	list_init(&so->groups);
@@ -139,8 +140,7 @@ void sock_free(struct inet_sock *so)
 	if (so->sk.kind != SOCK_KIND_EPOLL)
 		epoll_sock_closed(&so->sk); /* who came late, after close() */
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
-	if (so->spare >= 0)
-		sys_fd_close(so->spare);
+	port_keeper_close(so->spare);
 	ring_put(sock_home(so));
 	ck_spinlock_fas_lock(&pool_lock);
 	list_push_back(&pools[so->sk.kind], &so->link);
@@ -278,10 +278,10 @@ static void destroy(struct inet_sock *so)
 }
 
 /* A closed connection keeps its port as long as it talks: the program's descriptor goes. */
-static void keep_port(struct inet_sock *so)
+static void keep_port(struct inet_sock *so, struct ring *ring)
 {
-	if (so->spare < 0 && so->inet == INET_TCP && so->bound && sock_twin(&so->sk) >= 0)
-		so->spare = sys_fd_copy(sock_twin(&so->sk));
+	if (so->spare < 0 && so->bound && so->connected && !so->tcp.dead && sock_twin(&so->sk) >= 0)
+		so->spare = port_keeper_open(ring, sock_twin(&so->sk), true);
 }
 
 /*
@@ -317,7 +317,7 @@ static void close_locked(struct sock_ref ref)
 	} else if (so->inet == INET_LISTEN) {
 		tcp_listen_close(so, ring);
 	} else {
-		keep_port(so);
+		keep_port(so, ring);
 		lives_on = tcp_sock_close(so, ring);
 	}
 	ring_release_cold(ring);
@@ -339,7 +339,7 @@ static bool close_later(struct sock_ref ref)
 
 	if (!sock_ref_valid(ref) || !__atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST))
 		return false;
-	fd = sys_fd_copy(sock_twin(&so->sk));
+	fd = port_keeper_open(NULL, sock_twin(&so->sk), false);
 	if (fd < 0)
 		return false;
 	so->spare = fd;
@@ -525,7 +525,7 @@ static void look_around(nsec_t now)
 
 	if (now < next || !control_trylock())
 		return;
-	if (rings_close_unused(now))
+	if (rings_close_unused(now, timewait_vacate))
 		now = clock_now(); /* that took long, but is not done again */
 	sock_ports_look();
 	control_unlock();
@@ -661,6 +661,7 @@ void sock_exit(void)
 	progress_stop();
 	log_moves("receiving", &sock_moves_rx);
 	log_moves("sending", &sock_moves_tx);
+	timewait_log_stats();
 	sock_each(close_at_exit, NULL);
 	/* As the kernel would after a process ended, but not for as long. */
 	linger(TCP_ORPHAN_UNACKED, EXIT_LINGER_MAX);
@@ -723,4 +724,5 @@ void sock_fork_child(void)
 	}
 	started = false;
 	memset(tcp_orphans, 0, sizeof(tcp_orphans));
+	timewait_forget();
 }

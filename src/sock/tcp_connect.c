@@ -8,6 +8,7 @@
 #include "sock/local_port.h"
 #include "sock/move.h"
 #include "sock/tcp_internal.h"
+#include "sock/timewait.h"
 #include "sock/wait.h"
 
 int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
@@ -84,13 +85,46 @@ static void forget_attempt(struct inet_sock *so, struct ring *ring)
 	so->shut_wr = false;
 }
 
+static struct flow_key pair_key(const struct inet_sock *so, const struct endpoint *to)
+{
+	struct flow_key key;
+
+	memset(&key, 0, sizeof(key));
+	key.local = so->local.addr;
+	key.local_port = so->local.port;
+	key.remote = to->addr;
+	key.remote_port = to->port;
+	key.proto = IPPROTO_TCP;
+	return key;
+}
+
+/* holder: no other connection of the ring may have the pair; its TIME_WAIT may give way. */
+static int claim_pair(struct ring *ring, const struct flow_key *key, uint32_t *iss, nsec_t now)
+{
+	struct flow *other = flow_lookup(&ring->flows, key);
+
+	return other ? timewait_reuse(ring, other, iss, now) : 0;
+}
+
+/* The same on whichever ring of the interface it is. */
+static int claim_pair_anywhere(int ifindex, const struct flow_key *key, uint32_t *iss)
+{
+	struct ring *ring = rings_find_flow(ifindex, key);
+	int rc;
+
+	if (!ring || !ring_hold_cold(ring))
+		return 0;
+	rc = claim_pair(ring, key, iss, clock_now());
+	ring_release_cold(ring);
+	return rc;
+}
+
 /* holder of the new home: the flow, the headers, the SYN. */
 static int start(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
-		 const struct endpoint *to)
+		 const struct endpoint *to, uint32_t iss)
 {
 	struct tcp_config config = tcp_config_for(&so->opt, found->mtu);
 	struct dst_headers headers;
-	struct flow_key *key = &so->tcp.flow.flow.key;
 	nsec_t now = clock_now();
 	int rc;
 
@@ -99,13 +133,11 @@ static int start(struct inet_sock *so, struct ring *ring, const struct dst_found
 	rc = dst_apply(&so->tcp.dst, ring, to, found, &headers);
 	if (rc)
 		return rc;
-	memset(key, 0, sizeof(*key));
-	key->local = so->local.addr;
-	key->local_port = so->local.port;
-	key->remote = to->addr;
-	key->remote_port = to->port;
-	key->proto = IPPROTO_TCP;
+	so->tcp.flow.flow.key = pair_key(so, to);
 	so->tcp.flow.ring = ring;
+	rc = claim_pair(ring, &so->tcp.flow.flow.key, &iss, now);
+	if (rc)
+		return rc;
 	rc = ring_flow_add(ring, &so->tcp.flow.flow);
 	if (rc)
 		return rc;
@@ -113,7 +145,7 @@ static int start(struct inet_sock *so, struct ring *ring, const struct dst_found
 	so->tcp.connecting = true;
 	so->connected = true;
 	tcp_wire_options(so, now);
-	rc = tcp_connect(&so->tcp.conn, tcp_new_iss(&so->local, to, now), now);
+	rc = tcp_connect(&so->tcp.conn, iss, now);
 	tcp_update_events(so, 0);
 	tcp_after(so, ring);
 	return rc;
@@ -141,8 +173,11 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 				  .oif = so->opt.bind_ifindex,
 				  .mark = so->opt.mark,
 				  .tos = so->opt.tos};
+	bool chosen = so->bound; /* the port, by the program: another socket may share it */
 	struct dst_found found;
+	struct flow_key key;
 	struct ring *ring;
+	uint32_t iss;
 	int rc;
 
 	sock_tx_query(so, &query);
@@ -154,13 +189,18 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 	rc = reserve_port(so, &found.src, to);
 	if (rc)
 		return rc == -EADDRINUSE ? -EADDRNOTAVAIL : rc;
+	key = pair_key(so, to);
+	iss = tcp_new_iss(&so->local, to, clock_now());
+	rc = chosen ? claim_pair_anywhere(found.ring->ifindex, &key, &iss) : 0;
+	if (rc)
+		return rc;
 	rc = settle_home(so, sock_rx_ring_beside(so, found.ring));
 	if (rc)
 		return rc;
 	rc = sock_hold_cold(sock_ref_of(so), &ring);
 	if (rc)
 		return rc;
-	rc = start(so, ring, &found, to);
+	rc = start(so, ring, &found, to, iss);
 	if (rc)
 		forget_attempt(so, ring);
 	ring_release_cold(ring);

@@ -41,6 +41,12 @@ struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu);
 void tcp_update_events(struct inet_sock *so, uint32_t happened);
 /* After calls into the engine: the timer runs in time; what ended is reaped. */
 void tcp_after(struct inet_sock *so, struct ring *ring);
+/*
+ * A new SYN ended a TIME_WAIT of this key (RFC 6191), whose flow is gone: it belongs to
+ * the listener, whose wider one that hid.
+ */
+enum drop tcp_deliver_to_listener(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
+				  nsec_t now);
 int sock_take_error(struct inet_sock *so);
 /* Something happened to a connection its program closed. */
 void tcp_count_orphan(struct inet_sock *so);

@@ -14,6 +14,7 @@
 #include "base/sys.h"
 #include "sock/move.h"
 #include "sock/tcp_internal.h"
+#include "sock/timewait.h"
 
 #define TCP_RCVBUF_DEFAULT (1u << 20) /* bytes, unless the program sets SO_RCVBUF */
 #define TCP_SNDBUF_DEFAULT (1u << 20)
@@ -200,7 +201,7 @@ void tcp_after(struct inet_sock *so, struct ring *ring)
 {
 	if (__builtin_expect(so->tcp.orphan, 0)) {
 		tcp_count_orphan(so);
-		if (so->tcp.dead) {
+		if (so->tcp.dead || timewait_take(so, ring)) {
 			reap(so, ring);
 			return;
 		}
@@ -227,17 +228,12 @@ static void run_timer(struct timer *timer, nsec_t now)
 	ring_work_add(sock_home(so), &so->tcp.flush);
 }
 
-/*
- * A new SYN ended TIME_WAIT (RFC 6191): it belongs to the listener, whose wider
- * flow ours hid.
- */
-static enum drop deliver_to_listener(struct inet_sock *so, struct ring *ring, struct pkt *pkt,
-				     nsec_t now)
+enum drop tcp_deliver_to_listener(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
+				  nsec_t now)
 {
-	struct flow_key wide = flow_key_widen(&so->tcp.flow.flow.key);
+	struct flow_key wide = flow_key_widen(key);
 	struct flow *flow;
 
-	ring_flow_del(ring, &so->tcp.flow.flow);
 	flow = flow_lookup(&ring->flows, &wide);
 	return flow ? flow->deliver(ring, flow, pkt, now) : DROP_NO_FLOW;
 }
@@ -259,8 +255,10 @@ enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nse
 	} else {
 		reason = tcp_input(&so->tcp.conn, kept, now);
 		ring_work_add(ring, &so->tcp.flush);
-		if (__builtin_expect(reason == DROP_NO_FLOW, 0))
-			reason = deliver_to_listener(so, ring, kept, now);
+		if (__builtin_expect(reason == DROP_NO_FLOW, 0)) {
+			ring_flow_del(ring, flow);
+			reason = tcp_deliver_to_listener(ring, &flow->key, kept, now);
+		}
 	}
 	if (__builtin_expect(reason != DROP_NONE && kept != pkt, 0)) {
 		ring_drop(ring, reason); /* the copy is ours, the frame went already */
@@ -492,10 +490,7 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
 	else if (!so->tcp.dead)
 		tcp_close(&so->tcp.conn, now);
 	tcp_count_orphan(so);
-	if (so->tcp.dead)
-		ring_work_add(ring, &so->tcp.flush);
-	else
-		arm(so, ring);
+	ring_work_add(ring, &so->tcp.flush); /* it may have ended, or become small */
 	return true;
 }
 

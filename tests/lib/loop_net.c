@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sock/timewait.h"
+
 /* ---- the namespace -------------------------------------------------------------------- */
 
 static void write_file(const char *path, const char *text)
@@ -181,8 +183,8 @@ static bool close_rings(void)
 	for (unsigned i = 0; i < rings_count(); i++)
 		sock_poll_ring(rings_at(i));
 	NET_CHECK(control_lock());
-	rings_close_unused(now);
-	rings_close_unused(now + 2 * NSEC_PER_SEC);
+	rings_close_unused(now, timewait_vacate);
+	rings_close_unused(now + 2 * NSEC_PER_SEC, timewait_vacate);
 	control_unlock();
 	return loop_port_queues() == 0;
 }

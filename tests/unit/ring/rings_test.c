@@ -223,20 +223,20 @@ static void test_a_ring_that_nobody_needs_is_closed_after_a_while(void **state)
 	nsec_t now = clock_now();
 
 	ring_get(a);
-	assert_false(rings_close_unused(now)); /* not at once: somebody may come back */
-	assert_false(rings_close_unused(now + NSEC_PER_MSEC));
-	assert_true(rings_close_unused(now + LONG));
+	assert_false(rings_close_unused(now, NULL)); /* not at once: somebody may come back */
+	assert_false(rings_close_unused(now + NSEC_PER_MSEC, NULL));
+	assert_true(rings_close_unused(now + LONG, NULL));
 	assert_non_null(a->q);
 	assert_null(b->q);
 	assert_int_equal(ports[0].queues, 1);
 	assert_false(ports[0].freed);
 	ring_put(a);
-	assert_false(rings_close_unused(now + LONG));
+	assert_false(rings_close_unused(now + LONG, NULL));
 	ring_get(a); /* somebody came back */
-	assert_false(rings_close_unused(now + 2 * LONG));
+	assert_false(rings_close_unused(now + 2 * LONG, NULL));
 	ring_put(a);
-	assert_false(rings_close_unused(now + 2 * LONG));
-	assert_true(rings_close_unused(now + 3 * LONG));
+	assert_false(rings_close_unused(now + 2 * LONG, NULL));
+	assert_true(rings_close_unused(now + 3 * LONG, NULL));
 	assert_int_equal(ports[0].queues, 0);
 	assert_true(ports[0].freed); /* the kernel has the interface back */
 }
@@ -250,12 +250,12 @@ static void test_a_ring_whose_packets_somebody_has_is_not_closed(void **state)
 	assert_true(ring_hold(ring, ring_mode));
 	pkt = ring_tx_get(ring);
 	ring_release(ring, ring_mode);
-	assert_false(rings_close_unused(now));
-	assert_false(rings_close_unused(now + LONG));
+	assert_false(rings_close_unused(now, NULL));
+	assert_false(rings_close_unused(now + LONG, NULL));
 	assert_true(ring_hold(ring, ring_mode));
 	pkt_free(pkt);
 	ring_release(ring, ring_mode);
-	assert_true(rings_close_unused(now + 2 * LONG));
+	assert_true(rings_close_unused(now + 2 * LONG, NULL));
 }
 
 static void test_a_closed_ring_is_used_again(void **state)
@@ -263,14 +263,14 @@ static void test_a_closed_ring_is_used_again(void **state)
 	struct ring *ring = get(IFINDEX, 1), *again;
 	nsec_t now = clock_now();
 
-	rings_close_unused(now);
-	assert_true(rings_close_unused(now + LONG));
+	rings_close_unused(now, NULL);
+	assert_true(rings_close_unused(now + LONG, NULL));
 	again = get(IFINDEX + 1, 7);
 	assert_ptr_equal(again, ring); /* the memory is a ring's for ever */
 	assert_int_equal(rings_count(), 1);
 	assert_int_equal(again->ifindex, IFINDEX + 1);
 	assert_int_equal(again->key, 7);
-	assert_false(rings_close_unused(now + LONG));
+	assert_false(rings_close_unused(now + LONG, NULL));
 }
 
 static void test_the_ring_with_a_flow_is_found(void **state)

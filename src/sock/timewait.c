@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/timewait.h"
+
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "net/tcp_timewait.h"
+#include "sock/tcp_internal.h"
+
+#define TIMER_GRID (100 * NSEC_PER_MSEC) /* one wake-up for all that end within it */
+#define FILE_STEPS 64			 /* most that a new one looks for its place */
+#define KEEPERS_SHARE 8			 /* of RLIMIT_NOFILE, one part for ports */
+#define KEEPERS_MAX 4096
+#define PORT_FREE (-2) /* it was kept, or worth to be */
+
+struct timewait {
+	struct flow flow; /* first */
+	struct list link; /* of its queue */
+	struct tcp_timewait tw;
+	int port; /* who keeps it, PORT_KEEPER_NONE (a listener's), or PORT_FREE */
+	uint8_t tos, ttl;
+};
+
+_Static_assert(sizeof(struct timewait) <= 128, "there may be a hundred thousand of them");
+
+#define QUEUES 2
+
+struct queue {
+	struct list all;     /* who ends first is first */
+	struct list *keeper; /* the first that may keep a port, or &all */
+};
+
+/* Those of one ring; ring->timewaits. */
+struct timewaits {
+	struct ring *ring;
+	struct timer timer;
+	struct queue queues[QUEUES]; /* TIME_WAIT, FIN_WAIT_2: each lasts as long, as a rule */
+};
+
+static struct queue *queues_of(struct ring *ring)
+{
+	return ring->timewaits ? ring->timewaits->queues : NULL;
+}
+
+struct timewait_stats timewait_stats;
+
+static unsigned add(unsigned *counter, unsigned n)
+{
+	return __atomic_add_fetch(counter, n, __ATOMIC_RELAXED);
+}
+
+static unsigned load(const unsigned *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+static struct timewait *of_link(struct list *link)
+{
+	return container_of(link, struct timewait, link);
+}
+
+/* ---- ports ------------------------------------------------------------------------------ */
+
+/* Looked at each time: a program may raise the limit, or lower it. */
+static unsigned keepers_max(void)
+{
+	struct rlimit limit;
+
+	if (sys_call(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit, 0, 0) < 0 ||
+	    limit.rlim_cur / KEEPERS_SHARE > KEEPERS_MAX)
+		return KEEPERS_MAX;
+	return (unsigned)limit.rlim_cur / KEEPERS_SHARE;
+}
+
+static void skip_free_ports(struct queue *q)
+{
+	while (q->keeper != &q->all && of_link(q->keeper)->port < 0)
+		q->keeper = q->keeper->next;
+}
+
+/* The oldest of the ring lets go of its port.  False: none has one. */
+static bool free_a_port(struct ring *ring)
+{
+	for (struct queue *q = queues_of(ring); q && q < queues_of(ring) + QUEUES; q++) {
+		struct timewait *t;
+
+		if (q->keeper == &q->all)
+			continue;
+		t = of_link(q->keeper);
+		port_keeper_close(t->port);
+		t->port = PORT_FREE;
+		skip_free_ports(q);
+		return true;
+	}
+	return false;
+}
+
+int port_keeper_open(struct ring *ring, int twin, bool bounded)
+{
+	int fd;
+
+	if (bounded && load(&timewait_stats.keepers) >= keepers_max() && !free_a_port(ring))
+		return PORT_KEEPER_NONE;
+	fd = sys_fd_copy(twin);
+	if (fd < 0)
+		return PORT_KEEPER_NONE;
+	add(&timewait_stats.keepers, 1);
+	return fd;
+}
+
+void port_keeper_close(int fd)
+{
+	if (fd < 0)
+		return;
+	sys_close(fd);
+	add(&timewait_stats.keepers, -1u);
+}
+
+/* ---- the list of a ring (holder) ---------------------------------------------------------- */
+
+static void run_timer(struct timer *timer, nsec_t now);
+
+static struct timewaits *place_of(struct ring *ring)
+{
+	struct timewaits *place = ring->timewaits;
+
+	if (place)
+		return place;
+	place = mem_alloc(sizeof(*place));
+	if (!place)
+		return NULL;
+	place->ring = ring;
+	timer_init(&place->timer, run_timer);
+	for (unsigned i = 0; i < QUEUES; i++) {
+		list_init(&place->queues[i].all);
+		place->queues[i].keeper = &place->queues[i].all;
+	}
+	ring->timewaits = place;
+	return place;
+}
+
+/* Who ends first of a queue, or NULL. */
+static struct timewait *first_of(const struct queue *q)
+{
+	return list_empty(&q->all) ? NULL : of_link(q->all.next);
+}
+
+static void arm(struct timewaits *place)
+{
+	for (unsigned i = 0; i < QUEUES; i++) {
+		const struct timewait *t = first_of(&place->queues[i]);
+		nsec_t at;
+
+		if (!t)
+			continue;
+		at = (t->tw.until + TIMER_GRID - 1) / TIMER_GRID * TIMER_GRID;
+		if (at < place->timer.when)
+			ring_arm(place->ring, &place->timer, at);
+	}
+}
+
+static struct queue *queue_of(struct timewaits *place, const struct timewait *t)
+{
+	return &place->queues[tcp_timewait_half(&t->tw)];
+}
+
+/*
+ * Its place is at the end or near it.  Who would have to look for long (its program
+ * closed it late, or set TCP_LINGER2 for it alone) lasts as long as the last one.
+ */
+static void file(struct timewaits *place, struct timewait *t)
+{
+	struct queue *q = queue_of(place, t);
+	struct list *before = q->all.prev;
+	unsigned steps = 0;
+
+	while (before != &q->all && of_link(before)->tw.until > t->tw.until) {
+		before = before->prev;
+		if (++steps > FILE_STEPS) {
+			before = q->all.prev;
+			t->tw.until = of_link(before)->tw.until;
+		}
+	}
+	list_insert_between(&t->link, before, before->next);
+	if (t->port >= 0 && (q->keeper == &q->all || of_link(q->keeper)->tw.until > t->tw.until))
+		q->keeper = &t->link;
+	arm(place);
+}
+
+static void unfile(struct queue *q, struct timewait *t)
+{
+	if (q->keeper == &t->link) {
+		q->keeper = t->link.next;
+		skip_free_ports(q);
+	}
+	list_remove(&t->link);
+}
+
+/* It waits for the peer's FIN: that is a connection yet, and needs its ring. */
+static void count_half(struct ring *ring, bool begins)
+{
+	__atomic_fetch_add(&tcp_orphans[TCP_ORPHAN_HALF], begins ? 1 : -1u, __ATOMIC_RELAXED);
+	if (begins)
+		ring_get(ring);
+	else
+		ring_put(ring);
+}
+
+/* Off the lists already, but for its flow. */
+static void end(struct ring *ring, struct timewait *t)
+{
+	if (tcp_timewait_half(&t->tw))
+		count_half(ring, false);
+	ring_flow_del(ring, &t->flow);
+	port_keeper_close(t->port);
+	add(&timewait_stats.now, -1u);
+	mem_free(t);
+}
+
+static void end_filed(struct timewaits *place, struct timewait *t)
+{
+	unfile(queue_of(place, t), t);
+	end(place->ring, t);
+}
+
+static void run_timer(struct timer *timer, nsec_t now)
+{
+	struct timewaits *place = container_of(timer, struct timewaits, timer);
+	struct timewait *t;
+
+	for (unsigned i = 0; i < QUEUES; i++) {
+		while ((t = first_of(&place->queues[i])) && t->tw.until <= now)
+			end_filed(place, t);
+	}
+	arm(place);
+}
+
+/* ---- what arrives (holder) ----------------------------------------------------------------- */
+
+/* Back to where the segment came from. */
+static void send_answer(struct ring *ring, const struct timewait *t, const struct pkt *to,
+			const struct tcp_segment *seg)
+{
+	struct frame_params fp = {.src_mac = ring->q->port->mac,
+				  .dst_mac = to->frame + 6,
+				  .src = frame_destination(to),
+				  .dst = frame_source(to),
+				  .proto = IPPROTO_TCP,
+				  .ttl = t->ttl,
+				  .tos = t->tos,
+				  .dont_fragment = true};
+	struct frame_template tmpl;
+	struct pkt *pkt;
+
+	if (frame_template_init(&tmpl, &fp))
+		return;
+	pkt = ring_tx_get(ring);
+	if (!pkt)
+		return; /* the peer asks again */
+	pkt->frame_len = (uint32_t)frame_build_tcp(&tmpl, pkt->frame, seg);
+	ring_tx_put(ring, pkt);
+}
+
+static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct timewait *t = container_of(flow, struct timewait, flow);
+	struct timewaits *place = ring->timewaits;
+	bool half = tcp_timewait_half(&t->tw);
+	nsec_t until = t->tw.until;
+	struct tcp_timewait_answer ans;
+	struct flow_key key = flow->key;
+	enum drop reason = tcp_timewait_input(&t->tw, pkt, &ans, now);
+
+	if (ans.send)
+		send_answer(ring, t, pkt, &ans.seg);
+	if (half && !tcp_timewait_half(&t->tw))
+		count_half(ring, false);
+	if (ans.over || t->tw.until != until)
+		unfile(&place->queues[half], t);
+	if (ans.over)
+		end(ring, t);
+	else if (t->tw.until != until)
+		file(place, t);
+	if (reason == DROP_NO_FLOW && ans.over)
+		return tcp_deliver_to_listener(ring, &key, pkt, now);
+	if (reason == DROP_NONE)
+		pkt_free(pkt);
+	return reason;
+}
+
+/* ---- making one (holder) ---------------------------------------------------------------------- */
+
+static unsigned most(void)
+{
+	static int known; /* any, atomic */
+	int max = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+	if (!max) {
+		max = sys_read_number("/proc/sys/net/ipv4/tcp_max_tw_buckets", 65536);
+		max = max > 0 ? max : -1;
+		__atomic_store_n(&known, max, __ATOMIC_RELAXED);
+	}
+	return max > 0 ? (unsigned)max : 0;
+}
+
+/* Of all rings together: one more, or one of this ring goes for it. */
+static bool make_room(struct timewaits *place)
+{
+	if (load(&timewait_stats.now) < most())
+		return true;
+	add(&timewait_stats.early, 1);
+	for (unsigned i = 0; i < QUEUES; i++) {
+		struct timewait *oldest = first_of(&place->queues[i]);
+
+		if (!oldest)
+			continue;
+		end_filed(place, oldest);
+		return true;
+	}
+	return false;
+}
+
+static struct timewait *create(struct timewaits *place, const struct inet_sock *so)
+{
+	struct timewait *t = make_room(place) ? mem_zalloc(sizeof(*t)) : NULL;
+
+	if (!t)
+		return NULL;
+	t->flow.deliver = deliver;
+	t->tos = so->opt.tos;
+	t->ttl = so->opt.ttl;
+	t->port = so->bound && so->spare < 0 ? PORT_FREE : so->spare;
+	add(&timewait_stats.now, 1);
+	add(&timewait_stats.total, 1);
+	return t;
+}
+
+/*
+ * A connection on the move is taken when it has arrived: the move looks for the socket,
+ * and its frames come to the stand-in.  so->move: nobody begins a move of a socket that
+ * its program closed, and LEAVE, by a holder, ends this one.
+ */
+bool timewait_take(struct inet_sock *so, struct ring *ring)
+{
+	struct timewaits *place;
+	struct timewait *t;
+
+	ring_assert_held(ring);
+	if (!tcp_timewait_due(&so->tcp.conn) || so->move || !so->tcp.flow.flow.listed)
+		return false;
+	place = place_of(ring);
+	t = place ? create(place, so) : NULL;
+	if (t) {
+		ring_flow_replace(ring, &so->tcp.flow.flow, &t->flow);
+		tcp_timewait_begin(&t->tw, &so->tcp.conn);
+		so->spare = PORT_KEEPER_NONE;
+		if (tcp_timewait_half(&t->tw))
+			count_half(ring, true);
+		file(place, t);
+	}
+	/* As Linux: without room, or memory, it ends at once. */
+	so->tcp.dead = true;
+	return true;
+}
+
+/* ---- a connection of ours ------------------------------------------------------------------------ */
+
+/* As Linux, but that nobody else was kept from a port which is free. */
+static bool reusable(const struct timewait *t, nsec_t now)
+{
+	if (tcp_timewait_half(&t->tw))
+		return false;
+	if (t->port == PORT_FREE)
+		return true;
+	return tcp_timewait_reusable(&t->tw, now) &&
+	       sys_read_number("/proc/sys/net/ipv4/tcp_tw_reuse", 2) == 1;
+}
+
+int timewait_reuse(struct ring *ring, struct flow *flow, uint32_t *iss, nsec_t now)
+{
+	struct timewait *t = container_of(flow, struct timewait, flow);
+
+	if (flow->deliver != deliver || !reusable(t, now))
+		return -EADDRNOTAVAIL;
+	*iss = tcp_timewait_next_iss(&t->tw);
+	end_filed(ring->timewaits, t);
+	return 0;
+}
+
+/* ---- a ring that closes (control lock) --------------------------------------------------------------- */
+
+/*
+ * holder of the old ring: takes all off it; those that cannot be handed over end.  None
+ * is half a connection, for those keep the ring.
+ */
+static void take_off(struct timewaits *place, bool hand_over, struct list *moving)
+{
+	struct ring *ring = place->ring;
+	struct list *link;
+
+	wheel_cancel(&ring->wheel, &place->timer);
+	while ((link = list_pop_front(&place->queues[0].all))) {
+		struct timewait *t = of_link(link);
+
+		if (!hand_over || ring_flow_unsteer(ring, &t->flow)) {
+			end(ring, t);
+		} else {
+			ring_flow_del(ring, &t->flow);
+			list_push_back(moving, link);
+		}
+	}
+	ring->timewaits = NULL;
+	mem_free(place);
+}
+
+/* holder of the new one */
+static void take_on(struct ring *ring, struct list *moving)
+{
+	struct timewaits *place = place_of(ring);
+	struct list *link;
+
+	while ((link = list_pop_front(moving))) {
+		struct timewait *t = of_link(link);
+
+		if (place && !ring_flow_list(ring, &t->flow) && !ring_flow_steer(ring, &t->flow))
+			file(place, t);
+		else
+			end(ring, t);
+	}
+}
+
+void timewait_vacate(struct ring *ring, struct ring *heir)
+{
+	struct list moving;
+
+	list_init(&moving);
+	if (!ring_hold_cold(ring))
+		return;
+	if (ring->timewaits && !__atomic_load_n(&ring->refs, __ATOMIC_ACQUIRE))
+		take_off(ring->timewaits, heir != NULL, &moving);
+	ring_release_cold(ring);
+	if (list_empty(&moving))
+		return;
+	/* The control lock is held, so no ring is: it cannot be refused. */
+	if (ring_hold_cold(heir)) {
+		take_on(heir, &moving);
+		ring_release_cold(heir);
+	}
+}
+
+void timewait_forget(void)
+{
+	memset(&timewait_stats, 0, sizeof(timewait_stats));
+}
+
+void timewait_log_stats(void)
+{
+	if (load(&timewait_stats.total))
+		log_debug(
+			"connections in FIN_WAIT_2 and TIME_WAIT: %u, %u of them now, %u ended early",
+			load(&timewait_stats.total), load(&timewait_stats.now),
+			load(&timewait_stats.early));
+}

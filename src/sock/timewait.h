@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a ring keeps of connections that their programs have closed and that wait for
+ * nothing but the peer's FIN, or for late segments (net/tcp_timewait.h): some hundred
+ * bytes each, in place of the whole socket.
+ *
+ * Role		the holder of the ring, unless said otherwise.
+ * Lifetime	until its time has come, a segment ended it, there are too many
+ *		(net.ipv4.tcp_max_tw_buckets, the oldest goes), or its ring is
+ *		closed and the interface has no other.  One that still waits for
+ *		the peer's FIN keeps its ring open, TIME_WAIT does not.
+ * Ports	the port of a connection that began here is kept by a duplicate of
+ *		the twin.  A part of the descriptors that the process may have is
+ *		spent on that; beyond it the oldest one's port is free early, and
+ *		a new connection of ours that gets it may end the TIME_WAIT.
+ */
+#ifndef SOCK_TIMEWAIT_H
+#define SOCK_TIMEWAIT_H
+
+#include "sock/sock_internal.h"
+
+/*
+ * The connection, if it is due for it, is taken over: the caller frees the socket,
+ * which is dead.  False: it goes on as it is.
+ */
+bool timewait_take(struct inet_sock *so, struct ring *ring);
+
+/*
+ * Before a connection of ours begins with this key: a flow of the ring has it.  0: the
+ * TIME_WAIT was ended, the connection begins at *iss.  -EADDRNOTAVAIL.
+ */
+int timewait_reuse(struct ring *ring, struct flow *flow, uint32_t *iss, nsec_t now);
+
+/*
+ * Control lock, no ring held: nobody but TIME_WAITs uses the ring, which is about to be
+ * closed.  They go to heir, another ring of the interface, or end when it is NULL.
+ */
+void timewait_vacate(struct ring *ring, struct ring *heir);
+
+/* In a forked child: they are the parent's. */
+void timewait_forget(void);
+
+/* Any, atomic. */
+extern struct timewait_stats {
+	unsigned now, keepers; /* how many there are, with descriptors for their ports */
+	unsigned total, early; /* since the start; ended because there were too many */
+} timewait_stats;
+
+/* any: for the log at exit. */
+void timewait_log_stats(void);
+
+/* ---- ports that outlive their socket's descriptor ------------------------------------- */
+
+#define PORT_KEEPER_NONE (-1)
+
+/*
+ * A duplicate of the twin under a number the program does not use, or PORT_KEEPER_NONE.
+ * bounded: only if it is worth a descriptor, see above.
+ */
+int port_keeper_open(struct ring *ring, int twin, bool bounded);
+/* any; harmless for PORT_KEEPER_NONE. */
+void port_keeper_close(int fd);
+
+#endif

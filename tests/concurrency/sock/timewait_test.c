@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections that their programs have closed: what is left of them is small, bounded,
+ * in nobody's way, and does what TIME_WAIT is for.
+ */
+#include "sock/timewait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/resource.h>
+
+#include "duo.h"
+#include "vma_test.h"
+
+#include "ring/logic.h"
+
+#define PORT 7000
+
+static void run(const char *name, void (*fn)(void *arg))
+{
+	assert_int_equal(loop_net_run(name, fn, NULL, 30), 0);
+}
+
+/* ---- pairs ---------------------------------------------------------------------------- */
+
+struct both {
+	struct tsock client, server;
+};
+
+static void begin(void)
+{
+	params.log_level = LOG_WARNING;
+	params.progress_interval = 1;
+	loop_net_start();
+}
+
+static struct tsock listener_at(unsigned port)
+{
+	struct tsock ts = tsock_tcp();
+
+	NET_CHECK_EQ(tsock_bind(&ts, fake_link_addr(0), port), 0);
+	NET_CHECK_EQ(tsock_listen(&ts, 128), 0);
+	return ts;
+}
+
+static bool is_connected(const struct tsock *ts)
+{
+	return __atomic_load_n(&ts->ref.sk->events, __ATOMIC_ACQUIRE) & EPOLLOUT;
+}
+
+/* client: bound or not, by whatever rings it was told to. */
+static struct both pair_of(struct tsock client, struct tsock *listener)
+{
+	struct both both = {.client = client};
+	struct sockaddr_in to = tsock_name(listener);
+
+	NET_CHECK_EQ(tsock_connect(&both.client, &to), -EINPROGRESS);
+	NET_CHECK(NET_WAIT(tsock_accept(listener, &both.server, NULL) >= 0, 5000));
+	NET_CHECK(NET_WAIT(is_connected(&both.client), 5000));
+	return both;
+}
+
+static struct tsock bound_client(unsigned port)
+{
+	struct tsock ts = tsock_tcp();
+
+	NET_CHECK_EQ(tsock_set_int(&ts, SOL_SOCKET, SO_REUSEADDR, 1), 0);
+	NET_CHECK_EQ(tsock_bind(&ts, fake_link_addr(1), port), 0);
+	return ts;
+}
+
+static bool is_at_end(struct tsock *ts)
+{
+	char byte;
+
+	return tsock_recv(ts, &byte, 1, 0) == 0;
+}
+
+static unsigned number(const unsigned *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+/* One end closes, then the other: that one has nothing left. */
+static void close_in_order(struct tsock *first, struct tsock *second)
+{
+	unsigned before = number(&timewait_stats.total);
+
+	tsock_close(first);
+	NET_CHECK(NET_WAIT(is_at_end(second), 5000));
+	tsock_close(second);
+	NET_CHECK(NET_WAIT(number(&timewait_stats.total) == before + 1 &&
+				   !number(&tcp_orphans[TCP_ORPHAN_UNACKED]) &&
+				   !number(&tcp_orphans[TCP_ORPHAN_HALF]),
+			   5000));
+}
+
+/* ---- cases ----------------------------------------------------------------------------- */
+
+static bool rings_unused(void)
+{
+	for (unsigned i = 0; i < rings_count(); i++) {
+		if (__atomic_load_n(&rings_at(i)->refs, __ATOMIC_ACQUIRE))
+			return false;
+	}
+	return true;
+}
+
+/* The socket is gone, the port is kept, and the ring is not. */
+static void nothing_but_small(void *arg)
+{
+	struct tsock listener;
+	struct both both;
+
+	begin();
+	listener = listener_at(PORT);
+	both = pair_of(tsock_tcp(), &listener);
+	close_in_order(&both.client, &both.server);
+	tsock_close(&listener);
+	NET_CHECK_EQ(number(&timewait_stats.now), 1);
+	NET_CHECK_EQ(number(&timewait_stats.keepers), 1);
+	NET_CHECK(NET_WAIT(rings_unused(), 5000));
+	loop_net_finish();
+	NET_CHECK_EQ(number(&timewait_stats.now), 0); /* they went with the last ring */
+	NET_CHECK_EQ(number(&timewait_stats.keepers), 0);
+}
+
+static void test_only_something_small_is_left(void **state)
+{
+	run("nothing but small", nothing_but_small);
+}
+
+/* FIN_WAIT_2 is small, too; it is half a connection and counts as one. */
+static void half(void *arg)
+{
+	struct tsock listener;
+	struct both both;
+
+	begin();
+	listener = listener_at(PORT);
+	both = pair_of(tsock_tcp(), &listener);
+	tsock_close(&both.client);
+	NET_CHECK(NET_WAIT(number(&timewait_stats.now) == 1, 5000));
+	NET_CHECK_EQ(number(&tcp_orphans[TCP_ORPHAN_HALF]), 1);
+	NET_CHECK(NET_WAIT(is_at_end(&both.server), 5000));
+	/* Nobody reads what is sent now. */
+	NET_CHECK_EQ(tsock_send(&both.server, "x", 1, 0), 1);
+	NET_CHECK(NET_WAIT(number(&timewait_stats.now) == 0, 5000));
+	NET_CHECK_EQ(number(&tcp_orphans[TCP_ORPHAN_HALF]), 0);
+	NET_CHECK_EQ(number(&timewait_stats.keepers), 0);
+	tsock_close(&both.server);
+	tsock_close(&listener);
+	loop_net_finish();
+}
+
+static void test_half_a_connection_is_small_and_counts(void **state)
+{
+	run("half", half);
+}
+
+/* As Linux without tcp_tw_reuse; and after its port was given away it may be had. */
+static void same_pair(void *arg)
+{
+	struct rlimit few = {64, 64};
+	struct tsock listener, again;
+	struct sockaddr_in to;
+	struct both both, other;
+
+	begin();
+	listener = listener_at(PORT);
+	to = tsock_name(&listener);
+	both = pair_of(bound_client(9000), &listener);
+	close_in_order(&both.client, &both.server);
+	again = bound_client(9000);
+	NET_CHECK_EQ(tsock_connect(&again, &to), -EADDRNOTAVAIL);
+	tsock_close(&again);
+	/* So few that each new one takes the port of the oldest. */
+	NET_CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	for (unsigned i = 0; i < 8; i++) {
+		other = pair_of(tsock_tcp(), &listener);
+		close_in_order(&other.client, &other.server);
+	}
+	NET_CHECK_EQ(number(&timewait_stats.keepers), 8);
+	both = pair_of(bound_client(9000), &listener);
+	NET_CHECK_EQ(tsock_send(&both.client, "x", 1, 0), 1);
+	NET_CHECK_EQ(number(&timewait_stats.now), 8); /* that one was ended */
+	close_in_order(&both.client, &both.server);
+	tsock_close(&listener);
+	loop_net_finish();
+}
+
+static void test_a_connection_of_ours_does_not_reuse_the_pair(void **state)
+{
+	run("same pair", same_pair);
+}
+
+/* Two that live cannot have one pair either. */
+static void taken_pair(void *arg)
+{
+	struct tsock listener, again;
+	struct sockaddr_in to;
+	struct both both;
+
+	begin();
+	listener = listener_at(PORT);
+	to = tsock_name(&listener);
+	both = pair_of(bound_client(9000), &listener);
+	again = bound_client(9000);
+	NET_CHECK_EQ(tsock_connect(&again, &to), -EADDRNOTAVAIL);
+	tsock_close(&again);
+	close_in_order(&both.client, &both.server);
+	tsock_close(&listener);
+	loop_net_finish();
+}
+
+static void test_a_pair_is_one_connection(void **state)
+{
+	run("taken pair", taken_pair);
+}
+
+/* The server's TIME_WAIT gives way to a peer that begins anew: RFC 6191. */
+static void peer_again(void *arg)
+{
+	struct tsock listener;
+	struct both both;
+	char byte;
+
+	begin();
+	listener = listener_at(PORT);
+	both = pair_of(bound_client(9000), &listener);
+	close_in_order(&both.server, &both.client);
+	NET_CHECK_EQ(number(&timewait_stats.now), 1);
+	NET_CHECK_EQ(number(&timewait_stats.keepers), 0); /* it is the listener's */
+	usleep(2000);					  /* timestamps move on */
+	both = pair_of(bound_client(9000), &listener);
+	NET_CHECK_EQ(number(&timewait_stats.now), 0);
+	NET_CHECK_EQ(tsock_send(&both.client, "x", 1, 0), 1);
+	NET_CHECK(NET_WAIT(tsock_recv(&both.server, &byte, 1, 0) == 1, 5000));
+	NET_CHECK_EQ(byte, 'x');
+	close_in_order(&both.client, &both.server);
+	tsock_close(&listener);
+	loop_net_finish();
+}
+
+static void test_a_peer_begins_anew(void **state)
+{
+	run("peer again", peer_again);
+}
+
+/* A tenth of all descriptors or so, however many connections there were. */
+static void many(void *arg)
+{
+	struct rlimit limit = {1024, 1024};
+	struct tsock listener;
+
+	begin();
+	NET_CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	listener = listener_at(PORT);
+	for (unsigned i = 0; i < 300; i++) {
+		struct both both = pair_of(tsock_tcp(), &listener);
+
+		close_in_order(&both.client, &both.server);
+		NET_CHECK(number(&timewait_stats.keepers) <= 128);
+	}
+	NET_CHECK_EQ(number(&timewait_stats.keepers), 128);
+	tsock_close(&listener);
+	loop_net_finish();
+}
+
+static void test_ports_do_not_cost_all_descriptors(void **state)
+{
+	run("many", many);
+}
+
+/* Its ring closes; another one of the interface goes on for it. */
+static void heir(void *arg)
+{
+	struct tsock listener, client, again;
+	struct sockaddr_in to;
+	struct both both;
+	struct ring *old;
+
+	begin();
+	listener = listener_at(PORT);
+	to = tsock_name(&listener);
+	client = bound_client(9000);
+	NET_CHECK_EQ(tsock_set_logic(&client, RING_LOGIC_USER_ID, 5, true, true), 0);
+	both = pair_of(client, &listener);
+	old = tsock_home(&both.client);
+	NET_CHECK(old != tsock_home(&both.server));
+	close_in_order(&both.client, &both.server);
+	NET_CHECK(NET_WAIT(!ring_queue(old), 5000));
+	NET_CHECK_EQ(number(&timewait_stats.now), 1);
+	again = bound_client(9000);
+	NET_CHECK_EQ(tsock_connect(&again, &to), -EADDRNOTAVAIL);
+	tsock_close(&again);
+	tsock_close(&listener);
+	loop_net_finish();
+	NET_CHECK_EQ(number(&timewait_stats.now), 0);
+}
+
+static void test_another_ring_goes_on_for_it(void **state)
+{
+	run("heir", heir);
+}
+
+static int enter(void **state)
+{
+	loop_net_enter();
+	return 0;
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_only_something_small_is_left),
+	cmocka_unit_test(test_half_a_connection_is_small_and_counts),
+	cmocka_unit_test(test_a_connection_of_ours_does_not_reuse_the_pair),
+	cmocka_unit_test(test_a_pair_is_one_connection),
+	cmocka_unit_test(test_a_peer_begins_anew),
+	cmocka_unit_test(test_ports_do_not_cost_all_descriptors),
+	cmocka_unit_test(test_another_ring_goes_on_for_it),
+};
+
+VMA_TEST_MAIN("timewait", tests, enter, NULL)
