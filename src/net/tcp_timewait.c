@@ -11,7 +11,11 @@
 #define REUSE_AFTER 1000u /* msec, as Linux: a tick of the slowest timestamp clock */
 
 /* tw->flags */
-enum { HALF = 1, TIMESTAMPS = 2 };
+enum {
+	HALF = 1,
+	TIMESTAMPS = 2,
+	SYN_OLD = 4, /* a SYN came that did not end it */
+};
 
 bool tcp_timewait_due(const struct tcp_conn *c)
 {
@@ -37,6 +41,8 @@ void tcp_timewait_begin(struct tcp_timewait *tw, struct tcp_conn *c)
 		tw->flags |= HALF;
 	if (c->flags & CONN_TIMESTAMPS)
 		tw->flags |= TIMESTAMPS;
+	if (c->flags & CONN_SYN_OLD)
+		tw->flags |= SYN_OLD;
 	tcp_retire(c);
 }
 
@@ -92,14 +98,17 @@ static uint32_t length(const struct tcp_arrival *a)
 	return a->pkt->len + !!(a->flags & TCP_SYN) + !!(a->flags & TCP_FIN);
 }
 
+static bool begins(const struct tcp_timewait *tw, const struct tcp_arrival *a)
+{
+	return !(tw->flags & HALF) && (a->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN;
+}
+
 /*
  * RFC 6191 section 2, as Linux has it: of a connection without timestamps the
  * sequence numbers decide alone, whatever the new SYN offers.
  */
 static bool reopens(const struct tcp_timewait *tw, const struct tcp_arrival *a)
 {
-	if ((tw->flags & HALF) || (a->flags & (TCP_SYN | TCP_ACK | TCP_RST)) != TCP_SYN)
-		return false;
 	if ((tw->flags & TIMESTAMPS) && a->opt.has_ts && a->opt.tsval != tw->ts_recent)
 		return seq_gt(a->opt.tsval, tw->ts_recent);
 	return seq_gt(a->seq, tw->rcv_nxt);
@@ -149,18 +158,21 @@ static bool step_1_sequence(struct tcp_timewait *tw, struct tcp_arrival *a,
 }
 
 /*
- * Second step, RFC 5961 section 3.2.  RFC 1337 would have TIME-WAIT ignore it; Linux
- * ends it unless net.ipv4.tcp_rfc1337 is set, which by default it is not.
+ * Second step, RFC 5961 section 3.2.  In TIME-WAIT a reset answers what came late to a
+ * peer that is done, and ends nothing (RFC 1337 section 3), unless a peer that begins
+ * anew was told where we are.
  */
 static void step_2_reset(struct tcp_timewait *tw, struct tcp_arrival *a,
 			 struct tcp_timewait_answer *ans, nsec_t now)
 {
-	if (a->seq == tw->rcv_nxt) {
+	if (!(tw->flags & (HALF | SYN_OLD))) {
+		a->drop = DROP_TCP_STATE;
+	} else if (a->seq == tw->rcv_nxt) {
 		ans->over = true;
-		return;
+	} else {
+		a->drop = DROP_TCP_SEQ;
+		challenge(tw, ans, now);
 	}
-	a->drop = DROP_TCP_SEQ;
-	challenge(tw, ans, now);
 }
 
 /* Fourth (RFC 5961 section 4.2) and fifth step (section 5.2). */
@@ -222,10 +234,13 @@ enum drop tcp_timewait_input(struct tcp_timewait *tw, struct pkt *pkt,
 	if ((a.flags & TCP_SYN) && (a.flags & (TCP_FIN | TCP_RST)))
 		return DROP_TCP_STATE;
 	a.bare = pkt->len == 0 && !(a.flags & (TCP_SYN | TCP_FIN | TCP_RST));
-	if (reopens(tw, &a)) {
-		tcp_note_iss(pkt, tcp_timewait_next_iss(tw));
-		ans->over = true;
-		return DROP_NO_FLOW;
+	if (begins(tw, &a)) {
+		if (reopens(tw, &a)) {
+			tcp_note_iss(pkt, tcp_timewait_next_iss(tw));
+			ans->over = true;
+			return DROP_NO_FLOW;
+		}
+		tw->flags |= SYN_OLD;
 	}
 	if (!step_1_sequence(tw, &a, ans, now))
 		return a.drop;
