@@ -63,15 +63,24 @@ static struct timewait *of_link(struct list *link)
 
 /* ---- ports ------------------------------------------------------------------------------ */
 
-/* Looked at each time: a program may raise the limit, or lower it. */
-static unsigned keepers_max(void)
+/* Looked at once a second: a program may raise the limit, or lower it. */
+static unsigned keepers_max(nsec_t now)
 {
+	static nsec_t next; /* any, atomic, as max */
+	static unsigned max;
 	struct rlimit limit;
+	unsigned n;
 
+	if (now < __atomic_load_n(&next, __ATOMIC_RELAXED))
+		return load(&max);
 	if (sys_call(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit, 0, 0) < 0 ||
 	    limit.rlim_cur / KEEPERS_SHARE > KEEPERS_MAX)
-		return KEEPERS_MAX;
-	return (unsigned)limit.rlim_cur / KEEPERS_SHARE;
+		n = KEEPERS_MAX;
+	else
+		n = (unsigned)limit.rlim_cur / KEEPERS_SHARE;
+	__atomic_store_n(&max, n, __ATOMIC_RELAXED);
+	__atomic_store_n(&next, now + NSEC_PER_SEC, __ATOMIC_RELAXED);
+	return n;
 }
 
 static void skip_free_ports(struct queue *q)
@@ -101,7 +110,8 @@ int port_keeper_open(struct ring *ring, int twin, bool bounded)
 {
 	int fd;
 
-	if (bounded && load(&timewait_stats.keepers) >= keepers_max() && !free_a_port(ring))
+	if (bounded && load(&timewait_stats.keepers) >= keepers_max(ring->now) &&
+	    !free_a_port(ring))
 		return PORT_KEEPER_NONE;
 	fd = sys_fd_copy(twin);
 	if (fd < 0)
@@ -367,11 +377,12 @@ bool timewait_take(struct inet_sock *so, struct ring *ring)
 
 /* ---- a connection of ours ------------------------------------------------------------------------ */
 
-/* As Linux, but that nobody else was kept from a port which is free. */
+/*
+ * As Linux, but that a port which is free was given away: who got it must be able to use
+ * it.  A peer that still has its half is told by the new SYN (RFC 9293 section 3.5.2).
+ */
 static bool reusable(const struct timewait *t, nsec_t now)
 {
-	if (tcp_timewait_half(&t->tw))
-		return false;
 	if (t->port == PORT_FREE)
 		return true;
 	return tcp_timewait_reusable(&t->tw, now) &&

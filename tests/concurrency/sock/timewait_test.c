@@ -176,6 +176,7 @@ static void same_pair(void *arg)
 	tsock_close(&again);
 	/* So few that each new one takes the port of the oldest. */
 	NET_CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	usleep(1100000); /* it is looked at once a second */
 	for (unsigned i = 0; i < 8; i++) {
 		other = pair_of(tsock_tcp(), &listener);
 		close_in_order(&other.client, &other.server);
