@@ -50,7 +50,8 @@ struct link {
 	char kind[16]; /* "veth", "bond", "" ... */
 	uint8_t mac[6];
 	uint32_t mtu;
-	bool up; /* administratively up and running */
+	bool up;      /* administratively */
+	bool running; /* and has a carrier; the kernel tells a second late */
 	bool loopback;
 	bool ethernet;
 	int master; /* ifindex of the bond or bridge it belongs to, 0 */

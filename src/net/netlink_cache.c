@@ -125,7 +125,8 @@ static bool parse_link(struct nlmsghdr *msg, struct link *link)
 		return false;
 	memset(link, 0, sizeof(*link));
 	link->ifindex = head->ifi_index;
-	link->up = (head->ifi_flags & IFF_UP) && (head->ifi_flags & IFF_RUNNING);
+	link->up = (head->ifi_flags & IFF_UP) != 0;
+	link->running = link->up && (head->ifi_flags & IFF_RUNNING);
 	link->loopback = head->ifi_flags & IFF_LOOPBACK;
 	link->ethernet = head->ifi_type == ARPHRD_ETHER;
 	if (tb[IFLA_IFNAME])
@@ -177,11 +178,11 @@ static bool apply_link(struct nlmsghdr *msg)
 	return true;
 }
 
-bool cache_link_up(int ifindex)
+bool cache_link_running(int ifindex)
 {
 	struct link_entry *l = find_link(ifindex);
 
-	return l && l->link.up;
+	return l && l->link.running;
 }
 
 /* ---- addresses ------------------------------------------------------------------ */

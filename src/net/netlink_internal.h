@@ -84,7 +84,7 @@ void cache_sweep_end(void);
 /* Events since the last call, for mem_free(); returns how many. */
 size_t cache_take_events(struct cache_event **events);
 
-bool cache_link_up(int ifindex);
+bool cache_link_running(int ifindex);
 
 /* NULL without memory: then the report is lost. */
 struct cache_event *cache_add_event(int ifindex);

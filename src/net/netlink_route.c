@@ -208,7 +208,7 @@ int route_lookup(const struct route_query *query, uint32_t generation, struct ro
 	 * wants news.  Nor are routes through a link that is down: the kernel
 	 * says that it is before it stops routing there, and is silent then.
 	 */
-	if (!rc && keep && (cache_link_up(route->ifindex) || route->type == ROUTE_LOCAL)) {
+	if (!rc && keep && (cache_link_running(route->ifindex) || route->type == ROUTE_LOCAL)) {
 		slot->generation = generation;
 		slot->query = *query;
 		slot->route = *route;
