@@ -119,11 +119,11 @@ static void send_burst(struct port_queue *q, const uint8_t *frame)
 static double flood(struct port_queue *q)
 {
 	struct frame_params fp = {.src_mac = q->port->mac,
-				      .dst_mac = board->mac,
-				      .src = end(1),
-				      .dst = end(2),
-				      .proto = IPPROTO_UDP,
-				      .ttl = 64};
+				  .dst_mac = board->mac,
+				  .src = end(1),
+				  .dst = end(2),
+				  .proto = IPPROTO_UDP,
+				  .ttl = 64};
 	static uint8_t frame[65536], payload[65536];
 	struct frame_template tmpl;
 	struct pkt *pkts[BURST];

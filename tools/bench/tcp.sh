@@ -3,6 +3,8 @@
 #
 #	tp	messages of 100 bytes a second, one way (sockperf tp)
 #	bulk	megabits a second (iperf3)
+#	raw	the same, of what arrives when two ports send full frames one way and
+#		nobody looks into them
 #	rate	connections opened, used and closed a second
 #	p999	microseconds of a request and its response, at a round trip of 1 ms,
 #		while one frame in a thousand is lost
@@ -44,6 +46,7 @@ deadline=$((SECONDS + 1150))
 
 raw=$(find_program tools/bench/xdp_pingpong) || exit 1
 bulk=$(find_program tests/interop/bulk) || exit 1
+flood=$(find_program tools/bench/port_flood) || exit 1
 wire=$(find_program tests/interop/wire) || exit 1
 [[ -n $lib ]] || die "no library to measure"
 netns_pick_cpus
@@ -98,6 +101,12 @@ measure_bulk() {
 	sed -nE 's/.* ([0-9.]+) Mbits\/sec.*receiver.*/\1/p' $log.client
 }
 
+# What a segment with timestamps carries of a full frame, as if it were ours.
+measure_raw() {
+	timeout 20 "$flood" $cpu_client,$cpu_server 1514 v0 c v0 s > $log.client 2>&1
+	sed -nE 's/^frames_per_s=([0-9]+) .*/\1 1448/p' $log.client | awk '{ printf "%.0f\n", $1 * $2 * 8 / 1e6 }'
+}
+
 measure_rate() {
 	local server
 
@@ -124,23 +133,24 @@ measure() {
 
 missed=0
 
-# line STATE NAME TARGET UNIT MORE: ours against the kernel's; more is better, or less.
+# line STATE NAME OURS THEIRS TARGET UNIT MORE: medians of two names compared; more is better, or less.
 line() {
-	local ours kernel over
+	local ours theirs over
 
-	[[ $2 =~ $only ]] || return 0
-	ours=$(median "$2_libvma" "$1" 1)
-	kernel=$(median "$2_kernel" "$1" 1)
-	[[ -n $ours && -n $kernel ]] || return 0
-	over=$([[ $5 == more ]] && ratio "$ours" "$kernel" || ratio "$kernel" "$ours")
-	printf '%-6s %12s %12s %10s %8s  %s\n' "$2" "$ours" "$kernel" "$over" "$3" "$4"
-	lines+=("bench_tcp state=$1 name=$2 libvma=$ours kernel=$kernel times_as_good=$over target=$3 samples=$(count "$2_libvma" "$1")/$(count "$2_kernel" "$1")")
-	! exceeds "$3" "$over" || missed=$((missed + 1))
+	[[ ${2%%_*} =~ $only ]] || return 0
+	ours=$(median "$3" "$1" 1)
+	theirs=$(median "$4" "$1" 1)
+	[[ -n $ours && -n $theirs ]] || return 0
+	over=$([[ $7 == more ]] && ratio "$ours" "$theirs" || ratio "$theirs" "$ours")
+	printf '%-9s %12s %12s %10s %8s  %s\n' "$2" "$ours" "$theirs" "$over" "$5" "$6"
+	lines+=("bench_tcp state=$1 name=$2 libvma=$ours other=$theirs times_as_good=$over target=$5 samples=$(count "$3" "$1")/$(count "$4" "$1")")
+	[[ $5 == - ]] || ! exceeds "$5" "$over" || missed=$((missed + 1))
 }
 
 names=()
 for name in tp bulk rate p999; do
 	[[ $name =~ $only ]] && names+=(${name}_libvma ${name}_kernel)
+	[[ $name == bulk && $name =~ $only ]] && names+=(raw)
 done
 ((${#names[@]})) || die "nothing is called $only"
 for ((i = 0; i < rounds; i++)); do
@@ -149,11 +159,13 @@ done
 lines=()
 for state in near far; do
 	printf '\nTCP, both sides; processors %s\n' $state
-	printf '%-6s %12s %12s %10s %8s\n' "" libvma kernel "as good" target
-	line $state tp 3 "messages/s" more
-	line $state bulk 1 "Mbit/s" more
-	line $state rate 1 "connections/s" more
-	line $state p999 1 "us" less
+	printf '%-9s %12s %12s %10s %8s\n' "" libvma kernel "as good" target
+	line $state tp tp_libvma tp_kernel 3 "messages/s" more
+	line $state bulk bulk_libvma bulk_kernel - "Mbit/s" more
+	line $state rate rate_libvma rate_kernel 1 "connections/s" more
+	line $state p999 p999_libvma p999_kernel 1 "us" less
+	printf '%-9s %12s %12s %10s %8s\n' "" libvma raw "as good" target
+	line $state bulk_raw bulk_libvma raw 0.9 "Mbit/s" more
 done
 echo
 printf '%s\n' "${lines[@]}"
