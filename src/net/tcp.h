@@ -108,8 +108,13 @@ enum drop tcp_input(struct tcp_conn *conn, struct pkt *pkt, nsec_t now);
 /*
  * End of a burst of tcp_input() calls, or of tcp_recv() calls: sends what is
  * due now (data, acknowledgements, window updates).  Cheap when nothing is.
+ * True: an acknowledgement waits for more segments of a stream.  Call it again as
+ * soon as it was looked for them, whether any came or not; or tcp_acknowledge(), if
+ * nobody is going to look.
  */
-void tcp_flush(struct tcp_conn *conn, nsec_t now);
+bool tcp_flush(struct tcp_conn *conn, nsec_t now);
+/* Sends an acknowledgement that is owed, whatever could be gained by waiting. */
+void tcp_acknowledge(struct tcp_conn *conn, nsec_t now);
 
 #define TCP_SEND_OOB 2u	 /* MSG_OOB: the last byte is urgent */
 #define TCP_SEND_MORE 1u /* MSG_MORE: more will follow, hold back a partial segment */

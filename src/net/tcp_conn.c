@@ -366,8 +366,7 @@ void tcp_set_quickack(struct tcp_conn *c, bool on, nsec_t now)
 		return;
 	}
 	c->quickacks = TCP_QUICKACKS;
-	if (c->flags & CONN_ACK_OWED)
-		tcp_output_ack(c, now);
+	tcp_acknowledge(c, now);
 }
 
 void tcp_set_buffers(struct tcp_conn *c, uint32_t rcvbuf, uint32_t sndbuf)

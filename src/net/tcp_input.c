@@ -22,8 +22,8 @@ static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 {
 	uint32_t ack = tcp_wire_ack(pkt), acked = ack - c->snd_una, len = pkt->len;
 	uint32_t wnd = (uint32_t)tcp_wire_window(pkt) << c->snd_wscale, tsval = 0;
+	bool pruned, push = (pkt->tcp_flags & TCP_PSH) != 0;
 	const uint8_t *opts = tcp_wire_options(pkt);
-	bool pruned;
 
 	if (c->state != TCP_ESTABLISHED || (pkt->tcp_flags & ~TCP_PSH) != TCP_ACK)
 		return false;
@@ -59,7 +59,7 @@ static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 		return true;
 	}
 	c->rcv_nxt += len;
-	tcp_data_received(c, len, now);
+	tcp_data_received(c, len, push, now);
 	c->ops->readable(c);
 	return true;
 }

@@ -37,6 +37,8 @@
 #define TCP_PROBE_CREDIT 8
 #define TCP_DELACK (40 * NSEC_PER_MSEC)
 #define TCP_QUICKACKS 16
+#define TCP_ACK_GAP (30 * NSEC_PER_USEC)
+#define TCP_ACK_STRETCH 16u /* segments of a stream that one acknowledgement is enough for */
 #define TCP_TIME_WAIT_LEN (60 * NSEC_PER_SEC)
 #define TCP_FIN_WAIT_2_LEN (60 * NSEC_PER_SEC)
 #define TCP_HOLD (200 * NSEC_PER_MSEC)		/* longest that cork holds a segment */
@@ -360,8 +362,8 @@ void tcp_timer_time_wait(struct tcp_conn *c, nsec_t now);
 void tcp_timer_buffer_empty(struct tcp_conn *c, nsec_t now);
 void tcp_timer_stop_all(struct tcp_conn *c);
 
-/* len bytes came in order: an acknowledgement is owed. */
-static inline void tcp_data_received(struct tcp_conn *c, uint32_t len, nsec_t now)
+/* len bytes came in order, and push: with PSH.  An acknowledgement is owed. */
+static inline void tcp_data_received(struct tcp_conn *c, uint32_t len, bool push, nsec_t now)
 {
 	if (unlikely(len > c->rcv_mss))
 		c->rcv_mss = (uint16_t)min_u32(len, c->config_mss);
@@ -369,6 +371,9 @@ static inline void tcp_data_received(struct tcp_conn *c, uint32_t len, nsec_t no
 		c->quickacks = TCP_QUICKACKS; /* after a pause the peer starts slowly */
 	c->data_rx_at = now;
 	c->flags |= CONN_ACK_OWED;
+	if (push && c->rcv_nxt - c->rcv_acked > c->rcv_mss)
+		c->flags |=
+			CONN_ACK_NOW; /* the peer has no more just now: hold_ack() waits in vain */
 	tcp_timer_data_received(c, now);
 }
 

@@ -364,26 +364,55 @@ void tcp_output(struct tcp_conn *c, nsec_t now)
 		tcp_tell_writable(c);
 }
 
-static bool ack_is_due(const struct tcp_conn *c)
+/*
+ * A stream is acknowledged as if it had come in larger pieces, as receive offload
+ * makes them: once for all that comes without a gap, or for so many segments.  That
+ * every second one gets an acknowledgement is a SHOULD (RFC 9293 section 3.8.6.3);
+ * the peer's window opens by the same bytes (RFC 3465, RFC 9438).  Never while it
+ * starts, after a loss, or after PSH.
+ */
+static bool hold_ack(const struct tcp_conn *c, nsec_t now)
 {
-	if (c->flags & CONN_ACK_NOW)
-		return true;
-	if (!(c->flags & CONN_ACK_OWED))
+	uint32_t unacked = c->rcv_nxt - c->rcv_acked;
+
+	if (c->quickacks || (c->flags & (CONN_PINGPONG | CONN_QUICKACK)))
 		return false;
-	/* RFC 5681 section 4.2: every second full segment at least. */
-	if (c->rcv_nxt - c->rcv_acked > c->rcv_mss)
-		return true;
-	if (c->flags & CONN_QUICKACK)
-		return true;
-	return c->quickacks && !(c->flags & CONN_PINGPONG);
+	return now - c->data_rx_at < TCP_ACK_GAP && unacked < TCP_ACK_STRETCH * c->rcv_mss &&
+	       unacked < c->rcvbuf / 4;
 }
 
-void tcp_flush(struct tcp_conn *c, nsec_t now)
+enum ack_due { ACK_NOT_DUE, ACK_DUE, ACK_HELD };
+
+static enum ack_due ack_is_due(const struct tcp_conn *c, nsec_t now)
 {
+	if (c->flags & CONN_ACK_NOW)
+		return ACK_DUE;
+	if (!(c->flags & CONN_ACK_OWED))
+		return ACK_NOT_DUE;
+	/* RFC 5681 section 4.2: every second full segment at least. */
+	if (c->rcv_nxt - c->rcv_acked > c->rcv_mss)
+		return hold_ack(c, now) ? ACK_HELD : ACK_DUE;
+	if ((c->flags & CONN_QUICKACK) || (c->quickacks && !(c->flags & CONN_PINGPONG)))
+		return ACK_DUE;
+	return ACK_NOT_DUE;
+}
+
+void tcp_acknowledge(struct tcp_conn *c, nsec_t now)
+{
+	if (c->flags & (CONN_ACK_OWED | CONN_ACK_NOW))
+		tcp_output_ack(c, now);
+}
+
+bool tcp_flush(struct tcp_conn *c, nsec_t now)
+{
+	enum ack_due ack;
+
 	if (!(c->flags & CONN_DUE))
-		return;
+		return false;
 	if (c->flags & CONN_OUTPUT)
 		tcp_output(c, now);
-	if (ack_is_due(c))
+	ack = ack_is_due(c, now);
+	if (ack == ACK_DUE)
 		tcp_output_ack(c, now);
+	return ack == ACK_HELD;
 }

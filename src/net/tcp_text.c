@@ -59,7 +59,7 @@ static bool take_in_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	}
 	if (c->sacks)
 		sack_forget(c);
-	tcp_data_received(c, len, now);
+	tcp_data_received(c, len, (a->flags & TCP_PSH) != 0, now);
 	if (!(c->flags & CONN_DISCARD))
 		c->ops->readable(c);
 	return true;

@@ -79,6 +79,7 @@ static nsec_t visit(struct ring *ring, bool *moved)
 		n = ring_poll(ring);
 		frames += n;
 	} while (n > 0 && frames < params.progress_wce_max);
+	ring_settle(ring);
 	if (frames)
 		*moved = true;
 	next = wheel_next(&ring->wheel);

@@ -82,6 +82,7 @@ void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
 	ring->direct.state = NEIGH_REACHABLE;
 	list_init(&ring->direct.users);
 	list_init(&ring->work);
+	list_init(&ring->later);
 	if (q)
 		ring_open(ring, q);
 }
@@ -303,6 +304,26 @@ void ring_run_late_work(struct ring *ring)
 	ring_run_work(ring);
 }
 
+static __attribute__((noinline)) void run_later(struct ring *ring)
+{
+	struct list *link;
+
+	__atomic_store_n(&ring->has_later, false, __ATOMIC_RELAXED);
+	while ((link = list_pop_front(&ring->later)))
+		ring_work_add(ring, container_of(link, struct ring_work, link));
+}
+
+void ring_settle(struct ring *ring)
+{
+	ring_assert_held(ring);
+	if (list_empty(&ring->later))
+		return;
+	ring->settling = true;
+	run_later(ring);
+	ring_run_late_work(ring);
+	ring->settling = false;
+}
+
 int ring_poll(struct ring *ring)
 {
 	struct pkt *pkts[128];
@@ -311,6 +332,8 @@ int ring_poll(struct ring *ring)
 	ring_assert_held(ring);
 	ring_set_now(ring, clock_now());
 	__atomic_store_n(&ring->polls, ring->polls + 1, __ATOMIC_RELAXED);
+	if (__builtin_expect(!list_empty(&ring->later), 0))
+		run_later(ring);
 	if (__builtin_expect(ring->q != NULL, 1))
 		n = ring->ops->rx_burst(ring->q, pkts, params.cq_poll_batch_max);
 	for (int i = 0; i < n; i++) {

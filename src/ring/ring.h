@@ -26,10 +26,11 @@
 
 struct timewaits;
 
-/* Something to do at the end of a burst: once, however often it was asked for. */
+/* Something to do at the end of a burst: once, however often it was asked for; holder. */
 struct ring_work {
 	struct list link;
 	void (*run)(struct ring *ring, struct ring_work *work, nsec_t now);
+	bool later; /* linked, and not before the next poll */
 };
 
 struct ring_stats {
@@ -62,6 +63,7 @@ struct ring {
 	/* any, atomic */
 	struct inbox inbox __attribute__((aligned(64)));
 	struct hold hold;
+	bool has_later; /* written by the holder, see ring_settled() */
 	uint32_t polls; /* written by the holder, read by the internal thread */
 	uint32_t arms;	/* of timers, likewise: see ring_arm() */
 	uint32_t refs;	/* sockets, flows and destinations that need the ring */
@@ -72,6 +74,8 @@ struct ring {
 	struct adj_table adjs;
 	struct adj direct;	     /* stands for a neighbour whose address a template carries */
 	struct list work;	     /* of struct ring_work */
+	struct list later;	     /* the same, until the next poll */
+	bool settling;		     /* ring_settle() runs it */
 	bool tx_dirty;		     /* something was put since the last flush */
 	uint16_t ip_id;		     /* of the last datagram that was fragmented */
 	nsec_t now;		     /* of the last poll; atomic: see ring_set_now() */
@@ -254,8 +258,33 @@ void ring_flow_replace(struct ring *ring, struct flow *stand_in, struct flow *fl
 /* Runs at the end of this burst, or of this hold when no burst is under way. */
 static inline void ring_work_add(struct ring *ring, struct ring_work *work)
 {
-	if (!list_linked(&work->link))
-		list_push_back(&ring->work, &work->link);
+	if (list_linked(&work->link)) {
+		if (__builtin_expect(!work->later, 1))
+			return;
+		list_remove(&work->link);
+	}
+	work->later = false;
+	list_push_back(&ring->work, &work->link);
+}
+
+/* Runs at the end of the next poll, whatever that brings; not while settling. */
+static inline void ring_work_later(struct ring *ring, struct ring_work *work)
+{
+	if (list_linked(&work->link))
+		return;
+	work->later = true;
+	list_push_back(&ring->later, &work->link);
+	__atomic_store_n(&ring->has_later, true, __ATOMIC_RELAXED);
+}
+
+/*
+ * Whoever polled it and is going to sleep: work that was left to the next poll runs
+ * now.  any: is there some?  What others leave while they poll is theirs to do.
+ */
+void ring_settle(struct ring *ring);
+static inline bool ring_settled(const struct ring *ring)
+{
+	return !__atomic_load_n(&ring->has_later, __ATOMIC_RELAXED);
 }
 
 void ring_run_work(struct ring *ring);

@@ -106,12 +106,26 @@ static void poll_ready(const struct rest *rest, const struct pollfd *fds)
 	}
 }
 
+/* Nobody may look at these rings for long. */
+static void settle(const struct ring_set *set)
+{
+	for (unsigned i = 0; i < set->n; i++) {
+		struct ring *ring = set->rings[i];
+
+		if (ring_settled(ring) || !ring_hold_cold(ring))
+			continue;
+		ring_settle(ring);
+		ring_release_cold(ring);
+	}
+}
+
 int rest_now(struct rest *rest, nsec_t deadline, const sigset_t *mask)
 {
 	struct sleep_fds *fds = &rest->fds;
 	unsigned own = fds->n;
 	int rc = 0;
 
+	settle(rest->set);
 	if (add_rings(rest))
 		rc = sleep_now(&rest->sleep, fds->fds, fds->n, deadline, mask);
 	fds->n = own;

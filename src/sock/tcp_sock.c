@@ -213,8 +213,12 @@ static void run_flush(struct ring *ring, struct ring_work *work, nsec_t now)
 {
 	struct inet_sock *so = container_of(work, struct inet_sock, tcp.flush);
 
-	if (!so->tcp.dead)
-		tcp_flush(&so->tcp.conn, now);
+	if (!so->tcp.dead && tcp_flush(&so->tcp.conn, now)) {
+		if (ring->settling)
+			tcp_acknowledge(&so->tcp.conn, now);
+		else
+			ring_work_later(ring, work);
+	}
 	tcp_after(so, ring);
 }
 

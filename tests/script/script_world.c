@@ -8,6 +8,7 @@
 
 #define ISS 70000u
 #define ROOM 2048
+#define LOOK_AGAIN (10 * NSEC_PER_USEC) /* as a program that polls */
 
 /* The engine's alloc has no argument to find the world by. */
 static struct world *current;
@@ -217,7 +218,7 @@ static const struct tcp_listener_ops listener_ops = {
 
 void world_init(struct world *w)
 {
-	*w = (struct world){.now = 1000 * NSEC_PER_SEC};
+	*w = (struct world){.now = 1000 * NSEC_PER_SEC, .look_at = NSEC_NEVER};
 	w->start = w->now;
 	w->config = (struct tcp_config){.mss = 1000, .rcvbuf = 65536, .sndbuf = 1u << 20};
 	current = w;
@@ -359,8 +360,9 @@ void world_input(struct world *w, const struct world_segment *seg)
 void world_flush(struct world *w)
 {
 	current = w;
-	if (w->exists)
-		tcp_flush(&w->conn, w->now);
+	w->look_at = NSEC_NEVER;
+	if (w->exists && tcp_flush(&w->conn, w->now))
+		w->look_at = w->now + LOOK_AGAIN;
 }
 
 ssize_t world_send(struct world *w, uint32_t n, unsigned flags)
@@ -405,7 +407,8 @@ static nsec_t next_deadline(const struct world *w)
 	nsec_t next = w->exists ? tcp_deadline(&w->conn) : w->small ? w->tw.until : NSEC_NEVER;
 	nsec_t other = w->listening ? tcp_listener_deadline(&w->listener) : NSEC_NEVER;
 
-	return other < next ? other : next;
+	next = other < next ? other : next;
+	return w->look_at < next ? w->look_at : next;
 }
 
 void world_pass(struct world *w, nsec_t at)
@@ -420,7 +423,7 @@ void world_pass(struct world *w, nsec_t at)
 			tcp_listener_timer(&w->listener, w->now);
 		if (w->exists) {
 			tcp_timer(&w->conn, w->now);
-			tcp_flush(&w->conn, w->now);
+			world_flush(w);
 			world_settle(w);
 		}
 		if (w->small && w->now >= w->tw.until)

@@ -32,6 +32,7 @@ struct world {
 	unsigned accept_fails;
 	bool sink_full;
 	nsec_t now, start;
+	nsec_t look_at; /* when it is flushed again, because tcp_flush() asked for it; NSEC_NEVER */
 
 	uint32_t iss; /* of ours; set once something was sent */
 	bool iss_known;

@@ -9,6 +9,7 @@
 
 #define START (1000 * SEC + 12345)
 #define ROOM 2048
+#define POLL_AGAIN (10 * NSEC_PER_USEC) /* a program that reads a stream looks for more */
 
 struct sim_flight {
 	nsec_t at;
@@ -654,6 +655,7 @@ nsec_t sim_next(const struct sim *sim)
 		at = host->small ? host->tw.until : at;
 		next = at < next ? at : next;
 		next = host->icmp_at < next ? host->icmp_at : next;
+		next = host->poll_at < next ? host->poll_at : next;
 		at = host->listening ? tcp_listener_deadline(&host->listener) : NSEC_NEVER;
 		next = at < next ? at : next;
 	}
@@ -683,6 +685,13 @@ static void run_timers(struct sim *sim, struct sim_host *host)
 	}
 }
 
+static void flush(struct sim *sim, struct sim_host *host)
+{
+	host->poll_at = NSEC_NEVER;
+	if (host->exists && tcp_flush(&host->conn, sim->now))
+		host->poll_at = sim->now + POLL_AGAIN;
+}
+
 bool sim_step(struct sim *sim)
 {
 	nsec_t next = sim_next(sim);
@@ -700,8 +709,7 @@ bool sim_step(struct sim *sim)
 	for (int h = A; h <= B; h++) {
 		run_icmp(sim, &sim->host[h]);
 		run_timers(sim, &sim->host[h]);
-		if (sim->host[h].exists)
-			tcp_flush(&sim->host[h].conn, sim->now);
+		flush(sim, &sim->host[h]);
 		settle(sim, &sim->host[h]);
 		if (sim->host[h].small && sim->now >= sim->host[h].tw.until)
 			small_over(sim, &sim->host[h]);
@@ -742,6 +750,7 @@ static void init_host(struct sim *sim, int h)
 
 	host->sim = sim;
 	host->icmp_at = NSEC_NEVER;
+	host->poll_at = NSEC_NEVER;
 	host->self.addr = addr_v4(htonl(0x0a000001u + (uint32_t)h));
 	host->self.port = htons(h == A ? 40000 : 80);
 	params.src = host->self;
@@ -833,8 +842,7 @@ void sim_inject(struct sim *sim, int h, const struct tcp_segment *seg)
 	      seg->seq - sim->host[h].conn.irs, seg->len);
 	pkt->frame_len = (uint32_t)frame_build_tcp(&sim->host[!h].template, pkt->frame, seg);
 	deliver(sim, h, pkt);
-	if (sim->host[h].exists)
-		tcp_flush(&sim->host[h].conn, sim->now);
+	flush(sim, &sim->host[h]);
 	settle(sim, &sim->host[h]);
 	check(sim, h);
 }

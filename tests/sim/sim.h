@@ -98,6 +98,7 @@ struct sim_host {
 
 	nsec_t link_free; /* when the link has carried all it was given */
 	unsigned burst_left;
+	nsec_t poll_at; /* when it looks again, because tcp_flush() asked for it; NSEC_NEVER */
 	nsec_t icmp_at; /* when it hears of the path's MTU; NSEC_NEVER */
 	uint32_t icmp_seq;
 	uint32_t edge; /* largest right edge the peer was offered by us */

@@ -58,6 +58,66 @@ static void release(struct ring *ring)
 	ring_release(ring, ring_mode);
 }
 
+/* ---- work ------------------------------------------------------------------------------ */
+
+struct counted {
+	struct ring_work work; /* first */
+	unsigned runs;
+	bool again; /* it asks for the next poll, unless the ring settles */
+};
+
+static void count_run(struct ring *ring, struct ring_work *work, nsec_t now)
+{
+	struct counted *c = (struct counted *)work;
+
+	c->runs++;
+	if (c->again && !ring->settling)
+		ring_work_later(ring, work);
+}
+
+static void test_work_for_later_runs_at_each_poll_and_when_the_ring_settles(void **state)
+{
+	struct fixture *f = *state;
+	struct counted c = {.work.run = count_run, .again = true};
+
+	list_init(&c.work.link);
+	hold(&f->ring);
+	ring_work_add(&f->ring, &c.work);
+	ring_work_add(&f->ring, &c.work);
+	release(&f->ring);
+	assert_int_equal(c.runs, 1);
+	assert_false(ring_settled(&f->ring));
+	hold(&f->ring);
+	release(&f->ring);
+	assert_int_equal(c.runs, 1); /* a hold is no poll */
+	hold(&f->ring);
+	ring_poll(&f->ring);
+	assert_int_equal(c.runs, 2);
+	ring_settle(&f->ring);
+	assert_int_equal(c.runs, 3);
+	assert_true(ring_settled(&f->ring));
+	ring_poll(&f->ring);
+	release(&f->ring);
+	assert_int_equal(c.runs, 3);
+}
+
+static void test_work_for_later_that_is_due_runs_with_this_hold(void **state)
+{
+	struct fixture *f = *state;
+	struct counted c = {.work.run = count_run};
+
+	list_init(&c.work.link);
+	hold(&f->ring);
+	ring_work_later(&f->ring, &c.work);
+	ring_work_add(&f->ring, &c.work);
+	release(&f->ring);
+	assert_int_equal(c.runs, 1);
+	hold(&f->ring);
+	ring_poll(&f->ring);
+	release(&f->ring);
+	assert_int_equal(c.runs, 1);
+}
+
 /* ---- steering: what the port is told -------------------------------------------------- */
 
 static struct flow *flow_of(struct flow *flow, struct flow_key key)
@@ -879,6 +939,8 @@ static void test_posts_to_many_rings_from_inside_one_are_not_stranded(void **sta
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const struct CMUnitTest tests[] = {
+	TEST(test_work_for_later_runs_at_each_poll_and_when_the_ring_settles),
+	TEST(test_work_for_later_that_is_due_runs_with_this_hold),
 	TEST(test_a_flow_is_steered_while_it_is_there),
 	TEST(test_connections_of_a_listener_cost_the_port_nothing),
 	TEST(test_connections_outlive_their_listener),
