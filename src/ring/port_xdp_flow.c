@@ -151,8 +151,12 @@ int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
 	rc = entry_of(port, key, &e);
 	if (rc)
 		return rc;
-	if (e.is5)
+	if (e.is5) {
+		rc = xdp_conn_add(port, &e.key5, q->slot);
+		if (rc != -ENOSPC)
+			return rc;
 		count_flows5(port, 1);
+	}
 	rc = map_update(e.map, &e.key3, q->slot, BPF_NOEXIST);
 	if (rc == -EEXIST)
 		rc = replace_dead(port, &e, q->slot);
@@ -171,6 +175,8 @@ int xdp_move_flow(struct port_queue *base, const struct flow_key *key)
 	rc = entry_of(port, key, &e);
 	if (rc)
 		return rc;
+	if (e.is5 && !xdp_conn_move(port, &e.key5, q->slot))
+		return 0;
 	return map_update(e.map, &e.key3, q->slot, BPF_EXIST);
 }
 
@@ -183,6 +189,8 @@ int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
 	rc = entry_of(port, key, &e);
 	if (rc)
 		return rc;
+	if (e.is5 && !xdp_conn_del(port, &e.key5))
+		return 0;
 	rc = map_delete(e.map, &e.key3);
 	if (!rc && e.is5)
 		count_flows5(port, -1u);
@@ -214,6 +222,7 @@ void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS])
 	for (unsigned slot = 0; slot < XDP_STEER_SLOTS; slot++)
 		for (unsigned i = 0; slots[slot] && i < port->group.queues; i++)
 			xdp_flow_set_socket(port, slot, i, -1);
+	xdp_conns_clear(port, slots);
 	clear_map(port, port->flows3_fd, slots, false);
 	clear_map(port, port->flows5_fd, slots, true);
 }

@@ -43,7 +43,7 @@
 #define XDP_GROUP_REAP 256u /* completions taken at once */
 
 #define GROUP_MAGIC 0x7067786400616d76ull
-#define GROUP_VERSION 1u
+#define GROUP_VERSION 2u
 #define GROUP_MEMBERS 128 /* 32 and those that died just now */
 
 /* ---- owner words ---------------------------------------------------------------- */

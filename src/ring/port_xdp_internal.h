@@ -115,6 +115,7 @@ struct xdp_port {
 	int xsks_fd;
 	int flows3_fd;
 	int flows5_fd;
+	int local_ports_fd;
 	int conf_fd;
 	int anchors[XDP_STEER_QUEUES];
 	/* while it is opened */
@@ -125,6 +126,7 @@ struct xdp_port {
 	struct xdp_map fill_maps[XDP_STEER_QUEUES], comp_maps[XDP_STEER_QUEUES];
 	struct xdp_steer_conf *conf; /* mapped from the program's memory */
 	size_t conf_len;
+	struct xdp_steer_conn *local_ports; /* by number, as it is in a frame; any member writes */
 	/* lock: open_queue, close_queue, service */
 	pthread_mutex_t lock;
 	struct list queues;
@@ -215,6 +217,16 @@ void xdp_service_fini(struct xdp_port *port);
 int xdp_add_flow(struct port_queue *q, const struct flow_key *key);
 int xdp_del_flow(struct port_queue *q, const struct flow_key *key);
 int xdp_move_flow(struct port_queue *q, const struct flow_key *key);
+/*
+ * port_xdp_conns.c: the connections that need no entry of a map.  add: -EEXIST: it is
+ * there; -ENOSPC: its place is another's.  -ENOENT: it is not there.
+ */
+int xdp_map_conns(struct xdp_port *port);
+void xdp_unmap_conns(struct xdp_port *port);
+int xdp_conn_add(struct xdp_port *port, const struct xdp_steer_key5 *key, unsigned slot);
+int xdp_conn_move(struct xdp_port *port, const struct xdp_steer_key5 *key, unsigned slot);
+int xdp_conn_del(struct xdp_port *port, const struct xdp_steer_key5 *key);
+void xdp_conns_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS]);
 /* Nothing is steered to these slots any more. */
 void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS]);
 /* Frames of the slot that arrive on RX queue i go to this socket; -1: to the kernel. */

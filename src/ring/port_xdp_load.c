@@ -46,7 +46,7 @@ int xdp_map_conf(struct xdp_port *port)
 	if (addr == MAP_FAILED)
 		return -ENOMEM;
 	port->conf = addr;
-	return 0;
+	return xdp_map_conns(port);
 }
 
 static int keep(struct xdp_port *port, const struct xdp_steer_skel *skel)
@@ -54,8 +54,10 @@ static int keep(struct xdp_port *port, const struct xdp_steer_skel *skel)
 	port->xsks_fd = keep_fd(bpf_map__fd(skel->maps.xsks));
 	port->flows3_fd = keep_fd(bpf_map__fd(skel->maps.flows3));
 	port->flows5_fd = keep_fd(bpf_map__fd(skel->maps.flows5));
+	port->local_ports_fd = keep_fd(bpf_map__fd(skel->maps.conns));
 	port->conf_fd = keep_fd(bpf_map__fd(skel->maps.bss));
-	if (port->xsks_fd < 0 || port->flows3_fd < 0 || port->flows5_fd < 0 || port->conf_fd < 0)
+	if (port->xsks_fd < 0 || port->flows3_fd < 0 || port->flows5_fd < 0 ||
+	    port->local_ports_fd < 0 || port->conf_fd < 0)
 		return -EMFILE;
 	return xdp_map_conf(port);
 }
@@ -154,7 +156,9 @@ void xdp_unload(struct xdp_port *port)
 	sys_close_fd(&port->xsks_fd);
 	sys_close_fd(&port->flows3_fd);
 	sys_close_fd(&port->flows5_fd);
+	sys_close_fd(&port->local_ports_fd);
 	sys_close_fd(&port->conf_fd);
+	xdp_unmap_conns(port);
 	if (port->conf)
 		munmap(port->conf, port->conf_len);
 	port->conf = NULL;

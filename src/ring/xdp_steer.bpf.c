@@ -53,6 +53,14 @@ struct {
 	__type(value, __u32);
 } flows5 SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, XDP_STEER_PORTS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct xdp_steer_conn);
+} conns SEC(".maps");
+
 volatile struct xdp_steer_conf conf;
 
 /* A promiscuous interface shows frames that are none of our business. */
@@ -60,6 +68,21 @@ static __always_inline int is_for_us(const __u8 *dst)
 {
 	return (dst[0] & 1) ||
 	       (*(const __u32 *)dst == conf.mac_lo && *(const __u16 *)(dst + 4) == conf.mac_hi);
+}
+
+/* The slot of a connection and one; 0: none at its place, or it is changed just now. */
+static __always_inline __u32 find_conn(const struct iphdr *ip, struct ports ports)
+{
+	__u32 at = ports.dest, owner;
+	volatile struct xdp_steer_conn *conn = bpf_map_lookup_elem(&conns, &at);
+
+	if (!conn)
+		return 0;
+	owner = conn->owner;
+	if (!(owner & XDP_STEER_READY) || conn->local != ip->daddr || conn->remote != ip->saddr ||
+	    conn->remote_port != ports.source || conn->owner != owner)
+		return 0;
+	return owner & XDP_STEER_OWNER;
 }
 
 static __always_inline __u32 *find_slot(const struct iphdr *ip, struct ports ports)
@@ -95,7 +118,7 @@ int xdp_steer(struct xdp_md *ctx)
 	struct ports ports;
 	__be16 proto;
 	__u16 vlan = 0;
-	__u32 l3 = sizeof(*eth), *slot;
+	__u32 l3 = sizeof(*eth), *slot, conn = 0;
 
 	if ((const void *)(ip + 1) > end)
 		return XDP_PASS;
@@ -126,8 +149,15 @@ int xdp_steer(struct xdp_md *ctx)
 		/* A helper, since without CAP_PERFMON no pointer moves by a variable. */
 		return XDP_PASS;
 	}
+	if (ctx->rx_queue_index >= XDP_STEER_QUEUES)
+		return XDP_PASS;
+	if (ip->protocol == IPPROTO_TCP)
+		conn = find_conn(ip, ports);
+	if (conn)
+		return bpf_redirect_map(&xsks, (conn - 1) * XDP_STEER_QUEUES + ctx->rx_queue_index,
+					XDP_PASS);
 	slot = find_slot(ip, ports);
-	if (!slot || ctx->rx_queue_index >= XDP_STEER_QUEUES)
+	if (!slot)
 		return XDP_PASS;
 	return bpf_redirect_map(&xsks, *slot * XDP_STEER_QUEUES + ctx->rx_queue_index, XDP_PASS);
 }

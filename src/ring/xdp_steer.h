@@ -19,6 +19,7 @@
 #define XDP_STEER_SLOTS 512 /* rings of one interface, of all processes */
 #define XDP_STEER_QUEUES 16 /* RX queues of one interface */
 #define XDP_STEER_FLOWS 65536
+#define XDP_STEER_PORTS 65536
 
 /* Whoever sends to this address and port.  Multicast groups are addresses too. */
 struct xdp_steer_key3 {
@@ -35,6 +36,22 @@ struct xdp_steer_key5 {
 	__u16 remote_port;
 	__u8 proto;
 	__u8 zero[3];
+};
+
+/*
+ * A TCP connection, at the place of its local port as it is in the frame.  What is
+ * there comes before both maps.  A second one of the port has an entry of the map of
+ * 5-tuples.
+ */
+#define XDP_STEER_OWNER 0xffffu /* the bits of: slot and one */
+#define XDP_STEER_READY (1u << 31)
+
+struct xdp_steer_conn {
+	__u32 owner; /* 0: none; without READY: being filled */
+	__u32 local;
+	__u32 remote;
+	__u16 remote_port;
+	__u16 zero;
 };
 
 struct xdp_steer_conf {

@@ -23,6 +23,7 @@
 #include "ring/port_xdp_internal.h"
 #include "xdp_veth.h"
 
+#define TCP IPPROTO_TCP
 #define UDP IPPROTO_UDP
 #define RINGS_MAX 40
 #define MEMBERS 8
@@ -73,6 +74,15 @@ static unsigned map_entries(int map)
 	return n;
 }
 
+static unsigned count_conns(const struct xdp_port *port)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < XDP_STEER_PORTS; i++)
+		n += port->local_ports[i].owner != 0;
+	return n;
+}
+
 static void service(struct port *port)
 {
 	int fds[PORT_FDS_MAX];
@@ -98,7 +108,8 @@ static void expect_baseline(struct port *base)
 		service(base);
 		usleep(2000);
 		books = read_books(port);
-		entries = map_entries(port->flows3_fd) + map_entries(port->flows5_fd);
+		entries = map_entries(port->flows3_fd) + map_entries(port->flows5_fd) +
+			  count_conns(port);
 		settled = !books.kinds[OWNER_HELD] && !books.kinds[OWNER_TX] &&
 			  books.lost <= ctl->queues && !slots_of(ctl) && !entries &&
 			  ctl->pool_n == books.kinds[OWNER_POOL] && !port->conf->flows5;
@@ -200,17 +211,23 @@ static int teardown(void **state)
 	return 0;
 }
 
-static uint64_t inject(struct fixture *f, uint16_t dport, uint16_t sport)
+static uint64_t inject_of(struct fixture *f, uint8_t proto, uint16_t dport, uint16_t sport)
 {
 	struct spec s = to_7000;
 	uint8_t frame[256];
 	size_t len;
 
+	s.proto = proto;
 	s.dport = dport;
 	s.sport = sport;
 	len = make_frame(frame, &s, ++f->number);
 	assert_int_equal(send(f->inject_fd, frame, len, 0), len);
 	return f->number;
+}
+
+static uint64_t inject(struct fixture *f, uint16_t dport, uint16_t sport)
+{
+	return inject_of(f, UDP, dport, sport);
 }
 
 /* The number of the next frame of a ring; 0: there is none. */
@@ -281,6 +298,42 @@ static void test_each_ring_gets_its_own_frames(void **state)
 	assert_int_equal(f->port->ops->move_flow(f->q[0], &a), -ENOENT);
 	assert_true(f->port->ops->idle(f->q[0]));
 	close_ring(f, 0);
+	close_ring(f, 1);
+	expect_baseline(f->port);
+}
+
+static void test_connections_need_no_entry_of_a_map(void **state)
+{
+	struct fixture *f = *state;
+	const struct xdp_port *port = (const struct xdp_port *)f->port;
+	struct flow_key a = key5(TCP, "10.77.0.1", 7000, "10.77.0.2", 4000);
+	struct flow_key b = key5(TCP, "10.77.0.1", 7000, "10.77.0.2", 4001);
+
+	assert_int_equal(f->port->ops->move_flow(f->q[0], &a), -ENOENT);
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &a), 0);
+	assert_int_equal(f->port->ops->add_flow(f->q[1], &a), -EEXIST);
+	assert_int_equal(count_conns(port), 1);
+	assert_int_equal(map_entries(port->flows5_fd), 0);
+	/* Its place is taken. */
+	assert_int_equal(f->port->ops->add_flow(f->q[1], &b), 0);
+	assert_int_equal(map_entries(port->flows5_fd), 1);
+	inject_of(f, TCP, 7000, 4000);
+	assert_int_equal(await_number(f, 0), f->number);
+	inject_of(f, TCP, 7000, 4001);
+	assert_int_equal(await_number(f, 1), f->number);
+	assert_int_equal(f->port->ops->move_flow(f->q[1], &a), 0);
+	inject_of(f, TCP, 7000, 4000);
+	assert_int_equal(await_number(f, 1), f->number);
+	assert_int_equal(f->port->ops->del_flow(f->q[1], &a), 0);
+	assert_int_equal(f->port->ops->del_flow(f->q[1], &a), -ENOENT);
+	assert_int_equal(count_conns(port), 0);
+	inject_of(f, TCP, 7000, 4001);
+	assert_int_equal(await_number(f, 1), f->number);
+	assert_int_equal(f->port->ops->del_flow(f->q[1], &b), 0);
+	/* What is forgotten goes with the ring. */
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &a), 0);
+	close_ring(f, 0);
+	assert_int_equal(count_conns(port), 0);
 	close_ring(f, 1);
 	expect_baseline(f->port);
 }
@@ -461,6 +514,9 @@ static void member_main(struct member *m, int ifindex)
 		rc = port->ops->open_queue(port, &q, m->why);
 	if (!rc)
 		rc = port->ops->add_flow(q, &key);
+	if (!rc)
+		rc = port->ops->add_flow(q, &five);
+	five.proto = TCP;
 	if (!rc)
 		rc = port->ops->add_flow(q, &five);
 	if (rc) {
@@ -785,7 +841,7 @@ static void test_a_forked_child_joins(void **state)
 {
 	struct fixture *f = *state;
 	struct member *m = make_members();
-	struct flow_key key = key3(UDP, "10.77.0.1", 7900);
+	struct flow_key key = key3(UDP, "10.77.0.1", 7900), conn;
 
 	open_port(f);
 	open_ring(f, 0);
@@ -798,10 +854,13 @@ static void test_a_forked_child_joins(void **state)
 	assert_int_equal(await_number(f, 0), 1001);
 	/* The same 5-tuple cannot be ours, too. */
 	key = key5(UDP, "10.77.0.1", 7000, "10.77.0.2", 5000);
+	conn = key5(TCP, "10.77.0.1", 7000, "10.77.0.2", 5000);
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), -EEXIST);
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &conn), -EEXIST);
 	kill_member(&m[0]);
 	/* Whoever starts again at once does not wait for the sweep. */
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), 0);
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &conn), 0);
 	close_ring(f, 0);
 	expect_baseline(f->port);
 }
@@ -812,6 +871,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_each_ring_gets_its_own_frames, setup_rings),
 	TEST(test_each_ring_gets_its_own_frames, setup_rings_queues),
 	TEST(test_each_ring_gets_its_own_frames, setup_rings_bridge),
+	TEST(test_connections_need_no_entry_of_a_map, setup_rings),
+	TEST(test_connections_need_no_entry_of_a_map, setup_rings_queues),
 	TEST(test_a_flow_moves_under_traffic_without_loss, setup_rings),
 	TEST(test_a_flow_moves_under_traffic_without_loss, setup_rings_queues),
 	TEST(test_one_ring_sends_what_another_receives, setup_rings),
