@@ -17,6 +17,7 @@
 #define IP_LOCAL_PORT_RANGE 51
 #endif
 #define USABLE 5 /* of them */
+#define ONLY_40003 ((int)(40003u << 16 | 40003u))
 
 static struct endpoint destination(unsigned port)
 {
@@ -94,7 +95,7 @@ static void test_range_of_the_socket_counts(void **state)
 	struct tsock ts = tsock_tcp();
 
 	(void)state;
-	if (tsock_set_int(&ts, IPPROTO_IP, IP_LOCAL_PORT_RANGE, 40003 << 16 | 40003)) {
+	if (tsock_set_int(&ts, IPPROTO_IP, IP_LOCAL_PORT_RANGE, ONLY_40003)) {
 		tsock_close(&ts); /* before Linux 6.3 */
 		skip();
 	}
@@ -103,7 +104,7 @@ static void test_range_of_the_socket_counts(void **state)
 		assert_int_equal(twin_port(&ts), 40003);
 		tsock_close(&ts);
 		ts = tsock_tcp();
-		tsock_set_int(&ts, IPPROTO_IP, IP_LOCAL_PORT_RANGE, 40003 << 16 | 40003);
+		tsock_set_int(&ts, IPPROTO_IP, IP_LOCAL_PORT_RANGE, ONLY_40003);
 	}
 	tsock_close(&ts);
 }
