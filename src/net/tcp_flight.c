@@ -257,6 +257,20 @@ static void again(struct tcp_flight *f, unsigned i, uint32_t usec)
 		join(f, i - 1);
 }
 
+/* Part of run i becomes that of the one before, which was sent again, too. */
+static bool continues(struct tcp_flight *f, unsigned i, uint32_t start, uint32_t end, uint32_t usec)
+{
+	struct tcp_run *before = &f->r[i] - 1;
+
+	if (i == 0 || before->what != RUN_RTX || before->end != start)
+		return false;
+	if (f->r[i].what & RUN_LOST)
+		f->lost -= end - start;
+	before->end = end;
+	before->last = usec;
+	return true;
+}
+
 void tcp_flight_resent(struct tcp_conn *c, uint32_t start, uint32_t end, uint32_t usec)
 {
 	bool room = tcp_flight_reserve(c, 1);
@@ -267,9 +281,13 @@ void tcp_flight_resent(struct tcp_conn *c, uint32_t start, uint32_t end, uint32_
 		i++;
 	if (i == f->n)
 		return;
-	/* Without room more counts as sent than was: it will be found missing once more. */
-	if (room && seq_lt(end, f->r[i].end))
-		split(f, i, end);
+	if (seq_lt(end, f->r[i].end)) {
+		if (!room && continues(f, i, start, end, usec))
+			return;
+		/* Without room more counts as sent than was: it will be found missing once more. */
+		if (room)
+			split(f, i, end);
+	}
 	again(f, i, usec);
 }
 

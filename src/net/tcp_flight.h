@@ -41,8 +41,8 @@ enum tcp_frto {
 	FRTO_SECOND, /* new data was sent; so will the second */
 };
 
-#define TCP_FLIGHT_RUNS 12	/* at first */
-#define TCP_FLIGHT_RUNS_MAX 192 /* that, times four, times four */
+#define TCP_FLIGHT_RUNS 12	 /* at first */
+#define TCP_FLIGHT_RUNS_MAX 3072 /* that, times four, again and again */
 
 struct tcp_flight {
 	uint16_t n, max;    /* runs */
