@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -116,9 +117,9 @@ void sys_fd_forget_all(void)
 		sys_close(fd);
 }
 
-int sys_read_number(const char *path, int otherwise)
+int sys_read_nth_number(const char *path, unsigned skip, int otherwise)
 {
-	char text[16] = "";
+	char text[64] = "", *at = text;
 	int fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
 	ssize_t n;
 
@@ -126,5 +127,14 @@ int sys_read_number(const char *path, int otherwise)
 		return otherwise;
 	n = sys_read(fd, text, sizeof(text) - 1);
 	sys_close(fd);
-	return n > 0 ? atoi(text) : otherwise;
+	for (; skip && *at; skip--) {
+		at += strcspn(at, " \t");
+		at += strspn(at, " \t");
+	}
+	return n > 0 && *at ? atoi(at) : otherwise;
+}
+
+int sys_read_number(const char *path, int otherwise)
+{
+	return sys_read_nth_number(path, 0, otherwise);
 }

@@ -196,6 +196,8 @@ static inline ssize_t sys_write(int fd, const void *buf, size_t len)
 
 /* The number in a file of /proc/sys; otherwise when it cannot be read. */
 int sys_read_number(const char *path, int otherwise);
+/* The one behind skip others. */
+int sys_read_nth_number(const char *path, unsigned skip, int otherwise);
 
 static inline int sys_open(const char *path, int flags, int mode)
 {

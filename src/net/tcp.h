@@ -75,9 +75,11 @@ struct tcp_ops {
 enum tcp_ecn { TCP_ECN_NONE, TCP_ECN_ASK, TCP_ECN_ANSWER };
 
 struct tcp_config {
-	uint16_t mss;	 /* largest payload we can receive and send: MTU - 40 */
-	uint32_t rcvbuf; /* receive buffer, bytes */
-	uint32_t sndbuf; /* send buffer, bytes */
+	uint16_t mss;	     /* largest payload we can receive and send: MTU - 40 */
+	uint32_t rcvbuf;     /* receive buffer, bytes, at first */
+	uint32_t rcvbuf_max; /* so far it may grow by itself; less than rcvbuf: not at all */
+	uint32_t sndbuf;     /* send buffer, likewise */
+	uint32_t sndbuf_max;
 	bool nodelay;
 	bool timestamps;       /* offer RFC 7323 timestamps */
 	bool quickack;	       /* acknowledge at every tcp_flush() */
@@ -197,7 +199,9 @@ void tcp_timer(struct tcp_conn *conn, nsec_t now);
 void tcp_set_nodelay(struct tcp_conn *conn, bool on, nsec_t now);
 void tcp_set_cork(struct tcp_conn *conn, bool on, nsec_t now);
 void tcp_set_quickack(struct tcp_conn *conn, bool on, nsec_t now);
-void tcp_set_buffers(struct tcp_conn *conn, uint32_t rcvbuf, uint32_t sndbuf);
+/* The program chose a size: it does not change by itself any more. */
+void tcp_set_rcvbuf(struct tcp_conn *conn, uint32_t bytes);
+void tcp_set_sndbuf(struct tcp_conn *conn, uint32_t bytes);
 void tcp_set_keepalive(struct tcp_conn *conn, const struct tcp_keepalive *keepalive, nsec_t now);
 void tcp_set_user_timeout(struct tcp_conn *conn, nsec_t timeout); /* 0: none */
 /* TCP_LINGER2: seconds in FIN_WAIT_2 once the program has left; -1: none at all, reset. */

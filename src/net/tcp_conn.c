@@ -19,7 +19,7 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 	c->route_mss = UINT16_MAX;
 	c->mss = c->config_mss;
 	c->rcv_mss = (uint16_t)min_u32(c->config_mss, TCP_MSS_DEFAULT_V4);
-	tcp_set_buffers(c, config->rcvbuf, config->sndbuf);
+	tcp_tune_init(c, config);
 	tcp_set_window_clamp(c, config->window_clamp);
 	tcp_set_notsent_lowat(c, 0);
 	c->linger2 = TCP_FIN_WAIT_2_LEN / NSEC_PER_SEC;
@@ -49,7 +49,7 @@ static void start(struct tcp_conn *c, uint32_t iss, nsec_t now)
 	c->snd_una = iss;
 	c->snd_nxt = iss + 1;
 	c->recover = iss;
-	c->rcv_wscale = tcp_wscale_for(c->rcvbuf, c->window_clamp);
+	c->rcv_wscale = tcp_wscale_for(c->rcvbuf_max, c->window_clamp);
 	c->rx_at = now;
 	c->tx_at = now;
 	tcp_timer_syn_sent(c, now);
@@ -152,6 +152,23 @@ static inline uint32_t admitted(const struct tcp_conn *c, uint32_t want)
 	return likely(c->notsent_lowat == UINT32_MAX) ? want : min_u32(want, lowat_room(c));
 }
 
+/* From here on the owner may wait for room: it is told when a third is free. */
+static inline bool is_full(const struct tcp_conn *c, uint32_t want, uint32_t take)
+{
+	return take < want || c->snd.len + take > c->sndbuf - c->sndbuf / 3;
+}
+
+static __attribute__((noinline)) uint32_t enlarge(struct tcp_conn *c, uint32_t want)
+{
+	uint32_t take;
+
+	tcp_tune_full(c);
+	take = tcp_sndbuf_reserve(&c->snd, c->ops, admitted(c, want), c->sndbuf);
+	if (is_full(c, want, take))
+		c->flags |= CONN_SND_FULL;
+	return take;
+}
+
 ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsigned flags,
 		 nsec_t now)
 {
@@ -162,9 +179,8 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 	if (unlikely(!c->flight) && !tcp_flight_create(c))
 		return -ENOMEM;
 	take = tcp_sndbuf_reserve(&c->snd, c->ops, admitted(c, want), c->sndbuf);
-	/* From here on the owner may wait for room: it is told when a third is free. */
-	if (unlikely(take < want || c->snd.len + take > c->sndbuf - c->sndbuf / 3))
-		c->flags |= CONN_SND_FULL;
+	if (unlikely(is_full(c, want, take)))
+		take = enlarge(c, want);
 	if (unlikely(take == 0 && want))
 		return c->snd.len ? -EAGAIN : -ENOMEM;
 	tcp_sndbuf_append(&c->snd, iov, iovcnt, take);
@@ -196,6 +212,7 @@ bool tcp_is_writable(const struct tcp_conn *c)
 
 void tcp_tell_writable(struct tcp_conn *c)
 {
+	tcp_tune_full(c);
 	if (!tcp_has_room(c))
 		return;
 	c->flags &= ~(uint32_t)CONN_SND_FULL;
@@ -248,8 +265,11 @@ ssize_t tcp_recv(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool p
 	} else {
 		n = tcp_recvq_read(&c->rcv, iov, iovcnt, peek);
 	}
-	if (!peek)
-		update_window(c, now);
+	if (peek)
+		return n;
+	if (unlikely(c->rcv_nxt - c->rcv.bytes - c->tune_seq >= c->rcvbuf / 2))
+		tcp_tune_read(c, now);
+	update_window(c, now);
 	return n;
 }
 
@@ -367,13 +387,6 @@ void tcp_set_quickack(struct tcp_conn *c, bool on, nsec_t now)
 	}
 	c->quickacks = TCP_QUICKACKS;
 	tcp_acknowledge(c, now);
-}
-
-void tcp_set_buffers(struct tcp_conn *c, uint32_t rcvbuf, uint32_t sndbuf)
-{
-	c->rcvbuf = min_u32(max_u32(rcvbuf, TCP_RCVBUF_MIN), TCP_CC_MAX_WINDOW);
-	c->sndbuf = min_u32(max_u32(sndbuf, 1), TCP_CC_MAX_WINDOW);
-	tcp_recvq_set_limit(&c->rcv, c->rcvbuf);
 }
 
 void tcp_set_keepalive(struct tcp_conn *c, const struct tcp_keepalive *keepalive, nsec_t now)

@@ -95,8 +95,12 @@ struct tcp_conn {
 	/* rarely */
 	uint32_t iss;
 	uint32_t irs;
-	uint32_t rcvbuf;
-	uint32_t sndbuf;
+	uint32_t rcvbuf, rcvbuf_max; /* it may grow so far */
+	uint32_t sndbuf, sndbuf_max;
+	uint32_t tune_seq;     /* what the program had read */
+	uint32_t tune_at;      /* ... when, usec */
+	uint32_t rcv_space;    /* what it read in a round trip, before that */
+	uint32_t rcv_rtt;      /* round trip as the peer's data tells, usec; 0: unknown */
 	uint32_t window_clamp; /* largest window to offer; UINT32_MAX: any */
 	uint32_t notsent_lowat; /* the program may queue until so much was not sent; UINT32_MAX: any */
 	uint16_t path_mss;	/* largest payload and options together, both sides */

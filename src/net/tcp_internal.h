@@ -17,6 +17,7 @@
  *   tcp_output.c  what is sent, and when
  *   tcp_timer.c   what happens when nothing happens
  *   tcp_timewait.c  what is left when the program has gone
+ *   tcp_tune.c    how large the buffers are
  *   tcp_cc.c      how much may be in the network; tcp_cubic.c: one answer
  */
 #ifndef NET_TCP_INTERNAL_H
@@ -81,12 +82,13 @@ enum {
 	CONN_URG_OUT = 1 << 22,	 /* snd_up may not be acknowledged yet */
 	CONN_URG_WAIT = 1 << 23, /* the urgent byte was announced and is not here */
 	CONN_OOBINLINE = 1 << 24,
-	CONN_ECN = 1 << 25,	  /* agreed with the peer */
-	CONN_ECN_ECHO = 1 << 26,  /* it is told of congestion until it says CWR */
-	CONN_ECN_CWR = 1 << 27,	  /* the next new data says so */
-	CONN_MTU_PROBE = 1 << 28, /* one is out */
-	CONN_PACED = 1 << 29,	  /* something waits for pace_at: trim_at is set */
-	CONN_DSACK = 1 << 21,	  /* the next ACK tells what came twice (RFC 2883) */
+	CONN_ECN = 1 << 25,		   /* agreed with the peer */
+	CONN_ECN_ECHO = 1 << 26,	   /* it is told of congestion until it says CWR */
+	CONN_ECN_CWR = 1 << 27,		   /* the next new data says so */
+	CONN_MTU_PROBE = 1 << 28,	   /* one is out */
+	CONN_PACED = 1 << 29,		   /* something waits for pace_at: trim_at is set */
+	CONN_RTT_WANTED = (int)(1u << 31), /* of the next segment of data: tcp_tune.c */
+	CONN_DSACK = 1 << 21,		   /* the next ACK tells what came twice (RFC 2883) */
 };
 
 /* conn->way */
@@ -260,6 +262,14 @@ void tcp_mtu_probe_lost(struct tcp_conn *c, nsec_t now);
 /* tcp_pace.c: with WAY_PACED */
 bool tcp_pace_may(struct tcp_conn *c, nsec_t now);
 void tcp_pace_sent(struct tcp_conn *c, uint32_t len, nsec_t now);
+
+/* tcp_tune.c */
+void tcp_tune_init(struct tcp_conn *c, const struct tcp_config *config);
+void tcp_tune_established(struct tcp_conn *c, nsec_t now);
+void tcp_tune_read(struct tcp_conn *c, nsec_t now);
+void tcp_tune_rtt(struct tcp_conn *c, const struct tcp_arrival *a, nsec_t now);
+/* The send buffer is full, or nearly: perhaps it is too small. */
+void tcp_tune_full(struct tcp_conn *c);
 
 /* tcp_urgent.c */
 /* The last byte queued is urgent. */

@@ -148,6 +148,7 @@ static void agree(const struct tcp_listener *l, struct tcp_synreq *req, const st
 		  const struct tcp_options *opt)
 {
 	uint32_t rcvbuf = max_u32(l->config.rcvbuf, TCP_RCVBUF_MIN);
+	uint32_t most = max_u32(rcvbuf, l->config.rcvbuf_max);
 	uint32_t clamp = l->config.window_clamp ? l->config.window_clamp : UINT32_MAX;
 
 	req->irs = pkt->seq;
@@ -158,7 +159,7 @@ static void agree(const struct tcp_listener *l, struct tcp_synreq *req, const st
 	req->sack = opt->sack_permitted;
 	req->ts_recent = opt->has_ts ? opt->tsval : 0;
 	req->wnd = tcp_syn_window(rcvbuf, clamp);
-	req->wscale = tcp_wscale_for(rcvbuf, clamp);
+	req->wscale = tcp_wscale_for(most, clamp);
 }
 
 /* ---- cookies: nothing is kept of a SYN ------------------------------------------- */

@@ -78,6 +78,7 @@ void tcp_establish(struct tcp_conn *c, nsec_t now)
 	if (c->flags & CONN_SYN_RTX) /* RFC 5681 section 3.1: the SYN was lost */
 		c->cc.cwnd = c->mss;
 	tcp_timer_established(c, now);
+	tcp_tune_established(c, now);
 	c->ops->established(c);
 	tcp_begin_fin(c);
 	c->flags |= CONN_OUTPUT;

@@ -100,6 +100,8 @@ bool tcp_text_step_7(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 
 	if (a->pkt->len == 0 && !fin)
 		return true;
+	if (c->flags & CONN_RTT_WANTED)
+		tcp_tune_rtt(c, a, now);
 	if (c->flags & CONN_FIN_RCVD) {
 		a->drop = DROP_TCP_STATE; /* nothing can follow a FIN */
 		return false;

@@ -74,9 +74,10 @@ uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote
 /* net.ipv4.tcp_*, read once; any thread. */
 struct tcp_kernel {
 	bool timestamps;
-	uint8_t ecn;		/* enum tcp_ecn */
-	int16_t fin_timeout;	/* seconds */
-	uint32_t notsent_lowat; /* 0: any */
+	uint8_t ecn;		     /* enum tcp_ecn */
+	int16_t fin_timeout;	     /* seconds */
+	uint32_t notsent_lowat;	     /* 0: any */
+	uint32_t rmem_max, wmem_max; /* so far a buffer grows, as SO_RCVBUF counts */
 };
 
 const struct tcp_kernel *tcp_kernel(void);

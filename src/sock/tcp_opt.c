@@ -10,12 +10,22 @@
 
 /* ---- what the kernel does by default ------------------------------------------------------ */
 
+/* The third of "least, at first, most". */
+static uint32_t most_of(const char *path, int otherwise)
+{
+	int n = sys_read_nth_number(path, 2, otherwise);
+
+	return (uint32_t)(n > 4096 ? n : 4096);
+}
+
 static void read_kernel(struct tcp_kernel *k)
 {
 	int ecn = sys_read_number("/proc/sys/net/ipv4/tcp_ecn", TCP_ECN_ANSWER);
 	int lowat = sys_read_number("/proc/sys/net/ipv4/tcp_notsent_lowat", 0);
 	int fin = sys_read_number("/proc/sys/net/ipv4/tcp_fin_timeout", 60);
 
+	k->rmem_max = most_of("/proc/sys/net/ipv4/tcp_rmem", 6 << 20);
+	k->wmem_max = most_of("/proc/sys/net/ipv4/tcp_wmem", 4 << 20);
 	k->timestamps = sys_read_number("/proc/sys/net/ipv4/tcp_timestamps", 1) != 0;
 	k->ecn = (uint8_t)(ecn < TCP_ECN_NONE || ecn > TCP_ECN_ANSWER ? TCP_ECN_ANSWER : ecn);
 	k->notsent_lowat = lowat > 0 ? (uint32_t)lowat : 0; /* by default 2^32 - 1: any */
@@ -153,6 +163,23 @@ static bool answer_tcp(const struct inet_sock *so, int name, int *n)
 	}
 }
 
+/* Buffers as they have grown: the kernel says twice what it was asked for. */
+static bool answer_socket(const struct inet_sock *so, int name, int *n)
+{
+	const struct tcp_conn *conn = &so->tcp.conn;
+
+	switch (name) {
+	case SO_RCVBUF:
+		*n = (int)(so->opt.rcvbuf_set ? so->opt.rcvbuf : 2 * conn->rcvbuf);
+		return true;
+	case SO_SNDBUF:
+		*n = (int)(so->opt.sndbuf_set ? so->opt.sndbuf : 2 * conn->sndbuf);
+		return true;
+	default:
+		return false;
+	}
+}
+
 socklen_t tcp_answer(struct inet_sock *so, struct ring *ring, int level, int name,
 		     union tcp_answer *answer)
 {
@@ -166,6 +193,8 @@ socklen_t tcp_answer(struct inet_sock *so, struct ring *ring, int level, int nam
 		tcp_get_info(&so->tcp.conn, &answer->info, clock_now());
 		return sizeof(answer->info);
 	}
+	if (level == SOL_SOCKET && so->connected && answer_socket(so, name, &answer->n))
+		return sizeof(answer->n);
 	if (level == SOL_SOCKET && name == SO_ERROR) {
 		ring_poll(ring);
 		answer->n = sock_take_error(so);

@@ -16,8 +16,8 @@
 #include "sock/tcp_internal.h"
 #include "sock/timewait.h"
 
-#define TCP_RCVBUF_DEFAULT (1u << 20) /* bytes, unless the program sets SO_RCVBUF */
-#define TCP_SNDBUF_DEFAULT (1u << 20)
+/* Bytes, at first, unless the program sets SO_RCVBUF, SO_SNDBUF. */
+#define TCP_BUF_FIRST (256u << 10)
 
 unsigned tcp_orphans[TCP_ORPHAN_KINDS];
 
@@ -299,13 +299,20 @@ static bool timestamps_wanted(void)
 	return params.tcp_timestamps == 2 ? tcp_kernel()->timestamps : params.tcp_timestamps;
 }
 
+/* The kernel counts memory, of which about half holds data; so does the program then. */
+static void choose_buffer(uint32_t *buf, uint32_t *max, uint32_t set, uint32_t limit)
+{
+	*max = limit / 2;
+	*buf = *max < TCP_BUF_FIRST ? *max : TCP_BUF_FIRST;
+	if (set)
+		*buf = *max = set / 2;
+}
+
 struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu)
 {
 	uint32_t limit = (uint32_t)params.mtu;
 	struct tcp_config config = {
 		.mss = (uint16_t)((limit && limit < mtu ? limit : mtu) - IP4_HDR - TCP_HDR),
-		.rcvbuf = opt->rcvbuf_set ? opt->rcvbuf / 2 : TCP_RCVBUF_DEFAULT,
-		.sndbuf = opt->sndbuf_set ? opt->sndbuf / 2 : TCP_SNDBUF_DEFAULT,
 		.nodelay = opt->nodelay,
 		.timestamps = timestamps_wanted(),
 		.quickack = opt->quickack,
@@ -314,6 +321,10 @@ struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu)
 		.window_clamp = opt->window_clamp,
 	};
 
+	choose_buffer(&config.rcvbuf, &config.rcvbuf_max, opt->rcvbuf_set ? opt->rcvbuf : 0,
+		      tcp_kernel()->rmem_max);
+	choose_buffer(&config.sndbuf, &config.sndbuf_max, opt->sndbuf_set ? opt->sndbuf : 0,
+		      tcp_kernel()->wmem_max);
 	if (params.mss && config.mss > params.mss)
 		config.mss = (uint16_t)params.mss;
 	if (opt->maxseg && config.mss > opt->maxseg)
@@ -365,12 +376,13 @@ void tcp_options_changed(struct inet_sock *so)
 {
 	struct tcp_conn *conn = &so->tcp.conn;
 	nsec_t now = clock_now();
-	struct tcp_config config;
 
 	if (!so->connected || so->tcp.dead)
 		return;
-	config = tcp_config_for(&so->opt, so->tcp.dst.mtu);
-	tcp_set_buffers(conn, config.rcvbuf, config.sndbuf);
+	if (so->opt.rcvbuf_set)
+		tcp_set_rcvbuf(conn, so->opt.rcvbuf / 2);
+	if (so->opt.sndbuf_set)
+		tcp_set_sndbuf(conn, so->opt.sndbuf / 2);
 	tcp_set_nodelay(conn, so->opt.nodelay, now);
 	tcp_set_congestion(conn, so->opt.cc_algo);
 	tcp_set_quickack(conn, so->opt.quickack, now);

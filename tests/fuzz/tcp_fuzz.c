@@ -376,7 +376,9 @@ static void begin(void)
 	uint8_t how = byte(), start = byte();
 	struct tcp_config config = {.mss = how & 1 ? 1460 : 200,
 				    .rcvbuf = how & 2 ? 100000 : 3000,
+				    .rcvbuf_max = how & 4 ? 200000 : 0,
 				    .sndbuf = how & 4 ? 100000 : 3000,
+				    .sndbuf_max = how & 2 ? 200000 : 0,
 				    .nodelay = how & 8,
 				    .timestamps = how & 16,
 				    .cc_algo = how >> 6 & 1};
@@ -388,11 +390,11 @@ static void begin(void)
 				 .timestamps = how & 16,
 				 .sack = how & 32,
 				 .wnd = (uint16_t)(how & 2 ? 65535 : 3000),
-				 .wscale = tcp_wscale_for(config.rcvbuf),
+				 .wscale = tcp_wscale_for(config.rcvbuf_max, UINT32_MAX),
 				 .created = w.now};
 	struct tcp_segment ack = {.seq = IRS + 1, .ack = ISS + 1, .wnd = 60000, .flags = TCP_ACK};
 
-	w.rcvbuf = config.rcvbuf;
+	w.rcvbuf = max_u32(config.rcvbuf, config.rcvbuf_max);
 	if (start & 1) {
 		tcp_init(&w.conn, &ops, &config);
 		(void)tcp_connect(&w.conn, ISS, w.now);

@@ -440,6 +440,10 @@ static void do_set(struct script *s)
 		config->mss = (uint16_t)take_number(s);
 	else if (take_if(s, "rcvbuf"))
 		config->rcvbuf = (uint32_t)take_number(s);
+	else if (take_if(s, "rcvbuf-max"))
+		config->rcvbuf_max = (uint32_t)take_number(s);
+	else if (take_if(s, "sndbuf-max"))
+		config->sndbuf_max = (uint32_t)take_number(s);
 	else if (take_if(s, "sndbuf"))
 		config->sndbuf = (uint32_t)take_number(s);
 	else if (take_if(s, "window-clamp"))
@@ -609,6 +613,9 @@ static bool value_of(const struct world *w, const char *name, long long *value)
 		{"sacked", c->flight ? c->flight->sacked : 0},
 		{"lost", c->flight ? c->flight->lost : 0},
 		{"retransmits", c->retransmits},
+		{"rcvbuf", c->rcvbuf},
+		{"sndbuf", c->sndbuf},
+		{"rcv-rtt-us", c->rcv_rtt},
 		{"mss", c->mss},
 		{"maxseg", tcp_maxseg(c)},
 		{"can-write", tcp_is_writable(c)},
@@ -782,6 +789,16 @@ static void do_linger2(struct script *s)
 	tcp_set_linger2(&s->w.conn, (int)take_number(s));
 }
 
+static void do_rcvbuf(struct script *s)
+{
+	tcp_set_rcvbuf(&s->w.conn, (uint32_t)take_number(s));
+}
+
+static void do_sndbuf(struct script *s)
+{
+	tcp_set_sndbuf(&s->w.conn, (uint32_t)take_number(s));
+}
+
 static void do_notsent_lowat(struct script *s)
 {
 	tcp_set_notsent_lowat(&s->w.conn, (uint32_t)take_number(s));
@@ -858,6 +875,7 @@ static const struct verb {
 	{"out", do_out, QUIET},
 	{"pace", do_pace, ACTS},
 	{"quickack", do_quickack, ACTS},
+	{"rcvbuf", do_rcvbuf, ACTS},
 	{"recv", do_recv, ACTS},
 	{"recv-oob", do_recv_oob, ACTS},
 	{"rfc", do_rfc, QUIET},
@@ -866,6 +884,7 @@ static const struct verb {
 	{"shutdown", do_shutdown, ACTS},
 	{"shutdown-read", do_shutdown_read, ACTS},
 	{"sink", do_sink, ACTS},
+	{"sndbuf", do_sndbuf, ACTS},
 	{"state", do_state, QUIET},
 	{"unreachable", do_unreachable, ACTS},
 	{"user-timeout", do_user_timeout, ACTS},

@@ -26,6 +26,7 @@
  *	nodelay on|off, cork, quickack; keepalive 10s 5s 3; user-timeout 30s
  *	icmp 1 600		fragmentation needed for the segment at 1; mtu 1500: a route says
  *	pace 1000000		SO_MAX_PACING_RATE
+ *	rcvbuf 4000 | sndbuf 4000, which no longer change by themselves
  *	linger2 -1 | notsent-lowat 3000 | window-clamp 2000
  *	sink on|off		can segments be sent?
  *	state ESTABLISHED	is the state

@@ -43,7 +43,7 @@ struct life {
 static struct tcp_config random_config(struct sim *sim)
 {
 	static const uint16_t mss[] = {1460, 1460, 1460, 536, 100, 1448};
-	struct tcp_config config;
+	struct tcp_config config = {0};
 
 	config.mss = mss[sim_random(sim, 6)];
 	config.rcvbuf = 256u << sim_random(sim, 12);
@@ -55,6 +55,10 @@ static struct tcp_config random_config(struct sim *sim)
 	config.ecn = (uint8_t)sim_random(sim, 3);
 	config.rcvbuf += sim_random(sim, 100);
 	config.sndbuf += sim_random(sim, 100);
+	config.rcvbuf_max = config.rcvbuf << sim_random(sim, 6);
+	config.sndbuf_max = config.sndbuf << sim_random(sim, 6);
+	if (sim_chance(sim, 100))
+		config.window_clamp = 1152 << sim_random(sim, 10);
 	return config;
 }
 

@@ -337,6 +337,21 @@ static void lie(struct sim *sim, int from, struct tcp_segment *seg)
 	}
 }
 
+/* RFC 9293 section 3.8.6: what was offered stays so, but for what scaling cuts off. */
+static void check_edge(struct sim *sim, int from, const struct tcp_segment *seg)
+{
+	struct sim_host *host = &sim->host[from];
+	const struct tcp_conn *c = &host->conn;
+	uint32_t edge = seg->ack + ((uint32_t)seg->wnd << c->rcv_wscale);
+
+	if (!host->exists || (seg->flags & (TCP_SYN | TCP_RST)) || !tcp_synchronized(c))
+		return;
+	if (!host->edge_known || seq_gt(edge, host->edge))
+		host->edge = edge;
+	host->edge_known = true;
+	SIM_CHECK(sim, host->edge - edge < 1u << c->rcv_wscale);
+}
+
 static int transmit(struct sim *sim, int from, uint32_t iss, const struct tcp_segment *sent)
 {
 	struct tcp_segment copy = *sent, *seg = &copy;
@@ -355,6 +370,7 @@ static int transmit(struct sim *sim, int from, uint32_t iss, const struct tcp_se
 	size_t len;
 	int rc = 0;
 
+	check_edge(sim, from, sent);
 	lie(sim, from, seg);
 	sim->segments++;
 	if (sim_chance(sim, sim->params.send_fails)) {
@@ -503,8 +519,9 @@ static const struct tcp_listener_ops listener_ops = {
 
 /* ---- invariants ----------------------------------------------------------------------- */
 
-static void check_queues(const struct sim *sim, const struct tcp_conn *c)
+static void check_queues(const struct sim *sim, const struct sim_host *host)
 {
+	const struct tcp_conn *c = &host->conn;
 	uint32_t bytes = 0, room = 0, at = c->rcv_nxt;
 
 	for (const struct pkt *p = c->rcv.head; p; p = p->next) {
@@ -521,7 +538,7 @@ static void check_queues(const struct sim *sim, const struct tcp_conn *c)
 		room += p->room + (uint32_t)sizeof(*p);
 	}
 	SIM_CHECK(sim, room == c->rcv.room);
-	SIM_CHECK(sim, room <= c->rcv.limit + ROOM + sizeof(struct pkt));
+	SIM_CHECK(sim, room <= host->limit + ROOM + sizeof(struct pkt));
 }
 
 static void check_flight(const struct sim *sim, const struct tcp_conn *c)
@@ -544,9 +561,9 @@ static void check_flight(const struct sim *sim, const struct tcp_conn *c)
 	SIM_CHECK(sim, !lost || c->recovery);
 }
 
-static void check(const struct sim *sim, int h)
+static void check(struct sim *sim, int h)
 {
-	const struct sim_host *host = &sim->host[h];
+	struct sim_host *host = &sim->host[h];
 	const struct tcp_conn *c = &host->conn;
 
 	if (!host->exists)
@@ -558,19 +575,21 @@ static void check(const struct sim *sim, int h)
 		return;
 	}
 	SIM_CHECK(sim, !host->small);
+	host->rcvbuf = max_u32(host->rcvbuf, c->rcvbuf);
+	host->limit = max_u32(host->limit, c->rcv.limit);
 	SIM_CHECK(sim, seq_leq(c->snd_una, c->snd_nxt));
 	SIM_CHECK(sim, seq_leq(c->rcv_nxt, c->rcv_edge) || c->state == TCP_SYN_SENT);
 	SIM_CHECK(sim, seq_leq(c->rcv_acked, c->rcv_nxt));
 	SIM_CHECK(sim, c->cc.cwnd >= c->cc.mss && c->cc.cwnd <= TCP_CC_MAX_WINDOW);
 	SIM_CHECK(sim, c->cc.ssthresh >= 2 * c->cc.mss);
 	SIM_CHECK(sim, c->snd.len <= c->snd.size && c->snd.len <= c->sndbuf);
-	SIM_CHECK(sim, c->rcv.bytes <= c->rcvbuf || c->rcv.bytes <= UINT16_MAX);
+	SIM_CHECK(sim, c->rcv.bytes <= host->rcvbuf || c->rcv.bytes <= UINT16_MAX);
 	SIM_CHECK(sim, tcp_pipe(c) <= c->snd_nxt - c->snd_una);
 	check_flight(sim, c);
 	/* Something waits for the peer: then a timer must run. */
 	SIM_CHECK(sim, !tcp_in_flight(c) || c->rto_at != NSEC_NEVER);
 	SIM_CHECK(sim, !tcp_unsent(c) || tcp_deadline(c) != NSEC_NEVER || !tcp_synchronized(c));
-	check_queues(sim, c);
+	check_queues(sim, host);
 }
 
 /* ---- small ----------------------------------------------------------------------------- */

@@ -102,6 +102,8 @@ struct sim_host {
 	nsec_t icmp_at; /* when it hears of the path's MTU; NSEC_NEVER */
 	uint32_t icmp_seq;
 	uint32_t edge; /* largest right edge the peer was offered by us */
+	bool edge_known;
+	uint32_t rcvbuf, limit; /* of its queue, largest so far */
 };
 
 #define SIM_LOG 4096
