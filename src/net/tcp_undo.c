@@ -78,9 +78,9 @@ void tcp_undo_acked(struct tcp_conn *c, const struct tcp_news *news)
 	if (c->recovery == TCP_RECOVERY_FAST)
 		f->reordered = true;
 	if (f->before.ops == c->cc.ops) {
-		f->before.mss = c->cc.mss;
 		c->cc = f->before;
 		c->cc.cwnd = max_u32(c->cc.cwnd, cwnd);
+		tcp_cc_set_mss(&c->cc, c->mss); /* the path may carry more now, or less */
 	}
 	tcp_flight_find(f);
 	f->dup_bytes = 0;
