@@ -218,7 +218,12 @@ uint32_t tcp_maxseg(const struct tcp_conn *conn);
 void tcp_set_pacing(struct tcp_conn *conn, uint64_t bytes_per_sec, nsec_t now);
 void tcp_set_congestion(struct tcp_conn *conn, int number); /* tcp_cc_by_number() */
 
-/* struct tcp_info of <linux/tcp.h>, filled with what is known; zero elsewhere. */
+/*
+ * struct tcp_info of <linux/tcp.h>.  Segments in flight are bytes divided by their
+ * size; tcpi_delivery_rate is that of the last round trip that carried ten segments
+ * or more.  Not known, and 0: fackets, last_ack_sent, TCPI_OPT_ECN_SEEN, whether the
+ * program limited the rate; reordering is what RACK begins with.
+ */
 struct tcp_info;
 void tcp_get_info(const struct tcp_conn *conn, struct tcp_info *info, nsec_t now);
 

@@ -42,6 +42,20 @@ void tcp_ack_set_window(struct tcp_conn *c, uint32_t seq, uint32_t ack, uint32_t
 	c->snd_wl2 = ack;
 }
 
+/* Once in a round trip, of data that is worth it. */
+static __attribute__((noinline)) void sample_rate(struct tcp_conn *c, struct tcp_flight *f,
+						  uint32_t usec)
+{
+	uint32_t bytes = c->snd_una - f->rate_seq, elapsed = usec - f->rate_at;
+
+	if (f->rate_len && bytes >= TCP_CC_INITIAL_SEGMENTS * c->mss)
+		c->rate =
+			(uint32_t)min_u64(bytes * 1000000ull / elapsed / TCP_RATE_UNIT, UINT32_MAX);
+	f->rate_seq = c->snd_una;
+	f->rate_at = usec;
+	f->rate_len = max_u32((uint32_t)(c->rtt.srtt >> 10), 1); /* about usec */
+}
+
 /* Everything up to snd_una arrived, and nothing is amiss: how long did it take? */
 static void sample_quietly(struct tcp_conn *c, nsec_t now)
 {
@@ -61,6 +75,8 @@ static void sample_quietly(struct tcp_conn *c, nsec_t now)
 	} else {
 		tcp_flight_acked(f, c->snd_una, &news);
 	}
+	if (unlikely(news.usec - f->rate_at >= f->rate_len))
+		sample_rate(c, f, news.usec);
 	f->rack_rtt = 0; /* what is still out was sent later than all of this */
 	if (unlikely(!news.sampled))
 		return;
@@ -76,6 +92,8 @@ void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, struct tcp_news *news, ns
 
 	if (likely(bytes))
 		tcp_sndbuf_consume(&c->snd, bytes);
+	if (unlikely(ack - c->iss < ack - c->snd_una)) /* it passes just now */
+		c->una_hi++;
 	c->snd_una = ack;
 	if (likely(!c->trouble && (!news || !news->delivered))) {
 		sample_quietly(c, now);
@@ -85,12 +103,17 @@ void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, struct tcp_news *news, ns
 		tcp_loss_acked(c, news, bytes, flight, now);
 	}
 	tcp_timer_acked(c, now);
-	if (c->snd.len == 0)
+	if (c->snd.len == 0) {
 		tcp_timer_buffer_empty(c, now);
+		if (likely(bytes))
+			c->busy += now;
+		if (unlikely(c->limit))
+			tcp_limited_by(c, TCP_LIMIT_NONE, now);
+	}
 	if (tcp_unsent(c))
 		c->flags |= CONN_OUTPUT;
 	if (unlikely(c->flags & (CONN_SND_FULL | CONN_MTU_PROBE))) {
-		if ((c->flags & CONN_MTU_PROBE) && seq_geq(ack, c->probe_end))
+		if ((c->flags & CONN_MTU_PROBE) && seq_geq(ack, c->rare->probe_end))
 			tcp_mtu_probe_acked(c);
 		if (c->flags & CONN_SND_FULL)
 			tcp_tell_writable(c);
@@ -164,6 +187,13 @@ static bool handshake_ack(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	return true;
 }
 
+/* What is acknowledged with ECE met with congestion, or some of it. */
+static void note_marked(struct tcp_conn *c, uint32_t ack)
+{
+	if (seq_gt(ack, c->snd_una) && tcp_rare(c))
+		c->rare->delivered_ce += (ack - c->snd_una + c->mss - 1) / c->mss;
+}
+
 bool tcp_ack_process(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
 	struct tcp_news news;
@@ -188,6 +218,8 @@ bool tcp_ack_process(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	same = a->ack == c->snd_una && a->wnd == c->snd_wnd && a->bare && tcp_in_flight(c);
 	if (window_is_news(c, a))
 		tcp_ack_set_window(c, a->seq, a->ack, a->wnd);
+	if (unlikely(c->flags & CONN_ECN) && (a->flags & TCP_ECE))
+		note_marked(c, a->ack);
 	if (seq_gt(a->ack, c->snd_una)) {
 		tcp_ack_advance(c, a->ack, &news, now);
 	} else if (is_duplicate(c, a, &news, same)) {

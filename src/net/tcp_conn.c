@@ -93,6 +93,7 @@ void tcp_init_passive(struct tcp_conn *c, const struct tcp_ops *ops,
 	tcp_ack_set_window(c, req->irs, req->iss, req->peer_wnd);
 	c->ts_recent_at = now;
 	c->retries = req->retries;
+	c->retransmits = req->retries;
 	if (req->retries)
 		c->flags |= CONN_SYN_RTX;
 	else /* of it the first round trip is measured */
@@ -183,6 +184,10 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 		take = enlarge(c, want);
 	if (unlikely(take == 0 && want))
 		return c->snd.len ? -EAGAIN : -ENOMEM;
+	if (c->snd.len == 0) {
+		c->busy -= now;
+		c->flight->rate_len = 0; /* a pause is no slow path */
+	}
 	tcp_sndbuf_append(&c->snd, iov, iovcnt, take);
 	if (unlikely(flags & TCP_SEND_MORE))
 		c->flags |= CONN_MORE;
@@ -312,6 +317,8 @@ void tcp_close(struct tcp_conn *c, nsec_t now)
 	c->sacks = 0;
 	switch (c->state) {
 	case TCP_CLOSED:
+		tcp_rare_fini(c);
+		return;
 	case TCP_TIME_WAIT:
 		return;
 	case TCP_SYN_SENT:
@@ -334,8 +341,10 @@ void tcp_abort(struct tcp_conn *c, int error, nsec_t now)
 {
 	c->flags |= CONN_DETACHED;
 	tcp_recvq_purge(&c->rcv);
-	if (c->state == TCP_CLOSED)
+	if (c->state == TCP_CLOSED) {
+		tcp_rare_fini(c);
 		return;
+	}
 	if (c->state != TCP_SYN_SENT && c->state != TCP_TIME_WAIT)
 		tcp_output_rst(c, now);
 	tcp_finish(c, error);

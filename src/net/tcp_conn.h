@@ -19,6 +19,7 @@
 #include "net/tcp_sndbuf.h"
 
 struct tcp_flight;
+struct tcp_rare;
 
 /* What the sender believes of the path; tcp_loss.c writes it. */
 enum tcp_recovery {
@@ -62,11 +63,12 @@ struct tcp_conn {
 	uint8_t snd_wscale;
 	uint8_t rcv_wscale;
 	uint8_t quickacks; /* acknowledgements not to be delayed */
-	uint8_t sacks;	   /* used of sack[] */
+	uint8_t sacks;	   /* used of rare->sack[] */
 	uint32_t recover;  /* snd_nxt when recovery began */
 	struct tcp_sndbuf snd;
 	struct tcp_recvq rcv;
 	struct tcp_flight *flight; /* NULL: no data is queued or in flight */
+	struct tcp_rare *rare;	   /* NULL: nothing of it was needed so far */
 	uint32_t ts_recent;	   /* RFC 7323 section 4.3 */
 	uint32_t ts_offset;	   /* our clock is shifted by so much */
 	nsec_t ts_recent_at;
@@ -92,6 +94,12 @@ struct tcp_conn {
 	int error;	      /* what the connection died of, until reported */
 	struct tcp_cc cc;
 
+	/* for TCP_INFO; what is not here follows from the rest */
+	uint32_t segs_in, segs_out, data_segs_in, data_segs_out;
+	nsec_t busy;		 /* how long data was queued; less when it began, while some is */
+	uint32_t rate;		 /* delivered lately, in units of TCP_RATE_UNIT bytes a second */
+	uint16_t una_hi, nxt_hi; /* how often snd_una passed iss, rcv_nxt irs */
+
 	/* rarely */
 	uint32_t iss;
 	uint32_t irs;
@@ -105,18 +113,14 @@ struct tcp_conn {
 	uint32_t notsent_lowat; /* the program may queue until so much was not sent; UINT32_MAX: any */
 	uint16_t path_mss;	/* largest payload and options together, both sides */
 	uint16_t config_mss;	/* largest we can receive, announced in our SYN */
-	struct tcp_range sack[TCP_SACK_BLOCKS]; /* to report, latest first */
-	struct tcp_range dsack;			/* came twice; with CONN_DSACK */
-	nsec_t challenge_at;			/* when the last challenge ACK was sent */
-	nsec_t probe_at;			/* with hole_mss: when it is tried again */
-	nsec_t pace_at;				/* when what was sent has had its time */
-	uint64_t pace_rate;			/* bytes a second; 0: any number */
-	uint32_t user_timeout;			/* msec; 0: none */
-	uint32_t snd_up;      /* behind the urgent byte we sent; with CONN_URG_OUT */
-	uint32_t urgent_at;   /* the peer's urgent byte */
-	uint32_t retransmits; /* segments, for tcp_info */
-	uint32_t ecn_end;     /* snd_nxt when the window was reduced last for ECN's sake */
-	uint32_t probe_end;   /* behind a probe of the path's MTU; with CONN_MTU_PROBE */
+	nsec_t challenge_at;	/* when the last challenge ACK was sent */
+	nsec_t pace_at;		/* when what was sent has had its time */
+	uint64_t pace_rate;	/* bytes a second; 0: any number */
+	uint32_t user_timeout; /* msec; 0: none */
+	uint32_t snd_up;       /* behind the urgent byte we sent; with CONN_URG_OUT */
+	uint32_t urgent_at;    /* the peer's urgent byte */
+	uint32_t retransmits;  /* segments, for tcp_info */
+	uint32_t ecn_end;      /* snd_nxt when the window was reduced last for ECN's sake */
 	struct tcp_keepalive keepalive;
 	uint16_t agreed_mss; /* path_mss as of the handshake */
 	uint16_t route_mss;  /* what the route carries */
@@ -125,6 +129,7 @@ struct tcp_conn {
 	uint16_t undone;     /* recoveries from what was no loss; wraps */
 	uint8_t urgent;	     /* what is known of it: tcp_urgent.c */
 	uint8_t urgent_byte;
+	uint8_t limit;	/* enum tcp_limit: what holds us up */
 	uint8_t probes; /* unanswered, keepalive or window */
 };
 

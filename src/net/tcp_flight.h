@@ -74,6 +74,8 @@ struct tcp_flight {
 	uint32_t undo_end; /* what is acknowledged behind it, after recovery, proves nothing */
 	uint32_t echo;	   /* the timestamp of the first of them */
 	struct tcp_cc before;
+	/* rate of delivery: since when and where it is measured, usec until the next; 0: anew */
+	uint32_t rate_at, rate_seq, rate_len;
 	struct tcp_run r[];
 };
 

@@ -331,6 +331,8 @@ static enum drop input_slow(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 
 enum drop tcp_input(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 {
+	c->segs_in++;
+	c->data_segs_in += pkt->len != 0;
 	if (likely(input_fast(c, pkt, now)))
 		return DROP_NONE;
 	return input_slow(c, pkt, now);

@@ -18,6 +18,7 @@
  *   tcp_timer.c   what happens when nothing happens
  *   tcp_timewait.c  what is left when the program has gone
  *   tcp_tune.c    how large the buffers are
+ *   tcp_rare.c    what few connections need; tcp_info.c: what is told of all that
  *   tcp_cc.c      how much may be in the network; tcp_cubic.c: one answer
  */
 #ifndef NET_TCP_INTERNAL_H
@@ -25,6 +26,7 @@
 
 #include "net/tcp.h"
 #include "net/tcp_flight.h"
+#include "net/tcp_rare.h"
 #include "net/tcp_seq.h"
 #include "net/tcp_wire.h"
 
@@ -48,6 +50,7 @@
 #define TCP_MSS_MIN 48u /* smallest that we believe, as Linux */
 #define TCP_DUPACKS 3	/* RFC 5681 section 3.2 */
 #define TCP_RCVBUF_MIN 256u
+#define TCP_RATE_UNIT 16u
 #define TCP_WSCALE_FOR (4u * 1024 * 1024) /* receive buffers may grow so far */
 
 /* conn->flags */
@@ -107,6 +110,11 @@ struct tcp_arrival {
 };
 
 static inline uint32_t min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -236,9 +244,9 @@ void tcp_ack_peer_options(struct tcp_conn *c, const struct tcp_options *opt);
 /* Data came that was here already. */
 static inline void tcp_note_duplicate(struct tcp_conn *c, uint32_t start, uint32_t end)
 {
-	if (!(c->flags & CONN_SACK) || !seq_lt(start, end))
+	if (!(c->flags & CONN_SACK) || !seq_lt(start, end) || !tcp_rare(c))
 		return;
-	c->dsack = (struct tcp_range){start, end};
+	c->rare->dsack = (struct tcp_range){start, end};
 	c->flags |= CONN_DSACK;
 }
 
@@ -375,6 +383,8 @@ void tcp_timer_stop_all(struct tcp_conn *c);
 /* len bytes came in order, and push: with PSH.  An acknowledgement is owed. */
 static inline void tcp_data_received(struct tcp_conn *c, uint32_t len, bool push, nsec_t now)
 {
+	if (unlikely(c->rcv_nxt - c->irs < len)) /* it has just passed */
+		c->nxt_hi++;
 	if (unlikely(len > c->rcv_mss))
 		c->rcv_mss = (uint16_t)min_u32(len, c->config_mss);
 	if (unlikely(now - c->data_rx_at > c->rtt.rto))

@@ -50,7 +50,7 @@ void tcp_loss_resent(struct tcp_conn *c, uint32_t seq, uint32_t end, nsec_t now)
 {
 	if (!c->flight)
 		return;
-	if ((c->flags & CONN_MTU_PROBE) && seq_gt(end, c->probe_end - c->hole_mss))
+	if ((c->flags & CONN_MTU_PROBE) && seq_gt(end, c->rare->probe_end - c->hole_mss))
 		tcp_mtu_probe_lost(c, now);
 	tcp_flight_resent(c, seq, end, tcp_usec(now));
 	tcp_undo_resent(c, now);

@@ -21,9 +21,9 @@ static void set_path_mss(struct tcp_conn *c, uint32_t path_mss)
 
 static void set_hole(struct tcp_conn *c, uint32_t hole_mss)
 {
-	c->hole_mss = (uint16_t)hole_mss;
+	c->hole_mss = (uint16_t)(hole_mss && tcp_rare(c) ? hole_mss : 0); /* else it stays small */
 	c->way &= (uint8_t)~WAY_HOLE;
-	if (hole_mss)
+	if (c->hole_mss)
 		c->way |= WAY_HOLE;
 }
 
@@ -84,7 +84,8 @@ void tcp_mtu_black_hole(struct tcp_conn *c, nsec_t now)
 		if (!c->hole_mss)
 			set_hole(c, c->path_mss);
 		c->flags &= ~(uint32_t)CONN_MTU_PROBE;
-		c->probe_at = now + PROBE_EVERY;
+		if (c->rare)
+			c->rare->probe_at = now + PROBE_EVERY;
 		set_path_mss(c, sizes[i]);
 		return;
 	}
@@ -94,7 +95,7 @@ void tcp_mtu_black_hole(struct tcp_conn *c, nsec_t now)
 
 uint32_t tcp_mtu_probe(const struct tcp_conn *c, nsec_t now)
 {
-	if (now < c->probe_at || c->recovery || (c->flags & CONN_MTU_PROBE))
+	if (now < c->rare->probe_at || c->recovery || (c->flags & CONN_MTU_PROBE))
 		return 0;
 	return c->hole_mss - (uint32_t)(c->path_mss - c->mss);
 }
@@ -102,7 +103,7 @@ uint32_t tcp_mtu_probe(const struct tcp_conn *c, nsec_t now)
 void tcp_mtu_probe_sent(struct tcp_conn *c)
 {
 	c->flags |= CONN_MTU_PROBE;
-	c->probe_end = c->snd_nxt;
+	c->rare->probe_end = c->snd_nxt;
 }
 
 void tcp_mtu_probe_acked(struct tcp_conn *c)
@@ -117,6 +118,6 @@ void tcp_mtu_probe_lost(struct tcp_conn *c, nsec_t now)
 	uint32_t between = (c->path_mss + (uint32_t)c->hole_mss) / 2;
 
 	c->flags &= ~(uint32_t)CONN_MTU_PROBE;
-	c->probe_at = now + PROBE_EVERY;
+	c->rare->probe_at = now + PROBE_EVERY;
 	set_hole(c, between - c->path_mss < NEAR ? 0 : between);
 }

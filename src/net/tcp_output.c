@@ -43,9 +43,9 @@ static __attribute__((noinline)) size_t write_sacks(const struct tcp_conn *c,
 	if (seg->len + at + 12 > c->path_mss)
 		return 0;
 	if (c->flags & CONN_DSACK)
-		block[n++] = c->dsack;
+		block[n++] = c->rare->dsack;
 	for (unsigned i = 0; i < c->sacks; i++)
-		block[n++] = c->sack[i];
+		block[n++] = c->rare->sack[i];
 	return tcp_options_write_sack(seg->opts + at,
 				      min_u32(TCP_OPT_MAX - (uint32_t)at,
 					      (uint32_t)(c->path_mss - seg->len - at)),
@@ -84,6 +84,7 @@ static inline __attribute__((always_inline)) bool emit(struct tcp_conn *c, struc
 	seg->opt_len = write_options(c, seg, now);
 	if (unlikely(c->ops->send(c, seg)))
 		return false;
+	c->segs_out++;
 	if (c->flags & (CONN_ACK_OWED | CONN_ACK_NOW)) {
 		c->flags &= ~(uint32_t)(CONN_ACK_OWED | CONN_ACK_NOW);
 		if (c->quickacks)
@@ -157,6 +158,7 @@ void tcp_output_syn(struct tcp_conn *c, nsec_t now)
 		c->rcv_edge = seq_max(c->rcv_edge, c->rcv_nxt + seg.wnd);
 		c->rcv_acked = c->rcv_nxt;
 	}
+	c->segs_out++;
 	(void)c->ops->send(c, &seg); /* lost: the timer repeats it */
 }
 
@@ -174,8 +176,10 @@ static inline __attribute__((always_inline)) bool emit_data(struct tcp_conn *c, 
 	if (len && offset + len == c->snd.len)
 		seg.flags |= TCP_PSH; /* nothing follows yet */
 	tcp_sndbuf_parts(&c->snd, offset, len, &seg);
-	if (likely(emit(c, &seg, now)))
+	if (likely(emit(c, &seg, now))) {
+		c->data_segs_out += len != 0;
 		return true;
+	}
 	c->flags |= CONN_OUTPUT; /* again at the next flush, or when the timer fires */
 	return false;
 }
@@ -185,6 +189,13 @@ static __attribute__((noinline)) bool emit_again(struct tcp_conn *c, uint32_t se
 						 bool fin, nsec_t now)
 {
 	return emit_data(c, seq, len, fin, now);
+}
+
+static void count_again(struct tcp_conn *c, uint32_t len)
+{
+	c->retransmits++;
+	if (tcp_rare(c))
+		c->rare->bytes_retrans += len;
 }
 
 /* ---- what was lost ------------------------------------------------------------- */
@@ -209,7 +220,7 @@ static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 	tcp_loss_resent(c, seq, seq + data + fin, now);
 	if (c->way & WAY_PACED)
 		tcp_pace_sent(c, data, now);
-	c->retransmits++;
+	count_again(c, data);
 	tcp_timer_lost_resent(c, now);
 	return true;
 }
@@ -320,7 +331,7 @@ bool tcp_output_tail(struct tcp_conn *c, nsec_t now)
 		return false;
 	tcp_flight_resent_tail(c, seq, tcp_usec(now));
 	tcp_tlp_sent(c, TLP_RTX, now);
-	c->retransmits++;
+	count_again(c, c->snd_nxt - seq - fin);
 	c->tx_at = now;
 	return true;
 }
@@ -342,6 +353,22 @@ static inline bool unsent(const struct tcp_conn *c)
 	return c->snd_una + c->snd.len != c->snd_nxt;
 }
 
+/* What is it that keeps us from sending more?  As Linux: only if congestion does not. */
+static __attribute__((noinline)) void note_limit(struct tcp_conn *c, nsec_t now)
+{
+	int32_t window = (int32_t)(c->snd_una + c->snd_wnd - c->snd_nxt);
+	uint32_t waits = tcp_unsent_bytes(c);
+	enum tcp_limit what = TCP_LIMIT_NONE;
+
+	if (tcp_pipe(c) + c->mss > c->cc.cwnd || !c->snd.len)
+		what = TCP_LIMIT_NONE;
+	else if (waits && window < (int32_t)min_u32(c->mss, waits))
+		what = TCP_LIMIT_WINDOW;
+	else if (!waits && (c->flags & CONN_SND_FULL))
+		what = TCP_LIMIT_SNDBUF;
+	tcp_limited_by(c, what, now);
+}
+
 void tcp_output(struct tcp_conn *c, nsec_t now)
 {
 	c->flags &= ~(uint32_t)(CONN_OUTPUT | CONN_PACED);
@@ -359,6 +386,8 @@ void tcp_output(struct tcp_conn *c, nsec_t now)
 			tcp_timer_held_back(c, now);
 	}
 	c->flags &= ~(uint32_t)CONN_PUSH;
+	if (unlikely(c->limit || (c->flags & CONN_SND_FULL) || unsent(c)))
+		note_limit(c, now);
 	/* Less waits to be sent than before: that alone may be what the program waits for. */
 	if (unlikely(c->notsent_lowat != UINT32_MAX) && (c->flags & CONN_SND_FULL))
 		tcp_tell_writable(c);

@@ -32,6 +32,8 @@ static void dsack(struct tcp_conn *c, const struct tcp_range *r, struct tcp_news
 	if (c->snd_nxt - r->start > TCP_CC_MAX_WINDOW)
 		return; /* we never had that in flight */
 	news->dsack = true;
+	if (tcp_rare(c))
+		c->rare->dsack_dups += (r->end - r->start + c->mss - 1) / c->mss;
 	news->tlp_dsack = f->tlp == TLP_RTX && r->end == f->tlp_end;
 	if (!c->recovery && seq_gt(c->snd_una, f->undo_end))
 		f->can_undo = false;
@@ -124,6 +126,8 @@ void tcp_rack_learn(struct tcp_conn *c, const struct tcp_news *news)
 	struct tcp_flight *f = c->flight;
 
 	f->reordered |= news->reordered;
+	if (news->reordered && tcp_rare(c))
+		c->rare->reord_seen++;
 	if (f->in_dsack_round && seq_geq(c->snd_una, f->dsack_round))
 		f->in_dsack_round = false;
 }

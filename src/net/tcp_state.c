@@ -36,11 +36,17 @@ void tcp_retire(struct tcp_conn *c)
 {
 	tcp_set_state(c, TCP_CLOSED);
 	tcp_timer_stop_all(c);
+	if (c->snd.len)
+		c->busy += c->rx_at > c->tx_at ? c->rx_at : c->tx_at;
+	if (c->limit)
+		tcp_limited_by(c, TCP_LIMIT_NONE, c->rx_at);
 	tcp_loss_fini(c);
 	tcp_sndbuf_fini(&c->snd, c->ops);
 	tcp_recvq_prune(&c->rcv);
-	if (c->flags & CONN_DETACHED)
+	if (c->flags & CONN_DETACHED) {
 		tcp_recvq_purge(&c->rcv);
+		tcp_rare_fini(c);
+	}
 	c->sacks = 0;
 	c->snd_una = c->snd_nxt;
 	c->flags &= ~(uint32_t)(CONN_DUE | CONN_SND_FULL | CONN_PACED);

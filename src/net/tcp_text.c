@@ -12,18 +12,21 @@ static void sack_note(struct tcp_conn *c, uint32_t start, uint32_t end)
 {
 	struct tcp_range old[TCP_SACK_BLOCKS];
 	unsigned n = c->sacks;
+	struct tcp_rare *rare = tcp_rare(c);
 
-	__builtin_memcpy(old, c->sack, sizeof(old));
+	if (!rare)
+		return;
+	__builtin_memcpy(old, rare->sack, sizeof(old));
 	c->sacks = 1;
 	for (unsigned i = 0; i < n; i++) {
 		if (seq_leq(old[i].start, end) && seq_geq(old[i].end, start)) {
 			start = seq_min(start, old[i].start);
 			end = seq_max(end, old[i].end);
 		} else if (c->sacks < TCP_SACK_BLOCKS) {
-			c->sack[c->sacks++] = old[i];
+			rare->sack[c->sacks++] = old[i];
 		}
 	}
-	c->sack[0] = (struct tcp_range){start, end};
+	rare->sack[0] = (struct tcp_range){start, end};
 }
 
 static void sack_forget(struct tcp_conn *c)
@@ -31,8 +34,8 @@ static void sack_forget(struct tcp_conn *c)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < c->sacks; i++) {
-		if (c->rcv.ooo && seq_gt(c->sack[i].start, c->rcv_nxt))
-			c->sack[n++] = c->sack[i];
+		if (c->rcv.ooo && seq_gt(c->rare->sack[i].start, c->rcv_nxt))
+			c->rare->sack[n++] = c->rare->sack[i];
 	}
 	c->sacks = (uint8_t)n;
 }
@@ -40,7 +43,7 @@ static void sack_forget(struct tcp_conn *c)
 /* Consumes the packet, which continues the stream. */
 static bool take_in_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
-	uint32_t len = a->pkt->len;
+	uint32_t len = a->pkt->len, before = c->rcv_nxt;
 	bool pruned = false, fin = false;
 
 	if (!(c->flags & CONN_DISCARD)) {
@@ -59,6 +62,8 @@ static bool take_in_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	}
 	if (c->sacks)
 		sack_forget(c);
+	if (c->rcv_nxt - c->irs < before - c->irs && c->rcv_nxt - c->irs >= len)
+		c->nxt_hi++; /* by what was out of order: tcp_data_received() does not see it */
 	tcp_data_received(c, len, (a->flags & TCP_PSH) != 0, now);
 	if (!(c->flags & CONN_DISCARD))
 		c->ops->readable(c);
@@ -83,6 +88,8 @@ static void take_out_of_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t 
 		tcp_output_ack(c, now); /* else the next one would be no duplicate */
 	if (!(c->flags & CONN_DISCARD) && tcp_recvq_insert(&c->rcv, a->pkt, &start, &end)) {
 		a->pkt = NULL;
+		if (tcp_rare(c))
+			c->rare->out_of_order++;
 		if (start != end && (c->flags & CONN_SACK))
 			sack_note(c, start, end);
 	} else {

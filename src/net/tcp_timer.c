@@ -208,6 +208,7 @@ static void handshake_timeout(struct tcp_conn *c, nsec_t now)
 		return;
 	}
 	c->retries++;
+	c->retransmits++;
 	c->flags |= CONN_SYN_RTX;
 	if (c->state == TCP_SYN_SENT)
 		c->flags &= ~(uint32_t)CONN_ECN; /* RFC 3168 section 6.1.1.1 */

@@ -187,9 +187,15 @@ socklen_t tcp_answer(struct inet_sock *so, struct ring *ring, int level, int nam
 		strcpy(answer->name, tcp_cc_by_number(so->opt.cc_algo)->name);
 		return sizeof(answer->name);
 	}
+	if (so->inet == INET_LISTEN && level == IPPROTO_TCP && name == TCP_INFO) {
+		answer->info.tcpi_state = 10; /* LISTEN; how many wait, how many may */
+		answer->info.tcpi_unacked = __atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
+		answer->info.tcpi_sacked = so->listen.backlog;
+		return sizeof(answer->info);
+	}
 	if (so->inet != INET_TCP)
 		return 0; /* a listener */
-	if (level == IPPROTO_TCP && name == TCP_INFO) {
+	if (level == IPPROTO_TCP && name == TCP_INFO && so->connected) {
 		tcp_get_info(&so->tcp.conn, &answer->info, clock_now());
 		return sizeof(answer->info);
 	}

@@ -248,10 +248,10 @@ static void test_sack_blocks_tell_the_latest_first(void **state)
 	sim_run(sim, 5 * MSEC);
 	/* Segments 2, 4, 6 and 7 are there. */
 	assert_int_equal(b->sacks, 3);
-	assert_int_equal(b->sack[0].start - b->irs, 6001);
-	assert_int_equal(b->sack[0].end - b->irs, 8001);
-	assert_int_equal(b->sack[1].start - b->irs, 4001);
-	assert_int_equal(b->sack[2].start - b->irs, 2001);
+	assert_int_equal(b->rare->sack[0].start - b->irs, 6001);
+	assert_int_equal(b->rare->sack[0].end - b->irs, 8001);
+	assert_int_equal(b->rare->sack[1].start - b->irs, 4001);
+	assert_int_equal(b->rare->sack[2].start - b->irs, 2001);
 	assert_int_equal(sim_last(sim, B)->sacks, 3);
 	sim_run(sim, SEC);
 	assert_int_equal(b->sacks, 0);
