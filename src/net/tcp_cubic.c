@@ -144,7 +144,7 @@ static void begin_round(struct tcp_cc *cc, uint32_t nxt)
 	struct tcp_hystart *h = &cc->hystart;
 
 	if (h->css_base && ++h->css_rounds >= CSS_ROUNDS) {
-		tcp_cc_leave_slow_start(cc, cc->cwnd);
+		tcp_cc_leave_slow_start(cc, max_u32(cc->cwnd, 2 * cc->mss));
 		return;
 	}
 	h->round_end = nxt;
