@@ -150,6 +150,8 @@ void tcp_set_oobinline(struct tcp_conn *conn, bool on);
 uint32_t tcp_readable_bytes(const struct tcp_conn *conn);
 /* Bytes that tcp_send() would take. */
 uint32_t tcp_writable_bytes(const struct tcp_conn *conn);
+/* tcp_send() left so little room that ops->writable() will tell when there is more. */
+bool tcp_is_full(const struct tcp_conn *conn);
 /* POLLOUT, as Linux has it: much room, and little that was not sent yet. */
 bool tcp_is_writable(const struct tcp_conn *conn);
 /* Bytes sent or queued and not acknowledged (SIOCOUTQ). */

@@ -74,9 +74,9 @@ static void sample_quietly(struct tcp_conn *c, nsec_t now)
 		news.sent = last->last;
 	} else {
 		tcp_flight_acked(f, c->snd_una, &news);
+		if (unlikely(news.usec - f->rate_at >= f->rate_len))
+			sample_rate(c, f, news.usec);
 	}
-	if (unlikely(news.usec - f->rate_at >= f->rate_len))
-		sample_rate(c, f, news.usec);
 	f->rack_rtt = 0; /* what is still out was sent later than all of this */
 	if (unlikely(!news.sampled))
 		return;

@@ -196,8 +196,6 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 	if (unlikely((flags & TCP_SEND_OOB) && take == want && want))
 		tcp_urgent_queued(c);
 	tcp_output(c, now);
-	if (unlikely(c->notsent_lowat != UINT32_MAX) && !tcp_has_room(c))
-		c->flags |= CONN_SND_FULL;
 	return take;
 }
 
@@ -213,6 +211,19 @@ bool tcp_is_writable(const struct tcp_conn *c)
 	if (!tcp_may_send(c) || (c->flags & CONN_FIN_WANTED))
 		return false;
 	return tcp_has_room(c);
+}
+
+bool tcp_is_full(const struct tcp_conn *c)
+{
+	return (c->flags & CONN_SND_FULL) != 0;
+}
+
+void tcp_look_at_unsent(struct tcp_conn *c)
+{
+	if (c->flags & CONN_SND_FULL)
+		tcp_tell_writable(c);
+	else if (!tcp_has_room(c))
+		c->flags |= CONN_SND_FULL;
 }
 
 void tcp_tell_writable(struct tcp_conn *c)
@@ -433,10 +444,7 @@ void tcp_set_linger2(struct tcp_conn *c, int seconds)
 void tcp_set_notsent_lowat(struct tcp_conn *c, uint32_t bytes)
 {
 	c->notsent_lowat = bytes ? bytes : UINT32_MAX;
-	if (c->flags & CONN_SND_FULL)
-		tcp_tell_writable(c);
-	else if (!tcp_has_room(c))
-		c->flags |= CONN_SND_FULL;
+	tcp_look_at_unsent(c);
 }
 
 void tcp_set_window_clamp(struct tcp_conn *c, uint32_t bytes)

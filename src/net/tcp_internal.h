@@ -204,6 +204,8 @@ static inline uint8_t tcp_wscale_for(uint32_t rcvbuf, uint32_t window_clamp)
 
 /* tcp_conn.c: with CONN_SND_FULL; there may be room now */
 void tcp_tell_writable(struct tcp_conn *c);
+/* With notsent_lowat: more or less waits to be sent than before. */
+void tcp_look_at_unsent(struct tcp_conn *c);
 
 /*
  * A connection that follows another one of the same pair within its TIME_WAIT begins

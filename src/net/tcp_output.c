@@ -371,6 +371,8 @@ static __attribute__((noinline)) void note_limit(struct tcp_conn *c, nsec_t now)
 
 void tcp_output(struct tcp_conn *c, nsec_t now)
 {
+	bool more;
+
 	c->flags &= ~(uint32_t)(CONN_OUTPUT | CONN_PACED);
 	if (!tcp_synchronized(c))
 		return;
@@ -378,19 +380,19 @@ void tcp_output(struct tcp_conn *c, nsec_t now)
 		while (output_lost(c, tcp_pipe(c), now))
 			;
 	}
-	if (unsent(c)) {
+	more = unsent(c);
+	if (more) {
 		before_sending(c, now);
-		while (output_new(c, tcp_pipe(c), now) && unsent(c))
+		while (output_new(c, tcp_pipe(c), now) && (more = unsent(c)))
 			;
-		if (!tcp_in_flight(c) && unsent(c))
+		if (!tcp_in_flight(c) && more)
 			tcp_timer_held_back(c, now);
 	}
 	c->flags &= ~(uint32_t)CONN_PUSH;
-	if (unlikely(c->limit || (c->flags & CONN_SND_FULL) || unsent(c)))
+	if (unlikely(c->limit || (c->flags & CONN_SND_FULL) || more))
 		note_limit(c, now);
-	/* Less waits to be sent than before: that alone may be what the program waits for. */
-	if (unlikely(c->notsent_lowat != UINT32_MAX) && (c->flags & CONN_SND_FULL))
-		tcp_tell_writable(c);
+	if (unlikely(c->notsent_lowat != UINT32_MAX))
+		tcp_look_at_unsent(c);
 }
 
 /*

@@ -295,7 +295,7 @@ static inline __attribute__((always_inline)) int send_round(struct sock_ref ref,
 		*n = tcp_send(conn, iov, iovcnt, send_flags(flags), ring->now);
 		if (*n < 0 && *n != -EAGAIN && *n != -EPIPE)
 			so->tcp.error = 0; /* reported */
-		if (__builtin_expect(*n < 0 || !tcp_is_writable(conn), 0))
+		if (__builtin_expect(*n < 0 || tcp_is_full(conn), 0))
 			tcp_update_events(so, 0);
 	}
 	tcp_after(so, ring);
