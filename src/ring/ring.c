@@ -218,11 +218,20 @@ void ring_try_posted(void)
 
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		ring_thread.posted = 0;
+		ring_thread.afterwards = NULL;
 		for (unsigned i = 0; i < due.posted && i < RING_POSTED_MAX; i++)
 			ring_look_again(due.to[i], ring_mode);
 		if (due.posted > RING_POSTED_MAX)
 			try_every_ring();
+		if (due.afterwards)
+			due.afterwards();
 	}
+}
+
+void ring_run_afterwards(void (*fn)(void))
+{
+	ring_thread.afterwards = fn;
+	remember_posted(rings_nowhere()); /* so that ring_release() looks */
 }
 
 void ring_post(struct ring *ring, struct inbox_item *item)

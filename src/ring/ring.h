@@ -136,16 +136,26 @@ void ring_drain_inbox(struct ring *ring);
 void ring_look_again(struct ring *ring, enum hold_mode mode);
 void ring_run_late_work(struct ring *ring);
 
-/* Rings this thread posted to while it held one; they are tried afterwards. */
+/*
+ * Rings this thread posted to while it held one; they are tried afterwards.  And a
+ * function that is to run then.
+ */
 #define RING_POSTED_MAX 8
 struct ring_thread {
 	unsigned posted; /* more than RING_POSTED_MAX: all rings are tried */
 	bool internal;	 /* this is the internal thread */
 	struct ring *to[RING_POSTED_MAX];
+	void (*afterwards)(void);
 };
 extern __thread struct ring_thread ring_thread __attribute__((tls_model("initial-exec")));
 
 void ring_try_posted(void);
+
+/*
+ * holder: fn runs on this thread as soon as it holds no ring.  The same one for
+ * everybody: it is not a queue.
+ */
+void ring_run_afterwards(void (*fn)(void));
 
 /* holder: runs what was posted. */
 static inline __attribute__((always_inline)) void ring_catch_up(struct ring *ring)

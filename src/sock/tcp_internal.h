@@ -69,6 +69,11 @@ const uint8_t *tcp_secret(void);
 /* The initial sequence number of a connection. */
 uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote, nsec_t now);
 
+/* ---- tcp_signal.c --------------------------------------------------------------------- */
+
+/* holder: urgent data was announced. */
+void tcp_signal_urgent(struct inet_sock *so);
+
 /* ---- tcp_opt.c ----------------------------------------------------------------------- */
 
 /* net.ipv4.tcp_*, read once; any thread. */

@@ -107,6 +107,8 @@ static void on_readable(struct tcp_conn *conn)
 
 static void on_urgent(struct tcp_conn *conn)
 {
+	if (!tcp_urgent_here(conn)) /* as the kernel: when it is announced */
+		tcp_signal_urgent(of_conn(conn));
 	tcp_update_events(of_conn(conn), EPOLLPRI);
 }
 

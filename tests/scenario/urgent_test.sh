@@ -1,5 +1,5 @@
 #!/bin/bash
-# Urgent data, MSG_OOB, POLLPRI, SO_OOBINLINE and SIOCATMARK: the same results
+# Urgent data, MSG_OOB, POLLPRI, SIGURG, SO_OOBINLINE and SIOCATMARK: the same results
 # with the library as without, in both directions.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
@@ -11,7 +11,13 @@ netns_enter "$self" "$@"
 
 netns_pair ""
 cat > $netns_tmp/peer.py << 'END'
-import array, fcntl, select, socket, struct, sys, termios, time
+import array, fcntl, os, select, signal, socket, struct, sys, termios, time
+
+signals = 0
+def on_urgent(number, frame):
+    global signals
+    signals += 1
+signal.signal(signal.SIGURG, on_urgent)
 
 def exchange(s, name):
     def stream():
@@ -35,19 +41,21 @@ def exchange(s, name):
     s.settimeout(None)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 5, 0))
     print(name, "nothing", oob())
+    fcntl.fcntl(s, fcntl.F_SETOWN, os.getpid())
     time.sleep(0.3)
     s.send(b"abc")
     s.send(b"xyZ", socket.MSG_OOB)
     s.send(b"def")
     time.sleep(0.3)
-    print(name, "pri", pri(), oob(socket.MSG_PEEK), oob(), oob())
+    print(name, "pri", pri(), oob(socket.MSG_PEEK), oob(), oob(), "signals", signals)
+    fcntl.fcntl(s, fcntl.F_SETOWN, 0)
     print(name, stream(), at_mark(), stream(), at_mark())
     time.sleep(0.3)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
     s.send(b"12", socket.MSG_OOB)
     s.send(b"34")
     time.sleep(0.3)
-    print(name, "inline", oob(), stream(), at_mark(), stream(), at_mark())
+    print(name, "inline", oob(), stream(), at_mark(), stream(), at_mark(), "signals", signals)
 
 port = int(sys.argv[2])
 if sys.argv[1] == "serve":
@@ -70,6 +78,6 @@ run() {
 run "" 7001 > $netns_tmp/plain
 run "$lib" 7002 > $netns_tmp/with
 cat $netns_tmp/plain
-check "the kernel does what we think" grep -q 'client pri True b.Z. b.Z. 22' $netns_tmp/plain
+check "the kernel does what we think" grep -q 'client pri True b.Z. b.Z. 22 signals 1' $netns_tmp/plain
 check "the same with the library" diff $netns_tmp/plain $netns_tmp/with
 verdict
