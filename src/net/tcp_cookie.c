@@ -10,6 +10,7 @@
 #define TS_BITS 6
 #define TS_WSCALE 0xfu /* all set: none offered */
 #define TS_SACK 0x10u
+#define TS_ECN 0x20u
 
 /* What paths have, in ascending order. */
 static const uint16_t sizes[] = {TCP_MSS_MIN, 536, 1220, 1360, 1400, 1440, 1460, 8960};
@@ -76,21 +77,24 @@ bool tcp_cookie_maybe(const uint8_t secret[16], const struct endpoint *local,
 	return age_of(iss, base_of(secret, local, remote, seq - 1), period_of(now)) <= PERIODS;
 }
 
-uint32_t tcp_cookie_timestamp(uint32_t clock, const struct tcp_options *opt)
+uint32_t tcp_cookie_timestamp(uint32_t clock, const struct tcp_options *opt, bool ecn)
 {
 	uint32_t bits = opt->wscale < 0 ? TS_WSCALE : (uint32_t)opt->wscale;
 	uint32_t ts;
 
 	if (opt->sack_permitted)
 		bits |= TS_SACK;
+	if (ecn)
+		bits |= TS_ECN;
 	ts = clock >> TS_BITS << TS_BITS | bits;
 	return ts > clock ? ts - (1u << TS_BITS) : ts;
 }
 
-void tcp_cookie_read_timestamp(uint32_t clock, struct tcp_options *opt)
+bool tcp_cookie_read_timestamp(uint32_t clock, struct tcp_options *opt)
 {
 	uint32_t wscale = clock & TS_WSCALE;
 
 	opt->wscale = wscale > TCP_WSCALE_MAX ? (int8_t)-1 : (int8_t)wscale;
 	opt->sack_permitted = clock & TS_SACK;
+	return clock & TS_ECN;
 }

@@ -37,10 +37,13 @@ uint16_t tcp_cookie_check(const uint8_t secret[16], const struct endpoint *local
 bool tcp_cookie_maybe(const uint8_t secret[16], const struct endpoint *local,
 		      const struct endpoint *remote, uint32_t seq, uint32_t iss, nsec_t now);
 
-/* A timestamp, no later than clock and 64 before it at most, that says opt's scale and SACK. */
-uint32_t tcp_cookie_timestamp(uint32_t clock, const struct tcp_options *opt);
+/*
+ * A timestamp, no later than clock and 64 before it at most, that says opt's scale and
+ * SACK, and ECN.
+ */
+uint32_t tcp_cookie_timestamp(uint32_t clock, const struct tcp_options *opt, bool ecn);
 
-/* What it said; clock as echoed. */
-void tcp_cookie_read_timestamp(uint32_t clock, struct tcp_options *opt);
+/* What it said; clock as echoed.  True: ECN. */
+bool tcp_cookie_read_timestamp(uint32_t clock, struct tcp_options *opt);
 
 #endif

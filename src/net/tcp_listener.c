@@ -162,6 +162,13 @@ static void agree(const struct tcp_listener *l, struct tcp_synreq *req, const st
 	req->wscale = tcp_wscale_for(most, clamp);
 }
 
+/* RFC 3168 section 6.1.1: the peer asks for it, and may have it. */
+static bool wants_ecn(const struct tcp_listener *l, const struct pkt *syn)
+{
+	return l->config.ecn != TCP_ECN_NONE &&
+	       (syn->tcp_flags & (TCP_ECE | TCP_CWR)) == (TCP_ECE | TCP_CWR);
+}
+
 /* ---- cookies: nothing is kept of a SYN ------------------------------------------- */
 
 static void send_cookie(struct tcp_listener *l, struct tcp_synreq *req, const struct pkt *pkt,
@@ -170,7 +177,8 @@ static void send_cookie(struct tcp_listener *l, struct tcp_synreq *req, const st
 	uint32_t clock = clock_of(now);
 
 	if (opt->has_ts && l->config.timestamps) {
-		clock = tcp_cookie_timestamp(clock, opt);
+		req->ecn = wants_ecn(l, pkt);
+		clock = tcp_cookie_timestamp(clock, opt, req->ecn);
 	} else { /* there is no place to remember them */
 		opt->wscale = -1;
 		opt->sack_permitted = false;
@@ -200,7 +208,8 @@ static enum drop input_cookie(struct tcp_listener *l, struct pkt *pkt, const str
 		return DROP_NO_FLOW;
 	}
 	if (opt.has_ts)
-		tcp_cookie_read_timestamp(opt.tsecr - iss, &opt);
+		req.ecn = tcp_cookie_read_timestamp(opt.tsecr - iss, &opt) &&
+			  l->config.ecn != TCP_ECN_NONE;
 	agree(l, &req, pkt, &opt);
 	req.irs--; /* the SYN came before */
 	req.iss = iss;
@@ -246,8 +255,7 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 		return DROP_NO_MEMORY;
 	*req = syn;
 	agree(l, req, pkt, &opt);
-	req->ecn = l->config.ecn != TCP_ECN_NONE &&
-		   (pkt->tcp_flags & (TCP_ECE | TCP_CWR)) == (TCP_ECE | TCP_CWR);
+	req->ecn = wants_ecn(l, pkt);
 	req->iss = pkt->flags & PKT_ISS ? pkt->iss : l->ops->iss(l, local, remote, now);
 	list_push_back(bucket_of(l, local, remote), &req->link);
 	list_push_back(&l->ages, &req->age);

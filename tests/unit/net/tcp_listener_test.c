@@ -26,6 +26,7 @@ static struct tcp_options said;	  /* its options */
 static struct tcp_synreq accepted;
 static unsigned answers, accepts, requests, packets;
 static int accept_rc;
+static uint8_t syn_flags = TCP_SYN;
 
 static void pool_put(struct pkt_pool *pool, struct pkt *pkt)
 {
@@ -157,7 +158,7 @@ static enum drop input(uint16_t peer, struct tcp_segment seg, nsec_t now)
 
 static enum drop syn(uint16_t peer, const struct tcp_options *opt, nsec_t now)
 {
-	struct tcp_segment seg = {.seq = IRS, .wnd = 5000, .flags = TCP_SYN};
+	struct tcp_segment seg = {.seq = IRS, .wnd = 5000, .flags = syn_flags};
 
 	if (opt)
 		seg.opt_len = (uint8_t)tcp_options_write_syn(seg.opts, opt);
@@ -286,6 +287,35 @@ static void test_every_offer_comes_back(void **state)
 	}
 }
 
+static void test_ecn_comes_back_too(void **state)
+{
+	struct tcp_options bare = offer;
+
+	listener.config.ecn = TCP_ECN_ANSWER;
+	fill(START);
+	syn(1, &offer, START);
+	assert_int_equal(answer.flags, TCP_SYN | TCP_ACK);
+	assert_int_equal(ack(1, START), DROP_NONE);
+	assert_false(accepted.ecn);
+	syn_flags = TCP_SYN | TCP_ECE | TCP_CWR;
+	syn(2, &offer, START);
+	assert_int_equal(answer.flags, TCP_SYN | TCP_ACK | TCP_ECE);
+	assert_int_equal(ack(2, START), DROP_NONE);
+	assert_true(accepted.ecn && accepted.sack);
+	assert_int_equal(accepted.peer_wscale, 7);
+	bare.has_ts = false; /* no place to remember it */
+	syn(3, &bare, START);
+	assert_int_equal(answer.flags, TCP_SYN | TCP_ACK);
+	assert_int_equal(ack(3, START), DROP_NONE);
+	assert_false(accepted.ecn);
+	listener.config.ecn = TCP_ECN_NONE;
+	syn(4, &offer, START);
+	assert_int_equal(answer.flags, TCP_SYN | TCP_ACK);
+	assert_int_equal(ack(4, START), DROP_NONE);
+	assert_false(accepted.ecn);
+	syn_flags = TCP_SYN;
+}
+
 static void test_sizes_are_never_larger_than_offered(void **state)
 {
 	const struct endpoint local = endpoint(1, 80), remote = endpoint(2, 1234);
@@ -302,7 +332,7 @@ static void test_sizes_are_never_larger_than_offered(void **state)
 static void test_a_timestamp_is_never_ahead(void **state)
 {
 	for (uint32_t clock = 100; clock < 300; clock++) {
-		uint32_t ts = tcp_cookie_timestamp(clock, &offer);
+		uint32_t ts = tcp_cookie_timestamp(clock, &offer, clock & 1);
 
 		assert_in_range(clock - ts, 0, 63);
 	}
@@ -497,6 +527,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_without_timestamps_options_are_not_offered, set_up,
 					tear_down),
 	cmocka_unit_test_setup_teardown(test_every_offer_comes_back, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(test_ecn_comes_back_too, set_up, tear_down),
 	cmocka_unit_test(test_sizes_are_never_larger_than_offered),
 	cmocka_unit_test(test_a_timestamp_is_never_ahead),
 	cmocka_unit_test(test_a_cookie_is_of_one_pair_and_one_number),
