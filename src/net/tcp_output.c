@@ -409,7 +409,7 @@ static bool hold_ack(const struct tcp_conn *c, nsec_t now)
 	if (c->quickacks || (c->flags & (CONN_PINGPONG | CONN_QUICKACK)))
 		return false;
 	return now - c->data_rx_at < TCP_ACK_GAP && unacked < TCP_ACK_STRETCH * c->rcv_mss &&
-	       unacked < c->rcvbuf / 4;
+	       unacked < min_u32(c->rcvbuf, c->window_clamp) / 4;
 }
 
 enum ack_due { ACK_NOT_DUE, ACK_DUE, ACK_HELD };
