@@ -152,7 +152,7 @@ struct tcp_segment {
 	uint16_t urg;
 	uint8_t ecn;  /* bits of the IP header that the template has not: RFC 3168 */
 	uint32_t len; /* payload: the sum of part[] */
-	struct {
+	struct tcp_part {
 		const uint8_t *data;
 		uint32_t len;
 	} part[2];
@@ -161,5 +161,30 @@ struct tcp_segment {
 /* As frame_build_udp(), for a segment. */
 size_t frame_build_tcp(const struct frame_template *t, uint8_t *frame,
 		       const struct tcp_segment *seg);
+
+/*
+ * A train: a segment larger than one can be, cut into pieces of mss bytes.  What
+ * they share is built once.  The last piece has the flags, those before have none
+ * of PSH and FIN; no CWR, no URG.
+ *
+ * begin, then next until it returns 0; each builds a frame of at least
+ * FRAME_TRAIN_ROOM bytes room and returns its length.
+ */
+#define FRAME_TRAIN_ROOM 128u
+struct frame_train {
+	const struct frame_template *t;
+	struct tcp_segment seg; /* what is left */
+	uint32_t mss;
+	uint32_t sum; /* of what all full pieces share */
+	size_t hdr;   /* bytes in front of the payload */
+	uint8_t head[FRAME_TRAIN_ROOM];
+};
+
+void frame_train_begin(struct frame_train *train, const struct frame_template *t,
+		       const struct tcp_segment *seg, uint32_t mss);
+size_t frame_train_next(struct frame_train *train, uint8_t *frame);
+
+/* Cuts the first len bytes off seg: *first, and what is left. */
+void tcp_segment_cut(struct tcp_segment *seg, uint32_t len, struct tcp_segment *first);
 
 #endif

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <netinet/if_ether.h>
 
+#include "net/tcp_wire.h"
+
 #include "net/frame.h"
 
 #define IP4_DF 0x4000
@@ -127,18 +129,17 @@ static inline uint64_t copy_options(uint8_t *to, const struct tcp_segment *seg, 
 	return sum + word[0] + word[1] + word[2];
 }
 
-size_t frame_build_tcp(const struct frame_template *t, uint8_t *frame,
-		       const struct tcp_segment *seg)
+/* All but payload and checksum of a segment with len bytes; the sum of it. */
+static inline uint64_t build_tcp_headers(const struct frame_template *t, uint8_t *frame,
+					 const struct tcp_segment *seg, size_t hdr, uint32_t len)
 {
 	uint8_t *tcp = frame + IP4_L4;
-	size_t hdr = TCP_HDR + seg->opt_len;
 	uint64_t sum = t->pseudo_sum;
-	uint32_t seq = htonl(seg->seq), ack = htonl(seg->ack), first = seg->part[0].len;
+	uint32_t seq = htonl(seg->seq), ack = htonl(seg->ack);
 	uint16_t wnd = htons(seg->wnd), urg = htons(seg->urg), off;
 
 	assert(seg->opt_len % 4 == 0 && seg->opt_len <= TCP_OPT_MAX);
-	assert(seg->len == seg->part[0].len + seg->part[1].len);
-	build_ip4(t, frame, hdr + seg->len);
+	build_ip4(t, frame, hdr + len);
 	if (__builtin_expect(seg->ecn, 0))
 		set_ecn(t, frame, seg->ecn);
 
@@ -148,14 +149,98 @@ size_t frame_build_tcp(const struct frame_template *t, uint8_t *frame,
 	store16(tcp + 12, off);
 	store16(tcp + 14, wnd);
 	store16(tcp + 18, urg);
-	sum += (uint64_t)seq + ack + off + wnd + urg + htons((uint16_t)(hdr + seg->len));
-	sum = copy_options(tcp + TCP_HDR, seg, sum);
+	sum += (uint64_t)seq + ack + off + wnd + urg + htons((uint16_t)(hdr + len));
+	return copy_options(tcp + TCP_HDR, seg, sum);
+}
+
+/* The payload, which is in up to two parts; sum goes on. */
+static inline uint64_t copy_parts(uint8_t *to, const struct tcp_part part[2], uint64_t sum)
+{
+	uint32_t first = part[0].len, second = part[1].len;
+
 	if (first)
-		sum = csum_copy(sum, tcp + hdr, seg->part[0].data, first);
-	if (seg->part[1].len)
-		sum = csum_combine(
-			sum, csum_copy(0, tcp + hdr + first, seg->part[1].data, seg->part[1].len),
-			first & 1);
+		sum = csum_copy(sum, to, part[0].data, first);
+	if (second)
+		sum = csum_combine(sum, csum_copy(0, to + first, part[1].data, second), first & 1);
+	return sum;
+}
+
+size_t frame_build_tcp(const struct frame_template *t, uint8_t *frame,
+		       const struct tcp_segment *seg)
+{
+	uint8_t *tcp = frame + IP4_L4;
+	size_t hdr = TCP_HDR + seg->opt_len;
+	uint64_t sum = build_tcp_headers(t, frame, seg, hdr, seg->len);
+
+	assert(seg->len == seg->part[0].len + seg->part[1].len);
+	sum = copy_parts(tcp + hdr, seg->part, sum);
 	store16(tcp + 16, (uint16_t)~csum_fold(sum));
 	return IP4_L4 + hdr + seg->len;
+}
+
+/* ---- trains ------------------------------------------------------------------------- */
+
+/* Moves the first len bytes of part to first. */
+static inline void cut(struct tcp_part part[2], uint32_t len, struct tcp_part first[2])
+{
+	uint32_t most = part[0].len < len ? part[0].len : len;
+
+	first[0] = (struct tcp_part){part[0].data, most};
+	first[1] = (struct tcp_part){part[1].data, len - most};
+	part[0].data += most;
+	part[0].len -= most;
+	if (part[0].len)
+		return;
+	part[0] = (struct tcp_part){part[1].data + (len - most), part[1].len - (len - most)};
+	part[1].len = 0;
+}
+
+void tcp_segment_cut(struct tcp_segment *seg, uint32_t len, struct tcp_segment *first)
+{
+	*first = *seg;
+	first->len = len;
+	cut(seg->part, len, first->part);
+	seg->seq += len;
+	seg->len -= len;
+	if (seg->len)
+		first->flags &= (uint8_t) ~(TCP_PSH | TCP_FIN);
+}
+
+void frame_train_begin(struct frame_train *train, const struct frame_template *t,
+		       const struct tcp_segment *seg, uint32_t mss)
+{
+	struct tcp_segment piece = *seg;
+	size_t hdr = TCP_HDR + seg->opt_len;
+
+	piece.seq = 0;
+	piece.flags &= (uint8_t) ~(TCP_PSH | TCP_FIN);
+	train->t = t;
+	train->seg = *seg;
+	train->mss = mss;
+	train->hdr = IP4_L4 + hdr;
+	train->sum = csum_fold(build_tcp_headers(t, train->head, &piece, hdr, mss));
+}
+
+size_t frame_train_next(struct frame_train *train, uint8_t *frame)
+{
+	uint32_t len = train->seg.len, seq = htonl(train->seg.seq);
+	struct tcp_part part[2];
+	uint64_t sum;
+
+	if (len <= train->mss) {
+		if (len == 0)
+			return 0;
+		len = (uint32_t)frame_build_tcp(train->t, frame, &train->seg);
+		train->seg.len = 0;
+		return len;
+	}
+	cut(train->seg.part, train->mss, part);
+	train->seg.seq += train->mss;
+	train->seg.len -= train->mss;
+	/* A constant length: few moves.  The payload goes over what is too much. */
+	memcpy(frame, train->head, FRAME_TRAIN_ROOM);
+	store32(frame + IP4_L4 + 4, seq);
+	sum = copy_parts(frame + train->hdr, part, (uint64_t)train->sum + seq);
+	store16(frame + IP4_L4 + 16, (uint16_t)~csum_fold(sum));
+	return train->hdr + train->mss;
 }

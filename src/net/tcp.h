@@ -66,6 +66,12 @@ struct tcp_ops {
 	 * the wire and stops its burst.
 	 */
 	int (*send)(struct tcp_conn *conn, const struct tcp_segment *seg);
+	/*
+	 * A segment of more than mss bytes: sends it in pieces of so many, the last
+	 * one perhaps smaller; see frame_train_begin() and tcp_send_train().  How many
+	 * bytes of it went out, perhaps fewer, in whole pieces.
+	 */
+	uint32_t (*send_train)(struct tcp_conn *conn, const struct tcp_segment *seg, uint32_t mss);
 	/* The peer announced urgent data, or it came: see tcp_recv_urgent(). */
 	void (*urgent)(struct tcp_conn *conn);
 	void (*writable)(struct tcp_conn *conn); /* room in a send buffer that was full */
@@ -321,6 +327,9 @@ void tcp_listener_timer(struct tcp_listener *l, nsec_t now);
 /* Turns a completed handshake into a connection in SYN_RECEIVED. */
 void tcp_init_passive(struct tcp_conn *conn, const struct tcp_ops *ops,
 		      const struct tcp_config *config, const struct tcp_synreq *req, nsec_t now);
+
+/* As ops->send_train(), for an owner who knows no better: piece by piece by ops->send(). */
+uint32_t tcp_send_train(struct tcp_conn *conn, const struct tcp_segment *seg, uint32_t mss);
 
 /* The RST that answers a segment nobody wants (RFC 9293 3.10.7.1); false: none due. */
 bool tcp_reset_for(const struct pkt *pkt, struct tcp_segment *rst);

@@ -40,6 +40,7 @@
 #define TCP_PROBE_CREDIT 8
 #define TCP_DELACK (40 * NSEC_PER_MSEC)
 #define TCP_QUICKACKS 16
+#define TCP_TRAIN_MAX 65536u /* bytes that are handed to the wire at once */
 #define TCP_ACK_GAP (30 * NSEC_PER_USEC)
 #define TCP_ACK_STRETCH 16u /* segments of a stream that one acknowledgement is enough for */
 #define TCP_TIME_WAIT_LEN (60 * NSEC_PER_SEC)

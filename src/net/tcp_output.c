@@ -71,9 +71,7 @@ static __attribute__((noinline)) void mark(struct tcp_conn *c, struct tcp_segmen
 		tcp_ecn_mark(c, seg);
 }
 
-/* Completes a segment that acknowledges, sends it, and notes what it told the peer. */
-static inline __attribute__((always_inline)) bool emit(struct tcp_conn *c, struct tcp_segment *seg,
-						       nsec_t now)
+static inline void complete(struct tcp_conn *c, struct tcp_segment *seg, nsec_t now)
 {
 	seg->ack = c->rcv_nxt;
 	seg->wnd = offer_window(c);
@@ -82,9 +80,12 @@ static inline __attribute__((always_inline)) bool emit(struct tcp_conn *c, struc
 	if (unlikely(c->flags & (CONN_URG_OUT | CONN_ECN)))
 		mark(c, seg);
 	seg->opt_len = write_options(c, seg, now);
-	if (unlikely(c->ops->send(c, seg)))
-		return false;
-	c->segs_out++;
+}
+
+/* So many segments went out: what they told the peer. */
+static inline void told(struct tcp_conn *c, uint32_t segments)
+{
+	c->segs_out += segments;
 	if (c->flags & (CONN_ACK_OWED | CONN_ACK_NOW)) {
 		c->flags &= ~(uint32_t)(CONN_ACK_OWED | CONN_ACK_NOW);
 		if (c->quickacks)
@@ -93,6 +94,16 @@ static inline __attribute__((always_inline)) bool emit(struct tcp_conn *c, struc
 	}
 	c->rcv_acked = c->rcv_nxt;
 	c->flags &= ~(uint32_t)CONN_DSACK;
+}
+
+/* Completes a segment that acknowledges, sends it, and notes what it told the peer. */
+static inline __attribute__((always_inline)) bool emit(struct tcp_conn *c, struct tcp_segment *seg,
+						       nsec_t now)
+{
+	complete(c, seg, now);
+	if (unlikely(c->ops->send(c, seg)))
+		return false;
+	told(c, 1);
 	return true;
 }
 
@@ -313,6 +324,55 @@ static inline __attribute__((always_inline)) bool output_new(struct tcp_conn *c,
 	return true;
 }
 
+/*
+ * Sends several full segments of new data at once, if so many may go.  What needs a
+ * look at single segments does not go this way, nor the last one before a FIN.
+ */
+static bool output_train(struct tcp_conn *c, uint32_t pipe, nsec_t now)
+{
+	uint32_t unsent = c->snd_una + c->snd.len - c->snd_nxt, most = c->cc.cwnd - pipe, sent;
+	int32_t window = (int32_t)(c->snd_una + c->snd_wnd - c->snd_nxt);
+	bool first = !tcp_in_flight(c);
+	struct tcp_segment seg;
+
+	if (c->way || (c->flags & (CONN_FIN_SENT | CONN_FIN_WANTED | CONN_URG_OUT | CONN_ECN_CWR)))
+		return false;
+	if (window <= 0 || pipe >= c->cc.cwnd)
+		return false;
+	most = min_u32(min_u32(most, unsent), min_u32((uint32_t)window, TCP_TRAIN_MAX));
+	if (most < 2 * (uint32_t)c->mss || !may_note(c))
+		return false;
+	most -= most % c->mss;
+	seg.seq = c->snd_nxt;
+	seg.flags = most == unsent ? TCP_ACK | TCP_PSH : TCP_ACK;
+	tcp_sndbuf_parts(&c->snd, c->snd_nxt - c->snd_una, most, &seg);
+	complete(c, &seg, now);
+	sent = c->ops->send_train(c, &seg, c->mss);
+	if (sent) {
+		told(c, (sent + c->mss - 1) / c->mss);
+		c->snd_nxt += sent;
+		note_sent(c, sent, now);
+		tcp_timer_data_sent(c, first, now);
+	}
+	if (sent < most)
+		c->flags |= CONN_OUTPUT; /* as in emit_data() */
+	return sent == most;
+}
+
+uint32_t tcp_send_train(struct tcp_conn *c, const struct tcp_segment *seg, uint32_t mss)
+{
+	struct tcp_segment rest = *seg, piece;
+	uint32_t sent;
+
+	while (rest.len) {
+		sent = seg->len - rest.len;
+		tcp_segment_cut(&rest, min_u32(rest.len, mss), &piece);
+		if (c->ops->send(c, &piece))
+			return sent;
+	}
+	return seg->len;
+}
+
 static __attribute__((noinline)) bool output_new_tail(struct tcp_conn *c, nsec_t now)
 {
 	return output_new(c, 0, now);
@@ -383,7 +443,9 @@ void tcp_output(struct tcp_conn *c, nsec_t now)
 	more = unsent(c);
 	if (more) {
 		before_sending(c, now);
-		while (output_new(c, tcp_pipe(c), now) && (more = unsent(c)))
+		while (tcp_data_end(c) - c->snd_nxt > c->mss && output_train(c, tcp_pipe(c), now))
+			;
+		while ((more = unsent(c)) && output_new(c, tcp_pipe(c), now))
 			;
 		if (!tcp_in_flight(c) && more)
 			tcp_timer_held_back(c, now);

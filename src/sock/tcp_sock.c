@@ -147,6 +147,31 @@ static int on_send(struct tcp_conn *conn, const struct tcp_segment *seg)
 	return dst_send(&so->tcp.dst, ring, pkt);
 }
 
+static uint32_t on_send_train(struct tcp_conn *conn, const struct tcp_segment *seg, uint32_t mss)
+{
+	struct inet_sock *so = of_conn(conn);
+	struct ring *ring = sock_home(so);
+	struct frame_train train;
+	uint32_t sent = 0;
+
+	frame_train_begin(&train, &so->tcp.dst.tmpl, seg, mss);
+	while (sent < seg->len) {
+		struct pkt *pkt = ring_tx_get(ring);
+
+		if (!pkt)
+			break;
+		if (mss + FRAME_HDR_MAX > pkt->room) {
+			pkt_free(pkt);
+			break;
+		}
+		pkt->frame_len = (uint32_t)frame_train_next(&train, pkt->frame);
+		if (dst_send(&so->tcp.dst, ring, pkt))
+			break;
+		sent = seg->len - train.seg.len;
+	}
+	return sent;
+}
+
 const struct tcp_ops tcp_sock_engine_ops = {
 	.alloc = mem_alloc,
 	.closed = on_closed,
@@ -154,6 +179,7 @@ const struct tcp_ops tcp_sock_engine_ops = {
 	.free = mem_free,
 	.readable = on_readable,
 	.send = on_send,
+	.send_train = on_send_train,
 	.urgent = on_urgent,
 	.writable = on_writable,
 };

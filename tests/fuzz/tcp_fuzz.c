@@ -150,6 +150,7 @@ static const struct tcp_ops ops = {
 	.free = op_free,
 	.readable = op_event,
 	.send = op_send,
+	.send_train = tcp_send_train,
 	.urgent = op_event,
 	.writable = op_event,
 };

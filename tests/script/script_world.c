@@ -172,6 +172,7 @@ static const struct tcp_ops ops = {
 	.free = op_free,
 	.readable = op_readable,
 	.send = op_send,
+	.send_train = tcp_send_train,
 	.urgent = op_urgent,
 	.writable = op_writable,
 };

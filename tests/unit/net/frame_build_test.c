@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "net/tcp_wire.h"
 #include "tests/vma_test.h"
 
 #define SEED 20240609u
@@ -231,6 +232,53 @@ static void test_tcp_round_trip(void **state)
 	}
 }
 
+/* A segment with payload bytes split in two anywhere. */
+static struct tcp_segment long_segment(const uint8_t *payload, uint32_t len)
+{
+	uint32_t first = random_word() % (len + 1);
+	struct tcp_segment seg = {
+		.seq = random_word(),
+		.ack = random_word(),
+		.wnd = (uint16_t)random_word(),
+		.flags = TCP_ACK | (random_word() % 2 ? TCP_PSH : 0),
+		.opt_len = (uint8_t)(random_word() % 4 * 4),
+		.len = len,
+		.part = {{payload, first}, {payload + first, len - first}},
+	};
+
+	for (int i = 0; i < seg.opt_len; i++)
+		seg.opts[i] = 1;
+	return seg;
+}
+
+static void test_a_train_is_the_frames_of_its_pieces(void **state)
+{
+	struct frame_template t = template_of(IPPROTO_TCP);
+	static uint8_t payload[70000], frame[2048], want[2048];
+
+	for (size_t i = 0; i < sizeof(payload); i++)
+		payload[i] = (uint8_t)random_word();
+	for (int round = 0; round < 2000; round++) {
+		uint32_t mss = 1 + random_word() % 1460, len = 1 + random_word() % 20000, n = 0;
+		struct tcp_segment seg = long_segment(payload, len), rest = seg, piece;
+		struct frame_train train;
+		size_t size;
+
+		frame_train_begin(&train, &t, &seg, mss);
+		while ((size = frame_train_next(&train, frame))) {
+			assert_true(rest.len > 0);
+			tcp_segment_cut(&rest, rest.len < mss ? rest.len : mss, &piece);
+			assert_int_equal(piece.seq, seg.seq + n);
+			assert_int_equal(piece.flags & TCP_PSH, rest.len ? 0 : seg.flags & TCP_PSH);
+			n += piece.len;
+			assert_int_equal(size, frame_build_tcp(&t, want, &piece));
+			assert_memory_equal(frame, want, size);
+		}
+		assert_int_equal(n, len);
+		assert_int_equal(rest.len, 0);
+	}
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_udp_byte_for_byte),
 	cmocka_unit_test(test_udp_of_every_length_parses),
@@ -240,6 +288,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_new_mac_changes_nothing_else),
 	cmocka_unit_test(test_other_families_are_refused),
 	cmocka_unit_test(test_tcp_round_trip),
+	cmocka_unit_test(test_a_train_is_the_frames_of_its_pieces),
 };
 
 VMA_TEST_MAIN("frame_build", tests, NULL, NULL)

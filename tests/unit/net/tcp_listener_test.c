@@ -71,6 +71,7 @@ static const struct tcp_ops conn_ops = {
 	.free = conn_free,
 	.readable = conn_event,
 	.send = conn_send,
+	.send_train = tcp_send_train,
 	.urgent = conn_event,
 	.writable = conn_event,
 };
