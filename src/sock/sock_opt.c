@@ -477,10 +477,7 @@ static int get_tcp(struct sock_ref ref, int level, int name, void *val, socklen_
 
 int sock_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
 {
-	bool ours = level == SOL_SOCKET || level == IPPROTO_TCP ||
-		    (level == IPPROTO_IP && name == IP_MTU);
-
-	if (!ours || !val || !len || ref.sk->kind != SOCK_KIND_TCP)
+	if (!tcp_may_know(level, name) || !val || !len || ref.sk->kind != SOCK_KIND_TCP)
 		return SOCK_KERNEL;
 	return get_tcp(ref, level, name, val, len);
 }

@@ -98,6 +98,8 @@ union tcp_answer {
 	struct tcp_info info;
 };
 
+/* Any: may tcp_answer() know it? */
+bool tcp_may_know(int level, int name);
 /* holder: the size of what we know better than the twin; 0: it knows. */
 socklen_t tcp_answer(struct inet_sock *so, struct ring *ring, int level, int name,
 		     union tcp_answer *answer);

@@ -163,6 +163,20 @@ static bool answer_tcp(const struct inet_sock *so, int name, int *n)
 	}
 }
 
+bool tcp_may_know(int level, int name)
+{
+	switch (level) {
+	case SOL_SOCKET:
+		return name == SO_ERROR || name == SO_RCVBUF || name == SO_SNDBUF;
+	case IPPROTO_IP:
+		return name == IP_MTU;
+	case IPPROTO_TCP:
+		return name != TCP_NODELAY && name != TCP_CORK;
+	default:
+		return false;
+	}
+}
+
 /* Buffers as they have grown: the kernel says twice what it was asked for. */
 static bool answer_socket(const struct inet_sock *so, int name, int *n)
 {

@@ -85,9 +85,12 @@ if sys.argv[1] == "serve":
     all_values(l, "listener")
     put(l, "listener", "clamp", 0)
     inheritance(l, "listener")
+    l.setsockopt(SOL_SOCKET, SO_RCVBUF, 40000)
+    l.setsockopt(SOL_SOCKET, SO_SNDBUF, 50000)
     print("ready", flush=True)
     c, _ = l.accept()
     show(c, "child", *names)
+    print("child", c.getsockopt(SOL_SOCKET, SO_RCVBUF), c.getsockopt(SOL_SOCKET, SO_SNDBUF))
     all_values(c, "child")
     put(c, "child", "clamp", 0)
     while c.recv(65536):
