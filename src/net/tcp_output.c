@@ -350,6 +350,7 @@ static bool output_train(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 	sent = c->ops->send_train(c, &seg, c->mss);
 	if (sent) {
 		told(c, (sent + c->mss - 1) / c->mss);
+		c->data_segs_out += (sent + c->mss - 1) / c->mss;
 		c->snd_nxt += sent;
 		note_sent(c, sent, now);
 		tcp_timer_data_sent(c, first, now);
