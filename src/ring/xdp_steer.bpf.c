@@ -39,7 +39,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, XDP_STEER_FLOWS);
+	__uint(max_entries, XDP_STEER_FLOWS3);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct xdp_steer_key3);
 	__type(value, __u32);
@@ -47,7 +47,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, XDP_STEER_FLOWS);
+	__uint(max_entries, XDP_STEER_FLOWS5);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct xdp_steer_key5);
 	__type(value, __u32);

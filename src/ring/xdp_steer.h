@@ -18,8 +18,13 @@
 
 #define XDP_STEER_SLOTS 512 /* rings of one interface, of all processes */
 #define XDP_STEER_QUEUES 16 /* RX queues of one interface */
-#define XDP_STEER_FLOWS 65536
 #define XDP_STEER_PORTS 65536
+/*
+ * Entries come as they are needed, 16 bytes of each beforehand.  5-tuples: connections
+ * that begin here, with those in TIME_WAIT.
+ */
+#define XDP_STEER_FLOWS3 65536
+#define XDP_STEER_FLOWS5 262144
 
 /* Whoever sends to this address and port.  Multicast groups are addresses too. */
 struct xdp_steer_key3 {

@@ -231,7 +231,6 @@ int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 		}
 	}
 	dst_fini(dst);
-	dst->to = *to;
 	dst->verdict = found->verdict;
 	dst->generation = found->generation;
 	dst->mcast_epoch = found->mcast_epoch;

@@ -46,7 +46,6 @@ struct dst {
 	struct adj_user user; /* of adj, while ring is the home ring */
 	struct adj *adj;
 	struct ring *ring; /* NULL: not resolved yet */
-	struct endpoint to;
 	struct inaddr nexthop;
 	struct frame_template tmpl;
 	enum verdict verdict;

@@ -61,10 +61,25 @@ static void set_key(struct inet_sock *so, bool tx, uint64_t key)
 	__atomic_store_n(tx ? &so->tx_key : &so->rx_key, key, __ATOMIC_RELAXED);
 }
 
+static int *left_of(struct inet_sock *so, bool tx)
+{
+	return tx ? &so->tx_left : &so->rx_left;
+}
+
+/* NULL: no memory; somebody will look again. */
+static struct sock_wander *wander_of(struct inet_sock *so, bool tx)
+{
+	if (!so->wander)
+		so->wander = mem_zalloc(2 * sizeof(*so->wander));
+	return so->wander ? &so->wander[tx] : NULL;
+}
+
 void sock_access_init(struct inet_sock *so)
 {
-	so->rx_access = (struct sock_access){.left = ratio_of(so, false)};
-	so->tx_access = (struct sock_access){.left = ratio_of(so, true)};
+	so->rx_left = ratio_of(so, false);
+	so->tx_left = ratio_of(so, true);
+	if (so->wander)
+		memset(so->wander, 0, 2 * sizeof(*so->wander));
 }
 
 static bool no_requests(void)
@@ -96,24 +111,28 @@ static void request(struct inet_sock *so, bool tx, uint64_t key, bool asked)
 
 void sock_access_slow(struct inet_sock *so, bool tx)
 {
-	struct sock_access *access = tx ? &so->tx_access : &so->rx_access;
 	const struct ring_alloc *alloc = tx ? &so->opt.alloc_tx : &so->opt.alloc_rx;
+	struct sock_wander *access;
 	uint64_t placed = key_of(so, tx), key;
 	int ratio = ratio_of(so, tx);
 
-	access->left = ratio;
+	*left_of(so, tx) = ratio;
 	if (placed == SOCK_NO_KEY || (ratio == INT_MAX && ring_logic_moves(alloc->logic)))
 		return;
 	key = ring_key(alloc, &so->local.addr, so->id);
 	if (key == placed) {
-		access->confirmed = 0;
+		if (so->wander)
+			so->wander[tx].confirmed = 0;
 		return;
 	}
+	access = wander_of(so, tx);
+	if (!access)
+		return;
 	if (access->not_before && clock_now() < access->not_before) {
-		access->left = ratio < PUT_OFF_STEP ? ratio : PUT_OFF_STEP;
+		*left_of(so, tx) = ratio < PUT_OFF_STEP ? ratio : PUT_OFF_STEP;
 		return;
 	}
-	access->left = 1;
+	*left_of(so, tx) = 1;
 	if (!access->confirmed || access->candidate != key) {
 		access->candidate = key;
 		access->confirmed = 1;
@@ -122,7 +141,7 @@ void sock_access_slow(struct inet_sock *so, bool tx)
 	if (access->confirmed++ < CONFIRMATIONS)
 		return;
 	access->confirmed = 0;
-	access->left = ratio;
+	*left_of(so, tx) = ratio;
 	access->not_before = clock_now() + ASK_AGAIN;
 	request(so, tx, key, false);
 }
@@ -188,14 +207,15 @@ static bool movable(const struct request *req)
 /* There is no ring for it: it is looked at again much later. */
 static void put_off(struct inet_sock *so, bool tx)
 {
-	struct sock_access *access;
+	struct sock_wander *access;
 	struct ring *home;
 
 	if (sock_hold_cold(sock_ref_of(so), &home))
 		return;
-	access = tx ? &so->tx_access : &so->rx_access;
-	access->not_before = clock_now() + PUT_OFF;
-	access->left = 1;
+	access = wander_of(so, tx);
+	if (access)
+		access->not_before = clock_now() + PUT_OFF;
+	*left_of(so, tx) = 1;
 	ring_release_cold(home);
 }
 
@@ -281,7 +301,7 @@ static struct move *prepare(struct inet_sock *so, uint64_t key, struct ring *to)
 		add_part(move, &so->tcp.flow, move->from);
 	} else {
 		list_for_each(link, &so->flows) {
-			struct sock_flow *f = container_of(link, struct sock_flow, link);
+			struct sock_flow *f = sock_flow_of(link);
 
 			add_part(move, f, f->ring);
 		}

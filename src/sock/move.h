@@ -43,13 +43,13 @@ void sock_access_slow(struct inet_sock *so, bool tx);
 /* holder of home: the calling thread receives, or sends. */
 static inline void sock_access_rx(struct inet_sock *so)
 {
-	if (__builtin_expect(--so->rx_access.left <= 0, 0))
+	if (__builtin_expect(--so->rx_left <= 0, 0))
 		sock_access_slow(so, false);
 }
 
 static inline void sock_access_tx(struct inet_sock *so)
 {
-	if (__builtin_expect(--so->tx_access.left <= 0, 0))
+	if (__builtin_expect(--so->tx_left <= 0, 0))
 		sock_access_slow(so, true);
 }
 

@@ -141,6 +141,7 @@ void sock_free(struct inet_sock *so)
 		epoll_sock_closed(&so->sk); /* who came late, after close() */
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
 	port_keeper_close(so->spare);
+	mem_free(so->wander);
 	ring_put(sock_home(so));
 	ck_spinlock_fas_lock(&pool_lock);
 	list_push_back(&pools[so->sk.kind], &so->link);
@@ -452,7 +453,7 @@ unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max)
 	if (ring_queue(home) && n < max)
 		rings[n++] = home;
 	for (unsigned i = 0; i < others && n < max; i++) {
-		struct ring *ring = __atomic_load_n(&so->rings[i], __ATOMIC_RELAXED);
+		struct ring *ring = rings_at(__atomic_load_n(&so->rings[i], __ATOMIC_RELAXED));
 
 		if (ring != home)
 			rings[n++] = ring;

@@ -74,11 +74,11 @@ static void note_ring(struct inet_sock *so, struct ring *ring)
 	unsigned n = so->n_rings;
 
 	for (unsigned i = 0; i < n && i < INET_RINGS; i++) {
-		if (so->rings[i] == ring)
+		if (so->rings[i] == ring->id)
 			return;
 	}
 	if (n < INET_RINGS)
-		__atomic_store_n(&so->rings[n], ring, __ATOMIC_RELAXED);
+		__atomic_store_n(&so->rings[n], (uint16_t)ring->id, __ATOMIC_RELAXED);
 	if (n <= INET_RINGS)
 		__atomic_store_n(&so->n_rings, n + 1, __ATOMIC_RELEASE);
 }
@@ -95,7 +95,7 @@ void sock_rings_changed(struct inet_sock *so)
 	/* A reader in between sees some of either: it looks again for the generation. */
 	__atomic_store_n(&so->n_rings, 0, __ATOMIC_RELEASE);
 	list_for_each(link, &so->flows)
-		note_ring(so, container_of(link, struct sock_flow, link)->ring);
+		note_ring(so, sock_flow_of(link)->ring);
 	tell_pollers();
 }
 
@@ -131,11 +131,13 @@ static int share_group(struct sock_flow *f)
 int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
 			 const struct inaddr *source, struct sock_flow **flow)
 {
-	struct sock_flow *f = mem_zalloc(sizeof(*f));
+	struct sock_match *match = mem_zalloc(sizeof(*match));
+	struct sock_flow *f;
 	int rc = -ENOMEM;
 
-	if (!f)
+	if (!match)
 		return rc;
+	f = &match->f;
 	f->flow.key = *key;
 	f->flow.deliver = deliver_of(so);
 	f->so = so;
@@ -143,7 +145,7 @@ int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct f
 	f->ring = ring;
 	f->multicast = source != NULL;
 	if (source)
-		f->source = *source;
+		match->source = *source;
 	if (so->inet == INET_LISTEN) {
 		f->shard = tcp_shard_create(so, ring);
 		if (!f->shard)
@@ -159,7 +161,7 @@ int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct f
 	if (rc)
 		goto free_shard;
 	ring_get(f->ring);
-	list_push_back(&so->flows, &f->link);
+	list_push_back(&so->flows, &match->link);
 	note_ring(so, f->ring);
 	tell_pollers();
 	if (flow)
@@ -170,7 +172,7 @@ free_shard:
 	if (f->shard)
 		tcp_shard_free(f->shard);
 free_flow:
-	mem_free(f);
+	mem_free(match);
 	return rc;
 }
 
@@ -183,10 +185,10 @@ void sock_flow_del(struct sock_flow *flow)
 		ring_release_cold(flow->ring);
 	}
 	ring_put(flow->ring);
-	list_remove(&flow->link);
+	list_remove(&sock_match_of(flow)->link);
 	if (flow->shard)
 		tcp_shard_free(flow->shard);
-	mem_free(flow);
+	mem_free(sock_match_of(flow));
 }
 
 void sock_flows_del(struct inet_sock *so)
@@ -196,7 +198,7 @@ void sock_flows_del(struct inet_sock *so)
 	else
 		sock_move_settle(so);
 	while (!list_empty(&so->flows))
-		sock_flow_del(container_of(so->flows.next, struct sock_flow, link));
+		sock_flow_del(sock_flow_of(so->flows.next));
 	sock_rings_changed(so);
 }
 
@@ -282,7 +284,7 @@ static bool has_flow(const struct inet_sock *so, const struct ring *ring,
 		     const struct flow_key *key)
 {
 	list_for_each(link, &so->flows) {
-		const struct sock_flow *f = container_of(link, struct sock_flow, link);
+		const struct sock_flow *f = sock_flow_of(link);
 
 		if (f->ring->ifindex == ring->ifindex && flow_key_eq(&f->flow.key, key))
 			return true;
@@ -376,7 +378,7 @@ void sock_reattach(struct inet_sock *so)
 {
 	sock_move_settle(so);
 	list_for_each_safe(link, &so->flows) {
-		struct sock_flow *f = container_of(link, struct sock_flow, link);
+		struct sock_flow *f = sock_flow_of(link);
 
 		if (flow_stale(f))
 			sock_flow_del(f);

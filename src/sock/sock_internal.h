@@ -23,25 +23,46 @@ struct move;
 /* A match of one socket on one ring. */
 struct sock_flow {
 	struct flow flow; /* first */
-	struct list link; /* of inet_sock->flows; control lock */
 	struct inet_sock *so;
-	uint32_t gen;
 	struct ring *ring;
-	bool multicast;
-	struct inaddr source;	 /* multicast: the only sender wanted; any: all */
 	struct tcp_shard *shard; /* a listener's part on this ring, or NULL */
+	uint32_t gen;
+	bool multicast;
 };
 
+/* One of several; a connection has its only one in itself. */
+struct sock_match {
+	struct sock_flow f;   /* first */
+	struct list link;     /* of inet_sock->flows; control lock */
+	struct inaddr source; /* multicast: the only sender wanted; any: all */
+};
+
+static inline struct sock_flow *sock_flow_of(struct list *link)
+{
+	return &container_of(link, struct sock_match, link)->f;
+}
+
+static inline struct sock_match *sock_match_of(struct sock_flow *flow)
+{
+	return container_of(flow, struct sock_match, f);
+}
+
 #define UDP_DST_CACHE 256
+
+/* Where an unconnected socket sends to. */
+struct udp_dst {
+	struct dst dst; /* first */
+	struct endpoint to;
+};
 
 struct udp_state {
 	/* holder */
 	struct pkt *head, *tail;
 	uint32_t bytes, count;
-	uint32_t limit;	    /* bytes that may wait */
-	int os_countdown;   /* polls until the twin is looked at */
-	struct dst dst;	    /* connected to */
-	struct dst **cache; /* unconnected: by destination; NULL until needed */
+	uint32_t limit;		/* bytes that may wait */
+	int os_countdown;	/* polls until the twin is looked at */
+	struct dst dst;		/* connected to */
+	struct udp_dst **cache; /* unconnected: by destination; NULL until needed */
 	uint64_t dropped;
 	bool corked; /* any, atomic: a datagram begun with MSG_MORE is in the twin */
 };
@@ -61,16 +82,14 @@ struct tcp_state_part {
 	bool dead;	   /* ops->closed() was called */
 	bool orphan;	   /* the program closed it */
 	bool handed_over;  /* a child that is in, or on its way to, the accept queue */
-	/* holder of the listener's home, while in its accept queue */
-	struct list accept_link;
-	struct inet_sock *listener;
+	struct inet_sock *listener; /* of a child until it is accepted */
 	uint32_t listener_gen;
 	struct inbox_item item; /* on its way to the listener, or to be aborted */
 };
 
 struct listen_state {
 	/* holder */
-	struct list queue; /* of tcp_state_part.accept_link */
+	struct list queue; /* of inet_sock.accept_link */
 	unsigned backlog;
 	int os_countdown; /* polls until the twin is looked at */
 	/* holder to write, any to read */
@@ -113,12 +132,11 @@ struct sock_options {
 
 #define SOCK_NO_KEY UINT64_MAX /* nobody has needed a ring yet */
 
-/* How long until it is looked at who uses the socket: move.c. */
-struct sock_access {
-	int left;	   /* accesses */
-	uint8_t confirmed; /* in a row, by the candidate; 0: there is none */
+/* Who else uses the socket than where it lives, rx and tx: move.c. */
+struct sock_wander {
 	uint64_t candidate;
 	nsec_t not_before; /* there was no ring for it: no use to look sooner */
+	uint8_t confirmed; /* in a row, by the candidate; 0: there is none */
 };
 
 enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN };
@@ -129,17 +147,21 @@ struct inet_sock {
 	struct sock sk; /* first */
 
 	/* control lock */
-	struct list link;   /* of all sockets */
-	struct list flows;  /* of struct sock_flow */
-	struct list groups; /* multicast memberships: mcast.c */
+	struct list link;  /* of all sockets */
+	struct list flows; /* of struct sock_match */
+	union {
+		struct list groups; /* UDP: multicast memberships, mcast.c */
+		/* TCP; holder of the listener's home: a child that waits for accept() */
+		struct list accept_link;
+	};
 	enum verdict verdict;
 	bool wildcard;	   /* bound to 0.0.0.0: follows addresses that come and go */
 	bool gone;	   /* left to the kernel or closed */
 	struct move *move; /* under way to another ring, or NULL */
 
 	/* control lock to write, any to read: rings with flows of ours, beside home */
-	struct ring *rings[INET_RINGS];
-	unsigned n_rings; /* more than INET_RINGS: any ring may have some */
+	uint16_t rings[INET_RINGS]; /* rings_at() */
+	unsigned n_rings;	    /* more than INET_RINGS: any ring may have some */
 
 	/* any, atomic */
 	bool close_pending; /* the program closed it; the last waiter does it */
@@ -154,7 +176,8 @@ struct inet_sock {
 	uint64_t rx_key, tx_key;
 
 	/* holder */
-	struct sock_access rx_access, tx_access;
+	int rx_left, tx_left;	    /* accesses until it is looked at who they are by */
+	struct sock_wander *wander; /* [2], rx and tx; NULL: nobody else so far */
 
 	/* holder; control lock to write */
 	enum inet_kind inet;

@@ -204,6 +204,10 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 	if (rc)
 		forget_attempt(so, ring);
 	ring_release_cold(ring);
+	if (rc == -ENOSPC) { /* no more flows can be steered */
+		rc = sock_leave(so, VERDICT_FLOW);
+		return rc ? rc : SOCK_KERNEL;
+	}
 	if (!rc) {
 		so->verdict = VERDICT_ACCELERATED;
 		dst_resolve_neighbour(&found);

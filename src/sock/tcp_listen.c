@@ -107,7 +107,6 @@ static int child_dst(struct inet_sock *child, const struct tcp_shard *shard, con
 	struct dst *dst = &child->tcp.dst;
 	int rc = init_template(&dst->tmpl, shard, pkt->frame + 6, &child->local, &child->remote);
 
-	dst->to = child->remote;
 	dst->ring = shard->ring;
 	ring_get(dst->ring);
 	dst->adj = &shard->ring->direct;
@@ -339,7 +338,7 @@ static void arrived_run(struct ring *ring, struct inbox_item *item)
 		abort_child(child);
 		return;
 	}
-	list_push_back(&so->listen.queue, &child->tcp.accept_link);
+	list_push_back(&so->listen.queue, &child->accept_link);
 	count_waiting(so, 1);
 	sock_set_events(so, so->sk.events | EPOLLIN | EPOLLRDNORM);
 	ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
@@ -357,7 +356,7 @@ void tcp_child_established(struct inet_sock *child)
 void tcp_listen_options_changed(struct inet_sock *so)
 {
 	list_for_each(link, &so->flows) {
-		struct sock_flow *f = container_of(link, struct sock_flow, link);
+		struct sock_flow *f = sock_flow_of(link);
 
 		if (!f->shard || !ring_hold_cold(f->ring))
 			continue;
@@ -374,7 +373,7 @@ void tcp_listen_close(struct inet_sock *so, struct ring *ring)
 
 	ring_assert_held(ring);
 	while ((link = list_pop_front(&so->listen.queue)))
-		abort_child(container_of(link, struct inet_sock, tcp.accept_link));
+		abort_child(container_of(link, struct inet_sock, accept_link));
 }
 
 /* ---- listen ---------------------------------------------------------------------------------------------- */
@@ -484,7 +483,7 @@ static struct inet_sock *take_child(struct inet_sock *so)
 	if (!link)
 		return NULL;
 	count_waiting(so, -1u);
-	return container_of(link, struct inet_sock, tcp.accept_link);
+	return container_of(link, struct inet_sock, accept_link);
 }
 
 /* The twin of a child: an ordinary socket, so that its descriptor is real. */

@@ -367,7 +367,6 @@ void tcp_part_init(struct inet_sock *so)
 	memset(tcp, 0, sizeof(*tcp));
 	timer_init(&tcp->timer, run_timer);
 	list_init(&tcp->flush.link);
-	list_init(&tcp->accept_link);
 	tcp->flush.run = run_flush;
 	dst_init(&tcp->dst);
 	tcp->dst.user.changed = neighbour_changed;

@@ -66,9 +66,10 @@ enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nse
 	struct inet_sock *so = f->so;
 
 	if (__builtin_expect(f->multicast, 0)) {
+		const struct inaddr *source = &sock_match_of(f)->source;
 		struct endpoint from = frame_source(pkt);
 
-		if (!addr_is_any(&f->source) && !addr_eq(&f->source, &from.addr))
+		if (!addr_is_any(source) && !addr_eq(source, &from.addr))
 			return DROP_SOCK_FILTER;
 	}
 	if (__builtin_expect(__atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE) != ring, 0))
@@ -97,7 +98,7 @@ static void each_dst(struct inet_sock *so, void (*fn)(struct dst *dst, void *arg
 	fn(&so->udp.dst, arg);
 	for (int i = 0; so->udp.cache && i < UDP_DST_CACHE; i++) {
 		if (so->udp.cache[i])
-			fn(so->udp.cache[i], arg);
+			fn(&so->udp.cache[i]->dst, arg);
 	}
 }
 

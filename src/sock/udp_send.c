@@ -24,30 +24,30 @@ _Static_assert(UDP_DST_CACHE == 256, "the top eight bits choose an entry");
 
 static inline struct dst *cached(const struct inet_sock *so, const struct endpoint *to)
 {
-	struct dst *dst;
+	struct udp_dst *entry;
 
 	if (!so->udp.cache)
 		return NULL;
-	dst = so->udp.cache[hash_endpoint(to) >> 56];
-	return dst && endpoint_eq(&dst->to, to) ? dst : NULL;
+	entry = so->udp.cache[hash_endpoint(to) >> 56];
+	return entry && endpoint_eq(&entry->to, to) ? &entry->dst : NULL;
 }
 
 /* holder: the entry for a destination, emptied; NULL: no memory. */
 static struct dst *cache_slot(struct inet_sock *so, const struct endpoint *to)
 {
-	struct dst **slot;
+	struct udp_dst **slot;
 
 	if (!so->udp.cache)
-		so->udp.cache = mem_zalloc(UDP_DST_CACHE * sizeof(struct dst *));
+		so->udp.cache = mem_zalloc(UDP_DST_CACHE * sizeof(struct udp_dst *));
 	if (!so->udp.cache)
 		return NULL;
 	slot = &so->udp.cache[hash_endpoint(to) >> 56];
 	if (!*slot) {
-		*slot = mem_alloc(sizeof(**slot));
+		*slot = mem_zalloc(sizeof(**slot));
 		if (*slot)
-			dst_init(*slot);
+			dst_init(&(*slot)->dst);
 	}
-	return *slot;
+	return *slot ? &(*slot)->dst : NULL;
 }
 
 static struct dst_query query_for(const struct inet_sock *so, const struct endpoint *to)
@@ -146,6 +146,8 @@ static int resolve(struct sock_ref ref, const struct endpoint *to)
 	}
 	headers = udp_headers(so, to);
 	rc = dst ? dst_apply(dst, ring, to, &found, &headers) : -ENOMEM;
+	if (!rc && dst != &so->udp.dst)
+		container_of(dst, struct udp_dst, dst)->to = *to;
 	ring_release_cold(ring);
 	if (!rc)
 		dst_resolve_neighbour(&found);
