@@ -12,6 +12,7 @@
 #define TIMER_GRID (100 * NSEC_PER_MSEC) /* one wake-up for all that end within it */
 #define FILE_STEPS 64			 /* most that a new one looks for its place */
 #define KEEPERS_SHARE 8			 /* of RLIMIT_NOFILE, one part for ports */
+#define KEEPERS_ALIVE 6			 /* such parts, with those of connections that live on */
 #define KEEPERS_MAX 4096
 #define PORT_FREE (-2) /* it was kept, or worth to be */
 
@@ -63,24 +64,29 @@ static struct timewait *of_link(struct list *link)
 
 /* ---- ports ------------------------------------------------------------------------------ */
 
-/* Looked at once a second: a program may raise the limit, or lower it. */
-static unsigned keepers_max(nsec_t now)
+/* RLIMIT_NOFILE, looked at once a second: a program may raise it, or lower it. */
+static unsigned files_limit(nsec_t now)
 {
 	static nsec_t next; /* any, atomic, as max */
 	static unsigned max;
-	struct rlimit limit;
-	unsigned n;
+	struct rlimit limit = {.rlim_cur = UINT32_MAX};
 
 	if (now < __atomic_load_n(&next, __ATOMIC_RELAXED))
 		return load(&max);
-	if (sys_call(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit, 0, 0) < 0 ||
-	    limit.rlim_cur / KEEPERS_SHARE > KEEPERS_MAX)
-		n = KEEPERS_MAX;
-	else
-		n = (unsigned)limit.rlim_cur / KEEPERS_SHARE;
-	__atomic_store_n(&max, n, __ATOMIC_RELAXED);
+	sys_call(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit, 0, 0);
+	if (limit.rlim_cur > UINT32_MAX)
+		limit.rlim_cur = UINT32_MAX;
+	__atomic_store_n(&max, (unsigned)limit.rlim_cur, __ATOMIC_RELAXED);
 	__atomic_store_n(&next, now + NSEC_PER_SEC, __ATOMIC_RELAXED);
-	return n;
+	return (unsigned)limit.rlim_cur;
+}
+
+/* Of connections that are small. */
+static unsigned keepers_max(nsec_t now)
+{
+	unsigned n = files_limit(now) / KEEPERS_SHARE;
+
+	return n < KEEPERS_MAX ? n : KEEPERS_MAX;
 }
 
 static void skip_free_ports(struct queue *q)
@@ -106,11 +112,17 @@ static bool free_a_port(struct ring *ring)
 	return false;
 }
 
+/*
+ * A connection that lives on keeps its port, as a rule: whoever got it would find the
+ * pair of endpoints taken.  It takes the place of the descriptor that was just closed.
+ */
 int port_keeper_open(struct ring *ring, int twin, bool bounded)
 {
 	int fd;
 
-	if (bounded && load(&timewait_stats.keepers) >= keepers_max(ring->now) &&
+	if (bounded &&
+	    load(&timewait_stats.keepers) >=
+		    files_limit(ring->now) / KEEPERS_SHARE * KEEPERS_ALIVE &&
 	    !free_a_port(ring))
 		return PORT_KEEPER_NONE;
 	fd = sys_fd_copy(twin);
@@ -369,6 +381,8 @@ bool timewait_take(struct inet_sock *so, struct ring *ring)
 		if (tcp_timewait_half(&t->tw))
 			count_half(ring, true);
 		file(place, t);
+		while (load(&timewait_stats.keepers) > keepers_max(ring->now) && free_a_port(ring))
+			;
 	}
 	/* As Linux: without room, or memory, it ends at once. */
 	so->tcp.dead = true;

@@ -10,9 +10,10 @@
  *		closed and the interface has no other.  One that still waits for
  *		the peer's FIN keeps its ring open, TIME_WAIT does not.
  * Ports	the port of a connection that began here is kept by a duplicate of
- *		the twin.  A part of the descriptors that the process may have is
- *		spent on that; beyond it the oldest one's port is free early, and
- *		a new connection of ours that gets it may end the TIME_WAIT.
+ *		the twin.  An eighth of the descriptors that the process may have,
+ *		and at most 4096, is spent on that; beyond it the oldest one's
+ *		port is free early, and a new connection of ours that gets it may
+ *		end the TIME_WAIT.
  */
 #ifndef SOCK_TIMEWAIT_H
 #define SOCK_TIMEWAIT_H
