@@ -4,6 +4,7 @@
  *
  *	crowd serve ADDRESS PORT CONTROL
  *	crowd open ADDRESS PORT CONTROL COUNT ROUNDS LOCAL-ADDRESS...
+ *	crowd churn ...		as open, without pauses, and one more stays open throughout
  *
  * The two meet at the Unix socket CONTROL, too: open tells serve how many there are
  * and when to let go of them, and prints what both of them use, a line per phase:
@@ -291,7 +292,7 @@ static void try_some(int control)
 }
 
 static void run_round(int control, unsigned round, unsigned count, const struct sockaddr_in *to,
-		      char **locals, int n_locals)
+		      char **locals, int n_locals, unsigned pause)
 {
 	long began = msec();
 
@@ -299,16 +300,25 @@ static void run_round(int control, unsigned round, unsigned count, const struct 
 	open_all(count, to, locals, n_locals);
 	report(control, round, "opened", began);
 	try_some(control);
-	sleep(2); /* what is kept for those that send goes back */
+	sleep(pause); /* what is kept for those that send goes back */
 	report(control, round, "open", began);
 	began = msec();
 	close_all();
 	tell(control, "close", 0);
 	report(control, round, "closed", began);
-	sleep(2);
+	sleep(pause);
 }
 
-static int open_them(int argc, char **argv)
+/* The server forgets it. */
+static void keep_one(int control, const struct sockaddr_in *to, char **locals)
+{
+	tell(control, "accept", 1);
+	open_all(1, to, locals, 1);
+	n_fds = 0;
+	tell(control, "close", 0);
+}
+
+static int open_them(int argc, char **argv, bool churn)
 {
 	struct sockaddr_in to = address(argv[0], argv[1]);
 	struct sockaddr_un sun = control_name(argv[2]);
@@ -324,10 +334,12 @@ static int open_them(int argc, char **argv)
 	open_all(WINDOW, &to, argv + 5, argc - 5);
 	close_all();
 	tell(control, "close", 0);
+	if (churn)
+		keep_one(control, &to, argv + 5);
 	sleep(2);
 	report(control, 0, "before", msec());
 	for (unsigned round = 1; round <= rounds; round++) {
-		run_round(control, round, count, &to, argv + 5, argc - 5);
+		run_round(control, round, count, &to, argv + 5, argc - 5, churn ? 0 : 2);
 		report(control, round, "after", msec());
 	}
 	return 0;
@@ -338,7 +350,9 @@ int main(int argc, char **argv)
 	if (argc == 5 && !strcmp(argv[1], "serve"))
 		return serve(argv + 2);
 	if (argc >= 8 && !strcmp(argv[1], "open"))
-		return open_them(argc - 2, argv + 2);
+		return open_them(argc - 2, argv + 2, false);
+	if (argc >= 8 && !strcmp(argv[1], "churn"))
+		return open_them(argc - 2, argv + 2, true);
 	fputs("see the head of crowd.c\n", stderr);
 	return 2;
 }
