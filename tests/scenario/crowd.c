@@ -342,6 +342,8 @@ static int open_them(int argc, char **argv, bool churn)
 		run_round(control, round, count, &to, argv + 5, argc - 5, churn ? 0 : 2);
 		report(control, round, "after", msec());
 	}
+	sleep(1); /* what is under way comes to its end */
+	report(control, rounds, "end", msec());
 	return 0;
 }
 
