@@ -126,9 +126,9 @@ for side in client server; do
 	check "$side: the second time takes no more" at_most "$again" $((open + open / 50 + pairs * 1024))
 	check "$side: nor does the end of it" at_most "$after" \
 		$((again + again / 100 + pairs * (1024 + 5000 * most_timewait / 1024)))
-	fds=$(($(sum crowd 2 after ${side}_fds) - $(sum crowd 0 before ${side}_fds)))
+	fds=$(($(sum crowd 2 end ${side}_fds) - $(sum crowd 0 before ${side}_fds)))
 	keepers=$((files / 8 < 4096 ? files / 8 : 4096))
-	check "$side: no descriptor but for ports ($fds)" at_most $fds $((pairs * (keepers + 100)))
+	check "$side: no descriptor but for ports ($fds)" at_most $fds $((pairs * (keepers + each / 10)))
 	n=$((n + 1))
 done
 if [[ -n $lib ]]; then
