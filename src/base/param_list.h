@@ -31,6 +31,7 @@ PARAM_INT(rx_bytes_min, VMA_RX_BYTES_MIN, 65536, 0, 1000000000, "Rx Byte Min Lim
 PARAM_INT(rx_poll, VMA_RX_POLL, 100000, -1, 100000000, "Rx Poll Loops", "How often a blocking receive polls before it sleeps; -1 polls for ever, 0 acts as 1.")
 PARAM_INT(rx_udp_poll_os_ratio, VMA_RX_UDP_POLL_OS_RATIO, 100, 0, 100000000, "Rx UDP Poll OS Ratio", "A UDP receive looks at the kernel's socket once every so many polls; 0 never while polling.")
 PARAM_BOOL(rx_poll_yield, VMA_RX_POLL_YIELD, 0, "Rx Poll Yield", "Give the processor away between two polls.")
+PARAM_INT(gro_streams_max, VMA_GRO_STREAMS_MAX, 32, 0, 1024, "GRO max streams", "Most TCP streams whose frames of one poll are put together and handed over at once; 0 hands over frame by frame.")
 PARAM_INT(select_poll, VMA_SELECT_POLL, 100000, -1, 100000000, "Select Poll (usec)", "How long select, poll and epoll_wait poll before they sleep; -1 polls for ever, 0 does not poll.")
 PARAM_INT(select_poll_os_ratio, VMA_SELECT_POLL_OS_RATIO, 10, 0, 100000000, "Select Poll OS Ratio", "select, poll and epoll_wait look at the kernel's descriptors once every so many polls; 0 never while polling.")
 PARAM_INT(select_skip_os, VMA_SELECT_SKIP_OS, 4, 0, 100000000, "Select Skip OS", "One of so many select, poll and epoll_wait calls looks at the kernel's descriptors first; 0 never.")

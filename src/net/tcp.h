@@ -114,6 +114,13 @@ int tcp_connect(struct tcp_conn *conn, uint32_t iss, nsec_t now);
 enum drop tcp_input(struct tcp_conn *conn, struct pkt *pkt, nsec_t now);
 
 /*
+ * Segments of one burst, linked by next as they came (receive offload).  True: they
+ * were what a stream is made of, and are consumed, at the cost of about one.  False:
+ * nothing changed; give them to tcp_input(), one by one.
+ */
+bool tcp_input_chain(struct tcp_conn *conn, struct pkt *first, nsec_t now);
+
+/*
  * End of a burst of tcp_input() calls, or of tcp_recv() calls: sends what is
  * due now (data, acknowledgements, window updates).  Cheap when nothing is.
  * True: an acknowledgement waits for more segments of a stream.  Call it again as

@@ -14,37 +14,45 @@
 
 /* ---- the fast path ------------------------------------------------------------------ */
 
-/*
- * In ESTABLISHED, nothing lost, nothing out of order: the next bytes in order, an
- * acknowledgement of ours, or both.  False: look at it closely; nothing changed.
- */
-static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
+/* In ESTABLISHED, nothing lost, nothing out of order. */
+static inline bool conn_is_fast(const struct tcp_conn *c)
 {
-	uint32_t ack = tcp_wire_ack(pkt), acked = ack - c->snd_una, len = pkt->len;
-	uint32_t wnd = (uint32_t)tcp_wire_window(pkt) << c->snd_wscale, tsval = 0;
-	bool pruned, push = (pkt->tcp_flags & TCP_PSH) != 0;
-	const uint8_t *opts = tcp_wire_options(pkt);
+	return c->state == TCP_ESTABLISHED && !c->trouble && !c->rcv.ooo && !(c->flags & CONN_SLOW);
+}
 
-	if (c->state != TCP_ESTABLISHED || (pkt->tcp_flags & ~TCP_PSH) != TCP_ACK)
+/*
+ * The bytes at seq, an acknowledgement of ours, or both, and nothing else.  *ts_recent
+ * is the latest timestamp before it, and becomes its own.
+ */
+static inline __attribute__((always_inline)) bool
+segment_is_plain(const struct tcp_conn *c, const struct pkt *pkt, uint32_t seq, uint32_t *ts_recent)
+{
+	const uint8_t *opts = tcp_wire_options(pkt);
+	uint32_t acked = tcp_wire_ack(pkt) - c->snd_una, tsval;
+
+	if ((pkt->tcp_flags & ~TCP_PSH) != TCP_ACK || pkt->seq != seq)
 		return false;
-	if (pkt->seq != c->rcv_nxt || acked > c->snd_nxt - c->snd_una || acked + len == 0)
+	if (acked > c->snd_nxt - c->snd_una || acked + pkt->len == 0)
 		return false;
-	if (c->trouble || c->rcv.ooo || (c->flags & CONN_SLOW) || len > c->rcv_edge - c->rcv_nxt)
+	if (pkt->len > c->rcv_edge - seq)
 		return false;
 	if (unlikely(c->flags & CONN_ECN) && tcp_wire_ecn(pkt) == ECN_CE)
 		return false;
-	if (c->flags & CONN_TIMESTAMPS) {
-		if (!tcp_options_only_timestamps(opts, tcp_wire_options_len(pkt)))
-			return false;
-		tsval = load_be32(opts + 4);
-		if (seq_lt(tsval, c->ts_recent))
-			return false;
-	} else if (tcp_wire_options_len(pkt)) {
+	if (!(c->flags & CONN_TIMESTAMPS))
+		return tcp_wire_options_len(pkt) == 0;
+	if (!tcp_options_only_timestamps(opts, tcp_wire_options_len(pkt)))
 		return false;
-	}
-	if (len && !tcp_recvq_append(&c->rcv, pkt, &pruned))
+	tsval = load_be32(opts + 4);
+	if (seq_lt(tsval, *ts_recent))
 		return false;
-	/* From here on pkt may be gone: what it said was read before. */
+	*ts_recent = tsval;
+	return true;
+}
+
+/* What plain segments say beside their data; tsval: of the first, the rest: of the last. */
+static inline __attribute__((always_inline)) void
+plain_arrived(struct tcp_conn *c, uint32_t tsval, uint32_t ack, uint32_t wnd, nsec_t now)
+{
 	if ((c->flags & CONN_TIMESTAMPS) && c->rcv_acked == c->rcv_nxt) {
 		c->ts_recent = tsval;
 		c->ts_recent_at = now;
@@ -52,14 +60,61 @@ static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 	c->rx_at = now;
 	c->probes = 0;
 	tcp_ack_set_window(c, c->rcv_nxt, ack, wnd);
-	if (acked)
+	if (ack != c->snd_una)
 		tcp_ack_advance(c, ack, NULL, now);
+}
+
+/* False: look at it closely; nothing changed. */
+static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
+{
+	uint32_t ack = tcp_wire_ack(pkt), len = pkt->len, tsval = c->ts_recent;
+	uint32_t wnd = (uint32_t)tcp_wire_window(pkt) << c->snd_wscale;
+	bool pruned, push = (pkt->tcp_flags & TCP_PSH) != 0;
+
+	if (!conn_is_fast(c) || !segment_is_plain(c, pkt, c->rcv_nxt, &tsval))
+		return false;
+	if (len && !tcp_recvq_append(&c->rcv, pkt, &pruned))
+		return false;
+	/* From here on pkt may be gone: what it said was read before. */
+	plain_arrived(c, tsval, ack, wnd, now);
 	if (!len) {
 		pkt_free(pkt);
 		return true;
 	}
 	c->rcv_nxt += len;
 	tcp_data_received(c, len, push, now);
+	c->ops->readable(c);
+	return true;
+}
+
+bool tcp_input_chain(struct tcp_conn *c, struct pkt *first, nsec_t now)
+{
+	uint32_t bytes = 0, segments = 0, largest = 0, tsval = c->ts_recent, first_tsval = 0;
+	uint32_t ack = c->snd_una;
+	struct pkt *last = first;
+	bool push;
+
+	if (!conn_is_fast(c))
+		return false;
+	for (struct pkt *pkt = first; pkt; last = pkt, pkt = pkt->next) {
+		if (!pkt->len || !segment_is_plain(c, pkt, c->rcv_nxt + bytes, &tsval))
+			return false;
+		if (seq_lt(tcp_wire_ack(pkt), ack))
+			return false;
+		if (!segments++)
+			first_tsval = tsval;
+		ack = tcp_wire_ack(pkt);
+		bytes += pkt->len;
+		largest = max_u32(largest, pkt->len);
+	}
+	if (!tcp_recvq_append_chain(&c->rcv, first, last, bytes))
+		return false;
+	c->segs_in += segments;
+	c->data_segs_in += segments;
+	push = (last->tcp_flags & TCP_PSH) != 0;
+	plain_arrived(c, first_tsval, ack, (uint32_t)tcp_wire_window(last) << c->snd_wscale, now);
+	c->rcv_nxt += bytes;
+	tcp_data_received(c, largest, push, now);
 	c->ops->readable(c);
 	return true;
 }

@@ -15,6 +15,7 @@
  *   tcp_loss.c    what is done about it
  *   tcp_undo.c    ... when it was not
  *   tcp_output.c  what is sent, and when
+ *   tcp_control.c segments without data; when an acknowledgement is due
  *   tcp_timer.c   what happens when nothing happens
  *   tcp_timewait.c  what is left when the program has gone
  *   tcp_tune.c    how large the buffers are
@@ -349,6 +350,14 @@ static inline uint32_t tcp_pipe(const struct tcp_conn *c)
 
 /* tcp_output.c */
 void tcp_output(struct tcp_conn *c, nsec_t now);
+/* New data or the last segment again, whatever the congestion window says. */
+bool tcp_output_tail(struct tcp_conn *c, nsec_t now);
+/* A segment without data that acknowledges; false: it could not be sent. */
+bool tcp_emit_bare(struct tcp_conn *c, uint32_t seq, uint8_t flags, nsec_t now);
+/* How far the window's right edge could move now, if it is worth to say so. */
+uint32_t tcp_output_window_gain(const struct tcp_conn *c);
+
+/* tcp_control.c */
 /* SYN, or SYN-ACK in SYN_RECEIVED. */
 void tcp_output_syn(struct tcp_conn *c, nsec_t now);
 void tcp_output_ack(struct tcp_conn *c, nsec_t now);
@@ -356,11 +365,7 @@ void tcp_output_ack(struct tcp_conn *c, nsec_t now);
 void tcp_output_challenge(struct tcp_conn *c, nsec_t now);
 /* Old sequence number, so that the peer answers: keepalive and window probe. */
 void tcp_output_probe(struct tcp_conn *c, nsec_t now);
-/* New data or the last segment again, whatever the congestion window says. */
-bool tcp_output_tail(struct tcp_conn *c, nsec_t now);
 void tcp_output_rst(struct tcp_conn *c, nsec_t now);
-/* How far the window's right edge could move now, if it is worth to say so. */
-uint32_t tcp_output_window_gain(const struct tcp_conn *c);
 
 /* tcp_timer.c: what happened decides which timer runs. */
 void tcp_timer_syn_sent(struct tcp_conn *c, nsec_t now);

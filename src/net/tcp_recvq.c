@@ -118,6 +118,25 @@ bool tcp_recvq_append(struct tcp_recvq *q, struct pkt *pkt, bool *pruned)
 	return true;
 }
 
+bool tcp_recvq_append_chain(struct tcp_recvq *q, struct pkt *first, struct pkt *last,
+			    uint32_t bytes)
+{
+	uint64_t room = q->room;
+
+	for (const struct pkt *pkt = first; pkt; pkt = pkt->next)
+		room += charge(pkt);
+	if (room > q->limit / 2)
+		return false;
+	q->room = (uint32_t)room;
+	if (q->tail)
+		q->tail->next = first;
+	else
+		q->head = first;
+	q->tail = last;
+	q->bytes += bytes;
+	return true;
+}
+
 static void cut_front(struct pkt *pkt, uint32_t n)
 {
 	pkt->seq += n;

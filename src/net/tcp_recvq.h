@@ -44,6 +44,13 @@ void tcp_recvq_set_limit(struct tcp_recvq *q, uint32_t rcvbuf);
 bool tcp_recvq_append(struct tcp_recvq *q, struct pkt *pkt, bool *pruned);
 
 /*
+ * Takes packets first to last, linked by next, which continue the stream with bytes in
+ * all.  False, and none is taken, when memory runs short: then one by one.
+ */
+bool tcp_recvq_append_chain(struct tcp_recvq *q, struct pkt *first, struct pkt *last,
+			    uint32_t bytes);
+
+/*
  * Files a packet that came too early; cuts off what is there already.  False,
  * and pkt is not taken, when nothing new is left of it or memory is at its
  * limit.  On success *start and *end bound the bytes filed.

@@ -25,6 +25,12 @@ struct flow {
 	uint32_t hash;
 	bool listed;
 	bool steered; /* the port sends us its frames for this flow's sake */
+	/*
+	 * deliver() takes several packets of one burst, too, linked by next: either it
+	 * consumes all, or it changes nothing and returns a reason, and gets them one
+	 * by one.  next of a single packet is NULL then.
+	 */
+	bool chains;
 };
 
 struct flow_table {

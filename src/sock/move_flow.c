@@ -154,6 +154,7 @@ void move_part_arrive(struct move_part *part)
 		struct flow *flow = receiver(part);
 		enum drop reason = DROP_NO_FLOW;
 
+		pkt->next = NULL;
 		if (flow)
 			reason = flow->deliver(part->to, flow, pkt, part->to->now);
 		if (reason != DROP_NONE) {

@@ -270,12 +270,26 @@ enum drop tcp_deliver_to_listener(struct ring *ring, const struct flow_key *key,
 	return flow ? flow->deliver(ring, flow, pkt, now) : DROP_NO_FLOW;
 }
 
+/* Where frames run short each of them is copied: one by one. */
+static enum drop deliver_chain(struct inet_sock *so, struct ring *ring, struct pkt *first,
+			       nsec_t now)
+{
+	if (ring->q->frames_free < ring->low_water || so->tcp.dead ||
+	    !tcp_input_chain(&so->tcp.conn, first, now))
+		return DROP_TCP_STATE;
+	ring_work_add(ring, &so->tcp.flush);
+	return DROP_NONE;
+}
+
 enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow.flow);
-	struct pkt *kept = ring_keep(ring, pkt);
+	struct pkt *kept;
 	enum drop reason;
 
+	if (pkt->next)
+		return deliver_chain(so, ring, pkt, now);
+	kept = ring_keep(ring, pkt);
 	if (!kept)
 		return DROP_NO_MEMORY;
 	if (__builtin_expect(so->tcp.dead, 0)) {
@@ -371,6 +385,7 @@ void tcp_part_init(struct inet_sock *so)
 	dst_init(&tcp->dst);
 	tcp->dst.user.changed = neighbour_changed;
 	tcp->flow.flow.deliver = tcp_deliver;
+	tcp->flow.flow.chains = true;
 	tcp->flow.so = so;
 	tcp->flow.gen = so->sk.gen;
 }

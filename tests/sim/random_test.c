@@ -256,6 +256,7 @@ static bool run_seed(uint64_t seed)
 	params.alloc_fails = sim_chance(dice, 100) ? sim_random(dice, 300) : 0;
 	params.wrap = sim_chance(dice, 300);
 	params.no_sack = sim_chance(dice, 250);
+	params.nap = sim_chance(dice, 300) ? 1 + sim_random(dice, 3000) * USEC : 0;
 	if (!life.plan[B].early)
 		life.plan[A].early = true; /* somebody has to begin */
 	/* Whoever is given up is noticed by those only who ask. */

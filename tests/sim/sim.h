@@ -54,6 +54,7 @@ struct sim_params {
 	struct sim_link link[2];	  /* [A]: what A sends */
 	unsigned send_fails, alloc_fails; /* chances of 1000 */
 	unsigned backlog;
+	nsec_t nap; /* hosts look so late for what came; they take it in in bursts then */
 	bool no_sack;
 	bool wrap; /* sequence numbers begin shortly before they wrap around */
 };
@@ -98,8 +99,9 @@ struct sim_host {
 
 	nsec_t link_free; /* when the link has carried all it was given */
 	unsigned burst_left;
-	nsec_t poll_at; /* when it looks again, because tcp_flush() asked for it; NSEC_NEVER */
-	nsec_t icmp_at; /* when it hears of the path's MTU; NSEC_NEVER */
+	unsigned chains; /* bursts that tcp_input_chain() took */
+	nsec_t poll_at;	 /* when it looks again, because tcp_flush() asked for it; NSEC_NEVER */
+	nsec_t icmp_at;	 /* when it hears of the path's MTU; NSEC_NEVER */
 	uint32_t icmp_seq;
 	uint32_t edge; /* largest right edge the peer was offered by us */
 	bool edge_known;
