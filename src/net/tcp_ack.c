@@ -147,8 +147,14 @@ static bool is_duplicate(const struct tcp_conn *c, const struct tcp_arrival *a,
 	return news->delivered || news->dsack || (a->bare && c->flight && c->flight->tlp);
 }
 
+/*
+ * RFC 9293 section 3.10.7.4: SND.WL1, SND.WL2.  A window that is closed is opened by any
+ * acceptable segment: one that lay far ahead, forged perhaps, would keep it shut for ever.
+ */
 static bool window_is_news(const struct tcp_conn *c, const struct tcp_arrival *a)
 {
+	if (c->snd_wnd == 0 && a->wnd && a->ack == c->snd_una)
+		return true;
 	if (seq_gt(a->ack, c->snd_una) || seq_gt(a->seq, c->snd_wl1))
 		return true;
 	return a->seq == c->snd_wl1 && seq_geq(a->ack, c->snd_wl2);
