@@ -9,9 +9,11 @@
  *		from open to close.  Flows are read under the `sending` lock of
  *		one queue, and changed under those of all queues.
  * Ordering	frames of one sender to one receiver stay in order.  A frame is
- *		visible to whoever saw `head` beyond it.  signalled is set
- *		after head and cleared before head is read again, so that a
- *		sleeper is woken for every frame it has not seen.
+ *		visible to whoever saw its number in the wire.  signalled is
+ *		read after the number was written, and cleared before numbers
+ *		are read again, so that a sleeper is woken for every frame it
+ *		has not seen.  It stays while somebody polls all the time:
+ *		between the messages of a stream nobody makes system calls.
  *		Locks: the port's, then `sending` of each queue as they are on
  *		the list, then one `arriving`.
  * Progress	senders wait for those to the same receiver, and for changes of
@@ -21,23 +23,40 @@
 #include "ring/port.h"
 
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/sys.h"
 
 #define FRAMES 4096u /* of a queue; also what its wire holds */
 #define TX_RESERVE 64u
+/* The descriptor is not readable any more when nobody seems to poll. */
+#define QUIET_BURSTS 64u	       /* without a frame, one soon after the other */
+#define QUIET_GAP NSEC_PER_USEC	       /* before a burst without a frame */
+#define POLL_GAP (100 * NSEC_PER_USEC) /* before any burst */
 
-/* A frame on its way, in the memory of the receiving queue. */
+/*
+ * A frame on its way, in the memory of the receiving queue.  The receiver writes
+ * nothing there, and sees in one cache line that it is there, and what.
+ */
 struct wire {
+	uint32_t number; /* atomic: of the frame, from 1; another one: it is not there yet */
 	uint32_t len;
 	uint8_t bytes[];
 };
+
+#define AHEAD 4u
+#if defined(__x86_64__)
+#define PREFETCHW(p) __asm__ volatile("prefetchw %0" : : "m"(*(const char *)(p)))
+#else
+#define PREFETCHW(p) __builtin_prefetch(p, 1)
+#endif
 
 struct loop_port {
 	struct port base;
@@ -66,15 +85,18 @@ struct loop_queue {
 	int event_fd;
 	/* holder */
 	struct pkt *put, **put_end; /* since the last flush */
-	pthread_mutex_t sending;    /* the holder flushes, with the flows as they are */
+	uint32_t quiet;		    /* bursts without a frame */
+	nsec_t polled_at;	    /* the last burst, while signalled */
+	ck_spinlock_fas_t sending;  /* the holder flushes, with the flows as they are */
+	struct loop_flow *recent;   /* sending: where the last frame went; may be NULL */
 	/* senders, under `arriving` */
-	_Alignas(64) pthread_mutex_t arriving;
-	uint32_t head; /* atomic: read by the holder */
+	_Alignas(64) ck_spinlock_fas_t arriving;
+	uint32_t head;
+	uint32_t tail_seen; /* tail, some time ago */
 	/* holder */
 	_Alignas(64) uint32_t tail; /* atomic: read by senders */
 	/* any, atomic */
-	_Alignas(64) bool sleeps; /* somebody asked for the descriptor */
-	bool signalled;		  /* event_fd is readable, or about to be */
+	_Alignas(64) bool signalled; /* event_fd is readable, or about to be */
 };
 
 static inline struct loop_queue *queue_of(struct port_queue *q)
@@ -97,36 +119,62 @@ static struct flow_key spelled(const struct flow_key *key)
 	return one;
 }
 
+/* A holder is done soon, unless it lost its processor. */
+static inline void lock(ck_spinlock_fas_t *spin)
+{
+	if (__builtin_expect(!ck_spinlock_fas_trylock(spin), 0))
+		hold_lock_slow(spin, HOLD_SPINS_SHARED);
+}
+
 /* ---- delivery, under `sending` of the sender --------------------------------- */
 
 static void wake(struct loop_queue *q)
 {
 	uint64_t one = 1;
 
-	/* Pairs with loop_fds(): it sets sleeps and looks at head afterwards. */
-	if (!__atomic_load_n(&q->sleeps, __ATOMIC_SEQ_CST))
-		return;
-	/* Pairs with unsignal(). */
-	if (!__atomic_exchange_n(&q->signalled, true, __ATOMIC_ACQ_REL))
+	/* Pairs with unsignal(), whose barrier stands for the fence that is missing here. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&q->signalled, __ATOMIC_RELAXED) &&
+	    !__atomic_exchange_n(&q->signalled, true, __ATOMIC_SEQ_CST))
 		sys_write(q->event_fd, &one, sizeof(one));
 }
 
+/* Frames follow for q, after those for *to. */
+static void deliver_to(struct loop_queue **to, struct loop_queue *q)
+{
+	if (*to == q)
+		return;
+	if (*to) {
+		wake(*to);
+		ck_spinlock_fas_unlock(&(*to)->arriving);
+	}
+	*to = q;
+	if (q)
+		lock(&q->arriving);
+}
+
+/* The cache lines of a small frame, which the receiver has. */
+static inline void expect_write(struct wire *wire)
+{
+	for (size_t at = 0; at < 192; at += 64)
+		PREFETCHW((uint8_t *)wire + at);
+}
+
 /* A wire that is full loses frames, as wires do. */
-static void deliver(struct loop_queue *q, const struct pkt *pkt)
+static void deliver(struct loop_queue **to, struct loop_queue *q, const struct pkt *pkt)
 {
 	struct wire *wire;
-	uint32_t head;
 
-	pthread_mutex_lock(&q->arriving);
-	head = q->head;
-	wire = wire_at(q, head);
-	if (head - __atomic_load_n(&q->tail, __ATOMIC_ACQUIRE) < FRAMES) {
-		wire->len = pkt->frame_len;
-		memcpy(wire->bytes, pkt->frame, pkt->frame_len);
-		__atomic_store_n(&q->head, head + 1, __ATOMIC_SEQ_CST); /* pairs with pending() */
-		wake(q);
-	}
-	pthread_mutex_unlock(&q->arriving);
+	deliver_to(to, q);
+	if (q->head - q->tail_seen >= FRAMES)
+		q->tail_seen = __atomic_load_n(&q->tail, __ATOMIC_ACQUIRE);
+	if (q->head - q->tail_seen >= FRAMES)
+		return;
+	wire = wire_at(q, q->head);
+	wire->len = pkt->frame_len;
+	memcpy(wire->bytes, pkt->frame, pkt->frame_len);
+	__atomic_store_n(&wire->number, ++q->head, __ATOMIC_RELEASE); /* pairs with arrived() */
+	expect_write(wire_at(q, q->head + AHEAD));
 }
 
 static struct loop_flow *find_flow(struct loop_port *port, const struct flow_key *key)
@@ -140,39 +188,56 @@ static struct loop_flow *find_flow(struct loop_port *port, const struct flow_key
 	return NULL;
 }
 
-static void deliver_to_group(struct loop_port *port, const struct pkt *pkt,
+static void deliver_to_group(struct loop_queue **to, struct loop_port *port, const struct pkt *pkt,
 			     const struct flow_key *key5, const struct flow_key *key3)
 {
 	list_for_each(link, &port->flows) {
 		struct loop_flow *flow = container_of(link, struct loop_flow, link);
 
 		if (flow_key_eq(&flow->key, key5) || flow_key_eq(&flow->key, key3))
-			deliver(flow->queue, pkt);
+			deliver(to, flow->queue, pkt);
 	}
 }
 
-/* What is no UDP or TCP, or damaged, reaches nobody. */
-static void route(struct loop_port *port, struct pkt *pkt)
+static struct loop_flow *flow_of(struct loop_queue *q, const struct flow_key *key5)
+{
+	struct loop_flow *flow = q->recent;
+	struct flow_key key3;
+
+	if (flow && flow_key_eq(&flow->key, key5))
+		return flow;
+	flow = find_flow(q->port, key5);
+	if (flow) {
+		q->recent = flow;
+		return flow;
+	}
+	key3 = *key5;
+	key3.remote_port = 0;
+	key3 = spelled(&key3);
+	return find_flow(q->port, &key3);
+}
+
+/* What is no UDP or TCP reaches nobody.  Checksums are the receiver's business. */
+static void route(struct loop_queue **to, struct loop_queue *q, struct pkt *pkt)
 {
 	uint32_t len = pkt->frame_len;
 	struct flow_key key5, key3;
 	struct loop_flow *flow;
 
-	if (len > port->base.mtu + ETH_HDR + 4 || frame_parse(pkt, 0, &key5) != DROP_NONE)
+	pkt->flags |= PKT_CSUM_OK;
+	if (len > q->port->base.mtu + ETH_HDR + 4 || frame_parse(pkt, 0, &key5) != DROP_NONE)
 		return;
 	pkt->frame_len = len; /* as it was sent, padding included */
-	key3 = key5;
-	key3.remote_port = 0;
-	key3 = spelled(&key3);
-	if (addr_is_multicast(&key5.local)) {
-		deliver_to_group(port, pkt, &key5, &key3);
+	if (__builtin_expect(addr_is_multicast(&key5.local), 0)) {
+		key3 = key5;
+		key3.remote_port = 0;
+		key3 = spelled(&key3);
+		deliver_to_group(to, q->port, pkt, &key5, &key3);
 		return;
 	}
-	flow = find_flow(port, &key5);
-	if (!flow)
-		flow = find_flow(port, &key3);
+	flow = flow_of(q, &key5);
 	if (flow)
-		deliver(flow->queue, pkt);
+		deliver(to, flow->queue, pkt);
 }
 
 /* ---- transmit --------------------------------------------------------------- */
@@ -218,74 +283,90 @@ static void loop_tx_flush(struct port_queue *base)
 {
 	struct loop_queue *q = queue_of(base);
 	struct pkt *pkt = q->put, *next;
+	struct loop_queue *to = NULL;
 
 	if (!pkt)
 		return;
 	q->put = NULL;
 	q->put_end = &q->put;
-	pthread_mutex_lock(&q->sending);
+	lock(&q->sending);
 	for (; pkt; pkt = next) {
 		next = pkt->next;
-		route(q->port, pkt);
+		route(&to, q, pkt);
 		pkt_free(pkt);
 	}
-	pthread_mutex_unlock(&q->sending);
+	deliver_to(&to, NULL);
+	ck_spinlock_fas_unlock(&q->sending);
 }
 
 /* ---- receive ---------------------------------------------------------------- */
 
-static inline bool pending(const struct loop_queue *q)
+static inline bool arrived(const struct loop_queue *q, uint32_t i)
 {
 	/* Pairs with deliver(). */
-	return __atomic_load_n(&q->head, __ATOMIC_SEQ_CST) != q->tail;
+	return __atomic_load_n(&wire_at(q, i)->number, __ATOMIC_ACQUIRE) == i + 1;
+}
+
+/* Is it time to make the descriptor unreadable? */
+static bool is_calm(struct loop_queue *q)
+{
+	nsec_t now = clock_now(), gap = now - q->polled_at;
+
+	q->polled_at = now;
+	if (arrived(q, q->tail)) {
+		q->quiet = 0;
+		return gap > POLL_GAP;
+	}
+	return gap > QUIET_GAP || ++q->quiet > QUIET_BURSTS;
 }
 
 /*
  * The descriptor is not readable any more, unless a sender is about to write
- * it: then its signal stays, and the next call takes it.
+ * it: then its signal stays, and the next call takes it.  A frame that came
+ * without a signal is seen by whoever looks afterwards.
  */
 static void unsignal(struct loop_queue *q)
 {
 	uint64_t count;
 
-	if (__atomic_load_n(&q->signalled, __ATOMIC_ACQUIRE) &&
-	    sys_read(q->event_fd, &count, sizeof(count)) > 0)
-		(void)__atomic_exchange_n(&q->signalled, false, __ATOMIC_ACQ_REL); /* wake() */
+	if (sys_read(q->event_fd, &count, sizeof(count)) <= 0)
+		return;
+	(void)__atomic_exchange_n(&q->signalled, false, __ATOMIC_SEQ_CST); /* wake() */
+	sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+	q->polled_at = clock_now(); /* that took its time */
 }
 
 static int loop_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 {
 	struct loop_queue *q = queue_of(base);
+	uint32_t tail = q->tail;
 	int n = 0;
 
-	unsignal(q);
-	while (n < max && base->frames_free > TX_RESERVE && pending(q)) {
-		const struct wire *wire = wire_at(q, q->tail);
+	if (__atomic_load_n(&q->signalled, __ATOMIC_ACQUIRE) && is_calm(q))
+		unsignal(q);
+	for (; n < max && base->frames_free > TX_RESERVE && arrived(q, tail); tail++) {
+		const struct wire *wire = wire_at(q, tail);
 		struct pkt *pkt = frame_take(q);
 
 		memcpy(pkt->frame, wire->bytes, wire->len);
 		pkt->frame_len = wire->len;
 		pkts[n++] = pkt;
-		__atomic_store_n(&q->tail, q->tail + 1,
-				 __ATOMIC_RELEASE); /* pairs with deliver() */
 	}
+	if (n)
+		__atomic_store_n(&q->tail, tail, __ATOMIC_RELEASE); /* pairs with deliver() */
 	return n;
 }
 
 static bool loop_rx_pending(struct port_queue *base)
 {
-	return pending(queue_of(base));
+	const struct loop_queue *q = queue_of(base);
+
+	return arrived(q, q->tail);
 }
 
 static int loop_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
 {
-	struct loop_queue *q = queue_of(base);
-
-	/* Pairs with wake(): a frame it did not signal is seen by pending(). */
-	__atomic_store_n(&q->sleeps, true, __ATOMIC_SEQ_CST);
-	if (pending(q))
-		wake(q);
-	fds[0] = q->event_fd;
+	fds[0] = queue_of(base)->event_fd;
 	return 1;
 }
 
@@ -295,14 +376,18 @@ static int loop_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
 static void freeze(struct loop_port *port)
 {
 	pthread_mutex_lock(&port->lock);
-	list_for_each(link, &port->queues)
-		pthread_mutex_lock(&container_of(link, struct loop_queue, link)->sending);
+	list_for_each(link, &port->queues) {
+		struct loop_queue *q = container_of(link, struct loop_queue, link);
+
+		lock(&q->sending);
+		q->recent = NULL;
+	}
 }
 
 static void thaw(struct loop_port *port)
 {
 	list_for_each(link, &port->queues)
-		pthread_mutex_unlock(&container_of(link, struct loop_queue, link)->sending);
+		ck_spinlock_fas_unlock(&container_of(link, struct loop_queue, link)->sending);
 	pthread_mutex_unlock(&port->lock);
 }
 
@@ -435,8 +520,8 @@ static int loop_open_queue(struct port *base, struct port_queue **out, char why[
 		goto fail;
 	}
 	q->put_end = &q->put;
-	pthread_mutex_init(&q->sending, NULL);
-	pthread_mutex_init(&q->arriving, NULL);
+	ck_spinlock_fas_init(&q->sending);
+	ck_spinlock_fas_init(&q->arriving);
 	q->base = (struct port_queue){
 		.port = base,
 		.ops = base->ops,
@@ -465,8 +550,6 @@ static void loop_close_queue(struct port_queue *base)
 	pthread_mutex_lock(&q->port->lock);
 	list_remove(&q->link);
 	pthread_mutex_unlock(&q->port->lock);
-	pthread_mutex_destroy(&q->sending);
-	pthread_mutex_destroy(&q->arriving);
 	free_queue(q);
 }
 
@@ -502,6 +585,10 @@ int port_loop_open(uint32_t mtu, struct port **out)
 
 	if (!port)
 		return -ENOMEM;
+	if (!hold_single_supported()) { /* see wake() */
+		mem_free(port);
+		return -EOPNOTSUPP;
+	}
 	port->base = (struct port){
 		.ops = &loop_ops,
 		.name = "loop",

@@ -176,6 +176,17 @@ static void test_a_group_is_heard_by_all_its_members(void **state)
 	assert_int_equal(receive_one(f->b), 1);
 }
 
+/* It may take some bursts without a frame. */
+static bool gets_quiet(struct port_queue *q, struct pollfd *pfd)
+{
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(receive_one(q), 0);
+		if (poll(pfd, 1, 0) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void test_the_descriptor_is_readable_while_frames_wait(void **state)
 {
 	struct fixture *f = *state;
@@ -191,8 +202,7 @@ static void test_the_descriptor_is_readable_while_frames_wait(void **state)
 		assert_int_equal(poll(&pfd, 1, 0), 1);
 		assert_true(f->port->ops->rx_pending(f->a));
 		assert_int_equal(receive_one(f->a), n);
-		assert_int_equal(receive_one(f->a), 0);
-		assert_int_equal(poll(&pfd, 1, 0), 0);
+		assert_true(gets_quiet(f->a, &pfd));
 		assert_false(f->port->ops->rx_pending(f->a));
 		send_one(f->b, "10.0.0.1", 7, n + 1);
 	}
