@@ -17,6 +17,7 @@ NETNS_LIMIT=${NETNS_LIMIT:-280}
 . tests/lib/rows.sh
 netns_enter "$self" "$@"
 chosen=${1:-.}
+long=$([[ $chosen != long ]] || echo " long")
 lanes=${LANES:-4}
 
 bulk=$(find_program tests/interop/bulk) || exit 1
@@ -124,7 +125,7 @@ $(sed 's/^/     /' <<< "$wrong")
 $(tail -n 6 "$log.client" | sed 's/^/     client| /')
 $(tail -n 6 "$log.server" | sed 's/^/     server| /')
 $(sed 's/^/     wire| /' "$log.wire")
-     again: ${self#"$PWD"/} '^$text\$'"
+     again: ${self#"$PWD"/}$long '^$text\$'"
 	return 1
 }
 

@@ -4,14 +4,14 @@
 #
 #	c  v0 10.9.0.1 --- w0  wire  w1 --- v0 10.9.0.2  s
 #
-# long: whole transfers of 64 MB over all of the losses and delays.
+# long: whole transfers of 64 MB over all of the losses and delays; a REGEX may follow.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 [[ ${1:-} == long ]] && NETNS_LIMIT=14000 ROW_LIMIT=7000
 . tests/interop/interop.sh
 
 if [[ $chosen == long ]]; then
-	chosen=.
+	chosen=${2:-.}
 	for loss in 0 0.1 1 5 10; do
 		for delay in 0.5 10 50; do
 			for sides in server client; do
