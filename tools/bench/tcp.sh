@@ -2,6 +2,9 @@
 # TCP, both sides through libvma.so, against both sides through the kernel:
 #
 #	tp	messages of 100 bytes a second, one way (sockperf tp)
+#	loop	the same over the loop-back test port, without a wire and a kernel, and
+#		with TCP_NODELAY, a segment for each, against the kernel's tp; _nagle
+#		without, as tp
 #	bulk	megabits a second (iperf3)
 #	raw	the same, of what arrives when two ports send full frames one way and
 #		nobody looks into them
@@ -47,6 +50,7 @@ deadline=$((SECONDS + 1150))
 raw=$(find_program tools/bench/xdp_pingpong) || exit 1
 bulk=$(find_program tests/interop/bulk) || exit 1
 flood=$(find_program tools/bench/port_flood) || exit 1
+loop=$(find_program tools/bench/loop_tp) || exit 1
 wire=$(find_program tests/interop/wire) || exit 1
 [[ -n $lib ]] || die "no library to measure"
 netns_pick_cpus
@@ -83,6 +87,12 @@ sockperf_run() {
 measure_tp() {
 	sockperf_run "" "$1" tp -m 100 -t 2 || return
 	sed -nE 's/.*Message Rate is ([0-9]+) .*/\1/p' $log.client
+}
+
+measure_loop() {
+	: > $log.server
+	timeout 20 "$loop" $cpu_client,$cpu_server > $log.client 2>&1
+	sed -nE 's/^messages_per_s=([0-9]+) nagle=/\1 nagle=/p' $log.client
 }
 
 measure_p999() {
@@ -152,6 +162,8 @@ for name in tp bulk rate p999; do
 	[[ $name =~ $only ]] && names+=(${name}_libvma ${name}_kernel)
 	[[ $name == bulk && $name =~ $only ]] && names+=(raw)
 done
+[[ loop =~ $only ]] && names+=(loop)
+[[ loop =~ $only && ! tp =~ $only ]] && names+=(tp_kernel)
 ((${#names[@]})) || die "nothing is called $only"
 for ((i = 0; i < rounds; i++)); do
 	one_round measure "${names[@]}" || break
@@ -161,6 +173,8 @@ for state in near far; do
 	printf '\nTCP, both sides; processors %s\n' $state
 	printf '%-9s %12s %12s %10s %8s\n' "" libvma kernel "as good" target
 	line $state tp tp_libvma tp_kernel 3 "messages/s" more
+	line $state loop loop tp_kernel 6.6 "messages/s" more
+	line $state loop_nagle loop.nagle tp_kernel - "messages/s" more
 	line $state bulk bulk_libvma bulk_kernel - "Mbit/s" more
 	line $state rate rate_libvma rate_kernel 1 "connections/s" more
 	line $state p999 p999_libvma p999_kernel 1 "us" less
