@@ -205,7 +205,8 @@ static void add_options(struct tcp_segment *seg)
 	seg->opt_len = (uint8_t)(p - seg->opts);
 }
 
-static void input(struct tcp_segment *seg)
+/* The frame of it, parsed; NULL: it was thrown away. */
+static struct pkt *arriving(struct tcp_segment *seg)
 {
 	struct frame_params params = {.src_mac = mac,
 				      .dst_mac = mac,
@@ -217,7 +218,6 @@ static void input(struct tcp_segment *seg)
 	struct pkt *pkt = calloc(1, sizeof(*pkt));
 	struct flow_key key;
 	uint8_t payload[1500];
-	enum drop why;
 
 	REQUIRE(pkt && frame_template_init(&template, &params) == 0);
 	for (uint32_t i = 0; i < seg->len; i++)
@@ -229,15 +229,30 @@ static void input(struct tcp_segment *seg)
 	pkt->pool = &pool;
 	w.packets++;
 	pkt->frame_len = (uint32_t)frame_build_tcp(&template, pkt->frame, seg);
-	why = frame_parse(pkt, 0, &key);
-	if (why == DROP_NONE)
-		why = tcp_input(&w.conn, pkt, w.now);
+	if (frame_parse(pkt, 0, &key) == DROP_NONE)
+		return pkt;
+	pkt_free(pkt);
+	return NULL;
+}
+
+static void input_pkt(struct pkt *pkt)
+{
+	enum drop why = tcp_input(&w.conn, pkt, w.now);
+
 	REQUIRE(why < DROP_COUNT);
 	if (why != DROP_NONE)
 		pkt_free(pkt);
 }
 
-static void step_segment(void)
+static void input(struct tcp_segment *seg)
+{
+	struct pkt *pkt = arriving(seg);
+
+	if (pkt)
+		input_pkt(pkt);
+}
+
+static struct tcp_segment any_segment(void)
 {
 	static const uint8_t flags[] = {TCP_ACK,	   TCP_ACK | TCP_PSH,
 					TCP_ACK | TCP_FIN, TCP_SYN,
@@ -257,6 +272,53 @@ static void step_segment(void)
 		seg.len = word() % 1400;
 	if (how & 0x80)
 		add_options(&seg);
+	return seg;
+}
+
+/* A piece of a stream: the bytes at seq, with what is agreed on. */
+static struct tcp_segment next_segment(uint32_t seq)
+{
+	uint8_t how = byte();
+	struct tcp_segment seg = {.flags = how & 1 ? TCP_ACK | TCP_PSH : TCP_ACK,
+				  .seq = seq,
+				  .ack = how & 2 ? w.conn.snd_una : w.conn.snd_nxt,
+				  .wnd = 60000,
+				  .len = 1 + how};
+
+	if (w.conn.flags & CONN_TIMESTAMPS)
+		seg.opt_len = (uint8_t)tcp_options_write_timestamps(
+			seg.opts, w.conn.ts_recent + (how >> 6), w.conn.ts_offset);
+	return seg;
+}
+
+/* A burst, as a ring hands it over: most of it a stream, now and then anything. */
+static void step_burst(void)
+{
+	unsigned n = 2 + byte() % 4;
+	uint32_t seq = w.conn.rcv_nxt;
+	struct pkt *first = NULL, **last = &first, *next;
+
+	while (n--) {
+		struct tcp_segment seg = byte() & 7 ? next_segment(seq) : any_segment();
+
+		seq += seg.len;
+		*last = arriving(&seg);
+		if (*last)
+			last = &(*last)->next;
+	}
+	if (first && tcp_input_chain(&w.conn, first, w.now))
+		return;
+	for (; first; first = next) {
+		next = first->next;
+		first->next = NULL;
+		input_pkt(first);
+	}
+}
+
+static void step_segment(void)
+{
+	struct tcp_segment seg = any_segment();
+
 	input(&seg);
 }
 
@@ -363,6 +425,9 @@ static void step(void)
 	case 11:
 		if (!w.done)
 			step_program(what);
+		break;
+	case 12:
+		step_burst();
 		break;
 	default:
 		step_segment();
