@@ -92,9 +92,10 @@ void tcp_tune_rtt(struct tcp_conn *c, const struct tcp_arrival *a, nsec_t now)
 {
 	uint32_t msec = tcp_ts_now(c, now) - a->opt.tsecr;
 
+	/* Once, whatever it tells: small messages must not be looked at closely for ever. */
+	c->flags &= ~(uint32_t)CONN_RTT_WANTED;
 	if (a->pkt->len < c->rcv_mss || !a->opt.has_ts || !a->opt.tsecr)
 		return;
-	c->flags &= ~(uint32_t)CONN_RTT_WANTED;
 	if (msec > RTT_MOST / PER_MSEC)
 		return;
 	msec = max_u32(msec, 1);
