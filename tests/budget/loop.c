@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Segments of 100 bytes over the loop-back port, for steps to count.
+ *
+ *	loop COUNT
+ *
+ * Rounds of BURST messages, a segment each; counted in each of them: loop_send, the
+ * second message; loop_recv, the call that takes in and reads all of them; loop_ack,
+ * the sender's poll that hears that they have arrived.
+ */
+#include <time.h>
+
+#include "sock/sock_internal.h"
+#include "tests/lib/loop_net.h"
+#include "tests/lib/loop_pair.h"
+#include "tools/bench/steps.h"
+
+#define SIZE 100
+#define BURST 16		       /* VMA_CQ_POLL_BATCH_MAX: one poll */
+#define WARM_UP (1200 * NSEC_PER_MSEC) /* the clock is renewed once a second from then on */
+
+static void count(const void *function, const char *name, bool wanted)
+{
+	if (wanted)
+		steps_count(function, name);
+}
+
+static void go_round(struct loop_pair *pair, bool counted)
+{
+	static char message[SIZE], heard[BURST * SIZE + 1];
+
+	for (int i = 0; i < BURST; i++) {
+		count((void *)pair->from.ref.sk->ops->send, "loop_send", counted && i == 1);
+		NET_CHECK_EQ(tsock_send(&pair->from, message, SIZE, 0), SIZE);
+	}
+	count((void *)pair->to.ref.sk->ops->recv, "loop_recv", counted);
+	NET_CHECK_EQ(tsock_recv(&pair->to, heard, sizeof(heard), 0), BURST * SIZE);
+	count((void *)sock_poll_ring, "loop_ack", counted);
+	sock_poll_ring(tsock_home(&pair->from));
+}
+
+int main(int argc, char **argv)
+{
+	struct loop_pair pair;
+	nsec_t warm;
+
+	if (argc != 2)
+		return 2;
+	loop_pair_start();
+	loop_pair_open(&pair, true);
+	warm = clock_now() + WARM_UP;
+	while (clock_now() < warm)
+		go_round(&pair, false);
+	for (int n = atoi(argv[1]); n > 0; n--) {
+		go_round(&pair, false);
+		go_round(&pair, true);
+	}
+	loop_pair_close(&pair);
+	return 0;
+}
