@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Receiving: a burst of frames to those who want them, then the work that follows. */
+#include "base/param.h"
+#include "ring/gro.h"
+#include "ring/ring.h"
+
+/* Several sockets may share a multicast flow: all but the last get copies. */
+static enum drop deliver_shared(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	for (struct flow *next = flow_next(flow); next; flow = next, next = flow_next(flow)) {
+		struct pkt *copy = pkt_copy(pkt);
+		enum drop reason = DROP_NO_MEMORY;
+
+		if (copy) {
+			reason = flow->deliver(ring, flow, copy, now);
+			if (reason != DROP_NONE)
+				pkt_free(copy);
+		}
+		if (reason != DROP_NONE)
+			ring_drop(ring, reason);
+	}
+	return flow->deliver(ring, flow, pkt, now);
+}
+
+static void drop(struct ring *ring, struct pkt *pkt, enum drop reason)
+{
+	ring_drop(ring, reason);
+	pkt_free(pkt);
+}
+
+/* gro: collects what can be handed over in chains; NULL: nothing. */
+static inline __attribute__((always_inline)) void receive(struct ring *ring, struct pkt *pkt,
+							  struct gro *gro, nsec_t now)
+{
+	struct flow_key key;
+	struct flow *flow;
+	enum drop reason = frame_parse(pkt, ring->parse_flags, &key);
+
+	pkt->next = NULL;
+	if (__builtin_expect(reason == DROP_NONE, 1)) {
+		flow = flow_find(&ring->flows, &key);
+		if (!flow)
+			reason = DROP_NO_FLOW;
+		else if (gro && flow->chains && gro_add(gro, flow, pkt))
+			return;
+		else if (__builtin_expect(addr_is_multicast(&key.local), 0))
+			reason = deliver_shared(ring, flow, pkt, now);
+		else
+			reason = flow->deliver(ring, flow, pkt, now);
+	}
+	if (__builtin_expect(reason != DROP_NONE, 0))
+		drop(ring, pkt, reason);
+}
+
+/* Packets that make no chain.  One of them may end the flow: then they are looked up anew. */
+static void deliver_each(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct pkt *next;
+	enum drop reason;
+
+	for (; pkt; pkt = next) {
+		next = pkt->next;
+		pkt->next = NULL;
+		if (__builtin_expect(!flow->listed, 0)) {
+			receive(ring, pkt, NULL, now);
+			continue;
+		}
+		reason = flow->deliver(ring, flow, pkt, now);
+		if (reason != DROP_NONE)
+			drop(ring, pkt, reason);
+	}
+}
+
+static void receive_burst(struct ring *ring, struct pkt **pkts, int n, nsec_t now)
+{
+	struct gro gro; /* not cleared: it is large */
+
+	gro.n = 0;
+	gro.max = (unsigned)params.gro_streams_max < GRO_STREAMS ? (unsigned)params.gro_streams_max
+								 : GRO_STREAMS;
+	for (int i = 0; i < n; i++) {
+		if (i + 1 < n)
+			__builtin_prefetch(pkts[i + 1]->frame);
+		ring->stats.rx_bytes += pkts[i]->frame_len;
+		receive(ring, pkts[i], &gro, now);
+	}
+	for (unsigned i = 0; i < gro.n; i++) {
+		const struct gro_stream *s = &gro.stream[i];
+
+		if (s->first == s->last ||
+		    s->flow->deliver(ring, s->flow, s->first, now) != DROP_NONE)
+			deliver_each(ring, s->flow, s->first, now);
+	}
+}
+
+void ring_run_work(struct ring *ring)
+{
+	struct list *link;
+
+	while ((link = list_pop_front(&ring->work))) {
+		struct ring_work *work = container_of(link, struct ring_work, link);
+
+		work->run(ring, work, ring->now);
+	}
+}
+
+void ring_run_late_work(struct ring *ring)
+{
+	ring_set_now(ring, clock_now());
+	ring_run_work(ring);
+}
+
+static __attribute__((noinline)) void run_later(struct ring *ring)
+{
+	struct list *link;
+
+	__atomic_store_n(&ring->has_later, false, __ATOMIC_RELAXED);
+	while ((link = list_pop_front(&ring->later)))
+		ring_work_add(ring, container_of(link, struct ring_work, link));
+}
+
+void ring_settle(struct ring *ring)
+{
+	ring_assert_held(ring);
+	if (list_empty(&ring->later))
+		return;
+	ring->settling = true;
+	run_later(ring);
+	ring_run_late_work(ring);
+	ring->settling = false;
+}
+
+int ring_poll(struct ring *ring)
+{
+	struct pkt *pkts[128];
+	int n = 0;
+
+	ring_assert_held(ring);
+	ring_set_now(ring, clock_now());
+	__atomic_store_n(&ring->polls, ring->polls + 1, __ATOMIC_RELAXED);
+	if (__builtin_expect(!list_empty(&ring->later), 0))
+		run_later(ring);
+	if (__builtin_expect(ring->q != NULL, 1))
+		n = ring->ops->rx_burst(ring->q, pkts, params.cq_poll_batch_max);
+	if (n == 1) {
+		ring->stats.rx_bytes += pkts[0]->frame_len;
+		receive(ring, pkts[0], NULL, ring->now);
+	} else if (n > 1) {
+		receive_burst(ring, pkts, n, ring->now);
+	}
+	ring->stats.rx_frames += (unsigned)n;
+	if (!list_empty(&ring->work))
+		ring_run_work(ring);
+	wheel_run(&ring->wheel, ring->now);
+	if (!list_empty(&ring->work))
+		ring_run_work(ring);
+	return n;
+}
