@@ -11,12 +11,15 @@ void tcp_ecn_reduced(struct tcp_conn *c)
 	c->flags |= CONN_ECN_CWR;
 }
 
-/* Section 6.1.2: once for a window of data. */
+/*
+ * Section 6.1.2: once for a window of data, and until the peer has got the segment
+ * behind it, which tells it so.
+ */
 static void echoed(struct tcp_conn *c)
 {
 	uint32_t out = c->snd_nxt - c->snd_una, waits = c->ecn_end - c->snd_una;
 
-	if (c->recovery || (waits && waits <= out))
+	if (c->recovery || waits <= out)
 		return;
 	tcp_cc_lost(&c->cc, max_u32(out, c->mss));
 	tcp_ecn_reduced(c);
