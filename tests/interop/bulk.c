@@ -6,6 +6,7 @@
  *		BACKLOG=N in the environment: as of listen(), else 1024; says "ready"; at SIGTERM, how many streams there were; status 1 if
  *		one of them was not what it should be.
  *	bulk go IP PORT up|down|both BYTES CONNECTIONS SECONDS
+ *		PACE=N in the environment, here and there: SO_MAX_PACING_RATE.
  *		BYTES on each of CONNECTIONS in the direction; fails when one of
  *		them breaks, is wrong, or none of them moves for SECONDS.  STAY in
  *		the environment: stays until SIGTERM when it has said how it went,
@@ -243,9 +244,13 @@ static void serve(struct stream *s, uint32_t events)
 static struct stream *new_stream(int fd)
 {
 	struct stream *s = calloc(1, sizeof(*s));
+	const char *pace = getenv("PACE");
+	unsigned rate = pace ? (unsigned)atoi(pace) : 0;
 
 	if (!s)
 		die("memory");
+	if (pace && setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate)))
+		die("SO_MAX_PACING_RATE");
 	s->fd = fd;
 	s->next = streams;
 	s->at = &streams;

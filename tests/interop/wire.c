@@ -9,12 +9,15 @@
  *	dup=PERCENT	come twice
  *	corrupt=PERCENT	have one bit flipped, behind the Ethernet header
  *	reorder=PERCENT	come MSEC later than others: gap=MSEC, 1 unless given
+ *	mark=PERCENT	of those that may be are marked: congestion experienced (RFC 3168)
  *	delay=MSEC	each way; jitter=MSEC: and up to so much more, in order
  *	rate=MBIT	each way; queue=FRAMES: what waits for it, 1000 unless given
  *	seed=N		of all dice
  *
  * An option begins with "0:" for frames that come in at IF0 only, with "1:" for
- * IF1.  Only IPv4 is maltreated.  Says "ready"; at SIGTERM, what it did.
+ * IF1.  Only IPv4 is maltreated.  Says "ready"; at SIGTERM, what it did, and what
+ * it saw: TCP segments that echo marks (ECE), and that answer echoes (CWR), and bytes
+ * in TCP segments.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -49,7 +52,7 @@ struct frame {
 /* From one interface to the other. */
 struct direction {
 	/* set by options */
-	double loss, burst, dup, corrupt, reorder, gap, delay, jitter, rate;
+	double loss, burst, dup, corrupt, mark, reorder, gap, delay, jitter, rate;
 	unsigned queue;
 	/* state */
 	int in, out;
@@ -58,7 +61,9 @@ struct direction {
 	struct frame *heap[HEAP_MAX];
 	unsigned n;
 	/* what it did */
-	unsigned long frames, lost, repeated, damaged, late, overflown;
+	unsigned long frames, lost, repeated, damaged, late, overflown, marked;
+	/* what it saw */
+	unsigned long echoes, answers, bytes;
 };
 
 static struct direction direction[2];
@@ -150,6 +155,44 @@ static bool is_ipv4(const uint8_t *bytes)
 	return bytes[12] == 0x08 && bytes[13] == 0x00;
 }
 
+/* What frames are about is in their first bytes: plain IPv4, of that length at least. */
+#define IP (ETH_HLEN)
+#define IP_HDR 20
+#define TCP_HDR 20
+#define TCP_SYN 0x02
+#define TCP_ECE 0x40
+#define TCP_CWR 0x80
+#define ECN_CE 3
+
+static void watch_tcp(struct direction *d, const uint8_t *bytes, uint32_t len)
+{
+	const uint8_t *ip = bytes + IP, *tcp = ip + IP_HDR;
+	unsigned total = (unsigned)(ip[2] << 8 | ip[3]);
+
+	if (len < IP + IP_HDR + TCP_HDR || ip[0] != 0x45 || ip[9] != IPPROTO_TCP ||
+	    tcp[13] & TCP_SYN)
+		return;
+	d->echoes += (tcp[13] & TCP_ECE) != 0;
+	d->answers += (tcp[13] & TCP_CWR) != 0;
+	d->bytes += total - IP_HDR - (tcp[12] >> 4) * 4u;
+}
+
+/* RFC 3168 section 5; RFC 1624: the checksum follows. */
+static void mark(struct direction *d, uint8_t *bytes, uint32_t len)
+{
+	uint8_t *ip = bytes + IP;
+	uint32_t added = ECN_CE - (ip[1] & ECN_CE), sum;
+
+	if (len < IP + IP_HDR || added == 0 || added == ECN_CE || !chance(d, d->mark))
+		return;
+	sum = (uint32_t)(ip[10] << 8 | ip[11]) + 0xffff - added;
+	sum = (sum & 0xffff) + (sum >> 16);
+	ip[1] |= ECN_CE;
+	ip[10] = (uint8_t)(sum >> 8);
+	ip[11] = (uint8_t)sum;
+	d->marked++;
+}
+
 static void keep(struct direction *d, const uint8_t *bytes, uint32_t len, uint64_t when)
 {
 	struct frame *frame;
@@ -194,6 +237,7 @@ static void arrive(struct direction *d, uint8_t *bytes, uint32_t len, uint64_t n
 		keep(d, bytes, len, now);
 		return;
 	}
+	watch_tcp(d, bytes, len);
 	when = throttle(d, len, now);
 	if (!when) {
 		d->overflown++;
@@ -203,6 +247,7 @@ static void arrive(struct direction *d, uint8_t *bytes, uint32_t len, uint64_t n
 		d->lost++;
 		return;
 	}
+	mark(d, bytes, len);
 	when += (uint64_t)(d->delay * MSEC + fraction(d) * d->jitter * MSEC);
 	if (chance(d, d->reorder)) {
 		when += (uint64_t)(d->gap * MSEC);
@@ -333,6 +378,7 @@ static bool set(struct direction *d, const char *name, double value)
 		{"loss", &d->loss},	  {"burst", &d->burst},	    {"dup", &d->dup},
 		{"corrupt", &d->corrupt}, {"reorder", &d->reorder}, {"gap", &d->gap},
 		{"delay", &d->delay},	  {"jitter", &d->jitter},   {"rate", &d->rate},
+		{"mark", &d->mark},
 	};
 
 	for (unsigned i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
@@ -416,9 +462,9 @@ int main(int argc, char **argv)
 		const struct direction *d = &direction[i];
 
 		printf("%s: %lu frames, %lu lost, %lu repeated, %lu damaged, %lu late, "
-		       "%lu overflown\n",
+		       "%lu overflown, %lu marked; %lu echoes, %lu answers, %lu bytes\n",
 		       argv[1 + i], d->frames, d->lost, d->repeated, d->damaged, d->late,
-		       d->overflown);
+		       d->overflown, d->marked, d->echoes, d->answers, d->bytes);
 	}
 	return 0;
 }
