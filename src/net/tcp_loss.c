@@ -168,10 +168,17 @@ static void newreno_acked(struct tcp_conn *c, struct tcp_news *news)
 
 /* ---- an ACK --------------------------------------------------------------------------------------- */
 
+/*
+ * Something that arrived twice made the peer answer: its acknowledgement of the first time
+ * was lost, perhaps, and what it echoes is of then.  A timeout would be counted as a round
+ * trip, and the next one, after as much loss, be still longer.
+ */
 static void sample(struct tcp_conn *c, const struct tcp_news *news)
 {
 	nsec_t rtt;
 
+	if (news->dsack)
+		return;
 	if (news->sampled)
 		rtt = (nsec_t)(news->usec - news->sent) * NSEC_PER_USEC;
 	else if (news->echo_age && news->advanced) /* RFC 7323 section 4: it survives repetition */
