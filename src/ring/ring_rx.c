@@ -122,6 +122,8 @@ static __attribute__((noinline)) void run_later(struct ring *ring)
 void ring_settle(struct ring *ring)
 {
 	ring_assert_held(ring);
+	__atomic_store_n(&ring->has_later, false,
+			 __ATOMIC_RELAXED); /* what was left may have gone */
 	if (list_empty(&ring->later))
 		return;
 	ring->settling = true;

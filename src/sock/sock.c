@@ -710,7 +710,8 @@ void sock_fork_child(void)
 	ck_spinlock_fas_init(&pool_lock);
 	pthread_mutex_init(&control, NULL);
 	hold_current = NULL;
-	ring_thread.posted = 0;
+	ring_thread = (struct ring_thread){0};
+	tcp_signals_forget();
 	sock_each(forget, NULL);
 	list_init(&sockets);
 	pools_init();

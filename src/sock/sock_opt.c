@@ -296,7 +296,7 @@ static int set_mirrored(struct sock_ref ref, int level, int name, const void *va
 	int rc = 0;
 
 	if (level == IPPROTO_TCP)
-		rc = tcp_may_set(so, name, val, len);
+		rc = tcp_may_set(ref, name, val, len);
 	if (!rc)
 		rc = sys_setsockopt(sock_twin(ref.sk), level, name, val, len);
 	if (rc)

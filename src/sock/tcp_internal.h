@@ -88,7 +88,7 @@ struct tcp_kernel {
 const struct tcp_kernel *tcp_kernel(void);
 
 /* Control lock: 0, or why the kernel would not take the value on such a connection. */
-int tcp_may_set(const struct inet_sock *so, int name, const void *val, socklen_t len);
+int tcp_may_set(struct sock_ref ref, int name, const void *val, socklen_t len);
 /* Control lock: the twin took it. */
 void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_options *opt);
 

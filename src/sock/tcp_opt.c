@@ -57,12 +57,21 @@ static int min_int(int a, int b)
 }
 
 /* What the twin would take, because it is not connected itself. */
-int tcp_may_set(const struct inet_sock *so, int name, const void *val, socklen_t len)
+int tcp_may_set(struct sock_ref ref, int name, const void *val, socklen_t len)
 {
-	if (name == TCP_WINDOW_CLAMP && so->inet == INET_TCP && so->connected && !so->tcp.dead &&
-	    val && len >= sizeof(int) && *(const int *)val == 0)
-		return -EINVAL;
-	return 0;
+	const struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc;
+
+	if (name != TCP_WINDOW_CLAMP || !val || len < sizeof(int) || *(const int *)val != 0)
+		return 0;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	if (so->inet == INET_TCP && so->connected && !so->tcp.dead)
+		rc = -EINVAL;
+	ring_release_cold(ring);
+	return rc;
 }
 
 /* How many SYN-ACKs, repeated at doubling intervals, take so many seconds. */

@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 
 #include "base/sys.h"
 #include "sock/tcp_internal.h"
@@ -30,11 +31,20 @@ static void signal_owner(const struct f_owner_ex *owner)
 
 static void signal_all(void)
 {
-	while (due.n) {
-		struct f_owner_ex owner = due.to[--due.n];
+	/* A copy: the first handler may run, and note others, before the second is sent. */
+	struct f_owner_ex to[OWNERS];
+	unsigned n = due.n;
 
-		signal_owner(&owner);
-	}
+	memcpy(to, due.to, n * sizeof(*to));
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	due.n = 0;
+	for (unsigned i = 0; i < n; i++)
+		signal_owner(&to[i]);
+}
+
+void tcp_signals_forget(void)
+{
+	due.n = 0;
 }
 
 void tcp_signal_urgent(struct inet_sock *so)

@@ -101,6 +101,22 @@ static void test_work_for_later_runs_at_each_poll_and_when_the_ring_settles(void
 	assert_int_equal(c.runs, 3);
 }
 
+static void test_a_ring_whose_late_work_went_is_settled(void **state)
+{
+	struct fixture *f = *state;
+	struct counted c = {.work.run = count_run};
+
+	list_init(&c.work.link);
+	hold(&f->ring);
+	ring_work_later(&f->ring, &c.work);
+	list_remove(&c.work.link); /* as a connection that ends */
+	assert_false(ring_settled(&f->ring));
+	ring_settle(&f->ring);
+	assert_true(ring_settled(&f->ring));
+	release(&f->ring);
+	assert_int_equal(c.runs, 0);
+}
+
 static void test_work_for_later_that_is_due_runs_with_this_hold(void **state)
 {
 	struct fixture *f = *state;
@@ -941,6 +957,7 @@ static void test_posts_to_many_rings_from_inside_one_are_not_stranded(void **sta
 static const struct CMUnitTest tests[] = {
 	TEST(test_work_for_later_runs_at_each_poll_and_when_the_ring_settles),
 	TEST(test_work_for_later_that_is_due_runs_with_this_hold),
+	TEST(test_a_ring_whose_late_work_went_is_settled),
 	TEST(test_a_flow_is_steered_while_it_is_there),
 	TEST(test_connections_of_a_listener_cost_the_port_nothing),
 	TEST(test_connections_outlive_their_listener),
