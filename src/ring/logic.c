@@ -256,7 +256,7 @@ int ring_alloc_from_attr(const void *val, size_t len, struct ring_alloc *rx, str
 		return -EINVAL;
 	if (attr.comp_mask & VMA_RING_ALLOC_MASK_RING_PROFILE_KEY && attr.ring_profile_key)
 		return -EINVAL;
-	alloc.logic = (uint8_t)attr.ring_alloc_logic;
+	alloc.logic = (int)attr.ring_alloc_logic;
 	if (attr.comp_mask & VMA_RING_ALLOC_MASK_RING_USER_ID)
 		alloc.user_id = attr.user_id;
 	else if (alloc.logic == RING_LOGIC_USER_ID)

@@ -34,7 +34,7 @@ enum ring_logic {
 
 /* How a socket chooses its ring, one direction.  logic: always a valid one. */
 struct ring_alloc {
-	uint8_t logic;
+	int logic;
 	uint32_t user_id;
 };
 

@@ -89,7 +89,7 @@ static bool look_at_settings(void)
 /* IP_LOCAL_PORT_RANGE narrows what there is, each end where it lies within; 0: none. */
 static void range_of(const struct inet_sock *so, unsigned *low, unsigned *high)
 {
-	unsigned from = so->opt.port_range & 0xffff, to = so->opt.port_range >> 16;
+	unsigned from = so->opt->port_range & 0xffff, to = so->opt->port_range >> 16;
 
 	*low = ports.low;
 	*high = ports.high;
@@ -164,7 +164,7 @@ static int try_proposals(struct inet_sock *so, const struct inaddr *src, const s
 int local_port_reserve(struct inet_sock *so, const struct inaddr *src, const struct endpoint *to)
 {
 	/* With these it would not refuse what another socket has. */
-	bool refuses = !so->opt.reuseaddr && !so->opt.reuseport;
+	bool refuses = !so->opt->reuseaddr && !so->opt->reuseport;
 	int rc;
 
 	if (refuses && look_at_settings() && !try_proposals(so, src, to))

@@ -43,7 +43,7 @@ static void count(unsigned *counter)
 
 static int ratio_of(const struct inet_sock *so, bool tx)
 {
-	const struct ring_alloc *alloc = tx ? &so->opt.alloc_tx : &so->opt.alloc_rx;
+	const struct ring_alloc *alloc = tx ? &so->opt->alloc_tx : &so->opt->alloc_rx;
 	int ratio = tx ? params.ring_migration_tx : params.ring_migration_rx;
 
 	return ring_logic_moves(alloc->logic) && ratio > 0 ? ratio : INT_MAX;
@@ -111,7 +111,7 @@ static void request(struct inet_sock *so, bool tx, uint64_t key, bool asked)
 
 void sock_access_slow(struct inet_sock *so, bool tx)
 {
-	const struct ring_alloc *alloc = tx ? &so->opt.alloc_tx : &so->opt.alloc_rx;
+	const struct ring_alloc *alloc = tx ? &so->opt->alloc_tx : &so->opt->alloc_rx;
 	struct sock_wander *access;
 	uint64_t placed = key_of(so, tx), key;
 	int ratio = ratio_of(so, tx);
@@ -150,15 +150,15 @@ void sock_access_slow(struct inet_sock *so, bool tx)
 
 uint64_t sock_rx_key(struct inet_sock *so, const struct inaddr *local)
 {
-	if (key_of(so, false) == SOCK_NO_KEY || so->opt.alloc_rx.logic == RING_LOGIC_IP)
-		set_key(so, false, ring_key(&so->opt.alloc_rx, local, so->id));
+	if (key_of(so, false) == SOCK_NO_KEY || so->opt->alloc_rx.logic == RING_LOGIC_IP)
+		set_key(so, false, ring_key(&so->opt->alloc_rx, local, so->id));
 	return key_of(so, false);
 }
 
 static bool same_alloc(const struct inet_sock *so)
 {
-	return so->opt.alloc_rx.logic == so->opt.alloc_tx.logic &&
-	       so->opt.alloc_rx.user_id == so->opt.alloc_tx.user_id;
+	return so->opt->alloc_rx.logic == so->opt->alloc_tx.logic &&
+	       so->opt->alloc_rx.user_id == so->opt->alloc_tx.user_id;
 }
 
 void sock_tx_query(struct inet_sock *so, struct dst_query *query)
@@ -170,8 +170,8 @@ void sock_tx_query(struct inet_sock *so, struct dst_query *query)
 		set_key(so, true,
 			rx != SOCK_NO_KEY && same_alloc(so)
 				? rx
-				: ring_key(&so->opt.alloc_tx, &so->local.addr, so->id));
-	query->alloc = so->opt.alloc_tx;
+				: ring_key(&so->opt->alloc_tx, &so->local.addr, so->id));
+	query->alloc = so->opt->alloc_tx;
 	query->key = key_of(so, true);
 }
 
@@ -179,9 +179,9 @@ struct dst_query sock_query(struct inet_sock *so)
 {
 	struct dst_query query = {.to = so->remote,
 				  .src = so->local.addr,
-				  .oif = so->opt.bind_ifindex,
-				  .mark = so->opt.mark,
-				  .tos = so->opt.tos};
+				  .oif = so->opt->bind_ifindex,
+				  .mark = so->opt->mark,
+				  .tos = so->opt->tos};
 
 	sock_tx_query(so, &query);
 	return query;
@@ -221,8 +221,8 @@ static void put_off(struct inet_sock *so, bool tx)
 
 static uint64_t key_for(const struct inet_sock *so, const struct inaddr *local, uint64_t key)
 {
-	if (so->opt.alloc_rx.logic == RING_LOGIC_IP)
-		return ring_key(&so->opt.alloc_rx, local, so->id);
+	if (so->opt->alloc_rx.logic == RING_LOGIC_IP)
+		return ring_key(&so->opt->alloc_rx, local, so->id);
 	return key;
 }
 
@@ -600,7 +600,7 @@ static int open_tx_rings(struct inet_sock *so, uint64_t key, char why[PORT_WHY])
 	unsigned n;
 	int rc = 0;
 
-	if (so->opt.alloc_tx.logic == RING_LOGIC_IP || sock_hold_cold(sock_ref_of(so), &home))
+	if (so->opt->alloc_tx.logic == RING_LOGIC_IP || sock_hold_cold(sock_ref_of(so), &home))
 		return 0;
 	n = tx_rings(so, rings);
 	ring_release_cold(home);
@@ -745,12 +745,12 @@ void sock_alloc_changed(struct inet_sock *so, bool rx, bool tx)
 	sock_access_init(so);
 	/* A key that was never needed is chosen when it is. */
 	if (rx && key_of(so, false) != SOCK_NO_KEY) {
-		key = ring_key(&so->opt.alloc_rx, &so->local.addr, so->id);
+		key = ring_key(&so->opt->alloc_rx, &so->local.addr, so->id);
 		if (key != key_of(so, false))
 			request(so, false, key, true);
 	}
 	if (tx && key_of(so, true) != SOCK_NO_KEY) {
-		key = ring_key(&so->opt.alloc_tx, &so->local.addr, so->id);
+		key = ring_key(&so->opt->alloc_tx, &so->local.addr, so->id);
 		if (key != key_of(so, true))
 			request(so, true, key, true);
 	}

@@ -94,7 +94,7 @@ static bool conflict(struct inet_sock *so, const struct row *row)
 	sock_each(find_owner, &owner);
 	if (!owner.so)
 		return true; /* not accelerated, or another program's */
-	if (!so->opt.reuseport || !owner.so->opt.reuseport)
+	if (!so->opt->reuseport || !owner.so->opt->reuseport)
 		return false;
 	sock_leave(owner.so, VERDICT_SHARED_PORT);
 	return true;
@@ -107,7 +107,7 @@ bool sock_port_shared(struct inet_sock *so)
 	char *table, *line, *save = NULL;
 	struct row row;
 
-	if (!so->opt.reuseaddr && !so->opt.reuseport)
+	if (!so->opt->reuseaddr && !so->opt->reuseport)
 		return false; /* the kernel saw to it that we are alone */
 	table = read_table(udp ? "/proc/net/udp" : "/proc/net/tcp");
 	if (!table)
@@ -132,8 +132,8 @@ static bool may_be_shared(const struct inet_sock *so)
 {
 	if (so->gone || so->verdict != VERDICT_ACCELERATED || !so->bound)
 		return false;
-	return so->inet == INET_UDP ? so->opt.reuseaddr || so->opt.reuseport
-				    : so->inet == INET_LISTEN && so->opt.reuseport;
+	return so->inet == INET_UDP ? so->opt->reuseaddr || so->opt->reuseport
+				    : so->inet == INET_LISTEN && so->opt->reuseport;
 }
 
 /* Sockets whose frames come to us although somebody might share their port. */

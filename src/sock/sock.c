@@ -142,6 +142,7 @@ void sock_free(struct inet_sock *so)
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
 	port_keeper_close(so->spare);
 	mem_free(so->wander);
+	options_put(so->opt);
 	ring_put(sock_home(so));
 	ck_spinlock_fas_lock(&pool_lock);
 	list_push_back(&pools[so->sk.kind], &so->link);
@@ -225,6 +226,28 @@ void sock_set_twin(struct sock_ref ref, int fd)
 	__atomic_store_n(&ref.sk->twin, fd, __ATOMIC_RELEASE);
 }
 
+/* Control lock; NULL: no memory. */
+static struct inet_sock *create(int fd, int type, bool nonblock)
+{
+	struct inet_sock *so = sock_alloc(type == SOCK_DGRAM ? SOCK_KIND_UDP : SOCK_KIND_TCP);
+
+	if (!so)
+		return NULL;
+	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sk.nonblock, nonblock, __ATOMIC_RELAXED);
+	so->verdict = VERDICT_UNDECIDED;
+	if (!sock_options_init(so, type == SOCK_STREAM)) {
+		sock_free(so);
+		return NULL;
+	}
+	if (type == SOCK_DGRAM)
+		udp_init(so);
+	else
+		tcp_sock_init(so);
+	sock_list_add(so);
+	return so;
+}
+
 struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool nonblock)
 {
 	struct sock_ref none = {NULL, 0};
@@ -237,18 +260,7 @@ struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool non
 		return none;
 	if (!control_lock())
 		return none;
-	so = start_failed ? NULL : sock_alloc(type == SOCK_DGRAM ? SOCK_KIND_UDP : SOCK_KIND_TCP);
-	if (so) {
-		__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
-		__atomic_store_n(&so->sk.nonblock, nonblock, __ATOMIC_RELAXED);
-		so->verdict = VERDICT_UNDECIDED;
-		sock_options_init(so, type == SOCK_STREAM);
-		if (type == SOCK_DGRAM)
-			udp_init(so);
-		else
-			tcp_sock_init(so);
-		sock_list_add(so);
-	}
+	so = start_failed ? NULL : create(fd, type, nonblock);
 	control_unlock();
 	return so ? sock_ref_of(so) : none;
 }
@@ -715,6 +727,7 @@ void sock_fork_child(void)
 	sock_each(forget, NULL);
 	list_init(&sockets);
 	pools_init();
+	options_fork_child();
 	sock_moves_forget();
 	sock_icmp_forget();
 	logic_fork_child();

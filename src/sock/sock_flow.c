@@ -310,7 +310,7 @@ static enum verdict attach_addr(struct inet_sock *so, int ifindex, const struct 
 	struct ring *ring;
 	int rc;
 
-	if (so->opt.bind_ifindex && so->opt.bind_ifindex != ifindex)
+	if (so->opt->bind_ifindex && so->opt->bind_ifindex != ifindex)
 		return VERDICT_INTERFACE; /* SO_BINDTODEVICE */
 	ring = sock_rx_ring(so, ifindex, local);
 	if (!ring)

@@ -14,6 +14,7 @@
 #include "ring/ring.h"
 #include "ring/rings.h"
 #include "sock/dst.h"
+#include "sock/options.h"
 #include "sock/ready.h"
 #include "sock/sock.h"
 
@@ -98,38 +99,6 @@ struct listen_state {
 	int twin_taken; /* somebody accepts from the twin, which may block */
 };
 
-/* Options that act on frames we build or accept; holder unless said otherwise. */
-struct sock_options {
-	uint8_t tos, ttl;
-	uint8_t mc_ttl;
-	uint8_t pmtudisc; /* IP_PMTUDISC_* */
-	bool mc_loop;
-	bool pktinfo;
-	bool timestamp, timestamp_ns;
-	bool reuseaddr, reuseport;
-	bool nodelay, cork, quickack, oobinline;
-	uint8_t cc_algo; /* tcp_cc_by_number() */
-	bool linger_on;
-	int linger_seconds;
-	struct tcp_keepalive keepalive;
-	nsec_t user_timeout;
-	uint64_t pacing;	     /* bytes a second; 0: any number */
-	uint32_t window_clamp;	     /* TCP_WINDOW_CLAMP; 0: none */
-	uint32_t notsent_lowat;	     /* TCP_NOTSENT_LOWAT; 0: the system's */
-	uint16_t maxseg;	     /* TCP_MAXSEG; 0: none */
-	int16_t linger2;	     /* TCP_LINGER2, seconds; -1: do not linger */
-	unsigned defer_accept;	     /* SYN-ACKs, as the kernel counts TCP_DEFER_ACCEPT */
-	uint32_t rcvbuf, sndbuf;     /* as the kernel counts them; TCP: if set */
-	bool rcvbuf_set, sndbuf_set; /* by the program: no longer ours to choose */
-	uint32_t rcvlowat;
-	uint32_t mark;
-	uint32_t port_range; /* IP_LOCAL_PORT_RANGE: the last one << 16 | the first one; 0: none */
-	int bind_ifindex;    /* SO_BINDTODEVICE */
-	int mc_ifindex;	     /* IP_MULTICAST_IF, 0: by route */
-	struct inaddr mc_addr;
-	struct ring_alloc alloc_rx, alloc_tx; /* SO_VMA_RING_ALLOC_LOGIC */
-};
-
 #define SOCK_NO_KEY UINT64_MAX /* nobody has needed a ring yet */
 
 /* Who else uses the socket than where it lives, rx and tx: move.c. */
@@ -187,8 +156,10 @@ struct inet_sock {
 	bool attached; /* flows are in place */
 	bool shut_rd, shut_wr;
 	struct endpoint local, remote;
-	struct sock_options opt;
-	int spare; /* the twin of a closed socket that still talks; -1 */
+	const struct sock_options *opt; /* shared; NULL: SOCK_KIND_EPOLL */
+	uint32_t rcvlowat;		/* what every packet asks for, of opt */
+	bool stamped;			/* likewise: SO_TIMESTAMP, SO_TIMESTAMPNS */
+	int spare;			/* the twin of a closed socket that still talks; -1 */
 
 	union {
 		struct udp_state udp;
@@ -416,8 +387,10 @@ extern unsigned tcp_orphans[TCP_ORPHAN_KINDS];
 
 /* Control lock: what the twin has, or otherwise. */
 int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise);
-/* Defaults, read from the twin. */
-void sock_options_init(struct inet_sock *so, bool tcp);
+/* Defaults, read from the twin; false: no memory. */
+bool sock_options_init(struct inet_sock *so, bool tcp);
+/* holder, or not yet known to anybody: takes the reference. */
+void sock_options_use(struct inet_sock *so, const struct sock_options *opt);
 /* holder: sock->opt changed. */
 void udp_options_changed(struct inet_sock *so);
 int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len);

@@ -269,16 +269,30 @@ static void mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t
 	}
 }
 
-/* The new options act from now on. */
-static int apply(struct sock_ref ref, const struct sock_options *opt)
+void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
 {
+	options_put(so->opt);
+	so->opt = opt;
+	so->rcvlowat = opt->rcvlowat;
+	so->stamped = opt->timestamp || opt->timestamp_ns;
+}
+
+/* The new options act from now on. */
+static int apply(struct sock_ref ref, const struct sock_options *values)
+{
+	const struct sock_options *opt = options_share(values);
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
-	int rc = sock_hold_cold(ref, &ring);
+	int rc;
 
-	if (rc)
+	if (!opt)
+		return -ENOMEM;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc) {
+		options_put(opt);
 		return rc;
-	so->opt = *opt;
+	}
+	sock_options_use(so, opt);
 	if (so->inet == INET_UDP)
 		udp_options_changed(so);
 	else if (so->inet == INET_TCP)
@@ -292,7 +306,7 @@ static int apply(struct sock_ref ref, const struct sock_options *opt)
 static int set_mirrored(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	struct sock_options opt = so->opt;
+	struct sock_options opt = *so->opt;
 	int rc = 0;
 
 	if (level == IPPROTO_TCP)
@@ -326,19 +340,24 @@ static int set_by_kernel(struct inet_sock *so, int level, int name)
 /* SO_VMA_RING_ALLOC_LOGIC: ours alone, the twin knows nothing of it. */
 static int set_ring_alloc(struct inet_sock *so, const void *val, socklen_t len)
 {
-	struct ring_alloc rx, tx;
+	struct sock_options values = *so->opt;
+	const struct sock_options *opt;
 	bool set_rx, set_tx;
 	struct ring *ring;
-	int rc = ring_alloc_from_attr(val, len, &rx, &tx, &set_rx, &set_tx);
+	int rc = ring_alloc_from_attr(val, len, &values.alloc_rx, &values.alloc_tx, &set_rx,
+				      &set_tx);
 
-	if (!rc)
-		rc = sock_hold_cold(sock_ref_of(so), &ring);
 	if (rc)
 		return rc;
-	if (set_rx)
-		so->opt.alloc_rx = rx;
-	if (set_tx)
-		so->opt.alloc_tx = tx;
+	opt = options_share(&values);
+	if (!opt)
+		return -ENOMEM;
+	rc = sock_hold_cold(sock_ref_of(so), &ring);
+	if (rc) {
+		options_put(opt);
+		return rc;
+	}
+	sock_options_use(so, opt);
 	sock_alloc_changed(so, set_rx, set_tx);
 	ring_release_cold(ring);
 	if (so->inet == INET_LISTEN)
@@ -349,7 +368,7 @@ static int set_ring_alloc(struct inet_sock *so, const void *val, socklen_t len)
 /* TCP_CONGESTION: what the twin would do says nothing of what we do. */
 static int set_congestion(struct sock_ref ref, const void *val, socklen_t len)
 {
-	struct sock_options opt = inet_of(ref.sk)->opt;
+	struct sock_options opt = *inet_of(ref.sk)->opt;
 	char name[16] = "";
 	int number;
 
@@ -417,37 +436,43 @@ static uint8_t default_ttl(const struct inet_sock *so)
 	return ttl;
 }
 
-void sock_options_init(struct inet_sock *so, bool tcp)
+bool sock_options_init(struct inet_sock *so, bool tcp)
 {
-	struct sock_options *opt = &so->opt;
+	struct sock_options opt;
+	const struct sock_options *shared;
 	int zero = 0, one = 1;
 
+	memset(&opt, 0, sizeof(opt));
 	/* TCP has sizes of its own until the program sets some. */
 	if (!tcp) {
-		opt->rcvbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_RCVBUF, 212992);
-		opt->sndbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_SNDBUF, 212992);
+		opt.rcvbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_RCVBUF, 212992);
+		opt.sndbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_SNDBUF, 212992);
 	}
-	opt->ttl = default_ttl(so);
-	opt->mc_ttl = 1;
-	opt->pmtudisc = IP_PMTUDISC_WANT;
-	opt->mc_loop = params.tx_mc_loopback;
-	opt->alloc_rx.logic = (uint8_t)params.ring_logic_rx;
-	opt->alloc_tx.logic = (uint8_t)params.ring_logic_tx;
+	opt.ttl = default_ttl(so);
+	opt.mc_ttl = 1;
+	opt.pmtudisc = IP_PMTUDISC_WANT;
+	opt.mc_loop = params.tx_mc_loopback;
+	opt.alloc_rx.logic = params.ring_logic_rx;
+	opt.alloc_tx.logic = params.ring_logic_tx;
+	opt.mc_addr = addr_v4_any();
+	opt.rcvlowat = 1;
+	opt.cc_algo = (uint8_t)params.tcp_cc_algo;
+	opt.keepalive.idle = 7200;
+	opt.keepalive.interval = 75;
+	opt.keepalive.probes = 9;
+	opt.linger2 = tcp ? tcp_kernel()->fin_timeout : 0;
+	opt.nodelay = tcp && params.tcp_nodelay;
+	shared = options_share(&opt);
+	if (!shared)
+		return false;
+	sock_options_use(so, shared);
 	sock_access_init(so);
-	if (!tcp && !opt->mc_loop)
+	if (!tcp && !opt.mc_loop)
 		sys_setsockopt(sock_twin(&so->sk), IPPROTO_IP, IP_MULTICAST_LOOP, &zero,
 			       sizeof(zero));
-	opt->mc_addr = addr_v4_any();
-	opt->rcvlowat = 1;
-	opt->cc_algo = (uint8_t)params.tcp_cc_algo;
-	opt->keepalive.idle = 7200;
-	opt->keepalive.interval = 75;
-	opt->keepalive.probes = 9;
-	opt->linger2 = tcp ? tcp_kernel()->fin_timeout : 0;
-	if (tcp && params.tcp_nodelay) {
-		opt->nodelay = true;
+	if (opt.nodelay)
 		sys_setsockopt(sock_twin(&so->sk), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	}
+	return true;
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */

@@ -123,7 +123,7 @@ static int claim_pair_anywhere(int ifindex, const struct flow_key *key, uint32_t
 static int start(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
 		 const struct endpoint *to, uint32_t iss)
 {
-	struct tcp_config config = tcp_config_for(&so->opt, found->mtu);
+	struct tcp_config config = tcp_config_for(so->opt, found->mtu);
 	struct dst_headers headers;
 	nsec_t now = clock_now();
 	int rc;
@@ -170,9 +170,9 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 {
 	struct dst_query query = {.to = *to,
 				  .src = so->bound ? so->local.addr : addr_v4_any(),
-				  .oif = so->opt.bind_ifindex,
-				  .mark = so->opt.mark,
-				  .tos = so->opt.tos};
+				  .oif = so->opt->bind_ifindex,
+				  .mark = so->opt->mark,
+				  .tos = so->opt->tos};
 	bool chosen = so->bound; /* the port, by the program: another socket may share it */
 	struct dst_found found;
 	struct flow_key key;

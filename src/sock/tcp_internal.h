@@ -28,7 +28,7 @@ struct tcp_shard {
 	uint32_t gen;
 	/* holder of ring */
 	struct timer timer;
-	struct sock_options opt; /* inherited by children */
+	const struct sock_options *opt; /* inherited by children */
 };
 
 extern const struct tcp_ops tcp_sock_engine_ops;

@@ -66,8 +66,8 @@ static int init_template(struct frame_template *tmpl, const struct tcp_shard *sh
 				  .src = *local,
 				  .dst = *remote,
 				  .proto = IPPROTO_TCP,
-				  .ttl = shard->opt.ttl,
-				  .tos = shard->opt.tos,
+				  .ttl = shard->opt->ttl,
+				  .tos = shard->opt->tos,
 				  .dont_fragment = true};
 
 	return frame_template_init(tmpl, &fp);
@@ -147,7 +147,7 @@ static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_
 	if (!child)
 		return NULL;
 	child->inet = INET_TCP;
-	child->opt = shard->opt;
+	sock_options_use(child, options_get(shard->opt));
 	child->rcvtimeo = sock_timeout(&shard->so->rcvtimeo);
 	child->sndtimeo = sock_timeout(&shard->so->sndtimeo);
 	child->local = req->local;
@@ -183,7 +183,7 @@ static int shard_accept(struct tcp_listener *l, const struct tcp_synreq *req, st
 	child = child_create(shard, req, pkt);
 	if (!child)
 		return -ENOMEM;
-	config = tcp_config_for(&shard->opt, ring->q->port->mtu);
+	config = tcp_config_for(shard->opt, ring->q->port->mtu);
 	tcp_init_passive(&child->tcp.conn, &tcp_sock_engine_ops, &config, req, now);
 	tcp_wire_options(child, now);
 	reason = tcp_input(&child->tcp.conn, pkt, now);
@@ -242,18 +242,18 @@ static void defend(struct tcp_listener *l)
 struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring)
 {
 	struct shard_full *full = mem_zalloc(sizeof(*full));
-	struct tcp_config config = tcp_config_for(&so->opt, ring->q->port->mtu);
+	struct tcp_config config = tcp_config_for(so->opt, ring->q->port->mtu);
 
 	if (!full)
 		return NULL;
 	full->shard.ring = ring;
 	full->shard.so = so;
 	full->shard.gen = so->sk.gen;
-	full->shard.opt = so->opt;
+	full->shard.opt = options_get(so->opt);
 	timer_init(&full->shard.timer, shard_timer);
 	tcp_listener_init(&full->shard.l, &shard_ops, &config, so->listen.backlog + 1);
 	defend(&full->shard.l);
-	full->shard.l.defer = so->opt.defer_accept;
+	full->shard.l.defer = so->opt->defer_accept;
 	return &full->shard;
 }
 
@@ -276,6 +276,7 @@ void tcp_shard_stop(struct tcp_shard *shard)
 
 void tcp_shard_free(struct tcp_shard *shard)
 {
+	options_put(shard->opt);
 	mem_free(container_of(shard, struct shard_full, shard));
 }
 
@@ -360,9 +361,10 @@ void tcp_listen_options_changed(struct inet_sock *so)
 
 		if (!f->shard || !ring_hold_cold(f->ring))
 			continue;
-		f->shard->opt = so->opt;
-		f->shard->l.defer = so->opt.defer_accept;
-		f->shard->l.config = tcp_config_for(&so->opt, f->ring->q->port->mtu);
+		options_put(f->shard->opt);
+		f->shard->opt = options_get(so->opt);
+		f->shard->l.defer = so->opt->defer_accept;
+		f->shard->l.config = tcp_config_for(so->opt, f->ring->q->port->mtu);
 		ring_release_cold(f->ring);
 	}
 }
@@ -501,12 +503,12 @@ static int hand_out(struct inet_sock *child, int fd, struct sockaddr *addr, sock
 	ref->gen = child->sk.gen;
 	child->sk.nonblock = (flags & SOCK_NONBLOCK) != 0;
 	sock_set_twin(*ref, fd);
-	if (child->opt.nodelay)
+	if (child->opt->nodelay)
 		sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (control_lock()) {
 		sock_list_add(child);
 		/* A ring for each socket: it has had its listener's so far. */
-		if (!ring_logic_moves(child->opt.alloc_rx.logic))
+		if (!ring_logic_moves(child->opt->alloc_rx.logic))
 			sock_alloc_changed(child, true, false);
 		tcp_resolve_locked(*ref);
 		control_unlock();

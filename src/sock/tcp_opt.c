@@ -132,15 +132,15 @@ void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_opt
 
 static int maxseg(const struct inet_sock *so)
 {
-	if (so->tcp.dead && so->opt.maxseg)
-		return so->opt.maxseg;
+	if (so->tcp.dead && so->opt->maxseg)
+		return so->opt->maxseg;
 	return (int)tcp_maxseg(&so->tcp.conn);
 }
 
 /* Options of a connection: the twin of one that was accepted knows nothing of them. */
 static bool answer_tcp(const struct inet_sock *so, int name, int *n)
 {
-	const struct sock_options *opt = &so->opt;
+	const struct sock_options *opt = so->opt;
 
 	switch (name) {
 	case TCP_KEEPCNT:
@@ -193,10 +193,10 @@ static bool answer_socket(const struct inet_sock *so, int name, int *n)
 
 	switch (name) {
 	case SO_RCVBUF:
-		*n = (int)(so->opt.rcvbuf_set ? so->opt.rcvbuf : 2 * conn->rcvbuf);
+		*n = (int)(so->opt->rcvbuf_set ? so->opt->rcvbuf : 2 * conn->rcvbuf);
 		return true;
 	case SO_SNDBUF:
-		*n = (int)(so->opt.sndbuf_set ? so->opt.sndbuf : 2 * conn->sndbuf);
+		*n = (int)(so->opt->sndbuf_set ? so->opt->sndbuf : 2 * conn->sndbuf);
 		return true;
 	default:
 		return false;
@@ -207,7 +207,7 @@ socklen_t tcp_answer(struct inet_sock *so, struct ring *ring, int level, int nam
 		     union tcp_answer *answer)
 {
 	if (level == IPPROTO_TCP && name == TCP_CONGESTION) {
-		strcpy(answer->name, tcp_cc_by_number(so->opt.cc_algo)->name);
+		strcpy(answer->name, tcp_cc_by_number(so->opt->cc_algo)->name);
 		return sizeof(answer->name);
 	}
 	if (so->inet == INET_LISTEN && level == IPPROTO_TCP && name == TCP_INFO) {

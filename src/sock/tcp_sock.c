@@ -41,7 +41,7 @@ static uint32_t stream_events(const struct inet_sock *so)
 	bool fin = fin_received(conn) || so->shut_rd;
 	uint32_t events = 0;
 
-	if (fin || tcp_readable_bytes(conn) >= so->opt.rcvlowat)
+	if (fin || tcp_readable_bytes(conn) >= so->rcvlowat)
 		events |= EPOLLIN | EPOLLRDNORM;
 	if (tcp_urgent_here(conn))
 		events |= EPOLLPRI;
@@ -331,7 +331,7 @@ static void neighbour_changed(struct adj_user *user, const struct adj *adj)
 struct dst_headers tcp_headers(const struct inet_sock *so)
 {
 	struct dst_headers headers = {
-		.src = so->local, .proto = IPPROTO_TCP, .ttl = so->opt.ttl, .tos = so->opt.tos};
+		.src = so->local, .proto = IPPROTO_TCP, .ttl = so->opt->ttl, .tos = so->opt->tos};
 
 	return headers;
 }
@@ -401,15 +401,15 @@ void tcp_wire_options(struct inet_sock *so, nsec_t now)
 {
 	struct tcp_conn *conn = &so->tcp.conn;
 
-	tcp_set_keepalive(conn, &so->opt.keepalive, now);
-	tcp_set_user_timeout(conn, so->opt.user_timeout);
-	tcp_set_oobinline(conn, so->opt.oobinline);
-	tcp_set_linger2(conn, so->opt.linger2);
-	tcp_set_notsent_lowat(conn, so->opt.notsent_lowat ? so->opt.notsent_lowat
-							  : tcp_kernel()->notsent_lowat);
-	if (so->opt.pacing != conn->pace_rate)
-		tcp_set_pacing(conn, so->opt.pacing, now);
-	if (so->opt.cork)
+	tcp_set_keepalive(conn, &so->opt->keepalive, now);
+	tcp_set_user_timeout(conn, so->opt->user_timeout);
+	tcp_set_oobinline(conn, so->opt->oobinline);
+	tcp_set_linger2(conn, so->opt->linger2);
+	tcp_set_notsent_lowat(conn, so->opt->notsent_lowat ? so->opt->notsent_lowat
+							   : tcp_kernel()->notsent_lowat);
+	if (so->opt->pacing != conn->pace_rate)
+		tcp_set_pacing(conn, so->opt->pacing, now);
+	if (so->opt->cork)
 		tcp_set_cork(conn, true, now);
 }
 
@@ -421,15 +421,15 @@ void tcp_options_changed(struct inet_sock *so)
 
 	if (!so->connected || so->tcp.dead)
 		return;
-	if (so->opt.rcvbuf_set)
-		tcp_set_rcvbuf(conn, so->opt.rcvbuf / 2);
-	if (so->opt.sndbuf_set)
-		tcp_set_sndbuf(conn, so->opt.sndbuf / 2);
-	tcp_set_nodelay(conn, so->opt.nodelay, now);
-	tcp_set_congestion(conn, so->opt.cc_algo);
-	tcp_set_quickack(conn, so->opt.quickack, now);
-	tcp_set_cork(conn, so->opt.cork, now);
-	tcp_set_window_clamp(conn, so->opt.window_clamp);
+	if (so->opt->rcvbuf_set)
+		tcp_set_rcvbuf(conn, so->opt->rcvbuf / 2);
+	if (so->opt->sndbuf_set)
+		tcp_set_sndbuf(conn, so->opt->sndbuf / 2);
+	tcp_set_nodelay(conn, so->opt->nodelay, now);
+	tcp_set_congestion(conn, so->opt->cc_algo);
+	tcp_set_quickack(conn, so->opt->quickack, now);
+	tcp_set_cork(conn, so->opt->cork, now);
+	tcp_set_window_clamp(conn, so->opt->window_clamp);
 	tcp_wire_options(so, now);
 	tcp_update_events(so, 0);
 	dst_expire(&so->tcp.dst); /* TOS and TTL are in the headers */
@@ -543,7 +543,7 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
 		return false;
 	}
 	so->tcp.orphan = true;
-	if (!so->tcp.dead && so->opt.linger_on && so->opt.linger_seconds == 0)
+	if (!so->tcp.dead && so->opt->linger_on && so->opt->linger_seconds == 0)
 		tcp_abort(&so->tcp.conn, 0, now);
 	else if (!so->tcp.dead)
 		tcp_close(&so->tcp.conn, now);

@@ -351,8 +351,8 @@ static struct timewait *create(struct timewaits *place, const struct inet_sock *
 	if (!t)
 		return NULL;
 	t->flow.deliver = deliver;
-	t->tos = so->opt.tos;
-	t->ttl = so->opt.ttl;
+	t->tos = so->opt->tos;
+	t->ttl = so->opt->ttl;
 	t->port = so->bound && so->spare < 0 ? PORT_FREE : so->spare;
 	add(&timewait_stats.now, 1);
 	add(&timewait_stats.total, 1);

@@ -45,7 +45,7 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
 	pkt = ring_keep(ring, pkt);
 	if (!pkt)
 		return DROP_NO_MEMORY;
-	if (__builtin_expect(so->opt.timestamp || so->opt.timestamp_ns, 0))
+	if (__builtin_expect(so->stamped, 0))
 		pkt->stamp = clock_real();
 	pkt->next = NULL;
 	if (udp->head)
@@ -112,7 +112,7 @@ void udp_options_changed(struct inet_sock *so)
 {
 	uint32_t least = (uint32_t)params.rx_bytes_min;
 
-	so->udp.limit = so->opt.rcvbuf > least ? so->opt.rcvbuf : least;
+	so->udp.limit = so->opt->rcvbuf > least ? so->opt->rcvbuf : least;
 	/* Headers carry options: they are made anew. */
 	each_dst(so, expire_dst, NULL);
 }
@@ -315,7 +315,7 @@ static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen
 
 static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
 {
-	struct dst_query query = {.oif = so->opt.bind_ifindex, .mark = so->opt.mark};
+	struct dst_query query = {.oif = so->opt->bind_ifindex, .mark = so->opt->mark};
 	struct dst_found found;
 	struct endpoint to;
 	int rc;
@@ -329,7 +329,7 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 		return sock_leave(so, VERDICT_FAMILY);
 	query.to = to;
 	query.src = so->bound_addr ? so->local.addr : addr_v4_any();
-	query.tos = so->opt.tos;
+	query.tos = so->opt->tos;
 	if (!sock_start())
 		return sock_leave(so, VERDICT_NO_RESOURCES);
 	sock_tx_query(so, &query);

@@ -35,7 +35,7 @@ static ssize_t take(struct inet_sock *so, struct msghdr *msg, int flags)
 		endpoint_to_sockaddr(&from, AF_INET, msg->msg_name, &msg->msg_namelen);
 	}
 	if (msg->msg_controllen)
-		cmsg_fill(&so->opt, pkt, msg, sock_home(so));
+		cmsg_fill(so->opt, pkt, msg, sock_home(so));
 	if (!(flags & MSG_PEEK))
 		pkt_free(udp_pop(so));
 	return (ssize_t)(flags & MSG_TRUNC ? size : copied);

@@ -55,18 +55,18 @@ static struct dst_query query_for(const struct inet_sock *so, const struct endpo
 	struct dst_query query = {.to = *to,
 				  .src = so->bound_addr || so->connected ? so->local.addr
 									 : addr_v4_any(),
-				  .oif = so->opt.bind_ifindex,
-				  .mark = so->opt.mark,
-				  .tos = so->opt.tos,
-				  .mc_loop = so->opt.mc_loop};
+				  .oif = so->opt->bind_ifindex,
+				  .mark = so->opt->mark,
+				  .tos = so->opt->tos,
+				  .mc_loop = so->opt->mc_loop};
 
 	if (addr_is_multicast(&to->addr)) {
-		if (so->opt.mc_ifindex)
-			query.oif = so->opt.mc_ifindex;
+		if (so->opt->mc_ifindex)
+			query.oif = so->opt->mc_ifindex;
 		if (addr_is_multicast(&query.src))
 			query.src = addr_v4_any();
-		if (addr_is_any(&query.src) && !addr_is_any(&so->opt.mc_addr))
-			query.src = so->opt.mc_addr;
+		if (addr_is_any(&query.src) && !addr_is_any(&so->opt->mc_addr))
+			query.src = so->opt->mc_addr;
 	}
 	return query;
 }
@@ -76,8 +76,8 @@ static struct dst_headers udp_headers(const struct inet_sock *so, const struct e
 	struct dst_headers headers = {
 		.src = {.addr = query_for(so, to).src, .port = so->local.port},
 		.proto = IPPROTO_UDP,
-		.ttl = addr_is_multicast(&to->addr) ? so->opt.mc_ttl : so->opt.ttl,
-		.tos = so->opt.tos,
+		.ttl = addr_is_multicast(&to->addr) ? so->opt->mc_ttl : so->opt->ttl,
+		.tos = so->opt->tos,
 	};
 
 	return headers;
@@ -168,7 +168,7 @@ static ssize_t send_fragments(struct inet_sock *so, struct ring *ring, struct ds
 	size_t n = 0;
 
 	/* EMSGSIZE is the kernel's to tell; below 576 nothing is served (RFC 791). */
-	if (len > UDP_PAYLOAD_MAX || so->opt.pmtudisc >= IP_PMTUDISC_DO || dst->mtu < 576)
+	if (len > UDP_PAYLOAD_MAX || so->opt->pmtudisc >= IP_PMTUDISC_DO || dst->mtu < 576)
 		return SOCK_KERNEL;
 	frame_fragmenter_init(&f, &dst->tmpl, iov, len, dst->mtu, ++ring->ip_id);
 	for (;;) {

@@ -26,7 +26,7 @@ static cpu_set_t allowed; /* of this process, when it began */
 
 static uint64_t key_of(int logic)
 {
-	struct ring_alloc alloc = {.logic = (uint8_t)logic, .user_id = 3};
+	struct ring_alloc alloc = {.logic = logic, .user_id = 3};
 	struct inaddr local = addr_v4(htonl(0x0a000001));
 
 	return ring_key(&alloc, &local, 3);
@@ -170,7 +170,7 @@ static void test_what_the_key_depends_on(void **state)
 	struct inaddr a = addr_v4(htonl(0x0a000001)), b = addr_v4(htonl(0x0a000002));
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct ring_alloc one = {.logic = (uint8_t)rows[i].logic, .user_id = 1}, two = one;
+		struct ring_alloc one = {.logic = rows[i].logic, .user_id = 1}, two = one;
 		uint64_t key = ring_key(&one, &a, 1);
 
 		two.user_id = 2;
@@ -600,7 +600,7 @@ static const struct ring_alloc before = {.logic = RING_LOGIC_SOCKET, .user_id = 
 static void check_side(const struct option *o, const struct ring_alloc *side, bool set, bool want)
 {
 	assert_int_equal(set, want);
-	assert_int_equal(side->logic, want ? o->logic : before.logic);
+	assert_int_equal(side->logic, want ? (int)o->logic : before.logic);
 	assert_int_equal(side->user_id, want ? o->user_id : before.user_id);
 }
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Options of sockets that act on frames we build or accept.  Thousands of connections
+ * have the same ones: equal options are one object.
+ *
+ * Role		options_share(): control lock.  options_get(): who has a reference
+ *		or what keeps one from going.  options_put(): any.
+ * Lifetime	counted.  An object does not change: a socket whose options change
+ *		exchanges its reference, holding its home and the control lock, so
+ *		that either is enough to read them.
+ * Ordering	a spinlock inside, the last one taken, held for some instructions.
+ * Progress	looks at a few that hash alike; what is not found is not shared.
+ */
+#ifndef SOCK_OPTIONS_H
+#define SOCK_OPTIONS_H
+
+#include "net/tcp.h"
+#include "ring/logic.h"
+
+/* Without gaps: compared as bytes. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
+struct sock_options {
+	nsec_t user_timeout;
+	uint64_t pacing; /* bytes a second; 0: any number */
+	struct inaddr mc_addr;
+	struct ring_alloc alloc_rx, alloc_tx; /* SO_VMA_RING_ALLOC_LOGIC */
+	int linger_seconds;
+	uint32_t window_clamp;	 /* TCP_WINDOW_CLAMP; 0: none */
+	uint32_t notsent_lowat;	 /* TCP_NOTSENT_LOWAT; 0: the system's */
+	unsigned defer_accept;	 /* SYN-ACKs, as the kernel counts TCP_DEFER_ACCEPT */
+	uint32_t rcvbuf, sndbuf; /* as the kernel counts them; TCP: if set */
+	uint32_t rcvlowat;
+	uint32_t mark;
+	uint32_t port_range; /* IP_LOCAL_PORT_RANGE: the last one << 16 | the first one; 0: none */
+	int bind_ifindex;    /* SO_BINDTODEVICE */
+	int mc_ifindex;	     /* IP_MULTICAST_IF, 0: by route */
+	uint16_t maxseg;     /* TCP_MAXSEG; 0: none */
+	int16_t linger2;     /* TCP_LINGER2, seconds; -1: do not linger */
+	struct tcp_keepalive keepalive;
+	uint8_t tos, ttl;
+	uint8_t mc_ttl;
+	uint8_t pmtudisc; /* IP_PMTUDISC_* */
+	uint8_t cc_algo;  /* tcp_cc_by_number() */
+	bool mc_loop;
+	bool pktinfo;
+	bool timestamp, timestamp_ns;
+	bool reuseaddr, reuseport;
+	bool nodelay, cork, quickack, oobinline;
+	bool linger_on;
+	bool rcvbuf_set, sndbuf_set; /* by the program: no longer ours to choose */
+};
+#pragma GCC diagnostic pop
+
+/* Equal ones, with a reference for the caller; NULL: no memory. */
+const struct sock_options *options_share(const struct sock_options *opt);
+const struct sock_options *options_get(const struct sock_options *opt);
+void options_put(const struct sock_options *opt); /* NULL is harmless */
+
+/* In a forked child: objects of the parent are left alone. */
+void options_fork_child(void);
+
+#endif
