@@ -6,8 +6,6 @@
 
 #include "net/tcp_internal.h"
 
-#define LONG_AGO (-3600 * NSEC_PER_SEC)
-
 /* ---- life -------------------------------------------------------------------------- */
 
 void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_config *config)
@@ -35,7 +33,6 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 	c->quickacks = TCP_QUICKACKS;
 	c->probe_credit = TCP_PROBE_CREDIT;
 	c->data_rx_at = LONG_AGO;
-	c->challenge_at = LONG_AGO;
 	rtt_init(&c->rtt);
 	tcp_cc_init(&c->cc, tcp_cc_by_number(config->cc_algo), c->mss);
 	tcp_timer_stop_all(c);

@@ -90,7 +90,7 @@ struct tcp_conn {
 	bool trouble;	      /* something is lost, SACKed, duplicated: see tcp_loss.c */
 	uint8_t timer;	      /* enum tcp_timer: what rto_at is */
 	uint8_t probe_credit; /* probes of a lone segment that may be in vain: tcp_rack.c */
-	uint8_t way;	      /* WAY_PACED: pace_rate is set; WAY_HOLE: hole_mss is */
+	uint8_t way;	      /* WAY_PACED: rare->pace_rate is set; WAY_HOLE: hole_mss is */
 	int error;	      /* what the connection died of, until reported */
 	struct tcp_cc cc;
 
@@ -113,14 +113,8 @@ struct tcp_conn {
 	uint32_t notsent_lowat; /* the program may queue until so much was not sent; UINT32_MAX: any */
 	uint16_t path_mss;	/* largest payload and options together, both sides */
 	uint16_t config_mss;	/* largest we can receive, announced in our SYN */
-	nsec_t challenge_at;	/* when the last challenge ACK was sent */
-	nsec_t pace_at;		/* when what was sent has had its time */
-	uint64_t pace_rate;	/* bytes a second; 0: any number */
 	uint32_t user_timeout; /* msec; 0: none */
-	uint32_t snd_up;       /* behind the urgent byte we sent; with CONN_URG_OUT */
-	uint32_t urgent_at;    /* the peer's urgent byte */
 	uint32_t retransmits;  /* segments, for tcp_info */
-	uint32_t ecn_end;      /* snd_nxt when the window was reduced last for ECN's sake */
 	struct tcp_keepalive keepalive;
 	uint16_t agreed_mss; /* path_mss as of the handshake */
 	uint16_t route_mss;  /* what the route carries */
@@ -128,11 +122,10 @@ struct tcp_conn {
 	int16_t linger2;     /* seconds in FIN_WAIT_2 without a program; -1: none */
 	uint16_t undone;     /* recoveries from what was no loss; wraps */
 	uint8_t urgent;	     /* what is known of it: tcp_urgent.c */
-	uint8_t urgent_byte;
-	uint8_t limit;	/* enum tcp_limit: what holds us up */
-	uint8_t probes; /* unanswered, keepalive or window */
+	uint8_t limit;	     /* enum tcp_limit: what holds us up */
+	uint8_t probes;	     /* unanswered, keepalive or window */
 };
 
-_Static_assert(sizeof(struct tcp_conn) < 512, "RFC 9293 TCB: many of them are idle");
+_Static_assert(sizeof(struct tcp_conn) <= 440, "RFC 9293 TCB: many of them are idle");
 
 #endif

@@ -15,9 +15,9 @@ void tcp_output_ack(struct tcp_conn *c, nsec_t now)
 
 void tcp_output_challenge(struct tcp_conn *c, nsec_t now)
 {
-	if (now - c->challenge_at < TCP_CHALLENGE_GAP)
+	if (!tcp_rare(c) || now - c->rare->challenge_at < TCP_CHALLENGE_GAP)
 		return;
-	c->challenge_at = now;
+	c->rare->challenge_at = now;
 	tcp_output_ack(c, now);
 }
 

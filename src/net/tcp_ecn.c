@@ -7,7 +7,8 @@
 
 void tcp_ecn_reduced(struct tcp_conn *c)
 {
-	c->ecn_end = c->snd_nxt;
+	if (tcp_rare(c))
+		c->rare->ecn_end = c->snd_nxt;
 	c->flags |= CONN_ECN_CWR;
 }
 
@@ -17,7 +18,8 @@ void tcp_ecn_reduced(struct tcp_conn *c)
  */
 static void echoed(struct tcp_conn *c)
 {
-	uint32_t out = c->snd_nxt - c->snd_una, waits = c->ecn_end - c->snd_una;
+	uint32_t out = c->snd_nxt - c->snd_una;
+	uint32_t waits = c->rare ? c->rare->ecn_end - c->snd_una : 0;
 
 	if (c->recovery || waits <= out)
 		return;

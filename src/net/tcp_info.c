@@ -36,7 +36,7 @@ static uint8_t ca_state(const struct tcp_conn *c)
 
 	if (c->recovery)
 		return c->recovery == TCP_RECOVERY_TIMEOUT ? CA_LOSS : CA_RECOVERY;
-	if ((c->flags & CONN_ECN) && out && c->ecn_end - c->snd_una - 1 < out)
+	if ((c->flags & CONN_ECN) && c->rare && out && c->rare->ecn_end - c->snd_una - 1 < out)
 		return CA_CWR;
 	return c->trouble ? CA_DISORDER : CA_OPEN;
 }
@@ -150,7 +150,7 @@ static void times(const struct tcp_conn *c, struct tcp_info *info, nsec_t now)
 
 static void rates(const struct tcp_conn *c, struct tcp_info *info)
 {
-	info->tcpi_max_pacing_rate = c->pace_rate ? c->pace_rate : UINT64_MAX;
+	info->tcpi_max_pacing_rate = tcp_pacing(c) ? tcp_pacing(c) : UINT64_MAX;
 	info->tcpi_pacing_rate = info->tcpi_max_pacing_rate;
 	info->tcpi_delivery_rate = (uint64_t)c->rate * TCP_RATE_UNIT;
 	info->tcpi_snd_ssthresh = c->cc.ssthresh == TCP_CC_INFINITE ? INT32_MAX

@@ -39,6 +39,7 @@
 #define TCP_DATA_RETRIES 15		   /* as Linux: between 13 and 30 minutes */
 #define TCP_ACK_DELAY (50 * NSEC_PER_MSEC) /* of peers, as a rule: see tcp_tlp_timeout() */
 #define TCP_PROBE_CREDIT 8
+#define LONG_AGO (-3600 * NSEC_PER_SEC)
 #define TCP_DELACK (40 * NSEC_PER_MSEC)
 #define TCP_QUICKACKS 16
 #define TCP_TRAIN_MAX 65536u /* bytes that are handed to the wire at once */
@@ -271,7 +272,10 @@ void tcp_mtu_probe_sent(struct tcp_conn *c);
 void tcp_mtu_probe_acked(struct tcp_conn *c);
 void tcp_mtu_probe_lost(struct tcp_conn *c, nsec_t now);
 
-/* tcp_pace.c: with WAY_PACED */
+/* tcp_pace.c */
+/* Bytes a second; 0: any number. */
+uint64_t tcp_pacing(const struct tcp_conn *c);
+/* with WAY_PACED */
 bool tcp_pace_may(struct tcp_conn *c, nsec_t now);
 void tcp_pace_sent(struct tcp_conn *c, uint32_t len, nsec_t now);
 

@@ -9,8 +9,10 @@ struct tcp_rare *tcp_rare(struct tcp_conn *c)
 {
 	if (!c->rare) {
 		c->rare = c->ops->alloc(sizeof(*c->rare));
-		if (c->rare)
-			memset(c->rare, 0, sizeof(*c->rare));
+		if (!c->rare)
+			return NULL;
+		memset(c->rare, 0, sizeof(*c->rare));
+		c->rare->challenge_at = LONG_AGO;
 	}
 	return c->rare;
 }
@@ -21,7 +23,9 @@ void tcp_rare_fini(struct tcp_conn *c)
 		c->ops->free(c->rare);
 	c->rare = NULL;
 	c->sacks = 0;
-	c->flags &= ~(uint32_t)CONN_DSACK;
+	c->urgent = 0;
+	c->way &= (uint8_t)~WAY_PACED;
+	c->flags &= ~(uint32_t)(CONN_DSACK | CONN_URG_OUT | CONN_URG_WAIT);
 }
 
 void tcp_limited_by(struct tcp_conn *c, enum tcp_limit what, nsec_t now)

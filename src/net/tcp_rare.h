@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What few connections need: what arrived out of order, how often something went
- * wrong, how long the sender was held up.
+ * What few connections need: what arrived out of order, urgent data, pacing, how often
+ * something went wrong, how long the sender was held up.
  *
  * Role		whoever holds the connection.  One per struct tcp_conn.
  * Lifetime	made when it is needed first, from the owner's memory; stays until
- *		nobody can ask any more.  Without memory nothing is counted, and no
- *		SACK sent: neither is an error.
+ *		nobody can ask any more.  Without memory nothing is counted, no
+ *		SACK and no challenge sent, urgent data is ordinary, and there is
+ *		no pacing: none of it is an error.
  */
 #ifndef NET_TCP_RARE_H
 #define NET_TCP_RARE_H
@@ -23,6 +24,13 @@ struct tcp_rare {
 	struct tcp_range sack[TCP_SACK_BLOCKS]; /* to report, latest first; conn->sacks of them */
 	struct tcp_range dsack;			/* came twice; with CONN_DSACK */
 	nsec_t probe_at;			/* with hole_mss: when it is tried again */
+	nsec_t challenge_at;			/* when the last challenge ACK was sent */
+	nsec_t pace_at;				/* when what was sent has had its time */
+	uint64_t pace_rate;			/* bytes a second; with WAY_PACED */
+	uint32_t snd_up;    /* behind the urgent byte we sent; with CONN_URG_OUT */
+	uint32_t urgent_at; /* the peer's urgent byte; with conn->urgent */
+	uint32_t ecn_end;   /* snd_nxt when the window was reduced last for ECN's sake */
+	uint8_t urgent_byte;
 	uint32_t probe_end; /* behind a probe of the path's MTU; with CONN_MTU_PROBE */
 	/* for TCP_INFO */
 	uint32_t dsack_dups;	    /* segments that arrived twice, the peer says */

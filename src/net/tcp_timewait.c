@@ -34,7 +34,7 @@ void tcp_timewait_begin(struct tcp_timewait *tw, struct tcp_conn *c)
 		.ts_recent = c->ts_recent,
 		.ts_offset = c->ts_offset,
 		.ts_recent_at = MSEC(c->ts_recent_at),
-		.challenge_at = MSEC(c->challenge_at),
+		.challenge_at = MSEC(c->rare ? c->rare->challenge_at : LONG_AGO),
 		.wnd = (uint16_t)min_u32((c->rcv_edge - c->rcv_nxt) >> c->rcv_wscale, UINT16_MAX),
 	};
 	if (c->state == TCP_FIN_WAIT_2)

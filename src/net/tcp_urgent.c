@@ -14,20 +14,22 @@ enum { URGENT_NONE, URGENT_ANNOUNCED, URGENT_HERE, URGENT_READ };
 
 void tcp_urgent_queued(struct tcp_conn *c)
 {
-	c->snd_up = tcp_data_end(c);
+	if (!tcp_rare(c))
+		return;
+	c->rare->snd_up = tcp_data_end(c);
 	c->flags |= CONN_URG_OUT;
 }
 
 void tcp_urgent_mark(struct tcp_conn *c, struct tcp_segment *seg)
 {
-	if (seq_geq(c->snd_una, c->snd_up)) {
+	if (seq_geq(c->snd_una, c->rare->snd_up)) {
 		c->flags &= ~(uint32_t)CONN_URG_OUT;
 		return;
 	}
-	if (!seq_lt(seg->seq, c->snd_up))
+	if (!seq_lt(seg->seq, c->rare->snd_up))
 		return;
 	seg->flags |= TCP_URG;
-	seg->urg = (uint16_t)min_u32(c->snd_up - seg->seq, UINT16_MAX);
+	seg->urg = (uint16_t)min_u32(c->rare->snd_up - seg->seq, UINT16_MAX);
 }
 
 /* ---- receiving ---------------------------------------------------------------------- */
@@ -53,15 +55,15 @@ static void announced(struct tcp_conn *c, const struct tcp_arrival *a)
 
 	if (seq_lt(at, next) || seq_lt(at, c->rcv_nxt))
 		return; /* it was read, or it is too late to tell it from the others */
-	if (seq_gt(at, c->rcv_nxt + UINT16_MAX))
+	if (seq_gt(at, c->rcv_nxt + UINT16_MAX) || !tcp_rare(c))
 		return;
-	if (c->urgent && !seq_gt(at, c->urgent_at))
+	if (c->urgent && !seq_gt(at, c->rare->urgent_at))
 		return;
 	/* One that was read out of band and not passed yet: nobody may read it in line. */
-	if (c->urgent == URGENT_READ && c->urgent_at == next && c->rcv.bytes &&
+	if (c->urgent == URGENT_READ && c->rare->urgent_at == next && c->rcv.bytes &&
 	    !(c->flags & CONN_OOBINLINE))
 		tcp_recvq_discard(&c->rcv, 1);
-	c->urgent_at = at;
+	c->rare->urgent_at = at;
 	set_state(c, URGENT_ANNOUNCED);
 	c->ops->urgent(c);
 }
@@ -76,10 +78,10 @@ void tcp_urgent_step_6(struct tcp_conn *c, const struct tcp_arrival *a)
 		announced(c, a);
 	if (c->urgent != URGENT_ANNOUNCED)
 		return;
-	offset = c->urgent_at - a->pkt->seq;
+	offset = c->rare->urgent_at - a->pkt->seq;
 	if (offset >= a->pkt->len)
 		return;
-	c->urgent_byte = pkt_payload(a->pkt)[offset];
+	c->rare->urgent_byte = pkt_payload(a->pkt)[offset];
 	set_state(c, URGENT_HERE);
 	c->ops->urgent(c);
 }
@@ -91,7 +93,7 @@ bool tcp_urgent_here(const struct tcp_conn *c)
 
 bool tcp_at_mark(const struct tcp_conn *c)
 {
-	return c->urgent && c->urgent_at == read_at(c);
+	return c->urgent && c->rare->urgent_at == read_at(c);
 }
 
 void tcp_set_oobinline(struct tcp_conn *c, bool on)
@@ -107,7 +109,7 @@ int tcp_recv_urgent(struct tcp_conn *c, uint8_t *byte, bool peek)
 	if ((c->flags & CONN_OOBINLINE) || c->urgent == URGENT_NONE || c->urgent == URGENT_READ)
 		return -EINVAL;
 	if (c->urgent == URGENT_HERE) {
-		*byte = c->urgent_byte;
+		*byte = c->rare->urgent_byte;
 		if (!peek)
 			set_state(c, URGENT_READ);
 		return 1;
@@ -117,7 +119,7 @@ int tcp_recv_urgent(struct tcp_conn *c, uint8_t *byte, bool peek)
 
 uint32_t tcp_urgent_readable(const struct tcp_conn *c)
 {
-	uint32_t offset = c->urgent_at - read_at(c), bytes = c->rcv.bytes;
+	uint32_t offset = c->rare->urgent_at - read_at(c), bytes = c->rcv.bytes;
 
 	if ((c->flags & CONN_OOBINLINE) || offset >= bytes)
 		return bytes;
@@ -126,7 +128,7 @@ uint32_t tcp_urgent_readable(const struct tcp_conn *c)
 
 uint32_t tcp_urgent_read(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool peek)
 {
-	uint32_t offset = c->urgent_at - read_at(c), skip = 0, most = UINT32_MAX, n;
+	uint32_t offset = c->rare->urgent_at - read_at(c), skip = 0, most = UINT32_MAX, n;
 
 	if (offset == 0)
 		skip = !(c->flags & CONN_OOBINLINE);
@@ -137,7 +139,7 @@ uint32_t tcp_urgent_read(struct tcp_conn *c, const struct iovec *iov, int iovcnt
 	if (skip && c->rcv.bytes)
 		tcp_recvq_discard(&c->rcv, 1);
 	n = tcp_recvq_read_some(&c->rcv, iov, iovcnt, most);
-	if (seq_gt(read_at(c), c->urgent_at) && c->urgent != URGENT_ANNOUNCED)
+	if (seq_gt(read_at(c), c->rare->urgent_at) && c->urgent != URGENT_ANNOUNCED)
 		set_state(c, URGENT_NONE);
 	return n;
 }
