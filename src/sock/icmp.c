@@ -21,7 +21,7 @@ static int icmp_fd = -1;
 /* holder */
 static void tell(struct ring *ring, struct flow *flow, const struct icmp_error *error)
 {
-	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow.flow);
+	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow);
 	struct tcp_conn *conn = &so->tcp.conn;
 
 	if (so->tcp.dead || !tcp_icmp_is_ours(conn, error->seq))

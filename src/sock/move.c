@@ -240,12 +240,14 @@ static struct ring *target(const struct inet_sock *so, const struct ring *from,
 	return to;
 }
 
-static void add_part(struct move *move, struct sock_flow *flow, struct ring *from)
+/* listed: NULL for a connection's own flow. */
+static void add_part(struct move *move, struct flow *flow, struct sock_flow *listed,
+		     struct ring *from)
 {
 	struct move_part *part = &move->parts[move->n_parts];
 
-	*part = (struct move_part){.move = move, .flow = flow, .from = from};
-	part->to = target(move->so, from, &flow->flow.key.local, move->key);
+	*part = (struct move_part){.move = move, .flow = flow, .listed = listed, .from = from};
+	part->to = target(move->so, from, &flow->key.local, move->key);
 	if (!part->to || move_part_steer(part)) {
 		log_debug("fd %d: a flow stays on ring %u", sock_twin(&move->so->sk), from->id);
 		if (move->so->inet != INET_UDP)
@@ -298,12 +300,12 @@ static struct move *prepare(struct inet_sock *so, uint64_t key, struct ring *to)
 	move->began = clock_now();
 	move->arrive.run = arrive_run;
 	if (so->inet == INET_TCP) {
-		add_part(move, &so->tcp.flow, move->from);
+		add_part(move, &so->tcp.flow, NULL, move->from);
 	} else {
 		list_for_each(link, &so->flows) {
 			struct sock_flow *f = sock_flow_of(link);
 
-			add_part(move, f, f->ring);
+			add_part(move, &f->flow, f, f->ring);
 		}
 	}
 	return move;

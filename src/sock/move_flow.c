@@ -45,13 +45,13 @@ static void resteer(struct move_part *part)
 {
 	if (!ring_hold_cold(part->from))
 		return;
-	ring_flow_resteer(part->from, &part->flow->flow);
+	ring_flow_resteer(part->from, part->flow);
 	ring_release_cold(part->from);
 }
 
 static int unsteer(struct move_part *part, bool *was)
 {
-	struct flow *flow = &part->flow->flow;
+	struct flow *flow = part->flow;
 	int rc = -ENOENT;
 
 	if (!ring_hold_cold(part->from))
@@ -69,7 +69,7 @@ int move_part_steer(struct move_part *part)
 	bool was = false;
 	int rc;
 
-	part->stand_in.key = part->flow->flow.key;
+	part->stand_in.key = part->flow->key;
 	part->stand_in.deliver = stand_in_deliver;
 	if (!ring_hold_cold(part->to))
 		return -EAGAIN;
@@ -115,13 +115,13 @@ void move_part_drop(struct move_part *part)
 void move_part_leave(struct move_part *part)
 {
 	if (part->stays) {
-		ring_flow_replace(part->from, &part->flow->flow, &part->stand_in);
+		ring_flow_replace(part->from, part->flow, &part->stand_in);
 		return;
 	}
-	part->ended = !part->flow->flow.listed;
-	ring_flow_del(part->from, &part->flow->flow);
-	if (part->flow->shard)
-		tcp_shard_leave(part->flow->shard);
+	part->ended = !part->flow->listed;
+	ring_flow_del(part->from, part->flow);
+	if (part->listed && part->listed->shard)
+		tcp_shard_leave(part->listed->shard);
 }
 
 /* Whose frames of the part are. */
@@ -129,25 +129,28 @@ static struct flow *receiver(struct move_part *part)
 {
 	struct flow_key wide = flow_key_widen(&part->stand_in.key);
 
-	return part->ended ? flow_lookup(&part->to->flows, &wide) : &part->flow->flow;
+	return part->ended ? flow_lookup(&part->to->flows, &wide) : part->flow;
+}
+
+static void listed_arrives(struct sock_flow *f, struct ring *from, struct ring *to)
+{
+	ring_get(to);
+	ring_put(from);
+	f->ring = to;
+	if (f->shard)
+		tcp_shard_arrive(f->shard, to);
 }
 
 void move_part_arrive(struct move_part *part)
 {
-	struct sock_flow *f = part->flow;
 	struct pkt *pkt = part->head;
 
 	if (part->ended)
 		ring_flow_del(part->to, &part->stand_in);
 	else
-		ring_flow_replace(part->to, &part->stand_in, &f->flow);
-	if (f != &part->move->so->tcp.flow) { /* that one lives by its socket's home */
-		ring_get(part->to);
-		ring_put(part->from);
-	}
-	f->ring = part->to;
-	if (f->shard)
-		tcp_shard_arrive(f->shard, part->to);
+		ring_flow_replace(part->to, &part->stand_in, part->flow);
+	if (part->listed) /* a connection's own lives by its socket's home */
+		listed_arrives(part->listed, part->from, part->to);
 	part->head = NULL;
 	while (pkt) {
 		struct pkt *next = pkt->next;

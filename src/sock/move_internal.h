@@ -11,7 +11,8 @@ struct move;
 struct move_part {
 	struct flow stand_in; /* holder of ->to */
 	struct move *move;
-	struct sock_flow *flow; /* the real one */
+	struct flow *flow;	  /* the real one */
+	struct sock_flow *listed; /* which it is of; NULL: a connection's own */
 	struct ring *from, *to;
 	bool stays; /* and forwards: ->to is ->from */
 	bool ended; /* a new connection of its pair has taken it off: it does not arrive */

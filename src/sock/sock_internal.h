@@ -31,7 +31,7 @@ struct sock_flow {
 	bool multicast;
 };
 
-/* One of several; a connection has its only one in itself. */
+/* As it is listed; a connection has its only flow in itself. */
 struct sock_match {
 	struct sock_flow f;   /* first */
 	struct list link;     /* of inet_sock->flows; control lock */
@@ -75,7 +75,7 @@ struct tcp_state_part {
 	struct timer timer;	/* runs at tcp_deadline() or before */
 	struct ring_work flush; /* tcp_flush() at the end of the burst */
 	struct dst dst;
-	struct sock_flow flow;
+	struct flow flow;  /* its only one; on the ring that is home */
 	int error;	   /* what it died of; reported once */
 	int kept_error;	   /* any, atomic: ended a call that moved bytes; for the next one */
 	uint8_t orphan_as; /* enum tcp_orphan: where it is counted */

@@ -76,7 +76,7 @@ static void forget_attempt(struct inet_sock *so, struct ring *ring)
 {
 	wheel_cancel(&ring->wheel, &so->tcp.timer);
 	list_remove(&so->tcp.flush.link);
-	ring_flow_del(ring, &so->tcp.flow.flow);
+	ring_flow_del(ring, &so->tcp.flow);
 	dst_fini(&so->tcp.dst);
 	tcp_close(&so->tcp.conn, ring->now); /* gives back what was not read */
 	tcp_part_init(so);
@@ -133,12 +133,11 @@ static int start(struct inet_sock *so, struct ring *ring, const struct dst_found
 	rc = dst_apply(&so->tcp.dst, ring, to, found, &headers);
 	if (rc)
 		return rc;
-	so->tcp.flow.flow.key = pair_key(so, to);
-	so->tcp.flow.ring = ring;
-	rc = claim_pair(ring, &so->tcp.flow.flow.key, &iss, now);
+	so->tcp.flow.key = pair_key(so, to);
+	rc = claim_pair(ring, &so->tcp.flow.key, &iss, now);
 	if (rc)
 		return rc;
-	rc = ring_flow_add(ring, &so->tcp.flow.flow);
+	rc = ring_flow_add(ring, &so->tcp.flow);
 	if (rc)
 		return rc;
 	tcp_init(&so->tcp.conn, &tcp_sock_engine_ops, &config);

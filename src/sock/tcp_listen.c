@@ -118,15 +118,14 @@ static int child_dst(struct inet_sock *child, const struct tcp_shard *shard, con
 
 static int child_flow(struct inet_sock *child, struct ring *ring)
 {
-	struct flow_key *key = &child->tcp.flow.flow.key;
+	struct flow_key *key = &child->tcp.flow.key;
 
 	key->local = child->local.addr;
 	key->local_port = child->local.port;
 	key->remote = child->remote.addr;
 	key->remote_port = child->remote.port;
 	key->proto = IPPROTO_TCP;
-	child->tcp.flow.ring = ring;
-	return ring_flow_add(ring, &child->tcp.flow.flow);
+	return ring_flow_add(ring, &child->tcp.flow);
 }
 
 /*

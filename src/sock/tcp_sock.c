@@ -209,7 +209,7 @@ static void reap(struct inet_sock *so, struct ring *ring)
 {
 	wheel_cancel(&ring->wheel, &so->tcp.timer);
 	list_remove(&so->tcp.flush.link);
-	ring_flow_del(ring, &so->tcp.flow.flow);
+	ring_flow_del(ring, &so->tcp.flow);
 	dst_fini(&so->tcp.dst);
 	tcp_close(&so->tcp.conn, ring->now); /* gives unread data back */
 	tcp_count_orphan(so);
@@ -283,7 +283,7 @@ static enum drop deliver_chain(struct inet_sock *so, struct ring *ring, struct p
 
 enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
-	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow.flow);
+	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow);
 	struct pkt *kept;
 	enum drop reason;
 
@@ -384,10 +384,8 @@ void tcp_part_init(struct inet_sock *so)
 	tcp->flush.run = run_flush;
 	dst_init(&tcp->dst);
 	tcp->dst.user.changed = neighbour_changed;
-	tcp->flow.flow.deliver = tcp_deliver;
-	tcp->flow.flow.chains = true;
-	tcp->flow.so = so;
-	tcp->flow.gen = so->sk.gen;
+	tcp->flow.deliver = tcp_deliver;
+	tcp->flow.chains = true;
 }
 
 void tcp_sock_init(struct inet_sock *so)

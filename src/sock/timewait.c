@@ -370,12 +370,12 @@ bool timewait_take(struct inet_sock *so, struct ring *ring)
 	struct timewait *t;
 
 	ring_assert_held(ring);
-	if (!tcp_timewait_due(&so->tcp.conn) || so->move || !so->tcp.flow.flow.listed)
+	if (!tcp_timewait_due(&so->tcp.conn) || so->move || !so->tcp.flow.listed)
 		return false;
 	place = place_of(ring);
 	t = place ? create(place, so) : NULL;
 	if (t) {
-		ring_flow_replace(ring, &so->tcp.flow.flow, &t->flow);
+		ring_flow_replace(ring, &so->tcp.flow, &t->flow);
 		tcp_timewait_begin(&t->tw, &so->tcp.conn);
 		so->spare = PORT_KEEPER_NONE;
 		if (tcp_timewait_half(&t->tw))
