@@ -81,17 +81,17 @@ uint64_t csum_combine(uint64_t sum, uint64_t part, bool odd);
  * ports, plus the sums over what stays the same.
  */
 struct frame_template {
-	uint8_t bytes[64]; /* Ethernet .. first 4 bytes of UDP/TCP (the ports) */
-	uint16_t l3;	   /* offset of IP */
-	uint16_t l4;	   /* offset of UDP/TCP */
+	uint8_t bytes[40]; /* Ethernet, IPv4, the ports; in all, what three moves copy */
+	uint8_t l3;	   /* offset of IP */
+	uint8_t l4;	   /* offset of UDP/TCP */
+	uint8_t proto;
 	/*
 	 * IPv4 identification, network byte order: 0 with DF, else its owner
 	 * changes it for each datagram (RFC 6864 section 4).
 	 */
 	uint16_t id;
-	uint8_t proto;
-	uint32_t ip_sum;     /* header sum without length, id and checksum */
-	uint32_t pseudo_sum; /* pseudo-header and ports, without length */
+	uint16_t ip_sum;     /* header sum without length, id and checksum */
+	uint16_t pseudo_sum; /* pseudo-header and ports, without length */
 };
 
 struct frame_params {

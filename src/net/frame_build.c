@@ -64,7 +64,7 @@ static inline void build_ip4(const struct frame_template *t, uint8_t *frame, siz
 
 	assert(t->l4 == IP4_L4 && IP4_HDR + l4_len <= 65535);
 	/* A constant length: three moves.  What is behind the ports follows. */
-	memcpy(frame, t->bytes, IP4_L4 + UDP_HDR);
+	memcpy(frame, t->bytes, sizeof(t->bytes));
 	store16(ip + 2, total);
 	store16(ip + 4, t->id);
 	store16(ip + 10, (uint16_t)~csum_fold((uint64_t)t->ip_sum + total + t->id));

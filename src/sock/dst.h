@@ -49,8 +49,8 @@ struct dst {
 	struct inaddr nexthop;
 	struct frame_template tmpl;
 	enum verdict verdict;
-	bool mac_known;	   /* when it was found */
-	bool mcast_looped; /* it depends on who listens on this host */
+	bool mac_known : 1;    /* when it was found */
+	bool mcast_looped : 1; /* it depends on who listens on this host */
 	uint32_t mcast_epoch;
 	uint32_t generation; /* netlink_generation() it was found under */
 	uint32_t mtu;

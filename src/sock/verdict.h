@@ -28,7 +28,7 @@ enum verdict {
 	VERDICT_LIST(X)
 #undef X
 		VERDICT_COUNT
-};
+} __attribute__((packed)); /* a byte of each socket */
 
 const char *verdict_text(enum verdict verdict);
 
