@@ -15,7 +15,7 @@
 
 /* A membership, whether its match is in place or not. */
 struct membership {
-	struct list link; /* of inet_sock->groups */
+	struct list link; /* of udp_state->groups */
 	struct inaddr group;
 	struct inaddr source; /* any: from everybody */
 	int ifindex;
@@ -25,7 +25,7 @@ struct membership {
 static struct membership *find(struct inet_sock *so, const struct inaddr *group,
 			       const struct inaddr *source, int ifindex)
 {
-	list_for_each(link, &so->groups) {
+	list_for_each(link, &so->udp.groups) {
 		struct membership *m = container_of(link, struct membership, link);
 
 		if (addr_eq(&m->group, group) && addr_eq(&m->source, source) &&
@@ -90,7 +90,7 @@ static void join(struct inet_sock *so, const struct inaddr *group, const struct 
 	m->group = *group;
 	m->source = *source;
 	m->ifindex = ifindex;
-	list_push_back(&so->groups, &m->link);
+	list_push_back(&so->udp.groups, &m->link);
 	steer(so, m);
 }
 
@@ -106,7 +106,7 @@ static void drop(struct membership *m)
 static void leave(struct inet_sock *so, const struct inaddr *group, const struct inaddr *source,
 		  int ifindex)
 {
-	list_for_each_safe(link, &so->groups) {
+	list_for_each_safe(link, &so->udp.groups) {
 		struct membership *m = container_of(link, struct membership, link);
 
 		if (addr_eq(&m->group, group) && (!ifindex || m->ifindex == ifindex) &&
@@ -117,13 +117,15 @@ static void leave(struct inet_sock *so, const struct inaddr *group, const struct
 
 void mcast_attach(struct inet_sock *so)
 {
-	list_for_each(link, &so->groups)
+	list_for_each(link, &so->udp.groups)
 		steer(so, container_of(link, struct membership, link));
 }
 
 void mcast_detach(struct inet_sock *so)
 {
-	list_for_each(link, &so->groups)
+	if (so->inet != INET_UDP)
+		return;
+	list_for_each(link, &so->udp.groups)
 		container_of(link, struct membership, link)->flow = NULL;
 }
 
@@ -131,7 +133,9 @@ void mcast_forget(struct inet_sock *so)
 {
 	struct list *link;
 
-	while ((link = list_pop_front(&so->groups)))
+	if (so->inet != INET_UDP)
+		return;
+	while ((link = list_pop_front(&so->udp.groups)))
 		mem_free(container_of(link, struct membership, link));
 }
 

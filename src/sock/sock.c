@@ -96,7 +96,6 @@ static struct inet_sock *alloc_fresh(enum sock_kind kind)
 		return NULL;
 	memset(&so->sk, 0, sizeof(so->sk));
 	so->sk.kind = kind;
-	so->sk.family = AF_INET;
 	if (kind != SOCK_KIND_EPOLL)
 		so->sk.ops = kind == SOCK_KIND_TCP ? &tcp_sock_ops[ring_mode] : &udp_ops[ring_mode];
 	return so;
@@ -125,7 +124,6 @@ struct inet_sock *sock_alloc(enum sock_kind kind)
 	so->spare = PORT_KEEPER_NONE;
 	list_init(&so->link);
 	list_init(&so->flows);
-	list_init(&so->groups);
 	list_init(&so->sk.watches);
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
 	so->id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);

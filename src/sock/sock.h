@@ -60,31 +60,37 @@ struct sock_ops {
 	int (*shutdown)(struct sock_ref ref, int how);
 };
 
-enum sock_kind { SOCK_KIND_UDP, SOCK_KIND_TCP, SOCK_KIND_EPOLL, SOCK_KINDS };
+enum sock_kind {
+	SOCK_KIND_UDP,
+	SOCK_KIND_TCP,
+	SOCK_KIND_EPOLL,
+	SOCK_KINDS
+} __attribute__((packed)); /* a byte of each socket */
 
 /* What every socket has; the rest is in sock_internal.h. */
 struct sock {
 	/* of this memory for good, read by all: a late call reads them, too */
 	const struct sock_ops *ops; /* of the thread mode; SOCK_KIND_EPOLL: NULL */
 	enum sock_kind kind;
-	int family; /* AF_INET */
+
+	/* any, atomic */
+	bool nonblock;	      /* O_NONBLOCK as the program sees it */
+	uint16_t twin_events; /* EPOLLIN: the kernel has something for us, too */
+	uint32_t events;      /* EPOLL* bits true now; written by the holder */
+	struct ring *home;
+	uint32_t gen;	   /* odd while in use; changed when the program closes it and at its end */
+	uint32_t left_gen; /* the last generation that left for the kernel */
+	unsigned waiters;  /* threads in a blocking call; goes on counting when it is reused */
+	int twin;	   /* descriptor of the kernel socket */
 
 	/* set when the socket is made, read by all */
 	struct epoll *epoll; /* SOCK_KIND_EPOLL: see epoll.h */
 
-	/* any, atomic */
-	uint32_t gen;	   /* odd while in use; changed when the program closes it and at its end */
-	uint32_t left_gen; /* the last generation that left for the kernel */
-	unsigned waiters;  /* threads in a blocking call; goes on counting when it is reused */
-	struct ring *home;
-	uint32_t events;      /* EPOLL* bits true now; written by the holder */
-	uint32_t twin_events; /* EPOLLIN: the kernel has something for us, too */
-	int twin;	      /* descriptor of the kernel socket */
-	bool nonblock;	      /* O_NONBLOCK as the program sees it */
-
 	/* holder */
 	struct list watches;
 };
+
+_Static_assert(sizeof(struct sock) == 64, "what everybody reads is in one cache line");
 
 /* Called by intercept: what sock needs from above. */
 struct sock_hooks {

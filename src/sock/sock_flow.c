@@ -80,7 +80,7 @@ static void note_ring(struct inet_sock *so, struct ring *ring)
 	if (n < INET_RINGS)
 		__atomic_store_n(&so->rings[n], (uint16_t)ring->id, __ATOMIC_RELAXED);
 	if (n <= INET_RINGS)
-		__atomic_store_n(&so->n_rings, n + 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&so->n_rings, (uint8_t)(n + 1), __ATOMIC_RELEASE);
 }
 
 static void tell_pollers(void)

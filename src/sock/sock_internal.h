@@ -65,7 +65,8 @@ struct udp_state {
 	struct dst dst;		/* connected to */
 	struct udp_dst **cache; /* unconnected: by destination; NULL until needed */
 	uint64_t dropped;
-	bool corked; /* any, atomic: a datagram begun with MSG_MORE is in the twin */
+	struct list groups; /* control lock: multicast memberships, mcast.c */
+	bool corked;	    /* any, atomic: a datagram begun with MSG_MORE is in the twin */
 };
 
 /* A connection waiting for accept(), and the connection itself. */
@@ -75,17 +76,17 @@ struct tcp_state_part {
 	struct timer timer;	/* runs at tcp_deadline() or before */
 	struct ring_work flush; /* tcp_flush() at the end of the burst */
 	struct dst dst;
-	struct flow flow;  /* its only one; on the ring that is home */
+	struct flow flow;	    /* its only one; on the ring that is home */
+	struct inet_sock *listener; /* of a child until it is accepted */
+	uint32_t listener_gen;
 	int error;	   /* what it died of; reported once */
 	int kept_error;	   /* any, atomic: ended a call that moved bytes; for the next one */
 	uint8_t orphan_as; /* enum tcp_orphan: where it is counted */
-	bool connecting;   /* until established or dead */
-	bool dead;	   /* ops->closed() was called */
-	bool orphan;	   /* the program closed it */
-	bool handed_over;  /* a child that is in, or on its way to, the accept queue */
-	struct inet_sock *listener; /* of a child until it is accepted */
-	uint32_t listener_gen;
-	struct inbox_item item; /* on its way to the listener, or to be aborted */
+	/* these share a byte: the holder writes, and nobody else */
+	bool connecting : 1;  /* until established or dead */
+	bool dead : 1;	      /* ops->closed() was called */
+	bool orphan : 1;      /* the program closed it */
+	bool handed_over : 1; /* a child that is in, or on its way to, the accept queue */
 };
 
 struct listen_state {
@@ -108,65 +109,79 @@ struct sock_wander {
 	uint8_t confirmed; /* in a row, by the candidate; 0: there is none */
 };
 
-enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN };
+enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN } __attribute__((packed));
 
 #define INET_RINGS 8
 
+/*
+ * Ordered by size, not by who writes what: of an idle connection this is all there is,
+ * and 100,000 may be idle at once.
+ */
 struct inet_sock {
 	struct sock sk; /* first */
 
 	/* control lock */
-	struct list link;  /* of all sockets */
-	struct list flows; /* of struct sock_match */
+	struct list link; /* of all sockets */
 	union {
-		struct list groups; /* UDP: multicast memberships, mcast.c */
-		/* TCP; holder of the listener's home: a child that waits for accept() */
+		struct list flows; /* UDP, listener: of struct sock_match */
+		/*
+		 * A child that waits for accept(), and has no such flows: holder of its
+		 * listener's home, or on its way there, or to be aborted.
+		 */
 		struct list accept_link;
+		struct inbox_item item;
 	};
-	enum verdict verdict;
-	bool wildcard;	   /* bound to 0.0.0.0: follows addresses that come and go */
-	bool gone;	   /* left to the kernel or closed */
 	struct move *move; /* under way to another ring, or NULL */
 
 	/* control lock to write, any to read: rings with flows of ours, beside home */
 	uint16_t rings[INET_RINGS]; /* rings_at() */
-	unsigned n_rings;	    /* more than INET_RINGS: any ring may have some */
-
-	/* any, atomic */
-	bool close_pending; /* the program closed it; the last waiter does it */
-
-	/* any, atomic; control lock to write: read before a call waits, 0: none */
-	nsec_t rcvtimeo, sndtimeo;
-
-	/* set when made, read by all */
-	uint64_t id; /* never used again */
 
 	/* any, atomic; control lock to write: of the rings it was placed on, or SOCK_NO_KEY */
 	uint64_t rx_key, tx_key;
 
+	/* set when made, read by all */
+	uint64_t id; /* never used again */
+
 	/* holder */
-	int rx_left, tx_left;	    /* accesses until it is looked at who they are by */
 	struct sock_wander *wander; /* [2], rx and tx; NULL: nobody else so far */
+	int rx_left, tx_left;	    /* accesses until it is looked at who they are by */
+
+	/* any, atomic; control lock to write: read before a call waits, msec, 0: none */
+	uint32_t rcvtimeo, sndtimeo;
 
 	/* holder; control lock to write */
+	const struct sock_options *opt; /* shared; NULL: SOCK_KIND_EPOLL */
+	struct endpoint local, remote;
+	uint32_t rcvlowat; /* what every packet asks for, of opt */
+	int spare;	   /* the twin of a closed socket that still talks; -1 */
+	bool stamped;	   /* of opt, likewise: SO_TIMESTAMP, SO_TIMESTAMPNS */
 	enum inet_kind inet;
 	bool bound;	 /* has a local port */
 	bool bound_addr; /* the program chose the address */
 	bool connected;
 	bool attached; /* flows are in place */
 	bool shut_rd, shut_wr;
-	struct endpoint local, remote;
-	const struct sock_options *opt; /* shared; NULL: SOCK_KIND_EPOLL */
-	uint32_t rcvlowat;		/* what every packet asks for, of opt */
-	bool stamped;			/* likewise: SO_TIMESTAMP, SO_TIMESTAMPNS */
-	int spare;			/* the twin of a closed socket that still talks; -1 */
 
+	/* control lock */
+	enum verdict verdict;
+	bool wildcard; /* bound to 0.0.0.0: follows addresses that come and go */
+	bool gone;     /* left to the kernel or closed */
+
+	/* control lock to write, any to read */
+	uint8_t n_rings; /* of rings[]; more than INET_RINGS: any ring may have some */
+
+	/* any, atomic */
+	bool close_pending; /* the program closed it; the last waiter does it */
+
+	/* Memory of a kind ends with the kind's own: sock_alloc(). */
 	union {
 		struct udp_state udp;
 		struct tcp_state_part tcp;
 		struct listen_state listen;
 	};
 };
+
+_Static_assert(sizeof(struct inet_sock) <= 960, "with its places in tables 1 KB at most");
 
 static inline struct inet_sock *inet_of(struct sock *sk)
 {
@@ -251,9 +266,9 @@ int sock_read_local(struct inet_sock *so);
 void sock_set_home(struct inet_sock *so, struct ring *ring);
 
 /* A timeout of its calls that wait. */
-static inline nsec_t sock_timeout(const nsec_t *timeo)
+static inline nsec_t sock_timeout(const uint32_t *msec)
 {
-	return __atomic_load_n(timeo, __ATOMIC_RELAXED);
+	return __atomic_load_n(msec, __ATOMIC_RELAXED) * NSEC_PER_MSEC;
 }
 
 static inline void sock_set_events(struct inet_sock *so, uint32_t events)

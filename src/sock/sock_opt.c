@@ -134,15 +134,17 @@ int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise
 	return sys_getsockopt(sock_twin(&so->sk), level, name, &val, &len) ? otherwise : val;
 }
 
-static void set_timeout(struct inet_sock *so, nsec_t *timeo, int name)
+/* Rounded up, as the kernel rounds to its ticks; more than 49 days are 49 days. */
+static void set_timeout(struct inet_sock *so, uint32_t *timeo, int name)
 {
+	uint64_t msec;
 	struct timeval tv = {0, 0};
 	socklen_t len = sizeof(tv);
 
 	if (sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, name, &tv, &len))
 		tv = (struct timeval){0, 0};
-	__atomic_store_n(timeo, tv.tv_sec * NSEC_PER_SEC + tv.tv_usec * NSEC_PER_USEC,
-			 __ATOMIC_RELAXED);
+	msec = (uint64_t)tv.tv_sec * 1000 + ((uint64_t)tv.tv_usec + 999) / 1000;
+	__atomic_store_n(timeo, msec > UINT32_MAX ? UINT32_MAX : (uint32_t)msec, __ATOMIC_RELAXED);
 }
 
 static int twin_device(const struct inet_sock *so)

@@ -147,8 +147,8 @@ static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_
 		return NULL;
 	child->inet = INET_TCP;
 	sock_options_use(child, options_get(shard->opt));
-	child->rcvtimeo = sock_timeout(&shard->so->rcvtimeo);
-	child->sndtimeo = sock_timeout(&shard->so->sndtimeo);
+	child->rcvtimeo = __atomic_load_n(&shard->so->rcvtimeo, __ATOMIC_RELAXED);
+	child->sndtimeo = __atomic_load_n(&shard->so->sndtimeo, __ATOMIC_RELAXED);
 	child->local = req->local;
 	child->remote = req->remote;
 	child->connected = true;
@@ -301,8 +301,9 @@ enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *p
 /* holder of the child's home */
 static void abort_run(struct ring *ring, struct inbox_item *item)
 {
-	struct inet_sock *child = container_of(item, struct inet_sock, tcp.item);
+	struct inet_sock *child = container_of(item, struct inet_sock, item);
 
+	list_init(&child->flows); /* the item was in its place */
 	child->tcp.orphan = true;
 	if (!child->tcp.dead)
 		tcp_abort(&child->tcp.conn, 0, clock_now());
@@ -312,8 +313,8 @@ static void abort_run(struct ring *ring, struct inbox_item *item)
 /* Nobody will accept it: its peer is told. */
 static void abort_child(struct inet_sock *child)
 {
-	child->tcp.item.run = abort_run;
-	ring_post(sock_home(child), &child->tcp.item);
+	child->item.run = abort_run;
+	ring_post(sock_home(child), &child->item);
 }
 
 /* holder of the listener's home */
@@ -325,7 +326,7 @@ static void count_waiting(struct inet_sock *so, unsigned delta)
 /* holder of the listener's home */
 static void arrived_run(struct ring *ring, struct inbox_item *item)
 {
-	struct inet_sock *child = container_of(item, struct inet_sock, tcp.item);
+	struct inet_sock *child = container_of(item, struct inet_sock, item);
 	struct inet_sock *so = child->tcp.listener;
 	struct ring *home = __atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE);
 
@@ -347,10 +348,10 @@ static void arrived_run(struct ring *ring, struct inbox_item *item)
 void tcp_child_established(struct inet_sock *child)
 {
 	child->tcp.handed_over = true;
-	child->tcp.item.run = arrived_run;
+	child->item.run = arrived_run;
 	tcp_update_events(child, 0);
 	/* On to another ring if that is where the listener lives. */
-	arrived_run(sock_home(child), &child->tcp.item);
+	arrived_run(sock_home(child), &child->item);
 }
 
 void tcp_listen_options_changed(struct inet_sock *so)

@@ -121,6 +121,7 @@ void udp_init(struct inet_sock *so)
 {
 	so->inet = INET_UDP;
 	so->udp.os_countdown = params.rx_udp_poll_os_ratio;
+	list_init(&so->udp.groups);
 	dst_init(&so->udp.dst);
 	udp_options_changed(so);
 	sock_set_events(so, EPOLLOUT | EPOLLWRNORM);

@@ -200,7 +200,6 @@ static inline void fake_open(struct fake_sock *fake)
 	__atomic_store_n(&fake->sk.twin_events, 0, __ATOMIC_RELAXED);
 	fake->fd = fake_kernel_socket();
 	fake->sk.kind = SOCK_KIND_UDP;
-	fake->sk.family = AF_INET;
 	__atomic_store_n(&fake->sk.home, &fake_ring, __ATOMIC_RELEASE);
 	__atomic_store_n(&fake->sk.twin, fake->fd, __ATOMIC_RELAXED);
 	list_init(&fake->sk.watches);
