@@ -37,9 +37,22 @@ static int links_changed;   /* any, atomic: the internal thread has to look */
 
 static uint64_t last_id; /* any, atomic */
 
-/* Objects that ended, for the next ones; under a spinlock held for some instructions. */
+/*
+ * Objects of a kind: those that ended, for the next ones, and memory for more.  It is
+ * taken in large pieces, which are never given back: an allocator's size classes would
+ * add to each object.  (And to each piece it adds a page, to shift it by.)  What is not
+ * used of a piece is not touched.  Under a spinlock held for some instructions.
+ */
+#define POOL_PIECE (1u << 20)
+#define POOL_ALIGN 64u /* a cache line */
+struct pool {
+	struct list ended;
+	char *fresh; /* NULL: none */
+	size_t left; /* bytes there */
+};
+
 static ck_spinlock_fas_t pool_lock = CK_SPINLOCK_FAS_INITIALIZER;
-static struct list pools[SOCK_KINDS];
+static struct pool pools[SOCK_KINDS];
 
 const char *verdict_text(enum verdict verdict)
 {
@@ -84,38 +97,87 @@ void control_unlock(void)
 
 static void pools_init(void)
 {
+	memset(pools, 0, sizeof(pools));
 	for (unsigned kind = 0; kind < SOCK_KINDS; kind++)
-		list_init(&pools[kind]);
+		list_init(&pools[kind].ended);
 }
 
-static struct inet_sock *alloc_fresh(enum sock_kind kind)
+/* What an object of the kind needs: it ends with its part of the union. */
+static size_t size_of(enum sock_kind kind)
 {
-	struct inet_sock *so = mem_aligned(64, sizeof(*so));
+	switch (kind) {
+	case SOCK_KIND_UDP:
+		return offsetof(struct inet_sock, udp) + sizeof(struct udp_state);
+	case SOCK_KIND_TCP:
+		return sizeof(struct inet_sock);
+	case SOCK_KIND_EPOLL:
+	default:
+		return offsetof(struct inet_sock, udp);
+	}
+}
 
-	if (!so)
+/* Under the lock: an object that ended, or a new one; NULL: there is no memory left. */
+static struct inet_sock *take(struct pool *pool, size_t room, bool *fresh)
+{
+	struct list *link = list_pop_front(&pool->ended);
+	char *at = pool->fresh;
+
+	*fresh = !link;
+	if (link)
+		return container_of(link, struct inet_sock, link);
+	if (pool->left < room)
 		return NULL;
-	memset(&so->sk, 0, sizeof(so->sk));
-	so->sk.kind = kind;
+	pool->fresh += room;
+	pool->left -= room;
+	return (struct inet_sock *)(void *)at;
+}
+
+/* False: no memory. */
+static bool extend(struct pool *pool, size_t room)
+{
+	char *piece = mem_aligned(POOL_ALIGN, POOL_PIECE);
+
+	if (!piece)
+		return false;
+	ck_spinlock_fas_lock(&pool_lock);
+	if (pool->left < room) { /* else another thread was faster */
+		pool->fresh = piece;
+		pool->left = POOL_PIECE;
+		piece = NULL;
+	}
+	ck_spinlock_fas_unlock(&pool_lock);
+	mem_free(piece);
+	return true;
+}
+
+static void init_fresh(struct sock *sk, enum sock_kind kind)
+{
+	memset(sk, 0, sizeof(*sk));
+	sk->kind = kind;
 	if (kind != SOCK_KIND_EPOLL)
-		so->sk.ops = kind == SOCK_KIND_TCP ? &tcp_sock_ops[ring_mode] : &udp_ops[ring_mode];
-	return so;
+		sk->ops = kind == SOCK_KIND_TCP ? &tcp_sock_ops[ring_mode] : &udp_ops[ring_mode];
 }
 
 struct inet_sock *sock_alloc(enum sock_kind kind)
 {
+	size_t size = size_of(kind), room = (size + POOL_ALIGN - 1) & ~(size_t)(POOL_ALIGN - 1);
+	struct pool *pool = &pools[kind];
 	struct inet_sock *so;
-	struct list *link;
 	uint32_t gen;
+	bool fresh;
 
-	ck_spinlock_fas_lock(&pool_lock);
-	link = list_pop_front(&pools[kind]);
-	ck_spinlock_fas_unlock(&pool_lock);
-	so = link ? container_of(link, struct inet_sock, link) : alloc_fresh(kind);
+	do {
+		ck_spinlock_fas_lock(&pool_lock);
+		so = take(pool, room, &fresh);
+		ck_spinlock_fas_unlock(&pool_lock);
+	} while (!so && extend(pool, room));
 	if (!so)
 		return NULL;
+	if (fresh)
+		init_fresh(&so->sk, kind);
 	gen = so->sk.gen;
 	/* A stale reference reads what is in sk at any time: never a wild value. */
-	memset((char *)so + sizeof(so->sk), 0, sizeof(*so) - sizeof(so->sk));
+	memset((char *)so + sizeof(so->sk), 0, size - sizeof(so->sk));
 	__atomic_store_n(&so->sk.epoll, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.twin_events, 0, __ATOMIC_RELAXED);
@@ -143,7 +205,7 @@ void sock_free(struct inet_sock *so)
 	options_put(so->opt);
 	ring_put(sock_home(so));
 	ck_spinlock_fas_lock(&pool_lock);
-	list_push_back(&pools[so->sk.kind], &so->link);
+	list_push_back(&pools[so->sk.kind].ended, &so->link);
 	ck_spinlock_fas_unlock(&pool_lock);
 }
 
