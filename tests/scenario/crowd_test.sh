@@ -18,7 +18,7 @@ NETNS_LIMIT=280
 netns_enter "$self" "$@"
 
 connections=${1:-100000}
-most_bytes=1400   # an idle connection, all in: object, flow, descriptor table
+most_bytes=1024   # an idle connection, all in: object, flow, descriptor table
 most_timewait=200 # one in TIME_WAIT
 spare=3500	  # descriptors a process needs beside its connections: ports, rings
 
