@@ -11,9 +11,10 @@
  *		order are returned, no deadline is set, nothing is sent.  What
  *		is readable stays so, as on Linux, until tcp_close() or
  *		tcp_abort(), which free it; called on a finished connection they
- *		do only that.  The owner may free the memory when nothing is
- *		readable any more and the function that called ops->closed()
- *		has returned.
+ *		do only that.  One of the two is called in any case, for what
+ *		few connections need is freed there; the owner may free the
+ *		memory after it, and when the function that called
+ *		ops->closed() has returned.
  * Clock	callers pass now.
  * Re-entry	callbacks must not call back into the engine for the same
  *		connection; they note what happened and act afterwards.

@@ -171,7 +171,7 @@ static bool fin_acked(struct tcp_conn *c, nsec_t now)
 		tcp_enter_time_wait(c, now);
 		return true;
 	case TCP_LAST_ACK:
-		tcp_finish(c, 0);
+		tcp_finish(c, 0, now);
 		return false;
 	default:
 		return true;

@@ -174,12 +174,14 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 
 	if (unlikely(!tcp_may_send(c) || (c->flags & CONN_FIN_WANTED)))
 		return send_refused(c);
+	if (unlikely(!want))
+		return 0;
 	if (unlikely(!c->flight) && !tcp_flight_create(c))
 		return -ENOMEM;
 	take = tcp_sndbuf_reserve(&c->snd, c->ops, admitted(c, want), c->sndbuf);
 	if (unlikely(is_full(c, want, take)))
 		take = enlarge(c, want);
-	if (unlikely(take == 0 && want))
+	if (unlikely(take == 0))
 		return c->snd.len ? -EAGAIN : -ENOMEM;
 	if (c->snd.len == 0) {
 		c->busy -= now;
@@ -190,7 +192,7 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 		c->flags |= CONN_MORE;
 	else
 		c->flags &= ~(uint32_t)CONN_MORE;
-	if (unlikely((flags & TCP_SEND_OOB) && take == want && want))
+	if (unlikely((flags & TCP_SEND_OOB) && take == want))
 		tcp_urgent_queued(c);
 	tcp_output(c, now);
 	return take;
@@ -256,7 +258,7 @@ static ssize_t recv_empty(struct tcp_conn *c)
  */
 static void update_window(struct tcp_conn *c, nsec_t now)
 {
-	uint32_t offered = c->rcv_edge - c->rcv_nxt, gain;
+	uint32_t offered = tcp_window_told(c), gain;
 
 	if (offered > c->rcvbuf / 2 || !tcp_synchronized(c) || (c->flags & CONN_FIN_RCVD))
 		return;
@@ -298,7 +300,7 @@ int tcp_shutdown(struct tcp_conn *c, nsec_t now)
 	if (c->state == TCP_CLOSED)
 		return -ENOTCONN;
 	if (c->state == TCP_SYN_SENT) { /* as Linux: gives the attempt up */
-		tcp_finish(c, ECONNRESET);
+		tcp_finish(c, ECONNRESET, now);
 		return 0;
 	}
 	if (c->flags & CONN_FIN_WANTED)
@@ -330,7 +332,7 @@ void tcp_close(struct tcp_conn *c, nsec_t now)
 	case TCP_TIME_WAIT:
 		return;
 	case TCP_SYN_SENT:
-		tcp_finish(c, 0);
+		tcp_finish(c, 0, now);
 		return;
 	case TCP_FIN_WAIT_2:
 		if (!unread && tcp_timer_fin_wait_2(c, now))
@@ -339,7 +341,7 @@ void tcp_close(struct tcp_conn *c, nsec_t now)
 	}
 	if (unread) { /* RFC 2525 section 2.17 */
 		tcp_output_rst(c, now);
-		tcp_finish(c, 0);
+		tcp_finish(c, 0, now);
 		return;
 	}
 	(void)tcp_shutdown(c, now);
@@ -355,13 +357,13 @@ void tcp_abort(struct tcp_conn *c, int error, nsec_t now)
 	}
 	if (c->state != TCP_SYN_SENT && c->state != TCP_TIME_WAIT)
 		tcp_output_rst(c, now);
-	tcp_finish(c, error);
+	tcp_finish(c, error, now);
 }
 
 void tcp_unreachable(struct tcp_conn *c, int error, nsec_t now)
 {
 	if (c->state == TCP_SYN_SENT || c->state == TCP_SYN_RECEIVED)
-		tcp_finish(c, error);
+		tcp_finish(c, error, now);
 }
 
 /* ---- options ----------------------------------------------------------------------- */

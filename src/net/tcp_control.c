@@ -74,7 +74,7 @@ static bool hold_ack(const struct tcp_conn *c, nsec_t now)
 {
 	uint32_t unacked = c->rcv_nxt - c->rcv_acked;
 
-	if (c->quickacks || (c->flags & (CONN_PINGPONG | CONN_QUICKACK)))
+	if (c->quickacks || (c->flags & CONN_QUICKACK))
 		return false;
 	return now - c->data_rx_at < TCP_ACK_GAP && unacked < TCP_ACK_STRETCH * c->rcv_mss &&
 	       unacked < min_u32(c->rcvbuf, c->window_clamp) / 4;

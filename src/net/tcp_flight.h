@@ -79,7 +79,7 @@ struct tcp_flight {
 	struct tcp_run r[];
 };
 
-/* What one acknowledgement says; begins with what tcp_news_of() fills in. */
+/* What one acknowledgement says; begins with what news_of() fills in. */
 struct tcp_news {
 	uint32_t usec;	    /* now */
 	uint32_t min_rtt;   /* usec */
@@ -138,7 +138,7 @@ static inline uint32_t tcp_run_size(const struct tcp_flight *f, unsigned i)
 
 /*
  * New data up to end; what was sent within grain usec becomes one run.  Room for
- * a run has been reserved: tcp_flight_has_room().
+ * a run has been reserved: tcp_flight_reserve().
  */
 static inline void tcp_flight_sent(struct tcp_flight *f, uint32_t end, uint32_t usec,
 				   uint32_t grain)

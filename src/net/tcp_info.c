@@ -106,7 +106,8 @@ static void counts(const struct tcp_conn *c, struct tcp_info *info)
 	info->tcpi_data_segs_in = c->data_segs_in;
 	info->tcpi_data_segs_out = c->data_segs_out;
 	info->tcpi_total_retrans = c->retransmits;
-	info->tcpi_unacked = segments(c, c->snd_nxt - c->snd_una);
+	if (c->state != TCP_CLOSED)
+		info->tcpi_unacked = segments(c, c->snd_nxt - c->snd_una);
 	if (c->flight) {
 		uint32_t rtx = again(c->flight);
 
@@ -139,7 +140,7 @@ static void times(const struct tcp_conn *c, struct tcp_info *info, nsec_t now)
 	info->tcpi_min_rtt = c->rtt.min ? usec(c->rtt.min) : UINT32_MAX;
 	info->tcpi_rcv_rtt = c->rcv_rtt;
 	info->tcpi_last_data_sent = msec_since(c->tx_at, now);
-	info->tcpi_last_data_recv = msec_since(c->data_rx_at, now);
+	info->tcpi_last_data_recv = msec_since(c->data_segs_in ? c->data_rx_at : c->rx_at, now);
 	info->tcpi_last_ack_recv = msec_since(c->rx_at, now);
 	info->tcpi_busy_time = (uint64_t)(c->busy + (c->snd.len ? now : 0)) / NSEC_PER_USEC;
 	info->tcpi_rwnd_limited =

@@ -82,7 +82,7 @@ static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 		return true;
 	}
 	c->rcv_nxt += len;
-	tcp_data_received(c, len, push, now);
+	tcp_data_received(c, len, len, push, now);
 	c->ops->readable(c);
 	return true;
 }
@@ -114,7 +114,7 @@ bool tcp_input_chain(struct tcp_conn *c, struct pkt *first, nsec_t now)
 	push = (last->tcp_flags & TCP_PSH) != 0;
 	plain_arrived(c, first_tsval, ack, (uint32_t)tcp_wire_window(last) << c->snd_wscale, now);
 	c->rcv_nxt += bytes;
-	tcp_data_received(c, largest, push, now);
+	tcp_data_received(c, bytes, largest, push, now);
 	c->ops->readable(c);
 	return true;
 }
@@ -181,7 +181,7 @@ static bool input_syn_sent(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now
 	/* second: the RST bit */
 	if (a->flags & TCP_RST) {
 		if (has_ack)
-			tcp_finish(c, ECONNREFUSED);
+			tcp_finish(c, ECONNREFUSED, now);
 		else
 			a->drop = DROP_TCP_ACK;
 		return false;
@@ -293,7 +293,7 @@ static bool step_2_reset(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	if (c->state == TCP_TIME_WAIT && !(c->flags & CONN_SYN_OLD)) {
 		a->drop = DROP_TCP_STATE;
 	} else if (a->seq == c->rcv_nxt) {
-		tcp_finish(c, reset_error(c));
+		tcp_finish(c, reset_error(c), now);
 	} else {
 		tcp_output_challenge(c, now);
 		a->drop = DROP_TCP_SEQ;
@@ -333,7 +333,7 @@ static void input_steps(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 		if (c->state == TCP_TIME_WAIT && begins(a)) {
 			if (reopens(c, a)) {
 				tcp_note_iss(a->pkt, tcp_iss_beyond(c->snd_nxt));
-				tcp_finish(c, 0);
+				tcp_finish(c, 0, now);
 				a->drop = DROP_NO_FLOW; /* the listener may want it */
 				return;
 			}

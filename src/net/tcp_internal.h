@@ -228,9 +228,9 @@ static inline void tcp_note_iss(struct pkt *pkt, uint32_t iss)
 /* tcp_state.c */
 void tcp_set_state(struct tcp_conn *c, enum tcp_state next);
 /* CLOSED: gives everything back but what is readable; nothing is reported. */
-void tcp_retire(struct tcp_conn *c);
+void tcp_retire(struct tcp_conn *c, nsec_t now);
 /* As tcp_retire(), and reports error. */
-void tcp_finish(struct tcp_conn *c, int error);
+void tcp_finish(struct tcp_conn *c, int error, nsec_t now);
 /* The handshake is over: counts the SYN as acknowledged, reports. */
 void tcp_establish(struct tcp_conn *c, nsec_t now);
 /* A FIN is wanted and the state allows it: FIN_WAIT_1 or LAST_ACK. */
@@ -352,6 +352,12 @@ static inline uint32_t tcp_pipe(const struct tcp_conn *c)
 	return tcp_loss_pipe(c);
 }
 
+/* The window that the peer was told of: what scaling left of it. */
+static inline uint32_t tcp_window_told(const struct tcp_conn *c)
+{
+	return (c->rcv_edge - c->rcv_nxt) >> c->rcv_wscale << c->rcv_wscale;
+}
+
 /* tcp_output.c */
 void tcp_output(struct tcp_conn *c, nsec_t now);
 /* New data or the last segment again, whatever the congestion window says. */
@@ -392,20 +398,24 @@ void tcp_timer_time_wait(struct tcp_conn *c, nsec_t now);
 void tcp_timer_buffer_empty(struct tcp_conn *c, nsec_t now);
 void tcp_timer_stop_all(struct tcp_conn *c);
 
-/* len bytes came in order, and push: with PSH.  An acknowledgement is owed. */
-static inline void tcp_data_received(struct tcp_conn *c, uint32_t len, bool push, nsec_t now)
+/*
+ * bytes came in order, in segments of largest at most, and push: with PSH.  An
+ * acknowledgement is owed.
+ */
+static inline void tcp_data_received(struct tcp_conn *c, uint32_t bytes, uint32_t largest,
+				     bool push, nsec_t now)
 {
-	if (unlikely(c->rcv_nxt - c->irs < len)) /* it has just passed */
+	if (unlikely(c->rcv_nxt - c->irs < bytes)) /* it has just passed */
 		c->nxt_hi++;
-	if (unlikely(len > c->rcv_mss))
-		c->rcv_mss = (uint16_t)min_u32(len, c->config_mss);
+	if (unlikely(largest > c->rcv_mss))
+		c->rcv_mss = (uint16_t)min_u32(largest, c->config_mss);
 	if (unlikely(now - c->data_rx_at > c->rtt.rto))
 		c->quickacks = TCP_QUICKACKS; /* after a pause the peer starts slowly */
 	c->data_rx_at = now;
 	c->flags |= CONN_ACK_OWED;
+	/* The peer has no more just now: hold_ack() would wait in vain. */
 	if (push && c->rcv_nxt - c->rcv_acked > c->rcv_mss)
-		c->flags |=
-			CONN_ACK_NOW; /* the peer has no more just now: hold_ack() waits in vain */
+		c->flags |= CONN_ACK_NOW;
 	tcp_timer_data_received(c, now);
 }
 

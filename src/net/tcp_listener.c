@@ -244,9 +244,9 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 	if (l->ops->has_room && !l->ops->has_room(l))
 		return DROP_TCP_BACKLOG;
 	/* A cookie chooses its own number: not for one that follows a TIME_WAIT. */
-	if (l->pending >= l->backlog && !(pkt->flags & PKT_ISS)) {
-		if (!l->cookie_secret)
-			return DROP_TCP_BACKLOG;
+	if (l->pending >= l->backlog && !(pkt->flags & PKT_ISS && l->pending < 2 * l->backlog)) {
+		if (!l->cookie_secret || pkt->flags & PKT_ISS)
+			return DROP_TCP_BACKLOG; /* when it comes again, the TIME_WAIT is gone */
 		send_cookie(l, &syn, pkt, &opt, now);
 		return DROP_NONE;
 	}

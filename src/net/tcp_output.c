@@ -12,22 +12,28 @@
 uint32_t tcp_output_window_gain(const struct tcp_conn *c)
 {
 	uint32_t room = c->rcv.bytes < c->rcvbuf ? c->rcvbuf - c->rcv.bytes : 0;
-	uint32_t edge = c->rcv_nxt + min_u32(room, c->window_clamp);
+	uint32_t window = min_u32(room, c->window_clamp), told = tcp_window_told(c);
 
-	if (!seq_gt(edge, c->rcv_edge))
+	if (window <= told)
 		return 0;
-	if (edge - c->rcv_edge < min_u32(min_u32(c->rcvbuf, c->window_clamp) / 2, c->rcv_mss))
+	if (window - told < min_u32(min_u32(c->rcvbuf, c->window_clamp) / 2, c->rcv_mss))
 		return 0;
-	return edge - c->rcv_edge;
+	return window - told;
 }
 
 /*
  * Field of the header; moves the right edge, never to the left.  What scaling
- * cuts off is not offered, and accepted all the same (RFC 7323 section 2.4).
+ * cuts off is not offered, and accepted all the same (RFC 7323 section 2.4); a window
+ * that opens is rounded up, or one below a unit would stay closed for ever.
  */
 static uint16_t offer_window(struct tcp_conn *c)
 {
-	c->rcv_edge += tcp_output_window_gain(c);
+	uint32_t gain = tcp_output_window_gain(c), unit = 1u << c->rcv_wscale;
+
+	if (gain)
+		c->rcv_edge =
+			seq_max(c->rcv_edge, c->rcv_nxt + ((tcp_window_told(c) + gain + unit - 1) &
+							   ~(unit - 1)));
 	return (uint16_t)min_u32((c->rcv_edge - c->rcv_nxt) >> c->rcv_wscale, UINT16_MAX);
 }
 
@@ -363,13 +369,12 @@ static __attribute__((noinline)) void note_limit(struct tcp_conn *c, nsec_t now)
 {
 	int32_t window = (int32_t)(c->snd_una + c->snd_wnd - c->snd_nxt);
 	uint32_t waits = tcp_unsent_bytes(c);
+	bool congested = tcp_pipe(c) + c->mss > c->cc.cwnd || !c->snd.len;
 	enum tcp_limit what = TCP_LIMIT_NONE;
 
-	if (tcp_pipe(c) + c->mss > c->cc.cwnd || !c->snd.len)
-		what = TCP_LIMIT_NONE;
-	else if (waits && window < (int32_t)min_u32(c->mss, waits))
+	if (!congested && waits && window < (int32_t)min_u32(c->mss, waits))
 		what = TCP_LIMIT_WINDOW;
-	else if (!waits && (c->flags & CONN_SND_FULL))
+	else if (!congested && !waits && (c->flags & CONN_SND_FULL))
 		what = TCP_LIMIT_SNDBUF;
 	tcp_limited_by(c, what, now);
 }

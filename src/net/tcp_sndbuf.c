@@ -72,6 +72,7 @@ void tcp_sndbuf_parts(const struct tcp_sndbuf *sb, uint32_t offset, uint32_t len
 	uint32_t at, first;
 
 	seg->len = len;
+	seg->part[1].data = NULL;
 	seg->part[1].len = 0;
 	if (len == 0) {
 		seg->part[0].len = 0;

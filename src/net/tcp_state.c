@@ -32,14 +32,14 @@ void tcp_set_state(struct tcp_conn *c, enum tcp_state next)
 }
 
 /* What is readable stays so until tcp_close(), as Linux has it. */
-void tcp_retire(struct tcp_conn *c)
+void tcp_retire(struct tcp_conn *c, nsec_t now)
 {
 	tcp_set_state(c, TCP_CLOSED);
 	tcp_timer_stop_all(c);
 	if (c->snd.len)
-		c->busy += c->rx_at > c->tx_at ? c->rx_at : c->tx_at;
+		c->busy += now;
 	if (c->limit)
-		tcp_limited_by(c, TCP_LIMIT_NONE, c->rx_at);
+		tcp_limited_by(c, TCP_LIMIT_NONE, now);
 	tcp_loss_fini(c);
 	tcp_sndbuf_fini(&c->snd, c->ops);
 	tcp_recvq_prune(&c->rcv);
@@ -48,13 +48,12 @@ void tcp_retire(struct tcp_conn *c)
 		tcp_rare_fini(c);
 	}
 	c->sacks = 0;
-	c->snd_una = c->snd_nxt;
 	c->flags &= ~(uint32_t)(CONN_DUE | CONN_SND_FULL | CONN_PACED);
 }
 
-void tcp_finish(struct tcp_conn *c, int error)
+void tcp_finish(struct tcp_conn *c, int error, nsec_t now)
 {
-	tcp_retire(c);
+	tcp_retire(c, now);
 	c->error = error;
 	c->ops->closed(c, error);
 }

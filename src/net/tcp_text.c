@@ -64,7 +64,7 @@ static bool take_in_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 		sack_forget(c);
 	if (c->rcv_nxt - c->irs < before - c->irs && c->rcv_nxt - c->irs >= len)
 		c->nxt_hi++; /* by what was out of order: tcp_data_received() does not see it */
-	tcp_data_received(c, len, (a->flags & TCP_PSH) != 0, now);
+	tcp_data_received(c, len, len, (a->flags & TCP_PSH) != 0, now);
 	if (!(c->flags & CONN_DISCARD))
 		c->ops->readable(c);
 	return true;
@@ -116,7 +116,7 @@ bool tcp_text_step_7(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	if (a->pkt->len && (c->flags & CONN_DETACHED)) {
 		/* RFC 9293 section 3.6.1: nobody is left to read it */
 		tcp_output_rst(c, now);
-		tcp_finish(c, ECONNRESET);
+		tcp_finish(c, ECONNRESET, now);
 		return false;
 	}
 	if (a->pkt->seq != c->rcv_nxt) {

@@ -161,7 +161,7 @@ bool tcp_timer_fin_wait_2(struct tcp_conn *c, nsec_t now)
 		return false;
 	if (c->linger2 < 0) {
 		tcp_output_rst(c, now);
-		tcp_finish(c, 0);
+		tcp_finish(c, 0, now);
 		return true;
 	}
 	c->life_at = now + (wait > least ? wait : least);
@@ -204,7 +204,7 @@ static void handshake_timeout(struct tcp_conn *c, nsec_t now)
 	unsigned limit = c->state == TCP_SYN_SENT ? TCP_SYN_RETRIES : TCP_SYNACK_RETRIES;
 
 	if (c->retries >= limit || user_timed_out(c, now)) {
-		tcp_finish(c, ETIMEDOUT);
+		tcp_finish(c, ETIMEDOUT, now);
 		return;
 	}
 	c->retries++;
@@ -231,7 +231,7 @@ static void retransmission_timeout(struct tcp_conn *c, nsec_t now)
 {
 	if ((c->retries >= TCP_DATA_RETRIES && !shrunk_but_alive(c, now)) ||
 	    user_timed_out(c, now)) {
-		tcp_finish(c, ETIMEDOUT);
+		tcp_finish(c, ETIMEDOUT, now);
 		return;
 	}
 	tcp_loss_timeout(c, now);
@@ -274,7 +274,7 @@ static void held_timeout(struct tcp_conn *c, nsec_t now)
 		return;
 	if (c->probes >= TCP_DATA_RETRIES || user_timed_out(c, now) ||
 	    ((c->flags & CONN_DETACHED) && c->retries >= TCP_DATA_RETRIES)) {
-		tcp_finish(c, ETIMEDOUT);
+		tcp_finish(c, ETIMEDOUT, now);
 		return;
 	}
 	if (c->snd_wnd)
@@ -308,7 +308,7 @@ static void keepalive_timeout(struct tcp_conn *c, nsec_t now)
 			       : c->probes >= c->keepalive.probes;
 	if (dead) {
 		tcp_output_rst(c, now);
-		tcp_finish(c, ETIMEDOUT);
+		tcp_finish(c, ETIMEDOUT, now);
 		return;
 	}
 	c->probes++;
@@ -319,7 +319,7 @@ static void keepalive_timeout(struct tcp_conn *c, nsec_t now)
 static void life_timeout(struct tcp_conn *c, nsec_t now)
 {
 	if (c->state == TCP_TIME_WAIT || (c->state == TCP_FIN_WAIT_2 && (c->flags & CONN_DETACHED)))
-		tcp_finish(c, 0);
+		tcp_finish(c, 0, now);
 	else
 		keepalive_timeout(c, now);
 }

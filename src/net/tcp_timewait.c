@@ -43,7 +43,7 @@ void tcp_timewait_begin(struct tcp_timewait *tw, struct tcp_conn *c)
 		tw->flags |= TIMESTAMPS;
 	if (c->flags & CONN_SYN_OLD)
 		tw->flags |= SYN_OLD;
-	tcp_retire(c);
+	tcp_retire(c, c->rx_at); /* nothing waits: no time is counted */
 }
 
 bool tcp_timewait_half(const struct tcp_timewait *tw)

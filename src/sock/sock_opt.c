@@ -279,8 +279,8 @@ void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
 	so->stamped = opt->timestamp || opt->timestamp_ns;
 }
 
-/* The new options act from now on. */
-static int apply(struct sock_ref ref, const struct sock_options *values)
+/* The new options act from now on; quickack: TCP_QUICKACK was set, which acts each time. */
+static int apply(struct sock_ref ref, const struct sock_options *values, bool quickack)
 {
 	const struct sock_options *opt = options_share(values);
 	struct inet_sock *so = inet_of(ref.sk);
@@ -298,7 +298,7 @@ static int apply(struct sock_ref ref, const struct sock_options *values)
 	if (so->inet == INET_UDP)
 		udp_options_changed(so);
 	else if (so->inet == INET_TCP)
-		tcp_options_changed(so);
+		tcp_options_changed(so, quickack);
 	ring_release_cold(ring);
 	if (so->inet == INET_LISTEN)
 		tcp_listen_options_changed(so);
@@ -323,7 +323,7 @@ static int set_mirrored(struct sock_ref ref, int level, int name, const void *va
 		mirror_ip(so, name, val, len, &opt);
 	else
 		tcp_mirror(so, name, val, &opt);
-	return apply(ref, &opt);
+	return apply(ref, &opt, level == IPPROTO_TCP && name == TCP_QUICKACK);
 }
 
 /* Only the kernel can do it: before data flows the socket goes there. */
@@ -381,7 +381,7 @@ static int set_congestion(struct sock_ref ref, const void *val, socklen_t len)
 	if (number < 0)
 		return set_by_kernel(inet_of(ref.sk), IPPROTO_TCP, TCP_CONGESTION);
 	opt.cc_algo = (uint8_t)number;
-	return apply(ref, &opt);
+	return apply(ref, &opt, false);
 }
 
 int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len)

@@ -50,7 +50,7 @@ enum drop tcp_deliver_to_listener(struct ring *ring, const struct flow_key *key,
 int sock_take_error(struct inet_sock *so);
 /* Something happened to a connection its program closed. */
 void tcp_count_orphan(struct inet_sock *so);
-void tcp_options_changed(struct inet_sock *so);
+void tcp_options_changed(struct inet_sock *so, bool quickack);
 void tcp_wire_options(struct inet_sock *so, nsec_t now);
 /* The socket moves: holder of its old home, then of the new one. */
 void tcp_leave(struct inet_sock *so, struct ring *ring);

@@ -410,8 +410,8 @@ void tcp_wire_options(struct inet_sock *so, nsec_t now)
 		tcp_set_cork(conn, true, now);
 }
 
-/* SO_*, TCP_* were set: a live connection follows. */
-void tcp_options_changed(struct inet_sock *so)
+/* SO_*, TCP_* were set: a live connection follows.  quickack: TCP_QUICKACK was it. */
+void tcp_options_changed(struct inet_sock *so, bool quickack)
 {
 	struct tcp_conn *conn = &so->tcp.conn;
 	nsec_t now = clock_now();
@@ -424,7 +424,8 @@ void tcp_options_changed(struct inet_sock *so)
 		tcp_set_sndbuf(conn, so->opt->sndbuf / 2);
 	tcp_set_nodelay(conn, so->opt->nodelay, now);
 	tcp_set_congestion(conn, so->opt->cc_algo);
-	tcp_set_quickack(conn, so->opt->quickack, now);
+	if (quickack)
+		tcp_set_quickack(conn, so->opt->quickack, now);
 	tcp_set_cork(conn, so->opt->cork, now);
 	tcp_set_window_clamp(conn, so->opt->window_clamp);
 	tcp_wire_options(so, now);

@@ -49,6 +49,20 @@ static void test_a_burst_is_taken_at_once(void **state)
 	sim_end(sim);
 }
 
+/* The count of four thousand million bytes goes on, wherever in a chain that is. */
+static void test_bytes_are_counted_past_four_gigabytes(void **state)
+{
+	for (uint32_t before = 500; before < 6000; before += 500) {
+		struct sim *sim = napping(100 * USEC, NULL);
+		struct tcp_conn *conn = &sim->host[B].conn;
+
+		conn->irs = conn->rcv_nxt + before; /* as if so many were missing to 4 GB */
+		transfer(sim);
+		assert_int_equal(conn->nxt_hi, 1);
+		sim_end(sim);
+	}
+}
+
 static void test_without_naps_there_is_nothing_to_chain(void **state)
 {
 	struct sim *sim = napping(0, NULL);
@@ -103,6 +117,7 @@ static void test_chains_without_timestamps(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_burst_is_taken_at_once),
+	cmocka_unit_test(test_bytes_are_counted_past_four_gigabytes),
 	cmocka_unit_test(test_without_naps_there_is_nothing_to_chain),
 	cmocka_unit_test(test_what_is_no_stream_is_looked_at_one_by_one),
 	cmocka_unit_test(test_no_chain_beyond_the_window),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a connection tells of itself: TCP_INFO as on Linux, RFC 9293 section 3.9.1.6 (STATUS). */
+#include <errno.h>
 #include <linux/tcp.h>
 
 #include "tests/sim/sim.h"
@@ -220,6 +221,49 @@ static void test_states_have_the_kernels_numbers(void **state)
 	}
 }
 
+static void test_nothing_sent_is_nothing_counted(void **state)
+{
+	struct sim_params params = sim_defaults();
+	struct sim *sim = sim_create(&params);
+
+	sim_establish(sim);
+	sim_run(sim, SEC);
+	assert_int_equal(sim_send(sim, A, 0, 0), 0);
+	sim_run(sim, SEC);
+	assert_int_equal(info_of(sim, A).tcpi_busy_time, 0);
+	assert_in_range(info_of(sim, A).tcpi_last_data_recv, 1900, 2100);
+	sim_end(sim);
+}
+
+static bool lose_all(struct sim *sim, const struct sim_segment *seg)
+{
+	return true;
+}
+
+/* Programs ask afterwards what arrived. */
+static void test_the_truth_is_told_of_the_dead(void **state)
+{
+	struct sim_params params = sim_defaults();
+	struct sim *sim = sim_create(&params);
+	struct tcp_info info;
+
+	sim_establish(sim);
+	sim_send(sim, A, 1000, 0);
+	sim_run(sim, 100 * SEC);
+	sim->filter = lose_all;
+	sim_send(sim, A, 5000, 0);
+	sim_run(sim, 3600 * SEC);
+	assert_int_equal(sim->host[A].error, ETIMEDOUT);
+	info = info_of(sim, A);
+	assert_int_equal(info.tcpi_bytes_acked, 1000);
+	assert_int_equal(info.tcpi_unacked, 0);
+	assert_in_range(info.tcpi_busy_time, 600u * 1000000, 3600u * 1000000);
+	assert_int_equal(info.tcpi_rwnd_limited, 0);
+	sim_close(sim, A);
+	tcp_abort(&sim->host[B].conn, 0, sim->now);
+	sim_end(sim);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_what_is_told_is_true),
 	cmocka_unit_test(test_both_sides_count_the_same),
@@ -227,6 +271,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_bytes_are_counted_beyond_the_sequence_numbers),
 	cmocka_unit_test(test_it_is_told_what_held_the_sender_up),
 	cmocka_unit_test(test_the_rate_is_that_of_the_link),
+	cmocka_unit_test(test_nothing_sent_is_nothing_counted),
+	cmocka_unit_test(test_the_truth_is_told_of_the_dead),
 	cmocka_unit_test(test_states_have_the_kernels_numbers),
 };
 

@@ -585,7 +585,8 @@ static void check(struct sim *sim, int h)
 	SIM_CHECK(sim, c->cc.cwnd >= c->cc.mss && c->cc.cwnd <= TCP_CC_MAX_WINDOW);
 	SIM_CHECK(sim, c->cc.ssthresh >= 2 * c->cc.mss);
 	SIM_CHECK(sim, c->snd.len <= c->snd.size && c->snd.len <= c->sndbuf);
-	SIM_CHECK(sim, c->rcv.bytes <= host->rcvbuf || c->rcv.bytes <= UINT16_MAX);
+	/* A window that opens is rounded up to a unit. */
+	SIM_CHECK(sim, c->rcv.bytes < max_u32(host->rcvbuf, UINT16_MAX) + (1u << c->rcv_wscale));
 	SIM_CHECK(sim, tcp_pipe(c) <= c->snd_nxt - c->snd_una);
 	check_flight(sim, c);
 	/* Something waits for the peer: then a timer must run. */
