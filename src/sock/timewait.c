@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sock/timewait.h"
 
+#include <errno.h>
 #include <sys/resource.h>
 
 #include "base/log.h"
@@ -14,13 +15,12 @@
 #define KEEPERS_SHARE 8			 /* of RLIMIT_NOFILE, one part for ports */
 #define KEEPERS_ALIVE 6			 /* such parts, with those of connections that live on */
 #define KEEPERS_MAX 4096
-#define PORT_FREE (-2) /* it was kept, or worth to be */
 
 struct timewait {
 	struct flow flow; /* first */
 	struct list link; /* of its queue */
 	struct tcp_timewait tw;
-	int port; /* who keeps it, PORT_KEEPER_NONE (a listener's), or PORT_FREE */
+	int port; /* who keeps it, or PORT_KEEPER_NONE: it is a listener's */
 	uint8_t tos, ttl;
 };
 
@@ -89,47 +89,10 @@ static unsigned keepers_max(nsec_t now)
 	return n < KEEPERS_MAX ? n : KEEPERS_MAX;
 }
 
-static void skip_free_ports(struct queue *q)
+static void skip_no_keepers(struct queue *q)
 {
 	while (q->keeper != &q->all && of_link(q->keeper)->port < 0)
 		q->keeper = q->keeper->next;
-}
-
-/* The oldest of the ring lets go of its port.  False: none has one. */
-static bool free_a_port(struct ring *ring)
-{
-	for (struct queue *q = queues_of(ring); q && q < queues_of(ring) + QUEUES; q++) {
-		struct timewait *t;
-
-		if (q->keeper == &q->all)
-			continue;
-		t = of_link(q->keeper);
-		port_keeper_close(t->port);
-		t->port = PORT_FREE;
-		skip_free_ports(q);
-		return true;
-	}
-	return false;
-}
-
-/*
- * A connection that lives on keeps its port, as a rule: whoever got it would find the
- * pair of endpoints taken.  It takes the place of the descriptor that was just closed.
- */
-int port_keeper_open(struct ring *ring, int twin, bool bounded)
-{
-	int fd;
-
-	if (bounded &&
-	    load(&timewait_stats.keepers) >=
-		    files_limit(ring->now) / KEEPERS_SHARE * KEEPERS_ALIVE &&
-	    !free_a_port(ring))
-		return PORT_KEEPER_NONE;
-	fd = sys_fd_copy(twin);
-	if (fd < 0)
-		return PORT_KEEPER_NONE;
-	add(&timewait_stats.keepers, 1);
-	return fd;
 }
 
 void port_keeper_close(int fd)
@@ -215,7 +178,7 @@ static void unfile(struct queue *q, struct timewait *t)
 {
 	if (q->keeper == &t->link) {
 		q->keeper = t->link.next;
-		skip_free_ports(q);
+		skip_no_keepers(q);
 	}
 	list_remove(&t->link);
 }
@@ -245,6 +208,44 @@ static void end_filed(struct timewaits *place, struct timewait *t)
 {
 	unfile(queue_of(place, t), t);
 	end(place->ring, t);
+}
+
+/*
+ * The oldest of the ring that keeps a port ends, for its descriptor.  Without that it could
+ * not stay: others get the port, and their frames would come here.  False: there is none.
+ */
+static bool end_a_keeper(struct ring *ring)
+{
+	for (struct queue *q = queues_of(ring); q && q < queues_of(ring) + QUEUES; q++) {
+		if (q->keeper == &q->all)
+			continue;
+		end_filed(ring->timewaits, of_link(q->keeper));
+		add(&timewait_stats.early, 1);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * A connection that lives on keeps its port, as a rule, and a TIME_WAIT ends for that: who
+ * got the port would get no answers.  It takes the place of the descriptor that is closed.
+ */
+int port_keeper_open(struct ring *ring, int twin, bool bounded)
+{
+	int fd;
+
+	if (bounded &&
+	    load(&timewait_stats.keepers) >=
+		    files_limit(ring->now) / KEEPERS_SHARE * KEEPERS_ALIVE &&
+	    !end_a_keeper(ring))
+		return PORT_KEEPER_NONE;
+	fd = sys_fd_copy(twin);
+	if ((fd == -EMFILE || fd == -ENFILE) && ring && end_a_keeper(ring))
+		fd = sys_fd_copy(twin);
+	if (fd < 0)
+		return PORT_KEEPER_NONE;
+	add(&timewait_stats.keepers, 1);
+	return fd;
 }
 
 static void run_timer(struct timer *timer, nsec_t now)
@@ -327,6 +328,15 @@ static unsigned most(void)
 	return max > 0 ? (unsigned)max : 0;
 }
 
+/* Is its port its own as long as it needs it?  An accepted one's is the listener's. */
+static bool is_kept(const struct inet_sock *so)
+{
+	if (!so->bound || so->spare >= 0)
+		return true;
+	add(&timewait_stats.early, 1);
+	return false;
+}
+
 /* Of all rings together: one more, or one of this ring goes for it. */
 static bool make_room(struct timewaits *place)
 {
@@ -344,7 +354,7 @@ static bool make_room(struct timewaits *place)
 	return false;
 }
 
-static struct timewait *create(struct timewaits *place, const struct inet_sock *so)
+static struct timewait *create(struct timewaits *place, struct inet_sock *so)
 {
 	struct timewait *t = make_room(place) ? mem_zalloc(sizeof(*t)) : NULL;
 
@@ -353,7 +363,8 @@ static struct timewait *create(struct timewaits *place, const struct inet_sock *
 	t->flow.deliver = deliver;
 	t->tos = so->opt->tos;
 	t->ttl = so->opt->ttl;
-	t->port = so->bound && so->spare < 0 ? PORT_FREE : so->spare;
+	t->port = so->spare;
+	so->spare = PORT_KEEPER_NONE;
 	add(&timewait_stats.now, 1);
 	add(&timewait_stats.total, 1);
 	return t;
@@ -373,32 +384,26 @@ bool timewait_take(struct inet_sock *so, struct ring *ring)
 	if (!tcp_timewait_due(&so->tcp.conn) || so->move || !so->tcp.flow.listed)
 		return false;
 	place = place_of(ring);
-	t = place ? create(place, so) : NULL;
+	t = place && is_kept(so) ? create(place, so) : NULL;
 	if (t) {
 		ring_flow_replace(ring, &so->tcp.flow, &t->flow);
 		tcp_timewait_begin(&t->tw, &so->tcp.conn);
-		so->spare = PORT_KEEPER_NONE;
 		if (tcp_timewait_half(&t->tw))
 			count_half(ring, true);
 		file(place, t);
-		while (load(&timewait_stats.keepers) > keepers_max(ring->now) && free_a_port(ring))
+		while (load(&timewait_stats.keepers) > keepers_max(ring->now) && end_a_keeper(ring))
 			;
 	}
-	/* As Linux: without room, or memory, it ends at once. */
+	/* As Linux: without room, or memory, it ends at once; and without its port. */
 	so->tcp.dead = true;
 	return true;
 }
 
 /* ---- a connection of ours ------------------------------------------------------------------------ */
 
-/*
- * As Linux, but that a port which is free was given away: who got it must be able to use
- * it.  A peer that still has its half is told by the new SYN (RFC 9293 section 3.5.2).
- */
+/* As Linux.  A peer that still has its half is told by the new SYN (RFC 9293 section 3.5.2). */
 static bool reusable(const struct timewait *t, nsec_t now)
 {
-	if (t->port == PORT_FREE)
-		return true;
 	return tcp_timewait_reusable(&t->tw, now) &&
 	       sys_read_number("/proc/sys/net/ipv4/tcp_tw_reuse", 2) == 1;
 }

@@ -6,14 +6,19 @@
  *
  * Role		the holder of the ring, unless said otherwise.
  * Lifetime	until its time has come, a segment ended it, there are too many
- *		(net.ipv4.tcp_max_tw_buckets, the oldest goes), or its ring is
- *		closed and the interface has no other.  One that still waits for
- *		the peer's FIN keeps its ring open, TIME_WAIT does not.
+ *		(net.ipv4.tcp_max_tw_buckets, the oldest goes), nobody can keep its
+ *		port any more, or its ring is closed and the interface has no
+ *		other.  One that still waits for the peer's FIN keeps its ring
+ *		open, TIME_WAIT does not.
  * Ports	the port of a connection that began here is kept by a duplicate of
- *		the twin.  An eighth of the descriptors that the process may have,
- *		and at most 4096, is spent on that; beyond it the oldest one's
- *		port is free early, and a new connection of ours that gets it may
- *		end the TIME_WAIT.
+ *		the twin.  The kernel gives a port that nobody keeps to anybody,
+ *		whose frames must not come here: without a keeper there is no
+ *		TIME_WAIT.  An eighth of the descriptors that the process may
+ *		have, and at most 4096, is spent on keepers; beyond it the oldest
+ *		one of the ring ends.  A connection that lives on takes the keeper
+ *		of the ring's oldest one where it gets no other; if there is none,
+ *		its port is free while it lives.  The port of an accepted one is
+ *		its listener's: it has no keeper, and stays.
  */
 #ifndef SOCK_TIMEWAIT_H
 #define SOCK_TIMEWAIT_H
@@ -44,7 +49,7 @@ void timewait_forget(void);
 /* Any, atomic. */
 extern struct timewait_stats {
 	unsigned now, keepers; /* how many there are, with descriptors for their ports */
-	unsigned total, early; /* since the start; ended because there were too many */
+	unsigned total, early; /* since the start; ended for want of room or of a keeper */
 } timewait_stats;
 
 /* any: for the log at exit. */
@@ -56,7 +61,8 @@ void timewait_log_stats(void);
 
 /*
  * A duplicate of the twin under a number the program does not use, or PORT_KEEPER_NONE.
- * bounded: only if it is worth a descriptor, see above.
+ * ring: held, its oldest TIME_WAIT may end for it; or NULL.  bounded: only if it is worth
+ * a descriptor, see above.
  */
 int port_keeper_open(struct ring *ring, int twin, bool bounded);
 /* any; harmless for PORT_KEEPER_NONE. */

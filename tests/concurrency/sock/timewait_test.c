@@ -158,7 +158,7 @@ static void test_half_a_connection_is_small_and_counts(void **state)
 	run("half", half);
 }
 
-/* As Linux without tcp_tw_reuse; and after its port was given away it may be had. */
+/* As Linux without tcp_tw_reuse; and one that nobody keeps the port of is gone. */
 static void same_pair(void *arg)
 {
 	struct rlimit few = {64, 64};
@@ -182,9 +182,10 @@ static void same_pair(void *arg)
 		close_in_order(&other.client, &other.server);
 	}
 	NET_CHECK_EQ(number(&timewait_stats.keepers), 8);
+	NET_CHECK_EQ(number(&timewait_stats.now), 8);
+	NET_CHECK_EQ(number(&timewait_stats.early), 1);
 	both = pair_of(bound_client(9000), &listener);
 	NET_CHECK_EQ(tsock_send(&both.client, "x", 1, 0), 1);
-	NET_CHECK_EQ(number(&timewait_stats.now), 8); /* that one was ended */
 	close_in_order(&both.client, &both.server);
 	tsock_close(&listener);
 	loop_net_finish();
@@ -193,6 +194,43 @@ static void same_pair(void *arg)
 static void test_a_connection_of_ours_does_not_reuse_the_pair(void **state)
 {
 	run("same pair", same_pair);
+}
+
+/* A connection that lives on needs its port more than a TIME_WAIT does. */
+static void descriptors_run_out(void *arg)
+{
+	struct rlimit few = {64, 64};
+	struct both first, second;
+	struct tsock listener;
+	int files[64], n = 0;
+
+	begin();
+	NET_CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	listener = listener_at(PORT);
+	first = pair_of(tsock_tcp(), &listener);
+	close_in_order(&first.client, &first.server);
+	NET_CHECK_EQ(number(&timewait_stats.keepers), 1);
+	second = pair_of(tsock_tcp(), &listener);
+	while ((files[n] = dup(STDERR_FILENO)) >= 0)
+		n++;
+	tsock_close(&second.client);
+	NET_CHECK_EQ(number(&timewait_stats.early), 1);
+	NET_CHECK_EQ(number(&timewait_stats.keepers), 1);
+	while (n)
+		close(files[--n]);
+	NET_CHECK(NET_WAIT(is_at_end(&second.server), 5000));
+	tsock_close(&second.server);
+	tsock_close(&listener);
+	NET_CHECK(NET_WAIT(!number(&tcp_orphans[TCP_ORPHAN_UNACKED]) &&
+				   !number(&tcp_orphans[TCP_ORPHAN_HALF]),
+			   5000));
+	NET_CHECK_EQ(number(&timewait_stats.now), 1);
+	loop_net_finish();
+}
+
+static void test_who_lives_on_takes_the_place_of_a_time_wait(void **state)
+{
+	run("descriptors run out", descriptors_run_out);
 }
 
 /* Two that live cannot have one pair either. */
@@ -264,6 +302,7 @@ static void many(void *arg)
 		NET_CHECK(number(&timewait_stats.keepers) <= 128);
 	}
 	NET_CHECK_EQ(number(&timewait_stats.keepers), 128);
+	NET_CHECK_EQ(number(&timewait_stats.now), 128);
 	tsock_close(&listener);
 	loop_net_finish();
 }
@@ -315,6 +354,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_only_something_small_is_left),
 	cmocka_unit_test(test_half_a_connection_is_small_and_counts),
 	cmocka_unit_test(test_a_connection_of_ours_does_not_reuse_the_pair),
+	cmocka_unit_test(test_who_lives_on_takes_the_place_of_a_time_wait),
 	cmocka_unit_test(test_a_pair_is_one_connection),
 	cmocka_unit_test(test_a_peer_begins_anew),
 	cmocka_unit_test(test_ports_do_not_cost_all_descriptors),
