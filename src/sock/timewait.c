@@ -295,16 +295,18 @@ static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, 
 	struct tcp_timewait_answer ans;
 	struct flow_key key = flow->key;
 	enum drop reason = tcp_timewait_input(&t->tw, pkt, &ans, now);
+	bool waits = half && !tcp_timewait_half(&t->tw); /* from now on in the other queue */
+	bool refile = ans.over || waits || t->tw.until != until;
 
 	if (ans.send)
 		send_answer(ring, t, pkt, &ans.seg);
-	if (half && !tcp_timewait_half(&t->tw))
+	if (waits)
 		count_half(ring, false);
-	if (ans.over || t->tw.until != until)
+	if (refile)
 		unfile(&place->queues[half], t);
 	if (ans.over)
 		end(ring, t);
-	else if (t->tw.until != until)
+	else if (refile)
 		file(place, t);
 	if (reason == DROP_NO_FLOW && ans.over)
 		return tcp_deliver_to_listener(ring, &key, pkt, now);

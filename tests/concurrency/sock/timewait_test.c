@@ -12,6 +12,8 @@
 #include "duo.h"
 #include "vma_test.h"
 
+#include "net/tcp_internal.h"
+#include "net/tcp_timewait.h"
 #include "ring/logic.h"
 
 #define PORT 7000
@@ -156,6 +158,75 @@ static void half(void *arg)
 static void test_half_a_connection_is_small_and_counts(void **state)
 {
 	run("half", half);
+}
+
+/* How sock/timewait.c begins what it keeps. */
+struct kept {
+	struct flow flow;
+	struct list link;
+	struct tcp_timewait tw;
+};
+
+static enum drop (*deliver_kept)(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
+
+/* TIME_WAIT begins at the very time that lets it end when FIN_WAIT_2 would have. */
+static enum drop deliver_in_time(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct kept *kept = container_of(flow, struct kept, flow);
+
+	(void)now;
+	flow->deliver = deliver_kept;
+	return deliver_kept(ring, flow, pkt, kept->tw.until - TCP_TIME_WAIT_LEN);
+}
+
+static struct flow_key key_of(const struct sockaddr_in *local, const struct sockaddr_in *remote)
+{
+	struct flow_key key;
+
+	memset(&key, 0, sizeof(key));
+	key.local = addr_v4(local->sin_addr.s_addr);
+	key.local_port = local->sin_port;
+	key.remote = addr_v4(remote->sin_addr.s_addr);
+	key.remote_port = remote->sin_port;
+	key.proto = IPPROTO_TCP;
+	return key;
+}
+
+static void same_end(void *arg)
+{
+	struct tsock listener;
+	struct flow_key key;
+	struct sockaddr_in local, remote;
+	struct flow *flow;
+	struct both both;
+	struct ring *ring;
+
+	begin();
+	listener = listener_at(PORT);
+	both = pair_of(tsock_tcp(), &listener);
+	local = tsock_name(&both.client);
+	remote = tsock_name(&listener);
+	key = key_of(&local, &remote);
+	ring = tsock_home(&both.client);
+	tsock_close(&both.client);
+	NET_CHECK(NET_WAIT(number(&timewait_stats.now) == 1, 5000));
+	NET_CHECK(ring_hold_cold(ring));
+	flow = flow_lookup(&ring->flows, &key);
+	NET_CHECK(flow);
+	deliver_kept = flow->deliver;
+	flow->deliver = deliver_in_time;
+	ring_release_cold(ring);
+	tsock_close(&both.server);
+	NET_CHECK(NET_WAIT(!number(&tcp_orphans[TCP_ORPHAN_HALF]), 5000));
+	NET_CHECK_EQ(number(&timewait_stats.now), 1);
+	tsock_close(&listener);
+	loop_net_finish();
+	NET_CHECK_EQ(number(&timewait_stats.now), 0);
+}
+
+static void test_time_wait_may_end_when_the_first_half_would_have(void **state)
+{
+	run("same end", same_end);
 }
 
 /* As Linux without tcp_tw_reuse; and one that nobody keeps the port of is gone. */
@@ -353,6 +424,7 @@ static int enter(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_only_something_small_is_left),
 	cmocka_unit_test(test_half_a_connection_is_small_and_counts),
+	cmocka_unit_test(test_time_wait_may_end_when_the_first_half_would_have),
 	cmocka_unit_test(test_a_connection_of_ours_does_not_reuse_the_pair),
 	cmocka_unit_test(test_who_lives_on_takes_the_place_of_a_time_wait),
 	cmocka_unit_test(test_a_pair_is_one_connection),
