@@ -12,6 +12,7 @@
 
 #define TIMER_GRID (100 * NSEC_PER_MSEC) /* one wake-up for all that end within it */
 #define FILE_STEPS 64			 /* most that a new one looks for its place */
+#define MOVED_AT_ONCE 64		 /* in one hold of a ring that others use */
 #define KEEPERS_SHARE 8			 /* of RLIMIT_NOFILE, one part for ports */
 #define KEEPERS_ALIVE 6			 /* such parts, with those of connections that live on */
 #define KEEPERS_MAX 4096
@@ -62,7 +63,7 @@ static struct timewait *of_link(struct list *link)
 	return container_of(link, struct timewait, link);
 }
 
-/* ---- ports ------------------------------------------------------------------------------ */
+/* ---- ports --------------------------------------------------------------------------- */
 
 /* RLIMIT_NOFILE, looked at once a second: a program may raise it, or lower it. */
 static unsigned files_limit(nsec_t now)
@@ -103,7 +104,7 @@ void port_keeper_close(int fd)
 	add(&timewait_stats.keepers, -1u);
 }
 
-/* ---- the list of a ring (holder) ---------------------------------------------------------- */
+/* ---- the list of a ring (holder) ----------------------------------------------------- */
 
 static void run_timer(struct timer *timer, nsec_t now);
 
@@ -260,7 +261,7 @@ static void run_timer(struct timer *timer, nsec_t now)
 	arm(place);
 }
 
-/* ---- what arrives (holder) ----------------------------------------------------------------- */
+/* ---- what arrives (holder) ----------------------------------------------------------- */
 
 /* Back to where the segment came from. */
 static void send_answer(struct ring *ring, const struct timewait *t, const struct pkt *to,
@@ -315,7 +316,7 @@ static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, 
 	return reason;
 }
 
-/* ---- making one (holder) ---------------------------------------------------------------------- */
+/* ---- making one (holder) ------------------------------------------------------------- */
 
 static unsigned most(void)
 {
@@ -401,7 +402,7 @@ bool timewait_take(struct inet_sock *so, struct ring *ring)
 	return true;
 }
 
-/* ---- a connection of ours ------------------------------------------------------------------------ */
+/* ---- a connection of ours ------------------------------------------------------------ */
 
 /* As Linux.  A peer that still has its half is told by the new SYN (RFC 9293 section 3.5.2). */
 static bool reusable(const struct timewait *t, nsec_t now)
@@ -421,34 +422,38 @@ int timewait_reuse(struct ring *ring, struct flow *flow, uint32_t *iss, nsec_t n
 	return 0;
 }
 
-/* ---- a ring that closes (control lock) --------------------------------------------------------------- */
+/* ---- a ring that closes (control lock) ----------------------------------------------- */
 
 /*
- * holder of the old ring: takes all off it; those that cannot be handed over end.  None
- * is half a connection, for those keep the ring.
+ * holder of the old ring: takes some off it; those that cannot be handed over end.  None
+ * is half a connection, for those keep the ring.  False: there are no more.
  */
-static void take_off(struct timewaits *place, bool hand_over, struct list *moving)
+static bool take_off(struct timewaits *place, bool hand_over, struct list *moving)
 {
 	struct ring *ring = place->ring;
-	struct list *link;
 
-	wheel_cancel(&ring->wheel, &place->timer);
-	while ((link = list_pop_front(&place->queues[0].all))) {
-		struct timewait *t = of_link(link);
+	for (unsigned i = 0; i < MOVED_AT_ONCE; i++) {
+		struct timewait *t = first_of(&place->queues[0]);
 
+		if (!t) {
+			wheel_cancel(&ring->wheel, &place->timer);
+			ring->timewaits = NULL;
+			mem_free(place);
+			return false;
+		}
+		unfile(&place->queues[0], t);
 		if (!hand_over || ring_flow_unsteer(ring, &t->flow)) {
 			end(ring, t);
 		} else {
 			ring_flow_del(ring, &t->flow);
-			list_push_back(moving, link);
+			list_push_back(moving, &t->link);
 		}
 	}
-	ring->timewaits = NULL;
-	mem_free(place);
+	return true;
 }
 
-/* holder of the new one */
-static void take_on(struct ring *ring, struct list *moving)
+/* holder of the new one; refused: what could not be steered there */
+static void take_on(struct ring *ring, struct list *moving, struct list *refused)
 {
 	struct timewaits *place = place_of(ring);
 	struct list *link;
@@ -456,30 +461,59 @@ static void take_on(struct ring *ring, struct list *moving)
 	while ((link = list_pop_front(moving))) {
 		struct timewait *t = of_link(link);
 
-		if (place && !ring_flow_list(ring, &t->flow) && !ring_flow_steer(ring, &t->flow))
+		if (place && !ring_flow_list(ring, &t->flow) && !ring_flow_steer(ring, &t->flow)) {
 			file(place, t);
-		else
-			end(ring, t);
+		} else {
+			ring_flow_del(ring, &t->flow);
+			list_push_back(refused, link);
+		}
 	}
+}
+
+/* holder of the old one, whose port still brings their frames to it */
+static void end_refused(struct ring *ring, struct list *refused)
+{
+	struct list *link;
+
+	while ((link = list_pop_front(refused))) {
+		struct timewait *t = of_link(link);
+
+		ring->ops->del_flow(ring->q, &t->flow.key);
+		end(ring, t);
+	}
+}
+
+/*
+ * False: there are no more.  The control lock is held, so this thread holds no ring, and
+ * none is refused.
+ */
+static bool vacate_some(struct ring *ring, struct ring *heir)
+{
+	struct list moving, refused;
+	bool more = false;
+
+	list_init(&moving);
+	list_init(&refused);
+	if (!ring_hold_cold(ring))
+		return false;
+	if (ring->timewaits && !__atomic_load_n(&ring->refs, __ATOMIC_ACQUIRE))
+		more = take_off(ring->timewaits, heir != NULL, &moving);
+	ring_release_cold(ring);
+	if (!list_empty(&moving) && ring_hold_cold(heir)) {
+		take_on(heir, &moving, &refused);
+		ring_release_cold(heir);
+	}
+	if (!list_empty(&refused) && ring_hold_cold(ring)) {
+		end_refused(ring, &refused);
+		ring_release_cold(ring);
+	}
+	return more;
 }
 
 void timewait_vacate(struct ring *ring, struct ring *heir)
 {
-	struct list moving;
-
-	list_init(&moving);
-	if (!ring_hold_cold(ring))
-		return;
-	if (ring->timewaits && !__atomic_load_n(&ring->refs, __ATOMIC_ACQUIRE))
-		take_off(ring->timewaits, heir != NULL, &moving);
-	ring_release_cold(ring);
-	if (list_empty(&moving))
-		return;
-	/* The control lock is held, so no ring is: it cannot be refused. */
-	if (ring_hold_cold(heir)) {
-		take_on(heir, &moving);
-		ring_release_cold(heir);
-	}
+	while (vacate_some(ring, heir))
+		;
 }
 
 void timewait_forget(void)

@@ -39,7 +39,8 @@ int timewait_reuse(struct ring *ring, struct flow *flow, uint32_t *iss, nsec_t n
 
 /*
  * Control lock, no ring held: nobody but TIME_WAITs uses the ring, which is about to be
- * closed.  They go to heir, another ring of the interface, or end when it is NULL.
+ * closed.  They go to heir, another ring of the interface, or end when it is NULL; some
+ * at a time, so that who uses heir does not wait for all.
  */
 void timewait_vacate(struct ring *ring, struct ring *heir);
 

@@ -415,6 +415,117 @@ static void test_another_ring_goes_on_for_it(void **state)
 	run("heir", heir);
 }
 
+/* Some connections of a ring of their own, in TIME_WAIT there. */
+static struct ring *leave_some(struct tsock *listener, unsigned n)
+{
+	struct ring *ring = NULL;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct tsock client = bound_client(9000 + i);
+		struct both both;
+
+		NET_CHECK_EQ(tsock_set_logic(&client, RING_LOGIC_USER_ID, 5, true, true), 0);
+		both = pair_of(client, listener);
+		ring = tsock_home(&both.client);
+		NET_CHECK(ring != tsock_home(&both.server));
+		close_in_order(&both.client, &both.server);
+	}
+	NET_CHECK_EQ(number(&timewait_stats.now), n);
+	return ring;
+}
+
+/* Now, instead of a second after the last socket. */
+static void vacate(struct ring *ring, struct ring *heir)
+{
+	loop_net_settle();
+	NET_CHECK(control_lock());
+	timewait_vacate(ring, heir);
+	control_unlock();
+}
+
+/* Where it cannot be steered it ends, and nobody finds its frames taken. */
+static void no_heir(void *arg)
+{
+	struct tsock listener, again;
+	struct ring *old;
+	struct both both;
+
+	begin();
+	listener = listener_at(PORT);
+	old = leave_some(&listener, 1);
+	loop_port_fail_moves(1);
+	vacate(old, tsock_home(&listener));
+	NET_CHECK_EQ(number(&timewait_stats.now), 0);
+	again = bound_client(9000);
+	both = pair_of(again, &listener);
+	close_in_order(&both.client, &both.server);
+	tsock_close(&listener);
+	loop_net_finish();
+}
+
+static void test_who_cannot_be_handed_over_leaves_nothing(void **state)
+{
+	run("no heir", no_heir);
+}
+
+/* The heir's ways to the wire, which count; its holder. */
+static struct port_ops counting;
+static const struct port_ops *counted;
+static struct ring *counting_ring;
+static unsigned moved, moved_in_hold, moved_most;
+
+static int count_move(struct port_queue *q, const struct flow_key *key)
+{
+	counting_ring->tx_dirty = true; /* tells when it is let go */
+	moved++;
+	if (++moved_in_hold > moved_most)
+		moved_most = moved_in_hold;
+	return counted->move_flow(q, key);
+}
+
+static void count_release(struct port_queue *q)
+{
+	moved_in_hold = 0;
+	counted->tx_flush(q);
+}
+
+static void set_ops(struct ring *ring, const struct port_ops *ops)
+{
+	NET_CHECK(ring_hold_cold(ring));
+	ring->ops = ops;
+	ring_release_cold(ring);
+}
+
+static void a_few_at_a_time(void *arg)
+{
+	struct tsock listener;
+	struct ring *old, *heir;
+
+	begin();
+	listener = listener_at(PORT);
+	heir = tsock_home(&listener);
+	old = leave_some(&listener, 200);
+	counting_ring = heir;
+	counted = heir->ops;
+	counting = *counted;
+	counting.move_flow = count_move;
+	counting.tx_flush = count_release;
+	set_ops(heir, &counting);
+	vacate(old, heir);
+	set_ops(heir, counted);
+	NET_CHECK_EQ(moved, 200);
+	NET_CHECK(moved_most <= 64);
+	NET_CHECK_EQ(number(&timewait_stats.now), 200);
+	tsock_close(&listener);
+	loop_net_finish();
+	NET_CHECK_EQ(number(&timewait_stats.now), 0);
+}
+
+static void test_an_heir_is_held_for_some_at_a_time(void **state)
+{
+	run("a few at a time", a_few_at_a_time);
+}
+
 static int enter(void **state)
 {
 	loop_net_enter();
@@ -431,6 +542,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_peer_begins_anew),
 	cmocka_unit_test(test_ports_do_not_cost_all_descriptors),
 	cmocka_unit_test(test_another_ring_goes_on_for_it),
+	cmocka_unit_test(test_who_cannot_be_handed_over_leaves_nothing),
+	cmocka_unit_test(test_an_heir_is_held_for_some_at_a_time),
 };
 
 VMA_TEST_MAIN("timewait", tests, enter, NULL)
