@@ -366,8 +366,11 @@ static struct timewait *create(struct timewaits *place, struct inet_sock *so)
 	t->flow.deliver = deliver;
 	t->tos = so->opt->tos;
 	t->ttl = so->opt->ttl;
-	t->port = so->spare;
-	so->spare = PORT_KEEPER_NONE;
+	t->port = PORT_KEEPER_NONE;
+	if (so->bound) { /* else its twin is not, and a duplicate keeps nothing */
+		t->port = so->spare;
+		so->spare = PORT_KEEPER_NONE;
+	}
 	add(&timewait_stats.now, 1);
 	add(&timewait_stats.total, 1);
 	return t;

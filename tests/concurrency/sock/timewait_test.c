@@ -15,6 +15,7 @@
 #include "net/tcp_internal.h"
 #include "net/tcp_timewait.h"
 #include "ring/logic.h"
+#include "sock/wait.h"
 
 #define PORT 7000
 
@@ -357,6 +358,37 @@ static void test_a_peer_begins_anew(void **state)
 	run("peer again", peer_again);
 }
 
+/* An accepted one that is closed while somebody is in a call on it. */
+static void closed_late(void *arg)
+{
+	struct tsock listener;
+	struct sock_ref ref;
+	struct both both;
+
+	begin();
+	listener = listener_at(PORT);
+	both = pair_of(tsock_tcp(), &listener);
+	ref = both.server.ref;
+	__atomic_add_fetch(&ref.sk->waiters, 1, __ATOMIC_SEQ_CST);
+	tsock_close(&both.server);
+	sock_wait_leave(ref);
+	NET_CHECK(NET_WAIT(is_at_end(&both.client), 5000));
+	tsock_close(&both.client);
+	NET_CHECK(NET_WAIT(number(&timewait_stats.total) == 1 &&
+				   !number(&tcp_orphans[TCP_ORPHAN_UNACKED]) &&
+				   !number(&tcp_orphans[TCP_ORPHAN_HALF]),
+			   5000));
+	NET_CHECK_EQ(number(&timewait_stats.now), 1);
+	NET_CHECK(NET_WAIT(!number(&timewait_stats.keepers), 5000));
+	tsock_close(&listener);
+	loop_net_finish();
+}
+
+static void test_an_accepted_one_keeps_no_port(void **state)
+{
+	run("closed late", closed_late);
+}
+
 /* A tenth of all descriptors or so, however many connections there were. */
 static void many(void *arg)
 {
@@ -540,6 +572,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_who_lives_on_takes_the_place_of_a_time_wait),
 	cmocka_unit_test(test_a_pair_is_one_connection),
 	cmocka_unit_test(test_a_peer_begins_anew),
+	cmocka_unit_test(test_an_accepted_one_keeps_no_port),
 	cmocka_unit_test(test_ports_do_not_cost_all_descriptors),
 	cmocka_unit_test(test_another_ring_goes_on_for_it),
 	cmocka_unit_test(test_who_cannot_be_handed_over_leaves_nothing),
