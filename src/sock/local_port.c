@@ -161,17 +161,27 @@ static int try_proposals(struct inet_sock *so, const struct inaddr *src, const s
 	return rc;
 }
 
+/* The kernel chooses, at once: with IP_BIND_ADDRESS_NO_PORT it would wait for connect(2). */
+static int bind_to_any(struct inet_sock *so, const struct inaddr *src)
+{
+	static const int off = 0, on = 1;
+	int twin = sock_twin(&so->sk), rc;
+	bool waits = sock_twin_int(so, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 0) != 0;
+
+	if (waits)
+		sys_setsockopt(twin, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &off, sizeof(off));
+	rc = bind_to(so, src, 0);
+	if (waits)
+		sys_setsockopt(twin, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+	return rc ? rc : sock_read_local(so);
+}
+
 int local_port_reserve(struct inet_sock *so, const struct inaddr *src, const struct endpoint *to)
 {
 	/* With these it would not refuse what another socket has. */
 	bool refuses = !so->opt->reuseaddr && !so->opt->reuseport;
-	int rc;
 
 	if (refuses && look_at_settings() && !try_proposals(so, src, to))
 		return 0;
-	rc = bind_to(so, src, 0);
-	if (!rc)
-		rc = sock_read_local(so);
-	/* IP_BIND_ADDRESS_NO_PORT */
-	return !rc && !so->local.port ? -EADDRINUSE : rc;
+	return bind_to_any(so, src);
 }

@@ -139,6 +139,30 @@ static void test_socket_that_is_bound_without_a_port_gets_one(void **state)
 	tsock_close(&ts);
 }
 
+/* Neither is refused a port, and each keeps the option. */
+static void test_socket_that_is_bound_without_a_port_and_may_share_gets_one(void **state)
+{
+	static const int shares[] = {SO_REUSEADDR, SO_REUSEPORT};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct tsock ts = tsock_tcp();
+		socklen_t len = sizeof(int);
+		int on = 0;
+
+		tsock_set_int(&ts, SOL_SOCKET, shares[i], 1);
+		tsock_set_int(&ts, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+		assert_int_equal(tsock_bind(&ts, fake_link_addr(0), 0), 0);
+		assert_int_equal(twin_port(&ts), 0);
+		assert_int_equal(reserve(&ts, 80), 0);
+		assert_true(is_usable(twin_port(&ts)));
+		assert_int_equal(ntohs(tsock_inet(&ts)->local.port), twin_port(&ts));
+		getsockopt(ts.fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, &len);
+		assert_int_equal(on, 1);
+		tsock_close(&ts);
+	}
+}
+
 static bool set(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -155,6 +179,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_range_of_the_socket_counts),
 	cmocka_unit_test(test_socket_that_may_share_a_port_gets_one_of_its_own),
 	cmocka_unit_test(test_socket_that_is_bound_without_a_port_gets_one),
+	cmocka_unit_test(test_socket_that_is_bound_without_a_port_and_may_share_gets_one),
 };
 
 static int enter(void **state)
