@@ -45,7 +45,7 @@ struct port_ops {
 	void (*barrier)(struct port *port);
 	/* Closes the queue and frees it; all its packets were given back or are forgotten. */
 	void (*close_queue)(struct port_queue *q);
-	/* They go to the kernel again.  Frames already in the queue still arrive. */
+	/* A flow of this queue: they go to the kernel again.  Frames in the queue still arrive. */
 	int (*del_flow)(struct port_queue *q, const struct flow_key *key);
 	/* Descriptors that become readable when a frame is there; how many. */
 	int (*fds)(struct port_queue *q, int fds[PORT_FDS_MAX]);
@@ -56,7 +56,7 @@ struct port_ops {
 	/*
 	 * Frames that match key come to this queue from now on instead of to another
 	 * one of this process and port.  No frame is lost in between; some may still
-	 * arrive at the old one: see barrier.  -ENOENT: nobody had it.
+	 * arrive at the old one: see barrier.  -ENOENT: none of them had it.
 	 */
 	int (*move_flow)(struct port_queue *q, const struct flow_key *key);
 	/* Opens one; q->port is set.  why: a sentence for the user on failure. */

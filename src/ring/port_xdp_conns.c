@@ -72,28 +72,38 @@ int xdp_conn_add(struct xdp_port *port, const struct xdp_steer_key5 *key, unsign
 	return 0;
 }
 
-/* The connection of this key, from one owner to another. */
-static int change_owner(struct xdp_port *port, const struct xdp_steer_key5 *key, uint32_t to)
+unsigned xdp_conn_find(const struct xdp_port *port, const struct xdp_steer_key5 *key)
 {
-	struct xdp_steer_conn *conn = &port->local_ports[key->local_port];
+	const struct xdp_steer_conn *conn = &port->local_ports[key->local_port];
 	uint32_t owner = owner_of(conn);
 
 	if (key->proto != IPPROTO_TCP || !(owner & XDP_STEER_READY) || !is_of(conn, key))
+		return XDP_STEER_SLOTS;
+	return (owner & XDP_STEER_OWNER) - 1;
+}
+
+/* The connection of this key, from its owner to another one. */
+static int change_owner(struct xdp_port *port, const struct xdp_steer_key5 *key, unsigned from,
+			uint32_t to)
+{
+	uint32_t owner = (from + 1) | XDP_STEER_READY;
+
+	if (xdp_conn_find(port, key) != from ||
+	    !__atomic_compare_exchange_n(&port->local_ports[key->local_port].owner, &owner, to,
+					 false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return -ENOENT;
-	return __atomic_compare_exchange_n(&conn->owner, &owner, to, false, __ATOMIC_ACQ_REL,
-					   __ATOMIC_RELAXED)
-		       ? 0
-		       : -ENOENT;
+	return 0;
 }
 
-int xdp_conn_move(struct xdp_port *port, const struct xdp_steer_key5 *key, unsigned slot)
+int xdp_conn_move(struct xdp_port *port, const struct xdp_steer_key5 *key, unsigned from,
+		  unsigned to)
 {
-	return change_owner(port, key, (slot + 1) | XDP_STEER_READY);
+	return change_owner(port, key, from, (to + 1) | XDP_STEER_READY);
 }
 
-int xdp_conn_del(struct xdp_port *port, const struct xdp_steer_key5 *key)
+int xdp_conn_del(struct xdp_port *port, const struct xdp_steer_key5 *key, unsigned slot)
 {
-	return change_owner(port, key, 0);
+	return change_owner(port, key, slot, 0);
 }
 
 void xdp_conns_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS])

@@ -141,6 +141,30 @@ static int replace_dead(struct xdp_port *port, const struct entry *e, unsigned s
 	return rc;
 }
 
+/* The slot that the map has for it; XDP_STEER_SLOTS: none. */
+static unsigned find_entry(const struct xdp_port *port, const struct entry *e)
+{
+	uint32_t slot;
+
+	/* As the program: there are none, and that is known without a system call. */
+	if (e->is5 && !__atomic_load_n(&port->conf->flows5, __ATOMIC_SEQ_CST))
+		return XDP_STEER_SLOTS;
+	return map_lookup(e->map, &e->key3, &slot) ? XDP_STEER_SLOTS : slot;
+}
+
+/* A connection at the place of its port.  -ENOSPC: it must have an entry of the map. */
+static int add_conn(struct xdp_port *port, const struct entry *e, unsigned slot)
+{
+	unsigned other;
+
+	if (e->key5.proto != IPPROTO_TCP)
+		return -ENOSPC;
+	other = find_entry(port, e);
+	if (other < XDP_STEER_SLOTS)
+		return group_slot_is_dead(&port->group, other) ? -ENOSPC : -EEXIST;
+	return xdp_conn_add(port, &e->key5, slot);
+}
+
 int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
 {
 	struct xdp_queue *q = (struct xdp_queue *)base;
@@ -152,7 +176,7 @@ int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
 	if (rc)
 		return rc;
 	if (e.is5) {
-		rc = xdp_conn_add(port, &e.key5, q->slot);
+		rc = add_conn(port, &e, q->slot);
 		if (rc != -ENOSPC)
 			return rc;
 		count_flows5(port, 1);
@@ -165,7 +189,36 @@ int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
 	return rc == -E2BIG ? -ENOSPC : rc;
 }
 
+/* Is it a ring of this process?  While it is, only we change its entries. */
+static bool is_ours(const struct xdp_port *port, unsigned slot)
+{
+	const struct xdp_group *g = &port->group;
+
+	return slot < XDP_STEER_SLOTS && g->ctl->slots[slot].member == g->member &&
+	       !group_slot_is_dead(g, slot);
+}
+
 int xdp_move_flow(struct port_queue *base, const struct flow_key *key)
+{
+	struct xdp_queue *q = (struct xdp_queue *)base;
+	struct xdp_port *port = (struct xdp_port *)base->port;
+	unsigned from = XDP_STEER_SLOTS;
+	struct entry e;
+	int rc;
+
+	rc = entry_of(port, key, &e);
+	if (rc)
+		return rc;
+	if (e.is5)
+		from = xdp_conn_find(port, &e.key5);
+	if (is_ours(port, from))
+		return xdp_conn_move(port, &e.key5, from, q->slot);
+	if (!is_ours(port, find_entry(port, &e)))
+		return -ENOENT;
+	return map_update(e.map, &e.key3, q->slot, BPF_EXIST);
+}
+
+int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
 {
 	struct xdp_queue *q = (struct xdp_queue *)base;
 	struct xdp_port *port = (struct xdp_port *)base->port;
@@ -175,22 +228,9 @@ int xdp_move_flow(struct port_queue *base, const struct flow_key *key)
 	rc = entry_of(port, key, &e);
 	if (rc)
 		return rc;
-	if (e.is5 && !xdp_conn_move(port, &e.key5, q->slot))
+	if (e.is5 && !xdp_conn_del(port, &e.key5, q->slot))
 		return 0;
-	return map_update(e.map, &e.key3, q->slot, BPF_EXIST);
-}
-
-int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
-{
-	struct xdp_port *port = (struct xdp_port *)base->port;
-	struct entry e;
-	int rc;
-
-	rc = entry_of(port, key, &e);
-	if (rc)
-		return rc;
-	if (e.is5 && !xdp_conn_del(port, &e.key5))
-		return 0;
+	/* Ours, as it was added and is not at its place: a look-up would tell no more. */
 	rc = map_delete(e.map, &e.key3);
 	if (!rc && e.is5)
 		count_flows5(port, -1u);

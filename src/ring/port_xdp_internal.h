@@ -219,13 +219,17 @@ int xdp_del_flow(struct port_queue *q, const struct flow_key *key);
 int xdp_move_flow(struct port_queue *q, const struct flow_key *key);
 /*
  * port_xdp_conns.c: the connections that need no entry of a map.  add: -EEXIST: it is
- * there; -ENOSPC: its place is another's.  -ENOENT: it is not there.
+ * there; -ENOSPC: its place is another's.  move, del: -ENOENT: it is not there, or not
+ * the slot's.
  */
 int xdp_map_conns(struct xdp_port *port);
 void xdp_unmap_conns(struct xdp_port *port);
 int xdp_conn_add(struct xdp_port *port, const struct xdp_steer_key5 *key, unsigned slot);
-int xdp_conn_move(struct xdp_port *port, const struct xdp_steer_key5 *key, unsigned slot);
-int xdp_conn_del(struct xdp_port *port, const struct xdp_steer_key5 *key);
+int xdp_conn_move(struct xdp_port *port, const struct xdp_steer_key5 *key, unsigned from,
+		  unsigned to);
+int xdp_conn_del(struct xdp_port *port, const struct xdp_steer_key5 *key, unsigned slot);
+/* Whose it is; XDP_STEER_SLOTS: nobody's. */
+unsigned xdp_conn_find(const struct xdp_port *port, const struct xdp_steer_key5 *key);
 void xdp_conns_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS]);
 /* Nothing is steered to these slots any more. */
 void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS]);

@@ -338,6 +338,34 @@ static void test_connections_need_no_entry_of_a_map(void **state)
 	expect_baseline(f->port);
 }
 
+static void test_a_connection_is_changed_by_its_owner_alone(void **state)
+{
+	struct fixture *f = *state;
+	const struct xdp_port *port = (const struct xdp_port *)f->port;
+	struct flow_key a = key5(TCP, "10.77.0.1", 7000, "10.77.0.2", 4000);
+	struct flow_key b = key5(TCP, "10.77.0.1", 7000, "10.77.0.2", 4001);
+
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &a), 0); /* at its place */
+	assert_int_equal(f->port->ops->add_flow(f->q[1], &b), 0); /* in the map */
+	assert_int_equal(f->port->ops->del_flow(f->q[1], &a), -ENOENT);
+	inject_of(f, TCP, 7000, 4000);
+	assert_int_equal(await_number(f, 0), f->number);
+	inject_of(f, TCP, 7000, 4001);
+	assert_int_equal(await_number(f, 1), f->number);
+	/* The place is free, but b is in the map. */
+	assert_int_equal(f->port->ops->del_flow(f->q[0], &a), 0);
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &b), -EEXIST);
+	assert_int_equal(count_conns(port), 0);
+	inject_of(f, TCP, 7000, 4001);
+	assert_int_equal(await_number(f, 1), f->number);
+	assert_int_equal(f->port->ops->del_flow(f->q[1], &b), 0);
+	assert_int_equal(map_entries(port->flows5_fd), 0);
+	assert_int_equal(port->conf->flows5, 0);
+	close_ring(f, 0);
+	close_ring(f, 1);
+	expect_baseline(f->port);
+}
+
 static void test_a_flow_moves_under_traffic_without_loss(void **state)
 {
 	struct fixture *f = *state;
@@ -857,6 +885,9 @@ static void test_a_forked_child_joins(void **state)
 	conn = key5(TCP, "10.77.0.1", 7000, "10.77.0.2", 5000);
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), -EEXIST);
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &conn), -EEXIST);
+	assert_int_equal(f->port->ops->move_flow(f->q[0], &key), -ENOENT);
+	assert_int_equal(f->port->ops->move_flow(f->q[0], &conn), -ENOENT);
+	assert_int_equal(f->port->ops->del_flow(f->q[0], &conn), -ENOENT);
 	kill_member(&m[0]);
 	/* Whoever starts again at once does not wait for the sweep. */
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), 0);
@@ -873,6 +904,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_each_ring_gets_its_own_frames, setup_rings_bridge),
 	TEST(test_connections_need_no_entry_of_a_map, setup_rings),
 	TEST(test_connections_need_no_entry_of_a_map, setup_rings_queues),
+	TEST(test_a_connection_is_changed_by_its_owner_alone, setup_rings),
 	TEST(test_a_flow_moves_under_traffic_without_loss, setup_rings),
 	TEST(test_a_flow_moves_under_traffic_without_loss, setup_rings_queues),
 	TEST(test_one_ring_sends_what_another_receives, setup_rings),
