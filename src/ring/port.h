@@ -49,6 +49,11 @@ struct port_ops {
 	int (*del_flow)(struct port_queue *q, const struct flow_key *key);
 	/* Descriptors that become readable when a frame is there; how many. */
 	int (*fds)(struct port_queue *q, int fds[PORT_FDS_MAX]);
+	/*
+	 * Do frames that match key, a 5-tuple, go to another process?  Not for sure: it
+	 * may change.
+	 */
+	bool (*flow_is_foreign)(struct port *port, const struct flow_key *key);
 	/* Frees the port; it has no queue any more. */
 	void (*free_port)(struct port *port);
 	/* Are all packets of the queue back?  Only then may it be closed. */

@@ -561,12 +561,19 @@ static void loop_free_port(struct port *base)
 	mem_free(port);
 }
 
+/* There is one process. */
+static bool loop_flow_is_foreign(struct port *port, const struct flow_key *key)
+{
+	return false;
+}
+
 static const struct port_ops loop_ops = {
 	.add_flow = loop_add_flow,
 	.barrier = loop_barrier,
 	.close_queue = loop_close_queue,
 	.del_flow = loop_del_flow,
 	.fds = loop_fds,
+	.flow_is_foreign = loop_flow_is_foreign,
 	.free_port = loop_free_port,
 	.idle = loop_idle,
 	.move_flow = loop_move_flow,

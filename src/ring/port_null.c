@@ -32,6 +32,11 @@ static int no_fds(struct port_queue *q, int fds[PORT_FDS_MAX])
 	return 0;
 }
 
+static bool nobody_has_it(struct port *port, const struct flow_key *key)
+{
+	return false;
+}
+
 static void ignore_port(struct port *port)
 {
 }
@@ -70,6 +75,7 @@ const struct port_ops port_null_ops = {
 	ignore_queue,	 /* close_queue */
 	refuse_flow,	 /* del_flow */
 	no_fds,		 /* fds */
+	nobody_has_it,	 /* flow_is_foreign */
 	ignore_port,	 /* free_port */
 	always_idle,	 /* idle */
 	refuse_flow,	 /* move_flow */

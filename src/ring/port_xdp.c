@@ -49,6 +49,7 @@ static const struct port_ops port_xdp_ops = {
 	.close_queue = xdp_close_queue,
 	.del_flow = xdp_del_flow,
 	.fds = xdp_fds,
+	.flow_is_foreign = xdp_flow_is_foreign,
 	.free_port = xdp_free_port,
 	.idle = xdp_idle,
 	.move_flow = xdp_move_flow,

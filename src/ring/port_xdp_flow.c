@@ -237,6 +237,21 @@ int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
 	return rc;
 }
 
+bool xdp_flow_is_foreign(struct port *base, const struct flow_key *key)
+{
+	const struct xdp_port *port = (const struct xdp_port *)base;
+	struct entry e;
+	unsigned slot;
+
+	if (entry_of(port, key, &e))
+		return false;
+	slot = xdp_conn_find(port, &e.key5);
+	if (slot == XDP_STEER_SLOTS)
+		slot = find_entry(port, &e);
+	return slot != XDP_STEER_SLOTS && !is_ours(port, slot) &&
+	       !group_slot_is_dead(&port->group, slot);
+}
+
 static void clear_map(struct xdp_port *port, int map, const uint8_t *slots, bool is5)
 {
 	size_t key_size = is5 ? sizeof(struct xdp_steer_key5) : sizeof(struct xdp_steer_key3);

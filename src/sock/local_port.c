@@ -106,7 +106,8 @@ static bool is_reserved(unsigned port)
 	return ports.reserved[port / 64] >> port % 64 & 1;
 }
 
-static uint32_t hash_of(const struct inaddr *src, const struct endpoint *to)
+/* The connection, but for its local port. */
+static struct flow_key key_of(const struct inaddr *src, const struct endpoint *to)
 {
 	struct flow_key key;
 
@@ -115,7 +116,7 @@ static uint32_t hash_of(const struct inaddr *src, const struct endpoint *to)
 	key.remote = to->addr;
 	key.remote_port = to->port;
 	key.proto = IPPROTO_TCP;
-	return flow_key_hash(&key);
+	return key;
 }
 
 /*
@@ -140,9 +141,11 @@ static int bind_to(struct inet_sock *so, const struct inaddr *src, unsigned port
 }
 
 /* 0: it is ours. */
-static int try_proposals(struct inet_sock *so, const struct inaddr *src, const struct endpoint *to)
+static int try_proposals(struct inet_sock *so, const struct ring *ring, const struct inaddr *src,
+			 const struct endpoint *to)
 {
-	uint32_t hash = hash_of(src, to), *used = &ports.used[hash % SLOTS];
+	struct flow_key key = key_of(src, to);
+	uint32_t hash = flow_key_hash(&key), *used = &ports.used[hash % SLOTS];
 	unsigned low, high;
 	int rc = -EADDRINUSE;
 
@@ -152,11 +155,12 @@ static int try_proposals(struct inet_sock *so, const struct inaddr *src, const s
 	for (int i = 0; i < TRIES && rc == -EADDRINUSE; i++) {
 		unsigned port = propose(low, high, hash, (*used)++);
 
-		if (is_reserved(port))
+		key.local_port = htons((uint16_t)port);
+		if (is_reserved(port) || ring->ops->flow_is_foreign(ring->q->port, &key))
 			continue;
 		rc = bind_to(so, src, port);
 		if (!rc)
-			so->local = (struct endpoint){*src, htons((uint16_t)port)};
+			so->local = (struct endpoint){*src, key.local_port};
 	}
 	return rc;
 }
@@ -176,12 +180,13 @@ static int bind_to_any(struct inet_sock *so, const struct inaddr *src)
 	return rc ? rc : sock_read_local(so);
 }
 
-int local_port_reserve(struct inet_sock *so, const struct inaddr *src, const struct endpoint *to)
+int local_port_reserve(struct inet_sock *so, const struct ring *ring, const struct inaddr *src,
+		       const struct endpoint *to)
 {
 	/* With these it would not refuse what another socket has. */
 	bool refuses = !so->opt->reuseaddr && !so->opt->reuseport;
 
-	if (refuses && look_at_settings() && !try_proposals(so, src, to))
+	if (refuses && look_at_settings() && !try_proposals(so, ring, src, to))
 		return 0;
 	return bind_to_any(so, src);
 }

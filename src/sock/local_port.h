@@ -16,10 +16,15 @@
 #include "sock/sock_internal.h"
 
 /*
- * Binds the twin to src and a free port, for a connection to `to`; so->local becomes
- * that.  -errno as of bind(2), which chooses where a proposal might not be what it
+ * Binds the twin to src and a free port, for a connection to `to` by this ring; so->local
+ * becomes that.  -errno as of bind(2), which chooses where a proposal might not be what it
  * would choose: SO_REUSEADDR, no free one found soon.
+ *
+ * A bound twin stays bound, so a port whose pair of endpoints another process of the group
+ * has (a TIME_WAIT that could not keep its port) is not proposed.  What is this process's
+ * own is the caller's to find.
  */
-int local_port_reserve(struct inet_sock *so, const struct inaddr *src, const struct endpoint *to);
+int local_port_reserve(struct inet_sock *so, const struct ring *ring, const struct inaddr *src,
+		       const struct endpoint *to);
 
 #endif

@@ -57,18 +57,19 @@ static int check_state(struct inet_sock *so)
 }
 
 /* Reserves a local port of the address the route wants. */
-static int reserve_port(struct inet_sock *so, const struct inaddr *src, const struct endpoint *to)
+static int reserve_port(struct inet_sock *so, const struct dst_found *found,
+			const struct endpoint *to)
 {
 	int rc = 0;
 
 	/* IP_BIND_ADDRESS_NO_PORT: bound, but to no port yet. */
 	if (!so->bound || !so->local.port) {
-		rc = local_port_reserve(so, src, to);
+		rc = local_port_reserve(so, found->ring, &found->src, to);
 		so->bound |= !rc;
 	}
 	if (!rc && addr_is_any(&so->local.addr))
-		so->local.addr = *src;
-	return rc;
+		so->local.addr = found->src;
+	return rc == -EADDRINUSE ? -EADDRNOTAVAIL : rc;
 }
 
 /* A failed attempt leaves nothing behind but the bound port. */
@@ -165,6 +166,45 @@ static int settle_home(struct inet_sock *so, struct ring *to)
 	return 0;
 }
 
+static int start_at_home(struct inet_sock *so, const struct dst_found *found,
+			 const struct endpoint *to, uint32_t iss)
+{
+	struct ring *ring;
+	int rc = sock_hold_cold(sock_ref_of(so), &ring);
+
+	if (rc)
+		return rc;
+	rc = start(so, ring, found, to, iss);
+	if (rc)
+		forget_attempt(so, ring);
+	ring_release_cold(ring);
+	return rc;
+}
+
+/*
+ * The socket gets its home, and the connection begins there.  shared: the program chose
+ * the port, others of the process may have it, too.  Whoever else has the pair in spite
+ * of a port of our own, the interface's port knows of it (-EEXIST).
+ */
+static int settle_and_start(struct inet_sock *so, const struct dst_found *found,
+			    const struct endpoint *to, bool shared)
+{
+	struct flow_key key = pair_key(so, to);
+	uint32_t iss = tcp_new_iss(&so->local, to, clock_now());
+	int rc = shared ? claim_pair_anywhere(found->ring->ifindex, &key, &iss) : 0;
+
+	if (!rc)
+		rc = settle_home(so, sock_rx_ring_beside(so, found->ring));
+	if (!rc)
+		rc = start_at_home(so, found, to, iss);
+	if (rc != -EEXIST)
+		return rc;
+	rc = claim_pair_anywhere(found->ring->ifindex, &key, &iss);
+	if (!rc)
+		rc = start_at_home(so, found, to, iss);
+	return rc == -EEXIST ? -EADDRNOTAVAIL : rc; /* another process has the pair */
+}
+
 static int begin(struct inet_sock *so, const struct endpoint *to)
 {
 	struct dst_query query = {.to = *to,
@@ -172,11 +212,8 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 				  .oif = so->opt->bind_ifindex,
 				  .mark = so->opt->mark,
 				  .tos = so->opt->tos};
-	bool chosen = so->bound; /* the port, by the program: another socket may share it */
+	bool chosen = so->bound && so->local.port;
 	struct dst_found found;
-	struct flow_key key;
-	struct ring *ring;
-	uint32_t iss;
 	int rc;
 
 	sock_tx_query(so, &query);
@@ -185,24 +222,9 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 		rc = sock_leave(so, found.verdict);
 		return rc ? rc : SOCK_KERNEL;
 	}
-	rc = reserve_port(so, &found.src, to);
-	if (rc)
-		return rc == -EADDRINUSE ? -EADDRNOTAVAIL : rc;
-	key = pair_key(so, to);
-	iss = tcp_new_iss(&so->local, to, clock_now());
-	rc = chosen ? claim_pair_anywhere(found.ring->ifindex, &key, &iss) : 0;
-	if (rc)
-		return rc;
-	rc = settle_home(so, sock_rx_ring_beside(so, found.ring));
-	if (rc)
-		return rc;
-	rc = sock_hold_cold(sock_ref_of(so), &ring);
-	if (rc)
-		return rc;
-	rc = start(so, ring, &found, to, iss);
-	if (rc)
-		forget_attempt(so, ring);
-	ring_release_cold(ring);
+	rc = reserve_port(so, &found, to);
+	if (!rc)
+		rc = settle_and_start(so, &found, to, chosen);
 	if (rc == -ENOSPC) { /* no more flows can be steered */
 		rc = sock_leave(so, VERDICT_FLOW);
 		return rc ? rc : SOCK_KERNEL;

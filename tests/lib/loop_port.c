@@ -22,6 +22,7 @@ static int gate_shut, opens_to_fail, moves_to_fail, queues;
 static unsigned barriers;
 static bool leaked;
 static bool (*lose_fn)(const struct pkt *pkt);
+static bool (*foreign_fn)(const struct flow_key *key);
 
 /* Who has a flow. */
 static pthread_mutex_t flows_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -56,6 +57,11 @@ void loop_port_lose(bool (*lose)(const struct pkt *pkt))
 	__atomic_store_n(&lose_fn, lose, __ATOMIC_RELEASE);
 }
 
+void loop_port_share(bool (*is_foreign)(const struct flow_key *key))
+{
+	__atomic_store_n(&foreign_fn, is_foreign, __ATOMIC_RELEASE);
+}
+
 int loop_port_queues(void)
 {
 	return __atomic_load_n(&queues, __ATOMIC_ACQUIRE);
@@ -71,6 +77,7 @@ void loop_port_forget(void)
 	gate_shut = opens_to_fail = moves_to_fail = queues = 0;
 	leaked = false;
 	lose_fn = NULL;
+	foreign_fn = NULL;
 	pthread_mutex_init(&flows_lock, NULL); /* its holder may be gone */
 	n_flows = 0;
 }
@@ -106,6 +113,15 @@ static unsigned find(const struct flow_key *key)
 	return i;
 }
 
+static bool port_flow_is_foreign(struct port *port, const struct flow_key *key)
+{
+	bool (*is_foreign)(const struct flow_key *) =
+		__atomic_load_n(&foreign_fn, __ATOMIC_ACQUIRE);
+
+	(void)port;
+	return is_foreign && is_foreign(key);
+}
+
 static int port_add_flow(struct port_queue *q, const struct flow_key *key)
 {
 	struct flow_key one = spelled(key);
@@ -114,7 +130,7 @@ static int port_add_flow(struct port_queue *q, const struct flow_key *key)
 	pthread_mutex_lock(&flows_lock);
 	if (n_flows == FLOWS_MAX)
 		rc = -ENOSPC;
-	else if (find(&one) == n_flows)
+	else if (find(&one) == n_flows && !port_flow_is_foreign(q->port, key))
 		rc = loop->add_flow(q, key);
 	if (!rc) {
 		flows[n_flows].key = one;
@@ -287,6 +303,7 @@ int loop_port_open(int ifindex, struct port **port, char why[PORT_WHY])
 	ops.barrier = port_barrier;
 	ops.close_queue = port_close_queue;
 	ops.del_flow = port_del_flow;
+	ops.flow_is_foreign = port_flow_is_foreign;
 	ops.move_flow = port_move_flow;
 	ops.open_queue = port_open_queue;
 	ops.tx_put = port_tx_put;

@@ -30,6 +30,9 @@ void loop_port_fail_moves(int n);
 /* Each frame that is sent: true loses it.  Called by holders; NULL: none. */
 void loop_port_lose(bool (*lose)(const struct pkt *pkt));
 
+/* What another process has: true.  NULL: there is none. */
+void loop_port_share(bool (*is_foreign)(const struct flow_key *key));
+
 /* In a forked child: nothing of the parent's is there; the gate is open. */
 void loop_port_forget(void);
 

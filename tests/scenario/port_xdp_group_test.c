@@ -885,13 +885,17 @@ static void test_a_forked_child_joins(void **state)
 	conn = key5(TCP, "10.77.0.1", 7000, "10.77.0.2", 5000);
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), -EEXIST);
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &conn), -EEXIST);
+	assert_true(f->port->ops->flow_is_foreign(f->port, &key));
+	assert_true(f->port->ops->flow_is_foreign(f->port, &conn));
 	assert_int_equal(f->port->ops->move_flow(f->q[0], &key), -ENOENT);
 	assert_int_equal(f->port->ops->move_flow(f->q[0], &conn), -ENOENT);
 	assert_int_equal(f->port->ops->del_flow(f->q[0], &conn), -ENOENT);
 	kill_member(&m[0]);
+	assert_false(f->port->ops->flow_is_foreign(f->port, &conn));
 	/* Whoever starts again at once does not wait for the sweep. */
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), 0);
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &conn), 0);
+	assert_false(f->port->ops->flow_is_foreign(f->port, &conn));
 	close_ring(f, 0);
 	expect_baseline(f->port);
 }

@@ -329,6 +329,37 @@ static void test_a_pair_is_one_connection(void **state)
 	run("taken pair", taken_pair);
 }
 
+static bool has_9000(const struct flow_key *key)
+{
+	return key->local_port == htons(9000);
+}
+
+/* Nor can two of different processes: the port of the interface tells. */
+static void foreign_pair(void *arg)
+{
+	struct tsock listener, again;
+	struct sockaddr_in to;
+	struct both both;
+
+	begin();
+	listener = listener_at(PORT);
+	to = tsock_name(&listener);
+	loop_port_share(has_9000);
+	again = bound_client(9000);
+	NET_CHECK_EQ(tsock_connect(&again, &to), -EADDRNOTAVAIL);
+	/* It is gone: the socket is as good as before. */
+	loop_port_share(NULL);
+	both = pair_of(again, &listener);
+	close_in_order(&both.client, &both.server);
+	tsock_close(&listener);
+	loop_net_finish();
+}
+
+static void test_a_pair_of_another_process_is_not_available(void **state)
+{
+	run("foreign pair", foreign_pair);
+}
+
 /* The server's TIME_WAIT gives way to a peer that begins anew: RFC 6191. */
 static void peer_again(void *arg)
 {
@@ -571,6 +602,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_connection_of_ours_does_not_reuse_the_pair),
 	cmocka_unit_test(test_who_lives_on_takes_the_place_of_a_time_wait),
 	cmocka_unit_test(test_a_pair_is_one_connection),
+	cmocka_unit_test(test_a_pair_of_another_process_is_not_available),
 	cmocka_unit_test(test_a_peer_begins_anew),
 	cmocka_unit_test(test_an_accepted_one_keeps_no_port),
 	cmocka_unit_test(test_ports_do_not_cost_all_descriptors),

@@ -186,6 +186,11 @@ static inline int fake_move_flow(struct port_queue *q, const struct flow_key *ke
 	return fake_of(q)->move_error ? fake_of(q)->move_error : fake_add_flow(q, key);
 }
 
+static inline bool fake_flow_is_foreign(struct port *port, const struct flow_key *key)
+{
+	return false;
+}
+
 static inline void fake_barrier(struct port *port)
 {
 }
@@ -206,6 +211,7 @@ static const struct port_ops fake_ops = {
 	.close_queue = fake_close_queue,
 	.del_flow = fake_del_flow,
 	.fds = fake_fds,
+	.flow_is_foreign = fake_flow_is_foreign,
 	.free_port = fake_free_port,
 	.idle = fake_idle,
 	.move_flow = fake_move_flow,

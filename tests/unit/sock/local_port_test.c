@@ -29,11 +29,16 @@ static struct endpoint destination(unsigned port)
 static int reserve(struct tsock *ts, unsigned to_port)
 {
 	struct endpoint to = destination(to_port);
-	struct inaddr src = addr_v4(fake_link_addr(0));
+	struct dst_query query = {.to = {addr_v4(fake_link_addr(1)), to.port},
+				  .src = addr_v4(fake_link_addr(0))};
+	struct dst_found found;
 	int rc;
 
 	assert_true(control_lock());
-	rc = local_port_reserve(tsock_inet(ts), &src, &to);
+	assert_true(sock_start());
+	dst_find(&query, &found);
+	assert_int_equal(found.verdict, VERDICT_ACCELERATED);
+	rc = local_port_reserve(tsock_inet(ts), found.ring, &query.src, &to);
 	control_unlock();
 	return rc;
 }
@@ -163,6 +168,26 @@ static void test_socket_that_is_bound_without_a_port_and_may_share_gets_one(void
 	}
 }
 
+static bool has_all_but_40003(const struct flow_key *key)
+{
+	return key->remote_port == htons(8080) && key->local_port != htons(40003);
+}
+
+/* Another process may have a pair of endpoints whose port is free. */
+static void test_port_whose_pair_another_process_has_is_passed_over(void **state)
+{
+	(void)state;
+	loop_port_share(has_all_but_40003);
+	for (unsigned i = 0; i < 10; i++) {
+		struct tsock ts = tsock_tcp();
+
+		assert_int_equal(reserve(&ts, 8080), 0);
+		assert_int_equal(twin_port(&ts), 40003);
+		tsock_close(&ts);
+	}
+	loop_port_share(NULL);
+}
+
 static bool set(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -180,6 +205,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_socket_that_may_share_a_port_gets_one_of_its_own),
 	cmocka_unit_test(test_socket_that_is_bound_without_a_port_gets_one),
 	cmocka_unit_test(test_socket_that_is_bound_without_a_port_and_may_share_gets_one),
+	cmocka_unit_test(test_port_whose_pair_another_process_has_is_passed_over),
 };
 
 static int enter(void **state)
