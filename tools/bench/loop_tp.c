@@ -67,7 +67,7 @@ static double stream(const int cpus[2], bool nodelay)
 	pthread_barrier_destroy(&s.gate);
 	now = clock_now();
 	loop_pair_close(&s.pair);
-	return (double)(s.bytes / SIZE) * NSEC_PER_SEC / (double)(now - start);
+	return (double)s.bytes / SIZE * NSEC_PER_SEC / (double)(now - start);
 }
 
 int main(int argc, char **argv)
