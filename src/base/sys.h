@@ -178,12 +178,6 @@ static inline void sys_close_fd(int *fd)
 	*fd = -1;
 }
 
-/* As sys_close(), for those who do not care. */
-static inline void sys_fd_close(int fd)
-{
-	sys_close(fd);
-}
-
 static inline ssize_t sys_read(int fd, void *buf, size_t len)
 {
 	return sys_call(SYS_read, fd, buf, len, 0, 0, 0);
