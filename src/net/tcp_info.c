@@ -18,11 +18,6 @@ static uint32_t segments(const struct tcp_conn *c, uint32_t bytes)
 	return c->mss ? (bytes + c->mss - 1) / c->mss : 0;
 }
 
-static uint32_t usec(nsec_t t)
-{
-	return (uint32_t)(t / NSEC_PER_USEC);
-}
-
 static uint32_t msec_since(nsec_t then, nsec_t now)
 {
 	return (uint32_t)((now - then) / NSEC_PER_MSEC);
@@ -133,11 +128,11 @@ static void counts(const struct tcp_conn *c, struct tcp_info *info)
 
 static void times(const struct tcp_conn *c, struct tcp_info *info, nsec_t now)
 {
-	info->tcpi_rto = usec(c->rtt.rto);
-	info->tcpi_ato = usec(TCP_DELACK);
-	info->tcpi_rtt = usec(c->rtt.srtt);
-	info->tcpi_rttvar = usec(c->rtt.rttvar);
-	info->tcpi_min_rtt = c->rtt.min ? usec(c->rtt.min) : UINT32_MAX;
+	info->tcpi_rto = tcp_usec(c->rtt.rto);
+	info->tcpi_ato = tcp_usec(TCP_DELACK);
+	info->tcpi_rtt = tcp_usec(c->rtt.srtt);
+	info->tcpi_rttvar = tcp_usec(c->rtt.rttvar);
+	info->tcpi_min_rtt = c->rtt.min ? tcp_usec(c->rtt.min) : UINT32_MAX;
 	info->tcpi_rcv_rtt = c->rcv_rtt;
 	info->tcpi_last_data_sent = msec_since(c->tx_at, now);
 	info->tcpi_last_data_recv = msec_since(c->data_segs_in ? c->data_rx_at : c->rx_at, now);

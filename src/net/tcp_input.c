@@ -212,8 +212,7 @@ static bool input_syn_sent(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now
 /* RFC 7323 section 5.3; a clock that stood for 24 days proves nothing. */
 static bool paws_rejects(const struct tcp_conn *c, const struct tcp_arrival *a, nsec_t now)
 {
-	return (c->flags & CONN_TIMESTAMPS) && a->opt.has_ts && !(a->flags & TCP_RST) &&
-	       seq_lt(a->opt.tsval, c->ts_recent) &&
+	return tcp_is_outdated(a, c->flags & CONN_TIMESTAMPS, c->ts_recent) &&
 	       now - c->ts_recent_at < 24 * 86400 * NSEC_PER_SEC;
 }
 
@@ -311,27 +310,14 @@ static bool step_4_syn(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	return false;
 }
 
-static bool begins(const struct tcp_arrival *a)
-{
-	return (a->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN;
-}
-
-/* RFC 6191, RFC 9293 section 3.10.7.4: a SYN that may follow this incarnation. */
-static bool reopens(const struct tcp_conn *c, const struct tcp_arrival *a)
-{
-	if ((c->flags & CONN_TIMESTAMPS) && a->opt.has_ts && a->opt.tsval != c->ts_recent)
-		return seq_gt(a->opt.tsval, c->ts_recent);
-	return seq_gt(a->seq, c->rcv_nxt);
-}
-
 static void input_steps(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
 	if (c->state == TCP_SYN_SENT) {
 		if (!input_syn_sent(c, a, now))
 			return;
 	} else {
-		if (c->state == TCP_TIME_WAIT && begins(a)) {
-			if (reopens(c, a)) {
+		if (c->state == TCP_TIME_WAIT && tcp_begins(a)) {
+			if (tcp_reopens(a, c->flags & CONN_TIMESTAMPS, c->ts_recent, c->rcv_nxt)) {
 				tcp_note_iss(a->pkt, tcp_iss_beyond(c->snd_nxt));
 				tcp_finish(c, 0, now);
 				a->drop = DROP_NO_FLOW; /* the listener may want it */

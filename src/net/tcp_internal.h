@@ -185,9 +185,14 @@ static inline bool tcp_synchronized(const struct tcp_conn *c)
 	return c->state >= TCP_ESTABLISHED;
 }
 
+static inline uint32_t tcp_msec(nsec_t now)
+{
+	return (uint32_t)((uint64_t)now / NSEC_PER_MSEC);
+}
+
 static inline uint32_t tcp_ts_now(const struct tcp_conn *c, nsec_t now)
 {
-	return (uint32_t)((uint64_t)now / NSEC_PER_MSEC) + c->ts_offset;
+	return tcp_msec(now) + c->ts_offset;
 }
 
 static inline uint32_t tcp_usec(nsec_t now)
@@ -236,6 +241,32 @@ void tcp_establish(struct tcp_conn *c, nsec_t now);
 /* A FIN is wanted and the state allows it: FIN_WAIT_1 or LAST_ACK. */
 void tcp_begin_fin(struct tcp_conn *c);
 void tcp_enter_time_wait(struct tcp_conn *c, nsec_t now);
+
+/* A SYN that begins something. */
+static inline bool tcp_begins(const struct tcp_arrival *a)
+{
+	return (a->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN;
+}
+
+/*
+ * In TIME_WAIT: may it follow this incarnation?  RFC 6191 section 2, as Linux has it: of
+ * a connection without timestamps the sequence numbers decide alone, whatever the new SYN
+ * offers.
+ */
+static inline bool tcp_reopens(const struct tcp_arrival *a, bool timestamps, uint32_t ts_recent,
+			       uint32_t rcv_nxt)
+{
+	if (timestamps && a->opt.has_ts && a->opt.tsval != ts_recent)
+		return seq_gt(a->opt.tsval, ts_recent);
+	return seq_gt(a->seq, rcv_nxt);
+}
+
+/* RFC 7323 section 5.3; a reset is never subject to it (section 3.2). */
+static inline bool tcp_is_outdated(const struct tcp_arrival *a, bool timestamps, uint32_t ts_recent)
+{
+	return timestamps && a->opt.has_ts && !(a->flags & TCP_RST) &&
+	       seq_lt(a->opt.tsval, ts_recent);
+}
 
 /* tcp_ack.c */
 /* RFC 9293 3.10.7.4 step 5; false: nothing more to do with the segment. */

@@ -299,8 +299,10 @@ static bool output_train(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 	complete(c, &seg, now);
 	sent = c->ops->send_train(c, &seg, c->mss);
 	if (sent) {
-		told(c, (sent + c->mss - 1) / c->mss);
-		c->data_segs_out += (sent + c->mss - 1) / c->mss;
+		uint32_t segments = (sent + c->mss - 1) / c->mss;
+
+		told(c, segments);
+		c->data_segs_out += segments;
 		c->snd_nxt += sent;
 		note_sent(c, sent, now);
 		tcp_timer_data_sent(c, first, now);
@@ -393,7 +395,7 @@ void tcp_output(struct tcp_conn *c, nsec_t now)
 	more = unsent(c);
 	if (more) {
 		before_sending(c, now);
-		while (tcp_data_end(c) - c->snd_nxt > c->mss && output_train(c, tcp_pipe(c), now))
+		while (tcp_unsent_bytes(c) > c->mss && output_train(c, tcp_pipe(c), now))
 			;
 		while ((more = unsent(c)) && output_new(c, tcp_pipe(c), now))
 			;

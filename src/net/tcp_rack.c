@@ -74,11 +74,6 @@ void tcp_rack_sacked(struct tcp_conn *c, const struct tcp_options *opt, uint32_t
 
 /* ---- what is lost (section 6.2 step 5) ----------------------------------------------------- */
 
-static uint32_t usec_of(nsec_t t)
-{
-	return (uint32_t)(t / NSEC_PER_USEC);
-}
-
 /* Step 4: so much may be overtaken. */
 static uint32_t reorder_window(const struct tcp_conn *c)
 {
@@ -87,7 +82,7 @@ static uint32_t reorder_window(const struct tcp_conn *c)
 	if (!f->reordered && (c->recovery || c->dupacks >= TCP_DUPACKS ||
 			      f->sacked >= TCP_DUPACKS * (uint32_t)c->mss))
 		return 0;
-	return min_u32(usec_of(c->rtt.min) / 4 * f->reo_mult, usec_of(c->rtt.srtt));
+	return min_u32(tcp_usec(c->rtt.min) / 4 * f->reo_mult, tcp_usec(c->rtt.srtt));
 }
 
 /* Was run i sent before the latest that arrived?  What was sent once went out in order. */
@@ -142,7 +137,7 @@ void tcp_rack_recovered(struct tcp_flight *f)
 void tcp_rack_timeout(struct tcp_conn *c, uint32_t usec)
 {
 	struct tcp_flight *f = c->flight;
-	uint32_t rtt = f->rack_rtt ? f->rack_rtt : usec_of(c->rtt.srtt);
+	uint32_t rtt = f->rack_rtt ? f->rack_rtt : tcp_usec(c->rtt.srtt);
 
 	for (unsigned i = 0; i < f->n; i++) {
 		if (i == 0 || usec - f->r[i].last >= rtt + reorder_window(c))

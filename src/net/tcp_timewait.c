@@ -7,7 +7,6 @@
 
 #include "net/tcp_internal.h"
 
-#define MSEC(now) ((uint32_t)((uint64_t)(now) / NSEC_PER_MSEC))
 #define REUSE_AFTER 1000u /* msec, as Linux: a tick of the slowest timestamp clock */
 
 /* tw->flags */
@@ -33,8 +32,8 @@ void tcp_timewait_begin(struct tcp_timewait *tw, struct tcp_conn *c)
 		.rcv_edge = c->rcv_edge,
 		.ts_recent = c->ts_recent,
 		.ts_offset = c->ts_offset,
-		.ts_recent_at = MSEC(c->ts_recent_at),
-		.challenge_at = MSEC(c->rare ? c->rare->challenge_at : LONG_AGO),
+		.ts_recent_at = tcp_msec(c->ts_recent_at),
+		.challenge_at = tcp_msec(c->rare ? c->rare->challenge_at : LONG_AGO),
 		.wnd = (uint16_t)min_u32((c->rcv_edge - c->rcv_nxt) >> c->rcv_wscale, UINT16_MAX),
 	};
 	if (c->state == TCP_FIN_WAIT_2)
@@ -54,7 +53,7 @@ bool tcp_timewait_half(const struct tcp_timewait *tw)
 bool tcp_timewait_reusable(const struct tcp_timewait *tw, nsec_t now)
 {
 	return (tw->flags & (HALF | TIMESTAMPS)) == TIMESTAMPS &&
-	       MSEC(now) - tw->ts_recent_at > REUSE_AFTER;
+	       tcp_msec(now) - tw->ts_recent_at > REUSE_AFTER;
 }
 
 uint32_t tcp_timewait_next_iss(const struct tcp_timewait *tw)
@@ -72,15 +71,15 @@ static void answer(const struct tcp_timewait *tw, struct tcp_timewait_answer *an
 		.seq = tw->snd_nxt, .ack = tw->rcv_nxt, .wnd = tw->wnd, .flags = flags};
 	if (tw->flags & TIMESTAMPS)
 		ans->seg.opt_len = (uint8_t)tcp_options_write_timestamps(
-			ans->seg.opts, MSEC(now) + tw->ts_offset, tw->ts_recent);
+			ans->seg.opts, tcp_msec(now) + tw->ts_offset, tw->ts_recent);
 }
 
 /* RFC 5961 section 7: of what a blind attacker, or a loop of two ACKs, could be. */
 static void challenge(struct tcp_timewait *tw, struct tcp_timewait_answer *ans, nsec_t now)
 {
-	if (MSEC(now) - tw->challenge_at < TCP_CHALLENGE_GAP / NSEC_PER_MSEC)
+	if (tcp_msec(now) - tw->challenge_at < TCP_CHALLENGE_GAP / NSEC_PER_MSEC)
 		return;
-	tw->challenge_at = MSEC(now);
+	tw->challenge_at = tcp_msec(now);
 	answer(tw, ans, TCP_ACK, now);
 }
 
@@ -96,29 +95,6 @@ static void enter_time_wait(struct tcp_timewait *tw, nsec_t now)
 static uint32_t length(const struct tcp_arrival *a)
 {
 	return a->pkt->len + !!(a->flags & TCP_SYN) + !!(a->flags & TCP_FIN);
-}
-
-static bool begins(const struct tcp_timewait *tw, const struct tcp_arrival *a)
-{
-	return !(tw->flags & HALF) && (a->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN;
-}
-
-/*
- * RFC 6191 section 2, as Linux has it: of a connection without timestamps the
- * sequence numbers decide alone, whatever the new SYN offers.
- */
-static bool reopens(const struct tcp_timewait *tw, const struct tcp_arrival *a)
-{
-	if ((tw->flags & TIMESTAMPS) && a->opt.has_ts && a->opt.tsval != tw->ts_recent)
-		return seq_gt(a->opt.tsval, tw->ts_recent);
-	return seq_gt(a->seq, tw->rcv_nxt);
-}
-
-/* RFC 7323 section 5.3; a reset is never subject to it (section 3.2). */
-static bool paws_rejects(const struct tcp_timewait *tw, const struct tcp_arrival *a)
-{
-	return (tw->flags & TIMESTAMPS) && a->opt.has_ts && !(a->flags & TCP_RST) &&
-	       seq_lt(a->opt.tsval, tw->ts_recent);
 }
 
 static bool in_window(const struct tcp_timewait *tw, const struct tcp_arrival *a)
@@ -139,7 +115,7 @@ static bool repeats_fin(const struct tcp_timewait *tw, const struct tcp_arrival 
 static bool step_1_sequence(struct tcp_timewait *tw, struct tcp_arrival *a,
 			    struct tcp_timewait_answer *ans, nsec_t now)
 {
-	bool old = paws_rejects(tw, a);
+	bool old = tcp_is_outdated(a, tw->flags & TIMESTAMPS, tw->ts_recent);
 
 	if (!old && in_window(tw, a))
 		return true;
@@ -193,7 +169,7 @@ static bool steps_4_and_5(struct tcp_timewait *tw, struct tcp_arrival *a,
 	/* RFC 7323 section 4.3 (2) */
 	if (a->opt.has_ts && seq_geq(a->opt.tsval, tw->ts_recent) && seq_leq(a->seq, tw->rcv_nxt)) {
 		tw->ts_recent = a->opt.tsval;
-		tw->ts_recent_at = MSEC(now);
+		tw->ts_recent_at = tcp_msec(now);
 	}
 	return true;
 }
@@ -234,8 +210,8 @@ enum drop tcp_timewait_input(struct tcp_timewait *tw, struct pkt *pkt,
 	if ((a.flags & TCP_SYN) && (a.flags & (TCP_FIN | TCP_RST)))
 		return DROP_TCP_STATE;
 	a.bare = pkt->len == 0 && !(a.flags & (TCP_SYN | TCP_FIN | TCP_RST));
-	if (begins(tw, &a)) {
-		if (reopens(tw, &a)) {
+	if (!(tw->flags & HALF) && tcp_begins(&a)) {
+		if (tcp_reopens(&a, tw->flags & TIMESTAMPS, tw->ts_recent, tw->rcv_nxt)) {
 			tcp_note_iss(pkt, tcp_timewait_next_iss(tw));
 			ans->over = true;
 			return DROP_NO_FLOW;
