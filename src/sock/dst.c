@@ -202,26 +202,34 @@ static void learn_neighbour(struct dst *dst, struct ring *home, const struct dst
 	adj_user_add(adj, &dst->user);
 }
 
-int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
-	      const struct dst_found *found, const struct dst_headers *headers)
+int dst_template(struct frame_template *tmpl, const struct ring *ring, const uint8_t *mac,
+		 const struct endpoint *to, const struct dst_headers *headers)
 {
-	struct frame_template tmpl;
-	struct adj *adj = NULL;
-	struct frame_params fp = {.src = headers->src,
+	struct frame_params fp = {.src_mac = ring->q->port->mac,
+				  .dst_mac = mac,
+				  .src = headers->src,
 				  .dst = *to,
 				  .proto = headers->proto,
 				  .ttl = headers->ttl,
 				  .tos = headers->tos,
 				  .dont_fragment = true};
+
+	return frame_template_init(tmpl, &fp);
+}
+
+int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
+	      const struct dst_found *found, const struct dst_headers *headers)
+{
+	struct frame_template tmpl;
+	struct adj *adj = NULL;
+	struct dst_headers h = *headers;
 	int rc;
 
 	/* What can fail first: a destination that worked goes on working. */
 	if (found->verdict == VERDICT_ACCELERATED) {
-		if (addr_is_any(&fp.src.addr))
-			fp.src.addr = found->src;
-		fp.src_mac = found->ring->q->port->mac;
-		fp.dst_mac = found->mac;
-		rc = frame_template_init(&tmpl, &fp);
+		if (addr_is_any(&h.src.addr))
+			h.src.addr = found->src;
+		rc = dst_template(&tmpl, found->ring, found->mac, to, &h);
 		if (rc)
 			return rc;
 		if (found->ring == home) {

@@ -77,6 +77,13 @@ struct dst_headers {
 };
 
 /*
+ * What every frame to mac by way of ring begins with; holder of ring, or control lock.
+ * 0 or -EAFNOSUPPORT.
+ */
+int dst_template(struct frame_template *tmpl, const struct ring *ring, const uint8_t *mac,
+		 const struct endpoint *to, const struct dst_headers *headers);
+
+/*
  * holder of home: takes the finding over.  True: the neighbour must be resolved
  * (dst_resolve_neighbour() after the ring is released).  -ENOMEM...
  */

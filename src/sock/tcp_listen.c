@@ -61,16 +61,12 @@ static int init_template(struct frame_template *tmpl, const struct tcp_shard *sh
 			 const uint8_t *mac, const struct endpoint *local,
 			 const struct endpoint *remote)
 {
-	struct frame_params fp = {.src_mac = shard->ring->q->port->mac,
-				  .dst_mac = mac,
-				  .src = *local,
-				  .dst = *remote,
-				  .proto = IPPROTO_TCP,
-				  .ttl = shard->opt->ttl,
-				  .tos = shard->opt->tos,
-				  .dont_fragment = true};
+	struct dst_headers headers = {.src = *local,
+				      .proto = IPPROTO_TCP,
+				      .ttl = shard->opt->ttl,
+				      .tos = shard->opt->tos};
 
-	return frame_template_init(tmpl, &fp);
+	return dst_template(tmpl, shard->ring, mac, remote, &headers);
 }
 
 static int shard_send(struct tcp_listener *l, const struct endpoint *local,

@@ -267,18 +267,13 @@ static void run_timer(struct timer *timer, nsec_t now)
 static void send_answer(struct ring *ring, const struct timewait *t, const struct pkt *to,
 			const struct tcp_segment *seg)
 {
-	struct frame_params fp = {.src_mac = ring->q->port->mac,
-				  .dst_mac = to->frame + 6,
-				  .src = frame_destination(to),
-				  .dst = frame_source(to),
-				  .proto = IPPROTO_TCP,
-				  .ttl = t->ttl,
-				  .tos = t->tos,
-				  .dont_fragment = true};
+	struct dst_headers headers = {
+		.src = frame_destination(to), .proto = IPPROTO_TCP, .ttl = t->ttl, .tos = t->tos};
+	struct endpoint peer = frame_source(to);
 	struct frame_template tmpl;
 	struct pkt *pkt;
 
-	if (frame_template_init(&tmpl, &fp))
+	if (dst_template(&tmpl, ring, to->frame + 6, &peer, &headers))
 		return;
 	pkt = ring_tx_get(ring);
 	if (!pkt)
