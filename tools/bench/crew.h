@@ -12,7 +12,6 @@
 #define TOOLS_BENCH_CREW_H
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "tools/bench/place.h"
 
 #define CREW_MAX 16
 #define CREW_SLICE (10 * NSEC_PER_MSEC)
@@ -56,18 +56,6 @@ static inline nsec_t crew_cpu_time(void)
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
-static inline void crew_pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set)) {
-		perror("processor");
-		exit(1);
-	}
-}
-
 static inline void crew_work(struct hand *hand)
 {
 	nsec_t begin = hand->crew->begin, cpu;
@@ -87,7 +75,7 @@ static inline void *crew_main(void *arg)
 {
 	struct hand *hand = arg;
 
-	crew_pin(hand->cpu);
+	place_pin(hand->cpu);
 	for (;;) {
 		pthread_barrier_wait(&hand->crew->gate);
 		if (!hand->crew->going)

@@ -35,7 +35,7 @@ static void *read_all(void *arg)
 	struct stream *s = arg;
 	ssize_t n;
 
-	crew_pin(s->cpus[1]);
+	place_pin(s->cpus[1]);
 	pthread_barrier_wait(&s->gate);
 	while ((n = tsock_recv(&s->pair.to, buf, sizeof(buf), 0)) > 0)
 		s->bytes += (uint64_t)n;
@@ -54,7 +54,7 @@ static double stream(const int cpus[2], bool nodelay)
 	loop_pair_open(&s.pair, nodelay);
 	pthread_barrier_init(&s.gate, NULL, 2);
 	NET_CHECK_EQ(pthread_create(&reader, NULL, read_all, &s), 0);
-	crew_pin(cpus[0]);
+	place_pin(cpus[0]);
 	pthread_barrier_wait(&s.gate);
 	start = clock_now();
 	do {

@@ -11,9 +11,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <net/if.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +24,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "ring/port.h"
+#include "tools/bench/place.h"
 
 #define SECONDS 2
 #define BURST 64
@@ -50,20 +49,11 @@ __attribute__((noreturn)) static void die(const char *what, const char *why)
 static struct port_queue *open_port(int cpu, const char *ifname, const char *netns)
 {
 	struct port_queue *q;
-	char path[256], why[PORT_WHY];
+	char why[PORT_WHY];
 	struct port *port;
-	cpu_set_t set;
-	int fd;
 
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		die("processor", strerror(errno));
-	snprintf(path, sizeof(path), "/run/netns/%s", netns);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || setns(fd, CLONE_NEWNET))
-		die(path, strerror(errno));
-	close(fd);
+	place_pin(cpu);
+	place_enter_netns(netns);
 	if (port_xdp_open((int)if_nametoindex(ifname), &port, why) ||
 	    port->ops->open_queue(port, &q, why))
 		die(ifname, why);

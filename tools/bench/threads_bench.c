@@ -99,7 +99,7 @@ static void echo(int fd)
 
 static void take_turns(struct hopper *h, int number)
 {
-	crew_pin(h->cpus[number]);
+	place_pin(h->cpus[number]);
 	for (int turn = 0; turn < h->turns; turn++) {
 		for (int i = 0; turn % 2 == number && i < ECHOES; i++)
 			echo(h->fd);

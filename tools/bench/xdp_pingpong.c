@@ -17,12 +17,10 @@
  */
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <linux/if_link.h>
 #include <net/if.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -34,6 +32,7 @@
 #include <xdp/xsk.h>
 
 #include "base/clock.h"
+#include "tools/bench/place.h"
 
 #define FRAME_SIZE 2048u
 #define FRAMES 2048u
@@ -81,34 +80,12 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *fmt,
 	exit(1);
 }
 
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		die("processor %d: %s", cpu, strerror(errno));
-}
-
 static inline void relax(void)
 {
 	__builtin_ia32_pause();
 }
 
 /* ---- one end ---------------------------------------------------------------- */
-
-static void enter_netns(const char *name)
-{
-	char path[256];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s%s", strchr(name, '/') ? "" : "/run/netns/", name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || setns(fd, CLONE_NEWNET))
-		die("network namespace %s: %s", path, strerror(errno));
-	close(fd);
-}
 
 /* return bpf_redirect_map(&xsks, ctx->rx_queue_index, XDP_PASS); */
 static int load_program(int xsks)
@@ -175,7 +152,7 @@ static void open_end(struct end *e)
 	uint32_t key = 0;
 	int xsks, prog, rc;
 
-	enter_netns(e->netns);
+	place_enter_netns(e->netns);
 	e->umem = mmap(NULL, FRAMES * FRAME_SIZE, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (e->umem == MAP_FAILED)
@@ -308,7 +285,7 @@ static void *reflect(void *arg)
 	struct end *e = &ends[1];
 	uint64_t addr;
 
-	pin(opt.cpus[1]);
+	place_pin(opt.cpus[1]);
 	open_end(e);
 	pthread_barrier_wait(arg);
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
@@ -350,7 +327,7 @@ static int ping(void)
 	pthread_barrier_init(&ready, NULL, 2);
 	if (pthread_create(&thread, NULL, reflect, &ready))
 		die("no thread");
-	pin(opt.cpus[0]);
+	place_pin(opt.cpus[0]);
 	open_end(e);
 	pthread_barrier_wait(&ready);
 	make_frame(e->umem + addr);
@@ -383,7 +360,7 @@ static _Alignas(128) uint32_t line; /* atomic: odd is for the other thread */
 
 static void *probe_reflect(void *arg)
 {
-	pin(opt.cpus[1]);
+	place_pin(opt.cpus[1]);
 	for (uint32_t n = 1; n < 2 * PROBE_ROUNDS * PROBE_BATCHES; n += 2) {
 		while (__atomic_load_n(&line, __ATOMIC_ACQUIRE) != n)
 			relax();
@@ -399,7 +376,7 @@ static double probe(void)
 	pthread_t thread;
 	uint32_t n = 1;
 
-	pin(opt.cpus[0]);
+	place_pin(opt.cpus[0]);
 	if (pthread_create(&thread, NULL, probe_reflect, NULL))
 		die("no thread");
 	for (int batch = 0; batch < PROBE_BATCHES; batch++) {
