@@ -9,7 +9,6 @@
  * port, before the call.
  */
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/budget/program.h"
 #include "tools/bench/steps.h"
 
 #define SIZE 14
@@ -32,22 +32,6 @@ typedef ssize_t (*sendto_fn)(int, const void *, size_t, int, const struct sockad
 typedef ssize_t (*recvfrom_fn)(int, void *, size_t, int, struct sockaddr *, socklen_t *);
 
 static char message[SIZE] = "thirteen char";
-
-__attribute__((noreturn)) static void die(const char *what)
-{
-	printf("%s: %s\n", what, strerrorname_np(errno));
-	exit(1);
-}
-
-/* The function that this program gets: the library's, when it is preloaded. */
-static void *function(const char *name)
-{
-	void *fn = dlsym(RTLD_DEFAULT, name);
-
-	if (!fn)
-		die(name);
-	return fn;
-}
 
 static void nap_msec(int msec)
 {

@@ -9,7 +9,6 @@
  * The names are socket, connect, close, accept, and close_child.
  */
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -19,6 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/budget/program.h"
 #include "tools/bench/steps.h"
 
 #define PATIENCE 5000 /* msec */
@@ -33,22 +33,6 @@ static socket_fn do_socket;
 static connect_fn do_connect;
 static accept4_fn do_accept4;
 static close_fn do_close;
-
-__attribute__((noreturn)) static void die(const char *what)
-{
-	printf("%s: %s\n", what, strerrorname_np(errno));
-	exit(1);
-}
-
-/* The function that this program gets: the library's, when it is preloaded. */
-static void *function(const char *name)
-{
-	void *fn = dlsym(RTLD_DEFAULT, name);
-
-	if (!fn)
-		die(name);
-	return fn;
-}
 
 static void await(int fd, short events)
 {

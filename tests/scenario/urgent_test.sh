@@ -7,6 +7,7 @@
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
+. tests/lib/compare.sh
 netns_enter "$self" "$@"
 
 netns_pair ""
@@ -67,17 +68,4 @@ else:
     exchange(s, "client")
 END
 
-# run LIB PORT: what both sides saw.
-run() {
-	netns_spawn $netns_tmp/serve.$2 s "" python3 $netns_tmp/peer.py serve $2 || die "no server"
-	netns_run c "$1" python3 $netns_tmp/peer.py $netns_server $2
-	await 5 is_gone $spawned
-	cat $netns_tmp/serve.$2
-}
-
-run "" 7001 > $netns_tmp/plain
-run "$lib" 7002 > $netns_tmp/with
-cat $netns_tmp/plain
-check "the kernel does what we think" grep -q 'client pri True b.Z. b.Z. 22 signals 1' $netns_tmp/plain
-check "the same with the library" diff $netns_tmp/plain $netns_tmp/with
-verdict
+compare "" "$lib" 'client pri True b.Z. b.Z. 22 signals 1'

@@ -29,30 +29,16 @@ static struct sim *long_fat(uint32_t rcvbuf_max, uint32_t sndbuf_max)
 	return sim;
 }
 
-/* Bytes that arrive while a program writes as much as it can and another reads at once. */
-static uint64_t pump(struct sim *sim, nsec_t time)
-{
-	nsec_t end = sim->now + time;
-	uint64_t before = sim->host[B].received;
-
-	while (sim->now < end) {
-		sim_send(sim, A, 500000, 0);
-		sim_run(sim, 10 * MSEC);
-		sim_drain(sim, B);
-	}
-	return sim->host[B].received - before;
-}
-
 static void test_fixed_buffers_bound_the_rate(void **state)
 {
 	struct sim *sim = long_fat(0, 8u << 20);
 
-	pump(sim, 5 * SEC);
-	assert_in_range(pump(sim, 5 * SEC), 0, 25 * FIRST * 11 / 10);
+	sim_pump(sim, 5 * SEC);
+	assert_in_range(sim_pump(sim, 5 * SEC), 0, 25 * FIRST * 11 / 10);
 	sim_end(sim);
 	sim = long_fat(8u << 20, 0);
-	pump(sim, 5 * SEC);
-	assert_in_range(pump(sim, 5 * SEC), 0, 25 * FIRST * 11 / 10);
+	sim_pump(sim, 5 * SEC);
+	assert_in_range(sim_pump(sim, 5 * SEC), 0, 25 * FIRST * 11 / 10);
 	sim_end(sim);
 }
 
@@ -61,8 +47,8 @@ static void test_buffers_that_grow_fill_the_pipe(void **state)
 	struct sim *sim = long_fat(16u << 20, 16u << 20);
 	uint64_t bytes;
 
-	pump(sim, 3 * SEC);
-	bytes = pump(sim, 5 * SEC);
+	sim_pump(sim, 3 * SEC);
+	bytes = sim_pump(sim, 5 * SEC);
 	print_message("%u %% of the link, receive buffer %u KB, send buffer %u KB\n",
 		      (unsigned)(bytes * 20 / RATE), sim->host[B].conn.rcvbuf >> 10,
 		      sim->host[A].conn.sndbuf >> 10);
@@ -76,13 +62,13 @@ static void test_a_slow_start_is_not_slowed(void **state)
 {
 	struct sim *tuned = long_fat(16u << 20, 16u << 20), *wide;
 	struct sim_params params = tuned->params;
-	uint64_t bytes = pump(tuned, 2 * SEC), more;
+	uint64_t bytes = sim_pump(tuned, 2 * SEC), more;
 
 	params.config[A].sndbuf = params.config[B].rcvbuf = 16u << 20;
 	wide = sim_create(&params);
 	sim_establish(wide);
 	sim_run(wide, SEC);
-	more = pump(wide, 2 * SEC);
+	more = sim_pump(wide, 2 * SEC);
 	print_message("%llu bytes, with large buffers %llu\n", (unsigned long long)bytes,
 		      (unsigned long long)more);
 	assert_true(bytes * 100 >= more * 95);
@@ -129,7 +115,7 @@ static void test_buffers_of_a_short_path_stay_small(void **state)
 	params.link[A].queue = 20000;
 	sim = sim_create(&params);
 	sim_establish(sim);
-	assert_true(pump(sim, 5 * SEC) >= 4 * RATE);
+	assert_true(sim_pump(sim, 5 * SEC) >= 4 * RATE);
 	assert_int_equal(sim->host[B].conn.rcvbuf, FIRST);
 	sim_end(sim);
 }
@@ -139,9 +125,9 @@ static void test_the_right_edge_stays_when_the_program_chooses_less(void **state
 {
 	struct sim *sim = long_fat(16u << 20, 16u << 20);
 
-	pump(sim, 2 * SEC);
+	sim_pump(sim, 2 * SEC);
 	tcp_set_rcvbuf(&sim->host[B].conn, 65536);
-	pump(sim, 2 * SEC);
+	sim_pump(sim, 2 * SEC);
 	assert_int_equal(sim->host[B].conn.rcvbuf, 65536);
 	sim_end(sim);
 }

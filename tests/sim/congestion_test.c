@@ -25,27 +25,13 @@ static struct sim *bottleneck(unsigned algorithm, uint32_t queue)
 	return sim;
 }
 
-/* Bytes that arrive while a program writes as much as it can. */
-static uint64_t pump(struct sim *sim, nsec_t time)
-{
-	nsec_t end = sim->now + time;
-	uint64_t before = sim->host[B].received;
-
-	while (sim->now < end) {
-		sim_send(sim, A, 200000, 0);
-		sim_run(sim, 10 * MSEC);
-		sim_drain(sim, B);
-	}
-	return sim->host[B].received - before;
-}
-
 static void test_each_algorithm_uses_the_bottleneck(void **state)
 {
 	for (unsigned algorithm = 0; algorithm < 2; algorithm++) {
 		struct sim *sim = bottleneck(algorithm, BYTES_PER_RTT);
 
-		pump(sim, 5 * SEC);
-		assert_in_range(pump(sim, 20 * SEC), 20ull * RATE * 90 / 100, 20ull * RATE);
+		sim_pump(sim, 5 * SEC);
+		assert_in_range(sim_pump(sim, 20 * SEC), 20ull * RATE * 90 / 100, 20ull * RATE);
 		print_message("%s: %u segments repeated\n", sim->host[A].conn.cc.ops->name,
 			      sim->host[A].conn.retransmits);
 		sim_end(sim);
@@ -56,15 +42,15 @@ static void test_an_algorithm_can_be_changed_on_the_way(void **state)
 {
 	struct sim *sim = bottleneck(0, BYTES_PER_RTT);
 
-	pump(sim, 3 * SEC);
+	sim_pump(sim, 3 * SEC);
 	tcp_set_congestion(&sim->host[A].conn, 1);
-	pump(sim, 3 * SEC);
+	sim_pump(sim, 3 * SEC);
 	tcp_set_congestion(&sim->host[A].conn, 2);
 	assert_int_equal(sim->host[A].conn.cc.cwnd, TCP_CC_MAX_WINDOW);
-	pump(sim, SEC);
+	sim_pump(sim, SEC);
 	tcp_set_congestion(&sim->host[A].conn, 0);
-	pump(sim, 20 * SEC); /* what was too much is repaired */
-	assert_in_range(pump(sim, 5 * SEC), 5ull * RATE / 4, 5ull * RATE);
+	sim_pump(sim, 20 * SEC); /* what was too much is repaired */
+	assert_in_range(sim_pump(sim, 5 * SEC), 5ull * RATE / 4, 5ull * RATE);
 	sim_end(sim);
 }
 

@@ -968,6 +968,19 @@ uint64_t sim_drain(struct sim *sim, int h)
 	return sim->host[h].received - before_it;
 }
 
+uint64_t sim_pump(struct sim *sim, nsec_t time)
+{
+	nsec_t end = sim->now + time;
+	uint64_t before = sim->host[B].received;
+
+	while (sim->now < end) {
+		sim_send(sim, A, 500000, 0);
+		sim_run(sim, 10 * MSEC);
+		sim_drain(sim, B);
+	}
+	return sim->host[B].received - before;
+}
+
 void sim_shutdown(struct sim *sim, int h)
 {
 	current = sim;

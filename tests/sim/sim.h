@@ -175,6 +175,8 @@ ssize_t sim_send(struct sim *sim, int host, uint32_t n, unsigned flags);
 ssize_t sim_recv(struct sim *sim, int host, uint32_t n);
 /* Reads all there is; bytes. */
 uint64_t sim_drain(struct sim *sim, int host);
+/* Bytes that arrive at B while A writes as much as it can and B reads at once. */
+uint64_t sim_pump(struct sim *sim, nsec_t time);
 void sim_shutdown(struct sim *sim, int host);
 void sim_close(struct sim *sim, int host);
 /* Closes both (drained), waits until both are CLOSED, destroys. */
