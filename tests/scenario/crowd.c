@@ -33,6 +33,7 @@
 #define WINDOW 64     /* connects that are under way */
 #define TRY_EVERY 997 /* of the connections */
 #define PATIENCE 20000
+#define SOME_FDS 100 /* of a process without connections, and to spare */
 
 static int *fds; /* one per connection */
 static unsigned n_fds, max_fds;
@@ -291,6 +292,18 @@ static void try_some(int control)
 	}
 }
 
+/* Closed connections keep their ports while they talk: a crowd of them is in the way. */
+static void settle(unsigned pause)
+{
+	long until = msec() + PATIENCE;
+	struct rlimit limit;
+
+	sleep(pause);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	while (pause && count_fds() > limit.rlim_cur / 8 + SOME_FDS && msec() < until)
+		usleep(100000);
+}
+
 static void run_round(int control, unsigned round, unsigned count, const struct sockaddr_in *to,
 		      char **locals, int n_locals, unsigned pause)
 {
@@ -306,7 +319,7 @@ static void run_round(int control, unsigned round, unsigned count, const struct 
 	close_all();
 	tell(control, "close", 0);
 	report(control, round, "closed", began);
-	sleep(pause);
+	settle(pause);
 }
 
 /* The server forgets it. */

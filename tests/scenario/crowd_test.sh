@@ -1,6 +1,6 @@
 #!/bin/bash
-# 100,000 TCP connections at once that do nothing, twice: what one costs in user space
-# on either side, that all of them work, and that closing them gives back what it can.
+# 100,000 TCP connections at once that do nothing, five times: what one costs in user
+# space on either side, that all of them work, and that closing them gives back what it can.
 #
 #	c  v0 10.9.0.11, .12, ... ---------- v0 10.9.0.2  s
 #	CLIENTS processes                    as many servers, a port each
@@ -10,7 +10,8 @@
 #
 # What is measured is anonymous memory: packet buffers are shared, and there before.  A
 # socket object is used again and never given back (ARCHITECTURE.md, Memory), so another
-# time has to do with what those before took.
+# time has to do with what those before took, but for what lives longer: a TIME_WAIT of
+# each.  How many there are at once is chance; four crowds that leak do not fit in there.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
@@ -104,32 +105,32 @@ for side in client server; do
 	plain[${#plain[@]}]=$((($(sum plain 1 open ${side}_kb) - $(sum plain 0 before ${side}_kb)) * 1024 / 1000))
 done
 pairs=$saved
-check "$total connections, three times" run_crowd crowd "$lib" "$each" 3 || {
+check "$total connections, five times" run_crowd crowd "$lib" "$each" 5 || {
 	verdict
 	exit
 }
-for round in 1 2 3; do
+for round in 1 2 3 4 5; do
 	echo "round $round: opened in $(slowest crowd $round opened) ms, closed in $(slowest crowd $round closed) ms"
 done
 n=0
 for side in client server; do
 	before=$(sum crowd 0 before ${side}_kb)
 	open=$(sum crowd 1 open ${side}_kb)
-	second=$(sum crowd 2 open ${side}_kb)
-	again=$(sum crowd 3 open ${side}_kb)
-	after=$(sum crowd 3 after ${side}_kb)
+	later=$open
+	for round in 2 3 4 5; do
+		kb=$(sum crowd $round open ${side}_kb)
+		((later >= kb)) || later=$kb
+	done
+	after=$(sum crowd 5 after ${side}_kb)
 	bytes=$(((open - before) * 1024 / total - plain[n]))
-	echo "$side: $before kB before, $open kB with all open, $second kB the second time, $again kB the third, $after kB after: $bytes bytes each"
+	echo "$side: $before kB before, $open kB with all open, $later kB at most the next times, $after kB after: $bytes bytes each"
 	if [[ -n $lib ]]; then
 		check "$side: an idle connection costs little" at_most $bytes $most_bytes
 	fi
-	# Each connection of the first time may have left a TIME_WAIT for a while.
-	check "$side: the second time takes little more" at_most "$second" \
-		$((open + open / 50 + pairs * 1024 + total * most_timewait / 1024))
-	check "$side: the third time takes no more" at_most "$again" $((second + second / 100 + pairs * 512))
-	check "$side: nor does the end of it" at_most "$after" \
-		$((again + again / 100 + pairs * (1024 + 5000 * most_timewait / 1024)))
-	fds=$(($(sum crowd 3 end ${side}_fds) - $(sum crowd 0 before ${side}_fds)))
+	most=$((open + open / 50 + pairs * 1024 + total * most_timewait / 1024))
+	check "$side: four times more take little more" at_most $later $most
+	check "$side: nor does the end of it" at_most "$after" $most
+	fds=$(($(sum crowd 5 end ${side}_fds) - $(sum crowd 0 before ${side}_fds)))
 	keepers=$((files / 8 < 4096 ? files / 8 : 4096))
 	check "$side: no descriptor but for ports ($fds)" at_most $fds $((pairs * (keepers + each / 10)))
 	n=$((n + 1))
