@@ -86,6 +86,15 @@ static void forget_attempt(struct inet_sock *so, struct ring *ring)
 	so->shut_wr = false;
 }
 
+/* holder: connect(2) has told the error, the socket is as if it had never begun. */
+static void forget_failure(struct inet_sock *so, struct ring *ring)
+{
+	if (so->inet != INET_TCP || !so->connected || !so->tcp.dead)
+		return;
+	forget_attempt(so, ring);
+	tcp_update_events(so, 0);
+}
+
 static struct flow_key pair_key(const struct inet_sock *so, const struct endpoint *to)
 {
 	struct flow_key key;
@@ -261,6 +270,8 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 		if (so->connected)
 			forget_attempt(so, ring);
 		rc = 0;
+	} else {
+		forget_failure(so, ring);
 	}
 	ring_release_cold(ring);
 	if (rc)
@@ -302,6 +313,19 @@ static int await(struct sock_ref ref)
 	}
 }
 
+static void forget_refused(struct sock_ref ref)
+{
+	struct ring *ring;
+
+	if (!control_lock())
+		return;
+	if (!sock_hold_cold(ref, &ring)) {
+		forget_failure(inet_of(ref.sk), ring);
+		ring_release_cold(ring);
+	}
+	control_unlock();
+}
+
 int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
 	int rc = -EBADF;
@@ -315,5 +339,10 @@ int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t
 	control_unlock();
 	if (rc || addr->sa_family == AF_UNSPEC)
 		return rc;
-	return ref.sk->nonblock ? -EINPROGRESS : await(ref);
+	if (ref.sk->nonblock)
+		return -EINPROGRESS;
+	rc = await(ref);
+	if (rc && rc != -EINPROGRESS && rc != -EINTR)
+		forget_refused(ref);
+	return rc;
 }

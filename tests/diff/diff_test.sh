@@ -1,0 +1,21 @@
+#!/bin/bash
+# One suite of the differential tests, see diff.h.
+#
+#	diff_test.sh [-v] SUITE [BEHAVIOUR...]
+self=$(realpath -s "$0")
+cd "${self%/*}/../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+
+verbose=()
+if [[ $1 == -v ]]; then
+	verbose=(-v)
+	shift
+fi
+diff=$(find_program tests/diff/diff) || exit 1
+netns_pair ""
+for ns in c s; do
+	# How many answers there are to closed ports must not depend on who asked before.
+	in_ns $ns sh -c 'echo 0 > /proc/sys/net/ipv4/icmp_ratelimit'
+done
+"$diff" run "${verbose[@]}" "$lib" tests/diff/intended.txt "$@"

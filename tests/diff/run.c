@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The driver: runs a suite in all four modes and compares what was said.
+ *
+ *	diff run [-v] LIB INTENDED SUITE [BEHAVIOUR...]
+ *
+ * in a place where the network namespaces "c" and "s" have the link (diff_test.sh).
+ *
+ * A side that dies, or stays silent for too long, ends the behaviour for both; the suite
+ * goes on with the next one in new processes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/diff/diff.h"
+#include "tests/diff/worker.h"
+
+#define LIMIT_MS 20000 /* for one behaviour */
+#define MAX_BEHAVIOURS 256
+#define FIRST_PORT 2000
+#define PORTS_MODE (MAX_BEHAVIOURS * (int)PORTS_EACH)
+
+enum { SERVER, CLIENT, SIDES };
+enum { PLAIN, WITH_SERVER, WITH_CLIENT, BOTH, MODES };
+static const char *const side_names[] = {"server", "client"};
+static const char *const mode_names[] = {"plain", "server", "client", "both"};
+
+static struct {
+	char *text; /* NULL: it did not run */
+	size_t len;
+	unsigned long by_kernel;
+} said[MODES][MAX_BEHAVIOURS][SIDES];
+
+struct side {
+	int pid, fd;
+	int at; /* the behaviour that runs, or -1 */
+	char line[4096];
+	size_t n;
+};
+
+static const char *lib, *intended;
+static const struct suite *suite;
+static char **wanted;
+static int n_wanted;
+static bool verbose;
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static bool has_lib(int mode, int side)
+{
+	return mode == BOTH || mode == (side == SERVER ? WITH_SERVER : WITH_CLIENT);
+}
+
+static long msec(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* ---- running -------------------------------------------------------------------------- */
+
+static void append(int mode, int index, int side, const char *line)
+{
+	size_t n = strlen(line);
+	char **text = &said[mode][index][side].text;
+
+	*text = realloc(*text, said[mode][index][side].len + n + 2);
+	if (!*text)
+		die("realloc");
+	memcpy(*text + said[mode][index][side].len, line, n);
+	memcpy(*text + said[mode][index][side].len + n, "\n", 2);
+	said[mode][index][side].len += n + 1;
+}
+
+static void become_worker(int mode, int side, int first, int control, int transcript)
+{
+	const char *ns = side == SERVER ? "/run/netns/s" : "/run/netns/c";
+	char index[16], base[16], *argv[64];
+	int fd = open(ns, O_RDONLY | O_CLOEXEC), n = 0;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (fd < 0 || setns(fd, CLONE_NEWNET))
+		die(ns);
+	if (dup2(control, CONTROL_FD) < 0 || dup2(transcript, TRANSCRIPT_FD) < 0)
+		die("dup2");
+	close_range(3, CONTROL_FD - 1, 0);
+	if (has_lib(mode, side) && *lib) {
+		setenv("LD_PRELOAD", lib, 1);
+		setenv("VMA_TRACELEVEL", "warn", 1);
+	}
+	snprintf(index, sizeof(index), "%d", first);
+	snprintf(base, sizeof(base), "%d", FIRST_PORT + mode * PORTS_MODE);
+	argv[n++] = (char *)"diff";
+	argv[n++] = (char *)"worker";
+	argv[n++] = (char *)side_names[side];
+	argv[n++] = (char *)suite->name;
+	argv[n++] = index;
+	argv[n++] = base;
+	argv[n++] = (char *)(has_lib(mode, side) ? "1" : "0");
+	for (int i = 0; i < n_wanted && n < 63; i++)
+		argv[n++] = wanted[i];
+	argv[n] = NULL;
+	execv("/proc/self/exe", argv);
+	die("exec");
+}
+
+static void start(struct side *sides, int mode, int first)
+{
+	int control[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control))
+		die("socketpair");
+	for (int i = 0; i < SIDES; i++) {
+		int transcript[2];
+
+		if (pipe2(transcript, O_CLOEXEC))
+			die("pipe");
+		sides[i] = (struct side){.fd = transcript[0], .at = -1, .pid = fork()};
+		if (sides[i].pid < 0)
+			die("fork");
+		if (sides[i].pid == 0)
+			become_worker(mode, i, first, control[i], transcript[1]);
+		close(transcript[1]);
+	}
+	close(control[0]);
+	close(control[1]);
+}
+
+static void take_line(struct side *s, int mode, int side, const char *line)
+{
+	unsigned index;
+	unsigned long count;
+
+	if (*line == MARK_BEGIN && sscanf(line + 1, "%u", &index) == 1 && index < MAX_BEHAVIOURS) {
+		s->at = (int)index;
+		said[mode][s->at][side].len = 0;
+		append(mode, s->at, side, suite->list[s->at].name);
+	} else if (*line == MARK_END && sscanf(line + 1, "%u %lu", &index, &count) == 2) {
+		said[mode][index][side].by_kernel = has_lib(mode, side) ? count : 0;
+		s->at = -1;
+	} else if (s->at >= 0) {
+		append(mode, s->at, side, line);
+	}
+}
+
+/* False: there is no more. */
+static bool take(struct side *s, int mode, int side)
+{
+	ssize_t n = read(s->fd, s->line + s->n, sizeof(s->line) - 1 - s->n);
+	char *line = s->line, *end;
+
+	if (n <= 0)
+		return false;
+	s->n += (size_t)n;
+	s->line[s->n] = 0;
+	while ((end = strchr(line, '\n'))) {
+		*end = 0;
+		take_line(s, mode, side, line);
+		line = end + 1;
+	}
+	s->n = strlen(line);
+	memmove(s->line, line, s->n);
+	return true;
+}
+
+/* Where it was when it ended, or -1. */
+static int finish(struct side *s, int mode, int side, bool late)
+{
+	int status, at = s->at;
+	char line[64];
+
+	if (late)
+		kill(s->pid, SIGKILL);
+	waitpid(s->pid, &status, 0);
+	close(s->fd);
+	if (at < 0)
+		return -1;
+	if (late)
+		snprintf(line, sizeof(line), "and does not go on");
+	else if (WIFSIGNALED(status))
+		snprintf(line, sizeof(line), "dies of signal %d", WTERMSIG(status));
+	else
+		snprintf(line, sizeof(line), "exits with %d", WEXITSTATUS(status));
+	append(mode, at, side, line);
+	return at;
+}
+
+/* Workers from behaviour first on; where to go on, or -1. */
+static int run_from(int mode, int first)
+{
+	struct side sides[SIDES];
+	bool open[SIDES] = {true, true}, late = false;
+	long limit = msec() + LIMIT_MS;
+	int stopped = -1;
+
+	start(sides, mode, first);
+	while (open[SERVER] || open[CLIENT]) {
+		struct pollfd p[SIDES];
+		int before[SIDES] = {sides[SERVER].at, sides[CLIENT].at};
+
+		for (int i = 0; i < SIDES; i++)
+			p[i] = (struct pollfd){.fd = open[i] ? sides[i].fd : -1, .events = POLLIN};
+		if (msec() > limit || poll(p, SIDES, 100) < 0) {
+			late = true;
+			break;
+		}
+		for (int i = 0; i < SIDES; i++) {
+			if (p[i].revents)
+				open[i] = take(&sides[i], mode, i);
+			if (sides[i].at != before[i])
+				limit = msec() + LIMIT_MS;
+		}
+		/* One that died takes the other along: give that a moment to say why. */
+		if (open[SERVER] != open[CLIENT] && limit > msec() + 2000)
+			limit = msec() + 2000;
+	}
+	for (int i = 0; i < SIDES; i++) {
+		int at = finish(&sides[i], mode, i, late);
+
+		stopped = at > stopped ? at : stopped;
+	}
+	return stopped < 0 ? -1 : stopped + 1;
+}
+
+/* ---- judging -------------------------------------------------------------------------- */
+
+/* "SUITE BEHAVIOUR MODE[,MODE...] reason"; the reason, or NULL. */
+static const char *reason_for(const char *name, int mode)
+{
+	static char line[512];
+	FILE *f = fopen(intended, "r");
+	char s[64], b[64], modes[64];
+	int at;
+	const char *reason = NULL;
+
+	while (f && !reason && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = 0;
+		if (*line != '#' && sscanf(line, "%63s %63s %63s %n", s, b, modes, &at) == 3 &&
+		    !strcmp(s, suite->name) && !strcmp(b, name) &&
+		    strstr(modes, mode_names[mode]) && line[at])
+			reason = line + at;
+	}
+	if (f)
+		fclose(f);
+	return reason;
+}
+
+static const char *text_of(int mode, int index, int side)
+{
+	const char *text = said[mode][index][side].text;
+
+	return text ? text : "(nothing)\n";
+}
+
+static void show(const char *text, size_t len, char sign)
+{
+	for (size_t n; len; text += n, len -= n) {
+		n = strcspn(text, "\n") + 1;
+		n = n < len ? n : len;
+		printf("      %c %.*s\n", sign, (int)n - 1, text);
+	}
+}
+
+/* As diff(1), where all that differs is in one place: what follows that is left out. */
+static void show_difference(const char *expected, const char *is)
+{
+	size_t head = 0, n = strlen(expected), m = strlen(is), tail = 0;
+
+	for (size_t i = 0; expected[i] && expected[i] == is[i]; i++) {
+		if (expected[i] == '\n')
+			head = i + 1;
+	}
+	for (size_t i = 1; i <= n - head && i <= m - head && expected[n - i] == is[m - i]; i++) {
+		if (i == n - head || expected[n - i - 1] == '\n')
+			tail = i;
+	}
+	show(expected, head, ' ');
+	show(expected + head, n - head - tail, '-');
+	show(is + head, m - head - tail, '+');
+}
+
+/* A line for each difference; how many. */
+static int judge_mode(int index, int mode)
+{
+	const char *name = suite->list[index].name, *reason = reason_for(name, mode);
+	int bad = 0;
+
+	for (int side = 0; side < SIDES; side++) {
+		const char *expected = text_of(PLAIN, index, side),
+			   *is = text_of(mode, index, side);
+		unsigned long by_kernel = said[mode][index][side].by_kernel;
+
+		if (!strcmp(expected, is) && !by_kernel)
+			continue;
+		if (reason) {
+			printf("     %s, %s, with the library under %s: %s\n", name,
+			       side_names[side], mode_names[mode], reason);
+			continue;
+		}
+		bad++;
+		printf("     %s, %s, with the library under %s:\n", name, side_names[side],
+		       mode_names[mode]);
+		if (by_kernel)
+			printf("       the kernel saw %lu segments or datagrams\n", by_kernel);
+		if (strcmp(expected, is) != 0)
+			show_difference(expected, is);
+	}
+	return bad;
+}
+
+static bool judge(int index)
+{
+	int bad = 0;
+
+	for (int side = 0; side < SIDES && !verbose; side++) {
+		const char *text = text_of(PLAIN, index, side);
+
+		/* The kernel is right, but a behaviour that fails there tests nothing. */
+		if (strstr(text, "\nset-up: ") || strstr(text, "\ndies of ") ||
+		    strstr(text, "\nand does not go on") || strstr(text, "\nexits with ")) {
+			printf("     %s, %s, plain:\n", suite->list[index].name, side_names[side]);
+			show(text, strlen(text), ' ');
+			bad++;
+		}
+	}
+	if (verbose) {
+		for (int side = 0; side < SIDES; side++) {
+			printf("     %s, plain:\n", side_names[side]);
+			show(text_of(PLAIN, index, side), said[PLAIN][index][side].len, ' ');
+		}
+	}
+	for (int mode = PLAIN + 1; mode < MODES; mode++)
+		bad += judge_mode(index, mode);
+	printf("%s %s\n", bad ? "FAIL" : "ok  ", suite->list[index].name);
+	return !bad;
+}
+
+static int run_main(int argc, char **argv)
+{
+	int good = 0, bad = 0;
+
+	if (argc && !strcmp(*argv, "-v")) {
+		verbose = true;
+		argc--;
+		argv++;
+	}
+	if (argc < 3)
+		return 2;
+	lib = argv[0];
+	intended = argv[1];
+	for (suite = suites; suite->name && strcmp(suite->name, argv[2]) != 0; suite++)
+		;
+	wanted = argv + 3;
+	n_wanted = argc - 3;
+	if (!suite->name) {
+		fprintf(stderr, "no suite %s\n", argv[2]);
+		return 2;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	for (int mode = 0; mode < MODES; mode++) {
+		for (int first = 0; first >= 0 && suite->list[first].name;)
+			first = run_from(mode, first);
+	}
+	for (int i = 0; suite->list[i].name; i++) {
+		if (!said[PLAIN][i][SERVER].text)
+			continue;
+		if (judge(i))
+			good++;
+		else
+			bad++;
+	}
+	printf("%d behaviours alike, %d not\n", good, bad);
+	return bad || !good;
+}
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc > 1 && !strcmp(argv[1], "worker"))
+		return worker_main(argc - 2, argv + 2);
+	if (argc > 1 && !strcmp(argv[1], "run"))
+		return run_main(argc - 2, argv + 2);
+	fputs("see the head of run.c\n", stderr);
+	return 2;
+}

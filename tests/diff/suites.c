@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Every file of behaviours defines NAME_behaviours; its tests are NAME_diff_test. */
+#include "tests/diff/diff.h"
+
+#define SUITES(SUITE) \
+	SUITE(tcp)    \
+	SUITE(udp)
+
+#define DECLARE(name) extern const struct behaviour name##_behaviours[];
+SUITES(DECLARE)
+
+#define ENTRY(name) {#name, name##_behaviours},
+const struct suite suites[] = {SUITES(ENTRY){NULL, NULL}};

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Datagrams: what arrives, how much of it, from whom, and what a socket says of itself. */
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "tests/diff/diff.h"
+
+/* ---- from whom, how much -------------------------------------------------------------- */
+
+static void sender(void)
+{
+	struct sockaddr_in to = server_addr(0);
+	int fd = udp_bound(1);
+
+	meet();
+	SAY(sendto(fd, "hello", 5, 0, (struct sockaddr *)&to, sizeof(to)));
+	SAY(sendto(fd, "", 0, 0, (struct sockaddr *)&to, sizeof(to)));
+	SAY(sendto(fd, "0123456789", 10, 0, (struct sockaddr *)&to, sizeof(to)));
+	meet();
+	close(fd);
+}
+
+static void from_server(void)
+{
+	struct sockaddr_in from;
+	socklen_t len = sizeof(from);
+	int fd = udp_bound(0);
+	char buf[100];
+	long n;
+
+	meet();
+	meet();
+	n = SAY(recvfrom(fd, buf, sizeof(buf), 0, (struct sockaddr *)&from, &len));
+	say_bytes(buf, (size_t)n);
+	say_addr("from", &from, len);
+	len = 3;
+	memset(&from, 0x5a, sizeof(from));
+	SAY(recvfrom(fd, buf, sizeof(buf), 0, (struct sockaddr *)&from, &len));
+	say("length %u, fourth byte %#x", len, ((unsigned char *)&from)[3]);
+	SAY(recvfrom(fd, buf, 4, 0, NULL, NULL));
+	SAY(recv(fd, buf, sizeof(buf), MSG_DONTWAIT));
+	close(fd);
+}
+
+/* ---- MSG_PEEK, MSG_TRUNC -------------------------------------------------------------- */
+
+static void peek_server(void)
+{
+	int fd = udp_bound(0), n;
+	char buf[100];
+
+	meet();
+	meet();
+	SAY(recv(fd, buf, sizeof(buf), MSG_PEEK));
+	SAY(recv(fd, buf, 2, MSG_PEEK));
+	SAY(recv(fd, buf, 2, MSG_PEEK | MSG_TRUNC));
+	SAY(ioctl(fd, FIONREAD, &n));
+	say("readable: %d", n);
+	SAY(recv(fd, buf, 2, MSG_TRUNC));
+	SAY(ioctl(fd, FIONREAD, &n));
+	say("readable: %d", n);
+	SAY(recv(fd, buf, sizeof(buf), MSG_TRUNC));
+	SAY(recv(fd, NULL, 0, MSG_PEEK | MSG_TRUNC));
+	SAY(recv(fd, NULL, 0, 0));
+	SAY(recv(fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_PEEK));
+	close(fd);
+}
+
+/* ---- addresses ------------------------------------------------------------------------ */
+
+static void names_client(void)
+{
+	struct sockaddr_in sin, to = server_addr(0);
+	socklen_t len = sizeof(sin);
+	int fd = (int)SAY(socket(AF_INET, SOCK_DGRAM, 0));
+
+	SAY(getsockname(fd, (struct sockaddr *)&sin, &len));
+	say_addr("name", &sin, len);
+	SAY(getpeername(fd, (struct sockaddr *)&sin, &len));
+	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	len = sizeof(sin);
+	SAY(getsockname(fd, (struct sockaddr *)&sin, &len));
+	say_addr("name", &sin, len);
+	len = sizeof(sin);
+	SAY(getpeername(fd, (struct sockaddr *)&sin, &len));
+	say_addr("peer", &sin, len);
+	sin.sin_family = AF_UNSPEC;
+	SAY(connect(fd, (struct sockaddr *)&sin, sizeof(sin)));
+	len = sizeof(sin);
+	SAY(getpeername(fd, (struct sockaddr *)&sin, &len));
+	SAY(send(fd, "x", 1, 0));
+	SAY(getsockname(fd, (struct sockaddr *)&sin, &len));
+	say_addr("name", &sin, len);
+	close(fd);
+}
+
+/* ---- a closed port -------------------------------------------------------------------- */
+
+static void refused_client(void)
+{
+	int fd = udp_bound(1);
+	struct sockaddr_in to = server_addr(9);
+	char buf[10];
+
+	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	SAY(send(fd, "x", 1, 0));
+	await(fd, 1);
+	SAY(recv(fd, buf, sizeof(buf), MSG_DONTWAIT));
+	SAY(recv(fd, buf, sizeof(buf), MSG_DONTWAIT));
+	SAY(send(fd, "x", 1, 0));
+	usleep(100000);
+	SAY(get_int(fd, SOL_SOCKET, SO_ERROR));
+	SAY(get_int(fd, SOL_SOCKET, SO_ERROR));
+	close(fd);
+}
+
+const struct behaviour udp_behaviours[] = {
+	{"from", from_server, sender, OURS},
+	{"peek", peek_server, sender, OURS},
+	{"names", NULL, names_client, OURS},
+	{"refused", NULL, refused_client, KERNEL},
+	{0},
+};

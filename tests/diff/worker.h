@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Between the driver (run.c) and a side (worker.c): descriptors and marks. */
+#ifndef DIFF_WORKER_H
+#define DIFF_WORKER_H
+
+#define CONTROL_FD 900	  /* to the other side, SOCK_SEQPACKET */
+#define TRANSCRIPT_FD 901 /* to the driver: lines; those that begin with a MARK are its own */
+#define MARK_BEGIN '\1'	  /* index */
+#define MARK_END '\2'	  /* index, how far the kernel's counters moved */
+
+#define PORTS_EACH 10u /* of a behaviour */
+
+/* worker SIDE SUITE FIRST PORT-BASE LIB? [BEHAVIOUR...]; the exit status. */
+int worker_main(int argc, char **argv);
+
+#endif
