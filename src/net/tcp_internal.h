@@ -19,6 +19,7 @@
  *   tcp_timer.c   what happens when nothing happens
  *   tcp_timewait.c  what is left when the program has gone
  *   tcp_tune.c    how large the buffers are
+ *   tcp_snapshot.c  a connection in bytes, for another process
  *   tcp_rare.c    what few connections need; tcp_info.c: what is told of all that
  *   tcp_cc.c      how much may be in the network; tcp_cubic.c: one answer
  */

@@ -37,6 +37,7 @@ struct life {
 	struct sim *sim;
 	struct plan plan[2];
 	bool abrupt; /* somebody may be deaf or abort: losses are no wonder */
+	unsigned travels; /* chance of each step that a connection goes to another process */
 };
 
 /* One statement a throw: the order of evaluation within one is the compiler's. */
@@ -211,6 +212,10 @@ static void live(struct life *life)
 	for (;;) {
 		act(life, A);
 		act(life, B);
+		for (int h = A; h <= B; h++) {
+			if (sim_chance(sim, life->travels))
+				sim_transplant(sim, h);
+		}
 		next = wants(life, A) < wants(life, B) ? wants(life, A) : wants(life, B);
 		SIM_CHECK(sim, sim->now < end); /* stalled */
 		if (next < sim_next(sim))
@@ -279,6 +284,8 @@ static bool run_seed(uint64_t seed)
 		plan->deaf = true;
 		plan->early = true;
 	}
+	if (sim_chance(dice, 300))
+		life.travels = 1 + sim_random(dice, 300);
 	sim_destroy(dice);
 
 	life.sim = sim_create(&params);

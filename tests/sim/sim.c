@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "net/tcp_snapshot.h"
 #include "tests/vma_test.h"
 
 #define START (1000 * SEC + 12345)
@@ -912,6 +913,50 @@ void sim_inject(struct sim *sim, int h, const struct tcp_segment *seg)
 	deliver(sim, h, pkt);
 	flush(sim, &sim->host[h]);
 	settle(sim, &sim->host[h]);
+	check(sim, h);
+}
+
+/* ---- another process ----------------------------------------------------------------------- */
+
+static struct pkt *make_room(uint32_t room)
+{
+	struct pkt *pkt = calloc(1, sizeof(*pkt));
+
+	pkt->frame = malloc(room ? room : 1);
+	pkt->room = room;
+	pkt->pool = &current->pool;
+	current->packets++;
+	return pkt;
+}
+
+void sim_transplant(struct sim *sim, int h)
+{
+	struct sim_host *host = &sim->host[h];
+	struct tcp_conn *c = &host->conn;
+	unsigned buffers, packets;
+	uint8_t *bytes;
+	size_t size;
+	int rc;
+
+	if (!host->exists || host->small || (c->flags & CONN_DETACHED))
+		return;
+	current = sim;
+	trace(sim, "%c moves", 'A' + h);
+	size = tcp_snapshot_size(c);
+	bytes = malloc(size);
+	tcp_snapshot_write(c, bytes, sim->now);
+	tcp_snapshot_release(c);
+	SIM_CHECK(sim, !c->snd.data && !c->flight && !c->rare && !c->rcv.head && !c->rcv.ooo);
+	buffers = sim->buffers;
+	packets = sim->packets;
+	do {
+		SIM_CHECK(sim, sim->buffers == buffers && sim->packets == packets);
+		memset(c, 0xa5, sizeof(*c));
+		rc = tcp_snapshot_read(c, &ops, bytes, size, make_room, sim->now);
+	} while (rc == -ENOMEM && sim->params.alloc_fails);
+	SIM_CHECK(sim, rc == 0);
+	free(bytes);
+	flush(sim, host);
 	check(sim, h);
 }
 

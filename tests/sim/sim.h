@@ -156,6 +156,8 @@ void sim_listen(struct sim *sim, int host);
 void sim_open(struct sim *sim, int host); /* tcp_connect() */
 /* B listens, A connects, both established; the log is empty afterwards. */
 void sim_establish(struct sim *sim);
+/* The connection goes on in other memory, made of its bytes. */
+void sim_transplant(struct sim *sim, int host);
 /* Runs for so long; until nothing will happen any more. */
 void sim_run(struct sim *sim, nsec_t time);
 /* When the next thing happens; NSEC_NEVER. */
