@@ -78,6 +78,12 @@ CALL(int, epoll_wait, (int epfd, struct epoll_event *events, int max, int timeou
 /* fork.c */
 CALL(pid_t, _Fork, (void), (), -1)
 
+/* exit.c */
+CALL(void, _exit, (int status), (status), SYS_exit_group)
+CALL(void, _Exit, (int status), (status), SYS_exit_group)
+CALL(void, abort, (void), (), -1)
+CALL(void, pthread_exit, (void *value), (value), -1)
+
 /* signal.c */
 CALL(sighandler_t, bsd_signal, (int sig, sighandler_t handler), (sig, handler), -1)
 CALL(int, sigaction, (int sig, const struct sigaction *act, struct sigaction *old), (sig, act, old), -1)

@@ -54,6 +54,7 @@ static void become_child(void)
 	fd_fork_child();
 	sock_fork_child();
 	fd_forget_sockets();
+	exit_fork_child();
 }
 
 static void child(void)

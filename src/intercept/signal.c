@@ -21,12 +21,16 @@
 sighandler_t bsd_signal(int sig, sighandler_t handler);
 int __sigaction(int sig, const struct sigaction *act, struct sigaction *old);
 
+/* What the C library adds to the flags of every action it hands to the kernel. */
+#define SA_RESTORER 0x04000000
+
 /* The kernel passes all three arguments to every handler, SA_SIGINFO or not. */
 typedef void (*handler_fn)(int sig, siginfo_t *info, void *context);
 
 static struct {
 	handler_fn fn; /* any, atomic */
 	bool restart;  /* any, atomic: SA_RESTART */
+	bool watched;  /* any, atomic: on_fatal() is there, the program never set a thing */
 } handlers[_NSIG];
 
 static void on_signal(int sig, siginfo_t *info, void *context)
@@ -39,6 +43,12 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		sock_signals.restart++;
 	sock_signal_enters();
 	fn(sig, info, context);
+}
+
+/* What stands for SIG_DFL where that ends the process, see exit.c. */
+static void on_fatal(int sig, siginfo_t *info, void *context)
+{
+	exit_on_fatal(sig);
 }
 
 static handler_fn three(sighandler_t handler)
@@ -60,7 +70,23 @@ static bool is_valid(int sig)
 static bool is_wrapped(handler_fn fn)
 {
 	return fn != three(SIG_DFL) && fn != three(SIG_IGN) && fn != three(SIG_ERR) &&
-	       fn != three(SIG_HOLD) && fn != on_signal && !fork_is_vfork_child();
+	       fn != three(SIG_HOLD) && fn != on_signal && fn != on_fatal && !fork_is_vfork_child();
+}
+
+/* What the kernel is told instead of fn, or fn. */
+static handler_fn stand_in(int sig, handler_fn fn)
+{
+	if (is_wrapped(fn))
+		return on_signal;
+	if (fn == three(SIG_DFL) && exit_is_fatal(sig) && !fork_is_vfork_child())
+		return on_fatal;
+	return fn;
+}
+
+/* The other way: what the program set. */
+static handler_fn stands_for(handler_fn fn, handler_fn in_table)
+{
+	return fn == on_signal ? in_table : fn == on_fatal ? three(SIG_DFL) : fn;
 }
 
 static void store(int sig, handler_fn fn, bool restart)
@@ -73,24 +99,29 @@ static int set_action(int sig, const struct sigaction *act, struct sigaction *ol
 {
 	handler_fn was;
 	struct sigaction ours;
-	bool was_restart;
+	bool was_restart, watched;
 	int rc;
 
 	if (!is_valid(sig))
 		return libc.sigaction(sig, act, old);
 	was = __atomic_load_n(&handlers[sig].fn, __ATOMIC_RELAXED);
 	was_restart = __atomic_load_n(&handlers[sig].restart, __ATOMIC_RELAXED);
-	if (act && is_wrapped(act->sa_sigaction)) {
+	watched = __atomic_load_n(&handlers[sig].watched, __ATOMIC_RELAXED);
+	if (act) {
+		__atomic_store_n(&handlers[sig].watched, false, __ATOMIC_RELAXED);
 		ours = *act;
-		ours.sa_sigaction = on_signal;
-		store(sig, act->sa_sigaction, act->sa_flags & SA_RESTART);
-		act = &ours;
+		ours.sa_sigaction = stand_in(sig, act->sa_sigaction);
+		if (ours.sa_sigaction == on_signal)
+			store(sig, act->sa_sigaction, act->sa_flags & SA_RESTART);
 	}
-	rc = libc.sigaction(sig, act, old);
-	if (rc && act == &ours)
+	rc = libc.sigaction(sig, act ? &ours : NULL, old);
+	if (rc && act && ours.sa_sigaction == on_signal)
 		store(sig, was, was_restart);
-	if (!rc && old && old->sa_sigaction == on_signal)
-		old->sa_sigaction = was;
+	if (!rc && old) {
+		if (old->sa_sigaction == on_fatal && watched)
+			old->sa_flags &= ~SA_RESTORER;
+		old->sa_sigaction = stands_for(old->sa_sigaction, was);
+	}
 	return rc;
 }
 
@@ -101,16 +132,17 @@ static sighandler_t set_handler(int sig, sighandler_t handler,
 	struct sigaction now;
 	sighandler_t old;
 	bool wrapped, was_restart;
-	handler_fn was;
+	handler_fn was, ours;
 
 	if (!is_valid(sig))
 		return real(sig, handler);
 	was = __atomic_load_n(&handlers[sig].fn, __ATOMIC_RELAXED);
 	was_restart = __atomic_load_n(&handlers[sig].restart, __ATOMIC_RELAXED);
-	wrapped = is_wrapped(three(handler));
+	ours = stand_in(sig, three(handler));
+	wrapped = ours == on_signal;
 	if (wrapped)
 		store(sig, three(handler), was_restart);
-	old = real(sig, wrapped ? one(on_signal) : handler);
+	old = real(sig, one(ours));
 	if (old == SIG_ERR) {
 		if (wrapped)
 			store(sig, was, was_restart);
@@ -118,7 +150,21 @@ static sighandler_t set_handler(int sig, sighandler_t handler,
 	}
 	if (wrapped && !libc.sigaction(sig, NULL, &now))
 		store(sig, three(handler), now.sa_flags & SA_RESTART);
-	return old == one(on_signal) ? one(was) : old;
+	return one(stands_for(three(old), was));
+}
+
+/* A handler that is set meanwhile by another thread, or was set before, goes back. */
+void signal_watch_default(int sig)
+{
+	struct sigaction act = {.sa_sigaction = on_fatal}, old;
+
+	if (libc.sigaction(sig, NULL, &old) || old.sa_sigaction != three(SIG_DFL))
+		return;
+	act.sa_flags = old.sa_flags;
+	act.sa_mask = old.sa_mask;
+	__atomic_store_n(&handlers[sig].watched, true, __ATOMIC_RELAXED);
+	if (!libc.sigaction(sig, &act, &old) && old.sa_sigaction != three(SIG_DFL))
+		libc.sigaction(sig, &old, NULL);
 }
 
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)

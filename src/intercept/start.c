@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The library's beginning and end.
+ * The library's beginning; its end is in exit.c.
  *
  * Other libraries' constructors run before ours and may already open sockets:
- * start() is also called by whoever makes the first one.  Our destructor runs
- * after the program's exit handlers and destructors; from then on the program's
- * descriptors are plain ones.
+ * start() is also called by whoever makes the first one.
  */
 #include <link.h>
 #include <stdlib.h>
@@ -22,7 +20,7 @@ static const char *get_variable(const char *name)
 	return getenv(name);
 }
 
-static const struct sock_hooks hooks = {.left = fd_left};
+static const struct sock_hooks hooks = {.left = fd_left, .started = exit_arm};
 
 void start(void)
 {
@@ -74,15 +72,7 @@ __attribute__((constructor)) static void load(void)
 
 	start();
 	fork_init();
+	exit_init();
 	give_image_back();
 	errno = saved;
-}
-
-__attribute__((destructor)) static void unload(void)
-{
-	/* exit() in a vfork() child must not say goodbye for its parent. */
-	if (fork_is_vfork_child())
-		return;
-	sock_exit();
-	fd_forget_all();
 }

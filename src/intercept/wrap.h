@@ -72,6 +72,22 @@ bool fork_is_vfork_child(void);
 /* At start: from now on fork() tells us. */
 void fork_init(void);
 
+/*
+ * exit.c. Before the program registers an exit handler: ours is the last one.
+ */
+void exit_init(void);
+/* The first accelerated socket: the end by a signal is watched from now on. */
+void exit_arm(void);
+/* In a forked child, which has no accelerated socket yet. */
+void exit_fork_child(void);
+/* any, signal handlers included: sig ends the process where it has its default, and is watched. */
+bool exit_is_fatal(int sig);
+/* In a handler for it: ends the process, in order. */
+void exit_on_fatal(int sig);
+
+/* signal.c: where sig has its default, exit_on_fatal() is called instead, unseen. */
+void signal_watch_default(int sig);
+
 /* start.c: what has to be done before there is a socket of ours. */
 void start(void);
 

@@ -297,6 +297,8 @@ void progress_stop(void)
 	if (!progress.running)
 		return;
 	__atomic_store_n(&progress.stop, 1, __ATOMIC_RELEASE);
+	if (ring_thread.internal)
+		return;
 	sys_write(progress.wake_fd, &one, sizeof(one));
 	pthread_join(progress.thread, NULL);
 	progress.running = false;

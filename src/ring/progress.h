@@ -16,7 +16,7 @@
 
 /* 0 or -errno; once per process (again after progress_forget()). */
 int progress_start(void);
-/* Joins it. */
+/* Joins it; called by itself, from its hook, it ends when that returns. */
 void progress_stop(void);
 /* In a forked child: there is no thread any more. */
 void progress_forget(void);

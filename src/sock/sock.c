@@ -619,11 +619,17 @@ static void follow_links(void)
 	control_unlock();
 }
 
+static void (*exit_then)(int arg); /* any, atomic; after exit_arg */
+static int exit_arg;
+
 /* The internal thread, between rounds. */
 static bool internal_hook(void)
 {
+	void (*then)(int arg) = __atomic_load_n(&exit_then, __ATOMIC_ACQUIRE);
 	nsec_t now = clock_now();
 
+	if (__builtin_expect(then != NULL, 0))
+		then(exit_arg);
 	dst_check_mcast(now);
 	follow_links();
 	look_around(now);
@@ -672,6 +678,8 @@ bool sock_start(void)
 		return false;
 	}
 	started = true;
+	if (hooks.started)
+		hooks.started();
 	return true;
 }
 
@@ -751,6 +759,18 @@ void sock_exit(void)
 	control_unlock();
 }
 
+bool sock_exit_by(int arg, void (*then)(int arg))
+{
+	if (!started)
+		return false;
+	if (!__atomic_load_n(&exit_then, __ATOMIC_RELAXED)) {
+		exit_arg = arg;
+		__atomic_store_n(&exit_then, then, __ATOMIC_RELEASE);
+	}
+	progress_kick();
+	return true;
+}
+
 /* ---- fork ---------------------------------------------------------------------------------- */
 
 void sock_fork_prepare(void)
@@ -797,6 +817,7 @@ void sock_fork_child(void)
 		rings_forget();
 		sys_fd_forget_all();
 	}
+	exit_then = NULL;
 	started = false;
 	memset(tcp_orphans, 0, sizeof(tcp_orphans));
 	timewait_forget();

@@ -99,6 +99,8 @@ struct sock_hooks {
 	 * on.  Called under the control lock.
 	 */
 	void (*left)(struct sock *sk);
+	/* The first one is about to be accelerated.  Under the control lock. */
+	void (*started)(void);
 };
 
 /*
@@ -107,8 +109,18 @@ struct sock_hooks {
  */
 void sock_init(const struct sock_hooks *hooks);
 
-/* At exit: says goodbye to peers (bounded in time), gives interfaces back. */
+/*
+ * At exit: says goodbye to peers (bounded in time), gives interfaces back.  Any thread; who
+ * comes second, or is in the middle of a call, does nothing.
+ */
 void sock_exit(void);
+
+/*
+ * Any thread, signal handlers included, whatever they interrupted: the internal thread is
+ * to call then(arg) soon, with no lock held and nothing of the sockets changed, and do
+ * nothing else any more.  False: there is nothing to say goodbye for.
+ */
+bool sock_exit_by(int arg, void (*then)(int arg));
 
 /* In a forked child, before anything else: every inherited socket is the kernel's. */
 void sock_fork_child(void);

@@ -182,6 +182,11 @@ void sock_exit(void)
 {
 }
 
+bool sock_exit_by(int arg, void (*then)(int arg))
+{
+	return false;
+}
+
 void sock_fork_prepare(void)
 {
 }

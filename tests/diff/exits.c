@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How processes end, and what their peers see of it; and that nobody sees how the library
+ * learns of it.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/diff/diff.h"
+#include "tests/diff/early/early.h"
+
+#define LEFT 300000 /* more than fits the peer's window: some is left behind */
+
+/* The peer: what comes until the end. */
+static void until_end(void)
+{
+	int listener = tcp_listening(0), fd;
+	static char buf[65536];
+	long n, sum = 0;
+
+	meet();
+	fd = (int)MUST(accept(listener, NULL, NULL));
+	meet();
+	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+		sum += n;
+	say("%ld bytes, then %ld %s", sum, n, n < 0 ? strerrorname_np(errno) : "");
+	close(fd);
+	close(listener);
+}
+
+/* A child connects, sends, and ends in some way. */
+static int connected_child(void)
+{
+	struct sockaddr_in to = server_addr(0);
+	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+	static char buf[LEFT];
+
+	MUST(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	SAY(send(fd, buf, sizeof(buf), 0));
+	return fd;
+}
+
+static int by_exit(void *arg)
+{
+	connected_child();
+	exit(7);
+}
+
+static int by__exit(void *arg)
+{
+	connected_child();
+	_exit(7);
+}
+
+static int by_quick_exit(void *arg)
+{
+	connected_child();
+	quick_exit(7);
+}
+
+static int by_abort(void *arg)
+{
+	struct rlimit none = {0, 0};
+
+	setrlimit(RLIMIT_CORE, &none);
+	connected_child();
+	abort();
+}
+
+/* A library's destructor has something to say yet. */
+static int by_destructor(void *arg)
+{
+	late_fd = connected_child();
+	exit(7);
+}
+
+static void *exit_thread(void *arg)
+{
+	exit(9);
+	return NULL;
+}
+
+static int by_thread(void *arg)
+{
+	pthread_t thread;
+
+	connected_child();
+	pthread_create(&thread, NULL, exit_thread, NULL);
+	sleep(5);
+	return 1;
+}
+
+static void *short_thread(void *arg)
+{
+	return NULL;
+}
+
+/* The last thread that ends ends the process. */
+static int by_last_thread(void *arg)
+{
+	pthread_t thread;
+
+	connected_child();
+	pthread_create(&thread, NULL, short_thread, NULL);
+	pthread_exit(NULL);
+	return 1;
+}
+
+static int by_kill(void *arg)
+{
+	connected_child();
+	kill(getpid(), (int)(intptr_t)arg);
+	sleep(5);
+	return 1;
+}
+
+/* In the middle of a call. */
+static int by_kill_in_recv(void *arg)
+{
+	int fd = connected_child();
+	char c;
+
+	alarm(1);
+	recv(fd, &c, 1, 0);
+	return 1;
+}
+
+static int by_sigpipe(void *arg)
+{
+	int fd = connected_child(), other[2];
+
+	MUST(pipe(other));
+	close(other[0]);
+	write(other[1], "x", 1);
+	close(fd);
+	return 1;
+}
+
+static void on_term(int sig)
+{
+	_exit(11);
+}
+
+static int by_handler(void *arg)
+{
+	signal(SIGTERM, on_term);
+	return by_kill((void *)(intptr_t)SIGTERM);
+}
+
+static void end(int (*how)(void *arg), void *arg)
+{
+	int pid;
+
+	meet();
+	pid = spawn(how, arg);
+	meet();
+	join(pid);
+}
+
+#define ENDS(name, how, arg)                       \
+	static void ends_##name(void)              \
+	{                                          \
+		end(how, (void *)(intptr_t)(arg)); \
+	}
+
+ENDS(exit, by_exit, 0)
+ENDS(_exit, by__exit, 0)
+ENDS(quick_exit, by_quick_exit, 0)
+ENDS(destructor, by_destructor, 0)
+ENDS(abort, by_abort, 0)
+ENDS(thread, by_thread, 0)
+ENDS(last_thread, by_last_thread, 0)
+ENDS(sigterm, by_kill, SIGTERM)
+ENDS(sigint, by_kill, SIGINT)
+ENDS(sighup, by_kill, SIGHUP)
+ENDS(alarm, by_kill_in_recv, 0)
+ENDS(sigpipe, by_sigpipe, 0)
+ENDS(handler, by_handler, 0)
+
+/* ---- that nobody sees it -------------------------------------------------------------- */
+
+static void say_handler(const char *what, sighandler_t is)
+{
+	say("%s: %s", what,
+	    is == SIG_DFL   ? "SIG_DFL"
+	    : is == SIG_IGN ? "SIG_IGN"
+	    : is == SIG_ERR ? "SIG_ERR"
+	    : is == on_term ? "on_term"
+			    : "another one");
+}
+
+static void signals_client(void)
+{
+	int fd = tcp_pair();
+	struct sigaction act;
+
+	for (int sig = 1; sig < 32; sig++) {
+		if (sigaction(sig, NULL, &act) || act.sa_handler != SIG_DFL || act.sa_flags)
+			say("signal %d: %s", sig,
+			    act.sa_handler == SIG_DFL ? "flags" : "a handler");
+	}
+	say_handler("was", signal(SIGTERM, on_term));
+	say_handler("was", signal(SIGTERM, SIG_IGN));
+	say_handler("was", signal(SIGTERM, SIG_DFL));
+	say_handler("was", signal(SIGTERM, SIG_DFL));
+	memset(&act, 0, sizeof(act));
+	act.sa_handler = on_term;
+	act.sa_flags = SA_RESETHAND;
+	SAY(sigaction(SIGUSR1, &act, NULL));
+	act.sa_handler = SIG_DFL;
+	act.sa_flags = SA_RESTART;
+	SAY(sigaction(SIGUSR2, &act, NULL));
+	SAY(sigaction(SIGUSR2, NULL, &act));
+	say_handler("now", act.sa_handler);
+	say("flags %#x", (unsigned)act.sa_flags & ~0x04000000u);
+	signal(SIGUSR1, SIG_DFL);
+	signal(SIGUSR2, SIG_DFL);
+	close(fd);
+}
+
+static void signals_server(void)
+{
+	close(tcp_pair());
+}
+
+/* A child that executes another program gets plain defaults, and ends of them. */
+static int executed(void *arg)
+{
+	execl("/bin/sh", "sh", "-c", "kill -TERM $$; exit 3", NULL);
+	return 99;
+}
+
+static void exec_client(void)
+{
+	int fd = tcp_pair();
+
+	join(spawn(executed, NULL));
+	close(fd);
+}
+
+/* ---- before the beginning ------------------------------------------------------------- */
+
+static void constructor_client(void)
+{
+	struct sockaddr_in to = server_addr(0);
+	char buf[10];
+
+	meet();
+	SAY(connect(early_fd, (struct sockaddr *)&to, sizeof(to)));
+	SAY(send(early_fd, "early", 5, 0));
+	SAY(recv(early_fd, buf, sizeof(buf), 0));
+	SAY(close(early_fd));
+}
+
+static void constructor_server(void)
+{
+	int listener = tcp_listening(0), fd;
+	char buf[10];
+
+	meet();
+	fd = (int)MUST(accept(listener, NULL, NULL));
+	SAY(recv(fd, buf, sizeof(buf), 0));
+	SAY(send(fd, "yes", 3, 0));
+	SAY(recv(fd, buf, sizeof(buf), 0));
+	close(fd);
+	close(listener);
+}
+
+const struct behaviour exits_behaviours[] = {
+	{"exit", until_end, ends_exit, OURS},
+	{"_exit", until_end, ends__exit, OURS},
+	{"quick_exit", until_end, ends_quick_exit, OURS},
+	{"destructor", until_end, ends_destructor, OURS},
+	{"abort", until_end, ends_abort, OURS},
+	{"thread", until_end, ends_thread, OURS},
+	{"last_thread", until_end, ends_last_thread, OURS},
+	{"sigterm", until_end, ends_sigterm, OURS},
+	{"sigint", until_end, ends_sigint, OURS},
+	{"sighup", until_end, ends_sighup, OURS},
+	{"alarm", until_end, ends_alarm, OURS},
+	{"sigpipe", until_end, ends_sigpipe, OURS},
+	{"handler", until_end, ends_handler, OURS},
+	{"signals", signals_server, signals_client, OURS},
+	{"constructor", constructor_server, constructor_client, OURS},
+	{"exec", signals_server, exec_client, OURS},
+	{0},
+};
