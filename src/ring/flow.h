@@ -11,6 +11,7 @@
 #define RING_FLOW_H
 
 #include "net/frame.h"
+#include "ring/share.h"
 
 struct ring;
 struct flow;
@@ -31,7 +32,21 @@ struct flow {
 	 * by one.  next of a single packet is NULL then.
 	 */
 	bool chains;
+	bool shared; /* begins a struct shared_flow */
 };
+
+/*
+ * A 3-tuple that others may have, too, on this ring, on others, or in other processes:
+ * the port knows each of them, and steers to all.
+ */
+struct shared_flow {
+	struct flow flow; /* first */
+	flow_fn deliver;  /* its own; flow.deliver finds out whose a frame is */
+	struct flow_share share;
+};
+
+/* Before it is added: deliver, rank and spread as the owner wants them. */
+void shared_flow_init(struct shared_flow *shared, flow_fn deliver, uint8_t rank, bool spread);
 
 struct flow_table {
 	struct flow **buckets; /* NULL until the first insert */

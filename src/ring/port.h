@@ -19,6 +19,7 @@
 #include "net/frame.h"
 #include "net/pkt.h"
 #include "ring/hold.h"
+#include "ring/share.h"
 
 #define PORT_FDS_MAX 16 /* descriptors to sleep on, one per RX queue of the interface */
 
@@ -75,6 +76,24 @@ struct port_ops {
 	 * descriptors it returned is readable.  Returns how many there are.
 	 */
 	int (*service)(struct port *port, int fds[PORT_FDS_MAX]);
+	/*
+	 * As add_flow, of a 3-tuple that has other receivers, or will have some, of this
+	 * queue, of another one, or of another process: each of them has joined, and no
+	 * more get what the share says.  An entry that add_flow made for this queue becomes
+	 * a member.  -EEXIST: it goes to somebody else, who does not share.
+	 * -ENOSPC: there are too many.  -EAGAIN.
+	 */
+	int (*share_join)(struct port_queue *q, const struct flow_key *key,
+			  struct flow_share *share);
+	/* A member of this queue goes.  The others get its part. */
+	void (*share_leave)(struct port_queue *q, const struct flow_key *key,
+			    const struct flow_share *share);
+	/* As move_flow, of one member; it keeps its part. */
+	int (*share_move)(struct port_queue *q, const struct flow_key *key,
+			  const struct flow_share *share);
+	/* Which member of this flow gets what matches the 5-tuple? */
+	unsigned (*share_pick)(struct port_queue *q, const struct flow_share *share,
+			       const struct flow_key *key);
 	/* Hands everything put since to the wire; once per burst. */
 	void (*tx_flush)(struct port_queue *q);
 	/* An empty frame to build in, or NULL: all are under way or held by sockets. */

@@ -64,13 +64,26 @@ struct loop_port {
 	size_t stride; /* of wires and of frames */
 	pthread_mutex_t lock;
 	struct list queues; /* lock */
-	struct list flows;  /* `sending` of a queue to read, freeze() to write */
+	/* `sending` of a queue to read, freeze() to write */
+	struct list flows;
+	struct list shares;
+	uint16_t last_share; /* freeze() */
 };
 
 struct loop_flow {
 	struct list link;
 	struct flow_key key;
 	struct loop_queue *queue;
+};
+
+/* A flow with several receivers. */
+struct loop_share {
+	struct list link;
+	struct flow_key key;
+	uint16_t at;
+	struct share_members members;
+	struct loop_queue *queue[SHARE_MEMBERS];
+	uint8_t bucket[SHARE_BUCKETS];
 };
 
 struct loop_queue {
@@ -199,22 +212,45 @@ static void deliver_to_group(struct loop_queue **to, struct loop_port *port, con
 	}
 }
 
-static struct loop_flow *flow_of(struct loop_queue *q, const struct flow_key *key5)
+static struct loop_share *find_share(struct loop_port *port, const struct flow_key *key)
+{
+	list_for_each(link, &port->shares) {
+		struct loop_share *share = container_of(link, struct loop_share, link);
+
+		if (flow_key_eq(&share->key, key))
+			return share;
+	}
+	return NULL;
+}
+
+static unsigned member_of(const struct loop_share *share, const struct flow_key *key5)
+{
+	uint64_t remote = key5->remote.q[0] ^ key5->remote.q[1];
+
+	return share->bucket[share_bucket((uint32_t)(remote ^ remote >> 32), key5->remote_port, 0)];
+}
+
+static struct loop_queue *queue_for(struct loop_queue *q, const struct flow_key *key5)
 {
 	struct loop_flow *flow = q->recent;
+	struct loop_share *share;
 	struct flow_key key3;
 
 	if (flow && flow_key_eq(&flow->key, key5))
-		return flow;
+		return flow->queue;
 	flow = find_flow(q->port, key5);
 	if (flow) {
 		q->recent = flow;
-		return flow;
+		return flow->queue;
 	}
 	key3 = *key5;
 	key3.remote_port = 0;
 	key3 = spelled(&key3);
-	return find_flow(q->port, &key3);
+	flow = find_flow(q->port, &key3);
+	if (flow)
+		return flow->queue;
+	share = find_share(q->port, &key3);
+	return share ? share->queue[member_of(share, key5)] : NULL;
 }
 
 /* What is no UDP or TCP reaches nobody.  Checksums are the receiver's business. */
@@ -222,7 +258,7 @@ static void route(struct loop_queue **to, struct loop_queue *q, struct pkt *pkt)
 {
 	uint32_t len = pkt->frame_len;
 	struct flow_key key5, key3;
-	struct loop_flow *flow;
+	struct loop_queue *for_it;
 
 	pkt->flags |= PKT_CSUM_OK;
 	if (len > q->port->base.mtu + ETH_HDR + 4 || frame_parse(pkt, 0, &key5) != DROP_NONE)
@@ -235,9 +271,9 @@ static void route(struct loop_queue **to, struct loop_queue *q, struct pkt *pkt)
 		deliver_to_group(to, q->port, pkt, &key5, &key3);
 		return;
 	}
-	flow = flow_of(q, &key5);
-	if (flow)
-		deliver(to, flow->queue, pkt);
+	for_it = queue_for(q, &key5);
+	if (for_it)
+		deliver(to, for_it, pkt);
 }
 
 /* ---- transmit --------------------------------------------------------------- */
@@ -414,7 +450,7 @@ static int loop_add_flow(struct port_queue *base, const struct flow_key *key)
 		return -ENOMEM;
 	*flow = (struct loop_flow){.key = spelled(key), .queue = q};
 	freeze(q->port);
-	taken = is_taken(q, &flow->key);
+	taken = is_taken(q, &flow->key) || find_share(q->port, &flow->key);
 	if (!taken)
 		list_push_back(&q->port->flows, &flow->link);
 	thaw(q->port);
@@ -461,6 +497,141 @@ static int loop_move_flow(struct port_queue *base, const struct flow_key *key)
 		flow->queue = q;
 	thaw(q->port);
 	return flow ? 0 : -ENOENT;
+}
+
+/* ---- shared flows ----------------------------------------------------------- */
+
+/* Frozen: the one of the key; NULL: no memory. */
+static struct loop_share *get_share(struct loop_port *port, const struct flow_key *key)
+{
+	struct loop_share *share = find_share(port, key);
+
+	if (share)
+		return share;
+	share = mem_zalloc(sizeof(*share));
+	if (!share)
+		return NULL;
+	share->key = *key;
+	share->at = port->last_share++;
+	list_push_back(&port->shares, &share->link);
+	return share;
+}
+
+/* Frozen: nobody is left, or the others get what there is. */
+static void members_changed(struct loop_share *share)
+{
+	uint64_t receivers = share_receivers(&share->members);
+
+	if (receivers) {
+		share_balance(share->bucket, receivers);
+		return;
+	}
+	list_remove(&share->link);
+	mem_free(share);
+}
+
+static int join(struct loop_queue *q, const struct flow_key *key, struct flow_share *part)
+{
+	struct loop_flow *flow = find_flow(q->port, key);
+	struct loop_share *share;
+	int member;
+
+	if (flow && flow->queue != q)
+		return -EEXIST;
+	share = get_share(q->port, key);
+	if (!share)
+		return -ENOMEM;
+	member = share_add(&share->members, part, 0);
+	if (member < 0)
+		return -ENOSPC;
+	part->at = share->at;
+	part->member = (uint8_t)member;
+	share->queue[member] = q;
+	members_changed(share);
+	if (flow) {
+		list_remove(&flow->link);
+		mem_free(flow);
+	}
+	return 0;
+}
+
+static int loop_share_join(struct port_queue *base, const struct flow_key *key,
+			   struct flow_share *part)
+{
+	struct loop_queue *q = queue_of(base);
+	struct flow_key one = spelled(key);
+	int rc;
+
+	freeze(q->port);
+	rc = join(q, &one, part);
+	thaw(q->port);
+	return rc;
+}
+
+static void loop_share_leave(struct port_queue *base, const struct flow_key *key,
+			     const struct flow_share *part)
+{
+	struct loop_queue *q = queue_of(base);
+	struct flow_key one = spelled(key);
+	struct loop_share *share;
+
+	freeze(q->port);
+	share = find_share(q->port, &one);
+	if (share) {
+		share->members.at[part->member].seq = 0;
+		members_changed(share);
+	}
+	thaw(q->port);
+}
+
+static int loop_share_move(struct port_queue *base, const struct flow_key *key,
+			   const struct flow_share *part)
+{
+	struct loop_queue *q = queue_of(base);
+	struct flow_key one = spelled(key);
+	struct loop_share *share;
+
+	freeze(q->port);
+	share = find_share(q->port, &one);
+	if (share)
+		share->queue[part->member] = q;
+	thaw(q->port);
+	return share ? 0 : -ENOENT;
+}
+
+/* Not frozen, which the holder of a ring cannot wait for: shares change under `sending`. */
+static unsigned loop_share_pick(struct port_queue *base, const struct flow_share *part,
+				const struct flow_key *key5)
+{
+	struct loop_queue *q = queue_of(base);
+	struct flow_key key3 = *key5;
+	const struct loop_share *share;
+	unsigned member = part->member;
+
+	key3.remote_port = 0;
+	key3 = spelled(&key3);
+	lock(&q->sending);
+	share = find_share(q->port, &key3);
+	if (share)
+		member = member_of(share, key5);
+	ck_spinlock_fas_unlock(&q->sending);
+	return member;
+}
+
+/* The queue closes. */
+static void leave_all(struct loop_queue *q)
+{
+	freeze(q->port);
+	list_for_each_safe(link, &q->port->shares) {
+		struct loop_share *share = container_of(link, struct loop_share, link);
+
+		for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
+			if (share->queue[i] == q)
+				share->members.at[i].seq = 0;
+		}
+		members_changed(share);
+	}
+	thaw(q->port);
 }
 
 static void loop_barrier(struct port *base)
@@ -546,6 +717,7 @@ static void loop_close_queue(struct port_queue *base)
 {
 	struct loop_queue *q = queue_of(base);
 
+	leave_all(q);
 	remove_flows(q, NULL); /* nobody delivers to it from here on */
 	pthread_mutex_lock(&q->port->lock);
 	list_remove(&q->link);
@@ -581,6 +753,10 @@ static const struct port_ops loop_ops = {
 	.rx_burst = loop_rx_burst,
 	.rx_pending = loop_rx_pending,
 	.service = loop_service,
+	.share_join = loop_share_join,
+	.share_leave = loop_share_leave,
+	.share_move = loop_share_move,
+	.share_pick = loop_share_pick,
 	.tx_flush = loop_tx_flush,
 	.tx_get = loop_tx_get,
 	.tx_put = loop_tx_put,
@@ -607,6 +783,7 @@ int port_loop_open(uint32_t mtu, struct port **out)
 	pthread_mutex_init(&port->lock, NULL);
 	list_init(&port->queues);
 	list_init(&port->flows);
+	list_init(&port->shares);
 	*out = &port->base;
 	return 0;
 }

@@ -9,6 +9,28 @@ static int refuse_flow(struct port_queue *q, const struct flow_key *key)
 	return -EOPNOTSUPP;
 }
 
+static int refuse_share(struct port_queue *q, const struct flow_key *key, struct flow_share *share)
+{
+	return -EOPNOTSUPP;
+}
+
+static int refuse_share_move(struct port_queue *q, const struct flow_key *key,
+			     const struct flow_share *share)
+{
+	return -EOPNOTSUPP;
+}
+
+static void ignore_share(struct port_queue *q, const struct flow_key *key,
+			 const struct flow_share *share)
+{
+}
+
+static unsigned pick_any(struct port_queue *q, const struct flow_share *share,
+			 const struct flow_key *key)
+{
+	return share->member;
+}
+
 static void ignore_queue(struct port_queue *q)
 {
 }
@@ -70,20 +92,24 @@ static int drop_frame(struct port_queue *q, struct pkt *pkt)
 
 /* Positional, so that a new member cannot be forgotten here. */
 const struct port_ops port_null_ops = {
-	refuse_flow,	 /* add_flow */
-	no_barrier,	 /* barrier */
-	ignore_queue,	 /* close_queue */
-	refuse_flow,	 /* del_flow */
-	no_fds,		 /* fds */
-	nobody_has_it,	 /* flow_is_foreign */
-	ignore_port,	 /* free_port */
-	always_idle,	 /* idle */
-	refuse_flow,	 /* move_flow */
-	refuse_queue,	 /* open_queue */
-	no_frames,	 /* rx_burst */
-	nothing_pending, /* rx_pending */
-	no_service,	 /* service */
-	ignore_queue,	 /* tx_flush */
-	no_frame,	 /* tx_get */
-	drop_frame,	 /* tx_put */
+	refuse_flow,	   /* add_flow */
+	no_barrier,	   /* barrier */
+	ignore_queue,	   /* close_queue */
+	refuse_flow,	   /* del_flow */
+	no_fds,		   /* fds */
+	nobody_has_it,	   /* flow_is_foreign */
+	ignore_port,	   /* free_port */
+	always_idle,	   /* idle */
+	refuse_flow,	   /* move_flow */
+	refuse_queue,	   /* open_queue */
+	no_frames,	   /* rx_burst */
+	nothing_pending,   /* rx_pending */
+	no_service,	   /* service */
+	refuse_share,	   /* share_join */
+	ignore_share,	   /* share_leave */
+	refuse_share_move, /* share_move */
+	pick_any,	   /* share_pick */
+	ignore_queue,	   /* tx_flush */
+	no_frame,	   /* tx_get */
+	drop_frame,	   /* tx_put */
 };

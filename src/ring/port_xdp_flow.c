@@ -7,9 +7,8 @@
 #include <netinet/in.h>
 
 #include "base/sys.h"
+#include "ring/port_xdp_entry.h"
 #include "ring/port_xdp_internal.h"
-
-#define LOCK_RETRIES 50 /* of 1 ms */
 
 /* A flow as the maps know it. */
 struct entry {
@@ -20,36 +19,6 @@ struct entry {
 	};
 	bool is5;
 };
-
-static int map_update(int map, const void *key, uint32_t value, uint64_t flags)
-{
-	union bpf_attr attr = {
-		.map_fd = (uint32_t)map,
-		.key = (uintptr_t)key,
-		.value = (uintptr_t)&value,
-		.flags = flags,
-	};
-
-	return sys_bpf(BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr));
-}
-
-static int map_lookup(int map, const void *key, uint32_t *value)
-{
-	union bpf_attr attr = {
-		.map_fd = (uint32_t)map,
-		.key = (uintptr_t)key,
-		.value = (uintptr_t)value,
-	};
-
-	return sys_bpf(BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr));
-}
-
-static int map_delete(int map, const void *key)
-{
-	union bpf_attr attr = {.map_fd = (uint32_t)map, .key = (uintptr_t)key};
-
-	return sys_bpf(BPF_MAP_DELETE_ELEM, &attr, sizeof(attr));
-}
 
 #define BATCH 128u
 
@@ -122,17 +91,13 @@ static int replace_dead(struct xdp_port *port, const struct entry *e, unsigned s
 	uint32_t old;
 	int rc = -EEXIST;
 
-	/* Keeps the sweep from deleting the entry we replace.  It is done soon. */
-	for (int i = 0; group_lock_try(g, &g->ctl->lock) == GROUP_BUSY; i++) {
-		struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
-
-		if (i == LOCK_RETRIES)
-			return rc;
-		sys_ppoll(NULL, 0, &pause, NULL);
-	}
+	/* Keeps the sweep from deleting the entry we replace. */
+	if (!group_lock_wait(g, &g->ctl->lock))
+		return rc;
 	if (map_lookup(e->map, &e->key3, &old)) {
 		rc = map_update(e->map, &e->key3, slot, BPF_NOEXIST); /* it went meanwhile */
-	} else if (group_slot_is_dead(g, old)) {
+	} else if (old & XDP_STEER_SHARED ? xdp_share_is_dead(port, old)
+					  : group_slot_is_dead(g, old)) {
 		rc = map_update(e->map, &e->key3, slot, BPF_EXIST);
 		if (!rc && e->is5)
 			count_flows5(port, -1u); /* the dead one's */
@@ -144,12 +109,14 @@ static int replace_dead(struct xdp_port *port, const struct entry *e, unsigned s
 /* The slot that the map has for it; XDP_STEER_SLOTS: none. */
 static unsigned find_entry(const struct xdp_port *port, const struct entry *e)
 {
-	uint32_t slot;
+	uint32_t slot; /* or, of a 3-tuple, a share: nobody's */
 
 	/* As the program: there are none, and that is known without a system call. */
 	if (e->is5 && !__atomic_load_n(&port->conf->flows5, __ATOMIC_SEQ_CST))
 		return XDP_STEER_SLOTS;
-	return map_lookup(e->map, &e->key3, &slot) ? XDP_STEER_SLOTS : slot;
+	if (map_lookup(e->map, &e->key3, &slot) || slot > XDP_STEER_SLOTS)
+		return XDP_STEER_SLOTS;
+	return slot;
 }
 
 /* A connection at the place of its port.  -ENOSPC: it must have an entry of the map. */

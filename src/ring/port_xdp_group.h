@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "ring/share.h"
 #include "ring/xdp_steer.h"
 
 #define XDP_UMEM_SIZE (16u << 20)
@@ -43,7 +44,7 @@
 #define XDP_GROUP_REAP 256u /* completions taken at once */
 
 #define GROUP_MAGIC 0x7067786400616d76ull
-#define GROUP_VERSION 2u
+#define GROUP_VERSION 3u
 #define GROUP_MEMBERS 128 /* 32 and those that died just now */
 
 /* ---- owner words ---------------------------------------------------------------- */
@@ -123,6 +124,12 @@ struct group_audit {
 	uint32_t limit[XDP_STEER_QUEUES];
 };
 
+/* A flow with several receivers; its part of the program's memory is the map's. */
+struct group_share {
+	struct xdp_steer_key3 key;
+	struct share_members members;
+};
+
 struct group_ctl {
 	/* set by the creator */
 	uint64_t magic;
@@ -137,7 +144,8 @@ struct group_ctl {
 	struct group_member members[GROUP_MEMBERS];
 	struct group_slot slots[XDP_STEER_SLOTS];
 	struct group_audit audit;
-	uint32_t n_slots; /* not FREE; any reads */
+	struct group_share shares[XDP_STEER_SHARES]; /* without members: free */
+	uint32_t n_slots;			     /* not FREE; any reads */
 	/* pool_lock */
 	struct group_lock pool_lock;
 	uint32_t pool_n; /* any reads */
@@ -190,6 +198,8 @@ enum group_lock_result {
  * leaves it to the next.
  */
 enum group_lock_result group_lock_try(struct xdp_group *g, struct group_lock *lock);
+/* For some 50 ms: not on the way of a packet.  What it protects needs no mending. */
+bool group_lock_wait(struct xdp_group *g, struct group_lock *lock);
 void group_lock_release(struct xdp_group *g, struct group_lock *lock);
 
 /* Is it alive?  Asks the kernel. */

@@ -24,7 +24,7 @@
 #define WAIT_MAX (2 * NSEC_PER_SEC) /* for an answer, or somebody who answers */
 #define PAUSE (5 * NSEC_PER_MSEC)
 #define BACKLOG 128
-#define FIXED_FDS 9 /* and the anchors */
+#define FIXED_FDS 10 /* and the anchors */
 #define FDS_MAX (FIXED_FDS + XDP_STEER_QUEUES)
 
 enum hello_kind { HELLO_NEW, HELLO_MEMBER, HELLO_ANSWER };
@@ -53,6 +53,7 @@ static unsigned shared_fds(struct xdp_port *port, int *fds[FDS_MAX])
 	fds[n++] = &port->flows3_fd;
 	fds[n++] = &port->flows5_fd;
 	fds[n++] = &port->local_ports_fd;
+	fds[n++] = &port->shares_fd;
 	fds[n++] = &port->conf_fd;
 	for (unsigned i = 0; i < XDP_STEER_QUEUES; i++)
 		fds[n++] = &port->anchors[i];

@@ -17,6 +17,7 @@
 #define SPINS 200 /* a holder is done after a microsecond or two */
 #define YIELDS 8  /* or has lost its processor */
 #define GEN_MAX 0xffffffu
+#define WAITS 50 /* of 1 ms: what is done under a lock is done sooner */
 
 #ifdef XDP_GROUP_STEPS
 static void no_step(void)
@@ -100,6 +101,18 @@ enum group_lock_result group_lock_try(struct xdp_group *g, struct group_lock *lo
 
 	GROUP_STEP();
 	return got;
+}
+
+bool group_lock_wait(struct xdp_group *g, struct group_lock *lock)
+{
+	struct timespec pause = {.tv_nsec = NSEC_PER_MSEC};
+
+	for (int i = 0; i < WAITS; i++) {
+		if (group_lock_try(g, lock) != GROUP_BUSY)
+			return true;
+		sys_ppoll(NULL, 0, &pause, NULL);
+	}
+	return false;
 }
 
 void group_lock_release(struct xdp_group *g, struct group_lock *lock)

@@ -149,6 +149,7 @@ static void ring_bell(struct xdp_port *port)
 static void unsteer(void *arg, const uint8_t slots[XDP_STEER_SLOTS])
 {
 	xdp_unsteer(arg, slots);
+	xdp_shares_clear(arg, slots, true);
 }
 
 static void sweep(struct xdp_port *port, bool died)

@@ -116,6 +116,7 @@ struct xdp_port {
 	int flows3_fd;
 	int flows5_fd;
 	int local_ports_fd;
+	int shares_fd;
 	int conf_fd;
 	int anchors[XDP_STEER_QUEUES];
 	/* while it is opened */
@@ -127,6 +128,7 @@ struct xdp_port {
 	struct xdp_steer_conf *conf; /* mapped from the program's memory */
 	size_t conf_len;
 	struct xdp_steer_conn *local_ports; /* by number, as it is in a frame; any member writes */
+	struct xdp_steer_share *shares;	    /* under the group's lock; one's own slot any time */
 	/* lock: open_queue, close_queue, service */
 	pthread_mutex_t lock;
 	struct list queues;
@@ -232,7 +234,25 @@ int xdp_conn_del(struct xdp_port *port, const struct xdp_steer_key5 *key, unsign
 /* Whose it is; XDP_STEER_SLOTS: nobody's. */
 unsigned xdp_conn_find(const struct xdp_port *port, const struct xdp_steer_key5 *key);
 void xdp_conns_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS]);
-/* Nothing is steered to these slots any more. */
+/* port_xdp_share.c: flows with several receivers. */
+int xdp_map_shares(struct xdp_port *port);
+void xdp_unmap_shares(struct xdp_port *port);
+int xdp_share_join(struct port_queue *q, const struct flow_key *key, struct flow_share *share);
+void xdp_share_leave(struct port_queue *q, const struct flow_key *key,
+		     const struct flow_share *share);
+int xdp_share_move(struct port_queue *q, const struct flow_key *key,
+		   const struct flow_share *share);
+unsigned xdp_share_pick(struct port_queue *q, const struct flow_share *share,
+			const struct flow_key *key);
+/* The group's lock: of an entry with XDP_STEER_SHARED, has nobody alive any part in it? */
+bool xdp_share_is_dead(const struct xdp_port *port, uint32_t entry);
+/*
+ * Members of these slots are none any more.  locked: the group's lock is held; without
+ * it, which is for slots of ours only, the kernel has their part for a while.
+ */
+void xdp_shares_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS], bool locked);
+
+/* Nothing but shared flows is steered to these slots any more. */
 void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS]);
 /* Frames of the slot that arrive on RX queue i go to this socket; -1: to the kernel. */
 int xdp_flow_set_socket(struct xdp_port *port, unsigned slot, unsigned i, int fd);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 
 #include "base/log.h"
 #include "base/sys.h"
@@ -40,13 +41,15 @@ static int keep_fd(int fd)
 int xdp_map_conf(struct xdp_port *port)
 {
 	void *addr;
+	int rc;
 
 	port->conf_len = 4096;
 	addr = mmap(NULL, port->conf_len, PROT_READ | PROT_WRITE, MAP_SHARED, port->conf_fd, 0);
 	if (addr == MAP_FAILED)
 		return -ENOMEM;
 	port->conf = addr;
-	return xdp_map_conns(port);
+	rc = xdp_map_conns(port);
+	return rc ? rc : xdp_map_shares(port);
 }
 
 static int keep(struct xdp_port *port, const struct xdp_steer_skel *skel)
@@ -55,9 +58,10 @@ static int keep(struct xdp_port *port, const struct xdp_steer_skel *skel)
 	port->flows3_fd = keep_fd(bpf_map__fd(skel->maps.flows3));
 	port->flows5_fd = keep_fd(bpf_map__fd(skel->maps.flows5));
 	port->local_ports_fd = keep_fd(bpf_map__fd(skel->maps.conns));
+	port->shares_fd = keep_fd(bpf_map__fd(skel->maps.shares));
 	port->conf_fd = keep_fd(bpf_map__fd(skel->maps.bss));
 	if (port->xsks_fd < 0 || port->flows3_fd < 0 || port->flows5_fd < 0 ||
-	    port->local_ports_fd < 0 || port->conf_fd < 0)
+	    port->local_ports_fd < 0 || port->shares_fd < 0 || port->conf_fd < 0)
 		return -EMFILE;
 	return xdp_map_conf(port);
 }
@@ -117,6 +121,7 @@ static int why_not_loaded(char why[PORT_WHY], const struct xdp_device *dev, int 
 int xdp_load(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY])
 {
 	struct xdp_steer_skel *skel;
+	uint32_t seed;
 	int rc;
 
 	libbpf_set_print(print_to_log);
@@ -138,6 +143,8 @@ int xdp_load(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_
 	}
 	memcpy(&port->conf->mac_lo, dev->mac, 4);
 	memcpy(&port->conf->mac_hi, dev->mac + 4, 2);
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) == sizeof(seed))
+		port->conf->seed = seed;
 	rc = attach(port, dev, bpf_program__fd(skel->progs.xdp_steer), why);
 	if (rc)
 		goto unload;
@@ -157,8 +164,10 @@ void xdp_unload(struct xdp_port *port)
 	sys_close_fd(&port->flows3_fd);
 	sys_close_fd(&port->flows5_fd);
 	sys_close_fd(&port->local_ports_fd);
+	sys_close_fd(&port->shares_fd);
 	sys_close_fd(&port->conf_fd);
 	xdp_unmap_conns(port);
+	xdp_unmap_shares(port);
 	if (port->conf)
 		munmap(port->conf, port->conf_len);
 	port->conf = NULL;

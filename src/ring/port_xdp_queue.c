@@ -145,10 +145,16 @@ static int open_socks(struct xdp_queue *q, char why[PORT_WHY])
 
 static void unsteer(struct xdp_queue *q)
 {
+	struct xdp_port *port = (struct xdp_port *)q->base.port;
 	uint8_t slots[XDP_STEER_SLOTS] = {0};
+	bool locked;
 
 	slots[q->slot] = 1;
-	xdp_unsteer((struct xdp_port *)q->base.port, slots);
+	xdp_unsteer(port, slots);
+	locked = group_lock_wait(q->group, &q->group->ctl->lock);
+	xdp_shares_clear(port, slots, locked);
+	if (locked)
+		group_lock_release(q->group, &q->group->ctl->lock);
 }
 
 static void close_socks(struct xdp_queue *q)

@@ -251,6 +251,21 @@ int ring_flow_add(struct ring *ring, struct flow *flow);
 void ring_flow_del(struct ring *ring, struct flow *flow);
 
 /*
+ * The receivers of a flow.  Whoever adds a shared flow (shared_flow_init()) joins them,
+ * whoever removes it leaves: on this ring, on others of the process, and in other
+ * processes of the port group alike.  The connections of a shared listener have entries
+ * of their own in the port, so they stay where they are.  -EEXIST from ring_flow_add():
+ * the flow belongs to one who does not share, of this ring or another one, whoever that
+ * is; -EAGAIN: others are at it, later it works.
+ *
+ * ring_flow_share(): a listed flow that was its owner's alone may be joined from now
+ * on.  It stays where it is, and so do its connections.  -EBUSY: it is not steered
+ * itself; -ENOSPC and others as of ring_flow_add(): nothing has changed, but that
+ * connections may have entries of their own.
+ */
+int ring_flow_share(struct ring *ring, struct shared_flow *shared, uint8_t rank, bool spread);
+
+/*
  * A flow moves from one ring to another in three steps, each by the holder of that
  * ring.  (1) On the new one a second flow of the same key is listed, not steered.
  * (2) ring_flow_unsteer() on the old one: what it brought frames for by the way

@@ -14,7 +14,8 @@ static bool covered(const struct ring *ring, const struct flow_key *key)
 		return false;
 	wide = flow_key_widen(key);
 	f = flow_lookup(&ring->flows, &wide);
-	while (f && !f->steered)
+	/* What a shared one brings may go elsewhere as soon as somebody joins or leaves. */
+	while (f && (!f->steered || f->shared))
 		f = flow_next(f);
 	return f != NULL;
 }
@@ -24,9 +25,96 @@ static struct flow *steered_twin(const struct ring *ring, const struct flow_key 
 {
 	struct flow *f = flow_lookup(&ring->flows, key);
 
-	while (f && !f->steered)
+	while (f && (!f->steered || f->shared))
 		f = flow_next(f);
 	return f;
+}
+
+/* ---- shared flows ----------------------------------------------------------------- */
+
+static struct shared_flow *shared_of(struct flow *flow)
+{
+	return container_of(flow, struct shared_flow, flow);
+}
+
+/* The flow of the key that belongs to a member, or NULL. */
+static struct flow *find_member(struct flow *flow, unsigned member)
+{
+	while (flow && !(flow->shared && shared_of(flow)->share.member == member))
+		flow = flow_next(flow);
+	return flow;
+}
+
+/* Its sender's member, when several live on this ring. */
+static __attribute__((noinline)) struct flow *pick(const struct ring *ring, struct flow *flow,
+						   const struct pkt *pkt)
+{
+	struct endpoint from = frame_source(pkt);
+	struct flow_key key = flow->key;
+	struct flow *member;
+
+	key.remote = from.addr;
+	key.remote_port = from.port;
+	member = find_member(flow, ring->ops->share_pick(ring->q, &shared_of(flow)->share, &key));
+	/* Steered here before others came or went: any of them will do. */
+	return member ? member : flow;
+}
+
+static enum drop deliver_to_member(struct ring *ring, struct flow *flow, struct pkt *pkt,
+				   nsec_t now)
+{
+	if (flow_next(flow))
+		flow = pick(ring, flow, pkt);
+	return flow->shared ? shared_of(flow)->deliver(ring, flow, pkt, now)
+			    : flow->deliver(ring, flow, pkt, now);
+}
+
+void shared_flow_init(struct shared_flow *shared, flow_fn deliver, uint8_t rank, bool spread)
+{
+	shared->deliver = deliver;
+	shared->share = (struct flow_share){.rank = rank, .spread = spread};
+	shared->flow.deliver = deliver_to_member;
+	shared->flow.shared = true;
+}
+
+static int add_shared(struct ring *ring, struct flow *flow)
+{
+	struct flow_share *share = &shared_of(flow)->share;
+	const struct flow *other = flow_lookup(&ring->flows, &flow->key);
+	int rc = -EEXIST;
+
+	if (!other || other->shared)
+		rc = ring->ops->share_join(ring->q, &flow->key, share);
+	if (rc)
+		return rc;
+	rc = flow_insert(&ring->flows, flow);
+	if (rc)
+		ring->ops->share_leave(ring->q, &flow->key, share);
+	else
+		flow->steered = true;
+	return rc;
+}
+
+static void del_shared(struct ring *ring, struct flow *flow)
+{
+	flow_remove(&ring->flows, flow);
+	if (flow->steered)
+		ring->ops->share_leave(ring->q, &flow->key, &shared_of(flow)->share);
+	flow->steered = false;
+}
+
+/* ---- flows ------------------------------------------------------------------------ */
+
+/*
+ * A connection of a shared flow whose entry finds no room: its frames come here as long
+ * as nobody joins or leaves.
+ */
+static bool may_do_without(const struct ring *ring, const struct flow_key *key)
+{
+	struct flow_key wide = flow_key_widen(key);
+	const struct flow *f = flow_key_is_exact(key) ? flow_lookup(&ring->flows, &wide) : NULL;
+
+	return f && f->shared;
 }
 
 int ring_flow_add(struct ring *ring, struct flow *flow)
@@ -35,11 +123,13 @@ int ring_flow_add(struct ring *ring, struct flow *flow)
 
 	ring_assert_held(ring);
 	flow->steered = false;
+	if (flow->shared)
+		return add_shared(ring, flow);
 	if (!steered_twin(ring, &flow->key) && !covered(ring, &flow->key)) {
 		rc = ring->ops->add_flow(ring->q, &flow->key);
-		if (rc)
+		if (rc && !(rc == -ENOSPC && may_do_without(ring, &flow->key)))
 			return rc;
-		flow->steered = true;
+		flow->steered = rc == 0;
 	}
 	rc = flow_insert(&ring->flows, flow);
 	if (rc && flow->steered) {
@@ -73,6 +163,29 @@ static int steer_covered(struct ring *ring, const struct flow_key *wide)
 	return error;
 }
 
+int ring_flow_share(struct ring *ring, struct shared_flow *shared, uint8_t rank, bool spread)
+{
+	struct flow *flow = &shared->flow;
+	int rc;
+
+	ring_assert_held(ring);
+	if (flow->shared)
+		return 0;
+	if (!flow->steered || flow_key_is_exact(&flow->key) ||
+	    flow_lookup(&ring->flows, &flow->key) != flow || flow_next(flow))
+		return -EBUSY;
+	rc = steer_covered(ring, &flow->key);
+	if (rc)
+		return rc;
+	shared_flow_init(shared, flow->deliver, rank, spread);
+	rc = ring->ops->share_join(ring->q, &flow->key, &shared->share);
+	if (rc) {
+		flow->deliver = shared->deliver;
+		flow->shared = false;
+	}
+	return rc;
+}
+
 void ring_flow_del(struct ring *ring, struct flow *flow)
 {
 	struct flow *heir;
@@ -80,6 +193,10 @@ void ring_flow_del(struct ring *ring, struct flow *flow)
 	ring_assert_held(ring);
 	if (!flow->listed)
 		return;
+	if (flow->shared) {
+		del_shared(ring, flow);
+		return;
+	}
 	flow_remove(&ring->flows, flow);
 	if (!flow->steered)
 		return;
@@ -107,6 +224,10 @@ int ring_flow_unsteer(struct ring *ring, struct flow *flow)
 	int rc;
 
 	ring_assert_held(ring);
+	if (flow->shared) { /* it covers nobody, and is told apart from the others */
+		flow->steered = false;
+		return 0;
+	}
 	if (first != flow || flow_next(flow))
 		return 1;
 	if (!flow->steered || flow_key_is_exact(&flow->key)) {
@@ -124,7 +245,7 @@ int ring_flow_unsteer(struct ring *ring, struct flow *flow)
 void ring_flow_resteer(struct ring *ring, struct flow *flow)
 {
 	ring_assert_held(ring);
-	flow->steered = !covered(ring, &flow->key);
+	flow->steered = flow->shared || !covered(ring, &flow->key);
 }
 
 int ring_flow_steer(struct ring *ring, struct flow *flow)
@@ -132,6 +253,11 @@ int ring_flow_steer(struct ring *ring, struct flow *flow)
 	int rc;
 
 	ring_assert_held(ring);
+	if (flow->shared) {
+		rc = ring->ops->share_move(ring->q, &flow->key, &shared_of(flow)->share);
+		flow->steered = rc == 0;
+		return rc;
+	}
 	if (steered_twin(ring, &flow->key))
 		return 0;
 	rc = ring->ops->move_flow(ring->q, &flow->key);

@@ -61,6 +61,14 @@ struct {
 	__type(value, struct xdp_steer_conn);
 } conns SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, XDP_STEER_SHARES);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct xdp_steer_share);
+} shares SEC(".maps");
+
 volatile struct xdp_steer_conf conf;
 
 /* A promiscuous interface shows frames that are none of our business. */
@@ -85,7 +93,7 @@ static __always_inline __u32 find_conn(const struct iphdr *ip, struct ports port
 	return owner & XDP_STEER_OWNER;
 }
 
-static __always_inline __u32 *find_slot(const struct iphdr *ip, struct ports ports)
+static __always_inline __u32 *find_entry(const struct iphdr *ip, struct ports ports)
 {
 	struct xdp_steer_key3 key3 = {
 		.local = ip->daddr,
@@ -101,12 +109,25 @@ static __always_inline __u32 *find_slot(const struct iphdr *ip, struct ports por
 			.remote_port = ports.source,
 			.proto = ip->protocol,
 		};
-		__u32 *slot = bpf_map_lookup_elem(&flows5, &key5);
+		__u32 *entry = bpf_map_lookup_elem(&flows5, &key5);
 
-		if (slot)
-			return slot;
+		if (entry)
+			return entry;
 	}
 	return bpf_map_lookup_elem(&flows3, &key3);
+}
+
+/* The slot of who gets it; XDP_STEER_SLOTS, which has no sockets: nobody. */
+static __always_inline __u32 find_member(const struct iphdr *ip, struct ports ports, __u32 entry)
+{
+	__u32 at = entry & ~XDP_STEER_SHARED, slot;
+	const struct xdp_steer_share *share = bpf_map_lookup_elem(&shares, &at);
+
+	if (!share)
+		return XDP_STEER_SLOTS;
+	at = share->bucket[share_bucket(ip->saddr, ports.source, conf.seed)];
+	slot = share->slot[at % SHARE_MEMBERS];
+	return slot ? slot - 1 : XDP_STEER_SLOTS;
 }
 
 SEC("xdp")
@@ -118,7 +139,7 @@ int xdp_steer(struct xdp_md *ctx)
 	struct ports ports;
 	__be16 proto;
 	__u16 vlan = 0;
-	__u32 l3 = sizeof(*eth), *slot, conn = 0;
+	__u32 l3 = sizeof(*eth), *entry, slot, conn = 0;
 
 	if ((const void *)(ip + 1) > end)
 		return XDP_PASS;
@@ -156,10 +177,13 @@ int xdp_steer(struct xdp_md *ctx)
 	if (conn)
 		return bpf_redirect_map(&xsks, (conn - 1) * XDP_STEER_QUEUES + ctx->rx_queue_index,
 					XDP_PASS);
-	slot = find_slot(ip, ports);
-	if (!slot)
+	entry = find_entry(ip, ports);
+	if (!entry)
 		return XDP_PASS;
-	return bpf_redirect_map(&xsks, *slot * XDP_STEER_QUEUES + ctx->rx_queue_index, XDP_PASS);
+	slot = *entry;
+	if (slot & XDP_STEER_SHARED)
+		slot = find_member(ip, ports, slot);
+	return bpf_redirect_map(&xsks, slot * XDP_STEER_QUEUES + ctx->rx_queue_index, XDP_PASS);
 }
 
 char xdp_license[] SEC("license") = "Dual BSD/GPL";

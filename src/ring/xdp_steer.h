@@ -16,6 +16,8 @@
 
 #include <linux/types.h>
 
+#include "ring/share_hash.h"
+
 #define XDP_STEER_SLOTS 512 /* rings of one interface, of all processes */
 #define XDP_STEER_QUEUES 16 /* RX queues of one interface */
 #define XDP_STEER_PORTS 65536
@@ -25,6 +27,7 @@
  */
 #define XDP_STEER_FLOWS3 65536
 #define XDP_STEER_FLOWS5 262144
+#define XDP_STEER_SHARES 512 /* flows with several receivers at once */
 
 /* Whoever sends to this address and port.  Multicast groups are addresses too. */
 struct xdp_steer_key3 {
@@ -32,6 +35,17 @@ struct xdp_steer_key3 {
 	__u16 local_port;
 	__u8 proto;
 	__u8 zero;
+};
+
+/*
+ * The value of an entry is a slot; or, of a 3-tuple, this bit and the number of a share:
+ * who sends what has a place in its table (share_hash.h), and the member there a slot.
+ */
+#define XDP_STEER_SHARED (1u << 31)
+
+struct xdp_steer_share {
+	__u16 slot[SHARE_MEMBERS]; /* and one; 0: nobody has it, the kernel does */
+	__u8 bucket[SHARE_BUCKETS];
 };
 
 struct xdp_steer_key5 {
@@ -64,6 +78,7 @@ struct xdp_steer_conf {
 	__u32 mac_lo; /* first four bytes of the interface's address, as in memory */
 	__u16 mac_hi; /* the other two */
 	__u16 vlan;   /* VLAN of the interface, host byte order; 0: untagged */
+	__u32 seed;   /* of share_bucket() */
 };
 
 #endif

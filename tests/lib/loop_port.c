@@ -28,7 +28,8 @@ static bool (*foreign_fn)(const struct flow_key *key);
 static pthread_mutex_t flows_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	struct flow_key key;
-	struct port_queue *q;
+	struct port_queue *q; /* of a shared one: the last that came */
+	unsigned members;     /* 0: it is not shared */
 } flows[FLOWS_MAX];
 static unsigned n_flows;
 
@@ -134,6 +135,7 @@ static int port_add_flow(struct port_queue *q, const struct flow_key *key)
 		rc = loop->add_flow(q, key);
 	if (!rc) {
 		flows[n_flows].key = one;
+		flows[n_flows].members = 0;
 		flows[n_flows++].q = q;
 	}
 	pthread_mutex_unlock(&flows_lock);
@@ -175,6 +177,42 @@ static int port_del_flow(struct port_queue *q, const struct flow_key *key)
 		forget(i);
 	pthread_mutex_unlock(&flows_lock);
 	return rc;
+}
+
+static int port_share_join(struct port_queue *q, const struct flow_key *key,
+			   struct flow_share *share)
+{
+	struct flow_key one = spelled(key);
+	unsigned i;
+	int rc = -ENOSPC;
+
+	pthread_mutex_lock(&flows_lock);
+	i = find(&one);
+	if (i < FLOWS_MAX)
+		rc = loop->share_join(q, key, share);
+	if (!rc) {
+		if (i == n_flows)
+			flows[n_flows++].members = 0;
+		flows[i].key = one;
+		flows[i].q = q;
+		flows[i].members++;
+	}
+	pthread_mutex_unlock(&flows_lock);
+	return rc;
+}
+
+static void port_share_leave(struct port_queue *q, const struct flow_key *key,
+			     const struct flow_share *share)
+{
+	struct flow_key one = spelled(key);
+	unsigned i;
+
+	pthread_mutex_lock(&flows_lock);
+	loop->share_leave(q, key, share);
+	i = find(&one);
+	if (i < n_flows && !--flows[i].members)
+		forget(i);
+	pthread_mutex_unlock(&flows_lock);
 }
 
 static bool has_flow(struct flow_key key)
@@ -306,6 +344,8 @@ int loop_port_open(int ifindex, struct port **port, char why[PORT_WHY])
 	ops.flow_is_foreign = port_flow_is_foreign;
 	ops.move_flow = port_move_flow;
 	ops.open_queue = port_open_queue;
+	ops.share_join = port_share_join;
+	ops.share_leave = port_share_leave;
 	ops.tx_put = port_tx_put;
 	return 0;
 }

@@ -83,6 +83,15 @@ static unsigned count_conns(const struct xdp_port *port)
 	return n;
 }
 
+static unsigned count_sharers(const struct xdp_port *port)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < XDP_STEER_SHARES; i++)
+		n += share_receivers(&port->group.ctl->shares[i].members) != 0;
+	return n;
+}
+
 static void service(struct port *port)
 {
 	int fds[PORT_FDS_MAX];
@@ -109,7 +118,7 @@ static void expect_baseline(struct port *base)
 		usleep(2000);
 		books = read_books(port);
 		entries = map_entries(port->flows3_fd) + map_entries(port->flows5_fd) +
-			  count_conns(port);
+			  count_conns(port) + count_sharers(port);
 		settled = !books.kinds[OWNER_HELD] && !books.kinds[OWNER_TX] &&
 			  books.lost <= ctl->queues && !slots_of(ctl) && !entries &&
 			  ctl->pool_n == books.kinds[OWNER_POOL] && !port->conf->flows5;
@@ -298,6 +307,162 @@ static void test_each_ring_gets_its_own_frames(void **state)
 	assert_int_equal(f->port->ops->move_flow(f->q[0], &a), -ENOENT);
 	assert_true(f->port->ops->idle(f->q[0]));
 	close_ring(f, 0);
+	close_ring(f, 1);
+	expect_baseline(f->port);
+}
+
+/* ---- a flow with several receivers ---------------------------------------------------- */
+
+#define SENDERS 1024
+#define NOBODY RINGS_MAX
+
+/* The ring that got a frame just injected. */
+static unsigned whose(struct fixture *f, unsigned rings)
+{
+	nsec_t end = clock_now() + DEADLINE;
+
+	do {
+		for (unsigned i = 0; i < rings; i++) {
+			if (f->q[i] && next_number(f, i) == f->number)
+				return i;
+		}
+	} while (clock_now() < end);
+	return NOBODY;
+}
+
+/* Who gets what each sender sends; n: how many senders a ring has. */
+static void ask_senders(struct fixture *f, uint8_t proto, unsigned rings, uint8_t to[SENDERS],
+			unsigned n[RINGS_MAX + 1])
+{
+	memset(n, 0, (RINGS_MAX + 1) * sizeof(*n));
+	for (unsigned i = 0; i < SENDERS; i++) {
+		inject_of(f, proto, 7000, (uint16_t)(20000 + 7 * i));
+		to[i] = (uint8_t)whose(f, rings);
+		n[to[i]]++;
+	}
+	assert_int_equal(n[NOBODY], 0);
+}
+
+static void expect_even(const unsigned n[RINGS_MAX + 1], unsigned from, unsigned rings)
+{
+	unsigned part = SENDERS / (rings - from);
+
+	for (unsigned i = from; i < rings; i++)
+		assert_in_range(n[i], part / 2, part * 2);
+}
+
+static void test_a_shared_flow_is_spread_by_its_senders(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
+	struct flow_share part[4] = {0};
+	uint8_t before[SENDERS], after[SENDERS];
+	unsigned n[RINGS_MAX + 1];
+
+	open_ring(f, 2);
+	open_ring(f, 3);
+	for (unsigned i = 0; i < 4; i++) {
+		part[i].spread = true;
+		assert_int_equal(ops->share_join(f->q[i], &key, &part[i]), 0);
+	}
+	assert_int_equal(ops->add_flow(f->q[0], &key), -EEXIST);
+	ask_senders(f, UDP, 4, before, n);
+	expect_even(n, 0, 4);
+	ask_senders(f, UDP, 4, after, n); /* who comes again finds the same */
+	assert_memory_equal(before, after, SENDERS);
+	/* One moves: its senders do, nobody else's. */
+	assert_int_equal(ops->share_move(f->q[3], &key, &part[0]), 0);
+	ask_senders(f, UDP, 4, after, n);
+	for (unsigned i = 0; i < SENDERS; i++)
+		assert_int_equal(after[i], before[i] ? before[i] : 3);
+	assert_int_equal(ops->share_move(f->q[0], &key, &part[0]), 0);
+	/* One leaves: likewise. */
+	ops->share_leave(f->q[0], &key, &part[0]);
+	ask_senders(f, UDP, 4, after, n);
+	for (unsigned i = 0; i < SENDERS; i++)
+		assert_true(before[i] ? after[i] == before[i] : after[i] != 0);
+	expect_even(n, 1, 4);
+	/* A ring that closes has left. */
+	close_ring(f, 1);
+	ask_senders(f, UDP, 4, after, n);
+	assert_int_equal(n[1], 0);
+	for (unsigned i = 2; i < 4; i++)
+		ops->share_leave(f->q[i], &key, &part[i]);
+	assert_int_equal(ops->add_flow(f->q[0], &key), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		if (f->q[i])
+			close_ring(f, i);
+	}
+	expect_baseline(f->port);
+}
+
+static void test_who_is_bound_closer_gets_everything_and_then_the_latest(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
+	struct flow_share part[3] = {{0}, {.rank = SHARE_ADDRESS}, {0}};
+	static const unsigned expected[] = {1, 2, 0};
+	uint8_t to[SENDERS];
+	unsigned n[RINGS_MAX + 1];
+
+	open_ring(f, 2);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(ops->share_join(f->q[i], &key, &part[i]), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		ask_senders(f, UDP, 3, to, n);
+		assert_int_equal(n[expected[i]], SENDERS);
+		ops->share_leave(f->q[expected[i]], &key, &part[expected[i]]);
+	}
+	for (unsigned i = 0; i < 3; i++)
+		close_ring(f, i);
+	expect_baseline(f->port);
+}
+
+static void test_who_had_a_flow_alone_may_share_it(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	struct flow_key key = key3(TCP, "10.77.0.1", 7000);
+	struct flow_share part[2] = {{.spread = true}, {.spread = true}};
+	uint8_t to[SENDERS];
+	unsigned n[RINGS_MAX + 1];
+
+	assert_int_equal(ops->add_flow(f->q[0], &key), 0);
+	assert_int_equal(ops->share_join(f->q[1], &key, &part[1]), -EEXIST);
+	assert_int_equal(ops->share_join(f->q[0], &key, &part[0]), 0);
+	assert_int_equal(ops->share_join(f->q[1], &key, &part[1]), 0);
+	ask_senders(f, TCP, 2, to, n);
+	expect_even(n, 0, 2);
+	for (unsigned i = 0; i < 2; i++)
+		close_ring(f, i);
+	expect_baseline(f->port);
+}
+
+static void test_more_receivers_than_there_may_be_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
+	struct flow_share part[SHARE_MEMBERS + 1] = {0};
+
+	for (unsigned i = 0; i < SHARE_MEMBERS; i++)
+		assert_int_equal(ops->share_join(f->q[0], &key, &part[i]), 0);
+	assert_int_equal(ops->share_join(f->q[0], &key, &part[SHARE_MEMBERS]), -ENOSPC);
+	ops->share_leave(f->q[0], &key, &part[7]);
+	assert_int_equal(ops->share_join(f->q[1], &key, &part[SHARE_MEMBERS]), 0);
+	close_ring(f, 0);
+	inject(f, 7000, 1000);
+	assert_int_equal(await_number(f, 1), f->number);
+	/* And no more shared flows. */
+	for (uint16_t i = 1; i < XDP_STEER_SHARES; i++) {
+		key.local_port = htons((uint16_t)(7000 + i));
+		assert_int_equal(ops->share_join(f->q[1], &key, &part[0]), 0);
+	}
+	key.local_port = htons(80);
+	assert_int_equal(ops->share_join(f->q[1], &key, &part[0]), -ENOSPC);
+	assert_int_equal(ops->add_flow(f->q[1], &key), 0);
 	close_ring(f, 1);
 	expect_baseline(f->port);
 }
@@ -900,12 +1065,108 @@ static void test_a_forked_child_joins(void **state)
 	expect_baseline(f->port);
 }
 
+/* A process with a part in the flow of port 7000: counts what comes. */
+static void sharer_main(int ifindex, uint64_t *joined, uint64_t *received)
+{
+	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
+	struct flow_share part = {.spread = true};
+	char why[PORT_WHY];
+	struct port_queue *q;
+	struct port *port;
+	struct pkt *pkt;
+	int fds[PORT_FDS_MAX];
+
+	if (port_xdp_open(ifindex, &port, why) || port->ops->open_queue(port, &q, why) ||
+	    port->ops->share_join(q, &key, &part))
+		_exit(1);
+	set(joined, 1);
+	for (;;) {
+		while (q->ops->rx_burst(q, &pkt, 1)) {
+			pkt_free(pkt);
+			set(received, get(received) + 1);
+		}
+		port->ops->service(port, fds);
+	}
+}
+
+static pid_t start_sharer(int ifindex, uint64_t *joined, uint64_t *received)
+{
+	nsec_t end = clock_now() + DEADLINE;
+	pid_t pid = fork();
+
+	if (!pid) {
+		sys_fd_forget_all();
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sharer_main(ifindex, joined, received);
+	}
+	while (!get(joined) && clock_now() < end)
+		usleep(500);
+	assert_int_equal(get(joined), 1);
+	return pid;
+}
+
+static void end_sharer(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static unsigned inject_all(struct fixture *f, uint64_t *a, uint64_t *b)
+{
+	uint64_t before = get(a) + get(b);
+	nsec_t end;
+
+	for (uint16_t i = 0; i < 256; i++) {
+		inject(f, 7000, (uint16_t)(20000 + i));
+		usleep(100);
+	}
+	end = clock_now() + 200 * NSEC_PER_MSEC;
+	while (get(a) + get(b) < before + 256 && clock_now() < end)
+		usleep(500);
+	return (unsigned)(get(a) + get(b) - before);
+}
+
+static void test_the_dead_leave_their_part_of_a_flow_to_the_others(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t *n = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t first = start_sharer(f->ifindex, &n[0], &n[2]);
+	pid_t second = start_sharer(f->ifindex, &n[1], &n[3]);
+	nsec_t end;
+
+	assert_int_equal(inject_all(f, &n[2], &n[3]), 256);
+	assert_in_range(get(&n[2]), 64, 192);
+	end_sharer(first);
+	end = clock_now() + DEADLINE;
+	while (inject_all(f, &n[2], &n[3]) < 256)
+		assert_true(clock_now() < end);
+	/* And who comes after them all is not in the way of the dead. */
+	first = start_sharer(f->ifindex, &n[4], &n[2]);
+	end_sharer(first);
+	end_sharer(second);
+	open_port(f);
+	open_ring(f, 0);
+	struct flow_share part = {.spread = true};
+	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
+
+	assert_int_equal(f->port->ops->share_join(f->q[0], &key, &part), 0);
+	inject(f, 7000, 1000);
+	assert_int_equal(await_number(f, 0), f->number);
+	close_ring(f, 0);
+	expect_baseline(f->port);
+}
+
 #define TEST(test, prepare) cmocka_unit_test_setup_teardown(test, prepare, teardown)
 
 static const struct CMUnitTest tests[] = {
 	TEST(test_each_ring_gets_its_own_frames, setup_rings),
 	TEST(test_each_ring_gets_its_own_frames, setup_rings_queues),
 	TEST(test_each_ring_gets_its_own_frames, setup_rings_bridge),
+	TEST(test_a_shared_flow_is_spread_by_its_senders, setup_rings),
+	TEST(test_a_shared_flow_is_spread_by_its_senders, setup_rings_queues),
+	TEST(test_who_is_bound_closer_gets_everything_and_then_the_latest, setup_rings),
+	TEST(test_who_had_a_flow_alone_may_share_it, setup_rings),
+	TEST(test_more_receivers_than_there_may_be_are_refused, setup_rings),
 	TEST(test_connections_need_no_entry_of_a_map, setup_rings),
 	TEST(test_connections_need_no_entry_of_a_map, setup_rings_queues),
 	TEST(test_a_connection_is_changed_by_its_owner_alone, setup_rings),
@@ -918,6 +1179,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_many_rings_share_one_queue, setup_rings_queues),
 	TEST(test_another_user_is_refused, setup_alone),
 	TEST(test_a_forked_child_joins, setup_alone),
+	TEST(test_the_dead_leave_their_part_of_a_flow_to_the_others, setup_alone),
 	TEST(test_two_processes_take_turns_in_everything, setup_alone),
 	TEST(test_a_frame_for_a_dead_member_goes_to_the_kernel, setup_alone),
 	TEST(test_a_stopped_answerer_is_named_and_harms_nobody_else, setup_alone),

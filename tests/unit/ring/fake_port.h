@@ -41,6 +41,9 @@ struct fake_queue {
 	unsigned n_flows, added, deleted;
 	int add_error;	/* of the next add_flow() */
 	int move_error; /* of move_flow() */
+	/* who shares */
+	unsigned joined, left; /* how often; a member's number is its place in that order */
+	unsigned picked;       /* what share_pick() says */
 	bool closed;
 };
 
@@ -186,6 +189,42 @@ static inline int fake_move_flow(struct port_queue *q, const struct flow_key *ke
 	return fake_of(q)->move_error ? fake_of(q)->move_error : fake_add_flow(q, key);
 }
 
+static inline int fake_share_join(struct port_queue *q, const struct flow_key *key,
+				  struct flow_share *share)
+{
+	struct fake_queue *f = fake_of(q);
+	int rc = f->add_error;
+
+	f->add_error = 0;
+	if (!rc)
+		share->member = (uint8_t)f->joined++;
+	return rc;
+}
+
+static inline void fake_share_leave(struct port_queue *q, const struct flow_key *key,
+				    const struct flow_share *share)
+{
+	struct fake_queue *f = fake_of(q);
+
+	assert_true(share->member < f->joined);
+	f->left++;
+}
+
+static inline int fake_share_move(struct port_queue *q, const struct flow_key *key,
+				  const struct flow_share *share)
+{
+	struct fake_queue *f = fake_of(q);
+
+	f->joined += !f->move_error;
+	return f->move_error;
+}
+
+static inline unsigned fake_share_pick(struct port_queue *q, const struct flow_share *share,
+				       const struct flow_key *key)
+{
+	return fake_of(q)->picked;
+}
+
 static inline bool fake_flow_is_foreign(struct port *port, const struct flow_key *key)
 {
 	return false;
@@ -219,6 +258,10 @@ static const struct port_ops fake_ops = {
 	.rx_burst = fake_rx_burst,
 	.rx_pending = fake_rx_pending,
 	.service = fake_service,
+	.share_join = fake_share_join,
+	.share_leave = fake_share_leave,
+	.share_move = fake_share_move,
+	.share_pick = fake_share_pick,
 	.tx_flush = fake_tx_flush,
 	.tx_get = fake_tx_get,
 	.tx_put = fake_tx_put,

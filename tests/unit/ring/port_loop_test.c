@@ -64,6 +64,8 @@ static struct flow_key key5(const char *local, uint16_t port, const char *remote
 	return key;
 }
 
+static uint16_t sender = 99; /* port */
+
 /* Queues a datagram of 8 bytes, a number; false when no frame is free. */
 static bool put(struct port_queue *q, const char *to, uint16_t port, uint64_t number)
 {
@@ -71,7 +73,7 @@ static bool put(struct port_queue *q, const char *to, uint16_t port, uint64_t nu
 	struct frame_params params = {
 		.src_mac = mac,
 		.dst_mac = mac,
-		.src = {addr_v4(inet_addr("10.0.0.9")), htons(99)},
+		.src = {addr_v4(inet_addr("10.0.0.9")), htons(sender)},
 		.dst = {addr_v4(inet_addr(to)), htons(port)},
 		.proto = IPPROTO_UDP,
 		.ttl = 64,
@@ -174,6 +176,58 @@ static void test_a_group_is_heard_by_all_its_members(void **state)
 	send_one(f->a, "239.1.1.1", 7, 1);
 	assert_int_equal(receive_one(f->a), 1);
 	assert_int_equal(receive_one(f->b), 1);
+}
+
+/* Which queue gets what each sender sends: bit i, set: b does.  How many go to a. */
+static unsigned ask_senders(struct fixture *f, uint64_t to[4])
+{
+	unsigned n = 0;
+
+	memset(to, 0, 4 * sizeof(*to));
+	for (unsigned i = 0; i < 256; i++) {
+		unsigned a, b;
+
+		sender = (uint16_t)(1000 + i);
+		send_one(f->a, "10.0.0.1", 7, i + 1);
+		a = receive_one(f->a) == i + 1;
+		b = receive_one(f->b) == i + 1;
+		assert_int_equal(a + b, 1);
+		to[i / 64] |= (uint64_t)b << i % 64;
+		n += a;
+	}
+	sender = 99;
+	return n;
+}
+
+static void test_a_shared_flow_is_spread_by_its_senders(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	struct flow_key key = key3("10.0.0.1", 7);
+	struct flow_share a = {.spread = true}, b = {.spread = true}, c = {.spread = true};
+	uint64_t first[4], then[4];
+
+	assert_int_equal(ops->add_flow(f->a, &key), 0);
+	assert_int_equal(ops->share_join(f->b, &key, &b), -EEXIST);
+	assert_int_equal(ops->share_join(f->a, &key, &a), 0); /* it was its own */
+	assert_int_equal(ops->share_join(f->b, &key, &b), 0);
+	assert_int_equal(ops->add_flow(f->b, &key), -EEXIST);
+	assert_in_range(ask_senders(f, first), 64, 192);
+	ask_senders(f, then);
+	assert_memory_equal(first, then, sizeof(first));
+	assert_int_equal(ops->share_join(f->b, &key, &c), 0);
+	assert_in_range(ask_senders(f, then), 43, 128);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(then[i] & first[i], first[i]); /* b keeps what it had */
+	assert_int_equal(ops->share_move(f->a, &key, &b), 0);
+	assert_int_equal(ops->share_move(f->a, &key, &c), 0);
+	assert_int_equal(ask_senders(f, then), 256);
+	ops->share_leave(f->a, &key, &a);
+	ops->share_leave(f->a, &key, &b);
+	ops->share_leave(f->a, &key, &c);
+	assert_int_equal(ops->add_flow(f->b, &key), 0);
+	assert_int_equal(ops->del_flow(f->b, &key), 0);
+	assert_int_equal(ops->share_join(f->b, &key, &b), 0); /* it goes with its queue */
 }
 
 /* It may take some bursts without a frame. */
@@ -433,6 +487,7 @@ static void test_a_flow_moves_under_fire_and_loses_nothing(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(test_frames_come_out_where_the_flow_is),
 	TEST(test_the_5_tuple_goes_before_the_3_tuple),
+	TEST(test_a_shared_flow_is_spread_by_its_senders),
 	TEST(test_a_group_is_heard_by_all_its_members),
 	TEST(test_the_descriptor_is_readable_while_frames_wait),
 	TEST(test_a_full_wire_drops_and_keeps_order),

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Entries of BPF maps with values of 32 bits.  -errno of bpf(2).
+ */
+#ifndef RING_PORT_XDP_ENTRY_H
+#define RING_PORT_XDP_ENTRY_H
+
+#include <linux/bpf.h>
+#include <stdint.h>
+
+#include "base/sys.h"
+
+static inline int map_update(int map, const void *key, uint32_t value, uint64_t flags)
+{
+	union bpf_attr attr = {
+		.map_fd = (uint32_t)map,
+		.key = (uintptr_t)key,
+		.value = (uintptr_t)&value,
+		.flags = flags,
+	};
+
+	return sys_bpf(BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr));
+}
+
+static inline int map_lookup(int map, const void *key, uint32_t *value)
+{
+	union bpf_attr attr = {
+		.map_fd = (uint32_t)map,
+		.key = (uintptr_t)key,
+		.value = (uintptr_t)value,
+	};
+
+	return sys_bpf(BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr));
+}
+
+static inline int map_delete(int map, const void *key)
+{
+	union bpf_attr attr = {.map_fd = (uint32_t)map, .key = (uintptr_t)key};
+
+	return sys_bpf(BPF_MAP_DELETE_ELEM, &attr, sizeof(attr));
+}
+
+#endif
