@@ -74,6 +74,7 @@ const struct sock_options *options_share(const struct sock_options *opt)
 		return NULL;
 	shared->refs = 1;
 	memcpy(&shared->opt, opt, sizeof(*opt));
+	inherit_get(opt->inherit);
 	/* Nobody else made the same one meanwhile: we have the control lock. */
 	ck_spinlock_fas_lock(&lock);
 	list_push_front(bucket, &shared->link);
@@ -102,8 +103,10 @@ void options_put(const struct sock_options *opt)
 	if (last)
 		list_remove(&shared->link);
 	ck_spinlock_fas_unlock(&lock);
-	if (last)
-		mem_free(shared);
+	if (!last)
+		return;
+	inherit_put(shared->opt.inherit);
+	mem_free(shared);
 }
 
 void options_fork_child(void)

@@ -54,17 +54,6 @@ struct pool {
 static ck_spinlock_fas_t pool_lock = CK_SPINLOCK_FAS_INITIALIZER;
 static struct pool pools[SOCK_KINDS];
 
-const char *verdict_text(enum verdict verdict)
-{
-	static const char *const texts[] = {
-#define X(name, text) text,
-		VERDICT_LIST(X)
-#undef X
-	};
-
-	return texts[verdict];
-}
-
 /* ---- the control lock ------------------------------------------------------------ */
 
 bool control_lock(void)
@@ -675,6 +664,7 @@ bool sock_start(void)
 				? "Too few descriptors (ulimit -n)"
 				: "The internal thread or netlink cannot start",
 			strerror(-rc));
+		verdict_start_failed();
 		return false;
 	}
 	started = true;

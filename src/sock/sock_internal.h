@@ -166,6 +166,7 @@ struct inet_sock {
 	enum verdict verdict;
 	bool wildcard; /* bound to 0.0.0.0: follows addresses that come and go */
 	bool gone;     /* left to the kernel or closed */
+	bool raw_twin; /* of an accepted connection: it has no options yet; also any to read */
 
 	/* control lock to write, any to read */
 	uint8_t n_rings; /* of rings[]; more than INET_RINGS: any ring may have some */
@@ -406,6 +407,12 @@ int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise
 bool sock_options_init(struct inet_sock *so, bool tcp);
 /* holder, or not yet known to anybody: takes the reference. */
 void sock_options_use(struct inet_sock *so, const struct sock_options *opt);
+/* Control lock: the new options act from now on.  0 or -errno. */
+int sock_options_apply(struct sock_ref ref, const struct sock_options *values);
+/* Control lock: the twin has what the connection inherited. */
+void sock_twin_prepare(struct inet_sock *so);
+/* Control lock: connections that are accepted inherit what the listener has now. */
+int sock_options_bequeath(struct inet_sock *so);
 /* holder: sock->opt changed. */
 void udp_options_changed(struct inet_sock *so);
 int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len);

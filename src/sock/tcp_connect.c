@@ -253,6 +253,7 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 	int rc;
 
 	sock_move_settle(so);
+	sock_twin_prepare(so);
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;

@@ -87,7 +87,7 @@ struct tcp_kernel {
 
 const struct tcp_kernel *tcp_kernel(void);
 
-/* Control lock: 0, or why the kernel would not take the value on such a connection. */
+/* Control lock, an option of IPPROTO_TCP: 0, or why the kernel would not take it. */
 int tcp_may_set(struct sock_ref ref, int name, const void *val, socklen_t len);
 /* Control lock: the twin took it. */
 void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_options *opt);
@@ -96,13 +96,16 @@ union tcp_answer {
 	int n;
 	char name[16];
 	struct tcp_info info;
+	struct sockaddr_in peer;
+	struct tcp_zerocopy_receive zerocopy;
 };
 
 /* Any: may tcp_answer() know it? */
 bool tcp_may_know(int level, int name);
-/* holder: the size of what we know better than the twin; 0: it knows. */
-socklen_t tcp_answer(struct inet_sock *so, struct ring *ring, int level, int name,
-		     union tcp_answer *answer);
+/* holder: the size of what we know better than the twin, or that, or -errno. */
+#define TCP_TWIN_KNOWS INT32_MIN
+int tcp_answer(struct inet_sock *so, struct ring *ring, int level, int name,
+	       union tcp_answer *answer);
 
 /* ---- tcp_listen.c ------------------------------------------------------------------- */
 

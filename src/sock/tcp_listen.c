@@ -149,6 +149,7 @@ static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_
 	child->remote = req->remote;
 	child->connected = true;
 	child->verdict = VERDICT_ACCELERATED;
+	child->raw_twin = true;
 	tcp_part_init(child);
 	child->tcp.connecting = true;
 	child->tcp.listener = shard->so;
@@ -436,6 +437,8 @@ static int listen_locked(struct inet_sock *so, int backlog)
 		return sys_listen(sock_twin(&so->sk), backlog);
 	}
 	rc = bind_any(so);
+	if (!rc)
+		rc = sock_options_bequeath(so);
 	if (rc)
 		return rc;
 	rc = sock_hold_cold(sock_ref_of(so), &ring);
@@ -493,14 +496,10 @@ static int make_twin(int flags)
 static int hand_out(struct inet_sock *child, int fd, struct sockaddr *addr, socklen_t *len,
 		    int flags, struct sock_ref *ref)
 {
-	int one = 1;
-
 	ref->sk = &child->sk;
 	ref->gen = child->sk.gen;
 	child->sk.nonblock = (flags & SOCK_NONBLOCK) != 0;
 	sock_set_twin(*ref, fd);
-	if (child->opt->nodelay)
-		sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (control_lock()) {
 		sock_list_add(child);
 		/* A ring for each socket: it has had its listener's so far. */

@@ -4,9 +4,18 @@
  * cannot know of a connection that is ours is answered from here.
  */
 #include <linux/tcp.h>
+#include <sys/epoll.h>
 
 #include "base/sys.h"
+#include "base/user.h"
 #include "sock/tcp_internal.h"
+
+#define MAXSEG_AT_FIRST 536 /* RFC 9293 (3.7.1) */
+#define TIMESTAMPS_LEN 12   /* with padding */
+
+#ifndef IP_PROTOCOL
+#define IP_PROTOCOL 52 /* linux/in.h, since 6.4 */
+#endif
 
 /* ---- what the kernel does by default ------------------------------------------------------ */
 
@@ -57,13 +66,31 @@ static int min_int(int a, int b)
 }
 
 /* What the twin would take, because it is not connected itself. */
+static bool takes_closed_only(int name, const void *val, socklen_t len)
+{
+	int value;
+
+	if (len < sizeof(value) || user_read(&value, val, sizeof(value)))
+		return false; /* its own error */
+	switch (name) {
+	case TCP_WINDOW_CLAMP:
+		return value == 0;
+	case TCP_FASTOPEN:
+		return true;
+	case TCP_FASTOPEN_CONNECT:
+		return value == 0 || value == 1;
+	default:
+		return false;
+	}
+}
+
 int tcp_may_set(struct sock_ref ref, int name, const void *val, socklen_t len)
 {
 	const struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
 	int rc;
 
-	if (name != TCP_WINDOW_CLAMP || !val || len < sizeof(int) || *(const int *)val != 0)
+	if (!takes_closed_only(name, val, len))
 		return 0;
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
@@ -130,8 +157,18 @@ void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_opt
 
 /* ---- reading (holder) ---------------------------------------------------------------------- */
 
+/* While the peer has not said its own, the least that every host takes counts. */
+static int maxseg_at_first(const struct inet_sock *so)
+{
+	struct tcp_config config = tcp_config_for(so->opt, so->tcp.dst.mtu);
+
+	return min_int(config.mss, MAXSEG_AT_FIRST) - (config.timestamps ? TIMESTAMPS_LEN : 0);
+}
+
 static int maxseg(const struct inet_sock *so)
 {
+	if (so->tcp.connecting)
+		return maxseg_at_first(so);
 	if (so->tcp.dead && so->opt->maxseg)
 		return so->opt->maxseg;
 	return (int)tcp_maxseg(&so->tcp.conn);
@@ -176,9 +213,10 @@ bool tcp_may_know(int level, int name)
 {
 	switch (level) {
 	case SOL_SOCKET:
-		return name == SO_ERROR || name == SO_RCVBUF || name == SO_SNDBUF;
+		return name == SO_ERROR || name == SO_PEERNAME || name == SO_RCVBUF ||
+		       name == SO_SNDBUF;
 	case IPPROTO_IP:
-		return name == IP_MTU;
+		return name == IP_MTU || name == IP_PROTOCOL;
 	case IPPROTO_TCP:
 		return name != TCP_NODELAY && name != TCP_CORK;
 	default:
@@ -186,53 +224,100 @@ bool tcp_may_know(int level, int name)
 	}
 }
 
+static socklen_t answer_peer(const struct inet_sock *so, struct sockaddr_in *name)
+{
+	socklen_t len = sizeof(*name);
+
+	endpoint_to_sockaddr(&so->remote, AF_INET, (struct sockaddr *)name, &len);
+	return len;
+}
+
 /* Buffers as they have grown: the kernel says twice what it was asked for. */
-static bool answer_socket(const struct inet_sock *so, int name, int *n)
+static int answer_socket(struct inet_sock *so, int name, union tcp_answer *answer)
 {
 	const struct tcp_conn *conn = &so->tcp.conn;
 
 	switch (name) {
+	case SO_PEERNAME:
+		return (int)answer_peer(so, &answer->peer);
 	case SO_RCVBUF:
-		*n = (int)(so->opt->rcvbuf_set ? so->opt->rcvbuf : 2 * conn->rcvbuf);
-		return true;
+		answer->n = (int)(so->opt->rcvbuf_set ? so->opt->rcvbuf : 2 * conn->rcvbuf);
+		return sizeof(answer->n);
 	case SO_SNDBUF:
-		*n = (int)(so->opt->sndbuf_set ? so->opt->sndbuf : 2 * conn->sndbuf);
-		return true;
+		answer->n = (int)(so->opt->sndbuf_set ? so->opt->sndbuf : 2 * conn->sndbuf);
+		return sizeof(answer->n);
 	default:
-		return false;
+		return TCP_TWIN_KNOWS;
 	}
 }
 
-socklen_t tcp_answer(struct inet_sock *so, struct ring *ring, int level, int name,
-		     union tcp_answer *answer)
+static int answer_ip(const struct inet_sock *so, int name, union tcp_answer *answer)
+{
+	if (name == IP_MTU)
+		answer->n = (int)so->tcp.dst.mtu;
+	else if (name == IP_PROTOCOL) /* the kernel says the port */
+		answer->n = ntohs(so->local.port);
+	else
+		return TCP_TWIN_KNOWS;
+	return sizeof(answer->n);
+}
+
+static int answer_listener(const struct inet_sock *so, int level, int name,
+			   union tcp_answer *answer)
+{
+	if (level != IPPROTO_TCP || name != TCP_INFO)
+		return TCP_TWIN_KNOWS;
+	answer->info.tcpi_state = 10; /* LISTEN; how many wait, how many may */
+	answer->info.tcpi_unacked = __atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
+	answer->info.tcpi_sacked = so->listen.backlog;
+	return sizeof(answer->info);
+}
+
+/* Nothing is mapped: all there is is to be read, as the kernel says of less than a page. */
+static int answer_zerocopy(const struct inet_sock *so, struct tcp_zerocopy_receive *zc)
+{
+	size_t n = tcp_readable_bytes(&so->tcp.conn);
+
+	if (!n && (so->sk.events & EPOLLRDHUP))
+		return -EIO;
+	zc->recv_skip_hint = zc->inq = (uint32_t)n;
+	return sizeof(*zc);
+}
+
+static int answer_connection(struct inet_sock *so, int level, int name, union tcp_answer *answer)
+{
+	switch (level) {
+	case SOL_SOCKET:
+		return answer_socket(so, name, answer);
+	case IPPROTO_IP:
+		return answer_ip(so, name, answer);
+	default:
+		break;
+	}
+	if (name == TCP_INFO) {
+		tcp_get_info(&so->tcp.conn, &answer->info, clock_now());
+		return sizeof(answer->info);
+	}
+	if (name == TCP_ZEROCOPY_RECEIVE)
+		return answer_zerocopy(so, &answer->zerocopy);
+	if (name == TCP_CC_INFO) /* reno and cubic have none */
+		return 0;
+	return answer_tcp(so, name, &answer->n) ? (int)sizeof(answer->n) : TCP_TWIN_KNOWS;
+}
+
+int tcp_answer(struct inet_sock *so, struct ring *ring, int level, int name,
+	       union tcp_answer *answer)
 {
 	if (level == IPPROTO_TCP && name == TCP_CONGESTION) {
 		strcpy(answer->name, tcp_cc_by_number(so->opt->cc_algo)->name);
 		return sizeof(answer->name);
 	}
-	if (so->inet == INET_LISTEN && level == IPPROTO_TCP && name == TCP_INFO) {
-		answer->info.tcpi_state = 10; /* LISTEN; how many wait, how many may */
-		answer->info.tcpi_unacked = __atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
-		answer->info.tcpi_sacked = so->listen.backlog;
-		return sizeof(answer->info);
-	}
 	if (so->inet != INET_TCP)
-		return 0; /* a listener */
-	if (level == IPPROTO_TCP && name == TCP_INFO && so->connected) {
-		tcp_get_info(&so->tcp.conn, &answer->info, clock_now());
-		return sizeof(answer->info);
-	}
-	if (level == SOL_SOCKET && so->connected && answer_socket(so, name, &answer->n))
-		return sizeof(answer->n);
+		return answer_listener(so, level, name, answer);
 	if (level == SOL_SOCKET && name == SO_ERROR) {
 		ring_poll(ring);
 		answer->n = sock_take_error(so);
-	} else if (level == IPPROTO_TCP && so->connected && answer_tcp(so, name, &answer->n)) {
 		return sizeof(answer->n);
-	} else if (level == IPPROTO_IP && name == IP_MTU && so->connected) {
-		answer->n = (int)so->tcp.dst.mtu;
-	} else {
-		return 0;
 	}
-	return sizeof(answer->n);
+	return so->connected ? answer_connection(so, level, name, answer) : TCP_TWIN_KNOWS;
 }

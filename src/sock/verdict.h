@@ -6,6 +6,8 @@
 #ifndef SOCK_VERDICT_H
 #define SOCK_VERDICT_H
 
+#include <stdbool.h>
+
 #define VERDICT_LIST(X)                                                      \
 	X(UNDECIDED, "not decided yet")                                      \
 	X(ACCELERATED, "accelerated")                                        \
@@ -31,5 +33,16 @@ enum verdict {
 } __attribute__((packed)); /* a byte of each socket */
 
 const char *verdict_text(enum verdict verdict);
+
+/*
+ * Something that only the kernel can do was asked of an accelerated socket, which may
+ * (possible) or may not go there.  True: it shall.  Says what VMA_EXCEPTION_HANDLING wants
+ * said, or ends the program.  Any thread, no ring held.
+ */
+bool verdict_unsupported(int fd, bool possible, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Acceleration cannot start: ends the program if that is wanted. */
+void verdict_start_failed(void);
 
 #endif

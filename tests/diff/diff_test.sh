@@ -17,5 +17,7 @@ netns_pair ""
 for ns in c s; do
 	# How many answers there are to closed ports must not depend on who asked before.
 	in_ns $ns sh -c 'echo 0 > /proc/sys/net/ipv4/icmp_ratelimit'
+	# As the library's own default: VMA_TCP_CC_ALGO.
+	in_ns $ns sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control'
 done
 "$diff" run "${verbose[@]}" "$lib" tests/diff/intended.txt "$@"

@@ -2,9 +2,10 @@
 /* Every file of behaviours defines NAME_behaviours; its tests are NAME_diff_test. */
 #include "tests/diff/diff.h"
 
-#define SUITES(SUITE) \
-	SUITE(exits)  \
-	SUITE(tcp)    \
+#define SUITES(SUITE)  \
+	SUITE(exits)   \
+	SUITE(options) \
+	SUITE(tcp)     \
 	SUITE(udp)
 
 #define DECLARE(name) extern const struct behaviour name##_behaviours[];

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of options share.
+ *
+ * Role		control lock.
+ */
+#ifndef SOCK_OPT_INTERNAL_H
+#define SOCK_OPT_INTERNAL_H
+
+#include "sock/sock_internal.h"
+
+/* The twin took the value: *opt says what we make of it. */
+void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt);
+/* val, len: the program's, which the twin could read. */
+void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t len,
+		   struct sock_options *opt);
+
+#endif

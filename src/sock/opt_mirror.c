@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the twin made of a value at SOL_SOCKET and IPPROTO_IP, for what we do with it. */
+#include <net/if.h>
+
+#include "base/sys.h"
+#include "sock/opt_internal.h"
+
+#ifndef IP_LOCAL_PORT_RANGE
+#define IP_LOCAL_PORT_RANGE 51 /* linux/in.h, since 6.3 */
+#endif
+
+/* Reads back what the kernel made of the value. */
+int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise)
+{
+	int val = otherwise;
+	socklen_t len = sizeof(val);
+
+	return sys_getsockopt(sock_twin(&so->sk), level, name, &val, &len) ? otherwise : val;
+}
+
+/* Rounded up, as the kernel rounds to its ticks; more than 49 days are 49 days. */
+static void set_timeout(struct inet_sock *so, uint32_t *timeo, int name)
+{
+	uint64_t msec;
+	struct timeval tv = {0, 0};
+	socklen_t len = sizeof(tv);
+
+	if (sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, name, &tv, &len))
+		tv = (struct timeval){0, 0};
+	msec = (uint64_t)tv.tv_sec * 1000 + ((uint64_t)tv.tv_usec + 999) / 1000;
+	__atomic_store_n(timeo, msec > UINT32_MAX ? UINT32_MAX : (uint32_t)msec, __ATOMIC_RELAXED);
+}
+
+static int twin_device(const struct inet_sock *so)
+{
+	return sock_twin_int(so, SOL_SOCKET, SO_BINDTOIFINDEX, 0);
+}
+
+/* 0: any number of bytes a second, which the kernel calls -1. */
+static uint64_t twin_pacing(struct inet_sock *so)
+{
+	uint64_t rate = UINT64_MAX;
+	socklen_t len = sizeof(rate);
+
+	sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, &len);
+	return rate == UINT64_MAX ? 0 : rate;
+}
+
+void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
+{
+	struct linger linger = {0, 0};
+	socklen_t len = sizeof(linger);
+
+	switch (name) {
+	case SO_RCVBUF:
+	case SO_RCVBUFFORCE:
+		opt->rcvbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_RCVBUF, (int)opt->rcvbuf);
+		opt->rcvbuf_set = true;
+		break;
+	case SO_SNDBUF:
+	case SO_SNDBUFFORCE:
+		opt->sndbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_SNDBUF, (int)opt->sndbuf);
+		opt->sndbuf_set = true;
+		break;
+	case SO_RCVTIMEO:
+	case SO_RCVTIMEO_NEW:
+		set_timeout(so, &so->rcvtimeo, SO_RCVTIMEO);
+		break;
+	case SO_SNDTIMEO:
+	case SO_SNDTIMEO_NEW:
+		set_timeout(so, &so->sndtimeo, SO_SNDTIMEO);
+		break;
+	case SO_RCVLOWAT:
+		opt->rcvlowat = (uint32_t)sock_twin_int(so, SOL_SOCKET, name, 1);
+		break;
+	case SO_LINGER:
+		sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, name, &linger, &len);
+		opt->linger_on = linger.l_onoff != 0;
+		opt->linger_seconds = linger.l_linger;
+		break;
+	case SO_KEEPALIVE:
+		opt->keepalive.on = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
+		break;
+	case SO_MAX_PACING_RATE:
+		opt->pacing = twin_pacing(so);
+		break;
+	case SO_OOBINLINE:
+		opt->oobinline = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
+		break;
+	case SO_MARK:
+		opt->mark = (uint32_t)sock_twin_int(so, SOL_SOCKET, name, 0);
+		break;
+	case SO_BINDTODEVICE:
+	case SO_BINDTOIFINDEX:
+		opt->bind_ifindex = twin_device(so);
+		break;
+	case SO_REUSEADDR:
+		opt->reuseaddr = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
+		sock_ports_may_be_shared = true;
+		break;
+	case SO_REUSEPORT:
+		opt->reuseport = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
+		sock_ports_may_be_shared = true;
+		break;
+	case SO_TIMESTAMP:
+	case SO_TIMESTAMPNS:
+		opt->timestamp = sock_twin_int(so, SOL_SOCKET, SO_TIMESTAMP, 0) != 0;
+		opt->timestamp_ns = sock_twin_int(so, SOL_SOCKET, SO_TIMESTAMPNS, 0) != 0;
+		break;
+	}
+}
+
+/* IP_MULTICAST_IF cannot be read back in full: the program's value is looked at. */
+static void mirror_multicast_if(struct sock_options *opt, const void *val, socklen_t len)
+{
+	struct ip_mreqn req;
+
+	memset(&req, 0, sizeof(req));
+	if (len >= sizeof(struct ip_mreq))
+		memcpy(&req, val, len < sizeof(req) ? len : sizeof(req));
+	else if (len >= sizeof(req.imr_address))
+		memcpy(&req.imr_address, val, sizeof(req.imr_address));
+	opt->mc_addr = addr_v4(req.imr_address.s_addr);
+	opt->mc_ifindex = req.imr_ifindex;
+	if (!opt->mc_ifindex && !addr_is_any(&opt->mc_addr))
+		opt->mc_ifindex = link_of_addr(&opt->mc_addr);
+}
+
+void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t len,
+		   struct sock_options *opt)
+{
+	switch (name) {
+	case IP_TOS:
+		opt->tos = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, 0);
+		break;
+	case IP_TTL:
+		opt->ttl = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, 64);
+		break;
+	case IP_MULTICAST_TTL:
+		opt->mc_ttl = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, 1);
+		break;
+	case IP_MULTICAST_LOOP:
+		opt->mc_loop = sock_twin_int(so, IPPROTO_IP, name, 1) != 0;
+		break;
+	case IP_MULTICAST_IF:
+		mirror_multicast_if(opt, val, len);
+		break;
+	case IP_MTU_DISCOVER:
+		opt->pmtudisc = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, IP_PMTUDISC_WANT);
+		break;
+	case IP_LOCAL_PORT_RANGE:
+		opt->port_range = (uint32_t)sock_twin_int(so, IPPROTO_IP, name, 0);
+		break;
+	case IP_PKTINFO:
+		opt->pktinfo = sock_twin_int(so, IPPROTO_IP, name, 0) != 0;
+		break;
+	}
+}

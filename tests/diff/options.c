@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every option of src/sock/option_list.h, in every state of a socket, with good and bad
+ * values and lengths: one behaviour each.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "tests/diff/diff.h"
+
+enum care { KERNEL_, READ, REFUSED, TWIN, DONE, GROUP };
+enum { SOCKET_LEVEL = SOL_SOCKET, IP_LEVEL = 0, TCP_LEVEL = 6, UDP_LEVEL = 17 };
+
+struct option {
+	int level, number;
+	enum care udp, tcp;
+};
+
+/* ---- what is said of a value ---------------------------------------------------------- */
+
+/* Cookies, counters, what the network made of it. */
+static bool varies(const struct option *o)
+{
+	static const unsigned char of_socket[] = {28, 49, 55, 56, 57, 71}, of_tcp[] = {11, 12, 24};
+
+	if (o->level == SOL_SOCKET)
+		return memchr(of_socket, o->number, sizeof(of_socket)) != NULL;
+	if (o->level == IP_LEVEL)
+		return o->number == 52; /* the port, as it happens */
+	return o->level == TCP_LEVEL && memchr(of_tcp, o->number, sizeof(of_tcp)) != NULL;
+}
+
+static void describe(char *text, size_t size, int rc, int error, const void *val, socklen_t len,
+		     bool hidden)
+{
+	const unsigned char *bytes = val;
+	size_t n = 0;
+
+	if (rc) {
+		snprintf(text, size, "%s", strerrorname_np(error));
+		return;
+	}
+	n = (size_t)snprintf(text, size, "%u:", len);
+	for (socklen_t i = 0; i < len && i < 24 && !hidden; i++)
+		n += (size_t)snprintf(text + n, size - n, "%02x", bytes[i]);
+}
+
+static void get(int fd, const struct option *o, bool hidden, char *text, size_t size)
+{
+	char val[256] = "";
+	socklen_t len = 64;
+	int rc = getsockopt(fd, o->level, o->number, val, &len);
+
+	describe(text, size, rc, errno, val, len, hidden || varies(o));
+}
+
+static void bad_gets(int fd, const char *state, const struct option *o)
+{
+	static const int lengths[] = {-1, 0, 1, 3};
+	char val[256], text[100];
+	socklen_t len = 4;
+	int rc;
+
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+		len = (socklen_t)lengths[i];
+		rc = getsockopt(fd, o->level, o->number, val, &len);
+		describe(text, sizeof(text), rc, errno, val, len, true);
+		say("%s get, length %d: %s", state, lengths[i], text);
+	}
+	len = 64;
+	rc = getsockopt(fd, o->level, o->number, (void *)8, &len);
+	say("%s get, bad pointer: %s", state, rc ? strerrorname_np(errno) : "fine");
+	rc = getsockopt(fd, o->level, o->number, val, (void *)8);
+	say("%s get, bad length pointer: %s", state, rc ? strerrorname_np(errno) : "fine");
+}
+
+/* ---- values to try -------------------------------------------------------------------- */
+
+struct
+try {
+	const char *name;
+	socklen_t len;
+	union {
+		int n[4];
+		struct timeval tv;
+		char text[16];
+		struct ip_mreqn mreqn;
+		struct in_addr addr[3];
+	} val;
+};
+
+static const struct try tries[] = {
+	{"1", 4, {.n = {1}}},
+	{"0", 4, {.n = {0}}},
+	{"-1", 4, {.n = {-1}}},
+	{"5", 4, {.n = {5}}},
+	{"100000", 4, {.n = {100000}}},
+	{"least", 4, {.n = {-2147483647 - 1}}},
+	{"byte", 1, {.text = {1}}},
+	{"nothing", 0, {.n = {1}}},
+	{"short", 3, {.n = {1}}},
+	{"negative length", (socklen_t)-1, {.n = {1}}},
+	{"1, 3", 8, {.n = {1, 3}}},
+	{"time", 16, {.tv = {1, 5000}}},
+	{"bad time", 16, {.tv = {1, 5000000}}},
+	{"v0", 3, {.text = "v0"}},
+	{"cubic", 5, {.text = "cubic"}},
+	{"reno", 5, {.text = "reno"}},
+	{"nonsense", 9, {.text = "nonsense"}},
+};
+
+#define TRIES (sizeof(tries) / sizeof(*tries))
+
+static void attempt(int fd, const char *state, const struct option *o, const struct try *t,
+		    bool hidden)
+{
+	char wide[64] = "", text[100];
+	int rc;
+
+	memcpy(wide, &t->val, sizeof(t->val));
+	rc = setsockopt(fd, o->level, o->number, wide, t->len);
+	if (rc) {
+		say("%s set %s: %s", state, t->name, strerrorname_np(errno));
+	} else {
+		get(fd, o, hidden, text, sizeof(text));
+		say("%s set %s: fine, then %s", state, t->name, text);
+	}
+}
+
+static void bad_sets(int fd, const char *state, const struct option *o)
+{
+	int rc = setsockopt(fd, o->level, o->number, NULL, 4);
+
+	say("%s set NULL: %s", state, rc ? strerrorname_np(errno) : "fine");
+	rc = setsockopt(fd, o->level, o->number, (void *)8, 16);
+	say("%s set bad pointer: %s", state, rc ? strerrorname_np(errno) : "fine");
+}
+
+/* Buffers of a connection follow its needs. */
+static bool grows(const struct option *o)
+{
+	if (o->level == TCP_LEVEL)
+		return o->number == TCP_WINDOW_CLAMP;
+	return o->level == SOL_SOCKET && (o->number == SO_SNDBUF || o->number == SO_RCVBUF);
+}
+
+static void probe(int fd, const char *state, const struct option *o, bool live)
+{
+	char text[100];
+
+	get(fd, o, live && grows(o), text, sizeof(text));
+	say("%s: %s", state, text);
+	bad_gets(fd, state, o);
+	bad_sets(fd, state, o);
+	/* What only the kernel can do is refused on a connection: see "live". */
+	for (unsigned i = 0; i < TRIES && !(live && o->tcp == KERNEL_); i++)
+		attempt(fd, state, o, &tries[i], false);
+}
+
+/* ---- states --------------------------------------------------------------------------- */
+
+static void probe_udp(const struct option *o)
+{
+	int fd = (int)MUST(socket(AF_INET, SOCK_DGRAM, 0));
+
+	probe(fd, "udp", o, false);
+	close(fd);
+	fd = udp_bound(1);
+	probe(fd, "udp bound", o, false);
+	close(fd);
+	fd = udp_pair();
+	probe(fd, "udp connected", o, false);
+	meet();
+	close(fd);
+}
+
+static int connecting(void)
+{
+	struct sockaddr_in to = server_addr(0);
+	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+
+	inet_pton(AF_INET, "10.9.0.77", &to.sin_addr); /* nobody's */
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 || errno != EINPROGRESS)
+		say("set-up: connecting %d", errno);
+	return fd;
+}
+
+static void probe_tcp(const struct option *o)
+{
+	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+
+	probe(fd, "tcp", o, false);
+	close(fd);
+	fd = bound(SOCK_STREAM, 2);
+	probe(fd, "bound", o, false);
+	close(fd);
+	fd = tcp_listening(3);
+	probe(fd, "listening", o, false);
+	close(fd);
+	fd = connecting();
+	probe(fd, "connecting", o, true);
+	close(fd);
+}
+
+/* Both sides; then what is left of it when the peer has gone. */
+static void probe_connection(const struct option *o)
+{
+	int fd = tcp_pair();
+
+	probe(fd, "connected", o, true);
+	meet();
+	close(fd);
+	meet();
+	fd = tcp_pair();
+	if (is_server) {
+		close(fd);
+		meet();
+		return;
+	}
+	await(fd, POLLIN);
+	probe(fd, "closed by peer", o, true);
+	close(fd);
+	meet();
+}
+
+static void probe_all(const struct option *o)
+{
+	probe_udp(o);
+	probe_tcp(o);
+	meet();
+	probe_connection(o);
+}
+
+/* ---- what accepted sockets inherit ---------------------------------------------------- */
+
+#define CARE_KERNEL KERNEL_
+#define CARE_READ READ
+#define CARE_REFUSED REFUSED
+#define CARE_TWIN TWIN
+#define CARE_DONE DONE
+#define CARE_GROUP GROUP
+
+static const struct option all[] = {
+#define OPTION(level, name, number, udp, tcp, remark) \
+	{level##_LEVEL, number, CARE_##udp, CARE_##tcp},
+#include "src/sock/option_list.h"
+#undef OPTION
+};
+
+#define OPTIONS (sizeof(all) / sizeof(*all))
+
+static bool is_a_time(const struct option *o)
+{
+	return o->level == SOL_SOCKET && (o->number == SO_RCVTIMEO || o->number == SO_SNDTIMEO);
+}
+
+/* 1 is the loopback interface: nobody could connect. */
+static bool is_a_device(const struct option *o)
+{
+	return o->level == SOL_SOCKET && o->number == SO_BINDTOIFINDEX;
+}
+
+/* Something that is not the default, and does no harm. */
+static void change(int fd, const struct option *o)
+{
+	static const int numbers[] = {1, 5, 100000};
+	struct timeval tv = {30, 0};
+	struct linger linger = {1, 3};
+
+	if ((o->tcp != TWIN && o->tcp != DONE) || is_a_device(o))
+		return;
+	if (is_a_time(o))
+		MUST(setsockopt(fd, o->level, o->number, &tv, sizeof(tv)));
+	else if (o->level == SOL_SOCKET && o->number == SO_LINGER)
+		MUST(setsockopt(fd, o->level, o->number, &linger, sizeof(linger)));
+	else
+		for (unsigned i = 0; i < 3; i++)
+			setsockopt(fd, o->level, o->number, &numbers[i], sizeof(numbers[i]));
+}
+
+/* As intended.txt has it for IP_MULTICAST_TTL; addresses that only the kernel's sockets have. */
+static bool is_another_story(const struct option *o)
+{
+	return o->level == IP_LEVEL &&
+	       (o->number == IP_MULTICAST_TTL || o->number == IP_PKTOPTIONS);
+}
+
+static void say_all(int fd, const char *what)
+{
+	char text[100];
+
+	for (unsigned i = 0; i < OPTIONS; i++) {
+		if (is_another_story(&all[i]))
+			continue;
+		get(fd, &all[i], grows(&all[i]), text, sizeof(text));
+		say("%s %d/%d: %s", what, all[i].level, all[i].number, text);
+	}
+}
+
+/* The listener is changed before it listens, or after, or its connection is. */
+static void inherit_server(bool before)
+{
+	int listener = bound(SOCK_STREAM, 0), fd;
+
+	if (!before)
+		MUST(listen(listener, 16));
+	for (unsigned i = 0; i < OPTIONS; i++)
+		change(listener, &all[i]);
+	if (before)
+		MUST(listen(listener, 16));
+	meet();
+	fd = (int)MUST(accept(listener, NULL, NULL));
+	close(listener);
+	/* Set first, and what else was inherited is there, too. */
+	set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, 7);
+	say_all(fd, "child");
+	meet();
+	close(fd);
+}
+
+static void inherit_before_server(void)
+{
+	inherit_server(true);
+}
+
+static void inherit_after_server(void)
+{
+	inherit_server(false);
+}
+
+static void inherit_client(void)
+{
+	struct sockaddr_in to = server_addr(0);
+	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+
+	meet();
+	MUST(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	MUST(send(fd, "x", 1, 0)); /* TCP_DEFER_ACCEPT */
+	meet();
+	close(fd);
+}
+
+/* ---- what only the kernel can do, asked of a connection ------------------------------- */
+
+static void live_server(void)
+{
+	int fd = tcp_pair();
+
+	meet();
+	close(fd);
+}
+
+static void live_client(void)
+{
+	int fd = tcp_pair(), one = 1;
+
+	for (unsigned i = 0; i < OPTIONS; i++) {
+		if (all[i].tcp == KERNEL_ &&
+		    setsockopt(fd, all[i].level, all[i].number, &one, sizeof(one)))
+			say("%d/%d: %s", all[i].level, all[i].number, strerrorname_np(errno));
+	}
+	meet();
+	close(fd);
+}
+
+#define OPTION(level, name, number, udp, tcp, remark)                                           \
+	static void probe_##name(void)                                                          \
+	{                                                                                       \
+		static const struct option o = {level##_LEVEL, number, CARE_##udp, CARE_##tcp}; \
+                                                                                                \
+		probe_all(&o);                                                                  \
+	}
+#include "src/sock/option_list.h"
+#undef OPTION
+
+const struct behaviour options_behaviours[] = {
+/* What leaves for the kernel, and what it answers itself, is its business here. */
+#define OPTION(level, name, number, udp, tcp, remark) {#name, probe_##name, probe_##name, KERNEL},
+#include "src/sock/option_list.h"
+#undef OPTION
+	{"inherit_before", inherit_before_server, inherit_client, KERNEL},
+	{"inherit_after", inherit_after_server, inherit_client, KERNEL},
+	{"live", live_server, live_client, KERNEL},
+	{0},
+};
