@@ -177,7 +177,10 @@ uint32_t tcp_unacked_bytes(const struct tcp_conn *conn);
  */
 int tcp_shutdown(struct tcp_conn *conn, nsec_t now);
 
-/* What arrives from now on is acknowledged and thrown away (SHUT_RD). */
+/*
+ * SHUT_RD, as Linux has it: a read that finds nothing says it is the end, what arrives
+ * can be read all the same.  Only when our side has said FIN, too, it is refused (RST).
+ */
 void tcp_shutdown_read(struct tcp_conn *conn);
 
 /*

@@ -243,9 +243,11 @@ uint32_t tcp_unacked_bytes(const struct tcp_conn *c)
 
 static ssize_t recv_empty(struct tcp_conn *c)
 {
+	if (c->flags & CONN_FIN_RCVD)
+		return 0; /* as Linux: whatever came after it, the stream is complete */
 	if (c->state == TCP_CLOSED && c->error)
 		return take_error(c);
-	if (c->flags & (CONN_FIN_RCVD | CONN_DISCARD))
+	if (c->flags & CONN_READ_SHUT)
 		return 0;
 	if (!(c->flags & CONN_STARTED))
 		return -ENOTCONN;
@@ -313,9 +315,7 @@ int tcp_shutdown(struct tcp_conn *c, nsec_t now)
 
 void tcp_shutdown_read(struct tcp_conn *c)
 {
-	c->flags |= CONN_DISCARD;
-	tcp_recvq_prune(&c->rcv); /* it was never acknowledged */
-	c->sacks = 0;
+	c->flags |= CONN_READ_SHUT;
 }
 
 void tcp_close(struct tcp_conn *c, nsec_t now)

@@ -10,7 +10,7 @@
 
 #include "net/tcp_internal.h"
 
-#define CONN_SLOW (CONN_DISCARD | CONN_DETACHED | CONN_URG_WAIT | CONN_RTT_WANTED)
+#define CONN_SLOW (CONN_DETACHED | CONN_URG_WAIT | CONN_RTT_WANTED)
 
 /* ---- the fast path ------------------------------------------------------------------ */
 

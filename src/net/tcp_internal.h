@@ -70,7 +70,7 @@ enum {
 	CONN_MORE = 1 << 5,	  /* the last send said that more follows */
 	CONN_FIN_WANTED = 1 << 6, /* FIN behind what is queued */
 	CONN_DETACHED = 1 << 7,	  /* tcp_close() was called */
-	CONN_DISCARD = 1 << 8,	  /* SHUT_RD */
+	CONN_READ_SHUT = 1 << 8,  /* SHUT_RD */
 	CONN_SND_FULL = 1 << 9,	  /* the program waits for room */
 	CONN_QUICKACK = 1 << 10,  /* configured: never delay */
 	CONN_PINGPONG = 1 << 11,  /* answers carry our acknowledgements */

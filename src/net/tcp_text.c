@@ -46,13 +46,11 @@ static bool take_in_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	uint32_t len = a->pkt->len, before = c->rcv_nxt;
 	bool pruned = false, fin = false;
 
-	if (!(c->flags & CONN_DISCARD)) {
-		if (!tcp_recvq_append(&c->rcv, a->pkt, &pruned)) {
-			a->drop = DROP_NO_MEMORY; /* not acknowledged: it will come again */
-			return false;
-		}
-		a->pkt = NULL;
+	if (!tcp_recvq_append(&c->rcv, a->pkt, &pruned)) {
+		a->drop = DROP_NO_MEMORY; /* not acknowledged: it will come again */
+		return false;
 	}
+	a->pkt = NULL;
 	c->rcv_nxt += len;
 	if (c->rcv.ooo && !(a->flags & TCP_FIN)) {
 		c->rcv_nxt = tcp_recvq_advance(&c->rcv, c->rcv_nxt, &fin);
@@ -65,15 +63,14 @@ static bool take_in_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	if (c->rcv_nxt - c->irs < before - c->irs && c->rcv_nxt - c->irs >= len)
 		c->nxt_hi++; /* by what was out of order: tcp_data_received() does not see it */
 	tcp_data_received(c, len, len, (a->flags & TCP_PSH) != 0, now);
-	if (!(c->flags & CONN_DISCARD))
-		c->ops->readable(c);
+	c->ops->readable(c);
 	return true;
 }
 
 /* Refused: because it is here already, if nothing of it was new.  What holds it is told next. */
 static void note_twice(struct tcp_conn *c, const struct pkt *pkt, uint32_t start, uint32_t end)
 {
-	if (start != end || pkt->len == 0 || (c->flags & (CONN_DISCARD | CONN_SACK)) != CONN_SACK)
+	if (start != end || pkt->len == 0 || !(c->flags & CONN_SACK))
 		return;
 	sack_note(c, pkt->seq, pkt->seq + pkt->len);
 	tcp_note_duplicate(c, pkt->seq, pkt->seq + pkt->len);
@@ -86,7 +83,7 @@ static void take_out_of_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t 
 
 	if (c->rcv_acked != c->rcv_nxt)
 		tcp_output_ack(c, now); /* else the next one would be no duplicate */
-	if (!(c->flags & CONN_DISCARD) && tcp_recvq_insert(&c->rcv, a->pkt, &start, &end)) {
+	if (tcp_recvq_insert(&c->rcv, a->pkt, &start, &end)) {
 		a->pkt = NULL;
 		if (tcp_rare(c))
 			c->rare->out_of_order++;
@@ -101,6 +98,14 @@ static void take_out_of_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t 
 	tcp_output_ack(c, now);
 }
 
+/* RFC 9293 section 3.6.1: nobody is left to read it. */
+static bool is_unwanted(const struct tcp_conn *c)
+{
+	if (c->flags & CONN_READ_SHUT && (c->state == TCP_FIN_WAIT_1 || c->state == TCP_FIN_WAIT_2))
+		return true;
+	return c->flags & CONN_DETACHED;
+}
+
 bool tcp_text_step_7(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
 	bool fin = a->flags & TCP_FIN;
@@ -113,8 +118,7 @@ bool tcp_text_step_7(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 		a->drop = DROP_TCP_STATE; /* nothing can follow a FIN */
 		return false;
 	}
-	if (a->pkt->len && (c->flags & CONN_DETACHED)) {
-		/* RFC 9293 section 3.6.1: nobody is left to read it */
+	if (a->pkt->len && is_unwanted(c)) {
 		tcp_output_rst(c, now);
 		tcp_finish(c, ECONNRESET, now);
 		return false;

@@ -72,7 +72,7 @@ void tcp_urgent_step_6(struct tcp_conn *c, const struct tcp_arrival *a)
 {
 	uint32_t offset;
 
-	if (c->flags & (CONN_DISCARD | CONN_DETACHED | CONN_FIN_RCVD))
+	if (c->flags & (CONN_DETACHED | CONN_FIN_RCVD))
 		return;
 	if (a->flags & TCP_URG)
 		announced(c, a);
@@ -114,7 +114,7 @@ int tcp_recv_urgent(struct tcp_conn *c, uint8_t *byte, bool peek)
 			set_state(c, URGENT_READ);
 		return 1;
 	}
-	return c->state == TCP_CLOSED || (c->flags & CONN_DISCARD) ? 0 : -EAGAIN;
+	return c->state == TCP_CLOSED || (c->flags & CONN_READ_SHUT) ? 0 : -EAGAIN;
 }
 
 uint32_t tcp_urgent_readable(const struct tcp_conn *c)

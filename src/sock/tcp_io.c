@@ -18,7 +18,7 @@
 static int not_connected(const struct inet_sock *so, bool sending)
 {
 	if (so->inet == INET_LISTEN || !so->connected)
-		return sending ? -EPIPE : -ENOTCONN;
+		return sending ? -EPIPE : so->shut_rd ? 0 : -ENOTCONN;
 	return -ENOTCONN;
 }
 
@@ -133,6 +133,7 @@ static inline __attribute__((always_inline)) int recv_round(struct sock_ref ref,
 		return rc;
 	if (__builtin_expect(so->inet != INET_TCP || !so->connected, 0)) {
 		rc = not_connected(so, false);
+		*n = 0;
 	} else if (__builtin_expect((rc = -kept_error(so)) != 0, 0)) {
 		*n = 0;
 	} else {
@@ -293,7 +294,7 @@ static inline __attribute__((always_inline)) int send_round(struct sock_ref ref,
 		else
 			ring_set_now(ring, clock_now());
 		*n = tcp_send(conn, iov, iovcnt, send_flags(flags), ring->now);
-		if (*n < 0 && *n != -EAGAIN && *n != -EPIPE)
+		if (*n < 0 && *n != -EAGAIN)
 			so->tcp.error = 0; /* reported */
 		if (__builtin_expect(*n < 0 || tcp_is_full(conn), 0))
 			tcp_update_events(so, 0);

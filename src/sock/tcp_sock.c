@@ -61,8 +61,9 @@ static uint32_t compute_events(const struct inet_sock *so)
 		       (so->tcp.error ? EPOLLERR : 0u);
 	if (so->tcp.connecting)
 		return 0;
-	if (so->tcp.conn.state == TCP_CLOSED)
-		return EPOLLOUT | EPOLLWRNORM | EPOLLHUP; /* as the kernel says of a fresh socket */
+	if (so->tcp.conn.state == TCP_CLOSED) /* as the kernel says of a fresh socket */
+		return EPOLLOUT | EPOLLWRNORM | EPOLLHUP |
+		       (so->shut_rd ? EPOLLIN | EPOLLRDNORM | EPOLLRDHUP : 0u);
 	return stream_events(so);
 }
 
@@ -563,6 +564,11 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 	if (rc)
 		return rc;
 	if (so->inet == INET_LISTEN || !so->connected) {
+		/* -ENOTCONN, and yet the kernel has done it. */
+		if (so->inet == INET_TCP && how != SHUT_WR) {
+			so->shut_rd = true;
+			tcp_update_events(so, EPOLLIN | EPOLLRDHUP);
+		}
 		ring_release_cold(ring);
 		if (so->inet == INET_LISTEN)
 			sock_to_kernel(ref, VERDICT_CALL); /* stops listening */

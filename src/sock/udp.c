@@ -34,7 +34,7 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
 {
 	struct udp_state *udp = &so->udp;
 
-	if (__builtin_expect(so->shut_rd || so->gone || so->inet != INET_UDP, 0))
+	if (__builtin_expect(so->gone || so->inet != INET_UDP, 0))
 		return DROP_SOCK_CLOSED;
 	if (__builtin_expect(multicast, 0) && !from_peer(so, pkt))
 		return DROP_SOCK_FILTER;

@@ -98,6 +98,9 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 			n = recv_twin(ref.sk, msg, flags);
 			if (n != -EAGAIN)
 				return n;
+			/* The kernel's oddity: only who would wait is told that it is the end. */
+			if (closed && !dontwait)
+				return 0;
 		}
 		if (dontwait) {
 			if (__builtin_expect(__atomic_load_n(&so->n_rings, __ATOMIC_RELAXED) < 2 ||
