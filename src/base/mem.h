@@ -11,7 +11,9 @@
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 void *mem_alloc(size_t size);
 void *mem_zalloc(size_t size);		      /* zeroed */
@@ -19,6 +21,15 @@ void *mem_realloc(void *old, size_t size);    /* old may be NULL */
 void *mem_aligned(size_t align, size_t size); /* align: a power of two */
 void mem_free(void *ptr);		      /* NULL is harmless */
 char *mem_strdup(const char *text);
+
+/*
+ * Can the program have something there?  Tells NULL, members of NULL, MAP_FAILED and
+ * the kernel's half from the rest, at no cost.
+ */
+static inline bool mem_is_place(const void *ptr)
+{
+	return (uintptr_t)ptr - 4096 < (1ul << 47) - 2 * 4096;
+}
 
 /* Whole pages from the kernel, zeroed, not yet resident; size is rounded up. */
 void *mem_map(size_t size);

@@ -213,10 +213,16 @@ static int watch_socket(struct epoll *ep, struct entry *entry, bool add)
 	return 0;
 }
 
-/* New interest in what is true already counts as an event. */
+/*
+ * New interest in what is true already counts as an event.  What is not ready must not
+ * be on the list: what becomes so is reported in the order in which it did.
+ */
 static void report_if_ready(struct epoll *ep, struct entry *entry)
 {
-	entry_make_ready(ep, entry); /* the harvest looks closer */
+	if (!entry_events(entry))
+		return;
+	entry_make_ready(ep, entry);
+	ep->news++;
 	waiter_wake(&ep->waiter);
 }
 
@@ -241,7 +247,7 @@ static int add(struct epoll *ep, int fd, struct sock_ref ref, const struct epoll
 
 	if ((event->events & EPOLLEXCLUSIVE) && (set || (event->events & ~EXCLUSIVE_OK)))
 		return -EINVAL;
-	if (entry_find(ep, fd, ref.gen))
+	if (entry_find(ep, fd, ref))
 		return -EEXIST;
 	entry = mem_zalloc(sizeof(*entry));
 	if (!entry)
@@ -264,6 +270,8 @@ static int add(struct epoll *ep, int fd, struct sock_ref ref, const struct epoll
 	}
 	follow_new(ep, entry);
 	twin_update(ep, entry);
+	if (set)
+		epoll_readable(set, &entry->heard);
 	kick_plain_waits(ep);
 	report_if_ready(ep, entry);
 	return 0;
@@ -293,7 +301,7 @@ static int control(struct epoll *ep, int op, int fd, struct sock_ref ref,
 		return add(ep, fd, ref, event);
 	if (op != EPOLL_CTL_MOD && op != EPOLL_CTL_DEL)
 		return -EINVAL;
-	entry = entry_find(ep, fd, ref.gen);
+	entry = entry_find(ep, fd, ref);
 	if (!entry)
 		return -ENOENT;
 	if (op == EPOLL_CTL_MOD)
@@ -307,7 +315,7 @@ int epoll_control(struct epoll *ep, int op, int fd, struct sock_ref ref, struct 
 	bool nest = ref.sk->kind == SOCK_KIND_EPOLL && op == EPOLL_CTL_ADD;
 	int rc;
 
-	if (op != EPOLL_CTL_DEL && !event)
+	if (op != EPOLL_CTL_DEL && !mem_is_place(event))
 		return -EFAULT;
 	if (epoll_locks || hold_current)
 		return -EBUSY; /* in a signal handler that interrupted the library */

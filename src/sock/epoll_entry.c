@@ -17,11 +17,25 @@ static unsigned bucket_of(const struct epoll *ep, int fd)
 	return (unsigned)fd & (ep->n_buckets - 1);
 }
 
-struct entry *entry_find(const struct epoll *ep, int fd, uint32_t gen)
+static struct entry *first_in_bucket(const struct epoll *ep, int fd)
 {
-	struct entry *entry = ep->n_buckets ? ep->buckets[bucket_of(ep, fd)] : NULL;
+	return ep->n_buckets ? ep->buckets[bucket_of(ep, fd)] : NULL;
+}
 
-	while (entry && (entry->fd != fd || entry->ref.gen != gen))
+struct entry *entry_find(const struct epoll *ep, int fd, struct sock_ref ref)
+{
+	struct entry *entry = first_in_bucket(ep, fd);
+
+	while (entry && (entry->fd != fd || entry->ref.sk != ref.sk || entry->ref.gen != ref.gen))
+		entry = entry->next;
+	return entry;
+}
+
+struct entry *entry_named(const struct epoll *ep, int fd, uint32_t name)
+{
+	struct entry *entry = first_in_bucket(ep, fd);
+
+	while (entry && entry->name != name)
 		entry = entry->next;
 	return entry;
 }
@@ -62,6 +76,7 @@ bool entry_insert(struct epoll *ep, struct entry *entry)
 {
 	if (ep->n_entries >= ep->n_buckets && !grow(ep))
 		return false;
+	entry->name = ++ep->last_name;
 	put_in_bucket(ep, entry);
 	set_count(&ep->n_entries, ep->n_entries + 1);
 	if (entry->set) {
@@ -122,17 +137,34 @@ void entry_make_ready(struct epoll *ep, struct entry *entry)
 }
 
 /* What is to be reported of an entry now. */
-static uint32_t events_of(const struct entry *entry)
+uint32_t entry_events(const struct entry *entry)
 {
 	uint32_t events;
 
 	if (entry->disabled || !sock_ref_valid(entry->ref))
 		return 0;
 	if (entry->set)
-		events = epoll_readable(entry->set) ? POLL_READABLE : 0;
+		events = epoll_readable(entry->set, NULL) ? POLL_READABLE : 0;
 	else
 		events = poll_events_now(entry->ref.sk);
 	return events & (entry->events | EPOLLERR | EPOLLHUP);
+}
+
+/* A set in the set: an edge is whatever happened in there. */
+static void hear_set(struct epoll *ep, struct entry *entry)
+{
+	uint32_t heard = entry->heard;
+	bool readable;
+
+	if (!sock_ref_valid(entry->ref))
+		return;
+	readable = epoll_readable(entry->set, &entry->heard);
+	if (heard != entry->heard)
+		ep->news++;
+	else if (entry->events & (EPOLLET | EPOLLONESHOT))
+		return;
+	if (readable)
+		entry_make_ready(ep, entry);
 }
 
 void epoll_drain(struct epoll *ep)
@@ -151,15 +183,12 @@ void epoll_drain(struct epoll *ep)
 			mem_free(entry);
 		} else {
 			entry_make_ready(ep, entry);
+			ep->news++;
 		}
 		watch = next;
 	}
-	list_for_each(link, &ep->nested) {
-		struct entry *entry = container_of(link, struct entry, nested);
-
-		if (events_of(entry))
-			entry_make_ready(ep, entry);
-	}
+	list_for_each(link, &ep->nested)
+		hear_set(ep, container_of(link, struct entry, nested));
 }
 
 /* mutex: on the list, but its events are over. */
@@ -176,7 +205,7 @@ bool epoll_has_events(struct epoll *ep)
 	while (ep->n_ready) {
 		struct entry *entry = container_of(ep->ready.next, struct entry, ready);
 
-		if (events_of(entry))
+		if (entry_events(entry))
 			return true;
 		retire(ep, entry);
 	}
@@ -190,7 +219,7 @@ int epoll_harvest(struct epoll *ep, struct epoll_event *events, int max)
 	epoll_drain(ep);
 	for (unsigned left = ep->n_ready; left && n < max; left--) {
 		struct entry *entry = container_of(ep->ready.next, struct entry, ready);
-		uint32_t now = events_of(entry);
+		uint32_t now = entry_events(entry);
 
 		if (!now) {
 			retire(ep, entry);

@@ -37,6 +37,8 @@ struct entry {
 	struct sock_ref ref;
 	struct epoll *set; /* a set in the set, or NULL: a socket */
 	int fd;
+	uint32_t name;	 /* of this set's entries, this one alone */
+	uint32_t heard;	 /* ->set's ->news when it was looked at last */
 	uint32_t events; /* as the program gave them, flags included */
 	epoll_data_t data;
 	bool disabled; /* EPOLLONESHOT, reported */
@@ -69,6 +71,8 @@ struct epoll {
 	unsigned n_buckets; /* a power of two, or 0 */
 	struct list ready;
 	struct list nested;   /* entries that are sets themselves */
+	uint32_t last_name;   /* of an entry */
+	uint32_t news;	      /* events so far: an edge for the sets that this one is in */
 	int twins;	      /* hidden kernel set of twins, or -1 */
 	unsigned plain_waits; /* threads in the kernel's epoll_wait */
 	int kick;	      /* eventfd that gets them out of there, or -1 */
@@ -98,11 +102,14 @@ void epoll_after_fork(struct epoll *ep);
 
 /* ---- entries (mutex) ------------------------------------------------------------ */
 
-struct entry *entry_find(const struct epoll *ep, int fd, uint32_t gen);
+struct entry *entry_find(const struct epoll *ep, int fd, struct sock_ref ref);
+struct entry *entry_named(const struct epoll *ep, int fd, uint32_t name);
 bool entry_insert(struct epoll *ep, struct entry *entry); /* false: no memory */
 /* Takes the entry out of everything and frees it, at once or out of the queue. */
 void entry_drop(struct epoll *ep, struct entry *entry);
 void entry_make_ready(struct epoll *ep, struct entry *entry);
+/* Its events now. */
+uint32_t entry_events(const struct entry *entry);
 
 /* Moves what was notified to the ready list; frees entries of sockets that ended. */
 void epoll_drain(struct epoll *ep);
@@ -138,8 +145,8 @@ void epoll_follow_rings(struct epoll *ep, nsec_t now);
 
 /* ---- as a member of poll() or of another set (no mutex) ---------------------------- */
 
-/* Are there events to report, of accelerated sockets? */
-bool epoll_readable(struct epoll *ep);
+/* Are there events to report?  news: see ->news, or NULL. */
+bool epoll_readable(struct epoll *ep, uint32_t *news);
 /* Adds the rings of its sockets to set. */
 void epoll_add_rings(struct epoll *ep, struct ring_set *set);
 

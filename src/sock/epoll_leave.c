@@ -55,7 +55,7 @@ void epoll_sock_left(struct sock *sk)
 
 		epoll_lock_nested(ep);
 		/* Not there: somebody was faster, and the watch is gone, too. */
-		entry = entry_find(ep, fd, ref.gen);
+		entry = entry_find(ep, fd, ref);
 		if (entry) {
 			struct entry copy = *entry;
 

@@ -14,17 +14,34 @@ void epoll_add_rings(struct epoll *ep, struct ring_set *set)
 	epoll_unlock(ep);
 }
 
-bool epoll_readable(struct epoll *ep)
+/* mutex: the kernel's part.  One system call, where the set may have such a part. */
+static bool look_at_kernel(struct epoll *ep)
 {
-	struct pollfd twins = {.events = POLLIN};
+	struct pollfd fds[2] = {{.fd = ep->epfd, .events = POLLIN},
+				{.fd = ep->twins, .events = POLLIN}};
 	struct timespec zero = {0, 0};
-	bool readable;
+
+	if (ep->twins < 0 && !__atomic_load_n(&ep->kernel_fds, __ATOMIC_RELAXED))
+		return false;
+	if (sys_ppoll(fds, 2, &zero, NULL) <= 0)
+		return false;
+	if (fds[1].revents & POLLIN)
+		epoll_look_at_twins(ep);
+	return (fds[0].revents & POLLIN) && !ep->kicked;
+}
+
+bool epoll_readable(struct epoll *ep, uint32_t *news)
+{
+	bool readable = false;
 
 	epoll_lock_nested(ep);
-	twins.fd = ep->twins;
-	if (twins.fd >= 0 && sys_ppoll(&twins, 1, &zero, NULL) > 0)
-		epoll_look_at_twins(ep);
-	readable = epoll_is_pending(ep) && !ep->dead && epoll_has_events(ep);
+	if (!ep->dead) {
+		readable = look_at_kernel(ep);
+		if (epoll_is_pending(ep) && epoll_has_events(ep))
+			readable = true;
+	}
+	if (news)
+		*news = ep->news;
 	epoll_unlock(ep);
 	return readable;
 }

@@ -2,9 +2,9 @@
 /*
  * The rings and twins of an epoll set.
  *
- * Twins are in a kernel set of their own, by (descriptor, generation), with the
- * flags of their entry: what the kernel reports there is reported as the
- * entry's.
+ * Twins are in a kernel set of their own, by (descriptor, name of the entry), with
+ * the flags of their entry: what the kernel reports there is reported as the
+ * entry's.  So is a set in the set, for the kernel's descriptors that it has.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ static int create_set(void)
 
 static epoll_data_t twin_name(const struct entry *entry)
 {
-	return (epoll_data_t){.u64 = (uint64_t)entry->ref.gen << 32 | (uint32_t)entry->fd};
+	return (epoll_data_t){.u64 = (uint64_t)entry->name << 32 | (uint32_t)entry->fd};
 }
 
 static void bump(struct epoll *ep)
@@ -48,13 +48,19 @@ static void bump(struct epoll *ep)
 
 static bool twin_wanted(const struct entry *entry)
 {
-	return (entry->events & POLL_READABLE) && !entry->disabled && !entry->set &&
+	if (entry->disabled)
+		return false;
+	if (entry->set)
+		return entry->events & POLL_READABLE;
+	return ((entry->events & POLL_READABLE) || entry->ref.sk->kind == SOCK_KIND_UDP) &&
 	       sock_twin_matters(entry->ref.sk);
 }
 
 void twin_update(struct epoll *ep, struct entry *entry)
 {
-	uint32_t flags = EPOLLIN | (entry->events & (EPOLLET | EPOLLONESHOT));
+	/* Errors are reported to who wants to write, too. */
+	uint32_t flags = (entry->events & POLL_READABLE ? EPOLLIN : 0u) |
+			 (entry->events & (EPOLLET | EPOLLONESHOT));
 
 	if (!twin_wanted(entry)) {
 		twin_drop(ep, entry);
@@ -110,15 +116,17 @@ void epoll_look_at_twins(struct epoll *ep)
 
 	for (int i = 0; i < n; i++) {
 		uint64_t name = events[i].data.u64;
-		struct entry *entry = entry_find(ep, (int)(uint32_t)name, (uint32_t)(name >> 32));
+		struct entry *entry = entry_named(ep, (int)(uint32_t)name, (uint32_t)(name >> 32));
 
 		if (!entry) {
 			stray = true;
 			continue;
 		}
-		__atomic_store_n(&entry->ref.sk->twin_events, poll_events_of_twin(events[i].events),
-				 __ATOMIC_RELAXED);
+		if (!entry->set)
+			__atomic_store_n(&entry->ref.sk->twin_events,
+					 poll_events_of_twin(events[i].events), __ATOMIC_RELAXED);
 		entry_make_ready(ep, entry);
+		ep->news++;
 	}
 	if (stray)
 		make_twins_anew(ep);

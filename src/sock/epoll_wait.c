@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
 #include "sock/epoll_internal.h"
@@ -411,7 +412,7 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 
 	if (max <= 0 || max > EVENTS_MAX)
 		return -EINVAL;
-	if (!events)
+	if (!mem_is_place(events))
 		return -EFAULT;
 	w.ep = ep;
 	w.events = events;

@@ -49,11 +49,12 @@ static void shadow_of_member(struct call *call, const struct member *member)
 	int wanted = poll_events_wanted((uint16_t)call->fds[member->at].events);
 	int fd = -1;
 
+	/* Errors are reported to who wants to write, too. */
 	if (member->set)
 		fd = call->fds[member->at].fd;
-	else if ((wanted & POLLIN) && sock_twin_matters(sk))
+	else if (((wanted & POLLIN) || sk->kind == SOCK_KIND_UDP) && sock_twin_matters(sk))
 		fd = sock_twin(sk);
-	set_shadow(call, member->at, fd, POLLIN);
+	set_shadow(call, member->at, fd, (short)(wanted & POLLIN));
 }
 
 /* Looks every descriptor up: again, too, when a socket ended or left. */
@@ -113,9 +114,9 @@ bool poll_check_members(struct call *call, int *ready)
 		}
 		if (!member->set)
 			events = poll_events_now(member->ref.sk);
-		else if (epoll_readable(member->set))
+		else if (epoll_readable(member->set, NULL))
 			events = POLL_READABLE;
-		else /* the kernel's part of the set */
+		else /* descriptors that got into the kernel's part behind our back */
 			events = (uint32_t)call->shadow[member->at].revents & POLLIN ? POLL_READABLE
 										     : 0;
 		pfd->revents = (short)(events & (uint16_t)accepted(call, member->at));

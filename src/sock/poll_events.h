@@ -25,7 +25,7 @@ _Static_assert((int)EPOLLIN == POLLIN && (int)EPOLLOUT == POLLOUT && (int)EPOLLE
 /* What the kernel said of a twin, as twin_events. */
 static inline uint32_t poll_events_of_twin(uint32_t revents)
 {
-	return revents & (EPOLLIN | EPOLLERR | EPOLLHUP) ? POLL_READABLE : 0;
+	return (revents & (EPOLLIN | EPOLLHUP) ? POLL_READABLE : 0) | (revents & EPOLLERR);
 }
 
 /* What to be notified of, so that no event of these is missed. */
@@ -42,8 +42,9 @@ static inline uint32_t poll_events_wanted(uint32_t events)
 static inline uint32_t poll_events_now(struct sock *sk)
 {
 	uint32_t events = __atomic_load_n(&sk->events, __ATOMIC_ACQUIRE);
+	uint32_t twin = __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED);
 
-	if (!(events & EPOLLIN) && __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED)) {
+	if (twin & ~(events & EPOLLIN ? (uint32_t)POLL_READABLE : 0)) {
 		sock_look_at_twin(sk);
 		events |= __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED);
 	}

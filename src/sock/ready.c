@@ -144,7 +144,13 @@ void watch_init(struct watch *watch, struct waiter *waiter, struct sock *sk, uin
 
 void watch_add(struct watch *watch)
 {
-	list_push_back(&watch->sk->watches, &watch->link);
+	struct list *watches = &watch->sk->watches;
+
+	/* The order in which Linux wakes: who came last is told first, the exclusive last. */
+	if (watch->events & EPOLLEXCLUSIVE)
+		list_push_back(watches, &watch->link);
+	else
+		list_push_front(watches, &watch->link);
 }
 
 void watch_remove(struct watch *watch)

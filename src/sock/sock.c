@@ -16,6 +16,7 @@
 #include "sock/icmp.h"
 #include "sock/mcast.h"
 #include "sock/move.h"
+#include "sock/poll_events.h"
 #include "sock/timewait.h"
 #include "sock/wait.h"
 #include "sock/sock_internal.h"
@@ -495,8 +496,8 @@ void sock_look_at_twin(struct sock *sk)
 	struct timespec zero = {0, 0};
 	uint32_t events = 0;
 
-	if (sys_ppoll(&pfd, 1, &zero, NULL) == 1 && (pfd.revents & (POLLIN | POLLERR)))
-		events = EPOLLIN | EPOLLRDNORM;
+	if (sys_ppoll(&pfd, 1, &zero, NULL) == 1)
+		events = poll_events_of_twin((uint32_t)pfd.revents & (POLLIN | POLLERR));
 	__atomic_store_n(&sk->twin_events, events, __ATOMIC_RELAXED);
 }
 

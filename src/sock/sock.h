@@ -75,7 +75,7 @@ struct sock {
 
 	/* any, atomic */
 	bool nonblock;	      /* O_NONBLOCK as the program sees it */
-	uint16_t twin_events; /* EPOLLIN: the kernel has something for us, too */
+	uint16_t twin_events; /* EPOLLIN, EPOLLERR: the kernel has something for us, too */
 	uint32_t events;      /* EPOLL* bits true now; written by the holder */
 	struct ring *home;
 	uint32_t gen;	   /* odd while in use; changed when the program closes it and at its end */

@@ -3,8 +3,10 @@
 #include "tests/diff/diff.h"
 
 #define SUITES(SUITE)  \
+	SUITE(epoll)   \
 	SUITE(exits)   \
 	SUITE(options) \
+	SUITE(states)  \
 	SUITE(tcp)     \
 	SUITE(udp)
 

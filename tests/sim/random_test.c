@@ -36,7 +36,7 @@ struct plan {
 struct life {
 	struct sim *sim;
 	struct plan plan[2];
-	bool abrupt; /* somebody may be deaf or abort: losses are no wonder */
+	bool abrupt;	  /* somebody may be deaf or abort: losses are no wonder */
 	unsigned travels; /* chance of each step that a connection goes to another process */
 };
 

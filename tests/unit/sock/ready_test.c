@@ -152,10 +152,25 @@ static void test_a_socket_that_ends_tells_its_watches_once(void **state)
 	fake_set(&s[3], EPOLLIN); /* queued already: it is told all the same */
 	fake_close(&s[3]);
 	assert_true(list_empty(&s[3].sk.watches));
-	assert_ptr_equal(waiter_take(&w[0]), &a);
-	assert_ptr_equal(watch_next(&a), &b);
-	assert_null(watch_next(&b));
+	assert_ptr_equal(waiter_take(&w[0]), &b);
+	assert_ptr_equal(watch_next(&b), &a);
+	assert_null(watch_next(&a));
 	assert_true(a.gone && b.gone);
+	fake_open(&s[3]);
+}
+
+static void test_who_came_last_is_told_first(void **state)
+{
+	struct watch a, b;
+
+	watch(&a, &w[0], &s[3], EPOLLIN);
+	watch(&b, &w[0], &s[3], EPOLLIN);
+	fake_set(&s[3], EPOLLIN);
+	assert_ptr_equal(waiter_take(&w[0]), &b);
+	assert_ptr_equal(watch_next(&b), &a);
+	assert_null(watch_next(&a));
+	fake_close(&s[3]);
+	waiter_discard(&w[0]);
 	fake_open(&s[3]);
 }
 
@@ -405,6 +420,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_every_waiter_of_a_socket_is_told),
 	TEST(test_exclusive_watches_take_turns_among_those_with_users),
 	TEST(test_a_socket_that_ends_tells_its_watches_once),
+	TEST(test_who_came_last_is_told_first),
 	TEST(test_sleep_ends_at_its_time),
 	TEST(test_an_event_between_prepare_and_sleep_is_not_slept_through),
 	TEST(test_who_does_not_lie_is_not_rung),
