@@ -342,6 +342,9 @@ void tcp_init_passive(struct tcp_conn *conn, const struct tcp_ops *ops,
 /* As ops->send_train(), for an owner who knows no better: piece by piece by ops->send(). */
 uint32_t tcp_send_train(struct tcp_conn *conn, const struct tcp_segment *seg, uint32_t mss);
 
+/* Does this segment ask for a new connection? */
+bool tcp_opens(const struct pkt *pkt);
+
 /* The RST that answers a segment nobody wants (RFC 9293 3.10.7.1); false: none due. */
 bool tcp_reset_for(const struct pkt *pkt, struct tcp_segment *rst);
 

@@ -332,6 +332,11 @@ enum drop tcp_listener_input(struct tcp_listener *l, struct pkt *pkt, nsec_t now
 	return why;
 }
 
+bool tcp_opens(const struct pkt *pkt)
+{
+	return (pkt->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN)) == TCP_SYN;
+}
+
 bool tcp_reset_for(const struct pkt *pkt, struct tcp_segment *rst)
 {
 	if (pkt->tcp_flags & TCP_RST)

@@ -121,6 +121,19 @@ void mcast_attach(struct inet_sock *so)
 		steer(so, container_of(link, struct membership, link));
 }
 
+void mcast_leave_to_kernel(struct inet_sock *so)
+{
+	sock_move_settle(so);
+	list_for_each(link, &so->udp.groups) {
+		struct membership *m = container_of(link, struct membership, link);
+
+		if (m->flow)
+			sock_flow_del(m->flow);
+		m->flow = NULL;
+	}
+	sock_rings_changed(so);
+}
+
 void mcast_detach(struct inet_sock *so)
 {
 	if (so->inet != INET_UDP)

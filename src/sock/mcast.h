@@ -14,6 +14,8 @@ int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t 
 
 /* The socket was bound: memberships made before take effect. */
 void mcast_attach(struct inet_sock *so);
+/* Memberships stay, and the twin receives for them. */
+void mcast_leave_to_kernel(struct inet_sock *so);
 /* All flows of the socket were removed; they may be attached again. */
 void mcast_detach(struct inet_sock *so);
 /* The socket ends; its flows are gone. */

@@ -64,13 +64,24 @@ static int unsteer(struct move_part *part, bool *was)
 	return rc > 0 ? -EBUSY : rc;
 }
 
+/* It is the same member of a shared flow. */
+static void make_stand_in(struct move_part *part)
+{
+	part->stand_in.deliver = stand_in_deliver;
+	if (part->flow->shared) {
+		shared_flow_init(&part->shared_stand_in, stand_in_deliver, 0, false);
+		part->shared_stand_in.share =
+			container_of(part->flow, struct shared_flow, flow)->share;
+	}
+}
+
 int move_part_steer(struct move_part *part)
 {
 	bool was = false;
 	int rc;
 
 	part->stand_in.key = part->flow->key;
-	part->stand_in.deliver = stand_in_deliver;
+	make_stand_in(part);
 	if (!ring_hold_cold(part->to))
 		return -EAGAIN;
 	rc = ring_flow_list(part->to, &part->stand_in);
@@ -95,7 +106,7 @@ int move_part_steer(struct move_part *part)
 
 void move_part_stay(struct move_part *part)
 {
-	part->stand_in.deliver = stand_in_deliver;
+	make_stand_in(part);
 	part->to = part->from;
 	part->stays = true;
 }

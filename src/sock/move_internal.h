@@ -9,7 +9,10 @@ struct move;
 
 /* One flow of a socket on its way. */
 struct move_part {
-	struct flow stand_in; /* holder of ->to */
+	union { /* holder of ->to */
+		struct flow stand_in;
+		struct shared_flow shared_stand_in;
+	};
 	struct move *move;
 	struct flow *flow;	  /* the real one */
 	struct sock_flow *listed; /* which it is of; NULL: a connection's own */

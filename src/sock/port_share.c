@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports that several sockets share (SO_REUSEADDR, SO_REUSEPORT).  A frame can be
- * steered to one place only, so where the kernel would give it to a socket that
- * is not ours, it must stay with the kernel.
+ * Ports that several sockets share (SO_REUSEADDR, SO_REUSEPORT).  Sockets whose frames
+ * the library takes, in whatever process, share them among themselves (ring/share.h).
+ * Where the kernel would give a frame to one that it receives for, the frame must stay
+ * with the kernel.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "sock/mcast.h"
+#include "sock/port_claim.h"
 
 #define TABLE_MAX (4u << 20) /* bytes of /proc/net/udp that are looked at */
 #define TCP_STATE_LISTEN 0x0a
@@ -87,18 +89,41 @@ static bool same_address(const struct inet_sock *so, const struct row *row)
 }
 
 /* Another socket has it.  True: then the frames must stay with the kernel. */
-static bool conflict(struct inet_sock *so, const struct row *row)
+static bool conflict(const struct inet_sock *so, const struct row *row)
 {
 	struct owner owner = {row->inode, NULL};
 
 	sock_each(find_owner, &owner);
 	if (!owner.so)
-		return true; /* not accelerated, or another program's */
-	if (!so->opt->reuseport || !owner.so->opt->reuseport)
-		return false;
-	sock_leave(owner.so, VERDICT_SHARED_PORT);
-	return true;
+		return !port_is_claimed(row->inode);
+	return so->opt->reuseport && owner.so->opt->reuseport &&
+	       owner.so->verdict != VERDICT_ACCELERATED;
 }
+
+/* ---- claims --------------------------------------------------------------------------- */
+
+static int *claim_of(struct inet_sock *so)
+{
+	static int none = -1;
+
+	if (so->inet == INET_UDP)
+		return &so->udp.claim;
+	return so->inet == INET_LISTEN ? &so->listen.claim : &none;
+}
+
+void sock_port_claim(struct inet_sock *so)
+{
+	if (so->inet != INET_TCP && *claim_of(so) < 0 &&
+	    (so->opt->reuseport || (so->inet == INET_UDP && so->opt->reuseaddr)))
+		*claim_of(so) = port_claim(inode_of(sock_twin(&so->sk)));
+}
+
+void sock_port_unclaim(struct inet_sock *so)
+{
+	sys_close_fd(claim_of(so));
+}
+
+/* ---- who has it ----------------------------------------------------------------------- */
 
 bool sock_port_shared(struct inet_sock *so)
 {
@@ -167,6 +192,63 @@ static void give_frames_back(struct inet_sock *so)
 	sock_flows_del(so);
 	mcast_detach(so);
 	so->verdict = VERDICT_SHARED_PORT;
+	sock_port_unclaim(so);
+}
+
+static bool has_groups(const struct inet_sock *so)
+{
+	list_for_each(link, &so->flows) {
+		if (sock_flow_of(link)->multicast)
+			return true;
+	}
+	return false;
+}
+
+/* A group's datagrams are for all who joined it, and a frame is for one process. */
+static void give_groups_back(struct inet_sock *so)
+{
+	log_debug("fd %d: another socket shares its port: the kernel receives its groups",
+		  sock_twin(&so->sk));
+	mcast_leave_to_kernel(so);
+}
+
+/*
+ * Rows without a claim, at this look and at the last one.  A socket that is being closed
+ * is seen so for a moment: only who is seen twice is the kernel's.
+ */
+#define SUSPECTS 64
+static struct suspects {
+	unsigned n;
+	unsigned long inode[SUSPECTS];
+} suspects[2];
+
+static bool is_suspect(const struct suspects *s, unsigned long inode)
+{
+	for (unsigned i = 0; i < s->n; i++) {
+		if (s->inode[i] == inode)
+			return true;
+	}
+	return false;
+}
+
+static bool is_kernels(unsigned long inode)
+{
+	struct suspects *now = &suspects[0];
+
+	if (port_is_claimed(inode))
+		return false;
+	if (!is_suspect(now, inode) && now->n < SUSPECTS)
+		now->inode[now->n++] = inode;
+	return is_suspect(&suspects[1], inode);
+}
+
+/* A row of somebody else with the port of ours. */
+static void share_with(struct inet_sock *so, const struct row *row)
+{
+	if (is_kernels(row->inode))
+		give_frames_back(so);
+	else if (has_groups(so))
+		give_groups_back(so);
 }
 
 static bool is_candidate(const struct candidates *c, unsigned long inode)
@@ -186,9 +268,9 @@ static void look_at_row(const struct candidates *c, bool udp, const struct row *
 		if ((so->inet == INET_UDP) != udp || !same_address(so, row) ||
 		    so->verdict != VERDICT_ACCELERATED)
 			continue;
-		/* Ours among themselves share what arrives; nobody else gets a part of it. */
+		/* Ours among themselves share what arrives. */
 		if (!is_candidate(c, row->inode))
-			give_frames_back(so);
+			share_with(so, row);
 	}
 }
 
@@ -212,6 +294,8 @@ void sock_ports_look(void)
 
 	if (!sock_ports_may_be_shared)
 		return;
+	suspects[1] = suspects[0];
+	suspects[0].n = 0;
 	sock_each(count_candidate, &c);
 	c.list = c.max ? mem_alloc(c.max * sizeof(*c.list)) : NULL;
 	if (!c.list)
@@ -224,4 +308,10 @@ void sock_ports_look(void)
 	if (tcp)
 		look_at_table(&c, false);
 	mem_free(c.list);
+}
+
+void sock_ports_follow(void)
+{
+	sock_ports_look();
+	sock_ports_look(); /* who is seen twice is the kernel's */
 }

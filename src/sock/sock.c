@@ -371,6 +371,7 @@ static void close_locked(struct sock_ref ref)
 		return;
 	}
 	so->gone = true;
+	sock_port_unclaim(so);
 	end_references(so);
 	list_remove(&so->link);
 	epoll_sock_closed(&so->sk);
@@ -449,6 +450,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 		return -EBUSY; /* the kernel knows nothing of the connection */
 	log_debug("fd %d: left to the kernel: %s", sock_twin(&so->sk), verdict_text(reason));
 	so->verdict = reason;
+	sock_port_unclaim(so);
 	sock_move_settle(so);
 	epoll_sock_left(&so->sk);
 	hooks.left(&so->sk);

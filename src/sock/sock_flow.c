@@ -12,6 +12,7 @@
 
 #define LINKS_MAX 64
 #define ADDRS_MAX 64
+#define JOIN_TRIES 10 /* each waits for a while */
 
 static uint32_t rings_generation; /* any, atomic */
 
@@ -99,6 +100,61 @@ void sock_rings_changed(struct inet_sock *so)
 	tell_pollers();
 }
 
+/* ---- receivers of one address and port ------------------------------------------------ */
+
+static bool is_shared(const struct inet_sock *so)
+{
+	if (so->joins || so->opt->reuseport)
+		return true;
+	return so->inet == INET_UDP && so->opt->reuseaddr;
+}
+
+/* As the kernel scores sockets of one port. */
+static uint8_t rank_of(const struct inet_sock *so)
+{
+	return (uint8_t)((so->wildcard ? 0 : SHARE_ADDRESS) |
+			 (so->opt->bind_ifindex ? SHARE_DEVICE : 0));
+}
+
+static bool spreads(const struct inet_sock *so)
+{
+	return so->joins || so->opt->reuseport;
+}
+
+/* A multicast group has receivers of its own kind, and a peer's datagrams only one. */
+static bool may_share(const struct sock_flow *f)
+{
+	return !f->multicast && !flow_key_is_exact(&f->flow.key);
+}
+
+int sock_flows_share(struct inet_sock *so)
+{
+	int rc = 0;
+
+	sock_move_settle(so);
+	list_for_each(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+		int one = -EAGAIN;
+
+		if (!may_share(f))
+			continue;
+		if (ring_hold_cold(f->ring)) {
+			one = ring_flow_share(f->ring, &f->shared, rank_of(so), spreads(so));
+			ring_release_cold(f->ring);
+		}
+		rc = one ? one : rc;
+	}
+	return rc;
+}
+
+int sock_flows_inherited(struct inet_sock *so)
+{
+	so->joins = true;
+	return sock_flows_share(so);
+}
+
+/* ---- matches ---------------------------------------------------------------------------- */
+
 static flow_fn deliver_of(const struct inet_sock *so)
 {
 	return so->inet == INET_UDP ? udp_deliver : tcp_listen_deliver;
@@ -128,6 +184,20 @@ static int share_group(struct sock_flow *f)
 	return rc;
 }
 
+/* Others join or leave: that is soon done. */
+static int add_to_ring(struct sock_flow *f)
+{
+	int rc = -EAGAIN;
+
+	for (int i = 0; i < JOIN_TRIES && rc == -EAGAIN; i++) {
+		if (!ring_hold_cold(f->ring))
+			return rc;
+		rc = ring_flow_add(f->ring, &f->flow);
+		ring_release_cold(f->ring);
+	}
+	return rc;
+}
+
 int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
 			 const struct inaddr *source, struct sock_flow **flow)
 {
@@ -144,6 +214,8 @@ int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct f
 	f->gen = so->sk.gen;
 	f->ring = ring;
 	f->multicast = source != NULL;
+	if (is_shared(so) && may_share(f))
+		shared_flow_init(&f->shared, deliver_of(so), rank_of(so), spreads(so));
 	if (source)
 		match->source = *source;
 	if (so->inet == INET_LISTEN) {
@@ -151,11 +223,7 @@ int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct f
 		if (!f->shard)
 			goto free_flow;
 	}
-	rc = -EAGAIN;
-	if (!ring_hold_cold(ring))
-		goto free_shard;
-	rc = ring_flow_add(ring, &f->flow);
-	ring_release_cold(ring);
+	rc = add_to_ring(f);
 	if (rc == -EEXIST && source)
 		rc = share_group(f);
 	if (rc)
@@ -383,6 +451,8 @@ void sock_reattach(struct inet_sock *so)
 		if (flow_stale(f))
 			sock_flow_del(f);
 	}
-	if (attach_wildcard(so) == VERDICT_ACCELERATED)
-		so->verdict = VERDICT_ACCELERATED;
+	if (attach_wildcard(so) != VERDICT_ACCELERATED)
+		return;
+	so->verdict = VERDICT_ACCELERATED;
+	sock_port_claim(so);
 }

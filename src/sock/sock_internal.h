@@ -23,7 +23,10 @@ struct move;
 
 /* A match of one socket on one ring. */
 struct sock_flow {
-	struct flow flow; /* first */
+	union {
+		struct flow flow; /* first */
+		struct shared_flow shared;
+	};
 	struct inet_sock *so;
 	struct ring *ring;
 	struct tcp_shard *shard; /* a listener's part on this ring, or NULL */
@@ -66,6 +69,7 @@ struct udp_state {
 	struct udp_dst **cache; /* unconnected: by destination; NULL until needed */
 	uint64_t dropped;
 	struct list groups; /* control lock: multicast memberships, mcast.c */
+	int claim;	    /* control lock: of its port, see port_claim.h; -1: none */
 	bool corked;	    /* any, atomic: a datagram begun with MSG_MORE is in the twin */
 };
 
@@ -94,6 +98,7 @@ struct listen_state {
 	struct list queue; /* of inet_sock.accept_link */
 	unsigned backlog;
 	int os_countdown; /* polls until the twin is looked at */
+	int claim;	  /* control lock: as udp_state.claim */
 	/* holder to write, any to read */
 	unsigned waiting; /* children in the queue */
 	/* any, atomic */
@@ -167,6 +172,7 @@ struct inet_sock {
 	bool wildcard; /* bound to 0.0.0.0: follows addresses that come and go */
 	bool gone;     /* left to the kernel or closed */
 	bool raw_twin; /* of an accepted connection: it has no options yet; also any to read */
+	bool joins;    /* its flows have, or may get, other receivers: sock_flows_inherited() */
 
 	/* control lock to write, any to read */
 	uint8_t n_rings; /* of rings[]; more than INET_RINGS: any ring may have some */
@@ -311,6 +317,25 @@ int sock_flow_add(struct inet_sock *so, struct ring *ring, const struct flow_key
 int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
 			 const struct inaddr *source, struct sock_flow **flow);
 void sock_flow_del(struct sock_flow *flow);
+/*
+ * The receivers of an address and port.  The flows of a datagram socket with SO_REUSEADDR
+ * or SO_REUSEPORT, and of a listener with SO_REUSEPORT, are shared when they are added:
+ * sock_attach() joins those who have them already, sock_flows_del() leaves.
+ *
+ * sock_flows_share(): so are, from now on, those of a bound socket that had them alone
+ * until its options were changed.
+ *
+ * sock_flows_inherited(): the twin is in other processes, too (fork, SCM_RIGHTS), where
+ * objects of their own stand for it.  Each of them is told so before its sock_attach(),
+ * and joins there with an equal part of the senders, datagrams and connections alike; the
+ * one that is attached already has to be told before them, or theirs end with
+ * VERDICT_FLOW (in its process: nobody else can change its flow).
+ *
+ * -errno: of one flow or more, which are as they were.
+ */
+int sock_flows_share(struct inet_sock *so);
+int sock_flows_inherited(struct inet_sock *so);
+
 /* The socket lives on ring from now on if it has no home yet. */
 void sock_adopt_home(struct inet_sock *so, struct ring *ring);
 void sock_flows_del(struct inet_sock *so);
@@ -337,11 +362,18 @@ enum verdict sock_attach(struct inet_sock *so);
 void sock_reattach(struct inet_sock *so);
 
 /*
- * Control lock: do other sockets of this host have the address and port, so that
- * taking its frames would take theirs?  Sockets of this process that share it
- * with SO_REUSEPORT are left to the kernel, which spreads among all of them.
+ * Control lock: do others on this host have the address and port who receive by the
+ * kernel, so that taking its frames would take theirs?
  */
 bool sock_port_shared(struct inet_sock *so);
+
+/*
+ * Control lock: others may see that its frames are taken, if its port may be shared;
+ * before the kernel shows that it has the port.  Harmless when it is done.
+ */
+void sock_port_claim(struct inet_sock *so);
+/* The kernel receives for it, or nobody does. */
+void sock_port_unclaim(struct inet_sock *so);
 
 /*
  * Control lock, now and then: a socket of somebody else that came later shares a port
@@ -349,6 +381,8 @@ bool sock_port_shared(struct inet_sock *so);
  * both.
  */
 void sock_ports_look(void);
+/* Control lock: a socket has just left to the kernel; those who share its port follow. */
+void sock_ports_follow(void);
 extern bool sock_ports_may_be_shared; /* control lock: SO_REUSE* was ever set */
 
 /* holder of flow's ring: a frame for a socket that lives elsewhere; consumes it. */

@@ -125,6 +125,16 @@ int sock_options_bequeath(struct inet_sock *so)
 
 /* ---- setting (control lock) ----------------------------------------------------------------- */
 
+/* After bind(2): who binds later may have a part. */
+static void share_later(struct inet_sock *so, int name)
+{
+	if (so->inet != INET_UDP || !so->attached || so->verdict != VERDICT_ACCELERATED ||
+	    !(name == SO_REUSEPORT ? so->opt->reuseport : so->opt->reuseaddr))
+		return;
+	sock_port_claim(so);
+	sock_flows_share(so);
+}
+
 static int set_mirrored(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -139,7 +149,10 @@ static int set_mirrored(struct sock_ref ref, int level, int name, const void *va
 		opt_mirror_ip(so, name, val, len, &opt);
 	else
 		tcp_mirror(so, name, val, &opt);
-	return apply(ref, &opt, level == IPPROTO_TCP && name == TCP_QUICKACK);
+	rc = apply(ref, &opt, level == IPPROTO_TCP && name == TCP_QUICKACK);
+	if (!rc && level == SOL_SOCKET && (name == SO_REUSEADDR || name == SO_REUSEPORT))
+		share_later(so, name);
+	return rc;
 }
 
 /* Is that what the twin has already?  Then nothing changes. */
@@ -194,7 +207,14 @@ static int set_by_kernel(struct inet_sock *so, int level, int name, const void *
 		return -ENOPROTOOPT;
 	/* The twin may know better: it is bound, or has been set up. */
 	rc = sys_setsockopt(sock_twin(&so->sk), level, name, val, len);
-	return rc ? rc : sock_leave(so, VERDICT_OPTION);
+	if (rc)
+		return rc;
+	rc = sock_leave(so, VERDICT_OPTION);
+	/* A program chooses among all sockets of the port: now, the others leave, too. */
+	if (level == SOL_SOCKET &&
+	    (name == SO_ATTACH_REUSEPORT_CBPF || name == SO_ATTACH_REUSEPORT_EBPF))
+		sock_ports_follow();
+	return rc;
 }
 
 /* SO_VMA_RING_ALLOC_LOGIC: ours alone, the twin knows nothing of it. */

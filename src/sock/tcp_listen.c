@@ -390,6 +390,7 @@ static void make_listener(struct inet_sock *so, int backlog)
 	so->inet = INET_LISTEN;
 	memset(&so->listen, 0, sizeof(so->listen));
 	list_init(&so->listen.queue);
+	so->listen.claim = -1;
 	so->listen.backlog = bound_backlog(backlog);
 	sock_set_events(so, 0);
 }
@@ -400,6 +401,7 @@ static void unmake_listener(struct inet_sock *so)
 	struct ring *ring;
 
 	sock_flows_del(so);
+	sock_port_unclaim(so);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	tcp_listen_close(so, ring);
@@ -446,7 +448,10 @@ static int listen_locked(struct inet_sock *so, int backlog)
 		return rc;
 	make_listener(so, backlog);
 	ring_release_cold(ring);
+	sock_port_claim(so);
 	so->verdict = sock_port_shared(so) ? VERDICT_SHARED_PORT : sock_attach(so);
+	if (so->verdict != VERDICT_ACCELERATED)
+		sock_port_unclaim(so);
 	log_debug("fd %d: listening, %s", sock_twin(&so->sk), verdict_text(so->verdict));
 	if (so->verdict == VERDICT_ACCELERATED ||
 	    (so->wildcard && so->verdict != VERDICT_SHARED_PORT)) {

@@ -282,6 +282,26 @@ static enum drop deliver_chain(struct inet_sock *so, struct ring *ring, struct p
 	return DROP_NONE;
 }
 
+/* The program still has it, but its pair is free: a new connection of that may begin. */
+static enum drop deliver_to_dead(struct inet_sock *so, struct ring *ring, struct pkt *pkt,
+				 nsec_t now)
+{
+	struct flow *flow = &so->tcp.flow;
+	struct tcp_segment rst;
+	enum drop reason;
+
+	if (tcp_opens(pkt)) {
+		reason = tcp_deliver_to_listener(ring, &flow->key, pkt, now);
+		if (reason != DROP_NO_FLOW) {
+			ring_flow_del(ring, flow);
+			return reason;
+		}
+	}
+	if (tcp_reset_for(pkt, &rst))
+		on_send(&so->tcp.conn, &rst);
+	return DROP_TCP_STATE;
+}
+
 enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow);
@@ -294,11 +314,7 @@ enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nse
 	if (!kept)
 		return DROP_NO_MEMORY;
 	if (__builtin_expect(so->tcp.dead, 0)) {
-		struct tcp_segment rst;
-
-		if (tcp_reset_for(kept, &rst))
-			on_send(&so->tcp.conn, &rst);
-		reason = DROP_TCP_STATE;
+		reason = deliver_to_dead(so, ring, kept, now);
 	} else {
 		reason = tcp_input(&so->tcp.conn, kept, now);
 		ring_work_add(ring, &so->tcp.flush);

@@ -122,6 +122,7 @@ void udp_init(struct inet_sock *so)
 	so->inet = INET_UDP;
 	so->udp.os_countdown = params.rx_udp_poll_os_ratio;
 	list_init(&so->udp.groups);
+	so->udp.claim = -1;
 	dst_init(&so->udp.dst);
 	udp_options_changed(so);
 	sock_set_events(so, EPOLLOUT | EPOLLWRNORM);
@@ -203,8 +204,11 @@ static void attach(struct inet_sock *so)
 {
 	if (so->attached)
 		return;
+	sock_port_claim(so);
 	so->verdict = sock_attach(so);
 	mcast_attach(so);
+	if (so->verdict != VERDICT_ACCELERATED)
+		sock_port_unclaim(so);
 	so->attached = true;
 	log_debug("fd %d: UDP %s", sock_twin(&so->sk), verdict_text(so->verdict));
 }
@@ -231,8 +235,10 @@ int udp_autobind(struct inet_sock *so)
 
 static int do_bind(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
 {
-	int rc = sys_bind(sock_twin(&so->sk), addr, len);
+	int rc;
 
+	sock_port_claim(so);
+	rc = sys_bind(sock_twin(&so->sk), addr, len);
 	if (rc)
 		return rc;
 	rc = sock_read_local(so);
