@@ -11,8 +11,12 @@ build=(
 	linux-libc-dev llvm-14 pkg-config python3 zlib1g-dev
 )
 test=(
-	clang-format-14 clang-tidy-14 ethtool iperf3 iproute2 iputils-ping libclang-rt-14-dev lld-14 mount procps
+	clang-format-14 clang-tidy-14 ethtool iproute2 iputils-ping libclang-rt-14-dev lld-14 mount procps
 	sockperf spin util-linux
+)
+# What tests/programs runs.
+programs=(
+	curl haproxy iperf3 libmemcached-tools memcached ncat nginx-core openssl redis-server redis-tools socat wrk
 )
 demo=(iproute2 mount procps sockperf util-linux)
 
@@ -20,7 +24,7 @@ wanted=()
 for group in "${@:-build}"; do
 	case $group in
 	build) wanted+=("${build[@]}") ;;
-	test) wanted+=("${build[@]}" "${test[@]}") ;;
+	test) wanted+=("${build[@]}" "${test[@]}" "${programs[@]}") ;;
 	demo) wanted+=("${build[@]}" "${demo[@]}") ;;
 	*)
 		echo "usage: $0 [build|test|demo]..." >&2

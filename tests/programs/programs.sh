@@ -1,0 +1,126 @@
+# Sourced by the tests of programs nobody here wrote: a server and its clients, through
+# the kernel, and with the library at the server, at the clients, and at both.
+#
+#	c  v0 10.9.0.1/24 ------------ v0 10.9.0.2/24  s
+#	clients                       servers
+#
+# A test defines what happens once, `visit`, made of serve, use and facts, and ends with
+# `visits`.  By hand, as root:
+#
+#	[LIB=path/to/libvma.so] tests/programs/redis_test.sh [REGEX]
+#
+# REGEX chooses from: kernel server client both.
+
+NETNS_LIMIT=${NETNS_LIMIT:-280}
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+chosen=${1:-.}
+netns_pair ""
+
+# A program that is not there is no reason to pass: install.sh brings it.
+needs() {
+	local program
+
+	for program; do
+		command -v "$program" > /dev/null || die "no $program (tools/lib/install.sh test)"
+	done
+}
+
+# listens NAMESPACE PORT: a TCP socket of it does; or one of UDP is bound to it: udp:PORT.
+listens() {
+	local kind=tcp state=0A
+
+	[[ $2 != udp:* ]] || kind=udp state=07
+	in_ns "$1" awk -v port="$(printf ':%04X' "${2#udp:}")" -v state=$state '
+		$4 == state && substr($2, length($2) - 4) == port { found = 1 }
+		END { exit !found }' /proc/net/$kind /proc/net/${kind}6
+}
+
+# serve NAME PORT COMMAND...: a server in s, with the library where the visit has it, until
+# the visit ends; $served is its process.  What it says is in $work/NAME.log.
+serve() {
+	local name=$1 port=$2
+
+	shift 2
+	netns_exec s "$lib_s" 0-1023 "$@" > "$work/$name.log" 2>&1 < /dev/null &
+	served=$!
+	servers+=("$served")
+	check "$what: $name listens" await 15 server_is_up $served "$port" && ! is_gone $served && return
+	tail -n 20 "$work/$name.log"
+	return 1
+}
+
+server_is_up() {
+	listens s "$2" || is_gone "$1"
+}
+
+# use NAME COMMAND...: a client in c, until it ends, ${patience:-20} seconds at most; its
+# status.
+# What it says is in $work/NAME.log.
+use() {
+	(netns_exec c "$lib_c" 0-1023 timeout -s KILL "${patience:-20}" "${@:2}" > "$work/$1.log" 2>&1 < /dev/null)
+}
+
+# says NAME REGEX: it does, in a line of its log.
+says() {
+	grep -qE -- "$2" "$work/$1.log" && return
+	tail -n 20 "$work/$1.log"
+	return 1
+}
+
+# stop PID [SIGNAL]: its status; it has 10 seconds.
+stop() {
+	kill -"${2:-TERM}" "$1" 2> /dev/null
+	await 10 is_gone "$1" || kill -KILL "$1"
+	wait "$1"
+} 2> /dev/null
+
+# Segments and datagrams that the kernel of a namespace was given.
+kernel_saw() {
+	netns_counters "$1" TcpInSegs UdpInDatagrams UdpNoPorts | tr ' ' '+'
+}
+
+# saw NAMESPACE LIB BEFORE STRAY: its kernel saw STRAY packets at most, or without LIB some.
+saw() {
+	local n=$(($(kernel_saw "$1") - ($3)))
+
+	((${#2} ? n <= $4 : n > 0)) && return
+	echo "$n packets"
+	return 1
+}
+
+# unseen: what was accelerated, the kernel did not see, until now; it saw the rest, or this
+# proves nothing.  What still comes for a process that has ended is its kernel's, and so is
+# a datagram that is quicker than bind(): some packets, of thousands.
+unseen() {
+	check "$what: what the server's kernel saw" saw s "$lib_s" "$saw_s" "${stray:-20}"
+	check "$what: what the clients' kernel saw" saw c "$lib_c" "$saw_c" "${stray:-20}"
+}
+
+# one_visit SIDES
+one_visit() {
+	local what=$1 servers=() served lib_s="" lib_c="" work=$netns_tmp/$1 saw_s saw_c pid
+
+	[[ $1 == server || $1 == both ]] && lib_s=$lib
+	[[ $1 == client || $1 == both ]] && lib_c=$lib
+	mkdir -p "$work"
+	chmod 777 "$work"
+	saw_s=$(kernel_saw s)
+	saw_c=$(kernel_saw c)
+	visit
+	for pid in "${servers[@]}"; do
+		stop "$pid"
+	done
+	check "$what: no warnings of the library" \
+		awk '/VMA (WARNING|ERROR|PANIC)/ { print FILENAME ": " $0; bad = 1 } END { exit bad }' "$work"/*.log
+}
+
+visits() {
+	local sides
+
+	for sides in kernel server client both; do
+		[[ $sides =~ $chosen && (-n $lib || $sides == kernel) ]] || continue
+		one_visit $sides
+	done
+	verdict
+}
