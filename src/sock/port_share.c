@@ -181,8 +181,11 @@ static void add_candidate(struct inet_sock *so, void *arg)
 {
 	struct candidates *c = arg;
 
-	if (may_be_shared(so) && c->n < c->max)
-		c->list[c->n++] = (struct candidate){so, inode_of(sock_twin(&so->sk))};
+	if (!may_be_shared(so) || c->n == c->max)
+		return;
+	/* Of a process that had the twin, too, and the claim; it may be gone. */
+	sock_port_claim(so);
+	c->list[c->n++] = (struct candidate){so, inode_of(sock_twin(&so->sk))};
 }
 
 /* It keeps what it has, sends as before, and receives from its twin. */

@@ -6,6 +6,7 @@
 	SUITE(epoll)   \
 	SUITE(exits)   \
 	SUITE(options) \
+	SUITE(reuse)   \
 	SUITE(states)  \
 	SUITE(tcp)     \
 	SUITE(udp)
