@@ -189,8 +189,9 @@ static int do_fcntl(int fd, int cmd, void *arg)
 		ref = sock_get(fd);
 		if (!ref.sk)
 			return rc;
-		rc &= ~O_NONBLOCK;
-		return rc | (__atomic_load_n(&ref.sk->nonblock, __ATOMIC_RELAXED) ? O_NONBLOCK : 0);
+		/* The twin has it, too, and another process may have changed it. */
+		sock_set_nonblock(ref, rc & O_NONBLOCK);
+		return rc;
 	case F_SETFL:
 		ref = sock_get(fd);
 		if (ref.sk)

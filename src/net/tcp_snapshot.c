@@ -439,3 +439,11 @@ int tcp_snapshot_read(struct tcp_conn *c, const struct tcp_ops *ops, const uint8
 		tcp_snapshot_release(c);
 	return rc;
 }
+
+void tcp_snapshot_lost(struct tcp_conn *c, const struct tcp_ops *ops,
+		       const struct tcp_config *config, int error)
+{
+	tcp_init(c, ops, config);
+	c->flags |= CONN_STARTED;
+	c->error = error;
+}

@@ -45,4 +45,8 @@ typedef struct pkt *(*tcp_snapshot_pkt_fn)(uint32_t room);
 int tcp_snapshot_read(struct tcp_conn *c, const struct tcp_ops *ops, const uint8_t *from,
 		      size_t len, tcp_snapshot_pkt_fn make, nsec_t now);
 
+/* c becomes a connection that ended with this error: its bytes are lost. */
+void tcp_snapshot_lost(struct tcp_conn *c, const struct tcp_ops *ops,
+		       const struct tcp_config *config, int error);
+
 #endif

@@ -14,21 +14,46 @@ static void heap_put(struct pkt_pool *pool, struct pkt *pkt)
 
 static struct pkt_pool heap_pool = {.put = heap_put, .flags = PKT_POOL_SHARED};
 
-struct pkt *pkt_copy(const struct pkt *pkt)
+/* Its header is not set. */
+static struct pkt *allocate(uint32_t room)
 {
-	struct pkt *copy;
+	struct pkt *pkt;
 
 	if (__atomic_load_n(&heap_pkts, __ATOMIC_RELAXED) >= (unsigned)params.rx_bufs)
 		return NULL;
-	copy = mem_alloc(sizeof(*copy) + pkt->frame_len);
+	pkt = mem_alloc(sizeof(*pkt) + room);
+	if (pkt)
+		__atomic_fetch_add(&heap_pkts, 1, __ATOMIC_RELAXED);
+	return pkt;
+}
+
+static void set_frame(struct pkt *pkt, uint32_t room)
+{
+	pkt->pool = &heap_pool;
+	pkt->frame = (uint8_t *)(pkt + 1);
+	pkt->room = room;
+	pkt->next = NULL;
+}
+
+struct pkt *pkt_blank(uint32_t room)
+{
+	struct pkt *pkt = allocate(room);
+
+	if (pkt) {
+		*pkt = (struct pkt){.frame_len = 0};
+		set_frame(pkt, room);
+	}
+	return pkt;
+}
+
+struct pkt *pkt_copy(const struct pkt *pkt)
+{
+	struct pkt *copy = allocate(pkt->frame_len);
+
 	if (!copy)
 		return NULL;
-	__atomic_fetch_add(&heap_pkts, 1, __ATOMIC_RELAXED);
 	*copy = *pkt;
-	copy->pool = &heap_pool;
-	copy->frame = (uint8_t *)(copy + 1);
-	copy->room = pkt->frame_len;
-	copy->next = NULL;
+	set_frame(copy, pkt->frame_len);
 	memcpy(copy->frame, pkt->frame, pkt->frame_len);
 	return copy;
 }

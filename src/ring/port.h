@@ -94,6 +94,12 @@ struct port_ops {
 	/* Which member of this flow gets what matches the 5-tuple? */
 	unsigned (*share_pick)(struct port_queue *q, const struct flow_share *share,
 			       const struct flow_key *key);
+	/*
+	 * Frames that match key, a 5-tuple, come to this queue from now on, wherever they
+	 * went before: to another process that has handed the connection over to us, or
+	 * nowhere.  -ENOSPC...
+	 */
+	int (*take_flow)(struct port_queue *q, const struct flow_key *key);
 	/* Hands everything put since to the wire; once per burst. */
 	void (*tx_flush)(struct port_queue *q);
 	/* An empty frame to build in, or NULL: all are under way or held by sockets. */

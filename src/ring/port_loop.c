@@ -634,6 +634,13 @@ static void leave_all(struct loop_queue *q)
 	thaw(q->port);
 }
 
+static int loop_take_flow(struct port_queue *base, const struct flow_key *key)
+{
+	int rc = loop_move_flow(base, key);
+
+	return rc == -ENOENT ? loop_add_flow(base, key) : rc;
+}
+
 static void loop_barrier(struct port *base)
 {
 	struct loop_port *port = container_of(base, struct loop_port, base);
@@ -757,6 +764,7 @@ static const struct port_ops loop_ops = {
 	.share_leave = loop_share_leave,
 	.share_move = loop_share_move,
 	.share_pick = loop_share_pick,
+	.take_flow = loop_take_flow,
 	.tx_flush = loop_tx_flush,
 	.tx_get = loop_tx_get,
 	.tx_put = loop_tx_put,

@@ -109,6 +109,7 @@ const struct port_ops port_null_ops = {
 	ignore_share,	   /* share_leave */
 	refuse_share_move, /* share_move */
 	pick_any,	   /* share_pick */
+	refuse_flow,	   /* take_flow */
 	ignore_queue,	   /* tx_flush */
 	no_frame,	   /* tx_get */
 	drop_frame,	   /* tx_put */

@@ -61,6 +61,7 @@ static const struct port_ops port_xdp_ops = {
 	.share_leave = xdp_share_leave,
 	.share_move = xdp_share_move,
 	.share_pick = xdp_share_pick,
+	.take_flow = xdp_take_flow,
 	.tx_flush = xdp_tx_flush,
 	.tx_get = xdp_tx_get,
 	.tx_put = xdp_tx_put,

@@ -185,6 +185,28 @@ int xdp_move_flow(struct port_queue *base, const struct flow_key *key)
 	return map_update(e.map, &e.key3, q->slot, BPF_EXIST);
 }
 
+/* Its owner has stopped changing the entry: it waits for us to say that we took it. */
+int xdp_take_flow(struct port_queue *base, const struct flow_key *key)
+{
+	struct xdp_queue *q = (struct xdp_queue *)base;
+	struct xdp_port *port = (struct xdp_port *)base->port;
+	unsigned from = XDP_STEER_SLOTS;
+	struct entry e;
+	int rc;
+
+	rc = entry_of(port, key, &e);
+	if (rc)
+		return rc;
+	if (e.is5)
+		from = xdp_conn_find(port, &e.key5);
+	if (from != XDP_STEER_SLOTS && !xdp_conn_move(port, &e.key5, from, q->slot))
+		return 0;
+	if (find_entry(port, &e) != XDP_STEER_SLOTS &&
+	    !map_update(e.map, &e.key3, q->slot, BPF_EXIST))
+		return 0;
+	return xdp_add_flow(base, key);
+}
+
 int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
 {
 	struct xdp_queue *q = (struct xdp_queue *)base;

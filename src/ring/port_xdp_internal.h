@@ -219,6 +219,7 @@ void xdp_service_fini(struct xdp_port *port);
 int xdp_add_flow(struct port_queue *q, const struct flow_key *key);
 int xdp_del_flow(struct port_queue *q, const struct flow_key *key);
 int xdp_move_flow(struct port_queue *q, const struct flow_key *key);
+int xdp_take_flow(struct port_queue *q, const struct flow_key *key);
 bool xdp_flow_is_foreign(struct port *port, const struct flow_key *key);
 /*
  * port_xdp_conns.c: the connections that need no entry of a map.  add: -EEXIST: it is

@@ -18,7 +18,7 @@
 #define REFRESH_INTERVAL (10 * NSEC_PER_SEC) /* of neighbour entries in use */
 #define REFRESH_BATCH 32
 #define SERVICE_FDS 64
-#define FDS_MAX (3 + SERVICE_FDS + RINGS_MAX)
+#define FDS_MAX (2 + PROGRESS_WATCHED + SERVICE_FDS + RINGS_MAX)
 
 int progress_asleep;
 
@@ -28,15 +28,17 @@ static struct {
 	int stop; /* any, atomic */
 	int wake_fd;
 	bool (*hook)(void);
-	int watch_fd;
-	void (*readable)(void);	   /* watch_fd */
+	struct {
+		int fd; /* any, atomic; less one, so that zero is none */
+		void (*readable)(void);
+	} watched[PROGRESS_WATCHED];
 	uint32_t seen[RINGS_MAX];  /* internal: polls at the last visit */
 	uint32_t armed[RINGS_MAX]; /* internal: arms, likewise */
 	nsec_t refreshed;
 	struct pollfd fds[FDS_MAX];
 	struct pollfd service[SERVICE_FDS]; /* internal: of the ports */
 	unsigned n_service;
-} progress = {.wake_fd = -1, .watch_fd = -1};
+} progress = {.wake_fd = -1};
 
 bool progress_running(void)
 {
@@ -45,13 +47,15 @@ bool progress_running(void)
 
 void progress_set_hook(bool (*hook)(void))
 {
-	progress.hook = hook;
+	__atomic_store_n(&progress.hook, hook, __ATOMIC_RELEASE);
 }
 
-void progress_watch(int fd, void (*readable)(void))
+void progress_watch(enum progress_watched what, int fd, void (*readable)(void))
 {
-	progress.watch_fd = fd;
-	progress.readable = readable;
+	if (fd >= 0)
+		progress.watched[what].readable = readable;
+	/* Pairs with sleep_on(): who sees the descriptor sees the function. */
+	__atomic_store_n(&progress.watched[what].fd, fd + 1, __ATOMIC_RELEASE);
 }
 
 void progress_wake(void)
@@ -172,11 +176,14 @@ static void sleep_on(nsec_t timeout, bool rings)
 	struct timespec ts = {timeout / NSEC_PER_SEC, timeout % NSEC_PER_SEC};
 	struct pollfd *fds = progress.fds;
 	uint64_t count;
-	nfds_t n = 3;
+	nfds_t n = 2;
 
 	fds[0] = (struct pollfd){.fd = progress.wake_fd, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = netlink_fd(), .events = POLLIN};
-	fds[2] = (struct pollfd){.fd = progress.watch_fd, .events = POLLIN};
+	for (unsigned w = 0; w < PROGRESS_WATCHED; w++)
+		fds[n++] = (struct pollfd){
+			.fd = __atomic_load_n(&progress.watched[w].fd, __ATOMIC_ACQUIRE) - 1,
+			.events = POLLIN};
 	memcpy(fds + n, progress.service, progress.n_service * sizeof(*fds));
 	n += progress.n_service;
 	for (unsigned i = 0; rings && i < rings_count(); i++) {
@@ -194,8 +201,10 @@ static void sleep_on(nsec_t timeout, bool rings)
 		sys_read(progress.wake_fd, &count, sizeof(count));
 	if (fds[1].revents & (POLLIN | POLLERR))
 		netlink_process();
-	if (fds[2].revents & (POLLIN | POLLERR))
-		progress.readable();
+	for (unsigned w = 0; w < PROGRESS_WATCHED; w++) {
+		if (fds[2 + w].revents & (POLLIN | POLLERR))
+			progress.watched[w].readable();
+	}
 }
 
 /* Nothing moves: sleep until a frame, a timer, or somebody who arms one. */
@@ -220,6 +229,13 @@ static void sleep_long(nsec_t next)
 	__atomic_store_n(&progress_asleep, 0, __ATOMIC_SEQ_CST);
 }
 
+static bool run_hook(void)
+{
+	bool (*hook)(void) = __atomic_load_n(&progress.hook, __ATOMIC_ACQUIRE);
+
+	return hook && hook();
+}
+
 static void *progress_main(void *arg)
 {
 	nsec_t tick = params.progress_interval * NSEC_PER_MSEC;
@@ -235,7 +251,7 @@ static void *progress_main(void *arg)
 			next = visit_rings(&moved);
 		refresh_neighbours(clock_now());
 		progress.n_service = rings_service(progress.service, SERVICE_FDS);
-		if (progress.hook && progress.hook()) {
+		if (run_hook()) {
 			moved = true;
 			next = clock_now();
 		}
@@ -308,7 +324,7 @@ void progress_forget(void)
 {
 	progress.running = false;
 	progress.hook = NULL;
-	progress.watch_fd = -1;
+	memset(progress.watched, 0, sizeof(progress.watched));
 	sys_close(progress.wake_fd);
 	progress.wake_fd = -1;
 }

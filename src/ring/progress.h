@@ -30,9 +30,9 @@ void progress_set_hook(bool (*hook)(void));
 
 /*
  * Called from the internal thread, without a ring held, when fd can be read; -1: none.
- * Before progress_start().
  */
-void progress_watch(int fd, void (*readable)(void));
+enum progress_watched { PROGRESS_ICMP, PROGRESS_FAMILY, PROGRESS_WATCHED };
+void progress_watch(enum progress_watched what, int fd, void (*readable)(void));
 
 /* any, atomic: the thread sleeps for long and does not know of new timers. */
 extern int progress_asleep;

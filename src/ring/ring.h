@@ -280,6 +280,19 @@ int ring_flow_steer(struct ring *ring, struct flow *flow);
 /* The end of it, on the new ring: flow takes the place of the one that stood for it. */
 void ring_flow_replace(struct ring *ring, struct flow *stand_in, struct flow *flow);
 
+/*
+ * A connection comes from another process: its frames come here from now on.  The other
+ * one lists a stand-in that drops what still arrives there (ring_flow_part()) until we
+ * have told it.  As ring_flow_add().
+ */
+int ring_flow_take(struct ring *ring, struct flow *flow);
+/*
+ * A connection goes to another process: stand_in, which has flow's key set here and its
+ * deliver function, takes flow's place.  What the port steers is not changed, and is
+ * nobody's of this process any more.
+ */
+void ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in);
+
 /* Runs at the end of this burst, or of this hold when no burst is under way. */
 static inline void ring_work_add(struct ring *ring, struct ring_work *work)
 {
@@ -339,7 +352,8 @@ static inline struct pkt *ring_keep(struct ring *ring, struct pkt *pkt)
 	return pkt;
 }
 
-/* A copy in ordinary memory that anybody may free; NULL: no memory. */
+/* In ordinary memory that anybody may free; NULL: no memory.  A copy; an empty one. */
+struct pkt *pkt_blank(uint32_t room);
 struct pkt *pkt_copy(const struct pkt *pkt);
 
 /*

@@ -267,6 +267,32 @@ int ring_flow_steer(struct ring *ring, struct flow *flow)
 	return rc;
 }
 
+int ring_flow_take(struct ring *ring, struct flow *flow)
+{
+	int rc;
+
+	ring_assert_held(ring);
+	rc = ring->ops->take_flow(ring->q, &flow->key);
+	flow->steered = rc == 0;
+	if (rc)
+		return rc;
+	rc = flow_insert(&ring->flows, flow);
+	if (rc) {
+		ring->ops->del_flow(ring->q, &flow->key);
+		flow->steered = false;
+	}
+	return rc;
+}
+
+void ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in)
+{
+	ring_assert_held(ring);
+	stand_in->key = flow->key;
+	flow_replace(&ring->flows, flow, stand_in);
+	flow->steered = false;
+	stand_in->steered = false;
+}
+
 void ring_flow_replace(struct ring *ring, struct flow *stand_in, struct flow *flow)
 {
 	ring_assert_held(ring);

@@ -8,6 +8,7 @@
 #include "base/sys.h"
 #include "ring/hold.h"
 #include "sock/epoll_internal.h"
+#include "sock/family.h"
 #include "sock/poll_events.h"
 
 /* All that may stand beside EPOLLEXCLUSIVE. */
@@ -321,6 +322,8 @@ int epoll_control(struct epoll *ep, int op, int fd, struct sock_ref ref, struct 
 		return -EBUSY; /* in a signal handler that interrupted the library */
 	if (ref.sk->epoll == ep && ref.sk->kind == SOCK_KIND_EPOLL)
 		return -EINVAL;
+	if (__builtin_expect(sock_is_away(ref.sk), 0) && op != EPOLL_CTL_DEL)
+		(void)family_fetch(ref, FAMILY_PATIENCE);
 	if (nest) {
 		pthread_mutex_lock(&nesting);
 		if (depth_of(ref.sk->epoll, ep) > EPOLL_NEST_MAX) {

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "sock/epoll_internal.h"
+#include "sock/family.h"
 #include "sock/poll_events.h"
 
 #define FIRST_BUCKETS 16
@@ -147,6 +148,8 @@ uint32_t entry_events(const struct entry *entry)
 		events = epoll_readable(entry->set, NULL) ? POLL_READABLE : 0;
 	else
 		events = poll_events_now(entry->ref.sk);
+	if (__builtin_expect(events & SOCK_AWAY, 0))
+		family_ask(entry->ref);
 	return events & (entry->events | EPOLLERR | EPOLLHUP);
 }
 

@@ -3,6 +3,7 @@
  * Sockets that end, or go to the kernel, while they are in epoll sets.
  */
 #include "sock/epoll_internal.h"
+#include "sock/poll_events.h"
 
 #define FLAGS (EPOLLET | EPOLLONESHOT | EPOLLWAKEUP | EPOLLEXCLUSIVE)
 
@@ -70,19 +71,58 @@ void epoll_sock_left(struct sock *sk)
  * Not in epoll_fork_child(): the kernel's set is the parent's, too, and most
  * children never use it.  Watches and queues are the parent's, abandoned.
  */
+/* In a forked child its watch is the parent's; false: the socket is gone. */
+static bool watch_again(struct epoll *ep, struct entry *entry)
+{
+	struct ring *ring;
+
+	list_init(&entry->ready);
+	list_init(&entry->nested);
+	entry->twin = false;
+	watch_init(&entry->watch, &ep->waiter, entry->ref.sk, poll_events_wanted(entry->events));
+	entry->watch.of_set = true;
+	if (!sock_hold(entry->ref, &ring))
+		return false;
+	watch_add(&entry->watch);
+	sock_release(ring);
+	return true;
+}
+
+/* A connection of the family stays in the set; everything else is the kernel's now. */
+static void after_fork(struct epoll *ep, struct entry *entry)
+{
+	if (entry->set || !sock_ref_valid(entry->ref) || !sock_is_away(entry->ref.sk)) {
+		give_to_kernel(ep, entry);
+	} else if (watch_again(ep, entry) && entry_insert(ep, entry)) {
+		entry_make_ready(ep, entry);
+	}
+}
+
 void epoll_after_fork(struct epoll *ep)
 {
+	struct entry *all = NULL;
+
 	__atomic_store_n(&ep->forks, ready_forks, __ATOMIC_RELAXED);
 	ep->twins = -1; /* closed with all of our descriptors */
 	ep->kick = -1;
 	ep->kicked = false;
 	for (unsigned i = 0; i < ep->n_buckets; i++) {
-		for (struct entry *entry = ep->buckets[i]; entry; entry = entry->next)
-			give_to_kernel(ep, entry);
-		ep->buckets[i] = NULL;
+		while (ep->buckets[i]) {
+			struct entry *entry = ep->buckets[i];
+
+			ep->buckets[i] = entry->next;
+			entry->next = all;
+			all = entry;
+		}
 	}
 	ep->n_entries = ep->n_ready = ep->n_nested = 0;
 	list_init(&ep->ready);
 	list_init(&ep->nested);
 	ep->rings.n = 0;
+	while (all) {
+		struct entry *entry = all;
+
+		all = entry->next;
+		after_fork(ep, entry);
+	}
 }

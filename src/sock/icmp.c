@@ -95,11 +95,11 @@ void sock_icmp_open(void)
 		return;
 	}
 	icmp_fd = fd;
-	progress_watch(fd, run);
+	progress_watch(PROGRESS_ICMP, fd, run);
 }
 
 void sock_icmp_forget(void)
 {
-	progress_watch(-1, NULL);
+	progress_watch(PROGRESS_ICMP, -1, NULL);
 	sys_close_fd(&icmp_fd);
 }

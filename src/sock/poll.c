@@ -9,11 +9,13 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "ring/hold.h"
+#include "sock/family.h"
 #include "sock/poll_events.h"
 #include "sock/poll_internal.h"
 #include "sock/poll_time.h"
 
-#define LOOK_DEFAULT 100 /* rounds between looks that must not be left out */
+#define POLL_PATIENCE (100 * NSEC_PER_MSEC) /* for a connection that another process has */
+#define LOOK_DEFAULT 100		    /* rounds between looks that must not be left out */
 
 static __thread unsigned calls __attribute__((tls_model("initial-exec")));
 
@@ -68,6 +70,8 @@ static void resolve(struct call *call)
 
 		if (fd >= 0 && call->n_members < call->room)
 			ref = call->lookup(fd);
+		if (ref.sk && __builtin_expect(sock_is_away(ref.sk), 0))
+			(void)family_fetch(ref, POLL_PATIENCE);
 		if (ref.sk && sock_ref_valid(ref)) {
 			struct member *member = &call->members[call->n_members++];
 
@@ -112,9 +116,11 @@ bool poll_check_members(struct call *call, int *ready)
 			valid = false;
 			continue;
 		}
-		if (!member->set)
+		if (!member->set) {
 			events = poll_events_now(member->ref.sk);
-		else if (epoll_readable(member->set, NULL))
+			if (__builtin_expect(events & SOCK_AWAY, 0))
+				family_ask(member->ref);
+		} else if (epoll_readable(member->set, NULL))
 			events = POLL_READABLE;
 		else /* descriptors that got into the kernel's part behind our back */
 			events = (uint32_t)call->shadow[member->at].revents & POLLIN ? POLL_READABLE

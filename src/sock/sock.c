@@ -13,11 +13,13 @@
 #include "base/sys.h"
 #include "net/netlink.h"
 #include "sock/epoll.h"
+#include "sock/family.h"
 #include "sock/icmp.h"
 #include "sock/mcast.h"
 #include "sock/move.h"
 #include "sock/poll_events.h"
 #include "sock/timewait.h"
+#include "sock/travel.h"
 #include "sock/wait.h"
 #include "sock/sock_internal.h"
 
@@ -144,8 +146,13 @@ static void init_fresh(struct sock *sk, enum sock_kind kind)
 {
 	memset(sk, 0, sizeof(*sk));
 	sk->kind = kind;
-	if (kind != SOCK_KIND_EPOLL)
-		sk->ops = kind == SOCK_KIND_TCP ? &tcp_sock_ops[ring_mode] : &udp_ops[ring_mode];
+}
+
+static const struct sock_ops *ops_of(enum sock_kind kind)
+{
+	if (kind == SOCK_KIND_EPOLL)
+		return NULL;
+	return kind == SOCK_KIND_TCP ? &tcp_sock_ops[ring_mode] : &udp_ops[ring_mode];
 }
 
 struct inet_sock *sock_alloc(enum sock_kind kind)
@@ -168,6 +175,7 @@ struct inet_sock *sock_alloc(enum sock_kind kind)
 	gen = so->sk.gen;
 	/* A stale reference reads what is in sk at any time: never a wild value. */
 	memset((char *)so + sizeof(so->sk), 0, size - sizeof(so->sk));
+	__atomic_store_n(&so->sk.ops, ops_of(kind), __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.epoll, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.twin_events, 0, __ATOMIC_RELAXED);
@@ -178,7 +186,7 @@ struct inet_sock *sock_alloc(enum sock_kind kind)
 	list_init(&so->flows);
 	list_init(&so->sk.watches);
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
-	so->id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+	so->id = sock_new_id();
 	ring_get(rings_nowhere());
 	__atomic_store_n(&so->sk.home, rings_nowhere(), __ATOMIC_RELEASE);
 	__atomic_store_n(&so->sk.gen, gen + 1, __ATOMIC_RELEASE);
@@ -192,6 +200,7 @@ void sock_free(struct inet_sock *so)
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
 	port_keeper_close(so->spare);
 	mem_free(so->wander);
+	mem_free(so->kin);
 	options_put(so->opt);
 	ring_put(sock_home(so));
 	ck_spinlock_fas_lock(&pool_lock);
@@ -202,6 +211,21 @@ void sock_free(struct inet_sock *so)
 void sock_list_add(struct inet_sock *so)
 {
 	list_push_back(&sockets, &so->link);
+}
+
+const struct list *sock_list(void)
+{
+	return &sockets;
+}
+
+uint64_t sock_new_id(void)
+{
+	return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t sock_last_id(void)
+{
+	return __atomic_load_n(&last_id, __ATOMIC_RELAXED);
 }
 
 void sock_each(void (*fn)(struct inet_sock *so, void *arg), void *arg)
@@ -358,24 +382,21 @@ static void end_references(struct inet_sock *so)
 	sock_move_closed(so);
 }
 
-static void close_locked(struct sock_ref ref)
+/* holder: the program has left it. */
+static void leave_program(struct inet_sock *so)
 {
-	struct inet_sock *so = inet_of(ref.sk);
-	bool lives_on = false;
-	struct ring *ring;
-
-	if (sock_hold_cold(ref, &ring))
-		return;
-	if (so->gone) {
-		ring_release_cold(ring);
-		return;
-	}
 	so->gone = true;
 	sock_port_unclaim(so);
 	end_references(so);
 	list_remove(&so->link);
 	epoll_sock_closed(&so->sk);
-	log_debug("fd %d: closed (%s)", sock_twin(&so->sk), verdict_text(so->verdict));
+}
+
+/* No ring held: what there was to receive and send by ends. */
+static void end(struct inet_sock *so, struct ring *ring)
+{
+	bool lives_on = false;
+
 	if (so->inet == INET_UDP) {
 		udp_close(so, ring);
 	} else if (so->inet == INET_LISTEN) {
@@ -390,6 +411,37 @@ static void close_locked(struct sock_ref ref)
 	sock_flows_del(so);
 	mcast_forget(so);
 	destroy(so);
+}
+
+static void close_locked(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+
+	if (!sock_ref_valid(ref) || so->gone || family_close(so) || sock_hold_cold(ref, &ring))
+		return;
+	log_debug("fd %d: closed (%s)", sock_twin(&so->sk), verdict_text(so->verdict));
+	leave_program(so);
+	end(so, ring);
+}
+
+void sock_keep(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	leave_program(so);
+	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELEASE); /* the port is the others' */
+	ring_release_cold(ring);
+}
+
+void sock_end(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	if (!sock_hold_cold(sock_ref_of(so), &ring))
+		end(so, ring);
 }
 
 /*
@@ -446,7 +498,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 
 	if (so->gone)
 		return 0;
-	if (so->inet == INET_TCP && so->connected)
+	if ((so->inet == INET_TCP && so->connected) || sock_is_away(&so->sk))
 		return -EBUSY; /* the kernel knows nothing of the connection */
 	log_debug("fd %d: left to the kernel: %s", sock_twin(&so->sk), verdict_text(reason));
 	so->verdict = reason;
@@ -619,13 +671,15 @@ static bool internal_hook(void)
 {
 	void (*then)(int arg) = __atomic_load_n(&exit_then, __ATOMIC_ACQUIRE);
 	nsec_t now = clock_now();
+	bool more;
 
 	if (__builtin_expect(then != NULL, 0))
 		then(exit_arg);
 	dst_check_mcast(now);
 	follow_links();
 	look_around(now);
-	return sock_moves_run();
+	more = sock_moves_run();
+	return family_run() || more;
 }
 
 static const struct netlink_events events = {.neigh = on_neigh, .link = on_link};
@@ -673,6 +727,7 @@ bool sock_start(void)
 	started = true;
 	if (hooks.started)
 		hooks.started();
+	progress_kick(); /* it sleeps on netlink, too, from now on */
 	return true;
 }
 
@@ -730,8 +785,9 @@ static bool lock_at_exit(void)
 
 void sock_exit(void)
 {
-	if (!started || hold_current || !lock_at_exit())
+	if (!(started || family_is_active()) || hold_current || !lock_at_exit())
 		return;
+	family_exit();
 	progress_stop();
 	log_moves("receiving", &sock_moves_rx);
 	log_moves("sending", &sock_moves_tx);
@@ -754,7 +810,7 @@ void sock_exit(void)
 
 bool sock_exit_by(int arg, void (*then)(int arg))
 {
-	if (!started)
+	if (!started && !family_is_active())
 		return false;
 	if (!__atomic_load_n(&exit_then, __ATOMIC_RELAXED)) {
 		exit_arg = arg;
@@ -769,20 +825,44 @@ bool sock_exit_by(int arg, void (*then)(int arg))
 void sock_fork_prepare(void)
 {
 	pthread_mutex_lock(&control); /* intercept has the signals blocked */
+	family_fork_prepare();
 	ck_spinlock_fas_lock(&pool_lock);
 }
 
 void sock_fork_parent(void)
 {
 	ck_spinlock_fas_unlock(&pool_lock);
+	family_fork_parent();
 	pthread_mutex_unlock(&control);
 }
 
-static void forget(struct inet_sock *so, void *arg)
+/* Connections are in the family from now on; other sockets are the kernel's. */
+static void sort_out(struct inet_sock *so, void *arg)
 {
-	(void)arg;
+	struct list *family = arg;
+
+	list_remove(&so->link);
+	if (family_fork_child_takes(so)) {
+		list_push_back(family, &so->link);
+		return;
+	}
 	so->verdict = VERDICT_FORKED;
 	hooks.left(&so->sk);
+}
+
+static unsigned begin_away(struct list *family)
+{
+	unsigned n = 0;
+	struct list *link;
+
+	while ((link = list_pop_front(family))) {
+		struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		travel_begin_away(so);
+		sock_list_add(so);
+		n++;
+	}
+	return n;
 }
 
 /*
@@ -791,20 +871,24 @@ static void forget(struct inet_sock *so, void *arg)
  */
 void sock_fork_child(void)
 {
+	struct list family;
+	unsigned n;
+
+	list_init(&family);
+	family_fork_child();
 	epoll_fork_child();
 	ck_spinlock_fas_init(&pool_lock);
 	pthread_mutex_init(&control, NULL);
 	hold_current = NULL;
 	ring_thread = (struct ring_thread){0};
 	tcp_signals_forget();
-	sock_each(forget, NULL);
-	list_init(&sockets);
+	sock_each(sort_out, &family);
 	pools_init();
 	options_fork_child();
 	sock_moves_forget();
 	sock_icmp_forget();
 	logic_fork_child();
-	if (started) {
+	if (started || progress_running()) {
 		progress_forget();
 		netlink_close();
 		rings_forget();
@@ -814,4 +898,6 @@ void sock_fork_child(void)
 	started = false;
 	memset(tcp_orphans, 0, sizeof(tcp_orphans));
 	timewait_forget();
+	n = begin_away(&family);
+	family_fork_child_done(n);
 }

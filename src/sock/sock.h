@@ -31,6 +31,10 @@
 
 #define SOCK_KERNEL (-4096)
 
+/* In sock->events, beside EPOLL*: another process has the connection, see family.h. */
+#define SOCK_AWAY (1u << 27)
+#define SOCK_ASKED (1u << 26) /* and somebody waits for it */
+
 struct epoll;
 struct ring;
 struct sock;
@@ -70,7 +74,7 @@ enum sock_kind {
 /* What every socket has; the rest is in sock_internal.h. */
 struct sock {
 	/* of this memory for good, read by all: a late call reads them, too */
-	const struct sock_ops *ops; /* of the thread mode; SOCK_KIND_EPOLL: NULL */
+	const struct sock_ops *ops; /* of the thread mode, or family_ops; SOCK_KIND_EPOLL: NULL */
 	enum sock_kind kind;
 
 	/* any, atomic */
@@ -159,6 +163,11 @@ static inline uint32_t sock_events(const struct sock *sk)
 {
 	return __atomic_load_n(&sk->events, __ATOMIC_ACQUIRE) |
 	       __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED);
+}
+
+static inline bool sock_is_away(const struct sock *sk)
+{
+	return __atomic_load_n(&sk->events, __ATOMIC_RELAXED) & SOCK_AWAY;
 }
 
 static inline bool sock_ref_valid(struct sock_ref ref)

@@ -19,6 +19,7 @@
 #include "sock/sock.h"
 
 struct inet_sock;
+struct kin;
 struct move;
 
 /* A match of one socket on one ring. */
@@ -83,14 +84,13 @@ struct tcp_state_part {
 	struct flow flow;	    /* its only one; on the ring that is home */
 	struct inet_sock *listener; /* of a child until it is accepted */
 	uint32_t listener_gen;
-	int error;	   /* what it died of; reported once */
-	int kept_error;	   /* any, atomic: ended a call that moved bytes; for the next one */
-	uint8_t orphan_as; /* enum tcp_orphan: where it is counted */
+	uint8_t error;	    /* what it died of; reported once */
+	uint8_t kept_error; /* any, atomic: ended a call that moved bytes; for the next one */
+	uint8_t orphan_as;  /* enum tcp_orphan: where it is counted */
 	/* these share a byte: the holder writes, and nobody else */
 	bool connecting : 1;  /* until established or dead */
 	bool dead : 1;	      /* ops->closed() was called */
 	bool orphan : 1;      /* the program closed it */
-	bool told : 1;	      /* connect() or accept() said that it is established */
 	bool handed_over : 1; /* a child that is in, or on its way to, the accept queue */
 };
 
@@ -138,6 +138,7 @@ struct inet_sock {
 		struct inbox_item item;
 	};
 	struct move *move; /* under way to another ring, or NULL */
+	struct kin *kin;   /* what other processes have to do with it, family.c; NULL: nothing */
 
 	/* control lock to write, any to read: rings with flows of ours, beside home */
 	uint16_t rings[INET_RINGS]; /* rings_at() */
@@ -294,6 +295,19 @@ void sock_free(struct inet_sock *so);
 /* Control lock: calls fn for each socket there is. */
 void sock_each(void (*fn)(struct inet_sock *so, void *arg), void *arg);
 void sock_list_add(struct inet_sock *so);
+/* The same, of inet_sock.link; sockets that the program closed are not there. */
+const struct list *sock_list(void);
+/* Control lock: numbers of sockets, each used once.  The last one there was. */
+uint64_t sock_new_id(void);
+uint64_t sock_last_id(void);
+
+/*
+ * Control lock: the program closed it, and it lives on for other processes: no reference
+ * is valid any more, it is on no list.  sock_end(): so does the rest, as if it were
+ * closed now.
+ */
+void sock_keep(struct inet_sock *so);
+void sock_end(struct inet_sock *so);
 
 /* Control lock; the reference of a live socket. */
 static inline struct sock_ref sock_ref_of(struct inet_sock *so)

@@ -38,33 +38,22 @@ unlock:
 
 /* ---- connecting (control lock) --------------------------------------------------------- */
 
-/* What became of an earlier connect(2). */
-enum standing { MAY_BEGIN, UNDER_WAY, SUCCEEDED };
-
-/* holder: why a connection failed, for the call that tells it. */
-static int take_failure(struct inet_sock *so)
+/* Where the connection stands: 0: it may begin. */
+static int check_state(struct inet_sock *so)
 {
-	int error = sock_take_error(so);
+	int rc;
 
-	return error ? -error : -ECONNABORTED;
-}
-
-/* holder: a standing, or the error of the call. */
-static int check_state(struct inet_sock *so, struct ring *ring)
-{
 	if (so->inet == INET_LISTEN)
 		return -EISCONN;
 	if (!so->connected)
-		return MAY_BEGIN;
-	ring_poll(ring);
-	if (so->tcp.told)
-		return -EISCONN; /* also when it has ended: only AF_UNSPEC dissolves it */
+		return 0;
 	if (so->tcp.connecting)
-		return UNDER_WAY;
-	if (so->tcp.dead)
-		return take_failure(so);
-	so->tcp.told = true;
-	return SUCCEEDED;
+		return -EALREADY;
+	if (!so->tcp.dead)
+		return -EISCONN;
+	/* connect(2) after a failed attempt gives its error once, then tries again. */
+	rc = sock_take_error(so);
+	return rc ? -rc : -EISCONN;
 }
 
 /* Reserves a local port of the address the route wants. */
@@ -95,19 +84,6 @@ static void forget_attempt(struct inet_sock *so, struct ring *ring)
 	so->connected = false;
 	so->shut_rd = false;
 	so->shut_wr = false;
-	if (!so->bound_addr)
-		so->local.addr = addr_v4_any(); /* the next route has its own */
-}
-
-void tcp_dissolve(struct inet_sock *so, struct ring *ring)
-{
-	int error = so->tcp.dead ? so->tcp.error : ECONNRESET;
-
-	if (!so->tcp.dead)
-		tcp_abort(&so->tcp.conn, 0, clock_now());
-	forget_attempt(so, ring);
-	so->tcp.error = error;
-	tcp_update_events(so, EPOLLHUP | (error ? EPOLLERR : 0u));
 }
 
 /* holder: connect(2) has told the error, the socket is as if it had never begun. */
@@ -119,7 +95,7 @@ static void forget_failure(struct inet_sock *so, struct ring *ring)
 	tcp_update_events(so, 0);
 }
 
-static struct flow_key pair_key(const struct inet_sock *so, const struct endpoint *to)
+struct flow_key tcp_pair_key(const struct inet_sock *so, const struct endpoint *to)
 {
 	struct flow_key key;
 
@@ -167,7 +143,7 @@ static int start(struct inet_sock *so, struct ring *ring, const struct dst_found
 	rc = dst_apply(&so->tcp.dst, ring, to, found, &headers);
 	if (rc)
 		return rc;
-	so->tcp.flow.key = pair_key(so, to);
+	so->tcp.flow.key = tcp_pair_key(so, to);
 	rc = claim_pair(ring, &so->tcp.flow.key, &iss, now);
 	if (rc)
 		return rc;
@@ -222,7 +198,7 @@ static int start_at_home(struct inet_sock *so, const struct dst_found *found,
 static int settle_and_start(struct inet_sock *so, const struct dst_found *found,
 			    const struct endpoint *to, bool shared)
 {
-	struct flow_key key = pair_key(so, to);
+	struct flow_key key = tcp_pair_key(so, to);
 	uint32_t iss = tcp_new_iss(&so->local, to, clock_now());
 	int rc = shared ? claim_pair_anywhere(found->ring->ifindex, &key, &iss) : 0;
 
@@ -269,28 +245,6 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 	return rc;
 }
 
-/* AF_UNSPEC.  0, or SOCK_KERNEL: the twin is asked. */
-static int disconnect(struct sock_ref ref)
-{
-	struct inet_sock *so = inet_of(ref.sk);
-	struct ring *ring;
-	int rc;
-
-	if (so->inet == INET_LISTEN) { /* it stops listening */
-		rc = sock_leave(so, VERDICT_CALL);
-		return rc ? rc : SOCK_KERNEL;
-	}
-	if (!so->connected)
-		return SOCK_KERNEL;
-	rc = sock_hold_cold(ref, &ring);
-	if (rc)
-		return rc;
-	tcp_dissolve(so, ring);
-	ring_release_cold(ring);
-	return 0;
-}
-
-/* A standing: MAY_BEGIN: it has begun; or the error of the call. */
 static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -300,19 +254,31 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 
 	sock_move_settle(so);
 	sock_twin_prepare(so);
-	if (addr->sa_family == AF_UNSPEC)
-		return disconnect(ref);
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
-	rc = check_state(so, ring);
-	if (rc < 0 && so->inet == INET_TCP && !so->tcp.told)
+	if (addr->sa_family == AF_UNSPEC && so->inet == INET_TCP && so->connected) {
+		/* connect(2): dissolves the association, as the kernel by RST. */
+		if (!so->tcp.dead)
+			tcp_abort(&so->tcp.conn, 0, clock_now());
+		forget_attempt(so, ring);
+		tcp_update_events(so, EPOLLHUP);
+		ring_release_cold(ring);
+		return 0;
+	}
+	rc = check_state(so);
+	if (!rc || (rc == -EISCONN && so->inet == INET_TCP && so->tcp.dead)) {
+		if (so->connected)
+			forget_attempt(so, ring);
+		rc = 0;
+	} else {
 		forget_failure(so, ring);
+	}
 	ring_release_cold(ring);
 	if (rc)
 		return rc;
 	if (addr->sa_family != AF_INET || !endpoint_from_sockaddr(&to, addr, len))
-		return SOCK_KERNEL; /* the right error */
+		return SOCK_KERNEL; /* AF_UNSPEC, or the right error */
 	if (!to.port || !sock_start()) {
 		rc = sock_leave(so, VERDICT_NO_RESOURCES);
 		return rc ? rc : SOCK_KERNEL;
@@ -320,11 +286,8 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 	return begin(so, &to);
 }
 
-/*
- * Waits for the end of the handshake, as a blocking connect(2); unfinished: its error when
- * there is no more time.
- */
-static int await(struct sock_ref ref, int unfinished)
+/* Waits for the end of the handshake, as a blocking connect(2). */
+static int await(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	SOCK_WAIT(wait);
@@ -341,15 +304,13 @@ static int await(struct sock_ref ref, int unfinished)
 		ring_poll(ring);
 		connecting = so->tcp.connecting;
 		if (!connecting && so->tcp.dead)
-			rc = take_failure(so);
-		else if (!connecting)
-			so->tcp.told = true;
+			rc = -sock_take_error(so);
 		ring_release_cold(ring);
 		if (!connecting)
 			return rc;
 		rc = sock_wait_next(&wait);
 		if (rc)
-			return rc == -EAGAIN ? unfinished : rc;
+			return rc == -EAGAIN ? -EINPROGRESS : rc;
 	}
 }
 
@@ -368,22 +329,21 @@ static void forget_refused(struct sock_ref ref)
 
 int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
-	int rc = -EBADF, unfinished;
+	int rc = -EBADF;
 
+	if (!addr || len < sizeof(sa_family_t))
+		return SOCK_KERNEL;
 	if (!control_lock())
 		return -EAGAIN;
 	if (sock_ref_valid(ref))
 		rc = connect_locked(ref, addr, len);
 	control_unlock();
-	if (rc < 0 || addr->sa_family == AF_UNSPEC)
+	if (rc || addr->sa_family == AF_UNSPEC)
 		return rc;
-	if (rc == SUCCEEDED)
-		return 0;
-	unfinished = rc == UNDER_WAY ? -EALREADY : -EINPROGRESS;
 	if (ref.sk->nonblock)
-		return unfinished;
-	rc = await(ref, unfinished);
-	if (rc && rc != unfinished && rc != -EINTR)
+		return -EINPROGRESS;
+	rc = await(ref);
+	if (rc && rc != -EINPROGRESS && rc != -EINTR)
 		forget_refused(ref);
 	return rc;
 }

@@ -7,20 +7,20 @@
 
 #include "base/mem.h"
 #include "base/param.h"
+#include "sock/family.h"
 #include "sock/move.h"
 #include "sock/tcp_internal.h"
 #include "sock/wait.h"
 
 #define POLL_ON_TX 16384 /* unacknowledged bytes from which a send looks for ACKs first */
 #define IOV_STACK 16
+#define PATIENCE(dontwait) ((dontwait) ? FAMILY_PATIENCE : 0)
 
 /* holder: the error of a call on a socket that is not connected. */
-static __attribute__((noinline)) int not_connected(struct inet_sock *so, bool sending)
+static int not_connected(const struct inet_sock *so, bool sending)
 {
-	int error = so->inet == INET_TCP ? sock_take_error(so) : 0;
-
-	if (error)
-		return -error; /* of a connection that was dissolved */
+	if (sock_is_away(&so->sk))
+		return SOCK_FETCH;
 	if (so->inet == INET_LISTEN || !so->connected)
 		return sending ? -EPIPE : so->shut_rd ? 0 : -ENOTCONN;
 	return -ENOTCONN;
@@ -225,8 +225,11 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	}
 	for (;;) {
 		rc = recv_round(ref, iov, (int)count, msg, flags, &n, mode);
-		if (__builtin_expect(rc != 0, 0))
+		if (__builtin_expect(rc != 0, 0)) {
+			if (rc == SOCK_FETCH && !(rc = family_fetch(ref, PATIENCE(dontwait))))
+				continue;
 			break;
+		}
 		if (n != -EAGAIN) {
 			if (n <= 0) {
 				rc = (int)n;
@@ -242,6 +245,8 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 		if (dontwait)
 			break;
 		if (!waiting) {
+			if (family_nonblock(so))
+				break;
 			sock_wait_begin(&wait, ref, EPOLLIN | EPOLLRDHUP,
 					sock_timeout(&so->rcvtimeo));
 			waiting = true;
@@ -274,9 +279,8 @@ static inline __attribute__((always_inline)) int send_round(struct sock_ref ref,
 	if (__builtin_expect(rc != 0, 0))
 		return rc;
 	if (__builtin_expect(so->inet != INET_TCP || !so->connected, 0)) {
-		rc = not_connected(so, true);
 		ring_release(ring, mode);
-		return rc;
+		return not_connected(so, true);
 	}
 	rc = -kept_error(so);
 	if (__builtin_expect(rc != 0, 0)) {
@@ -327,8 +331,11 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 		rc = send_round(ref, iov, (int)count, flags, &n, &resolved, mode);
 		if (__builtin_expect(rc > 0, 0))
 			continue;
-		if (__builtin_expect(rc != 0, 0))
+		if (__builtin_expect(rc != 0, 0)) {
+			if (rc == SOCK_FETCH && !(rc = family_fetch(ref, PATIENCE(dontwait))))
+				continue;
 			break;
+		}
 		if (__builtin_expect(n < 0 && n != -EAGAIN, 0)) {
 			rc = (int)n;
 			break;
@@ -350,6 +357,8 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 			advance(&iov, &count, (size_t)n);
 		}
 		if (!waiting) {
+			if (family_nonblock(so))
+				break;
 			sock_wait_begin(&wait, ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
 			waiting = true;
 		}

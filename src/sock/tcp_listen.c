@@ -152,7 +152,6 @@ static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_
 	child->raw_twin = true;
 	tcp_part_init(child);
 	child->tcp.connecting = true;
-	child->tcp.told = true;
 	child->tcp.listener = shard->so;
 	child->tcp.listener_gen = shard->gen;
 	sock_set_home(child, shard->ring);
@@ -507,6 +506,7 @@ static int hand_out(struct inet_sock *child, int fd, struct sockaddr *addr, sock
 	child->sk.nonblock = (flags & SOCK_NONBLOCK) != 0;
 	sock_set_twin(*ref, fd);
 	if (control_lock()) {
+		child->id = sock_new_id(); /* processes forked before do not know it */
 		sock_list_add(child);
 		/* A ring for each socket: it has had its listener's so far. */
 		if (!ring_logic_moves(child->opt->alloc_rx.logic))

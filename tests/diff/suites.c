@@ -3,9 +3,9 @@
 #include "tests/diff/diff.h"
 
 #define SUITES(SUITE)  \
-	SUITE(calls)   \
 	SUITE(epoll)   \
 	SUITE(exits)   \
+	SUITE(family)  \
 	SUITE(options) \
 	SUITE(reuse)   \
 	SUITE(states)  \

@@ -159,6 +159,13 @@ static int port_move_flow(struct port_queue *q, const struct flow_key *key)
 	return rc;
 }
 
+static int port_take_flow(struct port_queue *q, const struct flow_key *key)
+{
+	int rc = port_move_flow(q, key);
+
+	return rc == -ENOENT ? port_add_flow(q, key) : rc;
+}
+
 static void forget(unsigned i)
 {
 	flows[i] = flows[--n_flows];
@@ -346,6 +353,7 @@ int loop_port_open(int ifindex, struct port **port, char why[PORT_WHY])
 	ops.open_queue = port_open_queue;
 	ops.share_join = port_share_join;
 	ops.share_leave = port_share_leave;
+	ops.take_flow = port_take_flow;
 	ops.tx_put = port_tx_put;
 	return 0;
 }

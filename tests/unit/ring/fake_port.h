@@ -262,6 +262,7 @@ static const struct port_ops fake_ops = {
 	.share_leave = fake_share_leave,
 	.share_move = fake_share_move,
 	.share_pick = fake_share_pick,
+	.take_flow = fake_add_flow,
 	.tx_flush = fake_tx_flush,
 	.tx_get = fake_tx_get,
 	.tx_put = fake_tx_put,

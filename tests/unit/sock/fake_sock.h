@@ -23,6 +23,7 @@
 #include "ring/progress.h"
 #include "ring/ring.h"
 #include "sock/epoll.h"
+#include "sock/family.h"
 #include "sock/ready.h"
 #include "sock/sock.h"
 
@@ -96,6 +97,16 @@ bool sock_hold(struct sock_ref ref, struct ring **ring)
 void sock_release(struct ring *ring)
 {
 	hold_release(&ring->hold, HOLD_YIELD);
+}
+
+/* No socket here is another process's. */
+int family_fetch(struct sock_ref ref, nsec_t patience)
+{
+	return 0;
+}
+
+void family_ask(struct sock_ref ref)
+{
 }
 
 /* holder: something happened. */

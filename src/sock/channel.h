@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A channel between two processes that have sockets in common: short letters, some of
+ * them with a descriptor.
+ *
+ * Role		control lock.
+ * Lifetime	from channel_create() to channel_destroy(). Letters that find no room on
+ *		the way wait here; channel_flush() tries again.
+ * Ordering	letters arrive in the order in which they were sent.
+ *
+ * The other end is a process of ours, and still not trusted: what is no letter is
+ * ignored.
+ */
+#ifndef SOCK_CHANNEL_H
+#define SOCK_CHANNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "sock/idset.h"
+
+enum letter_kind {
+	LETTER_WANT = 1, /* the connection is asked for */
+	LETTER_GIVE,	 /* here it is, in a memfd */
+	LETTER_TAKEN,	 /* it has arrived */
+	LETTER_REFUSED,	 /* it could not be taken: it is the sender's again */
+	LETTER_CLOSED,	 /* nobody here holds it any more */
+	LETTER_OFFER,	 /* who holds it had better ask now: we exit */
+	LETTER_LOST,	 /* there is no such connection */
+	LETTER_ADOPT,	 /* we exit: here is our channel to the others, in place of this one */
+};
+
+#define LETTER_LAST 1u /* of GIVE: and nobody here holds it any more */
+
+struct letter {
+	uint32_t magic;
+	uint32_t kind; /* enum letter_kind */
+	uint64_t id;   /* of the socket, at both ends */
+	uint64_t flags;
+};
+
+struct channel {
+	struct list link;    /* of its owner */
+	int fd;		     /* hidden */
+	uint64_t last_id;    /* what is newer the other end does not know */
+	struct idset closed; /* what the other end holds no more */
+	struct list wants;   /* of struct want: what it has asked for, oldest first */
+	unsigned toward;     /* how many sockets have their owner there */
+	struct list unsent;
+};
+
+struct want {
+	struct list link;
+	uint64_t id;
+};
+
+/* fd is the channel's from now on, and on failure, too. NULL: no memory. */
+struct channel *channel_create(int fd, uint64_t last_id);
+void channel_destroy(struct channel *ch);
+
+/* memfd: sent along and closed here when it was; -1: none. */
+void channel_send(struct channel *ch, enum letter_kind kind, uint64_t id, uint64_t flags,
+		  int memfd);
+/* False: letters still wait. */
+bool channel_flush(struct channel *ch);
+
+/*
+ * The next letter: 1; 0: there is none now; -1: the other end is gone. *memfd is the
+ * caller's, or -1.
+ */
+int channel_receive(struct channel *ch, struct letter *letter, int *memfd);
+
+/* What comes from one channel goes out by the other, as it is. False: from has ended. */
+bool channel_relay(struct channel *from, struct channel *to);
+
+/* Does the other end hold it? */
+static inline bool channel_holds(const struct channel *ch, uint64_t id)
+{
+	return id <= ch->last_id && !idset_has(&ch->closed, id);
+}
+
+void channel_note_want(struct channel *ch, uint64_t id);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The calls of a socket that is away: they fetch it, and are the usual ones then. */
+#include <errno.h>
+
+#include "sock/family.h"
+#include "sock/tcp_internal.h"
+
+#define REAL (&tcp_sock_ops[ring_mode])
+
+static int fetch(struct sock_ref ref, int flags)
+{
+	bool dontwait = (flags & MSG_DONTWAIT) ||
+			__atomic_load_n(&ref.sk->nonblock, __ATOMIC_RELAXED);
+
+	return family_fetch(ref, dontwait ? FAMILY_PATIENCE : 0);
+}
+
+static int away_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+		       struct sock_ref *child)
+{
+	return REAL->accept(ref, addr, len, flags, child); /* EINVAL */
+}
+
+static int away_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->bind(ref, addr, len);
+}
+
+static int away_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->connect(ref, addr, len);
+}
+
+static int away_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->getpeername(ref, addr, len);
+}
+
+static int away_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->getsockopt(ref, level, name, val, len);
+}
+
+static int away_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->ioctl(ref, cmd, arg);
+}
+
+static int away_listen(struct sock_ref ref, int backlog)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->listen(ref, backlog);
+}
+
+static ssize_t away_recv(struct sock_ref ref, struct msghdr *msg, int flags)
+{
+	int rc = fetch(ref, flags);
+
+	return rc ? rc : REAL->recv(ref, msg, flags);
+}
+
+static ssize_t away_send(struct sock_ref ref, const struct msghdr *msg, int flags)
+{
+	int rc = fetch(ref, flags);
+
+	return rc ? rc : REAL->send(ref, msg, flags);
+}
+
+static int away_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->setsockopt(ref, level, name, val, len);
+}
+
+static int away_shutdown(struct sock_ref ref, int how)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->shutdown(ref, how);
+}
+
+const struct sock_ops family_ops = {
+	.accept = away_accept,
+	.bind = away_bind,
+	.connect = away_connect,
+	.getpeername = away_getpeername,
+	.getsockname = sock_getsockname,
+	.getsockopt = away_getsockopt,
+	.ioctl = away_ioctl,
+	.listen = away_listen,
+	.recv = away_recv,
+	.send = away_send,
+	.setsockopt = away_setsockopt,
+	.shutdown = away_shutdown,
+};

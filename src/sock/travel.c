@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/travel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "net/tcp_snapshot.h"
+#include "sock/family.h"
+#include "sock/move_internal.h"
+#include "sock/tcp_internal.h"
+#include "sock/timewait.h"
+
+#define MAGIC 0x766d6174u
+#define VERSION 1u
+#define FADE (500 * NSEC_PER_MSEC) /* so long frames may still come that were steered here */
+#define BYTES_MAX (1ull << 31)
+#define ETH_MTU 1500u
+
+/* What of a socket is not the engine's. */
+struct head {
+	uint32_t magic, version;
+	uint32_t head_size, options_size; /* so that no other build's is taken */
+	struct endpoint local, remote;
+	uint8_t error, kept_error;
+	uint32_t rcvtimeo, sndtimeo;
+	bool shut_rd, shut_wr;
+	bool connecting, dead;
+	bool bound, bound_addr;
+	struct sock_options opt;
+};
+
+/* ---- what still arrives of a connection that has left (holder) ------------------------- */
+
+struct fade {
+	struct flow flow; /* first */
+	struct timer timer;
+	struct ring *ring;
+};
+
+static enum drop fade_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	(void)ring;
+	(void)flow;
+	(void)pkt;
+	(void)now;
+	return DROP_SOCK_AWAY;
+}
+
+static void fade_over(struct timer *timer, nsec_t now)
+{
+	struct fade *fade = container_of(timer, struct fade, timer);
+	struct ring *ring = fade->ring;
+
+	(void)now;
+	ring_flow_del(ring, &fade->flow);
+	mem_free(fade);
+	ring_put(ring);
+}
+
+static struct fade *fade_create(struct ring *ring)
+{
+	struct fade *fade = mem_zalloc(sizeof(*fade));
+
+	if (!fade)
+		return NULL;
+	fade->ring = ring;
+	fade->flow.deliver = fade_deliver;
+	timer_init(&fade->timer, fade_over);
+	return fade;
+}
+
+static void fade_begin(struct fade *fade, struct flow *flow)
+{
+	ring_get(fade->ring);
+	ring_flow_part(fade->ring, flow, &fade->flow);
+	ring_arm(fade->ring, &fade->timer, clock_now() + FADE);
+}
+
+/* ---- out --------------------------------------------------------------------------------- */
+
+static void fill_head(struct head *h, const struct inet_sock *so)
+{
+	memset(h, 0, sizeof(*h));
+	h->magic = MAGIC;
+	h->version = VERSION;
+	h->head_size = sizeof(*h);
+	h->options_size = sizeof(h->opt);
+	h->local = so->local;
+	h->remote = so->remote;
+	h->error = so->tcp.error;
+	h->kept_error = so->tcp.kept_error;
+	h->rcvtimeo = so->rcvtimeo;
+	h->sndtimeo = so->sndtimeo;
+	h->shut_rd = so->shut_rd;
+	h->shut_wr = so->shut_wr;
+	h->connecting = so->tcp.connecting;
+	h->dead = so->tcp.dead;
+	h->bound = so->bound;
+	h->bound_addr = so->bound_addr;
+	h->opt = *so->opt;
+}
+
+static int make_memfd(size_t size, uint8_t **bytes)
+{
+	int fd = (int)sys_call(SYS_memfd_create, "vma-connection", MFD_CLOEXEC, 0, 0, 0, 0);
+	void *addr;
+
+	if (fd < 0)
+		return fd;
+	fd = sys_fd_hide(fd);
+	addr = MAP_FAILED;
+	if (!sys_call(SYS_ftruncate, fd, size, 0, 0, 0, 0))
+		addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (addr == MAP_FAILED) {
+		sys_close_fd(&fd);
+		return -ENOMEM;
+	}
+	*bytes = addr;
+	return fd;
+}
+
+/* holder of home: memfd, or -errno. */
+static int write_bytes(const struct inet_sock *so)
+{
+	size_t size = sizeof(struct head) + tcp_snapshot_size(&so->tcp.conn);
+	struct head h;
+	uint8_t *bytes;
+	int fd;
+
+	if (size > BYTES_MAX)
+		return -EFBIG;
+	fd = make_memfd(size, &bytes);
+	if (fd < 0)
+		return fd;
+	fill_head(&h, so);
+	memcpy(bytes, &h, sizeof(h));
+	tcp_snapshot_write(&so->tcp.conn, bytes + sizeof(h), clock_now());
+	munmap(bytes, size);
+	return fd;
+}
+
+/* holder of home: nothing of the connection is left on the ring. */
+static void take_off(struct inet_sock *so, struct ring *ring, struct fade *fade)
+{
+	wheel_cancel(&ring->wheel, &so->tcp.timer);
+	list_remove(&so->tcp.flush.link);
+	if (so->tcp.flow.listed)
+		fade_begin(fade, &so->tcp.flow);
+	else
+		mem_free(fade);
+	tcp_snapshot_release(&so->tcp.conn);
+	dst_fini(&so->tcp.dst);
+	tcp_part_init(so);
+}
+
+/* Not yet known to anybody, or holding home. */
+static void be_away(struct inet_sock *so)
+{
+	so->connected = false;
+	so->attached = false;
+	so->rx_key = so->tx_key = SOCK_NO_KEY;
+	__atomic_store_n(&so->sk.ops, &family_ops, __ATOMIC_RELEASE);
+	sock_set_events(so, SOCK_AWAY);
+}
+
+int travel_out(struct inet_sock *so, int *memfd)
+{
+	struct fade *fade;
+	struct ring *ring;
+	int rc;
+
+	if (so->move)
+		return -EBUSY;
+	rc = sock_hold_cold(sock_ref_of(so), &ring);
+	if (rc)
+		return rc;
+	rc = -ENOMEM;
+	fade = fade_create(ring);
+	if (fade) {
+		move_drain(ring);
+		rc = write_bytes(so);
+	}
+	if (rc < 0) {
+		mem_free(fade);
+		ring_release_cold(ring);
+		return rc;
+	}
+	*memfd = rc;
+	take_off(so, ring, fade);
+	be_away(so);
+	ready_wake_all(&so->sk); /* who waits for it asks for it */
+	sock_set_home(so, rings_nowhere());
+	ring_release_cold(ring);
+	return 0;
+}
+
+/* The child has memory of its own: what other threads of the parent did to it is over. */
+void travel_begin_away(struct inet_sock *so)
+{
+	const struct sock_options *opt = options_share(so->opt);
+
+	list_init(&so->sk.watches);
+	list_init(&so->flows);
+	so->sk.waiters = 0;
+	so->opt = opt ? opt : so->opt; /* the parent's copy, which is never freed here */
+	so->move = NULL;
+	so->n_rings = 0;
+	so->wander = NULL;
+	so->kin = NULL;
+	so->spare = PORT_KEEPER_NONE;
+	so->close_pending = false;
+	tcp_part_init(so);
+	be_away(so);
+	ring_get(rings_nowhere());
+	__atomic_store_n(&so->sk.home, rings_nowhere(), __ATOMIC_RELEASE);
+}
+
+/* ---- in ------------------------------------------------------------------------------------ */
+
+void travel_prepare(struct inet_sock *so)
+{
+	struct dst_query query;
+	struct dst_found found;
+
+	if (!sock_start())
+		return;
+	query = sock_query(so);
+	dst_find(&query, &found);
+	if (found.verdict == VERDICT_ACCELERATED)
+		(void)sock_rx_ring_beside(so, found.ring);
+}
+
+static bool is_sane(const struct head *h, size_t size)
+{
+	return size > sizeof(*h) && h->magic == MAGIC && h->version == VERSION &&
+	       h->head_size == sizeof(*h) && h->options_size == sizeof(h->opt) && h->local.port &&
+	       h->remote.port && addr_is_v4(&h->local.addr) && addr_is_v4(&h->remote.addr) &&
+	       h->opt.rcvlowat;
+}
+
+/* The bytes, mapped: nobody can make them shorter meanwhile.  0 or -errno. */
+static int map_bytes(int memfd, uint8_t **bytes, size_t *size)
+{
+	off_t end;
+	ssize_t n;
+
+	end = sys_call(SYS_lseek, memfd, 0, SEEK_END, 0, 0, 0);
+	if (end <= 0 || (uint64_t)end > BYTES_MAX)
+		return -EINVAL;
+	*size = (size_t)end;
+	*bytes = mem_map(*size);
+	if (!*bytes)
+		return -ENOMEM;
+	n = sys_call(SYS_pread64, memfd, *bytes, *size, 0, 0, 0);
+	if (n != end) {
+		mem_unmap(*bytes, *size);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int take_head(struct inet_sock *so, const struct head *h)
+{
+	const struct sock_options *opt = options_share(&h->opt);
+	struct ring *ring;
+	int rc;
+
+	if (!opt)
+		return -ENOMEM;
+	rc = sock_hold_cold(sock_ref_of(so), &ring);
+	if (rc) {
+		options_put(opt);
+		return rc;
+	}
+	sock_options_use(so, opt);
+	so->local = h->local;
+	so->remote = h->remote;
+	__atomic_store_n(&so->rcvtimeo, h->rcvtimeo, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sndtimeo, h->sndtimeo, __ATOMIC_RELAXED);
+	so->shut_rd = h->shut_rd;
+	so->shut_wr = h->shut_wr;
+	so->bound = h->bound;
+	so->bound_addr = h->bound_addr;
+	ring_release_cold(ring);
+	return 0;
+}
+
+static int settle_on(struct inet_sock *so, struct ring *to)
+{
+	struct ring *from;
+	int rc = sock_hold_cold(sock_ref_of(so), &from);
+
+	if (rc)
+		return rc;
+	sock_set_home(so, to);
+	ring_release_cold(from);
+	return 0;
+}
+
+/* holder of home: the flow, the way to the peer, the engine. */
+static int put_on(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
+		  const struct head *h, const uint8_t *bytes, size_t size)
+{
+	struct dst_headers headers = tcp_headers(so);
+	nsec_t now = clock_now();
+	int rc;
+
+	tcp_part_init(so);
+	sock_access_init(so);
+	rc = dst_apply(&so->tcp.dst, ring, &so->remote, found, &headers);
+	if (rc)
+		return rc;
+	so->tcp.flow.key = tcp_pair_key(so, &so->remote);
+	rc = tcp_snapshot_read(&so->tcp.conn, &tcp_sock_engine_ops, bytes, size, pkt_blank, now);
+	if (rc)
+		goto no_engine;
+	if (!h->dead)
+		rc = ring_flow_take(ring, &so->tcp.flow);
+	if (rc)
+		goto no_flow;
+	so->tcp.error = h->error;
+	so->tcp.kept_error = h->kept_error;
+	so->tcp.connecting = h->connecting;
+	so->tcp.dead = h->dead || so->tcp.conn.state == TCP_CLOSED;
+	return 0;
+
+no_flow:
+	tcp_snapshot_release(&so->tcp.conn);
+no_engine:
+	dst_fini(&so->tcp.dst);
+	tcp_part_init(so);
+	return rc;
+}
+
+/* holder of home */
+static void be_here(struct inet_sock *so, struct ring *ring)
+{
+	(void)family_nonblock_now(so);
+	so->connected = true;
+	so->verdict = VERDICT_ACCELERATED;
+	__atomic_store_n(&so->sk.ops, &tcp_sock_ops[ring_mode], __ATOMIC_RELEASE);
+	tcp_update_events(so, EPOLLIN | EPOLLOUT);
+	ready_wake_all(&so->sk); /* they look at the rings anew */
+	ring_work_add(ring, &so->tcp.flush);
+}
+
+static int arrive(struct inet_sock *so, const struct head *h, const uint8_t *bytes, size_t size)
+{
+	struct dst_found found;
+	struct dst_query query;
+	struct ring *ring;
+	int rc;
+
+	query = sock_query(so);
+	dst_find(&query, &found);
+	if (found.verdict != VERDICT_ACCELERATED)
+		return -ENETUNREACH;
+	rc = settle_on(so, sock_rx_ring_beside(so, found.ring));
+	if (!rc)
+		rc = sock_hold_cold(sock_ref_of(so), &ring);
+	if (rc)
+		return rc;
+	rc = put_on(so, ring, &found, h, bytes, size);
+	if (rc) {
+		be_away(so);
+		sock_set_home(so, rings_nowhere());
+	} else {
+		be_here(so, ring);
+	}
+	ring_release_cold(ring);
+	if (!rc)
+		dst_resolve_neighbour(&found);
+	return rc;
+}
+
+int travel_in(struct inet_sock *so, int memfd)
+{
+	uint8_t *bytes;
+	struct head h;
+	size_t size;
+	int rc = map_bytes(memfd, &bytes, &size);
+
+	if (rc)
+		return rc;
+	rc = -EINVAL;
+	if (size > sizeof(h)) {
+		memcpy(&h, bytes, sizeof(h));
+		if (is_sane(&h, size))
+			rc = sock_start() ? take_head(so, &h) : -ENOMEM;
+	}
+	if (!rc)
+		rc = arrive(so, &h, bytes + sizeof(h), size - sizeof(h));
+	mem_unmap(bytes, size);
+	return rc;
+}
+
+void travel_lost(struct inet_sock *so)
+{
+	struct tcp_config config = tcp_config_for(so->opt, ETH_MTU);
+	struct ring *ring;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	tcp_part_init(so);
+	tcp_snapshot_lost(&so->tcp.conn, &tcp_sock_engine_ops, &config, ECONNRESET);
+	so->tcp.error = ECONNRESET;
+	so->tcp.dead = true;
+	be_here(so, ring);
+	ring_release_cold(ring);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A connection travels: off this process as bytes in a memfd, onto a ring of another one.
+ *
+ * Role		control lock, no ring held.
+ * Lifetime	of the bytes: the descriptor's, which is the caller's.  Who wrote them
+ *		keeps them until he knows that they were read, or reads them again
+ *		himself: between the two the connection is nobody's.
+ * Ordering	from travel_out() on the frames of the connection are dropped here,
+ *		for a while also after somebody else has taken its flow: what the
+ *		kernel or a listener of ours got they would answer with a reset.  The
+ *		peer sends them again.
+ *
+ * A socket whose connection is elsewhere is away: sock_is_away().  It lives on
+ * rings_nowhere() and has no other event than that; its calls are those of family.c.
+ */
+#ifndef SOCK_TRAVEL_H
+#define SOCK_TRAVEL_H
+
+#include "sock/sock_internal.h"
+
+/*
+ * 0, and the socket is away; -EBUSY: it is on the move to another ring, later it works;
+ * -errno: it could not be done and nothing has changed.
+ */
+int travel_out(struct inet_sock *so, int *memfd);
+
+/* Rings are opened ahead, while the connection can still be reached where it is. */
+void travel_prepare(struct inet_sock *so);
+
+/*
+ * so is away.  0, and it is here; -EINVAL: nobody wrote these bytes with travel_out();
+ * -errno: it stays away.
+ */
+int travel_in(struct inet_sock *so, int memfd);
+
+/* The socket is away from the beginning: in a forked child, whose parent has it. */
+void travel_begin_away(struct inet_sock *so);
+
+/* The process that had the connection died: so, which is away, is here and reset. */
+void travel_lost(struct inet_sock *so);
+
+#endif

@@ -1,0 +1,1007 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections that several processes have: after fork(), in turns, at once, until the last
+ * one closes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/diff/diff.h"
+
+/* ---- what both sides do in many of them ------------------------------------------------- */
+
+static void nap(long ms)
+{
+	struct timespec ts = {ms / 1000, ms % 1000 * 1000000};
+
+	nanosleep(&ts, NULL);
+}
+
+/* Sends a message and has it back. */
+static void ping(int fd, const char *text)
+{
+	char buf[100] = "";
+	size_t n = strlen(text);
+
+	SAY(send(fd, text, n, 0));
+	SAY(recv(fd, buf, n, MSG_WAITALL));
+	say_bytes(buf, n);
+}
+
+static void pong(int fd)
+{
+	char buf[100];
+	long n = recv(fd, buf, sizeof(buf), 0);
+
+	say_result("recv", n);
+	if (n > 0)
+		say_result("send", send(fd, buf, (size_t)n, 0));
+}
+
+static void quiet(const char *what, int fd, int ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	say("%s: %s", what, poll(&p, 1, ms) ? "something came" : "quiet");
+}
+
+static void expect_end(int fd)
+{
+	char buf[100];
+
+	await(fd, POLLIN);
+	SAY(recv(fd, buf, sizeof(buf), 0));
+}
+
+/* What a child has: a connection, and a way to be told to go on. */
+struct share {
+	int fd, go[2], done[2];
+};
+
+static struct share *share_of(int fd)
+{
+	static struct share s;
+
+	s.fd = fd;
+	MUST(pipe(s.go));
+	MUST(pipe(s.done));
+	return &s;
+}
+
+static void step(int pipe_fd[2])
+{
+	if (write(pipe_fd[1], "x", 1) != 1)
+		say("the pipe is gone");
+}
+
+static void await_step(int pipe_fd[2])
+{
+	char c;
+
+	if (read(pipe_fd[0], &c, 1) != 1)
+		say("the pipe is gone");
+}
+
+static void share_end(struct share *s)
+{
+	for (int i = 0; i < 2; i++) {
+		close(s->go[i]);
+		close(s->done[i]);
+	}
+}
+
+/* ---- accept, fork, close -------------------------------------------------------------------- */
+
+static int echo_and_close(void *arg)
+{
+	struct share *s = arg;
+
+	pong(s->fd);
+	pong(s->fd);
+	close(s->fd);
+	return 0;
+}
+
+static void child_echoes_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	pid = spawn(echo_and_close, s);
+	close(fd);
+	join(pid);
+	share_end(s);
+}
+
+static void two_pings_client(void)
+{
+	int fd = tcp_pair();
+
+	ping(fd, "hello");
+	ping(fd, "and again");
+	expect_end(fd);
+	close(fd);
+}
+
+/* ---- who closes -------------------------------------------------------------------------------- */
+
+static int close_and_leave(void *arg)
+{
+	struct share *s = arg;
+
+	close(s->fd);
+	return 0;
+}
+
+static void child_closes_server(void)
+{
+	int fd = tcp_pair();
+	struct share *s = share_of(fd);
+
+	join(spawn(close_and_leave, s));
+	pong(fd);
+	pong(fd);
+	close(fd);
+	share_end(s);
+}
+
+static int wait_and_leave(void *arg)
+{
+	struct share *s = arg;
+
+	await_step(s->go);
+	return 0;
+}
+
+static void parent_closes_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	pid = spawn(wait_and_leave, s);
+	pong(fd);
+	close(fd);
+	meet();
+	nap(300);
+	step(s->go);
+	join(pid);
+	share_end(s);
+}
+
+static void parent_closes_client(void)
+{
+	int fd = tcp_pair();
+
+	ping(fd, "hello");
+	meet();
+	quiet("the child still has it", fd, 150);
+	expect_end(fd);
+	close(fd);
+}
+
+static int use_when_told(void *arg)
+{
+	struct share *s = arg;
+
+	await_step(s->go);
+	pong(s->fd);
+	close(s->fd);
+	return 0;
+}
+
+static void used_after_the_parent_closed_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	pid = spawn(use_when_told, s);
+	pong(fd);
+	close(fd);
+	nap(100);
+	step(s->go);
+	join(pid);
+	share_end(s);
+}
+
+static void many_children_server(void)
+{
+	int fd = tcp_pair(), pids[5];
+	struct share *s = share_of(fd);
+
+	for (int i = 0; i < 5; i++)
+		pids[i] = spawn(wait_and_leave, s);
+	pong(fd);
+	close(fd);
+	meet();
+	nap(200);
+	for (int i = 0; i < 5; i++) {
+		step(s->go);
+		nap(20);
+	}
+	for (int i = 0; i < 5; i++)
+		join(pids[i]);
+	share_end(s);
+}
+
+/* ---- in turns -------------------------------------------------------------------------------------- */
+
+static int every_second(void *arg)
+{
+	struct share *s = arg;
+
+	for (int i = 0; i < 10; i++) {
+		await_step(s->go);
+		pong(s->fd);
+		step(s->done);
+	}
+	return 0;
+}
+
+static void turns_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	pid = spawn(every_second, s);
+	for (int i = 0; i < 10; i++) {
+		pong(fd);
+		step(s->go);
+		await_step(s->done);
+	}
+	join(pid);
+	close(fd);
+	share_end(s);
+}
+
+static void turns_client(void)
+{
+	int fd = tcp_pair();
+
+	for (int i = 0; i < 20; i++)
+		ping(fd, i & 1 ? "for the child" : "for the parent");
+	expect_end(fd);
+	close(fd);
+}
+
+static void turns_of_the_client(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	pid = fork();
+	if (pid == 0) {
+		for (int i = 0; i < 5; i++) {
+			await_step(s->go);
+			ping(fd, "from the child");
+			step(s->done);
+		}
+		close(fd);
+		_exit(0);
+	}
+	for (int i = 0; i < 5; i++) {
+		ping(fd, "from the parent");
+		step(s->go);
+		await_step(s->done);
+	}
+	join(pid);
+	close(fd);
+	share_end(s);
+}
+
+static void echo_ten_server(void)
+{
+	int fd = tcp_pair();
+
+	for (int i = 0; i < 10; i++)
+		pong(fd);
+	expect_end(fd);
+	close(fd);
+}
+
+static int one_byte(void *arg)
+{
+	struct share *s = arg;
+	char c;
+
+	return recv(s->fd, &c, 1, 0) == 1 ? 0 : 1;
+}
+
+/* Both wait for a byte at the same time: each gets one. */
+static void both_wait_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	pid = spawn(one_byte, s);
+	nap(50);
+	meet();
+	say_result("the parent", one_byte(s));
+	join(pid);
+	close(fd);
+	share_end(s);
+}
+
+static void both_wait_client(void)
+{
+	int fd = tcp_pair();
+
+	meet();
+	nap(300);
+	SAY(send(fd, "1", 1, 0));
+	nap(300);
+	SAY(send(fd, "2", 1, 0));
+	expect_end(fd);
+	close(fd);
+}
+
+/* ---- bytes on their way -------------------------------------------------------------------------------- */
+
+#define MUCH 100000
+
+static uint8_t much[MUCH];
+
+static void fill_much(void)
+{
+	for (int i = 0; i < MUCH; i++)
+		much[i] = (uint8_t)(i * 31 >> 3);
+}
+
+static int read_much(void *arg)
+{
+	struct share *s = arg;
+	static uint8_t got[MUCH];
+	size_t n = 0;
+	ssize_t rc;
+
+	while (n < MUCH && (rc = recv(s->fd, got + n, MUCH - n, 0)) > 0)
+		n += (size_t)rc;
+	say_bytes(got, n);
+	close(s->fd);
+	return 0;
+}
+
+static void unread_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+	char first[10];
+
+	meet();
+	SAY(recv(fd, first, 10, MSG_WAITALL));
+	pid = spawn(read_much, s);
+	close(fd);
+	join(pid);
+	share_end(s);
+}
+
+static void unread_client(void)
+{
+	int fd = tcp_pair();
+
+	fill_much();
+	SAY(send(fd, "0123456789", 10, 0));
+	SAY(send(fd, much, 50000, 0));
+	meet();
+	SAY(send(fd, much + 50000, MUCH - 50000, 0));
+	expect_end(fd);
+	close(fd);
+}
+
+static int send_rest(void *arg)
+{
+	struct share *s = arg;
+
+	SAY(send(s->fd, much + 60000, MUCH - 60000, 0));
+	close(s->fd);
+	return 0;
+}
+
+static void unsent_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	fill_much();
+	SAY(send(fd, much, 60000, 0));
+	pid = spawn(send_rest, s);
+	join(pid);
+	meet();
+	close(fd);
+	share_end(s);
+}
+
+static void unsent_client(void)
+{
+	int fd = tcp_pair();
+	struct share s = {.fd = fd};
+
+	meet();
+	read_much(&s);
+}
+
+static int send_nothing(void *arg)
+{
+	struct share *s = arg;
+	char c;
+
+	/* Whoever reads gets what was there when the other one read last. */
+	SAY(recv(s->fd, &c, 1, MSG_PEEK));
+	SAY(recv(s->fd, &c, 1, 0));
+	say("%c", c);
+	return 0;
+}
+
+static void peek_server(void)
+{
+	int fd = tcp_pair();
+	struct share *s = share_of(fd);
+	char c;
+
+	await_bytes(fd, 3);
+	SAY(recv(fd, &c, 1, 0));
+	say("%c", c);
+	join(spawn(send_nothing, s));
+	SAY(recv(fd, &c, 1, 0));
+	say("%c", c);
+	close(fd);
+	share_end(s);
+}
+
+static void abc_client(void)
+{
+	int fd = tcp_pair();
+
+	SAY(send(fd, "abc", 3, 0));
+	expect_end(fd);
+	close(fd);
+}
+
+/* ---- shutdown, options, names ------------------------------------------------------------------------- */
+
+static int shut_writing(void *arg)
+{
+	struct share *s = arg;
+
+	SAY(shutdown(s->fd, SHUT_WR));
+	return 0;
+}
+
+static void shutdown_server(void)
+{
+	int fd = tcp_pair();
+	struct share *s = share_of(fd);
+
+	join(spawn(shut_writing, s));
+	meet();
+	SAY(send(fd, "x", 1, MSG_NOSIGNAL));
+	pong(fd);
+	close(fd);
+	share_end(s);
+}
+
+static void shutdown_client(void)
+{
+	int fd = tcp_pair();
+
+	expect_end(fd);
+	meet();
+	SAY(send(fd, "still open this way", 19, 0));
+	close(fd);
+}
+
+static int look_at_options(void *arg)
+{
+	struct share *s = arg;
+
+	say("nodelay %d", get_int(s->fd, IPPROTO_TCP, TCP_NODELAY) != 0);
+	say("rcvlowat %d", get_int(s->fd, SOL_SOCKET, SO_RCVLOWAT));
+	say("keepalive %d", get_int(s->fd, SOL_SOCKET, SO_KEEPALIVE));
+	say("keepidle %d", get_int(s->fd, IPPROTO_TCP, TCP_KEEPIDLE));
+	set_int(s->fd, IPPROTO_TCP, TCP_KEEPIDLE, 77);
+	set_int(s->fd, SOL_SOCKET, SO_RCVLOWAT, 4);
+	return 0;
+}
+
+static void options_server(void)
+{
+	int fd = tcp_pair();
+	struct share *s = share_of(fd);
+
+	set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set_int(fd, SOL_SOCKET, SO_RCVLOWAT, 3);
+	set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, 55);
+	join(spawn(look_at_options, s));
+	say("keepidle %d", get_int(fd, IPPROTO_TCP, TCP_KEEPIDLE));
+	say("rcvlowat %d", get_int(fd, SOL_SOCKET, SO_RCVLOWAT));
+	say("nodelay %d", get_int(fd, IPPROTO_TCP, TCP_NODELAY) != 0);
+	close(fd);
+	share_end(s);
+}
+
+static void silent_client(void)
+{
+	int fd = tcp_pair();
+
+	expect_end(fd);
+	close(fd);
+}
+
+static int look_at_names(void *arg)
+{
+	struct share *s = arg;
+	struct sockaddr_in sin;
+	socklen_t len = sizeof(sin);
+
+	SAY(getsockname(s->fd, (struct sockaddr *)&sin, &len));
+	say_addr("local", &sin, len);
+	SAY(getpeername(s->fd, (struct sockaddr *)&sin, &len));
+	say_addr("peer", &sin, len);
+	say("type %d, error %d", get_int(s->fd, SOL_SOCKET, SO_TYPE),
+	    get_int(s->fd, SOL_SOCKET, SO_ERROR));
+	return 0;
+}
+
+static void names_server(void)
+{
+	int fd = tcp_pair();
+	struct share *s = share_of(fd);
+
+	join(spawn(look_at_names, s));
+	look_at_names(s);
+	close(fd);
+	share_end(s);
+}
+
+static int make_nonblocking(void *arg)
+{
+	struct share *s = arg;
+
+	set_nonblocking(s->fd, true);
+	return 0;
+}
+
+static void nonblocking_server(void)
+{
+	int fd = tcp_pair();
+	struct share *s = share_of(fd);
+	char c;
+
+	join(spawn(make_nonblocking, s));
+	SAY((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0);
+	SAY(recv(fd, &c, 1, 0));
+	close(fd);
+	share_end(s);
+}
+
+/* ---- readiness --------------------------------------------------------------------------------------------- */
+
+static int poll_in_child(void *arg)
+{
+	struct share *s = arg;
+	struct pollfd p = {.fd = s->fd, .events = POLLIN | POLLOUT};
+
+	SAY(poll(&p, 1, 1000));
+	say_events("poll", (uint32_t)p.revents);
+	step(s->done);
+	p.events = POLLIN;
+	SAY(poll(&p, 1, 5000));
+	say_events("poll", (uint32_t)p.revents);
+	pong(s->fd);
+	return 0;
+}
+
+static void poll_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	pid = spawn(poll_in_child, s);
+	await_step(s->done);
+	meet();
+	join(pid);
+	close(fd);
+	share_end(s);
+}
+
+static void ping_after_meeting_client(void)
+{
+	int fd = tcp_pair();
+
+	meet();
+	ping(fd, "now");
+	expect_end(fd);
+	close(fd);
+}
+
+static int epoll_in_child(void *arg)
+{
+	struct share *s = arg;
+	struct epoll_event ev = {.events = EPOLLIN};
+	int ep = (int)MUST(epoll_create1(0));
+
+	SAY(epoll_ctl(ep, EPOLL_CTL_ADD, s->fd, &ev));
+	SAY(epoll_wait(ep, &ev, 1, 0));
+	step(s->done);
+	SAY(epoll_wait(ep, &ev, 1, 5000));
+	say_events("epoll", ev.events);
+	pong(s->fd);
+	SAY(epoll_wait(ep, &ev, 1, 0));
+	close(ep);
+	return 0;
+}
+
+static void epoll_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	pid = spawn(epoll_in_child, s);
+	await_step(s->done);
+	meet();
+	join(pid);
+	close(fd);
+	share_end(s);
+}
+
+static int poll_forever(void *arg)
+{
+	struct share *s = arg;
+
+	step(s->done);
+	return poll(&(struct pollfd){.fd = s->fd, .events = POLLIN}, 1, 5000) == 1 ? 0 : 1;
+}
+
+/* The child waits in poll(), the parent uses the connection meanwhile: both see what comes. */
+static void poll_while_used_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+	char c;
+
+	pid = spawn(poll_forever, s);
+	await_step(s->done);
+	nap(50);
+	SAY(send(fd, "x", 1, 0));
+	join(pid);
+	SAY(recv(fd, &c, 1, 0));
+	close(fd);
+	share_end(s);
+}
+
+static void answer_once_client(void)
+{
+	int fd = tcp_pair();
+	char c;
+
+	SAY(recv(fd, &c, 1, 0));
+	SAY(send(fd, "y", 1, 0));
+	expect_end(fd);
+	close(fd);
+}
+
+/* ---- children of children ------------------------------------------------------------------------------------- */
+
+static int fork_and_wait(void *arg)
+{
+	join(spawn(echo_and_close, arg));
+	return 0;
+}
+
+static void grandchild_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	pid = spawn(fork_and_wait, s);
+	close(fd);
+	join(pid);
+	share_end(s);
+}
+
+static int fork_and_leave(void *arg)
+{
+	struct share *s = arg;
+
+	if (fork() == 0) {
+		nap(200);
+		echo_and_close(s);
+		step(s->done);
+		_exit(0);
+	}
+	return 0;
+}
+
+/* As a daemon: the process in the middle is gone. */
+static void twice_forked_server(void)
+{
+	int fd = tcp_pair();
+	struct share *s = share_of(fd);
+
+	join(spawn(fork_and_leave, s));
+	close(fd);
+	await_step(s->done);
+	share_end(s);
+}
+
+/* It has the connection, and leaves it to its child. */
+static int use_fork_and_leave(void *arg)
+{
+	struct share *s = arg;
+
+	pong(s->fd);
+	if (fork() == 0) {
+		await_step(s->go);
+		pong(s->fd);
+		close(s->fd);
+		step(s->done);
+		_exit(0);
+	}
+	return 0;
+}
+
+static void owner_leaves_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	pid = spawn(use_fork_and_leave, s);
+	close(fd);
+	join(pid);
+	step(s->go);
+	await_step(s->done);
+	share_end(s);
+}
+
+/* ---- ends that nobody wanted -------------------------------------------------------------------------------- */
+
+static int take_and_wait(void *arg)
+{
+	struct share *s = arg;
+
+	pong(s->fd);
+	step(s->done);
+	await_step(s->go);
+	return 0;
+}
+
+static void idle_child_killed_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	pid = spawn(wait_and_leave, s);
+	kill(pid, SIGKILL);
+	join(pid);
+	pong(fd);
+	pong(fd);
+	close(fd);
+	share_end(s);
+}
+
+static void taken_and_left_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	pid = spawn(take_and_wait, s);
+	await_step(s->done);
+	pong(fd);
+	step(s->go);
+	join(pid);
+	close(fd);
+	share_end(s);
+}
+
+static int aborting(void *arg)
+{
+	struct share *s = arg;
+	struct linger linger = {1, 0};
+
+	MUST(setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
+	close(s->fd);
+	return 0;
+}
+
+static void linger_server(void)
+{
+	int fd = tcp_pair();
+	struct share *s = share_of(fd);
+
+	join(spawn(aborting, s));
+	pong(fd);
+	meet();
+	close(fd);
+	share_end(s);
+}
+
+static void linger_client(void)
+{
+	int fd = tcp_pair();
+	char c;
+
+	ping(fd, "still here");
+	meet();
+	await(fd, POLLIN);
+	SAY(recv(fd, &c, 1, 0));
+	close(fd);
+}
+
+/* The peer's end reaches whoever looks. */
+static int read_end(void *arg)
+{
+	struct share *s = arg;
+
+	expect_end(s->fd);
+	return 0;
+}
+
+static void both_see_the_end_server(void)
+{
+	int fd = tcp_pair();
+	struct share *s = share_of(fd);
+
+	join(spawn(read_end, s));
+	expect_end(fd);
+	join(spawn(read_end, s));
+	close(fd);
+	share_end(s);
+}
+
+static void leave_client(void)
+{
+	close(tcp_pair());
+}
+
+static void reset_client(void)
+{
+	struct linger linger = {1, 0};
+	int fd = tcp_pair();
+
+	meet();
+	MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
+	close(fd);
+}
+
+static int read_reset(void *arg)
+{
+	struct share *s = arg;
+	char c;
+
+	SAY(recv(s->fd, &c, 1, 0));
+	SAY(recv(s->fd, &c, 1, 0));
+	SAY(send(s->fd, "x", 1, MSG_NOSIGNAL));
+	return 0;
+}
+
+static void reset_server(void)
+{
+	int fd = tcp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	pid = spawn(read_reset, s);
+	nap(50);
+	meet();
+	join(pid);
+	SAY(recv(fd, much, 1, 0));
+	close(fd);
+	share_end(s);
+}
+
+/* ---- many ---------------------------------------------------------------------------------------------------- */
+
+#define SOME 20
+
+static void many_connections_server(void)
+{
+	int listener = tcp_listening(1), fds[SOME], pid;
+	struct share *s = share_of(-1);
+
+	meet();
+	for (int i = 0; i < SOME; i++)
+		fds[i] = (int)MUST(accept(listener, NULL, NULL));
+	pid = spawn(wait_and_leave, s);
+	for (int i = 0; i < SOME; i++)
+		pong(fds[i]);
+	meet();
+	step(s->go);
+	join(pid);
+	for (int i = 0; i < SOME; i++)
+		close(fds[i]);
+	close(listener);
+	share_end(s);
+}
+
+static void many_connections_client(void)
+{
+	struct sockaddr_in to = server_addr(1);
+	int fds[SOME];
+
+	meet();
+	for (int i = 0; i < SOME; i++) {
+		fds[i] = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+		MUST(connect(fds[i], (struct sockaddr *)&to, sizeof(to)));
+	}
+	for (int i = 0; i < SOME; i++)
+		ping(fds[i], "one of many");
+	meet();
+	for (int i = 0; i < SOME; i++) {
+		expect_end(fds[i]);
+		close(fds[i]);
+	}
+}
+
+static void one_child_each_server(void)
+{
+	int listener = tcp_listening(1), pids[SOME];
+	struct share *s = share_of(-1);
+
+	meet();
+	for (int i = 0; i < SOME; i++) {
+		s->fd = (int)MUST(accept(listener, NULL, NULL));
+		pids[i] = spawn(echo_and_close, s);
+		close(s->fd);
+		join(pids[i]);
+	}
+	close(listener);
+	share_end(s);
+}
+
+static void one_child_each_client(void)
+{
+	struct sockaddr_in to = server_addr(1);
+
+	meet();
+	for (int i = 0; i < SOME; i++) {
+		int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+
+		MUST(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+		ping(fd, "hello");
+		ping(fd, "child");
+		expect_end(fd);
+		close(fd);
+	}
+}
+
+const struct behaviour family_behaviours[] = {
+	{"child_echoes", child_echoes_server, two_pings_client, OURS},
+	{"child_closes", child_closes_server, two_pings_client, OURS},
+	{"parent_closes", parent_closes_server, parent_closes_client, OURS},
+	{"used_after_the_parent_closed", used_after_the_parent_closed_server, two_pings_client,
+	 OURS},
+	{"many_children", many_children_server, parent_closes_client, OURS},
+	{"turns", turns_server, turns_client, OURS},
+	{"turns_of_the_client", echo_ten_server, turns_of_the_client, OURS},
+	{"both_wait", both_wait_server, both_wait_client, OURS},
+	{"unread", unread_server, unread_client, OURS},
+	{"unsent", unsent_server, unsent_client, OURS},
+	{"peek", peek_server, abc_client, OURS},
+	{"shutdown", shutdown_server, shutdown_client, OURS},
+	{"options", options_server, silent_client, OURS},
+	{"names", names_server, silent_client, OURS},
+	{"nonblocking", nonblocking_server, silent_client, OURS},
+	{"poll", poll_server, ping_after_meeting_client, OURS},
+	{"epoll", epoll_server, ping_after_meeting_client, OURS},
+	{"poll_while_used", poll_while_used_server, answer_once_client, OURS},
+	{"grandchild", grandchild_server, two_pings_client, OURS},
+	{"twice_forked", twice_forked_server, two_pings_client, OURS},
+	{"owner_leaves", owner_leaves_server, two_pings_client, OURS},
+	{"idle_child_killed", idle_child_killed_server, two_pings_client, OURS},
+	{"taken_and_left", taken_and_left_server, two_pings_client, OURS},
+	{"linger", linger_server, linger_client, OURS},
+	{"both_see_the_end", both_see_the_end_server, leave_client, OURS},
+	{"reset", reset_server, reset_client, OURS},
+	{"many_connections", many_connections_server, many_connections_client, OURS},
+	{"one_child_each", one_child_each_server, one_child_each_client, OURS},
+	{NULL, NULL, NULL, OURS},
+};
