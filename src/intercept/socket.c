@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "base/user.h"
 #include "intercept/wrap.h"
 
 EXPORT int socket(int domain, int type, int protocol)
@@ -43,17 +44,25 @@ EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
 static int do_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	struct sock_ref child = {NULL, 0};
-	int fd = ref.sk->ops->accept(ref, addr, len, flags, &child);
+	struct sockaddr_storage from;
+	socklen_t full = sizeof(from);
+	int fd = ref.sk->ops->accept(ref, (struct sockaddr *)&from, &full, flags, &child), rc = 0;
 
 	if (fd < 0)
 		return fd;
 	fd_fresh(fd);
 	if (child.sk && !fd_install(fd, child)) {
 		sock_close(child);
-		sys_close(fd);
-		return -ENOBUFS;
+		rc = -ENOBUFS;
+	} else if (addr) {
+		rc = user_write_address(addr, len, (struct sockaddr *)&from, full);
+		if (rc) /* as the kernel: nobody will know of the connection */
+			fd_drop(fd);
 	}
-	return fd;
+	if (!rc)
+		return fd;
+	sys_close(fd);
+	return rc;
 }
 
 EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
@@ -92,14 +101,23 @@ EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
 	return rc == SOCK_KERNEL ? libc.bind(fd, addr, len) : (int)to_libc(rc, saved);
 }
 
+/* False: the kernel refuses its length, or cannot read it. */
+static bool read_address(struct sockaddr_storage *to, const struct sockaddr *addr, socklen_t len)
+{
+	return len >= sizeof(sa_family_t) && len <= sizeof(*to) && !user_read(to, addr, len);
+}
+
 EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	struct sock_ref ref = sock_get(fd);
+	struct sockaddr_storage to;
 	int saved = errno, rc;
 
 	if (!ref.sk)
 		return libc.connect(fd, addr, len);
-	rc = ref.sk->ops->connect(ref, addr, len);
+	if (!read_address(&to, addr, len))
+		return libc.connect(fd, addr, len); /* it has the error for that */
+	rc = ref.sk->ops->connect(ref, (struct sockaddr *)&to, len);
 	return rc == SOCK_KERNEL ? libc.connect(fd, addr, len) : (int)to_libc(rc, saved);
 }
 
@@ -128,23 +146,35 @@ EXPORT int shutdown(int fd, int how)
 EXPORT int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	struct sock_ref ref = sock_get(fd);
+	struct sockaddr_storage name;
+	socklen_t full = sizeof(name);
 	int saved = errno, rc;
 
 	if (!ref.sk)
 		return libc.getsockname(fd, addr, len);
-	rc = ref.sk->ops->getsockname(ref, addr, len);
-	return rc == SOCK_KERNEL ? libc.getsockname(fd, addr, len) : (int)to_libc(rc, saved);
+	rc = ref.sk->ops->getsockname(ref, (struct sockaddr *)&name, &full);
+	if (rc == SOCK_KERNEL)
+		return libc.getsockname(fd, addr, len);
+	if (!rc)
+		rc = user_write_address(addr, len, (struct sockaddr *)&name, full);
+	return (int)to_libc(rc, saved);
 }
 
 EXPORT int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	struct sock_ref ref = sock_get(fd);
+	struct sockaddr_storage name;
+	socklen_t full = sizeof(name);
 	int saved = errno, rc;
 
 	if (!ref.sk)
 		return libc.getpeername(fd, addr, len);
-	rc = ref.sk->ops->getpeername(ref, addr, len);
-	return rc == SOCK_KERNEL ? libc.getpeername(fd, addr, len) : (int)to_libc(rc, saved);
+	rc = ref.sk->ops->getpeername(ref, (struct sockaddr *)&name, &full);
+	if (rc == SOCK_KERNEL)
+		return libc.getpeername(fd, addr, len);
+	if (!rc)
+		rc = user_write_address(addr, len, (struct sockaddr *)&name, full);
+	return (int)to_libc(rc, saved);
 }
 
 EXPORT int getsockopt(int fd, int level, int name, void *val, socklen_t *len)

@@ -91,6 +91,7 @@ struct tcp_state_part {
 	bool connecting : 1;  /* until established or dead */
 	bool dead : 1;	      /* ops->closed() was called */
 	bool orphan : 1;      /* the program closed it */
+	bool told : 1;	      /* connect() or accept() said that it is established */
 	bool handed_over : 1; /* a child that is in, or on its way to, the accept queue */
 };
 

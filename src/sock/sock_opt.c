@@ -445,7 +445,9 @@ int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
-	ours = (so->inet == INET_TCP && so->connected) || sock_is_away(ref.sk);
+	/* An address that connect() chose goes with the connection, but the twin keeps it. */
+	ours = (so->inet == INET_TCP && (so->connected || (so->bound && !so->bound_addr))) ||
+	       sock_is_away(ref.sk);
 	local = so->local;
 	ring_release_cold(ring);
 	if (!ours)

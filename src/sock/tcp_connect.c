@@ -38,22 +38,33 @@ unlock:
 
 /* ---- connecting (control lock) --------------------------------------------------------- */
 
-/* Where the connection stands: 0: it may begin. */
-static int check_state(struct inet_sock *so)
-{
-	int rc;
+/* What became of an earlier connect(2). */
+enum standing { MAY_BEGIN, UNDER_WAY, SUCCEEDED };
 
+/* holder: why a connection failed, for the call that tells it. */
+static int take_failure(struct inet_sock *so)
+{
+	int error = sock_take_error(so);
+
+	return error ? -error : -ECONNABORTED;
+}
+
+/* holder: a standing, or the error of the call. */
+static int check_state(struct inet_sock *so, struct ring *ring)
+{
 	if (so->inet == INET_LISTEN)
 		return -EISCONN;
 	if (!so->connected)
-		return 0;
+		return MAY_BEGIN;
+	ring_poll(ring);
+	if (so->tcp.told)
+		return -EISCONN; /* also when it has ended: only AF_UNSPEC dissolves it */
 	if (so->tcp.connecting)
-		return -EALREADY;
-	if (!so->tcp.dead)
-		return -EISCONN;
-	/* connect(2) after a failed attempt gives its error once, then tries again. */
-	rc = sock_take_error(so);
-	return rc ? -rc : -EISCONN;
+		return UNDER_WAY;
+	if (so->tcp.dead)
+		return take_failure(so);
+	so->tcp.told = true;
+	return SUCCEEDED;
 }
 
 /* Reserves a local port of the address the route wants. */
@@ -84,6 +95,19 @@ static void forget_attempt(struct inet_sock *so, struct ring *ring)
 	so->connected = false;
 	so->shut_rd = false;
 	so->shut_wr = false;
+	if (!so->bound_addr)
+		so->local.addr = addr_v4_any(); /* the next route has its own */
+}
+
+void tcp_dissolve(struct inet_sock *so, struct ring *ring)
+{
+	int error = so->tcp.dead ? so->tcp.error : ECONNRESET;
+
+	if (!so->tcp.dead)
+		tcp_abort(&so->tcp.conn, 0, clock_now());
+	forget_attempt(so, ring);
+	so->tcp.error = error;
+	tcp_update_events(so, EPOLLHUP | (error ? EPOLLERR : 0u));
 }
 
 /* holder: connect(2) has told the error, the socket is as if it had never begun. */
@@ -245,6 +269,28 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 	return rc;
 }
 
+/* AF_UNSPEC.  0, or SOCK_KERNEL: the twin is asked. */
+static int disconnect(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc;
+
+	if (so->inet == INET_LISTEN) { /* it stops listening */
+		rc = sock_leave(so, VERDICT_CALL);
+		return rc ? rc : SOCK_KERNEL;
+	}
+	if (!so->connected)
+		return SOCK_KERNEL;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	tcp_dissolve(so, ring);
+	ring_release_cold(ring);
+	return 0;
+}
+
+/* A standing: MAY_BEGIN: it has begun; or the error of the call. */
 static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -254,31 +300,19 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 
 	sock_move_settle(so);
 	sock_twin_prepare(so);
+	if (addr->sa_family == AF_UNSPEC)
+		return disconnect(ref);
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
-	if (addr->sa_family == AF_UNSPEC && so->inet == INET_TCP && so->connected) {
-		/* connect(2): dissolves the association, as the kernel by RST. */
-		if (!so->tcp.dead)
-			tcp_abort(&so->tcp.conn, 0, clock_now());
-		forget_attempt(so, ring);
-		tcp_update_events(so, EPOLLHUP);
-		ring_release_cold(ring);
-		return 0;
-	}
-	rc = check_state(so);
-	if (!rc || (rc == -EISCONN && so->inet == INET_TCP && so->tcp.dead)) {
-		if (so->connected)
-			forget_attempt(so, ring);
-		rc = 0;
-	} else {
+	rc = check_state(so, ring);
+	if (rc < 0 && so->inet == INET_TCP && !so->tcp.told)
 		forget_failure(so, ring);
-	}
 	ring_release_cold(ring);
 	if (rc)
 		return rc;
 	if (addr->sa_family != AF_INET || !endpoint_from_sockaddr(&to, addr, len))
-		return SOCK_KERNEL; /* AF_UNSPEC, or the right error */
+		return SOCK_KERNEL; /* the right error */
 	if (!to.port || !sock_start()) {
 		rc = sock_leave(so, VERDICT_NO_RESOURCES);
 		return rc ? rc : SOCK_KERNEL;
@@ -286,8 +320,11 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 	return begin(so, &to);
 }
 
-/* Waits for the end of the handshake, as a blocking connect(2). */
-static int await(struct sock_ref ref)
+/*
+ * Waits for the end of the handshake, as a blocking connect(2); unfinished: its error when
+ * there is no more time.
+ */
+static int await(struct sock_ref ref, int unfinished)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	SOCK_WAIT(wait);
@@ -304,13 +341,15 @@ static int await(struct sock_ref ref)
 		ring_poll(ring);
 		connecting = so->tcp.connecting;
 		if (!connecting && so->tcp.dead)
-			rc = -sock_take_error(so);
+			rc = take_failure(so);
+		else if (!connecting)
+			so->tcp.told = true;
 		ring_release_cold(ring);
 		if (!connecting)
 			return rc;
 		rc = sock_wait_next(&wait);
 		if (rc)
-			return rc == -EAGAIN ? -EINPROGRESS : rc;
+			return rc == -EAGAIN ? unfinished : rc;
 	}
 }
 
@@ -329,21 +368,22 @@ static void forget_refused(struct sock_ref ref)
 
 int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
-	int rc = -EBADF;
+	int rc = -EBADF, unfinished;
 
-	if (!addr || len < sizeof(sa_family_t))
-		return SOCK_KERNEL;
 	if (!control_lock())
 		return -EAGAIN;
 	if (sock_ref_valid(ref))
 		rc = connect_locked(ref, addr, len);
 	control_unlock();
-	if (rc || addr->sa_family == AF_UNSPEC)
+	if (rc < 0 || addr->sa_family == AF_UNSPEC)
 		return rc;
+	if (rc == SUCCEEDED)
+		return 0;
+	unfinished = rc == UNDER_WAY ? -EALREADY : -EINPROGRESS;
 	if (ref.sk->nonblock)
-		return -EINPROGRESS;
-	rc = await(ref);
-	if (rc && rc != -EINPROGRESS && rc != -EINTR)
+		return unfinished;
+	rc = await(ref, unfinished);
+	if (rc && rc != unfinished && rc != -EINTR)
 		forget_refused(ref);
 	return rc;
 }

@@ -120,6 +120,8 @@ void tcp_child_established(struct inet_sock *child);
 /* ---- tcp_connect.c ------------------------------------------------------------------ */
 
 int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len);
+/* holder: as connect(2) with AF_UNSPEC; the peer is told by RST, the program by an error. */
+void tcp_dissolve(struct inet_sock *so, struct ring *ring);
 int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len);
 /* The flow of a connection with this peer. */
 struct flow_key tcp_pair_key(const struct inet_sock *so, const struct endpoint *to);

@@ -17,10 +17,15 @@
 #define PATIENCE(dontwait) ((dontwait) ? FAMILY_PATIENCE : 0)
 
 /* holder: the error of a call on a socket that is not connected. */
-static int not_connected(const struct inet_sock *so, bool sending)
+static __attribute__((noinline)) int not_connected(struct inet_sock *so, bool sending)
 {
+	int error;
+
 	if (sock_is_away(&so->sk))
 		return SOCK_FETCH;
+	error = so->inet == INET_TCP ? sock_take_error(so) : 0;
+	if (error)
+		return -error; /* of a connection that was dissolved */
 	if (so->inet == INET_LISTEN || !so->connected)
 		return sending ? -EPIPE : so->shut_rd ? 0 : -ENOTCONN;
 	return -ENOTCONN;
@@ -279,8 +284,9 @@ static inline __attribute__((always_inline)) int send_round(struct sock_ref ref,
 	if (__builtin_expect(rc != 0, 0))
 		return rc;
 	if (__builtin_expect(so->inet != INET_TCP || !so->connected, 0)) {
+		rc = not_connected(so, true);
 		ring_release(ring, mode);
-		return not_connected(so, true);
+		return rc;
 	}
 	rc = -kept_error(so);
 	if (__builtin_expect(rc != 0, 0)) {

@@ -152,6 +152,7 @@ static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_
 	child->raw_twin = true;
 	tcp_part_init(child);
 	child->tcp.connecting = true;
+	child->tcp.told = true;
 	child->tcp.listener = shard->so;
 	child->tcp.listener_gen = shard->gen;
 	sock_set_home(child, shard->ring);

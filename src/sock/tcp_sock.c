@@ -62,7 +62,7 @@ static uint32_t compute_events(const struct inet_sock *so)
 	if (so->tcp.connecting)
 		return 0;
 	if (so->tcp.conn.state == TCP_CLOSED) /* as the kernel says of a fresh socket */
-		return EPOLLOUT | EPOLLWRNORM | EPOLLHUP |
+		return EPOLLOUT | EPOLLWRNORM | EPOLLHUP | (so->tcp.error ? EPOLLERR : 0u) |
 		       (so->shut_rd ? EPOLLIN | EPOLLRDNORM | EPOLLRDHUP : 0u);
 	return stream_events(so);
 }
@@ -567,6 +567,12 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
 	return true;
 }
 
+/* As the kernel sees it: what only waits for late segments has ended. */
+static bool has_ended(const struct inet_sock *so)
+{
+	return so->tcp.dead || so->tcp.conn.state == TCP_TIME_WAIT;
+}
+
 static int tcp_sock_shutdown(struct sock_ref ref, int how)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -579,6 +585,7 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
+	ring_poll(ring);
 	if (so->inet == INET_LISTEN || !so->connected) {
 		/* -ENOTCONN, and yet the kernel has done it. */
 		if (so->inet == INET_TCP && how != SHUT_WR) {
@@ -586,13 +593,16 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 			tcp_update_events(so, EPOLLIN | EPOLLRDHUP);
 		}
 		ring_release_cold(ring);
-		if (so->inet == INET_LISTEN)
+		if (so->inet == INET_LISTEN && how != SHUT_WR)
 			sock_to_kernel(ref, VERDICT_CALL); /* stops listening */
 		return SOCK_KERNEL;
 	}
-	if (so->tcp.dead || so->tcp.connecting) {
+	if (has_ended(so)) {
 		rc = -ENOTCONN;
+	} else if (so->tcp.connecting) {
+		tcp_dissolve(so, ring);
 	} else {
+		so->tcp.told = true;
 		if (how != SHUT_WR) {
 			so->shut_rd = true;
 			tcp_shutdown_read(&so->tcp.conn);
@@ -620,7 +630,8 @@ static int tcp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t
 
 	if (rc)
 		return rc;
-	connected = so->inet == INET_TCP && so->connected && !so->tcp.connecting && !so->tcp.dead;
+	ring_poll(ring);
+	connected = so->inet == INET_TCP && so->connected && !so->tcp.connecting && !has_ended(so);
 	remote = so->remote;
 	ring_release_cold(ring);
 	if (!connected)

@@ -3,6 +3,7 @@
 #include "tests/diff/diff.h"
 
 #define SUITES(SUITE)  \
+	SUITE(calls)   \
 	SUITE(epoll)   \
 	SUITE(exits)   \
 	SUITE(family)  \
