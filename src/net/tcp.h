@@ -262,6 +262,10 @@ struct tcp_listener_ops {
 	int (*accept)(struct tcp_listener *l, const struct tcp_synreq *req, struct pkt *pkt,
 		      nsec_t now);
 	void *(*alloc)(size_t size);
+	/* A handshake begins; its SYN-ACK was not sent yet.  NULL: the owner needs not know. */
+	void (*began)(struct tcp_listener *l, struct tcp_synreq *req);
+	/* It is over, one way or another; req is freed next.  NULL likewise. */
+	void (*ended)(struct tcp_listener *l, struct tcp_synreq *req);
 	void (*free)(void *ptr);
 	/* Initial sequence number for this pair, RFC 6528. */
 	uint32_t (*iss)(struct tcp_listener *l, const struct endpoint *local,
@@ -293,6 +297,7 @@ struct tcp_synreq {
 	uint8_t retries;
 	bool ecn;
 	bool acked;	/* it is complete, but data is waited for */
+	bool expected;	/* the owner's, false at first: its frames have a way of their own */
 	uint8_t wscale; /* ours, as offered */
 	uint16_t wnd;	/* ours, as offered */
 	nsec_t created; /* NSEC_NEVER: by a cookie, nobody knows */
@@ -322,6 +327,11 @@ struct tcp_listener {
 
 void tcp_listener_init(struct tcp_listener *l, const struct tcp_listener_ops *ops,
 		       const struct tcp_config *config, unsigned backlog);
+/* Is it of a handshake of this listener? */
+bool tcp_listener_knows(struct tcp_listener *l, const struct pkt *pkt);
+/* Calls fn for each handshake that is not complete. */
+void tcp_listener_each(struct tcp_listener *l,
+		       void (*fn)(struct tcp_listener *l, struct tcp_synreq *req));
 /* Forgets every handshake; their peers will time out or be reset. */
 void tcp_listener_fini(struct tcp_listener *l);
 

@@ -55,7 +55,16 @@ static void forget(struct tcp_listener *l, struct tcp_synreq *req)
 	l->pending--;
 	if (l->pending == 0)
 		l->next = NSEC_NEVER;
+	if (l->ops->ended)
+		l->ops->ended(l, req);
 	l->ops->free(req);
+}
+
+void tcp_listener_each(struct tcp_listener *l,
+		       void (*fn)(struct tcp_listener *l, struct tcp_synreq *req))
+{
+	list_for_each(pos, &l->ages)
+		fn(l, container_of(pos, struct tcp_synreq, age));
 }
 
 void tcp_listener_fini(struct tcp_listener *l)
@@ -260,6 +269,8 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 	list_push_back(bucket_of(l, local, remote), &req->link);
 	list_push_back(&l->ages, &req->age);
 	l->pending++;
+	if (l->ops->began)
+		l->ops->began(l, req);
 	send_syn_ack(l, req, now);
 	set_deadline(l, req, now);
 	return DROP_NONE;
@@ -298,6 +309,13 @@ static enum drop input_pending(struct tcp_listener *l, struct tcp_synreq *req, s
 		return DROP_TCP_BACKLOG;
 	forget(l, req);
 	return DROP_NONE;
+}
+
+bool tcp_listener_knows(struct tcp_listener *l, const struct pkt *pkt)
+{
+	struct endpoint local = frame_destination(pkt), remote = frame_source(pkt);
+
+	return find(l, &local, &remote) != NULL;
 }
 
 enum drop tcp_listener_input(struct tcp_listener *l, struct pkt *pkt, nsec_t now)

@@ -266,6 +266,20 @@ void ring_flow_del(struct ring *ring, struct flow *flow);
 int ring_flow_share(struct ring *ring, struct shared_flow *shared, uint8_t rank, bool spread);
 
 /*
+ * The pair of a handshake whose listener is shared: its frames come here before there is
+ * a flow for it, and whoever joins the listener does not get them.  ring_flow_add() takes
+ * the entry over.  -errno: they come as the listener's do.
+ *
+ * ring_flow_expect_here(): it was expected on another ring of the interface so far.
+ * ring_flow_unexpect(): no more, unless a flow took it over.
+ */
+int ring_flow_expect(struct ring *ring, const struct flow_key *key);
+int ring_flow_expect_here(struct ring *ring, const struct flow_key *key);
+void ring_flow_unexpect(struct ring *ring, const struct flow_key *key);
+/* As ring_flow_add(), of a flow whose key is expected. */
+int ring_flow_add_expected(struct ring *ring, struct flow *flow);
+
+/*
  * A flow moves from one ring to another in three steps, each by the holder of that
  * ring.  (1) On the new one a second flow of the same key is listed, not steered.
  * (2) ring_flow_unsteer() on the old one: what it brought frames for by the way

@@ -139,6 +139,37 @@ int ring_flow_add(struct ring *ring, struct flow *flow)
 	return rc;
 }
 
+/* ---- handshakes of a shared listener ------------------------------------------------ */
+
+int ring_flow_expect(struct ring *ring, const struct flow_key *key)
+{
+	ring_assert_held(ring);
+	return ring->ops->add_flow(ring->q, key);
+}
+
+int ring_flow_expect_here(struct ring *ring, const struct flow_key *key)
+{
+	ring_assert_held(ring);
+	return ring->ops->move_flow(ring->q, key);
+}
+
+void ring_flow_unexpect(struct ring *ring, const struct flow_key *key)
+{
+	ring_assert_held(ring);
+	if (!flow_lookup(&ring->flows, key))
+		ring->ops->del_flow(ring->q, key);
+}
+
+int ring_flow_add_expected(struct ring *ring, struct flow *flow)
+{
+	int rc = ring_flow_list(ring, flow);
+
+	flow->steered = rc == 0;
+	return rc;
+}
+
+/* ---- connections and those who cover them ------------------------------------------- */
+
 /*
  * A 3-tuple goes: the connections it brought frames for get entries of their own.
  * The last error; those it could not be done for get no more frames.

@@ -140,6 +140,8 @@ int sock_flows_share(struct inet_sock *so)
 			continue;
 		if (ring_hold_cold(f->ring)) {
 			one = ring_flow_share(f->ring, &f->shared, rank_of(so), spreads(so));
+			if (!one && f->shard)
+				tcp_shard_shared(f->shard);
 			ring_release_cold(f->ring);
 		}
 		rc = one ? one : rc;
@@ -219,7 +221,7 @@ int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct f
 	if (source)
 		match->source = *source;
 	if (so->inet == INET_LISTEN) {
-		f->shard = tcp_shard_create(so, ring);
+		f->shard = tcp_shard_create(so, ring, &f->flow);
 		if (!f->shard)
 			goto free_flow;
 	}

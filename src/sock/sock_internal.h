@@ -406,8 +406,11 @@ enum drop sock_forward(struct ring *ring, struct sock_flow *flow, struct pkt *pk
 
 /* ---- kinds ---------------------------------------------------------------------------- */
 
-/* Control lock: a part of a listener on a ring; NULL: no memory. */
-struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring);
+/* Control lock: a part of a listener on a ring, whose frames flow brings; NULL: no memory. */
+struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring,
+				   const struct flow *flow);
+/* holder of the shard's ring: its flow has come to be shared. */
+void tcp_shard_shared(struct tcp_shard *shard);
 /* holder of the shard's ring */
 void tcp_shard_stop(struct tcp_shard *shard);
 /* Control lock, flow removed. */

@@ -26,6 +26,7 @@ struct tcp_shard {
 	struct ring *ring;
 	struct inet_sock *so;
 	uint32_t gen;
+	const struct flow *flow; /* what brings its frames */
 	/* holder of ring */
 	struct timer timer;
 	const struct sock_options *opt; /* inherited by children */

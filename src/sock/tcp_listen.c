@@ -112,16 +112,25 @@ static int child_dst(struct inet_sock *child, const struct tcp_shard *shard, con
 	return rc;
 }
 
-static int child_flow(struct inet_sock *child, struct ring *ring)
+static struct flow_key pair_of(const struct tcp_synreq *req)
 {
-	struct flow_key *key = &child->tcp.flow.key;
+	struct flow_key key;
 
-	key->local = child->local.addr;
-	key->local_port = child->local.port;
-	key->remote = child->remote.addr;
-	key->remote_port = child->remote.port;
-	key->proto = IPPROTO_TCP;
-	return ring_flow_add(ring, &child->tcp.flow);
+	memset(&key, 0, sizeof(key));
+	key.local = req->local.addr;
+	key.local_port = req->local.port;
+	key.remote = req->remote.addr;
+	key.remote_port = req->remote.port;
+	key.proto = IPPROTO_TCP;
+	return key;
+}
+
+static int child_flow(struct inet_sock *child, struct ring *ring, const struct tcp_synreq *req)
+{
+	struct flow *flow = &child->tcp.flow;
+
+	flow->key = pair_of(req);
+	return req->expected ? ring_flow_add_expected(ring, flow) : ring_flow_add(ring, flow);
 }
 
 /*
@@ -158,7 +167,7 @@ static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_
 	sock_set_home(child, shard->ring);
 	child->rx_key = shard->ring->key;
 	sock_access_init(child);
-	if (child_dst(child, shard, pkt) || child_flow(child, shard->ring)) {
+	if (child_dst(child, shard, pkt) || child_flow(child, shard->ring, req)) {
 		dst_fini(&child->tcp.dst);
 		sock_free(child);
 		return NULL;
@@ -197,9 +206,38 @@ static bool shard_has_room(struct tcp_listener *l)
 	return admit(full_of(l)->shard.so);
 }
 
+/* Who comes to share the listener's flow must not get what belongs to a handshake of ours. */
+static void shard_began(struct tcp_listener *l, struct tcp_synreq *req)
+{
+	struct tcp_shard *shard = &full_of(l)->shard;
+	struct flow_key key = pair_of(req);
+
+	if (shard->flow->shared && !req->expected)
+		req->expected = !ring_flow_expect(shard->ring, &key);
+}
+
+static void shard_ended(struct tcp_listener *l, struct tcp_synreq *req)
+{
+	struct flow_key key = pair_of(req);
+
+	if (req->expected)
+		ring_flow_unexpect(full_of(l)->shard.ring, &key);
+}
+
+/* It was of another ring's. */
+static void shard_moved(struct tcp_listener *l, struct tcp_synreq *req)
+{
+	struct flow_key key = pair_of(req);
+
+	if (req->expected)
+		req->expected = !ring_flow_expect_here(full_of(l)->shard.ring, &key);
+}
+
 static const struct tcp_listener_ops shard_ops = {
 	.accept = shard_accept,
 	.alloc = mem_alloc,
+	.began = shard_began,
+	.ended = shard_ended,
 	.free = mem_free,
 	.has_room = shard_has_room,
 	.iss = shard_iss,
@@ -236,7 +274,7 @@ static void defend(struct tcp_listener *l)
 	l->syn_rate = (uint32_t)params.tcp_max_syn_rate;
 }
 
-struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring)
+struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring, const struct flow *flow)
 {
 	struct shard_full *full = mem_zalloc(sizeof(*full));
 	struct tcp_config config = tcp_config_for(so->opt, ring->q->port->mtu);
@@ -246,12 +284,18 @@ struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring)
 	full->shard.ring = ring;
 	full->shard.so = so;
 	full->shard.gen = so->sk.gen;
+	full->shard.flow = flow;
 	full->shard.opt = options_get(so->opt);
 	timer_init(&full->shard.timer, shard_timer);
 	tcp_listener_init(&full->shard.l, &shard_ops, &config, so->listen.backlog + 1);
 	defend(&full->shard.l);
 	full->shard.l.defer = so->opt->defer_accept;
 	return &full->shard;
+}
+
+void tcp_shard_shared(struct tcp_shard *shard)
+{
+	tcp_listener_each(&shard->l, shard_began);
 }
 
 void tcp_shard_leave(struct tcp_shard *shard)
@@ -262,6 +306,7 @@ void tcp_shard_leave(struct tcp_shard *shard)
 void tcp_shard_arrive(struct tcp_shard *shard, struct ring *ring)
 {
 	shard->ring = ring;
+	tcp_listener_each(&shard->l, shard_moved);
 	shard_arm(shard);
 }
 
@@ -277,9 +322,30 @@ void tcp_shard_free(struct tcp_shard *shard)
 	mem_free(container_of(shard, struct shard_full, shard));
 }
 
+/*
+ * The listener whose handshake a segment belongs to, of those that share the flow on this
+ * ring: by now the port may choose another one for its sender.
+ */
+static __attribute__((noinline)) struct flow *handshake_of(struct ring *ring, struct flow *picked,
+							   const struct pkt *pkt)
+{
+	struct flow *flow = flow_lookup(&ring->flows, &picked->key);
+
+	for (; flow; flow = flow_next(flow)) {
+		const struct sock_flow *f = container_of(flow, struct sock_flow, flow);
+
+		if (flow->shared && f->shared.deliver == tcp_listen_deliver &&
+		    tcp_listener_knows(&f->shard->l, pkt))
+			return flow;
+	}
+	return picked;
+}
+
 enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
-	struct sock_flow *f = container_of(flow, struct sock_flow, flow);
+	const bool any = !flow->shared || tcp_opens(pkt);
+	struct sock_flow *f =
+		container_of(any ? flow : handshake_of(ring, flow, pkt), struct sock_flow, flow);
 	struct shard_full *full = container_of(f->shard, struct shard_full, shard);
 	struct endpoint from = frame_source(pkt);
 	unsigned slot = link_slot(&from.addr);

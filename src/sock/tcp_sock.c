@@ -287,15 +287,12 @@ static enum drop deliver_to_dead(struct inet_sock *so, struct ring *ring, struct
 				 nsec_t now)
 {
 	struct flow *flow = &so->tcp.flow;
+	struct flow_key wide = flow_key_widen(&flow->key);
 	struct tcp_segment rst;
-	enum drop reason;
 
-	if (tcp_opens(pkt)) {
-		reason = tcp_deliver_to_listener(ring, &flow->key, pkt, now);
-		if (reason != DROP_NO_FLOW) {
-			ring_flow_del(ring, flow);
-			return reason;
-		}
+	if (tcp_opens(pkt) && flow_lookup(&ring->flows, &wide)) {
+		ring_flow_del(ring, flow);
+		return tcp_deliver_to_listener(ring, &flow->key, pkt, now);
 	}
 	if (tcp_reset_for(pkt, &rst))
 		on_send(&so->tcp.conn, &rst);

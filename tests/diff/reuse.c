@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/filter.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -632,6 +633,39 @@ static void change_client(void)
 	close_all(conns, CONNS);
 }
 
+/* Handshakes that are under way when others come stay where they are, too. */
+static void deferred_server(void)
+{
+	int fds[SOCKETS], counts[SOCKETS], conns[CONNS];
+
+	make_all(SOCK_STREAM, SO_REUSEPORT, fds, 2);
+	set_int(fds[0], IPPROTO_TCP, TCP_DEFER_ACCEPT, 10);
+	set_int(fds[1], IPPROTO_TCP, TCP_DEFER_ACCEPT, 10);
+	meet();
+	meet();
+	make_all(SOCK_STREAM, SO_REUSEPORT, fds + 2, 2);
+	meet();
+	accept_all(fds, SOCKETS, CONNS, conns, counts);
+	say_each(counts, SOCKETS);
+	answer_all(conns, CONNS);
+	meet();
+	close_all(conns, CONNS);
+	close_all(fds, SOCKETS);
+}
+
+static void deferred_client(void)
+{
+	int conns[CONNS];
+
+	meet();
+	connect_all(conns, CONNS);
+	meet();
+	meet();
+	ask_all(conns, CONNS);
+	meet();
+	close_all(conns, CONNS);
+}
+
 /* Those that nobody accepted end with their listener, the others do not. */
 static void pending_server(void)
 {
@@ -770,6 +804,7 @@ const struct behaviour reuse_behaviours[] = {
 	{"program_errors", program_errors, NULL, OURS},
 	{"conns", conns_server, conns_client, OURS},
 	{"change", change_server, change_client, OURS},
+	{"deferred", deferred_server, deferred_client, OURS},
 	{"pending", pending_server, pending_client, OURS},
 	{"remaining", remaining_server, conns_client, OURS},
 	{"closer_conns", closer_conns_server, conns_client, OURS},

@@ -24,7 +24,7 @@ static struct tcp_listener listener;
 static struct tcp_segment answer; /* the last one */
 static struct tcp_options said;	  /* its options */
 static struct tcp_synreq accepted;
-static unsigned answers, accepts, requests, packets;
+static unsigned answers, accepts, requests, packets, under_way;
 static int accept_rc;
 static uint8_t syn_flags = TCP_SYN;
 
@@ -104,6 +104,19 @@ static void op_free(void *ptr)
 	free(ptr);
 }
 
+static void op_began(struct tcp_listener *l, struct tcp_synreq *req)
+{
+	assert_false(req->expected);
+	req->expected = true;
+	under_way++;
+}
+
+static void op_ended(struct tcp_listener *l, struct tcp_synreq *req)
+{
+	assert_true(req->expected);
+	under_way--;
+}
+
 static uint32_t op_iss(struct tcp_listener *l, const struct endpoint *local,
 		       const struct endpoint *remote, nsec_t now)
 {
@@ -113,6 +126,7 @@ static uint32_t op_iss(struct tcp_listener *l, const struct endpoint *local,
 static int op_send(struct tcp_listener *l, const struct endpoint *local,
 		   const struct endpoint *remote, const struct tcp_segment *seg)
 {
+	assert_int_equal(under_way, requests); /* its owner knows of it first */
 	answers++;
 	answer = *seg;
 	assert_true(tcp_options_parse(&said, seg->opts, seg->opt_len));
@@ -121,6 +135,8 @@ static int op_send(struct tcp_listener *l, const struct endpoint *local,
 
 static const struct tcp_listener_ops ops = {.accept = op_accept,
 					    .alloc = op_alloc,
+					    .began = op_began,
+					    .ended = op_ended,
 					    .free = op_free,
 					    .iss = op_iss,
 					    .send = op_send};
@@ -194,6 +210,7 @@ static int tear_down(void **state)
 {
 	tcp_listener_fini(&listener);
 	assert_int_equal(requests, 0);
+	assert_int_equal(under_way, 0);
 	assert_int_equal(packets, 0);
 	return 0;
 }
@@ -203,6 +220,28 @@ static void fill(nsec_t now)
 	for (uint16_t i = 0; i < BACKLOG; i++)
 		assert_int_equal(syn((uint16_t)(60000 + i), NULL, now), DROP_NONE);
 	assert_int_equal(listener.pending, BACKLOG);
+}
+
+/* ---- whose handshake ------------------------------------------------------------- */
+
+static void count_each(struct tcp_listener *l, struct tcp_synreq *req)
+{
+	answers++;
+}
+
+static void test_a_handshake_is_known_until_it_is_complete(void **state)
+{
+	struct tcp_segment seg = {.seq = IRS + 1, .ack = 1001, .flags = TCP_ACK};
+
+	fill(START);
+	assert_int_equal(under_way, BACKLOG);
+	answers = 0;
+	tcp_listener_each(&listener, count_each);
+	assert_int_equal(answers, BACKLOG);
+	assert_int_equal(input(60000, seg, START + 1), DROP_NONE);
+	assert_int_equal(accepts, 1);
+	assert_true(accepted.expected);
+	assert_int_equal(under_way, BACKLOG - 1);
 }
 
 /* ---- cookies ---------------------------------------------------------------------- */
@@ -520,6 +559,8 @@ static void test_a_peer_that_never_speaks_is_forgotten(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup_teardown(test_a_handshake_is_known_until_it_is_complete, set_up,
+					tear_down),
 	cmocka_unit_test_setup_teardown(test_a_full_queue_answers_and_keeps_nothing, set_up,
 					tear_down),
 	cmocka_unit_test_setup_teardown(test_a_cookie_becomes_a_connection, set_up, tear_down),

@@ -235,6 +235,27 @@ static void test_one_of_several_moves_to_another_ring(void **state)
 	release(&f->ring[0]);
 }
 
+static void test_a_pair_that_is_expected_is_taken_over_by_its_flow(void **state)
+{
+	struct fixture *f = *state;
+	struct ring *ring = &f->ring[0];
+	struct flow child = {.key = key5(here, 7, "10.0.0.9", 99)};
+	struct flow_key other = key5(here, 7, "10.0.0.9", 98);
+
+	hold(ring);
+	assert_int_equal(ring_flow_expect(ring, &child.key), 0);
+	assert_int_equal(ring_flow_expect(ring, &other), 0);
+	assert_int_equal(ring_flow_expect(ring, &other), -EEXIST);
+	assert_int_equal(ring_flow_add_expected(ring, &child), 0);
+	ring_flow_unexpect(ring, &child.key);
+	assert_true(fake_steers(&f->queue[0], &child.key));
+	ring_flow_unexpect(ring, &other);
+	assert_false(fake_steers(&f->queue[0], &other));
+	ring_flow_del(ring, &child);
+	assert_false(fake_steers(&f->queue[0], &child.key));
+	release(ring);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -243,6 +264,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_who_shares_and_who_does_not_exclude_each_other),
 	TEST(test_a_flow_that_comes_to_be_shared_keeps_its_connections),
 	TEST(test_one_of_several_moves_to_another_ring),
+	TEST(test_a_pair_that_is_expected_is_taken_over_by_its_flow),
 };
 
 VMA_TEST_MAIN("ring_share", tests, NULL, NULL)
