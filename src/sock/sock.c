@@ -541,7 +541,8 @@ bool sock_twin_matters(const struct sock *sk)
 {
 	const struct inet_sock *so = inet_of((struct sock *)(uintptr_t)sk);
 
-	return sk->kind != SOCK_KIND_EPOLL && so->inet != INET_TCP && so->bound;
+	/* A datagram that the kernel sent has bound it, whatever we know. */
+	return sk->kind != SOCK_KIND_EPOLL && so->inet != INET_TCP;
 }
 
 void sock_look_at_twin(struct sock *sk)

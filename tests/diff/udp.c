@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagrams: what arrives, how much of it, from whom, and what a socket says of itself. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -116,10 +117,35 @@ static void refused_client(void)
 	close(fd);
 }
 
+/* ---- what the kernel alone carries ---------------------------------------------------- */
+
+/* The kernel binds a socket that sends to this host; answers find who waits for them. */
+static void own_host_client(void)
+{
+	struct sockaddr_in here = {.sin_family = AF_INET}, from;
+	int there = MUST(socket(AF_INET, SOCK_DGRAM, 0)), fd = MUST(socket(AF_INET, SOCK_DGRAM, 0));
+	struct timeval limit = {.tv_sec = 2};
+	socklen_t len = sizeof(here);
+	char buf[10];
+
+	here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	MUST(bind(there, (struct sockaddr *)&here, len));
+	MUST(getsockname(there, (struct sockaddr *)&here, &len));
+	MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)));
+	for (int i = 0; i < 2; i++) {
+		SAY(sendto(fd, "ask", 3, 0, (struct sockaddr *)&here, sizeof(here)));
+		SAY(recvfrom(there, buf, sizeof(buf), 0, (struct sockaddr *)&from, &len));
+		SAY(sendto(there, "answer", 6, 0, (struct sockaddr *)&from, len));
+		if (i) /* the second time, poll() tells */
+			await(fd, POLLIN);
+		SAY(recv(fd, buf, sizeof(buf), 0));
+	}
+	close(there);
+	close(fd);
+}
+
 const struct behaviour udp_behaviours[] = {
-	{"from", from_server, sender, OURS},
-	{"peek", peek_server, sender, OURS},
-	{"names", NULL, names_client, OURS},
-	{"refused", NULL, refused_client, KERNEL},
-	{0},
+	{"from", from_server, sender, OURS},	   {"peek", peek_server, sender, OURS},
+	{"names", NULL, names_client, OURS},	   {"own_host", NULL, own_host_client, KERNEL},
+	{"refused", NULL, refused_client, KERNEL}, {0},
 };
