@@ -40,13 +40,16 @@ CALL(ssize_t, __recvfrom_chk, (int fd, void *buf, size_t len, size_t size, int f
 
 /* io_write.c */
 CALL(ssize_t, send, (int fd, const void *buf, size_t len, int flags), (fd, buf, len, flags), -1)
-CALL(ssize_t, sendfile, (int out, int in, off_t *offset, size_t count), (out, in, offset, count), SYS_sendfile)
-CALL(ssize_t, sendfile64, (int out, int in, off64_t *offset, size_t count), (out, in, offset, count), SYS_sendfile)
 CALL(int, sendmmsg, (int fd, struct mmsghdr *msgs, unsigned n, int flags), (fd, msgs, n, flags), SYS_sendmmsg)
 CALL(ssize_t, sendmsg, (int fd, const struct msghdr *msg, int flags), (fd, msg, flags), SYS_sendmsg)
 CALL(ssize_t, sendto, (int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len), (fd, buf, len, flags, to, to_len), SYS_sendto)
 CALL(ssize_t, write, (int fd, const void *buf, size_t len), (fd, buf, len), SYS_write)
 CALL(ssize_t, writev, (int fd, const struct iovec *iov, int n), (fd, iov, n), SYS_writev)
+
+/* io_file.c */
+CALL(ssize_t, sendfile, (int out, int in, off_t *offset, size_t count), (out, in, offset, count), SYS_sendfile)
+CALL(ssize_t, sendfile64, (int out, int in, off64_t *offset, size_t count), (out, in, offset, count), SYS_sendfile)
+CALL(ssize_t, splice, (int in, off64_t *in_at, int out, off64_t *out_at, size_t len, unsigned flags), (in, in_at, out, out_at, len, flags), SYS_splice)
 
 /* fd.c */
 CALL(int, close, (int fd), (fd), SYS_close)

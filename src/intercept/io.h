@@ -12,6 +12,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/sys.h"
+#include "intercept/wrap.h"
+
 #define IO_MAX ((size_t)0x7ffff000) /* more is not transferred at a time, as in the kernel */
 
 /* 0 or -errno; too_many: what more than IOV_MAX is. */
@@ -36,6 +39,27 @@ static inline struct iovec iov_of(const void *buf, size_t len)
 {
 	/* A struct iovec is for both directions, and has no const. */
 	return (struct iovec){(void *)(uintptr_t)buf, len < IO_MAX ? len : IO_MAX};
+}
+
+/*
+ * to_libc() for what sends: a stream whose other end does not listen any more
+ * raises SIGPIPE, before errno is set, since the handler may change it.
+ */
+static inline ssize_t sent(struct sock_ref ref, ssize_t rc, int flags, int saved)
+{
+	if (__builtin_expect(rc == -EPIPE, 0) && !(flags & MSG_NOSIGNAL) &&
+	    ref.sk->kind == SOCK_KIND_TCP)
+		sys_call(SYS_tgkill, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0), sys_gettid(), SIGPIPE,
+			 0, 0, 0);
+	return to_libc(rc, saved);
+}
+
+static inline ssize_t send_buf(struct sock_ref ref, const void *buf, size_t len, int flags)
+{
+	struct iovec iov = iov_of(buf, len);
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	return ref.sk->ops->send(ref, &msg, flags);
 }
 
 #endif

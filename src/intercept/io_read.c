@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The read and recv families. */
 #include <stdint.h>
+#include <sys/epoll.h>
 
 #include "base/clock.h"
 #include "intercept/io.h"
@@ -134,6 +135,7 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
 static ssize_t do_recvmsg(struct sock_ref ref, struct msghdr *msg, int flags)
 {
 	size_t total;
+	ssize_t n;
 	int rc;
 
 	if (!msg)
@@ -141,7 +143,12 @@ static ssize_t do_recvmsg(struct sock_ref ref, struct msghdr *msg, int flags)
 	if (msg->msg_name && (int)msg->msg_namelen < 0)
 		return -EINVAL;
 	rc = iov_check(msg->msg_iov, msg->msg_iovlen, EMSGSIZE, &total);
-	return rc ? rc : ref.sk->ops->recv(ref, msg, flags);
+	if (rc)
+		return rc;
+	n = ref.sk->ops->recv(ref, msg, flags);
+	if (n >= 0)
+		msg->msg_flags |= flags & MSG_CMSG_CLOEXEC;
+	return n;
 }
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
@@ -167,15 +174,27 @@ static void store_left(struct timespec *timeout, nsec_t deadline)
 	timeout->tv_nsec = left % NSEC_PER_SEC;
 }
 
+/* 0 or -errno: recvmmsg() asks for it before it looks for messages. */
+static int pending_error(struct sock_ref ref, int fd)
+{
+	socklen_t len = sizeof(int);
+	int error = 0;
+
+	if (sock_events(ref.sk) & EPOLLERR)
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+	return -error;
+}
+
 /*
  * As the kernel's, oddities included: the timeout is looked at after each
- * message only, and an error after the first message is not reported.
+ * message only, and an error after the first message is for the next call.
  */
-static int do_recvmmsg(struct sock_ref ref, struct mmsghdr *msgs, unsigned n, int flags,
+static int do_recvmmsg(struct sock_ref ref, int fd, struct mmsghdr *msgs, unsigned n, int flags,
 		       struct timespec *timeout)
 {
 	nsec_t deadline = NSEC_NEVER;
 	unsigned i;
+	int error;
 
 	if (timeout) {
 		if (timeout->tv_sec < 0 || (unsigned long)timeout->tv_nsec >= NSEC_PER_SEC)
@@ -183,12 +202,16 @@ static int do_recvmmsg(struct sock_ref ref, struct mmsghdr *msgs, unsigned n, in
 		if (timeout->tv_sec < INT32_MAX)
 			deadline = clock_now() + timeout->tv_sec * NSEC_PER_SEC + timeout->tv_nsec;
 	}
+	error = pending_error(ref, fd);
+	if (error)
+		return error;
 	for (i = 0; i < n; i++) {
 		ssize_t rc = do_recvmsg(ref, &msgs[i].msg_hdr, flags & ~MSG_WAITFORONE);
 
 		if (rc < 0) {
 			if (!i)
 				return (int)rc;
+			sock_keep_error(ref, (int)-rc);
 			break;
 		}
 		msgs[i].msg_len = (unsigned)rc;
@@ -215,7 +238,7 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct 
 
 	if (!ref.sk)
 		return libc.recvmmsg(fd, msgs, n, flags, timeout);
-	rc = do_recvmmsg(ref, msgs, n, flags, timeout);
+	rc = do_recvmmsg(ref, fd, msgs, n, flags, timeout);
 	return rc == SOCK_KERNEL ? libc.recvmmsg(fd, msgs, n, flags, timeout)
 				 : (int)to_libc(rc, saved);
 }

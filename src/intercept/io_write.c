@@ -1,37 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The write and send families. */
-#include <limits.h>
 #include <stdint.h>
-#include <sys/sendfile.h>
 #include <unistd.h>
 
-#include "base/sys.h"
 #include "intercept/io.h"
 #include "intercept/wrap.h"
 
-#define SENDFILE_PIECE 16384 /* on the stack */
-#define SENDMMSG_MAX 1024    /* the kernel stops there, too */
-
-/*
- * to_libc() for what sends: a stream whose other end does not listen any more
- * raises SIGPIPE, before errno is set, since the handler may change it.
- */
-static inline ssize_t sent(struct sock_ref ref, ssize_t rc, int flags, int saved)
-{
-	if (__builtin_expect(rc == -EPIPE, 0) && !(flags & MSG_NOSIGNAL) &&
-	    ref.sk->kind == SOCK_KIND_TCP)
-		sys_call(SYS_tgkill, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0), sys_gettid(), SIGPIPE,
-			 0, 0, 0);
-	return to_libc(rc, saved);
-}
-
-static inline ssize_t send_buf(struct sock_ref ref, const void *buf, size_t len, int flags)
-{
-	struct iovec iov = iov_of(buf, len);
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	return ref.sk->ops->send(ref, &msg, flags);
-}
+#define SENDMMSG_MAX 1024 /* the kernel stops there, too */
 
 EXPORT ssize_t write(int fd, const void *buf, size_t len)
 {
@@ -64,7 +39,7 @@ static ssize_t do_sendto(struct sock_ref ref, const void *buf, size_t len, int f
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
 	if (to) {
-		if ((int)to_len < 0)
+		if (to_len > sizeof(struct sockaddr_storage))
 			return -EINVAL;
 		msg.msg_name = (void *)(uintptr_t)to;
 		msg.msg_namelen = to_len;
@@ -158,68 +133,4 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 		return (int)to_libc(i, saved);
 	return rc == SOCK_KERNEL ? libc.sendmmsg(fd, msgs, n, flags)
 				 : (int)sent(ref, rc, flags, saved);
-}
-
-/* From `in` at *offset, which moves by what was sent.  Bytes, or -errno if none. */
-static ssize_t send_file(struct sock_ref ref, int in, off64_t *offset, size_t count)
-{
-	size_t done = 0;
-
-	while (done < count) {
-		char piece[SENDFILE_PIECE];
-		size_t want = count - done < sizeof(piece) ? count - done : sizeof(piece);
-		ssize_t got = sys_call(SYS_pread64, in, piece, want, *offset, 0, 0);
-		ssize_t rc = got > 0 ? send_buf(ref, piece, (size_t)got, 0) : got;
-
-		if (rc <= 0)
-			return done ? (ssize_t)done : rc;
-		*offset += rc;
-		done += (size_t)rc;
-		if (rc < got)
-			break;
-	}
-	return (ssize_t)done;
-}
-
-/* Streams only: of a datagram socket the kernel's own makes datagrams as it likes. */
-static ssize_t do_sendfile(struct sock_ref ref, int in, off64_t *offset, size_t count)
-{
-	off64_t at;
-	ssize_t rc;
-
-	if (count > IO_MAX)
-		count = IO_MAX;
-	if (offset) {
-		if (*offset < 0)
-			return -EINVAL;
-		return send_file(ref, in, offset, count);
-	}
-	/* The file's own position moves. */
-	at = sys_call(SYS_lseek, in, 0, SEEK_CUR, 0, 0, 0);
-	if (at < 0)
-		return at == -ESPIPE ? -EINVAL : at;
-	rc = send_file(ref, in, &at, count);
-	if (rc > 0)
-		sys_call(SYS_lseek, in, at, SEEK_SET, 0, 0, 0);
-	return rc;
-}
-
-EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t count)
-{
-	struct sock_ref ref = sock_get(out);
-	int saved = errno;
-	ssize_t rc;
-
-	if (!ref.sk || ref.sk->kind != SOCK_KIND_TCP)
-		return libc.sendfile64(out, in, offset, count);
-	rc = do_sendfile(ref, in, offset, count);
-	return rc == SOCK_KERNEL ? libc.sendfile64(out, in, offset, count)
-				 : sent(ref, rc, 0, saved);
-}
-
-_Static_assert(sizeof(off_t) == sizeof(off64_t), "sendfile() is sendfile64()");
-
-EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t count)
-{
-	return sendfile64(out, in, offset, count);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sock/cmsg.h"
 
+#include <errno.h>
 #include <time.h>
 
 struct writer {
@@ -62,4 +63,39 @@ void cmsg_fill(const struct sock_options *opt, const struct pkt *pkt, struct msg
 	if (opt->pktinfo)
 		put_pktinfo(&w, pkt, ring);
 	msg->msg_controllen = (size_t)(w.at - (char *)msg->msg_control);
+}
+
+/* What socket(7) has for sends, and what the kernel steps over. */
+static bool is_known(const struct cmsghdr *c)
+{
+	switch (c->cmsg_type) {
+	case SCM_RIGHTS:
+	case SCM_CREDENTIALS:
+		return true;
+	case SO_MARK:
+	case SO_PRIORITY:
+	case SO_TIMESTAMPING:
+		return c->cmsg_len == CMSG_LEN(sizeof(uint32_t));
+	default:
+		return false;
+	}
+}
+
+int cmsg_check(const struct msghdr *msg)
+{
+	const char *at = msg->msg_control;
+	size_t left = msg->msg_controllen;
+	struct cmsghdr c;
+
+	for (size_t step; left >= sizeof(c); at += step, left -= step) {
+		memcpy(&c, at, sizeof(c));
+		if (c.cmsg_len < sizeof(c) || c.cmsg_len > left)
+			return -EINVAL;
+		if (c.cmsg_level == SOL_SOCKET && !is_known(&c))
+			return -EINVAL;
+		step = CMSG_ALIGN(c.cmsg_len);
+		if (step > left)
+			break;
+	}
+	return 0;
 }

@@ -14,4 +14,10 @@
 void cmsg_fill(const struct sock_options *opt, const struct pkt *pkt, struct msghdr *msg,
 	       const struct ring *ring);
 
+/*
+ * Of a send, on a socket that does nothing with control messages: 0, or -EINVAL where
+ * the kernel says that they are wrong.
+ */
+int cmsg_check(const struct msghdr *msg);
+
 #endif

@@ -35,6 +35,12 @@ static void tell(struct ring *ring, struct flow *flow, const struct icmp_error *
 	ring_work_add(ring, &so->tcp.flush);
 }
 
+/* holder: the kernel told the twin, if it is connected; the next call looks. */
+static void tell_twin(struct inet_sock *so)
+{
+	__atomic_fetch_or(&so->sk.twin_events, EPOLLERR, __ATOMIC_RELAXED);
+}
+
 static void find_and_tell(const struct icmp_error *error)
 {
 	for (unsigned i = 0; i < rings_count(); i++) {
@@ -47,6 +53,8 @@ static void find_and_tell(const struct icmp_error *error)
 			flow = flow_lookup(&ring->flows, &error->key);
 		if (flow && flow->deliver == tcp_deliver)
 			tell(ring, flow, error);
+		else if (flow && flow->deliver == udp_deliver)
+			tell_twin(container_of(flow, struct sock_flow, flow)->so);
 		ring_release_cold(ring);
 		if (flow)
 			return;

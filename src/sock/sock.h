@@ -187,6 +187,12 @@ static inline int sock_twin(const struct sock *sk)
 	return __atomic_load_n(&sk->twin, __ATOMIC_ACQUIRE);
 }
 
+/* A call that had some success met an error (or SOCK_KERNEL): the next call tells it. */
+void sock_keep_error(struct sock_ref ref, int error);
+
+/* Bytes a send on a connection takes without waiting; 0: none, or no connection. */
+size_t sock_room(struct sock_ref ref);
+
 /* Looks at the twin now (poll(2) without waiting) and updates twin_events. */
 void sock_look_at_twin(struct sock *sk);
 

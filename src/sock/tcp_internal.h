@@ -70,6 +70,27 @@ const uint8_t *tcp_secret(void);
 /* The initial sequence number of a connection. */
 uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote, nsec_t now);
 
+/* How long a call waits for a connection that is with another process. */
+#define PATIENCE(dontwait) ((dontwait) ? FAMILY_PATIENCE : 0)
+
+/* ---- tcp_send.c -------------------------------------------------------------------------- */
+
+/* holder: of a call on a socket that is not connected: its error, 0 for the end, SOCK_FETCH. */
+int tcp_not_connected(struct inet_sock *so, bool sending);
+
+/* The result of a call that moved some bytes: an error that ended it is told by the next one. */
+ssize_t tcp_partial(struct inet_sock *so, size_t done, int rc);
+
+/* holder: such an error, once; 0: none. */
+static inline int tcp_kept_error(struct inet_sock *so)
+{
+	int error = __atomic_load_n(&so->tcp.kept_error, __ATOMIC_RELAXED);
+
+	if (__builtin_expect(error, 0))
+		__atomic_store_n(&so->tcp.kept_error, 0, __ATOMIC_RELAXED);
+	return error;
+}
+
 /* ---- tcp_signal.c --------------------------------------------------------------------- */
 
 /* holder: urgent data was announced. */

@@ -594,6 +594,7 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 			sock_to_kernel(ref, VERDICT_CALL); /* stops listening */
 		return SOCK_KERNEL;
 	}
+	ring_poll(ring); /* the peer may have ended it */
 	if (has_ended(so)) {
 		rc = -ENOTCONN;
 	} else if (so->tcp.connecting) {

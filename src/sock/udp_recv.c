@@ -46,7 +46,7 @@ static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
 {
 	ssize_t n = sys_recvmsg(sock_twin(sk), msg, flags | MSG_DONTWAIT);
 
-	if (n == -EAGAIN && __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED))
+	if (n < 0 && __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED))
 		__atomic_store_n(&sk->twin_events, 0, __ATOMIC_RELAXED);
 	return n;
 }
@@ -62,6 +62,15 @@ static bool twin_due(struct inet_sock *so)
 		return false;
 	so->udp.os_countdown = params.rx_udp_poll_os_ratio;
 	return true;
+}
+
+/* After SHUT_RD nobody waits, though what comes can be read. */
+static ssize_t no_more(struct msghdr *msg)
+{
+	msg->msg_namelen = 0;
+	msg->msg_controllen = 0;
+	msg->msg_flags = 0;
+	return 0;
 }
 
 static inline __attribute__((always_inline)) ssize_t
@@ -102,6 +111,8 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 			if (closed && !dontwait)
 				return 0;
 		}
+		if (__builtin_expect(closed && !dontwait, 0))
+			return no_more(msg);
 		if (dontwait) {
 			if (__builtin_expect(__atomic_load_n(&so->n_rings, __ATOMIC_RELAXED) < 2 ||
 						     waiting,

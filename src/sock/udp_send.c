@@ -6,12 +6,13 @@
 
 #include "base/mem.h"
 #include "base/param.h"
+#include "sock/iov.h"
 #include "sock/move.h"
 #include "sock/udp_internal.h"
 #include "sock/wait.h"
 
-/* The kernel's call serves these: corking, control data, probing. */
-#define SEND_FOR_KERNEL (MSG_OOB | MSG_MORE | MSG_ZEROCOPY | MSG_FASTOPEN)
+/* The kernel's call serves these: corking, and errors. */
+#define SEND_FOR_KERNEL (MSG_OOB | MSG_MORE)
 #define RESOLVE_TRIES 8	      /* the network may change meanwhile */
 #define UDP_PAYLOAD_MAX 65507 /* 65535 less the headers */
 
@@ -115,6 +116,8 @@ static int resolve(struct sock_ref ref, const struct endpoint *to)
 	struct dst *dst;
 	int rc;
 
+	if (!to->port)
+		return SOCK_KERNEL; /* EINVAL */
 	if (!control_lock())
 		return -EAGAIN;
 	rc = -EBADF;
@@ -194,27 +197,31 @@ no_frames:
 	return -ENOBUFS;
 }
 
-/* What was begun with MSG_MORE waits in the twin: all of that datagram goes there. */
-static ssize_t send_by_twin(struct inet_sock *so, int flags)
+/* The twin's error is told once: 0 if it has none. */
+static int twin_error(struct inet_sock *so)
 {
-	__atomic_store_n(&so->udp.corked, (flags & MSG_MORE) != 0, __ATOMIC_RELAXED);
-	return SOCK_KERNEL;
+	sock_look_at_twin(&so->sk);
+	if (!(__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) & EPOLLERR))
+		return 0;
+	return sock_twin_int(so, SOL_SOCKET, SO_ERROR, 0);
 }
 
-static inline size_t iov_length(const struct iovec *iov, size_t n)
+/* What is out of the ordinary.  0: nothing is. */
+static __attribute__((noinline)) ssize_t before_send(struct inet_sock *so, const struct msghdr *msg,
+						     int flags)
 {
-	size_t len = 0;
-
-	for (size_t i = 0; i < n; i++)
-		len += iov[i].iov_len;
-	return len;
+	if (!(flags & SEND_FOR_KERNEL) && !msg->msg_controllen && !so->udp.corked)
+		return -twin_error(so);
+	/* What was begun with MSG_MORE waits in the twin: all of that datagram goes there. */
+	__atomic_store_n(&so->udp.corked, (flags & MSG_MORE) != 0, __ATOMIC_RELAXED);
+	return SOCK_KERNEL;
 }
 
 static inline __attribute__((always_inline)) ssize_t
 send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mode mode)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	size_t len = iov_length(msg->msg_iov, msg->msg_iovlen);
+	size_t len = iov_total(msg->msg_iov, msg->msg_iovlen);
 	struct endpoint to;
 	struct ring *ring;
 	struct dst *dst;
@@ -223,8 +230,15 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	SOCK_WAIT(wait);
 	int rc, tries = 0;
 
-	if (__builtin_expect((flags & SEND_FOR_KERNEL) || msg->msg_controllen || so->udp.corked, 0))
-		return send_by_twin(so, flags);
+	if (__builtin_expect((flags & SEND_FOR_KERNEL) || msg->msg_controllen || so->udp.corked ||
+				     (__atomic_load_n(&ref.sk->twin_events, __ATOMIC_RELAXED) &
+				      EPOLLERR),
+			     0)) {
+		ssize_t n = before_send(so, msg, flags);
+
+		if (n)
+			return n;
+	}
 	if (msg->msg_name && !endpoint_from_sockaddr(&to, msg->msg_name, msg->msg_namelen))
 		return SOCK_KERNEL; /* it knows the right error */
 	for (;;) {

@@ -225,6 +225,18 @@ void sock_close(struct sock_ref ref)
 	errno = EXDEV;
 }
 
+void sock_keep_error(struct sock_ref ref, int error)
+{
+	(void)ref;
+	(void)error;
+}
+
+size_t sock_room(struct sock_ref ref)
+{
+	(void)ref;
+	return 0;
+}
+
 void sock_set_twin(struct sock_ref ref, int fd)
 {
 	ref.sk->twin = fd;

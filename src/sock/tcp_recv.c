@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receiving on TCP sockets: the usual call is written once and instantiated per
+ * thread mode; calls with conditions (MSG_WAITALL, SO_RCVLOWAT...) are below it.
+ */
+#include <errno.h>
+
+#include "base/sys.h"
+#include "sock/family.h"
+#include "sock/iov.h"
+#include "sock/move.h"
+#include "sock/tcp_internal.h"
+#include "sock/wait.h"
+
+/* holder: what is there now; -EAGAIN when nothing is. */
+static inline ssize_t taken(struct inet_sock *so, struct ring *ring, ssize_t n)
+{
+	if (n < 0 && n != -EAGAIN && n != -ENOTCONN)
+		so->tcp.error = 0; /* reported */
+	if (n != -EAGAIN) {
+		tcp_update_events(so, 0);
+		tcp_after(so, ring);
+	} else if (so->shut_rd) {
+		n = 0;
+	}
+	if (n == -ENOTCONN && so->tcp.connecting)
+		return -EAGAIN; /* as the kernel: waits for the handshake */
+	if (n == -ENOTCONN && so->tcp.dead)
+		return 0; /* the error was told: now it is the end */
+	return n;
+}
+
+/* holder: nothing can be read, whatever is there: *rc is why, or 0 for the end. */
+static inline bool is_refused(struct inet_sock *so, int *rc)
+{
+	if (__builtin_expect(so->inet != INET_TCP || !so->connected, 0)) {
+		*rc = tcp_not_connected(so, false);
+		return true;
+	}
+	*rc = -tcp_kept_error(so);
+	return *rc != 0;
+}
+
+/*
+ * One round: waits for nothing.  *n is what was taken; the return value is 0, or
+ * an error that ends the call.
+ */
+static inline __attribute__((always_inline)) int recv_round(struct sock_ref ref,
+							    const struct msghdr *msg, int flags,
+							    ssize_t *n, enum hold_mode mode)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct tcp_conn *conn = &so->tcp.conn;
+	struct ring *ring;
+	int rc = sock_hold_mode(ref, &ring, mode);
+
+	if (__builtin_expect(rc != 0, 0))
+		return rc;
+	*n = 0;
+	if (__builtin_expect(!is_refused(so, &rc), 1)) {
+		sock_access_rx(so);
+		if (!tcp_readable_bytes(conn))
+			ring_poll(ring);
+		else
+			ring_set_now(ring, clock_now());
+		*n = taken(so, ring,
+			   tcp_recv(conn, msg->msg_iov, (int)msg->msg_iovlen, flags & MSG_PEEK,
+				    ring->now));
+	}
+	ring_release(ring, mode);
+	return rc;
+}
+
+/* The urgent byte: never waits. */
+static __attribute__((noinline)) ssize_t recv_oob(struct sock_ref ref, struct msghdr *msg,
+						  int flags)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	uint8_t byte = 0;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	rc = -EINVAL;
+	ring_poll(ring);
+	if (so->inet == INET_TCP)
+		rc = tcp_recv_urgent(&so->tcp.conn, &byte, flags & MSG_PEEK);
+	tcp_update_events(so, 0);
+	tcp_after(so, ring);
+	ring_release_cold(ring);
+	if (rc <= 0)
+		return rc;
+	msg->msg_namelen = 0;
+	msg->msg_controllen = 0;
+	msg->msg_flags = MSG_OOB;
+	for (size_t i = 0; i < msg->msg_iovlen; i++) {
+		if (msg->msg_iov[i].iov_len) {
+			*(uint8_t *)msg->msg_iov[i].iov_base = byte;
+			return 1;
+		}
+	}
+	msg->msg_flags |= MSG_TRUNC;
+	return 0;
+}
+
+/* ---- with conditions (app, no ring held) ---------------------------------------------- */
+
+/* What a call is to bring. */
+struct order {
+	struct sock_ref ref;
+	int flags;
+	size_t size;	   /* bytes of the buffers */
+	size_t least;	   /* bytes that must be there before any are taken, if it may wait */
+	size_t done;	   /* MSG_WAITALL: taken so far */
+	struct iovec *iov; /* where the next ones go */
+	size_t count;
+};
+
+/* MSG_TRUNC: the bytes are thrown away instead of copied, tcp(7). */
+static ssize_t discard(struct inet_sock *so, size_t want, bool peek, nsec_t now)
+{
+	char scratch[4096];
+	size_t done = 0, here = tcp_readable_bytes(&so->tcp.conn);
+
+	if (peek && here)
+		return (ssize_t)(here < want ? here : want);
+	while (done < want) {
+		struct iovec iov = {scratch,
+				    want - done < sizeof(scratch) ? want - done : sizeof(scratch)};
+		ssize_t n = tcp_recv(&so->tcp.conn, &iov, 1, false, now);
+
+		if (n <= 0)
+			return done ? (ssize_t)done : n;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+/* holder */
+static ssize_t take_ordered(struct order *o, struct inet_sock *so, nsec_t now)
+{
+	struct tcp_conn *conn = &so->tcp.conn;
+
+	if (!o->size && tcp_readable_bytes(conn))
+		return 0; /* nothing is wanted, and it would be here */
+	if (o->size && (o->flags & MSG_TRUNC))
+		return discard(so, o->size - o->done, o->flags & MSG_PEEK, now);
+	return tcp_recv(conn, o->iov, (int)o->count, o->flags & MSG_PEEK, now);
+}
+
+/* holder: some bytes are here, and more have to come. */
+static bool is_too_little(const struct order *o, const struct inet_sock *so)
+{
+	const uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+	size_t here = tcp_readable_bytes(&so->tcp.conn);
+
+	return here && here < o->least && !(so->sk.events & end) && !so->tcp.conn.urgent;
+}
+
+/* As recv_round(); patient: the call may still wait. */
+static int round_ordered(struct order *o, bool patient, ssize_t *n)
+{
+	struct inet_sock *so = inet_of(o->ref.sk);
+	struct ring *ring;
+	int rc = sock_hold_cold(o->ref, &ring);
+
+	if (rc)
+		return rc;
+	*n = 0;
+	if (!is_refused(so, &rc)) {
+		sock_access_rx(so);
+		ring_poll(ring);
+		*n = -EAGAIN;
+		if (!patient || !is_too_little(o, so))
+			*n = taken(so, ring, take_ordered(o, so, ring->now));
+	}
+	ring_release_cold(ring);
+	return rc;
+}
+
+/* Something is there, so sleeping for EPOLLIN would be none. */
+static void nap(const struct order *o)
+{
+	struct timespec ts = {0, 1000000};
+
+	if (o->least > 1 && (sock_events(o->ref.sk) & EPOLLIN))
+		sys_ppoll(NULL, 0, &ts, NULL);
+}
+
+/* 0 or what ends the call; o->done is what was taken. */
+static int recv_waiting(struct order *o, bool dontwait)
+{
+	struct inet_sock *so = inet_of(o->ref.sk);
+	bool all = (o->flags & MSG_WAITALL) && !(o->flags & MSG_PEEK);
+	bool waiting = false, patient = !dontwait;
+	SOCK_WAIT(wait);
+	ssize_t n = 0;
+	int rc, why = -EAGAIN;
+
+	for (;;) {
+		rc = round_ordered(o, patient, &n);
+		if (rc == SOCK_FETCH && !(rc = family_fetch(o->ref, PATIENCE(dontwait))))
+			continue;
+		if (rc || (n <= 0 && n != -EAGAIN))
+			return rc ? rc : (int)n;
+		if (n > 0) {
+			o->done += (size_t)n;
+			if (!all || o->done >= o->size)
+				return 0;
+			if (!(o->flags & MSG_TRUNC))
+				iov_advance(&o->iov, &o->count, (size_t)n);
+			continue;
+		}
+		if (!patient)
+			return why;
+		if (!waiting) {
+			if (family_nonblock(so)) {
+				patient = false;
+				continue;
+			}
+			sock_wait_begin(&wait, o->ref, EPOLLIN | EPOLLRDHUP,
+					sock_timeout(&so->rcvtimeo));
+			waiting = true;
+		}
+		rc = sock_wait_next(&wait);
+		if (rc && rc != -EAGAIN && rc != -EINTR)
+			return rc;
+		if (rc && !o->size)
+			return 0; /* as Linux: it was asked for nothing, and has waited */
+		if (rc) {
+			why = rc; /* once more, for what there is */
+			patient = false;
+		} else {
+			nap(o);
+		}
+	}
+}
+
+static __attribute__((noinline)) ssize_t recv_ordered(struct sock_ref ref, struct msghdr *msg,
+						      int flags, size_t size)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct iovec stack[IOV_STACK], *copy;
+	struct order o = {.ref = ref, .flags = flags, .size = size, .least = 1};
+	uint32_t lowat = __atomic_load_n(&so->rcvlowat, __ATOMIC_RELAXED);
+	int rc;
+
+	if (flags & MSG_OOB)
+		return recv_oob(ref, msg, flags);
+	if (flags & MSG_ERRQUEUE)
+		return -EAGAIN;
+	if ((flags & MSG_PEEK) && (flags & MSG_WAITALL))
+		o.least = size;
+	else if (!(flags & MSG_WAITALL))
+		o.least = lowat < size ? lowat : size;
+	copy = iov_copy(msg->msg_iov, msg->msg_iovlen, stack);
+	if (!copy)
+		return -ENOBUFS;
+	o.iov = copy;
+	o.count = msg->msg_iovlen;
+	rc = recv_waiting(&o, (flags & MSG_DONTWAIT) || ref.sk->nonblock);
+	iov_copy_free(copy, stack);
+	if (!o.done && rc)
+		return rc;
+	msg->msg_flags = 0;
+	msg->msg_namelen = 0;
+	msg->msg_controllen = 0;
+	return o.done ? tcp_partial(so, o.done, rc) : 0;
+}
+
+/* ---- the usual call --------------------------------------------------------------------- */
+
+static inline __attribute__((always_inline)) ssize_t
+recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mode)
+{
+	const int conditions = MSG_OOB | MSG_ERRQUEUE | MSG_WAITALL | MSG_TRUNC;
+	struct inet_sock *so = inet_of(ref.sk);
+	size_t size = iov_total(msg->msg_iov, msg->msg_iovlen);
+	bool dontwait = (flags & MSG_DONTWAIT) || ref.sk->nonblock;
+	bool waiting = false;
+	SOCK_WAIT(wait);
+	ssize_t n = 0;
+	int rc;
+
+	if (__builtin_expect((flags & conditions) || !size ||
+				     __atomic_load_n(&so->rcvlowat, __ATOMIC_RELAXED) > 1,
+			     0))
+		return recv_ordered(ref, msg, flags, size);
+	for (;;) {
+		rc = recv_round(ref, msg, flags, &n, mode);
+		if (__builtin_expect(rc != 0, 0)) {
+			if (rc == SOCK_FETCH && !(rc = family_fetch(ref, PATIENCE(dontwait))))
+				continue;
+			return rc;
+		}
+		if (n != -EAGAIN)
+			break;
+		if (dontwait)
+			return -EAGAIN;
+		if (!waiting) {
+			if (family_nonblock(so))
+				return -EAGAIN;
+			sock_wait_begin(&wait, ref, EPOLLIN | EPOLLRDHUP,
+					sock_timeout(&so->rcvtimeo));
+			waiting = true;
+		}
+		rc = sock_wait_next(&wait);
+		if (__builtin_expect(rc != 0, 0))
+			return rc;
+	}
+	if (n < 0)
+		return n;
+	msg->msg_flags = 0;
+	msg->msg_namelen = 0;
+	msg->msg_controllen = 0;
+	return n;
+}
+
+#define X(name, mode)                                                               \
+	ssize_t tcp_recv_##name(struct sock_ref ref, struct msghdr *msg, int flags) \
+	{                                                                           \
+		return recv_mode(ref, msg, flags, mode);                            \
+	}
+TCP_MODES(X)
+#undef X
