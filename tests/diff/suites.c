@@ -5,10 +5,14 @@
 #define SUITES(SUITE)  \
 	SUITE(calls)   \
 	SUITE(epoll)   \
+	SUITE(errors)  \
 	SUITE(exits)   \
 	SUITE(family)  \
+	SUITE(mmsg)    \
 	SUITE(options) \
+	SUITE(recv)    \
 	SUITE(reuse)   \
+	SUITE(send)    \
 	SUITE(states)  \
 	SUITE(tcp)     \
 	SUITE(udp)
