@@ -8,6 +8,7 @@
 	SUITE(errors)  \
 	SUITE(exits)   \
 	SUITE(family)  \
+	SUITE(mcast)   \
 	SUITE(mmsg)    \
 	SUITE(options) \
 	SUITE(recv)    \
