@@ -9,8 +9,14 @@
 
 #include "sock/sock_internal.h"
 
-/* IP_{ADD,DROP}_MEMBERSHIP, IP_{ADD,DROP}_SOURCE_MEMBERSHIP: 0 or the kernel's -errno. */
+/* IP_ADD_MEMBERSHIP and its like, MCAST_JOIN_GROUP and its like: 0 or the kernel's -errno. */
 int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t len);
+
+/* IP_MULTICAST_ALL was set. */
+void mcast_all_changed(struct inet_sock *so);
+
+/* holder of the match's ring: does a member want the group's datagrams of this sender? */
+bool mcast_wants(const struct mcast_sources *sources, const struct inaddr *from);
 
 /* The socket was bound: memberships made before take effect. */
 void mcast_attach(struct inet_sock *so);

@@ -142,8 +142,14 @@ void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t le
 	case IP_MULTICAST_LOOP:
 		opt->mc_loop = sock_twin_int(so, IPPROTO_IP, name, 1) != 0;
 		break;
+	case IP_MULTICAST_ALL:
+		opt->mc_all = sock_twin_int(so, IPPROTO_IP, name, 1) != 0;
+		break;
 	case IP_MULTICAST_IF:
 		mirror_multicast_if(opt, val, len);
+		break;
+	case IP_UNICAST_IF:
+		opt->uc_ifindex = (int)ntohl((uint32_t)sock_twin_int(so, IPPROTO_IP, name, 0));
 		break;
 	case IP_MTU_DISCOVER:
 		opt->pmtudisc = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, IP_PMTUDISC_WANT);

@@ -37,6 +37,7 @@ struct sock_options {
 	uint32_t port_range; /* IP_LOCAL_PORT_RANGE: the last one << 16 | the first one; 0: none */
 	int bind_ifindex;    /* SO_BINDTODEVICE */
 	int mc_ifindex;	     /* IP_MULTICAST_IF, 0: by route */
+	int uc_ifindex;	     /* IP_UNICAST_IF, 0: by route */
 	uint16_t maxseg;     /* TCP_MAXSEG; 0: none */
 	int16_t linger2;     /* TCP_LINGER2, seconds; -1: do not linger */
 	struct tcp_keepalive keepalive;
@@ -44,13 +45,14 @@ struct sock_options {
 	uint8_t mc_ttl;
 	uint8_t pmtudisc; /* IP_PMTUDISC_* */
 	uint8_t cc_algo;  /* tcp_cc_by_number() */
-	bool mc_loop;
+	bool mc_loop, mc_all;
 	bool pktinfo;
 	bool timestamp, timestamp_ns;
 	bool reuseaddr, reuseport;
 	bool nodelay, cork, quickack, oobinline;
 	bool linger_on;
 	bool rcvbuf_set, sndbuf_set; /* by the program: no longer ours to choose */
+	bool unused[3];		     /* for the next ones */
 };
 #pragma GCC diagnostic pop
 

@@ -162,12 +162,6 @@ static flow_fn deliver_of(const struct inet_sock *so)
 	return so->inet == INET_UDP ? udp_deliver : tcp_listen_deliver;
 }
 
-int sock_flow_add(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
-		  struct sock_flow **flow)
-{
-	return sock_flow_add_source(so, ring, key, NULL, flow);
-}
-
 /*
  * The group's frames come to another ring of ours, for another socket: this one gets
  * copies from there.
@@ -200,8 +194,8 @@ static int add_to_ring(struct sock_flow *f)
 	return rc;
 }
 
-int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
-			 const struct inaddr *source, struct sock_flow **flow)
+static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
+		    bool multicast, const struct mcast_sources *sources, struct sock_flow **flow)
 {
 	struct sock_match *match = mem_zalloc(sizeof(*match));
 	struct sock_flow *f;
@@ -215,18 +209,17 @@ int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct f
 	f->so = so;
 	f->gen = so->sk.gen;
 	f->ring = ring;
-	f->multicast = source != NULL;
+	f->multicast = multicast;
 	if (is_shared(so) && may_share(f))
 		shared_flow_init(&f->shared, deliver_of(so), rank_of(so), spreads(so));
-	if (source)
-		match->source = *source;
+	match->sources = sources;
 	if (so->inet == INET_LISTEN) {
 		f->shard = tcp_shard_create(so, ring, &f->flow);
 		if (!f->shard)
 			goto free_flow;
 	}
 	rc = add_to_ring(f);
-	if (rc == -EEXIST && source)
+	if (rc == -EEXIST && multicast)
 		rc = share_group(f);
 	if (rc)
 		goto free_shard;
@@ -244,6 +237,18 @@ free_shard:
 free_flow:
 	mem_free(match);
 	return rc;
+}
+
+int sock_flow_add(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
+		  struct sock_flow **flow)
+{
+	return add_flow(so, ring, key, false, NULL, flow);
+}
+
+int sock_flow_add_group(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
+			const struct mcast_sources *sources, struct sock_flow **flow)
+{
+	return add_flow(so, ring, key, true, sources, flow);
 }
 
 void sock_flow_del(struct sock_flow *flow)

@@ -35,11 +35,18 @@ struct sock_flow {
 	bool multicast;
 };
 
+/* Whose datagrams of a group are wanted: these alone, or all but these.  Does not change. */
+struct mcast_sources {
+	bool exclude;
+	unsigned n;
+	uint32_t addr[]; /* network byte order */
+};
+
 /* As it is listed; a connection has its only flow in itself. */
 struct sock_match {
-	struct sock_flow f;   /* first */
-	struct list link;     /* of inet_sock->flows; control lock */
-	struct inaddr source; /* multicast: the only sender wanted; any: all */
+	struct sock_flow f;		     /* first */
+	struct list link;		     /* of inet_sock->flows; control lock */
+	const struct mcast_sources *sources; /* multicast, its membership's; NULL: everybody */
 };
 
 static inline struct sock_flow *sock_flow_of(struct list *link)
@@ -329,9 +336,9 @@ int sock_leave(struct inet_sock *so, enum verdict reason);
  */
 int sock_flow_add(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
 		  struct sock_flow **flow);
-/* As above for a multicast group; source any: from everybody. */
-int sock_flow_add_source(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
-			 const struct inaddr *source, struct sock_flow **flow);
+/* As above for a multicast group; sources NULL: from everybody. */
+int sock_flow_add_group(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
+			const struct mcast_sources *sources, struct sock_flow **flow);
 void sock_flow_del(struct sock_flow *flow);
 /*
  * The receivers of an address and port.  The flows of a datagram socket with SO_REUSEADDR

@@ -340,6 +340,7 @@ bool sock_options_init(struct inet_sock *so, bool tcp)
 	opt.mc_ttl = 1;
 	opt.pmtudisc = IP_PMTUDISC_WANT;
 	opt.mc_loop = params.tx_mc_loopback;
+	opt.mc_all = true;
 	opt.alloc_rx.logic = params.ring_logic_rx;
 	opt.alloc_tx.logic = params.ring_logic_tx;
 	opt.mc_addr = addr_v4_any();

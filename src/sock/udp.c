@@ -66,10 +66,10 @@ enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nse
 	struct inet_sock *so = f->so;
 
 	if (__builtin_expect(f->multicast, 0)) {
-		const struct inaddr *source = &sock_match_of(f)->source;
+		const struct mcast_sources *sources = sock_match_of(f)->sources;
 		struct endpoint from = frame_source(pkt);
 
-		if (!addr_is_any(source) && !addr_eq(source, &from.addr))
+		if (sources && !mcast_wants(sources, &from.addr))
 			return DROP_SOCK_FILTER;
 	}
 	if (__builtin_expect(__atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE) != ring, 0))
@@ -337,6 +337,8 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	query.to = to;
 	query.src = so->bound_addr ? so->local.addr : addr_v4_any();
 	query.tos = so->opt->tos;
+	if (!query.oif && !addr_is_multicast(&to.addr))
+		query.oif = so->opt->uc_ifindex;
 	if (!sock_start())
 		return sock_leave(so, VERDICT_NO_RESOURCES);
 	sock_tx_query(so, &query);

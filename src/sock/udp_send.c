@@ -61,6 +61,8 @@ static struct dst_query query_for(const struct inet_sock *so, const struct endpo
 				  .tos = so->opt->tos,
 				  .mc_loop = so->opt->mc_loop};
 
+	if (!query.oif && !addr_is_multicast(&to->addr))
+		query.oif = so->opt->uc_ifindex;
 	if (addr_is_multicast(&to->addr)) {
 		if (so->opt->mc_ifindex)
 			query.oif = so->opt->mc_ifindex;

@@ -19,6 +19,7 @@
 
 #define GROUP "239.9.9.1"
 #define OTHER_GROUP "239.9.9.2"
+#define WORDS 15
 #define QUIET_MS 40 /* that long nothing comes: nothing will */
 
 static struct in_addr ip(const char *text)
@@ -72,26 +73,41 @@ static int source_call(int fd, int name, const char *group, const char *source)
 	return setsockopt(fd, IPPROTO_IP, name, &req, sizeof(req));
 }
 
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* Sorted: what comes by different ways has no order. */
+static void say_words(const char *who, char words[][32], unsigned n)
+{
+	char text[512] = "";
+
+	qsort(words, n, sizeof(*words), by_text);
+	for (unsigned i = 0; i < n; i++) {
+		strcat(text, " ");
+		strcat(text, words[i]);
+	}
+	say("%s:%s", who, n ? text : " nothing");
+}
+
 /* Whatever has come, and comes in a moment. */
 static void got(const char *who, int fd)
 {
-	char text[256] = "", buf[32];
+	char words[WORDS][32];
 	struct pollfd p = {.fd = fd, .events = POLLIN};
+	unsigned count = 0;
 	long n;
 
-	while (poll(&p, 1, QUIET_MS) == 1) {
-		n = recv(fd, buf, sizeof(buf) - 1, MSG_DONTWAIT);
+	while (count < WORDS && poll(&p, 1, QUIET_MS) == 1) {
+		n = recv(fd, words[count], sizeof(*words) - 1, MSG_DONTWAIT);
 		if (n < 0) {
 			say_result(who, n);
 			break;
 		}
-		buf[n] = 0;
-		if (strlen(text) + strlen(buf) + 2 > sizeof(text))
-			break;
-		strcat(text, " ");
-		strcat(text, buf);
+		words[count++][n] = 0;
 	}
-	say("%s:%s", who, *text ? text : " nothing");
+	say_words(who, words, count);
 }
 
 static void post(int fd, const char *to, unsigned i, const char *text)
@@ -497,6 +513,36 @@ static void any_family(void)
 	end_of_rounds();
 }
 
+/* None of it passes through the kernel. */
+static void ours_server(void)
+{
+	int fd = receiver("0.0.0.0", 0), second = receiver("0.0.0.0", 0), all = receiver(GROUP, 0);
+
+	SAY(group_call(fd, MCAST_JOIN_GROUP, GROUP, "v0"));
+	SAY(group_source_call(fd, MCAST_BLOCK_SOURCE, GROUP, "10.9.0.1"));
+	SAY(source_call(second, IP_ADD_SOURCE_MEMBERSHIP, GROUP, "10.9.0.1"));
+	meet();
+	meet();
+	got("without the first", fd);
+	got("the first alone", second);
+	got("all", all);
+	close(fd);
+	close(second);
+	close(all);
+}
+
+static void ours_client(void)
+{
+	int v0 = sender("v0", "10.9.0.1"), second = sender("v0", "10.9.0.3");
+
+	meet();
+	post(v0, GROUP, 0, "first");
+	post(second, GROUP, 0, "second");
+	meet();
+	close(v0);
+	close(second);
+}
+
 static void any_family_filter(void)
 {
 	char room[GROUP_FILTER_SIZE(2)];
@@ -655,12 +701,18 @@ static void interface_server(void)
 {
 	int fd = receiver("0.0.0.0", 0);
 
+	int second = receiver("0.0.0.0", 0);
+
+	set_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+	set_int(second, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	MUST(join_on(fd, GROUP, "v0"));
-	MUST(join_on(fd, GROUP, "v1"));
+	MUST(join_on(second, GROUP, "v1"));
 	meet();
 	meet();
 	say_source(fd);
+	say_source(second);
 	close(fd);
+	close(second);
 }
 
 static void say_interface(int fd)
@@ -734,6 +786,26 @@ static void bound_sender(void)
 	post(fd, GROUP, 0, "bound");
 	SAY(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "v1", 2));
 	post(fd, GROUP, 0, "to v1");
+	meet();
+	close(fd);
+}
+
+/* Unicast by an interface that the route would not choose: nobody answers there. */
+static void unicast_interface(void)
+{
+	uint32_t v1 = htonl(if_nametoindex("v1")), v0 = htonl(if_nametoindex("v0"));
+	struct sockaddr_in to = at("10.9.0.2", 0);
+	int fd = (int)MUST(socket(AF_INET, SOCK_DGRAM, 0));
+
+	meet();
+	SAY(setsockopt(fd, IPPROTO_IP, IP_UNICAST_IF, &v1, sizeof(v1)));
+	post(fd, "10.9.0.2", 0, "astray");
+	SAY(setsockopt(fd, IPPROTO_IP, IP_UNICAST_IF, &v0, sizeof(v0)));
+	post(fd, "10.9.0.2", 0, "on its way");
+	SAY(setsockopt(fd, IPPROTO_IP, IP_UNICAST_IF, &v1, sizeof(v1)));
+	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	SAY(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "v0", 2));
+	post(fd, "10.9.0.2", 0, "bound");
 	meet();
 	close(fd);
 }
@@ -822,6 +894,7 @@ const struct behaviour mcast_behaviours[] = {
 	{"filter", filter, round_of_sending, KERNEL},
 	{"any_family", any_family, round_of_sending, KERNEL},
 	{"any_family_filter", any_family_filter, round_of_sending, KERNEL},
+	{"ours", ours_server, ours_client, OURS},
 	{"errors", NULL, errors, OURS},
 	{"limits", limits, NULL, OURS},
 	{"loop", plain_receiver, loop_client, KERNEL},
@@ -829,6 +902,7 @@ const struct behaviour mcast_behaviours[] = {
 	{"interface", interface_server, interface_client, OURS},
 	{"connected_sender", interface_server, connected_sender, OURS},
 	{"bound_sender", interface_server, bound_sender, OURS},
+	{"unicast_interface", plain_receiver, unicast_interface, KERNEL},
 	{"large", large_server, large_client, KERNEL},
 	{"broadcast", broadcast_server, broadcast_client, KERNEL},
 	{0},
