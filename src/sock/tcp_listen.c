@@ -322,30 +322,36 @@ void tcp_shard_free(struct tcp_shard *shard)
 	mem_free(container_of(shard, struct shard_full, shard));
 }
 
-/*
- * The listener whose handshake a segment belongs to, of those that share the flow on this
- * ring: by now the port may choose another one for its sender.
- */
-static __attribute__((noinline)) struct flow *handshake_of(struct ring *ring, struct flow *picked,
-							   const struct pkt *pkt)
+static struct sock_flow *sock_flow_from(struct flow *flow)
 {
-	struct flow *flow = flow_lookup(&ring->flows, &picked->key);
+	return container_of(flow, struct sock_flow, flow);
+}
 
+/*
+ * The listener whose handshake a segment belongs to (a SYN may come again), of those that
+ * share the flow on this ring: by now the port may choose another one for its sender.
+ */
+static __attribute__((noinline)) struct sock_flow *
+handshake_of(const struct ring *ring, struct sock_flow *picked, const struct pkt *pkt)
+{
+	struct flow *flow = flow_lookup(&ring->flows, &picked->flow.key);
+
+	if (tcp_listener_knows(&picked->shard->l, pkt))
+		return picked;
 	for (; flow; flow = flow_next(flow)) {
-		const struct sock_flow *f = container_of(flow, struct sock_flow, flow);
+		struct sock_flow *f = sock_flow_from(flow);
 
 		if (flow->shared && f->shared.deliver == tcp_listen_deliver &&
 		    tcp_listener_knows(&f->shard->l, pkt))
-			return flow;
+			return f;
 	}
 	return picked;
 }
 
 enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
-	const bool any = !flow->shared || tcp_opens(pkt);
-	struct sock_flow *f =
-		container_of(any ? flow : handshake_of(ring, flow, pkt), struct sock_flow, flow);
+	struct sock_flow *f = flow->shared ? handshake_of(ring, sock_flow_from(flow), pkt)
+					   : sock_flow_from(flow);
 	struct shard_full *full = container_of(f->shard, struct shard_full, shard);
 	struct endpoint from = frame_source(pkt);
 	unsigned slot = link_slot(&from.addr);
