@@ -8,7 +8,7 @@
  * libvma.so come from this list.  The system call is what serves a call that
  * comes while the real functions are being looked up, or where the C library
  * lacks the function; -1: nothing does, ENOSYS.  The last parameter of fcntl()
- * and ioctl() is "..." in their wrappers.
+ * and ioctl(), and all but the first of syscall(), are "..." in their wrappers.
  *
  * Not here: fork() and daemon(), see fork.c; open(), pipe() and others that make
  * descriptors we never serve.
@@ -29,6 +29,8 @@ CALL(int, socketpair, (int domain, int type, int protocol, int fds[2]), (domain,
 
 /* io_read.c */
 CALL(ssize_t, read, (int fd, void *buf, size_t len), (fd, buf, len), SYS_read)
+CALL(ssize_t, preadv2, (int fd, const struct iovec *iov, int n, off_t at, int flags), (fd, iov, n, at, flags), -1)
+CALL(ssize_t, preadv64v2, (int fd, const struct iovec *iov, int n, off64_t at, int flags), (fd, iov, n, at, flags), -1)
 CALL(ssize_t, readv, (int fd, const struct iovec *iov, int n), (fd, iov, n), SYS_readv)
 CALL(ssize_t, recv, (int fd, void *buf, size_t len, int flags), (fd, buf, len, flags), -1)
 CALL(ssize_t, recvfrom, (int fd, void *buf, size_t len, int flags, struct sockaddr *from, socklen_t *from_len), (fd, buf, len, flags, from, from_len), SYS_recvfrom)
@@ -39,6 +41,8 @@ CALL(ssize_t, __recv_chk, (int fd, void *buf, size_t len, size_t size, int flags
 CALL(ssize_t, __recvfrom_chk, (int fd, void *buf, size_t len, size_t size, int flags, struct sockaddr *from, socklen_t *from_len), (fd, buf, len, size, flags, from, from_len), -1)
 
 /* io_write.c */
+CALL(ssize_t, pwritev2, (int fd, const struct iovec *iov, int n, off_t at, int flags), (fd, iov, n, at, flags), -1)
+CALL(ssize_t, pwritev64v2, (int fd, const struct iovec *iov, int n, off64_t at, int flags), (fd, iov, n, at, flags), -1)
 CALL(ssize_t, send, (int fd, const void *buf, size_t len, int flags), (fd, buf, len, flags), -1)
 CALL(int, sendmmsg, (int fd, struct mmsghdr *msgs, unsigned n, int flags), (fd, msgs, n, flags), SYS_sendmmsg)
 CALL(ssize_t, sendmsg, (int fd, const struct msghdr *msg, int flags), (fd, msg, flags), SYS_sendmsg)
@@ -77,6 +81,13 @@ CALL(int, epoll_ctl, (int epfd, int op, int fd, struct epoll_event *event), (epf
 CALL(int, epoll_pwait, (int epfd, struct epoll_event *events, int max, int timeout, const sigset_t *mask), (epfd, events, max, timeout, mask), -1)
 CALL(int, epoll_pwait2, (int epfd, struct epoll_event *events, int max, const struct timespec *timeout, const sigset_t *mask), (epfd, events, max, timeout, mask), -1)
 CALL(int, epoll_wait, (int epfd, struct epoll_event *events, int max, int timeout), (epfd, events, max, timeout), SYS_epoll_wait)
+
+/* stdio.c */
+CALL(FILE *, freopen, (const char *path, const char *mode, FILE *file), (path, mode, file), -1)
+CALL(FILE *, freopen64, (const char *path, const char *mode, FILE *file), (path, mode, file), -1)
+
+/* syscall.c */
+CALL(long, syscall, (long nr, long a, long b, long c, long d, long e, long f), (nr, a, b, c, d, e, f), -1)
 
 /* fork.c */
 CALL(pid_t, _Fork, (void), (), -1)

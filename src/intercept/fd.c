@@ -17,6 +17,8 @@
 #include "base/sys.h"
 #include "intercept/wrap.h"
 
+static int any_async; /* any, atomic: some socket ever had O_ASYNC */
+
 /* The end of what fd_take() took out. */
 static void release_name(int fd, struct fd_taken taken)
 {
@@ -100,6 +102,9 @@ EXPORT int close_range(unsigned first, unsigned last, int flags)
 	/* What fails anyway, what closes nothing, and who closes nothing of ours. */
 	if (first > last || (flags & ~CLOSE_RANGE_UNSHARE) || fork_is_vfork_child())
 		return libc.close_range(first, last, flags);
+	/* Our thread would be left behind with the old table, where new sockets are not. */
+	if (fd_next(0) >= 0)
+		flags &= ~(int)CLOSE_RANGE_UNSHARE;
 	if (first <= INT_MAX) {
 		for (int fd = fd_next((int)first); fd >= 0 && (unsigned)fd <= last;
 		     fd = fd_next(fd + 1))
@@ -174,6 +179,15 @@ EXPORT int dup3(int fd, int to, int flags)
 	return copied(fd, libc.dup3(fd, to, flags));
 }
 
+/* Programs that never ask for it, which is almost all, pay a load. */
+static void set_async(struct sock_ref ref, int fd, bool on)
+{
+	if (on || __atomic_load_n(&any_async, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&any_async, 1, __ATOMIC_RELAXED);
+		sock_set_async(ref, fd, on);
+	}
+}
+
 static int do_fcntl(int fd, int cmd, void *arg)
 {
 	struct sock_ref ref;
@@ -194,8 +208,10 @@ static int do_fcntl(int fd, int cmd, void *arg)
 		return rc;
 	case F_SETFL:
 		ref = sock_get(fd);
-		if (ref.sk)
+		if (ref.sk) {
 			sock_set_nonblock(ref, (long)arg & O_NONBLOCK);
+			set_async(ref, fd, (long)arg & O_ASYNC);
+		}
 		return rc;
 	}
 	return rc;
@@ -246,6 +262,12 @@ EXPORT int ioctl(int fd, unsigned long cmd, ...)
 		return libc.ioctl(fd, cmd, arg);
 	if (cmd == FIONBIO)
 		return set_nonblock(ref, fd, arg);
+	if (cmd == FIOASYNC) {
+		rc = libc.ioctl(fd, cmd, arg);
+		if (!rc)
+			set_async(ref, fd, *(int *)arg);
+		return rc;
+	}
 	rc = ref.sk->ops->ioctl(ref, cmd, arg);
 	return rc == SOCK_KERNEL ? libc.ioctl(fd, cmd, arg) : (int)to_libc(rc, saved);
 }

@@ -132,6 +132,18 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
 	return rc == SOCK_KERNEL ? libc.readv(fd, iov, n) : to_libc(rc, saved);
 }
 
+/* At -1: as readv(2), which has no position either. */
+EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t at, int flags)
+{
+	return at == -1 && !flags && sock_get(fd).sk ? readv(fd, iov, n)
+						     : libc.preadv2(fd, iov, n, at, flags);
+}
+
+EXPORT ssize_t preadv64v2(int fd, const struct iovec *iov, int n, off64_t at, int flags)
+{
+	return preadv2(fd, iov, n, at, flags);
+}
+
 static ssize_t do_recvmsg(struct sock_ref ref, struct msghdr *msg, int flags)
 {
 	size_t total;

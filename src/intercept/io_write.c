@@ -88,6 +88,18 @@ EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
 	return rc == SOCK_KERNEL ? libc.writev(fd, iov, n) : sent(ref, rc, 0, saved);
 }
 
+/* At -1: as writev(2), which has no position either. */
+EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int n, off_t at, int flags)
+{
+	return at == -1 && !flags && sock_get(fd).sk ? writev(fd, iov, n)
+						     : libc.pwritev2(fd, iov, n, at, flags);
+}
+
+EXPORT ssize_t pwritev64v2(int fd, const struct iovec *iov, int n, off64_t at, int flags)
+{
+	return pwritev2(fd, iov, n, at, flags);
+}
+
 static ssize_t do_sendmsg(struct sock_ref ref, const struct msghdr *msg, int flags)
 {
 	size_t total;

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* poll, select and their relatives: ours if one descriptor is. */
 #include <limits.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "intercept/timeout.h"
 #include "intercept/wrap.h"
 #include "sock/epoll.h"
+
+#define MANY_FDS 1000 /* the usual limit is more */
 
 /* Declared by libc only for those who ask for the checks. */
 int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t size);
@@ -25,10 +29,23 @@ static inline bool is_ours(int fd, bool now)
 	return ref.sk->kind != SOCK_KIND_EPOLL || !now || !epoll_is_plain(ref.sk->epoll);
 }
 
+/*
+ * More than there can be descriptors: the kernel refuses that, and there may be no such
+ * array.  Few programs pay for the question.
+ */
+static __attribute__((noinline, cold)) bool is_refused(nfds_t n)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && n > limit.rlim_cur;
+}
+
 /* Not const: libc declares poll()'s fds as written only, and gcc believes it. */
 static bool any_polled(struct pollfd *fds, nfds_t n, bool now)
 {
-	for (nfds_t i = 0; fds && i < n; i++) {
+	if (!mem_is_place(fds) || (__builtin_expect(n > MANY_FDS, 0) && is_refused(n)))
+		return false;
+	for (nfds_t i = 0; i < n; i++) {
 		if (is_ours(fds[i].fd, now))
 			return true;
 	}
@@ -84,6 +101,8 @@ static inline unsigned long word_of(const fd_set *set, int i)
 
 static bool any_selected(int n, const fd_set *r, const fd_set *w, const fd_set *e, bool now)
 {
+	if ((r && !mem_is_place(r)) || (w && !mem_is_place(w)) || (e && !mem_is_place(e)))
+		return false;
 	for (int i = 0; i * NFDBITS < n; i++) {
 		unsigned long bits = word_of(r, i) | word_of(w, i) | word_of(e, i);
 

@@ -42,6 +42,8 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	if (__atomic_load_n(&handlers[sig].restart, __ATOMIC_RELAXED))
 		sock_signals.restart++;
 	sock_signal_enters();
+	if (__builtin_expect(info->si_code == SI_SIGIO, 0))
+		sock_signal_fix(info);
 	fn(sig, info, context);
 }
 

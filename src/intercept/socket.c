@@ -6,6 +6,8 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "base/user.h"
+#include "intercept/stdio.h"
+#include "intercept/uring.h"
 #include "intercept/wrap.h"
 
 EXPORT int socket(int domain, int type, int protocol)
@@ -19,8 +21,9 @@ EXPORT int socket(int domain, int type, int protocol)
 	if (domain != AF_INET || fork_is_vfork_child())
 		return fd;
 	start();
-	if (!params.offloaded_sockets)
+	if (!params.offloaded_sockets || uring_is_used())
 		return fd;
+	stdio_init();
 	clock_init();
 	ref = sock_create(fd, domain, type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), protocol,
 			  type & SOCK_NONBLOCK);

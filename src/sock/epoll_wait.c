@@ -419,7 +419,8 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 	w.max = max;
 	w.deadline = poll_deadline(start, timeout);
 	w.left = false;
-	poll_signals_begin(&w.signals, mask);
+	/* Without time, the kernel lets no signal in. */
+	poll_signals_begin(&w.signals, timeout ? mask : NULL);
 	spin_start(&w.spin, cancelled_spinning, &w);
 	if (!epoll_lock(ep))
 		return -EINTR; /* in a signal handler that interrupted the library */

@@ -6,6 +6,7 @@
 #include "base/delay.h"
 #include "base/mem.h"
 #include "ring/inbox.h"
+#include "sock/async.h"
 
 unsigned ready_forks;
 
@@ -124,6 +125,10 @@ void watch_push(struct watch *watch)
 void watch_end(struct watch *watch)
 {
 	list_remove(&watch->link);
+	if (__builtin_expect(watch->async, 0)) {
+		async_free(watch);
+		return;
+	}
 	if (!(__atomic_fetch_or(&watch->queued, WATCH_QUEUED | WATCH_GONE, __ATOMIC_SEQ_CST) &
 	      WATCH_QUEUED))
 		push(watch);
@@ -140,6 +145,7 @@ void watch_init(struct watch *watch, struct waiter *waiter, struct sock *sk, uin
 	watch->queued = 0;
 	watch->gone = false;
 	watch->of_set = false;
+	watch->async = false;
 }
 
 void watch_add(struct watch *watch)
@@ -165,6 +171,10 @@ void ready_notify_slow(struct sock *sk, uint32_t events)
 	list_for_each(link, &sk->watches) {
 		struct watch *watch = container_of(link, struct watch, link);
 
+		if (__builtin_expect(watch->async, 0)) {
+			async_notify(watch, events);
+			continue;
+		}
 		if (!((watch->events | EPOLLERR | EPOLLHUP) & events))
 			continue;
 		if (watch->events & EPOLLEXCLUSIVE) {
@@ -184,6 +194,10 @@ void ready_notify_slow(struct sock *sk, uint32_t events)
 
 void ready_wake_all(struct sock *sk)
 {
-	list_for_each(link, &sk->watches)
-		waiter_wake_all(container_of(link, struct watch, link)->waiter);
+	list_for_each(link, &sk->watches) {
+		struct watch *watch = container_of(link, struct watch, link);
+
+		if (!watch->async)
+			waiter_wake_all(watch->waiter);
+	}
 }

@@ -55,6 +55,7 @@ struct watch {
 	int queued;	 /* any, atomic: WATCH_* while in waiter->ready, else 0 */
 	bool gone;	 /* owner: the socket ended; written by watch_next() */
 	bool of_set;	 /* set before watch_add(): an entry of an epoll set */
+	bool async;	 /* likewise: O_ASYNC, see async.h; it has no waiter */
 };
 
 _Static_assert(offsetof(struct watch, ready_link) == 0, "an entry is its watch");

@@ -12,6 +12,7 @@
 #include "base/signals.h"
 #include "base/sys.h"
 #include "net/netlink.h"
+#include "sock/async.h"
 #include "sock/epoll.h"
 #include "sock/family.h"
 #include "sock/icmp.h"
@@ -882,7 +883,7 @@ void sock_fork_child(void)
 	pthread_mutex_init(&control, NULL);
 	hold_current = NULL;
 	ring_thread = (struct ring_thread){0};
-	tcp_signals_forget();
+	async_fork_child();
 	sock_each(sort_out, &family);
 	pools_init();
 	options_fork_child();

@@ -20,6 +20,7 @@
 #ifndef SOCK_SOCK_H
 #define SOCK_SOCK_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -153,6 +154,9 @@ void sock_set_twin(struct sock_ref ref, int fd);
 
 void sock_set_nonblock(struct sock_ref ref, bool nonblock);
 
+/* O_ASYNC, by the program's descriptor fd: signals are sent.  0 or -errno. */
+int sock_set_async(struct sock_ref ref, int fd, bool on);
+
 /* The kernel must serve it from now on: dup tricks, unknown calls.  0 or -errno. */
 int sock_to_kernel(struct sock_ref ref, enum verdict reason);
 
@@ -228,6 +232,9 @@ struct sock_signals {
 	unsigned restart;
 };
 extern __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
+
+/* The trampoline, of a signal with SI_SIGIO: what the kernel would have said. */
+void sock_signal_fix(siginfo_t *info);
 
 /* First thing of the trampoline: whom the handler interrupted is not asleep meanwhile. */
 void sock_signal_enters(void);

@@ -445,9 +445,6 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring);
 /* holder of home: children nobody accepted are aborted. */
 void tcp_listen_close(struct inet_sock *so, struct ring *ring);
 
-/* In a child that was forked: whom the parent would have signalled. */
-void tcp_signals_forget(void);
-
 /* What connections that the program closed still wait for. */
 enum tcp_orphan {
 	TCP_ORPHAN_NOT,

@@ -91,11 +91,6 @@ static inline int tcp_kept_error(struct inet_sock *so)
 	return error;
 }
 
-/* ---- tcp_signal.c --------------------------------------------------------------------- */
-
-/* holder: urgent data was announced. */
-void tcp_signal_urgent(struct inet_sock *so);
-
 /* ---- tcp_opt.c ----------------------------------------------------------------------- */
 
 /* net.ipv4.tcp_*, read once; any thread. */

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "sock/async.h"
 #include "sock/move.h"
 #include "sock/tcp_internal.h"
 #include "sock/timewait.h"
@@ -109,7 +110,7 @@ static void on_readable(struct tcp_conn *conn)
 static void on_urgent(struct tcp_conn *conn)
 {
 	if (!tcp_urgent_here(conn)) /* as the kernel: when it is announced */
-		tcp_signal_urgent(of_conn(conn));
+		async_urgent(&of_conn(conn)->sk);
 	tcp_update_events(of_conn(conn), EPOLLPRI);
 }
 
@@ -638,14 +639,24 @@ static int tcp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t
 	return 0;
 }
 
+static uint32_t unsent_bytes(const struct tcp_conn *conn)
+{
+	struct tcp_info info;
+
+	tcp_get_info(conn, &info, clock_now());
+	return info.tcpi_notsent_bytes;
+}
+
 static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
 	int rc, n = 0;
 
-	if (cmd != FIONREAD && cmd != SIOCOUTQ && cmd != SIOCATMARK)
+	if (cmd != FIONREAD && cmd != SIOCOUTQ && cmd != SIOCOUTQNSD && cmd != SIOCATMARK)
 		return SOCK_KERNEL;
+	if (!mem_is_place(arg))
+		return -EFAULT;
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
@@ -653,9 +664,10 @@ static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 		rc = SOCK_KERNEL;
 	} else {
 		ring_poll(ring);
-		n = cmd == FIONREAD   ? (int)tcp_readable_bytes(&so->tcp.conn)
-		    : cmd == SIOCOUTQ ? (int)tcp_unacked_bytes(&so->tcp.conn)
-				      : tcp_at_mark(&so->tcp.conn);
+		n = cmd == FIONREAD	 ? (int)tcp_readable_bytes(&so->tcp.conn)
+		    : cmd == SIOCOUTQ	 ? (int)tcp_unacked_bytes(&so->tcp.conn)
+		    : cmd == SIOCOUTQNSD ? (int)unsent_bytes(&so->tcp.conn)
+					 : tcp_at_mark(&so->tcp.conn);
 	}
 	ring_release_cold(ring);
 	if (!rc)

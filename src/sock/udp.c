@@ -395,6 +395,8 @@ static int udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 
 	if (cmd != FIONREAD)
 		return SOCK_KERNEL;
+	if (!mem_is_place(arg))
+		return -EFAULT;
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;

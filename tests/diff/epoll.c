@@ -629,7 +629,7 @@ static void nested_sleep(void)
 	ep_add(middle, inner, IN, 2);
 	ep_add(outer, middle, IN, 3);
 	ep_say("nothing", outer, 8, 50);
-	in_time("50 ms", began, 49, 90);
+	in_time("50 ms", began, 49, 349);
 	tell(3);
 	ep_say("data", outer, 8, 3000);
 	SAY(poll(&p, 1, 0));

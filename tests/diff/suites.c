@@ -8,15 +8,19 @@
 	SUITE(errors)  \
 	SUITE(exits)   \
 	SUITE(family)  \
+	SUITE(fds)     \
 	SUITE(mcast)   \
 	SUITE(mmsg)    \
 	SUITE(options) \
+	SUITE(poll)    \
 	SUITE(recv)    \
 	SUITE(reuse)   \
 	SUITE(send)    \
 	SUITE(states)  \
+	SUITE(stdio)   \
 	SUITE(tcp)     \
-	SUITE(udp)
+	SUITE(udp)     \
+	SUITE(wait)
 
 #define DECLARE(name) extern const struct behaviour name##_behaviours[];
 SUITES(DECLARE)

@@ -15,6 +15,10 @@ void sock_signal_enters(void)
 {
 }
 
+void sock_signal_fix(siginfo_t *info)
+{
+}
+
 static struct sock sockets[FAKE_SOCKETS];
 static struct sock_hooks hooks;
 
@@ -245,6 +249,11 @@ void sock_set_twin(struct sock_ref ref, int fd)
 void sock_set_nonblock(struct sock_ref ref, bool nonblock)
 {
 	ref.sk->nonblock = nonblock;
+}
+
+int sock_set_async(struct sock_ref ref, int fd, bool on)
+{
+	return 0;
 }
 
 int sock_to_kernel(struct sock_ref ref, enum verdict reason)
