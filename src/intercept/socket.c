@@ -18,11 +18,15 @@ EXPORT int socket(int domain, int type, int protocol)
 	if (fd < 0)
 		return fd;
 	fd_fresh(fd);
+	if (domain == AF_INET6)
+		verdict_count(VERDICT_FAMILY);
 	if (domain != AF_INET || fork_is_vfork_child())
 		return fd;
 	start();
-	if (!params.offloaded_sockets || uring_is_used())
+	if (!params.offloaded_sockets || uring_is_used()) {
+		verdict_count(params.offloaded_sockets ? VERDICT_CALL : VERDICT_DISABLED);
 		return fd;
+	}
 	stdio_init();
 	clock_init();
 	ref = sock_create(fd, domain, type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), protocol,

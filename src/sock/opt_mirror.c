@@ -4,6 +4,13 @@
 
 #include "base/sys.h"
 #include "sock/opt_internal.h"
+#include "sock/tcp_internal.h"
+
+/* linux/socket.h */
+#ifndef SOCK_SNDBUF_LOCK
+#define SOCK_SNDBUF_LOCK 1
+#define SOCK_RCVBUF_LOCK 2
+#endif
 
 #ifndef IP_LOCAL_PORT_RANGE
 #define IP_LOCAL_PORT_RANGE 51 /* linux/in.h, since 6.3 */
@@ -46,6 +53,32 @@ static uint64_t twin_pacing(struct inet_sock *so)
 	return rate == UINT64_MAX ? 0 : rate;
 }
 
+/* A buffer is locked: it stays as it is now.  As the kernel counts. */
+static uint32_t size_now(const struct inet_sock *so, bool receive)
+{
+	struct tcp_config config = tcp_config_for(so->opt, so->tcp.dst.mtu);
+	const struct tcp_conn *conn = &so->tcp.conn;
+
+	if (so->inet != INET_TCP || !so->connected)
+		return 2 * (receive ? config.rcvbuf : config.sndbuf);
+	return 2 * __atomic_load_n(receive ? &conn->rcvbuf : &conn->sndbuf, __ATOMIC_RELAXED);
+}
+
+static void mirror_lock(struct inet_sock *so, struct sock_options *opt)
+{
+	int locks = sock_twin_int(so, SOL_SOCKET, SO_BUF_LOCK, 0);
+	bool snd = locks & SOCK_SNDBUF_LOCK, rcv = locks & SOCK_RCVBUF_LOCK;
+
+	if (so->inet == INET_UDP)
+		return; /* nothing grows there */
+	if (snd && !opt->sndbuf_set)
+		opt->sndbuf = size_now(so, false);
+	if (rcv && !opt->rcvbuf_set)
+		opt->rcvbuf = size_now(so, true);
+	opt->sndbuf_set = snd;
+	opt->rcvbuf_set = rcv;
+}
+
 void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 {
 	struct linger linger = {0, 0};
@@ -61,6 +94,9 @@ void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 	case SO_SNDBUFFORCE:
 		opt->sndbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_SNDBUF, (int)opt->sndbuf);
 		opt->sndbuf_set = true;
+		break;
+	case SO_BUF_LOCK:
+		mirror_lock(so, opt);
 		break;
 	case SO_RCVTIMEO:
 	case SO_RCVTIMEO_NEW:

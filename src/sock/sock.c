@@ -336,6 +336,8 @@ struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool non
 	if (!control_lock())
 		return none;
 	so = start_failed ? NULL : create(fd, type, nonblock);
+	if (!so)
+		verdict_count(VERDICT_NO_RESOURCES);
 	control_unlock();
 	return so ? sock_ref_of(so) : none;
 }
@@ -422,6 +424,7 @@ static void close_locked(struct sock_ref ref)
 	if (!sock_ref_valid(ref) || so->gone || family_close(so) || sock_hold_cold(ref, &ring))
 		return;
 	log_debug("fd %d: closed (%s)", sock_twin(&so->sk), verdict_text(so->verdict));
+	verdict_count(so->verdict);
 	leave_program(so);
 	end(so, ring);
 }
@@ -503,6 +506,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 		return -EBUSY; /* the kernel knows nothing of the connection */
 	log_debug("fd %d: left to the kernel: %s", sock_twin(&so->sk), verdict_text(reason));
 	so->verdict = reason;
+	verdict_count(reason);
 	sock_port_unclaim(so);
 	sock_move_settle(so);
 	epoll_sock_left(&so->sk);
@@ -751,6 +755,8 @@ static void close_at_exit(struct inet_sock *so, void *arg)
 	(void)arg;
 	if (so->inet != INET_UDP)
 		close_locked(sock_ref_of(so));
+	else
+		verdict_count(so->verdict);
 }
 
 /* Until no orphan waits for that any more, or timeout. */
@@ -785,9 +791,23 @@ static bool lock_at_exit(void)
 	return true;
 }
 
+/* Of a process that accelerated nothing, too. */
+static void log_verdicts(void)
+{
+	static bool told; /* control lock, or there never was another thread of ours */
+
+	if (!told)
+		verdict_log_counts();
+	told = true;
+}
+
 void sock_exit(void)
 {
-	if (!(started || family_is_active()) || hold_current || !lock_at_exit())
+	if (!(started || family_is_active())) {
+		log_verdicts();
+		return;
+	}
+	if (hold_current || !lock_at_exit())
 		return;
 	family_exit();
 	progress_stop();
@@ -800,6 +820,7 @@ void sock_exit(void)
 	linger(TCP_ORPHAN_HALF, EXIT_GRACE);
 	for (unsigned i = 0; i < rings_count(); i++)
 		ring_log_stats(rings_at(i));
+	log_verdicts();
 	/*
 	 * Rings stay as they are: other threads may be in the middle of a call until
 	 * the process is gone, and with it the kernel takes the interfaces back.
@@ -849,6 +870,7 @@ static void sort_out(struct inet_sock *so, void *arg)
 		return;
 	}
 	so->verdict = VERDICT_FORKED;
+	verdict_count(VERDICT_FORKED);
 	hooks.left(&so->sk);
 }
 

@@ -314,7 +314,7 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 	if (addr->sa_family != AF_INET || !endpoint_from_sockaddr(&to, addr, len))
 		return SOCK_KERNEL; /* the right error */
 	if (!to.port || !sock_start()) {
-		rc = sock_leave(so, VERDICT_NO_RESOURCES);
+		rc = sock_leave(so, to.port ? VERDICT_NO_RESOURCES : VERDICT_CALL);
 		return rc ? rc : SOCK_KERNEL;
 	}
 	return begin(so, &to);

@@ -22,6 +22,24 @@ const char *verdict_text(enum verdict verdict)
 	return texts[verdict];
 }
 
+unsigned verdict_counts[VERDICT_COUNT];
+
+void verdict_count(enum verdict verdict)
+{
+	__atomic_fetch_add(&verdict_counts[verdict], 1, __ATOMIC_RELAXED);
+}
+
+void verdict_log_counts(void)
+{
+	for (unsigned i = 0; i < VERDICT_COUNT; i++) {
+		unsigned n = __atomic_load_n(&verdict_counts[i], __ATOMIC_RELAXED);
+
+		if (n)
+			log_debug("%u socket%s: %s", n, n == 1 ? "" : "s",
+				  verdict_text((enum verdict)i));
+	}
+}
+
 bool verdict_unsupported(int fd, bool possible, const char *fmt, ...)
 {
 	enum exception mode = (enum exception)params.exception_handling;

@@ -35,6 +35,14 @@ enum verdict {
 const char *verdict_text(enum verdict verdict);
 
 /*
+ * How many sockets ended with it: each is counted once, when it is closed, or when the
+ * kernel gets it.  Any thread; relaxed, for statistics.
+ */
+extern unsigned verdict_counts[VERDICT_COUNT];
+void verdict_count(enum verdict verdict);
+void verdict_log_counts(void); /* a debug line for each that there was */
+
+/*
  * Something that only the kernel can do was asked of an accelerated socket, which may
  * (possible) or may not go there.  True: it shall.  Says what VMA_EXCEPTION_HANDLING wants
  * said, or ends the program.  Any thread, no ring held.

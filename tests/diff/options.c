@@ -346,6 +346,40 @@ static void inherit_client(void)
 	close(fd);
 }
 
+/* ---- SO_BUF_LOCK ---------------------------------------------------------------------- */
+
+#define LOCK_BYTES (8 << 20)
+
+static void buf_lock_server(void)
+{
+	int fd = tcp_pair(), before;
+	static char buf[65536];
+	long done = 0, n;
+
+	set_int(fd, SOL_SOCKET, SO_BUF_LOCK, 2 /* SOCK_RCVBUF_LOCK */);
+	before = get_int(fd, SOL_SOCKET, SO_RCVBUF);
+	meet();
+	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+		done += n;
+	say("%ld bytes", done);
+	SAY_IF(get_int(fd, SOL_SOCKET, SO_RCVBUF) == before);
+	close(fd);
+}
+
+static void buf_lock_client(void)
+{
+	int fd = tcp_pair(), before;
+	static char buf[65536];
+
+	set_int(fd, SOL_SOCKET, SO_BUF_LOCK, 1 /* SOCK_SNDBUF_LOCK */);
+	before = get_int(fd, SOL_SOCKET, SO_SNDBUF);
+	meet();
+	for (long done = 0; done < LOCK_BYTES; done += (long)sizeof(buf))
+		MUST(send(fd, buf, sizeof(buf), 0));
+	SAY_IF(get_int(fd, SOL_SOCKET, SO_SNDBUF) == before);
+	close(fd);
+}
+
 /* ---- what only the kernel can do, asked of a connection ------------------------------- */
 
 static void live_server(void)
@@ -386,6 +420,7 @@ const struct behaviour options_behaviours[] = {
 #undef OPTION
 	{"inherit_before", inherit_before_server, inherit_client, KERNEL},
 	{"inherit_after", inherit_after_server, inherit_client, KERNEL},
+	{"buf_lock", buf_lock_server, buf_lock_client, OURS},
 	{"live", live_server, live_client, KERNEL},
 	{0},
 };
