@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define FAKE_LINK_INDEX 4711
+#define FAKE_LINK_INDEX 1 /* as the kernel has lo, where the twins join groups */
 #define FAKE_LINK_ADDRS 4
 
 /* Network byte order; i from 0. */
