@@ -238,17 +238,15 @@ static bool is_kernels(unsigned long inode)
 {
 	struct suspects *now = &suspects[0];
 
-	if (port_is_claimed(inode))
-		return false;
 	if (!is_suspect(now, inode) && now->n < SUSPECTS)
 		now->inode[now->n++] = inode;
 	return is_suspect(&suspects[1], inode);
 }
 
 /* A row of somebody else with the port of ours. */
-static void share_with(struct inet_sock *so, const struct row *row)
+static void share_with(struct inet_sock *so, const struct row *row, bool claimed)
 {
-	if (is_kernels(row->inode))
+	if (!claimed && is_kernels(row->inode))
 		give_frames_back(so);
 	else if (has_groups(so))
 		give_groups_back(so);
@@ -265,6 +263,8 @@ static bool is_candidate(const struct candidates *c, unsigned long inode)
 
 static void look_at_row(const struct candidates *c, bool udp, const struct row *row)
 {
+	bool asked = false, claimed = false;
+
 	for (unsigned i = 0; i < c->n; i++) {
 		struct inet_sock *so = c->list[i].so;
 
@@ -272,8 +272,11 @@ static void look_at_row(const struct candidates *c, bool udp, const struct row *
 		    so->verdict != VERDICT_ACCELERATED)
 			continue;
 		/* Ours among themselves share what arrives. */
-		if (!is_candidate(c, row->inode))
-			share_with(so, row);
+		if (is_candidate(c, row->inode))
+			return;
+		claimed = asked ? claimed : port_is_claimed(row->inode);
+		asked = true;
+		share_with(so, row, claimed);
 	}
 }
 

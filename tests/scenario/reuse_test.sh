@@ -39,6 +39,12 @@ spread() {
 		{ cat "$netns_tmp/asked"; return 1; }
 }
 
+# answered_by LEAST: nobody was left without, and so many answered at least.
+answered_by() {
+	grep -qx "missing 0" "$netns_tmp/asked" && test "$(grep -c '\.' "$netns_tmp/asked")" -ge "$1" ||
+		{ cat "$netns_tmp/asked"; return 1; }
+}
+
 none_of() {
 	! grep "^$1\." "$netns_tmp/asked"
 }
@@ -189,6 +195,16 @@ for proto in udp tcp; do
 	check "$proto: a third, accelerated, too" serve 2 $proto 7006 reuseport 1 1
 	ask $proto 7006
 	check "$proto: ... each has its part" spread 3
+	end_all
+done
+
+# More than may share: the kernel serves them all.
+vma_env=(VMA_TRACELEVEL=warn)
+for proto in udp tcp; do
+	check "$proto: 70 sockets" serve 0 $proto 7007 reuseport 35 2
+	await 5 all_answered $proto 7007
+	ask $proto 7007 1024
+	check "$proto: ... all of them answer" answered_by 60
 	end_all
 done
 verdict
