@@ -1156,6 +1156,96 @@ static void test_the_dead_leave_their_part_of_a_flow_to_the_others(void **state)
 	expect_baseline(f->port);
 }
 
+/* ---- killed in the middle of joining and leaving ---------------------------------------- */
+
+#define FICKLE 4
+#define KILLS 60
+
+static void fickle_main(int ifindex, uint64_t *rounds)
+{
+	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
+	char why[PORT_WHY];
+	struct port_queue *q;
+	struct port *port;
+
+	if (port_xdp_open(ifindex, &port, why) || port->ops->open_queue(port, &q, why))
+		_exit(1);
+	for (;;) {
+		struct flow_share part[3];
+		int rc[3];
+
+		for (uint16_t i = 0; i < 3; i++) {
+			part[i] = (struct flow_share){.spread = i != 1};
+			key.local_port = htons((uint16_t)(7000 + i));
+			rc[i] = q->ops->share_join(q, &key, &part[i]);
+		}
+		for (uint16_t i = 0; i < 3; i++) {
+			key.local_port = htons((uint16_t)(7000 + i));
+			if (!rc[i])
+				q->ops->share_leave(q, &key, &part[i]);
+		}
+		set(rounds, get(rounds) + 1);
+	}
+}
+
+static pid_t start_fickle(struct fixture *f, uint64_t *rounds)
+{
+	pid_t pid = fork();
+
+	set(rounds, 0);
+	if (!pid) {
+		sys_fd_forget_all();
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		fickle_main(f->ifindex, rounds);
+	}
+	return pid;
+}
+
+static void await_rounds(struct fixture *f, uint64_t *rounds)
+{
+	nsec_t end = clock_now() + DEADLINE;
+
+	while (get(rounds) < 3) {
+		service(f->port);
+		usleep(200);
+		assert_true(clock_now() < end);
+	}
+}
+
+/* Whatever they left half done, no share and no part of one is lost. */
+static void test_sharers_are_killed_at_any_time(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t *rounds =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
+	struct flow_share part = {.spread = true};
+	pid_t pids[FICKLE];
+
+	open_port(f);
+	for (unsigned i = 0; i < FICKLE; i++)
+		pids[i] = start_fickle(f, &rounds[i]);
+	for (unsigned k = 0; k < KILLS; k++) {
+		unsigned i = k % FICKLE;
+
+		await_rounds(f, &rounds[i]);
+		usleep((unsigned)rand() % 300);
+		end_sharer(pids[i]);
+		pids[i] = start_fickle(f, &rounds[i]);
+	}
+	for (unsigned i = 0; i < FICKLE; i++)
+		end_sharer(pids[i]);
+	open_ring(f, 0);
+	for (uint16_t i = 0; i < 3; i++) {
+		key.local_port = htons((uint16_t)(7000 + i));
+		assert_int_equal(f->port->ops->share_join(f->q[0], &key, &part), 0);
+		inject(f, (uint16_t)(7000 + i), 1000);
+		assert_int_equal(await_number(f, 0), f->number);
+	}
+	close_ring(f, 0);
+	expect_baseline(f->port);
+}
+
 #define TEST(test, prepare) cmocka_unit_test_setup_teardown(test, prepare, teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -1180,6 +1270,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_another_user_is_refused, setup_alone),
 	TEST(test_a_forked_child_joins, setup_alone),
 	TEST(test_the_dead_leave_their_part_of_a_flow_to_the_others, setup_alone),
+	TEST(test_sharers_are_killed_at_any_time, setup_alone),
 	TEST(test_two_processes_take_turns_in_everything, setup_alone),
 	TEST(test_a_frame_for_a_dead_member_goes_to_the_kernel, setup_alone),
 	TEST(test_a_stopped_answerer_is_named_and_harms_nobody_else, setup_alone),
