@@ -85,6 +85,7 @@ struct frame_template {
 	uint8_t l3;	   /* offset of IP */
 	uint8_t l4;	   /* offset of UDP/TCP */
 	uint8_t proto;
+	bool no_csum; /* UDP leaves without one */
 	/*
 	 * IPv4 identification, network byte order: 0 with DF, else its owner
 	 * changes it for each datagram (RFC 6864 section 4).
@@ -102,6 +103,7 @@ struct frame_params {
 	uint8_t ttl;
 	uint8_t tos;
 	bool dont_fragment;
+	bool no_csum; /* UDP without a checksum, RFC 768 */
 };
 
 /* IPv4 only so far: -EAFNOSUPPORT for another family. */

@@ -32,6 +32,7 @@ int frame_template_init(struct frame_template *t, const struct frame_params *par
 	t->l3 = ETH_HDR;
 	t->l4 = IP4_L4;
 	t->proto = params->proto;
+	t->no_csum = params->no_csum;
 
 	memcpy(t->bytes, params->dst_mac, 6);
 	memcpy(t->bytes + 6, params->src_mac, 6);
@@ -102,7 +103,9 @@ size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const str
 	sum += gather(udp + UDP_HDR, iov, iovcnt);
 	csum = (uint16_t)~csum_fold(sum);
 	store16(udp + 4, udp_len);
-	store16(udp + 6, csum ? csum : 0xffff); /* RFC 768: 0 says there is none */
+	if (csum == 0)
+		csum = 0xffff; /* RFC 768: 0 says there is none */
+	store16(udp + 6, t->no_csum ? 0 : csum);
 	return IP4_L4 + UDP_HDR + len;
 }
 

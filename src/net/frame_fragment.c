@@ -83,7 +83,9 @@ void frame_fragment_finish(const struct frame_fragmenter *f, uint8_t *first)
 	uint16_t csum = (uint16_t)~csum_fold(f->sum);
 
 	assert(f->at == f->total);
-	if (csum == 0)
+	if (f->t->no_csum)
+		csum = 0;
+	else if (csum == 0)
 		csum = 0xffff; /* RFC 768: 0 says there is none */
 	memcpy(first + f->t->l4 + 6, &csum, sizeof(csum));
 }

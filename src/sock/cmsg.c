@@ -10,34 +10,50 @@ struct writer {
 	size_t left;
 };
 
+/* What does not fit is cut, as the kernel cuts it. */
 static void put(struct writer *w, int level, int type, const void *data, size_t len)
 {
 	struct cmsghdr head = {.cmsg_len = CMSG_LEN(len), .cmsg_level = level, .cmsg_type = type};
 	size_t space = CMSG_SPACE(len);
 
-	if (w->left < CMSG_LEN(len)) {
+	if (w->left < sizeof(head)) {
 		w->msg->msg_flags |= MSG_CTRUNC;
 		return;
 	}
+	if (w->left < head.cmsg_len) {
+		w->msg->msg_flags |= MSG_CTRUNC;
+		head.cmsg_len = w->left;
+	}
 	memcpy(w->at, &head, sizeof(head));
-	memcpy(w->at + CMSG_LEN(0), data, len);
+	memcpy(w->at + sizeof(head), data, head.cmsg_len - sizeof(head));
 	if (space > w->left)
 		space = w->left;
 	w->at += space;
 	w->left -= space;
 }
 
-static void put_stamp(struct writer *w, const struct sock_options *opt, nsec_t stamp)
+static void put_stamp(struct writer *w, unsigned told, nsec_t stamp)
 {
-	if (opt->timestamp_ns) {
-		struct timespec ts = {stamp / NSEC_PER_SEC, stamp % NSEC_PER_SEC};
+	struct timespec ts = {stamp / NSEC_PER_SEC, stamp % NSEC_PER_SEC};
+	struct timeval tv = {ts.tv_sec, ts.tv_nsec / NSEC_PER_USEC};
 
-		put(w, SOL_SOCKET, SO_TIMESTAMPNS, &ts, sizeof(ts));
-	} else {
-		struct timeval tv = {stamp / NSEC_PER_SEC, stamp % NSEC_PER_SEC / NSEC_PER_USEC};
-
+	/* Both clocks are of 64 bits: the new ones differ by their number only. */
+	if (told & TOLD_STAMP)
 		put(w, SOL_SOCKET, SO_TIMESTAMP, &tv, sizeof(tv));
-	}
+	else if (told & TOLD_STAMP_NS)
+		put(w, SOL_SOCKET, SO_TIMESTAMPNS, &ts, sizeof(ts));
+	else if (told & TOLD_STAMPNS_NEW) /* the other one reads as if it were on, too */
+		put(w, SOL_SOCKET, SO_TIMESTAMPNS_NEW, &ts, sizeof(ts));
+	else if (told & TOLD_STAMP_NEW)
+		put(w, SOL_SOCKET, SO_TIMESTAMP_NEW, &tv, sizeof(tv));
+}
+
+/* The software's stamp, one that is not used any more, the card's. */
+static void put_stamping(struct writer *w, nsec_t stamp)
+{
+	struct timespec ts[3] = {{stamp / NSEC_PER_SEC, stamp % NSEC_PER_SEC}};
+
+	put(w, SOL_SOCKET, SO_TIMESTAMPING, ts, sizeof(ts));
 }
 
 static void put_pktinfo(struct writer *w, const struct pkt *pkt, const struct ring *ring)
@@ -53,15 +69,61 @@ static void put_pktinfo(struct writer *w, const struct pkt *pkt, const struct ri
 	put(w, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
 }
 
+static void put_origdst(struct writer *w, const struct pkt *pkt)
+{
+	struct endpoint to = frame_destination(pkt);
+	struct sockaddr_in sin;
+	socklen_t len = sizeof(sin);
+
+	endpoint_to_sockaddr(&to, AF_INET, (struct sockaddr *)&sin, &len);
+	put(w, IPPROTO_IP, IP_ORIGDSTADDR, &sin, sizeof(sin));
+}
+
+/* From the header, RFC 791 3.1. */
+static void put_header(struct writer *w, unsigned told, const struct pkt *pkt)
+{
+	const uint8_t *ip = pkt->frame + pkt->l3;
+	int ttl = ip[8];
+
+	if (told & TOLD_TTL)
+		put(w, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
+	if (told & TOLD_TOS)
+		put(w, IPPROTO_IP, IP_TOS, &ip[1], 1);
+	if ((told & TOLD_OPTS) && pkt->l4 > pkt->l3 + IP4_HDR)
+		put(w, IPPROTO_IP, IP_RECVOPTS, ip + IP4_HDR, pkt->l4 - pkt->l3 - IP4_HDR);
+}
+
+static void put_told(struct writer *w, unsigned told, const struct pkt *pkt,
+		     const struct ring *ring)
+{
+	if (told & TOLD_STAMPS)
+		put_stamp(w, told, pkt->stamp ? pkt->stamp : clock_real());
+	if ((told & TOLD_STAMPING) && pkt->stamp)
+		put_stamping(w, pkt->stamp);
+	if ((told & TOLD_DROPS) && pkt->stamp && pkt->drops)
+		put(w, SOL_SOCKET, SO_RXQ_OVFL, &pkt->drops, sizeof(pkt->drops));
+	if (told & TOLD_PKTINFO)
+		put_pktinfo(w, pkt, ring);
+	put_header(w, told, pkt);
+	if (told & TOLD_ORIGDST)
+		put_origdst(w, pkt);
+}
+
+void cmsg_fill_stream(const struct sock_options *opt, nsec_t stamp, struct msghdr *msg)
+{
+	struct writer w = {msg, msg->msg_control, msg->msg_control ? msg->msg_controllen : 0};
+
+	if (stamp)
+		put_stamp(&w, opt->told, stamp);
+	msg->msg_controllen = (size_t)(w.at - (char *)msg->msg_control);
+}
+
 void cmsg_fill(const struct sock_options *opt, const struct pkt *pkt, struct msghdr *msg,
 	       const struct ring *ring)
 {
-	struct writer w = {msg, msg->msg_control, msg->msg_controllen};
+	struct writer w = {msg, msg->msg_control, msg->msg_control ? msg->msg_controllen : 0};
 
-	if (opt->timestamp || opt->timestamp_ns)
-		put_stamp(&w, opt, pkt->stamp ? pkt->stamp : clock_real());
-	if (opt->pktinfo)
-		put_pktinfo(&w, pkt, ring);
+	put_told(&w, opt->told, pkt, ring);
 	msg->msg_controllen = (size_t)(w.at - (char *)msg->msg_control);
 }
 

@@ -14,6 +14,9 @@
 void cmsg_fill(const struct sock_options *opt, const struct pkt *pkt, struct msghdr *msg,
 	       const struct ring *ring);
 
+/* holder: likewise, of a stream's bytes that came at stamp; 0: that was not noted. */
+void cmsg_fill_stream(const struct sock_options *opt, nsec_t stamp, struct msghdr *msg);
+
 /*
  * Of a send, on a socket that does nothing with control messages: 0, or -EINVAL where
  * the kernel says that they are wrong.

@@ -212,7 +212,8 @@ int dst_template(struct frame_template *tmpl, const struct ring *ring, const uin
 				  .proto = headers->proto,
 				  .ttl = headers->ttl,
 				  .tos = headers->tos,
-				  .dont_fragment = true};
+				  .dont_fragment = true,
+				  .no_csum = headers->no_csum};
 
 	return frame_template_init(tmpl, &fp);
 }

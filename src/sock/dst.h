@@ -74,6 +74,7 @@ struct dst_headers {
 	uint8_t proto;
 	uint8_t ttl;
 	uint8_t tos;
+	bool no_csum;
 };
 
 /*

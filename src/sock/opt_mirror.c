@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the twin made of a value at SOL_SOCKET and IPPROTO_IP, for what we do with it. */
+#include <linux/net_tstamp.h>
 #include <net/if.h>
 
 #include "base/sys.h"
@@ -79,6 +80,37 @@ static void mirror_lock(struct inet_sock *so, struct sock_options *opt)
 	opt->rcvbuf_set = rcv;
 }
 
+/* What recvmsg() adds: the kernel's options exclude each other, so all are read. */
+static void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
+{
+	static const struct {
+		int level, name;
+		uint16_t told;
+	} options[] = {
+		{SOL_SOCKET, SO_TIMESTAMP, TOLD_STAMP},
+		{SOL_SOCKET, SO_TIMESTAMPNS, TOLD_STAMP_NS},
+		{SOL_SOCKET, SO_TIMESTAMP_NEW, TOLD_STAMP_NEW},
+		{SOL_SOCKET, SO_TIMESTAMPNS_NEW, TOLD_STAMPNS_NEW},
+		{SOL_SOCKET, SO_RXQ_OVFL, TOLD_DROPS},
+		{IPPROTO_IP, IP_PKTINFO, TOLD_PKTINFO},
+		{IPPROTO_IP, IP_RECVTTL, TOLD_TTL},
+		{IPPROTO_IP, IP_RECVTOS, TOLD_TOS},
+		{IPPROTO_IP, IP_RECVOPTS, TOLD_OPTS},
+		{IPPROTO_IP, IP_RECVORIGDSTADDR, TOLD_ORIGDST},
+	};
+	const int arrival = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+
+	opt->told = 0;
+	for (unsigned i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		if (sock_twin_int(so, options[i].level, options[i].name, 0))
+			opt->told |= options[i].told;
+	}
+	if (so->inet != INET_UDP) /* streams tell nothing but when it came */
+		opt->told &= TOLD_STAMPS;
+	else if ((sock_twin_int(so, SOL_SOCKET, SO_TIMESTAMPING, 0) & arrival) == arrival)
+		opt->told |= TOLD_STAMPING;
+}
+
 void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 {
 	struct linger linger = {0, 0};
@@ -123,6 +155,9 @@ void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 	case SO_OOBINLINE:
 		opt->oobinline = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
 		break;
+	case SO_NO_CHECK:
+		opt->no_check = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
+		break;
 	case SO_MARK:
 		opt->mark = (uint32_t)sock_twin_int(so, SOL_SOCKET, name, 0);
 		break;
@@ -138,10 +173,8 @@ void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 		opt->reuseport = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
 		sock_ports_may_be_shared = true;
 		break;
-	case SO_TIMESTAMP:
-	case SO_TIMESTAMPNS:
-		opt->timestamp = sock_twin_int(so, SOL_SOCKET, SO_TIMESTAMP, 0) != 0;
-		opt->timestamp_ns = sock_twin_int(so, SOL_SOCKET, SO_TIMESTAMPNS, 0) != 0;
+	default:
+		opt_mirror_told(so, opt);
 		break;
 	}
 }
@@ -193,8 +226,8 @@ void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t le
 	case IP_LOCAL_PORT_RANGE:
 		opt->port_range = (uint32_t)sock_twin_int(so, IPPROTO_IP, name, 0);
 		break;
-	case IP_PKTINFO:
-		opt->pktinfo = sock_twin_int(so, IPPROTO_IP, name, 0) != 0;
+	default:
+		opt_mirror_told(so, opt);
 		break;
 	}
 }

@@ -18,6 +18,24 @@
 #include "ring/logic.h"
 #include "sock/inherit.h"
 
+/* Control messages of what was received, in the order in which they come. */
+enum {
+	TOLD_STAMP = 1 << 0,	   /* SO_TIMESTAMP */
+	TOLD_STAMP_NS = 1 << 1,	   /* SO_TIMESTAMPNS */
+	TOLD_STAMP_NEW = 1 << 2,   /* SO_TIMESTAMP_NEW */
+	TOLD_STAMPNS_NEW = 1 << 3, /* SO_TIMESTAMPNS_NEW */
+	TOLD_STAMPING = 1 << 4,	   /* SO_TIMESTAMPING: the software's, of arrival */
+	TOLD_DROPS = 1 << 5,	   /* SO_RXQ_OVFL */
+	TOLD_PKTINFO = 1 << 6,	   /* IP_PKTINFO */
+	TOLD_TTL = 1 << 7,	   /* IP_RECVTTL */
+	TOLD_TOS = 1 << 8,	   /* IP_RECVTOS */
+	TOLD_OPTS = 1 << 9,	   /* IP_RECVOPTS */
+	TOLD_ORIGDST = 1 << 10,	   /* IP_RECVORIGDSTADDR */
+	/* what has to be noted when the datagram comes */
+	TOLD_STAMPS = TOLD_STAMP | TOLD_STAMP_NS | TOLD_STAMP_NEW | TOLD_STAMPNS_NEW,
+	TOLD_ARRIVAL = TOLD_STAMPS | TOLD_STAMPING | TOLD_DROPS,
+};
+
 /* Without gaps: compared as bytes. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
@@ -40,14 +58,14 @@ struct sock_options {
 	int uc_ifindex;	     /* IP_UNICAST_IF, 0: by route */
 	uint16_t maxseg;     /* TCP_MAXSEG; 0: none */
 	int16_t linger2;     /* TCP_LINGER2, seconds; -1: do not linger */
+	uint16_t told;	     /* TOLD_*, what recvmsg() adds */
 	struct tcp_keepalive keepalive;
 	uint8_t tos, ttl;
 	uint8_t mc_ttl;
 	uint8_t pmtudisc; /* IP_PMTUDISC_* */
 	uint8_t cc_algo;  /* tcp_cc_by_number() */
 	bool mc_loop, mc_all;
-	bool pktinfo;
-	bool timestamp, timestamp_ns;
+	bool no_check; /* SO_NO_CHECK */
 	bool reuseaddr, reuseport;
 	bool nodelay, cork, quickack, oobinline;
 	bool linger_on;

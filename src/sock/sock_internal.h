@@ -169,7 +169,8 @@ struct inet_sock {
 	struct endpoint local, remote;
 	uint32_t rcvlowat; /* what every packet asks for, of opt */
 	int spare;	   /* the twin of a closed socket that still talks; -1 */
-	bool stamped;	   /* of opt, likewise: SO_TIMESTAMP, SO_TIMESTAMPNS */
+	bool noted;	   /* of opt, likewise: TOLD_ARRIVAL */
+	bool told;	   /* of opt, likewise: any TOLD_* */
 	enum inet_kind inet;
 	bool bound;	 /* has a local port */
 	bool bound_addr; /* the program chose the address */

@@ -4,6 +4,7 @@
  * the kernel's.  Then what acts on our frames is mirrored; what only the kernel
  * can serve sends the socket back to it before data flows (option_list.h).
  */
+#include <linux/net_tstamp.h>
 #include <linux/tcp.h>
 
 #include "base/log.h"
@@ -67,7 +68,8 @@ void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
 	options_put(so->opt);
 	so->opt = opt;
 	so->rcvlowat = opt->rcvlowat;
-	so->stamped = opt->timestamp || opt->timestamp_ns;
+	so->noted = (opt->told & TOLD_ARRIVAL) != 0;
+	so->told = opt->told != 0;
 }
 
 /* As sock_options_apply(); quickack: TCP_QUICKACK was set, which acts each time. */
@@ -263,6 +265,15 @@ static int set_congestion(struct sock_ref ref, const void *val, socklen_t len)
 	return apply(ref, &opt, false);
 }
 
+/* SO_TIMESTAMPING of what is sent, or by the card. */
+static bool stamps_more(const void *val, socklen_t len)
+{
+	const unsigned ours = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+	unsigned flags;
+
+	return len >= sizeof(flags) && !user_read(&flags, val, sizeof(flags)) && (flags & ~ours);
+}
+
 static int set_option(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -272,6 +283,8 @@ static int set_option(struct sock_ref ref, int level, int name, const void *val,
 		return set_ring_alloc(so, val, len);
 	if (level == IPPROTO_TCP && name == TCP_CONGESTION && so->inet != INET_UDP)
 		return set_congestion(ref, val, len);
+	if (level == SOL_SOCKET && name == SO_TIMESTAMPING && stamps_more(val, len))
+		return set_by_kernel(so, level, name, val, len);
 	rc = level == IPPROTO_TCP ? tcp_may_set(ref, name, val, len) : 0;
 	if (rc)
 		return rc;

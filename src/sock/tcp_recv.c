@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "base/sys.h"
+#include "sock/cmsg.h"
 #include "sock/family.h"
 #include "sock/iov.h"
 #include "sock/move.h"
@@ -41,13 +42,46 @@ static inline bool is_refused(struct inet_sock *so, int *rc)
 	return *rc != 0;
 }
 
+/* holder: when the next byte came; 0: nobody asked for that, or there is none. */
+static inline nsec_t stamp_of_next(const struct inet_sock *so)
+{
+	if (__builtin_expect(!so->told, 1) || !so->tcp.conn.rcv.head)
+		return 0;
+	return so->tcp.conn.rcv.head->stamp;
+}
+
+/* App, no ring held: what comes beside the bytes. */
+static __attribute__((noinline)) void tell(struct sock_ref ref, struct msghdr *msg, nsec_t stamp)
+{
+	struct ring *ring;
+
+	if (sock_hold_cold(ref, &ring)) {
+		msg->msg_controllen = 0;
+		return;
+	}
+	cmsg_fill_stream(inet_of(ref.sk)->opt, stamp, msg);
+	ring_release_cold(ring);
+}
+
+/* A call that succeeded fills in what is not bytes. */
+static inline void finish(struct sock_ref ref, struct msghdr *msg, nsec_t stamp)
+{
+	msg->msg_flags = 0;
+	msg->msg_namelen = 0;
+	if (__builtin_expect(inet_of(ref.sk)->told, 0))
+		tell(ref, msg, stamp);
+	else
+		msg->msg_controllen = 0;
+}
+
 /*
  * One round: waits for nothing.  *n is what was taken; the return value is 0, or
  * an error that ends the call.
  */
 static inline __attribute__((always_inline)) int recv_round(struct sock_ref ref,
 							    const struct msghdr *msg, int flags,
-							    ssize_t *n, enum hold_mode mode)
+							    ssize_t *n, nsec_t *stamp,
+							    enum hold_mode mode)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct tcp_conn *conn = &so->tcp.conn;
@@ -63,6 +97,7 @@ static inline __attribute__((always_inline)) int recv_round(struct sock_ref ref,
 			ring_poll(ring);
 		else
 			ring_set_now(ring, clock_now());
+		*stamp = stamp_of_next(so);
 		*n = taken(so, ring,
 			   tcp_recv(conn, msg->msg_iov, (int)msg->msg_iovlen, flags & MSG_PEEK,
 				    ring->now));
@@ -113,6 +148,7 @@ struct order {
 	size_t size;	   /* bytes of the buffers */
 	size_t least;	   /* bytes that must be there before any are taken, if it may wait */
 	size_t done;	   /* MSG_WAITALL: taken so far */
+	nsec_t stamp;	   /* of the latest */
 	struct iovec *iov; /* where the next ones go */
 	size_t count;
 };
@@ -172,6 +208,7 @@ static int round_ordered(struct order *o, bool patient, ssize_t *n)
 		sock_access_rx(so);
 		ring_poll(ring);
 		*n = -EAGAIN;
+		o->stamp = stamp_of_next(so);
 		if (!patient || !is_too_little(o, so))
 			*n = taken(so, ring, take_ordered(o, so, ring->now));
 	}
@@ -263,9 +300,7 @@ static __attribute__((noinline)) ssize_t recv_ordered(struct sock_ref ref, struc
 	iov_copy_free(copy, stack);
 	if (!o.done && rc)
 		return rc;
-	msg->msg_flags = 0;
-	msg->msg_namelen = 0;
-	msg->msg_controllen = 0;
+	finish(ref, msg, o.stamp);
 	return o.done ? tcp_partial(so, o.done, rc) : 0;
 }
 
@@ -280,6 +315,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	bool dontwait = (flags & MSG_DONTWAIT) || ref.sk->nonblock;
 	bool waiting = false;
 	SOCK_WAIT(wait);
+	nsec_t stamp = 0;
 	ssize_t n = 0;
 	int rc;
 
@@ -288,7 +324,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 			     0))
 		return recv_ordered(ref, msg, flags, size);
 	for (;;) {
-		rc = recv_round(ref, msg, flags, &n, mode);
+		rc = recv_round(ref, msg, flags, &n, &stamp, mode);
 		if (__builtin_expect(rc != 0, 0)) {
 			if (rc == SOCK_FETCH && !(rc = family_fetch(ref, PATIENCE(dontwait))))
 				continue;
@@ -311,9 +347,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	}
 	if (n < 0)
 		return n;
-	msg->msg_flags = 0;
-	msg->msg_namelen = 0;
-	msg->msg_controllen = 0;
+	finish(ref, msg, stamp);
 	return n;
 }
 

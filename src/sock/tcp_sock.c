@@ -272,11 +272,11 @@ enum drop tcp_deliver_to_listener(struct ring *ring, const struct flow_key *key,
 	return flow ? flow->deliver(ring, flow, pkt, now) : DROP_NO_FLOW;
 }
 
-/* Where frames run short each of them is copied: one by one. */
+/* Where frames run short each of them is copied, or gets a stamp: one by one. */
 static enum drop deliver_chain(struct inet_sock *so, struct ring *ring, struct pkt *first,
 			       nsec_t now)
 {
-	if (ring->q->frames_free < ring->low_water || so->tcp.dead ||
+	if (ring->q->frames_free < ring->low_water || so->tcp.dead || so->noted ||
 	    !tcp_input_chain(&so->tcp.conn, first, now))
 		return DROP_TCP_STATE;
 	ring_work_add(ring, &so->tcp.flush);
@@ -311,6 +311,8 @@ enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nse
 	kept = ring_keep(ring, pkt);
 	if (!kept)
 		return DROP_NO_MEMORY;
+	if (__builtin_expect(so->noted, 0))
+		kept->stamp = clock_real();
 	if (__builtin_expect(so->tcp.dead, 0)) {
 		reason = deliver_to_dead(so, ring, kept, now);
 	} else {

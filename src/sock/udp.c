@@ -45,8 +45,10 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
 	pkt = ring_keep(ring, pkt);
 	if (!pkt)
 		return DROP_NO_MEMORY;
-	if (__builtin_expect(so->stamped, 0))
+	if (__builtin_expect(so->noted, 0)) {
 		pkt->stamp = clock_real();
+		pkt->drops = (uint32_t)udp->dropped;
+	}
 	pkt->next = NULL;
 	if (udp->head)
 		udp->tail->next = pkt;

@@ -34,7 +34,7 @@ static ssize_t take(struct inet_sock *so, struct msghdr *msg, int flags)
 
 		endpoint_to_sockaddr(&from, AF_INET, msg->msg_name, &msg->msg_namelen);
 	}
-	if (msg->msg_controllen)
+	if (msg->msg_controllen || __builtin_expect(so->told, 0))
 		cmsg_fill(so->opt, pkt, msg, sock_home(so));
 	if (!(flags & MSG_PEEK))
 		pkt_free(udp_pop(so));

@@ -81,6 +81,7 @@ static struct dst_headers udp_headers(const struct inet_sock *so, const struct e
 		.proto = IPPROTO_UDP,
 		.ttl = addr_is_multicast(&to->addr) ? so->opt->mc_ttl : so->opt->ttl,
 		.tos = so->opt->tos,
+		.no_csum = so->opt->no_check,
 	};
 
 	return headers;

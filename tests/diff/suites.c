@@ -4,6 +4,7 @@
 
 #define SUITES(SUITE)  \
 	SUITE(calls)   \
+	SUITE(cmsg)    \
 	SUITE(epoll)   \
 	SUITE(errors)  \
 	SUITE(exits)   \

@@ -147,6 +147,22 @@ static void test_udp_never_sends_a_checksum_of_zero(void **state)
 	assert_int_equal(zeros, 1);
 }
 
+/* RFC 768: unless the program wants none. */
+static void test_udp_without_a_checksum(void **state)
+{
+	struct frame_params params = params_of(IPPROTO_UDP);
+	struct iovec iov = {(char *)"abc", 3};
+	struct frame_template t;
+	uint8_t frame[128];
+	size_t len;
+
+	params.no_csum = true;
+	assert_int_equal(frame_template_init(&t, &params), 0);
+	len = frame_build_udp(&t, frame, &iov, 1, 3);
+	assert_int_equal(frame[t.l4 + 6] | frame[t.l4 + 7], 0);
+	assert_int_equal(parsed(frame, len).len, 3);
+}
+
 static void test_ip_fields_come_from_the_parameters(void **state)
 {
 	struct frame_params params = params_of(IPPROTO_UDP);
@@ -284,6 +300,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_udp_of_every_length_parses),
 	cmocka_unit_test(test_udp_in_pieces_is_the_same_frame),
 	cmocka_unit_test(test_udp_never_sends_a_checksum_of_zero),
+	cmocka_unit_test(test_udp_without_a_checksum),
 	cmocka_unit_test(test_ip_fields_come_from_the_parameters),
 	cmocka_unit_test(test_a_new_mac_changes_nothing_else),
 	cmocka_unit_test(test_other_families_are_refused),
