@@ -132,8 +132,8 @@ bool sock_port_shared(struct inet_sock *so)
 	char *table, *line, *save = NULL;
 	struct row row;
 
-	if (!so->opt->reuseaddr && !so->opt->reuseport)
-		return false; /* the kernel saw to it that we are alone */
+	if (!so->opt->reuseport && !(udp && so->opt->reuseaddr))
+		return false; /* the kernel sees to it that we are alone */
 	table = read_table(udp ? "/proc/net/udp" : "/proc/net/tcp");
 	if (!table)
 		return false;

@@ -393,7 +393,10 @@ static unsigned open_fds(bool close_them)
 	return n;
 }
 
-/* TCP segments and datagrams that the kernel of this namespace has seen. */
+/*
+ * Datagrams and TCP segments that the kernel of this namespace has handled. Not counted is
+ * what comes late for a connection that has ended, by a reset for example.
+ */
 static unsigned long kernel_count(void)
 {
 	char names[1024], values[1024], *name, *value, *n_rest, *v_rest;
@@ -406,9 +409,11 @@ static unsigned long kernel_count(void)
 		name = strtok_r(names, " \n", &n_rest);
 		value = strtok_r(values, " \n", &v_rest);
 		while (name && value) {
-			if (!strcmp(name, "InSegs") || !strcmp(name, "OutSegs") ||
-			    !strcmp(name, "InDatagrams") || !strcmp(name, "OutDatagrams"))
+			if (!strcmp(name, "OutSegs") || !strcmp(name, "InDatagrams") ||
+			    !strcmp(name, "OutDatagrams"))
 				sum += strtoul(value, NULL, 10);
+			else if (!strcmp(name, "OutRsts")) /* part of OutSegs */
+				sum -= strtoul(value, NULL, 10);
 			name = strtok_r(NULL, " \n", &n_rest);
 			value = strtok_r(NULL, " \n", &v_rest);
 		}

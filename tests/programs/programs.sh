@@ -56,9 +56,12 @@ server_is_up() {
 
 # use NAME COMMAND...: a client in c, until it ends, ${patience:-20} seconds at most; its
 # status.
-# What it says is in $work/NAME.log.
+# What it says is in $work/NAME.log; it is shown when the client fails.
 use() {
-	(netns_exec c "$lib_c" 0-1023 timeout -s KILL "${patience:-20}" "${@:2}" > "$work/$1.log" 2>&1 < /dev/null)
+	(netns_exec c "$lib_c" 0-1023 timeout -s KILL "${patience:-20}" "${@:2}" > "$work/$1.log" 2>&1 < /dev/null) &&
+		return
+	tail -n 20 "$work/$1.log"
+	return 1
 }
 
 # says NAME REGEX: it does, in a line of its log.
