@@ -238,6 +238,20 @@ static int settle_and_start(struct inet_sock *so, const struct dst_found *found,
 	return rc == -EEXIST ? -EADDRNOTAVAIL : rc; /* another process has the pair */
 }
 
+/*
+ * The program bound it to an address of another interface than the one the route leaves by:
+ * answers come in there, or anywhere, and the connection hears one interface only.  An
+ * address of loopback has no interface of its own.
+ */
+static bool answered_elsewhere(const struct inet_sock *so, const struct dst_found *found)
+{
+	int ifindex = so->bound_addr ? link_of_addr(&so->local.addr) : 0;
+	struct link link;
+
+	return ifindex && ifindex != found->ring->ifindex && !link_get(ifindex, &link) &&
+	       !link.loopback;
+}
+
 static int begin(struct inet_sock *so, const struct endpoint *to)
 {
 	struct dst_query query = {.to = *to,
@@ -251,6 +265,8 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 
 	sock_tx_query(so, &query);
 	dst_find(&query, &found);
+	if (found.verdict == VERDICT_ACCELERATED && answered_elsewhere(so, &found))
+		found.verdict = VERDICT_INTERFACE;
 	if (found.verdict != VERDICT_ACCELERATED || addr_is_multicast(&to->addr)) {
 		rc = sock_leave(so, found.verdict);
 		return rc ? rc : SOCK_KERNEL;
