@@ -16,7 +16,7 @@ test=(
 )
 # What tests/programs runs.
 programs=(
-	curl haproxy iperf3 libmemcached-tools memcached ncat nginx-core openssl redis-server redis-tools socat wrk
+	curl haproxy iperf3 libmemcached-tools libpython3.11-testsuite memcached ncat nginx-core openssl redis-server redis-tools socat wrk
 )
 demo=(iproute2 mount procps sockperf util-linux)
 

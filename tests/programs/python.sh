@@ -1,0 +1,133 @@
+#!/bin/bash
+# python3's own tests: what passes on the kernel passes with the library, too, over
+# loopback, which is the kernel's, and over a link of one namespace with itself, which is
+# accelerated.
+#
+#	v0 10.9.0.1 ------------ v1 10.9.0.2, which is "localhost"
+#
+#	tests/programs/python.sh TEST... [-m NAME]...
+#
+# Each of the four runs has namespaces of its own.  A test that fails once is asked again,
+# alone: those of python have time limits.
+self=$(realpath -s "$0")
+cd "${self%/*}/../.." || exit 2
+. tools/lib/netns.sh
+tests=("$@")
+netns_enter "$self" "$@"
+[[ -d /usr/lib/python3.11/test ]] || die "no libpython3.11-testsuite (tools/lib/install.sh test)"
+
+# Packets between v0 and v1 go through the link, although both are here.
+link_with_itself() {
+	ip link add v0 netns "$1" type veth peer name v1 netns "$1" || die "no veth"
+	netns_up "$1" v0 $netns_client
+	netns_up "$1" v1 $netns_server
+	await 5 netns_is_up "$1" v0 || die "the link stays down"
+	in_ns "$1" sh -e -c '
+		for i in all v0 v1; do
+			echo 1 > /proc/sys/net/ipv4/conf/$i/accept_local
+			echo 0 > /proc/sys/net/ipv4/conf/$i/rp_filter
+		done
+		ip rule add pref 1 iif v0 lookup local
+		ip rule add pref 1 iif v1 lookup local
+		ip rule add pref 2 lookup 100
+		ip rule add pref 3 lookup local
+		ip rule del pref 0
+		ip route add '$netns_server' dev v0 src '$netns_client' table 100
+		ip route add '$netns_client' dev v1 src '$netns_server' table 100' || die "no routes"
+}
+
+# here NAME LINK LIB OPTION...: one run in namespaces of its own; results are in NAME.xml.
+here() {
+	local name=$1 link=$2 preload=$3 out=$netns_tmp/$1 # with .xml, .log, and as a directory
+
+	shift 3
+	mkdir -p "$out"
+	(
+		export TMPDIR=$out HOME=$out
+		cd "$out" || exit
+		netns_exec "$name" "$preload" 0-1023 unshare --mount bash -c '
+			if [[ $0 == link ]]; then
+				cp -r /usr/lib/python3.11/test .
+				# Certificates are for addresses, too: those of test_ssl stay.
+				grep -rl "127\.0\.0\.1" test/test_*.py test/test_asyncio test/support |
+					grep -v test_ssl | xargs sed -i "s/127\.0\.0\.1/'$netns_server'/g"
+				mount --bind test /usr/lib/python3.11/test
+				echo "'$netns_server' localhost" > hosts
+				mount --bind hosts /etc/hosts
+			fi
+			exec timeout -s KILL 250 /usr/bin/python3.11 -m test -v -u network -i "*VSOCK*" "$@"' \
+			"$link" --junit-xml "$out.xml" "$@" > "$out.log" 2>&1 < /dev/null
+	)
+}
+
+# results FILE...: lines of NAME and ok, failed or skipped; the best of several.
+results() {
+	/usr/bin/python3.11 - "$@" << 'END_OF_PYTHON'
+import sys
+import xml.etree.ElementTree
+
+best = {}
+rank = ["failed", "skipped", "ok"]
+for file in sys.argv[1:]:
+    for case in xml.etree.ElementTree.parse(file).iter("testcase"):
+        tags = {child.tag for child in case}
+        said = "failed" if tags & {"failure", "error"} else "skipped" if "skipped" in tags else "ok"
+        name = case.get("name")
+        best[name] = max(best.get(name, said), said, key=rank.index)
+for name, said in sorted(best.items()):
+    print(name, said)
+END_OF_PYTHON
+}
+
+# passes LINK: all that passes in its plain run does with the library.
+passes() {
+	local plain=$netns_tmp/plain_$1 with=$netns_tmp/with_$1 again=() tries=("$netns_tmp/with_$1.xml") i ok
+
+	check "$1: it runs on the kernel" test -s "$plain.xml" || tail -n 20 "$plain.log"
+	check "$1: it runs with the library" test -s "$with.xml" || tail -n 20 "$with.log"
+	results "$plain.xml" > "$plain.txt"
+	for i in 1 2 3; do
+		results "${tries[@]}" > "$with.txt"
+		mapfile -t again < <(join <(grep ' ok$' "$plain.txt") "$with.txt" | awk '$3 != "ok" { print $1 }')
+		((${#again[@]} && i < 3)) || break
+		echo "again: ${again[*]}"
+		here "with_$1" "$1" "$lib" "${again[@]/#/-m}" "${tests[@]}"
+		mv "$with.xml" "$with.$i.xml"
+		tries+=("$with.$i.xml")
+	done
+	ok=$(grep -c ' ok$' "$plain.txt")
+	check "$1: what passes on the kernel, $ok tests, does with the library" test "$ok" -gt 0 -a ${#again[@]} == 0 || {
+		printf "%s\n" "${again[@]:0:20}"
+		tail -n 60 "$with.log"
+	}
+	check "$1: none is missing" test -z "$(join -v 1 "$plain.txt" "$with.txt")" ||
+		join -v 1 "$plain.txt" "$with.txt" | head
+	check "$1: no warnings of the library" awk '/VMA (WARNING|ERROR|PANIC)/ { print; bad = 1 } END { exit bad }' "$with.log"
+}
+
+# Segments and datagrams that the kernel of that run was given.
+kernel_saw() {
+	local tcp udp
+
+	read -r tcp udp < <(netns_counters "$1" TcpInSegs UdpInDatagrams)
+	echo $((tcp + udp))
+}
+
+pids=()
+for name in plain_loopback with_loopback plain_link with_link; do
+	netns_new $name
+	[[ $name == *_loopback ]] || link_with_itself $name
+	[[ $name == with_* ]] && preload=$lib || preload=
+	here $name ${name#*_} "$preload" "${tests[@]}" &
+	pids+=($!)
+done
+wait "${pids[@]}"
+passes loopback
+passes link
+if [[ -n $lib ]]; then
+	plain=$(kernel_saw plain_link)
+	with=$(kernel_saw with_link)
+	echo "the kernel saw $plain packets, and with the library $with"
+	check "the link is accelerated" test $((with * 5)) -le $plain
+fi
+verdict
