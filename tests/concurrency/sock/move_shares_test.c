@@ -185,6 +185,72 @@ static void test_sharers_move_at_any_time(void **state)
 	run("wander", sharers_wander, NULL);
 }
 
+/* ---- a socket that others have, too ----------------------------------------------------- */
+
+/* As the process that forked, and the child: a twin, and an object in each. */
+static void tell_inherited(const struct tsock *ts)
+{
+	NET_CHECK(control_lock());
+	NET_CHECK_EQ(sock_flows_inherited(tsock_inet(ts)), 0);
+	control_unlock();
+}
+
+static enum verdict attach_heir(struct tsock *heir, const struct tsock *of, int type)
+{
+	struct inet_sock *so;
+
+	heir->fd = dup(of->fd);
+	heir->ref = sock_create(heir->fd, AF_INET, type, 0, true);
+	so = tsock_inet(heir);
+	NET_CHECK(control_lock());
+	NET_CHECK_EQ(sock_read_local(so), 0);
+	so->bound = true;
+	NET_CHECK_EQ(sock_flows_inherited(so), 0);
+	so->verdict = sock_attach(so);
+	control_unlock();
+	return so->verdict;
+}
+
+static void heir_joins(void *arg)
+{
+	unsigned some = 0;
+
+	(void)arg;
+	duo_begin();
+	open_all();
+	for (unsigned i = 0; i < SHARERS; i++)
+		tsock_close(&sharers[i]);
+	sharers[0] = tsock_udp();
+	NET_CHECK_EQ(tsock_bind(&sharers[0], fake_link_addr(0), 7200), 0);
+	NET_CHECK_EQ(attach_heir(&sharers[1], &sharers[0], SOCK_DGRAM), VERDICT_FLOW);
+	tsock_close(&sharers[1]);
+	send_all(3);
+	NET_CHECK(NET_WAIT(all_came(), 5000));
+	tell_inherited(&sharers[0]);
+	NET_CHECK_EQ(attach_heir(&sharers[1], &sharers[0], SOCK_DGRAM), VERDICT_ACCELERATED);
+	NET_CHECK_EQ(attach_heir(&sharers[2], &sharers[0], SOCK_DGRAM), VERDICT_ACCELERATED);
+	for (unsigned i = 0; i < SENDERS; i++)
+		owner[i] = -1;
+	send_all(3);
+	NET_CHECK(NET_WAIT(all_came(), 5000));
+	for (unsigned i = 0; i < SENDERS; i++)
+		some |= 1u << owner[i];
+	NET_CHECK(__builtin_popcount(some) > 1); /* each, most of the time */
+	/* Whoever stays has it all, also who came last. */
+	tsock_close(&sharers[0]);
+	tsock_close(&sharers[1]);
+	for (unsigned i = 0; i < SENDERS; i++)
+		owner[i] = 2;
+	send_all(3);
+	NET_CHECK(NET_WAIT(all_came(), 5000));
+	close_all();
+}
+
+static void test_who_inherits_a_socket_has_a_part_of_its_senders(void **state)
+{
+	run("heir", heir_joins, NULL);
+}
+
 /* ---- handshakes ------------------------------------------------------------------------ */
 
 /* Clients that stay half open: the listener's answer does not reach them. */
@@ -296,6 +362,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_sharer_that_moves_keeps_its_senders),
 	cmocka_unit_test(test_a_sharer_closed_on_its_way_leaves_its_senders_to_the_others),
 	cmocka_unit_test(test_sharers_move_at_any_time),
+	cmocka_unit_test(test_who_inherits_a_socket_has_a_part_of_its_senders),
 	cmocka_unit_test(test_listeners_that_share_move_with_what_they_have_begun),
 };
 
