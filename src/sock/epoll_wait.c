@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "base/cleanup.h"
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
@@ -207,7 +208,6 @@ static void cancelled(void *arg)
 
 	rest_end(&nap->rest);
 	pass_on(nap->w);
-	leave(nap->w);
 }
 
 /*
@@ -258,6 +258,7 @@ static int sleep_watching(struct nap *nap)
 static int sleep_on_all(struct wait *w)
 {
 	struct nap nap; /* not cleared: it is large */
+	struct cleanup undo;
 	int rc = follow(w, NSEC_NEVER);
 
 	if (rc)
@@ -271,9 +272,9 @@ static int sleep_on_all(struct wait *w)
 	sleep_fds_add(&nap.rest.fds, -1, POLLIN);
 	for (unsigned i = 0; i < w->n_nested; i++)
 		epoll_sleep(w->nested[i], &nap.rest, &nap.guests[i]);
-	pthread_cleanup_push(cancelled, &nap);
+	cleanup_push(&undo, cancelled, &nap);
 	rc = sleep_watching(&nap);
-	pthread_cleanup_pop(0);
+	cleanup_pop(&undo);
 	rest_end(&nap.rest);
 	if (rc)
 		pass_on(w);
@@ -282,7 +283,7 @@ static int sleep_on_all(struct wait *w)
 
 /* ---- the call -------------------------------------------------------------------------- */
 
-static void cancelled_spinning(void *arg)
+static void cancelled_call(void *arg)
 {
 	leave(arg);
 }
@@ -353,7 +354,6 @@ static void leave_plain(void *arg)
 static void cancelled_plain(void *arg)
 {
 	leave_plain(arg);
-	leave(arg);
 }
 
 static int kernel_wait(struct wait *w, nsec_t left)
@@ -373,13 +373,14 @@ static int kernel_wait(struct wait *w, nsec_t left)
 /* The kernel's call.  -EAGAIN: a socket was added. */
 static int plain_wait(struct wait *w, nsec_t timeout)
 {
+	struct cleanup undo;
 	int n, type;
 
-	pthread_cleanup_push(cancelled_plain, w);
+	cleanup_push(&undo, cancelled_plain, w);
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 	n = kernel_wait(w, timeout);
 	pthread_setcanceltype(type, NULL);
-	pthread_cleanup_pop(0);
+	cleanup_pop(&undo);
 	if (n > 0) {
 		n = without_kick(w->ep, w->events, n);
 		if (!n)
@@ -407,6 +408,7 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 {
 	nsec_t start = clock_now();
 	struct wait w; /* not cleared: it is large */
+	struct cleanup undo;
 	bool plain;
 	int n;
 
@@ -421,7 +423,7 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 	w.left = false;
 	/* Without time, the kernel lets no signal in. */
 	poll_signals_begin(&w.signals, timeout ? mask : NULL);
-	spin_start(&w.spin, cancelled_spinning, &w);
+	spin_start(&w.spin);
 	if (!epoll_lock(ep))
 		return -EINTR; /* in a signal handler that interrupted the library */
 	plain = !ep->n_entries && !ep->kicked;
@@ -436,7 +438,9 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 	epoll_unlock(ep);
 	if (n)
 		return n;
+	cleanup_push(&undo, cancelled_call, &w);
 	n = wait_entered(&w, plain, start, timeout);
+	cleanup_pop(&undo);
 	leave(&w);
 	return n;
 }

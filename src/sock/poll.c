@@ -262,7 +262,8 @@ static int run(struct call *call, nsec_t timeout, const sigset_t *mask)
 	call->deaf = false;
 	call->n_kernel = 0;
 	poll_signals_begin(&call->signals, mask);
-	spin_start(&call->spin, poll_cancelled, call);
+	spin_start(&call->spin);
+	cleanup_push(&call->undo, poll_cancelled, call);
 	for (nfds_t i = 0; i < call->n; i++) {
 		call->fds[i].revents = 0;
 		call->shadow[i] = (struct pollfd){.fd = -1};
@@ -270,6 +271,7 @@ static int run(struct call *call, nsec_t timeout, const sigset_t *mask)
 	resolve(call);
 	poll_follow_rings(call);
 	rc = wait_loop(call);
+	cleanup_pop(&call->undo);
 	poll_end(call);
 	return rc;
 }

@@ -13,6 +13,7 @@
 #ifndef SOCK_POLL_INTERNAL_H
 #define SOCK_POLL_INTERNAL_H
 
+#include "base/cleanup.h"
 #include "sock/epoll_internal.h"
 #include "sock/poll_rings.h"
 #include "sock/poll_signals.h"
@@ -47,6 +48,7 @@ struct call {
 	nsec_t deadline;
 	struct poll_signals signals;
 	struct spin spin;
+	struct cleanup undo;
 	uint32_t gen; /* sock_rings_generation() of ->rings */
 	struct ring_set rings;
 	struct pollfd few_shadow[POLL_FEW_FDS];

@@ -43,7 +43,6 @@ static void cancelled(void *arg)
 	struct nap *nap = arg;
 
 	wake_up(nap);
-	poll_cancelled(nap->call);
 }
 
 /* False: one of them ended, or this is a signal handler that interrupted the library. */
@@ -118,6 +117,7 @@ static int sleep_watching(struct nap *nap)
 int poll_sleep(struct call *call)
 {
 	struct nap nap; /* not cleared: it is large */
+	struct cleanup undo;
 	int rc;
 
 	if (call->gen != sock_rings_generation() || call->n_sets)
@@ -130,9 +130,9 @@ int poll_sleep(struct call *call)
 		sys_sched_yield(); /* no memory: goes on polling */
 		return 0;
 	}
-	pthread_cleanup_push(cancelled, &nap);
+	cleanup_push(&undo, cancelled, &nap);
 	rc = sleep_watching(&nap);
-	pthread_cleanup_pop(0);
+	cleanup_pop(&undo);
 	wake_up(&nap);
 	return rc;
 }

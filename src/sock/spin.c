@@ -19,9 +19,7 @@ void spin_yield(struct spin *spin)
 	spin->last = now;
 }
 
-void spin_cancellable(const struct spin *spin)
+void spin_cancellable(void)
 {
-	pthread_cleanup_push(spin->cancelled, spin->call);
 	pthread_testcancel();
-	pthread_cleanup_pop(0);
 }

@@ -24,9 +24,6 @@
 struct spin {
 	nsec_t last; /* round; 0: none yet */
 	unsigned rounds;
-	/* what has to be undone when the thread is cancelled */
-	void (*cancelled)(void *call);
-	void *call;
 };
 
 /* This thread has company until then. */
@@ -35,14 +32,12 @@ extern __thread nsec_t spin_shared_until __attribute__((tls_model("initial-exec"
 void spin_yield(struct spin *spin);
 
 /* A cancellation point, now and then: blocking calls are, and some never sleep. */
-void spin_cancellable(const struct spin *spin);
+void spin_cancellable(void);
 
-static inline void spin_start(struct spin *spin, void (*cancelled)(void *call), void *call)
+static inline void spin_start(struct spin *spin)
 {
 	spin->last = 0;
 	spin->rounds = 0;
-	spin->cancelled = cancelled;
-	spin->call = call;
 }
 
 /* After a round that found nothing and began at now. */
@@ -54,7 +49,7 @@ static inline void spin_round(struct spin *spin, nsec_t now)
 	if (__builtin_expect(now < spin_shared_until || params.rx_poll_yield, 0))
 		spin_yield(spin);
 	if (__builtin_expect(++spin->rounds % SPIN_CANCEL == 0, 0))
-		spin_cancellable(spin);
+		spin_cancellable();
 }
 
 #endif

@@ -9,7 +9,15 @@
 
 static void cancelled(void *arg)
 {
-	sock_wait_end(arg);
+	struct sock_wait *wait = arg;
+
+	sock_wait_leave(wait->ref);
+}
+
+void sock_wait_finish(struct sock_wait *wait)
+{
+	cleanup_pop(&wait->undo);
+	sock_wait_leave(wait->ref);
 }
 
 void sock_wait_begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, nsec_t timeout)
@@ -22,7 +30,8 @@ void sock_wait_begin(struct sock_wait *wait, struct sock_ref ref, uint32_t event
 	wait->deadline = timeout ? clock_now() + timeout : NSEC_NEVER;
 	wait->handled = sock_signals.handled;
 	wait->restarted = sock_signals.restart;
-	spin_start(&wait->spin, cancelled, wait);
+	spin_start(&wait->spin);
+	cleanup_push(&wait->undo, cancelled, wait);
 }
 
 /* signal(7): SA_RESTART restarts a call unless it has a timeout. */
@@ -102,13 +111,13 @@ static int sleep_watching(struct nap *nap)
 /* A cancellation point. */
 static int sleep_guarded(struct nap *nap)
 {
+	struct cleanup undo;
 	int rc;
 
-	pthread_cleanup_push(cancelled, nap->wait);
-	pthread_cleanup_push(wake_up, nap);
+	cleanup_push(&undo, wake_up, nap);
 	rc = sleep_watching(nap);
-	pthread_cleanup_pop(1);
-	pthread_cleanup_pop(0);
+	cleanup_pop(&undo);
+	wake_up(nap);
 	return rc;
 }
 

@@ -16,6 +16,7 @@
 #ifndef SOCK_WAIT_H
 #define SOCK_WAIT_H
 
+#include "base/cleanup.h"
 #include "sock/sock.h"
 #include "sock/spin.h"
 
@@ -26,6 +27,7 @@ struct sock_wait {
 	nsec_t deadline;	     /* NSEC_NEVER: none */
 	unsigned handled, restarted; /* signals when the call began */
 	struct spin spin;
+	struct cleanup undo; /* of the whole wait */
 };
 
 /*
@@ -38,10 +40,12 @@ struct sock_wait {
 
 void sock_wait_leave(struct sock_ref ref);
 
+void sock_wait_finish(struct sock_wait *wait);
+
 static inline void sock_wait_end(struct sock_wait *wait)
 {
 	if (__builtin_expect(wait->ref.sk != NULL, 0))
-		sock_wait_leave(wait->ref);
+		sock_wait_finish(wait);
 }
 
 /* timeout: 0 means none, as SO_RCVTIMEO does. */

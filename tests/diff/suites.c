@@ -10,6 +10,7 @@
 	SUITE(exits)   \
 	SUITE(family)  \
 	SUITE(fds)     \
+	SUITE(leaving) \
 	SUITE(mcast)   \
 	SUITE(mmsg)    \
 	SUITE(options) \

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "base/cleanup.h"
 #include "tests/vma_test.h"
 
 static nsec_t a_round(struct spin *spin, nsec_t now)
@@ -32,7 +33,7 @@ static void test_a_thread_alone_does_not_yield(void **state)
 	nsec_t now = clock_now();
 	struct spin spin;
 
-	spin_start(&spin, cancelled, &spin);
+	spin_start(&spin);
 	for (int i = 0; i < 1000; i++)
 		now = a_round(&spin, now);
 	assert_int_equal(spin_shared_until, 0);
@@ -43,7 +44,7 @@ static void test_a_gap_between_rounds_means_company(void **state)
 	nsec_t now = clock_now();
 	struct spin spin;
 
-	spin_start(&spin, cancelled, &spin);
+	spin_start(&spin);
 	now = a_round(&spin, now); /* however late the first one is */
 	assert_int_equal(spin_shared_until, 0);
 	now += SPIN_GAP + NSEC_PER_USEC;
@@ -57,7 +58,7 @@ static void test_company_is_remembered_by_the_next_call(void **state)
 	nsec_t now;
 
 	spin_shared_until = clock_now() + NSEC_PER_SEC;
-	spin_start(&spin, cancelled, &spin);
+	spin_start(&spin);
 	now = clock_now();
 	a_round(&spin, now - NSEC_PER_MSEC);
 	assert_true(spin.last >= now); /* it yielded: the time after counts */
@@ -69,7 +70,7 @@ static void test_yielding_can_be_asked_for(void **state)
 	nsec_t now = clock_now();
 
 	params.rx_poll_yield = 1;
-	spin_start(&spin, cancelled, &spin);
+	spin_start(&spin);
 	a_round(&spin, now - NSEC_PER_MSEC);
 	assert_true(spin.last >= now);
 }
@@ -77,8 +78,10 @@ static void test_yielding_can_be_asked_for(void **state)
 static void *spin_for_ever(void *arg)
 {
 	struct spin spin;
+	struct cleanup undo;
 
-	spin_start(&spin, cancelled, arg);
+	spin_start(&spin);
+	cleanup_push(&undo, cancelled, arg);
 	for (;;)
 		spin_round(&spin, clock_now());
 	return NULL;
