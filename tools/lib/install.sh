@@ -16,7 +16,8 @@ test=(
 )
 # What tests/programs runs.
 programs=(
-	curl haproxy iperf3 libmemcached-tools libpython3.11-testsuite memcached ncat nginx-core openssl redis-server redis-tools socat wrk
+	curl golang-go haproxy iperf3 libmemcached-tools libpython3.11-testsuite memcached ncat nodejs nginx-core
+	openjdk-17-jdk-headless openssl redis-server redis-tools socat stress-ng wrk
 )
 demo=(iproute2 mount procps sockperf util-linux)
 

@@ -1,0 +1,26 @@
+#!/bin/bash
+# stress-ng's stressors of sockets and readiness, with the library: they go over loopback,
+# which is the kernel's, fork, and pass everything there is to every call.
+self=$(realpath -s "$0")
+cd "${self%/*}/../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+netns_new p
+
+# stress NAME LIB: false when it or one of its checks failed.
+stress() {
+	(cd $netns_tmp && netns_exec p "$2" 0-1023 timeout -s KILL 30 stress-ng --temp-path $netns_tmp \
+		--timeout 1s --verify --oomable "--$1" 2 > "log.$1" 2>&1 < /dev/null)
+}
+
+for name in sock sockmany sockfd sockpair sockabuse udp udp-flood epoll poll sendfile splice rawudp; do
+	[[ $name =~ ${1:-.} ]] || continue
+	if ! stress $name "" || grep -q skipped $netns_tmp/log.$name; then
+		echo "     $name: not on the kernel either: $(grep -m 1 -E 'fail|skip|error' $netns_tmp/log.$name)"
+		continue
+	fi
+	check "$name" stress $name "$lib" || tail -n 20 $netns_tmp/log.$name
+	check "$name: no warnings of the library" awk '/VMA (WARNING|ERROR|PANIC)/ { print; bad = 1 } END { exit bad }' \
+		$netns_tmp/log.$name
+done
+verdict
