@@ -28,10 +28,14 @@ enum letter_kind {
 	LETTER_CLOSED,	 /* nobody here holds it any more */
 	LETTER_OFFER,	 /* who holds it had better ask now: we exit */
 	LETTER_LOST,	 /* there is no such connection */
+	LETTER_JOIN,	 /* of a listener or datagram socket: whoever likes may receive, too */
+	LETTER_PENDING,	 /* a connection of this listener that was not accepted, in a memfd */
+	LETTER_RECEIVED, /* it is in the queue */
 	LETTER_ADOPT,	 /* we exit: here is our channel to the others, in place of this one */
 };
 
 #define LETTER_LAST 1u /* of GIVE: and nobody here holds it any more */
+#define LETTER_TOO 1u  /* of JOIN: an answer to one */
 
 struct letter {
 	uint32_t magic;

@@ -18,29 +18,12 @@
 
 #define HOLD NSEC_PER_MSEC	       /* a connection stays at least so long */
 #define PAUSE_MAX (64 * NSEC_PER_MSEC) /* before it is asked back, in vain again and again */
-#define EXIT_MAX NSEC_PER_SEC	       /* for others to take what they hold */
 #define ROUND (10 * NSEC_PER_MSEC)     /* of a call that waits: the longest sleep */
 
 uint64_t family_last_id; /* control lock to write */
 
 /* Everything here: control lock, but for what says otherwise. */
-static struct {
-	struct list channels;
-	struct list kept;      /* of inet_sock.link: closed here, held by others */
-	struct list asking;    /* of kin.asking: to be asked for, at kin.ask_at */
-	struct list gifts;     /* on their way to others */
-	struct channel *up;    /* to our parent */
-	struct channel *fresh; /* of the fork() under way */
-	int fresh_fd;	       /* its other end */
-	int epoll_fd;	       /* of all channels; hidden; -1: there never was one */
-	bool exiting;
-	/* internal thread */
-	bool readable;
-	/* any, atomic */
-	uint32_t turns; /* counts arrivals and the like: what calls wait for */
-	int busy;	/* there is something to do for family_run() */
-	int look;	/* some socket has SOCK_ASKED */
-} family = {.epoll_fd = -1, .fresh_fd = -1};
+struct family family = {.epoll_fd = -1, .fresh_fd = -1};
 
 /* A connection that has left, until it is known to have arrived. */
 struct gift {
@@ -68,10 +51,12 @@ static void init(void)
 	list_init(&family.kept);
 	list_init(&family.asking);
 	list_init(&family.gifts);
+	list_init(&family.members);
+	list_init(&family.parcels);
 }
 
 /* NULL: no memory. What is away from the beginning is at our parent's. */
-static struct kin *kin_of(struct inet_sock *so)
+struct kin *family_kin(struct inet_sock *so)
 {
 	if (so->kin)
 		return so->kin;
@@ -80,11 +65,12 @@ static struct kin *kin_of(struct inet_sock *so)
 		return NULL;
 	so->kin->so = so;
 	list_init(&so->kin->asking);
+	list_init(&so->kin->member);
 	so->kin->toward = sock_is_away(&so->sk) ? family.up : NULL;
 	return so->kin;
 }
 
-static struct channel *toward(const struct inet_sock *so)
+struct channel *family_toward(const struct inet_sock *so)
 {
 	return so->kin ? so->kin->toward : family.up;
 }
@@ -99,7 +85,7 @@ static void set_toward(struct inet_sock *so, struct channel *ch)
 }
 
 /* Is there a process, but those behind this channel, that holds it? */
-static struct channel *other_holder(const struct inet_sock *so, const struct channel *but)
+struct channel *family_other_holder(const struct inet_sock *so, const struct channel *but)
 {
 	if (so->id > family_last_id)
 		return NULL;
@@ -112,17 +98,17 @@ static struct channel *other_holder(const struct inet_sock *so, const struct cha
 	return NULL;
 }
 
-static bool may_travel(const struct inet_sock *so)
+bool family_may_travel(const struct inet_sock *so)
 {
 	return so->inet == INET_TCP && so->connected;
 }
 
 static bool is_known_to_children(const struct inet_sock *so)
 {
-	return sock_is_away(&so->sk) || may_travel(so);
+	return sock_is_away(&so->sk) || family_may_travel(so) || member_is(so);
 }
 
-static bool is_kept(const struct inet_sock *so)
+bool family_is_kept(const struct inet_sock *so)
 {
 	return so->kin && so->kin->kept;
 }
@@ -139,7 +125,7 @@ static struct inet_sock *find_in(const struct list *list, uint64_t id)
 	return NULL;
 }
 
-static struct inet_sock *find(uint64_t id)
+struct inet_sock *family_find(uint64_t id)
 {
 	struct inet_sock *so = find_in(&family.kept, id);
 
@@ -147,7 +133,7 @@ static struct inet_sock *find(uint64_t id)
 }
 
 /* Calls that wait look again. */
-static void turn(void)
+void family_turn(void)
 {
 	__atomic_add_fetch(&family.turns, 1, __ATOMIC_SEQ_CST);
 	sys_call(SYS_futex, &family.turns, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
@@ -167,6 +153,7 @@ static void forget_kin(struct inet_sock *so)
 	if (!so->kin)
 		return;
 	list_remove(&so->kin->asking);
+	list_remove(&so->kin->member);
 	if (so->kin->toward)
 		so->kin->toward->toward--;
 	so->kin->toward = NULL;
@@ -174,7 +161,7 @@ static void forget_kin(struct inet_sock *so)
 }
 
 /* Kept, and for nobody: the object goes, and the connection if it is here. */
-static void drop(struct inet_sock *so)
+void family_drop(struct inet_sock *so)
 {
 	forget_kin(so);
 	list_remove(&so->link);
@@ -184,9 +171,14 @@ static void drop(struct inet_sock *so)
 /* The process that had it died. */
 static void lose(struct inet_sock *so)
 {
+	if (family_is_member(so)) { /* it joins by itself, when it is used */
+		if (so->kin && so->kin->asked)
+			family_join(so, clock_now());
+		return;
+	}
 	log_debug("fd %d: the process that had the connection is gone", sock_twin(&so->sk));
-	if (is_kept(so)) {
-		drop(so);
+	if (family_is_kept(so)) {
+		family_drop(so);
 		return;
 	}
 	if (so->kin) {
@@ -194,21 +186,26 @@ static void lose(struct inet_sock *so)
 		so->kin->asked = false;
 	}
 	travel_lost(so);
-	turn();
+	family_turn();
 }
 
 /* Kept, and perhaps for nobody. */
 static void settle(struct inet_sock *so)
 {
-	if (!is_kept(so) || so->kin->leaving)
+	if (!family_is_kept(so) || so->kin->leaving)
 		return;
+	if (family_is_member(so)) {
+		if (!family_other_holder(so, NULL))
+			family_drop(so);
+		return;
+	}
 	if (!sock_is_away(&so->sk)) {
-		if (!other_holder(so, NULL))
-			drop(so);
-	} else if (!other_holder(so, so->kin->toward)) {
+		if (!family_other_holder(so, NULL))
+			family_drop(so);
+	} else if (!family_other_holder(so, so->kin->toward)) {
 		if (so->kin->toward)
 			channel_send(so->kin->toward, LETTER_CLOSED, so->id, 0, -1);
-		drop(so);
+		family_drop(so);
 	}
 }
 
@@ -216,9 +213,11 @@ bool family_close(struct inet_sock *so)
 {
 	bool away = sock_is_away(&so->sk);
 
-	if (!away && (!may_travel(so) || !other_holder(so, NULL)))
+	if (family_is_member(so))
+		return so->bound && so->verdict == VERDICT_ACCELERATED && family_close_member(so);
+	if (!away && (!family_may_travel(so) || !family_other_holder(so, NULL)))
 		return false;
-	if (!kin_of(so))
+	if (!family_kin(so))
 		return false;
 	log_debug("fd %d: closed, others have it open", sock_twin(&so->sk));
 	list_remove(&so->kin->asking);
@@ -261,8 +260,8 @@ static void set_pause(struct kin *kin, nsec_t now)
 static bool give(struct inet_sock *so, struct channel *ch)
 {
 	struct gift *gift = mem_zalloc(sizeof(*gift));
-	bool last = is_kept(so) && !other_holder(so, ch);
-	int memfd, rc = gift && kin_of(so) ? 0 : -ENOMEM;
+	bool last = family_is_kept(so) && !family_other_holder(so, ch);
+	int memfd, rc = gift && family_kin(so) ? 0 : -ENOMEM;
 
 	if (!rc) {
 		set_pause(so->kin, clock_now());
@@ -310,7 +309,7 @@ static void arrived(struct inet_sock *so)
 	so->kin->arrived = clock_now();
 	list_remove(&so->kin->asking);
 	note_use(so->kin);
-	turn();
+	family_turn();
 }
 
 /* It did not get there, and is ours again. */
@@ -339,20 +338,25 @@ static void ask_now(struct inet_sock *so)
 	list_remove(&so->kin->asking);
 	if (so->kin->asked || so->kin->leaving)
 		return;
+	if (family_is_member(so) && (so->joins || !ch)) {
+		family_join(so, clock_now());
+		return;
+	}
 	if (!ch) {
 		lose(so);
 		return;
 	}
 	so->kin->asked = true;
 	/* While the rings are opened the connection is still looked after. */
-	travel_prepare(so);
+	if (!family_is_member(so))
+		travel_prepare(so);
 	channel_send(ch, LETTER_WANT, so->id, 0, -1);
 }
 
 /* For the program, or for somebody who asked us: not before it is polite. */
-static void ask(struct inet_sock *so)
+void family_ask_for(struct inet_sock *so)
 {
-	struct kin *kin = kin_of(so);
+	struct kin *kin = family_kin(so);
 
 	if (!kin || kin->asked)
 		return;
@@ -371,17 +375,19 @@ static bool serve(struct channel *ch)
 
 	list_for_each_safe(link, &ch->wants) {
 		struct want *want = container_of(link, struct want, link);
-		struct inet_sock *so = find(want->id);
+		struct inet_sock *so = family_find(want->id);
 		bool done = false;
 
 		if (!so || !is_known_to_children(so)) {
 			channel_send(ch, LETTER_LOST, want->id, 0, -1);
 			done = true;
+		} else if (family_is_member(so)) {
+			done = family_admit(so, ch);
 		} else if (sock_is_away(&so->sk)) {
 			/* If it is there, it went there after it was asked for. */
-			done = toward(so) == ch && !(so->kin && so->kin->leaving);
-			if (!done && toward(so) != ch)
-				ask(so);
+			done = family_toward(so) == ch && !(so->kin && so->kin->leaving);
+			if (!done && family_toward(so) != ch)
+				family_ask_for(so);
 		} else if (!so->kin || now - so->kin->arrived >= HOLD || family.exiting) {
 			done = give(so, ch);
 		}
@@ -397,12 +403,12 @@ static bool serve(struct channel *ch)
 
 static void on_give(struct channel *ch, const struct letter *letter, int memfd)
 {
-	struct inet_sock *so = find(letter->id);
+	struct inet_sock *so = family_find(letter->id);
 	int rc = -ENOENT;
 
 	if (letter->flags & LETTER_LAST)
 		idset_add(&ch->closed, letter->id);
-	if (so && sock_is_away(&so->sk) && kin_of(so) && so->kin->toward == ch)
+	if (so && sock_is_away(&so->sk) && family_kin(so) && so->kin->toward == ch)
 		rc = travel_in(so, memfd);
 	if (rc == 0) {
 		log_debug("fd %d: the connection came from another process", sock_twin(&so->sk));
@@ -418,7 +424,7 @@ static void on_give(struct channel *ch, const struct letter *letter, int memfd)
 		 sock_twin(&so->sk), strerror(-rc));
 	so->kin->asked = false;
 	so->kin->failed = -rc;
-	turn();
+	family_turn();
 }
 
 static void on_taken(struct channel *ch, uint64_t id)
@@ -430,8 +436,8 @@ static void on_taken(struct channel *ch, uint64_t id)
 		return;
 	so = gift->so;
 	gift_over(gift);
-	if (is_kept(so) && !other_holder(so, ch)) {
-		drop(so); /* the letter said that we hold it no more */
+	if (family_is_kept(so) && !family_other_holder(so, ch)) {
+		family_drop(so); /* the letter said that we hold it no more */
 		return;
 	}
 	settle(so);
@@ -442,28 +448,34 @@ static void on_closed(struct channel *ch, uint64_t id)
 	struct inet_sock *so;
 
 	idset_add(&ch->closed, id);
-	so = find(id);
+	so = family_find(id);
 	if (so)
 		settle(so);
 }
 
 static void on_offer(struct channel *ch, uint64_t id)
 {
-	struct inet_sock *so = find(id);
+	struct inet_sock *so = family_find(id);
 
 	if (!so) {
 		channel_send(ch, LETTER_CLOSED, id, 0, -1);
-	} else if (sock_is_away(&so->sk) && kin_of(so) && so->kin->toward == ch) {
+	} else if (family_is_member(so) && family_kin(so)) {
+		so->joins = true;
+		if (sock_is_away(&so->sk))
+			family_join(so, so->kin->asked ? clock_now() : 0);
+		else
+			channel_send(ch, LETTER_JOIN, id, LETTER_TOO, -1);
+	} else if (sock_is_away(&so->sk) && family_kin(so) && so->kin->toward == ch) {
 		so->kin->ask_at = 0;
-		ask(so);
+		family_ask_for(so);
 	}
 }
 
 static void on_lost(struct channel *ch, uint64_t id)
 {
-	struct inet_sock *so = find(id);
+	struct inet_sock *so = family_find(id);
 
-	if (so && sock_is_away(&so->sk) && toward(so) == ch)
+	if (so && sock_is_away(&so->sk) && family_toward(so) == ch)
 		lose(so);
 }
 
@@ -506,6 +518,15 @@ static void act(struct channel *ch, const struct letter *letter, int memfd)
 	case LETTER_LOST:
 		on_lost(ch, letter->id);
 		break;
+	case LETTER_JOIN:
+		family_on_join(ch, letter);
+		break;
+	case LETTER_PENDING:
+		family_on_pending(ch, letter, &memfd);
+		break;
+	case LETTER_RECEIVED:
+		family_on_received(ch, letter->id);
+		break;
 	case LETTER_ADOPT:
 		on_adopt(ch, &memfd);
 		break;
@@ -520,7 +541,7 @@ static void lose_toward(const struct list *list, const struct channel *ch)
 	list_for_each_safe(link, list) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		if (sock_is_away(&so->sk) && toward(so) == ch)
+		if (sock_is_away(&so->sk) && family_toward(so) == ch)
 			lose(so);
 	}
 }
@@ -541,6 +562,7 @@ static void hang_up(struct channel *ch)
 	}
 	if (family.up == ch)
 		family.up = NULL;
+	family_parcels_back(ch);
 	list_for_each_safe(link, &family.kept)
 		settle(container_of(link, struct inet_sock, link));
 	channel_destroy(ch);
@@ -559,14 +581,14 @@ static void receive(struct channel *ch)
 		hang_up(ch);
 }
 
-static void receive_all(void)
+void family_receive(void)
 {
 	list_for_each_safe(link, &family.channels)
 		receive(container_of(link, struct channel, link));
 }
 
 /* What is due, of others and of ours. True: something is left for soon. */
-static bool serve_all(void)
+bool family_serve(void)
 {
 	bool left = false;
 	nsec_t now = clock_now();
@@ -596,7 +618,7 @@ static void look_for_asked(void)
 		uint32_t events = __atomic_load_n(&so->sk.events, __ATOMIC_RELAXED);
 
 		if ((events & (SOCK_AWAY | SOCK_ASKED)) == (SOCK_AWAY | SOCK_ASKED) && sock_start())
-			ask(so);
+			family_ask_for(so);
 	}
 }
 
@@ -610,18 +632,20 @@ bool family_run(void)
 {
 	bool left;
 
-	if (!__atomic_load_n(&family.busy, __ATOMIC_ACQUIRE))
+	if (!__atomic_load_n(&family.busy, __ATOMIC_ACQUIRE) &&
+	    (!family.members.next || list_empty(&family.members)))
 		return false;
 	if (!control_trylock())
 		return true;
 	__atomic_store_n(&family.busy, 0, __ATOMIC_RELAXED);
 	if (family.readable) {
 		family.readable = false;
-		receive_all();
+		family_receive();
 	}
 	if (__atomic_exchange_n(&family.look, 0, __ATOMIC_ACQ_REL))
 		look_for_asked();
-	left = serve_all();
+	left = family_serve();
+	left |= family_look_at_members();
 	if (left)
 		__atomic_store_n(&family.busy, 1, __ATOMIC_RELAXED);
 	control_unlock();
@@ -650,10 +674,11 @@ static void listen_to(struct channel *ch)
 static int try_fetch(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	int rc = -EBADF;
+	int rc;
 
 	if (!control_lock())
 		return -EAGAIN;
+	rc = sock_gone(ref);
 	if (sock_ref_valid(ref)) {
 		rc = 1;
 		if (sock_is_away(ref.sk) && so->kin && so->kin->failed) {
@@ -662,7 +687,7 @@ static int try_fetch(struct sock_ref ref)
 		} else if (sock_is_away(ref.sk)) {
 			rc = sock_start() ? 0 : -ENOMEM;
 			if (!rc)
-				ask(so);
+				family_ask_for(so);
 		}
 	}
 	control_unlock();
@@ -723,113 +748,11 @@ void family_ask(struct sock_ref ref)
 	be_busy();
 }
 
-/* ---- exit -------------------------------------------------------------------------------------- */
-
 /*
  * What others hold is offered. Of what is away and has others on this side the next ones
  * are introduced to each other when they are two, see introduce(); else it is fetched
  * first. How many are left.
  */
-/* Neighbours are two, and what they have in common goes through us. */
-static bool is_between_two(void)
-{
-	const struct list *first = family.channels.next;
-
-	return first != &family.channels && first->next != &family.channels &&
-	       first->next->next == &family.channels;
-}
-
-/* Of two neighbours the first gets our channel to the other. */
-static void introduce(nsec_t deadline)
-{
-	struct channel *one, *other;
-
-	if (!is_between_two() || list_empty(&family.kept))
-		return;
-	one = container_of(family.channels.next, struct channel, link);
-	other = container_of(one->link.next, struct channel, link);
-	channel_flush(other);
-	channel_send(one, LETTER_ADOPT, 1, 0, sys_fd_copy(other->fd));
-	/* What it sent before it read that is for the other one. */
-	while (channel_relay(one, other) && clock_now() < deadline) {
-		struct pollfd pfd = {.fd = one->fd, .events = POLLIN};
-		struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
-
-		channel_flush(one);
-		channel_flush(other);
-		sys_ppoll(&pfd, 1, &ts, NULL);
-	}
-}
-
-static unsigned offer(const struct list *list)
-{
-	unsigned left = 0;
-
-	list_for_each_safe(link, list) {
-		struct inet_sock *so = container_of(link, struct inet_sock, link);
-		bool away = sock_is_away(&so->sk);
-		struct channel *heir = other_holder(so, away ? toward(so) : NULL);
-
-		if (so->kin && so->kin->leaving)
-			left++;
-		if (!heir || (!away && !may_travel(so)) || !kin_of(so) || so->kin->leaving)
-			continue;
-		left++;
-		if (away && is_between_two()) {
-			left--;
-		} else if (away) {
-			so->kin->ask_at = 0;
-			ask(so);
-		} else if (!so->kin->offered) {
-			so->kin->offered = true;
-			channel_send(heir, LETTER_OFFER, so->id, 0, -1);
-		}
-	}
-	return left;
-}
-
-static void wait_for_letters(void)
-{
-	struct pollfd pfd = {.fd = family.epoll_fd, .events = POLLIN};
-	struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
-
-	sys_ppoll(&pfd, 1, &ts, NULL);
-	for (unsigned i = 0; i < rings_count(); i++)
-		sock_poll_ring(rings_at(i));
-}
-
-void family_exit(void)
-{
-	nsec_t deadline = clock_now() + EXIT_MAX;
-
-	if (!family.channels.next)
-		return;
-	family.exiting = true;
-	list_for_each_safe(link, sock_list()) {
-		struct inet_sock *so = container_of(link, struct inet_sock, link);
-
-		if (sock_is_away(&so->sk) || other_holder(so, NULL))
-			family_close(so);
-	}
-	while (offer(&family.kept) && clock_now() < deadline) {
-		serve_all();
-		wait_for_letters();
-		receive_all();
-	}
-	introduce(deadline);
-	list_for_each_safe(link, &family.kept) {
-		struct inet_sock *so = container_of(link, struct inet_sock, link);
-
-		drop(so);
-	}
-	while (!list_empty(&family.channels)) {
-		struct channel *ch = container_of(family.channels.next, struct channel, link);
-
-		channel_flush(ch);
-		list_remove(&ch->link);
-		channel_destroy(ch);
-	}
-}
 
 /* ---- fork -------------------------------------------------------------------------------------- */
 
@@ -888,6 +811,8 @@ void family_fork_child(void)
 	list_init(&family.kept);
 	list_init(&family.asking);
 	list_init(&family.gifts);
+	list_init(&family.members);
+	list_init(&family.parcels);
 	family.up = family.fresh ? channel_create(fd, family.fresh->last_id) : NULL;
 	family.fresh = NULL;
 	family_last_id = 0;

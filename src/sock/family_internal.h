@@ -3,9 +3,8 @@
 #ifndef SOCK_FAMILY_INTERNAL_H
 #define SOCK_FAMILY_INTERNAL_H
 
+#include "sock/channel.h"
 #include "sock/family.h"
-
-struct channel;
 
 /*
  * What other processes have to do with a socket; control lock.  Made when it is first
@@ -14,6 +13,8 @@ struct channel;
 struct kin {
 	struct inet_sock *so;
 	struct list asking;	/* it is to be asked for at ask_at */
+	struct list member;	/* of those that others receive for, too */
+	nsec_t stale;		/* since when nobody accepts what waits; 0: somebody does */
 	struct channel *toward; /* there its owner is; NULL: it is here */
 	nsec_t arrived;
 	nsec_t ask_at, pause;
@@ -23,6 +24,94 @@ struct kin {
 	bool leaving;		      /* it was given, and has not arrived yet */
 	bool kept;		      /* the program closed it */
 	bool offered;		      /* at exit */
+	bool stepping;		      /* it leaves when the last handshake is over */
+	unsigned tries;
+	bool passing; /* it was asked for on behalf of others only */
 };
+
+/* Control lock, but for what says otherwise. */
+struct family {
+	struct list channels;
+	struct list kept;      /* of inet_sock.link: closed here, held by others */
+	struct list asking;    /* of kin.asking: to be asked for, at kin.ask_at */
+	struct list gifts;     /* on their way to others */
+	struct list members;   /* of kin.member: here, and received for by others, too */
+	struct channel *up;    /* to our parent */
+	struct channel *fresh; /* of the fork() under way */
+	int fresh_fd;	       /* its other end */
+	int epoll_fd;	       /* of all channels; hidden; -1: there never was one */
+	bool exiting;
+	struct list parcels; /* connections nobody has accepted, handed on and not yet received */
+	/* internal thread */
+	bool readable;
+	/* any, atomic */
+	uint32_t turns; /* counts arrivals and the like: what calls wait for */
+	int busy;	/* there is something to do for family_run() */
+	int look;	/* some socket has SOCK_ASKED */
+};
+
+extern struct family family;
+
+/* ---- family.c --------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+struct kin *family_kin(struct inet_sock *so);
+/* In which direction its owner is; NULL: here, or nobody knows any more. */
+struct channel *family_toward(const struct inet_sock *so);
+/* A channel to processes that hold it, but not that one; NULL: there is none. */
+struct channel *family_other_holder(const struct inet_sock *so, const struct channel *but);
+bool family_may_travel(const struct inet_sock *so);
+bool family_is_kept(const struct inet_sock *so);
+struct inet_sock *family_find(uint64_t id);
+/* Calls that wait look again. */
+void family_turn(void);
+/* Kept, and for nobody: the object goes, and what it has here ends. */
+void family_drop(struct inet_sock *so);
+/* For the program, or for somebody who asked us: not before it is polite. */
+void family_ask_for(struct inet_sock *so);
+/* Reads letters; does what is due. True: something is left for soon. */
+void family_receive(void);
+bool family_serve(void);
+
+/* A listener or datagram socket: it has members instead of an owner. */
+static inline bool family_is_member(const struct inet_sock *so)
+{
+	return so->inet != INET_TCP;
+}
+
+/* ---- family_share.c --------------------------------------------------------------------- */
+
+void family_join(struct inet_sock *so, nsec_t used);
+/* True: it is kept, until one of the others receives. */
+bool family_close_member(struct inet_sock *so);
+/* Others want to receive, too. False: not now. */
+bool family_admit(struct inet_sock *so, struct channel *ch);
+void family_on_join(struct channel *ch, const struct letter *letter);
+void family_on_pending(struct channel *ch, const struct letter *letter, int *memfd);
+void family_on_received(struct channel *ch, uint64_t id);
+/* True: look again soon. */
+bool family_look_at_members(void);
+void family_parcels_back(struct channel *ch);
+
+/* ---- family_member.c: listeners and datagram sockets ------------------------------------ */
+
+extern const struct sock_ops family_listen_ops, family_udp_ops;
+
+/* Can several processes receive for it, or could they if it were here? */
+bool member_is(const struct inet_sock *so);
+/* As travel_begin_away(), of the part that is of the kind. */
+void member_begin_away(struct inet_sock *so);
+/* It is away: joins those who receive, or goes to the kernel. */
+int member_arrive(struct inet_sock *so);
+/* Has a handshake begun here that is not over? */
+bool member_has_handshakes(struct inet_sock *so);
+/* Nobody here waits for it, and nothing waits in it. */
+bool member_is_idle(struct inet_sock *so);
+/* Receives no more and is away. */
+void member_leave(struct inet_sock *so);
+/* A connection that was not accepted, off its ring; false: there is none. */
+bool member_take_off(struct inet_sock *so, int *memfd);
+/* One of them comes. 0 or -errno. */
+int member_take_pending(struct inet_sock *so, int memfd);
 
 #endif

@@ -435,7 +435,12 @@ void sock_keep(struct inet_sock *so)
 
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
-	leave_program(so);
+	if (so->inet == INET_TCP) {
+		leave_program(so);
+	} else { /* connections that it is going to get name its generation */
+		list_remove(&so->link);
+		epoll_sock_closed(&so->sk);
+	}
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELEASE); /* the port is the others' */
 	ring_release_cold(ring);
 }
@@ -444,8 +449,11 @@ void sock_end(struct inet_sock *so)
 {
 	struct ring *ring;
 
-	if (!sock_hold_cold(sock_ref_of(so), &ring))
-		end(so, ring);
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (!so->gone)
+		leave_program(so);
+	end(so, ring);
 }
 
 /*
@@ -502,7 +510,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 
 	if (so->gone)
 		return 0;
-	if ((so->inet == INET_TCP && so->connected) || sock_is_away(&so->sk))
+	if (so->inet == INET_TCP && (so->connected || sock_is_away(&so->sk)))
 		return -EBUSY; /* the kernel knows nothing of the connection */
 	log_debug("fd %d: left to the kernel: %s", sock_twin(&so->sk), verdict_text(reason));
 	so->verdict = reason;
@@ -637,7 +645,7 @@ static void on_link(int ifindex)
 static void reattach(struct inet_sock *so, void *arg)
 {
 	(void)arg;
-	if (so->wildcard)
+	if (so->wildcard && !sock_is_away(&so->sk))
 		sock_reattach(so);
 }
 

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "sock/family.h"
 #include "sock/move.h"
 #include "sock/tcp_internal.h"
 #include "sock/wait.h"
@@ -675,6 +676,12 @@ int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, 
 		rc = look ? accept_twin(so, addr, len, flags) : -EAGAIN;
 		if (rc != -EAGAIN)
 			return rc;
+		if (__builtin_expect(sock_is_away(ref.sk), 0)) {
+			rc = family_fetch(ref, ref.sk->nonblock ? FAMILY_PATIENCE : 0);
+			if (rc)
+				return rc;
+			continue;
+		}
 		if (ref.sk->nonblock) {
 			if (__atomic_load_n(&so->n_rings, __ATOMIC_RELAXED) > 1 && !waiting) {
 				waiting = true; /* one more round */

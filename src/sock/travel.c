@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "net/tcp_snapshot.h"
-#include "sock/family.h"
+#include "sock/family_internal.h"
 #include "sock/move_internal.h"
 #include "sock/tcp_internal.h"
 #include "sock/timewait.h"
@@ -122,6 +122,18 @@ static int make_memfd(size_t size, uint8_t **bytes)
 	return fd;
 }
 
+int travel_bytes(const void *from, size_t len)
+{
+	uint8_t *bytes;
+	int fd = make_memfd(len, &bytes);
+
+	if (fd >= 0) {
+		memcpy(bytes, from, len);
+		munmap(bytes, len);
+	}
+	return fd;
+}
+
 /* holder of home: memfd, or -errno. */
 static int write_bytes(const struct inet_sock *so)
 {
@@ -212,8 +224,12 @@ void travel_begin_away(struct inet_sock *so)
 	so->kin = NULL;
 	so->spare = PORT_KEEPER_NONE;
 	so->close_pending = false;
-	tcp_part_init(so);
-	be_away(so);
+	if (so->inet == INET_TCP) {
+		tcp_part_init(so);
+		be_away(so);
+	} else {
+		member_begin_away(so);
+	}
 	ring_get(rings_nowhere());
 	__atomic_store_n(&so->sk.home, rings_nowhere(), __ATOMIC_RELEASE);
 }

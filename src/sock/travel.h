@@ -25,6 +25,9 @@
  */
 int travel_out(struct inet_sock *so, int *memfd);
 
+/* Any: a memfd with these bytes, or -errno. */
+int travel_bytes(const void *from, size_t len);
+
 /* Rings are opened ahead, while the connection can still be reached where it is. */
 void travel_prepare(struct inet_sock *so);
 

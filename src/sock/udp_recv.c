@@ -7,6 +7,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "sock/cmsg.h"
+#include "sock/family.h"
 #include "sock/move.h"
 #include "sock/udp_internal.h"
 #include "sock/wait.h"
@@ -120,6 +121,12 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 				return -EAGAIN;
 			waiting = true; /* one more round */
 			sock_poll_others(ref.sk);
+			continue;
+		}
+		if (__builtin_expect(sock_is_away(ref.sk), 0)) {
+			rc = family_fetch(ref, 0);
+			if (rc)
+				return rc;
 			continue;
 		}
 		if (!waiting) {

@@ -973,6 +973,316 @@ static void one_child_each_client(void)
 	}
 }
 
+/* ---- listeners ------------------------------------------------------------------------------------------------ */
+
+static int accept_and_echo(int listener)
+{
+	int fd = (int)MUST(accept(listener, NULL, NULL));
+	char buf[100];
+	long n;
+
+	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+		if (send(fd, buf, (size_t)n, 0) != n)
+			break;
+	return close(fd);
+}
+
+static int accept_one(void *arg)
+{
+	struct share *s = arg;
+
+	return accept_and_echo(s->fd);
+}
+
+static int accept_forever(void *arg)
+{
+	struct share *s = arg;
+
+	while (accept_and_echo(s->fd) == 0)
+		;
+	return 1;
+}
+
+static void call(unsigned i)
+{
+	struct sockaddr_in to = server_addr(i);
+	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+
+	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	ping(fd, "anybody?");
+	close(fd);
+}
+
+static void prefork_server(void)
+{
+	struct share *s = share_of(tcp_listening(1));
+	int pids[3];
+
+	for (int i = 0; i < 3; i++)
+		pids[i] = spawn(accept_forever, s);
+	nap(200);
+	meet();
+	meet();
+	for (int i = 0; i < 3; i++) {
+		kill(pids[i], SIGTERM);
+		join(pids[i]);
+	}
+	close(s->fd);
+	share_end(s);
+}
+
+static void twenty_calls_client(void)
+{
+	meet();
+	for (int i = 0; i < 20; i++)
+		call(1);
+	meet();
+}
+
+static void accept_in_turns_server(void)
+{
+	struct share *s = share_of(tcp_listening(1));
+
+	for (int i = 0; i < 3; i++) {
+		meet();
+		accept_one(s);
+		meet();
+		join(spawn(accept_one, s));
+	}
+	close(s->fd);
+	share_end(s);
+}
+
+static void accept_in_turns_client(void)
+{
+	for (int i = 0; i < 6; i++) {
+		meet();
+		call(1);
+	}
+}
+
+static void listener_closed_by_parent_server(void)
+{
+	struct share *s = share_of(tcp_listening(1));
+	int pid = spawn(accept_one, s);
+
+	close(s->fd);
+	nap(50);
+	meet();
+	join(pid);
+	share_end(s);
+}
+
+static void one_call_client(void)
+{
+	meet();
+	call(1);
+}
+
+/* The parent gets no further than listen(); who called is waiting already. */
+static void called_before_the_fork_server(void)
+{
+	struct share *s = share_of(tcp_listening(1));
+	int pid;
+
+	meet();
+	await(s->fd, POLLIN);
+	pid = spawn(accept_one, s);
+	close(s->fd);
+	join(pid);
+	share_end(s);
+}
+
+static int accept_later(void *arg)
+{
+	struct share *s = arg;
+	struct pollfd p = {.fd = s->fd, .events = POLLIN};
+
+	SAY(poll(&p, 1, 0));
+	step(s->done);
+	await_step(s->go);
+	return 0;
+}
+
+/* A worker that leaves has connections that it did not accept: another one does. */
+static void worker_leaves_server(void)
+{
+	struct share *s = share_of(tcp_listening(1));
+	int pid = spawn(accept_later, s);
+
+	await_step(s->done);
+	meet();
+	nap(200);
+	step(s->go);
+	join(pid);
+	accept_one(s);
+	close(s->fd);
+	share_end(s);
+}
+
+static int poll_and_accept(void *arg)
+{
+	struct share *s = arg;
+	struct epoll_event ev = {.events = EPOLLIN};
+	int ep = (int)MUST(epoll_create1(0));
+
+	SAY(epoll_ctl(ep, EPOLL_CTL_ADD, s->fd, &ev));
+	step(s->done);
+	SAY(epoll_wait(ep, &ev, 1, 5000));
+	accept_one(s);
+	close(ep);
+	return 0;
+}
+
+static void epoll_of_a_listener_server(void)
+{
+	struct share *s = share_of(tcp_listening(1));
+	int pid = spawn(poll_and_accept, s);
+
+	await_step(s->done);
+	meet();
+	join(pid);
+	close(s->fd);
+	share_end(s);
+}
+
+static int daemonize(void *arg)
+{
+	struct share *s = arg;
+
+	if (fork() == 0) {
+		nap(100);
+		accept_one(s);
+		step(s->done);
+		_exit(0);
+	}
+	return 0;
+}
+
+static void daemon_server(void)
+{
+	struct share *s = share_of(tcp_listening(1));
+
+	join(spawn(daemonize, s));
+	close(s->fd);
+	meet();
+	await_step(s->done);
+	share_end(s);
+}
+
+/* ---- datagrams ------------------------------------------------------------------------------------------------ */
+
+static int answer_datagram(void *arg)
+{
+	struct share *s = arg;
+	struct sockaddr_in from;
+	socklen_t len = sizeof(from);
+	char buf[100];
+	long n = recvfrom(s->fd, buf, sizeof(buf), 0, (struct sockaddr *)&from, &len);
+
+	if (n < 0)
+		return 1;
+	return sendto(s->fd, buf, (size_t)n, 0, (struct sockaddr *)&from, len) == n ? 0 : 1;
+}
+
+static int answer_when_ready(void *arg)
+{
+	struct share *s = arg;
+	struct pollfd p = {.fd = s->fd, .events = POLLIN};
+
+	SAY(poll(&p, 1, 0));
+	step(s->done);
+	SAY(poll(&p, 1, 5000));
+	return answer_datagram(s);
+}
+
+static void datagrams_of_a_child_server(void)
+{
+	struct share *s = share_of(udp_bound(1));
+	int pid = spawn(answer_when_ready, s);
+
+	await_step(s->done);
+	meet();
+	join(pid);
+	close(s->fd);
+	share_end(s);
+}
+
+static void ask(int fd)
+{
+	struct sockaddr_in to = server_addr(1);
+	char buf[100] = "";
+
+	SAY(sendto(fd, "question", 8, 0, (struct sockaddr *)&to, sizeof(to)));
+	await(fd, POLLIN);
+	SAY(recv(fd, buf, sizeof(buf), 0));
+	say_bytes(buf, 8);
+}
+
+static void one_question_client(void)
+{
+	int fd = udp_bound(2);
+
+	meet();
+	ask(fd);
+	close(fd);
+}
+
+static void sending_from_a_child_server(void)
+{
+	struct share *s = share_of(udp_bound(1));
+	struct sockaddr_in to = client_addr(2);
+	int pid;
+
+	meet();
+	pid = fork();
+	if (pid == 0) {
+		SAY(sendto(s->fd, "from the child", 14, 0, (struct sockaddr *)&to, sizeof(to)));
+		_exit(0);
+	}
+	join(pid);
+	SAY(sendto(s->fd, "from the parent", 15, 0, (struct sockaddr *)&to, sizeof(to)));
+	answer_datagram(s);
+	close(s->fd);
+	share_end(s);
+}
+
+static void sending_from_a_child_client(void)
+{
+	int fd = udp_bound(2);
+	char buf[100];
+
+	meet();
+	SAY(recv(fd, buf, sizeof(buf), 0));
+	SAY(recv(fd, buf, sizeof(buf), 0));
+	ask(fd);
+	close(fd);
+}
+
+static int daemonize_datagrams(void *arg)
+{
+	struct share *s = arg;
+
+	if (fork() == 0) {
+		nap(100);
+		answer_datagram(s);
+		step(s->done);
+		_exit(0);
+	}
+	return 0;
+}
+
+static void datagram_daemon_server(void)
+{
+	struct share *s = share_of(udp_bound(1));
+
+	join(spawn(daemonize_datagrams, s));
+	close(s->fd);
+	meet();
+	await_step(s->done);
+	share_end(s);
+}
+
 const struct behaviour family_behaviours[] = {
 	{"child_echoes", child_echoes_server, two_pings_client, OURS},
 	{"child_closes", child_closes_server, two_pings_client, OURS},
@@ -1003,5 +1313,15 @@ const struct behaviour family_behaviours[] = {
 	{"reset", reset_server, reset_client, OURS},
 	{"many_connections", many_connections_server, many_connections_client, OURS},
 	{"one_child_each", one_child_each_server, one_child_each_client, OURS},
+	{"prefork", prefork_server, twenty_calls_client, OURS},
+	{"accept_in_turns", accept_in_turns_server, accept_in_turns_client, OURS},
+	{"listener_closed_by_parent", listener_closed_by_parent_server, one_call_client, OURS},
+	{"called_before_the_fork", called_before_the_fork_server, one_call_client, OURS},
+	{"worker_leaves", worker_leaves_server, one_call_client, OURS},
+	{"epoll_of_a_listener", epoll_of_a_listener_server, one_call_client, OURS},
+	{"daemon", daemon_server, one_call_client, KERNEL},
+	{"datagrams_of_a_child", datagrams_of_a_child_server, one_question_client, KERNEL},
+	{"sending_from_a_child", sending_from_a_child_server, sending_from_a_child_client, KERNEL},
+	{"datagram_daemon", datagram_daemon_server, one_question_client, KERNEL},
 	{NULL, NULL, NULL, OURS},
 };

@@ -103,7 +103,7 @@ static void become_worker(int mode, int side, int first, int control, int transc
 	close_range(3, CONTROL_FD - 1, 0);
 	if (has_lib(mode, side) && *lib) {
 		setenv("LD_PRELOAD", lib, 1);
-		setenv("VMA_TRACELEVEL", "warn", 1);
+		setenv("VMA_TRACELEVEL", "warn", 0);
 	}
 	snprintf(index, sizeof(index), "%d", first);
 	snprintf(base, sizeof(base), "%d", FIRST_PORT + mode * PORTS_MODE);
