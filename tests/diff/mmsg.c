@@ -286,7 +286,7 @@ static int file_of(size_t size)
 	char line[17];
 
 	for (size_t at = 0; at < size; at += 16) {
-		snprintf(line, sizeof(line), "%015zu\n", at);
+		snprintf(line, sizeof(line), "%015u\n", (unsigned)at);
 		MUST(write(fd, line, 16));
 	}
 	MUST(ftruncate(fd, (off_t)size));
