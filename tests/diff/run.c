@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -89,6 +90,16 @@ static void append(int mode, int index, int side, const char *line)
 	said[mode][index][side].len += n + 1;
 }
 
+/* $SAN_RUNTIME: what a sanitizer's build must have loaded before it. */
+static void preload(void)
+{
+	const char *runtime = getenv("SAN_RUNTIME");
+	char both[PATH_MAX * 2];
+
+	snprintf(both, sizeof(both), "%s%s%s", runtime ? runtime : "", runtime ? ":" : "", lib);
+	setenv("LD_PRELOAD", both, 1);
+}
+
 static void become_worker(int mode, int side, int first, int control, int transcript)
 {
 	const char *ns = side == SERVER ? "/run/netns/s" : "/run/netns/c";
@@ -102,7 +113,7 @@ static void become_worker(int mode, int side, int first, int control, int transc
 		die("dup2");
 	close_range(3, CONTROL_FD - 1, 0);
 	if (has_lib(mode, side) && *lib) {
-		setenv("LD_PRELOAD", lib, 1);
+		preload();
 		setenv("VMA_TRACELEVEL", "warn", 0);
 	}
 	snprintf(index, sizeof(index), "%d", first);
