@@ -49,6 +49,9 @@ static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
 
 	if (n < 0 && __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED))
 		__atomic_store_n(&sk->twin_events, 0, __ATOMIC_RELAXED);
+	/* The error is told, but what it was of may be in the queue of errors. */
+	if (n < 0 && n != -EAGAIN)
+		__atomic_store_n(&sk->twin_events, EPOLLERR, __ATOMIC_RELAXED);
 	return n;
 }
 
@@ -108,9 +111,6 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 			n = recv_twin(ref.sk, msg, flags);
 			if (n != -EAGAIN)
 				return n;
-			/* The kernel's oddity: only who would wait is told that it is the end. */
-			if (closed && !dontwait)
-				return 0;
 		}
 		if (__builtin_expect(closed && !dontwait, 0))
 			return no_more(msg);
