@@ -118,10 +118,12 @@ one_visit() {
 		awk '/VMA (WARNING|ERROR|PANIC)/ { print FILENAME ": " $0; bad = 1 } END { exit bad }' "$work"/*.log
 }
 
+# visits [SIDES...]: all of them, or these; then the verdict.
 visits() {
 	local sides
 
-	for sides in kernel server client both; do
+	(($#)) || set -- kernel server client both
+	for sides; do
 		[[ $sides =~ $chosen && (-n $lib || $sides == kernel) ]] || continue
 		one_visit $sides
 	done

@@ -1,0 +1,54 @@
+#!/bin/bash
+# nginx with two workers under wrk and curl, reloaded while it is asked.  The kernel serves.
+self=$(realpath -s "$0")
+cd "${self%/*}/../.." || exit 2
+. tests/programs/programs.sh
+needs nginx wrk curl
+
+stray=100 # wrk ends in the middle of what it does
+url=http://$netns_server:8080
+
+# configure MARK
+configure() {
+	sed "/^#/d; s|\$WORK|$work|; s|\$MARK|$1|" tests/programs/nginx.conf > "$work/nginx.conf"
+}
+
+visit() {
+	local nginx pid
+
+	mkdir -p "$work/www"
+	head -c 20000000 /dev/urandom > "$work/www/large"
+	echo small > "$work/www/small"
+	configure old
+	serve nginx 8080 nginx -c "$work/nginx.conf" -e stderr || return
+	nginx=$served
+	check "$what: a large file" use large curl -sS -o "$work/large" $url/large &&
+		check "$what: ... whole" cmp "$work/large" "$work/www/large"
+	check "$what: it is asked" use load wrk -t 2 -c 40 -d 2s $url/small && answered load
+	check "$what: connections for one request" use once wrk -t 2 -c 40 -d 2s -H 'Connection: close' $url/small &&
+		answered once
+	check "$what: it is the old one" use mark curl -sS $url/mark && check "$what: ... it says" says mark '^old'
+	configure new
+	use reload wrk -t 2 -c 40 -d 3s -H 'Connection: close' $url/small &
+	pid=$!
+	sleep 0.5
+	kill -HUP $nginx
+	check "$what: it is reloaded" await 10 is_new
+	check "$what: ... under load" wait $pid && answered reload
+	unseen
+}
+
+is_new() {
+	use mark curl -sS $url/mark && grep -q '^new' "$work/mark.log"
+}
+
+# answered NAME: every request of that wrk was.
+answered() {
+	check "$what: ... and answers" says "$1" '^ +[1-9][0-9]+ requests in'
+	check "$what: ... all of them" fine "$1"
+}
+
+fine() {
+	! grep -E 'Socket errors|Non-2xx' "$work/$1.log"
+}
+visits kernel client
