@@ -223,6 +223,7 @@ void tcp_set_rcvbuf(struct tcp_conn *conn, uint32_t bytes);
 void tcp_set_sndbuf(struct tcp_conn *conn, uint32_t bytes);
 void tcp_set_keepalive(struct tcp_conn *conn, const struct tcp_keepalive *keepalive, nsec_t now);
 void tcp_set_user_timeout(struct tcp_conn *conn, nsec_t timeout); /* 0: none */
+void tcp_set_syn_retries(struct tcp_conn *conn, uint8_t retries); /* 0: the default */
 /* TCP_LINGER2: seconds in FIN_WAIT_2 once the program has left; -1: none at all, reset. */
 void tcp_set_linger2(struct tcp_conn *conn, int seconds);
 /* TCP_NOTSENT_LOWAT: bytes not sent yet that are enough; 0: any number. */
@@ -315,6 +316,7 @@ struct tcp_listener {
 	/* The owner sets them after tcp_listener_init(), whenever he likes. */
 	const uint8_t *cookie_secret; /* 16 bytes: cookies when the backlog is full; NULL: none */
 	uint32_t syn_rate;	      /* most new handshakes a second; 0: any number */
+	uint8_t syn_ack_retries;      /* 0: the default */
 	unsigned defer; /* TCP_DEFER_ACCEPT: data is waited for, so many SYN-ACKs long */
 
 	unsigned pending;

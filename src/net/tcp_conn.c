@@ -435,6 +435,11 @@ void tcp_set_user_timeout(struct tcp_conn *c, nsec_t timeout)
 	c->user_timeout = msec > UINT32_MAX ? UINT32_MAX : (uint32_t)msec;
 }
 
+void tcp_set_syn_retries(struct tcp_conn *c, uint8_t retries)
+{
+	c->syn_retries = retries;
+}
+
 void tcp_set_linger2(struct tcp_conn *c, int seconds)
 {
 	c->linger2 = (int16_t)(seconds < 0 ? -1 : (int)min_u32((uint32_t)seconds, INT16_MAX));

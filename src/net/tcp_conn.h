@@ -124,6 +124,7 @@ struct tcp_conn {
 	uint8_t urgent;	     /* what is known of it: tcp_urgent.c */
 	uint8_t limit;	     /* enum tcp_limit: what holds us up */
 	uint8_t probes;	     /* unanswered, keepalive or window */
+	uint8_t syn_retries; /* of a SYN at most; 0: TCP_SYN_RETRIES */
 };
 
 _Static_assert(sizeof(struct tcp_conn) <= 440, "RFC 9293 TCB: many of them are idle");

@@ -121,6 +121,8 @@ nsec_t tcp_listener_deadline(const struct tcp_listener *l)
 
 void tcp_listener_timer(struct tcp_listener *l, nsec_t now)
 {
+	uint32_t retries = l->syn_ack_retries ? l->syn_ack_retries : TCP_SYNACK_RETRIES;
+
 	if (now < l->next)
 		return;
 	l->next = NSEC_NEVER;
@@ -130,8 +132,7 @@ void tcp_listener_timer(struct tcp_listener *l, nsec_t now)
 		if (now < req->deadline) {
 			if (req->deadline < l->next)
 				l->next = req->deadline;
-		} else if (req->retries >= (req->acked ? max_u32(l->defer, TCP_SYNACK_RETRIES)
-						       : TCP_SYNACK_RETRIES)) {
+		} else if (req->retries >= (req->acked ? max_u32(l->defer, retries) : retries)) {
 			forget(l, req);
 		} else {
 			req->retries++;

@@ -203,6 +203,8 @@ static void handshake_timeout(struct tcp_conn *c, nsec_t now)
 {
 	unsigned limit = c->state == TCP_SYN_SENT ? TCP_SYN_RETRIES : TCP_SYNACK_RETRIES;
 
+	if (c->syn_retries)
+		limit = c->syn_retries;
 	if (c->retries >= limit || user_timed_out(c, now)) {
 		tcp_finish(c, ETIMEDOUT, now);
 		return;

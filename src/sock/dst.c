@@ -91,6 +91,8 @@ static enum verdict find(const struct dst_query *query, struct dst_found *found)
 		return VERDICT_LOOPBACK;
 	if (route.type == ROUTE_BROADCAST)
 		return VERDICT_BROADCAST;
+	if (query->onlink && !addr_is_any(&route.gateway))
+		return VERDICT_NO_ROUTE;
 	if (route.type == ROUTE_OTHER || link_get(route.ifindex, &link) || !sock_link_usable(&link))
 		return VERDICT_INTERFACE;
 	found->src = addr_is_any(&query->src) ? route.src : query->src;

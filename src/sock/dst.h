@@ -37,6 +37,7 @@ struct dst_query {
 	int oif;	   /* 0: any */
 	uint32_t mark;
 	uint8_t tos;
+	bool onlink;		 /* SO_DONTROUTE: by no gateway */
 	bool mc_loop;		 /* multicast must also reach listeners on this host */
 	struct ring_alloc alloc; /* how the ring is chosen; by address: from that alone */
 	uint64_t key;		 /* otherwise */

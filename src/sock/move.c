@@ -177,11 +177,7 @@ void sock_tx_query(struct inet_sock *so, struct dst_query *query)
 
 struct dst_query sock_query(struct inet_sock *so)
 {
-	struct dst_query query = {.to = so->remote,
-				  .src = so->local.addr,
-				  .oif = so->opt->bind_ifindex,
-				  .mark = so->opt->mark,
-				  .tos = so->opt->tos};
+	struct dst_query query = sock_way_query(so, &so->remote, so->local.addr);
 
 	sock_tx_query(so, &query);
 	return query;

@@ -146,6 +146,9 @@ void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 		opt->linger_on = linger.l_onoff != 0;
 		opt->linger_seconds = linger.l_linger;
 		break;
+	case SO_DONTROUTE:
+		opt->dontroute = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
+		break;
 	case SO_KEEPALIVE:
 		opt->keepalive.on = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;
 		break;

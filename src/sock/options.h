@@ -70,7 +70,9 @@ struct sock_options {
 	bool nodelay, cork, quickack, oobinline;
 	bool linger_on;
 	bool rcvbuf_set, sndbuf_set; /* by the program: no longer ours to choose */
-	bool unused[3];		     /* for the next ones */
+	bool dontroute;
+	uint8_t syncnt; /* TCP_SYNCNT; 0: the default */
+	bool unused[1]; /* for the next ones */
 };
 #pragma GCC diagnostic pop
 

@@ -463,3 +463,23 @@ void sock_reattach(struct inet_sock *so)
 	so->verdict = VERDICT_ACCELERATED;
 	sock_port_claim(so);
 }
+
+void sock_device_changed(struct inet_sock *so)
+{
+	int device = so->opt->bind_ifindex;
+
+	if (so->inet == INET_UDP)
+		udp_reattach(so);
+	if (so->inet != INET_LISTEN)
+		return;
+	/* Handshakes on the device go on. */
+	sock_move_settle(so);
+	list_for_each_safe(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+
+		if (device && f->ring->ifindex != device)
+			sock_flow_del(f);
+	}
+	so->verdict = sock_attach(so);
+	sock_rings_changed(so);
+}

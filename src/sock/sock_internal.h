@@ -318,6 +318,22 @@ uint64_t sock_last_id(void);
 void sock_keep(struct inet_sock *so);
 void sock_end(struct inet_sock *so);
 
+/* What the socket's options ask of the way to an endpoint; src any: the kernel chooses. */
+static inline struct dst_query sock_way_query(const struct inet_sock *so, const struct endpoint *to,
+					      struct inaddr src)
+{
+	struct dst_query query = {.to = *to,
+				  .src = src,
+				  .oif = so->opt->bind_ifindex,
+				  .mark = so->opt->mark,
+				  .tos = so->opt->tos,
+				  .onlink = so->opt->dontroute};
+
+	if (so->inet == INET_UDP && !query.oif && !addr_is_multicast(&to->addr))
+		query.oif = so->opt->uc_ifindex;
+	return query;
+}
+
 /* Control lock; the reference of a live socket. */
 static inline struct sock_ref sock_ref_of(struct inet_sock *so)
 {
@@ -382,6 +398,8 @@ bool sock_link_usable(const struct link *link);
  */
 enum verdict sock_attach(struct inet_sock *so);
 
+/* SO_BINDTODEVICE was set: matches of a bound socket follow. */
+void sock_device_changed(struct inet_sock *so);
 /* Interfaces or addresses changed: matches of a wildcard socket follow. */
 void sock_reattach(struct inet_sock *so);
 
@@ -473,6 +491,8 @@ void sock_twin_prepare(struct inet_sock *so);
 int sock_options_bequeath(struct inet_sock *so);
 /* holder: sock->opt changed. */
 void udp_options_changed(struct inet_sock *so);
+/* Control lock: its matches are made anew. */
+void udp_reattach(struct inet_sock *so);
 int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len);
 int sock_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len);
 int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len);

@@ -137,6 +137,17 @@ static void share_later(struct inet_sock *so, int name)
 	sock_flows_share(so);
 }
 
+/* What the flows of a bound socket depend on. */
+static void follow_option(struct inet_sock *so, int level, int name)
+{
+	if (level == SOL_SOCKET && (name == SO_REUSEADDR || name == SO_REUSEPORT))
+		share_later(so, name);
+	else if (level == SOL_SOCKET && (name == SO_BINDTODEVICE || name == SO_BINDTOIFINDEX))
+		sock_device_changed(so);
+	else if (level == IPPROTO_IP && name == IP_MULTICAST_ALL)
+		mcast_all_changed(so);
+}
+
 static int set_mirrored(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -152,8 +163,8 @@ static int set_mirrored(struct sock_ref ref, int level, int name, const void *va
 	else
 		tcp_mirror(so, name, val, &opt);
 	rc = apply(ref, &opt, level == IPPROTO_TCP && name == TCP_QUICKACK);
-	if (!rc && level == SOL_SOCKET && (name == SO_REUSEADDR || name == SO_REUSEPORT))
-		share_later(so, name);
+	if (!rc)
+		follow_option(so, level, name);
 	return rc;
 }
 

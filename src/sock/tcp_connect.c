@@ -254,11 +254,7 @@ static bool answered_elsewhere(const struct inet_sock *so, const struct dst_foun
 
 static int begin(struct inet_sock *so, const struct endpoint *to)
 {
-	struct dst_query query = {.to = *to,
-				  .src = so->bound ? so->local.addr : addr_v4_any(),
-				  .oif = so->opt->bind_ifindex,
-				  .mark = so->opt->mark,
-				  .tos = so->opt->tos};
+	struct dst_query query = sock_way_query(so, to, so->bound ? so->local.addr : addr_v4_any());
 	bool chosen = so->bound && so->local.port;
 	struct dst_found found;
 	int rc;

@@ -291,6 +291,7 @@ struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring, cons
 	tcp_listener_init(&full->shard.l, &shard_ops, &config, so->listen.backlog + 1);
 	defend(&full->shard.l);
 	full->shard.l.defer = so->opt->defer_accept;
+	full->shard.l.syn_ack_retries = so->opt->syncnt;
 	return &full->shard;
 }
 
@@ -435,6 +436,7 @@ void tcp_listen_options_changed(struct inet_sock *so)
 		options_put(f->shard->opt);
 		f->shard->opt = options_get(so->opt);
 		f->shard->l.defer = so->opt->defer_accept;
+		f->shard->l.syn_ack_retries = so->opt->syncnt;
 		f->shard->l.config = tcp_config_for(so->opt, f->ring->q->port->mtu);
 		ring_release_cold(f->ring);
 	}

@@ -128,6 +128,9 @@ void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_opt
 	case TCP_DEFER_ACCEPT:
 		opt->defer_accept = syn_acks_in(sock_twin_int(so, IPPROTO_TCP, name, 0));
 		break;
+	case TCP_SYNCNT:
+		opt->syncnt = (uint8_t)sock_twin_int(so, IPPROTO_TCP, name, 0);
+		break;
 	case TCP_USER_TIMEOUT:
 		opt->user_timeout = sock_twin_int(so, IPPROTO_TCP, name, 0) * NSEC_PER_MSEC;
 		break;

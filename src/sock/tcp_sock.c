@@ -418,6 +418,7 @@ void tcp_wire_options(struct inet_sock *so, nsec_t now)
 
 	tcp_set_keepalive(conn, &so->opt->keepalive, now);
 	tcp_set_user_timeout(conn, so->opt->user_timeout);
+	tcp_set_syn_retries(conn, so->opt->syncnt);
 	tcp_set_oobinline(conn, so->opt->oobinline);
 	tcp_set_linger2(conn, so->opt->linger2);
 	tcp_set_notsent_lowat(conn, so->opt->notsent_lowat ? so->opt->notsent_lowat

@@ -284,6 +284,12 @@ static void retarget(struct inet_sock *so)
 	attach(so);
 }
 
+void udp_reattach(struct inet_sock *so)
+{
+	if (so->attached)
+		retarget(so);
+}
+
 static int set_connected(struct inet_sock *so, bool connected, const struct endpoint *to)
 {
 	struct ring *ring;
@@ -324,7 +330,7 @@ static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen
 
 static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
 {
-	struct dst_query query = {.oif = so->opt->bind_ifindex, .mark = so->opt->mark};
+	struct dst_query query;
 	struct dst_found found;
 	struct endpoint to;
 	int rc;
@@ -336,13 +342,9 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 		return rc;
 	if (!endpoint_from_sockaddr(&to, addr, len))
 		return sock_leave(so, VERDICT_FAMILY);
-	query.to = to;
-	query.src = so->bound_addr ? so->local.addr : addr_v4_any();
-	query.tos = so->opt->tos;
-	if (!query.oif && !addr_is_multicast(&to.addr))
-		query.oif = so->opt->uc_ifindex;
 	if (!sock_start())
 		return sock_leave(so, VERDICT_NO_RESOURCES);
+	query = sock_way_query(so, &to, so->bound_addr ? so->local.addr : addr_v4_any());
 	sock_tx_query(so, &query);
 	dst_find(&query, &found);
 	if (found.verdict != VERDICT_ACCELERATED)

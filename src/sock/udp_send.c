@@ -53,16 +53,10 @@ static struct dst *cache_slot(struct inet_sock *so, const struct endpoint *to)
 
 static struct dst_query query_for(const struct inet_sock *so, const struct endpoint *to)
 {
-	struct dst_query query = {.to = *to,
-				  .src = so->bound_addr || so->connected ? so->local.addr
-									 : addr_v4_any(),
-				  .oif = so->opt->bind_ifindex,
-				  .mark = so->opt->mark,
-				  .tos = so->opt->tos,
-				  .mc_loop = so->opt->mc_loop};
+	struct dst_query query = sock_way_query(
+		so, to, so->bound_addr || so->connected ? so->local.addr : addr_v4_any());
 
-	if (!query.oif && !addr_is_multicast(&to->addr))
-		query.oif = so->opt->uc_ifindex;
+	query.mc_loop = so->opt->mc_loop;
 	if (addr_is_multicast(&to->addr)) {
 		if (so->opt->mc_ifindex)
 			query.oif = so->opt->mc_ifindex;

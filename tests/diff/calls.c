@@ -3,9 +3,11 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -683,6 +685,20 @@ static void connect_timeout(void)
 	close(fd);
 }
 
+/* To a neighbour that is known, and not there. */
+static void syn_count(void)
+{
+	int fd = fresh(SOCK_STREAM);
+	long began;
+
+	MUST(system("ip neigh replace 10.9.0.66 lladdr 02:00:00:00:00:66 dev v0"));
+	set_int(fd, IPPROTO_TCP, TCP_SYNCNT, 1);
+	began = now_ms();
+	do_connect("nobody there", fd, addr_of("10.9.0.66", port(0)));
+	in_time("one more SYN", began, 1500, 3500);
+	close(fd);
+}
+
 /* What connect says after a failure, told or not. */
 static void after_failure(void)
 {
@@ -910,6 +926,31 @@ static void udp_connect_errors(void)
 	close(fd);
 }
 
+/* ---- SO_DONTROUTE --------------------------------------------------------------------- */
+
+/* Through the server there is a way to 192.0.2.0/24. */
+static void dont_route(void)
+{
+	int fd = fresh(SOCK_DGRAM), tcp = fresh(SOCK_STREAM), one = 1;
+	struct sockaddr_in far = addr_of("192.0.2.1", port(0)), near = server_addr(0);
+
+	MUST(system("ip route add 192.0.2.0/24 via 10.9.0.2"));
+	SAY(sendto(fd, "x", 1, 0, (struct sockaddr *)&far, sizeof(far)));
+	SAY(setsockopt(fd, SOL_SOCKET, SO_DONTROUTE, &one, sizeof(one)));
+	SAY(sendto(fd, "x", 1, 0, (struct sockaddr *)&far, sizeof(far)));
+	SAY(sendto(fd, "x", 1, 0, (struct sockaddr *)&near, sizeof(near)));
+	SAY(connect(fd, (struct sockaddr *)&far, sizeof(far)));
+	SAY(connect(fd, (struct sockaddr *)&near, sizeof(near)));
+	SAY(setsockopt(tcp, SOL_SOCKET, SO_DONTROUTE, &one, sizeof(one)));
+	SAY(connect(tcp, (struct sockaddr *)&far, sizeof(far)));
+	meet();
+	SAY(connect(tcp, (struct sockaddr *)&near, sizeof(near)));
+	meet();
+	MUST(system("ip route del 192.0.2.0/24"));
+	close(fd);
+	close(tcp);
+}
+
 /* ---- names ---------------------------------------------------------------------------- */
 
 static void names_bad_pointers(void)
@@ -1055,6 +1096,7 @@ const struct behaviour calls_behaviours[] = {
 	{"connect_unspec", listening_server, connect_unspec, KERNEL},
 	{"connect_interrupted", NULL, connect_interrupted, KERNEL},
 	{"connect_timeout", NULL, connect_timeout, KERNEL},
+	{"syn_count", NULL, syn_count, OURS},
 	{"after_failure", listening_server, after_failure, KERNEL},
 	{"reset", reset_server, reset_client, OURS},
 	{"connect_bound", listening_server, connect_bound, KERNEL},
@@ -1062,6 +1104,7 @@ const struct behaviour calls_behaviours[] = {
 	{"udp_reconnect_bound", udp_echo_server, udp_reconnect_bound, KERNEL},
 	{"udp_connected_filter", udp_connected_filter, udp_connected_filter, KERNEL},
 	{"udp_connect_errors", NULL, udp_connect_errors, KERNEL},
+	{"dont_route", listening_server, dont_route, KERNEL},
 	{"names_bad_pointers", names_bad_pointers, names_bad_pointers, OURS},
 	{"names_of_a_life", names_of_a_life_server, names_of_a_life_client, OURS},
 	{"shutdown_odd", shutdown_odd, shutdown_odd, OURS},

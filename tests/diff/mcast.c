@@ -298,6 +298,13 @@ static void not_joined(void)
 	got("joined", joined);
 	got("all", all);
 	got("own", own);
+	set_int(own, IPPROTO_IP, IP_MULTICAST_ALL, 1);
+	set_int(all, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+	ask_for_round();
+	got("all, not any more", all);
+	got("own, and others'", own);
+	set_int(all, IPPROTO_IP, IP_MULTICAST_ALL, 1);
+	set_int(own, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	close(joined);
 	ask_for_round();
 	got("all", all);
@@ -836,6 +843,90 @@ static void large_server(void)
 	close(fd);
 }
 
+/* ---- SO_BINDTODEVICE ------------------------------------------------------------------- */
+
+static void device_server(void)
+{
+	int fd = receiver("0.0.0.0", 0), group = receiver("0.0.0.0", 1);
+
+	MUST(join_on(group, GROUP, "v0"));
+	MUST(join_on(group, GROUP, "v1"));
+	for (int i = 0; i < 4; i++) {
+		meet();
+		meet();
+		got("unicast", fd);
+		got("group", group);
+		if (i == 3)
+			break;
+		SAY(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, i == 1 ? "" : "v1",
+			       i == 1 ? 0 : 2));
+		SAY(setsockopt(group, SOL_SOCKET, SO_BINDTODEVICE, i == 1 ? "" : "v1",
+			       i == 1 ? 0 : 2));
+	}
+	close(fd);
+	close(group);
+}
+
+static void device_client(void)
+{
+	int v0 = sender("v0", "10.9.0.1"), v1 = sender("v1", "10.9.1.1");
+
+	for (int i = 0; i < 4; i++) {
+		meet();
+		post(v0, "10.9.0.2", 0, "v0");
+		post(v1, "10.9.1.2", 0, "v1");
+		post(v0, GROUP, 1, "v0");
+		post(v1, GROUP, 1, "v1");
+		meet();
+	}
+	close(v0);
+	close(v1);
+}
+
+static int listener_on(unsigned i)
+{
+	struct sockaddr_in any = at("0.0.0.0", i);
+	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+
+	MUST(bind(fd, (struct sockaddr *)&any, sizeof(any)));
+	MUST(listen(fd, 5));
+	return fd;
+}
+
+static void device_listener_server(void)
+{
+	int fd = listener_on(0);
+
+	meet();
+	meet();
+	SAY(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "v1", 2));
+	meet();
+	meet();
+	SAY(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "", 0));
+	meet();
+	meet();
+	close(fd);
+}
+
+static void try_to_connect(const char *what, const char *to)
+{
+	struct sockaddr_in sin = at(to, 0);
+	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+
+	say_result(what, connect(fd, (struct sockaddr *)&sin, sizeof(sin)));
+	close(fd);
+}
+
+static void device_listener_client(void)
+{
+	for (int i = 0; i < 3; i++) {
+		meet();
+		try_to_connect("by v0", "10.9.0.2");
+		try_to_connect("by v1", "10.9.1.2");
+		meet();
+	}
+}
+
 /* ---- broadcast ------------------------------------------------------------------------ */
 
 static void broadcast_server(void)
@@ -904,6 +995,8 @@ const struct behaviour mcast_behaviours[] = {
 	{"bound_sender", interface_server, bound_sender, OURS},
 	{"unicast_interface", plain_receiver, unicast_interface, KERNEL},
 	{"large", large_server, large_client, KERNEL},
+	{"device", device_server, device_client, KERNEL},
+	{"device_listener", device_listener_server, device_listener_client, KERNEL},
 	{"broadcast", broadcast_server, broadcast_client, KERNEL},
 	{0},
 };

@@ -168,6 +168,34 @@ static void test_full_accept_queue_leaves_the_peer_to_repeat(void **state)
 	sim_end(sim);
 }
 
+static void test_fewer_syns_and_syn_acks_when_the_program_says_so(void **state)
+{
+	struct sim_params params = sim_defaults();
+	struct sim *sim = sim_create(&params);
+	nsec_t begin = sim->now;
+
+	sim->filter = lose_all;
+	sim_open(sim, A);
+	tcp_set_syn_retries(&sim->host[A].conn, 2);
+	while (sim_step(sim))
+		;
+	assert_int_equal(sim->host[A].error, ETIMEDOUT);
+	assert_int_equal(sim_count(sim, A, TCP_SYN), 1 + 2);
+	assert_int_equal((sim->now - begin) / SEC, 1 + 2 + 4);
+	sim_end(sim);
+
+	sim = sim_create(&params);
+	sim->filter = lose_first_bare_ack;
+	sim->filter_arg = 1000;
+	sim_listen(sim, B);
+	sim->host[B].listener.syn_ack_retries = 1;
+	sim_open(sim, A);
+	sim_run(sim, 30 * SEC);
+	assert_int_equal(sim->host[B].listener.pending, 0);
+	assert_int_equal(sim_count(sim, B, TCP_SYN), 1 + 1);
+	sim_end(sim);
+}
+
 static void test_handshake_that_is_never_finished_is_forgotten(void **state)
 {
 	struct sim_params params = sim_defaults();
@@ -303,6 +331,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_nobody_listens_is_connection_refused),
 	cmocka_unit_test(test_seven_syns_without_answer_time_out),
 	cmocka_unit_test(test_lost_syn_and_syn_ack_are_repeated),
+	cmocka_unit_test(test_fewer_syns_and_syn_acks_when_the_program_says_so),
 	cmocka_unit_test(test_lost_last_ack_is_made_good_by_data),
 	cmocka_unit_test(test_lost_last_ack_is_made_good_by_the_syn_ack),
 	cmocka_unit_test(test_full_accept_queue_leaves_the_peer_to_repeat),
