@@ -1,0 +1,44 @@
+#!/bin/bash
+# nginx with a master and two workers, which inherit the listener, asked by wrk and curl;
+# in the middle of it the configuration is loaded again: new workers, the old ones go.
+#
+#	c  wrk, curl ---------- nginx, master and workers  s
+self=$(realpath -s "$0")
+cd "${self%/*}/../.." || exit 2
+. tests/programs/programs.sh
+needs nginx wrk curl
+
+# wrk ends in the middle of what it does, and of a worker that has gone nobody remembers
+# the connections that have just ended.
+stray=1000
+url=http://$netns_server:8080
+
+visit() {
+	mkdir -p "$work/www"
+	echo small > "$work/www/small"
+	sed "/^#/d; s|\$WORK|$work|; s|\$MARK|nginx|" tests/programs/nginx.conf > "$work/nginx.conf"
+	serve nginx 8080 nginx -c "$work/nginx.conf" -e stderr || return
+	for i in 1 2 3 4 5 6 7 8; do
+		check "$what: somebody answers" use one.$i curl -sS $url/small && says one.$i '^small$'
+	done
+	(sleep 0.7 && kill -HUP "$served") &
+	check "$what: connections for one request" use once wrk -t 1 -c 8 -d 2s -H 'Connection: close' $url/small
+	check "$what: ... none lost by the reload" says once '^ +[1-9][0-9]+ requests in' &&
+		check "$what: ... but perhaps some handshakes" fine once
+	check "$what: new workers answer" use new curl -sS $url/small && says new '^small$'
+	unseen
+}
+
+# fine NAME: wrk has next to nothing to complain of. Who receives changes with the workers:
+# the last segment of a handshake may come to another one than the first, and is reset.
+fine() {
+	local errors
+
+	! grep -q 'Non-2xx' "$work/$1.log" || return
+	errors=$(sed -nE 's/.*connect ([0-9]+), read ([0-9]+), write ([0-9]+), timeout ([0-9]+).*/\1+\2+\3+\4/p' "$work/$1.log")
+	((${errors:-0} <= 20)) && return
+	cat "$work/$1.log"
+	return 1
+}
+
+visits
