@@ -603,7 +603,7 @@ static void connect_nonblocking(void)
 	meet();
 	close(fd);
 	fd = fresh(SOCK_STREAM | SOCK_NONBLOCK);
-	inet_pton(AF_INET, "10.9.0.77", &to.sin_addr); /* nobody's */
+	to = nobody_addr();
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
 	say_ready("connecting", fd);
@@ -622,7 +622,7 @@ static void connect_unspec(void)
 	int fd = fresh(SOCK_STREAM | SOCK_NONBLOCK);
 
 	SAY(connect(fd, (struct sockaddr *)&none, sizeof(none)));
-	inet_pton(AF_INET, "10.9.0.77", &to.sin_addr); /* nobody's */
+	to = nobody_addr();
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
 	SAY(connect(fd, (struct sockaddr *)&none, sizeof(none)));
 	say_ready("dissolved", fd);
@@ -656,7 +656,7 @@ static void on_alarm(int sig)
 
 static void connect_interrupted(void)
 {
-	struct sockaddr_in to = addr_of("10.9.0.77", port(0));
+	struct sockaddr_in to = nobody_addr();
 	struct itimerval soon = {{0, 0}, {0, 50000}};
 	struct sigaction act = {.sa_handler = on_alarm}, old;
 	int fd = fresh(SOCK_STREAM);
@@ -673,7 +673,7 @@ static void connect_interrupted(void)
 
 static void connect_timeout(void)
 {
-	struct sockaddr_in to = addr_of("10.9.0.77", port(0));
+	struct sockaddr_in to = nobody_addr();
 	struct timeval tv = {0, 50000};
 	int fd = fresh(SOCK_STREAM);
 	long began = now_ms();

@@ -95,6 +95,11 @@ uint16_t port(unsigned i);
 struct sockaddr_in server_addr(unsigned i); /* 10.9.0.2, port(i) */
 struct sockaddr_in client_addr(unsigned i); /* 10.9.0.1, port(i) */
 struct sockaddr_in any_addr(unsigned i);    /* 0.0.0.0, port(i) */
+/*
+ * On the link, and nobody's: of this behaviour and run alone, so that nobody has looked for
+ * it a moment ago (a search that fails in the middle of another one ends that, too).
+ */
+struct sockaddr_in nobody_addr(void);
 
 /* ---- set-up: what fails ends the behaviour with a line -------------------------------- */
 

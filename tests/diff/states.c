@@ -82,10 +82,9 @@ static void listening_client(void)
 
 static void connecting(void)
 {
-	struct sockaddr_in to = server_addr(0);
+	struct sockaddr_in to = nobody_addr();
 	int fd = stream();
 
-	to.sin_addr.s_addr = inet_addr("10.9.0.77");
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
 	look("connecting", fd);
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));

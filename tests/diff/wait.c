@@ -204,10 +204,9 @@ static void restarted_accept_client(void)
 
 static void interrupted_connect(void)
 {
-	struct sockaddr_in to = server_addr(0);
+	struct sockaddr_in to = nobody_addr();
 	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
 
-	to.sin_addr.s_addr = inet_addr("10.9.0.77");
 	INTERRUPTED(0, connect(fd, (struct sockaddr *)&to, sizeof(to)));
 	set_nonblocking(fd, true);
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));

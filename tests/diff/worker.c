@@ -238,6 +238,14 @@ struct sockaddr_in client_addr(unsigned i)
 	return address(CLIENT_IP, i);
 }
 
+struct sockaddr_in nobody_addr(void)
+{
+	char ip[INET_ADDRSTRLEN];
+
+	snprintf(ip, sizeof(ip), "10.9.0.%u", 100 + port_base / PORTS_EACH % 150);
+	return address(ip, 0);
+}
+
 struct sockaddr_in any_addr(unsigned i)
 {
 	return address("0.0.0.0", i);
