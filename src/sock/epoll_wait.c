@@ -20,6 +20,8 @@
 #define LOOK_DEFAULT 100 /* rounds between looks that must not be left out */
 #define LOOK_RARELY 64	 /* of so many looks, one at a set that seems empty */
 
+/* The kernel's descriptors filled the last result of this thread: ours go first now. */
+static __thread bool ours_next __attribute__((tls_model("initial-exec")));
 /* Calls, and looks at sets that seem empty, of this thread. */
 static __thread unsigned calls __attribute__((tls_model("initial-exec")));
 static __thread unsigned idle_looks __attribute__((tls_model("initial-exec")));
@@ -141,7 +143,20 @@ static int from_kernel(struct wait *w)
 
 		n += more > 0 ? more : 0;
 	}
+	ours_next = n == w->max;
 	return n;
+}
+
+static bool has_events(struct wait *w)
+{
+	bool ready;
+
+	if (!epoll_is_pending(w->ep))
+		return false;
+	epoll_lock_nested(w->ep);
+	ready = !w->ep->dead && epoll_has_events(w->ep);
+	epoll_unlock(w->ep);
+	return ready;
 }
 
 /* Events of the kernel's descriptors, topped up with ours; -EINTR. */
@@ -150,12 +165,13 @@ static int look(struct wait *w)
 	struct timespec zero = {0, 0};
 	struct pollfd fds[2] = {{.fd = w->ep->epfd, .events = POLLIN},
 				{.fd = w->twins, .events = POLLIN}};
+	/* It also lets signals in, but what is ready goes before them, as in the kernel. */
+	const sigset_t *mask = w->signals.mask && !has_events(w) ? w->signals.mask : NULL;
 	int rc;
 
-	if (w->twins < 0 && !w->signals.mask)
+	if (w->twins < 0 && !mask)
 		return from_kernel(w);
-	/* It also lets signals in: epoll_pwait(2) without time does not. */
-	rc = sys_ppoll(fds, 2, &zero, w->signals.mask);
+	rc = sys_ppoll(fds, 2, &zero, mask);
 	if (rc <= 0)
 		return rc;
 	if (fds[1].revents) {
@@ -295,11 +311,12 @@ static int wait_loop(struct wait *w, nsec_t start)
 	int n;
 
 	if (params.select_skip_os && ++calls % (unsigned)params.select_skip_os == 0 &&
-	    is_look_useful(w)) {
+	    is_look_useful(w) && !ours_next) {
 		n = look(w);
 		if (n)
 			return n;
 	}
+	ours_next = false;
 	for (;; now = clock_now()) {
 		bool expired = now >= w->deadline, rest = now >= spin_until;
 

@@ -145,16 +145,16 @@ static void hear_twin(struct call *call, const struct member *member)
  * Asks the kernel without waiting: its descriptors that are ready, or -errno.
  * Lets a signal in if the mask does.
  */
-static int look(struct call *call)
+static int look(struct call *call, const sigset_t *mask)
 {
 	struct timespec zero = {0, 0};
 	int ready = 0, rc;
 	nfds_t next = 0;
 
 	call->deaf = false;
-	if (!call->n_kernel && !call->signals.mask)
+	if (!call->n_kernel && !mask)
 		return 0;
-	rc = sys_ppoll(call->shadow, call->n, &zero, call->signals.mask);
+	rc = sys_ppoll(call->shadow, call->n, &zero, mask);
 	if (rc < 0)
 		return rc;
 	for (nfds_t i = 0; i < call->n; i++) {
@@ -172,8 +172,11 @@ static int look(struct call *call)
 /* A look, and our own sockets with it. */
 static int look_at_all(struct call *call)
 {
-	int ready = look(call);
+	int ready = 0;
 
+	/* What is ready goes before a signal: that stays pending, as in the kernel. */
+	poll_check_members(call, &ready);
+	ready = look(call, ready ? NULL : call->signals.mask);
 	if (ready >= 0)
 		poll_check_members(call, &ready);
 	return ready;
