@@ -1,5 +1,5 @@
 #!/bin/bash
-# postgresql under pgbench over TCP.  The kernel serves: a process for each connection.
+# postgresql, which forks a process for each connection, under pgbench over TCP.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
@@ -43,4 +43,4 @@ answers() {
 large() {
 	sql "select repeat('x', 5000000)" | cmp - <(head -c 5000000 /dev/zero | tr '\0' x; echo)
 }
-visits kernel client
+visits

@@ -1,5 +1,5 @@
 #!/bin/bash
-# socat: bytes both ways, datagrams, a relay, TLS.
+# socat: bytes both ways, datagrams, a relay, TLS, a process for each.
 # Blocks are no larger than a pipe takes whole, or socat and cat wait for each other.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
@@ -23,6 +23,8 @@ echoed() {
 }
 
 visit() {
+	local i
+
 	head -c 3000000 /dev/urandom > "$work/sent"
 	serve once 7000 socat -b 4096 -t 10 TCP-LISTEN:7000,bind=$netns_server EXEC:cat || return
 	check "$what: there and back" through once TCP:$netns_server:7000
@@ -36,6 +38,10 @@ visit() {
 	check "$what: there and back, by TLS" through tls "OPENSSL:$netns_server:7004,cafile=$work/cert,commonname=server"
 	serve udp udp:7005 socat UDP-LISTEN:7005,bind=$netns_server EXEC:cat || return
 	check "$what: a datagram there and back" echoed
+	serve forks 7006 socat -b 4096 -t 10 TCP-LISTEN:7006,fork,reuseaddr,bind=$netns_server EXEC:cat || return
+	for i in 1 2 3 4 5; do
+		check "$what: there and back, by process $i" through forks.$i TCP:$netns_server:7006
+	done
 	unseen
 }
 visits
