@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* poll, select and their relatives: ours if one descriptor is. */
+#include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "intercept/timeout.h"
 #include "intercept/wrap.h"
 #include "sock/epoll.h"
@@ -99,6 +103,32 @@ static inline unsigned long word_of(const fd_set *set, int i)
 	return set ? (unsigned long)__FDS_BITS(set)[i] : 0;
 }
 
+/*
+ * As the kernel: descriptors beyond its table are not looked at, nor is the memory where
+ * their bits would be.  Programs say getdtablesize() and have an fd_set.
+ */
+static __attribute__((noinline, cold)) int table_size(int n)
+{
+	static const char key[] = "\nFDSize:";
+	char text[1024];
+	int fd = sys_open("/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+	ssize_t len = fd < 0 ? -1 : sys_read(fd, text, sizeof(text) - 1);
+	const char *at;
+	int size;
+
+	if (fd >= 0)
+		sys_close(fd);
+	text[len < 0 ? 0 : len] = 0;
+	at = strstr(text, key);
+	size = at ? atoi(at + sizeof(key) - 1) : n;
+	return n < size ? n : size;
+}
+
+static inline int selected_most(int n)
+{
+	return __builtin_expect(n > FD_SETSIZE, 0) ? table_size(n) : n;
+}
+
 static bool any_selected(int n, const fd_set *r, const fd_set *w, const fd_set *e, bool now)
 {
 	if ((r && !mem_is_place(r)) || (w && !mem_is_place(w)) || (e && !mem_is_place(e)))
@@ -132,6 +162,7 @@ EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *timeou
 	int saved = errno, rc;
 	nsec_t nsec, start;
 
+	n = selected_most(n);
 	if (!any_selected(n, r, w, e, timeout && !timeout->tv_sec && !timeout->tv_usec))
 		return libc.select(n, r, w, e, timeout);
 	if (!timeout_of_timeval(timeout, &nsec))
@@ -149,6 +180,7 @@ EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec
 	int saved = errno;
 	nsec_t nsec;
 
+	n = selected_most(n);
 	if (!any_selected(n, r, w, e, is_now(timeout)))
 		return libc.pselect(n, r, w, e, timeout, mask);
 	if (!timeout_of_timespec(timeout, &nsec))

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/time.h>
@@ -366,6 +367,28 @@ static void select_for_ever(void)
 	end(fd);
 }
 
+/* n is the limit of descriptors, behind the set is nothing. */
+static void limit_for_n(void)
+{
+	struct rlimit limit, more;
+	struct timeval zero = {0, 0};
+	char *map = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	fd_set *set = (fd_set *)(void *)(map + 4096 - sizeof(fd_set));
+	int fd = udp();
+
+	MUST(mprotect(map + 4096, 4096, PROT_NONE));
+	getrlimit(RLIMIT_NOFILE, &limit);
+	more = limit;
+	more.rlim_cur = limit.rlim_max;
+	MUST(setrlimit(RLIMIT_NOFILE, &more));
+	FD_SET(fd, set);
+	SAY(select((int)more.rlim_cur, NULL, set, NULL, &zero));
+	say("set: %d", FD_ISSET(fd, set) != 0);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	munmap(map, 8192);
+	close(fd);
+}
+
 /* Sets longer than fd_set, for descriptors beyond FD_SETSIZE. */
 static void large_sets(void)
 {
@@ -425,6 +448,7 @@ const struct behaviour poll_behaviours[] = {
 	{"select_sleeps", NULL, select_sleeps, OURS},
 	{"pselect_keeps", NULL, pselect_keeps, OURS},
 	{"select_for_ever", sender, select_for_ever, OURS},
+	{"limit_for_n", NULL, limit_for_n, OURS},
 	{"large_sets", NULL, large_sets, OURS},
 	{"select_closed_peer", sender, select_closed_peer, OURS},
 	{0},
