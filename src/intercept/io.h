@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/mem.h"
 #include "base/sys.h"
 #include "intercept/wrap.h"
 
@@ -24,11 +25,13 @@ static inline int iov_check(const struct iovec *iov, size_t n, int too_many, siz
 
 	if (n > IOV_MAX)
 		return -too_many;
-	if (n && !iov)
+	if (n && !mem_is_place(iov))
 		return -EFAULT;
 	for (size_t i = 0; i < n; i++) {
 		if ((ssize_t)iov[i].iov_len < 0)
 			return -EINVAL;
+		if (iov[i].iov_len && !mem_is_place(iov[i].iov_base))
+			return -EFAULT;
 		sum += iov[i].iov_len;
 	}
 	*total = sum;
@@ -59,6 +62,8 @@ static inline ssize_t send_buf(struct sock_ref ref, const void *buf, size_t len,
 	struct iovec iov = iov_of(buf, len);
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
+	if (__builtin_expect(!mem_is_place(buf) && len, 0))
+		return -EFAULT;
 	return ref.sk->ops->send(ref, &msg, flags);
 }
 

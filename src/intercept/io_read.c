@@ -13,12 +13,20 @@ ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags);
 ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t size, int flags, struct sockaddr *from,
 		       socklen_t *from_len);
 
+/* A stream throws bytes away without a place for them, tcp(7). */
+static inline bool is_place_for(struct sock_ref ref, const void *buf, size_t len, int flags)
+{
+	return mem_is_place(buf) || !len || ((flags & MSG_TRUNC) && ref.sk->kind == SOCK_KIND_TCP);
+}
+
 /* Into one buffer, from whoever sent it. */
 static inline ssize_t recv_buf(struct sock_ref ref, void *buf, size_t len, int flags)
 {
 	struct iovec iov = iov_of(buf, len);
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
+	if (__builtin_expect(!is_place_for(ref, buf, len, flags), 0))
+		return -EFAULT;
 	return ref.sk->ops->recv(ref, &msg, flags);
 }
 
@@ -69,8 +77,10 @@ static ssize_t do_recvfrom(struct sock_ref ref, void *buf, size_t len, int flags
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t rc;
 
+	if (!is_place_for(ref, buf, len, flags))
+		return -EFAULT;
 	if (from) {
-		if (!from_len)
+		if (!mem_is_place(from) || !mem_is_place(from_len))
 			return -EFAULT;
 		if ((int)*from_len < 0)
 			return -EINVAL;
@@ -150,12 +160,13 @@ static ssize_t do_recvmsg(struct sock_ref ref, struct msghdr *msg, int flags)
 	ssize_t n;
 	int rc;
 
-	if (!msg)
+	if (!mem_is_place(msg))
 		return -EFAULT;
 	if (msg->msg_name && (int)msg->msg_namelen < 0)
 		return -EINVAL;
 	rc = iov_check(msg->msg_iov, msg->msg_iovlen, EMSGSIZE, &total);
-	if (rc)
+	if (rc &&
+	    !(rc == -EFAULT && is_place_for(ref, NULL, 1, flags) && mem_is_place(msg->msg_iov)))
 		return rc;
 	n = ref.sk->ops->recv(ref, msg, flags);
 	if (n >= 0)

@@ -38,7 +38,11 @@ static ssize_t do_sendto(struct sock_ref ref, const void *buf, size_t len, int f
 	struct iovec iov = iov_of(buf, len);
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
+	if (len && !mem_is_place(buf))
+		return -EFAULT;
 	if (to) {
+		if (!mem_is_place(to))
+			return -EFAULT;
 		if (to_len > sizeof(struct sockaddr_storage))
 			return -EINVAL;
 		msg.msg_name = (void *)(uintptr_t)to;
@@ -105,7 +109,7 @@ static ssize_t do_sendmsg(struct sock_ref ref, const struct msghdr *msg, int fla
 	size_t total;
 	int rc;
 
-	if (!msg)
+	if (!mem_is_place(msg))
 		return -EFAULT;
 	if (msg->msg_name && (int)msg->msg_namelen < 0)
 		return -EINVAL;

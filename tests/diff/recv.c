@@ -544,6 +544,32 @@ static void unconnected_client(void)
 	SAY(read(-1, buf, 0));
 }
 
+/* ---- places that are none -------------------------------------------------------------- */
+
+static void nowhere_client(void)
+{
+	void *volatile nowhere = NULL;
+	int fd = tcp_pair();
+	char buf[20];
+	struct iovec iov[] = {{nowhere, 5}, {buf, 5}};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 1};
+
+	await_bytes(fd, 10);
+	SAY(recv(fd, nowhere, 5, 0));
+	SAY(read(fd, nowhere, 5));
+	SAY(recvfrom(fd, nowhere, 5, 0, NULL, NULL));
+	SAY(recvfrom(fd, buf, 5, MSG_PEEK, (struct sockaddr *)buf, nowhere));
+	SAY(readv(fd, iov, 1));
+	SAY(readv(fd, nowhere, 1));
+	SAY(recvmsg(fd, &msg, 0));
+	msg.msg_iov = nowhere;
+	SAY(recvmsg(fd, &msg, 0));
+	SAY(recvmsg(fd, nowhere, 0));
+	SAY(recv(fd, buf, sizeof(buf), 0));
+	meet();
+	close(fd);
+}
+
 const struct behaviour recv_behaviours[] = {
 	{"peek", sends_10, peek_client, OURS},
 	{"peek_waitall", sends_3_5_fin, peek_waitall_client, OURS},
@@ -568,5 +594,6 @@ const struct behaviour recv_behaviours[] = {
 	{"urgent", urgent_server, urgent_client, OURS},
 	{"urgent_inline", urgent_server, urgent_inline_client, OURS},
 	{"unconnected", NULL, unconnected_client, OURS},
+	{"nowhere", sends_10, nowhere_client, OURS},
 	{0},
 };

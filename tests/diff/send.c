@@ -530,6 +530,42 @@ static void to_udp_client(void)
 	ends(fd);
 }
 
+/* ---- places that are none -------------------------------------------------------------- */
+
+static void say_nowhere(int fd)
+{
+	void *volatile nowhere = NULL;
+	struct iovec iov = {nowhere, 5};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	SAY(send(fd, nowhere, 5, 0));
+	SAY(write(fd, nowhere, 5));
+	SAY(sendto(fd, nowhere, 5, 0, NULL, 0));
+	SAY(writev(fd, &iov, 1));
+	SAY(writev(fd, nowhere, 1));
+	SAY(sendmsg(fd, &msg, 0));
+	msg.msg_iov = nowhere;
+	SAY(sendmsg(fd, &msg, 0));
+	SAY(sendmsg(fd, nowhere, 0));
+}
+
+static void nowhere_client(void)
+{
+	int fd = tcp_pair();
+
+	say_nowhere(fd);
+	SAY(send(fd, "hello", 5, 0));
+	close(fd);
+}
+
+static void nowhere_udp_client(void)
+{
+	int fd = to_server();
+
+	say_nowhere(fd);
+	ends(fd);
+}
+
 const struct behaviour send_behaviours[] = {
 	{"more_udp", lists_datagrams, more_udp_client, KERNEL},
 	{"cork_udp", lists_datagrams, cork_udp_client, KERNEL},
@@ -553,5 +589,7 @@ const struct behaviour send_behaviours[] = {
 	{"fastopen", fastopen_server, fastopen_client, OURS},
 	{"to_tcp", takes_all, to_tcp_client, OURS},
 	{"to_udp", lists_datagrams, to_udp_client, KERNEL},
+	{"nowhere", takes_all, nowhere_client, OURS},
+	{"nowhere_udp", lists_datagrams, nowhere_udp_client, OURS},
 	{0},
 };
