@@ -56,7 +56,7 @@ def option():
 def call():
     s = socket(); s.bind(("10.9.0.1", 7004)); s.listen(); s.shutdown(SHUT_RDWR); s.close()
 def forked():
-    s = udp(); s.bind(("10.9.0.1", 7005))
+    s = socket() # not yet used: the child's is the kernel's
     pid = os.fork()
     if pid == 0:
         sys.exit(0)
