@@ -293,19 +293,29 @@ static void look_at_table(const struct candidates *c, bool udp)
 	mem_free(table);
 }
 
-void sock_ports_look(void)
+/* Is there one that the last look did not see? */
+static bool has_fresh(void)
+{
+	for (unsigned i = 0; i < suspects[0].n; i++) {
+		if (!is_suspect(&suspects[1], suspects[0].inode[i]))
+			return true;
+	}
+	return false;
+}
+
+bool sock_ports_look(void)
 {
 	struct candidates c = {0};
 	bool udp = false, tcp = false;
 
 	if (!sock_ports_may_be_shared)
-		return;
+		return false;
 	suspects[1] = suspects[0];
 	suspects[0].n = 0;
 	sock_each(count_candidate, &c);
 	c.list = c.max ? mem_alloc(c.max * sizeof(*c.list)) : NULL;
 	if (!c.list)
-		return;
+		return false;
 	sock_each(add_candidate, &c);
 	for (unsigned i = 0; i < c.n; i++)
 		*(c.list[i].so->inet == INET_UDP ? &udp : &tcp) = true;
@@ -314,6 +324,7 @@ void sock_ports_look(void)
 	if (tcp)
 		look_at_table(&c, false);
 	mem_free(c.list);
+	return has_fresh();
 }
 
 void sock_ports_follow(void)

@@ -26,6 +26,7 @@
 
 #define LOOK_INTERVAL (250 * NSEC_PER_MSEC)
 #define LOOK_SHARE 50
+#define LOOK_AGAIN (50 * NSEC_PER_MSEC)
 #define EXIT_LOCK_MAX NSEC_PER_SEC
 #define EXIT_GRACE (100 * NSEC_PER_MSEC)   /* for peers that close, too, when we do */
 #define EXIT_LINGER_MAX (2 * NSEC_PER_SEC) /* for data that peers have not acknowledged */
@@ -653,16 +654,17 @@ static void reattach(struct inet_sock *so, void *arg)
 static void look_around(nsec_t now)
 {
 	static nsec_t next; /* internal thread */
+	bool again;
 
 	if (now < next || !control_trylock())
 		return;
 	if (rings_close_unused(now, timewait_vacate))
 		now = clock_now(); /* that took long, but is not done again */
-	sock_ports_look();
+	again = sock_ports_look();
 	control_unlock();
 	/* A table of many sockets takes its time: a small part of ours at most. */
 	next = clock_now();
-	next += (next - now) * LOOK_SHARE + LOOK_INTERVAL;
+	next += again ? LOOK_AGAIN : (next - now) * LOOK_SHARE + LOOK_INTERVAL;
 }
 
 static void follow_links(void)

@@ -422,7 +422,7 @@ void sock_port_unclaim(struct inet_sock *so);
  * with one of ours (a second reader of a feed): from now on the kernel receives for
  * both.
  */
-void sock_ports_look(void);
+bool sock_ports_look(void); /* true: somebody was seen for the first time: again, soon */
 /* Control lock: a socket has just left to the kernel; those who share its port follow. */
 void sock_ports_follow(void);
 extern bool sock_ports_may_be_shared; /* control lock: SO_REUSE* was ever set */
