@@ -1,5 +1,5 @@
 #!/bin/bash
-# haproxy with two threads in front of two nginx, asked by wrk and curl; one nginx ends.
+# haproxy with two threads in front of two nginx of two workers, asked by wrk and curl; one nginx ends.
 #
 #	c  wrk, curl, nginx, nginx ---------- haproxy  s
 self=$(realpath -s "$0")
@@ -14,8 +14,8 @@ url=http://$netns_server:8000
 behind() {
 	mkdir -p "$work/$1"
 	ln -sf "$work/www" "$work/$1/www"
-	sed "/^#/d; s|\$WORK|$work/$1|; s|\$MARK|$1|; s|$netns_server:8080|$netns_client:$2|" tests/programs/nginx.conf |
-		sed '/worker_processes/s/.*/master_process off;/' > "$work/$1.conf"
+	sed "/^#/d; s|\$WORK|$work/$1|; s|\$MARK|$1|; s|$netns_server:8080|$netns_client:$2|" tests/programs/nginx.conf \
+		> "$work/$1.conf"
 	netns_exec c "$lib_c" 0-1023 nginx -c "$work/$1.conf" -e stderr > "$work/$1.log" 2>&1 < /dev/null &
 	behind=$!
 	servers+=("$behind")
