@@ -440,6 +440,12 @@ int tcp_snapshot_read(struct tcp_conn *c, const struct tcp_ops *ops, const uint8
 	return rc;
 }
 
+void tcp_snapshot_probe(struct tcp_conn *c, nsec_t now)
+{
+	if (tcp_synchronized(c) && c->state != TCP_TIME_WAIT)
+		tcp_output_probe(c, now);
+}
+
 void tcp_snapshot_lost(struct tcp_conn *c, const struct tcp_ops *ops,
 		       const struct tcp_config *config, int error)
 {

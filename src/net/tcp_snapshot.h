@@ -45,6 +45,12 @@ typedef struct pkt *(*tcp_snapshot_pkt_fn)(uint32_t room);
 int tcp_snapshot_read(struct tcp_conn *c, const struct tcp_ops *ops, const uint8_t *from,
 		      size_t len, tcp_snapshot_pkt_fn make, nsec_t now);
 
+/*
+ * c has arrived, and can be heard: the peer is asked whether it is still there.  A reset
+ * that came while nobody listened does not come again by itself.
+ */
+void tcp_snapshot_probe(struct tcp_conn *c, nsec_t now);
+
 /* c becomes a connection that ended with this error: its bytes are lost. */
 void tcp_snapshot_lost(struct tcp_conn *c, const struct tcp_ops *ops,
 		       const struct tcp_config *config, int error);

@@ -294,6 +294,9 @@ int ring_flow_steer(struct ring *ring, struct flow *flow);
 /* The end of it, on the new ring: flow takes the place of the one that stood for it. */
 void ring_flow_replace(struct ring *ring, struct flow *stand_in, struct flow *flow);
 
+/* A shared flow leaves the other receivers, and is still listed for what has begun here. */
+void ring_flow_stop(struct ring *ring, struct flow *flow);
+
 /*
  * A connection comes from another process: its frames come here from now on.  The other
  * one lists a stand-in that drops what still arrives there (ring_flow_part()) until we

@@ -298,6 +298,14 @@ int ring_flow_steer(struct ring *ring, struct flow *flow)
 	return rc;
 }
 
+void ring_flow_stop(struct ring *ring, struct flow *flow)
+{
+	ring_assert_held(ring);
+	if (flow->shared && flow->steered)
+		ring->ops->share_leave(ring->q, &flow->key, &shared_of(flow)->share);
+	flow->steered = flow->steered && !flow->shared;
+}
+
 int ring_flow_take(struct ring *ring, struct flow *flow)
 {
 	int rc;

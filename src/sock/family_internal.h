@@ -103,6 +103,8 @@ bool member_is(const struct inet_sock *so);
 void member_begin_away(struct inet_sock *so);
 /* It is away: joins those who receive, or goes to the kernel. */
 int member_arrive(struct inet_sock *so);
+/* No new ones begin here. */
+void member_stop(struct inet_sock *so);
 /* Has a handshake begun here that is not over? */
 bool member_has_handshakes(struct inet_sock *so);
 /* Nobody here waits for it, and nothing waits in it. */

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "sock/move.h"
 #include "sock/tcp_internal.h"
 #include "sock/travel.h"
 #include "sock/udp_internal.h"
@@ -88,6 +89,19 @@ int member_arrive(struct inet_sock *so)
 bool member_is_idle(struct inet_sock *so)
 {
 	return !__atomic_load_n(&so->sk.waiters, __ATOMIC_RELAXED) && list_empty(&so->sk.watches);
+}
+
+void member_stop(struct inet_sock *so)
+{
+	sock_move_settle(so);
+	list_for_each(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+
+		if (!ring_hold_cold(f->ring))
+			continue;
+		ring_flow_stop(f->ring, &f->flow);
+		ring_release_cold(f->ring);
+	}
 }
 
 bool member_has_handshakes(struct inet_sock *so)

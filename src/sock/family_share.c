@@ -159,6 +159,8 @@ static void step_back(struct inet_sock *so, struct channel *ch)
 {
 	struct kin *kin = so->kin;
 
+	if (!kin->stepping)
+		member_stop(so);
 	if (member_has_handshakes(so) && kin->tries++ < TRIES_MAX) {
 		kin->stepping = true;
 		if (!list_linked(&kin->member))

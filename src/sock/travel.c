@@ -341,6 +341,8 @@ static int put_on(struct inet_sock *so, struct ring *ring, const struct dst_foun
 	so->tcp.kept_error = h->kept_error;
 	so->tcp.connecting = h->connecting;
 	so->tcp.dead = h->dead || so->tcp.conn.state == TCP_CLOSED;
+	if (!so->tcp.dead)
+		tcp_snapshot_probe(&so->tcp.conn, now);
 	return 0;
 
 no_flow:
