@@ -1,6 +1,7 @@
 #!/bin/bash
 # What connections cost: the system calls of the functions that open and close them,
-# counted one by one, against conns.txt.  Exact, however busy the machine is.
+# counted one by one, against conns.txt.  Exact, but for waking the internal thread: on a
+# busy machine it may just have gone to sleep each time, and they are counted again.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	counted calls             the kernel's
@@ -10,6 +11,7 @@ cd "${self%/*}/../.." || exit 2
 netns_enter "$self" "$@"
 
 connections=15
+tries=4
 
 steps=$(find_program tools/bench/steps) || exit 1
 program=$(find_program tests/budget/conns) || exit 1
@@ -47,9 +49,26 @@ is_at_most() {
 	[[ -n $have ]] && ((have <= $2))
 }
 
-check "connections that are opened are counted" count_in connect $netns_server 7000 || cat $netns_tmp/connect
-connect_to_it &
-check "connections that are accepted are counted" count_in accept $netns_client 7001 || cat $netns_tmp/accept
+all_within() {
+	local call most
+
+	while read -r call most _; do
+		[[ $call == "#" ]] || is_at_most "$call" "$most" || return
+	done < tests/budget/conns.txt
+}
+
+count_all() {
+	rm -f $netns_tmp/accept
+	count_in connect $netns_server 7000 || cat $netns_tmp/connect
+	connect_to_it &
+	count_in accept $netns_client 7001 || cat $netns_tmp/accept
+	wait $!
+}
+
+for ((try = 1; try <= tries; try++)); do
+	count_all
+	! all_within || break
+done
 while read -r call most _; do
 	[[ $call != "#" ]] || continue
 	check "$call: $(count "$call") system calls, budget $most" is_at_most "$call" "$most"
