@@ -8,7 +8,8 @@
  * libvma.so come from this list.  The system call is what serves a call that
  * comes while the real functions are being looked up, or where the C library
  * lacks the function; -1: nothing does, ENOSYS.  The last parameter of fcntl()
- * and ioctl(), and all but the first of syscall(), are "..." in their wrappers.
+ * and ioctl(), all but the first of syscall(), and the last of execl() and its like, are
+ * "..." in their wrappers.
  *
  * Not here: fork() and daemon(), see fork.c; open(), pipe() and others that make
  * descriptors we never serve.
@@ -91,6 +92,17 @@ CALL(long, syscall, (long nr, long a, long b, long c, long d, long e, long f), (
 
 /* fork.c */
 CALL(pid_t, _Fork, (void), (), -1)
+
+/* exec.c */
+CALL(int, execl, (const char *path, const char *arg, void *rest), (path, arg, rest), -1)
+CALL(int, execle, (const char *path, const char *arg, void *rest), (path, arg, rest), -1)
+CALL(int, execlp, (const char *file, const char *arg, void *rest), (file, arg, rest), -1)
+CALL(int, execv, (const char *path, char *const argv[]), (path, argv), -1)
+CALL(int, execve, (const char *path, char *const argv[], char *const env[]), (path, argv, env), SYS_execve)
+CALL(int, execveat, (int dir, const char *path, char *const argv[], char *const env[], int flags), (dir, path, argv, env, flags), SYS_execveat)
+CALL(int, execvp, (const char *file, char *const argv[]), (file, argv), -1)
+CALL(int, execvpe, (const char *file, char *const argv[], char *const env[]), (file, argv, env), -1)
+CALL(int, fexecve, (int fd, char *const argv[], char *const env[]), (fd, argv, env), -1)
 
 /* exit.c */
 CALL(void, _exit, (int status), (status), SYS_exit_group)

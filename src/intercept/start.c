@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "intercept/exec.h"
 #include "intercept/wrap.h"
 
 static const char *get_variable(const char *name)
@@ -25,6 +26,7 @@ static const struct sock_hooks hooks = {.left = fd_left, .started = exit_arm};
 void start(void)
 {
 	static int started; /* atomic */
+	const char *inherited;
 	int saved = errno;
 
 	if (__atomic_load_n(&started, __ATOMIC_RELAXED) ||
@@ -33,9 +35,11 @@ void start(void)
 	libc_resolve();
 	param_init(get_variable);
 	log_init(params.log_level, params.log_details, params.log_colors, params.log_file);
+	inherited = exec_take_variable(environ);
 	param_warn(environ);
 	param_banner();
 	sock_init(&hooks);
+	exec_inherit(inherited);
 	errno = saved;
 }
 

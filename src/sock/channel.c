@@ -44,6 +44,7 @@ void channel_destroy(struct channel *ch)
 		mem_free(u);
 	}
 	idset_fini(&ch->closed);
+	idset_fini(&ch->held);
 	sys_close_fd(&ch->fd);
 	mem_free(ch);
 }

@@ -32,6 +32,8 @@ enum letter_kind {
 	LETTER_PENDING,	 /* a connection of this listener that was not accepted, in a memfd */
 	LETTER_RECEIVED, /* it is in the queue */
 	LETTER_ADOPT,	 /* we exit: here is our channel to the others, in place of this one */
+	LETTER_HELD,	 /* we were executed, and have this one still ... */
+	LETTER_EXECED,	 /* ... and what was named so far is all */
 };
 
 #define LETTER_LAST 1u /* of GIVE: and nobody here holds it any more */
@@ -49,6 +51,7 @@ struct channel {
 	int fd;		     /* hidden */
 	uint64_t last_id;    /* what is newer the other end does not know */
 	struct idset closed; /* what the other end holds no more */
+	struct idset held;   /* until LETTER_EXECED: what the other end named */
 	struct list wants;   /* of struct want: what it has asked for, oldest first */
 	unsigned toward;     /* how many sockets have their owner there */
 	struct list unsent;

@@ -43,7 +43,7 @@ static void watch(const struct channel *ch)
 
 /* ---- what a socket has to do with others -------------------------------------------------- */
 
-static void init(void)
+void family_init(void)
 {
 	if (family.channels.next)
 		return;
@@ -139,7 +139,7 @@ void family_turn(void)
 	sys_call(SYS_futex, &family.turns, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-static void be_busy(void)
+void family_busy(void)
 {
 	__atomic_store_n(&family.busy, 1, __ATOMIC_RELEASE);
 	if (progress_running())
@@ -364,7 +364,7 @@ void family_ask_for(struct inet_sock *so)
 		ask_now(so);
 	} else if (!list_linked(&kin->asking)) {
 		list_push_back(&family.asking, &kin->asking);
-		be_busy();
+		family_busy();
 	}
 }
 
@@ -490,6 +490,32 @@ static void on_adopt(struct channel *ch, int *memfd)
 	watch(ch);
 }
 
+/* Its other end was executed and holds what it named, nothing else. */
+static void close_unnamed(struct channel *ch, const struct list *list)
+{
+	list_for_each_safe(link, list) {
+		struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		if (!channel_holds(ch, so->id) || idset_has(&ch->held, so->id))
+			continue;
+		idset_add(&ch->closed, so->id);
+		if (so->kin && so->kin->leaving)
+			continue; /* it is refused there, and comes back */
+		if (sock_is_away(&so->sk) && family_toward(so) == ch)
+			lose(so);
+		else
+			settle(so);
+	}
+}
+
+static void on_execed(struct channel *ch)
+{
+	close_unnamed(ch, sock_list());
+	close_unnamed(ch, &family.kept);
+	idset_fini(&ch->held);
+	ch->held = (struct idset){0};
+}
+
 static void act(struct channel *ch, const struct letter *letter, int memfd)
 {
 	struct gift *gift;
@@ -529,6 +555,12 @@ static void act(struct channel *ch, const struct letter *letter, int memfd)
 		break;
 	case LETTER_ADOPT:
 		on_adopt(ch, &memfd);
+		break;
+	case LETTER_HELD:
+		idset_add(&ch->held, letter->id);
+		break;
+	case LETTER_EXECED:
+		on_execed(ch);
 		break;
 	}
 	sys_close_fd(&memfd);
@@ -637,6 +669,10 @@ bool family_run(void)
 		return false;
 	if (!control_trylock())
 		return true;
+	if (family.executing) {
+		control_unlock();
+		return false;
+	}
 	__atomic_store_n(&family.busy, 0, __ATOMIC_RELAXED);
 	if (family.readable) {
 		family.readable = false;
@@ -745,7 +781,7 @@ void family_ask(struct sock_ref ref)
 		return;
 	__atomic_fetch_or(&ref.sk->events, SOCK_ASKED, __ATOMIC_RELAXED);
 	__atomic_store_n(&family.look, 1, __ATOMIC_RELEASE);
-	be_busy();
+	family_busy();
 }
 
 /*
@@ -769,7 +805,7 @@ void family_fork_prepare(void)
 {
 	int fds[2];
 
-	init();
+	family_init();
 	if (!has_connections())
 		return;
 	if (sys_call(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds,
@@ -798,7 +834,7 @@ void family_fork_child(void)
 {
 	int fd = family.fresh_fd;
 
-	init();
+	family_init();
 	if (family.fresh) {
 		family.fresh->fd = -1;
 		sys_fd_unhide(fd); /* the only one that stays */
@@ -817,6 +853,7 @@ void family_fork_child(void)
 	family.fresh = NULL;
 	family_last_id = 0;
 	family.readable = false;
+	family.executing = false;
 	family.busy = 0;
 }
 
@@ -831,6 +868,11 @@ void family_fork_child_done(unsigned sockets)
 		return;
 	sys_fd_hide(family.up->fd);
 	family.up->toward = sockets;
+	family_listen_up();
+}
+
+void family_listen_up(void)
+{
 	listen_to(family.up);
 	clock_init();
 	progress_set_hook(family_run);

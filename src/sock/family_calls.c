@@ -42,6 +42,14 @@ static int away_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_
 	return rc ? rc : REAL->getpeername(ref, addr, len);
 }
 
+/* An image that was executed has yet to learn it. */
+static int away_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	int rc = inet_of(ref.sk)->local.port ? 0 : fetch(ref, 0);
+
+	return rc ? rc : sock_getsockname(ref, addr, len);
+}
+
 static int away_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
 {
 	int rc = fetch(ref, 0);
@@ -96,7 +104,7 @@ const struct sock_ops family_ops = {
 	.bind = away_bind,
 	.connect = away_connect,
 	.getpeername = away_getpeername,
-	.getsockname = sock_getsockname,
+	.getsockname = away_getsockname,
 	.getsockopt = away_getsockopt,
 	.ioctl = away_ioctl,
 	.listen = away_listen,

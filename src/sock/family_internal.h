@@ -41,6 +41,7 @@ struct family {
 	int fresh_fd;	       /* its other end */
 	int epoll_fd;	       /* of all channels; hidden; -1: there never was one */
 	bool exiting;
+	bool executing;	     /* nothing comes or goes: the next image reads the letters */
 	struct list parcels; /* connections nobody has accepted, handed on and not yet received */
 	/* internal thread */
 	bool readable;
@@ -54,6 +55,12 @@ extern struct family family;
 
 /* ---- family.c --------------------------------------------------------------------------- */
 
+/* The lists are there. */
+void family_init(void);
+/* There is something to do for the internal thread. */
+void family_busy(void);
+/* The letters of family.up are read from now on. */
+void family_listen_up(void);
 /* NULL: no memory. */
 struct kin *family_kin(struct inet_sock *so);
 /* In which direction its owner is; NULL: here, or nobody knows any more. */

@@ -225,6 +225,11 @@ uint64_t sock_new_id(void)
 	return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
 }
 
+void sock_skip_ids(uint64_t last)
+{
+	__atomic_store_n(&last_id, last, __ATOMIC_RELAXED);
+}
+
 uint64_t sock_last_id(void)
 {
 	return __atomic_load_n(&last_id, __ATOMIC_RELAXED);

@@ -309,6 +309,8 @@ const struct list *sock_list(void);
 /* Control lock: numbers of sockets, each used once.  The last one there was. */
 uint64_t sock_new_id(void);
 uint64_t sock_last_id(void);
+/* Before there is one: the next one comes after this. */
+void sock_skip_ids(uint64_t last);
 
 /*
  * Control lock: the program closed it, and it lives on for other processes: no reference

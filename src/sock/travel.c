@@ -101,6 +101,7 @@ static void fill_head(struct head *h, const struct inet_sock *so)
 	h->bound = so->bound;
 	h->bound_addr = so->bound_addr;
 	h->opt = *so->opt;
+	h->opt.inherit = NULL; /* memory of this process */
 }
 
 static int make_memfd(size_t size, uint8_t **bytes)
@@ -209,6 +210,12 @@ int travel_out(struct inet_sock *so, int *memfd)
 	return 0;
 }
 
+void travel_blank(struct inet_sock *so)
+{
+	tcp_part_init(so);
+	be_away(so);
+}
+
 /* The child has memory of its own: what other threads of the parent did to it is over. */
 void travel_begin_away(struct inet_sock *so)
 {
@@ -225,8 +232,7 @@ void travel_begin_away(struct inet_sock *so)
 	so->spare = PORT_KEEPER_NONE;
 	so->close_pending = false;
 	if (so->inet == INET_TCP) {
-		tcp_part_init(so);
-		be_away(so);
+		travel_blank(so);
 	} else {
 		member_begin_away(so);
 	}
@@ -280,10 +286,13 @@ static int map_bytes(int memfd, uint8_t **bytes, size_t *size)
 
 static int take_head(struct inet_sock *so, const struct head *h)
 {
-	const struct sock_options *opt = options_share(&h->opt);
+	struct sock_options own = h->opt;
+	const struct sock_options *opt;
 	struct ring *ring;
 	int rc;
 
+	own.inherit = so->opt->inherit;
+	opt = options_share(&own);
 	if (!opt)
 		return -ENOMEM;
 	rc = sock_hold_cold(sock_ref_of(so), &ring);

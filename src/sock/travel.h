@@ -40,6 +40,9 @@ int travel_in(struct inet_sock *so, int memfd);
 /* The socket is away from the beginning: in a forked child, whose parent has it. */
 void travel_begin_away(struct inet_sock *so);
 
+/* so is new, and nobody knows it: a connection that is elsewhere. */
+void travel_blank(struct inet_sock *so);
+
 /* The process that had the connection died: so, which is away, is here and reset. */
 void travel_lost(struct inet_sock *so);
 

@@ -7,6 +7,7 @@
 	SUITE(cmsg)    \
 	SUITE(epoll)   \
 	SUITE(errors)  \
+	SUITE(execs)   \
 	SUITE(exits)   \
 	SUITE(family)  \
 	SUITE(fds)     \

@@ -1,5 +1,5 @@
 #!/bin/bash
-# socat: bytes both ways, datagrams, a relay, TLS, a process for each.
+# socat: bytes both ways, datagrams, a relay, TLS, a process for each, a program for each.
 # Blocks are no larger than a pipe takes whole, or socat and cat wait for each other.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
@@ -41,6 +41,10 @@ visit() {
 	serve forks 7006 socat -b 4096 -t 10 TCP-LISTEN:7006,fork,reuseaddr,bind=$netns_server EXEC:cat || return
 	for i in 1 2 3 4 5; do
 		check "$what: there and back, by process $i" through forks.$i TCP:$netns_server:7006
+	done
+	serve execs 7007 socat TCP-LISTEN:7007,fork,reuseaddr,bind=$netns_server EXEC:cat,nofork || return
+	for i in 1 2 3; do
+		check "$what: there and back, by executed program $i" through execs.$i TCP:$netns_server:7007
 	done
 	unseen
 }

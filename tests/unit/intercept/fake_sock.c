@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "base/sys.h"
+#include "sock/carry.h"
 #include "sock/epoll.h"
 
 struct fake fake;
@@ -189,6 +190,34 @@ void sock_exit(void)
 bool sock_exit_by(int arg, void (*then)(int arg))
 {
 	return false;
+}
+
+bool carry_begin(struct carry_channel *ch)
+{
+	return false;
+}
+
+uint64_t carry_id(struct sock_ref ref)
+{
+	return 0;
+}
+
+void carry_undo(void)
+{
+}
+
+bool carry_open(const struct carry_channel *ch)
+{
+	return false;
+}
+
+struct sock_ref carry_add(int fd, uint64_t id)
+{
+	return (struct sock_ref){NULL, 0};
+}
+
+void carry_done(void)
+{
 }
 
 void sock_fork_prepare(void)

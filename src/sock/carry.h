@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections that go through exec: they are away, at our parent's, and the next image
+ * asks for them by the channel we have to him.  It says first what it has; what else we
+ * held is closed, as far as others are concerned.
+ *
+ * Role		app, no ring held. In the old image: carry_begin(), then carry_id() of
+ *		each socket, then exec; in the new one, before there is any socket:
+ *		carry_open(), carry_add() of each, carry_done().
+ * Lifetime	from carry_begin() to exec or carry_undo() no letter is read here.
+ *
+ * What is not away at the parent's by then, and could not be given back to him, ends with
+ * the image, as do listeners and datagram sockets: there the next image has the kernel's.
+ */
+#ifndef SOCK_CARRY_H
+#define SOCK_CARRY_H
+
+#include "sock/sock.h"
+
+#define CARRY_ID_MAX (1ull << 62)
+
+struct carry_channel {
+	int fd; /* of this process, inheritable */
+	uint64_t last_id;
+};
+
+/* False: there is nothing to go through exec. Waits for a second at most. */
+bool carry_begin(struct carry_channel *ch);
+/* Its number in both images; 0: it does not go through. */
+uint64_t carry_id(struct sock_ref ref);
+/* exec failed. */
+void carry_undo(void);
+
+/* fd is a socket, ours from here on. False: no memory. */
+bool carry_open(const struct carry_channel *ch);
+/*
+ * fd is a TCP socket of the program. The one that has this number, made if it is the first
+ * time; ref.sk NULL: the number is wrong, or there is no memory.
+ */
+struct sock_ref carry_add(int fd, uint64_t id);
+void carry_done(void);
+
+#endif

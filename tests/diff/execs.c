@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections that a program which is executed finds open, as inetd's servers do.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/diff/diff.h"
+
+#define CAT "/bin/cat"
+
+static char *const cat_args[] = {(char *)"cat", NULL};
+
+/* Standard input and output from now on. */
+static void become_stdio(int fd)
+{
+	dup2(fd, 0);
+	dup2(fd, 1);
+	close(fd);
+}
+
+/* Sends a message and has it back. */
+static void ping(int fd, const char *text)
+{
+	char buf[100] = "";
+	size_t n = strlen(text);
+
+	SAY(send(fd, text, n, 0));
+	SAY(recv(fd, buf, n, MSG_WAITALL));
+	say_bytes(buf, n);
+}
+
+static void pong(int fd)
+{
+	char buf[100];
+	long n = recv(fd, buf, sizeof(buf), 0);
+
+	if (n > 0)
+		send(fd, buf, (size_t)n, 0);
+}
+
+static void expect_end(int fd)
+{
+	char buf[100];
+
+	await(fd, POLLIN);
+	SAY(recv(fd, buf, sizeof(buf), 0));
+}
+
+static void ping_and_end(int fd)
+{
+	ping(fd, "hello");
+	ping(fd, "and again");
+	SAY(shutdown(fd, SHUT_WR));
+	expect_end(fd);
+	close(fd);
+}
+
+static void pings_client(void)
+{
+	ping_and_end(tcp_pair());
+}
+
+/* ---- each of the calls ------------------------------------------------------------------ */
+
+static void by_execl(void)
+{
+	execl(CAT, "cat", "-u", NULL);
+}
+
+static void by_execle(void)
+{
+	execle(CAT, "cat", NULL, environ);
+}
+
+static void by_execlp(void)
+{
+	execlp("cat", "cat", "-u", "-", NULL);
+}
+
+static void by_execv(void)
+{
+	execv(CAT, cat_args);
+}
+
+static void by_execve(void)
+{
+	execve(CAT, cat_args, environ);
+}
+
+static void by_execvp(void)
+{
+	execvp("cat", cat_args);
+}
+
+static void by_execvpe(void)
+{
+	execvpe("cat", cat_args, environ);
+}
+
+static void by_fexecve(void)
+{
+	fexecve(open(CAT, O_RDONLY | O_CLOEXEC), cat_args, environ);
+}
+
+static void by_execveat(void)
+{
+	execveat(AT_FDCWD, CAT, cat_args, environ, 0);
+}
+
+static void (*const calls[])(void) = {
+	by_execl,  by_execle,  by_execlp,  by_execv,	by_execve,
+	by_execvp, by_execvpe, by_fexecve, by_execveat,
+};
+
+struct job {
+	int fd;
+	void (*call)(void);
+};
+
+static int be_executed(void *arg)
+{
+	struct job *job = arg;
+
+	become_stdio(job->fd);
+	job->call();
+	return 1;
+}
+
+static void calls_server(void)
+{
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		struct job job = {tcp_pair(), calls[i]};
+		int pid = spawn(be_executed, &job);
+
+		close(job.fd);
+		join(pid);
+	}
+}
+
+static void calls_client(void)
+{
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		ping_and_end(tcp_pair());
+}
+
+/* ---- what else may be so ------------------------------------------------------------------ */
+
+static void serve(int (*child)(void *arg))
+{
+	int fd = tcp_pair(), pid = spawn(child, &fd);
+
+	close(fd);
+	join(pid);
+}
+
+static int fail_first(void *arg)
+{
+	int fd = *(int *)arg;
+
+	SAY(execl("/nonexistent/program", "program", NULL));
+	SAY(execv("/dev/null", cat_args));
+	pong(fd);
+	become_stdio(fd);
+	SAY(execl("/nonexistent/program", "program", NULL));
+	pong(0);
+	return 0;
+}
+
+static void execution_fails_server(void)
+{
+	serve(fail_first);
+}
+
+/* The parent has it open until the end. */
+static void parent_keeps_it_server(void)
+{
+	struct job job = {tcp_pair(), by_execv};
+
+	join(spawn(be_executed, &job));
+	SAY(send(job.fd, "bye", 3, 0));
+	close(job.fd);
+}
+
+static void parent_keeps_it_client(void)
+{
+	int fd = tcp_pair();
+	char buf[10];
+
+	ping(fd, "hello");
+	SAY(shutdown(fd, SHUT_WR));
+	SAY(recv(fd, buf, 3, MSG_WAITALL));
+	expect_end(fd);
+	close(fd);
+}
+
+static int use_and_execute(void *arg)
+{
+	pong(*(int *)arg);
+	become_stdio(*(int *)arg);
+	by_execv();
+	return 1;
+}
+
+/* The child has it when it executes a program. */
+static void used_before_server(void)
+{
+	int fd = tcp_pair();
+
+	join(spawn(use_and_execute, &fd));
+	close(fd);
+}
+
+static int show_variable(void *arg)
+{
+	become_stdio(*(int *)arg);
+	execl("/bin/sh", "sh", "-c", "echo ${VMA_INHERITED:-none}", NULL);
+	return 1;
+}
+
+/* What the programs tell each other is not seen by them. */
+static void environment_server(void)
+{
+	serve(show_variable);
+}
+
+static void environment_client(void)
+{
+	int fd = tcp_pair();
+	char buf[5] = "";
+
+	SAY(recv(fd, buf, 5, MSG_WAITALL));
+	say_bytes(buf, 5);
+	expect_end(fd);
+	close(fd);
+}
+
+static int pairs[2];
+
+static int keep_one(void *arg)
+{
+	fcntl(pairs[1], F_SETFD, FD_CLOEXEC);
+	become_stdio(pairs[0]);
+	by_execv();
+	return 1;
+}
+
+/* One of two is closed by exec. */
+static void close_on_exec_server(void)
+{
+	int pid;
+
+	pairs[0] = tcp_pair();
+	pairs[1] = tcp_pair();
+	pid = spawn(keep_one, NULL);
+	close(pairs[0]);
+	close(pairs[1]);
+	join(pid);
+}
+
+static void close_on_exec_client(void)
+{
+	int kept = tcp_pair(), closed = tcp_pair();
+
+	expect_end(closed);
+	close(closed);
+	ping_and_end(kept);
+}
+
+static int lie(void *arg)
+{
+	int fd = *(int *)arg;
+
+	setenv("VMA_INHERITED", "0,1,1;1,2,3;99999999999999999999,,", 1);
+	become_stdio(fd);
+	by_execv();
+	return 1;
+}
+
+/* A variable that the program made up is replaced. */
+static void made_up_server(void)
+{
+	serve(lie);
+}
+
+const struct behaviour execs_behaviours[] = {
+	{"calls", calls_server, calls_client, OURS},
+	{"execution_fails", execution_fails_server, pings_client, OURS},
+	{"parent_keeps_it", parent_keeps_it_server, parent_keeps_it_client, OURS},
+	{"used_before", used_before_server, pings_client, OURS},
+	{"environment", environment_server, environment_client, OURS},
+	{"close_on_exec", close_on_exec_server, close_on_exec_client, OURS},
+	{"made_up", made_up_server, pings_client, OURS},
+	{NULL, NULL, NULL, OURS},
+};
