@@ -91,12 +91,47 @@ static void remove_neigh(struct neigh_entry *n)
 	mem_free(n);
 }
 
+static void neigh_reply(struct nlmsghdr *msg, void *arg)
+{
+	struct neigh_entry *n = arg, parsed;
+
+	if (parse_neigh(msg, &parsed) && addr_eq(&parsed.addr, &n->addr)) {
+		n->state = parsed.state;
+		memcpy(n->mac, parsed.mac, sizeof(n->mac));
+	}
+}
+
+/* One that became known just now. */
+static void ask_neigh(struct neigh_entry *n)
+{
+	struct ndmsg head = {.ndm_family = (uint8_t)addr_family(&n->addr),
+			     .ndm_ifindex = n->ifindex};
+	struct netlink_request rq;
+
+	netlink_request_init(&rq, RTM_GETNEIGH, 0, &head, sizeof(head));
+	netlink_request_addr(&rq, NDA_DST, &n->addr);
+	netlink_ask(&rq, neigh_reply, n); /* on an error it stays unknown */
+}
+
+/*
+ * An event, as opposed to part of a dump, has waited: what it says has failed may be asked
+ * for again since, by neigh_use(), and its end is not the end of that.
+ */
+static void bring_up_to_date(const struct nlmsghdr *msg, struct neigh_entry *neigh)
+{
+	if (neigh->state != NEIGH_FAILED || msg->nlmsg_seq)
+		return;
+	neigh->state = NEIGH_UNKNOWN;
+	ask_neigh(neigh);
+}
+
 void neigh_apply(struct nlmsghdr *msg, uint32_t epoch)
 {
 	struct neigh_entry neigh, *n;
 
 	if (!parse_neigh(msg, &neigh))
 		return;
+	bring_up_to_date(msg, &neigh);
 	n = find_neigh(neigh.ifindex, &neigh.addr);
 	if (neigh.state == NEIGH_UNKNOWN) {
 		if (n)
@@ -147,28 +182,6 @@ void neigh_sweep(uint32_t epoch)
 }
 
 /* ---- questions ------------------------------------------------------------------- */
-
-static void neigh_reply(struct nlmsghdr *msg, void *arg)
-{
-	struct neigh_entry *n = arg, parsed;
-
-	if (parse_neigh(msg, &parsed) && addr_eq(&parsed.addr, &n->addr)) {
-		n->state = parsed.state;
-		memcpy(n->mac, parsed.mac, sizeof(n->mac));
-	}
-}
-
-/* One that became known just now. */
-static void ask_neigh(struct neigh_entry *n)
-{
-	struct ndmsg head = {.ndm_family = (uint8_t)addr_family(&n->addr),
-			     .ndm_ifindex = n->ifindex};
-	struct netlink_request rq;
-
-	netlink_request_init(&rq, RTM_GETNEIGH, 0, &head, sizeof(head));
-	netlink_request_addr(&rq, NDA_DST, &n->addr);
-	netlink_ask(&rq, neigh_reply, n); /* on an error it stays unknown */
-}
 
 enum neigh_state neigh_get(int ifindex, const struct inaddr *addr, uint8_t mac[6])
 {

@@ -515,6 +515,21 @@ static void test_a_neighbour_that_does_not_answer_fails_each_time(void **state)
 	}
 }
 
+/* Its event waits while it is asked for again, and is not the answer to that. */
+static void test_a_failure_of_before_is_none(void **state)
+{
+	struct inaddr addr = addr_of("10.9.0.78");
+
+	drain();
+	assert_int_equal(neigh_use(v0, &addr), 0);
+	sh("for i in $(seq 1 100); do ip neigh show 10.9.0.78 dev v0 | grep -q FAILED && break; sleep 0.1; done");
+	seen.neighs = 0;
+	assert_int_equal(neigh_use(v0, &addr), 0);
+	drain();
+	assert_int_equal(seen.neighs, 0);
+	wait_neigh("10.9.0.78", NEIGH_FAILED);
+}
+
 static void test_neighbours_of_ipv6(void **state)
 {
 	struct inaddr addr = addr_of("fd09::2");
@@ -689,6 +704,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_known_neighbour_is_found_before_its_event_is_read),
 	cmocka_unit_test(test_a_neighbour_changes_and_goes),
 	cmocka_unit_test(test_a_neighbour_that_does_not_answer_fails_each_time),
+	cmocka_unit_test(test_a_failure_of_before_is_none),
 	cmocka_unit_test(test_neighbours_of_ipv6),
 	cmocka_unit_test(test_no_neighbour_on_a_link_that_is_not_there),
 	cmocka_unit_test(test_lost_events_are_made_up_for),
