@@ -112,9 +112,11 @@ static void inherit(const struct exec_item *item)
 {
 	struct sock_ref ref;
 
-	if (fd_get(item->fd).sk || !is_same(item, IPPROTO_TCP))
+	bool udp = is_same(item, IPPROTO_UDP);
+
+	if (fd_get(item->fd).sk || !(udp || is_same(item, IPPROTO_TCP)))
 		return;
-	ref = carry_add(item->fd, item->number);
+	ref = carry_add(item->fd, udp, item->number);
 	if (!ref.sk)
 		return;
 	if (sock_twin(ref.sk) == item->fd)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
 
 #include "base/log.h"
 #include "base/sys.h"
@@ -81,15 +82,21 @@ bool carry_begin(struct carry_channel *ch)
 	return family.executing;
 }
 
+static bool is_at_parents(const struct inet_sock *so)
+{
+	if (family_is_member(so))
+		return channel_holds(family.up, so->id);
+	return family_toward(so) == family.up && so->id <= family.up->last_id;
+}
+
 uint64_t carry_id(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	uint64_t id = 0;
 
-	if (ref.sk->kind != SOCK_KIND_TCP || !control_lock())
+	if (!control_lock())
 		return 0;
-	if (sock_ref_valid(ref) && so->inet == INET_TCP && sock_is_away(ref.sk) &&
-	    family_toward(so) == family.up && so->id <= family.up->last_id) {
+	if (sock_ref_valid(ref) && sock_is_away(ref.sk) && is_at_parents(so)) {
 		sock_twin_prepare(so); /* there nobody knows how */
 		id = so->id;
 	}
@@ -126,21 +133,51 @@ bool carry_open(const struct carry_channel *ch)
 	return ok;
 }
 
-static struct inet_sock *create(int fd, uint64_t id)
+/* What of a listener or datagram socket the twin knows. False: it is none that has members. */
+static bool be_member(struct inet_sock *so, bool udp)
 {
-	struct inet_sock *so = sock_alloc(SOCK_KIND_TCP);
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	if (sock_read_local(so) || !so->local.port)
+		return false;
+	so->bound = true;
+	so->bound_addr = !addr_is_any(&so->local.addr);
+	so->inet = udp ? INET_UDP : INET_LISTEN;
+	if (!udp && !sys_getsockopt(sock_twin(&so->sk), IPPROTO_TCP, TCP_INFO, &info, &len))
+		so->listen.backlog = info.tcpi_sacked; /* of a listener it is that */
+	member_begin_away(so);
+	return true;
+}
+
+static bool be_away(struct inet_sock *so, bool udp)
+{
+	socklen_t len = sizeof(int);
+	int listens = 0;
+
+	if (!sock_options_init(so, !udp))
+		return false;
+	sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, SO_ACCEPTCONN, &listens, &len);
+	if (udp || listens)
+		return be_member(so, udp);
+	so->inet = INET_TCP;
+	travel_blank(so);
+	return true;
+}
+
+static struct inet_sock *create(int fd, bool udp, uint64_t id)
+{
+	struct inet_sock *so = sock_alloc(udp ? SOCK_KIND_UDP : SOCK_KIND_TCP);
 
 	if (!so)
 		return NULL;
-	so->inet = INET_TCP;
 	so->id = id;
 	so->verdict = VERDICT_ACCELERATED;
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
-	if (!sock_options_init(so, true)) {
+	if (!be_away(so, udp)) {
 		sock_free(so);
 		return NULL;
 	}
-	travel_blank(so);
 	(void)family_nonblock_now(so);
 	sock_list_add(so);
 	channel_send(family.up, LETTER_HELD, id, 0, -1);
@@ -148,7 +185,7 @@ static struct inet_sock *create(int fd, uint64_t id)
 	return so;
 }
 
-struct sock_ref carry_add(int fd, uint64_t id)
+struct sock_ref carry_add(int fd, bool udp, uint64_t id)
 {
 	struct sock_ref none = {NULL, 0};
 	struct inet_sock *so;
@@ -158,7 +195,7 @@ struct sock_ref carry_add(int fd, uint64_t id)
 	so = NULL;
 	if (id && id <= family.up->last_id) {
 		so = family_find(id);
-		so = so ? so : create(fd, id);
+		so = so ? so : create(fd, udp, id);
 	}
 	control_unlock();
 	return so ? sock_ref_of(so) : none;
@@ -169,7 +206,7 @@ void carry_done(void)
 	if (!control_lock())
 		return;
 	channel_send(family.up, LETTER_EXECED, 1, 0, -1);
-	log_debug("executed, with %u connections of the parent", family.up->toward);
+	log_debug("executed, with %u sockets of the parent", family.up->toward);
 	family_listen_up();
 	family_busy(); /* letters may still wait for room */
 	control_unlock();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections that go through exec: they are away, at our parent's, and the next image
+ * Sockets that go through exec: they are away, at our parent's, and the next image
  * asks for them by the channel we have to him.  It says first what it has; what else we
  * held is closed, as far as others are concerned.
  *
@@ -10,7 +10,8 @@
  * Lifetime	from carry_begin() to exec or carry_undo() no letter is read here.
  *
  * What is not away at the parent's by then, and could not be given back to him, ends with
- * the image, as do listeners and datagram sockets: there the next image has the kernel's.
+ * the image, as do listeners and datagram sockets that are received for here: there the next
+ * image has the kernel's.
  */
 #ifndef SOCK_CARRY_H
 #define SOCK_CARRY_H
@@ -34,10 +35,10 @@ void carry_undo(void);
 /* fd is a socket, ours from here on. False: no memory. */
 bool carry_open(const struct carry_channel *ch);
 /*
- * fd is a TCP socket of the program. The one that has this number, made if it is the first
+ * fd is a TCP or UDP socket of the program. The one that has this number, made if it is the first
  * time; ref.sk NULL: the number is wrong, or there is no memory.
  */
-struct sock_ref carry_add(int fd, uint64_t id);
+struct sock_ref carry_add(int fd, bool udp, uint64_t id);
 void carry_done(void);
 
 #endif

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/diff/diff.h"
+#include "tests/diff/worker.h"
 
 #define CAT "/bin/cat"
 
@@ -287,6 +288,95 @@ static void made_up_server(void)
 	serve(lie);
 }
 
+/* ---- listeners and datagram sockets --------------------------------------------------------- */
+
+/* Another image of this program, with one socket, which is its standard input. */
+int executed_main(const char *what)
+{
+	struct sockaddr_in peer;
+	socklen_t len = sizeof(peer);
+	char buf[100];
+
+	for (int i = 0; i < 3; i++) {
+		int fd = 0;
+		long n;
+
+		if (!strcmp(what, "accept"))
+			fd = accept(0, NULL, NULL);
+		n = recvfrom(fd, buf, sizeof(buf), 0, (struct sockaddr *)&peer, &len);
+		if (n < 0)
+			return 1;
+		if (fd) {
+			send(fd, buf, (size_t)n, 0);
+			close(fd);
+		} else {
+			sendto(0, buf, (size_t)n, 0, (struct sockaddr *)&peer, len);
+		}
+	}
+	return 0;
+}
+
+static int accept_in_another(void *arg)
+{
+	become_stdio(*(int *)arg);
+	execl("/proc/self/exe", "diff", "executed", "accept", NULL);
+	return 1;
+}
+
+static int answer_in_another(void *arg)
+{
+	become_stdio(*(int *)arg);
+	execl("/proc/self/exe", "diff", "executed", "answer", NULL);
+	return 1;
+}
+
+/* The parent keeps it, and leaves it to the child. */
+static void lend(int fd, int (*child)(void *arg))
+{
+	int pid = spawn(child, &fd);
+
+	meet();
+	join(pid);
+	close(fd);
+}
+
+static void listener_server(void)
+{
+	lend(tcp_listening(0), accept_in_another);
+}
+
+static void listener_client(void)
+{
+	struct sockaddr_in to = server_addr(0);
+
+	meet();
+	for (int i = 0; i < 3; i++) {
+		int fd = MUST(socket(AF_INET, SOCK_STREAM, 0));
+
+		SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+		ping(fd, "a call");
+		expect_end(fd);
+		close(fd);
+	}
+}
+
+static void datagrams_server(void)
+{
+	lend(udp_bound(0), answer_in_another);
+}
+
+static void datagrams_client(void)
+{
+	struct sockaddr_in to = server_addr(0);
+	int fd = MUST(socket(AF_INET, SOCK_DGRAM, 0));
+
+	MUST(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	meet();
+	for (int i = 0; i < 3; i++)
+		ping(fd, "a question");
+	close(fd);
+}
+
 const struct behaviour execs_behaviours[] = {
 	{"calls", calls_server, calls_client, OURS},
 	{"execution_fails", execution_fails_server, pings_client, OURS},
@@ -295,5 +385,7 @@ const struct behaviour execs_behaviours[] = {
 	{"environment", environment_server, environment_client, OURS},
 	{"close_on_exec", close_on_exec_server, close_on_exec_client, OURS},
 	{"made_up", made_up_server, pings_client, OURS},
+	{"listener", listener_server, listener_client, OURS},
+	{"datagrams", datagrams_server, datagrams_client, OURS},
 	{NULL, NULL, NULL, OURS},
 };

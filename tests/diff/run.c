@@ -406,6 +406,8 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc > 1 && !strcmp(argv[1], "worker"))
 		return worker_main(argc - 2, argv + 2);
+	if (argc > 2 && !strcmp(argv[1], "executed"))
+		return executed_main(argv[2]);
 	if (argc > 1 && !strcmp(argv[1], "run"))
 		return run_main(argc - 2, argv + 2);
 	fputs("see the head of run.c\n", stderr);

@@ -13,4 +13,7 @@
 /* worker SIDE SUITE FIRST PORT-BASE LIB? [BEHAVIOUR...]; the exit status. */
 int worker_main(int argc, char **argv);
 
+/* execs.c: the program that is executed there. */
+int executed_main(const char *what);
+
 #endif

@@ -211,7 +211,7 @@ bool carry_open(const struct carry_channel *ch)
 	return false;
 }
 
-struct sock_ref carry_add(int fd, uint64_t id)
+struct sock_ref carry_add(int fd, bool udp, uint64_t id)
 {
 	return (struct sock_ref){NULL, 0};
 }
