@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "intercept/io.h"
+#include "intercept/rights.h"
 #include "intercept/wrap.h"
 
 /* Declared by libc only for those who ask for the checks. */
@@ -180,8 +181,12 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 	int saved = errno;
 	ssize_t rc;
 
-	if (!ref.sk)
-		return libc.recvmsg(fd, msg, flags);
+	if (!ref.sk) {
+		rc = libc.recvmsg(fd, msg, flags);
+		if (rc >= 0 && msg->msg_controllen)
+			rights_received(msg);
+		return rc;
+	}
 	rc = do_recvmsg(ref, msg, flags);
 	return rc == SOCK_KERNEL ? libc.recvmsg(fd, msg, flags) : to_libc(rc, saved);
 }
@@ -254,13 +259,25 @@ static int do_recvmmsg(struct sock_ref ref, int fd, struct mmsghdr *msgs, unsign
 	return (int)i;
 }
 
+static int recv_many_by_kernel(int fd, struct mmsghdr *msgs, unsigned n, int flags,
+			       struct timespec *timeout)
+{
+	int rc = libc.recvmmsg(fd, msgs, n, flags, timeout);
+
+	for (int i = 0; i < rc; i++) {
+		if (msgs[i].msg_hdr.msg_controllen)
+			rights_received(&msgs[i].msg_hdr);
+	}
+	return rc;
+}
+
 EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
 {
 	struct sock_ref ref = sock_get(fd);
 	int saved = errno, rc;
 
 	if (!ref.sk)
-		return libc.recvmmsg(fd, msgs, n, flags, timeout);
+		return recv_many_by_kernel(fd, msgs, n, flags, timeout);
 	rc = do_recvmmsg(ref, fd, msgs, n, flags, timeout);
 	return rc == SOCK_KERNEL ? libc.recvmmsg(fd, msgs, n, flags, timeout)
 				 : (int)to_libc(rc, saved);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "intercept/io.h"
+#include "intercept/rights.h"
 #include "intercept/wrap.h"
 
 #define SENDMMSG_MAX 1024 /* the kernel stops there, too */
@@ -123,10 +124,23 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 	int saved = errno;
 	ssize_t rc;
 
-	if (!ref.sk)
-		return libc.sendmsg(fd, msg, flags);
+	if (!ref.sk) {
+		rc = rights_possible(msg) ? rights_prepare(msg) : 0;
+		return rc ? to_libc(rc, saved) : libc.sendmsg(fd, msg, flags);
+	}
 	rc = do_sendmsg(ref, msg, flags);
 	return rc == SOCK_KERNEL ? libc.sendmsg(fd, msg, flags) : sent(ref, rc, flags, saved);
+}
+
+/* As if the call came to the one that must not be sent, and ended there. */
+static int send_many_by_kernel(int fd, struct mmsghdr *msgs, unsigned n, int flags)
+{
+	int rc;
+
+	if (!mem_is_place(msgs))
+		return libc.sendmmsg(fd, msgs, n, flags);
+	rc = rights_prepare_many(msgs, n < SENDMMSG_MAX ? n : SENDMMSG_MAX);
+	return rc < 0 ? (int)to_libc(rc, 0) : libc.sendmmsg(fd, msgs, (unsigned)rc, flags);
 }
 
 EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
@@ -137,7 +151,7 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 	unsigned i;
 
 	if (!ref.sk)
-		return libc.sendmmsg(fd, msgs, n, flags);
+		return send_many_by_kernel(fd, msgs, n, flags);
 	for (i = 0; i < n && i < SENDMMSG_MAX; i++) {
 		rc = do_sendmsg(ref, &msgs[i].msg_hdr, flags);
 		if (rc < 0)

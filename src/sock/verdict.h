@@ -23,7 +23,8 @@
 	X(FLOW, "the frames could not be steered to us")                     \
 	X(OPTION, "an option is set that only the kernel serves")            \
 	X(CALL, "a call was made that only the kernel serves")               \
-	X(FORKED, "the socket was inherited by a forked process")
+	X(FORKED, "the socket was inherited by a forked process")            \
+	X(PASSED, "the socket was passed to another process")
 
 enum verdict {
 #define X(name, text) VERDICT_##name,

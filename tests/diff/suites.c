@@ -18,6 +18,7 @@
 	SUITE(poll)    \
 	SUITE(recv)    \
 	SUITE(reuse)   \
+	SUITE(rights)  \
 	SUITE(send)    \
 	SUITE(states)  \
 	SUITE(stdio)   \

@@ -61,6 +61,10 @@ def forked():
     if pid == 0:
         sys.exit(0)
     os.waitpid(pid, 0); s.close()
+def passed():
+    s = udp(); s.bind(("10.9.0.1", 7005))
+    a, b = socketpair(AF_UNIX, SOCK_STREAM)
+    send_fds(a, [b"x"], [s.fileno()]); s.close()
 def no_resources():
     # So few that neither netlink nor the internal thread's can be had.
     import resource
@@ -72,6 +76,11 @@ def live():
     s = socket(); s.connect(("10.9.0.2", 7100))
     attempt("live", s.setsockopt, IPPROTO_IP, IP_OPTIONS, b"\x01\x01\x01\x00")
     attempt("bad", s.setsockopt, IPPROTO_IP, IP_OPTIONS, b"\x07\x01\x01\x00")
+    s.close()
+def passed_live():
+    s = socket(); s.connect(("10.9.0.2", 7100))
+    a, b = socketpair(AF_UNIX, SOCK_STREAM)
+    for i in range(2): attempt("passed", send_fds, a, [b"x"], [s.fileno()])
     s.close()
 
 for name in sys.argv[1:]:
@@ -121,15 +130,18 @@ says() {
 }
 
 run VMA_TRACELEVEL=debug -- undecided accelerated family loopback no_route broadcast interface \
-	port_failed shared_port option call forked
+	port_failed shared_port option call forked passed
 for reason in 'not decided yet' accelerated 'the address family is not accelerated' \
 	'the address is on this host' 'there is no route' broadcast \
 	'the interface cannot be accelerated' 'the interface could not be taken' \
 	'other programs listen on the same address and port' \
 	'an option is set that only the kernel serves' 'a call was made that only the kernel serves' \
-	'the socket was inherited by a forked process'; do
+	'the socket was inherited by a forked process' 'the socket was passed to another process'; do
 	check "$reason" counted "$reason"
 done
+run VMA_TRACELEVEL=warn -- passed_live
+check "a connection is not passed" test "$(grep -c '^passed E.*NOTSUP' $log)" == 2
+check "... which is said once" test "$(grep -c 'is not sent to another process' $log)" == 1
 run VMA_TRACELEVEL=debug VMA_OFFLOADED_SOCKETS=0 -- undecided
 check "switched off" counted 'VMA_OFFLOADED_SOCKETS is 0'
 run VMA_TRACELEVEL=debug -- no_resources

@@ -879,7 +879,125 @@ static void test_an_epoll_set_is_no_socket(void **state)
 	close(fd);
 }
 
+/* ---- descriptors in messages ----------------------------------------------------- */
+
+union rights {
+	struct cmsghdr head;
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static struct msghdr rights_message(union rights *control, int fd)
+{
+	static char byte = 'x';
+	static struct iovec one = {&byte, 1};
+
+	memset(control, 0, sizeof(*control));
+	control->head = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+	memcpy(CMSG_DATA(&control->head), &fd, sizeof(fd));
+	return (struct msghdr){.msg_iov = &one,
+			       .msg_iovlen = 1,
+			       .msg_control = control,
+			       .msg_controllen = sizeof(*control)};
+}
+
+static int received(const union rights *control)
+{
+	int fd;
+
+	memcpy(&fd, CMSG_DATA(&control->head), sizeof(fd));
+	return fd;
+}
+
+static void test_what_is_sent_is_the_kernels(void **state)
+{
+	int way[2], fd = udp(), copy = dup(fd);
+	struct msghdr msg;
+	union rights control;
+	char c;
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, way);
+	msg = rights_message(&control, fd);
+	errno = EXDEV;
+	assert_int_equal(sendmsg(way[0], &msg, 0), 1);
+	assert_int_equal(errno, EXDEV);
+	assert_int_equal(fake.passed, 1);
+	assert_null(fd_get(fd).sk);
+	assert_null(fd_get(copy).sk);
+	/* Without control messages, or with one of another kind, nothing is looked at. */
+	close(fd);
+	fd = udp();
+	msg = rights_message(&control, fd);
+	control.head.cmsg_type = 77;
+	assert_int_equal(sendmsg(way[0], &msg, 0), -1);
+	msg.msg_controllen = 0;
+	assert_int_equal(sendmsg(way[0], &msg, 0), 1);
+	assert_int_equal(fake.passed, 1);
+	assert_int_equal(recv(way[1], &c, 1, 0), 1);
+	close(fd);
+	close(copy);
+	close(way[0]);
+	close(way[1]);
+}
+
+static void test_what_has_to_stay_is_not_sent(void **state)
+{
+	int way[2], fd = tcp();
+	struct mmsghdr msgs[2] = {0};
+	union rights control[2];
+	char c[9];
+
+	socketpair(AF_UNIX, SOCK_DGRAM, 0, way);
+	fake.stays = true;
+	msgs[0].msg_hdr = rights_message(&control[0], way[0]);
+	msgs[1].msg_hdr = rights_message(&control[1], fd);
+	assert_int_equal(sendmsg(way[0], &msgs[1].msg_hdr, 0), -1);
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(sendmmsg(way[0], msgs, 2, 0), 1);
+	assert_int_equal(recv(way[1], c, sizeof(c), MSG_DONTWAIT), 1);
+	assert_int_equal(recv(way[1], c, sizeof(c), MSG_DONTWAIT), -1);
+	assert_int_equal(sendmmsg(way[0], msgs + 1, 1, 0), -1);
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_non_null(fd_get(fd).sk);
+	assert_int_equal(fake.passed, 0);
+	close(fd);
+	close(way[0]);
+	close(way[1]);
+}
+
+/* A number whose descriptor was closed behind our back comes again. */
+static void test_what_is_received_is_fresh(void **state)
+{
+	int way[2], fd;
+	struct mmsghdr many = {0};
+	struct msghdr msg;
+	union rights control;
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, way);
+	for (int i = 0; i < 2; i++) {
+		msg = rights_message(&control, way[0]);
+		assert_int_equal(sendmsg(way[0], &msg, 0), 1);
+		msg.msg_iov = &(struct iovec){&fd, 1};
+		many.msg_hdr = msg;
+		fd = tcp();
+		sys_close(fd);
+		if (i)
+			assert_int_equal(recvmmsg(way[1], &many, 1, 0, NULL), 1);
+		else
+			assert_int_equal(recvmsg(way[1], &msg, 0), 1);
+		fd = received(&control);
+		assert_null(fd_get(fd).sk);
+		assert_true(is_open(fd));
+		assert_int_equal(fake.n_closed, i + 1);
+		close(fd);
+	}
+	close(way[0]);
+	close(way[1]);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup(test_what_is_sent_is_the_kernels, reset),
+	cmocka_unit_test_setup(test_what_has_to_stay_is_not_sent, reset),
+	cmocka_unit_test_setup(test_what_is_received_is_fresh, reset),
 	cmocka_unit_test_setup(test_success_is_passed_and_errno_left_alone, reset),
 	cmocka_unit_test_setup(test_an_error_is_minus_one_and_errno, reset),
 	cmocka_unit_test_setup(test_what_is_not_ours_is_the_kernels, reset),

@@ -18,6 +18,7 @@ struct fake {
 	int rc_after;	/* ... once so many of them did well */
 	bool on_accept; /* accept() answers with a child of ours */
 	bool plain;	/* epoll_is_plain() */
+	bool stays;	/* sock_pass() refuses */
 
 	/* what was seen */
 	const char *op;
@@ -27,7 +28,7 @@ struct fake {
 	socklen_t namelen;
 	struct sock *closed;
 	int n_closed;
-	int to_kernel;
+	int to_kernel, passed;
 	int kernel_fds; /* as epoll was told */
 	int forked;
 	nsec_t timeout;
