@@ -506,7 +506,7 @@ static void backlog_client(void)
 	meet();
 	for (int i = 0; i < 4; i++) {
 		fds[i] = fresh(SOCK_STREAM | SOCK_NONBLOCK);
-		connect(fds[i], (struct sockaddr *)&to, sizeof(to));
+		(void)connect(fds[i], (struct sockaddr *)&to, sizeof(to));
 		usleep(20000);
 	}
 	usleep(100000);

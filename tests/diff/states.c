@@ -74,7 +74,7 @@ static void listening_client(void)
 	int fd = stream();
 
 	meet();
-	connect(fd, (struct sockaddr *)&to, sizeof(to));
+	(void)connect(fd, (struct sockaddr *)&to, sizeof(to));
 	await(fd, POLLOUT);
 	meet();
 	close(fd);

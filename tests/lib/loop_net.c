@@ -134,8 +134,24 @@ void loop_net_follow_forks(void)
 	NET_CHECK_EQ(pthread_atfork(sock_fork_prepare, sock_fork_parent, in_child), 0);
 }
 
+/* One of this process's, or none. */
+static struct sock_ref some_socket(void)
+{
+	struct sock_ref ref = {NULL, 0};
+
+	NET_CHECK(control_lock());
+	if (!list_empty(sock_list()))
+		ref = sock_ref_of(container_of(sock_list()->next, struct inet_sock, link));
+	control_unlock();
+	return ref;
+}
+
 void loop_net_close_inherited(void)
 {
+	struct sock_ref ref;
+
+	while ((ref = some_socket()).sk)
+		sock_close(ref);
 	for (int fd = 3; fd < 1024; fd++) {
 		if (!sys_fd_is_hidden(fd))
 			close(fd);

@@ -58,10 +58,12 @@ server_is_up() {
 # status.
 # What it says is in $work/NAME.log; it is shown when the client fails.
 use() {
-	(netns_exec c "$lib_c" 0-1023 timeout -s KILL "${patience:-20}" "${@:2}" > "$work/$1.log" 2>&1 < /dev/null) &&
-		return
-	tail -n 20 "$work/$1.log"
-	return 1
+	local rc=0
+
+	(netns_exec c "$lib_c" 0-1023 timeout -s KILL "${patience:-20}" "${@:2}" > "$work/$1.log" 2>&1 < /dev/null) ||
+		rc=$?
+	((rc == 0)) || tail -n 20 "$work/$1.log"
+	return $rc
 }
 
 # says NAME REGEX: it does, in a line of its log.

@@ -184,7 +184,7 @@ static int many(unsigned n)
 			talked += talk(fd);
 	}
 	printf("%u sockets are open, %ld bytes each\n", opened,
-	       (resident_kb() - before) * 1024 / (long)n);
+	       n ? (resident_kb() - before) * 1024 / (long)n : 0);
 	printf("%u of %u talk\n", talked, n / 100);
 	return talked < n / 100;
 }

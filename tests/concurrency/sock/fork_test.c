@@ -44,6 +44,8 @@ static void be_child(unsigned how)
 		/* Sockets follow no thread here: each move is asked for. */
 		params.ring_logic_rx = params.ring_logic_tx = RING_LOGIC_SOCKET;
 		use_new_sockets();
+		/* What the parent closes meanwhile we would receive for. */
+		loop_net_close_inherited();
 		loop_net_finish();
 	}
 	_exit(0); /* what the parent's threads had allocated is nobody's */
