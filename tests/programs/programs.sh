@@ -80,9 +80,13 @@ stop() {
 	wait "$1"
 } 2> /dev/null
 
-# Segments and datagrams that the kernel of a namespace was given.
+# Segments and datagrams that the kernel of a namespace was given, but for those that it
+# answered with a reset: they came late for a connection that has ended.
 kernel_saw() {
-	netns_counters "$1" TcpInSegs UdpInDatagrams UdpNoPorts | tr ' ' '+'
+	local tcp resets udp no_ports
+
+	read -r tcp resets udp no_ports < <(netns_counters "$1" TcpInSegs TcpOutRsts UdpInDatagrams UdpNoPorts)
+	echo "$tcp-$resets+$udp+$no_ports"
 }
 
 # saw NAMESPACE LIB BEFORE STRAY: its kernel saw STRAY packets at most, or without LIB some.
