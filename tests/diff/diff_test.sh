@@ -27,4 +27,19 @@ if [[ $1 == mcast ]]; then
 	ip -n c addr add 10.9.0.3/24 dev v0
 	await 5 netns_is_up c v1 && await 5 netns_is_up s v1 || die "the second link stays down"
 fi
-"$diff" run "${verbose[@]}" "$lib" tests/diff/intended.txt "$@"
+run() {
+	"$diff" run "${verbose[@]}" "$lib" tests/diff/intended.txt "$@"
+}
+
+run "$@" > $netns_tmp/said
+rc=$?
+cat $netns_tmp/said
+mapfile -t failed < <(sed -n 's/^FAIL //p' $netns_tmp/said)
+# A machine that is busy with other things can make any two runs differ: a second time,
+# alone, tells chance from rule. It is said, and a rule is a failure.
+if ((rc && ${#failed[@]} && ${#failed[@]} < 4)); then
+	echo "again, alone: ${failed[*]}"
+	run "$1" "${failed[@]}"
+	rc=$?
+fi
+exit $rc
