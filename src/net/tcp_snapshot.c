@@ -210,6 +210,20 @@ static bool sane_rtt(const struct rtt *rtt)
 	       rtt->min >= 0 && rtt->min <= RTT_MAX_RTO;
 }
 
+/* Before anybody looks at it as a bool. */
+static bool is_bool(const void *value)
+{
+	uint8_t byte;
+
+	memcpy(&byte, value, sizeof(byte));
+	return byte <= 1;
+}
+
+static bool sane_bools(const struct head *h)
+{
+	return is_bool(&h->has_rare) && is_bool(&h->conn.keepalive.on) && is_bool(&h->conn.trouble);
+}
+
 /* The head, as far as len bytes may be judged by it. */
 static bool is_sane(const struct head *h, size_t len)
 {
@@ -218,7 +232,7 @@ static bool is_sane(const struct head *h, size_t len)
 	if (h->magic != MAGIC || h->version != VERSION || h->conn_size != sizeof(h->conn) ||
 	    h->rare_size != sizeof(h->rare) || h->now < 0 || h->now > NOW_MAX)
 		return false;
-	return sane_flags(c) && sane_sizes(c) && sane_numbers(h) && sane_rare(h) &&
+	return sane_bools(h) && sane_flags(c) && sane_sizes(c) && sane_numbers(h) && sane_rare(h) &&
 	       sane_rtt(&c->rtt) && within(c->cc.cwnd, 1, TCP_CC_MAX_WINDOW) &&
 	       (!c->keepalive.on || (c->keepalive.idle && c->keepalive.interval)) &&
 	       len == size_of(h->to_send, h->to_read, h->early, h->early_bytes);

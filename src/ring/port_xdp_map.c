@@ -9,7 +9,7 @@
 #include "ring/port_xdp_internal.h"
 
 /* The kernel clears up after a program that has ended in its own time: 1 s on a busy host. */
-#define BUSY_RETRIES 500 /* of 2 ms */
+#define BUSY_RETRIES 1500 /* of 2 ms */
 
 int xdp_map(struct xdp_map *map, size_t len, int fd, uint64_t offset)
 {
