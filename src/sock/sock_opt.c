@@ -67,9 +67,10 @@ void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
 {
 	options_put(so->opt);
 	so->opt = opt;
-	so->rcvlowat = opt->rcvlowat;
-	so->noted = (opt->told & TOLD_ARRIVAL) != 0;
-	so->told = opt->told != 0;
+	/* Calls look at these before they hold, and after. */
+	__atomic_store_n(&so->rcvlowat, opt->rcvlowat, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->noted, (opt->told & TOLD_ARRIVAL) != 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->told, opt->told != 0, __ATOMIC_RELAXED);
 }
 
 /* As sock_options_apply(); quickack: TCP_QUICKACK was set, which acts each time. */

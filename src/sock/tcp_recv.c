@@ -68,7 +68,7 @@ static inline void finish(struct sock_ref ref, struct msghdr *msg, nsec_t stamp)
 {
 	msg->msg_flags = 0;
 	msg->msg_namelen = 0;
-	if (__builtin_expect(inet_of(ref.sk)->told, 0))
+	if (__builtin_expect(__atomic_load_n(&inet_of(ref.sk)->told, __ATOMIC_RELAXED), 0))
 		tell(ref, msg, stamp);
 	else
 		msg->msg_controllen = 0;
