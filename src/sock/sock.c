@@ -177,7 +177,8 @@ struct inet_sock *sock_alloc(enum sock_kind kind)
 	gen = so->sk.gen;
 	/* A stale reference reads what is in sk at any time: never a wild value. */
 	memset((char *)so + sizeof(so->sk), 0, size - sizeof(so->sk));
-	__atomic_store_n(&so->sk.ops, ops_of(kind), __ATOMIC_RELAXED);
+	if (so->sk.ops != ops_of(kind)) /* it was away; others only read it */
+		__atomic_store_n(&so->sk.ops, ops_of(kind), __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.epoll, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.twin_events, 0, __ATOMIC_RELAXED);
