@@ -784,12 +784,6 @@ void family_ask(struct sock_ref ref)
 	family_busy();
 }
 
-/*
- * What others hold is offered. Of what is away and has others on this side the next ones
- * are introduced to each other when they are two, see introduce(); else it is fetched
- * first. How many are left.
- */
-
 /* ---- fork -------------------------------------------------------------------------------------- */
 
 static bool has_connections(void)
