@@ -10,13 +10,13 @@
  *		alive; whoever takes out its last descriptor closes it.
  * Ordering	an entry goes from empty to a socket and back to empty only.
  *		Filling writes gen, then sk; emptying writes sk.  A reader loads
- *		sk, gen, sk: with the same sk twice, gen belonged to some socket
- *		at that address that the entry named, or is an old one of it.
- *		Generations do not come back, so the worst that a reader who
- *		raced with close() gets is a reference to a socket that ended,
- *		which every call recognises.  An empty entry belongs to whoever
- *		has the descriptor from the kernel: sk comes last, and with it
- *		the entry is the lock's.
+ *		sk, gen, sk, gen, until it has each twice: a socket that came and
+ *		went between the two sk, and left its gen there, shows in the
+ *		second gen.  A socket's generations do not come back, so the worst
+ *		that a reader who raced with close() gets is a reference to a
+ *		socket that ended, which every call recognises.  An empty entry
+ *		belongs to whoever has the descriptor from the kernel: sk comes
+ *		last, and with it the entry is the lock's.
  * Progress	lookup never waits.
  */
 #ifndef INTERCEPT_FDTABLE_H
@@ -54,9 +54,10 @@ static inline struct sock_ref fd_get(int fd)
 		ref.sk = __atomic_load_n(&entry->sk, __ATOMIC_ACQUIRE);
 		if (!ref.sk)
 			return ref;
-		/* Acquire: the second look at sk stays behind this one. */
+		/* Acquire, as the next: the second look at both stays behind this one. */
 		ref.gen = __atomic_load_n(&entry->gen, __ATOMIC_ACQUIRE);
-	} while (__atomic_load_n(&entry->sk, __ATOMIC_RELAXED) != ref.sk);
+	} while (__atomic_load_n(&entry->sk, __ATOMIC_ACQUIRE) != ref.sk ||
+		 __atomic_load_n(&entry->gen, __ATOMIC_RELAXED) != ref.gen);
 	return ref;
 }
 
