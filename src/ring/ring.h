@@ -249,6 +249,8 @@ int ring_poll(struct ring *ring);
 int ring_flow_add(struct ring *ring, struct flow *flow);
 /* Harmless when it is not there. */
 void ring_flow_del(struct ring *ring, struct flow *flow);
+/* As ring_flow_del(), but what the port has for it by now is delivered first. */
+void ring_flow_drain(struct ring *ring, struct flow *flow);
 
 /*
  * The receivers of a flow.  Whoever adds a shared flow (shared_flow_init()) joins them,

@@ -4,6 +4,8 @@
 
 #include "ring/ring.h"
 
+#define DRAIN_BURSTS 64
+
 /* Does a wider flow bring its frames here anyway? */
 static bool covered(const struct ring *ring, const struct flow_key *key)
 {
@@ -240,6 +242,23 @@ void ring_flow_del(struct ring *ring, struct flow *flow)
 	if (!flow_key_is_exact(&flow->key))
 		steer_covered(ring, &flow->key);
 	ring->ops->del_flow(ring->q, &flow->key);
+}
+
+void ring_flow_drain(struct ring *ring, struct flow *flow)
+{
+	ring_assert_held(ring);
+	if (flow->shared) {
+		ring_flow_stop(ring, flow);
+	} else if (flow->steered && flow_lookup(&ring->flows, &flow->key) == flow &&
+		   !flow_next(flow)) {
+		if (!flow_key_is_exact(&flow->key))
+			steer_covered(ring, &flow->key);
+		ring->ops->del_flow(ring->q, &flow->key);
+		flow->steered = false;
+	}
+	for (int i = 0; i < DRAIN_BURSTS && ring_poll(ring) > 0; i++)
+		; /* bounded: others may get frames without end */
+	ring_flow_del(ring, flow);
 }
 
 int ring_flow_list(struct ring *ring, struct flow *flow)

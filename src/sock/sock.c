@@ -431,7 +431,8 @@ static void close_locked(struct sock_ref ref)
 	if (!sock_ref_valid(ref) || so->gone || family_close(so) || sock_hold_cold(ref, &ring))
 		return;
 	log_debug("fd %d: closed (%s)", sock_twin(&so->sk), verdict_text(so->verdict));
-	verdict_count(so->verdict);
+	if (!udp_lingers(so))
+		verdict_count(so->verdict);
 	leave_program(so);
 	end(so, ring);
 }
@@ -519,11 +520,16 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 		return 0;
 	if (so->inet == INET_TCP && (so->connected || sock_is_away(&so->sk)))
 		return -EBUSY; /* the kernel knows nothing of the connection */
-	log_debug("fd %d: left to the kernel: %s", sock_twin(&so->sk), verdict_text(reason));
-	so->verdict = reason;
-	verdict_count(reason);
-	sock_port_unclaim(so);
-	sock_move_settle(so);
+	if (!udp_lingers(so)) {
+		log_debug("fd %d: left to the kernel: %s", sock_twin(&so->sk),
+			  verdict_text(reason));
+		so->verdict = reason;
+		verdict_count(reason);
+		sock_port_unclaim(so);
+		sock_move_settle(so);
+	}
+	if (so->inet == INET_UDP && udp_linger(so))
+		return 0;
 	epoll_sock_left(&so->sk);
 	hooks.left(&so->sk);
 	sock_flows_del(so);
@@ -771,7 +777,7 @@ static void close_at_exit(struct inet_sock *so, void *arg)
 	(void)arg;
 	if (so->inet != INET_UDP)
 		close_locked(sock_ref_of(so));
-	else
+	else if (!udp_lingers(so))
 		verdict_count(so->verdict);
 }
 

@@ -79,6 +79,7 @@ struct udp_state {
 	struct list groups; /* control lock: multicast memberships, mcast.c */
 	int claim;	    /* control lock: of its port, see port_claim.h; -1: none */
 	bool corked;	    /* any, atomic: a datagram begun with MSG_MORE is in the twin */
+	bool lingers;	    /* control lock: left, but for what is queued; see udp_linger() */
 };
 
 /* A connection waiting for accept(), and the connection itself. */
@@ -344,7 +345,10 @@ static inline struct sock_ref sock_ref_of(struct inet_sock *so)
 	return ref;
 }
 
-/* Control lock: gives the socket to the kernel; its flows go. */
+/*
+ * Control lock: gives the socket to the kernel; its flows go.  A datagram socket with
+ * something to read stays ours until that is read: udp_linger().
+ */
 int sock_leave(struct inet_sock *so, enum verdict reason);
 
 /* ---- flows (control lock, no ring held) ------------------------------------------------ */
@@ -458,6 +462,17 @@ enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nse
 /* holder of home: queues a datagram; consumes it unless a reason is returned. */
 enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bool multicast);
 enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
+
+/*
+ * Control lock: the socket leaves for the kernel, which receives for it from now on.  True:
+ * there is something to read, which comes before what the kernel has; the socket leaves
+ * when that was read.  Until then it lingers: the kernel does all the rest.
+ */
+bool udp_linger(struct inet_sock *so);
+static inline bool udp_lingers(const struct inet_sock *so)
+{
+	return so->inet == INET_UDP && so->udp.lingers;
+}
 
 /* holder of home, on close: frees queues, or says goodbye to the peer. */
 void udp_close(struct inet_sock *so, struct ring *ring);

@@ -57,10 +57,13 @@ static enum level level_of(int level)
 static enum care care_of(const struct inet_sock *so, int level, int name)
 {
 	enum level l = level_of(level);
+	enum care care;
 
 	if (l == LEVELS || name < 0 || name >= OPTION_NUMBERS)
-		return CARE_KERNEL;
-	return so->inet == INET_UDP ? cares[l][name].udp : cares[l][name].tcp;
+		return udp_lingers(so) ? CARE_TWIN : CARE_KERNEL;
+	care = so->inet == INET_UDP ? cares[l][name].udp : cares[l][name].tcp;
+	/* What can be read may need it; all the rest is the kernel's already. */
+	return udp_lingers(so) && care != CARE_DONE ? CARE_TWIN : care;
 }
 
 void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
@@ -141,6 +144,8 @@ static void share_later(struct inet_sock *so, int name)
 /* What the flows of a bound socket depend on. */
 static void follow_option(struct inet_sock *so, int level, int name)
 {
+	if (udp_lingers(so))
+		return;
 	if (level == SOL_SOCKET && (name == SO_REUSEADDR || name == SO_REUSEPORT))
 		share_later(so, name);
 	else if (level == SOL_SOCKET && (name == SO_BINDTODEVICE || name == SO_BINDTOIFINDEX))

@@ -391,7 +391,7 @@ static int udp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t
 	return SOCK_KERNEL; /* the twin is connected, too */
 }
 
-static int udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+int udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
@@ -417,7 +417,7 @@ static int udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 	return 0;
 }
 
-static int udp_shutdown(struct sock_ref ref, int how)
+int udp_shutdown(struct sock_ref ref, int how)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;

@@ -8,6 +8,16 @@
 /* holder: the oldest datagram; there is one. */
 struct pkt *udp_pop(struct inet_sock *so);
 
+/*
+ * holder: gives the oldest datagram to the program, or shows it (MSG_PEEK); there is one.
+ * What recvmsg() returns.
+ */
+ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags);
+
+/* sock_ops.ioctl and .shutdown, of all that have a queue. */
+int udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg);
+int udp_shutdown(struct sock_ref ref, int how);
+
 /* Control lock: a port from the kernel, and the frames for it.  0 or -errno. */
 int udp_autobind(struct inet_sock *so);
 

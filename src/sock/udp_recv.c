@@ -14,8 +14,7 @@
 
 #define RECV_FOR_KERNEL (MSG_ERRQUEUE | MSG_OOB)
 
-/* holder: gives the oldest datagram to the program, or shows it (MSG_PEEK). */
-static ssize_t take(struct inet_sock *so, struct msghdr *msg, int flags)
+ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags)
 {
 	struct pkt *pkt = so->udp.head;
 	const uint8_t *data = pkt_payload(pkt);
@@ -100,7 +99,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 		if (!so->udp.head)
 			ring_poll(ring);
 		if (so->udp.head) {
-			n = take(so, msg, flags);
+			n = udp_take(so, msg, flags);
 			ring_release(ring, mode);
 			return n;
 		}

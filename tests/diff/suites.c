@@ -12,6 +12,7 @@
 	SUITE(family)  \
 	SUITE(fds)     \
 	SUITE(leaving) \
+	SUITE(linger)  \
 	SUITE(mcast)   \
 	SUITE(mmsg)    \
 	SUITE(options) \
