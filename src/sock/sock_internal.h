@@ -219,11 +219,21 @@ bool control_lock(void) __attribute__((warn_unused_result));
 bool control_trylock(void);
 void control_unlock(void);
 
+/* Around fork, in the parent, with signals blocked; in the child. */
+void control_fork_prepare(void);
+void control_fork_parent(void);
+void control_fork_child(void);
+
+/* What intercept gave sock_init(). */
+extern struct sock_hooks sock_hooks;
+
 /*
  * Starts what acceleration needs (netlink, the internal thread).  Control lock.
  * False: it cannot run; the user was told.
  */
 bool sock_start(void);
+/* It could not, or the process is at its end: nothing begins any more. */
+bool sock_start_failed(void);
 
 /* ---- homes, events (holder) -------------------------------------------------------- */
 
@@ -302,8 +312,15 @@ struct inet_sock *sock_alloc(enum sock_kind kind);
 /* holder: nothing refers to it by pointer any more. */
 void sock_free(struct inet_sock *so);
 
+/* Once at start; around fork: the child leaves the objects of its parent where they are. */
+void sock_alloc_init(void);
+void sock_alloc_fork_prepare(void);
+void sock_alloc_fork_parent(void);
+void sock_alloc_fork_child(void);
+
 /* Control lock: calls fn for each socket there is. */
 void sock_each(void (*fn)(struct inet_sock *so, void *arg), void *arg);
+void sock_list_init(void);
 void sock_list_add(struct inet_sock *so);
 /* The same, of inet_sock.link; sockets that the program closed are not there. */
 const struct list *sock_list(void);
@@ -312,6 +329,9 @@ uint64_t sock_new_id(void);
 uint64_t sock_last_id(void);
 /* Before there is one: the next one comes after this. */
 void sock_skip_ids(uint64_t last);
+
+/* Control lock: sock_close(). */
+void sock_close_locked(struct sock_ref ref);
 
 /*
  * Control lock: the program closed it, and it lives on for other processes: no reference
