@@ -137,7 +137,7 @@ static void drop_conn(struct xdp_port *port, int conn)
 	for (unsigned i = 0; i < port->n_conns; i++) {
 		if (port->conns[i] != conn)
 			continue;
-		sys_close(conn);
+		xdp_service_close(port, &port->conns[i]);
 		port->conns[i] = port->conns[--port->n_conns];
 		return;
 	}

@@ -27,6 +27,16 @@ void xdp_service_watch(struct xdp_port *port, int fd, uint32_t events)
 	sys_call(SYS_epoll_ctl, port->epoll_fd, EPOLL_CTL_ADD, fd, &ev, 0, 0);
 }
 
+/*
+ * A child of fork() may still have it open, and with it the set: it would go on to tell
+ * of a number that is another descriptor's by then.
+ */
+void xdp_service_close(struct xdp_port *port, int *fd)
+{
+	sys_call(SYS_epoll_ctl, port->epoll_fd, EPOLL_CTL_DEL, *fd, NULL, 0, 0);
+	sys_close_fd(fd);
+}
+
 int xdp_service_init(struct xdp_port *port)
 {
 	port->epoll_fd =
@@ -72,7 +82,7 @@ static bool handle(struct xdp_port *port, int fd)
 	if (fd == port->bell_fd)
 		return false;
 	if (fd == port->lifeline_fd) {
-		sys_close_fd(&port->lifeline_fd);
+		xdp_service_close(port, &port->lifeline_fd);
 		return true;
 	}
 	return !xdp_group_answer(port, fd);

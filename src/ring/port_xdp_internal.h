@@ -212,6 +212,8 @@ bool xdp_group_answer(struct xdp_port *port, int conn);
 /* port_xdp_group_service.c */
 int xdp_service_init(struct xdp_port *port);
 void xdp_service_watch(struct xdp_port *port, int fd, uint32_t events);
+/* Of a descriptor that is watched. */
+void xdp_service_close(struct xdp_port *port, int *fd);
 int xdp_service(struct port *port, int fds[PORT_FDS_MAX]);
 void xdp_service_fini(struct xdp_port *port);
 

@@ -41,6 +41,12 @@ static void watch(const struct channel *ch)
 	sys_call(SYS_epoll_ctl, family.epoll_fd, EPOLL_CTL_ADD, ch->fd, &ev, 0, 0);
 }
 
+/* A child may have it open for longer, and its end would be told for so long. */
+static void unwatch(const struct channel *ch)
+{
+	sys_call(SYS_epoll_ctl, family.epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL, 0, 0);
+}
+
 /* ---- what a socket has to do with others -------------------------------------------------- */
 
 void family_init(void)
@@ -484,6 +490,7 @@ static void on_adopt(struct channel *ch, int *memfd)
 {
 	if (*memfd < 0)
 		return;
+	unwatch(ch);
 	sys_close_fd(&ch->fd);
 	ch->fd = *memfd;
 	*memfd = -1;
@@ -582,6 +589,7 @@ static void lose_toward(const struct list *list, const struct channel *ch)
 static void hang_up(struct channel *ch)
 {
 	list_remove(&ch->link);
+	unwatch(ch);
 	list_for_each_safe(link, &family.gifts) {
 		struct gift *gift = container_of(link, struct gift, link);
 

@@ -1065,6 +1065,40 @@ static void test_a_forked_child_joins(void **state)
 	expect_baseline(f->port);
 }
 
+/*
+ * Whoever has the name hears that a member is gone, while a child of its own still has the
+ * descriptor open; the number is soon another one's, of which nothing may be read.
+ */
+static void test_a_number_used_again_is_not_taken_for_a_member(void **state)
+{
+	struct fixture *f = *state;
+	struct member *m = make_members();
+	struct xdp_port *port;
+	int pair[2], conn, inherited;
+	char letter[64];
+
+	open_port(f);
+	port = (struct xdp_port *)f->port;
+	start(&m[0], 0, f->ifindex);
+	await_joined(&m[0], f->port);
+	assert_int_equal(port->n_conns, 1);
+	conn = port->conns[0];
+	inherited = dup(conn);
+	kill_member(&m[0]);
+	while (port->n_conns)
+		service(f->port);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+	assert_int_equal(dup2(pair[0], conn), conn);
+	assert_int_equal(send(pair[1], "letter", 6, 0), 6);
+	service(f->port);
+	assert_int_equal(recv(conn, letter, sizeof(letter), 0), 6);
+	close(conn);
+	close(pair[0]);
+	close(pair[1]);
+	close(inherited);
+	expect_baseline(f->port);
+}
+
 /* A process with a part in the flow of port 7000: counts what comes. */
 static void sharer_main(int ifindex, uint64_t *joined, uint64_t *received)
 {
@@ -1269,6 +1303,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_many_rings_share_one_queue, setup_rings_queues),
 	TEST(test_another_user_is_refused, setup_alone),
 	TEST(test_a_forked_child_joins, setup_alone),
+	TEST(test_a_number_used_again_is_not_taken_for_a_member, setup_alone),
 	TEST(test_the_dead_leave_their_part_of_a_flow_to_the_others, setup_alone),
 	TEST(test_sharers_are_killed_at_any_time, setup_alone),
 	TEST(test_two_processes_take_turns_in_everything, setup_alone),
