@@ -165,19 +165,26 @@ static bool is_ours(const struct xdp_port *port, unsigned slot)
 	       !group_slot_is_dead(g, slot);
 }
 
+/* As entry_of(); *slot has the connection, XDP_STEER_SLOTS: it is none, or not there. */
+static int entry_and_conn(const struct xdp_port *port, const struct flow_key *key, struct entry *e,
+			  unsigned *slot)
+{
+	int rc = entry_of(port, key, e);
+
+	*slot = !rc && e->is5 ? xdp_conn_find(port, &e->key5) : XDP_STEER_SLOTS;
+	return rc;
+}
+
 int xdp_move_flow(struct port_queue *base, const struct flow_key *key)
 {
 	struct xdp_queue *q = (struct xdp_queue *)base;
 	struct xdp_port *port = (struct xdp_port *)base->port;
-	unsigned from = XDP_STEER_SLOTS;
+	unsigned from;
 	struct entry e;
-	int rc;
+	int rc = entry_and_conn(port, key, &e, &from);
 
-	rc = entry_of(port, key, &e);
 	if (rc)
 		return rc;
-	if (e.is5)
-		from = xdp_conn_find(port, &e.key5);
 	if (is_ours(port, from))
 		return xdp_conn_move(port, &e.key5, from, q->slot);
 	if (!is_ours(port, find_entry(port, &e)))
@@ -190,15 +197,12 @@ int xdp_take_flow(struct port_queue *base, const struct flow_key *key)
 {
 	struct xdp_queue *q = (struct xdp_queue *)base;
 	struct xdp_port *port = (struct xdp_port *)base->port;
-	unsigned from = XDP_STEER_SLOTS;
+	unsigned from;
 	struct entry e;
-	int rc;
+	int rc = entry_and_conn(port, key, &e, &from);
 
-	rc = entry_of(port, key, &e);
 	if (rc)
 		return rc;
-	if (e.is5)
-		from = xdp_conn_find(port, &e.key5);
 	if (from != XDP_STEER_SLOTS && !xdp_conn_move(port, &e.key5, from, q->slot))
 		return 0;
 	if (find_entry(port, &e) != XDP_STEER_SLOTS &&

@@ -125,6 +125,13 @@ void await_bytes(int fd, int n);
 void set_int(int fd, int level, int name, int value);
 int get_int(int fd, int level, int name);
 void set_nonblocking(int fd, bool on);
+/* SO_RCVTIMEO or SO_SNDTIMEO. */
+void set_timeout(int fd, int name, int msec);
+/* One SIGALRM in msec, whose handler does nothing. */
+void alarm_in(int msec, int sa_flags);
+
+/* Sends text to a peer that sends it back, and receives that. */
+void ping(int fd, const char *text);
 
 /* Forks; the child calls fn(arg) and leaves with what it returns. join: says how it ended. */
 int spawn(int (*fn)(void *arg), void *arg);

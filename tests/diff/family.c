@@ -27,17 +27,6 @@ static void nap(long ms)
 	nanosleep(&ts, NULL);
 }
 
-/* Sends a message and has it back. */
-static void ping(int fd, const char *text)
-{
-	char buf[100] = "";
-	size_t n = strlen(text);
-
-	SAY(send(fd, text, n, 0));
-	SAY(recv(fd, buf, n, MSG_WAITALL));
-	say_bytes(buf, n);
-}
-
 static void pong(int fd)
 {
 	char buf[100];

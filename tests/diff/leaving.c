@@ -22,7 +22,7 @@ static void jump(int sig)
 	siglongjmp(out, 1);
 }
 
-static void alarm_in(int msec)
+static void jump_in(int msec)
 {
 	struct sigaction act = {.sa_handler = jump};
 	struct itimerval it = {.it_value = {0, msec * 1000}};
@@ -126,7 +126,7 @@ static void leave_by_jump(int fd, long (*call)(int fd))
 			say("left");
 			continue;
 		}
-		alarm_in(300);
+		jump_in(300);
 		say_result("the call", call(fd));
 	}
 }

@@ -120,27 +120,6 @@ static int to_server(void)
 	return fd;
 }
 
-static void on_signal(int sig)
-{
-	(void)sig;
-}
-
-static void alarm_in(int msec, int sa_flags)
-{
-	struct sigaction act = {.sa_handler = on_signal, .sa_flags = sa_flags};
-	struct itimerval it = {.it_value = {msec / 1000, msec % 1000 * 1000}};
-
-	MUST(sigaction(SIGALRM, &act, NULL));
-	MUST(setitimer(ITIMER_REAL, &it, NULL));
-}
-
-static void set_timeout(int fd, int name, int msec)
-{
-	struct timeval tv = {msec / 1000, msec % 1000 * 1000};
-
-	MUST(setsockopt(fd, SOL_SOCKET, name, &tv, sizeof(tv)));
-}
-
 /* ---- corks ------------------------------------------------------------------------------- */
 
 static void more_udp_client(void)

@@ -27,7 +27,7 @@ static void on_alarm(int sig)
 		shutdown(handler_fd, SHUT_RDWR);
 }
 
-static void alarm_in(int msec, int again)
+static void set_alarm(int msec, int again)
 {
 	struct itimerval in = {{0, again * 1000}, {0, msec * 1000}};
 
@@ -40,12 +40,12 @@ static void arm(int flags)
 
 	handled = 0;
 	MUST(sigaction(SIGALRM, &act, NULL));
-	alarm_in(SOON, 0);
+	set_alarm(SOON, 0);
 }
 
 static void disarm(void)
 {
-	alarm_in(0, 0);
+	set_alarm(0, 0);
 	signal(SIGALRM, SIG_DFL);
 	handler_fd = -1;
 }
@@ -99,13 +99,6 @@ static void interrupted_waits(void)
 
 /* ---- calls that are, unless they have a timeout ----------------------------------------- */
 
-static void set_timeout(int fd, int name, int msec)
-{
-	struct timeval tv = {msec / 1000, msec % 1000 * 1000};
-
-	MUST(setsockopt(fd, SOL_SOCKET, name, &tv, sizeof(tv)));
-}
-
 static void interrupted_recv(void)
 {
 	int fd = tcp_pair();
@@ -117,11 +110,11 @@ static void interrupted_recv(void)
 	INTERRUPTED(SA_RESTART, recv(fd, &c, 1, 0));
 	INTERRUPTED(0, recv(fd, &c, 1, 0));
 	set_timeout(fd, SO_RCVTIMEO, 0);
-	alarm_in(0, 0);
+	set_alarm(0, 0);
 	/* Restarted: the second signal ends it. */
 	handler_fd = fd;
 	arm(SA_RESTART);
-	alarm_in(SOON, SOON);
+	set_alarm(SOON, SOON);
 	SAY(recv(fd, &c, 1, 0));
 	SAY_IF(handled >= 2);
 	disarm();
@@ -157,7 +150,7 @@ static void restarted_udp(void)
 	char buf[10];
 
 	arm(SA_RESTART);
-	alarm_in(SOON, SOON);
+	set_alarm(SOON, SOON);
 	SAY(recv(fd, buf, 10, 0));
 	SAY_IF(handled >= 2);
 	disarm();
@@ -181,7 +174,7 @@ static void restarted_accept_server(void)
 
 	meet();
 	arm(SA_RESTART);
-	alarm_in(SOON, SOON);
+	set_alarm(SOON, SOON);
 	SAY((conn = accept(fd, NULL, NULL)) >= 0);
 	SAY_IF(handled >= 2);
 	disarm();
@@ -357,11 +350,11 @@ static void ignored(void)
 	char c;
 
 	signal(SIGALRM, SIG_IGN);
-	alarm_in(20, 20);
+	set_alarm(20, 20);
 	SAY(poll(&p, 1, 100));
 	set_timeout(fd, SO_RCVTIMEO, 100);
 	SAY(recv(fd, &c, 1, 0));
-	alarm_in(0, 0);
+	set_alarm(0, 0);
 	signal(SIGALRM, SIG_DFL);
 	pid = fork();
 	if (pid == 0) {
@@ -429,7 +422,7 @@ static void taken_by_handler(void)
 	taker_fd = fd;
 	handled = 0;
 	MUST(sigaction(SIGALRM, &act, NULL));
-	alarm_in(SOON, 0);
+	set_alarm(SOON, 0);
 	meet(); /* in 80 ms, a byte */
 	SAY(recv(fd, &c, 1, 0));
 	say("handlers: %d", handled);

@@ -6,12 +6,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -352,6 +354,37 @@ void set_nonblocking(int fd, bool on)
 	int flags = (int)MUST(fcntl(fd, F_GETFL));
 
 	MUST(fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK));
+}
+
+void set_timeout(int fd, int name, int msec)
+{
+	struct timeval tv = {msec / 1000, msec % 1000 * 1000};
+
+	MUST(setsockopt(fd, SOL_SOCKET, name, &tv, sizeof(tv)));
+}
+
+static void on_signal(int sig)
+{
+	(void)sig;
+}
+
+void alarm_in(int msec, int sa_flags)
+{
+	struct sigaction act = {.sa_handler = on_signal, .sa_flags = sa_flags};
+	struct itimerval it = {.it_value = {msec / 1000, msec % 1000 * 1000}};
+
+	MUST(sigaction(SIGALRM, &act, NULL));
+	MUST(setitimer(ITIMER_REAL, &it, NULL));
+}
+
+void ping(int fd, const char *text)
+{
+	char buf[100] = "";
+	size_t n = strlen(text);
+
+	SAY(send(fd, text, n, 0));
+	SAY(recv(fd, buf, n, MSG_WAITALL));
+	say_bytes(buf, n);
 }
 
 int spawn(int (*fn)(void *arg), void *arg)
