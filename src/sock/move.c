@@ -1,191 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sock/move.h"
 
-#include <limits.h>
 #include <string.h>
 
 #include "base/delay.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/param.h"
 #include "ring/inbox.h"
 #include "sock/move_internal.h"
 #include "sock/tcp_internal.h"
 #include "sock/udp_internal.h"
 
-#define CONFIRMATIONS 20		/* accesses by the same key before a socket moves */
-#define PUT_OFF_STEP 1000		/* accesses after which the clock is looked at again */
-#define ASK_AGAIN (100 * NSEC_PER_MSEC) /* when nothing came of it */
-#define PUT_OFF NSEC_PER_SEC		/* between two looks where there is no ring for it */
-#define TX_RINGS_MAX 16u		/* destinations of one socket that are moved ahead */
-
 struct sock_move_stats sock_moves_rx, sock_moves_tx;
 
-/* Posted by whoever uses the socket; lock-free. */
-struct request {
-	ck_stack_entry_t link; /* first */
-	struct inet_sock *so;
-	uint32_t gen;
-	bool tx;
-	bool asked; /* by setsockopt(), not by its accesses */
-	uint64_t key;
-};
-
-static ck_stack_t requests = CK_STACK_INITIALIZER;
 static struct list moves = {&moves, &moves}; /* internal thread */
-
-static void count(unsigned *counter)
-{
-	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
-}
-
-/* ---- who uses the socket (holder) ---------------------------------------------------------- */
-
-static int ratio_of(const struct inet_sock *so, bool tx)
-{
-	const struct ring_alloc *alloc = tx ? &so->opt->alloc_tx : &so->opt->alloc_rx;
-	int ratio = tx ? params.ring_migration_tx : params.ring_migration_rx;
-
-	return ring_logic_moves(alloc->logic) && ratio > 0 ? ratio : INT_MAX;
-}
-
-/* any */
-static uint64_t key_of(const struct inet_sock *so, bool tx)
-{
-	return __atomic_load_n(tx ? &so->tx_key : &so->rx_key, __ATOMIC_RELAXED);
-}
-
-/* control lock */
-static void set_key(struct inet_sock *so, bool tx, uint64_t key)
-{
-	__atomic_store_n(tx ? &so->tx_key : &so->rx_key, key, __ATOMIC_RELAXED);
-}
-
-static int *left_of(struct inet_sock *so, bool tx)
-{
-	return tx ? &so->tx_left : &so->rx_left;
-}
-
-/* NULL: no memory; somebody will look again. */
-static struct sock_wander *wander_of(struct inet_sock *so, bool tx)
-{
-	if (!so->wander)
-		so->wander = mem_zalloc(2 * sizeof(*so->wander));
-	return so->wander ? &so->wander[tx] : NULL;
-}
-
-void sock_access_init(struct inet_sock *so)
-{
-	so->rx_left = ratio_of(so, false);
-	so->tx_left = ratio_of(so, true);
-	if (so->wander)
-		memset(so->wander, 0, 2 * sizeof(*so->wander));
-}
-
-static bool no_requests(void)
-{
-	return ck_pr_load_ptr(&requests.head) == NULL;
-}
-
-static void post_request(struct request *req)
-{
-	delay_at(DELAY_REQUEST_POST);
-	tsan_release(&requests); /* pairs with take_requests() */
-	ck_stack_push_upmc(&requests, &req->link);
-}
-
-static void request(struct inet_sock *so, bool tx, uint64_t key, bool asked)
-{
-	struct request *req = mem_alloc(sizeof(*req));
-
-	if (!req)
-		return; /* it is asked for again */
-	req->so = so;
-	req->gen = so->sk.gen;
-	req->tx = tx;
-	req->key = key;
-	req->asked = asked;
-	post_request(req);
-	progress_kick();
-}
-
-void sock_access_slow(struct inet_sock *so, bool tx)
-{
-	const struct ring_alloc *alloc = tx ? &so->opt->alloc_tx : &so->opt->alloc_rx;
-	struct sock_wander *access;
-	uint64_t placed = key_of(so, tx), key;
-	int ratio = ratio_of(so, tx);
-
-	*left_of(so, tx) = ratio;
-	if (placed == SOCK_NO_KEY || (ratio == INT_MAX && ring_logic_moves(alloc->logic)))
-		return;
-	key = ring_key(alloc, &so->local.addr, so->id);
-	if (key == placed) {
-		if (so->wander)
-			so->wander[tx].confirmed = 0;
-		return;
-	}
-	access = wander_of(so, tx);
-	if (!access)
-		return;
-	if (access->not_before && clock_now() < access->not_before) {
-		*left_of(so, tx) = ratio < PUT_OFF_STEP ? ratio : PUT_OFF_STEP;
-		return;
-	}
-	*left_of(so, tx) = 1;
-	if (!access->confirmed || access->candidate != key) {
-		access->candidate = key;
-		access->confirmed = 1;
-		return;
-	}
-	if (access->confirmed++ < CONFIRMATIONS)
-		return;
-	access->confirmed = 0;
-	*left_of(so, tx) = ratio;
-	access->not_before = clock_now() + ASK_AGAIN;
-	request(so, tx, key, false);
-}
-
-/* ---- keys (control lock) --------------------------------------------------------------------- */
-
-uint64_t sock_rx_key(struct inet_sock *so, const struct inaddr *local)
-{
-	if (key_of(so, false) == SOCK_NO_KEY || so->opt->alloc_rx.logic == RING_LOGIC_IP)
-		set_key(so, false, ring_key(&so->opt->alloc_rx, local, so->id));
-	return key_of(so, false);
-}
-
-static bool same_alloc(const struct inet_sock *so)
-{
-	return so->opt->alloc_rx.logic == so->opt->alloc_tx.logic &&
-	       so->opt->alloc_rx.user_id == so->opt->alloc_tx.user_id;
-}
-
-void sock_tx_query(struct inet_sock *so, struct dst_query *query)
-{
-	uint64_t rx = key_of(so, false);
-
-	/* One ring for both, until the threads that send and receive differ. */
-	if (key_of(so, true) == SOCK_NO_KEY)
-		set_key(so, true,
-			rx != SOCK_NO_KEY && same_alloc(so)
-				? rx
-				: ring_key(&so->opt->alloc_tx, &so->local.addr, so->id));
-	query->alloc = so->opt->alloc_tx;
-	query->key = key_of(so, true);
-}
-
-struct dst_query sock_query(struct inet_sock *so)
-{
-	struct dst_query query = sock_way_query(so, &so->remote, so->local.addr);
-
-	sock_tx_query(so, &query);
-	return query;
-}
 
 /* ---- starting (control lock) -------------------------------------------------------------------- */
 
-static bool movable(const struct request *req)
+bool move_is_possible(const struct move_request *req)
 {
 	struct sock_ref ref = {&req->so->sk, req->gen};
 	const struct inet_sock *so = req->so;
@@ -197,22 +29,7 @@ static bool movable(const struct request *req)
 	yes = !so->gone && !so->move && home->q &&
 	      !(so->inet == INET_TCP && (!so->connected || so->tcp.connecting));
 	ring_release_cold(home);
-	return yes && req->key != key_of(so, req->tx);
-}
-
-/* There is no ring for it: it is looked at again much later. */
-static void put_off(struct inet_sock *so, bool tx)
-{
-	struct sock_wander *access;
-	struct ring *home;
-
-	if (sock_hold_cold(sock_ref_of(so), &home))
-		return;
-	access = wander_of(so, tx);
-	if (access)
-		access->not_before = clock_now() + PUT_OFF;
-	*left_of(so, tx) = 1;
-	ring_release_cold(home);
+	return yes && req->key != move_key(so, req->tx);
 }
 
 static uint64_t key_for(const struct inet_sock *so, const struct inaddr *local, uint64_t key)
@@ -272,7 +89,7 @@ static void find_dst(struct move *move)
 	if (so->inet != INET_TCP)
 		return;
 	query = sock_query(so);
-	if (same_alloc(so))
+	if (move_same_alloc(so))
 		query.key = move->key; /* it sends from there, too */
 	dst_find(&query, &move->found);
 	move->has_dst = move->found.verdict == VERDICT_ACCELERATED;
@@ -309,22 +126,22 @@ static struct move *prepare(struct inet_sock *so, uint64_t key, struct ring *to)
 
 static void abandoned(struct inet_sock *so, const char *why)
 {
-	count(&sock_moves_rx.abandoned);
+	move_count(&sock_moves_rx.abandoned);
 	log_debug("fd %d: stays on ring %u: %s", sock_twin(&so->sk), sock_home(so)->id, why);
 }
 
-static void start_rx(const struct request *req)
+static void start_rx(const struct move_request *req)
 {
 	struct inet_sock *so = req->so;
 	struct ring *to = NULL;
 	struct move *move;
 
-	if (!movable(req))
+	if (!move_is_possible(req))
 		return;
-	count(&sock_moves_rx.started);
+	move_count(&sock_moves_rx.started);
 	to = target(so, sock_home(so), &so->local.addr, req->key);
 	if (!to) {
-		put_off(so, false);
+		move_put_off(so, false);
 		abandoned(so, "there is no other ring for it");
 		return;
 	}
@@ -366,32 +183,7 @@ static void call_off(struct move *move)
 		}
 	}
 	let_go(move);
-	count(&sock_moves_rx.abandoned);
-}
-
-/* The rings its destinations are on; holder of home. */
-static unsigned tx_rings(struct inet_sock *so, struct ring **rings)
-{
-	if (so->inet == INET_UDP)
-		return udp_tx_rings(so, rings, TX_RINGS_MAX);
-	if (so->inet == INET_TCP && so->tcp.dst.ring) {
-		rings[0] = so->tcp.dst.ring;
-		return 1;
-	}
-	return 0;
-}
-
-/*
- * What a socket had posted to the rings it sent by goes out before what it sends by
- * others: a datagram that has to find its way anew waits for the control lock.
- */
-static void drain_tx(struct ring **rings, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++) {
-		if (ring_hold_cold(rings[i]))
-			ring_release_cold(rings[i]);
-		ring_put(rings[i]);
-	}
+	move_count(&sock_moves_rx.abandoned);
 }
 
 /*
@@ -414,7 +206,7 @@ static void change_home(struct inet_sock *so, struct ring *from, struct ring *to
 static unsigned leave(struct move *move, struct ring *ring, struct ring **sent_by)
 {
 	struct inet_sock *so = move->so;
-	unsigned n = tx_rings(so, sent_by);
+	unsigned n = move_tx_rings(so, sent_by);
 
 	for (unsigned i = 0; i < n; i++)
 		ring_get(sent_by[i]);
@@ -427,9 +219,9 @@ static unsigned leave(struct move *move, struct ring *ring, struct ring **sent_b
 		udp_leave(so, ring);
 	else if (so->inet == INET_TCP)
 		tcp_leave(so, ring);
-	set_key(so, false, move->key);
-	if (same_alloc(so))
-		set_key(so, true, move->key);
+	move_set_key(so, false, move->key);
+	if (move_same_alloc(so))
+		move_set_key(so, true, move->key);
 	sock_access_init(so);
 	so->move = NULL;
 	ring_get(move->to); /* as home */
@@ -490,7 +282,7 @@ static void finish(struct move *move)
 {
 	struct inet_sock *so = move->so;
 	struct sock_ref ref = {&so->sk, move->gen};
-	struct ring *ring, *sent_by[TX_RINGS_MAX];
+	struct ring *ring, *sent_by[MOVE_TX_RINGS_MAX];
 	unsigned n;
 	int fd;
 
@@ -514,7 +306,7 @@ static void finish(struct move *move)
 	n = leave(move, ring, sent_by);
 	ring_release_cold(ring);
 	delay_at(DELAY_MOVE_LEFT);
-	drain_tx(sent_by, n);
+	move_drain_tx(sent_by, n);
 	/* If somebody else holds it: after him, ARRIVE has run. */
 	if (ring_hold_cold(move->to))
 		ring_release_cold(move->to);
@@ -524,7 +316,7 @@ static void finish(struct move *move)
 	log_debug("fd %d: moved from ring %u to ring %u in %ld us", fd, move->from->id,
 		  move->to->id, (clock_now() - move->began) / NSEC_PER_USEC);
 	let_go(move);
-	count(&sock_moves_rx.finished);
+	move_count(&sock_moves_rx.finished);
 }
 
 static void barrier(const struct move *move)
@@ -566,99 +358,10 @@ void sock_move_closed(struct inet_sock *so)
 	__atomic_store_n(&so->move->gen, so->sk.gen, __ATOMIC_RELEASE);
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------ */
-
-/* It sends by the ring of another key from now on; where it did: with references. */
-static unsigned retarget(struct inet_sock *so, uint64_t key, const struct dst_found *found,
-			 struct ring **sent_by)
-{
-	struct ring *home;
-	unsigned n;
-
-	if (sock_hold_cold(sock_ref_of(so), &home))
-		return 0;
-	n = tx_rings(so, sent_by);
-	for (unsigned i = 0; i < n; i++)
-		ring_get(sent_by[i]);
-	set_key(so, true, key);
-	sock_access_init(so);
-	if (so->inet == INET_UDP)
-		udp_retarget(so);
-	else if (found->verdict == VERDICT_ACCELERATED)
-		tcp_retarget(so, home, found);
-	ring_release_cold(home);
-	return n;
-}
-
-/* Opened ahead, so that no send waits for it. */
-static int open_tx_rings(struct inet_sock *so, uint64_t key, char why[PORT_WHY])
-{
-	struct ring *rings[TX_RINGS_MAX], *home, *to;
-	bool fresh;
-	unsigned n;
-	int rc = 0;
-
-	if (so->opt->alloc_tx.logic == RING_LOGIC_IP || sock_hold_cold(sock_ref_of(so), &home))
-		return 0;
-	n = tx_rings(so, rings);
-	ring_release_cold(home);
-	for (unsigned i = 0; i < n && !rc; i++)
-		rc = rings_get(rings[i]->ifindex, key, &to, why, &fresh);
-	return rc;
-}
-
-static void start_tx(const struct request *req)
-{
-	struct dst_found found = {.verdict = VERDICT_UNDECIDED};
-	struct ring *sent_by[TX_RINGS_MAX];
-	struct inet_sock *so = req->so;
-	struct dst_query query;
-	char why[PORT_WHY] = "";
-	unsigned n;
-
-	if (!movable(req) || so->inet == INET_LISTEN)
-		return;
-	count(&sock_moves_tx.started);
-	if (open_tx_rings(so, req->key, why)) {
-		put_off(so, true);
-		count(&sock_moves_tx.abandoned);
-		log_debug("fd %d: goes on sending by the same ring: %s", sock_twin(&so->sk), why);
-		return;
-	}
-	if (so->inet == INET_TCP) {
-		query = sock_query(so);
-		query.key = req->key;
-		dst_find(&query, &found);
-	}
-	n = retarget(so, req->key, &found, sent_by);
-	if (n)
-		log_debug("fd %d: sends by key %#lx instead of ring %u: %s", sock_twin(&so->sk),
-			  req->key, sent_by[0]->id,
-			  req->asked ? "its allocation logic was changed"
-				     : "another thread or processor sends");
-	drain_tx(sent_by, n);
-	count(&sock_moves_tx.finished);
-}
-
 /* ---- the internal thread ---------------------------------------------------------------------------------- */
 
-static struct request *take_requests(void)
-{
-	ck_stack_entry_t *link, *oldest = NULL, *next;
-
-	delay_at(DELAY_REQUEST_TAKE);
-	link = ck_stack_batch_pop_upmc(&requests);
-	tsan_acquire(&requests);
-	for (; link; link = next) {
-		next = link->next;
-		link->next = oldest;
-		oldest = link;
-	}
-	return (struct request *)(void *)oldest;
-}
-
 /* It moves already: one at a time. */
-static bool wait_for_move(const struct request *req)
+static bool wait_for_move(const struct move_request *req)
 {
 	struct sock_ref ref = {&req->so->sk, req->gen};
 
@@ -667,16 +370,16 @@ static bool wait_for_move(const struct request *req)
 
 static void start_all(void)
 {
-	struct request *req = take_requests();
+	struct move_request *req = move_take_requests();
 
 	while (req) {
-		struct request *next = (struct request *)(void *)req->link.next;
+		struct move_request *next = (struct move_request *)(void *)req->link.next;
 
 		if (wait_for_move(req)) {
-			post_request(req);
+			move_post_request(req);
 		} else {
 			if (req->tx)
-				start_tx(req);
+				move_start_tx(req);
 			else
 				start_rx(req);
 			mem_free(req);
@@ -712,7 +415,7 @@ static void barrier_all(void)
 
 bool sock_moves_run(void)
 {
-	if (no_requests() && list_empty(&moves))
+	if (move_no_requests() && list_empty(&moves))
 		return false;
 	if (!control_trylock())
 		return true;
@@ -733,30 +436,12 @@ bool sock_moves_run(void)
 		mem_free(move);
 	}
 	control_unlock();
-	return !no_requests();
-}
-
-void sock_alloc_changed(struct inet_sock *so, bool rx, bool tx)
-{
-	uint64_t key;
-
-	sock_access_init(so);
-	/* A key that was never needed is chosen when it is. */
-	if (rx && key_of(so, false) != SOCK_NO_KEY) {
-		key = ring_key(&so->opt->alloc_rx, &so->local.addr, so->id);
-		if (key != key_of(so, false))
-			request(so, false, key, true);
-	}
-	if (tx && key_of(so, true) != SOCK_NO_KEY) {
-		key = ring_key(&so->opt->alloc_tx, &so->local.addr, so->id);
-		if (key != key_of(so, true))
-			request(so, true, key, true);
-	}
+	return !move_no_requests();
 }
 
 void sock_moves_forget(void)
 {
-	ck_stack_init(&requests);
+	move_forget_requests();
 	list_init(&moves);
 	/* What was under way ends in the parent. */
 	memset(&sock_moves_rx, 0, sizeof(sock_moves_rx));
