@@ -239,11 +239,23 @@ void tcp_after(struct inet_sock *so, struct ring *ring)
 	arm(so, ring);
 }
 
+/*
+ * The program still has it, but a new connection of its pair may begin: of a listener of
+ * ours, on whatever ring, or of the kernel's.  On a move, the frames find it by stand-ins.
+ */
+static __attribute__((noinline)) void free_pair(struct inet_sock *so, struct ring *ring)
+{
+	if (!so->move)
+		ring_flow_del(ring, &so->tcp.flow);
+}
+
 static void run_flush(struct ring *ring, struct ring_work *work, nsec_t now)
 {
 	struct inet_sock *so = container_of(work, struct inet_sock, tcp.flush);
 
-	if (!so->tcp.dead && tcp_flush(&so->tcp.conn, now)) {
+	if (__builtin_expect(so->tcp.dead, 0)) {
+		free_pair(so, ring);
+	} else if (tcp_flush(&so->tcp.conn, now)) {
 		if (ring->settling)
 			tcp_acknowledge(&so->tcp.conn, now);
 		else
@@ -283,15 +295,17 @@ static enum drop deliver_chain(struct inet_sock *so, struct ring *ring, struct p
 	return DROP_NONE;
 }
 
-/* The program still has it, but its pair is free: a new connection of that may begin. */
+/*
+ * What came before its pair was free: a new connection may begin, of a listener of this
+ * ring; whoever else listens gets the SYN when it is sent again.
+ */
 static enum drop deliver_to_dead(struct inet_sock *so, struct ring *ring, struct pkt *pkt,
 				 nsec_t now)
 {
 	struct flow *flow = &so->tcp.flow;
-	struct flow_key wide = flow_key_widen(&flow->key);
 	struct tcp_segment rst;
 
-	if (tcp_opens(pkt) && flow_lookup(&ring->flows, &wide)) {
+	if (tcp_opens(pkt)) {
 		ring_flow_del(ring, flow);
 		return tcp_deliver_to_listener(ring, &flow->key, pkt, now);
 	}

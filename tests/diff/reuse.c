@@ -740,7 +740,7 @@ static void closer_conns_server(void)
 /* ---- the same pair again ---------------------------------------------------------------- */
 
 /* The old one was reset, and the server has not closed it yet. */
-static void pair_server(void)
+static void serve_pair(void (*between)(int listener))
 {
 	int listener = tcp_listening(0), old, fd;
 	char byte;
@@ -748,6 +748,8 @@ static void pair_server(void)
 	meet();
 	old = (int)MUST(accept(listener, NULL, NULL));
 	await(old, POLLHUP);
+	if (between)
+		between(listener);
 	meet();
 	await(listener, POLLIN);
 	fd = (int)MUST(accept(listener, NULL, NULL));
@@ -757,6 +759,25 @@ static void pair_server(void)
 	close(old);
 	close(fd);
 	close(listener);
+}
+
+static void pair_server(void)
+{
+	serve_pair(NULL);
+}
+
+/* Now the listener is the kernel's. */
+static void filter_all(int listener)
+{
+	static struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, 0xffffffff)};
+	struct sock_fprog filter = {1, all};
+
+	SAY(setsockopt(listener, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)));
+}
+
+static void pair_elsewhere_server(void)
+{
+	serve_pair(filter_all);
 }
 
 static int connect_from(void)
@@ -809,5 +830,6 @@ const struct behaviour reuse_behaviours[] = {
 	{"remaining", remaining_server, conns_client, OURS},
 	{"closer_conns", closer_conns_server, conns_client, OURS},
 	{"pair", pair_server, pair_client, OURS},
+	{"pair_elsewhere", pair_elsewhere_server, pair_client, KERNEL},
 	{0},
 };
