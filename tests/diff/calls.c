@@ -657,13 +657,14 @@ static void on_alarm(int sig)
 static void connect_interrupted(void)
 {
 	struct sockaddr_in to = nobody_addr();
-	struct itimerval soon = {{0, 0}, {0, 50000}};
+	struct itimerval soon = {{0, 500000}, {0, 50000}}, never = {0};
 	struct sigaction act = {.sa_handler = on_alarm}, old;
 	int fd = fresh(SOCK_STREAM);
 
 	MUST(sigaction(SIGALRM, &act, &old));
 	MUST(setitimer(ITIMER_REAL, &soon, NULL));
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	MUST(setitimer(ITIMER_REAL, &never, NULL));
 	say_ready("interrupted", fd);
 	set_nonblocking(fd, true);
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));

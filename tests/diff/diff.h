@@ -127,8 +127,12 @@ int get_int(int fd, int level, int name);
 void set_nonblocking(int fd, bool on);
 /* SO_RCVTIMEO or SO_SNDTIMEO. */
 void set_timeout(int fd, int name, int msec);
-/* One SIGALRM in msec, whose handler does nothing. */
+/*
+ * SIGALRM in msec, whose handler does nothing, and again until no_alarm(): a process that
+ * was preempted may get the first one before the call that it is to interrupt.
+ */
 void alarm_in(int msec, int sa_flags);
+void no_alarm(void);
 
 /* Sends text to a peer that sends it back, and receives that. */
 void ping(int fd, const char *text);

@@ -138,6 +138,7 @@ static void waitall_signal_client(void)
 	SAY(recv(fd, buf, 20, MSG_WAITALL));
 	alarm_in(50, 0);
 	SAY(recv(fd, buf, 20, MSG_WAITALL));
+	no_alarm();
 	meet();
 	close(fd);
 }
@@ -272,8 +273,10 @@ static void timeout_tcp_client(void)
 	began = now_ms();
 	SAY(read(fd, buf, 20));
 	in_time("read", began, 95, 600);
+	set_timeout(fd, SO_RCVTIMEO, 3000);
 	alarm_in(50, SA_RESTART);
 	SAY(recv(fd, buf, 20, 0));
+	no_alarm();
 	meet();
 	close(fd);
 }
@@ -292,8 +295,10 @@ static void timeout_udp_client(void)
 	began = now_ms();
 	SAY(recvmsg(fd, &msg, 0));
 	in_time("recvmsg", began, 95, 600);
+	set_timeout(fd, SO_RCVTIMEO, 3000);
 	alarm_in(50, SA_RESTART);
 	SAY(recv(fd, buf, 20, 0));
+	no_alarm();
 	close(fd);
 }
 
@@ -309,6 +314,7 @@ static void signal_client(void)
 	alarm_in(50, SA_RESTART);
 	meet();
 	SAY(recv(fd, buf, 20, 0));
+	no_alarm();
 	close(fd);
 }
 
@@ -331,6 +337,7 @@ static void signal_udp_client(void)
 	SAY(recv(fd, buf, 20, 0));
 	alarm_in(50, 0);
 	SAY(recvfrom(fd, buf, 20, 0, NULL, NULL));
+	no_alarm();
 	close(fd);
 }
 

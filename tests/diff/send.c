@@ -361,6 +361,7 @@ static void signal_client(void)
 	while ((n = write(fd, much, 1)) > 0)
 		;
 	say_result("write", n);
+	no_alarm();
 	meet();
 	close(fd);
 }

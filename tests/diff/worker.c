@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -24,7 +25,7 @@
 #define CLIENT_IP "10.9.0.1"
 #define SERVER_IP "10.9.0.2"
 #define PATIENCE 5000
-#define SETTLE_USEC 100000
+#define SETTLE_MS 3000
 #define FDS 256 /* the program's: the library's are further up */
 
 bool is_server;
@@ -371,10 +372,15 @@ static void on_signal(int sig)
 void alarm_in(int msec, int sa_flags)
 {
 	struct sigaction act = {.sa_handler = on_signal, .sa_flags = sa_flags};
-	struct itimerval it = {.it_value = {msec / 1000, msec % 1000 * 1000}};
+	struct itimerval it = {{0, 200000}, {msec / 1000, msec % 1000 * 1000}};
 
 	MUST(sigaction(SIGALRM, &act, NULL));
 	MUST(setitimer(ITIMER_REAL, &it, NULL));
+}
+
+void no_alarm(void)
+{
+	MUST(setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL));
 }
 
 void ping(int fd, const char *text)
@@ -472,14 +478,35 @@ static void mark(char kind, unsigned index, unsigned long count)
 	put_line(line, (size_t)n);
 }
 
-/* What the kernel of this side did for the behaviour before ends late. */
-static void let_settle(const struct behaviour *b)
+/* A connection of this side's kernel that may still have something to say. */
+static bool kernel_is_busy(void)
 {
-	static bool kernel_worked;
+	const unsigned quiet = 1u << TCP_TIME_WAIT | 1u << TCP_CLOSE | 1u << TCP_LISTEN;
+	FILE *f = fopen("/proc/self/net/tcp", "r");
+	bool busy = false;
+	unsigned state;
+	char line[512];
 
-	if (kernel_worked && b->by == OURS)
-		usleep(SETTLE_USEC);
-	kernel_worked = b->by == KERNEL;
+	while (f && !busy && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, " %*d: %*x:%*x %*x:%*x %x", &state) == 1)
+			busy = !(quiet >> state & 1);
+	}
+	if (f)
+		fclose(f);
+	return busy;
+}
+
+/*
+ * What the kernels did for the behaviour before, or for the last one of the mode before,
+ * ends late, and would be counted: on both sides, for one answers the other.
+ */
+static void let_settle(void)
+{
+	long until = now_ms() + SETTLE_MS;
+
+	while (kernel_is_busy() && now_ms() < until)
+		usleep(1000);
+	barrier('s');
 }
 
 static void run(const struct behaviour *b, unsigned index)
@@ -489,7 +516,8 @@ static void run(const struct behaviour *b, unsigned index)
 	unsigned left;
 
 	mark(MARK_BEGIN, index, 0);
-	let_settle(b);
+	if (b->by == OURS)
+		let_settle();
 	before = kernel_count();
 	barrier('b');
 	if (!setjmp(give_up) && fn)
