@@ -20,7 +20,7 @@
  *		flows; rings that send to themselves share nothing that is
  *		written.  Receivers wait for nobody.
  */
-#include "ring/port.h"
+#include "ring/port_loop.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -58,85 +58,9 @@ struct wire {
 #define PREFETCHW(p) __builtin_prefetch(p, 1)
 #endif
 
-struct loop_port {
-	struct port base;
-	/* set when opened */
-	size_t stride; /* of wires and of frames */
-	pthread_mutex_t lock;
-	struct list queues; /* lock */
-	/* `sending` of a queue to read, freeze() to write */
-	struct list flows;
-	struct list shares;
-	uint16_t last_share; /* freeze() */
-};
-
-struct loop_flow {
-	struct list link;
-	struct flow_key key;
-	struct loop_queue *queue;
-};
-
-/* A flow with several receivers. */
-struct loop_share {
-	struct list link;
-	struct flow_key key;
-	uint16_t at;
-	struct share_members members;
-	struct loop_queue *queue[SHARE_MEMBERS];
-	uint8_t bucket[SHARE_BUCKETS];
-};
-
-struct loop_queue {
-	struct port_queue base;
-	/* set when opened */
-	struct loop_port *port;
-	struct list link; /* of port->queues; lock of the port */
-	uint8_t *wires;
-	uint8_t *frames;
-	struct pkt *pkts;
-	uint32_t *free;
-	int event_fd;
-	/* holder */
-	struct pkt *put, **put_end; /* since the last flush */
-	uint32_t quiet;		    /* bursts without a frame */
-	nsec_t polled_at;	    /* the last burst, while signalled */
-	ck_spinlock_fas_t sending;  /* the holder flushes, with the flows as they are */
-	struct loop_flow *recent;   /* sending: where the last frame went; may be NULL */
-	/* senders, under `arriving` */
-	_Alignas(64) ck_spinlock_fas_t arriving;
-	uint32_t head;
-	uint32_t tail_seen; /* tail, some time ago */
-	/* holder */
-	_Alignas(64) uint32_t tail; /* atomic: read by senders */
-	/* any, atomic */
-	_Alignas(64) bool signalled; /* event_fd is readable, or about to be */
-};
-
-static inline struct loop_queue *queue_of(struct port_queue *q)
-{
-	return container_of(q, struct loop_queue, base);
-}
-
 static inline struct wire *wire_at(const struct loop_queue *q, uint32_t i)
 {
 	return (struct wire *)(void *)(q->wires + (i % FRAMES) * q->port->stride);
-}
-
-/* One spelling of "from anybody". */
-static struct flow_key spelled(const struct flow_key *key)
-{
-	struct flow_key one = *key;
-
-	if (!one.remote_port)
-		memset(&one.remote, 0, sizeof(one.remote));
-	return one;
-}
-
-/* A holder is done soon, unless it lost its processor. */
-static inline void lock(ck_spinlock_fas_t *spin)
-{
-	if (__builtin_expect(!ck_spinlock_fas_trylock(spin), 0))
-		hold_lock_slow(spin, HOLD_SPINS_SHARED);
 }
 
 /* ---- delivery, under `sending` of the sender --------------------------------- */
@@ -163,7 +87,7 @@ static void deliver_to(struct loop_queue **to, struct loop_queue *q)
 	}
 	*to = q;
 	if (q)
-		lock(&q->arriving);
+		loop_lock(&q->arriving);
 }
 
 /* The cache lines of a small frame, which the receiver has. */
@@ -190,17 +114,6 @@ static void deliver(struct loop_queue **to, struct loop_queue *q, const struct p
 	expect_write(wire_at(q, q->head + AHEAD));
 }
 
-static struct loop_flow *find_flow(struct loop_port *port, const struct flow_key *key)
-{
-	list_for_each(link, &port->flows) {
-		struct loop_flow *flow = container_of(link, struct loop_flow, link);
-
-		if (flow_key_eq(&flow->key, key))
-			return flow;
-	}
-	return NULL;
-}
-
 static void deliver_to_group(struct loop_queue **to, struct loop_port *port, const struct pkt *pkt,
 			     const struct flow_key *key5, const struct flow_key *key3)
 {
@@ -212,24 +125,6 @@ static void deliver_to_group(struct loop_queue **to, struct loop_port *port, con
 	}
 }
 
-static struct loop_share *find_share(struct loop_port *port, const struct flow_key *key)
-{
-	list_for_each(link, &port->shares) {
-		struct loop_share *share = container_of(link, struct loop_share, link);
-
-		if (flow_key_eq(&share->key, key))
-			return share;
-	}
-	return NULL;
-}
-
-static unsigned member_of(const struct loop_share *share, const struct flow_key *key5)
-{
-	uint64_t remote = key5->remote.q[0] ^ key5->remote.q[1];
-
-	return share->bucket[share_bucket((uint32_t)(remote ^ remote >> 32), key5->remote_port, 0)];
-}
-
 static struct loop_queue *queue_for(struct loop_queue *q, const struct flow_key *key5)
 {
 	struct loop_flow *flow = q->recent;
@@ -238,19 +133,19 @@ static struct loop_queue *queue_for(struct loop_queue *q, const struct flow_key 
 
 	if (flow && flow_key_eq(&flow->key, key5))
 		return flow->queue;
-	flow = find_flow(q->port, key5);
+	flow = loop_find_flow(q->port, key5);
 	if (flow) {
 		q->recent = flow;
 		return flow->queue;
 	}
 	key3 = *key5;
 	key3.remote_port = 0;
-	key3 = spelled(&key3);
-	flow = find_flow(q->port, &key3);
+	key3 = loop_spelled(&key3);
+	flow = loop_find_flow(q->port, &key3);
 	if (flow)
 		return flow->queue;
-	share = find_share(q->port, &key3);
-	return share ? share->queue[member_of(share, key5)] : NULL;
+	share = loop_find_share(q->port, &key3);
+	return share ? share->queue[loop_member_of(share, key5)] : NULL;
 }
 
 /* What is no UDP or TCP reaches nobody.  Checksums are the receiver's business. */
@@ -267,7 +162,7 @@ static void route(struct loop_queue **to, struct loop_queue *q, struct pkt *pkt)
 	if (__builtin_expect(addr_is_multicast(&key5.local), 0)) {
 		key3 = key5;
 		key3.remote_port = 0;
-		key3 = spelled(&key3);
+		key3 = loop_spelled(&key3);
 		deliver_to_group(to, q->port, pkt, &key5, &key3);
 		return;
 	}
@@ -302,12 +197,12 @@ static struct pkt *frame_take(struct loop_queue *q)
 
 static struct pkt *loop_tx_get(struct port_queue *base)
 {
-	return base->frames_free ? frame_take(queue_of(base)) : NULL;
+	return base->frames_free ? frame_take(loop_queue_of(base)) : NULL;
 }
 
 static int loop_tx_put(struct port_queue *base, struct pkt *pkt)
 {
-	struct loop_queue *q = queue_of(base);
+	struct loop_queue *q = loop_queue_of(base);
 
 	pkt->next = NULL;
 	*q->put_end = pkt;
@@ -317,7 +212,7 @@ static int loop_tx_put(struct port_queue *base, struct pkt *pkt)
 
 static void loop_tx_flush(struct port_queue *base)
 {
-	struct loop_queue *q = queue_of(base);
+	struct loop_queue *q = loop_queue_of(base);
 	struct pkt *pkt = q->put, *next;
 	struct loop_queue *to = NULL;
 
@@ -325,7 +220,7 @@ static void loop_tx_flush(struct port_queue *base)
 		return;
 	q->put = NULL;
 	q->put_end = &q->put;
-	lock(&q->sending);
+	loop_lock(&q->sending);
 	for (; pkt; pkt = next) {
 		next = pkt->next;
 		route(&to, q, pkt);
@@ -374,7 +269,7 @@ static void unsignal(struct loop_queue *q)
 
 static int loop_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 {
-	struct loop_queue *q = queue_of(base);
+	struct loop_queue *q = loop_queue_of(base);
 	uint32_t tail = q->tail;
 	int n = 0;
 
@@ -395,258 +290,15 @@ static int loop_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 
 static bool loop_rx_pending(struct port_queue *base)
 {
-	const struct loop_queue *q = queue_of(base);
+	const struct loop_queue *q = loop_queue_of(base);
 
 	return arrived(q, q->tail);
 }
 
 static int loop_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
 {
-	fds[0] = queue_of(base)->event_fd;
+	fds[0] = loop_queue_of(base)->event_fd;
 	return 1;
-}
-
-/* ---- flows ------------------------------------------------------------------ */
-
-/* From here to thaw() nobody sends: no frame is on its way, and flows may change. */
-static void freeze(struct loop_port *port)
-{
-	pthread_mutex_lock(&port->lock);
-	list_for_each(link, &port->queues) {
-		struct loop_queue *q = container_of(link, struct loop_queue, link);
-
-		lock(&q->sending);
-		q->recent = NULL;
-	}
-}
-
-static void thaw(struct loop_port *port)
-{
-	list_for_each(link, &port->queues)
-		ck_spinlock_fas_unlock(&container_of(link, struct loop_queue, link)->sending);
-	pthread_mutex_unlock(&port->lock);
-}
-
-/* A group may have members on several queues; all else comes to one. */
-static bool is_taken(const struct loop_queue *q, const struct flow_key *key)
-{
-	list_for_each(link, &q->port->flows) {
-		const struct loop_flow *flow = container_of(link, struct loop_flow, link);
-
-		if (flow_key_eq(&flow->key, key) &&
-		    (flow->queue == q || !addr_is_multicast(&key->local)))
-			return true;
-	}
-	return false;
-}
-
-static int loop_add_flow(struct port_queue *base, const struct flow_key *key)
-{
-	struct loop_queue *q = queue_of(base);
-	struct loop_flow *flow = mem_alloc(sizeof(*flow));
-	bool taken;
-
-	if (!flow)
-		return -ENOMEM;
-	*flow = (struct loop_flow){.key = spelled(key), .queue = q};
-	freeze(q->port);
-	taken = is_taken(q, &flow->key) || find_share(q->port, &flow->key);
-	if (!taken)
-		list_push_back(&q->port->flows, &flow->link);
-	thaw(q->port);
-	if (taken)
-		mem_free(flow);
-	return taken ? -EEXIST : 0;
-}
-
-/* Removes the flows of q that have this key, all of them for NULL; how many. */
-static int remove_flows(struct loop_queue *q, const struct flow_key *key)
-{
-	int n = 0;
-
-	freeze(q->port);
-	list_for_each_safe(link, &q->port->flows) {
-		struct loop_flow *flow = container_of(link, struct loop_flow, link);
-
-		if (flow->queue != q || (key && !flow_key_eq(&flow->key, key)))
-			continue;
-		list_remove(link);
-		mem_free(flow);
-		n++;
-	}
-	thaw(q->port);
-	return n;
-}
-
-static int loop_del_flow(struct port_queue *base, const struct flow_key *key)
-{
-	struct flow_key one = spelled(key);
-
-	return remove_flows(queue_of(base), &one) ? 0 : -ENOENT;
-}
-
-static int loop_move_flow(struct port_queue *base, const struct flow_key *key)
-{
-	struct loop_queue *q = queue_of(base);
-	struct flow_key one = spelled(key);
-	struct loop_flow *flow;
-
-	freeze(q->port);
-	flow = find_flow(q->port, &one);
-	if (flow)
-		flow->queue = q;
-	thaw(q->port);
-	return flow ? 0 : -ENOENT;
-}
-
-/* ---- shared flows ----------------------------------------------------------- */
-
-/* Frozen: the one of the key; NULL: no memory. */
-static struct loop_share *get_share(struct loop_port *port, const struct flow_key *key)
-{
-	struct loop_share *share = find_share(port, key);
-
-	if (share)
-		return share;
-	share = mem_zalloc(sizeof(*share));
-	if (!share)
-		return NULL;
-	share->key = *key;
-	share->at = port->last_share++;
-	list_push_back(&port->shares, &share->link);
-	return share;
-}
-
-/* Frozen: nobody is left, or the others get what there is. */
-static void members_changed(struct loop_share *share)
-{
-	uint64_t receivers = share_receivers(&share->members);
-
-	if (receivers) {
-		share_balance(share->bucket, receivers);
-		return;
-	}
-	list_remove(&share->link);
-	mem_free(share);
-}
-
-static int join(struct loop_queue *q, const struct flow_key *key, struct flow_share *part)
-{
-	struct loop_flow *flow = find_flow(q->port, key);
-	struct loop_share *share;
-	int member;
-
-	if (flow && flow->queue != q)
-		return -EEXIST;
-	share = get_share(q->port, key);
-	if (!share)
-		return -ENOMEM;
-	member = share_add(&share->members, part, 0);
-	if (member < 0)
-		return -ENOSPC;
-	part->at = share->at;
-	part->member = (uint8_t)member;
-	share->queue[member] = q;
-	members_changed(share);
-	if (flow) {
-		list_remove(&flow->link);
-		mem_free(flow);
-	}
-	return 0;
-}
-
-static int loop_share_join(struct port_queue *base, const struct flow_key *key,
-			   struct flow_share *part)
-{
-	struct loop_queue *q = queue_of(base);
-	struct flow_key one = spelled(key);
-	int rc;
-
-	freeze(q->port);
-	rc = join(q, &one, part);
-	thaw(q->port);
-	return rc;
-}
-
-static void loop_share_leave(struct port_queue *base, const struct flow_key *key,
-			     const struct flow_share *part)
-{
-	struct loop_queue *q = queue_of(base);
-	struct flow_key one = spelled(key);
-	struct loop_share *share;
-
-	freeze(q->port);
-	share = find_share(q->port, &one);
-	if (share) {
-		share->members.at[part->member].seq = 0;
-		members_changed(share);
-	}
-	thaw(q->port);
-}
-
-static int loop_share_move(struct port_queue *base, const struct flow_key *key,
-			   const struct flow_share *part)
-{
-	struct loop_queue *q = queue_of(base);
-	struct flow_key one = spelled(key);
-	struct loop_share *share;
-
-	freeze(q->port);
-	share = find_share(q->port, &one);
-	if (share)
-		share->queue[part->member] = q;
-	thaw(q->port);
-	return share ? 0 : -ENOENT;
-}
-
-/* Not frozen, which the holder of a ring cannot wait for: shares change under `sending`. */
-static unsigned loop_share_pick(struct port_queue *base, const struct flow_share *part,
-				const struct flow_key *key5)
-{
-	struct loop_queue *q = queue_of(base);
-	struct flow_key key3 = *key5;
-	const struct loop_share *share;
-	unsigned member = part->member;
-
-	key3.remote_port = 0;
-	key3 = spelled(&key3);
-	lock(&q->sending);
-	share = find_share(q->port, &key3);
-	if (share)
-		member = member_of(share, key5);
-	ck_spinlock_fas_unlock(&q->sending);
-	return member;
-}
-
-/* The queue closes. */
-static void leave_all(struct loop_queue *q)
-{
-	freeze(q->port);
-	list_for_each_safe(link, &q->port->shares) {
-		struct loop_share *share = container_of(link, struct loop_share, link);
-
-		for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
-			if (share->queue[i] == q)
-				share->members.at[i].seq = 0;
-		}
-		members_changed(share);
-	}
-	thaw(q->port);
-}
-
-static int loop_take_flow(struct port_queue *base, const struct flow_key *key)
-{
-	int rc = loop_move_flow(base, key);
-
-	return rc == -ENOENT ? loop_add_flow(base, key) : rc;
-}
-
-static void loop_barrier(struct port *base)
-{
-	struct loop_port *port = container_of(base, struct loop_port, base);
-
-	freeze(port);
-	thaw(port);
 }
 
 /* ---- opening and closing ---------------------------------------------------- */
@@ -722,10 +374,10 @@ fail:
 
 static void loop_close_queue(struct port_queue *base)
 {
-	struct loop_queue *q = queue_of(base);
+	struct loop_queue *q = loop_queue_of(base);
 
-	leave_all(q);
-	remove_flows(q, NULL); /* nobody delivers to it from here on */
+	loop_leave_shares(q);
+	loop_remove_flows(q, NULL); /* nobody delivers to it from here on */
 	pthread_mutex_lock(&q->port->lock);
 	list_remove(&q->link);
 	pthread_mutex_unlock(&q->port->lock);
