@@ -32,25 +32,45 @@ static const int fatal_signals[] = {SIGHUP,    SIGINT,	SIGQUIT, SIGPIPE, SIGALRM
 				    SIGTERM,   SIGUSR1, SIGUSR2, SIGIO,	  SIGPROF,
 				    SIGVTALRM, SIGXCPU, SIGXFSZ, SIGPWR,  SIGSTKFLT};
 
-#define LONGEST_GOODBYE 5 /* seconds; sock_exit() needs less, if all is well */
+#define LONGEST_GOODBYE 5	       /* seconds; sock_exit() needs less, if all is well */
+#define STOP_MAX (100 * NSEC_PER_MSEC) /* for a thread to finish what it does here */
 
-static int armed; /* any, atomic: signals are watched */
+static int armed;   /* any, atomic: signals are watched */
+static int leaving; /* any, atomic: the thread that ends the process; 0: none */
+
+static int this_thread(void)
+{
+	return (int)sys_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+static void leave(void)
+{
+	__atomic_store_n(&leaving, this_thread(), __ATOMIC_RELEASE);
+	sock_exit();
+}
 
 /* A vfork() child's end is not its parent's. */
 static void say_goodbye(void)
 {
 	if (!fork_is_vfork_child())
-		sock_exit();
+		leave();
 }
 
-/* What other threads still do goes to the kernel. */
+void exit_stay(void)
+{
+	int who = __atomic_load_n(&leaving, __ATOMIC_ACQUIRE);
+	struct timespec most = {.tv_sec = LONGEST_GOODBYE};
+
+	/* A handler of the program may run on the thread that ends it. */
+	if (who && who != this_thread() && !fork_is_vfork_child())
+		sys_ppoll(NULL, 0, &most, NULL);
+}
+
+/* Other threads that still use their sockets do not come back from it. */
 static void at_exit(void *arg)
 {
 	(void)arg;
-	if (fork_is_vfork_child())
-		return;
-	sock_exit();
-	fd_forget_all();
+	say_goodbye();
 }
 
 /*
@@ -143,7 +163,7 @@ static void main_left(void)
 
 EXPORT void pthread_exit(void *value)
 {
-	if (sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0) == sys_call(SYS_gettid, 0, 0, 0, 0, 0, 0) &&
+	if (sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0) == this_thread() &&
 	    !__atomic_exchange_n(&main_is_gone, 1, __ATOMIC_SEQ_CST) &&
 	    __atomic_load_n(&armed, __ATOMIC_SEQ_CST))
 		main_left();
@@ -170,8 +190,26 @@ static void die_of(int sig)
 	struct sigaction act = {.sa_handler = SIG_DFL};
 
 	libc.sigaction(sig, &act, NULL);
-	sys_call(SYS_tgkill, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0),
-		 sys_call(SYS_gettid, 0, 0, 0, 0, 0, 0), sig, 0, 0, 0);
+	sys_call(SYS_tgkill, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0), this_thread(), sig, 0, 0, 0);
+}
+
+static int interrupted; /* any, atomic: the thread that is in the middle of our work; 0: none */
+
+/*
+ * It does nothing of the program's any more: as soon as it has done with ours, the signal
+ * stops it. One that is blocked there by now comes too late for that.
+ */
+static void stop_interrupted(int sig)
+{
+	struct timespec pause = {.tv_nsec = 50 * NSEC_PER_USEC};
+	nsec_t deadline = clock_now() + STOP_MAX;
+	int tid;
+
+	while ((tid = __atomic_load_n(&interrupted, __ATOMIC_ACQUIRE)) && clock_now() < deadline) {
+		if (sys_call(SYS_tgkill, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0), tid, sig, 0, 0, 0))
+			break;
+		sys_ppoll(NULL, 0, &pause, NULL);
+	}
 }
 
 /* The internal thread, where all signals are blocked. */
@@ -179,7 +217,8 @@ static void say_goodbye_and_die(int sig)
 {
 	sigset_t set;
 
-	sock_exit();
+	stop_interrupted(sig);
+	leave();
 	sigemptyset(&set);
 	sigaddset(&set, sig);
 	die_of(sig);
@@ -188,14 +227,20 @@ static void say_goodbye_and_die(int sig)
 
 /*
  * On whichever thread the kernel chose. One that is in the middle of our work goes on with
- * it, so that the internal thread is not kept waiting; others do nothing more.
+ * it, so that the internal thread is not kept waiting, which sends the signal again; others
+ * do nothing more.
  */
 void exit_on_fatal(int sig)
 {
 	struct timespec most = {.tv_sec = LONGEST_GOODBYE};
 	int saved = errno;
 
-	if (fork_is_vfork_child() || !sock_exit_by(sig, say_goodbye_and_die)) {
+	if (fork_is_vfork_child()) {
+		die_of(sig);
+		return;
+	}
+	__atomic_store_n(&interrupted, hold_current ? this_thread() : 0, __ATOMIC_RELEASE);
+	if (!sock_exit_by(sig, say_goodbye_and_die)) {
 		die_of(sig);
 	} else if (!hold_current) {
 		sys_ppoll(NULL, 0, &most, NULL);
@@ -207,6 +252,8 @@ void exit_on_fatal(int sig)
 void exit_fork_child(void)
 {
 	armed = 0;
+	leaving = 0;
+	interrupted = 0;
 	main_is_gone = 0;
 }
 

@@ -27,12 +27,20 @@
 void __chk_fail(void) __attribute__((noreturn));
 
 /*
+ * exit.c: the socket of a call is gone. If that is because another thread ends the process,
+ * the call does not return: with the kernel it would not, either.
+ */
+void exit_stay(void);
+
+/*
  * The result of a function: -errno is -1 and errno.  Success leaves errno as
  * it was when the program called, whatever happened below.
  */
 static inline ssize_t to_libc(ssize_t rc, int saved)
 {
 	if (__builtin_expect(rc < 0, 0)) {
+		if (__builtin_expect(rc == -EBADF, 0))
+			exit_stay();
 		errno = (int)-rc;
 		return -1;
 	}

@@ -5,9 +5,11 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -244,6 +246,110 @@ static void exec_client(void)
 	close(fd);
 }
 
+/* ---- in the middle of calls ------------------------------------------------------------ */
+
+#define BUSY_ENDS 12
+
+struct busy {
+	int fd;
+	int began, seen; /* any, atomic; how often, and the errno that no call of it may give */
+};
+
+static struct busy *busy_page(void)
+{
+	void *page = mmap(NULL, sizeof(struct busy), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return page == MAP_FAILED ? NULL : page;
+}
+
+static void *look_for_ever(void *arg)
+{
+	struct busy *b = arg;
+	char c;
+
+	for (;;) {
+		if (recv(b->fd, &c, 1, MSG_DONTWAIT) != -1 || errno != EAGAIN)
+			__atomic_store_n(&b->seen, errno, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&b->began, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static void connect_busy(struct busy *b)
+{
+	struct sockaddr_in to = server_addr(0);
+
+	b->fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+	MUST(connect(b->fd, (struct sockaddr *)&to, sizeof(to)));
+}
+
+static int busy_alone(void *arg)
+{
+	connect_busy(arg);
+	look_for_ever(arg);
+	return 1;
+}
+
+/* Another thread looks while this one ends the process. */
+static int busy_beside(void *arg)
+{
+	struct busy *b = arg;
+	pthread_t thread;
+
+	connect_busy(b);
+	pthread_create(&thread, NULL, look_for_ever, b);
+	while (__atomic_load_n(&b->began, __ATOMIC_RELAXED) < 1000)
+		sched_yield();
+	exit(7);
+}
+
+/* No call of a process that ends tells it so. */
+static void end_busily(int (*how)(void *arg), int sig)
+{
+	for (int i = 0; i < BUSY_ENDS; i++) {
+		struct busy *b = busy_page();
+		int pid;
+
+		meet();
+		pid = spawn(how, b);
+		while (sig && __atomic_load_n(&b->began, __ATOMIC_RELAXED) < 1000 + 100 * i)
+			sched_yield();
+		if (sig)
+			kill(pid, sig);
+		join(pid);
+		if (b->seen)
+			say("a call gave %s", strerrorname_np(b->seen));
+		munmap(b, sizeof(*b));
+	}
+}
+
+static void busy_killed(void)
+{
+	end_busily(busy_alone, SIGTERM);
+}
+
+static void busy_exit(void)
+{
+	end_busily(busy_beside, 0);
+}
+
+static void busy_server(void)
+{
+	int listener = tcp_listening(0);
+	char c;
+
+	for (int i = 0; i < BUSY_ENDS; i++) {
+		int fd;
+
+		meet();
+		fd = (int)MUST(accept(listener, NULL, NULL));
+		SAY(recv(fd, &c, 1, 0));
+		close(fd);
+	}
+	close(listener);
+}
+
 /* ---- before the beginning ------------------------------------------------------------- */
 
 static void constructor_client(void)
@@ -289,5 +395,7 @@ const struct behaviour exits_behaviours[] = {
 	{"signals", signals_server, signals_client, OURS},
 	{"constructor", constructor_server, constructor_client, OURS},
 	{"exec", signals_server, exec_client, OURS},
+	{"busy_killed", busy_server, busy_killed, OURS},
+	{"busy_exit", busy_server, busy_exit, OURS},
 	{0},
 };
