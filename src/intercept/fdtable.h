@@ -87,7 +87,7 @@ void fd_left(struct sock *sk);
 /* The lowest descriptor with an entry, from `from` on; -1: there is none. */
 int fd_next(int from);
 
-/* Empties the table; at exit. */
+/* Empties the table: for tests, which begin anew. */
 void fd_forget_all(void);
 
 /* In a forked child: only epoll sets are left, they get to the kernel by themselves. */
