@@ -2,7 +2,12 @@
 #include "sock/cmsg.h"
 
 #include <errno.h>
+#include <netinet/udp.h>
 #include <time.h>
+
+#include "base/mem.h"
+
+#define SENT_MAX 1024 /* more control than that is for the kernel to judge */
 
 struct writer {
 	struct msghdr *msg;
@@ -94,7 +99,7 @@ static void put_header(struct writer *w, unsigned told, const struct pkt *pkt)
 }
 
 static void put_told(struct writer *w, unsigned told, const struct pkt *pkt,
-		     const struct ring *ring)
+		     const struct ring *ring, int gso_size)
 {
 	if (told & TOLD_STAMPS)
 		put_stamp(w, told, pkt->stamp ? pkt->stamp : clock_real());
@@ -102,6 +107,8 @@ static void put_told(struct writer *w, unsigned told, const struct pkt *pkt,
 		put_stamping(w, pkt->stamp);
 	if ((told & TOLD_DROPS) && pkt->stamp && pkt->drops)
 		put(w, SOL_SOCKET, SO_RXQ_OVFL, &pkt->drops, sizeof(pkt->drops));
+	if (gso_size)
+		put(w, IPPROTO_UDP, UDP_GRO, &gso_size, sizeof(gso_size));
 	if (told & TOLD_PKTINFO)
 		put_pktinfo(w, pkt, ring);
 	put_header(w, told, pkt);
@@ -119,11 +126,11 @@ void cmsg_fill_stream(const struct sock_options *opt, nsec_t stamp, struct msghd
 }
 
 void cmsg_fill(const struct sock_options *opt, const struct pkt *pkt, struct msghdr *msg,
-	       const struct ring *ring)
+	       const struct ring *ring, int gso_size)
 {
 	struct writer w = {msg, msg->msg_control, msg->msg_control ? msg->msg_controllen : 0};
 
-	put_told(&w, opt->told, pkt, ring);
+	put_told(&w, opt->told, pkt, ring, gso_size);
 	msg->msg_controllen = (size_t)(w.at - (char *)msg->msg_control);
 }
 
@@ -160,4 +167,80 @@ int cmsg_check(const struct msghdr *msg)
 			break;
 	}
 	return 0;
+}
+
+static bool read_pktinfo(const void *data, size_t len, struct cmsg_sent *sent)
+{
+	struct in_pktinfo info;
+
+	if (len != sizeof(info))
+		return false;
+	memcpy(&info, data, sizeof(info));
+	sent->pktinfo = true;
+	sent->oif = info.ipi_ifindex;
+	sent->src = addr_v4(info.ipi_spec_dst.s_addr);
+	return true;
+}
+
+static bool read_ip(int type, const void *data, size_t len, struct cmsg_sent *sent)
+{
+	int value = 0;
+
+	if (type == IP_PKTINFO)
+		return read_pktinfo(data, len, sent);
+	if (type == IP_TOS && len == 1) {
+		sent->tos = *(const uint8_t *)data;
+		return true;
+	}
+	if (len != sizeof(value))
+		return false;
+	memcpy(&value, data, sizeof(value));
+	if (type == IP_TOS)
+		sent->tos = value;
+	else if (type == IP_TTL)
+		sent->ttl = (uint8_t)value;
+	else
+		return false;
+	return value >= (type == IP_TTL) && value <= UINT8_MAX;
+}
+
+static bool read_one(const struct cmsghdr *c, const void *data, struct cmsg_sent *sent)
+{
+	size_t len = c->cmsg_len - sizeof(*c);
+
+	switch (c->cmsg_level) {
+	case SOL_SOCKET: /* between local sockets only; all the rest is rare */
+		return c->cmsg_type == SCM_RIGHTS || c->cmsg_type == SCM_CREDENTIALS;
+	case IPPROTO_IP:
+		return read_ip(c->cmsg_type, data, len, sent);
+	case IPPROTO_UDP:
+		if (c->cmsg_type != UDP_SEGMENT || len != sizeof(sent->gso_size))
+			return false;
+		memcpy(&sent->gso_size, data, sizeof(sent->gso_size));
+		sent->segmented = true;
+		return true;
+	default:
+		return true; /* the kernel steps over it, too */
+	}
+}
+
+bool cmsg_read_sent(const struct msghdr *msg, struct cmsg_sent *sent)
+{
+	const char *at = msg->msg_control;
+	size_t left = msg->msg_controllen;
+	struct cmsghdr c;
+
+	*sent = (struct cmsg_sent){.tos = -1, .src = addr_v4_any()};
+	if (left > SENT_MAX || (left && !mem_is_place(at)))
+		return false;
+	for (size_t step; left >= sizeof(c); at += step, left -= step) {
+		memcpy(&c, at, sizeof(c));
+		if (c.cmsg_len < sizeof(c) || c.cmsg_len > left ||
+		    !read_one(&c, at + sizeof(c), sent))
+			return false;
+		step = CMSG_ALIGN(c.cmsg_len);
+		if (step > left)
+			break;
+	}
+	return true;
 }

@@ -14,5 +14,6 @@ void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 /* val, len: the program's, which the twin could read. */
 void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t len,
 		   struct sock_options *opt);
+void opt_mirror_udp(struct inet_sock *so, int name, struct sock_options *opt);
 
 #endif

@@ -2,6 +2,7 @@
 /* What the twin made of a value at SOL_SOCKET and IPPROTO_IP, for what we do with it. */
 #include <linux/net_tstamp.h>
 #include <net/if.h>
+#include <netinet/udp.h>
 
 #include "base/sys.h"
 #include "sock/opt_internal.h"
@@ -97,6 +98,7 @@ static void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
 		{IPPROTO_IP, IP_RECVTOS, TOLD_TOS},
 		{IPPROTO_IP, IP_RECVOPTS, TOLD_OPTS},
 		{IPPROTO_IP, IP_RECVORIGDSTADDR, TOLD_ORIGDST},
+		{IPPROTO_UDP, UDP_GRO, TOLD_GRO},
 	};
 	const int arrival = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
 
@@ -228,6 +230,21 @@ void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t le
 		break;
 	case IP_LOCAL_PORT_RANGE:
 		opt->port_range = (uint32_t)sock_twin_int(so, IPPROTO_IP, name, 0);
+		break;
+	default:
+		opt_mirror_told(so, opt);
+		break;
+	}
+}
+
+void opt_mirror_udp(struct inet_sock *so, int name, struct sock_options *opt)
+{
+	switch (name) {
+	case UDP_CORK:
+		opt->cork = sock_twin_int(so, IPPROTO_UDP, name, 0) != 0;
+		break;
+	case UDP_SEGMENT:
+		opt->gso_size = (uint16_t)sock_twin_int(so, IPPROTO_UDP, name, 0);
 		break;
 	default:
 		opt_mirror_told(so, opt);

@@ -31,6 +31,7 @@ enum {
 	TOLD_TOS = 1 << 8,	   /* IP_RECVTOS */
 	TOLD_OPTS = 1 << 9,	   /* IP_RECVOPTS */
 	TOLD_ORIGDST = 1 << 10,	   /* IP_RECVORIGDSTADDR */
+	TOLD_GRO = 1 << 11,	   /* UDP_GRO */
 	/* what has to be noted when the datagram comes */
 	TOLD_STAMPS = TOLD_STAMP | TOLD_STAMP_NS | TOLD_STAMP_NEW | TOLD_STAMPNS_NEW,
 	TOLD_ARRIVAL = TOLD_STAMPS | TOLD_STAMPING | TOLD_DROPS,
@@ -59,6 +60,7 @@ struct sock_options {
 	uint16_t maxseg;     /* TCP_MAXSEG; 0: none */
 	int16_t linger2;     /* TCP_LINGER2, seconds; -1: do not linger */
 	uint16_t told;	     /* TOLD_*, what recvmsg() adds */
+	uint16_t gso_size;   /* UDP_SEGMENT; 0: datagrams leave as they are */
 	struct tcp_keepalive keepalive;
 	uint8_t tos, ttl;
 	uint8_t mc_ttl;
@@ -67,12 +69,12 @@ struct sock_options {
 	bool mc_loop, mc_all;
 	bool no_check; /* SO_NO_CHECK */
 	bool reuseaddr, reuseport;
-	bool nodelay, cork, quickack, oobinline;
+	bool nodelay, cork, quickack, oobinline; /* cork: TCP_CORK, UDP_CORK */
 	bool linger_on;
 	bool rcvbuf_set, sndbuf_set; /* by the program: no longer ours to choose */
 	bool dontroute;
 	uint8_t syncnt; /* TCP_SYNCNT; 0: the default */
-	bool unused[1]; /* for the next ones */
+	bool unused[7]; /* for the next ones */
 };
 #pragma GCC diagnostic pop
 

@@ -61,11 +61,28 @@ static inline struct sock_match *sock_match_of(struct sock_flow *flow)
 
 #define UDP_DST_CACHE 256
 
+/* Where a datagram goes, and what its headers say. */
+struct udp_way {
+	struct endpoint to;
+	struct inaddr src; /* any: the route has one */
+	int oif;	   /* 0: as the options and the route say */
+	uint8_t tos, ttl;
+	bool plain; /* all but to is as the options say */
+};
+
 /* Where an unconnected socket sends to. */
 struct udp_dst {
 	struct dst dst; /* first */
-	struct endpoint to;
+	union {
+		struct endpoint to; /* of udp_state.cache */
+		struct udp_way way; /* of udp_rare.ways */
+	};
 };
+
+/* Where a datagram waits that was begun with MSG_MORE or UDP_CORK. */
+enum udp_pending { UDP_PENDING_NOT, UDP_PENDING_HERE, UDP_PENDING_TWIN } __attribute__((packed));
+
+struct udp_rare;
 
 struct udp_state {
 	/* holder */
@@ -76,10 +93,12 @@ struct udp_state {
 	struct dst dst;		/* connected to */
 	struct udp_dst **cache; /* unconnected: by destination; NULL until needed */
 	uint64_t dropped;
-	struct list groups; /* control lock: multicast memberships, mcast.c */
-	int claim;	    /* control lock: of its port, see port_claim.h; -1: none */
-	bool corked;	    /* any, atomic: a datagram begun with MSG_MORE is in the twin */
-	bool lingers;	    /* control lock: left, but for what is queued; see udp_linger() */
+	struct list groups;	  /* control lock: multicast memberships, mcast.c */
+	int claim;		  /* control lock: of its port, see port_claim.h; -1: none */
+	struct udp_rare *rare;	  /* holder: what few sends need; NULL: none did */
+	bool special;		  /* holder; any to read: udp_special.c sends, whatever it is */
+	enum udp_pending pending; /* holder */
+	bool lingers;		  /* control lock: left, but for what is queued; see udp_linger() */
 };
 
 /* A connection waiting for accept(), and the connection itself. */
@@ -528,6 +547,8 @@ void sock_twin_prepare(struct inet_sock *so);
 int sock_options_bequeath(struct inet_sock *so);
 /* holder: sock->opt changed. */
 void udp_options_changed(struct inet_sock *so);
+/* No lock, no ring held: UDP_CORK was set; what waits goes, if it does not wait any more. */
+void udp_uncork(struct sock_ref ref);
 /* Control lock: its matches are made anew. */
 void udp_reattach(struct inet_sock *so);
 int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len);

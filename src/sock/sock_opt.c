@@ -6,6 +6,7 @@
  */
 #include <linux/net_tstamp.h>
 #include <linux/tcp.h>
+#include <netinet/udp.h>
 
 #include "base/log.h"
 #include "base/param.h"
@@ -166,6 +167,8 @@ static int set_mirrored(struct sock_ref ref, int level, int name, const void *va
 		opt_mirror_socket(so, name, &opt);
 	else if (level == IPPROTO_IP)
 		opt_mirror_ip(so, name, val, len, &opt);
+	else if (level == IPPROTO_UDP)
+		opt_mirror_udp(so, name, &opt);
 	else
 		tcp_mirror(so, name, val, &opt);
 	rc = apply(ref, &opt, level == IPPROTO_TCP && name == TCP_QUICKACK);
@@ -334,6 +337,8 @@ int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, s
 			rc = sock_options_bequeath(so);
 	}
 	control_unlock();
+	if (!rc && level == IPPROTO_UDP && name == UDP_CORK)
+		udp_uncork(ref);
 	return rc;
 }
 

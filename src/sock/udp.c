@@ -95,13 +95,33 @@ struct pkt *udp_pop(struct inet_sock *so)
 	return pkt;
 }
 
+void udp_free_second(struct inet_sock *so)
+{
+	struct udp_state *udp = &so->udp;
+	struct pkt *second = udp->head->next;
+
+	udp->head->next = second->next;
+	if (udp->tail == second)
+		udp->tail = udp->head;
+	udp->bytes -= charge(second);
+	udp->count--;
+	pkt_free(second);
+}
+
+static void each_cached(struct udp_dst **cache, void (*fn)(struct dst *dst, void *arg), void *arg)
+{
+	for (int i = 0; cache && i < UDP_DST_CACHE; i++) {
+		if (cache[i])
+			fn(&cache[i]->dst, arg);
+	}
+}
+
 static void each_dst(struct inet_sock *so, void (*fn)(struct dst *dst, void *arg), void *arg)
 {
 	fn(&so->udp.dst, arg);
-	for (int i = 0; so->udp.cache && i < UDP_DST_CACHE; i++) {
-		if (so->udp.cache[i])
-			fn(&so->udp.cache[i]->dst, arg);
-	}
+	each_cached(so->udp.cache, fn, arg);
+	if (so->udp.rare)
+		each_cached(so->udp.rare->ways, fn, arg);
 }
 
 static void expire_dst(struct dst *dst, void *arg)
@@ -117,6 +137,7 @@ void udp_options_changed(struct inet_sock *so)
 	so->udp.limit = so->opt->rcvbuf > least ? so->opt->rcvbuf : least;
 	/* Headers carry options: they are made anew. */
 	each_dst(so, expire_dst, NULL);
+	udp_note_special(so);
 }
 
 void udp_init(struct inet_sock *so)
@@ -147,6 +168,7 @@ void udp_close(struct inet_sock *so, struct ring *ring)
 		mem_free(so->udp.cache[i]);
 	mem_free(so->udp.cache);
 	so->udp.cache = NULL;
+	udp_rare_free(so);
 }
 
 /* ---- moving to another ring (holder) ------------------------------------------------------ */

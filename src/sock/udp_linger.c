@@ -113,6 +113,7 @@ bool udp_linger(struct inet_sock *so)
 {
 	if (!so->udp.lingers) {
 		sock_move_settle(so);
+		udp_pending_to_twin(so);
 		detach(so);
 	}
 	if (!has_unread(so))

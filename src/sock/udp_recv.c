@@ -8,11 +8,71 @@
 #include "base/sys.h"
 #include "sock/cmsg.h"
 #include "sock/family.h"
+#include "sock/iov.h"
 #include "sock/move.h"
 #include "sock/udp_internal.h"
 #include "sock/wait.h"
 
 #define RECV_FOR_KERNEL (MSG_ERRQUEUE | MSG_OOB)
+#define TRAIN_MAX 64 /* datagrams at once, as the kernel */
+
+/* UDP_GRO: could the kernel have joined next to what begins with first? */
+static bool continues(const struct pkt *first, const struct pkt *next)
+{
+	const uint8_t *a = first->frame + first->l3, *b = next->frame + next->l3;
+	struct endpoint from = frame_source(first), other = frame_source(next);
+
+	return next->len && next->len <= first->len && endpoint_eq(&from, &other) &&
+	       memcmp(a + 16, b + 16, 4) == 0 && a[1] == b[1] && a[8] == b[8];
+}
+
+/* Copies to where iov goes on, which has room. */
+static void give(struct iovec **iov, size_t *count, const uint8_t *data, size_t len)
+{
+	while (len) {
+		size_t n = (*iov)->iov_len < len ? (*iov)->iov_len : len;
+
+		memcpy((*iov)->iov_base, data, n);
+		data += n;
+		len -= n;
+		iov_advance(iov, count, n);
+	}
+}
+
+/*
+ * UDP_GRO, holder: gives or shows what is queued behind the first datagram, too, which was
+ * copied: of its sender and size, the last one may be shorter.  As far as msg has room for
+ * whole ones: nothing is cut that would not be without it.  Bytes.
+ */
+static __attribute__((noinline)) size_t take_train(struct inet_sock *so, const struct msghdr *msg,
+						   int flags)
+{
+	const struct pkt *first = so->udp.head;
+	struct iovec stack[IOV_STACK], *copy = iov_copy(msg->msg_iov, msg->msg_iovlen, stack);
+	struct iovec *at = copy;
+	size_t count = msg->msg_iovlen, left = iov_total(msg->msg_iov, count), taken = 0;
+	size_t last = first->len;
+	struct pkt *next = first->next;
+
+	if (!copy)
+		return 0;
+	left = left > last ? left - last : 0;
+	if (left)
+		iov_advance(&at, &count, last);
+	for (int n = 1; n < TRAIN_MAX && next && next->len <= left && last == first->len; n++) {
+		if (!continues(first, next) || first->len + taken + next->len > UDP_PAYLOAD_MAX)
+			break;
+		last = next->len;
+		left -= last;
+		taken += last;
+		give(&at, &count, pkt_payload(next), last);
+		next = next->next;
+		if (!(flags & MSG_PEEK))
+			udp_free_second(so);
+	}
+	iov_copy_free(copy, stack);
+	return taken;
+}
 
 ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags)
 {
@@ -34,8 +94,15 @@ ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags)
 
 		endpoint_to_sockaddr(&from, AF_INET, msg->msg_name, &msg->msg_namelen);
 	}
-	if (msg->msg_controllen || __builtin_expect(so->told, 0))
-		cmsg_fill(so->opt, pkt, msg, sock_home(so));
+	if (msg->msg_controllen || __builtin_expect(so->told, 0)) {
+		size_t more = 0;
+
+		if ((so->opt->told & TOLD_GRO) && pkt->next)
+			more = take_train(so, msg, flags);
+		cmsg_fill(so->opt, pkt, msg, sock_home(so), more ? (int)size : 0);
+		size += more;
+		copied += more;
+	}
 	if (!(flags & MSG_PEEK))
 		pkt_free(udp_pop(so));
 	return (ssize_t)(flags & MSG_TRUNC ? size : copied);

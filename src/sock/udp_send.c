@@ -11,10 +11,7 @@
 #include "sock/udp_internal.h"
 #include "sock/wait.h"
 
-/* The kernel's call serves these: corking, and errors. */
-#define SEND_FOR_KERNEL (MSG_OOB | MSG_MORE)
-#define RESOLVE_TRIES 8	      /* the network may change meanwhile */
-#define UDP_PAYLOAD_MAX 65507 /* 65535 less the headers */
+#define SEND_SPECIAL (MSG_OOB | MSG_MORE)
 
 static uint64_t hash_endpoint(const struct endpoint *ep)
 {
@@ -31,6 +28,11 @@ static inline struct dst *cached(const struct inet_sock *so, const struct endpoi
 		return NULL;
 	entry = so->udp.cache[hash_endpoint(to) >> 56];
 	return entry && endpoint_eq(&entry->to, to) ? &entry->dst : NULL;
+}
+
+struct dst *udp_find_plain(struct inet_sock *so, const struct endpoint *to)
+{
+	return so->connected && endpoint_eq(&so->remote, to) ? &so->udp.dst : cached(so, to);
 }
 
 /* holder: the entry for a destination, emptied; NULL: no memory. */
@@ -51,13 +53,26 @@ static struct dst *cache_slot(struct inet_sock *so, const struct endpoint *to)
 	return *slot ? &(*slot)->dst : NULL;
 }
 
-static struct dst_query query_for(const struct inet_sock *so, const struct endpoint *to)
+struct udp_way udp_plain_way(const struct inet_sock *so, const struct endpoint *to)
 {
-	struct dst_query query = sock_way_query(
-		so, to, so->bound_addr || so->connected ? so->local.addr : addr_v4_any());
+	struct udp_way way = {
+		.to = *to,
+		.src = so->bound_addr || so->connected ? so->local.addr : addr_v4_any(),
+		.tos = so->opt->tos,
+		.ttl = addr_is_multicast(&to->addr) ? so->opt->mc_ttl : so->opt->ttl,
+		.plain = true,
+	};
 
+	return way;
+}
+
+static struct dst_query query_for(const struct inet_sock *so, const struct udp_way *way)
+{
+	struct dst_query query = sock_way_query(so, &way->to, way->src);
+
+	query.tos = way->tos;
 	query.mc_loop = so->opt->mc_loop;
-	if (addr_is_multicast(&to->addr)) {
+	if (addr_is_multicast(&way->to.addr)) {
 		if (so->opt->mc_ifindex)
 			query.oif = so->opt->mc_ifindex;
 		if (addr_is_multicast(&query.src))
@@ -65,26 +80,31 @@ static struct dst_query query_for(const struct inet_sock *so, const struct endpo
 		if (addr_is_any(&query.src) && !addr_is_any(&so->opt->mc_addr))
 			query.src = so->opt->mc_addr;
 	}
+	if (way->oif)
+		query.oif = way->oif;
 	return query;
 }
 
-static struct dst_headers udp_headers(const struct inet_sock *so, const struct endpoint *to)
+static struct dst_headers udp_headers(const struct inet_sock *so, const struct udp_way *way)
 {
 	struct dst_headers headers = {
-		.src = {.addr = query_for(so, to).src, .port = so->local.port},
+		.src = {.addr = query_for(so, way).src, .port = so->local.port},
 		.proto = IPPROTO_UDP,
-		.ttl = addr_is_multicast(&to->addr) ? so->opt->mc_ttl : so->opt->ttl,
-		.tos = so->opt->tos,
+		.ttl = way->ttl,
+		.tos = way->tos,
 		.no_csum = so->opt->no_check,
 	};
 
 	return headers;
 }
 
-/* holder of home */
-static struct dst *dst_for(struct inet_sock *so, const struct endpoint *to)
+/* holder of home: the place for a way, found already or not; NULL: no memory. */
+static struct dst *dst_for(struct inet_sock *so, const struct udp_way *way)
 {
-	return so->connected && endpoint_eq(to, &so->remote) ? &so->udp.dst : cache_slot(so, to);
+	if (!way->plain)
+		return udp_way_slot(so, way);
+	return so->connected && endpoint_eq(&way->to, &so->remote) ? &so->udp.dst
+								   : cache_slot(so, &way->to);
 }
 
 /*
@@ -99,13 +119,10 @@ static int settle_old_ring(struct sock_ref ref, struct ring **home, struct ring 
 	return sock_hold_cold(ref, home);
 }
 
-/*
- * Finds out where datagrams for this destination go.  0, or an error of the
- * call that is not worth trying again.
- */
-static int resolve(struct sock_ref ref, const struct endpoint *to)
+int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 {
 	struct inet_sock *so = inet_of(ref.sk);
+	struct udp_way way = *wanted;
 	struct dst_query query;
 	struct dst_found found;
 	struct dst_headers headers;
@@ -113,7 +130,7 @@ static int resolve(struct sock_ref ref, const struct endpoint *to)
 	struct dst *dst;
 	int rc;
 
-	if (!to->port)
+	if (!way.to.port)
 		return SOCK_KERNEL; /* EINVAL */
 	if (!control_lock())
 		return -EAGAIN;
@@ -123,7 +140,9 @@ static int resolve(struct sock_ref ref, const struct endpoint *to)
 	rc = SOCK_KERNEL;
 	if (!sock_start())
 		goto unlock;
-	query = query_for(so, to);
+	if (way.plain)
+		way = udp_plain_way(so, &way.to); /* as it is now */
+	query = query_for(so, &way);
 	sock_tx_query(so, &query);
 	dst_find(&query, &found);
 	if (found.verdict == VERDICT_ACCELERATED) {
@@ -137,17 +156,19 @@ static int resolve(struct sock_ref ref, const struct endpoint *to)
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		goto unlock;
-	dst = dst_for(so, to);
+	dst = dst_for(so, &way);
 	if (dst && dst->ring && dst->ring != ring && dst->ring != found.ring) {
 		rc = settle_old_ring(ref, &ring, dst->ring);
 		if (rc)
 			goto unlock;
-		dst = dst_for(so, to);
+		dst = dst_for(so, &way);
 	}
-	headers = udp_headers(so, to);
-	rc = dst ? dst_apply(dst, ring, to, &found, &headers) : -ENOMEM;
-	if (!rc && dst != &so->udp.dst)
-		container_of(dst, struct udp_dst, dst)->to = *to;
+	headers = udp_headers(so, &way);
+	rc = dst ? dst_apply(dst, ring, &way.to, &found, &headers) : -ENOMEM;
+	if (!rc && !way.plain)
+		container_of(dst, struct udp_dst, dst)->way = way;
+	else if (!rc && dst != &so->udp.dst)
+		container_of(dst, struct udp_dst, dst)->to = way.to;
 	ring_release_cold(ring);
 	if (!rc)
 		dst_resolve_neighbour(&found);
@@ -156,12 +177,16 @@ unlock:
 	return rc;
 }
 
-/*
- * holder: a datagram that does not fit into one frame.  Bytes, or -ENOBUFS when
- * there are not frames enough, or SOCK_KERNEL when it must not be fragmented.
- */
-static ssize_t send_fragments(struct inet_sock *so, struct ring *ring, struct dst *dst,
-			      const struct iovec *iov, size_t len)
+/* As sends without control messages need it. */
+static __attribute__((noinline)) int resolve(struct sock_ref ref, const struct endpoint *to)
+{
+	struct udp_way way = {.to = *to, .plain = true};
+
+	return udp_resolve(ref, &way);
+}
+
+ssize_t udp_send_fragments(struct inet_sock *so, struct ring *ring, struct dst *dst,
+			   const struct iovec *iov, size_t len)
 {
 	struct pkt *pkts[FRAGMENTS_MAX];
 	struct frame_fragmenter f;
@@ -194,8 +219,7 @@ no_frames:
 	return -ENOBUFS;
 }
 
-/* The twin's error is told once: 0 if it has none. */
-static int twin_error(struct inet_sock *so)
+int udp_twin_error(struct inet_sock *so)
 {
 	sock_look_at_twin(&so->sk);
 	if (!(__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) & EPOLLERR))
@@ -203,15 +227,17 @@ static int twin_error(struct inet_sock *so)
 	return sock_twin_int(so, SOL_SOCKET, SO_ERROR, 0);
 }
 
-/* What is out of the ordinary.  0: nothing is. */
-static __attribute__((noinline)) ssize_t before_send(struct inet_sock *so, const struct msghdr *msg,
-						     int flags)
+/* What is out of the ordinary.  SEND_ON: nothing is, any more. */
+#define SEND_ON (SOCK_KERNEL - 1)
+static __attribute__((noinline)) ssize_t send_unusual(struct sock_ref ref, const struct msghdr *msg,
+						      int flags, const struct inet_sock *so)
 {
-	if (!(flags & SEND_FOR_KERNEL) && !msg->msg_controllen && !so->udp.corked)
-		return -twin_error(so);
-	/* What was begun with MSG_MORE waits in the twin: all of that datagram goes there. */
-	__atomic_store_n(&so->udp.corked, (flags & MSG_MORE) != 0, __ATOMIC_RELAXED);
-	return SOCK_KERNEL;
+	int rc;
+
+	if ((flags & SEND_SPECIAL) || msg->msg_controllen || so->udp.special)
+		return udp_send_special(ref, msg, flags);
+	rc = udp_twin_error(inet_of(ref.sk));
+	return rc ? -rc : SEND_ON;
 }
 
 static inline __attribute__((always_inline)) ssize_t
@@ -227,13 +253,13 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	SOCK_WAIT(wait);
 	int rc, tries = 0;
 
-	if (__builtin_expect((flags & SEND_FOR_KERNEL) || msg->msg_controllen || so->udp.corked ||
+	if (__builtin_expect((flags & SEND_SPECIAL) || msg->msg_controllen || so->udp.special ||
 				     (__atomic_load_n(&ref.sk->twin_events, __ATOMIC_RELAXED) &
 				      EPOLLERR),
 			     0)) {
-		ssize_t n = before_send(so, msg, flags);
+		ssize_t n = send_unusual(ref, msg, flags, so);
 
-		if (n)
+		if (n != SEND_ON)
 			return n;
 	}
 	if (msg->msg_name && !endpoint_from_sockaddr(&to, msg->msg_name, msg->msg_namelen))
@@ -257,7 +283,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 				return SOCK_KERNEL; /* the kernel reaches it, not we */
 			}
 			if (__builtin_expect(len + IP4_HDR + UDP_HDR > dst->mtu, 0)) {
-				ssize_t n = send_fragments(so, ring, dst, msg->msg_iov, len);
+				ssize_t n = udp_send_fragments(so, ring, dst, msg->msg_iov, len);
 
 				if (n != -ENOBUFS) {
 					ring_release(ring, mode);
@@ -284,7 +310,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 		if (!msg->msg_name)
 			to = so->remote;
 		ring_release(ring, mode);
-		if (++tries > RESOLVE_TRIES)
+		if (++tries > UDP_RESOLVE_TRIES)
 			return SOCK_KERNEL;
 		rc = resolve(ref, &to);
 		if (rc)

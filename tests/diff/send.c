@@ -547,8 +547,8 @@ static void nowhere_udp_client(void)
 }
 
 const struct behaviour send_behaviours[] = {
-	{"more_udp", lists_datagrams, more_udp_client, KERNEL},
-	{"cork_udp", lists_datagrams, cork_udp_client, KERNEL},
+	{"more_udp", lists_datagrams, more_udp_client, OURS},
+	{"cork_udp", lists_datagrams, cork_udp_client, OURS},
 	{"more_tcp", takes_all, more_tcp_client, OURS},
 	{"flags_tcp", takes_all, flags_tcp_client, OURS},
 	{"flags_udp", lists_datagrams, flags_udp_client, KERNEL},

@@ -11,6 +11,7 @@
 	SUITE(exits)   \
 	SUITE(family)  \
 	SUITE(fds)     \
+	SUITE(gather)  \
 	SUITE(leaving) \
 	SUITE(linger)  \
 	SUITE(mcast)   \
