@@ -92,6 +92,7 @@ CALL(long, syscall, (long nr, long a, long b, long c, long d, long e, long f), (
 
 /* fork.c */
 CALL(pid_t, _Fork, (void), (), -1)
+CALL(pid_t, vfork, (void), (), -1)
 
 /* exec.c */
 CALL(int, execl, (const char *path, const char *arg, void *rest), (path, arg, rest), -1)
@@ -103,6 +104,12 @@ CALL(int, execveat, (int dir, const char *path, char *const argv[], char *const 
 CALL(int, execvp, (const char *file, char *const argv[]), (file, argv), -1)
 CALL(int, execvpe, (const char *file, char *const argv[], char *const env[]), (file, argv, env), -1)
 CALL(int, fexecve, (int fd, char *const argv[], char *const env[]), (fd, argv, env), -1)
+
+/* spawn.c */
+CALL(FILE *, popen, (const char *command, const char *type), (command, type), -1)
+CALL(int, posix_spawn, (pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr, char *const argv[], char *const env[]), (pid, path, actions, attr, argv, env), -1)
+CALL(int, posix_spawnp, (pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr, char *const argv[], char *const env[]), (pid, file, actions, attr, argv, env), -1)
+CALL(int, system, (const char *command), (command), -1)
 
 /* exit.c */
 CALL(void, _exit, (int status), (status), SYS_exit_group)

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/sys.h"
-#include "intercept/exec.h"
+#include "intercept/heritage.h"
 #include "intercept/wrap.h"
 
 static const char *get_variable(const char *name)
@@ -33,13 +33,14 @@ void start(void)
 	    __atomic_exchange_n(&started, 1, __ATOMIC_RELAXED))
 		return;
 	libc_resolve();
+	image_init();
 	param_init(get_variable);
 	log_init(params.log_level, params.log_details, params.log_colors, params.log_file);
-	inherited = exec_take_variable(environ);
+	inherited = heritage_take_variable(environ);
 	param_warn(environ);
 	param_banner();
 	sock_init(&hooks);
-	exec_inherit(inherited);
+	heritage_take(inherited);
 	errno = saved;
 }
 

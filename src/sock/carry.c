@@ -116,6 +116,50 @@ void carry_undo(void)
 	control_unlock();
 }
 
+/* ---- a child that executes at once ------------------------------------------------------- */
+
+bool carry_any(void)
+{
+	bool any = false;
+
+	if (control_lock()) {
+		any = !family.exiting && family_has_sockets();
+		control_unlock();
+	}
+	return any;
+}
+
+bool carry_lend(struct carry_channel *ch)
+{
+	struct channel *channel = NULL;
+
+	if (!control_lock())
+		return false;
+	if (!family.exiting)
+		channel = family_new_channel(&ch->fd);
+	if (channel) {
+		ch->last_id = channel->last_id;
+		family_listen_to(channel);
+	}
+	control_unlock();
+	return channel != NULL;
+}
+
+uint64_t carry_lent_id(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	uint64_t id = 0;
+
+	if (!control_lock())
+		return 0;
+	if (sock_ref_valid(ref) && family_is_known_to_children(so)) {
+		sock_twin_prepare(so);
+		id = so->id;
+	}
+	control_unlock();
+	return id;
+}
+
 /* ---- the new one ------------------------------------------------------------------------- */
 
 bool carry_open(const struct carry_channel *ch)

@@ -32,6 +32,16 @@ uint64_t carry_id(struct sock_ref ref);
 /* exec failed. */
 void carry_undo(void);
 
+/* Has this process what a child could use? */
+bool carry_any(void);
+/*
+ * A child that executes a program at once, without fork(): ch is its end of a channel, hidden, and
+ * the caller's, who closes it when the child has it. False: there is nothing, or no memory.
+ */
+bool carry_lend(struct carry_channel *ch);
+/* As carry_id(), for that child. */
+uint64_t carry_lent_id(struct sock_ref ref);
+
 /* fd is a socket, ours from here on. False: no memory. */
 bool carry_open(const struct carry_channel *ch);
 /*

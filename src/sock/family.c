@@ -109,7 +109,7 @@ bool family_may_travel(const struct inet_sock *so)
 	return so->inet == INET_TCP && so->connected;
 }
 
-static bool is_known_to_children(const struct inet_sock *so)
+bool family_is_known_to_children(const struct inet_sock *so)
 {
 	return sock_is_away(&so->sk) || family_may_travel(so) || member_is(so);
 }
@@ -384,7 +384,7 @@ static bool serve(struct channel *ch)
 		struct inet_sock *so = family_find(want->id);
 		bool done = false;
 
-		if (!so || !is_known_to_children(so)) {
+		if (!so || !family_is_known_to_children(so)) {
 			channel_send(ch, LETTER_LOST, want->id, 0, -1);
 			done = true;
 		} else if (family_is_member(so)) {
@@ -697,7 +697,7 @@ bool family_run(void)
 }
 
 /* Its letters wake the internal thread. */
-static void listen_to(struct channel *ch)
+void family_listen_to(struct channel *ch)
 {
 	if (family.epoll_fd < 0) {
 		family.epoll_fd =
@@ -794,40 +794,47 @@ void family_ask(struct sock_ref ref)
 
 /* ---- fork -------------------------------------------------------------------------------------- */
 
-static bool has_connections(void)
+bool family_has_sockets(void)
 {
 	list_for_each(link, sock_list()) {
-		if (is_known_to_children(container_of(link, struct inet_sock, link)))
+		if (family_is_known_to_children(container_of(link, struct inet_sock, link)))
 			return true;
 	}
 	return false;
 }
 
-void family_fork_prepare(void)
+struct channel *family_new_channel(int *end)
 {
+	struct channel *ch;
 	int fds[2];
 
 	family_init();
-	if (!has_connections())
-		return;
-	if (sys_call(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds,
+	if (!family_has_sockets() ||
+	    sys_call(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds,
 		     0, 0))
-		return; /* the child does without */
-	family.fresh = channel_create(sys_fd_hide(fds[0]), sock_last_id());
-	family.fresh_fd = sys_fd_hide(fds[1]);
-	/* What was closed here the child does not have. */
-	list_for_each(link, &family.kept) {
-		if (family.fresh)
-			idset_add(&family.fresh->closed,
-				  container_of(link, struct inet_sock, link)->id);
+		return NULL; /* the child does without */
+	ch = channel_create(sys_fd_hide(fds[0]), sock_last_id());
+	if (!ch) {
+		sys_close(fds[1]);
+		return NULL;
 	}
+	*end = sys_fd_hide(fds[1]);
+	/* What was closed here the child does not have. */
+	list_for_each(link, &family.kept)
+		idset_add(&ch->closed, container_of(link, struct inet_sock, link)->id);
+	return ch;
+}
+
+void family_fork_prepare(void)
+{
+	family.fresh = family_new_channel(&family.fresh_fd);
 }
 
 void family_fork_parent(void)
 {
 	sys_close_fd(&family.fresh_fd);
 	if (family.fresh)
-		listen_to(family.fresh);
+		family_listen_to(family.fresh);
 	family.fresh = NULL;
 }
 
@@ -861,7 +868,7 @@ void family_fork_child(void)
 
 bool family_fork_child_takes(const struct inet_sock *so)
 {
-	return family.up && is_known_to_children(so);
+	return family.up && family_is_known_to_children(so);
 }
 
 void family_fork_child_done(unsigned sockets)
@@ -875,7 +882,7 @@ void family_fork_child_done(unsigned sockets)
 
 void family_listen_up(void)
 {
-	listen_to(family.up);
+	family_listen_to(family.up);
 	clock_init();
 	progress_set_hook(family_run);
 	if (progress_start())

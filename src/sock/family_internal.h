@@ -59,7 +59,16 @@ extern struct family family;
 void family_init(void);
 /* There is something to do for the internal thread. */
 void family_busy(void);
-/* The letters of family.up are read from now on. */
+/* Is there anything that a child could use? */
+bool family_has_sockets(void);
+/*
+ * To a child that is going to be made: what it holds is what there is. Its end is hidden, and
+ * the caller's. NULL: there is nothing to hold, or no memory.
+ */
+struct channel *family_new_channel(int *end);
+/* Its letters are read from now on. */
+void family_listen_to(struct channel *ch);
+/* The same, of family.up. */
 void family_listen_up(void);
 /* NULL: no memory. */
 struct kin *family_kin(struct inet_sock *so);
@@ -68,6 +77,8 @@ struct channel *family_toward(const struct inet_sock *so);
 /* A channel to processes that hold it, but not that one; NULL: there is none. */
 struct channel *family_other_holder(const struct inet_sock *so, const struct channel *but);
 bool family_may_travel(const struct inet_sock *so);
+/* Would a child made now have it away? */
+bool family_is_known_to_children(const struct inet_sock *so);
 bool family_is_kept(const struct inet_sock *so);
 struct inet_sock *family_find(uint64_t id);
 /* Calls that wait look again. */

@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -366,6 +369,213 @@ static void datagrams_client(void)
 	close(fd);
 }
 
+/* ---- children that execute at once ---------------------------------------------------------- */
+
+static pid_t by_vfork(int fd)
+{
+	pid_t pid = vfork();
+
+	if (!pid) {
+		dup2(fd, 0);
+		dup2(fd, 1);
+		close(fd);
+		execv(CAT, cat_args);
+		_exit(127);
+	}
+	return pid;
+}
+
+static posix_spawn_file_actions_t *as_stdio(int fd)
+{
+	static posix_spawn_file_actions_t actions;
+
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, fd, 0);
+	posix_spawn_file_actions_adddup2(&actions, fd, 1);
+	posix_spawn_file_actions_addclose(&actions, fd);
+	return &actions;
+}
+
+static pid_t by_spawn(int fd)
+{
+	pid_t pid = 0;
+
+	SAY(posix_spawn(&pid, CAT, as_stdio(fd), NULL, cat_args, environ));
+	return pid;
+}
+
+static pid_t by_spawnp(int fd)
+{
+	pid_t pid = 0;
+
+	SAY(posix_spawnp(&pid, "cat", as_stdio(fd), NULL, cat_args, environ));
+	return pid;
+}
+
+static pid_t (*const makers[])(int fd) = {by_vfork, by_spawn, by_spawnp};
+
+#define MAKERS (sizeof(makers) / sizeof(*makers))
+
+/* Descriptors that exec would close, or would not, are moved to 0 and 1 by the child. */
+static void at_once_server(void)
+{
+	for (size_t i = 0; i < 2 * MAKERS; i++) {
+		int fd = tcp_pair(), pid;
+
+		if (i & 1)
+			fcntl(fd, F_SETFD, FD_CLOEXEC);
+		pid = makers[i / 2](fd);
+		close(fd);
+		join(pid);
+	}
+}
+
+static void at_once_client(void)
+{
+	for (size_t i = 0; i < 2 * MAKERS; i++)
+		ping_and_end(tcp_pair());
+}
+
+/* What is not the child's is not harmed by it, nor what fails. */
+static void at_once_parent_server(void)
+{
+	int fd = tcp_pair(), other = tcp_pair(), pid;
+	char buf[10] = "";
+
+	for (size_t i = 0; i < MAKERS; i++) {
+		pid = makers[i](fd);
+		meet();
+		pong(other);
+		SAY(send(fd, "mine", 4, 0));
+		meet();
+		kill(pid, SIGTERM);
+		join(pid);
+		meet();
+	}
+	SAY(posix_spawn(&pid, "/nonexistent/program", NULL, NULL, cat_args, environ));
+	SAY(posix_spawnp(&pid, "nonexistent_program", NULL, NULL, cat_args, environ));
+	SAY(recv(fd, buf, 5, MSG_WAITALL));
+	say_bytes(buf, 5);
+	close(fd);
+	pong(other);
+	close(other);
+}
+
+static void at_once_parent_client(void)
+{
+	int fd = tcp_pair(), other = tcp_pair();
+	char buf[10] = "";
+
+	for (size_t i = 0; i < MAKERS; i++) {
+		ping(fd, "to cat");
+		meet();
+		ping(other, "other");
+		SAY(recv(fd, buf, 4, MSG_WAITALL));
+		say_bytes(buf, 4);
+		meet();
+		meet();
+	}
+	SAY(send(fd, "after", 5, 0));
+	expect_end(fd);
+	ping(other, "other");
+	expect_end(other);
+	close(fd);
+	close(other);
+}
+
+/* The parent goes on when its child has executed a program, or ended. */
+static void vfork_waits_server(void)
+{
+	int fd = tcp_pair(), pid;
+	long began = now_ms();
+
+	pid = vfork();
+	if (!pid) {
+		usleep(100 * 1000);
+		close(fd);
+		_exit(dup2(0, fd) == fd ? 3 : 4);
+	}
+	in_time("the child", began, 100, 2000);
+	join(pid);
+	began = now_ms();
+	pid = vfork();
+	if (!pid) {
+		execl("/bin/sleep", "sleep", "0.5", NULL);
+		_exit(127);
+	}
+	in_time("the program", began, 0, 400);
+	join(pid);
+	pong(fd);
+	close(fd);
+}
+
+static void vfork_waits_client(void)
+{
+	int fd = tcp_pair();
+
+	ping(fd, "still here");
+	expect_end(fd);
+	close(fd);
+}
+
+/* A shell has what is not closed on exec. */
+static void shells_server(void)
+{
+	int fd = tcp_pair();
+	char command[100], buf[100] = "";
+	FILE *file;
+
+	snprintf(command, sizeof(command), "read x <&%d; echo system $x >&%d; exit 3", fd, fd);
+	SAY(system(command));
+	SAY(system(NULL) != 0);
+	snprintf(command, sizeof(command), "read x <&%d; echo popen $x >&%d; echo done", fd, fd);
+	file = popen(command, "r");
+	SAY(fgets(buf, sizeof(buf), file) == buf);
+	say_bytes(buf, strlen(buf));
+	SAY(pclose(file));
+	SAY(getenv("VMA_INHERITED") == NULL);
+	pong(fd);
+	close(fd);
+}
+
+static void shells_client(void)
+{
+	int fd = tcp_pair();
+	char buf[20] = "";
+
+	SAY(send(fd, "one\n", 4, 0));
+	SAY(recv(fd, buf, 11, MSG_WAITALL));
+	say_bytes(buf, 11);
+	SAY(send(fd, "two\n", 4, 0));
+	SAY(recv(fd, buf, 10, MSG_WAITALL));
+	say_bytes(buf, 10);
+	ping(fd, "bye");
+	expect_end(fd);
+	close(fd);
+}
+
+static void spawned_datagrams_server(void)
+{
+	char *const args[] = {(char *)"diff", (char *)"executed", (char *)"answer", NULL};
+	int pid = 0, fd = udp_bound(0);
+
+	SAY(posix_spawn(&pid, "/proc/self/exe", as_stdio(fd), NULL, args, environ));
+	meet();
+	join(pid);
+	close(fd);
+}
+
+static void spawned_listener_server(void)
+{
+	char *const args[] = {(char *)"diff", (char *)"executed", (char *)"accept", NULL};
+	int pid = 0, fd = tcp_listening(0);
+
+	SAY(posix_spawn(&pid, "/proc/self/exe", as_stdio(fd), NULL, args, environ));
+	meet();
+	join(pid);
+	close(fd);
+}
+
 const struct behaviour execs_behaviours[] = {
 	{"calls", calls_server, calls_client, OURS},
 	{"execution_fails", execution_fails_server, pings_client, OURS},
@@ -376,5 +586,11 @@ const struct behaviour execs_behaviours[] = {
 	{"made_up", made_up_server, pings_client, OURS},
 	{"listener", listener_server, listener_client, OURS},
 	{"datagrams", datagrams_server, datagrams_client, OURS},
+	{"at_once", at_once_server, at_once_client, OURS},
+	{"at_once_parent", at_once_parent_server, at_once_parent_client, OURS},
+	{"vfork_waits", vfork_waits_server, vfork_waits_client, OURS},
+	{"shells", shells_server, shells_client, OURS},
+	{"spawned_listener", spawned_listener_server, listener_client, OURS},
+	{"spawned_datagrams", spawned_datagrams_server, datagrams_client, OURS},
 	{NULL, NULL, NULL, OURS},
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "intercept/exec.h"
+#include "intercept/heritage.h"
 
 #include <limits.h>
 #include <string.h>
@@ -9,17 +9,17 @@
 static void test_items_are_read_in_turn(void **state)
 {
 	const char *text = "600,12345678901,7;0,18446744073709551615,4611686018427387904";
-	struct exec_item item;
+	struct heritage_item item;
 
-	assert_true(exec_read_item(&text, &item));
+	assert_true(heritage_read_item(&text, &item));
 	assert_int_equal(item.fd, 600);
 	assert_int_equal(item.inode, 12345678901);
 	assert_int_equal(item.number, 7);
-	assert_true(exec_read_item(&text, &item));
+	assert_true(heritage_read_item(&text, &item));
 	assert_int_equal(item.fd, 0);
 	assert_true(item.inode == UINT64_MAX);
 	assert_true(item.number == 1ull << 62);
-	assert_false(exec_read_item(&text, &item));
+	assert_false(heritage_read_item(&text, &item));
 	assert_int_equal(*text, 0);
 }
 
@@ -45,12 +45,12 @@ static void test_nonsense_is_no_item(void **state)
 		"1,18446744073709551616,3",
 		"1,2,4611686018427387905",
 	};
-	struct exec_item item;
+	struct heritage_item item;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		const char *text = wrong[i];
 
-		if (exec_read_item(&text, &item) || text != wrong[i])
+		if (heritage_read_item(&text, &item) || text != wrong[i])
 			fail_msg("%s", wrong[i]);
 	}
 }
@@ -60,21 +60,21 @@ static void test_variable_is_taken_out(void **state)
 	char *env[] = {(char *)"A=1", (char *)"VMA_INHERITED=1,2,3", (char *)"VMA_INHERITED_NOT=1",
 		       (char *)"B=2", NULL};
 
-	assert_string_equal(exec_take_variable(env), "1,2,3");
+	assert_string_equal(heritage_take_variable(env), "1,2,3");
 	assert_string_equal(env[0], "A=1");
 	assert_string_equal(env[1], "VMA_INHERITED_NOT=1");
 	assert_string_equal(env[2], "B=2");
 	assert_null(env[3]);
-	assert_null(exec_take_variable(env));
-	assert_null(exec_take_variable(NULL));
+	assert_null(heritage_take_variable(env));
+	assert_null(heritage_take_variable(NULL));
 }
 
 static void test_what_is_not_there_is_not_inherited(void **state)
 {
-	exec_inherit(NULL);
-	exec_inherit("");
-	exec_inherit("0,1,1");
-	exec_inherit("2147483647,1,1;2147483647,1,1");
+	heritage_take(NULL);
+	heritage_take("");
+	heritage_take("0,1,1");
+	heritage_take("2147483647,1,1;2147483647,1,1");
 }
 
 static const struct CMUnitTest tests[] = {

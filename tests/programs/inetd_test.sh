@@ -1,0 +1,43 @@
+#!/bin/bash
+# Programs that know nothing of sockets, executed with a connection: as python's subprocess
+# (vfork, fork), posix_spawn() and system() do it, and socat and ncat.
+self=$(realpath -s "$0")
+cd "${self%/*}/../.." || exit 2
+. tests/programs/programs.sh
+needs python3 socat ncat
+
+# there_and_back NAME WORD PORT: WORD and $work/sent go there, $work/sent comes back.
+there_and_back() {
+	(cat <(printf %s "$2") "$work/sent" |
+		netns_exec c "$lib_c" 0-1023 timeout -s KILL 20 socat -t 10 - TCP:$netns_server:$3 > "$work/back" 2> "$work/$1.log") &&
+		cmp "$work/sent" "$work/back"
+}
+
+# little NAME PORT: a thousand bytes; ncat drops what is on its way when one side has ended.
+little() {
+	head -c 1000 "$work/sent" > "$work/one"
+	: > "$work/back"
+	{
+		cat "$work/one"
+		await 10 cmp -s "$work/one" "$work/back"
+	} | (netns_exec c "$lib_c" 0-1023 timeout -s KILL 20 socat -t 10 - TCP:$netns_server:$2 > "$work/back" 2> "$work/$1.log")
+	cmp "$work/one" "$work/back"
+}
+
+visit() {
+	local way
+
+	head -c 300000 /dev/urandom > "$work/sent"
+	serve inetd 7000 python3 tests/programs/inetd.py $netns_server 7000 || return
+	for way in popen_stdio popen_pass popen_prepared popen_input spawn system execute; do
+		check "$what: $way" there_and_back $way "$way " 7000
+	done
+	serve socat 7001 socat -b 4096 -t 10 TCP-LISTEN:7001,fork,reuseaddr,bind=$netns_server SYSTEM:cat || return
+	check "$what: socat SYSTEM" there_and_back socat "" 7001
+	serve ncat 7003 ncat -l -k -e "/usr/bin/head -c 1000" $netns_server 7003 || return
+	check "$what: ncat -e" little ncat 7003
+	serve shell 7004 ncat -l -k -c "head -c 1000; exit" $netns_server 7004 || return
+	check "$what: ncat -c" little shell 7004
+	unseen
+}
+visits
