@@ -184,7 +184,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 	if (!ref.sk) {
 		rc = libc.recvmsg(fd, msg, flags);
 		if (rc >= 0 && msg->msg_controllen)
-			rights_received(msg);
+			rights_received(msg, flags);
 		return rc;
 	}
 	rc = do_recvmsg(ref, msg, flags);
@@ -266,7 +266,7 @@ static int recv_many_by_kernel(int fd, struct mmsghdr *msgs, unsigned n, int fla
 
 	for (int i = 0; i < rc; i++) {
 		if (msgs[i].msg_hdr.msg_controllen)
-			rights_received(&msgs[i].msg_hdr);
+			rights_received(&msgs[i].msg_hdr, flags);
 	}
 	return rc;
 }

@@ -118,16 +118,29 @@ static ssize_t do_sendmsg(struct sock_ref ref, const struct msghdr *msg, int fla
 	return rc ? rc : ref.sk->ops->send(ref, msg, flags);
 }
 
+static __attribute__((noinline)) ssize_t send_with_rights(int fd, const struct msghdr *msg,
+							  int flags, int saved)
+{
+	struct rights rights;
+	ssize_t rc = rights_prepare(fd, msg, &rights);
+
+	if (rc)
+		return to_libc(rc, saved);
+	rc = libc.sendmsg(fd, msg, flags);
+	if (rights.pending)
+		rights_end(&rights, rc >= 0);
+	return rc;
+}
+
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	struct sock_ref ref = sock_get(fd);
 	int saved = errno;
 	ssize_t rc;
 
-	if (!ref.sk) {
-		rc = rights_possible(msg) ? rights_prepare(msg) : 0;
-		return rc ? to_libc(rc, saved) : libc.sendmsg(fd, msg, flags);
-	}
+	if (!ref.sk)
+		return rights_possible(msg) ? send_with_rights(fd, msg, flags, saved)
+					    : libc.sendmsg(fd, msg, flags);
 	rc = do_sendmsg(ref, msg, flags);
 	return rc == SOCK_KERNEL ? libc.sendmsg(fd, msg, flags) : sent(ref, rc, flags, saved);
 }
@@ -135,12 +148,18 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 /* As if the call came to the one that must not be sent, and ended there. */
 static int send_many_by_kernel(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 {
+	struct rights rights;
 	int rc;
 
 	if (!mem_is_place(msgs))
 		return libc.sendmmsg(fd, msgs, n, flags);
-	rc = rights_prepare_many(msgs, n < SENDMMSG_MAX ? n : SENDMMSG_MAX);
-	return rc < 0 ? (int)to_libc(rc, 0) : libc.sendmmsg(fd, msgs, (unsigned)rc, flags);
+	rc = rights_prepare_many(fd, msgs, n < SENDMMSG_MAX ? n : SENDMMSG_MAX, &rights);
+	if (rc < 0)
+		return (int)to_libc(rc, 0);
+	rc = libc.sendmmsg(fd, msgs, (unsigned)rc, flags);
+	if (rights.pending)
+		rights_end(&rights, rc);
+	return rc;
 }
 
 EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)

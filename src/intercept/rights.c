@@ -7,13 +7,15 @@
 #include "base/log.h"
 #include "base/user.h"
 #include "intercept/wrap.h"
+#include "sock/pass.h"
 
 #define FDS_MAX 253    /* the kernel refuses more in one message */
 #define SCM_PIDFD 0x04 /* a descriptor, too; not in older headers */
 
+#define TRIES 3
 #define ENTRY_MIN sizeof(struct cmsghdr)
 
-static void warn(int fd)
+static void warn(int fd, const char *why)
 {
 	static int warned; /* any, atomic */
 
@@ -21,12 +23,11 @@ static void warn(int fd)
 		return;
 	log_box(LOG_WARNING,
 		"Descriptor %d is not sent to another process (SCM_RIGHTS).\n"
-		"What it has is in this process and unknown to the kernel: a connection, or what\n"
-		"waits to be accepted or received, or other processes have it since a fork().\n"
+		"What it has is in this process and unknown to the kernel: %s.\n"
 		"The receiver would find a dead socket: sendmsg() fails with EOPNOTSUPP.\n"
 		"A child that is forked once it exists can use it; else run the program\n"
 		"with VMA_OFFLOADED_SOCKETS=0, or without the library.",
-		fd);
+		fd, why);
 }
 
 /*
@@ -34,21 +35,29 @@ static void warn(int fd)
  * would be tried again for ever, EPERM and EINVAL are said of credentials and of malformed
  * messages, and EBADF of programs that are wrong.
  */
-static int prepare_fd(int fd)
+static int prepare_fd(int fd, int way, struct rights *rights)
 {
 	struct sock_ref ref = sock_get(fd);
 	int rc;
 
 	if (!ref.sk)
 		return 0;
-	rc = fork_is_vfork_child() ? -EBUSY : sock_pass(ref);
-	if (rc != -EBUSY)
-		return rc;
-	warn(fd);
-	return -EOPNOTSUPP;
+	rc = fork_is_vfork_child() ? -EBUSY : sock_pass(ref, way, rights->ticket);
+	if (rc == -EREMOTE)
+		warn(fd,
+		     "a connection; and not everybody who could\n"
+		     "receive it runs with this library, for the same user, on the same network");
+	else if (rc == -EBUSY)
+		warn(fd, "what waits to be accepted or received,\n"
+			 "or other processes have it since a fork()");
+	else if (rc > 0)
+		rights->pending = true;
+	if (rc == -EREMOTE || rc == -EBUSY)
+		return -EOPNOTSUPP;
+	return rc < 0 ? rc : 0;
 }
 
-static int prepare_fds(const char *data, size_t bytes)
+static int prepare_fds(const char *data, size_t bytes, int way, struct rights *rights)
 {
 	size_t n = bytes / sizeof(int);
 	int fds[FDS_MAX], rc = 0;
@@ -56,17 +65,20 @@ static int prepare_fds(const char *data, size_t bytes)
 	if (n > FDS_MAX || user_read(fds, data, n * sizeof(int)))
 		return 0; /* so the kernel does not send it */
 	for (size_t i = 0; i < n && !rc; i++)
-		rc = prepare_fd(fds[i]);
+		rc = prepare_fd(fds[i], way, rights);
 	return rc;
 }
 
 /* What the kernel refuses may leave sockets to it that were not sent after all. */
-static __attribute__((noinline, cold)) int prepare(const struct msghdr *msg)
+static __attribute__((noinline, cold)) int prepare(int way, const struct msghdr *msg,
+						   struct rights *rights)
 {
 	const char *at = msg->msg_control;
 	size_t left = msg->msg_controllen;
 	int saved = errno, rc = 0;
 
+	if (msg->msg_name && msg->msg_namelen)
+		way = -1; /* to whoever has that address */
 	while (!rc && left >= ENTRY_MIN && left <= INT_MAX) {
 		struct cmsghdr entry;
 		size_t step;
@@ -75,35 +87,82 @@ static __attribute__((noinline, cold)) int prepare(const struct msghdr *msg)
 		    entry.cmsg_len > left)
 			break;
 		if (entry.cmsg_level == SOL_SOCKET && entry.cmsg_type == SCM_RIGHTS)
-			rc = prepare_fds(at + CMSG_LEN(0), entry.cmsg_len - CMSG_LEN(0));
+			rc = prepare_fds(at + CMSG_LEN(0), entry.cmsg_len - CMSG_LEN(0), way,
+					 rights);
 		step = CMSG_ALIGN(entry.cmsg_len);
 		if (step >= left)
 			break;
 		at += step;
 		left -= step;
 	}
+	if (rc && rights->pending)
+		pass_done(rights->ticket, false);
 	errno = saved;
 	return rc;
 }
 
-int rights_prepare(const struct msghdr *msg)
+static int prepare_one(int way, const struct msghdr *msg, struct rights *rights)
 {
-	return mem_is_place(msg->msg_control) ? prepare(msg) : 0;
+	return rights_possible(msg) && mem_is_place(msg->msg_control) ? prepare(way, msg, rights)
+								      : 0;
 }
 
-int rights_prepare_many(const struct mmsghdr *msgs, unsigned n)
+int rights_prepare(int way, const struct msghdr *msg, struct rights *rights)
 {
-	for (unsigned i = 0; i < n; i++) {
-		int rc = rights_possible(&msgs[i].msg_hdr) ? rights_prepare(&msgs[i].msg_hdr) : 0;
+	*rights = (struct rights){.ticket = pass_ticket(1), .n = 1};
+	return prepare_one(way, msg, rights);
+}
 
-		if (rc)
-			return i ? (int)i : rc;
+int rights_prepare_many(int way, const struct mmsghdr *msgs, unsigned n, struct rights *rights)
+{
+	bool pending = false;
+	uint64_t first = pass_ticket(n);
+	unsigned i;
+	int rc = 0;
+
+	for (i = 0; i < n && !rc; i++) {
+		*rights = (struct rights){.ticket = first + i};
+		rc = prepare_one(way, &msgs[i].msg_hdr, rights);
+		pending |= rights->pending;
 	}
-	return (int)n;
+	if (rc)
+		i--;
+	*rights = (struct rights){.ticket = first, .n = i, .pending = pending};
+	return i || !rc ? (int)i : rc;
 }
 
-void rights_received(const struct msghdr *msg)
+void rights_end(const struct rights *rights, long sent)
 {
+	int saved = errno;
+
+	for (unsigned i = 0; i < rights->n; i++)
+		pass_done(rights->ticket + i, (long)i < sent);
+	errno = saved;
+}
+
+/* A number that the kernel has just given out. */
+static void take(int fd, bool peek)
+{
+	struct sock_ref ref;
+
+	fd_fresh(fd);
+	for (int i = 0; i < TRIES && !fork_is_vfork_child(); i++) {
+		int twin;
+
+		ref = pass_take(fd, peek);
+		if (!ref.sk)
+			return;
+		twin = sock_twin(ref.sk);
+		/* Meanwhile the other name may have been closed: then it is found otherwise. */
+		if (twin == fd ? fd_install(fd, ref) : fd_install_dup(fd, twin, ref))
+			return;
+	}
+}
+
+void rights_received(const struct msghdr *msg, int flags)
+{
+	int saved = errno;
+
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c;
 	     c = CMSG_NXTHDR((struct msghdr *)(uintptr_t)msg, c)) {
 		const unsigned char *data = CMSG_DATA(c);
@@ -115,7 +174,8 @@ void rights_received(const struct msghdr *msg)
 			continue;
 		for (size_t i = 0; i < n; i++) {
 			memcpy(&fd, data + i * sizeof(fd), sizeof(fd));
-			fd_fresh(fd);
+			take(fd, flags & MSG_PEEK);
 		}
 	}
+	errno = saved;
 }

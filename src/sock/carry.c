@@ -251,7 +251,7 @@ void carry_done(void)
 		return;
 	channel_send(family.up, LETTER_EXECED, 1, 0, -1);
 	log_debug("executed, with %u sockets of the parent", family.up->toward);
-	family_listen_up();
+	family_listen_to(family.up);
 	family_busy(); /* letters may still wait for room */
 	control_unlock();
 }

@@ -31,6 +31,15 @@ struct channel *channel_create(int fd, uint64_t last_id)
 	return ch;
 }
 
+struct channel *channel_create_only(int fd, uint64_t id)
+{
+	struct channel *ch = channel_create(fd, id);
+
+	if (ch)
+		ch->only = id;
+	return ch;
+}
+
 void channel_destroy(struct channel *ch)
 {
 	struct list *link;
@@ -73,7 +82,8 @@ static bool send_now(struct channel *ch, const struct letter *letter, int memfd)
 
 void channel_send(struct channel *ch, enum letter_kind kind, uint64_t id, uint64_t flags, int memfd)
 {
-	struct letter letter = {.magic = MAGIC, .kind = kind, .id = id, .flags = flags};
+	struct letter letter = {
+		.magic = MAGIC, .kind = kind, .id = ch->only ? 1 : id, .flags = flags};
 	struct unsent *u;
 
 	if (list_empty(&ch->unsent) && send_now(ch, &letter, memfd)) {
@@ -146,8 +156,10 @@ int channel_receive(struct channel *ch, struct letter *letter, int *memfd)
 		if (n <= 0)
 			return -1;
 		*memfd = take_memfd(&msg);
-		if (n == sizeof(*letter) && letter->magic == MAGIC && letter->id)
+		if (n == sizeof(*letter) && letter->magic == MAGIC && letter->id) {
+			letter->id = ch->only ? ch->only : letter->id;
 			return 1;
+		}
 		sys_close_fd(memfd);
 	}
 }

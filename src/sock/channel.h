@@ -34,22 +34,27 @@ enum letter_kind {
 	LETTER_ADOPT,	 /* we exit: here is our channel to the others, in place of this one */
 	LETTER_HELD,	 /* we were executed, and have this one still ... */
 	LETTER_EXECED,	 /* ... and what was named so far is all */
+	LETTER_CLAIM,	 /* first of a channel of one socket: its descriptor was received */
 };
 
 #define LETTER_LAST 1u /* of GIVE: and nobody here holds it any more */
 #define LETTER_TOO 1u  /* of JOIN: an answer to one */
+#define LETTER_PEEK 1u /* of CLAIM: and it will be received once more */
+#define LETTER_HAVE 2u /* of CLAIM: and is known there, as another one's */
 
 struct letter {
 	uint32_t magic;
 	uint32_t kind; /* enum letter_kind */
-	uint64_t id;   /* of the socket, at both ends */
+	uint64_t id;   /* of the socket, at both ends; of the only one: 1 */
 	uint64_t flags;
 };
 
 struct channel {
-	struct list link;    /* of its owner */
-	int fd;		     /* hidden */
-	uint64_t last_id;    /* what is newer the other end does not know */
+	struct list link; /* of its owner */
+	int fd;		  /* hidden */
+	uint64_t last_id; /* what is newer the other end does not know */
+	uint64_t only; /* nor any other than this, which has another number there; 0: see last_id */
+	bool done;     /* there is nothing left that it is for */
 	struct idset closed; /* what the other end holds no more */
 	struct idset held;   /* until LETTER_EXECED: what the other end named */
 	struct list wants;   /* of struct want: what it has asked for, oldest first */
@@ -64,6 +69,8 @@ struct want {
 
 /* fd is the channel's from now on, and on failure, too. NULL: no memory. */
 struct channel *channel_create(int fd, uint64_t last_id);
+/* As above, of one socket, which may have another number at the other end. */
+struct channel *channel_create_only(int fd, uint64_t id);
 void channel_destroy(struct channel *ch);
 
 /* memfd: sent along and closed here when it was; -1: none. */
@@ -84,7 +91,7 @@ bool channel_relay(struct channel *from, struct channel *to);
 /* Does the other end hold it? */
 static inline bool channel_holds(const struct channel *ch, uint64_t id)
 {
-	return id <= ch->last_id && !idset_has(&ch->closed, id);
+	return (ch->only ? id == ch->only : id <= ch->last_id) && !idset_has(&ch->closed, id);
 }
 
 void channel_note_want(struct channel *ch, uint64_t id);

@@ -34,11 +34,22 @@ struct gift {
 	int memfd;
 };
 
-static void watch(const struct channel *ch)
+static void on_readable(void)
+{
+	family.readable = true;
+	__atomic_store_n(&family.busy, 1, __ATOMIC_RELAXED);
+}
+
+bool family_watch(int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	sys_call(SYS_epoll_ctl, family.epoll_fd, EPOLL_CTL_ADD, ch->fd, &ev, 0, 0);
+	if (family.epoll_fd < 0) {
+		family.epoll_fd =
+			sys_fd_hide((int)sys_call(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0, 0, 0));
+		progress_watch(PROGRESS_FAMILY, family.epoll_fd, on_readable);
+	}
+	return !sys_call(SYS_epoll_ctl, family.epoll_fd, EPOLL_CTL_ADD, fd, &ev, 0, 0);
 }
 
 /* A child may have it open for longer, and its end would be told for so long. */
@@ -90,6 +101,16 @@ static void set_toward(struct inet_sock *so, struct channel *ch)
 		ch->toward++;
 }
 
+bool family_begin_toward(struct inet_sock *so, struct channel *ch)
+{
+	if (!family_kin(so))
+		return false;
+	if (so->kin->toward) /* not that our parent knows of it */
+		so->kin->toward = NULL;
+	set_toward(so, ch);
+	return true;
+}
+
 /* Is there a process, but those behind this channel, that holds it? */
 struct channel *family_other_holder(const struct inet_sock *so, const struct channel *but)
 {
@@ -101,7 +122,7 @@ struct channel *family_other_holder(const struct inet_sock *so, const struct cha
 		if (ch != but && channel_holds(ch, so->id))
 			return ch;
 	}
-	return NULL;
+	return pass_holder(so->id);
 }
 
 bool family_may_travel(const struct inet_sock *so)
@@ -166,10 +187,23 @@ static void forget_kin(struct inet_sock *so)
 	so->kin->kept = false;
 }
 
+/* Channels that were for it alone, but not in the middle of a letter. */
+static void finish_channels(uint64_t id)
+{
+	list_for_each(link, &family.channels) {
+		struct channel *ch = container_of(link, struct channel, link);
+
+		if (ch->only == id && idset_add(&ch->closed, id))
+			ch->done = true;
+	}
+	family_busy();
+}
+
 /* Kept, and for nobody: the object goes, and the connection if it is here. */
 void family_drop(struct inet_sock *so)
 {
 	forget_kin(so);
+	finish_channels(so->id);
 	list_remove(&so->link);
 	sock_end(so);
 }
@@ -195,8 +229,7 @@ static void lose(struct inet_sock *so)
 	family_turn();
 }
 
-/* Kept, and perhaps for nobody. */
-static void settle(struct inet_sock *so)
+void family_settle(struct inet_sock *so)
 {
 	if (!family_is_kept(so) || so->kin->leaving)
 		return;
@@ -228,10 +261,28 @@ bool family_close(struct inet_sock *so)
 	log_debug("fd %d: closed, others have it open", sock_twin(&so->sk));
 	list_remove(&so->kin->asking);
 	so->kin->kept = true;
+	if (!so->kin->cookie)
+		so->kin->cookie = family_cookie(sock_twin(&so->sk));
 	sock_keep(so);
 	list_push_back(&family.kept, &so->link);
-	settle(so);
+	family_settle(so);
 	return true;
+}
+
+void family_revive(struct inet_sock *so, int fd)
+{
+	so->kin->kept = false;
+	list_remove(&so->link);
+	sock_unkeep(so, fd);
+	(void)family_nonblock_now(so);
+}
+
+uint64_t family_cookie(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	return sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) ? 0 : cookie;
 }
 
 /* ---- giving ------------------------------------------------------------------------------------ */
@@ -332,7 +383,7 @@ static void take_back(struct gift *gift)
 		return;
 	}
 	arrived(so);
-	settle(so);
+	family_settle(so);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------- */
@@ -420,7 +471,7 @@ static void on_give(struct channel *ch, const struct letter *letter, int memfd)
 		log_debug("fd %d: the connection came from another process", sock_twin(&so->sk));
 		arrived(so);
 		channel_send(ch, LETTER_TAKEN, letter->id, 0, -1);
-		settle(so);
+		family_settle(so);
 		return;
 	}
 	channel_send(ch, LETTER_REFUSED, letter->id, 0, -1);
@@ -446,7 +497,7 @@ static void on_taken(struct channel *ch, uint64_t id)
 		family_drop(so); /* the letter said that we hold it no more */
 		return;
 	}
-	settle(so);
+	family_settle(so);
 }
 
 static void on_closed(struct channel *ch, uint64_t id)
@@ -456,7 +507,7 @@ static void on_closed(struct channel *ch, uint64_t id)
 	idset_add(&ch->closed, id);
 	so = family_find(id);
 	if (so)
-		settle(so);
+		family_settle(so);
 }
 
 static void on_offer(struct channel *ch, uint64_t id)
@@ -494,7 +545,7 @@ static void on_adopt(struct channel *ch, int *memfd)
 	sys_close_fd(&ch->fd);
 	ch->fd = *memfd;
 	*memfd = -1;
-	watch(ch);
+	family_watch(ch->fd);
 }
 
 /* Its other end was executed and holds what it named, nothing else. */
@@ -511,7 +562,7 @@ static void close_unnamed(struct channel *ch, const struct list *list)
 		if (sock_is_away(&so->sk) && family_toward(so) == ch)
 			lose(so);
 		else
-			settle(so);
+			family_settle(so);
 	}
 }
 
@@ -569,6 +620,9 @@ static void act(struct channel *ch, const struct letter *letter, int memfd)
 	case LETTER_EXECED:
 		on_execed(ch);
 		break;
+	case LETTER_CLAIM:
+		pass_on_claim(ch, letter);
+		break;
 	}
 	sys_close_fd(&memfd);
 }
@@ -604,13 +658,13 @@ static void hang_up(struct channel *ch)
 		family.up = NULL;
 	family_parcels_back(ch);
 	list_for_each_safe(link, &family.kept)
-		settle(container_of(link, struct inet_sock, link));
+		family_settle(container_of(link, struct inet_sock, link));
 	channel_destroy(ch);
-	if (list_empty(&family.channels))
+	if (list_empty(&family.channels) && !pass_any())
 		family_last_id = 0;
 }
 
-static void receive(struct channel *ch)
+void family_read(struct channel *ch)
 {
 	struct letter letter;
 	int memfd, rc;
@@ -624,7 +678,7 @@ static void receive(struct channel *ch)
 void family_receive(void)
 {
 	list_for_each_safe(link, &family.channels)
-		receive(container_of(link, struct channel, link));
+		family_read(container_of(link, struct channel, link));
 }
 
 /* What is due, of others and of ours. True: something is left for soon. */
@@ -641,13 +695,15 @@ bool family_serve(void)
 		else
 			left = true;
 	}
-	list_for_each(link, &family.channels) {
+	list_for_each_safe(link, &family.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
 		left |= !serve(ch);
 		left |= !channel_flush(ch);
+		if (ch->done && !ch->toward && list_empty(&ch->unsent))
+			hang_up(ch);
 	}
-	return left;
+	return pass_serve() || left;
 }
 
 /* Those that somebody polls. */
@@ -660,12 +716,6 @@ static void look_for_asked(void)
 		if ((events & (SOCK_AWAY | SOCK_ASKED)) == (SOCK_AWAY | SOCK_ASKED) && sock_start())
 			family_ask_for(so);
 	}
-}
-
-static void on_readable(void)
-{
-	family.readable = true;
-	__atomic_store_n(&family.busy, 1, __ATOMIC_RELAXED);
 }
 
 bool family_run(void)
@@ -696,20 +746,26 @@ bool family_run(void)
 	return left;
 }
 
-/* Its letters wake the internal thread. */
+void family_held(uint64_t id)
+{
+	if (id > family_last_id)
+		__atomic_store_n(&family_last_id, id, __ATOMIC_RELAXED);
+}
+
+/* Its letters wake the internal thread, which may not be there yet. */
 void family_listen_to(struct channel *ch)
 {
-	if (family.epoll_fd < 0) {
-		family.epoll_fd =
-			sys_fd_hide((int)sys_call(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0, 0, 0));
-		progress_watch(PROGRESS_FAMILY, family.epoll_fd, on_readable);
-	}
-	watch(ch);
+	family_watch(ch->fd);
 	list_push_back(&family.channels, &ch->link);
-	if (ch->last_id > family_last_id)
-		__atomic_store_n(&family_last_id, ch->last_id, __ATOMIC_RELAXED);
-	if (progress_running())
+	family_held(ch->last_id);
+	if (progress_running()) {
 		progress_kick(); /* it sleeps on other descriptors from now on */
+		return;
+	}
+	clock_init();
+	progress_set_hook(family_run);
+	if (progress_start())
+		log_debug("the internal thread cannot start for sockets of other processes");
 }
 
 /* ---- fetching (app) ---------------------------------------------------------------------------- */
@@ -858,6 +914,7 @@ void family_fork_child(void)
 	list_init(&family.gifts);
 	list_init(&family.members);
 	list_init(&family.parcels);
+	pass_fork_child();
 	family.up = family.fresh ? channel_create(fd, family.fresh->last_id) : NULL;
 	family.fresh = NULL;
 	family_last_id = 0;
@@ -877,14 +934,5 @@ void family_fork_child_done(unsigned sockets)
 		return;
 	sys_fd_hide(family.up->fd);
 	family.up->toward = sockets;
-	family_listen_up();
-}
-
-void family_listen_up(void)
-{
 	family_listen_to(family.up);
-	clock_init();
-	progress_set_hook(family_run);
-	if (progress_start())
-		log_debug("the internal thread cannot start in a forked process");
 }

@@ -7,23 +7,31 @@
 
 #define EXIT_MAX NSEC_PER_SEC /* for others to take what they hold */
 
-/* Neighbours are two, and what they have in common goes through us. */
-static bool is_between_two(void)
+static bool is_of_one(struct list *link)
 {
-	const struct list *first = family.channels.next;
-
-	return first != &family.channels && first->next != &family.channels &&
-	       first->next->next == &family.channels;
+	return container_of(link, struct channel, link)->only;
 }
 
-/* Is there something that both neighbours hold? */
-static bool have_common(const struct list *list)
+/*
+ * Neighbours are two, and what they have in common goes through us, by the same numbers.
+ */
+static bool is_between_two(void)
+{
+	struct list *first = family.channels.next;
+
+	return first != &family.channels && first->next != &family.channels &&
+	       first->next->next == &family.channels &&
+	       !is_of_one(first) == !is_of_one(first->next);
+}
+
+/* Is there something that both hold? */
+static bool have_common(const struct list *list, const struct channel *one,
+			const struct channel *other)
 {
 	list_for_each(link, list) {
 		const struct inet_sock *so = container_of(link, struct inet_sock, link);
-		const struct channel *one = family_other_holder(so, NULL);
 
-		if (one && family_other_holder(so, one))
+		if (channel_holds(one, so->id) && channel_holds(other, so->id))
 			return true;
 	}
 	return false;
@@ -34,10 +42,12 @@ static void introduce(nsec_t deadline)
 {
 	struct channel *one, *other;
 
-	if (!is_between_two() || !(have_common(&family.kept) || have_common(sock_list())))
+	if (!is_between_two())
 		return;
 	one = container_of(family.channels.next, struct channel, link);
 	other = container_of(one->link.next, struct channel, link);
+	if (!have_common(&family.kept, one, other) && !have_common(sock_list(), one, other))
+		return;
 	channel_flush(other);
 	channel_send(one, LETTER_ADOPT, 1, 0, sys_fd_copy(other->fd));
 	/* What it sent before it read that is for the other one. */

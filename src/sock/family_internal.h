@@ -18,6 +18,7 @@ struct kin {
 	struct channel *toward; /* there its owner is; NULL: it is here */
 	nsec_t arrived;
 	nsec_t ask_at, pause;
+	uint64_t cookie;	      /* the kernel's number of the twin; 0: not needed so far */
 	uint32_t read_to, written_to; /* of the streams, when it arrived */
 	int failed;		      /* why it could not come; told once */
 	bool asked;		      /* the letter has gone */
@@ -68,8 +69,12 @@ bool family_has_sockets(void);
 struct channel *family_new_channel(int *end);
 /* Its letters are read from now on. */
 void family_listen_to(struct channel *ch);
-/* The same, of family.up. */
-void family_listen_up(void);
+/* It acts on what has come so far; ch may be gone then. */
+void family_read(struct channel *ch);
+/* What can be read of fd wakes the internal thread, for family_serve(). */
+bool family_watch(int fd);
+/* Others may hold this one from now on. */
+void family_held(uint64_t id);
 /* NULL: no memory. */
 struct kin *family_kin(struct inet_sock *so);
 /* In which direction its owner is; NULL: here, or nobody knows any more. */
@@ -85,6 +90,14 @@ struct inet_sock *family_find(uint64_t id);
 void family_turn(void);
 /* Kept, and for nobody: the object goes, and what it has here ends. */
 void family_drop(struct inet_sock *so);
+/* Kept, and perhaps for nobody. */
+void family_settle(struct inet_sock *so);
+/* away, and known to nobody: its owner is there. False: no memory. */
+bool family_begin_toward(struct inet_sock *so, struct channel *ch);
+/* Kept, and the program has it again, as fd. */
+void family_revive(struct inet_sock *so, int fd);
+/* The kernel's number of a twin; 0: it is gone. */
+uint64_t family_cookie(int fd);
 /* For the program, or for somebody who asked us: not before it is polite. */
 void family_ask_for(struct inet_sock *so);
 /* Reads letters; does what is due. True: something is left for soon. */
@@ -110,6 +123,22 @@ void family_on_received(struct channel *ch, uint64_t id);
 /* True: look again soon. */
 bool family_look_at_members(void);
 void family_parcels_back(struct channel *ch);
+
+/* ---- pass_way.c: what was sent by SCM_RIGHTS and not yet received ------------------------ */
+
+/* True: look again soon. */
+bool pass_serve(void);
+/* It is on its way to somebody; he stands for those who hold it. NULL: it is not. */
+struct channel *pass_holder(uint64_t id);
+bool pass_any(void);
+/* Somebody received it. */
+void pass_on_claim(struct channel *ch, const struct letter *letter);
+void pass_received(uint64_t id);
+/* Those who receive it now will find it here. 0 or -errno. */
+int pass_send(struct inet_sock *so, int way, uint64_t ticket);
+/* An end for a channel to whoever sent the twin with this cookie; -errno. */
+int pass_call(uint64_t cookie);
+void pass_fork_child(void);
 
 /* ---- family_member.c: listeners and datagram sockets ------------------------------------ */
 

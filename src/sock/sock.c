@@ -268,6 +268,13 @@ void sock_keep(struct inet_sock *so)
 	ring_release_cold(ring);
 }
 
+void sock_unkeep(struct inet_sock *so, int fd)
+{
+	so->gone = false;
+	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELEASE);
+	sock_list_add(so);
+}
+
 void sock_end(struct inet_sock *so)
 {
 	struct ring *ring;

@@ -160,13 +160,6 @@ int sock_set_async(struct sock_ref ref, int fd, bool on);
 /* The kernel must serve it from now on: dup tricks, unknown calls.  0 or -errno. */
 int sock_to_kernel(struct sock_ref ref, enum verdict reason);
 
-/*
- * The program is about to send it to another process: the kernel must serve it from now on.
- * 0; -EBUSY: it has, or other processes hold, what the kernel does not know of; -EAGAIN: from
- * within another call.
- */
-int sock_pass(struct sock_ref ref);
-
 enum verdict sock_verdict(const struct sock *sk);
 
 /* Events true now, of ours and of the twin as far as it was looked at. */

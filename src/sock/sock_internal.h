@@ -358,6 +358,8 @@ void sock_close_locked(struct sock_ref ref);
  * closed now.
  */
 void sock_keep(struct inet_sock *so);
+/* A connection that was kept, and no list has: the program has it again, as fd. */
+void sock_unkeep(struct inet_sock *so, int fd);
 void sock_end(struct inet_sock *so);
 
 /* What the socket's options ask of the way to an endpoint; src any: the kernel chooses. */

@@ -136,6 +136,10 @@ void no_alarm(void);
 
 /* Sends text to a peer that sends it back, and receives that. */
 void ping(int fd, const char *text);
+/* That peer, which says what it does. */
+void pong(int fd);
+/* Waits for the end of the stream. */
+void expect_end(int fd);
 
 /* Forks; the child calls fn(arg) and leaves with what it returns. join: says how it ended. */
 int spawn(int (*fn)(void *arg), void *arg);

@@ -27,21 +27,13 @@ static void become_stdio(int fd)
 	close(fd);
 }
 
-static void pong(int fd)
+static void give_back(int fd)
 {
 	char buf[100];
 	long n = recv(fd, buf, sizeof(buf), 0);
 
 	if (n > 0)
 		send(fd, buf, (size_t)n, 0);
-}
-
-static void expect_end(int fd)
-{
-	char buf[100];
-
-	await(fd, POLLIN);
-	SAY(recv(fd, buf, sizeof(buf), 0));
 }
 
 static void ping_and_end(int fd)
@@ -157,10 +149,10 @@ static int fail_first(void *arg)
 
 	SAY(execl("/nonexistent/program", "program", NULL));
 	SAY(execv("/dev/null", cat_args));
-	pong(fd);
+	give_back(fd);
 	become_stdio(fd);
 	SAY(execl("/nonexistent/program", "program", NULL));
-	pong(0);
+	give_back(0);
 	return 0;
 }
 
@@ -193,7 +185,7 @@ static void parent_keeps_it_client(void)
 
 static int use_and_execute(void *arg)
 {
-	pong(*(int *)arg);
+	give_back(*(int *)arg);
 	become_stdio(*(int *)arg);
 	by_execv();
 	return 1;

@@ -27,29 +27,11 @@ static void nap(long ms)
 	nanosleep(&ts, NULL);
 }
 
-static void pong(int fd)
-{
-	char buf[100];
-	long n = recv(fd, buf, sizeof(buf), 0);
-
-	say_result("recv", n);
-	if (n > 0)
-		say_result("send", send(fd, buf, (size_t)n, 0));
-}
-
 static void quiet(const char *what, int fd, int ms)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	say("%s: %s", what, poll(&p, 1, ms) ? "something came" : "quiet");
-}
-
-static void expect_end(int fd)
-{
-	char buf[100];
-
-	await(fd, POLLIN);
-	SAY(recv(fd, buf, sizeof(buf), 0));
 }
 
 /* What a child has: a connection, and a way to be told to go on. */

@@ -7,70 +7,7 @@
 #include <unistd.h>
 
 #include "tests/diff/diff.h"
-
-#define FDS_MAX 300
-
-union control {
-	struct cmsghdr head;
-	char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
-};
-
-/* A message of one byte; what of the control messages the kernel looks at is the caller's. */
-static struct msghdr message(struct iovec *iov, union control *control, size_t len)
-{
-	static char byte = 'x';
-
-	*iov = (struct iovec){&byte, 1};
-	return (struct msghdr){
-		.msg_iov = iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = len};
-}
-
-static void fill(union control *control, const int *fds, size_t n)
-{
-	memset(control, 0, sizeof(*control));
-	control->head = (struct cmsghdr){
-		.cmsg_len = CMSG_LEN(n * sizeof(int)),
-		.cmsg_level = SOL_SOCKET,
-		.cmsg_type = SCM_RIGHTS,
-	};
-	memcpy(CMSG_DATA(&control->head), fds, n * sizeof(int));
-}
-
-static long pass(int way, const int *fds, size_t n)
-{
-	union control control;
-	struct iovec iov;
-	struct msghdr msg = message(&iov, &control, CMSG_SPACE(n * sizeof(int)));
-
-	fill(&control, fds, n);
-	return sendmsg(way, &msg, 0);
-}
-
-/* How many there were. */
-static size_t take(int way, int *fds, size_t n, int flags)
-{
-	union control control;
-	struct iovec iov;
-	struct msghdr msg = message(&iov, &control, CMSG_SPACE(n * sizeof(int)));
-	struct cmsghdr *c;
-
-	await(way, POLLIN);
-	SAY(recvmsg(way, &msg, flags));
-	c = CMSG_FIRSTHDR(&msg);
-	if (!c || c->cmsg_type != SCM_RIGHTS)
-		return 0;
-	n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	memcpy(fds, CMSG_DATA(c), n * sizeof(int));
-	return n;
-}
-
-static int take_one(int way)
-{
-	int fd = -1;
-
-	say("descriptors: %zu", take(way, &fd, 1, 0));
-	return fd;
-}
+#include "tests/diff/way.h"
 
 static int go[2]; /* what the parent says comes before what the child says */
 
@@ -163,7 +100,7 @@ static void ask(int fd)
 static int accept_of_parent(void *arg)
 {
 	await_go();
-	accept_and_echo(take_one(*(int *)arg));
+	accept_and_echo(way_take_one(*(int *)arg));
 	return 0;
 }
 
@@ -175,7 +112,7 @@ static void listener_server(void)
 	way_make(way);
 	pid = spawn(accept_of_parent, &way[1]);
 	fd = tcp_listening(1);
-	SAY(pass(way[0], &fd, 1));
+	SAY(way_pass(way[0], &fd, 1));
 	let_go();
 	meet();
 	join(pid);
@@ -195,10 +132,10 @@ static void to_ourselves_server(void)
 	int way[2], fd = tcp_listening(1), other;
 
 	way_make(way);
-	SAY(pass(way[0], &fd, 1));
-	other = take_one(way[1]);
-	SAY(pass(way[0], &other, 1));
-	close(take_one(way[1]));
+	SAY(way_pass(way[0], &fd, 1));
+	other = way_take_one(way[1]);
+	SAY(way_pass(way[0], &other, 1));
+	close(way_take_one(way[1]));
 	meet();
 	accept_and_echo(other);
 	meet();
@@ -224,7 +161,7 @@ static void waiting_server(void)
 	way_make(way);
 	meet();
 	await(fd, POLLIN);
-	SAY(pass(way[0], &fd, 1));
+	SAY(way_pass(way[0], &fd, 1));
 	accept_and_echo(fd);
 	close(fd);
 	way_close(way);
@@ -243,12 +180,12 @@ static void held_server(void)
 
 	way_make(way);
 	pid = spawn(wait_for_go, NULL);
-	SAY(pass(way[0], &fd, 1));
+	SAY(way_pass(way[0], &fd, 1));
 	let_go();
 	join(pid);
 	usleep(200000); /* so that it is known that the child is gone */
-	SAY(pass(way[0], &fd, 1));
-	other = take_one(way[1]);
+	SAY(way_pass(way[0], &fd, 1));
+	other = way_take_one(way[1]);
 	close(fd);
 	meet();
 	accept_and_echo(other);
@@ -263,7 +200,7 @@ static void connection_server(void)
 	int way[2], fd = tcp_pair();
 
 	way_make(way);
-	SAY(pass(way[0], &fd, 1));
+	SAY(way_pass(way[0], &fd, 1));
 	SAY(send(way[0], "y", 1, 0));
 	echo(fd);
 	close(fd);
@@ -295,9 +232,9 @@ static int answer_and_return(void *arg)
 	int way = *(int *)arg, fd;
 
 	await_go();
-	fd = take_one(way);
+	fd = way_take_one(way);
 	answer(fd);
-	SAY(pass(way, &fd, 1));
+	SAY(way_pass(way, &fd, 1));
 	close(fd);
 	return 0;
 }
@@ -309,12 +246,12 @@ static void there_and_back_server(void)
 	way_make(way);
 	pid = spawn(answer_and_return, &way[1]);
 	fd = udp_bound(1);
-	SAY(pass(way[0], &fd, 1));
+	SAY(way_pass(way[0], &fd, 1));
 	let_go();
 	meet();
 	join(pid);
 	close(fd);
-	fd = take_one(way[0]);
+	fd = way_take_one(way[0]);
 	meet();
 	answer(fd);
 	close(fd);
@@ -339,10 +276,10 @@ static void unread_server(void)
 
 	way_make(way);
 	await(fd, POLLIN);
-	SAY(pass(way[0], &fd, 1));
+	SAY(way_pass(way[0], &fd, 1));
 	echo(fd);
-	SAY(pass(way[0], &fd, 1));
-	other = take_one(way[1]);
+	SAY(way_pass(way[0], &fd, 1));
+	other = way_take_one(way[1]);
 	close(fd);
 	meet();
 	await(other, POLLIN);
@@ -367,8 +304,8 @@ static void dups_server(void)
 	int way[2], fd = udp_bound(1), copy = (int)MUST(dup(fd)), other;
 
 	way_make(way);
-	SAY(pass(way[0], &copy, 1));
-	other = take_one(way[1]);
+	SAY(way_pass(way[0], &copy, 1));
+	other = way_take_one(way[1]);
 	meet();
 	answer(other);
 	close(other);
@@ -399,7 +336,7 @@ static int use_several(void *arg)
 	int fds[4] = {-1, -1, -1, -1};
 
 	await_go();
-	say("descriptors: %zu", take(*(int *)arg, fds, 4, 0));
+	say("descriptors: %zu", way_take(*(int *)arg, fds, 4, 0));
 	SAY(write(fds[0], "z", 1));
 	answer(fds[1]);
 	SAY(get_int(fds[2], SOL_SOCKET, SO_TYPE) == SOCK_STREAM);
@@ -417,7 +354,7 @@ static void several_server(void)
 	fds[0] = ends[1];
 	fds[1] = udp_bound(1);
 	fds[2] = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
-	SAY(pass(way[0], fds, 3));
+	SAY(way_pass(way[0], fds, 3));
 	let_go();
 	meet();
 	join(pid);
@@ -442,13 +379,13 @@ static void cloexec_server(void)
 	int way[2], fd = udp_bound(1), got = -1;
 
 	way_make(way);
-	SAY(pass(way[0], &fd, 1));
-	SAY(take(way[1], &got, 1, MSG_CMSG_CLOEXEC));
+	SAY(way_pass(way[0], &fd, 1));
+	SAY(way_take(way[1], &got, 1, MSG_CMSG_CLOEXEC));
 	SAY(fcntl(got, F_GETFD));
 	SAY(fcntl(fd, F_GETFD));
 	close(got);
-	SAY(pass(way[0], &fd, 1));
-	got = take_one(way[1]);
+	SAY(way_pass(way[0], &fd, 1));
+	got = way_take_one(way[1]);
 	SAY(fcntl(got, F_GETFD));
 	close(fd);
 	meet();
@@ -459,28 +396,28 @@ static void cloexec_server(void)
 
 static void bad_server(void)
 {
-	int way[2], fd = udp_bound(1), fds[FDS_MAX] = {fd, -1};
-	union control control;
+	int way[2], fd = udp_bound(1), fds[WAY_FDS_MAX] = {fd, -1};
+	union way_control control;
 	struct iovec iov;
-	struct msghdr msg = message(&iov, &control, CMSG_SPACE(sizeof(int)));
+	struct msghdr msg = way_message(&iov, &control, CMSG_SPACE(sizeof(int)));
 
 	way_make(way);
-	SAY(pass(way[0], fds, 2));
-	fill(&control, &fd, 1);
+	SAY(way_pass(way[0], fds, 2));
+	way_fill(&control, &fd, 1);
 	control.head.cmsg_len = 3;
 	SAY(sendmsg(way[0], &msg, 0));
 	control.head.cmsg_len = sizeof(control);
 	SAY(sendmsg(way[0], &msg, 0));
-	fill(&control, &fd, 1);
+	way_fill(&control, &fd, 1);
 	control.head.cmsg_type = 77;
 	SAY(sendmsg(way[0], &msg, 0));
 	msg.msg_control = NULL;
 	SAY(sendmsg(way[0], &msg, 0));
 	msg.msg_control = (void *)(uintptr_t)4096; /* nothing is mapped there */
 	SAY(sendmsg(way[0], &msg, 0));
-	for (int i = 0; i < FDS_MAX; i++)
+	for (int i = 0; i < WAY_FDS_MAX; i++)
 		fds[i] = fd;
-	SAY(pass(way[0], fds, FDS_MAX));
+	SAY(way_pass(way[0], fds, WAY_FDS_MAX));
 	meet();
 	answer(fd);
 	close(fd);

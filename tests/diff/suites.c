@@ -17,6 +17,7 @@
 	SUITE(mcast)   \
 	SUITE(mmsg)    \
 	SUITE(options) \
+	SUITE(pass)    \
 	SUITE(poll)    \
 	SUITE(recv)    \
 	SUITE(reuse)   \

@@ -393,6 +393,24 @@ void ping(int fd, const char *text)
 	say_bytes(buf, n);
 }
 
+void pong(int fd)
+{
+	char buf[100];
+	long n = recv(fd, buf, sizeof(buf), 0);
+
+	say_result("recv", n);
+	if (n > 0)
+		say_result("send", send(fd, buf, (size_t)n, 0));
+}
+
+void expect_end(int fd)
+{
+	char buf[100];
+
+	await(fd, POLLIN);
+	SAY(recv(fd, buf, sizeof(buf), 0));
+}
+
 int spawn(int (*fn)(void *arg), void *arg)
 {
 	int pid = (int)MUST(fork());

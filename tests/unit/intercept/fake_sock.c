@@ -8,6 +8,7 @@
 #include "base/sys.h"
 #include "sock/carry.h"
 #include "sock/epoll.h"
+#include "sock/pass.h"
 
 struct fake fake;
 __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
@@ -292,13 +293,34 @@ int sock_to_kernel(struct sock_ref ref, enum verdict reason)
 	return 0;
 }
 
-int sock_pass(struct sock_ref ref)
+int sock_pass(struct sock_ref ref, int way, uint64_t ticket)
 {
-	if (fake.stays)
+	fake.way = way;
+	if (fake.stays || (fake.stays_after && fake.passed == fake.stays_after))
 		return -EBUSY;
 	fake.passed++;
+	if (fake.travels)
+		return 1;
 	fake_leave(ref.sk);
 	return 0;
+}
+
+uint64_t pass_ticket(unsigned n)
+{
+	fake.tickets += n;
+	return fake.tickets - n + 1;
+}
+
+void pass_done(uint64_t ticket, bool sent)
+{
+	*(sent ? &fake.sent : &fake.unsent) = ticket;
+	*(sent ? &fake.n_sent : &fake.n_unsent) += 1;
+}
+
+struct sock_ref pass_take(int fd, bool peek)
+{
+	fake.peek = peek;
+	return fake.arrives;
 }
 
 struct epoll *epoll_create_set(int epfd)

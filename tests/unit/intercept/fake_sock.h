@@ -13,12 +13,15 @@
 #define FAKE_SOCKETS 64
 
 struct fake {
-	bool refuse;	/* sock_create() leaves sockets to the kernel */
-	ssize_t rc;	/* what the next operations answer ... */
-	int rc_after;	/* ... once so many of them did well */
-	bool on_accept; /* accept() answers with a child of ours */
-	bool plain;	/* epoll_is_plain() */
-	bool stays;	/* sock_pass() refuses */
+	bool refuse;		 /* sock_create() leaves sockets to the kernel */
+	ssize_t rc;		 /* what the next operations answer ... */
+	int rc_after;		 /* ... once so many of them did well */
+	bool on_accept;		 /* accept() answers with a child of ours */
+	bool plain;		 /* epoll_is_plain() */
+	bool stays;		 /* sock_pass() refuses */
+	int stays_after;	 /* the same, once it passed so many; 0: never */
+	bool travels;		 /* what it passes is on its way */
+	struct sock_ref arrives; /* pass_take() */
 
 	/* what was seen */
 	const char *op;
@@ -29,6 +32,9 @@ struct fake {
 	struct sock *closed;
 	int n_closed;
 	int to_kernel, passed;
+	int way, n_sent, n_unsent;
+	uint64_t tickets, sent, unsent;
+	bool peek;
 	int kernel_fds; /* as epoll was told */
 	int forked;
 	nsec_t timeout;

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Descriptors in messages, SCM_RIGHTS, as the wrappers see them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "fake_sock.h"
+#include "intercept/fdtable.h"
+#include "tests/vma_test.h"
+
+static int tcp(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_true(fd >= 0 && fd_get(fd).sk);
+	return fd;
+}
+
+static int udp(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	assert_true(fd >= 0 && fd_get(fd).sk);
+	return fd;
+}
+
+static bool is_open(int fd)
+{
+	return sys_fcntl(fd, F_GETFD, 0) >= 0;
+}
+
+union control {
+	struct cmsghdr head;
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static struct msghdr rights_message(union control *control, int fd)
+{
+	static char byte = 'x';
+	static struct iovec one = {&byte, 1};
+
+	memset(control, 0, sizeof(*control));
+	control->head = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+	memcpy(CMSG_DATA(&control->head), &fd, sizeof(fd));
+	return (struct msghdr){.msg_iov = &one,
+			       .msg_iovlen = 1,
+			       .msg_control = control,
+			       .msg_controllen = sizeof(*control)};
+}
+
+static int received(const union control *control)
+{
+	int fd;
+
+	memcpy(&fd, CMSG_DATA(&control->head), sizeof(fd));
+	return fd;
+}
+
+static void test_what_is_sent_is_the_kernels(void **state)
+{
+	int way[2], fd = udp(), copy = dup(fd);
+	struct msghdr msg;
+	union control control;
+	char c;
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, way);
+	msg = rights_message(&control, fd);
+	errno = EXDEV;
+	assert_int_equal(sendmsg(way[0], &msg, 0), 1);
+	assert_int_equal(errno, EXDEV);
+	assert_int_equal(fake.passed, 1);
+	assert_null(fd_get(fd).sk);
+	assert_null(fd_get(copy).sk);
+	/* Without control messages, or with one of another kind, nothing is looked at. */
+	close(fd);
+	fd = udp();
+	msg = rights_message(&control, fd);
+	control.head.cmsg_type = 77;
+	assert_int_equal(sendmsg(way[0], &msg, 0), -1);
+	msg.msg_controllen = 0;
+	assert_int_equal(sendmsg(way[0], &msg, 0), 1);
+	assert_int_equal(fake.passed, 1);
+	assert_int_equal(recv(way[1], &c, 1, 0), 1);
+	close(fd);
+	close(copy);
+	close(way[0]);
+	close(way[1]);
+}
+
+static void test_what_has_to_stay_is_not_sent(void **state)
+{
+	int way[2], fd = tcp();
+	struct mmsghdr msgs[2] = {0};
+	union control control[2];
+	char c[9];
+
+	socketpair(AF_UNIX, SOCK_DGRAM, 0, way);
+	fake.stays = true;
+	msgs[0].msg_hdr = rights_message(&control[0], way[0]);
+	msgs[1].msg_hdr = rights_message(&control[1], fd);
+	assert_int_equal(sendmsg(way[0], &msgs[1].msg_hdr, 0), -1);
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(sendmmsg(way[0], msgs, 2, 0), 1);
+	assert_int_equal(recv(way[1], c, sizeof(c), MSG_DONTWAIT), 1);
+	assert_int_equal(recv(way[1], c, sizeof(c), MSG_DONTWAIT), -1);
+	assert_int_equal(sendmmsg(way[0], msgs + 1, 1, 0), -1);
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_non_null(fd_get(fd).sk);
+	assert_int_equal(fake.passed, 0);
+	close(fd);
+	close(way[0]);
+	close(way[1]);
+}
+
+/* A number whose descriptor was closed behind our back comes again. */
+static void test_what_is_received_is_fresh(void **state)
+{
+	int way[2], fd;
+	struct mmsghdr many = {0};
+	struct msghdr msg;
+	union control control;
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, way);
+	for (int i = 0; i < 2; i++) {
+		msg = rights_message(&control, way[0]);
+		assert_int_equal(sendmsg(way[0], &msg, 0), 1);
+		msg.msg_iov = &(struct iovec){&fd, 1};
+		many.msg_hdr = msg;
+		fd = tcp();
+		sys_close(fd);
+		if (i)
+			assert_int_equal(recvmmsg(way[1], &many, 1, 0, NULL), 1);
+		else
+			assert_int_equal(recvmsg(way[1], &msg, 0), 1);
+		fd = received(&control);
+		assert_null(fd_get(fd).sk);
+		assert_true(is_open(fd));
+		assert_int_equal(fake.n_closed, i + 1);
+		close(fd);
+	}
+	close(way[0]);
+	close(way[1]);
+}
+
+/* ---- what travels ------------------------------------------------------------------------- */
+
+static void test_what_travels_is_told_whether_it_went(void **state)
+{
+	int way[2], fd = tcp();
+	union control control;
+	struct msghdr msg = rights_message(&control, fd);
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, way);
+	fake.travels = true;
+	assert_int_equal(sendmsg(way[0], &msg, 0), 1);
+	assert_int_equal(fake.way, way[0]);
+	assert_int_equal(fake.n_sent, 1);
+	assert_int_equal(fake.n_unsent, 0);
+	close(way[1]);
+	assert_int_equal(sendmsg(way[0], &msg, MSG_NOSIGNAL), -1);
+	assert_int_equal(errno, EPIPE);
+	assert_int_equal(fake.n_sent, 1);
+	assert_int_equal(fake.n_unsent, 1);
+	assert_non_null(fd_get(fd).sk);
+	/* To an address: nobody knows who that is. */
+	msg.msg_name = msg.msg_control;
+	msg.msg_namelen = 1;
+	assert_int_equal(sendmsg(way[0], &msg, MSG_NOSIGNAL), -1);
+	assert_int_equal(fake.way, -1);
+	close(fd);
+	close(way[0]);
+}
+
+static void test_of_many_messages_each_is_told(void **state)
+{
+	int way[2], fd = tcp();
+	union control control[3];
+	struct mmsghdr msgs[3] = {0};
+
+	socketpair(AF_UNIX, SOCK_DGRAM, 0, way);
+	fake.travels = true;
+	for (int i = 0; i < 3; i++)
+		msgs[i].msg_hdr = rights_message(&control[i], fd);
+	msgs[2].msg_hdr.msg_iov = (struct iovec *)16; /* EFAULT */
+	assert_int_equal(sendmmsg(way[0], msgs, 3, 0), 2);
+	assert_int_equal(fake.n_sent, 2);
+	assert_int_equal(fake.n_unsent, 1);
+	assert_int_equal(fake.sent, fake.tickets - 1);
+	assert_int_equal(fake.unsent, fake.tickets);
+	close(fd);
+	close(way[0]);
+	close(way[1]);
+}
+
+/* A message is not sent when one of two cannot be: the other one stays, too. */
+static void test_one_that_stays_keeps_the_other(void **state)
+{
+	int way[2], fds[2] = {tcp(), tcp()};
+	char bytes[CMSG_SPACE(sizeof(fds))] = {0};
+	struct cmsghdr head = {CMSG_LEN(sizeof(fds)), SOL_SOCKET, SCM_RIGHTS};
+	union control control;
+	struct msghdr msg = rights_message(&control, -1);
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, way);
+	memcpy(bytes, &head, sizeof(head));
+	memcpy(bytes + CMSG_LEN(0), fds, sizeof(fds));
+	msg.msg_control = bytes;
+	msg.msg_controllen = sizeof(bytes);
+	fake.travels = true;
+	fake.stays_after = 1;
+	assert_int_equal(sendmsg(way[0], &msg, 0), -1);
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(fake.n_sent, 0);
+	assert_int_equal(fake.n_unsent, 1);
+	for (int i = 0; i < 2; i++)
+		close(fds[i]);
+	close(way[0]);
+	close(way[1]);
+}
+
+static void test_what_arrives_is_ours(void **state)
+{
+	int way[2], fd = tcp(), one, other;
+	union control control;
+	struct msghdr msg = rights_message(&control, fd);
+	struct sock_ref ref = fd_get(fd);
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, way);
+	fake.travels = true;
+	fake.arrives = ref;
+	assert_int_equal(sendmsg(way[0], &msg, 0), 1);
+	assert_int_equal(recvmsg(way[1], &msg, MSG_PEEK), 1);
+	assert_true(fake.peek);
+	one = received(&control);
+	assert_int_equal(recvmsg(way[1], &msg, 0), 1);
+	assert_false(fake.peek);
+	other = received(&control);
+	/* Three names of one socket, which ends with the last of them. */
+	assert_ptr_equal(fd_get(one).sk, ref.sk);
+	assert_ptr_equal(fd_get(other).sk, ref.sk);
+	close(fd);
+	close(one);
+	assert_int_equal(fake.n_closed, 0);
+	close(other);
+	assert_int_equal(fake.n_closed, 1);
+	close(way[0]);
+	close(way[1]);
+}
+
+static int reset(void **state)
+{
+	fake_reset();
+	return 0;
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup(test_what_is_sent_is_the_kernels, reset),
+	cmocka_unit_test_setup(test_what_has_to_stay_is_not_sent, reset),
+	cmocka_unit_test_setup(test_what_is_received_is_fresh, reset),
+	cmocka_unit_test_setup(test_what_travels_is_told_whether_it_went, reset),
+	cmocka_unit_test_setup(test_of_many_messages_each_is_told, reset),
+	cmocka_unit_test_setup(test_one_that_stays_keeps_the_other, reset),
+	cmocka_unit_test_setup(test_what_arrives_is_ours, reset),
+};
+
+VMA_TEST_MAIN("rights", tests, NULL, NULL)
