@@ -151,6 +151,19 @@ ssize_t tcp_send(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, uns
 ssize_t tcp_recv(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, bool peek, nsec_t now);
 
 /*
+ * SO_PEEK_OFF: the next tcp_peek() begins so many bytes behind what was read, each further
+ * one behind the one before; negative: that is over.  0 or -ENOMEM.
+ */
+int tcp_set_peek_offset(struct tcp_conn *conn, int offset);
+/* -1: there is none. */
+int tcp_peek_offset(const struct tcp_conn *conn);
+/*
+ * As tcp_recv() with peek, where there is an offset; at most most bytes.  iov NULL: they
+ * are not copied.
+ */
+ssize_t tcp_peek(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, uint32_t most);
+
+/*
  * Urgent data as Linux has it: one byte, out of band, unless SO_OOBINLINE.  1, or
  * -EINVAL (none, read already, or in line), -EAGAIN (announced, not here), 0 (nor
  * will it come).  tcp_recv() stops in front of it and goes on behind it.
@@ -162,6 +175,8 @@ void tcp_set_oobinline(struct tcp_conn *conn, bool on);
 
 /* Bytes that tcp_recv() would give. */
 uint32_t tcp_readable_bytes(const struct tcp_conn *conn);
+/* TCP_INQ: what came and was not read; the end of the stream counts as one. */
+uint32_t tcp_unread(const struct tcp_conn *conn);
 /* Bytes that tcp_send() would take. */
 uint32_t tcp_writable_bytes(const struct tcp_conn *conn);
 /* tcp_send() left so little room that ops->writable() will tell when there is more. */

@@ -290,6 +290,56 @@ ssize_t tcp_recv(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool p
 	return n;
 }
 
+/* How much of the stream was read, in 64 bits. */
+static uint64_t read_so_far(const struct tcp_conn *c)
+{
+	if (c->state == TCP_SYN_SENT)
+		return 0;
+	return ((uint64_t)c->nxt_hi << 32) + (c->rcv_nxt - c->irs - 1) -
+	       !!(c->flags & CONN_FIN_RCVD) - c->rcv.bytes;
+}
+
+int tcp_set_peek_offset(struct tcp_conn *c, int offset)
+{
+	if (offset < 0) {
+		if (c->rare)
+			c->rare->peek_on = 0;
+		return 0;
+	}
+	if (!tcp_rare(c))
+		return -ENOMEM;
+	c->rare->peek_on = 1;
+	c->rare->peek_at = read_so_far(c) + (unsigned)offset;
+	return 0;
+}
+
+int tcp_peek_offset(const struct tcp_conn *c)
+{
+	uint64_t base = read_so_far(c);
+
+	if (!c->rare || !c->rare->peek_on)
+		return -1;
+	return c->rare->peek_at > base ? (int)(c->rare->peek_at - base) : 0;
+}
+
+ssize_t tcp_peek(struct tcp_conn *c, const struct iovec *iov, int iovcnt, uint32_t most)
+{
+	uint32_t skip = (uint32_t)tcp_peek_offset(c), n;
+
+	if (c->rcv.bytes <= skip)
+		return recv_empty(c);
+	n = c->rcv.bytes - skip < most ? c->rcv.bytes - skip : most;
+	if (iov)
+		n = tcp_recvq_peek(&c->rcv, iov, iovcnt, skip, most);
+	c->rare->peek_at = read_so_far(c) + skip + n;
+	return n;
+}
+
+uint32_t tcp_unread(const struct tcp_conn *c)
+{
+	return c->rcv.bytes + !!(c->flags & CONN_FIN_RCVD);
+}
+
 uint32_t tcp_readable_bytes(const struct tcp_conn *c)
 {
 	return unlikely(c->urgent) ? tcp_urgent_readable(c) : c->rcv.bytes;

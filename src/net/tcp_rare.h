@@ -32,6 +32,8 @@ struct tcp_rare {
 	uint32_t ecn_end;   /* snd_nxt when the window was reduced last for ECN's sake */
 	uint8_t urgent_byte;
 	uint32_t probe_end; /* behind a probe of the path's MTU; with CONN_MTU_PROBE */
+	uint64_t peek_at;   /* where the next peek begins, in bytes of the stream; with peek_on */
+	uint8_t peek_on;    /* SO_PEEK_OFF */
 	/* for TCP_INFO */
 	uint32_t dsack_dups;	    /* segments that arrived twice, the peer says */
 	uint32_t reord_seen;	    /* times that some were overtaken */

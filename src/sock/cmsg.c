@@ -2,6 +2,7 @@
 #include "sock/cmsg.h"
 
 #include <errno.h>
+#include <linux/tcp.h>
 #include <netinet/udp.h>
 #include <time.h>
 
@@ -116,12 +117,14 @@ static void put_told(struct writer *w, unsigned told, const struct pkt *pkt,
 		put_origdst(w, pkt);
 }
 
-void cmsg_fill_stream(const struct sock_options *opt, nsec_t stamp, struct msghdr *msg)
+void cmsg_fill_stream(const struct sock_options *opt, nsec_t stamp, int left, struct msghdr *msg)
 {
 	struct writer w = {msg, msg->msg_control, msg->msg_control ? msg->msg_controllen : 0};
 
 	if (stamp)
 		put_stamp(&w, opt->told, stamp);
+	if (opt->told & TOLD_INQ)
+		put(&w, IPPROTO_TCP, TCP_CM_INQ, &left, sizeof(left));
 	msg->msg_controllen = (size_t)(w.at - (char *)msg->msg_control);
 }
 

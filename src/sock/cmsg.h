@@ -15,8 +15,11 @@
 void cmsg_fill(const struct sock_options *opt, const struct pkt *pkt, struct msghdr *msg,
 	       const struct ring *ring, int gso_size);
 
-/* holder: likewise, of a stream's bytes that came at stamp; 0: that was not noted. */
-void cmsg_fill_stream(const struct sock_options *opt, nsec_t stamp, struct msghdr *msg);
+/*
+ * holder: likewise, of a stream's bytes that came at stamp; 0: that was not noted.  left:
+ * what is there behind them, TCP_INQ.
+ */
+void cmsg_fill_stream(const struct sock_options *opt, nsec_t stamp, int left, struct msghdr *msg);
 
 /* What the control messages of a datagram that is sent ask for. */
 struct cmsg_sent {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the twin made of a value at SOL_SOCKET and IPPROTO_IP, for what we do with it. */
 #include <linux/net_tstamp.h>
+#include <linux/tcp.h>
 #include <net/if.h>
 #include <netinet/udp.h>
 
@@ -81,8 +82,7 @@ static void mirror_lock(struct inet_sock *so, struct sock_options *opt)
 	opt->rcvbuf_set = rcv;
 }
 
-/* What recvmsg() adds: the kernel's options exclude each other, so all are read. */
-static void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
+void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
 {
 	static const struct {
 		int level, name;
@@ -99,6 +99,7 @@ static void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
 		{IPPROTO_IP, IP_RECVOPTS, TOLD_OPTS},
 		{IPPROTO_IP, IP_RECVORIGDSTADDR, TOLD_ORIGDST},
 		{IPPROTO_UDP, UDP_GRO, TOLD_GRO},
+		{IPPROTO_TCP, TCP_INQ, TOLD_INQ},
 	};
 	const int arrival = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
 
@@ -107,8 +108,8 @@ static void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
 		if (sock_twin_int(so, options[i].level, options[i].name, 0))
 			opt->told |= options[i].told;
 	}
-	if (so->inet != INET_UDP) /* streams tell nothing but when it came */
-		opt->told &= TOLD_STAMPS;
+	if (so->inet != INET_UDP) /* streams tell nothing but when it came, and what is left */
+		opt->told &= TOLD_STAMPS | TOLD_INQ;
 	else if ((sock_twin_int(so, SOL_SOCKET, SO_TIMESTAMPING, 0) & arrival) == arrival)
 		opt->told |= TOLD_STAMPING;
 }

@@ -32,6 +32,7 @@ enum {
 	TOLD_OPTS = 1 << 9,	   /* IP_RECVOPTS */
 	TOLD_ORIGDST = 1 << 10,	   /* IP_RECVORIGDSTADDR */
 	TOLD_GRO = 1 << 11,	   /* UDP_GRO */
+	TOLD_INQ = 1 << 12,	   /* TCP_INQ */
 	/* what has to be noted when the datagram comes */
 	TOLD_STAMPS = TOLD_STAMP | TOLD_STAMP_NS | TOLD_STAMP_NEW | TOLD_STAMPNS_NEW,
 	TOLD_ARRIVAL = TOLD_STAMPS | TOLD_STAMPING | TOLD_DROPS,

@@ -294,6 +294,22 @@ static bool stamps_more(const void *val, socklen_t len)
 	return len >= sizeof(flags) && !user_read(&flags, val, sizeof(flags)) && (flags & ~ours);
 }
 
+/* SO_PEEK_OFF of a connection; the twin has only the value to begin with. */
+static int set_peek_offset(struct sock_ref ref, const void *val, socklen_t len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	int rc = sys_setsockopt(sock_twin(ref.sk), SOL_SOCKET, SO_PEEK_OFF, val, len);
+	struct ring *ring;
+
+	if (!rc)
+		rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	rc = tcp_set_peek_offset(&so->tcp.conn, sock_twin_int(so, SOL_SOCKET, SO_PEEK_OFF, -1));
+	ring_release_cold(ring);
+	return rc;
+}
+
 static int set_option(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -303,6 +319,8 @@ static int set_option(struct sock_ref ref, int level, int name, const void *val,
 		return set_ring_alloc(so, val, len);
 	if (level == IPPROTO_TCP && name == TCP_CONGESTION && so->inet != INET_UDP)
 		return set_congestion(ref, val, len);
+	if (level == SOL_SOCKET && name == SO_PEEK_OFF && so->inet == INET_TCP && so->connected)
+		return set_peek_offset(ref, val, len);
 	if (level == SOL_SOCKET && name == SO_TIMESTAMPING && stamps_more(val, len))
 		return set_by_kernel(so, level, name, val, len);
 	rc = level == IPPROTO_TCP ? tcp_may_set(ref, name, val, len) : 0;

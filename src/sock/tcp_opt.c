@@ -8,6 +8,7 @@
 
 #include "base/sys.h"
 #include "base/user.h"
+#include "sock/opt_internal.h"
 #include "sock/tcp_internal.h"
 
 #define MAXSEG_AT_FIRST 536 /* RFC 9293 (3.7.1) */
@@ -122,6 +123,9 @@ void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_opt
 	case TCP_CORK:
 		opt->cork = sock_twin_int(so, IPPROTO_TCP, name, 0) != 0;
 		break;
+	case TCP_INQ:
+		opt_mirror_told(so, opt);
+		break;
 	case TCP_QUICKACK:
 		opt->quickack = *(const int *)val != 0;
 		break;
@@ -217,7 +221,7 @@ bool tcp_may_know(int level, int name)
 	switch (level) {
 	case SOL_SOCKET:
 		return name == SO_ERROR || name == SO_PEERNAME || name == SO_RCVBUF ||
-		       name == SO_SNDBUF;
+		       name == SO_SNDBUF || name == SO_PEEK_OFF;
 	case IPPROTO_IP:
 		return name == IP_MTU || name == IP_PROTOCOL;
 	case IPPROTO_TCP:
@@ -241,6 +245,9 @@ static int answer_socket(struct inet_sock *so, int name, union tcp_answer *answe
 	const struct tcp_conn *conn = &so->tcp.conn;
 
 	switch (name) {
+	case SO_PEEK_OFF:
+		answer->n = tcp_peek_offset(conn);
+		return answer->n < 0 ? TCP_TWIN_KNOWS : (int)sizeof(answer->n);
 	case SO_PEERNAME:
 		return (int)answer_peer(so, &answer->peer);
 	case SO_RCVBUF:

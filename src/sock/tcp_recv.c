@@ -59,7 +59,8 @@ static __attribute__((noinline)) void tell(struct sock_ref ref, struct msghdr *m
 		msg->msg_controllen = 0;
 		return;
 	}
-	cmsg_fill_stream(inet_of(ref.sk)->opt, stamp, msg);
+	cmsg_fill_stream(inet_of(ref.sk)->opt, stamp, (int)tcp_unread(&inet_of(ref.sk)->tcp.conn),
+			 msg);
 	ring_release_cold(ring);
 }
 
@@ -79,9 +80,8 @@ static inline void finish(struct sock_ref ref, struct msghdr *msg, nsec_t stamp)
  * an error that ends the call.
  */
 static inline __attribute__((always_inline)) int recv_round(struct sock_ref ref,
-							    const struct msghdr *msg, int flags,
-							    ssize_t *n, nsec_t *stamp,
-							    enum hold_mode mode)
+							    const struct msghdr *msg, ssize_t *n,
+							    nsec_t *stamp, enum hold_mode mode)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct tcp_conn *conn = &so->tcp.conn;
@@ -99,8 +99,7 @@ static inline __attribute__((always_inline)) int recv_round(struct sock_ref ref,
 			ring_set_now(ring, clock_now());
 		*stamp = stamp_of_next(so);
 		*n = taken(so, ring,
-			   tcp_recv(conn, msg->msg_iov, (int)msg->msg_iovlen, flags & MSG_PEEK,
-				    ring->now));
+			   tcp_recv(conn, msg->msg_iov, (int)msg->msg_iovlen, false, ring->now));
 	}
 	ring_release(ring, mode);
 	return rc;
@@ -173,6 +172,23 @@ static ssize_t discard(struct inet_sock *so, size_t want, bool peek, nsec_t now)
 	return (ssize_t)done;
 }
 
+/* holder: SO_PEEK_OFF acts; in front of urgent data it does not. */
+static bool has_offset(const struct order *o, const struct inet_sock *so)
+{
+	return (o->flags & MSG_PEEK) && !so->tcp.conn.urgent && tcp_peek_offset(&so->tcp.conn) >= 0;
+}
+
+/* holder: bytes for the call. */
+static size_t bytes_here(const struct order *o, const struct inet_sock *so)
+{
+	size_t here = tcp_readable_bytes(&so->tcp.conn), skip;
+
+	if (!has_offset(o, so))
+		return here;
+	skip = (size_t)tcp_peek_offset(&so->tcp.conn);
+	return here > skip ? here - skip : 0;
+}
+
 /* holder */
 static ssize_t take_ordered(struct order *o, struct inet_sock *so, nsec_t now)
 {
@@ -180,6 +196,9 @@ static ssize_t take_ordered(struct order *o, struct inet_sock *so, nsec_t now)
 
 	if (!o->size && tcp_readable_bytes(conn))
 		return 0; /* nothing is wanted, and it would be here */
+	if (has_offset(o, so))
+		return tcp_peek(conn, o->flags & MSG_TRUNC ? NULL : o->iov, (int)o->count,
+				o->size < UINT32_MAX ? (uint32_t)o->size : UINT32_MAX);
 	if (o->size && (o->flags & MSG_TRUNC))
 		return discard(so, o->size - o->done, o->flags & MSG_PEEK, now);
 	return tcp_recv(conn, o->iov, (int)o->count, o->flags & MSG_PEEK, now);
@@ -189,7 +208,7 @@ static ssize_t take_ordered(struct order *o, struct inet_sock *so, nsec_t now)
 static bool is_too_little(const struct order *o, const struct inet_sock *so)
 {
 	const uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
-	size_t here = tcp_readable_bytes(&so->tcp.conn);
+	size_t here = bytes_here(o, so);
 
 	return here && here < o->least && !(so->sk.events & end) && !so->tcp.conn.urgent;
 }
@@ -221,7 +240,7 @@ static void nap(const struct order *o)
 {
 	struct timespec ts = {0, 1000000};
 
-	if (o->least > 1 && (sock_events(o->ref.sk) & EPOLLIN))
+	if ((o->least > 1 || (o->flags & MSG_PEEK)) && (sock_events(o->ref.sk) & EPOLLIN))
 		sys_ppoll(NULL, 0, &ts, NULL);
 }
 
@@ -309,7 +328,7 @@ static __attribute__((noinline)) ssize_t recv_ordered(struct sock_ref ref, struc
 static inline __attribute__((always_inline)) ssize_t
 recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mode)
 {
-	const int conditions = MSG_OOB | MSG_ERRQUEUE | MSG_WAITALL | MSG_TRUNC;
+	const int conditions = MSG_OOB | MSG_ERRQUEUE | MSG_PEEK | MSG_WAITALL | MSG_TRUNC;
 	struct inet_sock *so = inet_of(ref.sk);
 	size_t size = iov_total(msg->msg_iov, msg->msg_iovlen);
 	bool dontwait = (flags & MSG_DONTWAIT) || ref.sk->nonblock;
@@ -324,7 +343,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 			     0))
 		return recv_ordered(ref, msg, flags, size);
 	for (;;) {
-		rc = recv_round(ref, msg, flags, &n, &stamp, mode);
+		rc = recv_round(ref, msg, &n, &stamp, mode);
 		if (__builtin_expect(rc != 0, 0)) {
 			if (rc == SOCK_FETCH && !(rc = family_fetch(ref, PATIENCE(dontwait))))
 				continue;

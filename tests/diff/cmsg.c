@@ -445,6 +445,41 @@ static void tcp_stamp_client(void)
 	close(fd);
 }
 
+/* How much is left behind what was read. */
+static void tcp_inq_client(void)
+{
+	int fd = tcp_pair();
+	char buf[4];
+
+	SAY(setsockopt(fd, IPPROTO_TCP, TCP_INQ, &(int){2}, sizeof(int)));
+	SAY(setsockopt(fd, IPPROTO_TCP, TCP_INQ, &(int){1}, sizeof(int)));
+	SAY(get_int(fd, IPPROTO_TCP, TCP_INQ));
+	meet();
+	await_bytes(fd, 10);
+	receive(fd, 512, MSG_PEEK);
+	for (int i = 0; i < 2; i++) {
+		char control[64];
+		struct iovec iov = {buf, sizeof(buf)};
+		struct msghdr msg = {.msg_iov = &iov,
+				     .msg_iovlen = 1,
+				     .msg_control = control,
+				     .msg_controllen = sizeof(control)};
+
+		SAY(recvmsg(fd, &msg, 0));
+		for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+			say_cmsg(c);
+	}
+	receive(fd, 512, 0);
+	meet();
+	await(fd, POLLIN);
+	receive(fd, 512, 0);
+	receive(fd, 512, MSG_PEEK);
+	receive(fd, 4, 0);
+	SAY(setsockopt(fd, IPPROTO_TCP, TCP_INQ, &(int){0}, sizeof(int)));
+	receive(fd, 512, 0);
+	close(fd);
+}
+
 static void tcp_cmsg_client(void)
 {
 	int fd = tcp_pair(), value = 5, copy;
@@ -507,6 +542,7 @@ const struct behaviour cmsg_behaviours[] = {
 	{"malformed", lists_control, malformed_client, OURS},
 	{"gso", lists_control, gso_client, OURS},
 	{"tcp_stamp", tcp_sends_late, tcp_stamp_client, OURS},
+	{"tcp_inq", tcp_sends_late, tcp_inq_client, OURS},
 	{"tcp_cmsg", tcp_takes, tcp_cmsg_client, OURS},
 	{0},
 };

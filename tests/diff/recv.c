@@ -555,8 +555,99 @@ static void nowhere_client(void)
 	close(fd);
 }
 
+/* ---- SO_PEEK_OFF ---------------------------------------------------------------------- */
+
+static void say_offset(int fd)
+{
+	say("offset %d", get_int(fd, SOL_SOCKET, SO_PEEK_OFF));
+}
+
+static void sends_10_when_told(void)
+{
+	int fd = tcp_pair();
+
+	meet();
+	MUST(send(fd, "0123456789", 10, 0));
+	meet();
+	close(fd);
+}
+
+static void say_peek(int fd, size_t n, int flags)
+{
+	char buf[20] = "";
+	long got = recv(fd, buf, n, MSG_PEEK | MSG_DONTWAIT | flags);
+
+	say_result("peek", got);
+	if (got > 0 && !(flags & MSG_TRUNC))
+		say_bytes(buf, (size_t)got);
+	say_offset(fd);
+}
+
+static void set_peek(int fd, int offset)
+{
+	SAY(setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset)));
+	say_offset(fd);
+}
+
+static void peek_off_client(void)
+{
+	int fd = tcp_pair();
+	char buf[20];
+
+	say_offset(fd);
+	set_peek(fd, 0);
+	set_peek(fd, -3);
+	SAY(setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, buf, 3));
+	set_peek(fd, 0);
+	say_peek(fd, 3, 0);
+	meet();
+	await_bytes(fd, 10);
+	say_peek(fd, 3, 0);
+	say_peek(fd, 2, 0);
+	SAY(recv(fd, buf, 4, 0)); /* it follows */
+	say_offset(fd);
+	say_peek(fd, 2, MSG_TRUNC);
+	say_peek(fd, 20, 0);
+	say_peek(fd, 20, 0);
+	set_peek(fd, 2);
+	say_peek(fd, 20, 0);
+	set_peek(fd, 1);
+	SAY(recv(fd, buf, 4, 0)); /* it is left behind */
+	say_offset(fd);
+	say_peek(fd, 1, 0);
+	set_peek(fd, 100);
+	say_peek(fd, 1, 0);
+	set_peek(fd, -1);
+	say_peek(fd, 20, 0);
+	say_peek(fd, 20, 0);
+	meet();
+	close(fd);
+}
+
+/* It waits for what is behind, and sees the end. */
+static void peek_off_waits_client(void)
+{
+	int fd = tcp_pair();
+	char buf[20];
+
+	set_peek(fd, 0);
+	meet();
+	SAY(recv(fd, buf, sizeof(buf), MSG_PEEK));
+	meet();
+	SAY(recv(fd, buf, sizeof(buf), MSG_PEEK));
+	meet();
+	SAY(recv(fd, buf, sizeof(buf), MSG_PEEK));
+	say_offset(fd);
+	SAY(recv(fd, buf, sizeof(buf), 0));
+	say_offset(fd);
+	SAY(recv(fd, buf, sizeof(buf), MSG_PEEK));
+	close(fd);
+}
+
 const struct behaviour recv_behaviours[] = {
 	{"peek", sends_10, peek_client, OURS},
+	{"peek_off", sends_10_when_told, peek_off_client, OURS},
+	{"peek_off_waits", sends_3_5_fin, peek_off_waits_client, OURS},
 	{"peek_waitall", sends_3_5_fin, peek_waitall_client, OURS},
 	{"trunc_tcp", sends_10, trunc_tcp_client, OURS},
 	{"trunc_waitall", sends_3_5_fin, trunc_waitall_client, OURS},
