@@ -1,0 +1,20 @@
+#!/bin/bash
+# Connections that go from a process that accepts to processes that serve: as python's
+# multiprocessing sends them, to workers that it forked and to ones that it executed.
+self=$(realpath -s "$0")
+cd "${self%/*}/../.." || exit 2
+. tests/programs/programs.sh
+needs python3
+
+visit() {
+	local way ways=(pickled_executed pickled_forked handle_executed handle_forked twice)
+
+	serve passing 7004 python3 tests/programs/passing.py $netns_server 7000 || return
+	for way in ${!ways[@]}; do
+		check "$what: ${ways[way]} listens" await 15 server_is_up $served $((7000 + way)) || return
+		patience=60 check "$what: ${ways[way]}" \
+			use ${ways[way]} python3 tests/programs/passing.py client $netns_server $((7000 + way)) 80
+	done
+	unseen
+}
+visits
