@@ -22,13 +22,10 @@ void *mem_aligned(size_t align, size_t size); /* align: a power of two */
 void mem_free(void *ptr);		      /* NULL is harmless */
 char *mem_strdup(const char *text);
 
-/*
- * Can the program have something there?  Tells NULL, members of NULL, MAP_FAILED and
- * the kernel's half from the rest, at no cost.
- */
-static inline bool mem_is_place(const void *ptr)
+/* Is it the program's half? Where nothing is there, the access tells. */
+static inline bool mem_is_users(const void *ptr)
 {
-	return (uintptr_t)ptr - 4096 < (1ul << 47) - 2 * 4096;
+	return !((uintptr_t)ptr >> 47);
 }
 
 /* Whole pages from the kernel, zeroed, not yet resident; size is rounded up. */

@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/param.h"
+#include "base/user.h"
 #include "intercept/timeout.h"
 #include "intercept/wrap.h"
 #include "sock/epoll.h"
@@ -25,6 +26,7 @@ static int created(int epfd)
 	if (!params.offloaded_sockets)
 		return epfd;
 	clock_init();
+	signal_watch_faults();
 	ep = epoll_create_set(epfd);
 	if (ep) {
 		ref = sock_create_epoll(epfd, ep);
@@ -84,6 +86,8 @@ EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 		errno = saved;
 		return libc.epoll_ctl(epfd, op, fd, event);
 	}
+	if (op != EPOLL_CTL_DEL && !user_can_read(event, sizeof(*event)))
+		return (int)to_libc(-EFAULT, saved);
 	return (int)to_libc(epoll_control(set.sk->epoll, op, fd, ref, event), saved);
 }
 
@@ -134,6 +138,8 @@ EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int max,
 	int saved = errno;
 	nsec_t nsec;
 
+	if (!may_have_ours() || (timeout && !user_can_read(timeout, sizeof(*timeout))))
+		return libc.epoll_pwait2(epfd, events, max, timeout, mask);
 	if (!timeout_of_timespec(timeout, &nsec))
 		return (int)to_libc(-EINVAL, saved);
 	set = waited_get(epfd, nsec == 0);

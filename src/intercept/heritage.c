@@ -109,6 +109,7 @@ static void inherit(const struct heritage_item *item)
 
 	if (fd_get(item->fd).sk || !(udp || is_same(item, IPPROTO_TCP)))
 		return;
+	signal_watch_faults();
 	ref = carry_add(item->fd, udp, item->number);
 	if (!ref.sk)
 		return;

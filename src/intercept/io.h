@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/user.h"
 #include "intercept/wrap.h"
 
 #define IO_MAX ((size_t)0x7ffff000) /* more is not transferred at a time, as in the kernel */
@@ -25,12 +26,12 @@ static inline int iov_check(const struct iovec *iov, size_t n, int too_many, siz
 
 	if (n > IOV_MAX)
 		return -too_many;
-	if (n && !mem_is_place(iov))
+	if (!user_can_read(iov, n * sizeof(*iov)))
 		return -EFAULT;
 	for (size_t i = 0; i < n; i++) {
 		if ((ssize_t)iov[i].iov_len < 0)
 			return -EINVAL;
-		if (iov[i].iov_len && !mem_is_place(iov[i].iov_base))
+		if (!mem_is_users(iov[i].iov_base))
 			return -EFAULT;
 		sum += iov[i].iov_len;
 	}
@@ -62,7 +63,7 @@ static inline ssize_t send_buf(struct sock_ref ref, const void *buf, size_t len,
 	struct iovec iov = iov_of(buf, len);
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	if (__builtin_expect(!mem_is_place(buf) && len, 0))
+	if (__builtin_expect(!mem_is_users(buf), 0))
 		return -EFAULT;
 	return ref.sk->ops->send(ref, &msg, flags);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The read and recv families. */
+#include <netinet/in.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 
@@ -14,19 +15,13 @@ ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags);
 ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t size, int flags, struct sockaddr *from,
 		       socklen_t *from_len);
 
-/* A stream throws bytes away without a place for them, tcp(7). */
-static inline bool is_place_for(struct sock_ref ref, const void *buf, size_t len, int flags)
-{
-	return mem_is_place(buf) || !len || ((flags & MSG_TRUNC) && ref.sk->kind == SOCK_KIND_TCP);
-}
-
 /* Into one buffer, from whoever sent it. */
 static inline ssize_t recv_buf(struct sock_ref ref, void *buf, size_t len, int flags)
 {
 	struct iovec iov = iov_of(buf, len);
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	if (__builtin_expect(!is_place_for(ref, buf, len, flags), 0))
+	if (__builtin_expect(!mem_is_users(buf), 0))
 		return -EFAULT;
 	return ref.sk->ops->recv(ref, &msg, flags);
 }
@@ -71,27 +66,48 @@ EXPORT ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags)
 	return recv(fd, buf, len, flags);
 }
 
+/* An address of ours: IPv4. */
+struct name {
+	uint64_t words[2];
+};
+_Static_assert(sizeof(struct name) == sizeof(struct sockaddr_in), "user_copy16()");
+
+/* After the message was received, as the kernel: what is wrong here costs the message. */
+static inline int give_address(void *to, socklen_t *len, const struct name *from, socklen_t full)
+{
+	uint32_t room;
+	bool good;
+
+	if (!user_load32(&room, len))
+		return -EFAULT;
+	if ((int)room < 0)
+		return -EINVAL;
+	if (room > full)
+		room = full;
+	good = room == sizeof(*from) ? user_copy16(to, from) : user_copy(to, from, room);
+	return good && user_store32(len, full) ? 0 : -EFAULT;
+}
+
 static ssize_t do_recvfrom(struct sock_ref ref, void *buf, size_t len, int flags,
 			   struct sockaddr *from, socklen_t *from_len)
 {
 	struct iovec iov = iov_of(buf, len);
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct name name;
 	ssize_t rc;
+	int bad;
 
-	if (!is_place_for(ref, buf, len, flags))
+	if (!mem_is_users(buf))
 		return -EFAULT;
 	if (from) {
-		if (!mem_is_place(from) || !mem_is_place(from_len))
-			return -EFAULT;
-		if ((int)*from_len < 0)
-			return -EINVAL;
-		msg.msg_name = from;
-		msg.msg_namelen = *from_len;
+		msg.msg_name = &name;
+		msg.msg_namelen = sizeof(name);
 	}
 	rc = ref.sk->ops->recv(ref, &msg, flags);
-	if (from && rc >= 0)
-		*from_len = msg.msg_namelen;
-	return rc;
+	if (!from || rc < 0)
+		return rc;
+	bad = give_address(from, from_len, &name, msg.msg_namelen);
+	return bad ? bad : rc;
 }
 
 EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from,
@@ -157,22 +173,31 @@ EXPORT ssize_t preadv64v2(int fd, const struct iovec *iov, int n, off64_t at, in
 
 static ssize_t do_recvmsg(struct sock_ref ref, struct msghdr *msg, int flags)
 {
+	struct msghdr ours;
+	struct name name;
 	size_t total;
 	ssize_t n;
 	int rc;
 
-	if (!mem_is_place(msg))
+	if (!user_copy(&ours, msg, sizeof(ours)))
 		return -EFAULT;
-	if (msg->msg_name && (int)msg->msg_namelen < 0)
+	if (ours.msg_name && (int)ours.msg_namelen < 0)
 		return -EINVAL;
-	rc = iov_check(msg->msg_iov, msg->msg_iovlen, EMSGSIZE, &total);
-	if (rc &&
-	    !(rc == -EFAULT && is_place_for(ref, NULL, 1, flags) && mem_is_place(msg->msg_iov)))
+	rc = iov_check(ours.msg_iov, ours.msg_iovlen, EMSGSIZE, &total);
+	if (rc)
 		return rc;
-	n = ref.sk->ops->recv(ref, msg, flags);
-	if (n >= 0)
-		msg->msg_flags |= flags & MSG_CMSG_CLOEXEC;
-	return n;
+	ours.msg_namelen = ours.msg_name ? sizeof(name) : 0;
+	ours.msg_name = ours.msg_name ? &name : NULL;
+	n = ref.sk->ops->recv(ref, &ours, flags);
+	if (n < 0)
+		return n;
+	if (ours.msg_name)
+		rc = give_address(msg->msg_name, &msg->msg_namelen, &name, ours.msg_namelen);
+	if (!rc && !(user_store32(&msg->msg_flags,
+				  (uint32_t)(ours.msg_flags | (flags & MSG_CMSG_CLOEXEC))) &&
+		     user_store64(&msg->msg_controllen, ours.msg_controllen)))
+		rc = -EFAULT;
+	return rc ? rc : n;
 }
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
@@ -225,6 +250,8 @@ static int do_recvmmsg(struct sock_ref ref, int fd, struct mmsghdr *msgs, unsign
 	int error;
 
 	if (timeout) {
+		if (!user_can_read(timeout, sizeof(*timeout)))
+			return -EFAULT;
 		if (timeout->tv_sec < 0 || (unsigned long)timeout->tv_nsec >= NSEC_PER_SEC)
 			return -EINVAL;
 		if (timeout->tv_sec < INT32_MAX)
@@ -242,7 +269,12 @@ static int do_recvmmsg(struct sock_ref ref, int fd, struct mmsghdr *msgs, unsign
 			sock_keep_error(ref, (int)-rc);
 			break;
 		}
-		msgs[i].msg_len = (unsigned)rc;
+		if (!user_store32(&msgs[i].msg_len, (uint32_t)rc)) {
+			if (!i)
+				return -EFAULT;
+			sock_keep_error(ref, EFAULT);
+			break;
+		}
 		if (flags & MSG_WAITFORONE)
 			flags |= MSG_DONTWAIT;
 		if (deadline != NSEC_NEVER && clock_now() >= deadline) {

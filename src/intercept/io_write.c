@@ -39,13 +39,13 @@ static ssize_t do_sendto(struct sock_ref ref, const void *buf, size_t len, int f
 	struct iovec iov = iov_of(buf, len);
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	if (len && !mem_is_place(buf))
+	if (!mem_is_users(buf))
 		return -EFAULT;
 	if (to) {
-		if (!mem_is_place(to))
-			return -EFAULT;
 		if (to_len > sizeof(struct sockaddr_storage))
 			return -EINVAL;
+		if (!user_can_read(to, to_len))
+			return -EFAULT;
 		msg.msg_name = (void *)(uintptr_t)to;
 		msg.msg_namelen = to_len;
 	}
@@ -110,12 +110,22 @@ static ssize_t do_sendmsg(struct sock_ref ref, const struct msghdr *msg, int fla
 	size_t total;
 	int rc;
 
-	if (!mem_is_place(msg))
+	if (!user_can_read(msg, sizeof(*msg)))
 		return -EFAULT;
 	if (msg->msg_name && (int)msg->msg_namelen < 0)
 		return -EINVAL;
+	if (msg->msg_name && !user_can_read(msg->msg_name, msg->msg_namelen))
+		return -EFAULT;
 	rc = iov_check(msg->msg_iov, msg->msg_iovlen, EMSGSIZE, &total);
-	return rc ? rc : ref.sk->ops->send(ref, msg, flags);
+	if (rc)
+		return rc;
+	if (__builtin_expect(msg->msg_controllen != 0, 0)) {
+		if (msg->msg_controllen > INT_MAX)
+			return -ENOBUFS;
+		if (!user_can_read(msg->msg_control, msg->msg_controllen))
+			return -EFAULT;
+	}
+	return ref.sk->ops->send(ref, msg, flags);
 }
 
 static __attribute__((noinline)) ssize_t send_with_rights(int fd, const struct msghdr *msg,
@@ -151,7 +161,7 @@ static int send_many_by_kernel(int fd, struct mmsghdr *msgs, unsigned n, int fla
 	struct rights rights;
 	int rc;
 
-	if (!mem_is_place(msgs))
+	if (!may_have_ours())
 		return libc.sendmmsg(fd, msgs, n, flags);
 	rc = rights_prepare_many(fd, msgs, n < SENDMMSG_MAX ? n : SENDMMSG_MAX, &rights);
 	if (rc < 0)
@@ -175,7 +185,10 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 		rc = do_sendmsg(ref, &msgs[i].msg_hdr, flags);
 		if (rc < 0)
 			break;
-		msgs[i].msg_len = (unsigned)rc;
+		if (!user_store32(&msgs[i].msg_len, (uint32_t)rc)) {
+			rc = -EFAULT; /* it was sent, and does not count */
+			break;
+		}
 	}
 	/* What was sent counts; an error shows at the next call. */
 	if (i)

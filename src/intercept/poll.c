@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/user.h"
 #include "intercept/timeout.h"
 #include "intercept/wrap.h"
 #include "sock/epoll.h"
@@ -47,7 +48,10 @@ static __attribute__((noinline, cold)) bool is_refused(nfds_t n)
 /* Not const: libc declares poll()'s fds as written only, and gcc believes it. */
 static bool any_polled(struct pollfd *fds, nfds_t n, bool now)
 {
-	if (!mem_is_place(fds) || (__builtin_expect(n > MANY_FDS, 0) && is_refused(n)))
+	if (!may_have_ours() || (__builtin_expect(n > MANY_FDS, 0) && is_refused(n)) ||
+	    !user_can_read(fds, n * sizeof(*fds)))
+		return false;
+	if (n && !(user_can_write(&fds[0].revents) && user_can_write(&fds[n - 1].revents)))
 		return false;
 	for (nfds_t i = 0; i < n; i++) {
 		if (is_ours(fds[i].fd, now))
@@ -129,9 +133,16 @@ static inline int selected_most(int n)
 	return __builtin_expect(n > FD_SETSIZE, 0) ? table_size(n) : n;
 }
 
+/* One that is written, too. */
+static bool is_set(const fd_set *set, int n)
+{
+	return !set || (user_can_read(set, (size_t)(n + NFDBITS - 1) / NFDBITS * sizeof(long)) &&
+			user_can_write((void *)(uintptr_t)set));
+}
+
 static bool any_selected(int n, const fd_set *r, const fd_set *w, const fd_set *e, bool now)
 {
-	if ((r && !mem_is_place(r)) || (w && !mem_is_place(w)) || (e && !mem_is_place(e)))
+	if (!may_have_ours() || n <= 0 || !is_set(r, n) || !is_set(w, n) || !is_set(e, n))
 		return false;
 	for (int i = 0; i * NFDBITS < n; i++) {
 		unsigned long bits = word_of(r, i) | word_of(w, i) | word_of(e, i);

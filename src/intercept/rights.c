@@ -103,8 +103,7 @@ static __attribute__((noinline, cold)) int prepare(int way, const struct msghdr 
 
 static int prepare_one(int way, const struct msghdr *msg, struct rights *rights)
 {
-	return rights_possible(msg) && mem_is_place(msg->msg_control) ? prepare(way, msg, rights)
-								      : 0;
+	return rights_possible(msg) && msg->msg_control ? prepare(way, msg, rights) : 0;
 }
 
 int rights_prepare(int way, const struct msghdr *msg, struct rights *rights)

@@ -14,12 +14,13 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "base/mem.h"
+#include "base/user.h"
+#include "intercept/wrap.h"
 
 /* Has it control messages at all?  Anything bad is the kernel's to tell. */
 static inline bool rights_possible(const struct msghdr *msg)
 {
-	return mem_is_place(msg) && msg->msg_controllen;
+	return may_have_ours() && user_can_read(msg, sizeof(*msg)) && msg->msg_controllen;
 }
 
 /* Messages between rights_prepare() and rights_end(). */

@@ -8,13 +8,23 @@
  * the table holds what on_signal() stands for, also while it does not stand
  * anywhere.  So what a vfork() child resets, or SA_RESETHAND, leaves it right.
  *
+ * Faults: beneath the program's handler of SIGSEGV or SIGBUS, or its default, is
+ * guard_fix(): where our own copies come to memory that is not there, they learn of it
+ * and the program does not.  For all other faults nothing is between the program and the
+ * kernel: where it has no handler, the default is put back and the instruction runs again.
+ * A program that ignores these signals does so without us, and so does one that blocks
+ * them: the kernel ends it then.
+ *
  * Role		any thread, signal handlers included; lock-free.
  * Ordering	a handler is in the table before the kernel calls it.  A signal in
  *		between finds the new handler a moment early.
  */
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 
+#include "base/guard.h"
+#include "base/sys.h"
 #include "intercept/wrap.h"
 
 /* Not declared for programs of today. */
@@ -29,17 +39,36 @@ typedef void (*handler_fn)(int sig, siginfo_t *info, void *context);
 
 static struct {
 	handler_fn fn; /* any, atomic */
-	bool restart;  /* any, atomic: SA_RESTART */
-	bool watched;  /* any, atomic: on_fatal() is there, the program never set a thing */
+	int flags;     /* any, atomic: of the program's action; where on_fault() is, too */
+	bool watched;  /* any, atomic: the default is watched, the program never set a thing */
 } handlers[_NSIG];
+
+int faults_watched;
+
+static bool is_fault(int sig)
+{
+	return sig == SIGSEGV || sig == SIGBUS;
+}
+
+/* SA_RESETHAND: the kernel put the default back before it called us. */
+static __attribute__((noinline, cold)) void instead_of_default(int sig, bool ours);
 
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	handler_fn fn = __atomic_load_n(&handlers[sig].fn, __ATOMIC_RELAXED);
+	int flags = __atomic_load_n(&handlers[sig].flags, __ATOMIC_RELAXED);
 
+	if (is_fault(sig)) {
+		bool ours = info->si_code > 0 && guard_fix(context);
+
+		if (flags & (int)SA_RESETHAND)
+			instead_of_default(sig, ours);
+		if (ours)
+			return;
+	}
 	/* Before the call, which may not return. */
 	sock_signals.handled++;
-	if (__atomic_load_n(&handlers[sig].restart, __ATOMIC_RELAXED))
+	if (flags & SA_RESTART)
 		sock_signals.restart++;
 	sock_signal_enters();
 	if (__builtin_expect(info->si_code == SI_SIGIO, 0))
@@ -63,6 +92,23 @@ static sighandler_t one(handler_fn fn)
 	return (sighandler_t)(void (*)(void))fn;
 }
 
+/*
+ * What stands for the default of faults.  One that is not ours happens again, and then the
+ * process ends where it was; one that was sent is sent again.
+ */
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+	struct sigaction act = {.sa_handler = SIG_DFL};
+	bool sent = info->si_code <= 0 || (sig == SIGBUS && info->si_code == BUS_MCEERR_AO);
+
+	if (!sent && guard_fix(context))
+		return;
+	libc.sigaction(sig, &act, NULL);
+	if (sent)
+		sys_call(SYS_rt_tgsigqueueinfo, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0),
+			 sys_gettid(), sig, info, 0, 0);
+}
+
 static bool is_valid(int sig)
 {
 	return sig > 0 && sig < _NSIG;
@@ -72,7 +118,8 @@ static bool is_valid(int sig)
 static bool is_wrapped(handler_fn fn)
 {
 	return fn != three(SIG_DFL) && fn != three(SIG_IGN) && fn != three(SIG_ERR) &&
-	       fn != three(SIG_HOLD) && fn != on_signal && fn != on_fatal && !fork_is_vfork_child();
+	       fn != three(SIG_HOLD) && fn != on_signal && fn != on_fatal && fn != on_fault &&
+	       !fork_is_vfork_child();
 }
 
 /* What the kernel is told instead of fn, or fn. */
@@ -80,50 +127,92 @@ static handler_fn stand_in(int sig, handler_fn fn)
 {
 	if (is_wrapped(fn))
 		return on_signal;
-	if (fn == three(SIG_DFL) && exit_is_fatal(sig) && !fork_is_vfork_child())
-		return on_fatal;
-	return fn;
+	if (fn != three(SIG_DFL) || fork_is_vfork_child())
+		return fn;
+	if (is_fault(sig) && __atomic_load_n(&faults_watched, __ATOMIC_ACQUIRE))
+		return on_fault;
+	return exit_is_fatal(sig) ? on_fatal : fn;
+}
+
+static bool is_default(handler_fn fn)
+{
+	return fn == on_fatal || fn == on_fault;
 }
 
 /* The other way: what the program set. */
 static handler_fn stands_for(handler_fn fn, handler_fn in_table)
 {
-	return fn == on_signal ? in_table : fn == on_fatal ? three(SIG_DFL) : fn;
+	return fn == on_signal ? in_table : is_default(fn) ? three(SIG_DFL) : fn;
 }
 
-static void store(int sig, handler_fn fn, bool restart)
+/* And of the flags: what on_fault() and guard_fix() need is not the program's. */
+static int flags_for(int sig, handler_fn fn, int flags)
 {
-	__atomic_store_n(&handlers[sig].restart, restart, __ATOMIC_RELAXED);
+	if (fn == on_fault)
+		return (flags & ~(int)SA_RESETHAND) | SA_SIGINFO | SA_ONSTACK;
+	return fn == on_signal && is_fault(sig) ? flags | SA_SIGINFO : flags;
+}
+
+static void store(int sig, handler_fn fn, int flags)
+{
+	__atomic_store_n(&handlers[sig].flags, flags, __ATOMIC_RELAXED);
 	__atomic_store_n(&handlers[sig].fn, fn, __ATOMIC_RELEASE);
+}
+
+/* ours: the fault was ours, and the program's handler stays. */
+static void instead_of_default(int sig, bool ours)
+{
+	struct sigaction now;
+
+	if (libc.sigaction(sig, NULL, &now) || now.sa_sigaction != three(SIG_DFL))
+		return;
+	now.sa_sigaction = ours ? on_signal : stand_in(sig, three(SIG_DFL));
+	now.sa_flags = flags_for(sig, now.sa_sigaction, now.sa_flags);
+	libc.sigaction(sig, &now, NULL);
+}
+
+static bool is_ours(handler_fn fn)
+{
+	return fn == on_signal || fn == on_fault;
+}
+
+/* What the kernel has, as the program would have it; in_table: as it was. */
+static void show(int sig, struct sigaction *old, handler_fn in_table, int flags, bool watched)
+{
+	const int shown = SA_SIGINFO | SA_ONSTACK | (int)SA_RESETHAND;
+
+	if (is_fault(sig) && is_ours(old->sa_sigaction))
+		old->sa_flags = (old->sa_flags & ~shown) | (flags & shown);
+	if (is_default(old->sa_sigaction) && watched)
+		old->sa_flags &= ~SA_RESTORER;
+	old->sa_sigaction = stands_for(old->sa_sigaction, in_table);
 }
 
 static int set_action(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	handler_fn was;
 	struct sigaction ours;
-	bool was_restart, watched;
-	int rc;
+	bool watched;
+	int rc, flags;
 
 	if (!is_valid(sig))
 		return libc.sigaction(sig, act, old);
 	was = __atomic_load_n(&handlers[sig].fn, __ATOMIC_RELAXED);
-	was_restart = __atomic_load_n(&handlers[sig].restart, __ATOMIC_RELAXED);
+	flags = __atomic_load_n(&handlers[sig].flags, __ATOMIC_RELAXED);
 	watched = __atomic_load_n(&handlers[sig].watched, __ATOMIC_RELAXED);
 	if (act) {
 		__atomic_store_n(&handlers[sig].watched, false, __ATOMIC_RELAXED);
 		ours = *act;
 		ours.sa_sigaction = stand_in(sig, act->sa_sigaction);
-		if (ours.sa_sigaction == on_signal)
-			store(sig, act->sa_sigaction, act->sa_flags & SA_RESTART);
+		ours.sa_flags = flags_for(sig, ours.sa_sigaction, act->sa_flags);
+		if (is_ours(ours.sa_sigaction))
+			store(sig, act->sa_sigaction, act->sa_flags);
 	}
 	rc = libc.sigaction(sig, act ? &ours : NULL, old);
-	if (rc && act && ours.sa_sigaction == on_signal)
-		store(sig, was, was_restart);
-	if (!rc && old) {
-		if (old->sa_sigaction == on_fatal && watched)
-			old->sa_flags &= ~SA_RESTORER;
-		old->sa_sigaction = stands_for(old->sa_sigaction, was);
-	}
+	if (rc && act && is_ours(ours.sa_sigaction))
+		store(sig, was, flags);
+	if (!rc && old)
+		show(sig, old, was, flags, watched);
 	return rc;
 }
 
@@ -133,40 +222,59 @@ static sighandler_t set_handler(int sig, sighandler_t handler,
 {
 	struct sigaction now;
 	sighandler_t old;
-	bool wrapped, was_restart;
+	bool wrapped;
 	handler_fn was, ours;
+	int flags;
 
 	if (!is_valid(sig))
 		return real(sig, handler);
 	was = __atomic_load_n(&handlers[sig].fn, __ATOMIC_RELAXED);
-	was_restart = __atomic_load_n(&handlers[sig].restart, __ATOMIC_RELAXED);
+	flags = __atomic_load_n(&handlers[sig].flags, __ATOMIC_RELAXED);
 	ours = stand_in(sig, three(handler));
-	wrapped = ours == on_signal;
+	wrapped = is_ours(ours);
 	if (wrapped)
-		store(sig, three(handler), was_restart);
+		store(sig, three(handler), flags);
 	old = real(sig, one(ours));
 	if (old == SIG_ERR) {
 		if (wrapped)
-			store(sig, was, was_restart);
+			store(sig, was, flags);
 		return old;
 	}
-	if (wrapped && !libc.sigaction(sig, NULL, &now))
-		store(sig, three(handler), now.sa_flags & SA_RESTART);
+	if (wrapped && !libc.sigaction(sig, NULL, &now)) {
+		store(sig, three(handler), now.sa_flags);
+		now.sa_flags = flags_for(sig, ours, now.sa_flags);
+		if (is_fault(sig))
+			libc.sigaction(sig, &now, NULL);
+	}
 	return one(stands_for(three(old), was));
 }
 
 /* A handler that is set meanwhile by another thread, or was set before, goes back. */
 void signal_watch_default(int sig)
 {
-	struct sigaction act = {.sa_sigaction = on_fatal}, old;
+	struct sigaction act = {.sa_sigaction = is_fault(sig) ? on_fault : on_fatal}, old;
 
 	if (libc.sigaction(sig, NULL, &old) || old.sa_sigaction != three(SIG_DFL))
 		return;
-	act.sa_flags = old.sa_flags;
+	if (is_fault(sig))
+		store(sig, three(SIG_DFL), old.sa_flags);
+	act.sa_flags = flags_for(sig, act.sa_sigaction, old.sa_flags);
 	act.sa_mask = old.sa_mask;
 	__atomic_store_n(&handlers[sig].watched, true, __ATOMIC_RELAXED);
 	if (!libc.sigaction(sig, &act, &old) && old.sa_sigaction != three(SIG_DFL))
 		libc.sigaction(sig, &old, NULL);
+}
+
+void signal_watch_faults(void)
+{
+	int saved = errno;
+
+	if (__atomic_load_n(&faults_watched, __ATOMIC_RELAXED) ||
+	    __atomic_exchange_n(&faults_watched, 1, __ATOMIC_ACQ_REL))
+		return;
+	signal_watch_default(SIGSEGV);
+	signal_watch_default(SIGBUS);
+	errno = saved;
 }
 
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
@@ -209,7 +317,11 @@ EXPORT int siginterrupt(int sig, int interrupt)
 {
 	int rc = libc.siginterrupt(sig, interrupt);
 
-	if (!rc && is_valid(sig) && !fork_is_vfork_child())
-		__atomic_store_n(&handlers[sig].restart, !interrupt, __ATOMIC_RELAXED);
+	if (rc || !is_valid(sig) || fork_is_vfork_child())
+		return rc;
+	if (interrupt)
+		__atomic_and_fetch(&handlers[sig].flags, ~SA_RESTART, __ATOMIC_RELAXED);
+	else
+		__atomic_or_fetch(&handlers[sig].flags, SA_RESTART, __ATOMIC_RELAXED);
 	return rc;
 }

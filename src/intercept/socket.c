@@ -29,6 +29,7 @@ EXPORT int socket(int domain, int type, int protocol)
 	}
 	stdio_init();
 	clock_init();
+	signal_watch_faults();
 	ref = sock_create(fd, domain, type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), protocol,
 			  type & SOCK_NONBLOCK);
 	if (ref.sk && !fd_install(fd, ref))

@@ -95,6 +95,15 @@ void exit_on_fatal(int sig);
 
 /* signal.c: where sig has its default, exit_on_fatal() is called instead, unseen. */
 void signal_watch_default(int sig);
+/* There will be a socket of ours: from now on its copies find out about bad memory. */
+void signal_watch_faults(void);
+extern int faults_watched; /* any, atomic */
+
+/* Before that, nobody looks at memory of the program's for sockets of ours. */
+static inline bool may_have_ours(void)
+{
+	return __atomic_load_n(&faults_watched, __ATOMIC_RELAXED);
+}
 
 /* start.c: what has to be done before there is a socket of ours. */
 void start(void);

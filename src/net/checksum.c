@@ -10,6 +10,8 @@
  */
 #include "net/frame.h"
 
+#include "base/guard.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -19,11 +21,24 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 #define VECTOR_MIN 256 /* below it the scalar way is faster */
 
-static inline uint64_t load64(const uint8_t *p)
+/* value = the word at p; where the memory is the program's (a constant), fault is set after one. */
+#define LOAD(value, type, p, insn, users, fault)                                             \
+	do {                                                                                 \
+		if (users)                                                                   \
+			GUARD_LOAD(insn, "=r", value, type, p, "btsq $63, %1", "+m", fault); \
+		else                                                                         \
+			(value) = *(const type *)(const void *)(p);                          \
+	} while (0)
+
+_Static_assert(CSUM_FAULT == 1ull << 63, "LOAD() sets that bit");
+
+static inline __attribute__((always_inline)) GUARD_ANY_ADDRESS uint64_t load64(bool users,
+									       uint64_t *fault,
+									       const uint8_t *p)
 {
 	uint64_t w;
 
-	memcpy(&w, p, sizeof(w));
+	LOAD(w, guard_u64, p, "movq", users, *fault);
 	return w;
 }
 
@@ -41,23 +56,28 @@ static inline uint64_t narrow(uint64_t sum)
 }
 
 /* Less than eight bytes, as one word. */
-static inline uint64_t load_short(const uint8_t *p, size_t len)
+static inline __attribute__((always_inline)) GUARD_ANY_ADDRESS uint64_t load_short(bool users,
+										   uint64_t *fault,
+										   const uint8_t *p,
+										   size_t len)
 {
 	uint32_t first, last;
-	uint16_t half;
 	uint64_t w = 0;
 
 	if (len >= 4) {
-		memcpy(&first, p, sizeof(first));
-		memcpy(&last, p + len - 4, sizeof(last)); /* overlaps: shift that out */
+		LOAD(first, guard_u32, p, "movl", users, *fault);
+		LOAD(last, guard_u32, p + len - 4, "movl", users, *fault);
+		/* They overlap: shift that out. */
 		return first | (uint64_t)last >> (8 * (8 - len)) << 32;
 	}
 	if (len & 2) {
-		memcpy(&half, p, sizeof(half));
-		w = half;
+		LOAD(first, guard_u16, p, "movzwl", users, *fault);
+		w = first;
 	}
-	if (len & 1)
-		w |= (uint64_t)p[len - 1] << (8 * (len - 1));
+	if (len & 1) {
+		LOAD(last, guard_u8, p + len - 1, "movzbl", users, *fault);
+		w |= (uint64_t)last << (8 * (len - 1));
+	}
 	return w;
 }
 
@@ -77,26 +97,26 @@ static inline void store_short(uint8_t *to, uint64_t w, size_t len)
 		to[len - 1] = (uint8_t)(w >> (8 * (len - 1)));
 }
 
-/* The one body of csum_add() and csum_copy(); copy is a constant. */
-static inline __attribute__((always_inline)) uint64_t
+/* The one body of csum_add() and csum_copy(), whose from may be the program's; copy is a constant. */
+static inline __attribute__((always_inline)) GUARD_ANY_ADDRESS uint64_t
 sum_scalar(bool copy, uint64_t sum, uint8_t *to, const uint8_t *from, size_t len)
 {
-	uint64_t a = 0, b = 0, last, w, x;
+	uint64_t a = 0, b = 0, last, w, x, fault = 0;
 	size_t i;
 
 	if (len < 8) {
-		w = load_short(from, len);
+		w = load_short(copy, &fault, from, len);
 		if (copy)
 			store_short(to, w, len);
-		return sum + narrow(w);
+		return sum + narrow(w) + fault;
 	}
 	/* The odd end comes from the last eight bytes, less what was counted. */
-	last = load64(from + len - 8);
+	last = load64(copy, &fault, from + len - 8);
 	if (copy)
 		memcpy(to + len - 8, &last, 8);
 	for (i = 0; i + 16 <= len; i += 16) {
-		w = load64(from + i);
-		x = load64(from + i + 8);
+		w = load64(copy, &fault, from + i);
+		x = load64(copy, &fault, from + i + 8);
 		if (copy) {
 			memcpy(to + i, &w, 8);
 			memcpy(to + i + 8, &x, 8);
@@ -105,14 +125,14 @@ sum_scalar(bool copy, uint64_t sum, uint8_t *to, const uint8_t *from, size_t len
 		b = add_carry(b, x);
 	}
 	if (len & 8) {
-		w = load64(from + i);
+		w = load64(copy, &fault, from + i);
 		if (copy)
 			memcpy(to + i, &w, 8);
 		a = add_carry(a, w);
 	}
 	if (len & 7)
 		b = add_carry(b, last >> (64 - 8 * (len & 7)));
-	return sum + narrow(a) + narrow(b);
+	return sum + narrow(a) + narrow(b) + fault;
 }
 
 #if defined(__x86_64__)
@@ -121,20 +141,26 @@ sum_scalar(bool copy, uint64_t sum, uint8_t *to, const uint8_t *from, size_t len
  * 2^64, and of their upper halves; the first less the second << 32 is what the
  * lower halves come to.  Three operations for 32 bytes.
  */
-static inline __attribute__((always_inline, target("avx2"))) uint64_t
+static inline __attribute__((always_inline, target("avx2"))) GUARD_ANY_ADDRESS uint64_t
 sum_vector(bool copy, uint64_t sum, uint8_t *to, const uint8_t *from, size_t len)
 {
 	__m256i words = _mm256_setzero_si256(), upper = words, words2 = words, upper2 = words;
 	__m256i v, w;
 	__m128i half;
+	uint64_t fault = 0;
 	size_t i;
 
 	for (i = 0; i + 64 <= len; i += 64) {
-		v = _mm256_loadu_si256((const __m256i *)(const void *)(from + i));
-		w = _mm256_loadu_si256((const __m256i *)(const void *)(from + i + 32));
 		if (copy) {
+			GUARD_LOAD("vmovdqu", "=x", v, guard_v32, from + i, "btsq $63, %1", "+m",
+				   fault);
+			GUARD_LOAD("vmovdqu", "=x", w, guard_v32, from + i + 32, "btsq $63, %1",
+				   "+m", fault);
 			_mm256_storeu_si256((__m256i *)(void *)(to + i), v);
 			_mm256_storeu_si256((__m256i *)(void *)(to + i + 32), w);
+		} else {
+			v = _mm256_loadu_si256((const __m256i *)(const void *)(from + i));
+			w = _mm256_loadu_si256((const __m256i *)(const void *)(from + i + 32));
 		}
 		words = _mm256_add_epi64(words, v);
 		upper = _mm256_add_epi64(upper, _mm256_srli_epi64(v, 32));
@@ -148,16 +174,17 @@ sum_vector(bool copy, uint64_t sum, uint8_t *to, const uint8_t *from, size_t len
 	half = _mm_add_epi64(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 	half = _mm_add_epi64(half, _mm_unpackhi_epi64(half, half));
 	sum += (uint64_t)_mm_cvtsi128_si64(half);
-	return sum_scalar(copy, sum, copy ? to + i : NULL, from + i, len - i);
+	sum = sum_scalar(copy, sum, copy ? to + i : NULL, from + i, len - i);
+	return fault ? fault : sum;
 }
 
-static __attribute__((target("avx2"), noinline)) uint64_t
+static __attribute__((target("avx2"), noinline)) GUARD_ANY_ADDRESS uint64_t
 add_vector(uint64_t sum, const uint8_t *from, size_t len)
 {
 	return sum_vector(false, sum, NULL, from, len);
 }
 
-static __attribute__((target("avx2"), noinline)) uint64_t
+static __attribute__((target("avx2"), noinline)) GUARD_ANY_ADDRESS uint64_t
 copy_vector(uint64_t sum, uint8_t *to, const uint8_t *from, size_t len)
 {
 	return sum_vector(true, sum, to, from, len);
@@ -174,14 +201,14 @@ static inline bool have_vector(void)
 #define copy_vector(sum, to, from, len) (sum)
 #endif
 
-uint64_t csum_add(uint64_t sum, const void *data, size_t len)
+GUARD_ANY_ADDRESS uint64_t csum_add(uint64_t sum, const void *data, size_t len)
 {
 	if (len >= VECTOR_MIN && have_vector())
 		return add_vector(sum, data, len);
 	return sum_scalar(false, sum, NULL, data, len);
 }
 
-uint64_t csum_copy(uint64_t sum, void *to, const void *from, size_t len)
+GUARD_ANY_ADDRESS uint64_t csum_copy(uint64_t sum, void *to, const void *from, size_t len)
 {
 	if (len >= VECTOR_MIN && have_vector())
 		return copy_vector(sum, to, from, len);

@@ -66,7 +66,12 @@ struct endpoint frame_destination(const struct pkt *pkt);
  * adds less than 2^32 * (len / 4 + 4), so sums may be added up without care.
  */
 uint64_t csum_add(uint64_t sum, const void *data, size_t len);
-/* Copies len bytes (no overlap) and sums them on the way. */
+/*
+ * Copies len bytes (no overlap) and sums them on the way.  from may be memory of the
+ * program's: CSUM_FAULT is in the sum if not all of it could be read, and the rest of the
+ * sum and of the copy is anything.
+ */
+#define CSUM_FAULT (1ull << 63)
 uint64_t csum_copy(uint64_t sum, void *to, const void *from, size_t len);
 /* Folds to 16 bits; the field's value is its complement. */
 uint16_t csum_fold(uint64_t sum);
@@ -113,7 +118,8 @@ void frame_template_set_mac(struct frame_template *t, const uint8_t *dst_mac);
 /*
  * Writes a UDP datagram: headers at frame, payload gathered from iov behind
  * them, checksums complete.  The caller has room for t->l4 + UDP_HDR + len
- * bytes; len is the sum of iov.  Returns the length of the frame.
+ * bytes; len is the sum of iov.  Returns the length of the frame, or 0: not all of iov
+ * could be read.
  */
 size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const struct iovec *iov,
 		       int iovcnt, size_t len);
@@ -132,6 +138,7 @@ struct frame_fragmenter {
 	size_t step;
 	uint64_t sum;
 	uint16_t id; /* host order */
+	bool faulted;
 };
 
 #define FRAGMENTS_MAX 128 /* of 65507 bytes at the least MTU we serve, 576 */
@@ -139,7 +146,7 @@ struct frame_fragmenter {
 /* iov holds len bytes, at most 65507; it stays until the end. */
 void frame_fragmenter_init(struct frame_fragmenter *f, const struct frame_template *t,
 			   const struct iovec *iov, size_t len, uint32_t mtu, uint16_t id);
-/* Length of the frame, at most l3 + mtu; 0: that was all. */
+/* Length of the frame, at most l3 + mtu; 0: that was all, or iov could not be read (faulted). */
 size_t frame_fragment_next(struct frame_fragmenter *f, uint8_t *frame);
 void frame_fragment_finish(const struct frame_fragmenter *f, uint8_t *first);
 

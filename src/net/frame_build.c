@@ -71,10 +71,10 @@ static inline void build_ip4(const struct frame_template *t, uint8_t *frame, siz
 	store16(ip + 10, (uint16_t)~csum_fold((uint64_t)t->ip_sum + total + t->id));
 }
 
-/* Gathers iov at to; the sum of it all. */
+/* Gathers iov at to; the sum of it all, as csum_copy(). */
 static inline uint64_t gather(uint8_t *to, const struct iovec *iov, int iovcnt)
 {
-	uint64_t sum;
+	uint64_t sum, part;
 	size_t at;
 
 	if (iovcnt == 0)
@@ -82,8 +82,10 @@ static inline uint64_t gather(uint8_t *to, const struct iovec *iov, int iovcnt)
 	sum = csum_copy(0, to, iov[0].iov_base, iov[0].iov_len);
 	at = iov[0].iov_len;
 	for (int i = 1; i < iovcnt; i++) {
-		sum = csum_combine(sum, csum_copy(0, to + at, iov[i].iov_base, iov[i].iov_len),
-				   at & 1);
+		part = csum_copy(0, to + at, iov[i].iov_base, iov[i].iov_len);
+		if (part & CSUM_FAULT)
+			return CSUM_FAULT;
+		sum = csum_combine(sum, part, at & 1);
 		at += iov[i].iov_len;
 	}
 	return sum;
@@ -101,6 +103,8 @@ size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const str
 	/* The length counts twice: in the header and in the pseudo-header. */
 	sum = (uint64_t)t->pseudo_sum + 2 * (uint64_t)udp_len;
 	sum += gather(udp + UDP_HDR, iov, iovcnt);
+	if (__builtin_expect(sum & CSUM_FAULT, 0))
+		return 0;
 	csum = (uint16_t)~csum_fold(sum);
 	store16(udp + 4, udp_len);
 	if (csum == 0)

@@ -19,17 +19,18 @@ void frame_fragmenter_init(struct frame_fragmenter *f, const struct frame_templa
 	f->sum = (uint64_t)t->pseudo_sum + 2 * (uint64_t)htons((uint16_t)f->total);
 }
 
-/* The next n payload bytes, summed on the way. */
-static void gather(struct frame_fragmenter *f, uint8_t *to, size_t n)
+/* The next n payload bytes, summed on the way; false: they cannot be read. */
+static bool gather(struct frame_fragmenter *f, uint8_t *to, size_t n)
 {
 	while (n) {
 		size_t left = f->iov->iov_len - f->iov_at;
 		size_t part = left < n ? left : n;
+		uint64_t sum;
 
-		f->sum = csum_combine(
-			f->sum,
-			csum_copy(0, to, (const uint8_t *)f->iov->iov_base + f->iov_at, part),
-			f->payload_at & 1);
+		sum = csum_copy(0, to, (const uint8_t *)f->iov->iov_base + f->iov_at, part);
+		if (sum & CSUM_FAULT)
+			return false;
+		f->sum = csum_combine(f->sum, sum, f->payload_at & 1);
 		f->payload_at += part;
 		f->iov_at += part;
 		to += part;
@@ -39,6 +40,7 @@ static void gather(struct frame_fragmenter *f, uint8_t *to, size_t n)
 			f->iov_at = 0;
 		}
 	}
+	return true;
 }
 
 /* Ethernet and the IP header of this fragment. */
@@ -70,10 +72,12 @@ size_t frame_fragment_next(struct frame_fragmenter *f, uint8_t *frame)
 
 		memcpy(data, f->t->bytes + f->t->l4, 4); /* ports */
 		memcpy(data + 4, &udp_len, sizeof(udp_len));
-		gather(f, data + UDP_HDR, len - UDP_HDR);
+		f->faulted = !gather(f, data + UDP_HDR, len - UDP_HDR);
 	} else {
-		gather(f, data, len);
+		f->faulted = !gather(f, data, len);
 	}
+	if (f->faulted)
+		return 0;
 	f->at += len;
 	return f->t->l4 + len;
 }

@@ -171,6 +171,7 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 		 nsec_t now)
 {
 	uint32_t want = iov_bytes(iov, iovcnt), take;
+	bool idle;
 
 	if (unlikely(!tcp_may_send(c) || (c->flags & CONN_FIN_WANTED)))
 		return send_refused(c);
@@ -183,11 +184,13 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 		take = enlarge(c, want);
 	if (unlikely(take == 0))
 		return c->snd.len ? -EAGAIN : -ENOMEM;
-	if (c->snd.len == 0) {
+	idle = c->snd.len == 0;
+	if (unlikely(!tcp_sndbuf_append(&c->snd, iov, iovcnt, take)))
+		return -EFAULT;
+	if (idle) {
 		c->busy -= now;
 		c->flight->rate_len = 0; /* a pause is no slow path */
 	}
-	tcp_sndbuf_append(&c->snd, iov, iovcnt, take);
 	if (unlikely(flags & TCP_SEND_MORE))
 		c->flags |= CONN_MORE;
 	else
@@ -271,7 +274,7 @@ static void update_window(struct tcp_conn *c, nsec_t now)
 
 ssize_t tcp_recv(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool peek, nsec_t now)
 {
-	uint32_t n;
+	ssize_t n;
 
 	if (c->rcv.bytes == 0)
 		return recv_empty(c);
@@ -282,7 +285,7 @@ ssize_t tcp_recv(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool p
 	} else {
 		n = tcp_recvq_read(&c->rcv, iov, iovcnt, peek);
 	}
-	if (peek)
+	if (peek || unlikely(n < 0))
 		return n;
 	if (unlikely(c->rcv_nxt - c->rcv.bytes - c->tune_seq >= c->rcvbuf / 2))
 		tcp_tune_read(c, now);

@@ -328,7 +328,7 @@ void tcp_urgent_mark(struct tcp_conn *c, struct tcp_segment *seg);
 void tcp_urgent_step_6(struct tcp_conn *c, const struct tcp_arrival *a);
 /* With c->urgent set: what a read gives; it stops at the mark. */
 uint32_t tcp_urgent_readable(const struct tcp_conn *c);
-uint32_t tcp_urgent_read(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool peek);
+ssize_t tcp_urgent_read(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool peek);
 
 /* tcp_text.c: RFC 9293 3.10.7.4 steps 7 and 8; false: nothing more to do. */
 bool tcp_text_step_7(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now);

@@ -2,8 +2,10 @@
 #include "net/tcp_recvq.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
+#include "base/user.h"
 #include "net/tcp_seq.h"
 #include "net/tcp_wire.h"
 
@@ -263,8 +265,8 @@ void tcp_recvq_exchange(struct tcp_recvq *q, struct pkt *(*fn)(struct pkt *pkt, 
 	q->ooo_tail = exchange(q, &q->ooo, fn, arg);
 }
 
-/* Copies n bytes from skip bytes into pkt on into iov at *at of *i. */
-static void scatter(const struct iovec *iov, int *i, size_t *at, const uint8_t *from, uint32_t n)
+/* Copies n bytes into iov at *at of *i; false: it cannot be written. */
+static bool scatter(const struct iovec *iov, int *i, size_t *at, const uint8_t *from, uint32_t n)
 {
 	size_t part;
 
@@ -277,11 +279,19 @@ static void scatter(const struct iovec *iov, int *i, size_t *at, const uint8_t *
 		}
 		if (part > n)
 			part = n;
-		memcpy((uint8_t *)iov[*i].iov_base + *at, from, part);
+		if (__builtin_expect(!user_copy((uint8_t *)iov[*i].iov_base + *at, from, part), 0))
+			return false;
 		*at += part;
 		from += part;
 		n -= (uint32_t)part;
 	}
+	return true;
+}
+
+/* What a read returns that came to memory that cannot be written. */
+static ssize_t cut_short(uint32_t done)
+{
+	return done ? (ssize_t)done : -EFAULT;
 }
 
 static uint32_t room_of(const struct iovec *iov, int iovcnt, uint32_t most)
@@ -310,8 +320,7 @@ static struct pkt *consume(struct tcp_recvq *q, uint32_t n)
 	return next;
 }
 
-uint32_t tcp_recvq_read_some(struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
-			     uint32_t most)
+ssize_t tcp_recvq_read_some(struct tcp_recvq *q, const struct iovec *iov, int iovcnt, uint32_t most)
 {
 	uint32_t want = room_of(iov, iovcnt, most), done = 0, n;
 	struct pkt *pkt = q->head;
@@ -320,15 +329,16 @@ uint32_t tcp_recvq_read_some(struct tcp_recvq *q, const struct iovec *iov, int i
 
 	while (pkt && done < want) {
 		n = want - done < pkt->len ? want - done : pkt->len;
-		scatter(iov, &i, &at, pkt_payload(pkt), n);
+		if (__builtin_expect(!scatter(iov, &i, &at, pkt_payload(pkt), n), 0))
+			return cut_short(done);
 		done += n;
 		pkt = consume(q, n);
 	}
 	return done;
 }
 
-uint32_t tcp_recvq_peek(const struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
-			uint32_t skip, uint32_t most)
+ssize_t tcp_recvq_peek(const struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
+		       uint32_t skip, uint32_t most)
 {
 	uint32_t want = room_of(iov, iovcnt, most), done = 0, n;
 	const struct pkt *pkt = q->head;
@@ -342,7 +352,8 @@ uint32_t tcp_recvq_peek(const struct tcp_recvq *q, const struct iovec *iov, int 
 		}
 		n = pkt->len - skip;
 		n = want - done < n ? want - done : n;
-		scatter(iov, &i, &at, pkt_payload(pkt) + skip, n);
+		if (!scatter(iov, &i, &at, pkt_payload(pkt) + skip, n))
+			return cut_short(done);
 		skip = 0;
 		done += n;
 	}

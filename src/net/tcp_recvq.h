@@ -70,15 +70,17 @@ void tcp_recvq_exchange(struct tcp_recvq *q, struct pkt *(*fn)(struct pkt *pkt, 
 
 /*
  * Copies up to the size of iov out, and no more than most bytes; frees what was
- * read, or leaves everything and begins skip bytes behind the first.
+ * read, or leaves everything and begins skip bytes behind the first.  iov may be
+ * the program's memory: where it cannot be written, bytes before the packet that did not
+ * fit were read, or -EFAULT.
  */
-uint32_t tcp_recvq_read_some(struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
-			     uint32_t most);
-uint32_t tcp_recvq_peek(const struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
-			uint32_t skip, uint32_t most);
+ssize_t tcp_recvq_read_some(struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
+			    uint32_t most);
+ssize_t tcp_recvq_peek(const struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
+		       uint32_t skip, uint32_t most);
 
-static inline uint32_t tcp_recvq_read(struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
-				      bool peek)
+static inline ssize_t tcp_recvq_read(struct tcp_recvq *q, const struct iovec *iov, int iovcnt,
+				     bool peek)
 {
 	if (peek)
 		return tcp_recvq_peek(q, iov, iovcnt, 0, UINT32_MAX);

@@ -309,8 +309,7 @@ static bool read_to_send(struct tcp_conn *c, const uint8_t *from, uint32_t len)
 		return true;
 	if (tcp_sndbuf_reserve(&c->snd, c->ops, len, len) < len)
 		return false;
-	tcp_sndbuf_append(&c->snd, &iov, 1, len);
-	return true;
+	return tcp_sndbuf_append(&c->snd, &iov, 1, len);
 }
 
 /* All that is out, as one run that was sent again just now. */

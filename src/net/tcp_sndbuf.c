@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/user.h"
 #include "net/tcp.h"
 
 /* Moves the bytes into a ring of size bytes; false without memory. */
@@ -46,9 +47,9 @@ uint32_t tcp_sndbuf_reserve(struct tcp_sndbuf *sb, const struct tcp_ops *ops, ui
 	return sb->size - sb->len;
 }
 
-void tcp_sndbuf_append(struct tcp_sndbuf *sb, const struct iovec *iov, int iovcnt, uint32_t len)
+bool tcp_sndbuf_append(struct tcp_sndbuf *sb, const struct iovec *iov, int iovcnt, uint32_t len)
 {
-	uint32_t tail, n, first;
+	uint32_t tail, n, first, before = sb->len;
 
 	assert(len <= sb->size - sb->len);
 	for (int i = 0; i < iovcnt && len; i++) {
@@ -57,13 +58,17 @@ void tcp_sndbuf_append(struct tcp_sndbuf *sb, const struct iovec *iov, int iovcn
 			continue;
 		tail = (sb->head + sb->len) & (sb->size - 1);
 		first = sb->size - tail < n ? sb->size - tail : n;
-		memcpy(sb->data + tail, iov[i].iov_base, first);
-		if (first < n)
-			memcpy(sb->data, (const uint8_t *)iov[i].iov_base + first, n - first);
+		if (!user_copy(sb->data + tail, iov[i].iov_base, first) ||
+		    (first < n &&
+		     !user_copy(sb->data, (const uint8_t *)iov[i].iov_base + first, n - first))) {
+			sb->len = before;
+			return false;
+		}
 		sb->len += n;
 		len -= n;
 	}
 	assert(len == 0);
+	return true;
 }
 
 void tcp_sndbuf_parts(const struct tcp_sndbuf *sb, uint32_t offset, uint32_t len,

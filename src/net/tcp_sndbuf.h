@@ -34,8 +34,11 @@ struct tcp_ops;
 uint32_t tcp_sndbuf_reserve(struct tcp_sndbuf *sb, const struct tcp_ops *ops, uint32_t want,
 			    uint32_t limit);
 
-/* Appends len bytes that were reserved, gathered from iov. */
-void tcp_sndbuf_append(struct tcp_sndbuf *sb, const struct iovec *iov, int iovcnt, uint32_t len);
+/*
+ * Appends len bytes that were reserved, gathered from iov, which may be the program's
+ * memory: false, and nothing is appended, if not all of it can be read.
+ */
+bool tcp_sndbuf_append(struct tcp_sndbuf *sb, const struct iovec *iov, int iovcnt, uint32_t len);
 
 /* Points seg at len bytes that begin offset bytes behind the oldest. */
 void tcp_sndbuf_parts(const struct tcp_sndbuf *sb, uint32_t offset, uint32_t len,

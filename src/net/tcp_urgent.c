@@ -126,9 +126,10 @@ uint32_t tcp_urgent_readable(const struct tcp_conn *c)
 	return offset ? offset : bytes - 1;
 }
 
-uint32_t tcp_urgent_read(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool peek)
+ssize_t tcp_urgent_read(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool peek)
 {
-	uint32_t offset = c->rare->urgent_at - read_at(c), skip = 0, most = UINT32_MAX, n;
+	uint32_t offset = c->rare->urgent_at - read_at(c), skip = 0, most = UINT32_MAX;
+	ssize_t n;
 
 	if (offset == 0)
 		skip = !(c->flags & CONN_OOBINLINE);

@@ -6,7 +6,7 @@
 #include <netinet/udp.h>
 #include <time.h>
 
-#include "base/mem.h"
+#include "base/user.h"
 
 #define SENT_MAX 1024 /* more control than that is for the kernel to judge */
 
@@ -30,8 +30,10 @@ static void put(struct writer *w, int level, int type, const void *data, size_t 
 		w->msg->msg_flags |= MSG_CTRUNC;
 		head.cmsg_len = w->left;
 	}
-	memcpy(w->at, &head, sizeof(head));
-	memcpy(w->at + sizeof(head), data, head.cmsg_len - sizeof(head));
+	/* As the kernel: one for which there is no place is left out. */
+	if (!user_copy(w->at, &head, sizeof(head)) ||
+	    !user_copy(w->at + sizeof(head), data, head.cmsg_len - sizeof(head)))
+		return;
 	if (space > w->left)
 		space = w->left;
 	w->at += space;
@@ -234,7 +236,7 @@ bool cmsg_read_sent(const struct msghdr *msg, struct cmsg_sent *sent)
 	struct cmsghdr c;
 
 	*sent = (struct cmsg_sent){.tos = -1, .src = addr_v4_any()};
-	if (left > SENT_MAX || (left && !mem_is_place(at)))
+	if (left > SENT_MAX)
 		return false;
 	for (size_t step; left >= sizeof(c); at += step, left -= step) {
 		memcpy(&c, at, sizeof(c));

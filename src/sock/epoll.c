@@ -316,8 +316,6 @@ int epoll_control(struct epoll *ep, int op, int fd, struct sock_ref ref, struct 
 	bool nest = ref.sk->kind == SOCK_KIND_EPOLL && op == EPOLL_CTL_ADD;
 	int rc;
 
-	if (op != EPOLL_CTL_DEL && !mem_is_place(event))
-		return -EFAULT;
 	if (epoll_locks || hold_current)
 		return -EBUSY; /* in a signal handler that interrupted the library */
 	if (ref.sk->epoll == ep && ref.sk->kind == SOCK_KIND_EPOLL)

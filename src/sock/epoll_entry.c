@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "base/mem.h"
+#include "base/user.h"
 #include "sock/epoll_internal.h"
 #include "sock/family.h"
 #include "sock/poll_events.h"
@@ -228,8 +229,12 @@ int epoll_harvest(struct epoll *ep, struct epoll_event *events, int max)
 			retire(ep, entry);
 			continue;
 		}
-		events[n].events = now;
-		events[n++].data = entry->data;
+		if (!user_store32(&events[n].events, now) ||
+		    !user_store64(&events[n].data, entry->data.u64)) {
+			n = n ? n : -EFAULT; /* they stay ready */
+			break;
+		}
+		n++;
 		if (entry->events & EPOLLONESHOT)
 			entry->disabled = true;
 		if (entry->events & (EPOLLONESHOT | EPOLLET)) {

@@ -431,7 +431,7 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 
 	if (max <= 0 || max > EVENTS_MAX)
 		return -EINVAL;
-	if (!mem_is_place(events))
+	if (!mem_is_users(events))
 		return -EFAULT;
 	w.ep = ep;
 	w.events = events;

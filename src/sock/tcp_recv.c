@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "base/sys.h"
+#include "base/user.h"
 #include "sock/cmsg.h"
 #include "sock/family.h"
 #include "sock/iov.h"
@@ -16,6 +17,8 @@
 /* holder: what is there now; -EAGAIN when nothing is. */
 static inline ssize_t taken(struct inet_sock *so, struct ring *ring, ssize_t n)
 {
+	if (__builtin_expect(n == -EFAULT, 0))
+		return n;
 	if (n < 0 && n != -EAGAIN && n != -ENOTCONN)
 		so->tcp.error = 0; /* reported */
 	if (n != -EAGAIN) {
@@ -130,8 +133,7 @@ static __attribute__((noinline)) ssize_t recv_oob(struct sock_ref ref, struct ms
 	msg->msg_flags = MSG_OOB;
 	for (size_t i = 0; i < msg->msg_iovlen; i++) {
 		if (msg->msg_iov[i].iov_len) {
-			*(uint8_t *)msg->msg_iov[i].iov_base = byte;
-			return 1;
+			return user_copy(msg->msg_iov[i].iov_base, &byte, 1) ? 1 : -EFAULT;
 		}
 	}
 	msg->msg_flags |= MSG_TRUNC;

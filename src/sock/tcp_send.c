@@ -36,7 +36,8 @@ static void keep_error(struct inet_sock *so, int error)
 
 ssize_t tcp_partial(struct inet_sock *so, size_t done, int rc)
 {
-	keep_error(so, -rc);
+	if (rc != -EFAULT) /* of this call's memory, not of the connection */
+		keep_error(so, -rc);
 	return (ssize_t)done;
 }
 
@@ -115,7 +116,7 @@ static inline __attribute__((always_inline)) int send_round(struct sock_ref ref,
 		else
 			ring_set_now(ring, clock_now());
 		*n = tcp_send(conn, iov, iovcnt, send_flags(flags), ring->now);
-		if (*n < 0 && *n != -EAGAIN)
+		if (*n < 0 && *n != -EAGAIN && *n != -EFAULT)
 			so->tcp.error = 0; /* reported */
 		if (__builtin_expect(*n < 0 || tcp_is_full(conn), 0))
 			tcp_update_events(so, 0);

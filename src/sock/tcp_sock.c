@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "base/user.h"
 #include "sock/async.h"
 #include "sock/move.h"
 #include "sock/tcp_internal.h"
@@ -672,8 +673,6 @@ static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 
 	if (cmd != FIONREAD && cmd != SIOCOUTQ && cmd != SIOCOUTQNSD && cmd != SIOCATMARK)
 		return SOCK_KERNEL;
-	if (!mem_is_place(arg))
-		return -EFAULT;
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
@@ -687,8 +686,8 @@ static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 					 : tcp_at_mark(&so->tcp.conn);
 	}
 	ring_release_cold(ring);
-	if (!rc)
-		*(int *)arg = n;
+	if (!rc && !user_store32(arg, (uint32_t)n))
+		return -EFAULT;
 	return rc;
 }
 

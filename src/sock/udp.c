@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "base/user.h"
 #include "sock/mcast.h"
 #include "sock/move.h"
 #include "sock/udp_internal.h"
@@ -421,8 +422,6 @@ int udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 
 	if (cmd != FIONREAD)
 		return SOCK_KERNEL;
-	if (!mem_is_place(arg))
-		return -EFAULT;
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
@@ -435,8 +434,7 @@ int udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 	ring_release_cold(ring);
 	if (!rc)
 		return SOCK_KERNEL;
-	*(int *)arg = n;
-	return 0;
+	return user_store32(arg, (uint32_t)n) ? 0 : -EFAULT;
 }
 
 int udp_shutdown(struct sock_ref ref, int how)

@@ -41,7 +41,7 @@ int udp_resolve(struct sock_ref ref, const struct udp_way *way);
 int udp_twin_error(struct inet_sock *so);
 /*
  * holder: a datagram that does not fit into one frame.  Bytes, or -ENOBUFS when there are
- * not frames enough, or SOCK_KERNEL when it must not be fragmented.
+ * not frames enough, or SOCK_KERNEL when it must not be fragmented, or -EFAULT.
  */
 ssize_t udp_send_fragments(struct inet_sock *so, struct ring *ring, struct dst *dst,
 			   const struct iovec *iov, size_t len);

@@ -6,6 +6,7 @@
 
 #include "base/param.h"
 #include "base/sys.h"
+#include "base/user.h"
 #include "sock/cmsg.h"
 #include "sock/family.h"
 #include "sock/iov.h"
@@ -26,32 +27,35 @@ static bool continues(const struct pkt *first, const struct pkt *next)
 	       memcmp(a + 16, b + 16, 4) == 0 && a[1] == b[1] && a[8] == b[8];
 }
 
-/* Copies to where iov goes on, which has room. */
-static void give(struct iovec **iov, size_t *count, const uint8_t *data, size_t len)
+/* Copies to where iov goes on, which has room; false: it cannot be written. */
+static bool give(struct iovec **iov, size_t *count, const uint8_t *data, size_t len)
 {
 	while (len) {
 		size_t n = (*iov)->iov_len < len ? (*iov)->iov_len : len;
 
-		memcpy((*iov)->iov_base, data, n);
+		if (!user_copy((*iov)->iov_base, data, n))
+			return false;
 		data += n;
 		len -= n;
 		iov_advance(iov, count, n);
 	}
+	return true;
 }
 
 /*
  * UDP_GRO, holder: gives or shows what is queued behind the first datagram, too, which was
  * copied: of its sender and size, the last one may be shorter.  As far as msg has room for
- * whole ones: nothing is cut that would not be without it.  Bytes.
+ * whole ones: nothing is cut that would not be without it.  Bytes, or -EFAULT.
  */
-static __attribute__((noinline)) size_t take_train(struct inet_sock *so, const struct msghdr *msg,
-						   int flags)
+static __attribute__((noinline)) ssize_t take_train(struct inet_sock *so, const struct msghdr *msg,
+						    int flags)
 {
 	const struct pkt *first = so->udp.head;
 	struct iovec stack[IOV_STACK], *copy = iov_copy(msg->msg_iov, msg->msg_iovlen, stack);
 	struct iovec *at = copy;
 	size_t count = msg->msg_iovlen, left = iov_total(msg->msg_iov, count), taken = 0;
 	size_t last = first->len;
+	bool good = true;
 	struct pkt *next = first->next;
 
 	if (!copy)
@@ -59,19 +63,20 @@ static __attribute__((noinline)) size_t take_train(struct inet_sock *so, const s
 	left = left > last ? left - last : 0;
 	if (left)
 		iov_advance(&at, &count, last);
-	for (int n = 1; n < TRAIN_MAX && next && next->len <= left && last == first->len; n++) {
+	for (int n = 1; good && n < TRAIN_MAX && next && next->len <= left && last == first->len;
+	     n++) {
 		if (!continues(first, next) || first->len + taken + next->len > UDP_PAYLOAD_MAX)
 			break;
 		last = next->len;
 		left -= last;
 		taken += last;
-		give(&at, &count, pkt_payload(next), last);
+		good = give(&at, &count, pkt_payload(next), last);
 		next = next->next;
 		if (!(flags & MSG_PEEK))
 			udp_free_second(so);
 	}
 	iov_copy_free(copy, stack);
-	return taken;
+	return good ? (ssize_t)taken : -EFAULT;
 }
 
 ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags)
@@ -79,11 +84,15 @@ ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags)
 	struct pkt *pkt = so->udp.head;
 	const uint8_t *data = pkt_payload(pkt);
 	size_t left = pkt->len, size = pkt->len, copied = 0;
+	ssize_t rc;
 
 	for (size_t i = 0; i < msg->msg_iovlen && left; i++) {
 		size_t n = msg->msg_iov[i].iov_len < left ? msg->msg_iov[i].iov_len : left;
 
-		memcpy(msg->msg_iov[i].iov_base, data, n);
+		if (__builtin_expect(!user_copy(msg->msg_iov[i].iov_base, data, n), 0)) {
+			rc = -EFAULT;
+			goto pop;
+		}
 		data += n;
 		left -= n;
 		copied += n;
@@ -95,17 +104,23 @@ ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags)
 		endpoint_to_sockaddr(&from, AF_INET, msg->msg_name, &msg->msg_namelen);
 	}
 	if (msg->msg_controllen || __builtin_expect(so->told, 0)) {
-		size_t more = 0;
+		ssize_t more = 0;
 
 		if ((so->opt->told & TOLD_GRO) && pkt->next)
 			more = take_train(so, msg, flags);
+		if (more < 0) {
+			rc = more;
+			goto pop;
+		}
 		cmsg_fill(so->opt, pkt, msg, sock_home(so), more ? (int)size : 0);
-		size += more;
-		copied += more;
+		size += (size_t)more;
+		copied += (size_t)more;
 	}
+	rc = (ssize_t)(flags & MSG_TRUNC ? size : copied);
+pop:
 	if (!(flags & MSG_PEEK))
 		pkt_free(udp_pop(so));
-	return (ssize_t)(flags & MSG_TRUNC ? size : copied);
+	return rc;
 }
 
 /* Asks the twin without waiting; -EAGAIN: it has nothing. */

@@ -190,6 +190,7 @@ ssize_t udp_send_fragments(struct inet_sock *so, struct ring *ring, struct dst *
 {
 	struct pkt *pkts[FRAGMENTS_MAX];
 	struct frame_fragmenter f;
+	ssize_t rc = -ENOBUFS;
 	size_t n = 0;
 
 	/* EMSGSIZE is the kernel's to tell; below 576 nothing is served (RFC 791). */
@@ -200,7 +201,7 @@ ssize_t udp_send_fragments(struct inet_sock *so, struct ring *ring, struct dst *
 		struct pkt *pkt = ring_tx_get(ring);
 
 		if (!pkt || n == FRAGMENTS_MAX)
-			goto no_frames;
+			goto unsent;
 		pkt->frame_len = (uint32_t)frame_fragment_next(&f, pkt->frame);
 		if (pkt->frame_len == 0) {
 			pkt_free(pkt);
@@ -208,15 +209,19 @@ ssize_t udp_send_fragments(struct inet_sock *so, struct ring *ring, struct dst *
 		}
 		pkts[n++] = pkt;
 	}
+	if (f.faulted) {
+		rc = -EFAULT;
+		goto unsent;
+	}
 	frame_fragment_finish(&f, pkts[0]->frame);
 	for (size_t i = 0; i < n; i++)
 		dst_send(dst, ring, pkts[i]);
 	return (ssize_t)len;
 
-no_frames:
+unsent:
 	while (n)
 		pkt_free(pkts[--n]);
-	return -ENOBUFS;
+	return rc;
 }
 
 int udp_twin_error(struct inet_sock *so)
@@ -238,6 +243,14 @@ static __attribute__((noinline)) ssize_t send_unusual(struct sock_ref ref, const
 		return udp_send_special(ref, msg, flags);
 	rc = udp_twin_error(inet_of(ref.sk));
 	return rc ? -rc : SEND_ON;
+}
+
+/* holder, until this returns: what the program wanted to send is not there. */
+static __attribute__((noinline, cold)) ssize_t unreadable(struct ring *ring, struct pkt *pkt)
+{
+	pkt_free(pkt);
+	ring_release_cold(ring);
+	return -EFAULT;
 }
 
 static inline __attribute__((always_inline)) ssize_t
@@ -318,6 +331,8 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	}
 	pkt->frame_len = (uint32_t)frame_build_udp(&dst->tmpl, pkt->frame, msg->msg_iov,
 						   (int)msg->msg_iovlen, len);
+	if (__builtin_expect(pkt->frame_len == 0, 0))
+		return unreadable(ring, pkt);
 	dst_send(dst, ring, pkt);
 	sock_access_tx(so);
 	ring_release(ring, mode);

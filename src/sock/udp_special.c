@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "base/user.h"
 #include "sock/cmsg.h"
 #include "sock/iov.h"
 #include "sock/move.h"
@@ -139,8 +140,8 @@ static bool choose_way(struct send *s, const struct inet_sock *so)
 
 /* ---- putting frames (holder) ------------------------------------------------------------------ */
 
-/* The first len bytes of iov, which is changed for a moment. */
-static struct pkt *build(struct pkt *pkt, const struct dst *dst, struct iovec *iov, size_t len)
+/* The first len bytes of iov, which is changed for a moment; false: they cannot be read. */
+static bool build(struct pkt *pkt, const struct dst *dst, struct iovec *iov, size_t len)
 {
 	size_t n = 0, left = len, whole;
 
@@ -150,7 +151,7 @@ static struct pkt *build(struct pkt *pkt, const struct dst *dst, struct iovec *i
 	iov[n].iov_len = left;
 	pkt->frame_len = (uint32_t)frame_build_udp(&dst->tmpl, pkt->frame, iov, (int)n + 1, len);
 	iov[n].iov_len = whole;
-	return pkt;
+	return pkt->frame_len;
 }
 
 /* UDP_SEGMENT: all segments, or none.  The kernel's limits hold, see fits(). */
@@ -160,25 +161,32 @@ static ssize_t put_segments(struct ring *ring, struct dst *dst, const struct iov
 	struct iovec stack[IOV_STACK], *copy = iov_copy(iov, iovcnt, stack), *at = copy;
 	struct pkt *pkts[SEGMENTS_MAX];
 	size_t n = 0, wanted = (len + gso - 1) / gso, left = len;
+	ssize_t rc = STEP_NO_FRAMES;
 
 	while (copy && n < wanted && (pkts[n] = ring_tx_get(ring)))
 		n++;
-	if (n < wanted) {
-		while (n)
-			pkt_free(pkts[--n]);
-		if (copy)
-			iov_copy_free(copy, stack);
-		return STEP_NO_FRAMES;
-	}
+	if (n < wanted)
+		goto unsent;
 	for (size_t i = 0; i < n; i++) {
 		size_t piece = left < gso ? left : gso;
 
-		dst_send(dst, ring, build(pkts[i], dst, at, piece));
+		rc = -EFAULT;
+		if (!build(pkts[i], dst, at, piece))
+			goto unsent;
 		iov_advance(&at, &iovcnt, piece);
 		left -= piece;
 	}
+	for (size_t i = 0; i < n; i++)
+		dst_send(dst, ring, pkts[i]);
 	iov_copy_free(copy, stack);
 	return (ssize_t)len;
+
+unsent:
+	while (n)
+		pkt_free(pkts[--n]);
+	if (copy)
+		iov_copy_free(copy, stack);
+	return rc;
 }
 
 /* What the kernel would refuse, or does beyond what we do. */
@@ -209,6 +217,10 @@ static ssize_t put(struct inet_sock *so, struct ring *ring, struct dst *dst,
 	if (!pkt)
 		return STEP_NO_FRAMES;
 	pkt->frame_len = (uint32_t)frame_build_udp(&dst->tmpl, pkt->frame, iov, (int)iovcnt, len);
+	if (!pkt->frame_len) {
+		pkt_free(pkt);
+		return -EFAULT;
+	}
 	dst_send(dst, ring, pkt);
 	return (ssize_t)len;
 }
@@ -225,7 +237,7 @@ static void discard(struct inet_sock *so)
 	set_pending(so, UDP_PENDING_NOT);
 }
 
-/* 0, -EMSGSIZE, -ENOMEM: then all of it is gone, as with the kernel's. */
+/* 0, -EMSGSIZE, -ENOMEM, -EFAULT: then all of it is gone, as with the kernel's. */
 static int add_piece(struct inet_sock *so, const struct msghdr *msg, size_t len)
 {
 	struct udp_rare *rare = so->udp.rare;
@@ -249,8 +261,10 @@ static int add_piece(struct inet_sock *so, const struct msghdr *msg, size_t len)
 	for (size_t i = 0; i < msg->msg_iovlen; i++) {
 		if (!msg->msg_iov[i].iov_len)
 			continue;
-		memcpy(rare->pending + rare->pending_len, msg->msg_iov[i].iov_base,
-		       msg->msg_iov[i].iov_len);
+		rc = -EFAULT;
+		if (!user_copy(rare->pending + rare->pending_len, msg->msg_iov[i].iov_base,
+			       msg->msg_iov[i].iov_len))
+			goto gone;
 		rare->pending_len += (uint32_t)msg->msg_iov[i].iov_len;
 	}
 	return 0;

@@ -9,6 +9,7 @@
 	SUITE(errors)  \
 	SUITE(execs)   \
 	SUITE(exits)   \
+	SUITE(fault)   \
 	SUITE(family)  \
 	SUITE(fds)     \
 	SUITE(gather)  \

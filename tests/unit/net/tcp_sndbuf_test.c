@@ -32,7 +32,7 @@ static void append(struct tcp_sndbuf *sb, uint32_t from, uint32_t len)
 
 	for (uint32_t i = 0; i < len; i++)
 		bytes[i] = (uint8_t)((from + i) * 7 >> 2);
-	tcp_sndbuf_append(sb, iov, 3, len);
+	assert_true(tcp_sndbuf_append(sb, iov, 3, len));
 	free(bytes);
 }
 
