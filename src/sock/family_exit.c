@@ -118,6 +118,7 @@ void family_exit(void)
 		family_serve();
 		wait_for_letters();
 		family_receive();
+		family_look_at_members(); /* who waits for the end of a handshake */
 	}
 	family_receive();
 	introduce(deadline);

@@ -25,9 +25,9 @@ struct kin {
 	bool leaving;		      /* it was given, and has not arrived yet */
 	bool kept;		      /* the program closed it */
 	bool offered;		      /* at exit */
-	bool stepping;		      /* it leaves when the last handshake is over */
-	unsigned tries;
-	bool passing; /* it was asked for on behalf of others only */
+	bool stepping;		      /* it leaves when the last handshake is over ... */
+	nsec_t step_until;	      /* ... or then */
+	bool passing;		      /* it was asked for on behalf of others only */
 };
 
 /* Control lock, but for what says otherwise. */

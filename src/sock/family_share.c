@@ -11,9 +11,9 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define TRIES_MAX 50		  /* rounds that handshakes may take */
-#define IDLE (20 * NSEC_PER_MSEC) /* so long nobody has looked at it */
-#define HOPS_MAX 8		  /* of what nobody is there to accept */
+#define HANDSHAKES_MAX (NSEC_PER_SEC / 2) /* what has begun may take so long to end */
+#define IDLE (20 * NSEC_PER_MSEC)	  /* so long nobody has looked at it */
+#define HOPS_MAX 8			  /* of what nobody is there to accept */
 
 /* A connection of a listener on its way to another process. */
 struct parcel {
@@ -158,10 +158,14 @@ bool family_admit(struct inet_sock *so, struct channel *ch)
 static void step_back(struct inet_sock *so, struct channel *ch)
 {
 	struct kin *kin = so->kin;
+	nsec_t now = clock_now();
 
-	if (!kin->stepping)
+	if (!kin->stepping) {
 		member_stop(so);
-	if (member_has_handshakes(so) && kin->tries++ < TRIES_MAX) {
+		kin->step_until = now + HANDSHAKES_MAX;
+	}
+	if (member_has_handshakes(so) && now < kin->step_until) {
+		hand_on(so, ch); /* what is complete does not wait for the others */
 		kin->stepping = true;
 		if (!list_linked(&kin->member))
 			list_push_back(&family.members, &kin->member);
@@ -169,7 +173,6 @@ static void step_back(struct inet_sock *so, struct channel *ch)
 	}
 	log_debug("fd %d: other processes receive for it", sock_twin(&so->sk));
 	kin->stepping = false;
-	kin->tries = 0;
 	list_remove(&kin->member);
 	sock_flows_del(so);
 	hand_on(so, ch);

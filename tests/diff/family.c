@@ -1091,6 +1091,61 @@ static void worker_leaves_server(void)
 	share_end(s);
 }
 
+/* Somebody may look any time: it is not idle. */
+static int watch_and_leave(void *arg)
+{
+	struct share *s = arg;
+	struct epoll_event ev = {.events = EPOLLIN};
+	int ep = (int)MUST(epoll_create1(0));
+
+	SAY(epoll_ctl(ep, EPOLL_CTL_ADD, s->fd, &ev));
+	step(s->done);
+	await_step(s->go);
+	return 0;
+}
+
+/*
+ * Who leaves has a connection that nobody has accepted, and another one that waits for its
+ * first byte: for the listener its handshake is not over.
+ */
+static void leaves_in_a_handshake_server(void)
+{
+	struct share *s = share_of(tcp_listening(1));
+	int pid;
+
+	set_int(s->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 5);
+	pid = spawn(watch_and_leave, s);
+	await_step(s->done);
+	meet();
+	meet();
+	step(s->go);
+	join(pid);
+	accept_one(s);
+	meet();
+	close(s->fd);
+	share_end(s);
+}
+
+static void leaves_in_a_handshake_client(void)
+{
+	struct sockaddr_in to = server_addr(1);
+	char buf[100];
+	int silent = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+
+	meet();
+	SAY(connect(silent, (struct sockaddr *)&to, sizeof(to)));
+	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	SAY(send(fd, "anybody?", 8, 0));
+	nap(200);
+	meet();
+	await(fd, POLLIN);
+	SAY(recv(fd, buf, sizeof(buf), 0));
+	close(fd);
+	meet();
+	close(silent);
+}
+
 static int poll_and_accept(void *arg)
 {
 	struct share *s = arg;
@@ -1289,6 +1344,7 @@ const struct behaviour family_behaviours[] = {
 	{"listener_closed_by_parent", listener_closed_by_parent_server, one_call_client, OURS},
 	{"called_before_the_fork", called_before_the_fork_server, one_call_client, OURS},
 	{"worker_leaves", worker_leaves_server, one_call_client, OURS},
+	{"leaves_in_a_handshake", leaves_in_a_handshake_server, leaves_in_a_handshake_client, OURS},
 	{"epoll_of_a_listener", epoll_of_a_listener_server, one_call_client, OURS},
 	{"daemon", daemon_server, one_call_client, KERNEL},
 	{"datagrams_of_a_child", datagrams_of_a_child_server, one_question_client, KERNEL},
