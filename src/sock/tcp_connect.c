@@ -334,9 +334,10 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 
 /*
  * Waits for the end of the handshake, as a blocking connect(2); unfinished: its error when
- * there is no more time.
+ * there is no more time; signals: when the call began, for an interface may have been opened
+ * since, and that takes its time.
  */
-static int await(struct sock_ref ref, int unfinished)
+static int await(struct sock_ref ref, int unfinished, const struct sock_signals *signals)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	SOCK_WAIT(wait);
@@ -344,6 +345,8 @@ static int await(struct sock_ref ref, int unfinished)
 	int rc;
 
 	sock_wait_begin(&wait, ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
+	wait.handled = signals->handled;
+	wait.restarted = signals->restart;
 	for (;;) {
 		bool connecting;
 
@@ -380,6 +383,7 @@ static void forget_refused(struct sock_ref ref)
 
 int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
+	struct sock_signals signals = sock_signals;
 	int rc = -EBADF, unfinished;
 
 	if (!control_lock())
@@ -394,7 +398,7 @@ int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t
 	unfinished = rc == UNDER_WAY ? -EALREADY : -EINPROGRESS;
 	if (ref.sk->nonblock)
 		return unfinished;
-	rc = await(ref, unfinished);
+	rc = await(ref, unfinished, &signals);
 	if (rc && rc != unfinished && rc != -EINTR)
 		forget_refused(ref);
 	return rc;

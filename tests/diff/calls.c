@@ -476,13 +476,23 @@ static void accept_peer_gone_client(void)
 	meet();
 }
 
-/* One more than the backlog is established; those after it wait for their SYN-ACK. */
+/*
+ * One more than the backlog is established; those after it wait for their SYN-ACK. One at a
+ * time: a SYN that comes before the acknowledgement of the one before finds room.
+ */
 static void backlog_server(void)
 {
 	int listener = bound(SOCK_STREAM, 0), n = 0;
+	struct pollfd p = {.fd = listener, .events = POLLIN};
 
 	MUST(listen(listener, 1));
 	meet();
+	for (int i = 0; i < 4; i++) {
+		meet();
+		usleep(20000);
+		poll(&p, 1, 0);
+		meet();
+	}
 	meet();
 	set_nonblocking(listener, true);
 	while (n < 4) {
@@ -502,18 +512,16 @@ static void backlog_client(void)
 {
 	struct sockaddr_in to = server_addr(0);
 	int fds[4], ready = 0;
+	struct pollfd p;
 
 	meet();
 	for (int i = 0; i < 4; i++) {
 		fds[i] = fresh(SOCK_STREAM | SOCK_NONBLOCK);
+		p = (struct pollfd){.fd = fds[i], .events = POLLOUT};
 		(void)connect(fds[i], (struct sockaddr *)&to, sizeof(to));
-		usleep(20000);
-	}
-	usleep(100000);
-	for (int i = 0; i < 4; i++) {
-		struct pollfd p = {.fd = fds[i], .events = POLLOUT};
-
-		ready += poll(&p, 1, 0) == 1 && p.revents == POLLOUT;
+		ready += poll(&p, 1, 200) == 1 && p.revents == POLLOUT;
+		meet();
+		meet();
 	}
 	say("%d are connected", ready);
 	meet();
@@ -649,22 +657,26 @@ static void connect_unspec(void)
 	close(fd);
 }
 
+static volatile sig_atomic_t alarms;
+
 static void on_alarm(int sig)
 {
-	(void)sig;
+	alarms++;
 }
 
 static void connect_interrupted(void)
 {
 	struct sockaddr_in to = nobody_addr();
-	struct itimerval soon = {{0, 500000}, {0, 50000}}, never = {0};
+	struct itimerval soon = {{1, 0}, {0, 50000}}, never = {0};
 	struct sigaction act = {.sa_handler = on_alarm}, old;
 	int fd = fresh(SOCK_STREAM);
 
+	alarms = 0;
 	MUST(sigaction(SIGALRM, &act, &old));
 	MUST(setitimer(ITIMER_REAL, &soon, NULL));
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
 	MUST(setitimer(ITIMER_REAL, &never, NULL));
+	say("after %d signals", alarms);
 	say_ready("interrupted", fd);
 	set_nonblocking(fd, true);
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
