@@ -11,8 +11,9 @@
  *	10.9.0.1 client  v0 ------------ v0  server 10.9.0.2
  *
  * The behaviours of a suite (a file) run one after the other in one process a side, which
- * has no other threads. They may fork; children leave with _exit(). After each one, its
- * descriptors are closed (say if some are left) and both sides meet.
+ * has no threads but those that a behaviour makes and joins. They may fork; children leave
+ * with _exit(). After each one, its descriptors are closed (say if some are left) and both
+ * sides meet.
  *
  * What is said must not depend on chance: no times (in_time), no ephemeral ports
  * (say_addr leaves them out), no counts of segments.

@@ -27,6 +27,7 @@
 	SUITE(states)  \
 	SUITE(stdio)   \
 	SUITE(tcp)     \
+	SUITE(threads) \
 	SUITE(udp)     \
 	SUITE(wait)
 
