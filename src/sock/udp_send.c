@@ -239,7 +239,8 @@ static __attribute__((noinline)) ssize_t send_unusual(struct sock_ref ref, const
 {
 	int rc;
 
-	if ((flags & SEND_SPECIAL) || msg->msg_controllen || so->udp.special)
+	if ((flags & SEND_SPECIAL) || msg->msg_controllen ||
+	    __atomic_load_n(&so->udp.special, __ATOMIC_RELAXED))
 		return udp_send_special(ref, msg, flags);
 	rc = udp_twin_error(inet_of(ref.sk));
 	return rc ? -rc : SEND_ON;
@@ -266,7 +267,8 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	SOCK_WAIT(wait);
 	int rc, tries = 0;
 
-	if (__builtin_expect((flags & SEND_SPECIAL) || msg->msg_controllen || so->udp.special ||
+	if (__builtin_expect((flags & SEND_SPECIAL) || msg->msg_controllen ||
+				     __atomic_load_n(&so->udp.special, __ATOMIC_RELAXED) ||
 				     (__atomic_load_n(&ref.sk->twin_events, __ATOMIC_RELAXED) &
 				      EPOLLERR),
 			     0)) {
