@@ -327,14 +327,16 @@ int tcp_peek_offset(const struct tcp_conn *c)
 
 ssize_t tcp_peek(struct tcp_conn *c, const struct iovec *iov, int iovcnt, uint32_t most)
 {
-	uint32_t skip = (uint32_t)tcp_peek_offset(c), n;
+	uint32_t skip = (uint32_t)tcp_peek_offset(c);
+	ssize_t n;
 
 	if (c->rcv.bytes <= skip)
 		return recv_empty(c);
 	n = c->rcv.bytes - skip < most ? c->rcv.bytes - skip : most;
 	if (iov)
 		n = tcp_recvq_peek(&c->rcv, iov, iovcnt, skip, most);
-	c->rare->peek_at = read_so_far(c) + skip + n;
+	if (n > 0)
+		c->rare->peek_at = read_so_far(c) + skip + (uint64_t)n;
 	return n;
 }
 

@@ -583,6 +583,8 @@ static void say_peek(int fd, size_t n, int flags)
 	say_offset(fd);
 }
 
+static char *volatile nowhere = (char *)4096;
+
 static void set_peek(int fd, int offset)
 {
 	SAY(setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset)));
@@ -603,6 +605,8 @@ static void peek_off_client(void)
 	meet();
 	await_bytes(fd, 10);
 	say_peek(fd, 3, 0);
+	SAY(recv(fd, nowhere, 3, MSG_PEEK));
+	say_offset(fd);
 	say_peek(fd, 2, 0);
 	SAY(recv(fd, buf, 4, 0)); /* it follows */
 	say_offset(fd);
