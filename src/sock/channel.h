@@ -54,6 +54,7 @@ struct channel {
 	int fd;		  /* hidden */
 	uint64_t last_id; /* what is newer the other end does not know */
 	uint64_t only; /* nor any other than this, which has another number there; 0: see last_id */
+	bool claimed;  /* LETTER_CLAIM came */
 	bool done;     /* there is nothing left that it is for */
 	struct idset closed; /* what the other end holds no more */
 	struct idset held;   /* until LETTER_EXECED: what the other end named */

@@ -475,8 +475,8 @@ static void on_give(struct channel *ch, const struct letter *letter, int memfd)
 		return;
 	}
 	channel_send(ch, LETTER_REFUSED, letter->id, 0, -1);
-	if (!so || !so->kin)
-		return;
+	if (!so || !so->kin || !so->kin->asked || so->kin->toward != ch)
+		return; /* nobody waits for it */
 	log_warn("fd %d: a connection of another process cannot be used here: %s",
 		 sock_twin(&so->sk), strerror(-rc));
 	so->kin->asked = false;

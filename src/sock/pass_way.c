@@ -427,8 +427,9 @@ void pass_received(uint64_t id)
 
 void pass_on_claim(struct channel *ch, const struct letter *letter)
 {
-	if (!ch->only)
+	if (!ch->only || ch->claimed)
 		return;
+	ch->claimed = true;
 	if (!(letter->flags & LETTER_PEEK))
 		pass_received(ch->only);
 	if ((letter->flags & LETTER_HAVE) && idset_add(&ch->closed, ch->only))

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -877,6 +878,71 @@ static void stranger_server(void)
 	close(way.go[0]);
 }
 
+/*
+ * Where receivers call (src/sock/pass_way.c) anybody of this user may: a letter of each kind
+ * (src/sock/channel.h) but the one that says it was received, and what is none.  Without the
+ * library nobody is there.
+ */
+#define LETTER_MAGIC 0x766d616cu
+#define LETTER_KINDS 20u
+#define LETTER_CLAIM 14u
+
+static int call(uint64_t cookie)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int fd = (int)MUST(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+	int n = snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "libvma-pass-%u-%llu-0",
+			 geteuid(), (unsigned long long)cookie);
+
+	if (connect(fd, (struct sockaddr *)&addr,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) &&
+	    with_lib)
+		say("nobody is there");
+	return fd;
+}
+
+static void talk_nonsense(uint64_t cookie)
+{
+	struct {
+		uint32_t magic, kind;
+		uint64_t id, flags;
+	} letter = {.magic = LETTER_MAGIC, .id = 1};
+	struct pollfd quiet = {.fd = -1};
+
+	for (uint32_t kind = 0; kind < LETTER_KINDS; kind++) {
+		int fd = call(cookie);
+
+		letter.kind = kind == LETTER_CLAIM ? 0 : kind;
+		for (letter.flags = 0; letter.flags < 4; letter.flags++) {
+			(void)!send(fd, &letter, sizeof(letter), MSG_NOSIGNAL);
+			(void)!send(fd, &letter, kind, MSG_NOSIGNAL);
+		}
+		poll(&quiet, 1, 20);
+		close(fd);
+	}
+}
+
+static void nonsense_server(void)
+{
+	int fd, other, pid;
+	uint64_t cookie;
+	socklen_t len = sizeof(cookie);
+
+	way_open(SOCK_STREAM);
+	pid = spawn(serve_one, NULL);
+	fd = tcp_pair();
+	MUST(getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len));
+	for (int i = 0; i < 2; i++) /* one of them to ourselves, later */
+		SAY(way_pass(way.fd[i], &fd, 1));
+	talk_nonsense(cookie);
+	other = way_take_one(way.fd[0]);
+	close(other);
+	close(fd);
+	step();
+	join(pid);
+	way_shut();
+}
+
 /* The queue is full: it was not sent, and is here as before. */
 static void full_server(void)
 {
@@ -920,6 +986,7 @@ const struct behaviour pass_behaviours[] = {
 	{"epoll", epoll_server, two_pings_client, OURS},
 	{"described", described_server, described_client, OURS},
 	{"several", several_server, several_client, OURS},
+	{"nonsense", nonsense_server, two_pings_client, OURS},
 	{"stranger", stranger_server, two_pings_client, OURS},
 	{"full", full_server, two_pings_client, OURS},
 	{NULL, NULL, NULL, OURS},
