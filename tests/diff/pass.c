@@ -793,7 +793,7 @@ static int serve_two(void *arg)
 	await_step();
 	SAY(recvmmsg(way.fd[1], msgs, 2, 0, NULL));
 	for (int i = 0; i < 2; i++)
-		memcpy(&fds[i], CMSG_DATA(CMSG_FIRSTHDR(&msgs[i].msg_hdr)), sizeof(int));
+		memcpy(&fds[i], CMSG_DATA(&control[i].head), sizeof(int));
 	for (int i = 0; i < 2; i++)
 		pong(fds[i]);
 	for (int i = 0; i < 2; i++)
