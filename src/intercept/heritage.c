@@ -266,9 +266,23 @@ static bool fill(struct heritage *h, const struct carry_channel *ch, bool lent)
 	return true;
 }
 
+/*
+ * A program without the library has what the kernel has. Of what other processes have, too,
+ * it gets what is meant for it for sure: the others would have the kernel's from then on.
+ */
+static void fetch_stdio(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		struct sock_ref ref = sock_get(fd);
+
+		if (ref.sk)
+			carry_fetch(ref);
+	}
+}
+
 bool heritage_any(void)
 {
-	return fd_next(0) >= 0 && !fork_is_vfork_child();
+	return (fd_next(0) >= 0 || sock_is_active()) && !fork_is_vfork_child();
 }
 
 struct heritage heritage_leave(enum image image, char *const *env)
@@ -277,15 +291,19 @@ struct heritage heritage_leave(enum image image, char *const *env)
 	struct carry_channel ch;
 	int saved = errno;
 
-	if (image != IMAGE_OURS)
-		return h;
-	h = make(env);
+	if (image == IMAGE_NONE)
+		return h; /* what it says about that, it says with everything as it was */
+	if (image == IMAGE_OURS)
+		h = make(env);
+	else
+		fetch_stdio();
 	if (h.map && !carry_begin(&ch)) {
 		unmake(&h);
 	} else if (h.map && !fill(&h, &ch, false)) {
 		carry_undo();
 		unmake(&h);
 	}
+	carry_leave(h.map);
 	errno = saved;
 	return h;
 }

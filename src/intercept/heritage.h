@@ -47,7 +47,7 @@ struct heritage {
 	int channel; /* lent: its end of the channel */
 };
 
-/* Is there anything to inherit? */
+/* Is there anything to inherit, or to be brought to an end before? */
 bool heritage_any(void);
 
 /* This process is about to execute a program; when that fails: errno stays, -1. */

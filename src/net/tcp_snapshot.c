@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "net/tcp_handover.h"
 #include "net/tcp_internal.h"
 
 #define MAGIC 0x736e6170u
@@ -91,30 +92,17 @@ static void fill_head(struct head *h, const struct tcp_conn *c, nsec_t now)
 	h->conn.rare = NULL;
 }
 
-static uint8_t *write_to_send(uint8_t *to, const struct tcp_conn *c)
-{
-	struct tcp_segment seg = {0};
-
-	tcp_sndbuf_parts(&c->snd, 0, c->snd.len, &seg);
-	for (int i = 0; i < 2; i++) {
-		if (seg.part[i].len)
-			memcpy(to, seg.part[i].data, seg.part[i].len);
-		to += seg.part[i].len;
-	}
-	return to;
-}
-
 void tcp_snapshot_write(const struct tcp_conn *c, uint8_t *to, nsec_t now)
 {
 	struct head h;
 
 	fill_head(&h, c, now);
 	memcpy(to, &h, sizeof(h));
-	to = write_to_send(to + sizeof(h), c);
-	for (const struct pkt *pkt = c->rcv.head; pkt; pkt = pkt->next) {
-		memcpy(to, pkt_payload(pkt), pkt->len);
-		to += pkt->len;
-	}
+	to += sizeof(h);
+	tcp_handover_copy_to_send(c, to);
+	to += c->snd.len;
+	tcp_handover_copy_to_read(c, to);
+	to += c->rcv.bytes;
 	for (const struct pkt *pkt = c->rcv.ooo; pkt; pkt = pkt->next) {
 		struct early e = {.seq = pkt->seq, .len = pkt->len, .flags = pkt->tcp_flags};
 

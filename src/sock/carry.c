@@ -2,12 +2,14 @@
 #include "sock/carry.h"
 
 #include <errno.h>
+#include <string.h>
 #include <fcntl.h>
 #include <linux/tcp.h>
 
 #include "base/log.h"
 #include "base/sys.h"
 #include "sock/family_internal.h"
+#include "sock/surrender.h"
 #include "sock/travel.h"
 
 #define GIVE_BACK_MAX NSEC_PER_SEC
@@ -26,7 +28,7 @@ static bool give_back(void)
 			left = true;
 			continue;
 		}
-		if (sock_is_away(&so->sk) || !family_may_travel(so) ||
+		if (sock_is_away(&so->sk) || !(family_may_travel(so) || member_is(so)) ||
 		    !channel_holds(family.up, so->id) || !family_kin(so))
 			continue;
 		left = true;
@@ -45,6 +47,56 @@ static void forget_offers(void)
 		if (so->kin)
 			so->kin->offered = false;
 	}
+}
+
+/* It stays here no longer: the kernel has it, or its end is said. */
+static void put_away(struct inet_sock *so)
+{
+	static bool warned; /* control lock */
+	bool connection = so->inet == INET_TCP && so->connected;
+	int fd = sock_twin(&so->sk), rc;
+
+	if (connection)
+		family_say_left(so, NULL);
+	rc = surrender(so, VERDICT_EXECUTED);
+	if (!rc)
+		return;
+	if (!warned)
+		log_box(LOG_WARNING,
+			"Descriptor %d does not go through exec.\n"
+			"The program that is executed would need the kernel to go on with the\n"
+			"connection: %s (TCP_REPAIR needs CAP_NET_ADMIN). It is closed.",
+			fd, strerror(-rc));
+	warned = true;
+	sock_close_locked(sock_ref_of(so));
+}
+
+static void put_some_away(bool connections)
+{
+	list_for_each_safe(link, sock_list()) {
+		struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		if (!sock_is_away(&so->sk) && (so->inet == INET_TCP) == connections)
+			put_away(so);
+	}
+}
+
+/* Listeners first: what their flows cover gets flows of its own by that. */
+void carry_leave(bool carried)
+{
+	if (!control_lock())
+		return;
+	put_some_away(false);
+	put_some_away(true);
+	control_unlock();
+	if (!carried)
+		sock_exit();
+}
+
+void carry_fetch(struct sock_ref ref)
+{
+	if (sock_is_away(ref.sk) && !family_is_member(inet_of(ref.sk)))
+		(void)family_fetch(ref, FAMILY_PATIENCE);
 }
 
 /* The internal thread answers whom we made an offer. */

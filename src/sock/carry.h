@@ -9,9 +9,8 @@
  *		carry_open(), carry_add() of each, carry_done().
  * Lifetime	from carry_begin() to exec or carry_undo() no letter is read here.
  *
- * What is not away at the parent's by then, and could not be given back to him, ends with
- * the image, as do listeners and datagram sockets that are received for here: there the next
- * image has the kernel's.
+ * What is not away at the parent's by then, and could not be given back to him, goes to the
+ * kernel: carry_leave().
  */
 #ifndef SOCK_CARRY_H
 #define SOCK_CARRY_H
@@ -29,6 +28,13 @@ struct carry_channel {
 bool carry_begin(struct carry_channel *ch);
 /* Its number in both images; 0: it does not go through. */
 uint64_t carry_id(struct sock_ref ref);
+/*
+ * What is here and does not go through is the kernel's from here on, whether exec succeeds or not.
+ * carried: something does go through; else the library has come to its end in this process.
+ */
+void carry_leave(bool carried);
+/* It comes here, if it is a connection that is away; waits for a second at most. */
+void carry_fetch(struct sock_ref ref);
 /* exec failed. */
 void carry_undo(void);
 

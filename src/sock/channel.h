@@ -35,6 +35,7 @@ enum letter_kind {
 	LETTER_HELD,	 /* we were executed, and have this one still ... */
 	LETTER_EXECED,	 /* ... and what was named so far is all */
 	LETTER_CLAIM,	 /* first of a channel of one socket: its descriptor was received */
+	LETTER_LEFT,	 /* it is the kernel's now */
 };
 
 #define LETTER_LAST 1u /* of GIVE: and nobody here holds it any more */

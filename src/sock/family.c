@@ -285,6 +285,16 @@ uint64_t family_cookie(int fd)
 	return sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) ? 0 : cookie;
 }
 
+void family_say_left(const struct inet_sock *so, const struct channel *but)
+{
+	list_for_each(link, &family.channels) {
+		struct channel *ch = container_of(link, struct channel, link);
+
+		if (ch != but && channel_holds(ch, so->id))
+			channel_send(ch, LETTER_LEFT, so->id, 0, -1);
+	}
+}
+
 /* ---- giving ------------------------------------------------------------------------------------ */
 
 static void note_use(struct kin *kin)
@@ -536,6 +546,24 @@ static void on_lost(struct channel *ch, uint64_t id)
 		lose(so);
 }
 
+/* Its twin, which is the same file as ours, has the connection. */
+static void on_left(struct channel *ch, uint64_t id)
+{
+	struct inet_sock *so = family_find(id);
+
+	if (!so || family_is_member(so) || !sock_is_away(&so->sk) || family_toward(so) != ch)
+		return;
+	family_say_left(so, ch);
+	if (family_is_kept(so)) {
+		family_drop(so);
+		return;
+	}
+	forget_kin(so);
+	sock_set_events(so, 0);
+	(void)sock_leave(so, VERDICT_EXECUTED);
+	family_turn();
+}
+
 /* Whom we had in the middle has gone, and the next one is at the end of his channel. */
 static void on_adopt(struct channel *ch, int *memfd)
 {
@@ -622,6 +650,9 @@ static void act(struct channel *ch, const struct letter *letter, int memfd)
 		break;
 	case LETTER_CLAIM:
 		pass_on_claim(ch, letter);
+		break;
+	case LETTER_LEFT:
+		on_left(ch, letter->id);
 		break;
 	}
 	sys_close_fd(&memfd);

@@ -85,6 +85,8 @@ bool family_may_travel(const struct inet_sock *so);
 /* Would a child made now have it away? */
 bool family_is_known_to_children(const struct inet_sock *so);
 bool family_is_kept(const struct inet_sock *so);
+/* A connection went to the kernel: who holds it learns that, but not who said so. */
+void family_say_left(const struct inet_sock *so, const struct channel *but);
 struct inet_sock *family_find(uint64_t id);
 /* Calls that wait look again. */
 void family_turn(void);

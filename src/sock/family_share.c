@@ -203,7 +203,7 @@ void family_on_join(struct channel *ch, const struct letter *letter)
 			family_join(so, clock_now());
 		so->kin->asked = false;
 		so->kin->passing = false; /* who asked us is told next */
-	} else if (is_idle(so)) {
+	} else if (so->kin->offered || is_idle(so)) {
 		step_back(so, ch);
 	} else if (!(letter->flags & LETTER_TOO)) {
 		channel_send(ch, LETTER_JOIN, so->id, LETTER_TOO, -1);

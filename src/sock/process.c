@@ -261,6 +261,11 @@ void sock_exit(void)
 	control_unlock();
 }
 
+bool sock_is_active(void)
+{
+	return started || family_is_active();
+}
+
 bool sock_exit_by(int arg, void (*then)(int arg))
 {
 	if (!started && !family_is_active())

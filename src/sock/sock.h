@@ -119,6 +119,8 @@ void sock_init(const struct sock_hooks *hooks);
  * comes second, or is in the middle of a call, does nothing.
  */
 void sock_exit(void);
+/* Is there anything that it would do? Any; may be out of date at once. */
+bool sock_is_active(void);
 
 /*
  * Any thread, signal handlers included, whatever they interrupted: the internal thread is

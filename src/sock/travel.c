@@ -155,15 +155,11 @@ static int write_bytes(const struct inet_sock *so)
 	return fd;
 }
 
-/* holder of home: nothing of the connection is left on the ring. */
-static void take_off(struct inet_sock *so, struct ring *ring, struct fade *fade)
+void travel_take_off(struct inet_sock *so, struct ring *ring)
 {
 	wheel_cancel(&ring->wheel, &so->tcp.timer);
 	list_remove(&so->tcp.flush.link);
-	if (so->tcp.flow.listed)
-		fade_begin(fade, &so->tcp.flow);
-	else
-		mem_free(fade);
+	ring_flow_del(ring, &so->tcp.flow);
 	tcp_snapshot_release(&so->tcp.conn);
 	dst_fini(&so->tcp.dst);
 	tcp_part_init(so);
@@ -202,7 +198,11 @@ int travel_out(struct inet_sock *so, int *memfd)
 		return rc;
 	}
 	*memfd = rc;
-	take_off(so, ring, fade);
+	if (so->tcp.flow.listed)
+		fade_begin(fade, &so->tcp.flow);
+	else
+		mem_free(fade);
+	travel_take_off(so, ring);
 	be_away(so);
 	ready_wake_all(&so->sk); /* who waits for it asks for it */
 	sock_set_home(so, rings_nowhere());

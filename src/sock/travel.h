@@ -25,6 +25,9 @@
  */
 int travel_out(struct inet_sock *so, int *memfd);
 
+/* holder of home: nothing of the connection is left there, and nobody is told. */
+void travel_take_off(struct inet_sock *so, struct ring *ring);
+
 /* Any: a memfd with these bytes, or -errno. */
 int travel_bytes(const void *from, size_t len);
 

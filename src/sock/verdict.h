@@ -24,7 +24,8 @@
 	X(OPTION, "an option is set that only the kernel serves")            \
 	X(CALL, "a call was made that only the kernel serves")               \
 	X(FORKED, "the socket was inherited by a forked process")            \
-	X(PASSED, "the socket was passed to another process")
+	X(PASSED, "the socket was passed to another process")                \
+	X(EXECUTED, "the process executed another program")
 
 enum verdict {
 #define X(name, text) VERDICT_##name,

@@ -281,6 +281,9 @@ int executed_main(const char *what)
 	socklen_t len = sizeof(peer);
 	char buf[100];
 
+	if (!strcmp(what, "count"))
+		return (int)recv(0, buf, sizeof(buf), MSG_WAITALL);
+
 	for (int i = 0; i < 3; i++) {
 		int fd = 0;
 		long n;
@@ -568,6 +571,310 @@ static void spawned_listener_server(void)
 	close(fd);
 }
 
+/* ---- who has a connection executes a program itself ----------------------------------------- */
+
+/* A child that makes the connection, and has it alone. */
+static void alone(int (*child)(void *arg))
+{
+	join(spawn(child, NULL));
+}
+
+static char **without_library(void)
+{
+	static char *env[] = {(char *)"A=1", NULL};
+
+	return env;
+}
+
+static int execute_unread(void *arg)
+{
+	int fd = tcp_pair();
+
+	await_bytes(fd, 6);
+	become_stdio(fd);
+	if (arg)
+		execve(CAT, cat_args, without_library());
+	by_execv();
+	return 1;
+}
+
+static void owner_server(void)
+{
+	alone(execute_unread);
+}
+
+static void owner_plain_server(void)
+{
+	int plain = 1;
+
+	join(spawn(execute_unread, &plain));
+}
+
+static void owner_client(void)
+{
+	int fd = tcp_pair();
+
+	ping(fd, "unread");
+	ping_and_end(fd);
+}
+
+#define LOTS 1000000
+#define STEP 7919
+
+static int execute_unsent(void *arg)
+{
+	static unsigned char data[LOTS];
+	int fd = tcp_pair();
+	long n;
+
+	for (int i = 0; i < LOTS; i++)
+		data[i] = (unsigned char)(i % STEP);
+	n = send(fd, data, LOTS, MSG_DONTWAIT);
+	tell(n);
+	become_stdio(fd);
+	by_execv();
+	return 1;
+}
+
+static void owner_unsent_server(void)
+{
+	alone(execute_unsent);
+}
+
+/* As much as the server could send is there, and right. */
+static void owner_unsent_client(void)
+{
+	static unsigned char data[LOTS];
+	int fd = tcp_pair();
+	long n = hear(), wrong = 0;
+
+	SAY_IF(n > 10000);
+	usleep(300 * 1000);
+	SAY_IF(recv(fd, data, (size_t)n, MSG_WAITALL) == n);
+	for (int i = 0; i < n; i++)
+		wrong += data[i] != (unsigned char)(i % STEP);
+	say("%ld wrong", wrong);
+	ping_and_end(fd);
+}
+
+static int execute_ended(void *arg)
+{
+	int fd = tcp_pair();
+
+	await(fd, POLLRDHUP);
+	become_stdio(fd);
+	by_execv();
+	return 1;
+}
+
+static void owner_peer_ended_server(void)
+{
+	alone(execute_ended);
+}
+
+static void owner_peer_ended_client(void)
+{
+	int fd = tcp_pair();
+	char buf[5];
+
+	SAY(send(fd, "bytes", 5, 0));
+	SAY(shutdown(fd, SHUT_WR));
+	SAY(recv(fd, buf, 5, MSG_WAITALL));
+	say_bytes(buf, 5);
+	expect_end(fd);
+	close(fd);
+}
+
+static int execute_half(void *arg)
+{
+	int fd = tcp_pair();
+
+	send(fd, "all", 3, 0);
+	shutdown(fd, SHUT_WR);
+	meet();
+	become_stdio(fd);
+	execl("/proc/self/exe", "diff", "executed", "count", NULL);
+	return 1;
+}
+
+static void owner_ended_server(void)
+{
+	alone(execute_half);
+}
+
+static void owner_ended_client(void)
+{
+	int fd = tcp_pair();
+	char buf[3];
+
+	SAY(recv(fd, buf, 3, MSG_WAITALL));
+	expect_end(fd);
+	meet();
+	usleep(100 * 1000);
+	SAY(send(fd, "twelve bytes", 12, 0));
+	SAY(shutdown(fd, SHUT_WR));
+	close(fd);
+}
+
+static int execute_closing(void *arg)
+{
+	static char data[100000];
+	int kept = tcp_pair(), closed = tcp_pair();
+
+	fcntl(closed, F_SETFD, FD_CLOEXEC);
+	send(kept, data, sizeof(data), 0);
+	close(kept);
+	send(closed, data, sizeof(data), 0);
+	execl("/bin/true", "true", NULL);
+	return 1;
+}
+
+/* What exec closes, and what was closed before, ends as if it was not for exec. */
+static void owner_closes_server(void)
+{
+	alone(execute_closing);
+}
+
+static void owner_closes_client(void)
+{
+	static char data[100000];
+	int first = tcp_pair(), second = tcp_pair();
+
+	SAY(recv(first, data, sizeof(data), MSG_WAITALL));
+	expect_end(first);
+	SAY(recv(second, data, sizeof(data), MSG_WAITALL));
+	expect_end(second);
+	close(first);
+	close(second);
+}
+
+static int execute_acceptor(void *arg)
+{
+	int fd = tcp_listening(0);
+
+	become_stdio(fd);
+	execl("/proc/self/exe", "diff", "executed", "accept", NULL);
+	return 1;
+}
+
+static void owner_listener_server(void)
+{
+	int pid = spawn(execute_acceptor, NULL);
+
+	usleep(300 * 1000);
+	meet();
+	join(pid);
+}
+
+static int execute_answerer(void *arg)
+{
+	int fd = udp_bound(0);
+
+	meet();
+	await(fd, POLLIN);
+	usleep(50 * 1000);
+	become_stdio(fd);
+	execl("/proc/self/exe", "diff", "executed", "answer", NULL);
+	return 1;
+}
+
+/* Three datagrams wait, and are read in their order. */
+static void owner_datagrams_server(void)
+{
+	alone(execute_answerer);
+}
+
+static void owner_datagrams_client(void)
+{
+	struct sockaddr_in to = server_addr(0);
+	int fd = MUST(socket(AF_INET, SOCK_DGRAM, 0));
+	char buf[10];
+
+	MUST(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	meet();
+	SAY(send(fd, "one", 3, 0));
+	SAY(send(fd, "two", 3, 0));
+	SAY(send(fd, "three", 5, 0));
+	for (int i = 0; i < 3; i++) {
+		long n = SAY(recv(fd, buf, sizeof(buf), 0));
+
+		say_bytes(buf, n > 0 ? (size_t)n : 0);
+	}
+	close(fd);
+}
+
+static int be_plain(void *arg)
+{
+	become_stdio(*(int *)arg);
+	execve(CAT, cat_args, without_library());
+	return 1;
+}
+
+/* The parent's connection, in a program without the library. */
+static void plain_server(void)
+{
+	serve(be_plain);
+}
+
+static void plain_shared_server(void)
+{
+	int fd = tcp_pair();
+
+	join(spawn(be_plain, &fd));
+	SAY(send(fd, "bye", 3, 0));
+	close(fd);
+}
+
+static int accept_and_execute(void *arg)
+{
+	int fd = accept(*(int *)arg, NULL, NULL);
+
+	pong(fd);
+	close(fd);
+	become_stdio(*(int *)arg);
+	execl("/proc/self/exe", "diff", "executed", "accept", NULL);
+	return 1;
+}
+
+/* The child has used it, and what it executes goes on. */
+static void listener_used_server(void)
+{
+	lend(tcp_listening(0), accept_and_execute);
+}
+
+static void listener_used_client(void)
+{
+	struct sockaddr_in to = server_addr(0);
+
+	meet();
+	for (int i = 0; i < 4; i++) {
+		int fd = MUST(socket(AF_INET, SOCK_STREAM, 0));
+
+		SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+		ping(fd, "a call");
+		expect_end(fd);
+		close(fd);
+		usleep(200 * 1000);
+	}
+}
+
+static int fail_alone(void *arg)
+{
+	int fd = tcp_pair();
+
+	SAY(execl("/nonexistent/program", "program", NULL));
+	SAY(execl("/", "program", NULL));
+	pong(fd);
+	pong(fd);
+	expect_end(fd);
+	return 0;
+}
+
+static void owner_fails_server(void)
+{
+	alone(fail_alone);
+}
+
 const struct behaviour execs_behaviours[] = {
 	{"calls", calls_server, calls_client, OURS},
 	{"execution_fails", execution_fails_server, pings_client, OURS},
@@ -584,5 +891,17 @@ const struct behaviour execs_behaviours[] = {
 	{"shells", shells_server, shells_client, OURS},
 	{"spawned_listener", spawned_listener_server, listener_client, OURS},
 	{"spawned_datagrams", spawned_datagrams_server, datagrams_client, OURS},
+	{"owner", owner_server, owner_client, KERNEL},
+	{"owner_plain", owner_plain_server, owner_client, KERNEL},
+	{"owner_unsent", owner_unsent_server, owner_unsent_client, KERNEL},
+	{"owner_peer_ended", owner_peer_ended_server, owner_peer_ended_client, KERNEL},
+	{"owner_ended", owner_ended_server, owner_ended_client, KERNEL},
+	{"owner_closes", owner_closes_server, owner_closes_client, KERNEL},
+	{"owner_listener", owner_listener_server, listener_client, KERNEL},
+	{"owner_datagrams", owner_datagrams_server, owner_datagrams_client, KERNEL},
+	{"owner_fails", owner_fails_server, pings_client, OURS},
+	{"plain", plain_server, pings_client, KERNEL},
+	{"plain_shared", plain_shared_server, parent_keeps_it_client, KERNEL},
+	{"listener_used", listener_used_server, listener_used_client, OURS},
 	{NULL, NULL, NULL, OURS},
 };

@@ -392,3 +392,18 @@ uint64_t carry_lent_id(struct sock_ref ref)
 	(void)ref;
 	return 0;
 }
+
+void carry_leave(bool carried)
+{
+	(void)carried;
+}
+
+void carry_fetch(struct sock_ref ref)
+{
+	(void)ref;
+}
+
+bool sock_is_active(void)
+{
+	return false;
+}
