@@ -35,9 +35,9 @@ run "$@" > $netns_tmp/said
 rc=$?
 cat $netns_tmp/said
 mapfile -t failed < <(sed -n 's/^FAIL //p' $netns_tmp/said)
-# A machine that is busy with other things can make any two runs differ: a second time,
-# alone, tells chance from rule. It is said, and a rule is a failure.
-if ((rc && ${#failed[@]} && ${#failed[@]} < 4)); then
+# No second chance, but for one known fault: family both_wait loses a process that waits for
+# a connection, once in some twenty runs on a busy machine.
+if [[ $1 == family && ${failed[*]} == both_wait && $# == 1 ]]; then
 	echo "again, alone: ${failed[*]}"
 	run "$1" "${failed[@]}"
 	rc=$?
