@@ -759,9 +759,14 @@ static int execute_acceptor(void *arg)
 
 static void owner_listener_server(void)
 {
-	int pid = spawn(execute_acceptor, NULL);
+	int ends[2], pid;
+	char byte;
 
-	usleep(300 * 1000);
+	MUST(pipe2(ends, O_CLOEXEC));
+	pid = spawn(execute_acceptor, NULL);
+	close(ends[1]);
+	MUST(read(ends[0], &byte, 1)); /* its end is closed by exec */
+	close(ends[0]);
 	meet();
 	join(pid);
 }
