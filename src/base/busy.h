@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct hold;
 
@@ -18,6 +19,28 @@ struct hold;
 extern __thread struct hold *hold_current __attribute__((tls_model("initial-exec")));
 
 extern char busy_with[1]; /* its address stands for what is no ring */
+
+/* Mutexes this thread has that are taken with signals let in, or is about to take. */
+extern __thread unsigned busy_locks __attribute__((tls_model("initial-exec")));
+
+/*
+ * A signal of the program came while this thread was busy. Its handler could jump out of
+ * the call, which would leave held for ever what is held. So it waits in the kernel, and
+ * all others with it, until the thread is not busy any more: who ends that looks here.
+ */
+extern __thread bool busy_put_off __attribute__((tls_model("initial-exec")));
+
+static inline bool busy_is(void)
+{
+	return hold_current || busy_locks;
+}
+
+/* Not those of the instruction they came at. */
+bool busy_may_wait(int sig);
+/* In a handler; mask: of the thread it interrupted, which this replaces when it returns. */
+void busy_put_signals_off(uint64_t *mask);
+/* If the thread is not busy any more: its mask is what it was, and handlers run now. */
+void busy_let_signals_in(void);
 
 /* True: we were not, and are now; busy_end() is for who was told so. */
 static inline bool busy_begin(void)
@@ -33,8 +56,12 @@ static inline bool busy_begin(void)
 static inline void busy_end(bool began)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (began)
-		__atomic_store_n(&hold_current, NULL, __ATOMIC_RELAXED);
+	if (!began)
+		return;
+	__atomic_store_n(&hold_current, NULL, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (__builtin_expect(busy_put_off, 0))
+		busy_let_signals_in();
 }
 
 #endif

@@ -22,7 +22,9 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 
+#include "base/busy.h"
 #include "base/guard.h"
 #include "base/sys.h"
 #include "intercept/wrap.h"
@@ -53,6 +55,34 @@ static bool is_fault(int sig)
 /* SA_RESETHAND: the kernel put the default back before it called us. */
 static __attribute__((noinline, cold)) void instead_of_default(int sig, bool ours);
 
+/* Once more, later, and with all that came with it. False: it cannot be. */
+static __attribute__((noinline, cold)) bool put_off(int sig, const siginfo_t *info,
+						    ucontext_t *context, int flags)
+{
+	siginfo_t unknown = {.si_signo = sig, .si_code = SI_TKILL};
+	uint64_t all = ~0ull, before, mask;
+	long rc;
+
+	if (!(flags & SA_SIGINFO))
+		info = &unknown; /* the kernel filled nothing in */
+	/* SA_NODEFER: this one, too. */
+	sys_call(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof(all), 0, 0);
+	rc = sys_call(SYS_rt_tgsigqueueinfo, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0), sys_gettid(),
+		      sig, info, 0, 0);
+	if (rc) {
+		sys_call(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before), 0, 0);
+		return false;
+	}
+	if (flags & (int)SA_RESETHAND)
+		instead_of_default(sig, true);
+	/* The kernel's set is shorter than the C library's. */
+	memcpy(&mask, &context->uc_sigmask, sizeof(mask));
+	busy_put_signals_off(&mask);
+	memcpy(&context->uc_sigmask, &mask, sizeof(mask));
+	sock_signals_wait();
+	return true;
+}
+
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	handler_fn fn = __atomic_load_n(&handlers[sig].fn, __ATOMIC_RELAXED);
@@ -66,6 +96,9 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		if (ours)
 			return;
 	}
+	if (__builtin_expect(busy_is(), 0) && busy_may_wait(sig) &&
+	    put_off(sig, info, context, flags))
+		return;
 	/* Before the call, which may not return. */
 	sock_signals.handled++;
 	if (flags & SA_RESTART)

@@ -158,8 +158,11 @@ void ring_look_again(struct ring *ring, enum hold_mode mode)
 
 bool ring_try(struct ring *ring)
 {
-	if (!try_hold(ring))
+	if (!try_hold(ring)) {
+		if (ring_thread.due) /* a signal, meanwhile */
+			ring_try_posted();
 		return false;
+	}
 	if (!inbox_empty(&ring->inbox))
 		ring_drain_inbox(ring);
 	return true;
@@ -180,7 +183,7 @@ void ring_release_cold(struct ring *ring)
 {
 	finish(ring);
 	ring_look_again(ring, ring_mode);
-	if (ring_thread.posted)
+	if (ring_thread.due)
 		ring_try_posted();
 }
 
@@ -221,6 +224,10 @@ void ring_try_posted(void)
 		if (due.afterwards)
 			due.afterwards();
 	}
+	if (ring_thread.put_off && !busy_is()) {
+		ring_thread.put_off = 0;
+		busy_let_signals_in();
+	}
 }
 
 void ring_run_afterwards(void (*fn)(void))
@@ -243,6 +250,6 @@ void ring_post(struct ring *ring, struct inbox_item *item)
 	 */
 	inbox_fence();
 	ring_look_again(ring, ring_mode);
-	if (ring_thread.posted) /* by what ran just now */
+	if (ring_thread.due) /* by what ran just now */
 		ring_try_posted();
 }

@@ -142,13 +142,20 @@ void ring_run_late_work(struct ring *ring);
  */
 #define RING_POSTED_MAX 8
 struct ring_thread {
-	unsigned posted; /* more than RING_POSTED_MAX: all rings are tried */
-	bool internal;	 /* this is the internal thread */
+	union {
+		struct {
+			uint16_t posted;  /* more than RING_POSTED_MAX: all rings are tried */
+			uint16_t put_off; /* signal handlers too: they wait, see base/busy.h */
+		};
+		uint32_t due; /* is there anything of this to do? One load */
+	};
+	bool internal; /* this is the internal thread */
 	struct ring *to[RING_POSTED_MAX];
 	void (*afterwards)(void);
 };
 extern __thread struct ring_thread ring_thread __attribute__((tls_model("initial-exec")));
 
+/* Does what is due, as far as no ring is held. */
 void ring_try_posted(void);
 
 /*
@@ -197,7 +204,7 @@ static inline __attribute__((always_inline)) void ring_release(struct ring *ring
 		inbox_fence();
 	if (__builtin_expect(!inbox_empty(&ring->inbox), 0))
 		ring_look_again(ring, mode);
-	if (__builtin_expect(ring_thread.posted != 0, 0))
+	if (__builtin_expect(ring_thread.due != 0, 0))
 		ring_try_posted();
 }
 

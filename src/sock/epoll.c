@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 
 #include "base/mem.h"
+#include "base/busy.h"
 #include "base/sys.h"
 #include "ring/hold.h"
 #include "sock/epoll_internal.h"
@@ -14,8 +15,6 @@
 /* All that may stand beside EPOLLEXCLUSIVE. */
 #define EXCLUSIVE_OK \
 	(EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE)
-
-__thread unsigned epoll_locks __attribute__((tls_model("initial-exec")));
 
 /* Under the mutex: sets that wait for reuse, and all there ever were. */
 static pthread_mutex_t pool_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -28,14 +27,14 @@ static pthread_mutex_t nesting = PTHREAD_MUTEX_INITIALIZER;
 
 void epoll_lock_nested(struct epoll *ep)
 {
-	epoll_locks++; /* first: a signal handler in between must be refused, too */
+	busy_locks++; /* first: a signal handler in between must be refused, too */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	pthread_mutex_lock(&ep->mutex);
 }
 
 bool epoll_lock(struct epoll *ep)
 {
-	if (__builtin_expect(epoll_locks || hold_current, 0))
+	if (__builtin_expect(busy_locks || hold_current, 0))
 		return false;
 	epoll_lock_nested(ep);
 	if (__builtin_expect(ep->forks != ready_forks, 0))
@@ -47,7 +46,10 @@ void epoll_unlock(struct epoll *ep)
 {
 	pthread_mutex_unlock(&ep->mutex);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	epoll_locks--;
+	busy_locks--;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (__builtin_expect(busy_put_off, 0))
+		busy_let_signals_in();
 }
 
 /* ---- sets ------------------------------------------------------------------------- */
@@ -316,7 +318,7 @@ int epoll_control(struct epoll *ep, int op, int fd, struct sock_ref ref, struct 
 	bool nest = ref.sk->kind == SOCK_KIND_EPOLL && op == EPOLL_CTL_ADD;
 	int rc;
 
-	if (epoll_locks || hold_current)
+	if (busy_locks || hold_current)
 		return -EBUSY; /* in a signal handler that interrupted the library */
 	if (ref.sk->epoll == ep && ref.sk->kind == SOCK_KIND_EPOLL)
 		return -EINVAL;
@@ -344,7 +346,7 @@ int epoll_control(struct epoll *ep, int op, int fd, struct sock_ref ref, struct 
 void epoll_fork_child(void)
 {
 	ready_fork_child();
-	epoll_locks = 0;
+	busy_locks = 0;
 	pthread_mutex_init(&pool_mutex, NULL);
 	pthread_mutex_init(&nesting, NULL);
 	for (struct epoll *ep = all_sets; ep; ep = ep->all) {

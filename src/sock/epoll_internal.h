@@ -85,9 +85,6 @@ struct epoll {
 	struct epoll *free; /* next to be reused */
 };
 
-/* Sets whose mutex this thread holds: a signal handler is refused, not deadlocked. */
-extern __thread unsigned epoll_locks __attribute__((tls_model("initial-exec")));
-
 /* False: in a signal handler or callback that interrupted the library. */
 bool epoll_lock(struct epoll *ep);
 /* As above, of a set within a set whose mutex we have. */

@@ -451,11 +451,12 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 			ep->plain_waits++;
 		else
 			take_snapshot(&w, start);
+		/* Before it is let go: a handler that was put off may jump out of that. */
+		cleanup_push(&undo, cancelled_call, &w);
 	}
 	epoll_unlock(ep);
 	if (n)
 		return n;
-	cleanup_push(&undo, cancelled_call, &w);
 	n = wait_entered(&w, plain, start, timeout);
 	cleanup_pop(&undo);
 	leave(&w);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "base/busy.h"
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
@@ -290,7 +291,7 @@ static nfds_t count_members(const struct call *call)
 
 int poll_call(struct call *call, nsec_t timeout, const sigset_t *mask)
 {
-	if (epoll_locks || hold_current)
+	if (busy_locks || hold_current)
 		return -EINTR; /* in a signal handler that interrupted the library */
 	call->room = count_members(call);
 	call->shadow = call->few_shadow;

@@ -6,6 +6,7 @@
 #include "base/delay.h"
 #include "base/mem.h"
 #include "ring/inbox.h"
+#include "ring/ring.h"
 #include "sock/async.h"
 
 unsigned ready_forks;
@@ -53,6 +54,11 @@ struct waiter *waiter_self(void)
 void sock_signal_enters(void)
 {
 	sleep_interrupted();
+}
+
+void sock_signals_wait(void)
+{
+	ring_thread.put_off = 1;
 }
 
 void ready_fork_child(void)

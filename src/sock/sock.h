@@ -238,6 +238,9 @@ extern __thread struct sock_signals sock_signals __attribute__((tls_model("initi
 /* The trampoline, of a signal with SI_SIGIO: what the kernel would have said. */
 void sock_signal_fix(siginfo_t *info);
 
+/* In a handler whose signal was put off (base/busy.h): rings let them in, too. */
+void sock_signals_wait(void);
+
 /* First thing of the trampoline: whom the handler interrupted is not asleep meanwhile. */
 void sock_signal_enters(void);
 

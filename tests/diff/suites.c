@@ -13,6 +13,7 @@
 	SUITE(family)  \
 	SUITE(fds)     \
 	SUITE(gather)  \
+	SUITE(jumps)   \
 	SUITE(leaving) \
 	SUITE(linger)  \
 	SUITE(mcast)   \

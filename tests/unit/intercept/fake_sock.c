@@ -17,6 +17,10 @@ void sock_signal_enters(void)
 {
 }
 
+void sock_signals_wait(void)
+{
+}
+
 void sock_signal_fix(siginfo_t *info)
 {
 }
