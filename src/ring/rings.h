@@ -43,7 +43,10 @@ bool rings_close_unused(nsec_t now, void (*vacate)(struct ring *ring, struct rin
 /* The ring of the interface that has a flow with this key, or NULL. */
 struct ring *rings_find_flow(int ifindex, const struct flow_key *key);
 
-/* The ports' housekeeping; what to sleep on for more of it, how many. */
+/*
+ * The internal thread, and whoever ends the process: the ports' housekeeping; what to sleep on
+ * for more of it, how many.
+ */
 unsigned rings_service(struct pollfd *fds, unsigned max);
 
 #define RINGS_ANY_INTERFACE (-1)

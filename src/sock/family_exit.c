@@ -97,6 +97,7 @@ static void wait_for_letters(void)
 	sys_ppoll(&pfd, 1, &ts, NULL);
 	for (unsigned i = 0; i < rings_count(); i++)
 		sock_poll_ring(rings_at(i));
+	rings_service(NULL, 0); /* we may be the internal thread, whose work this is */
 }
 
 void family_exit(void)

@@ -197,6 +197,7 @@ static void linger(enum tcp_orphan kind, nsec_t timeout)
 	while (__atomic_load_n(&tcp_orphans[kind], __ATOMIC_RELAXED) && clock_now() < deadline) {
 		for (unsigned i = 0; i < rings_count(); i++)
 			sock_poll_ring(rings_at(i));
+		rings_service(NULL, 0); /* newcomers to the interface do not wait for our end */
 		sys_sched_yield();
 	}
 }

@@ -350,6 +350,71 @@ static void busy_server(void)
 	close(listener);
 }
 
+/* ---- somebody comes while another one leaves ------------------------------------------- */
+
+struct leaver {
+	int told[2];
+};
+
+/* Leaves with much that its peer does not read yet, for which it stays a while. */
+static int leave_slowly(void *arg)
+{
+	const struct leaver *leaver = arg;
+	struct sockaddr_in to = server_addr(0);
+	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+	static char buf[LEFT];
+
+	MUST(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	set_nonblocking(fd, true);
+	while (send(fd, buf, sizeof(buf), 0) > 0)
+		;
+	close(leaver->told[1]);
+	exit(0);
+}
+
+static void newcomer(void)
+{
+	struct sockaddr_in to = server_addr(1);
+	struct leaver leaver;
+	int pid, fd;
+	char c;
+
+	MUST(pipe(leaver.told));
+	meet();
+	pid = spawn(leave_slowly, &leaver);
+	close(leaver.told[1]);
+	MUST(read(leaver.told[0], &c, 1));
+	usleep(200000); /* it is leaving */
+	fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
+	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	ping(fd, "hello");
+	meet();
+	join(pid);
+	close(fd);
+	close(leaver.told[0]);
+}
+
+static void newcomer_server(void)
+{
+	int slow = tcp_listening(0), listener = tcp_listening(1), left, fd;
+	static char buf[65536];
+	long n;
+
+	meet();
+	left = (int)MUST(accept(slow, NULL, NULL));
+	fd = (int)MUST(accept(listener, NULL, NULL));
+	n = MUST(recv(fd, buf, sizeof(buf), 0));
+	MUST(send(fd, buf, (size_t)n, 0));
+	meet();
+	while ((n = recv(left, buf, sizeof(buf), 0)) > 0)
+		;
+	say_result("the end of the one that left", n);
+	close(left);
+	close(fd);
+	close(slow);
+	close(listener);
+}
+
 /* ---- before the beginning ------------------------------------------------------------- */
 
 static void constructor_client(void)
@@ -397,5 +462,6 @@ const struct behaviour exits_behaviours[] = {
 	{"exec", signals_server, exec_client, OURS},
 	{"busy_killed", busy_server, busy_killed, OURS},
 	{"busy_exit", busy_server, busy_exit, OURS},
+	{"newcomer", newcomer_server, newcomer, OURS},
 	{0},
 };
