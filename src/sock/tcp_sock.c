@@ -241,12 +241,14 @@ void tcp_after(struct inet_sock *so, struct ring *ring)
 }
 
 /*
- * The program still has it, but a new connection of its pair may begin: of a listener of
- * ours, on whatever ring, or of the kernel's.  On a move, the frames find it by stand-ins.
+ * The program still has it, but it was reset, and a new connection of its pair may begin at
+ * once: of a listener of ours, on whatever ring, or of the kernel's.  To one that ended in
+ * order a segment may come once more, which is ours to answer.  On a move, the frames find
+ * it by stand-ins.
  */
 static __attribute__((noinline)) void free_pair(struct inet_sock *so, struct ring *ring)
 {
-	if (!so->move)
+	if (so->tcp.error && !so->move)
 		ring_flow_del(ring, &so->tcp.flow);
 }
 
