@@ -82,7 +82,8 @@ static bool same_rings(const struct nap *nap)
 
 /*
  * Lying down: the watch is in place, so what came before is seen here, and what
- * comes later rings.  A socket that moves calls all who wait for it.
+ * comes later rings.  A socket that moves calls all who wait for it; one that went to
+ * another process before the watch was there has called without us.
  */
 static bool is_quiet(const struct nap *nap)
 {
@@ -90,7 +91,7 @@ static bool is_quiet(const struct nap *nap)
 	uint32_t wanted = nap->wait->events | EPOLLERR | EPOLLHUP;
 
 	return !waiter_pending(nap->waiter) && !(sock_events(nap->wait->ref.sk) & wanted) &&
-	       same_rings(nap);
+	       !sock_is_away(nap->wait->ref.sk) && same_rings(nap);
 }
 
 static int sleep_watching(struct nap *nap)

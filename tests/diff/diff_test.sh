@@ -27,19 +27,4 @@ if [[ $1 == mcast ]]; then
 	ip -n c addr add 10.9.0.3/24 dev v0
 	await 5 netns_is_up c v1 && await 5 netns_is_up s v1 || die "the second link stays down"
 fi
-run() {
-	"$diff" run "${verbose[@]}" "$lib" tests/diff/intended.txt "$@"
-}
-
-run "$@" > $netns_tmp/said
-rc=$?
-cat $netns_tmp/said
-mapfile -t failed < <(sed -n 's/^FAIL //p' $netns_tmp/said)
-# No second chance, but for one known fault: family both_wait loses a process that waits for
-# a connection, once in some twenty runs on a busy machine.
-if [[ $1 == family && ${failed[*]} == both_wait && $# == 1 ]]; then
-	echo "again, alone: ${failed[*]}"
-	run "$1" "${failed[@]}"
-	rc=$?
-fi
-exit $rc
+"$diff" run "${verbose[@]}" "$lib" tests/diff/intended.txt "$@"
