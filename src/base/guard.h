@@ -25,12 +25,12 @@ typedef uint64_t guard_u64 __attribute__((aligned(1), may_alias));
 typedef uint8_t guard_v16 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint8_t guard_v32 __attribute__((vector_size(32), aligned(1), may_alias));
 
-/* The instruction at label at; after a fault, the thread goes on at 7. */
-#define GUARD_ENTRY(at)                            \
-	".pushsection guarded,\"a\",@progbits\n\t" \
-	".balign 4\n\t"                            \
-	".long " at " - .\n\t"                     \
-	".long 7b - .\n\t"                         \
+/* The instruction at label at; after a fault, the thread goes on at 7.  R: lld keeps it. */
+#define GUARD_ENTRY(at)                             \
+	".pushsection guarded,\"aR\",@progbits\n\t" \
+	".balign 4\n\t"                             \
+	".long " at " - .\n\t"                      \
+	".long 7b - .\n\t"                          \
 	".popsection\n"
 
 /* What sets the flag, out of the way. */
