@@ -496,18 +496,36 @@ static void mark(char kind, unsigned index, unsigned long count)
 	put_line(line, (size_t)n);
 }
 
-/* A connection of this side's kernel that may still have something to say. */
-static bool kernel_is_busy(void)
+/*
+ * A connection of this side's kernel that may still have something to say. settled: it had all
+ * the time for that, and is remembered; it is not asked again.
+ */
+static bool kernel_is_busy(bool settled)
 {
+	static unsigned long stuck[16]; /* local port and remote port */
+	static unsigned n_stuck;
 	const unsigned quiet = 1u << TCP_TIME_WAIT | 1u << TCP_CLOSE | 1u << TCP_LISTEN;
 	FILE *f = fopen("/proc/self/net/tcp", "r");
 	bool busy = false;
-	unsigned state;
+	unsigned local, remote, state;
 	char line[512];
 
 	while (f && !busy && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, " %*d: %*x:%*x %*x:%*x %x", &state) == 1)
-			busy = !(quiet >> state & 1);
+		unsigned long pair;
+		unsigned i = 0;
+
+		if (sscanf(line, " %*d: %*x:%x %*x:%x %x", &local, &remote, &state) != 3 ||
+		    (quiet >> state & 1))
+			continue;
+		pair = (unsigned long)local << 16 | remote;
+		while (i < n_stuck && stuck[i] != pair)
+			i++;
+		if (i < n_stuck)
+			continue;
+		if (settled && n_stuck < sizeof(stuck) / sizeof(*stuck))
+			stuck[n_stuck++] = pair;
+		else
+			busy = true;
 	}
 	if (f)
 		fclose(f);
@@ -522,8 +540,10 @@ static void let_settle(void)
 {
 	long until = now_ms() + SETTLE_MS;
 
-	while (kernel_is_busy() && now_ms() < until)
+	while (kernel_is_busy(false) && now_ms() < until)
 		usleep(1000);
+	if (now_ms() >= until)
+		(void)kernel_is_busy(true);
 	barrier('s');
 }
 
