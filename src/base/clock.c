@@ -172,7 +172,7 @@ static void renew(const struct line *old)
 
 static __attribute__((noinline, cold)) void renew_if_alone(const struct line *old, uint64_t version)
 {
-	int self = (int)sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0), writer = get(clocks.writer);
+	int self = sys_getpid(), writer = get(clocks.writer);
 
 	/* The id of another process is our parent's, copied in the middle. */
 	if (writer == self || !__atomic_compare_exchange_n(&clocks.writer, &writer, self, false,
@@ -214,17 +214,11 @@ nsec_t clock_real(void)
 static bool counter_is_trusted(void)
 {
 	unsigned eax, ebx, ecx, edx;
-	char name[8] = "";
-	int fd;
+	char name[32];
 
 	if (!__get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) || !(edx & (1u << 8)))
 		return false; /* not invariant */
-	fd = sys_open(CLOCKSOURCE, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
-	sys_read(fd, name, sizeof(name) - 1);
-	sys_close(fd);
-	return !strcmp(name, "tsc\n");
+	return sys_read_text(CLOCKSOURCE, name, sizeof(name)) > 0 && !strcmp(name, "tsc\n");
 }
 
 void clock_init(void)

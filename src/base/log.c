@@ -205,6 +205,12 @@ void log_init(enum log_level level, int details, bool colours, const char *file)
 		log_warn("cannot open the log file %s (VMA_LOG_FILE): logging to stderr", file);
 }
 
+void log_descend(void)
+{
+	if (!out.path[0] && log_level > LOG_WARNING && log_level < LOG_DEBUG)
+		log_level = LOG_WARNING;
+}
+
 /* As snprintf() at an offset, for text that may be cut short. */
 static size_t append(char *line, size_t used, size_t size, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -227,8 +233,7 @@ static size_t append_details(char *line, size_t used, size_t size)
 	if (out.details >= 3)
 		used = append(line, used, size, " Time: %9.3f", (double)elapsed / 1e6);
 	if (out.details >= 2)
-		used = append(line, used, size, " Pid: %5u",
-			      (unsigned)sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0));
+		used = append(line, used, size, " Pid: %5u", (unsigned)sys_getpid());
 	if (out.details >= 1)
 		used = append(line, used, size, " Tid: %5u", (unsigned)sys_gettid());
 	return used;

@@ -6,9 +6,9 @@
  * Role		any thread; one line is one write(2), so lines never mix.
  *		Never call it on a hot path.  errno is preserved.
  * Lifetime	log_init() once at start; before it, warnings and worse go to
- *		stderr.  Survives a program that closes every descriptor: the
- *		file is reopened for append when its descriptor is not ours
- *		any more.
+ *		stderr.  log_descend() after it, and in a forked child.
+ *		Survives a program that closes every descriptor: the file is
+ *		reopened for append when its descriptor is not ours any more.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -29,7 +29,7 @@ enum log_level {
 	LOG_ALL = 8,
 };
 
-extern enum log_level log_level; /* written by log_init() only */
+extern enum log_level log_level; /* written by log_init() and log_descend() only */
 
 /*
  * level: lines above it are dropped.  details: 0..3.  colours: only if the
@@ -37,6 +37,13 @@ extern enum log_level log_level; /* written by log_init() only */
  * A file that cannot be opened: one warning, stderr is used.
  */
 void log_init(enum log_level level, int details, bool colours, const char *file);
+
+/*
+ * This process descends from one that has the library and told what there is to tell: INFO
+ * and DETAILS go to a file only, not to stderr, which may be read by a program.  Who asked
+ * for DEBUG and more gets it all.
+ */
+void log_descend(void);
 
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -129,7 +129,7 @@ static char *expand(const char *text)
 		return mem_strdup(text);
 	copy = mem_alloc(size);
 	if (copy)
-		snprintf(copy, size, "%.*s%d%s", (int)(place - text), text, (int)getpid(),
+		snprintf(copy, size, "%.*s%d%s", (int)(place - text), text, sys_getpid(),
 			 place + 2);
 	return copy;
 }
@@ -403,7 +403,7 @@ void param_banner(void)
 	log_info(RULE);
 	log_info("VMA_VERSION: " VMA_VERSION " " VMA_VERSION_KIND);
 	banner_command();
-	log_info("Pid: %5d", (int)getpid());
+	log_info("Pid: %5d", sys_getpid());
 	if (!uname(&host)) {
 		log_info("Architecture: %s", host.machine);
 		log_info("Node: %s", host.nodename);

@@ -27,3 +27,13 @@ void signals_unblock(void)
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	sys_call(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before), 0, 0);
 }
+
+bool signals_are_blocked(void)
+{
+	return depth != 0;
+}
+
+void signals_are_never_taken(void)
+{
+	depth++;
+}

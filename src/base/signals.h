@@ -10,9 +10,18 @@
 #ifndef BASE_SIGNALS_H
 #define BASE_SIGNALS_H
 
+#include <stdbool.h>
+
 /* Blocks all of this thread's signals. */
 void signals_block(void);
 /* The end of the outermost pair gives the thread its mask back. */
 void signals_unblock(void);
+/*
+ * A thread of ours, which was created with the program's signals blocked: it is as in a
+ * pair for good, without a system call, and the C library's own signals come through.
+ */
+void signals_are_never_taken(void);
+/* Is this thread in a pair? */
+bool signals_are_blocked(void);
 
 #endif

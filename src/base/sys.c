@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/sys.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,16 +118,27 @@ void sys_fd_forget_all(void)
 		sys_close(fd);
 }
 
-int sys_read_nth_number(const char *path, unsigned skip, int otherwise)
+ssize_t sys_read_text(const char *path, char *text, size_t size)
 {
-	char text[64] = "", *at = text;
 	int fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
 	ssize_t n;
 
+	text[0] = '\0';
 	if (fd < 0)
-		return otherwise;
-	n = sys_read(fd, text, sizeof(text) - 1);
+		return fd;
+	n = sys_read(fd, text, size);
 	sys_close(fd);
+	if (n >= 0 && (size_t)n == size)
+		n = -E2BIG;
+	text[n < 0 ? 0 : n] = '\0';
+	return n;
+}
+
+int sys_read_nth_number(const char *path, unsigned skip, int otherwise)
+{
+	char text[64], *at = text;
+	ssize_t n = sys_read_text(path, text, sizeof(text));
+
 	for (; skip && *at; skip--) {
 		at += strcspn(at, " \t");
 		at += strspn(at, " \t");

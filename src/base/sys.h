@@ -188,6 +188,11 @@ static inline ssize_t sys_write(int fd, const void *buf, size_t len)
 	return sys_call(SYS_write, fd, buf, len, 0, 0, 0);
 }
 
+/*
+ * What a small file holds, of /proc, say, as text that ends with a zero: its length, -E2BIG if
+ * there is more than fits, or another -errno.
+ */
+ssize_t sys_read_text(const char *path, char *text, size_t size);
 /* The number in a file of /proc/sys; otherwise when it cannot be read. */
 int sys_read_number(const char *path, int otherwise);
 /* The one behind skip others. */
@@ -223,6 +228,16 @@ static inline int sys_ppoll(struct pollfd *fds, nfds_t n, struct timespec *timeo
 static inline int sys_gettid(void)
 {
 	return (int)sys_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+static inline pid_t sys_getpid(void)
+{
+	return (pid_t)sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+static inline uid_t sys_geteuid(void)
+{
+	return (uid_t)sys_call(SYS_geteuid, 0, 0, 0, 0, 0, 0);
 }
 
 static inline int sys_sched_yield(void)

@@ -33,7 +33,7 @@ static int copy(long nr, void *to, const void *from, void *local, void *remote, 
 		memcpy(to, from, n);
 		return 0;
 	}
-	rc = sys_call(nr, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0), &ours, 1, &theirs, 1, 0);
+	rc = sys_call(nr, sys_getpid(), &ours, 1, &theirs, 1, 0);
 	if (rc == -EFAULT || (rc >= 0 && rc < (long)n))
 		return -EFAULT;
 	if (rc < 0)

@@ -75,7 +75,7 @@ static int control_kernel(struct sock_ref set, int epfd, int op, int fd, struct 
 EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
 	struct sock_ref set = set_get(epfd), ref = fd_get(fd);
-	int saved = errno;
+	int saved = errno, rc;
 
 	if (!ref.sk)
 		return control_kernel(set, epfd, op, fd, event);
@@ -88,7 +88,11 @@ EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	}
 	if (op != EPOLL_CTL_DEL && !user_can_read(event, sizeof(*event)))
 		return (int)to_libc(-EFAULT, saved);
-	return (int)to_libc(epoll_control(set.sk->epoll, op, fd, ref, event), saved);
+	rc = epoll_control(set.sk->epoll, op, fd, ref, event);
+	if (rc != SOCK_KERNEL)
+		return (int)to_libc(rc, saved);
+	errno = saved;
+	return control_kernel(set, epfd, op, fd, event);
 }
 
 /*

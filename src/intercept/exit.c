@@ -38,14 +38,9 @@ static const int fatal_signals[] = {SIGHUP,    SIGINT,	SIGQUIT, SIGPIPE, SIGALRM
 static int armed;   /* any, atomic: signals are watched */
 static int leaving; /* any, atomic: the thread that ends the process; 0: none */
 
-static int this_thread(void)
-{
-	return (int)sys_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
-}
-
 static void leave(void)
 {
-	__atomic_store_n(&leaving, this_thread(), __ATOMIC_RELEASE);
+	__atomic_store_n(&leaving, sys_gettid(), __ATOMIC_RELEASE);
 	sock_exit();
 }
 
@@ -62,7 +57,7 @@ void exit_stay(void)
 	struct timespec most = {.tv_sec = LONGEST_GOODBYE};
 
 	/* A handler of the program may run on the thread that ends it. */
-	if (who && who != this_thread() && !fork_is_vfork_child())
+	if (who && who != sys_gettid() && !fork_is_vfork_child())
 		sys_ppoll(NULL, 0, &most, NULL);
 }
 
@@ -163,7 +158,7 @@ static void main_left(void)
 
 EXPORT void pthread_exit(void *value)
 {
-	if (sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0) == this_thread() &&
+	if (sys_getpid() == sys_gettid() &&
 	    !__atomic_exchange_n(&main_is_gone, 1, __ATOMIC_SEQ_CST) &&
 	    __atomic_load_n(&armed, __ATOMIC_SEQ_CST))
 		main_left();
@@ -190,7 +185,7 @@ static void die_of(int sig)
 	struct sigaction act = {.sa_handler = SIG_DFL};
 
 	libc.sigaction(sig, &act, NULL);
-	sys_call(SYS_tgkill, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0), this_thread(), sig, 0, 0, 0);
+	sys_call(SYS_tgkill, sys_getpid(), sys_gettid(), sig, 0, 0, 0);
 }
 
 static int interrupted; /* any, atomic: the thread that is in the middle of our work; 0: none */
@@ -206,7 +201,7 @@ static void stop_interrupted(int sig)
 	int tid;
 
 	while ((tid = __atomic_load_n(&interrupted, __ATOMIC_ACQUIRE)) && clock_now() < deadline) {
-		if (sys_call(SYS_tgkill, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0), tid, sig, 0, 0, 0))
+		if (sys_call(SYS_tgkill, sys_getpid(), tid, sig, 0, 0, 0))
 			break;
 		sys_ppoll(NULL, 0, &pause, NULL);
 	}
@@ -239,7 +234,7 @@ void exit_on_fatal(int sig)
 		die_of(sig);
 		return;
 	}
-	__atomic_store_n(&interrupted, hold_current ? this_thread() : 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&interrupted, hold_current ? sys_gettid() : 0, __ATOMIC_RELEASE);
 	if (!sock_exit_by(sig, say_goodbye_and_die)) {
 		die_of(sig);
 	} else if (!hold_current) {

@@ -2,27 +2,34 @@
 #include "intercept/fdtable.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "base/mem.h"
-#include "base/signals.h"
+#include "base/mutex.h"
+#include "base/sys.h"
+#include "intercept/wrap.h"
 
 #define LEAF_BYTES (FD_LEAF_SIZE * sizeof(struct fd_entry))
 
-struct fd_entry *fd_root[FD_ROOT_SIZE];
+#define PAGE 4096
+
+struct fd_entry *fd_root[FD_ROOT_SIZE] __attribute__((aligned(PAGE)));
+struct fd_entry *fd_leaves[FD_ROOT_SIZE];
+
+_Static_assert(sizeof(fd_root) % PAGE == 0, "nothing else is wiped");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int highest = -1; /* any, atomic: no entry is above it */
+static int n_leaves;	 /* lock: no leaf is at or above it */
 
 static void lock_table(void)
 {
-	signals_block();
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 }
 
 static void unlock_table(void)
 {
-	pthread_mutex_unlock(&lock);
-	signals_unblock();
+	mutex_unlock(&lock);
 }
 
 static struct fd_entry *leaf_of(int fd)
@@ -38,6 +45,18 @@ static struct fd_entry *entry_of(int fd)
 	return leaf ? &leaf[fd & (FD_LEAF_SIZE - 1)] : NULL;
 }
 
+/* Lock. */
+static void wipe_on_fork(void)
+{
+	static bool done;
+
+	if (done)
+		return;
+	done = true;
+	/* Before Linux 4.14: a process made past libc uses the table as its parent does. */
+	sys_call(SYS_madvise, fd_root, sizeof(fd_root), MADV_WIPEONFORK, 0, 0, 0);
+}
+
 /* Lock.  Makes the leaf; NULL: no memory. */
 static struct fd_entry *entry_make(int fd)
 {
@@ -46,8 +65,12 @@ static struct fd_entry *entry_make(int fd)
 
 		if (!leaf)
 			return NULL;
-		/* Pairs with fd_get(): the leaf is zero. */
+		wipe_on_fork();
+		/* Pairs with fd_get(): the leaf is zero; and who sees it in fd_leaves, in fd_root. */
 		__atomic_store_n(&fd_root[fd >> FD_LEAF_BITS], leaf, __ATOMIC_RELEASE);
+		__atomic_store_n(&fd_leaves[fd >> FD_LEAF_BITS], leaf, __ATOMIC_RELEASE);
+		if (n_leaves <= fd >> FD_LEAF_BITS)
+			n_leaves = (fd >> FD_LEAF_BITS) + 1;
 	}
 	return entry_of(fd);
 }
@@ -74,6 +97,12 @@ static struct sock *named_by(const struct fd_entry *entry)
 static void empty(struct fd_entry *entry)
 {
 	__atomic_store_n(&entry->sk, NULL, __ATOMIC_RELEASE);
+}
+
+struct fd_entry *fd_missed(int fd)
+{
+	fork_adopt();
+	return leaf_of(fd); /* also when it was being made */
 }
 
 struct sock_ref fd_lookup(int fd)
@@ -210,15 +239,28 @@ void fd_forget_sockets(void)
 
 void fd_fork_prepare(void)
 {
-	pthread_mutex_lock(&lock);
+	mutex_lock_blocked(&lock);
 }
 
 void fd_fork_parent(void)
 {
-	pthread_mutex_unlock(&lock);
+	mutex_unlock_blocked(&lock);
 }
 
 void fd_fork_child(void)
 {
 	pthread_mutex_init(&lock, NULL);
+	for (int i = 0; i < n_leaves; i++) {
+		if (fd_leaves[i])
+			__atomic_store_n(&fd_root[i], fd_leaves[i], __ATOMIC_RELEASE);
+	}
+}
+
+bool fd_is_wiped(void)
+{
+	for (int i = 0; i < n_leaves; i++) {
+		if (fd_leaves[i])
+			return !__atomic_load_n(&fd_root[i], __ATOMIC_ACQUIRE);
+	}
+	return false;
 }

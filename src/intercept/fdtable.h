@@ -18,6 +18,11 @@
  *		belongs to whoever has the descriptor from the kernel: sk comes
  *		last, and with it the entry is the lock's.
  * Progress	lookup never waits.
+ * fork		a process made past libc (a raw clone(2), clone3(2)) has our memory, and
+ *		nobody tells it that rings and descriptors are its parent's.  The kernel
+ *		wipes fd_root in every forked process (MADV_WIPEONFORK), so that the first
+ *		look-up there finds nothing and calls fork_adopt().  fd_leaves keeps what
+ *		fd_root was.
  */
 #ifndef INTERCEPT_FDTABLE_H
 #define INTERCEPT_FDTABLE_H
@@ -38,6 +43,22 @@ struct fd_entry {
 
 /* Leaves are mapped when used, and their pages when written. */
 extern struct fd_entry *fd_root[FD_ROOT_SIZE];
+extern struct fd_entry *fd_leaves[FD_ROOT_SIZE]; /* written after fd_root */
+
+/* A leaf that fd_root lacks and fd_leaves has: that of fd, when it is known why. */
+struct fd_entry *fd_missed(int fd);
+
+/* Of a descriptor that is not negative; NULL: none. */
+static inline struct fd_entry *fd_leaf(int fd)
+{
+	struct fd_entry *leaf = __atomic_load_n(&fd_root[fd >> FD_LEAF_BITS], __ATOMIC_ACQUIRE);
+
+	/* Acquire: pairs with entry_make(). */
+	if (leaf ||
+	    __builtin_expect(!__atomic_load_n(&fd_leaves[fd >> FD_LEAF_BITS], __ATOMIC_ACQUIRE), 1))
+		return leaf;
+	return fd_missed(fd);
+}
 
 static inline struct sock_ref fd_get(int fd)
 {
@@ -46,7 +67,7 @@ static inline struct sock_ref fd_get(int fd)
 
 	if (fd < 0)
 		return ref;
-	leaf = __atomic_load_n(&fd_root[fd >> FD_LEAF_BITS], __ATOMIC_ACQUIRE);
+	leaf = fd_leaf(fd);
 	if (!leaf)
 		return ref;
 	entry = &leaf[fd & (FD_LEAF_SIZE - 1)];
@@ -92,6 +113,12 @@ void fd_forget_all(void);
 
 /* In a forked child: only epoll sets are left, they get to the kernel by themselves. */
 void fd_forget_sockets(void);
+
+/*
+ * True: this process was forked, and fd_fork_child() has not been called in it.  Of a
+ * process that is the owner of the table it says nothing.
+ */
+bool fd_is_wiped(void);
 
 /* Around fork: the child gets the table in a sound state. */
 void fd_fork_prepare(void);

@@ -6,6 +6,10 @@
  * handlers that we register; _Fork() does not, and is replaced.  In the child
  * every socket is the kernel's.
  *
+ * A raw clone(2) or clone3(2) tells nobody.  Its child finds the descriptor table wiped
+ * at its first call (see fdtable.h), and becomes a child of fork() there.  Until then it
+ * has the descriptors of the port; what never calls us has them as long as it lives.
+ *
  * vfork() is fork() where there are sockets that its child could hand to the program
  * which it executes; the parent waits until it has.
  *
@@ -20,6 +24,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/signals.h"
 #include "base/sys.h"
 #include "intercept/heritage.h"
@@ -29,14 +34,31 @@
 /* The process all our state is of; written at start and in children. */
 static int owner;
 
-static int process(void)
+/* Between prepare() and child(): that one does it. */
+static __thread bool forking;
+
+static void become_child(void);
+
+void fork_adopt(void)
 {
-	return (int)sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	static int adopting; /* atomic */
+
+	/* To another thread of the child the sockets are the kernel's meanwhile. */
+	if (!fd_is_wiped() || __atomic_exchange_n(&adopting, 1, __ATOMIC_ACQUIRE))
+		return;
+	signals_block();
+	if (forking)
+		fd_fork_child();
+	else
+		become_child();
+	__atomic_store_n(&adopting, 0, __ATOMIC_RELEASE);
+	signals_unblock();
 }
 
 bool fork_is_vfork_child(void)
 {
-	return owner && owner != process();
+	fork_adopt();
+	return owner && owner != sys_getpid();
 }
 
 /* A handler that closes a socket must not find the locks taken by its own thread. */
@@ -45,10 +67,12 @@ static void prepare(void)
 	signals_block();
 	sock_fork_prepare();
 	fd_fork_prepare();
+	forking = true;
 }
 
 static void parent(void)
 {
+	forking = false;
 	fd_fork_parent();
 	sock_fork_parent();
 	signals_unblock();
@@ -126,7 +150,8 @@ EXPORT pid_t vfork(void)
 /* The table's lock first: sock_fork_child() reports sockets that leave. */
 static void become_child(void)
 {
-	owner = process();
+	owner = sys_getpid();
+	log_descend();
 	heritage_fork_child();
 	fd_fork_child();
 	if (gate >= 0)
@@ -139,6 +164,7 @@ static void become_child(void)
 
 static void child(void)
 {
+	forking = false;
 	become_child();
 	signals_unblock();
 }
@@ -153,7 +179,9 @@ EXPORT pid_t _Fork(void)
 	pid_t pid = libc._Fork();
 
 	if (pid == 0) {
-		become_child();
+		/* Unless a signal handler made a call first. */
+		if (owner != sys_getpid())
+			become_child();
 		errno = saved;
 	}
 	return pid;
@@ -161,6 +189,6 @@ EXPORT pid_t _Fork(void)
 
 void fork_init(void)
 {
-	owner = process();
+	owner = sys_getpid();
 	pthread_atfork(prepare, parent, child);
 }

@@ -53,8 +53,7 @@ static inline ssize_t sent(struct sock_ref ref, ssize_t rc, int flags, int saved
 {
 	if (__builtin_expect(rc == -EPIPE, 0) && !(flags & MSG_NOSIGNAL) &&
 	    ref.sk->kind == SOCK_KIND_TCP)
-		sys_call(SYS_tgkill, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0), sys_gettid(), SIGPIPE,
-			 0, 0, 0);
+		sys_call(SYS_tgkill, sys_getpid(), sys_gettid(), SIGPIPE, 0, 0, 0);
 	return to_libc(rc, saved);
 }
 

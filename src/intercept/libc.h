@@ -12,6 +12,8 @@
 #ifndef INTERCEPT_LIBC_H
 #define INTERCEPT_LIBC_H
 
+#include <aio.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>

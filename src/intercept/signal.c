@@ -67,8 +67,7 @@ static __attribute__((noinline, cold)) bool put_off(int sig, const siginfo_t *in
 		info = &unknown; /* the kernel filled nothing in */
 	/* SA_NODEFER: this one, too. */
 	sys_call(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof(all), 0, 0);
-	rc = sys_call(SYS_rt_tgsigqueueinfo, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0), sys_gettid(),
-		      sig, info, 0, 0);
+	rc = sys_call(SYS_rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), sig, info, 0, 0);
 	if (rc) {
 		sys_call(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before), 0, 0);
 		return false;
@@ -138,8 +137,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 		return;
 	libc.sigaction(sig, &act, NULL);
 	if (sent)
-		sys_call(SYS_rt_tgsigqueueinfo, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0),
-			 sys_gettid(), sig, info, 0, 0);
+		sys_call(SYS_rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), sig, info, 0, 0);
 }
 
 static bool is_valid(int sig)

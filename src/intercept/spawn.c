@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/mutex.h"
 #include "intercept/heritage.h"
 #include "intercept/wrap.h"
 
@@ -83,22 +84,22 @@ static void begin_ignoring(void)
 {
 	const struct sigaction ignore = {.sa_handler = SIG_IGN};
 
-	pthread_mutex_lock(&ignored.lock);
+	mutex_lock(&ignored.lock);
 	if (!ignored.callers++) {
 		sigaction(SIGINT, &ignore, &ignored.interrupt);
 		sigaction(SIGQUIT, &ignore, &ignored.quit);
 	}
-	pthread_mutex_unlock(&ignored.lock);
+	mutex_unlock(&ignored.lock);
 }
 
 static void end_ignoring(void)
 {
-	pthread_mutex_lock(&ignored.lock);
+	mutex_lock(&ignored.lock);
 	if (!--ignored.callers) {
 		sigaction(SIGINT, &ignored.interrupt, NULL);
 		sigaction(SIGQUIT, &ignored.quit, NULL);
 	}
-	pthread_mutex_unlock(&ignored.lock);
+	mutex_unlock(&ignored.lock);
 }
 
 /* The end; if the thread was cancelled, nothing is left of the shell. */

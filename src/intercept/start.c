@@ -7,6 +7,7 @@
  */
 #include <link.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,9 +17,33 @@
 #include "intercept/heritage.h"
 #include "intercept/wrap.h"
 
+/*
+ * A program that gets rights by being executed (set-user-id, capabilities of its file)
+ * has its environment from somebody with less: nothing in there is taken.
+ */
 static const char *get_variable(const char *name)
 {
-	return getenv(name);
+	return secure_getenv(name);
+}
+
+/* Out of the environment in any case: it is about descriptors of this process. */
+static const char *get_inherited(void)
+{
+	const char *text = heritage_take_variable(environ);
+
+	return getauxval(AT_SECURE) ? NULL : text;
+}
+
+/* Set by the first process of a tree that has the library, for those that it executes. */
+#define DESCENDANT "LIBVMA_DESCENDANT"
+
+/* One banner for all of them: a program may read what its children say. */
+static void descend(void)
+{
+	if (get_variable(DESCENDANT))
+		log_descend();
+	else
+		setenv(DESCENDANT, "1", 1);
 }
 
 static const struct sock_hooks hooks = {.left = fd_left, .started = exit_arm};
@@ -36,7 +61,8 @@ void start(void)
 	image_init();
 	param_init(get_variable);
 	log_init(params.log_level, params.log_details, params.log_colors, params.log_file);
-	inherited = heritage_take_variable(environ);
+	descend();
+	inherited = get_inherited();
 	param_warn(environ);
 	param_banner();
 	sock_init(&hooks);

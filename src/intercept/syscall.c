@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
@@ -129,6 +130,18 @@ static bool fd_call(long nr, const struct args *x, long *rc)
 		return true;
 	case SYS_ioctl:
 		*rc = ioctl(INT(a), (unsigned long)x->b, PTR(c));
+		return true;
+	case SYS_setns:
+		*rc = setns(INT(a), INT(b));
+		return true;
+	case SYS_unshare:
+		*rc = unshare(INT(a));
+		return true;
+	case SYS_execve:
+		*rc = execve(PTR(a), PTR(b), PTR(c));
+		return true;
+	case SYS_execveat:
+		*rc = execveat(INT(a), PTR(b), PTR(c), PTR(d), INT(e));
 		return true;
 	}
 	return false;

@@ -77,6 +77,12 @@ int fd_fresh(int fd);
  * call only.  One system call.
  */
 bool fork_is_vfork_child(void);
+/*
+ * Does for a process that was made by a raw clone(2), where the kernel says so, what
+ * fork() does for its children: its sockets are the kernel's, and what is the parent's
+ * is closed.  Of any other process: nothing.
+ */
+void fork_adopt(void);
 /* At start: from now on fork() tells us. */
 void fork_init(void);
 

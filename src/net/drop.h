@@ -20,6 +20,9 @@
 	X(TCP_OFFSET, "TCP data offset is wrong")                \
 	X(TCP_CSUM, "TCP checksum is wrong")                     \
 	X(NO_FLOW, "no socket for it")                           \
+	X(SOURCE, "the kernel accepts no such sender here")      \
+	X(NO_WAY_BACK, "answers would not leave by the ring")    \
+	X(SOURCE_FULL, "too much waits for a check of senders")  \
 	X(NO_MEMORY, "no memory to keep it")                     \
 	X(SOCK_FULL, "receive buffer of the socket is full")     \
 	X(SOCK_CLOSED, "socket does not receive any more")       \
@@ -35,7 +38,8 @@
 	X(TCP_BACKLOG, "backlog of the listener is full")        \
 	X(TCP_SYN_RATE, "more SYNs than VMA_TCP_MAX_SYN_RATE")   \
 	X(NEIGH_FULL, "too many packets wait for the neighbour") \
-	X(NEIGH_FAILED, "the neighbour does not answer")
+	X(NEIGH_FAILED, "the neighbour does not answer")         \
+	X(NO_ROUTE, "there is no route, or no local address")
 
 enum drop {
 #define X(name, text) DROP_##name,

@@ -18,13 +18,14 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "base/sys.h"
 #include "net/netlink_internal.h"
 
 #define GROUP(name) (1u << (RTNLGRP_##name - 1))
 #define GROUPS                                                                                    \
 	(GROUP(LINK) | GROUP(NEIGH) | GROUP(IPV4_IFADDR) | GROUP(IPV4_ROUTE) | GROUP(IPV4_RULE) | \
-	 GROUP(IPV6_IFADDR) | GROUP(IPV6_ROUTE) | GROUP(IPV6_RULE))
+	 GROUP(IPV6_IFADDR) | GROUP(IPV6_ROUTE) | GROUP(IPV6_RULE) | GROUP(IPV4_NETCONF))
 #define EVENT_BYTES (1 << 20) /* receive buffer: a burst of some thousand events */
 #define EVENTS_MAX 1024	      /* datagrams in one netlink_process(); the rest stays readable */
 #define DUMP_TRIES 5	      /* the table changed while it was read */
@@ -35,7 +36,8 @@ static struct {
 	pthread_mutex_t mutex;
 	int event_fd;
 	int request_fd;
-	pid_t pid; /* who opened it */
+	pid_t pid;	/* who opened it */
+	uint64_t netns; /* any, atomic: its cookie (SO_NETNS_COOKIE); 0: unknown */
 	uint32_t seq;
 	bool ready;  /* the tables are initialised, perhaps empty */
 	bool resync; /* events were lost */
@@ -47,7 +49,7 @@ static struct {
 
 void netlink_lock(void)
 {
-	pthread_mutex_lock(&nl.mutex);
+	mutex_lock(&nl.mutex);
 	if (!nl.ready) {
 		cache_init();
 		nl.ready = true;
@@ -56,7 +58,7 @@ void netlink_lock(void)
 
 void netlink_unlock(void)
 {
-	pthread_mutex_unlock(&nl.mutex);
+	mutex_unlock(&nl.mutex);
 }
 
 /* ---- requests ---------------------------------------------------------------- */
@@ -220,6 +222,20 @@ static int open_socket(uint32_t groups, int flags)
 	return fd;
 }
 
+int netlink_dump_alone(uint16_t type, size_t head_len, netlink_reply_fn fn, void *arg)
+{
+	int rc;
+
+	if (nl.request_fd >= 0)
+		return netlink_dump(type, head_len, fn, arg);
+	rc = nl.request_fd = open_socket(0, 0);
+	if (rc < 0)
+		return rc;
+	rc = netlink_dump(type, head_len, fn, arg);
+	sys_close_fd(&nl.request_fd);
+	return rc;
+}
+
 static void apply_reply(struct nlmsghdr *msg, void *arg)
 {
 	cache_apply(msg);
@@ -253,6 +269,24 @@ static void close_all(bool abandon)
 	next_generation();
 }
 
+static uint64_t netns_of(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	return sys_getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) ? 0 : cookie;
+}
+
+bool netlink_is_of(int fd)
+{
+	uint64_t ours = __atomic_load_n(&nl.netns, __ATOMIC_RELAXED), its;
+
+	if (!ours)
+		return true;
+	its = netns_of(fd);
+	return !its || its == ours;
+}
+
 int netlink_open(const struct netlink_events *events)
 {
 	struct cache_event *ignored;
@@ -263,9 +297,10 @@ int netlink_open(const struct netlink_events *events)
 		netlink_unlock();
 		return -EALREADY;
 	}
-	nl.pid = getpid();
+	nl.pid = sys_getpid();
 	/* Events first: what changes while the tables are read follows as an event. */
 	rc = nl.event_fd = open_socket(GROUPS, SOCK_NONBLOCK);
+	__atomic_store_n(&nl.netns, rc < 0 ? 0 : netns_of(rc), __ATOMIC_RELAXED);
 	if (rc >= 0)
 		rc = nl.request_fd = open_socket(0, 0);
 	if (rc >= 0)
@@ -283,7 +318,7 @@ int netlink_open(const struct netlink_events *events)
 
 void netlink_close(void)
 {
-	bool child = nl.pid != getpid();
+	bool child = nl.pid != sys_getpid();
 
 	if (child) /* whoever held it is in the parent */
 		nl.mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -364,10 +399,12 @@ static void deliver(const struct netlink_events *to, const struct cache_event *e
 	for (size_t i = 0; i < n; i++) {
 		const struct cache_event *e = &events[i];
 
-		if (e->link)
+		if (e->kind == CACHE_LINK)
 			to->link(e->ifindex);
-		else
+		else if (e->kind == CACHE_NEIGH)
 			to->neigh(e->ifindex, &e->addr, e->state, e->mac);
+		else if (to->addr)
+			to->addr(&e->addr, e->present);
 	}
 }
 
@@ -398,6 +435,16 @@ int route_get(const struct route_query *query, struct route *route)
 
 	netlink_lock();
 	rc = route_lookup(query, nl.generation, route);
+	netlink_unlock();
+	return rc;
+}
+
+int route_accepts(int ifindex, const struct inaddr *local, const struct inaddr *remote)
+{
+	int rc;
+
+	netlink_lock();
+	rc = route_ask_input(ifindex, local, remote);
 	netlink_unlock();
 	return rc;
 }

@@ -55,6 +55,10 @@ struct link {
 	bool loopback;
 	bool ethernet;
 	int master; /* ifindex of the bond or bridge it belongs to, 0 */
+	/* The device beneath (of a VLAN), or the other end (of a veth); its number counts in this
+	 * network namespace unless lower_elsewhere.  0: none. */
+	int lower;
+	bool lower_elsewhere;
 };
 
 enum neigh_state {
@@ -73,6 +77,11 @@ struct netlink_events {
 		      const uint8_t mac[6]);
 	/* A link or an address came, went or changed. */
 	void (*link)(int ifindex);
+	/*
+	 * The host got an address, or lost it: no link has it any more.  As of now: what
+	 * it says may be later than the event.  May be NULL.
+	 */
+	void (*addr)(const struct inaddr *addr, bool present);
 };
 
 /*
@@ -82,6 +91,13 @@ struct netlink_events {
 int netlink_open(const struct netlink_events *events);
 /* In a child after fork, the tables are left alone: another thread may have been at them. */
 void netlink_close(void);
+
+/*
+ * Is this socket of the network namespace that the tables are of, which is the one of the
+ * thread that called netlink_open()?  Any thread.  Where the kernel does not tell (before 5.14),
+ * and of what is no socket: yes.
+ */
+bool netlink_is_of(int fd);
 
 /* To wait for readability or an error (events were lost); -1 when closed. */
 int netlink_fd(void);
@@ -100,6 +116,12 @@ uint32_t netlink_generation(void);
  */
 int route_get(const struct route_query *query, struct route *route);
 
+/*
+ * Would the kernel deliver to this host what remote sends to local, and comes by the
+ * interface?  1; 0: it drops it (its own address, rp_filter ...); -errno: it was not asked.
+ */
+int route_accepts(int ifindex, const struct inaddr *local, const struct inaddr *remote);
+
 int link_get(int ifindex, struct link *link); /* -ENODEV */
 /* Which link has this local address?  0 when none has. */
 int link_of_addr(const struct inaddr *addr);
@@ -107,6 +129,11 @@ int link_of_addr(const struct inaddr *addr);
 int link_addrs(int ifindex, struct inaddr *addrs, int max);
 /* Calls fn for each link, under the mutex: fn must not call in here. */
 void link_each(void (*fn)(const struct link *link, void *arg), void *arg);
+/*
+ * The same, as the kernel has them now: it is asked for all of them.  Works without
+ * netlink_open(), too.
+ */
+int link_each_now(void (*fn)(const struct link *link, void *arg), void *arg);
 
 /*
  * The kernel's entry for a neighbour.  mac is set with NEIGH_REACHABLE (which

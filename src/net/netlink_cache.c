@@ -64,7 +64,7 @@ static void report_link(int ifindex)
 	struct cache_event *e = cache_add_event(ifindex);
 
 	if (e)
-		e->link = true;
+		e->kind = CACHE_LINK;
 }
 
 size_t cache_take_events(struct cache_event **events)
@@ -114,6 +114,7 @@ static bool parse_link(struct nlmsghdr *msg, struct link *link)
 		[IFLA_IFNAME] = {.type = NLA_STRING, .maxlen = sizeof(link->name)},
 		[IFLA_MTU] = {.type = NLA_U32},
 		[IFLA_MASTER] = {.type = NLA_U32},
+		[IFLA_LINK] = {.type = NLA_U32},
 		[IFLA_LINKINFO] = {.type = NLA_NESTED},
 	};
 	struct nlattr *tb[IFLA_MAX + 1];
@@ -135,6 +136,9 @@ static bool parse_link(struct nlmsghdr *msg, struct link *link)
 		link->mtu = nla_get_u32(tb[IFLA_MTU]);
 	if (tb[IFLA_MASTER])
 		link->master = (int)nla_get_u32(tb[IFLA_MASTER]);
+	if (tb[IFLA_LINK] && nla_get_u32(tb[IFLA_LINK]) != (uint32_t)link->ifindex)
+		link->lower = (int)nla_get_u32(tb[IFLA_LINK]);
+	link->lower_elsewhere = tb[IFLA_LINK_NETNSID] != NULL;
 	if (tb[IFLA_ADDRESS] && nla_len(tb[IFLA_ADDRESS]) == sizeof(link->mac))
 		memcpy(link->mac, nla_data(tb[IFLA_ADDRESS]), sizeof(link->mac));
 	if (tb[IFLA_LINKINFO])
@@ -222,10 +226,33 @@ static struct addr_entry *find_addr(const struct addr_entry *like)
 	return NULL;
 }
 
+static bool have_addr(const struct inaddr *addr)
+{
+	list_for_each(pos, &cache.addrs) {
+		if (addr_eq(&entry_of(pos, addr_entry)->addr, addr))
+			return true;
+	}
+	return false;
+}
+
+/* It came to a link, or went from one. */
+static void report_addr(int ifindex, const struct inaddr *addr)
+{
+	struct cache_event *e;
+
+	report_link(ifindex);
+	e = cache_add_event(ifindex);
+	if (!e)
+		return;
+	e->kind = CACHE_ADDR;
+	e->addr = *addr;
+	e->present = have_addr(addr);
+}
+
 static void remove_addr(struct addr_entry *a)
 {
-	report_link(a->ifindex);
 	list_remove(&a->entry);
+	report_addr(a->ifindex, &a->addr);
 	mem_free(a);
 }
 
@@ -255,7 +282,7 @@ static bool apply_addr(struct nlmsghdr *msg)
 	a->prefix_len = addr.prefix_len;
 	a->addr = addr.addr;
 	list_push_back(&cache.addrs, &a->entry);
-	report_link(a->ifindex);
+	report_addr(a->ifindex, &a->addr);
 	return true;
 }
 
@@ -285,6 +312,7 @@ bool cache_apply(struct nlmsghdr *msg)
 	case RTM_DELROUTE:
 	case RTM_NEWRULE:
 	case RTM_DELRULE:
+	case RTM_NEWNETCONF: /* rp_filter */
 		return true; /* the kernel keeps those, we ask */
 	default:
 		return false;
@@ -420,4 +448,29 @@ void link_each(void (*fn)(const struct link *link, void *arg), void *arg)
 	list_for_each(pos, &cache.links)
 		fn(&entry_of(pos, link_entry)->link, arg);
 	netlink_unlock();
+}
+
+struct link_question {
+	void (*fn)(const struct link *link, void *arg);
+	void *arg;
+};
+
+static void each_reply(struct nlmsghdr *msg, void *arg)
+{
+	const struct link_question *q = arg;
+	struct link link;
+
+	if (msg->nlmsg_type == RTM_NEWLINK && parse_link(msg, &link))
+		q->fn(&link, q->arg);
+}
+
+int link_each_now(void (*fn)(const struct link *link, void *arg), void *arg)
+{
+	struct link_question q = {fn, arg};
+	int rc;
+
+	netlink_lock();
+	rc = netlink_dump_alone(RTM_GETLINK, sizeof(struct ifinfomsg), each_reply, &q);
+	netlink_unlock();
+	return rc;
 }

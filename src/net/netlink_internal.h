@@ -47,6 +47,8 @@ int netlink_ask(struct netlink_request *rq, netlink_reply_fn fn, void *arg);
  * its struct.  -EINTR: it changed each time it was read.
  */
 int netlink_dump(uint16_t type, size_t head_len, netlink_reply_fn fn, void *arg);
+/* The same, also while netlink is not open. */
+int netlink_dump_alone(uint16_t type, size_t head_len, netlink_reply_fn fn, void *arg);
 
 /* Is there an event that nobody has read?  Then the tables may be old. */
 bool netlink_pending(void);
@@ -64,7 +66,8 @@ bool netlink_attr_addr(const struct nlattr *attr, int family, struct inaddr *add
 /* What netlink_process() is to report once the mutex is free. */
 struct cache_event {
 	int ifindex;
-	bool link; /* else a neighbour */
+	enum { CACHE_NEIGH, CACHE_LINK, CACHE_ADDR } kind;
+	bool present; /* CACHE_ADDR: some link has it */
 	enum neigh_state state;
 	uint8_t mac[6];
 	struct inaddr addr;
@@ -102,6 +105,8 @@ void neigh_sweep(uint32_t epoch);
 
 /* Under the mutex; generation: that of now. */
 int route_lookup(const struct route_query *query, uint32_t generation, struct route *route);
+/* Under the mutex: see route_accepts(). */
+int route_ask_input(int ifindex, const struct inaddr *local, const struct inaddr *remote);
 void route_cache_fini(bool abandon);
 
 #endif

@@ -191,6 +191,44 @@ static int ask(const struct route_query *q, struct route *route)
 	return rc;
 }
 
+/* ---- would the kernel receive it? ----------------------------------------------- */
+
+static void input_reply(struct nlmsghdr *msg, void *arg)
+{
+	const struct rtmsg *head = nlmsg_data(msg);
+	int *accepts = arg;
+
+	if (msg->nlmsg_type == RTM_NEWROUTE)
+		*accepts = head->rtm_type == RTN_LOCAL || head->rtm_type == RTN_BROADCAST ||
+			   head->rtm_type == RTN_MULTICAST;
+}
+
+/* Errors of the request, which say nothing about the sender. */
+static bool is_no_answer(int rc)
+{
+	return rc == -ENOTCONN || rc == -EAGAIN || rc == -ENOBUFS || rc == -ENOMEM || rc == -EIO ||
+	       rc == -EBADMSG || rc == -ENODEV || rc == -EPERM;
+}
+
+int route_ask_input(int ifindex, const struct inaddr *local, const struct inaddr *remote)
+{
+	uint8_t bits = addr_is_v4(local) ? 32 : 128;
+	struct rtmsg head = {.rtm_family = (uint8_t)addr_family(local),
+			     .rtm_dst_len = bits,
+			     .rtm_src_len = bits};
+	struct netlink_request rq;
+	int accepts = -EBADMSG, rc;
+
+	netlink_request_init(&rq, RTM_GETROUTE, 0, &head, sizeof(head));
+	netlink_request_addr(&rq, RTA_DST, local);
+	netlink_request_addr(&rq, RTA_SRC, remote);
+	netlink_request_u32(&rq, RTA_IIF, (uint32_t)ifindex);
+	rc = netlink_ask(&rq, input_reply, &accepts);
+	if (!rc)
+		return accepts;
+	return is_no_answer(rc) ? rc : 0;
+}
+
 int route_lookup(const struct route_query *query, uint32_t generation, struct route *route)
 {
 	struct slot *slot = slot_of(query);

@@ -45,8 +45,13 @@ struct pkt {
 	uint8_t tcp_flags;     /* TCP: flag byte of the header */
 	uint8_t flags;	       /* PKT_* */
 	uint8_t unused[2];
-	uint32_t iss;	/* PKT_ISS: where we begin, if this SYN opens a connection */
-	uint32_t drops; /* UDP: what its socket had lost when it came; if that was noted */
+	union {
+		struct {
+			uint32_t iss; /* PKT_ISS: where we begin, if this SYN opens a connection */
+			uint32_t drops; /* UDP: what its socket had lost when it came; if that was noted */
+		};
+		struct pkt *run_last; /* TCP, out of order: see struct tcp_recvq */
+	};
 };
 
 _Static_assert(sizeof(struct pkt) == 64, "one cache line a packet");

@@ -103,8 +103,14 @@ struct tcp_config {
 /* In CLOSED; config is copied. */
 void tcp_init(struct tcp_conn *conn, const struct tcp_ops *ops, const struct tcp_config *config);
 
-/* Active open: sends SYN with the initial sequence number given (RFC 6528). */
-int tcp_connect(struct tcp_conn *conn, uint32_t iss, nsec_t now);
+/* What a connection begins with; see tcp_start_of(). */
+struct tcp_start {
+	uint32_t iss;	    /* initial sequence number */
+	uint32_t ts_offset; /* what is added to the clock of our timestamps */
+};
+
+/* Active open: sends SYN. */
+int tcp_connect(struct tcp_conn *conn, struct tcp_start start, nsec_t now);
 
 /*
  * One segment for this connection, parsed (pkt->seq, tcp_flags, off, len).
@@ -207,6 +213,12 @@ void tcp_close(struct tcp_conn *conn, nsec_t now);
 /* RST at once, then ops->closed(error). */
 void tcp_abort(struct tcp_conn *conn, int error, nsec_t now);
 
+/*
+ * The process ends, and nobody will be there for the answer to its SYN: in SYN_SENT the
+ * peer is reset now, in case it has answered.  Nothing in other states.
+ */
+void tcp_reset_syn(struct tcp_conn *conn, nsec_t now);
+
 /* The network says it cannot be reached: fatal only while connecting. */
 void tcp_unreachable(struct tcp_conn *conn, int error, nsec_t now);
 
@@ -216,6 +228,11 @@ void tcp_unreachable(struct tcp_conn *conn, int error, nsec_t now);
  * section 4.1).  Or as a new route says, which may raise it.
  */
 void tcp_path_mtu(struct tcp_conn *conn, uint32_t mtu, nsec_t now);
+/*
+ * There is a way to the peer again, after a time in which what was sent went nowhere: it
+ * is sent now, not when the next timeout is due.
+ */
+void tcp_way_found(struct tcp_conn *conn, nsec_t now);
 bool tcp_icmp_is_ours(const struct tcp_conn *conn, uint32_t seq);
 
 /*
@@ -238,6 +255,12 @@ void tcp_set_rcvbuf(struct tcp_conn *conn, uint32_t bytes);
 void tcp_set_sndbuf(struct tcp_conn *conn, uint32_t bytes);
 void tcp_set_keepalive(struct tcp_conn *conn, const struct tcp_keepalive *keepalive, nsec_t now);
 void tcp_set_user_timeout(struct tcp_conn *conn, nsec_t timeout); /* 0: none */
+/*
+ * How often data, a FIN or a window probe is repeated for a program that has left
+ * (net.ipv4.tcp_orphan_retries); 0: TCP_ORPHAN_RETRIES.  Of the process, written before it has
+ * connections.
+ */
+extern uint8_t tcp_orphan_retries;
 void tcp_set_syn_retries(struct tcp_conn *conn, uint8_t retries); /* 0: the default */
 /* TCP_LINGER2: seconds in FIN_WAIT_2 once the program has left; -1: none at all, reset. */
 void tcp_set_linger2(struct tcp_conn *conn, int seconds);
@@ -283,14 +306,14 @@ struct tcp_listener_ops {
 	/* It is over, one way or another; req is freed next.  NULL likewise. */
 	void (*ended)(struct tcp_listener *l, struct tcp_synreq *req);
 	void (*free)(void *ptr);
-	/* Initial sequence number for this pair, RFC 6528. */
-	uint32_t (*iss)(struct tcp_listener *l, const struct endpoint *local,
-			const struct endpoint *remote, nsec_t now);
 	/* Has the accept queue room?  A SYN is dropped otherwise.  NULL: always. */
 	bool (*has_room)(struct tcp_listener *l);
 	/* A segment to the peer of pkt or (timer) of req; addresses as seen locally. */
 	int (*send)(struct tcp_listener *l, const struct endpoint *local,
 		    const struct endpoint *remote, const struct tcp_segment *seg);
+	/* What a connection of this pair begins with: tcp_start_of(). */
+	struct tcp_start (*start)(struct tcp_listener *l, const struct endpoint *local,
+				  const struct endpoint *remote, nsec_t now);
 };
 
 /*
@@ -316,6 +339,7 @@ struct tcp_synreq {
 	bool expected;	/* the owner's, false at first: its frames have a way of their own */
 	uint8_t wscale; /* ours, as offered */
 	uint16_t wnd;	/* ours, as offered */
+	uint32_t ts_offset;
 	nsec_t created; /* NSEC_NEVER: by a cookie, nobody knows */
 	nsec_t deadline;
 };
@@ -349,7 +373,7 @@ bool tcp_listener_knows(struct tcp_listener *l, const struct pkt *pkt);
 /* Calls fn for each handshake that is not complete. */
 void tcp_listener_each(struct tcp_listener *l,
 		       void (*fn)(struct tcp_listener *l, struct tcp_synreq *req));
-/* Forgets every handshake; their peers will time out or be reset. */
+/* Ends every handshake; their peers are reset. */
 void tcp_listener_fini(struct tcp_listener *l);
 
 /*
@@ -375,11 +399,12 @@ bool tcp_opens(const struct pkt *pkt);
 /* The RST that answers a segment nobody wants (RFC 9293 3.10.7.1); false: none due. */
 bool tcp_reset_for(const struct pkt *pkt, struct tcp_segment *rst);
 
-/* SipHash-2-4 of len bytes. */
-uint64_t tcp_siphash(const uint8_t key[16], const uint8_t *data, size_t len);
-
-/* RFC 6528: keyed hash of the pair plus a clock of 4 us. */
-uint32_t tcp_iss(const uint8_t secret[16], const struct endpoint *local,
-		 const struct endpoint *remote, nsec_t now);
+/*
+ * RFC 6528 and RFC 7323 section 5.4.  Of one secret, and with now of the host's monotonic
+ * clock, a later connection of the pair begins above an earlier one, whichever process had
+ * that: it is not taken for an old duplicate by a peer in TIME_WAIT.
+ */
+struct tcp_start tcp_start_of(const uint8_t secret[16], const struct endpoint *local,
+			      const struct endpoint *remote, nsec_t now);
 
 #endif

@@ -200,6 +200,19 @@ static void note_marked(struct tcp_conn *c, uint32_t ack)
 		c->rare->delivered_ce += (ack - c->snd_una + c->mss - 1) / c->mss;
 }
 
+/*
+ * RFC 5961 section 5.2: of what is in flight, or so old as the largest window, and never from
+ * before the first byte: as Linux, an ACK of what was not sent does not count as an old one.
+ */
+static bool ack_is_acceptable(const struct tcp_conn *c, uint32_t ack)
+{
+	uint32_t oldest = c->snd_wnd_max;
+
+	if (!c->una_hi)
+		oldest = min_u32(oldest, c->snd_una - c->iss);
+	return seq_leq(ack, c->snd_nxt) && seq_geq(ack, c->snd_una - oldest);
+}
+
 bool tcp_ack_process(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
 	struct tcp_news news;
@@ -211,8 +224,7 @@ bool tcp_ack_process(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	}
 	if (c->state == TCP_SYN_RECEIVED && !handshake_ack(c, a, now))
 		return false;
-	/* RFC 5961 section 5.2 */
-	if (seq_gt(a->ack, c->snd_nxt) || seq_lt(a->ack, c->snd_una - c->snd_wnd_max)) {
+	if (!ack_is_acceptable(c, a->ack)) {
 		tcp_output_challenge(c, now);
 		a->drop = DROP_TCP_ACK;
 		return false;

@@ -38,25 +38,25 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 	tcp_timer_stop_all(c);
 }
 
-static void start(struct tcp_conn *c, uint32_t iss, nsec_t now)
+static void start(struct tcp_conn *c, struct tcp_start from, nsec_t now)
 {
 	c->flags |= CONN_STARTED;
-	c->iss = iss;
-	c->ts_offset = iss;
-	c->snd_una = iss;
-	c->snd_nxt = iss + 1;
-	c->recover = iss;
+	c->iss = from.iss;
+	c->ts_offset = from.ts_offset;
+	c->snd_una = c->iss;
+	c->snd_nxt = c->iss + 1;
+	c->recover = c->iss;
 	c->rcv_wscale = tcp_wscale_for(c->rcvbuf_max, c->window_clamp);
 	c->rx_at = now;
 	c->tx_at = now;
 	tcp_timer_syn_sent(c, now);
 }
 
-int tcp_connect(struct tcp_conn *c, uint32_t iss, nsec_t now)
+int tcp_connect(struct tcp_conn *c, struct tcp_start from, nsec_t now)
 {
 	if (c->state != TCP_CLOSED || (c->flags & CONN_STARTED))
 		return -EISCONN;
-	start(c, iss, now);
+	start(c, from, now);
 	tcp_set_state(c, TCP_SYN_SENT);
 	tcp_output_syn(c, now);
 	return 0;
@@ -79,7 +79,7 @@ void tcp_init_passive(struct tcp_conn *c, const struct tcp_ops *ops,
 	c->flags &= ~(uint32_t)CONN_ECN;
 	if (req->ecn)
 		c->flags |= CONN_ECN;
-	start(c, req->iss, now);
+	start(c, (struct tcp_start){req->iss, req->ts_offset}, now);
 	tcp_set_state(c, TCP_SYN_RECEIVED);
 	c->irs = req->irs;
 	c->rcv_nxt = req->irs + 1;
@@ -413,6 +413,12 @@ void tcp_abort(struct tcp_conn *c, int error, nsec_t now)
 	if (c->state != TCP_SYN_SENT && c->state != TCP_TIME_WAIT)
 		tcp_output_rst(c, now);
 	tcp_finish(c, error, now);
+}
+
+void tcp_reset_syn(struct tcp_conn *c, nsec_t now)
+{
+	if (c->state == TCP_SYN_SENT)
+		(void)tcp_emit_bare(c, c->snd_nxt, TCP_RST, now);
 }
 
 void tcp_unreachable(struct tcp_conn *c, int error, nsec_t now)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/tcp_cookie.h"
 
+#include "base/siphash.h"
 #include "net/tcp_internal.h"
 
 #define DATA_BITS 24
@@ -23,7 +24,7 @@ static uint32_t hash(const uint8_t secret[16], const struct endpoint *local,
 
 	tcp_pack_pair(data, local, remote);
 	__builtin_memcpy(data + TCP_PAIR, &what, sizeof(what));
-	return (uint32_t)tcp_siphash(secret, data, sizeof(data));
+	return (uint32_t)siphash(secret, data, sizeof(data));
 }
 
 static uint32_t period_of(nsec_t now)

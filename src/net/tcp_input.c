@@ -165,16 +165,33 @@ static void syn_received(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	c->ts_recent_at = now;
 }
 
+/*
+ * The peer has an older connection of the pair, and says where that one is: our reset ends
+ * it (RFC 9293 section 3.5.1, figure 9).  The SYN was not lost, and goes out again at once,
+ * as with Linux: but once, for the next answer may be of a peer that believes no reset.
+ */
+static void reset_old_peer(struct tcp_conn *c, const struct tcp_arrival *a, nsec_t now)
+{
+	struct tcp_segment rst;
+
+	if (!tcp_reset_for(a->pkt, &rst))
+		return;
+	(void)c->ops->send(c, &rst);
+	if ((a->flags & TCP_SYN) || c->retransmits)
+		return;
+	c->retransmits++;
+	tcp_output_syn(c, now);
+	tcp_timer_syn_sent(c, now);
+}
+
 /* True: our SYN was acknowledged, look at text and FIN. */
 static bool input_syn_sent(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
 	bool has_ack = a->flags & TCP_ACK;
-	struct tcp_segment rst;
 
 	/* first: the ACK bit */
 	if (has_ack && (seq_leq(a->ack, c->iss) || seq_gt(a->ack, c->snd_nxt))) {
-		if (tcp_reset_for(a->pkt, &rst))
-			(void)c->ops->send(c, &rst);
+		reset_old_peer(c, a, now);
 		a->drop = DROP_TCP_ACK;
 		return false;
 	}
@@ -353,7 +370,8 @@ static enum drop input_slow(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 	if (!tcp_options_parse(&a.opt, tcp_wire_options(pkt), tcp_wire_options_len(pkt)))
 		return DROP_TCP_OPTION;
 	a.flags = pkt->tcp_flags;
-	if ((a.flags & TCP_SYN) && (a.flags & (TCP_FIN | TCP_RST)))
+	/* In other states the steps have an answer to it. */
+	if (c->state == TCP_SYN_SENT && (a.flags & TCP_SYN) && (a.flags & (TCP_FIN | TCP_RST)))
 		return DROP_TCP_STATE;
 	a.pkt = pkt;
 	a.seq = pkt->seq;

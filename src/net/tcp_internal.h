@@ -38,6 +38,7 @@
 #define TCP_SYN_RETRIES 6		   /* as Linux: 127 s in all */
 #define TCP_SYNACK_RETRIES 5		   /* as Linux */
 #define TCP_DATA_RETRIES 15		   /* as Linux: between 13 and 30 minutes */
+#define TCP_ORPHAN_RETRIES 8		   /* as Linux: 102 s, where the timeout was 200 ms */
 #define TCP_ACK_DELAY (50 * NSEC_PER_MSEC) /* of peers, as a rule: see tcp_tlp_timeout() */
 #define TCP_PROBE_CREDIT 8
 #define LONG_AGO (-3600 * NSEC_PER_SEC)

@@ -67,10 +67,23 @@ void tcp_listener_each(struct tcp_listener *l,
 		fn(l, container_of(pos, struct tcp_synreq, age));
 }
 
+/* The peer may take it for established, and its ACK be on the way: nobody would answer it. */
+static void reset_handshake(struct tcp_listener *l, const struct tcp_synreq *req)
+{
+	struct tcp_segment rst = {
+		.seq = req->iss + 1, .ack = req->irs + 1, .flags = TCP_RST | TCP_ACK};
+
+	(void)l->ops->send(l, &req->local, &req->remote, &rst);
+}
+
 void tcp_listener_fini(struct tcp_listener *l)
 {
-	list_for_each_safe(pos, &l->ages)
-		forget(l, container_of(pos, struct tcp_synreq, age));
+	list_for_each_safe(pos, &l->ages) {
+		struct tcp_synreq *req = container_of(pos, struct tcp_synreq, age);
+
+		reset_handshake(l, req);
+		forget(l, req);
+	}
 	assert(l->pending == 0);
 }
 
@@ -81,7 +94,7 @@ static void send_syn_ack_at(struct tcp_listener *l, const struct tcp_synreq *req
 		.wscale = req->peer_wscale < 0 ? (int8_t)-1 : (int8_t)req->wscale,
 		.sack_permitted = req->sack,
 		.has_ts = req->timestamps,
-		.tsval = clock + req->iss, /* as tcp_ts_now() */
+		.tsval = clock + req->ts_offset,
 		.tsecr = req->ts_recent,
 	};
 	struct tcp_segment seg = {
@@ -103,6 +116,22 @@ static uint32_t clock_of(nsec_t now)
 static void send_syn_ack(struct tcp_listener *l, const struct tcp_synreq *req, nsec_t now)
 {
 	send_syn_ack_at(l, req, clock_of(now));
+}
+
+/* RFC 9293 section 3.10.7.4: it says where we are. */
+static void send_ack(struct tcp_listener *l, const struct tcp_synreq *req, nsec_t now)
+{
+	struct tcp_segment seg = {
+		.seq = req->iss + 1,
+		.ack = req->irs + 1,
+		.wnd = (uint16_t)(req->wnd >> (req->peer_wscale < 0 ? 0 : req->wscale)),
+		.flags = TCP_ACK,
+	};
+
+	if (req->timestamps)
+		seg.opt_len = (uint8_t)tcp_options_write_timestamps(
+			seg.opts, clock_of(now) + req->ts_offset, req->ts_recent);
+	(void)l->ops->send(l, &req->local, &req->remote, &seg);
 }
 
 static void set_deadline(struct tcp_listener *l, struct tcp_synreq *req, nsec_t now)
@@ -184,6 +213,7 @@ static bool wants_ecn(const struct tcp_listener *l, const struct pkt *syn)
 static void send_cookie(struct tcp_listener *l, struct tcp_synreq *req, const struct pkt *pkt,
 			struct tcp_options *opt, nsec_t now)
 {
+	struct tcp_start start = l->ops->start(l, &req->local, &req->remote, now);
 	uint32_t clock = clock_of(now);
 
 	if (opt->has_ts && l->config.timestamps) {
@@ -194,6 +224,7 @@ static void send_cookie(struct tcp_listener *l, struct tcp_synreq *req, const st
 		opt->sack_permitted = false;
 	}
 	agree(l, req, pkt, opt);
+	req->ts_offset = start.ts_offset;
 	req->iss = tcp_cookie_make(l->cookie_secret, &req->local, &req->remote, req->irs, opt->mss,
 				   now);
 	l->cookies_until = now + 2 * TCP_COOKIE_LIFE;
@@ -217,8 +248,9 @@ static enum drop input_cookie(struct tcp_listener *l, struct pkt *pkt, const str
 		reset(l, pkt, local, remote);
 		return DROP_NO_FLOW;
 	}
+	req.ts_offset = l->ops->start(l, local, remote, now).ts_offset;
 	if (opt.has_ts)
-		req.ecn = tcp_cookie_read_timestamp(opt.tsecr - iss, &opt) &&
+		req.ecn = tcp_cookie_read_timestamp(opt.tsecr - req.ts_offset, &opt) &&
 			  l->config.ecn != TCP_ECN_NONE;
 	agree(l, &req, pkt, &opt);
 	req.irs--; /* the SYN came before */
@@ -246,6 +278,7 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 {
 	struct tcp_synreq syn = {.local = *local, .remote = *remote, .created = now}, *req;
 	struct tcp_options opt;
+	struct tcp_start start;
 
 	if (!tcp_options_parse(&opt, tcp_wire_options(pkt), tcp_wire_options_len(pkt)))
 		return DROP_TCP_OPTION;
@@ -266,7 +299,9 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 	*req = syn;
 	agree(l, req, pkt, &opt);
 	req->ecn = wants_ecn(l, pkt);
-	req->iss = pkt->flags & PKT_ISS ? pkt->iss : l->ops->iss(l, local, remote, now);
+	start = l->ops->start(l, local, remote, now);
+	req->iss = pkt->flags & PKT_ISS ? pkt->iss : start.iss;
+	req->ts_offset = start.ts_offset;
 	list_push_back(bucket_of(l, local, remote), &req->link);
 	list_push_back(&l->ages, &req->age);
 	l->pending++;
@@ -285,7 +320,7 @@ static enum drop input_pending(struct tcp_listener *l, struct tcp_synreq *req, s
 
 	if (behind > req->wnd) {
 		if (!(pkt->tcp_flags & TCP_RST))
-			send_syn_ack(l, req, now); /* says where we are */
+			send_ack(l, req, now);
 		return DROP_TCP_SEQ;
 	}
 	if (pkt->tcp_flags & TCP_RST) {
@@ -326,7 +361,7 @@ enum drop tcp_listener_input(struct tcp_listener *l, struct pkt *pkt, nsec_t now
 	uint8_t flags = pkt->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN);
 	enum drop why;
 
-	if ((flags & TCP_SYN) && (flags & (TCP_RST | TCP_FIN)))
+	if ((flags & TCP_SYN) && (flags & (TCP_RST | TCP_FIN)) && (req || !(flags & TCP_ACK)))
 		return DROP_TCP_STATE;
 	if (req && !(flags & TCP_SYN))
 		return input_pending(l, req, pkt, now);

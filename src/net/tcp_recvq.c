@@ -44,7 +44,8 @@ void tcp_recvq_prune(struct tcp_recvq *q)
 		discard(q, pkt);
 	}
 	q->ooo = NULL;
-	q->ooo_tail = NULL;
+	q->ooo_run = NULL;
+	q->runs = 0;
 }
 
 void tcp_recvq_purge(struct tcp_recvq *q)
@@ -146,25 +147,55 @@ static void cut_front(struct pkt *pkt, uint32_t n)
 	pkt->len = (uint16_t)(pkt->len - n);
 }
 
-/*
- * Where pkt belongs: *prev becomes the last packet that begins at or before it
- * (NULL: none).  In order of arrival, the usual case, costs one comparison.
- */
-static struct pkt *find_prev(const struct tcp_recvq *q, uint32_t seq)
-{
-	struct pkt *prev = NULL;
+/* ---- out of order: runs ---------------------------------------------------------------- */
 
-	if (q->ooo_tail && seq_leq(q->ooo_tail->seq, seq))
-		return q->ooo_tail;
-	for (struct pkt *p = q->ooo; p && seq_leq(p->seq, seq); p = p->next)
-		prev = p;
-	return prev;
+/*
+ * The first packet of the last run that begins at or before seq; NULL: none.  In order of
+ * arrival, the usual case, costs one comparison.
+ */
+static struct pkt *find_run(const struct tcp_recvq *q, uint32_t seq)
+{
+	struct pkt *run = NULL;
+
+	if (q->ooo_run && seq_leq(q->ooo_run->seq, seq))
+		return q->ooo_run;
+	for (struct pkt *p = q->ooo; p && seq_leq(p->seq, seq); p = p->run_last->next)
+		run = p;
+	return run;
 }
 
-/* Removes the packets behind prev that pkt covers; cuts pkt at the next one. */
-static void resolve_overlap(struct tcp_recvq *q, struct pkt *prev, struct pkt *pkt)
+/* The first packet of a run goes; before: the run in front of it, or NULL. */
+static void shorten_run(struct tcp_recvq *q, struct pkt *pkt, struct pkt *before)
 {
-	struct pkt **link = prev ? &prev->next : &q->ooo;
+	struct pkt *rest = NULL;
+
+	if (pkt->run_last != pkt) {
+		rest = pkt->next;
+		rest->run_last = pkt->run_last;
+	} else {
+		q->runs--;
+	}
+	if (q->ooo_run == pkt)
+		q->ooo_run = rest ? rest : before;
+}
+
+/* The one behind it may begin where this run ends now. */
+static void join_next(struct tcp_recvq *q, struct pkt *run)
+{
+	struct pkt *next = run->run_last->next;
+
+	if (!next || next->seq != end_of(run->run_last))
+		return;
+	run->run_last = next->run_last;
+	q->runs--;
+	if (q->ooo_run == next)
+		q->ooo_run = run;
+}
+
+/* Removes the packets behind run that pkt covers; cuts pkt at the next one. */
+static void resolve_overlap(struct tcp_recvq *q, struct pkt *run, struct pkt *pkt)
+{
+	struct pkt **link = run ? &run->run_last->next : &q->ooo;
 	struct pkt *p;
 
 	while ((p = *link) && seq_lt(p->seq, end_of(pkt))) {
@@ -174,45 +205,81 @@ static void resolve_overlap(struct tcp_recvq *q, struct pkt *prev, struct pkt *p
 			return;
 		}
 		*link = p->next;
-		if (q->ooo_tail == p)
-			q->ooo_tail = prev;
+		shorten_run(q, p, run);
 		discard(q, p);
 	}
 }
 
-bool tcp_recvq_insert(struct tcp_recvq *q, struct pkt *pkt, uint32_t *start, uint32_t *end)
+static void add_to_run(struct tcp_recvq *q, struct pkt *run, struct pkt *pkt)
 {
-	bool fin = (pkt->tcp_flags & TCP_FIN) != 0;
-	struct pkt *prev = find_prev(q, pkt->seq);
-	uint32_t len;
+	pkt->next = run->run_last->next;
+	run->run_last->next = pkt;
+	run->run_last = pkt;
+	join_next(q, run);
+}
 
-	if (prev && seq_gt(end_of(prev), pkt->seq)) {
-		if (seq_geq(end_of(prev), end_of(pkt)))
+/* behind: the run in front of it, or NULL. */
+static void begin_run(struct tcp_recvq *q, struct pkt *behind, struct pkt *pkt)
+{
+	struct pkt **link = behind ? &behind->run_last->next : &q->ooo;
+
+	pkt->run_last = pkt;
+	pkt->next = *link;
+	*link = pkt;
+	q->runs++;
+	if (q->ooo_run == behind)
+		q->ooo_run = pkt;
+	join_next(q, pkt);
+}
+
+/* Cuts off what is there already; false: nothing is left. */
+static bool cut_to_new(struct tcp_recvq *q, struct pkt *run, struct pkt *pkt)
+{
+	uint32_t known = run ? end_of(run->run_last) : 0;
+
+	if (run && seq_gt(known, pkt->seq)) {
+		if (seq_geq(known, end_of(pkt)))
 			return false;
-		cut_front(pkt, end_of(prev) - pkt->seq);
-	} else if (prev && prev->seq == pkt->seq && pkt->len == 0) {
+		cut_front(pkt, known - pkt->seq);
+	} else if (run && run->run_last->seq == pkt->seq && pkt->len == 0) {
 		return false; /* a second FIN */
 	}
-	resolve_overlap(q, prev, pkt);
-	len = pkt->len;
-	if (len == 0 && !fin)
+	resolve_overlap(q, run, pkt);
+	return pkt->len || (pkt->tcp_flags & TCP_FIN);
+}
+
+/* Behind run, there will be one more: one more hole. */
+static bool makes_hole(const struct tcp_recvq *q, const struct pkt *run, const struct pkt *pkt)
+{
+	const struct pkt *next = run ? run->run_last->next : q->ooo;
+
+	return !next || next->seq != end_of(pkt);
+}
+
+bool tcp_recvq_insert(struct tcp_recvq *q, struct pkt *pkt, uint32_t *start, uint32_t *end)
+{
+	struct pkt *run = find_run(q, pkt->seq);
+	bool joins;
+
+	if (!cut_to_new(q, run, pkt))
 		return false;
 	*start = pkt->seq;
-	*end = pkt->seq + len;
-	if (q->room > q->limit / 2 && prev && end_of(prev) == pkt->seq && coalesce(prev, pkt)) {
+	*end = pkt->seq + pkt->len;
+	joins = run && end_of(run->run_last) == pkt->seq;
+	if (joins && q->room > q->limit / 2 && coalesce(run->run_last, pkt)) {
+		join_next(q, run);
 		pkt_free(pkt);
 		return true;
 	}
 	if (q->room + charge(pkt) > q->limit)
 		return false;
+	if (!joins && q->runs == TCP_RECVQ_RUNS_MAX && makes_hole(q, run, pkt))
+		return false;
 	q->room += charge(pkt);
-	pkt->next = prev ? prev->next : q->ooo;
-	if (prev)
-		prev->next = pkt;
+	if (joins)
+		add_to_run(q, run, pkt);
 	else
-		q->ooo = pkt;
-	if (!pkt->next)
-		q->ooo_tail = pkt;
+		begin_run(q, run, pkt);
 	return true;
 }
 
@@ -221,9 +288,8 @@ uint32_t tcp_recvq_advance(struct tcp_recvq *q, uint32_t rcv_nxt, bool *fin)
 	struct pkt *pkt;
 
 	while ((pkt = q->ooo) && seq_leq(pkt->seq, rcv_nxt)) {
+		shorten_run(q, pkt, NULL);
 		q->ooo = pkt->next;
-		if (!q->ooo)
-			q->ooo_tail = NULL;
 		*fin |= (pkt->tcp_flags & TCP_FIN) && seq_leq(rcv_nxt, end_of(pkt));
 		if (seq_gt(end_of(pkt), rcv_nxt)) {
 			cut_front(pkt, rcv_nxt - pkt->seq);
@@ -258,11 +324,25 @@ static struct pkt *exchange(struct tcp_recvq *q, struct pkt **link,
 	return last;
 }
 
+static void find_runs_again(struct tcp_recvq *q)
+{
+	q->ooo_run = NULL;
+	q->runs = 0;
+	for (struct pkt *p = q->ooo, *last = NULL; p; last = p, p = p->next) {
+		if (!last || end_of(last) != p->seq) {
+			q->ooo_run = p;
+			q->runs++;
+		}
+		q->ooo_run->run_last = p;
+	}
+}
+
 void tcp_recvq_exchange(struct tcp_recvq *q, struct pkt *(*fn)(struct pkt *pkt, void *arg),
 			void *arg)
 {
 	q->tail = exchange(q, &q->head, fn, arg);
-	q->ooo_tail = exchange(q, &q->ooo, fn, arg);
+	exchange(q, &q->ooo, fn, arg);
+	find_runs_again(q);
 }
 
 /* Copies n bytes into iov at *at of *i; false: it cannot be written. */

@@ -23,12 +23,20 @@
 /* Frames may pin so many times the receive buffer, and at least so much. */
 #define TCP_RECVQ_ROOM_FACTOR 4u
 #define TCP_RECVQ_ROOM_MIN (64u * 1024u)
+/* More holes are not kept: it takes a peer that makes them for their own sake. */
+#define TCP_RECVQ_RUNS_MAX 1024u
 
 struct tcp_recvq {
 	struct pkt *head; /* in order, oldest first */
 	struct pkt *tail;
-	struct pkt *ooo; /* out of order, by sequence number, no two overlap */
-	struct pkt *ooo_tail;
+	/*
+	 * Out of order, by sequence number, no two overlap.  Packets without a hole between
+	 * them are a run; its first one knows its last one (run_last), so that looking for a
+	 * place costs by the holes, not by the packets.
+	 */
+	struct pkt *ooo;
+	struct pkt *ooo_run; /* the first of the last run */
+	uint32_t runs;
 	uint32_t bytes; /* readable: in head .. tail */
 	uint32_t room;	/* bytes of frames pinned by both queues */
 	uint32_t limit; /* bound of room */
@@ -52,8 +60,8 @@ bool tcp_recvq_append_chain(struct tcp_recvq *q, struct pkt *first, struct pkt *
 
 /*
  * Files a packet that came too early; cuts off what is there already.  False,
- * and pkt is not taken, when nothing new is left of it or memory is at its
- * limit.  On success *start and *end bound the bytes filed.
+ * and pkt is not taken, when nothing new is left of it, or memory or the
+ * number of holes is at its limit.  On success *start and *end bound the bytes filed.
  */
 bool tcp_recvq_insert(struct tcp_recvq *q, struct pkt *pkt, uint32_t *start, uint32_t *end);
 

@@ -8,6 +8,8 @@
 
 #include "net/tcp_internal.h"
 
+uint8_t tcp_orphan_retries;
+
 static nsec_t min_nsec(nsec_t a, nsec_t b)
 {
 	return a < b ? a : b;
@@ -39,11 +41,9 @@ static nsec_t rto_deadline(const struct tcp_conn *c, nsec_t now)
 }
 
 /* The timeout of window probes doubles by itself: nothing was lost. */
-static nsec_t probe_deadline(const struct tcp_conn *c, nsec_t now)
+static nsec_t probe_interval(const struct tcp_conn *c)
 {
-	unsigned shift = min_u32(c->retries, 10);
-
-	return patient(c, now, min_nsec(c->rtt.rto << shift, RTT_MAX_RTO));
+	return min_nsec(c->rtt.rto << min_u32(c->retries, 10), RTT_MAX_RTO);
 }
 
 /* From when the first byte in flight was sent on; but not yet now. */
@@ -188,6 +188,16 @@ void tcp_timer_stop_all(struct tcp_conn *c)
 	c->trim_at = NSEC_NEVER;
 }
 
+void tcp_way_found(struct tcp_conn *c, nsec_t now)
+{
+	if (c->rto_at == NSEC_NEVER)
+		return;
+	if (tcp_in_flight(c))
+		c->timer = TCP_TIMER_RTO;
+	c->retries = 0;
+	c->rto_at = now;
+}
+
 nsec_t tcp_deadline(const struct tcp_conn *c)
 {
 	return min_nsec(min_nsec(c->rto_at, c->ack_at), min_nsec(c->life_at, c->trim_at));
@@ -196,6 +206,20 @@ nsec_t tcp_deadline(const struct tcp_conn *c)
 static bool user_timed_out(const struct tcp_conn *c, nsec_t now)
 {
 	return c->user_timeout && now - c->progress_at >= user_timeout(c);
+}
+
+/*
+ * How often something is tried, at intervals that have become so long.  As Linux
+ * (tcp_orphan_retries): less often where no program waits for it, and no more when the interval
+ * is as long as they get, whether or not the peer answers.
+ */
+static unsigned most_retries(const struct tcp_conn *c, nsec_t interval)
+{
+	if (!(c->flags & CONN_DETACHED))
+		return TCP_DATA_RETRIES;
+	if (tcp_orphan_retries)
+		return tcp_orphan_retries;
+	return interval < RTT_MAX_RTO ? TCP_ORPHAN_RETRIES : 0;
 }
 
 /* SYN or SYN-ACK without an answer. */
@@ -231,7 +255,7 @@ static bool shrunk_but_alive(const struct tcp_conn *c, nsec_t now)
 /* RFC 6298 (5.4) to (5.6) */
 static void retransmission_timeout(struct tcp_conn *c, nsec_t now)
 {
-	if ((c->retries >= TCP_DATA_RETRIES && !shrunk_but_alive(c, now)) ||
+	if ((c->retries >= most_retries(c, c->rtt.rto) && !shrunk_but_alive(c, now)) ||
 	    user_timed_out(c, now)) {
 		tcp_finish(c, ETIMEDOUT, now);
 		return;
@@ -266,6 +290,9 @@ static void early_timeout(struct tcp_conn *c, nsec_t now)
  */
 static void held_timeout(struct tcp_conn *c, nsec_t now)
 {
+	nsec_t interval = probe_interval(c);
+	unsigned most = most_retries(c, interval);
+
 	c->rto_at = NSEC_NEVER;
 	if (!tcp_unsent(c))
 		return;
@@ -274,8 +301,8 @@ static void held_timeout(struct tcp_conn *c, nsec_t now)
 	tcp_output(c, now);
 	if (tcp_in_flight(c))
 		return;
-	if (c->probes >= TCP_DATA_RETRIES || user_timed_out(c, now) ||
-	    ((c->flags & CONN_DETACHED) && c->retries >= TCP_DATA_RETRIES)) {
+	if (c->probes >= most || user_timed_out(c, now) ||
+	    ((c->flags & CONN_DETACHED) && interval == RTT_MAX_RTO && c->retries >= most)) {
 		tcp_finish(c, ETIMEDOUT, now);
 		return;
 	}
@@ -284,7 +311,7 @@ static void held_timeout(struct tcp_conn *c, nsec_t now)
 	if (c->retries < UINT8_MAX)
 		c->retries++;
 	c->probes++;
-	c->rto_at = probe_deadline(c, now);
+	c->rto_at = patient(c, now, probe_interval(c));
 	tcp_output_probe(c, now);
 }
 

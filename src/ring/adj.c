@@ -9,6 +9,7 @@ void adj_table_init(struct adj_table *table)
 {
 	for (int i = 0; i < ADJ_BUCKETS; i++)
 		list_init(&table->buckets[i]);
+	table->count = 0;
 }
 
 static struct list *bucket_of(struct adj_table *table, const struct inaddr *addr)
@@ -44,6 +45,22 @@ void adj_table_fini(struct adj_table *table)
 			mem_free(adj);
 		}
 	}
+	table->count = 0;
+}
+
+void adj_table_shrink(struct adj_table *table)
+{
+	for (int i = 0; i < ADJ_BUCKETS; i++) {
+		list_for_each_safe(link, &table->buckets[i]) {
+			struct adj *adj = container_of(link, struct adj, link);
+
+			if (adj->pending || adj->used || !list_empty(&adj->users))
+				continue;
+			list_remove(&adj->link);
+			mem_free(adj);
+			table->count--;
+		}
+	}
 }
 
 struct adj *adj_find(struct adj_table *table, const struct inaddr *addr)
@@ -69,6 +86,7 @@ struct adj *adj_get(struct adj_table *table, const struct inaddr *addr)
 	adj->addr = *addr;
 	list_init(&adj->users);
 	list_push_front(bucket_of(table, addr), &adj->link);
+	table->count++;
 	return adj;
 }
 

@@ -5,8 +5,9 @@
  *
  * Role		the holder of the ring.  What the kernel finds out arrives
  *		through the inbox (ring_neigh_changed()).
- * Lifetime	kept for the life of the ring once made; a few per ring.  Users
- *		are linked in and unlink themselves before they go.
+ * Lifetime	kept for the life of the ring once made, unless adj_table_shrink() finds it
+ *		without a user.  Users are linked in and unlink themselves before
+ *		they go; without a user nobody keeps a pointer to one.
  */
 #ifndef RING_ADJ_H
 #define RING_ADJ_H
@@ -18,6 +19,7 @@
 
 #define ADJ_BUCKETS 64
 #define ADJ_PENDING_MAX 128 /* packets that may wait for one neighbour */
+#define ADJ_MAX 1024	    /* of those that strangers can have us make; the kernel's gc_thresh3 */
 
 struct ring;
 struct adj;
@@ -42,6 +44,7 @@ struct adj {
 
 struct adj_table {
 	struct list buckets[ADJ_BUCKETS];
+	unsigned count;
 };
 
 void adj_table_init(struct adj_table *table);
@@ -52,6 +55,9 @@ struct adj *adj_find(struct adj_table *table, const struct inaddr *addr);
 
 /* Finds or makes it, UNKNOWN when new; NULL: no memory. */
 struct adj *adj_get(struct adj_table *table, const struct inaddr *addr);
+
+/* Frees those without users, without packets that wait, and not in use just now. */
+void adj_table_shrink(struct adj_table *table);
 
 void adj_user_add(struct adj *adj, struct adj_user *user);
 void adj_user_remove(struct adj_user *user); /* harmless when not added */

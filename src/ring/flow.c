@@ -137,3 +137,18 @@ struct flow *flow_next(const struct flow *flow)
 		f = f->next;
 	return f;
 }
+
+bool flow_table_walk(struct flow_table *table, unsigned *bucket,
+		     bool (*fn)(struct flow *flow, void *arg), void *arg)
+{
+	bool more = true;
+
+	if (!table->buckets)
+		return false;
+	while (more && *bucket <= table->mask) {
+		for (struct flow *f = table->buckets[*bucket]; f; f = f->next)
+			more &= fn(f, arg);
+		++*bucket;
+	}
+	return *bucket <= table->mask;
+}

@@ -95,6 +95,14 @@ static inline struct flow *flow_find(struct flow_table *table, const struct flow
 	return flow_find_slow(table, key);
 }
 
+/*
+ * Calls fn for the flows of some buckets, from *bucket on, until it returned false, and
+ * all of that bucket were seen.  False: there are no more; else *bucket is the next.  fn
+ * does not insert or remove.
+ */
+bool flow_table_walk(struct flow_table *table, unsigned *bucket,
+		     bool (*fn)(struct flow *flow, void *arg), void *arg);
+
 /* The next flow with the key of this one, or NULL. */
 struct flow *flow_next(const struct flow *flow);
 

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "base/signals.h"
+#include "base/mutex.h"
 #include "base/sys.h"
 #include "ring/ring.h"
 
@@ -94,14 +95,12 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* A signal handler that uses a socket must not find the lock taken by its own thread. */
 static void lock_counts(void)
 {
-	signals_block();
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 }
 
 static void unlock_counts(void)
 {
-	pthread_mutex_unlock(&lock);
-	signals_unblock();
+	mutex_unlock(&lock);
 }
 
 /* At the exit of a thread.  Destructors that run later may use sockets still. */

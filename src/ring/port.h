@@ -4,8 +4,8 @@
  * (queues, frames, steering).
  *
  * Role		port_*_open(), open_queue, free_port: any thread, serialised by
- *		the caller (the control lock of sock).  service: the internal
- *		thread.  barrier: any, holding no ring.  Every other operation:
+ *		the caller (the control lock of sock).  service, addrs_gone: the
+ *		internal thread.  barrier: any, holding no ring.  Every other operation:
  *		the holder of the queue's ring; none of them blocks.
  * Lifetime	a port lives as long as one of its queues does.
  * Errors	-errno.
@@ -13,6 +13,7 @@
 #ifndef RING_PORT_H
 #define RING_PORT_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,7 +22,10 @@
 #include "ring/hold.h"
 #include "ring/share.h"
 
-#define PORT_FDS_MAX 16 /* descriptors to sleep on, one per RX queue of the interface */
+#define PORT_FDS_MAX 4 /* descriptors to sleep on */
+
+/* The error of an interface that is left alone on purpose; why is one line then. */
+#define PORT_UNTRIED EMEDIUMTYPE
 
 #define PORT_WHY 512 /* bytes of a reason for the user */
 
@@ -38,6 +42,17 @@ struct port_ops {
 	 * another queue, of this process or of another one.  -ENOSPC...
 	 */
 	int (*add_flow)(struct port_queue *q, const struct flow_key *key);
+	/*
+	 * These addresses left the host: frames for flows of theirs are dropped until
+	 * they are back.  Those of earlier calls, of any process,
+	 * that are back by now (link_of_addr()) come to their flows again.
+	 */
+	void (*addrs_gone)(struct port *port, const struct inaddr *gone, unsigned n);
+	/*
+	 * The process ends, and with it the queue, which is not closed: other threads may
+	 * use it.  What would outlive the process is put back.  Any thread.
+	 */
+	void (*at_exit)(struct port_queue *q);
 	/*
 	 * Returns when every frame that was steered before the call is in its
 	 * queue: after move_flow() and this, the old queue gets no more of that
@@ -76,6 +91,12 @@ struct port_ops {
 	 * descriptors it returned is readable.  Returns how many there are.
 	 */
 	int (*service)(struct port *port, int fds[PORT_FDS_MAX]);
+	/*
+	 * Once, after the port was opened: waits until the interface carries frames, since
+	 * to open it resets the link of many cards, and what is sent meanwhile is lost.
+	 * Sleeps for some seconds at most; false: in vain.
+	 */
+	bool (*settle)(struct port *port);
 	/*
 	 * As add_flow, of a 3-tuple that has other receivers, or will have some, of this
 	 * queue, of another one, or of another process: each of them has joined, and no
@@ -118,6 +139,11 @@ struct port {
 	uint8_t mac[6];
 	uint32_t mtu;	/* of IP packets, as the interface had it when opened */
 	unsigned flags; /* PORT_* */
+	/*
+	 * any, atomic; written by service().  Others took this process for dead and use what
+	 * the port had: its rings are retired and it is freed, soon.
+	 */
+	bool lost;
 };
 
 struct port_queue {
@@ -152,7 +178,8 @@ extern const struct port_ops port_null_ops;
 
 /*
  * AF_XDP on any interface.  -EBUSY: another program has the interface or the
- * queue.  -EPERM: privileges are missing.  -EOPNOTSUPP: it cannot do it.
+ * queue.  -EPERM: privileges are missing.  -EOPNOTSUPP: it cannot do it.  -PORT_UNTRIED:
+ * nobody tried this kind of device, or it is part of another one.
  * why: what happened, why, and what to do, for the user; lines end in \n.
  */
 int port_xdp_open(int ifindex, struct port **port, char why[PORT_WHY]);

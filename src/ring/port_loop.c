@@ -159,6 +159,8 @@ static void route(struct loop_queue **to, struct loop_queue *q, struct pkt *pkt)
 	if (len > q->port->base.mtu + ETH_HDR + 4 || frame_parse(pkt, 0, &key5) != DROP_NONE)
 		return;
 	pkt->frame_len = len; /* as it was sent, padding included */
+	if (q->port->n_gone && loop_addr_is_gone(q->port, &key5.local))
+		return;
 	if (__builtin_expect(addr_is_multicast(&key5.local), 0)) {
 		key3 = key5;
 		key3.remote_port = 0;
@@ -308,6 +310,15 @@ static bool loop_idle(struct port_queue *base)
 	return base->frames_free == FRAMES;
 }
 
+static void loop_at_exit(struct port_queue *q)
+{
+}
+
+static bool loop_settle(struct port *port)
+{
+	return true;
+}
+
 static int loop_service(struct port *port, int fds[PORT_FDS_MAX])
 {
 	(void)port;
@@ -400,6 +411,8 @@ static bool loop_flow_is_foreign(struct port *port, const struct flow_key *key)
 
 static const struct port_ops loop_ops = {
 	.add_flow = loop_add_flow,
+	.addrs_gone = loop_addrs_gone,
+	.at_exit = loop_at_exit,
 	.barrier = loop_barrier,
 	.close_queue = loop_close_queue,
 	.del_flow = loop_del_flow,
@@ -412,6 +425,7 @@ static const struct port_ops loop_ops = {
 	.rx_burst = loop_rx_burst,
 	.rx_pending = loop_rx_pending,
 	.service = loop_service,
+	.settle = loop_settle,
 	.share_join = loop_share_join,
 	.share_leave = loop_share_leave,
 	.share_move = loop_share_move,

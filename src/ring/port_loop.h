@@ -10,6 +10,8 @@
 #include "base/list.h"
 #include "ring/port.h"
 
+#define LOOP_GONE 64 /* addresses that the host has lost */
+
 struct loop_port {
 	struct port base;
 	/* set when opened */
@@ -19,7 +21,9 @@ struct loop_port {
 	/* `sending` of a queue to read, freeze() to write */
 	struct list flows;
 	struct list shares;
-	uint16_t last_share; /* freeze() */
+	uint16_t last_share;	       /* freeze() */
+	struct inaddr gone[LOOP_GONE]; /* likewise */
+	unsigned n_gone;
 };
 
 struct loop_flow {
@@ -112,5 +116,8 @@ int loop_share_move(struct port_queue *base, const struct flow_key *key,
 unsigned loop_share_pick(struct port_queue *base, const struct flow_share *part,
 			 const struct flow_key *key5);
 void loop_barrier(struct port *base);
+void loop_addrs_gone(struct port *base, const struct inaddr *gone, unsigned n);
+/* `sending` of a queue */
+bool loop_addr_is_gone(const struct loop_port *port, const struct inaddr *local);
 
 #endif

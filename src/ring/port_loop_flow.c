@@ -277,3 +277,22 @@ void loop_barrier(struct port *base)
 	freeze(port);
 	thaw(port);
 }
+
+void loop_addrs_gone(struct port *base, const struct inaddr *gone, unsigned n)
+{
+	struct loop_port *port = container_of(base, struct loop_port, base);
+
+	freeze(port);
+	port->n_gone = n < LOOP_GONE ? n : LOOP_GONE;
+	if (n) /* C17 7.1.4: not even of no bytes */
+		memcpy(port->gone, gone, port->n_gone * sizeof(*gone));
+	thaw(port);
+}
+
+bool loop_addr_is_gone(const struct loop_port *port, const struct inaddr *local)
+{
+	for (unsigned i = 0; i < port->n_gone; i++)
+		if (addr_eq(&port->gone[i], local))
+			return true;
+	return false;
+}

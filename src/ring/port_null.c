@@ -35,6 +35,10 @@ static void ignore_queue(struct port_queue *q)
 {
 }
 
+static void ignore_addrs(struct port *port, const struct inaddr *gone, unsigned n)
+{
+}
+
 static void no_barrier(struct port *port)
 {
 }
@@ -47,6 +51,11 @@ static bool always_idle(struct port_queue *q)
 static int no_service(struct port *port, int fds[PORT_FDS_MAX])
 {
 	return 0;
+}
+
+static bool always_settled(struct port *port)
+{
+	return true;
 }
 
 static int no_fds(struct port_queue *q, int fds[PORT_FDS_MAX])
@@ -93,6 +102,8 @@ static int drop_frame(struct port_queue *q, struct pkt *pkt)
 /* Positional, so that a new member cannot be forgotten here. */
 const struct port_ops port_null_ops = {
 	refuse_flow,	   /* add_flow */
+	ignore_addrs,	   /* addrs_gone */
+	ignore_queue,	   /* at_exit */
 	no_barrier,	   /* barrier */
 	ignore_queue,	   /* close_queue */
 	refuse_flow,	   /* del_flow */
@@ -105,6 +116,7 @@ const struct port_ops port_null_ops = {
 	no_frames,	   /* rx_burst */
 	nothing_pending,   /* rx_pending */
 	no_service,	   /* service */
+	always_settled,	   /* settle */
 	refuse_share,	   /* share_join */
 	ignore_share,	   /* share_leave */
 	refuse_share_move, /* share_move */

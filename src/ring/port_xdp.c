@@ -15,9 +15,8 @@ static int xdp_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
 {
 	const struct xdp_queue *q = (const struct xdp_queue *)base;
 
-	for (unsigned i = 0; i < q->nsocks; i++)
-		fds[i] = q->socks[i].fd;
-	return (int)q->nsocks;
+	fds[0] = q->nsocks == 1 ? q->socks[0].fd : q->fds;
+	return 1;
 }
 
 /* An XDP program runs in one RCU read section, from its look-up to the RX ring. */
@@ -34,6 +33,7 @@ static void xdp_free_port(struct port *base)
 {
 	struct xdp_port *port = (struct xdp_port *)base;
 
+	xdp_napi_fini(port);
 	xdp_service_fini(port);
 	group_member_leave(&port->group);
 	xdp_unload(port);
@@ -45,6 +45,8 @@ static void xdp_free_port(struct port *base)
 
 static const struct port_ops port_xdp_ops = {
 	.add_flow = xdp_add_flow,
+	.addrs_gone = xdp_addrs_gone,
+	.at_exit = xdp_at_exit,
 	.barrier = xdp_barrier,
 	.close_queue = xdp_close_queue,
 	.del_flow = xdp_del_flow,
@@ -57,6 +59,7 @@ static const struct port_ops port_xdp_ops = {
 	.rx_burst = xdp_rx_burst,
 	.rx_pending = xdp_rx_pending,
 	.service = xdp_service,
+	.settle = xdp_settle,
 	.share_join = xdp_share_join,
 	.share_leave = xdp_share_leave,
 	.share_move = xdp_share_move,
@@ -68,8 +71,10 @@ static const struct port_ops port_xdp_ops = {
 };
 
 /* What can be said before anything is tried. */
-static int check_device(const struct xdp_device *dev, char why[PORT_WHY])
+static int check_device(struct xdp_device *dev, char why[PORT_WHY])
 {
+	int rc;
+
 	if (dev->flags & IFF_LOOPBACK)
 		return xdp_why(why, -EOPNOTSUPP,
 			       "Interface %s is the loopback: AF_XDP does not serve it.\n",
@@ -79,6 +84,9 @@ static int check_device(const struct xdp_device *dev, char why[PORT_WHY])
 			why, -EOPNOTSUPP,
 			"Interface %s is not accelerated: it is not an Ethernet interface.\n",
 			dev->name);
+	rc = xdp_kind_check(dev, why);
+	if (rc)
+		return rc;
 	if (dev->mtu > XDP_MTU_MAX)
 		return xdp_why(
 			why, -EOPNOTSUPP,
@@ -109,7 +117,8 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 	rc = xdp_device_query(&dev, ifindex);
 	if (rc)
 		return xdp_why(why, rc, "Interface number %d: %s.\n", ifindex,
-			       strerrordesc_np(-rc));
+			       rc == -EXDEV ? "it is of another network namespace than this thread"
+					    : strerrordesc_np(-rc));
 	rc = check_device(&dev, why);
 	if (rc)
 		return rc;
@@ -135,7 +144,7 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 	port->base.flags = dev.is_virtual ? PORT_PARTIAL_CSUM : 0;
 	port->rx_queues = dev.rx_queues;
 	port->group.ctl_fd = port->listen_fd = port->lifeline_fd = -1;
-	port->epoll_fd = port->timer_fd = -1;
+	port->epoll_fd = port->timer_fd = port->napi.fd = -1;
 	pthread_mutex_init(&port->lock, NULL);
 	list_init(&port->queues);
 	rc = xdp_group_join(port, &dev, why);
@@ -144,6 +153,8 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 		mem_free(port);
 		return rc;
 	}
+	xdp_conf_mac(port, dev.mac); /* of a group that was made under another one */
+	xdp_napi_init(port);
 	rc = xdp_service_init(port);
 	if (rc) {
 		xdp_free_port(&port->base);

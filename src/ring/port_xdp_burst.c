@@ -10,7 +10,6 @@
 
 #define IDLES_A_LOOK 256
 #define GIVE_TRIES 10
-#define TX_KICKS_MAX 128 /* of one flush: a full TX ring at 32 frames a kick, and some in vain */
 
 static inline struct xdp_queue *queue_of(struct port_queue *q)
 {
@@ -31,8 +30,7 @@ void xdp_count_free(struct xdp_queue *q)
 	q->base.frames_free = n > q->free.n ? n : q->free.n;
 }
 
-/* More than our share: the others can use it. */
-static __attribute__((noinline)) void give_some(struct xdp_queue *q)
+__attribute__((noinline)) void xdp_give_some(struct xdp_queue *q)
 {
 	xdp_share(q);
 	if (q->free.n > q->free_max)
@@ -51,7 +49,7 @@ static inline void free_push(struct xdp_queue *q, uint32_t frame)
 	q->free.n = n;
 	q->base.frames_free++;
 	if (__builtin_expect(n > q->free_max, 0))
-		give_some(q);
+		xdp_give_some(q);
 }
 
 void xdp_take_back(struct xdp_queue *q, uint32_t frame)
@@ -146,7 +144,8 @@ static inline int rx_descs(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx
 	return got;
 }
 
-static inline int rx_sock(struct xdp_queue *q, struct xdp_sock *s, struct pkt **pkts, int max)
+static inline __attribute__((always_inline)) int rx_sock(struct xdp_queue *q, struct xdp_sock *s,
+							 struct pkt **pkts, int max)
 {
 	uint32_t idx, n;
 	int got;
@@ -157,138 +156,13 @@ static inline int rx_sock(struct xdp_queue *q, struct xdp_sock *s, struct pkt **
 			return 0;
 		got = rx_descs(q, s, idx, n, pkts);
 		xsk_ring_cons__release(&s->rx, n);
+		if (__builtin_expect(q->zerocopy, 0))
+			xdp_drive_arrived(s);
 		s->taken += n;
-		if (s->taken >= XDP_FILL_BATCH)
+		if (s->taken >= q->fill_batch)
 			refill(q, s);
 	} while (!got);
 	return got;
-}
-
-/* ---- transmit --------------------------------------------------------------- */
-
-/* All of it leaves through the first socket. */
-static inline struct xdp_sock *tx_sock(struct xdp_queue *q)
-{
-	return &q->socks[0];
-}
-
-/* What was sent, by whomever of the group; how many frames. */
-static __attribute__((noinline)) unsigned tx_reap(struct xdp_queue *q)
-{
-	unsigned n;
-
-	if (!group_has_completions(&q->group->comp[0]))
-		return 0;
-	n = group_reap(q->group, &q->free, 0);
-	q->tx_unreaped -= n < q->tx_unreaped ? n : q->tx_unreaped;
-	if (q->free.n > q->free_max)
-		give_some(q);
-	xdp_count_free(q);
-	return n;
-}
-
-/* The stack is empty. */
-static __attribute__((noinline)) bool get_some(struct xdp_queue *q)
-{
-	bool got;
-
-	xdp_share(q);
-	if (q->held >= q->held_max)
-		return false;
-	got = tx_reap(q) || group_take(q->group, &q->free, q->free_max / 2 + 1);
-	xdp_count_free(q);
-	return got;
-}
-
-static inline bool tx_consumed(const struct xdp_sock *s)
-{
-	return __atomic_load_n(s->tx.consumer, __ATOMIC_RELAXED) == s->tx.cached_prod;
-}
-
-/*
- * In copy mode the kernel sends at most 32 frames a kick, in this very call,
- * and stops early when the device is busy, the socket's send buffer is used up
- * or the completion ring is full.
- */
-static void tx_kick(struct xdp_queue *q)
-{
-	struct xdp_sock *s = tx_sock(q);
-	unsigned in_vain = 0;
-
-	for (int i = 0; i < TX_KICKS_MAX && in_vain < 4; i++) {
-		uint32_t before = *s->tx.consumer;
-
-		if (!xsk_ring_prod__needs_wakeup(&s->tx))
-			break;
-		sys_sendto(s->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
-		if (tx_consumed(s)) {
-			q->tx_stuck = false;
-			return;
-		}
-		if (!tx_reap(q) && before == *s->tx.consumer)
-			in_vain++;
-	}
-	/* The driver is at it, or rx_burst() tries again. */
-	q->tx_stuck = !tx_consumed(s);
-}
-
-struct pkt *xdp_tx_get(struct port_queue *base)
-{
-	struct xdp_queue *q = queue_of(base);
-	struct pkt *pkt;
-	uint32_t frame;
-
-	if (__builtin_expect(!q->free.n, 0) && !get_some(q))
-		return NULL;
-	frame = q->free.frames[--q->free.n];
-	base->frames_free--;
-	q->held++;
-	pkt = &q->pkts[frame];
-	pkt->pool = &base->pool;
-	pkt->frame = q->umem + ((size_t)frame << q->frame_shift);
-	pkt->frame_len = 0;
-	pkt->room = 1u << q->frame_shift;
-	pkt->flags = 0;
-	return pkt;
-}
-
-int xdp_tx_put(struct port_queue *base, struct pkt *pkt)
-{
-	struct xdp_queue *q = queue_of(base);
-	struct xdp_sock *s = tx_sock(q);
-	struct xdp_desc *desc;
-	uint32_t idx;
-
-	if (!xsk_ring_prod__reserve(&s->tx, 1, &idx)) {
-		xdp_tx_flush(base);
-		tx_kick(q);
-		if (!xsk_ring_prod__reserve(&s->tx, 1, &idx)) {
-			pkt_free(pkt);
-			return -ENOBUFS;
-		}
-	}
-	desc = xsk_ring_prod__tx_desc(&s->tx, idx);
-	desc->addr = (uint64_t)(pkt->frame - q->umem);
-	desc->len = pkt->frame_len;
-	desc->options = 0;
-	__atomic_store_n(&q->owner[pkt - q->pkts], q->sent_word, __ATOMIC_RELAXED);
-	q->held--;
-	q->tx_unflushed++;
-	q->tx_unreaped++;
-	return 0;
-}
-
-void xdp_tx_flush(struct port_queue *base)
-{
-	struct xdp_queue *q = queue_of(base);
-
-	if (!q->tx_unflushed)
-		return;
-	xsk_ring_prod__submit(&tx_sock(q)->tx, q->tx_unflushed);
-	q->tx_unflushed = 0;
-	tx_kick(q);
-	if (q->tx_unreaped >= XDP_REAP_BATCH)
-		tx_reap(q);
 }
 
 /* ---- both ------------------------------------------------------------------- */
@@ -301,20 +175,17 @@ static __attribute__((noinline)) void rx_idle(struct xdp_queue *q)
 {
 	bool look = ++q->idles % IDLES_A_LOOK == 0;
 
-	if (q->tx_unreaped >= XDP_REAP_IDLE || (look && q->tx_unreaped))
-		tx_reap(q);
-	if (q->tx_stuck)
-		tx_kick(q);
+	xdp_tx_idle(q, look);
 	for (unsigned i = 0; i < q->nsocks; i++) {
-		if (q->socks[i].taken >= XDP_FILL_BATCH || look)
+		if (q->socks[i].taken >= q->fill_batch || look)
 			refill(q, &q->socks[i]);
 		wake_fill(q, i);
 	}
 }
 
-int xdp_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
+static inline __attribute__((always_inline)) int rx_socks(struct xdp_queue *q, struct pkt **pkts,
+							  int max)
 {
-	struct xdp_queue *q = queue_of(base);
 	unsigned i = q->next;
 	int n = 0;
 
@@ -324,9 +195,23 @@ int xdp_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 			i = 0;
 	}
 	q->next = i;
-	if (!n)
-		rx_idle(q);
 	return n;
+}
+
+static __attribute__((noinline)) int rx_driven(struct xdp_queue *q, struct pkt **pkts, int max)
+{
+	return xdp_drive_idle(q) ? rx_socks(q, pkts, max) : 0;
+}
+
+int xdp_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
+{
+	struct xdp_queue *q = queue_of(base);
+	int n = rx_socks(q, pkts, max);
+
+	if (n)
+		return n;
+	rx_idle(q);
+	return __builtin_expect(q->zerocopy, 0) ? rx_driven(q, pkts, max) : 0;
 }
 
 bool xdp_rx_pending(struct port_queue *base)

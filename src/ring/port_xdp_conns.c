@@ -23,13 +23,11 @@ _Static_assert(XDP_STEER_SLOTS < XDP_STEER_OWNER, "an owner is a slot and one");
 
 int xdp_map_conns(struct xdp_port *port)
 {
-	void *addr =
-		mmap(NULL, CONNS_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, port->local_ports_fd, 0);
+	struct xdp_map map = {0};
+	int rc = xdp_map(&map, CONNS_LEN, port->local_ports_fd, 0);
 
-	if (addr == MAP_FAILED)
-		return -ENOMEM;
-	port->local_ports = addr;
-	return 0;
+	port->local_ports = map.addr;
+	return rc;
 }
 
 void xdp_unmap_conns(struct xdp_port *port)

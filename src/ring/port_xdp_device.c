@@ -9,7 +9,10 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "net/netlink.h"
 #include "ring/port_xdp_internal.h"
+
+#define SETTLE_PAUSE (5 * NSEC_PER_MSEC)
 
 /* Drivers without hardware, whose frames may carry partial checksums. */
 static const char *const virtual_drivers[] = {
@@ -44,15 +47,27 @@ static int ethtool(int fd, struct ifreq *ifr, void *cmd)
 	return sys_ioctl(fd, SIOCETHTOOL, ifr);
 }
 
+/* As the driver has it: IFF_RUNNING follows up to a second later. */
+static bool has_carrier(int fd, struct ifreq *ifr)
+{
+	struct ethtool_value link = {.cmd = ETHTOOL_GLINK, .data = 1};
+
+	return ethtool(fd, ifr, &link) || link.data;
+}
+
 static void query_ethtool(struct xdp_device *dev, int fd, struct ifreq *ifr)
 {
 	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
 	struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
 
+	dev->carrier = has_carrier(fd, ifr);
 	if (!ethtool(fd, ifr, &info))
 		snprintf(dev->driver, sizeof(dev->driver), "%.31s", info.driver);
-	if (!ethtool(fd, ifr, &channels))
-		dev->rx_queues = channels.rx_count + channels.combined_count;
+	if (ethtool(fd, ifr, &channels))
+		return;
+	dev->rx_queues = channels.rx_count + channels.combined_count;
+	dev->max_queues = channels.max_rx + channels.max_combined;
+	dev->combined = channels.max_combined != 0;
 }
 
 static int query(struct xdp_device *dev, int fd)
@@ -93,7 +108,36 @@ int xdp_device_query(struct xdp_device *dev, int ifindex)
 	if (fd < 0)
 		return fd;
 	*dev = (struct xdp_device){.ifindex = ifindex};
-	rc = query(dev, fd);
+	rc = netlink_is_of(fd) ? query(dev, fd) : -EXDEV;
 	sys_close(fd);
 	return rc;
+}
+
+int xdp_socket(void)
+{
+	int fd = sys_fd_hide(sys_socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
+
+	if (fd < 0 || netlink_is_of(fd))
+		return fd;
+	sys_close(fd);
+	return -EXDEV;
+}
+
+bool xdp_settle(struct port *base)
+{
+	const struct xdp_port *port = (const struct xdp_port *)base;
+	nsec_t until = port->group.ctl->settle_until;
+	struct timespec pause = {.tv_nsec = SETTLE_PAUSE};
+	struct ifreq ifr = {0};
+	bool carries = true;
+	int fd;
+
+	if (group_now() >= until)
+		return true;
+	fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	memcpy(ifr.ifr_name, base->name, sizeof(ifr.ifr_name));
+	while (fd >= 0 && !(carries = has_carrier(fd, &ifr)) && group_now() < until)
+		sys_ppoll(NULL, 0, &pause, NULL);
+	sys_close(fd);
+	return carries;
 }

@@ -36,15 +36,18 @@
 #include "ring/share.h"
 #include "ring/xdp_steer.h"
 
-#define XDP_UMEM_SIZE (16u << 20)
+/* Locked memory: of an interface with few RX queues, and for each of many. */
+#define XDP_UMEM_SIZE_MIN (16u << 20)
+#define XDP_UMEM_SIZE_QUEUE (2u << 20)
+#define XDP_UMEM_SIZE_MAX (XDP_UMEM_SIZE_QUEUE * XDP_STEER_QUEUES)
 #define XDP_FILL_ENTRIES 4096u /* of the fill ring of an RX queue; what it is kept filled to */
 #define XDP_COMP_ENTRIES 4096u
-#define XDP_FRAMES_MAX (XDP_UMEM_SIZE >> 11)
+#define XDP_FRAMES_MAX (XDP_UMEM_SIZE_MAX >> 11)
 #define XDP_TX_RESERVE 256u /* free frames that are not used to fill */
 #define XDP_GROUP_REAP 256u /* completions taken at once */
 
 #define GROUP_MAGIC 0x7067786400616d76ull
-#define GROUP_VERSION 3u
+#define GROUP_VERSION 5u
 #define GROUP_MEMBERS 128 /* 32 and those that died just now */
 
 /* ---- owner words ---------------------------------------------------------------- */
@@ -94,9 +97,9 @@ struct group_lock {
 } __attribute__((aligned(64)));
 
 struct group_member {
-	uint32_t used;
-	uint32_t gen; /* raised when it is taken, below 2^24 */
-	int32_t pid;  /* for people */
+	uint32_t used; /* 0: nobody; else the generation of its member and one */
+	uint32_t gen;  /* raised when it is taken, below 2^24 */
+	int32_t pid;   /* for people */
 };
 
 enum group_slot_state { SLOT_FREE, SLOT_USED, SLOT_GONE };
@@ -135,10 +138,12 @@ struct group_ctl {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t size;
+	uint32_t umem_size;
 	uint32_t frames, frame_shift;
 	uint32_t queues; /* anchors */
 	uint32_t fill_target;
 	uint32_t native, zerocopy;
+	nsec_t settle_until; /* the link may be down until then: we attached to it */
 	/* lock */
 	struct group_lock lock;
 	struct group_member members[GROUP_MEMBERS];
@@ -153,6 +158,9 @@ struct group_ctl {
 	/* the producer index of the fill ring; the consumer index of the completion ring */
 	struct group_lock fill_lock[XDP_STEER_QUEUES];
 	struct group_lock comp_lock[XDP_STEER_QUEUES];
+	/* any, atomic, zero-copy queues: interrupts are masked; when they were busy polled */
+	uint32_t masked[XDP_STEER_QUEUES];
+	nsec_t polled[XDP_STEER_QUEUES];
 	/* any, atomic: counters for tests and people */
 	uint64_t stolen;    /* locks whose holder had died */
 	uint64_t reclaimed; /* frames of the dead */
@@ -173,11 +181,13 @@ struct xdp_group {
 	/* set when joined */
 	struct group_ctl *ctl;
 	uint8_t *umem;
+	uint32_t umem_size;
 	unsigned frames, frame_shift; /* copies: nobody else's memory */
 	unsigned queues;
 	unsigned fill_target;
 	bool native, zerocopy;
 	int ctl_fd;
+	bool lost;    /* any, atomic: buried while it lived; it gets no lock any more */
 	bool entered; /* is a member */
 	unsigned member;
 	uint32_t gen;
@@ -209,7 +219,12 @@ bool group_member_alive(const struct xdp_group *g, unsigned member, uint32_t gen
 int group_member_enter(struct xdp_group *g);
 /* All its slots are closed. */
 void group_member_leave(struct xdp_group *g);
-/* Holds the record lock, or takes it again: some close() may have dropped it. */
+/* The index is free, unless a newcomer has it by now. */
+void group_member_vacate(struct xdp_group *g, unsigned member, uint32_t gen);
+/*
+ * Holds the record lock, or takes it again: some close() may have dropped it.  False: it
+ * was buried meanwhile, and neither index nor slots nor frames are its own any more.
+ */
 bool group_member_renew(struct xdp_group *g);
 
 /* ---- port_xdp_group_frames.c --------------------------------------------------------- */
@@ -266,7 +281,12 @@ void group_frames_init(struct group_ctl *ctl, uint32_t first);
 
 /* ---- port_xdp_group_sweep.c ----------------------------------------------------------- */
 
-#define GROUP_QUARANTINE (300 * NSEC_PER_MSEC) /* for completions that still come */
+/*
+ * For completions that still come.  A driver that sends from the frames themselves
+ * keeps them while its link is down.
+ */
+#define GROUP_QUARANTINE (300 * NSEC_PER_MSEC)
+#define GROUP_QUARANTINE_ZEROCOPY (10 * NSEC_PER_SEC)
 
 /* What the sweep asks of the port: nothing must be steered to these slots any more. */
 typedef void (*group_unsteer_fn)(void *arg, const uint8_t slots[XDP_STEER_SLOTS]);

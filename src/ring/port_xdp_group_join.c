@@ -6,6 +6,10 @@
  *	whoever binds it	makes the group, and answers newcomers from then on
  *	who finds it taken	asks, and gets the descriptors
  *
+ * The user is the one who opened the port, whatever the process became since.  A newcomer
+ * proves that it could open the port itself: with its question it sends descriptors that
+ * only a process with the capabilities can have made (port_xdp_group_proof.c).
+ *
  * The connection stays: its end tells either side that the other one is gone.
  * When the answerer goes, another member takes the name; a newcomer that comes
  * in between, and takes the name itself, sees the group's program on the
@@ -21,13 +25,14 @@
 #include "base/sys.h"
 #include "ring/port_xdp_internal.h"
 
-#define WAIT_MAX (2 * NSEC_PER_SEC) /* for an answer, or somebody who answers */
+#define WAIT_MAX (2 * NSEC_PER_SEC)   /* for an answer, or somebody who answers */
+#define SETTLE_MAX (5 * NSEC_PER_SEC) /* for the carrier, after the program was attached */
 #define PAUSE (5 * NSEC_PER_MSEC)
 #define BACKLOG 128
-#define FIXED_FDS 10 /* and the anchors */
+#define FIXED_FDS 11 /* and the anchors */
 #define FDS_MAX (FIXED_FDS + XDP_STEER_QUEUES)
 
-enum hello_kind { HELLO_NEW, HELLO_MEMBER, HELLO_ANSWER };
+enum hello_kind { HELLO_NEW, HELLO_MEMBER, HELLO_ANSWER, HELLO_NONE /* never sent */ };
 
 struct hello {
 	uint64_t magic;
@@ -54,6 +59,7 @@ static unsigned shared_fds(struct xdp_port *port, int *fds[FDS_MAX])
 	fds[n++] = &port->flows5_fd;
 	fds[n++] = &port->local_ports_fd;
 	fds[n++] = &port->shares_fd;
+	fds[n++] = &port->gone_fd;
 	fds[n++] = &port->conf_fd;
 	for (unsigned i = 0; i < XDP_STEER_QUEUES; i++)
 		fds[n++] = &port->anchors[i];
@@ -66,7 +72,7 @@ static socklen_t name_of(const struct xdp_port *port, struct sockaddr_un *addr)
 
 	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
 	len = snprintf(addr->sun_path + 1, sizeof(addr->sun_path) - 1, "libvma-xdp-%d-%u",
-		       port->base.ifindex, (unsigned)sys_call(SYS_geteuid, 0, 0, 0, 0, 0, 0));
+		       port->base.ifindex, port->uid);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
 
@@ -94,21 +100,92 @@ static int take_name(const struct xdp_port *port)
 }
 
 /* Who is at the other end; false: a stranger. */
-static bool is_same_user(int fd, struct ucred *peer)
+static bool is_same_user(const struct xdp_port *port, int fd, struct ucred *peer)
 {
 	socklen_t len = sizeof(*peer);
 
-	return !sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &len) &&
-	       peer->uid == (uid_t)sys_call(SYS_geteuid, 0, 0, 0, 0, 0, 0);
+	return !sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &len) && peer->uid == port->uid;
 }
 
-static int say(int fd, enum hello_kind kind)
+bool xdp_group_is_opener(const struct xdp_port *port)
+{
+	return port->uid == sys_geteuid();
+}
+
+static int say(int fd, enum hello_kind kind, const int *fds, unsigned n)
 {
 	struct hello hello = {.magic = GROUP_MAGIC, .version = GROUP_VERSION, .kind = kind};
-	ssize_t rc = sys_sendto(fd, &hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
+	struct iovec iov = {&hello, sizeof(hello)};
+	union control control = {0};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t rc;
 
+	if (n) {
+		msg.msg_control = &control;
+		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(&control.head), fds, n * sizeof(int));
+	}
+	rc = sys_sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 	return rc < 0 ? (int)rc : 0;
 }
+
+/* The descriptors that came with a message, hidden; how many. */
+static unsigned take_fds(struct msghdr *msg, int fds[FDS_MAX])
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	unsigned n;
+
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return 0;
+	n = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+	memcpy(fds, CMSG_DATA(c), n * sizeof(int)); /* the buffer takes no more than FDS_MAX */
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = sys_fd_hide(fds[i]);
+	return n;
+}
+
+/*
+ * False: nothing has come yet.  What is no hello has the kind HELLO_NONE, one of another library
+ * the version 0; *n descriptors came.
+ */
+static bool hear(int fd, struct hello *hello, int fds[FDS_MAX], unsigned *n)
+{
+	struct iovec iov = {hello, sizeof(*hello)};
+	union control control;
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = &control,
+			     .msg_controllen = sizeof(control)};
+	ssize_t len = sys_recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	*n = len < 0 ? 0 : take_fds(&msg, fds);
+	if (len != sizeof(*hello))
+		hello->kind = HELLO_NONE;
+	else if (hello->magic != GROUP_MAGIC)
+		hello->version = 0;
+	return len != -EAGAIN;
+}
+
+static void close_fds(int *fds, unsigned n)
+{
+	while (n)
+		sys_close_fd(&fds[--n]);
+}
+
+static int ask(int fd)
+{
+	int proof[XDP_PROOFS], rc = xdp_group_prove(proof);
+
+	if (!rc)
+		rc = say(fd, HELLO_NEW, proof, XDP_PROOFS);
+	close_fds(proof, XDP_PROOFS);
+	return rc;
+}
+
+/* ---- calling ---------------------------------------------------------------------------- */
 
 /* A connection to whoever has the name; -ECONNREFUSED and -EAGAIN: not yet. */
 static int call(const struct xdp_port *port, enum hello_kind kind, struct ucred *peer)
@@ -120,10 +197,10 @@ static int call(const struct xdp_port *port, enum hello_kind kind, struct ucred 
 	if (fd < 0)
 		return fd;
 	rc = sys_connect(fd, (struct sockaddr *)&addr, len);
-	if (!rc && !is_same_user(fd, peer))
+	if (!rc && !is_same_user(port, fd, peer))
 		rc = -EPERM;
 	if (!rc)
-		rc = say(fd, kind);
+		rc = kind == HELLO_NEW ? ask(fd) : say(fd, kind, NULL, 0);
 	if (!rc)
 		return fd;
 	sys_close(fd);
@@ -143,61 +220,68 @@ static void drop_conn(struct xdp_port *port, int conn)
 	}
 }
 
-void xdp_group_accept(struct xdp_port *port)
+bool xdp_group_accept(struct xdp_port *port)
 {
 	struct ucred peer;
 	int fd;
 
 	while ((fd = sys_accept4(port->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
 		fd = sys_fd_hide(fd);
-		if (!is_same_user(fd, &peer) || port->n_conns == GROUP_MEMBERS) {
+		if (!is_same_user(port, fd, &peer) || port->n_conns == GROUP_MEMBERS) {
 			sys_close(fd);
 			continue;
 		}
 		port->conns[port->n_conns++] = fd;
 		xdp_service_watch(port, fd, EPOLLIN);
 	}
+	return fd == -EAGAIN || fd == -ECONNABORTED;
 }
 
 static int hand_over(struct xdp_port *port, int conn)
 {
-	struct hello hello = {.magic = GROUP_MAGIC, .version = GROUP_VERSION, .kind = HELLO_ANSWER};
-	struct iovec iov = {&hello, sizeof(hello)};
-	union control control = {0};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control};
 	int *from[FDS_MAX], fds[FDS_MAX];
 	unsigned n = FIXED_FDS + port->group.queues;
-	ssize_t rc;
 
 	shared_fds(port, from);
 	for (unsigned i = 0; i < n; i++)
 		fds[i] = *from[i];
-	msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
-	control.head.cmsg_level = SOL_SOCKET;
-	control.head.cmsg_type = SCM_RIGHTS;
-	control.head.cmsg_len = CMSG_LEN(n * sizeof(int));
-	memcpy(CMSG_DATA(&control.head), fds, n * sizeof(int));
-	rc = sys_sendmsg(conn, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-	return rc < 0 ? (int)rc : 0;
+	return say(conn, HELLO_ANSWER, fds, n);
+}
+
+/* Another version gets the news of ours, and no descriptors. */
+static bool answer(struct xdp_port *port, int conn, const struct hello *hello, const int *fds,
+		   unsigned n)
+{
+	if (hello->version != GROUP_VERSION)
+		return !say(conn, HELLO_ANSWER, NULL, 0);
+	return hello->kind == HELLO_NEW && xdp_group_is_opener(port) &&
+	       xdp_group_is_proof(port, fds, n) && !hand_over(port, conn);
 }
 
 bool xdp_group_answer(struct xdp_port *port, int conn)
 {
 	struct hello hello;
-	ssize_t len = sys_recvfrom(conn, &hello, sizeof(hello), MSG_DONTWAIT, NULL, NULL);
+	int fds[FDS_MAX];
+	unsigned n;
+	bool stays;
 
-	if (len == -EAGAIN)
+	if (!hear(conn, &hello, fds, &n))
 		return true;
-	if (len == sizeof(hello) && hello.magic == GROUP_MAGIC) {
-		if (hello.kind == HELLO_MEMBER)
-			return true;
-		/* Another version gets the news of ours, and no descriptors. */
-		if (hello.version == GROUP_VERSION ? !hand_over(port, conn)
-						   : !say(conn, HELLO_ANSWER))
-			return true;
-	}
-	drop_conn(port, conn);
-	return false;
+	stays = hello.kind == HELLO_MEMBER ||
+		(hello.kind != HELLO_NONE && answer(port, conn, &hello, fds, n));
+	close_fds(fds, n);
+	if (!stays)
+		drop_conn(port, conn);
+	return stays;
+}
+
+void xdp_group_stop_answering(struct xdp_port *port)
+{
+	/* The name first: who loses the connection looks for it. */
+	if (port->listen_fd >= 0)
+		xdp_service_close(port, &port->listen_fd);
+	while (port->n_conns)
+		xdp_service_close(port, &port->conns[--port->n_conns]);
 }
 
 void xdp_group_find_answerer(struct xdp_port *port)
@@ -235,24 +319,6 @@ static void undo(struct xdp_port *port)
 	xdp_group_drop(port);
 }
 
-/* The descriptors that came with a message; how many. */
-static unsigned take_fds(struct xdp_port *port, struct msghdr *msg)
-{
-	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
-	int *to[FDS_MAX], fd;
-	unsigned n;
-
-	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-		return 0;
-	shared_fds(port, to);
-	n = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-	for (unsigned i = 0; i < n && i < FDS_MAX; i++) {
-		memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-		*to[i] = sys_fd_hide(fd);
-	}
-	return n;
-}
-
 static int why_silent(const struct xdp_port *port, const struct ucred *peer, char why[PORT_WHY])
 {
 	return xdp_why(why, -EBUSY,
@@ -265,29 +331,31 @@ static int why_silent(const struct xdp_port *port, const struct ucred *peer, cha
 static int receive_group(struct xdp_port *port, int fd, const struct ucred *peer, nsec_t deadline,
 			 char why[PORT_WHY])
 {
-	struct hello hello = {0};
-	struct iovec iov = {&hello, sizeof(hello)};
-	union control control;
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = &control,
-			     .msg_controllen = sizeof(control)};
+	struct hello hello;
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
 	nsec_t left = deadline - group_now();
 	struct timespec ts = {.tv_sec = left / NSEC_PER_SEC, .tv_nsec = left % NSEC_PER_SEC};
+	int fds[FDS_MAX], *to[FDS_MAX];
 	unsigned n;
 
 	if (left <= 0 || sys_ppoll(&pfd, 1, &ts, NULL) == 0)
 		return why_silent(port, peer, why);
-	if (sys_recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof(hello))
+	(void)hear(fd, &hello, fds, &n);
+	if (hello.kind != HELLO_ANSWER || (hello.version == GROUP_VERSION && n <= FIXED_FDS)) {
+		close_fds(fds, n);
 		return -EAGAIN;
-	n = take_fds(port, &msg);
-	if (hello.magic != GROUP_MAGIC || hello.version != GROUP_VERSION)
+	}
+	if (hello.version != GROUP_VERSION) {
+		close_fds(fds, n);
 		return xdp_why(why, -EPROTO,
 			       "Interface %s is not accelerated: process %d, which has it, uses\n"
 			       "another version of this library.\n",
 			       port->base.name, (int)peer->pid);
-	return n > FIXED_FDS ? 0 : -EAGAIN;
+	}
+	shared_fds(port, to);
+	for (unsigned i = 0; i < n; i++)
+		*to[i] = fds[i];
+	return 0;
 }
 
 static int try_join(struct xdp_port *port, nsec_t deadline, char why[PORT_WHY])
@@ -305,7 +373,7 @@ static int try_join(struct xdp_port *port, nsec_t deadline, char why[PORT_WHY])
 			       "Interface %s is not accelerated: the process that shares it does\n"
 			       "not answer.\n",
 			       port->base.name);
-	if (peer.pid == (pid_t)sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0))
+	if (peer.pid == sys_getpid())
 		rc = xdp_why(
 			why, -EBUSY,
 			"Interface %s is not accelerated twice: this process has it already.\n",
@@ -337,8 +405,12 @@ static int try_make(struct xdp_port *port, const struct xdp_device *dev, char wh
 	xdp_group_memory_wait(port);
 	if (!rc)
 		rc = xdp_group_create(port, why);
-	if (!rc)
+	if (!rc) {
+		if (dev->carrier)
+			port->group.ctl->settle_until = group_now() + SETTLE_MAX;
+		xdp_mode_tell(port, dev);
 		return 0;
+	}
 	/* Whoever waits for an answer sees the end of it, and tries in turn. */
 	sys_close_fd(&port->listen_fd);
 	undo(port);
@@ -350,6 +422,7 @@ int xdp_group_join(struct xdp_port *port, const struct xdp_device *dev, char why
 	nsec_t deadline = group_now() + WAIT_MAX;
 	int rc;
 
+	port->uid = sys_geteuid();
 	forget_fds(port);
 	for (;;) {
 		struct timespec pause = {.tv_nsec = PAUSE};

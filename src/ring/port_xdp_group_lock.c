@@ -97,7 +97,11 @@ static enum group_lock_result lock_slow(struct xdp_group *g, struct group_lock *
 
 enum group_lock_result group_lock_try(struct xdp_group *g, struct group_lock *lock)
 {
-	enum group_lock_result got = take(g, lock, 0) ? GROUP_LOCKED : lock_slow(g, lock);
+	enum group_lock_result got;
+
+	if (__builtin_expect(__atomic_load_n(&g->lost, __ATOMIC_RELAXED), 0))
+		return GROUP_BUSY;
+	got = take(g, lock, 0) ? GROUP_LOCKED : lock_slow(g, lock);
 
 	GROUP_STEP();
 	return got;
@@ -143,10 +147,10 @@ static bool enter_as(struct xdp_group *g, unsigned i)
 	}
 	g->member = i;
 	g->gen = (m->gen + 1) & GEN_MAX;
-	m->pid = (int32_t)sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	m->pid = sys_getpid();
 	__atomic_store_n(&m->gen, g->gen, __ATOMIC_RELEASE);
 	GROUP_STEP();
-	__atomic_store_n(&m->used, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&m->used, g->gen + 1, __ATOMIC_RELEASE);
 	g->entered = true;
 	return true;
 }
@@ -164,13 +168,24 @@ void group_member_leave(struct xdp_group *g)
 	if (!g->entered)
 		return;
 	g->entered = false;
-	__atomic_store_n(&g->ctl->members[g->member].used, 0, __ATOMIC_RELEASE);
+	group_member_vacate(g, g->member, g->gen);
 	record_set(g, g->member, F_UNLCK);
+}
+
+void group_member_vacate(struct xdp_group *g, unsigned member, uint32_t gen)
+{
+	uint32_t mark = gen + 1;
+
+	__atomic_compare_exchange_n(&g->ctl->members[member].used, &mark, 0, false,
+				    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 bool group_member_renew(struct xdp_group *g)
 {
-	const struct group_member *m = &g->ctl->members[g->member];
+	const uint32_t *used = &g->ctl->members[g->member].used;
 
-	return record_set(g, g->member, F_WRLCK) && m->used && m->gen == g->gen;
+	/* Looked at twice: a record that is not ours is not taken, and who takes it may be late. */
+	return __atomic_load_n(used, __ATOMIC_ACQUIRE) == g->gen + 1 &&
+	       record_set(g, g->member, F_WRLCK) &&
+	       __atomic_load_n(used, __ATOMIC_ACQUIRE) == g->gen + 1;
 }

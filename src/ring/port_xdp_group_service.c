@@ -13,11 +13,13 @@
 #include <sys/timerfd.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/sys.h"
 #include "ring/port_xdp_internal.h"
 
 #define SWEEP_INTERVAL (100 * NSEC_PER_MSEC) /* without a sign that somebody died */
 #define STEP_INTERVAL (20 * NSEC_PER_MSEC)   /* while there is something to do */
+#define REST_INTERVAL (100 * NSEC_PER_MSEC)  /* while somebody calls and we have no descriptor */
 #define EVENTS_MAX 32
 
 void xdp_service_watch(struct xdp_port *port, int fd, uint32_t events)
@@ -66,13 +68,30 @@ void xdp_service_fini(struct xdp_port *port)
 	sys_close_fd(&port->timer_fd);
 }
 
+/* Whoever calls stays in the queue, and would keep us awake. */
+static void rest(struct xdp_port *port)
+{
+	sys_call(SYS_epoll_ctl, port->epoll_fd, EPOLL_CTL_DEL, port->listen_fd, NULL, 0, 0);
+	port->listen_rests = true;
+}
+
+static void end_rest(struct xdp_port *port)
+{
+	if (port->listen_fd >= 0 && !xdp_group_accept(port))
+		return;
+	port->listen_rests = false;
+	if (port->listen_fd >= 0)
+		xdp_service_watch(port, port->listen_fd, EPOLLIN);
+}
+
 /* True: somebody may have died. */
 static bool handle(struct xdp_port *port, int fd)
 {
 	uint64_t count;
 
 	if (fd == port->listen_fd) {
-		xdp_group_accept(port);
+		if (!xdp_group_accept(port))
+			rest(port);
 		return false;
 	}
 	if (fd == port->timer_fd) {
@@ -162,6 +181,23 @@ static void unsteer(void *arg, const uint8_t slots[XDP_STEER_SLOTS])
 	xdp_shares_clear(arg, slots, true);
 }
 
+/*
+ * Slots and frames are somebody else's, now or within GROUP_QUARANTINE: nothing is taken
+ * or given back any more.
+ */
+static void lose(struct xdp_port *port)
+{
+	log_warn("%s: the processes that share it took this one for dead; its port is opened anew",
+		 port->base.name);
+	__atomic_store_n(&port->group.lost, true, __ATOMIC_RELAXED);
+	xdp_group_stop_answering(port);
+	if (port->lifeline_fd >= 0)
+		xdp_service_close(port, &port->lifeline_fd);
+	/* Now: a later close would drop the record lock of the port that is opened instead. */
+	sys_close_fd(&port->group.ctl_fd);
+	__atomic_store_n(&port->base.lost, true, __ATOMIC_RELEASE);
+}
+
 static void sweep(struct xdp_port *port, bool died)
 {
 	nsec_t now = group_now();
@@ -169,16 +205,18 @@ static void sweep(struct xdp_port *port, bool died)
 	if (!died && !port->sweeping && now - port->swept < SWEEP_INTERVAL)
 		return;
 	port->swept = now;
-	if (!group_member_renew(&port->group))
-		log_debug("%s: the port group took us for dead", port->base.name);
+	if (!group_member_renew(&port->group)) {
+		lose(port);
+		return;
+	}
 	port->sweeping = group_sweep(&port->group, now, unsteer, port);
 	if (load(&port->group.ctl->audit.stage) == AUDIT_DRAINING)
 		ring_bell(port);
 }
 
-static void arm(struct xdp_port *port)
+static void arm(struct xdp_port *port, nsec_t interval)
 {
-	struct itimerspec in = {.it_value = {.tv_nsec = STEP_INTERVAL}};
+	struct itimerspec in = {.it_value = {.tv_nsec = interval}};
 
 	sys_call(SYS_timerfd_settime, port->timer_fd, 0, &in, NULL, 0, 0);
 }
@@ -186,18 +224,35 @@ static void arm(struct xdp_port *port)
 int xdp_service(struct port *base, int fds[PORT_FDS_MAX])
 {
 	struct xdp_port *port = (struct xdp_port *)base;
-	bool died, again;
+	bool opener, alone, died, again;
 
 	fds[0] = port->epoll_fd;
-	if (pthread_mutex_trylock(&port->lock)) /* a queue is opened or closed this moment */
+	if (port->base.lost)
+		return 0;
+	if (!mutex_trylock(&port->lock)) /* a queue is opened or closed this moment */
 		return 1;
+	opener = xdp_group_is_opener(port);
+	if (!opener)
+		xdp_group_stop_answering(port);
 	died = handle_events(port);
-	if (port->listen_fd < 0 && port->lifeline_fd < 0)
+	if (port->listen_rests)
+		end_rest(port);
+	alone = opener && port->listen_fd < 0 && port->lifeline_fd < 0;
+	if (alone)
 		xdp_group_find_answerer(port);
 	sweep(port, died);
+	if (port->base.lost) {
+		mutex_unlock(&port->lock);
+		return 0;
+	}
 	again = tell_drained(port);
-	if (again || port->sweeping || (port->listen_fd < 0 && port->lifeline_fd < 0))
-		arm(port);
-	pthread_mutex_unlock(&port->lock);
+	again |= xdp_napi_service(port);
+	again |= port->sweeping;
+	again |= alone && port->listen_fd < 0 && port->lifeline_fd < 0;
+	if (again)
+		arm(port, STEP_INTERVAL);
+	else if (port->listen_rests)
+		arm(port, REST_INTERVAL);
+	mutex_unlock(&port->lock);
 	return 1;
 }

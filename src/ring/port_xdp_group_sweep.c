@@ -15,6 +15,7 @@
  * Not with zero-copy: there, the driver keeps frames it took.
  */
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #include "ring/port_xdp_group.h"
@@ -122,8 +123,14 @@ static void audit_step(struct xdp_group *g, nsec_t now)
 		set_stage(audit, AUDIT_DRAINING, now);
 		return;
 	case AUDIT_DRAINING:
-		if (!all_drained(g->ctl) || !group_settle(g) ||
-		    !group_reclaim(g, NULL, audit->limit))
+		if (!all_drained(g->ctl) || !group_settle(g))
+			return;
+		/*
+		 * A zero-copy driver keeps what it takes, and uses a frame that went to the
+		 * kernel again: position tells nothing.  What lay unread in the RX rings of
+		 * the dead is lost until the group ends.
+		 */
+		if (!g->zerocopy && !group_reclaim(g, NULL, audit->limit))
 			return;
 		GROUP_STEP();
 		set_stage(audit, audit->again ? AUDIT_WANTED : AUDIT_NONE, now);
@@ -198,60 +205,74 @@ bool group_slot_is_dead(const struct xdp_group *g, unsigned i)
 
 /* ---- the sweep ------------------------------------------------------------------------ */
 
-/* lock: its slots are gone, then its index is free. */
-static void bury(struct xdp_group *g, unsigned index, nsec_t now, group_unsteer_fn unsteer,
-		 void *arg)
+/* lock */
+static void end_slots(struct xdp_group *g, const uint8_t dead[XDP_STEER_SLOTS], nsec_t now,
+		      group_unsteer_fn unsteer, void *arg)
 {
-	struct group_ctl *ctl = g->ctl;
-	uint8_t dead[XDP_STEER_SLOTS];
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++) {
-		dead[i] = ctl->slots[i].state == SLOT_USED && ctl->slots[i].member == index;
-		n += dead[i];
-	}
-	if (n) {
-		unsteer(arg, dead);
-		/* First: who takes over after us sees slots that are still to be buried. */
-		want_audit(g, now);
-		GROUP_STEP();
-	}
+	if (!memchr(dead, 1, XDP_STEER_SLOTS))
+		return;
+	unsteer(arg, dead);
+	/* First: who takes over after us sees slots that are still to be buried. */
+	want_audit(g, now);
+	GROUP_STEP();
 	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++)
 		if (dead[i])
-			slot_gone(g, &ctl->slots[i], true, now);
-	__atomic_store_n(&ctl->members[index].used, 0, __ATOMIC_RELEASE);
+			slot_gone(g, &g->ctl->slots[i], true, now);
+}
+
+/* lock: its slots are gone, then its index is free; neither those of who came after it. */
+static void bury(struct xdp_group *g, unsigned index, uint32_t gen, nsec_t now,
+		 group_unsteer_fn unsteer, void *arg)
+{
+	uint8_t dead[XDP_STEER_SLOTS];
+
+	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++) {
+		const struct group_slot *slot = &g->ctl->slots[i];
+
+		dead[i] = slot->state == SLOT_USED && slot->member == index && slot->gen == gen;
+	}
+	end_slots(g, dead, now, unsteer, arg);
+	group_member_vacate(g, index, gen);
 	GROUP_STEP();
+}
+
+/* Its member left without closing it, or never was one. */
+static bool is_nobodys(const struct group_ctl *ctl, const struct group_slot *slot)
+{
+	return slot->state == SLOT_USED && (slot->member >= GROUP_MEMBERS ||
+					    __atomic_load_n(&ctl->members[slot->member].used,
+							    __ATOMIC_ACQUIRE) != slot->gen + 1);
 }
 
 static void find_dead(struct xdp_group *g, nsec_t now, group_unsteer_fn unsteer, void *arg)
 {
+	uint8_t dead[XDP_STEER_SLOTS];
+
 	for (unsigned i = 0; i < GROUP_MEMBERS; i++) {
-		const struct group_member *m = &g->ctl->members[i];
+		/* One word: generation and mark are of the same member. */
+		uint32_t used = __atomic_load_n(&g->ctl->members[i].used, __ATOMIC_ACQUIRE);
 
-		if (i != g->member && __atomic_load_n(&m->used, __ATOMIC_ACQUIRE) &&
-		    !group_member_alive(g, i, m->gen))
-			bury(g, i, now, unsteer, arg);
+		GROUP_STEP();
+		if (i != g->member && used && !group_member_alive(g, i, used - 1))
+			bury(g, i, used - 1, now, unsteer, arg);
 	}
-	/* Of a member that died before it said that it was one, or was buried in part. */
-	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++) {
-		const struct group_slot *slot = &g->ctl->slots[i];
-
-		if (slot->state == SLOT_USED && slot->member >= GROUP_MEMBERS)
-			slot_gone(g, &g->ctl->slots[i], true, now);
-	}
+	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++)
+		dead[i] = is_nobodys(g->ctl, &g->ctl->slots[i]);
+	end_slots(g, dead, now, unsteer, arg);
 }
 
 /* The slots that have been gone for long enough; how many more have not. */
 static unsigned find_due(const struct group_ctl *ctl, nsec_t now, uint8_t due[XDP_STEER_SLOTS],
 			 bool *any)
 {
+	nsec_t quarantine = ctl->zerocopy ? GROUP_QUARANTINE_ZEROCOPY : GROUP_QUARANTINE;
 	unsigned waiting = 0;
 
 	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++) {
 		const struct group_slot *slot = &ctl->slots[i];
 		bool gone = slot->state == SLOT_GONE;
 
-		due[i] = gone && now - slot->since >= GROUP_QUARANTINE;
+		due[i] = gone && now - slot->since >= quarantine;
 		*any |= due[i];
 		waiting += gone && !due[i];
 	}

@@ -14,10 +14,12 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "base/param.h"
 #include "base/sys.h"
 #include "ring/port_xdp_internal.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define QUEUES_UNTOLD 16	/* at most, of a device that does not tell */
 #define PAGE 4096		/* or a part of one */
 #define TOUCH_STACK (64 * 1024) /* bytes */
 
@@ -40,12 +42,15 @@ static int memory_file(const char *name, size_t size)
 	return fd;
 }
 
-static bool is_memory_file(int fd, size_t size)
+/* The size of a memory file that nobody can change; 0: it is none. */
+static size_t memory_file_size(int fd)
 {
 	struct stat st;
 
-	return !sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) && (size_t)st.st_size == size &&
-	       (sys_fcntl(fd, F_GET_SEALS, 0) & SEALS) == SEALS;
+	if (sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) ||
+	    (sys_fcntl(fd, F_GET_SEALS, 0) & SEALS) != SEALS)
+		return 0;
+	return (size_t)st.st_size;
 }
 
 static int map_memory(struct xdp_port *port)
@@ -53,7 +58,7 @@ static int map_memory(struct xdp_port *port)
 	int rc = xdp_map(&port->ctl_map, sizeof(struct group_ctl), port->group.ctl_fd, 0);
 
 	if (!rc)
-		rc = xdp_map(&port->umem_map, XDP_UMEM_SIZE, port->umem_fd, 0);
+		rc = xdp_map(&port->umem_map, port->group.umem_size, port->umem_fd, 0);
 	port->group.ctl = port->ctl_map.addr;
 	port->group.umem = port->umem_map.addr;
 	return rc;
@@ -104,11 +109,17 @@ static int register_umem(struct xdp_port *port, int fd)
 {
 	struct xdp_umem_reg reg = {
 		.addr = (uintptr_t)port->group.umem,
-		.len = XDP_UMEM_SIZE,
+		.len = port->group.umem_size,
 		.chunk_size = 1u << port->group.frame_shift,
 	};
+	int rc = xdp_set_option(fd, XDP_UMEM_REG, &reg, sizeof(reg));
+	struct xdp_memlock memlock;
 
-	return xdp_set_option(fd, XDP_UMEM_REG, &reg, sizeof(reg));
+	if (rc == -ENOBUFS && xdp_memlock_raise(&memlock)) {
+		rc = xdp_set_option(fd, XDP_UMEM_REG, &reg, sizeof(reg));
+		xdp_memlock_restore(&memlock);
+	}
+	return rc;
 }
 
 static int set_ring_sizes(int fd)
@@ -128,9 +139,11 @@ static int bind_first(const struct xdp_port *port, int fd, struct sockaddr_xdp *
 	int rc;
 
 	addr->sxdp_flags = XDP_USE_NEED_WAKEUP;
+	if (!port->native || !params.xdp_zerocopy)
+		addr->sxdp_flags |= XDP_COPY;
 	if (port->native) /* the kernel tries zero-copy, and falls back to copying by itself */
 		return xdp_bind(fd, addr);
-	addr->sxdp_flags |= XDP_COPY | XDP_USE_SG;
+	addr->sxdp_flags |= XDP_USE_SG;
 	rc = xdp_bind(fd, addr);
 	if (rc != -EINVAL)
 		return rc;
@@ -180,7 +193,7 @@ static void first_fill(struct xdp_port *port, unsigned i, uint32_t first)
 
 static int open_anchor(struct xdp_port *port, unsigned i)
 {
-	int rc, fd = sys_fd_hide(sys_socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
+	int rc, fd = xdp_socket();
 
 	if (fd < 0)
 		return fd;
@@ -205,7 +218,7 @@ static void close_anchor(struct xdp_port *port, unsigned i)
 
 static int open_anchors(struct xdp_port *port, char why[PORT_WHY])
 {
-	unsigned want = port->rx_queues ? port->rx_queues : XDP_STEER_QUEUES, i;
+	unsigned want = port->rx_queues ? port->rx_queues : QUEUES_UNTOLD, i;
 
 	for (i = 0; i < want; i++) {
 		int rc = open_anchor(port, i);
@@ -216,7 +229,7 @@ static int open_anchors(struct xdp_port *port, char why[PORT_WHY])
 			break;
 		}
 		if (rc)
-			return xdp_why_no_sock(why, port->base.name, i, rc);
+			return xdp_why_no_sock(why, port, i, rc);
 	}
 	port->group.ctl->queues = i;
 	return 0;
@@ -224,16 +237,28 @@ static int open_anchors(struct xdp_port *port, char why[PORT_WHY])
 
 /* ---- making and joining ----------------------------------------------------------------- */
 
+/*
+ * Cards know the size of a receive buffer in steps of 1 KB (SRRCTL.BSIZEPKT of igb): of
+ * a frame of 2 KB they would use half, and cut what is longer.
+ */
+static uint32_t frame_shift_of(const struct xdp_port *port)
+{
+	bool card = port->native && params.xdp_zerocopy && !(port->base.flags & PORT_PARTIAL_CSUM);
+
+	return card || port->base.mtu > XDP_MTU_OF(2048) ? 12 : 11;
+}
+
 static void init_ctl(struct xdp_port *port)
 {
 	struct group_ctl *ctl = port->group.ctl;
-	unsigned queues = port->rx_queues ? port->rx_queues : XDP_STEER_QUEUES;
+	unsigned queues = port->rx_queues ? port->rx_queues : QUEUES_UNTOLD;
 
 	ctl->magic = GROUP_MAGIC;
 	ctl->version = GROUP_VERSION;
 	ctl->size = sizeof(*ctl);
-	ctl->frame_shift = port->base.mtu <= XDP_MTU_OF(2048) ? 11 : 12;
-	ctl->frames = XDP_UMEM_SIZE >> ctl->frame_shift;
+	ctl->frame_shift = frame_shift_of(port);
+	ctl->umem_size = port->group.umem_size;
+	ctl->frames = ctl->umem_size >> ctl->frame_shift;
 	ctl->fill_target = ctl->frames / 2 / queues;
 	if (ctl->fill_target > XDP_FILL_ENTRIES)
 		ctl->fill_target = XDP_FILL_ENTRIES;
@@ -269,11 +294,23 @@ static int why_no_memory(const struct xdp_port *port, int rc, char why[PORT_WHY]
 		       strerrordesc_np(-rc));
 }
 
-/* A page that nobody wrote has no memory yet. */
-static void *touch_pages(void *umem)
+/* Before Linux 6.4 the rings of a socket that is bound cannot be mapped any more. */
+static int why_not_shared(const struct xdp_port *port, char why[PORT_WHY])
 {
-	for (size_t at = 0; at < XDP_UMEM_SIZE; at += PAGE)
-		*(volatile uint8_t *)((uint8_t *)umem + at) = 0;
+	return xdp_why(why, -EOPNOTSUPP,
+		       "Interface %s is not accelerated: another process has it already, and\n"
+		       "processes can share an interface from Linux 6.4 on.\n"
+		       "Use a newer kernel, or one accelerated process per interface.\n",
+		       port->base.name);
+}
+
+/* A page that nobody wrote has no memory yet. */
+static void *touch_pages(void *arg)
+{
+	const struct xdp_map *umem = arg;
+
+	for (size_t at = 0; at < umem->len; at += PAGE)
+		*((volatile uint8_t *)umem->addr + at) = 0;
 	return NULL;
 }
 
@@ -288,18 +325,26 @@ static int start_touching(struct xdp_port *port)
 	pthread_attr_setstacksize(&attr, TOUCH_STACK);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&port->toucher, &attr, touch_pages, port->umem_map.addr);
+	rc = pthread_create(&port->toucher, &attr, touch_pages, &port->umem_map);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	return -rc;
+}
+
+static uint32_t umem_size_of(unsigned queues)
+{
+	uint32_t size = queues * XDP_UMEM_SIZE_QUEUE;
+
+	return size < XDP_UMEM_SIZE_MIN ? XDP_UMEM_SIZE_MIN : size;
 }
 
 int xdp_group_memory(struct xdp_port *port, char why[PORT_WHY])
 {
 	int rc = 0;
 
+	port->group.umem_size = umem_size_of(port->rx_queues);
 	port->group.ctl_fd = memory_file("vma-group", sizeof(struct group_ctl));
-	port->umem_fd = memory_file("vma-umem", XDP_UMEM_SIZE);
+	port->umem_fd = memory_file("vma-umem", port->group.umem_size);
 	port->bell_fd = sys_fd_hide(sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (port->group.ctl_fd < 0 || port->umem_fd < 0 || port->bell_fd < 0)
 		rc = -EMFILE;
@@ -329,6 +374,8 @@ int xdp_group_create(struct xdp_port *port, char why[PORT_WHY])
 	if (rc)
 		return rc;
 	port->group.ctl->zerocopy = is_zerocopy(port->anchors[0]);
+	for (unsigned i = 0; port->group.ctl->zerocopy && i < port->group.ctl->queues; i++)
+		xdp_drive_allow(port->anchors[i]);
 	init_frames(port);
 	copy_settings(&port->group);
 	log_debug("%s: port group made, %u RX queues, %s XDP, %s", port->base.name,
@@ -340,23 +387,26 @@ int xdp_group_create(struct xdp_port *port, char why[PORT_WHY])
 static bool is_sane(const struct group_ctl *ctl)
 {
 	return (ctl->frame_shift == 11 || ctl->frame_shift == 12) &&
-	       ctl->frames == XDP_UMEM_SIZE >> ctl->frame_shift && ctl->queues &&
+	       ctl->frames == ctl->umem_size >> ctl->frame_shift && ctl->queues &&
 	       ctl->queues <= XDP_STEER_QUEUES && ctl->fill_target <= XDP_FILL_ENTRIES;
 }
 
 int xdp_group_adopt(struct xdp_port *port, char why[PORT_WHY])
 {
+	size_t umem_size = memory_file_size(port->umem_fd);
 	const struct group_ctl *ctl;
 	int rc = -EPROTO;
 
-	if (!is_memory_file(port->group.ctl_fd, sizeof(*ctl)) ||
-	    !is_memory_file(port->umem_fd, XDP_UMEM_SIZE))
+	if (memory_file_size(port->group.ctl_fd) != sizeof(*ctl) || umem_size < XDP_UMEM_SIZE_MIN ||
+	    umem_size > XDP_UMEM_SIZE_MAX)
 		return why_no_memory(port, rc, why);
+	port->group.umem_size = (uint32_t)umem_size;
 	rc = map_memory(port);
 	if (rc)
 		return why_no_memory(port, rc, why);
 	ctl = port->group.ctl;
-	if (ctl->magic != GROUP_MAGIC || ctl->version != GROUP_VERSION || !is_sane(ctl))
+	if (ctl->magic != GROUP_MAGIC || ctl->version != GROUP_VERSION ||
+	    ctl->umem_size != umem_size || !is_sane(ctl))
 		return why_no_memory(port, -EPROTO, why);
 	copy_settings(&port->group);
 	port->native = port->group.native;
@@ -364,6 +414,8 @@ int xdp_group_adopt(struct xdp_port *port, char why[PORT_WHY])
 		port->base.mtu = XDP_MTU_OF(1u << port->group.frame_shift);
 	for (unsigned i = 0; i < port->group.queues && !rc; i++)
 		rc = map_rings(port, i);
+	if (rc == -EBUSY)
+		return why_not_shared(port, why);
 	if (!rc)
 		rc = xdp_map_conf(port);
 	if (rc)

@@ -17,6 +17,7 @@
 
 #include <linux/if_xdp.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <xdp/xsk.h>
 
 #include "base/list.h"
@@ -27,9 +28,9 @@
 
 #define XDP_RX_ENTRIES 4096u /* of a lone ring on one RX queue */
 #define XDP_TX_ENTRIES 2048u
-#define XDP_FILL_BATCH 64u	 /* frames taken from an RX ring before the fill ring is touched */
-#define XDP_REAP_IDLE 16u	 /* ... when there is time */
-#define XDP_REAP_BATCH 64u	 /* frames sent before the completion rings are looked at */
+#define XDP_FILL_BATCH 64u /* most frames taken from an RX ring before the fill ring is touched */
+#define XDP_REAP_IDLE 16u  /* ... when there is time */
+#define XDP_REAP_BATCH 64u /* frames sent before the completion rings are looked at */
 #define XDP_KERNEL_HEADROOM 256u /* XDP_PACKET_HEADROOM, kept free in each frame */
 
 /* Largest IP packet in a frame of this size: less the headroom, Ethernet and one tag. */
@@ -45,23 +46,47 @@
 #define XDP_PKT_CONTD (1 << 0)
 #endif
 
-_Static_assert(PORT_FDS_MAX == XDP_STEER_QUEUES, "one socket per RX queue");
-
 struct xdp_map {
 	void *addr;
 	size_t len;
 };
 
-/* One AF_XDP socket: the share of one RX queue. */
+/*
+ * Zero-copy: a thread that spins runs the driver's NAPI instance itself (busy
+ * polling), so that a frame costs no interrupt; see port_xdp_drive.c.
+ */
+#define XDP_DRIVE_QUIET 4096u /* idle rounds without a frame: an interrupt brings the next one */
+
+struct xdp_drive {
+	/* holder */
+	uint32_t quiet;	    /* idle rounds since the last frame; or since calls were useless */
+	uint8_t hits;	    /* bursts that a call brought, of this trial */
+	uint8_t misses;	    /* bursts that came between two calls */
+	uint8_t tx_misses;  /* calls in a row that did not send */
+	uint8_t trials;	    /* that were in vain */
+	bool useless;	    /* calls were not seen to bring frames, or take too long */
+	bool brought;	    /* the last call did */
+	nsec_t cost;	    /* of a call, lately */
+	nsec_t stuck_since; /* the TX ring stands still; 0: it does not */
+	uint32_t calls;	    /* any reads */
+	uint32_t bursts;    /* that calls brought */
+	uint32_t between;   /* that came between two calls */
+	/* service */
+	uint32_t calls_seen;
+};
+
+/* One AF_XDP socket: the share of one RX queue and of the TX queue of the same number. */
 struct xdp_sock {
 	/* holder */
 	struct xsk_ring_cons rx;
-	struct xsk_ring_prod tx; /* of the first one only */
-	unsigned taken;		 /* from the RX ring since the fill ring was looked at */
-	bool in_big;		 /* the last descriptor is continued in the next */
-	struct pkt *big;	 /* what came of it so far; NULL: dropped */
+	struct xsk_ring_prod tx;
+	unsigned taken;	 /* from the RX ring since the fill ring was looked at */
+	struct pkt *big; /* what came of it so far; NULL: dropped */
+	bool in_big;	 /* the last descriptor is continued in the next */
+	struct xdp_drive drive;
 	/* set when opened */
 	int fd;
+	int driver_fd; /* the anchor: busy polls the queue's NAPI instance */
 	struct xdp_map maps[2];
 	/* service */
 	uint32_t drain_to; /* the RX ring is drained when it was read up to here */
@@ -79,14 +104,16 @@ struct xdp_queue {
 	uint64_t sent_word; /* and when it was put */
 	unsigned nframes;
 	unsigned frame_shift;
-	unsigned free_max;     /* on the stack; more go to the pool */
-	unsigned held;	       /* packets of rx_burst() and tx_get() that did not come back */
-	unsigned held_max;     /* more are dropped */
-	unsigned next;	       /* socket rx_burst() looks at first */
-	unsigned idles;	       /* bursts that found nothing */
-	unsigned tx_unflushed; /* put since the last flush */
-	unsigned tx_unreaped;  /* put and not reaped, by us */
-	bool tx_stuck;	       /* the kernel did not take all of the TX ring */
+	unsigned free_max;    /* on the stack; more go to the pool */
+	unsigned held;	      /* packets of rx_burst() and tx_get() that did not come back */
+	unsigned held_max;    /* more are dropped */
+	unsigned fill_batch;  /* frames taken from an RX ring before its fill ring is touched */
+	unsigned next;	      /* socket rx_burst() looks at first */
+	unsigned idles;	      /* bursts that found nothing */
+	unsigned tx_last;     /* socket of the last frame put */
+	unsigned tx_unreaped; /* put and not reaped, by us */
+	uint64_t tx_dirty;    /* sockets with frames that were not flushed, a bit each */
+	uint64_t tx_stuck;    /* sockets of whose TX ring the kernel did not take all */
 	/* holder, see port_xdp_big.c */
 	struct pkt_pool big_pool;
 	struct list bigs;
@@ -95,10 +122,17 @@ struct xdp_queue {
 	bool zerocopy;
 	unsigned slot;
 	unsigned nsocks;
+	int fds; /* readable when one of several sockets is; -1: there is only one */
 	/* the port's lock */
 	struct list link;
 	uint32_t drain_seq; /* that drain_to is for */
 	struct xdp_sock socks[XDP_STEER_QUEUES];
+};
+
+/* Generic netlink, to mask the interrupts of queues that are busy polled. */
+struct xdp_napi {
+	int fd; /* -1: there is nothing to mask, or no way to */
+	uint16_t family;
 };
 
 struct xdp_port {
@@ -106,6 +140,7 @@ struct xdp_port {
 	/* set when opened */
 	unsigned rx_queues;
 	bool native;
+	unsigned uid; /* effective, of whoever opened it: the group's */
 	struct grace grace;
 	struct xdp_group group;
 	/* descriptors all members have */
@@ -117,11 +152,13 @@ struct xdp_port {
 	int flows5_fd;
 	int local_ports_fd;
 	int shares_fd;
+	int gone_fd;
 	int conf_fd;
 	int anchors[XDP_STEER_QUEUES];
 	/* while it is opened */
 	pthread_t toucher;
 	bool touching;
+	bool told_drive; /* any, atomic */
 	/* mapped */
 	struct xdp_map ctl_map, umem_map;
 	struct xdp_map fill_maps[XDP_STEER_QUEUES], comp_maps[XDP_STEER_QUEUES];
@@ -136,9 +173,11 @@ struct xdp_port {
 	int epoll_fd; /* readable: service() is due */
 	int timer_fd;
 	int listen_fd;		  /* we have the name: newcomers come here; else -1 */
+	bool listen_rests;	  /* there is no descriptor for them: not watched meanwhile */
 	int lifeline_fd;	  /* to the member that has it; else -1 */
 	int conns[GROUP_MEMBERS]; /* listen_fd: from the others */
 	unsigned n_conns;
+	struct xdp_napi napi;
 	nsec_t swept;
 	bool sweeping;	   /* the last sweep has more to do */
 	uint32_t rung_seq; /* of the audit the bell was last rung for */
@@ -149,16 +188,69 @@ struct xdp_device {
 	int ifindex;
 	char name[16];
 	char driver[32];  /* "" when it does not tell */
+	char kind[16];	  /* of rtnetlink, set by xdp_kind_check(); "" for hardware */
 	unsigned flags;	  /* IFF_* */
 	unsigned hw_type; /* ARPHRD_* */
 	uint8_t mac[6];
 	uint32_t mtu;
-	unsigned rx_queues; /* 0 when it does not tell */
+	unsigned rx_queues;  /* 0 when it does not tell */
+	unsigned max_queues; /* that it could be given */
+	bool combined;	     /* they send as well: ethtool -L calls them so */
 	bool is_virtual;
+	bool carrier; /* or it does not tell */
 };
 
-/* port_xdp_device.c */
+/* port_xdp_device.c: -EXDEV where the calling thread is in another network namespace than ours. */
 int xdp_device_query(struct xdp_device *dev, int ifindex);
+/* An AF_XDP socket, hidden from the program; or -errno. */
+int xdp_socket(void);
+/* Attaching may have reset the link: waits until it carries again. */
+bool xdp_settle(struct port *port);
+
+/* port_xdp_kinds.c: what a device is, and what it has to do with others.  Names, or "". */
+struct xdp_kind {
+	char name[16];
+	char kind[16]; /* of rtnetlink */
+	char driver[32];
+	char master[16]; /* it belongs to that */
+	char slave[16];	 /* one that belongs to it */
+	char sharer[16]; /* one on top that takes frames of it */
+	char sharer_kind[16];
+	const struct xdp_kind *lower; /* of a VLAN; NULL: not known here */
+};
+
+/*
+ * May it be attached?  0, or -PORT_UNTRIED and why, one line.  also: names of drivers and
+ * kinds, separated by commas, that may be beside those that were tried.
+ */
+int xdp_kind_decide(const struct xdp_kind *dev, const char *also, char why[PORT_WHY]);
+/* The same of a device of this namespace; sets dev->kind. */
+int xdp_kind_check(struct xdp_device *dev, char why[PORT_WHY]);
+
+/* port_xdp_mode.c: how it is accelerated, in one line for the user. */
+struct xdp_mode {
+	bool native, zerocopy;
+	unsigned queues, processors;
+};
+void xdp_mode_describe(char text[PORT_WHY], const struct xdp_device *dev,
+		       const struct xdp_mode *mode);
+/* Of a port group that was just made. */
+void xdp_mode_tell(const struct xdp_port *port, const struct xdp_device *dev);
+
+/* port_xdp_memlock.c: the limit of locked memory. */
+struct xdp_memlock {
+	struct rlimit old, now;
+	bool raised;
+};
+/* As high as may be, until restore; false: it stays as it is. */
+bool xdp_memlock_raise(struct xdp_memlock *m);
+void xdp_memlock_restore(struct xdp_memlock *m);
+/* Do maps count, and more than there is? */
+bool xdp_memlock_needed(void);
+/* A program was refused (EPERM): because its maps count for more than there is? */
+bool xdp_memlock_is_cause(void);
+/* small, large: what became of an attempt to make such a map. */
+bool xdp_memlock_decide(bool limited, int small, int large, bool old_kernel);
 
 /*
  * port_xdp_load.c: program, maps and link into port->*_fd; conf.  -EAGAIN: our own
@@ -166,9 +258,14 @@ int xdp_device_query(struct xdp_device *dev, int ifindex);
  */
 int xdp_load(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY]);
 int xdp_map_conf(struct xdp_port *port);
+/* The interface's address, for the program. */
+void xdp_conf_mac(struct xdp_port *port, const uint8_t mac[6]);
 void xdp_unload(struct xdp_port *port);
 
-/* port_xdp_map.c: memory, and the rings of a socket. */
+/*
+ * port_xdp_map.c: memory, and the rings of a socket.  A forked child has none of these
+ * mappings: nothing of the port stays open in it when this process ends.
+ */
 int xdp_map(struct xdp_map *map, size_t len, int fd, uint64_t offset);
 void xdp_unmap(struct xdp_map *map);
 /* Both kinds of ring of xdp/xsk.h have these members, under different types. */
@@ -202,12 +299,27 @@ void xdp_group_drop(struct xdp_port *port);
 
 /* port_xdp_group_join.c: makes the group of the interface, or joins it. */
 int xdp_group_join(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY]);
+/*
+ * Is this process still the user that opened the port?  One that is not answers nobody,
+ * and leaves the name to other members.
+ */
+bool xdp_group_is_opener(const struct xdp_port *port);
+/* Lets go of the name, and of those who know us by it. */
+void xdp_group_stop_answering(struct xdp_port *port);
 /* Takes the name, or finds who has it; neither: later. */
 void xdp_group_find_answerer(struct xdp_port *port);
-/* Newcomers at listen_fd; one that speaks. */
-void xdp_group_accept(struct xdp_port *port);
+/* Newcomers at listen_fd (false: there is no descriptor for them); one that speaks. */
+bool xdp_group_accept(struct xdp_port *port);
 /* False: it is gone. */
 bool xdp_group_answer(struct xdp_port *port, int conn);
+
+/*
+ * port_xdp_group_proof.c.  Descriptors that a process without the capabilities of the port
+ * cannot make, for the caller to close (-1: none), also on failure; are these such?
+ */
+#define XDP_PROOFS 2
+int xdp_group_prove(int fds[XDP_PROOFS]);
+bool xdp_group_is_proof(const struct xdp_port *port, const int *fds, unsigned n);
 
 /* port_xdp_group_service.c */
 int xdp_service_init(struct xdp_port *port);
@@ -255,6 +367,9 @@ bool xdp_share_is_dead(const struct xdp_port *port, uint32_t entry);
  */
 void xdp_shares_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS], bool locked);
 
+/* port_xdp_gone.c: addresses that the host has lost. */
+void xdp_addrs_gone(struct port *port, const struct inaddr *gone, unsigned n);
+
 /* Nothing but shared flows is steered to these slots any more. */
 void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS]);
 /* Frames of the slot that arrive on RX queue i go to this socket; -1: to the kernel. */
@@ -263,16 +378,48 @@ int xdp_flow_set_socket(struct xdp_port *port, unsigned slot, unsigned i, int fd
 /* port_xdp_queue.c */
 int xdp_open_queue(struct port *port, struct port_queue **q, char why[PORT_WHY]);
 void xdp_close_queue(struct port_queue *q);
+void xdp_at_exit(struct port_queue *q);
 bool xdp_idle(struct port_queue *q);
 /* How much of the frames is ours, now that there are so many rings. */
 void xdp_share(struct xdp_queue *q);
 
-/* port_xdp_burst.c */
-int xdp_rx_burst(struct port_queue *q, struct pkt **pkts, int max);
-bool xdp_rx_pending(struct port_queue *q);
+/* port_xdp_tx.c */
 void xdp_tx_flush(struct port_queue *q);
 struct pkt *xdp_tx_get(struct port_queue *q);
 int xdp_tx_put(struct port_queue *q, struct pkt *pkt);
+/* When nothing arrives: what was sent is reaped, what the kernel did not take is kicked. */
+void xdp_tx_idle(struct xdp_queue *q, bool look);
+
+/* port_xdp_drive.c, of zero-copy queues */
+/* Lets the anchor of a queue busy poll. */
+void xdp_drive_allow(int anchor);
+/* Nothing came: runs the NAPI instances that had traffic lately; true: now something did. */
+bool xdp_drive_idle(struct xdp_queue *q);
+/* A burst came by socket s. */
+void xdp_drive_arrived(struct xdp_sock *s);
+/* A call instead of a wake-up of the driver; false: it did not send all, or was not made. */
+bool xdp_drive_send(struct xdp_queue *q, struct xdp_sock *s);
+void xdp_drive_log(const struct xdp_queue *q);
+/* What is in the TX ring was not sent, although the driver was woken. */
+void xdp_drive_stuck(struct xdp_queue *q, struct xdp_sock *s);
+static inline bool xdp_tx_consumed(const struct xdp_sock *s)
+{
+	return __atomic_load_n(s->tx.consumer, __ATOMIC_RELAXED) == s->tx.cached_prod;
+}
+
+/* port_xdp_napi.c, of zero-copy queues */
+void xdp_napi_init(struct xdp_port *port);
+/* Interrupts are as we found them. */
+void xdp_napi_unmask(struct xdp_port *port);
+void xdp_napi_fini(struct xdp_port *port);
+/* A round of service(); true: the next one is due soon. */
+bool xdp_napi_service(struct xdp_port *port);
+
+/* port_xdp_burst.c */
+int xdp_rx_burst(struct port_queue *q, struct pkt **pkts, int max);
+bool xdp_rx_pending(struct port_queue *q);
+/* More than our share of frames is on the stack: the others can use it. */
+void xdp_give_some(struct xdp_queue *q);
 void xdp_pool_put(struct pkt_pool *pool, struct pkt *pkt);
 /* A frame that was not made a packet. */
 void xdp_take_back(struct xdp_queue *q, uint32_t frame);
@@ -300,9 +447,12 @@ int xdp_why_missing_caps(char why[PORT_WHY], const char *ifname);
 int xdp_why_refused(char why[PORT_WHY], const char *ifname, const char *what);
 /* An XDP program is on the interface.  -EAGAIN: one of this user's own, else -EBUSY. */
 int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev);
+/* The kernel's verifier refused (EACCES), as old ones do without CAP_PERFMON. */
+int xdp_why_not_verified(char why[PORT_WHY], const char *ifname);
 /* No AF_XDP socket on an RX queue. */
-int xdp_why_no_sock(char why[PORT_WHY], const char *ifname, unsigned rx_queue, int rc);
-/* Locked memory. */
-int xdp_why_memlock(char why[PORT_WHY], const char *ifname);
+int xdp_why_no_sock(char why[PORT_WHY], const struct xdp_port *port, unsigned rx_queue, int rc);
+/* So much locked memory: of packet buffers; of maps, before Linux 5.11. */
+int xdp_why_memlock(char why[PORT_WHY], const char *ifname, uint32_t bytes);
+int xdp_why_memlock_maps(char why[PORT_WHY], const char *ifname);
 
 #endif

@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "base/sys.h"
 #include "ring/port_xdp_internal.h"
 #include "ring/xdp_steer_skel.h"
@@ -40,16 +40,21 @@ static int keep_fd(int fd)
 
 int xdp_map_conf(struct xdp_port *port)
 {
-	void *addr;
+	struct xdp_map map = {0};
 	int rc;
 
 	port->conf_len = 4096;
-	addr = mmap(NULL, port->conf_len, PROT_READ | PROT_WRITE, MAP_SHARED, port->conf_fd, 0);
-	if (addr == MAP_FAILED)
-		return -ENOMEM;
-	port->conf = addr;
-	rc = xdp_map_conns(port);
+	rc = xdp_map(&map, port->conf_len, port->conf_fd, 0);
+	port->conf = map.addr;
+	if (!rc)
+		rc = xdp_map_conns(port);
 	return rc ? rc : xdp_map_shares(port);
+}
+
+void xdp_conf_mac(struct xdp_port *port, const uint8_t mac[6])
+{
+	memcpy(&port->conf->mac_lo, mac, 4);
+	memcpy(&port->conf->mac_hi, mac + 4, 2);
 }
 
 static int keep(struct xdp_port *port, const struct xdp_steer_skel *skel)
@@ -59,9 +64,11 @@ static int keep(struct xdp_port *port, const struct xdp_steer_skel *skel)
 	port->flows5_fd = keep_fd(bpf_map__fd(skel->maps.flows5));
 	port->local_ports_fd = keep_fd(bpf_map__fd(skel->maps.conns));
 	port->shares_fd = keep_fd(bpf_map__fd(skel->maps.shares));
+	port->gone_fd = keep_fd(bpf_map__fd(skel->maps.gone));
 	port->conf_fd = keep_fd(bpf_map__fd(skel->maps.bss));
 	if (port->xsks_fd < 0 || port->flows3_fd < 0 || port->flows5_fd < 0 ||
-	    port->local_ports_fd < 0 || port->shares_fd < 0 || port->conf_fd < 0)
+	    port->local_ports_fd < 0 || port->shares_fd < 0 || port->gone_fd < 0 ||
+	    port->conf_fd < 0)
 		return -EMFILE;
 	return xdp_map_conf(port);
 }
@@ -103,19 +110,38 @@ static int attach(struct xdp_port *port, const struct xdp_device *dev, int prog,
 	return xdp_why(why, -EOPNOTSUPP,
 		       "Interface %s is not accelerated: it takes no XDP program\n"
 		       "(native: %s; generic: %s).\n"
-		       "Linux 5.9 or later and an Ethernet interface are needed.\n",
+		       "Linux 5.10 or later and an Ethernet interface are needed.\n",
 		       dev->name, strerrordesc_np(-native), strerrordesc_np(-generic));
 }
 
 static int why_not_loaded(char why[PORT_WHY], const struct xdp_device *dev, int rc)
 {
-	if (rc == -EPERM || rc == -EACCES)
+	if (rc == -EPERM && xdp_memlock_is_cause())
+		return xdp_why_memlock_maps(why, dev->name);
+	if (rc == -EACCES)
+		return xdp_why_not_verified(why, dev->name);
+	if (rc == -EPERM)
 		return xdp_why_refused(why, dev->name, "load a BPF program");
 	return xdp_why(why, rc,
 		       "Interface %s is not accelerated: its XDP program cannot be loaded (%s).\n"
-		       "Linux 5.9 or later with BPF and AF_XDP is needed; VMA_TRACELEVEL=debug\n"
+		       "Linux 5.10 or later with BPF and AF_XDP is needed; VMA_TRACELEVEL=debug\n"
 		       "shows what the kernel said.\n",
 		       dev->name, strerrordesc_np(-rc));
+}
+
+/* Not tried first and repeated: libbpf remembers what it found impossible. */
+static int load(struct xdp_steer_skel *skel, const struct xdp_device *dev, char why[PORT_WHY])
+{
+	struct xdp_memlock memlock = {0};
+	int rc;
+
+	if (xdp_memlock_needed())
+		xdp_memlock_raise(&memlock);
+	rc = xdp_steer_skel__load(skel);
+	if (rc)
+		rc = why_not_loaded(why, dev, rc);
+	xdp_memlock_restore(&memlock);
+	return rc;
 }
 
 int xdp_load(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY])
@@ -130,20 +156,17 @@ int xdp_load(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_
 	if (!skel)
 		return xdp_why(why, -ENOMEM, "Interface %s is not accelerated: out of memory.\n",
 			       dev->name);
-	rc = xdp_steer_skel__load(skel);
-	if (rc) {
-		rc = why_not_loaded(why, dev, rc);
+	rc = load(skel, dev, why);
+	if (rc)
 		goto destroy;
-	}
 	rc = keep(port, skel);
 	if (rc) {
 		rc = xdp_why(why, rc, "Interface %s is not accelerated: %s.\n", dev->name,
 			     strerrordesc_np(-rc));
 		goto unload;
 	}
-	memcpy(&port->conf->mac_lo, dev->mac, 4);
-	memcpy(&port->conf->mac_hi, dev->mac + 4, 2);
-	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) == sizeof(seed))
+	xdp_conf_mac(port, dev->mac);
+	if (random_bytes(&seed, sizeof(seed)))
 		port->conf->seed = seed;
 	rc = attach(port, dev, bpf_program__fd(skel->progs.xdp_steer), why);
 	if (rc)
@@ -165,6 +188,7 @@ void xdp_unload(struct xdp_port *port)
 	sys_close_fd(&port->flows5_fd);
 	sys_close_fd(&port->local_ports_fd);
 	sys_close_fd(&port->shares_fd);
+	sys_close_fd(&port->gone_fd);
 	sys_close_fd(&port->conf_fd);
 	xdp_unmap_conns(port);
 	xdp_unmap_shares(port);

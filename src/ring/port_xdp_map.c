@@ -14,9 +14,16 @@
 int xdp_map(struct xdp_map *map, size_t len, int fd, uint64_t offset)
 {
 	long addr = sys_call(SYS_mmap, NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+	long rc;
 
 	if (addr < 0 && addr > -4096)
 		return (int)addr;
+	/* The mapping of a ring keeps its socket, and with it the interface's queue. */
+	rc = sys_call(SYS_madvise, addr, len, MADV_DONTFORK, 0, 0, 0);
+	if (rc) {
+		sys_call(SYS_munmap, addr, len, 0, 0, 0, 0);
+		return (int)rc;
+	}
 	*map = (struct xdp_map){.addr = (void *)addr, .len = len};
 	return 0;
 }

@@ -4,20 +4,24 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/mutex.h"
+#include "base/param.h"
 #include "base/sys.h"
 #include "ring/port_xdp_internal.h"
 
 #define RX_ENTRIES_MIN 256u
+#define TX_ENTRIES_MIN 256u
 #define FREE_MAX 256u /* on a queue's stack */
 #define FREE_MIN 16u
 #define LOCK_RETRIES 1000 /* of 1 ms, for the group's lock */
 
 /* ---- one socket ------------------------------------------------------------- */
 
-static int map_rings(struct xdp_sock *s, uint32_t rx_entries, bool sends)
+static int map_rings(struct xdp_sock *s, uint32_t rx_entries, uint32_t tx_entries)
 {
 	struct xdp_mmap_offsets off;
 	int rc = xdp_ring_offsets(s->fd, &off);
@@ -25,25 +29,22 @@ static int map_rings(struct xdp_sock *s, uint32_t rx_entries, bool sends)
 	if (!rc)
 		rc = xdp_map(&s->maps[0], off.rx.desc + rx_entries * sizeof(struct xdp_desc), s->fd,
 			     XDP_PGOFF_RX_RING);
-	if (!rc && sends)
-		rc = xdp_map(&s->maps[1], off.tx.desc + XDP_TX_ENTRIES * sizeof(struct xdp_desc),
-			     s->fd, XDP_PGOFF_TX_RING);
+	if (!rc)
+		rc = xdp_map(&s->maps[1], off.tx.desc + tx_entries * sizeof(struct xdp_desc), s->fd,
+			     XDP_PGOFF_TX_RING);
 	if (rc)
 		return rc;
 	xdp_ring_set(&s->rx, &s->maps[0], &off.rx, rx_entries);
-	if (!sends)
-		return 0;
-	xdp_ring_set(&s->tx, &s->maps[1], &off.tx, XDP_TX_ENTRIES);
+	xdp_ring_set(&s->tx, &s->maps[1], &off.tx, tx_entries);
 	s->tx.cached_cons = s->tx.size; /* see xsk_prod_nb_free() */
 	return 0;
 }
 
-static int set_ring_sizes(const struct xdp_sock *s, uint32_t rx_entries, bool sends)
+static int set_ring_sizes(const struct xdp_sock *s, uint32_t rx_entries, uint32_t tx_entries)
 {
-	uint32_t tx_entries = XDP_TX_ENTRIES;
 	int rc = xdp_set_option(s->fd, XDP_RX_RING, &rx_entries, sizeof(rx_entries));
 
-	if (!rc && sends)
+	if (!rc)
 		rc = xdp_set_option(s->fd, XDP_TX_RING, &tx_entries, sizeof(tx_entries));
 	return rc;
 }
@@ -61,16 +62,6 @@ static int bind_sock(const struct xdp_port *port, const struct xdp_sock *s, unsi
 	return xdp_bind(s->fd, &addr);
 }
 
-/* Where the driver polls for us (zero-copy), ask for it; elsewhere it only costs. */
-static void prefer_busy_poll(int fd)
-{
-	int prefer = 1, usec = 20, budget = 64;
-
-	sys_setsockopt(fd, SOL_SOCKET, SO_PREFER_BUSY_POLL, &prefer, sizeof(prefer));
-	sys_setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &usec, sizeof(usec));
-	sys_setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL_BUDGET, &budget, sizeof(budget));
-}
-
 static void close_sock(struct xdp_sock *s)
 {
 	for (size_t i = 0; i < sizeof(s->maps) / sizeof(*s->maps); i++)
@@ -78,26 +69,26 @@ static void close_sock(struct xdp_sock *s)
 	sys_close(s->fd);
 }
 
-static int open_sock(struct xdp_queue *q, unsigned rx_queue, uint32_t rx_entries)
+static int open_sock(struct xdp_queue *q, unsigned rx_queue, uint32_t rx_entries,
+		     uint32_t tx_entries)
 {
 	struct xdp_port *port = (struct xdp_port *)q->base.port;
 	struct xdp_sock *s = &q->socks[rx_queue];
-	bool sends = rx_queue == 0; /* all of it leaves through the first socket */
 	int rc;
 
-	*s = (struct xdp_sock){0};
-	s->fd = sys_fd_hide(sys_socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
+	*s = (struct xdp_sock){.driver_fd = port->anchors[rx_queue],
+			       .drive.quiet = XDP_DRIVE_QUIET,
+			       .drive.useless = !params.xdp_busy_poll};
+	s->fd = xdp_socket();
 	if (s->fd < 0)
 		return s->fd;
-	rc = set_ring_sizes(s, rx_entries, sends);
+	rc = set_ring_sizes(s, rx_entries, tx_entries);
 	if (!rc)
-		rc = map_rings(s, rx_entries, sends);
+		rc = map_rings(s, rx_entries, tx_entries);
 	if (!rc)
 		rc = bind_sock(port, s, rx_queue);
 	if (rc)
 		goto close;
-	if (q->zerocopy)
-		prefer_busy_poll(s->fd);
 	rc = xdp_flow_set_socket(port, q->slot, rx_queue, s->fd);
 	if (rc)
 		goto close;
@@ -125,21 +116,52 @@ static uint32_t rx_entries_of(const struct xdp_group *g)
 	return entries;
 }
 
+/* In all as many as one queue has, and enough for a burst on each. */
+static uint32_t tx_entries_of(const struct xdp_group *g)
+{
+	uint32_t entries = XDP_TX_ENTRIES;
+
+	for (unsigned n = g->queues; n > 1 && entries > TX_ENTRIES_MIN; n = (n + 1) / 2)
+		entries /= 2;
+	return entries;
+}
+
 /* ---- the queue -------------------------------------------------------------- */
 
 static int open_socks(struct xdp_queue *q, char why[PORT_WHY])
 {
 	struct xdp_port *port = (struct xdp_port *)q->base.port;
 	uint32_t rx_entries = rx_entries_of(q->group);
+	uint32_t tx_entries = tx_entries_of(q->group);
 
 	for (q->nsocks = 0; q->nsocks < port->group.queues; q->nsocks++) {
-		int rc = open_sock(q, q->nsocks, rx_entries);
+		int rc = open_sock(q, q->nsocks, rx_entries, tx_entries);
 
 		if (rc)
-			return xdp_why_no_sock(why, port->base.name, q->nsocks, rc);
+			return xdp_why_no_sock(why, port, q->nsocks, rc);
 	}
 	log_debug("%s: ring %u, %u AF_XDP sockets of %u frames", port->base.name, q->slot,
 		  q->nsocks, rx_entries);
+	return 0;
+}
+
+/* With several sockets a sleeper waits for one descriptor, however many they are. */
+static int open_fds(struct xdp_queue *q, char why[PORT_WHY])
+{
+	const struct xdp_port *port = (const struct xdp_port *)q->base.port;
+
+	if (q->nsocks == 1)
+		return 0;
+	q->fds = sys_fd_hide((int)sys_call(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0, 0, 0));
+	if (q->fds < 0)
+		return xdp_why_no_sock(why, port, 0, q->fds);
+	for (unsigned i = 0; i < q->nsocks; i++) {
+		struct epoll_event ev = {.events = EPOLLIN};
+		long rc = sys_call(SYS_epoll_ctl, q->fds, EPOLL_CTL_ADD, q->socks[i].fd, &ev, 0, 0);
+
+		if (rc)
+			return xdp_why_no_sock(why, port, i, (int)rc);
+	}
 	return 0;
 }
 
@@ -159,6 +181,7 @@ static void unsteer(struct xdp_queue *q)
 
 static void close_socks(struct xdp_queue *q)
 {
+	sys_close_fd(&q->fds);
 	while (q->nsocks)
 		close_sock(&q->socks[--q->nsocks]);
 }
@@ -197,6 +220,10 @@ void xdp_share(struct xdp_queue *q)
 	unsigned max = rings ? q->nframes / 4 / rings : FREE_MAX;
 
 	q->free_max = max > FREE_MAX ? FREE_MAX : max < FREE_MIN ? FREE_MIN : max;
+	/* All rings together must not keep a fill ring from being filled. */
+	q->fill_batch = q->group->fill_target / 2 / (rings ? rings : 1);
+	if (q->fill_batch > XDP_FILL_BATCH)
+		q->fill_batch = XDP_FILL_BATCH;
 	q->held_max = rings > 1 ? q->nframes / 4 : q->nframes;
 	xdp_count_free(q);
 }
@@ -235,6 +262,8 @@ static int open_queue(struct xdp_port *port, struct xdp_queue *q, char why[PORT_
 	xdp_big_init(q);
 	unsteer(q);
 	rc = open_socks(q, why);
+	if (!rc)
+		rc = open_fds(q, why);
 	if (rc)
 		unsteer(q);
 	return rc;
@@ -246,7 +275,8 @@ static void close_queue(struct xdp_port *port, struct xdp_queue *q)
 	if (q->bigs.next)
 		xdp_big_fini(q);
 	free_frames(q);
-	put_slot(port, q->slot);
+	if (!port->base.lost)
+		put_slot(port, q->slot);
 	mem_free(q);
 }
 
@@ -270,6 +300,7 @@ int xdp_open_queue(struct port *base, struct port_queue **out, char why[PORT_WHY
 			       base->name, XDP_STEER_SLOTS);
 	}
 	q->group = &port->group;
+	q->fds = -1;
 	q->base.port = base;
 	q->base.ops = base->ops;
 	q->base.pool.put = xdp_pool_put;
@@ -278,9 +309,9 @@ int xdp_open_queue(struct port *base, struct port_queue **out, char why[PORT_WHY
 		close_queue(port, q);
 		return rc;
 	}
-	pthread_mutex_lock(&port->lock);
+	mutex_lock(&port->lock);
 	list_push_back(&port->queues, &q->link);
-	pthread_mutex_unlock(&port->lock);
+	mutex_unlock(&port->lock);
 	*out = &q->base;
 	return 0;
 }
@@ -290,13 +321,26 @@ void xdp_close_queue(struct port_queue *base)
 	struct xdp_queue *q = (struct xdp_queue *)base;
 	struct xdp_port *port = (struct xdp_port *)base->port;
 
-	pthread_mutex_lock(&port->lock);
+	mutex_lock(&port->lock);
 	list_remove(&q->link);
-	pthread_mutex_unlock(&port->lock);
-	unsteer(q);
-	base->ops->barrier(base->port);
-	xdp_drain(q);
+	mutex_unlock(&port->lock);
+	if (!port->base.lost) {
+		unsteer(q);
+		base->ops->barrier(base->port);
+		xdp_drain(q);
+	}
+	xdp_drive_log(q);
 	close_queue(port, q);
+}
+
+void xdp_at_exit(struct port_queue *base)
+{
+	struct xdp_port *port = (struct xdp_port *)base->port;
+
+	mutex_lock(&port->lock);
+	xdp_napi_unmask(port);
+	mutex_unlock(&port->lock);
+	xdp_drive_log((const struct xdp_queue *)base);
 }
 
 bool xdp_idle(struct port_queue *base)

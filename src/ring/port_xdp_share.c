@@ -24,12 +24,11 @@ _Static_assert(sizeof(struct xdp_steer_share) % 8 == 0, "places of the map follo
 
 int xdp_map_shares(struct xdp_port *port)
 {
-	void *addr = mmap(NULL, SHARES_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, port->shares_fd, 0);
+	struct xdp_map map = {0};
+	int rc = xdp_map(&map, SHARES_LEN, port->shares_fd, 0);
 
-	if (addr == MAP_FAILED)
-		return -ENOMEM;
-	port->shares = addr;
-	return 0;
+	port->shares = map.addr;
+	return rc;
 }
 
 void xdp_unmap_shares(struct xdp_port *port)

@@ -98,7 +98,7 @@ static bool query_program(int ifindex, struct bpf_prog_info *info)
 /* The user whose port group has the interface, going by its name; false: none. */
 static bool group_of_other(int ifindex, unsigned *uid)
 {
-	unsigned self = (unsigned)sys_call(SYS_geteuid, 0, 0, 0, 0, 0, 0);
+	unsigned self = sys_geteuid();
 	FILE *list = fopen("/proc/thread-self/net/unix", "re");
 	char line[256], *name;
 	bool found = false;
@@ -144,7 +144,7 @@ int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev)
 		dev->name, info.id, info.name, dev->name);
 }
 
-int xdp_why_memlock(char why[PORT_WHY], const char *ifname)
+int xdp_why_memlock(char why[PORT_WHY], const char *ifname, uint32_t bytes)
 {
 	return xdp_why(
 		why, -ENOBUFS,
@@ -152,11 +152,41 @@ int xdp_why_memlock(char why[PORT_WHY], const char *ifname)
 		"The limit of locked memory is too low for them (ulimit -l, in kB).\n"
 		"Raise it: ulimit -l unlimited, LimitMEMLOCK=infinity of systemd, or give the\n"
 		"program CAP_IPC_LOCK.\n",
-		ifname, XDP_UMEM_SIZE >> 20);
+		ifname, bytes >> 20);
 }
 
-int xdp_why_no_sock(char why[PORT_WHY], const char *ifname, unsigned rx_queue, int rc)
+int xdp_why_not_verified(char why[PORT_WHY], const char *ifname)
 {
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	if (sys_call(SYS_capget, &header, data, 0, 0, 0, 0) < 0 || have_cap(data, CAP_PERFMON) ||
+	    have_cap(data, CAP_SYS_ADMIN))
+		return xdp_why_refused(why, ifname, "load a BPF program");
+	return xdp_why(why, -EPERM,
+		       "Interface %s is not accelerated: the kernel refuses its XDP program, and\n"
+		       "this process lacks CAP_PERFMON.  Before Linux 6.6 programs that look into\n"
+		       "packets may need it.\n"
+		       "Run the program as root, or give it CAP_PERFMON, too.\n",
+		       ifname);
+}
+
+int xdp_why_memlock_maps(char why[PORT_WHY], const char *ifname)
+{
+	return xdp_why(
+		why, -EPERM,
+		"Interface %s is not accelerated: its steering tables cannot be locked.\n"
+		"Before Linux 5.11 they count against the limit of locked memory (RLIMIT_MEMLOCK,\n"
+		"ulimit -l, in kB), which is too low for them and cannot be raised from here.\n"
+		"Raise it: ulimit -l unlimited, LimitMEMLOCK=infinity of systemd, or give the\n"
+		"program CAP_SYS_RESOURCE.\n",
+		ifname);
+}
+
+int xdp_why_no_sock(char why[PORT_WHY], const struct xdp_port *port, unsigned rx_queue, int rc)
+{
+	const char *ifname = port->base.name;
+
 	switch (rc) {
 	case -EPERM:
 	case -EACCES:
@@ -167,7 +197,7 @@ int xdp_why_no_sock(char why[PORT_WHY], const char *ifname, unsigned rx_queue, i
 			       "AF_XDP socket.  End the program that has it (ss --xdp -p).\n",
 			       ifname, rx_queue);
 	case -ENOBUFS:
-		return xdp_why_memlock(why, ifname);
+		return xdp_why_memlock(why, ifname, port->group.umem_size);
 	case -ENETDOWN:
 		return xdp_why(why, rc,
 			       "Interface %s is not accelerated: it is down.\n"

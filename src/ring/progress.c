@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/param.h"
+#include "base/signals.h"
 #include "base/sys.h"
 #include "net/netlink.h"
 #include "ring/rings.h"
@@ -17,6 +18,7 @@
 #define SLEEP_MAX NSEC_PER_SEC		     /* bounds what a lost wake-up could cost */
 #define REFRESH_INTERVAL (10 * NSEC_PER_SEC) /* of neighbour entries in use */
 #define REFRESH_BATCH 32
+#define STACK_SIZE (256 * 1024)
 #define SERVICE_FDS 64
 #define FDS_MAX (2 + PROGRESS_WATCHED + SERVICE_FDS + RINGS_MAX)
 
@@ -243,6 +245,7 @@ static void *progress_main(void *arg)
 
 	(void)arg;
 	ring_thread.internal = true;
+	signals_are_never_taken();
 	while (!__atomic_load_n(&progress.stop, __ATOMIC_ACQUIRE)) {
 		bool moved = false;
 		nsec_t next = NSEC_NEVER, wait;
@@ -269,9 +272,34 @@ static void *progress_main(void *arg)
 	return NULL;
 }
 
-int progress_start(void)
+/* As pthread_create(): stack_size 0 is the default; its processors, or any. */
+static int create_thread(size_t stack_size, bool bound)
 {
 	pthread_attr_t attr;
+	int rc;
+
+	pthread_attr_init(&attr);
+	if (stack_size)
+		pthread_attr_setstacksize(&attr, stack_size);
+	if (bound)
+		pthread_attr_setaffinity_np(&attr, sizeof(cpu_set_t),
+					    &params.internal_thread_affinity.set);
+	rc = pthread_create(&progress.thread, &attr, progress_main, NULL);
+	pthread_attr_destroy(&attr);
+	return rc;
+}
+
+/* The C library takes the program's static TLS out of the stack, and refuses one too small. */
+static int create_with_any_stack(bool bound)
+{
+	int rc = create_thread(STACK_SIZE, bound);
+
+	return rc == EINVAL ? create_thread(0, bound) : rc;
+}
+
+int progress_start(void)
+{
+	bool bound = params.internal_thread_affinity.count;
 	sigset_t all, old;
 	int rc;
 
@@ -282,24 +310,16 @@ int progress_start(void)
 	if (progress.wake_fd < 0)
 		return progress.wake_fd;
 	sys_membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, 256 * 1024);
-	if (params.internal_thread_affinity.count)
-		pthread_attr_setaffinity_np(&attr, sizeof(cpu_set_t),
-					    &params.internal_thread_affinity.set);
 	sigfillset(&all); /* the program's handlers run on its own threads */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	__atomic_store_n(&progress.stop, 0, __ATOMIC_RELEASE);
-	rc = pthread_create(&progress.thread, &attr, progress_main, NULL);
-	if (rc == EINVAL && params.internal_thread_affinity.count) {
+	rc = create_with_any_stack(bound);
+	if (rc == EINVAL && bound) {
 		log_warn(
 			"VMA_INTERNAL_THREAD_AFFINITY names no processor this process may use; the internal thread runs on any");
-		pthread_attr_destroy(&attr);
-		pthread_attr_init(&attr);
-		rc = pthread_create(&progress.thread, &attr, progress_main, NULL);
+		rc = create_with_any_stack(false);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
 	if (rc)
 		return -rc;
 	progress.running = true;

@@ -42,6 +42,7 @@ void ring_open(struct ring *ring, struct port_queue *q)
 	ring->ops = q->ops;
 	__atomic_store_n(&ring->q, q, __ATOMIC_RELEASE); /* pairs with ring_queue() */
 	ring->ifindex = q->port->ifindex;
+	ring->sender.pair = 0;
 	ring->unused_since = 0;
 	memset(&ring->stats, 0, sizeof(ring->stats));
 	wheel_init(&ring->wheel, clock_now());
@@ -63,6 +64,27 @@ void ring_close(struct ring *ring)
 	ring->tx_dirty = false;
 }
 
+void ring_retire(struct ring *ring)
+{
+	ring_assert_held(ring);
+	__atomic_store_n(&ring->n_fds, 0, __ATOMIC_RELAXED);
+	sleep_call_all(&ring->sleepers);
+	adj_table_fini(&ring->adjs);
+	ring->dead = ring->q;
+	ring->ops = &port_null_ops;
+	__atomic_store_n(&ring->q, NULL, __ATOMIC_RELAXED);
+	ring->ifindex = 0;
+	ring->tx_dirty = false;
+	ring->retired = true;
+}
+
+void ring_recycle(struct ring *ring)
+{
+	ring_assert_held(ring);
+	flow_table_fini(&ring->flows);
+	ring->retired = false;
+}
+
 void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
 {
 	memset(ring, 0, sizeof(*ring));
@@ -78,6 +100,7 @@ void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
 	list_init(&ring->direct.users);
 	list_init(&ring->work);
 	list_init(&ring->later);
+	list_init(&ring->questions);
 	if (q)
 		ring_open(ring, q);
 }
@@ -96,6 +119,15 @@ void ring_log_stats(const struct ring *ring)
 			log_debug("ring %u on %s: dropped %lu: %s", ring->id, ring->q->port->name,
 				  stats->drops[i], drop_text(i));
 	}
+}
+
+void ring_at_exit(struct ring *ring)
+{
+	struct port_queue *q = ring_queue(ring);
+
+	ring_log_stats(ring);
+	if (q)
+		q->ops->at_exit(q);
 }
 
 /* ---- holding ------------------------------------------------------------------ */
@@ -216,13 +248,15 @@ void ring_try_posted(void)
 
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		ring_thread.posted = 0;
-		ring_thread.afterwards = NULL;
+		memset(ring_thread.afterwards, 0, sizeof(ring_thread.afterwards));
 		for (unsigned i = 0; i < due.posted && i < RING_POSTED_MAX; i++)
 			ring_look_again(due.to[i], ring_mode);
 		if (due.posted > RING_POSTED_MAX)
 			try_every_ring();
-		if (due.afterwards)
-			due.afterwards();
+		for (unsigned i = 0; i < RING_AFTERWARDS; i++) {
+			if (due.afterwards[i])
+				due.afterwards[i]();
+		}
 	}
 	if (ring_thread.put_off && !busy_is()) {
 		ring_thread.put_off = 0;
@@ -232,7 +266,12 @@ void ring_try_posted(void)
 
 void ring_run_afterwards(void (*fn)(void))
 {
-	ring_thread.afterwards = fn;
+	unsigned i = 0;
+
+	while (i < RING_AFTERWARDS - 1 && ring_thread.afterwards[i] &&
+	       ring_thread.afterwards[i] != fn)
+		i++;
+	ring_thread.afterwards[i] = fn;
 	remember_posted(rings_nowhere()); /* so that ring_release() looks */
 }
 

@@ -46,12 +46,13 @@ struct ring {
 	 * holder and control lock to write; read by whoever has a reference, or
 	 * the control lock, and by the internal thread (who closes rings)
 	 */
-	struct port_queue *q;	    /* NULL: closed; atomic: see ring_queue() */
+	struct port_queue *q;	    /* NULL: closed, or retired; atomic: see ring_queue() */
+	struct port_queue *dead;    /* of a retired one, until its packets are back */
 	const struct port_ops *ops; /* = q->ops, or port_null_ops */
 	unsigned parse_flags;	    /* for frame_parse() */
 	unsigned id;
 	unsigned low_water;    /* below so many free frames, what is kept is copied out */
-	int ifindex;	       /* 0: closed */
+	int ifindex;	       /* 0: closed, or retired */
 	uint64_t key;	       /* of the allocation logic */
 	struct inaddr addr;    /* the interface's first, for IP_PKTINFO of multicast */
 	int fds[PORT_FDS_MAX]; /* atomic: see ring_fds() */
@@ -59,6 +60,7 @@ struct ring {
 
 	/* control lock */
 	nsec_t unused_since; /* 0: it is in use, or nobody looked yet */
+	bool retired;	     /* see ring_retire() */
 
 	/* any, atomic */
 	struct inbox inbox __attribute__((aligned(64)));
@@ -72,13 +74,21 @@ struct ring {
 	struct wheel wheel __attribute__((aligned(64)));
 	struct flow_table flows;
 	struct adj_table adjs;
-	struct adj direct;	     /* stands for a neighbour whose address a template carries */
-	struct list work;	     /* of struct ring_work */
-	struct list later;	     /* the same, until the next poll */
+	struct adj direct; /* stands for a neighbour whose address a template carries */
+	struct list work;  /* of struct ring_work */
+	struct list later; /* the same, until the next poll */
+	struct {
+		uint64_t pair;	     /* as source_pair(); of the last datagram that was accepted */
+		uint32_t generation; /* netlink_generation() then */
+	} sender;
+	struct list questions; /* of source.c: what the kernel is asked of senders */
+	unsigned n_questions;
+	unsigned n_waiting;	     /* packets, for their answers */
 	bool settling;		     /* ring_settle() runs it */
 	bool tx_dirty;		     /* something was put since the last flush */
 	uint16_t ip_id;		     /* of the last datagram that was fragmented */
 	nsec_t now;		     /* of the last poll; atomic: see ring_set_now() */
+	unsigned unpolled;	     /* calls since the last poll: ring_keep_up() */
 	struct timewaits *timewaits; /* sock's: sock/timewait.h; NULL: it has none here */
 	struct ring_stats stats;
 
@@ -96,8 +106,19 @@ void ring_init(struct ring *ring, struct port_queue *q, unsigned id);
 void ring_open(struct ring *ring, struct port_queue *q);
 void ring_close(struct ring *ring);
 
+/*
+ * holder, control lock: its interface is gone for good.  Connections stay, and their timers
+ * run; nothing comes and nothing goes any more.  No destination may know a neighbour of it;
+ * packets that somebody keeps are to be given back, which closes the queue.
+ */
+void ring_retire(struct ring *ring);
+/* Nobody has a reference any more: it may be opened again. */
+void ring_recycle(struct ring *ring);
+
 /* What became of its frames, for the log. */
 void ring_log_stats(const struct ring *ring);
+/* The process ends, and other threads may still use the ring: see port_ops. */
+void ring_at_exit(struct ring *ring);
 
 /* ---- any ------------------------------------------------------------------------ */
 
@@ -137,10 +158,11 @@ void ring_look_again(struct ring *ring, enum hold_mode mode);
 void ring_run_late_work(struct ring *ring);
 
 /*
- * Rings this thread posted to while it held one; they are tried afterwards.  And a
- * function that is to run then.
+ * Rings this thread posted to while it held one; they are tried afterwards.  And
+ * functions that are to run then.
  */
 #define RING_POSTED_MAX 8
+#define RING_AFTERWARDS 2
 struct ring_thread {
 	union {
 		struct {
@@ -151,7 +173,7 @@ struct ring_thread {
 	};
 	bool internal; /* this is the internal thread */
 	struct ring *to[RING_POSTED_MAX];
-	void (*afterwards)(void);
+	void (*afterwards[RING_AFTERWARDS])(void);
 };
 extern __thread struct ring_thread ring_thread __attribute__((tls_model("initial-exec")));
 
@@ -159,8 +181,8 @@ extern __thread struct ring_thread ring_thread __attribute__((tls_model("initial
 void ring_try_posted(void);
 
 /*
- * holder: fn runs on this thread as soon as it holds no ring.  The same one for
- * everybody: it is not a queue.
+ * holder: fn runs on this thread, once, as soon as it holds no ring.  There are
+ * RING_AFTERWARDS such functions in all: it is not a queue.
  */
 void ring_run_afterwards(void (*fn)(void));
 
@@ -247,6 +269,22 @@ static inline void ring_assert_held(const struct ring *ring)
  * Returns the number of frames.
  */
 int ring_poll(struct ring *ring);
+
+#define RING_KEEP_UP 4u /* calls: of each, some frames come */
+
+/*
+ * For calls that a program makes many of without waiting for a frame (a thousand times
+ * connect(2), or accept(2) of what is queued): a round for some of them.  What
+ * answers them would fill the port's queue meanwhile, and be lost.
+ */
+static inline void ring_keep_up(struct ring *ring)
+{
+	if (++ring->unpolled >= RING_KEEP_UP)
+		ring_poll(ring);
+}
+
+/* A frame in ordinary memory, as if it had come just now; consumes it. */
+void ring_receive(struct ring *ring, struct pkt *pkt);
 
 /*
  * Adds a flow, and has the port steer it here unless another flow does that
@@ -405,6 +443,12 @@ static inline int ring_tx_put(struct ring *ring, struct pkt *pkt)
 
 /* Sends to a neighbour, or lets the frame wait for its address; consumes it. */
 int ring_tx_to(struct ring *ring, struct adj *adj, struct pkt *pkt);
+
+/*
+ * The neighbour by which a sender is answered that nobody has heard of before, made if
+ * there is none.  NULL: no memory, or there are ADJ_MAX, and all are in use.
+ */
+struct adj *ring_adj_for_source(struct ring *ring, const struct inaddr *addr);
 
 /* What is known of a neighbour now: packets that waited go out, or are dropped. */
 void ring_adj_update(struct ring *ring, struct adj *adj, enum neigh_state state,

@@ -3,6 +3,7 @@
 #include "base/param.h"
 #include "ring/gro.h"
 #include "ring/ring.h"
+#include "ring/source.h"
 
 /* Several sockets may share a multicast flow: all but the last get copies. */
 static enum drop deliver_shared(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
@@ -28,6 +29,38 @@ static void drop(struct ring *ring, struct pkt *pkt, enum drop reason)
 	pkt_free(pkt);
 }
 
+/* For a flow that names no sender, and not of the one that was accepted last? */
+static inline bool must_check(const struct ring *ring, const struct flow *flow,
+			      const struct flow_key *key)
+{
+	return !flow->key.remote_port && (source_pair(key) != ring->sender.pair ||
+					  netlink_generation() != ring->sender.generation);
+}
+
+static __attribute__((noinline)) void deliver_open(struct ring *ring, struct flow *flow,
+						   const struct flow_key *key, struct pkt *pkt,
+						   nsec_t now)
+{
+	enum source_result result = SOURCE_PASS;
+	enum drop reason;
+
+	if (key->proto == IPPROTO_TCP) {
+		/* Listeners look at senders themselves. */
+	} else if (!ring->n_questions && source_is_known(key, ring->ifindex)) {
+		ring->sender.pair = source_pair(key);
+		ring->sender.generation = netlink_generation();
+	} else {
+		result = source_check(ring, key, pkt, NULL, &reason);
+	}
+	if (result == SOURCE_KEPT)
+		return;
+	if (result == SOURCE_PASS)
+		reason = addr_is_multicast(&key->local) ? deliver_shared(ring, flow, pkt, now)
+							: flow->deliver(ring, flow, pkt, now);
+	if (reason != DROP_NONE)
+		drop(ring, pkt, reason);
+}
+
 /* gro: collects what can be handed over in chains; NULL: nothing. */
 static inline __attribute__((always_inline)) void receive(struct ring *ring, struct pkt *pkt,
 							  struct gro *gro, nsec_t now)
@@ -39,17 +72,27 @@ static inline __attribute__((always_inline)) void receive(struct ring *ring, str
 	pkt->next = NULL;
 	if (__builtin_expect(reason == DROP_NONE, 1)) {
 		flow = flow_find(&ring->flows, &key);
-		if (!flow)
+		if (!flow) {
 			reason = DROP_NO_FLOW;
-		else if (gro && flow->chains && gro_add(gro, flow, pkt))
+		} else if (gro && flow->chains && gro_add(gro, flow, pkt)) {
 			return;
-		else if (__builtin_expect(addr_is_multicast(&key.local), 0))
+		} else if (__builtin_expect(must_check(ring, flow, &key), 0)) {
+			deliver_open(ring, flow, &key, pkt, now);
+			return;
+		} else if (__builtin_expect(addr_is_multicast(&key.local), 0)) {
 			reason = deliver_shared(ring, flow, pkt, now);
-		else
+		} else {
 			reason = flow->deliver(ring, flow, pkt, now);
+		}
 	}
 	if (__builtin_expect(reason != DROP_NONE, 0))
 		drop(ring, pkt, reason);
+}
+
+void ring_receive(struct ring *ring, struct pkt *pkt)
+{
+	ring_assert_held(ring);
+	receive(ring, pkt, NULL, ring->now);
 }
 
 /* Packets that make no chain.  One of them may end the flow: then they are looked up anew. */
@@ -139,6 +182,7 @@ int ring_poll(struct ring *ring)
 
 	ring_assert_held(ring);
 	ring_set_now(ring, clock_now());
+	ring->unpolled = 0;
 	__atomic_store_n(&ring->polls, ring->polls + 1, __ATOMIC_RELAXED);
 	if (__builtin_expect(!list_empty(&ring->later), 0))
 		run_later(ring);

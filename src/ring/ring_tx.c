@@ -28,6 +28,17 @@ int ring_tx_to(struct ring *ring, struct adj *adj, struct pkt *pkt)
 	return -EHOSTUNREACH;
 }
 
+struct adj *ring_adj_for_source(struct ring *ring, const struct inaddr *addr)
+{
+	struct adj *adj = adj_find(&ring->adjs, addr);
+
+	if (adj)
+		return adj;
+	if (ring->adjs.count >= ADJ_MAX)
+		adj_table_shrink(&ring->adjs);
+	return ring->adjs.count < ADJ_MAX ? adj_get(&ring->adjs, addr) : NULL;
+}
+
 struct neigh_item {
 	struct inbox_item item;
 	struct inaddr addr;

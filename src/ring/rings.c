@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "base/param.h"
 #include "net/netlink.h"
 
@@ -18,8 +19,10 @@
 struct port_entry {
 	int ifindex;
 	struct port *port; /* NULL: failed */
+	bool gone;	   /* the interface is; ifindex is nobody's */
 	int error;
-	unsigned limit; /* it bears no more rings than that; 0: not known */
+	unsigned limit;	     /* it bears no more rings than that; 0: not known */
+	nsec_t unused_since; /* it has no ring; 0: it has */
 };
 
 static port_open_fn open_port;
@@ -81,10 +84,15 @@ static int get_port(int ifindex, struct port_entry **out, char why[PORT_WHY], bo
 			return -ENOSPC;
 		}
 		made.error = open_port(ifindex, &made.port, why);
-		pthread_mutex_lock(&ports_lock);
+		mutex_lock(&ports_lock);
 		entry = &ports[n_ports++];
 		*entry = made;
-		pthread_mutex_unlock(&ports_lock);
+		mutex_unlock(&ports_lock);
+		/* It is serviced by now: newcomers of other processes do not wait for the link. */
+		if (made.port && !made.port->ops->settle(made.port))
+			log_warn("%s: no carrier since an XDP program was attached; what is sent "
+				 "before it returns is lost",
+				 made.port->name);
 	}
 	*out = entry;
 	return entry->error;
@@ -103,24 +111,24 @@ static void free_port(struct port_entry *entry)
 {
 	struct port *port = entry->port;
 
-	pthread_mutex_lock(&ports_lock);
+	mutex_lock(&ports_lock);
 	entry->port = NULL;
-	pthread_mutex_unlock(&ports_lock);
+	mutex_unlock(&ports_lock);
 	port->ops->free_port(port);
 }
 
 static void drop_entry(struct port_entry *entry)
 {
-	pthread_mutex_lock(&ports_lock);
+	mutex_lock(&ports_lock);
 	*entry = ports[--n_ports];
-	pthread_mutex_unlock(&ports_lock);
+	mutex_unlock(&ports_lock);
 }
 
 unsigned rings_service(struct pollfd *fds, unsigned max)
 {
 	unsigned n = 0;
 
-	pthread_mutex_lock(&ports_lock);
+	mutex_lock(&ports_lock);
 	for (unsigned i = 0; i < n_ports; i++) {
 		int service[PORT_FDS_MAX], got = 0;
 
@@ -129,8 +137,31 @@ unsigned rings_service(struct pollfd *fds, unsigned max)
 		for (int f = 0; f < got && n < max; f++)
 			fds[n++] = (struct pollfd){.fd = service[f], .events = POLLIN};
 	}
-	pthread_mutex_unlock(&ports_lock);
+	mutex_unlock(&ports_lock);
 	return n;
+}
+
+int rings_lost(void)
+{
+	int ifindex = 0;
+
+	mutex_lock(&ports_lock);
+	for (unsigned i = 0; i < n_ports; i++) {
+		if (ports[i].port && ports[i].port->lost && !ports[i].gone)
+			ifindex = ports[i].ifindex;
+	}
+	mutex_unlock(&ports_lock);
+	return ifindex;
+}
+
+void rings_addrs_gone(const struct inaddr *gone, unsigned n)
+{
+	mutex_lock(&ports_lock);
+	for (unsigned i = 0; i < n_ports; i++) {
+		if (ports[i].port)
+			ports[i].port->ops->addrs_gone(ports[i].port, gone, n);
+	}
+	mutex_unlock(&ports_lock);
 }
 
 /* ---- rings (control lock) ---------------------------------------------------------- */
@@ -186,7 +217,8 @@ static struct ring *blank_ring(void)
 	struct ring *r;
 
 	for (unsigned i = 0; i < n_rings; i++) {
-		if (!rings[i]->q && !__atomic_load_n(&rings[i]->refs, __ATOMIC_ACQUIRE))
+		if (!rings[i]->q && !rings[i]->retired &&
+		    !__atomic_load_n(&rings[i]->refs, __ATOMIC_ACQUIRE))
 			return rings[i];
 	}
 	if (n_rings == RINGS_MAX)
@@ -242,13 +274,16 @@ int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY],
 		return *ring ? 0 : -ENOSPC;
 	}
 	rc = open_ring(entry, key, ring, why);
-	if (!rc)
+	if (!rc) {
+		entry->unused_since = 0;
 		return 0;
+	}
 	if (rings_of(ifindex)) {
 		*ring = join_at_limit(entry, why);
 		return 0;
 	}
 	/* Remembers that it failed, so that it is tried, and told, once. */
+	entry->unused_since = 0;
 	free_port(entry);
 	entry->error = rc;
 	return rc;
@@ -285,10 +320,124 @@ static struct ring *heir_of(const struct ring *ring)
 	return NULL;
 }
 
+/* ---- what is left of interfaces that are gone (control lock) --------------------------- */
+
+#define NO_INTERFACE (-2)
+
+static void close_dead_queue(struct ring *r)
+{
+	if (!ring_hold_cold(r))
+		return;
+	if (r->dead->ops->idle(r->dead)) {
+		r->dead->ops->close_queue(r->dead);
+		r->dead = NULL;
+	}
+	ring_release_cold(r);
+}
+
+static bool has_dead_queue(const struct port *port)
+{
+	for (unsigned i = 0; i < n_rings; i++) {
+		if (rings[i]->dead && rings[i]->dead->port == port)
+			return true;
+	}
+	return false;
+}
+
+/* It is kept for who may come back, and its interface will not. */
+static bool is_left_alone(const struct port_entry *entry)
+{
+	struct link link;
+
+	return entry->unused_since && netlink_fd() >= 0 &&
+	       link_get(entry->ifindex, &link) == -ENODEV;
+}
+
+static void recycle(struct ring *r, void (*vacate)(struct ring *ring, struct ring *heir))
+{
+	if (vacate)
+		vacate(r, NULL);
+	if (!ring_hold_cold(r))
+		return;
+	if (!__atomic_load_n(&r->refs, __ATOMIC_ACQUIRE))
+		ring_recycle(r);
+	ring_release_cold(r);
+}
+
+static void close_gone(void (*vacate)(struct ring *ring, struct ring *heir))
+{
+	for (unsigned i = 0; i < n_rings; i++) {
+		struct ring *r = rings[i];
+
+		if (r->dead)
+			close_dead_queue(r);
+		if (r->retired && !r->dead && !__atomic_load_n(&r->refs, __ATOMIC_ACQUIRE))
+			recycle(r, vacate);
+	}
+	for (unsigned i = n_ports; i-- > 0;) {
+		if (!(ports[i].gone || is_left_alone(&ports[i])) || has_dead_queue(ports[i].port))
+			continue;
+		log_debug("%s is gone", ports[i].port->name);
+		free_port(&ports[i]);
+		drop_entry(&ports[i]);
+	}
+}
+
+void rings_interface_gone(int ifindex)
+{
+	struct port_entry *entry = find_port(ifindex);
+
+	if (!entry)
+		return;
+	mutex_lock(&ports_lock);
+	entry->ifindex = NO_INTERFACE;
+	entry->unused_since = 0;
+	entry->gone = entry->port != NULL;
+	mutex_unlock(&ports_lock);
+	if (!entry->port)
+		drop_entry(entry);
+	close_gone(NULL);
+}
+
+void rings_interface_deaf(int ifindex)
+{
+	for (unsigned i = 0; i < rings_count(); i++) {
+		struct ring *r = rings[i];
+
+		if (!ring_queue(r) || !ring_hold_cold(r))
+			continue;
+		if (r->ifindex == ifindex) {
+			__atomic_store_n(&r->n_fds, 0, __ATOMIC_RELAXED);
+			sleep_call_all(&r->sleepers);
+		}
+		ring_release_cold(r);
+	}
+}
+
+/*
+ * To attach to an interface again resets the link of many cards: a port without rings
+ * stays for a while.
+ */
+static void free_unused_ports(nsec_t now)
+{
+	for (unsigned i = n_ports; i-- > 0;) {
+		struct port_entry *entry = &ports[i];
+
+		if (!entry->unused_since ||
+		    now - entry->unused_since < params.xdp_linger * NSEC_PER_SEC)
+			continue;
+		log_debug("%s: let go, no ring has used it for %d s", entry->port->name,
+			  params.xdp_linger);
+		free_port(entry);
+		drop_entry(entry);
+	}
+}
+
 bool rings_close_unused(nsec_t now, void (*vacate)(struct ring *ring, struct ring *heir))
 {
 	bool closed = false;
 
+	close_gone(vacate);
 	for (unsigned i = 0; i < n_rings; i++) {
 		struct ring *r = rings[i];
 
@@ -306,12 +455,11 @@ bool rings_close_unused(nsec_t now, void (*vacate)(struct ring *ring, struct rin
 				continue;
 			closed = true;
 			entry->limit = 0; /* there is room again */
-			if (!rings_of(entry->ifindex)) {
-				free_port(entry);
-				drop_entry(entry);
-			}
+			if (!rings_of(entry->ifindex))
+				entry->unused_since = now;
 		}
 	}
+	free_unused_ports(now);
 	return closed;
 }
 

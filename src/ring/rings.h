@@ -40,6 +40,15 @@ int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY],
  */
 bool rings_close_unused(nsec_t now, void (*vacate)(struct ring *ring, struct ring *heir));
 
+/*
+ * The interface is gone, and its rings are retired: closes their queues and its port, as far
+ * as packets are back; rings_close_unused() does the rest.
+ */
+void rings_interface_gone(int ifindex);
+
+/* The internal thread, no lock: nobody sleeps on its descriptors, which tell of errors for ever. */
+void rings_interface_deaf(int ifindex);
+
 /* The ring of the interface that has a flow with this key, or NULL. */
 struct ring *rings_find_flow(int ifindex, const struct flow_key *key);
 
@@ -48,6 +57,15 @@ struct ring *rings_find_flow(int ifindex, const struct flow_key *key);
  * for more of it, how many.
  */
 unsigned rings_service(struct pollfd *fds, unsigned max);
+
+/*
+ * The internal thread: the interface of a port that is lost (see port.h) and has not been
+ * told of by rings_interface_gone(); 0: there is none.
+ */
+int rings_lost(void);
+
+/* The internal thread: port_ops.addrs_gone of all ports. */
+void rings_addrs_gone(const struct inaddr *gone, unsigned n);
 
 #define RINGS_ANY_INTERFACE (-1)
 

@@ -35,16 +35,19 @@ static void make_key(void)
 	pthread_key_create(&self_key, free_self);
 }
 
+/* A handler that jumped out of the middle of it would leave the descriptor behind. */
 static __attribute__((noinline, cold)) void make_fd(struct bell *bell)
 {
+	bool busy = busy_begin();
 	int fd = sys_fd_hide(sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 
-	if (fd < 0)
-		return;
-	pthread_once(&self_once, make_key);
-	pthread_setspecific(self_key, bell);
-	bell->fd = fd;
-	__atomic_store_n(&bell->rung, 0, __ATOMIC_RELAXED);
+	if (fd >= 0) {
+		pthread_once(&self_once, make_key);
+		pthread_setspecific(self_key, bell);
+		bell->fd = fd;
+		__atomic_store_n(&bell->rung, 0, __ATOMIC_RELAXED);
+	}
+	busy_end(busy);
 }
 
 static void bell_ring(struct bell *bell)

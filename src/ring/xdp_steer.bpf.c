@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sends the frames of registered flows to the AF_XDP socket of their ring, and
- * everything else on to the kernel: ARP, ICMP, fragments, other people's
- * frames, ports nobody registered.
+ * everything else on to the kernel: ARP, ICMP, fragments, IP options, impossible senders,
+ * other people's frames, ports nobody registered.  Linux 5.10 must be able to load it.
  *
  * The kernel is also where a frame goes when its ring has just closed the
  * socket: bpf_redirect_map() finds none and passes.
@@ -69,6 +69,14 @@ struct {
 	__type(value, struct xdp_steer_share);
 } shares SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, XDP_STEER_GONE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, __u32);
+} gone SEC(".maps");
+
 volatile struct xdp_steer_conf conf;
 
 /* A promiscuous interface shows frames that are none of our business. */
@@ -78,10 +86,28 @@ static __always_inline int is_for_us(const __u8 *dst)
 	       (*(const __u32 *)dst == conf.mac_lo && *(const __u16 *)(dst + 4) == conf.mac_hi);
 }
 
+/* Senders that the kernel drops, or has rules for: of 0/8, 127/8, groups, 240/4, broadcast. */
+static __always_inline int is_odd_sender(const struct iphdr *ip)
+{
+	__u8 first = *(const __u8 *)&ip->saddr;
+
+	return first == 0 || first == 127 || first >= 224;
+}
+
+/*
+ * A frame to a group of the link that is not for a group of hosts: TCP drops it, and UDP has
+ * a rule (drop_unicast_in_l2_multicast).
+ */
+static __always_inline int is_odd_group(const struct ethhdr *eth, const struct iphdr *ip)
+{
+	return (eth->h_dest[0] & 1) && (*(const __u8 *)&ip->daddr & 0xf0) != 0xe0;
+}
+
 /* The slot of a connection and one; 0: none at its place, or it is changed just now. */
 static __always_inline __u32 find_conn(const struct iphdr *ip, struct ports ports)
 {
-	__u32 at = ports.dest, owner;
+	__u64 at = ports.dest; /* the key is its lower half: see key_words() */
+	__u32 owner;
 	volatile struct xdp_steer_conn *conn = bpf_map_lookup_elem(&conns, &at);
 
 	if (!conn)
@@ -93,23 +119,29 @@ static __always_inline __u32 find_conn(const struct iphdr *ip, struct ports port
 	return owner & XDP_STEER_OWNER;
 }
 
+/*
+ * Keys go to the stack eight bytes at a time, or verifiers up to Linux 6.1 see a spilled
+ * register corrupted, unless the process has CAP_PERFMON.  Words as struct xdp_steer_key3
+ * and struct xdp_steer_key5 have them, little-endian.
+ */
+static __always_inline __u64 key_words(__u32 first, __u32 second)
+{
+	return first | (__u64)second << 32;
+}
+
+_Static_assert(sizeof(struct xdp_steer_key3) == 8 && sizeof(struct xdp_steer_key5) == 16, "words");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words");
+
 static __always_inline __u32 *find_entry(const struct iphdr *ip, struct ports ports)
 {
-	struct xdp_steer_key3 key3 = {
-		.local = ip->daddr,
-		.local_port = ports.dest,
-		.proto = ip->protocol,
-	};
+	__u64 key3 = key_words(ip->daddr, ports.dest | (__u32)ip->protocol << 16);
 
 	if (conf.flows5) {
-		struct xdp_steer_key5 key5 = {
-			.local = ip->daddr,
-			.remote = ip->saddr,
-			.local_port = ports.dest,
-			.remote_port = ports.source,
-			.proto = ip->protocol,
+		__u64 key5[2] = {
+			key_words(ip->daddr, ip->saddr),
+			key_words(ports.dest | (__u32)ports.source << 16, ip->protocol),
 		};
-		__u32 *entry = bpf_map_lookup_elem(&flows5, &key5);
+		__u32 *entry = bpf_map_lookup_elem(&flows5, key5);
 
 		if (entry)
 			return entry;
@@ -120,7 +152,8 @@ static __always_inline __u32 *find_entry(const struct iphdr *ip, struct ports po
 /* The slot of who gets it; XDP_STEER_SLOTS, which has no sockets: nobody. */
 static __always_inline __u32 find_member(const struct iphdr *ip, struct ports ports, __u32 entry)
 {
-	__u32 at = entry & ~XDP_STEER_SHARED, slot;
+	__u64 at = entry & ~XDP_STEER_SHARED; /* see key_words() */
+	__u32 slot;
 	const struct xdp_steer_share *share = bpf_map_lookup_elem(&shares, &at);
 
 	if (!share)
@@ -128,6 +161,18 @@ static __always_inline __u32 find_member(const struct iphdr *ip, struct ports po
 	at = share->bucket[share_bucket(ip->saddr, ports.source, conf.seed)];
 	slot = share->slot[at % SHARE_MEMBERS];
 	return slot ? slot - 1 : XDP_STEER_SLOTS;
+}
+
+/*
+ * To the ring's socket.  Unless the host has lost the address: then as the kernel, which
+ * drops it.  The kernel does not get it, for the address may be back, and it knows nothing of
+ * our connections: it would reset them.
+ */
+static __always_inline int redirect(const struct xdp_md *ctx, __u32 local, __u32 slot)
+{
+	if (conf.gone && bpf_map_lookup_elem(&gone, &local))
+		return XDP_DROP;
+	return bpf_redirect_map(&xsks, slot * XDP_STEER_QUEUES + ctx->rx_queue_index, XDP_PASS);
 }
 
 SEC("xdp")
@@ -139,7 +184,8 @@ int xdp_steer(struct xdp_md *ctx)
 	struct ports ports;
 	__be16 proto;
 	__u16 vlan = 0;
-	__u32 l3 = sizeof(*eth), *entry, slot, conn = 0;
+	__u32 *entry, slot, conn = 0;
+	const struct ports *behind;
 
 	if ((const void *)(ip + 1) > end)
 		return XDP_PASS;
@@ -150,40 +196,36 @@ int xdp_steer(struct xdp_md *ctx)
 		vlan = bpf_ntohs(tag->tci) & VLAN_ID;
 		proto = tag->proto;
 		ip = (const void *)(tag + 1);
-		l3 += sizeof(*tag);
 		if ((const void *)(ip + 1) > end)
 			return XDP_PASS;
 	}
 	if (proto != bpf_htons(ETH_P_IP) || vlan != conf.vlan || !is_for_us(eth->h_dest))
 		return XDP_PASS;
+	/* With options it is the kernel's, which has rules for them. */
 	if ((ip->protocol != IPPROTO_UDP && ip->protocol != IPPROTO_TCP) || ip->version != 4 ||
-	    ip->ihl < 5 || (ip->frag_off & FRAGMENT))
+	    ip->ihl != 5 || (ip->frag_off & FRAGMENT))
+		return XDP_PASS;
+	/* So it has for these, and counts them. */
+	if (is_odd_sender(ip) || is_odd_group(eth, ip))
 		return XDP_PASS;
 
-	if (ip->ihl == 5) {
-		const struct ports *behind = (const void *)(ip + 1);
-
-		if ((const void *)(behind + 1) > end)
-			return XDP_PASS;
-		ports = *behind;
-	} else if (bpf_xdp_load_bytes(ctx, l3 + ip->ihl * 4, &ports, sizeof(ports))) {
-		/* A helper, since without CAP_PERFMON no pointer moves by a variable. */
+	behind = (const void *)(ip + 1);
+	if ((const void *)(behind + 1) > end)
 		return XDP_PASS;
-	}
+	ports = *behind;
 	if (ctx->rx_queue_index >= XDP_STEER_QUEUES)
 		return XDP_PASS;
 	if (ip->protocol == IPPROTO_TCP)
 		conn = find_conn(ip, ports);
 	if (conn)
-		return bpf_redirect_map(&xsks, (conn - 1) * XDP_STEER_QUEUES + ctx->rx_queue_index,
-					XDP_PASS);
+		return redirect(ctx, ip->daddr, conn - 1);
 	entry = find_entry(ip, ports);
 	if (!entry)
 		return XDP_PASS;
 	slot = *entry;
 	if (slot & XDP_STEER_SHARED)
 		slot = find_member(ip, ports, slot);
-	return bpf_redirect_map(&xsks, slot * XDP_STEER_QUEUES + ctx->rx_queue_index, XDP_PASS);
+	return redirect(ctx, ip->daddr, slot);
 }
 
 char xdp_license[] SEC("license") = "Dual BSD/GPL";

@@ -7,7 +7,8 @@
  *		kernel, any CPU).
  * Lifetime	of the maps: as long as the group has a member.
  * Ordering	flows5 is raised before an entry is added and lowered after it
- *		is gone, so that no entry is overlooked.
+ *		is gone, so that no entry is overlooked.  gone is set before an
+ *		address is entered, and cleared when none is left.
  *
  * IPv4 so far.  Addresses and ports are in network byte order.
  */
@@ -19,7 +20,7 @@
 #include "ring/share_hash.h"
 
 #define XDP_STEER_SLOTS 512 /* rings of one interface, of all processes */
-#define XDP_STEER_QUEUES 16 /* RX queues of one interface */
+#define XDP_STEER_QUEUES 64 /* RX queues of one interface */
 #define XDP_STEER_PORTS 65536
 /*
  * Entries come as they are needed, 16 bytes of each beforehand.  5-tuples: connections
@@ -28,6 +29,7 @@
 #define XDP_STEER_FLOWS3 65536
 #define XDP_STEER_FLOWS5 262144
 #define XDP_STEER_SHARES 512 /* flows with several receivers at once */
+#define XDP_STEER_GONE 1024  /* addresses that the host has lost */
 
 /* Whoever sends to this address and port.  Multicast groups are addresses too. */
 struct xdp_steer_key3 {
@@ -79,6 +81,7 @@ struct xdp_steer_conf {
 	__u16 mac_hi; /* the other two */
 	__u16 vlan;   /* VLAN of the interface, host byte order; 0: untagged */
 	__u32 seed;   /* of share_bucket() */
+	__u32 gone;   /* not 0: there are lost addresses, whose frames are dropped */
 };
 
 #endif

@@ -84,6 +84,7 @@ uint64_t move_key(const struct inet_sock *so, bool tx)
 
 void move_set_key(struct inet_sock *so, bool tx, uint64_t key)
 {
+	control_assert_held();
 	__atomic_store_n(tx ? &so->tx_key : &so->rx_key, key, __ATOMIC_RELAXED);
 }
 
@@ -178,6 +179,7 @@ struct dst_query sock_query(struct inet_sock *so)
 {
 	struct dst_query query = sock_way_query(so, &so->remote, so->local.addr);
 
+	control_assert_held();
 	sock_tx_query(so, &query);
 	return query;
 }
@@ -187,6 +189,8 @@ void move_put_off(struct inet_sock *so, bool tx)
 	struct sock_wander *access;
 	struct ring *home;
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (sock_hold_cold(sock_ref_of(so), &home))
 		return;
 	access = wander_of(so, tx);

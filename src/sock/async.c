@@ -45,8 +45,8 @@ static bool send_informed(const struct due *d)
 	info.si_fd = d->fd;
 	info.si_band = d->band;
 	if (d->owner.type == F_OWNER_TID)
-		return sys_call(SYS_rt_tgsigqueueinfo, sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0),
-				d->owner.pid, d->signo, &info, 0, 0) == 0;
+		return sys_call(SYS_rt_tgsigqueueinfo, sys_getpid(), d->owner.pid, d->signo, &info,
+				0, 0) == 0;
 	return d->owner.type == F_OWNER_PID &&
 	       sys_call(SYS_rt_sigqueueinfo, d->owner.pid, d->signo, &info, 0, 0, 0) == 0;
 }

@@ -24,7 +24,7 @@ static bool give_back(void)
 	list_for_each(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		if (so->kin && so->kin->leaving) {
+		if (kin_is(so, KIN_LEAVING)) {
 			left = true;
 			continue;
 		}
@@ -57,7 +57,7 @@ static void put_away(struct inet_sock *so)
 	int fd = sock_twin(&so->sk), rc;
 
 	if (connection)
-		family_say_left(so, NULL);
+		family_say_left(so->id);
 	rc = surrender(so, VERDICT_EXECUTED);
 	if (!rc)
 		return;

@@ -9,6 +9,10 @@
 
 #define MAGIC 0x766d616cu
 
+/* So many letters may wait: some of each socket in common, and of what listeners have. */
+#define UNSENT_EACH 8
+#define UNSENT_MORE 16384
+
 struct unsent {
 	struct list link;
 	struct letter letter;
@@ -90,7 +94,9 @@ void channel_send(struct channel *ch, enum letter_kind kind, uint64_t id, uint64
 		sys_close_fd(&memfd);
 		return;
 	}
-	u = mem_alloc(sizeof(*u));
+	if (ch->n_unsent >= UNSENT_EACH * ch->last_id + UNSENT_MORE)
+		ch->broken = true;
+	u = ch->broken ? NULL : mem_alloc(sizeof(*u));
 	if (!u) { /* without memory nothing is promised: the other end asks in vain */
 		sys_close_fd(&memfd);
 		return;
@@ -98,6 +104,7 @@ void channel_send(struct channel *ch, enum letter_kind kind, uint64_t id, uint64
 	u->letter = letter;
 	u->memfd = memfd;
 	list_push_back(&ch->unsent, &u->link);
+	ch->n_unsent++;
 }
 
 bool channel_flush(struct channel *ch)
@@ -108,6 +115,7 @@ bool channel_flush(struct channel *ch)
 		if (!send_now(ch, &u->letter, u->memfd))
 			return false;
 		list_remove(&u->link);
+		ch->n_unsent--;
 		sys_close_fd(&u->memfd);
 		mem_free(u);
 	}
@@ -164,13 +172,23 @@ int channel_receive(struct channel *ch, struct letter *letter, int *memfd)
 	}
 }
 
+static bool is_answer(const struct letter *letter)
+{
+	return letter->kind == LETTER_TAKEN || letter->kind == LETTER_REFUSED ||
+	       letter->kind == LETTER_RECEIVED || letter->kind == LETTER_STAYS;
+}
+
 bool channel_relay(struct channel *from, struct channel *to)
 {
 	struct letter letter;
 	int memfd, rc;
 
-	while ((rc = channel_receive(from, &letter, &memfd)) > 0)
-		channel_send(to, letter.kind, letter.id, letter.flags, memfd);
+	while ((rc = channel_receive(from, &letter, &memfd)) > 0) {
+		if (is_answer(&letter))
+			sys_close_fd(&memfd);
+		else
+			channel_send(to, letter.kind, letter.id, letter.flags, memfd);
+	}
 	return rc == 0;
 }
 

@@ -9,7 +9,8 @@
  * Ordering	letters arrive in the order in which they were sent.
  *
  * The other end is a process of ours, and still not trusted: what is no letter is
- * ignored.
+ * ignored, and which letters are legal is checked where they are acted on.  Who does not
+ * read what he causes us to write is cut off.
  */
 #ifndef SOCK_CHANNEL_H
 #define SOCK_CHANNEL_H
@@ -24,7 +25,7 @@ enum letter_kind {
 	LETTER_WANT = 1, /* the connection is asked for */
 	LETTER_GIVE,	 /* here it is, in a memfd */
 	LETTER_TAKEN,	 /* it has arrived */
-	LETTER_REFUSED,	 /* it could not be taken: it is the sender's again */
+	LETTER_REFUSED,	 /* it could not be taken: it is the sender's again; see LETTER_UNABLE */
 	LETTER_CLOSED,	 /* nobody here holds it any more */
 	LETTER_OFFER,	 /* who holds it had better ask now: we exit */
 	LETTER_LOST,	 /* there is no such connection */
@@ -36,9 +37,15 @@ enum letter_kind {
 	LETTER_EXECED,	 /* ... and what was named so far is all */
 	LETTER_CLAIM,	 /* first of a channel of one socket: its descriptor was received */
 	LETTER_LEFT,	 /* it is the kernel's now */
+	LETTER_STAYS,	 /* LETTER_UNABLE cannot be helped: it stays where it is */
 };
 
 #define LETTER_LAST 1u /* of GIVE: and nobody here holds it any more */
+/*
+ * Of REFUSED: nor will it be possible, which is why the connection is to be the kernel's. The
+ * sender's twin comes along, for an owner whose program closed its own.
+ */
+#define LETTER_UNABLE 1u
 #define LETTER_TOO 1u  /* of JOIN: an answer to one */
 #define LETTER_PEEK 1u /* of CLAIM: and it will be received once more */
 #define LETTER_HAVE 2u /* of CLAIM: and is known there, as another one's */
@@ -55,13 +62,18 @@ struct channel {
 	int fd;		  /* hidden */
 	uint64_t last_id; /* what is newer the other end does not know */
 	uint64_t only; /* nor any other than this, which has another number there; 0: see last_id */
-	bool claimed;  /* LETTER_CLAIM came */
+	bool called;   /* somebody called us: LETTER_CLAIM has to come first */
+	bool claimed;  /* it came */
+	bool adopted;  /* LETTER_ADOPT: letters for its former other end may come */
+	bool broken;   /* too many letters wait: to be hung up */
 	bool done;     /* there is nothing left that it is for */
 	struct idset closed; /* what the other end holds no more */
 	struct idset held;   /* until LETTER_EXECED: what the other end named */
 	struct list wants;   /* of struct want: what it has asked for, oldest first */
 	unsigned toward;     /* how many sockets have their owner there */
 	struct list unsent;
+	unsigned n_unsent;
+	unsigned parcels; /* on their way there: see family_share.c */
 };
 
 struct want {
@@ -87,7 +99,10 @@ bool channel_flush(struct channel *ch);
  */
 int channel_receive(struct channel *ch, struct letter *letter, int *memfd);
 
-/* What comes from one channel goes out by the other, as it is. False: from has ended. */
+/*
+ * What comes from one channel goes out by the other, as it is, but for answers, which are for
+ * us. False: from has ended.
+ */
 bool channel_relay(struct channel *from, struct channel *to);
 
 /* Does the other end hold it? */

@@ -121,6 +121,7 @@ static enum verdict find(const struct dst_query *query, struct dst_found *found)
 
 void dst_find(const struct dst_query *query, struct dst_found *found)
 {
+	control_assert_held();
 	memset(found, 0, sizeof(*found));
 	/* First: a change in between makes what we find stale, not wrong. */
 	found->generation = netlink_generation();
@@ -162,9 +163,23 @@ void dst_init(struct dst *dst)
 	dst->user.changed = neighbour_changed;
 }
 
+unsigned dst_mutes;
+
+void dst_mute(struct dst *dst)
+{
+	if (dst->mute)
+		return;
+	dst_detach(dst);
+	dst->mute = true;
+	__atomic_fetch_add(&dst_mutes, 1, __ATOMIC_RELAXED);
+}
+
 void dst_fini(struct dst *dst)
 {
 	dst_detach(dst);
+	if (dst->mute)
+		__atomic_fetch_sub(&dst_mutes, 1, __ATOMIC_RELAXED);
+	dst->mute = false;
 	if (dst->ring)
 		ring_put(dst->ring);
 	dst->ring = NULL;
@@ -184,7 +199,7 @@ void dst_rebind(struct dst *dst, const struct ring *from, struct ring *to)
 	ring_get(to);
 	ring_put(dst->ring);
 	dst->ring = to;
-	dst->adj = &to->direct;
+	dst->adj = dst->mute ? NULL : &to->direct;
 }
 
 /* holder of home, which is the destination's ring, too */
@@ -297,6 +312,11 @@ int dst_send(struct dst *dst, struct ring *home, struct pkt *pkt)
 
 	if (__builtin_expect(dst->ring == home && dst->adj, 1))
 		return ring_tx_to(home, dst->adj, pkt);
+	if (dst->mute) {
+		ring_drop(home, DROP_NO_ROUTE);
+		pkt_free(pkt);
+		return 0;
+	}
 	tx = dst->ring ? mem_alloc(sizeof(*tx)) : NULL;
 	if (tx) {
 		tx->item.run = tx_item_run;

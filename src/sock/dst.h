@@ -52,6 +52,8 @@ struct dst {
 	enum verdict verdict;
 	bool mac_known : 1;    /* when it was found */
 	bool mcast_looped : 1; /* it depends on who listens on this host */
+	bool mute : 1;	       /* see dst_mute() */
+	bool mute_sent : 1;    /* its owner's */
 	uint32_t mcast_epoch;
 	uint32_t generation; /* netlink_generation() it was found under */
 	uint32_t mtu;
@@ -69,6 +71,15 @@ void dst_fini(struct dst *dst); /* holder */
  */
 void dst_detach(struct dst *dst);
 void dst_rebind(struct dst *dst, const struct ring *from, struct ring *to);
+
+/*
+ * holder of home: there is no way any more, and maybe no local address.  What is sent is
+ * lost, as if on the wire, until dst_apply().
+ */
+void dst_mute(struct dst *dst);
+
+/* How many there are: any, atomic. */
+extern unsigned dst_mutes;
 
 struct dst_headers {
 	struct endpoint src;

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/busy.h"
+#include "base/mutex.h"
 #include "base/sys.h"
 #include "ring/hold.h"
 #include "sock/epoll_internal.h"
@@ -76,13 +77,13 @@ struct epoll *epoll_create_set(int epfd)
 {
 	struct epoll *ep;
 
-	pthread_mutex_lock(&pool_mutex);
+	mutex_lock(&pool_mutex);
 	ep = pool;
 	if (ep)
 		pool = ep->free;
 	else
 		ep = new_set();
-	pthread_mutex_unlock(&pool_mutex);
+	mutex_unlock(&pool_mutex);
 	if (!ep)
 		return NULL;
 	epoll_lock_nested(ep);
@@ -111,10 +112,10 @@ void epoll_recycle(struct epoll *ep)
 	sys_close_fd(&ep->kick);
 	ep->kicked = false;
 	/* The waiter stays as it is: somebody may be about to look at it. */
-	pthread_mutex_lock(&pool_mutex);
+	mutex_lock(&pool_mutex);
 	ep->free = pool;
 	pool = ep;
-	pthread_mutex_unlock(&pool_mutex);
+	mutex_unlock(&pool_mutex);
 }
 
 static void drop_all(struct epoll *ep)
@@ -202,18 +203,24 @@ static void set_interest(struct entry *entry, const struct epoll_event *event)
 	entry->disabled = false;
 }
 
-/* The socket's events are watched; -EBADF: it was closed meanwhile. */
+/*
+ * The socket's events are watched.  -EBADF: it was closed meanwhile; SOCK_KERNEL: it leaves
+ * for the kernel, and a watch that is added now would be lost: see sock_leave().
+ */
 static int watch_socket(struct epoll *ep, struct entry *entry, bool add)
 {
 	struct ring *ring;
+	int rc = 0;
 
 	if (!sock_hold(entry->ref, &ring))
-		return -EBADF;
+		return sock_gone(entry->ref);
 	entry->watch.events = poll_events_wanted(entry->events);
-	if (add)
+	if (add && sock_gone(entry->ref) == SOCK_KERNEL)
+		rc = SOCK_KERNEL;
+	else if (add)
 		watch_add(&entry->watch);
 	sock_release(ring);
-	return 0;
+	return rc;
 }
 
 /*
@@ -247,6 +254,7 @@ static int add(struct epoll *ep, int fd, struct sock_ref ref, const struct epoll
 {
 	struct epoll *set = ref.sk->kind == SOCK_KIND_EPOLL ? ref.sk->epoll : NULL;
 	struct entry *entry;
+	int rc;
 
 	if ((event->events & EPOLLEXCLUSIVE) && (set || (event->events & ~EXCLUSIVE_OK)))
 		return -EINVAL;
@@ -267,9 +275,10 @@ static int add(struct epoll *ep, int fd, struct sock_ref ref, const struct epoll
 		mem_free(entry);
 		return -ENOMEM;
 	}
-	if (!set && watch_socket(ep, entry, true)) {
+	rc = set ? 0 : watch_socket(ep, entry, true);
+	if (rc) {
 		entry_drop(ep, entry);
-		return -EBADF;
+		return rc;
 	}
 	follow_new(ep, entry);
 	twin_update(ep, entry);
@@ -282,11 +291,15 @@ static int add(struct epoll *ep, int fd, struct sock_ref ref, const struct epoll
 
 static int modify(struct epoll *ep, struct entry *entry, const struct epoll_event *event)
 {
+	int rc = 0;
+
 	if ((event->events | entry->events) & EPOLLEXCLUSIVE)
 		return -EINVAL;
 	set_interest(entry, event);
-	if (!entry->set && watch_socket(ep, entry, false))
-		return -EBADF;
+	if (!entry->set)
+		rc = watch_socket(ep, entry, false);
+	if (rc)
+		return rc;
 	twin_update(ep, entry);
 	report_if_ready(ep, entry);
 	return 0;
@@ -305,8 +318,8 @@ static int control(struct epoll *ep, int op, int fd, struct sock_ref ref,
 	if (op != EPOLL_CTL_MOD && op != EPOLL_CTL_DEL)
 		return -EINVAL;
 	entry = entry_find(ep, fd, ref);
-	if (!entry)
-		return -ENOENT;
+	if (!entry) /* it may be in the kernel's set by now */
+		return sock_gone(ref) == SOCK_KERNEL ? SOCK_KERNEL : -ENOENT;
 	if (op == EPOLL_CTL_MOD)
 		return modify(ep, entry, event);
 	entry_drop(ep, entry);
@@ -325,9 +338,9 @@ int epoll_control(struct epoll *ep, int op, int fd, struct sock_ref ref, struct 
 	if (__builtin_expect(sock_is_away(ref.sk), 0) && op != EPOLL_CTL_DEL)
 		(void)family_fetch(ref, FAMILY_PATIENCE);
 	if (nest) {
-		pthread_mutex_lock(&nesting);
+		mutex_lock(&nesting);
 		if (depth_of(ref.sk->epoll, ep) > EPOLL_NEST_MAX) {
-			pthread_mutex_unlock(&nesting);
+			mutex_unlock(&nesting);
 			return -ELOOP;
 		}
 	}
@@ -337,7 +350,7 @@ int epoll_control(struct epoll *ep, int op, int fd, struct sock_ref ref, struct 
 		epoll_unlock(ep);
 	}
 	if (nest)
-		pthread_mutex_unlock(&nesting);
+		mutex_unlock(&nesting);
 	return rc;
 }
 

@@ -32,7 +32,8 @@ void epoll_destroy_set(struct epoll *ep);
 
 /*
  * epoll_ctl(2) for an accelerated socket fd.  A descriptor that is not
- * accelerated is the kernel's: do not call this for it.
+ * accelerated is the kernel's: do not call this for it.  SOCK_KERNEL: the socket
+ * went to the kernel meanwhile, where the call has to be made.
  */
 int epoll_control(struct epoll *ep, int op, int fd, struct sock_ref ref, struct epoll_event *event);
 

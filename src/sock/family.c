@@ -16,23 +16,13 @@
 #include "sock/travel.h"
 #include "sock/wait.h"
 
-#define HOLD NSEC_PER_MSEC	       /* a connection stays at least so long */
-#define PAUSE_MAX (64 * NSEC_PER_MSEC) /* before it is asked back, in vain again and again */
-#define ROUND (10 * NSEC_PER_MSEC)     /* of a call that waits: the longest sleep */
+#define ROUND (10 * NSEC_PER_MSEC) /* of a call that waits: the longest sleep */
 
-uint64_t family_last_id; /* control lock to write */
+uint64_t family_last_id;   /* control lock to write */
+uint64_t family_shared_id; /* control lock to write */
 
 /* Everything here: control lock, but for what says otherwise. */
 struct family family = {.epoll_fd = -1, .fresh_fd = -1};
-
-/* A connection that has left, until it is known to have arrived. */
-struct gift {
-	struct list link;
-	struct inet_sock *so;
-	uint64_t id;
-	struct channel *to;
-	int memfd;
-};
 
 static void on_readable(void)
 {
@@ -52,8 +42,7 @@ bool family_watch(int fd)
 	return !sys_call(SYS_epoll_ctl, family.epoll_fd, EPOLL_CTL_ADD, fd, &ev, 0, 0);
 }
 
-/* A child may have it open for longer, and its end would be told for so long. */
-static void unwatch(const struct channel *ch)
+void family_unwatch(const struct channel *ch)
 {
 	sys_call(SYS_epoll_ctl, family.epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL, 0, 0);
 }
@@ -87,12 +76,25 @@ struct kin *family_kin(struct inet_sock *so)
 	return so->kin;
 }
 
+void kin_set_state(struct kin *kin, enum kin_state next)
+{
+	static const uint8_t edges[] = {
+		[KIN_REST] = 1 << KIN_REST | 1 << KIN_ASKED | 1 << KIN_LEAVING,
+		[KIN_ASKED] = 1 << KIN_REST | 1 << KIN_ASKED,
+		[KIN_LEAVING] = 1 << KIN_REST,
+	};
+
+	if (!(edges[kin->state] & 1 << next))
+		__builtin_trap();
+	kin->state = next;
+}
+
 struct channel *family_toward(const struct inet_sock *so)
 {
 	return so->kin ? so->kin->toward : family.up;
 }
 
-static void set_toward(struct inet_sock *so, struct channel *ch)
+void family_set_toward(struct inet_sock *so, struct channel *ch)
 {
 	if (so->kin->toward)
 		so->kin->toward->toward--;
@@ -107,7 +109,7 @@ bool family_begin_toward(struct inet_sock *so, struct channel *ch)
 		return false;
 	if (so->kin->toward) /* not that our parent knows of it */
 		so->kin->toward = NULL;
-	set_toward(so, ch);
+	family_set_toward(so, ch);
 	return true;
 }
 
@@ -208,11 +210,15 @@ void family_drop(struct inet_sock *so)
 	sock_end(so);
 }
 
-/* The process that had it died. */
-static void lose(struct inet_sock *so)
+void family_lose(struct inet_sock *so)
 {
+	if (so->kin && so->kin->parting) {
+		(void)sock_leave(so, so->kin->reason);
+		family_turn();
+		return;
+	}
 	if (family_is_member(so)) { /* it joins by itself, when it is used */
-		if (so->kin && so->kin->asked)
+		if (kin_is(so, KIN_ASKED))
 			family_join(so, clock_now());
 		return;
 	}
@@ -223,7 +229,7 @@ static void lose(struct inet_sock *so)
 	}
 	if (so->kin) {
 		forget_kin(so);
-		so->kin->asked = false;
+		kin_set_state(so->kin, KIN_REST);
 	}
 	travel_lost(so);
 	family_turn();
@@ -231,7 +237,7 @@ static void lose(struct inet_sock *so)
 
 void family_settle(struct inet_sock *so)
 {
-	if (!family_is_kept(so) || so->kin->leaving)
+	if (!family_is_kept(so) || kin_is(so, KIN_LEAVING))
 		return;
 	if (family_is_member(so)) {
 		if (!family_other_holder(so, NULL))
@@ -285,377 +291,21 @@ uint64_t family_cookie(int fd)
 	return sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) ? 0 : cookie;
 }
 
-void family_say_left(const struct inet_sock *so, const struct channel *but)
+void family_say_left(uint64_t id)
 {
 	list_for_each(link, &family.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
-		if (ch != but && channel_holds(ch, so->id))
-			channel_send(ch, LETTER_LEFT, so->id, 0, -1);
+		if (channel_holds(ch, id))
+			channel_send(ch, LETTER_LEFT, id, 0, -1);
 	}
 }
 
-/* ---- giving ------------------------------------------------------------------------------------ */
-
-static void note_use(struct kin *kin)
+void family_leave(struct inet_sock *so, enum verdict reason)
 {
-	const struct tcp_conn *c = &kin->so->tcp.conn;
-
-	kin->read_to = c->rcv_nxt - c->rcv.bytes;
-	kin->written_to = c->snd_una + c->snd.len;
-}
-
-static bool was_used(const struct kin *kin)
-{
-	const struct tcp_conn *c = &kin->so->tcp.conn;
-
-	return kin->read_to != c->rcv_nxt - c->rcv.bytes ||
-	       kin->written_to != c->snd_una + c->snd.len;
-}
-
-/* Who lost it without having got anything by it comes back later. */
-static void set_pause(struct kin *kin, nsec_t now)
-{
-	if (was_used(kin) || !kin->pause)
-		kin->pause = HOLD;
-	else if (kin->pause < PAUSE_MAX)
-		kin->pause *= 2;
-	kin->ask_at = now + kin->pause;
-}
-
-/* False: not now. */
-static bool give(struct inet_sock *so, struct channel *ch)
-{
-	struct gift *gift = mem_zalloc(sizeof(*gift));
-	bool last = family_is_kept(so) && !family_other_holder(so, ch);
-	int memfd, rc = gift && family_kin(so) ? 0 : -ENOMEM;
-
-	if (!rc) {
-		set_pause(so->kin, clock_now());
-		rc = travel_out(so, &memfd);
-	}
-	if (rc) {
-		mem_free(gift);
-		return false;
-	}
-	*gift = (struct gift){.so = so, .id = so->id, .to = ch, .memfd = memfd};
-	list_init(&gift->link);
-	list_push_back(&family.gifts, &gift->link);
-	set_toward(so, ch);
-	so->kin->asked = false;
-	so->kin->leaving = true;
-	log_debug("fd %d: the connection goes to another process", sock_twin(&so->sk));
-	channel_send(ch, LETTER_GIVE, so->id, last ? LETTER_LAST : 0, sys_fd_copy(memfd));
-	return true;
-}
-
-static struct gift *find_gift(const struct channel *to, uint64_t id)
-{
-	list_for_each(link, &family.gifts) {
-		struct gift *gift = container_of(link, struct gift, link);
-
-		if (gift->to == to && gift->id == id)
-			return gift;
-	}
-	return NULL;
-}
-
-static void gift_over(struct gift *gift)
-{
-	gift->so->kin->leaving = false;
-	list_remove(&gift->link);
-	sys_close_fd(&gift->memfd);
-	mem_free(gift);
-}
-
-static void arrived(struct inet_sock *so)
-{
-	set_toward(so, NULL);
-	so->kin->asked = false;
-	so->kin->failed = 0;
-	so->kin->arrived = clock_now();
-	list_remove(&so->kin->asking);
-	note_use(so->kin);
-	family_turn();
-}
-
-/* It did not get there, and is ours again. */
-static void take_back(struct gift *gift)
-{
-	struct inet_sock *so = gift->so;
-	int rc = travel_in(so, gift->memfd);
-
-	gift_over(gift);
-	if (rc) {
-		log_debug("fd %d: the connection cannot come back: %s", sock_twin(&so->sk),
-			  strerror(-rc));
-		lose(so);
-		return;
-	}
-	arrived(so);
-	family_settle(so);
-}
-
-/* ---- asking ------------------------------------------------------------------------------------- */
-
-static void ask_now(struct inet_sock *so)
-{
-	struct channel *ch = so->kin->toward;
-
-	list_remove(&so->kin->asking);
-	if (so->kin->asked || so->kin->leaving)
-		return;
-	if (family_is_member(so) && (so->joins || !ch)) {
-		family_join(so, clock_now());
-		return;
-	}
-	if (!ch) {
-		lose(so);
-		return;
-	}
-	so->kin->asked = true;
-	/* While the rings are opened the connection is still looked after. */
-	if (!family_is_member(so))
-		travel_prepare(so);
-	channel_send(ch, LETTER_WANT, so->id, 0, -1);
-}
-
-/* For the program, or for somebody who asked us: not before it is polite. */
-void family_ask_for(struct inet_sock *so)
-{
-	struct kin *kin = family_kin(so);
-
-	if (!kin || kin->asked)
-		return;
-	if (!kin->leaving && clock_now() >= kin->ask_at) {
-		ask_now(so);
-	} else if (!list_linked(&kin->asking)) {
-		list_push_back(&family.asking, &kin->asking);
-		family_busy();
-	}
-}
-
-/* Serves what one channel asked for, as far as it is time. False: something is left. */
-static bool serve(struct channel *ch)
-{
-	nsec_t now = clock_now();
-
-	list_for_each_safe(link, &ch->wants) {
-		struct want *want = container_of(link, struct want, link);
-		struct inet_sock *so = family_find(want->id);
-		bool done = false;
-
-		if (!so || !family_is_known_to_children(so)) {
-			channel_send(ch, LETTER_LOST, want->id, 0, -1);
-			done = true;
-		} else if (family_is_member(so)) {
-			done = family_admit(so, ch);
-		} else if (sock_is_away(&so->sk)) {
-			/* If it is there, it went there after it was asked for. */
-			done = family_toward(so) == ch && !(so->kin && so->kin->leaving);
-			if (!done && family_toward(so) != ch)
-				family_ask_for(so);
-		} else if (!so->kin || now - so->kin->arrived >= HOLD || family.exiting) {
-			done = give(so, ch);
-		}
-		if (!done)
-			continue;
-		list_remove(link);
-		mem_free(want);
-	}
-	return list_empty(&ch->wants);
-}
-
-/* ---- letters ------------------------------------------------------------------------------------- */
-
-static void on_give(struct channel *ch, const struct letter *letter, int memfd)
-{
-	struct inet_sock *so = family_find(letter->id);
-	int rc = -ENOENT;
-
-	if (letter->flags & LETTER_LAST)
-		idset_add(&ch->closed, letter->id);
-	if (so && sock_is_away(&so->sk) && family_kin(so) && so->kin->toward == ch)
-		rc = travel_in(so, memfd);
-	if (rc == 0) {
-		log_debug("fd %d: the connection came from another process", sock_twin(&so->sk));
-		arrived(so);
-		channel_send(ch, LETTER_TAKEN, letter->id, 0, -1);
-		family_settle(so);
-		return;
-	}
-	channel_send(ch, LETTER_REFUSED, letter->id, 0, -1);
-	if (!so || !so->kin || !so->kin->asked || so->kin->toward != ch)
-		return; /* nobody waits for it */
-	log_warn("fd %d: a connection of another process cannot be used here: %s",
-		 sock_twin(&so->sk), strerror(-rc));
-	so->kin->asked = false;
-	so->kin->failed = -rc;
-	family_turn();
-}
-
-static void on_taken(struct channel *ch, uint64_t id)
-{
-	struct gift *gift = find_gift(ch, id);
-	struct inet_sock *so;
-
-	if (!gift)
-		return;
-	so = gift->so;
-	gift_over(gift);
-	if (family_is_kept(so) && !family_other_holder(so, ch)) {
-		family_drop(so); /* the letter said that we hold it no more */
-		return;
-	}
-	family_settle(so);
-}
-
-static void on_closed(struct channel *ch, uint64_t id)
-{
-	struct inet_sock *so;
-
-	idset_add(&ch->closed, id);
-	so = family_find(id);
-	if (so)
-		family_settle(so);
-}
-
-static void on_offer(struct channel *ch, uint64_t id)
-{
-	struct inet_sock *so = family_find(id);
-
-	if (!so) {
-		channel_send(ch, LETTER_CLOSED, id, 0, -1);
-	} else if (family_is_member(so) && family_kin(so)) {
-		so->joins = true;
-		if (sock_is_away(&so->sk))
-			family_join(so, so->kin->asked ? clock_now() : 0);
-		else
-			channel_send(ch, LETTER_JOIN, id, LETTER_TOO, -1);
-	} else if (sock_is_away(&so->sk) && family_kin(so) && so->kin->toward == ch) {
-		so->kin->ask_at = 0;
-		family_ask_for(so);
-	}
-}
-
-static void on_lost(struct channel *ch, uint64_t id)
-{
-	struct inet_sock *so = family_find(id);
-
-	if (so && sock_is_away(&so->sk) && family_toward(so) == ch)
-		lose(so);
-}
-
-/* Its twin, which is the same file as ours, has the connection. */
-static void on_left(struct channel *ch, uint64_t id)
-{
-	struct inet_sock *so = family_find(id);
-
-	if (!so || family_is_member(so) || !sock_is_away(&so->sk) || family_toward(so) != ch)
-		return;
-	family_say_left(so, ch);
-	if (family_is_kept(so)) {
-		family_drop(so);
-		return;
-	}
+	if (reason != VERDICT_EXECUTED && family_is_active())
+		family_say_left(so->id);
 	forget_kin(so);
-	sock_set_events(so, 0);
-	(void)sock_leave(so, VERDICT_EXECUTED);
-	family_turn();
-}
-
-/* Whom we had in the middle has gone, and the next one is at the end of his channel. */
-static void on_adopt(struct channel *ch, int *memfd)
-{
-	if (*memfd < 0)
-		return;
-	unwatch(ch);
-	sys_close_fd(&ch->fd);
-	ch->fd = *memfd;
-	*memfd = -1;
-	family_watch(ch->fd);
-}
-
-/* Its other end was executed and holds what it named, nothing else. */
-static void close_unnamed(struct channel *ch, const struct list *list)
-{
-	list_for_each_safe(link, list) {
-		struct inet_sock *so = container_of(link, struct inet_sock, link);
-
-		if (!channel_holds(ch, so->id) || idset_has(&ch->held, so->id))
-			continue;
-		idset_add(&ch->closed, so->id);
-		if (so->kin && so->kin->leaving)
-			continue; /* it is refused there, and comes back */
-		if (sock_is_away(&so->sk) && family_toward(so) == ch)
-			lose(so);
-		else
-			family_settle(so);
-	}
-}
-
-static void on_execed(struct channel *ch)
-{
-	close_unnamed(ch, sock_list());
-	close_unnamed(ch, &family.kept);
-	idset_fini(&ch->held);
-	ch->held = (struct idset){0};
-}
-
-static void act(struct channel *ch, const struct letter *letter, int memfd)
-{
-	struct gift *gift;
-
-	switch (letter->kind) {
-	case LETTER_WANT:
-		channel_note_want(ch, letter->id);
-		break;
-	case LETTER_GIVE:
-		on_give(ch, letter, memfd);
-		break;
-	case LETTER_TAKEN:
-		on_taken(ch, letter->id);
-		break;
-	case LETTER_REFUSED:
-		gift = find_gift(ch, letter->id);
-		if (gift)
-			take_back(gift);
-		break;
-	case LETTER_CLOSED:
-		on_closed(ch, letter->id);
-		break;
-	case LETTER_OFFER:
-		on_offer(ch, letter->id);
-		break;
-	case LETTER_LOST:
-		on_lost(ch, letter->id);
-		break;
-	case LETTER_JOIN:
-		family_on_join(ch, letter);
-		break;
-	case LETTER_PENDING:
-		family_on_pending(ch, letter, &memfd);
-		break;
-	case LETTER_RECEIVED:
-		family_on_received(ch, letter->id);
-		break;
-	case LETTER_ADOPT:
-		on_adopt(ch, &memfd);
-		break;
-	case LETTER_HELD:
-		idset_add(&ch->held, letter->id);
-		break;
-	case LETTER_EXECED:
-		on_execed(ch);
-		break;
-	case LETTER_CLAIM:
-		pass_on_claim(ch, letter);
-		break;
-	case LETTER_LEFT:
-		on_left(ch, letter->id);
-		break;
-	}
-	sys_close_fd(&memfd);
 }
 
 /* ---- channels ------------------------------------------------------------------------------------ */
@@ -666,7 +316,7 @@ static void lose_toward(const struct list *list, const struct channel *ch)
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
 		if (sock_is_away(&so->sk) && family_toward(so) == ch)
-			lose(so);
+			family_lose(so);
 	}
 }
 
@@ -674,13 +324,8 @@ static void lose_toward(const struct list *list, const struct channel *ch)
 static void hang_up(struct channel *ch)
 {
 	list_remove(&ch->link);
-	unwatch(ch);
-	list_for_each_safe(link, &family.gifts) {
-		struct gift *gift = container_of(link, struct gift, link);
-
-		if (gift->to == ch)
-			take_back(gift);
-	}
+	family_unwatch(ch);
+	family_gifts_back(ch);
 	if (ch->toward) {
 		lose_toward(sock_list(), ch);
 		lose_toward(&family.kept, ch);
@@ -700,8 +345,15 @@ void family_read(struct channel *ch)
 	struct letter letter;
 	int memfd, rc;
 
-	while ((rc = channel_receive(ch, &letter, &memfd)) > 0)
-		act(ch, &letter, memfd);
+	while ((rc = channel_receive(ch, &letter, &memfd)) > 0) {
+		if (!family_act(ch, &letter, memfd)) {
+			log_warn("letter %u about socket %llu of another process is against the "
+				 "rules: no sockets are shared with it any more",
+				 letter.kind, (unsigned long long)letter.id);
+			rc = -1;
+			break;
+		}
+	}
 	if (rc < 0)
 		hang_up(ch);
 }
@@ -715,23 +367,14 @@ void family_receive(void)
 /* What is due, of others and of ours. True: something is left for soon. */
 bool family_serve(void)
 {
-	bool left = false;
-	nsec_t now = clock_now();
+	bool left = family_ask_due();
 
-	list_for_each_safe(link, &family.asking) {
-		struct kin *kin = container_of(link, struct kin, asking);
-
-		if (now >= kin->ask_at && !kin->leaving)
-			ask_now(kin->so);
-		else
-			left = true;
-	}
 	list_for_each_safe(link, &family.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
-		left |= !serve(ch);
+		left |= !family_serve_wants(ch);
 		left |= !channel_flush(ch);
-		if (ch->done && !ch->toward && list_empty(&ch->unsent))
+		if (ch->broken || (ch->done && !ch->toward && list_empty(&ch->unsent)))
 			hang_up(ch);
 	}
 	return pass_serve() || left;
@@ -754,7 +397,7 @@ bool family_run(void)
 	bool left;
 
 	if (!__atomic_load_n(&family.busy, __ATOMIC_ACQUIRE) &&
-	    (!family.members.next || list_empty(&family.members)))
+	    !__atomic_load_n(&family.looking, __ATOMIC_RELAXED))
 		return false;
 	if (!control_trylock())
 		return true;
@@ -771,7 +414,7 @@ bool family_run(void)
 		look_for_asked();
 	left = family_serve();
 	left |= family_look_at_members();
-	if (left)
+	if (left || pass_rests())
 		__atomic_store_n(&family.busy, 1, __ATOMIC_RELAXED);
 	control_unlock();
 	return left;
@@ -781,6 +424,8 @@ void family_held(uint64_t id)
 {
 	if (id > family_last_id)
 		__atomic_store_n(&family_last_id, id, __ATOMIC_RELAXED);
+	if (id > family_shared_id)
+		__atomic_store_n(&family_shared_id, id, __ATOMIC_RELAXED);
 }
 
 /* Its letters wake the internal thread, which may not be there yet. */
@@ -835,7 +480,7 @@ static void wait_for_turn(uint32_t seen)
 int family_fetch(struct sock_ref ref, nsec_t patience)
 {
 	nsec_t deadline = patience ? clock_now() + patience : NSEC_NEVER;
-	unsigned handled = sock_signals.handled;
+	struct sock_signals before = sock_signals;
 	int rc;
 
 	for (;;) {
@@ -846,7 +491,7 @@ int family_fetch(struct sock_ref ref, nsec_t patience)
 		rc = try_fetch(ref);
 		if (rc)
 			return rc > 0 ? 0 : rc;
-		if (sock_signals.handled != handled && sock_signals.restart == 0)
+		if (sock_signals_interrupt(&before, false))
 			return -EINTR;
 		if (clock_now() >= deadline)
 			return -EAGAIN;
@@ -952,6 +597,7 @@ void family_fork_child(void)
 	family.readable = false;
 	family.executing = false;
 	family.busy = 0;
+	family.looking = 0;
 }
 
 bool family_fork_child_takes(const struct inet_sock *so)

@@ -46,6 +46,8 @@ void family_ask(struct sock_ref ref);
 
 /* Sockets up to this number may be held by other processes; any, atomic. */
 extern uint64_t family_last_id;
+/* The same of those that other processes have had at any time. */
+extern uint64_t family_shared_id;
 
 bool family_nonblock_now(struct inet_sock *so);
 
@@ -54,8 +56,9 @@ bool family_nonblock_now(struct inet_sock *so);
  */
 static inline bool family_nonblock(struct inet_sock *so)
 {
-	return __builtin_expect(so->id <= __atomic_load_n(&family_last_id, __ATOMIC_RELAXED), 0) &&
-	       family_nonblock_now(so);
+	uint64_t shared = __atomic_load_n(&family_shared_id, __ATOMIC_RELAXED);
+
+	return __builtin_expect(so->id <= shared, 0) && family_nonblock_now(so);
 }
 
 /* Are there others at all? */
@@ -71,6 +74,12 @@ bool family_is_active(void);
  * its generation has changed.
  */
 bool family_close(struct inet_sock *so);
+
+/*
+ * It goes to the kernel here, and so in all processes: another one that received would take
+ * everything away from this one. Not where this one executes a program: the others go on.
+ */
+void family_leave(struct inet_sock *so, enum verdict reason);
 
 /* At exit: what others hold goes to them, bounded in time. Nothing is kept any more. */
 void family_exit(void);

@@ -70,10 +70,10 @@ static unsigned offer(const struct list *list)
 		bool away = sock_is_away(&so->sk);
 		struct channel *heir = family_other_holder(so, away ? family_toward(so) : NULL);
 
-		if (so->kin && (so->kin->leaving || (family_is_member(so) && heir)))
+		if (kin_is(so, KIN_LEAVING) || (so->kin && family_is_member(so) && heir))
 			left++;
 		if (!heir || (!away && !family_may_travel(so)) || !family_kin(so) ||
-		    so->kin->leaving)
+		    kin_is(so, KIN_LEAVING))
 			continue;
 		left++;
 		if (away && is_between_two()) {

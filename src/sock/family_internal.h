@@ -6,6 +6,13 @@
 #include "sock/channel.h"
 #include "sock/family.h"
 
+/* What is under way between us and kin.toward; nothing of a connection that is here. */
+enum kin_state {
+	KIN_REST,
+	KIN_ASKED,   /* it was asked for there */
+	KIN_LEAVING, /* it was given there, and is not known to have arrived */
+};
+
 /*
  * What other processes have to do with a socket; control lock.  Made when it is first
  * needed: a forked child has thousands of sockets that it never uses.
@@ -20,14 +27,15 @@ struct kin {
 	nsec_t ask_at, pause;
 	uint64_t cookie;	      /* the kernel's number of the twin; 0: not needed so far */
 	uint32_t read_to, written_to; /* of the streams, when it arrived */
-	int failed;		      /* why it could not come; told once */
-	bool asked;		      /* the letter has gone */
-	bool leaving;		      /* it was given, and has not arrived yet */
+	int failed;		      /* it cannot come, nor be the kernel's; told once */
+	enum kin_state state;	      /* written by kin_set_state() */
 	bool kept;		      /* the program closed it */
 	bool offered;		      /* at exit */
 	bool stepping;		      /* it leaves when the last handshake is over ... */
 	nsec_t step_until;	      /* ... or then */
 	bool passing;		      /* it was asked for on behalf of others only */
+	bool parting;		      /* to the kernel, when toward says that it has left it, too */
+	enum verdict reason;	      /* ... and why */
 };
 
 /* Control lock, but for what says otherwise. */
@@ -49,10 +57,18 @@ struct family {
 	/* any, atomic */
 	uint32_t turns; /* counts arrivals and the like: what calls wait for */
 	int busy;	/* there is something to do for family_run() */
+	int looking;	/* members may not be empty */
 	int look;	/* some socket has SOCK_ASKED */
 };
 
 extern struct family family;
+
+void kin_set_state(struct kin *kin, enum kin_state next);
+
+static inline bool kin_is(const struct inet_sock *so, enum kin_state state)
+{
+	return (so->kin ? so->kin->state : KIN_REST) == state;
+}
 
 /* ---- family.c --------------------------------------------------------------------------- */
 
@@ -73,25 +89,35 @@ void family_listen_to(struct channel *ch);
 void family_read(struct channel *ch);
 /* What can be read of fd wakes the internal thread, for family_serve(). */
 bool family_watch(int fd);
+/* A child may have it open for longer, and its end would be told for so long. */
+void family_unwatch(const struct channel *ch);
 /* Others may hold this one from now on. */
 void family_held(uint64_t id);
 /* NULL: no memory. */
 struct kin *family_kin(struct inet_sock *so);
 /* In which direction its owner is; NULL: here, or nobody knows any more. */
 struct channel *family_toward(const struct inet_sock *so);
+void family_set_toward(struct inet_sock *so, struct channel *ch);
 /* A channel to processes that hold it, but not that one; NULL: there is none. */
 struct channel *family_other_holder(const struct inet_sock *so, const struct channel *but);
 bool family_may_travel(const struct inet_sock *so);
 /* Would a child made now have it away? */
 bool family_is_known_to_children(const struct inet_sock *so);
 bool family_is_kept(const struct inet_sock *so);
-/* A connection went to the kernel: who holds it learns that, but not who said so. */
-void family_say_left(const struct inet_sock *so, const struct channel *but);
+/* It went to the kernel: who holds it learns that. */
+void family_say_left(uint64_t id);
 struct inet_sock *family_find(uint64_t id);
 /* Calls that wait look again. */
 void family_turn(void);
 /* Kept, and for nobody: the object goes, and what it has here ends. */
 void family_drop(struct inet_sock *so);
+/* The process that had it died: it is here, and reset. */
+void family_lose(struct inet_sock *so);
+/*
+ * A member that is away becomes the kernel's.  Not before its owner has left it: who calls
+ * meanwhile is answered there, and nobody would accept him.
+ */
+void family_part(struct inet_sock *so, enum verdict reason);
 /* Kept, and perhaps for nobody. */
 void family_settle(struct inet_sock *so);
 /* away, and known to nobody: its owner is there. False: no memory. */
@@ -100,8 +126,6 @@ bool family_begin_toward(struct inet_sock *so, struct channel *ch);
 void family_revive(struct inet_sock *so, int fd);
 /* The kernel's number of a twin; 0: it is gone. */
 uint64_t family_cookie(int fd);
-/* For the program, or for somebody who asked us: not before it is polite. */
-void family_ask_for(struct inet_sock *so);
 /* Reads letters; does what is due. True: something is left for soon. */
 void family_receive(void);
 bool family_serve(void);
@@ -112,6 +136,32 @@ static inline bool family_is_member(const struct inet_sock *so)
 	return so->inet != INET_TCP;
 }
 
+/* ---- family_give.c: connections on their way --------------------------------------------- */
+
+/* For the program, or for somebody who asked us: not before it is polite. */
+void family_ask_for(struct inet_sock *so);
+/* Asks for what is due. True: something is left for later. */
+bool family_ask_due(void);
+/* Serves what was asked for there, as far as it is time. False: something is left. */
+bool family_serve_wants(struct channel *ch);
+/* It was given there, and has not arrived. */
+bool family_is_given(const struct channel *ch, uint64_t id);
+/* What did not arrive there is ours again. */
+void family_gifts_back(const struct channel *ch);
+void family_on_give(struct channel *ch, const struct letter *letter, int memfd);
+void family_on_taken(struct channel *ch, uint64_t id);
+/* *twin: of the sender, or -1; it is consumed where it is needed. */
+void family_on_refused(struct channel *ch, const struct letter *letter, int *twin);
+void family_on_stays(struct channel *ch, uint64_t id);
+
+/* ---- family_letter.c ----------------------------------------------------------------------- */
+
+/*
+ * What a letter asks for is done, if it is legal; memfd is consumed. False: it is not, which
+ * ends the channel.
+ */
+bool family_act(struct channel *ch, const struct letter *letter, int memfd);
+
 /* ---- family_share.c --------------------------------------------------------------------- */
 
 void family_join(struct inet_sock *so, nsec_t used);
@@ -119,6 +169,9 @@ void family_join(struct inet_sock *so, nsec_t used);
 bool family_close_member(struct inet_sock *so);
 /* Others want to receive, too. False: not now. */
 bool family_admit(struct inet_sock *so, struct channel *ch);
+#define PARCEL_HOPS_MAX 8 /* of what nobody is there to accept */
+/* It was sent there, and has not been received. */
+bool family_is_parcel(const struct channel *ch, uint64_t id);
 void family_on_join(struct channel *ch, const struct letter *letter);
 void family_on_pending(struct channel *ch, const struct letter *letter, int *memfd);
 void family_on_received(struct channel *ch, uint64_t id);
@@ -130,6 +183,8 @@ void family_parcels_back(struct channel *ch);
 
 /* True: look again soon. */
 bool pass_serve(void);
+/* Somebody calls, and there is no descriptor for him: it is to be tried now and then. */
+bool pass_rests(void);
 /* It is on its way to somebody; he stands for those who hold it. NULL: it is not. */
 struct channel *pass_holder(uint64_t id);
 bool pass_any(void);
@@ -150,7 +205,7 @@ extern const struct sock_ops family_listen_ops, family_udp_ops;
 bool member_is(const struct inet_sock *so);
 /* As travel_begin_away(), of the part that is of the kind. */
 void member_begin_away(struct inet_sock *so);
-/* It is away: joins those who receive, or goes to the kernel. */
+/* It is away: joins those who receive. 0, SOCK_KERNEL: not here, see so->verdict; -EAGAIN. */
 int member_arrive(struct inet_sock *so);
 /* No new ones begin here. */
 void member_stop(struct inet_sock *so);

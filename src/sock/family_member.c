@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "net/netlink.h"
 #include "sock/move.h"
 #include "sock/tcp_internal.h"
 #include "sock/travel.h"
@@ -68,19 +69,17 @@ int member_arrive(struct inet_sock *so)
 	struct ring *ring;
 
 	so->joins = true;
-	so->verdict = sock_attach(so);
-	if (so->verdict != VERDICT_ACCELERATED) {
-		log_debug("fd %d: inherited, and not accelerated here: %s", sock_twin(&so->sk),
-			  verdict_text(so->verdict));
-		return sock_leave(so, so->verdict);
-	}
+	so->verdict = sock_start() && !netlink_is_of(sock_twin(&so->sk)) ? VERDICT_NAMESPACE
+									 : sock_attach(so);
+	if (so->verdict != VERDICT_ACCELERATED)
+		return SOCK_KERNEL;
 	sock_port_claim(so);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return -EAGAIN;
 	__atomic_store_n(&so->sk.ops,
 			 so->inet == INET_UDP ? &udp_ops[ring_mode] : &tcp_sock_ops[ring_mode],
 			 __ATOMIC_RELEASE);
-	sock_set_events(so, (so->sk.events & ~(uint32_t)(SOCK_AWAY | SOCK_ASKED)));
+	sock_set_events(so, sock_own_events(so) & ~(uint32_t)(SOCK_AWAY | SOCK_ASKED));
 	ready_wake_all(&so->sk);
 	ring_release_cold(ring);
 	return 0;
@@ -155,7 +154,7 @@ static int take_datagram(struct inet_sock *so, int *memfd)
 	if (so->udp.head)
 		pkt = udp_pop(so);
 	if (!so->udp.head)
-		sock_set_events(so, so->sk.events & ~(uint32_t)(EPOLLIN | EPOLLRDNORM));
+		sock_set_events(so, sock_own_events(so) & ~(uint32_t)(EPOLLIN | EPOLLRDNORM));
 	*memfd = pkt ? travel_bytes(pkt->frame, pkt->frame_len) : -ENOENT;
 	if (pkt)
 		pkt_free(pkt);
@@ -197,6 +196,7 @@ static struct inet_sock *make_child(const struct inet_sock *so)
 	if (!child)
 		return NULL;
 	child->inet = INET_TCP;
+	child->local = so->local;
 	sock_options_use(child, options_get(so->opt));
 	tcp_part_init(child);
 	child->verdict = VERDICT_ACCELERATED;

@@ -13,7 +13,7 @@
 
 #define HANDSHAKES_MAX (NSEC_PER_SEC / 2) /* what has begun may take so long to end */
 #define IDLE (20 * NSEC_PER_MSEC)	  /* so long nobody has looked at it */
-#define HOPS_MAX 8			  /* of what nobody is there to accept */
+#define PARCELS_MAX 1024		  /* that were sent on to one channel, or back */
 
 /* A connection of a listener on its way to another process. */
 struct parcel {
@@ -23,6 +23,13 @@ struct parcel {
 	int memfd;
 };
 
+/* It is looked at now and then. */
+static void add_member(struct kin *kin)
+{
+	list_push_back(&family.members, &kin->member);
+	__atomic_store_n(&family.looking, 1, __ATOMIC_RELAXED);
+}
+
 /* memfd is consumed. */
 static void send_parcel(struct channel *to, uint64_t id, uint64_t hops, int memfd)
 {
@@ -31,6 +38,7 @@ static void send_parcel(struct channel *to, uint64_t id, uint64_t hops, int memf
 	if (parcel) {
 		*parcel = (struct parcel){.to = to, .id = id, .memfd = sys_fd_copy(memfd)};
 		list_push_back(&family.parcels, &parcel->link);
+		to->parcels++;
 	}
 	channel_send(to, LETTER_PENDING, id, hops, memfd);
 }
@@ -50,6 +58,7 @@ static struct parcel *find_parcel(const struct channel *to, uint64_t id)
 static void parcel_over(struct parcel *parcel)
 {
 	list_remove(&parcel->link);
+	parcel->to->parcels--;
 	sys_close_fd(&parcel->memfd);
 	mem_free(parcel);
 }
@@ -63,20 +72,48 @@ static void hand_on(struct inet_sock *so, struct channel *to)
 		send_parcel(to, so->id, 0, memfd);
 }
 
+void family_part(struct inet_sock *so, enum verdict reason)
+{
+	struct kin *kin = family_kin(so);
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (kin && kin->parting)
+		return;
+	if (!kin || !kin->toward) {
+		(void)sock_leave(so, reason);
+		family_turn();
+		return;
+	}
+	kin->parting = true;
+	kin->reason = reason;
+	so->verdict = VERDICT_ACCELERATED; /* until then */
+	sock_flows_del(so);
+	kin_set_state(kin, KIN_ASKED); /* who uses it waits */
+	channel_send(kin->toward, LETTER_LEFT, so->id, 0, -1);
+}
+
 /*
  * Whoever receives for it shares: we do, too, from now on, and tell the others.  used:
  * when the program asked for it; 0: it did not.
  */
 void family_join(struct inet_sock *so, nsec_t used)
 {
-	so->kin->asked = false;
+	int rc;
+
+	if (so->kin->parting)
+		return; /* its owner has been told otherwise */
+	kin_set_state(so->kin, KIN_REST);
 	so->kin->arrived = used;
 	list_remove(&so->kin->asking);
-	if (member_arrive(so)) {
+	rc = member_arrive(so);
+	if (rc) {
+		if (rc == SOCK_KERNEL)
+			family_part(so, so->verdict);
 		family_turn();
 		return;
 	}
-	list_push_back(&family.members, &so->kin->member);
+	add_member(so->kin);
 	list_for_each(link, &family.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
@@ -130,16 +167,16 @@ bool family_admit(struct inet_sock *so, struct channel *ch)
 	int rc = 0;
 
 	if (sock_is_away(&so->sk) && !so->joins && family_kin(so) && so->kin->toward) {
-		if (!so->kin->asked) /* who receives has to know first */
+		if (!kin_is(so, KIN_ASKED)) /* who receives has to know first */
 			channel_send(so->kin->toward, LETTER_WANT, so->id, 0, -1);
-		so->kin->asked = true;
+		kin_set_state(so->kin, KIN_ASKED);
 		so->kin->passing = true;
 		return false;
 	}
 	if (!sock_is_away(&so->sk)) {
 		rc = sock_flows_inherited(so);
 		if (family_kin(so) && !list_linked(&so->kin->member))
-			list_push_back(&family.members, &so->kin->member);
+			add_member(so->kin);
 	}
 	so->joins = true;
 	if (rc == -EAGAIN)
@@ -168,7 +205,7 @@ static void step_back(struct inet_sock *so, struct channel *ch)
 		hand_on(so, ch); /* what is complete does not wait for the others */
 		kin->stepping = true;
 		if (!list_linked(&kin->member))
-			list_push_back(&family.members, &kin->member);
+			add_member(kin);
 		return;
 	}
 	log_debug("fd %d: other processes receive for it", sock_twin(&so->sk));
@@ -193,16 +230,18 @@ void family_on_join(struct channel *ch, const struct letter *letter)
 {
 	struct inet_sock *so = family_find(letter->id);
 
-	if (!so || !family_is_member(so) || !family_kin(so))
+	if (!so || !family_is_member(so) || !family_kin(so) || so->kin->parting)
 		return;
 	so->joins = true;
 	if (family_is_kept(so)) {
 		step_back(so, ch);
 	} else if (sock_is_away(&so->sk)) {
-		if (so->kin->asked && !so->kin->passing)
-			family_join(so, clock_now());
-		so->kin->asked = false;
+		bool wanted = kin_is(so, KIN_ASKED) && !so->kin->passing;
+
+		kin_set_state(so->kin, KIN_REST);
 		so->kin->passing = false; /* who asked us is told next */
+		if (wanted)
+			family_join(so, clock_now());
 	} else if (so->kin->offered || is_idle(so)) {
 		step_back(so, ch);
 	} else if (!(letter->flags & LETTER_TOO)) {
@@ -237,7 +276,19 @@ bool family_look_at_members(void)
 		else if (now - kin->stale >= IDLE)
 			step_back(so, heir);
 	}
+	__atomic_store_n(&family.looking, !list_empty(&family.members), __ATOMIC_RELAXED);
 	return again;
+}
+
+bool family_is_parcel(const struct channel *ch, uint64_t id)
+{
+	return find_parcel(ch, id) != NULL;
+}
+
+/* Not for ever, and not more than a channel may have. */
+static bool may_send_on(const struct channel *to, uint64_t hops)
+{
+	return to && hops < PARCEL_HOPS_MAX && to->parcels < PARCELS_MAX;
 }
 
 /* Here, or on to others who hold the listener, but not to those it came from. */
@@ -246,8 +297,9 @@ static void accept_parcel(struct channel *from, uint64_t id, uint64_t hops, int 
 	struct inet_sock *so = family_find(id);
 	struct channel *heir = so ? family_other_holder(so, from) : NULL;
 	bool away = so && family_is_member(so) && sock_is_away(&so->sk);
+	int rc = -ENOENT;
 
-	if (away && heir && hops < HOPS_MAX) {
+	if (away && may_send_on(heir, hops)) {
 		send_parcel(heir, id, hops + 1, memfd);
 		return;
 	}
@@ -256,11 +308,13 @@ static void accept_parcel(struct channel *from, uint64_t id, uint64_t hops, int 
 		so = family_find(id);
 		away = so && sock_is_away(&so->sk);
 	}
-	if (so && family_is_member(so) && !away && !member_take_pending(so, memfd)) {
+	if (so && family_is_member(so) && !away)
+		rc = member_take_pending(so, memfd);
+	if (!rc) {
 		sys_close_fd(&memfd);
 		return;
 	}
-	if (from && hops < HOPS_MAX) {
+	if (rc != -EINVAL && may_send_on(from, hops)) {
 		send_parcel(from, id, hops + 1, memfd);
 		return;
 	}

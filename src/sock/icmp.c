@@ -90,6 +90,7 @@ void sock_icmp_open(void)
 {
 	int fd = sys_socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_ICMP), rc;
 
+	control_assert_held();
 	if (fd >= 0)
 		fd = sys_fd_hide(fd);
 	if (fd < 0) {

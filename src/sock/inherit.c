@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "sock/control.h"
 
 #define VALUE_MAX 16 /* a struct timeval */
 
@@ -107,6 +108,8 @@ const struct inherit *inherit_look(int fd)
 	struct inherit *inherit;
 	unsigned n;
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (fresh < 0)
 		return NULL;
 	n = collect(fd, fresh, values);
@@ -138,6 +141,8 @@ void inherit_put(const struct inherit *inherit)
 
 void inherit_apply(const struct inherit *inherit, int fd)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	for (unsigned i = 0; inherit && i < inherit->n; i++) {
 		const struct value *v = &inherit->values[i];
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sock/local_port.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "base/siphash.h"
 #include "base/sys.h"
+#include "sock/host_state.h"
 
 #define LOOK_INTERVAL NSEC_PER_SEC /* how soon changed settings are followed */
 #define TRIES 64		   /* then the kernel, which looks at all of them */
-#define SLOTS 256
 #define PORTS 65536u
 #define LIST_MAX 8192 /* bytes of ip_local_reserved_ports */
 
@@ -18,33 +20,16 @@ static struct {
 	bool known;
 	uint16_t low, high; /* both included */
 	uint64_t reserved[PORTS / 64];
-	uint32_t used[SLOTS]; /* proposals so far, by the destination's hash */
 } ports;
 
 /* ---- net.ipv4.ip_local_port_range, ip_local_reserved_ports ------------------------------- */
-
-/* The text of a setting, ended by a zero; false when it is not there, or longer. */
-static bool read_setting(const char *path, char *text, size_t room)
-{
-	int fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
-	ssize_t n;
-
-	if (fd < 0)
-		return false;
-	n = sys_read(fd, text, room);
-	sys_close(fd);
-	if (n < 0 || (size_t)n == room)
-		return false;
-	text[n] = '\0';
-	return true;
-}
 
 static bool read_range(void)
 {
 	char text[64], *end;
 	unsigned long low, high;
 
-	if (!read_setting("/proc/sys/net/ipv4/ip_local_port_range", text, sizeof(text)))
+	if (sys_read_text("/proc/sys/net/ipv4/ip_local_port_range", text, sizeof(text)) < 0)
 		return false;
 	low = strtoul(text, &end, 10);
 	high = strtoul(end, NULL, 10);
@@ -61,7 +46,7 @@ static bool read_reserved(void)
 	char text[LIST_MAX], *at = text;
 
 	memset(ports.reserved, 0, sizeof(ports.reserved));
-	if (!read_setting("/proc/sys/net/ipv4/ip_local_reserved_ports", text, sizeof(text)))
+	if (sys_read_text("/proc/sys/net/ipv4/ip_local_reserved_ports", text, sizeof(text)) < 0)
 		return false;
 	while (*at >= '0' && *at <= '9') {
 		unsigned long first = strtoul(at, &at, 10), last = first;
@@ -119,16 +104,28 @@ static struct flow_key key_of(const struct inaddr *src, const struct endpoint *t
 	return key;
 }
 
-/*
- * The n-th port for a destination.  As connect(2), every other one first: bind(2)
- * prefers those in between.
- */
-static unsigned propose(unsigned low, unsigned high, uint32_t hash, uint32_t n)
+/* RFC 6056, algorithm 4: one half says where its ports begin, the other how it is counted. */
+static uint64_t hash_destination(const struct flow_key *key)
 {
-	unsigned half = (high - low + 1) / 2;
-	bool between = n / half % 2;
+	uint8_t bytes[16 + 16 + 2];
 
-	return low + 2 * ((hash / SLOTS + n) % half) + between;
+	memcpy(bytes, &key->local, 16);
+	memcpy(bytes + 16, &key->remote, 16);
+	memcpy(bytes + 32, &key->remote_port, 2);
+	return siphash(host_secret(), bytes, sizeof(bytes));
+}
+
+/*
+ * What is tried for a destination the n-th time, and by this call the i-th.  As connect(2),
+ * every other port first: bind(2) prefers those in between.
+ */
+static unsigned propose(unsigned low, unsigned high, uint32_t start, uint32_t n, unsigned i)
+{
+	unsigned half = (high - low + 1) / 2; /* at least one */
+	bool between = i >= half || i >= TRIES / 2;
+
+	assert(half);
+	return low + 2 * (((uint64_t)start + n) % half) + between;
 }
 
 static int bind_to(struct inet_sock *so, const struct inaddr *src, unsigned port)
@@ -145,15 +142,16 @@ static int try_proposals(struct inet_sock *so, const struct ring *ring, const st
 			 const struct endpoint *to)
 {
 	struct flow_key key = key_of(src, to);
-	uint32_t hash = flow_key_hash(&key), *used = &ports.used[hash % SLOTS];
+	uint64_t hash = hash_destination(&key);
 	unsigned low, high;
 	int rc = -EADDRINUSE;
 
 	range_of(so, &low, &high);
 	if (high <= low)
 		return rc;
-	for (int i = 0; i < TRIES && rc == -EADDRINUSE; i++) {
-		unsigned port = propose(low, high, hash, (*used)++);
+	for (unsigned i = 0; i < TRIES && rc == -EADDRINUSE; i++) {
+		uint32_t n = host_port_next((uint32_t)(hash >> 32));
+		unsigned port = propose(low, high, (uint32_t)hash, n, i);
 
 		key.local_port = htons((uint16_t)port);
 		if (is_reserved(port) || ring->ops->flow_is_foreign(ring->q->port, &key))
@@ -183,6 +181,7 @@ static int bind_to_any(struct inet_sock *so, const struct inaddr *src)
 int local_port_reserve(struct inet_sock *so, const struct ring *ring, const struct inaddr *src,
 		       const struct endpoint *to)
 {
+	control_assert_held();
 	/* With these it would not refuse what another socket has. */
 	bool refuses = !so->opt->reuseaddr && !so->opt->reuseport;
 

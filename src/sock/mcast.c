@@ -70,7 +70,7 @@ static void steer(struct inet_sock *so, struct membership *m)
 	struct link link;
 	int rc;
 
-	if (m->flow || !so->bound || !sock_start())
+	if (m->flow || !so->bound || sock_start_for(so) != VERDICT_ACCELERATED)
 		return;
 	if (!may_receive(so, m))
 		return;
@@ -211,6 +211,8 @@ static void follow(uint16_t port, const struct inet_sock *without)
 
 void mcast_all_changed(struct inet_sock *so)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	if (so->bound)
 		follow(so->local.port, NULL);
 }
@@ -219,6 +221,8 @@ void mcast_all_changed(struct inet_sock *so)
 
 void mcast_attach(struct inet_sock *so)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	list_for_each(link, &so->udp.groups)
 		steer(so, membership_of(link));
 	follow(so->local.port, NULL);
@@ -226,6 +230,8 @@ void mcast_attach(struct inet_sock *so)
 
 void mcast_leave_to_kernel(struct inet_sock *so)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	sock_move_settle(so);
 	list_for_each(link, &so->udp.groups) {
 		struct membership *m = membership_of(link);
@@ -239,6 +245,8 @@ void mcast_leave_to_kernel(struct inet_sock *so)
 
 void mcast_detach(struct inet_sock *so)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	if (so->inet != INET_UDP)
 		return;
 	list_for_each(link, &so->udp.groups)
@@ -249,6 +257,8 @@ void mcast_forget(struct inet_sock *so)
 {
 	struct list *link;
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (so->inet != INET_UDP || list_empty(&so->udp.groups))
 		return;
 	while ((link = list_pop_front(&so->udp.groups))) {
@@ -457,12 +467,14 @@ int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t 
 	struct in_addr first = {0};
 	struct inaddr group;
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (rc)
 		return rc;
 	sock_move_settle(so);
 	ifindex = read_group(name, val, len, &first);
 	group = addr_v4(first.s_addr);
-	if (addr_is_multicast(&group) && sock_start())
+	if (addr_is_multicast(&group) && sock_start_for(so) == VERDICT_ACCELERATED)
 		changed(so, &group, ifindex);
 	return 0;
 }

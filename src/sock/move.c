@@ -6,7 +6,9 @@
 #include "base/delay.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "ring/inbox.h"
+#include "ring/source.h"
 #include "sock/move_internal.h"
 #include "sock/tcp_internal.h"
 #include "sock/udp_internal.h"
@@ -24,6 +26,8 @@ bool move_is_possible(const struct move_request *req)
 	struct ring *home;
 	bool yes;
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (sock_hold_cold(ref, &home))
 		return false;
 	yes = !so->gone && !so->move && home->q &&
@@ -277,6 +281,28 @@ static void arrive_others(struct move *move)
 	}
 }
 
+#define SENDERS_ROUNDS 16
+
+/*
+ * What has come to a ring that the socket leaves, and waits until its sender was checked, is
+ * delivered before.  After the barrier nothing new comes for the socket; a flood for others
+ * may go on.
+ */
+static void settle_senders(struct ring *ring)
+{
+	unsigned waiting = 1;
+
+	for (unsigned i = 0; waiting && i < SENDERS_ROUNDS && ring_hold_cold(ring); i++) {
+		if (i)
+			sys_sched_yield(); /* another thread may be about to answer */
+		move_drain(ring);
+		waiting = ring->n_waiting;
+		ring_release_cold(ring);
+		if (waiting)
+			source_answer_all();
+	}
+}
+
 /* After the barrier. */
 static void finish(struct move *move)
 {
@@ -289,6 +315,8 @@ static void finish(struct move *move)
 	delay_at(DELAY_MOVE_BARRIER);
 	if (!move->closed) /* else it sends as before, and is nobody's: it may end at any time */
 		find_dst(move);
+	for (unsigned i = 0; i < move->n_parts; i++)
+		settle_senders(move->parts[i].from);
 	leave_others(move);
 	/* A connection that its program closed may have ended; nothing of it is looked at then. */
 	if (sock_hold_cold(ref, &ring)) {
@@ -324,9 +352,10 @@ static void barrier(const struct move *move)
 	struct port *last = NULL;
 
 	for (unsigned i = 0; i < move->n_parts; i++) {
-		struct port *port = move->parts[i].to->q->port;
+		struct port_queue *q = move->parts[i].to->q;
+		struct port *port = q ? q->port : last;
 
-		if (port != last)
+		if (port && port != last)
 			port->ops->barrier(port);
 		last = port;
 	}
@@ -334,6 +363,7 @@ static void barrier(const struct move *move)
 
 void sock_move_settle(struct inet_sock *so)
 {
+	control_assert_held();
 	if (!so->move)
 		return;
 	barrier(so->move);
@@ -341,8 +371,22 @@ void sock_move_settle(struct inet_sock *so)
 	so->move = NULL;
 }
 
+void sock_moves_settle(void)
+{
+	control_assert_held();
+	list_for_each(link, &moves) {
+		struct move *move = container_of(link, struct move, link);
+
+		if (move->over)
+			continue;
+		barrier(move);
+		finish(move);
+	}
+}
+
 void sock_move_cancel(struct inet_sock *so)
 {
+	control_assert_held();
 	if (!so->move)
 		return;
 	call_off(so->move);
@@ -351,6 +395,7 @@ void sock_move_cancel(struct inet_sock *so)
 
 void sock_move_closed(struct inet_sock *so)
 {
+	control_assert_held();
 	/* A segment that arrives in between is dropped by its stand-in, and sent again. */
 	if (!so->move)
 		return;
@@ -398,9 +443,12 @@ static void barrier_all(void)
 		const struct move *move = container_of(link, struct move, link);
 
 		for (unsigned i = 0; i < move->n_parts; i++) {
-			struct port *port = move->parts[i].to->q->port;
+			struct port_queue *q = move->parts[i].to->q;
+			struct port *port = q ? q->port : NULL;
 			unsigned p = 0;
 
+			if (!port) /* its interface is gone */
+				continue;
 			while (p < n && ports[p] != port)
 				p++;
 			if (p == n && n < sizeof(ports) / sizeof(*ports))

@@ -73,6 +73,8 @@ bool sock_moves_run(void);
  */
 void sock_move_settle(struct inet_sock *so);
 void sock_move_cancel(struct inet_sock *so);
+/* The internal thread, control lock: the same, of all there are. */
+void sock_moves_settle(void);
 /* Control lock, holding home: the program closed it; a move goes on under its new generation. */
 void sock_move_closed(struct inet_sock *so);
 

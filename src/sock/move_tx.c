@@ -18,6 +18,7 @@ unsigned move_tx_rings(struct inet_sock *so, struct ring **rings)
 
 void move_drain_tx(struct ring **rings, unsigned n)
 {
+	control_assert_held();
 	for (unsigned i = 0; i < n; i++) {
 		if (ring_hold_cold(rings[i]))
 			ring_release_cold(rings[i]);
@@ -73,6 +74,7 @@ void move_start_tx(const struct move_request *req)
 	char why[PORT_WHY] = "";
 	unsigned n;
 
+	control_assert_held();
 	if (!move_is_possible(req) || so->inet == INET_LISTEN)
 		return;
 	move_count(&sock_moves_tx.started);

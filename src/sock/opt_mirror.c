@@ -25,6 +25,7 @@ int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise
 	int val = otherwise;
 	socklen_t len = sizeof(val);
 
+	control_assert_held();
 	return sys_getsockopt(sock_twin(&so->sk), level, name, &val, &len) ? otherwise : val;
 }
 
@@ -103,6 +104,7 @@ void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
 	};
 	const int arrival = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
 
+	control_assert_held();
 	opt->told = 0;
 	for (unsigned i = 0; i < sizeof(options) / sizeof(*options); i++) {
 		if (sock_twin_int(so, options[i].level, options[i].name, 0))
@@ -119,6 +121,7 @@ void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 	struct linger linger = {0, 0};
 	socklen_t len = sizeof(linger);
 
+	control_assert_held();
 	switch (name) {
 	case SO_RCVBUF:
 	case SO_RCVBUFFORCE:
@@ -204,6 +207,7 @@ static void mirror_multicast_if(struct sock_options *opt, const void *val, sockl
 void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t len,
 		   struct sock_options *opt)
 {
+	control_assert_held();
 	switch (name) {
 	case IP_TOS:
 		opt->tos = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, 0);
@@ -240,6 +244,7 @@ void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t le
 
 void opt_mirror_udp(struct inet_sock *so, int name, struct sock_options *opt)
 {
+	control_assert_held();
 	switch (name) {
 	case UDP_CORK:
 		opt->cork = sock_twin_int(so, IPPROTO_UDP, name, 0) != 0;

@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "base/mem.h"
+#include "sock/control.h"
 
 #define BUCKETS 64u /* a power of two */
 #define LOOK_AT 8   /* of those in a bucket: the latest ones */
@@ -62,6 +63,7 @@ const struct sock_options *options_share(const struct sock_options *opt)
 	struct list *bucket = bucket_of(opt);
 	struct shared *shared;
 
+	control_assert_held();
 	ck_spinlock_fas_lock(&lock);
 	shared = find(bucket, opt);
 	if (shared)

@@ -212,7 +212,7 @@ static int take(int fd, uint64_t cookie, bool peek, struct inet_sock **so)
 	*so = find_in(sock_list(), cookie, port);
 	if (!*so) {
 		*so = find_in(&family.kept, cookie, port);
-		if (*so && (*so)->kin->leaving)
+		if (*so && kin_is(*so, KIN_LEAVING))
 			return -EAGAIN; /* the others were told that we have it no more */
 		if (*so)
 			family_revive(*so, fd);

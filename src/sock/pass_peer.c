@@ -29,16 +29,6 @@ static struct {
 	nsec_t until;
 } known[REMEMBERED];
 
-static uid_t user(void)
-{
-	return (uid_t)sys_call(SYS_geteuid, 0, 0, 0, 0, 0, 0);
-}
-
-static int own_pid(void)
-{
-	return (int)sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
-}
-
 static bool stat_at(int dir, const char *name, struct stat *st)
 {
 	return !sys_call(SYS_newfstatat, dir, name, st, *name ? 0 : AT_EMPTY_PATH, 0, 0);
@@ -175,9 +165,9 @@ static bool is_like_us(int proc, const char *pid, struct wanted *wanted)
 	struct stat st, own;
 	char path[64];
 
-	if (atoi(pid) == own_pid())
+	if (atoi(pid) == sys_getpid())
 		return true;
-	if (!stat_at(proc, pid, &st) || st.st_uid != user())
+	if (!stat_at(proc, pid, &st) || st.st_uid != sys_geteuid())
 		return false;
 	snprintf(path, sizeof(path), "%s/ns/net", pid);
 	if (!stat_at(proc, path, &st) || !stat_at(proc, "self/ns/net", &own) ||

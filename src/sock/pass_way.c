@@ -50,12 +50,14 @@ struct place {
 	nsec_t active_until;
 	uint64_t id, cookie;
 	int listen_fd;
+	bool rests; /* there is no descriptor for who calls: listen_fd is not watched meanwhile */
 	struct list messages;
 };
 
 static struct {
 	struct list places, active; /* of struct place */
 	int epoll_fd;		    /* of listening sockets and copies; hidden; 0: none yet */
+	unsigned resting;	    /* places */
 	uint64_t tickets;	    /* any, atomic */
 } pass;
 
@@ -91,18 +93,13 @@ struct channel *pass_holder(uint64_t id)
 
 /* ---- where receivers call ----------------------------------------------------------------- */
 
-static uid_t user(void)
-{
-	return (uid_t)sys_call(SYS_geteuid, 0, 0, 0, 0, 0, 0);
-}
-
 static socklen_t name_of(struct sockaddr_un *addr, uint64_t cookie, unsigned nr)
 {
 	int len;
 
 	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
 	len = snprintf(addr->sun_path + 1, sizeof(addr->sun_path) - 1, "libvma-pass-%u-%llu-%u",
-		       user(), (unsigned long long)cookie, nr);
+		       sys_geteuid(), (unsigned long long)cookie, nr);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
 
@@ -116,7 +113,8 @@ static bool is_same_user(int fd)
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
 
-	return !sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && peer.uid == user();
+	return !sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
+	       peer.uid == sys_geteuid();
 }
 
 /* The listening socket, or -errno. */
@@ -226,6 +224,19 @@ static struct place *make_place(struct inet_sock *so)
 	return place;
 }
 
+/* Or who waits there would keep us awake. */
+static void set_rests(struct place *place, bool rests)
+{
+	if (place->rests == rests)
+		return;
+	place->rests = rests;
+	pass.resting += rests ? 1u : -1u;
+	if (rests)
+		sys_call(SYS_epoll_ctl, pass.epoll_fd, EPOLL_CTL_DEL, place->listen_fd, NULL, 0, 0);
+	else
+		watch(place, place->listen_fd, EPOLLIN);
+}
+
 /* Who calls holds it from now on; what he received he tells in a letter. */
 static void answer(struct place *place)
 {
@@ -243,10 +254,12 @@ static void answer(struct place *place)
 			sys_close(fd);
 		if (!ch)
 			continue;
+		ch->called = true;
 		so->kin->offered = false; /* not to him */
 		family_listen_to(ch);
 		family_read(ch);
 	}
+	set_rests(place, fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS);
 }
 
 /* ---- messages ------------------------------------------------------------------------------ */
@@ -264,6 +277,7 @@ static void end_place(struct place *place)
 	struct inet_sock *so;
 
 	answer(place);
+	set_rests(place, false);
 	close_watched(&place->listen_fd);
 	list_remove(&place->link);
 	list_remove(&place->active);
@@ -344,6 +358,21 @@ static void take_events(void)
 	}
 }
 
+bool pass_rests(void)
+{
+	return pass.resting != 0;
+}
+
+static void answer_rested(void)
+{
+	list_for_each(link, &pass.places) {
+		struct place *place = container_of(link, struct place, link);
+
+		if (place->rests)
+			answer(place);
+	}
+}
+
 bool pass_serve(void)
 {
 	nsec_t now;
@@ -351,6 +380,8 @@ bool pass_serve(void)
 	if (!pass_any())
 		return false;
 	take_events();
+	if (pass.resting)
+		answer_rested();
 	now = clock_now();
 	list_for_each_safe(link, &pass.active)
 		look_at(container_of(link, struct place, active), now);
@@ -427,8 +458,6 @@ void pass_received(uint64_t id)
 
 void pass_on_claim(struct channel *ch, const struct letter *letter)
 {
-	if (!ch->only || ch->claimed)
-		return;
 	ch->claimed = true;
 	if (!(letter->flags & LETTER_PEEK))
 		pass_received(ch->only);
@@ -439,6 +468,7 @@ void pass_on_claim(struct channel *ch, const struct letter *letter)
 void pass_fork_child(void)
 {
 	pass.epoll_fd = 0;
+	pass.resting = 0;
 	list_init(&pass.places);
 	list_init(&pass.active);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "sock/control.h"
 
 static socklen_t name_of(struct sockaddr_un *addr, unsigned long inode)
 {
@@ -14,7 +15,7 @@ static socklen_t name_of(struct sockaddr_un *addr, unsigned long inode)
 
 	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
 	len = snprintf(addr->sun_path + 1, sizeof(addr->sun_path) - 1, "libvma-port-%u-%lu",
-		       geteuid(), inode);
+		       sys_geteuid(), inode);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
 
@@ -29,6 +30,7 @@ int port_claim(unsigned long inode)
 	socklen_t len = name_of(&addr, inode);
 	int fd = open_socket(), rc;
 
+	control_assert_held();
 	if (fd < 0)
 		return fd;
 	rc = sys_bind(fd, (struct sockaddr *)&addr, len);
@@ -44,6 +46,7 @@ bool port_is_claimed(unsigned long inode)
 	socklen_t len = name_of(&addr, inode);
 	int fd = open_socket(), rc;
 
+	control_assert_held();
 	if (fd < 0)
 		return false;
 	rc = sys_connect(fd, (struct sockaddr *)&addr, len);

@@ -113,6 +113,7 @@ static int *claim_of(struct inet_sock *so)
 
 void sock_port_claim(struct inet_sock *so)
 {
+	control_assert_held();
 	if (so->inet != INET_TCP && *claim_of(so) < 0 &&
 	    (so->opt->reuseport || (so->inet == INET_UDP && so->opt->reuseaddr)))
 		*claim_of(so) = port_claim(inode_of(sock_twin(&so->sk)));
@@ -120,6 +121,7 @@ void sock_port_claim(struct inet_sock *so)
 
 void sock_port_unclaim(struct inet_sock *so)
 {
+	control_assert_held();
 	sys_close_fd(claim_of(so));
 }
 
@@ -132,6 +134,7 @@ bool sock_port_shared(struct inet_sock *so)
 	char *table, *line, *save = NULL;
 	struct row row;
 
+	control_assert_held();
 	if (!so->opt->reuseport && !(udp && so->opt->reuseaddr))
 		return false; /* the kernel sees to it that we are alone */
 	table = read_table(udp ? "/proc/net/udp" : "/proc/net/tcp");
@@ -308,6 +311,7 @@ bool sock_ports_look(void)
 	struct candidates c = {0};
 	bool udp = false, tcp = false;
 
+	control_assert_held();
 	if (!sock_ports_may_be_shared)
 		return false;
 	suspects[1] = suspects[0];
@@ -329,6 +333,7 @@ bool sock_ports_look(void)
 
 void sock_ports_follow(void)
 {
+	control_assert_held();
 	sock_ports_look();
 	sock_ports_look(); /* who is seen twice is the kernel's */
 }

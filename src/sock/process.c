@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The process: its start, its end, and fork. */
 #include <errno.h>
-#include <sys/random.h>
 
 #include "base/log.h"
 #include "base/param.h"
+#include "base/random.h"
 #include "base/sys.h"
 #include "net/netlink.h"
+#include "ring/source.h"
 #include "sock/async.h"
 #include "sock/epoll.h"
 #include "sock/family.h"
+#include "sock/host_state.h"
 #include "sock/icmp.h"
+#include "sock/links.h"
 #include "sock/mcast.h"
+#include "sock/surrender.h"
 #include "sock/move.h"
 #include "sock/timewait.h"
 #include "sock/travel.h"
@@ -28,7 +32,6 @@ struct sock_hooks sock_hooks;
 
 static bool started;	  /* control lock */
 static bool start_failed; /* control lock */
-static int links_changed; /* any, atomic: the internal thread has to look */
 
 /* ---- start and stop -------------------------------------------------------------------- */
 
@@ -45,24 +48,6 @@ static void on_neigh(int ifindex, const struct inaddr *addr, enum neigh_state st
 		if (q && q->port->ifindex == ifindex)
 			ring_neigh_changed(ring, addr, state, mac);
 	}
-}
-
-static void on_link(int ifindex)
-{
-	int none = 0;
-
-	/* One is remembered by its number; after that it was several. */
-	if (!__atomic_compare_exchange_n(&links_changed, &none, ifindex, false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_RELAXED) &&
-	    none != ifindex)
-		__atomic_store_n(&links_changed, RINGS_ANY_INTERFACE, __ATOMIC_RELEASE);
-}
-
-static void reattach(struct inet_sock *so, void *arg)
-{
-	(void)arg;
-	if (so->wildcard && !sock_is_away(&so->sk))
-		sock_reattach(so);
 }
 
 /* Rings that nobody needs any more, ports that somebody else has come to share. */
@@ -82,18 +67,6 @@ static void look_around(nsec_t now)
 	next += again ? LOOK_AGAIN : (next - now) * LOOK_SHARE + LOOK_INTERVAL;
 }
 
-static void follow_links(void)
-{
-	int ifindex;
-
-	if (!__atomic_load_n(&links_changed, __ATOMIC_ACQUIRE) || !control_trylock())
-		return;
-	ifindex = __atomic_exchange_n(&links_changed, 0, __ATOMIC_ACQ_REL);
-	rings_interface_changed(ifindex);
-	sock_each(reattach, NULL);
-	control_unlock();
-}
-
 static void (*exit_then)(int arg); /* any, atomic; after exit_arg */
 static int exit_arg;
 
@@ -106,52 +79,74 @@ static bool internal_hook(void)
 
 	if (__builtin_expect(then != NULL, 0))
 		then(exit_arg);
+	source_answer_all();
 	dst_check_mcast(now);
-	follow_links();
+	links_follow(now);
 	look_around(now);
 	more = sock_moves_run();
 	return family_run() || more;
 }
 
-static const struct netlink_events events = {.neigh = on_neigh, .link = on_link};
+static const struct netlink_events events = {.neigh = on_neigh,
+					     .link = links_changed,
+					     .addr = links_addr};
 
-/* Nobody outside can choose addresses that collide. */
-static void seed_hashes(void)
+/* Nobody outside can choose addresses that collide, or guess sequence numbers. */
+static int open_secrets(void)
 {
 	uint64_t seed[5];
 
-	if (getrandom(seed, sizeof(seed), GRND_NONBLOCK) == sizeof(seed))
-		flow_key_seed(seed);
+	if (!random_bytes(seed, sizeof(seed)))
+		return -ENODATA;
+	flow_key_seed(seed);
+	return host_state_open();
+}
+
+static int open_netlink(void)
+{
+	int rc = netlink_open(&events);
+
+	if (rc)
+		return rc;
+	sock_icmp_open();
+	progress_set_hook(internal_hook);
+	rc = progress_start();
+	if (rc) {
+		sock_icmp_forget();
+		netlink_close();
+		return rc;
+	}
+	source_start();
+	return 0;
+}
+
+static const char *why_not_started(int rc)
+{
+	if (rc == -EMFILE || rc == -ENFILE)
+		return "Too few descriptors (ulimit -n)";
+	if (rc == -ENODATA)
+		return "Nothing is random here: getrandom(2) is refused, and AT_RANDOM is missing";
+	return "The internal thread or netlink cannot start";
 }
 
 bool sock_start(void)
 {
 	int rc;
 
+	control_assert_held();
 	if (started || start_failed)
 		return started;
 	clock_init();
-	seed_hashes();
-	rc = netlink_open(&events);
-	if (!rc) {
-		sock_icmp_open();
-		progress_set_hook(internal_hook);
-		rc = progress_start();
-		if (rc) {
-			sock_icmp_forget();
-			netlink_close();
-		}
-	}
+	rc = open_secrets();
+	if (!rc)
+		rc = open_netlink();
 	if (rc) {
 		start_failed = true;
 		log_box(LOG_WARNING,
 			"No socket of this process is accelerated.\n"
 			"%s: %s\n"
 			"The program runs through the kernel.",
-			rc == -EMFILE || rc == -ENFILE
-				? "Too few descriptors (ulimit -n)"
-				: "The internal thread or netlink cannot start",
-			strerror(-rc));
+			why_not_started(rc), strerror(-rc));
 		verdict_start_failed();
 		return false;
 	}
@@ -160,6 +155,22 @@ bool sock_start(void)
 		sock_hooks.started();
 	progress_kick(); /* it sleeps on netlink, too, from now on */
 	return true;
+}
+
+static int namespaces_differ; /* any, atomic */
+
+void sock_namespaces_differ(void)
+{
+	__atomic_store_n(&namespaces_differ, 1, __ATOMIC_RELAXED);
+}
+
+enum verdict sock_start_for(const struct inet_sock *so)
+{
+	if (!sock_start())
+		return VERDICT_NO_RESOURCES;
+	if (!__atomic_load_n(&namespaces_differ, __ATOMIC_RELAXED))
+		return VERDICT_ACCELERATED;
+	return netlink_is_of(sock_twin(&so->sk)) ? VERDICT_ACCELERATED : VERDICT_NAMESPACE;
 }
 
 bool sock_start_failed(void)
@@ -180,9 +191,22 @@ void sock_init(const struct sock_hooks *h)
 	rings_init(port_xdp_open);
 }
 
+/* What answers its SYN by now waits in our ring, where nobody looks at it any more. */
+static void end_connecting(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	if (so->inet != INET_TCP || !so->tcp.connecting || sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (!so->tcp.dead)
+		tcp_reset_syn(&so->tcp.conn, clock_now());
+	ring_release_cold(ring);
+}
+
 static void close_at_exit(struct inet_sock *so, void *arg)
 {
 	(void)arg;
+	end_connecting(so);
 	if (so->inet != INET_UDP)
 		sock_close_locked(sock_ref_of(so));
 	else if (!udp_lingers(so))
@@ -241,7 +265,9 @@ void sock_exit(void)
 	if (hold_current || !lock_at_exit())
 		return;
 	family_exit();
+	source_stop();
 	progress_stop();
+	sock_moves_settle(); /* nobody else does any more */
 	log_moves("receiving", &sock_moves_rx);
 	log_moves("sending", &sock_moves_tx);
 	timewait_log_stats();
@@ -250,7 +276,7 @@ void sock_exit(void)
 	linger(TCP_ORPHAN_UNACKED, EXIT_LINGER_MAX);
 	linger(TCP_ORPHAN_HALF, EXIT_GRACE);
 	for (unsigned i = 0; i < rings_count(); i++)
-		ring_log_stats(rings_at(i));
+		ring_at_exit(rings_at(i));
 	log_verdicts();
 	/*
 	 * Rings stay as they are: other threads may be in the middle of a call until
@@ -281,9 +307,18 @@ bool sock_exit_by(int arg, void (*then)(int arg))
 
 /* ---- fork ---------------------------------------------------------------------------------- */
 
+/* What is unread can be read by both, and what comes before this one is closed. */
+static void share_datagrams(struct inet_sock *so, void *arg)
+{
+	(void)arg;
+	if (so->inet == INET_UDP && so->connected && !surrender_unread(so))
+		so->udp.forked = true;
+}
+
 void sock_fork_prepare(void)
 {
 	control_fork_prepare();
+	sock_each(share_datagrams, NULL);
 	family_fork_prepare();
 	sock_alloc_fork_prepare();
 }
@@ -292,7 +327,7 @@ void sock_fork_parent(void)
 {
 	sock_alloc_fork_parent();
 	family_fork_parent();
-	control_fork_parent();
+	control_fork_done();
 }
 
 /* Connections are in the family from now on; other sockets are the kernel's. */
@@ -346,9 +381,12 @@ void sock_fork_child(void)
 	options_fork_child();
 	sock_moves_forget();
 	sock_icmp_forget();
+	links_forget();
 	logic_fork_child();
-	if (started || progress_running()) {
+	/* Also when the parent is past sock_exit(), which leaves rings as they are. */
+	if (started || start_failed || progress_running()) {
 		progress_forget();
+		source_forget();
 		netlink_close();
 		rings_forget();
 		sys_fd_forget_all();
@@ -359,4 +397,5 @@ void sock_fork_child(void)
 	timewait_forget();
 	n = begin_away(&family);
 	family_fork_child_done(n);
+	control_fork_done();
 }

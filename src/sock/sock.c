@@ -11,6 +11,7 @@
 #include "sock/mcast.h"
 #include "sock/move.h"
 #include "sock/poll_events.h"
+#include "sock/surrender.h"
 #include "sock/timewait.h"
 #include "sock/wait.h"
 #include "sock/sock_internal.h"
@@ -53,6 +54,7 @@ uint64_t sock_last_id(void)
 
 void sock_each(void (*fn)(struct inet_sock *so, void *arg), void *arg)
 {
+	control_assert_held();
 	list_for_each_safe(link, &sockets)
 		fn(container_of(link, struct inet_sock, link), arg);
 }
@@ -99,6 +101,7 @@ int sock_read_local(struct inet_sock *so)
 	socklen_t len = sizeof(ss);
 	int rc = sys_getsockname(sock_twin(&so->sk), (struct sockaddr *)&ss, &len);
 
+	control_assert_held();
 	if (rc)
 		return rc;
 	if (!endpoint_from_sockaddr(&so->local, (struct sockaddr *)&ss, len))
@@ -243,7 +246,12 @@ void sock_close_locked(struct sock_ref ref)
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
 
-	if (!sock_ref_valid(ref) || so->gone || family_close(so) || sock_hold_cold(ref, &ring))
+	control_assert_held();
+	if (!sock_ref_valid(ref) || so->gone || family_close(so))
+		return;
+	if (so->inet == INET_UDP && so->udp.forked && surrender_unread(so))
+		return;
+	if (sock_hold_cold(ref, &ring))
 		return;
 	log_debug("fd %d: closed (%s)", sock_twin(&so->sk), verdict_text(so->verdict));
 	if (!udp_lingers(so))
@@ -256,6 +264,7 @@ void sock_keep(struct inet_sock *so)
 {
 	struct ring *ring;
 
+	control_assert_held();
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	if (so->inet == INET_TCP) {
@@ -270,6 +279,7 @@ void sock_keep(struct inet_sock *so)
 
 void sock_unkeep(struct inet_sock *so, int fd)
 {
+	control_assert_held();
 	so->gone = false;
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELEASE);
 	sock_list_add(so);
@@ -279,6 +289,7 @@ void sock_end(struct inet_sock *so)
 {
 	struct ring *ring;
 
+	control_assert_held();
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	if (!so->gone)
@@ -336,8 +347,10 @@ void sock_close(struct sock_ref ref)
 
 int sock_leave(struct inet_sock *so, enum verdict reason)
 {
+	bool tells = false;
 	struct ring *ring;
 
+	control_assert_held();
 	if (so->gone)
 		return 0;
 	if (so->inet == INET_TCP && (so->connected || sock_is_away(&so->sk)))
@@ -349,18 +362,25 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 		verdict_count(reason);
 		sock_port_unclaim(so);
 		sock_move_settle(so);
+		tells = true;
 	}
-	if (so->inet == INET_UDP && udp_linger(so))
+	if (so->inet == INET_UDP && udp_linger(so)) {
+		if (tells)
+			family_leave(so, reason);
 		return 0;
+	}
+	/* First: a watch that is added from now on is refused, or epoll_sock_left() finds it. */
+	__atomic_store_n(&so->sk.left_gen, so->sk.gen, __ATOMIC_RELEASE);
 	epoll_sock_left(&so->sk);
 	sock_hooks.left(&so->sk);
 	sock_flows_del(so);
 	mcast_forget(so);
+	if (tells) /* who waits for that finds the kernel receiving */
+		family_leave(so, reason);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return -EAGAIN;
 	so->gone = true;
 	list_remove(&so->link);
-	__atomic_store_n(&so->sk.left_gen, so->sk.gen, __ATOMIC_RELAXED);
 	epoll_sock_closed(&so->sk);
 	if (so->inet == INET_UDP)
 		udp_close(so, ring);

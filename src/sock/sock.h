@@ -84,7 +84,7 @@ struct sock {
 	uint32_t events;      /* EPOLL* bits true now; written by the holder */
 	struct ring *home;
 	uint32_t gen;	   /* odd while in use; changed when the program closes it and at its end */
-	uint32_t left_gen; /* the last generation that left for the kernel */
+	uint32_t left_gen; /* the last generation that leaves or left for the kernel */
 	unsigned waiters;  /* threads in a blocking call; goes on counting when it is reused */
 	int twin;	   /* descriptor of the kernel socket */
 
@@ -158,6 +158,9 @@ void sock_set_nonblock(struct sock_ref ref, bool nonblock);
 
 /* O_ASYNC, by the program's descriptor fd: signals are sent.  0 or -errno. */
 int sock_set_async(struct sock_ref ref, int fd, bool on);
+
+/* A thread changes its network namespace, now or later.  Any thread. */
+void sock_namespaces_differ(void);
 
 /* The kernel must serve it from now on: dup tricks, unknown calls.  0 or -errno. */
 int sock_to_kernel(struct sock_ref ref, enum verdict reason);
@@ -234,6 +237,17 @@ struct sock_signals {
 	unsigned restart;
 };
 extern __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
+
+/*
+ * Has a call that began at before to end with -EINTR?  signal(7): SA_RESTART restarts a call,
+ * unless it has a timeout.
+ */
+static inline bool sock_signals_interrupt(const struct sock_signals *before, bool timeout)
+{
+	unsigned handled = sock_signals.handled - before->handled;
+
+	return handled && (timeout || sock_signals.restart - before->restart != handled);
+}
 
 /* The trampoline, of a signal with SI_SIGIO: what the kernel would have said. */
 void sock_signal_fix(siginfo_t *info);

@@ -4,10 +4,12 @@
  * is on.
  */
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/param.h"
+#include "sock/links.h"
 #include "sock/move.h"
 
 #define LINKS_MAX 64
@@ -23,9 +25,41 @@ uint32_t sock_rings_generation(void)
 
 /* ---- interfaces ----------------------------------------------------------------------- */
 
+/* An interface that is left alone on purpose: told once, of each.  Control lock. */
+static void tell_left(int ifindex, const char *why)
+{
+	static int told[LINKS_MAX]; /* the oldest is forgotten first */
+	static unsigned n;
+
+	for (unsigned i = 0; i < LINKS_MAX; i++)
+		if (told[i] == ifindex)
+			return;
+	told[n++ % LINKS_MAX] = ifindex;
+	log_info("%.*s", (int)strcspn(why, "\n"), why);
+}
+
 bool sock_link_usable(const struct link *link)
 {
-	return link->up && link->ethernet && !link->loopback && !link->master;
+	struct link master;
+	char why[PORT_WHY];
+
+	if (!link->up || link->loopback)
+		return false;
+	if (link->ethernet && !link->master)
+		return true;
+	if (!link->ethernet)
+		snprintf(why, sizeof(why),
+			 "%s (kind %s) is left to the kernel: it is not an Ethernet interface; use "
+			 "another one",
+			 link->name, link->kind[0] ? link->kind : "unknown");
+	else
+		snprintf(why, sizeof(why),
+			 "%s is left to the kernel: it belongs to %s (kind %s); take it out "
+			 "(ip link set %s nomaster), or use another interface",
+			 link->name, link_get(link->master, &master) ? "another one" : master.name,
+			 master.kind, link->name);
+	tell_left(link->ifindex, why);
+	return false;
 }
 
 /* The user is told in the framed style; the program goes on through the kernel. */
@@ -48,16 +82,24 @@ struct ring *sock_ring_for(int ifindex, uint64_t key)
 	bool fresh;
 	int rc;
 
+	control_assert_held();
+	control_assert_no_ring();
 	rc = rings_get(ifindex, key, &ring, why, &fresh);
+	if (fresh)
+		links_new_port();
 	if (!rc)
 		return ring;
-	if (fresh)
+	if (rc == -PORT_UNTRIED && fresh)
+		tell_left(ifindex, why);
+	else if (fresh)
 		warn_port(ifindex, why);
 	return NULL;
 }
 
 struct ring *sock_rx_ring(struct inet_sock *so, int ifindex, const struct inaddr *local)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	return sock_ring_for(ifindex, sock_rx_key(so, local));
 }
 
@@ -65,6 +107,7 @@ struct ring *sock_rx_ring_beside(struct inet_sock *so, struct ring *tx)
 {
 	struct ring *ring = sock_rx_ring(so, tx->ifindex, &so->local.addr);
 
+	control_assert_held();
 	return ring ? ring : tx;
 }
 
@@ -84,7 +127,7 @@ static void note_ring(struct inet_sock *so, struct ring *ring)
 		__atomic_store_n(&so->n_rings, (uint8_t)(n + 1), __ATOMIC_RELEASE);
 }
 
-static void tell_pollers(void)
+void sock_tell_pollers(void)
 {
 	__atomic_fetch_add(&rings_generation, 1, __ATOMIC_ACQ_REL);
 	/* If it sleeps, it does not know of a ring that is new. */
@@ -93,11 +136,12 @@ static void tell_pollers(void)
 
 void sock_rings_changed(struct inet_sock *so)
 {
+	control_assert_held();
 	/* A reader in between sees some of either: it looks again for the generation. */
 	__atomic_store_n(&so->n_rings, 0, __ATOMIC_RELEASE);
 	list_for_each(link, &so->flows)
 		note_ring(so, sock_flow_of(link)->ring);
-	tell_pollers();
+	sock_tell_pollers();
 }
 
 /* ---- receivers of one address and port ------------------------------------------------ */
@@ -131,6 +175,8 @@ int sock_flows_share(struct inet_sock *so)
 {
 	int rc = 0;
 
+	control_assert_held();
+	control_assert_no_ring();
 	sock_move_settle(so);
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
@@ -151,6 +197,8 @@ int sock_flows_share(struct inet_sock *so)
 
 int sock_flows_inherited(struct inet_sock *so)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	so->joins = true;
 	return sock_flows_share(so);
 }
@@ -226,7 +274,7 @@ static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_k
 	ring_get(f->ring);
 	list_push_back(&so->flows, &match->link);
 	note_ring(so, f->ring);
-	tell_pollers();
+	sock_tell_pollers();
 	if (flow)
 		*flow = f;
 	return 0;
@@ -242,17 +290,23 @@ free_flow:
 int sock_flow_add(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
 		  struct sock_flow **flow)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	return add_flow(so, ring, key, false, NULL, flow);
 }
 
 int sock_flow_add_group(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
 			const struct mcast_sources *sources, struct sock_flow **flow)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	return add_flow(so, ring, key, true, sources, flow);
 }
 
 void sock_flow_del(struct sock_flow *flow)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	if (ring_hold_cold(flow->ring)) {
 		ring_flow_del(flow->ring, &flow->flow);
 		if (flow->shard)
@@ -268,6 +322,8 @@ void sock_flow_del(struct sock_flow *flow)
 
 void sock_flows_del(struct inet_sock *so)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	if (so->gone)
 		sock_move_cancel(so);
 	else
@@ -336,7 +392,7 @@ static void collect_link(const struct link *link, void *arg)
 {
 	struct links *links = arg;
 
-	if (sock_link_usable(link) && links->n < LINKS_MAX)
+	if (link->up && !link->loopback && links->n < LINKS_MAX)
 		links->ifindex[links->n++] = link->ifindex;
 }
 
@@ -371,6 +427,7 @@ void sock_adopt_home(struct inet_sock *so, struct ring *ring)
 {
 	struct ring *nowhere;
 
+	control_assert_held();
 	if (sock_home(so) != rings_nowhere() || sock_hold_cold(sock_ref_of(so), &nowhere))
 		return;
 	sock_set_home(so, ring);
@@ -409,12 +466,15 @@ static enum verdict attach_wildcard(struct inet_sock *so)
 	link_each(collect_link, &links);
 	for (int i = 0; i < links.n; i++) {
 		int n = link_addrs(links.ifindex[i], addrs, ADDRS_MAX);
+		struct link link;
 
 		for (int a = 0; a < n && a < ADDRS_MAX; a++) {
 			enum verdict v;
 
 			if (!addr_is_v4(&addrs[a]))
 				continue;
+			if (link_get(links.ifindex[i], &link) || !sock_link_usable(&link))
+				break;
 			v = attach_addr(so, links.ifindex[i], &addrs[a]);
 			if (best != VERDICT_ACCELERATED)
 				best = v;
@@ -426,10 +486,14 @@ static enum verdict attach_wildcard(struct inet_sock *so)
 enum verdict sock_attach(struct inet_sock *so)
 {
 	struct link link;
+	enum verdict verdict;
 	int ifindex;
 
-	if (!sock_start())
-		return VERDICT_NO_RESOURCES;
+	control_assert_held();
+	control_assert_no_ring();
+	verdict = sock_start_for(so);
+	if (verdict != VERDICT_ACCELERATED)
+		return verdict;
 	so->wildcard = addr_is_any(&so->local.addr);
 	if (so->wildcard)
 		return attach_wildcard(so);
@@ -443,13 +507,51 @@ enum verdict sock_attach(struct inet_sock *so)
 	return attach_addr(so, ifindex, &so->local.addr);
 }
 
-/* Is the address of a match still there? */
+/* Is the address of a match still there, or soon again, and the interface one by itself? */
 static bool flow_stale(const struct sock_flow *f)
 {
-	return !f->multicast && f->ring->q && link_of_addr(&f->flow.key.local) != f->ring->ifindex;
+	struct link link;
+	int ifindex;
+
+	if (f->multicast || !f->ring->q)
+		return false;
+	if (!link_get(f->ring->ifindex, &link) && link.master)
+		return true;
+	ifindex = link_of_addr(&f->flow.key.local);
+	return ifindex ? ifindex != f->ring->ifindex : !links_addr_expected(&f->flow.key.local);
 }
 
-void sock_reattach(struct inet_sock *so)
+/* ---- interfaces that come and go (control lock) ------------------------------------------- */
+
+static bool has_flow_on(const struct inet_sock *so, int ifindex)
+{
+	list_for_each(link, &so->flows) {
+		if (!sock_flow_of(link)->multicast && sock_flow_of(link)->ring->ifindex == ifindex)
+			return true;
+	}
+	return false;
+}
+
+/* One address: it is on this link now, or nowhere. */
+static void follow_address(struct inet_sock *so)
+{
+	int ifindex = link_of_addr(&so->local.addr);
+	struct link link;
+
+	if (!ifindex || has_flow_on(so, ifindex) || link_get(ifindex, &link) ||
+	    !sock_link_usable(&link))
+		return;
+	if (so->inet == INET_UDP) {
+		udp_attach_anew(so);
+		return;
+	}
+	sock_flows_del(so);
+	so->verdict = sock_attach(so);
+	if (so->verdict == VERDICT_ACCELERATED)
+		sock_port_claim(so);
+}
+
+static void follow_addresses(struct inet_sock *so)
 {
 	sock_move_settle(so);
 	list_for_each_safe(link, &so->flows) {
@@ -464,10 +566,78 @@ void sock_reattach(struct inet_sock *so)
 	sock_port_claim(so);
 }
 
+void sock_reattach(struct inet_sock *so)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	if (so->wildcard)
+		follow_addresses(so);
+	else if (so->inet != INET_TCP && so->bound && !so->gone && !udp_lingers(so) &&
+		 (so->inet == INET_LISTEN || so->attached) && !addr_is_multicast(&so->local.addr))
+		follow_address(so);
+}
+
+/* Its home goes; there is no other one yet. */
+static void leave_home(struct inet_sock *so, int ifindex)
+{
+	struct ring *ring;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (ring->q && ring->ifindex == ifindex) {
+		if (so->inet == INET_UDP)
+			udp_leave(so, ring);
+		sock_set_home(so, rings_nowhere());
+		ready_wake_all(&so->sk); /* they sleep elsewhere */
+	}
+	ring_release_cold(ring);
+}
+
+static void del_flows_on(struct inet_sock *so, int ifindex)
+{
+	list_for_each_safe(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+
+		if (f->ring->ifindex == ifindex)
+			sock_flow_del(f);
+	}
+	sock_rings_changed(so);
+}
+
+static bool uses_link(const struct inet_sock *so, int ifindex)
+{
+	if (sock_home(so)->ifindex == ifindex)
+		return true;
+	list_for_each(link, &so->flows) {
+		if (sock_flow_of(link)->ring->ifindex == ifindex)
+			return true;
+	}
+	return false;
+}
+
+void sock_detach_from(struct inet_sock *so, int ifindex)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	if ((so->inet == INET_TCP && so->connected) || !uses_link(so, ifindex))
+		return;
+	if (so->inet == INET_UDP && so->attached) {
+		udp_detach(so);
+		leave_home(so, ifindex);
+		udp_attach_anew(so); /* to what else there is */
+		return;
+	}
+	if (so->inet == INET_LISTEN)
+		del_flows_on(so, ifindex);
+	leave_home(so, ifindex);
+}
+
 void sock_device_changed(struct inet_sock *so)
 {
 	int device = so->opt->bind_ifindex;
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (so->inet == INET_UDP)
 		udp_reattach(so);
 	if (so->inet != INET_LISTEN)

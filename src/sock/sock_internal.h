@@ -13,6 +13,7 @@
 #include "ring/progress.h"
 #include "ring/ring.h"
 #include "ring/rings.h"
+#include "sock/control.h"
 #include "sock/dst.h"
 #include "sock/options.h"
 #include "sock/ready.h"
@@ -98,6 +99,7 @@ struct udp_state {
 	struct udp_rare *rare;	  /* holder: what few sends need; NULL: none did */
 	bool special;		  /* holder; any to read: udp_special.c sends, whatever it is */
 	enum udp_pending pending; /* holder */
+	bool forked;		  /* control lock: a child may have its twin; connected */
 	bool lingers;		  /* control lock: left, but for what is queued; see udp_linger() */
 };
 
@@ -226,22 +228,7 @@ static inline struct inet_sock *inet_of(struct sock *sk)
 	return (struct inet_sock *)(void *)sk;
 }
 
-/* ---- the control lock ------------------------------------------------------------ */
-
-/*
- * Serialises slow calls of the whole process.  Signals are blocked meanwhile, so
- * that no handler meets a lock of its own thread.  False for a thread that holds a
- * ring (a handler that came in the middle of a hot call): the call is refused with
- * -EAGAIN.  The internal thread only tries it.
- */
-bool control_lock(void) __attribute__((warn_unused_result));
-bool control_trylock(void);
-void control_unlock(void);
-
-/* Around fork, in the parent, with signals blocked; in the child. */
-void control_fork_prepare(void);
-void control_fork_parent(void);
-void control_fork_child(void);
+/* ---- the process ------------------------------------------------------------------ */
 
 /* What intercept gave sock_init(). */
 extern struct sock_hooks sock_hooks;
@@ -251,6 +238,13 @@ extern struct sock_hooks sock_hooks;
  * False: it cannot run; the user was told.
  */
 bool sock_start(void);
+/*
+ * For this socket: VERDICT_ACCELERATED, or why it is the kernel's.  A thread may have changed
+ * its network namespace (setns(2), unshare(2)): what we know of routes and interfaces is about
+ * one of them.  A socket that comes from another process is looked at whether or not a thread
+ * of ours did.  Control lock.
+ */
+enum verdict sock_start_for(const struct inet_sock *so);
 /* It could not, or the process is at its end: nothing begins any more. */
 bool sock_start_failed(void);
 
@@ -273,7 +267,10 @@ static inline struct ring *sock_home(const struct inet_sock *so)
 	return __atomic_load_n(&so->sk.home, __ATOMIC_RELAXED);
 }
 
-/* Why a reference is not valid any more: the kernel has the socket, or it was closed. */
+/*
+ * Why a reference is not valid any more: the kernel has the socket, or it was closed.  While
+ * it is on its way to the kernel the reference is still valid, and this SOCK_KERNEL.
+ */
 static inline int sock_gone(struct sock_ref ref)
 {
 	return __atomic_load_n(&ref.sk->left_gen, __ATOMIC_RELAXED) == ref.gen ? SOCK_KERNEL
@@ -319,6 +316,12 @@ static inline nsec_t sock_timeout(const uint32_t *msec)
 	return __atomic_load_n(msec, __ATOMIC_RELAXED) * NSEC_PER_MSEC;
 }
 
+/* holder; others may set SOCK_ASKED at any time. */
+static inline uint32_t sock_own_events(const struct inet_sock *so)
+{
+	return __atomic_load_n(&so->sk.events, __ATOMIC_RELAXED);
+}
+
 static inline void sock_set_events(struct inet_sock *so, uint32_t events)
 {
 	__atomic_store_n(&so->sk.events, events, __ATOMIC_RELEASE);
@@ -343,7 +346,7 @@ void sock_list_init(void);
 void sock_list_add(struct inet_sock *so);
 /* The same, of inet_sock.link; sockets that the program closed are not there. */
 const struct list *sock_list(void);
-/* Control lock: numbers of sockets, each used once.  The last one there was. */
+/* Any, atomic: numbers of sockets, each used once.  The last one there was. */
 uint64_t sock_new_id(void);
 uint64_t sock_last_id(void);
 /* Before there is one: the next one comes after this. */
@@ -435,6 +438,8 @@ struct ring *sock_rx_ring(struct inet_sock *so, int ifindex, const struct inaddr
 struct ring *sock_rx_ring_beside(struct inet_sock *so, struct ring *tx);
 /* Flows are on other rings than before: pollers and sleepers have to look anew. */
 void sock_rings_changed(struct inet_sock *so);
+/* Of a connection, whose flow is its home's. */
+void sock_tell_pollers(void);
 /* Can frames of this interface be ours at all? */
 bool sock_link_usable(const struct link *link);
 
@@ -447,8 +452,10 @@ enum verdict sock_attach(struct inet_sock *so);
 
 /* SO_BINDTODEVICE was set: matches of a bound socket follow. */
 void sock_device_changed(struct inet_sock *so);
-/* Interfaces or addresses changed: matches of a wildcard socket follow. */
+/* Interfaces or addresses changed: matches of a bound socket follow. */
 void sock_reattach(struct inet_sock *so);
+/* Their interface is gone: matches go, and so does a home on it, with what is unread. */
+void sock_detach_from(struct inet_sock *so, int ifindex);
 
 /*
  * Control lock: do others on this host have the address and port who receive by the
@@ -533,6 +540,12 @@ enum tcp_orphan {
 /* How many there are; any, atomic. */
 extern unsigned tcp_orphans[TCP_ORPHAN_KINDS];
 
+/*
+ * So many may be TCP_ORPHAN_UNACKED, as net.ipv4.tcp_max_orphans: what a program closes beyond
+ * that is reset.  0: not read yet; any, atomic.
+ */
+extern unsigned tcp_orphans_max;
+
 /* ---- options (sock_opt.c) ---------------------------------------------------------------- */
 
 /* Control lock: what the twin has, or otherwise. */
@@ -553,6 +566,12 @@ void udp_options_changed(struct inet_sock *so);
 void udp_uncork(struct sock_ref ref);
 /* Control lock: its matches are made anew. */
 void udp_reattach(struct inet_sock *so);
+/* The same, wherever they are; bound. */
+void udp_attach_anew(struct inet_sock *so);
+/* Its matches go; udp_attach_anew(). */
+void udp_detach(struct inet_sock *so);
+/* holder of its old home: it goes to another ring, with what is unread and nothing else. */
+void udp_leave(struct inet_sock *so, struct ring *ring);
 int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len);
 int sock_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len);
 int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len);

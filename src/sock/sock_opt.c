@@ -105,6 +105,7 @@ static int apply(struct sock_ref ref, const struct sock_options *values, bool qu
 
 int sock_options_apply(struct sock_ref ref, const struct sock_options *values)
 {
+	control_assert_held();
 	return apply(ref, values, false);
 }
 
@@ -112,6 +113,7 @@ int sock_options_apply(struct sock_ref ref, const struct sock_options *values)
 
 void sock_twin_prepare(struct inet_sock *so)
 {
+	control_assert_held();
 	if (!so->raw_twin)
 		return;
 	inherit_apply(so->opt->inherit, sock_twin(&so->sk));
@@ -124,6 +126,7 @@ int sock_options_bequeath(struct inet_sock *so)
 	const struct inherit *inherit = inherit_look(sock_twin(&so->sk));
 	int rc;
 
+	control_assert_held();
 	opt.inherit = inherit;
 	rc = apply(sock_ref_of(so), &opt, false);
 	inherit_put(inherit);

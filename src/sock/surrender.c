@@ -270,10 +270,16 @@ static void deliver_again(int raw, struct pkt *pkt)
 	pkt_free(pkt);
 }
 
-static int surrender_datagrams(struct inet_sock *so, enum verdict reason)
+static int open_raw(void)
+{
+	return sys_socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
+}
+
+/* raw: to deliver them by, consumed; -1: opened if there are any. */
+static int surrender_datagrams(struct inet_sock *so, enum verdict reason, int raw)
 {
 	struct pkt *first = NULL, **end = &first, *pkt;
-	int raw, rc;
+	int rc;
 
 	while ((pkt = take_datagram(so))) {
 		*end = pkt;
@@ -281,7 +287,8 @@ static int surrender_datagrams(struct inet_sock *so, enum verdict reason)
 		pkt->next = NULL;
 	}
 	rc = sock_leave(so, reason);
-	raw = first ? sys_socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW) : -1;
+	if (first && raw < 0)
+		raw = open_raw();
 	while ((pkt = first)) {
 		first = pkt->next;
 		deliver_again(raw, pkt);
@@ -290,14 +297,44 @@ static int surrender_datagrams(struct inet_sock *so, enum verdict reason)
 	return rc;
 }
 
+static bool has_unread(struct inet_sock *so)
+{
+	struct ring *ring;
+	bool some;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return false;
+	ring_poll(ring);
+	some = so->udp.head != NULL;
+	ring_release_cold(ring);
+	return some;
+}
+
+bool surrender_unread(struct inet_sock *so)
+{
+	int raw;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (so->inet != INET_UDP || !so->connected || !so->attached || so->gone ||
+	    udp_lingers(so) || !has_unread(so))
+		return false;
+	raw = open_raw();
+	if (raw < 0)
+		return false; /* they can be read here, if nowhere else */
+	return !surrender_datagrams(so, VERDICT_FORKED, raw);
+}
+
 /* ---- any ----------------------------------------------------------------------------------- */
 
 int surrender(struct inet_sock *so, enum verdict reason)
 {
 	int rc = 0;
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (so->inet == INET_UDP)
-		return surrender_datagrams(so, reason);
+		return surrender_datagrams(so, reason, -1);
 	if (so->inet == INET_LISTEN && so->listen.waiting)
 		log_warn("fd %d: %u connections that nobody accepted are reset", sock_twin(&so->sk),
 			 so->listen.waiting);

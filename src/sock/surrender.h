@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sockets go to the kernel with all they have: the process is about to execute a program, in
- * which nobody knows of them.
+ * which nobody knows of them; or their interface is gone, and their address on one that we
+ * cannot take.
  *
  * Role		control lock, no ring held.
  * Lifetime	afterwards the twin is the socket, in all processes that have it.
@@ -18,5 +19,11 @@
 
 /* so is here. 0, and it is the kernel's; -errno: it stays as it was. */
 int surrender(struct inet_sock *so, enum verdict reason);
+
+/*
+ * A connected datagram socket that a forked process has or is going to have, whose part of it
+ * is the kernel's. True: something was unread, and the kernel has the socket with all of it.
+ */
+bool surrender_unread(struct inet_sock *so);
 
 #endif

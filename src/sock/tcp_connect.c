@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "sock/family.h"
+#include "sock/host_state.h"
 #include "sock/local_port.h"
 #include "sock/move.h"
 #include "sock/tcp_internal.h"
@@ -155,7 +157,7 @@ static int claim_pair_anywhere(int ifindex, const struct flow_key *key, uint32_t
 
 /* holder of the new home: the flow, the headers, the SYN. */
 static int start(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
-		 const struct endpoint *to, uint32_t iss)
+		 const struct endpoint *to, struct tcp_start from)
 {
 	struct tcp_config config = tcp_config_for(so->opt, found->mtu);
 	struct dst_headers headers;
@@ -168,7 +170,7 @@ static int start(struct inet_sock *so, struct ring *ring, const struct dst_found
 	if (rc)
 		return rc;
 	so->tcp.flow.key = tcp_pair_key(so, to);
-	rc = claim_pair(ring, &so->tcp.flow.key, &iss, now);
+	rc = claim_pair(ring, &so->tcp.flow.key, &from.iss, now);
 	if (rc)
 		return rc;
 	rc = ring_flow_add(ring, &so->tcp.flow);
@@ -178,7 +180,7 @@ static int start(struct inet_sock *so, struct ring *ring, const struct dst_found
 	so->tcp.connecting = true;
 	so->connected = true;
 	tcp_wire_options(so, now);
-	rc = tcp_connect(&so->tcp.conn, iss, now);
+	rc = tcp_connect(&so->tcp.conn, from, now);
 	tcp_update_events(so, 0);
 	tcp_after(so, ring);
 	return rc;
@@ -200,16 +202,18 @@ static int settle_home(struct inet_sock *so, struct ring *to)
 }
 
 static int start_at_home(struct inet_sock *so, const struct dst_found *found,
-			 const struct endpoint *to, uint32_t iss)
+			 const struct endpoint *to, struct tcp_start from)
 {
 	struct ring *ring;
 	int rc = sock_hold_cold(sock_ref_of(so), &ring);
 
 	if (rc)
 		return rc;
-	rc = start(so, ring, found, to, iss);
+	rc = start(so, ring, found, to, from);
 	if (rc)
 		forget_attempt(so, ring);
+	else
+		ring_keep_up(ring);
 	ring_release_cold(ring);
 	return rc;
 }
@@ -223,18 +227,18 @@ static int settle_and_start(struct inet_sock *so, const struct dst_found *found,
 			    const struct endpoint *to, bool shared)
 {
 	struct flow_key key = tcp_pair_key(so, to);
-	uint32_t iss = tcp_new_iss(&so->local, to, clock_now());
-	int rc = shared ? claim_pair_anywhere(found->ring->ifindex, &key, &iss) : 0;
+	struct tcp_start from = tcp_start_of(host_secret(), &so->local, to, clock_now());
+	int rc = shared ? claim_pair_anywhere(found->ring->ifindex, &key, &from.iss) : 0;
 
 	if (!rc)
 		rc = settle_home(so, sock_rx_ring_beside(so, found->ring));
 	if (!rc)
-		rc = start_at_home(so, found, to, iss);
+		rc = start_at_home(so, found, to, from);
 	if (rc != -EEXIST)
 		return rc;
-	rc = claim_pair_anywhere(found->ring->ifindex, &key, &iss);
+	rc = claim_pair_anywhere(found->ring->ifindex, &key, &from.iss);
 	if (!rc)
-		rc = start_at_home(so, found, to, iss);
+		rc = start_at_home(so, found, to, from);
 	return rc == -EEXIST ? -EADDRNOTAVAIL : rc; /* another process has the pair */
 }
 
@@ -306,6 +310,7 @@ static int disconnect(struct sock_ref ref)
 static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
+	enum verdict verdict;
 	struct endpoint to;
 	struct ring *ring;
 	int rc;
@@ -325,8 +330,9 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 		return rc;
 	if (addr->sa_family != AF_INET || !endpoint_from_sockaddr(&to, addr, len))
 		return SOCK_KERNEL; /* the right error */
-	if (!to.port || !sock_start()) {
-		rc = sock_leave(so, to.port ? VERDICT_NO_RESOURCES : VERDICT_CALL);
+	verdict = to.port ? sock_start_for(so) : VERDICT_CALL;
+	if (verdict != VERDICT_ACCELERATED) {
+		rc = sock_leave(so, verdict);
 		return rc ? rc : SOCK_KERNEL;
 	}
 	return begin(so, &to);
@@ -345,8 +351,7 @@ static int await(struct sock_ref ref, int unfinished, const struct sock_signals 
 	int rc;
 
 	sock_wait_begin(&wait, ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
-	wait.handled = signals->handled;
-	wait.restarted = signals->restart;
+	wait.before = *signals;
 	for (;;) {
 		bool connecting;
 
@@ -396,7 +401,7 @@ int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t
 	if (rc == SUCCEEDED)
 		return 0;
 	unfinished = rc == UNDER_WAY ? -EALREADY : -EINPROGRESS;
-	if (ref.sk->nonblock)
+	if (ref.sk->nonblock || family_nonblock(inet_of(ref.sk)))
 		return unfinished;
 	rc = await(ref, unfinished, &signals);
 	if (rc && rc != unfinished && rc != -EINTR)

@@ -27,6 +27,7 @@ struct tcp_shard {
 	struct inet_sock *so;
 	uint32_t gen;
 	const struct flow *flow; /* what brings its frames */
+	bool mute;		 /* holder: the host has lost its address */
 	/* holder of ring */
 	struct timer timer;
 	const struct sock_options *opt; /* inherited by children */
@@ -59,19 +60,26 @@ void tcp_arrive(struct inet_sock *so, struct ring *ring, const struct ring *from
 		const struct dst_found *found);
 /* holder: where its segments go, found anew.  0 or -errno, and it is as it was. */
 int tcp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found *found);
+/* holder: there is no way to the peer; what is sent is lost until one is found. */
+void tcp_mute(struct inet_sock *so);
+/* No ring held: such a way.  0 or -errno, as of tcp_resolve_locked(). */
+int tcp_go_by(struct sock_ref ref, const struct dst_found *found);
+/*
+ * No ring held: the connection, whose interface is gone or has lost its address to another
+ * one, lives on another ring from now on, where found leads.  0 or -errno.
+ */
+int tcp_transplant(struct sock_ref ref, const struct dst_found *found);
+/* holder of home: what is unread keeps no frame of the ring's queue. */
+void tcp_take_along(struct inet_sock *so, struct ring *ring);
 /* The headers of our segments. */
 struct dst_headers tcp_headers(const struct inet_sock *so);
 /* Routes changed: finds out anew where segments go.  App, no ring held. */
 int tcp_resolve(struct sock_ref ref);
 /* The same under the control lock. */
 int tcp_resolve_locked(struct sock_ref ref);
-/* 16 bytes that nobody else knows, for as long as the process runs; any thread. */
-const uint8_t *tcp_secret(void);
-/* The initial sequence number of a connection. */
-uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote, nsec_t now);
 
 /* How long a call waits for a connection that is with another process. */
-#define PATIENCE(dontwait) ((dontwait) ? FAMILY_PATIENCE : 0)
+#define TCP_PATIENCE(dontwait) ((dontwait) ? FAMILY_PATIENCE : 0)
 
 /* ---- tcp_send.c -------------------------------------------------------------------------- */
 

@@ -12,25 +12,27 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "ring/source.h"
 #include "sock/family.h"
+#include "sock/host_state.h"
 #include "sock/move.h"
 #include "sock/tcp_internal.h"
 #include "sock/wait.h"
 
-#define LINK_CACHE 256
+#define WAY_CACHE 256
 
-/* Link addresses that SYNs came from, for SYN-ACKs that are sent again. */
-struct link_cache {
+/* Ways to those who sent SYNs, for SYN-ACKs that are sent again. */
+struct way_cache {
 	struct {
 		struct inaddr addr;
-		uint8_t mac[6];
-	} entry[LINK_CACHE];
+		struct source_way way;
+	} entry[WAY_CACHE];
 };
 
 struct shard_full {
-	struct tcp_shard shard;	 /* first */
-	const struct pkt *input; /* holder: the segment being looked at, or NULL */
-	struct link_cache links;
+	struct tcp_shard shard;		/* first */
+	const struct source_way *input; /* holder: to who sent the segment being looked at, or NULL */
+	struct way_cache ways;
 };
 
 static struct shard_full *full_of(struct tcp_listener *l)
@@ -38,24 +40,30 @@ static struct shard_full *full_of(struct tcp_listener *l)
 	return container_of(container_of(l, struct tcp_shard, l), struct shard_full, shard);
 }
 
-static unsigned link_slot(const struct inaddr *addr)
+static unsigned way_slot(const struct inaddr *addr)
 {
 	return (unsigned)((addr->q[0] ^ addr->q[1]) * 0x9e3779b97f4a7c15ull >> 56);
 }
 
-_Static_assert(LINK_CACHE == 256, "link_slot() takes eight bits");
+_Static_assert(WAY_CACHE == 256, "way_slot() takes eight bits");
 
 /* ---- what the engine's listener asks for (holder of the shard's ring) ----------------------- */
 
-static const uint8_t *mac_to(struct shard_full *full, const struct inaddr *remote)
+static const struct source_way *way_to(const struct shard_full *full, const struct inaddr *remote)
 {
-	unsigned slot = link_slot(remote);
+	unsigned slot = way_slot(remote);
 
 	if (full->input)
-		return full->input->frame + 6; /* back to where it came from */
-	if (addr_eq(&full->links.entry[slot].addr, remote))
-		return full->links.entry[slot].mac;
+		return full->input;
+	if (addr_eq(&full->ways.entry[slot].addr, remote))
+		return &full->ways.entry[slot].way;
 	return NULL;
+}
+
+/* Answers leave by the ring's interface, or not at all: what comes back to it comes to us. */
+static bool leads_here(const struct tcp_shard *shard, const struct source_way *way)
+{
+	return way->here || (way->here_bound && shard->opt->bind_ifindex);
 }
 
 static int init_template(struct frame_template *tmpl, const struct tcp_shard *shard,
@@ -70,60 +78,96 @@ static int init_template(struct frame_template *tmpl, const struct tcp_shard *sh
 	return dst_template(tmpl, shard->ring, mac, remote, &headers);
 }
 
+static struct flow_key key_of(const struct endpoint *local, const struct endpoint *remote)
+{
+	struct flow_key key;
+
+	memset(&key, 0, sizeof(key));
+	key.local = local->addr;
+	key.local_port = local->port;
+	key.remote = remote->addr;
+	key.remote_port = remote->port;
+	key.proto = IPPROTO_TCP;
+	return key;
+}
+
+/* The neighbour that the way leads by, which is being asked for if it is not known. */
+static struct adj *neighbour_of(struct ring *ring, const struct source_way *way,
+				const struct endpoint *local, const struct endpoint *remote)
+{
+	struct adj *adj = ring_adj_for_source(ring, &way->nexthop);
+	struct flow_key key;
+
+	if (!adj || adj->state == NEIGH_REACHABLE)
+		return adj;
+	adj->state = NEIGH_UNKNOWN; /* also one that has failed before */
+	key = key_of(local, remote);
+	source_resolve(ring, &key);
+	return adj;
+}
+
 static int shard_send(struct tcp_listener *l, const struct endpoint *local,
 		      const struct endpoint *remote, const struct tcp_segment *seg)
 {
 	struct shard_full *full = full_of(l);
 	struct ring *ring = full->shard.ring;
-	const uint8_t *mac = mac_to(full, &remote->addr);
+	const struct source_way *way = way_to(full, &remote->addr);
 	struct frame_template tmpl;
+	struct adj *adj;
 	struct pkt *pkt;
 	int rc;
 
-	if (!mac)
+	if (!way || full->shard.mute || !ring->q)
 		return -EHOSTUNREACH; /* the peer sends its SYN again */
-	rc = init_template(&tmpl, &full->shard, mac, local, remote);
+	adj = neighbour_of(ring, way, local, remote);
+	if (!adj)
+		return -ENOMEM;
+	rc = init_template(&tmpl, &full->shard, adj->mac, local, remote);
 	if (rc)
 		return rc;
 	pkt = ring_tx_get(ring);
 	if (!pkt)
 		return -ENOBUFS;
 	pkt->frame_len = (uint32_t)frame_build_tcp(&tmpl, pkt->frame, seg);
-	return ring_tx_put(ring, pkt);
+	return ring_tx_to(ring, adj, pkt);
 }
 
-static uint32_t shard_iss(struct tcp_listener *l, const struct endpoint *local,
-			  const struct endpoint *remote, nsec_t now)
+static struct tcp_start shard_start(struct tcp_listener *l, const struct endpoint *local,
+				    const struct endpoint *remote, nsec_t now)
 {
-	return tcp_new_iss(local, remote, now);
+	return tcp_start_of(host_secret(), local, remote, now);
 }
 
-/* The child's way back, until accept() asks the routing table. */
-static int child_dst(struct inet_sock *child, const struct tcp_shard *shard, const struct pkt *pkt)
+/* The child's way back; accept() asks the routing table again, with the options of the socket. */
+static int child_dst(struct inet_sock *child, const struct tcp_shard *shard,
+		     const struct source_way *way)
 {
 	struct dst *dst = &child->tcp.dst;
-	int rc = init_template(&dst->tmpl, shard, pkt->frame + 6, &child->local, &child->remote);
+	uint32_t mtu = shard->ring->q->port->mtu;
+	struct dst_found found = {.verdict = VERDICT_ACCELERATED,
+				  .ring = shard->ring,
+				  .src = child->local.addr,
+				  .nexthop = way->nexthop,
+				  .mtu = way->mtu && way->mtu < mtu ? way->mtu : mtu};
+	struct dst_headers headers = {.src = child->local,
+				      .proto = IPPROTO_TCP,
+				      .ttl = shard->opt->ttl,
+				      .tos = shard->opt->tos};
+	const struct adj *adj = ring_adj_for_source(shard->ring, &way->nexthop);
+	int rc;
 
-	dst->ring = shard->ring;
-	ring_get(dst->ring);
-	dst->adj = &shard->ring->direct;
-	dst->mtu = shard->ring->q->port->mtu;
-	dst->verdict = VERDICT_ACCELERATED;
+	if (!adj)
+		return -ENOMEM;
+	found.neigh = adj->state;
+	memcpy(found.mac, adj->mac, sizeof(found.mac));
+	rc = dst_apply(dst, shard->ring, &child->remote, &found, &headers);
 	dst_expire(dst);
 	return rc;
 }
 
 static struct flow_key pair_of(const struct tcp_synreq *req)
 {
-	struct flow_key key;
-
-	memset(&key, 0, sizeof(key));
-	key.local = req->local.addr;
-	key.local_port = req->local.port;
-	key.remote = req->remote.addr;
-	key.remote_port = req->remote.port;
-	key.proto = IPPROTO_TCP;
-	return key;
+	return key_of(&req->local, &req->remote);
 }
 
 static int child_flow(struct inet_sock *child, struct ring *ring, const struct tcp_synreq *req)
@@ -145,7 +189,7 @@ static bool admit(const struct inet_sock *listener)
 }
 
 static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_synreq *req,
-				      const struct pkt *pkt)
+				      const struct source_way *way)
 {
 	struct inet_sock *child = sock_alloc(SOCK_KIND_TCP);
 
@@ -168,7 +212,7 @@ static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_
 	sock_set_home(child, shard->ring);
 	child->rx_key = shard->ring->key;
 	sock_access_init(child);
-	if (child_dst(child, shard, pkt) || child_flow(child, shard->ring, req)) {
+	if (child_dst(child, shard, way) || child_flow(child, shard->ring, req)) {
 		dst_fini(&child->tcp.dst);
 		sock_free(child);
 		return NULL;
@@ -187,7 +231,7 @@ static int shard_accept(struct tcp_listener *l, const struct tcp_synreq *req, st
 
 	if (!admit(shard->so))
 		return -EAGAIN;
-	child = child_create(shard, req, pkt);
+	child = child_create(shard, req, full_of(l)->input);
 	if (!child)
 		return -ENOMEM;
 	config = tcp_config_for(shard->opt, ring->q->port->mtu);
@@ -241,8 +285,8 @@ static const struct tcp_listener_ops shard_ops = {
 	.ended = shard_ended,
 	.free = mem_free,
 	.has_room = shard_has_room,
-	.iss = shard_iss,
 	.send = shard_send,
+	.start = shard_start,
 };
 
 /* ---- shards ------------------------------------------------------------------------------------- */
@@ -269,7 +313,7 @@ static void defend(struct tcp_listener *l)
 	int cookies = sys_read_number("/proc/sys/net/ipv4/tcp_syncookies", 1);
 
 	if (cookies)
-		l->cookie_secret = tcp_secret();
+		l->cookie_secret = host_secret();
 	if (cookies == 2)
 		l->backlog = 0;
 	l->syn_rate = (uint32_t)params.tcp_max_syn_rate;
@@ -280,6 +324,7 @@ struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring, cons
 	struct shard_full *full = mem_zalloc(sizeof(*full));
 	struct tcp_config config = tcp_config_for(so->opt, ring->q->port->mtu);
 
+	control_assert_held();
 	if (!full)
 		return NULL;
 	full->shard.ring = ring;
@@ -320,6 +365,7 @@ void tcp_shard_stop(struct tcp_shard *shard)
 
 void tcp_shard_free(struct tcp_shard *shard)
 {
+	control_assert_held();
 	options_put(shard->opt);
 	mem_free(container_of(shard, struct shard_full, shard));
 }
@@ -352,16 +398,29 @@ handshake_of(const struct ring *ring, struct sock_flow *picked, const struct pkt
 
 enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
-	struct sock_flow *f = flow->shared ? handshake_of(ring, sock_flow_from(flow), pkt)
-					   : sock_flow_from(flow);
-	struct shard_full *full = container_of(f->shard, struct shard_full, shard);
-	struct endpoint from = frame_source(pkt);
-	unsigned slot = link_slot(&from.addr);
+	struct endpoint from = frame_source(pkt), to = frame_destination(pkt);
+	struct flow_key key = key_of(&to, &from);
+	unsigned slot = way_slot(&from.addr);
+	struct source_way way;
+	struct sock_flow *f;
+	struct shard_full *full;
 	enum drop reason;
 
-	full->links.entry[slot].addr = from.addr;
-	memcpy(full->links.entry[slot].mac, pkt->frame + 6, 6);
-	full->input = pkt;
+	switch (source_check(ring, &key, pkt, &way, &reason)) {
+	case SOURCE_KEPT:
+		return DROP_NONE;
+	case SOURCE_DROP:
+		return reason;
+	case SOURCE_PASS:
+		break;
+	}
+	f = flow->shared ? handshake_of(ring, sock_flow_from(flow), pkt) : sock_flow_from(flow);
+	full = container_of(f->shard, struct shard_full, shard);
+	if (!leads_here(&full->shard, &way))
+		return DROP_NO_WAY_BACK;
+	full->ways.entry[slot].addr = from.addr;
+	full->ways.entry[slot].way = way;
+	full->input = &way;
 	reason = tcp_listener_input(&full->shard.l, pkt, now);
 	full->input = NULL;
 	shard_arm(&full->shard);
@@ -413,7 +472,7 @@ static void arrived_run(struct ring *ring, struct inbox_item *item)
 	}
 	list_push_back(&so->listen.queue, &child->accept_link);
 	count_waiting(so, 1);
-	sock_set_events(so, so->sk.events | EPOLLIN | EPOLLRDNORM);
+	sock_set_events(so, sock_own_events(so) | EPOLLIN | EPOLLRDNORM);
 	ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
 }
 
@@ -428,6 +487,7 @@ void tcp_child_established(struct inet_sock *child)
 
 void tcp_listen_options_changed(struct inet_sock *so)
 {
+	control_assert_held();
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
 
@@ -561,7 +621,7 @@ static struct inet_sock *take_child(struct inet_sock *so)
 	struct list *link = list_pop_front(&so->listen.queue);
 
 	if (list_empty(&so->listen.queue))
-		sock_set_events(so, so->sk.events & ~(uint32_t)(EPOLLIN | EPOLLRDNORM));
+		sock_set_events(so, sock_own_events(so) & ~(uint32_t)(EPOLLIN | EPOLLRDNORM));
 	if (!link)
 		return NULL;
 	count_waiting(so, -1u);
@@ -644,6 +704,8 @@ static int accept_round(struct sock_ref ref, int *spare, int flags, struct inet_
 	sock_access_rx(so);
 	if (list_empty(&so->listen.queue))
 		ring_poll(ring);
+	else if (so->listen.waiting <= so->listen.backlog / 2) /* else frames wait better */
+		ring_keep_up(ring);
 	*child = NULL;
 	if (!list_empty(&so->listen.queue)) {
 		if (*spare < 0)
@@ -693,6 +755,8 @@ int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, 
 			return -EAGAIN;
 		}
 		if (!waiting) {
+			if (family_nonblock(so))
+				continue; /* as if it had been so from the beginning */
 			sock_wait_begin(&wait, ref, EPOLLIN, sock_timeout(&so->rcvtimeo));
 			waiting = true;
 		}

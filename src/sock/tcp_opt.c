@@ -6,6 +6,7 @@
 #include <linux/tcp.h>
 #include <sys/epoll.h>
 
+#include "base/mutex.h"
 #include "base/sys.h"
 #include "base/user.h"
 #include "sock/opt_internal.h"
@@ -33,12 +34,14 @@ static void read_kernel(struct tcp_kernel *k)
 	int ecn = sys_read_number("/proc/sys/net/ipv4/tcp_ecn", TCP_ECN_ANSWER);
 	int lowat = sys_read_number("/proc/sys/net/ipv4/tcp_notsent_lowat", 0);
 	int fin = sys_read_number("/proc/sys/net/ipv4/tcp_fin_timeout", 60);
+	int orphan = sys_read_number("/proc/sys/net/ipv4/tcp_orphan_retries", 0);
 
 	k->rmem_max = most_of("/proc/sys/net/ipv4/tcp_rmem", 6 << 20);
 	k->wmem_max = most_of("/proc/sys/net/ipv4/tcp_wmem", 4 << 20);
 	k->timestamps = sys_read_number("/proc/sys/net/ipv4/tcp_timestamps", 1) != 0;
 	k->ecn = (uint8_t)(ecn < TCP_ECN_NONE || ecn > TCP_ECN_ANSWER ? TCP_ECN_ANSWER : ecn);
 	k->notsent_lowat = lowat > 0 ? (uint32_t)lowat : 0; /* by default 2^32 - 1: any */
+	tcp_orphan_retries = (uint8_t)(orphan < 0 ? 0 : orphan > UINT8_MAX ? UINT8_MAX : orphan);
 	k->fin_timeout = (int16_t)(fin < 0 ? 0 : fin > INT16_MAX ? INT16_MAX : fin);
 }
 
@@ -50,11 +53,11 @@ const struct tcp_kernel *tcp_kernel(void)
 	if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
 		static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 
-		pthread_mutex_lock(&once);
+		mutex_lock(&once);
 		if (!ready)
 			read_kernel(&kernel);
 		__atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
-		pthread_mutex_unlock(&once);
+		mutex_unlock(&once);
 	}
 	return &kernel;
 }
@@ -91,6 +94,7 @@ int tcp_may_set(struct sock_ref ref, int name, const void *val, socklen_t len)
 	struct ring *ring;
 	int rc;
 
+	control_assert_held();
 	if (!takes_closed_only(name, val, len))
 		return 0;
 	rc = sock_hold_cold(ref, &ring);
@@ -116,6 +120,7 @@ static unsigned syn_acks_in(int seconds)
 
 void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_options *opt)
 {
+	control_assert_held();
 	switch (name) {
 	case TCP_NODELAY:
 		opt->nodelay = sock_twin_int(so, IPPROTO_TCP, name, 0) != 0;
@@ -288,7 +293,7 @@ static int answer_zerocopy(const struct inet_sock *so, struct tcp_zerocopy_recei
 {
 	size_t n = tcp_readable_bytes(&so->tcp.conn);
 
-	if (!n && (so->sk.events & EPOLLRDHUP))
+	if (!n && (sock_own_events(so) & EPOLLRDHUP))
 		return -EIO;
 	zc->recv_skip_hint = zc->inq = (uint32_t)n;
 	return sizeof(*zc);

@@ -108,24 +108,38 @@ static inline __attribute__((always_inline)) int recv_round(struct sock_ref ref,
 	return rc;
 }
 
-/* The urgent byte: never waits. */
-static __attribute__((noinline)) ssize_t recv_oob(struct sock_ref ref, struct msghdr *msg,
-						  int flags)
+/* 1: taken; 0, -errno or SOCK_FETCH. */
+static int take_urgent(struct sock_ref ref, uint8_t *byte, bool peek)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
-	uint8_t byte = 0;
 	int rc = sock_hold_cold(ref, &ring);
 
 	if (rc)
 		return rc;
-	rc = -EINVAL;
-	ring_poll(ring);
-	if (so->inet == INET_TCP)
-		rc = tcp_recv_urgent(&so->tcp.conn, &byte, flags & MSG_PEEK);
-	tcp_update_events(so, 0);
-	tcp_after(so, ring);
+	if (so->inet == INET_TCP && so->connected) {
+		ring_poll(ring);
+		rc = tcp_recv_urgent(&so->tcp.conn, byte, peek);
+		tcp_update_events(so, 0);
+		tcp_after(so, ring);
+	} else {
+		rc = sock_is_away(&so->sk) ? SOCK_FETCH : -EINVAL;
+	}
 	ring_release_cold(ring);
+	return rc;
+}
+
+/* The urgent byte: waits for a process that has the connection, never for the byte. */
+static __attribute__((noinline)) ssize_t recv_oob(struct sock_ref ref, struct msghdr *msg,
+						  int flags)
+{
+	uint8_t byte = 0;
+	int rc;
+
+	do {
+		rc = take_urgent(ref, &byte, flags & MSG_PEEK);
+	} while (rc == SOCK_FETCH && !(rc = family_fetch(ref, TCP_PATIENCE((flags & MSG_DONTWAIT) ||
+									   ref.sk->nonblock))));
 	if (rc <= 0)
 		return rc;
 	msg->msg_namelen = 0;
@@ -212,7 +226,7 @@ static bool is_too_little(const struct order *o, const struct inet_sock *so)
 	const uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 	size_t here = bytes_here(o, so);
 
-	return here && here < o->least && !(so->sk.events & end) && !so->tcp.conn.urgent;
+	return here && here < o->least && !(sock_own_events(so) & end) && !so->tcp.conn.urgent;
 }
 
 /* As recv_round(); patient: the call may still wait. */
@@ -258,7 +272,7 @@ static int recv_waiting(struct order *o, bool dontwait)
 
 	for (;;) {
 		rc = round_ordered(o, patient, &n);
-		if (rc == SOCK_FETCH && !(rc = family_fetch(o->ref, PATIENCE(dontwait))))
+		if (rc == SOCK_FETCH && !(rc = family_fetch(o->ref, TCP_PATIENCE(dontwait))))
 			continue;
 		if (rc || (n <= 0 && n != -EAGAIN))
 			return rc ? rc : (int)n;
@@ -347,7 +361,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	for (;;) {
 		rc = recv_round(ref, msg, &n, &stamp, mode);
 		if (__builtin_expect(rc != 0, 0)) {
-			if (rc == SOCK_FETCH && !(rc = family_fetch(ref, PATIENCE(dontwait))))
+			if (rc == SOCK_FETCH && !(rc = family_fetch(ref, TCP_PATIENCE(dontwait))))
 				continue;
 			return rc;
 		}

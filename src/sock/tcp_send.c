@@ -175,7 +175,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 		if (__builtin_expect(rc > 0, 0))
 			continue;
 		if (__builtin_expect(rc != 0, 0)) {
-			if (rc == SOCK_FETCH && !(rc = family_fetch(ref, PATIENCE(dontwait))))
+			if (rc == SOCK_FETCH && !(rc = family_fetch(ref, TCP_PATIENCE(dontwait))))
 				continue;
 			break;
 		}

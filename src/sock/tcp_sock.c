@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <linux/sockios.h>
 
 #include "base/log.h"
@@ -14,14 +13,18 @@
 #include "base/sys.h"
 #include "base/user.h"
 #include "sock/async.h"
-#include "sock/move.h"
+#include "sock/move_internal.h"
 #include "sock/tcp_internal.h"
 #include "sock/timewait.h"
+#include "sock/travel.h"
 
 /* Bytes, at first, unless the program sets SO_RCVBUF, SO_SNDBUF. */
 #define TCP_BUF_FIRST (256u << 10)
 
 unsigned tcp_orphans[TCP_ORPHAN_KINDS];
+unsigned tcp_orphans_max;
+
+#define ORPHANS_MAX 65536 /* in a namespace that does not show the kernel's */
 
 static struct inet_sock *of_conn(struct tcp_conn *conn)
 {
@@ -71,7 +74,7 @@ static uint32_t compute_events(const struct inet_sock *so)
 
 void tcp_update_events(struct inet_sock *so, uint32_t happened)
 {
-	uint32_t before = so->sk.events, now = compute_events(so);
+	uint32_t before = sock_own_events(so), now = compute_events(so);
 	uint32_t notify = (now & ~before) | (now & happened);
 
 	if (now != before)
@@ -126,6 +129,9 @@ static void on_closed(struct tcp_conn *conn, int error)
 
 	so->tcp.dead = true;
 	so->tcp.connecting = false;
+	/* As the kernel: what it was told when it sent again. */
+	if (error == ETIMEDOUT && so->tcp.dst.mute && so->tcp.dst.mute_sent)
+		error = ENETUNREACH;
 	so->tcp.error = error;
 	/* A child nobody was told of has no owner but us. */
 	if (so->tcp.listener && !so->tcp.handed_over)
@@ -141,7 +147,7 @@ static int on_send(struct tcp_conn *conn, const struct tcp_segment *seg)
 	struct pkt *pkt = ring_tx_get(ring);
 
 	if (__builtin_expect(!pkt, 0))
-		return -ENOBUFS;
+		return so->tcp.dst.mute ? 0 : -ENOBUFS;
 	if (__builtin_expect(seg->len + FRAME_HDR_MAX > pkt->room, 0)) {
 		pkt_free(pkt); /* the segment size was agreed on when frames were larger */
 		return -EMSGSIZE;
@@ -161,6 +167,8 @@ static uint32_t on_send_train(struct tcp_conn *conn, const struct tcp_segment *s
 	while (sent < seg->len) {
 		struct pkt *pkt = ring_tx_get(ring);
 
+		if (!pkt && so->tcp.dst.mute)
+			return seg->len;
 		if (!pkt)
 			break;
 		if (mss + FRAME_HDR_MAX > pkt->room) {
@@ -469,55 +477,85 @@ void tcp_options_changed(struct inet_sock *so, bool quickack)
 	tcp_after(so, sock_home(so));
 }
 
-const uint8_t *tcp_secret(void)
+void tcp_mute(struct inet_sock *so)
 {
-	static uint8_t secret[16]; /* any; written once under the flag */
-	static int ready;
+	struct tcp_info info;
 
-	if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
-		static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
-
-		pthread_mutex_lock(&once);
-		if (!ready && getrandom(secret, sizeof(secret), 0) == sizeof(secret))
-			__atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
-		pthread_mutex_unlock(&once);
-	}
-	return secret;
+	if (so->tcp.dead || so->tcp.dst.mute)
+		return;
+	tcp_get_info(&so->tcp.conn, &info, sock_home(so)->now);
+	so->tcp.dst.mute_sent = info.tcpi_unacked != 0;
+	dst_mute(&so->tcp.dst);
 }
 
-uint32_t tcp_new_iss(const struct endpoint *local, const struct endpoint *remote, nsec_t now)
+/* holder */
+static int go_on_by(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
 {
-	return tcp_iss(tcp_secret(), local, remote, now);
+	bool was_mute = so->tcp.dst.mute;
+	uint32_t mtu = so->tcp.dst.mtu;
+	nsec_t now = clock_now();
+	int rc = tcp_retarget(so, ring, found);
+
+	if (rc || so->tcp.dead)
+		return rc;
+	if (mtu != found->mtu)
+		tcp_path_mtu(&so->tcp.conn, found->mtu, now);
+	if (was_mute)
+		tcp_way_found(&so->tcp.conn, now);
+	tcp_after(so, ring);
+	return 0;
+}
+
+/*
+ * holder: nothing would be heard of the peer on the ring it lives on: it waits for
+ * tcp_transplant().
+ */
+static bool must_move(const struct inet_sock *so, const struct ring *home,
+		      const struct dst_found *found)
+{
+	return so->tcp.dst.mute && (!home->q || home->ifindex != found->ring->ifindex);
+}
+
+int tcp_go_by(struct sock_ref ref, const struct dst_found *found)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	if (!so->connected) { /* it went to another process meanwhile */
+		ring_release_cold(ring);
+		return 0;
+	}
+	if (found->verdict == VERDICT_ACCELERATED && must_move(so, ring, found)) {
+		progress_wake(); /* it follows the links, see links.c */
+	} else if (found->verdict == VERDICT_ACCELERATED) {
+		rc = go_on_by(so, ring, found);
+	} else {
+		if (found->verdict == VERDICT_NO_ROUTE)
+			tcp_mute(so);
+		/* Else there is no way that we know: the old one, until there is a new one. */
+		so->tcp.dst.generation = found->generation;
+	}
+	ring_release_cold(ring);
+	if (!rc)
+		dst_resolve_neighbour(found);
+	return rc;
 }
 
 int tcp_resolve_locked(struct sock_ref ref)
 {
-	struct inet_sock *so = inet_of(ref.sk);
-	struct dst_headers headers;
 	struct dst_query query;
 	struct dst_found found;
-	struct ring *ring;
-	int rc;
 
+	control_assert_held();
 	/* Else it is another one by now, which somebody may just be making. */
 	if (!sock_ref_valid(ref))
 		return -EBADF;
-	query = sock_query(so);
+	query = sock_query(inet_of(ref.sk));
 	dst_find(&query, &found);
-	rc = sock_hold_cold(ref, &ring);
-	if (rc)
-		return rc;
-	if (found.verdict == VERDICT_ACCELERATED) {
-		headers = tcp_headers(so);
-		rc = dst_apply(&so->tcp.dst, ring, &so->remote, &found, &headers);
-	} else {
-		/* No way now: segments go the old way until there is a new one. */
-		so->tcp.dst.generation = found.generation;
-	}
-	ring_release_cold(ring);
-	if (!rc)
-		dst_resolve_neighbour(&found);
-	return rc;
+	return tcp_go_by(ref, &found);
 }
 
 int tcp_resolve(struct sock_ref ref)
@@ -536,6 +574,11 @@ int tcp_resolve(struct sock_ref ref)
 static struct pkt *take_along(struct pkt *pkt, void *ring)
 {
 	return ring_travel(ring, pkt);
+}
+
+void tcp_take_along(struct inet_sock *so, struct ring *ring)
+{
+	tcp_recvq_exchange(&so->tcp.conn.rcv, take_along, ring);
 }
 
 void tcp_leave(struct inet_sock *so, struct ring *ring)
@@ -562,6 +605,77 @@ int tcp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found
 	return dst_apply(&so->tcp.dst, home, &so->remote, found, &headers);
 }
 
+#define LATE (60 * NSEC_PER_SEC) /* peers have heard by then that the address has moved */
+
+/* holder of home: off its ring, on its way to the next. */
+static int uproot(struct inet_sock *so, struct ring *ring, struct ring *to)
+{
+	if (ring == to || so->tcp.dead)
+		return -EBUSY;
+	tcp_mute(so);
+	if (ring->q) {
+		move_drain(ring);
+		if (so->tcp.dead)
+			return -EBUSY;
+		if (so->tcp.flow.listed && !travel_fade(ring, &so->tcp.flow, LATE))
+			return -ENOMEM;
+	}
+	tcp_leave(so, ring);
+	ring_flow_del(ring, &so->tcp.flow);
+	sock_set_home(so, to);
+	return 0;
+}
+
+/* holder of the new home: nobody had the frames meanwhile, and nothing was sent. */
+static int take_root(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
+{
+	int rc = ring_flow_take(ring, &so->tcp.flow);
+
+	if (rc)
+		return rc;
+	rc = go_on_by(so, ring, found);
+	ring_work_add(ring, &so->tcp.flush);
+	ready_wake_all(&so->sk); /* who sleeps elsewhere looks for the new descriptors */
+	return rc;
+}
+
+int tcp_transplant(struct sock_ref ref, const struct dst_found *found)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring, *to = sock_rx_ring_beside(so, found->ring);
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	rc = uproot(so, ring, to);
+	ring_release_cold(ring);
+	/* Held anew: another thread may have it meanwhile, and finds it mute. */
+	if (!rc)
+		rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	rc = take_root(so, ring, found);
+	ring_release_cold(ring);
+	sock_tell_pollers();
+	if (!rc)
+		dst_resolve_neighbour(found);
+	return rc;
+}
+
+/* Each keeps its buffers, for minutes if the peer likes: there is a bound, as in the kernel. */
+static bool too_many_orphans(void)
+{
+	unsigned max = __atomic_load_n(&tcp_orphans_max, __ATOMIC_RELAXED);
+
+	if (!max) {
+		int n = sys_read_number("/proc/sys/net/ipv4/tcp_max_orphans", ORPHANS_MAX);
+
+		max = n > 0 ? (unsigned)n : 1;
+		__atomic_store_n(&tcp_orphans_max, max, __ATOMIC_RELAXED);
+	}
+	return __atomic_load_n(&tcp_orphans[TCP_ORPHAN_UNACKED], __ATOMIC_RELAXED) >= max;
+}
+
 /* ---- ending --------------------------------------------------------------------------------------- */
 
 bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
@@ -580,6 +694,8 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
 		tcp_abort(&so->tcp.conn, 0, now);
 	else if (!so->tcp.dead)
 		tcp_close(&so->tcp.conn, now);
+	if (orphan_kind(so) == TCP_ORPHAN_UNACKED && too_many_orphans())
+		tcp_abort(&so->tcp.conn, 0, now);
 	tcp_count_orphan(so);
 	ring_work_add(ring, &so->tcp.flush); /* it may have ended, or become small */
 	return true;

@@ -510,6 +510,8 @@ static bool vacate_some(struct ring *ring, struct ring *heir)
 
 void timewait_vacate(struct ring *ring, struct ring *heir)
 {
+	control_assert_held();
+	control_assert_no_ring();
 	while (vacate_some(ring, heir))
 		;
 }

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "net/netlink.h"
 #include "net/tcp_snapshot.h"
 #include "sock/family_internal.h"
 #include "sock/move_internal.h"
@@ -77,6 +78,18 @@ static void fade_begin(struct fade *fade, struct flow *flow)
 	ring_get(fade->ring);
 	ring_flow_part(fade->ring, flow, &fade->flow);
 	ring_arm(fade->ring, &fade->timer, clock_now() + FADE);
+}
+
+bool travel_fade(struct ring *ring, struct flow *flow, nsec_t time)
+{
+	struct fade *fade = fade_create(ring);
+
+	if (!fade)
+		return false;
+	ring_get(ring);
+	ring_flow_replace(ring, flow, &fade->flow);
+	ring_arm(ring, &fade->timer, clock_now() + time);
+	return true;
 }
 
 /* ---- out --------------------------------------------------------------------------------- */
@@ -181,6 +194,8 @@ int travel_out(struct inet_sock *so, int *memfd)
 	struct ring *ring;
 	int rc;
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (so->move)
 		return -EBUSY;
 	rc = sock_hold_cold(sock_ref_of(so), &ring);
@@ -212,6 +227,7 @@ int travel_out(struct inet_sock *so, int *memfd)
 
 void travel_blank(struct inet_sock *so)
 {
+	control_assert_held();
 	tcp_part_init(so);
 	be_away(so);
 }
@@ -221,6 +237,7 @@ void travel_begin_away(struct inet_sock *so)
 {
 	const struct sock_options *opt = options_share(so->opt);
 
+	control_assert_held();
 	list_init(&so->sk.watches);
 	list_init(&so->flows);
 	so->sk.waiters = 0;
@@ -247,7 +264,9 @@ void travel_prepare(struct inet_sock *so)
 	struct dst_query query;
 	struct dst_found found;
 
-	if (!sock_start())
+	control_assert_held();
+	control_assert_no_ring();
+	if (sock_start_for(so) != VERDICT_ACCELERATED)
 		return;
 	query = sock_query(so);
 	dst_find(&query, &found);
@@ -261,6 +280,18 @@ static bool is_sane(const struct head *h, size_t size)
 	       h->head_size == sizeof(*h) && h->options_size == sizeof(h->opt) && h->local.port &&
 	       h->remote.port && addr_is_v4(&h->local.addr) && addr_is_v4(&h->remote.addr) &&
 	       h->opt.rcvlowat;
+}
+
+static bool is_at(const struct endpoint *known, const struct endpoint *ep)
+{
+	return !known->port || (known->port == ep->port &&
+				(addr_is_any(&known->addr) || addr_eq(&known->addr, &ep->addr)));
+}
+
+/* Or somebody would have a connection of his choice taken over. */
+static bool is_of(const struct inet_sock *so, const struct head *h)
+{
+	return is_at(&so->local, &h->local) && is_at(&so->remote, &h->remote);
 }
 
 /* The bytes, mapped: nobody can make them shorter meanwhile.  0 or -errno. */
@@ -381,6 +412,8 @@ static int arrive(struct inet_sock *so, const struct head *h, const uint8_t *byt
 	struct ring *ring;
 	int rc;
 
+	if (!sock_start() || !netlink_is_of(sock_twin(&so->sk)))
+		return -ENETUNREACH;
 	query = sock_query(so);
 	dst_find(&query, &found);
 	if (found.verdict != VERDICT_ACCELERATED)
@@ -405,18 +438,20 @@ static int arrive(struct inet_sock *so, const struct head *h, const uint8_t *byt
 
 int travel_in(struct inet_sock *so, int memfd)
 {
-	uint8_t *bytes;
+	uint8_t *bytes = NULL;
 	struct head h;
-	size_t size;
+	size_t size = 0;
 	int rc = map_bytes(memfd, &bytes, &size);
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (rc)
 		return rc;
 	rc = -EINVAL;
 	if (size > sizeof(h)) {
 		memcpy(&h, bytes, sizeof(h));
-		if (is_sane(&h, size))
-			rc = sock_start() ? take_head(so, &h) : -ENOMEM;
+		if (is_sane(&h, size) && is_of(so, &h))
+			rc = take_head(so, &h);
 	}
 	if (!rc)
 		rc = arrive(so, &h, bytes + sizeof(h), size - sizeof(h));
@@ -429,6 +464,8 @@ void travel_lost(struct inet_sock *so)
 	struct tcp_config config = tcp_config_for(so->opt, ETH_MTU);
 	struct ring *ring;
 
+	control_assert_held();
+	control_assert_no_ring();
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	tcp_part_init(so);

@@ -28,6 +28,12 @@ int travel_out(struct inet_sock *so, int *memfd);
 /* holder of home: nothing of the connection is left there, and nobody is told. */
 void travel_take_off(struct inet_sock *so, struct ring *ring);
 
+/*
+ * holder of ring: what is still to come for flow, which is listed there, is dropped for so
+ * long; flow is off the ring.  False: no memory; it stays.
+ */
+bool travel_fade(struct ring *ring, struct flow *flow, nsec_t time);
+
 /* Any: a memfd with these bytes, or -errno. */
 int travel_bytes(const void *from, size_t len);
 
@@ -35,7 +41,8 @@ int travel_bytes(const void *from, size_t len);
 void travel_prepare(struct inet_sock *so);
 
 /*
- * so is away.  0, and it is here; -EINVAL: nobody wrote these bytes with travel_out();
+ * so is away.  0, and it is here; -EINVAL: nobody wrote these bytes with travel_out(), or of
+ * another connection, as far as its addresses are known;
  * -errno: it stays away.
  */
 int travel_in(struct inet_sock *so, int memfd);

@@ -58,7 +58,7 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
 	udp->tail = pkt;
 	udp->bytes += charge(pkt);
 	udp->count++;
-	sock_set_events(so, so->sk.events | EPOLLIN | EPOLLRDNORM);
+	sock_set_events(so, sock_own_events(so) | EPOLLIN | EPOLLRDNORM);
 	ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
 	return DROP_NONE;
 }
@@ -90,7 +90,7 @@ struct pkt *udp_pop(struct inet_sock *so)
 	udp->count--;
 	if (!udp->head) {
 		udp->tail = NULL;
-		sock_set_events(so, so->sk.events &
+		sock_set_events(so, sock_own_events(so) &
 					    ~(uint32_t)(so->shut_rd ? 0 : EPOLLIN | EPOLLRDNORM));
 	}
 	return pkt;
@@ -243,6 +243,7 @@ int udp_autobind(struct inet_sock *so)
 	struct sockaddr_in any = {.sin_family = AF_INET};
 	int rc;
 
+	control_assert_held();
 	if (!so->bound) {
 		rc = sock_read_local(so);
 		if (!rc && !so->local.port) {
@@ -307,8 +308,21 @@ static void retarget(struct inet_sock *so)
 	attach(so);
 }
 
+void udp_detach(struct inet_sock *so)
+{
+	control_assert_held();
+	forget_flows(so);
+}
+
+void udp_attach_anew(struct inet_sock *so)
+{
+	control_assert_held();
+	retarget(so);
+}
+
 void udp_reattach(struct inet_sock *so)
 {
+	control_assert_held();
 	if (so->attached)
 		retarget(so);
 }
@@ -353,6 +367,7 @@ static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen
 
 static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
 {
+	enum verdict verdict;
 	struct dst_query query;
 	struct dst_found found;
 	struct endpoint to;
@@ -365,8 +380,9 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 		return rc;
 	if (!endpoint_from_sockaddr(&to, addr, len))
 		return sock_leave(so, VERDICT_FAMILY);
-	if (!sock_start())
-		return sock_leave(so, VERDICT_NO_RESOURCES);
+	verdict = sock_start_for(so);
+	if (verdict != VERDICT_ACCELERATED)
+		return sock_leave(so, verdict);
 	query = sock_way_query(so, &to, so->bound_addr ? so->local.addr : addr_v4_any());
 	sock_tx_query(so, &query);
 	dst_find(&query, &found);
@@ -458,7 +474,7 @@ int udp_shutdown(struct sock_ref ref, int how)
 		so->shut_wr = true;
 	if (so->shut_rd && so->shut_wr)
 		events |= EPOLLHUP;
-	sock_set_events(so, so->sk.events | events);
+	sock_set_events(so, sock_own_events(so) | events);
 	ready_notify(&so->sk, events);
 	ring_release_cold(ring);
 	return told;

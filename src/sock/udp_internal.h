@@ -71,8 +71,6 @@ int udp_autobind(struct inet_sock *so);
 unsigned udp_tx_rings(struct inet_sock *so, struct ring **rings, unsigned max);
 /* holder: destinations are found anew before they are used again. */
 void udp_retarget(struct inet_sock *so);
-/* holder of its old home: the socket moves. */
-void udp_leave(struct inet_sock *so, struct ring *ring);
 
 /* One instance per thread mode of each hot call. */
 #define UDP_MODES(X)           \

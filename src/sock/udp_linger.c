@@ -111,6 +111,7 @@ static const struct sock_ops linger_ops = {
 
 bool udp_linger(struct inet_sock *so)
 {
+	control_assert_held();
 	if (!so->udp.lingers) {
 		sock_move_settle(so);
 		udp_pending_to_twin(so);

@@ -3,7 +3,9 @@
  * Receiving datagrams.  Written once, instantiated per thread mode.
  */
 #include <errno.h>
+#include <sched.h>
 
+#include "base/clock.h"
 #include "base/param.h"
 #include "base/sys.h"
 #include "base/user.h"
@@ -16,6 +18,7 @@
 
 #define RECV_FOR_KERNEL (MSG_ERRQUEUE | MSG_OOB)
 #define TRAIN_MAX 64 /* datagrams at once, as the kernel */
+#define ANSWER_PATIENCE (200 * NSEC_PER_USEC)
 
 /* UDP_GRO: could the kernel have joined next to what begins with first? */
 static bool continues(const struct pkt *first, const struct pkt *next)
@@ -158,11 +161,27 @@ static ssize_t no_more(struct msghdr *msg)
 	return 0;
 }
 
+/*
+ * What a new sender sent waits for what the kernel says of it: a call that does not wait would
+ * find nothing, although it has come.  False: that takes too long.
+ */
+static __attribute__((noinline)) bool await_answer(nsec_t *until)
+{
+	nsec_t now = clock_now();
+
+	if (!*until)
+		*until = now + ANSWER_PATIENCE;
+	else
+		sched_yield(); /* another thread is at it */
+	return now < *until;
+}
+
 static inline __attribute__((always_inline)) ssize_t
 recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mode)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	bool dontwait = (flags & MSG_DONTWAIT) || ref.sk->nonblock;
+	nsec_t until = 0; /* a new sender is waited for */
 	bool waiting = false;
 	SOCK_WAIT(wait);
 	struct ring *ring;
@@ -172,7 +191,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	if (__builtin_expect(flags & RECV_FOR_KERNEL, 0))
 		return SOCK_KERNEL;
 	for (;;) {
-		bool look, closed;
+		bool look, closed, asked;
 
 		rc = sock_hold_mode(ref, &ring, mode);
 		if (__builtin_expect(rc != 0, 0))
@@ -187,7 +206,10 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 		}
 		look = twin_due(so);
 		closed = so->shut_rd;
+		asked = ring->n_questions;
 		ring_release(ring, mode);
+		if (__builtin_expect(asked && dontwait, 0) && await_answer(&until))
+			continue;
 		if (__builtin_expect(look || closed, 0)) {
 			n = recv_twin(ref.sk, msg, flags);
 			if (n != -EAGAIN)
@@ -211,6 +233,10 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 			continue;
 		}
 		if (!waiting) {
+			if (family_nonblock(so)) {
+				dontwait = true;
+				continue;
+			}
 			sock_wait_begin(&wait, ref, EPOLLIN, sock_timeout(&so->rcvtimeo));
 			waiting = true;
 		}

@@ -126,6 +126,7 @@ int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 	struct dst_query query;
 	struct dst_found found;
 	struct dst_headers headers;
+	enum verdict verdict;
 	struct ring *ring;
 	struct dst *dst;
 	int rc;
@@ -137,9 +138,13 @@ int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 	rc = -EBADF;
 	if (!sock_ref_valid(ref))
 		goto unlock;
-	rc = SOCK_KERNEL;
-	if (!sock_start())
+	verdict = sock_start_for(so);
+	if (verdict != VERDICT_ACCELERATED) {
+		rc = sock_leave(so, verdict);
+		rc = rc ? rc : SOCK_KERNEL;
 		goto unlock;
+	}
+	rc = SOCK_KERNEL;
 	if (way.plain)
 		way = udp_plain_way(so, &way.to); /* as it is now */
 	query = query_for(so, &way);

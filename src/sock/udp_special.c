@@ -500,6 +500,7 @@ void udp_pending_to_twin(struct inet_sock *so)
 {
 	struct ring *ring;
 
+	control_assert_held();
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	if (so->udp.pending == UDP_PENDING_HERE)

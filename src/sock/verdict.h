@@ -25,7 +25,9 @@
 	X(CALL, "a call was made that only the kernel serves")               \
 	X(FORKED, "the socket was inherited by a forked process")            \
 	X(PASSED, "the socket was passed to another process")                \
-	X(EXECUTED, "the process executed another program")
+	X(EXECUTED, "the process executed another program")                  \
+	X(NAMESPACE, "the socket is of another network namespace")           \
+	X(SHARED, "a process that has it, too, cannot use it but through the kernel")
 
 enum verdict {
 #define X(name, text) VERDICT_##name,

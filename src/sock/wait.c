@@ -28,19 +28,13 @@ void sock_wait_begin(struct sock_wait *wait, struct sock_ref ref, uint32_t event
 	wait->events = events;
 	wait->polls = params.rx_poll ? params.rx_poll : 1;
 	wait->deadline = timeout ? clock_now() + timeout : NSEC_NEVER;
-	wait->handled = sock_signals.handled;
-	wait->restarted = sock_signals.restart;
 	spin_start(&wait->spin);
 	cleanup_push(&wait->undo, cancelled, wait);
 }
 
-/* signal(7): SA_RESTART restarts a call unless it has a timeout. */
 static bool interrupted(const struct sock_wait *wait)
 {
-	unsigned handled = sock_signals.handled - wait->handled;
-
-	return handled &&
-	       (wait->deadline != NSEC_NEVER || sock_signals.restart - wait->restarted != handled);
+	return sock_signals_interrupt(&wait->before, wait->deadline != NSEC_NEVER);
 }
 
 /* One sleep: what has to be undone after it, also when the thread is cancelled. */
@@ -158,7 +152,7 @@ int sock_wait_next(struct sock_wait *wait)
 
 	if (__builtin_expect(__atomic_load_n(&so->n_rings, __ATOMIC_RELAXED) > 1, 0))
 		sock_poll_others(wait->ref.sk);
-	if (__builtin_expect(sock_signals.handled != wait->handled, 0) && interrupted(wait))
+	if (__builtin_expect(interrupted(wait), 0))
 		return -EINTR;
 	if (wait->deadline != NSEC_NEVER && clock_now() >= wait->deadline)
 		return -EAGAIN;
@@ -173,6 +167,6 @@ int sock_wait_next(struct sock_wait *wait)
 	}
 	rc = sleep_on(wait);
 	if (rc == -EINTR && !interrupted(wait))
-		rc = sock_signals.handled != wait->handled ? 0 : -EINTR;
+		rc = sock_signals.handled != wait->before.handled ? 0 : -EINTR;
 	return rc;
 }

@@ -23,9 +23,9 @@
 struct sock_wait {
 	struct sock_ref ref; /* sk NULL: not begun */
 	uint32_t events;
-	int polls;		     /* left before sleeping; negative: never sleep */
-	nsec_t deadline;	     /* NSEC_NEVER: none */
-	unsigned handled, restarted; /* signals when the call began */
+	int polls;		    /* left before sleeping; negative: never sleep */
+	nsec_t deadline;	    /* NSEC_NEVER: none */
+	struct sock_signals before; /* when the call began, not when it came to wait */
 	struct spin spin;
 	struct cleanup undo; /* of the whole wait */
 };
@@ -33,10 +33,12 @@ struct sock_wait {
 /*
  * A wait that ends with its scope.  While a thread waits, the socket lives: a
  * close() by another thread takes effect when the last one has left, as the kernel
- * keeps a file open during a call.
+ * keeps a file open during a call.  It stands where the call begins: handlers that run from
+ * then on interrupt it.
  */
-#define SOCK_WAIT(name) \
-	struct sock_wait name __attribute__((cleanup(sock_wait_end))) = {.ref = {NULL, 0}}
+#define SOCK_WAIT(name)                                                                    \
+	struct sock_wait name __attribute__((cleanup(sock_wait_end))) = {.ref = {NULL, 0}, \
+									 .before = sock_signals}
 
 void sock_wait_leave(struct sock_ref ref);
 

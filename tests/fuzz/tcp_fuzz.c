@@ -450,6 +450,7 @@ static void begin(void)
 				    .cc_algo = how >> 6 & 1};
 	struct tcp_synreq req = {.irs = IRS,
 				 .iss = ISS,
+				 .ts_offset = ISS,
 				 .peer_mss = start & 8 ? 1460 : 0,
 				 .peer_wnd = start & 16 ? 65535 : 500,
 				 .peer_wscale = start & 32 ? (int8_t)(start >> 6) : (int8_t)-1,
@@ -463,7 +464,7 @@ static void begin(void)
 	w.rcvbuf = max_u32(config.rcvbuf, config.rcvbuf_max);
 	if (start & 1) {
 		tcp_init(&w.conn, &ops, &config);
-		(void)tcp_connect(&w.conn, ISS, w.now);
+		(void)tcp_connect(&w.conn, (struct tcp_start){ISS, ISS}, w.now);
 		return;
 	}
 	tcp_init_passive(&w.conn, &ops, &config, &req, w.now);

@@ -4,13 +4,17 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
+#include "base/sys.h"
 #include "net/netlink.h"
 
 static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1}; /* the loop-back port's */
 static uint32_t mtu = 1500;
 static uint32_t generation = 1; /* any, atomic */
+static uint32_t refused; /* any, atomic: a sender that the kernel accepts nothing of; 0: none */
 static const struct netlink_events *listeners;
+static int changes_fd = -1; /* an eventfd: link changes that nobody was told of */
 
 uint32_t fake_link_addr(unsigned i)
 {
@@ -24,11 +28,11 @@ void fake_link_set_mtu(uint32_t bytes)
 
 void fake_netlink_change(int link)
 {
-	const struct netlink_events *e = __atomic_load_n(&listeners, __ATOMIC_ACQUIRE);
+	int fd = __atomic_load_n(&changes_fd, __ATOMIC_ACQUIRE);
 
 	__atomic_fetch_add(&generation, 1, __ATOMIC_ACQ_REL);
-	if (link && e)
-		e->link(FAKE_LINK_INDEX);
+	if (link && fd >= 0)
+		eventfd_write(fd, 1);
 }
 
 static bool is_ours(const struct inaddr *addr)
@@ -57,22 +61,41 @@ static void fill(struct link *link)
 
 int netlink_open(const struct netlink_events *events)
 {
-	__atomic_store_n(&listeners, events, __ATOMIC_RELEASE);
+	int fd = sys_fd_hide(sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+
+	if (fd < 0)
+		return fd;
+	listeners = events;
+	__atomic_store_n(&changes_fd, fd, __ATOMIC_RELEASE);
 	return 0;
 }
 
 void netlink_close(void)
 {
-	__atomic_store_n(&listeners, NULL, __ATOMIC_RELEASE);
+	int fd = __atomic_exchange_n(&changes_fd, -1, __ATOMIC_ACQ_REL);
+
+	if (fd >= 0)
+		sys_close(fd);
+	listeners = NULL;
+}
+
+bool netlink_is_of(int fd)
+{
+	(void)fd;
+	return true;
 }
 
 int netlink_fd(void)
 {
-	return -1;
+	return __atomic_load_n(&changes_fd, __ATOMIC_ACQUIRE);
 }
 
 void netlink_process(void)
 {
+	eventfd_t changes;
+
+	if (!eventfd_read(netlink_fd(), &changes))
+		listeners->link(FAKE_LINK_INDEX);
 }
 
 uint32_t netlink_generation(void)
@@ -87,6 +110,16 @@ int route_get(const struct route_query *query, struct route *route)
 	route->ifindex = FAKE_LINK_INDEX;
 	route->src = addr_is_any(&query->src) ? addr_v4(fake_link_addr(0)) : query->src;
 	return 0;
+}
+
+void fake_netlink_refuse(uint32_t addr)
+{
+	__atomic_store_n(&refused, addr, __ATOMIC_RELEASE);
+}
+
+int route_accepts(int ifindex, const struct inaddr *local, const struct inaddr *remote)
+{
+	return addr_v4_of(remote) != __atomic_load_n(&refused, __ATOMIC_ACQUIRE);
 }
 
 int link_get(int ifindex, struct link *link)
@@ -117,6 +150,12 @@ void link_each(void (*fn)(const struct link *link, void *arg), void *arg)
 
 	fill(&link);
 	fn(&link, arg);
+}
+
+int link_each_now(void (*fn)(const struct link *link, void *arg), void *arg)
+{
+	link_each(fn, arg);
+	return 0;
 }
 
 enum neigh_state neigh_get(int ifindex, const struct inaddr *addr, uint8_t out[6])

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/signals.h"
 #include "sock/timewait.h"
 
 /* ---- the namespace -------------------------------------------------------------------- */
@@ -122,16 +123,30 @@ void loop_net_start(void)
 	fds_before = count_fds();
 }
 
+/* As intercept does. */
+static void before_fork(void)
+{
+	signals_block();
+	sock_fork_prepare();
+}
+
+static void in_parent(void)
+{
+	sock_fork_parent();
+	signals_unblock();
+}
+
 static void in_child(void)
 {
 	sock_fork_child();
+	signals_unblock();
 	loop_port_forget();
 	fds_before = count_fds();
 }
 
 void loop_net_follow_forks(void)
 {
-	NET_CHECK_EQ(pthread_atfork(sock_fork_prepare, sock_fork_parent, in_child), 0);
+	NET_CHECK_EQ(pthread_atfork(before_fork, in_parent, in_child), 0);
 }
 
 /* One of this process's, or none. */

@@ -19,7 +19,7 @@ foreign=(
 	'infiniband/'		'^src/ring/port_mlx5[^/]*$'
 	'bpf/bpf_(helpers|endian)' '\.bpf\.c$'
 	'(bpf|xdp)/'		'^(src/ring/port_xdp[^/]*|tools/.*|tests/.*)$'
-	'netlink/'		'^(src/net/netlink[^/]*\.c|tests/.*)$'
+	'netlink/'		'^(src/net/netlink[^/]*\.c|src/ring/port_xdp_napi\.c|tests/.*)$'
 	'ck_'			'^(src/.*|tests/(unit|concurrency)/.*|tools/.*)$'
 )
 

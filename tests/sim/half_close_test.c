@@ -82,7 +82,8 @@ static void test_calls_on_what_is_not_connected(void **state)
 	sim_open(sim, A);
 	assert_int_equal(sim_send(sim, A, 1, 0), -EAGAIN);
 	assert_int_equal(sim_recv(sim, A, 1), -EAGAIN);
-	assert_int_equal(tcp_connect(&sim->host[A].conn, 1, sim->now), -EISCONN);
+	assert_int_equal(tcp_connect(&sim->host[A].conn, (struct tcp_start){0}, sim->now),
+			 -EISCONN);
 	sim_shutdown(sim, A);
 	assert_int_equal(sim->host[A].error, ECONNRESET);
 	assert_int_equal(tcp_shutdown(&sim->host[A].conn, sim->now), -ENOTCONN);

@@ -309,6 +309,9 @@ static void test_every_seed_ends_well(void **state)
 	const char *one = getenv("SIM_SEED"), *many = getenv("SIM_SEEDS");
 	uint64_t seeds = many ? strtoull(many, NULL, 0) : SEEDS, good = 0;
 
+	/* Who gives up tells nobody: with the few tries of an orphan a link as bad as some of these
+	 * leaves half a connection behind, as it would the kernel's. */
+	tcp_orphan_retries = TCP_DATA_RETRIES;
 	if (one) {
 		run_seed(strtoull(one, NULL, 0));
 		return;

@@ -130,10 +130,9 @@ static void test_nonsense_is_dropped(void **state)
 		uint8_t opts[4];
 		enum drop drop;
 	} rows[] = {
-		{0, {1, 1, 1, 1}, DROP_TCP_STATE},	  {TCP_SYN | TCP_FIN, {0}, DROP_TCP_STATE},
-		{TCP_SYN | TCP_RST, {0}, DROP_TCP_STATE}, {TCP_ACK, {8, 10, 0, 0}, DROP_TCP_OPTION},
-		{TCP_ACK, {1, 1, 1, 5}, DROP_TCP_OPTION}, {TCP_ACK, {5, 3, 0, 0}, DROP_TCP_OPTION},
-		{TCP_ACK, {9, 1, 0, 0}, DROP_TCP_OPTION},
+		{0, {1, 1, 1, 1}, DROP_TCP_STATE},	   {TCP_SYN | TCP_FIN, {0}, DROP_TCP_STATE},
+		{TCP_ACK, {8, 10, 0, 0}, DROP_TCP_OPTION}, {TCP_ACK, {1, 1, 1, 5}, DROP_TCP_OPTION},
+		{TCP_ACK, {5, 3, 0, 0}, DROP_TCP_OPTION},  {TCP_ACK, {9, 1, 0, 0}, DROP_TCP_OPTION},
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -151,6 +150,43 @@ static void test_nonsense_is_dropped(void **state)
 		assert_int_equal(sim_state(sim, A), TCP_ESTABLISHED);
 		sim_end(sim);
 	}
+}
+
+/* As Linux: a reset is one, whatever stands beside it. */
+static void test_a_reset_with_a_syn_is_a_reset(void **state)
+{
+	struct sim_params params = sim_defaults();
+	struct sim *sim = sim_create(&params);
+	struct tcp_segment seg;
+
+	sim_establish(sim);
+	sim_run(sim, SEC);
+	seg = sim_forge(sim, A, TCP_SYN | TCP_RST);
+	seg.seq++;
+	sim_inject(sim, A, &seg);
+	assert_int_equal(sim_state(sim, A), TCP_ESTABLISHED);
+	seg.seq--;
+	sim_inject(sim, A, &seg);
+	assert_int_equal(sim_state(sim, A), TCP_CLOSED);
+	assert_int_equal(sim->host[A].error, ECONNRESET);
+	sim_end(sim);
+}
+
+/* Linux: nobody can acknowledge what was never sent, however large the window has been. */
+static void test_an_ack_from_before_the_connection_is_challenged(void **state)
+{
+	struct sim_params params = sim_defaults();
+	struct sim *sim = sim_create(&params);
+	struct tcp_segment seg;
+
+	sim_establish(sim);
+	sim_run(sim, SEC);
+	seg = sim_forge(sim, A, TCP_ACK | TCP_FIN);
+	seg.ack -= 1000;
+	sim_inject(sim, A, &seg);
+	assert_int_equal(sim->drops[DROP_TCP_ACK], 1);
+	assert_int_equal(sim_state(sim, A), TCP_ESTABLISHED);
+	sim_end(sim);
 }
 
 static void test_what_was_read_before_the_reset_stays_readable(void **state)
@@ -244,6 +280,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_restarted_peer_is_freed_by_the_challenge),
 	cmocka_unit_test(test_acknowledgements_out_of_range_are_not_believed),
 	cmocka_unit_test(test_nonsense_is_dropped),
+	cmocka_unit_test(test_a_reset_with_a_syn_is_a_reset),
+	cmocka_unit_test(test_an_ack_from_before_the_connection_is_challenged),
 	cmocka_unit_test(test_what_was_read_before_the_reset_stays_readable),
 	cmocka_unit_test(test_a_finished_connection_may_leave_data_unread),
 	cmocka_unit_test(test_reset_in_close_wait_is_a_broken_pipe),

@@ -85,6 +85,36 @@ static void test_sixteen_times_in_vain_is_a_timeout(void **state)
 	sim_end(sim);
 }
 
+static bool lose_all_of_a(struct sim *sim, const struct sim_segment *seg)
+{
+	return seg->from == A;
+}
+
+/* As Linux: for a program that has left it is tried eight times, or tcp_orphan_retries. */
+static void test_for_nobody_it_is_repeated_less(void **state)
+{
+	static const struct {
+		uint8_t retries;
+		nsec_t alive, gone; /* seconds */
+	} expected[] = {{0, 95, 30}, {3, 2, 3}};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct sim *sim = ready(true, true);
+
+		tcp_orphan_retries = expected[i].retries;
+		sim->filter = lose_all_of_a;
+		sim_send(sim, A, 200, 0);
+		sim_close(sim, A);
+		sim_run(sim, expected[i].alive * SEC);
+		assert_int_equal(sim->host[A].closed, 0);
+		sim_run(sim, expected[i].gone * SEC);
+		assert_int_equal(sim->host[A].closed, 1);
+		assert_int_equal(sim->host[A].error, ETIMEDOUT);
+		sim_end(sim);
+	}
+	tcp_orphan_retries = 0;
+}
+
 static void test_three_duplicates_repeat_it_at_once(void **state)
 {
 	for (int sack = 0; sack < 2; sack++) {
@@ -308,6 +338,7 @@ static void test_a_sink_without_room_is_like_a_loss(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_lone_segment_is_repeated_after_the_timeout),
 	cmocka_unit_test(test_sixteen_times_in_vain_is_a_timeout),
+	cmocka_unit_test(test_for_nobody_it_is_repeated_less),
 	cmocka_unit_test(test_three_duplicates_repeat_it_at_once),
 	cmocka_unit_test(test_several_losses_of_one_window_need_no_timeout),
 	cmocka_unit_test(test_what_was_sent_again_is_no_sample),

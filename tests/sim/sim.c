@@ -438,6 +438,8 @@ static int op_send(struct tcp_conn *conn, const struct tcp_segment *seg)
 {
 	struct sim_host *host = host_of(conn);
 
+	if (host->killed)
+		return 0;
 	SIM_CHECK(host->sim, host->closed == 0);
 	if (seg->len && seq_gt(seg->seq + seg->len, conn->snd_una + conn->snd_wnd_max))
 		sim_fail(host->sim, "sent beyond the largest window", __FILE__, __LINE__);
@@ -479,8 +481,9 @@ static int listener_accept(struct tcp_listener *l, const struct tcp_synreq *req,
 		host->accept_fails--;
 		return -ENOMEM;
 	}
-	if (host->exists)
+	if (host->exists && (!sim->params.again || !host->closed))
 		return -ENOMEM;
+	sim_kill(sim, index_of(host));
 	tcp_init_passive(&host->conn, &ops, &sim->params.config[index_of(host)], req, now);
 	host->exists = true;
 	why = tcp_input(&host->conn, pkt, now);
@@ -490,17 +493,21 @@ static int listener_accept(struct tcp_listener *l, const struct tcp_synreq *req,
 	return 0;
 }
 
-static uint32_t wrapping_iss(struct sim *sim)
+/* As a host that keeps its secret: later connections of a pair begin above earlier ones. */
+static struct tcp_start start_of(struct sim_host *host, nsec_t now)
 {
-	return 0u - sim_random(sim, 20000);
+	const struct sim_host *peer = &host->sim->host[!index_of(host)];
+	struct tcp_start start = tcp_start_of(host->secret, &host->self, &peer->self, now);
+
+	if (host->sim->params.wrap)
+		start.iss = 0u - sim_random(host->sim, 20000);
+	return start;
 }
 
-static uint32_t listener_iss(struct tcp_listener *l, const struct endpoint *local,
-			     const struct endpoint *remote, nsec_t now)
+static struct tcp_start listener_start(struct tcp_listener *l, const struct endpoint *local,
+				       const struct endpoint *remote, nsec_t now)
 {
-	static const uint8_t secret[16] = "not so secret...";
-
-	return current->params.wrap ? wrapping_iss(current) : tcp_iss(secret, local, remote, now);
+	return start_of(container_of(l, struct sim_host, listener), now);
 }
 
 static int listener_send(struct tcp_listener *l, const struct endpoint *local,
@@ -516,8 +523,8 @@ static const struct tcp_listener_ops listener_ops = {
 	.accept = listener_accept,
 	.alloc = op_alloc,
 	.free = op_free,
-	.iss = listener_iss,
 	.send = listener_send,
+	.start = listener_start,
 };
 
 /* ---- invariants ----------------------------------------------------------------------- */
@@ -525,7 +532,8 @@ static const struct tcp_listener_ops listener_ops = {
 static void check_queues(const struct sim *sim, const struct sim_host *host)
 {
 	const struct tcp_conn *c = &host->conn;
-	uint32_t bytes = 0, room = 0, at = c->rcv_nxt;
+	uint32_t bytes = 0, room = 0, at = c->rcv_nxt, runs = 0;
+	const struct pkt *last = NULL;
 
 	for (const struct pkt *p = c->rcv.head; p; p = p->next) {
 		bytes += p->len;
@@ -534,12 +542,18 @@ static void check_queues(const struct sim *sim, const struct sim_host *host)
 	}
 	SIM_CHECK(sim, bytes == c->rcv.bytes);
 	for (const struct pkt *p = c->rcv.ooo; p; p = p->next) {
-		SIM_CHECK(sim, p->next || p == c->rcv.ooo_tail);
+		if (p == c->rcv.ooo || p->seq != at) {
+			runs++;
+			last = p->run_last;
+			SIM_CHECK(sim, last->next || p == c->rcv.ooo_run);
+		}
+		SIM_CHECK(sim, !p->next || p->next->seq == p->seq + p->len || p == last);
 		SIM_CHECK(sim, seq_geq(p->seq, at) && seq_gt(p->seq + p->len + 1, c->rcv_nxt));
 		SIM_CHECK(sim, seq_leq(p->seq + p->len, c->rcv_edge));
 		at = p->seq + p->len;
 		room += p->room + (uint32_t)sizeof(*p);
 	}
+	SIM_CHECK(sim, runs == c->rcv.runs && runs <= TCP_RECVQ_RUNS_MAX);
 	SIM_CHECK(sim, room == c->rcv.room);
 	SIM_CHECK(sim, room <= host->limit + ROOM + sizeof(struct pkt));
 }
@@ -826,6 +840,8 @@ static void init_host(struct sim *sim, int h)
 	params.dst.addr = addr_v4(htonl(0x0a000001u + (uint32_t)!h));
 	params.dst.port = htons(h == A ? 80 : 40000);
 	assert_int_equal(frame_template_init(&host->template, &params), 0);
+	memcpy(host->secret, &sim->params.seed, sizeof(sim->params.seed));
+	host->secret[8] = (uint8_t)h;
 }
 
 struct sim *sim_create(const struct sim_params *params)
@@ -845,12 +861,12 @@ struct sim *sim_create(const struct sim_params *params)
 
 void sim_destroy(struct sim *sim)
 {
-	while (sim->in_flight)
-		pkt_free(flight_pop(sim).pkt);
 	for (int h = A; h <= B; h++) {
 		if (sim->host[h].listening)
 			tcp_listener_fini(&sim->host[h].listener);
 	}
+	while (sim->in_flight)
+		pkt_free(flight_pop(sim).pkt);
 	SIM_CHECK(sim, sim->packets == 0); /* all packets returned */
 	SIM_CHECK(sim, sim->buffers == 0);
 	free(sim->flight);
@@ -869,14 +885,12 @@ void sim_listen(struct sim *sim, int h)
 void sim_open(struct sim *sim, int h)
 {
 	struct sim_host *host = &sim->host[h];
-	uint32_t iss;
 
 	tcp_init(&host->conn, &ops, &sim->params.config[h]);
 	host->exists = true;
 	if (sim->params.no_sack)
 		host->conn.flags &= ~(uint32_t)CONN_SACK;
-	iss = sim->params.wrap ? wrapping_iss(sim) : (uint32_t)next_random(&sim->random);
-	assert_int_equal(tcp_connect(&host->conn, iss, sim->now), 0);
+	assert_int_equal(tcp_connect(&host->conn, start_of(host, sim->now), sim->now), 0);
 }
 
 void sim_establish(struct sim *sim)
@@ -958,6 +972,23 @@ void sim_transplant(struct sim *sim, int h)
 	free(bytes);
 	flush(sim, host);
 	check(sim, h);
+}
+
+void sim_kill(struct sim *sim, int h)
+{
+	struct sim_host *host = &sim->host[h];
+
+	current = sim;
+	trace(sim, "%c begins anew", 'A' + h);
+	if (host->exists) {
+		host->killed = true;
+		tcp_abort(&host->conn, 0, sim->now);
+	}
+	host->exists = host->small = host->killed = host->eof = host->edge_known = false;
+	host->established = host->closed = host->readable = host->writable = 0;
+	host->sent = host->received = 0;
+	host->poll_at = host->icmp_at = NSEC_NEVER;
+	host->error = 0;
 }
 
 /* ---- programs ----------------------------------------------------------------------------- */

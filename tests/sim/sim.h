@@ -56,7 +56,8 @@ struct sim_params {
 	unsigned backlog;
 	nsec_t nap; /* hosts look so late for what came; they take it in in bursts then */
 	bool no_sack;
-	bool wrap; /* sequence numbers begin shortly before they wrap around */
+	bool again; /* a listener has one connection after the other */
+	bool wrap;  /* sequence numbers begin shortly before they wrap around */
 };
 
 /* Sensible defaults: MSS 1460, 64 KB buffers, timestamps, 5 ms one way. */
@@ -83,10 +84,12 @@ struct sim_host {
 	struct tcp_listener listener;
 	struct frame_template template;
 	struct endpoint self;
+	uint8_t secret[16]; /* behind its initial sequence numbers */
 	bool listening;
 	bool exists;		/* conn was initialised */
 	struct tcp_timewait tw; /* what became of conn, when small */
 	bool small;
+	bool killed;	  /* what the engine sends goes nowhere */
 	int accept_fails; /* so many accepts are refused */
 
 	/* what the engine reported */
@@ -158,6 +161,8 @@ void sim_open(struct sim *sim, int host); /* tcp_connect() */
 void sim_establish(struct sim *sim);
 /* The connection goes on in other memory, made of its bytes. */
 void sim_transplant(struct sim *sim, int host);
+/* Its process ends, and tells nobody: the host is as in the beginning, but for its secret. */
+void sim_kill(struct sim *sim, int host);
 /* Runs for so long; until nothing will happen any more. */
 void sim_run(struct sim *sim, nsec_t time);
 /* When the next thing happens; NSEC_NEVER. */

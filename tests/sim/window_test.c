@@ -99,8 +99,26 @@ static void test_a_closed_socket_does_not_probe_for_ever(void **state)
 {
 	struct sim *sim = filled(8192);
 
+	/* As Linux: until the interval is as long as it gets, though the peer answers. */
 	sim_close(sim, A);
-	sim_run(sim, 3600 * SEC);
+	sim_run(sim, 150 * SEC);
+	assert_int_equal(sim->host[A].closed, 0);
+	sim_run(sim, 200 * SEC);
+	assert_int_equal(sim->host[A].closed, 1);
+	assert_int_equal(sim->host[A].error, ETIMEDOUT);
+	sim_end(sim);
+}
+
+static void test_a_closed_socket_probes_eight_times_in_vain(void **state)
+{
+	struct sim *sim = filled(8192);
+
+	sim->filter = lose_all_of_b;
+	sim->filter_arg = 1000;
+	sim_close(sim, A);
+	sim_run(sim, 80 * SEC);
+	assert_int_equal(sim->host[A].closed, 0);
+	sim_run(sim, 60 * SEC);
 	assert_int_equal(sim->host[A].closed, 1);
 	assert_int_equal(sim->host[A].error, ETIMEDOUT);
 	sim_end(sim);
@@ -286,6 +304,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_probing_goes_on_while_the_peer_answers),
 	cmocka_unit_test(test_a_peer_that_answers_no_probe_is_gone),
 	cmocka_unit_test(test_a_closed_socket_does_not_probe_for_ever),
+	cmocka_unit_test(test_a_closed_socket_probes_eight_times_in_vain),
 	cmocka_unit_test(test_a_lost_window_update_is_made_good_by_a_probe),
 	cmocka_unit_test(test_lost_probes_and_updates_only_delay),
 	cmocka_unit_test(test_a_receiver_does_not_offer_crumbs),

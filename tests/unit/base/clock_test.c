@@ -134,15 +134,6 @@ static void test_real_time_is_the_kernels(void **state)
 	assert_true(before <= now && now <= kernel_now(CLOCK_REALTIME));
 }
 
-static void test_cost(void **state)
-{
-	nsec_t start = clock_now();
-
-	for (int i = 0; i < 1000000; i++)
-		clock_now();
-	print_message("clock_now: %.1f ns\n", (double)(clock_now() - start) / 1e6);
-}
-
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_works_before_init),
 	cmocka_unit_test(test_init_is_quick_and_can_be_repeated),
@@ -151,7 +142,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_long_sleep_is_seen_in_full),
 	cmocka_unit_test(test_goes_on_in_a_child),
 	cmocka_unit_test(test_real_time_is_the_kernels),
-	cmocka_unit_test(test_cost),
 };
 
 VMA_TEST_MAIN("clock", tests, NULL, NULL)

@@ -280,6 +280,25 @@ static void test_file_that_cannot_be_opened_is_one_warning(void **state)
 				      " VMA INFO: to stderr\n");
 }
 
+static void test_descendants_tell_no_info_on_stderr(void **state)
+{
+	static const struct {
+		enum log_level level, then;
+		bool to_file;
+	} rows[] = {
+		{LOG_NONE, LOG_NONE, false},	  {LOG_WARNING, LOG_WARNING, false},
+		{LOG_INFO, LOG_WARNING, false},	  {LOG_DETAILS, LOG_WARNING, false},
+		{LOG_DEBUG, LOG_DEBUG, false},	  {LOG_INFO, LOG_INFO, true},
+		{LOG_DETAILS, LOG_DETAILS, true},
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		log_init(rows[i].level, 0, false, rows[i].to_file ? file : "");
+		log_descend();
+		assert_int_equal(log_level, rows[i].then);
+	}
+}
+
 static void test_colours_only_on_a_terminal(void **state)
 {
 	int master = posix_openpt(O_RDWR | O_NOCTTY), slave;
@@ -351,6 +370,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_file_survives_a_program_that_closes_everything),
 	cmocka_unit_test(test_relative_file_stays_where_it_was_when_directory_changes),
 	cmocka_unit_test(test_file_that_cannot_be_opened_is_one_warning),
+	cmocka_unit_test(test_descendants_tell_no_info_on_stderr),
 	cmocka_unit_test(test_colours_only_on_a_terminal),
 	cmocka_unit_test(test_lines_of_threads_do_not_mix),
 };

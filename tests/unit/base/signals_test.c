@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include "base/mutex.h"
 #include "tests/vma_test.h"
 
 static int handled;
@@ -53,7 +54,29 @@ static void test_mask_of_the_program_comes_back(void **state)
 	assert_false(sigismember(&now, SIGUSR2));
 }
 
+static void test_a_mutex_is_held_with_signals_blocked(void **state)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+	(void)state;
+	assert_false(signals_are_blocked());
+	mutex_lock(&mutex);
+	assert_true(signals_are_blocked());
+	raise(SIGUSR1);
+	assert_false(mutex_trylock(&mutex));
+	assert_int_equal(handled, 0);
+	mutex_unlock(&mutex);
+	assert_int_equal(handled, 1);
+	assert_false(signals_are_blocked());
+	assert_true(mutex_trylock(&mutex));
+	raise(SIGUSR1);
+	assert_int_equal(handled, 1);
+	mutex_unlock(&mutex);
+	assert_int_equal(handled, 2);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup(test_a_mutex_is_held_with_signals_blocked, catch_it),
 	cmocka_unit_test_setup(test_signals_come_after_the_outermost_pair, catch_it),
 	cmocka_unit_test_setup(test_mask_of_the_program_comes_back, catch_it),
 };

@@ -2,6 +2,7 @@
 /* The wrappers over sockets that record what they are asked: see fake_sock.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -738,6 +739,66 @@ static void test_what_does_not_prepare_has_them_too(void **state)
 	close(fd);
 }
 
+static long raw_clone(void)
+{
+	return sys_call(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
+}
+
+static long raw_clone3(void)
+{
+	struct clone_args args = {.exit_signal = SIGCHLD};
+
+	return sys_call(SYS_clone3, &args, sizeof(args), 0, 0, 0, 0);
+}
+
+/* Its first call is about a socket it inherited, or one of its own. */
+static int data_is_the_kernels(int fd)
+{
+	char byte;
+
+	if (recv(fd, &byte, 1, MSG_DONTWAIT) != -1 || fake.ops)
+		return 3;
+	return is_plain_in_child(fd);
+}
+
+static int a_new_one_is_ours(int fd)
+{
+	int own = socket(AF_INET, SOCK_STREAM, 0);
+
+	return fd_get(own).sk && fake.forked == 1 && !fd_get(fd).sk ? 0 : 4;
+}
+
+static void test_what_is_made_past_libc_has_plain_descriptors(void **state)
+{
+	static const struct {
+		long (*make)(void);
+		int (*first_call)(int fd);
+	} ways[] = {{raw_clone, data_is_the_kernels},
+		    {raw_clone, a_new_one_is_ours},
+		    {raw_clone3, data_is_the_kernels},
+		    {raw_clone3, a_new_one_is_ours}};
+	int fd = tcp(), hidden = sys_fd_hide(sys_eventfd(0, 0)), status;
+	struct sock_ref ref = fd_get(fd);
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		long pid = ways[i].make();
+
+		if (!pid) {
+			int bad = ways[i].first_call(fd);
+
+			_exit(bad ? bad : sys_fcntl(hidden, F_GETFD, 0) != -EBADF);
+		}
+		assert_int_equal(waitpid((pid_t)pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		assert_ptr_equal(fd_get(fd).sk, ref.sk);
+		assert_int_equal(fake.forked, 0);
+		assert_int_equal(sys_fcntl(hidden, F_GETFD, 0), FD_CLOEXEC);
+	}
+	assert_true(fake_is_open(ref));
+	close(fd);
+	sys_close(hidden);
+}
+
 static void test_a_vfork_child_changes_nothing_of_its_parents(void **state)
 {
 	int fd = tcp(), second = udp(), low = open("/dev/null", O_RDONLY), status;
@@ -810,6 +871,25 @@ static void test_poll_and_select_are_ours_if_one_descriptor_is(void **state)
 	assert_int_equal(fake.ops, 2);
 	close(pipes[0]);
 	close(pipes[1]);
+	close(fd);
+}
+
+static void test_epoll_ctl_goes_to_the_kernel_with_the_socket(void **state)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int fd = udp(), epfd = epoll_create1(EPOLL_CLOEXEC);
+
+	fake.rc = SOCK_KERNEL;
+	fake.rc_after = fake.ops;
+	assert_int_equal(epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event), 0);
+	assert_string_equal(fake.op, "epoll_ctl");
+	assert_int_equal(fake.kernel_fds, 1);
+	assert_int_equal(epoll_ctl(epfd, EPOLL_CTL_MOD, fd, &event), 0);
+	assert_int_equal(epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event), -1);
+	assert_int_equal(errno, EEXIST);
+	assert_int_equal(epoll_ctl(epfd, EPOLL_CTL_DEL, fd, NULL), 0);
+	assert_int_equal(fake.kernel_fds, 0);
+	close(epfd);
 	close(fd);
 }
 
@@ -903,8 +983,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_forked_child_has_plain_descriptors, reset),
 	cmocka_unit_test_setup(test_a_forked_child_keeps_epoll_sets, reset),
 	cmocka_unit_test_setup(test_what_does_not_prepare_has_them_too, reset),
+	cmocka_unit_test_setup(test_what_is_made_past_libc_has_plain_descriptors, reset),
 	cmocka_unit_test_setup(test_a_vfork_child_changes_nothing_of_its_parents, reset),
 	cmocka_unit_test_setup(test_poll_and_select_are_ours_if_one_descriptor_is, reset),
+	cmocka_unit_test_setup(test_epoll_ctl_goes_to_the_kernel_with_the_socket, reset),
 	cmocka_unit_test_setup(test_epoll_sets_are_ours_once_they_have_a_socket, reset),
 	cmocka_unit_test_setup(test_an_epoll_set_is_no_socket, reset),
 };

@@ -2,8 +2,15 @@
 #include "intercept/heritage.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/sys.h"
+#include "fake_sock.h"
+#include "intercept/fdtable.h"
 #include "tests/vma_test.h"
 
 static void test_items_are_read_in_turn(void **state)
@@ -69,12 +76,58 @@ static void test_variable_is_taken_out(void **state)
 	assert_null(heritage_take_variable(NULL));
 }
 
+static void take_nothing(int fd, uint64_t inode)
+{
+	char text[100];
+
+	snprintf(text, sizeof(text), "%d,%lu,1;%d,%lu,1", fd, inode, fd, inode);
+	fake.carried = 0;
+	heritage_take(text);
+	if (fake.carried || fd_next(0) >= 0)
+		fail_msg("%s", text);
+}
+
+static uint64_t inode_of(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return st.st_ino;
+}
+
 static void test_what_is_not_there_is_not_inherited(void **state)
 {
+	fake.carried = 0;
 	heritage_take(NULL);
 	heritage_take("");
-	heritage_take("0,1,1");
-	heritage_take("2147483647,1,1;2147483647,1,1");
+	assert_int_equal(fake.carried, 0);
+	take_nothing(0, 1);
+	take_nothing(INT_MAX, 1);
+	take_nothing(1000000, 0);
+}
+
+/* Only a pair of AF_UNIX sockets for packets, the very one, is a channel. */
+static void test_what_is_no_channel_is_not_opened(void **state)
+{
+	int pipes[2], stream[2], packets[2], tcp = sys_socket(AF_INET, SOCK_STREAM, 0);
+	char text[100];
+
+	assert_int_equal(pipe(pipes), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, stream), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, packets), 0);
+	take_nothing(pipes[0], inode_of(pipes[0]));
+	take_nothing(stream[0], inode_of(stream[0]));
+	take_nothing(tcp, inode_of(tcp));
+	take_nothing(packets[0], inode_of(packets[1]));
+	snprintf(text, sizeof(text), "%d,%lu,1", packets[0], inode_of(packets[0]));
+	heritage_take(text);
+	assert_int_equal(fake.carried, 1);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(close(pipes[i]), 0);
+		assert_int_equal(close(stream[i]), 0);
+		assert_int_equal(close(packets[i]), 0);
+	}
+	sys_close(tcp);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -82,6 +135,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_nonsense_is_no_item),
 	cmocka_unit_test(test_variable_is_taken_out),
 	cmocka_unit_test(test_what_is_not_there_is_not_inherited),
+	cmocka_unit_test(test_what_is_no_channel_is_not_opened),
 };
 
 VMA_TEST_MAIN("exec", tests, NULL, NULL)

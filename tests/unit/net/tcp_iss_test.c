@@ -3,44 +3,40 @@
 #include "net/tcp_seq.h"
 #include "tests/vma_test.h"
 
-/* The vectors of the SipHash paper's reference: key 00..0f, message 00..(n-1). */
-static void test_siphash_vectors(void **state)
-{
-	static const struct {
-		size_t len;
-		uint64_t hash;
-	} rows[] = {{0, 0x726fdb47dd0e0e31u},
-		    {1, 0x74f839c593dc67fdu},
-		    {8, 0x93f5f5799a932462u},
-		    {15, 0xa129ca6149be45e5u}};
-	uint8_t key[16], data[16];
-
-	for (unsigned i = 0; i < 16; i++)
-		key[i] = data[i] = (uint8_t)i;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		assert_true(tcp_siphash(key, data, rows[i].len) == rows[i].hash);
-}
+static const uint8_t secret[2][16] = {{1}, {2}};
 
 static void test_the_clock_ticks_every_4_us(void **state)
 {
-	static const uint8_t secret[16] = {1};
 	struct endpoint a = {addr_v4(1), 2}, b = {addr_v4(3), 4};
-	uint32_t first = tcp_iss(secret, &a, &b, 0);
+	uint32_t first = tcp_start_of(secret[0], &a, &b, 0).iss;
 
-	assert_int_equal(tcp_iss(secret, &a, &b, 3999), first);
-	assert_int_equal(tcp_iss(secret, &a, &b, 4000), first + 1);
-	assert_int_equal(tcp_iss(secret, &a, &b, NSEC_PER_SEC) - first, 250000);
+	assert_int_equal(tcp_start_of(secret[0], &a, &b, 3999).iss, first);
+	assert_int_equal(tcp_start_of(secret[0], &a, &b, 4000).iss, first + 1);
+	assert_int_equal(tcp_start_of(secret[0], &a, &b, NSEC_PER_SEC).iss - first, 250000);
+}
+
+/* So the timestamps of a pair go on, from one connection to the next. */
+static void test_the_offset_of_timestamps_stays(void **state)
+{
+	struct endpoint a = {addr_v4(1), 2}, b = {addr_v4(3), 4};
+
+	assert_int_equal(tcp_start_of(secret[0], &a, &b, 0).ts_offset,
+			 tcp_start_of(secret[0], &a, &b, 12345678901).ts_offset);
 }
 
 static void test_pairs_and_secrets_differ(void **state)
 {
-	static const uint8_t secret[2][16] = {{1}, {2}};
 	struct endpoint a = {addr_v4(1), 2}, b = {addr_v4(3), 4}, c = {addr_v4(3), 5};
-	uint32_t one = tcp_iss(secret[0], &a, &b, 0);
+	struct tcp_start one = tcp_start_of(secret[0], &a, &b, 0);
+	struct tcp_start others[] = {tcp_start_of(secret[0], &b, &a, 0),
+				     tcp_start_of(secret[0], &a, &c, 0),
+				     tcp_start_of(secret[1], &a, &b, 0)};
 
-	assert_int_not_equal(one, tcp_iss(secret[0], &b, &a, 0));
-	assert_int_not_equal(one, tcp_iss(secret[0], &a, &c, 0));
-	assert_int_not_equal(one, tcp_iss(secret[1], &a, &b, 0));
+	for (unsigned i = 0; i < sizeof(others) / sizeof(*others); i++) {
+		assert_int_not_equal(one.iss, others[i].iss);
+		assert_int_not_equal(one.ts_offset, others[i].ts_offset);
+		assert_int_not_equal(one.iss - one.ts_offset, others[i].iss - others[i].ts_offset);
+	}
 }
 
 static void test_sequence_numbers_wrap(void **state)
@@ -54,8 +50,8 @@ static void test_sequence_numbers_wrap(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_siphash_vectors),
 	cmocka_unit_test(test_the_clock_ticks_every_4_us),
+	cmocka_unit_test(test_the_offset_of_timestamps_stays),
 	cmocka_unit_test(test_pairs_and_secrets_differ),
 	cmocka_unit_test(test_sequence_numbers_wrap),
 };

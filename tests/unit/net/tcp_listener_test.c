@@ -117,10 +117,10 @@ static void op_ended(struct tcp_listener *l, struct tcp_synreq *req)
 	under_way--;
 }
 
-static uint32_t op_iss(struct tcp_listener *l, const struct endpoint *local,
-		       const struct endpoint *remote, nsec_t now)
+static struct tcp_start op_start(struct tcp_listener *l, const struct endpoint *local,
+				 const struct endpoint *remote, nsec_t now)
 {
-	return 1000;
+	return tcp_start_of(secret, local, remote, now);
 }
 
 static int op_send(struct tcp_listener *l, const struct endpoint *local,
@@ -138,8 +138,8 @@ static const struct tcp_listener_ops ops = {.accept = op_accept,
 					    .began = op_began,
 					    .ended = op_ended,
 					    .free = op_free,
-					    .iss = op_iss,
-					    .send = op_send};
+					    .send = op_send,
+					    .start = op_start};
 
 static struct endpoint endpoint(uint32_t addr, uint16_t port)
 {
@@ -231,8 +231,11 @@ static void count_each(struct tcp_listener *l, struct tcp_synreq *req)
 
 static void test_a_handshake_is_known_until_it_is_complete(void **state)
 {
-	struct tcp_segment seg = {.seq = IRS + 1, .ack = 1001, .flags = TCP_ACK};
+	struct tcp_segment seg = {.seq = IRS + 1, .flags = TCP_ACK};
 
+	assert_int_equal(syn(60000, NULL, START), DROP_NONE);
+	seg.ack = answer.seq + 1;
+	tcp_listener_fini(&listener);
 	fill(START);
 	assert_int_equal(under_way, BACKLOG);
 	answers = 0;
@@ -242,6 +245,22 @@ static void test_a_handshake_is_known_until_it_is_complete(void **state)
 	assert_int_equal(accepts, 1);
 	assert_true(accepted.expected);
 	assert_int_equal(under_way, BACKLOG - 1);
+}
+
+/* Their peers take themselves for connected, or will. */
+static void test_handshakes_are_reset_at_the_end(void **state)
+{
+	uint32_t iss;
+
+	fill(START);
+	iss = answer.seq;
+	answers = 0;
+	tcp_listener_fini(&listener);
+	assert_int_equal(answers, BACKLOG);
+	assert_int_equal(requests, 0);
+	assert_int_equal(answer.flags, TCP_RST | TCP_ACK);
+	assert_int_equal(answer.seq, iss + 1);
+	assert_int_equal(answer.ack, IRS + 1);
 }
 
 /* ---- cookies ---------------------------------------------------------------------- */
@@ -293,6 +312,36 @@ static void test_a_connection_by_a_cookie_knows_no_round_trip(void **state)
 	assert_int_equal(conn.rtt.srtt, 0);
 	assert_int_equal(conn.rtt.rto, RTT_INITIAL_RTO);
 	tcp_abort(&conn, 0, START);
+}
+
+/* Nor does its sequence number tell what the clock of its timestamps says. */
+static void test_syn_acks_tell_strangers_no_uptime(void **state)
+{
+	for (uint16_t peer = 1; peer <= 2 * BACKLOG; peer += 2) { /* the later ones by cookies */
+		uint32_t difference;
+
+		assert_int_equal(syn(peer, &offer, START), DROP_NONE);
+		difference = said.tsval - answer.seq;
+		assert_int_equal(syn((uint16_t)(peer + 1), &offer, START), DROP_NONE);
+		assert_int_not_equal(said.tsval - answer.seq, difference);
+	}
+}
+
+/* The clock of one connection goes on, whichever segment tells of it. */
+static void test_an_ack_of_a_handshake_has_the_timestamps_of_its_syn_ack(void **state)
+{
+	uint32_t began;
+
+	assert_int_equal(syn(1, &offer, START), DROP_NONE);
+	began = said.tsval;
+	assert_int_equal(answer.flags, TCP_SYN | TCP_ACK);
+	assert_int_equal(input(1,
+			       (struct tcp_segment){
+				       .seq = 0x80000000, .ack = answer.seq + 1, .flags = TCP_ACK},
+			       START + 5 * NSEC_PER_MSEC),
+			 DROP_TCP_SEQ);
+	assert_int_equal(answer.flags, TCP_ACK);
+	assert_int_equal(said.tsval, began + 5);
 }
 
 static void test_without_timestamps_options_are_not_offered(void **state)
@@ -561,11 +610,15 @@ static void test_a_peer_that_never_speaks_is_forgotten(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_a_handshake_is_known_until_it_is_complete, set_up,
 					tear_down),
+	cmocka_unit_test_setup_teardown(test_handshakes_are_reset_at_the_end, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(test_a_full_queue_answers_and_keeps_nothing, set_up,
 					tear_down),
 	cmocka_unit_test_setup_teardown(test_a_cookie_becomes_a_connection, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(test_a_connection_by_a_cookie_knows_no_round_trip, set_up,
 					tear_down),
+	cmocka_unit_test_setup_teardown(test_syn_acks_tell_strangers_no_uptime, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(
+		test_an_ack_of_a_handshake_has_the_timestamps_of_its_syn_ack, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(test_without_timestamps_options_are_not_offered, set_up,
 					tear_down),
 	cmocka_unit_test_setup_teardown(test_every_offer_comes_back, set_up, tear_down),

@@ -48,12 +48,31 @@ static struct tcp_recvq queue(uint32_t rcvbuf)
 	return q;
 }
 
+/* Each run begins after a hole, and knows where it ends. */
+static void check_runs(const struct tcp_recvq *q)
+{
+	const struct pkt *first = NULL, *before = NULL;
+	uint32_t runs = 0;
+
+	for (const struct pkt *p = q->ooo; p; before = p, p = p->next) {
+		if (!before || before->seq + before->len != p->seq) {
+			assert_true(!first || first->run_last == before);
+			first = p;
+			runs++;
+		}
+	}
+	assert_true(!first || first->run_last == before);
+	assert_ptr_equal(q->ooo_run, first);
+	assert_int_equal(q->runs, runs);
+}
+
 static bool insert(struct tcp_recvq *q, uint32_t seq, uint16_t len, uint8_t flags)
 {
 	struct pkt *pkt = make(seq, len, flags);
 	uint32_t start, end;
 
 	if (tcp_recvq_insert(q, pkt, &start, &end)) {
+		check_runs(q);
 		assert_true(seq_geq(start, seq) && seq_leq(end, seq + len));
 		return true;
 	}
@@ -123,6 +142,19 @@ static void test_gaps_are_filled_in_any_order(void **state)
 		}
 		for (const struct pkt *p = q.ooo; p && p->next; p = p->next)
 			assert_true(seq_leq(p->seq + p->len, p->next->seq));
+		if (round % 2) { /* a part first: what is left are runs, too */
+			uint32_t next = base + (x >> 8) % 900;
+
+			insert(&q, base, (uint16_t)(next - base), 0);
+			next = tcp_recvq_advance(&q, base, &fin);
+			check_runs(&q);
+			insert(&q, next, (uint16_t)(base + 1000 - next), TCP_FIN);
+			assert_int_equal(tcp_recvq_advance(&q, next, &fin), base + 1000);
+			assert_true(fin);
+			assert_null(q.ooo);
+			read_all(&q, base, 1000);
+			continue;
+		}
 		insert(&q, base, 1000, TCP_FIN);
 		assert_int_equal(tcp_recvq_advance(&q, base, &fin), base + 1000);
 		assert_true(fin);
@@ -130,6 +162,43 @@ static void test_gaps_are_filled_in_any_order(void **state)
 		read_all(&q, base, 1000);
 		assert_int_equal(alive, 0);
 	}
+}
+
+/* Looking for a place costs by the holes. */
+static void test_segments_without_holes_are_one_run(void **state)
+{
+	struct tcp_recvq q = queue(64 << 20);
+	bool fin = false;
+
+	for (uint32_t seq = 2; seq < 1000; seq += 2)
+		assert_true(insert(&q, seq, 1, 0));
+	assert_int_equal(q.runs, 499);
+	for (uint32_t seq = 1; seq < 5000; seq++)
+		assert_true(insert(&q, seq, 1, 0) || (seq < 1000 && seq % 2 == 0));
+	assert_int_equal(q.runs, 1);
+	assert_int_equal(tcp_recvq_advance(&q, 1, &fin), 5000);
+	check_runs(&q);
+	tcp_recvq_purge(&q);
+	assert_int_equal(alive, 0);
+}
+
+/* Who makes holes for their own sake does not make us look through them all. */
+static void test_holes_are_kept_up_to_a_number(void **state)
+{
+	struct tcp_recvq q = queue(64 << 20);
+	bool fin = false;
+
+	for (uint32_t n = 0; n < TCP_RECVQ_RUNS_MAX; n++)
+		assert_true(insert(&q, 2 + 2 * n, 1, 0));
+	assert_false(insert(&q, 2 + 2 * TCP_RECVQ_RUNS_MAX, 1, 0));
+	/* What fills one is taken, and then there may be another. */
+	assert_true(insert(&q, 3, 1, 0));
+	assert_true(insert(&q, 2 + 2 * TCP_RECVQ_RUNS_MAX, 1, 0));
+	assert_true(insert(&q, 1, 1, 0));
+	assert_int_equal(tcp_recvq_advance(&q, 1, &fin), 5);
+	check_runs(&q);
+	tcp_recvq_purge(&q);
+	assert_int_equal(alive, 0);
 }
 
 static void test_what_is_there_already_is_refused(void **state)
@@ -220,6 +289,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_what_is_appended_is_read_in_order),
 	cmocka_unit_test(test_peeking_leaves_it),
 	cmocka_unit_test(test_gaps_are_filled_in_any_order),
+	cmocka_unit_test(test_segments_without_holes_are_one_run),
+	cmocka_unit_test(test_holes_are_kept_up_to_a_number),
 	cmocka_unit_test(test_what_is_there_already_is_refused),
 	cmocka_unit_test(test_frames_are_charged_whole),
 	cmocka_unit_test(test_order_has_precedence_when_memory_is_short),

@@ -230,6 +230,10 @@ static inline bool fake_flow_is_foreign(struct port *port, const struct flow_key
 	return false;
 }
 
+static inline void fake_addrs_gone(struct port *port, const struct inaddr *gone, unsigned n)
+{
+}
+
 static inline void fake_barrier(struct port *port)
 {
 }
@@ -239,6 +243,15 @@ static inline bool fake_idle(struct port_queue *q)
 	return q->frames_free == FAKE_FRAMES;
 }
 
+static inline void fake_at_exit(struct port_queue *q)
+{
+}
+
+static inline bool fake_settle(struct port *port)
+{
+	return true;
+}
+
 static inline int fake_service(struct port *port, int fds[PORT_FDS_MAX])
 {
 	return 0;
@@ -246,6 +259,8 @@ static inline int fake_service(struct port *port, int fds[PORT_FDS_MAX])
 
 static const struct port_ops fake_ops = {
 	.add_flow = fake_add_flow,
+	.addrs_gone = fake_addrs_gone,
+	.at_exit = fake_at_exit,
 	.barrier = fake_barrier,
 	.close_queue = fake_close_queue,
 	.del_flow = fake_del_flow,
@@ -258,6 +273,7 @@ static const struct port_ops fake_ops = {
 	.rx_burst = fake_rx_burst,
 	.rx_pending = fake_rx_pending,
 	.service = fake_service,
+	.settle = fake_settle,
 	.share_join = fake_share_join,
 	.share_leave = fake_share_leave,
 	.share_move = fake_share_move,

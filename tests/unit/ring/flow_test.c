@@ -180,6 +180,37 @@ static void test_a_table_that_grows_and_empties_loses_nobody(void **state)
 	assert_int_equal(table.exact, 0);
 }
 
+struct visit {
+	unsigned seen, max;
+};
+
+static bool visit(struct flow *flow, void *arg)
+{
+	struct visit *v = arg;
+
+	assert_true(flow->listed);
+	return ++v->seen < v->max;
+}
+
+static void test_a_walk_in_pieces_meets_everybody_once(void **state)
+{
+	static struct flow flows[MANY];
+	struct visit v = {.max = 10};
+	unsigned bucket = 0, pieces = 0;
+
+	assert_false(flow_table_walk(&table, &bucket, visit, &v));
+	for (int i = 0; i < MANY; i++)
+		insert(&flows[i], key5("10.0.0.1", 7, "10.0.0.9", (uint16_t)(i + 1)));
+	while (flow_table_walk(&table, &bucket, visit, &v)) {
+		v.max = v.seen + 10;
+		pieces++;
+	}
+	assert_int_equal(v.seen, MANY);
+	assert_true(pieces > 2 && pieces <= MANY / 10);
+	for (int i = 0; i < MANY; i++)
+		flow_remove(&table, &flows[i]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -192,6 +223,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_all_members_of_a_group_are_met),
 	TEST(test_growing_keeps_the_order_of_one_key),
 	TEST(test_a_table_that_grows_and_empties_loses_nobody),
+	TEST(test_a_walk_in_pieces_meets_everybody_once),
 };
 
 VMA_TEST_MAIN("flow", tests, NULL, NULL)

@@ -147,6 +147,24 @@ static void test_frames_come_out_where_the_flow_is(void **state)
 	assert_int_equal(f->b->frames_free, f->b->frames);
 }
 
+static void test_an_address_that_is_gone_gets_nothing(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	struct flow_key at_a = key3("10.0.0.1", 7), at_b = key3("10.0.0.2", 7);
+
+	assert_int_equal(ops->add_flow(f->a, &at_a), 0);
+	assert_int_equal(ops->add_flow(f->b, &at_b), 0);
+	ops->addrs_gone(f->port, &at_a.local, 1);
+	send_one(f->b, "10.0.0.1", 7, 1);
+	send_one(f->a, "10.0.0.2", 7, 2);
+	assert_int_equal(receive_one(f->a), 0);
+	assert_int_equal(receive_one(f->b), 2);
+	ops->addrs_gone(f->port, NULL, 0);
+	send_one(f->b, "10.0.0.1", 7, 3);
+	assert_int_equal(receive_one(f->a), 3);
+}
+
 static void test_the_5_tuple_goes_before_the_3_tuple(void **state)
 {
 	struct fixture *f = *state;
@@ -486,6 +504,7 @@ static void test_a_flow_moves_under_fire_and_loses_nothing(void **state)
 
 static const struct CMUnitTest tests[] = {
 	TEST(test_frames_come_out_where_the_flow_is),
+	TEST(test_an_address_that_is_gone_gets_nothing),
 	TEST(test_the_5_tuple_goes_before_the_3_tuple),
 	TEST(test_a_shared_flow_is_spread_by_its_senders),
 	TEST(test_a_group_is_heard_by_all_its_members),

@@ -254,7 +254,7 @@ static void check_all_there(struct world *w, const struct actor *survivor)
 		assert_int_equal(w->g.ctl->slots[i].state,
 				 i == survivor->slot ? SLOT_USED : SLOT_FREE);
 	for (unsigned i = 0; i < GROUP_MEMBERS; i++)
-		assert_int_equal(w->g.ctl->members[i].used, i == w->g.member);
+		assert_int_equal(w->g.ctl->members[i].used, i == w->g.member ? w->g.gen + 1 : 0);
 }
 
 /* Those of the dead are gone: a late one frees a frame that is under way again. */
@@ -493,6 +493,160 @@ static void test_a_living_holder_keeps_its_lock(void **state)
 	free_world(w);
 }
 
+/* ---- taken for dead --------------------------------------------------------------------- */
+
+/* A member in a process of its own, which does what it is told. */
+struct puppet {
+	pid_t pid;
+	int to, from;
+};
+
+static void drop_record_lock(struct xdp_group *g)
+{
+	close(dup(g->ctl_fd)); /* as POSIX has it */
+}
+
+static char obey(struct world *w, struct actor **a, char what)
+{
+	switch (what) {
+	case 'e':
+		*a = enter(w);
+		return (char)w->g.member;
+	case 'm': /* a member without a slot */
+		return group_member_enter(&w->g) ? 99 : (char)w->g.member;
+	case 'd':
+		drop_record_lock(&w->g);
+		return 0;
+	case 'r':
+		return group_member_renew(&w->g);
+	case 'l':
+		if (group_slot_close(&w->g, (*a)->slot, false, w->now))
+			return 1;
+		group_member_leave(&w->g);
+		return 0;
+	case 'v': /* its slot is not its own any more */
+		group_member_leave(&w->g);
+		return 0;
+	default:
+		return 99;
+	}
+}
+
+static struct puppet start_puppet(struct world *w)
+{
+	struct actor *a = NULL;
+	int to[2], from[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(to) | pipe(from), 0);
+	pid = fork();
+	if (!pid) {
+		close(to[1]);
+		w->g.entered = false;
+		group_step = no_step;
+		while (read(to[0], &byte, 1) == 1 && byte != 'q') {
+			byte = obey(w, &a, byte);
+			if (write(from[1], &byte, 1) != 1)
+				_exit(1);
+		}
+		_exit(0);
+	}
+	close(to[0]);
+	close(from[1]);
+	return (struct puppet){.pid = pid, .to = to[1], .from = from[0]};
+}
+
+static int tell(const struct puppet *p, char what)
+{
+	char answer = 99;
+
+	assert_int_equal(write(p->to, &what, 1), 1);
+	assert_int_equal(read(p->from, &answer, 1), 1);
+	return answer;
+}
+
+/* Not by closing its pipe: the next one has a copy. */
+static void end_puppet(struct puppet *p)
+{
+	assert_int_equal(write(p->to, "q", 1), 1);
+	close(p->to);
+	close(p->from);
+	assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
+}
+
+static struct puppet leaver, newcomer;
+static struct world *shared_world;
+static unsigned hits;
+
+/* The sweep has read that index 1 is used, and asks next whether that member lives. */
+static void step_and_change_places(void)
+{
+	const struct group_ctl *ctl = shared_world->g.ctl;
+
+	/* Its lock, its own mark, that of index 1. */
+	if (++hits != 3)
+		return;
+	/* Beside the sweep, which has the lock: a member leaves without it. */
+	assert_int_equal(tell(&leaver, 'v'), 0);
+	assert_int_equal(ctl->members[1].used, 0);
+	assert_int_equal(tell(&newcomer, 'm'), 1);
+}
+
+static void test_a_newcomer_is_not_buried_for_who_was_there_before(void **state)
+{
+	struct world *w = make_world();
+	struct actor *a = enter(w);
+
+	shared_world = w;
+	leaver = start_puppet(w);
+	newcomer = start_puppet(w);
+	assert_int_equal(tell(&leaver, 'e'), 1);
+	hits = 0;
+	group_step = step_and_change_places;
+	group_sweep(&w->g, w->now, unsteer, w);
+	group_step = no_step;
+	assert_true(hits >= 3);
+	assert_int_equal(tell(&newcomer, 'r'), 1);
+	/* What the one before left open is found all the same. */
+	sweep_for_a_second(w, a);
+	assert_int_equal(w->g.ctl->slots[1].state, SLOT_FREE);
+	assert_int_equal(tell(&newcomer, 'r'), 1);
+	end_puppet(&leaver);
+	end_puppet(&newcomer);
+	free_actor(a);
+	free_world(w);
+}
+
+static void test_who_was_buried_alive_learns_it_and_harms_nobody(void **state)
+{
+	struct world *w = make_world();
+	struct actor *a = enter(w);
+	struct puppet buried = start_puppet(w), next = start_puppet(w);
+
+	assert_int_equal(tell(&buried, 'e'), 1);
+	assert_int_equal(tell(&buried, 'r'), 1);
+	assert_int_equal(tell(&buried, 'd'), 0);
+	sweep_for_a_second(w, a);
+	assert_int_equal(tell(&buried, 'r'), 0);
+	assert_int_equal(w->g.ctl->slots[1].state, SLOT_FREE);
+	/* The index is another one's, whom it does not put out. */
+	assert_int_equal(tell(&next, 'e'), 1);
+	assert_int_equal(tell(&buried, 'r'), 0);
+	assert_int_equal(tell(&buried, 'v'), 0);
+	assert_int_equal(tell(&next, 'r'), 1);
+	sweep_for_a_second(w, a);
+	assert_int_equal(w->g.ctl->slots[1].state, SLOT_USED);
+	assert_int_equal(tell(&next, 'r'), 1);
+	assert_int_equal(tell(&next, 'l'), 0);
+	end_puppet(&buried);
+	end_puppet(&next);
+	sweep_for_a_second(w, a);
+	check_all_there(w, a);
+	free_actor(a);
+	free_world(w);
+}
+
 static int setup(void **state)
 {
 	group_step = no_step;
@@ -508,6 +662,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_one_sends_and_another_receives_for_ever),
 	TEST(test_nonsense_in_shared_memory_harms_nobody),
 	TEST(test_a_living_holder_keeps_its_lock),
+	TEST(test_a_newcomer_is_not_buried_for_who_was_there_before),
+	TEST(test_who_was_buried_alive_learns_it_and_harms_nobody),
 };
 
 VMA_TEST_MAIN("port_xdp_group", tests, NULL, NULL)

@@ -75,6 +75,7 @@ static int setup(void **state)
 	ops.open_queue = open_queue;
 	ops.close_queue = close_queue;
 	ops.free_port = free_port;
+	params.xdp_linger = 0;
 	opened = 0;
 	open_error = queue_error = 0;
 	rings_init(open_port);
@@ -241,6 +242,44 @@ static void test_a_ring_that_nobody_needs_is_closed_after_a_while(void **state)
 	assert_true(ports[0].freed); /* the kernel has the interface back */
 }
 
+static void test_a_port_without_rings_stays_for_a_while(void **state)
+{
+	nsec_t now = clock_now();
+
+	params.xdp_linger = 10;
+	get(IFINDEX, 1);
+	rings_close_unused(now, NULL);
+	assert_true(rings_close_unused(now + LONG, NULL));
+	assert_int_equal(ports[0].queues, 0);
+	rings_close_unused(now + LONG + 9 * NSEC_PER_SEC, NULL);
+	assert_false(ports[0].freed);
+	get(IFINDEX, 2); /* somebody came back: the port is the same */
+	assert_int_equal(opened, 1);
+	rings_close_unused(now + 100 * NSEC_PER_SEC, NULL);
+	assert_true(rings_close_unused(now + 102 * NSEC_PER_SEC, NULL));
+	rings_close_unused(now + 111 * NSEC_PER_SEC, NULL);
+	assert_false(ports[0].freed);
+	rings_close_unused(now + 112 * NSEC_PER_SEC, NULL);
+	assert_true(ports[0].freed);
+	params.xdp_linger = 0;
+}
+
+static void test_a_lingering_port_that_opens_no_ring_is_let_go(void **state)
+{
+	struct ring *ring;
+	nsec_t now = clock_now();
+
+	params.xdp_linger = 10;
+	get(IFINDEX, 1);
+	rings_close_unused(now, NULL);
+	assert_true(rings_close_unused(now + LONG, NULL));
+	queue_error = -EBUSY;
+	assert_int_equal(rings_get(IFINDEX, 1, &ring, why, &fresh), -EBUSY);
+	assert_true(ports[0].freed);
+	rings_close_unused(now + 100 * NSEC_PER_SEC, NULL);
+	params.xdp_linger = 0;
+}
+
 static void test_a_ring_whose_packets_somebody_has_is_not_closed(void **state)
 {
 	struct ring *ring = get(IFINDEX, 1);
@@ -271,6 +310,27 @@ static void test_a_closed_ring_is_used_again(void **state)
 	assert_int_equal(again->ifindex, IFINDEX + 1);
 	assert_int_equal(again->key, 7);
 	assert_false(rings_close_unused(now + LONG, NULL));
+}
+
+static void test_a_port_that_was_lost_is_told_of_and_opened_anew(void **state)
+{
+	struct ring *ring = get(IFINDEX, 1);
+
+	get(IFINDEX + 1, 1);
+	assert_int_equal(rings_lost(), 0);
+	ports[0].base.lost = true;
+	assert_int_equal(rings_lost(), IFINDEX);
+	assert_int_equal(rings_lost(), IFINDEX); /* until somebody did something about it */
+	assert_true(ring_hold(ring, ring_mode));
+	ring_retire(ring);
+	ring_release(ring, ring_mode);
+	rings_interface_gone(IFINDEX);
+	assert_int_equal(rings_lost(), 0);
+	assert_true(ports[0].freed);
+	assert_false(ports[1].freed);
+	get(IFINDEX, 1);
+	assert_int_equal(opened, 3);
+	ports[0].base.lost = false;
 }
 
 static void test_the_ring_with_a_flow_is_found(void **state)
@@ -360,8 +420,11 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_second_queue_that_fails_makes_sockets_share_the_first),
 	TEST(test_past_the_limit_the_ring_with_the_fewest_users_is_shared),
 	TEST(test_a_ring_that_nobody_needs_is_closed_after_a_while),
+	TEST(test_a_port_without_rings_stays_for_a_while),
+	TEST(test_a_lingering_port_that_opens_no_ring_is_let_go),
 	TEST(test_a_ring_whose_packets_somebody_has_is_not_closed),
 	TEST(test_a_closed_ring_is_used_again),
+	TEST(test_a_port_that_was_lost_is_told_of_and_opened_anew),
 	TEST(test_the_ring_with_a_flow_is_found),
 	TEST(test_an_interface_that_changes_keeps_a_port_that_works),
 	TEST(test_too_many_interfaces_are_refused),

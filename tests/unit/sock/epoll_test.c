@@ -2,6 +2,7 @@
 #include "sock/epoll.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "base/param.h"
@@ -249,6 +250,28 @@ static void test_control_refuses_as_the_kernel_does(void **state)
 	assert_int_equal(epoll_control(ep, EPOLL_CTL_ADD, fd, ref, &event), -EBUSY);
 	assert_int_equal(epoll_wait_set(ep, got, 8, 0, NULL), -EINTR);
 	fake_release();
+}
+
+/* The internal thread gives it to the kernel while a thread of the program is in the call. */
+static void test_control_of_a_socket_that_leaves_is_for_the_kernel(void **state)
+{
+	static const int ops[] = {EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL};
+	struct epoll_event event = {.events = EPOLLIN};
+	struct sock_ref ref = fake_ref(&s[0]);
+	int fd = s[0].fd;
+
+	s[0].sk.left_gen = s[0].sk.gen; /* its entries are in the kernel's sets by now */
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(epoll_control(ep, ops[i], fd, ref, &event), SOCK_KERNEL);
+	assert_true(epoll_is_plain(ep));
+	assert_true(list_empty(&s[0].sk.watches));
+	fake_end(&s[0]);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(epoll_control(ep, ops[i], fd, ref, &event), SOCK_KERNEL);
+	assert_true(epoll_is_plain(ep));
+	close(fd);
+	fake_open(&s[0]);
+	assert_int_equal(ctl(EPOLL_CTL_MOD, &s[0], EPOLLIN), -ENOENT);
 }
 
 static void test_deleting_what_is_in_the_queue_leaves_nothing(void **state)
@@ -808,6 +831,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_socket_in_two_sets_is_reported_in_both),
 	TEST(test_two_descriptors_of_one_socket_are_two_entries),
 	TEST(test_control_refuses_as_the_kernel_does),
+	TEST(test_control_of_a_socket_that_leaves_is_for_the_kernel),
 	TEST(test_deleting_what_is_in_the_queue_leaves_nothing),
 	TEST(test_many_entries_are_found_again),
 	TEST(test_a_closed_socket_leaves_the_set),

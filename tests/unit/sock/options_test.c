@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sock/options.h"
 
+#include "sock/control.h"
 #include "tests/vma_test.h"
 
 static struct sock_options some(uint32_t mark)
@@ -11,6 +12,12 @@ static struct sock_options some(uint32_t mark)
 	opt.ttl = 64;
 	opt.mark = mark;
 	return opt;
+}
+
+/* The one thread has it throughout. */
+static int take_lock(void **state)
+{
+	return control_lock() ? 0 : -1;
 }
 
 static void test_equal_options_are_one_object(void **state)
@@ -71,5 +78,5 @@ int main(void)
 		cmocka_unit_test(test_many_different_ones),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, take_lock, NULL);
 }

@@ -84,7 +84,34 @@ static void test_nobody_sleeps_at_a_socket_that_is_away(void **state)
 	assert_int_equal(list_empty(&so.sk.watches), true);
 }
 
+/* What a call returns that looks, is interrupted before it begins to wait, and waits. */
+static int interrupted_wait(bool restart, nsec_t deadline)
+{
+	SOCK_WAIT(wait);
+
+	fake_handler(SIGUSR1);
+	sock_signals.restart += restart;
+	sock_wait_begin(&wait, ref(), EPOLLIN, deadline);
+	return sock_wait_next(&wait);
+}
+
+/* signal(7): the kernel has the signal wait until the call sleeps, or ends it then. */
+static void test_a_handler_that_runs_before_the_wait_ends_the_call(void **state)
+{
+	assert_int_equal(interrupted_wait(false, LONG), -EINTR);
+	assert_int_equal(interrupted_wait(false, 0), -EINTR);
+	assert_int_equal(interrupted_wait(true, LONG), -EINTR); /* never restarted: a timeout */
+}
+
+static void test_a_handler_with_sa_restart_does_not(void **state)
+{
+	so.sk.events = SOCK_AWAY; /* it does not sleep, either */
+	assert_int_equal(interrupted_wait(true, 0), 0);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup(test_a_handler_that_runs_before_the_wait_ends_the_call, setup),
+	cmocka_unit_test_setup(test_a_handler_with_sa_restart_does_not, setup),
 	cmocka_unit_test_setup(test_what_does_not_come_is_waited_for, setup),
 	cmocka_unit_test_setup(test_nobody_sleeps_at_a_socket_that_is_away, setup),
 };

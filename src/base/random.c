@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/random.h"
+
+#include <elf.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "base/clock.h"
+#include "base/siphash.h"
+#include "base/sys.h"
+
+#define CALL_MAX 256 /* bytes that getrandom(2) gives at once, whatever comes in between */
+
+static bool ask_kernel(uint8_t *buf, size_t len)
+{
+	while (len) {
+		size_t n = len < CALL_MAX ? len : CALL_MAX;
+
+		if (sys_call(SYS_getrandom, buf, n, 0, 0, 0, 0) != (long)n)
+			return false;
+		buf += n;
+		len -= n;
+	}
+	return true;
+}
+
+/*
+ * Two draws never hash the same: the counter tells those of a process apart, and its
+ * number and the time those of processes that were forked and have the same bytes.
+ */
+static bool expand_auxv(uint8_t *buf, size_t len)
+{
+	const uint8_t *key = (const uint8_t *)getauxval(AT_RANDOM);
+	static uint64_t drawn; /* any, atomic */
+	struct {
+		uint64_t number;
+		nsec_t monotonic, real;
+		int64_t pid;
+	} draw;
+
+	if (!key)
+		return false;
+	draw.monotonic = clock_now();
+	draw.real = clock_real();
+	draw.pid = sys_getpid();
+	while (len) {
+		size_t n = len < sizeof(uint64_t) ? len : sizeof(uint64_t);
+		uint64_t word;
+
+		draw.number = __atomic_fetch_add(&drawn, 1, __ATOMIC_RELAXED);
+		word = siphash(key, &draw, sizeof(draw));
+		memcpy(buf, &word, n);
+		buf += n;
+		len -= n;
+	}
+	return true;
+}
+
+bool random_bytes(void *buf, size_t len)
+{
+	return ask_kernel(buf, len) || expand_auxv(buf, len);
+}

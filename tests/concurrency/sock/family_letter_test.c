@@ -1,0 +1,809 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A child that speaks the protocol of shared sockets by hand, against the rules or at random:
+ * its channel ends, and the process that it came from keeps its sockets, and its peace.
+ *
+ * The hostile end is in the same process: a channel that was made for a child which was never
+ * started (carry_lend()).
+ */
+#include "duo.h"
+#include "vma_test.h"
+
+#include <sys/resource.h>
+#include <sys/un.h>
+
+#include "base/log.h"
+#include "ring/progress.h"
+#include "ring/rings.h"
+#include "sock/carry.h"
+#include "sock/family_internal.h"
+#include "sock/pass.h"
+#include "sock/tcp_internal.h"
+#include "sock/travel.h"
+
+#define PATIENCE 5000 /* ms */
+#define CONNECTIONS 4
+#define ROUNDS 40   /* worlds of the random test, each with a seed of its own */
+#define LETTERS 500 /* of each */
+
+static void run(const char *name, void (*fn)(void *arg), void *arg)
+{
+	assert_int_equal(loop_net_run(name, fn, arg, 120), 0);
+}
+
+/* ---- the hostile end ------------------------------------------------------------------------ */
+
+static struct channel *lend(void)
+{
+	struct carry_channel ch;
+	struct channel *hostile;
+
+	NET_CHECK(carry_lend(&ch));
+	hostile = channel_create(ch.fd, ch.last_id);
+	NET_CHECK(hostile);
+	return hostile;
+}
+
+struct heard {
+	int rc; /* of channel_receive() */
+	struct letter letter;
+	int memfd;
+};
+
+static bool hears(struct channel *hostile, struct heard *heard)
+{
+	heard->memfd = -1;
+	heard->rc = channel_receive(hostile, &heard->letter, &heard->memfd);
+	return heard->rc != 0;
+}
+
+/* The next letter; its descriptor, or -1. */
+static int expect(struct channel *hostile, enum letter_kind kind, uint64_t id)
+{
+	struct heard heard;
+
+	NET_CHECK(NET_WAIT(hears(hostile, &heard), PATIENCE));
+	NET_CHECK_EQ(heard.rc, 1);
+	NET_CHECK_EQ(heard.letter.kind, kind);
+	NET_CHECK_EQ(heard.letter.id, id);
+	return heard.memfd;
+}
+
+/* Asks for a connection, and gets it: its bytes. */
+static int take(struct channel *hostile, uint64_t id)
+{
+	channel_send(hostile, LETTER_WANT, id, 0, -1);
+	return expect(hostile, LETTER_GIVE, id);
+}
+
+/* Are we cut off?  What is said before that is not heard. */
+static bool is_cut(struct channel *hostile)
+{
+	struct heard heard;
+
+	while (hears(hostile, &heard) && heard.rc > 0)
+		sys_close_fd(&heard.memfd);
+	return heard.rc < 0;
+}
+
+static void expect_cut(struct channel *hostile)
+{
+	NET_CHECK(NET_WAIT(is_cut(hostile), PATIENCE));
+	channel_destroy(hostile);
+}
+
+static void left(struct sock *sk)
+{
+	(void)sk;
+}
+
+/* Sockets may go to the kernel, and the library may complain. */
+static void begin_the_worst(void)
+{
+	duo_begin();
+	sock_hooks.left = left;
+	log_level = LOG_ERROR;
+}
+
+static uint64_t id_of(const struct tsock *ts)
+{
+	return tsock_inet(ts)->id;
+}
+
+/* ---- by hand ----------------------------------------------------------------------------------- */
+
+static void ask_for_what_came_later(void *arg)
+{
+	struct tsock listener;
+	struct duo early, late;
+	struct channel *hostile;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&early, DUO_TCP, &listener);
+	hostile = lend();
+	duo_open(&late, DUO_TCP, &listener);
+	channel_send(hostile, LETTER_WANT, id_of(&late.end[1]), 0, -1);
+	expect_cut(hostile);
+	duo_talk(&early, 3);
+	duo_talk(&late, 3);
+	duo_close(&early);
+	duo_close(&late);
+	duo_end(&listener);
+}
+
+static void test_what_was_accepted_after_the_fork_is_not_given(void **state)
+{
+	run("later", ask_for_what_came_later, NULL);
+}
+
+static bool is_quiet(void)
+{
+	return !__atomic_load_n(&family.busy, __ATOMIC_ACQUIRE);
+}
+
+static void give_what_was_given(void *arg)
+{
+	struct tsock listener;
+	struct channel *hostile;
+	struct duo duo;
+	int memfd;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, DUO_TCP, &listener);
+	duo_send(&duo, 0, 5);
+	hostile = lend();
+	memfd = take(hostile, id_of(&duo.end[1]));
+	channel_send(hostile, LETTER_GIVE, id_of(&duo.end[1]), 0, memfd);
+	expect_cut(hostile);
+	duo_talk(&duo, 3);
+	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
+	duo_close(&duo);
+	duo_end(&listener);
+}
+
+static void test_a_hand_over_is_not_answered_by_a_hand_over(void **state)
+{
+	run("given", give_what_was_given, NULL);
+}
+
+/* A call that was about to find the route anew: the connection has gone since it looked. */
+static void find_the_route_late(void *arg)
+{
+	struct tsock listener;
+	struct channel *hostile;
+	struct duo duo;
+	uint64_t id;
+	int memfd;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, DUO_TCP, &listener);
+	id = id_of(&duo.end[1]);
+	hostile = lend();
+	memfd = take(hostile, id);
+	NET_CHECK_EQ(tcp_resolve(duo.end[1].ref), 0);
+	NET_CHECK_EQ(tcp_resolve(duo.end[1].ref), 0);
+	NET_CHECK_EQ(rings_nowhere()->wheel.armed, 0);
+	channel_send(hostile, LETTER_REFUSED, id, 0, -1);
+	sys_close_fd(&memfd);
+	duo_talk(&duo, 3);
+	channel_destroy(hostile);
+	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
+	duo_close(&duo);
+	duo_end(&listener);
+}
+
+static void test_what_is_not_here_has_no_route(void **state)
+{
+	run("late", find_the_route_late, NULL);
+}
+
+static unsigned flows(void)
+{
+	unsigned n = 0;
+
+	NET_CHECK(control_lock());
+	for (unsigned i = 0; i < rings_count(); i++) {
+		NET_CHECK(ring_hold_cold(rings_at(i)));
+		n += rings_at(i)->flows.count;
+		ring_release_cold(rings_at(i));
+	}
+	control_unlock();
+	return n;
+}
+
+/* A child leaves a listener to the kernel, and hears when nobody else answers for it either. */
+static void leave_a_listener(void *arg)
+{
+	struct tsock listener;
+	struct channel *hostile;
+	uint64_t id;
+
+	begin_the_worst();
+	listener = duo_listener(7000);
+	id = id_of(&listener);
+	hostile = lend();
+	NET_CHECK(flows());
+	channel_send(hostile, LETTER_LEFT, id, 0, -1);
+	expect(hostile, LETTER_LEFT, id);
+	NET_CHECK_EQ(flows(), 0);
+	/* Who comes late is told, too. */
+	channel_send(hostile, LETTER_LEFT, id, 0, -1);
+	expect(hostile, LETTER_CLOSED, id);
+	channel_destroy(hostile);
+	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
+	duo_end(&listener);
+}
+
+static void test_who_leaves_hears_that_all_have(void **state)
+{
+	run("leave", leave_a_listener, NULL);
+}
+
+static bool has_ended(struct duo *duo)
+{
+	char c;
+
+	return tsock_recv(&duo->end[0], &c, 1, 0) != -EAGAIN;
+}
+
+static void lose_what_was_given(void *arg)
+{
+	struct tsock listener;
+	struct channel *hostile;
+	struct duo duo;
+	uint64_t id;
+	int memfd;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, DUO_TCP, &listener);
+	id = id_of(&duo.end[1]);
+	hostile = lend();
+	tsock_close(&duo.end[1]); /* it is kept for the hostile end */
+	memfd = take(hostile, id);
+	channel_send(hostile, LETTER_LOST, id, 0, -1);
+	channel_send(hostile, LETTER_TAKEN, id, 0, -1);
+	sys_close_fd(&memfd);
+	expect_cut(hostile);
+	NET_CHECK(NET_WAIT(has_ended(&duo), PATIENCE));
+	tsock_close(&duo.end[0]);
+	duo_end(&listener);
+}
+
+static void test_what_is_on_its_way_is_not_lost(void **state)
+{
+	run("lost", lose_what_was_given, NULL);
+}
+
+/* It answers a question with the end of another connection: that one's frames stay its own. */
+static void give_another_one(void *arg)
+{
+	struct tsock listener;
+	struct channel *hostile;
+	struct duo duo, other;
+	int memfd, theirs;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, DUO_TCP, &listener);
+	duo_open(&other, DUO_TCP, &listener);
+	hostile = lend();
+	memfd = take(hostile, id_of(&duo.end[1]));
+	channel_send(hostile, LETTER_TAKEN, id_of(&duo.end[1]), 0, -1);
+	theirs = take(hostile, id_of(&other.end[1]));
+	channel_send(hostile, LETTER_REFUSED, id_of(&other.end[1]), 0, -1);
+	family_ask(duo.end[1].ref);
+	NET_CHECK_EQ(expect(hostile, LETTER_WANT, id_of(&duo.end[1])), -1);
+	channel_send(hostile, LETTER_GIVE, id_of(&duo.end[1]), 0, theirs);
+	NET_CHECK_EQ(expect(hostile, LETTER_REFUSED, id_of(&duo.end[1])), -1);
+	duo_talk(&other, 3);
+	sys_close_fd(&memfd);
+	channel_destroy(hostile);
+	tsock_linger_none(&duo.end[0]);
+	tsock_close(&duo.end[0]);
+	tsock_close(&duo.end[1]);
+	duo_close(&other);
+	duo_end(&listener);
+}
+
+static void test_what_comes_is_what_was_asked_for(void **state)
+{
+	run("another", give_another_one, NULL);
+}
+
+static void close_hard(struct tsock *ts)
+{
+	tsock_linger_none(ts);
+	tsock_close(ts);
+}
+
+/* ---- where receivers of SCM_RIGHTS call -------------------------------------------------------- */
+
+static rlim_t limit_files(rlim_t to)
+{
+	struct rlimit limit;
+	rlim_t was;
+
+	NET_CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	was = limit.rlim_cur;
+	limit.rlim_cur = to;
+	NET_CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	return was;
+}
+
+/* With this limit there is no descriptor. */
+static rlim_t first_free(void)
+{
+	int fd = 0;
+
+	while (fcntl(fd, F_GETFD) >= 0)
+		fd++;
+	return (rlim_t)fd;
+}
+
+/* As sendmsg() does it: the connection is on its way to whoever receives from way[1]. */
+static uint64_t pass_end(struct duo *duo, int way[2])
+{
+	struct inet_sock *so = tsock_inet(&duo->end[1]);
+	uint64_t ticket = pass_ticket(1);
+
+	NET_CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way), 0);
+	NET_CHECK_EQ(write(way[0], "x", 1), 1);
+	NET_CHECK(control_lock());
+	family_init();
+	NET_CHECK(family_kin(so));
+	so->kin->cookie = family_cookie(duo->end[1].fd);
+	NET_CHECK_EQ(pass_send(so, way[0], ticket), 0);
+	control_unlock();
+	pass_done(ticket, true);
+	return so->kin->cookie;
+}
+
+static nsec_t cpu_time(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+/* Somebody connects while there is no descriptor for him, and leaves. */
+static int call_and_leave(uint64_t cookie)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int len = snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "libvma-pass-%u-%llu-0",
+			   geteuid(), (unsigned long long)cookie);
+
+	NET_CHECK(fd >= 0);
+	limit_files(first_free());
+	NET_CHECK_EQ(
+		connect(fd, (struct sockaddr *)&addr,
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)len),
+		0);
+	NET_CHECK_EQ(dup2(0, fd), fd); /* it leaves, and its number is not free, either */
+	return fd;
+}
+
+static void call_without_descriptors(void *arg)
+{
+	struct tsock listener;
+	struct channel *receiver;
+	struct duo duo;
+	uint64_t cookie;
+	rlim_t limit;
+	nsec_t spent, begun;
+	int way[2], taken, fd;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, DUO_TCP, &listener);
+	cookie = pass_end(&duo, way);
+	limit = limit_files(1024);
+	taken = call_and_leave(cookie);
+	usleep(100000); /* what it does about it at once */
+	begun = clock_now();
+	spent = cpu_time();
+	usleep(500000);
+	spent = cpu_time() - spent;
+	NET_CHECK(spent < (clock_now() - begun) / 4);
+	limit_files(limit);
+	fd = pass_call(cookie);
+	NET_CHECK(fd >= 0);
+	receiver = channel_create_only(fd, 1);
+	channel_send(receiver, LETTER_CLAIM, 1, 0, -1);
+	channel_send(receiver, LETTER_WANT, 1, 0, -1);
+	sys_close_fd(&(int){expect(receiver, LETTER_GIVE, 1)});
+	channel_destroy(receiver);
+	close_hard(&duo.end[0]);
+	close_hard(&duo.end[1]);
+	close(way[0]);
+	close(way[1]);
+	close(taken);
+	duo_end(&listener);
+}
+
+static void test_who_calls_in_vain_keeps_nobody_awake(void **state)
+{
+	run("no descriptors", call_without_descriptors, NULL);
+}
+
+/* ---- every letter, everywhere ------------------------------------------------------------------- */
+
+enum place { P_LATER, P_CLOSED, P_UNKNOWN, P_HERE, P_GIVEN, P_THERE, P_ASKED, P_MEMBER, PLACES };
+
+/* For each letter where it is heard, in the order of places; the others cut the channel. */
+static const char *const rules[] = {
+	[LETTER_WANT] = "..UHGTAM",	[LETTER_GIVE] = "..U..TA.",   [LETTER_TAKEN] = "....G...",
+	[LETTER_REFUSED] = "....G...",	[LETTER_CLOSED] = ".CUHG..M", [LETTER_OFFER] = "..U..TAM",
+	[LETTER_LOST] = ".CUH.TAM",	[LETTER_JOIN] = "..U....M",   [LETTER_PENDING] = ".CU....M",
+	[LETTER_RECEIVED] = "........", [LETTER_ADOPT] = "LCUHGTAM",  [LETTER_HELD] = "..UHGTAM",
+	[LETTER_EXECED] = "LCUHGTAM",	[LETTER_CLAIM] = "........",  [LETTER_LEFT] = "..U..TAM",
+	[LETTER_STAYS] = "..U..TA.",
+};
+#define KINDS (sizeof(rules) / sizeof(*rules))
+
+struct world {
+	struct tsock listener, plain, probe, late;
+	struct duo duo;
+	struct channel *hostile;
+	uint64_t id;
+};
+
+static void be_given(struct world *w)
+{
+	int memfd;
+
+	channel_send(w->hostile, LETTER_WANT, w->id, 0, -1);
+	memfd = expect(w->hostile, LETTER_GIVE, w->id);
+	sys_close_fd(&memfd);
+}
+
+static void go_to(struct world *w, enum place place)
+{
+	w->id = id_of(&w->duo.end[1]);
+	switch (place) {
+	case P_LATER:
+		w->id = id_of(&w->late);
+		break;
+	case P_CLOSED:
+		channel_send(w->hostile, LETTER_CLOSED, w->id, 0, -1);
+		break;
+	case P_UNKNOWN:
+		w->id = id_of(&w->plain);
+		break;
+	case P_HERE:
+		break;
+	case P_GIVEN:
+		be_given(w);
+		break;
+	case P_THERE:
+	case P_ASKED:
+		be_given(w);
+		channel_send(w->hostile, LETTER_TAKEN, w->id, 0, -1);
+		if (place == P_THERE)
+			break;
+		family_ask(w->duo.end[1].ref);
+		NET_CHECK_EQ(expect(w->hostile, LETTER_WANT, w->id), -1);
+		break;
+	case P_MEMBER:
+		w->id = id_of(&w->listener);
+		break;
+	case PLACES:
+		break;
+	}
+}
+
+/* Is the answer to a question the next thing but for letters of no interest here? */
+static bool is_answered(struct channel *hostile, uint64_t id, bool *cut)
+{
+	struct heard heard;
+
+	while (hears(hostile, &heard)) {
+		sys_close_fd(&heard.memfd);
+		*cut = heard.rc < 0;
+		if (*cut || (heard.letter.kind == LETTER_LOST && heard.letter.id == id))
+			return true;
+	}
+	return false;
+}
+
+/* Is the letter heard?  If so, what comes behind it is answered; else we are cut off. */
+static bool is_heard(struct world *w, enum letter_kind kind)
+{
+	bool cut = false;
+
+	if (kind == LETTER_EXECED)
+		channel_send(w->hostile, LETTER_HELD, id_of(&w->probe), 0, -1);
+	channel_send(w->hostile, kind, w->id, 0, -1);
+	channel_send(w->hostile, LETTER_WANT, id_of(&w->probe), 0, -1);
+	NET_CHECK(NET_WAIT(is_answered(w->hostile, id_of(&w->probe), &cut), PATIENCE));
+	return !cut;
+}
+
+static void open_world(struct world *w)
+{
+	w->listener = duo_listener(0);
+	duo_open(&w->duo, DUO_TCP, &w->listener);
+	w->plain = tsock_tcp();
+	w->probe = tsock_tcp();
+	w->hostile = lend();
+	w->late = tsock_tcp();
+}
+
+static void close_world(struct world *w)
+{
+	channel_destroy(w->hostile);
+	close_hard(&w->duo.end[0]);
+	close_hard(&w->duo.end[1]);
+	tsock_close(&w->listener);
+	tsock_close(&w->plain);
+	tsock_close(&w->probe);
+	tsock_close(&w->late);
+}
+
+static void say_everything_everywhere(void *arg)
+{
+	unsigned wrong = 0;
+
+	begin_the_worst();
+	for (unsigned kind = 1; kind <= KINDS; kind++) {
+		for (enum place place = 0; place < PLACES; place++) {
+			bool wanted = kind < KINDS && rules[kind][place] != '.', heard;
+			struct world w;
+
+			open_world(&w);
+			go_to(&w, place);
+			heard = is_heard(&w, (enum letter_kind)kind);
+			if (heard != wanted)
+				fprintf(stderr, "letter %u in place %u: %s\n", kind, place,
+					heard ? "heard" : "cut");
+			wrong += heard != wanted;
+			close_world(&w);
+		}
+	}
+	NET_CHECK_EQ(wrong, 0);
+	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
+	duo_end(NULL);
+}
+
+static void test_a_letter_is_heard_where_it_is_legal(void **state)
+{
+	run("rules", say_everything_everywhere, NULL);
+}
+
+/* ---- at random ---------------------------------------------------------------------------------- */
+
+#define FDS 8
+
+struct chaos {
+	uint64_t random;
+	struct tsock listener, udp;
+	struct duo duo[CONNECTIONS];
+	/* As they were made: the objects may be others' since, when they went to the kernel. */
+	uint64_t listener_id, udp_id, ids[CONNECTIONS][2];
+	struct channel *hostile;
+	int fds[FDS]; /* that came along, or were made up */
+};
+
+static unsigned any(struct chaos *c, unsigned n)
+{
+	c->random = c->random * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)(c->random >> 33) % n;
+}
+
+static void keep_fd(struct chaos *c, int fd)
+{
+	int *place = &c->fds[any(c, FDS)];
+
+	sys_close_fd(place);
+	*place = fd;
+}
+
+static int make_garbage(struct chaos *c)
+{
+	uint64_t bytes[64];
+
+	for (unsigned i = 0; i < 64; i++)
+		bytes[i] = any(c, 2) ? c->random : 0;
+	return travel_bytes(bytes, 8 + any(c, sizeof(bytes) - 8));
+}
+
+/* A descriptor to send along; -1: none. */
+static int some_fd(struct chaos *c)
+{
+	switch (any(c, 6)) {
+	case 0:
+		return make_garbage(c);
+	case 1:
+		return sys_fd_copy(c->duo[any(c, CONNECTIONS)].end[any(c, 2)].fd);
+	case 2:
+		return -1;
+	default:
+		return sys_fd_copy(c->fds[any(c, FDS)]);
+	}
+}
+
+static uint64_t some_id(struct chaos *c)
+{
+	switch (any(c, 12)) {
+	case 0:
+		return c->listener_id;
+	case 1:
+		return c->udp_id;
+	case 2:
+		return 1 + any(c, 100);
+	case 3:
+		return c->random;
+	default:
+		return c->ids[any(c, CONNECTIONS)][any(c, 2)];
+	}
+}
+
+/* The next channel is the other end's of a pair that this one is told to adopt. */
+static void send_adopt(struct chaos *c)
+{
+	int fds[2];
+
+	NET_CHECK_EQ(sys_call(SYS_socketpair, AF_UNIX,
+			      SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds, 0, 0),
+		     0);
+	channel_send(c->hostile, LETTER_ADOPT, 1, 0, sys_fd_hide(fds[0]));
+	sys_close_fd(&c->hostile->fd);
+	c->hostile->fd = sys_fd_hide(fds[1]);
+}
+
+/* What is legal now and then, or it would soon be over. */
+static void send_something(struct chaos *c)
+{
+	static const enum letter_kind usual[] = {LETTER_WANT,	 LETTER_WANT, LETTER_TAKEN,
+						 LETTER_REFUSED, LETTER_JOIN, LETTER_PENDING};
+	enum letter_kind kind = (enum letter_kind)any(c, KINDS + 1);
+
+	if (any(c, 4))
+		kind = usual[any(c, 6)];
+	if (kind == LETTER_ADOPT && any(c, 2))
+		send_adopt(c);
+	else
+		channel_send(c->hostile, kind, some_id(c), any(c, 4) ? any(c, 4) : c->random,
+			     some_fd(c));
+}
+
+static void lend_again(struct chaos *c)
+{
+	if (c->hostile)
+		channel_destroy(c->hostile);
+	if (!carry_any()) { /* the kernel has it all */
+		tsock_close(&c->listener);
+		c->listener = duo_listener(0);
+	}
+	c->hostile = lend();
+}
+
+/* Mostly it answers as it should. */
+static void listen_to(struct chaos *c)
+{
+	struct heard heard;
+
+	while (hears(c->hostile, &heard)) {
+		if (heard.rc < 0) {
+			lend_again(c);
+			return;
+		}
+		if (heard.letter.kind == LETTER_GIVE && any(c, 3))
+			channel_send(c->hostile, LETTER_TAKEN, heard.letter.id, 0, -1);
+		if (heard.memfd >= 0)
+			keep_fd(c, heard.memfd);
+	}
+}
+
+static void open_duo(struct chaos *c, unsigned i)
+{
+	duo_open(&c->duo[i], DUO_TCP, &c->listener);
+	tsock_linger_none(&c->duo[i].end[0]);
+	tsock_linger_none(&c->duo[i].end[1]);
+	for (unsigned end = 0; end < 2; end++)
+		c->ids[i][end] = id_of(&c->duo[i].end[end]);
+}
+
+/* The program goes on meanwhile; none of its calls waits for the hostile end. */
+static void act(struct chaos *c)
+{
+	unsigned i = any(c, CONNECTIONS), end = any(c, 2);
+	struct tsock *ts = &c->duo[i].end[end];
+	char text[8] = "hello";
+
+	switch (any(c, 8)) {
+	case 0:
+		tsock_close(ts);
+		*ts = tsock_tcp();
+		c->ids[i][end] = id_of(ts);
+		return;
+	case 1:
+		family_ask(ts->ref);
+		return;
+	default:
+		if (sock_ref_valid(ts->ref) && !sock_is_away(ts->ref.sk))
+			tsock_send(ts, text, sizeof(text), MSG_DONTWAIT);
+		return;
+	}
+}
+
+static void close_all(struct chaos *c)
+{
+	channel_destroy(c->hostile);
+	for (unsigned i = 0; i < CONNECTIONS; i++) {
+		tsock_close(&c->duo[i].end[0]);
+		tsock_close(&c->duo[i].end[1]);
+	}
+	tsock_close(&c->udp);
+	tsock_close(&c->listener);
+	for (unsigned i = 0; i < FDS; i++)
+		sys_close_fd(&c->fds[i]);
+}
+
+static void say_anything(void *arg)
+{
+	struct chaos c = {.random = *(const unsigned *)arg};
+	struct tsock listener;
+	struct duo after;
+
+	fprintf(stderr, "seed %u\n", *(const unsigned *)arg);
+	begin_the_worst();
+	memset(c.fds, -1, sizeof(c.fds));
+	c.listener = duo_listener(7000);
+	c.udp = tsock_udp();
+	NET_CHECK_EQ(tsock_bind(&c.udp, fake_link_addr(0), 7001), 0);
+	c.listener_id = id_of(&c.listener);
+	c.udp_id = id_of(&c.udp);
+	for (unsigned i = 0; i < CONNECTIONS; i++)
+		open_duo(&c, i);
+	lend_again(&c);
+	for (unsigned i = 0; i < LETTERS; i++) {
+		send_something(&c);
+		if (!any(&c, 4))
+			act(&c);
+		if (!any(&c, 3))
+			usleep(any(&c, 300));
+		listen_to(&c);
+	}
+	close_all(&c);
+	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
+	listener = duo_listener(7002);
+	duo_open(&after, DUO_TCP, &listener);
+	duo_talk(&after, 3);
+	duo_close(&after);
+	duo_end(&listener);
+}
+
+static void test_whatever_is_said_the_process_lives(void **state)
+{
+	const char *chosen = getenv("VMA_LETTER_SEED");
+	unsigned first = chosen ? (unsigned)atoi(chosen) : 1;
+
+	for (unsigned seed = first; seed < first + (chosen ? 1 : ROUNDS); seed++)
+		run("anything", say_anything, &seed);
+}
+
+static int enter(void **state)
+{
+	loop_net_enter();
+	return 0;
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_what_was_accepted_after_the_fork_is_not_given),
+	cmocka_unit_test(test_a_hand_over_is_not_answered_by_a_hand_over),
+	cmocka_unit_test(test_what_is_not_here_has_no_route),
+	cmocka_unit_test(test_who_leaves_hears_that_all_have),
+	cmocka_unit_test(test_what_is_on_its_way_is_not_lost),
+	cmocka_unit_test(test_what_comes_is_what_was_asked_for),
+	cmocka_unit_test(test_who_calls_in_vain_keeps_nobody_awake),
+	cmocka_unit_test(test_a_letter_is_heard_where_it_is_legal),
+	cmocka_unit_test(test_whatever_is_said_the_process_lives),
+};
+
+VMA_TEST_MAIN("family letters", tests, enter, NULL)
