@@ -1,0 +1,37 @@
+#!/bin/bash
+# The whole matrix: every driver on the newest kernel, veth and virtio_net on the kernels
+# that Debian 11, 12 and 13 have.  tools/guest --all [REGEX]
+#
+# Before Linux 6.4 processes cannot share an interface: nobody stays attached there.
+cd "$(dirname "$(readlink -f "$0")")/../.." || exit 2
+chosen=${1:-.}
+failed=0
+rows=$(mktemp -d)
+trap 'rm -rf "$rows"' EXIT
+
+# boot LABEL KERNEL ARG...: a guest with these NICs.
+boot() {
+	tools/guest --kernel "$2" --limit 1200 --out "$rows" "${@:3}" \
+		tests/guest/rows.sh "$1" "$chosen" || failed=$((failed + 1))
+}
+
+# wanted NAME...: is there a row for this boot?
+wanted() {
+	printf '%s\n' "$@" | grep -qE -- "$chosen"
+}
+
+export LIB=${LIB:-$PWD/bazel-bin/libvma.so}
+! wanted new-{veth-1,veth-4,igb,igb-copy,virtio-4,virtio-1,virtio-zc-4,virtio-zc-1,vmxnet3,e1000e} ||
+	boot new newest --nic igb --queues 2 --nic virtio --queues 4 --nic virtio --queues 4 --zero-copy \
+		--nic vmxnet3 --nic e1000e
+for kernel in 6.12 6.1 5.10; do
+	! wanted $kernel-{veth-1,virtio-4,virtio-1} || {
+		[[ $kernel == 6.12 ]] || export SHARES=0
+		boot $kernel $kernel --nic virtio --queues 4
+	}
+done
+echo
+echo "driver | XDP | frames | UDP: kernel / accelerated | TCP | interrupts a message"
+sed 's/^ROW //' "$rows/rows" 2> /dev/null
+((failed == 0)) || echo "$failed boots with failures"
+((failed == 0))

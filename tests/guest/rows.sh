@@ -1,0 +1,46 @@
+#!/bin/bash
+# The rows of one boot, in the guest: on the NICs that it has, and on veth.
+#
+#	tests/guest/rows.sh LABEL [REGEX]
+#
+# LABEL stands in front of each name.  REGEX chooses among the rows.
+cd "$(dirname "$(readlink -f "$0")")/../.." || exit 2
+label=$1
+chosen=${2:-.}
+failed=0
+ran=0
+
+# row NAME NICS NAME=VALUE...
+row() {
+	[[ $label-$1 =~ $chosen ]] || return
+	ran=$((ran + 1))
+	echo "--- $label-$1"
+	env NETNS_NICS="$2" "${@:3}" tests/guest/row.sh "$label-$1" || failed=$((failed + 1))
+}
+
+# veth: no NICs, so that netns_pair makes them.
+veth() {
+	[[ $label-$1 =~ $chosen ]] || return
+	ran=$((ran + 1))
+	echo "--- $label-$1"
+	env -u NETNS_NICS NETNS_VETH_QUEUES="$2" "${@:3}" tests/guest/row.sh "$label-$1" || failed=$((failed + 1))
+}
+
+veth veth-1 1
+if [[ -n ${GUEST_NICS_igb:-} ]]; then
+	veth veth-4 4
+	row igb "$GUEST_NICS_igb" ZERO_COPY=1
+	row igb-copy "$GUEST_NICS_igb" VMA_OPTIONS=VMA_XDP_ZEROCOPY=0
+fi
+if [[ -n ${GUEST_NICS_virtio:-} ]]; then
+	row virtio-4 "$GUEST_NICS_virtio"
+	row virtio-1 "$GUEST_NICS_virtio" ROW_QUEUES=1
+fi
+if [[ -n ${GUEST_NICS_virtio_zc:-} ]]; then
+	row virtio-zc-4 "$GUEST_NICS_virtio_zc" ZERO_COPY=1 MASKED='-input[.]'
+	row virtio-zc-1 "$GUEST_NICS_virtio_zc" ZERO_COPY=1 MASKED='-input[.]' ROW_QUEUES=1
+fi
+[[ -z ${GUEST_NICS_vmxnet3:-} ]] || row vmxnet3 "$GUEST_NICS_vmxnet3"
+[[ -z ${GUEST_NICS_e1000e:-} ]] || row e1000e "$GUEST_NICS_e1000e"
+echo "$ran rows, $failed failed"
+((ran > 0 && failed == 0))

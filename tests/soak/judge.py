@@ -1,0 +1,192 @@
+"""Says what is wrong with a load, from its record (soak.sh).
+
+    judge.py RECORD
+
+A line for each complaint, "FAIL ...", and status 1; or "ok ...".
+
+What is asked of the library:
+ - every line has requests that were answered;
+ - its rate stays at 0.9 of its own first minute, where the kernel's does, and where that falls,
+   at 0.9 of what is left of it;
+ - it has no kind of error that the kernel does not have, nor more than twice as many;
+ - who closes first does so as with the kernel: twice the TIME_WAITs at the client at most;
+ - memory, descriptors, frames, rings and map entries do not grow, but for what the same program
+   takes without the library;
+ - its packets do not go through the kernel, and it does not warn;
+ - nothing is left when the programs have ended.
+"""
+import sys
+
+KEPT = 0.9
+FIRST = 60.0    # seconds of load that a rate is compared with, or the first half of a short run
+WINDOW = 5.0    # seconds of load at least, for a rate: shorter ones vary by themselves
+TIME_WAIT = 60  # seconds
+CLOSES = 0.002  # of the connections of clients that the kernel's server closes first
+KEEPERS = 4096  # descriptors at most that keep the ports of connections in TIME_WAIT
+
+# What must not grow: room for what varies by itself, as a part and as a number.
+GROWTH = {
+    "memory_kb": (0.05, 2048),
+    "fds": (0.0, 16),
+    "frames": (0.05, 256),
+    "rings": (0.0, 2),
+    "entries": (0.1, 1000),
+}
+
+
+class Run:
+    def __init__(self, path):
+        self.head, self.samples, self.rest = {}, {"ours": [], "kernel": []}, []
+        self.finish = {"ours": {}, "kernel": {}}
+        with open(path, encoding="utf-8") as record:
+            for line in record:
+                self.take(line.split())
+
+    def take(self, words):
+        if not words:
+            return
+        if words[0] == "load":
+            self.head = dict(zip(words[::2], words[1::2]))
+        elif words[0].startswith("line="):
+            values = dict(word.split("=", 1) for word in words)
+            pair = values.pop("pair")
+            self.samples[pair].append({key: float(value or 0) for key, value in values.items()})
+        elif words[0] == "finish":
+            values = dict(word.split("=", 1) for word in words[1:])
+            pair = values.pop("pair")
+            self.finish[pair] = {key: float(value) for key, value in values.items()}
+        elif words[0] in ("left", "warned"):
+            self.rest.append(" ".join(words))
+
+
+def rate(samples):
+    return sum(s["requests"] for s in samples) * 1000 / sum(s["ms"] for s in samples)
+
+
+def lines_of(samples, seconds):
+    """How many lines make up so many seconds of load, about."""
+    return max(1, round(seconds * 1000 * len(samples) / sum(s["ms"] for s in samples)))
+
+
+def is_complete(run):
+    samples = run.samples["ours"] + run.samples["kernel"]
+    return run.head and all(s["ms"] > 0 for s in samples) and \
+        {len(lines) for lines in run.samples.values()} == {int(run.head["lines"])}
+
+
+def judge_requests(run):
+    for s in run.samples["ours"]:
+        if not s["requests"]:
+            yield "line %d: no request was answered" % s["line"]
+
+
+def judge_rates(run):
+    ours, kernel = run.samples["ours"], run.samples["kernel"]
+    window = min(lines_of(ours, WINDOW), max(1, len(ours) // 2))
+    # A slice of a line is half of the time of it: of 60 s, 30.
+    first = min(max(lines_of(ours, FIRST / 2), window), max(1, len(ours) // 2))
+    for i in range(first, len(ours) - window + 1):
+        part = [rate(s[i:i + window]) / max(rate(s[:first]), 1e-9) for s in (ours, kernel)]
+        if part[0] < KEPT * min(part[1], 1) or part[0] < KEPT <= part[1]:
+            yield "line %d: the rate is %.2f of what it was at first, the kernel's %.2f" % (
+                ours[i]["line"], part[0], part[1])
+
+
+def errors(run, pair):
+    sums = {}
+    for s in run.samples[pair] + [run.finish[pair]]:
+        for key, value in s.items():
+            if key.startswith("errors_"):
+                sums[key[7:]] = sums.get(key[7:], 0) + value
+    return sums
+
+
+def judge_errors(run):
+    kernel = errors(run, "kernel")
+    for kind, count in sorted(errors(run, "ours").items()):
+        if count > 2 * kernel.get(kind, 0):
+            yield "%d errors (%s), the kernel has %d" % (count, kind, kernel.get(kind, 0))
+
+
+def judge_closers(run):
+    """Who closes first waits: where that is the server, ports of clients are not to run out."""
+    if run.head["side"] != "server" or run.head["churns"] != "1":
+        return
+    part = []
+    for samples in (run.samples["ours"], run.samples["kernel"]):
+        # Of the last minute, as the TIME_WAITs are.
+        last = samples[-lines_of(samples, TIME_WAIT / 2):]
+        part.append(last[-1]["tw_c"] / max(sum(s["requests"] for s in last), 1))
+    if part[0] > 2 * part[1] + CLOSES:
+        yield "of %.2f %% of the connections the client waits, with the kernel of %.2f %%" % (
+            100 * part[0], 100 * part[1])
+
+
+def steady(run, key):
+    """The first line from which on nothing is supposed to grow."""
+    ours, passed = run.samples["ours"], 0.0
+    if run.head["churns"] == "0" or key == "frames":
+        return (len(ours) + 2) // 3 - 1
+    for i, s in enumerate(ours):
+        # Both pairs take their turns.
+        passed += 2 * s["ms"]
+        if passed > TIME_WAIT * 1000:
+            return i
+    return len(ours)
+
+
+def in_use(run, pair, key):
+    lines = run.samples[pair][steady(run, key):]
+    if key == "fds":
+        return [s[key] - min(s["entries"], KEEPERS) for s in lines]
+    return [s[key] for s in lines]
+
+
+def trend(values):
+    """How much they rise from the first to the last, by least squares."""
+    n = len(values)
+    middle, mean = (n - 1) / 2, sum(values) / n
+    slope = sum((i - middle) * (v - mean) for i, v in enumerate(values)) / \
+        sum((i - middle) ** 2 for i in range(n))
+    return slope * (n - 1)
+
+
+def judge_growth(run):
+    for key, (part, number) in GROWTH.items():
+        lines = in_use(run, "ours", key)
+        if len(lines) < 3:
+            continue
+        third = (len(lines) + 2) // 3
+        # The program itself may take more and more; the kernel's takes as much.
+        risen = trend(lines) - max(trend(in_use(run, "kernel", key)), 0)
+        # What goes up and down by itself has no third that is all above another one.
+        if min(lines[-third:]) > max(lines[:third]) and risen > abs(lines[0]) * part + number:
+            yield "%s grows: by %d, from %d to %d" % (key, risen, lines[0], lines[-1])
+
+
+def judge_way(run):
+    for s in run.samples["ours"]:
+        if s["requests"] and s["by_kernel"] * 2 >= s["requests"]:
+            yield "line %d: the kernel handled %d packets of %d requests" % (
+                s["line"], s["by_kernel"], s["requests"])
+
+
+def main():
+    run = Run(sys.argv[1])
+    complaints = []
+    if not is_complete(run):
+        complaints.append("the record is not complete")
+    else:
+        for rule in (judge_requests, judge_rates, judge_errors, judge_closers, judge_growth,
+                     judge_way):
+            complaints += rule(run)
+    complaints += run.rest
+    name = "%s %s" % (run.head.get("load", "?"), run.head.get("side", "?"))
+    for complaint in complaints:
+        print("FAIL %s: %s" % (name, complaint))
+    if not complaints:
+        print("ok   %s" % name)
+    sys.exit(bool(complaints))
+
+
+main()

@@ -1,0 +1,12 @@
+# nginx, asked by 32 clients that make a connection for each request.
+sides=(server client both)
+churns=1
+needs nginx wrk
+
+set_up() {
+	nginx_serve root 8080
+}
+
+load() {
+	wrk_ask wrk "$1" 8080 32 'Connection: close'
+}

@@ -1,0 +1,18 @@
+# redis with 10,000 connections that do nothing, and one that does.  The 10,000 are asked at
+# the end, each of them.
+sides=(server client both)
+needs redis-server redis-benchmark python3
+
+set_up() {
+	redis_serve && hold crowd python3 tests/soak/idle.py $netns_server 6379 10000
+}
+
+load() {
+	redis_ask bench "$1" 1
+}
+
+finish() {
+	stop crowd
+	sed -n 's/^result //p' "$work/crowd.log" >> "$work/results"
+	grep -q '^result' "$work/crowd.log" || result errors_crowd=1
+}

@@ -1,0 +1,16 @@
+# memcached with four threads, asked by 16 connections that stay.
+sides=(server client both)
+needs memcached memcaslap
+
+set_up() {
+	serve memcached 11211 memcached -u root -l $netns_server -p 11211 -U 0 -t 4
+}
+
+load() {
+	drive ask "$1" memcaslap -s $netns_server:11211 -T 1 -c 16 -t "$(whole "$1")s"
+	# It tells no percentiles.
+	awk '
+		/^get_misses: / { misses = $2 }
+		/Ops: / { sub(/.*Ops: /, ""); ops = $1 }
+		END { printf "requests=%d errors_ask_misses=%d\n", ops, misses }' "$work/ask.out" >> "$work/results"
+}

@@ -1,0 +1,11 @@
+# mosquitto: one publishes 500 messages a second, one is subscribed.
+sides=(server client both)
+needs mosquitto mosquitto_pub mosquitto_sub python3
+
+set_up() {
+	mqtt_serve
+}
+
+load() {
+	mqtt_ask mqtt "$1" 500
+}
