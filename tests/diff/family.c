@@ -555,6 +555,32 @@ static void nonblocking_server(void)
 	share_end(s);
 }
 
+/* O_NONBLOCK is of the file: set by one process, it holds for all that have the socket. */
+static void nonblocking_listener_server(void)
+{
+	struct share *s = share_of(tcp_listening(1));
+
+	join(spawn(make_nonblocking, s));
+	SAY(accept(s->fd, NULL, NULL));
+	close(s->fd);
+	share_end(s);
+}
+
+static void nonblocking_datagrams_server(void)
+{
+	struct share *s = share_of(udp_bound(1));
+	char c;
+
+	join(spawn(make_nonblocking, s));
+	SAY(recv(s->fd, &c, 1, 0));
+	close(s->fd);
+	share_end(s);
+}
+
+static void nothing_client(void)
+{
+}
+
 /* ---- readiness --------------------------------------------------------------------------------------------- */
 
 static int poll_in_child(void *arg)
@@ -1309,6 +1335,91 @@ static void datagram_daemon_server(void)
 	share_end(s);
 }
 
+/* ---- a connected datagram socket ---------------------------------------------------------- */
+
+static void read_text(int fd)
+{
+	char text[16];
+	ssize_t n = recv(fd, text, sizeof(text), 0);
+
+	say_bytes(text, n > 0 ? (size_t)n : 0);
+}
+
+/* How much waits for the child; the rest is the parent's. */
+struct unread {
+	int fd, n;
+};
+
+static int read_unread(void *arg)
+{
+	const struct unread *unread = arg;
+
+	for (int i = 0; i < unread->n; i++)
+		read_text(unread->fd);
+	return 0;
+}
+
+#define DATAGRAMS 3
+
+static void read_by_both(int childs)
+{
+	struct unread unread = {udp_pair(), childs};
+
+	set_timeout(unread.fd, SO_RCVTIMEO, 3000);
+	meet();
+	await_bytes(unread.fd, 3);
+	join(spawn(read_unread, &unread));
+	for (int i = childs; i < DATAGRAMS; i++)
+		read_text(unread.fd);
+	close(unread.fd);
+}
+
+static void unread_by_child_server(void)
+{
+	read_by_both(DATAGRAMS);
+}
+
+static void unread_by_both_server(void)
+{
+	read_by_both(1);
+}
+
+/* What comes when the child is there, and before the parent closes its copy. */
+static int wait_and_read(void *arg)
+{
+	struct share *s = arg;
+	struct unread unread = {s->fd, DATAGRAMS};
+
+	await_step(s->go);
+	return read_unread(&unread);
+}
+
+static void closed_with_unread_server(void)
+{
+	int fd = udp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	set_timeout(fd, SO_RCVTIMEO, 3000);
+	pid = spawn(wait_and_read, s);
+	meet();
+	await_bytes(fd, 3);
+	close(fd);
+	step(s->go);
+	join(pid);
+	share_end(s);
+}
+
+static void three_datagrams_client(void)
+{
+	int fd = udp_pair();
+
+	SAY(send(fd, "one", 3, 0));
+	SAY(send(fd, "two", 3, 0));
+	SAY(send(fd, "six", 3, 0));
+	meet();
+	close(fd);
+}
+
 const struct behaviour family_behaviours[] = {
 	{"child_echoes", child_echoes_server, two_pings_client, OURS},
 	{"child_closes", child_closes_server, two_pings_client, OURS},
@@ -1326,6 +1437,8 @@ const struct behaviour family_behaviours[] = {
 	{"options", options_server, silent_client, OURS},
 	{"names", names_server, silent_client, OURS},
 	{"nonblocking", nonblocking_server, silent_client, OURS},
+	{"nonblocking_listener", nonblocking_listener_server, nothing_client, OURS},
+	{"nonblocking_datagrams", nonblocking_datagrams_server, nothing_client, OURS},
 	{"poll", poll_server, ping_after_meeting_client, OURS},
 	{"epoll", epoll_server, ping_after_meeting_client, OURS},
 	{"poll_while_used", poll_while_used_server, answer_once_client, OURS},
@@ -1350,5 +1463,8 @@ const struct behaviour family_behaviours[] = {
 	{"datagrams_of_a_child", datagrams_of_a_child_server, one_question_client, KERNEL},
 	{"sending_from_a_child", sending_from_a_child_server, sending_from_a_child_client, KERNEL},
 	{"datagram_daemon", datagram_daemon_server, one_question_client, KERNEL},
+	{"unread_by_child", unread_by_child_server, three_datagrams_client, KERNEL},
+	{"unread_by_both", unread_by_both_server, three_datagrams_client, KERNEL},
+	{"closed_with_unread", closed_with_unread_server, three_datagrams_client, KERNEL},
 	{NULL, NULL, NULL, OURS},
 };

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "tests/diff/diff.h"
+#include "tests/diff/intended.h"
 #include "tests/diff/worker.h"
 
 #define LIMIT_MS 20000 /* for one behaviour */
@@ -252,27 +253,6 @@ static int run_from(int mode, int first)
 
 /* ---- judging -------------------------------------------------------------------------- */
 
-/* "SUITE BEHAVIOUR MODE[,MODE...] reason"; the reason, or NULL. */
-static const char *reason_for(const char *name, int mode)
-{
-	static char line[512];
-	FILE *f = fopen(intended, "r");
-	char s[64], b[64], modes[64];
-	int at;
-	const char *reason = NULL;
-
-	while (f && !reason && fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\n")] = 0;
-		if (*line != '#' && sscanf(line, "%63s %63s %63s %n", s, b, modes, &at) == 3 &&
-		    !strcmp(s, suite->name) && !strcmp(b, name) &&
-		    strstr(modes, mode_names[mode]) && line[at])
-			reason = line + at;
-	}
-	if (f)
-		fclose(f);
-	return reason;
-}
-
 static const char *text_of(int mode, int index, int side)
 {
 	const char *text = said[mode][index][side].text;
@@ -307,33 +287,29 @@ static void show_difference(const char *expected, const char *is)
 	show(is + head, m - head - tail, '+');
 }
 
-/* A line for each difference; how many. */
-static int judge_mode(int index, int mode)
+/* False: it differs from the kernel, and not just as it is meant to. */
+static bool judge_side(int index, int mode, int side)
 {
-	const char *name = suite->list[index].name, *reason = reason_for(name, mode);
-	int bad = 0;
+	const struct intended_at at = {suite->name, suite->list[index].name, side_names[side],
+				       mode_names[mode]};
+	const char *is = text_of(mode, index, side);
+	char *reason,
+		*expected = intended_edit(intended, &at, text_of(PLAIN, index, side), &reason);
+	unsigned long by_kernel = said[mode][index][side].by_kernel;
+	bool good = expected && !strcmp(expected, is) && !by_kernel;
 
-	for (int side = 0; side < SIDES; side++) {
-		const char *expected = text_of(PLAIN, index, side),
-			   *is = text_of(mode, index, side);
-		unsigned long by_kernel = said[mode][index][side].by_kernel;
-
-		if (!strcmp(expected, is) && !by_kernel)
-			continue;
-		if (reason) {
-			printf("     %s, %s, with the library under %s: %s\n", name,
-			       side_names[side], mode_names[mode], reason);
-			continue;
-		}
-		bad++;
-		printf("     %s, %s, with the library under %s:\n", name, side_names[side],
-		       mode_names[mode]);
-		if (by_kernel)
-			printf("       the kernel saw %lu segments or datagrams\n", by_kernel);
-		if (strcmp(expected, is) != 0)
-			show_difference(expected, is);
-	}
-	return bad;
+	if (!good || reason)
+		printf("     %s, %s, with the library under %s: %s\n", at.behaviour, at.side,
+		       at.mode, good ? reason : "");
+	if (!good && by_kernel)
+		printf("       the kernel saw %lu segments or datagrams\n", by_kernel);
+	if (!expected)
+		printf("       the entry in %s does not fit what the kernel does\n", intended);
+	else if (strcmp(expected, is) != 0)
+		show_difference(expected, is);
+	free(expected);
+	free(reason);
+	return good;
 }
 
 static bool judge(int index)
@@ -357,8 +333,10 @@ static bool judge(int index)
 			show(text_of(PLAIN, index, side), said[PLAIN][index][side].len, ' ');
 		}
 	}
-	for (int mode = PLAIN + 1; mode < MODES; mode++)
-		bad += judge_mode(index, mode);
+	for (int mode = PLAIN + 1; mode < MODES; mode++) {
+		for (int side = 0; side < SIDES; side++)
+			bad += !judge_side(index, mode, side);
+	}
 	printf("%s %s\n", bad ? "FAIL" : "ok  ", suite->list[index].name);
 	return !bad;
 }

@@ -18,6 +18,7 @@
 	SUITE(linger)  \
 	SUITE(mcast)   \
 	SUITE(mmsg)    \
+	SUITE(names)   \
 	SUITE(options) \
 	SUITE(pass)    \
 	SUITE(poll)    \
@@ -30,6 +31,7 @@
 	SUITE(tcp)     \
 	SUITE(threads) \
 	SUITE(udp)     \
+	SUITE(users)   \
 	SUITE(wait)
 
 #define DECLARE(name) extern const struct behaviour name##_behaviours[];

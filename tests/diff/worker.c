@@ -26,6 +26,7 @@
 #define SERVER_IP "10.9.0.2"
 #define PATIENCE 5000
 #define SETTLE_MS 3000
+#define HIDDEN_MS 1000
 #define FDS 256 /* the program's: the library's are further up */
 
 bool is_server;
@@ -444,18 +445,32 @@ void join(int pid)
 /* ---- one after the other -------------------------------------------------------------- */
 
 /* What the program opened. */
-static unsigned open_fds(bool close_them)
+static bool has_open_fds(void)
 {
-	unsigned n = 0;
-
 	for (int fd = 3; fd < FDS; fd++) {
+		if (fcntl(fd, F_GETFD) >= 0)
+			return true;
+	}
+	return false;
+}
+
+static void close_fds(void)
+{
+	for (int fd = 3; fd < FDS; fd++) {
+		char path[32], what[128];
+		ssize_t n;
+
 		if (fcntl(fd, F_GETFD) < 0)
 			continue;
-		n++;
-		if (close_them)
-			close(fd);
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, what, sizeof(what) - 1);
+		what[n > 0 ? n : 0] = 0;
+		/* Numbers of inodes depend on chance. */
+		if (strncmp(what, "anon_inode:", 11) != 0)
+			what[strcspn(what, ":")] = 0;
+		say("descriptor %d left open: %s", fd, what);
+		close(fd);
 	}
-	return n;
 }
 
 /*
@@ -551,7 +566,7 @@ static void run(const struct behaviour *b, unsigned index)
 {
 	void (*fn)(void) = is_server ? b->server : b->client;
 	unsigned long before;
-	unsigned left;
+	long until;
 
 	mark(MARK_BEGIN, index, 0);
 	if (b->by == OURS)
@@ -561,11 +576,10 @@ static void run(const struct behaviour *b, unsigned index)
 	if (!setjmp(give_up) && fn)
 		fn();
 	/* One of the library's own is hidden a moment after it was opened, by another thread. */
-	for (int i = 0; i < 100 && open_fds(false); i++)
+	until = now_ms() + HIDDEN_MS;
+	while (has_open_fds() && now_ms() < until)
 		usleep(1000);
-	left = open_fds(true);
-	if (left)
-		say("%u descriptors left open", left);
+	close_fds();
 	barrier('e');
 	mark(MARK_END, index, b->by == OURS ? kernel_count() - before : 0);
 }

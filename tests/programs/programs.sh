@@ -17,25 +17,6 @@ netns_enter "$self" "$@"
 chosen=${1:-.}
 netns_pair ""
 
-# A program that is not there is no reason to pass: install.sh brings it.
-needs() {
-	local program
-
-	for program; do
-		command -v "$program" > /dev/null || die "no $program (tools/lib/install.sh test)"
-	done
-}
-
-# listens NAMESPACE PORT: a TCP socket of it does; or one of UDP is bound to it: udp:PORT.
-listens() {
-	local kind=tcp state=0A
-
-	[[ $2 != udp:* ]] || kind=udp state=07
-	in_ns "$1" awk -v port="$(printf ':%04X' "${2#udp:}")" -v state=$state '
-		$4 == state && substr($2, length($2) - 4) == port { found = 1 }
-		END { exit !found }' /proc/net/$kind /proc/net/${kind}6
-}
-
 # serve NAME PORT COMMAND...: a server in s, with the library where the visit has it, until
 # the visit ends; $served is its process.  What it says is in $work/NAME.log.
 serve() {

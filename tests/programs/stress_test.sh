@@ -13,12 +13,13 @@ stress() {
 		--timeout 1s --verify --oomable "--$1" 2 > "log.$1" 2>&1 < /dev/null)
 }
 
+runs() {
+	stress $1 "" && ! grep -q skipped $netns_tmp/log.$1
+}
+
 for name in sock sockmany sockfd sockpair sockabuse udp udp-flood epoll poll sendfile splice rawudp; do
 	[[ $name =~ ${1:-.} ]] || continue
-	if ! stress $name "" || grep -q skipped $netns_tmp/log.$name; then
-		echo "     $name: not on the kernel either: $(grep -m 1 -E 'fail|skip|error' $netns_tmp/log.$name)"
-		continue
-	fi
+	check "$name: on the kernel" runs $name || tail -n 20 $netns_tmp/log.$name
 	check "$name" stress $name "$lib" || tail -n 20 $netns_tmp/log.$name
 	check "$name: no warnings of the library" awk '/VMA (WARNING|ERROR|PANIC)/ { print; bad = 1 } END { exit bad }' \
 		$netns_tmp/log.$name

@@ -27,10 +27,7 @@ crowd=$(find_program tests/scenario/crowd) || exit 1
 ulimit -Hn 1000000 2> /dev/null
 files=$(ulimit -Hn)
 ulimit -Sn "$files"
-((files > spare + 1000)) || {
-	echo "skipped: the hard limit of $files descriptors is too low for a crowd (ulimit -Hn)"
-	exit 0
-}
+((files > spare + 1000)) || die "the hard limit of $files descriptors is too low for a crowd (ulimit -Hn)"
 pairs=$(((connections + files - spare - 1) / (files - spare)))
 each=$((connections / pairs))
 echo "$pairs x $each connections, $files descriptors a process"

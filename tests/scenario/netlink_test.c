@@ -107,7 +107,21 @@ static void on_link(int ifindex)
 	seen.ifindex = ifindex;
 }
 
-static const struct netlink_events events = {.neigh = on_neigh, .link = on_link};
+/* What the events say of addresses: how many came and went, and the last one. */
+static struct {
+	unsigned came, went;
+	struct inaddr addr;
+} told;
+
+static void on_addr(const struct inaddr *addr, bool present)
+{
+	link_of_addr(addr); /* the mutex is free */
+	told.came += present;
+	told.went += !present;
+	told.addr = *addr;
+}
+
+static const struct netlink_events events = {.neigh = on_neigh, .link = on_link, .addr = on_addr};
 
 static void drain(void)
 {
@@ -193,6 +207,39 @@ static void test_each_link_is_visited(void **state)
 
 	link_each(count_link, &n);
 	assert_int_equal(n, 2);
+	n = 0;
+	assert_int_equal(link_each_now(count_link, &n), 0);
+	assert_int_equal(n, 2);
+}
+
+static void keep_link(const struct link *link, void *arg)
+{
+	struct link *wanted = arg;
+
+	if (strcmp(link->name, wanted->name) == 0)
+		*wanted = *link;
+}
+
+static void test_what_stands_on_a_link_is_known_also_while_it_is_not_open(void **state)
+{
+	struct link bridge = {.name = "b7"}, port = {.name = "y7"}, upper = {.name = "m7"};
+
+	sh("ip link add b7 type bridge && ip link add y7 type veth peer z7 &&"
+	   "ip link set y7 master b7 && ip link add m7 link z7 type macvlan");
+	netlink_close();
+	assert_int_equal(link_each_now(keep_link, &bridge), 0);
+	assert_int_equal(link_each_now(keep_link, &port), 0);
+	assert_int_equal(link_each_now(keep_link, &upper), 0);
+	assert_string_equal(bridge.kind, "bridge");
+	assert_int_equal(bridge.lower, 0);
+	assert_int_equal(port.master, bridge.ifindex);
+	assert_int_equal(port.lower, if_nametoindex("z7")); /* its other end */
+	assert_string_equal(upper.kind, "macvlan");
+	assert_int_equal(upper.lower, if_nametoindex("z7"));
+	assert_false(upper.lower_elsewhere);
+	assert_int_equal(link_get(bridge.ifindex, &bridge), -ENODEV); /* it is closed again */
+	assert_int_equal(netlink_open(&events), 0);
+	sh("ip link del b7 && ip link del y7");
 }
 
 static void test_route_types(void **state)
@@ -243,6 +290,21 @@ static void test_errors_are_the_kernels(void **state)
 							 .src = addr_of("fd09::1")},
 				   &r),
 			 -EAFNOSUPPORT);
+}
+
+/* Whether a sender is accepted depends on it. */
+static void test_a_change_of_rp_filter_counts(void **state)
+{
+	uint32_t before;
+
+	sh("echo 0 > /proc/sys/net/ipv4/conf/all/rp_filter");
+	drain();
+	before = netlink_generation();
+	sh("echo 1 > /proc/sys/net/ipv4/conf/all/rp_filter");
+	wait_for(generation_moved, &before, "rp_filter is strict");
+	before = netlink_generation();
+	sh("echo 0 > /proc/sys/net/ipv4/conf/all/rp_filter");
+	wait_for(generation_moved, &before, "rp_filter is off");
 }
 
 static void test_a_new_default_route_counts_at_once(void **state)
@@ -337,6 +399,7 @@ static void test_addresses_come_and_go(void **state)
 	assert_int_equal(link_of_addr(&addr), 0);
 	n = link_addrs(v0, addrs, 8);
 	seen.links = 0;
+	memset(&told, 0, sizeof(told));
 	before = netlink_generation();
 	sh("ip addr add 10.9.1.1/24 dev v0");
 	assert_int_equal(link_of_addr(&addr), v0); /* its event was not read */
@@ -349,6 +412,8 @@ static void test_addresses_come_and_go(void **state)
 	assert_int_equal(link_of_addr(&addr), v0);
 	assert_int_equal(link_addrs(v0, addrs, 8), n + 1);
 	assert_int_equal(link_addrs(v0, addrs, 0), n + 1);
+	assert_int_equal(told.came, 1);
+	check_addr(&told.addr, "10.9.1.1");
 
 	/* twice, with two prefixes: it stays until both are gone */
 	sh("ip addr add 10.9.1.1/32 dev v0");
@@ -356,8 +421,10 @@ static void test_addresses_come_and_go(void **state)
 	sh("ip addr del 10.9.1.1/24 dev v0");
 	drain();
 	assert_int_equal(link_of_addr(&addr), v0);
+	assert_int_equal(told.went, 0);
 	sh("ip addr del 10.9.1.1/32 dev v0");
 	drain();
+	assert_int_equal(told.went, 1);
 	assert_int_equal(link_of_addr(&addr), 0);
 	assert_int_equal(link_addrs(v0, addrs, 8), n);
 }
@@ -582,7 +649,9 @@ static void test_lost_events_are_made_up_for(void **state)
 	change_many("del");
 	sh("ip neigh del 10.9.0.60 dev v0; ip link del v2");
 	seen.neighs = seen.links = 0;
+	told.went = 0;
 	drain();
+	assert_int_equal(told.went, 200);
 	assert_int_equal(link_addrs(v0, addrs, 1024), n);
 	assert_true(no_link(&v2));
 	assert_int_equal(neigh_get(v0, &neigh, mac), NEIGH_UNKNOWN);
@@ -691,8 +760,10 @@ static int end_network(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_links_are_known),
 	cmocka_unit_test(test_each_link_is_visited),
+	cmocka_unit_test(test_what_stands_on_a_link_is_known_also_while_it_is_not_open),
 	cmocka_unit_test(test_route_types),
 	cmocka_unit_test(test_errors_are_the_kernels),
+	cmocka_unit_test(test_a_change_of_rp_filter_counts),
 	cmocka_unit_test(test_a_new_default_route_counts_at_once),
 	cmocka_unit_test(test_a_gateway_of_the_other_family),
 	cmocka_unit_test(test_rules_of_the_kernel_apply),

@@ -196,7 +196,7 @@ static int setup_rings_queues(void **state)
 	return setup_rings_on(state, "q");
 }
 
-static int setup_rings_bridge(void **state)
+static int setup_rings_generic(void **state)
 {
 	return setup_rings_on(state, "g");
 }
@@ -1099,6 +1099,45 @@ static void test_a_number_used_again_is_not_taken_for_a_member(void **state)
 	expect_baseline(f->port);
 }
 
+/* A close() past us drops the record lock, and the others take us for dead. */
+static void test_who_was_taken_for_dead_gives_nothing_back(void **state)
+{
+	struct fixture *f = *state;
+	struct member *m = make_members();
+	struct flow_key key = key3(UDP, "10.77.0.1", 7900);
+	nsec_t end = clock_now() + DEADLINE;
+	struct xdp_port *port;
+	int fds[PORT_FDS_MAX];
+
+	open_port(f);
+	open_ring(f, 0);
+	port = (struct xdp_port *)f->port;
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), 0);
+	start(&m[0], 0, f->ifindex);
+	await_joined(&m[0], f->port);
+	assert_false(f->port->lost);
+	close(dup(port->group.ctl_fd));
+	while (__atomic_load_n(&port->group.ctl->members[port->group.member].used,
+			       __ATOMIC_ACQUIRE))
+		assert_true(clock_now() < end);
+	while (!f->port->lost) {
+		f->port->ops->service(f->port, fds);
+		assert_true(clock_now() < end);
+	}
+	assert_null(f->port->ops->tx_get(f->q[0]));
+	/* Its slot is free by now, or another one's. */
+	while (__atomic_load_n(&port->group.ctl->slots[((struct xdp_queue *)f->q[0])->slot].state,
+			       __ATOMIC_ACQUIRE) != SLOT_FREE)
+		assert_true(clock_now() < end);
+	start(&m[1], 1, f->ifindex);
+	await_joined(&m[1], NULL);
+	close_ring(f, 0);
+	f->port->ops->free_port(f->port);
+	f->port = NULL;
+	run_for(f, m, 2, 100 * NSEC_PER_MSEC);
+	leave_and_expect_baseline(f, m, 2);
+}
+
 /* A process with a part in the flow of port 7000: counts what comes. */
 static void sharer_main(int ifindex, uint64_t *joined, uint64_t *received)
 {
@@ -1285,7 +1324,7 @@ static void test_sharers_are_killed_at_any_time(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(test_each_ring_gets_its_own_frames, setup_rings),
 	TEST(test_each_ring_gets_its_own_frames, setup_rings_queues),
-	TEST(test_each_ring_gets_its_own_frames, setup_rings_bridge),
+	TEST(test_each_ring_gets_its_own_frames, setup_rings_generic),
 	TEST(test_a_shared_flow_is_spread_by_its_senders, setup_rings),
 	TEST(test_a_shared_flow_is_spread_by_its_senders, setup_rings_queues),
 	TEST(test_who_is_bound_closer_gets_everything_and_then_the_latest, setup_rings),
@@ -1297,13 +1336,14 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_flow_moves_under_traffic_without_loss, setup_rings),
 	TEST(test_a_flow_moves_under_traffic_without_loss, setup_rings_queues),
 	TEST(test_one_ring_sends_what_another_receives, setup_rings),
-	TEST(test_one_ring_sends_what_another_receives, setup_rings_bridge),
+	TEST(test_one_ring_sends_what_another_receives, setup_rings_generic),
 	TEST(test_a_greedy_ring_does_not_starve_another, setup_rings),
 	TEST(test_many_rings_share_one_queue, setup_rings),
 	TEST(test_many_rings_share_one_queue, setup_rings_queues),
 	TEST(test_another_user_is_refused, setup_alone),
 	TEST(test_a_forked_child_joins, setup_alone),
 	TEST(test_a_number_used_again_is_not_taken_for_a_member, setup_alone),
+	TEST(test_who_was_taken_for_dead_gives_nothing_back, setup_alone),
 	TEST(test_the_dead_leave_their_part_of_a_flow_to_the_others, setup_alone),
 	TEST(test_sharers_are_killed_at_any_time, setup_alone),
 	TEST(test_two_processes_take_turns_in_everything, setup_alone),

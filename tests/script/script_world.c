@@ -195,10 +195,12 @@ static int listener_accept(struct tcp_listener *l, const struct tcp_synreq *req,
 	return 0;
 }
 
-static uint32_t listener_iss(struct tcp_listener *l, const struct endpoint *local,
-			     const struct endpoint *remote, nsec_t now)
+static const struct tcp_start begin = {.iss = ISS, .ts_offset = ISS};
+
+static struct tcp_start listener_start(struct tcp_listener *l, const struct endpoint *local,
+				       const struct endpoint *remote, nsec_t now)
 {
-	return ISS;
+	return begin;
 }
 
 static int listener_send(struct tcp_listener *l, const struct endpoint *local,
@@ -211,8 +213,8 @@ static const struct tcp_listener_ops listener_ops = {
 	.accept = listener_accept,
 	.alloc = op_alloc,
 	.free = op_free,
-	.iss = listener_iss,
 	.send = listener_send,
+	.start = listener_start,
 };
 
 /* ---- life ---- */
@@ -252,7 +254,7 @@ int world_connect(struct world *w)
 	current = w;
 	tcp_init(&w->conn, &ops, &w->config);
 	w->exists = true;
-	return tcp_connect(&w->conn, ISS, w->now);
+	return tcp_connect(&w->conn, begin, w->now);
 }
 
 /* ---- events ---- */

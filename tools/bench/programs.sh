@@ -32,9 +32,7 @@ while (($#)); do
 	shift
 done
 [[ $rounds =~ ^[1-9][0-9]?$ ]] || die "usage: bench_programs [--rounds N] [--only NAME]"
-for program in redis-server redis-benchmark nginx wrk; do
-	command -v $program > /dev/null || die "no $program (tools/lib/install.sh test)"
-done
+needs redis-server redis-benchmark nginx wrk
 netns_enter "$self" "${args[@]}"
 deadline=$((SECONDS + 1150))
 raw=$(find_program tools/bench/xdp_pingpong) || exit 1
@@ -45,12 +43,6 @@ netns_pair ""
 samples=$netns_tmp/samples
 log=$netns_tmp/log
 : > $samples
-
-listens() {
-	in_ns s awk -v port="$(printf ':%04X' "$1")" '
-		$4 == "0A" && substr($2, length($2) - 4) == port { found = 1 }
-		END { exit !found }' /proc/net/tcp
-}
 
 # ask LIB PORT CLIENT... -- SERVER...: what the client says.
 ask() {
@@ -63,7 +55,7 @@ ask() {
 	done
 	netns_exec s "$preload" $cpu_server "${@:2}" > $log.server 2>&1 < /dev/null &
 	server=$!
-	await 10 listens "$port" &&
+	await 10 listens s "$port" &&
 		(netns_exec c "$preload" $cpu_client timeout -s KILL 30 "${client[@]}" 2>&1 < /dev/null) > $log.client
 	kill -TERM $server 2> /dev/null
 	await 5 is_gone $server || kill -KILL $server

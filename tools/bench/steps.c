@@ -8,13 +8,13 @@
  * The program says which calls count: see steps.h.  When it has ended there is a
  * line for each name,
  *
- *	call=udp_send instructions=390 locked=2 syscalls=1 fewest=390 most=402 calls=9
+ *	call=udp_send instructions=390 locked=2 syscalls=1 fewest=390 most=402 fewest_syscalls=1 calls=9
  *
  * and one for each locked instruction that most of those calls executed:
  *
  *	call=udp_send locked_at=libvma.so+0x1f2d0
  *
- * The figures are medians: a call that met another thread differs.  From the
+ * The first three are medians: a call that met another thread differs.  From the
  * first instruction of the function to its return; the kernel's do not count, a
  * repeated string instruction counts once.  Only the first thread of the program
  * is stepped, the others run.  Locked: a lock prefix, xchg with memory, mfence.
@@ -271,9 +271,10 @@ static void report(const struct tally *t)
 	sorted(t, offsetof(struct call, instructions), instructions);
 	sorted(t, offsetof(struct call, locked), locked);
 	sorted(t, offsetof(struct call, syscalls), syscalls);
-	printf("call=%s instructions=%u locked=%u syscalls=%u fewest=%u most=%u calls=%u\n",
+	printf("call=%s instructions=%u locked=%u syscalls=%u fewest=%u most=%u "
+	       "fewest_syscalls=%u calls=%u\n",
 	       t->name, instructions[middle], locked[middle], syscalls[middle], instructions[0],
-	       instructions[t->n - 1], t->n);
+	       instructions[t->n - 1], syscalls[0], t->n);
 	for (unsigned i = 0; i < t->n_sites; i++) {
 		if (t->sites[i].hits > t->n / 2)
 			printf("call=%s locked_at=%s\n", t->name, t->sites[i].text);

@@ -135,15 +135,19 @@ static void hear(void)
 	nap_msec(ARRIVAL);
 }
 
-/* False: the echo was late. */
+/*
+ * False: the echo was late.  took: NULL where steps are counted: a clock that is updated
+ * meanwhile is read again, and again.
+ */
 static bool wait_for_one(epoll_wait_fn do_wait, double *took)
 {
 	struct epoll_event events[4];
-	double began = nsec();
+	double began = took ? nsec() : 0;
 	int n = do_wait(set, events, 4, 0);
 	bool in_time = n == 1;
 
-	*took = nsec() - began;
+	if (took)
+		*took = nsec() - began;
 	while (n == 0)
 		n = epoll_wait(set, events, 4, 1000);
 	if (n != 1 || events[0].data.fd != talker)
@@ -173,14 +177,13 @@ static void count_all(unsigned idle, int count)
 {
 	void *libc = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
 	epoll_wait_fn do_wait = (epoll_wait_fn)function(RTLD_DEFAULT, "epoll_wait");
-	double took;
 
 	add_idle(0, idle);
 	for (int i = -50; i < count; i++) {
 		hear();
 		if (i >= 0)
 			steps_count((void *)do_wait, "epoll_wait");
-		wait_for_one(do_wait, &took);
+		wait_for_one(do_wait, NULL);
 	}
 	for (int i = 0; i < count; i++) {
 		count_one_read((read_fn)function(RTLD_DEFAULT, "read"), "read");

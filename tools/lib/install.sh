@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs what is missing of the Debian 12 packages that the named groups need
-# (build, test, demo; default: build), and nothing when nothing is.
+# (build, test, demo, soak, guest; default: build), and nothing when nothing is.
 #
 #	tools/lib/install.sh [group...]
 set -eu
@@ -20,6 +20,14 @@ programs=(
 	openjdk-17-jdk-headless openssl postgresql redis-server redis-tools socat stress-ng wrk
 )
 demo=(iproute2 mount procps sockperf util-linux)
+# What tests/soak runs beside the programs above.
+soak=(
+	dnsmasq-base iproute2 mosquitto mosquitto-clients mount procps python3-zmq util-linux
+)
+guest=(
+	busybox-static cpio debian-archive-keyring debootstrap ethtool iproute2 kmod mount procps util-linux
+	xz-utils zstd
+)
 
 wanted=()
 for group in "${@:-build}"; do
@@ -27,8 +35,10 @@ for group in "${@:-build}"; do
 	build) wanted+=("${build[@]}") ;;
 	test) wanted+=("${build[@]}" "${test[@]}" "${programs[@]}") ;;
 	demo) wanted+=("${build[@]}" "${demo[@]}") ;;
+	soak) wanted+=("${programs[@]}" "${soak[@]}") ;;
+	guest) wanted+=("${guest[@]}") ;;
 	*)
-		echo "usage: $0 [build|test|demo]..." >&2
+		echo "usage: $0 [build|test|demo|soak|guest]..." >&2
 		exit 2
 		;;
 	esac

@@ -7,6 +7,9 @@
 #
 #	c<tag>  v0 10.9.0.1/24 ------------ v0 10.9.0.2/24  s<tag>
 #
+# In the guest that tools/guest makes, $NETNS_NICS names two NICs which take the
+# veth pair's place, under its name: then there can be one pair at a time.
+#
 # After netns_enter: $netns_tmp is a directory that goes with the run, and $lib
 # the library's path there, or empty when LIB= asks for the plain kernel.
 
@@ -99,17 +102,41 @@ netns_leave() {
 
 # netns_pair TAG [LINK-OPTION...]: c<tag> and s<tag>, up and addressed.
 netns_pair() {
-	local tag=$1
+	local tag=$1 patience=5
 
 	netns_new "c$tag"
 	netns_new "s$tag"
-	ip link add v0 netns "c$tag" "${@:2}" type veth peer name v0 netns "s$tag" || die "no veth"
-	[[ $# == 1 ]] || ip -n "s$tag" link set v0 "${@:2}"
+	if [[ ${NETNS_NICS:-} ]]; then
+		netns_move_nics "$tag"
+		patience=20
+	else
+		netns_join "$@"
+	fi
 	netns_up "c$tag" v0 $netns_client
 	netns_up "s$tag" v0 $netns_server
 	ip -n "c$tag" route add 224.0.0.0/4 dev v0
 	ip -n "s$tag" route add 224.0.0.0/4 dev v0
-	await 5 netns_is_up "c$tag" v0 && await 5 netns_is_up "s$tag" v0 || die "the link stays down"
+	await $patience netns_is_up "c$tag" v0 && await $patience netns_is_up "s$tag" v0 || die "the link stays down"
+}
+
+# netns_join TAG [LINK-OPTION...]: by veth.
+netns_join() {
+	local tag=$1 queues=()
+
+	shift
+	(($#)) || [[ ! ${NETNS_VETH_QUEUES:-} ]] ||
+		queues=(numrxqueues "$NETNS_VETH_QUEUES" numtxqueues "$NETNS_VETH_QUEUES")
+	ip link add v0 netns "c$tag" "$@" "${queues[@]}" type veth peer name v0 netns "s$tag" "${queues[@]}" ||
+		die "no veth"
+	(($# == 0)) || ip -n "s$tag" link set v0 "$@"
+}
+
+# netns_move_nics TAG: guest-nics knows how to get them back from wherever they were.
+netns_move_nics() {
+	local nics
+
+	read -ra nics <<< "$NETNS_NICS"
+	/usr/local/bin/guest-nics --move v0 "${nics[0]}" "c$1" "${nics[1]}" "s$1" || die "no NICs"
 }
 
 # netns_new NAMESPACE: with nothing but loopback.
@@ -139,14 +166,16 @@ in_ns() {
 }
 
 # netns_exec NAMESPACE LIB CPUS COMMAND...: becomes the command, so call it in a
-# subshell or with &: then $! is the command itself.  LIB may be empty.
+# subshell or with &: then $! is the command itself.  LIB may be empty.  $around: a
+# command that runs it, without the library.
+around=()
 netns_exec() {
 	local ns=$1 preload=$2 cpus=$3 with=()
 
 	shift 3
 	# $SAN_RUNTIME: what a sanitizer's build must have loaded before it.
 	[[ -z $preload ]] || with=(LD_PRELOAD="${SAN_RUNTIME:+$SAN_RUNTIME:}$preload" "${vma_env[@]}")
-	exec nsenter --net="/run/netns/$ns" -- taskset -c "$cpus" env "${with[@]}" "$@"
+	exec nsenter --net="/run/netns/$ns" -- taskset -c "$cpus" "${around[@]}" env "${with[@]}" "$@"
 }
 
 # netns_counters NAMESPACE COUNTER...: values, as nstat calls them, on one line.
@@ -163,6 +192,25 @@ netns_counters() {
 			for (i = 1; i <= n; i++)
 				printf "%s%s", value[name[i]] + 0, i < n ? " " : "\n"
 		}' /proc/net/snmp
+}
+
+# A program that is not there is no reason to pass: install.sh brings it.
+needs() {
+	local program
+
+	for program; do
+		command -v "$program" > /dev/null || die "no $program (see tools/lib/install.sh)"
+	done
+}
+
+# listens NAMESPACE PORT: a TCP socket of it does; or one of UDP is bound to it: udp:PORT.
+listens() {
+	local kind=tcp state=0A
+
+	[[ $2 != udp:* ]] || kind=udp state=07
+	in_ns "$1" awk -v port="$(printf ':%04X' "${2#udp:}")" -v state=$state '
+		$4 == state && substr($2, length($2) - 4) == port { found = 1 }
+		END { exit !found }' /proc/net/$kind /proc/net/${kind}6
 }
 
 # netns_pick_cpus: $cpu_server and $cpu_client, the first two we may use.
@@ -200,7 +248,10 @@ is_ready() {
 
 # netns_run NAMESPACE LIB COMMAND...: in the foreground, 60 seconds at most.
 netns_run() {
-	(netns_exec "$1" "$2" 0-1023 timeout -s KILL 60 "${@:3}" 2>&1 < /dev/null)
+	(
+		around=(timeout -s KILL 60)
+		netns_exec "$1" "$2" 0-1023 "${@:3}" 2>&1 < /dev/null
+	)
 }
 
 # ---- verdicts ---------------------------------------------------------------
@@ -257,13 +308,29 @@ sockperf_is_ready() {
 	grep -q 'to block on socket' "$1" || ! kill -0 $sockperf_server
 }
 
-# Ask the server to end: it reports how much it received.  Its status, or 137.
+# Ask the server to end: it reports how much it received.  Its status, or 137;
+# who does not end says where it is.
 sockperf_stop() {
 	local pid=$sockperf_server
 
 	kill -INT $pid 2> /dev/null
-	await 5 is_gone $pid || kill -KILL $pid 2> /dev/null
+	await 5 is_gone $pid || {
+		netns_where $pid >&2
+		kill -KILL $pid 2> /dev/null
+	}
 	wait $pid 2> /dev/null
+}
+
+# netns_where PID: what each of its threads is doing.
+netns_where() {
+	local task
+
+	for task in /proc/"$1"/task/*; do
+		echo "${task##*/} $(< "$task/comm"): $(< "$task/syscall")"
+		grep -E '^(State|SigQ|SigPnd|ShdPnd|SigBlk|SigCgt|[a-z]*voluntary)' "$task/status"
+		cat "$task/stack"
+	done
+	[[ -z $(type -P gdb) ]] || timeout -s KILL 20 gdb -batch -p "$1" -ex 'thread apply all bt' 2> /dev/null
 }
 
 # is_gone PID: ended, perhaps not waited for.

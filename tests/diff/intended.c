@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tests/diff/intended.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_MAX 512
+
+struct edit {
+	const char *rest; /* of the text, not yet looked at */
+	FILE *out;
+};
+
+/* Does a comma-separated list have the word? */
+static bool is_among(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (; *list; list += strcspn(list, ","), list += *list == ',') {
+		if (strcspn(list, ",") == len && !strncmp(list, word, len))
+			return true;
+	}
+	return false;
+}
+
+/* Copies up to the line, which is copied, too, or left out. False: it is not there. */
+static bool go_to(struct edit *e, const char *line, bool keep)
+{
+	size_t len = strlen(line);
+
+	while (*e->rest) {
+		size_t n = strcspn(e->rest, "\n"), with_end = n + (e->rest[n] == '\n');
+		bool found = n == len && !strncmp(e->rest, line, len);
+
+		if (!found || keep)
+			fwrite(e->rest, 1, with_end, e->out);
+		e->rest += with_end;
+		if (found)
+			return true;
+	}
+	return false;
+}
+
+static bool apply(struct edit *e, const char *line)
+{
+	if (*line == '+')
+		return fprintf(e->out, "%s\n", line + 1) > 0;
+	return go_to(e, line + 1, *line == ' ');
+}
+
+/* The head of an entry for this place: its reason. */
+static const char *reason_in(const char *line, const struct intended_at *at)
+{
+	char suite[64], behaviour[64], side[64], modes[64];
+	int reason = 0;
+
+	if (strchr("#+- \n", *line) ||
+	    sscanf(line, "%63s %63s %63s %63s %n", suite, behaviour, side, modes, &reason) < 4)
+		return NULL;
+	return !strcmp(suite, at->suite) && !strcmp(behaviour, at->behaviour) &&
+			       !strcmp(side, at->side) && is_among(modes, at->mode) && line[reason]
+		       ? line + reason
+		       : NULL;
+}
+
+/* False: an entry that does not fit. */
+static bool edit(FILE *file, const struct intended_at *at, struct edit *e, char **reason)
+{
+	char line[LINE_MAX];
+	bool ours = false, fits = true;
+
+	while (fits && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = 0;
+		if (*line && strchr("+- ", *line)) {
+			fits = !ours || apply(e, line);
+			continue;
+		}
+		ours = reason_in(line, at) != NULL;
+		if (ours && !*reason)
+			*reason = strdup(reason_in(line, at));
+	}
+	fputs(e->rest, e->out);
+	return fits;
+}
+
+char *intended_edit(const char *path, const struct intended_at *at, const char *text, char **reason)
+{
+	FILE *file = fopen(path, "r");
+	char *edited = NULL;
+	size_t size;
+	struct edit e = {text, open_memstream(&edited, &size)};
+	bool good = file && e.out;
+
+	*reason = NULL;
+	good = good && edit(file, at, &e, reason);
+	if (e.out)
+		good &= !fclose(e.out);
+	if (file)
+		fclose(file);
+	if (good)
+		return edited;
+	free(edited);
+	return NULL;
+}

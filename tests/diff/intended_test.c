@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tests/diff/intended.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "vma_test.h"
+
+static const char entries[] = "# SUITES\n"
+			      "\n"
+			      "poll ready client client,both the reason\n"
+			      " first\n"
+			      "+between\n"
+			      "-third\n"
+			      "+instead\n"
+			      "poll other client both another reason\n"
+			      "-first\n";
+
+static const char text[] = "first\nsecond\nthird\nfourth\n";
+
+static char path[] = "/tmp/intended.XXXXXX";
+
+static int write_entries(void **state)
+{
+	int fd = mkstemp(path);
+	ssize_t n = write(fd, entries, sizeof(entries) - 1);
+
+	close(fd);
+	return n != sizeof(entries) - 1;
+}
+
+static int remove_entries(void **state)
+{
+	return unlink(path);
+}
+
+static void expect(const char *behaviour, const char *side, const char *mode, const char *said,
+		   const char *edited, const char *why)
+{
+	const struct intended_at at = {"poll", behaviour, side, mode};
+	char *reason, *got = intended_edit(path, &at, said, &reason);
+
+	if (edited) {
+		assert_non_null(got);
+		assert_string_equal(got, edited);
+	} else {
+		assert_null(got);
+	}
+	if (why)
+		assert_string_equal(reason, why);
+	else
+		assert_null(reason);
+	free(got);
+	free(reason);
+}
+
+static void test_the_entry_is_applied_where_it_says(void **state)
+{
+	expect("ready", "client", "client", text, "first\nbetween\nsecond\ninstead\nfourth\n",
+	       "the reason");
+	expect("ready", "client", "both", text, "first\nbetween\nsecond\ninstead\nfourth\n",
+	       "the reason");
+	expect("other", "client", "both", text, "second\nthird\nfourth\n", "another reason");
+}
+
+static void test_nowhere_else(void **state)
+{
+	expect("ready", "server", "both", text, text, NULL);
+	expect("ready", "client", "server", text, text, NULL);
+	expect("ready", "client", "bot", text, text, NULL);
+	expect("read", "client", "both", text, text, NULL);
+	expect("other", "client", "client", text, text, NULL);
+}
+
+static void test_what_died_or_changed_does_not_fit(void **state)
+{
+	expect("ready", "client", "both", "first\nsecond\ndies of signal 11\n", NULL, "the reason");
+	expect("ready", "client", "both", "second\nthird\n", NULL, "the reason");
+	expect("ready", "client", "both", "third\nfirst\n", NULL, "the reason");
+	expect("ready", "client", "both", "", NULL, "the reason");
+	expect("ready", "client", "both", "first\nthird", "first\nbetween\ninstead\n",
+	       "the reason");
+}
+
+static void test_without_a_file_nothing_fits(void **state)
+{
+	const struct intended_at at = {"poll", "ready", "client", "both"};
+	char *reason;
+
+	assert_null(intended_edit("/nowhere/intended.txt", &at, text, &reason));
+	assert_null(reason);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_the_entry_is_applied_where_it_says),
+	cmocka_unit_test(test_nowhere_else),
+	cmocka_unit_test(test_what_died_or_changed_does_not_fit),
+	cmocka_unit_test(test_without_a_file_nothing_fits),
+};
+
+VMA_TEST_MAIN("intended", tests, write_entries, remove_entries)

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A program with the library in it, which no LD_PRELOAD of a set-user-id program could
+ * bring there.
+ *
+ *	secure hand PROGRAM	executes PROGRAM with a socket and a channel that
+ *				VMA_INHERITED names, as for a descendant
+ *	secure look FD		what became of the socket, and of the variable
+ */
+#include <arpa/inet.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "intercept/fdtable.h"
+#include "intercept/heritage.h"
+
+static unsigned long inode_of(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		exit(2);
+	return st.st_ino;
+}
+
+/* Descriptors made by raw calls: nothing of this process's own library is in the way. */
+static void hand(const char *program)
+{
+	char variable[128], number[16];
+	struct sockaddr_in addr = {.sin_family = AF_INET};
+	int pair[2], sock = sys_socket(AF_INET, SOCK_DGRAM, 0);
+
+	if (sock < 0 || sys_bind(sock, (struct sockaddr *)&addr, sizeof(addr)) ||
+	    sys_call(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET, 0, pair, 0, 0))
+		exit(2);
+	snprintf(variable, sizeof(variable), "%d,%lu,1;%d,%lu,1", pair[0], inode_of(pair[0]), sock,
+		 inode_of(sock));
+	snprintf(number, sizeof(number), "%d", sock);
+	setenv(HERITAGE_NAME, variable, 1);
+	execl(program, program, "look", number, NULL);
+	perror(program);
+	exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3)
+		return 2;
+	if (!strcmp(argv[1], "hand"))
+		hand(argv[2]);
+	printf("%s %s, %s\n", getauxval(AT_SECURE) ? "secure:" : "plain:",
+	       fd_get(atoi(argv[2])).sk ? "inherited" : "not inherited",
+	       getenv(HERITAGE_NAME) ? "told" : "not told");
+	return 0;
+}
