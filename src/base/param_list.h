@@ -27,7 +27,7 @@ PARAM_RATIO(ring_migration_tx, VMA_RING_MIGRATION_RATIO_TX, 100, 100000000, "Rin
 PARAM_RATIO(ring_migration_rx, VMA_RING_MIGRATION_RATIO_RX, 100, 100000000, "Ring migration ratio RX", "Rings per thread or processor: a socket looks once in so many receives whether another ring suits its thread better; -1 never.")
 PARAM_NAMED(ring_limit, VMA_RING_LIMIT_PER_INTERFACE, 0, 0, 100000000, ({0, "no limit"}), "Ring limit per interface", "Most rings on one interface: further sockets share those there are; 0 no limit.")
 PARAM_STR(xdp_devices, VMA_XDP_DEVICES, "", "XDP devices", "Drivers and kinds of devices to accelerate beside those that were tried, separated by commas: ixgbe,tun.")
-PARAM_INT(rx_bufs, VMA_RX_BUFS, 200000, 0, 100000000, "Rx Mem Bufs", "Most receive buffers in ordinary memory, beside the frames of the rings; they are allocated as they are needed.")
+PARAM_INT(rx_bufs, VMA_RX_BUFS, 200000, 0, 100000000, "Rx Mem Bufs", "Most receive buffers of 2 KB in ordinary memory, beside the frames of the rings; they are allocated as they are needed, and a socket gets an eighth of what is left.")
 PARAM_INT(rx_bytes_min, VMA_RX_BYTES_MIN, 65536, 0, 1000000000, "Rx Byte Min Limit", "Lower bound of the bytes a socket may queue, whatever SO_RCVBUF says.")
 PARAM_INT(rx_poll, VMA_RX_POLL, 100000, -1, 100000000, "Rx Poll Loops", "How often a blocking receive polls before it sleeps; -1 polls for ever, 0 acts as 1.")
 PARAM_INT(rx_udp_poll_os_ratio, VMA_RX_UDP_POLL_OS_RATIO, 100, 0, 100000000, "Rx UDP Poll OS Ratio", "A UDP receive looks at the kernel's socket once every so many polls; 0 never while polling.")

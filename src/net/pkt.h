@@ -56,6 +56,12 @@ struct pkt {
 
 _Static_assert(sizeof(struct pkt) == 64, "one cache line a packet");
 
+/* Memory that it holds, in bytes. */
+static inline uint32_t pkt_size(const struct pkt *pkt)
+{
+	return pkt->room + (uint32_t)sizeof(*pkt);
+}
+
 static inline void pkt_free(struct pkt *pkt)
 {
 	pkt->pool->put(pkt->pool, pkt);

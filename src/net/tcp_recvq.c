@@ -9,11 +9,6 @@
 #include "net/tcp_seq.h"
 #include "net/tcp_wire.h"
 
-static uint32_t charge(const struct pkt *pkt)
-{
-	return pkt->room + (uint32_t)sizeof(*pkt);
-}
-
 /* First sequence number behind the packet's bytes (a FIN not counted). */
 static uint32_t end_of(const struct pkt *pkt)
 {
@@ -31,7 +26,7 @@ void tcp_recvq_set_limit(struct tcp_recvq *q, uint32_t rcvbuf)
 
 static void discard(struct tcp_recvq *q, struct pkt *pkt)
 {
-	q->room -= charge(pkt);
+	q->room -= pkt_size(pkt);
 	pkt_free(pkt);
 }
 
@@ -63,13 +58,20 @@ void tcp_recvq_purge(struct tcp_recvq *q)
 	assert(q->room == 0);
 }
 
-/* Copies the payload of pkt behind that of to, if the frame has the room. */
+/* Is there room for the payload of pkt behind that of to? */
+static bool fits_behind(const struct pkt *to, const struct pkt *pkt)
+{
+	uint32_t end = (uint32_t)to->off + to->len;
+
+	return pkt->len <= to->room - end && (uint32_t)to->len + pkt->len <= UINT16_MAX &&
+	       !(to->tcp_flags & TCP_FIN);
+}
+
 static bool coalesce(struct pkt *to, const struct pkt *pkt)
 {
 	uint32_t end = (uint32_t)to->off + to->len;
 
-	if (pkt->len > to->room - end || (uint32_t)to->len + pkt->len > UINT16_MAX ||
-	    (to->tcp_flags & TCP_FIN))
+	if (!fits_behind(to, pkt))
 		return false;
 	memcpy(to->frame + end, pkt_payload(pkt), pkt->len);
 	to->len = (uint16_t)(to->len + pkt->len);
@@ -90,7 +92,7 @@ static void link_tail(struct tcp_recvq *q, struct pkt *pkt)
 	q->bytes += pkt->len;
 }
 
-/* Above half of the limit it pays to copy small segments together. */
+/* Small segments are copied together: above half of the limit it pays. */
 static bool append_crowded(struct tcp_recvq *q, struct pkt *pkt, bool *pruned)
 {
 	uint32_t len = pkt->len;
@@ -100,23 +102,23 @@ static bool append_crowded(struct tcp_recvq *q, struct pkt *pkt, bool *pruned)
 		pkt_free(pkt);
 		return true;
 	}
-	if (q->room + charge(pkt) > q->limit && q->ooo) {
+	if (q->room + pkt_size(pkt) > q->limit && q->ooo) {
 		tcp_recvq_prune(q);
 		*pruned = true;
 	}
 	/* An empty queue takes one packet whatever its size: no deadlock. */
-	if (q->room + charge(pkt) > q->limit && q->head)
+	if (q->room + pkt_size(pkt) > q->limit && q->head)
 		return false;
-	q->room += charge(pkt);
+	q->room += pkt_size(pkt);
 	link_tail(q, pkt);
 	return true;
 }
 
 bool tcp_recvq_append(struct tcp_recvq *q, struct pkt *pkt, bool *pruned)
 {
-	if (__builtin_expect(q->room + charge(pkt) > q->limit / 2, 0))
+	if (__builtin_expect(q->room + pkt_size(pkt) > q->limit / 2 || q->gather, 0))
 		return append_crowded(q, pkt, pruned);
-	q->room += charge(pkt);
+	q->room += pkt_size(pkt);
 	link_tail(q, pkt);
 	return true;
 }
@@ -127,7 +129,7 @@ bool tcp_recvq_append_chain(struct tcp_recvq *q, struct pkt *first, struct pkt *
 	uint64_t room = q->room;
 
 	for (const struct pkt *pkt = first; pkt; pkt = pkt->next)
-		room += charge(pkt);
+		room += pkt_size(pkt);
 	if (room > q->limit / 2)
 		return false;
 	q->room = (uint32_t)room;
@@ -138,6 +140,20 @@ bool tcp_recvq_append_chain(struct tcp_recvq *q, struct pkt *first, struct pkt *
 	q->tail = last;
 	q->bytes += bytes;
 	return true;
+}
+
+bool tcp_recvq_keeps(const struct tcp_recvq *q, const struct pkt *pkt)
+{
+	if (!pkt->len)
+		return pkt->tcp_flags & TCP_FIN;
+	return !q->tail || end_of(q->tail) != pkt->seq || !fits_behind(q->tail, pkt);
+}
+
+uint32_t tcp_recvq_spare(const struct tcp_recvq *q, const struct pkt *pkt)
+{
+	if (!q->tail || end_of(q->tail) != pkt->seq)
+		return 0;
+	return q->bytes < TCP_RECVQ_SPARE ? q->bytes : TCP_RECVQ_SPARE;
 }
 
 static void cut_front(struct pkt *pkt, uint32_t n)
@@ -266,16 +282,16 @@ bool tcp_recvq_insert(struct tcp_recvq *q, struct pkt *pkt, uint32_t *start, uin
 	*start = pkt->seq;
 	*end = pkt->seq + pkt->len;
 	joins = run && end_of(run->run_last) == pkt->seq;
-	if (joins && q->room > q->limit / 2 && coalesce(run->run_last, pkt)) {
+	if (joins && (q->room > q->limit / 2 || q->gather) && coalesce(run->run_last, pkt)) {
 		join_next(q, run);
 		pkt_free(pkt);
 		return true;
 	}
-	if (q->room + charge(pkt) > q->limit)
+	if (q->room + pkt_size(pkt) > q->limit)
 		return false;
 	if (!joins && q->runs == TCP_RECVQ_RUNS_MAX && makes_hole(q, run, pkt))
 		return false;
-	q->room += charge(pkt);
+	q->room += pkt_size(pkt);
 	if (joins)
 		add_to_run(q, run, pkt);
 	else
@@ -315,10 +331,10 @@ static struct pkt *exchange(struct tcp_recvq *q, struct pkt **link,
 	for (; *link; link = &last->next) {
 		struct pkt *next = (*link)->next;
 
-		q->room -= charge(*link);
+		q->room -= pkt_size(*link);
 		last = fn(*link, arg);
 		last->next = next;
-		q->room += charge(last);
+		q->room += pkt_size(last);
 		*link = last;
 	}
 	return last;

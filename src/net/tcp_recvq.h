@@ -8,7 +8,8 @@
  *		takes it belongs to the queue until it was read.
  * Memory	frames are charged with their whole room, not with their payload:
  *		a peer that sends bytes one by one must not pin a frame for
- *		each.  Above the limit small segments are copied together, then
+ *		each.  Above half of the limit, or where the owner says that memory
+ *		is short (gather), small segments are copied together; at the limit
  *		packets out of order are dropped (they were not acknowledged).
  */
 #ifndef NET_TCP_RECVQ_H
@@ -25,6 +26,8 @@
 #define TCP_RECVQ_ROOM_MIN (64u * 1024u)
 /* More holes are not kept: it takes a peer that makes them for their own sake. */
 #define TCP_RECVQ_RUNS_MAX 1024u
+/* Bytes; see tcp_recvq_spare(). */
+#define TCP_RECVQ_SPARE 2048u
 
 struct tcp_recvq {
 	struct pkt *head; /* in order, oldest first */
@@ -36,7 +39,8 @@ struct tcp_recvq {
 	 */
 	struct pkt *ooo;
 	struct pkt *ooo_run; /* the first of the last run */
-	uint32_t runs;
+	uint16_t runs;
+	bool gather;	/* small segments are copied together, as far as there is room */
 	uint32_t bytes; /* readable: in head .. tail */
 	uint32_t room;	/* bytes of frames pinned by both queues */
 	uint32_t limit; /* bound of room */
@@ -50,6 +54,14 @@ void tcp_recvq_set_limit(struct tcp_recvq *q, uint32_t rcvbuf);
  * then: *pruned).
  */
 bool tcp_recvq_append(struct tcp_recvq *q, struct pkt *pkt, bool *pruned);
+
+/*
+ * For an owner that gathers.  Will pkt, if it is taken, stay in the queue?  Else its bytes
+ * are copied behind those of the last packet.  If so: the room that it should have behind its
+ * bytes for what follows, as much as is queued already, so that at most half of it is idle.
+ */
+bool tcp_recvq_keeps(const struct tcp_recvq *q, const struct pkt *pkt);
+uint32_t tcp_recvq_spare(const struct tcp_recvq *q, const struct pkt *pkt);
 
 /*
  * Takes packets first to last, linked by next, which continue the stream with bytes in

@@ -4,11 +4,27 @@
 #include "base/param.h"
 #include "ring/ring.h"
 
-static unsigned heap_pkts; /* any, atomic: how many there are, for VMA_RX_BUFS */
+/*
+ * Many queues that nobody reads must not take the memory from one that is read: a queue may
+ * hold so much as this part of what is left.  The more of them are full the less each may
+ * have, and what is left is never nothing ("Dynamic Queue Length Thresholds for
+ * Shared-Memory Packet Switches", Choudhury and Hahne).
+ */
+#define SHARE 8
+
+static size_t heap_bytes; /* any, atomic: of all packets here, for VMA_RX_BUFS */
+
+static size_t bytes_left(void)
+{
+	size_t most = (size_t)params.rx_bufs * PKT_BUF,
+	       used = __atomic_load_n(&heap_bytes, __ATOMIC_RELAXED);
+
+	return used < most ? most - used : 0;
+}
 
 static void heap_put(struct pkt_pool *pool, struct pkt *pkt)
 {
-	__atomic_fetch_sub(&heap_pkts, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&heap_bytes, pkt_size(pkt), __ATOMIC_RELAXED);
 	mem_free(pkt);
 }
 
@@ -17,13 +33,14 @@ static struct pkt_pool heap_pool = {.put = heap_put, .flags = PKT_POOL_SHARED};
 /* Its header is not set. */
 static struct pkt *allocate(uint32_t room)
 {
+	size_t size = sizeof(struct pkt) + room;
 	struct pkt *pkt;
 
-	if (__atomic_load_n(&heap_pkts, __ATOMIC_RELAXED) >= (unsigned)params.rx_bufs)
+	if (size > bytes_left())
 		return NULL;
-	pkt = mem_alloc(sizeof(*pkt) + room);
+	pkt = mem_alloc(size);
 	if (pkt)
-		__atomic_fetch_add(&heap_pkts, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&heap_bytes, size, __ATOMIC_RELAXED);
 	return pkt;
 }
 
@@ -46,25 +63,30 @@ struct pkt *pkt_blank(uint32_t room)
 	return pkt;
 }
 
-struct pkt *pkt_copy(const struct pkt *pkt)
+static struct pkt *copy_into(const struct pkt *pkt, uint32_t room)
 {
-	struct pkt *copy = allocate(pkt->frame_len);
+	struct pkt *copy = allocate(room);
 
 	if (!copy)
 		return NULL;
 	*copy = *pkt;
-	set_frame(copy, pkt->frame_len);
+	set_frame(copy, room);
 	memcpy(copy->frame, pkt->frame, pkt->frame_len);
 	return copy;
 }
 
-struct pkt *ring_copy_out(struct ring *ring, struct pkt *pkt)
+struct pkt *pkt_copy(const struct pkt *pkt)
+{
+	return copy_into(pkt, pkt->frame_len);
+}
+
+static struct pkt *copy_out(struct ring *ring, struct pkt *pkt, uint32_t room)
 {
 	struct pkt *copy;
 
 	if (pkt->pool->flags & PKT_POOL_SHARED)
 		return pkt;
-	copy = pkt_copy(pkt);
+	copy = copy_into(pkt, room);
 	if (copy) {
 		ring->stats.copied++;
 		pkt_free(pkt);
@@ -72,9 +94,16 @@ struct pkt *ring_copy_out(struct ring *ring, struct pkt *pkt)
 	return copy;
 }
 
+struct pkt *ring_keep_copy(struct ring *ring, struct pkt *pkt, uint32_t held, uint32_t spare)
+{
+	if (held > bytes_left() / SHARE)
+		return NULL;
+	return copy_out(ring, pkt, pkt->frame_len + spare);
+}
+
 struct pkt *ring_travel(struct ring *ring, struct pkt *pkt)
 {
-	struct pkt *copy = ring_copy_out(ring, pkt);
+	struct pkt *copy = copy_out(ring, pkt, pkt->frame_len);
 
 	return copy ? copy : pkt;
 }

@@ -402,19 +402,31 @@ static inline void ring_drop(struct ring *ring, enum drop reason)
 	ring->stats.drops[reason]++;
 }
 
-struct pkt *ring_copy_out(struct ring *ring, struct pkt *pkt);
+/* Frames run short: what is kept is copied. */
+static inline bool ring_is_short(const struct ring *ring)
+{
+	return ring->q && ring->q->frames_free < ring->low_water;
+}
+
+/* As ring_keep(), of a ring that is short, or of a copy. */
+struct pkt *ring_keep_copy(struct ring *ring, struct pkt *pkt, uint32_t held, uint32_t spare);
 
 /*
- * The packet to keep in a queue of unknown length: pkt itself while frames are
- * plenty, else a copy in ordinary memory (pkt is freed).  NULL: no memory, pkt is
- * still the caller's.
+ * The packet to keep in a queue of unknown length that holds so many bytes already: pkt
+ * itself while frames are plenty, else a copy in ordinary memory (pkt is freed) with spare
+ * bytes of room behind it.  NULL, and pkt is still the caller's: no memory, or the queue
+ * has more than its share of what is left.
  */
-static inline struct pkt *ring_keep(struct ring *ring, struct pkt *pkt)
+static inline struct pkt *ring_keep(struct ring *ring, struct pkt *pkt, uint32_t held,
+				    uint32_t spare)
 {
-	if (__builtin_expect(ring->q && ring->q->frames_free < ring->low_water, 0))
-		return ring_copy_out(ring, pkt);
+	if (__builtin_expect(ring_is_short(ring) || (pkt->pool->flags & PKT_POOL_SHARED), 0))
+		return ring_keep_copy(ring, pkt, held, spare);
 	return pkt;
 }
+
+/* What VMA_RX_BUFS counts, in bytes. */
+#define PKT_BUF 2048u
 
 /* In ordinary memory that anybody may free; NULL: no memory.  A copy; an empty one. */
 struct pkt *pkt_blank(uint32_t room);

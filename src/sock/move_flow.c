@@ -26,10 +26,11 @@ static enum drop stand_in_deliver(struct ring *ring, struct flow *flow, struct p
 	(void)now;
 	if (!is_alive(part->move))
 		return DROP_SOCK_CLOSED;
-	pkt = ring_keep(ring, pkt);
+	pkt = ring_keep(ring, pkt, part->held, 0);
 	if (!pkt)
 		return DROP_NO_MEMORY;
 	pkt->next = NULL;
+	part->held += pkt_size(pkt);
 	if (part->head)
 		part->tail->next = pkt;
 	else
@@ -163,6 +164,7 @@ void move_part_arrive(struct move_part *part)
 	if (part->listed) /* a connection's own lives by its socket's home */
 		listed_arrives(part->listed, part->from, part->to);
 	part->head = NULL;
+	part->held = 0;
 	while (pkt) {
 		struct pkt *next = pkt->next;
 		struct flow *flow = receiver(part);

@@ -32,6 +32,7 @@ struct move_part {
 	bool ended; /* a new connection of its pair has taken it off: it does not arrive */
 	/* holder of ->to */
 	struct pkt *head, *tail; /* what arrived since STEER, or LEAVE when it stays */
+	uint32_t held;		 /* bytes of it */
 };
 
 /*

@@ -299,7 +299,7 @@ enum drop tcp_deliver_to_listener(struct ring *ring, const struct flow_key *key,
 static enum drop deliver_chain(struct inet_sock *so, struct ring *ring, struct pkt *first,
 			       nsec_t now)
 {
-	if (ring->q->frames_free < ring->low_water || so->tcp.dead || so->noted ||
+	if (ring_is_short(ring) || so->tcp.dead || so->noted ||
 	    !tcp_input_chain(&so->tcp.conn, first, now))
 		return DROP_TCP_STATE;
 	ring_work_add(ring, &so->tcp.flush);
@@ -325,35 +325,60 @@ static enum drop deliver_to_dead(struct inet_sock *so, struct ring *ring, struct
 	return DROP_TCP_STATE;
 }
 
-enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+static inline __attribute__((always_inline)) enum drop
+deliver_to_conn(struct inet_sock *so, struct ring *ring, struct pkt *pkt, nsec_t now)
 {
-	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow);
-	struct pkt *kept;
+	struct flow *flow = &so->tcp.flow;
 	enum drop reason;
 
-	if (pkt->next)
-		return deliver_chain(so, ring, pkt, now);
-	kept = ring_keep(ring, pkt);
+	if (__builtin_expect(so->noted, 0))
+		pkt->stamp = clock_real();
+	if (__builtin_expect(so->tcp.dead, 0))
+		return deliver_to_dead(so, ring, pkt, now);
+	reason = tcp_input(&so->tcp.conn, pkt, now);
+	ring_work_add(ring, &so->tcp.flush);
+	if (__builtin_expect(reason == DROP_NO_FLOW, 0)) {
+		ring_flow_del(ring, flow);
+		return tcp_deliver_to_listener(ring, &flow->key, pkt, now);
+	}
+	return reason;
+}
+
+/*
+ * Frames run short, or it is a copy already.  What has no data is freed before the engine
+ * returns, and what fits behind the data that waits is copied there.
+ */
+static __attribute__((noinline)) enum drop deliver_scarce(struct inet_sock *so, struct ring *ring,
+							  struct pkt *pkt, nsec_t now)
+{
+	struct tcp_recvq *rcv = &so->tcp.conn.rcv;
+	struct pkt *kept = pkt;
+	enum drop reason;
+
+	if (tcp_recvq_keeps(rcv, pkt))
+		kept = ring_keep(ring, pkt, rcv->room, tcp_recvq_spare(rcv, pkt));
 	if (!kept)
 		return DROP_NO_MEMORY;
-	if (__builtin_expect(so->noted, 0))
-		kept->stamp = clock_real();
-	if (__builtin_expect(so->tcp.dead, 0)) {
-		reason = deliver_to_dead(so, ring, kept, now);
-	} else {
-		reason = tcp_input(&so->tcp.conn, kept, now);
-		ring_work_add(ring, &so->tcp.flush);
-		if (__builtin_expect(reason == DROP_NO_FLOW, 0)) {
-			ring_flow_del(ring, flow);
-			reason = tcp_deliver_to_listener(ring, &flow->key, kept, now);
-		}
-	}
-	if (__builtin_expect(reason != DROP_NONE && kept != pkt, 0)) {
+	rcv->gather = true;
+	reason = deliver_to_conn(so, ring, kept, now);
+	rcv->gather = false;
+	if (reason != DROP_NONE && kept != pkt) {
 		ring_drop(ring, reason); /* the copy is ours, the frame went already */
 		pkt_free(kept);
 		return DROP_NONE;
 	}
 	return reason;
+}
+
+enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow);
+
+	if (pkt->next)
+		return deliver_chain(so, ring, pkt, now);
+	if (__builtin_expect(ring_is_short(ring) || (pkt->pool->flags & PKT_POOL_SHARED), 0))
+		return deliver_scarce(so, ring, pkt, now);
+	return deliver_to_conn(so, ring, pkt, now);
 }
 
 static void neighbour_changed(struct adj_user *user, const struct adj *adj)

@@ -43,7 +43,7 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
 		udp->dropped++;
 		return DROP_SOCK_FULL;
 	}
-	pkt = ring_keep(ring, pkt);
+	pkt = ring_keep(ring, pkt, udp->bytes, 0);
 	if (!pkt)
 		return DROP_NO_MEMORY;
 	if (__builtin_expect(so->noted, 0)) {

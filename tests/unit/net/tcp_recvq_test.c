@@ -22,12 +22,12 @@ static void put(struct pkt_pool *pool, struct pkt *pkt)
 static struct pkt_pool pool = {.put = put};
 
 /* Bytes are their sequence numbers. */
-static struct pkt *make(uint32_t seq, uint16_t len, uint8_t flags)
+static struct pkt *make_in(uint32_t room, uint32_t seq, uint16_t len, uint8_t flags)
 {
 	struct pkt *pkt = calloc(1, sizeof(*pkt));
 
-	pkt->frame = malloc(ROOM);
-	pkt->room = ROOM;
+	pkt->frame = malloc(room);
+	pkt->room = room;
 	pkt->pool = &pool;
 	pkt->off = OFF;
 	pkt->len = len;
@@ -38,6 +38,11 @@ static struct pkt *make(uint32_t seq, uint16_t len, uint8_t flags)
 		pkt->frame[OFF + i] = (uint8_t)(seq + i);
 	alive++;
 	return pkt;
+}
+
+static struct pkt *make(uint32_t seq, uint16_t len, uint8_t flags)
+{
+	return make_in(ROOM, seq, len, flags);
 }
 
 static struct tcp_recvq queue(uint32_t rcvbuf)
@@ -285,6 +290,77 @@ static void test_nothing_is_taken_behind_a_fin(void **state)
 	assert_int_equal(alive, 0);
 }
 
+/* As an owner without frames: a copy has room for its own bytes and what is spare. */
+static void gather_one(struct tcp_recvq *q, uint32_t seq, uint16_t len)
+{
+	struct pkt *pkt = make_in(OFF + len, seq, len, 0);
+	bool pruned, stays = tcp_recvq_keeps(q, pkt);
+	unsigned before = alive;
+
+	if (stays) {
+		uint32_t spare = tcp_recvq_spare(q, pkt);
+
+		pkt_free(pkt);
+		pkt = make_in(OFF + len + spare, seq, len, 0);
+	}
+	assert_true(tcp_recvq_append(q, pkt, &pruned));
+	assert_int_equal(alive, stays ? before : before - 1);
+}
+
+static void test_what_is_gathered_holds_little_more_than_its_bytes(void **state)
+{
+	enum { BYTES = 20000 };
+	struct tcp_recvq q = queue(65536);
+
+	q.gather = true;
+	for (uint32_t seq = 0; seq < BYTES; seq++) {
+		gather_one(&q, seq, 1);
+		assert_true(q.room <= 2 * q.bytes + 20 * (sizeof(struct pkt) + OFF));
+	}
+	read_all(&q, 0, BYTES);
+	assert_int_equal(alive, 0);
+}
+
+static void test_full_segments_are_gathered_in_pairs_at_most(void **state)
+{
+	struct tcp_recvq q = queue(1 << 20);
+
+	q.gather = true;
+	for (uint32_t seq = 0; seq < 100 * 1448; seq += 1448) {
+		gather_one(&q, seq, 1448);
+		assert_true(q.room <= 2 * q.bytes + 2 * (sizeof(struct pkt) + OFF));
+	}
+	read_all(&q, 0, 100 * 1448);
+	assert_int_equal(alive, 0);
+}
+
+/* What has no bytes is freed by who takes it, but for a FIN that came too early. */
+static void test_what_has_no_bytes_is_not_kept(void **state)
+{
+	struct tcp_recvq q = queue(65536);
+	struct pkt *ack = make(0, 0, TCP_ACK), *fin = make(0, 0, TCP_ACK | TCP_FIN);
+
+	assert_false(tcp_recvq_keeps(&q, ack));
+	assert_true(tcp_recvq_keeps(&q, fin));
+	pkt_free(ack);
+	pkt_free(fin);
+}
+
+/* Behind a hole there is nothing to copy it behind. */
+static void test_what_comes_too_early_gets_no_spare_room(void **state)
+{
+	struct tcp_recvq q = queue(65536);
+	struct pkt *late = make(200, 10, 0);
+	bool pruned;
+
+	assert_true(tcp_recvq_append(&q, make(0, 100, 0), &pruned));
+	assert_true(tcp_recvq_keeps(&q, late));
+	assert_int_equal(tcp_recvq_spare(&q, late), 0);
+	pkt_free(late);
+	tcp_recvq_purge(&q);
+	assert_int_equal(alive, 0);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_what_is_appended_is_read_in_order),
 	cmocka_unit_test(test_peeking_leaves_it),
@@ -296,6 +372,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_order_has_precedence_when_memory_is_short),
 	cmocka_unit_test(test_an_empty_queue_takes_a_packet_of_any_size),
 	cmocka_unit_test(test_nothing_is_taken_behind_a_fin),
+	cmocka_unit_test(test_what_is_gathered_holds_little_more_than_its_bytes),
+	cmocka_unit_test(test_full_segments_are_gathered_in_pairs_at_most),
+	cmocka_unit_test(test_what_has_no_bytes_is_not_kept),
+	cmocka_unit_test(test_what_comes_too_early_gets_no_spare_room),
 };
 
 VMA_TEST_MAIN("tcp_recvq", tests, NULL, NULL)

@@ -701,7 +701,7 @@ static void test_frames_are_kept_while_there_are_plenty(void **state)
 	struct pkt *pkt = fake_take(&f->queue);
 
 	hold(&f->ring);
-	assert_ptr_equal(ring_keep(&f->ring, pkt), pkt);
+	assert_ptr_equal(ring_keep(&f->ring, pkt, 0, 0), pkt);
 	assert_int_equal(f->ring.stats.copied, 0);
 	pkt_free(pkt);
 	release(&f->ring);
@@ -720,7 +720,7 @@ static void test_frames_are_copied_out_when_they_run_low(void **state)
 	pkt->off = 42;
 	pkt->stamp = 17;
 	missing = fake_missing(&f->queue);
-	kept = ring_keep(&f->ring, pkt);
+	kept = ring_keep(&f->ring, pkt, 0, 0);
 	assert_non_null(kept);
 	assert_ptr_not_equal(kept, pkt);
 	assert_int_equal(fake_missing(&f->queue), missing - 1); /* the frame went back */
@@ -728,33 +728,73 @@ static void test_frames_are_copied_out_when_they_run_low(void **state)
 	assert_int_equal(kept->off, 42);
 	assert_int_equal(kept->stamp, 17);
 	assert_true(kept->pool->flags & PKT_POOL_SHARED);
-	assert_ptr_equal(ring_keep(&f->ring, kept), kept); /* a copy is not copied again */
+	assert_ptr_equal(ring_keep(&f->ring, kept, 0, 0), kept); /* a copy is not copied again */
 	pkt_free(kept);
 	while (n)
 		pkt_free(taken[--n]);
 	release(&f->ring);
 }
 
+/* VMA_RX_BUFS counts bytes that are really held. */
 static void test_copies_are_bounded_by_the_buffers_of_the_process(void **state)
 {
 	struct fixture *f = *state;
 	int bufs = params.rx_bufs;
-	struct pkt *pkt = frame_to(f, 1), *a, *b;
+	struct pkt *pkt = frame_to(f, 1), *copies[PKT_BUF / sizeof(struct pkt)];
+	unsigned n = 0;
 
-	params.rx_bufs = 2;
-	a = pkt_copy(pkt);
-	b = pkt_copy(pkt);
-	assert_non_null(a);
-	assert_non_null(b);
-	assert_null(pkt_copy(pkt));
+	params.rx_bufs = 1;
+	while ((copies[n] = pkt_copy(pkt)))
+		n++;
+	assert_int_equal(n, PKT_BUF / (sizeof(*pkt) + pkt->frame_len));
 	hold(&f->ring);
 	f->ring.low_water = FAKE_FRAMES + 1;
-	assert_null(ring_keep(&f->ring, pkt)); /* and pkt is still ours */
-	pkt_free(a);
-	a = ring_keep(&f->ring, pkt);
-	assert_non_null(a);
-	pkt_free(a);
-	pkt_free(b);
+	assert_null(ring_keep(&f->ring, pkt, 0, 0)); /* and pkt is still ours */
+	pkt_free(copies[--n]);
+	assert_null(ring_keep(&f->ring, pkt, 0, PKT_BUF));
+	copies[n] = ring_keep(&f->ring, pkt, 0, 0);
+	assert_non_null(copies[n++]);
+	while (n)
+		pkt_free(copies[--n]);
+	params.rx_bufs = bufs;
+	release(&f->ring);
+}
+
+/* However many queues there are that take what they get: an empty one gets something. */
+static void test_a_full_queue_leaves_room_for_an_empty_one(void **state)
+{
+	enum { QUEUES = 100, COPIES = 4096 };
+	struct fixture *f = *state;
+	int bufs = params.rx_bufs;
+	uint32_t held[QUEUES] = {0};
+	struct pkt *copies[COPIES], *pkt;
+	unsigned n = 0, before;
+
+	hold(&f->ring);
+	f->ring.low_water = FAKE_FRAMES + 1;
+	params.rx_bufs = 64;
+	do {
+		before = n;
+		for (unsigned q = 0; q < QUEUES; q++) {
+			pkt = frame_to(f, 1);
+			copies[n] = ring_keep(&f->ring, pkt, held[q], 0);
+			if (copies[n])
+				held[q] += pkt_size(copies[n++]);
+			else
+				pkt_free(pkt);
+			assert_true(n < COPIES);
+		}
+	} while (n != before);
+	for (unsigned q = 0; q < QUEUES; q++) /* equal shares, but for one packet */
+		assert_true(held[q] + pkt_size(copies[0]) >= held[0] && held[q] <= held[0]);
+	pkt = frame_to(f, 1);
+	assert_null(ring_keep(&f->ring, pkt, held[0], 0));
+	copies[n] = ring_keep(&f->ring, pkt, 0, 0);
+	assert_non_null(copies[n]);
+	assert_null(ring_keep(&f->ring, copies[n], held[0], 0)); /* a copy, too */
+	n++;
+	while (n)
+		pkt_free(copies[--n]);
 	params.rx_bufs = bufs;
 	release(&f->ring);
 }
@@ -984,6 +1024,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_frames_are_kept_while_there_are_plenty),
 	TEST(test_frames_are_copied_out_when_they_run_low),
 	TEST(test_copies_are_bounded_by_the_buffers_of_the_process),
+	TEST(test_a_full_queue_leaves_room_for_an_empty_one),
 	TEST(test_what_is_posted_to_a_free_ring_runs_at_once),
 	TEST(test_what_is_posted_while_we_hold_the_ring_runs_when_we_let_go),
 	TEST(test_what_is_posted_while_we_hold_another_runs_when_we_let_go),
