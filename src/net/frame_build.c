@@ -190,16 +190,20 @@ size_t frame_build_tcp(const struct frame_template *t, uint8_t *frame,
 /* Moves the first len bytes of part to first. */
 static inline void cut(struct tcp_part part[2], uint32_t len, struct tcp_part first[2])
 {
-	uint32_t most = part[0].len < len ? part[0].len : len;
+	uint32_t most = part[0].len < len ? part[0].len : len, rest = len - most;
 
 	first[0] = (struct tcp_part){part[0].data, most};
-	first[1] = (struct tcp_part){part[1].data, len - most};
+	first[1] = (struct tcp_part){part[1].data, rest};
 	part[0].data += most;
 	part[0].len -= most;
 	if (part[0].len)
 		return;
-	part[0] = (struct tcp_part){part[1].data + (len - most), part[1].len - (len - most)};
+	part[0] = part[1];
 	part[1].len = 0;
+	if (rest) { /* else there may be no second part, of no address */
+		part[0].data += rest;
+		part[0].len -= rest;
+	}
 }
 
 void tcp_segment_cut(struct tcp_segment *seg, uint32_t len, struct tcp_segment *first)

@@ -37,7 +37,7 @@
 
 static sigjmp_buf out;
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
 	perror(what);
 	exit(1);
