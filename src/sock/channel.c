@@ -21,6 +21,7 @@ struct unsent {
 
 struct channel *channel_create(int fd, uint64_t last_id)
 {
+	static uint64_t created; /* control lock */
 	struct channel *ch = mem_zalloc(sizeof(*ch));
 
 	if (!ch) {
@@ -30,6 +31,7 @@ struct channel *channel_create(int fd, uint64_t last_id)
 	list_init(&ch->link);
 	list_init(&ch->wants);
 	list_init(&ch->unsent);
+	ch->serial = ++created;
 	ch->fd = fd;
 	ch->last_id = last_id;
 	return ch;

@@ -38,6 +38,7 @@ enum letter_kind {
 	LETTER_CLAIM,	 /* first of a channel of one socket: its descriptor was received */
 	LETTER_LEFT,	 /* it is the kernel's now */
 	LETTER_STAYS,	 /* LETTER_UNABLE cannot be helped: it stays where it is */
+	LETTER_LATE,	 /* frames of a connection that was given, in a memfd: family_late.c */
 };
 
 #define LETTER_LAST 1u /* of GIVE: and nobody here holds it any more */
@@ -59,6 +60,7 @@ struct letter {
 
 struct channel {
 	struct list link; /* of its owner */
+	uint64_t serial;  /* of no other channel of the process, before or after; not 0 */
 	int fd;		  /* hidden */
 	uint64_t last_id; /* what is newer the other end does not know */
 	uint64_t only; /* nor any other than this, which has another number there; 0: see last_id */

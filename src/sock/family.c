@@ -369,6 +369,7 @@ bool family_serve(void)
 {
 	bool left = family_ask_due();
 
+	family_send_late();
 	list_for_each_safe(link, &family.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
@@ -590,6 +591,7 @@ void family_fork_child(void)
 	list_init(&family.gifts);
 	list_init(&family.members);
 	list_init(&family.parcels);
+	family_forget_late();
 	pass_fork_child();
 	family.up = family.fresh ? channel_create(fd, family.fresh->last_id) : NULL;
 	family.fresh = NULL;

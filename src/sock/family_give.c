@@ -66,7 +66,7 @@ static bool give(struct inet_sock *so, struct channel *ch)
 
 	if (!rc) {
 		set_pause(so->kin, clock_now());
-		rc = travel_out(so, &memfd);
+		rc = travel_out(so, ch->serial, &memfd);
 	}
 	if (rc) {
 		mem_free(gift);
@@ -76,6 +76,7 @@ static bool give(struct inet_sock *so, struct channel *ch)
 	list_init(&gift->link);
 	list_push_back(&family.gifts, &gift->link);
 	family_set_toward(so, ch);
+	so->kin->from = 0;
 	kin_set_state(so->kin, KIN_LEAVING);
 	log_debug("fd %d: the connection goes to another process", sock_twin(&so->sk));
 	channel_send(ch, LETTER_GIVE, so->id, last ? LETTER_LAST : 0, sys_fd_copy(memfd));
@@ -325,6 +326,7 @@ void family_on_give(struct channel *ch, const struct letter *letter, int memfd)
 			idset_add(&ch->closed, letter->id);
 		log_debug("fd %d: the connection came from another process", sock_twin(&so->sk));
 		arrived(so);
+		so->kin->from = ch->serial;
 		channel_send(ch, LETTER_TAKEN, letter->id, 0, -1);
 		family_settle(so);
 		return;

@@ -24,6 +24,7 @@ struct kin {
 	nsec_t stale;		/* since when nobody accepts what waits; 0: somebody does */
 	struct channel *toward; /* there its owner is; NULL: it is here */
 	nsec_t arrived;
+	uint64_t from; /* ... by this channel: its number */
 	nsec_t ask_at, pause;
 	uint64_t cookie;	      /* the kernel's number of the twin; 0: not needed so far */
 	uint32_t read_to, written_to; /* of the streams, when it arrived */
@@ -153,6 +154,20 @@ void family_on_taken(struct channel *ch, uint64_t id);
 /* *twin: of the sender, or -1; it is consumed where it is needed. */
 void family_on_refused(struct channel *ch, const struct letter *letter, int *twin);
 void family_on_stays(struct channel *ch, uint64_t id);
+
+/* ---- family_late.c: frames that came after a connection had left -------------------------- */
+
+/*
+ * holder of the ring where it came: a copy of pkt follows connection id to the other end of the
+ * channel of this number.  False: no memory.
+ */
+bool family_late(uint64_t channel, uint64_t id, const struct pkt *pkt);
+/* What has come so far goes out. */
+void family_send_late(void);
+/* From whoever gave us the connection, for as long as such frames may come. */
+void family_on_late(struct channel *ch, const struct letter *letter, int memfd);
+/* In a forked child: nothing of that is ours. */
+void family_forget_late(void);
 
 /* ---- family_letter.c ----------------------------------------------------------------------- */
 

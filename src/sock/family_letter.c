@@ -171,12 +171,14 @@ static const uint8_t legal[] = {
 	[LETTER_HELD] = ANYWHERE,
 	[LETTER_LEFT] = NOWHERE | THERE | ASKED | MEMBER,
 	[LETTER_STAYS] = NOWHERE | THERE | ASKED,
+	[LETTER_LATE] = ANYWHERE,
 };
 
 /* About one that it has closed: what crossed a letter of ours. */
 static bool is_legal_when_closed(enum letter_kind kind)
 {
-	return kind == LETTER_CLOSED || kind == LETTER_LOST || kind == LETTER_PENDING;
+	return kind == LETTER_CLOSED || kind == LETTER_LOST || kind == LETTER_PENDING ||
+	       kind == LETTER_LATE; /* after a GIVE with LETTER_LAST */
 }
 
 static bool is_legal(const struct channel *ch, const struct letter *letter)
@@ -277,6 +279,9 @@ bool family_act(struct channel *ch, const struct letter *letter, int memfd)
 		break;
 	case LETTER_STAYS:
 		family_on_stays(ch, letter->id);
+		break;
+	case LETTER_LATE:
+		family_on_late(ch, letter, memfd);
 		break;
 	}
 	sys_close_fd(&memfd);

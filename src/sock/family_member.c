@@ -138,7 +138,7 @@ static int take_pending(struct inet_sock *so, int *memfd)
 	if (!link)
 		return -ENOENT;
 	child = container_of(link, struct inet_sock, accept_link);
-	rc = travel_out(child, memfd);
+	rc = travel_out(child, 0, memfd);
 	sock_end(child); /* what could not be written is closed */
 	return rc;
 }

@@ -16,7 +16,6 @@
 
 #define MAGIC 0x766d6174u
 #define VERSION 1u
-#define FADE (500 * NSEC_PER_MSEC) /* so long frames may still come that were steered here */
 #define BYTES_MAX (1ull << 31)
 #define ETH_MTU 1500u
 
@@ -36,18 +35,25 @@ struct head {
 /* ---- what still arrives of a connection that has left (holder) ------------------------- */
 
 struct fade {
-	struct flow flow; /* first */
+	struct flow flow;
 	struct timer timer;
 	struct ring *ring;
+	uint64_t channel, id; /* where the connection went, of what number; channel 0: nowhere */
+	unsigned sent_on;
 };
 
 static enum drop fade_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
+	struct fade *fade = container_of(flow, struct fade, flow);
+
 	(void)ring;
-	(void)flow;
-	(void)pkt;
 	(void)now;
-	return DROP_SOCK_AWAY;
+	if (!fade->channel || fade->sent_on == TRAVEL_LATE_MAX ||
+	    !family_late(fade->channel, fade->id, pkt))
+		return DROP_SOCK_AWAY;
+	fade->sent_on++;
+	pkt_free(pkt);
+	return DROP_NONE;
 }
 
 static void fade_over(struct timer *timer, nsec_t now)
@@ -77,7 +83,7 @@ static void fade_begin(struct fade *fade, struct flow *flow)
 {
 	ring_get(fade->ring);
 	ring_flow_part(fade->ring, flow, &fade->flow);
-	ring_arm(fade->ring, &fade->timer, clock_now() + FADE);
+	ring_arm(fade->ring, &fade->timer, clock_now() + TRAVEL_FADE);
 }
 
 bool travel_fade(struct ring *ring, struct flow *flow, nsec_t time)
@@ -188,7 +194,7 @@ static void be_away(struct inet_sock *so)
 	sock_set_events(so, SOCK_AWAY);
 }
 
-int travel_out(struct inet_sock *so, int *memfd)
+int travel_out(struct inet_sock *so, uint64_t channel, int *memfd)
 {
 	struct fade *fade;
 	struct ring *ring;
@@ -204,6 +210,8 @@ int travel_out(struct inet_sock *so, int *memfd)
 	rc = -ENOMEM;
 	fade = fade_create(ring);
 	if (fade) {
+		fade->channel = channel;
+		fade->id = so->id;
 		move_drain(ring);
 		rc = write_bytes(so);
 	}

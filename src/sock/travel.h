@@ -6,10 +6,11 @@
  * Lifetime	of the bytes: the descriptor's, which is the caller's.  Who wrote them
  *		keeps them until he knows that they were read, or reads them again
  *		himself: between the two the connection is nobody's.
- * Ordering	from travel_out() on the frames of the connection are dropped here,
+ * Ordering	from travel_out() on the frames of the connection meet a stand-in here,
  *		for a while also after somebody else has taken its flow: what the
- *		kernel or a listener of ours got they would answer with a reset.  The
- *		peer sends them again.
+ *		kernel or a listener of ours got they would answer with a reset.  They
+ *		are sent after the connection, or dropped: then the peer sends them
+ *		again.
  *
  * A socket whose connection is elsewhere is away: sock_is_away().  It lives on
  * rings_nowhere() and has no other event than that; its calls are those of family.c.
@@ -19,11 +20,15 @@
 
 #include "sock/sock_internal.h"
 
+#define TRAVEL_FADE (500 * NSEC_PER_MSEC) /* so long frames may still come that were steered here */
+#define TRAVEL_LATE_MAX 256u /* frames that follow; more than that the peer may send again */
+
 /*
- * 0, and the socket is away; -EBUSY: it is on the move to another ring, later it works;
- * -errno: it could not be done and nothing has changed.
+ * To the other end of the channel of this number: what comes late follows (family_late()).  0:
+ * it is dropped.  0, and the socket is away; -EBUSY: it is on the move to another ring, later
+ * it works; -errno: it could not be done and nothing has changed.
  */
-int travel_out(struct inet_sock *so, int *memfd);
+int travel_out(struct inet_sock *so, uint64_t channel, int *memfd);
 
 /* holder of home: nothing of the connection is left there, and nobody is told. */
 void travel_take_off(struct inet_sock *so, struct ring *ring);

@@ -168,6 +168,75 @@ static void test_a_hand_over_is_not_answered_by_a_hand_over(void **state)
 	run("given", give_what_was_given, NULL);
 }
 
+static bool lose_all(const struct pkt *pkt)
+{
+	(void)pkt;
+	return true;
+}
+
+/* So many bytes of frames, their lengths among them, in letters; a descriptor with all of them. */
+static int collect_late(struct channel *hostile, uint64_t id, size_t size)
+{
+	uint8_t bytes[4096];
+	size_t got = 0;
+
+	while (got < size) {
+		int memfd = expect(hostile, LETTER_LATE, id);
+		ssize_t n = pread(memfd, bytes + got, sizeof(bytes) - got, 0);
+
+		NET_CHECK(n > 0);
+		got += (size_t)n;
+		sys_close_fd(&memfd);
+	}
+	NET_CHECK_EQ(got, size);
+	return travel_bytes(bytes, got);
+}
+
+#define LATE 3					    /* messages */
+#define LATE_FRAME (4 + 14 + 20 + 32 + DUO_MESSAGE) /* length, Ethernet, IP, TCP, bytes */
+
+/* What is sent while the connection is on its way is neither lost nor sent again. */
+static void send_to_who_left(void *arg)
+{
+	struct tsock listener;
+	struct duo duo, other;
+	struct channel *hostile;
+	int memfd, late;
+	uint64_t id;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, DUO_TCP, &listener);
+	duo_open(&other, DUO_TCP, &listener);
+	id = id_of(&duo.end[1]);
+	hostile = lend();
+	memfd = take(hostile, id);
+	duo_send(&duo, 0, LATE);
+	late = collect_late(hostile, id, LATE * LATE_FRAME);
+	loop_port_lose(lose_all);
+	channel_send(hostile, LETTER_TAKEN, id, 0, -1);
+	NET_CHECK_EQ(duo_take(&duo, 0), 0);
+	NET_CHECK_EQ(expect(hostile, LETTER_WANT, id), -1);
+	channel_send(hostile, LETTER_GIVE, id, 0, memfd);
+	NET_CHECK_EQ(expect(hostile, LETTER_TAKEN, id), -1);
+	/* Frames of another connection than the letter is about are nobody's. */
+	channel_send(hostile, LETTER_LATE, id_of(&other.end[1]), 0, sys_fd_copy(late));
+	channel_send(hostile, LETTER_LATE, id, 0, late);
+	NET_CHECK(NET_WAIT(duo_take(&duo, 0) || duo.got[0] == duo.sent[0], PATIENCE));
+	duo_drain(&duo, 0);
+	loop_port_lose(NULL);
+	duo_talk(&other, 3);
+	channel_destroy(hostile);
+	duo_close(&duo);
+	duo_close(&other);
+	duo_end(&listener);
+}
+
+static void test_frames_follow_a_connection(void **state)
+{
+	run("follow", send_to_who_left, NULL);
+}
+
 /* A call that was about to find the route anew: the connection has gone since it looked. */
 static void find_the_route_late(void *arg)
 {
@@ -442,7 +511,7 @@ static const char *const rules[] = {
 	[LETTER_LOST] = ".CUH.TAM",	[LETTER_JOIN] = "..U....M",   [LETTER_PENDING] = ".CU....M",
 	[LETTER_RECEIVED] = "........", [LETTER_ADOPT] = "LCUHGTAM",  [LETTER_HELD] = "..UHGTAM",
 	[LETTER_EXECED] = "LCUHGTAM",	[LETTER_CLAIM] = "........",  [LETTER_LEFT] = "..U..TAM",
-	[LETTER_STAYS] = "..U..TA.",
+	[LETTER_STAYS] = "..U..TA.",	[LETTER_LATE] = ".CUHGTAM",
 };
 #define KINDS (sizeof(rules) / sizeof(*rules))
 
@@ -797,6 +866,7 @@ static int enter(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_what_was_accepted_after_the_fork_is_not_given),
 	cmocka_unit_test(test_a_hand_over_is_not_answered_by_a_hand_over),
+	cmocka_unit_test(test_frames_follow_a_connection),
 	cmocka_unit_test(test_what_is_not_here_has_no_route),
 	cmocka_unit_test(test_who_leaves_hears_that_all_have),
 	cmocka_unit_test(test_what_is_on_its_way_is_not_lost),
