@@ -50,9 +50,10 @@ struct port_ops {
 	void (*addrs_gone)(struct port *port, const struct inaddr *gone, unsigned n);
 	/*
 	 * The process ends, and with it the queue, which is not closed: other threads may
-	 * use it.  What would outlive the process is put back.  Any thread.
+	 * use it.  What would outlive the process is put back; held: the caller holds the
+	 * queue, and what others can use goes to them at once.  Any thread.
 	 */
-	void (*at_exit)(struct port_queue *q);
+	void (*at_exit)(struct port_queue *q, bool held);
 	/*
 	 * Returns when every frame that was steered before the call is in its
 	 * queue: after move_flow() and this, the old queue gets no more of that

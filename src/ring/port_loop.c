@@ -310,7 +310,7 @@ static bool loop_idle(struct port_queue *base)
 	return base->frames_free == FRAMES;
 }
 
-static void loop_at_exit(struct port_queue *q)
+static void loop_at_exit(struct port_queue *q, bool held)
 {
 }
 

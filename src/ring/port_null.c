@@ -93,6 +93,12 @@ static struct pkt *no_frame(struct port_queue *q)
 	return NULL;
 }
 
+static void ignore_end(struct port_queue *q, bool held)
+{
+	(void)q;
+	(void)held;
+}
+
 static int drop_frame(struct port_queue *q, struct pkt *pkt)
 {
 	pkt_free(pkt);
@@ -103,7 +109,7 @@ static int drop_frame(struct port_queue *q, struct pkt *pkt)
 const struct port_ops port_null_ops = {
 	refuse_flow,	   /* add_flow */
 	ignore_addrs,	   /* addrs_gone */
-	ignore_queue,	   /* at_exit */
+	ignore_end,	   /* at_exit */
 	no_barrier,	   /* barrier */
 	ignore_queue,	   /* close_queue */
 	refuse_flow,	   /* del_flow */

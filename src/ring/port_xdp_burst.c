@@ -233,6 +233,12 @@ void xdp_drain(struct xdp_queue *q)
 	while ((n = xdp_rx_burst(&q->base, pkts, 64)))
 		while (n--)
 			pkt_free(pkts[n]);
+	xdp_give_back(q);
+}
+
+void xdp_give_back(struct xdp_queue *q)
+{
+	xdp_tx_flush(&q->base);
 	for (unsigned i = 0; i < q->nsocks; i++)
 		refill(q, &q->socks[i]);
 	for (int i = 0; q->free.n && i < GIVE_TRIES; i++)

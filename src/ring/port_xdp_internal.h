@@ -378,7 +378,7 @@ int xdp_flow_set_socket(struct xdp_port *port, unsigned slot, unsigned i, int fd
 /* port_xdp_queue.c */
 int xdp_open_queue(struct port *port, struct port_queue **q, char why[PORT_WHY]);
 void xdp_close_queue(struct port_queue *q);
-void xdp_at_exit(struct port_queue *q);
+void xdp_at_exit(struct port_queue *q, bool held);
 bool xdp_idle(struct port_queue *q);
 /* How much of the frames is ours, now that there are so many rings. */
 void xdp_share(struct xdp_queue *q);
@@ -425,7 +425,8 @@ void xdp_pool_put(struct pkt_pool *pool, struct pkt *pkt);
 void xdp_take_back(struct xdp_queue *q, uint32_t frame);
 /* Computes base.frames_free: the pool changes beside us. */
 void xdp_count_free(struct xdp_queue *q);
-/* What is left in the RX rings and on the stack is given back. */
+/* What is left on the stack is given back; and in the RX rings. */
+void xdp_give_back(struct xdp_queue *q);
 void xdp_drain(struct xdp_queue *q);
 
 /* port_xdp_big.c */

@@ -333,9 +333,13 @@ void xdp_close_queue(struct port_queue *base)
 	close_queue(port, q);
 }
 
-void xdp_at_exit(struct port_queue *base)
+void xdp_at_exit(struct port_queue *base, bool held)
 {
 	struct xdp_port *port = (struct xdp_port *)base->port;
+
+	/* As of a process that was killed they would be used again after 300 ms only. */
+	if (held && !port->base.lost)
+		xdp_give_back((struct xdp_queue *)base);
 
 	mutex_lock(&port->lock);
 	xdp_napi_unmask(port);

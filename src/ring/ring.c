@@ -123,11 +123,14 @@ void ring_log_stats(const struct ring *ring)
 
 void ring_at_exit(struct ring *ring)
 {
+	bool held = ring_try(ring);
 	struct port_queue *q = ring_queue(ring);
 
 	ring_log_stats(ring);
 	if (q)
-		q->ops->at_exit(q);
+		q->ops->at_exit(q, held);
+	if (held)
+		ring_release_cold(ring);
 }
 
 /* ---- holding ------------------------------------------------------------------ */

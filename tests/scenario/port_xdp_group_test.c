@@ -1065,6 +1065,41 @@ static void test_a_forked_child_joins(void **state)
 	expect_baseline(f->port);
 }
 
+/* A server that forks for each connection: what its children had is there for the next one. */
+static void test_who_exits_leaves_its_frames_to_the_others(void **state)
+{
+	struct fixture *f = *state;
+	struct books before, after;
+	int status;
+	pid_t pid;
+
+	open_port(f);
+	open_ring(f, 0);
+	before = read_books((struct xdp_port *)f->port);
+	pid = fork();
+	if (!pid) {
+		struct port_queue *q;
+		struct port *port;
+
+		sys_fd_forget_all();
+		if (port_xdp_open(f->ifindex, &port, f->why) ||
+		    port->ops->open_queue(port, &q, f->why) || !send_one(q, 1))
+			_exit(1);
+		q->ops->tx_flush(q);
+		q->ops->at_exit(q, true);
+		_exit(0);
+	}
+	/* As a newcomer it is answered by us. */
+	while (waitpid(pid, &status, WNOHANG) == 0)
+		service(f->port);
+	assert_int_equal(status, 0);
+	after = read_books((struct xdp_port *)f->port);
+	assert_true(after.kinds[OWNER_HELD] <= before.kinds[OWNER_HELD] + 1);
+	assert_true(after.kinds[OWNER_TX] <= before.kinds[OWNER_TX] + 1);
+	close_ring(f, 0);
+	expect_baseline(f->port);
+}
+
 /*
  * Whoever has the name hears that a member is gone, while a child of its own still has the
  * descriptor open; the number is soon another one's, of which nothing may be read.
@@ -1342,6 +1377,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_many_rings_share_one_queue, setup_rings_queues),
 	TEST(test_another_user_is_refused, setup_alone),
 	TEST(test_a_forked_child_joins, setup_alone),
+	TEST(test_who_exits_leaves_its_frames_to_the_others, setup_alone),
 	TEST(test_a_number_used_again_is_not_taken_for_a_member, setup_alone),
 	TEST(test_who_was_taken_for_dead_gives_nothing_back, setup_alone),
 	TEST(test_the_dead_leave_their_part_of_a_flow_to_the_others, setup_alone),

@@ -243,7 +243,7 @@ static inline bool fake_idle(struct port_queue *q)
 	return q->frames_free == FAKE_FRAMES;
 }
 
-static inline void fake_at_exit(struct port_queue *q)
+static inline void fake_at_exit(struct port_queue *q, bool held)
 {
 }
 
