@@ -267,12 +267,13 @@ static void clear_map(struct xdp_port *port, int map, const uint8_t *slots, bool
 
 void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS])
 {
+	xdp_conns_clear(port, slots);
+	clear_map(port, port->flows5_fd, slots, true);
+	clear_map(port, port->flows3_fd, slots, false);
+	/* Last: while a connection's entry leads to no socket the kernel would get a new one's SYN. */
 	for (unsigned slot = 0; slot < XDP_STEER_SLOTS; slot++)
 		for (unsigned i = 0; slots[slot] && i < port->group.queues; i++)
 			xdp_flow_set_socket(port, slot, i, -1);
-	xdp_conns_clear(port, slots);
-	clear_map(port, port->flows3_fd, slots, false);
-	clear_map(port, port->flows5_fd, slots, true);
 }
 
 int xdp_flow_set_socket(struct xdp_port *port, unsigned slot, unsigned i, int fd)

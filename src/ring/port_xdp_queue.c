@@ -337,9 +337,14 @@ void xdp_at_exit(struct port_queue *base, bool held)
 {
 	struct xdp_port *port = (struct xdp_port *)base->port;
 
-	/* As of a process that was killed they would be used again after 300 ms only. */
-	if (held && !port->base.lost)
+	/*
+	 * Else it is as of a process that was killed: the kernel gets what is steered here until
+	 * others notice, and the frames are used again after 300 ms only.
+	 */
+	if (held && !port->base.lost) {
+		unsteer((struct xdp_queue *)base);
 		xdp_give_back((struct xdp_queue *)base);
+	}
 
 	mutex_lock(&port->lock);
 	xdp_napi_unmask(port);

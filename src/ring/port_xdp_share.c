@@ -227,6 +227,20 @@ static bool is_alone(const struct group_share *share, unsigned member)
 	return true;
 }
 
+/* The group's lock.  Its places have others before it has no socket: else the kernel gets them. */
+static void leave(struct xdp_port *port, unsigned at, unsigned member)
+{
+	struct group_share *share = &port->group.ctl->shares[at];
+
+	if (is_alone(share, member))
+		drop_entry(port, at);
+	__atomic_store_n(&share->members.at[member].seq, 0, __ATOMIC_RELEASE);
+	GROUP_STEP();
+	remaining(port, at);
+	GROUP_STEP();
+	set_slot(port, at, member, 0);
+}
+
 void xdp_share_leave(struct port_queue *base, const struct flow_key *key,
 		     const struct flow_share *part)
 {
@@ -238,10 +252,7 @@ void xdp_share_leave(struct port_queue *base, const struct flow_key *key,
 		drop_member(port, part->at, part->member);
 		return;
 	}
-	if (is_alone(&g->ctl->shares[part->at], part->member))
-		drop_entry(port, part->at);
-	drop_member(port, part->at, part->member);
-	remaining(port, part->at);
+	leave(port, part->at, part->member);
 	group_lock_release(g, &g->ctl->lock);
 }
 

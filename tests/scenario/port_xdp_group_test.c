@@ -397,6 +397,70 @@ static void test_a_shared_flow_is_spread_by_its_senders(void **state)
 	expect_baseline(f->port);
 }
 
+/* Frames of many senders, no more than a window of them on their way, until told to stop. */
+struct stream {
+	uint64_t injected, taken, stop; /* atomic: of the sender, the receiver, the receiver */
+};
+
+static uint64_t look(const uint64_t *n)
+{
+	return __atomic_load_n(n, __ATOMIC_ACQUIRE);
+}
+
+static pid_t start_stream(struct fixture *f, struct stream *stream)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	while (!look(&stream->stop)) {
+		if (look(&stream->injected) - look(&stream->taken) >= WINDOW) {
+			sched_yield();
+			continue;
+		}
+		inject(f, 7000, (uint16_t)(20000 + stream->injected * 7 % 10000));
+		__atomic_fetch_add(&stream->injected, 1, __ATOMIC_RELEASE);
+	}
+	_exit(0);
+}
+
+static void take_all(struct fixture *f, struct stream *stream)
+{
+	for (unsigned ring = 0; ring < 2; ring++) {
+		while (next_number(f, ring))
+			__atomic_fetch_add(&stream->taken, 1, __ATOMIC_RELEASE);
+	}
+}
+
+/* What its places had goes to who stays, and never to the kernel. */
+static void test_who_leaves_a_shared_flow_leaves_no_gap(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	struct stream *stream = mmap(NULL, sizeof(*stream), PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
+	struct flow_share part[2] = {{.spread = true}, {.spread = true}};
+	nsec_t end;
+	pid_t pid;
+
+	assert_int_equal(ops->share_join(f->q[0], &key, &part[0]), 0);
+	pid = start_stream(f, stream);
+	for (unsigned i = 0; i < 20000; i++) {
+		assert_int_equal(ops->share_join(f->q[1], &key, &part[1]), 0);
+		take_all(f, stream);
+		ops->share_leave(f->q[1], &key, &part[1]);
+		take_all(f, stream);
+	}
+	__atomic_store_n(&stream->stop, 1, __ATOMIC_RELEASE);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	for (end = clock_now() + DEADLINE; stream->taken != stream->injected && clock_now() < end;)
+		take_all(f, stream);
+	assert_true(stream->injected > 1000);
+	assert_int_equal(stream->taken, stream->injected);
+	ops->share_leave(f->q[0], &key, &part[0]);
+}
+
 static void test_who_is_bound_closer_gets_everything_and_then_the_latest(void **state)
 {
 	struct fixture *f = *state;
@@ -1065,17 +1129,30 @@ static void test_a_forked_child_joins(void **state)
 	expect_baseline(f->port);
 }
 
-/* A server that forks for each connection: what its children had is there for the next one. */
+static unsigned entries_of(const struct xdp_port *port)
+{
+	return map_entries(port->flows3_fd) + map_entries(port->flows5_fd) + count_conns(port);
+}
+
+/*
+ * A server that forks for each connection: what its children had is there for the next one,
+ * and nothing is steered to where nobody is, which would be to the kernel.
+ */
 static void test_who_exits_leaves_its_frames_to_the_others(void **state)
 {
 	struct fixture *f = *state;
+	struct flow_key five = key5(UDP, "10.77.0.1", 7000, "10.77.0.2", 5000),
+			conn = key5(TCP, "10.77.0.1", 7000, "10.77.0.2", 5000);
 	struct books before, after;
-	int status;
+	uint64_t *done = mmap(NULL, sizeof(*done), PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned entries;
 	pid_t pid;
 
 	open_port(f);
 	open_ring(f, 0);
 	before = read_books((struct xdp_port *)f->port);
+	entries = entries_of((struct xdp_port *)f->port);
 	pid = fork();
 	if (!pid) {
 		struct port_queue *q;
@@ -1083,19 +1160,24 @@ static void test_who_exits_leaves_its_frames_to_the_others(void **state)
 
 		sys_fd_forget_all();
 		if (port_xdp_open(f->ifindex, &port, f->why) ||
-		    port->ops->open_queue(port, &q, f->why) || !send_one(q, 1))
+		    port->ops->open_queue(port, &q, f->why) || !send_one(q, 1) ||
+		    q->ops->add_flow(q, &five) || q->ops->add_flow(q, &conn))
 			_exit(1);
 		q->ops->tx_flush(q);
 		q->ops->at_exit(q, true);
-		_exit(0);
+		__atomic_store_n(done, 1, __ATOMIC_RELEASE);
+		pause(); /* or the sweep would find it dead, and do the same */
 	}
 	/* As a newcomer it is answered by us. */
-	while (waitpid(pid, &status, WNOHANG) == 0)
+	while (!look(done) && waitpid(pid, NULL, WNOHANG) == 0)
 		service(f->port);
-	assert_int_equal(status, 0);
+	assert_true(look(done));
 	after = read_books((struct xdp_port *)f->port);
+	assert_int_equal(entries_of((struct xdp_port *)f->port), entries);
 	assert_true(after.kinds[OWNER_HELD] <= before.kinds[OWNER_HELD] + 1);
 	assert_true(after.kinds[OWNER_TX] <= before.kinds[OWNER_TX] + 1);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 	close_ring(f, 0);
 	expect_baseline(f->port);
 }
@@ -1362,6 +1444,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_each_ring_gets_its_own_frames, setup_rings_generic),
 	TEST(test_a_shared_flow_is_spread_by_its_senders, setup_rings),
 	TEST(test_a_shared_flow_is_spread_by_its_senders, setup_rings_queues),
+	TEST(test_who_leaves_a_shared_flow_leaves_no_gap, setup_rings),
 	TEST(test_who_is_bound_closer_gets_everything_and_then_the_latest, setup_rings),
 	TEST(test_who_had_a_flow_alone_may_share_it, setup_rings),
 	TEST(test_more_receivers_than_there_may_be_are_refused, setup_rings),
