@@ -31,7 +31,8 @@ struct kin {
 	int failed;		      /* it cannot come, nor be the kernel's; told once */
 	enum kin_state state;	      /* written by kin_set_state() */
 	bool kept;		      /* the program closed it */
-	bool offered;		      /* at exit */
+	bool offered;		      /* who joins takes our place ... */
+	nsec_t offered_at;	      /* ... since then, where nobody accepts */
 	bool stepping;		      /* it leaves when the last handshake is over ... */
 	nsec_t step_until;	      /* ... or then */
 	bool passing;		      /* it was asked for on behalf of others only */

@@ -22,6 +22,8 @@ static void on_offer(struct channel *ch, uint64_t id)
 
 	if (!so) {
 		channel_send(ch, LETTER_CLOSED, id, 0, -1);
+	} else if (family_is_member(so) && family_is_kept(so) && !family_other_holder(so, ch)) {
+		return; /* it was offered there as well, and waits for that */
 	} else if (family_is_member(so) && family_kin(so)) {
 		so->joins = true;
 		if (sock_is_away(&so->sk))

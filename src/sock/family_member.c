@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "net/netlink.h"
-#include "sock/move.h"
+#include "sock/move_internal.h"
 #include "sock/tcp_internal.h"
 #include "sock/travel.h"
 #include "sock/udp_internal.h"
@@ -114,7 +114,7 @@ bool member_has_handshakes(struct inet_sock *so)
 
 		if (!ring_hold_cold(f->ring))
 			continue;
-		ring_poll(f->ring); /* it may have come, and was not looked at */
+		move_drain(f->ring); /* it may have come, and was not looked at */
 		some |= f->shard && f->shard->l.pending;
 		ring_release_cold(f->ring);
 	}

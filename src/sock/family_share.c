@@ -13,6 +13,7 @@
 
 #define HANDSHAKES_MAX (NSEC_PER_SEC / 2) /* what has begun may take so long to end */
 #define IDLE (20 * NSEC_PER_MSEC)	  /* so long nobody has looked at it */
+#define OFFER_AGAIN (5 * IDLE)		  /* to whoever has not joined by then */
 #define PARCELS_MAX 1024		  /* that were sent on to one channel, or back */
 
 /* A connection of a listener on its way to another process. */
@@ -218,7 +219,23 @@ static void step_back(struct inet_sock *so, struct channel *ch)
 		family_drop(so);
 		return;
 	}
+	kin->offered = false;
 	member_leave(so);
+}
+
+/* Nobody here accepts: who can joins, and says so; until then it goes on, or the kernel would. */
+static void offer_to_all(struct inet_sock *so, nsec_t now)
+{
+	if (so->kin->offered && now - so->kin->offered_at < OFFER_AGAIN)
+		return;
+	so->kin->offered = true;
+	so->kin->offered_at = now;
+	list_for_each(link, &family.channels) {
+		struct channel *ch = container_of(link, struct channel, link);
+
+		if (channel_holds(ch, so->id))
+			channel_send(ch, LETTER_OFFER, so->id, 0, -1);
+	}
 }
 
 static bool is_idle(struct inet_sock *so)
@@ -268,13 +285,14 @@ bool family_look_at_members(void)
 		if (!heir || so->inet != INET_LISTEN || !member_is_idle(so) ||
 		    !__atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED)) {
 			kin->stale = 0;
+			kin->offered = false;
 			continue;
 		}
 		again = true;
 		if (!kin->stale)
 			kin->stale = now;
 		else if (now - kin->stale >= IDLE)
-			step_back(so, heir);
+			offer_to_all(so, now);
 	}
 	__atomic_store_n(&family.looking, !list_empty(&family.members), __ATOMIC_RELAXED);
 	return again;

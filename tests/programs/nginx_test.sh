@@ -32,20 +32,16 @@ visit() {
 	reload $nginx
 }
 
-# reload PID.  A worker that ends while the library serves takes connections with it that it
-# did not accept yet: under load only where the kernel does.
+# reload PID
 reload() {
-	local pid=""
+	local pid
 
 	configure new
-	if [[ -z $lib_s ]]; then
-		use reload wrk -t 2 -c 40 -d 3s -H 'Connection: close' $url/small &
-		pid=$!
-		sleep 0.5
-	fi
+	use reload wrk -t 2 -c 40 -d 3s -H 'Connection: close' $url/small &
+	pid=$!
+	sleep 0.5
 	kill -HUP "$1"
 	check "$what: it is reloaded" await 10 is_new
-	[[ -n $lib_s ]] && return
 	check "$what: ... under load" wait $pid && answered reload
 }
 

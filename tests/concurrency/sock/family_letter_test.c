@@ -311,6 +311,52 @@ static void test_who_leaves_hears_that_all_have(void **state)
 	run("leave", leave_a_listener, NULL);
 }
 
+/* Connections wait where nobody accepts: others are asked, and it answers until one of them does. */
+static void neglect_a_listener(void *arg)
+{
+	struct tsock listener, client[2];
+	struct sockaddr_in to;
+	struct channel *hostile;
+	uint64_t id;
+	int memfd;
+
+	begin_the_worst();
+	listener = duo_listener(7000);
+	to = tsock_name(&listener);
+	id = id_of(&listener);
+	hostile = lend();
+	channel_send(hostile, LETTER_WANT, id, 0, -1);
+	expect(hostile, LETTER_JOIN, id);
+	for (unsigned i = 0; i < 2; i++) {
+		client[i] = tsock_tcp();
+		NET_CHECK_EQ(tsock_bind(&client[i], fake_link_addr(1), 0), 0);
+		NET_CHECK_EQ(tsock_connect(&client[i], &to), -EINPROGRESS);
+		NET_CHECK(NET_WAIT(sock_events(client[i].ref.sk) & EPOLLOUT, PATIENCE));
+		expect(hostile, LETTER_OFFER, id); /* once, and once more after a while */
+		NET_CHECK(!sock_is_away(listener.ref.sk));
+	}
+	channel_send(hostile, LETTER_JOIN, id, LETTER_TOO, -1);
+	for (unsigned i = 0; i < 2; i++) {
+		memfd = expect(hostile, LETTER_PENDING, id);
+		NET_CHECK(memfd >= 0);
+		sys_close_fd(&memfd);
+		channel_send(hostile, LETTER_RECEIVED, id, 0, -1);
+	}
+	NET_CHECK(sock_is_away(listener.ref.sk));
+	channel_destroy(hostile);
+	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
+	for (unsigned i = 0; i < 2; i++) {
+		tsock_linger_none(&client[i]);
+		tsock_close(&client[i]);
+	}
+	duo_end(&listener);
+}
+
+static void test_who_is_neglected_stays_until_another_one_comes(void **state)
+{
+	run("neglect", neglect_a_listener, NULL);
+}
+
 static bool has_ended(struct duo *duo)
 {
 	char c;
@@ -869,6 +915,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_frames_follow_a_connection),
 	cmocka_unit_test(test_what_is_not_here_has_no_route),
 	cmocka_unit_test(test_who_leaves_hears_that_all_have),
+	cmocka_unit_test(test_who_is_neglected_stays_until_another_one_comes),
 	cmocka_unit_test(test_what_is_on_its_way_is_not_lost),
 	cmocka_unit_test(test_what_comes_is_what_was_asked_for),
 	cmocka_unit_test(test_who_calls_in_vain_keeps_nobody_awake),
