@@ -7,7 +7,8 @@
  *	_exit(), _Exit(), quick_exit()	before libc's
  *	abort()				before the signal that ends it
  *	a signal that ends it		on_fatal() stands where the program has SIG_DFL, and has
- *					the internal thread do it; then the signal comes again
+ *					the internal thread do it; then the signal comes again.
+ *					A failed assertion raises SIGABRT inside the C library.
  *
  *	the last thread's end		the C library counts the internal thread, too: see main_left()
  *
@@ -18,6 +19,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <threads.h>
 #include <unistd.h>
 
 #include "base/busy.h"
@@ -28,9 +30,9 @@
 int __cxa_atexit(void (*fn)(void *arg), void *arg, void *dso);
 
 /* What ends a process by default, and what programs are ended by. */
-static const int fatal_signals[] = {SIGHUP,    SIGINT,	SIGQUIT, SIGPIPE, SIGALRM,
-				    SIGTERM,   SIGUSR1, SIGUSR2, SIGIO,	  SIGPROF,
-				    SIGVTALRM, SIGXCPU, SIGXFSZ, SIGPWR,  SIGSTKFLT};
+static const int fatal_signals[] = {SIGHUP,  SIGINT,  SIGQUIT,	 SIGPIPE, SIGALRM,   SIGTERM,
+				    SIGUSR1, SIGUSR2, SIGIO,	 SIGPROF, SIGVTALRM, SIGXCPU,
+				    SIGXFSZ, SIGPWR,  SIGSTKFLT, SIGABRT};
 
 #define LONGEST_GOODBYE 5	       /* seconds; sock_exit() needs less, if all is well */
 #define STOP_MAX (100 * NSEC_PER_MSEC) /* for a thread to finish what it does here */
@@ -164,6 +166,11 @@ EXPORT void pthread_exit(void *value)
 		main_left();
 	libc.pthread_exit(value);
 	__builtin_unreachable();
+}
+
+EXPORT void thrd_exit(int value)
+{
+	pthread_exit((void *)(intptr_t)value);
 }
 
 /* ---- signals that end it -------------------------------------------------------------- */

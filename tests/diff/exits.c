@@ -4,6 +4,7 @@
  * learns of it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,10 +13,15 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <threads.h>
 #include <unistd.h>
 
 #include "tests/diff/diff.h"
 #include "tests/diff/early/early.h"
+
+/* <assert.h> has it in debug builds only. */
+void __assert_fail(const char *what, const char *file, unsigned line, const char *function)
+	__attribute__((noreturn));
 
 #define LEFT 300000 /* more than fits the peer's window: some is left behind */
 
@@ -114,6 +120,26 @@ static int by_last_thread(void *arg)
 	return 1;
 }
 
+static int by_thrd_exit(void *arg)
+{
+	pthread_t thread;
+
+	connected_child();
+	pthread_create(&thread, NULL, short_thread, NULL);
+	thrd_exit(0);
+}
+
+/* As a failing assertion does it: no call that a program could replace. */
+static int by_assertion(void *arg)
+{
+	struct rlimit none = {0, 0};
+
+	setrlimit(RLIMIT_CORE, &none);
+	connected_child();
+	dup2(open("/dev/null", O_WRONLY), 2);
+	__assert_fail("false", __FILE__, __LINE__, __func__);
+}
+
 static int by_kill(void *arg)
 {
 	connected_child();
@@ -176,8 +202,11 @@ ENDS(_exit, by__exit, 0)
 ENDS(quick_exit, by_quick_exit, 0)
 ENDS(destructor, by_destructor, 0)
 ENDS(abort, by_abort, 0)
+ENDS(assertion, by_assertion, 0)
+ENDS(sigabrt, by_kill, SIGABRT)
 ENDS(thread, by_thread, 0)
 ENDS(last_thread, by_last_thread, 0)
+ENDS(thrd_exit, by_thrd_exit, 0)
 ENDS(sigterm, by_kill, SIGTERM)
 ENDS(sigint, by_kill, SIGINT)
 ENDS(sighup, by_kill, SIGHUP)
@@ -449,8 +478,11 @@ const struct behaviour exits_behaviours[] = {
 	{"quick_exit", until_end, ends_quick_exit, OURS},
 	{"destructor", until_end, ends_destructor, OURS},
 	{"abort", until_end, ends_abort, OURS},
+	{"assertion", until_end, ends_assertion, OURS},
+	{"sigabrt", until_end, ends_sigabrt, OURS},
 	{"thread", until_end, ends_thread, OURS},
 	{"last_thread", until_end, ends_last_thread, OURS},
+	{"thrd_exit", until_end, ends_thrd_exit, OURS},
 	{"sigterm", until_end, ends_sigterm, OURS},
 	{"sigint", until_end, ends_sigint, OURS},
 	{"sighup", until_end, ends_sighup, OURS},
