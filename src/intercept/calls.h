@@ -84,6 +84,7 @@ CALL(int, epoll_pwait2, (int epfd, struct epoll_event *events, int max, const st
 CALL(int, epoll_wait, (int epfd, struct epoll_event *events, int max, int timeout), (epfd, events, max, timeout), SYS_epoll_wait)
 
 /* stdio.c */
+CALL(FILE *, fdopen, (int fd, const char *mode), (fd, mode), -1)
 CALL(FILE *, freopen, (const char *path, const char *mode, FILE *file), (path, mode, file), -1)
 CALL(FILE *, freopen64, (const char *path, const char *mode, FILE *file), (path, mode, file), -1)
 
@@ -93,6 +94,7 @@ CALL(long, syscall, (long nr, long a, long b, long c, long d, long e, long f), (
 /* fork.c */
 CALL(pid_t, _Fork, (void), (), -1)
 CALL(pid_t, vfork, (void), (), -1)
+CALL(pid_t, __vfork, (void), (), -1)
 
 /* exec.c */
 CALL(int, execl, (const char *path, const char *arg, void *rest), (path, arg, rest), -1)
@@ -149,3 +151,5 @@ CALL(ssize_t, __read, (int fd, void *buf, size_t len), (fd, buf, len), SYS_read)
 CALL(int, __select, (int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *timeout), (n, r, w, e, timeout), SYS_select)
 CALL(ssize_t, __send, (int fd, const void *buf, size_t len, int flags), (fd, buf, len, flags), -1)
 CALL(ssize_t, __write, (int fd, const void *buf, size_t len), (fd, buf, len), SYS_write)
+CALL(FILE *, _IO_fdopen, (int fd, const char *mode), (fd, mode), -1)
+CALL(FILE *, _IO_popen, (const char *command, const char *type), (command, type), -1)

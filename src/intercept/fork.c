@@ -37,6 +37,9 @@ static int owner;
 /* Between prepare() and child(): that one does it. */
 static __thread bool forking;
 
+/* Not declared for programs of today. */
+pid_t __vfork(void);
+
 static void become_child(void);
 
 void fork_adopt(void)
@@ -138,8 +141,18 @@ EXPORT __attribute__((naked)) pid_t vfork(void)
 		"addq $8, %rsp\n\t"
 		"jmp *%rax");
 }
+
+EXPORT __attribute__((naked)) pid_t __vfork(void)
+{
+	__asm__("jmp vfork@PLT");
+}
 #else
 EXPORT pid_t vfork(void)
+{
+	return fork_and_wait();
+}
+
+EXPORT pid_t __vfork(void)
 {
 	return fork_and_wait();
 }

@@ -23,6 +23,8 @@ ssize_t __read(int fd, void *buf, size_t len);
 int __select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *timeout);
 ssize_t __send(int fd, const void *buf, size_t len, int flags);
 ssize_t __write(int fd, const void *buf, size_t len);
+FILE *_IO_fdopen(int fd, const char *mode);
+FILE *_IO_popen(const char *command, const char *type);
 
 EXPORT int __close(int fd)
 {
@@ -73,6 +75,16 @@ EXPORT ssize_t __send(int fd, const void *buf, size_t len, int flags)
 EXPORT ssize_t __write(int fd, const void *buf, size_t len)
 {
 	return write(fd, buf, len);
+}
+
+EXPORT FILE *_IO_fdopen(int fd, const char *mode)
+{
+	return fdopen(fd, mode);
+}
+
+EXPORT FILE *_IO_popen(const char *command, const char *type)
+{
+	return popen(command, type);
 }
 
 /* ---- network namespaces -------------------------------------------------------------------- */

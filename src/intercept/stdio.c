@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -112,6 +113,25 @@ void stdio_init(void)
 	patch_all();
 	__atomic_store_n(&done, 1, __ATOMIC_RELAXED);
 	errno = saved;
+}
+
+/*
+ * Files that are mapped to be read ("m") begin with another table, until the first read finds
+ * that this is no file. A socket's begins without.
+ */
+EXPORT FILE *fdopen(int fd, const char *mode)
+{
+	char plain[8];
+	size_t n = 0;
+
+	if (!fd_get(fd).sk || !strchr(mode, 'm'))
+		return libc.fdopen(fd, mode);
+	for (const char *c = mode; *c && n < sizeof(plain) - 1; c++) {
+		if (*c != 'm')
+			plain[n++] = *c;
+	}
+	plain[n] = 0;
+	return libc.fdopen(fd, plain);
 }
 
 /* The C library copies another descriptor over the file's: it closes the socket unseen. */

@@ -194,6 +194,29 @@ static void reopened(void)
 	meet();
 }
 
+/* A file that could be mapped, as far as the C library knows at first. */
+static void mapped(void)
+{
+	char buf[100];
+	int fd = tcp_pair();
+	FILE *f;
+
+	MUST(send(fd, "line\n", 5, 0));
+	f = fdopen(fd, "rm");
+	SAY(f && fgets(buf, sizeof(buf), f));
+	say_bytes(buf, strlen(buf));
+	SAY(fclose(f));
+	meet();
+}
+
+static void mapped_unread(void)
+{
+	FILE *f = opened("rm");
+
+	SAY(fclose(f));
+	meet();
+}
+
 const struct behaviour stdio_behaviours[] = {
 	{"lines", echo, lines, OURS},
 	{"two_files", echo, two_files, OURS},
@@ -202,6 +225,8 @@ const struct behaviour stdio_behaviours[] = {
 	{"errors", echo, errors, OURS},
 	{"standard", echo, standard, OURS},
 	{"closed_below", echo, closed_below, OURS},
+	{"mapped", echo, mapped, OURS},
+	{"mapped_unread", echo, mapped_unread, OURS},
 	{"reopened", echo, reopened, OURS},
 	{0},
 };
