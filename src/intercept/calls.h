@@ -153,3 +153,9 @@ CALL(ssize_t, __send, (int fd, const void *buf, size_t len, int flags), (fd, buf
 CALL(ssize_t, __write, (int fd, const void *buf, size_t len), (fd, buf, len), SYS_write)
 CALL(FILE *, _IO_fdopen, (int fd, const char *mode), (fd, mode), -1)
 CALL(FILE *, _IO_popen, (const char *command, const char *type), (command, type), -1)
+
+/* inside.c */
+CALL(void, backtrace_symbols_fd, (void *const *frames, int n, int fd), (frames, n, fd), -1)
+CALL(void, herror, (const char *text), (text), -1)
+CALL(void, perror, (const char *text), (text), -1)
+CALL(void, __backtrace_symbols_fd, (void *const *frames, int n, int fd), (frames, n, fd), -1)

@@ -2,10 +2,14 @@
 /* Calls by other names, and functions of the C library that make calls inside it. */
 #include <aio.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -212,12 +216,68 @@ static void execute_client(void)
 	close(fd);
 }
 
+/* ---- messages of the C library, where standard error is a socket ------------------------ */
+
+static void messages_server(void)
+{
+	int fd = tcp_pair(), lines = 0;
+	char buf[4096];
+	size_t have = 0;
+	ssize_t n;
+	char *frames;
+
+	while ((n = recv(fd, buf + have, sizeof(buf) - 1 - have, 0)) > 0)
+		have += (size_t)n;
+	buf[have] = 0;
+	frames = strstr(buf, "unavailable\n");
+	say_bytes(buf, frames ? (size_t)(frames - buf) : have);
+	for (char *c = frames; c && *c; c++)
+		lines += *c == '\n';
+	SAY(lines);
+	SAY_IF(frames && strstr(frames, "diff(") && strstr(frames, "libc.so.6("));
+	close(fd);
+	meet();
+}
+
+static int complain(void *arg)
+{
+	void *frames[] = {(void *)(uintptr_t)messages_server, (void *)(uintptr_t)getpid};
+	int fd = *(int *)arg;
+
+	MUST(dup2(fd, 2));
+	close(fd);
+	errno = ENOENT;
+	perror("opened");
+	errno = EINTR;
+	perror(NULL);
+	SAY_IF(errno == EINTR);
+	h_errno = HOST_NOT_FOUND;
+	herror("asked");
+	h_errno = TRY_AGAIN;
+	herror("");
+	fprintf(stderr, "%s\n", "printed");
+	errno = EAGAIN;
+	perror("oriented");
+	backtrace_symbols_fd(frames, 2, 2);
+	return 0;
+}
+
+static void messages_client(void)
+{
+	int fd = tcp_pair(), pid = spawn(complain, &fd);
+
+	close(fd);
+	join(pid);
+	meet();
+}
+
 const struct behaviour names_behaviours[] = {
 	{"underscores", echo_server, underscores, OURS},
 	{"at_mark", at_mark_server, at_mark_client, OURS},
 	{"reserved_port", reserved_port, NULL, KERNEL},
 	{"asynchronous", asynchronous_server, asynchronous_client, KERNEL},
 	{"old_handlers", old_handlers, NULL, OURS},
+	{"messages", messages_server, messages_client, OURS},
 	{"execute", execute_server, execute_client, KERNEL},
 	{0},
 };
