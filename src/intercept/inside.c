@@ -94,3 +94,140 @@ EXPORT void __backtrace_symbols_fd(void *const *frames, int n, int fd)
 {
 	backtrace_symbols_fd(frames, n, fd);
 }
+
+/* ---- source filters ------------------------------------------------------------------------ */
+
+/* Our sockets are IPv4: the kernel answers for groups of other families. */
+static bool is_ours(int fd, const struct sockaddr *group, socklen_t len)
+{
+	return sock_get(fd).sk && len >= sizeof(struct sockaddr_in) &&
+	       len <= sizeof(struct sockaddr_storage) && group->sa_family == AF_INET;
+}
+
+/* A filter with room for n sources, which the caller frees; NULL and ENOMEM. */
+static struct group_filter *filter_of(uint32_t interface, const struct sockaddr *group,
+				      socklen_t len, uint32_t n)
+{
+	struct group_filter *filter = calloc(1, GROUP_FILTER_SIZE((size_t)n));
+
+	if (filter) {
+		filter->gf_interface = interface;
+		memcpy(&filter->gf_group, group, len);
+		filter->gf_numsrc = n;
+	}
+	return filter;
+}
+
+EXPORT int setsourcefilter(int fd, uint32_t interface, const struct sockaddr *group, socklen_t len,
+			   uint32_t mode, uint32_t n, const struct sockaddr_storage *sources)
+{
+	struct group_filter *filter;
+	int rc, saved;
+
+	if (!is_ours(fd, group, len))
+		return libc.setsourcefilter(fd, interface, group, len, mode, n, sources);
+	filter = filter_of(interface, group, len, n);
+	if (!filter)
+		return -1;
+	filter->gf_fmode = mode;
+	if (n)
+		memcpy(filter->gf_slist, sources, n * sizeof(*sources));
+	rc = setsockopt(fd, IPPROTO_IP, MCAST_MSFILTER, filter, GROUP_FILTER_SIZE(n));
+	saved = errno;
+	free(filter);
+	errno = saved;
+	return rc;
+}
+
+/* *n: in, how many sources there is room for; out, how many there are. */
+EXPORT int getsourcefilter(int fd, uint32_t interface, const struct sockaddr *group, socklen_t len,
+			   uint32_t *mode, uint32_t *n, struct sockaddr_storage *sources)
+{
+	struct group_filter *filter;
+	socklen_t size;
+	int rc, saved;
+
+	if (!is_ours(fd, group, len))
+		return libc.getsourcefilter(fd, interface, group, len, mode, n, sources);
+	filter = filter_of(interface, group, len, *n);
+	if (!filter)
+		return -1;
+	size = GROUP_FILTER_SIZE(*n);
+	rc = getsockopt(fd, IPPROTO_IP, MCAST_MSFILTER, filter, &size);
+	saved = errno;
+	if (!rc) {
+		uint32_t there = filter->gf_numsrc < *n ? filter->gf_numsrc : *n;
+
+		*mode = filter->gf_fmode;
+		if (there)
+			memcpy(sources, filter->gf_slist, there * sizeof(*sources));
+		*n = filter->gf_numsrc;
+	}
+	free(filter);
+	errno = saved;
+	return rc;
+}
+
+static struct ip_msfilter *ipv4_filter_of(struct in_addr interface, struct in_addr group,
+					  uint32_t n)
+{
+	struct ip_msfilter *filter = calloc(1, IP_MSFILTER_SIZE((size_t)n) + sizeof(*filter));
+
+	if (filter) {
+		filter->imsf_multiaddr = group;
+		filter->imsf_interface = interface;
+		filter->imsf_numsrc = n;
+	}
+	return filter;
+}
+
+/* The list begins inside the structure, which declares one element of it. */
+static void *sources_of(struct ip_msfilter *filter)
+{
+	return (char *)filter + offsetof(struct ip_msfilter, imsf_slist);
+}
+
+EXPORT int setipv4sourcefilter(int fd, struct in_addr interface, struct in_addr group,
+			       uint32_t mode, uint32_t n, const struct in_addr *sources)
+{
+	struct ip_msfilter *filter;
+	int rc, saved;
+
+	filter = ipv4_filter_of(interface, group, n);
+	if (!filter)
+		return -1;
+	filter->imsf_fmode = mode;
+	if (n)
+		memcpy(sources_of(filter), sources, n * sizeof(*sources));
+	rc = setsockopt(fd, IPPROTO_IP, IP_MSFILTER, filter, IP_MSFILTER_SIZE(n));
+	saved = errno;
+	free(filter);
+	errno = saved;
+	return rc;
+}
+
+EXPORT int getipv4sourcefilter(int fd, struct in_addr interface, struct in_addr group,
+			       uint32_t *mode, uint32_t *n, struct in_addr *sources)
+{
+	struct ip_msfilter *filter;
+	socklen_t size;
+	int rc, saved;
+
+	filter = ipv4_filter_of(interface, group, *n);
+	if (!filter)
+		return -1;
+	size = IP_MSFILTER_SIZE(*n);
+	rc = getsockopt(fd, IPPROTO_IP, IP_MSFILTER, filter, &size);
+	saved = errno;
+	if (!rc) {
+		uint32_t there = filter->imsf_numsrc < *n ? filter->imsf_numsrc : *n;
+
+		*mode = filter->imsf_fmode;
+		if (there)
+			memcpy(sources, sources_of(filter), there * sizeof(*sources));
+		*n = filter->imsf_numsrc;
+	}
+	free(filter);
+	errno = saved;
+	return rc;
+}

@@ -576,6 +576,55 @@ static void any_family_filter(void)
 	end_of_rounds();
 }
 
+/* The C library's own calls for it. */
+static void filter_calls(void)
+{
+	struct sockaddr_in group = at(GROUP, 0);
+	struct sockaddr_storage sources[2] = {0};
+	struct in_addr list[2] = {ip("10.9.0.1")};
+	uint32_t mode = 7, n = 2;
+	int fd = receiver("0.0.0.0", 0);
+	unsigned v0 = if_nametoindex("v0");
+
+	SAY(getipv4sourcefilter(fd, ip("10.9.0.2"), ip(GROUP), &mode, &n, list));
+	SAY(join_on(fd, GROUP, "v0"));
+	ask_for_round();
+	got("all", fd);
+	SAY(setipv4sourcefilter(fd, ip("10.9.0.2"), ip(GROUP), MCAST_EXCLUDE, 1, list));
+	ask_for_round();
+	got("without the first", fd);
+	SAY(setipv4sourcefilter(fd, ip("10.9.0.2"), ip(GROUP), MCAST_INCLUDE, 1, list));
+	SAY(getipv4sourcefilter(fd, ip("10.9.0.2"), ip(GROUP), &mode, &n, list));
+	say("mode %u, %u sources, %x", mode, n, ntohl(list[0].s_addr));
+	ask_for_round();
+	got("the first alone", fd);
+	memcpy(&sources[0],
+	       &(struct sockaddr_in){.sin_family = AF_INET, .sin_addr = ip("10.9.0.3")},
+	       sizeof(struct sockaddr_in));
+	SAY(setsourcefilter(fd, v0, (struct sockaddr *)&group, sizeof(group), MCAST_INCLUDE, 1,
+			    sources));
+	ask_for_round();
+	got("the second alone", fd);
+	memset(sources, 0, sizeof(sources));
+	n = 2;
+	SAY(getsourcefilter(fd, v0, (struct sockaddr *)&group, sizeof(group), &mode, &n, sources));
+	say("mode %u, %u sources", mode, n);
+	say_addr("source", &sources[0], sizeof(struct sockaddr_in));
+	n = 0;
+	SAY(getsourcefilter(fd, v0, (struct sockaddr *)&group, sizeof(group), &mode, &n, sources));
+	say("mode %u, %u sources", mode, n);
+	SAY(setsourcefilter(fd, v0 + 1000, (struct sockaddr *)&group, sizeof(group), MCAST_INCLUDE,
+			    1, sources));
+	SAY(setsourcefilter(fd, v0, (struct sockaddr *)&group, sizeof(group), 7, 0, sources));
+	SAY(setipv4sourcefilter(fd, ip("10.9.0.77"), ip(GROUP), MCAST_INCLUDE, 1, list));
+	group.sin_family = AF_UNIX;
+	SAY(setsourcefilter(fd, v0, (struct sockaddr *)&group, sizeof(group), MCAST_INCLUDE, 0,
+			    sources));
+	SAY(setsourcefilter(fd, v0, (struct sockaddr *)&group, 3, MCAST_INCLUDE, 0, sources));
+	close(fd);
+	end_of_rounds();
+}
+
 /* ---- errors and limits ---------------------------------------------------------------- */
 
 static void errors(void)
@@ -985,6 +1034,7 @@ const struct behaviour mcast_behaviours[] = {
 	{"filter", filter, round_of_sending, KERNEL},
 	{"any_family", any_family, round_of_sending, KERNEL},
 	{"any_family_filter", any_family_filter, round_of_sending, KERNEL},
+	{"filter_calls", filter_calls, round_of_sending, KERNEL},
 	{"ours", ours_server, ours_client, OURS},
 	{"errors", NULL, errors, OURS},
 	{"limits", limits, NULL, OURS},
