@@ -156,9 +156,12 @@ CALL(FILE *, _IO_popen, (const char *command, const char *type), (command, type)
 
 /* inside.c */
 CALL(void, backtrace_symbols_fd, (void *const *frames, int n, int fd), (frames, n, fd), -1)
+CALL(int, daemon, (int stay_here, int keep_files), (stay_here, keep_files), -1)
+CALL(int, forkpty, (int *master, char *name, const struct termios *modes, const struct winsize *size), (master, name, modes, size), -1)
 CALL(int, getipv4sourcefilter, (int fd, in_addr_t interface, in_addr_t group, uint32_t *mode, uint32_t *n, struct in_addr *sources), (fd, interface, group, mode, n, sources), -1)
 CALL(int, getsourcefilter, (int fd, uint32_t interface, const struct sockaddr *group, socklen_t len, uint32_t *mode, uint32_t *n, struct sockaddr_storage *sources), (fd, interface, group, len, mode, n, sources), -1)
 CALL(void, herror, (const char *text), (text), -1)
+CALL(int, login_tty, (int fd), (fd), -1)
 CALL(void, perror, (const char *text), (text), -1)
 CALL(int, setipv4sourcefilter, (int fd, in_addr_t interface, in_addr_t group, uint32_t mode, uint32_t n, const struct in_addr *sources), (fd, interface, group, mode, n, sources), -1)
 CALL(int, setsourcefilter, (int fd, uint32_t interface, const struct sockaddr *group, socklen_t len, uint32_t mode, uint32_t n, const struct sockaddr_storage *sources), (fd, interface, group, len, mode, n, sources), -1)

@@ -2,9 +2,8 @@
 /*
  * Processes that come from this one.
  *
- * fork(), and what the C library makes of it (daemon(), forkpty()), calls
- * handlers that we register; _Fork() does not, and is replaced.  In the child
- * every socket is the kernel's.
+ * fork() calls handlers that we register; _Fork() does not, and is replaced.  In the
+ * child every socket is the kernel's.
  *
  * A raw clone(2) or clone3(2) tells nobody.  Its child finds the descriptor table wiped
  * at its first call (see fdtable.h), and becomes a child of fork() there.  Until then it

@@ -231,3 +231,83 @@ EXPORT int getipv4sourcefilter(int fd, struct in_addr interface, struct in_addr 
 	errno = saved;
 	return rc;
 }
+
+/* ---- sessions ------------------------------------------------------------------------------ */
+
+/* Makes fd standard input, output and error. */
+static int become_standard(int fd)
+{
+	for (int to = STDIN_FILENO; to <= STDERR_FILENO; to++) {
+		/* EBUSY: another thread is opening that number. */
+		while (dup2(fd, to) < 0) {
+			if (errno != EBUSY && errno != EINTR)
+				return -1;
+		}
+	}
+	if (fd > STDERR_FILENO)
+		close(fd);
+	return 0;
+}
+
+EXPORT int login_tty(int fd)
+{
+	setsid();
+	if (ioctl(fd, TIOCSCTTY, NULL))
+		return -1;
+	become_standard(fd);
+	return 0;
+}
+
+EXPORT int forkpty(int *master, char *name, const struct termios *modes, const struct winsize *size)
+{
+	int ours, slave, pid;
+
+	if (openpty(&ours, &slave, name, modes, size))
+		return -1;
+	pid = fork();
+	if (pid == 0) {
+		close(ours);
+		if (login_tty(slave))
+			_exit(1);
+		return 0;
+	}
+	close(slave);
+	if (pid < 0)
+		close(ours);
+	else
+		*master = ours;
+	return pid;
+}
+
+static int use_null_device(void)
+{
+	struct stat st;
+	int fd = open(_PATH_DEVNULL, O_RDWR);
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3)) {
+		close(fd);
+		errno = ENODEV;
+		return -1;
+	}
+	become_standard(fd);
+	return 0;
+}
+
+/* The parent leaves by our _exit(), which hands its connections to the child. */
+EXPORT int daemon(int stay_here, int keep_files)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return -1;
+	if (pid > 0)
+		_exit(0);
+	if (setsid() < 0)
+		return -1;
+	/* As in the original, it is no error if that fails. */
+	if (!stay_here)
+		(void)chdir("/");
+	return keep_files ? 0 : use_null_device();
+}

@@ -20,10 +20,12 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <termios.h>
 #include <time.h>
 
 struct libc_calls {

@@ -7,12 +7,14 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include <utmp.h>
 
 #include "tests/diff/diff.h"
 
@@ -271,6 +273,159 @@ static void messages_client(void)
 	meet();
 }
 
+/* ---- descriptors that the C library replaces -------------------------------------------- */
+
+static void until_end_server(void)
+{
+	int fd = tcp_pair();
+
+	pong(fd);
+	expect_end(fd);
+	close(fd);
+	tell(1);
+	meet();
+}
+
+/* Its parent's end must not take the connection along, nor keep its own standard input alive. */
+static int turn_daemon(void *arg)
+{
+	int *fds = arg;
+	char c;
+
+	MUST(dup2(fds[0], 0));
+	close(fds[0]);
+	ping(0, "before");
+	MUST(daemon(1, 0));
+	MUST(read(fds[1], &c, 1));
+	SAY(read(0, &c, 1));
+	SAY(write(0, "x", 1));
+	return 0;
+}
+
+static void daemon_client(void)
+{
+	int gate[2], fds[2] = {tcp_pair()}, pid;
+	char c;
+
+	MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, gate));
+	fds[1] = gate[0];
+	pid = spawn(turn_daemon, fds);
+	close(fds[0]);
+	close(gate[0]);
+	join(pid);
+	hear();
+	MUST(write(gate[1], "x", 1));
+	SAY(read(gate[1], &c, 1));
+	close(gate[1]);
+	meet();
+}
+
+/* As a server that goes to the background when it has its first connection. */
+static void pong_server(void)
+{
+	int fd = tcp_pair();
+
+	pong(fd);
+	pong(fd);
+	expect_end(fd);
+	close(fd);
+	meet();
+}
+
+static int keep_in_background(void *arg)
+{
+	int *fds = arg;
+	char c;
+
+	ping(fds[0], "before");
+	MUST(daemon(1, 1));
+	MUST(read(fds[1], &c, 1));
+	ping(fds[0], "after");
+	close(fds[0]);
+	return 0;
+}
+
+static void background_client(void)
+{
+	int gate[2], fds[2] = {tcp_pair()}, pid;
+
+	MUST(pipe(gate));
+	fds[1] = gate[0];
+	pid = spawn(keep_in_background, fds);
+	close(fds[0]);
+	close(gate[0]);
+	join(pid);
+	MUST(write(gate[1], "x", 1));
+	close(gate[1]);
+	meet();
+}
+
+static void say_line(int master)
+{
+	char buf[100];
+
+	say_bytes(buf, (size_t)MUST(read(master, buf, sizeof(buf))));
+}
+
+static int log_in(void *arg)
+{
+	int *fds = arg;
+	char c;
+
+	MUST(dup2(fds[0], 0));
+	close(fds[0]);
+	ping(0, "before");
+	SAY(login_tty(fds[1]));
+	SAY(isatty(0));
+	MUST(write(0, "welcome\n", 8));
+	SAY(read(0, &c, 1));
+	return 0;
+}
+
+static void log_in_client(void)
+{
+	int master, fds[2] = {tcp_pair()}, pid;
+
+	MUST(openpty(&master, &fds[1], NULL, NULL, NULL));
+	pid = spawn(log_in, fds);
+	close(fds[0]);
+	say_line(master);
+	hear();
+	MUST(write(master, "\n", 1));
+	join(pid);
+	close(fds[1]);
+	close(master);
+	meet();
+}
+
+static int fork_on_terminal(void *arg)
+{
+	int fd = *(int *)arg, master, pid;
+
+	MUST(dup2(fd, 0));
+	close(fd);
+	ping(0, "before");
+	pid = (int)MUST(forkpty(&master, NULL, NULL, NULL));
+	if (pid == 0) {
+		MUST(write(0, "welcome\n", 8));
+		_exit(0);
+	}
+	say_line(master);
+	join(pid);
+	close(master);
+	ping(0, "after");
+	return 0;
+}
+
+static void terminal_client(void)
+{
+	int fd = tcp_pair(), pid = spawn(fork_on_terminal, &fd);
+
+	close(fd);
+	join(pid);
+	meet();
+}
+
 const struct behaviour names_behaviours[] = {
 	{"underscores", echo_server, underscores, OURS},
 	{"at_mark", at_mark_server, at_mark_client, OURS},
@@ -278,6 +433,10 @@ const struct behaviour names_behaviours[] = {
 	{"asynchronous", asynchronous_server, asynchronous_client, KERNEL},
 	{"old_handlers", old_handlers, NULL, OURS},
 	{"messages", messages_server, messages_client, OURS},
+	{"daemon", until_end_server, daemon_client, OURS},
+	{"background", pong_server, background_client, OURS},
+	{"log_in", until_end_server, log_in_client, OURS},
+	{"terminal", pong_server, terminal_client, OURS},
 	{"execute", execute_server, execute_client, KERNEL},
 	{0},
 };
