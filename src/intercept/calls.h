@@ -11,8 +11,8 @@
  * and ioctl(), all but the first of syscall(), and the last of execl() and its like, are
  * "..." in their wrappers.
  *
- * Not here: fork() and daemon(), see fork.c; open(), pipe() and others that make
- * descriptors we never serve.
+ * Not here: fork(), see fork.c; open(), pipe() and others that make descriptors we never
+ * serve. tests/lint/libc_calls.txt has the reason for each function that is not.
  */
 /* socket.c */
 CALL(int, accept, (int fd, struct sockaddr *addr, socklen_t *len), (fd, addr, len), SYS_accept)

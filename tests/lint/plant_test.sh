@@ -115,4 +115,52 @@ sed -i '/int h/d' "$tmp/so.c"
 so -Wl,-soname,other.so
 expect exports 'soname is not' "$tmp/libvma.so"
 
+# A C library of four functions, one of which has two names, and the table of it.
+calls() {
+	mkdir -p tests/lint
+	printf '%s\n' 'ours: x' '	read' 'harmless: because x' '	isatty' 'documented: README.md' '	fdopen' \
+		'unrelated: x' '	str*' > tests/lint/libc_calls.txt
+	echo 'fdopen' > README.md
+	printf 'int %s(void) { return 1; }\n' read isatty fdopen strlen "$@" > "$tmp/libc.c"
+	echo 'int read(void) { return 1; }' > "$tmp/so.c"
+}
+build_libc() {
+	gcc -w -shared -fPIC -fno-builtin -o "$tmp/libc.so" "$tmp/libc.c"
+	so
+}
+expect_calls() {
+	build_libc
+	expect libc "$1" "$tmp/libvma.so" "$tmp/libc.so"
+	calls
+}
+calls
+build_libc
+sound libc "$tmp/libvma.so" "$tmp/libc.so"
+calls newcall
+expect_calls 'newcall: the C library has it'
+sed -i 's/isatty/isatty dup7/' tests/lint/libc_calls.txt
+expect_calls 'dup7: .* has it, the C library has not'
+sed -i 's/str\*/str* mem*/' tests/lint/libc_calls.txt
+expect_calls 'mem\*: matches nothing'
+sed -i 's/str\*/str* is*/' tests/lint/libc_calls.txt
+expect_calls 'is\*: matches isatty, which is harmless'
+sed -i 's/isatty/is*/' tests/lint/libc_calls.txt
+expect_calls 'is\*: only what is unrelated'
+sed -i '/isatty/d; s/str\*/str* isatty/' tests/lint/libc_calls.txt
+expect_calls 'isatty: is not unrelated, it takes int __fd'
+sed -i 's/isatty/isatty read/' tests/lint/libc_calls.txt
+expect_calls 'read: is in .* twice'
+sed -i 's/because x/x/' tests/lint/libc_calls.txt
+expect_calls 'isatty: is harmless, but no .because'
+echo 'no word' > README.md
+expect_calls 'fdopen: README.md does not mention it'
+echo 'int fdopen(void) { return 1; }' >> "$tmp/so.c"
+expect_calls '^> fdopen$'
+sed -i 's/isatty/isatty __read/' tests/lint/libc_calls.txt
+echo 'int __read(void) __attribute__((alias("read")));' >> "$tmp/libc.c"
+expect_calls 'read (ours) and __read (harmless) are one function'
+sed -i 's/str\*/str* __tty/' tests/lint/libc_calls.txt
+echo 'int __tty(void) __attribute__((alias("isatty")));' >> "$tmp/libc.c"
+expect_calls '__tty (unrelated).* are one function'
+
 exit $((failures > 0))
