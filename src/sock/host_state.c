@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/host_dir.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/sys.h"
@@ -23,39 +24,6 @@ static struct host_state *state;
 static uint8_t secret[HOST_SECRET];
 
 /* ---- the file -------------------------------------------------------------------------- */
-
-static int open_at(int dir, const char *name, int flags)
-{
-	return (int)sys_call(SYS_openat, dir, name, flags | O_NOFOLLOW | O_CLOEXEC, 0600, 0, 0);
-}
-
-/* Is it ours alone? */
-static int check(int fd, mode_t type_and_mode)
-{
-	struct stat st;
-	int rc = (int)sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0);
-
-	if (rc)
-		return rc;
-	return st.st_mode == type_and_mode && st.st_uid == sys_geteuid() ? 0 : -EPERM;
-}
-
-/* Links are not followed: whoever can make one here need not be us. */
-static int open_dir(const char *path)
-{
-	int made = (int)sys_call(SYS_mkdir, path, 0700, 0, 0, 0, 0), fd, rc;
-
-	if (made && made != -EEXIST)
-		return made;
-	fd = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
-	if (fd < 0)
-		return fd;
-	rc = check(fd, S_IFDIR | 0700);
-	if (!rc)
-		return fd;
-	sys_close(fd);
-	return rc;
-}
 
 /* A state of another boot is not ours: its clock was another one. */
 static int file_name(char name[NAME_MAX_LEN])
@@ -99,7 +67,7 @@ static int create(int dir, const char *name)
 	if (!random_bytes(&unique, sizeof(unique)))
 		return -ENODATA;
 	snprintf(temporary, sizeof(temporary), "new-%016llx", (unsigned long long)unique);
-	fd = open_at(dir, temporary, O_RDWR | O_CREAT | O_EXCL);
+	fd = host_dir_open_at(dir, temporary, O_RDWR | O_CREAT | O_EXCL);
 	if (fd < 0)
 		return fd;
 	rc = fill(fd);
@@ -112,13 +80,13 @@ static int create(int dir, const char *name)
 
 static int open_file(int dir, const char *name)
 {
-	int rc, fd = open_at(dir, name, O_RDWR);
+	int rc, fd = host_dir_open_at(dir, name, O_RDWR);
 
 	if (fd == -ENOENT) {
 		rc = create(dir, name);
 		if (rc && rc != -EEXIST)
 			return rc;
-		fd = open_at(dir, name, O_RDWR);
+		fd = host_dir_open_at(dir, name, O_RDWR);
 	}
 	return fd;
 }
@@ -128,7 +96,7 @@ static struct host_state *map(int fd, int *why)
 	struct stat st;
 	void *page;
 
-	*why = check(fd, S_IFREG | 0600);
+	*why = host_dir_check(fd, S_IFREG | 0600);
 	if (!*why)
 		*why = (int)sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0);
 	if (!*why && st.st_size != sizeof(struct host_state))
@@ -152,7 +120,7 @@ struct host_state *host_state_keep(const char *path, int *why)
 {
 	struct host_state *kept = NULL;
 	char name[NAME_MAX_LEN];
-	int dir = open_dir(path), fd;
+	int dir = host_dir_open(path), fd;
 
 	*why = dir < 0 ? dir : file_name(name);
 	if (!*why) {
@@ -177,21 +145,16 @@ struct host_state *host_state_keep(const char *path, int *why)
 
 static struct host_state *keep_somewhere(void)
 {
-	unsigned uid = sys_geteuid();
 	struct host_state *kept;
-	char dir[2][48];
+	char dir[HOST_DIR_PATH];
 	int why;
 
-	if (uid)
-		snprintf(dir[0], sizeof(dir[0]), "/run/user/%u/libvma", uid);
-	else
-		snprintf(dir[0], sizeof(dir[0]), "/run/libvma");
-	snprintf(dir[1], sizeof(dir[1]), "/dev/shm/libvma-%u", uid);
-	for (unsigned i = 0; i < 2; i++) {
-		kept = host_state_keep(dir[i], &why);
+	for (unsigned i = 0; i < HOST_DIRS; i++) {
+		host_dir_path(i, dir);
+		kept = host_state_keep(dir, &why);
 		if (kept)
 			return kept;
-		log_debug("%s: no secrets can be kept there: %s", dir[i], strerror(-why));
+		log_debug("%s: no secrets can be kept there: %s", dir, strerror(-why));
 	}
 	log_debug("initial sequence numbers and ports do not go on where another process left off");
 	return NULL;

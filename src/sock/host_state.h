@@ -8,11 +8,9 @@
  *
  * Role		host_state_open(): control lock.  host_secret(): any thread, after it.
  *		host_port_next(): any thread of any process, atomic.
- * Lifetime	kept in a file that nobody but its owner can read (mode 0600, in a
- *		directory of mode 0700), whose name has the boot's id in it, in
- *		/run/libvma for root, in /run/user/UID/libvma for others; where that
- *		cannot be, in /dev/shm/libvma-UID.  A forked process goes on with what its parent
- *		has, whoever it becomes.
+ * Lifetime	kept in a file that nobody but its owner can read (mode 0600, in the
+ *		directory of base/host_dir.h), whose name has the boot's id in it.  A
+ *		forked process goes on with what its parent has, whoever it becomes.
  *		Where nothing can be kept (no such directory, or what is there is
  *		another user's, or may be read by others), the process and those that
  *		it forks have a secret of their own.
