@@ -1,39 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sock/port_claim.h"
 
-#include <stddef.h>
-#include <stdio.h>
-#include <sys/un.h>
-#include <unistd.h>
+#include <fcntl.h>
 
+#include "base/host_dir.h"
 #include "base/sys.h"
 #include "sock/control.h"
 
-static socklen_t name_of(struct sockaddr_un *addr, unsigned long inode)
-{
-	int len;
+#define FILE_NAME "ports"
 
-	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
-	len = snprintf(addr->sun_path + 1, sizeof(addr->sun_path) - 1, "libvma-port-%u-%lu",
-		       sys_geteuid(), inode);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+static int open_file(void)
+{
+	char dir[HOST_DIR_PATH];
+
+	return host_dir_lock_file(FILE_NAME, dir);
 }
 
-static int open_socket(void)
+/* Of the open file: a fork, or closing another descriptor of the file, does not end it. */
+static struct flock lock_of(unsigned long inode, short type)
 {
-	return sys_fd_hide(sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	return (struct flock){
+		.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)inode, .l_len = 1};
 }
 
 int port_claim(unsigned long inode)
 {
-	struct sockaddr_un addr;
-	socklen_t len = name_of(&addr, inode);
-	int fd = open_socket(), rc;
+	struct flock lock = lock_of(inode, F_RDLCK);
+	int fd = open_file(), rc;
 
 	control_assert_held();
 	if (fd < 0)
 		return fd;
-	rc = sys_bind(fd, (struct sockaddr *)&addr, len);
+	rc = sys_fcntl(fd, F_OFD_SETLK, (long)&lock);
 	if (!rc)
 		return fd;
 	sys_close(fd);
@@ -42,14 +40,13 @@ int port_claim(unsigned long inode)
 
 bool port_is_claimed(unsigned long inode)
 {
-	struct sockaddr_un addr;
-	socklen_t len = name_of(&addr, inode);
-	int fd = open_socket(), rc;
+	struct flock lock = lock_of(inode, F_WRLCK);
+	int fd = open_file(), rc;
 
 	control_assert_held();
 	if (fd < 0)
 		return false;
-	rc = sys_connect(fd, (struct sockaddr *)&addr, len);
+	rc = sys_fcntl(fd, F_OFD_GETLK, (long)&lock);
 	sys_close(fd);
-	return rc == 0;
+	return !rc && lock.l_type != F_UNLCK;
 }

@@ -2,8 +2,10 @@
 /*
  * What processes tell each other of sockets whose port others may share: this one's
  * frames are taken by the library, so who takes such frames, too, does it no harm.  A
- * claim is an abstract Unix socket named after user and inode, so that it goes with its
- * process, however that ends.
+ * claim is a lock on the byte of the inode's number in a file that only the user can open
+ * (base/host_dir.h), so that it goes with its process, however that ends, and nobody else
+ * can make one.  Where there is no such file, nothing is claimed, and the kernel receives
+ * for all.
  *
  * Role		control lock.
  * Lifetime	from before the twin is bound (or listens) until the kernel receives
@@ -15,7 +17,7 @@
 
 #include <stdbool.h>
 
-/* -errno, or a descriptor to close: then the claim is gone. */
+/* -errno, or a descriptor to close: then the claim is gone.  Several may claim one inode. */
 int port_claim(unsigned long inode);
 
 /* Has another process of this user claimed it?  Or we ourselves. */
