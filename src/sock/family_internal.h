@@ -195,6 +195,17 @@ void family_on_received(struct channel *ch, uint64_t id);
 bool family_look_at_members(void);
 void family_parcels_back(struct channel *ch);
 
+/* ---- pass_mark.c: what the twin of a connection that was sent tells its receivers ---------- */
+
+struct pass_mark {
+	uint64_t key;	/* the senders' names are made of it; the same for all of them */
+	uint32_t first; /* the first name that may be one of ours: strangers have those before it */
+};
+
+/* False: it was not sent. */
+bool pass_mark_get(int fd, struct pass_mark *mark);
+bool pass_mark_set(int fd, const struct pass_mark *mark);
+
 /* ---- pass_way.c: what was sent by SCM_RIGHTS and not yet received ------------------------ */
 
 /* True: look again soon. */
@@ -207,10 +218,13 @@ bool pass_any(void);
 /* Somebody received it. */
 void pass_on_claim(struct channel *ch, const struct letter *letter);
 void pass_received(uint64_t id);
-/* Those who receive it now will find it here. 0 or -errno. */
+/* Those who receive it now will find it here. 0; -EBUSY: the twin cannot be marked; -errno. */
 int pass_send(struct inet_sock *so, int way, uint64_t ticket);
-/* An end for a channel to whoever sent the twin with this cookie; -errno. */
-int pass_call(uint64_t cookie);
+/*
+ * An end for a channel to whoever sent the twin with this mark; -errno.  Any thread, without
+ * the control lock: it may wait for a second.
+ */
+int pass_call(const struct pass_mark *mark);
 void pass_fork_child(void);
 
 /* ---- family_member.c: listeners and datagram sockets ------------------------------------ */

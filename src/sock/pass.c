@@ -2,38 +2,14 @@
 #include "sock/pass.h"
 
 #include <errno.h>
-#include <linux/filter.h>
 
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/sys.h"
 #include "sock/family_internal.h"
 #include "sock/travel.h"
 
-#define MARK 0x766d6170u
 #define CALL_MAX (2 * NSEC_PER_SEC) /* for something that is on its way just now */
-
-/* A filter that does nothing: a twin receives no segment. */
-static const struct sock_filter mark[] = {
-	BPF_STMT(BPF_LD | BPF_IMM, MARK),
-	BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
-};
-#define MARK_LEN (sizeof(mark) / sizeof(mark[0]))
-
-static bool is_marked(int fd)
-{
-	struct sock_filter found[MARK_LEN];
-	socklen_t len = MARK_LEN;
-
-	return !sys_getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, found, &len) && len == MARK_LEN &&
-	       !memcmp(found, mark, sizeof(mark));
-}
-
-static bool set_mark(int fd)
-{
-	struct sock_fprog prog = {.len = MARK_LEN, .filter = (struct sock_filter *)(uintptr_t)mark};
-
-	return !sys_setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog));
-}
 
 /* ---- sending ------------------------------------------------------------------------------ */
 
@@ -76,8 +52,6 @@ static int send_connection(struct inet_sock *so, int way, uint64_t ticket)
 	if (!family_kin(so))
 		return -ENOMEM;
 	sock_twin_prepare(so); /* there nobody knows how */
-	if (!set_mark(sock_twin(&so->sk)))
-		return -EBUSY;
 	so->kin->cookie = family_cookie(sock_twin(&so->sk));
 	rc = pass_send(so, way, ticket);
 	return rc ? rc : 1;
@@ -133,29 +107,44 @@ static struct inet_sock *find_in(const struct list *list, uint64_t cookie, uint1
 	return NULL;
 }
 
-/* The sender may have died, or have given up. */
-static struct channel *call_sender(uint64_t cookie, uint64_t id, uint64_t flags)
-{
-	int fd = pass_call(cookie);
-	struct channel *ch = fd < 0 ? NULL : channel_create_only(fd, id);
+/* What was received, and by now is known of it. */
+struct receipt {
+	int fd;
+	bool peek;
+	uint64_t cookie;
+	bool called; /* the sender was: */
+	int way;     /* for a channel to him, or -1: he may have died, or have given up */
+};
 
+#define CALL_FIRST (-EINPROGRESS)
+
+static struct channel *tell(struct receipt *r, uint64_t id, uint64_t flags)
+{
+	struct channel *ch = r->way < 0 ? NULL : channel_create_only(r->way, id);
+
+	r->way = -1;
 	if (ch)
 		channel_send(ch, LETTER_CLAIM, id, flags, -1);
 	return ch;
 }
 
-/* We have had it before. */
-static void tell_sender(uint64_t cookie, uint64_t id, bool peek)
+/* Has the sender to hear that we have it, as we did before? */
+static bool must_tell(const struct receipt *r, uint64_t id)
+{
+	return !r->peek && !pass_holder(id);
+}
+
+static void tell_sender(struct receipt *r, uint64_t id)
 {
 	struct channel *ch;
 
-	if (peek)
+	if (r->peek)
 		return;
 	if (pass_holder(id)) {
 		pass_received(id);
 		return;
 	}
-	ch = call_sender(cookie, id, LETTER_HAVE);
+	ch = tell(r, id, LETTER_HAVE);
 	if (ch)
 		channel_destroy(ch);
 }
@@ -178,78 +167,106 @@ static struct inet_sock *make(int fd)
 }
 
 /* NULL: no memory. */
-static struct inet_sock *begin(int fd, uint64_t cookie, bool peek)
+static struct inet_sock *begin(struct receipt *r)
 {
-	struct inet_sock *so = make(fd);
+	struct inet_sock *so = make(r->fd);
 	struct channel *ch;
 
 	if (!so)
 		return NULL;
-	ch = call_sender(cookie, so->id, peek ? LETTER_PEEK : 0);
+	ch = tell(r, so->id, r->peek ? LETTER_PEEK : 0);
 	if (!family_begin_toward(so, ch)) {
 		if (ch)
 			channel_destroy(ch);
 		sock_free(so);
 		return NULL;
 	}
-	so->kin->cookie = cookie;
+	so->kin->cookie = r->cookie;
 	(void)family_nonblock_now(so);
 	sock_list_add(so);
 	if (ch)
 		family_listen_to(ch);
 	else
 		travel_lost(so);
-	log_debug("fd %d: received from another process%s", fd, ch ? "" : ", which is gone");
+	log_debug("fd %d: received from another process%s", r->fd, ch ? "" : ", which is gone");
 	return so;
 }
 
-/* Control lock.  -EAGAIN: not now. */
-static int take(int fd, uint64_t cookie, bool peek, struct inet_sock **so)
+/* Control lock.  -EAGAIN: not now; CALL_FIRST. */
+static int take(struct receipt *r, struct inet_sock **so)
 {
-	uint16_t port = port_of(fd);
+	uint16_t port = port_of(r->fd);
+	bool kept = false;
 
 	family_init();
-	*so = find_in(sock_list(), cookie, port);
+	*so = find_in(sock_list(), r->cookie, port);
 	if (!*so) {
-		*so = find_in(&family.kept, cookie, port);
-		if (*so && kin_is(*so, KIN_LEAVING))
-			return -EAGAIN; /* the others were told that we have it no more */
-		if (*so)
-			family_revive(*so, fd);
+		*so = find_in(&family.kept, r->cookie, port);
+		kept = *so != NULL;
 	}
+	if (kept && kin_is(*so, KIN_LEAVING))
+		return -EAGAIN; /* the others were told that we have it no more */
+	if (!r->called && (!*so || must_tell(r, (*so)->id)))
+		return CALL_FIRST;
+	if (kept)
+		family_revive(*so, r->fd);
 	if (*so) {
-		tell_sender(cookie, (*so)->id, peek);
+		tell_sender(r, (*so)->id);
 		return 0;
 	}
-	*so = begin(fd, cookie, peek);
+	*so = begin(r);
 	return *so ? 0 : -ENOMEM;
+}
+
+/* Nobody here waits for it, whoever has the sender's name, and whatever he does with it. */
+static void call_sender(struct receipt *r)
+{
+	struct pass_mark mark;
+	int fd = pass_mark_get(r->fd, &mark) ? pass_call(&mark) : -1;
+
+	r->called = true;
+	r->way = fd < 0 ? -1 : fd;
+}
+
+static struct sock_ref take_marked(struct receipt *r)
+{
+	struct sock_ref ref = {NULL, 0};
+	struct inet_sock *so = NULL;
+	nsec_t deadline = 0;
+	int rc = 0;
+
+	do {
+		struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
+
+		if (rc == CALL_FIRST)
+			call_sender(r);
+		else if (rc)
+			sys_ppoll(NULL, 0, &ts, NULL);
+		if (!control_lock())
+			break;
+		clock_init(); /* it may be our first socket */
+		if (!deadline)
+			deadline = clock_now() + CALL_MAX;
+		rc = take(r, &so);
+		if (!rc)
+			ref = sock_ref_of(so);
+		control_unlock();
+	} while (rc == CALL_FIRST || (rc == -EAGAIN && clock_now() < deadline));
+	sys_close_fd(&r->way);
+	return ref;
 }
 
 struct sock_ref pass_take(int fd, bool peek)
 {
 	struct sock_ref ref = {NULL, 0};
-	struct inet_sock *so = NULL;
-	uint64_t cookie;
-	nsec_t deadline = 0;
-	int rc;
+	struct receipt receipt = {.fd = fd, .peek = peek, .way = -1};
+	struct pass_mark mark;
 
-	if (!is_marked(fd))
+	if (!pass_mark_get(fd, &mark))
 		return ref;
-	cookie = family_cookie(fd);
-	do {
-		struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
-
-		if (deadline)
-			sys_ppoll(NULL, 0, &ts, NULL);
-		if (!control_lock())
-			return ref;
-		clock_init(); /* it may be our first socket */
-		if (!deadline)
-			deadline = clock_now() + CALL_MAX;
-		rc = take(fd, cookie, peek, &so);
-		if (!rc)
-			ref = sock_ref_of(so);
-		control_unlock();
-	} while (rc == -EAGAIN && clock_now() < deadline);
+	receipt.cookie = family_cookie(fd);
+	signals_block(); /* a handler that jumps would leave behind what we have */
+	ref = take_marked(&receipt);
+	signals_unblock();
 	return ref;
 }

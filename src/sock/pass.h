@@ -4,7 +4,7 @@
  *
  * What travels is the twin.  A connection stays here meanwhile, on its way to somebody, and
  * the twin bears a mark: who receives it, and has the library, calls this process at an
- * abstract address made of the twin's cookie, and has a channel to it from then on, of this
+ * abstract address made of a key in the mark, and has a channel to it from then on, of this
  * connection alone (family.h).  Until then the message counts as a holder: a message that
  * nobody receives, or that is destroyed unread, is over when the queue that it was put in is
  * empty.  Other sockets are left to the kernel before they are sent.

@@ -7,6 +7,11 @@
  *		message is over when its receiver has called, or when the queue that it was
  *		put in has been empty for a while: then it was received by somebody without
  *		the library, or destroyed.
+ *
+ * The names are abstract, and made of a key that the twin bears (pass_mark.c), so that
+ * nobody else can guess them.  But everybody can see one in /proc/net/unix, and take it when
+ * we have let go of it: a name that a stranger has is not used again, and a receiver goes
+ * past it.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -16,11 +21,14 @@
 #include <sys/un.h>
 
 #include "base/mem.h"
+#include "base/siphash.h"
 #include "base/sys.h"
 #include "sock/family_internal.h"
+#include "sock/host_state.h"
 #include "sock/pass.h"
 
-#define NAMES 4 /* processes that send one connection at the same time */
+#define NAMES 8 /* that are in use at a time: one for each process that sends the connection */
+#define LISTEN_TRIES 5
 #define BACKLOG 256
 #define EVENTS_MAX 64
 #define CALL_MAX NSEC_PER_SEC
@@ -48,7 +56,8 @@ struct place {
 	struct list link;      /* of places */
 	struct list active;    /* of those that are looked at often */
 	nsec_t active_until;
-	uint64_t id, cookie;
+	uint64_t id;
+	struct pass_mark mark; /* as it was when listen_fd got its name */
 	int listen_fd;
 	bool rests; /* there is no descriptor for who calls: listen_fd is not watched meanwhile */
 	struct list messages;
@@ -93,13 +102,26 @@ struct channel *pass_holder(uint64_t id)
 
 /* ---- where receivers call ----------------------------------------------------------------- */
 
-static socklen_t name_of(struct sockaddr_un *addr, uint64_t cookie, unsigned nr)
+/* Of one secret and cookie the same key: processes may mark the twin at the same time. */
+static uint64_t key_of(uint64_t cookie)
 {
+	const struct {
+		char what[8];
+		uint64_t cookie;
+	} bytes = {"passing", cookie};
+
+	return siphash(host_secret(), &bytes, sizeof(bytes));
+}
+
+static socklen_t name_of(struct sockaddr_un *addr, uint64_t key, uint32_t nr)
+{
+	uint8_t long_key[SIPHASH_KEY] = {0};
 	int len;
 
+	memcpy(long_key, &key, sizeof(key));
 	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
-	len = snprintf(addr->sun_path + 1, sizeof(addr->sun_path) - 1, "libvma-pass-%u-%llu-%u",
-		       sys_geteuid(), (unsigned long long)cookie, nr);
+	len = snprintf(addr->sun_path + 1, sizeof(addr->sun_path) - 1, "libvma-pass-%016llx",
+		       (unsigned long long)siphash(long_key, &nr, sizeof(nr)));
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
 
@@ -117,18 +139,90 @@ static bool is_same_user(int fd)
 	       peer.uid == sys_geteuid();
 }
 
-/* The listening socket, or -errno. */
-static int listen_at_name(uint64_t cookie)
+/* -errno; -EPERM: a stranger has the name; -EAGAIN: it is there, and many call. */
+static int call_name(uint64_t key, uint32_t nr)
+{
+	struct sockaddr_un addr;
+	socklen_t len = name_of(&addr, key, nr);
+	int fd = open_socket(), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = sys_connect(fd, (struct sockaddr *)&addr, len);
+	if (!rc && !is_same_user(fd))
+		rc = -EPERM;
+	if (!rc)
+		return fd;
+	sys_close(fd);
+	return rc;
+}
+
+static void pause_a_little(void)
+{
+	struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
+
+	sys_ppoll(NULL, 0, &ts, NULL);
+}
+
+int pass_call(const struct pass_mark *mark)
+{
+	nsec_t deadline = clock_now() + CALL_MAX;
+
+	assert(!control_is_held());
+	for (;;) {
+		int fd = -ECONNREFUSED;
+		bool busy = false;
+
+		for (uint32_t i = 0; i < NAMES; i++) {
+			fd = call_name(mark->key, mark->first + i);
+			if (fd >= 0)
+				return fd;
+			busy |= fd == -EAGAIN;
+		}
+		if (!busy || clock_now() >= deadline)
+			return fd;
+		pause_a_little();
+	}
+}
+
+/*
+ * Somebody has the name, and is no process of ours that sends the connection, too.  One that
+ * has just taken the name listens soon, and nobody is called so often that others wait.
+ */
+static bool is_strangers(uint64_t key, uint32_t nr)
+{
+	int fd = -ECONNREFUSED;
+
+	for (unsigned i = 0; i < LISTEN_TRIES && fd == -ECONNREFUSED; i++) {
+		if (i)
+			pause_a_little();
+		fd = call_name(key, nr);
+	}
+	sys_close_fd(&(int){fd});
+	return fd == -EPERM || fd == -EAGAIN || fd == -ECONNREFUSED;
+}
+
+static int bind_name(int fd, uint64_t key, uint32_t nr)
+{
+	struct sockaddr_un addr;
+	socklen_t len = name_of(&addr, key, nr);
+
+	return sys_bind(fd, (struct sockaddr *)&addr, len);
+}
+
+/* The listening socket, or -errno; mark->first goes past the names that strangers have. */
+static int listen_at_name(struct pass_mark *mark)
 {
 	int fd = open_socket(), rc = -EADDRINUSE;
 
 	if (fd < 0)
 		return fd;
-	for (unsigned nr = 0; nr < NAMES && rc == -EADDRINUSE; nr++) {
-		struct sockaddr_un addr;
-		socklen_t len = name_of(&addr, cookie, nr);
-
-		rc = sys_bind(fd, (struct sockaddr *)&addr, len);
+	for (uint32_t i = 0; i < NAMES && rc == -EADDRINUSE;) {
+		rc = bind_name(fd, mark->key, mark->first + i);
+		if (rc == -EADDRINUSE && !i && is_strangers(mark->key, mark->first))
+			mark->first++;
+		else
+			i++;
 	}
 	if (!rc)
 		rc = sys_listen(fd, BACKLOG);
@@ -136,39 +230,6 @@ static int listen_at_name(uint64_t cookie)
 		return fd;
 	sys_close(fd);
 	return rc;
-}
-
-/* 0 or -errno; -EAGAIN: it is there, and many call. */
-static int call_name(int fd, uint64_t cookie, unsigned nr)
-{
-	struct sockaddr_un addr;
-	socklen_t len = name_of(&addr, cookie, nr);
-	nsec_t deadline = clock_now() + CALL_MAX;
-	int rc;
-
-	while ((rc = sys_connect(fd, (struct sockaddr *)&addr, len)) == -EAGAIN &&
-	       clock_now() < deadline) {
-		struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
-
-		sys_ppoll(NULL, 0, &ts, NULL);
-	}
-	return rc;
-}
-
-int pass_call(uint64_t cookie)
-{
-	int fd, rc = -ECONNREFUSED;
-
-	for (unsigned nr = 0; nr < NAMES; nr++) {
-		fd = open_socket();
-		if (fd < 0)
-			return fd;
-		rc = call_name(fd, cookie, nr);
-		if (!rc && is_same_user(fd))
-			return fd;
-		sys_close(fd);
-	}
-	return rc ? rc : -EPERM;
 }
 
 static bool watch(struct place *place, int fd, uint32_t events)
@@ -201,19 +262,23 @@ static bool open_epoll(void)
 
 static struct place *make_place(struct inet_sock *so)
 {
-	struct place *place = open_epoll() ? mem_zalloc(sizeof(*place)) : NULL;
+	struct place *place;
 
+	if (!open_epoll() || host_state_open())
+		return NULL;
+	place = mem_zalloc(sizeof(*place));
 	if (!place)
 		return NULL;
 	place->id = so->id;
-	place->cookie = so->kin->cookie;
 	place->holder.fd = -1;
 	list_init(&place->holder.wants);
 	list_init(&place->holder.unsent);
 	list_init(&place->holder.link);
 	list_init(&place->active);
 	list_init(&place->messages);
-	place->listen_fd = listen_at_name(place->cookie);
+	if (!pass_mark_get(sock_twin(&so->sk), &place->mark))
+		place->mark.key = key_of(so->kin->cookie);
+	place->listen_fd = listen_at_name(&place->mark);
 	if (place->listen_fd < 0 || !watch(place, place->listen_fd, EPOLLIN)) {
 		sys_close_fd(&place->listen_fd);
 		mem_free(place);
@@ -388,15 +453,30 @@ bool pass_serve(void)
 	return !list_empty(&pass.active);
 }
 
+/* By another process of ours, perhaps, which knows more of strangers by now. */
+static bool is_marked(const struct place *place, int twin)
+{
+	struct pass_mark found;
+
+	return pass_mark_get(twin, &found) && found.key == place->mark.key;
+}
+
 int pass_send(struct inet_sock *so, int way, uint64_t ticket)
 {
 	struct place *place = find_place(so->id);
 	struct message *message;
+	bool made = !place;
+	int rc = -ENOBUFS;
 
 	place = place ? place : make_place(so);
 	message = place ? mem_zalloc(sizeof(*message)) : NULL;
 	if (!message)
 		goto no_memory;
+	rc = -EBUSY;
+	if ((made || !is_marked(place, sock_twin(&so->sk))) &&
+	    !pass_mark_set(sock_twin(&so->sk), &place->mark))
+		goto no_mark;
+	rc = -ENOBUFS;
 	message->ticket = ticket;
 	message->sending = true;
 	message->way = sys_fd_copy(way);
@@ -408,11 +488,12 @@ int pass_send(struct inet_sock *so, int way, uint64_t ticket)
 
 no_way:
 	sys_close_fd(&message->way);
+no_mark:
 	mem_free(message);
 no_memory:
 	if (place)
 		end_if_empty(place);
-	return -ENOBUFS;
+	return rc;
 }
 
 static void done_at(struct place *place, uint64_t ticket, bool sent)

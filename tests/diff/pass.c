@@ -887,21 +887,32 @@ static void stranger_server(void)
 #define LETTER_KINDS 20u
 #define LETTER_CLAIM 14u
 
-static int call(uint64_t cookie)
+/* Everybody sees the names. */
+static int call(void)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	int fd = (int)MUST(socket(AF_UNIX, SOCK_SEQPACKET, 0));
-	int n = snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "libvma-pass-%u-%llu-0",
-			 geteuid(), (unsigned long long)cookie);
+	FILE *list = fopen("/proc/self/net/unix", "re");
+	char line[256], *name = NULL;
+	size_t n;
 
+	while (list && !name && fgets(line, sizeof(line), list))
+		name = strstr(line, "@libvma-pass-");
+	if (list)
+		fclose(list);
+	name = name ? name : line;
+	n = strcspn(name, "\n");
+	n = n < sizeof(addr.sun_path) ? n : sizeof(addr.sun_path);
+	memcpy(addr.sun_path, name, n);
+	addr.sun_path[0] = 0;
 	if (connect(fd, (struct sockaddr *)&addr,
-		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) &&
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)) &&
 	    with_lib)
 		say("nobody is there");
 	return fd;
 }
 
-static void talk_nonsense(uint64_t cookie)
+static void talk_nonsense(void)
 {
 	struct {
 		uint32_t magic, kind;
@@ -910,7 +921,7 @@ static void talk_nonsense(uint64_t cookie)
 	struct pollfd quiet = {.fd = -1};
 
 	for (uint32_t kind = 0; kind < LETTER_KINDS; kind++) {
-		int fd = call(cookie);
+		int fd = call();
 
 		letter.kind = kind == LETTER_CLAIM ? 0 : kind;
 		for (letter.flags = 0; letter.flags < 4; letter.flags++) {
@@ -925,16 +936,13 @@ static void talk_nonsense(uint64_t cookie)
 static void nonsense_server(void)
 {
 	int fd, other, pid;
-	uint64_t cookie;
-	socklen_t len = sizeof(cookie);
 
 	way_open(SOCK_STREAM);
 	pid = spawn(serve_one, NULL);
 	fd = tcp_pair();
-	MUST(getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len));
 	for (int i = 0; i < 2; i++) /* one of them to ourselves, later */
 		SAY(way_pass(way.fd[i], &fd, 1));
-	talk_nonsense(cookie);
+	talk_nonsense();
 	other = way_take_one(way.fd[0]);
 	close(other);
 	close(fd);

@@ -460,10 +460,11 @@ static rlim_t first_free(void)
 }
 
 /* As sendmsg() does it: the connection is on its way to whoever receives from way[1]. */
-static uint64_t pass_end(struct duo *duo, int way[2])
+static struct pass_mark pass_end(struct duo *duo, int way[2])
 {
 	struct inet_sock *so = tsock_inet(&duo->end[1]);
 	uint64_t ticket = pass_ticket(1);
+	struct pass_mark mark;
 
 	NET_CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way), 0);
 	NET_CHECK_EQ(write(way[0], "x", 1), 1);
@@ -474,7 +475,8 @@ static uint64_t pass_end(struct duo *duo, int way[2])
 	NET_CHECK_EQ(pass_send(so, way[0], ticket), 0);
 	control_unlock();
 	pass_done(ticket, true);
-	return so->kin->cookie;
+	NET_CHECK(pass_mark_get(duo->end[1].fd, &mark));
+	return mark;
 }
 
 static nsec_t cpu_time(void)
@@ -485,20 +487,32 @@ static nsec_t cpu_time(void)
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
+/* The only one there is. */
+static socklen_t name_of_sender(struct sockaddr_un *addr)
+{
+	FILE *list = fopen("/proc/self/net/unix", "re");
+	char line[256], *name = NULL;
+
+	while (!name && fgets(line, sizeof(line), list))
+		name = strstr(line, "@libvma-pass-");
+	NET_CHECK(name);
+	fclose(list);
+	name[strcspn(name, "\n")] = 0;
+	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
+	memcpy(addr->sun_path + 1, name + 1, strlen(name + 1));
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
+}
+
 /* Somebody connects while there is no descriptor for him, and leaves. */
-static int call_and_leave(uint64_t cookie)
+static int call_and_leave(void)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	int len = snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "libvma-pass-%u-%llu-0",
-			   geteuid(), (unsigned long long)cookie);
+	struct sockaddr_un addr;
+	socklen_t len = name_of_sender(&addr);
 
 	NET_CHECK(fd >= 0);
 	limit_files(first_free());
-	NET_CHECK_EQ(
-		connect(fd, (struct sockaddr *)&addr,
-			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)len),
-		0);
+	NET_CHECK_EQ(connect(fd, (struct sockaddr *)&addr, len), 0);
 	NET_CHECK_EQ(dup2(0, fd), fd); /* it leaves, and its number is not free, either */
 	return fd;
 }
@@ -508,7 +522,7 @@ static void call_without_descriptors(void *arg)
 	struct tsock listener;
 	struct channel *receiver;
 	struct duo duo;
-	uint64_t cookie;
+	struct pass_mark mark;
 	rlim_t limit;
 	nsec_t spent, begun;
 	int way[2], taken, fd;
@@ -516,9 +530,9 @@ static void call_without_descriptors(void *arg)
 	duo_begin();
 	listener = duo_listener(7000);
 	duo_open(&duo, DUO_TCP, &listener);
-	cookie = pass_end(&duo, way);
+	mark = pass_end(&duo, way);
 	limit = limit_files(1024);
-	taken = call_and_leave(cookie);
+	taken = call_and_leave();
 	usleep(100000); /* what it does about it at once */
 	begun = clock_now();
 	spent = cpu_time();
@@ -526,7 +540,7 @@ static void call_without_descriptors(void *arg)
 	spent = cpu_time() - spent;
 	NET_CHECK(spent < (clock_now() - begun) / 4);
 	limit_files(limit);
-	fd = pass_call(cookie);
+	fd = pass_call(&mark);
 	NET_CHECK(fd >= 0);
 	receiver = channel_create_only(fd, 1);
 	channel_send(receiver, LETTER_CLAIM, 1, 0, -1);

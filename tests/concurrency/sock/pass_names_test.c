@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Names at which the senders of connections are called, and what other users do to them:
+ * a connection is sent and received as if they were not there, and whoever waits for one of
+ * them holds up nobody else.
+ */
+#include "duo.h"
+#include "vma_test.h"
+
+#include <signal.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "base/log.h"
+#include "sock/family_internal.h"
+#include "sock/pass.h"
+
+#define ROUNDS 20
+#define NOBODY 65534
+#define NAMES_MAX 64
+#define SOON (200 * NSEC_PER_MSEC * NET_SLOW)
+
+static void run(const char *name, void (*fn)(void *arg), void *arg)
+{
+	assert_int_equal(loop_net_run(name, fn, arg, 60), 0);
+}
+
+/* ---- another user ----------------------------------------------------------------------------- */
+
+/* How he has a name. */
+enum squat { SQUAT_BOUND, SQUAT_FULL, SQUAT_LISTENS, SQUATS };
+
+struct names {
+	unsigned n;
+	char name[NAMES_MAX][64];
+};
+
+static void add(struct names *names, const char *name)
+{
+	for (unsigned i = 0; i < names->n; i++) {
+		if (!strcmp(names->name[i], name))
+			return;
+	}
+	NET_CHECK(names->n < NAMES_MAX);
+	snprintf(names->name[names->n++], sizeof(names->name[0]), "%s", name);
+}
+
+static void see(struct names *names)
+{
+	FILE *list = fopen("/proc/self/net/unix", "re");
+	char line[256], *name;
+
+	while (fgets(line, sizeof(line), list)) {
+		name = strstr(line, "@libvma-pass-");
+		if (!name)
+			continue;
+		name[strcspn(name, "\n")] = 0;
+		add(names, name + 1);
+	}
+	fclose(list);
+}
+
+static int connect_abstract(const struct sockaddr_un *addr, socklen_t len)
+{
+	return connect(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0),
+		       (const struct sockaddr *)addr, len);
+}
+
+static void squat(const char *name, enum squat how)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	memcpy(addr.sun_path + 1, name, strlen(name));
+	if (bind(fd, (struct sockaddr *)&addr, len) || how == SQUAT_BOUND)
+		return;
+	listen(fd, how == SQUAT_FULL ? 0 : 64);
+	while (how == SQUAT_FULL && !connect_abstract(&addr, len))
+		;
+}
+
+/* Has these names from now on; 0: nobody can be another user here. */
+static pid_t start_squatter(const struct names *names, enum squat how)
+{
+	int ready[2];
+	char c = 0;
+	pid_t pid;
+
+	NET_CHECK_EQ(pipe(ready), 0);
+	pid = fork();
+	NET_CHECK(pid >= 0);
+	if (!pid) {
+		bool other = !sys_call(SYS_setresuid, NOBODY, NOBODY, NOBODY, 0, 0, 0);
+
+		for (unsigned i = 0; i < names->n; i++)
+			squat(names->name[i], how);
+		c = other || how != SQUAT_LISTENS;
+		if (write(ready[1], &c, 1) != 1)
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	NET_CHECK_EQ(read(ready[0], &c, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	if (c)
+		return pid;
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return 0;
+}
+
+static void end_squatter(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	NET_CHECK_EQ(waitpid(pid, NULL, 0), pid);
+}
+
+/* ---- sending and receiving -------------------------------------------------------------------- */
+
+struct sent {
+	int way[2];
+	uint64_t ticket;
+};
+
+/* As sendmsg() does it. */
+static int begin_send(struct duo *duo, struct sent *sent)
+{
+	struct inet_sock *so = tsock_inet(&duo->end[1]);
+	int rc;
+
+	sent->ticket = pass_ticket(1);
+	NET_CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sent->way), 0);
+	NET_CHECK_EQ(write(sent->way[0], "x", 1), 1);
+	NET_CHECK(control_lock());
+	family_init();
+	NET_CHECK(family_kin(so));
+	so->kin->cookie = family_cookie(duo->end[1].fd);
+	rc = pass_send(so, sent->way[0], sent->ticket);
+	control_unlock();
+	return rc;
+}
+
+/* It was not sent after all: nobody is to be called any more. */
+static void end_send(const struct sent *sent)
+{
+	pass_done(sent->ticket, false);
+	close(sent->way[0]);
+	close(sent->way[1]);
+}
+
+/* As who has received it does. */
+static int call_sender(const struct duo *duo)
+{
+	struct pass_mark mark;
+
+	NET_CHECK(pass_mark_get(duo->end[1].fd, &mark));
+	return pass_call(&mark);
+}
+
+static void is_called_at_once(struct duo *duo)
+{
+	nsec_t begun = clock_now();
+	int fd = call_sender(duo);
+
+	NET_CHECK(fd >= 0);
+	NET_CHECK(clock_now() - begun < SOON);
+	sys_close(fd);
+}
+
+static void send_and_call(struct duo *duo, struct names *names)
+{
+	struct sent sent;
+
+	NET_CHECK_EQ(begin_send(duo, &sent), 0);
+	if (names)
+		see(names);
+	is_called_at_once(duo);
+	end_send(&sent);
+}
+
+struct world {
+	struct tsock listener;
+	struct duo duo;
+};
+
+static void open_world(struct world *w)
+{
+	duo_begin();
+	w->listener = duo_listener(7000);
+	duo_open(&w->duo, DUO_TCP, &w->listener);
+}
+
+static void close_world(struct world *w)
+{
+	duo_close(&w->duo);
+	duo_end(&w->listener);
+}
+
+/* ---- cases ------------------------------------------------------------------------------------ */
+
+/* Cookie and user are no secrets. */
+static void guess(void *arg)
+{
+	enum squat how = *(const enum squat *)arg;
+	struct names names = {0};
+	struct world w;
+	pid_t pid;
+
+	open_world(&w);
+	for (unsigned i = 0; i < 16; i++) {
+		snprintf(names.name[i], sizeof(names.name[i]), "libvma-pass-%u-%llu-%u", geteuid(),
+			 (unsigned long long)family_cookie(w.duo.end[1].fd), i);
+		names.n++;
+	}
+	pid = start_squatter(&names, how);
+	if (pid) {
+		send_and_call(&w.duo, NULL);
+		end_squatter(pid);
+	}
+	close_world(&w);
+}
+
+static void test_who_guesses_names_is_in_nobodys_way(void **state)
+{
+	for (enum squat how = 0; how < SQUATS; how++)
+		run("guess", guess, &how);
+}
+
+/* Each time it is sent again he has all names that were there so far. */
+static void watch(void *arg)
+{
+	enum squat how = *(const enum squat *)arg;
+	struct names names = {0};
+	pid_t pid = 0;
+	struct world w;
+
+	open_world(&w);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		send_and_call(&w.duo, &names);
+		NET_CHECK_EQ(names.n, i + 1);
+		if (pid)
+			end_squatter(pid);
+		pid = start_squatter(&names, how);
+		if (!pid)
+			break;
+	}
+	if (pid)
+		end_squatter(pid);
+	close_world(&w);
+}
+
+static void test_who_saw_names_is_in_nobodys_way(void **state)
+{
+	for (enum squat how = 0; how < SQUATS; how++)
+		run("watch", watch, &how);
+}
+
+static void *receive(void *arg)
+{
+	struct duo *duo = arg;
+	int fd = dup(duo->end[1].fd);
+
+	NET_CHECK(pass_take(fd, false).sk == duo->end[1].ref.sk);
+	close(fd);
+	return NULL;
+}
+
+/* The sender is gone, and who has his name does not take the call. */
+static void wait_in_vain(void *arg)
+{
+	struct names names = {0};
+	nsec_t begun, longest = 0;
+	struct sent sent;
+	struct world w;
+	pthread_t thread;
+	pid_t pid;
+
+	(void)arg;
+	open_world(&w);
+	NET_CHECK_EQ(begin_send(&w.duo, &sent), 0);
+	see(&names);
+	end_send(&sent);
+	pid = start_squatter(&names, SQUAT_FULL);
+	begun = clock_now();
+	NET_CHECK_EQ(pthread_create(&thread, NULL, receive, &w.duo), 0);
+	while (clock_now() - begun < 500 * NSEC_PER_MSEC) {
+		nsec_t asked = clock_now();
+
+		NET_CHECK(control_lock());
+		control_unlock();
+		longest = clock_now() - asked > longest ? clock_now() - asked : longest;
+		usleep(1000);
+	}
+	NET_CHECK(longest < SOON);
+	NET_CHECK_EQ(pthread_join(thread, NULL), 0);
+	NET_CHECK(clock_now() - begun < 2 * NSEC_PER_SEC * NET_SLOW);
+	end_squatter(pid);
+	close_world(&w);
+}
+
+static void test_who_waits_for_a_sender_holds_up_nobody(void **state)
+{
+	run("wait in vain", wait_in_vain, NULL);
+}
+
+static int enter(void **state)
+{
+	loop_net_enter();
+	return 0;
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_who_guesses_names_is_in_nobodys_way),
+	cmocka_unit_test(test_who_saw_names_is_in_nobodys_way),
+	cmocka_unit_test(test_who_waits_for_a_sender_holds_up_nobody),
+};
+
+VMA_TEST_MAIN("names of senders", tests, enter, NULL)
