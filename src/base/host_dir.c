@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -78,13 +79,21 @@ static int open_lock_file(const char *path, const char *name)
 	return rc;
 }
 
+/* It says nothing about the directory. */
+static bool is_passing(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
 int host_dir_lock_file(const char *name, char path[HOST_DIR_PATH])
 {
-	int fd = -ENOENT;
+	for (unsigned i = 0; i < HOST_DIRS; i++) {
+		int fd;
 
-	for (unsigned i = 0; i < HOST_DIRS && fd < 0; i++) {
 		host_dir_path(i, path);
 		fd = open_lock_file(path, name);
+		if (fd >= 0 || is_passing(fd))
+			return fd;
 	}
-	return fd;
+	return -ENOENT;
 }

@@ -30,9 +30,10 @@ int host_dir_open_at(int dir, const char *name, int flags);
 int host_dir_check(int fd, mode_t type_and_mode);
 
 /*
- * A file without contents, made at need, that processes of the user lock; hidden.  It is in
- * the first directory where that is possible, the same for all who see the same directories;
- * path: of the directory.
+ * A file without contents, made at need, for locks between processes of the user; hidden.  It
+ * is in the first directory where it can be made: the same file for all processes that see
+ * the same directories.  path: of the directory.  -ENOENT: it can be nowhere; other errors
+ * may pass.
  */
 int host_dir_lock_file(const char *name, char path[HOST_DIR_PATH]);
 

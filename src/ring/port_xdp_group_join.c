@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How processes find each other: an abstract Unix socket named after interface
- * and user (such names are of the network namespace).
+ * How a process comes into the group: by a Unix socket (port_xdp_group_name.c).
  *
- *	whoever binds it	makes the group, and answers newcomers from then on
+ *	whoever takes the name	makes the group, and answers newcomers from then on
  *	who finds it taken	asks, and gets the descriptors
  *
  * The user is the one who opened the port, whatever the process became since.  A newcomer
@@ -19,16 +18,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/un.h>
 
 #include "base/log.h"
 #include "base/sys.h"
 #include "ring/port_xdp_internal.h"
 
-#define WAIT_MAX (2 * NSEC_PER_SEC)   /* for an answer, or somebody who answers */
-#define SETTLE_MAX (5 * NSEC_PER_SEC) /* for the carrier, after the program was attached */
+#define WAIT_MAX (2 * NSEC_PER_SEC)	/* for an answer, or somebody who answers */
+#define OTHER_MAX (300 * NSEC_PER_MSEC) /* the same, where another user seems to have it */
+#define SETTLE_MAX (5 * NSEC_PER_SEC)	/* for the carrier, after the program was attached */
 #define PAUSE (5 * NSEC_PER_MSEC)
-#define BACKLOG 128
 #define FIXED_FDS 11 /* and the anchors */
 #define FDS_MAX (FIXED_FDS + XDP_STEER_QUEUES)
 
@@ -64,39 +62,6 @@ static unsigned shared_fds(struct xdp_port *port, int *fds[FDS_MAX])
 	for (unsigned i = 0; i < XDP_STEER_QUEUES; i++)
 		fds[n++] = &port->anchors[i];
 	return n;
-}
-
-static socklen_t name_of(const struct xdp_port *port, struct sockaddr_un *addr)
-{
-	int len;
-
-	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
-	len = snprintf(addr->sun_path + 1, sizeof(addr->sun_path) - 1, "libvma-xdp-%d-%u",
-		       port->base.ifindex, port->uid);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
-}
-
-static int open_socket(void)
-{
-	return sys_fd_hide(sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-}
-
-/* The listening socket, or -EADDRINUSE... */
-static int take_name(const struct xdp_port *port)
-{
-	struct sockaddr_un addr;
-	socklen_t len = name_of(port, &addr);
-	int fd = open_socket(), rc;
-
-	if (fd < 0)
-		return fd;
-	rc = sys_bind(fd, (struct sockaddr *)&addr, len);
-	if (!rc)
-		rc = sys_listen(fd, BACKLOG);
-	if (!rc)
-		return fd;
-	sys_close(fd);
-	return rc;
 }
 
 /* Who is at the other end; false: a stranger. */
@@ -187,18 +152,14 @@ static int ask(int fd)
 
 /* ---- calling ---------------------------------------------------------------------------- */
 
-/* A connection to whoever has the name; -ECONNREFUSED and -EAGAIN: not yet. */
+/* A connection to whoever has the name; -ECONNREFUSED, -EAGAIN: not yet; -EREMOTE: a stranger. */
 static int call(const struct xdp_port *port, enum hello_kind kind, struct ucred *peer)
 {
-	struct sockaddr_un addr;
-	socklen_t len = name_of(port, &addr);
-	int fd = open_socket(), rc;
+	int fd = xdp_group_name_call(port), rc;
 
 	if (fd < 0)
 		return fd;
-	rc = sys_connect(fd, (struct sockaddr *)&addr, len);
-	if (!rc && !is_same_user(port, fd, peer))
-		rc = -EPERM;
+	rc = is_same_user(port, fd, peer) ? 0 : -EREMOTE;
 	if (!rc)
 		rc = kind == HELLO_NEW ? ask(fd) : say(fd, kind, NULL, 0);
 	if (!rc)
@@ -287,7 +248,7 @@ void xdp_group_stop_answering(struct xdp_port *port)
 void xdp_group_find_answerer(struct xdp_port *port)
 {
 	struct ucred peer;
-	int fd = take_name(port);
+	int fd = xdp_group_name_take(port);
 
 	if (fd >= 0) {
 		port->listen_fd = fd;
@@ -358,16 +319,18 @@ static int receive_group(struct xdp_port *port, int fd, const struct ucred *peer
 	return 0;
 }
 
+/* -EREMOTE: nobody can be joined; -EAGAIN: not yet. */
 static int try_join(struct xdp_port *port, nsec_t deadline, char why[PORT_WHY])
 {
 	struct ucred peer = {0};
 	int fd = call(port, HELLO_NEW, &peer), rc;
 
-	if (fd == -EPERM)
-		return xdp_why(why, -EBUSY,
-			       "Interface %s is not accelerated: a process of user %u pretends to\n"
-			       "share it (pid %d).\n",
-			       port->base.name, peer.uid, (int)peer.pid);
+	if (fd == -EREMOTE)
+		log_debug("%s: process %d of user %u has its name", port->base.name, (int)peer.pid,
+			  peer.uid);
+	/* The latter: there is nothing to prove it by.  make() tells what is missing. */
+	if (fd == -EREMOTE || fd == -EPERM || fd == -EACCES)
+		return -EREMOTE;
 	if (fd < 0)
 		return xdp_why(why, -EAGAIN,
 			       "Interface %s is not accelerated: the process that shares it does\n"
@@ -392,14 +355,10 @@ static int try_join(struct xdp_port *port, nsec_t deadline, char why[PORT_WHY])
 	return rc;
 }
 
-static int try_make(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY])
+static int make(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY])
 {
-	int rc;
+	int rc = xdp_group_memory(port, why);
 
-	port->listen_fd = take_name(port);
-	if (port->listen_fd < 0)
-		return port->listen_fd;
-	rc = xdp_group_memory(port, why);
 	if (!rc)
 		rc = xdp_load(port, dev, why); /* sleeps for some 10 ms */
 	xdp_group_memory_wait(port);
@@ -417,9 +376,41 @@ static int try_make(struct xdp_port *port, const struct xdp_device *dev, char wh
 	return rc;
 }
 
+/* Without a name, if there can be none: then nobody else comes in. */
+static int try_make(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY])
+{
+	int fd = xdp_group_name_take(port);
+
+	if (fd == -EADDRINUSE || fd == -EAGAIN)
+		return xdp_why(
+			why, fd,
+			"Interface %s is not accelerated: another process is about to share\n"
+			"it, and does not go on.  Is one of this user stopped?\n",
+			port->base.name);
+	if (fd < 0)
+		log_debug("%s: no name for its processes: %s", port->base.name,
+			  strerrordesc_np(-fd));
+	port->listen_fd = fd < 0 ? -1 : fd;
+	return make(port, dev, why);
+}
+
+static int try_both(struct xdp_port *port, const struct xdp_device *dev, nsec_t deadline,
+		    char why[PORT_WHY])
+{
+	int rc = try_make(port, dev, why);
+
+	if (rc != -EADDRINUSE)
+		return rc;
+	rc = try_join(port, deadline, why);
+	/* A stranger has the name: we do without, if the interface is not ours already. */
+	if (rc == -EREMOTE || (rc == -EAGAIN && group_now() > deadline))
+		rc = make(port, dev, why);
+	return rc;
+}
+
 int xdp_group_join(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY])
 {
-	nsec_t deadline = group_now() + WAIT_MAX;
+	nsec_t begun = group_now();
 	int rc;
 
 	port->uid = sys_geteuid();
@@ -427,12 +418,10 @@ int xdp_group_join(struct xdp_port *port, const struct xdp_device *dev, char why
 	for (;;) {
 		struct timespec pause = {.tv_nsec = PAUSE};
 
-		rc = try_make(port, dev, why);
-		if (rc == -EADDRINUSE)
-			rc = try_join(port, deadline, why);
-		if (rc != -EAGAIN)
+		rc = try_both(port, dev, begun + WAIT_MAX, why);
+		if (rc != -EAGAIN && rc != -ENOTUNIQ)
 			return rc;
-		if (group_now() > deadline)
+		if (group_now() > begun + (rc == -EAGAIN ? WAIT_MAX : OTHER_MAX))
 			return -EBUSY;
 		sys_ppoll(NULL, 0, &pause, NULL);
 	}

@@ -253,8 +253,8 @@ bool xdp_memlock_is_cause(void);
 bool xdp_memlock_decide(bool limited, int small, int large, bool old_kernel);
 
 /*
- * port_xdp_load.c: program, maps and link into port->*_fd; conf.  -EAGAIN: our own
- * group has the interface, but nobody answered for it.
+ * port_xdp_load.c: program, maps and link into port->*_fd; conf.  -EAGAIN, -ENOTUNIQ: see
+ * xdp_why_taken().
  */
 int xdp_load(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY]);
 int xdp_map_conf(struct xdp_port *port);
@@ -312,6 +312,14 @@ void xdp_group_find_answerer(struct xdp_port *port);
 bool xdp_group_accept(struct xdp_port *port);
 /* False: it is gone. */
 bool xdp_group_answer(struct xdp_port *port, int conn);
+
+/*
+ * port_xdp_group_name.c: where the group's processes find each other.  A listening socket:
+ * -EADDRINUSE: another process has the name; -EAGAIN: another one is about to take it.  A
+ * connection to whoever has it: -ECONNREFUSED, -ENOENT, -EAGAIN: nobody, or not yet.
+ */
+int xdp_group_name_take(const struct xdp_port *port);
+int xdp_group_name_call(const struct xdp_port *port);
 
 /*
  * port_xdp_group_proof.c.  Descriptors that a process without the capabilities of the port
@@ -446,7 +454,10 @@ int xdp_why(char why[PORT_WHY], int error, const char *fmt, ...)
 int xdp_why_missing_caps(char why[PORT_WHY], const char *ifname);
 /* The kernel refused although the capabilities are there. */
 int xdp_why_refused(char why[PORT_WHY], const char *ifname, const char *what);
-/* An XDP program is on the interface.  -EAGAIN: one of this user's own, else -EBUSY. */
+/*
+ * An XDP program is on the interface.  -EAGAIN: it may be one of this user's own; -ENOTUNIQ:
+ * that, too, but another user seems to have it; else -EBUSY.
+ */
 int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev);
 /* The kernel's verifier refused (EACCES), as old ones do without CAP_PERFMON. */
 int xdp_why_not_verified(char why[PORT_WHY], const char *ifname);

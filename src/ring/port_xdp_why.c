@@ -95,7 +95,10 @@ static bool query_program(int ifindex, struct bpf_prog_info *info)
 	return true;
 }
 
-/* The user whose port group has the interface, going by its name; false: none. */
+/*
+ * The user whose port group has the interface, going by its name (port_xdp_group_name.c);
+ * false: none.  Anybody can have such a name.
+ */
 static bool group_of_other(int ifindex, unsigned *uid)
 {
 	unsigned self = sys_geteuid();
@@ -105,9 +108,10 @@ static bool group_of_other(int ifindex, unsigned *uid)
 	int index;
 
 	while (list && !found && fgets(line, sizeof(line), list)) {
-		name = strstr(line, "@libvma-xdp-");
-		found = name && sscanf(name, "@libvma-xdp-%d-%u", &index, uid) == 2 &&
-			index == ifindex && *uid != self;
+		name = strstr(line, "libvma");
+		name = name ? strstr(name, "xdp-") : NULL;
+		found = name && sscanf(name, "xdp-%d-%u", &index, uid) == 2 && index == ifindex &&
+			*uid != self;
 	}
 	if (list)
 		fclose(list);
@@ -122,7 +126,7 @@ int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev)
 
 	if (there && group_of_other(dev->ifindex, &uid))
 		return xdp_why(
-			why, -EBUSY,
+			why, -ENOTUNIQ,
 			"Interface %s is not accelerated: another accelerated process has it, one of\n"
 			"user %u.  Only processes of one user share an interface: run them as the\n"
 			"same user.\n",

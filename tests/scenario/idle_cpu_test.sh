@@ -66,16 +66,16 @@ done
 [[ -z $lib ]] || check "past the kernel" test "$before" = "$(netns_counters s UdpInDatagrams TcpInSegs)"
 check "idle again" idle $server
 
-# Somebody connects to each abstract socket of the library's while there is no descriptor for
-# him, and leaves.
+# Somebody connects to each socket of the library's that has a name while there is no
+# descriptor for him, and leaves.
 stranger() {
 	in_ns s python3 - << 'END'
 import socket
 for line in open("/proc/net/unix"):
     field = line.split()
-    if len(field) > 7 and field[7].startswith("@libvma"):
+    if len(field) > 7 and field[3] == "00010000" and "libvma" in field[7]:
         s = socket.socket(socket.AF_UNIX, int(field[4], 16))
-        s.connect("\0" + field[7][1:])
+        s.connect(field[7].replace("@", "\0", 1))
         print(field[7])
 END
 }
@@ -93,7 +93,7 @@ first_free() {
 if [[ -n $lib ]]; then
 	prlimit --pid $server --nofile="$(first_free $server)":1024
 	stranger > $netns_tmp/stranger
-	check "a stranger calls" grep -q @libvma $netns_tmp/stranger
+	check "a stranger calls" grep -q libvma/xdp- $netns_tmp/stranger
 	check "idle without descriptors" idle $server
 	prlimit --pid $server --nofile=1024:1024
 	check "a newcomer starts" netns_spawn $netns_tmp/newcomer s "$lib" "$probe" serve udp:7101:recv

@@ -1,22 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Who is given the descriptors of a port group: a process of the user that opened the
- * port, which could open it itself (topology: see port_xdp_test.c).
+ * port, which could open it itself; and what other users can do about it: nothing.
+ * (Topology: see port_xdp_test.c.)
  */
+#include <dirent.h>
 #include <errno.h>
 #include <linux/bpf.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/sys.h"
 #include "ring/port_xdp_internal.h"
 #include "xdp_veth.h"
 
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
 #define NOBODY 65534u
 #define REFUSED (-1)
+#define DIRECTORY "/run/libvma"
 
 static struct port *port;
 static int ifindex;
@@ -47,27 +57,31 @@ static void service(void)
 
 /* ---- a newcomer, by hand ---------------------------------------------------------------- */
 
-static socklen_t name_of(unsigned uid, struct sockaddr_un *addr)
+/* Where the group's processes find each other: src/ring/port_xdp_group_name.c. */
+static struct sockaddr_un name_of_group(void)
 {
-	int len;
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	unsigned long long cookie;
+	socklen_t len = sizeof(cookie);
 
-	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
-	len = snprintf(addr->sun_path + 1, sizeof(addr->sun_path) - 1, "libvma-xdp-%d-%u", ifindex,
-		       uid);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len), 0);
+	close(fd);
+	snprintf(addr.sun_path, sizeof(addr.sun_path), DIRECTORY "/xdp-%d-0-%llx", ifindex, cookie);
+	return addr;
 }
 
-/* A connection to whoever answers for the user, or -errno. */
-static int call(unsigned uid)
+/* A connection to whoever answers for root, or -errno. */
+static int call(void)
 {
-	struct sockaddr_un addr;
-	socklen_t len = name_of(uid, &addr);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un addr = name_of_group();
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), error;
 
-	if (!connect(fd, (struct sockaddr *)&addr, len))
+	if (!connect(fd, (struct sockaddr *)&addr, sizeof(addr)))
 		return fd;
+	error = errno;
 	close(fd);
-	return -errno;
+	return -error;
 }
 
 union control {
@@ -123,7 +137,7 @@ static int answer_of(int fd)
 
 static int given_for(const int *fds, unsigned n)
 {
-	int fd = call(0), got;
+	int fd = call(), got;
 
 	assert_true(fd >= 0);
 	ask(fd, fds, n);
@@ -216,7 +230,7 @@ static void test_questions_do_not_add_up(void **state)
 static void test_who_became_another_user_answers_nobody(void **state)
 {
 	int proof[] = {xdp_socket_in(here_fd), bpf_map(BPF_MAP_TYPE_XSKMAP)};
-	int early = call(0), member = call(0);
+	int early = call(), member = call();
 
 	assert_true(early >= 0 && member >= 0);
 	service();
@@ -226,23 +240,408 @@ static void test_who_became_another_user_answers_nobody(void **state)
 	service();
 	assert_int_equal(answer_of(early), REFUSED);
 	assert_int_equal(answer_of(member), REFUSED); /* looks for somebody else */
-	assert_int_equal(call(0), -ECONNREFUSED);
-	assert_int_equal(call(NOBODY), -ECONNREFUSED);
 	service();
-	assert_int_equal(call(0), -ECONNREFUSED);
+	assert_int_equal(call(), -EACCES);
 	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(call(), -ECONNREFUSED);
 	service();
 	assert_in_range(given_for(proof, 2), 12, 128);
 	for (const int *fd = (const int[]){early, member, proof[0], proof[1], -1}; *fd >= 0; fd++)
 		close(*fd);
 }
 
+/* ---- names -------------------------------------------------------------------------------- */
+
+static void open_port(void)
+{
+	char why[PORT_WHY];
+
+	if (port_xdp_open(ifindex, &port, why))
+		fail_msg("%s", why);
+}
+
+static void close_port(void)
+{
+	port->ops->free_port(port);
+}
+
+/* How another user has a name. */
+enum squat { SQUAT_BOUND, SQUAT_LISTENS, SQUAT_ACCEPTS, SQUAT_FULL, SQUATS };
+
+static void squat(const struct sockaddr_un *addr, socklen_t len, enum squat how)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0), n = 0;
+
+	if (bind(fd, (const struct sockaddr *)addr, len) || how == SQUAT_BOUND)
+		return;
+	listen(fd, how == SQUAT_FULL ? 0 : 64);
+	while (how == SQUAT_FULL && n++ < 100 &&
+	       !connect(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0),
+			(const struct sockaddr *)addr, len))
+		;
+	if (how == SQUAT_ACCEPTS && !fork()) {
+		fcntl(fd, F_SETFL, 0);
+		while (accept(fd, NULL, NULL) >= 0)
+			;
+		_exit(0);
+	}
+}
+
+/* "@..." is abstract. */
+static void squat_at(const char *name, enum squat how)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	size_t len = strlen(name);
+
+	memcpy(addr.sun_path, name, len);
+	if (*name == '@')
+		addr.sun_path[0] = 0;
+	else
+		(void)!unlink(name);
+	squat(&addr, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len), how);
+}
+
+/* All that /proc/net/unix shows of the library. */
+static unsigned squat_what_is_seen(char names[][108], unsigned max)
+{
+	FILE *list = fopen("/proc/self/net/unix", "re");
+	char line[256];
+	unsigned n = 0;
+
+	while (n < max && fgets(line, sizeof(line), list)) {
+		char *name = strchr(line, '@');
+
+		name = name ? name : strchr(line, '/');
+		if (name && strstr(name, "libvma"))
+			snprintf(names[n++], sizeof(names[0]), "%.*s", (int)strcspn(name, "\n"),
+				 name);
+	}
+	fclose(list);
+	return n;
+}
+
+static void be_nobody(void)
+{
+	assert_int_equal(setgid(NOBODY) | setuid(NOBODY), 0);
+}
+
+struct stranger {
+	pid_t pid;
+	int looks[2], acts[2]; /* pipes: it goes on when something comes; tells when it is done */
+};
+
+static void wait_for(const int pipe_[2])
+{
+	char c;
+
+	assert_int_equal(read(pipe_[0], &c, 1), 1);
+}
+
+static void go_on(const int pipe_[2])
+{
+	assert_int_equal(write(pipe_[1], "", 1), 1);
+}
+
+/*
+ * Sees what there is when it is told to, and takes the names when it is told again.  guess:
+ * takes what can be known beforehand, at once.
+ */
+static void start_stranger(struct stranger *s, enum squat how, bool guess)
+{
+	static char names[32][108];
+	unsigned n;
+
+	assert_int_equal(pipe(s->looks) | pipe(s->acts), 0);
+	s->pid = fork();
+	if (s->pid)
+		return;
+	setpgid(0, 0);
+	be_nobody();
+	if (guess) {
+		struct sockaddr_un path = name_of_group();
+
+		snprintf(names[0], sizeof(names[0]), "@libvma-xdp-%d-0", ifindex);
+		squat_at(names[0], how);
+		squat_at(path.sun_path, how);
+	} else {
+		wait_for(s->looks);
+		n = squat_what_is_seen(names, 32);
+		go_on(s->acts);
+		wait_for(s->looks);
+		for (unsigned i = 0; i < n; i++)
+			squat_at(names[i], how);
+	}
+	go_on(s->acts);
+	pause();
+	_exit(0);
+}
+
+static void end_stranger(const struct stranger *s)
+{
+	kill(-s->pid, SIGKILL);
+	kill(s->pid, SIGKILL);
+	waitpid(s->pid, NULL, 0);
+	for (int i = 0; i < 2; i++) {
+		close(s->looks[i]);
+		close(s->acts[i]);
+	}
+}
+
+/* A process of ours opens the port, too, and goes on with what is ours. */
+static void another_joins(void)
+{
+	pid_t pid = fork();
+	int status = 1;
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		char why[PORT_WHY];
+		int rc = port_xdp_open(ifindex, &port, why);
+
+		if (rc)
+			fprintf(stderr, "%s", why);
+		_exit(rc != 0);
+	}
+	for (nsec_t until = clock_now() + DEADLINE;
+	     clock_now() < until && !waitpid(pid, &status, WNOHANG); usleep(1000))
+		service();
+	assert_int_equal(status, 0);
+}
+
+static void opens_at_once(void)
+{
+	nsec_t begun = clock_now();
+
+	open_port();
+	another_joins();
+	assert_true(clock_now() - begun < NSEC_PER_SEC);
+	close_port();
+}
+
+static void test_who_guesses_names_keeps_nobody_out(void **state)
+{
+	for (enum squat how = 0; how < SQUATS; how++) {
+		struct stranger stranger;
+
+		start_stranger(&stranger, how, true);
+		wait_for(stranger.acts);
+		opens_at_once();
+		end_stranger(&stranger);
+	}
+}
+
+/* The names are free for a moment, between two that have the port. */
+static void test_who_saw_names_keeps_nobody_out(void **state)
+{
+	for (enum squat how = 0; how < SQUATS; how++) {
+		struct stranger stranger;
+
+		start_stranger(&stranger, how, false);
+		open_port();
+		go_on(stranger.looks);
+		wait_for(stranger.acts);
+		close_port();
+		go_on(stranger.looks);
+		wait_for(stranger.acts);
+		opens_at_once();
+		end_stranger(&stranger);
+	}
+}
+
+/* A member finds out that nobody answers, and does so itself. */
+static void test_who_saw_names_does_not_answer_for_the_dead(void **state)
+{
+	for (enum squat how = 0; how < SQUATS; how++) {
+		struct stranger stranger;
+		int ready[2];
+		char why[PORT_WHY];
+		pid_t pid;
+
+		start_stranger(&stranger, how, false);
+		assert_int_equal(pipe(ready), 0);
+		pid = fork();
+		if (!pid) { /* has the name */
+			int rc = port_xdp_open(ifindex, &port, why);
+
+			go_on(ready);
+			if (rc)
+				_exit(1);
+			for (;;) {
+				service();
+				usleep(1000);
+			}
+		}
+		wait_for(ready);
+		open_port();
+		go_on(stranger.looks);
+		wait_for(stranger.acts);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		go_on(stranger.looks);
+		wait_for(stranger.acts);
+		another_joins();
+		close_port();
+		end_stranger(&stranger);
+		close(ready[0]);
+		close(ready[1]);
+	}
+}
+
+/* Then the name is one that can be guessed; whoever has it shares nothing. */
+static void test_without_a_directory_it_is_shared_or_not(void **state)
+{
+	shell("mount -o remount,ro /run && mount -o remount,ro /dev/shm");
+	open_port();
+	another_joins();
+	close_port();
+	for (enum squat how = 0; how < SQUATS; how++) {
+		struct stranger stranger;
+
+		start_stranger(&stranger, how, true);
+		wait_for(stranger.acts);
+		open_port();
+		close_port();
+		end_stranger(&stranger);
+	}
+	shell("mount -o remount,rw /run && mount -o remount,rw /dev/shm");
+}
+
+static void test_another_user_cannot_call(void **state)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (!pid) {
+		be_nobody();
+		_exit(-call());
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(WEXITSTATUS(status), EACCES);
+}
+
+/* ---- who died ----------------------------------------------------------------------------- */
+
+static unsigned names_left(void)
+{
+	DIR *dir = opendir(DIRECTORY);
+	struct dirent *entry;
+	unsigned n = 0;
+
+	while (dir && (entry = readdir(dir)))
+		n += !strncmp(entry->d_name, "xdp-", 4);
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+static void leave_name(const char *name)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	snprintf(addr.sun_path, sizeof(addr.sun_path), DIRECTORY "/%s", name);
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	close(fd);
+}
+
+static void test_names_of_the_dead_do_not_add_up(void **state)
+{
+	for (int i = 0; i < 5; i++) {
+		char why[PORT_WHY];
+		pid_t pid = fork();
+
+		if (!pid) {
+			if (port_xdp_open(ifindex, &port, why))
+				_exit(1);
+			kill(getpid(), SIGKILL);
+		}
+		waitpid(pid, NULL, 0);
+		leave_name("xdp-99-0-1");
+		leave_name("xdp-98-0-7777");
+		open_port();
+		assert_int_equal(names_left(), 1);
+		close_port();
+	}
+}
+
+/* Whatever umask(2) is. */
+static void test_nobody_else_can_look_into_the_directory(void **state)
+{
+	mode_t old = umask(0);
+	struct sockaddr_un addr = name_of_group();
+	struct stat st;
+
+	open_port();
+	assert_int_equal(stat(DIRECTORY, &st), 0);
+	assert_int_equal(st.st_mode, S_IFDIR | 0700);
+	assert_int_equal(stat(addr.sun_path, &st), 0);
+	assert_int_equal(st.st_mode, S_IFSOCK | 0600);
+	close_port();
+	umask(old);
+}
+
+#define CROWD 6
+
+/* All begin at the same time, where nobody is, or where somebody has died. */
+static void test_who_begin_at_once_share_it(void **state)
+{
+	for (int round = 0; round < 5; round++) {
+		int start[2], ready[2];
+		pid_t pids[CROWD];
+		char c;
+
+		assert_int_equal(pipe(start) | pipe(ready), 0);
+		for (int i = 0; i < CROWD; i++) {
+			pids[i] = fork();
+			if (!pids[i]) {
+				char why[PORT_WHY];
+
+				close(start[1]);
+				if (read(start[0], &c, 1) || port_xdp_open(ifindex, &port, why)) {
+					fprintf(stderr, "%s", why);
+					abort();
+				}
+				go_on(ready);
+				for (;;) {
+					service();
+					usleep(1000);
+				}
+			}
+		}
+		close(start[0]);
+		close(start[1]);
+		close(ready[1]);
+		for (int i = 0; i < CROWD; i++)
+			assert_int_equal(read(ready[0], &c, 1), 1);
+		for (int i = 0; i < CROWD; i++) {
+			kill(pids[i], SIGKILL);
+			waitpid(pids[i], NULL, 0);
+		}
+		close(ready[0]);
+	}
+}
+
+static int find_interface(void **state)
+{
+	ifindex = (int)if_nametoindex("v0");
+	return 0;
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define NAMES(fn) cmocka_unit_test_setup(fn, find_interface)
 
 static const struct CMUnitTest tests[] = {
 	TEST(test_a_newcomer_without_a_proof_gets_nothing),
 	TEST(test_questions_do_not_add_up),
 	TEST(test_who_became_another_user_answers_nobody),
+	TEST(test_another_user_cannot_call),
+	NAMES(test_who_guesses_names_keeps_nobody_out),
+	NAMES(test_who_saw_names_keeps_nobody_out),
+	NAMES(test_who_saw_names_does_not_answer_for_the_dead),
+	NAMES(test_without_a_directory_it_is_shared_or_not),
+	NAMES(test_names_of_the_dead_do_not_add_up),
+	NAMES(test_nobody_else_can_look_into_the_directory),
+	NAMES(test_who_begin_at_once_share_it),
 };
 
 VMA_TEST_MAIN("port_xdp_privilege", tests, make_topology, NULL)

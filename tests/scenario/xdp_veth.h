@@ -67,10 +67,13 @@ static inline void make_pair(const char *ours, const char *theirs, const char *o
 static inline int make_topology(void **state)
 {
 	clock_init();
-	if (geteuid() != 0 || unshare(CLONE_NEWNET)) {
+	if (geteuid() != 0 || unshare(CLONE_NEWNET | CLONE_NEWNS)) {
 		fprintf(stderr, "SKIPPED: network namespaces need root\n");
 		exit(77);
 	}
+	/* What processes keep for each other is this test's own. */
+	shell("mount --make-rprivate / && mount -t tmpfs -o mode=755 none /run &&"
+	      " mount -t tmpfs -o mode=1777 none /dev/shm");
 	here_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	unshare(CLONE_NEWNET);
 	peer_fd = open("/proc/self/ns/net", O_RDONLY);

@@ -190,9 +190,15 @@ show_errors() {
 
 # ---- what is left ---------------------------------------------------------------------------
 
-# files: in the directories where programs leave what others are to find.
+# files: in the directories where programs leave what others are to find.  The library keeps
+# its own there (src/base/host_dir.h), a few for each user.
 files() {
-	find /tmp /dev/shm /run -path /run/netns -prune -o -path $netns_tmp -prune -o -print
+	local own='/(run/libvma|dev/shm/libvma-[0-9]+)'
+
+	find /tmp /dev/shm /run -path /run/netns -prune -o -path $netns_tmp -prune -o -print |
+		grep -vxE "$own(/(names|ports|state-1-[0-9a-f-]+|xdp-[0-9]+-[0-9]+-[0-9a-f]+))?"
+	# No more names than interfaces, of two users.
+	find /run/libvma /dev/shm/libvma-* -type s 2> /dev/null | tail -n +9
 }
 
 # left: a line for each thing that outlived the programs.
