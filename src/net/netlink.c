@@ -341,6 +341,13 @@ uint32_t netlink_generation(void)
 	return __atomic_load_n(&nl.generation, __ATOMIC_ACQUIRE);
 }
 
+void netlink_expire(void)
+{
+	netlink_lock();
+	next_generation();
+	netlink_unlock();
+}
+
 bool netlink_pending(void)
 {
 	struct pollfd pfd = {.fd = nl.event_fd, .events = POLLIN};

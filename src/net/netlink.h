@@ -109,6 +109,11 @@ void netlink_process(void);
  * looked up under an older value must be looked up again.
  */
 uint32_t netlink_generation(void);
+/*
+ * From now on it is another one: the process has changed itself what the kernel says of senders,
+ * which no event tells.
+ */
+void netlink_expire(void);
 
 /*
  * As the kernel would route it (RTM_GETROUTE), cached.  -ENETUNREACH...  Costs

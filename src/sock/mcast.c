@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "base/user.h"
+#include "net/netlink.h"
 #include "sock/move.h"
 
 #define SOURCES_AT_FIRST 16 /* net.ipv4.igmp_max_msf is 10 by default */
@@ -474,7 +475,9 @@ int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t 
 	sock_move_settle(so);
 	ifindex = read_group(name, val, len, &first);
 	group = addr_v4(first.s_addr);
-	if (addr_is_multicast(&group) && sock_start_for(so) == VERDICT_ACCELERATED)
+	if (addr_is_multicast(&group) && sock_start_for(so) == VERDICT_ACCELERATED) {
+		netlink_expire(); /* it refuses senders that a filter excludes */
 		changed(so, &group, ifindex);
+	}
 	return 0;
 }

@@ -1019,6 +1019,9 @@ static void broadcast_client(void)
 
 /* KERNEL: the kernel has what nobody of ours joined, and what is for several sockets. */
 const struct behaviour mcast_behaviours[] = {
+	/* First: nothing was heard of the senders before they are refused. */
+	{"filter", filter, round_of_sending, KERNEL},
+	{"blocked_source", blocked_source, round_of_sending, KERNEL},
 	{"join_and_leave", join_and_leave, round_of_sending, KERNEL},
 	{"join_before_bind", join_before_bind, round_of_sending, KERNEL},
 	{"two_interfaces", two_interfaces, round_of_sending, KERNEL},
@@ -1030,8 +1033,6 @@ const struct behaviour mcast_behaviours[] = {
 	{"closing_leaves", closing_leaves, round_of_sending, KERNEL},
 	{"connected_receiver", connected_receiver, round_of_sending, KERNEL},
 	{"one_source", one_source, round_of_sending, KERNEL},
-	{"blocked_source", blocked_source, round_of_sending, KERNEL},
-	{"filter", filter, round_of_sending, KERNEL},
 	{"any_family", any_family, round_of_sending, KERNEL},
 	{"any_family_filter", any_family_filter, round_of_sending, KERNEL},
 	{"filter_calls", filter_calls, round_of_sending, KERNEL},

@@ -98,6 +98,11 @@ void netlink_process(void)
 		listeners->link(FAKE_LINK_INDEX);
 }
 
+void netlink_expire(void)
+{
+	__atomic_fetch_add(&generation, 1, __ATOMIC_ACQ_REL);
+}
+
 uint32_t netlink_generation(void)
 {
 	return __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
