@@ -408,7 +408,13 @@ static inline bool ring_is_short(const struct ring *ring)
 	return ring->q && ring->q->frames_free < ring->low_water;
 }
 
-/* As ring_keep(), of a ring that is short, or of a copy. */
+/* What is kept of pkt is a copy: to be made, or pkt is one already. */
+static inline bool ring_keeps_copy(const struct ring *ring, const struct pkt *pkt)
+{
+	return ring_is_short(ring) || (pkt->pool->flags & PKT_POOL_SHARED);
+}
+
+/* As ring_keep(), where ring_keeps_copy() says so. */
 struct pkt *ring_keep_copy(struct ring *ring, struct pkt *pkt, uint32_t held, uint32_t spare);
 
 /*
@@ -420,7 +426,7 @@ struct pkt *ring_keep_copy(struct ring *ring, struct pkt *pkt, uint32_t held, ui
 static inline struct pkt *ring_keep(struct ring *ring, struct pkt *pkt, uint32_t held,
 				    uint32_t spare)
 {
-	if (__builtin_expect(ring_is_short(ring) || (pkt->pool->flags & PKT_POOL_SHARED), 0))
+	if (__builtin_expect(ring_keeps_copy(ring, pkt), 0))
 		return ring_keep_copy(ring, pkt, held, spare);
 	return pkt;
 }

@@ -14,7 +14,6 @@
 #include "sock/tcp_internal.h"
 #include "sock/travel.h"
 
-#define FRAME_MAX (UINT16_MAX + 64u)
 /* Frames wait at the giver, and letters on the way. */
 #define LATE_MAX (2 * TRAVEL_FADE)
 
@@ -108,20 +107,15 @@ static struct pkt *read_frame(int memfd, off_t *at)
 	struct pkt *pkt;
 	uint32_t len;
 
-	if (sys_call(SYS_pread64, memfd, &len, sizeof(len), *at, 0, 0) != sizeof(len) || !len ||
-	    len > FRAME_MAX)
-		return NULL;
-	pkt = pkt_blank(len);
-	if (!pkt)
+	if (sys_call(SYS_pread64, memfd, &len, sizeof(len), *at, 0, 0) != sizeof(len))
 		return NULL;
 	*at += (off_t)sizeof(len);
-	if (sys_call(SYS_pread64, memfd, pkt->frame, len, *at, 0, 0) != len) {
+	pkt = travel_frame(memfd, *at, len);
+	*at += len;
+	if (pkt && !pkt->frame_len) {
 		pkt_free(pkt);
 		return NULL;
 	}
-	*at += len;
-	pkt->frame_len = len;
-	pkt->flags = PKT_CSUM_OK;
 	return pkt;
 }
 

@@ -16,8 +16,6 @@
 #include "sock/travel.h"
 #include "sock/udp_internal.h"
 
-#define DATAGRAM_MAX (65536 + 64) /* with its headers */
-
 bool member_is(const struct inet_sock *so)
 {
 	if (so->gone || !so->bound || so->verdict != VERDICT_ACCELERATED)
@@ -207,16 +205,13 @@ static struct inet_sock *make_child(const struct inet_sock *so)
 static int take_in_datagram(struct inet_sock *so, int memfd)
 {
 	off_t len = sys_call(SYS_lseek, memfd, 0, SEEK_END, 0, 0, 0);
-	struct pkt *pkt = len > 0 && len <= DATAGRAM_MAX ? pkt_blank((uint32_t)len) : NULL;
+	struct pkt *pkt = travel_frame(memfd, 0, len);
 	enum drop reason;
 	struct flow_key key;
 	struct ring *ring;
 
 	if (!pkt)
 		return -ENOMEM;
-	if (sys_call(SYS_pread64, memfd, pkt->frame, len, 0, 0, 0) == len)
-		pkt->frame_len = (uint32_t)len;
-	pkt->flags = PKT_CSUM_OK;
 	reason = frame_parse(pkt, FRAME_PARTIAL_CSUM, &key);
 	if (reason == DROP_NONE && sock_hold_cold(sock_ref_of(so), &ring) == 0) {
 		reason = udp_input(so, ring, pkt, false);

@@ -345,7 +345,7 @@ deliver_to_conn(struct inet_sock *so, struct ring *ring, struct pkt *pkt, nsec_t
 }
 
 /*
- * Frames run short, or it is a copy already.  What has no data is freed before the engine
+ * What is kept is a copy.  What has no data is freed before the engine
  * returns, and what fits behind the data that waits is copied there.
  */
 static __attribute__((noinline)) enum drop deliver_scarce(struct inet_sock *so, struct ring *ring,
@@ -356,7 +356,7 @@ static __attribute__((noinline)) enum drop deliver_scarce(struct inet_sock *so, 
 	enum drop reason;
 
 	if (tcp_recvq_keeps(rcv, pkt))
-		kept = ring_keep(ring, pkt, rcv->room, tcp_recvq_spare(rcv, pkt));
+		kept = ring_keep_copy(ring, pkt, rcv->room, tcp_recvq_spare(rcv, pkt));
 	if (!kept)
 		return DROP_NO_MEMORY;
 	rcv->gather = true;
@@ -376,7 +376,7 @@ enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nse
 
 	if (pkt->next)
 		return deliver_chain(so, ring, pkt, now);
-	if (__builtin_expect(ring_is_short(ring) || (pkt->pool->flags & PKT_POOL_SHARED), 0))
+	if (__builtin_expect(ring_keeps_copy(ring, pkt), 0))
 		return deliver_scarce(so, ring, pkt, now);
 	return deliver_to_conn(so, ring, pkt, now);
 }

@@ -154,6 +154,18 @@ int travel_bytes(const void *from, size_t len)
 	return fd;
 }
 
+struct pkt *travel_frame(int memfd, off_t at, off_t len)
+{
+	struct pkt *pkt = len > 0 && len <= TRAVEL_FRAME_MAX ? pkt_blank((uint32_t)len) : NULL;
+
+	if (!pkt)
+		return NULL;
+	if (sys_call(SYS_pread64, memfd, pkt->frame, len, at, 0, 0) == len)
+		pkt->frame_len = (uint32_t)len;
+	pkt->flags = PKT_CSUM_OK;
+	return pkt;
+}
+
 /* holder of home: memfd, or -errno. */
 static int write_bytes(const struct inet_sock *so)
 {

@@ -42,6 +42,14 @@ bool travel_fade(struct ring *ring, struct flow *flow, nsec_t time);
 /* Any: a memfd with these bytes, or -errno. */
 int travel_bytes(const void *from, size_t len);
 
+#define TRAVEL_FRAME_MAX (65536u + 64u) /* a datagram with its headers */
+
+/*
+ * Any: a packet of len bytes, at this place of a memfd; its checksums count as verified, and its
+ * frame_len is 0 if they could not be read.  NULL: no memory, or there is no frame of this length.
+ */
+struct pkt *travel_frame(int memfd, off_t at, off_t len);
+
 /* Rings are opened ahead, while the connection can still be reached where it is. */
 void travel_prepare(struct inet_sock *so);
 
