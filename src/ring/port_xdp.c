@@ -93,12 +93,9 @@ static int check_device(struct xdp_device *dev, char why[PORT_WHY])
 			"Interface %s is not accelerated: its MTU of %u does not fit a buffer.\n"
 			"Lower it: ip link set %s mtu %u\n",
 			dev->name, dev->mtu, dev->name, XDP_MTU_MAX);
-	if (dev->rx_queues > XDP_STEER_QUEUES)
-		return xdp_why(
-			why, -EOPNOTSUPP,
-			"Interface %s is not accelerated: it has %u RX queues, at most %u are\n"
-			"served.  Use fewer: ethtool -L %s combined %u\n",
-			dev->name, dev->rx_queues, XDP_STEER_QUEUES, dev->name, XDP_STEER_QUEUES);
+	rc = xdp_device_check_queues(dev, why);
+	if (rc)
+		return rc;
 	if (!(dev->flags & IFF_UP))
 		return xdp_why(why, -ENETDOWN,
 			       "Interface %s is not accelerated: it is down.\n"

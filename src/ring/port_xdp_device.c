@@ -55,19 +55,25 @@ static bool has_carrier(int fd, struct ifreq *ifr)
 	return ethtool(fd, ifr, &link) || link.data;
 }
 
-static void query_ethtool(struct xdp_device *dev, int fd, struct ifreq *ifr)
+static void query_queues(struct xdp_device *dev, int fd, struct ifreq *ifr)
 {
-	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
 	struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
 
-	dev->carrier = has_carrier(fd, ifr);
-	if (!ethtool(fd, ifr, &info))
-		snprintf(dev->driver, sizeof(dev->driver), "%.31s", info.driver);
 	if (ethtool(fd, ifr, &channels))
 		return;
 	dev->rx_queues = channels.rx_count + channels.combined_count;
 	dev->max_queues = channels.max_rx + channels.max_combined;
 	dev->combined = channels.max_combined != 0;
+}
+
+static void query_ethtool(struct xdp_device *dev, int fd, struct ifreq *ifr)
+{
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+
+	dev->carrier = has_carrier(fd, ifr);
+	if (!ethtool(fd, ifr, &info))
+		snprintf(dev->driver, sizeof(dev->driver), "%.31s", info.driver);
+	query_queues(dev, fd, ifr);
 }
 
 static int query(struct xdp_device *dev, int fd)
@@ -111,6 +117,30 @@ int xdp_device_query(struct xdp_device *dev, int ifindex)
 	rc = netlink_is_of(fd) ? query(dev, fd) : -EXDEV;
 	sys_close(fd);
 	return rc;
+}
+
+int xdp_device_recount(struct xdp_device *dev)
+{
+	int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = {0};
+
+	if (fd < 0)
+		return fd;
+	memcpy(ifr.ifr_name, dev->name, sizeof(ifr.ifr_name));
+	query_queues(dev, fd, &ifr);
+	sys_close(fd);
+	return 0;
+}
+
+int xdp_device_check_queues(const struct xdp_device *dev, char why[PORT_WHY])
+{
+	if (dev->rx_queues <= XDP_STEER_QUEUES)
+		return 0;
+	return xdp_why(why, -EOPNOTSUPP,
+		       "Interface %s is not accelerated: it has %u RX queues, at most %u are\n"
+		       "served.  Use fewer: ethtool -L %s %s %u\n",
+		       dev->name, dev->rx_queues, XDP_STEER_QUEUES, dev->name,
+		       dev->combined ? "combined" : "rx", XDP_STEER_QUEUES);
 }
 
 int xdp_socket(void)

@@ -355,13 +355,33 @@ static int try_join(struct xdp_port *port, nsec_t deadline, char why[PORT_WHY])
 	return rc;
 }
 
-static int make(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY])
+/*
+ * virtio_net with a program sends frames that are redirected from queues of their own, one for
+ * each processor, and receives on these queues as well.
+ */
+static int recount(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
+{
+	int rc = xdp_device_recount(dev);
+
+	if (rc)
+		return xdp_why(why, rc, "Interface %s is not accelerated: %s.\n", dev->name,
+			       strerrordesc_np(-rc));
+	rc = xdp_device_check_queues(dev, why);
+	if (rc)
+		return rc;
+	port->rx_queues = dev->rx_queues;
+	return xdp_group_memory_fit(port, why);
+}
+
+static int make(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
 {
 	int rc = xdp_group_memory(port, why);
 
 	if (!rc)
 		rc = xdp_load(port, dev, why); /* sleeps for some 10 ms */
 	xdp_group_memory_wait(port);
+	if (!rc)
+		rc = recount(port, dev, why);
 	if (!rc)
 		rc = xdp_group_create(port, why);
 	if (!rc) {
@@ -377,7 +397,7 @@ static int make(struct xdp_port *port, const struct xdp_device *dev, char why[PO
 }
 
 /* Without a name, if there can be none: then nobody else comes in. */
-static int try_make(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY])
+static int try_make(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
 {
 	int fd = xdp_group_name_take(port);
 
@@ -394,7 +414,7 @@ static int try_make(struct xdp_port *port, const struct xdp_device *dev, char wh
 	return make(port, dev, why);
 }
 
-static int try_both(struct xdp_port *port, const struct xdp_device *dev, nsec_t deadline,
+static int try_both(struct xdp_port *port, struct xdp_device *dev, nsec_t deadline,
 		    char why[PORT_WHY])
 {
 	int rc = try_make(port, dev, why);
@@ -408,7 +428,7 @@ static int try_both(struct xdp_port *port, const struct xdp_device *dev, nsec_t 
 	return rc;
 }
 
-int xdp_group_join(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY])
+int xdp_group_join(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
 {
 	nsec_t begun = group_now();
 	int rc;

@@ -53,15 +53,20 @@ static size_t memory_file_size(int fd)
 	return (size_t)st.st_size;
 }
 
+static int map_umem(struct xdp_port *port)
+{
+	int rc = xdp_map(&port->umem_map, port->group.umem_size, port->umem_fd, 0);
+
+	port->group.umem = port->umem_map.addr;
+	return rc;
+}
+
 static int map_memory(struct xdp_port *port)
 {
 	int rc = xdp_map(&port->ctl_map, sizeof(struct group_ctl), port->group.ctl_fd, 0);
 
-	if (!rc)
-		rc = xdp_map(&port->umem_map, port->group.umem_size, port->umem_fd, 0);
 	port->group.ctl = port->ctl_map.addr;
-	port->group.umem = port->umem_map.addr;
-	return rc;
+	return rc ? rc : map_umem(port);
 }
 
 /* The rings of an anchor, from its descriptor. */
@@ -362,6 +367,23 @@ void xdp_group_memory_wait(struct xdp_port *port)
 	if (port->touching)
 		pthread_join(port->toucher, NULL);
 	port->touching = false;
+}
+
+int xdp_group_memory_fit(struct xdp_port *port, char why[PORT_WHY])
+{
+	uint32_t size = umem_size_of(port->rx_queues);
+	int rc;
+
+	if (size <= port->group.umem_size)
+		return 0;
+	xdp_unmap(&port->umem_map);
+	sys_close_fd(&port->umem_fd);
+	port->group.umem_size = size;
+	port->umem_fd = memory_file("vma-umem", size);
+	if (port->umem_fd < 0)
+		return why_no_memory(port, port->umem_fd, why);
+	rc = map_umem(port);
+	return rc ? why_no_memory(port, rc, why) : 0;
 }
 
 int xdp_group_create(struct xdp_port *port, char why[PORT_WHY])

@@ -122,7 +122,8 @@ struct xdp_queue {
 	bool zerocopy;
 	unsigned slot;
 	unsigned nsocks;
-	int fds; /* readable when one of several sockets is; -1: there is only one */
+	unsigned tx_socks; /* the first ones: of queues that send */
+	int fds;	   /* readable when one of several sockets is; -1: there is only one */
 	/* the port's lock */
 	struct list link;
 	uint32_t drain_seq; /* that drain_to is for */
@@ -202,6 +203,10 @@ struct xdp_device {
 
 /* port_xdp_device.c: -EXDEV where the calling thread is in another network namespace than ours. */
 int xdp_device_query(struct xdp_device *dev, int ifindex);
+/* The queues once more: attaching a program changes them with some drivers. */
+int xdp_device_recount(struct xdp_device *dev);
+/* More RX queues than are served? */
+int xdp_device_check_queues(const struct xdp_device *dev, char why[PORT_WHY]);
 /* An AF_XDP socket, hidden from the program; or -errno. */
 int xdp_socket(void);
 /* Attaching may have reset the link: waits until it carries again. */
@@ -292,13 +297,15 @@ int xdp_set_option(int fd, int name, const void *val, socklen_t len);
  */
 int xdp_group_memory(struct xdp_port *port, char why[PORT_WHY]);
 void xdp_group_memory_wait(struct xdp_port *port);
+/* After the wait: a larger UMEM, if there are more queues now than it was made for. */
+int xdp_group_memory_fit(struct xdp_port *port, char why[PORT_WHY]);
 int xdp_group_create(struct xdp_port *port, char why[PORT_WHY]);
 /* What another member made, from its descriptors. */
 int xdp_group_adopt(struct xdp_port *port, char why[PORT_WHY]);
 void xdp_group_drop(struct xdp_port *port);
 
 /* port_xdp_group_join.c: makes the group of the interface, or joins it. */
-int xdp_group_join(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY]);
+int xdp_group_join(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY]);
 /*
  * Is this process still the user that opened the port?  One that is not answers nobody,
  * and leaves the name to other members.

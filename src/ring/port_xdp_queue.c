@@ -62,6 +62,33 @@ static int bind_sock(const struct xdp_port *port, const struct xdp_sock *s, unsi
 	return xdp_bind(s->fd, &addr);
 }
 
+/*
+ * Sending from a queue that the interface receives with only (virtio_net, veth with fewer TX
+ * queues than RX queues) does nothing, without an error: not even this counter moves.
+ */
+static bool can_send(const struct xdp_sock *s)
+{
+	struct xdp_statistics before, after;
+	socklen_t len = sizeof(before);
+
+	if (sys_getsockopt(s->fd, SOL_XDP, XDP_STATISTICS, &before, &len) || len < sizeof(before))
+		return true;
+	sys_sendto(s->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
+	if (sys_getsockopt(s->fd, SOL_XDP, XDP_STATISTICS, &after, &len))
+		return true;
+	return after.tx_ring_empty_descs != before.tx_ring_empty_descs;
+}
+
+/* In zero-copy mode each queue has rings of its own both ways. */
+static unsigned count_tx_socks(const struct xdp_queue *q)
+{
+	unsigned n = q->zerocopy ? q->nsocks : 1;
+
+	while (n < q->nsocks && can_send(&q->socks[n]))
+		n++;
+	return n;
+}
+
 static void close_sock(struct xdp_sock *s)
 {
 	for (size_t i = 0; i < sizeof(s->maps) / sizeof(*s->maps); i++)
@@ -140,8 +167,9 @@ static int open_socks(struct xdp_queue *q, char why[PORT_WHY])
 		if (rc)
 			return xdp_why_no_sock(why, port, q->nsocks, rc);
 	}
-	log_debug("%s: ring %u, %u AF_XDP sockets of %u frames", port->base.name, q->slot,
-		  q->nsocks, rx_entries);
+	q->tx_socks = count_tx_socks(q);
+	log_debug("%s: ring %u, %u AF_XDP sockets of %u frames, %u send", port->base.name, q->slot,
+		  q->nsocks, rx_entries, q->tx_socks);
 	return 0;
 }
 

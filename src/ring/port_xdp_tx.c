@@ -188,7 +188,7 @@ static __attribute__((noinline)) unsigned pick_sock(struct xdp_queue *q, const u
 	memcpy(&ports, frame + IP + 20, sizeof(ports));
 	hash = (src ^ __builtin_bswap32(dst)) * 0x9e3779b1u;
 	hash = (hash ^ ports) * 0x85ebca6bu;
-	q->tx_last = (unsigned)((uint64_t)hash * q->nsocks >> 32);
+	q->tx_last = (unsigned)((uint64_t)hash * q->tx_socks >> 32);
 	return q->tx_last;
 }
 
@@ -203,7 +203,7 @@ static __attribute__((noinline)) bool make_room(struct xdp_queue *q, unsigned i,
 int xdp_tx_put(struct port_queue *base, struct pkt *pkt)
 {
 	struct xdp_queue *q = queue_of(base);
-	unsigned i = __builtin_expect(q->nsocks == 1, 1) ? 0 : pick_sock(q, pkt->frame);
+	unsigned i = __builtin_expect(q->tx_socks == 1, 1) ? 0 : pick_sock(q, pkt->frame);
 	struct xdp_sock *s = sock_at(q, i);
 	struct xdp_desc *desc;
 	uint32_t idx;

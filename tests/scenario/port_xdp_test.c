@@ -7,6 +7,7 @@
  *	|  sniffer  --  v0  10.77.0.1 --------+---+-- v1 -- injector |
  *	|              (MAC 02:..:01)         |   |                  |
  *	|               q0  4 RX queues ------+---+-- q1             |
+ *	|               t0  4 RX, 2 TX -------+---+-- t1  the same   |
  *	|               g0  MTU 3500 ---------+---+-- g1  2 TX queues|
  *	+-------------------------------------+   +------------------+
  *
@@ -75,6 +76,11 @@ static int setup(void **state)
 static int setup_queues(void **state)
 {
 	return setup_on(state, "q");
+}
+
+static int setup_few_tx(void **state)
+{
+	return setup_on(state, "t");
 }
 
 static int setup_generic(void **state)
@@ -501,6 +507,32 @@ static void test_every_rx_queue_is_served(void **state)
 	assert_int_equal(poll(&pfd, 1, 0), 0);
 }
 
+/* As virtio_net is with an XDP program. */
+static void test_all_flows_leave_where_fewer_queues_send_than_receive(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	uint8_t seen[65] = {0};
+
+	for (uint64_t n = 1; n <= 64; n++) {
+		struct spec s = plain;
+		struct pkt *pkt = ops->tx_get(f->q);
+
+		assert_non_null(pkt);
+		s.sport = (uint16_t)(1000 + n);
+		pkt->frame_len = (uint32_t)make_frame(pkt->frame, &s, n);
+		assert_int_equal(ops->tx_put(f->q, pkt), 0);
+	}
+	ops->tx_flush(f->q);
+	for (int i = 0; i < 64; i++) {
+		uint64_t number = next_sniffed(f->inject_fd, DEADLINE);
+
+		assert_in_range(number, 1, 64);
+		assert_false(seen[number]);
+		seen[number] = 1;
+	}
+}
+
 static struct pkt *next_packet(struct fixture *f)
 {
 	nsec_t deadline = clock_now() + DEADLINE;
@@ -868,6 +900,7 @@ static const struct CMUnitTest tests[] = {
 	AFTER(test_more_than_the_ring_holds_is_sent_in_passing, setup),
 	AFTER(test_descriptors_are_readable_while_frames_wait, setup),
 	AFTER(test_every_rx_queue_is_served, setup_queues),
+	AFTER(test_all_flows_leave_where_fewer_queues_send_than_receive, setup_few_tx),
 	AFTER(test_generic_mode_serves_what_native_cannot, setup_generic),
 	AFTER(test_segments_nobody_split_arrive_whole, setup_generic),
 	AFTER(test_virtual_devices_have_partial_checksums, setup),

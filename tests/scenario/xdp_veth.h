@@ -80,10 +80,11 @@ static inline int make_topology(void **state)
 	setns(here_fd, CLONE_NEWNET);
 	make_pair("v0", "v1", "");
 	make_pair("q0", "q1", "numrxqueues 4 numtxqueues 4");
+	make_pair("t0", "t1", "numrxqueues 4 numtxqueues 2");
 	/* Native XDP wants as many receive queues as the peer has for sending. */
 	make_pair_of("g0", "mtu 3500 numrxqueues 1 numtxqueues 1", "g1",
 		     "mtu 3500 numrxqueues 2 numtxqueues 2");
-	for (const char **name = (const char *[]){"v0", "q0", "g0", NULL}; *name; name++)
+	for (const char **name = (const char *[]){"v0", "q0", "t0", "g0", NULL}; *name; name++)
 		shell("ip link set %s address 02:00:00:00:00:01", *name);
 	shell("ip addr add 10.77.0.1/24 dev v0");
 	return 0;
