@@ -47,7 +47,7 @@
 #define XDP_GROUP_REAP 256u /* completions taken at once */
 
 #define GROUP_MAGIC 0x7067786400616d76ull
-#define GROUP_VERSION 5u
+#define GROUP_VERSION 6u
 #define GROUP_MEMBERS 128 /* 32 and those that died just now */
 
 /* ---- owner words ---------------------------------------------------------------- */
@@ -143,6 +143,7 @@ struct group_ctl {
 	uint32_t queues; /* anchors */
 	uint32_t fill_target;
 	uint32_t native, zerocopy;
+	nsec_t made;
 	nsec_t settle_until; /* the link may be down until then: we attached to it */
 	/* lock */
 	struct group_lock lock;

@@ -72,6 +72,11 @@ static bool is_same_user(const struct xdp_port *port, int fd, struct ucred *peer
 	return !sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &len) && peer->uid == port->uid;
 }
 
+bool xdp_group_outgrown(const struct xdp_port *port)
+{
+	return __atomic_load_n(&port->conf->outgrown, __ATOMIC_RELAXED);
+}
+
 bool xdp_group_is_opener(const struct xdp_port *port)
 {
 	return port->uid == sys_geteuid();
@@ -215,7 +220,7 @@ static bool answer(struct xdp_port *port, int conn, const struct hello *hello, c
 {
 	if (hello->version != GROUP_VERSION)
 		return !say(conn, HELLO_ANSWER, NULL, 0);
-	return hello->kind == HELLO_NEW && xdp_group_is_opener(port) &&
+	return hello->kind == HELLO_NEW && xdp_group_is_opener(port) && !xdp_group_outgrown(port) &&
 	       xdp_group_is_proof(port, fds, n) && !hand_over(port, conn);
 }
 
@@ -440,9 +445,13 @@ int xdp_group_join(struct xdp_port *port, struct xdp_device *dev, char why[PORT_
 
 		rc = try_both(port, dev, begun + WAIT_MAX, why);
 		if (rc != -EAGAIN && rc != -ENOTUNIQ)
-			return rc;
-		if (group_now() > begun + (rc == -EAGAIN ? WAIT_MAX : OTHER_MAX))
-			return -EBUSY;
+			break;
+		if (group_now() > begun + (rc == -EAGAIN ? WAIT_MAX : OTHER_MAX)) {
+			rc = -EBUSY;
+			break;
+		}
 		sys_ppoll(NULL, 0, &pause, NULL);
 	}
+	xdp_link_let_go(port->base.ifindex);
+	return rc;
 }

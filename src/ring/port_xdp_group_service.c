@@ -20,6 +20,8 @@
 #define SWEEP_INTERVAL (100 * NSEC_PER_MSEC) /* without a sign that somebody died */
 #define STEP_INTERVAL (20 * NSEC_PER_MSEC)   /* while there is something to do */
 #define REST_INTERVAL (100 * NSEC_PER_MSEC)  /* while somebody calls and we have no descriptor */
+/* Between two ports of more queues: a driver may not tell how many it has. */
+#define OUTGROW_INTERVAL NSEC_PER_SEC
 #define EVENTS_MAX 32
 
 void xdp_service_watch(struct xdp_port *port, int fd, uint32_t events)
@@ -161,16 +163,22 @@ static bool tell_drained(struct xdp_port *port)
 	return waiting;
 }
 
-/* The others are to look at theirs. */
-static void ring_bell(struct xdp_port *port)
+static void ring_bell(const struct xdp_port *port)
+{
+	uint64_t one = 1;
+
+	sys_write(port->bell_fd, &one, sizeof(one));
+}
+
+/* The others are to look at their RX rings. */
+static void have_drained(struct xdp_port *port)
 {
 	uint32_t seq = load(&port->group.ctl->audit.seq);
-	uint64_t one = 1;
 
 	if (port->rung_seq == seq)
 		return;
 	port->rung_seq = seq;
-	sys_write(port->bell_fd, &one, sizeof(one));
+	ring_bell(port);
 }
 
 /* ---- the round ---------------------------------------------------------------------------- */
@@ -187,8 +195,6 @@ static void unsteer(void *arg, const uint8_t slots[XDP_STEER_SLOTS])
  */
 static void lose(struct xdp_port *port)
 {
-	log_warn("%s: the processes that share it took this one for dead; its port is opened anew",
-		 port->base.name);
 	__atomic_store_n(&port->group.lost, true, __ATOMIC_RELAXED);
 	xdp_group_stop_answering(port);
 	if (port->lifeline_fd >= 0)
@@ -196,6 +202,22 @@ static void lose(struct xdp_port *port)
 	/* Now: a later close would drop the record lock of the port that is opened instead. */
 	sys_close_fd(&port->group.ctl_fd);
 	__atomic_store_n(&port->base.lost, true, __ATOMIC_RELEASE);
+}
+
+/* Each member leaves, and the first one that is back makes a group of more queues. */
+static void outgrow(struct xdp_port *port)
+{
+	nsec_t now = group_now();
+
+	if (now - port->group.ctl->made < OUTGROW_INTERVAL)
+		return;
+	log_info("%s: frames come by more than its %u RX queues; its port is opened anew",
+		 port->base.name, port->group.queues);
+	/* Those whose flows have been removed from it are not the kernel's. */
+	__atomic_store_n(&port->conf->hold, (uint64_t)(now + XDP_HOLD), __ATOMIC_RELAXED);
+	ring_bell(port);
+	xdp_link_keep(port);
+	lose(port);
 }
 
 static void sweep(struct xdp_port *port, bool died)
@@ -206,12 +228,15 @@ static void sweep(struct xdp_port *port, bool died)
 		return;
 	port->swept = now;
 	if (!group_member_renew(&port->group)) {
+		log_warn("%s: the processes that share it took this one for dead; its port is "
+			 "opened anew",
+			 port->base.name);
 		lose(port);
 		return;
 	}
 	port->sweeping = group_sweep(&port->group, now, unsteer, port);
 	if (load(&port->group.ctl->audit.stage) == AUDIT_DRAINING)
-		ring_bell(port);
+		have_drained(port);
 }
 
 static void arm(struct xdp_port *port, nsec_t interval)
@@ -241,6 +266,8 @@ int xdp_service(struct port *base, int fds[PORT_FDS_MAX])
 	if (alone)
 		xdp_group_find_answerer(port);
 	sweep(port, died);
+	if (!port->base.lost && xdp_group_outgrown(port))
+		outgrow(port);
 	if (port->base.lost) {
 		mutex_unlock(&port->lock);
 		return 0;

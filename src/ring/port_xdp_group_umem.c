@@ -268,6 +268,7 @@ static void init_ctl(struct xdp_port *port)
 	if (ctl->fill_target > XDP_FILL_ENTRIES)
 		ctl->fill_target = XDP_FILL_ENTRIES;
 	ctl->native = port->native;
+	ctl->made = group_now();
 }
 
 /* The pool is what the fill rings left over. */
@@ -400,6 +401,7 @@ int xdp_group_create(struct xdp_port *port, char why[PORT_WHY])
 		xdp_drive_allow(port->anchors[i]);
 	init_frames(port);
 	copy_settings(&port->group);
+	port->conf->queues = port->group.queues;
 	log_debug("%s: port group made, %u RX queues, %s XDP, %s", port->base.name,
 		  port->group.queues, port->native ? "native" : "generic",
 		  port->group.zerocopy ? "zero-copy" : "copy");

@@ -262,6 +262,15 @@ bool xdp_memlock_decide(bool limited, int small, int large, bool old_kernel);
  * xdp_why_taken().
  */
 int xdp_load(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY]);
+/* Time enough for all processes that share a port to open it anew and enter their flows. */
+#define XDP_HOLD NSEC_PER_SEC
+/*
+ * Leaves the program attached although the port is closed: the next one of the interface in
+ * this process replaces it, so that the kernel gets no frame of our connections in between.
+ * let_go: there is no next one, or it is another process's.
+ */
+void xdp_link_keep(struct xdp_port *port);
+void xdp_link_let_go(int ifindex);
 int xdp_map_conf(struct xdp_port *port);
 /* The interface's address, for the program. */
 void xdp_conf_mac(struct xdp_port *port, const uint8_t mac[6]);
@@ -311,6 +320,8 @@ int xdp_group_join(struct xdp_port *port, struct xdp_device *dev, char why[PORT_
  * and leaves the name to other members.
  */
 bool xdp_group_is_opener(const struct xdp_port *port);
+/* Frames came by RX queues that the group has no sockets for: it takes no more members. */
+bool xdp_group_outgrown(const struct xdp_port *port);
 /* Lets go of the name, and of those who know us by it. */
 void xdp_group_stop_answering(struct xdp_port *port);
 /* Takes the name, or finds who has it; neither: later. */

@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/random.h"
 #include "base/sys.h"
 #include "ring/port_xdp_internal.h"
@@ -84,6 +86,73 @@ static int link_to(struct xdp_port *port, int prog, unsigned flags)
 	return 0;
 }
 
+/* ---- a program that stays while its port is opened anew ----------------------------- */
+
+#define KEPT_MAX 8
+
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	int ifindex; /* 0: free */
+	int link_fd;
+	bool native;
+} kept[KEPT_MAX];
+
+void xdp_link_keep(struct xdp_port *port)
+{
+	mutex_lock(&kept_lock);
+	for (int i = 0; i < KEPT_MAX && port->link_fd >= 0; i++) {
+		if (kept[i].ifindex)
+			continue;
+		kept[i].link_fd = port->link_fd;
+		kept[i].native = port->native;
+		kept[i].ifindex = port->base.ifindex;
+		port->link_fd = -1;
+	}
+	mutex_unlock(&kept_lock);
+}
+
+/* -1: none was kept. */
+static int take_kept(int ifindex, bool *native)
+{
+	int fd = -1;
+
+	mutex_lock(&kept_lock);
+	for (int i = 0; i < KEPT_MAX && fd < 0; i++) {
+		if (kept[i].ifindex != ifindex)
+			continue;
+		fd = kept[i].link_fd;
+		*native = kept[i].native;
+		kept[i].ifindex = 0;
+	}
+	mutex_unlock(&kept_lock);
+	return fd;
+}
+
+void xdp_link_let_go(int ifindex)
+{
+	bool native;
+	int fd = take_kept(ifindex, &native);
+
+	sys_close_fd(&fd);
+}
+
+/* The program in place of the one that was kept; false: there is none. */
+static bool replace(struct xdp_port *port, int prog)
+{
+	int fd = take_kept(port->base.ifindex, &port->native);
+
+	if (fd < 0)
+		return false;
+	port->conf->hold = (uint64_t)(group_now() + XDP_HOLD);
+	if (!bpf_link_update(fd, prog, NULL)) {
+		port->link_fd = fd;
+		return true;
+	}
+	port->conf->hold = 0;
+	sys_close_fd(&fd);
+	return false;
+}
+
 static bool is_taken(int rc)
 {
 	return rc == -EBUSY || rc == -EEXIST;
@@ -93,6 +162,8 @@ static int attach(struct xdp_port *port, const struct xdp_device *dev, int prog,
 {
 	int native, generic;
 
+	if (replace(port, prog))
+		return 0;
 	native = link_to(port, prog, XDP_FLAGS_DRV_MODE);
 	port->native = native == 0;
 	if (!native)

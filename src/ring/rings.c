@@ -166,6 +166,8 @@ void rings_addrs_gone(const struct inaddr *gone, unsigned n)
 
 /* ---- rings (control lock) ---------------------------------------------------------- */
 
+static int leaving; /* see rings_interface_leaving() */
+
 static struct ring *find_ring(int ifindex, uint64_t key)
 {
 	for (unsigned i = 0; i < n_rings; i++) {
@@ -263,6 +265,10 @@ int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY],
 	int rc;
 
 	*fresh = false;
+	if (ifindex == leaving) {
+		snprintf(why, PORT_WHY, "Interface number %d is being left.\n", ifindex);
+		return -ENODEV;
+	}
 	*ring = find_ring(ifindex, key);
 	if (*ring)
 		return 0;
@@ -383,10 +389,16 @@ static void close_gone(void (*vacate)(struct ring *ring, struct ring *heir))
 	}
 }
 
+void rings_interface_leaving(int ifindex)
+{
+	leaving = ifindex;
+}
+
 void rings_interface_gone(int ifindex)
 {
 	struct port_entry *entry = find_port(ifindex);
 
+	leaving = 0;
 	if (!entry)
 		return;
 	mutex_lock(&ports_lock);

@@ -40,6 +40,9 @@ int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY],
  */
 bool rings_close_unused(nsec_t now, void (*vacate)(struct ring *ring, struct ring *heir));
 
+/* From now on until rings_interface_gone(): rings_get() fails, although its link may be there. */
+void rings_interface_leaving(int ifindex);
+
 /*
  * The interface is gone, and its rings are retired: closes their queues and its port, as far
  * as packets are back; rings_close_unused() does the rest.

@@ -166,13 +166,27 @@ static __always_inline __u32 find_member(const struct iphdr *ip, struct ports po
 /*
  * To the ring's socket.  Unless the host has lost the address: then as the kernel, which
  * drops it.  The kernel does not get it, for the address may be back, and it knows nothing of
- * our connections: it would reset them.
+ * our connections: it would reset them.  The same with what comes by an RX queue that the
+ * interface did not have when the sockets were opened: from then on, until other sockets are.
  */
 static __always_inline int redirect(const struct xdp_md *ctx, __u32 local, __u32 slot)
 {
 	if (conf.gone && bpf_map_lookup_elem(&gone, &local))
 		return XDP_DROP;
-	return bpf_redirect_map(&xsks, slot * XDP_STEER_QUEUES + ctx->rx_queue_index, XDP_PASS);
+	if (ctx->rx_queue_index >= conf.queues || ctx->rx_queue_index >= XDP_STEER_QUEUES) {
+		conf.outgrown = 1;
+		return XDP_DROP;
+	}
+	return bpf_redirect_map(&xsks, slot * XDP_STEER_QUEUES + ctx->rx_queue_index,
+				conf.outgrown ? XDP_DROP : XDP_PASS);
+}
+
+/* To the kernel; TCP not while its flows are entered again, after the port was outgrown. */
+static __always_inline int pass(const struct iphdr *ip)
+{
+	if (conf.hold && ip->protocol == IPPROTO_TCP && bpf_ktime_get_ns() < conf.hold)
+		return XDP_DROP;
+	return XDP_PASS;
 }
 
 SEC("xdp")
@@ -213,15 +227,13 @@ int xdp_steer(struct xdp_md *ctx)
 	if ((const void *)(behind + 1) > end)
 		return XDP_PASS;
 	ports = *behind;
-	if (ctx->rx_queue_index >= XDP_STEER_QUEUES)
-		return XDP_PASS;
 	if (ip->protocol == IPPROTO_TCP)
 		conn = find_conn(ip, ports);
 	if (conn)
 		return redirect(ctx, ip->daddr, conn - 1);
 	entry = find_entry(ip, ports);
 	if (!entry)
-		return XDP_PASS;
+		return pass(ip);
 	slot = *entry;
 	if (slot & XDP_STEER_SHARED)
 		slot = find_member(ip, ports, slot);

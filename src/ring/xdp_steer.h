@@ -76,12 +76,15 @@ struct xdp_steer_conn {
 };
 
 struct xdp_steer_conf {
-	__u32 flows5; /* entries in the 5-tuple map: 0 saves the look-up */
-	__u32 mac_lo; /* first four bytes of the interface's address, as in memory */
-	__u16 mac_hi; /* the other two */
-	__u16 vlan;   /* VLAN of the interface, host byte order; 0: untagged */
-	__u32 seed;   /* of share_bucket() */
-	__u32 gone;   /* not 0: there are lost addresses, whose frames are dropped */
+	__u32 flows5;	/* entries in the 5-tuple map: 0 saves the look-up */
+	__u32 mac_lo;	/* first four bytes of the interface's address, as in memory */
+	__u16 mac_hi;	/* the other two */
+	__u16 vlan;	/* VLAN of the interface, host byte order; 0: untagged */
+	__u32 seed;	/* of share_bucket() */
+	__u32 gone;	/* not 0: there are lost addresses, whose frames are dropped */
+	__u32 queues;	/* RX queues with sockets, at most XDP_STEER_QUEUES */
+	__u32 outgrown; /* written by the program: frames of flows came by another RX queue */
+	__u64 hold; /* CLOCK_MONOTONIC in ns: until then TCP without an entry is dropped; 0: no */
 };
 
 #endif

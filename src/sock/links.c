@@ -355,12 +355,15 @@ static void interface_gone(int ifindex)
 		move_drain(ring);
 		ring_release_cold(ring);
 	}
+	rings_interface_leaving(ifindex);
 	sock_each(detach, &ifindex);
 	for (unsigned i = 0; i < rings_count(); i++) {
 		if (rings_at(i)->ifindex == ifindex)
 			retire(rings_at(i));
 	}
 	rings_interface_gone(ifindex);
+	/* It may be there still, and only its port is another: the kernel says nothing then. */
+	netlink_expire();
 	sock_tell_pollers();
 }
 

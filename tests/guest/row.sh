@@ -56,7 +56,7 @@ attach() {
 }
 
 is_zero_copy() {
-	(($(grep -c 'zero-copy' $netns_tmp/vma.log) >= 2))
+	(($(grep -c 'XDP, zero-copy' $netns_tmp/vma.log) >= 2))
 }
 
 # ---- messages -----------------------------------------------------------------
@@ -224,7 +224,7 @@ if [[ -z $quick ]]; then
 fi
 grep -E 'VMA (WARN|ERR)' $netns_tmp/vma.log | head -n 3
 printf 'ROW %s | %s | %s | %s | %s | %s\n' "$name" "$mode" \
-	"$(grep -q zero-copy $netns_tmp/vma.log && echo zero-copy || echo copies)" \
+	"$(is_zero_copy && echo zero-copy || echo copies)" \
 	"${rates[0]:-0} / ${rates[1]:-0}" "${rates[3]:-0} / ${rates[4]:-0}" \
 	"$(awk -v i="${rates[2]:-0}" -v m="${rates[1]:-1}" 'BEGIN { printf "%.2f", m ? i / m : 0 }')" |
 	tee ${GUEST_OUT:+-a "$GUEST_OUT/rows"}
