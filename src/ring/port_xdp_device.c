@@ -122,6 +122,7 @@ int xdp_device_query(struct xdp_device *dev, int ifindex)
 int xdp_device_recount(struct xdp_device *dev)
 {
 	int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	unsigned before = dev->rx_queues;
 	struct ifreq ifr = {0};
 
 	if (fd < 0)
@@ -129,6 +130,7 @@ int xdp_device_recount(struct xdp_device *dev)
 	memcpy(ifr.ifr_name, dev->name, sizeof(ifr.ifr_name));
 	query_queues(dev, fd, &ifr);
 	sys_close(fd);
+	dev->grew = dev->rx_queues > before;
 	return 0;
 }
 

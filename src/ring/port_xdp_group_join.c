@@ -375,6 +375,8 @@ static int recount(struct xdp_port *port, struct xdp_device *dev, char why[PORT_
 	if (rc)
 		return rc;
 	port->rx_queues = dev->rx_queues;
+	dev->grew |= port->grew;
+	port->grew = dev->grew;
 	return xdp_group_memory_fit(port, why);
 }
 

@@ -139,12 +139,22 @@ static int set_ring_sizes(int fd)
 	return rc;
 }
 
+/*
+ * Queues that go with the program are gone before zero-copy sockets have let go of them, in
+ * whatever order they are closed: the kernel warns, and crashes soon after (virtio_net,
+ * Linux 7.3).
+ */
+static bool may_zero_copy(const struct xdp_port *port)
+{
+	return port->native && params.xdp_zerocopy && !port->grew;
+}
+
 static int bind_first(const struct xdp_port *port, int fd, struct sockaddr_xdp *addr)
 {
 	int rc;
 
 	addr->sxdp_flags = XDP_USE_NEED_WAKEUP;
-	if (!port->native || !params.xdp_zerocopy)
+	if (!may_zero_copy(port))
 		addr->sxdp_flags |= XDP_COPY;
 	if (port->native) /* the kernel tries zero-copy, and falls back to copying by itself */
 		return xdp_bind(fd, addr);

@@ -141,6 +141,7 @@ struct xdp_port {
 	/* set when opened */
 	unsigned rx_queues;
 	bool native;
+	bool grew;    /* see struct xdp_device; known to whoever made the group */
 	unsigned uid; /* effective, of whoever opened it: the group's */
 	struct grace grace;
 	struct xdp_group group;
@@ -199,6 +200,7 @@ struct xdp_device {
 	bool combined;	     /* they send as well: ethtool -L calls them so */
 	bool is_virtual;
 	bool carrier; /* or it does not tell */
+	bool grew;    /* set by recount: it has RX queues only while a program is attached */
 };
 
 /* port_xdp_device.c: -EXDEV where the calling thread is in another network namespace than ours. */
@@ -261,7 +263,7 @@ bool xdp_memlock_decide(bool limited, int small, int large, bool old_kernel);
  * port_xdp_load.c: program, maps and link into port->*_fd; conf.  -EAGAIN, -ENOTUNIQ: see
  * xdp_why_taken().
  */
-int xdp_load(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY]);
+int xdp_load(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY]);
 /* Time enough for all processes that share a port to open it anew and enter their flows. */
 #define XDP_HOLD NSEC_PER_SEC
 /*
@@ -470,6 +472,7 @@ int xdp_why(char why[PORT_WHY], int error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The capabilities AF_XDP needs; 0 when this process has them all. */
 int xdp_why_missing_caps(char why[PORT_WHY], const char *ifname);
+bool xdp_is_attached(int ifindex); /* an XDP program, anybody's */
 /* The kernel refused although the capabilities are there. */
 int xdp_why_refused(char why[PORT_WHY], const char *ifname, const char *what);
 /*

@@ -94,7 +94,7 @@ static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	int ifindex; /* 0: free */
 	int link_fd;
-	bool native;
+	bool native, grew;
 } kept[KEPT_MAX];
 
 void xdp_link_keep(struct xdp_port *port)
@@ -105,6 +105,7 @@ void xdp_link_keep(struct xdp_port *port)
 			continue;
 		kept[i].link_fd = port->link_fd;
 		kept[i].native = port->native;
+		kept[i].grew = port->grew;
 		kept[i].ifindex = port->base.ifindex;
 		port->link_fd = -1;
 	}
@@ -112,7 +113,7 @@ void xdp_link_keep(struct xdp_port *port)
 }
 
 /* -1: none was kept. */
-static int take_kept(int ifindex, bool *native)
+static int take_kept(int ifindex, bool *native, bool *grew)
 {
 	int fd = -1;
 
@@ -122,6 +123,7 @@ static int take_kept(int ifindex, bool *native)
 			continue;
 		fd = kept[i].link_fd;
 		*native = kept[i].native;
+		*grew = kept[i].grew;
 		kept[i].ifindex = 0;
 	}
 	mutex_unlock(&kept_lock);
@@ -130,8 +132,8 @@ static int take_kept(int ifindex, bool *native)
 
 void xdp_link_let_go(int ifindex)
 {
-	bool native;
-	int fd = take_kept(ifindex, &native);
+	bool native, grew;
+	int fd = take_kept(ifindex, &native, &grew);
 
 	sys_close_fd(&fd);
 }
@@ -139,7 +141,7 @@ void xdp_link_let_go(int ifindex)
 /* The program in place of the one that was kept; false: there is none. */
 static bool replace(struct xdp_port *port, int prog)
 {
-	int fd = take_kept(port->base.ifindex, &port->native);
+	int fd = take_kept(port->base.ifindex, &port->native, &port->grew);
 
 	if (fd < 0)
 		return false;
@@ -149,6 +151,7 @@ static bool replace(struct xdp_port *port, int prog)
 		return true;
 	}
 	port->conf->hold = 0;
+	port->grew = false;
 	sys_close_fd(&fd);
 	return false;
 }
@@ -158,12 +161,16 @@ static bool is_taken(int rc)
 	return rc == -EBUSY || rc == -EEXIST;
 }
 
-static int attach(struct xdp_port *port, const struct xdp_device *dev, int prog, char why[PORT_WHY])
+static int attach(struct xdp_port *port, struct xdp_device *dev, int prog, char why[PORT_WHY])
 {
 	int native, generic;
 
 	if (replace(port, prog))
 		return 0;
+	/* How many queues there are without a program: see may_zero_copy(). */
+	if (xdp_is_attached(dev->ifindex))
+		return xdp_why_taken(why, dev);
+	xdp_device_recount(dev);
 	native = link_to(port, prog, XDP_FLAGS_DRV_MODE);
 	port->native = native == 0;
 	if (!native)
@@ -215,7 +222,7 @@ static int load(struct xdp_steer_skel *skel, const struct xdp_device *dev, char 
 	return rc;
 }
 
-int xdp_load(struct xdp_port *port, const struct xdp_device *dev, char why[PORT_WHY])
+int xdp_load(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
 {
 	struct xdp_steer_skel *skel;
 	uint32_t seed;

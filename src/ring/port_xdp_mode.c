@@ -45,6 +45,9 @@ static void add_copy(char text[PORT_WHY], const struct xdp_device *dev)
 		add(text, ": as VMA_XDP_ZEROCOPY=0 asks for");
 	else if (!strcmp(dev->kind, "veth"))
 		add(text, ": all that veth can do");
+	else if (dev->grew)
+		add(text, ": zero-copy needs all of its queues in use: ethtool -L %s %s %u",
+		    dev->name, dev->combined ? "combined" : "rx", dev->max_queues);
 	else if (!strcmp(dev->driver, "virtio_net"))
 		add(text, ": zero-copy needs Linux 6.13 and iommu_platform=on of the device");
 	else if (!strcmp(dev->driver, "igb"))

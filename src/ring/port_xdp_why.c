@@ -118,6 +118,13 @@ static bool group_of_other(int ifindex, unsigned *uid)
 	return found;
 }
 
+bool xdp_is_attached(int ifindex)
+{
+	struct bpf_prog_info info;
+
+	return query_program(ifindex, &info);
+}
+
 int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev)
 {
 	struct bpf_prog_info info;

@@ -194,9 +194,10 @@ fi
 rate udp
 rate tcp
 : "${mode:=$(grep -o 'native\|generic' $netns_tmp/vma.log | head -n 1)}"
-if [[ ${ZERO_COPY:-} == 1 ]]; then
-	check "$name: zero-copy" is_zero_copy
-fi
+case ${ZERO_COPY:-} in
+1) check "$name: zero-copy" is_zero_copy ;;
+0) check "$name: no zero-copy, and why" grep -q 'zero-copy needs all of its queues in use' $netns_tmp/vma.log ;;
+esac
 if [[ -n ${MASKED:-} ]]; then
 	check "$name: udp, receiving without interrupts" is_masked udp
 	check "$name: tcp, receiving without interrupts" is_masked tcp

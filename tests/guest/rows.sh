@@ -37,8 +37,10 @@ if [[ -n ${GUEST_NICS_virtio:-} ]]; then
 	row virtio-1 "$GUEST_NICS_virtio" ROW_QUEUES=1
 fi
 if [[ -n ${GUEST_NICS_virtio_zc:-} ]]; then
-	row virtio-zc-4 "$GUEST_NICS_virtio_zc" ZERO_COPY=1 MASKED='-input[.]'
-	row virtio-zc-1 "$GUEST_NICS_virtio_zc" ZERO_COPY=1 MASKED='-input[.]' ROW_QUEUES=1
+	queues=(/sys/class/net/"${GUEST_NICS_virtio_zc%% *}"/queues/rx-*)
+	row virtio-zc-${#queues[@]} "$GUEST_NICS_virtio_zc" ZERO_COPY=1 MASKED='-input[.]'
+	# With queues to spare the driver adds some, and takes them away: no zero-copy.
+	((${#queues[@]} == 1)) || row virtio-zc-spare "$GUEST_NICS_virtio_zc" ZERO_COPY=0 ROW_QUEUES=1
 fi
 [[ -z ${GUEST_NICS_vmxnet3:-} ]] || row vmxnet3 "$GUEST_NICS_vmxnet3"
 [[ -z ${GUEST_NICS_e1000e:-} ]] || row e1000e "$GUEST_NICS_e1000e"

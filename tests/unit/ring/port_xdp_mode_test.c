@@ -33,6 +33,10 @@ static const struct {
 	 NATIVE,
 	 "eth0: accelerated with native XDP, copies: zero-copy needs Linux 6.13 and "
 	 "iommu_platform=on of the device"},
+	{{.driver = "virtio_net", .max_queues = 4, .combined = true, .grew = true},
+	 NATIVE,
+	 "eth0: accelerated with native XDP, copies: zero-copy needs all of its queues in use: "
+	 "ethtool -L eth0 combined 4"},
 	{{.driver = "igb"},
 	 NATIVE,
 	 "eth0: accelerated with native XDP, copies: zero-copy needs Linux 6.14"},
