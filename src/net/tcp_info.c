@@ -5,10 +5,13 @@
 
 #include "net/tcp_internal.h"
 
-/* The kernel's numbers, <linux/tcp_states.h>. */
+/*
+ * The kernel's numbers, <linux/tcp_states.h>. There what waits in TIME_WAIT is no socket any
+ * more: the program's is closed.
+ */
 static const uint8_t linux_state[] = {
 	[TCP_ESTABLISHED] = 1, [TCP_SYN_SENT] = 2,  [TCP_SYN_RECEIVED] = 3, [TCP_FIN_WAIT_1] = 4,
-	[TCP_FIN_WAIT_2] = 5,  [TCP_TIME_WAIT] = 6, [TCP_CLOSED] = 7,	    [TCP_CLOSE_WAIT] = 8,
+	[TCP_FIN_WAIT_2] = 5,  [TCP_TIME_WAIT] = 7, [TCP_CLOSED] = 7,	    [TCP_CLOSE_WAIT] = 8,
 	[TCP_LAST_ACK] = 9,    [TCP_LISTEN] = 10,   [TCP_CLOSING] = 11,
 };
 
