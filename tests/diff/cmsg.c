@@ -151,7 +151,7 @@ static void with_option(int level, int name, int value)
 
 	SAY(setsockopt(fd, level, name, &value, sizeof(value)));
 	SAY(get_int(fd, level, name));
-	usleep(50000); /* the kernel begins to take the time a little later */
+	let_pass(50, "the kernel begins to take the time from a work queue, and tells nobody");
 	meet();
 	meet();
 	receive(fd, 512, 0);
@@ -435,7 +435,7 @@ static void tcp_stamp_client(void)
 	int fd = tcp_pair();
 
 	SAY(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMP, &(int){1}, sizeof(int)));
-	usleep(50000);
+	let_pass(50, "as in with_option()");
 	meet();
 	await_bytes(fd, 10);
 	receive(fd, 0, MSG_PEEK);

@@ -77,6 +77,25 @@ long now_ms(void);
 
 /* Whether [lo, hi] ms have passed since began: "in time", or how long it was. */
 void in_time(const char *what, long began, long lo, long hi);
+/* Where only that is certain, as it ran once. */
+void not_before(const char *what, long began, long lo);
+
+/*
+ * A call with a timeout of that many microseconds: what it returned, and "in time". It may never
+ * end before them. After them a busy machine may keep it, but not each time: it is called again,
+ * up to ten times, until it took less than 20 ms more.
+ */
+#define SAY_TIMEOUT(usec, call)                                                              \
+	for (struct timing t_ = {.text = #call, .least_usec = (usec)}; timing_goes_on(&t_);) \
+	timing_result(&t_, (long)(call))
+
+struct timing {
+	const char *text;
+	long least_usec, began, value;
+	int tries, error;
+};
+bool timing_goes_on(struct timing *t);
+void timing_result(struct timing *t, long value);
 
 /* ---- both sides ----------------------------------------------------------------------- */
 
@@ -88,6 +107,7 @@ void tell(long value);
 long hear(void);
 
 extern bool is_server;
+extern int other_pid; /* the other side */
 extern bool with_lib; /* for set-up only, never for what is said */
 
 /* A port of this behaviour alone, the same on both sides: i of 0..9. */
@@ -120,8 +140,6 @@ int udp_pair(void);
 
 /* Waits until fd has the events (poll), 5 s at most; says so if it has not. */
 void await(int fd, short events);
-/* Waits until FIONREAD (TCP: exactly that many unread bytes; UDP: a datagram) says n. */
-void await_bytes(int fd, int n);
 
 void set_int(int fd, int level, int name, int value);
 int get_int(int fd, int level, int name);
@@ -141,6 +159,39 @@ void ping(int fd, const char *text);
 void pong(int fd);
 /* Waits for the end of the stream. */
 void expect_end(int fd);
+
+/*
+ * ---- the right moment -------------------------------------------------------------------
+ *
+ * All of them wait 5 s at most, and say so when that was not enough. Nothing else sleeps
+ * (tests/lint/sleeps_test.sh).
+ */
+
+/* Until FIONREAD (TCP: exactly that many unread bytes; UDP: a datagram) says n. */
+void await_bytes(int fd, int n);
+/* Until the peer has acknowledged all that was sent, and a FIN. */
+void await_acked(int fd);
+/* Until a connection is in that state of <netinet/tcp.h>. */
+void await_state(int fd, int state);
+/* Called by both sides: then each has what the other sent before, UDP and resets included. */
+void arrive(void);
+
+/*
+ * Until a thread is blocked in a call: it sleeps, and has not run for 10 ms. With the library
+ * it polls before that, and sleeps in another call than the one that it made.
+ */
+void await_blocked(int tid);
+/* The thread of the other side that runs behaviours. What woke it before counts as run. */
+void await_other_blocked(void);
+
+/* Time that is the very thing, or that no event tells of: why? */
+void let_pass(int msec, const char *why);
+
+/*
+ * Sends until nothing more goes, to the last byte: what is left of the window, and less than
+ * a segment, is sent when the timer for that runs out, some 200 ms and more later. How much?
+ */
+long fill_window(int fd);
 
 /* Forks; the child calls fn(arg) and leaves with what it returns. join: says how it ended. */
 int spawn(int (*fn)(void *arg), void *arg);

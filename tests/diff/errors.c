@@ -2,6 +2,7 @@
 /* Errors: which one, on which call, how often; what is left after shutdown and reset. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -147,7 +148,7 @@ static void resets_late(void)
 	int fd = tcp_pair();
 
 	meet();
-	usleep(100000);
+	await_other_blocked();
 	reset(fd);
 	meet();
 }
@@ -184,7 +185,7 @@ static void data_resets_late(void)
 
 	MUST(send(fd, "data", 4, 0));
 	meet();
-	usleep(200000);
+	await_other_blocked();
 	reset(fd);
 	meet();
 }
@@ -206,7 +207,7 @@ static void shut_server(void)
 	SAY(shutdown(fd, SHUT_WR));
 	meet();
 	meet();
-	usleep(20000);
+	await_state(fd, TCP_CLOSE);
 	SAY(shutdown(fd, SHUT_WR));
 	say_poll(fd);
 	close(fd);
@@ -249,6 +250,7 @@ static void shut_rd_server(void)
 	meet();
 	meet();
 	SAY(send(fd, "after", 5, 0));
+	await_acked(fd);
 	meet();
 	meet();
 	await_bytes(fd, 1);
@@ -273,7 +275,6 @@ static void shut_rd_client(void)
 	say_poll(fd);
 	meet();
 	meet();
-	usleep(50000);
 	SAY(recv(fd, buf, sizeof(buf), 0));
 	SAY(recv(fd, buf, sizeof(buf), 0));
 	SAY(send(fd, "x", 1, 0));
@@ -307,7 +308,7 @@ static void shut_rdwr_client(void)
 	SAY(shutdown(fd, SHUT_RDWR));
 	meet();
 	meet();
-	usleep(50000);
+	await_state(fd, TCP_CLOSE);
 	SAY(shutdown(fd, SHUT_RDWR));
 	say_poll(fd);
 	close(fd);
@@ -368,8 +369,7 @@ static void shut_udp_data_server(void)
 	SAY(recv(fd, buf, sizeof(buf), 0));
 	SAY(recv(fd, buf, sizeof(buf), 0));
 	meet();
-	meet();
-	usleep(50000);
+	arrive();
 	SAY(recv(fd, buf, sizeof(buf), 0));
 	SAY(recv(fd, buf, sizeof(buf), 0));
 	SAY(send(fd, "x", 1, 0));
@@ -384,7 +384,7 @@ static void shut_udp_data_client(void)
 	meet();
 	meet();
 	SAY(send(fd, "after", 5, 0));
-	meet();
+	arrive();
 	close(fd);
 }
 
@@ -555,12 +555,16 @@ static void refused_waiting_client(void)
 /* Nobody is told of a port that is closed, unless connected. */
 static void refused_unconnected_client(void)
 {
-	int fd = udp_bound(1);
+	int fd = udp_bound(1), other = udp_bound(2);
 	struct sockaddr_in to = server_addr(9);
 	char c;
 
 	SAY(sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)));
-	usleep(100000);
+	/* One that is told, behind it. */
+	MUST(connect(other, (struct sockaddr *)&to, sizeof(to)));
+	MUST(send(other, "x", 1, 0));
+	await(other, 0);
+	close(other);
 	say_poll(fd);
 	SAY(recv(fd, &c, 1, MSG_DONTWAIT));
 	SAY(get_int(fd, SOL_SOCKET, SO_ERROR));

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/diff/diff.h"
@@ -317,6 +318,20 @@ static int answer_in_another(void *arg)
 	return 1;
 }
 
+/* Returns when the child has executed a program, or ended. */
+static int spawn_until_executed(int (*child)(void *arg), void *arg)
+{
+	int ends[2], pid;
+	char byte;
+
+	MUST(pipe2(ends, O_CLOEXEC));
+	pid = spawn(child, arg);
+	close(ends[1]);
+	MUST(read(ends[0], &byte, 1)); /* its end is closed by exec */
+	close(ends[0]);
+	return pid;
+}
+
 /* The parent keeps it, and leaves it to the child. */
 static void lend(int fd, int (*child)(void *arg))
 {
@@ -482,23 +497,27 @@ static void at_once_parent_client(void)
 static void vfork_waits_server(void)
 {
 	int fd = tcp_pair(), pid;
+	int ends[2];
 	long began = now_ms();
 
 	pid = vfork();
 	if (!pid) {
-		usleep(100 * 1000);
+		let_pass(100, "the parent waits for it");
 		close(fd);
 		_exit(dup2(0, fd) == fd ? 3 : 4);
 	}
-	in_time("the child", began, 100, 2000);
+	not_before("the child", began, 100);
 	join(pid);
-	began = now_ms();
+	MUST(pipe2(ends, O_CLOEXEC));
 	pid = vfork();
 	if (!pid) {
-		execl("/bin/sleep", "sleep", "0.5", NULL);
+		dup2(ends[0], 0);
+		by_execv();
 		_exit(127);
 	}
-	in_time("the program", began, 0, 400);
+	SAY(waitpid(pid, NULL, WNOHANG)); /* it reads */
+	close(ends[0]);
+	close(ends[1]);
 	join(pid);
 	pong(fd);
 	close(fd);
@@ -579,6 +598,15 @@ static void alone(int (*child)(void *arg))
 	join(spawn(child, NULL));
 }
 
+/* Both sides meet when it has executed a program. */
+static void alone_until_executed(int (*child)(void *arg))
+{
+	int pid = spawn_until_executed(child, NULL);
+
+	meet();
+	join(pid);
+}
+
 static char **without_library(void)
 {
 	static char *env[] = {(char *)"A=1", NULL};
@@ -638,7 +666,7 @@ static int execute_unsent(void *arg)
 
 static void owner_unsent_server(void)
 {
-	alone(execute_unsent);
+	alone_until_executed(execute_unsent);
 }
 
 /* As much as the server could send is there, and right. */
@@ -649,7 +677,7 @@ static void owner_unsent_client(void)
 	long n = hear(), wrong = 0;
 
 	SAY_IF(n > 10000);
-	usleep(300 * 1000);
+	meet();
 	SAY_IF(recv(fd, data, (size_t)n, MSG_WAITALL) == n);
 	for (int i = 0; i < n; i++)
 		wrong += data[i] != (unsigned char)(i % STEP);
@@ -699,7 +727,7 @@ static int execute_half(void *arg)
 
 static void owner_ended_server(void)
 {
-	alone(execute_half);
+	alone_until_executed(execute_half);
 }
 
 static void owner_ended_client(void)
@@ -710,7 +738,7 @@ static void owner_ended_client(void)
 	SAY(recv(fd, buf, 3, MSG_WAITALL));
 	expect_end(fd);
 	meet();
-	usleep(100 * 1000);
+	meet();
 	SAY(send(fd, "twelve bytes", 12, 0));
 	SAY(shutdown(fd, SHUT_WR));
 	close(fd);
@@ -759,16 +787,7 @@ static int execute_acceptor(void *arg)
 
 static void owner_listener_server(void)
 {
-	int ends[2], pid;
-	char byte;
-
-	MUST(pipe2(ends, O_CLOEXEC));
-	pid = spawn(execute_acceptor, NULL);
-	close(ends[1]);
-	MUST(read(ends[0], &byte, 1)); /* its end is closed by exec */
-	close(ends[0]);
-	meet();
-	join(pid);
+	alone_until_executed(execute_acceptor);
 }
 
 static int execute_answerer(void *arg)
@@ -776,8 +795,7 @@ static int execute_answerer(void *arg)
 	int fd = udp_bound(0);
 
 	meet();
-	await(fd, POLLIN);
-	usleep(50 * 1000);
+	arrive();
 	become_stdio(fd);
 	execl("/proc/self/exe", "diff", "executed", "answer", NULL);
 	return 1;
@@ -800,6 +818,7 @@ static void owner_datagrams_client(void)
 	SAY(send(fd, "one", 3, 0));
 	SAY(send(fd, "two", 3, 0));
 	SAY(send(fd, "three", 5, 0));
+	arrive();
 	for (int i = 0; i < 3; i++) {
 		long n = SAY(recv(fd, buf, sizeof(buf), 0));
 
@@ -844,7 +863,13 @@ static int accept_and_execute(void *arg)
 /* The child has used it, and what it executes goes on. */
 static void listener_used_server(void)
 {
-	lend(tcp_listening(0), accept_and_execute);
+	int fd = tcp_listening(0), pid;
+
+	meet();
+	pid = spawn_until_executed(accept_and_execute, &fd);
+	meet();
+	join(pid);
+	close(fd);
 }
 
 static void listener_used_client(void)
@@ -859,7 +884,8 @@ static void listener_used_client(void)
 		ping(fd, "a call");
 		expect_end(fd);
 		close(fd);
-		usleep(200 * 1000);
+		if (i == 0)
+			meet();
 	}
 }
 

@@ -100,7 +100,7 @@ static int by_thread(void *arg)
 
 	connected_child();
 	pthread_create(&thread, NULL, exit_thread, NULL);
-	sleep(5);
+	pause();
 	return 1;
 }
 
@@ -144,7 +144,7 @@ static int by_kill(void *arg)
 {
 	connected_child();
 	kill(getpid(), (int)(intptr_t)arg);
-	sleep(5);
+	pause();
 	return 1;
 }
 
@@ -413,7 +413,7 @@ static void newcomer(void)
 	pid = spawn(leave_slowly, &leaver);
 	close(leaver.told[1]);
 	MUST(read(leaver.told[0], &c, 1));
-	usleep(200000); /* it is leaving */
+	let_pass(200, "it is leaving, in its exit handlers, and could tell only before them");
 	fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
 	ping(fd, "hello");

@@ -13,19 +13,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/diff/diff.h"
 
 /* ---- what both sides do in many of them ------------------------------------------------- */
-
-static void nap(long ms)
-{
-	struct timespec ts = {ms / 1000, ms % 1000 * 1000000};
-
-	nanosleep(&ts, NULL);
-}
 
 static void quiet(const char *what, int fd, int ms)
 {
@@ -143,7 +135,7 @@ static void parent_closes_server(void)
 	pong(fd);
 	close(fd);
 	meet();
-	nap(300);
+	meet();
 	step(s->go);
 	join(pid);
 	share_end(s);
@@ -156,6 +148,7 @@ static void parent_closes_client(void)
 	ping(fd, "hello");
 	meet();
 	quiet("the child still has it", fd, 150);
+	meet();
 	expect_end(fd);
 	close(fd);
 }
@@ -178,7 +171,7 @@ static void used_after_the_parent_closed_server(void)
 	pid = spawn(use_when_told, s);
 	pong(fd);
 	close(fd);
-	nap(100);
+	let_pass(100, "nothing comes of that close()");
 	step(s->go);
 	join(pid);
 	share_end(s);
@@ -186,21 +179,22 @@ static void used_after_the_parent_closed_server(void)
 
 static void many_children_server(void)
 {
-	int fd = tcp_pair(), pids[5];
+	int fd = tcp_pair();
 	struct share *s = share_of(fd);
 
 	for (int i = 0; i < 5; i++)
-		pids[i] = spawn(wait_and_leave, s);
+		spawn(wait_and_leave, s);
 	pong(fd);
 	close(fd);
 	meet();
-	nap(200);
+	meet();
 	for (int i = 0; i < 5; i++) {
+		siginfo_t ended;
+
 		step(s->go);
-		nap(20);
+		MUST(waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT));
+		join(ended.si_pid);
 	}
-	for (int i = 0; i < 5; i++)
-		join(pids[i]);
 	share_end(s);
 }
 
@@ -279,12 +273,15 @@ static void echo_ten_server(void)
 	close(fd);
 }
 
+/* The peer is told when it came. */
 static int one_byte(void *arg)
 {
 	struct share *s = arg;
 	char c;
+	long n = recv(s->fd, &c, 1, 0);
 
-	return recv(s->fd, &c, 1, 0) == 1 ? 0 : 1;
+	tell(n);
+	return n == 1 ? 0 : 1;
 }
 
 /* Both wait for a byte at the same time: each gets one. */
@@ -294,7 +291,7 @@ static void both_wait_server(void)
 	struct share *s = share_of(fd);
 
 	pid = spawn(one_byte, s);
-	nap(50);
+	await_blocked(pid);
 	meet();
 	say_result("the parent", one_byte(s));
 	join(pid);
@@ -307,10 +304,11 @@ static void both_wait_client(void)
 	int fd = tcp_pair();
 
 	meet();
-	nap(300);
+	await_other_blocked();
 	SAY(send(fd, "1", 1, 0));
-	nap(300);
+	SAY(hear());
 	SAY(send(fd, "2", 1, 0));
+	SAY(hear());
 	expect_end(fd);
 	close(fd);
 }
@@ -668,7 +666,7 @@ static void poll_while_used_server(void)
 
 	pid = spawn(poll_forever, s);
 	await_step(s->done);
-	nap(50);
+	await_blocked(pid);
 	SAY(send(fd, "x", 1, 0));
 	join(pid);
 	SAY(recv(fd, &c, 1, 0));
@@ -711,7 +709,7 @@ static int fork_and_leave(void *arg)
 	struct share *s = arg;
 
 	if (fork() == 0) {
-		nap(200);
+		await_step(s->go); /* its parent is gone */
 		echo_and_close(s);
 		step(s->done);
 		_exit(0);
@@ -726,6 +724,7 @@ static void twice_forked_server(void)
 	struct share *s = share_of(fd);
 
 	join(spawn(fork_and_leave, s));
+	step(s->go);
 	close(fd);
 	await_step(s->done);
 	share_end(s);
@@ -887,7 +886,7 @@ static void reset_server(void)
 	struct share *s = share_of(fd);
 
 	pid = spawn(read_reset, s);
-	nap(50);
+	await_blocked(pid);
 	meet();
 	join(pid);
 	SAY(recv(fd, much, 1, 0));
@@ -1017,7 +1016,8 @@ static void prefork_server(void)
 
 	for (int i = 0; i < 3; i++)
 		pids[i] = spawn(accept_forever, s);
-	nap(200);
+	for (int i = 0; i < 3; i++)
+		await_blocked(pids[i]);
 	meet();
 	meet();
 	for (int i = 0; i < 3; i++) {
@@ -1064,7 +1064,7 @@ static void listener_closed_by_parent_server(void)
 	int pid = spawn(accept_one, s);
 
 	close(s->fd);
-	nap(50);
+	await_blocked(pid);
 	meet();
 	join(pid);
 	share_end(s);
@@ -1109,7 +1109,7 @@ static void worker_leaves_server(void)
 
 	await_step(s->done);
 	meet();
-	nap(200);
+	await_other_blocked(); /* connected, it waits for an answer */
 	step(s->go);
 	join(pid);
 	accept_one(s);
@@ -1163,7 +1163,7 @@ static void leaves_in_a_handshake_client(void)
 	SAY(connect(silent, (struct sockaddr *)&to, sizeof(to)));
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
 	SAY(send(fd, "anybody?", 8, 0));
-	nap(200);
+	await_acked(fd);
 	meet();
 	await(fd, POLLIN);
 	SAY(recv(fd, buf, sizeof(buf), 0));
@@ -1203,7 +1203,7 @@ static int daemonize(void *arg)
 	struct share *s = arg;
 
 	if (fork() == 0) {
-		nap(100);
+		await_step(s->go); /* its parent is gone */
 		accept_one(s);
 		step(s->done);
 		_exit(0);
@@ -1216,6 +1216,7 @@ static void daemon_server(void)
 	struct share *s = share_of(tcp_listening(1));
 
 	join(spawn(daemonize, s));
+	step(s->go);
 	close(s->fd);
 	meet();
 	await_step(s->done);
@@ -1316,7 +1317,7 @@ static int daemonize_datagrams(void *arg)
 	struct share *s = arg;
 
 	if (fork() == 0) {
-		nap(100);
+		await_step(s->go); /* its parent is gone */
 		answer_datagram(s);
 		step(s->done);
 		_exit(0);
@@ -1329,6 +1330,7 @@ static void datagram_daemon_server(void)
 	struct share *s = share_of(udp_bound(1));
 
 	join(spawn(daemonize_datagrams, s));
+	step(s->go);
 	close(s->fd);
 	meet();
 	await_step(s->done);

@@ -240,7 +240,7 @@ static void sends_datagrams(void)
 		text[0] = (char)('a' + i);
 		MUST(send(fd, text, 10, 0));
 	}
-	meet();
+	arrive();
 	meet();
 	close(fd);
 }
@@ -264,8 +264,7 @@ static void udp_recv_server(void)
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
 	map();
-	meet();
-	usleep(100000);
+	arrive();
 	SAY(recv(udp, hole, 10, MSG_PEEK));
 	SAY(recv(udp, hole, 10, 0));
 	next_one(fd);

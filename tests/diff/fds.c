@@ -396,7 +396,7 @@ static void tcp_counts(void)
 	MUST(send(fd, "abc", 3, 0));
 	await_bytes(fd, 3);
 	say_ioctl("FIONREAD", fd, FIONREAD);
-	usleep(60000);
+	await_acked(fd);
 	say_ioctl("SIOCOUTQ", fd, SIOCOUTQ);
 	SAY(recv(fd, buf, 2, 0));
 	say_ioctl("FIONREAD", fd, FIONREAD);

@@ -287,9 +287,7 @@ static void gro_server(void)
 	SAY(setsockopt(fd, IPPROTO_UDP, UDP_GRO, &(int){1}, sizeof(int)));
 	SAY(get_int(fd, IPPROTO_UDP, UDP_GRO));
 	meet();
-	meet();
-	await(fd, POLLIN);
-	usleep(50000);
+	arrive();
 	while (read_joined(fd, &j))
 		calls++;
 	say_bytes(j.text, j.n);
@@ -318,7 +316,7 @@ static void gro_client(void)
 	set_int(fd, IPPROTO_IP, IP_TTL, 7);
 	MUST(send(fd, bytes, 4, 0));
 	SAY(send_segments(fd, 100, 1050));
-	meet();
+	arrive();
 	meet();
 	close(other);
 	close(fd);

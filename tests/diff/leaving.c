@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
@@ -150,9 +151,10 @@ static void answers_later(void)
 	int fd = tcp_pair();
 
 	meet();
-	usleep(50000);
+	await_other_blocked();
 	MUST(send(fd, "hello", 5, 0));
-	usleep(50000);
+	await_acked(fd);
+	await_other_blocked();
 	close(fd);
 	meet();
 }
@@ -211,7 +213,7 @@ static void one_datagram_client(void)
 	int fd = udp_bound(1);
 
 	meet();
-	usleep(50000);
+	await_other_blocked();
 	MUST(sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)));
 	close(fd);
 }
@@ -234,7 +236,7 @@ static void connects_client(void)
 	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
 
 	meet();
-	usleep(50000);
+	await_other_blocked();
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
 	meet();
 	close(fd);
@@ -247,15 +249,20 @@ struct job {
 	int fd;
 	bool at_once; /* cancelled before the call */
 	long result;
+	int tid;
+	sem_t ready, go;
 };
 
 static void *work(void *arg)
 {
 	struct job *job = arg;
 
-	if (job->at_once) {
+	job->tid = gettid();
+	if (job->at_once)
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-		usleep(50000);
+	sem_post(&job->ready);
+	if (job->at_once) {
+		sem_wait(&job->go);
 		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 	}
 	job->result = job->call(job->fd);
@@ -264,13 +271,19 @@ static void *work(void *arg)
 
 static void cancel(const char *what, int fd, long (*call)(int fd), bool at_once)
 {
-	struct job job = {call, fd, at_once, -2};
+	struct job job = {.call = call, .fd = fd, .at_once = at_once, .result = -2};
 	pthread_t thread;
 	void *result;
 
+	MUST(sem_init(&job.ready, 0, 0));
+	MUST(sem_init(&job.go, 0, 0));
 	MUST(-pthread_create(&thread, NULL, work, &job));
-	usleep(at_once ? 10000 : 50000);
+	while (sem_wait(&job.ready))
+		;
+	if (!at_once)
+		await_blocked(job.tid);
 	MUST(-pthread_cancel(thread));
+	sem_post(&job.go);
 	MUST(-pthread_join(thread, &result));
 	say("%s: %s", what, result == PTHREAD_CANCELED ? "cancelled" : "returned");
 	if (result != PTHREAD_CANCELED)

@@ -37,10 +37,10 @@ static void five_client(void)
 	set_int(fd, IPPROTO_IP, IP_TTL, 33);
 	meet();
 	send_numbers(fd, 0, 3);
-	meet();
+	arrive();
 	meet();
 	send_numbers(fd, 3, 5);
-	meet();
+	arrive();
 	meet();
 	close(fd);
 }
@@ -53,9 +53,7 @@ static int left(void)
 	int fd = udp_bound(0);
 
 	meet();
-	meet();
-	await(fd, POLLIN);
-	usleep(50000);
+	arrive();
 	SAY(setsockopt(fd, IPPROTO_IP, IP_RETOPTS, &(int){1}, sizeof(int)));
 	return fd;
 }
@@ -64,8 +62,7 @@ static int left(void)
 static void all_sent(void)
 {
 	meet();
-	meet();
-	usleep(50000);
+	arrive();
 }
 
 static void say_unread(int fd)
@@ -200,9 +197,7 @@ static void watched_server(void)
 	event.events |= EPOLLET;
 	MUST(epoll_ctl(edge, EPOLL_CTL_ADD, fd, &event));
 	meet();
-	meet();
-	await(fd, POLLIN);
-	usleep(50000);
+	arrive();
 	say_ready(edge);
 	SAY(setsockopt(fd, IPPROTO_IP, IP_RETOPTS, &(int){1}, sizeof(int)));
 	say_ready(level);
@@ -234,9 +229,7 @@ static void connected_server(void)
 	int fd = udp_bound(0);
 
 	meet();
-	meet();
-	await(fd, POLLIN);
-	usleep(50000);
+	arrive();
 	SAY(connect(fd, (struct sockaddr *)&here, sizeof(here)));
 	all_sent(); /* not to it */
 	for (int i = 0; i < 4; i++)

@@ -152,6 +152,7 @@ static void inherited_server(void)
 static int serve_closed(void *arg)
 {
 	close(*(int *)arg);
+	answer_step();
 	return serve_one(NULL);
 }
 
@@ -161,7 +162,7 @@ static void inherited_and_closed_server(void)
 
 	way_open(SOCK_STREAM);
 	pid = spawn(serve_closed, &fd);
-	usleep(50000);
+	await_answer();
 	send_away(fd);
 	step();
 	join(pid);

@@ -676,6 +676,7 @@ static void pending_server(void)
 	meet();
 	meet();
 	close(fds[0]);
+	arrive();
 	reset = hear();
 	say("some were reset: %s", reset > 0 && reset < CONNS ? "yes" : "no");
 	for (; (conns[n] = accept(fds[1], NULL, NULL)) >= 0; n++)
@@ -694,7 +695,7 @@ static void pending_client(void)
 	meet();
 	connect_all(conns, CONNS);
 	meet();
-	usleep(300000);
+	arrive();
 	for (int i = 0; i < CONNS; i++)
 		reset += recv(conns[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == ECONNRESET;
 	tell(reset);

@@ -419,25 +419,6 @@ static void unread_client(void)
 
 /* ---- space ------------------------------------------------------------------------------ */
 
-static long fill(int fd)
-{
-	static char junk[65536];
-	long sum = 0;
-
-	for (int quiet = 0; quiet < 5;) {
-		ssize_t n = send(fd, junk, sizeof(junk), MSG_DONTWAIT);
-
-		if (n > 0) {
-			sum += n;
-			quiet = 0;
-		} else {
-			quiet++;
-			usleep(20000);
-		}
-	}
-	return sum;
-}
-
 static void drain(int fd, long total)
 {
 	static char junk[65536];
@@ -464,7 +445,7 @@ static void full_server(void)
 static void full_client(void)
 {
 	int fd = tcp_pair(), ep = ep_new();
-	long total = fill(fd);
+	long total = fill_window(fd);
 
 	look("full", fd);
 	ep_add(ep, fd, EPOLLOUT | EPOLLET, 1);
@@ -480,7 +461,7 @@ static void full_client(void)
 static void full_shut_client(void)
 {
 	int fd = tcp_pair();
-	long total = fill(fd);
+	long total = fill_window(fd);
 
 	SAY(shutdown(fd, SHUT_WR));
 	look("full, then shut", fd);
@@ -496,9 +477,12 @@ static void urgent_server(void)
 	int fd = tcp_pair();
 
 	set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	meet();
 	MUST(send(fd, "abc", 3, 0));
 	MUST(send(fd, "U", 1, MSG_OOB));
 	MUST(send(fd, "def", 3, 0));
+	await_acked(fd);
+	meet();
 	meet();
 	close(fd);
 }
@@ -508,9 +492,9 @@ static void urgent_client(void)
 	int fd = tcp_pair(), mark = -1;
 	char buf[10];
 
-	await(fd, POLLPRI);
+	meet();
+	meet();
 	await_bytes(fd, 3); /* up to the mark */
-	usleep(50000);	    /* what is behind it comes, too */
 	look("urgent", fd);
 	SAY(ioctl(fd, SIOCATMARK, &mark));
 	say("mark: %d", mark);
@@ -535,8 +519,8 @@ static void inline_client(void)
 	char buf[10];
 
 	set_int(fd, SOL_SOCKET, SO_OOBINLINE, 1);
-	await(fd, POLLPRI);
-	usleep(50000);
+	meet();
+	meet();
 	look("urgent", fd);
 	SAY(recv(fd, buf, 10, 0));
 	SAY(ioctl(fd, SIOCATMARK, &mark));

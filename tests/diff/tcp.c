@@ -66,7 +66,7 @@ static void waitall_client(void)
 
 	for (int i = 0; i < 14; i++) {
 		MUST(send(fd, "0123456789", 1, 0));
-		usleep(1000);
+		await_acked(fd);
 	}
 	close(fd);
 }

@@ -2,6 +2,8 @@
 /* Threads that wait at one socket or one epoll set: whom an event wakes, and that it does. */
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -264,10 +266,13 @@ static void burst_client(void)
 
 /* ---- closed, and its number used again, while another thread waits --------------------------- */
 
+static atomic_int waiting_tid;
+
 static void *waiting(void *set)
 {
 	struct epoll_event event = {0};
 
+	waiting_tid = gettid();
 	if (epoll_wait(*(int *)set, &event, 1, LIMIT) == 1)
 		our.events = event.data.u32;
 	return NULL;
@@ -282,8 +287,11 @@ static void reused_server(void)
 	prepare(1);
 	old = udp_bound(1);
 	ep_add(our.ep[0], old, EPOLLIN, 1);
+	waiting_tid = 0;
 	MUST(-pthread_create(&thread, NULL, waiting, &our.ep[0]));
-	usleep(150000); /* it sleeps */
+	while (!waiting_tid)
+		sched_yield();
+	await_blocked(waiting_tid);
 	number = old;
 	close(old);
 	our.fd[0] = udp_bound(2);

@@ -107,11 +107,11 @@ static void refused_client(void)
 
 	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
 	SAY(send(fd, "x", 1, 0));
-	await(fd, 1);
+	await(fd, 0);
 	SAY(recv(fd, buf, sizeof(buf), MSG_DONTWAIT));
 	SAY(recv(fd, buf, sizeof(buf), MSG_DONTWAIT));
 	SAY(send(fd, "x", 1, 0));
-	usleep(100000);
+	await(fd, 0);
 	SAY(get_int(fd, SOL_SOCKET, SO_ERROR));
 	SAY(get_int(fd, SOL_SOCKET, SO_ERROR));
 	close(fd);

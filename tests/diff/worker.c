@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -162,6 +162,11 @@ void in_time(const char *what, long began, long lo, long hi)
 		say("%s: after %ld ms, not %ld to %ld", what, took, lo, hi);
 }
 
+void not_before(const char *what, long began, long lo)
+{
+	in_time(what, began, lo, LONG_MAX);
+}
+
 /* ---- both sides ----------------------------------------------------------------------- */
 
 /* In a child, only the child ends; in the worker, the behaviour. */
@@ -217,6 +222,15 @@ long hear(void)
 
 	control('t', &value, false);
 	return value;
+}
+
+static void introduce(void)
+{
+	long pid = worker_pid;
+
+	control('p', &pid, true);
+	control('p', &pid, false);
+	other_pid = (int)pid;
 }
 
 uint16_t port(unsigned i)
@@ -324,17 +338,6 @@ void await(int fd, short events)
 
 	if (poll(&p, 1, PATIENCE) != 1)
 		say("set-up: events %#x do not come", events);
-}
-
-void await_bytes(int fd, int n)
-{
-	long until = now_ms() + PATIENCE;
-	int have = -1;
-
-	while (ioctl(fd, FIONREAD, &have) == 0 && have != n && now_ms() < until)
-		usleep(1000);
-	if (have != n)
-		say("set-up: %d bytes instead of %d", have, n);
 }
 
 void set_int(int fd, int level, int name, int value)
@@ -609,6 +612,7 @@ int worker_main(int argc, char **argv)
 		suite++;
 	if (!suite->name)
 		return 2;
+	introduce();
 	for (unsigned i = first; suite->list[i].name; i++) {
 		if (!is_wanted(&suite->list[i], argc - 5, argv + 5))
 			continue;

@@ -8,7 +8,8 @@
 #define MARK_BEGIN '\1'	  /* index */
 #define MARK_END '\2'	  /* index, how far the kernel's counters moved */
 
-#define PORTS_EACH 10u /* of a behaviour */
+#define PORTS_EACH 11u /* of a behaviour */
+#define ARRIVE_PORT 10 /* the last of them is for arrive() */
 
 /* worker SIDE SUITE FIRST PORT-BASE LIB? [BEHAVIOUR...]; the exit status. */
 int worker_main(int argc, char **argv);

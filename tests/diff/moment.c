@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The right moment: another thread is blocked, what was sent is there, a time has passed. */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/diff/diff.h"
+#include "tests/diff/worker.h"
+
+#define PATIENCE 5000
+#define LOOKS 10	/* a millisecond apart */
+#define TRIES 10	/* of a timeout */
+#define LATE_USEC 20000 /* two jiffies of 100 Hz */
+
+int other_pid;
+
+static void sleep_ms(int msec)
+{
+	struct timespec ts = {msec / 1000, msec % 1000 * 1000000L};
+
+	while (nanosleep(&ts, &ts) && errno == EINTR)
+		;
+}
+
+void let_pass(int msec, const char *why)
+{
+	(void)why;
+	sleep_ms(msec);
+}
+
+/* ---- a thread that is blocked ---------------------------------------------------------- */
+
+struct look {
+	char state;	   /* as in proc(5) */
+	unsigned long ran; /* how often it gave up the processor */
+};
+
+/* False: it is gone. */
+static bool look_at(int tid, struct look *look)
+{
+	char name[32], line[128];
+	FILE *f;
+
+	snprintf(name, sizeof(name), "/proc/%d/status", tid);
+	f = fopen(name, "re");
+	*look = (struct look){0};
+	while (f && fgets(line, sizeof(line), f)) {
+		(void)sscanf(line, "State: %c", &look->state);
+		(void)sscanf(line, "voluntary_ctxt_switches: %lu", &look->ran);
+	}
+	if (f)
+		fclose(f);
+	return look->state && look->state != 'Z' && look->state != 'X';
+}
+
+void await_blocked(int tid)
+{
+	long until = now_ms() + PATIENCE;
+	struct look before = {0}, now;
+
+	for (int same = 0; same < LOOKS && now_ms() < until; sleep_ms(1)) {
+		if (!look_at(tid, &now)) {
+			say("set-up: a thread is gone, and not blocked");
+			return;
+		}
+		same = now.state == 'S' && now.ran == before.ran ? same + 1 : 0;
+		before = now;
+		if (same == LOOKS)
+			return;
+	}
+	say("set-up: a thread is not blocked, but '%c'", before.state);
+}
+
+void await_other_blocked(void)
+{
+	await_blocked(other_pid);
+}
+
+/* ---- what was sent ---------------------------------------------------------------------- */
+
+void await_bytes(int fd, int n)
+{
+	long until = now_ms() + PATIENCE;
+	int have = -1;
+
+	while (ioctl(fd, FIONREAD, &have) == 0 && have != n && now_ms() < until)
+		sleep_ms(1);
+	if (have != n)
+		say("set-up: %d bytes instead of %d", have, n);
+}
+
+void await_acked(int fd)
+{
+	long until = now_ms() + PATIENCE;
+	int left = -1;
+
+	while (ioctl(fd, SIOCOUTQ, &left) == 0 && left && now_ms() < until)
+		sleep_ms(1);
+	if (left)
+		say("set-up: %d bytes are not acknowledged", left);
+}
+
+static int state_of(int fd)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	MUST(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len));
+	return info.tcpi_state;
+}
+
+void await_state(int fd, int state)
+{
+	long until = now_ms() + PATIENCE;
+
+	while (state_of(fd) != state && now_ms() < until)
+		sleep_ms(1);
+	if (state_of(fd) != state)
+		say("set-up: state %d instead of %d", state_of(fd), state);
+}
+
+void arrive(void)
+{
+	struct sockaddr_in to = is_server ? client_addr(ARRIVE_PORT) : server_addr(ARRIVE_PORT);
+	int fd = udp_bound(ARRIVE_PORT);
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	meet();
+	MUST(sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)));
+	if (poll(&p, 1, PATIENCE) != 1)
+		say("set-up: nothing arrives");
+	meet();
+	close(fd);
+}
+
+long fill_window(int fd)
+{
+	static char junk[65536];
+	size_t piece = sizeof(junk);
+	long sum = 0;
+
+	for (int quiet = 0; quiet < 50;) {
+		ssize_t n = send(fd, junk, piece, MSG_DONTWAIT);
+
+		if (n > 0) {
+			sum += n;
+			quiet = 0;
+			continue;
+		}
+		piece = 1;
+		quiet++;
+		/* That no more will go is no event; a second is longer than the timer. */
+		sleep_ms(20);
+	}
+	return sum;
+}
+
+/* ---- times ------------------------------------------------------------------------------ */
+
+static long now_usec(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+bool timing_goes_on(struct timing *t)
+{
+	long now = now_usec(), took = now - t->began;
+
+	if (t->tries) {
+		if (took < t->least_usec) {
+			say("%s: after %ld us, too early", t->text, took);
+			return false;
+		}
+		if (took < t->least_usec + LATE_USEC) {
+			say("%s: in time", t->text);
+			return false;
+		}
+	}
+	if (t->tries == TRIES) {
+		say("%s: too late each time, at last after %ld us", t->text, took);
+		return false;
+	}
+	t->tries++;
+	t->began = now_usec();
+	return true;
+}
+
+void timing_result(struct timing *t, long value)
+{
+	int saved = errno;
+
+	if (t->tries == 1 || value != t->value || (value == -1 && saved != t->error)) {
+		errno = saved;
+		say_result(t->text, value);
+	}
+	t->value = value;
+	t->error = saved;
+}
