@@ -61,6 +61,7 @@ sound includes
 sound headers
 sound format
 sound text
+sound sleeps
 
 sed -i 's,#include "base/a.h",&\n#include "net/b.h",' src/base/a.c
 expect includes 'may not include net/b.h'
@@ -98,6 +99,14 @@ cp src/base/a.c tests/unit/net/a_test.c
 expect text 'a_test.c: no rule'
 cp src/base/a.c tests/a.c && sed -i 's/return 1/assert(1)/' tests/a.c
 expect text "use cmocka's"
+
+mkdir tests/diff && sed 's/return 1/usleep(20000)/' src/base/a.c > tests/diff/a.c
+expect sleeps 'wait for the event'
+mkdir tests/diff && sed 's/return 1/let_pass(20, "")/' src/base/a.c > tests/diff/a.c
+expect sleeps 'a.c:.*but why?'
+mkdir tests/diff && sed 's/return 1/let_pass(20, "nothing tells of it")/' src/base/a.c > tests/diff/a.c
+sound sleeps
+tree
 
 printf '{ f; g; };\n' > "$tmp/map"
 sed -i 's/{ f/{ global: f/; s/g; }/g; local: *; }/' "$tmp/map"
