@@ -194,13 +194,14 @@ static bool is_look_useful(const struct wait *w)
 }
 
 /* Is it time for a look while polling? */
-static bool is_look_due(const struct wait *w, unsigned round)
+static bool is_look_due(struct wait *w, unsigned round)
 {
 	int ratio = params.select_poll_os_ratio;
 
 	if (w->signals.mask && ratio == 0)
 		ratio = LOOK_DEFAULT;
-	return ratio && round % (unsigned)ratio == 0 && is_look_useful(w);
+	return ratio && (round % (unsigned)ratio == 0 || spin_was_late(&w->spin)) &&
+	       is_look_useful(w);
 }
 
 /* ---- sleeping ------------------------------------------------------------------------ */

@@ -183,7 +183,7 @@ static int look_at_all(struct call *call)
 	return ready;
 }
 
-static bool is_look_due(const struct call *call, unsigned round)
+static bool is_look_due(struct call *call, unsigned round)
 {
 	int ratio = params.select_poll_os_ratio;
 
@@ -191,7 +191,7 @@ static bool is_look_due(const struct call *call, unsigned round)
 		return false;
 	if (ratio == 0 && call->signals.mask)
 		ratio = LOOK_DEFAULT;
-	return ratio && round % (unsigned)ratio == 0;
+	return ratio && (round % (unsigned)ratio == 0 || spin_was_late(&call->spin));
 }
 
 /* ---- the call ------------------------------------------------------------------------------ */

@@ -15,6 +15,8 @@ void spin_yield(struct spin *spin)
 	now = clock_now();
 	if (now - before > SPIN_TURN)
 		spin_shared_until = now + SPIN_SHARED;
+	if (now - before > SPIN_GAP)
+		spin->late = true;
 	/* The time others had is no gap. */
 	spin->last = now;
 }

@@ -12,6 +12,8 @@
 #ifndef SOCK_SPIN_H
 #define SOCK_SPIN_H
 
+#include <stdbool.h>
+
 #include "base/clock.h"
 #include "base/param.h"
 
@@ -24,6 +26,7 @@
 struct spin {
 	nsec_t last; /* round; 0: none yet */
 	unsigned rounds;
+	bool late; /* see spin_was_late() */
 };
 
 /* This thread has company until then. */
@@ -38,18 +41,33 @@ static inline void spin_start(struct spin *spin)
 {
 	spin->last = 0;
 	spin->rounds = 0;
+	spin->late = false;
 }
 
 /* After a round that found nothing and began at now. */
 static inline void spin_round(struct spin *spin, nsec_t now)
 {
-	if (__builtin_expect(now - spin->last > SPIN_GAP && spin->last, 0))
+	if (__builtin_expect(now - spin->last > SPIN_GAP && spin->last, 0)) {
 		spin_shared_until = now + SPIN_SHARED;
+		spin->late = true;
+	}
 	spin->last = now;
 	if (__builtin_expect(now < spin_shared_until || params.rx_poll_yield, 0))
 		spin_yield(spin);
 	if (__builtin_expect(++spin->rounds % SPIN_CANCEL == 0, 0))
 		spin_cancellable();
+}
+
+/*
+ * Since it was asked last, others had the core for long.  What is done once in so many rounds
+ * is due then: rounds are cheap only while they are quick.
+ */
+static inline bool spin_was_late(struct spin *spin)
+{
+	bool late = spin->late;
+
+	spin->late = false;
+	return late;
 }
 
 #endif

@@ -655,11 +655,11 @@ static int hand_out(struct inet_sock *child, int fd, struct sockaddr *addr, sock
 	return fd;
 }
 
-static bool twin_due(struct inet_sock *so)
+static bool twin_due(struct inet_sock *so, struct sock_wait *wait)
 {
 	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !sock_home(so)->q)
 		return true;
-	if (so->listen.os_countdown-- > 0)
+	if (so->listen.os_countdown-- > 0 && !spin_was_late(&wait->spin))
 		return false;
 	so->listen.os_countdown = params.rx_udp_poll_os_ratio;
 	return true;
@@ -689,7 +689,7 @@ static int accept_twin(struct inet_sock *so, struct sockaddr *addr, socklen_t *l
  * connection stays in the queue, as in the kernel.
  */
 static int accept_round(struct sock_ref ref, int *spare, int flags, struct inet_sock **child,
-			bool *look)
+			struct sock_wait *wait, bool *look)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
@@ -715,7 +715,7 @@ static int accept_round(struct sock_ref ref, int *spare, int flags, struct inet_
 		else
 			*child = take_child(so);
 	}
-	*look = !rc && !*child && (twin_due(so) || ref.sk->nonblock);
+	*look = !rc && !*child && (twin_due(so, wait) || ref.sk->nonblock);
 	ring_release_cold(ring);
 	return rc;
 }
@@ -732,7 +732,7 @@ int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, 
 	if (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))
 		return -EINVAL;
 	for (;;) {
-		rc = accept_round(ref, &spare, flags, &child, &look);
+		rc = accept_round(ref, &spare, flags, &child, &wait, &look);
 		if (rc)
 			return rc;
 		if (child)

@@ -140,13 +140,13 @@ static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
 }
 
 /* holder: is it time to look at what the kernel still receives? */
-static bool twin_due(struct inet_sock *so)
+static bool twin_due(struct inet_sock *so, struct sock_wait *wait)
 {
 	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !sock_home(so)->q)
 		return true;
 	if (params.rx_udp_poll_os_ratio == 0)
 		return false;
-	if (--so->udp.os_countdown > 0)
+	if (--so->udp.os_countdown > 0 && !spin_was_late(&wait->spin))
 		return false;
 	so->udp.os_countdown = params.rx_udp_poll_os_ratio;
 	return true;
@@ -204,7 +204,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 			ring_release(ring, mode);
 			return n;
 		}
-		look = twin_due(so);
+		look = twin_due(so, &wait);
 		closed = so->shut_rd;
 		asked = ring->n_questions;
 		ring_release(ring, mode);

@@ -52,6 +52,25 @@ static void test_a_gap_between_rounds_means_company(void **state)
 	assert_true(spin_shared_until > now); /* at least until the gap is over */
 }
 
+/* What is due once in so many rounds does not wait for them, then. */
+static void test_who_was_late_is_told_once(void **state)
+{
+	nsec_t now = clock_now();
+	struct spin spin;
+
+	spin_start(&spin);
+	for (int i = 0; i < 100; i++)
+		now = a_round(&spin, now);
+	assert_false(spin_was_late(&spin));
+	now = a_round(&spin, now + SPIN_GAP + NSEC_PER_USEC);
+	assert_true(spin_was_late(&spin));
+	assert_false(spin_was_late(&spin));
+	a_round(&spin, clock_now() - NSEC_PER_MSEC);
+	(void)spin_was_late(&spin);
+	spin_start(&spin);
+	assert_false(spin_was_late(&spin));
+}
+
 static void test_company_is_remembered_by_the_next_call(void **state)
 {
 	struct spin spin;
@@ -103,6 +122,7 @@ static void test_who_never_sleeps_can_be_cancelled(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_thread_alone_does_not_yield, setup),
 	cmocka_unit_test_setup(test_a_gap_between_rounds_means_company, setup),
+	cmocka_unit_test_setup(test_who_was_late_is_told_once, setup),
 	cmocka_unit_test_setup(test_company_is_remembered_by_the_next_call, setup),
 	cmocka_unit_test_setup(test_yielding_can_be_asked_for, setup),
 	cmocka_unit_test(test_who_never_sleeps_can_be_cancelled),
