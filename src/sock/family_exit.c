@@ -100,6 +100,17 @@ static void wait_for_letters(void)
 	rings_service(NULL, 0); /* we may be the internal thread, whose work this is */
 }
 
+/*
+ * It is told that the socket is closed here, so an offer that crossed that must not find it.
+ * Two or more are not told: what they say to each other goes through here.
+ */
+static bool has_one_holder(const struct inet_sock *so)
+{
+	struct channel *heir = family_other_holder(so, NULL);
+
+	return heir && !family_other_holder(so, heir);
+}
+
 void family_exit(void)
 {
 	nsec_t deadline = clock_now() + EXIT_MAX;
@@ -110,10 +121,12 @@ void family_exit(void)
 	list_for_each_safe(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		if (family_is_member(so))
-			(void)family_close(so);
-		else if (sock_is_away(&so->sk) || family_other_holder(so, NULL))
+		if (family_is_member(so)) {
+			if (!family_close(so) && has_one_holder(so))
+				so->id = sock_new_id();
+		} else if (sock_is_away(&so->sk) || family_other_holder(so, NULL)) {
 			family_close(so);
+		}
 	}
 	while ((offer(&family.kept) || !list_empty(&family.parcels)) && clock_now() < deadline) {
 		family_serve();

@@ -311,6 +311,45 @@ static void test_who_leaves_hears_that_all_have(void **state)
 	run("leave", leave_a_listener, NULL);
 }
 
+static bool is_member_away(struct tsock *ts)
+{
+	return sock_is_away(ts->ref.sk);
+}
+
+/* It has said that it holds the listener no more when it is offered to it: no other word. */
+static void exit_while_offered(void *arg)
+{
+	struct tsock listener;
+	struct channel *hostile;
+	struct heard heard;
+	uint64_t id;
+
+	begin_the_worst();
+	listener = duo_listener(7000);
+	id = id_of(&listener);
+	hostile = lend();
+	channel_send(hostile, LETTER_WANT, id, 0, -1);
+	expect(hostile, LETTER_JOIN, id);
+	/* Who receives now; ours withdraws when it was idle. */
+	do {
+		channel_send(hostile, LETTER_JOIN, id, LETTER_TOO, -1);
+	} while (!NET_WAIT(is_member_away(&listener), 100));
+	NET_CHECK(control_lock());
+	channel_send(hostile, LETTER_OFFER, id, 0, -1);
+	family_exit();
+	control_unlock();
+	expect(hostile, LETTER_CLOSED, id);
+	while (hears(hostile, &heard) && heard.rc > 0)
+		NET_CHECK_EQ(heard.letter.kind, LETTER_CLOSED);
+	channel_destroy(hostile);
+	duo_end(&listener);
+}
+
+static void test_who_exits_takes_nothing(void **state)
+{
+	run("exit", exit_while_offered, NULL);
+}
+
 /* Connections wait where nobody accepts: others are asked, and it answers until one of them does. */
 static void neglect_a_listener(void *arg)
 {
@@ -928,6 +967,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_hand_over_is_not_answered_by_a_hand_over),
 	cmocka_unit_test(test_frames_follow_a_connection),
 	cmocka_unit_test(test_what_is_not_here_has_no_route),
+	cmocka_unit_test(test_who_exits_takes_nothing),
 	cmocka_unit_test(test_who_leaves_hears_that_all_have),
 	cmocka_unit_test(test_who_is_neglected_stays_until_another_one_comes),
 	cmocka_unit_test(test_what_is_on_its_way_is_not_lost),
