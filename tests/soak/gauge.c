@@ -19,6 +19,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,7 +149,7 @@ out:
 
 static void count_process(struct gauge *g, const char *pid)
 {
-	char path[300], link[300];
+	char path[sizeof("/proc//fd/") + 2 * NAME_MAX], link[300];
 	struct dirent *entry;
 	DIR *dir;
 

@@ -111,7 +111,7 @@ static void name_address(uintptr_t ip, char *text, size_t size)
 		if (ip < from || ip >= to)
 			continue;
 		if (image[0] && !strcmp(image, base_image))
-			snprintf(text, size, "%s+%#lx",
+			snprintf(text, size, "%.200s+%#lx",
 				 strrchr(image, '/') ? strrchr(image, '/') + 1 : image,
 				 (unsigned long)(ip - base));
 		break;
