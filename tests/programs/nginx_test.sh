@@ -34,15 +34,26 @@ visit() {
 
 # reload PID
 reload() {
-	local pid
+	local pid before
 
 	configure new
-	use reload wrk -t 2 -c 40 -d 3s -H 'Connection: close' $url/small &
+	before=$(requests)
+	use reload wrk -t 2 -c 40 -d 5s -H 'Connection: close' $url/small &
 	pid=$!
-	sleep 0.5
+	check "$what: it is asked again" await 10 is_asked "$before"
 	kill -HUP "$1"
 	check "$what: it is reloaded" await 10 is_new
-	check "$what: ... under load" wait $pid && answered reload
+	check "$what: ... under load" kill -0 $pid
+	check "$what: ... which ends" wait $pid && answered reload
+}
+
+# How many it had.
+requests() {
+	use status curl -sS $url/status && sed -nE 's/^ [0-9]+ [0-9]+ ([0-9]+) $/\1/p' "$work/status.log"
+}
+
+is_asked() {
+	(($(requests) > $1 + 100))
 }
 
 is_new() {
