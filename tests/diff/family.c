@@ -1368,7 +1368,7 @@ static void read_by_both(int childs)
 	struct unread unread = {udp_pair(), childs};
 
 	set_timeout(unread.fd, SO_RCVTIMEO, 3000);
-	meet();
+	arrive();
 	await_bytes(unread.fd, 3);
 	join(spawn(read_unread, &unread));
 	for (int i = childs; i < DATAGRAMS; i++)
@@ -1403,7 +1403,7 @@ static void closed_with_unread_server(void)
 
 	set_timeout(fd, SO_RCVTIMEO, 3000);
 	pid = spawn(wait_and_read, s);
-	meet();
+	arrive();
 	await_bytes(fd, 3);
 	close(fd);
 	step(s->go);
@@ -1418,7 +1418,7 @@ static void three_datagrams_client(void)
 	SAY(send(fd, "one", 3, 0));
 	SAY(send(fd, "two", 3, 0));
 	SAY(send(fd, "six", 3, 0));
-	meet();
+	arrive();
 	close(fd);
 }
 
