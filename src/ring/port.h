@@ -4,8 +4,8 @@
  * (queues, frames, steering).
  *
  * Role		port_*_open(), open_queue, free_port: any thread, serialised by
- *		the caller (the control lock of sock).  service, addrs_gone: the
- *		internal thread.  barrier: any, holding no ring.  Every other operation:
+ *		the caller (the control lock of sock); fence and grant, too.  service,
+ *		addrs_gone: the internal thread.  barrier: any, holding no ring.  Every other operation:
  *		the holder of the queue's ring; none of them blocks.
  * Lifetime	a port lives as long as one of its queues does.
  * Errors	-errno.
@@ -67,12 +67,23 @@ struct port_ops {
 	/* Descriptors that become readable when a frame is there; how many. */
 	int (*fds)(struct port_queue *q, int fds[PORT_FDS_MAX]);
 	/*
+	 * The process is about to give up its privileges: from now on the queues that it
+	 * has get nothing but what was granted, whatever else it does; the kernel sees to it.
+	 * add_flow, take_flow and share_join of anything else: -ENOSPC.  No queue is opened.
+	 */
+	void (*fence)(struct port *port);
+	/*
 	 * Do frames that match key, a 5-tuple, go to another process?  Not for sure: it
 	 * may change.
 	 */
 	bool (*flow_is_foreign)(struct port *port, const struct flow_key *key);
 	/* Frees the port; it has no queue any more. */
 	void (*free_port)(struct port *port);
+	/*
+	 * Before fence(): frames that match key, whose local address may be any, may come to
+	 * queues of this process after it.
+	 */
+	int (*grant)(struct port *port, const struct flow_key *key);
 	/* Are all packets of the queue back?  Only then may it be closed. */
 	bool (*idle)(struct port_queue *q);
 	/*

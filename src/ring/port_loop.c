@@ -409,6 +409,16 @@ static bool loop_flow_is_foreign(struct port *port, const struct flow_key *key)
 	return false;
 }
 
+/* Whatever privileges it has. */
+static void loop_fence(struct port *port)
+{
+}
+
+static int loop_grant(struct port *port, const struct flow_key *key)
+{
+	return 0;
+}
+
 static const struct port_ops loop_ops = {
 	.add_flow = loop_add_flow,
 	.addrs_gone = loop_addrs_gone,
@@ -417,8 +427,10 @@ static const struct port_ops loop_ops = {
 	.close_queue = loop_close_queue,
 	.del_flow = loop_del_flow,
 	.fds = loop_fds,
+	.fence = loop_fence,
 	.flow_is_foreign = loop_flow_is_foreign,
 	.free_port = loop_free_port,
+	.grant = loop_grant,
 	.idle = loop_idle,
 	.move_flow = loop_move_flow,
 	.open_queue = loop_open_queue,

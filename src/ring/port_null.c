@@ -72,6 +72,11 @@ static void ignore_port(struct port *port)
 {
 }
 
+static int grant_nothing(struct port *port, const struct flow_key *key)
+{
+	return -EOPNOTSUPP;
+}
+
 static int refuse_queue(struct port *port, struct port_queue **q, char why[PORT_WHY])
 {
 	snprintf(why, PORT_WHY, "This interface cannot be accelerated.\n");
@@ -114,8 +119,10 @@ const struct port_ops port_null_ops = {
 	ignore_queue,	   /* close_queue */
 	refuse_flow,	   /* del_flow */
 	no_fds,		   /* fds */
+	ignore_port,	   /* fence */
 	nobody_has_it,	   /* flow_is_foreign */
 	ignore_port,	   /* free_port */
+	grant_nothing,	   /* grant */
 	always_idle,	   /* idle */
 	refuse_flow,	   /* move_flow */
 	refuse_queue,	   /* open_queue */

@@ -39,6 +39,7 @@ static void xdp_free_port(struct port *base)
 	xdp_unload(port);
 	xdp_group_drop(port);
 	grace_fini(&port->grace);
+	xdp_grants_free(port);
 	pthread_mutex_destroy(&port->lock);
 	mem_free(port);
 }
@@ -51,8 +52,10 @@ static const struct port_ops port_xdp_ops = {
 	.close_queue = xdp_close_queue,
 	.del_flow = xdp_del_flow,
 	.fds = xdp_fds,
+	.fence = xdp_fence,
 	.flow_is_foreign = xdp_flow_is_foreign,
 	.free_port = xdp_free_port,
+	.grant = xdp_grant,
 	.idle = xdp_idle,
 	.move_flow = xdp_move_flow,
 	.open_queue = xdp_open_queue,
@@ -144,6 +147,7 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 	port->epoll_fd = port->timer_fd = port->napi.fd = -1;
 	pthread_mutex_init(&port->lock, NULL);
 	list_init(&port->queues);
+	list_init(&port->grants);
 	rc = xdp_group_join(port, &dev, why);
 	if (rc) {
 		grace_fini(&grace);

@@ -142,6 +142,8 @@ int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
 	rc = entry_of(port, key, &e);
 	if (rc)
 		return rc;
+	if (!xdp_may_have(port, key))
+		return -ENOSPC;
 	if (e.is5) {
 		rc = add_conn(port, &e, q->slot);
 		if (rc != -ENOSPC)
@@ -203,6 +205,8 @@ int xdp_take_flow(struct port_queue *base, const struct flow_key *key)
 
 	if (rc)
 		return rc;
+	if (!xdp_may_have(port, key))
+		return -ENOSPC;
 	if (from != XDP_STEER_SLOTS && !xdp_conn_move(port, &e.key5, from, q->slot))
 		return 0;
 	if (find_entry(port, &e) != XDP_STEER_SLOTS &&

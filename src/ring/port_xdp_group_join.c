@@ -27,7 +27,7 @@
 #define OTHER_MAX (300 * NSEC_PER_MSEC) /* the same, where another user seems to have it */
 #define SETTLE_MAX (5 * NSEC_PER_SEC)	/* for the carrier, after the program was attached */
 #define PAUSE (5 * NSEC_PER_MSEC)
-#define FIXED_FDS 11 /* and the anchors */
+#define FIXED_FDS 13 /* and the anchors */
 #define FDS_MAX (FIXED_FDS + XDP_STEER_QUEUES)
 
 enum hello_kind { HELLO_NEW, HELLO_MEMBER, HELLO_ANSWER, HELLO_NONE /* never sent */ };
@@ -58,6 +58,8 @@ static unsigned shared_fds(struct xdp_port *port, int *fds[FDS_MAX])
 	fds[n++] = &port->local_ports_fd;
 	fds[n++] = &port->shares_fd;
 	fds[n++] = &port->gone_fd;
+	fds[n++] = &port->fences_fd;
+	fds[n++] = &port->grants_fd;
 	fds[n++] = &port->conf_fd;
 	for (unsigned i = 0; i < XDP_STEER_QUEUES; i++)
 		fds[n++] = &port->anchors[i];
@@ -220,8 +222,9 @@ static bool answer(struct xdp_port *port, int conn, const struct hello *hello, c
 {
 	if (hello->version != GROUP_VERSION)
 		return !say(conn, HELLO_ANSWER, NULL, 0);
-	return hello->kind == HELLO_NEW && xdp_group_is_opener(port) && !xdp_group_outgrown(port) &&
-	       xdp_group_is_proof(port, fds, n) && !hand_over(port, conn);
+	return hello->kind == HELLO_NEW && xdp_group_is_opener(port) && !port->fenced &&
+	       !xdp_group_outgrown(port) && xdp_group_is_proof(port, fds, n) &&
+	       !hand_over(port, conn);
 }
 
 bool xdp_group_answer(struct xdp_port *port, int conn)

@@ -155,6 +155,8 @@ struct xdp_port {
 	int local_ports_fd;
 	int shares_fd;
 	int gone_fd;
+	int fences_fd; /* these two not when it is fenced */
+	int grants_fd;
 	int conf_fd;
 	int anchors[XDP_STEER_QUEUES];
 	/* while it is opened */
@@ -168,6 +170,9 @@ struct xdp_port {
 	size_t conf_len;
 	struct xdp_steer_conn *local_ports; /* by number, as it is in a frame; any member writes */
 	struct xdp_steer_share *shares;	    /* under the group's lock; one's own slot any time */
+	/* control lock of sock; any to read, atomic */
+	bool fenced;	    /* see port_ops.fence */
+	struct list grants; /* what may still come; does not change then */
 	/* lock: open_queue, close_queue, service */
 	pthread_mutex_t lock;
 	struct list queues;
@@ -397,6 +402,15 @@ void xdp_shares_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS
 
 /* port_xdp_gone.c: addresses that the host has lost. */
 void xdp_addrs_gone(struct port *port, const struct inaddr *gone, unsigned n);
+
+/* port_xdp_fence.c: a process without privileges gets what it had before, and no more. */
+int xdp_grant(struct port *port, const struct flow_key *key);
+void xdp_fence(struct port *port);
+/* May its queues have it?  True where it is not fenced. */
+bool xdp_may_have(const struct xdp_port *port, const struct flow_key *key);
+/* The slot is a new one's: whatever its last one was granted is not. */
+void xdp_unfence(struct xdp_port *port, unsigned slot);
+void xdp_grants_free(struct xdp_port *port);
 
 /* Nothing but shared flows is steered to these slots any more. */
 void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS]);

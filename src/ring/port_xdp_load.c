@@ -67,10 +67,12 @@ static int keep(struct xdp_port *port, const struct xdp_steer_skel *skel)
 	port->local_ports_fd = keep_fd(bpf_map__fd(skel->maps.conns));
 	port->shares_fd = keep_fd(bpf_map__fd(skel->maps.shares));
 	port->gone_fd = keep_fd(bpf_map__fd(skel->maps.gone));
+	port->fences_fd = keep_fd(bpf_map__fd(skel->maps.fences));
+	port->grants_fd = keep_fd(bpf_map__fd(skel->maps.grants));
 	port->conf_fd = keep_fd(bpf_map__fd(skel->maps.bss));
 	if (port->xsks_fd < 0 || port->flows3_fd < 0 || port->flows5_fd < 0 ||
 	    port->local_ports_fd < 0 || port->shares_fd < 0 || port->gone_fd < 0 ||
-	    port->conf_fd < 0)
+	    port->fences_fd < 0 || port->grants_fd < 0 || port->conf_fd < 0)
 		return -EMFILE;
 	return xdp_map_conf(port);
 }
@@ -267,6 +269,8 @@ void xdp_unload(struct xdp_port *port)
 	sys_close_fd(&port->local_ports_fd);
 	sys_close_fd(&port->shares_fd);
 	sys_close_fd(&port->gone_fd);
+	sys_close_fd(&port->fences_fd);
+	sys_close_fd(&port->grants_fd);
 	sys_close_fd(&port->conf_fd);
 	xdp_unmap_conns(port);
 	xdp_unmap_shares(port);

@@ -289,6 +289,8 @@ static int open_queue(struct xdp_port *port, struct xdp_queue *q, char why[PORT_
 			       port->base.name);
 	xdp_big_init(q);
 	unsteer(q);
+	/* Now that nobody has a socket there. */
+	xdp_unfence(port, q->slot);
 	rc = open_socks(q, why);
 	if (!rc)
 		rc = open_fds(q, why);
@@ -314,6 +316,14 @@ int xdp_open_queue(struct port *base, struct port_queue **out, char why[PORT_WHY
 	struct xdp_queue *q = mem_zalloc(sizeof(*q));
 	int rc;
 
+	if (port->fenced) {
+		mem_free(q);
+		return xdp_why(
+			why, -EPERM,
+			"Interface %s gives no more rings to this process, which gave up its\n"
+			"privileges.\n",
+			base->name);
+	}
 	if (!q)
 		return xdp_why(why, -ENOMEM, "Interface %s is not accelerated: out of memory.\n",
 			       base->name);

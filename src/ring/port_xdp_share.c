@@ -199,6 +199,8 @@ int xdp_share_join(struct port_queue *base, const struct flow_key *key, struct f
 
 	if (rc)
 		return rc;
+	if (!xdp_may_have((struct xdp_port *)base->port, key))
+		return -ENOSPC;
 	if (!group_lock_wait(g, &g->ctl->lock))
 		return -EAGAIN;
 	rc = join(q, &key3, part);

@@ -500,6 +500,21 @@ void rings_interface_changed(int ifindex)
 	}
 }
 
+int rings_grant(struct ring *ring, const struct flow_key *key)
+{
+	struct port_entry *entry = find_port(ring->ifindex);
+
+	return entry && entry->port ? entry->port->ops->grant(entry->port, key) : -ENODEV;
+}
+
+void rings_fence(void)
+{
+	for (unsigned i = 0; i < n_ports; i++) {
+		if (ports[i].port)
+			ports[i].port->ops->fence(ports[i].port);
+	}
+}
+
 void rings_forget(void)
 {
 	__atomic_store_n(&n_rings, 0, __ATOMIC_RELEASE);

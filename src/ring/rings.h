@@ -70,6 +70,10 @@ int rings_lost(void);
 /* The internal thread: port_ops.addrs_gone of all ports. */
 void rings_addrs_gone(const struct inaddr *gone, unsigned n);
 
+/* Of a ring that was got: port_ops.grant.  Of all ports: port_ops.fence. */
+int rings_grant(struct ring *ring, const struct flow_key *key);
+void rings_fence(void);
+
 #define RINGS_ANY_INTERFACE (-1)
 
 /* The interface changed: a port that could not be opened may be tried again. */

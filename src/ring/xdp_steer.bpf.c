@@ -77,6 +77,21 @@ struct {
 	__type(value, __u32);
 } gone SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, XDP_STEER_SLOTS);
+	__type(key, __u32);
+	__type(value, __u32);
+} fences SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, XDP_STEER_GRANTS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct xdp_steer_grant);
+	__type(value, __u32);
+} grants SEC(".maps");
+
 volatile struct xdp_steer_conf conf;
 
 /* A promiscuous interface shows frames that are none of our business. */
@@ -130,6 +145,7 @@ static __always_inline __u64 key_words(__u32 first, __u32 second)
 }
 
 _Static_assert(sizeof(struct xdp_steer_key3) == 8 && sizeof(struct xdp_steer_key5) == 16, "words");
+_Static_assert(sizeof(struct xdp_steer_grant) == 16, "words");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words");
 
 static __always_inline __u32 *find_entry(const struct iphdr *ip, struct ports ports)
@@ -163,14 +179,44 @@ static __always_inline __u32 find_member(const struct iphdr *ip, struct ports po
 	return slot ? slot - 1 : XDP_STEER_SLOTS;
 }
 
+static __always_inline int is_granted(__u32 local, __u32 remote, struct ports ports, __u8 proto,
+				      __u32 slot)
+{
+	__u64 key[2] = {
+		key_words(local, remote),
+		key_words(ports.dest | (__u32)ports.source << 16, slot | (__u32)proto << 16),
+	};
+
+	return bpf_map_lookup_elem(&grants, key) != 0;
+}
+
+/* May the slot have it?  Members without privileges write all other maps: see struct xdp_steer_grant. */
+static __always_inline int may_have(const struct iphdr *ip, struct ports ports, __u32 slot)
+{
+	__u64 at = slot; /* see key_words() */
+	const __u32 *fenced = bpf_map_lookup_elem(&fences, &at);
+	struct ports wide = {.dest = ports.dest};
+
+	if (!fenced)
+		return 0; /* there is no such slot */
+	return !*fenced || is_granted(ip->daddr, 0, wide, ip->protocol, slot) ||
+	       is_granted(0, 0, wide, ip->protocol, slot) ||
+	       is_granted(ip->daddr, ip->saddr, ports, ip->protocol, slot);
+}
+
 /*
  * To the ring's socket.  Unless the host has lost the address: then as the kernel, which
  * drops it.  The kernel does not get it, for the address may be back, and it knows nothing of
  * our connections: it would reset them.  The same with what comes by an RX queue that the
  * interface did not have when the sockets were opened: from then on, until other sockets are.
  */
-static __always_inline int redirect(const struct xdp_md *ctx, __u32 local, __u32 slot)
+static __always_inline int redirect(const struct xdp_md *ctx, const struct iphdr *ip,
+				    struct ports ports, __u32 slot)
 {
+	__u32 local = ip->daddr;
+
+	if (!may_have(ip, ports, slot))
+		return XDP_PASS;
 	if (conf.gone && bpf_map_lookup_elem(&gone, &local))
 		return XDP_DROP;
 	if (ctx->rx_queue_index >= conf.queues || ctx->rx_queue_index >= XDP_STEER_QUEUES) {
@@ -230,14 +276,14 @@ int xdp_steer(struct xdp_md *ctx)
 	if (ip->protocol == IPPROTO_TCP)
 		conn = find_conn(ip, ports);
 	if (conn)
-		return redirect(ctx, ip->daddr, conn - 1);
+		return redirect(ctx, ip, ports, conn - 1);
 	entry = find_entry(ip, ports);
 	if (!entry)
 		return pass(ip);
 	slot = *entry;
 	if (slot & XDP_STEER_SHARED)
 		slot = find_member(ip, ports, slot);
-	return redirect(ctx, ip->daddr, slot);
+	return redirect(ctx, ip, ports, slot);
 }
 
 char xdp_license[] SEC("license") = "Dual BSD/GPL";

@@ -30,6 +30,7 @@
 #define XDP_STEER_FLOWS5 262144
 #define XDP_STEER_SHARES 512 /* flows with several receivers at once */
 #define XDP_STEER_GONE 1024  /* addresses that the host has lost */
+#define XDP_STEER_GRANTS 16384
 
 /* Whoever sends to this address and port.  Multicast groups are addresses too. */
 struct xdp_steer_key3 {
@@ -57,6 +58,20 @@ struct xdp_steer_key5 {
 	__u16 remote_port;
 	__u8 proto;
 	__u8 zero[3];
+};
+
+/*
+ * A slot that is fenced gets nothing but what it was granted, whatever the other maps say:
+ * its process has given up its privileges.  Who writes these two maps has them still.
+ */
+struct xdp_steer_grant {
+	__u32 local;  /* 0: any address */
+	__u32 remote; /* 0: whoever sends */
+	__u16 local_port;
+	__u16 remote_port;
+	__u16 slot;
+	__u8 proto;
+	__u8 zero;
 };
 
 /*

@@ -238,6 +238,15 @@ static inline void fake_barrier(struct port *port)
 {
 }
 
+static inline void fake_fence(struct port *port)
+{
+}
+
+static inline int fake_grant(struct port *port, const struct flow_key *key)
+{
+	return 0;
+}
+
 static inline bool fake_idle(struct port_queue *q)
 {
 	return q->frames_free == FAKE_FRAMES;
@@ -265,8 +274,10 @@ static const struct port_ops fake_ops = {
 	.close_queue = fake_close_queue,
 	.del_flow = fake_del_flow,
 	.fds = fake_fds,
+	.fence = fake_fence,
 	.flow_is_foreign = fake_flow_is_foreign,
 	.free_port = fake_free_port,
+	.grant = fake_grant,
 	.idle = fake_idle,
 	.move_flow = fake_move_flow,
 	.open_queue = fake_open_queue,
