@@ -12,6 +12,7 @@
 #include "base/sys.h"
 
 #define HANDSHAKES_MAX (NSEC_PER_SEC / 2) /* what has begun may take so long to end */
+#define LATE (20 * NSEC_PER_MSEC)	  /* a SYN that was steered here before may still come */
 #define IDLE (20 * NSEC_PER_MSEC)	  /* so long nobody has looked at it */
 #define OFFER_AGAIN (5 * IDLE)		  /* to whoever has not joined by then */
 #define PARCELS_MAX 1024		  /* that were sent on to one channel, or back */
@@ -189,6 +190,14 @@ bool family_admit(struct inet_sock *so, struct channel *ch)
 	return true;
 }
 
+/* Can a handshake end here, or even begin, that was steered here before others received? */
+static bool has_handshakes(struct inet_sock *so, nsec_t now)
+{
+	if (so->inet != INET_LISTEN || now >= so->kin->step_until)
+		return false;
+	return member_has_handshakes(so) || now < so->kin->step_until - (HANDSHAKES_MAX - LATE);
+}
+
 /*
  * The others receive: who does not look here would keep things from them.  A handshake
  * that has begun here ends here first.
@@ -202,7 +211,7 @@ static void step_back(struct inet_sock *so, struct channel *ch)
 		member_stop(so);
 		kin->step_until = now + HANDSHAKES_MAX;
 	}
-	if (member_has_handshakes(so) && now < kin->step_until) {
+	if (has_handshakes(so, now)) {
 		hand_on(so, ch); /* what is complete does not wait for the others */
 		kin->stepping = true;
 		if (!list_linked(&kin->member))
