@@ -154,6 +154,11 @@ CALL(ssize_t, __write, (int fd, const void *buf, size_t len), (fd, buf, len), SY
 CALL(FILE *, _IO_fdopen, (int fd, const char *mode), (fd, mode), -1)
 CALL(FILE *, _IO_popen, (const char *command, const char *type), (command, type), -1)
 
+/* privilege.c */
+CALL(int, setresuid, (uid_t real, uid_t effective, uid_t set), (real, effective, set), SYS_setresuid)
+CALL(int, setreuid, (uid_t real, uid_t effective), (real, effective), SYS_setreuid)
+CALL(int, setuid, (uid_t id), (id), SYS_setuid)
+
 /* inside.c */
 CALL(void, backtrace_symbols_fd, (void *const *frames, int n, int fd), (frames, n, fd), -1)
 CALL(int, daemon, (int stay_here, int keep_files), (stay_here, keep_files), -1)

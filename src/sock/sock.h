@@ -129,6 +129,12 @@ bool sock_is_active(void);
  */
 bool sock_exit_by(int arg, void (*then)(int arg));
 
+/*
+ * The process is about to give up its privileges for good, any thread.  What it has in common
+ * with the process that it was forked from it takes care to be able to use afterwards.
+ */
+void sock_unprivileged(void);
+
 /* In a forked child, before anything else: every inherited socket is the kernel's. */
 void sock_fork_child(void);
 /* Around fork in the parent: nobody is in the middle of a slow call. */

@@ -507,6 +507,56 @@ enum verdict sock_attach(struct inet_sock *so)
 	return attach_addr(so, ifindex, &so->local.addr);
 }
 
+/* ---- rings without matches ------------------------------------------------------------------ */
+
+/* A ring that stays as long as the process does. */
+static void reserve_addr(struct inet_sock *so, int ifindex, const struct inaddr *local,
+			 const struct flow_key *key)
+{
+	struct ring *ring;
+
+	if (so->opt->bind_ifindex && so->opt->bind_ifindex != ifindex)
+		return;
+	ring = sock_rx_ring(so, ifindex, local);
+	if (ring && !rings_grant(ring, key))
+		ring_get(ring);
+}
+
+static void reserve_wildcard(struct inet_sock *so, const struct flow_key *key)
+{
+	struct inaddr addrs[ADDRS_MAX];
+	struct links links = {.n = 0};
+	struct link link;
+
+	link_each(collect_link, &links);
+	for (int i = 0; i < links.n; i++) {
+		int n = link_addrs(links.ifindex[i], addrs, ADDRS_MAX);
+
+		for (int a = 0; a < n && a < ADDRS_MAX; a++) {
+			if (addr_is_v4(&addrs[a]) && !link_get(links.ifindex[i], &link) &&
+			    sock_link_usable(&link))
+				reserve_addr(so, links.ifindex[i], &addrs[a], key);
+		}
+	}
+}
+
+void sock_reserve(struct inet_sock *so)
+{
+	struct flow_key key = key_for(so, &so->local.addr);
+	struct link link;
+	int ifindex;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (addr_is_any(&so->local.addr)) {
+		reserve_wildcard(so, &key);
+		return;
+	}
+	ifindex = link_of_addr(&so->local.addr);
+	if (ifindex && !link_get(ifindex, &link) && sock_link_usable(&link))
+		reserve_addr(so, ifindex, &so->local.addr, &key);
+}
+
 /* Is the address of a match still there, or soon again, and the interface one by itself? */
 static bool flow_stale(const struct sock_flow *f)
 {

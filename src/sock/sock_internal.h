@@ -450,6 +450,12 @@ bool sock_link_usable(const struct link *link);
  */
 enum verdict sock_attach(struct inet_sock *so);
 
+/*
+ * The rings that sock_attach() would want, for as long as the process lives, and leave to
+ * receive for this socket by them when it has no privileges any more.
+ */
+void sock_reserve(struct inet_sock *so);
+
 /* SO_BINDTODEVICE was set: matches of a bound socket follow. */
 void sock_device_changed(struct inet_sock *so);
 /* Interfaces or addresses changed: matches of a bound socket follow. */

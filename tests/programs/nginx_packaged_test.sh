@@ -1,7 +1,7 @@
 #!/bin/bash
 # nginx with the configuration of Debian's package, untouched: the master is root, and its
-# workers become www-data, who may not take the interface. They are asked by wrk and curl, and
-# loaded again meanwhile.
+# workers become www-data, who may not take the interface: they have it from before that. They
+# are asked by wrk and curl, and loaded again meanwhile; and the master is killed.
 #
 #	c  wrk, curl ---------- nginx, master (root) and workers (www-data)  s
 self=$(realpath -s "$0")
@@ -9,6 +9,7 @@ cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
 needs nginx wrk curl
 
+stray=100 # wrk ends in the middle of what it does
 url=http://$netns_server/
 
 visit() {
@@ -26,11 +27,28 @@ visit() {
 		check "$what: ... again" use one.$i curl -sS $url && says one.$i '^small$'
 	done
 	check "$what: it is asked" use load wrk -t 1 -c 16 -d 1s $url && answered load
+	unseen
 	(for i in 1 2 3; do sleep 0.7 && kill -HUP "$served"; done) &
 	check "$what: connections for one request" use once wrk -t 1 -c 8 -d 3s -H 'Connection: close' $url &&
 		answered once
 	check "$what: new workers answer" use new curl -sS $url && says new '^small$'
+	unseen
 	check "$what: no worker died" eval "! grep -E 'alert|emerg|fatal' /var/log/nginx/error.log"
+	without_master
+}
+
+# Its workers go on, and there is nothing in the way of the next one.
+without_master() {
+	netns_kill "$served"
+	for i in 1 2 3; do
+		check "$what: without a master, too" use orphan curl -sS $url && says orphan '^small$'
+	done
+	unseen
+	pkill -KILL -u www-data -f 'nginx: worker'
+	check "$what: the workers are gone" await 10 eval "! have_workers"
+	serve nginx 80 nginx -g 'daemon off;' || return
+	check "$what: the next one" use next wrk -t 1 -c 16 -d 1s $url && answered next
+	unseen
 }
 
 have_workers() {

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A forked process that gives up its privileges: a worker of a server whose master keeps
+ * them.  While it still has them it opens what it needs to receive for the listeners and
+ * datagram sockets that its parent left to it, and then the ports are fenced: by the kernel,
+ * with what those sockets may have.  See port_xdp_fence.c.
+ *
+ * One that was not forked, or whose parent shares nothing with it, keeps what it has opened.
+ */
+#include "sock/family.h"
+
+#include "sock/family_internal.h"
+
+#define RESERVED_MAX 1024 /* sockets; what is beyond is the kernel's */
+
+/* Its port is claimed while the file of claims can be opened. */
+static void reserve(struct inet_sock *so)
+{
+	if (sock_start_for(so) != VERDICT_ACCELERATED)
+		return;
+	sock_port_claim(so);
+	sock_reserve(so);
+}
+
+void sock_unprivileged(void)
+{
+	unsigned n = 0;
+
+	if (!family.up || !control_lock())
+		return;
+	list_for_each(link, sock_list()) {
+		struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		if (family_is_member(so) && so->bound && so->verdict == VERDICT_ACCELERATED &&
+		    n++ < RESERVED_MAX)
+			reserve(so);
+	}
+	rings_fence();
+	control_unlock();
+}
