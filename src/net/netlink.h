@@ -149,8 +149,8 @@ enum neigh_state neigh_get(int ifindex, const struct inaddr *addr, uint8_t mac[6
 /*
  * Has the kernel resolve or confirm it (NTF_USE: it sends ARP or ND itself, and
  * events->neigh() follows).  Call it also now and then for entries in use, so
- * that the kernel, which does not see our traffic, keeps them.  -EPERM without
- * CAP_NET_ADMIN.
+ * that the kernel, which does not see our traffic, keeps them.  Without CAP_NET_ADMIN it is
+ * sent an empty datagram where it is not known, and those that are known: -EPERM.
  */
 int neigh_use(int ifindex, const struct inaddr *addr);
 

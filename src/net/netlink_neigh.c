@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The table of neighbours, kept by events as those of netlink_cache.c. */
+#include <errno.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
+#include <netinet/in.h>
 #include <netlink/attr.h>
 #include <netlink/msg.h>
+#include <sys/socket.h>
 
 #include "base/list.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "net/netlink_internal.h"
 
 #define BUCKET_BITS 8
+#define DISCARD 9
 
 struct neigh_entry {
 	struct list entry;
@@ -200,12 +205,37 @@ enum neigh_state neigh_get(int ifindex, const struct inaddr *addr, uint8_t mac[6
 	return n.state;
 }
 
+/*
+ * Without the privilege: nothing to the port of the discard service (RFC 863), by the
+ * interface, so that the kernel finds out where it is.
+ */
+static int call_neighbour(int ifindex, const struct inaddr *addr)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET,
+				 .sin_port = htons(DISCARD),
+				 .sin_addr.s_addr = addr_v4_of(addr)};
+	int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct msghdr msg = {.msg_name = &to, .msg_namelen = sizeof(to)};
+	int ttl = 1, rc;
+
+	if (fd < 0)
+		return fd;
+	rc = sys_setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &ifindex, sizeof(ifindex));
+	if (!rc)
+		rc = sys_setsockopt(fd, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
+	if (!rc)
+		rc = (int)sys_sendmsg(fd, &msg, MSG_NOSIGNAL);
+	sys_close(fd);
+	return rc;
+}
+
 int neigh_use(int ifindex, const struct inaddr *addr)
 {
 	struct ndmsg head = {.ndm_family = (uint8_t)addr_family(addr),
 			     .ndm_ifindex = ifindex,
 			     .ndm_flags = NTF_USE};
 	struct netlink_request rq;
+	uint8_t mac[6];
 	int rc;
 
 	netlink_request_init(&rq, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_ACK, &head, sizeof(head));
@@ -215,5 +245,7 @@ int neigh_use(int ifindex, const struct inaddr *addr)
 	if (!rc)
 		retry(ifindex, addr);
 	netlink_unlock();
+	if (rc == -EPERM && addr_is_v4(addr) && neigh_get(ifindex, addr, mac) != NEIGH_REACHABLE)
+		rc = call_neighbour(ifindex, addr);
 	return rc;
 }
