@@ -29,6 +29,8 @@ static int leave(struct sock_ref ref)
 	bool may;
 	int rc;
 
+	if (so->inet == INET_LISTEN && so->verdict == VERDICT_PASSED)
+		return 0; /* the twin receives already */
 	if (family_other_holder(so, NULL))
 		return -EBUSY;
 	rc = sock_hold_cold(ref, &ring);
@@ -37,6 +39,56 @@ static int leave(struct sock_ref ref)
 	may = may_leave(so, ring);
 	ring_release_cold(ring);
 	return may ? sock_leave(so, VERDICT_PASSED) : -EBUSY;
+}
+
+/* ---- listeners of a process without privileges ---------------------------------------------- */
+
+#define LATE (20 * NSEC_PER_MSEC)	  /* a SYN that was steered here before may still come */
+#define HANDSHAKES_MAX (NSEC_PER_SEC / 2) /* what has begun may take so long to end */
+
+/* The kernel's, as it would be had its process not kept what it opened before. */
+static bool is_fenced_listener(const struct inet_sock *so)
+{
+	return sock_is_unprivileged() && so->inet == INET_LISTEN && !sock_is_away(&so->sk) &&
+	       so->verdict == VERDICT_ACCELERATED;
+}
+
+/* No ring held: new ones are the kernel's to answer, and those that began here end. */
+static int stop_receiving(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	nsec_t begun = 0, now;
+	bool more = true;
+
+	while (more) {
+		struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
+
+		if (!control_lock())
+			return -EAGAIN;
+		now = clock_now();
+		more = sock_ref_valid(ref) && is_fenced_listener(so);
+		if (more && !begun) {
+			begun = now;
+			member_stop(so);
+		}
+		if (more)
+			more = now - begun < LATE ||
+			       (member_has_handshakes(so) && now - begun < HANDSHAKES_MAX);
+		control_unlock();
+		if (more)
+			sys_ppoll(NULL, 0, &ts, NULL);
+	}
+	return 0;
+}
+
+/* What waits can be accepted here, and nowhere else. */
+static void give_to_kernel(struct inet_sock *so)
+{
+	sock_flows_del(so);
+	sock_port_unclaim(so);
+	so->verdict = VERDICT_PASSED;
+	if (family_is_active())
+		family_say_left(so->id);
 }
 
 static bool is_connection(const struct inet_sock *so)
@@ -65,9 +117,13 @@ int sock_pass(struct sock_ref ref, int way, uint64_t ticket)
 
 	if (travels && !pass_peer_is_ours(way))
 		return -EREMOTE;
+	if (is_fenced_listener(so) && stop_receiving(ref))
+		return -EAGAIN;
 	if (!control_lock())
 		return -EAGAIN;
-	if (sock_ref_valid(ref) && !is_connection(so))
+	if (sock_ref_valid(ref) && is_fenced_listener(so))
+		give_to_kernel(so);
+	else if (sock_ref_valid(ref) && !is_connection(so))
 		rc = leave(ref);
 	else if (sock_ref_valid(ref))
 		rc = travels ? send_connection(so, way, ticket) : -EAGAIN;

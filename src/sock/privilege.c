@@ -22,6 +22,13 @@ static void reserve(struct inet_sock *so)
 	sock_reserve(so);
 }
 
+static bool unprivileged; /* control lock to write */
+
+bool sock_is_unprivileged(void)
+{
+	return __atomic_load_n(&unprivileged, __ATOMIC_RELAXED);
+}
+
 void sock_unprivileged(void)
 {
 	unsigned n = 0;
@@ -36,5 +43,6 @@ void sock_unprivileged(void)
 			reserve(so);
 	}
 	rings_fence();
+	__atomic_store_n(&unprivileged, true, __ATOMIC_RELAXED);
 	control_unlock();
 }

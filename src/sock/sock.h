@@ -134,6 +134,8 @@ bool sock_exit_by(int arg, void (*then)(int arg));
  * with the process that it was forked from it takes care to be able to use afterwards.
  */
 void sock_unprivileged(void);
+/* Has it?  Any. */
+bool sock_is_unprivileged(void);
 
 /* In a forked child, before anything else: every inherited socket is the kernel's. */
 void sock_fork_child(void);
