@@ -16,7 +16,7 @@ test=(
 )
 # What tests/programs runs.
 programs=(
-	curl golang-go haproxy iperf3 libmemcached-tools libpython3.11-testsuite memcached ncat nodejs nginx-core
+	apache2 curl golang-go haproxy iperf3 libmemcached-tools libpython3.11-testsuite memcached ncat nodejs nginx-core
 	openjdk-17-jdk-headless openssl postgresql redis-server redis-tools socat stress-ng wrk
 )
 demo=(iproute2 mount procps sockperf util-linux)

@@ -1,0 +1,54 @@
+#!/bin/bash
+# apache as Debian's package configures it, with its module of threads and with that of
+# processes: the parent is root, and its children become www-data. It is asked by wrk and curl,
+# and loaded again meanwhile.
+#
+#	c  wrk, curl ---------- apache, parent (root) and children (www-data)  s
+self=$(realpath -s "$0")
+cd "${self%/*}/../.." || exit 2
+. tests/programs/programs.sh
+needs apache2 wrk curl
+
+stray=100 # wrk ends in the middle of what it does
+url=http://$netns_server/
+
+# configure MODULE: the package's configuration, with that one.
+configure() {
+	cp -r /etc/apache2 "$work/$1"
+	rm -f "$work/$1"/mods-enabled/mpm_*
+	ln -s ../mods-available/mpm_"$1".load ../mods-available/mpm_"$1".conf "$work/$1/mods-enabled/"
+}
+
+visit() {
+	local dir
+
+	for dir in /var/log/apache2 /var/www/html; do
+		mount -t tmpfs none $dir || die "cannot mount $dir"
+	done
+	mkdir -p /run/apache2
+	echo small > /var/www/html/index.html
+	with event && with prefork
+}
+
+# with MODULE: when it ends it kills its process group, which is not to be ours.
+with() {
+	configure "$1"
+	serve "$1" 80 sh -c ". $work/$1/envvars; exec setsid apache2 -d $work/$1 -DFOREGROUND" || return
+	check "$what, $1: the children are www-data" await 10 pgrep -u www-data -x apache2
+	check "$what, $1: somebody answers" await 10 use "$1.first" curl -sS $url
+	check "$what, $1: it is asked" use "$1.load" wrk -t 1 -c 16 -d 1s $url && answered "$1.load"
+	unseen
+	(for i in 1 2 3; do sleep 0.7 && kill -USR1 "$served"; done) &
+	check "$what, $1: connections for one request" \
+		use "$1.once" wrk -t 1 -c 8 -d 3s -H 'Connection: close' $url && answered "$1.once"
+	check "$what, $1: new children answer" use "$1.new" curl -sS $url && says "$1.new" '^small$'
+	unseen
+	stop "$served"
+}
+
+# answered NAME: every request of that wrk was.
+answered() {
+	check "$what: ... and answers" says "$1" '^ +[1-9][0-9]+ requests in'
+	check "$what: ... all of them" eval "! grep -E 'Socket errors|Non-2xx' $work/$1.log"
+}
+visits

@@ -1,0 +1,58 @@
+#!/bin/bash
+# haproxy with the configuration of Debian's package and as its service starts it: a master
+# (root) and a worker, which becomes haproxy's user in an empty root directory. It is asked by wrk
+# and curl, and loaded again meanwhile. What it asks itself goes through the kernel, and so does
+# everything once it was loaded again: workers send each other the listeners by SCM_RIGHTS.
+#
+#	c  wrk, curl, nginx ---------- haproxy, master (root) and worker (haproxy)  s
+self=$(realpath -s "$0")
+cd "${self%/*}/../.." || exit 2
+. tests/programs/programs.sh
+needs haproxy nginx wrk curl
+
+stray=100 # wrk ends in the middle of what it does
+url=http://$netns_server:8000
+
+configure() {
+	cat > "$work/haproxy.cfg" << END
+frontend web
+	bind $netns_server:8000
+	http-request return status 200 content-type text/plain string "$1" if { path /mark }
+	default_backend behind
+backend behind
+	server one $netns_client:8081
+END
+}
+
+visit() {
+	mkdir -p "$work/www" /run/haproxy
+	mount -t tmpfs none /var/lib/haproxy || die "cannot mount"
+	echo small > "$work/www/small"
+	sed "/^#/d; s|\$WORK|$work|; s|$netns_server:8080|$netns_client:8081|" tests/programs/nginx.conf > "$work/nginx.conf"
+	netns_exec c "" 0-1023 nginx -c "$work/nginx.conf" -e stderr > "$work/nginx.log" 2>&1 < /dev/null &
+	servers+=("$!")
+	configure old
+	serve haproxy 8000 haproxy -Ws -f /etc/haproxy/haproxy.cfg -f "$work/haproxy.cfg" -p "$work/pid" || return
+	check "$what: the worker is haproxy's" await 10 pgrep -u haproxy -x haproxy
+	check "$what: somebody answers" await 10 use mark curl -sS $url/mark && says mark '^old'
+	check "$what: by way of the one behind" await 10 use behind curl -sS $url/small && says behind '^small$'
+	check "$what: it is asked" use load wrk -t 1 -c 16 -d 1s $url/mark && answered load
+	# curl and haproxy's own connections.
+	check "$what: what the server's kernel saw" saw s "$lib_s" "$saw_s" 200
+	configure new
+	(for i in 1 2 3; do sleep 0.7 && kill -USR2 "$served"; done) &
+	check "$what: connections for one request" use once wrk -t 1 -c 8 -d 3s -H 'Connection: close' $url/mark &&
+		answered once
+	check "$what: a new worker answers" await 10 is_new
+}
+
+is_new() {
+	use mark curl -sS $url/mark && says mark '^new'
+}
+
+# answered NAME: every request of that wrk was.
+answered() {
+	check "$what: ... and answers" says "$1" '^ +[1-9][0-9]+ requests in'
+	check "$what: ... all of them" eval "! grep -E 'Socket errors|Non-2xx' $work/$1.log"
+}
+visits
