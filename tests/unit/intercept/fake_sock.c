@@ -295,6 +295,11 @@ void sock_namespaces_differ(void)
 {
 }
 
+void sock_unprivileged(void)
+{
+	fake.unprivileged++;
+}
+
 int sock_to_kernel(struct sock_ref ref, enum verdict reason)
 {
 	fake.to_kernel++;
