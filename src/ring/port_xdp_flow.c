@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/bpf.h>
 #include <netinet/in.h>
+#include <string.h>
 
 #include "base/sys.h"
 #include "ring/port_xdp_entry.h"
@@ -33,19 +34,17 @@ struct batch {
 /* -ENOENT: there are no more. */
 static int map_lookup_batch(int map, const uint32_t *in, struct batch *b)
 {
-	union bpf_attr attr = {
-		.batch =
-			{
-				.in_batch = (uintptr_t)in,
-				.out_batch = (uintptr_t)&b->out,
-				.keys = (uintptr_t)b->keys,
-				.values = (uintptr_t)b->values,
-				.count = BATCH,
-				.map_fd = (uint32_t)map,
-			},
-	};
-	int rc = sys_bpf(BPF_MAP_LOOKUP_BATCH, &attr, sizeof(attr));
+	union bpf_attr attr;
+	int rc;
 
+	memset(&attr, 0, sizeof(attr)); /* behind .batch, too, or the kernel refuses it */
+	attr.batch.in_batch = (uintptr_t)in;
+	attr.batch.out_batch = (uintptr_t)&b->out;
+	attr.batch.keys = (uintptr_t)b->keys;
+	attr.batch.values = (uintptr_t)b->values;
+	attr.batch.count = BATCH;
+	attr.batch.map_fd = (uint32_t)map;
+	rc = sys_bpf(BPF_MAP_LOOKUP_BATCH, &attr, sizeof(attr));
 	b->count = rc && rc != -ENOENT ? 0 : attr.batch.count;
 	return rc;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -235,6 +236,7 @@ static pid_t start_member(int ifindex)
 	assert_int_equal(pipe(ready), 0);
 	pid = fork();
 	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (port_xdp_open(ifindex, &port, why))
 			_exit(1);
 		(void)!write(ready[1], "", 1);
