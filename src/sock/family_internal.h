@@ -189,6 +189,8 @@ bool family_admit(struct inet_sock *so, struct channel *ch);
 /* It was sent there, and has not been received. */
 bool family_is_parcel(const struct channel *ch, uint64_t id);
 void family_on_join(struct channel *ch, const struct letter *letter);
+/* It is about to step back: now, for it is to join again. */
+void family_hurry(struct inet_sock *so, struct channel *ch);
 void family_on_pending(struct channel *ch, const struct letter *letter, int *memfd);
 void family_on_received(struct channel *ch, uint64_t id);
 /* True: look again soon. */

@@ -232,6 +232,14 @@ static void step_back(struct inet_sock *so, struct channel *ch)
 	member_leave(so);
 }
 
+void family_hurry(struct inet_sock *so, struct channel *ch)
+{
+	if (!so->kin || !so->kin->stepping || family_is_kept(so))
+		return;
+	so->kin->step_until = 0;
+	step_back(so, ch);
+}
+
 /* Nobody here accepts: who can joins, and says so; until then it goes on, or the kernel would. */
 static void offer_to_all(struct inet_sock *so, nsec_t now)
 {
