@@ -239,6 +239,9 @@ bool member_is(const struct inet_sock *so);
 void member_begin_away(struct inet_sock *so);
 /* It is away: joins those who receive. 0, SOCK_KERNEL: not here, see so->verdict; -EAGAIN. */
 int member_arrive(struct inet_sock *so);
+/* After member_stop(): a SYN that was steered here may still come; what has begun may take to end. */
+#define MEMBER_LATE (20 * NSEC_PER_MSEC)
+#define MEMBER_HANDSHAKES_MAX (NSEC_PER_SEC / 2)
 /* No new ones begin here. */
 void member_stop(struct inet_sock *so);
 /* Has a handshake begun here that is not over? */

@@ -11,11 +11,9 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define HANDSHAKES_MAX (NSEC_PER_SEC / 2) /* what has begun may take so long to end */
-#define LATE (20 * NSEC_PER_MSEC)	  /* a SYN that was steered here before may still come */
-#define IDLE (20 * NSEC_PER_MSEC)	  /* so long nobody has looked at it */
-#define OFFER_AGAIN (5 * IDLE)		  /* to whoever has not joined by then */
-#define PARCELS_MAX 1024		  /* that were sent on to one channel, or back */
+#define IDLE (20 * NSEC_PER_MSEC) /* so long nobody has looked at it */
+#define OFFER_AGAIN (5 * IDLE)	  /* to whoever has not joined by then */
+#define PARCELS_MAX 1024	  /* that were sent on to one channel, or back */
 
 /* A connection of a listener on its way to another process. */
 struct parcel {
@@ -195,7 +193,8 @@ static bool has_handshakes(struct inet_sock *so, nsec_t now)
 {
 	if (so->inet != INET_LISTEN || now >= so->kin->step_until)
 		return false;
-	return member_has_handshakes(so) || now < so->kin->step_until - (HANDSHAKES_MAX - LATE);
+	return member_has_handshakes(so) ||
+	       now < so->kin->step_until - (MEMBER_HANDSHAKES_MAX - MEMBER_LATE);
 }
 
 /*
@@ -209,7 +208,7 @@ static void step_back(struct inet_sock *so, struct channel *ch)
 
 	if (!kin->stepping) {
 		member_stop(so);
-		kin->step_until = now + HANDSHAKES_MAX;
+		kin->step_until = now + MEMBER_HANDSHAKES_MAX;
 	}
 	if (has_handshakes(so, now)) {
 		hand_on(so, ch); /* what is complete does not wait for the others */

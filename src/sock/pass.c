@@ -43,9 +43,6 @@ static int leave(struct sock_ref ref)
 
 /* ---- listeners of a process without privileges ---------------------------------------------- */
 
-#define LATE (20 * NSEC_PER_MSEC)	  /* a SYN that was steered here before may still come */
-#define HANDSHAKES_MAX (NSEC_PER_SEC / 2) /* what has begun may take so long to end */
-
 /* The kernel's, as it would be had its process not kept what it opened before. */
 static bool is_fenced_listener(const struct inet_sock *so)
 {
@@ -72,8 +69,8 @@ static int stop_receiving(struct sock_ref ref)
 			member_stop(so);
 		}
 		if (more)
-			more = now - begun < LATE ||
-			       (member_has_handshakes(so) && now - begun < HANDSHAKES_MAX);
+			more = now - begun < MEMBER_LATE ||
+			       (member_has_handshakes(so) && now - begun < MEMBER_HANDSHAKES_MAX);
 		control_unlock();
 		if (more)
 			sys_ppoll(NULL, 0, &ts, NULL);
