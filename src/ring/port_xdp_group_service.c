@@ -239,6 +239,16 @@ static void sweep(struct xdp_port *port, bool died)
 		have_drained(port);
 }
 
+/* From the first round on, the kernel marks the slots of ours when we die. */
+static void mark_lives(struct xdp_port *port)
+{
+	list_for_each(link, &port->queues) {
+		const struct xdp_queue *q = container_of(link, struct xdp_queue, link);
+
+		deathmark_set(&port->lives, q->slot);
+	}
+}
+
 static void arm(struct xdp_port *port, nsec_t interval)
 {
 	struct itimerspec in = {.it_value = {.tv_nsec = interval}};
@@ -272,6 +282,7 @@ int xdp_service(struct port *base, int fds[PORT_FDS_MAX])
 		mutex_unlock(&port->lock);
 		return 0;
 	}
+	mark_lives(port);
 	again = tell_drained(port);
 	again |= xdp_napi_service(port);
 	again |= port->sweeping;

@@ -21,6 +21,7 @@
 #include <xdp/xsk.h>
 
 #include "base/list.h"
+#include "ring/deathmark.h"
 #include "ring/grace.h"
 #include "ring/port.h"
 #include "ring/port_xdp_group.h"
@@ -157,6 +158,7 @@ struct xdp_port {
 	int gone_fd;
 	int fences_fd; /* these two not when it is fenced */
 	int grants_fd;
+	int lives_fd;
 	int conf_fd;
 	int anchors[XDP_STEER_QUEUES];
 	/* while it is opened */
@@ -173,6 +175,7 @@ struct xdp_port {
 	/* control lock of sock; any to read, atomic */
 	bool fenced;	    /* see port_ops.fence */
 	struct list grants; /* what may still come; does not change then */
+	struct deathmarks lives;	    /* by slot; one's own */
 	/* lock: open_queue, close_queue, service */
 	pthread_mutex_t lock;
 	struct list queues;

@@ -50,7 +50,9 @@ int xdp_map_conf(struct xdp_port *port)
 	port->conf = map.addr;
 	if (!rc)
 		rc = xdp_map_conns(port);
-	return rc ? rc : xdp_map_shares(port);
+	if (!rc)
+		rc = xdp_map_shares(port);
+	return rc ? rc : deathmarks_map(&port->lives, port->lives_fd);
 }
 
 void xdp_conf_mac(struct xdp_port *port, const uint8_t mac[6])
@@ -69,10 +71,11 @@ static int keep(struct xdp_port *port, const struct xdp_steer_skel *skel)
 	port->gone_fd = keep_fd(bpf_map__fd(skel->maps.gone));
 	port->fences_fd = keep_fd(bpf_map__fd(skel->maps.fences));
 	port->grants_fd = keep_fd(bpf_map__fd(skel->maps.grants));
+	port->lives_fd = keep_fd(bpf_map__fd(skel->maps.lives));
 	port->conf_fd = keep_fd(bpf_map__fd(skel->maps.bss));
 	if (port->xsks_fd < 0 || port->flows3_fd < 0 || port->flows5_fd < 0 ||
 	    port->local_ports_fd < 0 || port->shares_fd < 0 || port->gone_fd < 0 ||
-	    port->fences_fd < 0 || port->grants_fd < 0 || port->conf_fd < 0)
+	    port->fences_fd < 0 || port->grants_fd < 0 || port->lives_fd < 0 || port->conf_fd < 0)
 		return -EMFILE;
 	return xdp_map_conf(port);
 }
@@ -271,9 +274,11 @@ void xdp_unload(struct xdp_port *port)
 	sys_close_fd(&port->gone_fd);
 	sys_close_fd(&port->fences_fd);
 	sys_close_fd(&port->grants_fd);
+	sys_close_fd(&port->lives_fd);
 	sys_close_fd(&port->conf_fd);
 	xdp_unmap_conns(port);
 	xdp_unmap_shares(port);
+	deathmarks_unmap(&port->lives);
 	if (port->conf)
 		munmap(port->conf, port->conf_len);
 	port->conf = NULL;

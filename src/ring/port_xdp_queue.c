@@ -291,6 +291,7 @@ static int open_queue(struct xdp_port *port, struct xdp_queue *q, char why[PORT_
 	unsteer(q);
 	/* Now that nobody has a socket there. */
 	xdp_unfence(port, q->slot);
+	deathmark_clear(&port->lives, q->slot); /* of who had the slot before */
 	rc = open_socks(q, why);
 	if (!rc)
 		rc = open_fds(q, why);
@@ -302,6 +303,8 @@ static int open_queue(struct xdp_port *port, struct xdp_queue *q, char why[PORT_
 static void close_queue(struct xdp_port *port, struct xdp_queue *q)
 {
 	close_socks(q);
+	if (!port->base.lost)
+		deathmark_clear(&port->lives, q->slot);
 	if (q->bigs.next)
 		xdp_big_fini(q);
 	free_frames(q);

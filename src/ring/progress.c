@@ -13,6 +13,7 @@
 #include "base/signals.h"
 #include "base/sys.h"
 #include "net/netlink.h"
+#include "ring/deathmark.h"
 #include "ring/rings.h"
 
 #define SLEEP_MAX NSEC_PER_SEC		     /* bounds what a lost wake-up could cost */
@@ -246,6 +247,7 @@ static void *progress_main(void *arg)
 	(void)arg;
 	ring_thread.internal = true;
 	signals_are_never_taken();
+	deathmarks_begin();
 	while (!__atomic_load_n(&progress.stop, __ATOMIC_ACQUIRE)) {
 		bool moved = false;
 		nsec_t next = NSEC_NEVER, wait;
@@ -269,6 +271,7 @@ static void *progress_main(void *arg)
 			sleep_on(wait < tick ? wait : tick, false);
 		}
 	}
+	deathmarks_end();
 	return NULL;
 }
 
@@ -342,6 +345,7 @@ void progress_stop(void)
 
 void progress_forget(void)
 {
+	deathmarks_forget();
 	progress.running = false;
 	progress.hook = NULL;
 	memset(progress.watched, 0, sizeof(progress.watched));

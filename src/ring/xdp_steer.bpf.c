@@ -5,7 +5,7 @@
  * other people's frames, ports nobody registered.  Linux 5.10 must be able to load it.
  *
  * The kernel is also where a frame goes when its ring has just closed the
- * socket: bpf_redirect_map() finds none and passes.
+ * socket: bpf_redirect_map() finds none and passes; or when its process has died.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -68,6 +68,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct xdp_steer_share);
 } shares SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, XDP_STEER_SLOTS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct xdp_steer_life);
+} lives SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -204,11 +212,21 @@ static __always_inline int may_have(const struct iphdr *ip, struct ports ports, 
 	       is_granted(ip->daddr, ip->saddr, ports, ip->protocol, slot);
 }
 
+/* It was killed: its socket is open for some time yet, but nobody reads what comes there. */
+static __always_inline int is_dead(__u32 slot)
+{
+	__u64 at = slot; /* see key_words() */
+	const volatile struct xdp_steer_life *life = bpf_map_lookup_elem(&lives, &at);
+
+	return life && (life->word & XDP_STEER_DIED);
+}
+
 /*
- * To the ring's socket.  Unless the host has lost the address: then as the kernel, which
- * drops it.  The kernel does not get it, for the address may be back, and it knows nothing of
- * our connections: it would reset them.  The same with what comes by an RX queue that the
- * interface did not have when the sockets were opened: from then on, until other sockets are.
+ * To the ring's socket, or to the kernel when the process has died.  Unless the host has lost
+ * the address: then as the kernel, which drops it.  The kernel does not get it, for the address
+ * may be back, and it knows nothing of our connections: it would reset them.  The same with what
+ * comes by an RX queue that the interface did not have when the sockets were opened: from then
+ * on, until other sockets are.
  */
 static __always_inline int redirect(const struct xdp_md *ctx, const struct iphdr *ip,
 				    struct ports ports, __u32 slot)
@@ -223,6 +241,8 @@ static __always_inline int redirect(const struct xdp_md *ctx, const struct iphdr
 		conf.outgrown = 1;
 		return XDP_DROP;
 	}
+	if (is_dead(slot))
+		return XDP_PASS;
 	return bpf_redirect_map(&xsks, slot * XDP_STEER_QUEUES + ctx->rx_queue_index,
 				conf.outgrown ? XDP_DROP : XDP_PASS);
 }

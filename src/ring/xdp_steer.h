@@ -90,6 +90,13 @@ struct xdp_steer_conn {
 	__u16 zero;
 };
 
+/* Of a slot: its process lives, and who it is (deathmark.h). */
+struct xdp_steer_life {
+	__u32 word; /* 0: nobody has said that it lives */
+	__u32 zero;
+};
+#define XDP_STEER_DIED 0x40000000u
+
 struct xdp_steer_conf {
 	__u32 flows5;	/* entries in the 5-tuple map: 0 saves the look-up */
 	__u32 mac_lo;	/* first four bytes of the interface's address, as in memory */
