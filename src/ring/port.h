@@ -38,8 +38,10 @@ struct port_queue;
  */
 struct port_ops {
 	/*
-	 * Frames that match key come to this queue from now on.  -EEXIST: they go to
-	 * another queue, of this process or of another one.  -ENOSPC...
+	 * Frames that match key come to this queue from now on.  Of a 3-tuple of TCP, those
+	 * of connections that the kernel has at the address and port still go to the kernel,
+	 * until kernel_done.  -EEXIST: they go to another queue, of this process or of another
+	 * one.  -ENOSPC...
 	 */
 	int (*add_flow)(struct port_queue *q, const struct flow_key *key);
 	/*
@@ -86,6 +88,8 @@ struct port_ops {
 	int (*grant)(struct port *port, const struct flow_key *key);
 	/* Are all packets of the queue back?  Only then may it be closed. */
 	bool (*idle)(struct port_queue *q);
+	/* A 3-tuple of TCP: the kernel has no connections there any more. */
+	void (*kernel_done)(struct port_queue *q, const struct flow_key *key);
 	/*
 	 * Frames that match key come to this queue from now on instead of to another
 	 * one of this process and port.  No frame is lost in between; some may still

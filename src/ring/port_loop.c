@@ -310,6 +310,11 @@ static bool loop_idle(struct port_queue *base)
 	return base->frames_free == FRAMES;
 }
 
+/* No kernel sees these frames. */
+static void loop_kernel_done(struct port_queue *q, const struct flow_key *key)
+{
+}
+
 static void loop_at_exit(struct port_queue *q, bool held)
 {
 }
@@ -432,6 +437,7 @@ static const struct port_ops loop_ops = {
 	.free_port = loop_free_port,
 	.grant = loop_grant,
 	.idle = loop_idle,
+	.kernel_done = loop_kernel_done,
 	.move_flow = loop_move_flow,
 	.open_queue = loop_open_queue,
 	.rx_burst = loop_rx_burst,

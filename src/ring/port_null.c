@@ -68,6 +68,10 @@ static bool nobody_has_it(struct port *port, const struct flow_key *key)
 	return false;
 }
 
+static void ignore_key(struct port_queue *q, const struct flow_key *key)
+{
+}
+
 static void ignore_port(struct port *port)
 {
 }
@@ -124,6 +128,7 @@ const struct port_ops port_null_ops = {
 	ignore_port,	   /* free_port */
 	grant_nothing,	   /* grant */
 	always_idle,	   /* idle */
+	ignore_key,	   /* kernel_done */
 	refuse_flow,	   /* move_flow */
 	refuse_queue,	   /* open_queue */
 	no_frames,	   /* rx_burst */

@@ -57,6 +57,7 @@ static const struct port_ops port_xdp_ops = {
 	.free_port = xdp_free_port,
 	.grant = xdp_grant,
 	.idle = xdp_idle,
+	.kernel_done = xdp_kernel_done,
 	.move_flow = xdp_move_flow,
 	.open_queue = xdp_open_queue,
 	.rx_burst = xdp_rx_burst,

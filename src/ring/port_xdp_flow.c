@@ -74,10 +74,15 @@ static int entry_of(const struct xdp_port *port, const struct flow_key *key, str
 	return 0;
 }
 
-/* The program skips the 5-tuples while this is zero. */
+/* The program skips a map while this is zero. */
+static void count(uint32_t *entries, uint32_t by)
+{
+	__atomic_fetch_add(entries, by, __ATOMIC_SEQ_CST);
+}
+
 static void count_flows5(struct xdp_port *port, uint32_t by)
 {
-	__atomic_fetch_add(&port->conf->flows5, by, __ATOMIC_SEQ_CST);
+	count(&port->conf->flows5, by);
 }
 
 /*
@@ -149,6 +154,8 @@ int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
 			return rc;
 		count_flows5(port, 1);
 	}
+	if (!e.is5)
+		xdp_kernel_set(port, &e.key3, q->slot);
 	rc = map_update(e.map, &e.key3, q->slot, BPF_NOEXIST);
 	if (rc == -EEXIST)
 		rc = replace_dead(port, &e, q->slot);
@@ -157,8 +164,7 @@ int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
 	return rc == -E2BIG ? -ENOSPC : rc;
 }
 
-/* Is it a ring of this process?  While it is, only we change its entries. */
-static bool is_ours(const struct xdp_port *port, unsigned slot)
+bool xdp_slot_is_ours(const struct xdp_port *port, unsigned slot)
 {
 	const struct xdp_group *g = &port->group;
 
@@ -186,10 +192,12 @@ int xdp_move_flow(struct port_queue *base, const struct flow_key *key)
 
 	if (rc)
 		return rc;
-	if (is_ours(port, from))
+	if (xdp_slot_is_ours(port, from))
 		return xdp_conn_move(port, &e.key5, from, q->slot);
-	if (!is_ours(port, find_entry(port, &e)))
+	if (!xdp_slot_is_ours(port, find_entry(port, &e)))
 		return -ENOENT;
+	if (!e.is5)
+		xdp_kernel_move(port, &e.key3, q->slot);
 	return map_update(e.map, &e.key3, q->slot, BPF_EXIST);
 }
 
@@ -230,6 +238,8 @@ int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
 	rc = map_delete(e.map, &e.key3);
 	if (!rc && e.is5)
 		count_flows5(port, -1u);
+	if (!e.is5)
+		xdp_kernel_del(port, &e.key3);
 	return rc;
 }
 
@@ -244,23 +254,25 @@ bool xdp_flow_is_foreign(struct port *base, const struct flow_key *key)
 	slot = xdp_conn_find(port, &e.key5);
 	if (slot == XDP_STEER_SLOTS)
 		slot = find_entry(port, &e);
-	return slot != XDP_STEER_SLOTS && !is_ours(port, slot) &&
+	return slot != XDP_STEER_SLOTS && !xdp_slot_is_ours(port, slot) &&
 	       !group_slot_is_dead(&port->group, slot);
 }
 
-static void clear_map(struct xdp_port *port, int map, const uint8_t *slots, bool is5)
+/* entries: how many there are; NULL: nobody counts them. */
+static void clear_map(int map, size_t key_size, uint32_t *entries, const uint8_t *slots)
 {
-	size_t key_size = is5 ? sizeof(struct xdp_steer_key5) : sizeof(struct xdp_steer_key3);
 	struct batch b;
 	uint32_t at = 0;
 	int rc;
 
+	if (entries && !__atomic_load_n(entries, __ATOMIC_SEQ_CST))
+		return;
 	rc = map_lookup_batch(map, NULL, &b);
 	for (;;) {
 		for (uint32_t i = 0; i < b.count && i < BATCH; i++)
 			if (b.values[i] < XDP_STEER_SLOTS && slots[b.values[i]] &&
-			    !map_delete(map, b.keys + i * key_size) && is5)
-				count_flows5(port, -1u);
+			    !map_delete(map, b.keys + i * key_size) && entries)
+				count(entries, -1u);
 		if (rc)
 			return;
 		at = b.out;
@@ -271,8 +283,9 @@ static void clear_map(struct xdp_port *port, int map, const uint8_t *slots, bool
 void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS])
 {
 	xdp_conns_clear(port, slots);
-	clear_map(port, port->flows5_fd, slots, true);
-	clear_map(port, port->flows3_fd, slots, false);
+	clear_map(port->flows5_fd, sizeof(struct xdp_steer_key5), &port->conf->flows5, slots);
+	clear_map(port->flows3_fd, sizeof(struct xdp_steer_key3), NULL, slots);
+	clear_map(port->kernel_fd, sizeof(struct xdp_steer_key3), &port->conf->kernel, slots);
 	/* Last: while a connection's entry leads to no socket the kernel would get a new one's SYN. */
 	for (unsigned slot = 0; slot < XDP_STEER_SLOTS; slot++)
 		for (unsigned i = 0; slots[slot] && i < port->group.queues; i++)

@@ -27,7 +27,7 @@
 #define OTHER_MAX (300 * NSEC_PER_MSEC) /* the same, where another user seems to have it */
 #define SETTLE_MAX (5 * NSEC_PER_SEC)	/* for the carrier, after the program was attached */
 #define PAUSE (5 * NSEC_PER_MSEC)
-#define FIXED_FDS 14 /* and the anchors */
+#define FIXED_FDS 15 /* and the anchors */
 #define FDS_MAX (FIXED_FDS + XDP_STEER_QUEUES)
 
 enum hello_kind { HELLO_NEW, HELLO_MEMBER, HELLO_ANSWER, HELLO_NONE /* never sent */ };
@@ -61,6 +61,7 @@ static unsigned shared_fds(struct xdp_port *port, int *fds[FDS_MAX])
 	fds[n++] = &port->fences_fd;
 	fds[n++] = &port->grants_fd;
 	fds[n++] = &port->lives_fd;
+	fds[n++] = &port->kernel_fd;
 	fds[n++] = &port->conf_fd;
 	for (unsigned i = 0; i < XDP_STEER_QUEUES; i++)
 		fds[n++] = &port->anchors[i];

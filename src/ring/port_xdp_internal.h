@@ -159,6 +159,7 @@ struct xdp_port {
 	int fences_fd; /* these two not when it is fenced */
 	int grants_fd;
 	int lives_fd;
+	int kernel_fd;
 	int conf_fd;
 	int anchors[XDP_STEER_QUEUES];
 	/* while it is opened */
@@ -402,6 +403,20 @@ bool xdp_share_is_dead(const struct xdp_port *port, uint32_t entry);
  * it, which is for slots of ours only, the kernel has their part for a while.
  */
 void xdp_shares_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS], bool locked);
+
+/* Is it a ring of this process? */
+bool xdp_slot_is_ours(const struct xdp_port *port, unsigned slot);
+
+/*
+ * port_xdp_kernel.c: listeners at whose address and port the kernel may have connections,
+ * too.  Of a key that is not TCP's: nothing is done.
+ */
+void xdp_kernel_set(struct xdp_port *port, const struct xdp_steer_key3 *key, unsigned slot);
+/* To another slot, if it is of one of ours. */
+void xdp_kernel_move(struct xdp_port *port, const struct xdp_steer_key3 *key, unsigned slot);
+/* If it is of a slot of ours. */
+void xdp_kernel_del(struct xdp_port *port, const struct xdp_steer_key3 *key);
+void xdp_kernel_done(struct port_queue *q, const struct flow_key *key);
 
 /* port_xdp_gone.c: addresses that the host has lost. */
 void xdp_addrs_gone(struct port *port, const struct inaddr *gone, unsigned n);

@@ -72,10 +72,12 @@ static int keep(struct xdp_port *port, const struct xdp_steer_skel *skel)
 	port->fences_fd = keep_fd(bpf_map__fd(skel->maps.fences));
 	port->grants_fd = keep_fd(bpf_map__fd(skel->maps.grants));
 	port->lives_fd = keep_fd(bpf_map__fd(skel->maps.lives));
+	port->kernel_fd = keep_fd(bpf_map__fd(skel->maps.kernel));
 	port->conf_fd = keep_fd(bpf_map__fd(skel->maps.bss));
 	if (port->xsks_fd < 0 || port->flows3_fd < 0 || port->flows5_fd < 0 ||
 	    port->local_ports_fd < 0 || port->shares_fd < 0 || port->gone_fd < 0 ||
-	    port->fences_fd < 0 || port->grants_fd < 0 || port->lives_fd < 0 || port->conf_fd < 0)
+	    port->fences_fd < 0 || port->grants_fd < 0 || port->lives_fd < 0 ||
+	    port->kernel_fd < 0 || port->conf_fd < 0)
 		return -EMFILE;
 	return xdp_map_conf(port);
 }
@@ -275,6 +277,7 @@ void xdp_unload(struct xdp_port *port)
 	sys_close_fd(&port->fences_fd);
 	sys_close_fd(&port->grants_fd);
 	sys_close_fd(&port->lives_fd);
+	sys_close_fd(&port->kernel_fd);
 	sys_close_fd(&port->conf_fd);
 	xdp_unmap_conns(port);
 	xdp_unmap_shares(port);

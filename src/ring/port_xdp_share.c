@@ -203,6 +203,7 @@ int xdp_share_join(struct port_queue *base, const struct flow_key *key, struct f
 		return -ENOSPC;
 	if (!group_lock_wait(g, &g->ctl->lock))
 		return -EAGAIN;
+	xdp_kernel_set((struct xdp_port *)base->port, &key3, q->slot);
 	rc = join(q, &key3, part);
 	group_lock_release(g, &g->ctl->lock);
 	return rc;

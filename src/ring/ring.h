@@ -326,6 +326,9 @@ void ring_flow_unexpect(struct ring *ring, const struct flow_key *key);
 /* As ring_flow_add(), of a flow whose key is expected. */
 int ring_flow_add_expected(struct ring *ring, struct flow *flow);
 
+/* Of a listener: the kernel has no connections at its port, see port_ops.kernel_done. */
+void ring_flow_kernel_done(struct ring *ring, const struct flow *flow);
+
 /*
  * A flow moves from one ring to another in three steps, each by the holder of that
  * ring.  (1) On the new one a second flow of the same key is listed, not steered.

@@ -261,6 +261,13 @@ void ring_flow_drain(struct ring *ring, struct flow *flow)
 	ring_flow_del(ring, flow);
 }
 
+void ring_flow_kernel_done(struct ring *ring, const struct flow *flow)
+{
+	ring_assert_held(ring);
+	if (ring->q)
+		ring->ops->kernel_done(ring->q, &flow->key);
+}
+
 int ring_flow_list(struct ring *ring, struct flow *flow)
 {
 	ring_assert_held(ring);

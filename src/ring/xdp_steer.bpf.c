@@ -79,6 +79,14 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, XDP_STEER_KERNEL);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct xdp_steer_key3);
+	__type(value, __u32);
+} kernel SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, XDP_STEER_GONE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
@@ -156,21 +164,52 @@ _Static_assert(sizeof(struct xdp_steer_key3) == 8 && sizeof(struct xdp_steer_key
 _Static_assert(sizeof(struct xdp_steer_grant) == 16, "words");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words");
 
-static __always_inline __u32 *find_entry(const struct iphdr *ip, struct ports ports)
+/*
+ * A connection, or the handshake of one, that the kernel accepted before the listener's
+ * frames came to us.
+ */
+static __always_inline int is_kernels(struct xdp_md *ctx, const struct iphdr *ip,
+				      struct ports ports, const __u64 *key3)
+{
+	/* As struct bpf_sock_tuple has it: addresses, then ports. */
+	__u64 tuple[2] = {
+		key_words(ip->saddr, ip->daddr),
+		key_words(ports.source | (__u32)ports.dest << 16, 0),
+	};
+	struct bpf_sock *sk;
+	int found;
+
+	if (ip->protocol != IPPROTO_TCP || !bpf_map_lookup_elem(&kernel, key3))
+		return 0;
+	sk = bpf_skc_lookup_tcp(ctx, (struct bpf_sock_tuple *)tuple,
+				sizeof(((struct bpf_sock_tuple *)0)->ipv4), BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return 0;
+	found = sk->state != BPF_TCP_LISTEN;
+	bpf_sk_release(sk);
+	return found;
+}
+
+static __always_inline __u32 *find_entry(struct xdp_md *ctx, const struct iphdr *ip,
+					 struct ports ports)
 {
 	__u64 key3 = key_words(ip->daddr, ports.dest | (__u32)ip->protocol << 16);
+	__u32 *entry;
 
 	if (conf.flows5) {
 		__u64 key5[2] = {
 			key_words(ip->daddr, ip->saddr),
 			key_words(ports.dest | (__u32)ports.source << 16, ip->protocol),
 		};
-		__u32 *entry = bpf_map_lookup_elem(&flows5, key5);
 
+		entry = bpf_map_lookup_elem(&flows5, key5);
 		if (entry)
 			return entry;
 	}
-	return bpf_map_lookup_elem(&flows3, &key3);
+	entry = bpf_map_lookup_elem(&flows3, &key3);
+	if (entry && conf.kernel && is_kernels(ctx, ip, ports, &key3))
+		return 0;
+	return entry;
 }
 
 /* The slot of who gets it; XDP_STEER_SLOTS, which has no sockets: nobody. */
@@ -297,7 +336,7 @@ int xdp_steer(struct xdp_md *ctx)
 		conn = find_conn(ip, ports);
 	if (conn)
 		return redirect(ctx, ip, ports, conn - 1);
-	entry = find_entry(ip, ports);
+	entry = find_entry(ctx, ip, ports);
 	if (!entry)
 		return pass(ip);
 	slot = *entry;

@@ -6,8 +6,8 @@
  * Role		the members of the port group write, the program reads (in the
  *		kernel, any CPU).
  * Lifetime	of the maps: as long as the group has a member.
- * Ordering	flows5 is raised before an entry is added and lowered after it
- *		is gone, so that no entry is overlooked.  gone is set before an
+ * Ordering	flows5 and kernel are raised before an entry is added and lowered after
+ *		it is gone, so that no entry is overlooked.  gone is set before an
  *		address is entered, and cleared when none is left.
  *
  * IPv4 so far.  Addresses and ports are in network byte order.
@@ -28,8 +28,9 @@
  */
 #define XDP_STEER_FLOWS3 65536
 #define XDP_STEER_FLOWS5 262144
-#define XDP_STEER_SHARES 512 /* flows with several receivers at once */
-#define XDP_STEER_GONE 1024  /* addresses that the host has lost */
+#define XDP_STEER_SHARES 512  /* flows with several receivers at once */
+#define XDP_STEER_KERNEL 4096 /* listeners at whose port the kernel may have connections, too */
+#define XDP_STEER_GONE 1024   /* addresses that the host has lost */
 #define XDP_STEER_GRANTS 16384
 
 /* Whoever sends to this address and port.  Multicast groups are addresses too. */
@@ -104,6 +105,7 @@ struct xdp_steer_conf {
 	__u16 vlan;	/* VLAN of the interface, host byte order; 0: untagged */
 	__u32 seed;	/* of share_bucket() */
 	__u32 gone;	/* not 0: there are lost addresses, whose frames are dropped */
+	__u32 kernel;	/* entries in the map of that name: 0 saves the look-up */
 	__u32 queues;	/* RX queues with sockets, at most XDP_STEER_QUEUES */
 	__u32 outgrown; /* written by the program: frames of flows came by another RX queue */
 	__u64 hold; /* CLOCK_MONOTONIC in ns: until then TCP without an entry is dropped; 0: no */

@@ -61,6 +61,7 @@ static void look_around(nsec_t now)
 	if (rings_close_unused(now, timewait_vacate))
 		now = clock_now(); /* that took long, but is not done again */
 	again = sock_ports_look();
+	kernel_conns_look(now);
 	control_unlock();
 	/* A table of many sockets takes its time: a small part of ours at most. */
 	next = clock_now();

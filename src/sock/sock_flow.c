@@ -277,6 +277,8 @@ static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_k
 	sock_tell_pollers();
 	if (flow)
 		*flow = f;
+	if (f->shard)
+		kernel_conns_begin(so);
 	return 0;
 
 free_shard:

@@ -15,6 +15,7 @@
 #include "ring/rings.h"
 #include "sock/control.h"
 #include "sock/dst.h"
+#include "sock/kernel_conns.h"
 #include "sock/options.h"
 #include "sock/ready.h"
 #include "sock/sock.h"
@@ -128,8 +129,9 @@ struct listen_state {
 	/* holder */
 	struct list queue; /* of inet_sock.accept_link */
 	unsigned backlog;
-	int os_countdown; /* polls until the twin is looked at */
-	int claim;	  /* control lock: as udp_state.claim */
+	int os_countdown;	    /* polls until the twin is looked at */
+	int claim;		    /* control lock: as udp_state.claim */
+	struct kernel_conns kernel; /* control lock */
 	/* holder to write, any to read */
 	unsigned waiting; /* children in the queue */
 	/* any, atomic */

@@ -560,12 +560,13 @@ static int bind_any(struct inet_sock *so)
 }
 
 /*
- * The frames come here before the twin listens: a connection that the kernel
- * accepted in between would lose its peer to us.
+ * The twin listens before the interface is opened: what comes meanwhile is not refused but
+ * accepted by the kernel, which keeps it (kernel_conns.h).
  */
 static int listen_locked(struct inet_sock *so, int backlog)
 {
 	struct ring *ring;
+	bool shared;
 	int rc;
 
 	if (so->connected)
@@ -585,17 +586,19 @@ static int listen_locked(struct inet_sock *so, int backlog)
 	make_listener(so, backlog);
 	ring_release_cold(ring);
 	sock_port_claim(so);
-	so->verdict = sock_port_shared(so) ? VERDICT_SHARED_PORT : sock_attach(so);
+	shared = sock_port_shared(so);
+	rc = sys_listen(sock_twin(&so->sk), backlog);
+	if (rc) {
+		unmake_listener(so);
+		return rc;
+	}
+	so->verdict = shared ? VERDICT_SHARED_PORT : sock_attach(so);
 	if (so->verdict != VERDICT_ACCELERATED)
 		sock_port_unclaim(so);
 	log_debug("fd %d: listening, %s", sock_twin(&so->sk), verdict_text(so->verdict));
 	if (so->verdict == VERDICT_ACCELERATED ||
-	    (so->wildcard && so->verdict != VERDICT_SHARED_PORT)) {
-		rc = sys_listen(sock_twin(&so->sk), backlog);
-		if (rc)
-			unmake_listener(so);
-		return rc;
-	}
+	    (so->wildcard && so->verdict != VERDICT_SHARED_PORT))
+		return 0;
 	unmake_listener(so);
 	rc = sock_leave(so, so->verdict);
 	return rc ? rc : SOCK_KERNEL;

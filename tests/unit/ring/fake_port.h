@@ -44,6 +44,7 @@ struct fake_queue {
 	/* who shares */
 	unsigned joined, left; /* how often; a member's number is its place in that order */
 	unsigned picked;       /* what share_pick() says */
+	unsigned kernel_done;  /* how often */
 	bool closed;
 };
 
@@ -225,6 +226,11 @@ static inline unsigned fake_share_pick(struct port_queue *q, const struct flow_s
 	return fake_of(q)->picked;
 }
 
+static inline void fake_kernel_done(struct port_queue *q, const struct flow_key *key)
+{
+	fake_of(q)->kernel_done++;
+}
+
 static inline bool fake_flow_is_foreign(struct port *port, const struct flow_key *key)
 {
 	return false;
@@ -279,6 +285,7 @@ static const struct port_ops fake_ops = {
 	.free_port = fake_free_port,
 	.grant = fake_grant,
 	.idle = fake_idle,
+	.kernel_done = fake_kernel_done,
 	.move_flow = fake_move_flow,
 	.open_queue = fake_open_queue,
 	.rx_burst = fake_rx_burst,

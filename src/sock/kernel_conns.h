@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections that the kernel has at the port of an accelerated listener.
+ *
+ * The twin listens before the interface is opened, which takes some 10 ms: the kernel accepts
+ * what arrives meanwhile, and accept() hands it out.  The port passes the frames of these
+ * connections to the kernel from then on (port_ops.add_flow).  That costs time for each frame,
+ * so it ends when the kernel has no connections at the port any more.
+ *
+ * Role		the control lock; kernel_conns_look: the internal thread.
+ * Lifetime	struct kernel_conns is part of a listener.
+ */
+#ifndef SOCK_KERNEL_CONNS_H
+#define SOCK_KERNEL_CONNS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+struct inet_sock;
+
+struct kernel_conns {
+	nsec_t since; /* 0: the kernel has none */
+	nsec_t look;  /* when it is asked again */
+};
+
+/* Frames of the listener come to us from now on. */
+void kernel_conns_begin(struct inet_sock *so);
+/* Asks the kernel about those that are due. */
+void kernel_conns_look(nsec_t now);
+
+/* A bit for each local port with TCP connections of the kernel, in network byte order. */
+#define KERNEL_PORTS_WORDS (65536 / 64)
+/* -errno. */
+int kernel_ports_read(uint64_t ports[KERNEL_PORTS_WORDS]);
+static inline bool kernel_ports_has(const uint64_t ports[KERNEL_PORTS_WORDS], uint16_t port)
+{
+	return ports[port / 64] >> (port % 64) & 1;
+}
+
+#endif
