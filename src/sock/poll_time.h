@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/param.h"
+#include "sock/spin.h"
 
 /*
  * No call may return early by the kernel's clock, from which ours differs by
@@ -27,6 +28,12 @@ static inline nsec_t poll_spin_end(nsec_t start)
 	if (params.select_poll < 0)
 		return NSEC_NEVER;
 	return start + params.select_poll * NSEC_PER_USEC;
+}
+
+/* Is it time to sleep? */
+static inline bool poll_spin_ended(nsec_t now, nsec_t end)
+{
+	return now >= end || (end != NSEC_NEVER && spin_is_crowded(now));
 }
 
 #endif

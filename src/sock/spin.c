@@ -6,6 +6,7 @@
 #include "base/sys.h"
 
 __thread nsec_t spin_shared_until __attribute__((tls_model("initial-exec")));
+__thread nsec_t spin_crowded_until __attribute__((tls_model("initial-exec")));
 
 void spin_yield(struct spin *spin)
 {
@@ -13,8 +14,10 @@ void spin_yield(struct spin *spin)
 
 	sys_sched_yield();
 	now = clock_now();
-	if (now - before > SPIN_TURN)
+	if (now - before > SPIN_TURN) {
 		spin_shared_until = now + SPIN_SHARED;
+		spin_lose(spin, now - before, now);
+	}
 	if (now - before > SPIN_GAP)
 		spin->late = true;
 	/* The time others had is no gap. */
