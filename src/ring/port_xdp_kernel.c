@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Listeners at whose address and port the kernel may have connections, too: those that it
- * accepted before their frames came to us.  The program asks the kernel for each frame that
+ * Listeners at whose address and port the kernel may have connections, too: those that are
+ * older than the listener.  The program asks the kernel for each frame that
  * such a listener would get, which costs some 100 ns, and passes what the kernel has.
  *
  * Several members may have an entry of one key, since they share the listener's port.  The

@@ -164,10 +164,7 @@ _Static_assert(sizeof(struct xdp_steer_key3) == 8 && sizeof(struct xdp_steer_key
 _Static_assert(sizeof(struct xdp_steer_grant) == 16, "words");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words");
 
-/*
- * A connection, or the handshake of one, that the kernel accepted before the listener's
- * frames came to us.
- */
+/* A connection, or the handshake of one, that is older than the listener. */
 static __always_inline int is_kernels(struct xdp_md *ctx, const struct iphdr *ip,
 				      struct ports ports, const __u64 *key3)
 {

@@ -2,10 +2,10 @@
 /*
  * Connections that the kernel has at the port of an accelerated listener.
  *
- * The twin listens before the interface is opened, which takes some 10 ms: the kernel accepts
- * what arrives meanwhile, and accept() hands it out.  The port passes the frames of these
- * connections to the kernel from then on (port_ops.add_flow).  That costs time for each frame,
- * so it ends when the kernel has no connections at the port any more.
+ * They are older: of a server that let go of the port, or of this one when it went through the
+ * kernel.  The port passes their frames to the kernel (port_ops.add_flow), which would be reset
+ * otherwise.  That costs time for each frame, so it ends when the kernel has no connections at
+ * the port any more.
  *
  * Role		the control lock; kernel_conns_look: the internal thread.
  * Lifetime	struct kernel_conns is part of a listener.

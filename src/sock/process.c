@@ -16,6 +16,7 @@
 #include "sock/links.h"
 #include "sock/mcast.h"
 #include "sock/surrender.h"
+#include "sock/syn_catch.h"
 #include "sock/move.h"
 #include "sock/timewait.h"
 #include "sock/travel.h"
@@ -83,6 +84,7 @@ static bool internal_hook(void)
 	source_answer_all();
 	dst_check_mcast(now);
 	links_follow(now);
+	syn_catch_close();
 	look_around(now);
 	more = sock_moves_run();
 	return family_run() || more;

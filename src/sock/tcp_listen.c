@@ -16,6 +16,7 @@
 #include "sock/family.h"
 #include "sock/host_state.h"
 #include "sock/move.h"
+#include "sock/syn_catch.h"
 #include "sock/tcp_internal.h"
 #include "sock/wait.h"
 
@@ -520,7 +521,6 @@ static unsigned bound_backlog(int backlog)
 	return (unsigned)(backlog < 0 || backlog > max ? max : backlog);
 }
 
-/* The twin listens as well, for what the kernel still accepts. */
 static void make_listener(struct inet_sock *so, int backlog)
 {
 	so->inet = INET_LISTEN;
@@ -559,14 +559,24 @@ static int bind_any(struct inet_sock *so)
 	return rc;
 }
 
-/*
- * The twin listens before the interface is opened: what comes meanwhile is not refused but
- * accepted by the kernel, which keeps it (kernel_conns.h).
- */
+/* The frames come here, and what came while the interface was opened. */
+static int attach(struct inet_sock *so, int backlog)
+{
+	struct syn_catch caught = {.fd = -1};
+	int rc = 0;
+
+	if (!rings_count() && !syn_catch_begin(&caught, so))
+		rc = sys_listen(sock_twin(&so->sk), backlog);
+	if (!rc)
+		so->verdict = sock_attach(so);
+	syn_catch_end(&caught, so);
+	return rc;
+}
+
+/* The twin listens as well, for what the kernel still accepts. */
 static int listen_locked(struct inet_sock *so, int backlog)
 {
 	struct ring *ring;
-	bool shared;
 	int rc;
 
 	if (so->connected)
@@ -586,19 +596,24 @@ static int listen_locked(struct inet_sock *so, int backlog)
 	make_listener(so, backlog);
 	ring_release_cold(ring);
 	sock_port_claim(so);
-	shared = sock_port_shared(so);
-	rc = sys_listen(sock_twin(&so->sk), backlog);
+	if (sock_port_shared(so))
+		so->verdict = VERDICT_SHARED_PORT;
+	else
+		rc = attach(so, backlog);
 	if (rc) {
 		unmake_listener(so);
 		return rc;
 	}
-	so->verdict = shared ? VERDICT_SHARED_PORT : sock_attach(so);
 	if (so->verdict != VERDICT_ACCELERATED)
 		sock_port_unclaim(so);
 	log_debug("fd %d: listening, %s", sock_twin(&so->sk), verdict_text(so->verdict));
 	if (so->verdict == VERDICT_ACCELERATED ||
-	    (so->wildcard && so->verdict != VERDICT_SHARED_PORT))
-		return 0;
+	    (so->wildcard && so->verdict != VERDICT_SHARED_PORT)) {
+		rc = sys_listen(sock_twin(&so->sk), backlog);
+		if (rc)
+			unmake_listener(so);
+		return rc;
+	}
 	unmake_listener(so);
 	rc = sock_leave(so, so->verdict);
 	return rc ? rc : SOCK_KERNEL;

@@ -1,6 +1,7 @@
-"""Connections to a listener whose interface is being opened.
+"""Connections to a listener that are older than it, or come while its interface is opened.
 
 early.py serve PORT		echoes, a thread for each connection; says "ready" when it listens
+early.py leave PORT		accepts one connection, lets go of the port, says "ready", echoes
 early.py talk ADDRESS PORT	connects, says "ready"; then sends each line of its input, and
 				says what comes back
 early.py marked PID		is a listener of the process in the map of those at whose port the
@@ -26,18 +27,30 @@ def echo(connection):
             connection.sendall(data)
 
 
-def serve(port):
+def listen(port):
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("", port))
     listener.listen(16)
+    return listener
+
+
+def leave(port):
+    with listen(port) as listener:
+        connection = listener.accept()[0]
+    print("ready", flush=True)
+    echo(connection)
+
+
+def serve(port):
+    listener = listen(port)
     print("ready", flush=True)
     while True:
         threading.Thread(target=echo, args=(listener.accept()[0],)).start()
 
 
 def talk(address, port):
-    with socket.create_connection((address, port), 10) as connection:
+    with socket.create_connection((address, port), 30) as connection:
         print("ready", flush=True)
         for line in sys.stdin:
             connection.sendall(line.encode())
@@ -69,6 +82,8 @@ def marked(pid):
 
 if sys.argv[1] == "serve":
     serve(int(sys.argv[2]))
+elif sys.argv[1] == "leave":
+    leave(int(sys.argv[2]))
 elif sys.argv[1] == "talk":
     talk(sys.argv[2], int(sys.argv[3]))
 else:
