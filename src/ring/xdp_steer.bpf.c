@@ -164,7 +164,10 @@ _Static_assert(sizeof(struct xdp_steer_key3) == 8 && sizeof(struct xdp_steer_key
 _Static_assert(sizeof(struct xdp_steer_grant) == 16, "words");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words");
 
-/* A connection, or the handshake of one, that is older than the listener. */
+/*
+ * A connection, or the handshake of one, that is older than the listener.  One that waits for
+ * nothing but late segments is none: a SYN there begins a new one, of the listener.
+ */
 static __always_inline int is_kernels(struct xdp_md *ctx, const struct iphdr *ip,
 				      struct ports ports, const __u64 *key3)
 {
@@ -182,7 +185,7 @@ static __always_inline int is_kernels(struct xdp_md *ctx, const struct iphdr *ip
 				sizeof(((struct bpf_sock_tuple *)0)->ipv4), BPF_F_CURRENT_NETNS, 0);
 	if (!sk)
 		return 0;
-	found = sk->state != BPF_TCP_LISTEN;
+	found = sk->state != BPF_TCP_LISTEN && sk->state != BPF_TCP_TIME_WAIT;
 	bpf_sk_release(sk);
 	return found;
 }

@@ -12,8 +12,8 @@
 #include "sock/sock_internal.h"
 
 #define FIRST_LOOK (100 * NSEC_PER_MSEC) /* what was on its way to the kernel has arrived */
-/* States of the kernel (TCP_ESTABLISHED to TCP_NEW_SYN_RECV), but for TCP_LISTEN. */
-#define CONNECTED (0x1ffeu & ~(1u << 10))
+/* Of the kernel's states, TCP_ESTABLISHED to TCP_NEW_SYN_RECV; neither TIME_WAIT nor LISTEN. */
+#define CONNECTED (0x1ffeu & ~(1u << 6) & ~(1u << 10))
 
 static bool any; /* control lock: a listener has some, or may have */
 

@@ -1,8 +1,8 @@
 """Connections to a listener that are older than it, or come while its interface is opened.
 
-early.py serve PORT		echoes, a thread for each connection; says "ready" when it listens
+early.py serve PORT		echoes until "bye", a thread for each connection; says "ready" when it listens
 early.py leave PORT		accepts one connection, lets go of the port, says "ready", echoes
-early.py talk ADDRESS PORT	connects, says "ready"; then sends each line of its input, and
+early.py talk ADDRESS PORT SOURCE	connects from that port (0: any), says "ready"; then sends each line of its input, and
 				says what comes back
 early.py marked PID		is a listener of the process in the map of those at whose port the
 				kernel may have connections?
@@ -23,7 +23,7 @@ KERNEL = ("map_type:1", "key_size:8", "value_size:4", "max_entries:4096")
 
 def echo(connection):
     with connection:
-        while data := connection.recv(1000):
+        while (data := connection.recv(1000)) not in (b"", b"bye\n"):
             connection.sendall(data)
 
 
@@ -49,8 +49,8 @@ def serve(port):
         threading.Thread(target=echo, args=(listener.accept()[0],)).start()
 
 
-def talk(address, port):
-    with socket.create_connection((address, port), 30) as connection:
+def talk(address, port, source):
+    with socket.create_connection((address, port), 30, ("", source)) as connection:
         print("ready", flush=True)
         for line in sys.stdin:
             connection.sendall(line.encode())
@@ -85,6 +85,6 @@ if sys.argv[1] == "serve":
 elif sys.argv[1] == "leave":
     leave(int(sys.argv[2]))
 elif sys.argv[1] == "talk":
-    talk(sys.argv[2], int(sys.argv[3]))
+    talk(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
 else:
     marked(int(sys.argv[2]))

@@ -21,12 +21,12 @@ is() {
 	return 1
 }
 
-# client NAME: $netns_tmp/NAME says what it says; its input is descriptor $NAME.
+# client NAME [SOURCE-PORT]: $netns_tmp/NAME says what it says; its input is descriptor $NAME.
 client() {
 	local fd
 
 	mkfifo "$netns_tmp/$1.in"
-	netns_exec c "" 0-1023 python3 tests/scenario/early.py talk $netns_server 7000 \
+	netns_exec c "" 0-1023 python3 tests/scenario/early.py talk $netns_server 7000 "${2:-0}" \
 		> "$netns_tmp/$1" 2>&1 < "$netns_tmp/$1.in" &
 	exec {fd}> "$netns_tmp/$1.in"
 	printf -v "$1" %d "$fd"
@@ -62,11 +62,27 @@ not_marked() {
 	! marked
 }
 
-netns_exec s "" 0-1023 python3 tests/scenario/early.py leave 7000 > $netns_tmp/leave 2>&1 < /dev/null &
-leaver=$!
-await 10 listens s 7000 || die "no server: $(cat $netns_tmp/leave)"
+# leave: a server of the kernel, for one connection; $leaver is its process.
+leave() {
+	netns_exec s "" 0-1023 python3 tests/scenario/early.py leave 7000 > $netns_tmp/leave 2>&1 < /dev/null &
+	leaver=$!
+	await 10 listens s 7000 || die "no server: $(cat $netns_tmp/leave)"
+}
+
+is_waiting() {
+	in_ns s awk '$4 == "06" { found = 1 } END { exit !found }' /proc/net/tcp
+}
+
+leave
+client past 40001
+is_connected past
+echo bye >&"$past"
+await 10 is_gone $leaver
+netns_kill $past_pid
+check "a connection that the kernel's server has closed first" await 10 is_waiting
+leave
 client first
-check "a connection of the kernel" is_connected first
+check "another one" is_connected first
 await 10 is_ready $netns_tmp/leave $leaver
 before=$(opens)
 
@@ -91,6 +107,9 @@ if [[ -n $lib ]]; then
 	check "... the kernel did not accept him" is "$(opens)" "$before"
 	check "the port is known to be the kernel's, too" marked
 fi
+client past_again 40001
+check "who comes from the port of the closed one" is_connected past_again
+[[ -z $lib ]] || check "... is not the kernel's" is "$(opens)" "$before"
 check "the older connection goes on" says first one
 netns_kill $first_pid
 [[ -z $lib ]] || check "... until it ends" await 30 not_marked
