@@ -385,6 +385,7 @@ void sock_fork_child(void)
 	sock_moves_forget();
 	sock_icmp_forget();
 	links_forget();
+	syn_catch_forget();
 	logic_fork_child();
 	/* Also when the parent is past sock_exit(), which leaves rings as they are. */
 	if (started || start_failed || progress_running()) {

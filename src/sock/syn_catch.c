@@ -176,3 +176,8 @@ void syn_catch_close(void)
 	fd = __atomic_exchange_n(&closing, -1, __ATOMIC_ACQ_REL);
 	sys_close_fd(&fd);
 }
+
+void syn_catch_forget(void)
+{
+	__atomic_store_n(&closing, -1, __ATOMIC_RELAXED);
+}

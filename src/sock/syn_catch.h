@@ -30,5 +30,7 @@ int syn_catch_begin(struct syn_catch *c, const struct inet_sock *so);
 void syn_catch_end(struct syn_catch *c, struct inet_sock *so);
 /* What syn_catch_end() left to be closed, which takes a grace period. */
 void syn_catch_close(void);
+/* In a forked child, where it is closed with all others. */
+void syn_catch_forget(void);
 
 #endif
