@@ -319,7 +319,8 @@ static int wait_loop(struct wait *w, nsec_t start)
 	}
 	ours_next = false;
 	for (;; now = clock_now()) {
-		bool expired = now >= w->deadline, rest = poll_spin_ended(now, spin_until);
+		bool expired = now >= w->deadline,
+		     rest = poll_spin_ended(now, spin_until, &w->spin);
 
 		ring_set_poll(&w->rings);
 		n = epoll_is_pending(w->ep) ? harvest(w, 0) : 0;

@@ -210,7 +210,8 @@ static int wait_loop(struct call *call)
 			return ready;
 	}
 	for (;; now = clock_now()) {
-		bool expired = now >= call->deadline, rest = poll_spin_ended(now, spin_until);
+		bool expired = now >= call->deadline,
+		     rest = poll_spin_ended(now, spin_until, &call->spin);
 
 		ring_set_poll(&call->rings);
 		ready = 0;

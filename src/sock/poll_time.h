@@ -31,9 +31,9 @@ static inline nsec_t poll_spin_end(nsec_t start)
 }
 
 /* Is it time to sleep? */
-static inline bool poll_spin_ended(nsec_t now, nsec_t end)
+static inline bool poll_spin_ended(nsec_t now, nsec_t end, const struct spin *spin)
 {
-	return now >= end || (end != NSEC_NEVER && spin_is_crowded(now));
+	return now >= end || (end != NSEC_NEVER && spin_is_crowded(spin));
 }
 
 #endif

@@ -6,7 +6,6 @@
 #include "base/sys.h"
 
 __thread nsec_t spin_shared_until __attribute__((tls_model("initial-exec")));
-__thread nsec_t spin_crowded_until __attribute__((tls_model("initial-exec")));
 
 void spin_yield(struct spin *spin)
 {
@@ -16,7 +15,7 @@ void spin_yield(struct spin *spin)
 	now = clock_now();
 	if (now - before > SPIN_TURN) {
 		spin_shared_until = now + SPIN_SHARED;
-		spin_lose(spin, now - before, now);
+		spin->lost += now - before;
 	}
 	if (now - before > SPIN_GAP)
 		spin->late = true;

@@ -7,9 +7,9 @@
  * when both yield after each round, a turn is a microsecond.  What one call
  * learns holds for the next ones of the thread: a ping-pong makes short calls.
  *
- * Where others have work for a millisecond while nothing arrives here, there are more
- * threads than processors, and polling takes from those that we wait for.  The thread sleeps
- * then, as if its time for polling were over.
+ * Where others had the core for a millisecond of one call, and nothing arrived, there are
+ * more threads than processors, and polling takes from those that we wait for.  The thread
+ * sleeps then, as if its time for polling were over.
  *
  * Role		app, holding no ring.
  */
@@ -25,7 +25,6 @@
 #define SPIN_TURN (3 * NSEC_PER_USEC / 2) /* a yield this long let somebody else run */
 #define SPIN_SHARED (10 * NSEC_PER_MSEC)  /* company is expected to stay so long */
 #define SPIN_LOST NSEC_PER_MSEC		  /* of one call to others, in vain: they need it more */
-#define SPIN_CROWDED (10 * NSEC_PER_MSEC) /* and are expected to do so for so long */
 
 #define SPIN_CANCEL 256 /* rounds between two cancellation points; a power of two */
 
@@ -38,9 +37,6 @@ struct spin {
 
 /* This thread has company until then. */
 extern __thread nsec_t spin_shared_until __attribute__((tls_model("initial-exec")));
-
-/* This thread does not poll until then. */
-extern __thread nsec_t spin_crowded_until __attribute__((tls_model("initial-exec")));
 
 void spin_yield(struct spin *spin);
 
@@ -55,17 +51,10 @@ static inline void spin_start(struct spin *spin)
 	spin->late = false;
 }
 
-static inline bool spin_is_crowded(nsec_t now)
+/* Others need the core more: it is time to sleep. */
+static inline bool spin_is_crowded(const struct spin *spin)
 {
-	return __builtin_expect(now < spin_crowded_until, 0);
-}
-
-/* Others had the core for some time, and nothing has arrived. */
-static inline void spin_lose(struct spin *spin, nsec_t time, nsec_t now)
-{
-	spin->lost += time;
-	if (spin->lost > SPIN_LOST)
-		spin_crowded_until = now + SPIN_CROWDED;
+	return __builtin_expect(spin->lost > SPIN_LOST, 0);
 }
 
 /* After a round that found nothing and began at now. */
@@ -74,7 +63,7 @@ static inline void spin_round(struct spin *spin, nsec_t now)
 	if (__builtin_expect(now - spin->last > SPIN_GAP && spin->last, 0)) {
 		spin_shared_until = now + SPIN_SHARED;
 		spin->late = true;
-		spin_lose(spin, now - spin->last, now);
+		spin->lost += now - spin->last;
 	}
 	spin->last = now;
 	if (__builtin_expect(now < spin_shared_until || params.rx_poll_yield, 0))

@@ -160,7 +160,7 @@ int sock_wait_next(struct sock_wait *wait)
 		spin_round(&wait->spin, now);
 		return 0;
 	}
-	if (ring_queue(home) && wait->polls > 0 && !spin_is_crowded(now)) {
+	if (ring_queue(home) && wait->polls > 0 && !spin_is_crowded(&wait->spin)) {
 		wait->polls--;
 		spin_round(&wait->spin, now);
 		return 0;
