@@ -22,10 +22,11 @@ ulimit -Hn 30000 2> /dev/null
 netns_pair ""
 netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv || die "no server"
 
-# count_in IDLE: the internal thread leaves the ring alone.
+# count_in IDLE: the internal thread leaves the ring alone.  To be counted takes so long that a
+# call which may sleep does.
 count_in() {
 	(netns_exec c "" 0-1023 timeout -s KILL 120 "$steps" env LD_PRELOAD="$lib" "${vma_env[@]}" \
-		VMA_PROGRESS_ENGINE_INTERVAL=0 VMA_THREAD_MODE=1 \
+		VMA_PROGRESS_ENGINE_INTERVAL=0 VMA_THREAD_MODE=1 VMA_SELECT_POLL=-1 \
 		"$program" steps $netns_server 7000 $1 $calls > $netns_tmp/counts.$1 2>&1 < /dev/null)
 }
 
