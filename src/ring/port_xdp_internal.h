@@ -174,9 +174,9 @@ struct xdp_port {
 	struct xdp_steer_conn *local_ports; /* by number, as it is in a frame; any member writes */
 	struct xdp_steer_share *shares;	    /* under the group's lock; one's own slot any time */
 	/* control lock of sock; any to read, atomic */
-	bool fenced;	    /* see port_ops.fence */
-	struct list grants; /* what may still come; does not change then */
-	struct deathmarks lives;	    /* by slot; one's own */
+	bool fenced;		 /* see port_ops.fence */
+	struct list grants;	 /* what may still come; does not change then */
+	struct deathmarks lives; /* by slot; one's own */
 	/* lock: open_queue, close_queue, service */
 	pthread_mutex_t lock;
 	struct list queues;
