@@ -346,6 +346,8 @@ void ring_flow_replace(struct ring *ring, struct flow *stand_in, struct flow *fl
 
 /* A shared flow leaves the other receivers, and is still listed for what has begun here. */
 void ring_flow_stop(struct ring *ring, struct flow *flow);
+/* And joins them again.  0, or -errno as ring_flow_add(): it stays as it is. */
+int ring_flow_start(struct ring *ring, struct flow *flow);
 
 /*
  * A connection comes from another process: its frames come here from now on.  The other

@@ -332,6 +332,18 @@ void ring_flow_stop(struct ring *ring, struct flow *flow)
 	flow->steered = flow->steered && !flow->shared;
 }
 
+int ring_flow_start(struct ring *ring, struct flow *flow)
+{
+	int rc;
+
+	ring_assert_held(ring);
+	if (!flow->shared || flow->steered || !flow->listed)
+		return 0;
+	rc = ring->ops->share_join(ring->q, &flow->key, &shared_of(flow)->share);
+	flow->steered = rc == 0;
+	return rc;
+}
+
 int ring_flow_take(struct ring *ring, struct flow *flow)
 {
 	int rc;

@@ -189,8 +189,8 @@ bool family_admit(struct inet_sock *so, struct channel *ch);
 /* It was sent there, and has not been received. */
 bool family_is_parcel(const struct channel *ch, uint64_t id);
 void family_on_join(struct channel *ch, const struct letter *letter);
-/* It is about to step back: now, for it is to join again. */
-void family_hurry(struct inet_sock *so, struct channel *ch);
+/* It is to receive: if it was about to step back, it does not. */
+void family_go_on(struct inet_sock *so, struct channel *ch);
 void family_on_pending(struct channel *ch, const struct letter *letter, int *memfd);
 void family_on_received(struct channel *ch, uint64_t id);
 /* True: look again soon. */
@@ -244,6 +244,8 @@ int member_arrive(struct inet_sock *so);
 #define MEMBER_HANDSHAKES_MAX (NSEC_PER_SEC / 2)
 /* No new ones begin here. */
 void member_stop(struct inet_sock *so);
+/* They do again.  False: not all of them can. */
+bool member_start(struct inet_sock *so);
 /* Has a handshake begun here that is not over? */
 bool member_has_handshakes(struct inet_sock *so);
 /* Nobody here waits for it, and nothing waits in it. */

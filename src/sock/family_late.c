@@ -64,11 +64,8 @@ static struct late *write_frames(struct late *late, int memfd)
 
 	do {
 		struct late *next = next_of(late);
-		uint32_t len = late->pkt->frame_len;
 
-		/* What does not fit is lost, as on the wire. */
-		(void)sys_call(SYS_write, memfd, &len, sizeof(len), 0, 0, 0);
-		(void)sys_call(SYS_write, memfd, late->pkt->frame, len, 0, 0, 0);
+		travel_put_frame(memfd, late->pkt);
 		pkt_free(late->pkt);
 		mem_free(late);
 		late = next;
@@ -85,9 +82,8 @@ void family_send_late(void)
 	while (late) {
 		struct channel *ch = find_channel(late->channel);
 		uint64_t id = late->id;
-		int memfd = (int)sys_call(SYS_memfd_create, "vma-frames", MFD_CLOEXEC, 0, 0, 0, 0);
+		int memfd = travel_frames();
 
-		memfd = memfd < 0 ? -1 : sys_fd_hide(memfd);
 		late = write_frames(late, memfd);
 		if (ch && memfd >= 0)
 			channel_send(ch, LETTER_LATE, id, 0, memfd);
@@ -99,24 +95,6 @@ void family_send_late(void)
 void family_forget_late(void)
 {
 	inbox_init(&late_frames);
-}
-
-/* The frame at *at, behind its length; NULL: there is none, or no memory. */
-static struct pkt *read_frame(int memfd, off_t *at)
-{
-	struct pkt *pkt;
-	uint32_t len;
-
-	if (sys_call(SYS_pread64, memfd, &len, sizeof(len), *at, 0, 0) != sizeof(len))
-		return NULL;
-	*at += (off_t)sizeof(len);
-	pkt = travel_frame(memfd, *at, len);
-	*at += len;
-	if (pkt && !pkt->frame_len) {
-		pkt_free(pkt);
-		return NULL;
-	}
-	return pkt;
 }
 
 /* Of this connection, and no other. */
@@ -150,6 +128,6 @@ void family_on_late(struct channel *ch, const struct letter *letter, int memfd)
 	if (!so || family_is_member(so) || sock_is_away(&so->sk) || !so->kin ||
 	    so->kin->from != ch->serial || clock_now() - so->kin->arrived > LATE_MAX)
 		return;
-	while (most-- && (pkt = read_frame(memfd, &at)))
+	while (most-- && (pkt = travel_next_frame(memfd, &at)))
 		take_in(so, pkt);
 }

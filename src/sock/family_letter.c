@@ -26,7 +26,7 @@ static void on_offer(struct channel *ch, uint64_t id)
 		return; /* it was offered there as well, and waits for that */
 	} else if (family_is_member(so) && family_kin(so)) {
 		so->joins = true;
-		family_hurry(so, ch);
+		family_go_on(so, ch);
 		if (sock_is_away(&so->sk))
 			family_join(so, kin_is(so, KIN_ASKED) ? clock_now() : 0);
 		else

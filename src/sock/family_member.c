@@ -16,6 +16,8 @@
 #include "sock/travel.h"
 #include "sock/udp_internal.h"
 
+#define DATAGRAMS_MAX 16384 /* in one piece, on their way to another process */
+
 bool member_is(const struct inet_sock *so)
 {
 	if (so->gone || !so->bound || so->verdict != VERDICT_ACCELERATED)
@@ -101,6 +103,22 @@ void member_stop(struct inet_sock *so)
 	}
 }
 
+bool member_start(struct inet_sock *so)
+{
+	bool started = true;
+
+	sock_move_settle(so);
+	list_for_each(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+
+		if (!ring_hold_cold(f->ring))
+			return false;
+		started = !ring_flow_start(f->ring, &f->flow) && started;
+		ring_release_cold(f->ring);
+	}
+	return started;
+}
+
 bool member_has_handshakes(struct inet_sock *so)
 {
 	bool some = false;
@@ -141,23 +159,24 @@ static int take_pending(struct inet_sock *so, int *memfd)
 	return rc;
 }
 
-/* The same of a datagram nobody has read. */
-static int take_datagram(struct inet_sock *so, int *memfd)
+/* All datagrams that nobody has read: in pieces they could overtake each other. */
+static int take_datagrams(struct inet_sock *so, int *memfd)
 {
 	struct ring *ring;
-	struct pkt *pkt = NULL;
+	struct pkt *pkt;
 
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return -EAGAIN;
-	if (so->udp.head)
+	*memfd = so->udp.head ? travel_frames() : -ENOENT;
+	for (unsigned n = 0; *memfd >= 0 && so->udp.head && n < DATAGRAMS_MAX; n++) {
 		pkt = udp_pop(so);
+		travel_put_frame(*memfd, pkt);
+		pkt_free(pkt);
+	}
 	if (!so->udp.head)
 		sock_set_events(so, sock_own_events(so) & ~(uint32_t)(EPOLLIN | EPOLLRDNORM));
-	*memfd = pkt ? travel_bytes(pkt->frame, pkt->frame_len) : -ENOENT;
-	if (pkt)
-		pkt_free(pkt);
 	ring_release_cold(ring);
-	return *memfd < 0 ? *memfd : 0;
+	return *memfd < 0 ? -ENOENT : 0;
 }
 
 bool member_take_off(struct inet_sock *so, int *memfd)
@@ -165,7 +184,7 @@ bool member_take_off(struct inet_sock *so, int *memfd)
 	int rc = -ENOENT;
 
 	do {
-		rc = so->inet == INET_LISTEN ? take_pending(so, memfd) : take_datagram(so, memfd);
+		rc = so->inet == INET_LISTEN ? take_pending(so, memfd) : take_datagrams(so, memfd);
 	} while (rc && rc != -ENOENT && rc != -EAGAIN);
 	return rc == 0;
 }
@@ -202,24 +221,23 @@ static struct inet_sock *make_child(const struct inet_sock *so)
 	return child;
 }
 
-static int take_in_datagram(struct inet_sock *so, int memfd)
+static int take_in_datagrams(struct inet_sock *so, int memfd)
 {
-	off_t len = sys_call(SYS_lseek, memfd, 0, SEEK_END, 0, 0, 0);
-	struct pkt *pkt = travel_frame(memfd, 0, len);
-	enum drop reason;
+	unsigned most = DATAGRAMS_MAX;
 	struct flow_key key;
 	struct ring *ring;
+	struct pkt *pkt;
+	off_t at = 0;
+	int rc = sock_hold_cold(sock_ref_of(so), &ring);
 
-	if (!pkt)
-		return -ENOMEM;
-	reason = frame_parse(pkt, FRAME_PARTIAL_CSUM, &key);
-	if (reason == DROP_NONE && sock_hold_cold(sock_ref_of(so), &ring) == 0) {
-		reason = udp_input(so, ring, pkt, false);
-		ring_release_cold(ring);
-		pkt = reason == DROP_NONE ? NULL : pkt;
+	if (rc)
+		return rc;
+	while (most-- && (pkt = travel_next_frame(memfd, &at))) {
+		if (frame_parse(pkt, FRAME_PARTIAL_CSUM, &key) != DROP_NONE ||
+		    udp_input(so, ring, pkt, false) != DROP_NONE)
+			pkt_free(pkt); /* as a queue that is full */
 	}
-	if (pkt)
-		pkt_free(pkt); /* as a queue that is full */
+	ring_release_cold(ring);
 	return 0;
 }
 
@@ -230,7 +248,7 @@ int member_take_pending(struct inet_sock *so, int memfd)
 	int rc;
 
 	if (so->inet == INET_UDP)
-		return take_in_datagram(so, memfd);
+		return take_in_datagrams(so, memfd);
 	child = make_child(so);
 	rc = child ? travel_in(child, memfd) : -ENOMEM;
 	if (rc || sock_hold_cold(sock_ref_of(child), &ring)) {

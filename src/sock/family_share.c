@@ -231,10 +231,15 @@ static void step_back(struct inet_sock *so, struct channel *ch)
 	member_leave(so);
 }
 
-void family_hurry(struct inet_sock *so, struct channel *ch)
+void family_go_on(struct inet_sock *so, struct channel *ch)
 {
 	if (!so->kin || !so->kin->stepping || family_is_kept(so))
 		return;
+	/* What has begun here goes on here. */
+	if (member_start(so)) {
+		so->kin->stepping = false;
+		return;
+	}
 	so->kin->step_until = 0;
 	step_back(so, ch);
 }

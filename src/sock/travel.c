@@ -142,29 +142,44 @@ static int make_memfd(size_t size, uint8_t **bytes)
 	return fd;
 }
 
-int travel_bytes(const void *from, size_t len)
-{
-	uint8_t *bytes;
-	int fd = make_memfd(len, &bytes);
+/* ---- frames ------------------------------------------------------------------------------ */
 
-	if (fd >= 0) {
-		memcpy(bytes, from, len);
-		munmap(bytes, len);
-	}
-	return fd;
+#define FRAME_MAX (65536u + 64u) /* a datagram with its headers */
+
+int travel_frames(void)
+{
+	return sys_fd_hide((int)sys_call(SYS_memfd_create, "vma-frames", MFD_CLOEXEC, 0, 0, 0, 0));
 }
 
-struct pkt *travel_frame(int memfd, off_t at, off_t len)
+void travel_put_frame(int memfd, const struct pkt *pkt)
 {
-	struct pkt *pkt = len > 0 && len <= TRAVEL_FRAME_MAX ? pkt_blank((uint32_t)len) : NULL;
+	(void)sys_call(SYS_write, memfd, &pkt->frame_len, sizeof(pkt->frame_len), 0, 0, 0);
+	(void)sys_call(SYS_write, memfd, pkt->frame, pkt->frame_len, 0, 0, 0);
+}
 
+struct pkt *travel_next_frame(int memfd, off_t *at)
+{
+	struct pkt *pkt;
+	uint32_t len;
+
+	if (sys_call(SYS_pread64, memfd, &len, sizeof(len), *at, 0, 0) != sizeof(len) || !len ||
+	    len > FRAME_MAX)
+		return NULL;
+	pkt = pkt_blank(len);
 	if (!pkt)
 		return NULL;
-	if (sys_call(SYS_pread64, memfd, pkt->frame, len, at, 0, 0) == len)
-		pkt->frame_len = (uint32_t)len;
+	*at += (off_t)sizeof(len);
+	if (sys_call(SYS_pread64, memfd, pkt->frame, len, *at, 0, 0) != len) {
+		pkt_free(pkt);
+		return NULL;
+	}
+	*at += len;
+	pkt->frame_len = len;
 	pkt->flags = PKT_CSUM_OK;
 	return pkt;
 }
+
+/* ---- a connection in bytes --------------------------------------------------------------- */
 
 /* holder of home: memfd, or -errno. */
 static int write_bytes(const struct inet_sock *so)

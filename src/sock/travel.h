@@ -39,16 +39,15 @@ void travel_take_off(struct inet_sock *so, struct ring *ring);
  */
 bool travel_fade(struct ring *ring, struct flow *flow, nsec_t time);
 
-/* Any: a memfd with these bytes, or -errno. */
-int travel_bytes(const void *from, size_t len);
-
-#define TRAVEL_FRAME_MAX (65536u + 64u) /* a datagram with its headers */
-
+/* Frames in a memfd, one behind the other.  Any: an empty one, hidden, or -errno. */
+int travel_frames(void);
+/* Any: one more; what does not fit is lost, as on the wire. */
+void travel_put_frame(int memfd, const struct pkt *pkt);
 /*
- * Any: a packet of len bytes, at this place of a memfd; its checksums count as verified, and its
- * frame_len is 0 if they could not be read.  NULL: no memory, or there is no frame of this length.
+ * Any: the frame at *at, which goes on to the next one; its checksums count as verified.  NULL:
+ * there is none, or no memory.
  */
-struct pkt *travel_frame(int memfd, off_t at, off_t len);
+struct pkt *travel_next_frame(int memfd, off_t *at);
 
 /* Rings are opened ahead, while the connection can still be reached where it is. */
 void travel_prepare(struct inet_sock *so);

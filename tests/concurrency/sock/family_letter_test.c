@@ -9,6 +9,7 @@
 #include "duo.h"
 #include "vma_test.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 
@@ -174,6 +175,15 @@ static bool lose_all(const struct pkt *pkt)
 	return true;
 }
 
+static int memfd_of(const void *bytes, size_t len)
+{
+	int fd = sys_fd_hide(memfd_create("test", MFD_CLOEXEC));
+
+	NET_CHECK(fd >= 0);
+	NET_CHECK_EQ(pwrite(fd, bytes, len, 0), len);
+	return fd;
+}
+
 /* So many bytes of frames, their lengths among them, in letters; a descriptor with all of them. */
 static int collect_late(struct channel *hostile, uint64_t id, size_t size)
 {
@@ -189,7 +199,7 @@ static int collect_late(struct channel *hostile, uint64_t id, size_t size)
 		sys_close_fd(&memfd);
 	}
 	NET_CHECK_EQ(got, size);
-	return travel_bytes(bytes, got);
+	return memfd_of(bytes, got);
 }
 
 #define LATE 3					    /* messages */
@@ -778,7 +788,7 @@ static int make_garbage(struct chaos *c)
 
 	for (unsigned i = 0; i < 64; i++)
 		bytes[i] = any(c, 2) ? c->random : 0;
-	return travel_bytes(bytes, 8 + any(c, sizeof(bytes) - 8));
+	return memfd_of(bytes, 8 + any(c, sizeof(bytes) - 8));
 }
 
 /* A descriptor to send along; -1: none. */
