@@ -119,7 +119,7 @@ static void find_due(struct inet_sock *so, void *arg)
 		round->due |= so->listen.kernel.look <= round->now;
 }
 
-static uint64_t ports[KERNEL_PORTS_WORDS]; /* control lock */
+static uint64_t ports[KERNEL_PORTS_WORDS]; /* the internal thread */
 
 /* What has connections is looked at again when it is twice as old. */
 static void look_at(struct inet_sock *so, void *arg)
@@ -136,19 +136,26 @@ static void look_at(struct inet_sock *so, void *arg)
 	round->left |= conns->since != 0;
 }
 
-void kernel_conns_look(nsec_t now)
+bool kernel_conns_due(nsec_t now)
 {
 	struct round round = {.now = now};
 
 	control_assert_held();
-	if (!any)
-		return;
-	sock_each(find_due, &round);
-	if (!round.due)
-		return;
-	/* As if all had some. */
+	if (any)
+		sock_each(find_due, &round);
+	return round.due;
+}
+
+void kernel_conns_look(nsec_t now)
+{
+	struct round round = {.now = now};
+
+	/* A host with many connections takes long to tell; if it does not: as if all had some. */
 	if (kernel_ports_read(ports))
 		memset(ports, 0xff, sizeof(ports));
+	if (!control_trylock())
+		return; /* they are still due */
 	sock_each(look_at, &round);
 	any = round.left;
+	control_unlock();
 }

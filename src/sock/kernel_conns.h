@@ -27,7 +27,9 @@ struct kernel_conns {
 
 /* Frames of the listener come to us from now on. */
 void kernel_conns_begin(struct inet_sock *so);
-/* Asks the kernel about those that are due. */
+/* Control lock: is it time to ask the kernel? */
+bool kernel_conns_due(nsec_t now);
+/* The internal thread, without the control lock: asks it about those that are due. */
 void kernel_conns_look(nsec_t now);
 
 /* A bit for each local port with TCP connections of the kernel, in network byte order. */

@@ -55,15 +55,17 @@ static void on_neigh(int ifindex, const struct inaddr *addr, enum neigh_state st
 static void look_around(nsec_t now)
 {
 	static nsec_t next; /* internal thread */
-	bool again;
+	bool again, kernel;
 
 	if (now < next || !control_trylock())
 		return;
 	if (rings_close_unused(now, timewait_vacate))
 		now = clock_now(); /* that took long, but is not done again */
 	again = sock_ports_look();
-	kernel_conns_look(now);
+	kernel = kernel_conns_due(now);
 	control_unlock();
+	if (kernel)
+		kernel_conns_look(now);
 	/* A table of many sockets takes its time: a small part of ours at most. */
 	next = clock_now();
 	next += again ? LOOK_AGAIN : (next - now) * LOOK_SHARE + LOOK_INTERVAL;

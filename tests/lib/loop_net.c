@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "base/signals.h"
+#include "sock/control.h"
+#include "sock/move_internal.h"
 #include "sock/timewait.h"
 
 /* ---- the namespace -------------------------------------------------------------------- */
@@ -194,10 +196,21 @@ static bool is_settled(const struct sock_move_stats *stats)
 	return __atomic_load_n(&stats->started, __ATOMIC_RELAXED) == ended;
 }
 
+/* The internal thread takes requests, and begins what they ask for, under the control lock. */
+static bool all_settled(void)
+{
+	bool settled;
+
+	if (!control_lock())
+		return false;
+	settled = move_no_requests() && is_settled(&sock_moves_rx) && is_settled(&sock_moves_tx);
+	control_unlock();
+	return settled;
+}
+
 void loop_net_settle(void)
 {
-	usleep(20000); /* requests that were made just now */
-	if (NET_WAIT(is_settled(&sock_moves_rx) && is_settled(&sock_moves_tx), 5000))
+	if (NET_WAIT(all_settled(), 5000))
 		return;
 	fprintf(stderr, "moves: rx %u started, %u finished, %u abandoned; tx %u, %u, %u\n",
 		sock_moves_rx.started, sock_moves_rx.finished, sock_moves_rx.abandoned,
