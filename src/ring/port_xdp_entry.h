@@ -6,6 +6,7 @@
 #define RING_PORT_XDP_ENTRY_H
 
 #include <linux/bpf.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/sys.h"
@@ -38,6 +39,18 @@ static inline int map_delete(int map, const void *key)
 	union bpf_attr attr = {.map_fd = (uint32_t)map, .key = (uintptr_t)key};
 
 	return sys_bpf(BPF_MAP_DELETE_ELEM, &attr, sizeof(attr));
+}
+
+/* The key after this one; at NULL: the first.  False: there is none. */
+static inline bool map_next(int map, const void *at, void *next)
+{
+	union bpf_attr attr = {
+		.map_fd = (uint32_t)map,
+		.key = (uintptr_t)at,
+		.next_key = (uintptr_t)next,
+	};
+
+	return !sys_bpf(BPF_MAP_GET_NEXT_KEY, &attr, sizeof(attr));
 }
 
 #endif

@@ -159,18 +159,6 @@ void xdp_fence(struct port *base)
 	mutex_unlock(&port->lock);
 }
 
-/* False: there is none after it. */
-static bool next_entry(int map, const struct xdp_steer_grant *at, struct xdp_steer_grant *next)
-{
-	union bpf_attr attr = {
-		.map_fd = (uint32_t)map,
-		.key = (uintptr_t)at,
-		.next_key = (uintptr_t)next,
-	};
-
-	return !sys_bpf(BPF_MAP_GET_NEXT_KEY, &attr, sizeof(attr));
-}
-
 void xdp_unfence(struct xdp_port *port, unsigned slot)
 {
 	uint32_t at = slot, fenced = 0;
@@ -179,10 +167,10 @@ void xdp_unfence(struct xdp_port *port, unsigned slot)
 
 	if (map_lookup(port->fences_fd, &at, &fenced) || !fenced)
 		return;
-	more = next_entry(port->grants_fd, NULL, &next);
+	more = map_next(port->grants_fd, NULL, &next);
 	while (more) {
 		entry = next;
-		more = next_entry(port->grants_fd, &entry, &next);
+		more = map_next(port->grants_fd, &entry, &next);
 		if (entry.slot == slot)
 			map_delete(port->grants_fd, &entry);
 	}

@@ -65,11 +65,7 @@ static int entry_of(const struct xdp_port *port, const struct flow_key *key, str
 		};
 	} else {
 		e->map = port->flows3_fd;
-		e->key3 = (struct xdp_steer_key3){
-			.local = addr_v4_of(&key->local),
-			.local_port = key->local_port,
-			.proto = key->proto,
-		};
+		e->key3 = xdp_key3_of(key);
 	}
 	return 0;
 }
@@ -153,9 +149,9 @@ int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
 		if (rc != -ENOSPC)
 			return rc;
 		count_flows5(port, 1);
-	}
-	if (!e.is5)
+	} else {
 		xdp_kernel_set(port, &e.key3, q->slot);
+	}
 	rc = map_update(e.map, &e.key3, q->slot, BPF_NOEXIST);
 	if (rc == -EEXIST)
 		rc = replace_dead(port, &e, q->slot);

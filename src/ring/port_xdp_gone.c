@@ -10,29 +10,17 @@
 #include "ring/port_xdp_entry.h"
 #include "ring/port_xdp_internal.h"
 
-/* The key after this one; at NULL: the first.  False: there is none. */
-static bool next_key(int map, const uint32_t *at, uint32_t *next)
-{
-	union bpf_attr attr = {
-		.map_fd = (uint32_t)map,
-		.key = (uintptr_t)at,
-		.next_key = (uintptr_t)next,
-	};
-
-	return !sys_bpf(BPF_MAP_GET_NEXT_KEY, &attr, sizeof(attr));
-}
-
 /* True: some are still gone. */
 static bool remove_returned(int map)
 {
 	uint32_t key, next;
-	bool more = next_key(map, NULL, &next), left = false;
+	bool more = map_next(map, NULL, &next), left = false;
 
 	while (more) {
 		struct inaddr addr = addr_v4(next);
 
 		key = next;
-		more = next_key(map, &key, &next);
+		more = map_next(map, &key, &next);
 		if (link_of_addr(&addr))
 			map_delete(map, &key);
 		else

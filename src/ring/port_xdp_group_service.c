@@ -190,8 +190,8 @@ static void unsteer(void *arg, const uint8_t slots[XDP_STEER_SLOTS])
 }
 
 /*
- * Slots and frames are somebody else's, now or within GROUP_QUARANTINE: nothing is taken
- * or given back any more.
+ * The group goes on without this process, or ends: slots and frames are somebody else's, now or
+ * within GROUP_QUARANTINE, and nothing is taken or given back any more.
  */
 static void lose(struct xdp_port *port)
 {

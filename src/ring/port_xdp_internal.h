@@ -404,6 +404,16 @@ bool xdp_share_is_dead(const struct xdp_port *port, uint32_t entry);
  */
 void xdp_shares_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS], bool locked);
 
+/* The part of an IPv4 key that says where to. */
+static inline struct xdp_steer_key3 xdp_key3_of(const struct flow_key *key)
+{
+	return (struct xdp_steer_key3){
+		.local = addr_v4_of(&key->local),
+		.local_port = key->local_port,
+		.proto = key->proto,
+	};
+}
+
 /* Is it a ring of this process? */
 bool xdp_slot_is_ours(const struct xdp_port *port, unsigned slot);
 

@@ -60,11 +60,7 @@ void xdp_kernel_del(struct xdp_port *port, const struct xdp_steer_key3 *key)
 
 void xdp_kernel_done(struct port_queue *q, const struct flow_key *key)
 {
-	struct xdp_steer_key3 key3 = {
-		.local = addr_v4_of(&key->local),
-		.local_port = key->local_port,
-		.proto = key->proto,
-	};
+	struct xdp_steer_key3 key3 = xdp_key3_of(key);
 
 	if (addr_is_v4(&key->local))
 		xdp_kernel_del((struct xdp_port *)q->port, &key3);

@@ -316,17 +316,16 @@ static void close_queue(struct xdp_port *port, struct xdp_queue *q)
 int xdp_open_queue(struct port *base, struct port_queue **out, char why[PORT_WHY])
 {
 	struct xdp_port *port = (struct xdp_port *)base;
-	struct xdp_queue *q = mem_zalloc(sizeof(*q));
+	struct xdp_queue *q;
 	int rc;
 
-	if (port->fenced) {
-		mem_free(q);
+	if (port->fenced)
 		return xdp_why(
 			why, -EPERM,
 			"Interface %s gives no more rings to this process, which gave up its\n"
 			"privileges.\n",
 			base->name);
-	}
+	q = mem_zalloc(sizeof(*q));
 	if (!q)
 		return xdp_why(why, -ENOMEM, "Interface %s is not accelerated: out of memory.\n",
 			       base->name);

@@ -42,11 +42,7 @@ static int key_of(const struct flow_key *key, struct xdp_steer_key3 *key3)
 {
 	if (!addr_is_v4(&key->local))
 		return -EAFNOSUPPORT;
-	*key3 = (struct xdp_steer_key3){
-		.local = addr_v4_of(&key->local),
-		.local_port = key->local_port,
-		.proto = key->proto,
-	};
+	*key3 = xdp_key3_of(key);
 	return 0;
 }
 

@@ -189,7 +189,7 @@ bool family_admit(struct inet_sock *so, struct channel *ch);
 /* It was sent there, and has not been received. */
 bool family_is_parcel(const struct channel *ch, uint64_t id);
 void family_on_join(struct channel *ch, const struct letter *letter);
-/* It is to receive: if it was about to step back, it does not. */
+/* Another process asks this one to receive: if it was about to leave the members, it stays. */
 void family_go_on(struct inet_sock *so, struct channel *ch);
 void family_on_pending(struct channel *ch, const struct letter *letter, int *memfd);
 void family_on_received(struct channel *ch, uint64_t id);
