@@ -50,9 +50,4 @@ is_new() {
 	use mark curl -sS $url/mark && says mark '^new'
 }
 
-# answered NAME: every request of that wrk was.
-answered() {
-	check "$what: ... and answers" says "$1" '^ +[1-9][0-9]+ requests in'
-	check "$what: ... all of them" eval "! grep -E 'Socket errors|Non-2xx' $work/$1.log"
-}
 visits

@@ -54,13 +54,4 @@ only() {
 	done
 }
 
-# answered NAME: every request of that wrk was.
-answered() {
-	check "$what: ... and answers" says "$1" '^ +[1-9][0-9]+ requests in'
-	check "$what: ... all of them" fine "$1"
-}
-
-fine() {
-	! grep -E 'Socket errors|Non-2xx' "$work/$1.log"
-}
 visits

@@ -60,13 +60,4 @@ is_new() {
 	use mark curl -sS $url/mark && grep -q '^new' "$work/mark.log"
 }
 
-# answered NAME: every request of that wrk was.
-answered() {
-	check "$what: ... and answers" says "$1" '^ +[1-9][0-9]+ requests in'
-	check "$what: ... all of them" fine "$1"
-}
-
-fine() {
-	! grep -E 'Socket errors|Non-2xx' "$work/$1.log"
-}
 visits

@@ -105,6 +105,16 @@ one_visit() {
 		awk '/VMA (WARNING|ERROR|PANIC)/ { print FILENAME ": " $0; bad = 1 } END { exit bad }' "$work"/*.log
 }
 
+# answered NAME: every request of that wrk was.
+answered() {
+	check "$what: ... and answers" says "$1" '^ +[1-9][0-9]+ requests in'
+	check "$what: ... all of them" none_failed "$1"
+}
+
+none_failed() {
+	! grep -E 'Socket errors|Non-2xx' "$work/$1.log"
+}
+
 # visits [SIDES...]: all of them, or these; then the verdict.
 visits() {
 	local sides
