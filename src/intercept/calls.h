@@ -155,6 +155,7 @@ CALL(FILE *, _IO_fdopen, (int fd, const char *mode), (fd, mode), -1)
 CALL(FILE *, _IO_popen, (const char *command, const char *type), (command, type), -1)
 
 /* privilege.c */
+CALL(int, chroot, (const char *path), (path), SYS_chroot)
 CALL(int, setresuid, (uid_t real, uid_t effective, uid_t set), (real, effective, set), SYS_setresuid)
 CALL(int, setreuid, (uid_t real, uid_t effective), (real, effective), SYS_setreuid)
 CALL(int, setuid, (uid_t id), (id), SYS_setuid)

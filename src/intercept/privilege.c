@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls by which a process of root becomes another user's for good.  Before that it opens what
- * it could not open after it (sock/privilege.c).
+ * Calls by which a process of root becomes another user's for good, or leaves behind the files
+ * that the library needs.  Before that it opens what it could not open after it
+ * (sock/privilege.c).
  */
 #include <unistd.h>
 
@@ -44,4 +45,14 @@ EXPORT int setuid(uid_t id)
 {
 	become(id, id, id);
 	return libc.setuid(id);
+}
+
+EXPORT int chroot(const char *path)
+{
+	int saved = errno;
+
+	if (!geteuid() && may_have_ours() && !fork_is_vfork_child())
+		sock_changes_root();
+	errno = saved;
+	return libc.chroot(path);
 }

@@ -22,6 +22,20 @@ static void reserve(struct inet_sock *so)
 	sock_reserve(so);
 }
 
+/* Control lock. */
+static void reserve_inherited(void)
+{
+	unsigned n = 0;
+
+	list_for_each(link, sock_list()) {
+		struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		if (family_is_member(so) && so->bound && so->verdict == VERDICT_ACCELERATED &&
+		    n++ < RESERVED_MAX)
+			reserve(so);
+	}
+}
+
 static bool unprivileged; /* control lock to write */
 
 bool sock_is_unprivileged(void)
@@ -31,18 +45,18 @@ bool sock_is_unprivileged(void)
 
 void sock_unprivileged(void)
 {
-	unsigned n = 0;
-
 	if (!family.up || !control_lock())
 		return;
-	list_for_each(link, sock_list()) {
-		struct inet_sock *so = container_of(link, struct inet_sock, link);
-
-		if (family_is_member(so) && so->bound && so->verdict == VERDICT_ACCELERATED &&
-		    n++ < RESERVED_MAX)
-			reserve(so);
-	}
+	reserve_inherited();
 	rings_fence();
 	__atomic_store_n(&unprivileged, true, __ATOMIC_RELAXED);
+	control_unlock();
+}
+
+void sock_changes_root(void)
+{
+	if (!family.up || !control_lock())
+		return;
+	reserve_inherited();
 	control_unlock();
 }

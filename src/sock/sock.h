@@ -134,7 +134,13 @@ bool sock_exit_by(int arg, void (*then)(int arg));
  * with the process that it was forked from it takes care to be able to use afterwards.
  */
 void sock_unprivileged(void);
-/* Has it?  Any. */
+/*
+ * The process of root is about to have another root directory, any thread.  What it inherited
+ * it takes care to be able to use afterwards: the names by which it finds the processes that
+ * share an interface are not below the new one, nor is /proc.
+ */
+void sock_changes_root(void);
+/* Has it given up its privileges?  Any. */
 bool sock_is_unprivileged(void);
 
 /* In a forked child, before anything else: every inherited socket is the kernel's. */

@@ -25,6 +25,8 @@ END
 }
 
 visit() {
+	local program
+
 	mkdir -p "$work/www" /run/haproxy
 	mount -t tmpfs none /var/lib/haproxy || die "cannot mount"
 	echo small > "$work/www/small"
@@ -33,10 +35,13 @@ visit() {
 	servers+=("$!")
 	configure old
 	serve haproxy 8000 haproxy -Ws -f /etc/haproxy/haproxy.cfg -f "$work/haproxy.cfg" -p "$work/pid" || return
+	[[ -z $lib_s ]] || check "$what: the interface is opened" await 1 netns_has_xdp s v0
+	program=$(xdp_program)
 	check "$what: the worker is haproxy's" await 10 pgrep -u haproxy -x haproxy
 	check "$what: somebody answers" await 10 use mark curl -sS $url/mark && says mark '^old'
 	check "$what: by way of the one behind" await 10 use behind curl -sS $url/small && says behind '^small$'
 	check "$what: it is asked" use load wrk -t 1 -c 16 -d 1s $url/mark && answered load
+	[[ -z $lib_s ]] || check "$what: the worker has what the master opened" [ "${program:-none}" = "$(xdp_program)" ]
 	# curl and haproxy's own connections.
 	check "$what: what the server's kernel saw" saw s "$lib_s" "$saw_s" 200
 	configure new
@@ -44,6 +49,11 @@ visit() {
 	check "$what: connections for one request" use once wrk -t 1 -c 8 -d 3s -H 'Connection: close' $url/mark &&
 		answered once
 	check "$what: a new worker answers" await 10 is_new
+}
+
+# Of the server's interface. A worker that found nobody to share it with would have another one.
+xdp_program() {
+	ip -n s link show v0 | grep -o 'prog/xdp id [0-9]*'
 }
 
 is_new() {

@@ -295,6 +295,11 @@ void sock_namespaces_differ(void)
 {
 }
 
+void sock_changes_root(void)
+{
+	fake.changed_root++;
+}
+
 void sock_unprivileged(void)
 {
 	fake.unprivileged++;

@@ -37,7 +37,7 @@ struct fake {
 	bool peek;
 	int kernel_fds; /* as epoll was told */
 	int forked;
-	int unprivileged;
+	int unprivileged, changed_root;
 	int carried; /* channels that carry_open() was given */
 	nsec_t timeout;
 	char data[65536]; /* what send() saw last, what recv() gives */

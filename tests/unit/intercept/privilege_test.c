@@ -31,9 +31,17 @@ static int fake_setuid(uid_t id)
 	return fake_setresuid(id, 0, 0);
 }
 
+static int fake_chroot(const char *path)
+{
+	(void)path;
+	asked[0]++;
+	return 0;
+}
+
 static int setup(void **state)
 {
 	start();
+	libc.chroot = fake_chroot;
 	libc.setresuid = fake_setresuid;
 	libc.setreuid = fake_setreuid;
 	libc.setuid = fake_setuid;
@@ -84,7 +92,17 @@ static void test_root_that_stays_root_or_can_be_it_again(void **state)
 	expect(33, 33, SAME, 0);
 }
 
+static void test_root_that_gets_another_root_directory(void **state)
+{
+	assert_int_equal(chroot("/nowhere"), 0);
+	assert_int_equal(asked[0], 1235);
+	assert_int_equal(fake.changed_root, 1);
+	assert_int_equal(fake.unprivileged, 0);
+	assert_int_equal(errno, 42);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup(test_root_that_gets_another_root_directory, each),
 	cmocka_unit_test_setup(test_root_that_becomes_another_user_for_good, each),
 	cmocka_unit_test_setup(test_root_that_stays_root_or_can_be_it_again, each),
 };
