@@ -63,15 +63,21 @@ uint32_t tcp_timewait_next_iss(const struct tcp_timewait *tw)
 
 /* ---- answers ------------------------------------------------------------------------ */
 
-static void answer(const struct tcp_timewait *tw, struct tcp_timewait_answer *ans, uint8_t flags,
-		   nsec_t now)
+static void fill(const struct tcp_timewait *tw, struct tcp_timewait_answer *ans, uint8_t flags,
+		 nsec_t now)
 {
-	ans->send = true;
 	ans->seg = (struct tcp_segment){
 		.seq = tw->snd_nxt, .ack = tw->rcv_nxt, .wnd = tw->wnd, .flags = flags};
 	if (tw->flags & TIMESTAMPS)
 		ans->seg.opt_len = (uint8_t)tcp_options_write_timestamps(
 			ans->seg.opts, tcp_msec(now) + tw->ts_offset, tw->ts_recent);
+}
+
+static void answer(const struct tcp_timewait *tw, struct tcp_timewait_answer *ans, uint8_t flags,
+		   nsec_t now)
+{
+	ans->send = true;
+	fill(tw, ans, flags, now);
 }
 
 /* RFC 5961 section 7: of what a blind attacker, or a loop of two ACKs, could be. */
@@ -214,6 +220,7 @@ enum drop tcp_timewait_input(struct tcp_timewait *tw, struct pkt *pkt,
 		if (tcp_reopens(&a, tw->flags & TIMESTAMPS, tw->ts_recent, tw->rcv_nxt)) {
 			tcp_note_iss(pkt, tcp_timewait_next_iss(tw));
 			ans->over = true;
+			fill(tw, ans, TCP_ACK, now);
 			return DROP_NO_FLOW;
 		}
 		tw->flags |= SYN_OLD;

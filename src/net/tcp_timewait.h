@@ -53,7 +53,8 @@ struct tcp_timewait_answer {
 
 /*
  * A segment of the peer, which stays the caller's.  DROP_NONE: it was wanted.
- * DROP_NO_FLOW, and over: a SYN that begins a new connection, for a listener.
+ * DROP_NO_FLOW, and over: a SYN that begins a new connection, for a listener.  Where nobody
+ * listens, seg is the answer to it.
  */
 enum drop tcp_timewait_input(struct tcp_timewait *tw, struct pkt *pkt,
 			     struct tcp_timewait_answer *answer, nsec_t now);

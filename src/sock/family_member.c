@@ -13,6 +13,7 @@
 #include "net/netlink.h"
 #include "sock/move_internal.h"
 #include "sock/tcp_internal.h"
+#include "sock/timewait.h"
 #include "sock/travel.h"
 #include "sock/udp_internal.h"
 
@@ -93,6 +94,8 @@ bool member_is_idle(struct inet_sock *so)
 void member_stop(struct inet_sock *so)
 {
 	sock_move_settle(so);
+	if (so->inet == INET_LISTEN)
+		timewait_listener_stops(so);
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
 

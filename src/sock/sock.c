@@ -373,6 +373,8 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 	__atomic_store_n(&so->sk.left_gen, so->sk.gen, __ATOMIC_RELEASE);
 	epoll_sock_left(&so->sk);
 	sock_hooks.left(&so->sk);
+	if (so->inet == INET_LISTEN)
+		timewait_listener_stops(so);
 	sock_flows_del(so);
 	mcast_forget(so);
 	if (tells) /* who waits for that finds the kernel receiving */

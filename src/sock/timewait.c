@@ -13,6 +13,7 @@
 #define TIMER_GRID (100 * NSEC_PER_MSEC) /* one wake-up for all that end within it */
 #define FILE_STEPS 64			 /* most that a new one looks for its place */
 #define MOVED_AT_ONCE 64		 /* in one hold of a ring that others use */
+#define ENDED_AT_ONCE 1024		 /* the same, without a new place */
 #define KEEPERS_SHARE 8			 /* of RLIMIT_NOFILE, one part for ports */
 #define KEEPERS_ALIVE 6			 /* such parts, with those of connections that live on */
 #define KEEPERS_MAX 4096
@@ -264,11 +265,11 @@ static void run_timer(struct timer *timer, nsec_t now)
 /* ---- what arrives (holder) ----------------------------------------------------------- */
 
 /* Back to where the segment came from. */
-static void send_answer(struct ring *ring, const struct timewait *t, const struct pkt *to,
+static void send_answer(struct ring *ring, uint8_t ttl, uint8_t tos, const struct pkt *to,
 			const struct tcp_segment *seg)
 {
 	struct dst_headers headers = {
-		.src = frame_destination(to), .proto = IPPROTO_TCP, .ttl = t->ttl, .tos = t->tos};
+		.src = frame_destination(to), .proto = IPPROTO_TCP, .ttl = ttl, .tos = tos};
 	struct endpoint peer = frame_source(to);
 	struct frame_template tmpl;
 	struct pkt *pkt;
@@ -282,11 +283,17 @@ static void send_answer(struct ring *ring, const struct timewait *t, const struc
 	ring_tx_put(ring, pkt);
 }
 
+/*
+ * A SYN that begins a new connection, and that nobody here listens to, is answered with an ACK,
+ * as by the kernel. A peer that sees it in SYN-SENT resets, and sends its SYN again within
+ * milliseconds instead of a second; by then this is over, and whoever listens gets it.
+ */
 static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	struct timewait *t = container_of(flow, struct timewait, flow);
 	struct timewaits *place = ring->timewaits;
 	bool half = tcp_timewait_half(&t->tw);
+	uint8_t ttl = t->ttl, tos = t->tos;
 	nsec_t until = t->tw.until;
 	struct tcp_timewait_answer ans;
 	struct flow_key key = flow->key;
@@ -295,7 +302,7 @@ static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, 
 	bool refile = ans.over || waits || t->tw.until != until;
 
 	if (ans.send)
-		send_answer(ring, t, pkt, &ans.seg);
+		send_answer(ring, ttl, tos, pkt, &ans.seg);
 	if (waits)
 		count_half(ring, false);
 	if (refile)
@@ -304,8 +311,12 @@ static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, 
 		end(ring, t);
 	else if (refile)
 		file(place, t);
-	if (reason == DROP_NO_FLOW && ans.over)
-		return tcp_deliver_to_listener(ring, &key, pkt, now);
+	if (reason == DROP_NO_FLOW && ans.over) {
+		reason = tcp_deliver_to_listener(ring, &key, pkt, now);
+		if (reason == DROP_NO_FLOW)
+			send_answer(ring, ttl, tos, pkt, &ans.seg);
+		return reason;
+	}
 	if (reason == DROP_NONE)
 		pkt_free(pkt);
 	return reason;
@@ -514,6 +525,50 @@ void timewait_vacate(struct ring *ring, struct ring *heir)
 	control_assert_no_ring();
 	while (vacate_some(ring, heir))
 		;
+}
+
+/* ---- without their listener ------------------------------------------------------------ */
+
+/* The listener's own port, of which an accepted connection has no keeper. */
+static bool began_at(const struct timewait *t, const struct endpoint *listener)
+{
+	return t->port < 0 && t->flow.key.local_port == listener->port &&
+	       (addr_is_any(&listener->addr) || addr_eq(&t->flow.key.local, &listener->addr));
+}
+
+/* Holder of the ring. True: there are more. */
+static bool end_some_of(struct ring *ring, const struct endpoint *listener)
+{
+	struct queue *q = queues_of(ring); /* TIME_WAIT */
+	unsigned n = 0;
+
+	if (!q)
+		return false;
+	list_for_each_safe(link, &q->all) {
+		struct timewait *t = of_link(link);
+
+		if (!began_at(t, listener))
+			continue;
+		if (n++ == ENDED_AT_ONCE)
+			return true;
+		end_filed(ring->timewaits, t);
+	}
+	return false;
+}
+
+void timewait_listener_stops(const struct inet_sock *so)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	for (unsigned i = 0; i < rings_count(); i++) {
+		struct ring *ring = rings_at(i);
+		bool more = true;
+
+		while (more && ring_hold_cold(ring)) {
+			more = end_some_of(ring, &so->local);
+			ring_release_cold(ring);
+		}
+	}
 }
 
 void timewait_forget(void)

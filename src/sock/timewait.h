@@ -44,6 +44,13 @@ int timewait_reuse(struct ring *ring, struct flow *flow, uint32_t *iss, nsec_t n
  */
 void timewait_vacate(struct ring *ring, struct ring *heir);
 
+/*
+ * Control lock, no ring held: the listener begins nothing any more, but others may accept at
+ * its address, or the kernel does. A SYN that comes to a TIME_WAIT of one of its connections
+ * would find no listener here, so they end.
+ */
+void timewait_listener_stops(const struct inet_sock *so);
+
 /* In a forked child: they are the parent's. */
 void timewait_forget(void);
 

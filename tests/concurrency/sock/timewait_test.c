@@ -14,6 +14,7 @@
 
 #include "net/tcp_internal.h"
 #include "net/tcp_timewait.h"
+#include "net/tcp_wire.h"
 #include "ring/logic.h"
 #include "sock/wait.h"
 
@@ -389,6 +390,101 @@ static void test_a_peer_begins_anew(void **state)
 	run("peer again", peer_again);
 }
 
+/* Bare ACKs of the server's; holder of the only ring. */
+static unsigned server_acks;
+
+static bool count_acks(const struct pkt *pkt)
+{
+	const uint8_t *tcp = pkt->frame + ETH_HDR + IP4_HDR;
+
+	if ((tcp[0] << 8 | tcp[1]) == PORT &&
+	    (tcp[13] & (TCP_SYN | TCP_FIN | TCP_RST | TCP_ACK)) == TCP_ACK)
+		__atomic_add_fetch(&server_acks, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+/*
+ * Nobody listens here any more; perhaps the kernel does, or another process. What a peer in
+ * SYN-SENT does with the ACK, others test: it repeats its SYN at once.
+ */
+static void nobody_listens(void *arg)
+{
+	struct tsock listener;
+	struct sockaddr_in to;
+	struct both both;
+
+	begin();
+	listener = listener_at(PORT);
+	to = tsock_name(&listener);
+	both = pair_of(bound_client(9000), &listener);
+	close_in_order(&both.server, &both.client);
+	tsock_close(&listener);
+	NET_CHECK_EQ(number(&timewait_stats.now), 1);
+	usleep(2000); /* timestamps move on */
+	loop_port_lose(count_acks);
+	both.client = bound_client(9000);
+	NET_CHECK_EQ(tsock_connect(&both.client, &to), -EINPROGRESS);
+	NET_CHECK(NET_WAIT(number(&server_acks) == 1, 5000));
+	NET_CHECK_EQ(number(&timewait_stats.now), 0);
+	loop_port_lose(NULL);
+	tsock_close(&both.client);
+	loop_net_finish();
+}
+
+static void test_a_peer_that_begins_anew_is_answered_by_nobodys_port(void **state)
+{
+	run("nobody listens", nobody_listens);
+}
+
+static void left(struct sock *sk)
+{
+	(void)sk; /* loop_net takes it for a mistake */
+}
+
+/* The kernel's from now on, as when a program was executed or sent the listener away. */
+static void leave(struct tsock *listener)
+{
+	NET_CHECK(control_lock());
+	NET_CHECK_EQ(sock_leave(tsock_inet(listener), VERDICT_PASSED), 0);
+	control_unlock();
+	listener->ref.sk = NULL;
+}
+
+#define GONE 1100 /* more than end in one hold of the ring */
+
+/* Of its connections nothing is left that would take a SYN away from who listens now. */
+static void listener_left(void *arg)
+{
+	struct tsock listener, other;
+	struct both both;
+
+	begin();
+	sock_hooks.left = left;
+	listener = listener_at(PORT);
+	other = listener_at(PORT + 1);
+	for (unsigned i = 0; i < GONE; i++) {
+		both = pair_of(tsock_tcp(), &listener);
+		close_in_order(&both.server, &both.client);
+	}
+	both = pair_of(tsock_tcp(), &other);
+	close_in_order(&both.server, &both.client);
+	both = pair_of(tsock_tcp(), &listener);
+	close_in_order(&both.client, &both.server); /* its port is ours, not the listener's */
+	NET_CHECK_EQ(number(&timewait_stats.now), GONE + 2);
+	leave(&listener);
+	NET_CHECK_EQ(number(&timewait_stats.now), 2);
+	leave(&other);
+	NET_CHECK_EQ(number(&timewait_stats.now), 1);
+	tsock_close(&listener);
+	tsock_close(&other);
+	loop_net_finish();
+}
+
+static void test_a_listener_that_leaves_keeps_none(void **state)
+{
+	run("listener left", listener_left);
+}
+
 /* An accepted one that is closed while somebody is in a call on it. */
 static void closed_late(void *arg)
 {
@@ -604,6 +700,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_pair_is_one_connection),
 	cmocka_unit_test(test_a_pair_of_another_process_is_not_available),
 	cmocka_unit_test(test_a_peer_begins_anew),
+	cmocka_unit_test(test_a_peer_that_begins_anew_is_answered_by_nobodys_port),
+	cmocka_unit_test(test_a_listener_that_leaves_keeps_none),
 	cmocka_unit_test(test_an_accepted_one_keeps_no_port),
 	cmocka_unit_test(test_ports_do_not_cost_all_descriptors),
 	cmocka_unit_test(test_another_ring_goes_on_for_it),
