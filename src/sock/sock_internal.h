@@ -525,6 +525,8 @@ enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nse
  * when that was read.  Until then it lingers: the kernel does all the rest.
  */
 bool udp_linger(struct inet_sock *so);
+/* control lock, no ring held: the kernel gets what comes next; what came before it is queued. */
+void udp_drain_flows(struct inet_sock *so);
 static inline bool udp_lingers(const struct inet_sock *so)
 {
 	return so->inet == INET_UDP && so->udp.lingers;

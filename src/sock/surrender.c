@@ -275,24 +275,30 @@ static int open_raw(void)
 	return sys_socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
 }
 
-/* raw: to deliver them by, consumed; -1: opened if there are any. */
-static int surrender_datagrams(struct inet_sock *so, enum verdict reason, int raw)
+/* raw: to deliver them by; -1: opened if there are any. */
+static void deliver_unread(struct inet_sock *so, int *raw)
 {
-	struct pkt *first = NULL, **end = &first, *pkt;
-	int rc;
+	struct pkt *pkt;
 
 	while ((pkt = take_datagram(so))) {
-		*end = pkt;
-		end = &pkt->next;
-		pkt->next = NULL;
+		if (*raw < 0)
+			*raw = open_raw();
+		deliver_again(*raw, pkt);
 	}
+}
+
+/*
+ * raw is consumed. The twin gets what waits before the kernel gets what comes next; what may
+ * still change places with that are the frames that the ring had when it lost the flow.
+ */
+static int surrender_datagrams(struct inet_sock *so, enum verdict reason, int raw)
+{
+	int rc;
+
+	deliver_unread(so, &raw);
+	udp_drain_flows(so);
+	deliver_unread(so, &raw);
 	rc = sock_leave(so, reason);
-	if (first && raw < 0)
-		raw = open_raw();
-	while ((pkt = first)) {
-		first = pkt->next;
-		deliver_again(raw, pkt);
-	}
 	sys_close_fd(&raw);
 	return rc;
 }

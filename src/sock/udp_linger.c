@@ -21,7 +21,7 @@ static bool has_unread(struct inet_sock *so)
 	return some;
 }
 
-static void drain_flows(struct inet_sock *so)
+void udp_drain_flows(struct inet_sock *so)
 {
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
@@ -36,7 +36,7 @@ static void drain_flows(struct inet_sock *so)
 /* Nobody attaches it again. */
 static void detach(struct inet_sock *so)
 {
-	drain_flows(so);
+	udp_drain_flows(so);
 	sock_flows_del(so);
 	mcast_forget(so);
 	so->attached = false;
