@@ -206,6 +206,7 @@ static void step_back(struct inet_sock *so, struct channel *ch)
 	struct kin *kin = so->kin;
 	nsec_t now = clock_now();
 
+	kin->heir = ch;
 	if (!kin->stepping) {
 		member_stop(so);
 		kin->step_until = now + MEMBER_HANDSHAKES_MAX;
@@ -287,6 +288,21 @@ void family_on_join(struct channel *ch, const struct letter *letter)
 	}
 }
 
+/*
+ * Who receives, if it steps back for somebody; else anybody who has it.  Another one may be about
+ * to step back for us: what waits would go to and fro.
+ */
+static struct channel *heir_of(const struct inet_sock *so)
+{
+	list_for_each(link, &family.channels) {
+		struct channel *ch = container_of(link, struct channel, link);
+
+		if (so->kin->stepping && ch == so->kin->heir && channel_holds(ch, so->id))
+			return ch;
+	}
+	return family_other_holder(so, NULL);
+}
+
 /* Connections wait where nobody accepts. True: look again soon. */
 bool family_look_at_members(void)
 {
@@ -296,7 +312,7 @@ bool family_look_at_members(void)
 	list_for_each_safe(link, &family.members) {
 		struct kin *kin = container_of(link, struct kin, member);
 		struct inet_sock *so = kin->so;
-		struct channel *heir = family_other_holder(so, NULL);
+		struct channel *heir = heir_of(so);
 
 		if (heir && kin->stepping) {
 			step_back(so, heir);

@@ -407,6 +407,79 @@ static void test_who_is_neglected_stays_until_another_one_comes(void **state)
 	run("neglect", neglect_a_listener, NULL);
 }
 
+/* ACKs without data to port 7000; holder of the only ring. */
+static bool lose_acks(const struct pkt *pkt)
+{
+	const uint8_t *ip = pkt->frame + 14, *tcp = ip + 20;
+
+	return (tcp[2] << 8 | tcp[3]) == 7000 && tcp[13] == 0x10 &&
+	       (ip[2] << 8 | ip[3]) == 20 + (tcp[12] >> 4) * 4;
+}
+
+static struct tsock call(struct sockaddr_in *to)
+{
+	struct tsock ts = tsock_tcp();
+
+	NET_CHECK_EQ(tsock_bind(&ts, fake_link_addr(1), 0), 0);
+	NET_CHECK_EQ(tsock_connect(&ts, to), -EINPROGRESS);
+	NET_CHECK(NET_WAIT(sock_events(ts.ref.sk) & EPOLLOUT, PATIENCE));
+	return ts;
+}
+
+/*
+ * Of two others one takes over, and gets all, also the connection whose handshake ends later:
+ * the other one may be about to leave the listener, and would send it back.
+ */
+static void step_back_for_one(void *arg)
+{
+	uintptr_t which = (uintptr_t)arg;
+	struct tsock listener, client[2];
+	struct channel *others[2];
+	struct sockaddr_in to;
+	uint64_t id;
+	int memfd;
+
+	begin_the_worst();
+	listener = duo_listener(7000);
+	to = tsock_name(&listener);
+	id = id_of(&listener);
+	for (unsigned i = 0; i < 2; i++) {
+		others[i] = lend();
+		channel_send(others[i], LETTER_WANT, id, 0, -1);
+		expect(others[i], LETTER_JOIN, id);
+	}
+	client[0] = call(&to);
+	for (unsigned i = 0; i < 2; i++)
+		expect(others[i], LETTER_OFFER, id);
+	loop_port_lose(lose_acks);
+	client[1] = call(&to);
+	channel_send(others[which], LETTER_JOIN, id, LETTER_TOO, -1);
+	memfd = expect(others[which], LETTER_PENDING, id);
+	sys_close_fd(&memfd);
+	channel_send(others[which], LETTER_RECEIVED, id, 0, -1);
+	NET_CHECK_EQ(tsock_send(&client[1], "x", 1, 0), 1);
+	memfd = expect(others[which], LETTER_PENDING, id);
+	NET_CHECK(memfd >= 0);
+	sys_close_fd(&memfd);
+	channel_send(others[which], LETTER_RECEIVED, id, 0, -1);
+	loop_port_lose(NULL);
+	NET_CHECK(NET_WAIT(sock_is_away(listener.ref.sk), PATIENCE));
+	for (unsigned i = 0; i < 2; i++)
+		channel_destroy(others[i]);
+	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
+	for (unsigned i = 0; i < 2; i++) {
+		tsock_linger_none(&client[i]);
+		tsock_close(&client[i]);
+	}
+	duo_end(&listener);
+}
+
+static void test_what_comes_late_follows_to_who_took_over(void **state)
+{
+	for (uintptr_t i = 0; i < 2; i++)
+		run("step back", step_back_for_one, (void *)i);
+}
+
 static bool has_ended(struct duo *duo)
 {
 	char c;
@@ -981,6 +1054,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_who_exits_takes_nothing),
 	cmocka_unit_test(test_who_leaves_hears_that_all_have),
 	cmocka_unit_test(test_who_is_neglected_stays_until_another_one_comes),
+	cmocka_unit_test(test_what_comes_late_follows_to_who_took_over),
 	cmocka_unit_test(test_what_is_on_its_way_is_not_lost),
 	cmocka_unit_test(test_what_comes_is_what_was_asked_for),
 	cmocka_unit_test(test_who_calls_in_vain_keeps_nobody_awake),
