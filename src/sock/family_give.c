@@ -66,7 +66,7 @@ static bool give(struct inet_sock *so, struct channel *ch)
 
 	if (!rc) {
 		set_pause(so->kin, clock_now());
-		rc = travel_out(so, ch->serial, &memfd);
+		rc = travel_out(so, ch->serial, so->id, &memfd);
 	}
 	if (rc) {
 		mem_free(gift);

@@ -168,6 +168,8 @@ bool family_late(uint64_t channel, uint64_t id, const struct pkt *pkt);
 void family_send_late(void);
 /* From whoever gave us the connection, for as long as such frames may come. */
 void family_on_late(struct channel *ch, const struct letter *letter, int memfd);
+/* Connection so has come by that channel before anybody had accepted it: so may its frames. */
+void family_note_arrival(uint64_t channel, struct inet_sock *so);
 /* In a forked child: nothing of that is ours. */
 void family_forget_late(void);
 
@@ -253,9 +255,9 @@ bool member_has_handshakes(struct inet_sock *so);
 bool member_is_idle(struct inet_sock *so);
 /* Receives no more and is away. */
 void member_leave(struct inet_sock *so);
-/* A connection that was not accepted, off its ring; false: there is none. */
-bool member_take_off(struct inet_sock *so, int *memfd);
-/* One of them comes. 0 or -errno. */
-int member_take_pending(struct inet_sock *so, int memfd);
+/* A connection that was not accepted, off its ring, for that channel; false: there is none. */
+bool member_take_off(struct inet_sock *so, uint64_t channel, int *memfd);
+/* One of them comes by a channel, or comes back (0). 0 or -errno. */
+int member_take_pending(struct inet_sock *so, uint64_t channel, int memfd);
 
 #endif

@@ -141,7 +141,7 @@ bool member_has_handshakes(struct inet_sock *so)
 }
 
 /* A connection nobody has accepted, off its ring: its bytes, or -errno. */
-static int take_pending(struct inet_sock *so, int *memfd)
+static int take_pending(struct inet_sock *so, uint64_t channel, int *memfd)
 {
 	struct list *link = NULL;
 	struct inet_sock *child;
@@ -157,7 +157,7 @@ static int take_pending(struct inet_sock *so, int *memfd)
 	if (!link)
 		return -ENOENT;
 	child = container_of(link, struct inet_sock, accept_link);
-	rc = travel_out(child, 0, memfd);
+	rc = travel_out(child, channel, so->id, memfd);
 	sock_end(child); /* what could not be written is closed */
 	return rc;
 }
@@ -182,12 +182,13 @@ static int take_datagrams(struct inet_sock *so, int *memfd)
 	return *memfd < 0 ? -ENOENT : 0;
 }
 
-bool member_take_off(struct inet_sock *so, int *memfd)
+bool member_take_off(struct inet_sock *so, uint64_t channel, int *memfd)
 {
 	int rc = -ENOENT;
 
 	do {
-		rc = so->inet == INET_LISTEN ? take_pending(so, memfd) : take_datagrams(so, memfd);
+		rc = so->inet == INET_LISTEN ? take_pending(so, channel, memfd)
+					     : take_datagrams(so, memfd);
 	} while (rc && rc != -ENOENT && rc != -EAGAIN);
 	return rc == 0;
 }
@@ -244,7 +245,7 @@ static int take_in_datagrams(struct inet_sock *so, int memfd)
 	return 0;
 }
 
-int member_take_pending(struct inet_sock *so, int memfd)
+int member_take_pending(struct inet_sock *so, uint64_t channel, int memfd)
 {
 	struct inet_sock *child;
 	struct ring *ring;
@@ -261,6 +262,7 @@ int member_take_pending(struct inet_sock *so, int memfd)
 	}
 	child->tcp.listener = so;
 	child->tcp.listener_gen = so->sk.gen;
+	family_note_arrival(channel, child);
 	tcp_child_established(child);
 	ring_release_cold(ring);
 	return 0;

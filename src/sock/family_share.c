@@ -68,7 +68,7 @@ static void hand_on(struct inet_sock *so, struct channel *to)
 {
 	int memfd;
 
-	while (member_take_off(so, &memfd))
+	while (member_take_off(so, to->serial, &memfd))
 		send_parcel(to, so->id, 0, memfd);
 }
 
@@ -364,7 +364,7 @@ static void accept_parcel(struct channel *from, uint64_t id, uint64_t hops, int 
 		away = so && sock_is_away(&so->sk);
 	}
 	if (so && family_is_member(so) && !away)
-		rc = member_take_pending(so, memfd);
+		rc = member_take_pending(so, from ? from->serial : 0, memfd);
 	if (!rc) {
 		sys_close_fd(&memfd);
 		return;

@@ -221,7 +221,7 @@ static void be_away(struct inet_sock *so)
 	sock_set_events(so, SOCK_AWAY);
 }
 
-int travel_out(struct inet_sock *so, uint64_t channel, int *memfd)
+int travel_out(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd)
 {
 	struct fade *fade;
 	struct ring *ring;
@@ -238,7 +238,7 @@ int travel_out(struct inet_sock *so, uint64_t channel, int *memfd)
 	fade = fade_create(ring);
 	if (fade) {
 		fade->channel = channel;
-		fade->id = so->id;
+		fade->id = id;
 		move_drain(ring);
 		rc = write_bytes(so);
 	}

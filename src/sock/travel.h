@@ -24,11 +24,11 @@
 #define TRAVEL_LATE_MAX 256u /* frames that follow; more than that the peer may send again */
 
 /*
- * To the other end of the channel of this number: what comes late follows (family_late()).  0:
- * it is dropped.  0, and the socket is away; -EBUSY: it is on the move to another ring, later
+ * To the other end of the channel of this number, where id names it: its own, or of the
+ * listener that it was not accepted at.  What comes late follows (family_late()).  0, and the socket is away; -EBUSY: it is on the move to another ring, later
  * it works; -errno: it could not be done and nothing has changed.
  */
-int travel_out(struct inet_sock *so, uint64_t channel, int *memfd);
+int travel_out(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd);
 
 /* holder of home: nothing of the connection is left there, and nobody is told. */
 void travel_take_off(struct inet_sock *so, struct ring *ring);

@@ -480,6 +480,66 @@ static void test_what_comes_late_follows_to_who_took_over(void **state)
 		run("step back", step_back_for_one, (void *)i);
 }
 
+static bool has_bytes(struct tsock *ts, const char *text)
+{
+	char buf[8] = "";
+
+	return tsock_recv(ts, buf, sizeof(buf) - 1, MSG_DONTWAIT) > 0 && !strcmp(buf, text);
+}
+
+#define ABC_FRAME (4 + 14 + 20 + 32 + 3)
+
+/* What comes for a connection that nobody had accepted follows it, too. */
+static void send_to_who_was_handed_on(void *arg)
+{
+	struct tsock listener, client, server;
+	struct channel *hostile, *other;
+	struct sockaddr_in to;
+	int memfd, late;
+	uint64_t id;
+
+	begin_the_worst();
+	listener = duo_listener(7000);
+	to = tsock_name(&listener);
+	id = id_of(&listener);
+	hostile = lend();
+	channel_send(hostile, LETTER_WANT, id, 0, -1);
+	expect(hostile, LETTER_JOIN, id);
+	client = call(&to);
+	expect(hostile, LETTER_OFFER, id);
+	channel_send(hostile, LETTER_JOIN, id, LETTER_TOO, -1);
+	memfd = expect(hostile, LETTER_PENDING, id);
+	NET_CHECK_EQ(tsock_send(&client, "abc", 3, 0), 3);
+	late = collect_late(hostile, id, ABC_FRAME);
+	loop_port_lose(lose_all); /* it is not sent again */
+	channel_send(hostile, LETTER_RECEIVED, id, 0, -1);
+	NET_CHECK(NET_WAIT(sock_is_away(listener.ref.sk), PATIENCE));
+	/* It comes back, and only from there. */
+	channel_send(hostile, LETTER_PENDING, id, 0, memfd);
+	NET_CHECK(NET_WAIT(tsock_accept(&listener, &server, NULL) >= 0, PATIENCE));
+	other = lend();
+	channel_send(other, LETTER_LATE, id, 0, sys_fd_copy(late));
+	channel_send(other, LETTER_WANT, id, 0, -1);
+	NET_CHECK_EQ(expect(other, LETTER_JOIN, id), -1); /* that was read */
+	NET_CHECK(!has_bytes(&server, "abc"));
+	channel_send(hostile, LETTER_LATE, id, 0, late);
+	NET_CHECK(NET_WAIT(has_bytes(&server, "abc"), PATIENCE));
+	loop_port_lose(NULL);
+	channel_destroy(hostile);
+	channel_destroy(other);
+	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
+	tsock_linger_none(&client);
+	tsock_close(&client);
+	tsock_linger_none(&server);
+	tsock_close(&server);
+	duo_end(&listener);
+}
+
+static void test_frames_follow_what_nobody_accepted(void **state)
+{
+	run("handed on", send_to_who_was_handed_on, NULL);
+}
+
 static bool has_ended(struct duo *duo)
 {
 	char c;
@@ -1055,6 +1115,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_who_leaves_hears_that_all_have),
 	cmocka_unit_test(test_who_is_neglected_stays_until_another_one_comes),
 	cmocka_unit_test(test_what_comes_late_follows_to_who_took_over),
+	cmocka_unit_test(test_frames_follow_what_nobody_accepted),
 	cmocka_unit_test(test_what_is_on_its_way_is_not_lost),
 	cmocka_unit_test(test_what_comes_is_what_was_asked_for),
 	cmocka_unit_test(test_who_calls_in_vain_keeps_nobody_awake),
