@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames that came after a connection, accepted or not, had left for another process, and before its frames
- * were steered there.  The peer would send them again, of a lone segment after 200 ms; they
- * follow the connection instead, as they are, several to a memfd, each behind its length.
+ * Frames that came after a connection, accepted or not, had left for another process, and
+ * before its frames were steered there.  The peer would send them again, of a lone segment
+ * after 200 ms; they follow the connection instead, as they are, several to a memfd, each
+ * behind its length.
  */
 #include <string.h>
 #include <sys/mman.h>

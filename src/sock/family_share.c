@@ -294,10 +294,12 @@ void family_on_join(struct channel *ch, const struct letter *letter)
  */
 static struct channel *heir_of(const struct inet_sock *so)
 {
+	if (!so->kin->stepping)
+		return family_other_holder(so, NULL);
 	list_for_each(link, &family.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
-		if (so->kin->stepping && ch == so->kin->heir && channel_holds(ch, so->id))
+		if (ch == so->kin->heir && channel_holds(ch, so->id))
 			return ch;
 	}
 	return family_other_holder(so, NULL);

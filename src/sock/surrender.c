@@ -21,6 +21,7 @@
 
 #define READ_CHUNK 16384u /* the kernel takes memory for each in one piece */
 #define SMALL 8192u	  /* fits into any buffer */
+#define UNREAD_MAX 65536u /* datagrams that are sent to the twin in one go */
 
 /* TCP's options by their numbers in segments. */
 enum { OPTION_MSS = 2, OPTION_WINDOW = 3, OPTION_SACK = 4, OPTION_TIMESTAMP = 8 };
@@ -275,12 +276,13 @@ static int open_raw(void)
 	return sys_socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
 }
 
-/* raw: to deliver them by; -1: opened if there are any. */
+/* raw: to deliver them by; -1: opened if there are any. Not for ever: more may come meanwhile. */
 static void deliver_unread(struct inet_sock *so, int *raw)
 {
+	unsigned most = UNREAD_MAX;
 	struct pkt *pkt;
 
-	while ((pkt = take_datagram(so))) {
+	while (most-- && (pkt = take_datagram(so))) {
 		if (*raw < 0)
 			*raw = open_raw();
 		deliver_again(*raw, pkt);
