@@ -35,7 +35,7 @@ struct kin {
 	nsec_t offered_at;	      /* ... since then, where nobody accepts */
 	bool stepping;		      /* it leaves when the last handshake is over ... */
 	nsec_t step_until;	      /* ... or then */
-	struct channel *heir;	      /* to who received by then; may be gone: heir_of() */
+	struct channel *receiver;     /* to the process that joined; may be gone: receiver_of() */
 	bool passing;		      /* it was asked for on behalf of others only */
 	bool parting;		      /* to the kernel, when toward says that it has left it, too */
 	enum verdict reason;	      /* ... and why */

@@ -206,7 +206,7 @@ static void step_back(struct inet_sock *so, struct channel *ch)
 	struct kin *kin = so->kin;
 	nsec_t now = clock_now();
 
-	kin->heir = ch;
+	kin->receiver = ch;
 	if (!kin->stepping) {
 		member_stop(so);
 		kin->step_until = now + MEMBER_HANDSHAKES_MAX;
@@ -289,17 +289,17 @@ void family_on_join(struct channel *ch, const struct letter *letter)
 }
 
 /*
- * Who receives, if it steps back for somebody; else anybody who has it.  Another one may be about
- * to step back for us: what waits would go to and fro.
+ * The process that has joined while this one is leaving the receivers; else any that holds the
+ * socket.  Another holder may be leaving at the same time: both would hand on to each other.
  */
-static struct channel *heir_of(const struct inet_sock *so)
+static struct channel *receiver_of(const struct inet_sock *so)
 {
 	if (!so->kin->stepping)
 		return family_other_holder(so, NULL);
 	list_for_each(link, &family.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
-		if (ch == so->kin->heir && channel_holds(ch, so->id))
+		if (ch == so->kin->receiver && channel_holds(ch, so->id))
 			return ch;
 	}
 	return family_other_holder(so, NULL);
@@ -314,7 +314,7 @@ bool family_look_at_members(void)
 	list_for_each_safe(link, &family.members) {
 		struct kin *kin = container_of(link, struct kin, member);
 		struct inet_sock *so = kin->so;
-		struct channel *heir = heir_of(so);
+		struct channel *heir = receiver_of(so);
 
 		if (heir && kin->stepping) {
 			step_back(so, heir);

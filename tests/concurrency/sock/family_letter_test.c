@@ -360,6 +360,24 @@ static void test_who_exits_takes_nothing(void **state)
 	run("exit", exit_while_offered, NULL);
 }
 
+static struct tsock call(struct sockaddr_in *to)
+{
+	struct tsock ts = tsock_tcp();
+
+	NET_CHECK_EQ(tsock_bind(&ts, fake_link_addr(1), 0), 0);
+	NET_CHECK_EQ(tsock_connect(&ts, to), -EINPROGRESS);
+	NET_CHECK(NET_WAIT(sock_events(ts.ref.sk) & EPOLLOUT, PATIENCE));
+	return ts;
+}
+
+static void end_calls(struct tsock *clients, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		tsock_linger_none(&clients[i]);
+		tsock_close(&clients[i]);
+	}
+}
+
 /* Connections wait where nobody accepts: others are asked, and it answers until one of them does. */
 static void neglect_a_listener(void *arg)
 {
@@ -377,10 +395,7 @@ static void neglect_a_listener(void *arg)
 	channel_send(hostile, LETTER_WANT, id, 0, -1);
 	expect(hostile, LETTER_JOIN, id);
 	for (unsigned i = 0; i < 2; i++) {
-		client[i] = tsock_tcp();
-		NET_CHECK_EQ(tsock_bind(&client[i], fake_link_addr(1), 0), 0);
-		NET_CHECK_EQ(tsock_connect(&client[i], &to), -EINPROGRESS);
-		NET_CHECK(NET_WAIT(sock_events(client[i].ref.sk) & EPOLLOUT, PATIENCE));
+		client[i] = call(&to);
 		expect(hostile, LETTER_OFFER, id); /* once, and once more after a while */
 		NET_CHECK(!sock_is_away(listener.ref.sk));
 	}
@@ -395,10 +410,7 @@ static void neglect_a_listener(void *arg)
 	NET_CHECK(NET_WAIT(sock_is_away(listener.ref.sk), PATIENCE));
 	channel_destroy(hostile);
 	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
-	for (unsigned i = 0; i < 2; i++) {
-		tsock_linger_none(&client[i]);
-		tsock_close(&client[i]);
-	}
+	end_calls(client, 2);
 	duo_end(&listener);
 }
 
@@ -414,16 +426,6 @@ static bool lose_acks(const struct pkt *pkt)
 
 	return (tcp[2] << 8 | tcp[3]) == 7000 && tcp[13] == 0x10 &&
 	       (ip[2] << 8 | ip[3]) == 20 + (tcp[12] >> 4) * 4;
-}
-
-static struct tsock call(struct sockaddr_in *to)
-{
-	struct tsock ts = tsock_tcp();
-
-	NET_CHECK_EQ(tsock_bind(&ts, fake_link_addr(1), 0), 0);
-	NET_CHECK_EQ(tsock_connect(&ts, to), -EINPROGRESS);
-	NET_CHECK(NET_WAIT(sock_events(ts.ref.sk) & EPOLLOUT, PATIENCE));
-	return ts;
 }
 
 /*
@@ -467,10 +469,7 @@ static void step_back_for_one(void *arg)
 	for (unsigned i = 0; i < 2; i++)
 		channel_destroy(others[i]);
 	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
-	for (unsigned i = 0; i < 2; i++) {
-		tsock_linger_none(&client[i]);
-		tsock_close(&client[i]);
-	}
+	end_calls(client, 2);
 	duo_end(&listener);
 }
 
@@ -528,10 +527,8 @@ static void send_to_who_was_handed_on(void *arg)
 	channel_destroy(hostile);
 	channel_destroy(other);
 	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
-	tsock_linger_none(&client);
-	tsock_close(&client);
-	tsock_linger_none(&server);
-	tsock_close(&server);
+	end_calls(&client, 1);
+	end_calls(&server, 1);
 	duo_end(&listener);
 }
 
