@@ -41,7 +41,8 @@ static void on_lost(struct channel *ch, uint64_t id)
 {
 	struct inet_sock *so = family_find(id);
 
-	if (so && sock_is_away(&so->sk) && family_toward(so) == ch)
+	/* What we have given and it has not taken is still ours, though it closed it meanwhile. */
+	if (so && sock_is_away(&so->sk) && family_toward(so) == ch && !kin_is(so, KIN_LEAVING))
 		family_lose(so);
 }
 

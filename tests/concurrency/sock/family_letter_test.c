@@ -279,6 +279,43 @@ static void test_what_is_not_here_has_no_route(void **state)
 	run("late", find_the_route_late, NULL);
 }
 
+/* Somebody closes what is on its way to him, and calls it lost: it is ours until he has taken it. */
+static void lose_what_was_not_taken(void *arg)
+{
+	struct tsock listener, probe;
+	struct channel *hostile;
+	struct duo duo;
+	uint64_t id;
+	int memfd;
+	char byte;
+
+	duo_begin();
+	listener = duo_listener(7000);
+	duo_open(&duo, DUO_TCP, &listener);
+	id = id_of(&duo.end[1]);
+	probe = tsock_tcp();
+	hostile = lend();
+	memfd = take(hostile, id);
+	channel_send(hostile, LETTER_CLOSED, id, 0, -1);
+	channel_send(hostile, LETTER_LOST, id, 0, -1);
+	channel_send(hostile, LETTER_WANT, id_of(&probe), 0, -1);
+	NET_CHECK_EQ(expect(hostile, LETTER_LOST, id_of(&probe)), -1); /* all was heard */
+	NET_CHECK_EQ(tsock_recv(&duo.end[1], &byte, 1, MSG_DONTWAIT), -EAGAIN);
+	channel_send(hostile, LETTER_REFUSED, id, 0, -1);
+	sys_close_fd(&memfd);
+	duo_talk(&duo, 3);
+	channel_destroy(hostile);
+	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
+	duo_close(&duo);
+	tsock_close(&probe);
+	duo_end(&listener);
+}
+
+static void test_what_was_not_taken_is_not_lost(void **state)
+{
+	run("lost", lose_what_was_not_taken, NULL);
+}
+
 static unsigned flows(void)
 {
 	unsigned n = 0;
@@ -1108,6 +1145,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_hand_over_is_not_answered_by_a_hand_over),
 	cmocka_unit_test(test_frames_follow_a_connection),
 	cmocka_unit_test(test_what_is_not_here_has_no_route),
+	cmocka_unit_test(test_what_was_not_taken_is_not_lost),
 	cmocka_unit_test(test_who_exits_takes_nothing),
 	cmocka_unit_test(test_who_leaves_hears_that_all_have),
 	cmocka_unit_test(test_who_is_neglected_stays_until_another_one_comes),
