@@ -720,14 +720,29 @@ static socklen_t name_of_sender(struct sockaddr_un *addr)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
 }
 
+/* The internal thread may have had a lower number when this one was made. */
+static int lowest(int fd)
+{
+	int copy;
+
+	while ((copy = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < fd) {
+		NET_CHECK(copy >= 0);
+		close(fd);
+		fd = copy;
+	}
+	close(copy);
+	return fd;
+}
+
 /* Somebody connects while there is no descriptor for him, and leaves. */
 static int call_and_leave(void)
 {
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un addr;
 	socklen_t len = name_of_sender(&addr);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	NET_CHECK(fd >= 0);
+	fd = lowest(fd);
 	limit_files(first_free());
 	NET_CHECK_EQ(connect(fd, (struct sockaddr *)&addr, len), 0);
 	NET_CHECK_EQ(dup2(0, fd), fd); /* it leaves, and its number is not free, either */
@@ -791,6 +806,7 @@ static const char *const rules[] = {
 	[LETTER_STAYS] = "..U..TA.",	[LETTER_LATE] = ".CUHGTAM",
 };
 #define KINDS (sizeof(rules) / sizeof(*rules))
+#define FIRST_PORT 7100
 
 struct world {
 	struct tsock listener, plain, probe, late;
@@ -870,9 +886,10 @@ static bool is_heard(struct world *w, enum letter_kind kind)
 	return !cut;
 }
 
-static void open_world(struct world *w)
+/* A port of its own: the kernel may give out anew what the hostile end is still said to hold. */
+static void open_world(struct world *w, unsigned port)
 {
-	w->listener = duo_listener(0);
+	w->listener = duo_listener(port);
 	duo_open(&w->duo, DUO_TCP, &w->listener);
 	w->plain = tsock_tcp();
 	w->probe = tsock_tcp();
@@ -901,7 +918,7 @@ static void say_everything_everywhere(void *arg)
 			bool wanted = kind < KINDS && rules[kind][place] != '.', heard;
 			struct world w;
 
-			open_world(&w);
+			open_world(&w, FIRST_PORT + kind * PLACES + place);
 			go_to(&w, place);
 			heard = is_heard(&w, (enum letter_kind)kind);
 			if (heard != wanted)
