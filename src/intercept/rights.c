@@ -48,7 +48,7 @@ static int prepare_fd(int fd, int way, struct rights *rights)
 		     "a connection; and not everybody who could\n"
 		     "receive it runs with this library, for the same user, on the same network");
 	else if (rc == -EBUSY)
-		warn(fd, "what waits to be accepted or received,\n"
+		warn(fd, "datagrams wait to be received,\n"
 			 "or other processes have it since a fork()");
 	else if (rc > 0)
 		rights->pending = true;

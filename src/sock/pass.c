@@ -11,43 +11,22 @@
 
 #define CALL_MAX (2 * NSEC_PER_SEC) /* for something that is on its way just now */
 
-/* ---- sending ------------------------------------------------------------------------------ */
+/* ---- listeners -------------------------------------------------------------------------- */
 
-/* Nothing is lost by it, and nobody goes on receiving in the kernel's place. */
-static bool may_leave(struct inet_sock *so, struct ring *ring)
+static bool is_receiving_listener(const struct inet_sock *so)
 {
-	ring_poll(ring);
-	if (so->inet == INET_LISTEN)
-		return !__atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
-	return so->inet != INET_UDP || !so->connected || !so->udp.head;
-}
-
-static int leave(struct sock_ref ref)
-{
-	struct inet_sock *so = inet_of(ref.sk);
-	struct ring *ring;
-	bool may;
-	int rc;
-
-	if (so->inet == INET_LISTEN && so->verdict == VERDICT_PASSED)
-		return 0; /* the twin receives already */
-	if (family_other_holder(so, NULL))
-		return -EBUSY;
-	rc = sock_hold_cold(ref, &ring);
-	if (rc)
-		return rc;
-	may = may_leave(so, ring);
-	ring_release_cold(ring);
-	return may ? sock_leave(so, VERDICT_PASSED) : -EBUSY;
-}
-
-/* ---- listeners of a process without privileges ---------------------------------------------- */
-
-/* The kernel's, as it would be had its process not kept what it opened before. */
-static bool is_fenced_listener(const struct inet_sock *so)
-{
-	return sock_is_unprivileged() && so->inet == INET_LISTEN && !sock_is_away(&so->sk) &&
+	return so->inet == INET_LISTEN && !sock_is_away(&so->sk) &&
 	       so->verdict == VERDICT_ACCELERATED;
+}
+
+/*
+ * Control lock: nobody would go on receiving in the kernel's place.  A process without privileges
+ * tells the others to stop: without what it opened before, its listener was the kernel's already.
+ */
+static bool is_free(const struct inet_sock *so)
+{
+	return (is_receiving_listener(so) && sock_is_unprivileged()) ||
+	       !family_other_holder(so, NULL);
 }
 
 /* No ring held: new ones are the kernel's to answer, and those that began here end. */
@@ -63,7 +42,7 @@ static int stop_receiving(struct sock_ref ref)
 		if (!control_lock())
 			return -EAGAIN;
 		now = clock_now();
-		more = sock_ref_valid(ref) && is_fenced_listener(so);
+		more = sock_ref_valid(ref) && is_receiving_listener(so) && is_free(so);
 		if (more && !begun) {
 			begun = now;
 			member_stop(so);
@@ -86,6 +65,40 @@ static void give_to_kernel(struct inet_sock *so)
 	so->verdict = VERDICT_PASSED;
 	if (family_is_active())
 		family_say_left(so->id);
+}
+
+/* ---- sending ------------------------------------------------------------------------------ */
+
+/* Nothing is lost by it. */
+static bool may_leave(struct inet_sock *so, struct ring *ring)
+{
+	ring_poll(ring);
+	if (so->inet == INET_LISTEN)
+		return !__atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
+	return so->inet != INET_UDP || !so->connected || !so->udp.head;
+}
+
+static int leave(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	bool may;
+	int rc;
+
+	if (so->inet == INET_LISTEN && so->verdict == VERDICT_PASSED)
+		return 0; /* the twin receives already */
+	if (!is_free(so))
+		return -EBUSY;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	may = may_leave(so, ring);
+	ring_release_cold(ring);
+	if (is_receiving_listener(so) && (!may || family_other_holder(so, NULL))) {
+		give_to_kernel(so);
+		return 0;
+	}
+	return may ? sock_leave(so, VERDICT_PASSED) : -EBUSY;
 }
 
 static bool is_connection(const struct inet_sock *so)
@@ -114,13 +127,11 @@ int sock_pass(struct sock_ref ref, int way, uint64_t ticket)
 
 	if (travels && !pass_peer_is_ours(way))
 		return -EREMOTE;
-	if (is_fenced_listener(so) && stop_receiving(ref))
+	if (is_receiving_listener(so) && stop_receiving(ref))
 		return -EAGAIN;
 	if (!control_lock())
 		return -EAGAIN;
-	if (sock_ref_valid(ref) && is_fenced_listener(so))
-		give_to_kernel(so);
-	else if (sock_ref_valid(ref) && !is_connection(so))
+	if (sock_ref_valid(ref) && !is_connection(so))
 		rc = leave(ref);
 	else if (sock_ref_valid(ref))
 		rc = travels ? send_connection(so, way, ticket) : -EAGAIN;

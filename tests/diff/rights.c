@@ -153,17 +153,21 @@ static void two_calls_client(void)
 	call();
 }
 
-/* Who waits for accept() is known to us alone. */
+/* Who waits for accept() is accepted where he waits. */
 static void waiting_server(void)
 {
-	int way[2], fd = tcp_listening(1);
+	int way[2], fd = tcp_listening(1), other;
 
 	way_make(way);
 	meet();
 	await(fd, POLLIN);
 	SAY(way_pass(way[0], &fd, 1));
+	other = way_take_one(way[1]);
 	accept_and_echo(fd);
 	close(fd);
+	meet();
+	accept_and_echo(other);
+	close(other);
 	way_close(way);
 }
 
@@ -438,7 +442,7 @@ static void bad_server(void)
 const struct behaviour rights_behaviours[] = {
 	{"listener", listener_server, one_call_client, KERNEL},
 	{"to_ourselves", to_ourselves_server, two_calls_client, KERNEL},
-	{"waiting", waiting_server, one_call_client, OURS},
+	{"waiting", waiting_server, two_calls_client, KERNEL},
 	{"held", held_server, one_call_client, KERNEL},
 	{"connection", connection_server, connection_client, OURS},
 	{"there_and_back", there_and_back_server, two_questions_client, KERNEL},
