@@ -21,6 +21,7 @@ wanted() {
 }
 
 export LIB=${LIB:-$PWD/bazel-bin/libvma.so}
+unset GUEST_ENVIRONMENT # of whoever called: the guests have this one, with what is set for them
 ! wanted new-{veth-1,veth-4,igb,igb-copy,virtio-4,virtio-1,virtio-zc-4,virtio-zc-spare,vmxnet3,e1000e} ||
 	boot new newest --nic igb --queues 2 --nic virtio --queues 4 --nic virtio --queues 4 --zero-copy \
 		--nic vmxnet3 --nic e1000e
