@@ -26,7 +26,7 @@ relay=$(find_program "${RELAY:-tests/scenario/relay}") || exit 1
 probe=$(netns_find_probe) || exit 1
 echo=tests/guest/echo.py
 [[ -n $lib ]] || die "no library to try"
-vma_env=(VMA_TRACELEVEL=info VMA_LOG_FILE=$netns_tmp/vma.log $VMA_OPTIONS)
+vma_env=(VMA_TRACELEVEL=info VMA_LOG_FILE=$netns_tmp/vma.log $ROW_OPTIONS)
 netns_pair ""
 for side in ${ROW_QUEUES:+c s}; do
 	in_ns $side ethtool -L v0 combined "$ROW_QUEUES" || die "no $ROW_QUEUES queues"

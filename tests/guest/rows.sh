@@ -30,7 +30,7 @@ veth veth-1 1
 if [[ -n ${GUEST_NICS_igb:-} ]]; then
 	veth veth-4 4
 	row igb "$GUEST_NICS_igb" ZERO_COPY=1
-	row igb-copy "$GUEST_NICS_igb" VMA_OPTIONS=VMA_XDP_ZEROCOPY=0
+	row igb-copy "$GUEST_NICS_igb" ROW_OPTIONS=VMA_XDP_ZEROCOPY=0
 fi
 if [[ -n ${GUEST_NICS_virtio:-} ]]; then
 	row virtio-4 "$GUEST_NICS_virtio"
