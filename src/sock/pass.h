@@ -7,7 +7,8 @@
  * abstract address made of a key in the mark, and has a channel to it from then on, of this
  * connection alone (family.h).  Until then the message counts as a holder: a message that
  * nobody receives, or that is destroyed unread, is over when the queue that it was put in is
- * empty.  Other sockets are left to the kernel before they are sent.
+ * empty.  Other sockets are left to the kernel before they are sent; a listener stops receiving
+ * first, and the call sleeps for 20 ms to half a second until its handshakes are over.
  *
  * Role		app, no ring held.
  * Errors	-errno.
