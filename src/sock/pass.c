@@ -23,13 +23,16 @@ static bool is_receiving_listener(const struct inet_sock *so)
  * Control lock: nobody would go on receiving in the kernel's place.  A process without privileges
  * tells the others to stop: without what it opened before, its listener was the kernel's already.
  */
-static bool is_free(const struct inet_sock *so)
+static bool may_stop(const struct inet_sock *so)
 {
-	return (is_receiving_listener(so) && sock_is_unprivileged()) ||
-	       !family_other_holder(so, NULL);
+	return is_receiving_listener(so) &&
+	       (sock_is_unprivileged() || !family_other_holder(so, NULL));
 }
 
-/* No ring held: new ones are the kernel's to answer, and those that began here end. */
+/*
+ * No ring held: new ones are the kernel's to answer, and those that began here end.  1: so it is;
+ * 0: it goes on receiving; -errno.
+ */
 static int stop_receiving(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -42,7 +45,7 @@ static int stop_receiving(struct sock_ref ref)
 		if (!control_lock())
 			return -EAGAIN;
 		now = clock_now();
-		more = sock_ref_valid(ref) && is_receiving_listener(so) && is_free(so);
+		more = sock_ref_valid(ref) && may_stop(so);
 		if (more && !begun) {
 			begun = now;
 			member_stop(so);
@@ -54,50 +57,59 @@ static int stop_receiving(struct sock_ref ref)
 		if (more)
 			sys_ppoll(NULL, 0, &ts, NULL);
 	}
-	return 0;
-}
-
-/* What waits can be accepted here, and nowhere else. */
-static void give_to_kernel(struct inet_sock *so)
-{
-	sock_flows_del(so);
-	sock_port_unclaim(so);
-	so->verdict = VERDICT_PASSED;
-	if (family_is_active())
-		family_say_left(so->id);
+	return begun != 0;
 }
 
 /* ---- sending ------------------------------------------------------------------------------ */
 
-/* Nothing is lost by it. */
-static bool may_leave(struct inet_sock *so, struct ring *ring)
+static bool has_nothing(const struct inet_sock *so)
 {
-	ring_poll(ring);
 	if (so->inet == INET_LISTEN)
 		return !__atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
 	return so->inet != INET_UDP || !so->connected || !so->udp.head;
 }
 
+/* 1: nothing is lost if it leaves now; 0; -errno. */
+static int may_leave(struct sock_ref ref)
+{
+	struct ring *ring;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	ring_poll(ring);
+	rc = has_nothing(inet_of(ref.sk));
+	ring_release_cold(ring);
+	return rc;
+}
+
+/* Control lock, a listener that has stopped: what waits can be accepted here, and nowhere else. */
+static int leave_listener(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	int may = family_other_holder(so, NULL) ? 0 : may_leave(ref);
+
+	if (may)
+		return may < 0 ? may : sock_leave(so, VERDICT_PASSED);
+	sock_flows_del(so);
+	sock_port_unclaim(so);
+	so->verdict = VERDICT_PASSED;
+	if (family_is_active())
+		family_say_left(so->id);
+	return 0;
+}
+
+/* Control lock: if nobody goes on receiving in the kernel's place. */
 static int leave(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	struct ring *ring;
-	bool may;
-	int rc;
+	int may;
 
 	if (so->inet == INET_LISTEN && so->verdict == VERDICT_PASSED)
 		return 0; /* the twin receives already */
-	if (!is_free(so))
-		return -EBUSY;
-	rc = sock_hold_cold(ref, &ring);
-	if (rc)
-		return rc;
-	may = may_leave(so, ring);
-	ring_release_cold(ring);
-	if (is_receiving_listener(so) && (!may || family_other_holder(so, NULL))) {
-		give_to_kernel(so);
-		return 0;
-	}
+	may = family_other_holder(so, NULL) ? 0 : may_leave(ref);
+	if (may < 0)
+		return may;
 	return may ? sock_leave(so, VERDICT_PASSED) : -EBUSY;
 }
 
@@ -123,15 +135,19 @@ int sock_pass(struct sock_ref ref, int way, uint64_t ticket)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	bool travels = is_connection(so); /* a guess, it is not held */
-	int rc = 0;
+	int stopped = 0, rc = 0;
 
 	if (travels && !pass_peer_is_ours(way))
 		return -EREMOTE;
-	if (is_receiving_listener(so) && stop_receiving(ref))
-		return -EAGAIN;
+	if (is_receiving_listener(so))
+		stopped = stop_receiving(ref);
+	if (stopped < 0)
+		return stopped;
 	if (!control_lock())
 		return -EAGAIN;
-	if (sock_ref_valid(ref) && !is_connection(so))
+	if (sock_ref_valid(ref) && stopped && is_receiving_listener(so))
+		rc = leave_listener(ref);
+	else if (sock_ref_valid(ref) && !is_connection(so))
 		rc = leave(ref);
 	else if (sock_ref_valid(ref))
 		rc = travels ? send_connection(so, way, ticket) : -EAGAIN;
