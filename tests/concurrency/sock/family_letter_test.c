@@ -247,31 +247,47 @@ static void test_frames_follow_a_connection(void **state)
 	run("follow", send_to_who_left, NULL);
 }
 
-/* A call that was about to find the route anew: the connection has gone since it looked. */
-static void find_the_route_late(void *arg)
-{
-	struct tsock listener;
+/* A connection on its way to a hostile end, which knows of a socket without one, too. */
+struct given {
+	struct tsock listener, probe;
 	struct channel *hostile;
 	struct duo duo;
 	uint64_t id;
-	int memfd;
+};
 
+static void give_away(struct given *given)
+{
 	duo_begin();
-	listener = duo_listener(7000);
-	duo_open(&duo, DUO_TCP, &listener);
-	id = id_of(&duo.end[1]);
-	hostile = lend();
-	memfd = take(hostile, id);
-	NET_CHECK_EQ(tcp_resolve(duo.end[1].ref), 0);
-	NET_CHECK_EQ(tcp_resolve(duo.end[1].ref), 0);
-	NET_CHECK_EQ(rings_nowhere()->wheel.armed, 0);
-	channel_send(hostile, LETTER_REFUSED, id, 0, -1);
-	sys_close_fd(&memfd);
-	duo_talk(&duo, 3);
-	channel_destroy(hostile);
+	given->listener = duo_listener(7000);
+	duo_open(&given->duo, DUO_TCP, &given->listener);
+	given->id = id_of(&given->duo.end[1]);
+	given->probe = tsock_tcp();
+	given->hostile = lend();
+	sys_close_fd(&(int){take(given->hostile, given->id)});
+}
+
+/* It is refused, and is here as it was. */
+static void come_back(struct given *given)
+{
+	channel_send(given->hostile, LETTER_REFUSED, given->id, 0, -1);
+	duo_talk(&given->duo, 3);
+	channel_destroy(given->hostile);
 	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
-	duo_close(&duo);
-	duo_end(&listener);
+	duo_close(&given->duo);
+	tsock_close(&given->probe);
+	duo_end(&given->listener);
+}
+
+/* A call that was about to find the route anew: the connection has gone since it looked. */
+static void find_the_route_late(void *arg)
+{
+	struct given given;
+
+	give_away(&given);
+	NET_CHECK_EQ(tcp_resolve(given.duo.end[1].ref), 0);
+	NET_CHECK_EQ(tcp_resolve(given.duo.end[1].ref), 0);
+	NET_CHECK_EQ(rings_nowhere()->wheel.armed, 0);
+	come_back(&given);
 }
 
 static void test_what_is_not_here_has_no_route(void **state)
@@ -282,33 +298,17 @@ static void test_what_is_not_here_has_no_route(void **state)
 /* Somebody closes what is on its way to him, and calls it lost: it is ours until he has taken it. */
 static void lose_what_was_not_taken(void *arg)
 {
-	struct tsock listener, probe;
-	struct channel *hostile;
-	struct duo duo;
-	uint64_t id;
-	int memfd;
+	struct given given;
 	char byte;
 
-	duo_begin();
-	listener = duo_listener(7000);
-	duo_open(&duo, DUO_TCP, &listener);
-	id = id_of(&duo.end[1]);
-	probe = tsock_tcp();
-	hostile = lend();
-	memfd = take(hostile, id);
-	channel_send(hostile, LETTER_CLOSED, id, 0, -1);
-	channel_send(hostile, LETTER_LOST, id, 0, -1);
-	channel_send(hostile, LETTER_WANT, id_of(&probe), 0, -1);
-	NET_CHECK_EQ(expect(hostile, LETTER_LOST, id_of(&probe)), -1); /* all was heard */
-	NET_CHECK_EQ(tsock_recv(&duo.end[1], &byte, 1, MSG_DONTWAIT), -EAGAIN);
-	channel_send(hostile, LETTER_REFUSED, id, 0, -1);
-	sys_close_fd(&memfd);
-	duo_talk(&duo, 3);
-	channel_destroy(hostile);
-	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
-	duo_close(&duo);
-	tsock_close(&probe);
-	duo_end(&listener);
+	give_away(&given);
+	channel_send(given.hostile, LETTER_CLOSED, given.id, 0, -1);
+	channel_send(given.hostile, LETTER_LOST, given.id, 0, -1);
+	/* Answered when all was heard. */
+	channel_send(given.hostile, LETTER_WANT, id_of(&given.probe), 0, -1);
+	NET_CHECK_EQ(expect(given.hostile, LETTER_LOST, id_of(&given.probe)), -1);
+	NET_CHECK_EQ(tsock_recv(&given.duo.end[1], &byte, 1, MSG_DONTWAIT), -EAGAIN);
+	come_back(&given);
 }
 
 static void test_what_was_not_taken_is_not_lost(void **state)
