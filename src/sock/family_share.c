@@ -314,14 +314,14 @@ bool family_look_at_members(void)
 	list_for_each_safe(link, &family.members) {
 		struct kin *kin = container_of(link, struct kin, member);
 		struct inet_sock *so = kin->so;
-		struct channel *heir = receiver_of(so);
+		struct channel *receiver = receiver_of(so);
 
-		if (heir && kin->stepping) {
-			step_back(so, heir);
+		if (receiver && kin->stepping) {
+			step_back(so, receiver);
 			again = true;
 			continue;
 		}
-		if (!heir || so->inet != INET_LISTEN || !member_is_idle(so) ||
+		if (!receiver || so->inet != INET_LISTEN || !member_is_idle(so) ||
 		    !__atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED)) {
 			kin->stale = 0;
 			kin->offered = false;

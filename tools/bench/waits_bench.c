@@ -182,8 +182,7 @@ static void count_all(unsigned idle, int count)
 	add_idle(0, idle);
 	for (int i = -WARM; i < count; i++) {
 		hear();
-		wait_for_one(do_wait,
-			     NULL); /* reads the clock at full speed: it is not late, then */
+		wait_for_one(do_wait, NULL); /* at full speed it brings the clock up to date */
 		if (i < 0)
 			continue;
 		hear();
