@@ -1,7 +1,7 @@
 """Compiler flags and rules shared by every C target of this tree."""
 
 VMA_COPTS = [
-    # Include paths start at src/ ("net/tcp.h"), generated headers included.
+    # Include paths start at src/ ("net/tcp/tcp.h"), generated headers included.
     "-iquote",
     "src",
     "-iquote",

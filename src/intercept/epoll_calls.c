@@ -8,7 +8,7 @@
 #include "base/user.h"
 #include "intercept/timeout.h"
 #include "intercept/wrap.h"
-#include "sock/epoll.h"
+#include "sock/wait/epoll.h"
 
 /* epfd is new: what sock keeps of it, if there is memory. */
 static int created(int epfd)

@@ -29,7 +29,7 @@
 
 #include <limits.h>
 
-#include "sock/sock.h"
+#include "sock/core/sock.h"
 
 #define FD_LEAF_BITS 16
 #define FD_LEAF_SIZE (1 << FD_LEAF_BITS)

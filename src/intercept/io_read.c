@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "intercept/io.h"
-#include "intercept/rights.h"
+#include "intercept/process/rights.h"
 #include "intercept/wrap.h"
 
 /* Declared by libc only for those who ask for the checks. */

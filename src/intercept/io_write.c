@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "intercept/io.h"
-#include "intercept/rights.h"
+#include "intercept/process/rights.h"
 #include "intercept/wrap.h"
 
 #define SENDMMSG_MAX 1024 /* the kernel stops there, too */

@@ -12,7 +12,7 @@
 #include "base/user.h"
 #include "intercept/timeout.h"
 #include "intercept/wrap.h"
-#include "sock/epoll.h"
+#include "sock/wait/epoll.h"
 
 #define MANY_FDS 1000 /* the usual limit is more */
 

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/sys.h"
-#include "intercept/heritage.h"
+#include "intercept/process/inherited.h"
 #include "intercept/wrap.h"
 
 /*

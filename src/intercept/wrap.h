@@ -19,7 +19,7 @@
 
 #include "intercept/fdtable.h"
 #include "intercept/libc.h"
-#include "sock/sock.h"
+#include "sock/core/sock.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

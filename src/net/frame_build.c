@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <netinet/if_ether.h>
 
-#include "net/tcp_wire.h"
+#include "net/tcp/tcp_wire.h"
 
 #include "net/frame.h"
 

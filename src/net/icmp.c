@@ -6,7 +6,7 @@
 #include <netinet/ip_icmp.h>
 #include <string.h>
 
-#include "net/tcp_options.h"
+#include "net/tcp/tcp_options.h"
 
 #define ICMP_HDR 8u
 #define QUOTED 8u   /* bytes of the transport header: RFC 792 */

@@ -14,7 +14,7 @@
 
 #include "base/list.h"
 #include "net/addr.h"
-#include "net/netlink.h"
+#include "net/netlink/netlink.h"
 #include "net/pkt.h"
 
 #define ADJ_BUCKETS 64

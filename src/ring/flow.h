@@ -11,7 +11,7 @@
 #define RING_FLOW_H
 
 #include "net/frame.h"
-#include "ring/share.h"
+#include "ring/reuseport.h"
 
 struct ring;
 struct flow;

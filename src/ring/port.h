@@ -20,7 +20,7 @@
 #include "net/frame.h"
 #include "net/pkt.h"
 #include "ring/hold.h"
-#include "ring/share.h"
+#include "ring/reuseport.h"
 
 #define PORT_FDS_MAX 4 /* descriptors to sleep on */
 

@@ -12,7 +12,7 @@
 #include "base/param.h"
 #include "base/signals.h"
 #include "base/sys.h"
-#include "net/netlink.h"
+#include "net/netlink/netlink.h"
 #include "ring/deathmark.h"
 #include "ring/rings.h"
 

@@ -89,7 +89,7 @@ struct ring {
 	uint16_t ip_id;		     /* of the last datagram that was fragmented */
 	nsec_t now;		     /* of the last poll; atomic: see ring_set_now() */
 	unsigned unpolled;	     /* calls since the last poll: ring_keep_up() */
-	struct timewaits *timewaits; /* sock's: sock/timewait.h; NULL: it has none here */
+	struct timewaits *timewaits; /* sock's: sock/tcp/timewait.h; NULL: it has none here */
 	struct ring_stats stats;
 
 	/* any: the threads that sleep until frames come */

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/param.h"
-#include "net/netlink.h"
+#include "net/netlink/netlink.h"
 
 #define PORTS_MAX 64
 #define CLOSE_AFTER NSEC_PER_SEC /* unused for so long: a program may come back soon */

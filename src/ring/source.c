@@ -5,7 +5,7 @@
 
 #include "base/busy.h"
 #include "base/mem.h"
-#include "net/netlink.h"
+#include "net/netlink/netlink.h"
 #include "ring/progress.h"
 #include "ring/ring.h"
 

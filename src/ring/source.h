@@ -22,7 +22,7 @@
 
 #include "net/drop.h"
 #include "net/frame.h"
-#include "net/netlink.h"
+#include "net/netlink/netlink.h"
 
 #define SOURCE_QUESTIONS 64 /* of one ring at a time */
 #define SOURCE_WAITING 1024 /* packets of one sender */

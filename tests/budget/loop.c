@@ -10,7 +10,7 @@
  */
 #include <time.h>
 
-#include "sock/sock_internal.h"
+#include "sock/core/inet_sock.h"
 #include "tests/lib/loop_net.h"
 #include "tests/lib/loop_pair.h"
 #include "tools/bench/steps.h"

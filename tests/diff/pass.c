@@ -880,8 +880,8 @@ static void stranger_server(void)
 }
 
 /*
- * Where receivers call (src/sock/pass_way.c) anybody of this user may: a letter of each kind
- * (src/sock/channel.h) but the one that says it was received, and what is none.  Without the
+ * Where receivers call (src/sock/share/pass_way.c) anybody of this user may: a letter of each kind
+ * (src/sock/share/channel.h) but the one that says it was received, and what is none.  Without the
  * library nobody is there.
  */
 #define LETTER_MAGIC 0x766d616cu

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/tcp.h"
-#include "net/tcp_internal.h"
+#include "net/tcp/tcp.h"
+#include "net/tcp/tcp_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

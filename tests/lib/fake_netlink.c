@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 
 #include "base/sys.h"
-#include "net/netlink.h"
+#include "net/netlink/netlink.h"
 
 static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1}; /* the loop-back port's */
 static uint32_t mtu = 1500;
@@ -57,7 +57,7 @@ static void fill(struct link *link)
 	link->ethernet = true;
 }
 
-/* ---- net/netlink.h ------------------------------------------------------------- */
+/* ---- net/netlink/netlink.h ------------------------------------------------------------- */
 
 int netlink_open(const struct netlink_events *events)
 {

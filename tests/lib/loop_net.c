@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "base/signals.h"
-#include "sock/control.h"
-#include "sock/move_internal.h"
-#include "sock/timewait.h"
+#include "sock/core/control.h"
+#include "sock/move/move_internal.h"
+#include "sock/tcp/timewait.h"
 
 /* ---- the namespace -------------------------------------------------------------------- */
 

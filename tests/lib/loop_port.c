@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "net/tcp_wire.h"
+#include "net/tcp/tcp_wire.h"
 
 #define FLOWS_MAX 4096
 #define GATE_MAX (10 * NSEC_PER_SEC)

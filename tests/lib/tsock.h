@@ -13,7 +13,7 @@
 #include <netinet/in.h>
 
 #include "base/sys.h"
-#include "sock/move.h"
+#include "sock/move/move.h"
 
 struct tsock {
 	int fd; /* -1: none */

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 # Tables of X(...) lines are laid out by hand.
-by_hand='(_list\.h|src/intercept/calls\.h|src/net/drop\.h|src/sock/verdict\.h|third_party/ck_tsan/.*)$'
+by_hand='(_list\.h|src/intercept/calls\.h|src/net/drop\.h|src/sock/core/verdict\.h|third_party/ck_tsan/.*)$'
 mapfile -t files < <(c_files src tools tests third_party | grep -vE "$by_hand")
 ((${#files[@]})) || complain "no files found in $root"
 if [[ ${1:-} == --fix ]]; then

@@ -10,16 +10,16 @@ declare -A may=(
 	[src/intercept]="intercept sock base"
 )
 # What tools read: base and the layouts that are shared with other processes.
-may_tools="base ring/xdp_steer.h ring/stats_page.h"
+may_tools="base ring/xdp/xdp_steer.h ring/stats_page.h"
 # What benches measure without a program above it.
 may_bench="ring net base"
 
 # pattern of a system header -> pattern of the files that may include it
 foreign=(
-	'infiniband/'		'^src/ring/port_mlx5[^/]*$'
+	'infiniband/'		'^src/ring/mlx5/'
 	'bpf/bpf_(helpers|endian)' '\.bpf\.c$'
-	'(bpf|xdp)/'		'^(src/ring/port_xdp[^/]*|tools/.*|tests/.*)$'
-	'netlink/'		'^(src/net/netlink[^/]*\.c|src/ring/port_xdp_napi\.c|tests/.*)$'
+	'(bpf|xdp)/'		'^(src/ring/xdp/.*|tools/.*|tests/.*)$'
+	'netlink/'		'^(src/net/netlink/[^/]*\.c|src/ring/xdp/xdp_napi\.c|tests/.*)$'
 	'ck_'			'^(src/.*|tests/(unit|concurrency)/.*|tools/.*)$'
 )
 
@@ -49,7 +49,7 @@ check_ours() {
 	if [[ -n $ok && $ok != *" $layer "* && $ok != *" $header "* ]]; then
 		complain "$file: may not include $header (allowed:$ok)"
 	fi
-	if [[ $header == *_internal.h && $file != tests/* && "src/${header%/*}" != "$dir" ]]; then
+	if [[ $header == *_internal.h && $file != tests/* && $dir/ != "src/${header%/*}/"* ]]; then
 		complain "$file: $header is private to its directory"
 	fi
 }

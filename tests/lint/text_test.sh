@@ -17,8 +17,8 @@ done < <(c_files src tools tests)
 
 # Mutexes are held with the program's handlers held off: base/mutex.h does it, and so do
 # busy_locks (epoll.c, of each set), hold_current (hold.h), the rest is not for handlers.
-bare=$(c_files src | grep -vE '^src/(base/(mutex\.h|mem\.c)|ring/(hold\.h|port_loop[^/]*)|intercept/heritage\.c)$' |
-	xargs -r grep -nE 'pthread_mutex_(try|timed)?lock\(' | grep -v '^src/sock/epoll\.c:.*&ep->mutex')
+bare=$(c_files src | grep -vE '^src/(base/(mutex\.h|mem\.c)|ring/(hold\.h|loop/.*)|intercept/process/inherited\.c)$' |
+	xargs -r grep -nE 'pthread_mutex_(try|timed)?lock\(' | grep -v '^src/sock/wait/epoll\.c:.*&ep->mutex')
 [[ -z $bare ]] || complain "use mutex_lock() of base/mutex.h:"$'\n'"$bare"
 
 # A page per module; see the shape of the tree in the documentation.

@@ -2,7 +2,7 @@
 /*
  * A socket S moves from one ring to another, and back, while frames arrive, threads
  * poll the rings, and somebody closes it and uses the object again.  Spin searches
- * every interleaving: move_test.sh.  The code is src/sock/move.c, its steps are named
+ * every interleaving: move_test.sh.  The code is src/sock/move/move.c, its steps are named
  * as here.
  *
  * Checked: no frame that was looked up for S is lost, repeated or (UDP) reordered; none

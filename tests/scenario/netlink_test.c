@@ -7,7 +7,7 @@
  *
  * Needs root; both namespaces are our own and go with us.
  */
-#include "net/netlink.h"
+#include "net/netlink/netlink.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

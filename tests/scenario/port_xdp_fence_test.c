@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ring/port_xdp_entry.h"
-#include "ring/port_xdp_internal.h"
+#include "ring/xdp/xdp_entry.h"
+#include "ring/xdp/xdp_internal.h"
 #include "xdp_fixture.h"
 
 #define NOBODY 65534u

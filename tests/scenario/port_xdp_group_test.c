@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 
 #include "base/sys.h"
-#include "ring/port_xdp_internal.h"
+#include "ring/xdp/xdp_internal.h"
 #include "xdp_veth.h"
 
 #define TCP IPPROTO_TCP

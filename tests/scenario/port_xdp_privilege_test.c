@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "ring/port_xdp_internal.h"
+#include "ring/xdp/xdp_internal.h"
 #include "xdp_veth.h"
 
 #ifndef SO_NETNS_COOKIE
@@ -57,7 +57,7 @@ static void service(void)
 
 /* ---- a newcomer, by hand ---------------------------------------------------------------- */
 
-/* Where the group's processes find each other: src/ring/port_xdp_group_name.c. */
+/* Where the group's processes find each other: src/ring/xdp/xdp_group_name.c. */
 static struct sockaddr_un name_of_group(void)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};

@@ -28,7 +28,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#include "net/netlink.h"
+#include "net/netlink/netlink.h"
 #include "xdp_fixture.h"
 
 #define FRAMES_SLACK 64 /* frames a fill ring may lack between two batches */

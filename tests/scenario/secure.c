@@ -19,7 +19,7 @@
 
 #include "base/sys.h"
 #include "intercept/fdtable.h"
-#include "intercept/heritage.h"
+#include "intercept/process/inherited.h"
 
 static unsigned long inode_of(int fd)
 {

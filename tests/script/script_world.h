@@ -8,9 +8,9 @@
 
 #include <stdio.h>
 
-#include "net/tcp.h"
-#include "net/tcp_internal.h"
-#include "net/tcp_timewait.h"
+#include "net/tcp/tcp.h"
+#include "net/tcp/tcp_internal.h"
+#include "net/tcp/tcp_timewait.h"
 
 #define WORLD_SENT 256
 

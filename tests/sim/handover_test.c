@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * net/tcp_handover.h: what is told of a connection is what a TCP needs to go on with it: no
+ * net/tcp/tcp_handover.h: what is told of a connection is what a TCP needs to go on with it: no
  * byte of either stream twice or never, whatever is on its way and whoever has ended.
  */
 #include <string.h>
 
-#include "net/tcp_handover.h"
+#include "net/tcp/tcp_handover.h"
 #include "tests/sim/sim.h"
 #include "tests/vma_test.h"
 

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "net/tcp_snapshot.h"
+#include "net/tcp/tcp_snapshot.h"
 #include "tests/vma_test.h"
 
 #define START (1000 * SEC + 12345)

@@ -20,9 +20,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net/tcp.h"
-#include "net/tcp_internal.h"
-#include "net/tcp_timewait.h"
+#include "net/tcp/tcp.h"
+#include "net/tcp/tcp_internal.h"
+#include "net/tcp/tcp_timewait.h"
 
 enum { A, B };
 

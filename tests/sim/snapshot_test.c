@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * net/tcp_snapshot.h: a connection goes on in other memory, whatever it was doing, and
+ * net/tcp/tcp_snapshot.h: a connection goes on in other memory, whatever it was doing, and
  * bytes that nobody wrote as a snapshot are refused, or make one that does no harm.
  * (random_test lets connections of all kinds travel, too.)
  */
 #include <errno.h>
 #include <string.h>
 
-#include "net/tcp_snapshot.h"
+#include "net/tcp/tcp_snapshot.h"
 #include "tests/sim/sim.h"
 #include "tests/vma_test.h"
 

@@ -27,7 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ring/port_xdp_group.h"
+#include "ring/xdp/xdp_group.h"
 
 #define MAPS_MAX 32
 #define SEGMENTS_MAX 16

@@ -8,7 +8,7 @@
 #include "duo.h"
 #include "vma_test.h"
 
-#include "net/tcp_wire.h"
+#include "net/tcp/tcp_wire.h"
 
 #define PORT 7000
 #define CONNECTIONS 300

@@ -16,11 +16,11 @@
 #include "base/log.h"
 #include "ring/progress.h"
 #include "ring/rings.h"
-#include "sock/carry.h"
-#include "sock/family_internal.h"
-#include "sock/pass.h"
-#include "sock/tcp_internal.h"
-#include "sock/travel.h"
+#include "sock/share/exec_inherit.h"
+#include "sock/share/pass.h"
+#include "sock/share/share_internal.h"
+#include "sock/share/transfer.h"
+#include "sock/tcp/tcp_sock.h"
 
 #define PATIENCE 5000 /* ms */
 #define CONNECTIONS 4

@@ -12,9 +12,9 @@
 #include "duo.h"
 #include "vma_test.h"
 
-#include "net/tcp_wire.h"
+#include "net/tcp/tcp_wire.h"
 #include "ring/logic.h"
-#include "sock/sock_internal.h"
+#include "sock/core/inet_sock.h"
 
 #define PORT 7000
 #define GREEDY_PORT 7001

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "net/tcp_wire.h"
+#include "net/tcp/tcp_wire.h"
 
 #define CLIENTS 6
 

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "net/tcp_wire.h"
+#include "net/tcp/tcp_wire.h"
 
 #define SHARERS 3
 #define SENDERS 16

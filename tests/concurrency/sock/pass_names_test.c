@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 
 #include "base/log.h"
-#include "sock/family_internal.h"
-#include "sock/pass.h"
+#include "sock/share/pass.h"
+#include "sock/share/share_internal.h"
 
 #define ROUNDS 20
 #define NOBODY 65534

@@ -7,7 +7,7 @@
 #include "vma_test.h"
 
 #include "ring/rings.h"
-#include "sock/sock_internal.h"
+#include "sock/core/inet_sock.h"
 
 #define BURST 200
 

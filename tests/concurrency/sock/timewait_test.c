@@ -3,7 +3,7 @@
  * Connections that their programs have closed: what is left of them is small, bounded,
  * in nobody's way, and does what TIME_WAIT is for.
  */
-#include "sock/timewait.h"
+#include "sock/tcp/timewait.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,11 +12,11 @@
 #include "duo.h"
 #include "vma_test.h"
 
-#include "net/tcp_internal.h"
-#include "net/tcp_timewait.h"
-#include "net/tcp_wire.h"
+#include "net/tcp/tcp_internal.h"
+#include "net/tcp/tcp_timewait.h"
+#include "net/tcp/tcp_wire.h"
 #include "ring/logic.h"
-#include "sock/wait.h"
+#include "sock/wait/wait.h"
 
 #define PORT 7000
 
@@ -162,7 +162,7 @@ static void test_half_a_connection_is_small_and_counts(void **state)
 	run("half", half);
 }
 
-/* How sock/timewait.c begins what it keeps. */
+/* How sock/tcp/timewait.c begins what it keeps. */
 struct kept {
 	struct flow flow;
 	struct list link;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/poll.h>
 
-#include "sock/epoll.h"
+#include "sock/wait/epoll.h"
 
 void pair_fail(const struct pair *pair, unsigned dir, const char *what, long a, long b)
 {

@@ -6,9 +6,9 @@
 #include <sys/uio.h>
 
 #include "base/sys.h"
-#include "sock/carry.h"
-#include "sock/epoll.h"
-#include "sock/pass.h"
+#include "sock/share/exec_inherit.h"
+#include "sock/share/pass.h"
+#include "sock/wait/epoll.h"
 
 struct fake fake;
 __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));

@@ -8,7 +8,7 @@
 
 #include <limits.h>
 
-#include "sock/sock.h"
+#include "sock/core/sock.h"
 
 #define FAKE_SOCKETS 64
 

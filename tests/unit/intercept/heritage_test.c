@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "intercept/heritage.h"
+#include "intercept/process/inherited.h"
 
 #include <limits.h>
 #include <stdio.h>

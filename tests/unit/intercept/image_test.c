@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "intercept/image.h"
+#include "intercept/process/image.h"
 
 #include <elf.h>
 #include <fcntl.h>

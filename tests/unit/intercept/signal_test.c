@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "sock/sock.h"
+#include "sock/core/sock.h"
 #include "tests/vma_test.h"
 
 /* siginterrupt() is old, and still used. */

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "net/tcp_wire.h"
+#include "net/tcp/tcp_wire.h"
 #include "tests/vma_test.h"
 
 #define SEED 20240609u

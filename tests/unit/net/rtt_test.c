@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/rtt.h"
+#include "net/tcp/recovery/rtt.h"
 
 #include "tests/vma_test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/tcp_cc.h"
+#include "net/tcp/recovery/tcp_cc.h"
 
 #include "tests/vma_test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* RFC 9438 and RFC 9406. */
-#include "net/tcp_cc.h"
+#include "net/tcp/recovery/tcp_cc.h"
 
 #include "tests/vma_test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/tcp_flight.h"
+#include "net/tcp/tcp_flight.h"
 
-#include "net/tcp_internal.h"
+#include "net/tcp/tcp_internal.h"
 #include "tests/vma_test.h"
 
 #define START 0xfffffc00u /* wraps around soon */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/tcp.h"
-#include "net/tcp_seq.h"
+#include "net/tcp/tcp.h"
+#include "net/tcp/tcp_seq.h"
 #include "tests/vma_test.h"
 
 static const uint8_t secret[2][16] = {{1}, {2}};

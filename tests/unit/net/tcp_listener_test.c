@@ -3,13 +3,13 @@
  * What a listener does with more SYNs than it has room for: cookies (RFC 4987), a
  * rate; and with a connection that has nothing to say yet (TCP_DEFER_ACCEPT).
  */
-#include "net/tcp.h"
+#include "net/tcp/tcp.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "net/tcp_cookie.h"
-#include "net/tcp_internal.h"
+#include "net/tcp/tcp_cookie.h"
+#include "net/tcp/tcp_internal.h"
 #include "tests/vma_test.h"
 
 #define BACKLOG 4

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/tcp_options.h"
+#include "net/tcp/tcp_options.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/tcp_recvq.h"
+#include "net/tcp/tcp_recvq.h"
 
 #include <string.h>
 
-#include "net/tcp_seq.h"
-#include "net/tcp_wire.h"
+#include "net/tcp/tcp_seq.h"
+#include "net/tcp/tcp_wire.h"
 #include "tests/vma_test.h"
 
 #define ROOM 2048

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/tcp_sndbuf.h"
+#include "net/tcp/tcp_sndbuf.h"
 
 #include <string.h>
 
-#include "net/tcp.h"
+#include "net/tcp/tcp.h"
 #include "tests/vma_test.h"
 
 static int allocated;

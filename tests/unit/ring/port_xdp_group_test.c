@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "ring/port_xdp_group.h"
+#include "ring/xdp/xdp_group.h"
 #include "vma_test.h"
 
 #define FRAMES 1024u

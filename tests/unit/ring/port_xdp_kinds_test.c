@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
 
-#include "ring/port_xdp_internal.h"
+#include "ring/xdp/xdp_internal.h"
 #include "vma_test.h"
 
 /* Beneath the VLAN devices of the table. */

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ring/port_xdp_internal.h"
+#include "ring/xdp/xdp_internal.h"
 #include "vma_test.h"
 
 #define KB 1024

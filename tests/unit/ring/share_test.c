@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "ring/share.h"
+#include "ring/reuseport.h"
 
 #include <string.h>
 

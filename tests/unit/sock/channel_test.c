@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sock/channel.h"
+#include "sock/share/channel.h"
 
 #include <dirent.h>
 #include <fcntl.h>

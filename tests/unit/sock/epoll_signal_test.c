@@ -4,7 +4,7 @@
 #include <sys/time.h>
 
 #include "base/busy.h"
-#include "sock/epoll.h"
+#include "sock/wait/epoll.h"
 #include "vma_test.h"
 
 #define HANDLED 2000

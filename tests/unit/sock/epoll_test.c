@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sock/epoll.h"
+#include "sock/wait/epoll.h"
 
 #include <sched.h>
 #include <signal.h>

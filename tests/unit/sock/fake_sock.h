@@ -22,10 +22,10 @@
 
 #include "ring/progress.h"
 #include "ring/ring.h"
-#include "sock/epoll.h"
-#include "sock/family.h"
-#include "sock/ready.h"
-#include "sock/sock.h"
+#include "sock/core/ready.h"
+#include "sock/core/sock.h"
+#include "sock/share/share.h"
+#include "sock/wait/epoll.h"
 
 #include "tests/vma_test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* In a directory of the test's own; each process of a case is a child. */
-#include "sock/host_state.h"
+#include "sock/core/host_state.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sock/options.h"
+#include "sock/core/options.h"
 
-#include "sock/control.h"
+#include "sock/core/control.h"
 #include "tests/vma_test.h"
 
 static struct sock_options some(uint32_t mark)

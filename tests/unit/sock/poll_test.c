@@ -2,7 +2,7 @@
 #include <sys/resource.h>
 
 #include "base/param.h"
-#include "sock/epoll.h"
+#include "sock/wait/epoll.h"
 
 #include "fake_sock.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sock/port_claim.h"
+#include "sock/core/port_claim.h"
 
 #include <signal.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sock/control.h"
+#include "sock/core/control.h"
 #include "tests/vma_test.h"
 
 #define INODE 0xfffffff0ul /* of no socket, for a while */

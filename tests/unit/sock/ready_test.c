@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sock/ready.h"
+#include "sock/core/ready.h"
 
 #include "fake_sock.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sock/poll_time.h"
+#include "sock/wait/poll_time.h"
 
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/param.h"
 #include "ring/rings.h"
-#include "sock/sock_internal.h"
-#include "sock/wait.h"
+#include "sock/core/inet_sock.h"
+#include "sock/wait/wait.h"
 
 #include "fake_sock.h"
 

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "intercept/process/inherited.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "intercept/wrap.h"
+#include "sock/share/exec_inherit.h"
+
+#define TEXT_MAX (100 * 1024) /* the kernel takes 128 KiB */
+#define ITEM_MAX 64
+
+/* ---- the text ------------------------------------------------------------------------- */
+
+static bool read_number(const char **text, uint64_t max, uint64_t *number)
+{
+	const char *p = *text;
+	uint64_t n = 0;
+
+	while (*p >= '0' && *p <= '9') {
+		unsigned digit = (unsigned)(*p++ - '0');
+
+		if (n > (max - digit) / 10)
+			return false;
+		n = n * 10 + digit;
+	}
+	if (p == *text)
+		return false;
+	*text = p;
+	*number = n;
+	return true;
+}
+
+static bool read_comma(const char **text)
+{
+	return *(*text)++ == ',';
+}
+
+bool heritage_read_item(const char **text, struct heritage_item *item)
+{
+	const char *p = *text;
+	uint64_t fd;
+
+	if (!read_number(&p, INT_MAX, &fd) || !read_comma(&p) ||
+	    !read_number(&p, UINT64_MAX, &item->inode) || !read_comma(&p) ||
+	    !read_number(&p, CARRY_ID_MAX, &item->number) || (*p && *p != ';'))
+		return false;
+	item->fd = (int)fd;
+	*text = *p ? p + 1 : p;
+	return true;
+}
+
+const char *heritage_take_variable(char **env)
+{
+	const char *value = NULL;
+	char **to = env;
+
+	for (; env && *env; env++) {
+		if (!strncmp(*env, HERITAGE_NAME "=", strlen(HERITAGE_NAME) + 1))
+			value = *env + strlen(HERITAGE_NAME) + 1;
+		else
+			*to++ = *env;
+	}
+	if (value)
+		*to = NULL;
+	return value;
+}
+
+/* ---- what is inherited ---------------------------------------------------------------- */
+
+/* Is it the socket that was meant? */
+static bool is_same(const struct heritage_item *item, int protocol)
+{
+	socklen_t len = sizeof(int);
+	struct stat st;
+	int found;
+
+	return !sys_fd_is_hidden(item->fd) && !fstat(item->fd, &st) && S_ISSOCK(st.st_mode) &&
+	       st.st_ino == item->inode &&
+	       !libc.getsockopt(item->fd, SOL_SOCKET, SO_PROTOCOL, &found, &len) &&
+	       found == protocol;
+}
+
+static bool is_channel(const struct heritage_item *item)
+{
+	socklen_t len = sizeof(int);
+	int domain, type;
+
+	return is_same(item, 0) &&
+	       !libc.getsockopt(item->fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) &&
+	       domain == AF_UNIX && !libc.getsockopt(item->fd, SOL_SOCKET, SO_TYPE, &type, &len) &&
+	       type == SOCK_SEQPACKET;
+}
+
+static void inherit(const struct heritage_item *item)
+{
+	struct sock_ref ref;
+
+	bool udp = is_same(item, IPPROTO_UDP);
+
+	if (fd_get(item->fd).sk || !(udp || is_same(item, IPPROTO_TCP)))
+		return;
+	signal_watch_faults();
+	ref = carry_add(item->fd, udp, item->number);
+	if (!ref.sk)
+		return;
+	if (sock_twin(ref.sk) == item->fd)
+		fd_install(item->fd, ref);
+	else
+		fd_install_dup(item->fd, sock_twin(ref.sk), ref);
+}
+
+static void inherit_all(const char *text)
+{
+	struct heritage_item item;
+
+	while (heritage_read_item(&text, &item)) {
+		if (item.fd != HERITAGE_ANYWHERE)
+			inherit(&item);
+	}
+}
+
+/* The item of what fd is. */
+static void inherit_by_inode(const char *text, int fd)
+{
+	struct heritage_item item;
+	struct stat st;
+
+	if (fstat(fd, &st) || !S_ISSOCK(st.st_mode))
+		return;
+	while (heritage_read_item(&text, &item)) {
+		if (item.inode == st.st_ino && item.fd == HERITAGE_ANYWHERE) {
+			item.fd = fd;
+			inherit(&item);
+			return;
+		}
+	}
+}
+
+static void search(const char *text)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	const struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		int fd = atoi(entry->d_name);
+
+		if (*entry->d_name != '.' && fd != dirfd(dir))
+			inherit_by_inode(text, fd);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+void heritage_take(const char *text)
+{
+	struct heritage_item item;
+	struct carry_channel ch;
+	const char *next;
+
+	if (!text || !heritage_read_item(&text, &item) || !is_channel(&item))
+		return;
+	ch = (struct carry_channel){.fd = item.fd, .last_id = item.number};
+	if (!carry_open(&ch))
+		return;
+	inherit_all(text);
+	next = text;
+	if (heritage_read_item(&next, &item) && item.fd == HERITAGE_ANYWHERE)
+		search(text);
+	carry_done();
+}
+
+/* ---- what is handed on ---------------------------------------------------------------- */
+
+static char *write_item(char *at, int fd, int as, uint64_t number, char end)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return at;
+	return at + snprintf(at, ITEM_MAX, "%d,%llu,%llu%c", as, (unsigned long long)st.st_ino,
+			     (unsigned long long)number, end);
+}
+
+/* Those that exec closes, too, where descriptors may be moved before. */
+static char *write_some(char *at, const char *end, bool lent, bool closing)
+{
+	for (int fd = fd_next(0); fd >= 0 && end - at > ITEM_MAX; fd = fd_next(fd + 1)) {
+		struct sock_ref ref = sock_get(fd);
+		uint64_t id;
+
+		if (!ref.sk || closing != ((sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC) != 0))
+			continue;
+		id = lent ? carry_lent_id(ref) : carry_id(ref);
+		if (id)
+			at = write_item(at, fd, lent ? HERITAGE_ANYWHERE : fd, id, ';');
+	}
+	return at;
+}
+
+/* False: there is none. */
+static bool write_sockets(char *at, const char *end, bool lent)
+{
+	const char *begin = at;
+
+	at = write_some(at, end, lent, false);
+	if (lent)
+		at = write_some(at, end, lent, true);
+	if (at == begin)
+		return false;
+	at[-1] = 0;
+	return true;
+}
+
+static size_t count(char *const *env)
+{
+	size_t n = 0;
+
+	while (env && env[n])
+		n++;
+	return n;
+}
+
+/* Memory for a copy of the environment with the variable. */
+static struct heritage make(char *const *env)
+{
+	struct heritage h = {.env = env, .channel = -1};
+
+	h.size = (count(env) + 2) * sizeof(*env) + TEXT_MAX;
+	h.map = mem_map(h.size);
+	return h;
+}
+
+static void unmake(struct heritage *h)
+{
+	mem_unmap(h->map, h->size);
+	h->map = NULL;
+}
+
+/* False: nothing of the channel is to be inherited. */
+static bool fill(struct heritage *h, const struct carry_channel *ch, bool lent)
+{
+	size_t n = count(h->env);
+	char **copy = h->map, *at;
+
+	h->text = (char *)(copy + n + 2);
+	if (n)
+		memcpy(copy, h->env, n * sizeof(*copy));
+	(void)heritage_take_variable(copy);
+	at = write_item(stpcpy(h->text, HERITAGE_NAME "="), ch->fd, ch->fd, ch->last_id, ';');
+	if (!write_sockets(at, h->text + TEXT_MAX, lent))
+		return false;
+	while (*copy)
+		copy++;
+	*copy = h->text;
+	h->env = h->map;
+	return true;
+}
+
+/*
+ * A program without the library has what the kernel has. Of what other processes have, too,
+ * it gets what is meant for it for sure: the others would have the kernel's from then on.
+ */
+static void fetch_stdio(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		struct sock_ref ref = sock_get(fd);
+
+		if (ref.sk)
+			carry_fetch(ref);
+	}
+}
+
+bool heritage_any(void)
+{
+	return (fd_next(0) >= 0 || sock_is_active()) && !fork_is_vfork_child();
+}
+
+struct heritage heritage_leave(enum image image, char *const *env)
+{
+	struct heritage h = {.env = env, .channel = -1};
+	struct carry_channel ch;
+	int saved = errno;
+
+	if (image == IMAGE_NONE)
+		return h; /* what it says about that, it says with everything as it was */
+	if (image == IMAGE_OURS)
+		h = make(env);
+	else
+		fetch_stdio();
+	if (h.map && !carry_begin(&ch)) {
+		unmake(&h);
+	} else if (h.map && !fill(&h, &ch, false)) {
+		carry_undo();
+		unmake(&h);
+	}
+	carry_leave(h.map);
+	errno = saved;
+	return h;
+}
+
+int heritage_keep(const struct heritage *h)
+{
+	int saved = errno;
+
+	if (h->map) {
+		carry_undo();
+		mem_unmap(h->map, h->size);
+	}
+	errno = saved;
+	return -1;
+}
+
+/* ---- what is lent ---------------------------------------------------------------------- */
+
+static pthread_mutex_t lending = PTHREAD_MUTEX_INITIALIZER;
+
+void heritage_fork_child(void)
+{
+	pthread_mutex_init(&lending, NULL);
+}
+
+struct heritage heritage_lend(enum image image, char *const *env)
+{
+	struct heritage h = {.env = env, .channel = -1};
+	struct carry_channel ch;
+	int saved = errno;
+
+	if (image == IMAGE_PLAIN || !carry_any())
+		return h;
+	pthread_mutex_lock(&lending);
+	h = make(env);
+	if (!h.map || !carry_lend(&ch)) {
+		heritage_lent(&h);
+		errno = saved;
+		return h;
+	}
+	h.channel = ch.fd;
+	if (fill(&h, &ch, true))
+		sys_fcntl(ch.fd, F_SETFD, 0);
+	else
+		heritage_lent(&h);
+	errno = saved;
+	return h;
+}
+
+void heritage_lent(struct heritage *h)
+{
+	int saved = errno;
+
+	if (h->size) {
+		sys_close_fd(&h->channel);
+		if (h->map)
+			unmake(h);
+		h->size = 0;
+		pthread_mutex_unlock(&lending);
+	}
+	errno = saved;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Calls that make a child which executes a program at once. The C library makes it without
+ * fork(), so that it has our memory and runs none of our code until the program is there: that
+ * is told in its environment what it may have inherited, see inherited.h.
+ */
+#include <fcntl.h>
+#include <paths.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/mutex.h"
+#include "intercept/process/inherited.h"
+#include "intercept/wrap.h"
+
+EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+		       const posix_spawnattr_t *attr, char *const argv[], char *const env[])
+{
+	struct heritage h;
+	int rc;
+
+	if (!heritage_any())
+		return libc.posix_spawn(pid, path, actions, attr, argv, env);
+	h = heritage_lend(image_at(AT_FDCWD, path, 0, env), env);
+	rc = libc.posix_spawn(pid, path, actions, attr, argv, h.env);
+	heritage_lent(&h);
+	return rc;
+}
+
+EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+			const posix_spawnattr_t *attr, char *const argv[], char *const env[])
+{
+	struct heritage h;
+	int rc;
+
+	if (!heritage_any())
+		return libc.posix_spawnp(pid, file, actions, attr, argv, env);
+	h = heritage_lend(image_search(file, env), env);
+	rc = libc.posix_spawnp(pid, file, actions, attr, argv, h.env);
+	heritage_lent(&h);
+	return rc;
+}
+
+/* It takes the process's environment. */
+EXPORT FILE *popen(const char *command, const char *type)
+{
+	struct heritage h;
+	FILE *file;
+	int saved;
+
+	if (!heritage_any())
+		return libc.popen(command, type);
+	h = heritage_lend(image_at(AT_FDCWD, _PATH_BSHELL, 0, environ), environ);
+	if (h.map)
+		putenv(h.text);
+	file = libc.popen(command, type);
+	saved = errno;
+	if (h.map)
+		unsetenv(HERITAGE_NAME);
+	heritage_lent(&h);
+	errno = saved;
+	return file;
+}
+
+/* ---- system(3) -------------------------------------------------------------------------- */
+
+/* While some thread is in it, these are ignored. */
+static struct {
+	pthread_mutex_t lock;
+	unsigned callers;
+	struct sigaction interrupt, quit;
+} ignored = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Of one call. */
+struct shell {
+	pid_t pid; /* 0: none yet */
+	sigset_t mask;
+	int status;
+};
+
+static void begin_ignoring(void)
+{
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+	mutex_lock(&ignored.lock);
+	if (!ignored.callers++) {
+		sigaction(SIGINT, &ignore, &ignored.interrupt);
+		sigaction(SIGQUIT, &ignore, &ignored.quit);
+	}
+	mutex_unlock(&ignored.lock);
+}
+
+static void end_ignoring(void)
+{
+	mutex_lock(&ignored.lock);
+	if (!--ignored.callers) {
+		sigaction(SIGINT, &ignored.interrupt, NULL);
+		sigaction(SIGQUIT, &ignored.quit, NULL);
+	}
+	mutex_unlock(&ignored.lock);
+}
+
+/* The end; if the thread was cancelled, nothing is left of the shell. */
+static void give_up(void *arg)
+{
+	struct shell *shell = arg;
+	int saved = errno;
+
+	if (shell->pid > 0) {
+		kill(shell->pid, SIGKILL);
+		while (waitpid(shell->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	end_ignoring();
+	pthread_sigmask(SIG_SETMASK, &shell->mask, NULL);
+	errno = saved;
+}
+
+/* Signals that are ignored by the program stay so in the shell. 0 or errno. */
+static int spawn_shell(struct shell *shell, const char *command)
+{
+	const char *args[] = {"sh", "-c", command, NULL};
+	posix_spawnattr_t attr;
+	sigset_t defaults;
+	int rc;
+
+	sigemptyset(&defaults);
+	if (ignored.interrupt.sa_handler != SIG_IGN)
+		sigaddset(&defaults, SIGINT);
+	if (ignored.quit.sa_handler != SIG_IGN)
+		sigaddset(&defaults, SIGQUIT);
+	rc = posix_spawnattr_init(&attr);
+	if (rc)
+		return rc;
+	posix_spawnattr_setsigmask(&attr, &shell->mask);
+	posix_spawnattr_setsigdefault(&attr, &defaults);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+	rc = posix_spawn(&shell->pid, _PATH_BSHELL, NULL, &attr, (char **)(uintptr_t)args, environ);
+	posix_spawnattr_destroy(&attr);
+	return rc;
+}
+
+/* Until it has ended; errno is as it was, or says why there is no status. */
+static void wait_for(struct shell *shell)
+{
+	int saved = errno;
+
+	while (waitpid(shell->pid, &shell->status, 0) < 0) {
+		if (errno != EINTR) {
+			shell->status = -1;
+			return;
+		}
+	}
+	errno = saved;
+}
+
+/* As the C library's, by way of our posix_spawn(). */
+static int run_shell(const char *command)
+{
+	struct shell shell = {.status = W_EXITCODE(127, 0)};
+	sigset_t child;
+	int rc;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	begin_ignoring();
+	pthread_sigmask(SIG_BLOCK, &child, &shell.mask);
+	pthread_cleanup_push(give_up, &shell);
+	rc = spawn_shell(&shell, command);
+	if (rc)
+		errno = rc;
+	else
+		wait_for(&shell);
+	shell.pid = 0;
+	pthread_cleanup_pop(1);
+	return shell.status;
+}
+
+EXPORT int system(const char *command)
+{
+	return command && heritage_any() ? run_shell(command) : libc.system(command);
+}

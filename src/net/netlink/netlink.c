@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Talking to the kernel.  Messages are taken apart with libnl; the sockets are
+ * ours: libnl would open and close them through the functions that we replace,
+ * and would turn the kernel's errno into fewer numbers of its own.
+ */
+#include "net/netlink/netlink.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+#include <netlink/attr.h>
+#include <netlink/msg.h>
+#include <pthread.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/mutex.h"
+#include "base/sys.h"
+#include "net/netlink/netlink_internal.h"
+
+#define GROUP(name) (1u << (RTNLGRP_##name - 1))
+#define GROUPS                                                                                    \
+	(GROUP(LINK) | GROUP(NEIGH) | GROUP(IPV4_IFADDR) | GROUP(IPV4_ROUTE) | GROUP(IPV4_RULE) | \
+	 GROUP(IPV6_IFADDR) | GROUP(IPV6_ROUTE) | GROUP(IPV6_RULE) | GROUP(IPV4_NETCONF))
+#define EVENT_BYTES (1 << 20) /* receive buffer: a burst of some thousand events */
+#define EVENTS_MAX 1024	      /* datagrams in one netlink_process(); the rest stays readable */
+#define DUMP_TRIES 5	      /* the table changed while it was read */
+#define ANSWER_TIMEOUT 2      /* seconds; the kernel answers before send() returns */
+
+/* The mutex guards all of it but generation. */
+static struct {
+	pthread_mutex_t mutex;
+	int event_fd;
+	int request_fd;
+	pid_t pid;	/* who opened it */
+	uint64_t netns; /* any, atomic: its cookie (SO_NETNS_COOKIE); 0: unknown */
+	uint32_t seq;
+	bool ready;  /* the tables are initialised, perhaps empty */
+	bool resync; /* events were lost */
+	const struct netlink_events *events;
+	/* any, atomic: release when the tables have changed, see netlink_generation() */
+	uint32_t generation;
+	uint8_t buffer[65536] __attribute__((aligned(NLMSG_ALIGNTO)));
+} nl = {.mutex = PTHREAD_MUTEX_INITIALIZER, .event_fd = -1, .request_fd = -1, .generation = 1};
+
+void netlink_lock(void)
+{
+	mutex_lock(&nl.mutex);
+	if (!nl.ready) {
+		cache_init();
+		nl.ready = true;
+	}
+}
+
+void netlink_unlock(void)
+{
+	mutex_unlock(&nl.mutex);
+}
+
+/* ---- requests ---------------------------------------------------------------- */
+
+void netlink_request_init(struct netlink_request *rq, uint16_t type, uint16_t flags,
+			  const void *head, size_t len)
+{
+	memset(rq, 0, sizeof(*rq));
+	rq->hdr.nlmsg_type = type;
+	rq->hdr.nlmsg_flags = NLM_F_REQUEST | flags;
+	rq->hdr.nlmsg_len = (uint32_t)(NLMSG_HDRLEN + NLMSG_ALIGN(len));
+	memcpy(rq->bytes + NLMSG_HDRLEN, head, len);
+}
+
+void netlink_request_attr(struct netlink_request *rq, uint16_t type, const void *data, size_t len)
+{
+	struct nlattr attr = {.nla_len = (uint16_t)(NLA_HDRLEN + len), .nla_type = type};
+	uint8_t *end = rq->bytes + rq->hdr.nlmsg_len;
+
+	assert(rq->hdr.nlmsg_len + NLA_HDRLEN + NLA_ALIGN(len) <= sizeof(rq->bytes));
+	memcpy(end, &attr, sizeof(attr));
+	memcpy(end + NLA_HDRLEN, data, len);
+	rq->hdr.nlmsg_len += (uint32_t)(NLA_HDRLEN + NLA_ALIGN(len));
+}
+
+void netlink_request_addr(struct netlink_request *rq, uint16_t type, const struct inaddr *addr)
+{
+	if (addr_is_v4(addr))
+		netlink_request_attr(rq, type, &addr->w[3], 4);
+	else
+		netlink_request_attr(rq, type, addr, 16);
+}
+
+bool netlink_attr_addr(const struct nlattr *attr, int family, struct inaddr *addr)
+{
+	uint32_t v4;
+
+	if (family == AF_INET && nla_len(attr) == 4) {
+		memcpy(&v4, nla_data(attr), 4);
+		*addr = addr_v4(v4);
+		return true;
+	}
+	if (family == AF_INET6 && nla_len(attr) == 16) {
+		memcpy(addr, nla_data(attr), 16);
+		return true;
+	}
+	return false;
+}
+
+/* One datagram of the kernel into nl.buffer: its length, or -errno. */
+static ssize_t receive(int fd)
+{
+	struct sockaddr_nl from;
+	struct iovec iov = {nl.buffer, sizeof(nl.buffer)};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+
+	do {
+		msg.msg_name = &from;
+		msg.msg_namelen = sizeof(from);
+		n = sys_recvmsg(fd, &msg, 0);
+	} while (n == -EINTR || (n >= 0 && from.nl_pid != 0)); /* not from the kernel */
+	if (n >= 0 && (msg.msg_flags & MSG_TRUNC))
+		return -ENOBUFS;
+	return n;
+}
+
+/* The error in a message that ends an answer; 0 also for an acknowledgement. */
+static int final_error(struct nlmsghdr *msg)
+{
+	int error = 0; /* both begin with it */
+
+	if (nlmsg_datalen(msg) >= (int)sizeof(error))
+		memcpy(&error, nlmsg_data(msg), sizeof(error));
+	return error;
+}
+
+/* Answers to the request nl.seq until its last message. */
+static int read_answer(bool dump, netlink_reply_fn fn, void *arg)
+{
+	bool interrupted = false;
+
+	for (;;) {
+		ssize_t n = receive(nl.request_fd);
+		struct nlmsghdr *msg = (struct nlmsghdr *)(void *)nl.buffer;
+		int len = (int)n;
+
+		if (n <= 0)
+			return n < 0 ? (int)n : -EIO;
+		for (; nlmsg_ok(msg, len); msg = nlmsg_next(msg, &len)) {
+			if (msg->nlmsg_seq != nl.seq)
+				continue; /* of a request that was given up */
+			interrupted |= msg->nlmsg_flags & NLM_F_DUMP_INTR;
+			if (msg->nlmsg_type == NLMSG_ERROR)
+				return final_error(msg);
+			if (msg->nlmsg_type == NLMSG_DONE) {
+				int error = final_error(msg);
+
+				return error ? error : interrupted ? -EINTR : 0;
+			}
+			if (fn)
+				fn(msg, arg);
+			if (!dump)
+				return 0;
+		}
+	}
+}
+
+int netlink_ask(struct netlink_request *rq, netlink_reply_fn fn, void *arg)
+{
+	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+	ssize_t n;
+
+	if (nl.request_fd < 0)
+		return -ENOTCONN;
+	rq->hdr.nlmsg_seq = ++nl.seq;
+	do
+		n = sys_sendto(nl.request_fd, rq, rq->hdr.nlmsg_len, 0,
+			       (struct sockaddr *)(void *)&kernel, sizeof(kernel));
+	while (n == -EINTR);
+	if (n < 0)
+		return (int)n;
+	return read_answer((rq->hdr.nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP, fn, arg);
+}
+
+int netlink_dump(uint16_t type, size_t head_len, netlink_reply_fn fn, void *arg)
+{
+	static const uint8_t head[32]; /* zero: any family, any interface */
+	struct netlink_request rq;
+	int rc = -EINTR;
+
+	for (int i = 0; i < DUMP_TRIES && rc == -EINTR; i++) {
+		netlink_request_init(&rq, type, NLM_F_DUMP, head, head_len);
+		rc = netlink_ask(&rq, fn, arg);
+	}
+	return rc;
+}
+
+/* ---- open and close ---------------------------------------------------------- */
+
+static int open_socket(uint32_t groups, int flags)
+{
+	struct sockaddr_nl addr = {.nl_family = AF_NETLINK, .nl_groups = groups};
+	struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT};
+	int bytes = EVENT_BYTES;
+	int fd, rc;
+
+	fd = sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | flags, NETLINK_ROUTE);
+	if (fd < 0)
+		return fd;
+	fd = sys_fd_hide(fd);
+	/* Best effort: without them it works as well, most of the time. */
+	sys_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	if (groups && sys_setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)))
+		sys_setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+	rc = sys_bind(fd, (struct sockaddr *)(void *)&addr, sizeof(addr));
+	if (rc) {
+		sys_close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+int netlink_dump_alone(uint16_t type, size_t head_len, netlink_reply_fn fn, void *arg)
+{
+	int rc;
+
+	if (nl.request_fd >= 0)
+		return netlink_dump(type, head_len, fn, arg);
+	rc = nl.request_fd = open_socket(0, 0);
+	if (rc < 0)
+		return rc;
+	rc = netlink_dump(type, head_len, fn, arg);
+	sys_close_fd(&nl.request_fd);
+	return rc;
+}
+
+static void apply_reply(struct nlmsghdr *msg, void *arg)
+{
+	cache_apply(msg);
+}
+
+static int dump_all(void)
+{
+	int rc = netlink_dump(RTM_GETLINK, sizeof(struct ifinfomsg), apply_reply, NULL);
+
+	if (!rc)
+		rc = netlink_dump(RTM_GETADDR, sizeof(struct ifaddrmsg), apply_reply, NULL);
+	if (!rc)
+		rc = netlink_dump(RTM_GETNEIGH, sizeof(struct ndmsg), apply_reply, NULL);
+	return rc;
+}
+
+static void next_generation(void)
+{
+	/* Pairs with netlink_generation(): who sees it sees the new tables. */
+	__atomic_store_n(&nl.generation, nl.generation + 1, __ATOMIC_RELEASE);
+}
+
+static void close_all(bool abandon)
+{
+	sys_close_fd(&nl.event_fd);
+	sys_close_fd(&nl.request_fd);
+	nl.events = NULL;
+	nl.resync = false;
+	cache_fini(abandon);
+	route_cache_fini(abandon);
+	next_generation();
+}
+
+static uint64_t netns_of(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	return sys_getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) ? 0 : cookie;
+}
+
+bool netlink_is_of(int fd)
+{
+	uint64_t ours = __atomic_load_n(&nl.netns, __ATOMIC_RELAXED), its;
+
+	if (!ours)
+		return true;
+	its = netns_of(fd);
+	return !its || its == ours;
+}
+
+int netlink_open(const struct netlink_events *events)
+{
+	struct cache_event *ignored;
+	int rc;
+
+	netlink_lock();
+	if (nl.event_fd >= 0) {
+		netlink_unlock();
+		return -EALREADY;
+	}
+	nl.pid = sys_getpid();
+	/* Events first: what changes while the tables are read follows as an event. */
+	rc = nl.event_fd = open_socket(GROUPS, SOCK_NONBLOCK);
+	__atomic_store_n(&nl.netns, rc < 0 ? 0 : netns_of(rc), __ATOMIC_RELAXED);
+	if (rc >= 0)
+		rc = nl.request_fd = open_socket(0, 0);
+	if (rc >= 0)
+		rc = dump_all();
+	if (rc < 0) {
+		close_all(false);
+	} else {
+		cache_take_events(&ignored);
+		mem_free(ignored);
+		nl.events = events;
+	}
+	netlink_unlock();
+	return rc < 0 ? rc : 0;
+}
+
+void netlink_close(void)
+{
+	bool child = nl.pid != sys_getpid();
+
+	if (child) /* whoever held it is in the parent */
+		nl.mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	netlink_lock();
+	if (nl.event_fd >= 0)
+		close_all(child);
+	netlink_unlock();
+}
+
+/* ---- events ------------------------------------------------------------------ */
+
+int netlink_fd(void)
+{
+	return nl.event_fd;
+}
+
+uint32_t netlink_generation(void)
+{
+	/* Pairs with next_generation(). */
+	return __atomic_load_n(&nl.generation, __ATOMIC_ACQUIRE);
+}
+
+void netlink_expire(void)
+{
+	netlink_lock();
+	next_generation();
+	netlink_unlock();
+}
+
+bool netlink_pending(void)
+{
+	struct pollfd pfd = {.fd = nl.event_fd, .events = POLLIN};
+	struct timespec now = {0};
+
+	return nl.event_fd >= 0 && sys_ppoll(&pfd, 1, &now, NULL) > 0;
+}
+
+/* Reads the tables again; old entries that are not there go. */
+static void resync(void)
+{
+	int rc;
+
+	nl.resync = false;
+	cache_sweep_begin();
+	rc = dump_all();
+	if (rc)
+		log_warn("netlink: events were lost and the tables cannot be read again (%d)\n",
+			 rc);
+	else
+		cache_sweep_end();
+	next_generation();
+}
+
+/* One datagram.  False when there is none. */
+static bool process_one(void)
+{
+	struct nlmsghdr *msg = (struct nlmsghdr *)(void *)nl.buffer;
+	ssize_t n = receive(nl.event_fd);
+	bool changed = false;
+	int len = (int)n;
+
+	if (n == -ENOBUFS) {
+		/*
+		 * Some are lost, older ones may still be queued: the tables are
+		 * read when those are through, or they would undo it.
+		 */
+		nl.resync = true;
+		return true;
+	}
+	if (n <= 0) {
+		if (!nl.resync)
+			return false;
+		resync();
+		return true;
+	}
+	for (; nlmsg_ok(msg, len); msg = nlmsg_next(msg, &len))
+		changed |= cache_apply(msg);
+	if (changed)
+		next_generation();
+	return true;
+}
+
+static void deliver(const struct netlink_events *to, const struct cache_event *events, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct cache_event *e = &events[i];
+
+		if (e->kind == CACHE_LINK)
+			to->link(e->ifindex);
+		else if (e->kind == CACHE_NEIGH)
+			to->neigh(e->ifindex, &e->addr, e->state, e->mac);
+		else if (to->addr)
+			to->addr(&e->addr, e->present);
+	}
+}
+
+void netlink_process(void)
+{
+	const struct netlink_events *to;
+	struct cache_event *events;
+	bool more = true;
+	size_t n;
+
+	for (int i = 0; i < EVENTS_MAX && more; i++) {
+		netlink_lock();
+		more = nl.event_fd >= 0 && process_one();
+		n = cache_take_events(&events);
+		to = nl.events;
+		netlink_unlock();
+		if (to)
+			deliver(to, events, n);
+		mem_free(events);
+	}
+}
+
+/* ---- questions --------------------------------------------------------------- */
+
+int route_get(const struct route_query *query, struct route *route)
+{
+	int rc;
+
+	netlink_lock();
+	rc = route_lookup(query, nl.generation, route);
+	netlink_unlock();
+	return rc;
+}
+
+int route_accepts(int ifindex, const struct inaddr *local, const struct inaddr *remote)
+{
+	int rc;
+
+	netlink_lock();
+	rc = route_ask_input(ifindex, local, remote);
+	netlink_unlock();
+	return rc;
+}

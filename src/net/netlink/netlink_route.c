@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Routes: the kernel is asked for each destination, its answer is kept until
+ * anything changes.  No table of routes here, no policy that could differ.
+ */
+#include <errno.h>
+#include <linux/rtnetlink.h>
+#include <netlink/attr.h>
+#include <netlink/msg.h>
+
+#include "base/mem.h"
+#include "net/netlink/netlink_internal.h"
+
+#define SLOTS 4096 /* a power of two */
+
+/* A query goes to one slot: the one before it is forgotten. */
+struct slot {
+	uint32_t generation; /* holds only in this one; 0: empty */
+	struct route_query query;
+	struct route route;
+};
+
+static struct slot *slots; /* mapped at first use: pages become real as they are used */
+
+static struct slot *slot_of(const struct route_query *q)
+{
+	uint64_t h = q->dst.q[0] * 31 + q->dst.q[1];
+
+	h = h * 31 + q->src.q[0];
+	h = h * 31 + q->src.q[1];
+	h = h * 31 + ((uint64_t)q->mark << 32 | (uint32_t)q->oif);
+	h = (h * 31 + q->tos) * 0x9e3779b97f4a7c15;
+	if (!slots)
+		slots = mem_map(SLOTS * sizeof(*slots));
+	return slots ? &slots[(h >> 40) % SLOTS] : NULL;
+}
+
+static bool query_eq(const struct route_query *a, const struct route_query *b)
+{
+	return addr_eq(&a->dst, &b->dst) && addr_eq(&a->src, &b->src) && a->oif == b->oif &&
+	       a->mark == b->mark && a->tos == b->tos;
+}
+
+void route_cache_fini(bool abandon)
+{
+	if (slots && !abandon)
+		mem_unmap(slots, SLOTS * sizeof(*slots));
+	slots = NULL;
+}
+
+/* ---- the kernel's answer ------------------------------------------------------- */
+
+struct answer {
+	int error;
+	struct route route;
+};
+
+static int parse_type(uint8_t type, enum route_type *to)
+{
+	switch (type) {
+	case RTN_UNICAST:
+		*to = ROUTE_UNICAST;
+		return 0;
+	case RTN_LOCAL:
+		*to = ROUTE_LOCAL;
+		return 0;
+	case RTN_BROADCAST:
+		*to = ROUTE_BROADCAST;
+		return 0;
+	case RTN_MULTICAST:
+		*to = ROUTE_MULTICAST;
+		return 0;
+	/* IPv4 answers with the error, IPv6 with a route that says so. */
+	case RTN_UNREACHABLE:
+		return -EHOSTUNREACH;
+	case RTN_PROHIBIT:
+		return -EACCES;
+	case RTN_BLACKHOLE:
+		return -EINVAL;
+	case RTN_THROW:
+		return -ENETUNREACH;
+	default:
+		*to = ROUTE_OTHER;
+		return 0;
+	}
+}
+
+static void parse_metrics(struct nlattr *metrics, struct route *route)
+{
+	static const struct nla_policy policy[RTAX_MAX + 1] = {
+		[RTAX_MTU] = {.type = NLA_U32},
+		[RTAX_HOPLIMIT] = {.type = NLA_U32},
+	};
+	struct nlattr *tb[RTAX_MAX + 1];
+
+	if (nla_parse_nested(tb, RTAX_MAX, metrics, policy) < 0)
+		return;
+	if (tb[RTAX_MTU])
+		route->mtu = nla_get_u32(tb[RTAX_MTU]);
+	if (tb[RTAX_HOPLIMIT])
+		route->hoplimit = (uint8_t)nla_get_u32(tb[RTAX_HOPLIMIT]);
+}
+
+/* RTA_VIA: a gateway of the other family. */
+static bool parse_via(struct nlattr *attr, struct inaddr *gateway)
+{
+	struct rtvia via;
+	size_t len = (size_t)nla_len(attr);
+	uint8_t *addr = (uint8_t *)nla_data(attr) + sizeof(via);
+
+	if (len < sizeof(via))
+		return false;
+	memcpy(&via, nla_data(attr), sizeof(via));
+	len -= sizeof(via);
+	if (via.rtvia_family != AF_INET6 || len != sizeof(*gateway))
+		return false;
+	memcpy(gateway, addr, len);
+	return true;
+}
+
+static int parse_route(struct nlmsghdr *msg, struct route *route)
+{
+	static const struct nla_policy policy[RTA_MAX + 1] = {
+		[RTA_OIF] = {.type = NLA_U32},
+		[RTA_METRICS] = {.type = NLA_NESTED},
+	};
+	struct rtmsg *head = nlmsg_data(msg);
+	struct nlattr *tb[RTA_MAX + 1];
+	int family, rc;
+
+	if (msg->nlmsg_type != RTM_NEWROUTE ||
+	    nlmsg_parse(msg, sizeof(*head), tb, RTA_MAX, policy) < 0)
+		return -EBADMSG;
+	rc = parse_type(head->rtm_type, &route->type);
+	if (rc)
+		return rc;
+	if (!tb[RTA_OIF])
+		return -ENETUNREACH;
+	family = head->rtm_family;
+	route->ifindex = (int)nla_get_u32(tb[RTA_OIF]);
+	if (tb[RTA_PREFSRC])
+		netlink_attr_addr(tb[RTA_PREFSRC], family, &route->src);
+	if (tb[RTA_GATEWAY])
+		netlink_attr_addr(tb[RTA_GATEWAY], family, &route->gateway);
+	if (tb[RTA_METRICS])
+		parse_metrics(tb[RTA_METRICS], route);
+	/* A tunnel in the route, or a gateway that we cannot read, is the kernel's business. */
+	if (tb[RTA_ENCAP] || (tb[RTA_VIA] && !parse_via(tb[RTA_VIA], &route->gateway)))
+		route->type = ROUTE_OTHER;
+	return 0;
+}
+
+static void route_reply(struct nlmsghdr *msg, void *arg)
+{
+	struct answer *answer = arg;
+
+	answer->error = parse_route(msg, &answer->route);
+}
+
+static int ask(const struct route_query *q, struct route *route)
+{
+	uint8_t bits = addr_is_v4(&q->dst) ? 32 : 128;
+	struct rtmsg head = {.rtm_family = (uint8_t)addr_family(&q->dst),
+			     .rtm_dst_len = bits,
+			     .rtm_tos = q->tos};
+	struct answer answer = {.error = -EBADMSG};
+	struct netlink_request rq;
+	int rc;
+
+	if (!addr_is_any(&q->src)) {
+		if (addr_is_v4(&q->src) != addr_is_v4(&q->dst))
+			return -EAFNOSUPPORT;
+		head.rtm_src_len = bits;
+	}
+	netlink_request_init(&rq, RTM_GETROUTE, 0, &head, sizeof(head));
+	netlink_request_addr(&rq, RTA_DST, &q->dst);
+	if (head.rtm_src_len)
+		netlink_request_addr(&rq, RTA_SRC, &q->src);
+	if (q->oif)
+		netlink_request_u32(&rq, RTA_OIF, (uint32_t)q->oif);
+	if (q->mark)
+		netlink_request_u32(&rq, RTA_MARK, q->mark);
+	answer.route.src = q->src; /* not repeated when we gave it */
+	if (addr_is_v4(&q->dst))
+		answer.route.gateway = addr_v4_any();
+	rc = netlink_ask(&rq, route_reply, &answer);
+	if (!rc)
+		rc = answer.error;
+	if (!rc)
+		*route = answer.route;
+	return rc;
+}
+
+/* ---- would the kernel receive it? ----------------------------------------------- */
+
+static void input_reply(struct nlmsghdr *msg, void *arg)
+{
+	const struct rtmsg *head = nlmsg_data(msg);
+	int *accepts = arg;
+
+	if (msg->nlmsg_type == RTM_NEWROUTE)
+		*accepts = head->rtm_type == RTN_LOCAL || head->rtm_type == RTN_BROADCAST ||
+			   head->rtm_type == RTN_MULTICAST;
+}
+
+/* Errors of the request, which say nothing about the sender. */
+static bool is_no_answer(int rc)
+{
+	return rc == -ENOTCONN || rc == -EAGAIN || rc == -ENOBUFS || rc == -ENOMEM || rc == -EIO ||
+	       rc == -EBADMSG || rc == -ENODEV || rc == -EPERM;
+}
+
+int route_ask_input(int ifindex, const struct inaddr *local, const struct inaddr *remote)
+{
+	uint8_t bits = addr_is_v4(local) ? 32 : 128;
+	struct rtmsg head = {.rtm_family = (uint8_t)addr_family(local),
+			     .rtm_dst_len = bits,
+			     .rtm_src_len = bits};
+	struct netlink_request rq;
+	int accepts = -EBADMSG, rc;
+
+	netlink_request_init(&rq, RTM_GETROUTE, 0, &head, sizeof(head));
+	netlink_request_addr(&rq, RTA_DST, local);
+	netlink_request_addr(&rq, RTA_SRC, remote);
+	netlink_request_u32(&rq, RTA_IIF, (uint32_t)ifindex);
+	rc = netlink_ask(&rq, input_reply, &accepts);
+	if (!rc)
+		return accepts;
+	return is_no_answer(rc) ? rc : 0;
+}
+
+int route_lookup(const struct route_query *query, uint32_t generation, struct route *route)
+{
+	struct slot *slot = slot_of(query);
+	/* What was kept may be wrong already, and what we are told may be kept too long. */
+	bool keep = slot && !netlink_pending();
+	int rc;
+
+	if (keep && slot->generation == generation && query_eq(&slot->query, query)) {
+		*route = slot->route;
+		return 0;
+	}
+	rc = ask(query, route);
+	/*
+	 * Errors are not kept: they are rare, and a program that tries again
+	 * wants news.  Nor are routes through a link that is down: the kernel
+	 * says that it is before it stops routing there, and is silent then.
+	 */
+	if (!rc && keep && (cache_link_running(route->ifindex) || route->type == ROUTE_LOCAL)) {
+		slot->generation = generation;
+		slot->query = *query;
+		slot->route = *route;
+	}
+	return rc;
+}

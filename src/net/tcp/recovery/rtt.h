@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Round-trip estimator and retransmission timeout, RFC 6298.
+ *
+ * Role		pure; whoever holds the connection.  One per struct tcp_conn,
+ *		embedded.
+ * Clock	callers pass durations, the estimator never reads the time.
+ */
+#ifndef NET_TCP_RECOVERY_RTT_H
+#define NET_TCP_RECOVERY_RTT_H
+
+#include "base/clock.h"
+
+#define RTT_INITIAL_RTO (1 * NSEC_PER_SEC)  /* RFC 6298 (2.1) */
+#define RTT_FALLBACK_RTO (3 * NSEC_PER_SEC) /* RFC 6298 (5.7): the SYN was repeated */
+#define RTT_MIN_RTO (200 * NSEC_PER_MSEC)   /* as Linux; (2.4) would have a second */
+#define RTT_MAX_RTO (120 * NSEC_PER_SEC)    /* as Linux; (2.5) asks for 60 at least */
+
+struct rtt {
+	nsec_t srtt; /* 0 until the first sample */
+	nsec_t rttvar;
+	nsec_t rto; /* always within [RTT_MIN_RTO, RTT_MAX_RTO] */
+	nsec_t min; /* smallest sample so far; 0 until the first */
+};
+
+void rtt_init(struct rtt *rtt);
+
+/* Feed one sample.  Never call it for a retransmitted segment (Karn). */
+void rtt_sample(struct rtt *rtt, nsec_t sample);
+
+/* The timer fired: double the timeout, keep the estimate. */
+void rtt_backoff(struct rtt *rtt);
+
+#endif

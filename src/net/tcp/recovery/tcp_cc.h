@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Congestion control: how many bytes may be in the network (RFC 5681).
+ *
+ * Role		pure; whoever holds the connection.  One per struct tcp_conn,
+ *		embedded.  When losses are detected and what is sent again is
+ *		tcp_loss.c's business; here is only what they cost.
+ * Clock	callers pass now and round trips.
+ */
+#ifndef NET_TCP_RECOVERY_TCP_CC_H
+#define NET_TCP_RECOVERY_TCP_CC_H
+
+#include <stdint.h>
+
+#include "base/clock.h"
+
+#define TCP_CC_INITIAL_SEGMENTS 10u  /* RFC 6928 */
+#define TCP_CC_INFINITE UINT32_MAX   /* ssthresh before the first loss */
+#define TCP_CC_MAX_WINDOW (1u << 30) /* the largest window RFC 7323 can offer */
+
+struct tcp_cc;
+
+/* One algorithm.  The null table (tcp_cc_none) keeps the window wide open. */
+struct tcp_cc_ops {
+	/* bytes were acknowledged above ssthresh: congestion avoidance. */
+	void (*avoid)(struct tcp_cc *cc, uint32_t bytes, nsec_t srtt, nsec_t now);
+	/* A round trip, measured before there is an ssthresh; una was acknowledged, nxt comes next. */
+	void (*sampled)(struct tcp_cc *cc, uint32_t una, uint32_t nxt, nsec_t rtt);
+	/* What ssthresh becomes when a loss is found with flight bytes out. */
+	uint32_t (*ssthresh)(struct tcp_cc *cc, uint32_t flight);
+	/* What was learnt of the path does not count any more: a timeout. */
+	void (*forget)(struct tcp_cc *cc);
+	const char *name; /* as TCP_CONGESTION has it */
+};
+
+extern const struct tcp_cc_ops tcp_cc_cubic; /* RFC 9438 with RFC 9406 */
+extern const struct tcp_cc_ops tcp_cc_newreno;
+extern const struct tcp_cc_ops tcp_cc_none;
+
+/* Of a number as VMA_TCP_CC_ALGO has it; NewReno for an unknown one. */
+const struct tcp_cc_ops *tcp_cc_by_number(int number);
+/* The number of a name; -1. */
+int tcp_cc_number_of(const char *name);
+
+/* Congestion avoidance of CUBIC; times in msec, they wrap around. */
+struct tcp_cubic {
+	uint32_t w_max;	 /* bytes: where the last congestion was; 0: none is known */
+	uint32_t w_est;	 /* bytes: what NewReno would have */
+	uint32_t prior;	 /* bytes: cwnd before the last congestion; w_est is above: alpha is 1 */
+	uint32_t credit; /* bytes acknowledged since w_est last grew */
+	uint32_t epoch;	 /* when it began; 0: it has not */
+	uint32_t seen;	 /* the last avoid() */
+	uint32_t k;	 /* from epoch to w_max */
+};
+
+/* The first slow start of CUBIC: RFC 9406.  Times in usec. */
+struct tcp_hystart {
+	uint32_t round_end;
+	uint32_t rtt_min;  /* of this round */
+	uint32_t last_min; /* of the one before; 0: there was none */
+	uint32_t css_base; /* what made it conservative; 0: it is not */
+	uint8_t samples;   /* of this round; saturates */
+	uint8_t css_rounds;
+};
+
+struct tcp_cc {
+	const struct tcp_cc_ops *ops;
+	uint32_t cwnd;	   /* bytes, at least one segment */
+	uint32_t ssthresh; /* bytes */
+	uint32_t mss;
+	uint32_t credit; /* bytes acknowledged since cwnd last grew in avoidance */
+	union {
+		struct tcp_hystart hystart; /* while ssthresh is TCP_CC_INFINITE */
+		struct tcp_cubic cubic;
+	};
+};
+
+void tcp_cc_init(struct tcp_cc *cc, const struct tcp_cc_ops *ops, uint32_t mss);
+
+/* Another algorithm goes on with the window there is. */
+void tcp_cc_switch(struct tcp_cc *cc, const struct tcp_cc_ops *ops);
+
+/* Segments have another size. */
+void tcp_cc_set_mss(struct tcp_cc *cc, uint32_t mss);
+
+/* bytes of new data were acknowledged while flight (with them) was out. */
+void tcp_cc_acked(struct tcp_cc *cc, uint32_t bytes, uint32_t flight, nsec_t srtt, nsec_t now);
+
+/* Something sent took so long to be acknowledged. */
+static inline void tcp_cc_sampled(struct tcp_cc *cc, uint32_t una, uint32_t nxt, nsec_t rtt)
+{
+	if (cc->ssthresh == TCP_CC_INFINITE)
+		cc->ops->sampled(cc, una, nxt, rtt);
+}
+
+/* Fast recovery begins (RFC 6675 section 5, step 4.2). */
+void tcp_cc_lost(struct tcp_cc *cc, uint32_t flight);
+
+/* Fast recovery is over with pipe bytes out (RFC 6582 section 3.2, step 3). */
+void tcp_cc_recovered(struct tcp_cc *cc, uint32_t pipe);
+
+/* The retransmission timer fired; again: for the same data (RFC 5681 (4)). */
+void tcp_cc_timeout(struct tcp_cc *cc, uint32_t flight, int again);
+
+/* Nothing was sent for longer than a timeout (RFC 5681 section 4.1). */
+void tcp_cc_idle(struct tcp_cc *cc);
+
+#endif

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Life of a connection and the calls of its program: RFC 9293 section 3.9.1. */
+#include "net/tcp/tcp_conn.h"
+
+#include <errno.h>
+
+#include "net/tcp/tcp_internal.h"
+
+/* ---- life -------------------------------------------------------------------------- */
+
+void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_config *config)
+{
+	*c = (struct tcp_conn){.ops = ops, .state = TCP_CLOSED};
+	c->config_mss = (uint16_t)max_u32(config->mss, TCP_MSS_MIN);
+	c->path_mss = c->config_mss;
+	c->agreed_mss = c->config_mss;
+	c->route_mss = UINT16_MAX;
+	c->mss = c->config_mss;
+	c->rcv_mss = (uint16_t)min_u32(c->config_mss, TCP_MSS_DEFAULT_V4);
+	tcp_tune_init(c, config);
+	tcp_set_window_clamp(c, config->window_clamp);
+	tcp_set_notsent_lowat(c, 0);
+	c->linger2 = TCP_FIN_WAIT_2_LEN / NSEC_PER_SEC;
+	if (config->nodelay)
+		c->flags |= CONN_NODELAY;
+	if (config->quickack)
+		c->flags |= CONN_QUICKACK;
+	if (config->timestamps)
+		c->flags |= CONN_TIMESTAMPS;
+	if (config->ecn == TCP_ECN_ASK)
+		c->flags |= CONN_ECN;
+	c->flags |= CONN_SACK | CONN_WSCALE;
+	c->quickacks = TCP_QUICKACKS;
+	c->probe_credit = TCP_PROBE_CREDIT;
+	c->data_rx_at = LONG_AGO;
+	rtt_init(&c->rtt);
+	tcp_cc_init(&c->cc, tcp_cc_by_number(config->cc_algo), c->mss);
+	tcp_timer_stop_all(c);
+}
+
+static void start(struct tcp_conn *c, struct tcp_start from, nsec_t now)
+{
+	c->flags |= CONN_STARTED;
+	c->iss = from.iss;
+	c->ts_offset = from.ts_offset;
+	c->snd_una = c->iss;
+	c->snd_nxt = c->iss + 1;
+	c->recover = c->iss;
+	c->rcv_wscale = tcp_wscale_for(c->rcvbuf_max, c->window_clamp);
+	c->rx_at = now;
+	c->tx_at = now;
+	tcp_timer_syn_sent(c, now);
+}
+
+int tcp_connect(struct tcp_conn *c, struct tcp_start from, nsec_t now)
+{
+	if (c->state != TCP_CLOSED || (c->flags & CONN_STARTED))
+		return -EISCONN;
+	start(c, from, now);
+	tcp_set_state(c, TCP_SYN_SENT);
+	tcp_output_syn(c, now);
+	return 0;
+}
+
+void tcp_init_passive(struct tcp_conn *c, const struct tcp_ops *ops,
+		      const struct tcp_config *config, const struct tcp_synreq *req, nsec_t now)
+{
+	struct tcp_options opt = {
+		.has_ts = req->timestamps,
+		.sack_permitted = req->sack,
+		.wscale = req->peer_wscale,
+		.mss = req->peer_mss,
+		.tsval = req->ts_recent,
+	};
+
+	tcp_init(c, ops, config);
+	if (req->timestamps) /* the listener agreed to it */
+		c->flags |= CONN_TIMESTAMPS;
+	c->flags &= ~(uint32_t)CONN_ECN;
+	if (req->ecn)
+		c->flags |= CONN_ECN;
+	start(c, (struct tcp_start){req->iss, req->ts_offset}, now);
+	tcp_set_state(c, TCP_SYN_RECEIVED);
+	c->irs = req->irs;
+	c->rcv_nxt = req->irs + 1;
+	c->rcv_acked = c->rcv_nxt;
+	c->rcv_wscale = req->wscale;
+	c->rcv_edge = c->rcv_nxt + req->wnd;
+	tcp_ack_peer_options(c, &opt);
+	tcp_ack_set_window(c, req->irs, req->iss, req->peer_wnd);
+	c->ts_recent_at = now;
+	c->retries = req->retries;
+	c->retransmits = req->retries;
+	if (req->retries)
+		c->flags |= CONN_SYN_RTX;
+	else /* of it the first round trip is measured */
+		c->progress_at = req->created == NSEC_NEVER ? now : req->created;
+}
+
+/* ---- sending ----------------------------------------------------------------------- */
+
+/* What the connection died of, once. */
+static ssize_t take_error(struct tcp_conn *c)
+{
+	int error = c->error;
+
+	c->error = 0;
+	return -error;
+}
+
+static ssize_t send_refused(struct tcp_conn *c)
+{
+	if (c->state == TCP_CLOSED && c->error)
+		return take_error(c);
+	if (!(c->flags & CONN_STARTED))
+		return -ENOTCONN;
+	if (c->state == TCP_CLOSED || (c->flags & CONN_FIN_WANTED))
+		return -EPIPE;
+	return -EAGAIN; /* not yet connected */
+}
+
+static uint32_t iov_bytes(const struct iovec *iov, int iovcnt)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < iovcnt; i++) {
+		sum += iov[i].iov_len;
+		if (sum > INT32_MAX)
+			return INT32_MAX;
+	}
+	return (uint32_t)sum;
+}
+
+/* Bytes that may be queued until too much was not sent (TCP_NOTSENT_LOWAT). */
+static __attribute__((noinline)) uint32_t lowat_room(const struct tcp_conn *c)
+{
+	uint32_t unsent = tcp_unsent_bytes(c), pipe = tcp_pipe(c), may;
+	int32_t window = (int32_t)(c->snd_una + c->snd_wnd - c->snd_nxt);
+
+	if (unsent >= c->notsent_lowat)
+		return 0;
+	/* What goes out at once does not count. */
+	may = min_u32(c->cc.cwnd > pipe ? c->cc.cwnd - pipe : 0, window > 0 ? (uint32_t)window : 0);
+	return c->notsent_lowat - unsent + (may > unsent ? may - unsent : 0);
+}
+
+/* ... of want bytes. */
+static inline uint32_t admitted(const struct tcp_conn *c, uint32_t want)
+{
+	return likely(c->notsent_lowat == UINT32_MAX) ? want : min_u32(want, lowat_room(c));
+}
+
+/* From here on the owner may wait for room: it is told when a third is free. */
+static inline bool is_full(const struct tcp_conn *c, uint32_t want, uint32_t take)
+{
+	return take < want || c->snd.len + take > c->sndbuf - c->sndbuf / 3;
+}
+
+static __attribute__((noinline)) uint32_t enlarge(struct tcp_conn *c, uint32_t want)
+{
+	uint32_t take;
+
+	tcp_tune_full(c);
+	take = tcp_sndbuf_reserve(&c->snd, c->ops, admitted(c, want), c->sndbuf);
+	if (is_full(c, want, take))
+		c->flags |= CONN_SND_FULL;
+	return take;
+}
+
+ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsigned flags,
+		 nsec_t now)
+{
+	uint32_t want = iov_bytes(iov, iovcnt), take;
+	bool idle;
+
+	if (unlikely(!tcp_may_send(c) || (c->flags & CONN_FIN_WANTED)))
+		return send_refused(c);
+	if (unlikely(!want))
+		return 0;
+	if (unlikely(!c->flight) && !tcp_flight_create(c))
+		return -ENOMEM;
+	take = tcp_sndbuf_reserve(&c->snd, c->ops, admitted(c, want), c->sndbuf);
+	if (unlikely(is_full(c, want, take)))
+		take = enlarge(c, want);
+	if (unlikely(take == 0))
+		return c->snd.len ? -EAGAIN : -ENOMEM;
+	idle = c->snd.len == 0;
+	if (unlikely(!tcp_sndbuf_append(&c->snd, iov, iovcnt, take)))
+		return -EFAULT;
+	if (idle) {
+		c->busy -= now;
+		c->flight->rate_len = 0; /* a pause is no slow path */
+	}
+	if (unlikely(flags & TCP_SEND_MORE))
+		c->flags |= CONN_MORE;
+	else
+		c->flags &= ~(uint32_t)CONN_MORE;
+	if (unlikely((flags & TCP_SEND_OOB) && take == want))
+		tcp_urgent_queued(c);
+	tcp_output(c, now);
+	return take;
+}
+
+uint32_t tcp_writable_bytes(const struct tcp_conn *c)
+{
+	if (!tcp_may_send(c) || (c->flags & CONN_FIN_WANTED) || c->snd.len >= c->sndbuf)
+		return 0;
+	return admitted(c, c->sndbuf - c->snd.len);
+}
+
+bool tcp_is_writable(const struct tcp_conn *c)
+{
+	if (!tcp_may_send(c) || (c->flags & CONN_FIN_WANTED))
+		return false;
+	return tcp_has_room(c);
+}
+
+bool tcp_is_full(const struct tcp_conn *c)
+{
+	return (c->flags & CONN_SND_FULL) != 0;
+}
+
+void tcp_look_at_unsent(struct tcp_conn *c)
+{
+	if (c->flags & CONN_SND_FULL)
+		tcp_tell_writable(c);
+	else if (!tcp_has_room(c))
+		c->flags |= CONN_SND_FULL;
+}
+
+void tcp_tell_writable(struct tcp_conn *c)
+{
+	tcp_tune_full(c);
+	if (!tcp_has_room(c))
+		return;
+	c->flags &= ~(uint32_t)CONN_SND_FULL;
+	c->ops->writable(c);
+}
+
+uint32_t tcp_unacked_bytes(const struct tcp_conn *c)
+{
+	return c->snd.len;
+}
+
+/* ---- receiving --------------------------------------------------------------------- */
+
+static ssize_t recv_empty(struct tcp_conn *c)
+{
+	if (c->flags & CONN_FIN_RCVD)
+		return 0; /* as Linux: whatever came after it, the stream is complete */
+	if (c->state == TCP_CLOSED && c->error)
+		return take_error(c);
+	if (c->flags & CONN_READ_SHUT)
+		return 0;
+	if (!(c->flags & CONN_STARTED))
+		return -ENOTCONN;
+	return c->state == TCP_CLOSED ? 0 : -EAGAIN;
+}
+
+/*
+ * Reading made room.  The peer is told when the window it knows is half used up
+ * and would at least double: not for every read, and never in small steps.
+ */
+static void update_window(struct tcp_conn *c, nsec_t now)
+{
+	uint32_t offered = tcp_window_told(c), gain;
+
+	if (offered > c->rcvbuf / 2 || !tcp_synchronized(c) || (c->flags & CONN_FIN_RCVD))
+		return;
+	gain = tcp_output_window_gain(c);
+	if (gain && gain >= offered)
+		tcp_output_ack(c, now);
+}
+
+ssize_t tcp_recv(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool peek, nsec_t now)
+{
+	ssize_t n;
+
+	if (c->rcv.bytes == 0)
+		return recv_empty(c);
+	if (unlikely(c->urgent)) {
+		n = tcp_urgent_read(c, iov, iovcnt, peek);
+		if (n == 0 && c->rcv.bytes == 0)
+			return recv_empty(c); /* there was nothing but the urgent byte */
+	} else {
+		n = tcp_recvq_read(&c->rcv, iov, iovcnt, peek);
+	}
+	if (peek || unlikely(n < 0))
+		return n;
+	if (unlikely(c->rcv_nxt - c->rcv.bytes - c->tune_seq >= c->rcvbuf / 2))
+		tcp_tune_read(c, now);
+	update_window(c, now);
+	return n;
+}
+
+/* How much of the stream was read, in 64 bits. */
+static uint64_t read_so_far(const struct tcp_conn *c)
+{
+	if (c->state == TCP_SYN_SENT)
+		return 0;
+	return ((uint64_t)c->nxt_hi << 32) + (c->rcv_nxt - c->irs - 1) -
+	       !!(c->flags & CONN_FIN_RCVD) - c->rcv.bytes;
+}
+
+int tcp_set_peek_offset(struct tcp_conn *c, int offset)
+{
+	if (offset < 0) {
+		if (c->rare)
+			c->rare->peek_on = 0;
+		return 0;
+	}
+	if (!tcp_rare(c))
+		return -ENOMEM;
+	c->rare->peek_on = 1;
+	c->rare->peek_at = read_so_far(c) + (unsigned)offset;
+	return 0;
+}
+
+int tcp_peek_offset(const struct tcp_conn *c)
+{
+	uint64_t base = read_so_far(c);
+
+	if (!c->rare || !c->rare->peek_on)
+		return -1;
+	return c->rare->peek_at > base ? (int)(c->rare->peek_at - base) : 0;
+}
+
+ssize_t tcp_peek(struct tcp_conn *c, const struct iovec *iov, int iovcnt, uint32_t most)
+{
+	uint32_t skip = (uint32_t)tcp_peek_offset(c);
+	ssize_t n;
+
+	if (c->rcv.bytes <= skip)
+		return recv_empty(c);
+	n = c->rcv.bytes - skip < most ? c->rcv.bytes - skip : most;
+	if (iov)
+		n = tcp_recvq_peek(&c->rcv, iov, iovcnt, skip, most);
+	if (n > 0)
+		c->rare->peek_at = read_so_far(c) + skip + (uint64_t)n;
+	return n;
+}
+
+uint32_t tcp_unread(const struct tcp_conn *c)
+{
+	return c->rcv.bytes + !!(c->flags & CONN_FIN_RCVD);
+}
+
+uint32_t tcp_readable_bytes(const struct tcp_conn *c)
+{
+	return unlikely(c->urgent) ? tcp_urgent_readable(c) : c->rcv.bytes;
+}
+
+/* ---- closing ----------------------------------------------------------------------- */
+
+int tcp_shutdown(struct tcp_conn *c, nsec_t now)
+{
+	if (c->state == TCP_CLOSED)
+		return -ENOTCONN;
+	if (c->state == TCP_SYN_SENT) { /* as Linux: gives the attempt up */
+		tcp_finish(c, ECONNRESET, now);
+		return 0;
+	}
+	if (c->flags & CONN_FIN_WANTED)
+		return 0;
+	c->flags |= CONN_FIN_WANTED;
+	tcp_begin_fin(c);
+	tcp_output(c, now);
+	return 0;
+}
+
+void tcp_shutdown_read(struct tcp_conn *c)
+{
+	c->flags |= CONN_READ_SHUT;
+}
+
+void tcp_close(struct tcp_conn *c, nsec_t now)
+{
+	bool unread = c->rcv.bytes != 0;
+
+	c->flags |= CONN_DETACHED;
+	tcp_recvq_purge(&c->rcv);
+	c->sacks = 0;
+	switch (c->state) {
+	case TCP_CLOSED:
+		tcp_rare_fini(c);
+		return;
+	case TCP_TIME_WAIT:
+		return;
+	case TCP_SYN_SENT:
+		tcp_finish(c, 0, now);
+		return;
+	case TCP_FIN_WAIT_2:
+		if (!unread && tcp_timer_fin_wait_2(c, now))
+			return;
+		break;
+	}
+	if (unread) { /* RFC 2525 section 2.17 */
+		tcp_output_rst(c, now);
+		tcp_finish(c, 0, now);
+		return;
+	}
+	(void)tcp_shutdown(c, now);
+}
+
+void tcp_abort(struct tcp_conn *c, int error, nsec_t now)
+{
+	c->flags |= CONN_DETACHED;
+	tcp_recvq_purge(&c->rcv);
+	if (c->state == TCP_CLOSED) {
+		tcp_rare_fini(c);
+		return;
+	}
+	if (c->state != TCP_SYN_SENT && c->state != TCP_TIME_WAIT)
+		tcp_output_rst(c, now);
+	tcp_finish(c, error, now);
+}
+
+void tcp_reset_syn(struct tcp_conn *c, nsec_t now)
+{
+	if (c->state == TCP_SYN_SENT)
+		(void)tcp_emit_bare(c, c->snd_nxt, TCP_RST, now);
+}
+
+void tcp_unreachable(struct tcp_conn *c, int error, nsec_t now)
+{
+	if (c->state == TCP_SYN_SENT || c->state == TCP_SYN_RECEIVED)
+		tcp_finish(c, error, now);
+}
+
+/* ---- options ----------------------------------------------------------------------- */
+
+static void set_flag(struct tcp_conn *c, uint32_t flag, bool on)
+{
+	if (on)
+		c->flags |= flag;
+	else
+		c->flags &= ~flag;
+}
+
+/* As Linux: setting it pushes what is queued, even what cork holds. */
+void tcp_set_nodelay(struct tcp_conn *c, bool on, nsec_t now)
+{
+	set_flag(c, CONN_NODELAY, on);
+	if (!on || !tcp_synchronized(c))
+		return;
+	c->flags |= CONN_PUSH;
+	tcp_output(c, now);
+}
+
+void tcp_set_cork(struct tcp_conn *c, bool on, nsec_t now)
+{
+	set_flag(c, CONN_CORK, on);
+	if (on || !tcp_synchronized(c))
+		return;
+	c->flags = (c->flags | CONN_PUSH) & ~(uint32_t)CONN_MORE;
+	tcp_output(c, now);
+}
+
+/* As Linux: not for ever, an answer to the peer ends it. */
+void tcp_set_quickack(struct tcp_conn *c, bool on, nsec_t now)
+{
+	set_flag(c, CONN_PINGPONG, !on);
+	if (!on) {
+		c->flags &= ~(uint32_t)CONN_QUICKACK;
+		c->quickacks = 0;
+		return;
+	}
+	c->quickacks = TCP_QUICKACKS;
+	tcp_acknowledge(c, now);
+}
+
+void tcp_set_keepalive(struct tcp_conn *c, const struct tcp_keepalive *keepalive, nsec_t now)
+{
+	c->keepalive = *keepalive;
+	c->probes = 0;
+	if (!tcp_synchronized(c) || c->state == TCP_TIME_WAIT ||
+	    (c->state == TCP_FIN_WAIT_2 && (c->flags & CONN_DETACHED)))
+		return; /* life_at has another meaning, or none yet */
+	c->life_at = NSEC_NEVER;
+	if (keepalive->on) {
+		c->life_at = c->rx_at + keepalive->idle * NSEC_PER_SEC;
+		if (c->life_at < now)
+			c->life_at = now;
+	}
+}
+
+void tcp_set_congestion(struct tcp_conn *c, int number)
+{
+	tcp_cc_switch(&c->cc, tcp_cc_by_number(number));
+}
+
+void tcp_set_user_timeout(struct tcp_conn *c, nsec_t timeout)
+{
+	nsec_t msec = (timeout + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
+
+	c->user_timeout = msec > UINT32_MAX ? UINT32_MAX : (uint32_t)msec;
+}
+
+void tcp_set_syn_retries(struct tcp_conn *c, uint8_t retries)
+{
+	c->syn_retries = retries;
+}
+
+void tcp_set_linger2(struct tcp_conn *c, int seconds)
+{
+	c->linger2 = (int16_t)(seconds < 0 ? -1 : (int)min_u32((uint32_t)seconds, INT16_MAX));
+}
+
+void tcp_set_notsent_lowat(struct tcp_conn *c, uint32_t bytes)
+{
+	c->notsent_lowat = bytes ? bytes : UINT32_MAX;
+	tcp_look_at_unsent(c);
+}
+
+void tcp_set_window_clamp(struct tcp_conn *c, uint32_t bytes)
+{
+	c->window_clamp = bytes ? bytes : UINT32_MAX;
+}
+
+uint32_t tcp_window_max(const struct tcp_conn *c)
+{
+	return min_u32(min_u32(c->rcvbuf, c->window_clamp), (uint32_t)UINT16_MAX << c->rcv_wscale);
+}
+
+uint32_t tcp_maxseg(const struct tcp_conn *c)
+{
+	bool hoped = c->state == TCP_SYN_SENT && (c->flags & CONN_TIMESTAMPS);
+
+	return c->mss - (hoped ? TCP_OPT_TIMESTAMPS : 0u);
+}
+
+int tcp_take_error(struct tcp_conn *c)
+{
+	int error = c->error;
+
+	c->error = 0;
+	return error;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The size of segments follows the path: what routers say (RFC 1191), and what
+ * silence says where they say nothing (RFC 4821, as the fallback for black holes).
+ */
+#include "net/tcp/tcp_internal.h"
+
+#define HEADERS (IP4_HDR + TCP_HDR)
+#define MTU_LEAST 552u /* as Linux: a forged message shall not make crumbs of the stream */
+#define PROBE_EVERY (60 * NSEC_PER_SEC)
+#define NEAR 64u /* bytes more are not worth another probe */
+
+static void set_path_mss(struct tcp_conn *c, uint32_t path_mss)
+{
+	c->path_mss = (uint16_t)path_mss;
+	c->mss = c->path_mss;
+	if (c->flags & CONN_TIMESTAMPS)
+		c->mss = (uint16_t)(c->mss - TCP_OPT_TIMESTAMPS);
+	tcp_cc_set_mss(&c->cc, c->mss);
+}
+
+static void set_hole(struct tcp_conn *c, uint32_t hole_mss)
+{
+	c->hole_mss = (uint16_t)(hole_mss && tcp_rare(c) ? hole_mss : 0); /* else it stays small */
+	c->way &= (uint8_t)~WAY_HOLE;
+	if (c->hole_mss)
+		c->way |= WAY_HOLE;
+}
+
+/* What is out is too large: it goes again, in smaller segments, and is no sign of congestion. */
+static void resend(struct tcp_conn *c)
+{
+	struct tcp_flight *f = c->flight;
+
+	if (!f || !f->n)
+		return;
+	tcp_flight_lose_all(f);
+	f->can_undo = false;
+	f->frto = FRTO_OFF;
+	f->tlp = TLP_NONE;
+	f->reo_wait = 0;
+	f->dup_bytes = 0;
+	c->recovery = TCP_RECOVERY_TIMEOUT;
+	c->recover = c->snd_nxt;
+	c->dupacks = 0;
+	c->trouble = true;
+	c->flags |= CONN_RTX_NOW | CONN_OUTPUT;
+}
+
+bool tcp_icmp_is_ours(const struct tcp_conn *c, uint32_t seq)
+{
+	return c->state != TCP_CLOSED && seq - c->snd_una < c->snd_nxt - c->snd_una;
+}
+
+void tcp_path_mtu(struct tcp_conn *c, uint32_t mtu, nsec_t now)
+{
+	uint32_t was = c->path_mss, is = max_u32(mtu, MTU_LEAST) - HEADERS;
+
+	c->route_mss = (uint16_t)min_u32(is, UINT16_MAX);
+	if (!tcp_synchronized(c) || c->state == TCP_TIME_WAIT)
+		return; /* it counts when the handshake is over */
+	is = min_u32(is, c->agreed_mss);
+	if (is == was)
+		return;
+	c->flags &= ~(uint32_t)CONN_MTU_PROBE;
+	set_hole(c, 0);
+	set_path_mss(c, is);
+	if (is < was) {
+		resend(c);
+		tcp_output(c, now);
+	}
+}
+
+/* RFC 4821 section 7.7: large segments vanish, again and again. */
+void tcp_mtu_black_hole(struct tcp_conn *c, nsec_t now)
+{
+	static const uint16_t sizes[] = {1024 - HEADERS, MTU_LEAST - HEADERS, 256 - HEADERS};
+
+	if (!c->hole_mss && c->path_mss < sizes[0] + NEAR)
+		return; /* small as they are, it has hardly another reason */
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		if (c->path_mss <= sizes[i] || c->snd_nxt - c->snd_una <= sizes[i])
+			continue; /* it would not change what is sent */
+		if (!c->hole_mss)
+			set_hole(c, c->path_mss);
+		c->flags &= ~(uint32_t)CONN_MTU_PROBE;
+		if (c->rare)
+			c->rare->probe_at = now + PROBE_EVERY;
+		set_path_mss(c, sizes[i]);
+		return;
+	}
+}
+
+/* ---- upwards again (section 7.4) ------------------------------------------------------ */
+
+uint32_t tcp_mtu_probe(const struct tcp_conn *c, nsec_t now)
+{
+	if (now < c->rare->probe_at || c->recovery || (c->flags & CONN_MTU_PROBE))
+		return 0;
+	return c->hole_mss - (uint32_t)(c->path_mss - c->mss);
+}
+
+void tcp_mtu_probe_sent(struct tcp_conn *c)
+{
+	c->flags |= CONN_MTU_PROBE;
+	c->rare->probe_end = c->snd_nxt;
+}
+
+void tcp_mtu_probe_acked(struct tcp_conn *c)
+{
+	c->flags &= ~(uint32_t)CONN_MTU_PROBE;
+	set_path_mss(c, c->hole_mss);
+	set_hole(c, 0);
+}
+
+void tcp_mtu_probe_lost(struct tcp_conn *c, nsec_t now)
+{
+	uint32_t between = (c->path_mss + (uint32_t)c->hole_mss) / 2;
+
+	c->flags &= ~(uint32_t)CONN_MTU_PROBE;
+	c->rare->probe_at = now + PROBE_EVERY;
+	set_hole(c, between - c->path_mss < NEAR ? 0 : between);
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is sent, and when: RFC 9293 sections 3.7 (segmentation, Nagle) and 3.8.6
+ * (windows, silly-window avoidance).
+ */
+#include <assert.h>
+
+#include "net/tcp/tcp_internal.h"
+
+/* ---- the window we offer (RFC 9293 section 3.8.6.2.2) ------------------------ */
+
+uint32_t tcp_output_window_gain(const struct tcp_conn *c)
+{
+	uint32_t room = c->rcv.bytes < c->rcvbuf ? c->rcvbuf - c->rcv.bytes : 0;
+	uint32_t window = min_u32(room, c->window_clamp), told = tcp_window_told(c);
+
+	if (window <= told)
+		return 0;
+	if (window - told < min_u32(min_u32(c->rcvbuf, c->window_clamp) / 2, c->rcv_mss))
+		return 0;
+	return window - told;
+}
+
+/*
+ * Field of the header; moves the right edge, never to the left.  What scaling
+ * cuts off is not offered, and accepted all the same (RFC 7323 section 2.4); a window
+ * that opens is rounded up, or one below a unit would stay closed for ever.
+ */
+static uint16_t offer_window(struct tcp_conn *c)
+{
+	uint32_t gain = tcp_output_window_gain(c), unit = 1u << c->rcv_wscale;
+
+	if (gain)
+		c->rcv_edge =
+			seq_max(c->rcv_edge, c->rcv_nxt + ((tcp_window_told(c) + gain + unit - 1) &
+							   ~(unit - 1)));
+	return (uint16_t)min_u32((c->rcv_edge - c->rcv_nxt) >> c->rcv_wscale, UINT16_MAX);
+}
+
+/* ---- one segment --------------------------------------------------------------- */
+
+/* RFC 2018; what came twice goes first (RFC 2883 section 4). */
+static __attribute__((noinline)) size_t write_sacks(const struct tcp_conn *c,
+						    struct tcp_segment *seg, size_t at)
+{
+	struct tcp_range block[1 + TCP_SACK_BLOCKS];
+	unsigned n = 0;
+
+	if (seg->len + at + 12 > c->path_mss)
+		return 0;
+	if (c->flags & CONN_DSACK)
+		block[n++] = c->rare->dsack;
+	for (unsigned i = 0; i < c->sacks; i++)
+		block[n++] = c->rare->sack[i];
+	return tcp_options_write_sack(seg->opts + at,
+				      min_u32(TCP_OPT_MAX - (uint32_t)at,
+					      (uint32_t)(c->path_mss - seg->len - at)),
+				      block, n);
+}
+
+static uint8_t write_options(const struct tcp_conn *c, struct tcp_segment *seg, nsec_t now)
+{
+	size_t at = 0;
+
+	if (c->flags & CONN_TIMESTAMPS)
+		at = tcp_options_write_timestamps(seg->opts, tcp_ts_now(c, now), c->ts_recent);
+	if (unlikely(c->sacks || (c->flags & CONN_DSACK)))
+		at += write_sacks(c, seg, at);
+	return (uint8_t)at;
+}
+
+static __attribute__((noinline)) void mark(struct tcp_conn *c, struct tcp_segment *seg)
+{
+	if (c->flags & CONN_URG_OUT)
+		tcp_urgent_mark(c, seg);
+	if ((c->flags & CONN_ECN) && !(seg->flags & TCP_RST))
+		tcp_ecn_mark(c, seg);
+}
+
+static inline void complete(struct tcp_conn *c, struct tcp_segment *seg, nsec_t now)
+{
+	seg->ack = c->rcv_nxt;
+	seg->wnd = offer_window(c);
+	seg->urg = 0;
+	seg->ecn = ECN_NONE;
+	if (unlikely(c->flags & (CONN_URG_OUT | CONN_ECN)))
+		mark(c, seg);
+	seg->opt_len = write_options(c, seg, now);
+}
+
+/* So many segments went out: what they told the peer. */
+static inline void told(struct tcp_conn *c, uint32_t segments)
+{
+	c->segs_out += segments;
+	if (c->flags & (CONN_ACK_OWED | CONN_ACK_NOW)) {
+		c->flags &= ~(uint32_t)(CONN_ACK_OWED | CONN_ACK_NOW);
+		if (c->quickacks)
+			c->quickacks--;
+		tcp_timer_ack_sent(c);
+	}
+	c->rcv_acked = c->rcv_nxt;
+	c->flags &= ~(uint32_t)CONN_DSACK;
+}
+
+/* Completes a segment that acknowledges, sends it, and notes what it told the peer. */
+static inline __attribute__((always_inline)) bool emit(struct tcp_conn *c, struct tcp_segment *seg,
+						       nsec_t now)
+{
+	complete(c, seg, now);
+	if (unlikely(c->ops->send(c, seg)))
+		return false;
+	told(c, 1);
+	return true;
+}
+
+bool tcp_emit_bare(struct tcp_conn *c, uint32_t seq, uint8_t flags, nsec_t now)
+{
+	struct tcp_segment seg;
+
+	seg.seq = seq;
+	seg.flags = flags;
+	tcp_sndbuf_parts(&c->snd, 0, 0, &seg);
+	return emit(c, &seg, now);
+}
+
+/* len bytes of the stream from seq on, and FIN. */
+static inline __attribute__((always_inline)) bool emit_data(struct tcp_conn *c, uint32_t seq,
+							    uint32_t len, bool fin, nsec_t now)
+{
+	struct tcp_segment seg;
+	uint32_t offset = seq - c->snd_una;
+
+	seg.seq = seq;
+	seg.flags = TCP_ACK;
+	if (fin)
+		seg.flags |= TCP_FIN;
+	if (len && offset + len == c->snd.len)
+		seg.flags |= TCP_PSH; /* nothing follows yet */
+	tcp_sndbuf_parts(&c->snd, offset, len, &seg);
+	if (likely(emit(c, &seg, now))) {
+		c->data_segs_out += len != 0;
+		return true;
+	}
+	c->flags |= CONN_OUTPUT; /* again at the next flush, or when the timer fires */
+	return false;
+}
+
+/* Not in the way of what is sent for the first time. */
+static __attribute__((noinline)) bool emit_again(struct tcp_conn *c, uint32_t seq, uint32_t len,
+						 bool fin, nsec_t now)
+{
+	return emit_data(c, seq, len, fin, now);
+}
+
+static void count_again(struct tcp_conn *c, uint32_t len)
+{
+	c->retransmits++;
+	if (tcp_rare(c))
+		c->rare->bytes_retrans += len;
+}
+
+/* ---- what was lost ------------------------------------------------------------- */
+
+/* Sends again what may be; false when there is nothing (more) of the kind. */
+static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
+{
+	uint32_t seq = c->snd_una;
+	uint32_t end = tcp_data_end(c), len = tcp_loss_next(c, &seq), data;
+	bool forced = (c->flags & CONN_RTX_NOW) != 0, fin;
+
+	if (len == 0 || ((c->way & WAY_PACED) && !tcp_pace_may(c, now)))
+		return false;
+	len = min_u32(len, c->mss);
+	if (!forced && (pipe + len > c->cc.cwnd || seq_gt(seq + len, c->snd_una + c->snd_wnd)))
+		return false;
+	data = min_u32(len, end - seq); /* the FIN is not in the buffer */
+	fin = (c->flags & CONN_FIN_SENT) && seq + data == end;
+	if (!emit_again(c, seq, data, fin, now))
+		return false;
+	c->flags &= ~(uint32_t)CONN_RTX_NOW;
+	tcp_loss_resent(c, seq, seq + data + fin, now);
+	if (c->way & WAY_PACED)
+		tcp_pace_sent(c, data, now);
+	count_again(c, data);
+	tcp_timer_lost_resent(c, now);
+	return true;
+}
+
+/* ---- what is new --------------------------------------------------------------- */
+
+/* May a segment leave that is not full?  len of unsent bytes are in it. */
+static bool may_send_partial(const struct tcp_conn *c, uint32_t len, uint32_t unsent, bool fin)
+{
+	if (fin || (c->flags & (CONN_PUSH | CONN_URG_OUT)))
+		return true;
+	if (len < unsent) /* the peer's window cuts it: RFC 9293 section 3.8.6.2.1 (3) */
+		return len >= c->snd_wnd_max / 2 && len > 0;
+	if (c->flags & (CONN_CORK | CONN_MORE))
+		return false;
+	return (c->flags & CONN_NODELAY) || !tcp_in_flight(c); /* RFC 1122 4.2.3.4 */
+}
+
+/*
+ * New data is in flight up to snd_nxt.  A FIN alone needs no note of it; what was
+ * sent within a sixteenth of a round trip is one run.
+ */
+static inline void note_sent(struct tcp_conn *c, uint32_t len, nsec_t now)
+{
+	struct tcp_flight *f = c->flight;
+
+	if (unlikely(!f))
+		return;
+	tcp_flight_sent(f, c->snd_nxt, tcp_usec(now), (uint32_t)(c->rtt.srtt >> 14));
+	if (unlikely(c->recovery == TCP_RECOVERY_FAST))
+		f->prr_out += len;
+}
+
+static bool may_note(struct tcp_conn *c)
+{
+	return !c->flight || likely(c->flight->n < c->flight->max) || tcp_flight_reserve(c, 1);
+}
+
+/* What the path asks for: not now (false), or more at once, to see if it passes. */
+static __attribute__((noinline)) bool by_way(struct tcp_conn *c, uint32_t *len, uint32_t most,
+					     nsec_t now)
+{
+	uint32_t probe = c->hole_mss ? tcp_mtu_probe(c, now) : 0;
+
+	if ((c->way & WAY_PACED) && !tcp_pace_may(c, now))
+		return false;
+	if (probe && most >= probe)
+		*len = probe;
+	return true;
+}
+
+static __attribute__((noinline)) void way_taken(struct tcp_conn *c, uint32_t len, nsec_t now)
+{
+	if (c->way & WAY_PACED)
+		tcp_pace_sent(c, len, now);
+	if (len > c->mss)
+		tcp_mtu_probe_sent(c);
+}
+
+/* Sends one segment of new data; false when there is nothing to send now. */
+static inline __attribute__((always_inline)) bool output_new(struct tcp_conn *c, uint32_t pipe,
+							     nsec_t now)
+{
+	uint32_t unsent = c->snd_una + c->snd.len - c->snd_nxt;
+	int32_t window = (int32_t)(c->snd_una + c->snd_wnd - c->snd_nxt);
+	bool first = !tcp_in_flight(c), fin;
+	uint32_t len;
+
+	if ((c->flags & CONN_FIN_SENT) || window <= 0)
+		return false;
+	len = min_u32(min_u32(unsent, c->mss), (uint32_t)window);
+	if (unlikely(c->way) && !by_way(c, &len, min_u32(unsent, (uint32_t)window), now))
+		return false;
+	fin = (c->flags & CONN_FIN_WANTED) && len == unsent && len < (uint32_t)window;
+	if (len + fin == 0)
+		return false;
+	if (pipe + len > c->cc.cwnd && pipe)
+		return false;
+	if (len < c->mss && !may_send_partial(c, len, unsent, fin))
+		return false;
+	if (!may_note(c) || !emit_data(c, c->snd_nxt, len, fin, now))
+		return false;
+	c->snd_nxt += len + fin;
+	if (fin)
+		c->flags |= CONN_FIN_SENT;
+	note_sent(c, len + fin, now);
+	if (unlikely(c->way))
+		way_taken(c, len, now);
+	tcp_timer_data_sent(c, first, now);
+	return true;
+}
+
+/*
+ * Sends several full segments of new data at once, if so many may go.  What needs a
+ * look at single segments does not go this way, nor the last one before a FIN.
+ */
+static bool output_train(struct tcp_conn *c, uint32_t pipe, nsec_t now)
+{
+	uint32_t unsent = c->snd_una + c->snd.len - c->snd_nxt, most = c->cc.cwnd - pipe, sent;
+	int32_t window = (int32_t)(c->snd_una + c->snd_wnd - c->snd_nxt);
+	bool first = !tcp_in_flight(c);
+	struct tcp_segment seg;
+
+	if (c->way || (c->flags & (CONN_FIN_SENT | CONN_FIN_WANTED | CONN_URG_OUT | CONN_ECN_CWR)))
+		return false;
+	if (window <= 0 || pipe >= c->cc.cwnd)
+		return false;
+	most = min_u32(min_u32(most, unsent), min_u32((uint32_t)window, TCP_TRAIN_MAX));
+	if (most < 2 * (uint32_t)c->mss || !may_note(c))
+		return false;
+	most -= most % c->mss;
+	seg.seq = c->snd_nxt;
+	seg.flags = most == unsent ? TCP_ACK | TCP_PSH : TCP_ACK;
+	tcp_sndbuf_parts(&c->snd, c->snd_nxt - c->snd_una, most, &seg);
+	complete(c, &seg, now);
+	sent = c->ops->send_train(c, &seg, c->mss);
+	if (sent) {
+		uint32_t segments = (sent + c->mss - 1) / c->mss;
+
+		told(c, segments);
+		c->data_segs_out += segments;
+		c->snd_nxt += sent;
+		note_sent(c, sent, now);
+		tcp_timer_data_sent(c, first, now);
+	}
+	if (sent < most)
+		c->flags |= CONN_OUTPUT; /* as in emit_data() */
+	return sent == most;
+}
+
+uint32_t tcp_send_train(struct tcp_conn *c, const struct tcp_segment *seg, uint32_t mss)
+{
+	struct tcp_segment rest = *seg, piece;
+	uint32_t sent;
+
+	while (rest.len) {
+		sent = seg->len - rest.len;
+		tcp_segment_cut(&rest, min_u32(rest.len, mss), &piece);
+		if (c->ops->send(c, &piece))
+			return sent;
+	}
+	return seg->len;
+}
+
+static __attribute__((noinline)) bool output_new_tail(struct tcp_conn *c, nsec_t now)
+{
+	return output_new(c, 0, now);
+}
+
+bool tcp_output_tail(struct tcp_conn *c, nsec_t now)
+{
+	uint32_t seq = c->snd_nxt - min_u32(c->snd_nxt - c->snd_una, c->mss);
+	bool fin = (c->flags & CONN_FIN_SENT) != 0;
+
+	if (tcp_unsent(c) && output_new_tail(c, now)) {
+		tcp_tlp_sent(c, TLP_NEW, now);
+		return true;
+	}
+	if (!emit_again(c, seq, c->snd_nxt - seq - fin, fin, now))
+		return false;
+	tcp_flight_resent_tail(c, seq, tcp_usec(now));
+	tcp_tlp_sent(c, TLP_RTX, now);
+	count_again(c, c->snd_nxt - seq - fin);
+	c->tx_at = now;
+	return true;
+}
+
+/* RFC 5681 section 4.1; also: data sent soon after data came answers it. */
+static void before_sending(struct tcp_conn *c, nsec_t now)
+{
+	if (!tcp_in_flight(c) && now - c->tx_at > c->rtt.rto)
+		tcp_cc_idle(&c->cc);
+	if (now - c->data_rx_at < TCP_DELACK)
+		c->flags |= CONN_PINGPONG;
+}
+
+/* As tcp_unsent(), when the handshake is over. */
+static inline bool unsent(const struct tcp_conn *c)
+{
+	if (c->flags & (CONN_FIN_SENT | CONN_FIN_WANTED))
+		return !(c->flags & CONN_FIN_SENT);
+	return c->snd_una + c->snd.len != c->snd_nxt;
+}
+
+/* What is it that keeps us from sending more?  As Linux: only if congestion does not. */
+static __attribute__((noinline)) void note_limit(struct tcp_conn *c, nsec_t now)
+{
+	int32_t window = (int32_t)(c->snd_una + c->snd_wnd - c->snd_nxt);
+	uint32_t waits = tcp_unsent_bytes(c);
+	bool congested = tcp_pipe(c) + c->mss > c->cc.cwnd || !c->snd.len;
+	enum tcp_limit what = TCP_LIMIT_NONE;
+
+	if (!congested && waits && window < (int32_t)min_u32(c->mss, waits))
+		what = TCP_LIMIT_WINDOW;
+	else if (!congested && !waits && (c->flags & CONN_SND_FULL))
+		what = TCP_LIMIT_SNDBUF;
+	tcp_limited_by(c, what, now);
+}
+
+void tcp_output(struct tcp_conn *c, nsec_t now)
+{
+	bool more;
+
+	c->flags &= ~(uint32_t)(CONN_OUTPUT | CONN_PACED);
+	if (!tcp_synchronized(c))
+		return;
+	if (unlikely(c->recovery)) {
+		while (output_lost(c, tcp_pipe(c), now))
+			;
+	}
+	more = unsent(c);
+	if (more) {
+		before_sending(c, now);
+		while (tcp_unsent_bytes(c) > c->mss && output_train(c, tcp_pipe(c), now))
+			;
+		while ((more = unsent(c)) && output_new(c, tcp_pipe(c), now))
+			;
+		if (!tcp_in_flight(c) && more)
+			tcp_timer_held_back(c, now);
+	}
+	c->flags &= ~(uint32_t)CONN_PUSH;
+	if (unlikely(c->limit || (c->flags & CONN_SND_FULL) || more))
+		note_limit(c, now);
+	if (unlikely(c->notsent_lowat != UINT32_MAX))
+		tcp_look_at_unsent(c);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Send buffer: a ring of bytes that were queued and not yet acknowledged.  It
+ * starts small, doubles while it has to, and is given back when it is idle.
+ *
+ * Role		whoever holds the connection.  One per struct tcp_conn, embedded.
+ * Lifetime	zero-initialised is empty; tcp_sndbuf_fini() gives the memory
+ *		back.  Memory comes from the owner's alloc and free.
+ */
+#ifndef NET_TCP_TCP_SNDBUF_H
+#define NET_TCP_TCP_SNDBUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "net/frame.h"
+
+#define TCP_SNDBUF_FIRST 4096u /* bytes of the first ring */
+
+struct tcp_sndbuf {
+	uint8_t *data; /* NULL when size is 0 */
+	uint32_t size; /* a power of two, or 0 */
+	uint32_t head; /* offset of the oldest byte, below size */
+	uint32_t len;  /* bytes held */
+};
+
+struct tcp_ops;
+
+/*
+ * Makes room for want more bytes as far as limit (bytes in all) lets it.
+ * Returns how many fit now, perhaps less than want when memory is short.
+ */
+uint32_t tcp_sndbuf_reserve(struct tcp_sndbuf *sb, const struct tcp_ops *ops, uint32_t want,
+			    uint32_t limit);
+
+/*
+ * Appends len bytes that were reserved, gathered from iov, which may be the program's
+ * memory: false, and nothing is appended, if not all of it can be read.
+ */
+bool tcp_sndbuf_append(struct tcp_sndbuf *sb, const struct iovec *iov, int iovcnt, uint32_t len);
+
+/* Points seg at len bytes that begin offset bytes behind the oldest. */
+void tcp_sndbuf_parts(const struct tcp_sndbuf *sb, uint32_t offset, uint32_t len,
+		      struct tcp_segment *seg);
+
+/* The oldest len bytes were acknowledged. */
+static inline void tcp_sndbuf_consume(struct tcp_sndbuf *sb, uint32_t len)
+{
+	sb->head = (sb->head + len) & (sb->size - 1);
+	sb->len -= len;
+}
+
+void tcp_sndbuf_fini(struct tcp_sndbuf *sb, const struct tcp_ops *ops);
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Timer policy.  The rest of the engine says what happened, in the past tense;
+ * which deadline follows from it is decided here.  A deadline is a number in the
+ * connection: setting one costs a store.
+ */
+#include <errno.h>
+
+#include "net/tcp/tcp_internal.h"
+
+uint8_t tcp_orphan_retries;
+
+static nsec_t min_nsec(nsec_t a, nsec_t b)
+{
+	return a < b ? a : b;
+}
+
+static nsec_t user_timeout(const struct tcp_conn *c)
+{
+	return c->user_timeout * NSEC_PER_MSEC;
+}
+
+static nsec_t keepalive_idle(const struct tcp_conn *c)
+{
+	return c->keepalive.idle * NSEC_PER_SEC;
+}
+
+/* wait from now, but not longer than the user's patience. */
+static nsec_t patient(const struct tcp_conn *c, nsec_t now, nsec_t wait)
+{
+	nsec_t at = now + wait;
+
+	if (unlikely(c->user_timeout) && c->progress_at + user_timeout(c) > now)
+		at = min_nsec(at, c->progress_at + user_timeout(c));
+	return at;
+}
+
+static nsec_t rto_deadline(const struct tcp_conn *c, nsec_t now)
+{
+	return patient(c, now, c->rtt.rto);
+}
+
+/* The timeout of window probes doubles by itself: nothing was lost. */
+static nsec_t probe_interval(const struct tcp_conn *c)
+{
+	return min_nsec(c->rtt.rto << min_u32(c->retries, 10), RTT_MAX_RTO);
+}
+
+/* From when the first byte in flight was sent on; but not yet now. */
+static nsec_t head_deadline(const struct tcp_conn *c, nsec_t now)
+{
+	const struct tcp_flight *f = c->flight;
+	nsec_t age = f && f->n ? (nsec_t)(tcp_usec(now) - f->r[0].last) * NSEC_PER_USEC : 0;
+
+	return patient(c, now, c->rtt.rto > age + NSEC_PER_MSEC ? c->rtt.rto - age : NSEC_PER_MSEC);
+}
+
+/* Something is in flight: the timeout, or what comes before it (RFC 8985 section 7.2). */
+static void arm(struct tcp_conn *c, nsec_t rto_at, nsec_t now)
+{
+	nsec_t wait = NSEC_NEVER;
+	enum tcp_timer what = TCP_TIMER_TLP;
+
+	c->timer = TCP_TIMER_RTO;
+	c->rto_at = rto_at;
+	if (likely(!c->trouble)) {
+		wait = tcp_tlp_timeout(c);
+	} else if (c->flight && c->flight->reo_wait) {
+		wait = c->flight->reo_wait * NSEC_PER_USEC;
+		what = TCP_TIMER_REORDER;
+	}
+	if (wait < rto_at - now) {
+		c->timer = (uint8_t)what;
+		c->rto_at = now + wait;
+	}
+}
+
+void tcp_timer_syn_sent(struct tcp_conn *c, nsec_t now)
+{
+	c->retries = 0;
+	c->progress_at = now;
+	c->rto_at = rto_deadline(c, now);
+}
+
+/*
+ * RFC 6298 (5.1).  first: nothing was in flight before.  That byte starts the
+ * clock of the user timeout, and ends whatever probing there was.
+ */
+void tcp_timer_data_sent(struct tcp_conn *c, bool first, nsec_t now)
+{
+	c->tx_at = now;
+	if (!first) {
+		if ((c->flags & CONN_SACK) && !c->trouble)
+			arm(c, head_deadline(c, now), now);
+		return;
+	}
+	c->retries = 0;
+	c->progress_at = now;
+	arm(c, rto_deadline(c, now), now);
+}
+
+/* RFC 6675 section 5, step 4.3; RFC 6298 does not forbid it. */
+void tcp_timer_lost_resent(struct tcp_conn *c, nsec_t now)
+{
+	c->tx_at = now;
+	arm(c, rto_deadline(c, now), now);
+}
+
+/* An ACK that moved nothing: perhaps something has to be looked at soon. */
+void tcp_timer_duplicate(struct tcp_conn *c, nsec_t now)
+{
+	if (tcp_in_flight(c) && (c->timer != TCP_TIMER_RTO || (c->flight && c->flight->reo_wait)))
+		arm(c, head_deadline(c, now), now);
+}
+
+/* RFC 6298 (5.2), (5.3) */
+void tcp_timer_acked(struct tcp_conn *c, nsec_t now)
+{
+	c->retries = 0;
+	c->probes = 0;
+	c->progress_at = now;
+	if (tcp_in_flight(c))
+		arm(c, rto_deadline(c, now), now);
+	else
+		c->rto_at = NSEC_NEVER;
+}
+
+/*
+ * Nothing is in flight, and what is queued must not go out now: the window is
+ * closed, cork or the silly-window rule hold it, the sink had no room.
+ */
+void tcp_timer_held_back(struct tcp_conn *c, nsec_t now)
+{
+	if (c->rto_at != NSEC_NEVER)
+		return;
+	c->retries = 0;
+	c->progress_at = now;
+	c->rto_at = c->snd_wnd ? patient(c, now, TCP_HOLD) : rto_deadline(c, now);
+}
+
+void tcp_timer_ack_sent(struct tcp_conn *c)
+{
+	c->ack_at = NSEC_NEVER;
+}
+
+void tcp_timer_established(struct tcp_conn *c, nsec_t now)
+{
+	c->rto_at = NSEC_NEVER;
+	c->life_at = c->keepalive.on ? now + keepalive_idle(c) : NSEC_NEVER;
+}
+
+/*
+ * Only when no program could still read: tcp_shutdown() may wait for ever.  As
+ * Linux: longer than a few timeouts, TCP_LINGER2 or not.
+ */
+bool tcp_timer_fin_wait_2(struct tcp_conn *c, nsec_t now)
+{
+	nsec_t wait = c->linger2 * NSEC_PER_SEC, least = 4 * c->rtt.rto - c->rtt.rto / 2;
+
+	if (!(c->flags & CONN_DETACHED))
+		return false;
+	if (c->linger2 < 0) {
+		tcp_output_rst(c, now);
+		tcp_finish(c, 0, now);
+		return true;
+	}
+	c->life_at = now + (wait > least ? wait : least);
+	return false;
+}
+
+void tcp_timer_time_wait(struct tcp_conn *c, nsec_t now)
+{
+	c->rto_at = NSEC_NEVER;
+	c->life_at = now + TCP_TIME_WAIT_LEN;
+}
+
+void tcp_timer_buffer_empty(struct tcp_conn *c, nsec_t now)
+{
+	if (c->trim_at == NSEC_NEVER)
+		c->trim_at = now + TCP_TRIM_IDLE;
+}
+
+void tcp_timer_stop_all(struct tcp_conn *c)
+{
+	c->rto_at = NSEC_NEVER;
+	c->ack_at = NSEC_NEVER;
+	c->life_at = NSEC_NEVER;
+	c->trim_at = NSEC_NEVER;
+}
+
+void tcp_way_found(struct tcp_conn *c, nsec_t now)
+{
+	if (c->rto_at == NSEC_NEVER)
+		return;
+	if (tcp_in_flight(c))
+		c->timer = TCP_TIMER_RTO;
+	c->retries = 0;
+	c->rto_at = now;
+}
+
+nsec_t tcp_deadline(const struct tcp_conn *c)
+{
+	return min_nsec(min_nsec(c->rto_at, c->ack_at), min_nsec(c->life_at, c->trim_at));
+}
+
+static bool user_timed_out(const struct tcp_conn *c, nsec_t now)
+{
+	return c->user_timeout && now - c->progress_at >= user_timeout(c);
+}
+
+/*
+ * How often something is tried, at intervals that have become so long.  As Linux
+ * (tcp_orphan_retries): less often where no program waits for it, and no more when the interval
+ * is as long as they get, whether or not the peer answers.
+ */
+static unsigned most_retries(const struct tcp_conn *c, nsec_t interval)
+{
+	if (!(c->flags & CONN_DETACHED))
+		return TCP_DATA_RETRIES;
+	if (tcp_orphan_retries)
+		return tcp_orphan_retries;
+	return interval < RTT_MAX_RTO ? TCP_ORPHAN_RETRIES : 0;
+}
+
+/* SYN or SYN-ACK without an answer. */
+static void handshake_timeout(struct tcp_conn *c, nsec_t now)
+{
+	unsigned limit = c->state == TCP_SYN_SENT ? TCP_SYN_RETRIES : TCP_SYNACK_RETRIES;
+
+	if (c->syn_retries)
+		limit = c->syn_retries;
+	if (c->retries >= limit || user_timed_out(c, now)) {
+		tcp_finish(c, ETIMEDOUT, now);
+		return;
+	}
+	c->retries++;
+	c->retransmits++;
+	c->flags |= CONN_SYN_RTX;
+	if (c->state == TCP_SYN_SENT)
+		c->flags &= ~(uint32_t)CONN_ECN; /* RFC 3168 section 6.1.1.1 */
+	rtt_backoff(&c->rtt);
+	tcp_output_syn(c, now);
+	c->rto_at = rto_deadline(c, now);
+}
+
+/*
+ * A peer that shrank its window to nothing and still answers is alive: what we
+ * send again are window probes then, and never too many.
+ */
+static bool shrunk_but_alive(const struct tcp_conn *c, nsec_t now)
+{
+	return c->snd_wnd == 0 && !(c->flags & CONN_DETACHED) && now - c->rx_at < RTT_MAX_RTO;
+}
+
+/* RFC 6298 (5.4) to (5.6) */
+static void retransmission_timeout(struct tcp_conn *c, nsec_t now)
+{
+	if ((c->retries >= most_retries(c, c->rtt.rto) && !shrunk_but_alive(c, now)) ||
+	    user_timed_out(c, now)) {
+		tcp_finish(c, ETIMEDOUT, now);
+		return;
+	}
+	tcp_loss_timeout(c, now);
+	if (c->retries >= 2)
+		tcp_mtu_black_hole(c, now);
+	if (c->retries < UINT8_MAX)
+		c->retries++;
+	rtt_backoff(&c->rtt);
+	arm(c, rto_deadline(c, now), now);
+	tcp_output(c, now);
+}
+
+/* What is in flight needs attention, sooner than the retransmission timer would have it. */
+static void early_timeout(struct tcp_conn *c, nsec_t now)
+{
+	if (c->timer == TCP_TIMER_TLP)
+		(void)tcp_output_tail(c, now);
+	else
+		tcp_loss_reorder_timeout(c, now);
+	c->timer = TCP_TIMER_RTO;
+	c->rto_at = head_deadline(c, now);
+	if (c->recovery)
+		tcp_output(c, now);
+}
+
+/*
+ * RFC 9293 section 3.8.6.1: data waits and nothing is in flight.  With a window
+ * it was held back and goes out now, whole or not; without one, probe.  Probes
+ * that are answered may go on for ever, but not for a program that has left.
+ */
+static void held_timeout(struct tcp_conn *c, nsec_t now)
+{
+	nsec_t interval = probe_interval(c);
+	unsigned most = most_retries(c, interval);
+
+	c->rto_at = NSEC_NEVER;
+	if (!tcp_unsent(c))
+		return;
+	c->rto_at = patient(c, now, TCP_HOLD);
+	c->flags |= CONN_PUSH;
+	tcp_output(c, now);
+	if (tcp_in_flight(c))
+		return;
+	if (c->probes >= most || user_timed_out(c, now) ||
+	    ((c->flags & CONN_DETACHED) && interval == RTT_MAX_RTO && c->retries >= most)) {
+		tcp_finish(c, ETIMEDOUT, now);
+		return;
+	}
+	if (c->snd_wnd)
+		return; /* the sink had no room */
+	if (c->retries < UINT8_MAX)
+		c->retries++;
+	c->probes++;
+	c->rto_at = patient(c, now, probe_interval(c));
+	tcp_output_probe(c, now);
+}
+
+/* RFC 9293 section 3.8.4; a probe is answered when rx_at moved. */
+static void keepalive_timeout(struct tcp_conn *c, nsec_t now)
+{
+	nsec_t silent = now - c->rx_at;
+	bool dead;
+
+	c->life_at = NSEC_NEVER;
+	if (!c->keepalive.on)
+		return;
+	if (tcp_in_flight(c) || tcp_unsent(c)) {
+		c->life_at = now + keepalive_idle(c); /* other timers watch the peer */
+		return;
+	}
+	if (silent < keepalive_idle(c)) {
+		c->probes = 0;
+		c->life_at = c->rx_at + keepalive_idle(c);
+		return;
+	}
+	dead = c->user_timeout ? silent >= user_timeout(c) && c->probes > 0
+			       : c->probes >= c->keepalive.probes;
+	if (dead) {
+		tcp_output_rst(c, now);
+		tcp_finish(c, ETIMEDOUT, now);
+		return;
+	}
+	c->probes++;
+	tcp_output_probe(c, now);
+	c->life_at = now + c->keepalive.interval * NSEC_PER_SEC;
+}
+
+static void life_timeout(struct tcp_conn *c, nsec_t now)
+{
+	if (c->state == TCP_TIME_WAIT || (c->state == TCP_FIN_WAIT_2 && (c->flags & CONN_DETACHED)))
+		tcp_finish(c, 0, now);
+	else
+		keepalive_timeout(c, now);
+}
+
+static void trim(struct tcp_conn *c)
+{
+	tcp_sndbuf_fini(&c->snd, c->ops);
+	tcp_loss_fini(c);
+}
+
+static void trim_timeout(struct tcp_conn *c, nsec_t now)
+{
+	c->trim_at = NSEC_NEVER;
+	if (c->flags & CONN_PACED)
+		tcp_output(c, now);
+	if (c->snd.len || (c->flags & CONN_PACED))
+		return; /* asked again when it is empty */
+	if (now - c->tx_at < TCP_TRIM_IDLE)
+		c->trim_at = c->tx_at + TCP_TRIM_IDLE;
+	else if (!tcp_in_flight(c))
+		trim(c);
+}
+
+void tcp_timer(struct tcp_conn *c, nsec_t now)
+{
+	if (now >= c->ack_at) {
+		c->ack_at = NSEC_NEVER;
+		c->flags |= CONN_ACK_NOW;
+		tcp_flush(c, now);
+	}
+	if (now >= c->rto_at) {
+		if (!tcp_synchronized(c))
+			handshake_timeout(c, now);
+		else if (tcp_in_flight(c) && c->timer != TCP_TIMER_RTO)
+			early_timeout(c, now);
+		else if (tcp_in_flight(c))
+			retransmission_timeout(c, now);
+		else
+			held_timeout(c, now);
+	}
+	if (now >= c->life_at)
+		life_timeout(c, now);
+	if (now >= c->trim_at)
+		trim_timeout(c, now);
+}

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The loop-back port: a wire for tests and benches.
+ *
+ * Role		tx_flush(): the holder of the sending ring, under the lock of
+ *		its queue.  rx_burst(): the holder of the receiving ring,
+ *		without a lock.
+ * Lifetime	flows and queues are on the port's lists from add to del and
+ *		from open to close.  Flows are read under the `sending` lock of
+ *		one queue, and changed under those of all queues.
+ * Ordering	frames of one sender to one receiver stay in order.  A frame is
+ *		visible to whoever saw its number in the wire.  signalled is
+ *		read after the number was written, and cleared before numbers
+ *		are read again, so that a sleeper is woken for every frame it
+ *		has not seen.  It stays while somebody polls all the time:
+ *		between the messages of a stream nobody makes system calls.
+ *		Locks: the port's, then `sending` of each queue as they are on
+ *		the list, then one `arriving`.
+ * Progress	senders wait for those to the same receiver, and for changes of
+ *		flows; rings that send to themselves share nothing that is
+ *		written.  Receivers wait for nobody.
+ */
+#include "ring/loop/port_loop.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/mem.h"
+#include "base/sys.h"
+
+#define FRAMES 4096u /* of a queue; also what its wire holds */
+#define TX_RESERVE 64u
+/* The descriptor is not readable any more when nobody seems to poll. */
+#define QUIET_BURSTS 64u	       /* without a frame, one soon after the other */
+#define QUIET_GAP NSEC_PER_USEC	       /* before a burst without a frame */
+#define POLL_GAP (100 * NSEC_PER_USEC) /* before any burst */
+
+/*
+ * A frame on its way, in the memory of the receiving queue.  The receiver writes
+ * nothing there, and sees in one cache line that it is there, and what.
+ */
+struct wire {
+	uint32_t number; /* atomic: of the frame, from 1; another one: it is not there yet */
+	uint32_t len;
+	uint8_t bytes[];
+};
+
+#define AHEAD 4u
+#if defined(__x86_64__)
+#define PREFETCHW(p) __asm__ volatile("prefetchw %0" : : "m"(*(const char *)(p)))
+#else
+#define PREFETCHW(p) __builtin_prefetch(p, 1)
+#endif
+
+static inline struct wire *wire_at(const struct loop_queue *q, uint32_t i)
+{
+	return (struct wire *)(void *)(q->wires + (i % FRAMES) * q->port->stride);
+}
+
+/* ---- delivery, under `sending` of the sender --------------------------------- */
+
+static void wake(struct loop_queue *q)
+{
+	uint64_t one = 1;
+
+	/* Pairs with unsignal(), whose barrier stands for the fence that is missing here. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&q->signalled, __ATOMIC_RELAXED) &&
+	    !__atomic_exchange_n(&q->signalled, true, __ATOMIC_SEQ_CST))
+		sys_write(q->event_fd, &one, sizeof(one));
+}
+
+/* Frames follow for q, after those for *to. */
+static void deliver_to(struct loop_queue **to, struct loop_queue *q)
+{
+	if (*to == q)
+		return;
+	if (*to) {
+		wake(*to);
+		ck_spinlock_fas_unlock(&(*to)->arriving);
+	}
+	*to = q;
+	if (q)
+		loop_lock(&q->arriving);
+}
+
+/* The cache lines of a small frame, which the receiver has. */
+static inline void expect_write(struct wire *wire)
+{
+	for (size_t at = 0; at < 192; at += 64)
+		PREFETCHW((uint8_t *)wire + at);
+}
+
+/* A wire that is full loses frames, as wires do. */
+static void deliver(struct loop_queue **to, struct loop_queue *q, const struct pkt *pkt)
+{
+	struct wire *wire;
+
+	deliver_to(to, q);
+	if (q->head - q->tail_seen >= FRAMES)
+		q->tail_seen = __atomic_load_n(&q->tail, __ATOMIC_ACQUIRE);
+	if (q->head - q->tail_seen >= FRAMES)
+		return;
+	wire = wire_at(q, q->head);
+	wire->len = pkt->frame_len;
+	memcpy(wire->bytes, pkt->frame, pkt->frame_len);
+	__atomic_store_n(&wire->number, ++q->head, __ATOMIC_RELEASE); /* pairs with arrived() */
+	expect_write(wire_at(q, q->head + AHEAD));
+}
+
+static void deliver_to_group(struct loop_queue **to, struct loop_port *port, const struct pkt *pkt,
+			     const struct flow_key *key5, const struct flow_key *key3)
+{
+	list_for_each(link, &port->flows) {
+		struct loop_flow *flow = container_of(link, struct loop_flow, link);
+
+		if (flow_key_eq(&flow->key, key5) || flow_key_eq(&flow->key, key3))
+			deliver(to, flow->queue, pkt);
+	}
+}
+
+static struct loop_queue *queue_for(struct loop_queue *q, const struct flow_key *key5)
+{
+	struct loop_flow *flow = q->recent;
+	struct loop_share *share;
+	struct flow_key key3;
+
+	if (flow && flow_key_eq(&flow->key, key5))
+		return flow->queue;
+	flow = loop_find_flow(q->port, key5);
+	if (flow) {
+		q->recent = flow;
+		return flow->queue;
+	}
+	key3 = *key5;
+	key3.remote_port = 0;
+	key3 = loop_spelled(&key3);
+	flow = loop_find_flow(q->port, &key3);
+	if (flow)
+		return flow->queue;
+	share = loop_find_share(q->port, &key3);
+	return share ? share->queue[loop_member_of(share, key5)] : NULL;
+}
+
+/* What is no UDP or TCP reaches nobody.  Checksums are the receiver's business. */
+static void route(struct loop_queue **to, struct loop_queue *q, struct pkt *pkt)
+{
+	uint32_t len = pkt->frame_len;
+	struct flow_key key5, key3;
+	struct loop_queue *for_it;
+
+	pkt->flags |= PKT_CSUM_OK;
+	if (len > q->port->base.mtu + ETH_HDR + 4 || frame_parse(pkt, 0, &key5) != DROP_NONE)
+		return;
+	pkt->frame_len = len; /* as it was sent, padding included */
+	if (q->port->n_gone && loop_addr_is_gone(q->port, &key5.local))
+		return;
+	if (__builtin_expect(addr_is_multicast(&key5.local), 0)) {
+		key3 = key5;
+		key3.remote_port = 0;
+		key3 = loop_spelled(&key3);
+		deliver_to_group(to, q->port, pkt, &key5, &key3);
+		return;
+	}
+	for_it = queue_for(q, &key5);
+	if (for_it)
+		deliver(to, for_it, pkt);
+}
+
+/* ---- transmit --------------------------------------------------------------- */
+
+static void pool_put(struct pkt_pool *pool, struct pkt *pkt)
+{
+	struct loop_queue *q = container_of(pool, struct loop_queue, base.pool);
+
+	if (port_give_back(&q->base, pkt))
+		return;
+	q->free[q->base.frames_free++] = (uint32_t)(pkt - q->pkts);
+}
+
+static struct pkt *frame_take(struct loop_queue *q)
+{
+	uint32_t i = q->free[--q->base.frames_free];
+	struct pkt *pkt = &q->pkts[i];
+
+	*pkt = (struct pkt){
+		.frame = q->frames + i * q->port->stride,
+		.pool = &q->base.pool,
+		.room = (uint32_t)q->port->stride,
+	};
+	return pkt;
+}
+
+static struct pkt *loop_tx_get(struct port_queue *base)
+{
+	return base->frames_free ? frame_take(loop_queue_of(base)) : NULL;
+}
+
+static int loop_tx_put(struct port_queue *base, struct pkt *pkt)
+{
+	struct loop_queue *q = loop_queue_of(base);
+
+	pkt->next = NULL;
+	*q->put_end = pkt;
+	q->put_end = &pkt->next;
+	return 0;
+}
+
+static void loop_tx_flush(struct port_queue *base)
+{
+	struct loop_queue *q = loop_queue_of(base);
+	struct pkt *pkt = q->put, *next;
+	struct loop_queue *to = NULL;
+
+	if (!pkt)
+		return;
+	q->put = NULL;
+	q->put_end = &q->put;
+	loop_lock(&q->sending);
+	for (; pkt; pkt = next) {
+		next = pkt->next;
+		route(&to, q, pkt);
+		pkt_free(pkt);
+	}
+	deliver_to(&to, NULL);
+	ck_spinlock_fas_unlock(&q->sending);
+}
+
+/* ---- receive ---------------------------------------------------------------- */
+
+static inline bool arrived(const struct loop_queue *q, uint32_t i)
+{
+	/* Pairs with deliver(). */
+	return __atomic_load_n(&wire_at(q, i)->number, __ATOMIC_ACQUIRE) == i + 1;
+}
+
+/* Is it time to make the descriptor unreadable? */
+static bool is_calm(struct loop_queue *q)
+{
+	nsec_t now = clock_now(), gap = now - q->polled_at;
+
+	q->polled_at = now;
+	if (arrived(q, q->tail)) {
+		q->quiet = 0;
+		return gap > POLL_GAP;
+	}
+	return gap > QUIET_GAP || ++q->quiet > QUIET_BURSTS;
+}
+
+/*
+ * The descriptor is not readable any more, unless a sender is about to write
+ * it: then its signal stays, and the next call takes it.  A frame that came
+ * without a signal is seen by whoever looks afterwards.
+ */
+static void unsignal(struct loop_queue *q)
+{
+	uint64_t count;
+
+	if (sys_read(q->event_fd, &count, sizeof(count)) <= 0)
+		return;
+	(void)__atomic_exchange_n(&q->signalled, false, __ATOMIC_SEQ_CST); /* wake() */
+	sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+	q->polled_at = clock_now(); /* that took its time */
+}
+
+static int loop_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
+{
+	struct loop_queue *q = loop_queue_of(base);
+	uint32_t tail = q->tail;
+	int n = 0;
+
+	if (__atomic_load_n(&q->signalled, __ATOMIC_ACQUIRE) && is_calm(q))
+		unsignal(q);
+	for (; n < max && base->frames_free > TX_RESERVE && arrived(q, tail); tail++) {
+		const struct wire *wire = wire_at(q, tail);
+		struct pkt *pkt = frame_take(q);
+
+		memcpy(pkt->frame, wire->bytes, wire->len);
+		pkt->frame_len = wire->len;
+		pkts[n++] = pkt;
+	}
+	if (n)
+		__atomic_store_n(&q->tail, tail, __ATOMIC_RELEASE); /* pairs with deliver() */
+	return n;
+}
+
+static bool loop_rx_pending(struct port_queue *base)
+{
+	const struct loop_queue *q = loop_queue_of(base);
+
+	return arrived(q, q->tail);
+}
+
+static int loop_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
+{
+	fds[0] = loop_queue_of(base)->event_fd;
+	return 1;
+}
+
+/* ---- opening and closing ---------------------------------------------------- */
+
+static bool loop_idle(struct port_queue *base)
+{
+	return base->frames_free == FRAMES;
+}
+
+/* No kernel sees these frames. */
+static void loop_kernel_done(struct port_queue *q, const struct flow_key *key)
+{
+}
+
+static void loop_at_exit(struct port_queue *q, bool held)
+{
+}
+
+static bool loop_settle(struct port *port)
+{
+	return true;
+}
+
+static int loop_service(struct port *port, int fds[PORT_FDS_MAX])
+{
+	(void)port;
+	(void)fds;
+	return 0;
+}
+
+static void free_queue(struct loop_queue *q)
+{
+	size_t size = FRAMES * q->port->stride;
+
+	if (q->event_fd >= 0)
+		sys_close(q->event_fd);
+	if (q->wires)
+		mem_unmap(q->wires, size);
+	if (q->frames)
+		mem_unmap(q->frames, size);
+	mem_free(q->pkts);
+	mem_free(q->free);
+	mem_free(q);
+}
+
+static int loop_open_queue(struct port *base, struct port_queue **out, char why[PORT_WHY])
+{
+	struct loop_port *port = container_of(base, struct loop_port, base);
+	struct loop_queue *q = mem_aligned(_Alignof(struct loop_queue), sizeof(*q));
+	size_t size = FRAMES * port->stride;
+
+	if (!q)
+		goto fail;
+	memset(q, 0, sizeof(*q));
+	q->port = port;
+	q->event_fd = sys_fd_hide(sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	q->wires = mem_map(size);
+	q->frames = mem_map(size);
+	q->pkts = mem_aligned(sizeof(struct pkt), FRAMES * sizeof(struct pkt));
+	q->free = mem_alloc(FRAMES * sizeof(*q->free));
+	if (q->event_fd < 0 || !q->wires || !q->frames || !q->pkts || !q->free) {
+		free_queue(q);
+		goto fail;
+	}
+	q->put_end = &q->put;
+	ck_spinlock_fas_init(&q->sending);
+	ck_spinlock_fas_init(&q->arriving);
+	q->base = (struct port_queue){
+		.port = base,
+		.ops = base->ops,
+		.pool.put = pool_put,
+		.frames = FRAMES,
+		.frames_free = FRAMES,
+	};
+	for (uint32_t i = 0; i < FRAMES; i++)
+		q->free[i] = FRAMES - 1 - i;
+	pthread_mutex_lock(&port->lock);
+	list_push_back(&port->queues, &q->link);
+	pthread_mutex_unlock(&port->lock);
+	*out = &q->base;
+	return 0;
+
+fail:
+	snprintf(why, PORT_WHY, "No memory or no descriptor for a loop-back queue.\n");
+	return -ENOMEM;
+}
+
+static void loop_close_queue(struct port_queue *base)
+{
+	struct loop_queue *q = loop_queue_of(base);
+
+	loop_leave_shares(q);
+	loop_remove_flows(q, NULL); /* nobody delivers to it from here on */
+	pthread_mutex_lock(&q->port->lock);
+	list_remove(&q->link);
+	pthread_mutex_unlock(&q->port->lock);
+	free_queue(q);
+}
+
+static void loop_free_port(struct port *base)
+{
+	struct loop_port *port = container_of(base, struct loop_port, base);
+
+	pthread_mutex_destroy(&port->lock);
+	mem_free(port);
+}
+
+/* There is one process. */
+static bool loop_flow_is_foreign(struct port *port, const struct flow_key *key)
+{
+	return false;
+}
+
+/* Whatever privileges it has. */
+static void loop_fence(struct port *port)
+{
+}
+
+static int loop_grant(struct port *port, const struct flow_key *key)
+{
+	return 0;
+}
+
+static const struct port_ops loop_ops = {
+	.add_flow = loop_add_flow,
+	.addrs_gone = loop_addrs_gone,
+	.at_exit = loop_at_exit,
+	.barrier = loop_barrier,
+	.close_queue = loop_close_queue,
+	.del_flow = loop_del_flow,
+	.fds = loop_fds,
+	.fence = loop_fence,
+	.flow_is_foreign = loop_flow_is_foreign,
+	.free_port = loop_free_port,
+	.grant = loop_grant,
+	.idle = loop_idle,
+	.kernel_done = loop_kernel_done,
+	.move_flow = loop_move_flow,
+	.open_queue = loop_open_queue,
+	.rx_burst = loop_rx_burst,
+	.rx_pending = loop_rx_pending,
+	.service = loop_service,
+	.settle = loop_settle,
+	.share_join = loop_share_join,
+	.share_leave = loop_share_leave,
+	.share_move = loop_share_move,
+	.share_pick = loop_share_pick,
+	.take_flow = loop_take_flow,
+	.tx_flush = loop_tx_flush,
+	.tx_get = loop_tx_get,
+	.tx_put = loop_tx_put,
+};
+
+int port_loop_open(uint32_t mtu, struct port **out)
+{
+	struct loop_port *port = mem_zalloc(sizeof(*port));
+
+	if (!port)
+		return -ENOMEM;
+	if (!hold_single_supported()) { /* see wake() */
+		mem_free(port);
+		return -EOPNOTSUPP;
+	}
+	port->base = (struct port){
+		.ops = &loop_ops,
+		.name = "loop",
+		.mac = {2, 0, 0, 0, 0, 1},
+		.mtu = mtu,
+	};
+	/* A full segment with every header there may be; rounded to cache lines. */
+	port->stride = (mtu + FRAME_HDR_MAX + sizeof(struct wire) + 63) / 64 * 64;
+	pthread_mutex_init(&port->lock, NULL);
+	list_init(&port->queues);
+	list_init(&port->flows);
+	list_init(&port->shares);
+	*out = &port->base;
+	return 0;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Entries of the steering maps.
+ */
+#include <errno.h>
+#include <linux/bpf.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "ring/xdp/xdp_entry.h"
+#include "ring/xdp/xdp_internal.h"
+
+/* A flow as the maps know it. */
+struct entry {
+	int map;
+	union {
+		struct xdp_steer_key3 key3;
+		struct xdp_steer_key5 key5;
+	};
+	bool is5;
+};
+
+#define BATCH 128u
+
+/* Entries of one map, from place `in` (NULL: the first) on. */
+struct batch {
+	uint8_t keys[BATCH * sizeof(struct xdp_steer_key5)];
+	uint32_t values[BATCH];
+	uint32_t count;
+	uint32_t out; /* the place after them */
+};
+
+/* -ENOENT: there are no more. */
+static int map_lookup_batch(int map, const uint32_t *in, struct batch *b)
+{
+	union bpf_attr attr;
+	int rc;
+
+	memset(&attr, 0, sizeof(attr)); /* behind .batch, too, or the kernel refuses it */
+	attr.batch.in_batch = (uintptr_t)in;
+	attr.batch.out_batch = (uintptr_t)&b->out;
+	attr.batch.keys = (uintptr_t)b->keys;
+	attr.batch.values = (uintptr_t)b->values;
+	attr.batch.count = BATCH;
+	attr.batch.map_fd = (uint32_t)map;
+	rc = sys_bpf(BPF_MAP_LOOKUP_BATCH, &attr, sizeof(attr));
+	b->count = rc && rc != -ENOENT ? 0 : attr.batch.count;
+	return rc;
+}
+
+static int entry_of(const struct xdp_port *port, const struct flow_key *key, struct entry *e)
+{
+	if (!addr_is_v4(&key->local))
+		return -EAFNOSUPPORT;
+	*e = (struct entry){.is5 = key->remote_port != 0};
+	if (e->is5) {
+		e->map = port->flows5_fd;
+		e->key5 = (struct xdp_steer_key5){
+			.local = addr_v4_of(&key->local),
+			.remote = addr_v4_of(&key->remote),
+			.local_port = key->local_port,
+			.remote_port = key->remote_port,
+			.proto = key->proto,
+		};
+	} else {
+		e->map = port->flows3_fd;
+		e->key3 = xdp_key3_of(key);
+	}
+	return 0;
+}
+
+/* The program skips a map while this is zero. */
+static void count(uint32_t *entries, uint32_t by)
+{
+	__atomic_fetch_add(entries, by, __ATOMIC_SEQ_CST);
+}
+
+static void count_flows5(struct xdp_port *port, uint32_t by)
+{
+	count(&port->conf->flows5, by);
+}
+
+/*
+ * The key is there.  If its slot belongs to a process that died, which nobody has
+ * noticed yet, it is ours: a server that is started again at once finds its port.
+ */
+static int replace_dead(struct xdp_port *port, const struct entry *e, unsigned slot)
+{
+	struct xdp_group *g = &port->group;
+	uint32_t old;
+	int rc = -EEXIST;
+
+	/* Keeps the sweep from deleting the entry we replace. */
+	if (!group_lock_wait(g, &g->ctl->lock))
+		return rc;
+	if (map_lookup(e->map, &e->key3, &old)) {
+		rc = map_update(e->map, &e->key3, slot, BPF_NOEXIST); /* it went meanwhile */
+	} else if (old & XDP_STEER_SHARED ? xdp_share_is_dead(port, old)
+					  : group_slot_is_dead(g, old)) {
+		rc = map_update(e->map, &e->key3, slot, BPF_EXIST);
+		if (!rc && e->is5)
+			count_flows5(port, -1u); /* the dead one's */
+	}
+	group_lock_release(g, &g->ctl->lock);
+	return rc;
+}
+
+/* The slot that the map has for it; XDP_STEER_SLOTS: none. */
+static unsigned find_entry(const struct xdp_port *port, const struct entry *e)
+{
+	uint32_t slot; /* or, of a 3-tuple, a share: nobody's */
+
+	/* As the program: there are none, and that is known without a system call. */
+	if (e->is5 && !__atomic_load_n(&port->conf->flows5, __ATOMIC_SEQ_CST))
+		return XDP_STEER_SLOTS;
+	if (map_lookup(e->map, &e->key3, &slot) || slot > XDP_STEER_SLOTS)
+		return XDP_STEER_SLOTS;
+	return slot;
+}
+
+/* A connection at the place of its port.  -ENOSPC: it must have an entry of the map. */
+static int add_conn(struct xdp_port *port, const struct entry *e, unsigned slot)
+{
+	unsigned other;
+
+	if (e->key5.proto != IPPROTO_TCP)
+		return -ENOSPC;
+	other = find_entry(port, e);
+	if (other < XDP_STEER_SLOTS)
+		return group_slot_is_dead(&port->group, other) ? -ENOSPC : -EEXIST;
+	return xdp_conn_add(port, &e->key5, slot);
+}
+
+int xdp_add_flow(struct port_queue *base, const struct flow_key *key)
+{
+	struct xdp_queue *q = (struct xdp_queue *)base;
+	struct xdp_port *port = (struct xdp_port *)base->port;
+	struct entry e;
+	int rc;
+
+	rc = entry_of(port, key, &e);
+	if (rc)
+		return rc;
+	if (!xdp_may_have(port, key))
+		return -ENOSPC;
+	if (e.is5) {
+		rc = add_conn(port, &e, q->slot);
+		if (rc != -ENOSPC)
+			return rc;
+		count_flows5(port, 1);
+	} else {
+		xdp_kernel_set(port, &e.key3, q->slot);
+	}
+	rc = map_update(e.map, &e.key3, q->slot, BPF_NOEXIST);
+	if (rc == -EEXIST)
+		rc = replace_dead(port, &e, q->slot);
+	if (rc && e.is5)
+		count_flows5(port, -1u);
+	return rc == -E2BIG ? -ENOSPC : rc;
+}
+
+bool xdp_slot_is_ours(const struct xdp_port *port, unsigned slot)
+{
+	const struct xdp_group *g = &port->group;
+
+	return slot < XDP_STEER_SLOTS && g->ctl->slots[slot].member == g->member &&
+	       !group_slot_is_dead(g, slot);
+}
+
+/* As entry_of(); *slot has the connection, XDP_STEER_SLOTS: it is none, or not there. */
+static int entry_and_conn(const struct xdp_port *port, const struct flow_key *key, struct entry *e,
+			  unsigned *slot)
+{
+	int rc = entry_of(port, key, e);
+
+	*slot = !rc && e->is5 ? xdp_conn_find(port, &e->key5) : XDP_STEER_SLOTS;
+	return rc;
+}
+
+int xdp_move_flow(struct port_queue *base, const struct flow_key *key)
+{
+	struct xdp_queue *q = (struct xdp_queue *)base;
+	struct xdp_port *port = (struct xdp_port *)base->port;
+	unsigned from;
+	struct entry e;
+	int rc = entry_and_conn(port, key, &e, &from);
+
+	if (rc)
+		return rc;
+	if (xdp_slot_is_ours(port, from))
+		return xdp_conn_move(port, &e.key5, from, q->slot);
+	if (!xdp_slot_is_ours(port, find_entry(port, &e)))
+		return -ENOENT;
+	if (!e.is5)
+		xdp_kernel_move(port, &e.key3, q->slot);
+	return map_update(e.map, &e.key3, q->slot, BPF_EXIST);
+}
+
+/* Its owner has stopped changing the entry: it waits for us to say that we took it. */
+int xdp_take_flow(struct port_queue *base, const struct flow_key *key)
+{
+	struct xdp_queue *q = (struct xdp_queue *)base;
+	struct xdp_port *port = (struct xdp_port *)base->port;
+	unsigned from;
+	struct entry e;
+	int rc = entry_and_conn(port, key, &e, &from);
+
+	if (rc)
+		return rc;
+	if (!xdp_may_have(port, key))
+		return -ENOSPC;
+	if (from != XDP_STEER_SLOTS && !xdp_conn_move(port, &e.key5, from, q->slot))
+		return 0;
+	if (find_entry(port, &e) != XDP_STEER_SLOTS &&
+	    !map_update(e.map, &e.key3, q->slot, BPF_EXIST))
+		return 0;
+	return xdp_add_flow(base, key);
+}
+
+int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
+{
+	struct xdp_queue *q = (struct xdp_queue *)base;
+	struct xdp_port *port = (struct xdp_port *)base->port;
+	struct entry e;
+	int rc;
+
+	rc = entry_of(port, key, &e);
+	if (rc)
+		return rc;
+	if (e.is5 && !xdp_conn_del(port, &e.key5, q->slot))
+		return 0;
+	/* Ours, as it was added and is not at its place: a look-up would tell no more. */
+	rc = map_delete(e.map, &e.key3);
+	if (!rc && e.is5)
+		count_flows5(port, -1u);
+	if (!e.is5)
+		xdp_kernel_del(port, &e.key3);
+	return rc;
+}
+
+bool xdp_flow_is_foreign(struct port *base, const struct flow_key *key)
+{
+	const struct xdp_port *port = (const struct xdp_port *)base;
+	struct entry e;
+	unsigned slot;
+
+	if (entry_of(port, key, &e))
+		return false;
+	slot = xdp_conn_find(port, &e.key5);
+	if (slot == XDP_STEER_SLOTS)
+		slot = find_entry(port, &e);
+	return slot != XDP_STEER_SLOTS && !xdp_slot_is_ours(port, slot) &&
+	       !group_slot_is_dead(&port->group, slot);
+}
+
+/* entries: how many there are; NULL: nobody counts them. */
+static void clear_map(int map, size_t key_size, uint32_t *entries, const uint8_t *slots)
+{
+	struct batch b;
+	uint32_t at = 0;
+	int rc;
+
+	if (entries && !__atomic_load_n(entries, __ATOMIC_SEQ_CST))
+		return;
+	rc = map_lookup_batch(map, NULL, &b);
+	for (;;) {
+		for (uint32_t i = 0; i < b.count && i < BATCH; i++)
+			if (b.values[i] < XDP_STEER_SLOTS && slots[b.values[i]] &&
+			    !map_delete(map, b.keys + i * key_size) && entries)
+				count(entries, -1u);
+		if (rc)
+			return;
+		at = b.out;
+		rc = map_lookup_batch(map, &at, &b);
+	}
+}
+
+void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS])
+{
+	xdp_conns_clear(port, slots);
+	clear_map(port->flows5_fd, sizeof(struct xdp_steer_key5), &port->conf->flows5, slots);
+	clear_map(port->flows3_fd, sizeof(struct xdp_steer_key3), NULL, slots);
+	clear_map(port->kernel_fd, sizeof(struct xdp_steer_key3), &port->conf->kernel, slots);
+	/* Last: while a connection's entry leads to no socket the kernel would get a new one's SYN. */
+	for (unsigned slot = 0; slot < XDP_STEER_SLOTS; slot++)
+		for (unsigned i = 0; slots[slot] && i < port->group.queues; i++)
+			xdp_flow_set_socket(port, slot, i, -1);
+}
+
+int xdp_flow_set_socket(struct xdp_port *port, unsigned slot, unsigned i, int fd)
+{
+	uint32_t index = slot * XDP_STEER_QUEUES + i;
+
+	if (fd < 0)
+		return map_delete(port->xsks_fd, &index);
+	return map_update(port->xsks_fd, &index, (uint32_t)fd, BPF_ANY);
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How a process comes into the group: by a Unix socket (xdp_group_name.c).
+ *
+ *	whoever takes the name	makes the group, and answers newcomers from then on
+ *	who finds it taken	asks, and gets the descriptors
+ *
+ * The user is the one who opened the port, whatever the process became since.  A newcomer
+ * proves that it could open the port itself: with its question it sends descriptors that
+ * only a process with the capabilities can have made (xdp_group_proof.c).
+ *
+ * The connection stays: its end tells either side that the other one is gone.
+ * When the answerer goes, another member takes the name; a newcomer that comes
+ * in between, and takes the name itself, sees the group's program on the
+ * interface, lets go, and asks again.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "ring/xdp/xdp_internal.h"
+
+#define WAIT_MAX (2 * NSEC_PER_SEC)	/* for an answer, or somebody who answers */
+#define OTHER_MAX (300 * NSEC_PER_MSEC) /* the same, where another user seems to have it */
+#define SETTLE_MAX (5 * NSEC_PER_SEC)	/* for the carrier, after the program was attached */
+#define PAUSE (5 * NSEC_PER_MSEC)
+#define FIXED_FDS 15 /* and the anchors */
+#define FDS_MAX (FIXED_FDS + XDP_STEER_QUEUES)
+
+enum hello_kind { HELLO_NEW, HELLO_MEMBER, HELLO_ANSWER, HELLO_NONE /* never sent */ };
+
+struct hello {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t kind;
+};
+
+union control {
+	struct cmsghdr head;
+	char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
+};
+
+/* What is handed over, in this order. */
+static unsigned shared_fds(struct xdp_port *port, int *fds[FDS_MAX])
+{
+	unsigned n = 0;
+
+	fds[n++] = &port->group.ctl_fd;
+	fds[n++] = &port->umem_fd;
+	fds[n++] = &port->bell_fd;
+	fds[n++] = &port->link_fd;
+	fds[n++] = &port->xsks_fd;
+	fds[n++] = &port->flows3_fd;
+	fds[n++] = &port->flows5_fd;
+	fds[n++] = &port->local_ports_fd;
+	fds[n++] = &port->shares_fd;
+	fds[n++] = &port->gone_fd;
+	fds[n++] = &port->fences_fd;
+	fds[n++] = &port->grants_fd;
+	fds[n++] = &port->lives_fd;
+	fds[n++] = &port->kernel_fd;
+	fds[n++] = &port->conf_fd;
+	for (unsigned i = 0; i < XDP_STEER_QUEUES; i++)
+		fds[n++] = &port->anchors[i];
+	return n;
+}
+
+/* Who is at the other end; false: a stranger. */
+static bool is_same_user(const struct xdp_port *port, int fd, struct ucred *peer)
+{
+	socklen_t len = sizeof(*peer);
+
+	return !sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &len) && peer->uid == port->uid;
+}
+
+bool xdp_group_outgrown(const struct xdp_port *port)
+{
+	return __atomic_load_n(&port->conf->outgrown, __ATOMIC_RELAXED);
+}
+
+bool xdp_group_is_opener(const struct xdp_port *port)
+{
+	return port->uid == sys_geteuid();
+}
+
+static int say(int fd, enum hello_kind kind, const int *fds, unsigned n)
+{
+	struct hello hello = {.magic = GROUP_MAGIC, .version = GROUP_VERSION, .kind = kind};
+	struct iovec iov = {&hello, sizeof(hello)};
+	union control control = {0};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t rc;
+
+	if (n) {
+		msg.msg_control = &control;
+		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(&control.head), fds, n * sizeof(int));
+	}
+	rc = sys_sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return rc < 0 ? (int)rc : 0;
+}
+
+/* The descriptors that came with a message, hidden; how many. */
+static unsigned take_fds(struct msghdr *msg, int fds[FDS_MAX])
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	unsigned n;
+
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return 0;
+	n = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+	memcpy(fds, CMSG_DATA(c), n * sizeof(int)); /* the buffer takes no more than FDS_MAX */
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = sys_fd_hide(fds[i]);
+	return n;
+}
+
+/*
+ * False: nothing has come yet.  What is no hello has the kind HELLO_NONE, one of another library
+ * the version 0; *n descriptors came.
+ */
+static bool hear(int fd, struct hello *hello, int fds[FDS_MAX], unsigned *n)
+{
+	struct iovec iov = {hello, sizeof(*hello)};
+	union control control;
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = &control,
+			     .msg_controllen = sizeof(control)};
+	ssize_t len = sys_recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	*n = len < 0 ? 0 : take_fds(&msg, fds);
+	if (len != sizeof(*hello))
+		hello->kind = HELLO_NONE;
+	else if (hello->magic != GROUP_MAGIC)
+		hello->version = 0;
+	return len != -EAGAIN;
+}
+
+static void close_fds(int *fds, unsigned n)
+{
+	while (n)
+		sys_close_fd(&fds[--n]);
+}
+
+static int ask(int fd)
+{
+	int proof[XDP_PROOFS], rc = xdp_group_prove(proof);
+
+	if (!rc)
+		rc = say(fd, HELLO_NEW, proof, XDP_PROOFS);
+	close_fds(proof, XDP_PROOFS);
+	return rc;
+}
+
+/* ---- calling ---------------------------------------------------------------------------- */
+
+/* A connection to whoever has the name; -ECONNREFUSED, -EAGAIN: not yet; -EREMOTE: a stranger. */
+static int call(const struct xdp_port *port, enum hello_kind kind, struct ucred *peer)
+{
+	int fd = xdp_group_name_call(port), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = is_same_user(port, fd, peer) ? 0 : -EREMOTE;
+	if (!rc)
+		rc = kind == HELLO_NEW ? ask(fd) : say(fd, kind, NULL, 0);
+	if (!rc)
+		return fd;
+	sys_close(fd);
+	return rc;
+}
+
+/* ---- the answerer ----------------------------------------------------------------------- */
+
+static void drop_conn(struct xdp_port *port, int conn)
+{
+	for (unsigned i = 0; i < port->n_conns; i++) {
+		if (port->conns[i] != conn)
+			continue;
+		xdp_service_close(port, &port->conns[i]);
+		port->conns[i] = port->conns[--port->n_conns];
+		return;
+	}
+}
+
+bool xdp_group_accept(struct xdp_port *port)
+{
+	struct ucred peer;
+	int fd;
+
+	while ((fd = sys_accept4(port->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		fd = sys_fd_hide(fd);
+		if (!is_same_user(port, fd, &peer) || port->n_conns == GROUP_MEMBERS) {
+			sys_close(fd);
+			continue;
+		}
+		port->conns[port->n_conns++] = fd;
+		xdp_service_watch(port, fd, EPOLLIN);
+	}
+	return fd == -EAGAIN || fd == -ECONNABORTED;
+}
+
+static int hand_over(struct xdp_port *port, int conn)
+{
+	int *from[FDS_MAX], fds[FDS_MAX];
+	unsigned n = FIXED_FDS + port->group.queues;
+
+	shared_fds(port, from);
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = *from[i];
+	return say(conn, HELLO_ANSWER, fds, n);
+}
+
+/* Another version gets the news of ours, and no descriptors. */
+static bool answer(struct xdp_port *port, int conn, const struct hello *hello, const int *fds,
+		   unsigned n)
+{
+	if (hello->version != GROUP_VERSION)
+		return !say(conn, HELLO_ANSWER, NULL, 0);
+	return hello->kind == HELLO_NEW && xdp_group_is_opener(port) && !port->fenced &&
+	       !xdp_group_outgrown(port) && xdp_group_is_proof(port, fds, n) &&
+	       !hand_over(port, conn);
+}
+
+bool xdp_group_answer(struct xdp_port *port, int conn)
+{
+	struct hello hello;
+	int fds[FDS_MAX];
+	unsigned n;
+	bool stays;
+
+	if (!hear(conn, &hello, fds, &n))
+		return true;
+	stays = hello.kind == HELLO_MEMBER ||
+		(hello.kind != HELLO_NONE && answer(port, conn, &hello, fds, n));
+	close_fds(fds, n);
+	if (!stays)
+		drop_conn(port, conn);
+	return stays;
+}
+
+void xdp_group_stop_answering(struct xdp_port *port)
+{
+	/* The name first: who loses the connection looks for it. */
+	if (port->listen_fd >= 0)
+		xdp_service_close(port, &port->listen_fd);
+	while (port->n_conns)
+		xdp_service_close(port, &port->conns[--port->n_conns]);
+}
+
+void xdp_group_find_answerer(struct xdp_port *port)
+{
+	struct ucred peer;
+	int fd = xdp_group_name_take(port);
+
+	if (fd >= 0) {
+		port->listen_fd = fd;
+		xdp_service_watch(port, fd, EPOLLIN);
+		return;
+	}
+	fd = call(port, HELLO_MEMBER, &peer);
+	if (fd >= 0) {
+		port->lifeline_fd = fd;
+		xdp_service_watch(port, fd, EPOLLIN);
+	}
+}
+
+/* ---- the newcomer ------------------------------------------------------------------------- */
+
+static void forget_fds(struct xdp_port *port)
+{
+	int *fds[FDS_MAX];
+	unsigned n = shared_fds(port, fds);
+
+	for (unsigned i = 0; i < n; i++)
+		*fds[i] = -1;
+}
+
+static void undo(struct xdp_port *port)
+{
+	group_member_leave(&port->group);
+	xdp_unload(port);
+	xdp_group_drop(port);
+}
+
+static int why_silent(const struct xdp_port *port, const struct ucred *peer, char why[PORT_WHY])
+{
+	return xdp_why(why, -EBUSY,
+		       "Interface %s is not accelerated: process %d, which shares it, does not\n"
+		       "answer.  Is it stopped?\n",
+		       port->base.name, (int)peer->pid);
+}
+
+/* -EAGAIN: the answerer gave up, or died. */
+static int receive_group(struct xdp_port *port, int fd, const struct ucred *peer, nsec_t deadline,
+			 char why[PORT_WHY])
+{
+	struct hello hello;
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	nsec_t left = deadline - group_now();
+	struct timespec ts = {.tv_sec = left / NSEC_PER_SEC, .tv_nsec = left % NSEC_PER_SEC};
+	int fds[FDS_MAX], *to[FDS_MAX];
+	unsigned n;
+
+	if (left <= 0 || sys_ppoll(&pfd, 1, &ts, NULL) == 0)
+		return why_silent(port, peer, why);
+	(void)hear(fd, &hello, fds, &n);
+	if (hello.kind != HELLO_ANSWER || (hello.version == GROUP_VERSION && n <= FIXED_FDS)) {
+		close_fds(fds, n);
+		return -EAGAIN;
+	}
+	if (hello.version != GROUP_VERSION) {
+		close_fds(fds, n);
+		return xdp_why(why, -EPROTO,
+			       "Interface %s is not accelerated: process %d, which has it, uses\n"
+			       "another version of this library.\n",
+			       port->base.name, (int)peer->pid);
+	}
+	shared_fds(port, to);
+	for (unsigned i = 0; i < n; i++)
+		*to[i] = fds[i];
+	return 0;
+}
+
+/* -EREMOTE: nobody can be joined; -EAGAIN: not yet. */
+static int try_join(struct xdp_port *port, nsec_t deadline, char why[PORT_WHY])
+{
+	struct ucred peer = {0};
+	int fd = call(port, HELLO_NEW, &peer), rc;
+
+	if (fd == -EREMOTE)
+		log_debug("%s: process %d of user %u has its name", port->base.name, (int)peer.pid,
+			  peer.uid);
+	/* The latter: there is nothing to prove it by.  make() tells what is missing. */
+	if (fd == -EREMOTE || fd == -EPERM || fd == -EACCES)
+		return -EREMOTE;
+	if (fd < 0)
+		return xdp_why(why, -EAGAIN,
+			       "Interface %s is not accelerated: the process that shares it does\n"
+			       "not answer.\n",
+			       port->base.name);
+	if (peer.pid == sys_getpid())
+		rc = xdp_why(
+			why, -EBUSY,
+			"Interface %s is not accelerated twice: this process has it already.\n",
+			port->base.name);
+	else
+		rc = receive_group(port, fd, &peer, deadline, why);
+	if (!rc) {
+		rc = xdp_group_adopt(port, why);
+		port->lifeline_fd = fd;
+	}
+	if (!rc)
+		return 0;
+	sys_close(fd);
+	port->lifeline_fd = -1;
+	undo(port);
+	return rc;
+}
+
+/*
+ * virtio_net with a program sends frames that are redirected from queues of their own, one for
+ * each processor, and receives on these queues as well.
+ */
+static int recount(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
+{
+	int rc = xdp_device_recount(dev);
+
+	if (rc)
+		return xdp_why(why, rc, "Interface %s is not accelerated: %s.\n", dev->name,
+			       strerrordesc_np(-rc));
+	rc = xdp_device_check_queues(dev, why);
+	if (rc)
+		return rc;
+	port->rx_queues = dev->rx_queues;
+	dev->grew |= port->grew;
+	port->grew = dev->grew;
+	return xdp_group_memory_fit(port, why);
+}
+
+static int make(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
+{
+	int rc = xdp_group_memory(port, why);
+
+	if (!rc)
+		rc = xdp_load(port, dev, why); /* sleeps for some 10 ms */
+	xdp_group_memory_wait(port);
+	if (!rc)
+		rc = recount(port, dev, why);
+	if (!rc)
+		rc = xdp_group_create(port, why);
+	if (!rc) {
+		if (dev->carrier)
+			port->group.ctl->settle_until = group_now() + SETTLE_MAX;
+		xdp_mode_tell(port, dev);
+		return 0;
+	}
+	/* Whoever waits for an answer sees the end of it, and tries in turn. */
+	sys_close_fd(&port->listen_fd);
+	undo(port);
+	return rc;
+}
+
+/* Without a name, if there can be none: then nobody else comes in. */
+static int try_make(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
+{
+	int fd = xdp_group_name_take(port);
+
+	if (fd == -EADDRINUSE || fd == -EAGAIN)
+		return xdp_why(
+			why, fd,
+			"Interface %s is not accelerated: another process is about to share\n"
+			"it, and does not go on.  Is one of this user stopped?\n",
+			port->base.name);
+	if (fd < 0)
+		log_debug("%s: no name for its processes: %s", port->base.name,
+			  strerrordesc_np(-fd));
+	port->listen_fd = fd < 0 ? -1 : fd;
+	return make(port, dev, why);
+}
+
+static int try_both(struct xdp_port *port, struct xdp_device *dev, nsec_t deadline,
+		    char why[PORT_WHY])
+{
+	int rc = try_make(port, dev, why);
+
+	if (rc != -EADDRINUSE)
+		return rc;
+	rc = try_join(port, deadline, why);
+	/* A stranger has the name: we do without, if the interface is not ours already. */
+	if (rc == -EREMOTE || (rc == -EAGAIN && group_now() > deadline))
+		rc = make(port, dev, why);
+	return rc;
+}
+
+int xdp_group_join(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
+{
+	nsec_t begun = group_now();
+	int rc;
+
+	port->uid = sys_geteuid();
+	forget_fds(port);
+	for (;;) {
+		struct timespec pause = {.tv_nsec = PAUSE};
+
+		rc = try_both(port, dev, begun + WAIT_MAX, why);
+		if (rc != -EAGAIN && rc != -ENOTUNIQ)
+			break;
+		if (group_now() > begun + (rc == -EAGAIN ? WAIT_MAX : OTHER_MAX)) {
+			rc = -EBUSY;
+			break;
+		}
+		sys_ppoll(NULL, 0, &pause, NULL);
+	}
+	xdp_link_let_go(port->base.ifindex);
+	return rc;
+}

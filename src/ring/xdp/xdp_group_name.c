@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where the processes of a group find each other: a Unix socket in the directory that only
+ * their user can look into (base/host_dir.h), named after interface, user and network
+ * namespace.  No other user can take the name or connect to it.
+ *
+ * The file outlives the process that listened there.  A process that wants the name, and
+ * finds that nobody listens, replaces the file.  A lock on another file in the directory lets
+ * one process at a time do this.  It also removes the files of other groups where nobody
+ * listens, so that their number does not grow.
+ *
+ * Without such a directory (a container with neither /run nor /dev/shm), the name is abstract.
+ * Any user can take it; then processes do not share the interface.  Nor do processes that see
+ * different directories.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/un.h>
+
+#include "base/host_dir.h"
+#include "base/sys.h"
+#include "ring/xdp/xdp_internal.h"
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71 /* Linux 5.14; processes share an interface from 6.4 on */
+#endif
+
+#define LOCK_FILE "names"
+#define PREFIX "xdp-"
+#define BACKLOG 128
+
+struct name {
+	struct sockaddr_un addr;
+	socklen_t len;
+	int lock_fd; /* negative: it is abstract */
+	char dir[HOST_DIR_PATH];
+};
+
+static int open_socket(void)
+{
+	return sys_fd_hide(sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+/* 0: the kernel does not tell. */
+static uint64_t namespace_of(int sock)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	return sys_getsockopt(sock, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) ? 0 : cookie;
+}
+
+/* Abstract names are of the namespace anyway. */
+static void name_abstract(const struct xdp_port *port, struct name *name)
+{
+	int len = snprintf(name->addr.sun_path + 1, sizeof(name->addr.sun_path) - 1,
+			   "libvma-" PREFIX "%d-%u", port->base.ifindex, port->uid);
+
+	name->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static void name_path(struct name *name, const char *file)
+{
+	snprintf(name->addr.sun_path, sizeof(name->addr.sun_path), "%s/%.56s", name->dir, file);
+	name->len = sizeof(name->addr);
+}
+
+/* sock: any, of the namespace.  0: name->lock_fd is to be closed; or -errno: not now. */
+static int find_name(const struct xdp_port *port, int sock, struct name *name)
+{
+	uint64_t netns = namespace_of(sock);
+	char file[56];
+
+	*name = (struct name){.addr.sun_family = AF_UNIX, .lock_fd = -ENOENT};
+	if (netns)
+		name->lock_fd = host_dir_lock_file(LOCK_FILE, name->dir);
+	if (name->lock_fd == -ENOENT) {
+		name_abstract(port, name);
+		return 0;
+	}
+	if (name->lock_fd < 0)
+		return name->lock_fd;
+	snprintf(file, sizeof(file), PREFIX "%d-%u-%llx", port->base.ifindex, port->uid,
+		 (unsigned long long)netns);
+	name_path(name, file);
+	return 0;
+}
+
+static int connect_to(int fd, const struct name *name)
+{
+	return sys_connect(fd, (const struct sockaddr *)&name->addr, name->len);
+}
+
+int xdp_group_name_call(const struct xdp_port *port)
+{
+	struct name name;
+	int fd = open_socket(), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = find_name(port, fd, &name);
+	if (!rc)
+		rc = connect_to(fd, &name);
+	sys_close_fd(&name.lock_fd);
+	if (!rc)
+		return fd;
+	sys_close(fd);
+	return rc;
+}
+
+/* ---- taking it ---------------------------------------------------------------------------- */
+
+/* The lock is held: nobody is about to listen there. */
+static void remove_deserted(const struct name *name)
+{
+	int fd = open_socket();
+
+	if (fd < 0)
+		return;
+	if (connect_to(fd, name) == -ECONNREFUSED)
+		sys_call(SYS_unlink, name->addr.sun_path, 0, 0, 0, 0, 0);
+	sys_close(fd);
+}
+
+/* Of other interfaces and namespaces, which may be gone for good. */
+static void remove_all_deserted(const struct name *mine)
+{
+	char buf[4096] __attribute__((aligned(8)));
+	int dir = host_dir_open(mine->dir);
+	struct name name = *mine;
+	long n;
+
+	if (dir < 0)
+		return;
+	while ((n = sys_call(SYS_getdents64, dir, buf, sizeof(buf), 0, 0, 0)) > 0) {
+		for (long at = 0; at < n;) {
+			const struct dirent64 *entry = (const void *)(buf + at);
+
+			at += entry->d_reclen;
+			if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0)
+				continue;
+			name_path(&name, entry->d_name);
+			if (strcmp(name.addr.sun_path, mine->addr.sun_path) != 0)
+				remove_deserted(&name);
+		}
+	}
+	sys_close(dir);
+}
+
+static int bind_and_listen(int fd, const struct name *name)
+{
+	int rc = sys_bind(fd, (const struct sockaddr *)&name->addr, name->len);
+
+	if (rc)
+		return rc;
+	if (name->lock_fd >= 0) /* whatever umask(2) says */
+		sys_call(SYS_chmod, name->addr.sun_path, 0600, 0, 0, 0, 0);
+	return sys_listen(fd, BACKLOG);
+}
+
+/* The lock is held; or the name is abstract, and nothing is left of one who is gone. */
+static int listen_at(int fd, const struct name *name)
+{
+	int rc = bind_and_listen(fd, name);
+
+	if (name->lock_fd < 0)
+		return rc;
+	if (rc == -EADDRINUSE) {
+		remove_deserted(name);
+		rc = bind_and_listen(fd, name);
+	}
+	if (!rc)
+		remove_all_deserted(name);
+	return rc;
+}
+
+int xdp_group_name_take(const struct xdp_port *port)
+{
+	struct name name;
+	int fd = open_socket(), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = find_name(port, fd, &name);
+	if (!rc && name.lock_fd >= 0)
+		rc = (int)sys_call(SYS_flock, name.lock_fd, LOCK_EX | LOCK_NB, 0, 0, 0, 0);
+	if (!rc)
+		rc = listen_at(fd, &name);
+	sys_close_fd(&name.lock_fd); /* and the lock with it */
+	if (!rc)
+		return fd;
+	sys_close(fd);
+	return rc;
+}

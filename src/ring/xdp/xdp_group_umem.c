@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the members of a port group share: control segment, UMEM, and the
+ * anchors, one AF_XDP socket per RX queue that has the fill and the completion
+ * ring and is never steered to.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "ring/xdp/xdp_internal.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define QUEUES_UNTOLD 16	/* at most, of a device that does not tell */
+#define PAGE 4096		/* or a part of one */
+#define TOUCH_STACK (64 * 1024) /* bytes */
+
+/* A memory file nobody can shrink under our feet. */
+static int memory_file(const char *name, size_t size)
+{
+	int fd = (int)sys_call(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0, 0, 0);
+	long rc;
+
+	fd = sys_fd_hide(fd);
+	if (fd < 0)
+		return fd;
+	rc = sys_call(SYS_ftruncate, fd, size, 0, 0, 0, 0);
+	if (!rc)
+		rc = sys_fcntl(fd, F_ADD_SEALS, SEALS);
+	if (rc) {
+		sys_close(fd);
+		return (int)rc;
+	}
+	return fd;
+}
+
+/* The size of a memory file that nobody can change; 0: it is none. */
+static size_t memory_file_size(int fd)
+{
+	struct stat st;
+
+	if (sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) ||
+	    (sys_fcntl(fd, F_GET_SEALS, 0) & SEALS) != SEALS)
+		return 0;
+	return (size_t)st.st_size;
+}
+
+static int map_umem(struct xdp_port *port)
+{
+	int rc = xdp_map(&port->umem_map, port->group.umem_size, port->umem_fd, 0);
+
+	port->group.umem = port->umem_map.addr;
+	return rc;
+}
+
+static int map_memory(struct xdp_port *port)
+{
+	int rc = xdp_map(&port->ctl_map, sizeof(struct group_ctl), port->group.ctl_fd, 0);
+
+	port->group.ctl = port->ctl_map.addr;
+	return rc ? rc : map_umem(port);
+}
+
+/* The rings of an anchor, from its descriptor. */
+static int map_rings(struct xdp_port *port, unsigned i)
+{
+	struct xdp_group *g = &port->group;
+	struct xdp_mmap_offsets off;
+	struct xsk_ring_prod fill;
+	struct xsk_ring_cons comp;
+	int fd = port->anchors[i];
+	int rc = xdp_ring_offsets(fd, &off);
+
+	if (!rc)
+		rc = xdp_map(&port->fill_maps[i], off.fr.desc + XDP_FILL_ENTRIES * sizeof(uint64_t),
+			     fd, XDP_UMEM_PGOFF_FILL_RING);
+	if (!rc)
+		rc = xdp_map(&port->comp_maps[i], off.cr.desc + XDP_COMP_ENTRIES * sizeof(uint64_t),
+			     fd, XDP_UMEM_PGOFF_COMPLETION_RING);
+	if (rc)
+		return rc;
+	xdp_ring_set(&fill, &port->fill_maps[i], &off.fr, XDP_FILL_ENTRIES);
+	xdp_ring_set(&comp, &port->comp_maps[i], &off.cr, XDP_COMP_ENTRIES);
+	g->fill[i] =
+		(struct group_ring){fill.producer, fill.consumer, fill.flags, fill.ring, fill.size};
+	g->comp[i] =
+		(struct group_ring){comp.producer, comp.consumer, comp.flags, comp.ring, comp.size};
+	return 0;
+}
+
+static void copy_settings(struct xdp_group *g)
+{
+	const struct group_ctl *ctl = g->ctl;
+
+	g->frames = ctl->frames;
+	g->frame_shift = ctl->frame_shift;
+	g->queues = ctl->queues;
+	g->fill_target = ctl->fill_target;
+	g->native = ctl->native;
+	g->zerocopy = ctl->zerocopy;
+}
+
+/* ---- anchors ------------------------------------------------------------------------ */
+
+static int register_umem(struct xdp_port *port, int fd)
+{
+	struct xdp_umem_reg reg = {
+		.addr = (uintptr_t)port->group.umem,
+		.len = port->group.umem_size,
+		.chunk_size = 1u << port->group.frame_shift,
+	};
+	int rc = xdp_set_option(fd, XDP_UMEM_REG, &reg, sizeof(reg));
+	struct xdp_memlock memlock;
+
+	if (rc == -ENOBUFS && xdp_memlock_raise(&memlock)) {
+		rc = xdp_set_option(fd, XDP_UMEM_REG, &reg, sizeof(reg));
+		xdp_memlock_restore(&memlock);
+	}
+	return rc;
+}
+
+static int set_ring_sizes(int fd)
+{
+	uint32_t fill = XDP_FILL_ENTRIES, comp = XDP_COMP_ENTRIES, rx = 2;
+	int rc = xdp_set_option(fd, XDP_UMEM_FILL_RING, &fill, sizeof(fill));
+
+	if (!rc)
+		rc = xdp_set_option(fd, XDP_UMEM_COMPLETION_RING, &comp, sizeof(comp));
+	if (!rc)
+		rc = xdp_set_option(fd, XDP_RX_RING, &rx, sizeof(rx)); /* bind() wants one */
+	return rc;
+}
+
+/*
+ * Queues that go with the program are gone before zero-copy sockets have let go of them, in
+ * whatever order they are closed: the kernel warns, and crashes soon after (virtio_net,
+ * Linux 7.3).
+ */
+static bool may_zero_copy(const struct xdp_port *port)
+{
+	return port->native && params.xdp_zerocopy && !port->grew;
+}
+
+static int bind_first(const struct xdp_port *port, int fd, struct sockaddr_xdp *addr)
+{
+	int rc;
+
+	addr->sxdp_flags = XDP_USE_NEED_WAKEUP;
+	if (!may_zero_copy(port))
+		addr->sxdp_flags |= XDP_COPY;
+	if (port->native) /* the kernel tries zero-copy, and falls back to copying by itself */
+		return xdp_bind(fd, addr);
+	addr->sxdp_flags |= XDP_USE_SG;
+	rc = xdp_bind(fd, addr);
+	if (rc != -EINVAL)
+		return rc;
+	/* Before Linux 6.6.  Only real devices never show unsplit segments. */
+	if (port->base.flags & PORT_PARTIAL_CSUM)
+		return -EPROTONOSUPPORT;
+	addr->sxdp_flags &= (uint16_t)~XDP_USE_SG;
+	return xdp_bind(fd, addr);
+}
+
+static int bind_anchor(const struct xdp_port *port, unsigned i)
+{
+	struct sockaddr_xdp addr = {
+		.sxdp_family = AF_XDP,
+		.sxdp_ifindex = (uint32_t)port->base.ifindex,
+		.sxdp_queue_id = i,
+	};
+
+	if (!i)
+		return bind_first(port, port->anchors[0], &addr);
+	addr.sxdp_flags = XDP_SHARED_UMEM;
+	addr.sxdp_shared_umem_fd = (uint32_t)port->anchors[0];
+	return xdp_bind(port->anchors[i], &addr);
+}
+
+static bool is_zerocopy(int fd)
+{
+	struct xdp_options options = {0};
+	socklen_t len = sizeof(options);
+
+	return !sys_getsockopt(fd, SOL_XDP, XDP_OPTIONS, &options, &len) &&
+	       (options.flags & XDP_OPTIONS_ZEROCOPY);
+}
+
+/* Some drivers take frames at bind already. */
+static void first_fill(struct xdp_port *port, unsigned i, uint32_t first)
+{
+	struct xdp_group *g = &port->group;
+	struct group_ring *r = &g->fill[i];
+
+	for (uint32_t n = 0; n < g->fill_target; n++) {
+		group_set_owner(g, first + n, owner_fill(0, i, n));
+		r->addrs[n] = (uint64_t)(first + n) << g->frame_shift;
+	}
+	__atomic_store_n(r->producer, g->fill_target, __ATOMIC_RELEASE);
+}
+
+static int open_anchor(struct xdp_port *port, unsigned i)
+{
+	int rc, fd = xdp_socket();
+
+	if (fd < 0)
+		return fd;
+	port->anchors[i] = fd;
+	rc = i ? 0 : register_umem(port, fd);
+	if (!rc)
+		rc = set_ring_sizes(fd);
+	if (!rc)
+		rc = map_rings(port, i);
+	if (rc)
+		return rc;
+	first_fill(port, i, i * port->group.fill_target);
+	return bind_anchor(port, i);
+}
+
+static void close_anchor(struct xdp_port *port, unsigned i)
+{
+	xdp_unmap(&port->fill_maps[i]);
+	xdp_unmap(&port->comp_maps[i]);
+	sys_close_fd(&port->anchors[i]);
+}
+
+static int open_anchors(struct xdp_port *port, char why[PORT_WHY])
+{
+	unsigned want = port->rx_queues ? port->rx_queues : QUEUES_UNTOLD, i;
+
+	for (i = 0; i < want; i++) {
+		int rc = open_anchor(port, i);
+
+		/* A device that does not tell how many it has: as many as can be bound. */
+		if (rc == -EINVAL && !port->rx_queues && i) {
+			close_anchor(port, i);
+			break;
+		}
+		if (rc)
+			return xdp_why_no_sock(why, port, i, rc);
+	}
+	port->group.ctl->queues = i;
+	return 0;
+}
+
+/* ---- making and joining ----------------------------------------------------------------- */
+
+/*
+ * Cards know the size of a receive buffer in steps of 1 KB (SRRCTL.BSIZEPKT of igb): of
+ * a frame of 2 KB they would use half, and cut what is longer.
+ */
+static uint32_t frame_shift_of(const struct xdp_port *port)
+{
+	bool card = port->native && params.xdp_zerocopy && !(port->base.flags & PORT_PARTIAL_CSUM);
+
+	return card || port->base.mtu > XDP_MTU_OF(2048) ? 12 : 11;
+}
+
+static void init_ctl(struct xdp_port *port)
+{
+	struct group_ctl *ctl = port->group.ctl;
+	unsigned queues = port->rx_queues ? port->rx_queues : QUEUES_UNTOLD;
+
+	ctl->magic = GROUP_MAGIC;
+	ctl->version = GROUP_VERSION;
+	ctl->size = sizeof(*ctl);
+	ctl->frame_shift = frame_shift_of(port);
+	ctl->umem_size = port->group.umem_size;
+	ctl->frames = ctl->umem_size >> ctl->frame_shift;
+	ctl->fill_target = ctl->frames / 2 / queues;
+	if (ctl->fill_target > XDP_FILL_ENTRIES)
+		ctl->fill_target = XDP_FILL_ENTRIES;
+	ctl->native = port->native;
+	ctl->made = group_now();
+}
+
+/* The pool is what the fill rings left over. */
+static void init_frames(struct xdp_port *port)
+{
+	struct group_ctl *ctl = port->group.ctl;
+	uint32_t filled = ctl->queues * ctl->fill_target;
+
+	/* Those for RX queues that there are not. */
+	for (uint32_t f = filled; f < ctl->frames; f++)
+		group_set_owner(&port->group, f, OWNER_POOL);
+	group_frames_init(ctl, filled);
+}
+
+static int enter(struct xdp_port *port, char why[PORT_WHY])
+{
+	int rc = group_member_enter(&port->group);
+
+	if (rc)
+		return xdp_why(why, rc,
+			       "Interface %s is not accelerated: %u processes share it already.\n",
+			       port->base.name, GROUP_MEMBERS);
+	return 0;
+}
+
+static int why_no_memory(const struct xdp_port *port, int rc, char why[PORT_WHY])
+{
+	return xdp_why(why, rc, "Interface %s is not accelerated: %s.\n", port->base.name,
+		       strerrordesc_np(-rc));
+}
+
+/* Before Linux 6.4 the rings of a socket that is bound cannot be mapped any more. */
+static int why_not_shared(const struct xdp_port *port, char why[PORT_WHY])
+{
+	return xdp_why(why, -EOPNOTSUPP,
+		       "Interface %s is not accelerated: another process has it already, and\n"
+		       "processes can share an interface from Linux 6.4 on.\n"
+		       "Use a newer kernel, or one accelerated process per interface.\n",
+		       port->base.name);
+}
+
+/* A page that nobody wrote has no memory yet. */
+static void *touch_pages(void *arg)
+{
+	const struct xdp_map *umem = arg;
+
+	for (size_t at = 0; at < umem->len; at += PAGE)
+		*((volatile uint8_t *)umem->addr + at) = 0;
+	return NULL;
+}
+
+/* The program's handlers run on its own threads. */
+static int start_touching(struct xdp_port *port)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int rc;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, TOUCH_STACK);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&port->toucher, &attr, touch_pages, &port->umem_map);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return -rc;
+}
+
+static uint32_t umem_size_of(unsigned queues)
+{
+	uint32_t size = queues * XDP_UMEM_SIZE_QUEUE;
+
+	return size < XDP_UMEM_SIZE_MIN ? XDP_UMEM_SIZE_MIN : size;
+}
+
+int xdp_group_memory(struct xdp_port *port, char why[PORT_WHY])
+{
+	int rc = 0;
+
+	port->group.umem_size = umem_size_of(port->rx_queues);
+	port->group.ctl_fd = memory_file("vma-group", sizeof(struct group_ctl));
+	port->umem_fd = memory_file("vma-umem", port->group.umem_size);
+	port->bell_fd = sys_fd_hide(sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (port->group.ctl_fd < 0 || port->umem_fd < 0 || port->bell_fd < 0)
+		rc = -EMFILE;
+	if (!rc)
+		rc = map_memory(port);
+	if (rc)
+		return why_no_memory(port, rc, why);
+	/* Without a thread the kernel does it, when the UMEM is registered. */
+	port->touching = !start_touching(port);
+	return 0;
+}
+
+void xdp_group_memory_wait(struct xdp_port *port)
+{
+	if (port->touching)
+		pthread_join(port->toucher, NULL);
+	port->touching = false;
+}
+
+int xdp_group_memory_fit(struct xdp_port *port, char why[PORT_WHY])
+{
+	uint32_t size = umem_size_of(port->rx_queues);
+	int rc;
+
+	if (size <= port->group.umem_size)
+		return 0;
+	xdp_unmap(&port->umem_map);
+	sys_close_fd(&port->umem_fd);
+	port->group.umem_size = size;
+	port->umem_fd = memory_file("vma-umem", size);
+	if (port->umem_fd < 0)
+		return why_no_memory(port, port->umem_fd, why);
+	rc = map_umem(port);
+	return rc ? why_no_memory(port, rc, why) : 0;
+}
+
+int xdp_group_create(struct xdp_port *port, char why[PORT_WHY])
+{
+	int rc;
+
+	init_ctl(port);
+	copy_settings(&port->group);
+	rc = open_anchors(port, why);
+	if (rc)
+		return rc;
+	port->group.ctl->zerocopy = is_zerocopy(port->anchors[0]);
+	for (unsigned i = 0; port->group.ctl->zerocopy && i < port->group.ctl->queues; i++)
+		xdp_drive_allow(port->anchors[i]);
+	init_frames(port);
+	copy_settings(&port->group);
+	port->conf->queues = port->group.queues;
+	log_debug("%s: port group made, %u RX queues, %s XDP, %s", port->base.name,
+		  port->group.queues, port->native ? "native" : "generic",
+		  port->group.zerocopy ? "zero-copy" : "copy");
+	return enter(port, why);
+}
+
+static bool is_sane(const struct group_ctl *ctl)
+{
+	return (ctl->frame_shift == 11 || ctl->frame_shift == 12) &&
+	       ctl->frames == ctl->umem_size >> ctl->frame_shift && ctl->queues &&
+	       ctl->queues <= XDP_STEER_QUEUES && ctl->fill_target <= XDP_FILL_ENTRIES;
+}
+
+int xdp_group_adopt(struct xdp_port *port, char why[PORT_WHY])
+{
+	size_t umem_size = memory_file_size(port->umem_fd);
+	const struct group_ctl *ctl;
+	int rc = -EPROTO;
+
+	if (memory_file_size(port->group.ctl_fd) != sizeof(*ctl) || umem_size < XDP_UMEM_SIZE_MIN ||
+	    umem_size > XDP_UMEM_SIZE_MAX)
+		return why_no_memory(port, rc, why);
+	port->group.umem_size = (uint32_t)umem_size;
+	rc = map_memory(port);
+	if (rc)
+		return why_no_memory(port, rc, why);
+	ctl = port->group.ctl;
+	if (ctl->magic != GROUP_MAGIC || ctl->version != GROUP_VERSION ||
+	    ctl->umem_size != umem_size || !is_sane(ctl))
+		return why_no_memory(port, -EPROTO, why);
+	copy_settings(&port->group);
+	port->native = port->group.native;
+	if (port->base.mtu > XDP_MTU_OF(1u << port->group.frame_shift))
+		port->base.mtu = XDP_MTU_OF(1u << port->group.frame_shift);
+	for (unsigned i = 0; i < port->group.queues && !rc; i++)
+		rc = map_rings(port, i);
+	if (rc == -EBUSY)
+		return why_not_shared(port, why);
+	if (!rc)
+		rc = xdp_map_conf(port);
+	if (rc)
+		return why_no_memory(port, rc, why);
+	return enter(port, why);
+}
+
+void xdp_group_drop(struct xdp_port *port)
+{
+	/* The first anchor last: the others share its UMEM. */
+	for (unsigned i = XDP_STEER_QUEUES; i-- > 0;)
+		close_anchor(port, i);
+	xdp_unmap(&port->ctl_map);
+	xdp_unmap(&port->umem_map);
+	port->group.ctl = NULL;
+	/* Its close drops the record lock: from here on we are no member. */
+	sys_close_fd(&port->group.ctl_fd);
+	sys_close_fd(&port->umem_fd);
+	sys_close_fd(&port->bell_fd);
+}

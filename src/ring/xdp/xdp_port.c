@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/port.h"
+
+#include <errno.h>
+#include <linux/if.h>
+#include <linux/if_arp.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "ring/xdp/xdp_internal.h"
+
+static int xdp_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
+{
+	const struct xdp_queue *q = (const struct xdp_queue *)base;
+
+	fds[0] = q->nsocks == 1 ? q->socks[0].fd : q->fds;
+	return 1;
+}
+
+/* An XDP program runs in one RCU read section, from its look-up to the RX ring. */
+static void xdp_barrier(struct port *port)
+{
+	int rc = grace_wait(&((struct xdp_port *)port)->grace);
+
+	if (rc)
+		log_debug("%s: no grace period: %s", port->name, strerrordesc_np(-rc));
+}
+
+/* The member leaves; what it opened stays as long as there is another one. */
+static void xdp_free_port(struct port *base)
+{
+	struct xdp_port *port = (struct xdp_port *)base;
+
+	xdp_napi_fini(port);
+	xdp_service_fini(port);
+	group_member_leave(&port->group);
+	xdp_unload(port);
+	xdp_group_drop(port);
+	grace_fini(&port->grace);
+	xdp_grants_free(port);
+	pthread_mutex_destroy(&port->lock);
+	mem_free(port);
+}
+
+static const struct port_ops port_xdp_ops = {
+	.add_flow = xdp_add_flow,
+	.addrs_gone = xdp_addrs_gone,
+	.at_exit = xdp_at_exit,
+	.barrier = xdp_barrier,
+	.close_queue = xdp_close_queue,
+	.del_flow = xdp_del_flow,
+	.fds = xdp_fds,
+	.fence = xdp_fence,
+	.flow_is_foreign = xdp_flow_is_foreign,
+	.free_port = xdp_free_port,
+	.grant = xdp_grant,
+	.idle = xdp_idle,
+	.kernel_done = xdp_kernel_done,
+	.move_flow = xdp_move_flow,
+	.open_queue = xdp_open_queue,
+	.rx_burst = xdp_rx_burst,
+	.rx_pending = xdp_rx_pending,
+	.service = xdp_service,
+	.settle = xdp_settle,
+	.share_join = xdp_share_join,
+	.share_leave = xdp_share_leave,
+	.share_move = xdp_share_move,
+	.share_pick = xdp_share_pick,
+	.take_flow = xdp_take_flow,
+	.tx_flush = xdp_tx_flush,
+	.tx_get = xdp_tx_get,
+	.tx_put = xdp_tx_put,
+};
+
+/* What can be said before anything is tried. */
+static int check_device(struct xdp_device *dev, char why[PORT_WHY])
+{
+	int rc;
+
+	if (dev->flags & IFF_LOOPBACK)
+		return xdp_why(why, -EOPNOTSUPP,
+			       "Interface %s is the loopback: AF_XDP does not serve it.\n",
+			       dev->name);
+	if (dev->hw_type != ARPHRD_ETHER)
+		return xdp_why(
+			why, -EOPNOTSUPP,
+			"Interface %s is not accelerated: it is not an Ethernet interface.\n",
+			dev->name);
+	rc = xdp_kind_check(dev, why);
+	if (rc)
+		return rc;
+	if (dev->mtu > XDP_MTU_MAX)
+		return xdp_why(
+			why, -EOPNOTSUPP,
+			"Interface %s is not accelerated: its MTU of %u does not fit a buffer.\n"
+			"Lower it: ip link set %s mtu %u\n",
+			dev->name, dev->mtu, dev->name, XDP_MTU_MAX);
+	rc = xdp_device_check_queues(dev, why);
+	if (rc)
+		return rc;
+	if (!(dev->flags & IFF_UP))
+		return xdp_why(why, -ENETDOWN,
+			       "Interface %s is not accelerated: it is down.\n"
+			       "Bring it up before the program starts: ip link set %s up\n",
+			       dev->name, dev->name);
+	return xdp_why_missing_caps(why, dev->name);
+}
+
+static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
+{
+	struct xdp_device dev;
+	struct xdp_port *port;
+	struct grace grace;
+	int rc;
+
+	rc = xdp_device_query(&dev, ifindex);
+	if (rc)
+		return xdp_why(why, rc, "Interface number %d: %s.\n", ifindex,
+			       rc == -EXDEV ? "it is of another network namespace than this thread"
+					    : strerrordesc_np(-rc));
+	rc = check_device(&dev, why);
+	if (rc)
+		return rc;
+	rc = grace_init(&grace);
+	if (rc)
+		return xdp_why(
+			why, rc,
+			"Interface %s is not accelerated: neither membarrier(2) nor a BPF map of\n"
+			"maps (%s) tells when its programs have ended.\n",
+			dev.name, strerrordesc_np(-rc));
+	port = mem_zalloc(sizeof(*port));
+	if (!port) {
+		grace_fini(&grace);
+		return xdp_why(why, -ENOMEM, "Interface %s is not accelerated: out of memory.\n",
+			       dev.name);
+	}
+	port->grace = grace;
+	port->base.ops = &port_xdp_ops;
+	port->base.ifindex = ifindex;
+	memcpy(port->base.name, dev.name, sizeof(dev.name));
+	memcpy(port->base.mac, dev.mac, sizeof(dev.mac));
+	port->base.mtu = dev.mtu;
+	port->base.flags = dev.is_virtual ? PORT_PARTIAL_CSUM : 0;
+	port->rx_queues = dev.rx_queues;
+	port->group.ctl_fd = port->listen_fd = port->lifeline_fd = -1;
+	port->epoll_fd = port->timer_fd = port->napi.fd = -1;
+	pthread_mutex_init(&port->lock, NULL);
+	list_init(&port->queues);
+	list_init(&port->grants);
+	rc = xdp_group_join(port, &dev, why);
+	if (rc) {
+		grace_fini(&grace);
+		mem_free(port);
+		return rc;
+	}
+	xdp_conf_mac(port, dev.mac); /* of a group that was made under another one */
+	xdp_napi_init(port);
+	rc = xdp_service_init(port);
+	if (rc) {
+		xdp_free_port(&port->base);
+		return xdp_why(why, rc, "Interface %s is not accelerated: %s.\n", dev.name,
+			       strerrordesc_np(-rc));
+	}
+	log_debug("%s: member %u of its port group, %s XDP", dev.name, port->group.member,
+		  port->native ? "native" : "generic");
+	*out = &port->base;
+	return 0;
+}
+
+/* libbpf writes errno also when it succeeds; a call that opens a port on the way must not. */
+int port_xdp_open(int ifindex, struct port **out, char why[PORT_WHY])
+{
+	int saved = errno, rc;
+
+	rc = open_port(ifindex, out, why);
+	errno = saved;
+	return rc;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Flows with several receivers (ring/reuseport.h).  Who they are is in the control segment;
+ * what the program needs to choose among them is in a map, which every member has
+ * mapped; and the entry of the flow names the share.
+ *
+ * Role		holders of rings, under the group's lock; sweeps: any member of the
+ *		group, which has it.
+ * Ordering	a member is in both memories before the entry is made, and the entry
+ *		is gone before its last member is.  A share without members is free;
+ *		one whose maker died in the middle has but dead ones, until the sweep.
+ *		A table is made from what it was and the members: who died while he
+ *		changed it left one that is not even, and the next makes it so.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "ring/xdp/xdp_entry.h"
+#include "ring/xdp/xdp_internal.h"
+
+#define SHARES_LEN (XDP_STEER_SHARES * sizeof(struct xdp_steer_share))
+
+_Static_assert(sizeof(struct xdp_steer_share) % 8 == 0, "places of the map follow each other");
+
+int xdp_map_shares(struct xdp_port *port)
+{
+	struct xdp_map map = {0};
+	int rc = xdp_map(&map, SHARES_LEN, port->shares_fd, 0);
+
+	port->shares = map.addr;
+	return rc;
+}
+
+void xdp_unmap_shares(struct xdp_port *port)
+{
+	if (port->shares)
+		munmap(port->shares, SHARES_LEN);
+	port->shares = NULL;
+}
+
+static int key_of(const struct flow_key *key, struct xdp_steer_key3 *key3)
+{
+	if (!addr_is_v4(&key->local))
+		return -EAFNOSUPPORT;
+	*key3 = xdp_key3_of(key);
+	return 0;
+}
+
+static bool same_key(const struct xdp_steer_key3 *a, const struct xdp_steer_key3 *b)
+{
+	return a->local == b->local && a->local_port == b->local_port && a->proto == b->proto;
+}
+
+/* ---- members (the group's lock) --------------------------------------------------- */
+
+/* 0: the frames go to the kernel.  Also without the lock, of a member of ours. */
+static void set_slot(struct xdp_port *port, unsigned at, unsigned member, unsigned slot_and_one)
+{
+	__atomic_store_n(&port->shares[at].slot[member], (uint16_t)slot_and_one, __ATOMIC_RELEASE);
+}
+
+static void drop_member(struct xdp_port *port, unsigned at, unsigned member)
+{
+	struct share_member *m = &port->group.ctl->shares[at].members.at[member];
+
+	set_slot(port, at, member, 0);
+	__atomic_store_n(&m->seq, 0, __ATOMIC_RELEASE);
+	GROUP_STEP();
+}
+
+static bool is_empty(const struct group_share *share)
+{
+	return share_receivers(&share->members) == 0;
+}
+
+/* The entry of a share that nobody has a part in: it goes, unless it is another's by now. */
+static void drop_entry(struct xdp_port *port, unsigned at)
+{
+	struct xdp_steer_key3 *key = &port->group.ctl->shares[at].key;
+	uint32_t entry;
+
+	if (!map_lookup(port->flows3_fd, key, &entry) && entry == (at | XDP_STEER_SHARED))
+		map_delete(port->flows3_fd, key);
+	GROUP_STEP();
+}
+
+/* Somebody came or went. */
+static void balance(struct xdp_port *port, unsigned at)
+{
+	share_balance(port->shares[at].bucket,
+		      share_receivers(&port->group.ctl->shares[at].members));
+}
+
+static void drop_dead(struct xdp_port *port, unsigned at)
+{
+	struct group_share *share = &port->group.ctl->shares[at];
+
+	for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
+		const struct share_member *m = &share->members.at[i];
+
+		if (m->seq && group_slot_is_dead(&port->group, m->slot))
+			drop_member(port, at, i);
+	}
+}
+
+bool xdp_share_is_dead(const struct xdp_port *port, uint32_t entry)
+{
+	unsigned at = entry & ~XDP_STEER_SHARED;
+	const struct group_share *share;
+
+	if (at >= XDP_STEER_SHARES)
+		return true;
+	share = &port->group.ctl->shares[at];
+	for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
+		const struct share_member *m = &share->members.at[i];
+
+		if (m->seq && !group_slot_is_dead(&port->group, m->slot))
+			return false;
+	}
+	return true;
+}
+
+/* ---- joining ------------------------------------------------------------------------ */
+
+/* A free share for the key; XDP_STEER_SHARES: there is none. */
+static unsigned take_share(struct xdp_port *port, const struct xdp_steer_key3 *key)
+{
+	for (unsigned at = 0; at < XDP_STEER_SHARES; at++) {
+		struct group_share *share = &port->group.ctl->shares[at];
+
+		if (!is_empty(share))
+			continue;
+		drop_entry(port, at); /* of one who left without the lock */
+		share->key = *key;
+		return at;
+	}
+	return XDP_STEER_SHARES;
+}
+
+/* The share of the flow, found or new; how the map's entry is to be written. */
+static int find_share(struct xdp_queue *q, const struct xdp_steer_key3 *key, unsigned *at,
+		      uint64_t *flags)
+{
+	struct xdp_port *port = (struct xdp_port *)q->base.port;
+	uint32_t entry;
+	bool found = !map_lookup(port->flows3_fd, key, &entry);
+
+	*flags = BPF_EXIST;
+	if (found && entry & XDP_STEER_SHARED) {
+		*at = entry & ~XDP_STEER_SHARED;
+		if (*at < XDP_STEER_SHARES && same_key(&port->group.ctl->shares[*at].key, key)) {
+			drop_dead(port, *at);
+			return 0;
+		}
+	} else if (found && entry != q->slot && !group_slot_is_dead(&port->group, entry)) {
+		return -EEXIST;
+	} else if (!found) {
+		*flags = BPF_NOEXIST;
+	}
+	*at = take_share(port, key);
+	return *at < XDP_STEER_SHARES ? 0 : -ENOSPC;
+}
+
+/* The group's lock. */
+static int join(struct xdp_queue *q, const struct xdp_steer_key3 *key, struct flow_share *part)
+{
+	struct xdp_port *port = (struct xdp_port *)q->base.port;
+	unsigned at;
+	uint64_t flags;
+	int member, rc = find_share(q, key, &at, &flags);
+
+	if (rc)
+		return rc;
+	member = share_add(&port->group.ctl->shares[at].members, part, q->slot);
+	if (member < 0)
+		return -ENOSPC;
+	GROUP_STEP();
+	part->at = (uint16_t)at;
+	part->member = (uint8_t)member;
+	set_slot(port, at, (unsigned)member, q->slot + 1);
+	balance(port, at);
+	GROUP_STEP();
+	rc = map_update(port->flows3_fd, key, at | XDP_STEER_SHARED, flags);
+	if (rc)
+		drop_member(port, at, (unsigned)member);
+	return rc == -E2BIG ? -ENOSPC : rc;
+}
+
+int xdp_share_join(struct port_queue *base, const struct flow_key *key, struct flow_share *part)
+{
+	struct xdp_queue *q = (struct xdp_queue *)base;
+	struct xdp_group *g = q->group;
+	struct xdp_steer_key3 key3;
+	int rc = key_of(key, &key3);
+
+	if (rc)
+		return rc;
+	if (!xdp_may_have((struct xdp_port *)base->port, key))
+		return -ENOSPC;
+	if (!group_lock_wait(g, &g->ctl->lock))
+		return -EAGAIN;
+	xdp_kernel_set((struct xdp_port *)base->port, &key3, q->slot);
+	rc = join(q, &key3, part);
+	group_lock_release(g, &g->ctl->lock);
+	return rc;
+}
+
+/* ---- leaving and moving --------------------------------------------------------------- */
+
+/* The group's lock: after members went. */
+static void remaining(struct xdp_port *port, unsigned at)
+{
+	if (is_empty(&port->group.ctl->shares[at]))
+		drop_entry(port, at);
+	else
+		balance(port, at);
+}
+
+/* Is it the last of all? */
+static bool is_alone(const struct group_share *share, unsigned member)
+{
+	for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
+		if (i != member && share->members.at[i].seq)
+			return false;
+	}
+	return true;
+}
+
+/* The group's lock.  Its places have others before it has no socket: else the kernel gets them. */
+static void leave(struct xdp_port *port, unsigned at, unsigned member)
+{
+	struct group_share *share = &port->group.ctl->shares[at];
+
+	if (is_alone(share, member))
+		drop_entry(port, at);
+	__atomic_store_n(&share->members.at[member].seq, 0, __ATOMIC_RELEASE);
+	GROUP_STEP();
+	remaining(port, at);
+	GROUP_STEP();
+	set_slot(port, at, member, 0);
+}
+
+void xdp_share_leave(struct port_queue *base, const struct flow_key *key,
+		     const struct flow_share *part)
+{
+	struct xdp_port *port = (struct xdp_port *)base->port;
+	struct xdp_group *g = &port->group;
+
+	if (!group_lock_wait(g, &g->ctl->lock)) {
+		/* The kernel gets its part until somebody else joins or leaves. */
+		drop_member(port, part->at, part->member);
+		return;
+	}
+	leave(port, part->at, part->member);
+	group_lock_release(g, &g->ctl->lock);
+}
+
+int xdp_share_move(struct port_queue *base, const struct flow_key *key,
+		   const struct flow_share *part)
+{
+	const struct xdp_queue *q = (const struct xdp_queue *)base;
+	struct xdp_port *port = (struct xdp_port *)base->port;
+	struct share_member *m = &port->group.ctl->shares[part->at].members.at[part->member];
+
+	/* Nobody else writes a member of ours while we live. */
+	__atomic_store_n(&m->slot, (uint16_t)q->slot, __ATOMIC_RELEASE);
+	set_slot(port, part->at, part->member, q->slot + 1);
+	return 0;
+}
+
+unsigned xdp_share_pick(struct port_queue *base, const struct flow_share *part,
+			const struct flow_key *key)
+{
+	const struct xdp_port *port = (const struct xdp_port *)base->port;
+	unsigned place = share_bucket(addr_v4_of(&key->remote), key->remote_port, port->conf->seed);
+
+	return __atomic_load_n(&port->shares[part->at].bucket[place], __ATOMIC_RELAXED);
+}
+
+void xdp_shares_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS], bool locked)
+{
+	for (unsigned at = 0; at < XDP_STEER_SHARES; at++) {
+		struct group_share *share = &port->group.ctl->shares[at];
+		bool changed = false;
+
+		for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
+			const struct share_member *m = &share->members.at[i];
+
+			if (!m->seq || (m->slot < XDP_STEER_SLOTS && !slots[m->slot]))
+				continue;
+			drop_member(port, at, i);
+			changed = true;
+		}
+		if (changed && locked)
+			remaining(port, at);
+	}
+}

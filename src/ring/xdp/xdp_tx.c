@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sending: a TX ring for each queue of the interface, the frames of a flow all
+ * by the same one, so that they stay in order.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/sys.h"
+#include "ring/xdp/xdp_internal.h"
+
+#define TX_KICKS_MAX 128 /* of one flush: a full TX ring at 32 frames a kick, and some in vain */
+
+#define IP 14			/* what we send has no tag and no options */
+#define FRAGMENT_OFFSET 0x1fffu /* a later piece: without ports */
+
+static inline struct xdp_queue *queue_of(struct port_queue *q)
+{
+	return container_of(q, struct xdp_queue, base);
+}
+
+/* By a pointer: left to itself, gcc 12 finds the address again at each access. */
+static inline struct xdp_sock *sock_at(struct xdp_queue *q, unsigned i)
+{
+	struct xdp_sock *s = &q->socks[i];
+
+	__asm__("" : "+r"(s));
+	return s;
+}
+
+/* ---- frames ----------------------------------------------------------------- */
+
+/* What was sent, by whomever of the group; how many frames. */
+static __attribute__((noinline)) unsigned tx_reap(struct xdp_queue *q)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < q->nsocks; i++)
+		if (group_has_completions(&q->group->comp[i]))
+			n += group_reap(q->group, &q->free, i);
+	if (!n)
+		return 0;
+	q->tx_unreaped -= n < q->tx_unreaped ? n : q->tx_unreaped;
+	if (q->free.n > q->free_max)
+		xdp_give_some(q);
+	xdp_count_free(q);
+	return n;
+}
+
+/* The stack is empty. */
+static __attribute__((noinline)) bool get_some(struct xdp_queue *q)
+{
+	bool got;
+
+	xdp_share(q);
+	if (q->held >= q->held_max)
+		return false;
+	got = tx_reap(q) || group_take(q->group, &q->free, q->free_max / 2 + 1);
+	xdp_count_free(q);
+	return got;
+}
+
+struct pkt *xdp_tx_get(struct port_queue *base)
+{
+	struct xdp_queue *q = queue_of(base);
+	struct pkt *pkt;
+	uint32_t frame;
+
+	if (__builtin_expect(!q->free.n, 0) && !get_some(q))
+		return NULL;
+	frame = q->free.frames[--q->free.n];
+	base->frames_free--;
+	q->held++;
+	pkt = &q->pkts[frame];
+	pkt->pool = &base->pool;
+	pkt->frame = q->umem + ((size_t)frame << q->frame_shift);
+	pkt->frame_len = 0;
+	pkt->room = 1u << q->frame_shift;
+	pkt->flags = 0;
+	return pkt;
+}
+
+/* ---- kicks ------------------------------------------------------------------ */
+
+static void wake_driver(const struct xdp_sock *s)
+{
+	if (xsk_ring_prod__needs_wakeup(&s->tx))
+		sys_sendto(s->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
+}
+
+/* True: all of the TX ring was taken. */
+static inline bool kick_once(const struct xdp_sock *s)
+{
+	wake_driver(s);
+	return xdp_tx_consumed(s);
+}
+
+/*
+ * In copy mode the kernel sends at most 32 frames a kick, in this very call,
+ * and stops early when the device is busy, the socket's send buffer is used up
+ * or the completion ring is full.
+ */
+static bool kick_copying(struct xdp_queue *q, const struct xdp_sock *s)
+{
+	unsigned in_vain = 0;
+
+	for (int i = 0; i < TX_KICKS_MAX && in_vain < 4; i++) {
+		uint32_t before = *s->tx.consumer;
+
+		if (!xsk_ring_prod__needs_wakeup(&s->tx))
+			return false;
+		if (kick_once(s))
+			return true;
+		if (!tx_reap(q) && before == *s->tx.consumer)
+			in_vain++;
+	}
+	return false;
+}
+
+/* Until all of it is taken, or there is no point in going on. */
+static __attribute__((noinline)) void tx_kick(struct xdp_queue *q, unsigned i)
+{
+	struct xdp_sock *s = &q->socks[i];
+	uint64_t bit = 1ull << i;
+	bool taken;
+
+	if (q->zerocopy)
+		taken = xdp_drive_send(q, s) || kick_once(s);
+	else
+		taken = kick_copying(q, s);
+	/* The driver is at it, or rx_burst() tries again. */
+	q->tx_stuck = taken ? q->tx_stuck & ~bit : q->tx_stuck | bit;
+	if (taken)
+		s->drive.stuck_since = 0;
+}
+
+/* The usual case: one kick of one socket that has nothing else to send. */
+static inline void flush_one(struct xdp_queue *q, unsigned i)
+{
+	struct xdp_sock *s = sock_at(q, i);
+
+	/* release: the kernel sees the entries.  All that were reserved were filled. */
+	__atomic_store_n(s->tx.producer, s->tx.cached_prod, __ATOMIC_RELEASE);
+	if (__builtin_expect(q->zerocopy | (q->tx_stuck != 0), 0) ||
+	    __builtin_expect(!kick_once(s), 0))
+		tx_kick(q, i);
+}
+
+void xdp_tx_flush(struct port_queue *base)
+{
+	struct xdp_queue *q = queue_of(base);
+	uint64_t dirty = q->tx_dirty;
+
+	q->tx_dirty = 0;
+	for (; dirty; dirty &= dirty - 1)
+		flush_one(q, (unsigned)__builtin_ctzll(dirty));
+	if (q->tx_unreaped >= XDP_REAP_BATCH)
+		tx_reap(q);
+}
+
+void xdp_tx_idle(struct xdp_queue *q, bool look)
+{
+	if (q->tx_unreaped >= XDP_REAP_IDLE || (look && q->tx_unreaped))
+		tx_reap(q);
+	for (uint64_t stuck = q->tx_stuck; stuck; stuck &= stuck - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(stuck);
+
+		tx_kick(q, i);
+		if (q->zerocopy && q->tx_stuck & 1ull << i)
+			xdp_drive_stuck(q, &q->socks[i]);
+	}
+}
+
+/* ---- one frame -------------------------------------------------------------- */
+
+/* Later pieces of a datagram follow the first at once, on its way. */
+static __attribute__((noinline)) unsigned pick_sock(struct xdp_queue *q, const uint8_t *frame)
+{
+	uint32_t src, dst, ports, hash;
+	uint16_t offset;
+
+	memcpy(&offset, frame + IP + 6, sizeof(offset));
+	if (__builtin_bswap16(offset) & FRAGMENT_OFFSET)
+		return q->tx_last;
+	memcpy(&src, frame + IP + 12, sizeof(src));
+	memcpy(&dst, frame + IP + 16, sizeof(dst));
+	memcpy(&ports, frame + IP + 20, sizeof(ports));
+	hash = (src ^ __builtin_bswap32(dst)) * 0x9e3779b1u;
+	hash = (hash ^ ports) * 0x85ebca6bu;
+	q->tx_last = (unsigned)((uint64_t)hash * q->tx_socks >> 32);
+	return q->tx_last;
+}
+
+static __attribute__((noinline)) bool make_room(struct xdp_queue *q, unsigned i, uint32_t *idx)
+{
+	q->tx_dirty &= ~(1ull << i);
+	flush_one(q, i);
+	tx_reap(q);
+	return xsk_ring_prod__reserve(&q->socks[i].tx, 1, idx);
+}
+
+int xdp_tx_put(struct port_queue *base, struct pkt *pkt)
+{
+	struct xdp_queue *q = queue_of(base);
+	unsigned i = __builtin_expect(q->tx_socks == 1, 1) ? 0 : pick_sock(q, pkt->frame);
+	struct xdp_sock *s = sock_at(q, i);
+	struct xdp_desc *desc;
+	uint32_t idx;
+
+	if (!xsk_ring_prod__reserve(&s->tx, 1, &idx) && !make_room(q, i, &idx)) {
+		pkt_free(pkt);
+		return -ENOBUFS;
+	}
+	desc = xsk_ring_prod__tx_desc(&s->tx, idx);
+	desc->addr = (uint64_t)(pkt->frame - q->umem);
+	desc->len = pkt->frame_len;
+	desc->options = 0;
+	__atomic_store_n(&q->owner[pkt - q->pkts], q->sent_word, __ATOMIC_RELAXED);
+	q->held--;
+	q->tx_unreaped++;
+	q->tx_dirty |= 1ull << i;
+	return 0;
+}

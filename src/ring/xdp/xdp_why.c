@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "ring/xdp/xdp_internal.h"
+
+static const struct {
+	unsigned bit;
+	const char *name;
+} needed_caps[] = {
+	{CAP_NET_ADMIN, "CAP_NET_ADMIN"},
+	{CAP_NET_RAW, "CAP_NET_RAW"},
+	{CAP_BPF, "CAP_BPF"},
+};
+
+int xdp_why(char why[PORT_WHY], int error, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(why, PORT_WHY, fmt, args);
+	va_end(args);
+	return error;
+}
+
+/* False only when the kernel says so. */
+static bool have_cap(const struct __user_cap_data_struct data[2], unsigned cap)
+{
+	return data[cap / 32].effective & (1u << (cap % 32));
+}
+
+int xdp_why_missing_caps(char why[PORT_WHY], const char *ifname)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+	char missing[64] = "";
+	int len = 0;
+
+	if (sys_call(SYS_capget, &header, data, 0, 0, 0, 0) < 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(needed_caps) / sizeof(*needed_caps); i++) {
+		if (have_cap(data, needed_caps[i].bit))
+			continue;
+		/* CAP_SYS_ADMIN contains CAP_BPF. */
+		if (needed_caps[i].bit == CAP_BPF && have_cap(data, CAP_SYS_ADMIN))
+			continue;
+		len += snprintf(missing + len, sizeof(missing) - (size_t)len, "%s%s",
+				len ? ", " : "", needed_caps[i].name);
+	}
+	if (!len)
+		return 0;
+	return xdp_why(why, -EPERM,
+		       "Interface %s is not accelerated: this process lacks %s.\n"
+		       "AF_XDP needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF.\n"
+		       "Run the program as root, or give it these capabilities as ambient ones\n"
+		       "(setpriv --ambient-caps, AmbientCapabilities= of systemd).\n",
+		       ifname, missing);
+}
+
+int xdp_why_refused(char why[PORT_WHY], const char *ifname, const char *what)
+{
+	return xdp_why(why, -EPERM,
+		       "Interface %s is not accelerated: the kernel refuses to %s.\n"
+		       "The capabilities of this process do not count outside its user namespace,\n"
+		       "or a security policy (seccomp, kernel lockdown) forbids BPF or AF_XDP.\n"
+		       "Run the program outside the container, or allow bpf(2) and AF_XDP in it.\n",
+		       ifname, what);
+}
+
+/* The program on the interface; false when there is none. */
+static bool query_program(int ifindex, struct bpf_prog_info *info)
+{
+	LIBBPF_OPTS(bpf_xdp_query_opts, opts);
+	uint32_t len = sizeof(*info);
+	int fd;
+
+	*info = (struct bpf_prog_info){0};
+	if (bpf_xdp_query(ifindex, 0, &opts) < 0)
+		return false;
+	info->id = opts.prog_id	      ? opts.prog_id
+		   : opts.drv_prog_id ? opts.drv_prog_id
+				      : opts.skb_prog_id;
+	if (!info->id)
+		return false;
+	fd = bpf_prog_get_fd_by_id(info->id);
+	if (fd < 0)
+		return true;
+	bpf_obj_get_info_by_fd(fd, info, &len);
+	sys_close(fd);
+	return true;
+}
+
+/*
+ * The user whose port group has the interface, going by its name (xdp_group_name.c);
+ * false: none.  Anybody can have such a name.
+ */
+static bool group_of_other(int ifindex, unsigned *uid)
+{
+	unsigned self = sys_geteuid();
+	FILE *list = fopen("/proc/thread-self/net/unix", "re");
+	char line[256], *name;
+	bool found = false;
+	int index;
+
+	while (list && !found && fgets(line, sizeof(line), list)) {
+		name = strstr(line, "libvma");
+		name = name ? strstr(name, "xdp-") : NULL;
+		found = name && sscanf(name, "xdp-%d-%u", &index, uid) == 2 && index == ifindex &&
+			*uid != self;
+	}
+	if (list)
+		fclose(list);
+	return found;
+}
+
+bool xdp_is_attached(int ifindex)
+{
+	struct bpf_prog_info info;
+
+	return query_program(ifindex, &info);
+}
+
+int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev)
+{
+	struct bpf_prog_info info;
+	bool there = query_program(dev->ifindex, &info);
+	unsigned uid;
+
+	if (there && group_of_other(dev->ifindex, &uid))
+		return xdp_why(
+			why, -ENOTUNIQ,
+			"Interface %s is not accelerated: another accelerated process has it, one of\n"
+			"user %u.  Only processes of one user share an interface: run them as the\n"
+			"same user.\n",
+			dev->name, uid);
+	if (there && info.name[0] && strncmp(info.name, "xdp_steer", BPF_OBJ_NAME_LEN) != 0)
+		return xdp_why(
+			why, -EBUSY,
+			"Interface %s is not accelerated: XDP program %u (%s) is on it already.\n"
+			"End the program that uses the interface (bpftool net, bpftool link),\n"
+			"or remove what was left there: ip link set %s xdp off\n",
+			dev->name, info.id, info.name, dev->name);
+	/* It may be going this very moment; or our group's, and nobody answers for it yet. */
+	return xdp_why(
+		why, -EAGAIN,
+		"Interface %s is not accelerated: XDP program %u (%s) is on it already, maybe\n"
+		"that of another accelerated process, which does not answer.\n"
+		"End the program that uses the interface (bpftool net, bpftool link),\n"
+		"or remove what was left there: ip link set %s xdp off\n",
+		dev->name, info.id, info.name, dev->name);
+}
+
+int xdp_why_memlock(char why[PORT_WHY], const char *ifname, uint32_t bytes)
+{
+	return xdp_why(
+		why, -ENOBUFS,
+		"Interface %s is not accelerated: its %u MB of packet buffers cannot be locked.\n"
+		"The limit of locked memory is too low for them (ulimit -l, in kB).\n"
+		"Raise it: ulimit -l unlimited, LimitMEMLOCK=infinity of systemd, or give the\n"
+		"program CAP_IPC_LOCK.\n",
+		ifname, bytes >> 20);
+}
+
+int xdp_why_not_verified(char why[PORT_WHY], const char *ifname)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	if (sys_call(SYS_capget, &header, data, 0, 0, 0, 0) < 0 || have_cap(data, CAP_PERFMON) ||
+	    have_cap(data, CAP_SYS_ADMIN))
+		return xdp_why_refused(why, ifname, "load a BPF program");
+	return xdp_why(why, -EPERM,
+		       "Interface %s is not accelerated: the kernel refuses its XDP program, and\n"
+		       "this process lacks CAP_PERFMON.  Before Linux 6.6 programs that look into\n"
+		       "packets may need it.\n"
+		       "Run the program as root, or give it CAP_PERFMON, too.\n",
+		       ifname);
+}
+
+int xdp_why_memlock_maps(char why[PORT_WHY], const char *ifname)
+{
+	return xdp_why(
+		why, -EPERM,
+		"Interface %s is not accelerated: its steering tables cannot be locked.\n"
+		"Before Linux 5.11 they count against the limit of locked memory (RLIMIT_MEMLOCK,\n"
+		"ulimit -l, in kB), which is too low for them and cannot be raised from here.\n"
+		"Raise it: ulimit -l unlimited, LimitMEMLOCK=infinity of systemd, or give the\n"
+		"program CAP_SYS_RESOURCE.\n",
+		ifname);
+}
+
+int xdp_why_no_sock(char why[PORT_WHY], const struct xdp_port *port, unsigned rx_queue, int rc)
+{
+	const char *ifname = port->base.name;
+
+	switch (rc) {
+	case -EPERM:
+	case -EACCES:
+		return xdp_why_refused(why, ifname, "open an AF_XDP socket");
+	case -EBUSY:
+		return xdp_why(why, rc,
+			       "Interface %s is not accelerated: RX queue %u is in use by another\n"
+			       "AF_XDP socket.  End the program that has it (ss --xdp -p).\n",
+			       ifname, rx_queue);
+	case -ENOBUFS:
+		return xdp_why_memlock(why, ifname, port->group.umem_size);
+	case -ENETDOWN:
+		return xdp_why(why, rc,
+			       "Interface %s is not accelerated: it is down.\n"
+			       "Bring it up before the program starts: ip link set %s up\n",
+			       ifname, ifname);
+	case -EPROTONOSUPPORT:
+		return xdp_why(
+			why, -EOPNOTSUPP,
+			"Interface %s is not accelerated: its driver has no native XDP, and generic\n"
+			"XDP on a virtual interface needs Linux 6.6 or later.\n",
+			ifname);
+	case -EAFNOSUPPORT:
+		return xdp_why(why, -EOPNOTSUPP,
+			       "Interface %s is not accelerated: the kernel has no AF_XDP.\n"
+			       "A kernel with CONFIG_XDP_SOCKETS is needed.\n",
+			       ifname);
+	default:
+		return xdp_why(
+			why, rc,
+			"Interface %s is not accelerated: no AF_XDP socket on RX queue %u (%s).\n"
+			"VMA_TRACELEVEL=debug tells more.\n",
+			ifname, rx_queue, strerrordesc_np(-rc));
+	}
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/core/accept_options.h"
+
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/list.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "sock/core/control.h"
+
+#define VALUE_MAX 16 /* a struct timeval */
+
+struct value {
+	int level, name;
+	socklen_t len;
+	char bytes[VALUE_MAX];
+};
+
+struct inherit {
+	unsigned refs; /* any, atomic */
+	unsigned n;
+	struct value values[];
+};
+
+/* What a socket may have set, and its children have then, too. */
+enum heir { HEIR_KERNEL, HEIR_READ, HEIR_REFUSED, HEIR_GROUP, HEIR_TWIN, HEIR_DONE };
+enum {
+	LEVEL_SOCKET = SOL_SOCKET,
+	LEVEL_IP = IPPROTO_IP,
+	LEVEL_TCP = IPPROTO_TCP,
+	LEVEL_UDP = IPPROTO_UDP
+};
+
+static const struct {
+	int level;
+	uint8_t name;
+	uint8_t heir;
+} options[] = {
+#define OPTION(level, name, number, udp, tcp, remark) {LEVEL_##level, number, HEIR_##tcp},
+#include "sock/options/option_list.h"
+#undef OPTION
+};
+
+#define OPTIONS (sizeof(options) / sizeof(*options))
+
+/* Of the listener alone, or said by another option, too. */
+static bool stays(int level, int name)
+{
+	static const uint8_t of_socket[] = {
+		25 /* SO_BINDTODEVICE */, 32, 33 /* SO_*BUFFORCE */, 49 /* SO_INCOMING_CPU */, 66,
+		67 /* SO_*TIMEO_NEW */,	  73 /* SO_RESERVE_MEM */};
+	static const uint8_t of_tcp[] = {9 /* TCP_DEFER_ACCEPT */, 12 /* TCP_QUICKACK */,
+					 13 /* TCP_CONGESTION */, 23, 33 /* TCP_FASTOPEN* */};
+
+	if (level == SOL_SOCKET)
+		return memchr(of_socket, name, sizeof(of_socket)) != NULL;
+	return level == IPPROTO_TCP && memchr(of_tcp, name, sizeof(of_tcp)) != NULL;
+}
+
+static bool read_value(int fd, unsigned i, struct value *value)
+{
+	memset(value, 0, sizeof(*value));
+	value->level = options[i].level;
+	value->name = options[i].name;
+	value->len = VALUE_MAX;
+	return !sys_getsockopt(fd, value->level, value->name, value->bytes, &value->len);
+}
+
+/* What the kernel says of a buffer is twice what it was given. */
+static void as_given(struct value *value)
+{
+	int n;
+
+	if (value->level != SOL_SOCKET || (value->name != SO_SNDBUF && value->name != SO_RCVBUF))
+		return;
+	memcpy(&n, value->bytes, sizeof(n));
+	n /= 2;
+	memcpy(value->bytes, &n, sizeof(n));
+}
+
+/* The differing ones, in the order in which they are set. */
+static unsigned collect(int fd, int fresh, struct value *values)
+{
+	struct value other;
+	unsigned n = 0;
+
+	/* IP_TOS sets SO_PRIORITY, too: the latter comes last. */
+	for (int socket = 0; socket < 2; socket++) {
+		for (unsigned i = 0; i < OPTIONS; i++) {
+			if ((options[i].level == SOL_SOCKET) != socket ||
+			    options[i].heir < HEIR_TWIN || stays(options[i].level, options[i].name))
+				continue;
+			if (!read_value(fd, i, &values[n]) || !read_value(fresh, i, &other) ||
+			    !memcmp(&values[n], &other, sizeof(other)))
+				continue;
+			as_given(&values[n++]);
+		}
+	}
+	return n;
+}
+
+const struct inherit *inherit_look(int fd)
+{
+	struct value values[OPTIONS];
+	int fresh = sys_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct inherit *inherit;
+	unsigned n;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (fresh < 0)
+		return NULL;
+	n = collect(fd, fresh, values);
+	sys_close(fresh);
+	inherit = n ? mem_alloc(sizeof(*inherit) + n * sizeof(*values)) : NULL;
+	if (!inherit)
+		return NULL;
+	inherit->refs = 1;
+	inherit->n = n;
+	memcpy(inherit->values, values, n * sizeof(*values));
+	return inherit;
+}
+
+const struct inherit *inherit_get(const struct inherit *inherit)
+{
+	if (inherit)
+		__atomic_add_fetch(&((struct inherit *)(uintptr_t)inherit)->refs, 1,
+				   __ATOMIC_RELAXED);
+	return inherit;
+}
+
+void inherit_put(const struct inherit *inherit)
+{
+	struct inherit *mine = (struct inherit *)(uintptr_t)inherit;
+
+	if (mine && !__atomic_sub_fetch(&mine->refs, 1, __ATOMIC_ACQ_REL))
+		mem_free(mine);
+}
+
+void inherit_apply(const struct inherit *inherit, int fd)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	for (unsigned i = 0; inherit && i < inherit->n; i++) {
+		const struct value *v = &inherit->values[i];
+
+		sys_setsockopt(fd, v->level, v->name, v->bytes, v->len);
+	}
+}

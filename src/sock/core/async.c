@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/core/async.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "sock/core/inet_sock.h"
+#include "sock/core/ready.h"
+
+/* O_ASYNC of a socket. */
+struct async {
+	struct watch watch; /* first; on no waiter */
+	int fd;		    /* by which it was asked for: si_fd */
+};
+
+/* Whom this thread will signal. */
+#define OWNERS 8
+
+struct due {
+	struct f_owner_ex owner;
+	int signo;
+	bool informed; /* F_SETSIG: info is sent along */
+	int fd;
+	long band;
+};
+
+static __thread struct {
+	unsigned n;
+	struct due to[OWNERS];
+} due __attribute__((tls_model("initial-exec")));
+
+/*
+ * Only the kernel may say POLL_IN to another thread.  SI_SIGIO anybody may, and it
+ * carries the same: sock_signal_fix() makes the rest of it.
+ */
+static bool send_informed(const struct due *d)
+{
+	siginfo_t info = {.si_signo = d->signo, .si_code = SI_SIGIO};
+
+	info.si_fd = d->fd;
+	info.si_band = d->band;
+	if (d->owner.type == F_OWNER_TID)
+		return sys_call(SYS_rt_tgsigqueueinfo, sys_getpid(), d->owner.pid, d->signo, &info,
+				0, 0) == 0;
+	return d->owner.type == F_OWNER_PID &&
+	       sys_call(SYS_rt_sigqueueinfo, d->owner.pid, d->signo, &info, 0, 0, 0) == 0;
+}
+
+static void send_plain(const struct due *d)
+{
+	const struct f_owner_ex *owner = &d->owner;
+
+	if (owner->type == F_OWNER_TID)
+		sys_call(SYS_tkill, owner->pid, d->signo, 0, 0, 0, 0);
+	else
+		sys_call(SYS_kill, owner->type == F_OWNER_PGRP ? -owner->pid : owner->pid, d->signo,
+			 0, 0, 0, 0);
+}
+
+static void signal_all(void)
+{
+	/* A copy: the first handler may run, and note others, before the second is sent. */
+	struct due to[OWNERS];
+	unsigned n = due.n;
+
+	memcpy(to, due.to, n * sizeof(*to));
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	due.n = 0;
+	for (unsigned i = 0; i < n; i++) {
+		if (!to[i].informed || !send_informed(&to[i]))
+			send_plain(&to[i]);
+	}
+}
+
+static void note(struct sock *sk, struct due what)
+{
+	int twin = sock_twin(sk);
+
+	what.owner.type = F_OWNER_PID;
+	if (twin < 0 || sys_fcntl(twin, F_GETOWN_EX, (long)&what.owner) || what.owner.pid == 0)
+		return;
+	if (due.n == OWNERS)
+		return; /* in one burst: enough was announced */
+	due.to[due.n++] = what;
+	ring_run_afterwards(signal_all);
+}
+
+void async_fork_child(void)
+{
+	due.n = 0;
+}
+
+void async_urgent(struct sock *sk)
+{
+	note(sk, (struct due){.signo = SIGURG});
+}
+
+/* ---- O_ASYNC -------------------------------------------------------------------------- */
+
+static const struct {
+	uint32_t event;
+	int code;
+	long band;
+} kinds[] = {
+	{EPOLLIN, POLL_IN, POLLIN | POLLRDNORM},
+	{EPOLLPRI, POLL_PRI, POLLPRI | POLLRDBAND},
+	{EPOLLERR, POLL_ERR, POLLERR},
+	{EPOLLHUP, POLL_HUP, POLLHUP | POLLERR},
+	{EPOLLOUT, POLL_OUT, POLLOUT | POLLWRNORM | POLLWRBAND},
+};
+
+void sock_signal_fix(siginfo_t *info)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (info->si_band == kinds[i].band)
+			info->si_code = kinds[i].code;
+	}
+}
+
+void async_notify(struct watch *watch, uint32_t events)
+{
+	struct due what = {.fd = container_of(watch, struct async, watch)->fd};
+	long signo = sys_fcntl(sock_twin(watch->sk), F_GETSIG, 0);
+
+	what.signo = signo > 0 ? (int)signo : SIGIO;
+	what.informed = signo > 0;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (events & kinds[i].event) {
+			what.band = kinds[i].band;
+			note(watch->sk, what);
+			return;
+		}
+	}
+}
+
+void async_free(struct watch *watch)
+{
+	mem_free(container_of(watch, struct async, watch));
+}
+
+static struct watch *find(struct sock *sk)
+{
+	list_for_each(link, &sk->watches) {
+		struct watch *watch = container_of(link, struct watch, link);
+
+		if (watch->async)
+			return watch;
+	}
+	return NULL;
+}
+
+static struct async *create(struct sock *sk, int fd)
+{
+	struct async *async = mem_alloc(sizeof(*async));
+
+	if (!async)
+		return NULL;
+	watch_init(&async->watch, NULL, sk, 0);
+	async->watch.async = true;
+	async->fd = fd;
+	return async;
+}
+
+int sock_set_async(struct sock_ref ref, int fd, bool on)
+{
+	struct async *spare = on ? create(ref.sk, fd) : NULL;
+	struct watch *watch;
+	struct ring *ring;
+
+	if (on && !spare)
+		return -ENOMEM;
+	if (!sock_hold(ref, &ring)) {
+		mem_free(spare);
+		return -EBADF;
+	}
+	watch = find(ref.sk);
+	if (on && !watch) {
+		watch_add(&spare->watch);
+		spare = NULL;
+	} else if (on) {
+		container_of(watch, struct async, watch)->fd = fd;
+	} else if (watch) {
+		watch_remove(watch);
+		spare = container_of(watch, struct async, watch);
+	}
+	sock_release(ring);
+	mem_free(spare);
+	return 0;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/core/dst.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "ring/rings.h"
+#include "sock/core/inet_sock.h"
+
+/* RFC 1112 section 6.4: the low 23 bits of the group. */
+static void multicast_mac(const struct inaddr *group, uint8_t mac[6])
+{
+	mac[0] = 0x01;
+	mac[1] = 0x00;
+	mac[2] = 0x5e;
+	mac[3] = group->b[13] & 0x7f;
+	mac[4] = group->b[14];
+	mac[5] = group->b[15];
+}
+
+uint32_t dst_mcast_epoch;
+static bool mcast_looped; /* any, atomic: somebody depends on memberships */
+
+/* One look a second is cheap, and as quick as IGMP itself. */
+void dst_check_mcast(nsec_t now)
+{
+	static nsec_t next; /* internal thread */
+
+	if (now < next || !__atomic_load_n(&mcast_looped, __ATOMIC_RELAXED))
+		return;
+	next = now + NSEC_PER_SEC;
+	__atomic_fetch_add(&dst_mcast_epoch, 1, __ATOMIC_ACQ_REL);
+}
+
+/*
+ * Is any socket of this host a member of the group on the interface?  The
+ * twins' memberships count as well.  /proc/net/igmp: a line per interface,
+ * then one per group, in host byte order as hexadecimal.
+ */
+static bool mcast_has_listeners(int ifindex, const struct inaddr *group)
+{
+	char buf[16384], *line, *save = NULL;
+	int fd = sys_open("/proc/net/igmp", O_RDONLY | O_CLOEXEC, 0), index = 0;
+	size_t have = 0;
+	ssize_t n;
+
+	__atomic_store_n(&mcast_looped, true, __ATOMIC_RELAXED);
+	if (fd < 0)
+		return true; /* not known: the kernel does it right */
+	while (have < sizeof(buf) - 1 && (n = sys_read(fd, buf + have, sizeof(buf) - 1 - have)) > 0)
+		have += (size_t)n;
+	sys_close(fd);
+	buf[have] = '\0';
+	for (line = strtok_r(buf, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		if (line[0] >= '0' && line[0] <= '9')
+			index = atoi(line);
+		else if (line[0] == '\t' && index == ifindex &&
+			 strtoul(line, NULL, 16) == addr_v4_of(group))
+			return true;
+	}
+	return have == sizeof(buf) - 1; /* did not fit: assume there is one */
+}
+
+static uint64_t ring_key_of(const struct dst_query *query, const struct inaddr *src)
+{
+	return query->alloc.logic == RING_LOGIC_IP ? ring_key(&query->alloc, src, 0) : query->key;
+}
+
+static enum verdict find(const struct dst_query *query, struct dst_found *found)
+{
+	struct route_query rq = {.dst = query->to.addr,
+				 .src = query->src,
+				 .oif = query->oif,
+				 .mark = query->mark,
+				 .tos = query->tos};
+	bool multicast = addr_is_multicast(&query->to.addr);
+	struct route route;
+	struct link link;
+
+	if (addr_is_loopback(&query->to.addr) || addr_is_any(&query->to.addr))
+		return VERDICT_LOOPBACK;
+	if (addr_is_broadcast(&query->to.addr))
+		return VERDICT_BROADCAST;
+	if (route_get(&rq, &route))
+		return VERDICT_NO_ROUTE;
+	if (route.type == ROUTE_LOCAL)
+		return VERDICT_LOOPBACK;
+	if (route.type == ROUTE_BROADCAST)
+		return VERDICT_BROADCAST;
+	if (query->onlink && !addr_is_any(&route.gateway))
+		return VERDICT_NO_ROUTE;
+	if (route.type == ROUTE_OTHER || link_get(route.ifindex, &link) || !sock_link_usable(&link))
+		return VERDICT_INTERFACE;
+	found->src = addr_is_any(&query->src) ? route.src : query->src;
+	found->ring = sock_ring_for(route.ifindex, ring_key_of(query, &found->src));
+	if (!found->ring)
+		return VERDICT_PORT_FAILED;
+	found->mtu = route.mtu && route.mtu < link.mtu ? route.mtu : link.mtu;
+	/* Frames have the size the interface asked for when it was opened. */
+	if (found->mtu > found->ring->q->port->mtu)
+		found->mtu = found->ring->q->port->mtu;
+	if (params.mtu && found->mtu > (uint32_t)params.mtu)
+		found->mtu = (uint32_t)params.mtu;
+	if (multicast) {
+		found->mcast_looped = query->mc_loop;
+		if (query->mc_loop && mcast_has_listeners(route.ifindex, &query->to.addr))
+			return VERDICT_LOOPBACK;
+		found->nexthop = query->to.addr;
+		found->neigh = NEIGH_REACHABLE;
+		multicast_mac(&query->to.addr, found->mac);
+	} else {
+		found->nexthop = addr_is_any(&route.gateway) ? query->to.addr : route.gateway;
+		found->neigh = neigh_get(route.ifindex, &found->nexthop, found->mac);
+	}
+	return VERDICT_ACCELERATED;
+}
+
+void dst_find(const struct dst_query *query, struct dst_found *found)
+{
+	control_assert_held();
+	memset(found, 0, sizeof(*found));
+	/* First: a change in between makes what we find stale, not wrong. */
+	found->generation = netlink_generation();
+	found->mcast_epoch = __atomic_load_n(&dst_mcast_epoch, __ATOMIC_ACQUIRE);
+	found->verdict = find(query, found);
+}
+
+void dst_resolve_neighbour(const struct dst_found *found)
+{
+	uint8_t mac[6];
+	int ifindex;
+
+	if (found->verdict != VERDICT_ACCELERATED || found->neigh == NEIGH_REACHABLE)
+		return;
+	ifindex = found->ring->q->port->ifindex;
+	/* Its entry is made first, so that the ring misses no answer. */
+	ring_neigh_changed(found->ring, &found->nexthop, NEIGH_UNKNOWN, NULL);
+	neigh_use(ifindex, &found->nexthop);
+	/* It may have become known before the ring waited for it. */
+	if (neigh_get(ifindex, &found->nexthop, mac) == NEIGH_REACHABLE)
+		ring_neigh_changed(found->ring, &found->nexthop, NEIGH_REACHABLE, mac);
+}
+
+/* ---- holder ------------------------------------------------------------------------ */
+
+static void neighbour_changed(struct adj_user *user, const struct adj *adj)
+{
+	struct dst *dst = container_of(user, struct dst, user);
+
+	if (adj->state == NEIGH_REACHABLE)
+		frame_template_set_mac(&dst->tmpl, adj->mac);
+}
+
+void dst_init(struct dst *dst)
+{
+	memset(dst, 0, sizeof(*dst));
+	list_init(&dst->user.link);
+	dst->generation = netlink_generation() - 1;
+	dst->user.changed = neighbour_changed;
+}
+
+unsigned dst_mutes;
+
+void dst_mute(struct dst *dst)
+{
+	if (dst->mute)
+		return;
+	dst_detach(dst);
+	dst->mute = true;
+	__atomic_fetch_add(&dst_mutes, 1, __ATOMIC_RELAXED);
+}
+
+void dst_fini(struct dst *dst)
+{
+	dst_detach(dst);
+	if (dst->mute)
+		__atomic_fetch_sub(&dst_mutes, 1, __ATOMIC_RELAXED);
+	dst->mute = false;
+	if (dst->ring)
+		ring_put(dst->ring);
+	dst->ring = NULL;
+}
+
+void dst_detach(struct dst *dst)
+{
+	adj_user_remove(&dst->user);
+	dst->adj = NULL;
+}
+
+void dst_rebind(struct dst *dst, const struct ring *from, struct ring *to)
+{
+	dst_expire(dst);
+	if (dst->ring != from)
+		return; /* sent by a third ring before, and now */
+	ring_get(to);
+	ring_put(dst->ring);
+	dst->ring = to;
+	dst->adj = dst->mute ? NULL : &to->direct;
+}
+
+/* holder of home, which is the destination's ring, too */
+static void learn_neighbour(struct dst *dst, struct ring *home, const struct dst_found *found)
+{
+	struct adj *adj = dst->adj;
+
+	if (found->neigh == NEIGH_REACHABLE) {
+		if (adj->state != NEIGH_REACHABLE || memcmp(adj->mac, found->mac, 6) != 0)
+			ring_adj_update(home, adj, NEIGH_REACHABLE, found->mac);
+	} else if (adj->state == NEIGH_FAILED) {
+		adj->state = NEIGH_UNKNOWN; /* it is asked for again */
+	} else if (adj->state == NEIGH_REACHABLE) {
+		/* The kernel forgot what we still know. */
+		frame_template_set_mac(&dst->tmpl, adj->mac);
+	}
+	adj_user_add(adj, &dst->user);
+}
+
+int dst_template(struct frame_template *tmpl, const struct ring *ring, const uint8_t *mac,
+		 const struct endpoint *to, const struct dst_headers *headers)
+{
+	struct frame_params fp = {.src_mac = ring->q->port->mac,
+				  .dst_mac = mac,
+				  .src = headers->src,
+				  .dst = *to,
+				  .proto = headers->proto,
+				  .ttl = headers->ttl,
+				  .tos = headers->tos,
+				  .dont_fragment = true,
+				  .no_csum = headers->no_csum};
+
+	return frame_template_init(tmpl, &fp);
+}
+
+int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
+	      const struct dst_found *found, const struct dst_headers *headers)
+{
+	struct frame_template tmpl;
+	struct adj *adj = NULL;
+	struct dst_headers h = *headers;
+	int rc;
+
+	/* What can fail first: a destination that worked goes on working. */
+	if (found->verdict == VERDICT_ACCELERATED) {
+		if (addr_is_any(&h.src.addr))
+			h.src.addr = found->src;
+		rc = dst_template(&tmpl, found->ring, found->mac, to, &h);
+		if (rc)
+			return rc;
+		if (found->ring == home) {
+			adj = adj_get(&home->adjs, &found->nexthop);
+			if (!adj)
+				return -ENOMEM;
+		}
+	}
+	dst_fini(dst);
+	dst->verdict = found->verdict;
+	dst->generation = found->generation;
+	dst->mcast_epoch = found->mcast_epoch;
+	dst->mcast_looped = found->mcast_looped;
+	if (found->verdict != VERDICT_ACCELERATED)
+		return 0;
+	dst->tmpl = tmpl;
+	dst->mtu = found->mtu;
+	dst->nexthop = found->nexthop;
+	dst->adj = adj;
+	if (adj)
+		learn_neighbour(dst, home, found);
+	dst->ring = found->ring;
+	ring_get(dst->ring);
+	dst->mac_known = found->neigh == NEIGH_REACHABLE;
+	return 0;
+}
+
+struct tx_item {
+	struct inbox_item item;
+	struct inaddr nexthop;
+	bool mac_known; /* the frame carries it already */
+	struct pkt *pkt;
+};
+
+/* holder of the destination's ring */
+static void tx_item_run(struct ring *ring, struct inbox_item *item)
+{
+	struct tx_item *tx = container_of(item, struct tx_item, item);
+	struct adj *adj = adj_get(&ring->adjs, &tx->nexthop);
+	struct pkt *pkt = adj ? ring_tx_get(ring) : NULL;
+
+	if (pkt && tx->pkt->frame_len <= pkt->room) {
+		memcpy(pkt->frame, tx->pkt->frame, tx->pkt->frame_len);
+		pkt->frame_len = tx->pkt->frame_len;
+		if (tx->mac_known && adj->state != NEIGH_REACHABLE)
+			ring_adj_update(ring, adj, NEIGH_REACHABLE, pkt->frame);
+		if (adj->state == NEIGH_REACHABLE)
+			memcpy(pkt->frame, adj->mac, sizeof(adj->mac));
+		ring_tx_to(ring, adj, pkt);
+	} else {
+		if (pkt)
+			pkt_free(pkt);
+		ring_drop(ring, DROP_NO_MEMORY);
+	}
+	pkt_free(tx->pkt);
+	mem_free(tx);
+}
+
+int dst_send(struct dst *dst, struct ring *home, struct pkt *pkt)
+{
+	struct tx_item *tx;
+
+	if (__builtin_expect(dst->ring == home && dst->adj, 1))
+		return ring_tx_to(home, dst->adj, pkt);
+	if (dst->mute) {
+		ring_drop(home, DROP_NO_ROUTE);
+		pkt_free(pkt);
+		return 0;
+	}
+	tx = dst->ring ? mem_alloc(sizeof(*tx)) : NULL;
+	if (tx) {
+		tx->item.run = tx_item_run;
+		tx->nexthop = dst->nexthop;
+		tx->mac_known = dst->mac_known;
+		tx->pkt = pkt_copy(pkt);
+	}
+	pkt_free(pkt);
+	if (!tx || !tx->pkt) {
+		mem_free(tx);
+		ring_drop(home, DROP_NO_MEMORY);
+		return -ENOBUFS;
+	}
+	ring_post(dst->ring, &tx->item);
+	return 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/core/icmp.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/ip_icmp.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "net/icmp.h"
+#include "ring/progress.h"
+#include "ring/rings.h"
+#include "sock/tcp/tcp_sock.h"
+
+#define BATCH 64      /* messages of a round: a flood has to wait, and overflows */
+#define ICMP_FILTER 1 /* <linux/icmp.h>, at SOL_RAW */
+
+static int icmp_fd = -1;
+
+/* holder */
+static void tell(struct ring *ring, struct flow *flow, const struct icmp_error *error)
+{
+	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow);
+	struct tcp_conn *conn = &so->tcp.conn;
+
+	if (so->tcp.dead || !tcp_icmp_is_ours(conn, error->seq))
+		return;
+	log_debug("fd %d: ICMP: %s%s", sock_twin(&so->sk), strerror(error->error),
+		  error->mtu ? ", smaller segments from now on" : "");
+	if (error->mtu)
+		tcp_path_mtu(conn, error->mtu, clock_now());
+	else
+		tcp_unreachable(conn, error->error, clock_now());
+	ring_work_add(ring, &so->tcp.flush);
+}
+
+/* holder: the kernel told the twin, if it is connected; the next call looks. */
+static void tell_twin(struct inet_sock *so)
+{
+	__atomic_fetch_or(&so->sk.twin_events, EPOLLERR, __ATOMIC_RELAXED);
+}
+
+static void find_and_tell(const struct icmp_error *error)
+{
+	for (unsigned i = 0; i < rings_count(); i++) {
+		struct ring *ring = rings_at(i);
+		struct flow *flow = NULL;
+
+		if (!ring_queue(ring) || !ring_hold_cold(ring))
+			continue;
+		if (ring->q)
+			flow = flow_lookup(&ring->flows, &error->key);
+		if (flow && flow->deliver == tcp_deliver)
+			tell(ring, flow, error);
+		else if (flow && flow->deliver == udp_deliver)
+			tell_twin(container_of(flow, struct sock_flow, flow)->so);
+		ring_release_cold(ring);
+		if (flow)
+			return;
+	}
+}
+
+/* The internal thread: acts on what has come. */
+static void run(void)
+{
+	uint8_t packet[256]; /* headers, and what is quoted of ours */
+
+	for (unsigned i = 0; i < BATCH; i++) {
+		struct icmp_error error;
+		ssize_t n = sys_recvfrom(icmp_fd, packet, sizeof(packet), MSG_DONTWAIT, NULL, NULL);
+
+		if (n < 0)
+			return;
+		if (icmp_parse_error(packet, (size_t)n, &error))
+			find_and_tell(&error);
+	}
+}
+
+/* Only errors, so that nobody's ping wakes us. */
+static int filter(int fd)
+{
+	uint32_t refused =
+		~(1u << ICMP_DEST_UNREACH | 1u << ICMP_TIME_EXCEEDED | 1u << ICMP_PARAMETERPROB);
+
+	return sys_setsockopt(fd, SOL_RAW, ICMP_FILTER, &refused, sizeof(refused));
+}
+
+void sock_icmp_open(void)
+{
+	int fd = sys_socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_ICMP), rc;
+
+	control_assert_held();
+	if (fd >= 0)
+		fd = sys_fd_hide(fd);
+	if (fd < 0) {
+		log_debug("no raw socket (%s): ICMP errors do not reach accelerated connections",
+			  strerror(-fd));
+		return;
+	}
+	rc = filter(fd);
+	if (rc) {
+		sys_close(fd);
+		return;
+	}
+	icmp_fd = fd;
+	progress_watch(PROGRESS_ICMP, fd, run);
+}
+
+void sock_icmp_forget(void)
+{
+	progress_watch(PROGRESS_ICMP, -1, NULL);
+	sys_close_fd(&icmp_fd);
+}

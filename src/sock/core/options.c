@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/core/options.h"
+
+#include <ck_spinlock.h>
+
+#include "base/list.h"
+#include "base/mem.h"
+#include "sock/core/control.h"
+
+#define BUCKETS 64u /* a power of two */
+#define LOOK_AT 8   /* of those in a bucket: the latest ones */
+
+struct shared {
+	struct list link; /* in its bucket */
+	unsigned refs;
+	struct sock_options opt;
+};
+
+/* Everything above: under the lock. */
+static ck_spinlock_fas_t lock = CK_SPINLOCK_FAS_INITIALIZER;
+static struct list buckets[BUCKETS]; /* zero: nobody looked into it yet */
+
+static struct shared *shared_of(const struct sock_options *opt)
+{
+	return container_of((uintptr_t)opt, struct shared, opt);
+}
+
+/* FNV-1a, by words. */
+static struct list *bucket_of(const struct sock_options *opt)
+{
+	const char *bytes = (const char *)opt;
+	uint64_t hash = 0xcbf29ce484222325u, word;
+
+	for (size_t at = 0; at < sizeof(*opt); at += sizeof(word)) {
+		memcpy(&word, bytes + at, sizeof(word));
+		hash = (hash ^ word) * 0x100000001b3u;
+	}
+	return &buckets[(hash >> 40) % BUCKETS];
+}
+
+_Static_assert(sizeof(struct sock_options) % sizeof(uint64_t) == 0, "hashed by words");
+
+/* Under the lock. */
+static struct shared *find(struct list *bucket, const struct sock_options *opt)
+{
+	int left = LOOK_AT;
+
+	if (!bucket->next)
+		list_init(bucket);
+	list_for_each(link, bucket) {
+		struct shared *shared = container_of(link, struct shared, link);
+
+		if (!memcmp(&shared->opt, opt, sizeof(*opt)))
+			return shared;
+		if (--left == 0)
+			break;
+	}
+	return NULL;
+}
+
+const struct sock_options *options_share(const struct sock_options *opt)
+{
+	struct list *bucket = bucket_of(opt);
+	struct shared *shared;
+
+	control_assert_held();
+	ck_spinlock_fas_lock(&lock);
+	shared = find(bucket, opt);
+	if (shared)
+		shared->refs++;
+	ck_spinlock_fas_unlock(&lock);
+	if (shared)
+		return &shared->opt;
+	shared = mem_alloc(sizeof(*shared));
+	if (!shared)
+		return NULL;
+	shared->refs = 1;
+	memcpy(&shared->opt, opt, sizeof(*opt));
+	inherit_get(opt->inherit);
+	/* Nobody else made the same one meanwhile: we have the control lock. */
+	ck_spinlock_fas_lock(&lock);
+	list_push_front(bucket, &shared->link);
+	ck_spinlock_fas_unlock(&lock);
+	return &shared->opt;
+}
+
+const struct sock_options *options_get(const struct sock_options *opt)
+{
+	ck_spinlock_fas_lock(&lock);
+	shared_of(opt)->refs++;
+	ck_spinlock_fas_unlock(&lock);
+	return opt;
+}
+
+void options_put(const struct sock_options *opt)
+{
+	struct shared *shared;
+	bool last;
+
+	if (!opt)
+		return;
+	shared = shared_of(opt);
+	ck_spinlock_fas_lock(&lock);
+	last = --shared->refs == 0;
+	if (last)
+		list_remove(&shared->link);
+	ck_spinlock_fas_unlock(&lock);
+	if (!last)
+		return;
+	inherit_put(shared->opt.inherit);
+	mem_free(shared);
+}
+
+void options_fork_child(void)
+{
+	ck_spinlock_fas_init(&lock);
+	memset(buckets, 0, sizeof(buckets));
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ports that several sockets share (SO_REUSEADDR, SO_REUSEPORT).  Sockets whose frames
+ * the library takes, in whatever process, share them among themselves (ring/reuseport.h).
+ * Where the kernel would give a frame to one that it receives for, the frame must stay
+ * with the kernel.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "sock/core/port_claim.h"
+#include "sock/udp/mcast.h"
+
+#define TABLE_MAX (4u << 20) /* bytes of /proc/net/udp that are looked at */
+#define TCP_STATE_LISTEN 0x0a
+
+/* One socket of the kernel's table. */
+struct row {
+	uint32_t addr;
+	unsigned port, state;
+	unsigned long inode;
+};
+
+static unsigned long inode_of(int fd)
+{
+	struct stat st;
+
+	return sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) == 0 ? st.st_ino : 0;
+}
+
+/* The whole file, ended by a zero; NULL when it cannot be read. */
+static char *read_table(const char *path)
+{
+	size_t room = 64 * 1024, have = 0;
+	char *buf = mem_alloc(room);
+	int fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+	ssize_t n = -1;
+
+	while (fd >= 0 && buf && (n = sys_read(fd, buf + have, room - have - 1)) > 0) {
+		have += (size_t)n;
+		if (room - have < 4096 && room < TABLE_MAX) {
+			char *more = mem_realloc(buf, room *= 2);
+
+			if (!more)
+				break;
+			buf = more;
+		}
+	}
+	if (fd >= 0)
+		sys_close(fd);
+	if (buf && (fd < 0 || n < 0)) {
+		mem_free(buf);
+		return NULL;
+	}
+	if (buf)
+		buf[have] = '\0';
+	return buf;
+}
+
+static bool parse_row(const char *line, struct row *row)
+{
+	return sscanf(line, " %*d: %x:%x %*x:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu", &row->addr,
+		      &row->port, &row->state, &row->inode) == 4;
+}
+
+struct owner {
+	unsigned long inode;
+	struct inet_sock *so;
+};
+
+static void find_owner(struct inet_sock *so, void *arg)
+{
+	struct owner *owner = arg;
+
+	if (!owner->so && so->bound && inode_of(sock_twin(&so->sk)) == owner->inode)
+		owner->so = so;
+}
+
+static bool same_address(const struct inet_sock *so, const struct row *row)
+{
+	uint32_t mine = addr_v4_of(&so->local.addr);
+
+	return row->port == ntohs(so->local.port) && (mine == row->addr || !mine || !row->addr);
+}
+
+/* Another socket has it.  True: then the frames must stay with the kernel. */
+static bool conflict(const struct inet_sock *so, const struct row *row)
+{
+	struct owner owner = {row->inode, NULL};
+
+	sock_each(find_owner, &owner);
+	if (!owner.so)
+		return !port_is_claimed(row->inode);
+	return so->opt->reuseport && owner.so->opt->reuseport &&
+	       owner.so->verdict != VERDICT_ACCELERATED;
+}
+
+/* ---- claims --------------------------------------------------------------------------- */
+
+static int *claim_of(struct inet_sock *so)
+{
+	static int none = -1;
+
+	if (so->inet == INET_UDP)
+		return &so->udp.claim;
+	return so->inet == INET_LISTEN ? &so->listen.claim : &none;
+}
+
+void sock_port_claim(struct inet_sock *so)
+{
+	control_assert_held();
+	if (so->inet != INET_TCP && *claim_of(so) < 0 &&
+	    (so->opt->reuseport || (so->inet == INET_UDP && so->opt->reuseaddr)))
+		*claim_of(so) = port_claim(inode_of(sock_twin(&so->sk)));
+}
+
+void sock_port_unclaim(struct inet_sock *so)
+{
+	control_assert_held();
+	sys_close_fd(claim_of(so));
+}
+
+/* ---- who has it ----------------------------------------------------------------------- */
+
+bool sock_port_shared(struct inet_sock *so)
+{
+	bool udp = so->inet == INET_UDP, shared = false;
+	unsigned long mine;
+	char *table, *line, *save = NULL;
+	struct row row;
+
+	control_assert_held();
+	if (!so->opt->reuseport && !(udp && so->opt->reuseaddr))
+		return false; /* the kernel sees to it that we are alone */
+	table = read_table(udp ? "/proc/net/udp" : "/proc/net/tcp");
+	if (!table)
+		return false;
+	mine = inode_of(sock_twin(&so->sk));
+	for (line = strtok_r(table, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		if (!parse_row(line, &row) || row.inode == mine || !same_address(so, &row))
+			continue;
+		if (!udp && row.state != TCP_STATE_LISTEN)
+			continue;
+		shared |= conflict(so, &row);
+	}
+	mem_free(table);
+	return shared;
+}
+
+/* ---- who comes later ------------------------------------------------------------------ */
+
+bool sock_ports_may_be_shared;
+
+static bool may_be_shared(const struct inet_sock *so)
+{
+	if (so->gone || so->verdict != VERDICT_ACCELERATED || !so->bound)
+		return false;
+	return so->inet == INET_UDP ? so->opt->reuseaddr || so->opt->reuseport
+				    : so->inet == INET_LISTEN && so->opt->reuseport;
+}
+
+/* Sockets whose frames come to us although somebody might share their port. */
+struct candidates {
+	unsigned n, max;
+	struct candidate {
+		struct inet_sock *so;
+		unsigned long inode;
+	} * list;
+};
+
+static void count_candidate(struct inet_sock *so, void *arg)
+{
+	struct candidates *c = arg;
+
+	c->max += may_be_shared(so);
+}
+
+static void add_candidate(struct inet_sock *so, void *arg)
+{
+	struct candidates *c = arg;
+
+	if (!may_be_shared(so) || c->n == c->max)
+		return;
+	/* Of a process that had the twin, too, and the claim; it may be gone. */
+	sock_port_claim(so);
+	c->list[c->n++] = (struct candidate){so, inode_of(sock_twin(&so->sk))};
+}
+
+/* It keeps what it has, sends as before, and receives from its twin. */
+static void give_frames_back(struct inet_sock *so)
+{
+	log_debug("fd %d: another socket shares its port: the kernel receives", sock_twin(&so->sk));
+	sock_flows_del(so);
+	mcast_detach(so);
+	so->verdict = VERDICT_SHARED_PORT;
+	sock_port_unclaim(so);
+}
+
+static bool has_groups(const struct inet_sock *so)
+{
+	list_for_each(link, &so->flows) {
+		if (sock_flow_of(link)->multicast)
+			return true;
+	}
+	return false;
+}
+
+/* A group's datagrams are for all who joined it, and a frame is for one process. */
+static void give_groups_back(struct inet_sock *so)
+{
+	log_debug("fd %d: another socket shares its port: the kernel receives its groups",
+		  sock_twin(&so->sk));
+	mcast_leave_to_kernel(so);
+}
+
+/*
+ * Rows without a claim, at this look and at the last one.  A socket that is being closed
+ * is seen so for a moment: only who is seen twice is the kernel's.
+ */
+#define SUSPECTS 64
+static struct suspects {
+	unsigned n;
+	unsigned long inode[SUSPECTS];
+} suspects[2];
+
+static bool is_suspect(const struct suspects *s, unsigned long inode)
+{
+	for (unsigned i = 0; i < s->n; i++) {
+		if (s->inode[i] == inode)
+			return true;
+	}
+	return false;
+}
+
+static bool is_kernels(unsigned long inode)
+{
+	struct suspects *now = &suspects[0];
+
+	if (!is_suspect(now, inode) && now->n < SUSPECTS)
+		now->inode[now->n++] = inode;
+	return is_suspect(&suspects[1], inode);
+}
+
+/* A row of somebody else with the port of ours. */
+static void share_with(struct inet_sock *so, const struct row *row, bool claimed)
+{
+	if (!claimed && is_kernels(row->inode))
+		give_frames_back(so);
+	else if (has_groups(so))
+		give_groups_back(so);
+}
+
+static bool is_candidate(const struct candidates *c, unsigned long inode)
+{
+	for (unsigned i = 0; i < c->n; i++) {
+		if (c->list[i].inode == inode)
+			return true;
+	}
+	return false;
+}
+
+static void look_at_row(const struct candidates *c, bool udp, const struct row *row)
+{
+	bool asked = false, claimed = false;
+
+	for (unsigned i = 0; i < c->n; i++) {
+		struct inet_sock *so = c->list[i].so;
+
+		if ((so->inet == INET_UDP) != udp || !same_address(so, row) ||
+		    so->verdict != VERDICT_ACCELERATED)
+			continue;
+		/* Ours among themselves share what arrives. */
+		if (is_candidate(c, row->inode))
+			return;
+		claimed = asked ? claimed : port_is_claimed(row->inode);
+		asked = true;
+		share_with(so, row, claimed);
+	}
+}
+
+static void look_at_table(const struct candidates *c, bool udp)
+{
+	char *table = read_table(udp ? "/proc/net/udp" : "/proc/net/tcp"), *line, *save = NULL;
+	struct row row;
+
+	for (line = table ? strtok_r(table, "\n", &save) : NULL; line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		if (parse_row(line, &row) && (udp || row.state == TCP_STATE_LISTEN))
+			look_at_row(c, udp, &row);
+	}
+	mem_free(table);
+}
+
+/* Is there one that the last look did not see? */
+static bool has_fresh(void)
+{
+	for (unsigned i = 0; i < suspects[0].n; i++) {
+		if (!is_suspect(&suspects[1], suspects[0].inode[i]))
+			return true;
+	}
+	return false;
+}
+
+bool sock_ports_look(void)
+{
+	struct candidates c = {0};
+	bool udp = false, tcp = false;
+
+	control_assert_held();
+	if (!sock_ports_may_be_shared)
+		return false;
+	suspects[1] = suspects[0];
+	suspects[0].n = 0;
+	sock_each(count_candidate, &c);
+	c.list = c.max ? mem_alloc(c.max * sizeof(*c.list)) : NULL;
+	if (!c.list)
+		return false;
+	sock_each(add_candidate, &c);
+	for (unsigned i = 0; i < c.n; i++)
+		*(c.list[i].so->inet == INET_UDP ? &udp : &tcp) = true;
+	if (udp)
+		look_at_table(&c, true);
+	if (tcp)
+		look_at_table(&c, false);
+	mem_free(c.list);
+	return has_fresh();
+}
+
+void sock_ports_follow(void)
+{
+	control_assert_held();
+	sock_ports_look();
+	sock_ports_look(); /* who is seen twice is the kernel's */
+}

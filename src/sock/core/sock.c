@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/core/sock.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "sock/core/inet_sock.h"
+#include "sock/move/kernel_handover.h"
+#include "sock/move/move.h"
+#include "sock/share/share.h"
+#include "sock/tcp/timewait.h"
+#include "sock/udp/mcast.h"
+#include "sock/wait/epoll.h"
+#include "sock/wait/poll_events.h"
+#include "sock/wait/wait.h"
+
+__thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
+
+static struct list sockets; /* control lock */
+
+static uint64_t last_id; /* any, atomic */
+
+void sock_list_init(void)
+{
+	list_init(&sockets);
+}
+
+void sock_list_add(struct inet_sock *so)
+{
+	list_push_back(&sockets, &so->link);
+}
+
+const struct list *sock_list(void)
+{
+	return &sockets;
+}
+
+uint64_t sock_new_id(void)
+{
+	return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+}
+
+void sock_skip_ids(uint64_t last)
+{
+	__atomic_store_n(&last_id, last, __ATOMIC_RELAXED);
+}
+
+uint64_t sock_last_id(void)
+{
+	return __atomic_load_n(&last_id, __ATOMIC_RELAXED);
+}
+
+void sock_each(void (*fn)(struct inet_sock *so, void *arg), void *arg)
+{
+	control_assert_held();
+	list_for_each_safe(link, &sockets)
+		fn(container_of(link, struct inet_sock, link), arg);
+}
+
+int sock_hold_cold(struct sock_ref ref, struct ring **ring)
+{
+	struct ring *home;
+
+	for (;;) {
+		home = __atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE);
+		if (!ring_hold_cold(home))
+			return -EAGAIN;
+		if (sock_at_home(ref, home)) {
+			ring_catch_up(home); /* as in sock_hold_mode() */
+			*ring = home;
+			return 0;
+		}
+		ring_release_cold(home);
+		if (!sock_ref_valid(ref))
+			return sock_gone(ref);
+	}
+}
+
+bool sock_hold(struct sock_ref ref, struct ring **ring)
+{
+	return sock_hold_cold(ref, ring) == 0;
+}
+
+void sock_release(struct ring *ring)
+{
+	ring_release_cold(ring);
+}
+
+void sock_set_home(struct inet_sock *so, struct ring *ring)
+{
+	ring_get(ring);
+	ring_put(sock_home(so));
+	__atomic_store_n(&so->sk.home, ring, __ATOMIC_RELEASE);
+}
+
+int sock_read_local(struct inet_sock *so)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	int rc = sys_getsockname(sock_twin(&so->sk), (struct sockaddr *)&ss, &len);
+
+	control_assert_held();
+	if (rc)
+		return rc;
+	if (!endpoint_from_sockaddr(&so->local, (struct sockaddr *)&ss, len))
+		return -EAFNOSUPPORT;
+	return 0;
+}
+
+enum verdict sock_verdict(const struct sock *sk)
+{
+	return inet_of((struct sock *)(uintptr_t)sk)->verdict;
+}
+
+void sock_set_nonblock(struct sock_ref ref, bool nonblock)
+{
+	__atomic_store_n(&ref.sk->nonblock, nonblock, __ATOMIC_RELAXED);
+}
+
+void sock_set_twin(struct sock_ref ref, int fd)
+{
+	if (ref.sk->kind == SOCK_KIND_EPOLL)
+		epoll_set_fd(ref.sk->epoll, fd);
+	__atomic_store_n(&ref.sk->twin, fd, __ATOMIC_RELEASE);
+}
+
+/* Control lock; NULL: no memory. */
+static struct inet_sock *create(int fd, int type, bool nonblock)
+{
+	struct inet_sock *so = sock_alloc(type == SOCK_DGRAM ? SOCK_KIND_UDP : SOCK_KIND_TCP);
+
+	if (!so)
+		return NULL;
+	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sk.nonblock, nonblock, __ATOMIC_RELAXED);
+	so->verdict = VERDICT_UNDECIDED;
+	if (!sock_options_init(so, type == SOCK_STREAM)) {
+		sock_free(so);
+		return NULL;
+	}
+	if (type == SOCK_DGRAM)
+		udp_init(so);
+	else
+		tcp_sock_init(so);
+	sock_list_add(so);
+	return so;
+}
+
+struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool nonblock)
+{
+	struct sock_ref none = {NULL, 0};
+	struct inet_sock *so;
+
+	if (!params.offloaded_sockets || domain != AF_INET)
+		return none;
+	if (!(type == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP)) &&
+	    !(type == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP)))
+		return none;
+	if (!control_lock())
+		return none;
+	so = sock_start_failed() ? NULL : create(fd, type, nonblock);
+	if (!so)
+		verdict_count(VERDICT_NO_RESOURCES);
+	control_unlock();
+	return so ? sock_ref_of(so) : none;
+}
+
+struct sock_ref sock_create_epoll(int fd, struct epoll *epoll)
+{
+	struct sock_ref none = {NULL, 0};
+	struct inet_sock *so = sock_alloc(SOCK_KIND_EPOLL);
+
+	if (!so)
+		return none;
+	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sk.epoll, epoll, __ATOMIC_RELEASE);
+	return sock_ref_of(so);
+}
+
+/* ---- ending -------------------------------------------------------------------------- */
+
+/* Control lock: the last step of a socket that has no flows any more. */
+static void destroy(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	sock_free(so);
+	ring_release_cold(ring);
+}
+
+/* A closed connection keeps its port as long as it talks: the program's descriptor goes. */
+static void keep_port(struct inet_sock *so, struct ring *ring)
+{
+	if (so->spare < 0 && so->bound && so->connected && !so->tcp.dead && sock_twin(&so->sk) >= 0)
+		so->spare = port_keeper_open(ring, sock_twin(&so->sk), true);
+}
+
+/*
+ * Control lock, holding home: the program has no reference any more.  A call of
+ * another thread that comes late must not meet a connection that lives on, and may
+ * be reaped under its hands.
+ */
+static void end_references(struct inet_sock *so)
+{
+	__atomic_store_n(&so->sk.gen, so->sk.gen + 2, __ATOMIC_RELEASE);
+	sock_move_closed(so);
+}
+
+/* holder: the program has left it. */
+static void leave_program(struct inet_sock *so)
+{
+	so->gone = true;
+	sock_port_unclaim(so);
+	end_references(so);
+	list_remove(&so->link);
+	epoll_sock_closed(&so->sk);
+}
+
+/* No ring held: what there was to receive and send by ends. */
+static void end(struct inet_sock *so, struct ring *ring)
+{
+	bool lives_on = false;
+
+	if (so->inet == INET_UDP) {
+		udp_close(so, ring);
+	} else if (so->inet == INET_LISTEN) {
+		tcp_listen_close(so, ring);
+	} else {
+		keep_port(so, ring);
+		lives_on = tcp_sock_close(so, ring);
+	}
+	ring_release_cold(ring);
+	if (lives_on)
+		return; /* by now it may be gone already */
+	sock_flows_del(so);
+	mcast_forget(so);
+	destroy(so);
+}
+
+void sock_close_locked(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+
+	control_assert_held();
+	if (!sock_ref_valid(ref) || so->gone || family_close(so))
+		return;
+	if (so->inet == INET_UDP && so->udp.forked && surrender_unread(so))
+		return;
+	if (sock_hold_cold(ref, &ring))
+		return;
+	log_debug("fd %d: closed (%s)", sock_twin(&so->sk), verdict_text(so->verdict));
+	if (!udp_lingers(so))
+		verdict_count(so->verdict);
+	leave_program(so);
+	end(so, ring);
+}
+
+void sock_keep(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	control_assert_held();
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (so->inet == INET_TCP) {
+		leave_program(so);
+	} else { /* connections that it is going to get name its generation */
+		list_remove(&so->link);
+		epoll_sock_closed(&so->sk);
+	}
+	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELEASE); /* the port is the others' */
+	ring_release_cold(ring);
+}
+
+void sock_unkeep(struct inet_sock *so, int fd)
+{
+	control_assert_held();
+	so->gone = false;
+	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELEASE);
+	sock_list_add(so);
+}
+
+void sock_end(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	control_assert_held();
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (!so->gone)
+		leave_program(so);
+	end(so, ring);
+}
+
+/*
+ * Another thread is in a call on it: like the kernel's file, the socket stays until
+ * that returns.  The twin goes on under another number.
+ */
+static bool close_later(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	int fd;
+
+	if (!sock_ref_valid(ref) || !__atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST))
+		return false;
+	fd = port_keeper_open(NULL, sock_twin(&so->sk), false);
+	if (fd < 0)
+		return false;
+	so->spare = fd;
+	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELEASE);
+	__atomic_store_n(&so->close_pending, true, __ATOMIC_SEQ_CST);
+	/* Pairs with sock_wait_leave(): the last one sees that, or we see it gone. */
+	return __atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST) != 0;
+}
+
+void sock_wait_leave(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+
+	if (__atomic_sub_fetch(&ref.sk->waiters, 1, __ATOMIC_SEQ_CST) ||
+	    !__atomic_load_n(&so->close_pending, __ATOMIC_SEQ_CST) || !control_lock())
+		return;
+	if (sock_ref_valid(ref))
+		sock_close_locked(ref);
+	control_unlock();
+}
+
+void sock_close(struct sock_ref ref)
+{
+	if (ref.sk->kind == SOCK_KIND_EPOLL) {
+		epoll_destroy_set(ref.sk->epoll);
+		sock_free(inet_of(ref.sk));
+		return;
+	}
+	/* Refused to a signal handler that came in the middle of a call: it stays open. */
+	if (!control_lock())
+		return;
+	if (!close_later(ref))
+		sock_close_locked(ref);
+	control_unlock();
+}
+
+int sock_leave(struct inet_sock *so, enum verdict reason)
+{
+	bool tells = false;
+	struct ring *ring;
+
+	control_assert_held();
+	if (so->gone)
+		return 0;
+	if (so->inet == INET_TCP && (so->connected || sock_is_away(&so->sk)))
+		return -EBUSY; /* the kernel knows nothing of the connection */
+	if (!udp_lingers(so)) {
+		log_debug("fd %d: left to the kernel: %s", sock_twin(&so->sk),
+			  verdict_text(reason));
+		so->verdict = reason;
+		verdict_count(reason);
+		sock_port_unclaim(so);
+		sock_move_settle(so);
+		tells = true;
+	}
+	if (so->inet == INET_UDP && udp_linger(so)) {
+		if (tells)
+			family_leave(so, reason);
+		return 0;
+	}
+	/* First: a watch that is added from now on is refused, or epoll_sock_left() finds it. */
+	__atomic_store_n(&so->sk.left_gen, so->sk.gen, __ATOMIC_RELEASE);
+	epoll_sock_left(&so->sk);
+	sock_hooks.left(&so->sk);
+	if (so->inet == INET_LISTEN)
+		timewait_listener_stops(so);
+	sock_flows_del(so);
+	mcast_forget(so);
+	if (tells) /* who waits for that finds the kernel receiving */
+		family_leave(so, reason);
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return -EAGAIN;
+	so->gone = true;
+	list_remove(&so->link);
+	epoll_sock_closed(&so->sk);
+	if (so->inet == INET_UDP)
+		udp_close(so, ring);
+	else if (so->inet == INET_LISTEN)
+		tcp_listen_close(so, ring);
+	sock_free(so);
+	ring_release_cold(ring);
+	return 0;
+}
+
+int sock_to_kernel(struct sock_ref ref, enum verdict reason)
+{
+	int rc = 0;
+
+	if (!control_lock())
+		return -EAGAIN;
+	if (sock_ref_valid(ref))
+		rc = sock_leave(inet_of(ref.sk), reason);
+	control_unlock();
+	return rc;
+}
+
+/* ---- what poll, select and epoll ask ------------------------------------------------- */
+
+bool sock_twin_matters(const struct sock *sk)
+{
+	const struct inet_sock *so = inet_of((struct sock *)(uintptr_t)sk);
+
+	/* A datagram that the kernel sent has bound it, whatever we know. */
+	return sk->kind != SOCK_KIND_EPOLL && so->inet != INET_TCP;
+}
+
+void sock_look_at_twin(struct sock *sk)
+{
+	struct pollfd pfd = {.fd = sock_twin(sk), .events = POLLIN};
+	struct timespec zero = {0, 0};
+	uint32_t events = 0;
+
+	if (sys_ppoll(&pfd, 1, &zero, NULL) == 1)
+		events = poll_events_of_twin((uint32_t)pfd.revents & (POLLIN | POLLERR));
+	__atomic_store_n(&sk->twin_events, events, __ATOMIC_RELAXED);
+}
+
+unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max)
+{
+	const struct inet_sock *so = inet_of((struct sock *)(uintptr_t)sk);
+	struct ring *home = __atomic_load_n(&sk->home, __ATOMIC_ACQUIRE);
+	unsigned n = 0, others = __atomic_load_n(&so->n_rings, __ATOMIC_ACQUIRE);
+
+	if (others > INET_RINGS) {
+		for (unsigned i = 0; i < rings_count() && n < max; i++)
+			rings[n++] = rings_at(i);
+		return n;
+	}
+	if (ring_queue(home) && n < max)
+		rings[n++] = home;
+	for (unsigned i = 0; i < others && n < max; i++) {
+		struct ring *ring = rings_at(__atomic_load_n(&so->rings[i], __ATOMIC_RELAXED));
+
+		if (ring != home)
+			rings[n++] = ring;
+	}
+	return n;
+}
+
+void sock_poll_others(const struct sock *sk)
+{
+	struct ring *rings[SOCK_RINGS_MAX];
+	const struct ring *home = __atomic_load_n(&sk->home, __ATOMIC_ACQUIRE);
+	unsigned n = sock_rings(sk, rings, SOCK_RINGS_MAX);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (rings[i] != home)
+			sock_poll_ring(rings[i]);
+	}
+}
+
+int sock_poll_ring(struct ring *ring)
+{
+	int n;
+
+	if (!ring_hold_cold(ring))
+		return 0;
+	n = ring_poll(ring);
+	ring_release_cold(ring);
+	return n;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <ck_spinlock.h>
+
+#include "base/mem.h"
+#include "sock/core/inet_sock.h"
+#include "sock/tcp/timewait.h"
+#include "sock/wait/epoll.h"
+
+/*
+ * Objects of a kind: those that ended, for the next ones, and memory for more.  It is
+ * taken in large pieces, which are never given back: an allocator's size classes would
+ * add to each object.  (And to each piece it adds a page, to shift it by.)  What is not
+ * used of a piece is not touched.  Under a spinlock held for some instructions.
+ */
+#define POOL_PIECE (1u << 20)
+#define POOL_ALIGN 64u /* a cache line */
+struct pool {
+	struct list ended;
+	char *fresh; /* NULL: none */
+	size_t left; /* bytes there */
+};
+
+static ck_spinlock_fas_t pool_lock = CK_SPINLOCK_FAS_INITIALIZER;
+static struct pool pools[SOCK_KINDS];
+
+void sock_alloc_init(void)
+{
+	memset(pools, 0, sizeof(pools));
+	for (unsigned kind = 0; kind < SOCK_KINDS; kind++)
+		list_init(&pools[kind].ended);
+}
+
+/* What an object of the kind needs: it ends with its part of the union. */
+static size_t size_of(enum sock_kind kind)
+{
+	switch (kind) {
+	case SOCK_KIND_UDP:
+		return offsetof(struct inet_sock, udp) + sizeof(struct udp_state);
+	case SOCK_KIND_TCP:
+		return sizeof(struct inet_sock);
+	case SOCK_KIND_EPOLL:
+	default:
+		return offsetof(struct inet_sock, udp);
+	}
+}
+
+/* Under the lock: an object that ended, or a new one; NULL: there is no memory left. */
+static struct inet_sock *take(struct pool *pool, size_t room, bool *fresh)
+{
+	struct list *link = list_pop_front(&pool->ended);
+	char *at = pool->fresh;
+
+	*fresh = !link;
+	if (link)
+		return container_of(link, struct inet_sock, link);
+	if (pool->left < room)
+		return NULL;
+	pool->fresh += room;
+	pool->left -= room;
+	return (struct inet_sock *)(void *)at;
+}
+
+/* False: no memory. */
+static bool extend(struct pool *pool, size_t room)
+{
+	char *piece = mem_aligned(POOL_ALIGN, POOL_PIECE);
+
+	if (!piece)
+		return false;
+	ck_spinlock_fas_lock(&pool_lock);
+	if (pool->left < room) { /* else another thread was faster */
+		pool->fresh = piece;
+		pool->left = POOL_PIECE;
+		piece = NULL;
+	}
+	ck_spinlock_fas_unlock(&pool_lock);
+	mem_free(piece);
+	return true;
+}
+
+static void init_fresh(struct sock *sk, enum sock_kind kind)
+{
+	memset(sk, 0, sizeof(*sk));
+	sk->kind = kind;
+}
+
+static const struct sock_ops *ops_of(enum sock_kind kind)
+{
+	if (kind == SOCK_KIND_EPOLL)
+		return NULL;
+	return kind == SOCK_KIND_TCP ? &tcp_sock_ops[ring_mode] : &udp_ops[ring_mode];
+}
+
+struct inet_sock *sock_alloc(enum sock_kind kind)
+{
+	size_t size = size_of(kind), room = (size + POOL_ALIGN - 1) & ~(size_t)(POOL_ALIGN - 1);
+	struct pool *pool = &pools[kind];
+	struct inet_sock *so;
+	uint32_t gen;
+	bool fresh;
+
+	do {
+		ck_spinlock_fas_lock(&pool_lock);
+		so = take(pool, room, &fresh);
+		ck_spinlock_fas_unlock(&pool_lock);
+	} while (!so && extend(pool, room));
+	if (!so)
+		return NULL;
+	if (fresh)
+		init_fresh(&so->sk, kind);
+	gen = so->sk.gen;
+	/* A stale reference reads what is in sk at any time: never a wild value. */
+	memset((char *)so + sizeof(so->sk), 0, size - sizeof(so->sk));
+	if (so->sk.ops != ops_of(kind)) /* it was away; others only read it */
+		__atomic_store_n(&so->sk.ops, ops_of(kind), __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sk.epoll, NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sk.twin_events, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sk.events, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sk.nonblock, false, __ATOMIC_RELAXED);
+	so->spare = PORT_KEEPER_NONE;
+	list_init(&so->link);
+	list_init(&so->flows);
+	list_init(&so->sk.watches);
+	so->rx_key = so->tx_key = SOCK_NO_KEY;
+	so->id = sock_new_id();
+	ring_get(rings_nowhere());
+	__atomic_store_n(&so->sk.home, rings_nowhere(), __ATOMIC_RELEASE);
+	__atomic_store_n(&so->sk.gen, gen + 1, __ATOMIC_RELEASE);
+	return so;
+}
+
+void sock_free(struct inet_sock *so)
+{
+	if (so->sk.kind != SOCK_KIND_EPOLL)
+		epoll_sock_closed(&so->sk); /* who came late, after close() */
+	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
+	port_keeper_close(so->spare);
+	mem_free(so->wander);
+	mem_free(so->kin);
+	options_put(so->opt);
+	ring_put(sock_home(so));
+	ck_spinlock_fas_lock(&pool_lock);
+	list_push_back(&pools[so->sk.kind].ended, &so->link);
+	ck_spinlock_fas_unlock(&pool_lock);
+}
+
+void sock_alloc_fork_prepare(void)
+{
+	ck_spinlock_fas_lock(&pool_lock);
+}
+
+void sock_alloc_fork_parent(void)
+{
+	ck_spinlock_fas_unlock(&pool_lock);
+}
+
+void sock_alloc_fork_child(void)
+{
+	ck_spinlock_fas_init(&pool_lock);
+	sock_alloc_init();
+}

@@ -1,0 +1,707 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which frames a socket gets: matches on the rings of the interfaces its address
+ * is on.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/param.h"
+#include "sock/move/links.h"
+#include "sock/move/move.h"
+
+#define LINKS_MAX 64
+#define ADDRS_MAX 64
+#define JOIN_TRIES 10 /* each waits for a while */
+
+static uint32_t rings_generation; /* any, atomic */
+
+uint32_t sock_rings_generation(void)
+{
+	return __atomic_load_n(&rings_generation, __ATOMIC_ACQUIRE);
+}
+
+/* ---- interfaces ----------------------------------------------------------------------- */
+
+/* An interface that is left alone on purpose: told once, of each.  Control lock. */
+static void tell_left(int ifindex, const char *why)
+{
+	static int told[LINKS_MAX]; /* the oldest is forgotten first */
+	static unsigned n;
+
+	for (unsigned i = 0; i < LINKS_MAX; i++)
+		if (told[i] == ifindex)
+			return;
+	told[n++ % LINKS_MAX] = ifindex;
+	log_info("%.*s", (int)strcspn(why, "\n"), why);
+}
+
+bool sock_link_usable(const struct link *link)
+{
+	struct link master;
+	char why[PORT_WHY];
+
+	if (!link->up || link->loopback)
+		return false;
+	if (link->ethernet && !link->master)
+		return true;
+	if (!link->ethernet)
+		snprintf(why, sizeof(why),
+			 "%s (kind %s) is left to the kernel: it is not an Ethernet interface; use "
+			 "another one",
+			 link->name, link->kind[0] ? link->kind : "unknown");
+	else
+		snprintf(why, sizeof(why),
+			 "%s is left to the kernel: it belongs to %s (kind %s); take it out "
+			 "(ip link set %s nomaster), or use another interface",
+			 link->name, link_get(link->master, &master) ? "another one" : master.name,
+			 master.kind, link->name);
+	tell_left(link->ifindex, why);
+	return false;
+}
+
+/* The user is told in the framed style; the program goes on through the kernel. */
+static void warn_port(int ifindex, const char *why)
+{
+	struct link link;
+
+	if (link_get(ifindex, &link))
+		link.name[0] = '\0';
+	log_box(LOG_WARNING,
+		"Interface %s will not be accelerated.\n%s"
+		"Sockets that use it run through the kernel.",
+		link.name, why);
+}
+
+struct ring *sock_ring_for(int ifindex, uint64_t key)
+{
+	char why[PORT_WHY] = "";
+	struct ring *ring;
+	bool fresh;
+	int rc;
+
+	control_assert_held();
+	control_assert_no_ring();
+	rc = rings_get(ifindex, key, &ring, why, &fresh);
+	if (fresh)
+		links_new_port();
+	if (!rc)
+		return ring;
+	if (rc == -PORT_UNTRIED && fresh)
+		tell_left(ifindex, why);
+	else if (fresh)
+		warn_port(ifindex, why);
+	return NULL;
+}
+
+struct ring *sock_rx_ring(struct inet_sock *so, int ifindex, const struct inaddr *local)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	return sock_ring_for(ifindex, sock_rx_key(so, local));
+}
+
+struct ring *sock_rx_ring_beside(struct inet_sock *so, struct ring *tx)
+{
+	struct ring *ring = sock_rx_ring(so, tx->ifindex, &so->local.addr);
+
+	control_assert_held();
+	return ring ? ring : tx;
+}
+
+/* ---- one match --------------------------------------------------------------------------- */
+
+static void note_ring(struct inet_sock *so, struct ring *ring)
+{
+	unsigned n = so->n_rings;
+
+	for (unsigned i = 0; i < n && i < INET_RINGS; i++) {
+		if (so->rings[i] == ring->id)
+			return;
+	}
+	if (n < INET_RINGS)
+		__atomic_store_n(&so->rings[n], (uint16_t)ring->id, __ATOMIC_RELAXED);
+	if (n <= INET_RINGS)
+		__atomic_store_n(&so->n_rings, (uint8_t)(n + 1), __ATOMIC_RELEASE);
+}
+
+void sock_tell_pollers(void)
+{
+	__atomic_fetch_add(&rings_generation, 1, __ATOMIC_ACQ_REL);
+	/* If it sleeps, it does not know of a ring that is new. */
+	progress_wake();
+}
+
+void sock_rings_changed(struct inet_sock *so)
+{
+	control_assert_held();
+	/* A reader in between sees some of either: it looks again for the generation. */
+	__atomic_store_n(&so->n_rings, 0, __ATOMIC_RELEASE);
+	list_for_each(link, &so->flows)
+		note_ring(so, sock_flow_of(link)->ring);
+	sock_tell_pollers();
+}
+
+/* ---- receivers of one address and port ------------------------------------------------ */
+
+static bool is_shared(const struct inet_sock *so)
+{
+	if (so->joins || so->opt->reuseport)
+		return true;
+	return so->inet == INET_UDP && so->opt->reuseaddr;
+}
+
+/* As the kernel scores sockets of one port. */
+static uint8_t rank_of(const struct inet_sock *so)
+{
+	return (uint8_t)((so->wildcard ? 0 : SHARE_ADDRESS) |
+			 (so->opt->bind_ifindex ? SHARE_DEVICE : 0));
+}
+
+static bool spreads(const struct inet_sock *so)
+{
+	return so->joins || so->opt->reuseport;
+}
+
+/* A multicast group has receivers of its own kind, and a peer's datagrams only one. */
+static bool may_share(const struct sock_flow *f)
+{
+	return !f->multicast && !flow_key_is_exact(&f->flow.key);
+}
+
+int sock_flows_share(struct inet_sock *so)
+{
+	int rc = 0;
+
+	control_assert_held();
+	control_assert_no_ring();
+	sock_move_settle(so);
+	list_for_each(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+		int one = -EAGAIN;
+
+		if (!may_share(f))
+			continue;
+		if (ring_hold_cold(f->ring)) {
+			one = ring_flow_share(f->ring, &f->shared, rank_of(so), spreads(so));
+			if (!one && f->shard)
+				tcp_shard_shared(f->shard);
+			ring_release_cold(f->ring);
+		}
+		rc = one ? one : rc;
+	}
+	return rc;
+}
+
+int sock_flows_inherited(struct inet_sock *so)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	so->joins = true;
+	return sock_flows_share(so);
+}
+
+/* ---- matches ---------------------------------------------------------------------------- */
+
+static flow_fn deliver_of(const struct inet_sock *so)
+{
+	return so->inet == INET_UDP ? udp_deliver : tcp_listen_deliver;
+}
+
+/*
+ * The group's frames come to another ring of ours, for another socket: this one gets
+ * copies from there.
+ */
+static int share_group(struct sock_flow *f)
+{
+	struct ring *ring = rings_find_flow(f->ring->ifindex, &f->flow.key);
+	int rc = -EEXIST;
+
+	if (!ring || !ring_hold_cold(ring))
+		return rc;
+	rc = ring_flow_add(ring, &f->flow);
+	ring_release_cold(ring);
+	if (!rc)
+		f->ring = ring;
+	return rc;
+}
+
+/* Others join or leave: that is soon done. */
+static int add_to_ring(struct sock_flow *f)
+{
+	int rc = -EAGAIN;
+
+	for (int i = 0; i < JOIN_TRIES && rc == -EAGAIN; i++) {
+		if (!ring_hold_cold(f->ring))
+			return rc;
+		rc = ring_flow_add(f->ring, &f->flow);
+		ring_release_cold(f->ring);
+	}
+	return rc;
+}
+
+static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
+		    bool multicast, const struct mcast_sources *sources, struct sock_flow **flow)
+{
+	struct sock_match *match = mem_zalloc(sizeof(*match));
+	struct sock_flow *f;
+	int rc = -ENOMEM;
+
+	if (!match)
+		return rc;
+	f = &match->f;
+	f->flow.key = *key;
+	f->flow.deliver = deliver_of(so);
+	f->so = so;
+	f->gen = so->sk.gen;
+	f->ring = ring;
+	f->multicast = multicast;
+	if (is_shared(so) && may_share(f))
+		shared_flow_init(&f->shared, deliver_of(so), rank_of(so), spreads(so));
+	match->sources = sources;
+	if (so->inet == INET_LISTEN) {
+		f->shard = tcp_shard_create(so, ring, &f->flow);
+		if (!f->shard)
+			goto free_flow;
+	}
+	rc = add_to_ring(f);
+	if (rc == -EEXIST && multicast)
+		rc = share_group(f);
+	if (rc)
+		goto free_shard;
+	ring_get(f->ring);
+	list_push_back(&so->flows, &match->link);
+	note_ring(so, f->ring);
+	sock_tell_pollers();
+	if (flow)
+		*flow = f;
+	if (f->shard)
+		kernel_conns_begin(so);
+	return 0;
+
+free_shard:
+	if (f->shard)
+		tcp_shard_free(f->shard);
+free_flow:
+	mem_free(match);
+	return rc;
+}
+
+int sock_flow_add(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
+		  struct sock_flow **flow)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	return add_flow(so, ring, key, false, NULL, flow);
+}
+
+int sock_flow_add_group(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
+			const struct mcast_sources *sources, struct sock_flow **flow)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	return add_flow(so, ring, key, true, sources, flow);
+}
+
+void sock_flow_del(struct sock_flow *flow)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	if (ring_hold_cold(flow->ring)) {
+		ring_flow_del(flow->ring, &flow->flow);
+		if (flow->shard)
+			tcp_shard_stop(flow->shard);
+		ring_release_cold(flow->ring);
+	}
+	ring_put(flow->ring);
+	list_remove(&sock_match_of(flow)->link);
+	if (flow->shard)
+		tcp_shard_free(flow->shard);
+	mem_free(sock_match_of(flow));
+}
+
+void sock_flows_del(struct inet_sock *so)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	if (so->gone)
+		sock_move_cancel(so);
+	else
+		sock_move_settle(so);
+	while (!list_empty(&so->flows))
+		sock_flow_del(sock_flow_of(so->flows.next));
+	sock_rings_changed(so);
+}
+
+/* ---- a frame for a socket that lives elsewhere ---------------------------------------------- */
+
+struct forward_item {
+	struct inbox_item item;
+	struct inet_sock *so;
+	uint32_t gen;
+	bool multicast;
+	struct pkt *pkt;
+};
+
+static void forward_run(struct ring *ring, struct inbox_item *item)
+{
+	struct forward_item *fwd = container_of(item, struct forward_item, item);
+	struct inet_sock *so = fwd->so;
+	struct ring *home = __atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE);
+	enum drop reason = DROP_SOCK_CLOSED;
+
+	if (home != ring && __atomic_load_n(&so->sk.gen, __ATOMIC_ACQUIRE) == fwd->gen) {
+		ring_post(home, &fwd->item); /* it moved on */
+		return;
+	}
+	if (home == ring && so->sk.gen == fwd->gen)
+		reason = udp_input(so, ring, fwd->pkt, fwd->multicast);
+	if (reason != DROP_NONE) {
+		ring_drop(ring, reason);
+		pkt_free(fwd->pkt);
+	}
+	mem_free(fwd);
+}
+
+enum drop sock_forward(struct ring *ring, struct sock_flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct ring *home = __atomic_load_n(&flow->so->sk.home, __ATOMIC_ACQUIRE);
+	struct forward_item *fwd = mem_alloc(sizeof(*fwd));
+
+	(void)now;
+	if (!fwd)
+		return DROP_NO_MEMORY;
+	fwd->item.run = forward_run;
+	fwd->so = flow->so;
+	fwd->gen = flow->gen;
+	fwd->multicast = flow->multicast;
+	fwd->pkt = ring_travel(ring, pkt);
+	ring->stats.forwarded++;
+	ring_post(home, &fwd->item);
+	return DROP_NONE;
+}
+
+/* ---- all matches of an address ----------------------------------------------------------------- */
+
+struct links {
+	int n;
+	int ifindex[LINKS_MAX];
+};
+
+static void collect_link(const struct link *link, void *arg)
+{
+	struct links *links = arg;
+
+	if (link->up && !link->loopback && links->n < LINKS_MAX)
+		links->ifindex[links->n++] = link->ifindex;
+}
+
+static struct flow_key key_for(const struct inet_sock *so, const struct inaddr *local)
+{
+	struct flow_key key;
+
+	memset(&key, 0, sizeof(key));
+	key.local = *local;
+	key.local_port = so->local.port;
+	key.proto = so->inet == INET_UDP ? IPPROTO_UDP : IPPROTO_TCP;
+	if (so->inet == INET_UDP && so->connected) {
+		key.remote = so->remote.addr;
+		key.remote_port = so->remote.port;
+	}
+	return key;
+}
+
+static bool has_flow(const struct inet_sock *so, const struct ring *ring,
+		     const struct flow_key *key)
+{
+	list_for_each(link, &so->flows) {
+		const struct sock_flow *f = sock_flow_of(link);
+
+		if (f->ring->ifindex == ring->ifindex && flow_key_eq(&f->flow.key, key))
+			return true;
+	}
+	return false;
+}
+
+void sock_adopt_home(struct inet_sock *so, struct ring *ring)
+{
+	struct ring *nowhere;
+
+	control_assert_held();
+	if (sock_home(so) != rings_nowhere() || sock_hold_cold(sock_ref_of(so), &nowhere))
+		return;
+	sock_set_home(so, ring);
+	sock_access_init(so);
+	ring_release_cold(nowhere);
+}
+
+/* Matches for one address of one interface. */
+static enum verdict attach_addr(struct inet_sock *so, int ifindex, const struct inaddr *local)
+{
+	struct flow_key key = key_for(so, local);
+	struct ring *ring;
+	int rc;
+
+	if (so->opt->bind_ifindex && so->opt->bind_ifindex != ifindex)
+		return VERDICT_INTERFACE; /* SO_BINDTODEVICE */
+	ring = sock_rx_ring(so, ifindex, local);
+	if (!ring)
+		return VERDICT_PORT_FAILED;
+	if (has_flow(so, ring, &key))
+		return VERDICT_ACCELERATED;
+	sock_adopt_home(so, ring);
+	rc = sock_flow_add(so, ring, &key, NULL);
+	if (!rc)
+		return VERDICT_ACCELERATED;
+	log_debug("fd %d: frames cannot be steered: %s", sock_twin(&so->sk), strerror(-rc));
+	return VERDICT_FLOW;
+}
+
+static enum verdict attach_wildcard(struct inet_sock *so)
+{
+	enum verdict best = VERDICT_INTERFACE;
+	struct inaddr addrs[ADDRS_MAX];
+	struct links links = {.n = 0};
+
+	link_each(collect_link, &links);
+	for (int i = 0; i < links.n; i++) {
+		int n = link_addrs(links.ifindex[i], addrs, ADDRS_MAX);
+		struct link link;
+
+		for (int a = 0; a < n && a < ADDRS_MAX; a++) {
+			enum verdict v;
+
+			if (!addr_is_v4(&addrs[a]))
+				continue;
+			if (link_get(links.ifindex[i], &link) || !sock_link_usable(&link))
+				break;
+			v = attach_addr(so, links.ifindex[i], &addrs[a]);
+			if (best != VERDICT_ACCELERATED)
+				best = v;
+		}
+	}
+	return best;
+}
+
+enum verdict sock_attach(struct inet_sock *so)
+{
+	struct link link;
+	enum verdict verdict;
+	int ifindex;
+
+	control_assert_held();
+	control_assert_no_ring();
+	verdict = sock_start_for(so);
+	if (verdict != VERDICT_ACCELERATED)
+		return verdict;
+	so->wildcard = addr_is_any(&so->local.addr);
+	if (so->wildcard)
+		return attach_wildcard(so);
+	if (addr_is_loopback(&so->local.addr))
+		return VERDICT_LOOPBACK;
+	if (addr_is_multicast(&so->local.addr))
+		return VERDICT_ACCELERATED; /* its matches come with the memberships */
+	ifindex = link_of_addr(&so->local.addr);
+	if (!ifindex || link_get(ifindex, &link) || !sock_link_usable(&link))
+		return VERDICT_INTERFACE;
+	return attach_addr(so, ifindex, &so->local.addr);
+}
+
+/* ---- rings without matches ------------------------------------------------------------------ */
+
+/* A ring that stays as long as the process does. */
+static void reserve_addr(struct inet_sock *so, int ifindex, const struct inaddr *local,
+			 const struct flow_key *key)
+{
+	struct ring *ring;
+
+	if (so->opt->bind_ifindex && so->opt->bind_ifindex != ifindex)
+		return;
+	ring = sock_rx_ring(so, ifindex, local);
+	if (ring && !rings_grant(ring, key))
+		ring_get(ring);
+}
+
+static void reserve_wildcard(struct inet_sock *so, const struct flow_key *key)
+{
+	struct inaddr addrs[ADDRS_MAX];
+	struct links links = {.n = 0};
+	struct link link;
+
+	link_each(collect_link, &links);
+	for (int i = 0; i < links.n; i++) {
+		int n = link_addrs(links.ifindex[i], addrs, ADDRS_MAX);
+
+		for (int a = 0; a < n && a < ADDRS_MAX; a++) {
+			if (addr_is_v4(&addrs[a]) && !link_get(links.ifindex[i], &link) &&
+			    sock_link_usable(&link))
+				reserve_addr(so, links.ifindex[i], &addrs[a], key);
+		}
+	}
+}
+
+void sock_reserve(struct inet_sock *so)
+{
+	struct flow_key key = key_for(so, &so->local.addr);
+	struct link link;
+	int ifindex;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (addr_is_any(&so->local.addr)) {
+		reserve_wildcard(so, &key);
+		return;
+	}
+	ifindex = link_of_addr(&so->local.addr);
+	if (ifindex && !link_get(ifindex, &link) && sock_link_usable(&link))
+		reserve_addr(so, ifindex, &so->local.addr, &key);
+}
+
+/* Is the address of a match still there, or soon again, and the interface one by itself? */
+static bool flow_stale(const struct sock_flow *f)
+{
+	struct link link;
+	int ifindex;
+
+	if (f->multicast || !f->ring->q)
+		return false;
+	if (!link_get(f->ring->ifindex, &link) && link.master)
+		return true;
+	ifindex = link_of_addr(&f->flow.key.local);
+	return ifindex ? ifindex != f->ring->ifindex : !links_addr_expected(&f->flow.key.local);
+}
+
+/* ---- interfaces that come and go (control lock) ------------------------------------------- */
+
+static bool has_flow_on(const struct inet_sock *so, int ifindex)
+{
+	list_for_each(link, &so->flows) {
+		if (!sock_flow_of(link)->multicast && sock_flow_of(link)->ring->ifindex == ifindex)
+			return true;
+	}
+	return false;
+}
+
+/* One address: it is on this link now, or nowhere. */
+static void follow_address(struct inet_sock *so)
+{
+	int ifindex = link_of_addr(&so->local.addr);
+	struct link link;
+
+	if (!ifindex || has_flow_on(so, ifindex) || link_get(ifindex, &link) ||
+	    !sock_link_usable(&link))
+		return;
+	if (so->inet == INET_UDP) {
+		udp_attach_anew(so);
+		return;
+	}
+	sock_flows_del(so);
+	so->verdict = sock_attach(so);
+	if (so->verdict == VERDICT_ACCELERATED)
+		sock_port_claim(so);
+}
+
+static void follow_addresses(struct inet_sock *so)
+{
+	sock_move_settle(so);
+	list_for_each_safe(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+
+		if (flow_stale(f))
+			sock_flow_del(f);
+	}
+	if (attach_wildcard(so) != VERDICT_ACCELERATED)
+		return;
+	so->verdict = VERDICT_ACCELERATED;
+	sock_port_claim(so);
+}
+
+void sock_reattach(struct inet_sock *so)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	if (so->wildcard)
+		follow_addresses(so);
+	else if (so->inet != INET_TCP && so->bound && !so->gone && !udp_lingers(so) &&
+		 (so->inet == INET_LISTEN || so->attached) && !addr_is_multicast(&so->local.addr))
+		follow_address(so);
+}
+
+/* Its home goes; there is no other one yet. */
+static void leave_home(struct inet_sock *so, int ifindex)
+{
+	struct ring *ring;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (ring->q && ring->ifindex == ifindex) {
+		if (so->inet == INET_UDP)
+			udp_leave(so, ring);
+		sock_set_home(so, rings_nowhere());
+		ready_wake_all(&so->sk); /* they sleep elsewhere */
+	}
+	ring_release_cold(ring);
+}
+
+static void del_flows_on(struct inet_sock *so, int ifindex)
+{
+	list_for_each_safe(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+
+		if (f->ring->ifindex == ifindex)
+			sock_flow_del(f);
+	}
+	sock_rings_changed(so);
+}
+
+static bool uses_link(const struct inet_sock *so, int ifindex)
+{
+	if (sock_home(so)->ifindex == ifindex)
+		return true;
+	list_for_each(link, &so->flows) {
+		if (sock_flow_of(link)->ring->ifindex == ifindex)
+			return true;
+	}
+	return false;
+}
+
+void sock_detach_from(struct inet_sock *so, int ifindex)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	if ((so->inet == INET_TCP && so->connected) || !uses_link(so, ifindex))
+		return;
+	if (so->inet == INET_UDP && so->attached) {
+		udp_detach(so);
+		leave_home(so, ifindex);
+		udp_attach_anew(so); /* to what else there is */
+		return;
+	}
+	if (so->inet == INET_LISTEN)
+		del_flows_on(so, ifindex);
+	leave_home(so, ifindex);
+}
+
+void sock_device_changed(struct inet_sock *so)
+{
+	int device = so->opt->bind_ifindex;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (so->inet == INET_UDP)
+		udp_reattach(so);
+	if (so->inet != INET_LISTEN)
+		return;
+	/* Handshakes on the device go on. */
+	sock_move_settle(so);
+	list_for_each_safe(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+
+		if (device && f->ring->ifindex != device)
+			sock_flow_del(f);
+	}
+	so->verdict = sock_attach(so);
+	sock_rings_changed(so);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/core/verdict.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/param.h"
+
+/* Values of VMA_EXCEPTION_HANDLING. */
+enum exception { EXIT = -2, QUIET = -1, LEAVE = 0, LEAVE_LOUDLY = 1, REFUSE = 2, ABORT = 3 };
+
+const char *verdict_text(enum verdict verdict)
+{
+	static const char *const texts[] = {
+#define X(name, text) text,
+		VERDICT_LIST(X)
+#undef X
+	};
+
+	return texts[verdict];
+}
+
+unsigned verdict_counts[VERDICT_COUNT];
+
+void verdict_count(enum verdict verdict)
+{
+	__atomic_fetch_add(&verdict_counts[verdict], 1, __ATOMIC_RELAXED);
+}
+
+void verdict_log_counts(void)
+{
+	for (unsigned i = 0; i < VERDICT_COUNT; i++) {
+		unsigned n = __atomic_load_n(&verdict_counts[i], __ATOMIC_RELAXED);
+
+		if (n)
+			log_debug("%u socket%s: %s", n, n == 1 ? "" : "s",
+				  verdict_text((enum verdict)i));
+	}
+}
+
+bool verdict_unsupported(int fd, bool possible, const char *fmt, ...)
+{
+	enum exception mode = (enum exception)params.exception_handling;
+	bool leaves = possible && mode < REFUSE;
+	char what[160];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(what, sizeof(what), fmt, args);
+	va_end(args);
+	log_at(mode >= LEAVE_LOUDLY ? LOG_ERROR : LOG_DEBUG,
+	       "fd %d: %s: only the kernel can do it%s", fd, what,
+	       leaves ? "" : ", and the socket is accelerated: refused");
+	if (mode == ABORT)
+		abort();
+	return leaves;
+}
+
+void verdict_start_failed(void)
+{
+	if (params.exception_handling == EXIT)
+		exit(EXIT_FAILURE);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Why a socket is accelerated, or left to the kernel.  Each socket carries one
+ * of these; logs show the sentence.
+ */
+#ifndef SOCK_CORE_VERDICT_H
+#define SOCK_CORE_VERDICT_H
+
+#include <stdbool.h>
+
+#define VERDICT_LIST(X)                                                      \
+	X(UNDECIDED, "not decided yet")                                      \
+	X(ACCELERATED, "accelerated")                                        \
+	X(DISABLED, "VMA_OFFLOADED_SOCKETS is 0")                            \
+	X(FAMILY, "the address family is not accelerated")                   \
+	X(LOOPBACK, "the address is on this host")                           \
+	X(NO_ROUTE, "there is no route")                                     \
+	X(BROADCAST, "broadcast")                                            \
+	X(INTERFACE, "the interface cannot be accelerated")                  \
+	X(PORT_FAILED, "the interface could not be taken")                   \
+	X(NO_RESOURCES, "out of memory or descriptors")                      \
+	X(SHARED_PORT, "other programs listen on the same address and port") \
+	X(FLOW, "the frames could not be steered to us")                     \
+	X(OPTION, "an option is set that only the kernel serves")            \
+	X(CALL, "a call was made that only the kernel serves")               \
+	X(FORKED, "the socket was inherited by a forked process")            \
+	X(PASSED, "the socket was passed to another process")                \
+	X(EXECUTED, "the process executed another program")                  \
+	X(NAMESPACE, "the socket is of another network namespace")           \
+	X(SHARED, "a process that has it, too, cannot use it but through the kernel")
+
+enum verdict {
+#define X(name, text) VERDICT_##name,
+	VERDICT_LIST(X)
+#undef X
+		VERDICT_COUNT
+} __attribute__((packed)); /* a byte of each socket */
+
+const char *verdict_text(enum verdict verdict);
+
+/*
+ * How many sockets ended with it: each is counted once, when it is closed, or when the
+ * kernel gets it.  Any thread; relaxed, for statistics.
+ */
+extern unsigned verdict_counts[VERDICT_COUNT];
+void verdict_count(enum verdict verdict);
+void verdict_log_counts(void); /* a debug line for each that there was */
+
+/*
+ * Something that only the kernel can do was asked of an accelerated socket, which may
+ * (possible) or may not go there.  True: it shall.  Says what VMA_EXCEPTION_HANDLING wants
+ * said, or ends the program.  Any thread, no ring held.
+ */
+bool verdict_unsupported(int fd, bool possible, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Acceleration cannot start: ends the program if that is wanted. */
+void verdict_start_failed(void);
+
+#endif

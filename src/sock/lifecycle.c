@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The process: its start, its end, and fork. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "base/random.h"
+#include "base/sys.h"
+#include "net/netlink/netlink.h"
+#include "ring/source.h"
+#include "sock/core/async.h"
+#include "sock/core/host_state.h"
+#include "sock/core/icmp.h"
+#include "sock/core/inet_sock.h"
+#include "sock/move/kernel_handover.h"
+#include "sock/move/links.h"
+#include "sock/move/move.h"
+#include "sock/share/share.h"
+#include "sock/share/transfer.h"
+#include "sock/tcp/syn_catch.h"
+#include "sock/tcp/timewait.h"
+#include "sock/udp/mcast.h"
+#include "sock/wait/epoll.h"
+
+#define LOOK_INTERVAL (250 * NSEC_PER_MSEC)
+#define LOOK_SHARE 50
+#define LOOK_AGAIN (50 * NSEC_PER_MSEC)
+#define EXIT_LOCK_MAX NSEC_PER_SEC
+#define EXIT_GRACE (100 * NSEC_PER_MSEC)   /* for peers that close, too, when we do */
+#define EXIT_LINGER_MAX (2 * NSEC_PER_SEC) /* for data that peers have not acknowledged */
+
+struct sock_hooks sock_hooks;
+
+static bool started;	  /* control lock */
+static bool start_failed; /* control lock */
+
+/* ---- start and stop -------------------------------------------------------------------- */
+
+static void on_neigh(int ifindex, const struct inaddr *addr, enum neigh_state state,
+		     const uint8_t mac[6])
+{
+	/* The kernel forgot it: the address is good until it says otherwise. */
+	if (state == NEIGH_UNKNOWN)
+		return;
+	for (unsigned i = 0; i < rings_count(); i++) {
+		struct ring *ring = rings_at(i);
+		struct port_queue *q = ring_queue(ring);
+
+		if (q && q->port->ifindex == ifindex)
+			ring_neigh_changed(ring, addr, state, mac);
+	}
+}
+
+/* Rings that nobody needs any more, ports that somebody else has come to share. */
+static void look_around(nsec_t now)
+{
+	static nsec_t next; /* internal thread */
+	bool again, kernel;
+
+	if (now < next || !control_trylock())
+		return;
+	if (rings_close_unused(now, timewait_vacate))
+		now = clock_now(); /* that took long, but is not done again */
+	again = sock_ports_look();
+	kernel = kernel_conns_due(now);
+	control_unlock();
+	if (kernel)
+		kernel_conns_look(now);
+	/* A table of many sockets takes its time: a small part of ours at most. */
+	next = clock_now();
+	next += again ? LOOK_AGAIN : (next - now) * LOOK_SHARE + LOOK_INTERVAL;
+}
+
+static void (*exit_then)(int arg); /* any, atomic; after exit_arg */
+static int exit_arg;
+
+/* The internal thread, between rounds. */
+static bool internal_hook(void)
+{
+	void (*then)(int arg) = __atomic_load_n(&exit_then, __ATOMIC_ACQUIRE);
+	nsec_t now = clock_now();
+	bool more;
+
+	if (__builtin_expect(then != NULL, 0))
+		then(exit_arg);
+	source_answer_all();
+	dst_check_mcast(now);
+	links_follow(now);
+	syn_catch_close();
+	look_around(now);
+	more = sock_moves_run();
+	return family_run() || more;
+}
+
+static const struct netlink_events events = {.neigh = on_neigh,
+					     .link = links_changed,
+					     .addr = links_addr};
+
+/* Nobody outside can choose addresses that collide, or guess sequence numbers. */
+static int open_secrets(void)
+{
+	uint64_t seed[5];
+
+	if (!random_bytes(seed, sizeof(seed)))
+		return -ENODATA;
+	flow_key_seed(seed);
+	return host_state_open();
+}
+
+static int open_netlink(void)
+{
+	int rc = netlink_open(&events);
+
+	if (rc)
+		return rc;
+	sock_icmp_open();
+	progress_set_hook(internal_hook);
+	rc = progress_start();
+	if (rc) {
+		sock_icmp_forget();
+		netlink_close();
+		return rc;
+	}
+	source_start();
+	return 0;
+}
+
+static const char *why_not_started(int rc)
+{
+	if (rc == -EMFILE || rc == -ENFILE)
+		return "Too few descriptors (ulimit -n)";
+	if (rc == -ENODATA)
+		return "Nothing is random here: getrandom(2) is refused, and AT_RANDOM is missing";
+	return "The internal thread or netlink cannot start";
+}
+
+bool sock_start(void)
+{
+	int rc;
+
+	control_assert_held();
+	if (started || start_failed)
+		return started;
+	clock_init();
+	rc = open_secrets();
+	if (!rc)
+		rc = open_netlink();
+	if (rc) {
+		start_failed = true;
+		log_box(LOG_WARNING,
+			"No socket of this process is accelerated.\n"
+			"%s: %s\n"
+			"The program runs through the kernel.",
+			why_not_started(rc), strerror(-rc));
+		verdict_start_failed();
+		return false;
+	}
+	started = true;
+	if (sock_hooks.started)
+		sock_hooks.started();
+	progress_kick(); /* it sleeps on netlink, too, from now on */
+	return true;
+}
+
+static int namespaces_differ; /* any, atomic */
+
+void sock_namespaces_differ(void)
+{
+	__atomic_store_n(&namespaces_differ, 1, __ATOMIC_RELAXED);
+}
+
+enum verdict sock_start_for(const struct inet_sock *so)
+{
+	if (!sock_start())
+		return VERDICT_NO_RESOURCES;
+	if (!__atomic_load_n(&namespaces_differ, __ATOMIC_RELAXED))
+		return VERDICT_ACCELERATED;
+	return netlink_is_of(sock_twin(&so->sk)) ? VERDICT_ACCELERATED : VERDICT_NAMESPACE;
+}
+
+bool sock_start_failed(void)
+{
+	return start_failed;
+}
+
+void sock_init(const struct sock_hooks *h)
+{
+	sock_hooks = *h;
+	sock_list_init();
+	sock_alloc_init();
+	ring_mode = (enum hold_mode)params.thread_mode;
+	if (ring_mode == HOLD_SINGLE && !hold_single_supported()) {
+		log_warn("VMA_THREAD_MODE=0 needs membarrier(2), which this kernel lacks; using 1");
+		ring_mode = HOLD_SPIN;
+	}
+	rings_init(port_xdp_open);
+}
+
+/* What answers its SYN by now waits in our ring, where nobody looks at it any more. */
+static void end_connecting(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	if (so->inet != INET_TCP || !so->tcp.connecting || sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (!so->tcp.dead)
+		tcp_reset_syn(&so->tcp.conn, clock_now());
+	ring_release_cold(ring);
+}
+
+static void close_at_exit(struct inet_sock *so, void *arg)
+{
+	(void)arg;
+	end_connecting(so);
+	if (so->inet != INET_UDP)
+		sock_close_locked(sock_ref_of(so));
+	else if (!udp_lingers(so))
+		verdict_count(so->verdict);
+}
+
+/* Until no orphan waits for that any more, or timeout. */
+static void linger(enum tcp_orphan kind, nsec_t timeout)
+{
+	nsec_t deadline = clock_now() + timeout;
+
+	while (__atomic_load_n(&tcp_orphans[kind], __ATOMIC_RELAXED) && clock_now() < deadline) {
+		for (unsigned i = 0; i < rings_count(); i++)
+			sock_poll_ring(rings_at(i));
+		rings_service(NULL, 0); /* newcomers to the interface do not wait for our end */
+		sys_sched_yield();
+	}
+}
+
+static void log_moves(const char *what, const struct sock_move_stats *stats)
+{
+	if (stats->started)
+		log_debug("sockets that moved, %s: %u started, %u finished, %u abandoned", what,
+			  stats->started, stats->finished, stats->abandoned);
+}
+
+/* A thread that is stuck in a slow call must not keep the process from ending. */
+static bool lock_at_exit(void)
+{
+	nsec_t deadline = clock_now() + EXIT_LOCK_MAX;
+
+	while (!control_trylock()) {
+		if (clock_now() > deadline)
+			return false;
+		sys_sched_yield();
+	}
+	return true;
+}
+
+/* Of a process that accelerated nothing, too. */
+static void log_verdicts(void)
+{
+	static bool told; /* control lock, or there never was another thread of ours */
+
+	if (!told)
+		verdict_log_counts();
+	told = true;
+}
+
+void sock_exit(void)
+{
+	if (!(started || family_is_active())) {
+		log_verdicts();
+		return;
+	}
+	if (hold_current || !lock_at_exit())
+		return;
+	family_exit();
+	source_stop();
+	progress_stop();
+	sock_moves_settle(); /* nobody else does any more */
+	log_moves("receiving", &sock_moves_rx);
+	log_moves("sending", &sock_moves_tx);
+	timewait_log_stats();
+	sock_each(close_at_exit, NULL);
+	/* As the kernel would after a process ended, but not for as long. */
+	linger(TCP_ORPHAN_UNACKED, EXIT_LINGER_MAX);
+	linger(TCP_ORPHAN_HALF, EXIT_GRACE);
+	for (unsigned i = 0; i < rings_count(); i++)
+		ring_at_exit(rings_at(i));
+	log_verdicts();
+	/*
+	 * Rings stay as they are: other threads may be in the middle of a call until
+	 * the process is gone, and with it the kernel takes the interfaces back.
+	 */
+	netlink_close();
+	started = false;
+	start_failed = true; /* nothing begins any more */
+	control_unlock();
+}
+
+bool sock_is_active(void)
+{
+	return started || family_is_active();
+}
+
+bool sock_exit_by(int arg, void (*then)(int arg))
+{
+	if (!started && !family_is_active())
+		return false;
+	if (!__atomic_load_n(&exit_then, __ATOMIC_RELAXED)) {
+		exit_arg = arg;
+		__atomic_store_n(&exit_then, then, __ATOMIC_RELEASE);
+	}
+	progress_kick();
+	return true;
+}
+
+/* ---- fork ---------------------------------------------------------------------------------- */
+
+/* What is unread can be read by both, and what comes before this one is closed. */
+static void share_datagrams(struct inet_sock *so, void *arg)
+{
+	(void)arg;
+	if (so->inet == INET_UDP && so->connected && !surrender_unread(so))
+		so->udp.forked = true;
+}
+
+void sock_fork_prepare(void)
+{
+	control_fork_prepare();
+	sock_each(share_datagrams, NULL);
+	family_fork_prepare();
+	sock_alloc_fork_prepare();
+}
+
+void sock_fork_parent(void)
+{
+	sock_alloc_fork_parent();
+	family_fork_parent();
+	control_fork_done();
+}
+
+/* Connections are in the family from now on; other sockets are the kernel's. */
+static void sort_out(struct inet_sock *so, void *arg)
+{
+	struct list *family = arg;
+
+	list_remove(&so->link);
+	if (family_fork_child_takes(so)) {
+		list_push_back(family, &so->link);
+		return;
+	}
+	so->verdict = VERDICT_FORKED;
+	verdict_count(VERDICT_FORKED);
+	sock_hooks.left(&so->sk);
+}
+
+static unsigned begin_away(struct list *family)
+{
+	unsigned n = 0;
+	struct list *link;
+
+	while ((link = list_pop_front(family))) {
+		struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		travel_begin_away(so);
+		sock_list_add(so);
+		n++;
+	}
+	return n;
+}
+
+/*
+ * Other threads of the parent may have been anywhere, rings included: nothing
+ * of theirs is touched.  Old objects are abandoned, not freed.
+ */
+void sock_fork_child(void)
+{
+	struct list family;
+	unsigned n;
+
+	list_init(&family);
+	family_fork_child();
+	epoll_fork_child();
+	control_fork_child();
+	hold_current = NULL;
+	ring_thread = (struct ring_thread){0};
+	async_fork_child();
+	sock_each(sort_out, &family);
+	sock_alloc_fork_child();
+	options_fork_child();
+	sock_moves_forget();
+	sock_icmp_forget();
+	links_forget();
+	syn_catch_forget();
+	logic_fork_child();
+	/* Also when the parent is past sock_exit(), which leaves rings as they are. */
+	if (started || start_failed || progress_running()) {
+		progress_forget();
+		source_forget();
+		netlink_close();
+		rings_forget();
+		sys_fd_forget_all();
+	}
+	exit_then = NULL;
+	started = false;
+	memset(tcp_orphans, 0, sizeof(tcp_orphans));
+	timewait_forget();
+	n = begin_away(&family);
+	family_fork_child_done(n);
+	control_fork_done();
+}

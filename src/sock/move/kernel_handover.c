@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/move/kernel_handover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "net/tcp/tcp_handover.h"
+#include "sock/move/move.h"
+#include "sock/move/move_internal.h"
+#include "sock/share/transfer.h"
+#include "sock/tcp/tcp_sock.h"
+#include "sock/udp/udp_sock.h"
+
+/* ---- a connection ---------------------------------------------------------------------- */
+
+#define READ_CHUNK 16384u /* the kernel takes memory for each in one piece */
+#define SMALL 8192u	  /* fits into any buffer */
+#define UNREAD_MAX 65536u /* datagrams that are sent to the twin in one go */
+
+/* TCP's options by their numbers in segments. */
+enum { OPTION_MSS = 2, OPTION_WINDOW = 3, OPTION_SACK = 4, OPTION_TIMESTAMP = 8 };
+
+static int set(int fd, int name, int value)
+{
+	return sys_setsockopt(fd, IPPROTO_TCP, name, &value, sizeof(value));
+}
+
+static int set_seq(int fd, int queue, uint32_t seq)
+{
+	int rc = set(fd, TCP_REPAIR_QUEUE, queue);
+
+	return rc ? rc : set(fd, TCP_QUEUE_SEQ, (int)seq);
+}
+
+/* The twin of an accepted connection never had one. */
+static int bind_twin(const struct inet_sock *so, int fd)
+{
+	struct sockaddr_in sin = {0};
+	socklen_t len = sizeof(sin);
+	int rc = sys_getsockname(fd, (struct sockaddr *)&sin, &len);
+
+	if (rc || sin.sin_port)
+		return rc;
+	len = sizeof(sin);
+	endpoint_to_sockaddr(&so->local, AF_INET, (struct sockaddr *)&sin, &len);
+	return sys_bind(fd, (struct sockaddr *)&sin, sizeof(sin));
+}
+
+static int set_agreed(int fd, const struct tcp_handover *h)
+{
+	struct tcp_repair_opt opt[4];
+	unsigned n = 0;
+
+	opt[n++] = (struct tcp_repair_opt){OPTION_MSS, h->mss};
+	if (h->wscale)
+		opt[n++] = (struct tcp_repair_opt){OPTION_WINDOW,
+						   h->snd_wscale | (uint32_t)h->rcv_wscale << 16};
+	if (h->sack)
+		opt[n++] = (struct tcp_repair_opt){OPTION_SACK, 0};
+	if (h->timestamps)
+		opt[n++] = (struct tcp_repair_opt){OPTION_TIMESTAMP, 0};
+	return sys_setsockopt(fd, IPPROTO_TCP, TCP_REPAIR_OPTIONS, opt, n * sizeof(*opt));
+}
+
+/* Its lowest bit is not of the time: it would mean microseconds. */
+static int set_clock(int fd, const struct tcp_handover *h)
+{
+	return h->timestamps ? set(fd, TCP_TIMESTAMP, (int)(h->timestamp & ~1u)) : 0;
+}
+
+static int set_window(int fd, const struct tcp_handover *h)
+{
+	struct tcp_repair_window w = {
+		.snd_wl1 = h->snd_wl1,
+		.snd_wnd = h->snd_wnd,
+		.max_window = h->snd_wnd_max,
+		.rcv_wnd = h->rcv_wnd,
+		.rcv_wup = h->read_seq + h->to_read,
+	};
+
+	return sys_setsockopt(fd, IPPROTO_TCP, TCP_REPAIR_WINDOW, &w, sizeof(w));
+}
+
+/* A buffer that takes so many bytes: where there are few, the kernel goes on choosing. */
+static void make_room(int fd, int name, uint32_t bytes)
+{
+	int size = bytes < INT32_MAX / 4 ? (int)bytes * 2 : INT32_MAX / 2;
+
+	if (bytes > SMALL)
+		sys_setsockopt(fd, SOL_SOCKET, name, &size, sizeof(size));
+}
+
+/* All of it, or -errno. */
+static int put(int fd, const uint8_t *data, uint32_t len, uint32_t chunk)
+{
+	while (len) {
+		ssize_t n = sys_sendto(fd, data, len < chunk ? len : chunk,
+				       MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
+
+		if (n <= 0)
+			return n ? (int)n : -EAGAIN;
+		data += n;
+		len -= (uint32_t)n;
+	}
+	return 0;
+}
+
+/* From nothing to a connection that is silent. */
+static int establish(const struct inet_sock *so, int fd, const struct tcp_handover *h)
+{
+	struct sockaddr_in to;
+	socklen_t len = sizeof(to);
+	int rc = bind_twin(so, fd);
+
+	endpoint_to_sockaddr(&so->remote, AF_INET, (struct sockaddr *)&to, &len);
+	rc = rc ? rc : set_seq(fd, TCP_SEND_QUEUE, h->send_seq);
+	rc = rc ? rc : set_seq(fd, TCP_RECV_QUEUE, h->read_seq);
+	rc = rc ? rc : sys_connect(fd, (struct sockaddr *)&to, sizeof(to));
+	rc = rc ? rc : set_agreed(fd, h);
+	return rc ? rc : set_clock(fd, h);
+}
+
+static int fill(int fd, const struct tcp_handover *h, const uint8_t *to_send,
+		const uint8_t *to_read)
+{
+	int rc;
+
+	make_room(fd, SO_SNDBUFFORCE, h->to_send);
+	make_room(fd, SO_RCVBUFFORCE, h->to_read);
+	rc = set(fd, TCP_REPAIR_QUEUE, TCP_RECV_QUEUE);
+	rc = rc ? rc : put(fd, to_read, h->to_read, READ_CHUNK);
+	rc = rc ? rc : set(fd, TCP_REPAIR_QUEUE, TCP_SEND_QUEUE);
+	rc = rc ? rc : put(fd, to_send, h->sent, UINT32_MAX);
+	rc = rc ? rc : set(fd, TCP_REPAIR_QUEUE, TCP_NO_QUEUE);
+	return rc ? rc : set_window(fd, h);
+}
+
+/* The twin is nothing again. */
+static void undo(int fd)
+{
+	struct sockaddr none = {.sa_family = AF_UNSPEC};
+	socklen_t len = sizeof(int);
+	int error;
+
+	sys_connect(fd, &none, sizeof(none));
+	sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+	set(fd, TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
+}
+
+/* The connection speaks: it asks the peer where they are, and sends what was not sent. */
+static void let_go(int fd, const struct tcp_handover *h, const uint8_t *to_send)
+{
+	set(fd, TCP_REPAIR, TCP_REPAIR_OFF);
+	if (put(fd, to_send + h->sent, h->to_send - h->sent, UINT32_MAX))
+		log_warn("fd %d: not all that was to be sent could be given to the kernel", fd);
+	if (h->no_more_to_read)
+		sys_shutdown(fd, SHUT_RD);
+	if (h->no_more_to_send)
+		sys_shutdown(fd, SHUT_WR);
+}
+
+/* holder of home; bytes: room for what is to be sent and to be read. */
+static int move_into_twin(struct inet_sock *so, struct ring *ring, const struct tcp_handover *h,
+			  uint8_t *bytes)
+{
+	int fd = sock_twin(&so->sk), rc = set(fd, TCP_REPAIR, TCP_REPAIR_ON);
+
+	if (rc)
+		return rc;
+	tcp_handover_copy_to_send(&so->tcp.conn, bytes);
+	tcp_handover_copy_to_read(&so->tcp.conn, bytes + h->to_send);
+	rc = establish(so, fd, h);
+	rc = rc ? rc : fill(fd, h, bytes, bytes + h->to_send);
+	if (rc) {
+		undo(fd);
+		return rc;
+	}
+	travel_take_off(so, ring);
+	let_go(fd, h, bytes);
+	return 0;
+}
+
+/* holder of home: what is no connection (yet, or any more). */
+static int move_what_is_none(struct inet_sock *so, struct ring *ring)
+{
+	bool connecting = so->tcp.connecting && !so->tcp.dead;
+	int fd = sock_twin(&so->sk), flags;
+	struct sockaddr_in to;
+	socklen_t len = sizeof(to);
+
+	endpoint_to_sockaddr(&so->remote, AF_INET, (struct sockaddr *)&to, &len);
+	travel_take_off(so, ring);
+	if (!connecting)
+		return 0;
+	flags = sys_fcntl(fd, F_GETFL, 0);
+	sys_fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	sys_connect(fd, (struct sockaddr *)&to, sizeof(to));
+	sys_fcntl(fd, F_SETFL, flags);
+	return 0;
+}
+
+static int surrender_connection(struct inet_sock *so)
+{
+	struct tcp_handover h;
+	struct ring *ring;
+	uint8_t *bytes;
+	int rc;
+
+	sock_move_settle(so);
+	sock_twin_prepare(so);
+	rc = sock_hold_cold(sock_ref_of(so), &ring);
+	if (rc)
+		return rc;
+	move_drain(ring);
+	if (tcp_handover_describe(&so->tcp.conn, clock_now(), &h)) {
+		bytes = mem_map((size_t)h.to_send + h.to_read + 1);
+		rc = bytes ? move_into_twin(so, ring, &h, bytes) : -ENOMEM;
+		if (bytes)
+			mem_unmap(bytes, (size_t)h.to_send + h.to_read + 1);
+	} else {
+		rc = move_what_is_none(so, ring);
+	}
+	if (!rc)
+		so->connected = false;
+	ring_release_cold(ring);
+	return rc;
+}
+
+/* ---- datagrams --------------------------------------------------------------------------- */
+
+/* The oldest that waits, off the ring; NULL: none. */
+static struct pkt *take_datagram(struct inet_sock *so)
+{
+	struct ring *ring;
+	struct pkt *pkt = NULL, *copy = NULL;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return NULL;
+	ring_poll(ring);
+	if (so->udp.head)
+		pkt = udp_pop(so);
+	if (pkt)
+		copy = pkt_blank(pkt->frame_len);
+	if (copy) {
+		memcpy(copy->frame, pkt->frame, pkt->frame_len);
+		copy->frame_len = pkt->frame_len;
+		copy->l3 = pkt->l3;
+		copy->l4 = pkt->l4;
+	}
+	if (pkt)
+		pkt_free(pkt);
+	ring_release_cold(ring);
+	return copy;
+}
+
+/* As if it came once more, from who sent it; its checksum was looked at. */
+static void deliver_again(int raw, struct pkt *pkt)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET};
+
+	memcpy(&to.sin_addr, pkt->frame + pkt->l3 + 16, 4);
+	memset(pkt->frame + pkt->l4 + 6, 0, 2);
+	sys_sendto(raw, pkt->frame + pkt->l3, pkt->frame_len - pkt->l3, MSG_DONTWAIT,
+		   (struct sockaddr *)&to, sizeof(to));
+	pkt_free(pkt);
+}
+
+static int open_raw(void)
+{
+	return sys_socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
+}
+
+/* raw: to deliver them by; -1: opened if there are any. Not for ever: more may come meanwhile. */
+static void deliver_unread(struct inet_sock *so, int *raw)
+{
+	unsigned most = UNREAD_MAX;
+	struct pkt *pkt;
+
+	while (most-- && (pkt = take_datagram(so))) {
+		if (*raw < 0)
+			*raw = open_raw();
+		deliver_again(*raw, pkt);
+	}
+}
+
+/*
+ * raw is consumed. The twin gets what waits before the kernel gets what comes next; what may
+ * still change places with that are the frames that the ring had when it lost the flow.
+ */
+static int surrender_datagrams(struct inet_sock *so, enum verdict reason, int raw)
+{
+	int rc;
+
+	deliver_unread(so, &raw);
+	udp_drain_flows(so);
+	deliver_unread(so, &raw);
+	rc = sock_leave(so, reason);
+	sys_close_fd(&raw);
+	return rc;
+}
+
+static bool has_unread(struct inet_sock *so)
+{
+	struct ring *ring;
+	bool some;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return false;
+	ring_poll(ring);
+	some = so->udp.head != NULL;
+	ring_release_cold(ring);
+	return some;
+}
+
+bool surrender_unread(struct inet_sock *so)
+{
+	int raw;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (so->inet != INET_UDP || !so->connected || !so->attached || so->gone ||
+	    udp_lingers(so) || !has_unread(so))
+		return false;
+	raw = open_raw();
+	if (raw < 0)
+		return false; /* they can be read here, if nowhere else */
+	return !surrender_datagrams(so, VERDICT_FORKED, raw);
+}
+
+/* ---- any ----------------------------------------------------------------------------------- */
+
+int surrender(struct inet_sock *so, enum verdict reason)
+{
+	int rc = 0;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (so->inet == INET_UDP)
+		return surrender_datagrams(so, reason, -1);
+	if (so->inet == INET_LISTEN && so->listen.waiting)
+		log_warn("fd %d: %u connections that nobody accepted are reset", sock_twin(&so->sk),
+			 so->listen.waiting);
+	if (so->inet == INET_TCP && so->connected)
+		rc = surrender_connection(so);
+	return rc ? rc : sock_leave(so, reason);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Flows on their way from one ring to another: their stand-ins.
+ */
+#include "sock/move/move_internal.h"
+
+#include "base/delay.h"
+#include "sock/tcp/tcp_sock.h"
+
+/* ---- what arrives at a stand-in (holder of part->to) ---------------------------------------- */
+
+static bool is_alive(const struct move *move)
+{
+	return __atomic_load_n(&move->so->sk.gen, __ATOMIC_ACQUIRE) ==
+	       __atomic_load_n(&move->gen, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * Kept until ARRIVE: what was steered to the old ring before is older, and may not have
+ * reached its queue yet.
+ */
+static enum drop stand_in_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct move_part *part = container_of(flow, struct move_part, stand_in);
+
+	(void)now;
+	if (!is_alive(part->move))
+		return DROP_SOCK_CLOSED;
+	pkt = ring_keep(ring, pkt, part->held, 0);
+	if (!pkt)
+		return DROP_NO_MEMORY;
+	pkt->next = NULL;
+	part->held += pkt_size(pkt);
+	if (part->head)
+		part->tail->next = pkt;
+	else
+		part->head = pkt;
+	part->tail = pkt;
+	return DROP_NONE;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------ */
+
+/* The flow is told apart by nobody: it stays, and so do frames for it. */
+static void resteer(struct move_part *part)
+{
+	if (!ring_hold_cold(part->from))
+		return;
+	ring_flow_resteer(part->from, part->flow);
+	ring_release_cold(part->from);
+}
+
+static int unsteer(struct move_part *part, bool *was)
+{
+	struct flow *flow = part->flow;
+	int rc = -ENOENT;
+
+	if (!ring_hold_cold(part->from))
+		return -EAGAIN;
+	if (flow->listed) {
+		*was = flow->steered;
+		rc = ring_flow_unsteer(part->from, flow);
+	}
+	ring_release_cold(part->from);
+	return rc > 0 ? -EBUSY : rc;
+}
+
+/* It is the same member of a shared flow. */
+static void make_stand_in(struct move_part *part)
+{
+	part->stand_in.deliver = stand_in_deliver;
+	if (part->flow->shared) {
+		shared_flow_init(&part->shared_stand_in, stand_in_deliver, 0, false);
+		part->shared_stand_in.share =
+			container_of(part->flow, struct shared_flow, flow)->share;
+	}
+}
+
+int move_part_steer(struct move_part *part)
+{
+	bool was = false;
+	int rc;
+
+	part->stand_in.key = part->flow->key;
+	make_stand_in(part);
+	if (!ring_hold_cold(part->to))
+		return -EAGAIN;
+	rc = ring_flow_list(part->to, &part->stand_in);
+	ring_release_cold(part->to);
+	if (rc)
+		return rc;
+	delay_at(DELAY_MOVE_LISTED);
+	rc = unsteer(part, &was);
+	if (!rc && ring_hold_cold(part->to)) {
+		rc = ring_flow_steer(part->to, &part->stand_in);
+		ring_release_cold(part->to);
+		delay_at(DELAY_MOVE_STEERED);
+		if (rc && was)
+			resteer(part);
+	}
+	if (rc && ring_hold_cold(part->to)) {
+		move_part_drop(part);
+		ring_release_cold(part->to);
+	}
+	return rc;
+}
+
+void move_part_stay(struct move_part *part)
+{
+	make_stand_in(part);
+	part->to = part->from;
+	part->stays = true;
+}
+
+void move_part_drop(struct move_part *part)
+{
+	ring_flow_del(part->to, &part->stand_in);
+	while (part->head) {
+		struct pkt *pkt = part->head;
+
+		part->head = pkt->next;
+		ring_drop(part->to, DROP_SOCK_CLOSED);
+		pkt_free(pkt);
+	}
+}
+
+void move_part_leave(struct move_part *part)
+{
+	if (part->stays) {
+		ring_flow_replace(part->from, part->flow, &part->stand_in);
+		return;
+	}
+	part->ended = !part->flow->listed;
+	ring_flow_del(part->from, part->flow);
+	if (part->listed && part->listed->shard)
+		tcp_shard_leave(part->listed->shard);
+}
+
+/* Whose frames of the part are. */
+static struct flow *receiver(struct move_part *part)
+{
+	struct flow_key wide = flow_key_widen(&part->stand_in.key);
+
+	return part->ended ? flow_lookup(&part->to->flows, &wide) : part->flow;
+}
+
+static void listed_arrives(struct sock_flow *f, struct ring *from, struct ring *to)
+{
+	ring_get(to);
+	ring_put(from);
+	f->ring = to;
+	if (f->shard)
+		tcp_shard_arrive(f->shard, to);
+}
+
+void move_part_arrive(struct move_part *part)
+{
+	struct pkt *pkt = part->head;
+
+	if (part->ended)
+		ring_flow_del(part->to, &part->stand_in);
+	else
+		ring_flow_replace(part->to, &part->stand_in, part->flow);
+	if (part->listed) /* a connection's own lives by its socket's home */
+		listed_arrives(part->listed, part->from, part->to);
+	part->head = NULL;
+	part->held = 0;
+	while (pkt) {
+		struct pkt *next = pkt->next;
+		struct flow *flow = receiver(part);
+		enum drop reason = DROP_NO_FLOW;
+
+		pkt->next = NULL;
+		if (flow)
+			reason = flow->deliver(part->to, flow, pkt, part->to->now);
+		if (reason != DROP_NONE) {
+			ring_drop(part->to, reason);
+			pkt_free(pkt);
+		}
+		pkt = next;
+	}
+}
+
+void move_drain(struct ring *ring)
+{
+	unsigned left = ring->q ? ring->q->frames : 0;
+
+	/* What was there when we began; others' frames go on arriving. */
+	for (;;) {
+		int n = ring_poll(ring);
+
+		if (n <= 0 || (unsigned)n >= left)
+			return;
+		left -= (unsigned)n;
+	}
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who uses a socket, by which keys it is placed, and the requests to move it that come of
+ * that.  See move.h.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "base/delay.h"
+#include "base/mem.h"
+#include "base/param.h"
+#include "sock/move/move_internal.h"
+
+#define CONFIRMATIONS 20		/* accesses by the same key before a socket moves */
+#define PUT_OFF_STEP 1000		/* accesses after which the clock is looked at again */
+#define ASK_AGAIN (100 * NSEC_PER_MSEC) /* when nothing came of it */
+#define PUT_OFF NSEC_PER_SEC		/* between two looks where there is no ring for it */
+
+static ck_stack_t requests = CK_STACK_INITIALIZER;
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+bool move_no_requests(void)
+{
+	return ck_pr_load_ptr(&requests.head) == NULL;
+}
+
+void move_post_request(struct move_request *req)
+{
+	delay_at(DELAY_REQUEST_POST);
+	tsan_release(&requests); /* pairs with move_take_requests() */
+	ck_stack_push_upmc(&requests, &req->link);
+}
+
+static void request(struct inet_sock *so, bool tx, uint64_t key, bool asked)
+{
+	struct move_request *req = mem_alloc(sizeof(*req));
+
+	if (!req)
+		return; /* it is asked for again */
+	req->so = so;
+	req->gen = so->sk.gen;
+	req->tx = tx;
+	req->key = key;
+	req->asked = asked;
+	move_post_request(req);
+	progress_kick();
+}
+
+struct move_request *move_take_requests(void)
+{
+	ck_stack_entry_t *link, *oldest = NULL, *next;
+
+	delay_at(DELAY_REQUEST_TAKE);
+	link = ck_stack_batch_pop_upmc(&requests);
+	tsan_acquire(&requests);
+	for (; link; link = next) {
+		next = link->next;
+		link->next = oldest;
+		oldest = link;
+	}
+	return (struct move_request *)(void *)oldest;
+}
+
+void move_forget_requests(void)
+{
+	ck_stack_init(&requests);
+}
+
+/* ---- who uses the socket (holder) ---------------------------------------------------------- */
+
+static int ratio_of(const struct inet_sock *so, bool tx)
+{
+	const struct ring_alloc *alloc = tx ? &so->opt->alloc_tx : &so->opt->alloc_rx;
+	int ratio = tx ? params.ring_migration_tx : params.ring_migration_rx;
+
+	return ring_logic_moves(alloc->logic) && ratio > 0 ? ratio : INT_MAX;
+}
+
+uint64_t move_key(const struct inet_sock *so, bool tx)
+{
+	return __atomic_load_n(tx ? &so->tx_key : &so->rx_key, __ATOMIC_RELAXED);
+}
+
+void move_set_key(struct inet_sock *so, bool tx, uint64_t key)
+{
+	control_assert_held();
+	__atomic_store_n(tx ? &so->tx_key : &so->rx_key, key, __ATOMIC_RELAXED);
+}
+
+static int *left_of(struct inet_sock *so, bool tx)
+{
+	return tx ? &so->tx_left : &so->rx_left;
+}
+
+/* NULL: no memory; somebody will look again. */
+static struct sock_wander *wander_of(struct inet_sock *so, bool tx)
+{
+	if (!so->wander)
+		so->wander = mem_zalloc(2 * sizeof(*so->wander));
+	return so->wander ? &so->wander[tx] : NULL;
+}
+
+void sock_access_init(struct inet_sock *so)
+{
+	so->rx_left = ratio_of(so, false);
+	so->tx_left = ratio_of(so, true);
+	if (so->wander)
+		memset(so->wander, 0, 2 * sizeof(*so->wander));
+}
+
+void sock_access_slow(struct inet_sock *so, bool tx)
+{
+	const struct ring_alloc *alloc = tx ? &so->opt->alloc_tx : &so->opt->alloc_rx;
+	struct sock_wander *access;
+	uint64_t placed = move_key(so, tx), key;
+	int ratio = ratio_of(so, tx);
+
+	*left_of(so, tx) = ratio;
+	if (placed == SOCK_NO_KEY || (ratio == INT_MAX && ring_logic_moves(alloc->logic)))
+		return;
+	key = ring_key(alloc, &so->local.addr, so->id);
+	if (key == placed) {
+		if (so->wander)
+			so->wander[tx].confirmed = 0;
+		return;
+	}
+	access = wander_of(so, tx);
+	if (!access)
+		return;
+	if (access->not_before && clock_now() < access->not_before) {
+		*left_of(so, tx) = ratio < PUT_OFF_STEP ? ratio : PUT_OFF_STEP;
+		return;
+	}
+	*left_of(so, tx) = 1;
+	if (!access->confirmed || access->candidate != key) {
+		access->candidate = key;
+		access->confirmed = 1;
+		return;
+	}
+	if (access->confirmed++ < CONFIRMATIONS)
+		return;
+	access->confirmed = 0;
+	*left_of(so, tx) = ratio;
+	access->not_before = clock_now() + ASK_AGAIN;
+	request(so, tx, key, false);
+}
+
+/* ---- keys (control lock) --------------------------------------------------------------------- */
+
+uint64_t sock_rx_key(struct inet_sock *so, const struct inaddr *local)
+{
+	if (move_key(so, false) == SOCK_NO_KEY || so->opt->alloc_rx.logic == RING_LOGIC_IP)
+		move_set_key(so, false, ring_key(&so->opt->alloc_rx, local, so->id));
+	return move_key(so, false);
+}
+
+bool move_same_alloc(const struct inet_sock *so)
+{
+	return so->opt->alloc_rx.logic == so->opt->alloc_tx.logic &&
+	       so->opt->alloc_rx.user_id == so->opt->alloc_tx.user_id;
+}
+
+void sock_tx_query(struct inet_sock *so, struct dst_query *query)
+{
+	uint64_t rx = move_key(so, false);
+
+	/* One ring for both, until the threads that send and receive differ. */
+	if (move_key(so, true) == SOCK_NO_KEY)
+		move_set_key(so, true,
+			     rx != SOCK_NO_KEY && move_same_alloc(so)
+				     ? rx
+				     : ring_key(&so->opt->alloc_tx, &so->local.addr, so->id));
+	query->alloc = so->opt->alloc_tx;
+	query->key = move_key(so, true);
+}
+
+struct dst_query sock_query(struct inet_sock *so)
+{
+	struct dst_query query = sock_way_query(so, &so->remote, so->local.addr);
+
+	control_assert_held();
+	sock_tx_query(so, &query);
+	return query;
+}
+
+void move_put_off(struct inet_sock *so, bool tx)
+{
+	struct sock_wander *access;
+	struct ring *home;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (sock_hold_cold(sock_ref_of(so), &home))
+		return;
+	access = wander_of(so, tx);
+	if (access)
+		access->not_before = clock_now() + PUT_OFF;
+	*left_of(so, tx) = 1;
+	ring_release_cold(home);
+}
+
+void sock_alloc_changed(struct inet_sock *so, bool rx, bool tx)
+{
+	uint64_t key;
+
+	sock_access_init(so);
+	/* A key that was never needed is chosen when it is. */
+	if (rx && move_key(so, false) != SOCK_NO_KEY) {
+		key = ring_key(&so->opt->alloc_rx, &so->local.addr, so->id);
+		if (key != move_key(so, false))
+			request(so, false, key, true);
+	}
+	if (tx && move_key(so, true) != SOCK_NO_KEY) {
+		key = ring_key(&so->opt->alloc_tx, &so->local.addr, so->id);
+		if (key != move_key(so, true))
+			request(so, true, key, true);
+	}
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/share/channel.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+
+#define MAGIC 0x766d616cu
+
+/* So many letters may wait: some of each socket in common, and of what listeners have. */
+#define UNSENT_EACH 8
+#define UNSENT_MORE 16384
+
+struct unsent {
+	struct list link;
+	struct letter letter;
+	int memfd;
+};
+
+struct channel *channel_create(int fd, uint64_t last_id)
+{
+	static uint64_t created; /* control lock */
+	struct channel *ch = mem_zalloc(sizeof(*ch));
+
+	if (!ch) {
+		sys_close_fd(&fd);
+		return NULL;
+	}
+	list_init(&ch->link);
+	list_init(&ch->wants);
+	list_init(&ch->unsent);
+	ch->serial = ++created;
+	ch->fd = fd;
+	ch->last_id = last_id;
+	return ch;
+}
+
+struct channel *channel_create_only(int fd, uint64_t id)
+{
+	struct channel *ch = channel_create(fd, id);
+
+	if (ch)
+		ch->only = id;
+	return ch;
+}
+
+void channel_destroy(struct channel *ch)
+{
+	struct list *link;
+
+	while ((link = list_pop_front(&ch->wants)))
+		mem_free(container_of(link, struct want, link));
+	while ((link = list_pop_front(&ch->unsent))) {
+		struct unsent *u = container_of(link, struct unsent, link);
+
+		sys_close_fd(&u->memfd);
+		mem_free(u);
+	}
+	idset_fini(&ch->closed);
+	idset_fini(&ch->held);
+	sys_close_fd(&ch->fd);
+	mem_free(ch);
+}
+
+/* False: not now. What the other end cannot get any more counts as sent. */
+static bool send_now(struct channel *ch, const struct letter *letter, int memfd)
+{
+	struct iovec iov = {(void *)(uintptr_t)letter, sizeof(*letter)};
+	char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct cmsghdr *head;
+	ssize_t n;
+
+	if (memfd >= 0) {
+		msg.msg_control = control;
+		msg.msg_controllen = sizeof(control);
+		head = CMSG_FIRSTHDR(&msg);
+		head->cmsg_level = SOL_SOCKET;
+		head->cmsg_type = SCM_RIGHTS;
+		head->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(head), &memfd, sizeof(int));
+	}
+	n = sys_sendmsg(ch->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return n != -EAGAIN && n != -ENOBUFS && n != -ETOOMANYREFS && n != -ENOMEM;
+}
+
+void channel_send(struct channel *ch, enum letter_kind kind, uint64_t id, uint64_t flags, int memfd)
+{
+	struct letter letter = {
+		.magic = MAGIC, .kind = kind, .id = ch->only ? 1 : id, .flags = flags};
+	struct unsent *u;
+
+	if (list_empty(&ch->unsent) && send_now(ch, &letter, memfd)) {
+		sys_close_fd(&memfd);
+		return;
+	}
+	if (ch->n_unsent >= UNSENT_EACH * ch->last_id + UNSENT_MORE)
+		ch->broken = true;
+	u = ch->broken ? NULL : mem_alloc(sizeof(*u));
+	if (!u) { /* without memory nothing is promised: the other end asks in vain */
+		sys_close_fd(&memfd);
+		return;
+	}
+	u->letter = letter;
+	u->memfd = memfd;
+	list_push_back(&ch->unsent, &u->link);
+	ch->n_unsent++;
+}
+
+bool channel_flush(struct channel *ch)
+{
+	while (!list_empty(&ch->unsent)) {
+		struct unsent *u = container_of(ch->unsent.next, struct unsent, link);
+
+		if (!send_now(ch, &u->letter, u->memfd))
+			return false;
+		list_remove(&u->link);
+		ch->n_unsent--;
+		sys_close_fd(&u->memfd);
+		mem_free(u);
+	}
+	return true;
+}
+
+/* A descriptor that came along, the first; others are closed. */
+static int take_memfd(struct msghdr *msg)
+{
+	int memfd = -1;
+
+	for (struct cmsghdr *head = CMSG_FIRSTHDR(msg); head; head = CMSG_NXTHDR(msg, head)) {
+		size_t n;
+
+		if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+			continue;
+		n = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(int));
+			if (memfd < 0)
+				memfd = sys_fd_hide(fd);
+			else
+				sys_close(fd);
+		}
+	}
+	return memfd;
+}
+
+int channel_receive(struct channel *ch, struct letter *letter, int *memfd)
+{
+	for (;;) {
+		struct iovec iov = {letter, sizeof(*letter)};
+		char control[CMSG_SPACE(4 * sizeof(int))] __attribute__((aligned(8)));
+		struct msghdr msg = {.msg_iov = &iov,
+				     .msg_iovlen = 1,
+				     .msg_control = control,
+				     .msg_controllen = sizeof(control)};
+		ssize_t n = sys_recvmsg(ch->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+		if (n == -EINTR)
+			continue;
+		if (n == -EAGAIN)
+			return 0;
+		if (n <= 0)
+			return -1;
+		*memfd = take_memfd(&msg);
+		if (n == sizeof(*letter) && letter->magic == MAGIC && letter->id) {
+			letter->id = ch->only ? ch->only : letter->id;
+			return 1;
+		}
+		sys_close_fd(memfd);
+	}
+}
+
+static bool is_answer(const struct letter *letter)
+{
+	return letter->kind == LETTER_TAKEN || letter->kind == LETTER_REFUSED ||
+	       letter->kind == LETTER_RECEIVED || letter->kind == LETTER_STAYS;
+}
+
+bool channel_relay(struct channel *from, struct channel *to)
+{
+	struct letter letter;
+	int memfd, rc;
+
+	while ((rc = channel_receive(from, &letter, &memfd)) > 0) {
+		if (is_answer(&letter))
+			sys_close_fd(&memfd);
+		else
+			channel_send(to, letter.kind, letter.id, letter.flags, memfd);
+	}
+	return rc == 0;
+}
+
+void channel_note_want(struct channel *ch, uint64_t id)
+{
+	struct want *want;
+
+	list_for_each(link, &ch->wants) {
+		if (container_of(link, struct want, link)->id == id)
+			return;
+	}
+	want = mem_alloc(sizeof(*want));
+	if (!want)
+		return; /* it asks in vain, as far as we can help it */
+	want->id = id;
+	list_push_back(&ch->wants, &want->link);
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/share/pass.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/sys.h"
+#include "sock/share/share_internal.h"
+#include "sock/share/transfer.h"
+
+#define CALL_MAX (2 * NSEC_PER_SEC) /* for something that is on its way just now */
+
+/* ---- listeners -------------------------------------------------------------------------- */
+
+static bool is_receiving_listener(const struct inet_sock *so)
+{
+	return so->inet == INET_LISTEN && !sock_is_away(&so->sk) &&
+	       so->verdict == VERDICT_ACCELERATED;
+}
+
+/*
+ * Control lock: nobody would go on receiving in the kernel's place.  A process without privileges
+ * tells the others to stop: without what it opened before, its listener was the kernel's already.
+ */
+static bool may_stop(const struct inet_sock *so)
+{
+	return is_receiving_listener(so) &&
+	       (sock_is_unprivileged() || !family_other_holder(so, NULL));
+}
+
+/*
+ * No ring held: new ones are the kernel's to answer, and those that began here end.  1: so it is;
+ * 0: it goes on receiving; -errno.
+ */
+static int stop_receiving(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	nsec_t begun = 0, now;
+	bool more = true;
+
+	while (more) {
+		struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
+
+		if (!control_lock())
+			return -EAGAIN;
+		now = clock_now();
+		more = sock_ref_valid(ref) && may_stop(so);
+		if (more && !begun) {
+			begun = now;
+			member_stop(so);
+		}
+		if (more)
+			more = now - begun < MEMBER_LATE ||
+			       (member_has_handshakes(so) && now - begun < MEMBER_HANDSHAKES_MAX);
+		control_unlock();
+		if (more)
+			sys_ppoll(NULL, 0, &ts, NULL);
+	}
+	return begun != 0;
+}
+
+/* ---- sending ------------------------------------------------------------------------------ */
+
+static bool has_nothing(const struct inet_sock *so)
+{
+	if (so->inet == INET_LISTEN)
+		return !__atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
+	return so->inet != INET_UDP || !so->connected || !so->udp.head;
+}
+
+/* 1: nothing is lost if it leaves now; 0; -errno. */
+static int may_leave(struct sock_ref ref)
+{
+	struct ring *ring;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	ring_poll(ring);
+	rc = has_nothing(inet_of(ref.sk));
+	ring_release_cold(ring);
+	return rc;
+}
+
+/* Control lock, a listener that has stopped: what waits can be accepted here, and nowhere else. */
+static int leave_listener(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	int may = family_other_holder(so, NULL) ? 0 : may_leave(ref);
+
+	if (may)
+		return may < 0 ? may : sock_leave(so, VERDICT_PASSED);
+	sock_flows_del(so);
+	sock_port_unclaim(so);
+	so->verdict = VERDICT_PASSED;
+	if (family_is_active())
+		family_say_left(so->id);
+	return 0;
+}
+
+/* Control lock: if nobody goes on receiving in the kernel's place. */
+static int leave(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	int may;
+
+	if (so->inet == INET_LISTEN && so->verdict == VERDICT_PASSED)
+		return 0; /* the twin receives already */
+	may = family_other_holder(so, NULL) ? 0 : may_leave(ref);
+	if (may < 0)
+		return may;
+	return may ? sock_leave(so, VERDICT_PASSED) : -EBUSY;
+}
+
+static bool is_connection(const struct inet_sock *so)
+{
+	return so->inet == INET_TCP && (sock_is_away(&so->sk) || family_may_travel(so));
+}
+
+static int send_connection(struct inet_sock *so, int way, uint64_t ticket)
+{
+	int rc;
+
+	family_init();
+	if (!family_kin(so))
+		return -ENOMEM;
+	sock_twin_prepare(so); /* there nobody knows how */
+	so->kin->cookie = family_cookie(sock_twin(&so->sk));
+	rc = pass_send(so, way, ticket);
+	return rc ? rc : 1;
+}
+
+int sock_pass(struct sock_ref ref, int way, uint64_t ticket)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	bool travels = is_connection(so); /* a guess, it is not held */
+	int stopped = 0, rc = 0;
+
+	if (travels && !pass_peer_is_ours(way))
+		return -EREMOTE;
+	if (is_receiving_listener(so))
+		stopped = stop_receiving(ref);
+	if (stopped < 0)
+		return stopped;
+	if (!control_lock())
+		return -EAGAIN;
+	if (sock_ref_valid(ref) && stopped && is_receiving_listener(so))
+		rc = leave_listener(ref);
+	else if (sock_ref_valid(ref) && !is_connection(so))
+		rc = leave(ref);
+	else if (sock_ref_valid(ref))
+		rc = travels ? send_connection(so, way, ticket) : -EAGAIN;
+	control_unlock();
+	return rc;
+}
+
+/* ---- receiving ---------------------------------------------------------------------------- */
+
+static uint16_t port_of(int fd)
+{
+	struct sockaddr_in addr = {0};
+	socklen_t len = sizeof(addr);
+
+	return sys_getsockname(fd, (struct sockaddr *)&addr, &len) ? 0 : addr.sin_port;
+}
+
+/* Is it the one?  What has not been sent or kept here before has to be looked at. */
+static bool is_same(const struct inet_sock *so, uint64_t cookie, uint16_t port)
+{
+	if (so->inet != INET_TCP)
+		return false;
+	if (so->kin && so->kin->cookie)
+		return so->kin->cookie == cookie;
+	return so->id <= family_last_id && so->local.port == port &&
+	       family_cookie(sock_twin(&so->sk)) == cookie;
+}
+
+static struct inet_sock *find_in(const struct list *list, uint64_t cookie, uint16_t port)
+{
+	list_for_each(link, list) {
+		struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		if (is_same(so, cookie, port))
+			return so;
+	}
+	return NULL;
+}
+
+/* What was received, and by now is known of it. */
+struct receipt {
+	int fd;
+	bool peek;
+	uint64_t cookie;
+	bool called; /* the sender was: */
+	int way;     /* for a channel to him, or -1: he may have died, or have given up */
+};
+
+#define CALL_FIRST (-EINPROGRESS)
+
+static struct channel *tell(struct receipt *r, uint64_t id, uint64_t flags)
+{
+	struct channel *ch = r->way < 0 ? NULL : channel_create_only(r->way, id);
+
+	r->way = -1;
+	if (ch)
+		channel_send(ch, LETTER_CLAIM, id, flags, -1);
+	return ch;
+}
+
+/* Has the sender to hear that we have it, as we did before? */
+static bool must_tell(const struct receipt *r, uint64_t id)
+{
+	return !r->peek && !pass_holder(id);
+}
+
+static void tell_sender(struct receipt *r, uint64_t id)
+{
+	struct channel *ch;
+
+	if (r->peek)
+		return;
+	if (pass_holder(id)) {
+		pass_received(id);
+		return;
+	}
+	ch = tell(r, id, LETTER_HAVE);
+	if (ch)
+		channel_destroy(ch);
+}
+
+static struct inet_sock *make(int fd)
+{
+	struct inet_sock *so = sock_alloc(SOCK_KIND_TCP);
+
+	if (!so)
+		return NULL;
+	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
+	if (!sock_options_init(so, true)) {
+		sock_free(so);
+		return NULL;
+	}
+	so->verdict = VERDICT_ACCELERATED;
+	so->inet = INET_TCP;
+	travel_blank(so);
+	return so;
+}
+
+/* NULL: no memory. */
+static struct inet_sock *begin(struct receipt *r)
+{
+	struct inet_sock *so = make(r->fd);
+	struct channel *ch;
+
+	if (!so)
+		return NULL;
+	ch = tell(r, so->id, r->peek ? LETTER_PEEK : 0);
+	if (!family_begin_toward(so, ch)) {
+		if (ch)
+			channel_destroy(ch);
+		sock_free(so);
+		return NULL;
+	}
+	so->kin->cookie = r->cookie;
+	(void)family_nonblock_now(so);
+	sock_list_add(so);
+	if (ch)
+		family_listen_to(ch);
+	else
+		travel_lost(so);
+	log_debug("fd %d: received from another process%s", r->fd, ch ? "" : ", which is gone");
+	return so;
+}
+
+/* Control lock.  -EAGAIN: not now; CALL_FIRST. */
+static int take(struct receipt *r, struct inet_sock **so)
+{
+	uint16_t port = port_of(r->fd);
+	bool kept = false;
+
+	family_init();
+	*so = find_in(sock_list(), r->cookie, port);
+	if (!*so) {
+		*so = find_in(&family.kept, r->cookie, port);
+		kept = *so != NULL;
+	}
+	if (kept && kin_is(*so, KIN_LEAVING))
+		return -EAGAIN; /* the others were told that we have it no more */
+	if (!r->called && (!*so || must_tell(r, (*so)->id)))
+		return CALL_FIRST;
+	if (kept)
+		family_revive(*so, r->fd);
+	if (*so) {
+		tell_sender(r, (*so)->id);
+		return 0;
+	}
+	*so = begin(r);
+	return *so ? 0 : -ENOMEM;
+}
+
+/* Nobody here waits for it, whoever has the sender's name, and whatever he does with it. */
+static void call_sender(struct receipt *r)
+{
+	struct pass_mark mark;
+	int fd = pass_mark_get(r->fd, &mark) ? pass_call(&mark) : -1;
+
+	r->called = true;
+	r->way = fd < 0 ? -1 : fd;
+}
+
+static struct sock_ref take_marked(struct receipt *r)
+{
+	struct sock_ref ref = {NULL, 0};
+	struct inet_sock *so = NULL;
+	nsec_t deadline = 0;
+	int rc = 0;
+
+	do {
+		struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
+
+		if (rc == CALL_FIRST)
+			call_sender(r);
+		else if (rc)
+			sys_ppoll(NULL, 0, &ts, NULL);
+		if (!control_lock())
+			break;
+		clock_init(); /* it may be our first socket */
+		if (!deadline)
+			deadline = clock_now() + CALL_MAX;
+		rc = take(r, &so);
+		if (!rc)
+			ref = sock_ref_of(so);
+		control_unlock();
+	} while (rc == CALL_FIRST || (rc == -EAGAIN && clock_now() < deadline));
+	sys_close_fd(&r->way);
+	return ref;
+}
+
+struct sock_ref pass_take(int fd, bool peek)
+{
+	struct sock_ref ref = {NULL, 0};
+	struct receipt receipt = {.fd = fd, .peek = peek, .way = -1};
+	struct pass_mark mark;
+
+	if (!pass_mark_get(fd, &mark))
+		return ref;
+	receipt.cookie = family_cookie(fd);
+	signals_block(); /* a handler that jumps would leave behind what we have */
+	ref = take_marked(&receipt);
+	signals_unblock();
+	return ref;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who can receive from the other end of a unix(7) socket: the kernel names that end
+ * (sock_diag(7)), /proc the processes that have it.
+ *
+ * Role		any thread; what is remembered: control lock.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/sys.h"
+#include "sock/core/inet_sock.h"
+#include "sock/share/pass.h"
+
+#define REMEMBERED 64
+#define FRESH NSEC_PER_SEC
+#define COST 100 /* of the time it is not looked at again, the search takes a hundredth */
+
+/* Ends that were found good, a short while ago. */
+static struct {
+	uint64_t inode;
+	nsec_t until;
+} known[REMEMBERED];
+
+static bool stat_at(int dir, const char *name, struct stat *st)
+{
+	return !sys_call(SYS_newfstatat, dir, name, st, *name ? 0 : AT_EMPTY_PATH, 0, 0);
+}
+
+/* ---- the other end ------------------------------------------------------------------------ */
+
+struct question {
+	struct nlmsghdr head;
+	struct unix_diag_req req;
+};
+
+/* The number of the other end in an answer: 0: it was not accepted yet; -1: there is none. */
+static int64_t peer_in(const char *answer, size_t len)
+{
+	struct nlmsghdr head;
+	size_t at = NLMSG_LENGTH(sizeof(struct unix_diag_msg));
+
+	if (len < sizeof(head))
+		return -1;
+	memcpy(&head, answer, sizeof(head));
+	if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY || head.nlmsg_len > len)
+		return -1;
+	while (at + sizeof(struct nlattr) <= head.nlmsg_len) {
+		struct nlattr attr;
+		uint32_t inode;
+
+		memcpy(&attr, answer + at, sizeof(attr));
+		if (attr.nla_len < sizeof(attr) || attr.nla_len > head.nlmsg_len - at)
+			return -1;
+		if (attr.nla_type == UNIX_DIAG_PEER &&
+		    attr.nla_len >= sizeof(attr) + sizeof(inode)) {
+			memcpy(&inode, answer + at + sizeof(attr), sizeof(inode));
+			return inode;
+		}
+		at += NLA_ALIGN(attr.nla_len);
+	}
+	return -1;
+}
+
+static int64_t peer_of(uint64_t inode)
+{
+	struct question question = {
+		.head = {.nlmsg_len = sizeof(question),
+			 .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			 .nlmsg_flags = NLM_F_REQUEST},
+		.req = {.sdiag_family = AF_UNIX,
+			.udiag_states = UINT32_MAX,
+			.udiag_ino = (uint32_t)inode,
+			.udiag_show = UDIAG_SHOW_PEER,
+			.udiag_cookie = {UINT32_MAX, UINT32_MAX}},
+	};
+	char answer[512] __attribute__((aligned(8)));
+	int fd = sys_fd_hide(sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+	int64_t peer = -1;
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	if (sys_write(fd, &question, sizeof(question)) == sizeof(question)) {
+		n = sys_read(fd, answer, sizeof(answer)); /* the kernel has answered by now */
+		peer = n > 0 ? peer_in(answer, (size_t)n) : -1;
+	}
+	sys_close(fd);
+	return peer;
+}
+
+/* ---- a process ---------------------------------------------------------------------------- */
+
+#define LINE_MAX_ 128 /* of a line of maps, what we look at */
+
+/* "device inode " as a line of maps has it; false: it is no file. */
+static bool file_in(const char *line, unsigned long *from, unsigned long *to, char *file)
+{
+	unsigned long inode;
+	char device[16];
+
+	if (sscanf(line, "%lx-%lx %*s %*s %15s %lu", from, to, device, &inode) != 4 || !inode)
+		return false;
+	snprintf(file, LINE_MAX_, "%s %lu", device, inode);
+	return true;
+}
+
+/* Calls fn for each line of a process' maps, until that says that it was the one. */
+static bool find_line(const char *path, bool (*fn)(const char *line, void *arg), void *arg)
+{
+	char buf[4096], line[LINE_MAX_];
+	int fd = sys_fd_hide(sys_open(path, O_RDONLY | O_CLOEXEC, 0));
+	bool found = false;
+	size_t at = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	while (!found && (n = sys_read(fd, buf, sizeof(buf))) > 0) {
+		for (ssize_t i = 0; i < n && !found; i++) {
+			if (buf[i] != '\n') {
+				if (at < sizeof(line) - 1)
+					line[at++] = buf[i];
+				continue;
+			}
+			line[at] = 0;
+			at = 0;
+			found = fn(line, arg);
+		}
+	}
+	sys_close(fd);
+	return found;
+}
+
+static bool is_ours(const char *line, void *arg)
+{
+	unsigned long from, to, here = (unsigned long)(uintptr_t)is_ours;
+
+	return file_in(line, &from, &to, arg) && from <= here && here < to;
+}
+
+struct wanted {
+	char file[LINE_MAX_];
+};
+
+static bool is_wanted(const char *line, void *arg)
+{
+	const struct wanted *wanted = arg;
+	unsigned long from, to;
+	char file[LINE_MAX_];
+
+	return file_in(line, &from, &to, file) && !strcmp(file, wanted->file);
+}
+
+/* Has the process what we have?  It is in dir, of /proc. */
+static bool is_like_us(int proc, const char *pid, struct wanted *wanted)
+{
+	struct stat st, own;
+	char path[64];
+
+	if (atoi(pid) == sys_getpid())
+		return true;
+	if (!stat_at(proc, pid, &st) || st.st_uid != sys_geteuid())
+		return false;
+	snprintf(path, sizeof(path), "%s/ns/net", pid);
+	if (!stat_at(proc, path, &st) || !stat_at(proc, "self/ns/net", &own) ||
+	    st.st_ino != own.st_ino)
+		return false;
+	if (!wanted->file[0] && !find_line("/proc/self/maps", is_ours, wanted->file))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%s/maps", pid);
+	return find_line(path, is_wanted, wanted);
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+struct entry { /* of getdents64(2) */
+	uint64_t inode;
+	int64_t next;
+	unsigned short len;
+	unsigned char type;
+	char name[];
+};
+
+/* Calls fn for each entry that begins with a digit, until that says that it is enough. */
+static bool each_number(int dir, bool (*fn)(int dir, const char *name, void *arg), void *arg)
+{
+	char buf[4096] __attribute__((aligned(8)));
+	long n;
+
+	while ((n = sys_call(SYS_getdents64, dir, buf, sizeof(buf), 0, 0, 0)) > 0) {
+		for (long at = 0; at < n;) {
+			const struct entry *entry = (const struct entry *)(void *)(buf + at);
+
+			at += entry->len;
+			if (entry->name[0] >= '0' && entry->name[0] <= '9' &&
+			    fn(dir, entry->name, arg))
+				return true;
+		}
+	}
+	return false;
+}
+
+struct search {
+	char link[32]; /* as the descriptor of who has it says */
+	struct wanted wanted;
+	bool found, stranger;
+};
+
+static bool is_it(int dir, const char *name, void *arg)
+{
+	const struct search *search = arg;
+	char link[sizeof(search->link)];
+	long n = sys_call(SYS_readlinkat, dir, name, link, sizeof(link) - 1, 0, 0);
+
+	if (n <= 0)
+		return false;
+	link[n] = 0;
+	return !strcmp(link, search->link);
+}
+
+static bool look_at_process(int proc, const char *pid, void *arg)
+{
+	struct search *search = arg;
+	char path[64];
+	bool has;
+	int dir;
+
+	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
+	dir = sys_fd_hide(sys_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
+	if (dir < 0)
+		return false;
+	has = each_number(dir, is_it, search);
+	sys_close(dir);
+	if (!has)
+		return false;
+	search->found = true;
+	search->stranger = !is_like_us(proc, pid, &search->wanted);
+	return search->stranger;
+}
+
+/* Nobody has it, so it was not accepted yet: who will, listens. */
+static bool listener_is_ours(int proc, int way, struct search *search)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	char pid[16];
+
+	if (sys_getsockopt(way, SOL_SOCKET, SO_PEERCRED, &peer, &len) || peer.pid <= 0)
+		return false;
+	snprintf(pid, sizeof(pid), "%d", (int)peer.pid);
+	return is_like_us(proc, pid, &search->wanted);
+}
+
+static bool search_all(int way, int64_t peer)
+{
+	struct search search = {.found = false};
+	int proc = sys_fd_hide(sys_open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
+	bool ours;
+
+	if (proc < 0)
+		return false;
+	if (peer) {
+		snprintf(search.link, sizeof(search.link), "socket:[%lld]", (long long)peer);
+		each_number(proc, look_at_process, &search);
+	}
+	ours = search.found ? !search.stranger : !peer && listener_is_ours(proc, way, &search);
+	sys_close(proc);
+	return ours;
+}
+
+/* ---- what is remembered ------------------------------------------------------------------- */
+
+static bool is_known(uint64_t inode)
+{
+	bool is = false;
+
+	if (!control_lock())
+		return false;
+	for (unsigned i = 0; i < REMEMBERED; i++)
+		is |= known[i].inode == inode && clock_now() < known[i].until;
+	control_unlock();
+	return is;
+}
+
+static void remember(uint64_t inode, nsec_t began)
+{
+	nsec_t now = clock_now();
+	unsigned oldest = 0;
+
+	if (!control_lock())
+		return;
+	for (unsigned i = 0; i < REMEMBERED; i++) {
+		if (known[i].until < known[oldest].until)
+			oldest = i;
+	}
+	known[oldest].inode = inode;
+	known[oldest].until = now + FRESH + COST * (now - began);
+	control_unlock();
+}
+
+bool pass_peer_is_ours(int way)
+{
+	socklen_t len = sizeof(int);
+	nsec_t began = clock_now();
+	struct stat st;
+	int64_t peer;
+	int domain;
+
+	if (sys_getsockopt(way, SOL_SOCKET, SO_DOMAIN, &domain, &len) || domain != AF_UNIX ||
+	    !stat_at(way, "", &st))
+		return false;
+	if (is_known(st.st_ino))
+		return true;
+	peer = peer_of(st.st_ino);
+	if (peer < 0 || !search_all(way, peer))
+		return false;
+	remember(st.st_ino, began);
+	return true;
+}

@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections on their way to other processes, in messages that nobody has received yet.
+ *
+ * Role		control lock.
+ * Lifetime	of a place, where receivers call: as long as messages are on their way.  A
+ *		message is over when its receiver has called, or when the queue that it was
+ *		put in has been empty for a while: then it was received by somebody without
+ *		the library, or destroyed.
+ *
+ * The names are abstract, and made of a key that the twin bears (pass_mark.c), so that
+ * nobody else can guess them.  But everybody can see one in /proc/net/unix, and take it when
+ * we have let go of it: a name that a stranger has is not used again, and a receiver goes
+ * past it.
+ */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/un.h>
+
+#include "base/mem.h"
+#include "base/siphash.h"
+#include "base/sys.h"
+#include "sock/core/host_state.h"
+#include "sock/share/pass.h"
+#include "sock/share/share_internal.h"
+
+#define NAMES 8 /* that are in use at a time: one for each process that sends the connection */
+#define LISTEN_TRIES 5
+#define BACKLOG 256
+#define EVENTS_MAX 64
+#define CALL_MAX NSEC_PER_SEC
+
+/*
+ * From the queue's being empty to the call; where nobody can receive any more; and of who is
+ * about to send.
+ */
+#define GRACE (3 * NSEC_PER_SEC)
+#define GRACE_GONE (200 * NSEC_PER_MSEC)
+#define SENDING_MAX (10 * NSEC_PER_SEC)
+/* So long after something happened it is looked at often. */
+#define ACTIVE (50 * NSEC_PER_MSEC)
+
+struct message {
+	struct list link; /* of its place */
+	uint64_t ticket;
+	int way;      /* a copy of the sending socket; hidden */
+	bool sending; /* the call has not returned */
+	nsec_t empty; /* since when its queue is; 0: it is not */
+};
+
+struct place {
+	struct channel holder; /* first: stands for who will receive it, and is never read */
+	struct list link;      /* of places */
+	struct list active;    /* of those that are looked at often */
+	nsec_t active_until;
+	uint64_t id;
+	struct pass_mark mark; /* as it was when listen_fd got its name */
+	int listen_fd;
+	bool rests; /* there is no descriptor for who calls: listen_fd is not watched meanwhile */
+	struct list messages;
+};
+
+static struct {
+	struct list places, active; /* of struct place */
+	int epoll_fd;		    /* of listening sockets and copies; hidden; 0: none yet */
+	unsigned resting;	    /* places */
+	uint64_t tickets;	    /* any, atomic */
+} pass;
+
+uint64_t pass_ticket(unsigned n)
+{
+	return __atomic_add_fetch(&pass.tickets, n, __ATOMIC_RELAXED) - n + 1;
+}
+
+bool pass_any(void)
+{
+	return pass.places.next && !list_empty(&pass.places);
+}
+
+static struct place *find_place(uint64_t id)
+{
+	if (!pass_any())
+		return NULL;
+	list_for_each(link, &pass.places) {
+		struct place *place = container_of(link, struct place, link);
+
+		if (place->id == id)
+			return place;
+	}
+	return NULL;
+}
+
+struct channel *pass_holder(uint64_t id)
+{
+	struct place *place = find_place(id);
+
+	return place ? &place->holder : NULL;
+}
+
+/* ---- where receivers call ----------------------------------------------------------------- */
+
+/* Of one secret and cookie the same key: processes may mark the twin at the same time. */
+static uint64_t key_of(uint64_t cookie)
+{
+	const struct {
+		char what[8];
+		uint64_t cookie;
+	} bytes = {"passing", cookie};
+
+	return siphash(host_secret(), &bytes, sizeof(bytes));
+}
+
+static socklen_t name_of(struct sockaddr_un *addr, uint64_t key, uint32_t nr)
+{
+	uint8_t long_key[SIPHASH_KEY] = {0};
+	int len;
+
+	memcpy(long_key, &key, sizeof(key));
+	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
+	len = snprintf(addr->sun_path + 1, sizeof(addr->sun_path) - 1, "libvma-pass-%016llx",
+		       (unsigned long long)siphash(long_key, &nr, sizeof(nr)));
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static int open_socket(void)
+{
+	return sys_fd_hide(sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+static bool is_same_user(int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	return !sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
+	       peer.uid == sys_geteuid();
+}
+
+/* -errno; -EPERM: a stranger has the name; -EAGAIN: it is there, and many call. */
+static int call_name(uint64_t key, uint32_t nr)
+{
+	struct sockaddr_un addr;
+	socklen_t len = name_of(&addr, key, nr);
+	int fd = open_socket(), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = sys_connect(fd, (struct sockaddr *)&addr, len);
+	if (!rc && !is_same_user(fd))
+		rc = -EPERM;
+	if (!rc)
+		return fd;
+	sys_close(fd);
+	return rc;
+}
+
+static void pause_a_little(void)
+{
+	struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
+
+	sys_ppoll(NULL, 0, &ts, NULL);
+}
+
+int pass_call(const struct pass_mark *mark)
+{
+	nsec_t deadline = clock_now() + CALL_MAX;
+
+	assert(!control_is_held());
+	for (;;) {
+		int fd = -ECONNREFUSED;
+		bool busy = false;
+
+		for (uint32_t i = 0; i < NAMES; i++) {
+			fd = call_name(mark->key, mark->first + i);
+			if (fd >= 0)
+				return fd;
+			busy |= fd == -EAGAIN;
+		}
+		if (!busy || clock_now() >= deadline)
+			return fd;
+		pause_a_little();
+	}
+}
+
+/*
+ * Somebody has the name, and is no process of ours that sends the connection, too.  One that
+ * has just taken the name listens soon, and nobody is called so often that others wait.
+ */
+static bool is_strangers(uint64_t key, uint32_t nr)
+{
+	int fd = -ECONNREFUSED;
+
+	for (unsigned i = 0; i < LISTEN_TRIES && fd == -ECONNREFUSED; i++) {
+		if (i)
+			pause_a_little();
+		fd = call_name(key, nr);
+	}
+	sys_close_fd(&(int){fd});
+	return fd == -EPERM || fd == -EAGAIN || fd == -ECONNREFUSED;
+}
+
+static int bind_name(int fd, uint64_t key, uint32_t nr)
+{
+	struct sockaddr_un addr;
+	socklen_t len = name_of(&addr, key, nr);
+
+	return sys_bind(fd, (struct sockaddr *)&addr, len);
+}
+
+/* The listening socket, or -errno; mark->first goes past the names that strangers have. */
+static int listen_at_name(struct pass_mark *mark)
+{
+	int fd = open_socket(), rc = -EADDRINUSE;
+
+	if (fd < 0)
+		return fd;
+	for (uint32_t i = 0; i < NAMES && rc == -EADDRINUSE;) {
+		rc = bind_name(fd, mark->key, mark->first + i);
+		if (rc == -EADDRINUSE && !i && is_strangers(mark->key, mark->first))
+			mark->first++;
+		else
+			i++;
+	}
+	if (!rc)
+		rc = sys_listen(fd, BACKLOG);
+	if (!rc)
+		return fd;
+	sys_close(fd);
+	return rc;
+}
+
+static bool watch(struct place *place, int fd, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = place};
+
+	return !sys_call(SYS_epoll_ctl, pass.epoll_fd, EPOLL_CTL_ADD, fd, &ev, 0, 0);
+}
+
+/* Other copies keep the file, and with it the entry. */
+static void close_watched(int *fd)
+{
+	sys_call(SYS_epoll_ctl, pass.epoll_fd, EPOLL_CTL_DEL, *fd, NULL, 0, 0);
+	sys_close_fd(fd);
+}
+
+/* Inside the one of channels, so that it wakes the internal thread. */
+static bool open_epoll(void)
+{
+	if (pass.epoll_fd > 0)
+		return true;
+	list_init(&pass.places);
+	list_init(&pass.active);
+	pass.epoll_fd = sys_fd_hide((int)sys_call(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0, 0, 0));
+	if (pass.epoll_fd > 0 && family_watch(pass.epoll_fd))
+		return true;
+	sys_close_fd(&pass.epoll_fd);
+	return false;
+}
+
+static struct place *make_place(struct inet_sock *so)
+{
+	struct place *place;
+
+	if (!open_epoll() || host_state_open())
+		return NULL;
+	place = mem_zalloc(sizeof(*place));
+	if (!place)
+		return NULL;
+	place->id = so->id;
+	place->holder.fd = -1;
+	list_init(&place->holder.wants);
+	list_init(&place->holder.unsent);
+	list_init(&place->holder.link);
+	list_init(&place->active);
+	list_init(&place->messages);
+	if (!pass_mark_get(sock_twin(&so->sk), &place->mark))
+		place->mark.key = key_of(so->kin->cookie);
+	place->listen_fd = listen_at_name(&place->mark);
+	if (place->listen_fd < 0 || !watch(place, place->listen_fd, EPOLLIN)) {
+		sys_close_fd(&place->listen_fd);
+		mem_free(place);
+		return NULL;
+	}
+	list_push_back(&pass.places, &place->link);
+	family_held(so->id);
+	return place;
+}
+
+/* Or who waits there would keep us awake. */
+static void set_rests(struct place *place, bool rests)
+{
+	if (place->rests == rests)
+		return;
+	place->rests = rests;
+	pass.resting += rests ? 1u : -1u;
+	if (rests)
+		sys_call(SYS_epoll_ctl, pass.epoll_fd, EPOLL_CTL_DEL, place->listen_fd, NULL, 0, 0);
+	else
+		watch(place, place->listen_fd, EPOLLIN);
+}
+
+/* Who calls holds it from now on; what he received he tells in a letter. */
+static void answer(struct place *place)
+{
+	int fd;
+
+	while ((fd = sys_accept4(place->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >=
+	       0) {
+		struct inet_sock *so = family_find(place->id);
+		struct channel *ch = NULL;
+
+		fd = sys_fd_hide(fd);
+		if (so && so->kin && is_same_user(fd))
+			ch = channel_create_only(fd, place->id);
+		else
+			sys_close(fd);
+		if (!ch)
+			continue;
+		ch->called = true;
+		so->kin->offered = false; /* not to him */
+		family_listen_to(ch);
+		family_read(ch);
+	}
+	set_rests(place, fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS);
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+static void end_message(struct message *message)
+{
+	list_remove(&message->link);
+	close_watched(&message->way);
+	mem_free(message);
+}
+
+/* Nothing is on its way any more. */
+static void end_place(struct place *place)
+{
+	struct inet_sock *so;
+
+	answer(place);
+	set_rests(place, false);
+	close_watched(&place->listen_fd);
+	list_remove(&place->link);
+	list_remove(&place->active);
+	so = family_find(place->id);
+	mem_free(place);
+	if (so)
+		family_settle(so);
+}
+
+static void end_if_empty(struct place *place)
+{
+	if (list_empty(&place->messages))
+		end_place(place);
+}
+
+/* Whoever received it had the other end then, and called before he could close it. */
+static nsec_t grace(const struct message *message)
+{
+	struct pollfd pfd = {.fd = message->way};
+	struct timespec zero = {0, 0};
+
+	if (message->sending)
+		return SENDING_MAX;
+	return sys_ppoll(&pfd, 1, &zero, NULL) == 1 ? GRACE_GONE : GRACE;
+}
+
+static bool is_over(struct message *message, nsec_t now)
+{
+	int bytes = 0;
+
+	if (sys_ioctl(message->way, SIOCOUTQ, &bytes) || !bytes)
+		message->empty = message->empty ? message->empty : now;
+	else
+		message->empty = 0;
+	return message->empty && now - message->empty >= grace(message);
+}
+
+/* Its queue may have become empty; a little later we are sure to see it. */
+static void look_often(struct place *place)
+{
+	place->active_until = clock_now() + ACTIVE;
+	if (!list_linked(&place->active))
+		list_push_back(&pass.active, &place->active);
+	family_busy();
+}
+
+/* Calls come before what is counted. */
+static void look_at(struct place *place, nsec_t now)
+{
+	bool again;
+
+	answer(place);
+	again = now < place->active_until;
+	list_for_each_safe(link, &place->messages) {
+		struct message *message = container_of(link, struct message, link);
+
+		if (is_over(message, now))
+			end_message(message);
+		else
+			again |= message->empty || message->sending;
+	}
+	if (!again)
+		list_remove(&place->active);
+	end_if_empty(place);
+}
+
+static void take_events(void)
+{
+	for (unsigned n = 0; n < EVENTS_MAX; n++) {
+		struct epoll_event ev;
+		struct place *place;
+
+		if (sys_call(SYS_epoll_wait, pass.epoll_fd, &ev, 1, 0, 0, 0) != 1)
+			return;
+		place = ev.data.ptr;
+		answer(place);
+		look_often(place);
+	}
+}
+
+bool pass_rests(void)
+{
+	return pass.resting != 0;
+}
+
+static void answer_rested(void)
+{
+	list_for_each(link, &pass.places) {
+		struct place *place = container_of(link, struct place, link);
+
+		if (place->rests)
+			answer(place);
+	}
+}
+
+bool pass_serve(void)
+{
+	nsec_t now;
+
+	if (!pass_any())
+		return false;
+	take_events();
+	if (pass.resting)
+		answer_rested();
+	now = clock_now();
+	list_for_each_safe(link, &pass.active)
+		look_at(container_of(link, struct place, active), now);
+	return !list_empty(&pass.active);
+}
+
+/* By another process of ours, perhaps, which knows more of strangers by now. */
+static bool is_marked(const struct place *place, int twin)
+{
+	struct pass_mark found;
+
+	return pass_mark_get(twin, &found) && found.key == place->mark.key;
+}
+
+int pass_send(struct inet_sock *so, int way, uint64_t ticket)
+{
+	struct place *place = find_place(so->id);
+	struct message *message;
+	bool made = !place;
+	int rc = -ENOBUFS;
+
+	place = place ? place : make_place(so);
+	message = place ? mem_zalloc(sizeof(*message)) : NULL;
+	if (!message)
+		goto no_memory;
+	rc = -EBUSY;
+	if ((made || !is_marked(place, sock_twin(&so->sk))) &&
+	    !pass_mark_set(sock_twin(&so->sk), &place->mark))
+		goto no_mark;
+	rc = -ENOBUFS;
+	message->ticket = ticket;
+	message->sending = true;
+	message->way = sys_fd_copy(way);
+	if (message->way < 0 || !watch(place, message->way, EPOLLIN | EPOLLOUT | EPOLLET))
+		goto no_way;
+	list_push_back(&place->messages, &message->link);
+	look_often(place);
+	return 0;
+
+no_way:
+	sys_close_fd(&message->way);
+no_mark:
+	mem_free(message);
+no_memory:
+	if (place)
+		end_if_empty(place);
+	return rc;
+}
+
+static void done_at(struct place *place, uint64_t ticket, bool sent)
+{
+	bool found = false;
+
+	list_for_each_safe(link, &place->messages) {
+		struct message *message = container_of(link, struct message, link);
+
+		if (message->ticket != ticket)
+			continue;
+		found = true;
+		message->sending = false;
+		message->empty = 0;
+		if (!sent)
+			end_message(message);
+	}
+	if (found)
+		look_often(place);
+	end_if_empty(place);
+}
+
+void pass_done(uint64_t ticket, bool sent)
+{
+	if (!control_lock())
+		return;
+	if (pass_any()) {
+		list_for_each_safe(link, &pass.places)
+			done_at(container_of(link, struct place, link), ticket, sent);
+	}
+	control_unlock();
+}
+
+void pass_received(uint64_t id)
+{
+	struct place *place = find_place(id);
+
+	if (!place || list_empty(&place->messages))
+		return;
+	end_message(container_of(place->messages.next, struct message, link));
+	look_often(place);
+}
+
+void pass_on_claim(struct channel *ch, const struct letter *letter)
+{
+	ch->claimed = true;
+	if (!(letter->flags & LETTER_PEEK))
+		pass_received(ch->only);
+	if ((letter->flags & LETTER_HAVE) && idset_add(&ch->closed, ch->only))
+		ch->done = true;
+}
+
+void pass_fork_child(void)
+{
+	pass.epoll_fd = 0;
+	pass.resting = 0;
+	list_init(&pass.places);
+	list_init(&pass.active);
+}

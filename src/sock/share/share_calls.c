@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The calls of a socket that is away: they fetch it, and are the usual ones then. */
+#include <errno.h>
+
+#include "sock/share/share_internal.h"
+#include "sock/tcp/tcp_sock.h"
+
+#define REAL (&tcp_sock_ops[ring_mode])
+
+static int fetch(struct sock_ref ref, int flags)
+{
+	bool dontwait = (flags & MSG_DONTWAIT) ||
+			__atomic_load_n(&ref.sk->nonblock, __ATOMIC_RELAXED);
+
+	return family_fetch(ref, dontwait ? FAMILY_PATIENCE : 0);
+}
+
+static int away_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+		       struct sock_ref *child)
+{
+	return REAL->accept(ref, addr, len, flags, child); /* EINVAL */
+}
+
+static int away_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->bind(ref, addr, len);
+}
+
+static int away_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->connect(ref, addr, len);
+}
+
+static int away_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->getpeername(ref, addr, len);
+}
+
+/* An image that was executed has yet to learn it. */
+static int away_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	int rc = inet_of(ref.sk)->local.port ? 0 : fetch(ref, 0);
+
+	return rc ? rc : sock_getsockname(ref, addr, len);
+}
+
+static int away_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->getsockopt(ref, level, name, val, len);
+}
+
+static int away_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->ioctl(ref, cmd, arg);
+}
+
+static int away_listen(struct sock_ref ref, int backlog)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->listen(ref, backlog);
+}
+
+static ssize_t away_recv(struct sock_ref ref, struct msghdr *msg, int flags)
+{
+	int rc = fetch(ref, flags);
+
+	return rc ? rc : REAL->recv(ref, msg, flags);
+}
+
+static ssize_t away_send(struct sock_ref ref, const struct msghdr *msg, int flags)
+{
+	int rc = fetch(ref, flags);
+
+	return rc ? rc : REAL->send(ref, msg, flags);
+}
+
+static int away_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->setsockopt(ref, level, name, val, len);
+}
+
+static int away_shutdown(struct sock_ref ref, int how)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->shutdown(ref, how);
+}
+
+const struct sock_ops family_ops = {
+	.accept = away_accept,
+	.bind = away_bind,
+	.connect = away_connect,
+	.getpeername = away_getpeername,
+	.getsockname = away_getsockname,
+	.getsockopt = away_getsockopt,
+	.ioctl = away_ioctl,
+	.listen = away_listen,
+	.recv = away_recv,
+	.send = away_send,
+	.setsockopt = away_setsockopt,
+	.shutdown = away_shutdown,
+};
+
+/* ---- listeners ------------------------------------------------------------------------- */
+
+static int joined_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+			 struct sock_ref *child)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL->accept(ref, addr, len, flags, child);
+}
+
+static int real_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	return REAL->bind(ref, addr, len);
+}
+
+static int real_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	return REAL->connect(ref, addr, len);
+}
+
+static int real_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	return REAL->getpeername(ref, addr, len);
+}
+
+static int real_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
+{
+	return REAL->getsockopt(ref, level, name, val, len);
+}
+
+static int real_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+{
+	return REAL->ioctl(ref, cmd, arg);
+}
+
+static ssize_t real_recv(struct sock_ref ref, struct msghdr *msg, int flags)
+{
+	return REAL->recv(ref, msg, flags);
+}
+
+static ssize_t real_send(struct sock_ref ref, const struct msghdr *msg, int flags)
+{
+	return REAL->send(ref, msg, flags);
+}
+
+static int real_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
+{
+	return REAL->setsockopt(ref, level, name, val, len);
+}
+
+const struct sock_ops family_listen_ops = {
+	.accept = joined_accept,
+	.bind = real_bind,
+	.connect = real_connect,
+	.getpeername = real_getpeername,
+	.getsockname = sock_getsockname,
+	.getsockopt = real_getsockopt,
+	.ioctl = real_ioctl,
+	.listen = away_listen,
+	.recv = real_recv,
+	.send = real_send,
+	.setsockopt = real_setsockopt,
+	.shutdown = away_shutdown,
+};
+
+/* ---- datagrams: who only sends does it by the twin, which has the same address --------- */
+
+#define REAL_UDP (&udp_ops[ring_mode])
+
+static int udp_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+		      struct sock_ref *child)
+{
+	return REAL_UDP->accept(ref, addr, len, flags, child);
+}
+
+static int udp_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	return REAL_UDP->bind(ref, addr, len);
+}
+
+static int udp_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL_UDP->connect(ref, addr, len);
+}
+
+static int udp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	return REAL_UDP->getpeername(ref, addr, len);
+}
+
+static int udp_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	return SOCK_KERNEL;
+}
+
+static int udp_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
+{
+	return REAL_UDP->getsockopt(ref, level, name, val, len);
+}
+
+static int udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL_UDP->ioctl(ref, cmd, arg);
+}
+
+static int udp_listen(struct sock_ref ref, int backlog)
+{
+	return REAL_UDP->listen(ref, backlog);
+}
+
+static ssize_t udp_recv(struct sock_ref ref, struct msghdr *msg, int flags)
+{
+	int rc = fetch(ref, flags);
+
+	return rc ? rc : REAL_UDP->recv(ref, msg, flags);
+}
+
+static ssize_t udp_send(struct sock_ref ref, const struct msghdr *msg, int flags)
+{
+	return SOCK_KERNEL;
+}
+
+static int udp_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
+{
+	int rc = fetch(ref, 0);
+
+	return rc ? rc : REAL_UDP->setsockopt(ref, level, name, val, len);
+}
+
+static int udp_shutdown(struct sock_ref ref, int how)
+{
+	return REAL_UDP->shutdown(ref, how);
+}
+
+const struct sock_ops family_udp_ops = {
+	.accept = udp_accept,
+	.bind = udp_bind,
+	.connect = udp_connect,
+	.getpeername = udp_getpeername,
+	.getsockname = udp_getsockname,
+	.getsockopt = udp_getsockopt,
+	.ioctl = udp_ioctl,
+	.listen = udp_listen,
+	.recv = udp_recv,
+	.send = udp_send,
+	.setsockopt = udp_setsockopt,
+	.shutdown = udp_shutdown,
+};

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The end of a process that has sockets in common with others. */
+#include "sock/share/share_internal.h"
+
+#include "base/sys.h"
+#include "sock/share/transfer.h"
+
+#define EXIT_MAX NSEC_PER_SEC /* for others to take what they hold */
+
+static bool is_of_one(struct list *link)
+{
+	return container_of(link, struct channel, link)->only;
+}
+
+/*
+ * Neighbours are two, and what they have in common goes through us, by the same numbers.
+ */
+static bool is_between_two(void)
+{
+	struct list *first = family.channels.next;
+
+	return first != &family.channels && first->next != &family.channels &&
+	       first->next->next == &family.channels &&
+	       !is_of_one(first) == !is_of_one(first->next);
+}
+
+/* Is there something that both hold? */
+static bool have_common(const struct list *list, const struct channel *one,
+			const struct channel *other)
+{
+	list_for_each(link, list) {
+		const struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		if (channel_holds(one, so->id) && channel_holds(other, so->id))
+			return true;
+	}
+	return false;
+}
+
+/* Of two neighbours the first gets our channel to the other. */
+static void introduce(nsec_t deadline)
+{
+	struct channel *one, *other;
+
+	if (!is_between_two())
+		return;
+	one = container_of(family.channels.next, struct channel, link);
+	other = container_of(one->link.next, struct channel, link);
+	if (!have_common(&family.kept, one, other) && !have_common(sock_list(), one, other))
+		return;
+	channel_flush(other);
+	channel_send(one, LETTER_ADOPT, 1, 0, sys_fd_copy(other->fd));
+	/* What it sent before it read that is for the other one. */
+	while (channel_relay(one, other) && clock_now() < deadline) {
+		struct pollfd pfd = {.fd = one->fd, .events = POLLIN};
+		struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
+
+		channel_flush(one);
+		channel_flush(other);
+		sys_ppoll(&pfd, 1, &ts, NULL);
+	}
+}
+
+static unsigned offer(const struct list *list)
+{
+	unsigned left = 0;
+
+	list_for_each_safe(link, list) {
+		struct inet_sock *so = container_of(link, struct inet_sock, link);
+		bool away = sock_is_away(&so->sk);
+		struct channel *heir = family_other_holder(so, away ? family_toward(so) : NULL);
+
+		if (kin_is(so, KIN_LEAVING) || (so->kin && family_is_member(so) && heir))
+			left++;
+		if (!heir || (!away && !family_may_travel(so)) || !family_kin(so) ||
+		    kin_is(so, KIN_LEAVING))
+			continue;
+		left++;
+		if (away && is_between_two()) {
+			left--;
+		} else if (away) {
+			so->kin->ask_at = 0;
+			family_ask_for(so);
+		} else if (!so->kin->offered) {
+			so->kin->offered = true;
+			channel_send(heir, LETTER_OFFER, so->id, 0, -1);
+		}
+	}
+	return left;
+}
+
+static void wait_for_letters(void)
+{
+	struct pollfd pfd = {.fd = family.epoll_fd, .events = POLLIN};
+	struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
+
+	sys_ppoll(&pfd, 1, &ts, NULL);
+	for (unsigned i = 0; i < rings_count(); i++)
+		sock_poll_ring(rings_at(i));
+	rings_service(NULL, 0); /* we may be the internal thread, whose work this is */
+}
+
+/*
+ * It is told that the socket is closed here, so an offer that crossed that must not find it.
+ * Two or more are not told: what they say to each other goes through here.
+ */
+static bool has_one_holder(const struct inet_sock *so)
+{
+	struct channel *heir = family_other_holder(so, NULL);
+
+	return heir && !family_other_holder(so, heir);
+}
+
+void family_exit(void)
+{
+	nsec_t deadline = clock_now() + EXIT_MAX;
+
+	if (!family.channels.next)
+		return;
+	family.exiting = true;
+	list_for_each_safe(link, sock_list()) {
+		struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		if (family_is_member(so)) {
+			if (!family_close(so) && has_one_holder(so))
+				so->id = sock_new_id();
+		} else if (sock_is_away(&so->sk) || family_other_holder(so, NULL)) {
+			family_close(so);
+		}
+	}
+	while ((offer(&family.kept) || !list_empty(&family.parcels)) && clock_now() < deadline) {
+		family_serve();
+		wait_for_letters();
+		family_receive();
+		family_look_at_members(); /* who waits for the end of a handshake */
+	}
+	family_receive();
+	introduce(deadline);
+	list_for_each_safe(link, &family.kept) {
+		struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		family_drop(so);
+	}
+	while (!list_empty(&family.channels)) {
+		struct channel *ch = container_of(family.channels.next, struct channel, link);
+
+		channel_flush(ch);
+		list_remove(&ch->link);
+		channel_destroy(ch);
+	}
+}

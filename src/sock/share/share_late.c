@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Frames that came after a connection, accepted or not, had left for another process, and
+ * before its frames were steered there.  The peer would send them again, of a lone segment
+ * after 200 ms; they follow the connection instead, as they are, several to a memfd, each
+ * behind its length.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "net/frame.h"
+#include "ring/inbox.h"
+#include "sock/share/share_internal.h"
+#include "sock/share/transfer.h"
+#include "sock/tcp/tcp_sock.h"
+
+/* Frames wait at the giver, and letters on the way. */
+#define LATE_MAX (2 * TRAVEL_FADE)
+
+struct late {
+	struct inbox_item item; /* first */
+	uint64_t channel, id;
+	struct pkt *pkt;
+};
+
+/* Posted by holders of rings, taken under the control lock. */
+static struct inbox late_frames;
+
+bool family_late(uint64_t channel, uint64_t id, const struct pkt *pkt)
+{
+	struct late *late = mem_alloc(sizeof(*late));
+	struct pkt *copy = late ? pkt_copy(pkt) : NULL;
+
+	if (!copy) {
+		mem_free(late);
+		return false;
+	}
+	*late = (struct late){.channel = channel, .id = id, .pkt = copy};
+	inbox_post(&late_frames, &late->item);
+	family_busy();
+	return true;
+}
+
+static struct channel *find_channel(uint64_t serial)
+{
+	list_for_each(link, &family.channels) {
+		struct channel *ch = container_of(link, struct channel, link);
+
+		if (ch->serial == serial)
+			return ch;
+	}
+	return NULL;
+}
+
+static struct late *next_of(const struct late *late)
+{
+	return (struct late *)(void *)late->item.link.next;
+}
+
+/* All of the connection that late is of, as far as they follow each other; frees them. */
+static struct late *write_frames(struct late *late, int memfd)
+{
+	uint64_t channel = late->channel, id = late->id;
+
+	do {
+		struct late *next = next_of(late);
+
+		travel_put_frame(memfd, late->pkt);
+		pkt_free(late->pkt);
+		mem_free(late);
+		late = next;
+	} while (late && late->channel == channel && late->id == id);
+	return late;
+}
+
+void family_send_late(void)
+{
+	struct late *late = (struct late *)(void *)inbox_take(&late_frames);
+
+	control_assert_held();
+	control_assert_no_ring();
+	while (late) {
+		struct channel *ch = find_channel(late->channel);
+		uint64_t id = late->id;
+		int memfd = travel_frames();
+
+		late = write_frames(late, memfd);
+		if (ch && memfd >= 0)
+			channel_send(ch, LETTER_LATE, id, 0, memfd);
+		else
+			sys_close_fd(&memfd);
+	}
+}
+
+/* ---- what comes ------------------------------------------------------------------------------ */
+
+/* Of this connection, and no other. */
+static void take_in(struct inet_sock *so, struct pkt *pkt)
+{
+	enum drop reason = DROP_SOCK_AWAY;
+	struct flow_key key;
+	struct ring *ring;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring)) {
+		pkt_free(pkt);
+		return;
+	}
+	if (so->tcp.flow.listed && frame_parse(pkt, FRAME_PARTIAL_CSUM, &key) == DROP_NONE &&
+	    flow_key_eq(&key, &so->tcp.flow.key))
+		reason = tcp_deliver(ring, &so->tcp.flow, pkt, clock_now());
+	if (reason != DROP_NONE) {
+		ring_drop(ring, reason);
+		pkt_free(pkt);
+	}
+	ring_release_cold(ring);
+}
+
+/* Connections that came here before anybody had accepted them; the last ones. Control lock. */
+static struct arrival {
+	struct flow_key key;
+	struct sock_ref ref;
+	uint64_t channel;
+	nsec_t at;
+} arrivals[256];
+static unsigned last_arrival;
+
+void family_note_arrival(uint64_t channel, struct inet_sock *so)
+{
+	control_assert_held();
+	last_arrival = (last_arrival + 1) % (sizeof(arrivals) / sizeof(*arrivals));
+	arrivals[last_arrival] = (struct arrival){.key = so->tcp.flow.key,
+						  .ref = sock_ref_of(so),
+						  .channel = channel,
+						  .at = clock_now()};
+}
+
+/* Whoever handed something on may say what came for that, and for nothing else. */
+static struct arrival *find_arrival(uint64_t channel, const struct flow_key *key)
+{
+	for (unsigned i = 0; i < sizeof(arrivals) / sizeof(*arrivals); i++) {
+		struct arrival *a = &arrivals[i];
+
+		if (a->channel == channel && flow_key_eq(&a->key, key) &&
+		    clock_now() - a->at <= LATE_MAX)
+			return a;
+	}
+	return NULL;
+}
+
+/* It has left from here as well: to its stand-in, so that the frame follows once more. */
+static void send_on(const struct flow_key *key, struct pkt *pkt)
+{
+	enum drop reason = DROP_NO_FLOW;
+
+	for (unsigned i = 0; i < rings_count() && reason == DROP_NO_FLOW; i++) {
+		struct ring *ring = rings_at(i);
+		struct flow *flow;
+
+		if (!ring_hold_cold(ring))
+			continue;
+		flow = flow_lookup(&ring->flows, key);
+		if (flow)
+			reason = flow->deliver(ring, flow, pkt, clock_now());
+		ring_release_cold(ring);
+	}
+	if (reason != DROP_NONE)
+		pkt_free(pkt);
+}
+
+static void take_in_pending(uint64_t channel, struct pkt *pkt)
+{
+	struct arrival *a = NULL;
+	struct flow_key key;
+
+	if (frame_parse(pkt, FRAME_PARTIAL_CSUM, &key) == DROP_NONE)
+		a = find_arrival(channel, &key);
+	if (!a)
+		pkt_free(pkt);
+	else if (sock_ref_valid(a->ref) && !sock_is_away(a->ref.sk))
+		take_in(inet_of(a->ref.sk), pkt);
+	else
+		send_on(&key, pkt);
+}
+
+void family_on_late(struct channel *ch, const struct letter *letter, int memfd)
+{
+	struct inet_sock *so = family_find(letter->id);
+	unsigned most = TRAVEL_LATE_MAX;
+	struct pkt *pkt;
+	off_t at = 0;
+
+	if (!so || family_is_member(so)) {
+		while (most-- && (pkt = travel_next_frame(memfd, &at)))
+			take_in_pending(ch->serial, pkt);
+		return;
+	}
+	if (sock_is_away(&so->sk) || !so->kin || so->kin->from != ch->serial ||
+	    clock_now() - so->kin->arrived > LATE_MAX)
+		return;
+	while (most-- && (pkt = travel_next_frame(memfd, &at)))
+		take_in(so, pkt);
+}
+
+void family_forget_late(void)
+{
+	inbox_init(&late_frames);
+	memset(arrivals, 0, sizeof(arrivals));
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Listeners and bound datagram sockets of several processes: each that uses one is a
+ * member of its flow's receivers (ring/reuseport.h), and what arrives is spread. In a process
+ * that does not use it the socket is away.
+ */
+#include "sock/share/share_internal.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "net/netlink/netlink.h"
+#include "sock/move/move.h"
+#include "sock/share/transfer.h"
+#include "sock/tcp/tcp_sock.h"
+#include "sock/tcp/timewait.h"
+#include "sock/udp/udp_sock.h"
+
+#define DATAGRAMS_MAX 16384 /* in one piece, on their way to another process */
+
+bool member_is(const struct inet_sock *so)
+{
+	if (so->gone || !so->bound || so->verdict != VERDICT_ACCELERATED)
+		return false;
+	if (so->inet == INET_LISTEN)
+		return true;
+	return so->inet == INET_UDP && !so->connected && list_empty(&so->udp.groups);
+}
+
+static uint32_t events_away(const struct inet_sock *so)
+{
+	return SOCK_AWAY | (so->inet == INET_UDP ? EPOLLOUT | EPOLLWRNORM : 0u);
+}
+
+/* Not yet known to anybody, or holding home. */
+static void be_away(struct inet_sock *so)
+{
+	so->rx_key = so->tx_key = SOCK_NO_KEY;
+	__atomic_store_n(&so->sk.ops, so->inet == INET_UDP ? &family_udp_ops : &family_listen_ops,
+			 __ATOMIC_RELEASE);
+	sock_set_events(so, events_away(so));
+}
+
+/* The kind's own part, as it was made. */
+static void blank_part(struct inet_sock *so)
+{
+	unsigned backlog = so->inet == INET_LISTEN ? so->listen.backlog : 0;
+
+	if (so->inet == INET_UDP) {
+		memset(&so->udp, 0, sizeof(so->udp));
+		udp_init(so);
+		return;
+	}
+	memset(&so->listen, 0, sizeof(so->listen));
+	list_init(&so->listen.queue);
+	so->listen.backlog = backlog;
+	so->listen.claim = -1;
+}
+
+void member_begin_away(struct inet_sock *so)
+{
+	blank_part(so);
+	be_away(so);
+}
+
+/* The flows are joined, and the socket is an ordinary one. */
+int member_arrive(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	so->joins = true;
+	so->verdict = sock_start() && !netlink_is_of(sock_twin(&so->sk)) ? VERDICT_NAMESPACE
+									 : sock_attach(so);
+	if (so->verdict != VERDICT_ACCELERATED)
+		return SOCK_KERNEL;
+	sock_port_claim(so);
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return -EAGAIN;
+	__atomic_store_n(&so->sk.ops,
+			 so->inet == INET_UDP ? &udp_ops[ring_mode] : &tcp_sock_ops[ring_mode],
+			 __ATOMIC_RELEASE);
+	sock_set_events(so, sock_own_events(so) & ~(uint32_t)(SOCK_AWAY | SOCK_ASKED));
+	ready_wake_all(&so->sk);
+	ring_release_cold(ring);
+	return 0;
+}
+
+bool member_is_idle(struct inet_sock *so)
+{
+	return !__atomic_load_n(&so->sk.waiters, __ATOMIC_RELAXED) && list_empty(&so->sk.watches);
+}
+
+void member_stop(struct inet_sock *so)
+{
+	sock_move_settle(so);
+	if (so->inet == INET_LISTEN)
+		timewait_listener_stops(so);
+	list_for_each(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+
+		if (!ring_hold_cold(f->ring))
+			continue;
+		ring_flow_stop(f->ring, &f->flow);
+		ring_release_cold(f->ring);
+	}
+}
+
+bool member_start(struct inet_sock *so)
+{
+	bool started = true;
+
+	sock_move_settle(so);
+	list_for_each(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+
+		if (!ring_hold_cold(f->ring))
+			return false;
+		started = !ring_flow_start(f->ring, &f->flow) && started;
+		ring_release_cold(f->ring);
+	}
+	return started;
+}
+
+bool member_has_handshakes(struct inet_sock *so)
+{
+	bool some = false;
+
+	if (so->inet != INET_LISTEN)
+		return false;
+	list_for_each(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+
+		if (!ring_hold_cold(f->ring))
+			continue;
+		move_drain(f->ring); /* it may have come, and was not looked at */
+		some |= f->shard && f->shard->l.pending;
+		ring_release_cold(f->ring);
+	}
+	return some;
+}
+
+/* A connection nobody has accepted, off its ring: its bytes, or -errno. */
+static int take_pending(struct inet_sock *so, uint64_t channel, int *memfd)
+{
+	struct list *link = NULL;
+	struct inet_sock *child;
+	struct ring *ring;
+	int rc;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return -EAGAIN;
+	link = list_pop_front(&so->listen.queue);
+	if (link)
+		__atomic_store_n(&so->listen.waiting, so->listen.waiting - 1, __ATOMIC_RELAXED);
+	ring_release_cold(ring);
+	if (!link)
+		return -ENOENT;
+	child = container_of(link, struct inet_sock, accept_link);
+	rc = travel_out(child, channel, so->id, memfd);
+	sock_end(child); /* what could not be written is closed */
+	return rc;
+}
+
+/* All datagrams that nobody has read: in pieces they could overtake each other. */
+static int take_datagrams(struct inet_sock *so, int *memfd)
+{
+	struct ring *ring;
+	struct pkt *pkt;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return -EAGAIN;
+	*memfd = so->udp.head ? travel_frames() : -ENOENT;
+	for (unsigned n = 0; *memfd >= 0 && so->udp.head && n < DATAGRAMS_MAX; n++) {
+		pkt = udp_pop(so);
+		travel_put_frame(*memfd, pkt);
+		pkt_free(pkt);
+	}
+	if (!so->udp.head)
+		sock_set_events(so, sock_own_events(so) & ~(uint32_t)(EPOLLIN | EPOLLRDNORM));
+	ring_release_cold(ring);
+	return *memfd < 0 ? -ENOENT : 0;
+}
+
+bool member_take_off(struct inet_sock *so, uint64_t channel, int *memfd)
+{
+	int rc = -ENOENT;
+
+	do {
+		rc = so->inet == INET_LISTEN ? take_pending(so, channel, memfd)
+					     : take_datagrams(so, memfd);
+	} while (rc && rc != -ENOENT && rc != -EAGAIN);
+	return rc == 0;
+}
+
+void member_leave(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	sock_flows_del(so);
+	sock_port_unclaim(so);
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (so->inet == INET_UDP)
+		udp_close(so, ring);
+	be_away(so);
+	ready_wake_all(&so->sk);
+	sock_set_home(so, rings_nowhere());
+	ring_release_cold(ring);
+}
+
+/* As a handshake that was completed here. */
+static struct inet_sock *make_child(const struct inet_sock *so)
+{
+	struct inet_sock *child = sock_alloc(SOCK_KIND_TCP);
+
+	if (!child)
+		return NULL;
+	child->inet = INET_TCP;
+	child->local = so->local;
+	sock_options_use(child, options_get(so->opt));
+	tcp_part_init(child);
+	child->verdict = VERDICT_ACCELERATED;
+	sock_set_events(child, SOCK_AWAY);
+	return child;
+}
+
+static int take_in_datagrams(struct inet_sock *so, int memfd)
+{
+	unsigned most = DATAGRAMS_MAX;
+	struct flow_key key;
+	struct ring *ring;
+	struct pkt *pkt;
+	off_t at = 0;
+	int rc = sock_hold_cold(sock_ref_of(so), &ring);
+
+	if (rc)
+		return rc;
+	while (most-- && (pkt = travel_next_frame(memfd, &at))) {
+		if (frame_parse(pkt, FRAME_PARTIAL_CSUM, &key) != DROP_NONE ||
+		    udp_input(so, ring, pkt, false) != DROP_NONE)
+			pkt_free(pkt); /* as a queue that is full */
+	}
+	ring_release_cold(ring);
+	return 0;
+}
+
+int member_take_pending(struct inet_sock *so, uint64_t channel, int memfd)
+{
+	struct inet_sock *child;
+	struct ring *ring;
+	int rc;
+
+	if (so->inet == INET_UDP)
+		return take_in_datagrams(so, memfd);
+	child = make_child(so);
+	rc = child ? travel_in(child, memfd) : -ENOMEM;
+	if (rc || sock_hold_cold(sock_ref_of(child), &ring)) {
+		if (child)
+			sock_end(child);
+		return rc ? rc : -EAGAIN;
+	}
+	child->tcp.listener = so;
+	child->tcp.listener_gen = so->sk.gen;
+	family_note_arrival(channel, child);
+	tcp_child_established(child);
+	ring_release_cold(ring);
+	return 0;
+}

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/share/transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "net/netlink/netlink.h"
+#include "net/tcp/tcp_snapshot.h"
+#include "sock/move/move.h"
+#include "sock/share/share_internal.h"
+#include "sock/tcp/tcp_sock.h"
+#include "sock/tcp/timewait.h"
+
+#define MAGIC 0x766d6174u
+#define VERSION 1u
+#define BYTES_MAX (1ull << 31)
+#define ETH_MTU 1500u
+
+/* What of a socket is not the engine's. */
+struct head {
+	uint32_t magic, version;
+	uint32_t head_size, options_size; /* so that no other build's is taken */
+	struct endpoint local, remote;
+	uint8_t error, kept_error;
+	uint32_t rcvtimeo, sndtimeo;
+	bool shut_rd, shut_wr;
+	bool connecting, dead;
+	bool bound, bound_addr;
+	struct sock_options opt;
+};
+
+/* ---- what still arrives of a connection that has left (holder) ------------------------- */
+
+struct fade {
+	struct flow flow;
+	struct timer timer;
+	struct ring *ring;
+	uint64_t channel, id; /* where the connection went, of what number; channel 0: nowhere */
+	unsigned sent_on;
+};
+
+static enum drop fade_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct fade *fade = container_of(flow, struct fade, flow);
+
+	(void)ring;
+	(void)now;
+	if (!fade->channel || fade->sent_on == TRAVEL_LATE_MAX ||
+	    !family_late(fade->channel, fade->id, pkt))
+		return DROP_SOCK_AWAY;
+	fade->sent_on++;
+	pkt_free(pkt);
+	return DROP_NONE;
+}
+
+static void fade_over(struct timer *timer, nsec_t now)
+{
+	struct fade *fade = container_of(timer, struct fade, timer);
+	struct ring *ring = fade->ring;
+
+	(void)now;
+	ring_flow_del(ring, &fade->flow);
+	mem_free(fade);
+	ring_put(ring);
+}
+
+static struct fade *fade_create(struct ring *ring)
+{
+	struct fade *fade = mem_zalloc(sizeof(*fade));
+
+	if (!fade)
+		return NULL;
+	fade->ring = ring;
+	fade->flow.deliver = fade_deliver;
+	timer_init(&fade->timer, fade_over);
+	return fade;
+}
+
+static void fade_begin(struct fade *fade, struct flow *flow)
+{
+	ring_get(fade->ring);
+	ring_flow_part(fade->ring, flow, &fade->flow);
+	ring_arm(fade->ring, &fade->timer, clock_now() + TRAVEL_FADE);
+}
+
+bool travel_fade(struct ring *ring, struct flow *flow, nsec_t time)
+{
+	struct fade *fade = fade_create(ring);
+
+	if (!fade)
+		return false;
+	ring_get(ring);
+	ring_flow_replace(ring, flow, &fade->flow);
+	ring_arm(ring, &fade->timer, clock_now() + time);
+	return true;
+}
+
+/* ---- out --------------------------------------------------------------------------------- */
+
+static void fill_head(struct head *h, const struct inet_sock *so)
+{
+	memset(h, 0, sizeof(*h));
+	h->magic = MAGIC;
+	h->version = VERSION;
+	h->head_size = sizeof(*h);
+	h->options_size = sizeof(h->opt);
+	h->local = so->local;
+	h->remote = so->remote;
+	h->error = so->tcp.error;
+	h->kept_error = so->tcp.kept_error;
+	h->rcvtimeo = so->rcvtimeo;
+	h->sndtimeo = so->sndtimeo;
+	h->shut_rd = so->shut_rd;
+	h->shut_wr = so->shut_wr;
+	h->connecting = so->tcp.connecting;
+	h->dead = so->tcp.dead;
+	h->bound = so->bound;
+	h->bound_addr = so->bound_addr;
+	h->opt = *so->opt;
+	h->opt.inherit = NULL; /* memory of this process */
+}
+
+static int make_memfd(size_t size, uint8_t **bytes)
+{
+	int fd = (int)sys_call(SYS_memfd_create, "vma-connection", MFD_CLOEXEC, 0, 0, 0, 0);
+	void *addr;
+
+	if (fd < 0)
+		return fd;
+	fd = sys_fd_hide(fd);
+	addr = MAP_FAILED;
+	if (!sys_call(SYS_ftruncate, fd, size, 0, 0, 0, 0))
+		addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (addr == MAP_FAILED) {
+		sys_close_fd(&fd);
+		return -ENOMEM;
+	}
+	*bytes = addr;
+	return fd;
+}
+
+/* ---- frames ------------------------------------------------------------------------------ */
+
+#define FRAME_MAX (65536u + 64u) /* a datagram with its headers */
+
+int travel_frames(void)
+{
+	return sys_fd_hide((int)sys_call(SYS_memfd_create, "vma-frames", MFD_CLOEXEC, 0, 0, 0, 0));
+}
+
+void travel_put_frame(int memfd, const struct pkt *pkt)
+{
+	(void)sys_call(SYS_write, memfd, &pkt->frame_len, sizeof(pkt->frame_len), 0, 0, 0);
+	(void)sys_call(SYS_write, memfd, pkt->frame, pkt->frame_len, 0, 0, 0);
+}
+
+struct pkt *travel_next_frame(int memfd, off_t *at)
+{
+	struct pkt *pkt;
+	uint32_t len;
+
+	if (sys_call(SYS_pread64, memfd, &len, sizeof(len), *at, 0, 0) != sizeof(len) || !len ||
+	    len > FRAME_MAX)
+		return NULL;
+	pkt = pkt_blank(len);
+	if (!pkt)
+		return NULL;
+	*at += (off_t)sizeof(len);
+	if (sys_call(SYS_pread64, memfd, pkt->frame, len, *at, 0, 0) != len) {
+		pkt_free(pkt);
+		return NULL;
+	}
+	*at += len;
+	pkt->frame_len = len;
+	pkt->flags = PKT_CSUM_OK;
+	return pkt;
+}
+
+/* ---- a connection in bytes --------------------------------------------------------------- */
+
+/* holder of home: memfd, or -errno. */
+static int write_bytes(const struct inet_sock *so)
+{
+	size_t size = sizeof(struct head) + tcp_snapshot_size(&so->tcp.conn);
+	struct head h;
+	uint8_t *bytes;
+	int fd;
+
+	if (size > BYTES_MAX)
+		return -EFBIG;
+	fd = make_memfd(size, &bytes);
+	if (fd < 0)
+		return fd;
+	fill_head(&h, so);
+	memcpy(bytes, &h, sizeof(h));
+	tcp_snapshot_write(&so->tcp.conn, bytes + sizeof(h), clock_now());
+	munmap(bytes, size);
+	return fd;
+}
+
+void travel_take_off(struct inet_sock *so, struct ring *ring)
+{
+	wheel_cancel(&ring->wheel, &so->tcp.timer);
+	list_remove(&so->tcp.flush.link);
+	ring_flow_del(ring, &so->tcp.flow);
+	tcp_snapshot_release(&so->tcp.conn);
+	dst_fini(&so->tcp.dst);
+	tcp_part_init(so);
+}
+
+/* Not yet known to anybody, or holding home. */
+static void be_away(struct inet_sock *so)
+{
+	so->connected = false;
+	so->attached = false;
+	so->rx_key = so->tx_key = SOCK_NO_KEY;
+	__atomic_store_n(&so->sk.ops, &family_ops, __ATOMIC_RELEASE);
+	sock_set_events(so, SOCK_AWAY);
+}
+
+int travel_out(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd)
+{
+	struct fade *fade;
+	struct ring *ring;
+	int rc;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (so->move)
+		return -EBUSY;
+	rc = sock_hold_cold(sock_ref_of(so), &ring);
+	if (rc)
+		return rc;
+	rc = -ENOMEM;
+	fade = fade_create(ring);
+	if (fade) {
+		fade->channel = channel;
+		fade->id = id;
+		move_drain(ring);
+		rc = write_bytes(so);
+	}
+	if (rc < 0) {
+		mem_free(fade);
+		ring_release_cold(ring);
+		return rc;
+	}
+	*memfd = rc;
+	if (so->tcp.flow.listed)
+		fade_begin(fade, &so->tcp.flow);
+	else
+		mem_free(fade);
+	travel_take_off(so, ring);
+	be_away(so);
+	ready_wake_all(&so->sk); /* who waits for it asks for it */
+	sock_set_home(so, rings_nowhere());
+	ring_release_cold(ring);
+	return 0;
+}
+
+void travel_blank(struct inet_sock *so)
+{
+	control_assert_held();
+	tcp_part_init(so);
+	be_away(so);
+}
+
+/* The child has memory of its own: what other threads of the parent did to it is over. */
+void travel_begin_away(struct inet_sock *so)
+{
+	const struct sock_options *opt = options_share(so->opt);
+
+	control_assert_held();
+	list_init(&so->sk.watches);
+	list_init(&so->flows);
+	so->sk.waiters = 0;
+	so->opt = opt ? opt : so->opt; /* the parent's copy, which is never freed here */
+	so->move = NULL;
+	so->n_rings = 0;
+	so->wander = NULL;
+	so->kin = NULL;
+	so->spare = PORT_KEEPER_NONE;
+	so->close_pending = false;
+	if (so->inet == INET_TCP) {
+		travel_blank(so);
+	} else {
+		member_begin_away(so);
+	}
+	ring_get(rings_nowhere());
+	__atomic_store_n(&so->sk.home, rings_nowhere(), __ATOMIC_RELEASE);
+}
+
+/* ---- in ------------------------------------------------------------------------------------ */
+
+void travel_prepare(struct inet_sock *so)
+{
+	struct dst_query query;
+	struct dst_found found;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (sock_start_for(so) != VERDICT_ACCELERATED)
+		return;
+	query = sock_query(so);
+	dst_find(&query, &found);
+	if (found.verdict == VERDICT_ACCELERATED)
+		(void)sock_rx_ring_beside(so, found.ring);
+}
+
+static bool is_sane(const struct head *h, size_t size)
+{
+	return size > sizeof(*h) && h->magic == MAGIC && h->version == VERSION &&
+	       h->head_size == sizeof(*h) && h->options_size == sizeof(h->opt) && h->local.port &&
+	       h->remote.port && addr_is_v4(&h->local.addr) && addr_is_v4(&h->remote.addr) &&
+	       h->opt.rcvlowat;
+}
+
+static bool is_at(const struct endpoint *known, const struct endpoint *ep)
+{
+	return !known->port || (known->port == ep->port &&
+				(addr_is_any(&known->addr) || addr_eq(&known->addr, &ep->addr)));
+}
+
+/* Or somebody would have a connection of his choice taken over. */
+static bool is_of(const struct inet_sock *so, const struct head *h)
+{
+	return is_at(&so->local, &h->local) && is_at(&so->remote, &h->remote);
+}
+
+/* The bytes, mapped: nobody can make them shorter meanwhile.  0 or -errno. */
+static int map_bytes(int memfd, uint8_t **bytes, size_t *size)
+{
+	off_t end;
+	ssize_t n;
+
+	end = sys_call(SYS_lseek, memfd, 0, SEEK_END, 0, 0, 0);
+	if (end <= 0 || (uint64_t)end > BYTES_MAX)
+		return -EINVAL;
+	*size = (size_t)end;
+	*bytes = mem_map(*size);
+	if (!*bytes)
+		return -ENOMEM;
+	n = sys_call(SYS_pread64, memfd, *bytes, *size, 0, 0, 0);
+	if (n != end) {
+		mem_unmap(*bytes, *size);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int take_head(struct inet_sock *so, const struct head *h)
+{
+	struct sock_options own = h->opt;
+	const struct sock_options *opt;
+	struct ring *ring;
+	int rc;
+
+	own.inherit = so->opt->inherit;
+	opt = options_share(&own);
+	if (!opt)
+		return -ENOMEM;
+	rc = sock_hold_cold(sock_ref_of(so), &ring);
+	if (rc) {
+		options_put(opt);
+		return rc;
+	}
+	sock_options_use(so, opt);
+	so->local = h->local;
+	so->remote = h->remote;
+	__atomic_store_n(&so->rcvtimeo, h->rcvtimeo, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->sndtimeo, h->sndtimeo, __ATOMIC_RELAXED);
+	so->shut_rd = h->shut_rd;
+	so->shut_wr = h->shut_wr;
+	so->bound = h->bound;
+	so->bound_addr = h->bound_addr;
+	ring_release_cold(ring);
+	return 0;
+}
+
+static int settle_on(struct inet_sock *so, struct ring *to)
+{
+	struct ring *from;
+	int rc = sock_hold_cold(sock_ref_of(so), &from);
+
+	if (rc)
+		return rc;
+	sock_set_home(so, to);
+	ring_release_cold(from);
+	return 0;
+}
+
+/* holder of home: the flow, the way to the peer, the engine. */
+static int put_on(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
+		  const struct head *h, const uint8_t *bytes, size_t size)
+{
+	struct dst_headers headers = tcp_headers(so);
+	nsec_t now = clock_now();
+	int rc;
+
+	tcp_part_init(so);
+	sock_access_init(so);
+	rc = dst_apply(&so->tcp.dst, ring, &so->remote, found, &headers);
+	if (rc)
+		return rc;
+	so->tcp.flow.key = tcp_pair_key(so, &so->remote);
+	rc = tcp_snapshot_read(&so->tcp.conn, &tcp_sock_engine_ops, bytes, size, pkt_blank, now);
+	if (rc)
+		goto no_engine;
+	if (!h->dead)
+		rc = ring_flow_take(ring, &so->tcp.flow);
+	if (rc)
+		goto no_flow;
+	so->tcp.error = h->error;
+	so->tcp.kept_error = h->kept_error;
+	so->tcp.connecting = h->connecting;
+	so->tcp.dead = h->dead || so->tcp.conn.state == TCP_CLOSED;
+	if (!so->tcp.dead)
+		tcp_snapshot_probe(&so->tcp.conn, now);
+	return 0;
+
+no_flow:
+	tcp_snapshot_release(&so->tcp.conn);
+no_engine:
+	dst_fini(&so->tcp.dst);
+	tcp_part_init(so);
+	return rc;
+}
+
+/* holder of home */
+static void be_here(struct inet_sock *so, struct ring *ring)
+{
+	(void)family_nonblock_now(so);
+	so->connected = true;
+	so->verdict = VERDICT_ACCELERATED;
+	__atomic_store_n(&so->sk.ops, &tcp_sock_ops[ring_mode], __ATOMIC_RELEASE);
+	tcp_update_events(so, EPOLLIN | EPOLLOUT);
+	ready_wake_all(&so->sk); /* they look at the rings anew */
+	ring_work_add(ring, &so->tcp.flush);
+}
+
+static int arrive(struct inet_sock *so, const struct head *h, const uint8_t *bytes, size_t size)
+{
+	struct dst_found found;
+	struct dst_query query;
+	struct ring *ring;
+	int rc;
+
+	if (!sock_start() || !netlink_is_of(sock_twin(&so->sk)))
+		return -ENETUNREACH;
+	query = sock_query(so);
+	dst_find(&query, &found);
+	if (found.verdict != VERDICT_ACCELERATED)
+		return -ENETUNREACH;
+	rc = settle_on(so, sock_rx_ring_beside(so, found.ring));
+	if (!rc)
+		rc = sock_hold_cold(sock_ref_of(so), &ring);
+	if (rc)
+		return rc;
+	rc = put_on(so, ring, &found, h, bytes, size);
+	if (rc) {
+		be_away(so);
+		sock_set_home(so, rings_nowhere());
+	} else {
+		be_here(so, ring);
+	}
+	ring_release_cold(ring);
+	if (!rc)
+		dst_resolve_neighbour(&found);
+	return rc;
+}
+
+int travel_in(struct inet_sock *so, int memfd)
+{
+	uint8_t *bytes = NULL;
+	struct head h;
+	size_t size = 0;
+	int rc = map_bytes(memfd, &bytes, &size);
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (rc)
+		return rc;
+	rc = -EINVAL;
+	if (size > sizeof(h)) {
+		memcpy(&h, bytes, sizeof(h));
+		if (is_sane(&h, size) && is_of(so, &h))
+			rc = take_head(so, &h);
+	}
+	if (!rc)
+		rc = arrive(so, &h, bytes + sizeof(h), size - sizeof(h));
+	mem_unmap(bytes, size);
+	return rc;
+}
+
+void travel_lost(struct inet_sock *so)
+{
+	struct tcp_config config = tcp_config_for(so->opt, ETH_MTU);
+	struct ring *ring;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	tcp_part_init(so);
+	tcp_snapshot_lost(&so->tcp.conn, &tcp_sock_engine_ops, &config, ECONNRESET);
+	so->tcp.error = ECONNRESET;
+	so->tcp.dead = true;
+	be_here(so, ring);
+	ring_release_cold(ring);
+}

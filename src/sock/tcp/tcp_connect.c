@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* TCP sockets: bind and connect. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "sock/core/host_state.h"
+#include "sock/core/local_port.h"
+#include "sock/move/move.h"
+#include "sock/share/share.h"
+#include "sock/tcp/tcp_sock.h"
+#include "sock/tcp/timewait.h"
+#include "sock/wait/wait.h"
+
+int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	int rc = -EBADF;
+
+	if (!control_lock())
+		return -EAGAIN;
+	if (!sock_ref_valid(ref))
+		goto unlock;
+	rc = SOCK_KERNEL;
+	if (so->bound || so->connected)
+		goto unlock; /* the kernel refuses it */
+	rc = sys_bind(sock_twin(&so->sk), addr, len);
+	if (rc)
+		goto unlock;
+	rc = sock_read_local(so);
+	so->bound = true;
+	so->bound_addr = !addr_is_any(&so->local.addr);
+	if (rc || addr_is_loopback(&so->local.addr))
+		rc = sock_leave(so, rc ? VERDICT_FAMILY : VERDICT_LOOPBACK);
+unlock:
+	control_unlock();
+	return rc;
+}
+
+/* ---- connecting (control lock) --------------------------------------------------------- */
+
+/* What became of an earlier connect(2). */
+enum standing { MAY_BEGIN, UNDER_WAY, SUCCEEDED };
+
+/* holder: why a connection failed, for the call that tells it. */
+static int take_failure(struct inet_sock *so)
+{
+	int error = sock_take_error(so);
+
+	return error ? -error : -ECONNABORTED;
+}
+
+/* holder: a standing, or the error of the call. */
+static int check_state(struct inet_sock *so, struct ring *ring)
+{
+	if (so->inet == INET_LISTEN)
+		return -EISCONN;
+	if (!so->connected)
+		return MAY_BEGIN;
+	ring_poll(ring);
+	if (so->tcp.told)
+		return -EISCONN; /* also when it has ended: only AF_UNSPEC dissolves it */
+	if (so->tcp.connecting)
+		return UNDER_WAY;
+	if (so->tcp.dead)
+		return take_failure(so);
+	so->tcp.told = true;
+	return SUCCEEDED;
+}
+
+/* Reserves a local port of the address the route wants. */
+static int reserve_port(struct inet_sock *so, const struct dst_found *found,
+			const struct endpoint *to)
+{
+	int rc = 0;
+
+	/* IP_BIND_ADDRESS_NO_PORT: bound, but to no port yet. */
+	if (!so->bound || !so->local.port) {
+		rc = local_port_reserve(so, found->ring, &found->src, to);
+		so->bound |= !rc;
+	}
+	if (!rc && addr_is_any(&so->local.addr))
+		so->local.addr = found->src;
+	return rc == -EADDRINUSE ? -EADDRNOTAVAIL : rc;
+}
+
+/* A failed attempt leaves nothing behind but the bound port. */
+static void forget_attempt(struct inet_sock *so, struct ring *ring)
+{
+	wheel_cancel(&ring->wheel, &so->tcp.timer);
+	list_remove(&so->tcp.flush.link);
+	ring_flow_del(ring, &so->tcp.flow);
+	dst_fini(&so->tcp.dst);
+	tcp_close(&so->tcp.conn, ring->now); /* gives back what was not read */
+	tcp_part_init(so);
+	so->connected = false;
+	so->shut_rd = false;
+	so->shut_wr = false;
+	if (!so->bound_addr)
+		so->local.addr = addr_v4_any(); /* the next route has its own */
+}
+
+void tcp_dissolve(struct inet_sock *so, struct ring *ring)
+{
+	int error = so->tcp.dead ? so->tcp.error : ECONNRESET;
+
+	if (!so->tcp.dead)
+		tcp_abort(&so->tcp.conn, 0, clock_now());
+	forget_attempt(so, ring);
+	so->tcp.error = error;
+	tcp_update_events(so, EPOLLHUP | (error ? EPOLLERR : 0u));
+}
+
+/* holder: connect(2) has told the error, the socket is as if it had never begun. */
+static void forget_failure(struct inet_sock *so, struct ring *ring)
+{
+	if (so->inet != INET_TCP || !so->connected || !so->tcp.dead)
+		return;
+	forget_attempt(so, ring);
+	tcp_update_events(so, 0);
+}
+
+struct flow_key tcp_pair_key(const struct inet_sock *so, const struct endpoint *to)
+{
+	struct flow_key key;
+
+	memset(&key, 0, sizeof(key));
+	key.local = so->local.addr;
+	key.local_port = so->local.port;
+	key.remote = to->addr;
+	key.remote_port = to->port;
+	key.proto = IPPROTO_TCP;
+	return key;
+}
+
+/* holder: no other connection of the ring may have the pair; its TIME_WAIT may give way. */
+static int claim_pair(struct ring *ring, const struct flow_key *key, uint32_t *iss, nsec_t now)
+{
+	struct flow *other = flow_lookup(&ring->flows, key);
+
+	return other ? timewait_reuse(ring, other, iss, now) : 0;
+}
+
+/* The same on whichever ring of the interface it is. */
+static int claim_pair_anywhere(int ifindex, const struct flow_key *key, uint32_t *iss)
+{
+	struct ring *ring = rings_find_flow(ifindex, key);
+	int rc;
+
+	if (!ring || !ring_hold_cold(ring))
+		return 0;
+	rc = claim_pair(ring, key, iss, clock_now());
+	ring_release_cold(ring);
+	return rc;
+}
+
+/* holder of the new home: the flow, the headers, the SYN. */
+static int start(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
+		 const struct endpoint *to, struct tcp_start from)
+{
+	struct tcp_config config = tcp_config_for(so->opt, found->mtu);
+	struct dst_headers headers;
+	nsec_t now = clock_now();
+	int rc;
+
+	so->remote = *to;
+	headers = tcp_headers(so);
+	rc = dst_apply(&so->tcp.dst, ring, to, found, &headers);
+	if (rc)
+		return rc;
+	so->tcp.flow.key = tcp_pair_key(so, to);
+	rc = claim_pair(ring, &so->tcp.flow.key, &from.iss, now);
+	if (rc)
+		return rc;
+	rc = ring_flow_add(ring, &so->tcp.flow);
+	if (rc)
+		return rc;
+	tcp_init(&so->tcp.conn, &tcp_sock_engine_ops, &config);
+	so->tcp.connecting = true;
+	so->connected = true;
+	tcp_wire_options(so, now);
+	rc = tcp_connect(&so->tcp.conn, from, now);
+	tcp_update_events(so, 0);
+	tcp_after(so, ring);
+	return rc;
+}
+
+/* The socket lives on ring from now on; it has no state there yet. */
+static int settle_home(struct inet_sock *so, struct ring *to)
+{
+	struct ring *from;
+	int rc = sock_hold_cold(sock_ref_of(so), &from);
+
+	if (rc)
+		return rc;
+	if (from != to)
+		sock_set_home(so, to);
+	sock_access_init(so);
+	ring_release_cold(from);
+	return 0;
+}
+
+static int start_at_home(struct inet_sock *so, const struct dst_found *found,
+			 const struct endpoint *to, struct tcp_start from)
+{
+	struct ring *ring;
+	int rc = sock_hold_cold(sock_ref_of(so), &ring);
+
+	if (rc)
+		return rc;
+	rc = start(so, ring, found, to, from);
+	if (rc)
+		forget_attempt(so, ring);
+	else
+		ring_keep_up(ring);
+	ring_release_cold(ring);
+	return rc;
+}
+
+/*
+ * The socket gets its home, and the connection begins there.  shared: the program chose
+ * the port, others of the process may have it, too.  Whoever else has the pair in spite
+ * of a port of our own, the interface's port knows of it (-EEXIST).
+ */
+static int settle_and_start(struct inet_sock *so, const struct dst_found *found,
+			    const struct endpoint *to, bool shared)
+{
+	struct flow_key key = tcp_pair_key(so, to);
+	struct tcp_start from = tcp_start_of(host_secret(), &so->local, to, clock_now());
+	int rc = shared ? claim_pair_anywhere(found->ring->ifindex, &key, &from.iss) : 0;
+
+	if (!rc)
+		rc = settle_home(so, sock_rx_ring_beside(so, found->ring));
+	if (!rc)
+		rc = start_at_home(so, found, to, from);
+	if (rc != -EEXIST)
+		return rc;
+	rc = claim_pair_anywhere(found->ring->ifindex, &key, &from.iss);
+	if (!rc)
+		rc = start_at_home(so, found, to, from);
+	return rc == -EEXIST ? -EADDRNOTAVAIL : rc; /* another process has the pair */
+}
+
+/*
+ * The program bound it to an address of another interface than the one the route leaves by:
+ * answers come in there, or anywhere, and the connection hears one interface only.  An
+ * address of loopback has no interface of its own.
+ */
+static bool answered_elsewhere(const struct inet_sock *so, const struct dst_found *found)
+{
+	int ifindex = so->bound_addr ? link_of_addr(&so->local.addr) : 0;
+	struct link link;
+
+	return ifindex && ifindex != found->ring->ifindex && !link_get(ifindex, &link) &&
+	       !link.loopback;
+}
+
+static int begin(struct inet_sock *so, const struct endpoint *to)
+{
+	struct dst_query query = sock_way_query(so, to, so->bound ? so->local.addr : addr_v4_any());
+	bool chosen = so->bound && so->local.port;
+	struct dst_found found;
+	int rc;
+
+	sock_tx_query(so, &query);
+	dst_find(&query, &found);
+	if (found.verdict == VERDICT_ACCELERATED && answered_elsewhere(so, &found))
+		found.verdict = VERDICT_INTERFACE;
+	if (found.verdict != VERDICT_ACCELERATED || addr_is_multicast(&to->addr)) {
+		rc = sock_leave(so, found.verdict);
+		return rc ? rc : SOCK_KERNEL;
+	}
+	rc = reserve_port(so, &found, to);
+	if (!rc)
+		rc = settle_and_start(so, &found, to, chosen);
+	if (rc == -ENOSPC) { /* no more flows can be steered */
+		rc = sock_leave(so, VERDICT_FLOW);
+		return rc ? rc : SOCK_KERNEL;
+	}
+	if (!rc) {
+		so->verdict = VERDICT_ACCELERATED;
+		dst_resolve_neighbour(&found);
+	}
+	return rc;
+}
+
+/* AF_UNSPEC.  0, or SOCK_KERNEL: the twin is asked. */
+static int disconnect(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc;
+
+	if (so->inet == INET_LISTEN) { /* it stops listening */
+		rc = sock_leave(so, VERDICT_CALL);
+		return rc ? rc : SOCK_KERNEL;
+	}
+	if (!so->connected)
+		return SOCK_KERNEL;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	tcp_dissolve(so, ring);
+	ring_release_cold(ring);
+	return 0;
+}
+
+/* A standing: MAY_BEGIN: it has begun; or the error of the call. */
+static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	enum verdict verdict;
+	struct endpoint to;
+	struct ring *ring;
+	int rc;
+
+	sock_move_settle(so);
+	sock_twin_prepare(so);
+	if (addr->sa_family == AF_UNSPEC)
+		return disconnect(ref);
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	rc = check_state(so, ring);
+	if (rc < 0 && so->inet == INET_TCP && !so->tcp.told)
+		forget_failure(so, ring);
+	ring_release_cold(ring);
+	if (rc)
+		return rc;
+	if (addr->sa_family != AF_INET || !endpoint_from_sockaddr(&to, addr, len))
+		return SOCK_KERNEL; /* the right error */
+	verdict = to.port ? sock_start_for(so) : VERDICT_CALL;
+	if (verdict != VERDICT_ACCELERATED) {
+		rc = sock_leave(so, verdict);
+		return rc ? rc : SOCK_KERNEL;
+	}
+	return begin(so, &to);
+}
+
+/*
+ * Waits for the end of the handshake, as a blocking connect(2); unfinished: its error when
+ * there is no more time; signals: when the call began, for an interface may have been opened
+ * since, and that takes its time.
+ */
+static int await(struct sock_ref ref, int unfinished, const struct sock_signals *signals)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	SOCK_WAIT(wait);
+	struct ring *ring;
+	int rc;
+
+	sock_wait_begin(&wait, ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
+	wait.before = *signals;
+	for (;;) {
+		bool connecting;
+
+		rc = sock_hold_cold(ref, &ring);
+		if (rc)
+			return rc;
+		ring_poll(ring);
+		connecting = so->tcp.connecting;
+		if (!connecting && so->tcp.dead)
+			rc = take_failure(so);
+		else if (!connecting)
+			so->tcp.told = true;
+		ring_release_cold(ring);
+		if (!connecting)
+			return rc;
+		rc = sock_wait_next(&wait);
+		if (rc)
+			return rc == -EAGAIN ? unfinished : rc;
+	}
+}
+
+static void forget_refused(struct sock_ref ref)
+{
+	struct ring *ring;
+
+	if (!control_lock())
+		return;
+	if (!sock_hold_cold(ref, &ring)) {
+		forget_failure(inet_of(ref.sk), ring);
+		ring_release_cold(ring);
+	}
+	control_unlock();
+}
+
+int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	struct sock_signals signals = sock_signals;
+	int rc = -EBADF, unfinished;
+
+	if (!control_lock())
+		return -EAGAIN;
+	if (sock_ref_valid(ref))
+		rc = connect_locked(ref, addr, len);
+	control_unlock();
+	if (rc < 0 || addr->sa_family == AF_UNSPEC)
+		return rc;
+	if (rc == SUCCEEDED)
+		return 0;
+	unfinished = rc == UNDER_WAY ? -EALREADY : -EINPROGRESS;
+	if (ref.sk->nonblock || family_nonblock(inet_of(ref.sk)))
+		return unfinished;
+	rc = await(ref, unfinished, &signals);
+	if (rc && rc != unfinished && rc != -EINTR)
+		forget_refused(ref);
+	return rc;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Options of TCP sockets: what the twin made of a value is mirrored; what it
+ * cannot know of a connection that is ours is answered from here.
+ */
+#include <linux/tcp.h>
+#include <sys/epoll.h>
+
+#include "base/mutex.h"
+#include "base/sys.h"
+#include "base/user.h"
+#include "sock/options/opt_mirror.h"
+#include "sock/tcp/tcp_sock.h"
+
+#define MAXSEG_AT_FIRST 536 /* RFC 9293 (3.7.1) */
+#define TIMESTAMPS_LEN 12   /* with padding */
+
+#ifndef IP_PROTOCOL
+#define IP_PROTOCOL 52 /* linux/in.h, since 6.4 */
+#endif
+
+/* ---- what the kernel does by default ------------------------------------------------------ */
+
+/* The third of "least, at first, most". */
+static uint32_t most_of(const char *path, int otherwise)
+{
+	int n = sys_read_nth_number(path, 2, otherwise);
+
+	return (uint32_t)(n > 4096 ? n : 4096);
+}
+
+static void read_kernel(struct tcp_kernel *k)
+{
+	int ecn = sys_read_number("/proc/sys/net/ipv4/tcp_ecn", TCP_ECN_ANSWER);
+	int lowat = sys_read_number("/proc/sys/net/ipv4/tcp_notsent_lowat", 0);
+	int fin = sys_read_number("/proc/sys/net/ipv4/tcp_fin_timeout", 60);
+	int orphan = sys_read_number("/proc/sys/net/ipv4/tcp_orphan_retries", 0);
+
+	k->rmem_max = most_of("/proc/sys/net/ipv4/tcp_rmem", 6 << 20);
+	k->wmem_max = most_of("/proc/sys/net/ipv4/tcp_wmem", 4 << 20);
+	k->timestamps = sys_read_number("/proc/sys/net/ipv4/tcp_timestamps", 1) != 0;
+	k->ecn = (uint8_t)(ecn < TCP_ECN_NONE || ecn > TCP_ECN_ANSWER ? TCP_ECN_ANSWER : ecn);
+	k->notsent_lowat = lowat > 0 ? (uint32_t)lowat : 0; /* by default 2^32 - 1: any */
+	tcp_orphan_retries = (uint8_t)(orphan < 0 ? 0 : orphan > UINT8_MAX ? UINT8_MAX : orphan);
+	k->fin_timeout = (int16_t)(fin < 0 ? 0 : fin > INT16_MAX ? INT16_MAX : fin);
+}
+
+const struct tcp_kernel *tcp_kernel(void)
+{
+	static struct tcp_kernel kernel; /* any; written once under the flag */
+	static int ready;
+
+	if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
+		static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+
+		mutex_lock(&once);
+		if (!ready)
+			read_kernel(&kernel);
+		__atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+		mutex_unlock(&once);
+	}
+	return &kernel;
+}
+
+/* ---- setting (control lock) ---------------------------------------------------------------- */
+
+static int min_int(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+/* What the twin would take, because it is not connected itself. */
+static bool takes_closed_only(int name, const void *val, socklen_t len)
+{
+	int value;
+
+	if (len < sizeof(value) || user_read(&value, val, sizeof(value)))
+		return false; /* its own error */
+	switch (name) {
+	case TCP_WINDOW_CLAMP:
+		return value == 0;
+	case TCP_FASTOPEN:
+		return true;
+	case TCP_FASTOPEN_CONNECT:
+		return value == 0 || value == 1;
+	default:
+		return false;
+	}
+}
+
+int tcp_may_set(struct sock_ref ref, int name, const void *val, socklen_t len)
+{
+	const struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc;
+
+	control_assert_held();
+	if (!takes_closed_only(name, val, len))
+		return 0;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	if (so->inet == INET_TCP && so->connected && !so->tcp.dead)
+		rc = -EINVAL;
+	ring_release_cold(ring);
+	return rc;
+}
+
+/* How many SYN-ACKs, repeated at doubling intervals, take so many seconds. */
+static unsigned syn_acks_in(int seconds)
+{
+	unsigned n = 0;
+
+	for (int interval = 1, passed = 0; passed < seconds && n < UINT8_MAX; n++) {
+		passed += interval;
+		interval = interval > 60 ? 120 : 2 * interval;
+	}
+	return n;
+}
+
+void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_options *opt)
+{
+	control_assert_held();
+	switch (name) {
+	case TCP_NODELAY:
+		opt->nodelay = sock_twin_int(so, IPPROTO_TCP, name, 0) != 0;
+		break;
+	case TCP_CORK:
+		opt->cork = sock_twin_int(so, IPPROTO_TCP, name, 0) != 0;
+		break;
+	case TCP_INQ:
+		opt_mirror_told(so, opt);
+		break;
+	case TCP_QUICKACK:
+		opt->quickack = *(const int *)val != 0;
+		break;
+	case TCP_DEFER_ACCEPT:
+		opt->defer_accept = syn_acks_in(sock_twin_int(so, IPPROTO_TCP, name, 0));
+		break;
+	case TCP_SYNCNT:
+		opt->syncnt = (uint8_t)sock_twin_int(so, IPPROTO_TCP, name, 0);
+		break;
+	case TCP_USER_TIMEOUT:
+		opt->user_timeout = sock_twin_int(so, IPPROTO_TCP, name, 0) * NSEC_PER_MSEC;
+		break;
+	case TCP_KEEPIDLE:
+		opt->keepalive.idle = (uint16_t)sock_twin_int(so, IPPROTO_TCP, name, 7200);
+		break;
+	case TCP_KEEPINTVL:
+		opt->keepalive.interval = (uint16_t)sock_twin_int(so, IPPROTO_TCP, name, 75);
+		break;
+	case TCP_LINGER2: /* what the twin says of 0 is the system's default */
+		opt->linger2 = (int16_t)sock_twin_int(so, IPPROTO_TCP, name, 60);
+		break;
+	case TCP_MAXSEG: /* what it says of a closed socket is not always what was set */
+		opt->maxseg = (uint16_t)min_int(*(const int *)val, UINT16_MAX);
+		break;
+	case TCP_NOTSENT_LOWAT:
+		opt->notsent_lowat = (uint32_t)sock_twin_int(so, IPPROTO_TCP, name, 0);
+		break;
+	case TCP_WINDOW_CLAMP:
+		opt->window_clamp = (uint32_t)sock_twin_int(so, IPPROTO_TCP, name, 0);
+		break;
+	case TCP_KEEPCNT:
+		opt->keepalive.probes = (uint8_t)sock_twin_int(so, IPPROTO_TCP, name, 9);
+		break;
+	}
+}
+
+/* ---- reading (holder) ---------------------------------------------------------------------- */
+
+/* While the peer has not said its own, the least that every host takes counts. */
+static int maxseg_at_first(const struct inet_sock *so)
+{
+	struct tcp_config config = tcp_config_for(so->opt, so->tcp.dst.mtu);
+
+	return min_int(config.mss, MAXSEG_AT_FIRST) - (config.timestamps ? TIMESTAMPS_LEN : 0);
+}
+
+static int maxseg(const struct inet_sock *so)
+{
+	if (so->tcp.connecting)
+		return maxseg_at_first(so);
+	if (so->tcp.dead && so->opt->maxseg)
+		return so->opt->maxseg;
+	return (int)tcp_maxseg(&so->tcp.conn);
+}
+
+/* Options of a connection: the twin of one that was accepted knows nothing of them. */
+static bool answer_tcp(const struct inet_sock *so, int name, int *n)
+{
+	const struct sock_options *opt = so->opt;
+
+	switch (name) {
+	case TCP_KEEPCNT:
+		*n = opt->keepalive.probes;
+		return true;
+	case TCP_KEEPIDLE:
+		*n = opt->keepalive.idle;
+		return true;
+	case TCP_KEEPINTVL:
+		*n = opt->keepalive.interval;
+		return true;
+	case TCP_LINGER2:
+		*n = opt->linger2;
+		return true;
+	case TCP_MAXSEG:
+		*n = maxseg(so);
+		return true;
+	case TCP_NOTSENT_LOWAT:
+		*n = (int)opt->notsent_lowat;
+		return true;
+	case TCP_USER_TIMEOUT:
+		*n = (int)(opt->user_timeout / NSEC_PER_MSEC);
+		return true;
+	case TCP_WINDOW_CLAMP:
+		*n = (int)(opt->window_clamp ? opt->window_clamp : tcp_window_max(&so->tcp.conn));
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool tcp_may_know(int level, int name)
+{
+	switch (level) {
+	case SOL_SOCKET:
+		return name == SO_ERROR || name == SO_PEERNAME || name == SO_RCVBUF ||
+		       name == SO_SNDBUF || name == SO_PEEK_OFF;
+	case IPPROTO_IP:
+		return name == IP_MTU || name == IP_PROTOCOL;
+	case IPPROTO_TCP:
+		return name != TCP_NODELAY && name != TCP_CORK;
+	default:
+		return false;
+	}
+}
+
+static socklen_t answer_peer(const struct inet_sock *so, struct sockaddr_in *name)
+{
+	socklen_t len = sizeof(*name);
+
+	endpoint_to_sockaddr(&so->remote, AF_INET, (struct sockaddr *)name, &len);
+	return len;
+}
+
+/* Buffers as they have grown: the kernel says twice what it was asked for. */
+static int answer_socket(struct inet_sock *so, int name, union tcp_answer *answer)
+{
+	const struct tcp_conn *conn = &so->tcp.conn;
+
+	switch (name) {
+	case SO_PEEK_OFF:
+		answer->n = tcp_peek_offset(conn);
+		return answer->n < 0 ? TCP_TWIN_KNOWS : (int)sizeof(answer->n);
+	case SO_PEERNAME:
+		return (int)answer_peer(so, &answer->peer);
+	case SO_RCVBUF:
+		answer->n = (int)(so->opt->rcvbuf_set ? so->opt->rcvbuf : 2 * conn->rcvbuf);
+		return sizeof(answer->n);
+	case SO_SNDBUF:
+		answer->n = (int)(so->opt->sndbuf_set ? so->opt->sndbuf : 2 * conn->sndbuf);
+		return sizeof(answer->n);
+	default:
+		return TCP_TWIN_KNOWS;
+	}
+}
+
+static int answer_ip(const struct inet_sock *so, int name, union tcp_answer *answer)
+{
+	if (name == IP_MTU)
+		answer->n = (int)so->tcp.dst.mtu;
+	else if (name == IP_PROTOCOL) /* the kernel says the port */
+		answer->n = ntohs(so->local.port);
+	else
+		return TCP_TWIN_KNOWS;
+	return sizeof(answer->n);
+}
+
+static int answer_listener(const struct inet_sock *so, int level, int name,
+			   union tcp_answer *answer)
+{
+	if (level != IPPROTO_TCP || name != TCP_INFO)
+		return TCP_TWIN_KNOWS;
+	answer->info.tcpi_state = 10; /* LISTEN; how many wait, how many may */
+	answer->info.tcpi_unacked = __atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
+	answer->info.tcpi_sacked = so->listen.backlog;
+	return sizeof(answer->info);
+}
+
+/* Nothing is mapped: all there is is to be read, as the kernel says of less than a page. */
+static int answer_zerocopy(const struct inet_sock *so, struct tcp_zerocopy_receive *zc)
+{
+	size_t n = tcp_readable_bytes(&so->tcp.conn);
+
+	if (!n && (sock_own_events(so) & EPOLLRDHUP))
+		return -EIO;
+	zc->recv_skip_hint = zc->inq = (uint32_t)n;
+	return sizeof(*zc);
+}
+
+static int answer_connection(struct inet_sock *so, int level, int name, union tcp_answer *answer)
+{
+	switch (level) {
+	case SOL_SOCKET:
+		return answer_socket(so, name, answer);
+	case IPPROTO_IP:
+		return answer_ip(so, name, answer);
+	default:
+		break;
+	}
+	if (name == TCP_INFO) {
+		tcp_get_info(&so->tcp.conn, &answer->info, clock_now());
+		return sizeof(answer->info);
+	}
+	if (name == TCP_ZEROCOPY_RECEIVE)
+		return answer_zerocopy(so, &answer->zerocopy);
+	if (name == TCP_CC_INFO) /* reno and cubic have none */
+		return 0;
+	return answer_tcp(so, name, &answer->n) ? (int)sizeof(answer->n) : TCP_TWIN_KNOWS;
+}
+
+int tcp_answer(struct inet_sock *so, struct ring *ring, int level, int name,
+	       union tcp_answer *answer)
+{
+	if (level == IPPROTO_TCP && name == TCP_CONGESTION) {
+		strcpy(answer->name, tcp_cc_by_number(so->opt->cc_algo)->name);
+		return sizeof(answer->name);
+	}
+	if (so->inet != INET_TCP)
+		return answer_listener(so, level, name, answer);
+	if (level == SOL_SOCKET && name == SO_ERROR) {
+		ring_poll(ring);
+		answer->n = sock_take_error(so);
+		return sizeof(answer->n);
+	}
+	return so->connected ? answer_connection(so, level, name, answer) : TCP_TWIN_KNOWS;
+}

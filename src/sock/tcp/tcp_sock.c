@@ -1,0 +1,852 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * TCP sockets: the engine's owner.  What it asks for, what it reports, when its
+ * timer runs, how it ends.
+ */
+#include "sock/tcp/tcp_sock.h"
+
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <linux/sockios.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "base/user.h"
+#include "sock/core/async.h"
+#include "sock/move/move.h"
+#include "sock/share/transfer.h"
+#include "sock/tcp/timewait.h"
+
+/* Bytes, at first, unless the program sets SO_RCVBUF, SO_SNDBUF. */
+#define TCP_BUF_FIRST (256u << 10)
+
+unsigned tcp_orphans[TCP_ORPHAN_KINDS];
+unsigned tcp_orphans_max;
+
+#define ORPHANS_MAX 65536 /* in a namespace that does not show the kernel's */
+
+static struct inet_sock *of_conn(struct tcp_conn *conn)
+{
+	return container_of(conn, struct inet_sock, tcp.conn);
+}
+
+/* ---- events (holder) ------------------------------------------------------------------ */
+
+/* The peer has finished sending. */
+static bool fin_received(const struct tcp_conn *conn)
+{
+	return conn->state == TCP_CLOSE_WAIT || conn->state == TCP_LAST_ACK ||
+	       conn->state == TCP_CLOSING || conn->state == TCP_TIME_WAIT;
+}
+
+static uint32_t stream_events(const struct inet_sock *so)
+{
+	const struct tcp_conn *conn = &so->tcp.conn;
+	bool fin = fin_received(conn) || so->shut_rd;
+	uint32_t events = 0;
+
+	if (fin || tcp_readable_bytes(conn) >= so->rcvlowat)
+		events |= EPOLLIN | EPOLLRDNORM;
+	if (tcp_urgent_here(conn))
+		events |= EPOLLPRI;
+	if (fin)
+		events |= EPOLLRDHUP;
+	if (fin && so->shut_wr)
+		events |= EPOLLHUP;
+	if (so->shut_wr || tcp_is_writable(conn))
+		events |= EPOLLOUT | EPOLLWRNORM;
+	return events;
+}
+
+static uint32_t compute_events(const struct inet_sock *so)
+{
+	if (so->tcp.dead)
+		return EPOLLIN | EPOLLRDNORM | EPOLLOUT | EPOLLWRNORM | EPOLLHUP | EPOLLRDHUP |
+		       (so->tcp.error ? EPOLLERR : 0u);
+	if (so->tcp.connecting)
+		return 0;
+	if (so->tcp.conn.state == TCP_CLOSED) /* as the kernel says of a fresh socket */
+		return EPOLLOUT | EPOLLWRNORM | EPOLLHUP | (so->tcp.error ? EPOLLERR : 0u) |
+		       (so->shut_rd ? EPOLLIN | EPOLLRDNORM | EPOLLRDHUP : 0u);
+	return stream_events(so);
+}
+
+void tcp_update_events(struct inet_sock *so, uint32_t happened)
+{
+	uint32_t before = sock_own_events(so), now = compute_events(so);
+	uint32_t notify = (now & ~before) | (now & happened);
+
+	if (now != before)
+		sock_set_events(so, now);
+	if (notify)
+		ready_notify(&so->sk, notify);
+}
+
+int sock_take_error(struct inet_sock *so)
+{
+	int error = so->tcp.error;
+
+	so->tcp.error = 0;
+	tcp_take_error(&so->tcp.conn); /* told once, by whichever call */
+	tcp_update_events(so, 0);
+	return error;
+}
+
+/* ---- what the engine reports (holder) ---------------------------------------------------- */
+
+static void on_established(struct tcp_conn *conn)
+{
+	struct inet_sock *so = of_conn(conn);
+
+	so->tcp.connecting = false;
+	if (so->tcp.listener)
+		tcp_child_established(so);
+	else
+		tcp_update_events(so, EPOLLOUT | EPOLLWRNORM);
+}
+
+static void on_readable(struct tcp_conn *conn)
+{
+	tcp_update_events(of_conn(conn), EPOLLIN | EPOLLRDNORM);
+}
+
+static void on_urgent(struct tcp_conn *conn)
+{
+	if (!tcp_urgent_here(conn)) /* as the kernel: when it is announced */
+		async_urgent(&of_conn(conn)->sk);
+	tcp_update_events(of_conn(conn), EPOLLPRI);
+}
+
+static void on_writable(struct tcp_conn *conn)
+{
+	tcp_update_events(of_conn(conn), EPOLLOUT | EPOLLWRNORM);
+}
+
+static void on_closed(struct tcp_conn *conn, int error)
+{
+	struct inet_sock *so = of_conn(conn);
+
+	so->tcp.dead = true;
+	so->tcp.connecting = false;
+	/* As the kernel: what it was told when it sent again. */
+	if (error == ETIMEDOUT && so->tcp.dst.mute && so->tcp.dst.mute_sent)
+		error = ENETUNREACH;
+	so->tcp.error = error;
+	/* A child nobody was told of has no owner but us. */
+	if (so->tcp.listener && !so->tcp.handed_over)
+		so->tcp.orphan = true;
+	tcp_update_events(so, EPOLLIN | EPOLLOUT | EPOLLHUP | (error ? EPOLLERR : 0u));
+	ring_work_add(sock_home(so), &so->tcp.flush); /* reaps it when it is nobody's */
+}
+
+static int on_send(struct tcp_conn *conn, const struct tcp_segment *seg)
+{
+	struct inet_sock *so = of_conn(conn);
+	struct ring *ring = sock_home(so);
+	struct pkt *pkt = ring_tx_get(ring);
+
+	if (__builtin_expect(!pkt, 0))
+		return so->tcp.dst.mute ? 0 : -ENOBUFS;
+	if (__builtin_expect(seg->len + FRAME_HDR_MAX > pkt->room, 0)) {
+		pkt_free(pkt); /* the segment size was agreed on when frames were larger */
+		return -EMSGSIZE;
+	}
+	pkt->frame_len = (uint32_t)frame_build_tcp(&so->tcp.dst.tmpl, pkt->frame, seg);
+	return dst_send(&so->tcp.dst, ring, pkt);
+}
+
+static uint32_t on_send_train(struct tcp_conn *conn, const struct tcp_segment *seg, uint32_t mss)
+{
+	struct inet_sock *so = of_conn(conn);
+	struct ring *ring = sock_home(so);
+	struct frame_train train;
+	uint32_t sent = 0;
+
+	frame_train_begin(&train, &so->tcp.dst.tmpl, seg, mss);
+	while (sent < seg->len) {
+		struct pkt *pkt = ring_tx_get(ring);
+
+		if (!pkt && so->tcp.dst.mute)
+			return seg->len;
+		if (!pkt)
+			break;
+		if (mss + FRAME_HDR_MAX > pkt->room) {
+			pkt_free(pkt);
+			break;
+		}
+		pkt->frame_len = (uint32_t)frame_train_next(&train, pkt->frame);
+		if (dst_send(&so->tcp.dst, ring, pkt))
+			break;
+		sent = seg->len - train.seg.len;
+	}
+	return sent;
+}
+
+const struct tcp_ops tcp_sock_engine_ops = {
+	.alloc = mem_alloc,
+	.closed = on_closed,
+	.established = on_established,
+	.free = mem_free,
+	.readable = on_readable,
+	.send = on_send,
+	.send_train = on_send_train,
+	.urgent = on_urgent,
+	.writable = on_writable,
+};
+
+/* ---- driving it (holder) -------------------------------------------------------------------- */
+
+static enum tcp_orphan orphan_kind(const struct inet_sock *so)
+{
+	if (!so->tcp.orphan || so->tcp.dead || so->tcp.conn.state == TCP_TIME_WAIT)
+		return TCP_ORPHAN_NOT;
+	return so->tcp.conn.state == TCP_FIN_WAIT_2 ? TCP_ORPHAN_HALF : TCP_ORPHAN_UNACKED;
+}
+
+void tcp_count_orphan(struct inet_sock *so)
+{
+	enum tcp_orphan kind = orphan_kind(so);
+
+	if (kind == so->tcp.orphan_as)
+		return;
+	__atomic_fetch_sub(&tcp_orphans[so->tcp.orphan_as], 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&tcp_orphans[kind], 1, __ATOMIC_RELAXED);
+	so->tcp.orphan_as = (uint8_t)kind;
+}
+
+/* Nobody owns it any more and it has said all: the object goes. */
+static void reap(struct inet_sock *so, struct ring *ring)
+{
+	wheel_cancel(&ring->wheel, &so->tcp.timer);
+	list_remove(&so->tcp.flush.link);
+	ring_flow_del(ring, &so->tcp.flow);
+	dst_fini(&so->tcp.dst);
+	tcp_close(&so->tcp.conn, ring->now); /* gives unread data back */
+	tcp_count_orphan(so);
+	sock_free(so);
+}
+
+/* The wheel is touched only when the connection needs it earlier than planned. */
+static void arm(struct inet_sock *so, struct ring *ring)
+{
+	nsec_t deadline = tcp_deadline(&so->tcp.conn);
+
+	if (deadline < so->tcp.timer.when)
+		ring_arm(ring, &so->tcp.timer, deadline);
+}
+
+void tcp_after(struct inet_sock *so, struct ring *ring)
+{
+	if (__builtin_expect(so->tcp.orphan, 0)) {
+		tcp_count_orphan(so);
+		if (so->tcp.dead || timewait_take(so, ring)) {
+			reap(so, ring);
+			return;
+		}
+	}
+	arm(so, ring);
+}
+
+/*
+ * The program still has it, but it was reset, and a new connection of its pair may begin at
+ * once: of a listener of ours, on whatever ring, or of the kernel's.  To one that ended in
+ * order a segment may come once more, which is ours to answer.  On a move, the frames find
+ * it by stand-ins.
+ */
+static __attribute__((noinline)) void free_pair(struct inet_sock *so, struct ring *ring)
+{
+	if (so->tcp.error && !so->move)
+		ring_flow_del(ring, &so->tcp.flow);
+}
+
+static void run_flush(struct ring *ring, struct ring_work *work, nsec_t now)
+{
+	struct inet_sock *so = container_of(work, struct inet_sock, tcp.flush);
+
+	if (__builtin_expect(so->tcp.dead, 0)) {
+		free_pair(so, ring);
+	} else if (tcp_flush(&so->tcp.conn, now)) {
+		if (ring->settling)
+			tcp_acknowledge(&so->tcp.conn, now);
+		else
+			ring_work_later(ring, work);
+	}
+	tcp_after(so, ring);
+}
+
+static void run_timer(struct timer *timer, nsec_t now)
+{
+	struct inet_sock *so = container_of(timer, struct inet_sock, tcp.timer);
+
+	if (!so->tcp.dead && tcp_deadline(&so->tcp.conn) <= now)
+		tcp_timer(&so->tcp.conn, now);
+	/* A second pass would free it under the wheel's feet: leave it to the work. */
+	ring_work_add(sock_home(so), &so->tcp.flush);
+}
+
+enum drop tcp_deliver_to_listener(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
+				  nsec_t now)
+{
+	struct flow_key wide = flow_key_widen(key);
+	struct flow *flow;
+
+	flow = flow_lookup(&ring->flows, &wide);
+	return flow ? flow->deliver(ring, flow, pkt, now) : DROP_NO_FLOW;
+}
+
+/* Where frames run short each of them is copied, or gets a stamp: one by one. */
+static enum drop deliver_chain(struct inet_sock *so, struct ring *ring, struct pkt *first,
+			       nsec_t now)
+{
+	if (ring_is_short(ring) || so->tcp.dead || so->noted ||
+	    !tcp_input_chain(&so->tcp.conn, first, now))
+		return DROP_TCP_STATE;
+	ring_work_add(ring, &so->tcp.flush);
+	return DROP_NONE;
+}
+
+/*
+ * What came before its pair was free: a new connection may begin, of a listener of this
+ * ring; whoever else listens gets the SYN when it is sent again.
+ */
+static enum drop deliver_to_dead(struct inet_sock *so, struct ring *ring, struct pkt *pkt,
+				 nsec_t now)
+{
+	struct flow *flow = &so->tcp.flow;
+	struct tcp_segment rst;
+
+	if (tcp_opens(pkt)) {
+		ring_flow_del(ring, flow);
+		return tcp_deliver_to_listener(ring, &flow->key, pkt, now);
+	}
+	if (tcp_reset_for(pkt, &rst))
+		on_send(&so->tcp.conn, &rst);
+	return DROP_TCP_STATE;
+}
+
+static inline __attribute__((always_inline)) enum drop
+deliver_to_conn(struct inet_sock *so, struct ring *ring, struct pkt *pkt, nsec_t now)
+{
+	struct flow *flow = &so->tcp.flow;
+	enum drop reason;
+
+	if (__builtin_expect(so->noted, 0))
+		pkt->stamp = clock_real();
+	if (__builtin_expect(so->tcp.dead, 0))
+		return deliver_to_dead(so, ring, pkt, now);
+	reason = tcp_input(&so->tcp.conn, pkt, now);
+	ring_work_add(ring, &so->tcp.flush);
+	if (__builtin_expect(reason == DROP_NO_FLOW, 0)) {
+		ring_flow_del(ring, flow);
+		return tcp_deliver_to_listener(ring, &flow->key, pkt, now);
+	}
+	return reason;
+}
+
+/*
+ * What is kept is a copy.  What has no data is freed before the engine
+ * returns, and what fits behind the data that waits is copied there.
+ */
+static __attribute__((noinline)) enum drop deliver_scarce(struct inet_sock *so, struct ring *ring,
+							  struct pkt *pkt, nsec_t now)
+{
+	struct tcp_recvq *rcv = &so->tcp.conn.rcv;
+	struct pkt *kept = pkt;
+	enum drop reason;
+
+	if (tcp_recvq_keeps(rcv, pkt))
+		kept = ring_keep_copy(ring, pkt, rcv->room, tcp_recvq_spare(rcv, pkt));
+	if (!kept)
+		return DROP_NO_MEMORY;
+	rcv->gather = true;
+	reason = deliver_to_conn(so, ring, kept, now);
+	rcv->gather = false;
+	if (reason != DROP_NONE && kept != pkt) {
+		ring_drop(ring, reason); /* the copy is ours, the frame went already */
+		pkt_free(kept);
+		return DROP_NONE;
+	}
+	return reason;
+}
+
+enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow);
+
+	if (pkt->next)
+		return deliver_chain(so, ring, pkt, now);
+	if (__builtin_expect(ring_keeps_copy(ring, pkt), 0))
+		return deliver_scarce(so, ring, pkt, now);
+	return deliver_to_conn(so, ring, pkt, now);
+}
+
+static void neighbour_changed(struct adj_user *user, const struct adj *adj)
+{
+	struct inet_sock *so = container_of(user, struct inet_sock, tcp.dst.user);
+
+	if (adj->state == NEIGH_REACHABLE) {
+		frame_template_set_mac(&so->tcp.dst.tmpl, adj->mac);
+	} else if (adj->state == NEIGH_FAILED && !so->tcp.dead) {
+		tcp_unreachable(&so->tcp.conn, EHOSTUNREACH, sock_home(so)->now);
+		ring_work_add(sock_home(so), &so->tcp.flush);
+	}
+}
+
+/* ---- making one --------------------------------------------------------------------------------- */
+
+struct dst_headers tcp_headers(const struct inet_sock *so)
+{
+	struct dst_headers headers = {
+		.src = so->local, .proto = IPPROTO_TCP, .ttl = so->opt->ttl, .tos = so->opt->tos};
+
+	return headers;
+}
+
+static bool timestamps_wanted(void)
+{
+	return params.tcp_timestamps == 2 ? tcp_kernel()->timestamps : params.tcp_timestamps;
+}
+
+/* The kernel counts memory, of which about half holds data; so does the program then. */
+static void choose_buffer(uint32_t *buf, uint32_t *max, uint32_t set, uint32_t limit)
+{
+	*max = limit / 2;
+	*buf = *max < TCP_BUF_FIRST ? *max : TCP_BUF_FIRST;
+	if (set)
+		*buf = *max = set / 2;
+}
+
+struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu)
+{
+	uint32_t limit = (uint32_t)params.mtu;
+	struct tcp_config config = {
+		.mss = (uint16_t)((limit && limit < mtu ? limit : mtu) - IP4_HDR - TCP_HDR),
+		.nodelay = opt->nodelay,
+		.timestamps = timestamps_wanted(),
+		.quickack = opt->quickack,
+		.cc_algo = opt->cc_algo,
+		.ecn = tcp_kernel()->ecn,
+		.window_clamp = opt->window_clamp,
+	};
+
+	choose_buffer(&config.rcvbuf, &config.rcvbuf_max, opt->rcvbuf_set ? opt->rcvbuf : 0,
+		      tcp_kernel()->rmem_max);
+	choose_buffer(&config.sndbuf, &config.sndbuf_max, opt->sndbuf_set ? opt->sndbuf : 0,
+		      tcp_kernel()->wmem_max);
+	if (params.mss && config.mss > params.mss)
+		config.mss = (uint16_t)params.mss;
+	if (opt->maxseg && config.mss > opt->maxseg)
+		config.mss = opt->maxseg;
+	return config;
+}
+
+void tcp_part_init(struct inet_sock *so)
+{
+	struct tcp_state_part *tcp = &so->tcp;
+
+	memset(tcp, 0, sizeof(*tcp));
+	timer_init(&tcp->timer, run_timer);
+	list_init(&tcp->flush.link);
+	tcp->flush.run = run_flush;
+	dst_init(&tcp->dst);
+	tcp->dst.user.changed = neighbour_changed;
+	tcp->flow.deliver = tcp_deliver;
+	tcp->flow.chains = true;
+}
+
+void tcp_sock_init(struct inet_sock *so)
+{
+	so->inet = INET_TCP;
+	tcp_part_init(so);
+	tcp_update_events(so, 0);
+}
+
+void tcp_wire_options(struct inet_sock *so, nsec_t now)
+{
+	struct tcp_conn *conn = &so->tcp.conn;
+
+	tcp_set_keepalive(conn, &so->opt->keepalive, now);
+	tcp_set_user_timeout(conn, so->opt->user_timeout);
+	tcp_set_syn_retries(conn, so->opt->syncnt);
+	tcp_set_oobinline(conn, so->opt->oobinline);
+	tcp_set_linger2(conn, so->opt->linger2);
+	tcp_set_notsent_lowat(conn, so->opt->notsent_lowat ? so->opt->notsent_lowat
+							   : tcp_kernel()->notsent_lowat);
+	tcp_set_pacing(conn, so->opt->pacing, now);
+	if (so->opt->cork)
+		tcp_set_cork(conn, true, now);
+}
+
+/* SO_*, TCP_* were set: a live connection follows.  quickack: TCP_QUICKACK was it. */
+void tcp_options_changed(struct inet_sock *so, bool quickack)
+{
+	struct tcp_conn *conn = &so->tcp.conn;
+	nsec_t now = clock_now();
+
+	if (!so->connected || so->tcp.dead)
+		return;
+	if (so->opt->rcvbuf_set)
+		tcp_set_rcvbuf(conn, so->opt->rcvbuf / 2);
+	if (so->opt->sndbuf_set)
+		tcp_set_sndbuf(conn, so->opt->sndbuf / 2);
+	tcp_set_nodelay(conn, so->opt->nodelay, now);
+	tcp_set_congestion(conn, so->opt->cc_algo);
+	if (quickack)
+		tcp_set_quickack(conn, so->opt->quickack, now);
+	tcp_set_cork(conn, so->opt->cork, now);
+	tcp_set_window_clamp(conn, so->opt->window_clamp);
+	tcp_wire_options(so, now);
+	tcp_update_events(so, 0);
+	dst_expire(&so->tcp.dst); /* TOS and TTL are in the headers */
+	tcp_after(so, sock_home(so));
+}
+
+void tcp_mute(struct inet_sock *so)
+{
+	struct tcp_info info;
+
+	if (so->tcp.dead || so->tcp.dst.mute)
+		return;
+	tcp_get_info(&so->tcp.conn, &info, sock_home(so)->now);
+	so->tcp.dst.mute_sent = info.tcpi_unacked != 0;
+	dst_mute(&so->tcp.dst);
+}
+
+/* holder */
+static int go_on_by(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
+{
+	bool was_mute = so->tcp.dst.mute;
+	uint32_t mtu = so->tcp.dst.mtu;
+	nsec_t now = clock_now();
+	int rc = tcp_retarget(so, ring, found);
+
+	if (rc || so->tcp.dead)
+		return rc;
+	if (mtu != found->mtu)
+		tcp_path_mtu(&so->tcp.conn, found->mtu, now);
+	if (was_mute)
+		tcp_way_found(&so->tcp.conn, now);
+	tcp_after(so, ring);
+	return 0;
+}
+
+/*
+ * holder: nothing would be heard of the peer on the ring it lives on: it waits for
+ * tcp_transplant().
+ */
+static bool must_move(const struct inet_sock *so, const struct ring *home,
+		      const struct dst_found *found)
+{
+	return so->tcp.dst.mute && (!home->q || home->ifindex != found->ring->ifindex);
+}
+
+int tcp_go_by(struct sock_ref ref, const struct dst_found *found)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	if (!so->connected) { /* it went to another process meanwhile */
+		ring_release_cold(ring);
+		return 0;
+	}
+	if (found->verdict == VERDICT_ACCELERATED && must_move(so, ring, found)) {
+		progress_wake(); /* it follows the links, see links.c */
+	} else if (found->verdict == VERDICT_ACCELERATED) {
+		rc = go_on_by(so, ring, found);
+	} else {
+		if (found->verdict == VERDICT_NO_ROUTE)
+			tcp_mute(so);
+		/* Else there is no way that we know: the old one, until there is a new one. */
+		so->tcp.dst.generation = found->generation;
+	}
+	ring_release_cold(ring);
+	if (!rc)
+		dst_resolve_neighbour(found);
+	return rc;
+}
+
+int tcp_resolve_locked(struct sock_ref ref)
+{
+	struct dst_query query;
+	struct dst_found found;
+
+	control_assert_held();
+	/* Else it is another one by now, which somebody may just be making. */
+	if (!sock_ref_valid(ref))
+		return -EBADF;
+	query = sock_query(inet_of(ref.sk));
+	dst_find(&query, &found);
+	return tcp_go_by(ref, &found);
+}
+
+int tcp_resolve(struct sock_ref ref)
+{
+	int rc;
+
+	if (!control_lock())
+		return -EAGAIN;
+	rc = tcp_resolve_locked(ref);
+	control_unlock();
+	return rc;
+}
+
+/* ---- moving to another ring (holder) -------------------------------------------------------- */
+
+static struct pkt *take_along(struct pkt *pkt, void *ring)
+{
+	return ring_travel(ring, pkt);
+}
+
+void tcp_take_along(struct inet_sock *so, struct ring *ring)
+{
+	tcp_recvq_exchange(&so->tcp.conn.rcv, take_along, ring);
+}
+
+void tcp_leave(struct inet_sock *so, struct ring *ring)
+{
+	wheel_cancel(&ring->wheel, &so->tcp.timer);
+	list_remove(&so->tcp.flush.link);
+	tcp_recvq_exchange(&so->tcp.conn.rcv, take_along, ring);
+	dst_detach(&so->tcp.dst);
+}
+
+void tcp_arrive(struct inet_sock *so, struct ring *ring, const struct ring *from,
+		const struct dst_found *found)
+{
+	if (!found || tcp_retarget(so, ring, found))
+		dst_rebind(&so->tcp.dst, from, ring);
+	/* Whatever was due on the old ring is done now; the timer is armed after it. */
+	ring_work_add(ring, &so->tcp.flush);
+}
+
+int tcp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found *found)
+{
+	struct dst_headers headers = tcp_headers(so);
+
+	return dst_apply(&so->tcp.dst, home, &so->remote, found, &headers);
+}
+
+#define LATE (60 * NSEC_PER_SEC) /* peers have heard by then that the address has moved */
+
+/* holder of home: off its ring, on its way to the next. */
+static int uproot(struct inet_sock *so, struct ring *ring, struct ring *to)
+{
+	if (ring == to || so->tcp.dead)
+		return -EBUSY;
+	tcp_mute(so);
+	if (ring->q) {
+		move_drain(ring);
+		if (so->tcp.dead)
+			return -EBUSY;
+		if (so->tcp.flow.listed && !travel_fade(ring, &so->tcp.flow, LATE))
+			return -ENOMEM;
+	}
+	tcp_leave(so, ring);
+	ring_flow_del(ring, &so->tcp.flow);
+	sock_set_home(so, to);
+	return 0;
+}
+
+/* holder of the new home: nobody had the frames meanwhile, and nothing was sent. */
+static int take_root(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
+{
+	int rc = ring_flow_take(ring, &so->tcp.flow);
+
+	if (rc)
+		return rc;
+	rc = go_on_by(so, ring, found);
+	ring_work_add(ring, &so->tcp.flush);
+	ready_wake_all(&so->sk); /* who sleeps elsewhere looks for the new descriptors */
+	return rc;
+}
+
+int tcp_transplant(struct sock_ref ref, const struct dst_found *found)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring, *to = sock_rx_ring_beside(so, found->ring);
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	rc = uproot(so, ring, to);
+	ring_release_cold(ring);
+	/* Held anew: another thread may have it meanwhile, and finds it mute. */
+	if (!rc)
+		rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	rc = take_root(so, ring, found);
+	ring_release_cold(ring);
+	sock_tell_pollers();
+	if (!rc)
+		dst_resolve_neighbour(found);
+	return rc;
+}
+
+/* Each keeps its buffers, for minutes if the peer likes: there is a bound, as in the kernel. */
+static bool too_many_orphans(void)
+{
+	unsigned max = __atomic_load_n(&tcp_orphans_max, __ATOMIC_RELAXED);
+
+	if (!max) {
+		int n = sys_read_number("/proc/sys/net/ipv4/tcp_max_orphans", ORPHANS_MAX);
+
+		max = n > 0 ? (unsigned)n : 1;
+		__atomic_store_n(&tcp_orphans_max, max, __ATOMIC_RELAXED);
+	}
+	return __atomic_load_n(&tcp_orphans[TCP_ORPHAN_UNACKED], __ATOMIC_RELAXED) >= max;
+}
+
+/* ---- ending --------------------------------------------------------------------------------------- */
+
+bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
+{
+	nsec_t now = clock_now();
+
+	ring_assert_held(ring);
+	if (!so->connected) { /* never was */
+		wheel_cancel(&ring->wheel, &so->tcp.timer);
+		list_remove(&so->tcp.flush.link);
+		dst_fini(&so->tcp.dst);
+		return false;
+	}
+	so->tcp.orphan = true;
+	if (!so->tcp.dead && so->opt->linger_on && so->opt->linger_seconds == 0)
+		tcp_abort(&so->tcp.conn, 0, now);
+	else if (!so->tcp.dead)
+		tcp_close(&so->tcp.conn, now);
+	if (orphan_kind(so) == TCP_ORPHAN_UNACKED && too_many_orphans())
+		tcp_abort(&so->tcp.conn, 0, now);
+	tcp_count_orphan(so);
+	ring_work_add(ring, &so->tcp.flush); /* it may have ended, or become small */
+	return true;
+}
+
+/* As the kernel sees it: what only waits for late segments has ended. */
+static bool has_ended(const struct inet_sock *so)
+{
+	return so->tcp.dead || so->tcp.conn.state == TCP_TIME_WAIT;
+}
+
+static int tcp_sock_shutdown(struct sock_ref ref, int how)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	nsec_t now = clock_now();
+	struct ring *ring;
+	int rc;
+
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		return -EINVAL;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	ring_poll(ring);
+	if (so->inet == INET_LISTEN || !so->connected) {
+		/* -ENOTCONN, and yet the kernel has done it. */
+		if (so->inet == INET_TCP && how != SHUT_WR) {
+			so->shut_rd = true;
+			tcp_update_events(so, EPOLLIN | EPOLLRDHUP);
+		}
+		ring_release_cold(ring);
+		if (so->inet == INET_LISTEN && how != SHUT_WR)
+			sock_to_kernel(ref, VERDICT_CALL); /* stops listening */
+		return SOCK_KERNEL;
+	}
+	ring_poll(ring); /* the peer may have ended it */
+	if (has_ended(so)) {
+		rc = -ENOTCONN;
+	} else if (so->tcp.connecting) {
+		tcp_dissolve(so, ring);
+	} else {
+		so->tcp.told = true;
+		if (how != SHUT_WR) {
+			so->shut_rd = true;
+			tcp_shutdown_read(&so->tcp.conn);
+		}
+		if (how != SHUT_RD && !so->shut_wr) {
+			so->shut_wr = true;
+			tcp_shutdown(&so->tcp.conn, now);
+		}
+		tcp_update_events(so, how == SHUT_WR ? 0 : EPOLLIN | EPOLLRDHUP);
+		tcp_after(so, ring);
+	}
+	ring_release_cold(ring);
+	return rc;
+}
+
+/* ---- the rest of the table ---------------------------------------------------------------------------- */
+
+static int tcp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct endpoint remote;
+	struct ring *ring;
+	bool connected;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	ring_poll(ring);
+	connected = so->inet == INET_TCP && so->connected && !so->tcp.connecting && !has_ended(so);
+	remote = so->remote;
+	ring_release_cold(ring);
+	if (!connected)
+		return -ENOTCONN;
+	endpoint_to_sockaddr(&remote, AF_INET, addr, len);
+	return 0;
+}
+
+static uint32_t unsent_bytes(const struct tcp_conn *conn)
+{
+	struct tcp_info info;
+
+	tcp_get_info(conn, &info, clock_now());
+	return info.tcpi_notsent_bytes;
+}
+
+static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc, n = 0;
+
+	if (cmd != FIONREAD && cmd != SIOCOUTQ && cmd != SIOCOUTQNSD && cmd != SIOCATMARK)
+		return SOCK_KERNEL;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	if (so->inet != INET_TCP || !so->connected) {
+		rc = SOCK_KERNEL;
+	} else {
+		ring_poll(ring);
+		n = cmd == FIONREAD	 ? (int)tcp_readable_bytes(&so->tcp.conn)
+		    : cmd == SIOCOUTQ	 ? (int)tcp_unacked_bytes(&so->tcp.conn)
+		    : cmd == SIOCOUTQNSD ? (int)unsent_bytes(&so->tcp.conn)
+					 : tcp_at_mark(&so->tcp.conn);
+	}
+	ring_release_cold(ring);
+	if (!rc && !user_store32(arg, (uint32_t)n))
+		return -EFAULT;
+	return rc;
+}
+
+#define TCP_SOCK_OPS(mode)                                                                       \
+	{                                                                                        \
+		.accept = tcp_sock_accept, .bind = tcp_sock_bind, .connect = tcp_sock_connect,   \
+		.getpeername = tcp_getpeername, .getsockname = sock_getsockname,                 \
+		.getsockopt = sock_getsockopt, .ioctl = tcp_ioctl, .listen = tcp_sock_listen,    \
+		.recv = tcp_recv_##mode, .send = tcp_send_##mode, .setsockopt = sock_setsockopt, \
+		.shutdown = tcp_sock_shutdown,                                                   \
+	}
+
+const struct sock_ops tcp_sock_ops[HOLD_MODES] = {
+	[HOLD_SINGLE] = TCP_SOCK_OPS(single),
+	[HOLD_SPIN] = TCP_SOCK_OPS(spin),
+	[HOLD_MUTEX] = TCP_SOCK_OPS(mutex),
+	[HOLD_YIELD] = TCP_SOCK_OPS(yield),
+};

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/udp/cmsg.h"
+
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/udp.h>
+#include <time.h>
+
+#include "base/user.h"
+
+#define SENT_MAX 1024 /* more control than that is for the kernel to judge */
+
+struct writer {
+	struct msghdr *msg;
+	char *at;
+	size_t left;
+};
+
+/* What does not fit is cut, as the kernel cuts it. */
+static void put(struct writer *w, int level, int type, const void *data, size_t len)
+{
+	struct cmsghdr head = {.cmsg_len = CMSG_LEN(len), .cmsg_level = level, .cmsg_type = type};
+	size_t space = CMSG_SPACE(len);
+
+	if (w->left < sizeof(head)) {
+		w->msg->msg_flags |= MSG_CTRUNC;
+		return;
+	}
+	if (w->left < head.cmsg_len) {
+		w->msg->msg_flags |= MSG_CTRUNC;
+		head.cmsg_len = w->left;
+	}
+	/* As the kernel: one for which there is no place is left out. */
+	if (!user_copy(w->at, &head, sizeof(head)) ||
+	    !user_copy(w->at + sizeof(head), data, head.cmsg_len - sizeof(head)))
+		return;
+	if (space > w->left)
+		space = w->left;
+	w->at += space;
+	w->left -= space;
+}
+
+static void put_stamp(struct writer *w, unsigned told, nsec_t stamp)
+{
+	struct timespec ts = {stamp / NSEC_PER_SEC, stamp % NSEC_PER_SEC};
+	struct timeval tv = {ts.tv_sec, ts.tv_nsec / NSEC_PER_USEC};
+
+	/* Both clocks are of 64 bits: the new ones differ by their number only. */
+	if (told & TOLD_STAMP)
+		put(w, SOL_SOCKET, SO_TIMESTAMP, &tv, sizeof(tv));
+	else if (told & TOLD_STAMP_NS)
+		put(w, SOL_SOCKET, SO_TIMESTAMPNS, &ts, sizeof(ts));
+	else if (told & TOLD_STAMPNS_NEW) /* the other one reads as if it were on, too */
+		put(w, SOL_SOCKET, SO_TIMESTAMPNS_NEW, &ts, sizeof(ts));
+	else if (told & TOLD_STAMP_NEW)
+		put(w, SOL_SOCKET, SO_TIMESTAMP_NEW, &tv, sizeof(tv));
+}
+
+/* The software's stamp, one that is not used any more, the card's. */
+static void put_stamping(struct writer *w, nsec_t stamp)
+{
+	struct timespec ts[3] = {{stamp / NSEC_PER_SEC, stamp % NSEC_PER_SEC}};
+
+	put(w, SOL_SOCKET, SO_TIMESTAMPING, ts, sizeof(ts));
+}
+
+static void put_pktinfo(struct writer *w, const struct pkt *pkt, const struct ring *ring)
+{
+	struct endpoint to = frame_destination(pkt);
+	struct in_pktinfo info = {.ipi_addr.s_addr = addr_v4_of(&to.addr),
+				  .ipi_spec_dst.s_addr = addr_v4_of(&to.addr)};
+
+	if (ring->q)
+		info.ipi_ifindex = ring->q->port->ifindex;
+	if (addr_is_multicast(&to.addr))
+		info.ipi_spec_dst.s_addr = addr_v4_of(&ring->addr);
+	put(w, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
+}
+
+static void put_origdst(struct writer *w, const struct pkt *pkt)
+{
+	struct endpoint to = frame_destination(pkt);
+	struct sockaddr_in sin;
+	socklen_t len = sizeof(sin);
+
+	endpoint_to_sockaddr(&to, AF_INET, (struct sockaddr *)&sin, &len);
+	put(w, IPPROTO_IP, IP_ORIGDSTADDR, &sin, sizeof(sin));
+}
+
+/* From the header, RFC 791 3.1. */
+static void put_header(struct writer *w, unsigned told, const struct pkt *pkt)
+{
+	const uint8_t *ip = pkt->frame + pkt->l3;
+	int ttl = ip[8];
+
+	if (told & TOLD_TTL)
+		put(w, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
+	if (told & TOLD_TOS)
+		put(w, IPPROTO_IP, IP_TOS, &ip[1], 1);
+	if ((told & TOLD_OPTS) && pkt->l4 > pkt->l3 + IP4_HDR)
+		put(w, IPPROTO_IP, IP_RECVOPTS, ip + IP4_HDR, pkt->l4 - pkt->l3 - IP4_HDR);
+}
+
+static void put_told(struct writer *w, unsigned told, const struct pkt *pkt,
+		     const struct ring *ring, int gso_size)
+{
+	if (told & TOLD_STAMPS)
+		put_stamp(w, told, pkt->stamp ? pkt->stamp : clock_real());
+	if ((told & TOLD_STAMPING) && pkt->stamp)
+		put_stamping(w, pkt->stamp);
+	if ((told & TOLD_DROPS) && pkt->stamp && pkt->drops)
+		put(w, SOL_SOCKET, SO_RXQ_OVFL, &pkt->drops, sizeof(pkt->drops));
+	if (gso_size)
+		put(w, IPPROTO_UDP, UDP_GRO, &gso_size, sizeof(gso_size));
+	if (told & TOLD_PKTINFO)
+		put_pktinfo(w, pkt, ring);
+	put_header(w, told, pkt);
+	if (told & TOLD_ORIGDST)
+		put_origdst(w, pkt);
+}
+
+void cmsg_fill_stream(const struct sock_options *opt, nsec_t stamp, int left, struct msghdr *msg)
+{
+	struct writer w = {msg, msg->msg_control, msg->msg_control ? msg->msg_controllen : 0};
+
+	if (stamp)
+		put_stamp(&w, opt->told, stamp);
+	if (opt->told & TOLD_INQ)
+		put(&w, IPPROTO_TCP, TCP_CM_INQ, &left, sizeof(left));
+	msg->msg_controllen = (size_t)(w.at - (char *)msg->msg_control);
+}
+
+void cmsg_fill(const struct sock_options *opt, const struct pkt *pkt, struct msghdr *msg,
+	       const struct ring *ring, int gso_size)
+{
+	struct writer w = {msg, msg->msg_control, msg->msg_control ? msg->msg_controllen : 0};
+
+	put_told(&w, opt->told, pkt, ring, gso_size);
+	msg->msg_controllen = (size_t)(w.at - (char *)msg->msg_control);
+}
+
+/* What socket(7) has for sends, and what the kernel steps over. */
+static bool is_known(const struct cmsghdr *c)
+{
+	switch (c->cmsg_type) {
+	case SCM_RIGHTS:
+	case SCM_CREDENTIALS:
+		return true;
+	case SO_MARK:
+	case SO_PRIORITY:
+	case SO_TIMESTAMPING:
+		return c->cmsg_len == CMSG_LEN(sizeof(uint32_t));
+	default:
+		return false;
+	}
+}
+
+int cmsg_check(const struct msghdr *msg)
+{
+	const char *at = msg->msg_control;
+	size_t left = msg->msg_controllen;
+	struct cmsghdr c;
+
+	for (size_t step; left >= sizeof(c); at += step, left -= step) {
+		memcpy(&c, at, sizeof(c));
+		if (c.cmsg_len < sizeof(c) || c.cmsg_len > left)
+			return -EINVAL;
+		if (c.cmsg_level == SOL_SOCKET && !is_known(&c))
+			return -EINVAL;
+		step = CMSG_ALIGN(c.cmsg_len);
+		if (step > left)
+			break;
+	}
+	return 0;
+}
+
+static bool read_pktinfo(const void *data, size_t len, struct cmsg_sent *sent)
+{
+	struct in_pktinfo info;
+
+	if (len != sizeof(info))
+		return false;
+	memcpy(&info, data, sizeof(info));
+	sent->pktinfo = true;
+	sent->oif = info.ipi_ifindex;
+	sent->src = addr_v4(info.ipi_spec_dst.s_addr);
+	return true;
+}
+
+static bool read_ip(int type, const void *data, size_t len, struct cmsg_sent *sent)
+{
+	int value = 0;
+
+	if (type == IP_PKTINFO)
+		return read_pktinfo(data, len, sent);
+	if (type == IP_TOS && len == 1) {
+		sent->tos = *(const uint8_t *)data;
+		return true;
+	}
+	if (len != sizeof(value))
+		return false;
+	memcpy(&value, data, sizeof(value));
+	if (type == IP_TOS)
+		sent->tos = value;
+	else if (type == IP_TTL)
+		sent->ttl = (uint8_t)value;
+	else
+		return false;
+	return value >= (type == IP_TTL) && value <= UINT8_MAX;
+}
+
+static bool read_one(const struct cmsghdr *c, const void *data, struct cmsg_sent *sent)
+{
+	size_t len = c->cmsg_len - sizeof(*c);
+
+	switch (c->cmsg_level) {
+	case SOL_SOCKET: /* between local sockets only; all the rest is rare */
+		return c->cmsg_type == SCM_RIGHTS || c->cmsg_type == SCM_CREDENTIALS;
+	case IPPROTO_IP:
+		return read_ip(c->cmsg_type, data, len, sent);
+	case IPPROTO_UDP:
+		if (c->cmsg_type != UDP_SEGMENT || len != sizeof(sent->gso_size))
+			return false;
+		memcpy(&sent->gso_size, data, sizeof(sent->gso_size));
+		sent->segmented = true;
+		return true;
+	default:
+		return true; /* the kernel steps over it, too */
+	}
+}
+
+bool cmsg_read_sent(const struct msghdr *msg, struct cmsg_sent *sent)
+{
+	const char *at = msg->msg_control;
+	size_t left = msg->msg_controllen;
+	struct cmsghdr c;
+
+	*sent = (struct cmsg_sent){.tos = -1, .src = addr_v4_any()};
+	if (left > SENT_MAX)
+		return false;
+	for (size_t step; left >= sizeof(c); at += step, left -= step) {
+		memcpy(&c, at, sizeof(c));
+		if (c.cmsg_len < sizeof(c) || c.cmsg_len > left ||
+		    !read_one(&c, at + sizeof(c), sent))
+			return false;
+		step = CMSG_ALIGN(c.cmsg_len);
+		if (step > left)
+			break;
+	}
+	return true;
+}

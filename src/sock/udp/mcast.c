@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Multicast membership.  The kernel twin joins as well, so that IGMP is the
+ * kernel's, and knows who is wanted: after each call it is asked.  Here a match per group
+ * and interface brings the frames to the socket.
+ */
+#include "sock/udp/mcast.h"
+
+#include <errno.h>
+#include <net/if.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "base/user.h"
+#include "net/netlink/netlink.h"
+#include "sock/move/move.h"
+
+#define SOURCES_AT_FIRST 16 /* net.ipv4.igmp_max_msf is 10 by default */
+
+/* A membership, whether its match is in place or not. */
+struct membership {
+	struct list link; /* of udp_state->groups */
+	struct inaddr group;
+	int ifindex;
+	bool overheard;		       /* another socket joined: IP_MULTICAST_ALL */
+	struct mcast_sources *sources; /* NULL: everybody */
+	struct sock_flow *flow;	       /* NULL: the kernel receives it */
+};
+
+static struct membership *membership_of(struct list *link)
+{
+	return container_of(link, struct membership, link);
+}
+
+static struct membership *find(struct inet_sock *so, const struct inaddr *group, int ifindex)
+{
+	list_for_each(link, &so->udp.groups) {
+		struct membership *m = membership_of(link);
+
+		if (addr_eq(&m->group, group) && m->ifindex == ifindex)
+			return m;
+	}
+	return NULL;
+}
+
+bool mcast_wants(const struct mcast_sources *sources, const struct inaddr *from)
+{
+	uint32_t addr = addr_v4_of(from);
+
+	for (unsigned i = 0; i < sources->n; i++) {
+		if (sources->addr[i] == addr)
+			return !sources->exclude;
+	}
+	return sources->exclude;
+}
+
+/* Bound to an address of its own it gets no multicast: ip(7). */
+static bool may_receive(const struct inet_sock *so, const struct membership *m)
+{
+	if (so->opt->bind_ifindex && so->opt->bind_ifindex != m->ifindex)
+		return false;
+	return !so->bound_addr || addr_eq(&so->local.addr, &m->group);
+}
+
+/* Puts the match in place if the socket can have it. */
+static void steer(struct inet_sock *so, struct membership *m)
+{
+	struct flow_key key;
+	struct ring *ring;
+	struct link link;
+	int rc;
+
+	if (m->flow || !so->bound || sock_start_for(so) != VERDICT_ACCELERATED)
+		return;
+	if (!may_receive(so, m))
+		return;
+	if (link_get(m->ifindex, &link) || !sock_link_usable(&link))
+		return;
+	ring = sock_rx_ring(so, m->ifindex, &so->local.addr);
+	if (!ring)
+		return;
+	sock_adopt_home(so, ring);
+	memset(&key, 0, sizeof(key));
+	key.local = m->group;
+	key.local_port = so->local.port;
+	key.proto = IPPROTO_UDP;
+	rc = sock_flow_add_group(so, ring, &key, m->sources, &m->flow);
+	if (rc)
+		log_debug("fd %d: group is left to the kernel: %s", sock_twin(&so->sk),
+			  strerror(-rc));
+	else
+		so->verdict = VERDICT_ACCELERATED;
+}
+
+/* NULL: no memory; the twin receives it. */
+static struct membership *add(struct inet_sock *so, const struct inaddr *group, int ifindex)
+{
+	struct membership *m = mem_zalloc(sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->group = *group;
+	m->ifindex = ifindex;
+	list_push_back(&so->udp.groups, &m->link);
+	return m;
+}
+
+static void drop(struct membership *m)
+{
+	if (m->flow)
+		sock_flow_del(m->flow);
+	list_remove(&m->link);
+	mem_free(m->sources);
+	mem_free(m);
+}
+
+/* ---- who overhears what others joined ----------------------------------------------------- */
+
+static bool has_port(const struct inet_sock *so, uint16_t port)
+{
+	return so->inet == INET_UDP && so->bound && so->local.port == port;
+}
+
+/*
+ * The kernel gives a datagram to every socket of the port that wants all multicast and has
+ * not said itself what it wants of the group.
+ */
+static bool overhears(struct inet_sock *so, const struct membership *m)
+{
+	struct membership *own = find(so, &m->group, m->ifindex);
+
+	return so->opt->mc_all && may_receive(so, m) && (!own || own->overheard);
+}
+
+struct follow {
+	uint16_t port;
+	const struct inet_sock *without; /* it is about to go */
+	struct inet_sock *so;		 /* who overhears */
+	const struct membership *m;	 /* and what */
+	bool carried;			 /* somebody has joined it */
+};
+
+static void look_for_carrier(struct inet_sock *so, void *arg)
+{
+	struct follow *f = arg;
+	struct membership *m;
+
+	if (so == f->so || so == f->without || !has_port(so, f->port))
+		return;
+	m = find(so, &f->m->group, f->m->ifindex);
+	f->carried |= m && !m->overheard && m->flow;
+}
+
+static void drop_silent(struct follow *f)
+{
+	list_for_each_safe(link, &f->so->udp.groups) {
+		struct membership *m = membership_of(link);
+
+		f->m = m;
+		f->carried = false;
+		if (!m->overheard)
+			continue;
+		if (overhears(f->so, m))
+			sock_each(look_for_carrier, f);
+		if (!f->carried)
+			drop(m);
+	}
+}
+
+static void overhear(struct inet_sock *so, void *arg)
+{
+	struct follow *f = arg;
+
+	if (so == f->so || so == f->without || !has_port(so, f->port))
+		return;
+	list_for_each(link, &so->udp.groups) {
+		const struct membership *m = membership_of(link);
+		struct membership *mine;
+
+		if (m->overheard || !m->flow || !overhears(f->so, m) ||
+		    find(f->so, &m->group, m->ifindex))
+			continue;
+		mine = add(f->so, &m->group, m->ifindex);
+		if (!mine)
+			return;
+		mine->overheard = true;
+		steer(f->so, mine);
+	}
+}
+
+static void follow_one(struct inet_sock *so, void *arg)
+{
+	struct follow *f = arg;
+
+	if (so == f->without || !has_port(so, f->port))
+		return;
+	f->so = so;
+	sock_move_settle(so);
+	drop_silent(f);
+	sock_each(overhear, f);
+}
+
+/* Memberships of sockets of the port changed. */
+static void follow(uint16_t port, const struct inet_sock *without)
+{
+	struct follow f = {.port = port, .without = without};
+
+	if (sock_ports_may_be_shared)
+		sock_each(follow_one, &f);
+}
+
+void mcast_all_changed(struct inet_sock *so)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	if (so->bound)
+		follow(so->local.port, NULL);
+}
+
+/* ---- a socket begins, changes, ends --------------------------------------------------------- */
+
+void mcast_attach(struct inet_sock *so)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	list_for_each(link, &so->udp.groups)
+		steer(so, membership_of(link));
+	follow(so->local.port, NULL);
+}
+
+void mcast_leave_to_kernel(struct inet_sock *so)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	sock_move_settle(so);
+	list_for_each(link, &so->udp.groups) {
+		struct membership *m = membership_of(link);
+
+		if (m->flow)
+			sock_flow_del(m->flow);
+		m->flow = NULL;
+	}
+	sock_rings_changed(so);
+}
+
+void mcast_detach(struct inet_sock *so)
+{
+	control_assert_held();
+	control_assert_no_ring();
+	if (so->inet != INET_UDP)
+		return;
+	list_for_each(link, &so->udp.groups)
+		membership_of(link)->flow = NULL;
+}
+
+void mcast_forget(struct inet_sock *so)
+{
+	struct list *link;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (so->inet != INET_UDP || list_empty(&so->udp.groups))
+		return;
+	while ((link = list_pop_front(&so->udp.groups))) {
+		mem_free(membership_of(link)->sources);
+		mem_free(membership_of(link));
+	}
+	if (so->bound)
+		follow(so->local.port, so);
+}
+
+/* ---- what the twin has after a call ----------------------------------------------------------- */
+
+/* -EADDRNOTAVAIL: it has not joined.  *f is the caller's to free. */
+static int ask_twin(const struct inet_sock *so, const struct inaddr *group, int ifindex,
+		    struct group_filter **f)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = addr_v4_of(group)};
+	unsigned room = SOURCES_AT_FIRST;
+
+	for (;;) {
+		socklen_t len = (socklen_t)GROUP_FILTER_SIZE(room);
+		int rc;
+
+		*f = mem_zalloc(len);
+		if (!*f)
+			return -ENOMEM;
+		(*f)->gf_interface = (uint32_t)ifindex;
+		(*f)->gf_numsrc = room;
+		memcpy(&(*f)->gf_group, &sin, sizeof(sin));
+		rc = sys_getsockopt(sock_twin(&so->sk), IPPROTO_IP, MCAST_MSFILTER, *f, &len);
+		if (!rc && (*f)->gf_numsrc <= room)
+			return 0;
+		room = (*f)->gf_numsrc;
+		mem_free(*f);
+		if (rc)
+			return rc;
+	}
+}
+
+/* NULL: from everybody. */
+static int sources_from(const struct group_filter *f, struct mcast_sources **sources)
+{
+	struct mcast_sources *s;
+
+	*sources = NULL;
+	if (f->gf_fmode == MCAST_EXCLUDE && !f->gf_numsrc)
+		return 0;
+	s = mem_alloc(sizeof(*s) + f->gf_numsrc * sizeof(s->addr[0]));
+	if (!s)
+		return -ENOMEM;
+	s->exclude = f->gf_fmode == MCAST_EXCLUDE;
+	s->n = f->gf_numsrc;
+	for (unsigned i = 0; i < s->n; i++) {
+		struct sockaddr_in sin;
+
+		memcpy(&sin, &f->gf_slist[i], sizeof(sin));
+		s->addr[i] = sin.sin_addr.s_addr;
+	}
+	*sources = s;
+	return 0;
+}
+
+/* Takes sources. */
+static void exchange_sources(struct membership *m, struct mcast_sources *sources)
+{
+	struct mcast_sources *before = m->sources;
+
+	m->sources = sources;
+	if (m->flow && ring_hold_cold(m->flow->ring)) {
+		sock_match_of(m->flow)->sources = sources;
+		ring_release_cold(m->flow->ring);
+	}
+	mem_free(before);
+}
+
+static void refresh(struct inet_sock *so, const struct inaddr *group, int ifindex)
+{
+	struct membership *m = find(so, group, ifindex);
+	struct mcast_sources *sources = NULL;
+	struct group_filter *f;
+	int rc = ask_twin(so, group, ifindex, &f);
+
+	if (!rc) {
+		rc = sources_from(f, &sources);
+		mem_free(f);
+	}
+	/* What it overheard, it has a say in now; what it cannot have, the twin has. */
+	if (m && (rc || m->overheard)) {
+		drop(m);
+		m = NULL;
+	}
+	if (rc)
+		return;
+	if (!m)
+		m = add(so, group, ifindex);
+	if (!m) {
+		mem_free(sources);
+		return;
+	}
+	exchange_sources(m, sources);
+	steer(so, m);
+}
+
+/* The interface the kernel chose for a membership that named none. */
+static int default_interface(const struct inaddr *group)
+{
+	struct route_query query = {.dst = *group, .src = addr_v4_any()};
+	struct route route;
+
+	return route_get(&query, &route) ? 0 : route.ifindex;
+}
+
+/* The program named ifindex, or (0) none: then any of the group's may have changed. */
+static void changed(struct inet_sock *so, const struct inaddr *group, int ifindex)
+{
+	int chosen = ifindex ? ifindex : default_interface(group);
+
+	list_for_each_safe(link, &so->udp.groups) {
+		const struct membership *m = membership_of(link);
+
+		if (addr_eq(&m->group, group) && m->ifindex != chosen && !m->overheard)
+			refresh(so, group, m->ifindex);
+	}
+	if (chosen)
+		refresh(so, group, chosen);
+	if (so->bound)
+		follow(so->local.port, NULL);
+}
+
+/* ---- what setsockopt was given ------------------------------------------------------------ */
+
+static int interface_of(struct in_addr addr)
+{
+	struct inaddr a = addr_v4(addr.s_addr);
+
+	return addr_is_any(&a) ? 0 : link_of_addr(&a);
+}
+
+/* ip_mreq and ip_mreqn differ in their length only. */
+static int read_mreq(const void *val, socklen_t len, struct in_addr *group)
+{
+	struct ip_mreqn req;
+
+	memset(&req, 0, sizeof(req));
+	if (user_read(&req, val, len < sizeof(req) ? sizeof(struct ip_mreq) : sizeof(req)))
+		return 0;
+	*group = req.imr_multiaddr;
+	return req.imr_ifindex ? req.imr_ifindex : interface_of(req.imr_address);
+}
+
+static int read_source(const void *val, struct in_addr *group)
+{
+	struct ip_mreq_source req;
+
+	if (user_read(&req, val, sizeof(req)))
+		return 0;
+	*group = req.imr_multiaddr;
+	return interface_of(req.imr_interface);
+}
+
+static int read_filter(const void *val, struct in_addr *group)
+{
+	struct ip_msfilter filter;
+
+	if (user_read(&filter, val, IP_MSFILTER_SIZE(0)))
+		return 0;
+	*group = filter.imsf_multiaddr;
+	return interface_of(filter.imsf_interface);
+}
+
+/* All that know no family begin so. */
+static int read_group_req(const void *val, struct in_addr *group)
+{
+	struct group_req req;
+	struct sockaddr_in sin;
+
+	if (user_read(&req, val, sizeof(req)))
+		return 0;
+	memcpy(&sin, &req.gr_group, sizeof(sin));
+	*group = sin.sin_addr;
+	return (int)req.gr_interface;
+}
+
+/* The group, and its interface or 0. */
+static int read_group(int name, const void *val, socklen_t len, struct in_addr *group)
+{
+	switch (name) {
+	case IP_ADD_MEMBERSHIP:
+	case IP_DROP_MEMBERSHIP:
+		return read_mreq(val, len, group);
+	case IP_ADD_SOURCE_MEMBERSHIP:
+	case IP_DROP_SOURCE_MEMBERSHIP:
+	case IP_BLOCK_SOURCE:
+	case IP_UNBLOCK_SOURCE:
+		return read_source(val, group);
+	case IP_MSFILTER:
+		return read_filter(val, group);
+	default: /* MCAST_* */
+		return read_group_req(val, group);
+	}
+}
+
+int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t len)
+{
+	int rc = sys_setsockopt(sock_twin(&so->sk), IPPROTO_IP, name, val, len), ifindex;
+	struct in_addr first = {0};
+	struct inaddr group;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (rc)
+		return rc;
+	sock_move_settle(so);
+	ifindex = read_group(name, val, len, &first);
+	group = addr_v4(first.s_addr);
+	if (addr_is_multicast(&group) && sock_start_for(so) == VERDICT_ACCELERATED) {
+		netlink_expire(); /* it refuses senders that a filter excludes */
+		changed(so, &group, ifindex);
+	}
+	return 0;
+}

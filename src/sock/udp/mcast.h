@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Multicast membership of UDP sockets.
+ *
+ * Role		control lock, no ring held.
+ */
+#ifndef SOCK_UDP_MCAST_H
+#define SOCK_UDP_MCAST_H
+
+#include "sock/core/inet_sock.h"
+
+/* IP_ADD_MEMBERSHIP and its like, MCAST_JOIN_GROUP and its like: 0 or the kernel's -errno. */
+int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t len);
+
+/* IP_MULTICAST_ALL was set. */
+void mcast_all_changed(struct inet_sock *so);
+
+/* holder of the match's ring: does a member want the group's datagrams of this sender? */
+bool mcast_wants(const struct mcast_sources *sources, const struct inaddr *from);
+
+/* The socket was bound: memberships made before take effect. */
+void mcast_attach(struct inet_sock *so);
+/* Memberships stay, and the twin receives for them. */
+void mcast_leave_to_kernel(struct inet_sock *so);
+/* All flows of the socket were removed; they may be attached again. */
+void mcast_detach(struct inet_sock *so);
+/* The socket ends; its flows are gone. */
+void mcast_forget(struct inet_sock *so);
+
+#endif

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * UDP sockets: binding, connecting, closing; what arrives.  Sending and
+ * receiving are in udp_send.c and udp_recv.c.
+ */
+#include <errno.h>
+#include <sys/ioctl.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "base/user.h"
+#include "sock/move/move.h"
+#include "sock/udp/mcast.h"
+#include "sock/udp/udp_sock.h"
+
+/* ---- arrival (holder) ------------------------------------------------------------------- */
+
+/* What a datagram costs its socket: an empty one is not free. */
+static uint32_t charge(const struct pkt *pkt)
+{
+	return pkt->frame_len + (uint32_t)sizeof(*pkt);
+}
+
+/* A group's flow has no peer in its key. */
+static bool from_peer(const struct inet_sock *so, const struct pkt *pkt)
+{
+	struct endpoint from = frame_source(pkt);
+
+	return !so->connected || endpoint_eq(&so->remote, &from);
+}
+
+enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bool multicast)
+{
+	struct udp_state *udp = &so->udp;
+
+	if (__builtin_expect(so->gone || so->inet != INET_UDP, 0))
+		return DROP_SOCK_CLOSED;
+	if (__builtin_expect(multicast, 0) && !from_peer(so, pkt))
+		return DROP_SOCK_FILTER;
+	if (__builtin_expect(udp->bytes >= udp->limit, 0)) {
+		udp->dropped++;
+		return DROP_SOCK_FULL;
+	}
+	pkt = ring_keep(ring, pkt, udp->bytes, 0);
+	if (!pkt)
+		return DROP_NO_MEMORY;
+	if (__builtin_expect(so->noted, 0)) {
+		pkt->stamp = clock_real();
+		pkt->drops = (uint32_t)udp->dropped;
+	}
+	pkt->next = NULL;
+	if (udp->head)
+		udp->tail->next = pkt;
+	else
+		udp->head = pkt;
+	udp->tail = pkt;
+	udp->bytes += charge(pkt);
+	udp->count++;
+	sock_set_events(so, sock_own_events(so) | EPOLLIN | EPOLLRDNORM);
+	ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
+	return DROP_NONE;
+}
+
+enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct sock_flow *f = container_of(flow, struct sock_flow, flow);
+	struct inet_sock *so = f->so;
+
+	if (__builtin_expect(f->multicast, 0)) {
+		const struct mcast_sources *sources = sock_match_of(f)->sources;
+		struct endpoint from = frame_source(pkt);
+
+		if (sources && !mcast_wants(sources, &from.addr))
+			return DROP_SOCK_FILTER;
+	}
+	if (__builtin_expect(__atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE) != ring, 0))
+		return sock_forward(ring, f, pkt, now);
+	return udp_input(so, ring, pkt, f->multicast);
+}
+
+struct pkt *udp_pop(struct inet_sock *so)
+{
+	struct udp_state *udp = &so->udp;
+	struct pkt *pkt = udp->head;
+
+	udp->head = pkt->next;
+	udp->bytes -= charge(pkt);
+	udp->count--;
+	if (!udp->head) {
+		udp->tail = NULL;
+		sock_set_events(so, sock_own_events(so) &
+					    ~(uint32_t)(so->shut_rd ? 0 : EPOLLIN | EPOLLRDNORM));
+	}
+	return pkt;
+}
+
+void udp_free_second(struct inet_sock *so)
+{
+	struct udp_state *udp = &so->udp;
+	struct pkt *second = udp->head->next;
+
+	udp->head->next = second->next;
+	if (udp->tail == second)
+		udp->tail = udp->head;
+	udp->bytes -= charge(second);
+	udp->count--;
+	pkt_free(second);
+}
+
+static void each_cached(struct udp_dst **cache, void (*fn)(struct dst *dst, void *arg), void *arg)
+{
+	for (int i = 0; cache && i < UDP_DST_CACHE; i++) {
+		if (cache[i])
+			fn(&cache[i]->dst, arg);
+	}
+}
+
+static void each_dst(struct inet_sock *so, void (*fn)(struct dst *dst, void *arg), void *arg)
+{
+	fn(&so->udp.dst, arg);
+	each_cached(so->udp.cache, fn, arg);
+	if (so->udp.rare)
+		each_cached(so->udp.rare->ways, fn, arg);
+}
+
+static void expire_dst(struct dst *dst, void *arg)
+{
+	(void)arg;
+	dst_expire(dst);
+}
+
+void udp_options_changed(struct inet_sock *so)
+{
+	uint32_t least = (uint32_t)params.rx_bytes_min;
+
+	so->udp.limit = so->opt->rcvbuf > least ? so->opt->rcvbuf : least;
+	/* Headers carry options: they are made anew. */
+	each_dst(so, expire_dst, NULL);
+	udp_note_special(so);
+}
+
+void udp_init(struct inet_sock *so)
+{
+	so->inet = INET_UDP;
+	so->udp.os_countdown = params.rx_udp_poll_os_ratio;
+	list_init(&so->udp.groups);
+	so->udp.claim = -1;
+	dst_init(&so->udp.dst);
+	udp_options_changed(so);
+	sock_set_events(so, EPOLLOUT | EPOLLWRNORM);
+}
+
+static void forget_dst(struct dst *dst, void *arg)
+{
+	(void)arg;
+	dst_fini(dst);
+	dst_expire(dst);
+}
+
+void udp_close(struct inet_sock *so, struct ring *ring)
+{
+	ring_assert_held(ring);
+	while (so->udp.head)
+		pkt_free(udp_pop(so));
+	each_dst(so, forget_dst, NULL);
+	for (int i = 0; so->udp.cache && i < UDP_DST_CACHE; i++)
+		mem_free(so->udp.cache[i]);
+	mem_free(so->udp.cache);
+	so->udp.cache = NULL;
+	udp_rare_free(so);
+}
+
+/* ---- moving to another ring (holder) ------------------------------------------------------ */
+
+struct tx_rings {
+	struct ring **rings;
+	unsigned n, max;
+};
+
+static void note_tx_ring(struct dst *dst, void *arg)
+{
+	struct tx_rings *tx = arg;
+
+	for (unsigned i = 0; i < tx->n; i++) {
+		if (tx->rings[i] == dst->ring)
+			return;
+	}
+	if (dst->ring && tx->n < tx->max)
+		tx->rings[tx->n++] = dst->ring;
+}
+
+unsigned udp_tx_rings(struct inet_sock *so, struct ring **rings, unsigned max)
+{
+	struct tx_rings tx = {rings, 0, max};
+
+	each_dst(so, note_tx_ring, &tx);
+	return tx.n;
+}
+
+void udp_retarget(struct inet_sock *so)
+{
+	each_dst(so, expire_dst, NULL);
+}
+
+void udp_leave(struct inet_sock *so, struct ring *ring)
+{
+	struct pkt **link = &so->udp.head;
+
+	/* Frames go back to the ring that received them. */
+	for (; *link; link = &(*link)->next) {
+		struct pkt *next = (*link)->next;
+
+		*link = ring_travel(ring, *link);
+		(*link)->next = next;
+		so->udp.tail = *link;
+	}
+	each_dst(so, forget_dst, NULL);
+}
+
+/* ---- binding (control lock) ------------------------------------------------------------------ */
+
+/*
+ * Takes the frames of a bound socket.  A reason not to is not an error: the
+ * twin receives, and we may still send.
+ */
+static void attach(struct inet_sock *so)
+{
+	if (so->attached)
+		return;
+	sock_port_claim(so);
+	so->verdict = sock_attach(so);
+	mcast_attach(so);
+	if (so->verdict != VERDICT_ACCELERATED)
+		sock_port_unclaim(so);
+	so->attached = true;
+	log_debug("fd %d: UDP %s", sock_twin(&so->sk), verdict_text(so->verdict));
+}
+
+int udp_autobind(struct inet_sock *so)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	int rc;
+
+	control_assert_held();
+	if (!so->bound) {
+		rc = sock_read_local(so);
+		if (!rc && !so->local.port) {
+			rc = sys_bind(sock_twin(&so->sk), (struct sockaddr *)&any, sizeof(any));
+			if (!rc)
+				rc = sock_read_local(so);
+		}
+		if (rc)
+			return rc;
+		so->bound = true;
+	}
+	attach(so);
+	return 0;
+}
+
+static int do_bind(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
+{
+	int rc;
+
+	sock_port_claim(so);
+	rc = sys_bind(sock_twin(&so->sk), addr, len);
+	if (rc)
+		return rc;
+	rc = sock_read_local(so);
+	if (rc)
+		return sock_leave(so, VERDICT_FAMILY);
+	so->bound = true;
+	so->bound_addr = !addr_is_any(&so->local.addr);
+	if (addr_is_loopback(&so->local.addr))
+		return sock_leave(so, VERDICT_LOOPBACK);
+	if (sock_port_shared(so))
+		return sock_leave(so, VERDICT_SHARED_PORT);
+	attach(so);
+	return 0;
+}
+
+static int udp_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = SOCK_KERNEL;
+
+	if (!control_lock())
+		return -EAGAIN;
+	if (sock_ref_valid(ref) && !inet_of(ref.sk)->bound)
+		rc = do_bind(inet_of(ref.sk), addr, len);
+	control_unlock();
+	return rc;
+}
+
+/* ---- connecting (control lock) ------------------------------------------------------------------ */
+
+static void forget_flows(struct inet_sock *so)
+{
+	sock_flows_del(so);
+	mcast_detach(so);
+	so->attached = false;
+}
+
+/* Flows of the old peer or of nobody in particular go, those of the new one come. */
+static void retarget(struct inet_sock *so)
+{
+	forget_flows(so);
+	attach(so);
+}
+
+void udp_detach(struct inet_sock *so)
+{
+	control_assert_held();
+	forget_flows(so);
+}
+
+void udp_attach_anew(struct inet_sock *so)
+{
+	control_assert_held();
+	retarget(so);
+}
+
+void udp_reattach(struct inet_sock *so)
+{
+	control_assert_held();
+	if (so->attached)
+		retarget(so);
+}
+
+static int set_connected(struct inet_sock *so, bool connected, const struct endpoint *to)
+{
+	struct ring *ring;
+	int rc = sock_hold_cold(sock_ref_of(so), &ring);
+
+	if (rc)
+		return rc;
+	so->connected = connected;
+	if (connected)
+		so->remote = *to;
+	else
+		memset(&so->remote, 0, sizeof(so->remote));
+	dst_fini(&so->udp.dst);
+	dst_expire(&so->udp.dst);
+	ring_release_cold(ring);
+	return 0;
+}
+
+/* connect(2) with AF_UNSPEC: anybody may send again. */
+static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = sys_connect(sock_twin(&so->sk), addr, len);
+
+	if (rc || !so->connected)
+		return rc;
+	rc = set_connected(so, false, NULL);
+	if (rc)
+		return rc;
+	/* The kernel forgets an address it chose, and an automatic port stays ours. */
+	rc = sock_read_local(so);
+	so->bound = !rc && so->local.port != 0;
+	if (so->bound)
+		retarget(so);
+	else
+		forget_flows(so);
+	return 0;
+}
+
+static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
+{
+	enum verdict verdict;
+	struct dst_query query;
+	struct dst_found found;
+	struct endpoint to;
+	int rc;
+
+	if (len >= sizeof(sa_family_t) && addr->sa_family == AF_UNSPEC)
+		return disconnect(so, addr, len);
+	rc = sys_connect(sock_twin(&so->sk), addr, len);
+	if (rc)
+		return rc;
+	if (!endpoint_from_sockaddr(&to, addr, len))
+		return sock_leave(so, VERDICT_FAMILY);
+	verdict = sock_start_for(so);
+	if (verdict != VERDICT_ACCELERATED)
+		return sock_leave(so, verdict);
+	query = sock_way_query(so, &to, so->bound_addr ? so->local.addr : addr_v4_any());
+	sock_tx_query(so, &query);
+	dst_find(&query, &found);
+	if (found.verdict != VERDICT_ACCELERATED)
+		return sock_leave(so, found.verdict);
+	rc = sock_read_local(so);
+	if (rc)
+		return rc;
+	so->bound = true;
+	rc = set_connected(so, true, &to);
+	if (rc)
+		return rc;
+	retarget(so);
+	return 0;
+}
+
+static int udp_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = SOCK_KERNEL;
+
+	if (!control_lock())
+		return -EAGAIN;
+	if (sock_ref_valid(ref))
+		rc = do_connect(inet_of(ref.sk), addr, len);
+	control_unlock();
+	return rc;
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------------- */
+
+static int udp_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+		      struct sock_ref *child)
+{
+	child->sk = NULL;
+	return SOCK_KERNEL;
+}
+
+static int udp_listen(struct sock_ref ref, int backlog)
+{
+	return SOCK_KERNEL;
+}
+
+static int udp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	return SOCK_KERNEL; /* the twin is connected, too */
+}
+
+int udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc, n = 0;
+
+	if (cmd != FIONREAD)
+		return SOCK_KERNEL;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	if (!so->udp.head)
+		ring_poll(ring);
+	if (so->udp.head) {
+		n = so->udp.head->len;
+		rc = 1;
+	}
+	ring_release_cold(ring);
+	if (!rc)
+		return SOCK_KERNEL;
+	return user_store32(arg, (uint32_t)n) ? 0 : -EFAULT;
+}
+
+int udp_shutdown(struct sock_ref ref, int how)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	uint32_t events = 0;
+	int told = sys_shutdown(sock_twin(ref.sk), how), rc;
+
+	/* -ENOTCONN, and yet the kernel has done it. */
+	if (told && told != -ENOTCONN)
+		return told;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	if (how == SHUT_RD || how == SHUT_RDWR) {
+		so->shut_rd = true;
+		events |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP;
+	}
+	if (how == SHUT_WR || how == SHUT_RDWR)
+		so->shut_wr = true;
+	if (so->shut_rd && so->shut_wr)
+		events |= EPOLLHUP;
+	sock_set_events(so, sock_own_events(so) | events);
+	ready_notify(&so->sk, events);
+	ring_release_cold(ring);
+	return told;
+}
+
+#define UDP_OPS(mode)                                                                            \
+	{                                                                                        \
+		.accept = udp_accept, .bind = udp_bind, .connect = udp_connect,                  \
+		.getpeername = udp_getpeername, .getsockname = sock_getsockname,                 \
+		.getsockopt = sock_getsockopt, .ioctl = udp_ioctl, .listen = udp_listen,         \
+		.recv = udp_recv_##mode, .send = udp_send_##mode, .setsockopt = sock_setsockopt, \
+		.shutdown = udp_shutdown,                                                        \
+	}
+
+const struct sock_ops udp_ops[HOLD_MODES] = {
+	[HOLD_SINGLE] = UDP_OPS(single),
+	[HOLD_SPIN] = UDP_OPS(spin),
+	[HOLD_MUTEX] = UDP_OPS(mutex),
+	[HOLD_YIELD] = UDP_OPS(yield),
+};

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Datagram sockets that left for the kernel with something to read.  They stay in the
+ * program's table until that is read: what was queued here is older than what the kernel
+ * receives, and comes first.
+ */
+#include "sock/move/move.h"
+#include "sock/udp/mcast.h"
+#include "sock/udp/udp_sock.h"
+
+/* No ring held: is something queued? */
+static bool has_unread(struct inet_sock *so)
+{
+	struct ring *ring;
+	bool some;
+
+	if (sock_hold_cold(sock_ref_of(so), &ring)) /* and runs what was forwarded to it */
+		return false;
+	some = so->udp.head != NULL;
+	ring_release_cold(ring);
+	return some;
+}
+
+void udp_drain_flows(struct inet_sock *so)
+{
+	list_for_each(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+
+		if (!ring_hold_cold(f->ring))
+			continue;
+		ring_flow_drain(f->ring, &f->flow);
+		ring_release_cold(f->ring);
+	}
+}
+
+/* Nobody attaches it again. */
+static void detach(struct inet_sock *so)
+{
+	udp_drain_flows(so);
+	sock_flows_del(so);
+	mcast_forget(so);
+	so->attached = false;
+	so->wildcard = false;
+}
+
+/* ---- the calls of one that lingers ---------------------------------------------------- */
+
+static int linger_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+			 struct sock_ref *child)
+{
+	child->sk = NULL;
+	return SOCK_KERNEL;
+}
+
+static int linger_address(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	return SOCK_KERNEL;
+}
+
+static int linger_getname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	return SOCK_KERNEL;
+}
+
+static int linger_listen(struct sock_ref ref, int backlog)
+{
+	return SOCK_KERNEL;
+}
+
+static ssize_t linger_send(struct sock_ref ref, const struct msghdr *msg, int flags)
+{
+	return SOCK_KERNEL;
+}
+
+static ssize_t linger_recv(struct sock_ref ref, struct msghdr *msg, int flags)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	ssize_t n = SOCK_KERNEL;
+	struct ring *ring;
+	bool over;
+	int rc;
+
+	if (flags & (MSG_ERRQUEUE | MSG_OOB))
+		return SOCK_KERNEL;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	if (so->udp.head)
+		n = udp_take(so, msg, flags);
+	over = !so->udp.head;
+	ring_release_cold(ring);
+	if (over)
+		sock_to_kernel(ref, so->verdict);
+	return n;
+}
+
+static const struct sock_ops linger_ops = {
+	.accept = linger_accept,
+	.bind = linger_address,
+	.connect = linger_address,
+	.getpeername = linger_getname,
+	.getsockname = linger_getname,
+	.getsockopt = sock_getsockopt,
+	.ioctl = udp_ioctl,
+	.listen = linger_listen,
+	.recv = linger_recv,
+	.send = linger_send,
+	.setsockopt = sock_setsockopt,
+	.shutdown = udp_shutdown,
+};
+
+bool udp_linger(struct inet_sock *so)
+{
+	control_assert_held();
+	if (!so->udp.lingers) {
+		sock_move_settle(so);
+		udp_pending_to_twin(so);
+		detach(so);
+	}
+	if (!has_unread(so))
+		return false;
+	if (!so->udp.lingers)
+		__atomic_store_n(&so->sk.ops, &linger_ops, __ATOMIC_RELEASE);
+	so->udp.lingers = true;
+	return true;
+}

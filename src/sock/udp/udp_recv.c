@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receiving datagrams.  Written once, instantiated per thread mode.
+ */
+#include <errno.h>
+#include <sched.h>
+
+#include "base/clock.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "base/user.h"
+#include "sock/move/move.h"
+#include "sock/share/share.h"
+#include "sock/udp/cmsg.h"
+#include "sock/udp/iov.h"
+#include "sock/udp/udp_sock.h"
+#include "sock/wait/wait.h"
+
+#define RECV_FOR_KERNEL (MSG_ERRQUEUE | MSG_OOB)
+#define TRAIN_MAX 64 /* datagrams at once, as the kernel */
+#define ANSWER_PATIENCE (200 * NSEC_PER_USEC)
+
+/* UDP_GRO: could the kernel have joined next to what begins with first? */
+static bool continues(const struct pkt *first, const struct pkt *next)
+{
+	const uint8_t *a = first->frame + first->l3, *b = next->frame + next->l3;
+	struct endpoint from = frame_source(first), other = frame_source(next);
+
+	return next->len && next->len <= first->len && endpoint_eq(&from, &other) &&
+	       memcmp(a + 16, b + 16, 4) == 0 && a[1] == b[1] && a[8] == b[8];
+}
+
+/* Copies to where iov goes on, which has room; false: it cannot be written. */
+static bool give(struct iovec **iov, size_t *count, const uint8_t *data, size_t len)
+{
+	while (len) {
+		size_t n = (*iov)->iov_len < len ? (*iov)->iov_len : len;
+
+		if (!user_copy((*iov)->iov_base, data, n))
+			return false;
+		data += n;
+		len -= n;
+		iov_advance(iov, count, n);
+	}
+	return true;
+}
+
+/*
+ * UDP_GRO, holder: gives or shows what is queued behind the first datagram, too, which was
+ * copied: of its sender and size, the last one may be shorter.  As far as msg has room for
+ * whole ones: nothing is cut that would not be without it.  Bytes, or -EFAULT.
+ */
+static __attribute__((noinline)) ssize_t take_train(struct inet_sock *so, const struct msghdr *msg,
+						    int flags)
+{
+	const struct pkt *first = so->udp.head;
+	struct iovec stack[IOV_STACK], *copy = iov_copy(msg->msg_iov, msg->msg_iovlen, stack);
+	struct iovec *at = copy;
+	size_t count = msg->msg_iovlen, left = iov_total(msg->msg_iov, count), taken = 0;
+	size_t last = first->len;
+	bool good = true;
+	struct pkt *next = first->next;
+
+	if (!copy)
+		return 0;
+	left = left > last ? left - last : 0;
+	if (left)
+		iov_advance(&at, &count, last);
+	for (int n = 1; good && n < TRAIN_MAX && next && next->len <= left && last == first->len;
+	     n++) {
+		if (!continues(first, next) || first->len + taken + next->len > UDP_PAYLOAD_MAX)
+			break;
+		last = next->len;
+		left -= last;
+		taken += last;
+		good = give(&at, &count, pkt_payload(next), last);
+		next = next->next;
+		if (!(flags & MSG_PEEK))
+			udp_free_second(so);
+	}
+	iov_copy_free(copy, stack);
+	return good ? (ssize_t)taken : -EFAULT;
+}
+
+ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags)
+{
+	struct pkt *pkt = so->udp.head;
+	const uint8_t *data = pkt_payload(pkt);
+	size_t left = pkt->len, size = pkt->len, copied = 0;
+	ssize_t rc;
+
+	for (size_t i = 0; i < msg->msg_iovlen && left; i++) {
+		size_t n = msg->msg_iov[i].iov_len < left ? msg->msg_iov[i].iov_len : left;
+
+		if (__builtin_expect(!user_copy(msg->msg_iov[i].iov_base, data, n), 0)) {
+			rc = -EFAULT;
+			goto pop;
+		}
+		data += n;
+		left -= n;
+		copied += n;
+	}
+	msg->msg_flags = left ? MSG_TRUNC : 0;
+	if (msg->msg_name) {
+		struct endpoint from = frame_source(pkt);
+
+		endpoint_to_sockaddr(&from, AF_INET, msg->msg_name, &msg->msg_namelen);
+	}
+	if (msg->msg_controllen || __builtin_expect(so->told, 0)) {
+		ssize_t more = 0;
+
+		if ((so->opt->told & TOLD_GRO) && pkt->next)
+			more = take_train(so, msg, flags);
+		if (more < 0) {
+			rc = more;
+			goto pop;
+		}
+		cmsg_fill(so->opt, pkt, msg, sock_home(so), more ? (int)size : 0);
+		size += (size_t)more;
+		copied += (size_t)more;
+	}
+	rc = (ssize_t)(flags & MSG_TRUNC ? size : copied);
+pop:
+	if (!(flags & MSG_PEEK))
+		pkt_free(udp_pop(so));
+	return rc;
+}
+
+/* Asks the twin without waiting; -EAGAIN: it has nothing. */
+static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
+{
+	ssize_t n = sys_recvmsg(sock_twin(sk), msg, flags | MSG_DONTWAIT);
+
+	if (n < 0 && __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED))
+		__atomic_store_n(&sk->twin_events, 0, __ATOMIC_RELAXED);
+	/* The error is told, but what it was of may be in the queue of errors. */
+	if (n < 0 && n != -EAGAIN)
+		__atomic_store_n(&sk->twin_events, EPOLLERR, __ATOMIC_RELAXED);
+	return n;
+}
+
+/* holder: is it time to look at what the kernel still receives? */
+static bool twin_due(struct inet_sock *so, struct sock_wait *wait)
+{
+	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !sock_home(so)->q)
+		return true;
+	if (params.rx_udp_poll_os_ratio == 0)
+		return false;
+	if (--so->udp.os_countdown > 0 && !spin_was_late(&wait->spin))
+		return false;
+	so->udp.os_countdown = params.rx_udp_poll_os_ratio;
+	return true;
+}
+
+/* After SHUT_RD nobody waits, though what comes can be read. */
+static ssize_t no_more(struct msghdr *msg)
+{
+	msg->msg_namelen = 0;
+	msg->msg_controllen = 0;
+	msg->msg_flags = 0;
+	return 0;
+}
+
+/*
+ * What a new sender sent waits for what the kernel says of it: a call that does not wait would
+ * find nothing, although it has come.  False: that takes too long.
+ */
+static __attribute__((noinline)) bool await_answer(nsec_t *until)
+{
+	nsec_t now = clock_now();
+
+	if (!*until)
+		*until = now + ANSWER_PATIENCE;
+	else
+		sched_yield(); /* another thread is at it */
+	return now < *until;
+}
+
+static inline __attribute__((always_inline)) ssize_t
+recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mode)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	bool dontwait = (flags & MSG_DONTWAIT) || ref.sk->nonblock;
+	nsec_t until = 0; /* a new sender is waited for */
+	bool waiting = false;
+	SOCK_WAIT(wait);
+	struct ring *ring;
+	ssize_t n;
+	int rc;
+
+	if (__builtin_expect(flags & RECV_FOR_KERNEL, 0))
+		return SOCK_KERNEL;
+	for (;;) {
+		bool look, closed, asked;
+
+		rc = sock_hold_mode(ref, &ring, mode);
+		if (__builtin_expect(rc != 0, 0))
+			return rc;
+		sock_access_rx(so);
+		if (!so->udp.head)
+			ring_poll(ring);
+		if (so->udp.head) {
+			n = udp_take(so, msg, flags);
+			ring_release(ring, mode);
+			return n;
+		}
+		look = twin_due(so, &wait);
+		closed = so->shut_rd;
+		asked = ring->n_questions;
+		ring_release(ring, mode);
+		if (__builtin_expect(asked && dontwait, 0) && await_answer(&until))
+			continue;
+		if (__builtin_expect(look || closed, 0)) {
+			n = recv_twin(ref.sk, msg, flags);
+			if (n != -EAGAIN)
+				return n;
+		}
+		if (__builtin_expect(closed && !dontwait, 0))
+			return no_more(msg);
+		if (dontwait) {
+			if (__builtin_expect(__atomic_load_n(&so->n_rings, __ATOMIC_RELAXED) < 2 ||
+						     waiting,
+					     1))
+				return -EAGAIN;
+			waiting = true; /* one more round */
+			sock_poll_others(ref.sk);
+			continue;
+		}
+		if (__builtin_expect(sock_is_away(ref.sk), 0)) {
+			rc = family_fetch(ref, 0);
+			if (rc)
+				return rc;
+			continue;
+		}
+		if (!waiting) {
+			if (family_nonblock(so)) {
+				dontwait = true;
+				continue;
+			}
+			sock_wait_begin(&wait, ref, EPOLLIN, sock_timeout(&so->rcvtimeo));
+			waiting = true;
+		}
+		rc = sock_wait_next(&wait);
+		if (__builtin_expect(rc != 0, 0))
+			return rc;
+	}
+}
+
+#define X(name, mode)                                                               \
+	ssize_t udp_recv_##name(struct sock_ref ref, struct msghdr *msg, int flags) \
+	{                                                                           \
+		return recv_mode(ref, msg, flags, mode);                            \
+	}
+UDP_MODES(X)
+#undef X

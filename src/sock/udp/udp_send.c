@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sending datagrams.  Written once, instantiated per thread mode.
+ */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "base/param.h"
+#include "sock/move/move.h"
+#include "sock/udp/iov.h"
+#include "sock/udp/udp_sock.h"
+#include "sock/wait/wait.h"
+
+#define SEND_SPECIAL (MSG_OOB | MSG_MORE)
+
+static uint64_t hash_endpoint(const struct endpoint *ep)
+{
+	return (ep->addr.q[0] ^ ep->addr.q[1] ^ ep->port) * 0x9e3779b97f4a7c15ull;
+}
+
+_Static_assert(UDP_DST_CACHE == 256, "the top eight bits choose an entry");
+
+static inline struct dst *cached(const struct inet_sock *so, const struct endpoint *to)
+{
+	struct udp_dst *entry;
+
+	if (!so->udp.cache)
+		return NULL;
+	entry = so->udp.cache[hash_endpoint(to) >> 56];
+	return entry && endpoint_eq(&entry->to, to) ? &entry->dst : NULL;
+}
+
+struct dst *udp_find_plain(struct inet_sock *so, const struct endpoint *to)
+{
+	return so->connected && endpoint_eq(&so->remote, to) ? &so->udp.dst : cached(so, to);
+}
+
+/* holder: the entry for a destination, emptied; NULL: no memory. */
+static struct dst *cache_slot(struct inet_sock *so, const struct endpoint *to)
+{
+	struct udp_dst **slot;
+
+	if (!so->udp.cache)
+		so->udp.cache = mem_zalloc(UDP_DST_CACHE * sizeof(struct udp_dst *));
+	if (!so->udp.cache)
+		return NULL;
+	slot = &so->udp.cache[hash_endpoint(to) >> 56];
+	if (!*slot) {
+		*slot = mem_zalloc(sizeof(**slot));
+		if (*slot)
+			dst_init(&(*slot)->dst);
+	}
+	return *slot ? &(*slot)->dst : NULL;
+}
+
+struct udp_way udp_plain_way(const struct inet_sock *so, const struct endpoint *to)
+{
+	struct udp_way way = {
+		.to = *to,
+		.src = so->bound_addr || so->connected ? so->local.addr : addr_v4_any(),
+		.tos = so->opt->tos,
+		.ttl = addr_is_multicast(&to->addr) ? so->opt->mc_ttl : so->opt->ttl,
+		.plain = true,
+	};
+
+	return way;
+}
+
+static struct dst_query query_for(const struct inet_sock *so, const struct udp_way *way)
+{
+	struct dst_query query = sock_way_query(so, &way->to, way->src);
+
+	query.tos = way->tos;
+	query.mc_loop = so->opt->mc_loop;
+	if (addr_is_multicast(&way->to.addr)) {
+		if (so->opt->mc_ifindex)
+			query.oif = so->opt->mc_ifindex;
+		if (addr_is_multicast(&query.src))
+			query.src = addr_v4_any();
+		if (addr_is_any(&query.src) && !addr_is_any(&so->opt->mc_addr))
+			query.src = so->opt->mc_addr;
+	}
+	if (way->oif)
+		query.oif = way->oif;
+	return query;
+}
+
+static struct dst_headers udp_headers(const struct inet_sock *so, const struct udp_way *way)
+{
+	struct dst_headers headers = {
+		.src = {.addr = query_for(so, way).src, .port = so->local.port},
+		.proto = IPPROTO_UDP,
+		.ttl = way->ttl,
+		.tos = way->tos,
+		.no_csum = so->opt->no_check,
+	};
+
+	return headers;
+}
+
+/* holder of home: the place for a way, found already or not; NULL: no memory. */
+static struct dst *dst_for(struct inet_sock *so, const struct udp_way *way)
+{
+	if (!way->plain)
+		return udp_way_slot(so, way);
+	return so->connected && endpoint_eq(&way->to, &so->remote) ? &so->udp.dst
+								   : cache_slot(so, &way->to);
+}
+
+/*
+ * Control lock, holding home: datagrams went by another ring so far.  Those that were
+ * put off there go first; meanwhile nobody sends, the destination is not fresh.
+ */
+static int settle_old_ring(struct sock_ref ref, struct ring **home, struct ring *old)
+{
+	ring_release_cold(*home);
+	if (ring_hold_cold(old))
+		ring_release_cold(old);
+	return sock_hold_cold(ref, home);
+}
+
+int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct udp_way way = *wanted;
+	struct dst_query query;
+	struct dst_found found;
+	struct dst_headers headers;
+	enum verdict verdict;
+	struct ring *ring;
+	struct dst *dst;
+	int rc;
+
+	if (!way.to.port)
+		return SOCK_KERNEL; /* EINVAL */
+	if (!control_lock())
+		return -EAGAIN;
+	rc = -EBADF;
+	if (!sock_ref_valid(ref))
+		goto unlock;
+	verdict = sock_start_for(so);
+	if (verdict != VERDICT_ACCELERATED) {
+		rc = sock_leave(so, verdict);
+		rc = rc ? rc : SOCK_KERNEL;
+		goto unlock;
+	}
+	rc = SOCK_KERNEL;
+	if (way.plain)
+		way = udp_plain_way(so, &way.to); /* as it is now */
+	query = query_for(so, &way);
+	sock_tx_query(so, &query);
+	dst_find(&query, &found);
+	if (found.verdict == VERDICT_ACCELERATED) {
+		rc = so->attached ? 0 : udp_autobind(so);
+		if (rc)
+			goto unlock;
+		/* It may receive nowhere, and still send. */
+		if (sock_home(so) == rings_nowhere())
+			sock_adopt_home(so, sock_rx_ring_beside(so, found.ring));
+	}
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		goto unlock;
+	dst = dst_for(so, &way);
+	if (dst && dst->ring && dst->ring != ring && dst->ring != found.ring) {
+		rc = settle_old_ring(ref, &ring, dst->ring);
+		if (rc)
+			goto unlock;
+		dst = dst_for(so, &way);
+	}
+	headers = udp_headers(so, &way);
+	rc = dst ? dst_apply(dst, ring, &way.to, &found, &headers) : -ENOMEM;
+	if (!rc && !way.plain)
+		container_of(dst, struct udp_dst, dst)->way = way;
+	else if (!rc && dst != &so->udp.dst)
+		container_of(dst, struct udp_dst, dst)->to = way.to;
+	ring_release_cold(ring);
+	if (!rc)
+		dst_resolve_neighbour(&found);
+unlock:
+	control_unlock();
+	return rc;
+}
+
+/* As sends without control messages need it. */
+static __attribute__((noinline)) int resolve(struct sock_ref ref, const struct endpoint *to)
+{
+	struct udp_way way = {.to = *to, .plain = true};
+
+	return udp_resolve(ref, &way);
+}
+
+ssize_t udp_send_fragments(struct inet_sock *so, struct ring *ring, struct dst *dst,
+			   const struct iovec *iov, size_t len)
+{
+	struct pkt *pkts[FRAGMENTS_MAX];
+	struct frame_fragmenter f;
+	ssize_t rc = -ENOBUFS;
+	size_t n = 0;
+
+	/* EMSGSIZE is the kernel's to tell; below 576 nothing is served (RFC 791). */
+	if (len > UDP_PAYLOAD_MAX || so->opt->pmtudisc >= IP_PMTUDISC_DO || dst->mtu < 576)
+		return SOCK_KERNEL;
+	frame_fragmenter_init(&f, &dst->tmpl, iov, len, dst->mtu, ++ring->ip_id);
+	for (;;) {
+		struct pkt *pkt = ring_tx_get(ring);
+
+		if (!pkt || n == FRAGMENTS_MAX)
+			goto unsent;
+		pkt->frame_len = (uint32_t)frame_fragment_next(&f, pkt->frame);
+		if (pkt->frame_len == 0) {
+			pkt_free(pkt);
+			break;
+		}
+		pkts[n++] = pkt;
+	}
+	if (f.faulted) {
+		rc = -EFAULT;
+		goto unsent;
+	}
+	frame_fragment_finish(&f, pkts[0]->frame);
+	for (size_t i = 0; i < n; i++)
+		dst_send(dst, ring, pkts[i]);
+	return (ssize_t)len;
+
+unsent:
+	while (n)
+		pkt_free(pkts[--n]);
+	return rc;
+}
+
+int udp_twin_error(struct inet_sock *so)
+{
+	sock_look_at_twin(&so->sk);
+	if (!(__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) & EPOLLERR))
+		return 0;
+	return sock_twin_int(so, SOL_SOCKET, SO_ERROR, 0);
+}
+
+/* What is out of the ordinary.  SEND_ON: nothing is, any more. */
+#define SEND_ON (SOCK_KERNEL - 1)
+static __attribute__((noinline)) ssize_t send_unusual(struct sock_ref ref, const struct msghdr *msg,
+						      int flags, const struct inet_sock *so)
+{
+	int rc;
+
+	if ((flags & SEND_SPECIAL) || msg->msg_controllen ||
+	    __atomic_load_n(&so->udp.special, __ATOMIC_RELAXED))
+		return udp_send_special(ref, msg, flags);
+	rc = udp_twin_error(inet_of(ref.sk));
+	return rc ? -rc : SEND_ON;
+}
+
+/* holder, until this returns: what the program wanted to send is not there. */
+static __attribute__((noinline, cold)) ssize_t unreadable(struct ring *ring, struct pkt *pkt)
+{
+	pkt_free(pkt);
+	ring_release_cold(ring);
+	return -EFAULT;
+}
+
+static inline __attribute__((always_inline)) ssize_t
+send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mode mode)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	size_t len = iov_total(msg->msg_iov, msg->msg_iovlen);
+	struct endpoint to;
+	struct ring *ring;
+	struct dst *dst;
+	struct pkt *pkt;
+	bool waiting = false;
+	SOCK_WAIT(wait);
+	int rc, tries = 0;
+
+	if (__builtin_expect((flags & SEND_SPECIAL) || msg->msg_controllen ||
+				     __atomic_load_n(&so->udp.special, __ATOMIC_RELAXED) ||
+				     (__atomic_load_n(&ref.sk->twin_events, __ATOMIC_RELAXED) &
+				      EPOLLERR),
+			     0)) {
+		ssize_t n = send_unusual(ref, msg, flags, so);
+
+		if (n != SEND_ON)
+			return n;
+	}
+	if (msg->msg_name && !endpoint_from_sockaddr(&to, msg->msg_name, msg->msg_namelen))
+		return SOCK_KERNEL; /* it knows the right error */
+	for (;;) {
+		rc = sock_hold_mode(ref, &ring, mode);
+		if (__builtin_expect(rc != 0, 0))
+			return rc;
+		if (msg->msg_name)
+			dst = so->connected && endpoint_eq(&so->remote, &to) ? &so->udp.dst
+									     : cached(so, &to);
+		else
+			dst = so->connected ? &so->udp.dst : NULL;
+		if (__builtin_expect(so->shut_wr || (!dst && !msg->msg_name), 0)) {
+			ring_release(ring, mode);
+			return SOCK_KERNEL; /* EPIPE, EDESTADDRREQ */
+		}
+		if (__builtin_expect(dst && dst_fresh(dst), 1)) {
+			if (__builtin_expect(!dst->ring, 0)) {
+				ring_release(ring, mode);
+				return SOCK_KERNEL; /* the kernel reaches it, not we */
+			}
+			if (__builtin_expect(len + IP4_HDR + UDP_HDR > dst->mtu, 0)) {
+				ssize_t n = udp_send_fragments(so, ring, dst, msg->msg_iov, len);
+
+				if (n != -ENOBUFS) {
+					ring_release(ring, mode);
+					return n;
+				}
+				pkt = NULL;
+			} else {
+				pkt = ring_tx_get(ring);
+			}
+			if (__builtin_expect(pkt != NULL, 1))
+				break;
+			ring_poll(ring); /* what was sent comes back */
+			ring_release(ring, mode);
+			if ((flags & MSG_DONTWAIT) || ref.sk->nonblock)
+				return params.tx_nonblocked_eagains ? -EAGAIN : (ssize_t)len;
+			if (!waiting)
+				sock_wait_begin(&wait, ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
+			waiting = true;
+			rc = sock_wait_next(&wait);
+			if (rc)
+				return rc;
+			continue;
+		}
+		if (!msg->msg_name)
+			to = so->remote;
+		ring_release(ring, mode);
+		if (++tries > UDP_RESOLVE_TRIES)
+			return SOCK_KERNEL;
+		rc = resolve(ref, &to);
+		if (rc)
+			return rc;
+	}
+	pkt->frame_len = (uint32_t)frame_build_udp(&dst->tmpl, pkt->frame, msg->msg_iov,
+						   (int)msg->msg_iovlen, len);
+	if (__builtin_expect(pkt->frame_len == 0, 0))
+		return unreadable(ring, pkt);
+	dst_send(dst, ring, pkt);
+	sock_access_tx(so);
+	ring_release(ring, mode);
+	return (ssize_t)len;
+}
+
+#define X(name, mode)                                                                     \
+	ssize_t udp_send_##name(struct sock_ref ref, const struct msghdr *msg, int flags) \
+	{                                                                                 \
+		return send_mode(ref, msg, flags, mode);                                  \
+	}
+UDP_MODES(X)
+#undef X

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sends that are more than a datagram to somebody: with control messages, cut into segments
+ * (UDP_SEGMENT), put together from several calls (MSG_MORE, UDP_CORK).  The twin has the
+ * same options: what is unusual even here, errors included, is left to it, and nothing is
+ * sent twice, for what is refused here was not begun.
+ */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "base/user.h"
+#include "sock/move/move.h"
+#include "sock/udp/cmsg.h"
+#include "sock/udp/iov.h"
+#include "sock/udp/udp_sock.h"
+#include "sock/wait/wait.h"
+
+#define SEGMENTS_MAX 64 /* newer kernels do more, all of them so many */
+#define CALL_MAX 0xffff /* bytes; EMSGSIZE */
+
+/* What a step says, beside the result of the call. */
+enum {
+	STEP_RESOLVE = SOCK_KERNEL - 1,	  /* send.way has to be found */
+	STEP_NO_FRAMES = SOCK_KERNEL - 2, /* nothing was sent */
+};
+
+struct send {
+	struct sock_ref ref;
+	const struct msghdr *msg; /* NULL: UDP_CORK was taken off */
+	int flags;
+	size_t len;
+	bool readable; /* the control messages are what we do */
+	bool added;    /* to what is pending: the kernel cannot do the call any more */
+	struct cmsg_sent sent;
+	struct udp_way way;
+};
+
+void udp_note_special(struct inet_sock *so)
+{
+	bool special = so->udp.pending != UDP_PENDING_NOT || so->opt->cork || so->opt->gso_size;
+
+	__atomic_store_n(&so->udp.special, special, __ATOMIC_RELAXED);
+}
+
+static void set_pending(struct inet_sock *so, enum udp_pending pending)
+{
+	so->udp.pending = pending;
+	udp_note_special(so);
+}
+
+/* ---- ways (holder) ----------------------------------------------------------------------- */
+
+static struct udp_rare *rare_of(struct inet_sock *so)
+{
+	if (!so->udp.rare)
+		so->udp.rare = mem_zalloc(sizeof(*so->udp.rare));
+	return so->udp.rare;
+}
+
+void udp_rare_free(struct inet_sock *so)
+{
+	struct udp_rare *rare = so->udp.rare;
+
+	if (!rare)
+		return;
+	for (int i = 0; i < UDP_DST_CACHE; i++)
+		mem_free(rare->ways[i]);
+	mem_free(rare->pending);
+	mem_free(rare);
+	so->udp.rare = NULL;
+	if (so->udp.pending == UDP_PENDING_HERE)
+		set_pending(so, UDP_PENDING_NOT);
+}
+
+static bool same_way(const struct udp_way *a, const struct udp_way *b)
+{
+	return endpoint_eq(&a->to, &b->to) && addr_eq(&a->src, &b->src) && a->oif == b->oif &&
+	       a->tos == b->tos && a->ttl == b->ttl;
+}
+
+static unsigned place_of(const struct udp_way *way)
+{
+	uint64_t hash = way->to.addr.q[1] ^ way->src.q[1] ^ way->to.port ^
+			((uint64_t)way->tos << 24 | (uint64_t)way->ttl << 16) ^
+			(uint64_t)(unsigned)way->oif << 40;
+
+	return (unsigned)((hash * 0x9e3779b97f4a7c15ull) >> 56);
+}
+
+/* NULL: it was not looked for yet. */
+static struct dst *find_way(struct inet_sock *so, const struct udp_way *way)
+{
+	struct udp_dst *entry;
+
+	if (way->plain)
+		return udp_find_plain(so, &way->to);
+	entry = so->udp.rare ? so->udp.rare->ways[place_of(way)] : NULL;
+	return entry && same_way(&entry->way, way) ? &entry->dst : NULL;
+}
+
+struct dst *udp_way_slot(struct inet_sock *so, const struct udp_way *way)
+{
+	struct udp_rare *rare = rare_of(so);
+	struct udp_dst **slot;
+
+	if (!rare)
+		return NULL;
+	slot = &rare->ways[place_of(way)];
+	if (!*slot) {
+		*slot = mem_zalloc(sizeof(**slot));
+		if (*slot)
+			dst_init(&(*slot)->dst);
+	}
+	return *slot ? &(*slot)->dst : NULL;
+}
+
+/* False: the call names nobody, or in a way that the kernel knows the error of. */
+static bool choose_way(struct send *s, const struct inet_sock *so)
+{
+	const struct cmsg_sent *sent = &s->sent;
+	struct endpoint to = so->remote;
+
+	if (s->msg->msg_name ? !endpoint_from_sockaddr(&to, s->msg->msg_name, s->msg->msg_namelen)
+			     : !so->connected)
+		return false;
+	s->way = udp_plain_way(so, &to);
+	if (sent->pktinfo) {
+		s->way.src = sent->src;
+		s->way.oif = sent->oif;
+	}
+	if (sent->tos >= 0)
+		s->way.tos = (uint8_t)sent->tos;
+	if (sent->ttl)
+		s->way.ttl = sent->ttl;
+	s->way.plain = !sent->pktinfo && sent->tos < 0 && !sent->ttl;
+	return true;
+}
+
+/* ---- putting frames (holder) ------------------------------------------------------------------ */
+
+/* The first len bytes of iov, which is changed for a moment; false: they cannot be read. */
+static bool build(struct pkt *pkt, const struct dst *dst, struct iovec *iov, size_t len)
+{
+	size_t n = 0, left = len, whole;
+
+	while (left > iov[n].iov_len)
+		left -= iov[n++].iov_len;
+	whole = iov[n].iov_len;
+	iov[n].iov_len = left;
+	pkt->frame_len = (uint32_t)frame_build_udp(&dst->tmpl, pkt->frame, iov, (int)n + 1, len);
+	iov[n].iov_len = whole;
+	return pkt->frame_len;
+}
+
+/* UDP_SEGMENT: all segments, or none.  The kernel's limits hold, see fits(). */
+static ssize_t put_segments(struct ring *ring, struct dst *dst, const struct iovec *iov,
+			    size_t iovcnt, size_t len, size_t gso)
+{
+	struct iovec stack[IOV_STACK], *copy = iov_copy(iov, iovcnt, stack), *at = copy;
+	struct pkt *pkts[SEGMENTS_MAX];
+	size_t n = 0, wanted = (len + gso - 1) / gso, left = len;
+	ssize_t rc = STEP_NO_FRAMES;
+
+	while (copy && n < wanted && (pkts[n] = ring_tx_get(ring)))
+		n++;
+	if (n < wanted)
+		goto unsent;
+	for (size_t i = 0; i < n; i++) {
+		size_t piece = left < gso ? left : gso;
+
+		rc = -EFAULT;
+		if (!build(pkts[i], dst, at, piece))
+			goto unsent;
+		iov_advance(&at, &iovcnt, piece);
+		left -= piece;
+	}
+	for (size_t i = 0; i < n; i++)
+		dst_send(dst, ring, pkts[i]);
+	iov_copy_free(copy, stack);
+	return (ssize_t)len;
+
+unsent:
+	while (n)
+		pkt_free(pkts[--n]);
+	if (copy)
+		iov_copy_free(copy, stack);
+	return rc;
+}
+
+/* What the kernel would refuse, or does beyond what we do. */
+static bool fits(const struct inet_sock *so, const struct dst *dst, size_t len, size_t gso)
+{
+	size_t first = len < gso ? len : gso;
+
+	if (!gso)
+		return true;
+	return first + IP4_HDR + UDP_HDR <= dst->mtu && len <= gso * SEGMENTS_MAX &&
+	       len <= UDP_PAYLOAD_MAX && !so->opt->no_check;
+}
+
+/* Bytes, STEP_NO_FRAMES, or SOCK_KERNEL. */
+static ssize_t put(struct inet_sock *so, struct ring *ring, struct dst *dst,
+		   const struct iovec *iov, size_t iovcnt, size_t len, size_t gso)
+{
+	struct pkt *pkt;
+	ssize_t n;
+
+	if (gso && len > gso)
+		return put_segments(ring, dst, iov, iovcnt, len, gso);
+	if (len + IP4_HDR + UDP_HDR > dst->mtu) {
+		n = udp_send_fragments(so, ring, dst, iov, len);
+		return n == -ENOBUFS ? STEP_NO_FRAMES : n;
+	}
+	pkt = ring_tx_get(ring);
+	if (!pkt)
+		return STEP_NO_FRAMES;
+	pkt->frame_len = (uint32_t)frame_build_udp(&dst->tmpl, pkt->frame, iov, (int)iovcnt, len);
+	if (!pkt->frame_len) {
+		pkt_free(pkt);
+		return -EFAULT;
+	}
+	dst_send(dst, ring, pkt);
+	return (ssize_t)len;
+}
+
+/* ---- a datagram in the making (holder) ------------------------------------------------------------ */
+
+static void discard(struct inet_sock *so)
+{
+	struct udp_rare *rare = so->udp.rare;
+
+	mem_free(rare->pending);
+	rare->pending = NULL;
+	rare->pending_len = rare->pending_room = 0;
+	set_pending(so, UDP_PENDING_NOT);
+}
+
+/* 0, -EMSGSIZE, -ENOMEM, -EFAULT: then all of it is gone, as with the kernel's. */
+static int add_piece(struct inet_sock *so, const struct msghdr *msg, size_t len)
+{
+	struct udp_rare *rare = so->udp.rare;
+	size_t need = rare->pending_len + len, room = 2 * need;
+	int rc = -EMSGSIZE;
+	char *more;
+
+	if (need > rare->pending_max)
+		goto gone;
+	if (need > rare->pending_room) {
+		rc = -ENOMEM;
+		more = mem_alloc(room);
+		if (!more)
+			goto gone;
+		if (rare->pending_len)
+			memcpy(more, rare->pending, rare->pending_len);
+		mem_free(rare->pending);
+		rare->pending = more;
+		rare->pending_room = (uint32_t)room;
+	}
+	for (size_t i = 0; i < msg->msg_iovlen; i++) {
+		if (!msg->msg_iov[i].iov_len)
+			continue;
+		rc = -EFAULT;
+		if (!user_copy(rare->pending + rare->pending_len, msg->msg_iov[i].iov_base,
+			       msg->msg_iov[i].iov_len))
+			goto gone;
+		rare->pending_len += (uint32_t)msg->msg_iov[i].iov_len;
+	}
+	return 0;
+
+gone:
+	discard(so);
+	return rc;
+}
+
+static ssize_t begin(struct send *s, struct inet_sock *so, const struct dst *dst, uint16_t gso)
+{
+	struct udp_rare *rare = rare_of(so);
+	bool whole = !gso && so->opt->pmtudisc >= IP_PMTUDISC_DO;
+	uint32_t max = whole ? dst->mtu - IP4_HDR - UDP_HDR : UDP_PAYLOAD_MAX;
+	int rc;
+
+	if (!rare)
+		return -ENOMEM;
+	if (s->len > max)
+		return SOCK_KERNEL; /* EMSGSIZE */
+	rare->pending_way = s->way;
+	rare->pending_max = max;
+	rare->pending_gso = gso;
+	set_pending(so, UDP_PENDING_HERE);
+	rc = add_piece(so, s->msg, s->len);
+	return rc ? rc : (ssize_t)s->len;
+}
+
+/* The last resort: who it goes to is not ours to reach any more. */
+static ssize_t push_by_twin(struct inet_sock *so, int flags)
+{
+	struct udp_rare *rare = so->udp.rare;
+	struct sockaddr_in to;
+	struct iovec iov = {rare->pending, rare->pending_len};
+	struct msghdr msg = {
+		.msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+
+	endpoint_to_sockaddr(&rare->pending_way.to, AF_INET, msg.msg_name, &msg.msg_namelen);
+	n = sys_sendmsg(sock_twin(&so->sk), &msg, flags | MSG_DONTWAIT | MSG_NOSIGNAL);
+	discard(so);
+	return n;
+}
+
+/* What is pending is complete. */
+static ssize_t push(struct send *s, struct inet_sock *so, struct ring *ring)
+{
+	struct udp_rare *rare = so->udp.rare;
+	struct iovec iov = {rare->pending, rare->pending_len};
+	struct dst *dst = find_way(so, &rare->pending_way);
+	uint16_t gso = rare->pending_gso;
+	ssize_t n;
+
+	if (!dst || !dst_fresh(dst)) {
+		s->way = rare->pending_way;
+		return STEP_RESOLVE;
+	}
+	if (!dst->ring) {
+		n = push_by_twin(so, 0);
+		return n < 0 ? n : (ssize_t)s->len;
+	}
+	n = -EMSGSIZE;
+	if (fits(so, dst, iov.iov_len, gso))
+		n = put(so, ring, dst, &iov, 1, iov.iov_len, gso);
+	else if (gso && iov.iov_len > (size_t)gso * SEGMENTS_MAX)
+		n = -EINVAL;
+	if (n == STEP_NO_FRAMES)
+		return n;
+	discard(so);
+	if (n == SOCK_KERNEL)
+		n = -EMSGSIZE;
+	return n < 0 ? n : (ssize_t)s->len;
+}
+
+/* As of the second piece neither address nor control messages are looked at. */
+static ssize_t add(struct send *s, struct inet_sock *so, struct ring *ring, bool more)
+{
+	int rc;
+
+	if (!s->added && s->len > CALL_MAX)
+		return -EMSGSIZE;
+	if (s->flags & MSG_OOB)
+		return -EOPNOTSUPP;
+	if (!s->added && so->shut_wr) {
+		discard(so);
+		return -EPIPE;
+	}
+	rc = s->added ? 0 : add_piece(so, s->msg, s->len);
+	if (rc)
+		return rc;
+	s->added = true;
+	return more ? (ssize_t)s->len : push(s, so, ring);
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+/* holder: the kernel makes the call, and has what is begun with it. */
+static ssize_t by_twin(struct inet_sock *so, bool more)
+{
+	set_pending(so, more ? UDP_PENDING_TWIN : UDP_PENDING_NOT);
+	return SOCK_KERNEL;
+}
+
+/* holder: the result of the call, or STEP_*. */
+static ssize_t step(struct send *s, struct inet_sock *so, struct ring *ring)
+{
+	bool more = so->opt->cork || (s->flags & MSG_MORE);
+	struct dst *dst;
+	uint16_t gso;
+
+	if (so->udp.pending == UDP_PENDING_HERE)
+		return add(s, so, ring, more);
+	if (s->added)
+		return (ssize_t)s->len; /* another thread's call has sent it */
+	if (so->udp.pending == UDP_PENDING_TWIN || !s->readable || (s->flags & MSG_OOB) ||
+	    so->shut_wr || !choose_way(s, so))
+		return by_twin(so, more);
+	dst = find_way(so, &s->way);
+	if (!dst || !dst_fresh(dst))
+		return STEP_RESOLVE;
+	if (!dst->ring)
+		return by_twin(so, more); /* the kernel reaches it, not we */
+	gso = s->sent.segmented ? s->sent.gso_size : so->opt->gso_size;
+	if (more)
+		return begin(s, so, dst, gso);
+	if (!fits(so, dst, s->len, gso))
+		return SOCK_KERNEL;
+	return put(so, ring, dst, s->msg->msg_iov, s->msg->msg_iovlen, s->len, gso);
+}
+
+/*
+ * The call ends with an error, or (SOCK_KERNEL) is the kernel's to make.  What is pending
+ * was to go with it: to the kernel, or nowhere.
+ */
+static ssize_t fail(const struct send *s, ssize_t error)
+{
+	struct inet_sock *so = inet_of(s->ref.sk);
+	struct ring *ring;
+
+	if (!s->added)
+		return error;
+	if (!sock_hold_cold(s->ref, &ring)) {
+		if (so->udp.pending == UDP_PENDING_HERE && error == SOCK_KERNEL)
+			error = push_by_twin(so, 0);
+		else if (so->udp.pending == UDP_PENDING_HERE)
+			discard(so);
+		ring_release_cold(ring);
+	}
+	return error < 0 && error != SOCK_KERNEL ? error : (ssize_t)s->len;
+}
+
+/* No frames are free.  True: *n is the result of a call that does not wait for them. */
+static bool gives_up(const struct send *s, ssize_t *n)
+{
+	if (!(s->flags & MSG_DONTWAIT) && !s->ref.sk->nonblock)
+		return false;
+	*n = fail(s, -EAGAIN);
+	if (!params.tx_nonblocked_eagains)
+		*n = (ssize_t)s->len;
+	return true;
+}
+
+static ssize_t run(struct send *s)
+{
+	struct inet_sock *so = inet_of(s->ref.sk);
+	bool waiting = false;
+	struct ring *ring;
+	SOCK_WAIT(wait);
+	int rc, tries = 0;
+	ssize_t n;
+
+	for (;;) {
+		rc = sock_hold_cold(s->ref, &ring);
+		if (rc)
+			return rc;
+		n = step(s, so, ring);
+		if (n >= 0)
+			sock_access_tx(so);
+		if (n == STEP_NO_FRAMES)
+			ring_poll(ring); /* what was sent comes back */
+		ring_release_cold(ring);
+		if (n == STEP_RESOLVE) {
+			rc = ++tries > UDP_RESOLVE_TRIES ? SOCK_KERNEL
+							 : udp_resolve(s->ref, &s->way);
+			if (rc)
+				return fail(s, rc);
+			continue;
+		}
+		if (n != STEP_NO_FRAMES || gives_up(s, &n))
+			return n;
+		if (!waiting)
+			sock_wait_begin(&wait, s->ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
+		waiting = true;
+		rc = sock_wait_next(&wait);
+		if (rc)
+			return fail(s, rc);
+	}
+}
+
+ssize_t udp_send_special(struct sock_ref ref, const struct msghdr *msg, int flags)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct send s = {.ref = ref,
+			 .msg = msg,
+			 .flags = flags,
+			 .len = iov_total(msg->msg_iov, msg->msg_iovlen)};
+	int rc = 0;
+
+	s.readable = cmsg_read_sent(msg, &s.sent);
+	if (__atomic_load_n(&ref.sk->twin_events, __ATOMIC_RELAXED) & EPOLLERR)
+		rc = udp_twin_error(so);
+	return rc ? -rc : run(&s);
+}
+
+void udp_uncork(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct send s = {.ref = ref, .added = true};
+	struct ring *ring;
+	bool goes;
+
+	if (sock_hold_cold(ref, &ring))
+		return;
+	goes = so->inet == INET_UDP && !so->opt->cork && so->udp.pending != UDP_PENDING_NOT;
+	if (goes && so->udp.pending == UDP_PENDING_TWIN)
+		set_pending(so, UDP_PENDING_NOT); /* the twin was uncorked, too */
+	ring_release_cold(ring);
+	if (goes)
+		run(&s);
+}
+
+void udp_pending_to_twin(struct inet_sock *so)
+{
+	struct ring *ring;
+
+	control_assert_held();
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (so->udp.pending == UDP_PENDING_HERE)
+		push_by_twin(so, MSG_MORE);
+	ring_release_cold(ring);
+}

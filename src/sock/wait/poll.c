@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * poll(2): see poll_internal.h for how.
+ */
+#include <errno.h>
+#include <limits.h>
+
+#include "base/busy.h"
+#include "base/mem.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "ring/hold.h"
+#include "sock/share/share.h"
+#include "sock/wait/poll_events.h"
+#include "sock/wait/poll_internal.h"
+#include "sock/wait/poll_time.h"
+
+#define POLL_PATIENCE (100 * NSEC_PER_MSEC) /* for a connection that another process has */
+#define LOOK_DEFAULT 100		    /* rounds between looks that must not be left out */
+
+static __thread unsigned calls __attribute__((tls_model("initial-exec")));
+
+/* What may be returned of an entry.  select() has its own idea of errors. */
+static short accepted(const struct call *call, nfds_t i)
+{
+	int events = call->fds[i].events;
+
+	if (!call->select)
+		return (short)(events | POLLERR | POLLHUP | POLLNVAL);
+	events |= POLLNVAL;
+	if (events & POLLIN)
+		events |= POLLHUP | POLLERR;
+	if (events & POLLOUT)
+		events |= POLLERR;
+	return (short)events;
+}
+
+/* ---- who is who -------------------------------------------------------------------- */
+
+static void set_shadow(struct call *call, nfds_t i, int fd, short events)
+{
+	struct pollfd *shadow = &call->shadow[i];
+
+	call->n_kernel -= shadow->fd >= 0;
+	call->n_kernel += fd >= 0;
+	*shadow = (struct pollfd){.fd = fd, .events = events};
+}
+
+static void shadow_of_member(struct call *call, const struct member *member)
+{
+	struct sock *sk = member->ref.sk;
+	int wanted = poll_events_wanted((uint16_t)call->fds[member->at].events);
+	int fd = -1;
+
+	/* Errors are reported to who wants to write, too. */
+	if (member->set)
+		fd = call->fds[member->at].fd;
+	else if (((wanted & POLLIN) || sk->kind == SOCK_KIND_UDP) && sock_twin_matters(sk))
+		fd = sock_twin(sk);
+	set_shadow(call, member->at, fd, (short)(wanted & POLLIN));
+}
+
+/* Looks every descriptor up: again, too, when a socket ended or left. */
+static void resolve(struct call *call)
+{
+	call->n_members = 0;
+	call->n_sets = 0;
+	for (nfds_t i = 0; i < call->n; i++) {
+		int fd = call->fds[i].fd;
+		struct sock_ref ref = {NULL, 0};
+
+		if (fd >= 0 && call->n_members < call->room)
+			ref = call->lookup(fd);
+		if (ref.sk && __builtin_expect(sock_is_away(ref.sk), 0))
+			(void)family_fetch(ref, POLL_PATIENCE);
+		if (ref.sk && sock_ref_valid(ref)) {
+			struct member *member = &call->members[call->n_members++];
+
+			member->ref = ref;
+			member->set = ref.sk->kind == SOCK_KIND_EPOLL ? ref.sk->epoll : NULL;
+			member->at = i;
+			call->n_sets += member->set != NULL;
+			shadow_of_member(call, member);
+		} else {
+			set_shadow(call, i, fd, call->fds[i].events);
+		}
+	}
+}
+
+void poll_follow_rings(struct call *call)
+{
+	call->gen = sock_rings_generation();
+	call->rings.n = 0;
+	for (nfds_t m = 0; m < call->n_members; m++) {
+		struct member *member = &call->members[m];
+
+		if (member->set)
+			epoll_add_rings(member->set, &call->rings);
+		else
+			ring_set_add_sock(&call->rings, member->ref.sk);
+		shadow_of_member(call, member);
+	}
+}
+
+/* ---- looking -------------------------------------------------------------------------- */
+
+bool poll_check_members(struct call *call, int *ready)
+{
+	bool valid = true;
+
+	for (nfds_t m = 0; m < call->n_members; m++) {
+		struct member *member = &call->members[m];
+		struct pollfd *pfd = &call->fds[member->at];
+		uint32_t events;
+
+		if (!sock_ref_valid(member->ref)) {
+			valid = false;
+			continue;
+		}
+		if (!member->set) {
+			events = poll_events_now(member->ref.sk);
+			if (__builtin_expect(events & SOCK_AWAY, 0))
+				family_ask(member->ref);
+		} else if (epoll_readable(member->set, NULL))
+			events = POLL_READABLE;
+		else /* descriptors that got into the kernel's part behind our back */
+			events = (uint32_t)call->shadow[member->at].revents & POLLIN ? POLL_READABLE
+										     : 0;
+		pfd->revents = (short)(events & (uint16_t)accepted(call, member->at));
+		*ready += pfd->revents != 0;
+	}
+	return valid;
+}
+
+static void hear_twin(struct call *call, const struct member *member)
+{
+	struct pollfd *shadow = &call->shadow[member->at];
+
+	if (member->set || shadow->fd < 0)
+		return;
+	__atomic_store_n(&member->ref.sk->twin_events,
+			 poll_events_of_twin((uint32_t)shadow->revents), __ATOMIC_RELAXED);
+}
+
+/*
+ * Asks the kernel without waiting: its descriptors that are ready, or -errno.
+ * Lets a signal in if the mask does.
+ */
+static int look(struct call *call, const sigset_t *mask)
+{
+	struct timespec zero = {0, 0};
+	int ready = 0, rc;
+	nfds_t next = 0;
+
+	call->deaf = false;
+	if (!call->n_kernel && !mask)
+		return 0;
+	rc = sys_ppoll(call->shadow, call->n, &zero, mask);
+	if (rc < 0)
+		return rc;
+	for (nfds_t i = 0; i < call->n; i++) {
+		if (next < call->n_members && call->members[next].at == i) {
+			hear_twin(call, &call->members[next++]);
+			continue;
+		}
+		call->fds[i].revents = call->shadow[i].revents & accepted(call, i);
+		ready += call->fds[i].revents != 0;
+		call->deaf |= call->shadow[i].revents && !call->fds[i].revents;
+	}
+	return ready;
+}
+
+/* A look, and our own sockets with it. */
+static int look_at_all(struct call *call)
+{
+	int ready = 0;
+
+	/* What is ready goes before a signal: that stays pending, as in the kernel. */
+	poll_check_members(call, &ready);
+	ready = look(call, ready ? NULL : call->signals.mask);
+	if (ready >= 0)
+		poll_check_members(call, &ready);
+	return ready;
+}
+
+static bool is_look_due(struct call *call, unsigned round)
+{
+	int ratio = params.select_poll_os_ratio;
+
+	if (!call->n_kernel && !call->signals.mask)
+		return false;
+	if (ratio == 0 && call->signals.mask)
+		ratio = LOOK_DEFAULT;
+	return ratio && (round % (unsigned)ratio == 0 || spin_was_late(&call->spin));
+}
+
+/* ---- the call ------------------------------------------------------------------------------ */
+
+static int wait_loop(struct call *call)
+{
+	nsec_t start = clock_now(), now = start, spin_until = poll_spin_end(start);
+	unsigned round = 0;
+	int ready;
+
+	if (params.select_skip_os && ++calls % (unsigned)params.select_skip_os == 0 &&
+	    call->n_kernel) {
+		ring_set_poll(&call->rings);
+		ready = look_at_all(call);
+		if (ready)
+			return ready;
+	}
+	for (;; now = clock_now()) {
+		bool expired = now >= call->deadline,
+		     rest = poll_spin_ended(now, spin_until, &call->spin);
+
+		ring_set_poll(&call->rings);
+		ready = 0;
+		if (!poll_check_members(call, &ready)) {
+			resolve(call);
+			poll_follow_rings(call);
+			continue;
+		}
+		if (!ready && (expired || rest || is_look_due(call, ++round)))
+			ready = look_at_all(call);
+		if (ready)
+			return ready;
+		if (expired)
+			return 0;
+		if (poll_signals_interrupted(&call->signals))
+			return -EINTR;
+		poll_signals_block(&call->signals);
+		if (rest) {
+			spin_until = 0; /* polling is not begun again */
+			ready = poll_sleep(call);
+			if (ready)
+				return ready;
+		} else {
+			spin_round(&call->spin, now);
+			if (sock_rings_generation() != call->gen)
+				poll_follow_rings(call);
+		}
+	}
+}
+
+void poll_end(struct call *call)
+{
+	poll_signals_end(&call->signals);
+	if (call->n > POLL_FEW_FDS)
+		mem_free(call->shadow);
+	if (call->room > POLL_FEW_MEMBERS)
+		mem_free(call->members);
+}
+
+void poll_cancelled(void *arg)
+{
+	struct call *call = arg;
+
+	mem_free(call->owned);
+	poll_end(call);
+}
+
+static int run(struct call *call, nsec_t timeout, const sigset_t *mask)
+{
+	int rc;
+
+	call->deadline = poll_deadline(clock_now(), timeout);
+	call->deaf = false;
+	call->n_kernel = 0;
+	poll_signals_begin(&call->signals, mask);
+	spin_start(&call->spin);
+	cleanup_push(&call->undo, poll_cancelled, call);
+	for (nfds_t i = 0; i < call->n; i++) {
+		call->fds[i].revents = 0;
+		call->shadow[i] = (struct pollfd){.fd = -1};
+	}
+	resolve(call);
+	poll_follow_rings(call);
+	rc = wait_loop(call);
+	cleanup_pop(&call->undo);
+	poll_end(call);
+	return rc;
+}
+
+static nfds_t count_members(const struct call *call)
+{
+	nfds_t n = 0;
+
+	for (nfds_t i = 0; i < call->n; i++)
+		n += call->fds[i].fd >= 0 && call->lookup(call->fds[i].fd).sk != NULL;
+	return n;
+}
+
+int poll_call(struct call *call, nsec_t timeout, const sigset_t *mask)
+{
+	if (busy_locks || hold_current)
+		return -EINTR; /* in a signal handler that interrupted the library */
+	call->room = count_members(call);
+	call->shadow = call->few_shadow;
+	call->members = call->few_members;
+	if (call->n > POLL_FEW_FDS)
+		call->shadow = mem_alloc(call->n * sizeof(*call->shadow));
+	if (call->room > POLL_FEW_MEMBERS)
+		call->members = mem_alloc(call->room * sizeof(*call->members));
+	if (!call->shadow || !call->members) {
+		if (call->n > POLL_FEW_FDS)
+			mem_free(call->shadow);
+		return -ENOMEM;
+	}
+	return run(call, timeout, mask);
+}
+
+int poll_sockets(struct pollfd *fds, nfds_t n, nsec_t timeout, const sigset_t *mask,
+		 fd_lookup_fn lookup)
+{
+	struct call call;
+
+	if (n > INT_MAX / sizeof(*fds))
+		return -EINVAL;
+	call.fds = fds;
+	call.n = n;
+	call.lookup = lookup;
+	call.owned = NULL;
+	call.select = false;
+	return poll_call(&call, timeout, mask);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Events as poll(2) and epoll(7) name them.  Both use the same bits.
+ *
+ * Sockets may leave out the aliases that the kernel always sets along with
+ * EPOLLIN and EPOLLOUT; they are added here.
+ */
+#ifndef SOCK_WAIT_POLL_EVENTS_H
+#define SOCK_WAIT_POLL_EVENTS_H
+
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include "sock/core/sock.h"
+
+_Static_assert((int)EPOLLIN == POLLIN && (int)EPOLLOUT == POLLOUT && (int)EPOLLERR == POLLERR &&
+		       (int)EPOLLHUP == POLLHUP && (int)EPOLLPRI == POLLPRI &&
+		       (int)EPOLLRDNORM == POLLRDNORM && (int)EPOLLWRBAND == POLLWRBAND &&
+		       (int)EPOLLRDHUP == POLLRDHUP,
+	       "one set of bits");
+
+#define POLL_READABLE (EPOLLIN | EPOLLRDNORM)
+#define POLL_WRITABLE (EPOLLOUT | EPOLLWRNORM)
+
+/* What the kernel said of a twin, as twin_events. */
+static inline uint32_t poll_events_of_twin(uint32_t revents)
+{
+	return (revents & (EPOLLIN | EPOLLHUP) ? POLL_READABLE : 0) | (revents & EPOLLERR);
+}
+
+/* What to be notified of, so that no event of these is missed. */
+static inline uint32_t poll_events_wanted(uint32_t events)
+{
+	if (events & EPOLLRDNORM)
+		events |= EPOLLIN;
+	if (events & (EPOLLWRNORM | EPOLLWRBAND))
+		events |= EPOLLOUT;
+	return events;
+}
+
+/* All that is true now.  What the twin had when it was last looked at is checked again. */
+static inline uint32_t poll_events_now(struct sock *sk)
+{
+	uint32_t events = __atomic_load_n(&sk->events, __ATOMIC_ACQUIRE);
+	uint32_t twin = __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED);
+
+	if (twin & ~(events & EPOLLIN ? (uint32_t)POLL_READABLE : 0)) {
+		sock_look_at_twin(sk);
+		events |= __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED);
+	}
+	if (events & EPOLLIN)
+		events |= EPOLLRDNORM;
+	if (events & EPOLLOUT)
+		events |= EPOLLWRNORM | (sk->kind == SOCK_KIND_UDP ? EPOLLWRBAND : 0);
+	return events;
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A call of poll(2) or select(2).
+ *
+ * The caller's array has a shadow that the kernel is asked about: the same
+ * entry for a descriptor of the kernel, the twin for an accelerated socket whose
+ * twin matters, nothing (-1) for another one.  Accelerated sockets are members:
+ * their events are looked at each round, and watched while the thread sleeps.
+ *
+ * Role		the thread in the call.
+ * Lifetime	on its stack.
+ */
+#ifndef SOCK_WAIT_POLL_INTERNAL_H
+#define SOCK_WAIT_POLL_INTERNAL_H
+
+#include "base/cleanup.h"
+#include "sock/core/ready.h"
+#include "sock/wait/epoll_internal.h"
+#include "sock/wait/poll_rings.h"
+#include "sock/wait/poll_signals.h"
+#include "sock/wait/spin.h"
+
+/* With so many descriptors, and so many sockets among them, the call needs no memory. */
+#define POLL_FEW_FDS 32
+#define POLL_FEW_MEMBERS 16
+
+/* An accelerated socket of the call. */
+struct member {
+	struct sock_ref ref;
+	struct epoll *set; /* an epoll set, or NULL: a socket */
+	nfds_t at;	   /* its index */
+	struct watch watch;
+	struct sleeper guest; /* at the set */
+};
+
+struct call {
+	struct pollfd *fds; /* the caller's, or what select() made of its bits */
+	struct pollfd *shadow;
+	nfds_t n;
+	struct member *members;
+	nfds_t n_members, room;
+	nfds_t n_kernel; /* entries of the shadow that are not -1 */
+	unsigned n_sets; /* members that are epoll sets */
+	fd_lookup_fn lookup;
+	void *owned; /* by our caller; freed if the thread is cancelled, or NULL */
+	bool select;
+	bool deaf; /* the shadow has events that are not asked for */
+	nsec_t deadline;
+	struct poll_signals signals;
+	struct spin spin;
+	struct cleanup undo;
+	uint32_t gen; /* sock_rings_generation() of ->rings */
+	struct ring_set rings;
+	struct pollfd few_shadow[POLL_FEW_FDS];
+	struct member few_members[POLL_FEW_MEMBERS];
+};
+
+/* The call from here to its end, with ->fds, n, lookup, owned and select given. */
+int poll_call(struct call *call, nsec_t timeout, const sigset_t *mask);
+/* Frees what the call has; also when the thread is cancelled. */
+void poll_end(struct call *call);
+/* A cleanup handler: that, and what our caller owns. */
+void poll_cancelled(void *call);
+
+/* Accelerated sockets: adds those that are ready to *ready.  False: look them up again. */
+bool poll_check_members(struct call *call, int *ready);
+/* Rings and twins of the members, as they are now. */
+void poll_follow_rings(struct call *call);
+
+/* Until something may have happened: 0, -EINTR or another error. */
+int poll_sleep(struct call *call);
+
+#endif

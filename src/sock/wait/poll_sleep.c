@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sleeping in poll(2) and select(2): on the shadow, on the descriptors of the
+ * rings, and on the watches of the members.
+ */
+#include <errno.h>
+#include <pthread.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "sock/wait/poll_events.h"
+#include "sock/wait/poll_internal.h"
+
+#define NAP (10 * NSEC_PER_MSEC) /* when a descriptor says what nobody wants to hear */
+
+struct nap {
+	struct call *call;
+	struct waiter *waiter;
+	nfds_t n_watched; /* members whose watch may be added */
+	struct rest rest;
+};
+
+static void wake_up(struct nap *nap)
+{
+	struct call *call = nap->call;
+
+	rest_end(&nap->rest);
+	for (nfds_t m = 0; m < nap->n_watched; m++) {
+		struct member *member = &call->members[m];
+		struct ring *ring;
+
+		/* If it is gone, so is the watch from its list. */
+		if (!member->set && sock_hold(member->ref, &ring)) {
+			watch_remove(&member->watch);
+			sock_release(ring);
+		}
+	}
+	waiter_discard(nap->waiter);
+}
+
+static void cancelled(void *arg)
+{
+	struct nap *nap = arg;
+
+	wake_up(nap);
+}
+
+/* False: one of them ended, or this is a signal handler that interrupted the library. */
+static bool watch_members(struct nap *nap)
+{
+	struct call *call = nap->call;
+
+	for (; nap->n_watched < call->n_members; nap->n_watched++) {
+		struct member *member = &call->members[nap->n_watched];
+		struct ring *ring;
+
+		if (member->set)
+			continue;
+		watch_init(&member->watch, nap->waiter, member->ref.sk,
+			   poll_events_wanted((uint16_t)call->fds[member->at].events));
+		if (!sock_hold(member->ref, &ring))
+			return false;
+		watch_add(&member->watch);
+		sock_release(ring);
+	}
+	return true;
+}
+
+/* The call's own descriptors; we are guests of sets within. */
+static void collect_fds(struct nap *nap)
+{
+	struct call *call = nap->call;
+
+	for (nfds_t i = 0; i < call->n; i++) {
+		const struct pollfd *shadow = &call->shadow[i];
+		bool deaf = call->deaf && shadow->revents && !call->fds[i].revents;
+
+		if (shadow->fd >= 0 && !deaf)
+			sleep_fds_add(&nap->rest.fds, shadow->fd, shadow->events);
+	}
+	for (nfds_t m = 0; m < call->n_members; m++) {
+		struct member *member = &call->members[m];
+
+		if (member->set)
+			epoll_sleep(member->set, &nap->rest, &member->guest);
+	}
+}
+
+/* Lying down: what came before the watches is seen here, what comes later rings. */
+static bool is_quiet(const struct nap *nap)
+{
+	struct call *call = nap->call;
+	int ready = 0;
+
+	waiter_discard(nap->waiter); /* first: what happens from here on rings again */
+	return poll_check_members(call, &ready) && !ready && sock_rings_generation() == call->gen;
+}
+
+static int sleep_watching(struct nap *nap)
+{
+	struct call *call = nap->call;
+	nsec_t deadline = call->deadline;
+	int rc = 0;
+
+	if (!watch_members(nap))
+		return 0;
+	collect_fds(nap);
+	if (call->deaf && deadline > clock_now() + NAP)
+		deadline = clock_now() + NAP;
+	while (!rc && sleep_listen(&nap->rest.sleep) && is_quiet(nap))
+		rc = rest_now(&nap->rest, deadline, call->signals.mask);
+	if (rc == -EINVAL)
+		rc = 0; /* more than RLIMIT_NOFILE allows: goes on polling */
+	return rc < 0 ? rc : 0;
+}
+
+int poll_sleep(struct call *call)
+{
+	struct nap nap; /* not cleared: it is large */
+	struct cleanup undo;
+	int rc;
+
+	if (call->gen != sock_rings_generation() || call->n_sets)
+		poll_follow_rings(call);
+	nap.call = call;
+	nap.waiter = waiter_self();
+	nap.n_watched = 0;
+	if (!nap.waiter || !rest_begin(&nap.rest, nap.waiter, &call->rings,
+				       (unsigned)call->n + call->n_sets * EPOLL_SLEEP_FDS)) {
+		sys_sched_yield(); /* no memory: goes on polling */
+		return 0;
+	}
+	cleanup_push(&undo, cancelled, &nap);
+	rc = sleep_watching(&nap);
+	cleanup_pop(&undo);
+	wake_up(&nap);
+	return rc;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/wait/wait.h"
+
+#include <errno.h>
+
+#include "base/param.h"
+#include "sock/core/inet_sock.h"
+#include "sock/wait/poll_rings.h"
+
+static void cancelled(void *arg)
+{
+	struct sock_wait *wait = arg;
+
+	sock_wait_leave(wait->ref);
+}
+
+void sock_wait_finish(struct sock_wait *wait)
+{
+	cleanup_pop(&wait->undo);
+	sock_wait_leave(wait->ref);
+}
+
+void sock_wait_begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, nsec_t timeout)
+{
+	/* Pairs with sock_close(): it counts us, or we find the socket gone. */
+	__atomic_fetch_add(&ref.sk->waiters, 1, __ATOMIC_SEQ_CST);
+	wait->ref = ref;
+	wait->events = events;
+	wait->polls = params.rx_poll ? params.rx_poll : 1;
+	wait->deadline = timeout ? clock_now() + timeout : NSEC_NEVER;
+	spin_start(&wait->spin);
+	cleanup_push(&wait->undo, cancelled, wait);
+}
+
+static bool interrupted(const struct sock_wait *wait)
+{
+	return sock_signals_interrupt(&wait->before, wait->deadline != NSEC_NEVER);
+}
+
+/* One sleep: what has to be undone after it, also when the thread is cancelled. */
+struct nap {
+	struct sock_wait *wait;
+	struct waiter *waiter;
+	struct watch watch;
+	struct ring_set rings;
+	struct rest rest;
+};
+
+static void wake_up(void *arg)
+{
+	struct nap *nap = arg;
+	struct ring *ring;
+
+	rest_end(&nap->rest);
+	/* The watch is on this stack: it goes, unless the socket ended and took it off. */
+	if (sock_hold_cold(nap->wait->ref, &ring) == 0) {
+		watch_remove(&nap->watch);
+		ring_release_cold(ring);
+	}
+	waiter_discard(nap->waiter);
+}
+
+static bool same_rings(const struct nap *nap)
+{
+	struct ring_set now = {.n = 0};
+
+	ring_set_add_sock(&now, nap->wait->ref.sk);
+	if (now.n != nap->rings.n)
+		return false;
+	for (unsigned i = 0; i < now.n; i++) {
+		if (now.rings[i] != nap->rings.rings[i])
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Lying down: the watch is in place, so what came before is seen here, and what
+ * comes later rings.  A socket that moves calls all who wait for it; one that went to
+ * another process before the watch was there has called without us.
+ */
+static bool is_quiet(const struct nap *nap)
+{
+	/* Errors and the end of the stream are events, too. */
+	uint32_t wanted = nap->wait->events | EPOLLERR | EPOLLHUP;
+
+	return !waiter_pending(nap->waiter) && !(sock_events(nap->wait->ref.sk) & wanted) &&
+	       !sock_is_away(nap->wait->ref.sk) && same_rings(nap);
+}
+
+static int sleep_watching(struct nap *nap)
+{
+	struct sock *sk = nap->wait->ref.sk;
+	struct rest *rest = &nap->rest;
+	int rc = 0;
+
+	if (sock_twin_matters(sk))
+		sleep_fds_add(&rest->fds, sock_twin(sk), POLLIN);
+	while (!rc && sleep_listen(&rest->sleep) && is_quiet(nap))
+		rc = rest_now(rest, nap->wait->deadline, NULL);
+	if (rc > 0 && rc != REST_EXPIRED)
+		__atomic_store_n(&sk->twin_events, EPOLLIN | EPOLLRDNORM, __ATOMIC_RELAXED);
+	return rc;
+}
+
+/* A cancellation point. */
+static int sleep_guarded(struct nap *nap)
+{
+	struct cleanup undo;
+	int rc;
+
+	cleanup_push(&undo, wake_up, nap);
+	rc = sleep_watching(nap);
+	cleanup_pop(&undo);
+	wake_up(nap);
+	return rc;
+}
+
+/* Sleeps until the socket has something, by whichever thread it was received. */
+static int sleep_on(struct sock_wait *wait)
+{
+	struct nap nap; /* not cleared: it is large */
+	struct ring *ring;
+	int rc;
+
+	nap.wait = wait;
+	nap.waiter = waiter_self();
+	if (!nap.waiter)
+		return 0; /* no memory to sleep with: goes on polling */
+	nap.rings.n = 0;
+	ring_set_add_sock(&nap.rings, wait->ref.sk);
+	if (!rest_begin(&nap.rest, nap.waiter, &nap.rings, 1))
+		return 0;
+	watch_init(&nap.watch, nap.waiter, wait->ref.sk, wait->events);
+	rc = sock_hold_cold(wait->ref, &ring);
+	if (rc) {
+		rest_end(&nap.rest);
+		return rc;
+	}
+	watch_add(&nap.watch);
+	ring_release_cold(ring);
+	rc = sleep_guarded(&nap);
+	return rc == -EINTR ? -EINTR : 0;
+}
+
+int sock_wait_next(struct sock_wait *wait)
+{
+	struct ring *home = __atomic_load_n(&wait->ref.sk->home, __ATOMIC_ACQUIRE);
+	const struct inet_sock *so = inet_of(wait->ref.sk);
+	nsec_t now = __atomic_load_n(&home->now, __ATOMIC_RELAXED);
+	int rc;
+
+	if (__builtin_expect(__atomic_load_n(&so->n_rings, __ATOMIC_RELAXED) > 1, 0))
+		sock_poll_others(wait->ref.sk);
+	if (__builtin_expect(interrupted(wait), 0))
+		return -EINTR;
+	if (wait->deadline != NSEC_NEVER && clock_now() >= wait->deadline)
+		return -EAGAIN;
+	if (wait->polls < 0) {
+		spin_round(&wait->spin, now);
+		return 0;
+	}
+	if (ring_queue(home) && wait->polls > 0 && !spin_is_crowded(&wait->spin)) {
+		wait->polls--;
+		spin_round(&wait->spin, now);
+		return 0;
+	}
+	rc = sleep_on(wait);
+	if (rc == -EINTR && !interrupted(wait))
+		rc = sock_signals.handled != wait->before.handled ? 0 : -EINTR;
+	return rc;
+}
