@@ -29,7 +29,7 @@ static const char *get_variable(const char *name)
 /* Out of the environment in any case: it is about descriptors of this process. */
 static const char *get_inherited(void)
 {
-	const char *text = heritage_take_variable(environ);
+	const char *text = inherited_take_variable(environ);
 
 	return getauxval(AT_SECURE) ? NULL : text;
 }
@@ -66,7 +66,7 @@ void start(void)
 	param_warn(environ);
 	param_banner();
 	sock_init(&hooks);
-	heritage_take(inherited);
+	inherited_take(inherited);
 	errno = saved;
 }
 

@@ -27,7 +27,7 @@
 	X(SOCK_FULL, "receive buffer of the socket is full")     \
 	X(SOCK_CLOSED, "socket does not receive any more")       \
 	X(SOCK_FILTER, "not from the connected peer or source")  \
-	X(SOCK_AWAY, "the connection went to another process")   \
+	X(SOCK_EXPORTED, "the connection went to another process")   \
 	X(TCP_STATE, "segment makes no sense in this state")     \
 	X(TCP_SEQ, "segment outside the window")                 \
 	X(TCP_ACK, "acknowledges what was not sent")             \

@@ -71,7 +71,7 @@ struct port_ops {
 	/*
 	 * The process is about to give up its privileges: from now on the queues that it
 	 * has get nothing but what was granted, whatever else it does; the kernel sees to it.
-	 * add_flow, take_flow and share_join of anything else: -ENOSPC.  No queue is opened.
+	 * add_flow, take_flow and reuseport_join of anything else: -ENOSPC.  No queue is opened.
 	 */
 	void (*fence)(struct port *port);
 	/*
@@ -120,17 +120,17 @@ struct port_ops {
 	 * a member.  -EEXIST: it goes to somebody else, who does not share.
 	 * -ENOSPC: there are too many.  -EAGAIN.
 	 */
-	int (*share_join)(struct port_queue *q, const struct flow_key *key,
-			  struct flow_share *share);
+	int (*reuseport_join)(struct port_queue *q, const struct flow_key *key,
+			      struct flow_share *share);
 	/* A member of this queue goes.  The others get its part. */
-	void (*share_leave)(struct port_queue *q, const struct flow_key *key,
-			    const struct flow_share *share);
+	void (*reuseport_leave)(struct port_queue *q, const struct flow_key *key,
+				const struct flow_share *share);
 	/* As move_flow, of one member; it keeps its part. */
-	int (*share_move)(struct port_queue *q, const struct flow_key *key,
-			  const struct flow_share *share);
+	int (*reuseport_move)(struct port_queue *q, const struct flow_key *key,
+			      const struct flow_share *share);
 	/* Which member of this flow gets what matches the 5-tuple? */
-	unsigned (*share_pick)(struct port_queue *q, const struct flow_share *share,
-			       const struct flow_key *key);
+	unsigned (*reuseport_pick)(struct port_queue *q, const struct flow_share *share,
+				   const struct flow_key *key);
 	/*
 	 * Frames that match key, a 5-tuple, come to this queue from now on, wherever they
 	 * went before: to another process that has handed the connection over to us, or

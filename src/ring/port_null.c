@@ -135,10 +135,10 @@ const struct port_ops port_null_ops = {
 	nothing_pending,   /* rx_pending */
 	no_service,	   /* service */
 	always_settled,	   /* settle */
-	refuse_share,	   /* share_join */
-	ignore_share,	   /* share_leave */
-	refuse_share_move, /* share_move */
-	pick_any,	   /* share_pick */
+	refuse_share,	   /* reuseport_join */
+	ignore_share,	   /* reuseport_leave */
+	refuse_share_move, /* reuseport_move */
+	pick_any,	   /* reuseport_pick */
 	refuse_flow,	   /* take_flow */
 	ignore_queue,	   /* tx_flush */
 	no_frame,	   /* tx_get */

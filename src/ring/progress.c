@@ -193,7 +193,7 @@ static void sleep_on(nsec_t timeout, bool rings)
 		struct ring *ring = rings_at(i);
 		int ring_fd[PORT_FDS_MAX], n_fds = ring_fds(ring, ring_fd);
 
-		/* Its watchman wakes up for all of us; who leaves last wakes us. */
+		/* Its leader wakes up for all of us; who leaves last wakes us. */
 		if (sleep_place_used(&ring->sleepers))
 			continue;
 		for (int f = 0; f < n_fds && n < FDS_MAX; f++)

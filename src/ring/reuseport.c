@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ring/reuseport.h"
 
-_Static_assert(SHARE_MEMBERS <= 64, "a mask has a bit of each");
-_Static_assert(SHARE_BUCKETS >= SHARE_MEMBERS, "each has a place");
+_Static_assert(REUSEPORT_MEMBERS <= 64, "a mask has a bit of each");
+_Static_assert(REUSEPORT_BUCKETS >= REUSEPORT_MEMBERS, "each has a place");
 
-int share_add(struct share_members *members, const struct flow_share *share, unsigned slot)
+int reuseport_add(struct reuseport_members *members, const struct flow_share *share, unsigned slot)
 {
 	uint32_t last = 0;
 	int free = -1;
 
-	for (int i = SHARE_MEMBERS; i-- > 0;) {
-		const struct share_member *m = &members->at[i];
+	for (int i = REUSEPORT_MEMBERS; i-- > 0;) {
+		const struct reuseport_member *m = &members->at[i];
 
 		if (!m->seq)
 			free = i;
@@ -18,7 +18,7 @@ int share_add(struct share_members *members, const struct flow_share *share, uns
 	}
 	if (free < 0)
 		return -1;
-	members->at[free] = (struct share_member){
+	members->at[free] = (struct reuseport_member){
 		.slot = (uint16_t)slot, .rank = share->rank, .spread = share->spread};
 	/* Last: without it there is no member. */
 	__atomic_store_n(&members->at[free].seq, last + 1, __ATOMIC_RELEASE);
@@ -30,33 +30,33 @@ static uint64_t bit(unsigned i)
 	return UINT64_C(1) << i;
 }
 
-/* The latest of the highest rank; SHARE_MEMBERS: there is nobody. */
-static unsigned first_of(const struct share_members *members)
+/* The latest of the highest rank; REUSEPORT_MEMBERS: there is nobody. */
+static unsigned first_of(const struct reuseport_members *members)
 {
-	unsigned best = SHARE_MEMBERS;
+	unsigned best = REUSEPORT_MEMBERS;
 
-	for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
-		const struct share_member *m = &members->at[i];
-		const struct share_member *b = &members->at[best % SHARE_MEMBERS];
+	for (unsigned i = 0; i < REUSEPORT_MEMBERS; i++) {
+		const struct reuseport_member *m = &members->at[i];
+		const struct reuseport_member *b = &members->at[best % REUSEPORT_MEMBERS];
 
-		if (m->seq && (best == SHARE_MEMBERS || m->rank > b->rank ||
+		if (m->seq && (best == REUSEPORT_MEMBERS || m->rank > b->rank ||
 			       (m->rank == b->rank && m->seq > b->seq)))
 			best = i;
 	}
 	return best;
 }
 
-uint64_t share_receivers(const struct share_members *members)
+uint64_t reuseport_receivers(const struct reuseport_members *members)
 {
 	unsigned first = first_of(members);
 	uint64_t all = 0;
 
-	if (first == SHARE_MEMBERS)
+	if (first == REUSEPORT_MEMBERS)
 		return 0;
 	if (!members->at[first].spread)
 		return bit(first);
-	for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
-		const struct share_member *m = &members->at[i];
+	for (unsigned i = 0; i < REUSEPORT_MEMBERS; i++) {
+		const struct reuseport_member *m = &members->at[i];
 
 		if (m->seq && m->spread && m->rank == members->at[first].rank)
 			all |= bit(i);
@@ -66,52 +66,52 @@ uint64_t share_receivers(const struct share_members *members)
 
 static bool receives(uint64_t receivers, unsigned i)
 {
-	return i < SHARE_MEMBERS && receivers & bit(i);
+	return i < REUSEPORT_MEMBERS && receivers & bit(i);
 }
 
 /* The one with the fewest places. */
-static unsigned poorest(const unsigned count[SHARE_MEMBERS], uint64_t receivers)
+static unsigned poorest(const unsigned count[REUSEPORT_MEMBERS], uint64_t receivers)
 {
 	unsigned best = (unsigned)__builtin_ctzll(receivers);
 
-	for (unsigned i = best + 1; i < SHARE_MEMBERS; i++) {
+	for (unsigned i = best + 1; i < REUSEPORT_MEMBERS; i++) {
 		if (receives(receivers, i) && count[i] < count[best])
 			best = i;
 	}
 	return best;
 }
 
-static unsigned richest(const unsigned count[SHARE_MEMBERS], uint64_t receivers)
+static unsigned richest(const unsigned count[REUSEPORT_MEMBERS], uint64_t receivers)
 {
 	unsigned best = (unsigned)__builtin_ctzll(receivers);
 
-	for (unsigned i = best + 1; i < SHARE_MEMBERS; i++) {
+	for (unsigned i = best + 1; i < REUSEPORT_MEMBERS; i++) {
 		if (receives(receivers, i) && count[i] > count[best])
 			best = i;
 	}
 	return best;
 }
 
-static void give(uint8_t *bucket, unsigned count[SHARE_MEMBERS], unsigned to)
+static void give(uint8_t *bucket, unsigned count[REUSEPORT_MEMBERS], unsigned to)
 {
 	count[to]++;
 	__atomic_store_n(bucket, (uint8_t)to, __ATOMIC_RELAXED);
 }
 
-void share_balance(uint8_t buckets[SHARE_BUCKETS], uint64_t receivers)
+void reuseport_balance(uint8_t buckets[REUSEPORT_BUCKETS], uint64_t receivers)
 {
-	unsigned count[SHARE_MEMBERS] = {0};
+	unsigned count[REUSEPORT_MEMBERS] = {0};
 
 	if (!receivers)
 		return;
-	for (unsigned b = 0; b < SHARE_BUCKETS; b++) {
+	for (unsigned b = 0; b < REUSEPORT_BUCKETS; b++) {
 		unsigned member = buckets[b]; /* once: others may write the memory */
 
 		if (receives(receivers, member))
 			count[member]++;
 	}
 	/* What nobody has goes to who has least, */
-	for (unsigned b = 0; b < SHARE_BUCKETS; b++) {
+	for (unsigned b = 0; b < REUSEPORT_BUCKETS; b++) {
 		if (!receives(receivers, buckets[b]))
 			give(&buckets[b], count, poorest(count, receivers));
 	}
@@ -120,9 +120,9 @@ void share_balance(uint8_t buckets[SHARE_BUCKETS], uint64_t receivers)
 		unsigned from = richest(count, receivers), to = poorest(count, receivers);
 		unsigned b = 0;
 
-		while (b < SHARE_BUCKETS && buckets[b] != from)
+		while (b < REUSEPORT_BUCKETS && buckets[b] != from)
 			b++;
-		if (count[from] <= count[to] + 1 || b == SHARE_BUCKETS)
+		if (count[from] <= count[to] + 1 || b == REUSEPORT_BUCKETS)
 			return;
 		count[from]--;
 		give(&buckets[b], count, to);

@@ -22,15 +22,15 @@
 
 #include "ring/reuseport_hash.h"
 
-struct share_member {
+struct reuseport_member {
 	uint32_t seq;  /* who came later has a higher one; 0: nobody */
 	uint16_t slot; /* the port's: where its frames go */
 	uint8_t rank;
 	uint8_t spread;
 };
 
-struct share_members {
-	struct share_member at[SHARE_MEMBERS];
+struct reuseport_members {
+	struct reuseport_member at[REUSEPORT_MEMBERS];
 };
 
 /* A member's part in a flow: what it asks for, and where the port has put it. */
@@ -47,12 +47,12 @@ struct flow_share {
 #define SHARE_DEVICE 1	/* bound to the interface */
 
 /* Takes a place, as the latest; its number, or -1: there is none. */
-int share_add(struct share_members *members, const struct flow_share *share, unsigned slot);
+int reuseport_add(struct reuseport_members *members, const struct flow_share *share, unsigned slot);
 
 /* Bit i: member i receives. */
-uint64_t share_receivers(const struct share_members *members);
+uint64_t reuseport_receivers(const struct reuseport_members *members);
 
 /* Every receiver has as many places as another one, or one more. */
-void share_balance(uint8_t buckets[SHARE_BUCKETS], uint64_t receivers);
+void reuseport_balance(uint8_t buckets[REUSEPORT_BUCKETS], uint64_t receivers);
 
 #endif

@@ -11,19 +11,19 @@
 
 #include <linux/types.h>
 
-#define SHARE_MEMBERS 64  /* receivers of one flow */
-#define SHARE_BUCKETS 256 /* places of its table */
+#define REUSEPORT_MEMBERS 64  /* receivers of one flow */
+#define REUSEPORT_BUCKETS 256 /* places of its table */
 
 /* port: as it is in the frame; seed: no peer foresees it. */
-static inline __attribute__((always_inline)) __u32 share_bucket(__u32 remote, __u16 port,
-								__u32 seed)
+static inline __attribute__((always_inline)) __u32 reuseport_bucket(__u32 remote, __u16 port,
+								    __u32 seed)
 {
 	__u32 h = remote ^ seed;
 
 	h = (h ^ h >> 16) * 0x7feb352du;
 	h ^= port * 0x9e3779b1u;
 	h = (h ^ h >> 15) * 0x846ca68bu;
-	return (h ^ h >> 16) % SHARE_BUCKETS;
+	return (h ^ h >> 16) % REUSEPORT_BUCKETS;
 }
 
 #endif

@@ -46,7 +46,7 @@ void ring_open(struct ring *ring, struct port_queue *q)
 	ring->unused_since = 0;
 	memset(&ring->stats, 0, sizeof(ring->stats));
 	wheel_init(&ring->wheel, clock_now());
-	/* Who still slept at what it was before might be the watchman of what it is now. */
+	/* Who still slept at what it was before might be the leader of what it is now. */
 	sleep_call_all(&ring->sleepers);
 }
 

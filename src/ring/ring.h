@@ -129,7 +129,7 @@ static inline struct port_queue *ring_queue(const struct ring *ring)
 }
 
 /*
- * What the watchman of ->sleepers, or the internal thread, sleeps on; how many.  Of a
+ * What the leader of ->sleepers, or the internal thread, sleeps on; how many.  Of a
  * ring that is opened or closed meanwhile it may be others: it calls all afterwards.
  */
 static inline int ring_fds(const struct ring *ring, int fds[PORT_FDS_MAX])

@@ -57,7 +57,8 @@ static __attribute__((noinline)) struct flow *pick(const struct ring *ring, stru
 
 	key.remote = from.addr;
 	key.remote_port = from.port;
-	member = find_member(flow, ring->ops->share_pick(ring->q, &shared_of(flow)->share, &key));
+	member = find_member(flow,
+			     ring->ops->reuseport_pick(ring->q, &shared_of(flow)->share, &key));
 	/* Steered here before others came or went: any of them will do. */
 	return member ? member : flow;
 }
@@ -86,12 +87,12 @@ static int add_shared(struct ring *ring, struct flow *flow)
 	int rc = -EEXIST;
 
 	if (!other || other->shared)
-		rc = ring->ops->share_join(ring->q, &flow->key, share);
+		rc = ring->ops->reuseport_join(ring->q, &flow->key, share);
 	if (rc)
 		return rc;
 	rc = flow_insert(&ring->flows, flow);
 	if (rc)
-		ring->ops->share_leave(ring->q, &flow->key, share);
+		ring->ops->reuseport_leave(ring->q, &flow->key, share);
 	else
 		flow->steered = true;
 	return rc;
@@ -101,7 +102,7 @@ static void del_shared(struct ring *ring, struct flow *flow)
 {
 	flow_remove(&ring->flows, flow);
 	if (flow->steered)
-		ring->ops->share_leave(ring->q, &flow->key, &shared_of(flow)->share);
+		ring->ops->reuseport_leave(ring->q, &flow->key, &shared_of(flow)->share);
 	flow->steered = false;
 }
 
@@ -211,7 +212,7 @@ int ring_flow_share(struct ring *ring, struct shared_flow *shared, uint8_t rank,
 	if (rc)
 		return rc;
 	shared_flow_init(shared, flow->deliver, rank, spread);
-	rc = ring->ops->share_join(ring->q, &flow->key, &shared->share);
+	rc = ring->ops->reuseport_join(ring->q, &flow->key, &shared->share);
 	if (rc) {
 		flow->deliver = shared->deliver;
 		flow->shared = false;
@@ -311,7 +312,7 @@ int ring_flow_steer(struct ring *ring, struct flow *flow)
 
 	ring_assert_held(ring);
 	if (flow->shared) {
-		rc = ring->ops->share_move(ring->q, &flow->key, &shared_of(flow)->share);
+		rc = ring->ops->reuseport_move(ring->q, &flow->key, &shared_of(flow)->share);
 		flow->steered = rc == 0;
 		return rc;
 	}
@@ -328,7 +329,7 @@ void ring_flow_stop(struct ring *ring, struct flow *flow)
 {
 	ring_assert_held(ring);
 	if (flow->shared && flow->steered)
-		ring->ops->share_leave(ring->q, &flow->key, &shared_of(flow)->share);
+		ring->ops->reuseport_leave(ring->q, &flow->key, &shared_of(flow)->share);
 	flow->steered = flow->steered && !flow->shared;
 }
 
@@ -339,7 +340,7 @@ int ring_flow_start(struct ring *ring, struct flow *flow)
 	ring_assert_held(ring);
 	if (!flow->shared || flow->steered || !flow->listed)
 		return 0;
-	rc = ring->ops->share_join(ring->q, &flow->key, &shared_of(flow)->share);
+	rc = ring->ops->reuseport_join(ring->q, &flow->key, &shared_of(flow)->share);
 	flow->steered = rc == 0;
 	return rc;
 }

@@ -12,12 +12,12 @@
 #include "ring/inbox.h"
 #include "ring/progress.h"
 
-#define NO_BELL_NAP NSEC_PER_MSEC /* without a descriptor to be woken by */
-#define SPINS 200		  /* its holder is through by then, or lost its processor */
+#define NO_WAKEUP_NAP NSEC_PER_MSEC /* without a descriptor to be woken by */
+#define SPINS 200		    /* its holder is through by then, or lost its processor */
 
-/* ---- bells ------------------------------------------------------------------------- */
+/* ---- wakeups ------------------------------------------------------------------------- */
 
-static __thread struct bell self __attribute__((tls_model("initial-exec"))) = {.fd = -1};
+static __thread struct wakeup self __attribute__((tls_model("initial-exec"))) = {.fd = -1};
 static __thread struct sleep *current __attribute__((tls_model("initial-exec")));
 static pthread_key_t self_key;
 static pthread_once_t self_once = PTHREAD_ONCE_INIT;
@@ -25,9 +25,9 @@ static pthread_once_t self_once = PTHREAD_ONCE_INIT;
 /* A destructor that runs later may sleep, and have a new one made. */
 static void free_self(void *arg)
 {
-	struct bell *bell = arg;
+	struct wakeup *wakeup = arg;
 
-	sys_close_fd(&bell->fd);
+	sys_close_fd(&wakeup->fd);
 }
 
 static void make_key(void)
@@ -36,45 +36,45 @@ static void make_key(void)
 }
 
 /* A handler that jumped out of the middle of it would leave the descriptor behind. */
-static __attribute__((noinline, cold)) void make_fd(struct bell *bell)
+static __attribute__((noinline, cold)) void make_fd(struct wakeup *wakeup)
 {
 	bool busy = busy_begin();
 	int fd = sys_fd_hide(sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 
 	if (fd >= 0) {
 		pthread_once(&self_once, make_key);
-		pthread_setspecific(self_key, bell);
-		bell->fd = fd;
-		__atomic_store_n(&bell->rung, 0, __ATOMIC_RELAXED);
+		pthread_setspecific(self_key, wakeup);
+		wakeup->fd = fd;
+		__atomic_store_n(&wakeup->signalled, 0, __ATOMIC_RELAXED);
 	}
 	busy_end(busy);
 }
 
-static void bell_ring(struct bell *bell)
+static void wakeup_signal(struct wakeup *wakeup)
 {
 	uint64_t one = 1;
 
-	/* Pairs with bell_answer(). */
-	if (!__atomic_exchange_n(&bell->rung, 1, __ATOMIC_SEQ_CST))
-		sys_write(__atomic_load_n(&bell->fd, __ATOMIC_RELAXED), &one, sizeof(one));
+	/* Pairs with wakeup_answer(). */
+	if (!__atomic_exchange_n(&wakeup->signalled, 1, __ATOMIC_SEQ_CST))
+		sys_write(__atomic_load_n(&wakeup->fd, __ATOMIC_RELAXED), &one, sizeof(one));
 }
 
-/* From the exchange on it is rung again; what it was rung for is looked at after it. */
-static void bell_answer(struct bell *bell)
+/* From the exchange on it is signalled again; what it was signalled for is looked at after it. */
+static void wakeup_answer(struct wakeup *wakeup)
 {
 	uint64_t count;
 
-	if (!__atomic_load_n(&bell->rung, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&wakeup->signalled, __ATOMIC_RELAXED))
 		return;
-	sys_read(bell->fd, &count, sizeof(count));
-	__atomic_exchange_n(&bell->rung, 0, __ATOMIC_SEQ_CST);
+	sys_read(wakeup->fd, &count, sizeof(count));
+	__atomic_exchange_n(&wakeup->signalled, 0, __ATOMIC_SEQ_CST);
 }
 
 /* The program closed it: the next sleep makes another one. */
-static void bell_forget(struct bell *bell)
+static void wakeup_forget(struct wakeup *wakeup)
 {
-	sys_fd_unhide(bell->fd);
-	__atomic_store_n(&bell->fd, -1, __ATOMIC_RELAXED);
+	sys_fd_unhide(wakeup->fd);
+	__atomic_store_n(&wakeup->fd, -1, __ATOMIC_RELAXED);
 }
 
 /* ---- places ------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static void wake(struct sleeper *sleeper)
 	sleeper->lying = false;
 	if (!sleeper->guest)
 		sleeper->place->up++;
-	bell_ring(sleeper->sleep->bell);
+	wakeup_signal(sleeper->sleep->wakeup);
 }
 
 void sleep_call_slow(struct sleep_place *place, bool all)
@@ -132,7 +132,7 @@ void sleep_call_slow(struct sleep_place *place, bool all)
 		list_for_each(link, &place->own)
 			wake(container_of(link, struct sleeper, link));
 	} else if (!place->up && !list_empty(&place->own)) {
-		/* The last: he has slept least, and is not the watchman if he need not be. */
+		/* The last: he has slept least, and is not the leader if he need not be. */
 		wake(container_of(place->own.prev, struct sleeper, link));
 	}
 	sleep_place_unlock(place);
@@ -195,7 +195,7 @@ static void interrupt(struct sleep *sleep)
 	if (hold_current)
 		return;
 	leave_all(sleep, true);
-	bell_ring(sleep->bell);
+	wakeup_signal(sleep->wakeup);
 }
 
 void sleep_interrupted(void)
@@ -206,7 +206,7 @@ void sleep_interrupted(void)
 
 void sleep_begin(struct sleep *sleep)
 {
-	sleep->bell = &self;
+	sleep->wakeup = &self;
 	if (self.fd < 0)
 		make_fd(&self);
 	sleep->first = NULL;
@@ -275,12 +275,12 @@ static void get_up(struct sleeper *sleeper)
 
 bool sleep_listen(struct sleep *sleep)
 {
-	/* What it was rung for until now is looked at after this. */
-	bell_answer(sleep->bell);
+	/* What it was signalled for until now is looked at after this. */
+	wakeup_answer(sleep->wakeup);
 	for (struct sleeper *s = sleep->first; s; s = s->next)
 		lie_down(s);
 	delay_at(DELAY_SLEEP_LISTEN);
-	/* From here on the bell of a handler that interrupts us ends the sleep. */
+	/* From here on the wakeup of a handler that interrupts us ends the sleep. */
 	return !sleep->interrupted;
 }
 
@@ -299,21 +299,21 @@ static int poll_cancellable(struct pollfd *fds, unsigned n, struct timespec *tim
 int sleep_now(struct sleep *sleep, struct pollfd *fds, unsigned n, nsec_t deadline,
 	      const sigset_t *mask)
 {
-	struct bell *bell = sleep->bell;
+	struct wakeup *wakeup = sleep->wakeup;
 	struct timespec ts, *timeout = NULL;
 	int rc;
 
-	if (bell->fd < 0 || deadline != NSEC_NEVER) {
+	if (wakeup->fd < 0 || deadline != NSEC_NEVER) {
 		nsec_t left = deadline == NSEC_NEVER ? NSEC_NEVER : deadline - clock_now();
 
-		if (bell->fd < 0 && left > NO_BELL_NAP)
-			left = NO_BELL_NAP;
+		if (wakeup->fd < 0 && left > NO_WAKEUP_NAP)
+			left = NO_WAKEUP_NAP;
 		if (left < 0)
 			left = 0;
 		ts = (struct timespec){left / NSEC_PER_SEC, left % NSEC_PER_SEC};
 		timeout = &ts;
 	}
-	fds[0] = (struct pollfd){.fd = bell->fd, .events = POLLIN};
+	fds[0] = (struct pollfd){.fd = wakeup->fd, .events = POLLIN};
 	delay_at(DELAY_SLEEP_NOW);
 	rc = poll_cancellable(fds, n, timeout, mask);
 	delay_at(DELAY_SLEEP_WOKEN);
@@ -322,7 +322,7 @@ int sleep_now(struct sleep *sleep, struct pollfd *fds, unsigned n, nsec_t deadli
 	if (rc <= 0 || !fds[0].revents)
 		return rc;
 	if (fds[0].revents & POLLNVAL)
-		bell_forget(bell);
+		wakeup_forget(wakeup);
 	return rc - 1;
 }
 
@@ -333,9 +333,9 @@ void sleep_end(struct sleep *sleep)
 	if (current != sleep)
 		return;
 	current = sleep->outer;
-	/* Whoever we interrupted shares our bell, and we may have answered for him. */
+	/* Whoever we interrupted shares our wakeup, and we may have answered for him. */
 	if (__builtin_expect(current != NULL, 0))
-		bell_ring(current->bell);
+		wakeup_signal(current->wakeup);
 }
 
 void sleep_fork_child(void)
@@ -347,6 +347,6 @@ void sleep_fork_child(void)
 			s->in = false;
 	}
 	self.fd = -1;
-	self.rung = 0;
+	self.signalled = 0;
 	current = NULL;
 }

@@ -3,11 +3,11 @@
  * Sleeping: who waits for the same thing as others does not wake for all of it.
  *
  * A place is where threads sleep: a ring, an epoll set, what one thread waits
- * for.  Each sleeper has a bell, an eventfd nobody else sleeps on.  The first one
- * at a place is its watchman: he alone sleeps on the place's descriptors, too.
+ * for.  Each sleeper has a wakeup, an eventfd nobody else sleeps on.  The first one
+ * at a place is its leader: he alone sleeps on the place's descriptors, too.
  * What arrives there wakes him; he takes it in, which notifies whom it concerns,
  * and lies down again.  When he leaves, he hands the watch to the next one,
- * whom his bell wakes to take it over.
+ * whom his wakeup wakes to take it over.
  *
  *	sleep_begin(&sleep);
  *	sleep_enter(&sleep, &sleeper, &place, false);		any number of them
@@ -25,7 +25,7 @@
  *		rest: the thread that sleeps, holding no ring.  Its signal handlers
  *		may sleep, too: one sleep inside another.
  * Lifetime	a place outlives its sleepers; a sleep and its sleepers are on the
- *		stack of their thread.  A bell is rung under the lock of a place
+ *		stack of their thread.  A wakeup is signalled under the lock of a place
  *		where its owner is, so nobody rings it once he has left.
  * Ordering	nobody sleeps while there is something for him:
  *		(1) Events.  Who has news makes it visible, then calls the place; a
@@ -35,7 +35,7 @@
  *		(2) Descriptors.  While a place has sleepers, its first one either
  *		lies with the descriptors in his ppoll(2), which returns at once if
  *		one is readable; or is up, and then takes in what is there and lies
- *		down as watchman, or leaves, which makes the next one first and rings
+ *		down as leader, or leaves, which makes the next one first and rings
  *		him if he lies.  When the last one leaves, whoever relieves him (of
  *		rings: the internal thread) is woken.
  *		(3) A sleeper who is up looks before he lies down again.  So one who
@@ -44,7 +44,7 @@
  *		others share for a reason of his own.
  *		(4) A signal handler of the program may run for long, or never
  *		return.  It begins with sleep_interrupted(): its thread leaves all
- *		places, and its bell ends the sleep when it returns to it.  (One
+ *		places, and its wakeup ends the sleep when it returns to it.  (One
  *		that finds it at a place's lock, or holding a ring, delays those
  *		who want that as long as it runs; the sleep ends all the same.)
  * Progress	a place's lock is held for some instructions and a write(2), never
@@ -69,7 +69,7 @@ struct sleep_place {
 	/* lock */
 	unsigned up;	    /* of ->own: not lying */
 	bool busy;	    /* its holder is, because of it */
-	struct list own;    /* of struct sleeper; the first is the watchman */
+	struct list own;    /* of struct sleeper; the first is the leader */
 	struct list guests; /* those who sleep here on behalf of another place */
 	/* set at creation, read by all */
 	bool relieved; /* the internal thread watches while nobody sleeps here */
@@ -88,14 +88,14 @@ struct sleeper {
 	bool watch; /* as of sleep_listen(): sleep on the descriptors of the place */
 };
 
-struct bell {
-	int fd;	  /* -1: none yet, or out of descriptors */
-	int rung; /* any, atomic: 1 until its owner answers */
+struct wakeup {
+	int fd;	       /* -1: none yet, or out of descriptors */
+	int signalled; /* any, atomic: 1 until its owner answers */
 };
 
 /* One sleep of a thread, at any number of places. */
 struct sleep {
-	struct bell *bell;
+	struct wakeup *wakeup;
 	struct sleeper *first;
 	struct sleep *outer;		   /* the one that a signal handler interrupted */
 	volatile sig_atomic_t interrupted; /* we are nowhere any more */
@@ -146,8 +146,8 @@ void sleep_enter(struct sleep *sleep, struct sleeper *sleeper, struct sleep_plac
 bool sleep_listen(struct sleep *sleep);
 
 /*
- * Sleeps until the bell rings, or one of fds (n of them; fds[0] is overwritten and
- * stands for the bell) is ready, or deadline (NSEC_NEVER: none), or a signal; mask as
+ * Sleeps until the wakeup rings, or one of fds (n of them; fds[0] is overwritten and
+ * stands for the wakeup) is ready, or deadline (NSEC_NEVER: none), or a signal; mask as
  * in ppoll(2), may be NULL.  We are up afterwards.  Number of ready fds beyond the
  * first, or -EINTR, or ppoll's other errors.  May return 0 early.  A cancellation
  * point: who is cancelled here ends the sleep in a cleanup handler.

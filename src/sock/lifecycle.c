@@ -89,7 +89,7 @@ static bool internal_hook(void)
 	syn_catch_close();
 	look_around(now);
 	more = sock_moves_run();
-	return family_run() || more;
+	return share_run() || more;
 }
 
 static const struct netlink_events events = {.neigh = on_neigh,
@@ -263,13 +263,13 @@ static void log_verdicts(void)
 
 void sock_exit(void)
 {
-	if (!(started || family_is_active())) {
+	if (!(started || share_is_active())) {
 		log_verdicts();
 		return;
 	}
 	if (hold_current || !lock_at_exit())
 		return;
-	family_exit();
+	share_exit();
 	source_stop();
 	progress_stop();
 	sock_moves_settle(); /* nobody else does any more */
@@ -295,12 +295,12 @@ void sock_exit(void)
 
 bool sock_is_active(void)
 {
-	return started || family_is_active();
+	return started || share_is_active();
 }
 
 bool sock_exit_by(int arg, void (*then)(int arg))
 {
-	if (!started && !family_is_active())
+	if (!started && !share_is_active())
 		return false;
 	if (!__atomic_load_n(&exit_then, __ATOMIC_RELAXED)) {
 		exit_arg = arg;
@@ -313,36 +313,36 @@ bool sock_exit_by(int arg, void (*then)(int arg))
 /* ---- fork ---------------------------------------------------------------------------------- */
 
 /* What is unread can be read by both, and what comes before this one is closed. */
-static void share_datagrams(struct inet_sock *so, void *arg)
+static void hand_over_unread_datagrams(struct inet_sock *so, void *arg)
 {
 	(void)arg;
-	if (so->inet == INET_UDP && so->connected && !surrender_unread(so))
+	if (so->inet == INET_UDP && so->connected && !kernel_handover_unread(so))
 		so->udp.forked = true;
 }
 
 void sock_fork_prepare(void)
 {
 	control_fork_prepare();
-	sock_each(share_datagrams, NULL);
-	family_fork_prepare();
+	sock_each(hand_over_unread_datagrams, NULL);
+	share_fork_prepare();
 	sock_alloc_fork_prepare();
 }
 
 void sock_fork_parent(void)
 {
 	sock_alloc_fork_parent();
-	family_fork_parent();
+	share_fork_parent();
 	control_fork_done();
 }
 
 /* Connections are in the family from now on; other sockets are the kernel's. */
 static void sort_out(struct inet_sock *so, void *arg)
 {
-	struct list *family = arg;
+	struct list *shared = arg;
 
 	list_remove(&so->link);
-	if (family_fork_child_takes(so)) {
-		list_push_back(family, &so->link);
+	if (share_fork_child_takes(so)) {
+		list_push_back(shared, &so->link);
 		return;
 	}
 	so->verdict = VERDICT_FORKED;
@@ -350,15 +350,15 @@ static void sort_out(struct inet_sock *so, void *arg)
 	sock_hooks.left(&so->sk);
 }
 
-static unsigned begin_away(struct list *family)
+static unsigned begin_exported(struct list *shared)
 {
 	unsigned n = 0;
 	struct list *link;
 
-	while ((link = list_pop_front(family))) {
+	while ((link = list_pop_front(shared))) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		travel_begin_away(so);
+		transfer_begin_exported(so);
 		sock_list_add(so);
 		n++;
 	}
@@ -371,17 +371,17 @@ static unsigned begin_away(struct list *family)
  */
 void sock_fork_child(void)
 {
-	struct list family;
+	struct list shared;
 	unsigned n;
 
-	list_init(&family);
-	family_fork_child();
+	list_init(&shared);
+	share_fork_child();
 	epoll_fork_child();
 	control_fork_child();
 	hold_current = NULL;
 	ring_thread = (struct ring_thread){0};
 	async_fork_child();
-	sock_each(sort_out, &family);
+	sock_each(sort_out, &shared);
 	sock_alloc_fork_child();
 	options_fork_child();
 	sock_moves_forget();
@@ -401,7 +401,7 @@ void sock_fork_child(void)
 	started = false;
 	memset(tcp_orphans, 0, sizeof(tcp_orphans));
 	timewait_forget();
-	n = begin_away(&family);
-	family_fork_child_done(n);
+	n = begin_exported(&shared);
+	share_fork_child_done(n);
 	control_fork_done();
 }

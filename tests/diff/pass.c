@@ -880,13 +880,13 @@ static void stranger_server(void)
 }
 
 /*
- * Where receivers call (src/sock/share/pass_way.c) anybody of this user may: a letter of each kind
+ * Where receivers call (src/sock/share/pass_way.c) anybody of this user may: a message of each kind
  * (src/sock/share/channel.h) but the one that says it was received, and what is none.  Without the
  * library nobody is there.
  */
-#define LETTER_MAGIC 0x766d616cu
-#define LETTER_KINDS 20u
-#define LETTER_CLAIM 14u
+#define MESSAGE_MAGIC 0x766d616cu
+#define MESSAGE_KINDS 20u
+#define MESSAGE_CLAIM 14u
 
 /* Everybody sees the names. */
 static int call(void)
@@ -918,16 +918,16 @@ static void talk_nonsense(void)
 	struct {
 		uint32_t magic, kind;
 		uint64_t id, flags;
-	} letter = {.magic = LETTER_MAGIC, .id = 1};
+	} message = {.magic = MESSAGE_MAGIC, .id = 1};
 	struct pollfd quiet = {.fd = -1};
 
-	for (uint32_t kind = 0; kind < LETTER_KINDS; kind++) {
+	for (uint32_t kind = 0; kind < MESSAGE_KINDS; kind++) {
 		int fd = call();
 
-		letter.kind = kind == LETTER_CLAIM ? 0 : kind;
-		for (letter.flags = 0; letter.flags < 4; letter.flags++) {
-			(void)!send(fd, &letter, sizeof(letter), MSG_NOSIGNAL);
-			(void)!send(fd, &letter, kind, MSG_NOSIGNAL);
+		message.kind = kind == MESSAGE_CLAIM ? 0 : kind;
+		for (message.flags = 0; message.flags < 4; message.flags++) {
+			(void)!send(fd, &message, sizeof(message), MSG_NOSIGNAL);
+			(void)!send(fd, &message, kind, MSG_NOSIGNAL);
 		}
 		poll(&quiet, 1, 20);
 		close(fd);

@@ -196,7 +196,7 @@ static int port_share_join(struct port_queue *q, const struct flow_key *key,
 	pthread_mutex_lock(&flows_lock);
 	i = find(&one);
 	if (i < FLOWS_MAX)
-		rc = loop->share_join(q, key, share);
+		rc = loop->reuseport_join(q, key, share);
 	if (!rc) {
 		if (i == n_flows)
 			flows[n_flows++].members = 0;
@@ -215,7 +215,7 @@ static void port_share_leave(struct port_queue *q, const struct flow_key *key,
 	unsigned i;
 
 	pthread_mutex_lock(&flows_lock);
-	loop->share_leave(q, key, share);
+	loop->reuseport_leave(q, key, share);
 	i = find(&one);
 	if (i < n_flows && !--flows[i].members)
 		forget(i);
@@ -351,8 +351,8 @@ int loop_port_open(int ifindex, struct port **port, char why[PORT_WHY])
 	ops.flow_is_foreign = port_flow_is_foreign;
 	ops.move_flow = port_move_flow;
 	ops.open_queue = port_open_queue;
-	ops.share_join = port_share_join;
-	ops.share_leave = port_share_leave;
+	ops.reuseport_join = port_share_join;
+	ops.reuseport_leave = port_share_leave;
 	ops.take_flow = port_take_flow;
 	ops.tx_put = port_tx_put;
 	return 0;

@@ -104,7 +104,7 @@ static void test_what_was_not_granted_is_refused(void **state)
 		assert_int_equal(ops->add_flow(f->q, &wide), -ENOSPC);
 		assert_int_equal(ops->add_flow(f->q, &exact), -ENOSPC);
 		assert_int_equal(ops->take_flow(f->q, &exact), -ENOSPC);
-		assert_int_equal(ops->share_join(f->q, &wide, &share), -ENOSPC);
+		assert_int_equal(ops->reuseport_join(f->q, &wide, &share), -ENOSPC);
 		expect_passed(f, &others[i]);
 	}
 	assert_int_equal(ops->open_queue(f->port, &q, f->why), -EPERM);

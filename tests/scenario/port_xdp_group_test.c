@@ -88,7 +88,7 @@ static unsigned count_sharers(const struct xdp_port *port)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < XDP_STEER_SHARES; i++)
-		n += share_receivers(&port->group.ctl->shares[i].members) != 0;
+		n += reuseport_receivers(&port->group.ctl->shares[i].members) != 0;
 	return n;
 }
 
@@ -364,7 +364,7 @@ static void test_a_shared_flow_is_spread_by_its_senders(void **state)
 	open_ring(f, 3);
 	for (unsigned i = 0; i < 4; i++) {
 		part[i].spread = true;
-		assert_int_equal(ops->share_join(f->q[i], &key, &part[i]), 0);
+		assert_int_equal(ops->reuseport_join(f->q[i], &key, &part[i]), 0);
 	}
 	assert_int_equal(ops->add_flow(f->q[0], &key), -EEXIST);
 	ask_senders(f, UDP, 4, before, n);
@@ -372,13 +372,13 @@ static void test_a_shared_flow_is_spread_by_its_senders(void **state)
 	ask_senders(f, UDP, 4, after, n); /* who comes again finds the same */
 	assert_memory_equal(before, after, SENDERS);
 	/* One moves: its senders do, nobody else's. */
-	assert_int_equal(ops->share_move(f->q[3], &key, &part[0]), 0);
+	assert_int_equal(ops->reuseport_move(f->q[3], &key, &part[0]), 0);
 	ask_senders(f, UDP, 4, after, n);
 	for (unsigned i = 0; i < SENDERS; i++)
 		assert_int_equal(after[i], before[i] ? before[i] : 3);
-	assert_int_equal(ops->share_move(f->q[0], &key, &part[0]), 0);
+	assert_int_equal(ops->reuseport_move(f->q[0], &key, &part[0]), 0);
 	/* One leaves: likewise. */
-	ops->share_leave(f->q[0], &key, &part[0]);
+	ops->reuseport_leave(f->q[0], &key, &part[0]);
 	ask_senders(f, UDP, 4, after, n);
 	for (unsigned i = 0; i < SENDERS; i++)
 		assert_true(before[i] ? after[i] == before[i] : after[i] != 0);
@@ -388,7 +388,7 @@ static void test_a_shared_flow_is_spread_by_its_senders(void **state)
 	ask_senders(f, UDP, 4, after, n);
 	assert_int_equal(n[1], 0);
 	for (unsigned i = 2; i < 4; i++)
-		ops->share_leave(f->q[i], &key, &part[i]);
+		ops->reuseport_leave(f->q[i], &key, &part[i]);
 	assert_int_equal(ops->add_flow(f->q[0], &key), 0);
 	for (unsigned i = 0; i < 4; i++) {
 		if (f->q[i])
@@ -444,12 +444,12 @@ static void test_who_leaves_a_shared_flow_leaves_no_gap(void **state)
 	nsec_t end;
 	pid_t pid;
 
-	assert_int_equal(ops->share_join(f->q[0], &key, &part[0]), 0);
+	assert_int_equal(ops->reuseport_join(f->q[0], &key, &part[0]), 0);
 	pid = start_stream(f, stream);
 	for (unsigned i = 0; i < 20000; i++) {
-		assert_int_equal(ops->share_join(f->q[1], &key, &part[1]), 0);
+		assert_int_equal(ops->reuseport_join(f->q[1], &key, &part[1]), 0);
 		take_all(f, stream);
-		ops->share_leave(f->q[1], &key, &part[1]);
+		ops->reuseport_leave(f->q[1], &key, &part[1]);
 		take_all(f, stream);
 	}
 	__atomic_store_n(&stream->stop, 1, __ATOMIC_RELEASE);
@@ -458,7 +458,7 @@ static void test_who_leaves_a_shared_flow_leaves_no_gap(void **state)
 		take_all(f, stream);
 	assert_true(stream->injected > 1000);
 	assert_int_equal(stream->taken, stream->injected);
-	ops->share_leave(f->q[0], &key, &part[0]);
+	ops->reuseport_leave(f->q[0], &key, &part[0]);
 }
 
 static void test_who_is_bound_closer_gets_everything_and_then_the_latest(void **state)
@@ -473,11 +473,11 @@ static void test_who_is_bound_closer_gets_everything_and_then_the_latest(void **
 
 	open_ring(f, 2);
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(ops->share_join(f->q[i], &key, &part[i]), 0);
+		assert_int_equal(ops->reuseport_join(f->q[i], &key, &part[i]), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		ask_senders(f, UDP, 3, to, n);
 		assert_int_equal(n[expected[i]], SENDERS);
-		ops->share_leave(f->q[expected[i]], &key, &part[expected[i]]);
+		ops->reuseport_leave(f->q[expected[i]], &key, &part[expected[i]]);
 	}
 	for (unsigned i = 0; i < 3; i++)
 		close_ring(f, i);
@@ -494,9 +494,9 @@ static void test_who_had_a_flow_alone_may_share_it(void **state)
 	unsigned n[RINGS_MAX + 1];
 
 	assert_int_equal(ops->add_flow(f->q[0], &key), 0);
-	assert_int_equal(ops->share_join(f->q[1], &key, &part[1]), -EEXIST);
-	assert_int_equal(ops->share_join(f->q[0], &key, &part[0]), 0);
-	assert_int_equal(ops->share_join(f->q[1], &key, &part[1]), 0);
+	assert_int_equal(ops->reuseport_join(f->q[1], &key, &part[1]), -EEXIST);
+	assert_int_equal(ops->reuseport_join(f->q[0], &key, &part[0]), 0);
+	assert_int_equal(ops->reuseport_join(f->q[1], &key, &part[1]), 0);
 	ask_senders(f, TCP, 2, to, n);
 	expect_even(n, 0, 2);
 	for (unsigned i = 0; i < 2; i++)
@@ -509,23 +509,23 @@ static void test_more_receivers_than_there_may_be_are_refused(void **state)
 	struct fixture *f = *state;
 	const struct port_ops *ops = f->port->ops;
 	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
-	struct flow_share part[SHARE_MEMBERS + 1] = {0};
+	struct flow_share part[REUSEPORT_MEMBERS + 1] = {0};
 
-	for (unsigned i = 0; i < SHARE_MEMBERS; i++)
-		assert_int_equal(ops->share_join(f->q[0], &key, &part[i]), 0);
-	assert_int_equal(ops->share_join(f->q[0], &key, &part[SHARE_MEMBERS]), -ENOSPC);
-	ops->share_leave(f->q[0], &key, &part[7]);
-	assert_int_equal(ops->share_join(f->q[1], &key, &part[SHARE_MEMBERS]), 0);
+	for (unsigned i = 0; i < REUSEPORT_MEMBERS; i++)
+		assert_int_equal(ops->reuseport_join(f->q[0], &key, &part[i]), 0);
+	assert_int_equal(ops->reuseport_join(f->q[0], &key, &part[REUSEPORT_MEMBERS]), -ENOSPC);
+	ops->reuseport_leave(f->q[0], &key, &part[7]);
+	assert_int_equal(ops->reuseport_join(f->q[1], &key, &part[REUSEPORT_MEMBERS]), 0);
 	close_ring(f, 0);
 	inject(f, 7000, 1000);
 	assert_int_equal(await_number(f, 1), f->number);
 	/* And no more shared flows. */
 	for (uint16_t i = 1; i < XDP_STEER_SHARES; i++) {
 		key.local_port = htons((uint16_t)(7000 + i));
-		assert_int_equal(ops->share_join(f->q[1], &key, &part[0]), 0);
+		assert_int_equal(ops->reuseport_join(f->q[1], &key, &part[0]), 0);
 	}
 	key.local_port = htons(80);
-	assert_int_equal(ops->share_join(f->q[1], &key, &part[0]), -ENOSPC);
+	assert_int_equal(ops->reuseport_join(f->q[1], &key, &part[0]), -ENOSPC);
 	assert_int_equal(ops->add_flow(f->q[1], &key), 0);
 	close_ring(f, 1);
 	expect_baseline(f->port);
@@ -1192,7 +1192,7 @@ static void test_a_number_used_again_is_not_taken_for_a_member(void **state)
 	struct member *m = make_members();
 	struct xdp_port *port;
 	int pair[2], conn, inherited;
-	char letter[64];
+	char message[64];
 
 	open_port(f);
 	port = (struct xdp_port *)f->port;
@@ -1206,9 +1206,9 @@ static void test_a_number_used_again_is_not_taken_for_a_member(void **state)
 		service(f->port);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
 	assert_int_equal(dup2(pair[0], conn), conn);
-	assert_int_equal(send(pair[1], "letter", 6, 0), 6);
+	assert_int_equal(send(pair[1], "message", 6, 0), 6);
 	service(f->port);
-	assert_int_equal(recv(conn, letter, sizeof(letter), 0), 6);
+	assert_int_equal(recv(conn, message, sizeof(message), 0), 6);
 	close(conn);
 	close(pair[0]);
 	close(pair[1]);
@@ -1267,7 +1267,7 @@ static void sharer_main(int ifindex, uint64_t *joined, uint64_t *received)
 	int fds[PORT_FDS_MAX];
 
 	if (port_xdp_open(ifindex, &port, why) || port->ops->open_queue(port, &q, why) ||
-	    port->ops->share_join(q, &key, &part))
+	    port->ops->reuseport_join(q, &key, &part))
 		_exit(1);
 	set(joined, 1);
 	for (;;) {
@@ -1339,7 +1339,7 @@ static void test_the_dead_leave_their_part_of_a_flow_to_the_others(void **state)
 	struct flow_share part = {.spread = true};
 	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
 
-	assert_int_equal(f->port->ops->share_join(f->q[0], &key, &part), 0);
+	assert_int_equal(f->port->ops->reuseport_join(f->q[0], &key, &part), 0);
 	inject(f, 7000, 1000);
 	assert_int_equal(await_number(f, 0), f->number);
 	close_ring(f, 0);
@@ -1367,12 +1367,12 @@ static void fickle_main(int ifindex, uint64_t *rounds)
 		for (uint16_t i = 0; i < 3; i++) {
 			part[i] = (struct flow_share){.spread = i != 1};
 			key.local_port = htons((uint16_t)(7000 + i));
-			rc[i] = q->ops->share_join(q, &key, &part[i]);
+			rc[i] = q->ops->reuseport_join(q, &key, &part[i]);
 		}
 		for (uint16_t i = 0; i < 3; i++) {
 			key.local_port = htons((uint16_t)(7000 + i));
 			if (!rc[i])
-				q->ops->share_leave(q, &key, &part[i]);
+				q->ops->reuseport_leave(q, &key, &part[i]);
 		}
 		set(rounds, get(rounds) + 1);
 	}
@@ -1428,7 +1428,7 @@ static void test_sharers_are_killed_at_any_time(void **state)
 	open_ring(f, 0);
 	for (uint16_t i = 0; i < 3; i++) {
 		key.local_port = htons((uint16_t)(7000 + i));
-		assert_int_equal(f->port->ops->share_join(f->q[0], &key, &part), 0);
+		assert_int_equal(f->port->ops->reuseport_join(f->q[0], &key, &part), 0);
 		inject(f, (uint16_t)(7000 + i), 1000);
 		assert_int_equal(await_number(f, 0), f->number);
 	}

@@ -43,7 +43,7 @@ static void hand(const char *program)
 	snprintf(variable, sizeof(variable), "%d,%lu,1;%d,%lu,1", pair[0], inode_of(pair[0]), sock,
 		 inode_of(sock));
 	snprintf(number, sizeof(number), "%d", sock);
-	setenv(HERITAGE_NAME, variable, 1);
+	setenv(INHERITED_NAME, variable, 1);
 	execl(program, program, "look", number, NULL);
 	perror(program);
 	exit(2);
@@ -57,6 +57,6 @@ int main(int argc, char **argv)
 		hand(argv[2]);
 	printf("%s %s, %s\n", getauxval(AT_SECURE) ? "secure:" : "plain:",
 	       fd_get(atoi(argv[2])).sk ? "inherited" : "not inherited",
-	       getenv(HERITAGE_NAME) ? "told" : "not told");
+	       getenv(INHERITED_NAME) ? "told" : "not told");
 	return 0;
 }

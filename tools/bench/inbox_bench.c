@@ -20,7 +20,7 @@
 #define ITEMS 256
 #define RING_SIZE 4096 /* never full: 15 posters' items at most */
 
-struct letter {
+struct message {
 	struct inbox_item item; /* first */
 	int free;		/* atomic */
 } __attribute__((aligned(64)));
@@ -29,7 +29,7 @@ static struct {
 	_Alignas(64) struct inbox inbox;
 	_Alignas(64) ck_ring_t ring;
 	ck_ring_buffer_t buffer[RING_SIZE];
-	_Alignas(64) struct letter letters[CREW_MAX][ITEMS];
+	_Alignas(64) struct message messages[CREW_MAX][ITEMS];
 	unsigned next[CREW_MAX][16]; /* a line each */
 	bool by_ring;
 } shared;
@@ -39,24 +39,24 @@ _Static_assert((CREW_MAX - 1) * ITEMS < RING_SIZE, "the ring is never full");
 static void post(struct hand *hand)
 {
 	unsigned *next = &shared.next[hand->number][0];
-	struct letter *letter = &shared.letters[hand->number][*next];
+	struct message *message = &shared.messages[hand->number][*next];
 
-	while (!__atomic_load_n(&letter->free, __ATOMIC_ACQUIRE)) {
+	while (!__atomic_load_n(&message->free, __ATOMIC_ACQUIRE)) {
 		if (clock_now() > hand->crew->begin + CREW_SLICE)
 			return; /* the reader has gone home */
 		sched_yield();
 	}
-	letter->free = 0;
+	message->free = 0;
 	*next = (*next + 1) % ITEMS;
 	if (!shared.by_ring)
-		inbox_post(&shared.inbox, &letter->item);
-	else if (!ck_ring_enqueue_mpsc(&shared.ring, shared.buffer, letter))
+		inbox_post(&shared.inbox, &message->item);
+	else if (!ck_ring_enqueue_mpsc(&shared.ring, shared.buffer, message))
 		abort();
 }
 
-static void run(struct letter *letter)
+static void run(struct message *message)
 {
-	__atomic_store_n(&letter->free, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&message->free, 1, __ATOMIC_RELEASE);
 }
 
 /* What is there now; how many. */
@@ -65,11 +65,11 @@ static unsigned take_all(void)
 	unsigned n = 0;
 
 	if (shared.by_ring) {
-		void *letter;
+		void *message;
 
 		while (n < RING_SIZE &&
-		       ck_ring_dequeue_mpsc(&shared.ring, shared.buffer, &letter)) {
-			run(letter);
+		       ck_ring_dequeue_mpsc(&shared.ring, shared.buffer, &message)) {
+			run(message);
 			n++;
 		}
 		return n;
@@ -78,7 +78,7 @@ static unsigned take_all(void)
 		return 0;
 	for (struct inbox_item *item = inbox_take(&shared.inbox), *next; item; item = next) {
 		next = (struct inbox_item *)(void *)item->link.next;
-		run((struct letter *)(void *)item);
+		run((struct message *)(void *)item);
 		n++;
 	}
 	return n;
@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 	ck_ring_init(&shared.ring, RING_SIZE);
 	for (unsigned i = 0; i < CREW_MAX; i++) {
 		for (unsigned l = 0; l < ITEMS; l++)
-			shared.letters[i][l].free = 1;
+			shared.messages[i][l].free = 1;
 	}
 	crew_start(&crew, cpus, false);
 	for (unsigned i = 0; i < 2 * SLICES; i++) {

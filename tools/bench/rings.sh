@@ -138,7 +138,7 @@ cat << 'END'
 
 two threads   want the same ring all the time: the time from hold to hold; in mode 0
               the other one is the internal thread, every 100 us
-instructions  of a thread alone, counted by stepping; locked ones are among them
+instructions  of a thread alone, counted by withdrawing; locked ones are among them
 posters       8: more threads than processors; the reader has one of these, too
 busy rings    their threads share the other processor, so what they take is not
               time but caches, and lines that are shared

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Counts the instructions that single calls of a program execute, by stepping
+ * Counts the instructions that single calls of a program execute, by withdrawing
  * through them: exact, on any machine, without performance counters.
  *
  *	steps COMMAND [ARG]...
@@ -147,7 +147,7 @@ static bool is_syscall(const uint8_t *code)
 	return code[0] == 0x0f && code[1] == 0x05;
 }
 
-/* ---- stepping ------------------------------------------------------------------- */
+/* ---- withdrawing ------------------------------------------------------------------- */
 
 static void get_regs(struct user_regs_struct *regs)
 {

@@ -42,7 +42,7 @@ typedef int (*epoll_wait_fn)(int, struct epoll_event *, int, int);
 
 static struct sockaddr_in peer;
 static int set, talker, null;
-static char data[16] = "fifteen letters";
+static char data[16] = "fifteen messages";
 
 __attribute__((noreturn)) static void die(const char *what)
 {

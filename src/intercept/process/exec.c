@@ -14,13 +14,13 @@
 
 EXPORT int execve(const char *path, char *const argv[], char *const env[])
 {
-	struct heritage h;
+	struct inherited h;
 
-	if (!heritage_any())
+	if (!inherited_any())
 		return libc.execve(path, argv, env);
-	h = heritage_leave(image_at(AT_FDCWD, path, 0, env), env);
+	h = inherited_leave(image_at(AT_FDCWD, path, 0, env), env);
 	libc.execve(path, argv, h.env);
-	return heritage_keep(&h);
+	return inherited_keep(&h);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
@@ -30,13 +30,13 @@ EXPORT int execv(const char *path, char *const argv[])
 
 EXPORT int execvpe(const char *file, char *const argv[], char *const env[])
 {
-	struct heritage h;
+	struct inherited h;
 
-	if (!heritage_any())
+	if (!inherited_any())
 		return libc.execvpe(file, argv, env);
-	h = heritage_leave(image_search(file, env), env);
+	h = inherited_leave(image_search(file, env), env);
 	libc.execvpe(file, argv, h.env);
-	return heritage_keep(&h);
+	return inherited_keep(&h);
 }
 
 EXPORT int execvp(const char *file, char *const argv[])
@@ -46,24 +46,24 @@ EXPORT int execvp(const char *file, char *const argv[])
 
 EXPORT int fexecve(int fd, char *const argv[], char *const env[])
 {
-	struct heritage h;
+	struct inherited h;
 
-	if (!heritage_any())
+	if (!inherited_any())
 		return libc.fexecve(fd, argv, env);
-	h = heritage_leave(image_at(fd, "", AT_EMPTY_PATH, env), env);
+	h = inherited_leave(image_at(fd, "", AT_EMPTY_PATH, env), env);
 	libc.fexecve(fd, argv, h.env);
-	return heritage_keep(&h);
+	return inherited_keep(&h);
 }
 
 EXPORT int execveat(int dir, const char *path, char *const argv[], char *const env[], int flags)
 {
-	struct heritage h;
+	struct inherited h;
 
-	if (!heritage_any())
+	if (!inherited_any())
 		return libc.execveat(dir, path, argv, env, flags);
-	h = heritage_leave(image_at(dir, path, flags, env), env);
+	h = inherited_leave(image_at(dir, path, flags, env), env);
 	libc.execveat(dir, path, argv, h.env, flags);
-	return heritage_keep(&h);
+	return inherited_keep(&h);
 }
 
 /* ---- arguments one by one ------------------------------------------------------------- */

@@ -126,7 +126,7 @@ fork_fn fork_choose(void)
 	bool wanted;
 
 	start();
-	wanted = heritage_any() && carry_any();
+	wanted = inherited_any() && exec_inherit_any();
 	errno = saved;
 	return wanted ? fork_and_wait : libc.vfork;
 }
@@ -164,7 +164,7 @@ static void become_child(void)
 {
 	owner = sys_getpid();
 	log_descend();
-	heritage_fork_child();
+	inherited_fork_child();
 	fd_fork_child();
 	if (gate >= 0)
 		sys_fd_unhide(gate);

@@ -45,28 +45,28 @@ static bool read_comma(const char **text)
 	return *(*text)++ == ',';
 }
 
-bool heritage_read_item(const char **text, struct heritage_item *item)
+bool inherited_read_item(const char **text, struct inherited_item *item)
 {
 	const char *p = *text;
 	uint64_t fd;
 
 	if (!read_number(&p, INT_MAX, &fd) || !read_comma(&p) ||
 	    !read_number(&p, UINT64_MAX, &item->inode) || !read_comma(&p) ||
-	    !read_number(&p, CARRY_ID_MAX, &item->number) || (*p && *p != ';'))
+	    !read_number(&p, EXEC_INHERIT_ID_MAX, &item->number) || (*p && *p != ';'))
 		return false;
 	item->fd = (int)fd;
 	*text = *p ? p + 1 : p;
 	return true;
 }
 
-const char *heritage_take_variable(char **env)
+const char *inherited_take_variable(char **env)
 {
 	const char *value = NULL;
 	char **to = env;
 
 	for (; env && *env; env++) {
-		if (!strncmp(*env, HERITAGE_NAME "=", strlen(HERITAGE_NAME) + 1))
-			value = *env + strlen(HERITAGE_NAME) + 1;
+		if (!strncmp(*env, INHERITED_NAME "=", strlen(INHERITED_NAME) + 1))
+			value = *env + strlen(INHERITED_NAME) + 1;
 		else
 			*to++ = *env;
 	}
@@ -78,7 +78,7 @@ const char *heritage_take_variable(char **env)
 /* ---- what is inherited ---------------------------------------------------------------- */
 
 /* Is it the socket that was meant? */
-static bool is_same(const struct heritage_item *item, int protocol)
+static bool is_same(const struct inherited_item *item, int protocol)
 {
 	socklen_t len = sizeof(int);
 	struct stat st;
@@ -90,7 +90,7 @@ static bool is_same(const struct heritage_item *item, int protocol)
 	       found == protocol;
 }
 
-static bool is_channel(const struct heritage_item *item)
+static bool is_channel(const struct inherited_item *item)
 {
 	socklen_t len = sizeof(int);
 	int domain, type;
@@ -101,7 +101,7 @@ static bool is_channel(const struct heritage_item *item)
 	       type == SOCK_SEQPACKET;
 }
 
-static void inherit(const struct heritage_item *item)
+static void inherit(const struct inherited_item *item)
 {
 	struct sock_ref ref;
 
@@ -110,7 +110,7 @@ static void inherit(const struct heritage_item *item)
 	if (fd_get(item->fd).sk || !(udp || is_same(item, IPPROTO_TCP)))
 		return;
 	signal_watch_faults();
-	ref = carry_add(item->fd, udp, item->number);
+	ref = exec_inherit_add(item->fd, udp, item->number);
 	if (!ref.sk)
 		return;
 	if (sock_twin(ref.sk) == item->fd)
@@ -119,26 +119,26 @@ static void inherit(const struct heritage_item *item)
 		fd_install_dup(item->fd, sock_twin(ref.sk), ref);
 }
 
-static void inherit_all(const char *text)
+static void accept_options_all(const char *text)
 {
-	struct heritage_item item;
+	struct inherited_item item;
 
-	while (heritage_read_item(&text, &item)) {
-		if (item.fd != HERITAGE_ANYWHERE)
+	while (inherited_read_item(&text, &item)) {
+		if (item.fd != INHERITED_ANYWHERE)
 			inherit(&item);
 	}
 }
 
 /* The item of what fd is. */
-static void inherit_by_inode(const char *text, int fd)
+static void accept_options_by_inode(const char *text, int fd)
 {
-	struct heritage_item item;
+	struct inherited_item item;
 	struct stat st;
 
 	if (fstat(fd, &st) || !S_ISSOCK(st.st_mode))
 		return;
-	while (heritage_read_item(&text, &item)) {
-		if (item.inode == st.st_ino && item.fd == HERITAGE_ANYWHERE) {
+	while (inherited_read_item(&text, &item)) {
+		if (item.inode == st.st_ino && item.fd == INHERITED_ANYWHERE) {
 			item.fd = fd;
 			inherit(&item);
 			return;
@@ -155,28 +155,28 @@ static void search(const char *text)
 		int fd = atoi(entry->d_name);
 
 		if (*entry->d_name != '.' && fd != dirfd(dir))
-			inherit_by_inode(text, fd);
+			accept_options_by_inode(text, fd);
 	}
 	if (dir)
 		closedir(dir);
 }
 
-void heritage_take(const char *text)
+void inherited_take(const char *text)
 {
-	struct heritage_item item;
-	struct carry_channel ch;
+	struct inherited_item item;
+	struct exec_channel ch;
 	const char *next;
 
-	if (!text || !heritage_read_item(&text, &item) || !is_channel(&item))
+	if (!text || !inherited_read_item(&text, &item) || !is_channel(&item))
 		return;
-	ch = (struct carry_channel){.fd = item.fd, .last_id = item.number};
-	if (!carry_open(&ch))
+	ch = (struct exec_channel){.fd = item.fd, .last_id = item.number};
+	if (!exec_inherit_open(&ch))
 		return;
-	inherit_all(text);
+	accept_options_all(text);
 	next = text;
-	if (heritage_read_item(&next, &item) && item.fd == HERITAGE_ANYWHERE)
+	if (inherited_read_item(&next, &item) && item.fd == INHERITED_ANYWHERE)
 		search(text);
-	carry_done();
+	exec_inherit_done();
 }
 
 /* ---- what is handed on ---------------------------------------------------------------- */
@@ -200,9 +200,9 @@ static char *write_some(char *at, const char *end, bool lent, bool closing)
 
 		if (!ref.sk || closing != ((sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC) != 0))
 			continue;
-		id = lent ? carry_lent_id(ref) : carry_id(ref);
+		id = lent ? exec_inherit_lent_id(ref) : exec_inherit_id(ref);
 		if (id)
-			at = write_item(at, fd, lent ? HERITAGE_ANYWHERE : fd, id, ';');
+			at = write_item(at, fd, lent ? INHERITED_ANYWHERE : fd, id, ';');
 	}
 	return at;
 }
@@ -231,23 +231,23 @@ static size_t count(char *const *env)
 }
 
 /* Memory for a copy of the environment with the variable. */
-static struct heritage make(char *const *env)
+static struct inherited make(char *const *env)
 {
-	struct heritage h = {.env = env, .channel = -1};
+	struct inherited h = {.env = env, .channel = -1};
 
 	h.size = (count(env) + 2) * sizeof(*env) + TEXT_MAX;
 	h.map = mem_map(h.size);
 	return h;
 }
 
-static void unmake(struct heritage *h)
+static void unmake(struct inherited *h)
 {
 	mem_unmap(h->map, h->size);
 	h->map = NULL;
 }
 
 /* False: nothing of the channel is to be inherited. */
-static bool fill(struct heritage *h, const struct carry_channel *ch, bool lent)
+static bool fill(struct inherited *h, const struct exec_channel *ch, bool lent)
 {
 	size_t n = count(h->env);
 	char **copy = h->map, *at;
@@ -255,8 +255,8 @@ static bool fill(struct heritage *h, const struct carry_channel *ch, bool lent)
 	h->text = (char *)(copy + n + 2);
 	if (n)
 		memcpy(copy, h->env, n * sizeof(*copy));
-	(void)heritage_take_variable(copy);
-	at = write_item(stpcpy(h->text, HERITAGE_NAME "="), ch->fd, ch->fd, ch->last_id, ';');
+	(void)inherited_take_variable(copy);
+	at = write_item(stpcpy(h->text, INHERITED_NAME "="), ch->fd, ch->fd, ch->last_id, ';');
 	if (!write_sockets(at, h->text + TEXT_MAX, lent))
 		return false;
 	while (*copy)
@@ -276,19 +276,19 @@ static void fetch_stdio(void)
 		struct sock_ref ref = sock_get(fd);
 
 		if (ref.sk)
-			carry_fetch(ref);
+			exec_inherit_fetch(ref);
 	}
 }
 
-bool heritage_any(void)
+bool inherited_any(void)
 {
 	return (fd_next(0) >= 0 || sock_is_active()) && !fork_is_vfork_child();
 }
 
-struct heritage heritage_leave(enum image image, char *const *env)
+struct inherited inherited_leave(enum image image, char *const *env)
 {
-	struct heritage h = {.env = env, .channel = -1};
-	struct carry_channel ch;
+	struct inherited h = {.env = env, .channel = -1};
+	struct exec_channel ch;
 	int saved = errno;
 
 	if (image == IMAGE_NONE)
@@ -297,23 +297,23 @@ struct heritage heritage_leave(enum image image, char *const *env)
 		h = make(env);
 	else
 		fetch_stdio();
-	if (h.map && !carry_begin(&ch)) {
+	if (h.map && !exec_inherit_begin(&ch)) {
 		unmake(&h);
 	} else if (h.map && !fill(&h, &ch, false)) {
-		carry_undo();
+		exec_inherit_undo();
 		unmake(&h);
 	}
-	carry_leave(h.map);
+	exec_inherit_leave(h.map);
 	errno = saved;
 	return h;
 }
 
-int heritage_keep(const struct heritage *h)
+int inherited_keep(const struct inherited *h)
 {
 	int saved = errno;
 
 	if (h->map) {
-		carry_undo();
+		exec_inherit_undo();
 		mem_unmap(h->map, h->size);
 	}
 	errno = saved;
@@ -324,23 +324,23 @@ int heritage_keep(const struct heritage *h)
 
 static pthread_mutex_t lending = PTHREAD_MUTEX_INITIALIZER;
 
-void heritage_fork_child(void)
+void inherited_fork_child(void)
 {
 	pthread_mutex_init(&lending, NULL);
 }
 
-struct heritage heritage_lend(enum image image, char *const *env)
+struct inherited inherited_lend(enum image image, char *const *env)
 {
-	struct heritage h = {.env = env, .channel = -1};
-	struct carry_channel ch;
+	struct inherited h = {.env = env, .channel = -1};
+	struct exec_channel ch;
 	int saved = errno;
 
-	if (image == IMAGE_PLAIN || !carry_any())
+	if (image == IMAGE_PLAIN || !exec_inherit_any())
 		return h;
 	pthread_mutex_lock(&lending);
 	h = make(env);
-	if (!h.map || !carry_lend(&ch)) {
-		heritage_lent(&h);
+	if (!h.map || !exec_inherit_lend(&ch)) {
+		inherited_lent(&h);
 		errno = saved;
 		return h;
 	}
@@ -348,12 +348,12 @@ struct heritage heritage_lend(enum image image, char *const *env)
 	if (fill(&h, &ch, true))
 		sys_fcntl(ch.fd, F_SETFD, 0);
 	else
-		heritage_lent(&h);
+		inherited_lent(&h);
 	errno = saved;
 	return h;
 }
 
-void heritage_lent(struct heritage *h)
+void inherited_lent(struct inherited *h)
 {
 	int saved = errno;
 

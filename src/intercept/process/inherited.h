@@ -6,7 +6,7 @@
  *
  *	VMA_INHERITED=CHANNEL,INODE,LAST;FD,INODE,ID;FD,INODE,ID...
  *
- * FD is HERITAGE_ANYWHERE where nobody knows: the child of posix_spawn() moves descriptors
+ * FD is INHERITED_ANYWHERE where nobody knows: the child of posix_spawn() moves descriptors
  * about, and looks for what it has.  Anybody can have put the variable there, and programs
  * without the library may have stood in between: what is no longer the same file is passed over.
  */
@@ -20,26 +20,26 @@
 
 #include "intercept/process/image.h"
 
-#define HERITAGE_NAME "VMA_INHERITED"
-#define HERITAGE_ANYWHERE INT_MAX
+#define INHERITED_NAME "VMA_INHERITED"
+#define INHERITED_ANYWHERE INT_MAX
 
-struct heritage_item {
+struct inherited_item {
 	int fd;
 	uint64_t inode;
 	uint64_t number; /* ID, LAST */
 };
 
 /* The item at *text, which then is at the next one. False: there is none, or no sense. */
-bool heritage_read_item(const char **text, struct heritage_item *item);
+bool inherited_read_item(const char **text, struct inherited_item *item);
 
 /* Takes the variable out of the environment: its value, or NULL. */
-const char *heritage_take_variable(char **env);
+const char *inherited_take_variable(char **env);
 
 /* At start, once sock is there. NULL: nothing. */
-void heritage_take(const char *text);
+void inherited_take(const char *text);
 
 /* The environment of a program that inherits something. */
-struct heritage {
+struct inherited {
 	char *const *env; /* for it; the caller's, if it inherits nothing */
 	char *text;	  /* the variable */
 	void *map;	  /* NULL: it inherits nothing */
@@ -48,20 +48,20 @@ struct heritage {
 };
 
 /* Is there anything to inherit, or to be brought to an end before? */
-bool heritage_any(void);
+bool inherited_any(void);
 
 /* This process is about to execute a program; when that fails: errno stays, -1. */
-struct heritage heritage_leave(enum image image, char *const *env);
-int heritage_keep(const struct heritage *h);
+struct inherited inherited_leave(enum image image, char *const *env);
+int inherited_keep(const struct inherited *h);
 
 /*
  * A child of this process is about to be made that executes a program at once; then, and if it
  * could not be made.  No two threads are between the two: no other child has the channel.
  */
-struct heritage heritage_lend(enum image image, char *const *env);
-void heritage_lent(struct heritage *h);
+struct inherited inherited_lend(enum image image, char *const *env);
+void inherited_lent(struct inherited *h);
 
 /* In a forked child. */
-void heritage_fork_child(void);
+void inherited_fork_child(void);
 
 #endif

@@ -18,48 +18,48 @@
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
 		       const posix_spawnattr_t *attr, char *const argv[], char *const env[])
 {
-	struct heritage h;
+	struct inherited h;
 	int rc;
 
-	if (!heritage_any())
+	if (!inherited_any())
 		return libc.posix_spawn(pid, path, actions, attr, argv, env);
-	h = heritage_lend(image_at(AT_FDCWD, path, 0, env), env);
+	h = inherited_lend(image_at(AT_FDCWD, path, 0, env), env);
 	rc = libc.posix_spawn(pid, path, actions, attr, argv, h.env);
-	heritage_lent(&h);
+	inherited_lent(&h);
 	return rc;
 }
 
 EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
 			const posix_spawnattr_t *attr, char *const argv[], char *const env[])
 {
-	struct heritage h;
+	struct inherited h;
 	int rc;
 
-	if (!heritage_any())
+	if (!inherited_any())
 		return libc.posix_spawnp(pid, file, actions, attr, argv, env);
-	h = heritage_lend(image_search(file, env), env);
+	h = inherited_lend(image_search(file, env), env);
 	rc = libc.posix_spawnp(pid, file, actions, attr, argv, h.env);
-	heritage_lent(&h);
+	inherited_lent(&h);
 	return rc;
 }
 
 /* It takes the process's environment. */
 EXPORT FILE *popen(const char *command, const char *type)
 {
-	struct heritage h;
+	struct inherited h;
 	FILE *file;
 	int saved;
 
-	if (!heritage_any())
+	if (!inherited_any())
 		return libc.popen(command, type);
-	h = heritage_lend(image_at(AT_FDCWD, _PATH_BSHELL, 0, environ), environ);
+	h = inherited_lend(image_at(AT_FDCWD, _PATH_BSHELL, 0, environ), environ);
 	if (h.map)
 		putenv(h.text);
 	file = libc.popen(command, type);
 	saved = errno;
 	if (h.map)
-		unsetenv(HERITAGE_NAME);
-	heritage_lent(&h);
+		unsetenv(INHERITED_NAME);
+	inherited_lent(&h);
 	errno = saved;
 	return file;
 }
@@ -180,5 +180,5 @@ static int run_shell(const char *command)
 
 EXPORT int system(const char *command)
 {
-	return command && heritage_any() ? run_shell(command) : libc.system(command);
+	return command && inherited_any() ? run_shell(command) : libc.system(command);
 }

@@ -37,9 +37,9 @@ struct loop_share {
 	struct list link;
 	struct flow_key key;
 	uint16_t at;
-	struct share_members members;
-	struct loop_queue *queue[SHARE_MEMBERS];
-	uint8_t bucket[SHARE_BUCKETS];
+	struct reuseport_members members;
+	struct loop_queue *queue[REUSEPORT_MEMBERS];
+	uint8_t bucket[REUSEPORT_BUCKETS];
 };
 
 struct loop_queue {

@@ -33,7 +33,8 @@ unsigned loop_member_of(const struct loop_share *share, const struct flow_key *k
 {
 	uint64_t remote = key5->remote.q[0] ^ key5->remote.q[1];
 
-	return share->bucket[share_bucket((uint32_t)(remote ^ remote >> 32), key5->remote_port, 0)];
+	return share
+		->bucket[reuseport_bucket((uint32_t)(remote ^ remote >> 32), key5->remote_port, 0)];
 }
 
 /* ---- flows ------------------------------------------------------------------ */
@@ -150,10 +151,10 @@ static struct loop_share *get_share(struct loop_port *port, const struct flow_ke
 /* Frozen: nobody is left, or the others get what there is. */
 static void members_changed(struct loop_share *share)
 {
-	uint64_t receivers = share_receivers(&share->members);
+	uint64_t receivers = reuseport_receivers(&share->members);
 
 	if (receivers) {
-		share_balance(share->bucket, receivers);
+		reuseport_balance(share->bucket, receivers);
 		return;
 	}
 	list_remove(&share->link);
@@ -171,7 +172,7 @@ static int join(struct loop_queue *q, const struct flow_key *key, struct flow_sh
 	share = get_share(q->port, key);
 	if (!share)
 		return -ENOMEM;
-	member = share_add(&share->members, part, 0);
+	member = reuseport_add(&share->members, part, 0);
 	if (member < 0)
 		return -ENOSPC;
 	part->at = share->at;
@@ -254,7 +255,7 @@ void loop_leave_shares(struct loop_queue *q)
 	list_for_each_safe(link, &q->port->shares) {
 		struct loop_share *share = container_of(link, struct loop_share, link);
 
-		for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
+		for (unsigned i = 0; i < REUSEPORT_MEMBERS; i++) {
 			if (share->queue[i] == q)
 				share->members.at[i].seq = 0;
 		}

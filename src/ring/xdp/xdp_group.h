@@ -130,7 +130,7 @@ struct group_audit {
 /* A flow with several receivers; its part of the program's memory is the map's. */
 struct group_share {
 	struct xdp_steer_key3 key;
-	struct share_members members;
+	struct reuseport_members members;
 };
 
 struct group_ctl {

@@ -50,7 +50,7 @@ static unsigned shared_fds(struct xdp_port *port, int *fds[FDS_MAX])
 
 	fds[n++] = &port->group.ctl_fd;
 	fds[n++] = &port->umem_fd;
-	fds[n++] = &port->bell_fd;
+	fds[n++] = &port->wake_fd;
 	fds[n++] = &port->link_fd;
 	fds[n++] = &port->xsks_fd;
 	fds[n++] = &port->flows3_fd;

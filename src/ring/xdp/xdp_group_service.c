@@ -4,7 +4,7 @@
  * was theirs.
  *
  * Everything that may happen wakes one epoll descriptor: newcomers, the end of a
- * connection, a timer while there is something to wait for, and the bell, which
+ * connection, a timer while there is something to wait for, and the wakeup, which
  * one member rings to have all of them look.
  */
 #include <errno.h>
@@ -51,7 +51,7 @@ int xdp_service_init(struct xdp_port *port)
 		return -EMFILE;
 	xdp_service_watch(port, port->timer_fd, EPOLLIN);
 	/* Each write is one event for each member: nobody reads it. */
-	xdp_service_watch(port, port->bell_fd, EPOLLIN | EPOLLET);
+	xdp_service_watch(port, port->wake_fd, EPOLLIN | EPOLLET);
 	if (port->listen_fd >= 0)
 		xdp_service_watch(port, port->listen_fd, EPOLLIN);
 	if (port->lifeline_fd >= 0)
@@ -100,7 +100,7 @@ static bool handle(struct xdp_port *port, int fd)
 		sys_read(fd, &count, sizeof(count));
 		return false;
 	}
-	if (fd == port->bell_fd)
+	if (fd == port->wake_fd)
 		return false;
 	if (fd == port->lifeline_fd) {
 		xdp_service_close(port, &port->lifeline_fd);
@@ -163,11 +163,11 @@ static bool tell_drained(struct xdp_port *port)
 	return waiting;
 }
 
-static void ring_bell(const struct xdp_port *port)
+static void ring_wakeup(const struct xdp_port *port)
 {
 	uint64_t one = 1;
 
-	sys_write(port->bell_fd, &one, sizeof(one));
+	sys_write(port->wake_fd, &one, sizeof(one));
 }
 
 /* The others are to look at their RX rings. */
@@ -178,7 +178,7 @@ static void have_drained(struct xdp_port *port)
 	if (port->rung_seq == seq)
 		return;
 	port->rung_seq = seq;
-	ring_bell(port);
+	ring_wakeup(port);
 }
 
 /* ---- the round ---------------------------------------------------------------------------- */
@@ -215,7 +215,7 @@ static void outgrow(struct xdp_port *port)
 		 port->base.name, port->group.queues);
 	/* Those whose flows have been removed from it are not the kernel's. */
 	__atomic_store_n(&port->conf->hold, (uint64_t)(now + XDP_HOLD), __ATOMIC_RELAXED);
-	ring_bell(port);
+	ring_wakeup(port);
 	xdp_link_keep(port);
 	lose(port);
 }

@@ -361,8 +361,8 @@ int xdp_group_memory(struct xdp_port *port, char why[PORT_WHY])
 	port->group.umem_size = umem_size_of(port->rx_queues);
 	port->group.ctl_fd = memory_file("vma-group", sizeof(struct group_ctl));
 	port->umem_fd = memory_file("vma-umem", port->group.umem_size);
-	port->bell_fd = sys_fd_hide(sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (port->group.ctl_fd < 0 || port->umem_fd < 0 || port->bell_fd < 0)
+	port->wake_fd = sys_fd_hide(sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (port->group.ctl_fd < 0 || port->umem_fd < 0 || port->wake_fd < 0)
 		rc = -EMFILE;
 	if (!rc)
 		rc = map_memory(port);
@@ -468,5 +468,5 @@ void xdp_group_drop(struct xdp_port *port)
 	/* Its close drops the record lock: from here on we are no member. */
 	sys_close_fd(&port->group.ctl_fd);
 	sys_close_fd(&port->umem_fd);
-	sys_close_fd(&port->bell_fd);
+	sys_close_fd(&port->wake_fd);
 }

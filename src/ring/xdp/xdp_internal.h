@@ -148,7 +148,7 @@ struct xdp_port {
 	struct xdp_group group;
 	/* descriptors all members have */
 	int umem_fd;
-	int bell_fd; /* written to: everybody's service() is due */
+	int wake_fd; /* written to: everybody's service() is due */
 	int link_fd;
 	int xsks_fd;
 	int flows3_fd;
@@ -191,7 +191,7 @@ struct xdp_port {
 	struct xdp_napi napi;
 	nsec_t swept;
 	bool sweeping;	   /* the last sweep has more to do */
-	uint32_t rung_seq; /* of the audit the bell was last rung for */
+	uint32_t rung_seq; /* of the audit the wakeup was last signalled for */
 };
 
 /* An interface, as ioctl(2) tells. */

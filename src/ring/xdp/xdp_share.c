@@ -61,7 +61,7 @@ static void set_slot(struct xdp_port *port, unsigned at, unsigned member, unsign
 
 static void drop_member(struct xdp_port *port, unsigned at, unsigned member)
 {
-	struct share_member *m = &port->group.ctl->shares[at].members.at[member];
+	struct reuseport_member *m = &port->group.ctl->shares[at].members.at[member];
 
 	set_slot(port, at, member, 0);
 	__atomic_store_n(&m->seq, 0, __ATOMIC_RELEASE);
@@ -70,7 +70,7 @@ static void drop_member(struct xdp_port *port, unsigned at, unsigned member)
 
 static bool is_empty(const struct group_share *share)
 {
-	return share_receivers(&share->members) == 0;
+	return reuseport_receivers(&share->members) == 0;
 }
 
 /* The entry of a share that nobody has a part in: it goes, unless it is another's by now. */
@@ -87,16 +87,16 @@ static void drop_entry(struct xdp_port *port, unsigned at)
 /* Somebody came or went. */
 static void balance(struct xdp_port *port, unsigned at)
 {
-	share_balance(port->shares[at].bucket,
-		      share_receivers(&port->group.ctl->shares[at].members));
+	reuseport_balance(port->shares[at].bucket,
+			  reuseport_receivers(&port->group.ctl->shares[at].members));
 }
 
 static void drop_dead(struct xdp_port *port, unsigned at)
 {
 	struct group_share *share = &port->group.ctl->shares[at];
 
-	for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
-		const struct share_member *m = &share->members.at[i];
+	for (unsigned i = 0; i < REUSEPORT_MEMBERS; i++) {
+		const struct reuseport_member *m = &share->members.at[i];
 
 		if (m->seq && group_slot_is_dead(&port->group, m->slot))
 			drop_member(port, at, i);
@@ -111,8 +111,8 @@ bool xdp_share_is_dead(const struct xdp_port *port, uint32_t entry)
 	if (at >= XDP_STEER_SHARES)
 		return true;
 	share = &port->group.ctl->shares[at];
-	for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
-		const struct share_member *m = &share->members.at[i];
+	for (unsigned i = 0; i < REUSEPORT_MEMBERS; i++) {
+		const struct reuseport_member *m = &share->members.at[i];
 
 		if (m->seq && !group_slot_is_dead(&port->group, m->slot))
 			return false;
@@ -171,7 +171,7 @@ static int join(struct xdp_queue *q, const struct xdp_steer_key3 *key, struct fl
 
 	if (rc)
 		return rc;
-	member = share_add(&port->group.ctl->shares[at].members, part, q->slot);
+	member = reuseport_add(&port->group.ctl->shares[at].members, part, q->slot);
 	if (member < 0)
 		return -ENOSPC;
 	GROUP_STEP();
@@ -219,7 +219,7 @@ static void remaining(struct xdp_port *port, unsigned at)
 /* Is it the last of all? */
 static bool is_alone(const struct group_share *share, unsigned member)
 {
-	for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
+	for (unsigned i = 0; i < REUSEPORT_MEMBERS; i++) {
 		if (i != member && share->members.at[i].seq)
 			return false;
 	}
@@ -260,7 +260,7 @@ int xdp_share_move(struct port_queue *base, const struct flow_key *key,
 {
 	const struct xdp_queue *q = (const struct xdp_queue *)base;
 	struct xdp_port *port = (struct xdp_port *)base->port;
-	struct share_member *m = &port->group.ctl->shares[part->at].members.at[part->member];
+	struct reuseport_member *m = &port->group.ctl->shares[part->at].members.at[part->member];
 
 	/* Nobody else writes a member of ours while we live. */
 	__atomic_store_n(&m->slot, (uint16_t)q->slot, __ATOMIC_RELEASE);
@@ -272,7 +272,8 @@ unsigned xdp_share_pick(struct port_queue *base, const struct flow_share *part,
 			const struct flow_key *key)
 {
 	const struct xdp_port *port = (const struct xdp_port *)base->port;
-	unsigned place = share_bucket(addr_v4_of(&key->remote), key->remote_port, port->conf->seed);
+	unsigned place =
+		reuseport_bucket(addr_v4_of(&key->remote), key->remote_port, port->conf->seed);
 
 	return __atomic_load_n(&port->shares[part->at].bucket[place], __ATOMIC_RELAXED);
 }
@@ -283,8 +284,8 @@ void xdp_shares_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS
 		struct group_share *share = &port->group.ctl->shares[at];
 		bool changed = false;
 
-		for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
-			const struct share_member *m = &share->members.at[i];
+		for (unsigned i = 0; i < REUSEPORT_MEMBERS; i++) {
+			const struct reuseport_member *m = &share->members.at[i];
 
 			if (!m->seq || (m->slot < XDP_STEER_SLOTS && !slots[m->slot]))
 				continue;

@@ -221,8 +221,8 @@ static __always_inline __u32 find_member(const struct iphdr *ip, struct ports po
 
 	if (!share)
 		return XDP_STEER_SLOTS;
-	at = share->bucket[share_bucket(ip->saddr, ports.source, conf.seed)];
-	slot = share->slot[at % SHARE_MEMBERS];
+	at = share->bucket[reuseport_bucket(ip->saddr, ports.source, conf.seed)];
+	slot = share->slot[at % REUSEPORT_MEMBERS];
 	return slot ? slot - 1 : XDP_STEER_SLOTS;
 }
 

@@ -48,8 +48,8 @@ struct xdp_steer_key3 {
 #define XDP_STEER_SHARED (1u << 31)
 
 struct xdp_steer_share {
-	__u16 slot[SHARE_MEMBERS]; /* and one; 0: nobody has it, the kernel does */
-	__u8 bucket[SHARE_BUCKETS];
+	__u16 slot[REUSEPORT_MEMBERS]; /* and one; 0: nobody has it, the kernel does */
+	__u8 bucket[REUSEPORT_BUCKETS];
 };
 
 struct xdp_steer_key5 {
@@ -103,7 +103,7 @@ struct xdp_steer_conf {
 	__u32 mac_lo;	/* first four bytes of the interface's address, as in memory */
 	__u16 mac_hi;	/* the other two */
 	__u16 vlan;	/* VLAN of the interface, host byte order; 0: untagged */
-	__u32 seed;	/* of share_bucket() */
+	__u32 seed;	/* of reuseport_bucket() */
 	__u32 gone;	/* not 0: there are lost addresses, whose frames are dropped */
 	__u32 kernel;	/* entries in the map of that name: 0 saves the look-up */
 	__u32 queues;	/* RX queues with sockets, at most XDP_STEER_QUEUES */

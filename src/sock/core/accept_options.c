@@ -18,7 +18,7 @@ struct value {
 	char bytes[VALUE_MAX];
 };
 
-struct inherit {
+struct accept_options {
 	unsigned refs; /* any, atomic */
 	unsigned n;
 	struct value values[];
@@ -101,11 +101,11 @@ static unsigned collect(int fd, int fresh, struct value *values)
 	return n;
 }
 
-const struct inherit *inherit_look(int fd)
+const struct accept_options *accept_options_look(int fd)
 {
 	struct value values[OPTIONS];
 	int fresh = sys_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct inherit *inherit;
+	struct accept_options *accept_options;
 	unsigned n;
 
 	control_assert_held();
@@ -114,37 +114,37 @@ const struct inherit *inherit_look(int fd)
 		return NULL;
 	n = collect(fd, fresh, values);
 	sys_close(fresh);
-	inherit = n ? mem_alloc(sizeof(*inherit) + n * sizeof(*values)) : NULL;
-	if (!inherit)
+	accept_options = n ? mem_alloc(sizeof(*accept_options) + n * sizeof(*values)) : NULL;
+	if (!accept_options)
 		return NULL;
-	inherit->refs = 1;
-	inherit->n = n;
-	memcpy(inherit->values, values, n * sizeof(*values));
-	return inherit;
+	accept_options->refs = 1;
+	accept_options->n = n;
+	memcpy(accept_options->values, values, n * sizeof(*values));
+	return accept_options;
 }
 
-const struct inherit *inherit_get(const struct inherit *inherit)
+const struct accept_options *accept_options_get(const struct accept_options *accept_options)
 {
-	if (inherit)
-		__atomic_add_fetch(&((struct inherit *)(uintptr_t)inherit)->refs, 1,
+	if (accept_options)
+		__atomic_add_fetch(&((struct accept_options *)(uintptr_t)accept_options)->refs, 1,
 				   __ATOMIC_RELAXED);
-	return inherit;
+	return accept_options;
 }
 
-void inherit_put(const struct inherit *inherit)
+void accept_options_put(const struct accept_options *accept_options)
 {
-	struct inherit *mine = (struct inherit *)(uintptr_t)inherit;
+	struct accept_options *mine = (struct accept_options *)(uintptr_t)accept_options;
 
 	if (mine && !__atomic_sub_fetch(&mine->refs, 1, __ATOMIC_ACQ_REL))
 		mem_free(mine);
 }
 
-void inherit_apply(const struct inherit *inherit, int fd)
+void accept_options_apply(const struct accept_options *accept_options, int fd)
 {
 	control_assert_held();
 	control_assert_no_ring();
-	for (unsigned i = 0; inherit && i < inherit->n; i++) {
-		const struct value *v = &inherit->values[i];
+	for (unsigned i = 0; accept_options && i < accept_options->n; i++) {
+		const struct value *v = &accept_options->values[i];
 
 		sys_setsockopt(fd, v->level, v->name, v->bytes, v->len);
 	}

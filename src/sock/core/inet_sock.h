@@ -21,7 +21,7 @@
 #include "sock/core/sock.h"
 
 struct inet_sock;
-struct kin;
+struct sharing;
 struct move;
 
 /* A match of one socket on one ring. */
@@ -141,7 +141,7 @@ struct listen_state {
 #define SOCK_NO_KEY UINT64_MAX /* nobody has needed a ring yet */
 
 /* Who else uses the socket than where it lives, rx and tx: move.c. */
-struct sock_wander {
+struct migration_candidate {
 	uint64_t candidate;
 	nsec_t not_before; /* there was no ring for it: no use to look sooner */
 	uint8_t confirmed; /* in a row, by the candidate; 0: there is none */
@@ -169,8 +169,8 @@ struct inet_sock {
 		struct list accept_link;
 		struct inbox_item item;
 	};
-	struct move *move; /* under way to another ring, or NULL */
-	struct kin *kin;   /* what other processes have to do with it, share.c; NULL: nothing */
+	struct move *move;	 /* under way to another ring, or NULL */
+	struct sharing *sharing; /* what other processes have to do with it, share.c; NULL: nothing */
 
 	/* control lock to write, any to read: rings with flows of ours, beside home */
 	uint16_t rings[INET_RINGS]; /* rings_at() */
@@ -182,8 +182,8 @@ struct inet_sock {
 	uint64_t id; /* never used again */
 
 	/* holder */
-	struct sock_wander *wander; /* [2], rx and tx; NULL: nobody else so far */
-	int rx_left, tx_left;	    /* accesses until it is looked at who they are by */
+	struct migration_candidate *candidates; /* [2], rx and tx; NULL: nobody else so far */
+	int rx_left, tx_left;			/* accesses until it is looked at who they are by */
 
 	/* any, atomic; control lock to write: read before a call waits, msec, 0: none */
 	uint32_t rcvtimeo, sndtimeo;
@@ -569,7 +569,7 @@ int sock_options_apply(struct sock_ref ref, const struct sock_options *values);
 /* Control lock: the twin has what the connection inherited. */
 void sock_twin_prepare(struct inet_sock *so);
 /* Control lock: connections that are accepted inherit what the listener has now. */
-int sock_options_bequeath(struct inet_sock *so);
+int sock_options_for_children(struct inet_sock *so);
 /* holder: sock->opt changed. */
 void udp_options_changed(struct inet_sock *so);
 /* No lock, no ring held: UDP_CORK was set; what waits goes, if it does not wait any more. */

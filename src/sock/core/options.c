@@ -76,7 +76,7 @@ const struct sock_options *options_share(const struct sock_options *opt)
 		return NULL;
 	shared->refs = 1;
 	memcpy(&shared->opt, opt, sizeof(*opt));
-	inherit_get(opt->inherit);
+	accept_options_get(opt->accept_options);
 	/* Nobody else made the same one meanwhile: we have the control lock. */
 	ck_spinlock_fas_lock(&lock);
 	list_push_front(bucket, &shared->link);
@@ -107,7 +107,7 @@ void options_put(const struct sock_options *opt)
 	ck_spinlock_fas_unlock(&lock);
 	if (!last)
 		return;
-	inherit_put(shared->opt.inherit);
+	accept_options_put(shared->opt.accept_options);
 	mem_free(shared);
 }
 

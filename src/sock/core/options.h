@@ -42,7 +42,7 @@ enum {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
 struct sock_options {
-	const struct inherit *inherit; /* of a listener, for its children; referenced */
+	const struct accept_options *accept_options; /* of a listener, for its children; referenced */
 	nsec_t user_timeout;
 	uint64_t pacing; /* bytes a second; 0: any number */
 	struct inaddr mc_addr;
@@ -79,7 +79,7 @@ struct sock_options {
 };
 #pragma GCC diagnostic pop
 
-/* Equal ones, with a reference for the caller (and of its own to inherit); NULL: no memory. */
+/* Equal ones, with a reference for the caller (and of its own to accept_options); NULL: no memory. */
 const struct sock_options *options_share(const struct sock_options *opt);
 const struct sock_options *options_get(const struct sock_options *opt);
 void options_put(const struct sock_options *opt); /* NULL is harmless */

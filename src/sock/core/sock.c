@@ -247,9 +247,9 @@ void sock_close_locked(struct sock_ref ref)
 	struct ring *ring;
 
 	control_assert_held();
-	if (!sock_ref_valid(ref) || so->gone || family_close(so))
+	if (!sock_ref_valid(ref) || so->gone || share_close(so))
 		return;
-	if (so->inet == INET_UDP && so->udp.forked && surrender_unread(so))
+	if (so->inet == INET_UDP && so->udp.forked && kernel_handover_unread(so))
 		return;
 	if (sock_hold_cold(ref, &ring))
 		return;
@@ -353,7 +353,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 	control_assert_held();
 	if (so->gone)
 		return 0;
-	if (so->inet == INET_TCP && (so->connected || sock_is_away(&so->sk)))
+	if (so->inet == INET_TCP && (so->connected || sock_is_exported(&so->sk)))
 		return -EBUSY; /* the kernel knows nothing of the connection */
 	if (!udp_lingers(so)) {
 		log_debug("fd %d: left to the kernel: %s", sock_twin(&so->sk),
@@ -366,7 +366,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 	}
 	if (so->inet == INET_UDP && udp_linger(so)) {
 		if (tells)
-			family_leave(so, reason);
+			share_leave(so, reason);
 		return 0;
 	}
 	/* First: a watch that is added from now on is refused, or epoll_sock_left() finds it. */
@@ -378,7 +378,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 	sock_flows_del(so);
 	mcast_forget(so);
 	if (tells) /* who waits for that finds the kernel receiving */
-		family_leave(so, reason);
+		share_leave(so, reason);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return -EAGAIN;
 	so->gone = true;

@@ -33,7 +33,7 @@
 #define SOCK_KERNEL (-4096)
 
 /* In sock->events, beside EPOLL*: another process has the connection, see share.h. */
-#define SOCK_AWAY (1u << 27)
+#define SOCK_EXPORTED (1u << 27)
 #define SOCK_ASKED (1u << 26) /* and somebody waits for it */
 
 struct epoll;
@@ -75,7 +75,7 @@ enum sock_kind {
 /* What every socket has; the rest is in inet_sock.h. */
 struct sock {
 	/* of this memory for good, read by all: a late call reads them, too */
-	const struct sock_ops *ops; /* of the thread mode, or family_ops; SOCK_KIND_EPOLL: NULL */
+	const struct sock_ops *ops; /* of the thread mode, or share_ops; SOCK_KIND_EPOLL: NULL */
 	enum sock_kind kind;
 
 	/* any, atomic */
@@ -188,9 +188,9 @@ static inline uint32_t sock_events(const struct sock *sk)
 	       __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED);
 }
 
-static inline bool sock_is_away(const struct sock *sk)
+static inline bool sock_is_exported(const struct sock *sk)
 {
-	return __atomic_load_n(&sk->events, __ATOMIC_RELAXED) & SOCK_AWAY;
+	return __atomic_load_n(&sk->events, __ATOMIC_RELAXED) & SOCK_EXPORTED;
 }
 
 static inline bool sock_ref_valid(struct sock_ref ref)

@@ -136,8 +136,8 @@ void sock_free(struct inet_sock *so)
 		epoll_sock_closed(&so->sk); /* who came late, after close() */
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
 	port_keeper_close(so->spare);
-	mem_free(so->wander);
-	mem_free(so->kin);
+	mem_free(so->candidates);
+	mem_free(so->sharing);
 	options_put(so->opt);
 	ring_put(sock_home(so));
 	ck_spinlock_fas_lock(&pool_lock);

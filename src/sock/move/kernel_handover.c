@@ -181,7 +181,7 @@ static int move_into_twin(struct inet_sock *so, struct ring *ring, const struct 
 		undo(fd);
 		return rc;
 	}
-	travel_take_off(so, ring);
+	transfer_detach(so, ring);
 	let_go(fd, h, bytes);
 	return 0;
 }
@@ -195,7 +195,7 @@ static int move_what_is_none(struct inet_sock *so, struct ring *ring)
 	socklen_t len = sizeof(to);
 
 	endpoint_to_sockaddr(&so->remote, AF_INET, (struct sockaddr *)&to, &len);
-	travel_take_off(so, ring);
+	transfer_detach(so, ring);
 	if (!connecting)
 		return 0;
 	flags = sys_fcntl(fd, F_GETFL, 0);
@@ -205,7 +205,7 @@ static int move_what_is_none(struct inet_sock *so, struct ring *ring)
 	return 0;
 }
 
-static int surrender_connection(struct inet_sock *so)
+static int kernel_handover_connection(struct inet_sock *so)
 {
 	struct tcp_handover h;
 	struct ring *ring;
@@ -293,7 +293,7 @@ static void deliver_unread(struct inet_sock *so, int *raw)
  * raw is consumed. The twin gets what waits before the kernel gets what comes next; what may
  * still change places with that are the frames that the ring had when it lost the flow.
  */
-static int surrender_datagrams(struct inet_sock *so, enum verdict reason, int raw)
+static int kernel_handover_datagrams(struct inet_sock *so, enum verdict reason, int raw)
 {
 	int rc;
 
@@ -318,7 +318,7 @@ static bool has_unread(struct inet_sock *so)
 	return some;
 }
 
-bool surrender_unread(struct inet_sock *so)
+bool kernel_handover_unread(struct inet_sock *so)
 {
 	int raw;
 
@@ -330,23 +330,23 @@ bool surrender_unread(struct inet_sock *so)
 	raw = open_raw();
 	if (raw < 0)
 		return false; /* they can be read here, if nowhere else */
-	return !surrender_datagrams(so, VERDICT_FORKED, raw);
+	return !kernel_handover_datagrams(so, VERDICT_FORKED, raw);
 }
 
 /* ---- any ----------------------------------------------------------------------------------- */
 
-int surrender(struct inet_sock *so, enum verdict reason)
+int kernel_handover(struct inet_sock *so, enum verdict reason)
 {
 	int rc = 0;
 
 	control_assert_held();
 	control_assert_no_ring();
 	if (so->inet == INET_UDP)
-		return surrender_datagrams(so, reason, -1);
+		return kernel_handover_datagrams(so, reason, -1);
 	if (so->inet == INET_LISTEN && so->listen.waiting)
 		log_warn("fd %d: %u connections that nobody accepted are reset", sock_twin(&so->sk),
 			 so->listen.waiting);
 	if (so->inet == INET_TCP && so->connected)
-		rc = surrender_connection(so);
+		rc = kernel_handover_connection(so);
 	return rc ? rc : sock_leave(so, reason);
 }

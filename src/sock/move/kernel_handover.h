@@ -18,12 +18,12 @@
 #include "sock/core/inet_sock.h"
 
 /* so is here. 0, and it is the kernel's; -errno: it stays as it was. */
-int surrender(struct inet_sock *so, enum verdict reason);
+int kernel_handover(struct inet_sock *so, enum verdict reason);
 
 /*
  * A connected datagram socket that a forked process has or is going to have, whose part of it
  * is the kernel's. True: something was unread, and the kernel has the socket with all of it.
  */
-bool surrender_unread(struct inet_sock *so);
+bool kernel_handover_unread(struct inet_sock *so);
 
 #endif

@@ -110,7 +110,7 @@ void links_forget(void)
 static void reattach(struct inet_sock *so, void *arg)
 {
 	(void)arg;
-	if (!sock_is_away(&so->sk))
+	if (!sock_is_exported(&so->sk))
 		sock_reattach(so);
 }
 
@@ -292,14 +292,14 @@ static void give_away(struct inet_sock *so, void *arg)
 	int rc;
 
 	(void)arg;
-	if (so->inet != INET_TCP || !so->connected || sock_is_away(&so->sk) || so->tcp.dead ||
+	if (so->inet != INET_TCP || !so->connected || sock_is_exported(&so->sk) || so->tcp.dead ||
 	    !is_stranded(so))
 		return;
 	query = sock_query(so);
 	dst_find(&query, &found);
 	if (found.verdict == VERDICT_ACCELERATED || found.verdict == VERDICT_NO_ROUTE)
 		return;
-	rc = surrender(so, found.verdict);
+	rc = kernel_handover(so, found.verdict);
 	if (rc)
 		log_debug("fd %d: cannot be given to the kernel: %s", sock_twin(&so->sk),
 			  strerror(-rc));

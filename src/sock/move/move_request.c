@@ -94,25 +94,25 @@ static int *left_of(struct inet_sock *so, bool tx)
 }
 
 /* NULL: no memory; somebody will look again. */
-static struct sock_wander *wander_of(struct inet_sock *so, bool tx)
+static struct migration_candidate *candidates_of(struct inet_sock *so, bool tx)
 {
-	if (!so->wander)
-		so->wander = mem_zalloc(2 * sizeof(*so->wander));
-	return so->wander ? &so->wander[tx] : NULL;
+	if (!so->candidates)
+		so->candidates = mem_zalloc(2 * sizeof(*so->candidates));
+	return so->candidates ? &so->candidates[tx] : NULL;
 }
 
 void sock_access_init(struct inet_sock *so)
 {
 	so->rx_left = ratio_of(so, false);
 	so->tx_left = ratio_of(so, true);
-	if (so->wander)
-		memset(so->wander, 0, 2 * sizeof(*so->wander));
+	if (so->candidates)
+		memset(so->candidates, 0, 2 * sizeof(*so->candidates));
 }
 
 void sock_access_slow(struct inet_sock *so, bool tx)
 {
 	const struct ring_alloc *alloc = tx ? &so->opt->alloc_tx : &so->opt->alloc_rx;
-	struct sock_wander *access;
+	struct migration_candidate *access;
 	uint64_t placed = move_key(so, tx), key;
 	int ratio = ratio_of(so, tx);
 
@@ -121,11 +121,11 @@ void sock_access_slow(struct inet_sock *so, bool tx)
 		return;
 	key = ring_key(alloc, &so->local.addr, so->id);
 	if (key == placed) {
-		if (so->wander)
-			so->wander[tx].confirmed = 0;
+		if (so->candidates)
+			so->candidates[tx].confirmed = 0;
 		return;
 	}
-	access = wander_of(so, tx);
+	access = candidates_of(so, tx);
 	if (!access)
 		return;
 	if (access->not_before && clock_now() < access->not_before) {
@@ -186,14 +186,14 @@ struct dst_query sock_query(struct inet_sock *so)
 
 void move_put_off(struct inet_sock *so, bool tx)
 {
-	struct sock_wander *access;
+	struct migration_candidate *access;
 	struct ring *home;
 
 	control_assert_held();
 	control_assert_no_ring();
 	if (sock_hold_cold(sock_ref_of(so), &home))
 		return;
-	access = wander_of(so, tx);
+	access = candidates_of(so, tx);
 	if (access)
 		access->not_before = clock_now() + PUT_OFF;
 	*left_of(so, tx) = 1;

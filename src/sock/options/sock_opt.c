@@ -116,20 +116,20 @@ void sock_twin_prepare(struct inet_sock *so)
 	control_assert_held();
 	if (!so->raw_twin)
 		return;
-	inherit_apply(so->opt->inherit, sock_twin(&so->sk));
+	accept_options_apply(so->opt->accept_options, sock_twin(&so->sk));
 	__atomic_store_n(&so->raw_twin, false, __ATOMIC_RELAXED);
 }
 
-int sock_options_bequeath(struct inet_sock *so)
+int sock_options_for_children(struct inet_sock *so)
 {
 	struct sock_options opt = *so->opt;
-	const struct inherit *inherit = inherit_look(sock_twin(&so->sk));
+	const struct accept_options *accept_options = accept_options_look(sock_twin(&so->sk));
 	int rc;
 
 	control_assert_held();
-	opt.inherit = inherit;
+	opt.accept_options = accept_options;
 	rc = apply(sock_ref_of(so), &opt, false);
-	inherit_put(inherit);
+	accept_options_put(accept_options);
 	return rc;
 }
 
@@ -355,7 +355,7 @@ int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, s
 		sock_twin_prepare(so);
 		rc = set_option(ref, level, name, val, len);
 		if (!rc && so->inet == INET_LISTEN && sock_ref_valid(ref))
-			rc = sock_options_bequeath(so);
+			rc = sock_options_for_children(so);
 	}
 	control_unlock();
 	if (!rc && level == IPPROTO_UDP && name == UDP_CORK)
@@ -504,7 +504,7 @@ int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 		return rc;
 	/* An address that connect() chose goes with the connection, but the twin keeps it. */
 	ours = (so->inet == INET_TCP && (so->connected || (so->bound && !so->bound_addr))) ||
-	       sock_is_away(ref.sk);
+	       sock_is_exported(ref.sk);
 	local = so->local;
 	ring_release_cold(ring);
 	if (!ours)

@@ -9,13 +9,13 @@
 
 #define MAGIC 0x766d616cu
 
-/* So many letters may wait: some of each socket in common, and of what listeners have. */
+/* So many messages may wait: some of each socket in common, and of what listeners have. */
 #define UNSENT_EACH 8
 #define UNSENT_MORE 16384
 
 struct unsent {
 	struct list link;
-	struct letter letter;
+	struct message message;
 	int memfd;
 };
 
@@ -65,9 +65,9 @@ void channel_destroy(struct channel *ch)
 }
 
 /* False: not now. What the other end cannot get any more counts as sent. */
-static bool send_now(struct channel *ch, const struct letter *letter, int memfd)
+static bool send_now(struct channel *ch, const struct message *message, int memfd)
 {
-	struct iovec iov = {(void *)(uintptr_t)letter, sizeof(*letter)};
+	struct iovec iov = {(void *)(uintptr_t)message, sizeof(*message)};
 	char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct cmsghdr *head;
@@ -86,13 +86,14 @@ static bool send_now(struct channel *ch, const struct letter *letter, int memfd)
 	return n != -EAGAIN && n != -ENOBUFS && n != -ETOOMANYREFS && n != -ENOMEM;
 }
 
-void channel_send(struct channel *ch, enum letter_kind kind, uint64_t id, uint64_t flags, int memfd)
+void channel_send(struct channel *ch, enum message_kind kind, uint64_t id, uint64_t flags,
+		  int memfd)
 {
-	struct letter letter = {
+	struct message message = {
 		.magic = MAGIC, .kind = kind, .id = ch->only ? 1 : id, .flags = flags};
 	struct unsent *u;
 
-	if (list_empty(&ch->unsent) && send_now(ch, &letter, memfd)) {
+	if (list_empty(&ch->unsent) && send_now(ch, &message, memfd)) {
 		sys_close_fd(&memfd);
 		return;
 	}
@@ -103,7 +104,7 @@ void channel_send(struct channel *ch, enum letter_kind kind, uint64_t id, uint64
 		sys_close_fd(&memfd);
 		return;
 	}
-	u->letter = letter;
+	u->message = message;
 	u->memfd = memfd;
 	list_push_back(&ch->unsent, &u->link);
 	ch->n_unsent++;
@@ -114,7 +115,7 @@ bool channel_flush(struct channel *ch)
 	while (!list_empty(&ch->unsent)) {
 		struct unsent *u = container_of(ch->unsent.next, struct unsent, link);
 
-		if (!send_now(ch, &u->letter, u->memfd))
+		if (!send_now(ch, &u->message, u->memfd))
 			return false;
 		list_remove(&u->link);
 		ch->n_unsent--;
@@ -148,10 +149,10 @@ static int take_memfd(struct msghdr *msg)
 	return memfd;
 }
 
-int channel_receive(struct channel *ch, struct letter *letter, int *memfd)
+int channel_receive(struct channel *ch, struct message *message, int *memfd)
 {
 	for (;;) {
-		struct iovec iov = {letter, sizeof(*letter)};
+		struct iovec iov = {message, sizeof(*message)};
 		char control[CMSG_SPACE(4 * sizeof(int))] __attribute__((aligned(8)));
 		struct msghdr msg = {.msg_iov = &iov,
 				     .msg_iovlen = 1,
@@ -166,35 +167,35 @@ int channel_receive(struct channel *ch, struct letter *letter, int *memfd)
 		if (n <= 0)
 			return -1;
 		*memfd = take_memfd(&msg);
-		if (n == sizeof(*letter) && letter->magic == MAGIC && letter->id) {
-			letter->id = ch->only ? ch->only : letter->id;
+		if (n == sizeof(*message) && message->magic == MAGIC && message->id) {
+			message->id = ch->only ? ch->only : message->id;
 			return 1;
 		}
 		sys_close_fd(memfd);
 	}
 }
 
-static bool is_answer(const struct letter *letter)
+static bool is_answer(const struct message *message)
 {
-	return letter->kind == LETTER_TAKEN || letter->kind == LETTER_REFUSED ||
-	       letter->kind == LETTER_RECEIVED || letter->kind == LETTER_STAYS;
+	return message->kind == MESSAGE_ACK || message->kind == MESSAGE_NACK ||
+	       message->kind == MESSAGE_RECEIVED || message->kind == MESSAGE_STAYS;
 }
 
 bool channel_relay(struct channel *from, struct channel *to)
 {
-	struct letter letter;
+	struct message message;
 	int memfd, rc;
 
-	while ((rc = channel_receive(from, &letter, &memfd)) > 0) {
-		if (is_answer(&letter))
+	while ((rc = channel_receive(from, &message, &memfd)) > 0) {
+		if (is_answer(&message))
 			sys_close_fd(&memfd);
 		else
-			channel_send(to, letter.kind, letter.id, letter.flags, memfd);
+			channel_send(to, message.kind, message.id, message.flags, memfd);
 	}
 	return rc == 0;
 }
 
-void channel_note_want(struct channel *ch, uint64_t id)
+void channel_note_request(struct channel *ch, uint64_t id)
 {
 	struct want *want;
 

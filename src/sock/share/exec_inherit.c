@@ -24,17 +24,17 @@ static bool give_back(void)
 	list_for_each(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		if (kin_is(so, KIN_LEAVING)) {
+		if (sharing_is(so, SHARING_IN_TRANSIT)) {
 			left = true;
 			continue;
 		}
-		if (sock_is_away(&so->sk) || !(family_may_travel(so) || member_is(so)) ||
-		    !channel_holds(family.up, so->id) || !family_kin(so))
+		if (sock_is_exported(&so->sk) || !(share_may_export(so) || member_is(so)) ||
+		    !channel_holds(share_process.up, so->id) || !share_of(so))
 			continue;
 		left = true;
-		if (!so->kin->offered)
-			channel_send(family.up, LETTER_OFFER, so->id, 0, -1);
-		so->kin->offered = true;
+		if (!so->sharing->offered)
+			channel_send(share_process.up, MESSAGE_OFFER, so->id, 0, -1);
+		so->sharing->offered = true;
 	}
 	return left;
 }
@@ -44,8 +44,8 @@ static void forget_offers(void)
 	list_for_each(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		if (so->kin)
-			so->kin->offered = false;
+		if (so->sharing)
+			so->sharing->offered = false;
 	}
 }
 
@@ -57,8 +57,8 @@ static void put_away(struct inet_sock *so)
 	int fd = sock_twin(&so->sk), rc;
 
 	if (connection)
-		family_say_left(so->id);
-	rc = surrender(so, VERDICT_EXECUTED);
+		share_say_left(so->id);
+	rc = kernel_handover(so, VERDICT_EXECUTED);
 	if (!rc)
 		return;
 	if (!warned)
@@ -76,13 +76,13 @@ static void put_some_away(bool connections)
 	list_for_each_safe(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		if (!sock_is_away(&so->sk) && (so->inet == INET_TCP) == connections)
+		if (!sock_is_exported(&so->sk) && (so->inet == INET_TCP) == connections)
 			put_away(so);
 	}
 }
 
 /* Listeners first: what their flows cover gets flows of its own by that. */
-void carry_leave(bool carried)
+void exec_inherit_leave(bool carried)
 {
 	if (!control_lock())
 		return;
@@ -93,10 +93,10 @@ void carry_leave(bool carried)
 		sock_exit();
 }
 
-void carry_fetch(struct sock_ref ref)
+void exec_inherit_fetch(struct sock_ref ref)
 {
-	if (sock_is_away(ref.sk) && !family_is_member(inet_of(ref.sk)))
-		(void)family_fetch(ref, FAMILY_PATIENCE);
+	if (sock_is_exported(ref.sk) && !share_is_member(inet_of(ref.sk)))
+		(void)share_fetch(ref, SHARE_FETCH_MAX);
 }
 
 /* The internal thread answers whom we made an offer. */
@@ -108,14 +108,14 @@ static void wait_a_little(void)
 	sys_ppoll(NULL, 0, &ts, NULL);
 }
 
-bool carry_begin(struct carry_channel *ch)
+bool exec_inherit_begin(struct exec_channel *ch)
 {
 	nsec_t deadline = 0;
 
 	for (;;) {
 		if (!control_lock())
 			return false;
-		if (!family.up || family.exiting || family.executing) {
+		if (!share_process.up || share_process.exiting || share_process.executing) {
 			control_unlock();
 			return false;
 		}
@@ -126,29 +126,30 @@ bool carry_begin(struct carry_channel *ch)
 		wait_a_little();
 	}
 	forget_offers();
-	ch->fd = family.up->fd;
-	ch->last_id = family.up->last_id;
-	family.executing = channel_flush(family.up) && ch->last_id < CARRY_ID_MAX &&
-			   !sys_fcntl(ch->fd, F_SETFD, 0);
+	ch->fd = share_process.up->fd;
+	ch->last_id = share_process.up->last_id;
+	share_process.executing = channel_flush(share_process.up) &&
+				  ch->last_id < EXEC_INHERIT_ID_MAX &&
+				  !sys_fcntl(ch->fd, F_SETFD, 0);
 	control_unlock();
-	return family.executing;
+	return share_process.executing;
 }
 
 static bool is_at_parents(const struct inet_sock *so)
 {
-	if (family_is_member(so))
-		return channel_holds(family.up, so->id);
-	return family_toward(so) == family.up && so->id <= family.up->last_id;
+	if (share_is_member(so))
+		return channel_holds(share_process.up, so->id);
+	return share_toward(so) == share_process.up && so->id <= share_process.up->last_id;
 }
 
-uint64_t carry_id(struct sock_ref ref)
+uint64_t exec_inherit_id(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	uint64_t id = 0;
 
 	if (!control_lock())
 		return 0;
-	if (sock_ref_valid(ref) && sock_is_away(ref.sk) && is_at_parents(so)) {
+	if (sock_ref_valid(ref) && sock_is_exported(ref.sk) && is_at_parents(so)) {
 		sock_twin_prepare(so); /* there nobody knows how */
 		id = so->id;
 	}
@@ -156,55 +157,55 @@ uint64_t carry_id(struct sock_ref ref)
 	return id;
 }
 
-void carry_undo(void)
+void exec_inherit_undo(void)
 {
 	if (!control_lock())
 		return;
-	family.executing = false;
-	if (family.up)
-		sys_fcntl(family.up->fd, F_SETFD, FD_CLOEXEC);
-	family.readable = true;
-	family_busy();
+	share_process.executing = false;
+	if (share_process.up)
+		sys_fcntl(share_process.up->fd, F_SETFD, FD_CLOEXEC);
+	share_process.readable = true;
+	share_busy();
 	control_unlock();
 }
 
 /* ---- a child that executes at once ------------------------------------------------------- */
 
-bool carry_any(void)
+bool exec_inherit_any(void)
 {
 	bool any = false;
 
 	if (control_lock()) {
-		any = !family.exiting && family_has_sockets();
+		any = !share_process.exiting && share_has_sockets();
 		control_unlock();
 	}
 	return any;
 }
 
-bool carry_lend(struct carry_channel *ch)
+bool exec_inherit_lend(struct exec_channel *ch)
 {
 	struct channel *channel = NULL;
 
 	if (!control_lock())
 		return false;
-	if (!family.exiting)
-		channel = family_new_channel(&ch->fd);
+	if (!share_process.exiting)
+		channel = share_new_channel(&ch->fd);
 	if (channel) {
 		ch->last_id = channel->last_id;
-		family_listen_to(channel);
+		share_listen_to(channel);
 	}
 	control_unlock();
 	return channel != NULL;
 }
 
-uint64_t carry_lent_id(struct sock_ref ref)
+uint64_t exec_inherit_lent_id(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	uint64_t id = 0;
 
 	if (!control_lock())
 		return 0;
-	if (sock_ref_valid(ref) && family_is_known_to_children(so)) {
+	if (sock_ref_valid(ref) && share_is_known_to_children(so)) {
 		sock_twin_prepare(so);
 		id = so->id;
 	}
@@ -214,17 +215,17 @@ uint64_t carry_lent_id(struct sock_ref ref)
 
 /* ---- the new one ------------------------------------------------------------------------- */
 
-bool carry_open(const struct carry_channel *ch)
+bool exec_inherit_open(const struct exec_channel *ch)
 {
 	bool ok;
 
 	if (!control_lock())
 		return false;
-	family_init();
-	family.up = channel_create(sys_fd_hide(ch->fd), ch->last_id);
-	if (family.up)
+	share_init();
+	share_process.up = channel_create(sys_fd_hide(ch->fd), ch->last_id);
+	if (share_process.up)
 		sock_skip_ids(ch->last_id);
-	ok = family.up != NULL;
+	ok = share_process.up != NULL;
 	control_unlock();
 	return ok;
 }
@@ -242,7 +243,7 @@ static bool be_member(struct inet_sock *so, bool udp)
 	so->inet = udp ? INET_UDP : INET_LISTEN;
 	if (!udp && !sys_getsockopt(sock_twin(&so->sk), IPPROTO_TCP, TCP_INFO, &info, &len))
 		so->listen.backlog = info.tcpi_sacked; /* of a listener it is that */
-	member_begin_away(so);
+	member_begin_exported(so);
 	return true;
 }
 
@@ -257,7 +258,7 @@ static bool be_away(struct inet_sock *so, bool udp)
 	if (udp || listens)
 		return be_member(so, udp);
 	so->inet = INET_TCP;
-	travel_blank(so);
+	transfer_blank(so);
 	return true;
 }
 
@@ -274,14 +275,14 @@ static struct inet_sock *create(int fd, bool udp, uint64_t id)
 		sock_free(so);
 		return NULL;
 	}
-	(void)family_nonblock_now(so);
+	(void)share_nonblock_now(so);
 	sock_list_add(so);
-	channel_send(family.up, LETTER_HELD, id, 0, -1);
-	family.up->toward++;
+	channel_send(share_process.up, MESSAGE_INVENTORY, id, 0, -1);
+	share_process.up->toward++;
 	return so;
 }
 
-struct sock_ref carry_add(int fd, bool udp, uint64_t id)
+struct sock_ref exec_inherit_add(int fd, bool udp, uint64_t id)
 {
 	struct sock_ref none = {NULL, 0};
 	struct inet_sock *so;
@@ -289,21 +290,21 @@ struct sock_ref carry_add(int fd, bool udp, uint64_t id)
 	if (!control_lock())
 		return none;
 	so = NULL;
-	if (id && id <= family.up->last_id) {
-		so = family_find(id);
+	if (id && id <= share_process.up->last_id) {
+		so = share_find(id);
 		so = so ? so : create(fd, udp, id);
 	}
 	control_unlock();
 	return so ? sock_ref_of(so) : none;
 }
 
-void carry_done(void)
+void exec_inherit_done(void)
 {
 	if (!control_lock())
 		return;
-	channel_send(family.up, LETTER_EXECED, 1, 0, -1);
-	log_debug("executed, with %u sockets of the parent", family.up->toward);
-	family_listen_to(family.up);
-	family_busy(); /* letters may still wait for room */
+	channel_send(share_process.up, MESSAGE_INVENTORY_END, 1, 0, -1);
+	log_debug("executed, with %u sockets of the parent", share_process.up->toward);
+	share_listen_to(share_process.up);
+	share_busy(); /* messages may still wait for room */
 	control_unlock();
 }

@@ -15,7 +15,7 @@
 
 static bool is_receiving_listener(const struct inet_sock *so)
 {
-	return so->inet == INET_LISTEN && !sock_is_away(&so->sk) &&
+	return so->inet == INET_LISTEN && !sock_is_exported(&so->sk) &&
 	       so->verdict == VERDICT_ACCELERATED;
 }
 
@@ -26,7 +26,7 @@ static bool is_receiving_listener(const struct inet_sock *so)
 static bool may_stop(const struct inet_sock *so)
 {
 	return is_receiving_listener(so) &&
-	       (sock_is_unprivileged() || !family_other_holder(so, NULL));
+	       (sock_is_unprivileged() || !share_other_holder(so, NULL));
 }
 
 /*
@@ -87,15 +87,15 @@ static int may_leave(struct sock_ref ref)
 static int leave_listener(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	int may = family_other_holder(so, NULL) ? 0 : may_leave(ref);
+	int may = share_other_holder(so, NULL) ? 0 : may_leave(ref);
 
 	if (may)
 		return may < 0 ? may : sock_leave(so, VERDICT_PASSED);
 	sock_flows_del(so);
 	sock_port_unclaim(so);
 	so->verdict = VERDICT_PASSED;
-	if (family_is_active())
-		family_say_left(so->id);
+	if (share_is_active())
+		share_say_left(so->id);
 	return 0;
 }
 
@@ -107,7 +107,7 @@ static int leave(struct sock_ref ref)
 
 	if (so->inet == INET_LISTEN && so->verdict == VERDICT_PASSED)
 		return 0; /* the twin receives already */
-	may = family_other_holder(so, NULL) ? 0 : may_leave(ref);
+	may = share_other_holder(so, NULL) ? 0 : may_leave(ref);
 	if (may < 0)
 		return may;
 	return may ? sock_leave(so, VERDICT_PASSED) : -EBUSY;
@@ -115,18 +115,18 @@ static int leave(struct sock_ref ref)
 
 static bool is_connection(const struct inet_sock *so)
 {
-	return so->inet == INET_TCP && (sock_is_away(&so->sk) || family_may_travel(so));
+	return so->inet == INET_TCP && (sock_is_exported(&so->sk) || share_may_export(so));
 }
 
 static int send_connection(struct inet_sock *so, int way, uint64_t ticket)
 {
 	int rc;
 
-	family_init();
-	if (!family_kin(so))
+	share_init();
+	if (!share_of(so))
 		return -ENOMEM;
 	sock_twin_prepare(so); /* there nobody knows how */
-	so->kin->cookie = family_cookie(sock_twin(&so->sk));
+	so->sharing->cookie = share_cookie(sock_twin(&so->sk));
 	rc = pass_send(so, way, ticket);
 	return rc ? rc : 1;
 }
@@ -170,10 +170,10 @@ static bool is_same(const struct inet_sock *so, uint64_t cookie, uint16_t port)
 {
 	if (so->inet != INET_TCP)
 		return false;
-	if (so->kin && so->kin->cookie)
-		return so->kin->cookie == cookie;
-	return so->id <= family_last_id && so->local.port == port &&
-	       family_cookie(sock_twin(&so->sk)) == cookie;
+	if (so->sharing && so->sharing->cookie)
+		return so->sharing->cookie == cookie;
+	return so->id <= share_last_id && so->local.port == port &&
+	       share_cookie(sock_twin(&so->sk)) == cookie;
 }
 
 static struct inet_sock *find_in(const struct list *list, uint64_t cookie, uint16_t port)
@@ -204,7 +204,7 @@ static struct channel *tell(struct receipt *r, uint64_t id, uint64_t flags)
 
 	r->way = -1;
 	if (ch)
-		channel_send(ch, LETTER_CLAIM, id, flags, -1);
+		channel_send(ch, MESSAGE_CLAIM, id, flags, -1);
 	return ch;
 }
 
@@ -224,7 +224,7 @@ static void tell_sender(struct receipt *r, uint64_t id)
 		pass_received(id);
 		return;
 	}
-	ch = tell(r, id, LETTER_HAVE);
+	ch = tell(r, id, MESSAGE_FLAG_HAVE);
 	if (ch)
 		channel_destroy(ch);
 }
@@ -242,7 +242,7 @@ static struct inet_sock *make(int fd)
 	}
 	so->verdict = VERDICT_ACCELERATED;
 	so->inet = INET_TCP;
-	travel_blank(so);
+	transfer_blank(so);
 	return so;
 }
 
@@ -254,20 +254,20 @@ static struct inet_sock *begin(struct receipt *r)
 
 	if (!so)
 		return NULL;
-	ch = tell(r, so->id, r->peek ? LETTER_PEEK : 0);
-	if (!family_begin_toward(so, ch)) {
+	ch = tell(r, so->id, r->peek ? MESSAGE_FLAG_PEEK : 0);
+	if (!share_begin_toward(so, ch)) {
 		if (ch)
 			channel_destroy(ch);
 		sock_free(so);
 		return NULL;
 	}
-	so->kin->cookie = r->cookie;
-	(void)family_nonblock_now(so);
+	so->sharing->cookie = r->cookie;
+	(void)share_nonblock_now(so);
 	sock_list_add(so);
 	if (ch)
-		family_listen_to(ch);
+		share_listen_to(ch);
 	else
-		travel_lost(so);
+		transfer_lost(so);
 	log_debug("fd %d: received from another process%s", r->fd, ch ? "" : ", which is gone");
 	return so;
 }
@@ -278,18 +278,18 @@ static int take(struct receipt *r, struct inet_sock **so)
 	uint16_t port = port_of(r->fd);
 	bool kept = false;
 
-	family_init();
+	share_init();
 	*so = find_in(sock_list(), r->cookie, port);
 	if (!*so) {
-		*so = find_in(&family.kept, r->cookie, port);
+		*so = find_in(&share_process.kept, r->cookie, port);
 		kept = *so != NULL;
 	}
-	if (kept && kin_is(*so, KIN_LEAVING))
+	if (kept && sharing_is(*so, SHARING_IN_TRANSIT))
 		return -EAGAIN; /* the others were told that we have it no more */
 	if (!r->called && (!*so || must_tell(r, (*so)->id)))
 		return CALL_FIRST;
 	if (kept)
-		family_revive(*so, r->fd);
+		share_revive(*so, r->fd);
 	if (*so) {
 		tell_sender(r, (*so)->id);
 		return 0;
@@ -344,7 +344,7 @@ struct sock_ref pass_take(int fd, bool peek)
 
 	if (!pass_mark_get(fd, &mark))
 		return ref;
-	receipt.cookie = family_cookie(fd);
+	receipt.cookie = share_cookie(fd);
 	signals_block(); /* a handler that jumps would leave behind what we have */
 	ref = take_marked(&receipt);
 	signals_unblock();

@@ -43,7 +43,7 @@
 /* So long after something happened it is looked at often. */
 #define ACTIVE (50 * NSEC_PER_MSEC)
 
-struct message {
+struct unix_message {
 	struct list link; /* of its place */
 	uint64_t ticket;
 	int way;      /* a copy of the sending socket; hidden */
@@ -254,7 +254,7 @@ static bool open_epoll(void)
 	list_init(&pass.places);
 	list_init(&pass.active);
 	pass.epoll_fd = sys_fd_hide((int)sys_call(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0, 0, 0));
-	if (pass.epoll_fd > 0 && family_watch(pass.epoll_fd))
+	if (pass.epoll_fd > 0 && share_watch(pass.epoll_fd))
 		return true;
 	sys_close_fd(&pass.epoll_fd);
 	return false;
@@ -277,7 +277,7 @@ static struct place *make_place(struct inet_sock *so)
 	list_init(&place->active);
 	list_init(&place->messages);
 	if (!pass_mark_get(sock_twin(&so->sk), &place->mark))
-		place->mark.key = key_of(so->kin->cookie);
+		place->mark.key = key_of(so->sharing->cookie);
 	place->listen_fd = listen_at_name(&place->mark);
 	if (place->listen_fd < 0 || !watch(place, place->listen_fd, EPOLLIN)) {
 		sys_close_fd(&place->listen_fd);
@@ -285,7 +285,7 @@ static struct place *make_place(struct inet_sock *so)
 		return NULL;
 	}
 	list_push_back(&pass.places, &place->link);
-	family_held(so->id);
+	share_held(so->id);
 	return place;
 }
 
@@ -302,34 +302,34 @@ static void set_rests(struct place *place, bool rests)
 		watch(place, place->listen_fd, EPOLLIN);
 }
 
-/* Who calls holds it from now on; what he received he tells in a letter. */
+/* Who calls holds it from now on; what he received he tells in a message. */
 static void answer(struct place *place)
 {
 	int fd;
 
 	while ((fd = sys_accept4(place->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >=
 	       0) {
-		struct inet_sock *so = family_find(place->id);
+		struct inet_sock *so = share_find(place->id);
 		struct channel *ch = NULL;
 
 		fd = sys_fd_hide(fd);
-		if (so && so->kin && is_same_user(fd))
+		if (so && so->sharing && is_same_user(fd))
 			ch = channel_create_only(fd, place->id);
 		else
 			sys_close(fd);
 		if (!ch)
 			continue;
 		ch->called = true;
-		so->kin->offered = false; /* not to him */
-		family_listen_to(ch);
-		family_read(ch);
+		so->sharing->offered = false; /* not to him */
+		share_listen_to(ch);
+		share_read(ch);
 	}
 	set_rests(place, fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS);
 }
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-static void end_message(struct message *message)
+static void end_message(struct unix_message *message)
 {
 	list_remove(&message->link);
 	close_watched(&message->way);
@@ -346,10 +346,10 @@ static void end_place(struct place *place)
 	close_watched(&place->listen_fd);
 	list_remove(&place->link);
 	list_remove(&place->active);
-	so = family_find(place->id);
+	so = share_find(place->id);
 	mem_free(place);
 	if (so)
-		family_settle(so);
+		share_settle(so);
 }
 
 static void end_if_empty(struct place *place)
@@ -359,7 +359,7 @@ static void end_if_empty(struct place *place)
 }
 
 /* Whoever received it had the other end then, and called before he could close it. */
-static nsec_t grace(const struct message *message)
+static nsec_t grace(const struct unix_message *message)
 {
 	struct pollfd pfd = {.fd = message->way};
 	struct timespec zero = {0, 0};
@@ -369,7 +369,7 @@ static nsec_t grace(const struct message *message)
 	return sys_ppoll(&pfd, 1, &zero, NULL) == 1 ? GRACE_GONE : GRACE;
 }
 
-static bool is_over(struct message *message, nsec_t now)
+static bool is_over(struct unix_message *message, nsec_t now)
 {
 	int bytes = 0;
 
@@ -386,7 +386,7 @@ static void look_often(struct place *place)
 	place->active_until = clock_now() + ACTIVE;
 	if (!list_linked(&place->active))
 		list_push_back(&pass.active, &place->active);
-	family_busy();
+	share_busy();
 }
 
 /* Calls come before what is counted. */
@@ -397,7 +397,7 @@ static void look_at(struct place *place, nsec_t now)
 	answer(place);
 	again = now < place->active_until;
 	list_for_each_safe(link, &place->messages) {
-		struct message *message = container_of(link, struct message, link);
+		struct unix_message *message = container_of(link, struct unix_message, link);
 
 		if (is_over(message, now))
 			end_message(message);
@@ -464,7 +464,7 @@ static bool is_marked(const struct place *place, int twin)
 int pass_send(struct inet_sock *so, int way, uint64_t ticket)
 {
 	struct place *place = find_place(so->id);
-	struct message *message;
+	struct unix_message *message;
 	bool made = !place;
 	int rc = -ENOBUFS;
 
@@ -501,7 +501,7 @@ static void done_at(struct place *place, uint64_t ticket, bool sent)
 	bool found = false;
 
 	list_for_each_safe(link, &place->messages) {
-		struct message *message = container_of(link, struct message, link);
+		struct unix_message *message = container_of(link, struct unix_message, link);
 
 		if (message->ticket != ticket)
 			continue;
@@ -533,16 +533,16 @@ void pass_received(uint64_t id)
 
 	if (!place || list_empty(&place->messages))
 		return;
-	end_message(container_of(place->messages.next, struct message, link));
+	end_message(container_of(place->messages.next, struct unix_message, link));
 	look_often(place);
 }
 
-void pass_on_claim(struct channel *ch, const struct letter *letter)
+void pass_on_claim(struct channel *ch, const struct message *message)
 {
 	ch->claimed = true;
-	if (!(letter->flags & LETTER_PEEK))
+	if (!(message->flags & MESSAGE_FLAG_PEEK))
 		pass_received(ch->only);
-	if ((letter->flags & LETTER_HAVE) && idset_add(&ch->closed, ch->only))
+	if ((message->flags & MESSAGE_FLAG_HAVE) && idset_add(&ch->closed, ch->only))
 		ch->done = true;
 }
 

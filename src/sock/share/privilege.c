@@ -30,7 +30,7 @@ static void reserve_inherited(void)
 	list_for_each(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		if (family_is_member(so) && so->bound && so->verdict == VERDICT_ACCELERATED &&
+		if (share_is_member(so) && so->bound && so->verdict == VERDICT_ACCELERATED &&
 		    n++ < RESERVED_MAX)
 			reserve(so);
 	}
@@ -45,7 +45,7 @@ bool sock_is_unprivileged(void)
 
 void sock_unprivileged(void)
 {
-	if (!family.up || !control_lock())
+	if (!share_process.up || !control_lock())
 		return;
 	reserve_inherited();
 	rings_fence();
@@ -55,7 +55,7 @@ void sock_unprivileged(void)
 
 void sock_changes_root(void)
 {
-	if (!family.up || !control_lock())
+	if (!share_process.up || !control_lock())
 		return;
 	reserve_inherited();
 	control_unlock();

@@ -18,107 +18,108 @@
 
 #define ROUND (10 * NSEC_PER_MSEC) /* of a call that waits: the longest sleep */
 
-uint64_t family_last_id;   /* control lock to write */
-uint64_t family_shared_id; /* control lock to write */
+uint64_t share_last_id;	  /* control lock to write */
+uint64_t share_shared_id; /* control lock to write */
 
 /* Everything here: control lock, but for what says otherwise. */
-struct family family = {.epoll_fd = -1, .fresh_fd = -1};
+struct share_process share_process = {.epoll_fd = -1, .fresh_fd = -1};
 
 static void on_readable(void)
 {
-	family.readable = true;
-	__atomic_store_n(&family.busy, 1, __ATOMIC_RELAXED);
+	share_process.readable = true;
+	__atomic_store_n(&share_process.busy, 1, __ATOMIC_RELAXED);
 }
 
-bool family_watch(int fd)
+bool share_watch(int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	if (family.epoll_fd < 0) {
-		family.epoll_fd =
+	if (share_process.epoll_fd < 0) {
+		share_process.epoll_fd =
 			sys_fd_hide((int)sys_call(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0, 0, 0));
-		progress_watch(PROGRESS_FAMILY, family.epoll_fd, on_readable);
+		progress_watch(PROGRESS_FAMILY, share_process.epoll_fd, on_readable);
 	}
-	return !sys_call(SYS_epoll_ctl, family.epoll_fd, EPOLL_CTL_ADD, fd, &ev, 0, 0);
+	return !sys_call(SYS_epoll_ctl, share_process.epoll_fd, EPOLL_CTL_ADD, fd, &ev, 0, 0);
 }
 
-void family_unwatch(const struct channel *ch)
+void share_unwatch(const struct channel *ch)
 {
-	sys_call(SYS_epoll_ctl, family.epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL, 0, 0);
+	sys_call(SYS_epoll_ctl, share_process.epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL, 0, 0);
 }
 
 /* ---- what a socket has to do with others -------------------------------------------------- */
 
-void family_init(void)
+void share_init(void)
 {
-	if (family.channels.next)
+	if (share_process.channels.next)
 		return;
-	list_init(&family.channels);
-	list_init(&family.kept);
-	list_init(&family.asking);
-	list_init(&family.gifts);
-	list_init(&family.members);
-	list_init(&family.parcels);
+	list_init(&share_process.channels);
+	list_init(&share_process.kept);
+	list_init(&share_process.asking);
+	list_init(&share_process.exports);
+	list_init(&share_process.members);
+	list_init(&share_process.pending);
 }
 
 /* NULL: no memory. What is away from the beginning is at our parent's. */
-struct kin *family_kin(struct inet_sock *so)
+struct sharing *share_of(struct inet_sock *so)
 {
-	if (so->kin)
-		return so->kin;
-	so->kin = mem_zalloc(sizeof(*so->kin));
-	if (!so->kin)
+	if (so->sharing)
+		return so->sharing;
+	so->sharing = mem_zalloc(sizeof(*so->sharing));
+	if (!so->sharing)
 		return NULL;
-	so->kin->so = so;
-	list_init(&so->kin->asking);
-	list_init(&so->kin->member);
-	so->kin->toward = sock_is_away(&so->sk) ? family.up : NULL;
-	return so->kin;
+	so->sharing->so = so;
+	list_init(&so->sharing->asking);
+	list_init(&so->sharing->member);
+	so->sharing->toward = sock_is_exported(&so->sk) ? share_process.up : NULL;
+	return so->sharing;
 }
 
-void kin_set_state(struct kin *kin, enum kin_state next)
+void sharing_set_state(struct sharing *sharing, enum sharing_state next)
 {
 	static const uint8_t edges[] = {
-		[KIN_REST] = 1 << KIN_REST | 1 << KIN_ASKED | 1 << KIN_LEAVING,
-		[KIN_ASKED] = 1 << KIN_REST | 1 << KIN_ASKED,
-		[KIN_LEAVING] = 1 << KIN_REST,
+		[SHARING_IDLE] = 1 << SHARING_IDLE | 1 << SHARING_REQUESTED |
+				 1 << SHARING_IN_TRANSIT,
+		[SHARING_REQUESTED] = 1 << SHARING_IDLE | 1 << SHARING_REQUESTED,
+		[SHARING_IN_TRANSIT] = 1 << SHARING_IDLE,
 	};
 
-	if (!(edges[kin->state] & 1 << next))
+	if (!(edges[sharing->state] & 1 << next))
 		__builtin_trap();
-	kin->state = next;
+	sharing->state = next;
 }
 
-struct channel *family_toward(const struct inet_sock *so)
+struct channel *share_toward(const struct inet_sock *so)
 {
-	return so->kin ? so->kin->toward : family.up;
+	return so->sharing ? so->sharing->toward : share_process.up;
 }
 
-void family_set_toward(struct inet_sock *so, struct channel *ch)
+void share_set_toward(struct inet_sock *so, struct channel *ch)
 {
-	if (so->kin->toward)
-		so->kin->toward->toward--;
-	so->kin->toward = ch;
+	if (so->sharing->toward)
+		so->sharing->toward->toward--;
+	so->sharing->toward = ch;
 	if (ch)
 		ch->toward++;
 }
 
-bool family_begin_toward(struct inet_sock *so, struct channel *ch)
+bool share_begin_toward(struct inet_sock *so, struct channel *ch)
 {
-	if (!family_kin(so))
+	if (!share_of(so))
 		return false;
-	if (so->kin->toward) /* not that our parent knows of it */
-		so->kin->toward = NULL;
-	family_set_toward(so, ch);
+	if (so->sharing->toward) /* not that our parent knows of it */
+		so->sharing->toward = NULL;
+	share_set_toward(so, ch);
 	return true;
 }
 
 /* Is there a process, but those behind this channel, that holds it? */
-struct channel *family_other_holder(const struct inet_sock *so, const struct channel *but)
+struct channel *share_other_holder(const struct inet_sock *so, const struct channel *but)
 {
-	if (so->id > family_last_id)
+	if (so->id > share_last_id)
 		return NULL;
-	list_for_each(link, &family.channels) {
+	list_for_each(link, &share_process.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
 		if (ch != but && channel_holds(ch, so->id))
@@ -127,19 +128,19 @@ struct channel *family_other_holder(const struct inet_sock *so, const struct cha
 	return pass_holder(so->id);
 }
 
-bool family_may_travel(const struct inet_sock *so)
+bool share_may_export(const struct inet_sock *so)
 {
 	return so->inet == INET_TCP && so->connected;
 }
 
-bool family_is_known_to_children(const struct inet_sock *so)
+bool share_is_known_to_children(const struct inet_sock *so)
 {
-	return sock_is_away(&so->sk) || family_may_travel(so) || member_is(so);
+	return sock_is_exported(&so->sk) || share_may_export(so) || member_is(so);
 }
 
-bool family_is_kept(const struct inet_sock *so)
+bool share_is_kept(const struct inet_sock *so)
 {
-	return so->kin && so->kin->kept;
+	return so->sharing && so->sharing->kept;
 }
 
 /* The newest first: it is they that are given away. */
@@ -154,23 +155,23 @@ static struct inet_sock *find_in(const struct list *list, uint64_t id)
 	return NULL;
 }
 
-struct inet_sock *family_find(uint64_t id)
+struct inet_sock *share_find(uint64_t id)
 {
-	struct inet_sock *so = find_in(&family.kept, id);
+	struct inet_sock *so = find_in(&share_process.kept, id);
 
 	return so ? so : find_in(sock_list(), id);
 }
 
 /* Calls that wait look again. */
-void family_turn(void)
+void share_turn(void)
 {
-	__atomic_add_fetch(&family.turns, 1, __ATOMIC_SEQ_CST);
-	sys_call(SYS_futex, &family.turns, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	__atomic_add_fetch(&share_process.turns, 1, __ATOMIC_SEQ_CST);
+	sys_call(SYS_futex, &share_process.turns, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-void family_busy(void)
+void share_busy(void)
 {
-	__atomic_store_n(&family.busy, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&share_process.busy, 1, __ATOMIC_RELEASE);
 	if (progress_running())
 		progress_kick();
 }
@@ -179,30 +180,30 @@ void family_busy(void)
 
 static void forget_kin(struct inet_sock *so)
 {
-	if (!so->kin)
+	if (!so->sharing)
 		return;
-	list_remove(&so->kin->asking);
-	list_remove(&so->kin->member);
-	if (so->kin->toward)
-		so->kin->toward->toward--;
-	so->kin->toward = NULL;
-	so->kin->kept = false;
+	list_remove(&so->sharing->asking);
+	list_remove(&so->sharing->member);
+	if (so->sharing->toward)
+		so->sharing->toward->toward--;
+	so->sharing->toward = NULL;
+	so->sharing->kept = false;
 }
 
-/* Channels that were for it alone, but not in the middle of a letter. */
+/* Channels that were for it alone, but not in the middle of a message. */
 static void finish_channels(uint64_t id)
 {
-	list_for_each(link, &family.channels) {
+	list_for_each(link, &share_process.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
 		if (ch->only == id && idset_add(&ch->closed, id))
 			ch->done = true;
 	}
-	family_busy();
+	share_busy();
 }
 
 /* Kept, and for nobody: the object goes, and the connection if it is here. */
-void family_drop(struct inet_sock *so)
+void share_drop(struct inet_sock *so)
 {
 	forget_kin(so);
 	finish_channels(so->id);
@@ -210,80 +211,80 @@ void family_drop(struct inet_sock *so)
 	sock_end(so);
 }
 
-void family_lose(struct inet_sock *so)
+void share_lose(struct inet_sock *so)
 {
-	if (so->kin && so->kin->parting) {
-		(void)sock_leave(so, so->kin->reason);
-		family_turn();
+	if (so->sharing && so->sharing->parting) {
+		(void)sock_leave(so, so->sharing->reason);
+		share_turn();
 		return;
 	}
-	if (family_is_member(so)) { /* it joins by itself, when it is used */
-		if (kin_is(so, KIN_ASKED))
-			family_join(so, clock_now());
+	if (share_is_member(so)) { /* it joins by itself, when it is used */
+		if (sharing_is(so, SHARING_REQUESTED))
+			share_join(so, clock_now());
 		return;
 	}
 	log_debug("fd %d: the process that had the connection is gone", sock_twin(&so->sk));
-	if (family_is_kept(so)) {
-		family_drop(so);
+	if (share_is_kept(so)) {
+		share_drop(so);
 		return;
 	}
-	if (so->kin) {
+	if (so->sharing) {
 		forget_kin(so);
-		kin_set_state(so->kin, KIN_REST);
+		sharing_set_state(so->sharing, SHARING_IDLE);
 	}
-	travel_lost(so);
-	family_turn();
+	transfer_lost(so);
+	share_turn();
 }
 
-void family_settle(struct inet_sock *so)
+void share_settle(struct inet_sock *so)
 {
-	if (!family_is_kept(so) || kin_is(so, KIN_LEAVING))
+	if (!share_is_kept(so) || sharing_is(so, SHARING_IN_TRANSIT))
 		return;
-	if (family_is_member(so)) {
-		if (!family_other_holder(so, NULL))
-			family_drop(so);
+	if (share_is_member(so)) {
+		if (!share_other_holder(so, NULL))
+			share_drop(so);
 		return;
 	}
-	if (!sock_is_away(&so->sk)) {
-		if (!family_other_holder(so, NULL))
-			family_drop(so);
-	} else if (!family_other_holder(so, so->kin->toward)) {
-		if (so->kin->toward)
-			channel_send(so->kin->toward, LETTER_CLOSED, so->id, 0, -1);
-		family_drop(so);
+	if (!sock_is_exported(&so->sk)) {
+		if (!share_other_holder(so, NULL))
+			share_drop(so);
+	} else if (!share_other_holder(so, so->sharing->toward)) {
+		if (so->sharing->toward)
+			channel_send(so->sharing->toward, MESSAGE_CLOSED, so->id, 0, -1);
+		share_drop(so);
 	}
 }
 
-bool family_close(struct inet_sock *so)
+bool share_close(struct inet_sock *so)
 {
-	bool away = sock_is_away(&so->sk);
+	bool away = sock_is_exported(&so->sk);
 
-	if (family_is_member(so))
-		return so->bound && so->verdict == VERDICT_ACCELERATED && family_close_member(so);
-	if (!away && (!family_may_travel(so) || !family_other_holder(so, NULL)))
+	if (share_is_member(so))
+		return so->bound && so->verdict == VERDICT_ACCELERATED && share_close_member(so);
+	if (!away && (!share_may_export(so) || !share_other_holder(so, NULL)))
 		return false;
-	if (!family_kin(so))
+	if (!share_of(so))
 		return false;
 	log_debug("fd %d: closed, others have it open", sock_twin(&so->sk));
-	list_remove(&so->kin->asking);
-	so->kin->kept = true;
-	if (!so->kin->cookie)
-		so->kin->cookie = family_cookie(sock_twin(&so->sk));
+	list_remove(&so->sharing->asking);
+	so->sharing->kept = true;
+	if (!so->sharing->cookie)
+		so->sharing->cookie = share_cookie(sock_twin(&so->sk));
 	sock_keep(so);
-	list_push_back(&family.kept, &so->link);
-	family_settle(so);
+	list_push_back(&share_process.kept, &so->link);
+	share_settle(so);
 	return true;
 }
 
-void family_revive(struct inet_sock *so, int fd)
+void share_revive(struct inet_sock *so, int fd)
 {
-	so->kin->kept = false;
+	so->sharing->kept = false;
 	list_remove(&so->link);
 	sock_unkeep(so, fd);
-	(void)family_nonblock_now(so);
+	(void)share_nonblock_now(so);
 }
 
-uint64_t family_cookie(int fd)
+uint64_t share_cookie(int fd)
 {
 	uint64_t cookie = 0;
 	socklen_t len = sizeof(cookie);
@@ -291,20 +292,20 @@ uint64_t family_cookie(int fd)
 	return sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) ? 0 : cookie;
 }
 
-void family_say_left(uint64_t id)
+void share_say_left(uint64_t id)
 {
-	list_for_each(link, &family.channels) {
+	list_for_each(link, &share_process.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
 		if (channel_holds(ch, id))
-			channel_send(ch, LETTER_LEFT, id, 0, -1);
+			channel_send(ch, MESSAGE_TO_KERNEL, id, 0, -1);
 	}
 }
 
-void family_leave(struct inet_sock *so, enum verdict reason)
+void share_leave(struct inet_sock *so, enum verdict reason)
 {
-	if (reason != VERDICT_EXECUTED && family_is_active())
-		family_say_left(so->id);
+	if (reason != VERDICT_EXECUTED && share_is_active())
+		share_say_left(so->id);
 	forget_kin(so);
 }
 
@@ -315,8 +316,8 @@ static void lose_toward(const struct list *list, const struct channel *ch)
 	list_for_each_safe(link, list) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		if (sock_is_away(&so->sk) && family_toward(so) == ch)
-			family_lose(so);
+		if (sock_is_exported(&so->sk) && share_toward(so) == ch)
+			share_lose(so);
 	}
 }
 
@@ -324,32 +325,32 @@ static void lose_toward(const struct list *list, const struct channel *ch)
 static void hang_up(struct channel *ch)
 {
 	list_remove(&ch->link);
-	family_unwatch(ch);
-	family_gifts_back(ch);
+	share_unwatch(ch);
+	share_exports_back(ch);
 	if (ch->toward) {
 		lose_toward(sock_list(), ch);
-		lose_toward(&family.kept, ch);
+		lose_toward(&share_process.kept, ch);
 	}
-	if (family.up == ch)
-		family.up = NULL;
-	family_parcels_back(ch);
-	list_for_each_safe(link, &family.kept)
-		family_settle(container_of(link, struct inet_sock, link));
+	if (share_process.up == ch)
+		share_process.up = NULL;
+	share_pending_back(ch);
+	list_for_each_safe(link, &share_process.kept)
+		share_settle(container_of(link, struct inet_sock, link));
 	channel_destroy(ch);
-	if (list_empty(&family.channels) && !pass_any())
-		family_last_id = 0;
+	if (list_empty(&share_process.channels) && !pass_any())
+		share_last_id = 0;
 }
 
-void family_read(struct channel *ch)
+void share_read(struct channel *ch)
 {
-	struct letter letter;
+	struct message message;
 	int memfd, rc;
 
-	while ((rc = channel_receive(ch, &letter, &memfd)) > 0) {
-		if (!family_act(ch, &letter, memfd)) {
-			log_warn("letter %u about socket %llu of another process is against the "
+	while ((rc = channel_receive(ch, &message, &memfd)) > 0) {
+		if (!share_act(ch, &message, memfd)) {
+			log_warn("message %u about socket %llu of another process is against the "
 				 "rules: no sockets are shared with it any more",
-				 letter.kind, (unsigned long long)letter.id);
+				 message.kind, (unsigned long long)message.id);
 			rc = -1;
 			break;
 		}
@@ -358,22 +359,22 @@ void family_read(struct channel *ch)
 		hang_up(ch);
 }
 
-void family_receive(void)
+void share_receive(void)
 {
-	list_for_each_safe(link, &family.channels)
-		family_read(container_of(link, struct channel, link));
+	list_for_each_safe(link, &share_process.channels)
+		share_read(container_of(link, struct channel, link));
 }
 
 /* What is due, of others and of ours. True: something is left for soon. */
-bool family_serve(void)
+bool share_serve(void)
 {
-	bool left = family_ask_due();
+	bool left = share_request_due();
 
-	family_send_late();
-	list_for_each_safe(link, &family.channels) {
+	share_send_late();
+	list_for_each_safe(link, &share_process.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
-		left |= !family_serve_wants(ch);
+		left |= !share_serve_requests(ch);
 		left |= !channel_flush(ch);
 		if (ch->broken || (ch->done && !ch->toward && list_empty(&ch->unsent)))
 			hang_up(ch);
@@ -388,59 +389,60 @@ static void look_for_asked(void)
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 		uint32_t events = __atomic_load_n(&so->sk.events, __ATOMIC_RELAXED);
 
-		if ((events & (SOCK_AWAY | SOCK_ASKED)) == (SOCK_AWAY | SOCK_ASKED) && sock_start())
-			family_ask_for(so);
+		if ((events & (SOCK_EXPORTED | SOCK_ASKED)) == (SOCK_EXPORTED | SOCK_ASKED) &&
+		    sock_start())
+			share_request_for(so);
 	}
 }
 
-bool family_run(void)
+bool share_run(void)
 {
 	bool left;
 
-	if (!__atomic_load_n(&family.busy, __ATOMIC_ACQUIRE) &&
-	    !__atomic_load_n(&family.looking, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&share_process.busy, __ATOMIC_ACQUIRE) &&
+	    !__atomic_load_n(&share_process.looking, __ATOMIC_RELAXED))
 		return false;
 	if (!control_trylock())
 		return true;
-	if (family.executing) {
+	if (share_process.executing) {
 		control_unlock();
 		return false;
 	}
-	__atomic_store_n(&family.busy, 0, __ATOMIC_RELAXED);
-	if (family.readable) {
-		family.readable = false;
-		family_receive();
+	__atomic_store_n(&share_process.busy, 0, __ATOMIC_RELAXED);
+	if (share_process.readable) {
+		share_process.readable = false;
+		share_receive();
 	}
-	if (__atomic_exchange_n(&family.look, 0, __ATOMIC_ACQ_REL))
+	if (__atomic_exchange_n(&share_process.look, 0, __ATOMIC_ACQ_REL))
 		look_for_asked();
-	left = family_serve();
-	left |= family_look_at_members();
+	left = share_serve();
+	left |= share_look_at_members();
 	if (left || pass_rests())
-		__atomic_store_n(&family.busy, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&share_process.busy, 1, __ATOMIC_RELAXED);
 	control_unlock();
 	return left;
 }
 
-void family_held(uint64_t id)
+void share_held(uint64_t id)
 {
-	if (id > family_last_id)
-		__atomic_store_n(&family_last_id, id, __ATOMIC_RELAXED);
-	if (id > family_shared_id)
-		__atomic_store_n(&family_shared_id, id, __ATOMIC_RELAXED);
+	if (id > share_last_id)
+		__atomic_store_n(&share_last_id, id, __ATOMIC_RELAXED);
+	if (id > share_shared_id)
+		__atomic_store_n(&share_shared_id, id, __ATOMIC_RELAXED);
 }
 
-/* Its letters wake the internal thread, which may not be there yet. */
-void family_listen_to(struct channel *ch)
+/* Its messages wake the internal thread, which may not be there yet. */
+void share_listen_to(struct channel *ch)
 {
-	family_watch(ch->fd);
-	list_push_back(&family.channels, &ch->link);
-	family_held(ch->last_id);
+	share_watch(ch->fd);
+	list_push_back(&share_process.channels, &ch->link);
+	share_held(ch->last_id);
 	if (progress_running()) {
 		progress_kick(); /* it sleeps on other descriptors from now on */
 		return;
 	}
 	clock_init();
-	progress_set_hook(family_run);
+	progress_set_hook(share_run);
 	if (progress_start())
 		log_debug("the internal thread cannot start for sockets of other processes");
 }
@@ -458,13 +460,13 @@ static int try_fetch(struct sock_ref ref)
 	rc = sock_gone(ref);
 	if (sock_ref_valid(ref)) {
 		rc = 1;
-		if (sock_is_away(ref.sk) && so->kin && so->kin->failed) {
-			rc = -so->kin->failed;
-			so->kin->failed = 0;
-		} else if (sock_is_away(ref.sk)) {
+		if (sock_is_exported(ref.sk) && so->sharing && so->sharing->failed) {
+			rc = -so->sharing->failed;
+			so->sharing->failed = 0;
+		} else if (sock_is_exported(ref.sk)) {
 			rc = sock_start() ? 0 : -ENOMEM;
 			if (!rc)
-				family_ask_for(so);
+				share_request_for(so);
 		}
 	}
 	control_unlock();
@@ -475,19 +477,19 @@ static void wait_for_turn(uint32_t seen)
 {
 	struct timespec ts = {.tv_nsec = ROUND};
 
-	sys_call(SYS_futex, &family.turns, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
+	sys_call(SYS_futex, &share_process.turns, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
 }
 
-int family_fetch(struct sock_ref ref, nsec_t patience)
+int share_fetch(struct sock_ref ref, nsec_t patience)
 {
 	nsec_t deadline = patience ? clock_now() + patience : NSEC_NEVER;
 	struct sock_signals before = sock_signals;
 	int rc;
 
 	for (;;) {
-		uint32_t seen = __atomic_load_n(&family.turns, __ATOMIC_SEQ_CST);
+		uint32_t seen = __atomic_load_n(&share_process.turns, __ATOMIC_SEQ_CST);
 
-		if (sock_ref_valid(ref) && !sock_is_away(ref.sk))
+		if (sock_ref_valid(ref) && !sock_is_exported(ref.sk))
 			return 0;
 		rc = try_fetch(ref);
 		if (rc)
@@ -500,7 +502,7 @@ int family_fetch(struct sock_ref ref, nsec_t patience)
 	}
 }
 
-bool family_nonblock_now(struct inet_sock *so)
+bool share_nonblock_now(struct inet_sock *so)
 {
 	int flags = sys_fcntl(sock_twin(&so->sk), F_GETFL, 0);
 
@@ -509,40 +511,40 @@ bool family_nonblock_now(struct inet_sock *so)
 	return so->sk.nonblock;
 }
 
-bool family_is_active(void)
+bool share_is_active(void)
 {
-	return family.channels.next && !list_empty(&family.channels);
+	return share_process.channels.next && !list_empty(&share_process.channels);
 }
 
-void family_ask(struct sock_ref ref)
+void share_request(struct sock_ref ref)
 {
-	if ((__atomic_load_n(&ref.sk->events, __ATOMIC_RELAXED) & (SOCK_AWAY | SOCK_ASKED)) !=
-		    SOCK_AWAY ||
+	if ((__atomic_load_n(&ref.sk->events, __ATOMIC_RELAXED) & (SOCK_EXPORTED | SOCK_ASKED)) !=
+		    SOCK_EXPORTED ||
 	    !sock_ref_valid(ref))
 		return;
 	__atomic_fetch_or(&ref.sk->events, SOCK_ASKED, __ATOMIC_RELAXED);
-	__atomic_store_n(&family.look, 1, __ATOMIC_RELEASE);
-	family_busy();
+	__atomic_store_n(&share_process.look, 1, __ATOMIC_RELEASE);
+	share_busy();
 }
 
 /* ---- fork -------------------------------------------------------------------------------------- */
 
-bool family_has_sockets(void)
+bool share_has_sockets(void)
 {
 	list_for_each(link, sock_list()) {
-		if (family_is_known_to_children(container_of(link, struct inet_sock, link)))
+		if (share_is_known_to_children(container_of(link, struct inet_sock, link)))
 			return true;
 	}
 	return false;
 }
 
-struct channel *family_new_channel(int *end)
+struct channel *share_new_channel(int *end)
 {
 	struct channel *ch;
 	int fds[2];
 
-	family_init();
-	if (!family_has_sockets() ||
+	share_init();
+	if (!share_has_sockets() ||
 	    sys_call(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds,
 		     0, 0))
 		return NULL; /* the child does without */
@@ -553,65 +555,66 @@ struct channel *family_new_channel(int *end)
 	}
 	*end = sys_fd_hide(fds[1]);
 	/* What was closed here the child does not have. */
-	list_for_each(link, &family.kept)
+	list_for_each(link, &share_process.kept)
 		idset_add(&ch->closed, container_of(link, struct inet_sock, link)->id);
 	return ch;
 }
 
-void family_fork_prepare(void)
+void share_fork_prepare(void)
 {
-	family.fresh = family_new_channel(&family.fresh_fd);
+	share_process.fresh = share_new_channel(&share_process.fresh_fd);
 }
 
-void family_fork_parent(void)
+void share_fork_parent(void)
 {
-	sys_close_fd(&family.fresh_fd);
-	if (family.fresh)
-		family_listen_to(family.fresh);
-	family.fresh = NULL;
+	sys_close_fd(&share_process.fresh_fd);
+	if (share_process.fresh)
+		share_listen_to(share_process.fresh);
+	share_process.fresh = NULL;
 }
 
 /* Channels of the parent are closed with its other descriptors; their memory is left. */
-void family_fork_child(void)
+void share_fork_child(void)
 {
-	int fd = family.fresh_fd;
+	int fd = share_process.fresh_fd;
 
-	family_init();
-	if (family.fresh) {
-		family.fresh->fd = -1;
+	share_init();
+	if (share_process.fresh) {
+		share_process.fresh->fd = -1;
 		sys_fd_unhide(fd); /* the only one that stays */
 	}
-	family.fresh_fd = -1;
-	list_for_each(link, &family.channels)
+	share_process.fresh_fd = -1;
+	list_for_each(link, &share_process.channels)
 		sys_close_fd(&container_of(link, struct channel, link)->fd);
-	sys_close_fd(&family.epoll_fd);
-	list_init(&family.channels);
-	list_init(&family.kept);
-	list_init(&family.asking);
-	list_init(&family.gifts);
-	list_init(&family.members);
-	list_init(&family.parcels);
-	family_forget_late();
+	sys_close_fd(&share_process.epoll_fd);
+	list_init(&share_process.channels);
+	list_init(&share_process.kept);
+	list_init(&share_process.asking);
+	list_init(&share_process.exports);
+	list_init(&share_process.members);
+	list_init(&share_process.pending);
+	share_forget_late();
 	pass_fork_child();
-	family.up = family.fresh ? channel_create(fd, family.fresh->last_id) : NULL;
-	family.fresh = NULL;
-	family_last_id = 0;
-	family.readable = false;
-	family.executing = false;
-	family.busy = 0;
-	family.looking = 0;
+	share_process.up = share_process.fresh ? channel_create(fd, share_process.fresh->last_id)
+					       : NULL;
+	share_process.fresh = NULL;
+	share_last_id = 0;
+	share_process.readable = false;
+	share_process.executing = false;
+	share_process.busy = 0;
+	share_process.looking = 0;
 }
 
-bool family_fork_child_takes(const struct inet_sock *so)
+bool share_fork_child_takes(const struct inet_sock *so)
 {
-	return family.up && family_is_known_to_children(so);
+	return share_process.up && share_is_known_to_children(so);
 }
 
-void family_fork_child_done(unsigned sockets)
+void share_fork_child_done(unsigned sockets)
 {
-	if (!family.up)
+	if (!share_process.up)
 		return;
-	sys_fd_hide(family.up->fd);
-	family.up->toward = sockets;
-	family_listen_to(family.up);
+	sys_fd_hide(share_process.up->fd);
+	share_process.up->toward = sockets;
+	share_listen_to(share_process.up);
 }

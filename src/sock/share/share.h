@@ -15,7 +15,7 @@
  * it for the others; one that exits hands it over first. A process that died without
  * doing so takes what it had with it: a reset, for the others.
  *
- * Role		app: family_fetch(), family_ops. internal thread: family_run(). The
+ * Role		app: share_fetch(), share_ops. internal thread: share_run(). The
  *		others: control lock, no ring held.
  * Progress	answers come from the internal threads, whatever the programs do. A
  *		connection stays a millisecond, and what was taken from a process
@@ -29,7 +29,7 @@
 #include "sock/core/inet_sock.h"
 
 /* Calls on a socket that is away: they fetch it. */
-extern const struct sock_ops family_ops;
+extern const struct sock_ops share_ops;
 
 /* -EAGAIN of a call that found the socket away: it is fetched and tried again. */
 #define SOCK_FETCH (-4097)
@@ -39,33 +39,33 @@ extern const struct sock_ops family_ops;
  * -EAGAIN: not within patience (0: for ever); -EINTR; -EBADF; another error: it cannot
  * come here.
  */
-int family_fetch(struct sock_ref ref, nsec_t patience);
+int share_fetch(struct sock_ref ref, nsec_t patience);
 
 /* Any: as above, and does not wait. The socket's events will tell. */
-void family_ask(struct sock_ref ref);
+void share_request(struct sock_ref ref);
 
 /* Sockets up to this number may be held by other processes; any, atomic. */
-extern uint64_t family_last_id;
+extern uint64_t share_last_id;
 /* The same of those that other processes have had at any time. */
-extern uint64_t family_shared_id;
+extern uint64_t share_shared_id;
 
-bool family_nonblock_now(struct inet_sock *so);
+bool share_nonblock_now(struct inet_sock *so);
 
 /*
  * App, about to wait: O_NONBLOCK is of the file, which other processes may have changed.
  */
-static inline bool family_nonblock(struct inet_sock *so)
+static inline bool share_nonblock(struct inet_sock *so)
 {
-	uint64_t shared = __atomic_load_n(&family_shared_id, __ATOMIC_RELAXED);
+	uint64_t shared = __atomic_load_n(&share_shared_id, __ATOMIC_RELAXED);
 
-	return __builtin_expect(so->id <= shared, 0) && family_nonblock_now(so);
+	return __builtin_expect(so->id <= shared, 0) && share_nonblock_now(so);
 }
 
 /* Are there others at all? */
-bool family_is_active(void);
+bool share_is_active(void);
 
 /* The longest that a call waits which must not block. */
-#define FAMILY_PATIENCE NSEC_PER_SEC
+#define SHARE_FETCH_MAX NSEC_PER_SEC
 
 /* ---- control lock --------------------------------------------------------------------- */
 
@@ -73,28 +73,28 @@ bool family_is_active(void);
  * The program closed it. True: others hold it, or have it; all that is to be done is done,
  * its generation has changed.
  */
-bool family_close(struct inet_sock *so);
+bool share_close(struct inet_sock *so);
 
 /*
  * It goes to the kernel here, and so in all processes: another one that received would take
  * everything away from this one. Not where this one executes a program: the others go on.
  */
-void family_leave(struct inet_sock *so, enum verdict reason);
+void share_leave(struct inet_sock *so, enum verdict reason);
 
 /* At exit: what others hold goes to them, bounded in time. Nothing is kept any more. */
-void family_exit(void);
+void share_exit(void);
 
 /* Around fork(): nothing is made for a process without connections. */
-void family_fork_prepare(void);
-void family_fork_parent(void);
+void share_fork_prepare(void);
+void share_fork_parent(void);
 /* In the child, before its descriptors are closed; and when it has rings again. */
-void family_fork_child(void);
-bool family_fork_child_takes(const struct inet_sock *so);
-void family_fork_child_done(unsigned sockets);
+void share_fork_child(void);
+bool share_fork_child_takes(const struct inet_sock *so);
+void share_fork_child_done(unsigned sockets);
 
 /* ---- the internal thread --------------------------------------------------------------- */
 
 /* Reads channels, answers. True: there is more to do soon. */
-bool family_run(void);
+bool share_run(void);
 
 #endif

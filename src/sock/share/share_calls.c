@@ -12,30 +12,30 @@ static int fetch(struct sock_ref ref, int flags)
 	bool dontwait = (flags & MSG_DONTWAIT) ||
 			__atomic_load_n(&ref.sk->nonblock, __ATOMIC_RELAXED);
 
-	return family_fetch(ref, dontwait ? FAMILY_PATIENCE : 0);
+	return share_fetch(ref, dontwait ? SHARE_FETCH_MAX : 0);
 }
 
-static int away_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
-		       struct sock_ref *child)
+static int exported_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+			   struct sock_ref *child)
 {
 	return REAL->accept(ref, addr, len, flags, child); /* EINVAL */
 }
 
-static int away_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+static int exported_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
 	int rc = fetch(ref, 0);
 
 	return rc ? rc : REAL->bind(ref, addr, len);
 }
 
-static int away_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+static int exported_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
 	int rc = fetch(ref, 0);
 
 	return rc ? rc : REAL->connect(ref, addr, len);
 }
 
-static int away_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+static int exported_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 {
 	int rc = fetch(ref, 0);
 
@@ -43,75 +43,76 @@ static int away_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_
 }
 
 /* An image that was executed has yet to learn it. */
-static int away_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+static int exported_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 {
 	int rc = inet_of(ref.sk)->local.port ? 0 : fetch(ref, 0);
 
 	return rc ? rc : sock_getsockname(ref, addr, len);
 }
 
-static int away_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
+static int exported_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
 {
 	int rc = fetch(ref, 0);
 
 	return rc ? rc : REAL->getsockopt(ref, level, name, val, len);
 }
 
-static int away_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+static int exported_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 {
 	int rc = fetch(ref, 0);
 
 	return rc ? rc : REAL->ioctl(ref, cmd, arg);
 }
 
-static int away_listen(struct sock_ref ref, int backlog)
+static int exported_listen(struct sock_ref ref, int backlog)
 {
 	int rc = fetch(ref, 0);
 
 	return rc ? rc : REAL->listen(ref, backlog);
 }
 
-static ssize_t away_recv(struct sock_ref ref, struct msghdr *msg, int flags)
+static ssize_t exported_recv(struct sock_ref ref, struct msghdr *msg, int flags)
 {
 	int rc = fetch(ref, flags);
 
 	return rc ? rc : REAL->recv(ref, msg, flags);
 }
 
-static ssize_t away_send(struct sock_ref ref, const struct msghdr *msg, int flags)
+static ssize_t exported_send(struct sock_ref ref, const struct msghdr *msg, int flags)
 {
 	int rc = fetch(ref, flags);
 
 	return rc ? rc : REAL->send(ref, msg, flags);
 }
 
-static int away_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
+static int exported_setsockopt(struct sock_ref ref, int level, int name, const void *val,
+			       socklen_t len)
 {
 	int rc = fetch(ref, 0);
 
 	return rc ? rc : REAL->setsockopt(ref, level, name, val, len);
 }
 
-static int away_shutdown(struct sock_ref ref, int how)
+static int exported_shutdown(struct sock_ref ref, int how)
 {
 	int rc = fetch(ref, 0);
 
 	return rc ? rc : REAL->shutdown(ref, how);
 }
 
-const struct sock_ops family_ops = {
-	.accept = away_accept,
-	.bind = away_bind,
-	.connect = away_connect,
-	.getpeername = away_getpeername,
-	.getsockname = away_getsockname,
-	.getsockopt = away_getsockopt,
-	.ioctl = away_ioctl,
-	.listen = away_listen,
-	.recv = away_recv,
-	.send = away_send,
-	.setsockopt = away_setsockopt,
-	.shutdown = away_shutdown,
+const struct sock_ops share_ops = {
+	.accept = exported_accept,
+	.bind = exported_bind,
+	.connect = exported_connect,
+	.getpeername = exported_getpeername,
+	.getsockname = exported_getsockname,
+	.getsockopt = exported_getsockopt,
+	.ioctl = exported_ioctl,
+	.listen = exported_listen,
+	.recv = exported_recv,
+	.send = exported_send,
+	.setsockopt = exported_setsockopt,
+	.shutdown = exported_shutdown,
 };
 
 /* ---- listeners ------------------------------------------------------------------------- */
@@ -164,7 +165,7 @@ static int real_setsockopt(struct sock_ref ref, int level, int name, const void 
 	return REAL->setsockopt(ref, level, name, val, len);
 }
 
-const struct sock_ops family_listen_ops = {
+const struct sock_ops share_listen_ops = {
 	.accept = joined_accept,
 	.bind = real_bind,
 	.connect = real_connect,
@@ -172,11 +173,11 @@ const struct sock_ops family_listen_ops = {
 	.getsockname = sock_getsockname,
 	.getsockopt = real_getsockopt,
 	.ioctl = real_ioctl,
-	.listen = away_listen,
+	.listen = exported_listen,
 	.recv = real_recv,
 	.send = real_send,
 	.setsockopt = real_setsockopt,
-	.shutdown = away_shutdown,
+	.shutdown = exported_shutdown,
 };
 
 /* ---- datagrams: who only sends does it by the twin, which has the same address --------- */
@@ -252,7 +253,7 @@ static int udp_shutdown(struct sock_ref ref, int how)
 	return REAL_UDP->shutdown(ref, how);
 }
 
-const struct sock_ops family_udp_ops = {
+const struct sock_ops share_udp_ops = {
 	.accept = udp_accept,
 	.bind = udp_bind,
 	.connect = udp_connect,

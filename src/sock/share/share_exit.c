@@ -17,10 +17,10 @@ static bool is_of_one(struct list *link)
  */
 static bool is_between_two(void)
 {
-	struct list *first = family.channels.next;
+	struct list *first = share_process.channels.next;
 
-	return first != &family.channels && first->next != &family.channels &&
-	       first->next->next == &family.channels &&
+	return first != &share_process.channels && first->next != &share_process.channels &&
+	       first->next->next == &share_process.channels &&
 	       !is_of_one(first) == !is_of_one(first->next);
 }
 
@@ -44,12 +44,12 @@ static void introduce(nsec_t deadline)
 
 	if (!is_between_two())
 		return;
-	one = container_of(family.channels.next, struct channel, link);
+	one = container_of(share_process.channels.next, struct channel, link);
 	other = container_of(one->link.next, struct channel, link);
-	if (!have_common(&family.kept, one, other) && !have_common(sock_list(), one, other))
+	if (!have_common(&share_process.kept, one, other) && !have_common(sock_list(), one, other))
 		return;
 	channel_flush(other);
-	channel_send(one, LETTER_ADOPT, 1, 0, sys_fd_copy(other->fd));
+	channel_send(one, MESSAGE_REROUTE, 1, 0, sys_fd_copy(other->fd));
 	/* What it sent before it read that is for the other one. */
 	while (channel_relay(one, other) && clock_now() < deadline) {
 		struct pollfd pfd = {.fd = one->fd, .events = POLLIN};
@@ -67,23 +67,24 @@ static unsigned offer(const struct list *list)
 
 	list_for_each_safe(link, list) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
-		bool away = sock_is_away(&so->sk);
-		struct channel *heir = family_other_holder(so, away ? family_toward(so) : NULL);
+		bool away = sock_is_exported(&so->sk);
+		struct channel *heir = share_other_holder(so, away ? share_toward(so) : NULL);
 
-		if (kin_is(so, KIN_LEAVING) || (so->kin && family_is_member(so) && heir))
+		if (sharing_is(so, SHARING_IN_TRANSIT) ||
+		    (so->sharing && share_is_member(so) && heir))
 			left++;
-		if (!heir || (!away && !family_may_travel(so)) || !family_kin(so) ||
-		    kin_is(so, KIN_LEAVING))
+		if (!heir || (!away && !share_may_export(so)) || !share_of(so) ||
+		    sharing_is(so, SHARING_IN_TRANSIT))
 			continue;
 		left++;
 		if (away && is_between_two()) {
 			left--;
 		} else if (away) {
-			so->kin->ask_at = 0;
-			family_ask_for(so);
-		} else if (!so->kin->offered) {
-			so->kin->offered = true;
-			channel_send(heir, LETTER_OFFER, so->id, 0, -1);
+			so->sharing->ask_at = 0;
+			share_request_for(so);
+		} else if (!so->sharing->offered) {
+			so->sharing->offered = true;
+			channel_send(heir, MESSAGE_OFFER, so->id, 0, -1);
 		}
 	}
 	return left;
@@ -91,7 +92,7 @@ static unsigned offer(const struct list *list)
 
 static void wait_for_letters(void)
 {
-	struct pollfd pfd = {.fd = family.epoll_fd, .events = POLLIN};
+	struct pollfd pfd = {.fd = share_process.epoll_fd, .events = POLLIN};
 	struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
 
 	sys_ppoll(&pfd, 1, &ts, NULL);
@@ -106,43 +107,45 @@ static void wait_for_letters(void)
  */
 static bool has_one_holder(const struct inet_sock *so)
 {
-	struct channel *heir = family_other_holder(so, NULL);
+	struct channel *heir = share_other_holder(so, NULL);
 
-	return heir && !family_other_holder(so, heir);
+	return heir && !share_other_holder(so, heir);
 }
 
-void family_exit(void)
+void share_exit(void)
 {
 	nsec_t deadline = clock_now() + EXIT_MAX;
 
-	if (!family.channels.next)
+	if (!share_process.channels.next)
 		return;
-	family.exiting = true;
+	share_process.exiting = true;
 	list_for_each_safe(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		if (family_is_member(so)) {
-			if (!family_close(so) && has_one_holder(so))
+		if (share_is_member(so)) {
+			if (!share_close(so) && has_one_holder(so))
 				so->id = sock_new_id();
-		} else if (sock_is_away(&so->sk) || family_other_holder(so, NULL)) {
-			family_close(so);
+		} else if (sock_is_exported(&so->sk) || share_other_holder(so, NULL)) {
+			share_close(so);
 		}
 	}
-	while ((offer(&family.kept) || !list_empty(&family.parcels)) && clock_now() < deadline) {
-		family_serve();
+	while ((offer(&share_process.kept) || !list_empty(&share_process.pending)) &&
+	       clock_now() < deadline) {
+		share_serve();
 		wait_for_letters();
-		family_receive();
-		family_look_at_members(); /* who waits for the end of a handshake */
+		share_receive();
+		share_look_at_members(); /* who waits for the end of a handshake */
 	}
-	family_receive();
+	share_receive();
 	introduce(deadline);
-	list_for_each_safe(link, &family.kept) {
+	list_for_each_safe(link, &share_process.kept) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		family_drop(so);
+		share_drop(so);
 	}
-	while (!list_empty(&family.channels)) {
-		struct channel *ch = container_of(family.channels.next, struct channel, link);
+	while (!list_empty(&share_process.channels)) {
+		struct channel *ch =
+			container_of(share_process.channels.next, struct channel, link);
 
 		channel_flush(ch);
 		list_remove(&ch->link);

@@ -16,7 +16,8 @@
 #define PAUSE_MAX (64 * NSEC_PER_MSEC) /* before it is asked back, in vain again and again */
 
 /* A connection that has left, until it is known to have arrived. */
-struct gift {
+struct export
+{
 	struct list link;
 	struct inet_sock *so;
 	uint64_t id;
@@ -27,10 +28,10 @@ struct gift {
 /* ---- giving ------------------------------------------------------------------------------------ */
 
 /* Was anything read or written since that was noted? */
-static bool was_used(struct kin *kin, bool note)
+static bool was_used(struct sharing *sharing, bool note)
 {
-	const struct tcp_conn *c = &kin->so->tcp.conn;
-	struct ring *home = sock_home(kin->so);
+	const struct tcp_conn *c = &sharing->so->tcp.conn;
+	struct ring *home = sock_home(sharing->so);
 	uint32_t read_to, written_to;
 	bool used;
 
@@ -38,109 +39,109 @@ static bool was_used(struct kin *kin, bool note)
 		return false;
 	read_to = c->rcv_nxt - c->rcv.bytes;
 	written_to = c->snd_una + c->snd.len;
-	used = kin->read_to != read_to || kin->written_to != written_to;
+	used = sharing->read_to != read_to || sharing->written_to != written_to;
 	if (note) {
-		kin->read_to = read_to;
-		kin->written_to = written_to;
+		sharing->read_to = read_to;
+		sharing->written_to = written_to;
 	}
 	ring_release_cold(home);
 	return used;
 }
 
 /* Who lost it without having got anything by it comes back later. */
-static void set_pause(struct kin *kin, nsec_t now)
+static void set_pause(struct sharing *sharing, nsec_t now)
 {
-	if (was_used(kin, false) || !kin->pause)
-		kin->pause = HOLD;
-	else if (kin->pause < PAUSE_MAX)
-		kin->pause *= 2;
-	kin->ask_at = now + kin->pause;
+	if (was_used(sharing, false) || !sharing->pause)
+		sharing->pause = HOLD;
+	else if (sharing->pause < PAUSE_MAX)
+		sharing->pause *= 2;
+	sharing->ask_at = now + sharing->pause;
 }
 
 /* False: not now. */
 static bool give(struct inet_sock *so, struct channel *ch)
 {
-	struct gift *gift = mem_zalloc(sizeof(*gift));
-	bool last = family_is_kept(so) && !family_other_holder(so, ch);
-	int memfd, rc = gift && family_kin(so) ? 0 : -ENOMEM;
+	struct export *export = mem_zalloc(sizeof(*export));
+	bool last = share_is_kept(so) && !share_other_holder(so, ch);
+	int memfd, rc = export && share_of(so) ? 0 : -ENOMEM;
 
 	if (!rc) {
-		set_pause(so->kin, clock_now());
-		rc = travel_out(so, ch->serial, so->id, &memfd);
+		set_pause(so->sharing, clock_now());
+		rc = transfer_export(so, ch->serial, so->id, &memfd);
 	}
 	if (rc) {
-		mem_free(gift);
+		mem_free(export);
 		return false;
 	}
-	*gift = (struct gift){.so = so, .id = so->id, .to = ch, .memfd = memfd};
-	list_init(&gift->link);
-	list_push_back(&family.gifts, &gift->link);
-	family_set_toward(so, ch);
-	so->kin->from = 0;
-	kin_set_state(so->kin, KIN_LEAVING);
+	*export = (struct export){.so = so, .id = so->id, .to = ch, .memfd = memfd};
+	list_init(&export->link);
+	list_push_back(&share_process.exports, &export->link);
+	share_set_toward(so, ch);
+	so->sharing->from = 0;
+	sharing_set_state(so->sharing, SHARING_IN_TRANSIT);
 	log_debug("fd %d: the connection goes to another process", sock_twin(&so->sk));
-	channel_send(ch, LETTER_GIVE, so->id, last ? LETTER_LAST : 0, sys_fd_copy(memfd));
+	channel_send(ch, MESSAGE_EXPORT, so->id, last ? MESSAGE_FLAG_LAST : 0, sys_fd_copy(memfd));
 	return true;
 }
 
-static struct gift *find_gift(const struct channel *to, uint64_t id)
+static struct export *find_gift(const struct channel *to, uint64_t id)
 {
-	list_for_each(link, &family.gifts) {
-		struct gift *gift = container_of(link, struct gift, link);
+	list_for_each(link, &share_process.exports) {
+		struct export *export = container_of(link, struct export, link);
 
-		if (gift->to == to && gift->id == id)
-			return gift;
+		if (export->to == to && export->id == id)
+			return export;
 	}
 	return NULL;
 }
 
-static void gift_over(struct gift *gift)
+static void export_over(struct export *export)
 {
-	kin_set_state(gift->so->kin, KIN_REST);
-	list_remove(&gift->link);
-	sys_close_fd(&gift->memfd);
-	mem_free(gift);
+	sharing_set_state(export->so->sharing, SHARING_IDLE);
+	list_remove(&export->link);
+	sys_close_fd(&export->memfd);
+	mem_free(export);
 }
 
 static void arrived(struct inet_sock *so)
 {
-	family_set_toward(so, NULL);
-	kin_set_state(so->kin, KIN_REST);
-	so->kin->failed = 0;
-	so->kin->arrived = clock_now();
-	list_remove(&so->kin->asking);
-	(void)was_used(so->kin, true);
-	family_turn();
+	share_set_toward(so, NULL);
+	sharing_set_state(so->sharing, SHARING_IDLE);
+	so->sharing->failed = 0;
+	so->sharing->arrived = clock_now();
+	list_remove(&so->sharing->asking);
+	(void)was_used(so->sharing, true);
+	share_turn();
 }
 
 /* It did not get there, and is ours again. */
-static void take_back(struct gift *gift)
+static void take_back(struct export *export)
 {
-	struct inet_sock *so = gift->so;
-	int rc = travel_in(so, gift->memfd);
+	struct inet_sock *so = export->so;
+	int rc = transfer_import(so, export->memfd);
 
-	gift_over(gift);
+	export_over(export);
 	if (rc) {
 		log_debug("fd %d: the connection cannot come back: %s", sock_twin(&so->sk),
 			  strerror(-rc));
-		family_lose(so);
+		share_lose(so);
 		return;
 	}
 	arrived(so);
-	family_settle(so);
+	share_settle(so);
 }
 
-void family_gifts_back(const struct channel *ch)
+void share_exports_back(const struct channel *ch)
 {
-	list_for_each_safe(link, &family.gifts) {
-		struct gift *gift = container_of(link, struct gift, link);
+	list_for_each_safe(link, &share_process.exports) {
+		struct export *export = container_of(link, struct export, link);
 
-		if (gift->to == ch)
-			take_back(gift);
+		if (export->to == ch)
+			take_back(export);
 	}
 }
 
-bool family_is_given(const struct channel *ch, uint64_t id)
+bool share_is_in_transit(const struct channel *ch, uint64_t id)
 {
 	return find_gift(ch, id) != NULL;
 }
@@ -151,129 +152,130 @@ bool family_is_given(const struct channel *ch, uint64_t id)
  */
 static int to_kernel(struct inet_sock *so, int twin)
 {
-	bool kept = family_is_kept(so);
+	bool kept = share_is_kept(so);
 	int rc;
 
 	if (!kept) {
 		sys_close_fd(&twin);
-		return surrender(so, VERDICT_SHARED);
+		return kernel_handover(so, VERDICT_SHARED);
 	}
 	/* Our program closed it: there is no twin of it here any more. */
-	if (twin < 0 || !so->kin->cookie || family_cookie(twin) != so->kin->cookie) {
+	if (twin < 0 || !so->sharing->cookie || share_cookie(twin) != so->sharing->cookie) {
 		sys_close_fd(&twin);
 		return -EBADF;
 	}
 	__atomic_store_n(&so->sk.twin, twin, __ATOMIC_RELEASE);
-	rc = surrender(so, VERDICT_SHARED);
+	rc = kernel_handover(so, VERDICT_SHARED);
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELEASE);
 	sys_close_fd(&twin);
 	if (rc)
 		return rc;
-	family_say_left(so->id);
-	family_drop(so);
+	share_say_left(so->id);
+	share_drop(so);
 	return 0;
 }
 
 /* *twin is consumed. */
-void family_on_refused(struct channel *ch, const struct letter *letter, int *twin)
+void share_on_nack(struct channel *ch, const struct message *message, int *twin)
 {
-	struct gift *gift = find_gift(ch, letter->id);
+	struct export *export = find_gift(ch, message->id);
 	struct inet_sock *so;
 	int rc;
 
-	if (!gift)
+	if (!export)
 		return;
-	take_back(gift);
-	if (!(letter->flags & LETTER_UNABLE))
+	take_back(export);
+	if (!(message->flags & MESSAGE_FLAG_UNABLE))
 		return;
-	so = family_find(letter->id); /* nobody may need it any more */
-	if (!so || sock_is_away(&so->sk) || so->tcp.dead)
+	so = share_find(message->id); /* nobody may need it any more */
+	if (!so || sock_is_exported(&so->sk) || so->tcp.dead)
 		return;
 	rc = to_kernel(so, *twin);
 	*twin = -1;
 	if (!rc)
 		return;
 	log_debug("a connection cannot be given to the kernel: %s", strerror(-rc));
-	channel_send(ch, LETTER_STAYS, letter->id, 0, -1);
+	channel_send(ch, MESSAGE_STAYS, message->id, 0, -1);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------- */
 
 static void ask_now(struct inet_sock *so)
 {
-	struct channel *ch = so->kin->toward;
+	struct channel *ch = so->sharing->toward;
 
-	list_remove(&so->kin->asking);
-	if (so->kin->state != KIN_REST)
+	list_remove(&so->sharing->asking);
+	if (so->sharing->state != SHARING_IDLE)
 		return;
-	if (family_is_member(so) && (so->joins || !ch)) {
-		family_join(so, clock_now());
+	if (share_is_member(so) && (so->joins || !ch)) {
+		share_join(so, clock_now());
 		return;
 	}
 	if (!ch) {
-		family_lose(so);
+		share_lose(so);
 		return;
 	}
-	kin_set_state(so->kin, KIN_ASKED);
+	sharing_set_state(so->sharing, SHARING_REQUESTED);
 	/* While the rings are opened the connection is still looked after. */
-	if (!family_is_member(so))
-		travel_prepare(so);
-	channel_send(ch, LETTER_WANT, so->id, 0, -1);
+	if (!share_is_member(so))
+		transfer_prepare(so);
+	channel_send(ch, MESSAGE_REQUEST, so->id, 0, -1);
 }
 
 /* For the program, or for somebody who asked us: not before it is polite. */
-void family_ask_for(struct inet_sock *so)
+void share_request_for(struct inet_sock *so)
 {
-	struct kin *kin = family_kin(so);
+	struct sharing *sharing = share_of(so);
 
-	if (!kin || kin->state == KIN_ASKED)
+	if (!sharing || sharing->state == SHARING_REQUESTED)
 		return;
-	if (kin->state == KIN_REST && clock_now() >= kin->ask_at) {
+	if (sharing->state == SHARING_IDLE && clock_now() >= sharing->ask_at) {
 		ask_now(so);
-	} else if (!list_linked(&kin->asking)) {
-		list_push_back(&family.asking, &kin->asking);
-		family_busy();
+	} else if (!list_linked(&sharing->asking)) {
+		list_push_back(&share_process.asking, &sharing->asking);
+		share_busy();
 	}
 }
 
-bool family_ask_due(void)
+bool share_request_due(void)
 {
 	bool left = false;
 	nsec_t now = clock_now();
 
-	list_for_each_safe(link, &family.asking) {
-		struct kin *kin = container_of(link, struct kin, asking);
+	list_for_each_safe(link, &share_process.asking) {
+		struct sharing *sharing = container_of(link, struct sharing, asking);
 
-		if (now >= kin->ask_at && kin->state != KIN_LEAVING)
-			ask_now(kin->so);
+		if (now >= sharing->ask_at && sharing->state != SHARING_IN_TRANSIT)
+			ask_now(sharing->so);
 		else
 			left = true;
 	}
 	return left;
 }
 
-bool family_serve_wants(struct channel *ch)
+bool share_serve_requests(struct channel *ch)
 {
 	nsec_t now = clock_now();
 
 	list_for_each_safe(link, &ch->wants) {
 		struct want *want = container_of(link, struct want, link);
-		struct inet_sock *so = family_find(want->id);
+		struct inet_sock *so = share_find(want->id);
 		bool done = false;
 
 		if (!channel_holds(ch, want->id)) {
 			done = true; /* it was closed there since */
-		} else if (!so || !family_is_known_to_children(so)) {
-			channel_send(ch, LETTER_LOST, want->id, 0, -1);
+		} else if (!so || !share_is_known_to_children(so)) {
+			channel_send(ch, MESSAGE_LOST, want->id, 0, -1);
 			done = true;
-		} else if (family_is_member(so)) {
-			done = family_admit(so, ch);
-		} else if (sock_is_away(&so->sk)) {
+		} else if (share_is_member(so)) {
+			done = share_admit(so, ch);
+		} else if (sock_is_exported(&so->sk)) {
 			/* If it is there, it went there after it was asked for. */
-			done = family_toward(so) == ch && !kin_is(so, KIN_LEAVING);
-			if (!done && family_toward(so) != ch)
-				family_ask_for(so);
-		} else if (!so->kin || now - so->kin->arrived >= HOLD || family.exiting) {
+			done = share_toward(so) == ch && !sharing_is(so, SHARING_IN_TRANSIT);
+			if (!done && share_toward(so) != ch)
+				share_request_for(so);
+		} else if (!so->sharing || now - so->sharing->arrived >= HOLD ||
+			   share_process.exiting) {
 			done = give(so, ch);
 		}
 		if (!done)
@@ -286,7 +288,7 @@ bool family_serve_wants(struct channel *ch)
 
 static bool is_asked_of(const struct inet_sock *so, const struct channel *ch)
 {
-	return kin_is(so, KIN_ASKED) && so->kin->toward == ch;
+	return sharing_is(so, SHARING_REQUESTED) && so->sharing->toward == ch;
 }
 
 /* It will not come, nor be the kernel's. */
@@ -294,9 +296,9 @@ static void fail(struct inet_sock *so, int rc)
 {
 	log_warn("fd %d: a connection of another process cannot be used here: %s",
 		 sock_twin(&so->sk), strerror(-rc));
-	kin_set_state(so->kin, KIN_REST);
-	so->kin->failed = -rc;
-	family_turn();
+	sharing_set_state(so->sharing, SHARING_IDLE);
+	so->sharing->failed = -rc;
+	share_turn();
 }
 
 /* so: NULL if it is not known here any more.  What no owner wrote the kernel cannot have. */
@@ -305,56 +307,56 @@ static void refuse(struct channel *ch, struct inet_sock *so, uint64_t id, int rc
 	int twin = so ? sock_twin(&so->sk) : -1;
 
 	if (!so || !is_asked_of(so, ch) || rc == -EINVAL) {
-		channel_send(ch, LETTER_REFUSED, id, 0, -1);
+		channel_send(ch, MESSAGE_NACK, id, 0, -1);
 		if (so && is_asked_of(so, ch))
 			fail(so, rc);
 		return;
 	}
 	log_debug("fd %d: the connection is to be the kernel's: %s", twin, strerror(-rc));
-	channel_send(ch, LETTER_REFUSED, id, LETTER_UNABLE, twin < 0 ? -1 : sys_fd_copy(twin));
+	channel_send(ch, MESSAGE_NACK, id, MESSAGE_FLAG_UNABLE, twin < 0 ? -1 : sys_fd_copy(twin));
 }
 
-void family_on_give(struct channel *ch, const struct letter *letter, int memfd)
+void share_on_export(struct channel *ch, const struct message *message, int memfd)
 {
-	struct inet_sock *so = family_find(letter->id);
+	struct inet_sock *so = share_find(message->id);
 	int rc = -ENOENT;
 
-	if (so && sock_is_away(&so->sk) && family_kin(so) && so->kin->toward == ch)
-		rc = travel_in(so, memfd);
+	if (so && sock_is_exported(&so->sk) && share_of(so) && so->sharing->toward == ch)
+		rc = transfer_import(so, memfd);
 	if (rc == 0) {
-		if (letter->flags & LETTER_LAST)
-			idset_add(&ch->closed, letter->id);
+		if (message->flags & MESSAGE_FLAG_LAST)
+			idset_add(&ch->closed, message->id);
 		log_debug("fd %d: the connection came from another process", sock_twin(&so->sk));
 		arrived(so);
-		so->kin->from = ch->serial;
-		channel_send(ch, LETTER_TAKEN, letter->id, 0, -1);
-		family_settle(so);
+		so->sharing->from = ch->serial;
+		channel_send(ch, MESSAGE_ACK, message->id, 0, -1);
+		share_settle(so);
 		return;
 	}
-	refuse(ch, so, letter->id, rc);
+	refuse(ch, so, message->id, rc);
 }
 
 /* The calls that wait for it fail. */
-void family_on_stays(struct channel *ch, uint64_t id)
+void share_on_stays(struct channel *ch, uint64_t id)
 {
-	struct inet_sock *so = family_find(id);
+	struct inet_sock *so = share_find(id);
 
 	if (so && is_asked_of(so, ch))
 		fail(so, -ENETUNREACH);
 }
 
-void family_on_taken(struct channel *ch, uint64_t id)
+void share_on_ack(struct channel *ch, uint64_t id)
 {
-	struct gift *gift = find_gift(ch, id);
+	struct export *export = find_gift(ch, id);
 	struct inet_sock *so;
 
-	if (!gift)
+	if (!export)
 		return;
-	so = gift->so;
-	gift_over(gift);
-	if (family_is_kept(so) && !family_other_holder(so, ch)) {
-		family_drop(so); /* the letter said that we hold it no more */
+	so = export->so;
+	export_over(export);
+	if (share_is_kept(so) && !share_other_holder(so, ch)) {
+		share_drop(so); /* the message said that we hold it no more */
 		return;
 	}
-	family_settle(so);
+	share_settle(so);
 }

@@ -6,18 +6,18 @@
 #include "sock/share/channel.h"
 #include "sock/share/share.h"
 
-/* What is under way between us and kin.toward; nothing of a connection that is here. */
-enum kin_state {
-	KIN_REST,
-	KIN_ASKED,   /* it was asked for there */
-	KIN_LEAVING, /* it was given there, and is not known to have arrived */
+/* What is under way between us and sharing.toward; nothing of a connection that is here. */
+enum sharing_state {
+	SHARING_IDLE,
+	SHARING_REQUESTED,  /* it was asked for there */
+	SHARING_IN_TRANSIT, /* it was given there, and is not known to have arrived */
 };
 
 /*
  * What other processes have to do with a socket; control lock.  Made when it is first
  * needed: a forked child has thousands of sockets that it never uses.
  */
-struct kin {
+struct sharing {
 	struct inet_sock *so;
 	struct list asking;	/* it is to be asked for at ask_at */
 	struct list member;	/* of those that others receive for, too */
@@ -29,12 +29,12 @@ struct kin {
 	uint64_t cookie;	      /* the kernel's number of the twin; 0: not needed so far */
 	uint32_t read_to, written_to; /* of the streams, when it arrived */
 	int failed;		      /* it cannot come, nor be the kernel's; told once */
-	enum kin_state state;	      /* written by kin_set_state() */
+	enum sharing_state state;     /* written by sharing_set_state() */
 	bool kept;		      /* the program closed it */
 	bool offered;		      /* who joins takes our place ... */
 	nsec_t offered_at;	      /* ... since then, where nobody accepts */
-	bool stepping;		      /* it leaves when the last handshake is over ... */
-	nsec_t step_until;	      /* ... or then */
+	bool withdrawing;	      /* it leaves when the last handshake is over ... */
+	nsec_t withdraw_until;	      /* ... or then */
 	struct channel *receiver;     /* to the process that joined; may be gone: receiver_of() */
 	bool passing;		      /* it was asked for on behalf of others only */
 	bool parting;		      /* to the kernel, when toward says that it has left it, too */
@@ -42,99 +42,99 @@ struct kin {
 };
 
 /* Control lock, but for what says otherwise. */
-struct family {
+struct share_process {
 	struct list channels;
 	struct list kept;      /* of inet_sock.link: closed here, held by others */
-	struct list asking;    /* of kin.asking: to be asked for, at kin.ask_at */
-	struct list gifts;     /* on their way to others */
-	struct list members;   /* of kin.member: here, and received for by others, too */
+	struct list asking;    /* of sharing.asking: to be asked for, at sharing.ask_at */
+	struct list exports;   /* on their way to others */
+	struct list members;   /* of sharing.member: here, and received for by others, too */
 	struct channel *up;    /* to our parent */
 	struct channel *fresh; /* of the fork() under way */
 	int fresh_fd;	       /* its other end */
 	int epoll_fd;	       /* of all channels; hidden; -1: there never was one */
 	bool exiting;
-	bool executing;	     /* nothing comes or goes: the next image reads the letters */
-	struct list parcels; /* connections nobody has accepted, handed on and not yet received */
+	bool executing;	     /* nothing comes or goes: the next image reads the messages */
+	struct list pending; /* connections nobody has accepted, handed on and not yet received */
 	/* internal thread */
 	bool readable;
 	/* any, atomic */
 	uint32_t turns; /* counts arrivals and the like: what calls wait for */
-	int busy;	/* there is something to do for family_run() */
+	int busy;	/* there is something to do for share_run() */
 	int looking;	/* members may not be empty */
 	int look;	/* some socket has SOCK_ASKED */
 };
 
-extern struct family family;
+extern struct share_process share_process;
 
-void kin_set_state(struct kin *kin, enum kin_state next);
+void sharing_set_state(struct sharing *sharing, enum sharing_state next);
 
-static inline bool kin_is(const struct inet_sock *so, enum kin_state state)
+static inline bool sharing_is(const struct inet_sock *so, enum sharing_state state)
 {
-	return (so->kin ? so->kin->state : KIN_REST) == state;
+	return (so->sharing ? so->sharing->state : SHARING_IDLE) == state;
 }
 
 /* ---- share.c --------------------------------------------------------------------------- */
 
 /* The lists are there. */
-void family_init(void);
+void share_init(void);
 /* There is something to do for the internal thread. */
-void family_busy(void);
+void share_busy(void);
 /* Is there anything that a child could use? */
-bool family_has_sockets(void);
+bool share_has_sockets(void);
 /*
  * To a child that is going to be made: what it holds is what there is. Its end is hidden, and
  * the caller's. NULL: there is nothing to hold, or no memory.
  */
-struct channel *family_new_channel(int *end);
-/* Its letters are read from now on. */
-void family_listen_to(struct channel *ch);
+struct channel *share_new_channel(int *end);
+/* Its messages are read from now on. */
+void share_listen_to(struct channel *ch);
 /* It acts on what has come so far; ch may be gone then. */
-void family_read(struct channel *ch);
-/* What can be read of fd wakes the internal thread, for family_serve(). */
-bool family_watch(int fd);
+void share_read(struct channel *ch);
+/* What can be read of fd wakes the internal thread, for share_serve(). */
+bool share_watch(int fd);
 /* A child may have it open for longer, and its end would be told for so long. */
-void family_unwatch(const struct channel *ch);
+void share_unwatch(const struct channel *ch);
 /* Others may hold this one from now on. */
-void family_held(uint64_t id);
+void share_held(uint64_t id);
 /* NULL: no memory. */
-struct kin *family_kin(struct inet_sock *so);
+struct sharing *share_of(struct inet_sock *so);
 /* In which direction its owner is; NULL: here, or nobody knows any more. */
-struct channel *family_toward(const struct inet_sock *so);
-void family_set_toward(struct inet_sock *so, struct channel *ch);
+struct channel *share_toward(const struct inet_sock *so);
+void share_set_toward(struct inet_sock *so, struct channel *ch);
 /* A channel to processes that hold it, but not that one; NULL: there is none. */
-struct channel *family_other_holder(const struct inet_sock *so, const struct channel *but);
-bool family_may_travel(const struct inet_sock *so);
+struct channel *share_other_holder(const struct inet_sock *so, const struct channel *but);
+bool share_may_export(const struct inet_sock *so);
 /* Would a child made now have it away? */
-bool family_is_known_to_children(const struct inet_sock *so);
-bool family_is_kept(const struct inet_sock *so);
+bool share_is_known_to_children(const struct inet_sock *so);
+bool share_is_kept(const struct inet_sock *so);
 /* It went to the kernel: who holds it learns that. */
-void family_say_left(uint64_t id);
-struct inet_sock *family_find(uint64_t id);
+void share_say_left(uint64_t id);
+struct inet_sock *share_find(uint64_t id);
 /* Calls that wait look again. */
-void family_turn(void);
+void share_turn(void);
 /* Kept, and for nobody: the object goes, and what it has here ends. */
-void family_drop(struct inet_sock *so);
+void share_drop(struct inet_sock *so);
 /* The process that had it died: it is here, and reset. */
-void family_lose(struct inet_sock *so);
+void share_lose(struct inet_sock *so);
 /*
  * A member that is away becomes the kernel's.  Not before its owner has left it: who calls
  * meanwhile is answered there, and nobody would accept him.
  */
-void family_part(struct inet_sock *so, enum verdict reason);
+void share_part(struct inet_sock *so, enum verdict reason);
 /* Kept, and perhaps for nobody. */
-void family_settle(struct inet_sock *so);
+void share_settle(struct inet_sock *so);
 /* away, and known to nobody: its owner is there. False: no memory. */
-bool family_begin_toward(struct inet_sock *so, struct channel *ch);
+bool share_begin_toward(struct inet_sock *so, struct channel *ch);
 /* Kept, and the program has it again, as fd. */
-void family_revive(struct inet_sock *so, int fd);
+void share_revive(struct inet_sock *so, int fd);
 /* The kernel's number of a twin; 0: it is gone. */
-uint64_t family_cookie(int fd);
-/* Reads letters; does what is due. True: something is left for soon. */
-void family_receive(void);
-bool family_serve(void);
+uint64_t share_cookie(int fd);
+/* Reads messages; does what is due. True: something is left for soon. */
+void share_receive(void);
+bool share_serve(void);
 
 /* A listener or datagram socket: it has members instead of an owner. */
-static inline bool family_is_member(const struct inet_sock *so)
+static inline bool share_is_member(const struct inet_sock *so)
 {
 	return so->inet != INET_TCP;
 }
@@ -142,20 +142,20 @@ static inline bool family_is_member(const struct inet_sock *so)
 /* ---- share_export.c: connections on their way --------------------------------------------- */
 
 /* For the program, or for somebody who asked us: not before it is polite. */
-void family_ask_for(struct inet_sock *so);
+void share_request_for(struct inet_sock *so);
 /* Asks for what is due. True: something is left for later. */
-bool family_ask_due(void);
+bool share_request_due(void);
 /* Serves what was asked for there, as far as it is time. False: something is left. */
-bool family_serve_wants(struct channel *ch);
+bool share_serve_requests(struct channel *ch);
 /* It was given there, and has not arrived. */
-bool family_is_given(const struct channel *ch, uint64_t id);
+bool share_is_in_transit(const struct channel *ch, uint64_t id);
 /* What did not arrive there is ours again. */
-void family_gifts_back(const struct channel *ch);
-void family_on_give(struct channel *ch, const struct letter *letter, int memfd);
-void family_on_taken(struct channel *ch, uint64_t id);
+void share_exports_back(const struct channel *ch);
+void share_on_export(struct channel *ch, const struct message *message, int memfd);
+void share_on_ack(struct channel *ch, uint64_t id);
 /* *twin: of the sender, or -1; it is consumed where it is needed. */
-void family_on_refused(struct channel *ch, const struct letter *letter, int *twin);
-void family_on_stays(struct channel *ch, uint64_t id);
+void share_on_nack(struct channel *ch, const struct message *message, int *twin);
+void share_on_stays(struct channel *ch, uint64_t id);
 
 /* ---- share_late.c: frames that came after a connection had left -------------------------- */
 
@@ -163,42 +163,42 @@ void family_on_stays(struct channel *ch, uint64_t id);
  * holder of the ring where it came: a copy of pkt follows connection id to the other end of the
  * channel of this number.  False: no memory.
  */
-bool family_late(uint64_t channel, uint64_t id, const struct pkt *pkt);
+bool share_late(uint64_t channel, uint64_t id, const struct pkt *pkt);
 /* What has come so far goes out. */
-void family_send_late(void);
+void share_send_late(void);
 /* From whoever gave us the connection, for as long as such frames may come. */
-void family_on_late(struct channel *ch, const struct letter *letter, int memfd);
+void share_on_late(struct channel *ch, const struct message *message, int memfd);
 /* Connection so has come by that channel before anybody had accepted it: so may its frames. */
-void family_note_arrival(uint64_t channel, struct inet_sock *so);
+void share_note_arrival(uint64_t channel, struct inet_sock *so);
 /* In a forked child: nothing of that is ours. */
-void family_forget_late(void);
+void share_forget_late(void);
 
 /* ---- share_message.c ----------------------------------------------------------------------- */
 
 /*
- * What a letter asks for is done, if it is legal; memfd is consumed. False: it is not, which
+ * What a message asks for is done, if it is legal; memfd is consumed. False: it is not, which
  * ends the channel.
  */
-bool family_act(struct channel *ch, const struct letter *letter, int memfd);
+bool share_act(struct channel *ch, const struct message *message, int memfd);
 
-/* ---- share_receivers.c --------------------------------------------------------------------- */
+/* ---- reuseport_receivers.c --------------------------------------------------------------------- */
 
-void family_join(struct inet_sock *so, nsec_t used);
+void share_join(struct inet_sock *so, nsec_t used);
 /* True: it is kept, until one of the others receives. */
-bool family_close_member(struct inet_sock *so);
+bool share_close_member(struct inet_sock *so);
 /* Others want to receive, too. False: not now. */
-bool family_admit(struct inet_sock *so, struct channel *ch);
-#define PARCEL_HOPS_MAX 8 /* of what nobody is there to accept */
+bool share_admit(struct inet_sock *so, struct channel *ch);
+#define PENDING_HOPS_MAX 8 /* of what nobody is there to accept */
 /* It was sent there, and has not been received. */
-bool family_is_parcel(const struct channel *ch, uint64_t id);
-void family_on_join(struct channel *ch, const struct letter *letter);
+bool share_is_pending_at(const struct channel *ch, uint64_t id);
+void share_on_join(struct channel *ch, const struct message *message);
 /* Another process asks this one to receive: if it was about to leave the members, it stays. */
-void family_go_on(struct inet_sock *so, struct channel *ch);
-void family_on_pending(struct channel *ch, const struct letter *letter, int *memfd);
-void family_on_received(struct channel *ch, uint64_t id);
+void share_member_stays(struct inet_sock *so, struct channel *ch);
+void share_on_pending(struct channel *ch, const struct message *message, int *memfd);
+void share_on_received(struct channel *ch, uint64_t id);
 /* True: look again soon. */
-bool family_look_at_members(void);
-void family_parcels_back(struct channel *ch);
+bool share_look_at_members(void);
+void share_pending_back(struct channel *ch);
 
 /* ---- pass_mark.c: what the twin of a connection that was sent tells its receivers ---------- */
 
@@ -221,7 +221,7 @@ bool pass_rests(void);
 struct channel *pass_holder(uint64_t id);
 bool pass_any(void);
 /* Somebody received it. */
-void pass_on_claim(struct channel *ch, const struct letter *letter);
+void pass_on_claim(struct channel *ch, const struct message *message);
 void pass_received(uint64_t id);
 /* Those who receive it now will find it here. 0; -EBUSY: the twin cannot be marked; -errno. */
 int pass_send(struct inet_sock *so, int way, uint64_t ticket);
@@ -232,14 +232,14 @@ int pass_send(struct inet_sock *so, int way, uint64_t ticket);
 int pass_call(const struct pass_mark *mark);
 void pass_fork_child(void);
 
-/* ---- share_member.c: listeners and datagram sockets ------------------------------------ */
+/* ---- reuseport_member.c: listeners and datagram sockets ------------------------------------ */
 
-extern const struct sock_ops family_listen_ops, family_udp_ops;
+extern const struct sock_ops share_listen_ops, share_udp_ops;
 
 /* Can several processes receive for it, or could they if it were here? */
 bool member_is(const struct inet_sock *so);
-/* As travel_begin_away(), of the part that is of the kind. */
-void member_begin_away(struct inet_sock *so);
+/* As transfer_begin_exported(), of the part that is of the kind. */
+void member_begin_exported(struct inet_sock *so);
 /* It is away: joins those who receive. 0, SOCK_KERNEL: not here, see so->verdict; -EAGAIN. */
 int member_arrive(struct inet_sock *so);
 /* After member_stop(): a SYN that was steered here may still come; what has begun may take to end. */

@@ -16,8 +16,8 @@
 #include "sock/share/transfer.h"
 #include "sock/tcp/tcp_sock.h"
 
-/* Frames wait at the giver, and letters on the way. */
-#define LATE_MAX (2 * TRAVEL_FADE)
+/* Frames wait at the giver, and messages on the way. */
+#define LATE_MAX (2 * QUARANTINE_TIME)
 
 struct late {
 	struct inbox_item item; /* first */
@@ -28,7 +28,7 @@ struct late {
 /* Posted by holders of rings, taken under the control lock. */
 static struct inbox late_frames;
 
-bool family_late(uint64_t channel, uint64_t id, const struct pkt *pkt)
+bool share_late(uint64_t channel, uint64_t id, const struct pkt *pkt)
 {
 	struct late *late = mem_alloc(sizeof(*late));
 	struct pkt *copy = late ? pkt_copy(pkt) : NULL;
@@ -39,13 +39,13 @@ bool family_late(uint64_t channel, uint64_t id, const struct pkt *pkt)
 	}
 	*late = (struct late){.channel = channel, .id = id, .pkt = copy};
 	inbox_post(&late_frames, &late->item);
-	family_busy();
+	share_busy();
 	return true;
 }
 
 static struct channel *find_channel(uint64_t serial)
 {
-	list_for_each(link, &family.channels) {
+	list_for_each(link, &share_process.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
 		if (ch->serial == serial)
@@ -67,7 +67,7 @@ static struct late *write_frames(struct late *late, int memfd)
 	do {
 		struct late *next = next_of(late);
 
-		travel_put_frame(memfd, late->pkt);
+		transfer_put_frame(memfd, late->pkt);
 		pkt_free(late->pkt);
 		mem_free(late);
 		late = next;
@@ -75,7 +75,7 @@ static struct late *write_frames(struct late *late, int memfd)
 	return late;
 }
 
-void family_send_late(void)
+void share_send_late(void)
 {
 	struct late *late = (struct late *)(void *)inbox_take(&late_frames);
 
@@ -84,11 +84,11 @@ void family_send_late(void)
 	while (late) {
 		struct channel *ch = find_channel(late->channel);
 		uint64_t id = late->id;
-		int memfd = travel_frames();
+		int memfd = transfer_frames();
 
 		late = write_frames(late, memfd);
 		if (ch && memfd >= 0)
-			channel_send(ch, LETTER_LATE, id, 0, memfd);
+			channel_send(ch, MESSAGE_LATE, id, 0, memfd);
 		else
 			sys_close_fd(&memfd);
 	}
@@ -99,7 +99,7 @@ void family_send_late(void)
 /* Of this connection, and no other. */
 static void take_in(struct inet_sock *so, struct pkt *pkt)
 {
-	enum drop reason = DROP_SOCK_AWAY;
+	enum drop reason = DROP_SOCK_EXPORTED;
 	struct flow_key key;
 	struct ring *ring;
 
@@ -126,7 +126,7 @@ static struct arrival {
 } arrivals[256];
 static unsigned last_arrival;
 
-void family_note_arrival(uint64_t channel, struct inet_sock *so)
+void share_note_arrival(uint64_t channel, struct inet_sock *so)
 {
 	control_assert_held();
 	last_arrival = (last_arrival + 1) % (sizeof(arrivals) / sizeof(*arrivals));
@@ -178,32 +178,32 @@ static void take_in_pending(uint64_t channel, struct pkt *pkt)
 		a = find_arrival(channel, &key);
 	if (!a)
 		pkt_free(pkt);
-	else if (sock_ref_valid(a->ref) && !sock_is_away(a->ref.sk))
+	else if (sock_ref_valid(a->ref) && !sock_is_exported(a->ref.sk))
 		take_in(inet_of(a->ref.sk), pkt);
 	else
 		send_on(&key, pkt);
 }
 
-void family_on_late(struct channel *ch, const struct letter *letter, int memfd)
+void share_on_late(struct channel *ch, const struct message *message, int memfd)
 {
-	struct inet_sock *so = family_find(letter->id);
-	unsigned most = TRAVEL_LATE_MAX;
+	struct inet_sock *so = share_find(message->id);
+	unsigned most = TRANSFER_LATE_MAX;
 	struct pkt *pkt;
 	off_t at = 0;
 
-	if (!so || family_is_member(so)) {
-		while (most-- && (pkt = travel_next_frame(memfd, &at)))
+	if (!so || share_is_member(so)) {
+		while (most-- && (pkt = transfer_next_frame(memfd, &at)))
 			take_in_pending(ch->serial, pkt);
 		return;
 	}
-	if (sock_is_away(&so->sk) || !so->kin || so->kin->from != ch->serial ||
-	    clock_now() - so->kin->arrived > LATE_MAX)
+	if (sock_is_exported(&so->sk) || !so->sharing || so->sharing->from != ch->serial ||
+	    clock_now() - so->sharing->arrived > LATE_MAX)
 		return;
-	while (most-- && (pkt = travel_next_frame(memfd, &at)))
+	while (most-- && (pkt = transfer_next_frame(memfd, &at)))
 		take_in(so, pkt);
 }
 
-void family_forget_late(void)
+void share_forget_late(void)
 {
 	inbox_init(&late_frames);
 	memset(arrivals, 0, sizeof(arrivals));

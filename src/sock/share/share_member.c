@@ -30,14 +30,14 @@ bool member_is(const struct inet_sock *so)
 
 static uint32_t events_away(const struct inet_sock *so)
 {
-	return SOCK_AWAY | (so->inet == INET_UDP ? EPOLLOUT | EPOLLWRNORM : 0u);
+	return SOCK_EXPORTED | (so->inet == INET_UDP ? EPOLLOUT | EPOLLWRNORM : 0u);
 }
 
 /* Not yet known to anybody, or holding home. */
 static void be_away(struct inet_sock *so)
 {
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
-	__atomic_store_n(&so->sk.ops, so->inet == INET_UDP ? &family_udp_ops : &family_listen_ops,
+	__atomic_store_n(&so->sk.ops, so->inet == INET_UDP ? &share_udp_ops : &share_listen_ops,
 			 __ATOMIC_RELEASE);
 	sock_set_events(so, events_away(so));
 }
@@ -58,7 +58,7 @@ static void blank_part(struct inet_sock *so)
 	so->listen.claim = -1;
 }
 
-void member_begin_away(struct inet_sock *so)
+void member_begin_exported(struct inet_sock *so)
 {
 	blank_part(so);
 	be_away(so);
@@ -80,7 +80,7 @@ int member_arrive(struct inet_sock *so)
 	__atomic_store_n(&so->sk.ops,
 			 so->inet == INET_UDP ? &udp_ops[ring_mode] : &tcp_sock_ops[ring_mode],
 			 __ATOMIC_RELEASE);
-	sock_set_events(so, sock_own_events(so) & ~(uint32_t)(SOCK_AWAY | SOCK_ASKED));
+	sock_set_events(so, sock_own_events(so) & ~(uint32_t)(SOCK_EXPORTED | SOCK_ASKED));
 	ready_wake_all(&so->sk);
 	ring_release_cold(ring);
 	return 0;
@@ -157,7 +157,7 @@ static int take_pending(struct inet_sock *so, uint64_t channel, int *memfd)
 	if (!link)
 		return -ENOENT;
 	child = container_of(link, struct inet_sock, accept_link);
-	rc = travel_out(child, channel, so->id, memfd);
+	rc = transfer_export(child, channel, so->id, memfd);
 	sock_end(child); /* what could not be written is closed */
 	return rc;
 }
@@ -170,10 +170,10 @@ static int take_datagrams(struct inet_sock *so, int *memfd)
 
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return -EAGAIN;
-	*memfd = so->udp.head ? travel_frames() : -ENOENT;
+	*memfd = so->udp.head ? transfer_frames() : -ENOENT;
 	for (unsigned n = 0; *memfd >= 0 && so->udp.head && n < DATAGRAMS_MAX; n++) {
 		pkt = udp_pop(so);
-		travel_put_frame(*memfd, pkt);
+		transfer_put_frame(*memfd, pkt);
 		pkt_free(pkt);
 	}
 	if (!so->udp.head)
@@ -221,7 +221,7 @@ static struct inet_sock *make_child(const struct inet_sock *so)
 	sock_options_use(child, options_get(so->opt));
 	tcp_part_init(child);
 	child->verdict = VERDICT_ACCELERATED;
-	sock_set_events(child, SOCK_AWAY);
+	sock_set_events(child, SOCK_EXPORTED);
 	return child;
 }
 
@@ -236,7 +236,7 @@ static int take_in_datagrams(struct inet_sock *so, int memfd)
 
 	if (rc)
 		return rc;
-	while (most-- && (pkt = travel_next_frame(memfd, &at))) {
+	while (most-- && (pkt = transfer_next_frame(memfd, &at))) {
 		if (frame_parse(pkt, FRAME_PARTIAL_CSUM, &key) != DROP_NONE ||
 		    udp_input(so, ring, pkt, false) != DROP_NONE)
 			pkt_free(pkt); /* as a queue that is full */
@@ -254,7 +254,7 @@ int member_take_pending(struct inet_sock *so, uint64_t channel, int memfd)
 	if (so->inet == INET_UDP)
 		return take_in_datagrams(so, memfd);
 	child = make_child(so);
-	rc = child ? travel_in(child, memfd) : -ENOMEM;
+	rc = child ? transfer_import(child, memfd) : -ENOMEM;
 	if (rc || sock_hold_cold(sock_ref_of(child), &ring)) {
 		if (child)
 			sock_end(child);
@@ -262,7 +262,7 @@ int member_take_pending(struct inet_sock *so, uint64_t channel, int memfd)
 	}
 	child->tcp.listener = so;
 	child->tcp.listener_gen = so->sk.gen;
-	family_note_arrival(channel, child);
+	share_note_arrival(channel, child);
 	tcp_child_established(child);
 	ring_release_cold(ring);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The letters that processes which have sockets in common send each other: what each does. */
+/* The messages that processes which have sockets in common send each other: what each does. */
 #include "base/sys.h"
 #include "sock/move/kernel_handover.h"
 #include "sock/share/share_internal.h"
@@ -9,41 +9,42 @@ static void on_closed(struct channel *ch, uint64_t id)
 	struct inet_sock *so;
 
 	idset_add(&ch->closed, id);
-	so = family_find(id);
-	if (so && so->kin && so->kin->parting && so->kin->toward == ch)
-		family_lose(so);
+	so = share_find(id);
+	if (so && so->sharing && so->sharing->parting && so->sharing->toward == ch)
+		share_lose(so);
 	else if (so)
-		family_settle(so);
+		share_settle(so);
 }
 
 static void on_offer(struct channel *ch, uint64_t id)
 {
-	struct inet_sock *so = family_find(id);
+	struct inet_sock *so = share_find(id);
 
 	if (!so) {
-		channel_send(ch, LETTER_CLOSED, id, 0, -1);
-	} else if (family_is_member(so) && family_is_kept(so) && !family_other_holder(so, ch)) {
+		channel_send(ch, MESSAGE_CLOSED, id, 0, -1);
+	} else if (share_is_member(so) && share_is_kept(so) && !share_other_holder(so, ch)) {
 		return; /* it was offered there as well, and waits for that */
-	} else if (family_is_member(so) && family_kin(so)) {
+	} else if (share_is_member(so) && share_of(so)) {
 		so->joins = true;
-		family_go_on(so, ch);
-		if (sock_is_away(&so->sk))
-			family_join(so, kin_is(so, KIN_ASKED) ? clock_now() : 0);
+		share_member_stays(so, ch);
+		if (sock_is_exported(&so->sk))
+			share_join(so, sharing_is(so, SHARING_REQUESTED) ? clock_now() : 0);
 		else
-			channel_send(ch, LETTER_JOIN, id, LETTER_TOO, -1);
-	} else if (sock_is_away(&so->sk) && family_kin(so) && so->kin->toward == ch) {
-		so->kin->ask_at = 0;
-		family_ask_for(so);
+			channel_send(ch, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
+	} else if (sock_is_exported(&so->sk) && share_of(so) && so->sharing->toward == ch) {
+		so->sharing->ask_at = 0;
+		share_request_for(so);
 	}
 }
 
 static void on_lost(struct channel *ch, uint64_t id)
 {
-	struct inet_sock *so = family_find(id);
+	struct inet_sock *so = share_find(id);
 
 	/* What we have given and it has not taken is still ours, though it closed it meanwhile. */
-	if (so && sock_is_away(&so->sk) && family_toward(so) == ch && !kin_is(so, KIN_LEAVING))
-		family_lose(so);
+	if (so && sock_is_exported(&so->sk) && share_toward(so) == ch &&
+	    !sharing_is(so, SHARING_IN_TRANSIT))
+		share_lose(so);
 }
 
 /*
@@ -52,33 +53,33 @@ static void on_lost(struct channel *ch, uint64_t id)
  */
 static void on_left(struct channel *ch, uint64_t id)
 {
-	struct inet_sock *so = family_find(id);
+	struct inet_sock *so = share_find(id);
 
 	if (!so) {
-		channel_send(ch, LETTER_CLOSED, id, 0, -1); /* he may wait for us */
+		channel_send(ch, MESSAGE_CLOSED, id, 0, -1); /* he may wait for us */
 		return;
 	}
-	if (family_is_member(so) && sock_is_away(&so->sk) && family_toward(so) &&
-	    family_toward(so) != ch && !family_is_kept(so)) {
-		family_part(so, VERDICT_SHARED);
+	if (share_is_member(so) && sock_is_exported(&so->sk) && share_toward(so) &&
+	    share_toward(so) != ch && !share_is_kept(so)) {
+		share_part(so, VERDICT_SHARED);
 		return;
 	}
-	if (!family_is_member(so)) {
-		if (!sock_is_away(&so->sk) || family_toward(so) != ch)
+	if (!share_is_member(so)) {
+		if (!sock_is_exported(&so->sk) || share_toward(so) != ch)
 			return;
 		sock_set_events(so, 0);
 	}
-	if (family_is_kept(so)) {
-		family_drop(so);
-		family_say_left(id);
+	if (share_is_kept(so)) {
+		share_drop(so);
+		share_say_left(id);
 		return;
 	}
-	if (so->kin && so->kin->parting) {
-		family_lose(so);
+	if (so->sharing && so->sharing->parting) {
+		share_lose(so);
 		return;
 	}
-	(void)(sock_is_away(&so->sk) ? sock_leave : surrender)(so, VERDICT_SHARED);
-	family_turn();
+	(void)(sock_is_exported(&so->sk) ? sock_leave : kernel_handover)(so, VERDICT_SHARED);
+	share_turn();
 }
 
 static bool is_channel(int fd)
@@ -97,12 +98,12 @@ static bool on_adopt(struct channel *ch, int *fd)
 		return true; /* there was no room for it here: this one ends by itself */
 	if (!is_channel(*fd))
 		return false;
-	family_unwatch(ch);
+	share_unwatch(ch);
 	sys_close_fd(&ch->fd);
 	ch->fd = *fd;
 	*fd = -1;
 	ch->adopted = true;
-	return family_watch(ch->fd);
+	return share_watch(ch->fd);
 }
 
 /* Its other end was executed and holds what it named, nothing else. */
@@ -114,24 +115,24 @@ static void close_unnamed(struct channel *ch, const struct list *list)
 		if (!channel_holds(ch, so->id) || idset_has(&ch->held, so->id))
 			continue;
 		idset_add(&ch->closed, so->id);
-		if (kin_is(so, KIN_LEAVING))
+		if (sharing_is(so, SHARING_IN_TRANSIT))
 			continue; /* it is refused there, and comes back */
-		if (sock_is_away(&so->sk) && family_toward(so) == ch)
-			family_lose(so);
+		if (sock_is_exported(&so->sk) && share_toward(so) == ch)
+			share_lose(so);
 		else
-			family_settle(so);
+			share_settle(so);
 	}
 }
 
 static void on_execed(struct channel *ch)
 {
 	close_unnamed(ch, sock_list());
-	close_unnamed(ch, &family.kept);
+	close_unnamed(ch, &share_process.kept);
 	idset_fini(&ch->held);
 	ch->held = (struct idset){0};
 }
 
-/* ---- which letters are legal --------------------------------------------------------------- */
+/* ---- which messages are legal --------------------------------------------------------------- */
 
 /* Where a socket is, as seen from a channel. */
 enum {
@@ -147,17 +148,17 @@ enum {
 
 static unsigned place_of(const struct channel *ch, const struct inet_sock *so)
 {
-	if (!so || !family_is_known_to_children(so))
+	if (!so || !share_is_known_to_children(so))
 		return NOWHERE;
-	if (family_is_member(so))
+	if (share_is_member(so))
 		return MEMBER;
-	if (!sock_is_away(&so->sk))
+	if (!sock_is_exported(&so->sk))
 		return HERE;
-	if (family_toward(so) != ch)
+	if (share_toward(so) != ch)
 		return AWAY;
-	if (kin_is(so, KIN_LEAVING))
+	if (sharing_is(so, SHARING_IN_TRANSIT))
 		return GIVEN;
-	return kin_is(so, KIN_ASKED) ? ASKED : THERE;
+	return sharing_is(so, SHARING_REQUESTED) ? ASKED : THERE;
 }
 
 /*
@@ -165,127 +166,127 @@ static unsigned place_of(const struct channel *ch, const struct inet_sock *so)
  * that was executed may hear answers to what its predecessor asked.
  */
 static const uint8_t legal[] = {
-	[LETTER_WANT] = ANYWHERE,
-	[LETTER_GIVE] = NOWHERE | THERE | ASKED,
-	[LETTER_CLOSED] = NOWHERE | HERE | AWAY | GIVEN | MEMBER,
-	[LETTER_OFFER] = NOWHERE | THERE | ASKED | MEMBER,
-	[LETTER_LOST] = NOWHERE | HERE | AWAY | THERE | ASKED | MEMBER,
-	[LETTER_JOIN] = NOWHERE | MEMBER,
-	[LETTER_PENDING] = NOWHERE | MEMBER,
-	[LETTER_HELD] = ANYWHERE,
-	[LETTER_LEFT] = NOWHERE | THERE | ASKED | MEMBER,
-	[LETTER_STAYS] = NOWHERE | THERE | ASKED,
-	[LETTER_LATE] = ANYWHERE,
+	[MESSAGE_REQUEST] = ANYWHERE,
+	[MESSAGE_EXPORT] = NOWHERE | THERE | ASKED,
+	[MESSAGE_CLOSED] = NOWHERE | HERE | AWAY | GIVEN | MEMBER,
+	[MESSAGE_OFFER] = NOWHERE | THERE | ASKED | MEMBER,
+	[MESSAGE_LOST] = NOWHERE | HERE | AWAY | THERE | ASKED | MEMBER,
+	[MESSAGE_JOIN] = NOWHERE | MEMBER,
+	[MESSAGE_PENDING] = NOWHERE | MEMBER,
+	[MESSAGE_INVENTORY] = ANYWHERE,
+	[MESSAGE_TO_KERNEL] = NOWHERE | THERE | ASKED | MEMBER,
+	[MESSAGE_STAYS] = NOWHERE | THERE | ASKED,
+	[MESSAGE_LATE] = ANYWHERE,
 };
 
-/* About one that it has closed: what crossed a letter of ours. */
-static bool is_legal_when_closed(enum letter_kind kind)
+/* About one that it has closed: what crossed a message of ours. */
+static bool is_legal_when_closed(enum message_kind kind)
 {
-	return kind == LETTER_CLOSED || kind == LETTER_LOST || kind == LETTER_PENDING ||
-	       kind == LETTER_LATE; /* after a GIVE with LETTER_LAST */
+	return kind == MESSAGE_CLOSED || kind == MESSAGE_LOST || kind == MESSAGE_PENDING ||
+	       kind == MESSAGE_LATE; /* after a GIVE with MESSAGE_FLAG_LAST */
 }
 
-static bool is_legal(const struct channel *ch, const struct letter *letter)
+static bool is_legal(const struct channel *ch, const struct message *message)
 {
-	uint64_t id = letter->id;
+	uint64_t id = message->id;
 
 	if (ch->called && !ch->claimed)
-		return letter->kind == LETTER_CLAIM;
-	switch (letter->kind) {
-	case LETTER_CLAIM:
+		return message->kind == MESSAGE_CLAIM;
+	switch (message->kind) {
+	case MESSAGE_CLAIM:
 		return false;
-	case LETTER_ADOPT:
+	case MESSAGE_REROUTE:
 		return true;
-	case LETTER_EXECED:
+	case MESSAGE_INVENTORY_END:
 		return !ch->only;
-	case LETTER_TAKEN:
-	case LETTER_REFUSED:
-		return family_is_given(ch, id);
-	case LETTER_RECEIVED:
-		return family_is_parcel(ch, id);
-	case LETTER_PENDING:
-		if (letter->flags > PARCEL_HOPS_MAX)
+	case MESSAGE_ACK:
+	case MESSAGE_NACK:
+		return share_is_in_transit(ch, id);
+	case MESSAGE_RECEIVED:
+		return share_is_pending_at(ch, id);
+	case MESSAGE_PENDING:
+		if (message->flags > PENDING_HOPS_MAX)
 			return false;
 		break;
 	default:
 		break;
 	}
-	if (letter->kind >= sizeof(legal) || (ch->only ? id != ch->only : id > ch->last_id))
+	if (message->kind >= sizeof(legal) || (ch->only ? id != ch->only : id > ch->last_id))
 		return false;
 	if (idset_has(&ch->closed, id))
-		return is_legal_when_closed(letter->kind);
-	return legal[letter->kind] & place_of(ch, family_find(id));
+		return is_legal_when_closed(message->kind);
+	return legal[message->kind] & place_of(ch, share_find(id));
 }
 
 /* ---- acting ---------------------------------------------------------------------------------- */
 
-/* True: it goes on, as letters for somebody else may come; who asks is told. */
-static bool is_for_another(struct channel *ch, const struct letter *letter)
+/* True: it goes on, as messages for somebody else may come; who asks is told. */
+static bool is_for_another(struct channel *ch, const struct message *message)
 {
-	if (ch->adopted && letter->kind == LETTER_WANT)
-		channel_send(ch, LETTER_LOST, letter->id, 0, -1);
+	if (ch->adopted && message->kind == MESSAGE_REQUEST)
+		channel_send(ch, MESSAGE_LOST, message->id, 0, -1);
 	return ch->adopted;
 }
 
-bool family_act(struct channel *ch, const struct letter *letter, int memfd)
+bool share_act(struct channel *ch, const struct message *message, int memfd)
 {
 	bool ok = true;
 
-	if (!is_legal(ch, letter)) {
+	if (!is_legal(ch, message)) {
 		sys_close_fd(&memfd);
-		return is_for_another(ch, letter);
+		return is_for_another(ch, message);
 	}
-	switch (letter->kind) {
-	case LETTER_WANT:
-		channel_note_want(ch, letter->id);
+	switch (message->kind) {
+	case MESSAGE_REQUEST:
+		channel_note_request(ch, message->id);
 		break;
-	case LETTER_GIVE:
-		family_on_give(ch, letter, memfd);
+	case MESSAGE_EXPORT:
+		share_on_export(ch, message, memfd);
 		break;
-	case LETTER_TAKEN:
-		family_on_taken(ch, letter->id);
+	case MESSAGE_ACK:
+		share_on_ack(ch, message->id);
 		break;
-	case LETTER_REFUSED:
-		family_on_refused(ch, letter, &memfd);
+	case MESSAGE_NACK:
+		share_on_nack(ch, message, &memfd);
 		break;
-	case LETTER_CLOSED:
-		on_closed(ch, letter->id);
+	case MESSAGE_CLOSED:
+		on_closed(ch, message->id);
 		break;
-	case LETTER_OFFER:
-		on_offer(ch, letter->id);
+	case MESSAGE_OFFER:
+		on_offer(ch, message->id);
 		break;
-	case LETTER_LOST:
-		on_lost(ch, letter->id);
+	case MESSAGE_LOST:
+		on_lost(ch, message->id);
 		break;
-	case LETTER_JOIN:
-		family_on_join(ch, letter);
+	case MESSAGE_JOIN:
+		share_on_join(ch, message);
 		break;
-	case LETTER_PENDING:
-		family_on_pending(ch, letter, &memfd);
+	case MESSAGE_PENDING:
+		share_on_pending(ch, message, &memfd);
 		break;
-	case LETTER_RECEIVED:
-		family_on_received(ch, letter->id);
+	case MESSAGE_RECEIVED:
+		share_on_received(ch, message->id);
 		break;
-	case LETTER_ADOPT:
+	case MESSAGE_REROUTE:
 		ok = on_adopt(ch, &memfd);
 		break;
-	case LETTER_HELD:
-		idset_add(&ch->held, letter->id);
+	case MESSAGE_INVENTORY:
+		idset_add(&ch->held, message->id);
 		break;
-	case LETTER_EXECED:
+	case MESSAGE_INVENTORY_END:
 		on_execed(ch);
 		break;
-	case LETTER_CLAIM:
-		pass_on_claim(ch, letter);
+	case MESSAGE_CLAIM:
+		pass_on_claim(ch, message);
 		break;
-	case LETTER_LEFT:
-		on_left(ch, letter->id);
+	case MESSAGE_TO_KERNEL:
+		on_left(ch, message->id);
 		break;
-	case LETTER_STAYS:
-		family_on_stays(ch, letter->id);
+	case MESSAGE_STAYS:
+		share_on_stays(ch, message->id);
 		break;
-	case LETTER_LATE:
-		family_on_late(ch, letter, memfd);
+	case MESSAGE_LATE:
+		share_on_late(ch, message, memfd);
 		break;
 	}
 	sys_close_fd(&memfd);

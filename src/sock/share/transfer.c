@@ -34,7 +34,7 @@ struct head {
 
 /* ---- what still arrives of a connection that has left (holder) ------------------------- */
 
-struct fade {
+struct quarantine {
 	struct flow flow;
 	struct timer timer;
 	struct ring *ring;
@@ -42,59 +42,60 @@ struct fade {
 	unsigned sent_on;
 };
 
-static enum drop fade_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+static enum drop quarantine_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt,
+				    nsec_t now)
 {
-	struct fade *fade = container_of(flow, struct fade, flow);
+	struct quarantine *quarantine = container_of(flow, struct quarantine, flow);
 
 	(void)ring;
 	(void)now;
-	if (!fade->channel || fade->sent_on == TRAVEL_LATE_MAX ||
-	    !family_late(fade->channel, fade->id, pkt))
-		return DROP_SOCK_AWAY;
-	fade->sent_on++;
+	if (!quarantine->channel || quarantine->sent_on == TRANSFER_LATE_MAX ||
+	    !share_late(quarantine->channel, quarantine->id, pkt))
+		return DROP_SOCK_EXPORTED;
+	quarantine->sent_on++;
 	pkt_free(pkt);
 	return DROP_NONE;
 }
 
-static void fade_over(struct timer *timer, nsec_t now)
+static void quarantine_over(struct timer *timer, nsec_t now)
 {
-	struct fade *fade = container_of(timer, struct fade, timer);
-	struct ring *ring = fade->ring;
+	struct quarantine *quarantine = container_of(timer, struct quarantine, timer);
+	struct ring *ring = quarantine->ring;
 
 	(void)now;
-	ring_flow_del(ring, &fade->flow);
-	mem_free(fade);
+	ring_flow_del(ring, &quarantine->flow);
+	mem_free(quarantine);
 	ring_put(ring);
 }
 
-static struct fade *fade_create(struct ring *ring)
+static struct quarantine *quarantine_create(struct ring *ring)
 {
-	struct fade *fade = mem_zalloc(sizeof(*fade));
+	struct quarantine *quarantine = mem_zalloc(sizeof(*quarantine));
 
-	if (!fade)
+	if (!quarantine)
 		return NULL;
-	fade->ring = ring;
-	fade->flow.deliver = fade_deliver;
-	timer_init(&fade->timer, fade_over);
-	return fade;
+	quarantine->ring = ring;
+	quarantine->flow.deliver = quarantine_deliver;
+	timer_init(&quarantine->timer, quarantine_over);
+	return quarantine;
 }
 
-static void fade_begin(struct fade *fade, struct flow *flow)
+static void quarantine_begin(struct quarantine *quarantine, struct flow *flow)
 {
-	ring_get(fade->ring);
-	ring_flow_part(fade->ring, flow, &fade->flow);
-	ring_arm(fade->ring, &fade->timer, clock_now() + TRAVEL_FADE);
+	ring_get(quarantine->ring);
+	ring_flow_part(quarantine->ring, flow, &quarantine->flow);
+	ring_arm(quarantine->ring, &quarantine->timer, clock_now() + QUARANTINE_TIME);
 }
 
-bool travel_fade(struct ring *ring, struct flow *flow, nsec_t time)
+bool transfer_quarantine(struct ring *ring, struct flow *flow, nsec_t time)
 {
-	struct fade *fade = fade_create(ring);
+	struct quarantine *quarantine = quarantine_create(ring);
 
-	if (!fade)
+	if (!quarantine)
 		return false;
 	ring_get(ring);
-	ring_flow_replace(ring, flow, &fade->flow);
-	ring_arm(ring, &fade->timer, clock_now() + time);
+	ring_flow_replace(ring, flow, &quarantine->flow);
+	ring_arm(ring, &quarantine->timer, clock_now() + time);
 	return true;
 }
 
@@ -120,7 +121,7 @@ static void fill_head(struct head *h, const struct inet_sock *so)
 	h->bound = so->bound;
 	h->bound_addr = so->bound_addr;
 	h->opt = *so->opt;
-	h->opt.inherit = NULL; /* memory of this process */
+	h->opt.accept_options = NULL; /* memory of this process */
 }
 
 static int make_memfd(size_t size, uint8_t **bytes)
@@ -146,18 +147,18 @@ static int make_memfd(size_t size, uint8_t **bytes)
 
 #define FRAME_MAX (65536u + 64u) /* a datagram with its headers */
 
-int travel_frames(void)
+int transfer_frames(void)
 {
 	return sys_fd_hide((int)sys_call(SYS_memfd_create, "vma-frames", MFD_CLOEXEC, 0, 0, 0, 0));
 }
 
-void travel_put_frame(int memfd, const struct pkt *pkt)
+void transfer_put_frame(int memfd, const struct pkt *pkt)
 {
 	(void)sys_call(SYS_write, memfd, &pkt->frame_len, sizeof(pkt->frame_len), 0, 0, 0);
 	(void)sys_call(SYS_write, memfd, pkt->frame, pkt->frame_len, 0, 0, 0);
 }
 
-struct pkt *travel_next_frame(int memfd, off_t *at)
+struct pkt *transfer_next_frame(int memfd, off_t *at)
 {
 	struct pkt *pkt;
 	uint32_t len;
@@ -201,7 +202,7 @@ static int write_bytes(const struct inet_sock *so)
 	return fd;
 }
 
-void travel_take_off(struct inet_sock *so, struct ring *ring)
+void transfer_detach(struct inet_sock *so, struct ring *ring)
 {
 	wheel_cancel(&ring->wheel, &so->tcp.timer);
 	list_remove(&so->tcp.flush.link);
@@ -217,13 +218,13 @@ static void be_away(struct inet_sock *so)
 	so->connected = false;
 	so->attached = false;
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
-	__atomic_store_n(&so->sk.ops, &family_ops, __ATOMIC_RELEASE);
-	sock_set_events(so, SOCK_AWAY);
+	__atomic_store_n(&so->sk.ops, &share_ops, __ATOMIC_RELEASE);
+	sock_set_events(so, SOCK_EXPORTED);
 }
 
-int travel_out(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd)
+int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd)
 {
-	struct fade *fade;
+	struct quarantine *quarantine;
 	struct ring *ring;
 	int rc;
 
@@ -235,24 +236,24 @@ int travel_out(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd)
 	if (rc)
 		return rc;
 	rc = -ENOMEM;
-	fade = fade_create(ring);
-	if (fade) {
-		fade->channel = channel;
-		fade->id = id;
+	quarantine = quarantine_create(ring);
+	if (quarantine) {
+		quarantine->channel = channel;
+		quarantine->id = id;
 		move_drain(ring);
 		rc = write_bytes(so);
 	}
 	if (rc < 0) {
-		mem_free(fade);
+		mem_free(quarantine);
 		ring_release_cold(ring);
 		return rc;
 	}
 	*memfd = rc;
 	if (so->tcp.flow.listed)
-		fade_begin(fade, &so->tcp.flow);
+		quarantine_begin(quarantine, &so->tcp.flow);
 	else
-		mem_free(fade);
-	travel_take_off(so, ring);
+		mem_free(quarantine);
+	transfer_detach(so, ring);
 	be_away(so);
 	ready_wake_all(&so->sk); /* who waits for it asks for it */
 	sock_set_home(so, rings_nowhere());
@@ -260,7 +261,7 @@ int travel_out(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd)
 	return 0;
 }
 
-void travel_blank(struct inet_sock *so)
+void transfer_blank(struct inet_sock *so)
 {
 	control_assert_held();
 	tcp_part_init(so);
@@ -268,7 +269,7 @@ void travel_blank(struct inet_sock *so)
 }
 
 /* The child has memory of its own: what other threads of the parent did to it is over. */
-void travel_begin_away(struct inet_sock *so)
+void transfer_begin_exported(struct inet_sock *so)
 {
 	const struct sock_options *opt = options_share(so->opt);
 
@@ -279,14 +280,14 @@ void travel_begin_away(struct inet_sock *so)
 	so->opt = opt ? opt : so->opt; /* the parent's copy, which is never freed here */
 	so->move = NULL;
 	so->n_rings = 0;
-	so->wander = NULL;
-	so->kin = NULL;
+	so->candidates = NULL;
+	so->sharing = NULL;
 	so->spare = PORT_KEEPER_NONE;
 	so->close_pending = false;
 	if (so->inet == INET_TCP) {
-		travel_blank(so);
+		transfer_blank(so);
 	} else {
-		member_begin_away(so);
+		member_begin_exported(so);
 	}
 	ring_get(rings_nowhere());
 	__atomic_store_n(&so->sk.home, rings_nowhere(), __ATOMIC_RELEASE);
@@ -294,7 +295,7 @@ void travel_begin_away(struct inet_sock *so)
 
 /* ---- in ------------------------------------------------------------------------------------ */
 
-void travel_prepare(struct inet_sock *so)
+void transfer_prepare(struct inet_sock *so)
 {
 	struct dst_query query;
 	struct dst_found found;
@@ -357,7 +358,7 @@ static int take_head(struct inet_sock *so, const struct head *h)
 	struct ring *ring;
 	int rc;
 
-	own.inherit = so->opt->inherit;
+	own.accept_options = so->opt->accept_options;
 	opt = options_share(&own);
 	if (!opt)
 		return -ENOMEM;
@@ -431,7 +432,7 @@ no_engine:
 /* holder of home */
 static void be_here(struct inet_sock *so, struct ring *ring)
 {
-	(void)family_nonblock_now(so);
+	(void)share_nonblock_now(so);
 	so->connected = true;
 	so->verdict = VERDICT_ACCELERATED;
 	__atomic_store_n(&so->sk.ops, &tcp_sock_ops[ring_mode], __ATOMIC_RELEASE);
@@ -471,7 +472,7 @@ static int arrive(struct inet_sock *so, const struct head *h, const uint8_t *byt
 	return rc;
 }
 
-int travel_in(struct inet_sock *so, int memfd)
+int transfer_import(struct inet_sock *so, int memfd)
 {
 	uint8_t *bytes = NULL;
 	struct head h;
@@ -494,7 +495,7 @@ int travel_in(struct inet_sock *so, int memfd)
 	return rc;
 }
 
-void travel_lost(struct inet_sock *so)
+void transfer_lost(struct inet_sock *so)
 {
 	struct tcp_config config = tcp_config_for(so->opt, ETH_MTU);
 	struct ring *ring;

@@ -6,13 +6,13 @@
  * Lifetime	of the bytes: the descriptor's, which is the caller's.  Who wrote them
  *		keeps them until he knows that they were read, or reads them again
  *		himself: between the two the connection is nobody's.
- * Ordering	from travel_out() on the frames of the connection meet a stand-in here,
+ * Ordering	from transfer_export() on the frames of the connection meet a stand-in here,
  *		for a while also after somebody else has taken its flow: what the
  *		kernel or a listener of ours got they would answer with a reset.  They
  *		are sent after the connection, or dropped: then the peer sends them
  *		again.
  *
- * A socket whose connection is elsewhere is away: sock_is_away().  It lives on
+ * A socket whose connection is elsewhere is away: sock_is_exported().  It lives on
  * rings_nowhere() and has no other event than that; its calls are those of share.c.
  */
 #ifndef SOCK_SHARE_TRANSFER_H
@@ -20,52 +20,53 @@
 
 #include "sock/core/inet_sock.h"
 
-#define TRAVEL_FADE (500 * NSEC_PER_MSEC) /* so long frames may still come that were steered here */
-#define TRAVEL_LATE_MAX 256u /* frames that follow; more than that the peer may send again */
+#define QUARANTINE_TIME \
+	(500 * NSEC_PER_MSEC)  /* so long frames may still come that were steered here */
+#define TRANSFER_LATE_MAX 256u /* frames that follow; more than that the peer may send again */
 
 /*
  * To the other end of the channel of this number, where id names it: its own, or of the
- * listener that it was not accepted at.  What comes late follows (family_late()).  0, and the socket is away; -EBUSY: it is on the move to another ring, later
+ * listener that it was not accepted at.  What comes late follows (share_late()).  0, and the socket is away; -EBUSY: it is on the move to another ring, later
  * it works; -errno: it could not be done and nothing has changed.
  */
-int travel_out(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd);
+int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd);
 
 /* holder of home: nothing of the connection is left there, and nobody is told. */
-void travel_take_off(struct inet_sock *so, struct ring *ring);
+void transfer_detach(struct inet_sock *so, struct ring *ring);
 
 /*
  * holder of ring: what is still to come for flow, which is listed there, is dropped for so
  * long; flow is off the ring.  False: no memory; it stays.
  */
-bool travel_fade(struct ring *ring, struct flow *flow, nsec_t time);
+bool transfer_quarantine(struct ring *ring, struct flow *flow, nsec_t time);
 
 /* Frames in a memfd, one behind the other.  Any: an empty one, hidden, or -errno. */
-int travel_frames(void);
+int transfer_frames(void);
 /* Any: one more; what does not fit is lost, as on the wire. */
-void travel_put_frame(int memfd, const struct pkt *pkt);
+void transfer_put_frame(int memfd, const struct pkt *pkt);
 /*
  * Any: the frame at *at, which goes on to the next one; its checksums count as verified.  NULL:
  * there is none, or no memory.
  */
-struct pkt *travel_next_frame(int memfd, off_t *at);
+struct pkt *transfer_next_frame(int memfd, off_t *at);
 
 /* Rings are opened ahead, while the connection can still be reached where it is. */
-void travel_prepare(struct inet_sock *so);
+void transfer_prepare(struct inet_sock *so);
 
 /*
- * so is away.  0, and it is here; -EINVAL: nobody wrote these bytes with travel_out(), or of
+ * so is away.  0, and it is here; -EINVAL: nobody wrote these bytes with transfer_export(), or of
  * another connection, as far as its addresses are known;
  * -errno: it stays away.
  */
-int travel_in(struct inet_sock *so, int memfd);
+int transfer_import(struct inet_sock *so, int memfd);
 
 /* The socket is away from the beginning: in a forked child, whose parent has it. */
-void travel_begin_away(struct inet_sock *so);
+void transfer_begin_exported(struct inet_sock *so);
 
 /* so is new, and nobody knows it: a connection that is elsewhere. */
-void travel_blank(struct inet_sock *so);
+void transfer_blank(struct inet_sock *so);
 
 /* The process that had the connection died: so, which is away, is here and reset. */
-void travel_lost(struct inet_sock *so);
+void transfer_lost(struct inet_sock *so);
 
 #endif

@@ -401,7 +401,7 @@ int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t
 	if (rc == SUCCEEDED)
 		return 0;
 	unfinished = rc == UNDER_WAY ? -EALREADY : -EINPROGRESS;
-	if (ref.sk->nonblock || family_nonblock(inet_of(ref.sk)))
+	if (ref.sk->nonblock || share_nonblock(inet_of(ref.sk)))
 		return unfinished;
 	rc = await(ref, unfinished, &signals);
 	if (rc && rc != unfinished && rc != -EINTR)

@@ -587,7 +587,7 @@ static int listen_locked(struct inet_sock *so, int backlog)
 	}
 	rc = bind_any(so);
 	if (!rc)
-		rc = sock_options_bequeath(so);
+		rc = sock_options_for_children(so);
 	if (rc)
 		return rc;
 	rc = sock_hold_cold(sock_ref_of(so), &ring);
@@ -758,8 +758,8 @@ int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, 
 		rc = look ? accept_twin(so, addr, len, flags) : -EAGAIN;
 		if (rc != -EAGAIN)
 			return rc;
-		if (__builtin_expect(sock_is_away(ref.sk), 0)) {
-			rc = family_fetch(ref, ref.sk->nonblock ? FAMILY_PATIENCE : 0);
+		if (__builtin_expect(sock_is_exported(ref.sk), 0)) {
+			rc = share_fetch(ref, ref.sk->nonblock ? SHARE_FETCH_MAX : 0);
 			if (rc)
 				return rc;
 			continue;
@@ -773,7 +773,7 @@ int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, 
 			return -EAGAIN;
 		}
 		if (!waiting) {
-			if (family_nonblock(so))
+			if (share_nonblock(so))
 				continue; /* as if it had been so from the beginning */
 			sock_wait_begin(&wait, ref, EPOLLIN, sock_timeout(&so->rcvtimeo));
 			waiting = true;

@@ -123,7 +123,7 @@ static int take_urgent(struct sock_ref ref, uint8_t *byte, bool peek)
 		tcp_update_events(so, 0);
 		tcp_after(so, ring);
 	} else {
-		rc = sock_is_away(&so->sk) ? SOCK_FETCH : -EINVAL;
+		rc = sock_is_exported(&so->sk) ? SOCK_FETCH : -EINVAL;
 	}
 	ring_release_cold(ring);
 	return rc;
@@ -138,8 +138,8 @@ static __attribute__((noinline)) ssize_t recv_oob(struct sock_ref ref, struct ms
 
 	do {
 		rc = take_urgent(ref, &byte, flags & MSG_PEEK);
-	} while (rc == SOCK_FETCH && !(rc = family_fetch(ref, TCP_PATIENCE((flags & MSG_DONTWAIT) ||
-									   ref.sk->nonblock))));
+	} while (rc == SOCK_FETCH && !(rc = share_fetch(ref, TCP_PATIENCE((flags & MSG_DONTWAIT) ||
+									  ref.sk->nonblock))));
 	if (rc <= 0)
 		return rc;
 	msg->msg_namelen = 0;
@@ -272,7 +272,7 @@ static int recv_waiting(struct order *o, bool dontwait)
 
 	for (;;) {
 		rc = round_ordered(o, patient, &n);
-		if (rc == SOCK_FETCH && !(rc = family_fetch(o->ref, TCP_PATIENCE(dontwait))))
+		if (rc == SOCK_FETCH && !(rc = share_fetch(o->ref, TCP_PATIENCE(dontwait))))
 			continue;
 		if (rc || (n <= 0 && n != -EAGAIN))
 			return rc ? rc : (int)n;
@@ -287,7 +287,7 @@ static int recv_waiting(struct order *o, bool dontwait)
 		if (!patient)
 			return why;
 		if (!waiting) {
-			if (family_nonblock(so)) {
+			if (share_nonblock(so)) {
 				patient = false;
 				continue;
 			}
@@ -361,7 +361,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	for (;;) {
 		rc = recv_round(ref, msg, &n, &stamp, mode);
 		if (__builtin_expect(rc != 0, 0)) {
-			if (rc == SOCK_FETCH && !(rc = family_fetch(ref, TCP_PATIENCE(dontwait))))
+			if (rc == SOCK_FETCH && !(rc = share_fetch(ref, TCP_PATIENCE(dontwait))))
 				continue;
 			return rc;
 		}
@@ -370,7 +370,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 		if (dontwait)
 			return -EAGAIN;
 		if (!waiting) {
-			if (family_nonblock(so))
+			if (share_nonblock(so))
 				return -EAGAIN;
 			sock_wait_begin(&wait, ref, EPOLLIN | EPOLLRDHUP,
 					sock_timeout(&so->rcvtimeo));

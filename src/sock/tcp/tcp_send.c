@@ -17,7 +17,7 @@ int tcp_not_connected(struct inet_sock *so, bool sending)
 {
 	int error;
 
-	if (sock_is_away(&so->sk))
+	if (sock_is_exported(&so->sk))
 		return SOCK_FETCH;
 	error = so->inet == INET_TCP ? sock_take_error(so) : 0;
 	if (error)
@@ -175,7 +175,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 		if (__builtin_expect(rc > 0, 0))
 			continue;
 		if (__builtin_expect(rc != 0, 0)) {
-			if (rc == SOCK_FETCH && !(rc = family_fetch(ref, TCP_PATIENCE(dontwait))))
+			if (rc == SOCK_FETCH && !(rc = share_fetch(ref, TCP_PATIENCE(dontwait))))
 				continue;
 			break;
 		}
@@ -200,7 +200,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 			iov_advance(&iov, &count, (size_t)n);
 		}
 		if (!waiting) {
-			if (family_nonblock(so))
+			if (share_nonblock(so))
 				break;
 			sock_wait_begin(&wait, ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
 			waiting = true;

@@ -643,7 +643,7 @@ static int uproot(struct inet_sock *so, struct ring *ring, struct ring *to)
 		move_drain(ring);
 		if (so->tcp.dead)
 			return -EBUSY;
-		if (so->tcp.flow.listed && !travel_fade(ring, &so->tcp.flow, LATE))
+		if (so->tcp.flow.listed && !transfer_quarantine(ring, &so->tcp.flow, LATE))
 			return -ENOMEM;
 	}
 	tcp_leave(so, ring);

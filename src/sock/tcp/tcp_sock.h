@@ -79,7 +79,7 @@ int tcp_resolve(struct sock_ref ref);
 int tcp_resolve_locked(struct sock_ref ref);
 
 /* How long a call waits for a connection that is with another process. */
-#define TCP_PATIENCE(dontwait) ((dontwait) ? FAMILY_PATIENCE : 0)
+#define TCP_PATIENCE(dontwait) ((dontwait) ? SHARE_FETCH_MAX : 0)
 
 /* ---- tcp_send.c -------------------------------------------------------------------------- */
 

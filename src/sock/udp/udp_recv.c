@@ -226,14 +226,14 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 			sock_poll_others(ref.sk);
 			continue;
 		}
-		if (__builtin_expect(sock_is_away(ref.sk), 0)) {
-			rc = family_fetch(ref, 0);
+		if (__builtin_expect(sock_is_exported(ref.sk), 0)) {
+			rc = share_fetch(ref, 0);
 			if (rc)
 				return rc;
 			continue;
 		}
 		if (!waiting) {
-			if (family_nonblock(so)) {
+			if (share_nonblock(so)) {
 				dontwait = true;
 				continue;
 			}

@@ -335,8 +335,8 @@ int epoll_control(struct epoll *ep, int op, int fd, struct sock_ref ref, struct 
 		return -EBUSY; /* in a signal handler that interrupted the library */
 	if (ref.sk->epoll == ep && ref.sk->kind == SOCK_KIND_EPOLL)
 		return -EINVAL;
-	if (__builtin_expect(sock_is_away(ref.sk), 0) && op != EPOLL_CTL_DEL)
-		(void)family_fetch(ref, FAMILY_PATIENCE);
+	if (__builtin_expect(sock_is_exported(ref.sk), 0) && op != EPOLL_CTL_DEL)
+		(void)share_fetch(ref, SHARE_FETCH_MAX);
 	if (nest) {
 		mutex_lock(&nesting);
 		if (depth_of(ref.sk->epoll, ep) > EPOLL_NEST_MAX) {

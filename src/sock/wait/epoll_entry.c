@@ -149,8 +149,8 @@ uint32_t entry_events(const struct entry *entry)
 		events = epoll_readable(entry->set, NULL) ? POLL_READABLE : 0;
 	else
 		events = poll_events_now(entry->ref.sk);
-	if (__builtin_expect(events & SOCK_AWAY, 0))
-		family_ask(entry->ref);
+	if (__builtin_expect(events & SOCK_EXPORTED, 0))
+		share_request(entry->ref);
 	return events & (entry->events | EPOLLERR | EPOLLHUP);
 }
 

@@ -91,7 +91,7 @@ static bool watch_again(struct epoll *ep, struct entry *entry)
 /* A connection of the family stays in the set; everything else is the kernel's now. */
 static void after_fork(struct epoll *ep, struct entry *entry)
 {
-	if (entry->set || !sock_ref_valid(entry->ref) || !sock_is_away(entry->ref.sk)) {
+	if (entry->set || !sock_ref_valid(entry->ref) || !sock_is_exported(entry->ref.sk)) {
 		give_to_kernel(ep, entry);
 	} else if (watch_again(ep, entry) && entry_insert(ep, entry)) {
 		entry_make_ready(ep, entry);

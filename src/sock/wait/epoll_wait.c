@@ -246,7 +246,7 @@ static bool is_quiet(struct wait *w)
 	return quiet;
 }
 
-/* The set's own descriptors are the watchman's. */
+/* The set's own descriptors are the leader's. */
 static void set_fds(struct nap *nap)
 {
 	bool watch = nap->rest.own.watch;

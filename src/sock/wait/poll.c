@@ -71,8 +71,8 @@ static void resolve(struct call *call)
 
 		if (fd >= 0 && call->n_members < call->room)
 			ref = call->lookup(fd);
-		if (ref.sk && __builtin_expect(sock_is_away(ref.sk), 0))
-			(void)family_fetch(ref, POLL_PATIENCE);
+		if (ref.sk && __builtin_expect(sock_is_exported(ref.sk), 0))
+			(void)share_fetch(ref, POLL_PATIENCE);
 		if (ref.sk && sock_ref_valid(ref)) {
 			struct member *member = &call->members[call->n_members++];
 
@@ -119,8 +119,8 @@ bool poll_check_members(struct call *call, int *ready)
 		}
 		if (!member->set) {
 			events = poll_events_now(member->ref.sk);
-			if (__builtin_expect(events & SOCK_AWAY, 0))
-				family_ask(member->ref);
+			if (__builtin_expect(events & SOCK_EXPORTED, 0))
+				share_request(member->ref);
 		} else if (epoll_readable(member->set, NULL))
 			events = POLL_READABLE;
 		else /* descriptors that got into the kernel's part behind our back */

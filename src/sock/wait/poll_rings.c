@@ -72,7 +72,7 @@ bool rest_begin(struct rest *rest, struct waiter *waiter, const struct ring_set 
 	return true;
 }
 
-/* Those of rings whose watchman we are.  False: a ring was closed and opened anew. */
+/* Those of rings whose leader we are.  False: a ring was closed and opened anew. */
 static bool add_rings(struct rest *rest)
 {
 	for (unsigned i = 0; i < rest->set->n; i++) {
@@ -132,7 +132,7 @@ int rest_now(struct rest *rest, nsec_t deadline, const sigset_t *mask)
 	if (rc > 0) {
 		int ready = ready_among(fds->fds + 1, own - 1);
 
-		/* Before the call goes: others may have a frame before the next watchman looks. */
+		/* Before the call goes: others may have a frame before the next leader looks. */
 		poll_ready(rest, fds->fds + own);
 		rc = ready;
 	}

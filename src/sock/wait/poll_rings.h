@@ -28,7 +28,7 @@ int ring_set_poll(const struct ring_set *set);
 #define SLEEP_FEW 48
 
 struct sleep_fds {
-	struct pollfd *fds; /* [0] is the bell's */
+	struct pollfd *fds; /* [0] is the wakeup's */
 	unsigned n, room;
 	struct pollfd few[SLEEP_FEW];
 };

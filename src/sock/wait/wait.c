@@ -85,7 +85,7 @@ static bool is_quiet(const struct nap *nap)
 	uint32_t wanted = nap->wait->events | EPOLLERR | EPOLLHUP;
 
 	return !waiter_pending(nap->waiter) && !(sock_events(nap->wait->ref.sk) & wanted) &&
-	       !sock_is_away(nap->wait->ref.sk) && same_rings(nap);
+	       !sock_is_exported(nap->wait->ref.sk) && same_rings(nap);
 }
 
 static int sleep_watching(struct nap *nap)

@@ -9,7 +9,7 @@
 
 #define LETTERS 4096 /* of a poster, used again and again */
 
-struct letter {
+struct message {
 	struct inbox_item item;
 	unsigned poster;
 	unsigned long number; /* plain: posting publishes it */
@@ -24,7 +24,7 @@ static struct {
 	unsigned long taken, takes;
 	/* any, atomic */
 	unsigned long posted;
-	struct letter letters[CREW_MAX][LETTERS];
+	struct message messages[CREW_MAX][LETTERS];
 } shared;
 
 static void take_all(void)
@@ -34,26 +34,26 @@ static void take_all(void)
 	shared.takes++;
 	while (item) {
 		struct inbox_item *next = (struct inbox_item *)(void *)item->link.next;
-		struct letter *letter = container_of(item, struct letter, item);
+		struct message *message = container_of(item, struct message, item);
 
-		CREW_CHECK(letter->number == shared.next[letter->poster]);
-		shared.next[letter->poster]++;
+		CREW_CHECK(message->number == shared.next[message->poster]);
+		shared.next[message->poster]++;
 		shared.taken++;
-		__atomic_store_n(&letter->free, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&message->free, 1, __ATOMIC_RELEASE);
 		item = next;
 	}
 }
 
 static bool post(struct hand *hand, unsigned long number)
 {
-	struct letter *letter = &shared.letters[hand->number][number % LETTERS];
+	struct message *message = &shared.messages[hand->number][number % LETTERS];
 
-	if (!__atomic_load_n(&letter->free, __ATOMIC_ACQUIRE))
+	if (!__atomic_load_n(&message->free, __ATOMIC_ACQUIRE))
 		return false; /* not taken yet */
-	letter->free = 0;
-	letter->poster = hand->number;
-	letter->number = number;
-	inbox_post(&shared.inbox, &letter->item);
+	message->free = 0;
+	message->poster = hand->number;
+	message->number = number;
+	inbox_post(&shared.inbox, &message->item);
 	__atomic_fetch_add(&shared.posted, 1, __ATOMIC_RELAXED);
 	return true;
 }
@@ -79,7 +79,7 @@ static void test_nothing_is_lost_doubled_or_out_of_order(void **state)
 	hold_init(&shared.hold);
 	for (unsigned p = 0; p < CREW_MAX; p++) {
 		for (unsigned i = 0; i < LETTERS; i++)
-			shared.letters[p][i].free = 1;
+			shared.messages[p][i].free = 1;
 	}
 	crew_run(HOLD_SPIN, CREW_MAX, post_and_take);
 	take_all();

@@ -10,7 +10,7 @@
 #define RINGS 3
 #define LETTERS 1024
 
-struct letter {
+struct message {
 	struct inbox_item item;
 	unsigned poster;
 	unsigned long number;
@@ -25,7 +25,7 @@ struct shared {
 	unsigned long ran[RINGS];
 	/* a hand's own */
 	unsigned long posted[CREW_MAX][RINGS];
-	struct letter letters[CREW_MAX][LETTERS];
+	struct message messages[CREW_MAX][LETTERS];
 };
 
 static struct shared *shared;
@@ -40,7 +40,7 @@ static int setup(void **state)
 		ring_init(&shared->rings[i], NULL, i);
 	for (unsigned p = 0; p < CREW_MAX; p++) {
 		for (unsigned i = 0; i < LETTERS; i++)
-			shared->letters[p][i].free = 1;
+			shared->messages[p][i].free = 1;
 	}
 	return 0;
 }
@@ -53,36 +53,36 @@ static int teardown(void **state)
 
 static void run_in_order(struct ring *ring, struct inbox_item *item)
 {
-	struct letter *letter = container_of(item, struct letter, item);
+	struct message *message = container_of(item, struct message, item);
 
 	CREW_CHECK(hold_current == &ring->hold);
-	CREW_CHECK(letter->number == shared->next[ring->id][letter->poster]);
-	shared->next[ring->id][letter->poster]++;
+	CREW_CHECK(message->number == shared->next[ring->id][message->poster]);
+	shared->next[ring->id][message->poster]++;
 	shared->ran[ring->id]++;
-	__atomic_store_n(&letter->free, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&message->free, 1, __ATOMIC_RELEASE);
 }
 
 static void run_and_post_on(struct ring *ring, struct inbox_item *item)
 {
-	struct letter *letter = container_of(item, struct letter, item);
+	struct message *message = container_of(item, struct message, item);
 
 	CREW_CHECK(hold_current == &ring->hold);
 	shared->ran[ring->id]++;
-	if (letter->hops--)
+	if (message->hops--)
 		ring_post(&shared->rings[(ring->id + 1) % RINGS], item);
 	else
-		__atomic_store_n(&letter->free, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&message->free, 1, __ATOMIC_RELEASE);
 }
 
-static struct letter *letter_for(struct hand *hand, unsigned long n)
+static struct message *message_for(struct hand *hand, unsigned long n)
 {
-	struct letter *letter = &shared->letters[hand->number][n % LETTERS];
+	struct message *message = &shared->messages[hand->number][n % LETTERS];
 
-	while (!__atomic_load_n(&letter->free, __ATOMIC_ACQUIRE))
+	while (!__atomic_load_n(&message->free, __ATOMIC_ACQUIRE))
 		sched_yield(); /* it runs without our help */
-	letter->free = 0;
-	letter->poster = hand->number;
-	return letter;
+	message->free = 0;
+	message->poster = hand->number;
+	return message;
 }
 
 static void check_all_ran(unsigned long want)
@@ -108,11 +108,11 @@ static void post_or_hold(struct hand *hand)
 		unsigned r = (unsigned)rand_r(&hand->seed) % RINGS;
 
 		if (rand_r(&hand->seed) % 4) {
-			struct letter *letter = letter_for(hand, n++);
+			struct message *message = message_for(hand, n++);
 
-			letter->item.run = run_in_order;
-			letter->number = shared->posted[hand->number][r]++;
-			ring_post(&shared->rings[r], &letter->item);
+			message->item.run = run_in_order;
+			message->number = shared->posted[hand->number][r]++;
+			ring_post(&shared->rings[r], &message->item);
 		} else if (crew_hold(&shared->rings[r])) {
 			hand_dawdle(hand);
 			crew_release(&shared->rings[r]);
@@ -156,14 +156,14 @@ static void post_against_release(struct hand *hand)
 		if (!goes_on)
 			return;
 		if ((n + hand->number) % crew->size == 0) {
-			struct letter *letter = &shared->letters[0][0];
+			struct message *message = &shared->messages[0][0];
 
-			letter->item.run = run_in_order;
-			letter->number = n;
-			letter->poster = 0;
+			message->item.run = run_in_order;
+			message->number = n;
+			message->poster = 0;
 			crew_stall_stores(); /* the holder's are slow then */
 			hand_dawdle(hand);
-			ring_post(ring, &letter->item);
+			ring_post(ring, &message->item);
 		} else if (crew_hold(ring)) {
 			hand_dawdle(hand);
 			crew_stall_stores();
@@ -194,17 +194,17 @@ static void post_across(struct hand *hand)
 	for (unsigned i = 0; i % 64 || crew_goes_on(hand->crew); i++) {
 		unsigned r = (unsigned)rand_r(&hand->seed) % RINGS;
 		bool held = rand_r(&hand->seed) % 2 && crew_hold(&shared->rings[r]);
-		struct letter *letter = NULL;
+		struct message *message = NULL;
 
-		/* Not letter_for(): who holds a ring must not wait for another. */
-		if (__atomic_load_n(&shared->letters[hand->number][n % LETTERS].free,
+		/* Not message_for(): who holds a ring must not wait for another. */
+		if (__atomic_load_n(&shared->messages[hand->number][n % LETTERS].free,
 				    __ATOMIC_ACQUIRE))
-			letter = letter_for(hand, n++);
-		if (letter) {
-			letter->item.run = run_and_post_on;
-			letter->hops = (unsigned)rand_r(&hand->seed) % 4;
-			shared->posted[hand->number][0] += letter->hops + 1;
-			ring_post(&shared->rings[(r + 1) % RINGS], &letter->item);
+			message = message_for(hand, n++);
+		if (message) {
+			message->item.run = run_and_post_on;
+			message->hops = (unsigned)rand_r(&hand->seed) % 4;
+			shared->posted[hand->number][0] += message->hops + 1;
+			ring_post(&shared->rings[(r + 1) % RINGS], &message->item);
 		}
 		if (held)
 			crew_release(&shared->rings[r]);

@@ -134,9 +134,9 @@ static int begin_send(struct duo *duo, struct sent *sent)
 	NET_CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sent->way), 0);
 	NET_CHECK_EQ(write(sent->way[0], "x", 1), 1);
 	NET_CHECK(control_lock());
-	family_init();
-	NET_CHECK(family_kin(so));
-	so->kin->cookie = family_cookie(duo->end[1].fd);
+	share_init();
+	NET_CHECK(share_of(so));
+	so->sharing->cookie = share_cookie(duo->end[1].fd);
 	rc = pass_send(so, sent->way[0], sent->ticket);
 	control_unlock();
 	return rc;
@@ -211,7 +211,7 @@ static void guess(void *arg)
 	open_world(&w);
 	for (unsigned i = 0; i < 16; i++) {
 		snprintf(names.name[i], sizeof(names.name[i]), "libvma-pass-%u-%llu-%u", geteuid(),
-			 (unsigned long long)family_cookie(w.duo.end[1].fd), i);
+			 (unsigned long long)share_cookie(w.duo.end[1].fd), i);
 		names.n++;
 	}
 	pid = start_squatter(&names, how);

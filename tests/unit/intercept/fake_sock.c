@@ -197,32 +197,32 @@ bool sock_exit_by(int arg, void (*then)(int arg))
 	return false;
 }
 
-bool carry_begin(struct carry_channel *ch)
+bool exec_inherit_begin(struct exec_channel *ch)
 {
 	return false;
 }
 
-uint64_t carry_id(struct sock_ref ref)
+uint64_t exec_inherit_id(struct sock_ref ref)
 {
 	return 0;
 }
 
-void carry_undo(void)
+void exec_inherit_undo(void)
 {
 }
 
-bool carry_open(const struct carry_channel *ch)
+bool exec_inherit_open(const struct exec_channel *ch)
 {
 	fake.carried++;
 	return false;
 }
 
-struct sock_ref carry_add(int fd, bool udp, uint64_t id)
+struct sock_ref exec_inherit_add(int fd, bool udp, uint64_t id)
 {
 	return (struct sock_ref){NULL, 0};
 }
 
-void carry_done(void)
+void exec_inherit_done(void)
 {
 }
 
@@ -395,29 +395,29 @@ int select_sockets(int n, fd_set *r, fd_set *w, fd_set *e, nsec_t timeout, const
 	return (int)answer("select", n);
 }
 
-bool carry_any(void)
+bool exec_inherit_any(void)
 {
 	return false;
 }
 
-bool carry_lend(struct carry_channel *ch)
+bool exec_inherit_lend(struct exec_channel *ch)
 {
 	(void)ch;
 	return false;
 }
 
-uint64_t carry_lent_id(struct sock_ref ref)
+uint64_t exec_inherit_lent_id(struct sock_ref ref)
 {
 	(void)ref;
 	return 0;
 }
 
-void carry_leave(bool carried)
+void exec_inherit_leave(bool carried)
 {
 	(void)carried;
 }
 
-void carry_fetch(struct sock_ref ref)
+void exec_inherit_fetch(struct sock_ref ref)
 {
 	(void)ref;
 }

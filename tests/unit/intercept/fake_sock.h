@@ -38,7 +38,7 @@ struct fake {
 	int kernel_fds; /* as epoll was told */
 	int forked;
 	int unprivileged, changed_root;
-	int carried; /* channels that carry_open() was given */
+	int carried; /* channels that exec_inherit_open() was given */
 	nsec_t timeout;
 	char data[65536]; /* what send() saw last, what recv() gives */
 };

@@ -43,7 +43,7 @@ struct fake_queue {
 	int move_error; /* of move_flow() */
 	/* who shares */
 	unsigned joined, left; /* how often; a member's number is its place in that order */
-	unsigned picked;       /* what share_pick() says */
+	unsigned picked;       /* what reuseport_pick() says */
 	unsigned kernel_done;  /* how often */
 	bool closed;
 };
@@ -292,10 +292,10 @@ static const struct port_ops fake_ops = {
 	.rx_pending = fake_rx_pending,
 	.service = fake_service,
 	.settle = fake_settle,
-	.share_join = fake_share_join,
-	.share_leave = fake_share_leave,
-	.share_move = fake_share_move,
-	.share_pick = fake_share_pick,
+	.reuseport_join = fake_share_join,
+	.reuseport_leave = fake_share_leave,
+	.reuseport_move = fake_share_move,
+	.reuseport_pick = fake_share_pick,
 	.take_flow = fake_add_flow,
 	.tx_flush = fake_tx_flush,
 	.tx_get = fake_tx_get,

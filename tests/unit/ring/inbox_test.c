@@ -4,7 +4,7 @@
 #include "base/list.h"
 #include "vma_test.h"
 
-struct letter {
+struct message {
 	struct inbox_item item;
 	int number;
 };
@@ -17,14 +17,14 @@ static int setup(void **state)
 	return 0;
 }
 
-static struct letter *next_of(struct letter *letter)
+static struct message *next_of(struct message *message)
 {
-	return (struct letter *)(void *)letter->item.link.next;
+	return (struct message *)(void *)message->item.link.next;
 }
 
-static struct letter *take(void)
+static struct message *take(void)
 {
-	return (struct letter *)(void *)inbox_take(&inbox);
+	return (struct message *)(void *)inbox_take(&inbox);
 }
 
 static void test_an_empty_inbox_gives_nothing(void **state)
@@ -35,36 +35,36 @@ static void test_an_empty_inbox_gives_nothing(void **state)
 
 static void test_items_come_out_oldest_first(void **state)
 {
-	struct letter letters[100], *letter;
+	struct message messages[100], *message;
 
 	for (int i = 0; i < 100; i++) {
-		letters[i].number = i;
-		inbox_post(&inbox, &letters[i].item);
+		messages[i].number = i;
+		inbox_post(&inbox, &messages[i].item);
 		assert_false(inbox_empty(&inbox));
 	}
-	letter = take();
-	for (int i = 0; i < 100; i++, letter = next_of(letter))
-		assert_int_equal(letter->number, i);
-	assert_null(letter);
+	message = take();
+	for (int i = 0; i < 100; i++, message = next_of(message))
+		assert_int_equal(message->number, i);
+	assert_null(message);
 }
 
 static void test_what_was_taken_is_gone(void **state)
 {
-	struct letter a, b, *letter;
+	struct message a, b, *message;
 
 	inbox_post(&inbox, &a.item);
 	assert_ptr_equal(take(), &a);
 	assert_true(inbox_empty(&inbox));
 	assert_null(take());
 	inbox_post(&inbox, &b.item);
-	letter = take();
-	assert_ptr_equal(letter, &b);
-	assert_null(next_of(letter));
+	message = take();
+	assert_ptr_equal(message, &b);
+	assert_null(next_of(message));
 }
 
 static void test_an_item_may_be_posted_again(void **state)
 {
-	struct letter a;
+	struct message a;
 
 	for (int i = 0; i < 10; i++) {
 		inbox_post(&inbox, &a.item);

@@ -226,26 +226,26 @@ static void test_a_shared_flow_is_spread_by_its_senders(void **state)
 	uint64_t first[4], then[4];
 
 	assert_int_equal(ops->add_flow(f->a, &key), 0);
-	assert_int_equal(ops->share_join(f->b, &key, &b), -EEXIST);
-	assert_int_equal(ops->share_join(f->a, &key, &a), 0); /* it was its own */
-	assert_int_equal(ops->share_join(f->b, &key, &b), 0);
+	assert_int_equal(ops->reuseport_join(f->b, &key, &b), -EEXIST);
+	assert_int_equal(ops->reuseport_join(f->a, &key, &a), 0); /* it was its own */
+	assert_int_equal(ops->reuseport_join(f->b, &key, &b), 0);
 	assert_int_equal(ops->add_flow(f->b, &key), -EEXIST);
 	assert_in_range(ask_senders(f, first), 64, 192);
 	ask_senders(f, then);
 	assert_memory_equal(first, then, sizeof(first));
-	assert_int_equal(ops->share_join(f->b, &key, &c), 0);
+	assert_int_equal(ops->reuseport_join(f->b, &key, &c), 0);
 	assert_in_range(ask_senders(f, then), 43, 128);
 	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(then[i] & first[i], first[i]); /* b keeps what it had */
-	assert_int_equal(ops->share_move(f->a, &key, &b), 0);
-	assert_int_equal(ops->share_move(f->a, &key, &c), 0);
+	assert_int_equal(ops->reuseport_move(f->a, &key, &b), 0);
+	assert_int_equal(ops->reuseport_move(f->a, &key, &c), 0);
 	assert_int_equal(ask_senders(f, then), 256);
-	ops->share_leave(f->a, &key, &a);
-	ops->share_leave(f->a, &key, &b);
-	ops->share_leave(f->a, &key, &c);
+	ops->reuseport_leave(f->a, &key, &a);
+	ops->reuseport_leave(f->a, &key, &b);
+	ops->reuseport_leave(f->a, &key, &c);
 	assert_int_equal(ops->add_flow(f->b, &key), 0);
 	assert_int_equal(ops->del_flow(f->b, &key), 0);
-	assert_int_equal(ops->share_join(f->b, &key, &b), 0); /* it goes with its queue */
+	assert_int_equal(ops->reuseport_join(f->b, &key, &b), 0); /* it goes with its queue */
 }
 
 /* It may take some bursts without a frame. */

@@ -99,7 +99,7 @@ static void test_what_was_tried_is_attached_and_nothing_else(void **state)
 static void test_a_reason_fits_with_the_longest_names(void **state)
 {
 	struct xdp_kind lower = {.name = "lower-of-name15",
-				 .driver = "a-driver-of-thirty-one-lettersX"};
+				 .driver = "a-driver-of-thirty-one-messagesX"};
 	struct xdp_kind dev = {.kind = "vlan", .lower = &lower};
 	char why[PORT_WHY];
 

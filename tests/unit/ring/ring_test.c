@@ -801,27 +801,27 @@ static void test_a_full_queue_leaves_room_for_an_empty_one(void **state)
 
 /* ---- the inbox ------------------------------------------------------------------------------------ */
 
-struct letter {
+struct message {
 	struct inbox_item item;
 	int runs;
 	struct ring *forward; /* posted on from inside, once */
 };
 
-static void letter_run(struct ring *ring, struct inbox_item *item)
+static void message_run(struct ring *ring, struct inbox_item *item)
 {
-	struct letter *letter = container_of(item, struct letter, item);
-	struct ring *forward = letter->forward;
+	struct message *message = container_of(item, struct message, item);
+	struct ring *forward = message->forward;
 
 	ring_assert_held(ring);
-	letter->runs++;
-	letter->forward = NULL;
+	message->runs++;
+	message->forward = NULL;
 	if (forward)
 		ring_post(forward, item);
 }
 
-static struct letter letter_to(struct ring *forward)
+static struct message message_to(struct ring *forward)
 {
-	return (struct letter){.item.run = letter_run, .forward = forward};
+	return (struct message){.item.run = message_run, .forward = forward};
 }
 
 static struct ring *another_ring(void)
@@ -836,33 +836,33 @@ static struct ring *another_ring(void)
 static void test_what_is_posted_to_a_free_ring_runs_at_once(void **state)
 {
 	struct fixture *f = *state;
-	struct letter letter = letter_to(NULL);
+	struct message message = message_to(NULL);
 
-	ring_post(&f->ring, &letter.item);
-	assert_int_equal(letter.runs, 1);
+	ring_post(&f->ring, &message.item);
+	assert_int_equal(message.runs, 1);
 }
 
 static void test_what_is_posted_while_we_hold_the_ring_runs_when_we_let_go(void **state)
 {
 	struct fixture *f = *state;
-	struct letter letter = letter_to(NULL);
+	struct message message = message_to(NULL);
 
 	hold(&f->ring);
-	ring_post(&f->ring, &letter.item);
-	assert_int_equal(letter.runs, 0); /* never in the middle of what the holder does */
+	ring_post(&f->ring, &message.item);
+	assert_int_equal(message.runs, 0); /* never in the middle of what the holder does */
 	release(&f->ring);
-	assert_int_equal(letter.runs, 1);
+	assert_int_equal(message.runs, 1);
 	assert_true(ring_hold_cold(&f->ring));
-	ring_post(&f->ring, &letter.item);
+	ring_post(&f->ring, &message.item);
 	ring_release_cold(&f->ring);
-	assert_int_equal(letter.runs, 2);
+	assert_int_equal(message.runs, 2);
 }
 
 static void test_what_is_posted_while_we_hold_another_runs_when_we_let_go(void **state)
 {
 	struct fixture *f = *state;
 	struct ring *other = another_ring();
-	struct letter a = letter_to(NULL), b = letter_to(NULL);
+	struct message a = message_to(NULL), b = message_to(NULL);
 
 	hold(other);
 	ring_post(&f->ring, &a.item);
@@ -895,32 +895,32 @@ static void test_what_is_posted_while_somebody_holds_the_ring_he_runs(void **sta
 {
 	struct fixture *f = *state;
 	struct stranger stranger = {.ring = &f->ring};
-	struct letter letter = letter_to(NULL);
+	struct message message = message_to(NULL);
 	pthread_t thread;
 
 	assert_int_equal(pthread_create(&thread, NULL, hold_for_a_while, &stranger), 0);
 	while (!__atomic_load_n(&stranger.held, __ATOMIC_ACQUIRE))
 		usleep(100);
-	ring_post(&f->ring, &letter.item); /* does not wait */
+	ring_post(&f->ring, &message.item); /* does not wait */
 	assert_false(inbox_empty(&f->ring.inbox));
 	assert_false(ring_try(&f->ring));
 	__atomic_store_n(&stranger.go, 1, __ATOMIC_RELEASE);
 	pthread_join(thread, NULL);
-	assert_int_equal(letter.runs, 1);
+	assert_int_equal(message.runs, 1);
 }
 
 static void test_who_takes_the_ring_finds_what_was_posted_done(void **state)
 {
 	struct fixture *f = *state;
-	struct letter letter = letter_to(NULL);
+	struct message message = message_to(NULL);
 
-	inbox_post(&f->ring.inbox, &letter.item);
+	inbox_post(&f->ring.inbox, &message.item);
 	hold(&f->ring);
-	assert_int_equal(letter.runs, 1);
+	assert_int_equal(message.runs, 1);
 	release(&f->ring);
-	inbox_post(&f->ring.inbox, &letter.item);
+	inbox_post(&f->ring.inbox, &message.item);
 	assert_true(ring_try(&f->ring));
-	assert_int_equal(letter.runs, 2);
+	assert_int_equal(message.runs, 2);
 	ring_release_cold(&f->ring);
 }
 
@@ -929,19 +929,19 @@ static void test_what_is_posted_by_what_was_posted_is_not_stranded(void **state)
 {
 	struct fixture *f = *state;
 	struct ring *other = another_ring();
-	struct letter letter = letter_to(other);
+	struct message message = message_to(other);
 
-	ring_post(&f->ring, &letter.item);
-	assert_int_equal(letter.runs, 2);
+	ring_post(&f->ring, &message.item);
+	assert_int_equal(message.runs, 2);
 	assert_true(inbox_empty(&other->inbox));
-	letter = letter_to(&f->ring);
+	message = message_to(&f->ring);
 	hold(other);
-	ring_post(other, &letter.item);
+	ring_post(other, &message.item);
 	release(other);
-	assert_int_equal(letter.runs, 2);
-	letter = letter_to(&f->ring); /* onto the ring it runs on */
-	ring_post(&f->ring, &letter.item);
-	assert_int_equal(letter.runs, 2);
+	assert_int_equal(message.runs, 2);
+	message = message_to(&f->ring); /* onto the ring it runs on */
+	ring_post(&f->ring, &message.item);
+	assert_int_equal(message.runs, 2);
 	mem_free(other);
 }
 
@@ -970,7 +970,7 @@ static int many_open(int ifindex, struct port **port, char why[PORT_WHY])
 static void test_posts_to_many_rings_from_inside_one_are_not_stranded(void **state)
 {
 	struct fixture *f = *state;
-	struct letter letters[RING_POSTED_MAX + 4];
+	struct message messages[RING_POSTED_MAX + 4];
 	char why[PORT_WHY];
 	bool fresh;
 
@@ -981,12 +981,12 @@ static void test_posts_to_many_rings_from_inside_one_are_not_stranded(void **sta
 		assert_int_equal(rings_get(1, i, &rings[i], why, &fresh), 0);
 	hold(&f->ring);
 	for (unsigned i = 0; i < RING_POSTED_MAX + 4; i++) {
-		letters[i] = letter_to(NULL);
-		ring_post(rings[i], &letters[i].item);
+		messages[i] = message_to(NULL);
+		ring_post(rings[i], &messages[i].item);
 	}
 	release(&f->ring);
 	for (unsigned i = 0; i < RING_POSTED_MAX + 4; i++)
-		assert_int_equal(letters[i].runs, 1);
+		assert_int_equal(messages[i].runs, 1);
 	for (unsigned i = 0; i < rings_count(); i++)
 		mem_free(rings_at(i));
 	rings_forget();

@@ -45,18 +45,18 @@ static void nap(nsec_t time)
 /* ---- people of one thread, who do not really sleep --------------------------------------- */
 
 struct person {
-	struct bell bell;
+	struct wakeup wakeup;
 	struct sleep sleep;
 	struct sleeper at;
 };
 
-/* Each has a bell of his own, though it is one thread. */
+/* Each has a wakeup of his own, though it is one thread. */
 static void come(struct person *p, bool guest)
 {
 	sleep_begin(&p->sleep);
 	sleep_end(&p->sleep);
-	p->bell = (struct bell){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
-	p->sleep.bell = &p->bell;
+	p->wakeup = (struct wakeup){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+	p->sleep.wakeup = &p->wakeup;
 	sleep_enter(&p->sleep, &p->at, &place, guest);
 }
 
@@ -68,23 +68,24 @@ static void lie(struct person *p)
 /* If it was, he is up now, and has answered. */
 static bool is_rung(struct person *p)
 {
-	bool rung = p->bell.rung;
+	bool signalled = p->wakeup.signalled;
 	struct pollfd fds[1];
 	uint64_t count;
 
-	assert_int_equal(poll(&(struct pollfd){.fd = p->bell.fd, .events = POLLIN}, 1, 0), rung);
-	if (rung) {
+	assert_int_equal(poll(&(struct pollfd){.fd = p->wakeup.fd, .events = POLLIN}, 1, 0),
+			 signalled);
+	if (signalled) {
 		assert_int_equal(sleep_now(&p->sleep, fds, 1, LONG, NULL), 0);
-		assert_int_equal(read(p->bell.fd, &count, sizeof(count)), sizeof(count));
-		p->bell.rung = 0;
+		assert_int_equal(read(p->wakeup.fd, &count, sizeof(count)), sizeof(count));
+		p->wakeup.signalled = 0;
 	}
-	return rung;
+	return signalled;
 }
 
 static void go(struct person *p)
 {
 	sleep_end(&p->sleep);
-	close(p->bell.fd);
+	close(p->wakeup.fd);
 }
 
 static void test_the_first_one_watches(void **state)
@@ -116,7 +117,7 @@ static void test_the_watch_is_handed_to_one_who_is_woken(void **state)
 			assert_int_equal(is_rung(&p[k]), k == i + 1);
 		lie(&p[i + 1]);
 		assert_true(p[i + 1].at.watch);
-		assert_false(p[i + 1].bell.rung);
+		assert_false(p[i + 1].wakeup.signalled);
 	}
 	go(&p[CROWD - 1]);
 }
@@ -130,9 +131,9 @@ static void test_who_does_not_watch_leaves_without_a_noise(void **state)
 		lie(&p[i]);
 	}
 	go(&p[1]);
-	assert_false(p[0].bell.rung || p[2].bell.rung);
+	assert_false(p[0].wakeup.signalled || p[2].wakeup.signalled);
 	go(&p[2]);
-	assert_false(p[0].bell.rung);
+	assert_false(p[0].wakeup.signalled);
 	go(&p[0]);
 }
 
@@ -146,7 +147,7 @@ static void test_an_heir_who_is_up_is_not_rung_and_watches_when_he_lies(void **s
 	come(&c, false);
 	lie(&c);
 	go(&a); /* b has not lain down yet */
-	assert_false(b.bell.rung || c.bell.rung);
+	assert_false(b.wakeup.signalled || c.wakeup.signalled);
 	/* Nor does the watch end with an heir who never took it over. */
 	go(&b);
 	assert_true(is_rung(&c));
@@ -166,10 +167,10 @@ static void test_a_call_wakes_one_and_no_more_while_he_is_up(void **state)
 	sleep_call(&place);
 	sleep_call(&place);
 	for (int i = 0; i < CROWD; i++)
-		assert_int_equal(is_rung(&p[i]), i == CROWD - 1); /* not the watchman */
+		assert_int_equal(is_rung(&p[i]), i == CROWD - 1); /* not the leader */
 	sleep_call(&place); /* he will look before he lies down */
 	for (int i = 0; i < CROWD; i++)
-		assert_false(p[i].bell.rung);
+		assert_false(p[i].wakeup.signalled);
 	lie(&p[CROWD - 1]);
 	sleep_call(&place);
 	assert_true(is_rung(&p[CROWD - 1]));
@@ -198,11 +199,11 @@ static void test_guests_are_woken_by_every_call_and_never_watch(void **state)
 	sleep_call(&place);
 	assert_true(is_rung(&guests[0]) && is_rung(&guests[1]));
 	assert_true(is_rung(&b));
-	assert_false(a.bell.rung);
+	assert_false(a.wakeup.signalled);
 	go(&guests[0]);
 	go(&a);
 	go(&b); /* guests inherit nothing */
-	assert_false(guests[1].bell.rung);
+	assert_false(guests[1].wakeup.signalled);
 	go(&guests[1]);
 }
 
@@ -346,14 +347,14 @@ static void test_a_thread_that_is_cancelled_hands_the_watch_over(void **state)
 	}
 }
 
-static void test_a_bell_that_the_program_closed_is_replaced(void **state)
+static void test_a_wakeup_that_the_program_closed_is_replaced(void **state)
 {
 	nsec_t start = clock_now();
 	struct sleep sleep;
 	pthread_t thread;
 
 	sleep_begin(&sleep);
-	close(sleep.bell->fd);
+	close(sleep.wakeup->fd);
 	sleep_end(&sleep);
 	assert_int_equal(sleep_at(&place, LONG), 0); /* notices */
 	assert_true(clock_now() - start < LONG / 2);
@@ -372,22 +373,22 @@ static void test_a_bell_that_the_program_closed_is_replaced(void **state)
 	assert_true(clock_now() - start < LONG / 2);
 }
 
-static void *tell_bell(void *arg)
+static void *tell_wakeup(void *arg)
 {
 	struct sleep sleep;
 
 	sleep_begin(&sleep);
-	*(int *)arg = sleep.bell->fd;
+	*(int *)arg = sleep.wakeup->fd;
 	sleep_end(&sleep);
 	return NULL;
 }
 
-static void test_a_thread_takes_its_bell_along(void **state)
+static void test_a_thread_takes_its_wakeup_along(void **state)
 {
 	pthread_t thread;
 	int fd = -1;
 
-	assert_int_equal(pthread_create(&thread, NULL, tell_bell, &fd), 0);
+	assert_int_equal(pthread_create(&thread, NULL, tell_wakeup, &fd), 0);
 	pthread_join(thread, NULL);
 	assert_true(fd >= 0);
 	assert_int_equal(fcntl(fd, F_GETFD), -1);
@@ -405,7 +406,7 @@ static void handle(int sig)
 	handled++;
 	sleep_interrupted();
 	if (heir)
-		heir_was_rung = heir->bell.rung;
+		heir_was_rung = heir->wakeup.signalled;
 	if (nested)
 		assert_int_equal(sleep_at(&other, 5 * MSEC), 0);
 }
@@ -440,8 +441,8 @@ static void test_the_watch_is_handed_over_before_a_handler_runs(void **state)
 	sleep_begin(&sleep);
 	sleep_enter(&sleep, &sleeper, &place, false);
 	/* In the middle of another's coming and going: it has the same thread. */
-	p.bell = (struct bell){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
-	p.sleep = (struct sleep){.bell = &p.bell};
+	p.wakeup = (struct wakeup){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+	p.sleep = (struct sleep){.wakeup = &p.wakeup};
 	sleep_enter(&p.sleep, &p.at, &place, false);
 	lie(&p);
 	heir = &p;
@@ -537,7 +538,7 @@ static void test_a_handler_that_was_refused_ends_the_sleep_all_the_same(void **s
 	assert_int_equal(sleep_place_used(&place), 0);
 }
 
-static void test_a_forked_child_is_nowhere_with_a_bell_of_its_own(void **state)
+static void test_a_forked_child_is_nowhere_with_a_wakeup_of_its_own(void **state)
 {
 	struct sleeper sleeper;
 	struct sleep sleep;
@@ -545,14 +546,14 @@ static void test_a_forked_child_is_nowhere_with_a_bell_of_its_own(void **state)
 	int before;
 
 	sleep_begin(&sleep);
-	before = sleep.bell->fd;
+	before = sleep.wakeup->fd;
 	sleep_enter(&sleep, &sleeper, &other, false);
 	sleep_fork_child();
 	assert_false(sleep_listen(&sleep));
 	sleep_place_init(&other, false); /* whose it is does that */
 	sleep_end(&sleep);
 	sleep_begin(&sleep);
-	assert_int_not_equal(sleep.bell->fd, before);
+	assert_int_not_equal(sleep.wakeup->fd, before);
 	sleep_end(&sleep);
 	close(before);
 	come(&a, false);
@@ -574,13 +575,13 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_call_between_listening_and_sleeping_is_not_slept_through),
 	TEST(test_a_watch_is_handed_to_a_thread_that_sleeps),
 	TEST(test_a_thread_that_is_cancelled_hands_the_watch_over),
-	TEST(test_a_bell_that_the_program_closed_is_replaced),
-	TEST(test_a_thread_takes_its_bell_along),
+	TEST(test_a_wakeup_that_the_program_closed_is_replaced),
+	TEST(test_a_thread_takes_its_wakeup_along),
 	TEST(test_the_watch_is_handed_over_before_a_handler_runs),
 	TEST(test_a_signal_before_the_sleep_ends_it),
 	TEST(test_a_handler_is_refused_while_its_thread_is_at_a_places_lock),
 	TEST(test_a_handler_that_was_refused_ends_the_sleep_all_the_same),
-	TEST(test_a_forked_child_is_nowhere_with_a_bell_of_its_own),
+	TEST(test_a_forked_child_is_nowhere_with_a_wakeup_of_its_own),
 };
 
 VMA_TEST_MAIN("sleep", tests, NULL, NULL)

@@ -100,12 +100,12 @@ void sock_release(struct ring *ring)
 }
 
 /* No socket here is another process's. */
-int family_fetch(struct sock_ref ref, nsec_t patience)
+int share_fetch(struct sock_ref ref, nsec_t patience)
 {
 	return 0;
 }
 
-void family_ask(struct sock_ref ref)
+void share_request(struct sock_ref ref)
 {
 }
 

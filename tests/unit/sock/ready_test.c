@@ -224,12 +224,12 @@ static void test_who_does_not_lie_is_not_rung(void **state)
 	sleep_begin(&nap.sleep);
 	sleep_enter(&nap.sleep, &nap.at, &w[0].sleepers, false);
 	fake_set(&s[0], EPOLLIN);
-	assert_int_equal(nap.sleep.bell->rung, 0);
+	assert_int_equal(nap.sleep.wakeup->signalled, 0);
 	watch_next(waiter_take(&w[0]));
 	assert_true(sleep_listen(&nap.sleep));
 	sleep_end(&nap.sleep);
 	fake_set(&s[0], EPOLLIN);
-	assert_int_equal(nap.sleep.bell->rung, 0);
+	assert_int_equal(nap.sleep.wakeup->signalled, 0);
 	waiter_discard(&w[0]);
 	unwatch(&in);
 }
@@ -279,7 +279,7 @@ static void test_a_program_that_closes_everything_does_not_end_waiting(void **st
 	int rc, old;
 
 	fake_lie_down(&nap, &w[0]);
-	old = nap.sleep.bell->fd;
+	old = nap.sleep.wakeup->fd;
 	sleep_end(&nap.sleep);
 	close(old);
 	fake_lie_down(&nap, &w[0]);
@@ -303,7 +303,7 @@ static void *get_self(void *arg)
 
 	assert_ptr_equal(self, waiter_self());
 	fake_lie_down(&nap, self);
-	*(int *)arg = nap.sleep.bell->fd;
+	*(int *)arg = nap.sleep.wakeup->fd;
 	sleep_end(&nap.sleep);
 	return self;
 }
@@ -400,11 +400,11 @@ static void test_a_forked_child_has_an_eventfd_of_its_own(void **state)
 	int before, rc;
 
 	fake_lie_down(&nap, &w[0]);
-	before = nap.sleep.bell->fd;
+	before = nap.sleep.wakeup->fd;
 	sleep_end(&nap.sleep);
 	ready_fork_child();
 	fake_lie_down(&nap, &w[0]);
-	assert_int_not_equal(nap.sleep.bell->fd, before);
+	assert_int_not_equal(nap.sleep.wakeup->fd, before);
 	waiter_wake(&w[0]);
 	sleep_for(&nap, 10 * NSEC_PER_SEC, &rc);
 	assert_int_equal(rc, 0);

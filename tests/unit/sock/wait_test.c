@@ -78,7 +78,7 @@ static void test_nobody_sleeps_at_a_socket_that_is_away(void **state)
 {
 	int rc;
 
-	so.sk.events = SOCK_AWAY;
+	so.sk.events = SOCK_EXPORTED;
 	assert_true(one_wait(LONG, &rc) < LONG / 2);
 	assert_int_equal(rc, 0);
 	assert_int_equal(list_empty(&so.sk.watches), true);
@@ -105,7 +105,7 @@ static void test_a_handler_that_runs_before_the_wait_ends_the_call(void **state)
 
 static void test_a_handler_with_sa_restart_does_not(void **state)
 {
-	so.sk.events = SOCK_AWAY; /* it does not sleep, either */
+	so.sk.events = SOCK_EXPORTED; /* it does not sleep, either */
 	assert_int_equal(interrupted_wait(true, 0), 0);
 }
 

@@ -16,17 +16,17 @@
 static void test_items_are_read_in_turn(void **state)
 {
 	const char *text = "600,12345678901,7;0,18446744073709551615,4611686018427387904";
-	struct heritage_item item;
+	struct inherited_item item;
 
-	assert_true(heritage_read_item(&text, &item));
+	assert_true(inherited_read_item(&text, &item));
 	assert_int_equal(item.fd, 600);
 	assert_int_equal(item.inode, 12345678901);
 	assert_int_equal(item.number, 7);
-	assert_true(heritage_read_item(&text, &item));
+	assert_true(inherited_read_item(&text, &item));
 	assert_int_equal(item.fd, 0);
 	assert_true(item.inode == UINT64_MAX);
 	assert_true(item.number == 1ull << 62);
-	assert_false(heritage_read_item(&text, &item));
+	assert_false(inherited_read_item(&text, &item));
 	assert_int_equal(*text, 0);
 }
 
@@ -52,12 +52,12 @@ static void test_nonsense_is_no_item(void **state)
 		"1,18446744073709551616,3",
 		"1,2,4611686018427387905",
 	};
-	struct heritage_item item;
+	struct inherited_item item;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		const char *text = wrong[i];
 
-		if (heritage_read_item(&text, &item) || text != wrong[i])
+		if (inherited_read_item(&text, &item) || text != wrong[i])
 			fail_msg("%s", wrong[i]);
 	}
 }
@@ -67,13 +67,13 @@ static void test_variable_is_taken_out(void **state)
 	char *env[] = {(char *)"A=1", (char *)"VMA_INHERITED=1,2,3", (char *)"VMA_INHERITED_NOT=1",
 		       (char *)"B=2", NULL};
 
-	assert_string_equal(heritage_take_variable(env), "1,2,3");
+	assert_string_equal(inherited_take_variable(env), "1,2,3");
 	assert_string_equal(env[0], "A=1");
 	assert_string_equal(env[1], "VMA_INHERITED_NOT=1");
 	assert_string_equal(env[2], "B=2");
 	assert_null(env[3]);
-	assert_null(heritage_take_variable(env));
-	assert_null(heritage_take_variable(NULL));
+	assert_null(inherited_take_variable(env));
+	assert_null(inherited_take_variable(NULL));
 }
 
 static void take_nothing(int fd, uint64_t inode)
@@ -82,7 +82,7 @@ static void take_nothing(int fd, uint64_t inode)
 
 	snprintf(text, sizeof(text), "%d,%lu,1;%d,%lu,1", fd, inode, fd, inode);
 	fake.carried = 0;
-	heritage_take(text);
+	inherited_take(text);
 	if (fake.carried || fd_next(0) >= 0)
 		fail_msg("%s", text);
 }
@@ -98,8 +98,8 @@ static uint64_t inode_of(int fd)
 static void test_what_is_not_there_is_not_inherited(void **state)
 {
 	fake.carried = 0;
-	heritage_take(NULL);
-	heritage_take("");
+	inherited_take(NULL);
+	inherited_take("");
 	assert_int_equal(fake.carried, 0);
 	take_nothing(0, 1);
 	take_nothing(INT_MAX, 1);
@@ -120,7 +120,7 @@ static void test_what_is_no_channel_is_not_opened(void **state)
 	take_nothing(tcp, inode_of(tcp));
 	take_nothing(packets[0], inode_of(packets[1]));
 	snprintf(text, sizeof(text), "%d,%lu,1", packets[0], inode_of(packets[0]));
-	heritage_take(text);
+	inherited_take(text);
 	assert_int_equal(fake.carried, 1);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(close(pipes[i]), 0);

@@ -5,8 +5,8 @@
 
 #include "vma_test.h"
 
-static uint8_t buckets[SHARE_BUCKETS];
-static struct share_members members;
+static uint8_t buckets[REUSEPORT_BUCKETS];
+static struct reuseport_members members;
 
 static int setup(void **state)
 {
@@ -18,7 +18,7 @@ static int setup(void **state)
 static unsigned add(uint8_t rank, bool spread)
 {
 	struct flow_share share = {.rank = rank, .spread = spread};
-	int member = share_add(&members, &share, 0);
+	int member = reuseport_add(&members, &share, 0);
 
 	assert_true(member >= 0);
 	return (unsigned)member;
@@ -32,12 +32,12 @@ static uint64_t bit(unsigned i)
 /* Every receiver has its part, give or take one; nobody else has any. */
 static void expect_even(uint64_t receivers)
 {
-	unsigned count[SHARE_MEMBERS] = {0};
-	unsigned least = SHARE_BUCKETS / (unsigned)__builtin_popcountll(receivers);
+	unsigned count[REUSEPORT_MEMBERS] = {0};
+	unsigned least = REUSEPORT_BUCKETS / (unsigned)__builtin_popcountll(receivers);
 
-	for (unsigned b = 0; b < SHARE_BUCKETS; b++)
+	for (unsigned b = 0; b < REUSEPORT_BUCKETS; b++)
 		count[buckets[b]]++;
-	for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
+	for (unsigned i = 0; i < REUSEPORT_MEMBERS; i++) {
 		if (receivers & bit(i))
 			assert_in_range(count[i], least, least + 1);
 		else
@@ -45,36 +45,36 @@ static void expect_even(uint64_t receivers)
 	}
 }
 
-static unsigned changed_hands(const uint8_t before[SHARE_BUCKETS])
+static unsigned changed_hands(const uint8_t before[REUSEPORT_BUCKETS])
 {
 	unsigned n = 0;
 
-	for (unsigned b = 0; b < SHARE_BUCKETS; b++)
+	for (unsigned b = 0; b < REUSEPORT_BUCKETS; b++)
 		n += before[b] != buckets[b];
 	return n;
 }
 
 static void test_parts_are_even_and_few_change_hands(void **state)
 {
-	uint8_t before[SHARE_BUCKETS];
+	uint8_t before[REUSEPORT_BUCKETS];
 	uint64_t receivers = 0;
 
-	for (unsigned i = 0; i < SHARE_MEMBERS; i++) {
+	for (unsigned i = 0; i < REUSEPORT_MEMBERS; i++) {
 		receivers |= bit(i);
 		memcpy(before, buckets, sizeof(before));
-		share_balance(buckets, receivers);
+		reuseport_balance(buckets, receivers);
 		expect_even(receivers);
 		if (i)
-			assert_true(changed_hands(before) <= SHARE_BUCKETS / (i + 1) + 1);
+			assert_true(changed_hands(before) <= REUSEPORT_BUCKETS / (i + 1) + 1);
 	}
-	for (unsigned i = 0; i + 1 < SHARE_MEMBERS; i++) {
+	for (unsigned i = 0; i + 1 < REUSEPORT_MEMBERS; i++) {
 		unsigned had = 0;
 
 		receivers &= ~bit(i);
 		memcpy(before, buckets, sizeof(before));
-		for (unsigned b = 0; b < SHARE_BUCKETS; b++)
+		for (unsigned b = 0; b < REUSEPORT_BUCKETS; b++)
 			had += before[b] == i;
-		share_balance(buckets, receivers);
+		reuseport_balance(buckets, receivers);
 		expect_even(receivers);
 		assert_int_equal(changed_hands(before), had);
 	}
@@ -82,9 +82,9 @@ static void test_parts_are_even_and_few_change_hands(void **state)
 
 static void test_nobody_gets_nothing(void **state)
 {
-	assert_int_equal(share_receivers(&members), 0);
+	assert_int_equal(reuseport_receivers(&members), 0);
 	memset(buckets, 5, sizeof(buckets));
-	share_balance(buckets, 0);
+	reuseport_balance(buckets, 0);
 	assert_int_equal(buckets[0], 5);
 }
 
@@ -92,11 +92,11 @@ static void test_the_latest_of_those_that_do_not_spread_gets_everything(void **s
 {
 	unsigned a = add(0, false), b = add(0, false);
 
-	assert_int_equal(share_receivers(&members), bit(b));
+	assert_int_equal(reuseport_receivers(&members), bit(b));
 	members.at[b].seq = 0;
-	assert_int_equal(share_receivers(&members), bit(a));
+	assert_int_equal(reuseport_receivers(&members), bit(a));
 	b = add(0, false);
-	assert_int_equal(share_receivers(&members), bit(b));
+	assert_int_equal(reuseport_receivers(&members), bit(b));
 }
 
 /* As in the kernel: the latest is looked at, and if it is one of a group the group gets it. */
@@ -104,11 +104,11 @@ static void test_those_that_spread_do_if_the_latest_does(void **state)
 {
 	unsigned a = add(0, true), b = add(0, false), c = add(0, true);
 
-	assert_int_equal(share_receivers(&members), bit(a) | bit(c));
+	assert_int_equal(reuseport_receivers(&members), bit(a) | bit(c));
 	members.at[c].seq = 0;
-	assert_int_equal(share_receivers(&members), bit(b));
+	assert_int_equal(reuseport_receivers(&members), bit(b));
 	members.at[b].seq = 0;
-	assert_int_equal(share_receivers(&members), bit(a));
+	assert_int_equal(reuseport_receivers(&members), bit(a));
 }
 
 static void test_who_is_bound_closer_comes_first(void **state)
@@ -116,33 +116,33 @@ static void test_who_is_bound_closer_comes_first(void **state)
 	unsigned a = add(SHARE_ADDRESS, true), b = add(0, true), c = add(SHARE_ADDRESS, true);
 	unsigned d;
 
-	assert_int_equal(share_receivers(&members), bit(a) | bit(c));
+	assert_int_equal(reuseport_receivers(&members), bit(a) | bit(c));
 	d = add(SHARE_ADDRESS | SHARE_DEVICE, true);
-	assert_int_equal(share_receivers(&members), bit(d));
+	assert_int_equal(reuseport_receivers(&members), bit(d));
 	members.at[a].seq = members.at[c].seq = members.at[d].seq = 0;
-	assert_int_equal(share_receivers(&members), bit(b));
+	assert_int_equal(reuseport_receivers(&members), bit(b));
 }
 
 static void test_a_full_share_takes_nobody(void **state)
 {
 	struct flow_share share = {.spread = true};
 
-	for (unsigned i = 0; i < SHARE_MEMBERS; i++)
+	for (unsigned i = 0; i < REUSEPORT_MEMBERS; i++)
 		assert_int_equal(add(0, true), i);
-	assert_int_equal(share_add(&members, &share, 0), -1);
+	assert_int_equal(reuseport_add(&members, &share, 0), -1);
 	members.at[9].seq = 0;
 	assert_int_equal(add(0, true), 9);
 }
 
 static void test_senders_find_every_place(void **state)
 {
-	unsigned count[SHARE_BUCKETS] = {0};
+	unsigned count[REUSEPORT_BUCKETS] = {0};
 
 	for (uint32_t port = 0; port < 65536; port++)
-		count[share_bucket(0x0100000a, (uint16_t)port, 77)]++;
+		count[reuseport_bucket(0x0100000a, (uint16_t)port, 77)]++;
 	for (uint32_t host = 0; host < 65536; host++)
-		count[share_bucket(0x0000000a | host << 16, 80, 77)]++;
-	for (unsigned b = 0; b < SHARE_BUCKETS; b++)
+		count[reuseport_bucket(0x0000000a | host << 16, 80, 77)]++;
+	for (unsigned b = 0; b < REUSEPORT_BUCKETS; b++)
 		assert_in_range(count[b], 400, 624); /* 512, and five times its deviation */
 }
 

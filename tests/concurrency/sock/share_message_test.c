@@ -4,7 +4,7 @@
  * its channel ends, and the process that it came from keeps its sockets, and its peace.
  *
  * The hostile end is in the same process: a channel that was made for a child which was never
- * started (carry_lend()).
+ * started (exec_inherit_lend()).
  */
 #include "duo.h"
 #include "vma_test.h"
@@ -36,10 +36,10 @@ static void run(const char *name, void (*fn)(void *arg), void *arg)
 
 static struct channel *lend(void)
 {
-	struct carry_channel ch;
+	struct exec_channel ch;
 	struct channel *hostile;
 
-	NET_CHECK(carry_lend(&ch));
+	NET_CHECK(exec_inherit_lend(&ch));
 	hostile = channel_create(ch.fd, ch.last_id);
 	NET_CHECK(hostile);
 	return hostile;
@@ -47,34 +47,34 @@ static struct channel *lend(void)
 
 struct heard {
 	int rc; /* of channel_receive() */
-	struct letter letter;
+	struct message message;
 	int memfd;
 };
 
 static bool hears(struct channel *hostile, struct heard *heard)
 {
 	heard->memfd = -1;
-	heard->rc = channel_receive(hostile, &heard->letter, &heard->memfd);
+	heard->rc = channel_receive(hostile, &heard->message, &heard->memfd);
 	return heard->rc != 0;
 }
 
-/* The next letter; its descriptor, or -1. */
-static int expect(struct channel *hostile, enum letter_kind kind, uint64_t id)
+/* The next message; its descriptor, or -1. */
+static int expect(struct channel *hostile, enum message_kind kind, uint64_t id)
 {
 	struct heard heard;
 
 	NET_CHECK(NET_WAIT(hears(hostile, &heard), PATIENCE));
 	NET_CHECK_EQ(heard.rc, 1);
-	NET_CHECK_EQ(heard.letter.kind, kind);
-	NET_CHECK_EQ(heard.letter.id, id);
+	NET_CHECK_EQ(heard.message.kind, kind);
+	NET_CHECK_EQ(heard.message.id, id);
 	return heard.memfd;
 }
 
 /* Asks for a connection, and gets it: its bytes. */
 static int take(struct channel *hostile, uint64_t id)
 {
-	channel_send(hostile, LETTER_WANT, id, 0, -1);
-	return expect(hostile, LETTER_GIVE, id);
+	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
+	return expect(hostile, MESSAGE_EXPORT, id);
 }
 
 /* Are we cut off?  What is said before that is not heard. */
@@ -124,7 +124,7 @@ static void ask_for_what_came_later(void *arg)
 	duo_open(&early, DUO_TCP, &listener);
 	hostile = lend();
 	duo_open(&late, DUO_TCP, &listener);
-	channel_send(hostile, LETTER_WANT, id_of(&late.end[1]), 0, -1);
+	channel_send(hostile, MESSAGE_REQUEST, id_of(&late.end[1]), 0, -1);
 	expect_cut(hostile);
 	duo_talk(&early, 3);
 	duo_talk(&late, 3);
@@ -140,7 +140,7 @@ static void test_what_was_accepted_after_the_fork_is_not_given(void **state)
 
 static bool is_quiet(void)
 {
-	return !__atomic_load_n(&family.busy, __ATOMIC_ACQUIRE);
+	return !__atomic_load_n(&share_process.busy, __ATOMIC_ACQUIRE);
 }
 
 static void give_what_was_given(void *arg)
@@ -156,7 +156,7 @@ static void give_what_was_given(void *arg)
 	duo_send(&duo, 0, 5);
 	hostile = lend();
 	memfd = take(hostile, id_of(&duo.end[1]));
-	channel_send(hostile, LETTER_GIVE, id_of(&duo.end[1]), 0, memfd);
+	channel_send(hostile, MESSAGE_EXPORT, id_of(&duo.end[1]), 0, memfd);
 	expect_cut(hostile);
 	duo_talk(&duo, 3);
 	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
@@ -184,14 +184,14 @@ static int memfd_of(const void *bytes, size_t len)
 	return fd;
 }
 
-/* So many bytes of frames, their lengths among them, in letters; a descriptor with all of them. */
+/* So many bytes of frames, their lengths among them, in messages; a descriptor with all of them. */
 static int collect_late(struct channel *hostile, uint64_t id, size_t size)
 {
 	uint8_t bytes[4096];
 	size_t got = 0;
 
 	while (got < size) {
-		int memfd = expect(hostile, LETTER_LATE, id);
+		int memfd = expect(hostile, MESSAGE_LATE, id);
 		ssize_t n = pread(memfd, bytes + got, sizeof(bytes) - got, 0);
 
 		NET_CHECK(n > 0);
@@ -224,14 +224,14 @@ static void send_to_who_left(void *arg)
 	duo_send(&duo, 0, LATE);
 	late = collect_late(hostile, id, LATE * LATE_FRAME);
 	loop_port_lose(lose_all);
-	channel_send(hostile, LETTER_TAKEN, id, 0, -1);
+	channel_send(hostile, MESSAGE_ACK, id, 0, -1);
 	NET_CHECK_EQ(duo_take(&duo, 0), 0);
-	NET_CHECK_EQ(expect(hostile, LETTER_WANT, id), -1);
-	channel_send(hostile, LETTER_GIVE, id, 0, memfd);
-	NET_CHECK_EQ(expect(hostile, LETTER_TAKEN, id), -1);
-	/* Frames of another connection than the letter is about are nobody's. */
-	channel_send(hostile, LETTER_LATE, id_of(&other.end[1]), 0, sys_fd_copy(late));
-	channel_send(hostile, LETTER_LATE, id, 0, late);
+	NET_CHECK_EQ(expect(hostile, MESSAGE_REQUEST, id), -1);
+	channel_send(hostile, MESSAGE_EXPORT, id, 0, memfd);
+	NET_CHECK_EQ(expect(hostile, MESSAGE_ACK, id), -1);
+	/* Frames of another connection than the message is about are nobody's. */
+	channel_send(hostile, MESSAGE_LATE, id_of(&other.end[1]), 0, sys_fd_copy(late));
+	channel_send(hostile, MESSAGE_LATE, id, 0, late);
 	NET_CHECK(NET_WAIT(duo_take(&duo, 0) || duo.got[0] == duo.sent[0], PATIENCE));
 	duo_drain(&duo, 0);
 	loop_port_lose(NULL);
@@ -269,7 +269,7 @@ static void give_away(struct given *given)
 /* It is refused, and is here as it was. */
 static void come_back(struct given *given)
 {
-	channel_send(given->hostile, LETTER_REFUSED, given->id, 0, -1);
+	channel_send(given->hostile, MESSAGE_NACK, given->id, 0, -1);
 	duo_talk(&given->duo, 3);
 	channel_destroy(given->hostile);
 	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
@@ -302,11 +302,11 @@ static void lose_what_was_not_taken(void *arg)
 	char byte;
 
 	give_away(&given);
-	channel_send(given.hostile, LETTER_CLOSED, given.id, 0, -1);
-	channel_send(given.hostile, LETTER_LOST, given.id, 0, -1);
+	channel_send(given.hostile, MESSAGE_CLOSED, given.id, 0, -1);
+	channel_send(given.hostile, MESSAGE_LOST, given.id, 0, -1);
 	/* Answered when all was heard. */
-	channel_send(given.hostile, LETTER_WANT, id_of(&given.probe), 0, -1);
-	NET_CHECK_EQ(expect(given.hostile, LETTER_LOST, id_of(&given.probe)), -1);
+	channel_send(given.hostile, MESSAGE_REQUEST, id_of(&given.probe), 0, -1);
+	NET_CHECK_EQ(expect(given.hostile, MESSAGE_LOST, id_of(&given.probe)), -1);
 	NET_CHECK_EQ(tsock_recv(&given.duo.end[1], &byte, 1, MSG_DONTWAIT), -EAGAIN);
 	come_back(&given);
 }
@@ -342,12 +342,12 @@ static void leave_a_listener(void *arg)
 	id = id_of(&listener);
 	hostile = lend();
 	NET_CHECK(flows());
-	channel_send(hostile, LETTER_LEFT, id, 0, -1);
-	expect(hostile, LETTER_LEFT, id);
+	channel_send(hostile, MESSAGE_TO_KERNEL, id, 0, -1);
+	expect(hostile, MESSAGE_TO_KERNEL, id);
 	NET_CHECK_EQ(flows(), 0);
 	/* Who comes late is told, too. */
-	channel_send(hostile, LETTER_LEFT, id, 0, -1);
-	expect(hostile, LETTER_CLOSED, id);
+	channel_send(hostile, MESSAGE_TO_KERNEL, id, 0, -1);
+	expect(hostile, MESSAGE_CLOSED, id);
 	channel_destroy(hostile);
 	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
 	duo_end(&listener);
@@ -360,7 +360,7 @@ static void test_who_leaves_hears_that_all_have(void **state)
 
 static bool is_member_away(struct tsock *ts)
 {
-	return sock_is_away(ts->ref.sk);
+	return sock_is_exported(ts->ref.sk);
 }
 
 /* It has said that it holds the listener no more when it is offered to it: no other word. */
@@ -375,19 +375,19 @@ static void exit_while_offered(void *arg)
 	listener = duo_listener(7000);
 	id = id_of(&listener);
 	hostile = lend();
-	channel_send(hostile, LETTER_WANT, id, 0, -1);
-	expect(hostile, LETTER_JOIN, id);
+	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
+	expect(hostile, MESSAGE_JOIN, id);
 	/* Who receives now; ours withdraws when it was idle. */
 	do {
-		channel_send(hostile, LETTER_JOIN, id, LETTER_TOO, -1);
+		channel_send(hostile, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
 	} while (!NET_WAIT(is_member_away(&listener), 100));
 	NET_CHECK(control_lock());
-	channel_send(hostile, LETTER_OFFER, id, 0, -1);
-	family_exit();
+	channel_send(hostile, MESSAGE_OFFER, id, 0, -1);
+	share_exit();
 	control_unlock();
-	expect(hostile, LETTER_CLOSED, id);
+	expect(hostile, MESSAGE_CLOSED, id);
 	while (hears(hostile, &heard) && heard.rc > 0)
-		NET_CHECK_EQ(heard.letter.kind, LETTER_CLOSED);
+		NET_CHECK_EQ(heard.message.kind, MESSAGE_CLOSED);
 	channel_destroy(hostile);
 	duo_end(&listener);
 }
@@ -429,22 +429,22 @@ static void neglect_a_listener(void *arg)
 	to = tsock_name(&listener);
 	id = id_of(&listener);
 	hostile = lend();
-	channel_send(hostile, LETTER_WANT, id, 0, -1);
-	expect(hostile, LETTER_JOIN, id);
+	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
+	expect(hostile, MESSAGE_JOIN, id);
 	for (unsigned i = 0; i < 2; i++) {
 		client[i] = call(&to);
-		expect(hostile, LETTER_OFFER, id); /* once, and once more after a while */
-		NET_CHECK(!sock_is_away(listener.ref.sk));
+		expect(hostile, MESSAGE_OFFER, id); /* once, and once more after a while */
+		NET_CHECK(!sock_is_exported(listener.ref.sk));
 	}
-	channel_send(hostile, LETTER_JOIN, id, LETTER_TOO, -1);
+	channel_send(hostile, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
 	for (unsigned i = 0; i < 2; i++) {
-		memfd = expect(hostile, LETTER_PENDING, id);
+		memfd = expect(hostile, MESSAGE_PENDING, id);
 		NET_CHECK(memfd >= 0);
 		sys_close_fd(&memfd);
-		channel_send(hostile, LETTER_RECEIVED, id, 0, -1);
+		channel_send(hostile, MESSAGE_RECEIVED, id, 0, -1);
 	}
 	/* A SYN that was steered here before may come late: it waits for that. */
-	NET_CHECK(NET_WAIT(sock_is_away(listener.ref.sk), PATIENCE));
+	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), PATIENCE));
 	channel_destroy(hostile);
 	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
 	end_calls(client, 2);
@@ -484,25 +484,25 @@ static void step_back_for_one(void *arg)
 	id = id_of(&listener);
 	for (unsigned i = 0; i < 2; i++) {
 		others[i] = lend();
-		channel_send(others[i], LETTER_WANT, id, 0, -1);
-		expect(others[i], LETTER_JOIN, id);
+		channel_send(others[i], MESSAGE_REQUEST, id, 0, -1);
+		expect(others[i], MESSAGE_JOIN, id);
 	}
 	client[0] = call(&to);
 	for (unsigned i = 0; i < 2; i++)
-		expect(others[i], LETTER_OFFER, id);
+		expect(others[i], MESSAGE_OFFER, id);
 	loop_port_lose(lose_acks);
 	client[1] = call(&to);
-	channel_send(others[which], LETTER_JOIN, id, LETTER_TOO, -1);
-	memfd = expect(others[which], LETTER_PENDING, id);
+	channel_send(others[which], MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
+	memfd = expect(others[which], MESSAGE_PENDING, id);
 	sys_close_fd(&memfd);
-	channel_send(others[which], LETTER_RECEIVED, id, 0, -1);
+	channel_send(others[which], MESSAGE_RECEIVED, id, 0, -1);
 	NET_CHECK_EQ(tsock_send(&client[1], "x", 1, 0), 1);
-	memfd = expect(others[which], LETTER_PENDING, id);
+	memfd = expect(others[which], MESSAGE_PENDING, id);
 	NET_CHECK(memfd >= 0);
 	sys_close_fd(&memfd);
-	channel_send(others[which], LETTER_RECEIVED, id, 0, -1);
+	channel_send(others[which], MESSAGE_RECEIVED, id, 0, -1);
 	loop_port_lose(NULL);
-	NET_CHECK(NET_WAIT(sock_is_away(listener.ref.sk), PATIENCE));
+	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), PATIENCE));
 	for (unsigned i = 0; i < 2; i++)
 		channel_destroy(others[i]);
 	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
@@ -539,26 +539,26 @@ static void send_to_who_was_handed_on(void *arg)
 	to = tsock_name(&listener);
 	id = id_of(&listener);
 	hostile = lend();
-	channel_send(hostile, LETTER_WANT, id, 0, -1);
-	expect(hostile, LETTER_JOIN, id);
+	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
+	expect(hostile, MESSAGE_JOIN, id);
 	client = call(&to);
-	expect(hostile, LETTER_OFFER, id);
-	channel_send(hostile, LETTER_JOIN, id, LETTER_TOO, -1);
-	memfd = expect(hostile, LETTER_PENDING, id);
+	expect(hostile, MESSAGE_OFFER, id);
+	channel_send(hostile, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
+	memfd = expect(hostile, MESSAGE_PENDING, id);
 	NET_CHECK_EQ(tsock_send(&client, "abc", 3, 0), 3);
 	late = collect_late(hostile, id, ABC_FRAME);
 	loop_port_lose(lose_all); /* it is not sent again */
-	channel_send(hostile, LETTER_RECEIVED, id, 0, -1);
-	NET_CHECK(NET_WAIT(sock_is_away(listener.ref.sk), PATIENCE));
+	channel_send(hostile, MESSAGE_RECEIVED, id, 0, -1);
+	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), PATIENCE));
 	/* It comes back, and only from there. */
-	channel_send(hostile, LETTER_PENDING, id, 0, memfd);
+	channel_send(hostile, MESSAGE_PENDING, id, 0, memfd);
 	NET_CHECK(NET_WAIT(tsock_accept(&listener, &server, NULL) >= 0, PATIENCE));
 	other = lend();
-	channel_send(other, LETTER_LATE, id, 0, sys_fd_copy(late));
-	channel_send(other, LETTER_WANT, id, 0, -1);
-	NET_CHECK_EQ(expect(other, LETTER_JOIN, id), -1); /* that was read */
+	channel_send(other, MESSAGE_LATE, id, 0, sys_fd_copy(late));
+	channel_send(other, MESSAGE_REQUEST, id, 0, -1);
+	NET_CHECK_EQ(expect(other, MESSAGE_JOIN, id), -1); /* that was read */
 	NET_CHECK(!has_bytes(&server, "abc"));
-	channel_send(hostile, LETTER_LATE, id, 0, late);
+	channel_send(hostile, MESSAGE_LATE, id, 0, late);
 	NET_CHECK(NET_WAIT(has_bytes(&server, "abc"), PATIENCE));
 	loop_port_lose(NULL);
 	channel_destroy(hostile);
@@ -596,8 +596,8 @@ static void lose_what_was_given(void *arg)
 	hostile = lend();
 	tsock_close(&duo.end[1]); /* it is kept for the hostile end */
 	memfd = take(hostile, id);
-	channel_send(hostile, LETTER_LOST, id, 0, -1);
-	channel_send(hostile, LETTER_TAKEN, id, 0, -1);
+	channel_send(hostile, MESSAGE_LOST, id, 0, -1);
+	channel_send(hostile, MESSAGE_ACK, id, 0, -1);
 	sys_close_fd(&memfd);
 	expect_cut(hostile);
 	NET_CHECK(NET_WAIT(has_ended(&duo), PATIENCE));
@@ -624,13 +624,13 @@ static void give_another_one(void *arg)
 	duo_open(&other, DUO_TCP, &listener);
 	hostile = lend();
 	memfd = take(hostile, id_of(&duo.end[1]));
-	channel_send(hostile, LETTER_TAKEN, id_of(&duo.end[1]), 0, -1);
+	channel_send(hostile, MESSAGE_ACK, id_of(&duo.end[1]), 0, -1);
 	theirs = take(hostile, id_of(&other.end[1]));
-	channel_send(hostile, LETTER_REFUSED, id_of(&other.end[1]), 0, -1);
-	family_ask(duo.end[1].ref);
-	NET_CHECK_EQ(expect(hostile, LETTER_WANT, id_of(&duo.end[1])), -1);
-	channel_send(hostile, LETTER_GIVE, id_of(&duo.end[1]), 0, theirs);
-	NET_CHECK_EQ(expect(hostile, LETTER_REFUSED, id_of(&duo.end[1])), -1);
+	channel_send(hostile, MESSAGE_NACK, id_of(&other.end[1]), 0, -1);
+	share_request(duo.end[1].ref);
+	NET_CHECK_EQ(expect(hostile, MESSAGE_REQUEST, id_of(&duo.end[1])), -1);
+	channel_send(hostile, MESSAGE_EXPORT, id_of(&duo.end[1]), 0, theirs);
+	NET_CHECK_EQ(expect(hostile, MESSAGE_NACK, id_of(&duo.end[1])), -1);
 	duo_talk(&other, 3);
 	sys_close_fd(&memfd);
 	channel_destroy(hostile);
@@ -686,9 +686,9 @@ static struct pass_mark pass_end(struct duo *duo, int way[2])
 	NET_CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way), 0);
 	NET_CHECK_EQ(write(way[0], "x", 1), 1);
 	NET_CHECK(control_lock());
-	family_init();
-	NET_CHECK(family_kin(so));
-	so->kin->cookie = family_cookie(duo->end[1].fd);
+	share_init();
+	NET_CHECK(share_of(so));
+	so->sharing->cookie = share_cookie(duo->end[1].fd);
 	NET_CHECK_EQ(pass_send(so, way[0], ticket), 0);
 	control_unlock();
 	pass_done(ticket, true);
@@ -775,9 +775,9 @@ static void call_without_descriptors(void *arg)
 	fd = pass_call(&mark);
 	NET_CHECK(fd >= 0);
 	receiver = channel_create_only(fd, 1);
-	channel_send(receiver, LETTER_CLAIM, 1, 0, -1);
-	channel_send(receiver, LETTER_WANT, 1, 0, -1);
-	sys_close_fd(&(int){expect(receiver, LETTER_GIVE, 1)});
+	channel_send(receiver, MESSAGE_CLAIM, 1, 0, -1);
+	channel_send(receiver, MESSAGE_REQUEST, 1, 0, -1);
+	sys_close_fd(&(int){expect(receiver, MESSAGE_EXPORT, 1)});
 	channel_destroy(receiver);
 	close_hard(&duo.end[0]);
 	close_hard(&duo.end[1]);
@@ -792,18 +792,21 @@ static void test_who_calls_in_vain_keeps_nobody_awake(void **state)
 	run("no descriptors", call_without_descriptors, NULL);
 }
 
-/* ---- every letter, everywhere ------------------------------------------------------------------- */
+/* ---- every message, everywhere ------------------------------------------------------------------- */
 
 enum place { P_LATER, P_CLOSED, P_UNKNOWN, P_HERE, P_GIVEN, P_THERE, P_ASKED, P_MEMBER, PLACES };
 
-/* For each letter where it is heard, in the order of places; the others cut the channel. */
+/* For each message where it is heard, in the order of places; the others cut the channel. */
 static const char *const rules[] = {
-	[LETTER_WANT] = "..UHGTAM",	[LETTER_GIVE] = "..U..TA.",   [LETTER_TAKEN] = "....G...",
-	[LETTER_REFUSED] = "....G...",	[LETTER_CLOSED] = ".CUHG..M", [LETTER_OFFER] = "..U..TAM",
-	[LETTER_LOST] = ".CUH.TAM",	[LETTER_JOIN] = "..U....M",   [LETTER_PENDING] = ".CU....M",
-	[LETTER_RECEIVED] = "........", [LETTER_ADOPT] = "LCUHGTAM",  [LETTER_HELD] = "..UHGTAM",
-	[LETTER_EXECED] = "LCUHGTAM",	[LETTER_CLAIM] = "........",  [LETTER_LEFT] = "..U..TAM",
-	[LETTER_STAYS] = "..U..TA.",	[LETTER_LATE] = ".CUHGTAM",
+	[MESSAGE_REQUEST] = "..UHGTAM",	      [MESSAGE_EXPORT] = "..U..TA.",
+	[MESSAGE_ACK] = "....G...",	      [MESSAGE_NACK] = "....G...",
+	[MESSAGE_CLOSED] = ".CUHG..M",	      [MESSAGE_OFFER] = "..U..TAM",
+	[MESSAGE_LOST] = ".CUH.TAM",	      [MESSAGE_JOIN] = "..U....M",
+	[MESSAGE_PENDING] = ".CU....M",	      [MESSAGE_RECEIVED] = "........",
+	[MESSAGE_REROUTE] = "LCUHGTAM",	      [MESSAGE_INVENTORY] = "..UHGTAM",
+	[MESSAGE_INVENTORY_END] = "LCUHGTAM", [MESSAGE_CLAIM] = "........",
+	[MESSAGE_TO_KERNEL] = "..U..TAM",     [MESSAGE_STAYS] = "..U..TA.",
+	[MESSAGE_LATE] = ".CUHGTAM",
 };
 #define KINDS (sizeof(rules) / sizeof(*rules))
 #define FIRST_PORT 7100
@@ -819,8 +822,8 @@ static void be_given(struct world *w)
 {
 	int memfd;
 
-	channel_send(w->hostile, LETTER_WANT, w->id, 0, -1);
-	memfd = expect(w->hostile, LETTER_GIVE, w->id);
+	channel_send(w->hostile, MESSAGE_REQUEST, w->id, 0, -1);
+	memfd = expect(w->hostile, MESSAGE_EXPORT, w->id);
 	sys_close_fd(&memfd);
 }
 
@@ -832,7 +835,7 @@ static void go_to(struct world *w, enum place place)
 		w->id = id_of(&w->late);
 		break;
 	case P_CLOSED:
-		channel_send(w->hostile, LETTER_CLOSED, w->id, 0, -1);
+		channel_send(w->hostile, MESSAGE_CLOSED, w->id, 0, -1);
 		break;
 	case P_UNKNOWN:
 		w->id = id_of(&w->plain);
@@ -845,11 +848,11 @@ static void go_to(struct world *w, enum place place)
 	case P_THERE:
 	case P_ASKED:
 		be_given(w);
-		channel_send(w->hostile, LETTER_TAKEN, w->id, 0, -1);
+		channel_send(w->hostile, MESSAGE_ACK, w->id, 0, -1);
 		if (place == P_THERE)
 			break;
-		family_ask(w->duo.end[1].ref);
-		NET_CHECK_EQ(expect(w->hostile, LETTER_WANT, w->id), -1);
+		share_request(w->duo.end[1].ref);
+		NET_CHECK_EQ(expect(w->hostile, MESSAGE_REQUEST, w->id), -1);
 		break;
 	case P_MEMBER:
 		w->id = id_of(&w->listener);
@@ -859,7 +862,7 @@ static void go_to(struct world *w, enum place place)
 	}
 }
 
-/* Is the answer to a question the next thing but for letters of no interest here? */
+/* Is the answer to a question the next thing but for messages of no interest here? */
 static bool is_answered(struct channel *hostile, uint64_t id, bool *cut)
 {
 	struct heard heard;
@@ -867,21 +870,21 @@ static bool is_answered(struct channel *hostile, uint64_t id, bool *cut)
 	while (hears(hostile, &heard)) {
 		sys_close_fd(&heard.memfd);
 		*cut = heard.rc < 0;
-		if (*cut || (heard.letter.kind == LETTER_LOST && heard.letter.id == id))
+		if (*cut || (heard.message.kind == MESSAGE_LOST && heard.message.id == id))
 			return true;
 	}
 	return false;
 }
 
-/* Is the letter heard?  If so, what comes behind it is answered; else we are cut off. */
-static bool is_heard(struct world *w, enum letter_kind kind)
+/* Is the message heard?  If so, what comes behind it is answered; else we are cut off. */
+static bool is_heard(struct world *w, enum message_kind kind)
 {
 	bool cut = false;
 
-	if (kind == LETTER_EXECED)
-		channel_send(w->hostile, LETTER_HELD, id_of(&w->probe), 0, -1);
+	if (kind == MESSAGE_INVENTORY_END)
+		channel_send(w->hostile, MESSAGE_INVENTORY, id_of(&w->probe), 0, -1);
 	channel_send(w->hostile, kind, w->id, 0, -1);
-	channel_send(w->hostile, LETTER_WANT, id_of(&w->probe), 0, -1);
+	channel_send(w->hostile, MESSAGE_REQUEST, id_of(&w->probe), 0, -1);
 	NET_CHECK(NET_WAIT(is_answered(w->hostile, id_of(&w->probe), &cut), PATIENCE));
 	return !cut;
 }
@@ -920,9 +923,9 @@ static void say_everything_everywhere(void *arg)
 
 			open_world(&w, FIRST_PORT + kind * PLACES + place);
 			go_to(&w, place);
-			heard = is_heard(&w, (enum letter_kind)kind);
+			heard = is_heard(&w, (enum message_kind)kind);
 			if (heard != wanted)
-				fprintf(stderr, "letter %u in place %u: %s\n", kind, place,
+				fprintf(stderr, "message %u in place %u: %s\n", kind, place,
 					heard ? "heard" : "cut");
 			wrong += heard != wanted;
 			close_world(&w);
@@ -933,7 +936,7 @@ static void say_everything_everywhere(void *arg)
 	duo_end(NULL);
 }
 
-static void test_a_letter_is_heard_where_it_is_legal(void **state)
+static void test_a_message_is_heard_where_it_is_legal(void **state)
 {
 	run("rules", say_everything_everywhere, NULL);
 }
@@ -1014,7 +1017,7 @@ static void send_adopt(struct chaos *c)
 	NET_CHECK_EQ(sys_call(SYS_socketpair, AF_UNIX,
 			      SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds, 0, 0),
 		     0);
-	channel_send(c->hostile, LETTER_ADOPT, 1, 0, sys_fd_hide(fds[0]));
+	channel_send(c->hostile, MESSAGE_REROUTE, 1, 0, sys_fd_hide(fds[0]));
 	sys_close_fd(&c->hostile->fd);
 	c->hostile->fd = sys_fd_hide(fds[1]);
 }
@@ -1022,13 +1025,14 @@ static void send_adopt(struct chaos *c)
 /* What is legal now and then, or it would soon be over. */
 static void send_something(struct chaos *c)
 {
-	static const enum letter_kind usual[] = {LETTER_WANT,	 LETTER_WANT, LETTER_TAKEN,
-						 LETTER_REFUSED, LETTER_JOIN, LETTER_PENDING};
-	enum letter_kind kind = (enum letter_kind)any(c, KINDS + 1);
+	static const enum message_kind usual[] = {MESSAGE_REQUEST, MESSAGE_REQUEST,
+						  MESSAGE_ACK,	   MESSAGE_NACK,
+						  MESSAGE_JOIN,	   MESSAGE_PENDING};
+	enum message_kind kind = (enum message_kind)any(c, KINDS + 1);
 
 	if (any(c, 4))
 		kind = usual[any(c, 6)];
-	if (kind == LETTER_ADOPT && any(c, 2))
+	if (kind == MESSAGE_REROUTE && any(c, 2))
 		send_adopt(c);
 	else
 		channel_send(c->hostile, kind, some_id(c), any(c, 4) ? any(c, 4) : c->random,
@@ -1039,7 +1043,7 @@ static void lend_again(struct chaos *c)
 {
 	if (c->hostile)
 		channel_destroy(c->hostile);
-	if (!carry_any()) { /* the kernel has it all */
+	if (!exec_inherit_any()) { /* the kernel has it all */
 		tsock_close(&c->listener);
 		c->listener = duo_listener(0);
 	}
@@ -1056,8 +1060,8 @@ static void listen_to(struct chaos *c)
 			lend_again(c);
 			return;
 		}
-		if (heard.letter.kind == LETTER_GIVE && any(c, 3))
-			channel_send(c->hostile, LETTER_TAKEN, heard.letter.id, 0, -1);
+		if (heard.message.kind == MESSAGE_EXPORT && any(c, 3))
+			channel_send(c->hostile, MESSAGE_ACK, heard.message.id, 0, -1);
 		if (heard.memfd >= 0)
 			keep_fd(c, heard.memfd);
 	}
@@ -1086,10 +1090,10 @@ static void act(struct chaos *c)
 		c->ids[i][end] = id_of(ts);
 		return;
 	case 1:
-		family_ask(ts->ref);
+		share_request(ts->ref);
 		return;
 	default:
-		if (sock_ref_valid(ts->ref) && !sock_is_away(ts->ref.sk))
+		if (sock_ref_valid(ts->ref) && !sock_is_exported(ts->ref.sk))
 			tsock_send(ts, text, sizeof(text), MSG_DONTWAIT);
 		return;
 	}
@@ -1144,7 +1148,7 @@ static void say_anything(void *arg)
 
 static void test_whatever_is_said_the_process_lives(void **state)
 {
-	const char *chosen = getenv("VMA_LETTER_SEED");
+	const char *chosen = getenv("VMA_SHARE_SEED");
 	unsigned first = chosen ? (unsigned)atoi(chosen) : 1;
 
 	for (unsigned seed = first; seed < first + (chosen ? 1 : ROUNDS); seed++)
@@ -1171,8 +1175,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_what_is_on_its_way_is_not_lost),
 	cmocka_unit_test(test_what_comes_is_what_was_asked_for),
 	cmocka_unit_test(test_who_calls_in_vain_keeps_nobody_awake),
-	cmocka_unit_test(test_a_letter_is_heard_where_it_is_legal),
+	cmocka_unit_test(test_a_message_is_heard_where_it_is_legal),
 	cmocka_unit_test(test_whatever_is_said_the_process_lives),
 };
 
-VMA_TEST_MAIN("family letters", tests, enter, NULL)
+VMA_TEST_MAIN("family messages", tests, enter, NULL)
