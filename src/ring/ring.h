@@ -270,6 +270,9 @@ static inline void ring_assert_held(const struct ring *ring)
  */
 int ring_poll(struct ring *ring);
 
+/* holder: as many rounds as it takes to deliver every frame that is in the queue now. */
+void ring_drain(struct ring *ring);
+
 #define RING_KEEP_UP 4u /* calls: of each, some frames come */
 
 /*

@@ -202,3 +202,17 @@ int ring_poll(struct ring *ring)
 		ring_run_work(ring);
 	return n;
 }
+
+void ring_drain(struct ring *ring)
+{
+	unsigned left = ring->q ? ring->q->frames : 0;
+
+	/* What was there when we began; others' frames go on arriving. */
+	for (;;) {
+		int n = ring_poll(ring);
+
+		if (n <= 0 || (unsigned)n >= left)
+			return;
+		left -= (unsigned)n;
+	}
+}

@@ -309,6 +309,11 @@ int sock_hold_cold(struct sock_ref ref, struct ring **ring);
 /* Control lock: so->local becomes the address the kernel gave the twin.  0 or -errno. */
 int sock_read_local(struct inet_sock *so);
 
+/* Control lock: what the twin has, or otherwise. */
+int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise);
+/* holder, or not yet known to anybody: takes the reference. */
+void sock_options_use(struct inet_sock *so, const struct sock_options *opt);
+
 /* Control lock, or not yet known to anybody; holding home: it lives on ring from now on. */
 void sock_set_home(struct inet_sock *so, struct ring *ring);
 
@@ -353,6 +358,8 @@ uint64_t sock_new_id(void);
 uint64_t sock_last_id(void);
 /* Before there is one: the next one comes after this. */
 void sock_skip_ids(uint64_t last);
+/* Sockets up to this number may have been in other processes, too; any, atomic. */
+extern uint64_t sock_shared_id;
 
 /* Control lock: sock_close(). */
 void sock_close_locked(struct sock_ref ref);
@@ -489,9 +496,6 @@ bool sock_ports_look(void); /* true: somebody was seen for the first time: again
 void sock_ports_follow(void);
 extern bool sock_ports_may_be_shared; /* control lock: SO_REUSE* was ever set */
 
-/* holder of flow's ring: a frame for a socket that lives elsewhere; consumes it. */
-enum drop sock_forward(struct ring *ring, struct sock_flow *flow, struct pkt *pkt, nsec_t now);
-
 /* ---- kinds ---------------------------------------------------------------------------- */
 
 /* Control lock: a part of a listener on a ring, whose frames flow brings; NULL: no memory. */
@@ -558,12 +562,8 @@ extern unsigned tcp_orphans_max;
 
 /* ---- options (sock_opt.c) ---------------------------------------------------------------- */
 
-/* Control lock: what the twin has, or otherwise. */
-int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise);
 /* Defaults, read from the twin; false: no memory. */
 bool sock_options_init(struct inet_sock *so, bool tcp);
-/* holder, or not yet known to anybody: takes the reference. */
-void sock_options_use(struct inet_sock *so, const struct sock_options *opt);
 /* Control lock: the new options act from now on.  0 or -errno. */
 int sock_options_apply(struct sock_ref ref, const struct sock_options *values);
 /* Control lock: the twin has what the connection inherited. */

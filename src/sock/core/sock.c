@@ -22,6 +22,8 @@ static struct list sockets; /* control lock */
 
 static uint64_t last_id; /* any, atomic */
 
+uint64_t sock_shared_id; /* control lock to write */
+
 void sock_list_init(void)
 {
 	list_init(&sockets);
@@ -107,6 +109,25 @@ int sock_read_local(struct inet_sock *so)
 	if (!endpoint_from_sockaddr(&so->local, (struct sockaddr *)&ss, len))
 		return -EAFNOSUPPORT;
 	return 0;
+}
+
+int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise)
+{
+	int val = otherwise;
+	socklen_t len = sizeof(val);
+
+	control_assert_held();
+	return sys_getsockopt(sock_twin(&so->sk), level, name, &val, &len) ? otherwise : val;
+}
+
+void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
+{
+	options_put(so->opt);
+	so->opt = opt;
+	/* Calls look at these before they hold, and after. */
+	__atomic_store_n(&so->rcvlowat, opt->rcvlowat, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->noted, (opt->told & TOLD_ARRIVAL) != 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->told, opt->told != 0, __ATOMIC_RELAXED);
 }
 
 enum verdict sock_verdict(const struct sock *sk)

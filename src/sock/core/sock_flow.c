@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/param.h"
+#include "sock/core/access.h"
 #include "sock/move/links.h"
 #include "sock/move/move.h"
 
@@ -333,54 +334,6 @@ void sock_flows_del(struct inet_sock *so)
 	while (!list_empty(&so->flows))
 		sock_flow_del(sock_flow_of(so->flows.next));
 	sock_rings_changed(so);
-}
-
-/* ---- a frame for a socket that lives elsewhere ---------------------------------------------- */
-
-struct forward_item {
-	struct inbox_item item;
-	struct inet_sock *so;
-	uint32_t gen;
-	bool multicast;
-	struct pkt *pkt;
-};
-
-static void forward_run(struct ring *ring, struct inbox_item *item)
-{
-	struct forward_item *fwd = container_of(item, struct forward_item, item);
-	struct inet_sock *so = fwd->so;
-	struct ring *home = __atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE);
-	enum drop reason = DROP_SOCK_CLOSED;
-
-	if (home != ring && __atomic_load_n(&so->sk.gen, __ATOMIC_ACQUIRE) == fwd->gen) {
-		ring_post(home, &fwd->item); /* it moved on */
-		return;
-	}
-	if (home == ring && so->sk.gen == fwd->gen)
-		reason = udp_input(so, ring, fwd->pkt, fwd->multicast);
-	if (reason != DROP_NONE) {
-		ring_drop(ring, reason);
-		pkt_free(fwd->pkt);
-	}
-	mem_free(fwd);
-}
-
-enum drop sock_forward(struct ring *ring, struct sock_flow *flow, struct pkt *pkt, nsec_t now)
-{
-	struct ring *home = __atomic_load_n(&flow->so->sk.home, __ATOMIC_ACQUIRE);
-	struct forward_item *fwd = mem_alloc(sizeof(*fwd));
-
-	(void)now;
-	if (!fwd)
-		return DROP_NO_MEMORY;
-	fwd->item.run = forward_run;
-	fwd->so = flow->so;
-	fwd->gen = flow->gen;
-	fwd->multicast = flow->multicast;
-	fwd->pkt = ring_travel(ring, pkt);
-	ring->stats.forwarded++;
-	ring_post(home, &fwd->item);
-	return DROP_NONE;
 }
 
 /* ---- all matches of an address ----------------------------------------------------------------- */

@@ -217,7 +217,7 @@ static int kernel_handover_connection(struct inet_sock *so)
 	rc = sock_hold_cold(sock_ref_of(so), &ring);
 	if (rc)
 		return rc;
-	move_drain(ring);
+	ring_drain(ring);
 	if (tcp_handover_describe(&so->tcp.conn, clock_now(), &h)) {
 		bytes = mem_map((size_t)h.to_send + h.to_read + 1);
 		rc = bytes ? move_into_twin(so, ring, &h, bytes) : -ENOMEM;

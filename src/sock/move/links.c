@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "sock/core/access.h"
 #include "sock/move/kernel_handover.h"
 #include "sock/move/move.h"
 #include "sock/tcp/tcp_sock.h"
@@ -352,7 +353,7 @@ static void interface_gone(int ifindex)
 
 		if (ring->ifindex != ifindex || !ring_hold_cold(ring))
 			continue;
-		move_drain(ring);
+		ring_drain(ring);
 		ring_release_cold(ring);
 	}
 	rings_interface_leaving(ifindex);

@@ -263,7 +263,7 @@ static void leave_others(struct move *move)
 
 		if (part->from == move->from || !ring_hold_cold(part->from))
 			continue;
-		move_drain(part->from);
+		ring_drain(part->from);
 		move_part_leave(part);
 		ring_release_cold(part->from);
 	}
@@ -295,7 +295,7 @@ static void settle_senders(struct ring *ring)
 	for (unsigned i = 0; waiting && i < SENDERS_ROUNDS && ring_hold_cold(ring); i++) {
 		if (i)
 			sys_sched_yield(); /* another thread may be about to answer */
-		move_drain(ring);
+		ring_drain(ring);
 		waiting = ring->n_waiting;
 		ring_release_cold(ring);
 		if (waiting)
@@ -323,7 +323,7 @@ static void finish(struct move *move)
 		call_off(move);
 		return;
 	}
-	move_drain(ring);
+	ring_drain(ring);
 	delay_at(DELAY_MOVE_DRAINED);
 	if (!sock_at_home(ref, ring)) {
 		ring_release_cold(ring);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets follow the threads that use them: which ring a socket is placed on, and
- * how it moves to another one without losing, repeating or reordering anything.
+ * Sockets follow the threads that use them (core/access.h): how a socket moves to
+ * another ring without losing, repeating or reordering anything.
  *
- * Role		sock_access_*(): the holder of the socket's home.
- *		sock_moves_run(): the internal thread.  The others: the control
+ * Role		sock_moves_run(): the internal thread.  The others: the control
  *		lock, no ring held.
  *
  * A move, made by the internal thread (tests/model/move.pml has the same names):
@@ -35,33 +34,6 @@ struct sock_move_stats {
 };
 extern struct sock_move_stats sock_moves_rx, sock_moves_tx;
 
-/* The socket was given, or changed, its allocation logic. */
-void sock_access_init(struct inet_sock *so);
-
-void sock_access_slow(struct inet_sock *so, bool tx);
-
-/* holder of home: the calling thread receives, or sends. */
-static inline void sock_access_rx(struct inet_sock *so)
-{
-	if (__builtin_expect(--so->rx_left <= 0, 0))
-		sock_access_slow(so, false);
-}
-
-static inline void sock_access_tx(struct inet_sock *so)
-{
-	if (__builtin_expect(--so->tx_left <= 0, 0))
-		sock_access_slow(so, true);
-}
-
-/* The keys of its rings, chosen when they are first needed, after the calling thread. */
-uint64_t sock_rx_key(struct inet_sock *so, const struct inaddr *local);
-void sock_tx_query(struct inet_sock *so, struct dst_query *query);
-/* Control lock: of a connection. */
-struct dst_query sock_query(struct inet_sock *so);
-
-/* Moves to where its logic, which changed, wants it; from here on or soon. */
-void sock_alloc_changed(struct inet_sock *so, bool rx, bool tx);
-
 /*
  * Starts and finishes moves.  True: there is more to do soon.
  */
@@ -80,8 +52,5 @@ void sock_move_closed(struct inet_sock *so);
 
 /* In a forked child. */
 void sock_moves_forget(void);
-
-/* holder: takes everything that is in the ring's queue. */
-void move_drain(struct ring *ring);
 
 #endif

@@ -180,17 +180,3 @@ void move_part_arrive(struct move_part *part)
 		pkt = next;
 	}
 }
-
-void move_drain(struct ring *ring)
-{
-	unsigned left = ring->q ? ring->q->frames : 0;
-
-	/* What was there when we began; others' frames go on arriving. */
-	for (;;) {
-		int n = ring_poll(ring);
-
-		if (n <= 0 || (unsigned)n >= left)
-			return;
-		left -= (unsigned)n;
-	}
-}

@@ -4,19 +4,10 @@
 #define SOCK_MOVE_MOVE_INTERNAL_H
 
 #include "ring/inbox.h"
+#include "sock/core/access.h"
 #include "sock/move/move.h"
 
 struct move;
-
-/* Posted by whoever uses the socket; lock-free. */
-struct move_request {
-	ck_stack_entry_t link; /* first */
-	struct inet_sock *so;
-	uint32_t gen;
-	bool tx;
-	bool asked; /* by setsockopt(), not by its accesses */
-	uint64_t key;
-};
 
 /* One flow of a socket on its way. */
 struct move_part {
@@ -65,26 +56,6 @@ static inline void move_count(unsigned *counter)
 
 /* control lock, no ring held: can what req asks for be done now, and has it an effect? */
 bool move_is_possible(const struct move_request *req);
-
-/* ---- move_request.c: keys, requests -------------------------------------------------------------- */
-
-/* any */
-uint64_t move_key(const struct inet_sock *so, bool tx);
-/* control lock */
-void move_set_key(struct inet_sock *so, bool tx, uint64_t key);
-/* Are both directions placed by the same rule? */
-bool move_same_alloc(const struct inet_sock *so);
-/* control lock, no ring held: there is no ring for it, it is looked at again much later. */
-void move_put_off(struct inet_sock *so, bool tx);
-
-/* internal thread: all there are, the oldest first, linked; the caller frees them. */
-struct move_request *move_take_requests(void);
-/* any; req is given away */
-void move_post_request(struct move_request *req);
-/* any */
-bool move_no_requests(void);
-/* In a forked child. */
-void move_forget_requests(void);
 
 /* ---- move_tx.c: sending --------------------------------------------------------------------- */
 

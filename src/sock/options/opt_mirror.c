@@ -20,16 +20,6 @@
 #define IP_LOCAL_PORT_RANGE 51 /* linux/in.h, since 6.3 */
 #endif
 
-/* Reads back what the kernel made of the value. */
-int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise)
-{
-	int val = otherwise;
-	socklen_t len = sizeof(val);
-
-	control_assert_held();
-	return sys_getsockopt(sock_twin(&so->sk), level, name, &val, &len) ? otherwise : val;
-}
-
 /* Rounded up, as the kernel rounds to its ticks; more than 49 days are 49 days. */
 static void set_timeout(struct inet_sock *so, uint32_t *timeo, int name)
 {

@@ -12,7 +12,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "base/user.h"
-#include "sock/move/move.h"
+#include "sock/core/access.h"
 #include "sock/options/opt_mirror.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/udp/mcast.h"
@@ -65,16 +65,6 @@ static enum care care_of(const struct inet_sock *so, int level, int name)
 	care = so->inet == INET_UDP ? cares[l][name].udp : cares[l][name].tcp;
 	/* What can be read may need it; all the rest is the kernel's already. */
 	return udp_lingers(so) && care != CARE_DONE ? CARE_TWIN : care;
-}
-
-void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
-{
-	options_put(so->opt);
-	so->opt = opt;
-	/* Calls look at these before they hold, and after. */
-	__atomic_store_n(&so->rcvlowat, opt->rcvlowat, __ATOMIC_RELAXED);
-	__atomic_store_n(&so->noted, (opt->told & TOLD_ARRIVAL) != 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&so->told, opt->told != 0, __ATOMIC_RELAXED);
 }
 
 /* As sock_options_apply(); quickack: TCP_QUICKACK was set, which acts each time. */

@@ -18,8 +18,7 @@
 
 #define ROUND (10 * NSEC_PER_MSEC) /* of a call that waits: the longest sleep */
 
-uint64_t share_last_id;	  /* control lock to write */
-uint64_t share_shared_id; /* control lock to write */
+uint64_t share_last_id; /* control lock to write */
 
 /* Everything here: control lock, but for what says otherwise. */
 struct share_process share_process = {.epoll_fd = -1, .fresh_fd = -1};
@@ -427,8 +426,8 @@ void share_held(uint64_t id)
 {
 	if (id > share_last_id)
 		__atomic_store_n(&share_last_id, id, __ATOMIC_RELAXED);
-	if (id > share_shared_id)
-		__atomic_store_n(&share_shared_id, id, __ATOMIC_RELAXED);
+	if (id > sock_shared_id)
+		__atomic_store_n(&sock_shared_id, id, __ATOMIC_RELAXED);
 }
 
 /* Its messages wake the internal thread, which may not be there yet. */

@@ -46,8 +46,6 @@ void share_request(struct sock_ref ref);
 
 /* Sockets up to this number may be held by other processes; any, atomic. */
 extern uint64_t share_last_id;
-/* The same of those that other processes have had at any time. */
-extern uint64_t share_shared_id;
 
 bool share_nonblock_now(struct inet_sock *so);
 
@@ -56,7 +54,7 @@ bool share_nonblock_now(struct inet_sock *so);
  */
 static inline bool share_nonblock(struct inet_sock *so)
 {
-	uint64_t shared = __atomic_load_n(&share_shared_id, __ATOMIC_RELAXED);
+	uint64_t shared = __atomic_load_n(&sock_shared_id, __ATOMIC_RELAXED);
 
 	return __builtin_expect(so->id <= shared, 0) && share_nonblock_now(so);
 }

@@ -12,6 +12,7 @@
 #include "base/sys.h"
 #include "net/frame.h"
 #include "ring/inbox.h"
+#include "sock/core/quarantine.h"
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
 #include "sock/tcp/tcp_sock.h"
@@ -187,7 +188,7 @@ static void take_in_pending(uint64_t channel, struct pkt *pkt)
 void share_on_late(struct channel *ch, const struct message *message, int memfd)
 {
 	struct inet_sock *so = share_find(message->id);
-	unsigned most = TRANSFER_LATE_MAX;
+	unsigned most = QUARANTINE_LATE_MAX;
 	struct pkt *pkt;
 	off_t at = 0;
 

@@ -133,7 +133,7 @@ bool member_has_handshakes(struct inet_sock *so)
 
 		if (!ring_hold_cold(f->ring))
 			continue;
-		move_drain(f->ring); /* it may have come, and was not looked at */
+		ring_drain(f->ring); /* it may have come, and was not looked at */
 		some |= f->shard && f->shard->l.pending;
 		ring_release_cold(f->ring);
 	}

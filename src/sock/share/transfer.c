@@ -9,7 +9,8 @@
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
 #include "net/tcp/tcp_snapshot.h"
-#include "sock/move/move.h"
+#include "sock/core/access.h"
+#include "sock/core/quarantine.h"
 #include "sock/share/share_internal.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"
@@ -31,73 +32,6 @@ struct head {
 	bool bound, bound_addr;
 	struct sock_options opt;
 };
-
-/* ---- what still arrives of a connection that has left (holder) ------------------------- */
-
-struct quarantine {
-	struct flow flow;
-	struct timer timer;
-	struct ring *ring;
-	uint64_t channel, id; /* where the connection went, of what number; channel 0: nowhere */
-	unsigned sent_on;
-};
-
-static enum drop quarantine_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt,
-				    nsec_t now)
-{
-	struct quarantine *quarantine = container_of(flow, struct quarantine, flow);
-
-	(void)ring;
-	(void)now;
-	if (!quarantine->channel || quarantine->sent_on == TRANSFER_LATE_MAX ||
-	    !share_late(quarantine->channel, quarantine->id, pkt))
-		return DROP_SOCK_EXPORTED;
-	quarantine->sent_on++;
-	pkt_free(pkt);
-	return DROP_NONE;
-}
-
-static void quarantine_over(struct timer *timer, nsec_t now)
-{
-	struct quarantine *quarantine = container_of(timer, struct quarantine, timer);
-	struct ring *ring = quarantine->ring;
-
-	(void)now;
-	ring_flow_del(ring, &quarantine->flow);
-	mem_free(quarantine);
-	ring_put(ring);
-}
-
-static struct quarantine *quarantine_create(struct ring *ring)
-{
-	struct quarantine *quarantine = mem_zalloc(sizeof(*quarantine));
-
-	if (!quarantine)
-		return NULL;
-	quarantine->ring = ring;
-	quarantine->flow.deliver = quarantine_deliver;
-	timer_init(&quarantine->timer, quarantine_over);
-	return quarantine;
-}
-
-static void quarantine_begin(struct quarantine *quarantine, struct flow *flow)
-{
-	ring_get(quarantine->ring);
-	ring_flow_part(quarantine->ring, flow, &quarantine->flow);
-	ring_arm(quarantine->ring, &quarantine->timer, clock_now() + QUARANTINE_TIME);
-}
-
-bool transfer_quarantine(struct ring *ring, struct flow *flow, nsec_t time)
-{
-	struct quarantine *quarantine = quarantine_create(ring);
-
-	if (!quarantine)
-		return false;
-	ring_get(ring);
-	ring_flow_replace(ring, flow, &quarantine->flow);
-	ring_arm(ring, &quarantine->timer, clock_now() + time);
-	return true;
-}
 
 /* ---- out --------------------------------------------------------------------------------- */
 
@@ -238,13 +172,13 @@ int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *me
 	rc = -ENOMEM;
 	quarantine = quarantine_create(ring);
 	if (quarantine) {
-		quarantine->channel = channel;
-		quarantine->id = id;
-		move_drain(ring);
+		if (channel)
+			quarantine_forward(quarantine, share_late, channel, id);
+		ring_drain(ring);
 		rc = write_bytes(so);
 	}
 	if (rc < 0) {
-		mem_free(quarantine);
+		quarantine_free(quarantine);
 		ring_release_cold(ring);
 		return rc;
 	}
@@ -252,7 +186,7 @@ int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *me
 	if (so->tcp.flow.listed)
 		quarantine_begin(quarantine, &so->tcp.flow);
 	else
-		mem_free(quarantine);
+		quarantine_free(quarantine);
 	transfer_detach(so, ring);
 	be_away(so);
 	ready_wake_all(&so->sk); /* who waits for it asks for it */

@@ -20,10 +20,6 @@
 
 #include "sock/core/inet_sock.h"
 
-#define QUARANTINE_TIME \
-	(500 * NSEC_PER_MSEC)  /* so long frames may still come that were steered here */
-#define TRANSFER_LATE_MAX 256u /* frames that follow; more than that the peer may send again */
-
 /*
  * To the other end of the channel of this number, where id names it: its own, or of the
  * listener that it was not accepted at.  What comes late follows (share_late()).  0, and the socket is away; -EBUSY: it is on the move to another ring, later
@@ -33,12 +29,6 @@ int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *me
 
 /* holder of home: nothing of the connection is left there, and nobody is told. */
 void transfer_detach(struct inet_sock *so, struct ring *ring);
-
-/*
- * holder of ring: what is still to come for flow, which is listed there, is dropped for so
- * long; flow is off the ring.  False: no memory; it stays.
- */
-bool transfer_quarantine(struct ring *ring, struct flow *flow, nsec_t time);
 
 /* Frames in a memfd, one behind the other.  Any: an empty one, hidden, or -errno. */
 int transfer_frames(void);

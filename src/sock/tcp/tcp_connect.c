@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "sock/core/access.h"
 #include "sock/core/host_state.h"
 #include "sock/core/local_port.h"
 #include "sock/move/move.h"

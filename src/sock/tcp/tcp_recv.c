@@ -7,7 +7,7 @@
 
 #include "base/sys.h"
 #include "base/user.h"
-#include "sock/move/move.h"
+#include "sock/core/access.h"
 #include "sock/share/share.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/udp/cmsg.h"

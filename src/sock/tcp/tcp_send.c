@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 
-#include "sock/move/move.h"
+#include "sock/core/access.h"
 #include "sock/share/share.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/udp/cmsg.h"

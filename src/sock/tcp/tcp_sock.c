@@ -14,8 +14,9 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "base/user.h"
+#include "sock/core/access.h"
 #include "sock/core/async.h"
-#include "sock/move/move.h"
+#include "sock/core/quarantine.h"
 #include "sock/share/transfer.h"
 #include "sock/tcp/timewait.h"
 
@@ -640,10 +641,10 @@ static int uproot(struct inet_sock *so, struct ring *ring, struct ring *to)
 		return -EBUSY;
 	tcp_mute(so);
 	if (ring->q) {
-		move_drain(ring);
+		ring_drain(ring);
 		if (so->tcp.dead)
 			return -EBUSY;
-		if (so->tcp.flow.listed && !transfer_quarantine(ring, &so->tcp.flow, LATE))
+		if (so->tcp.flow.listed && !quarantine_replace(ring, &so->tcp.flow, LATE))
 			return -ENOMEM;
 	}
 	tcp_leave(so, ring);

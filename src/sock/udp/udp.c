@@ -11,7 +11,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "base/user.h"
-#include "sock/move/move.h"
+#include "sock/core/access.h"
 #include "sock/udp/mcast.h"
 #include "sock/udp/udp_sock.h"
 
@@ -63,6 +63,54 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
 	return DROP_NONE;
 }
 
+/* ---- a datagram for a socket that lives on another ring ---------------------------------- */
+
+struct forward_item {
+	struct inbox_item item;
+	struct inet_sock *so;
+	uint32_t gen;
+	bool multicast;
+	struct pkt *pkt;
+};
+
+static void forward_run(struct ring *ring, struct inbox_item *item)
+{
+	struct forward_item *fwd = container_of(item, struct forward_item, item);
+	struct inet_sock *so = fwd->so;
+	struct ring *home = __atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE);
+	enum drop reason = DROP_SOCK_CLOSED;
+
+	if (home != ring && __atomic_load_n(&so->sk.gen, __ATOMIC_ACQUIRE) == fwd->gen) {
+		ring_post(home, &fwd->item); /* it moved on */
+		return;
+	}
+	if (home == ring && so->sk.gen == fwd->gen)
+		reason = udp_input(so, ring, fwd->pkt, fwd->multicast);
+	if (reason != DROP_NONE) {
+		ring_drop(ring, reason);
+		pkt_free(fwd->pkt);
+	}
+	mem_free(fwd);
+}
+
+/* Consumes the frame unless a reason is returned. */
+static enum drop udp_forward(struct ring *ring, struct sock_flow *flow, struct pkt *pkt)
+{
+	struct ring *home = __atomic_load_n(&flow->so->sk.home, __ATOMIC_ACQUIRE);
+	struct forward_item *fwd = mem_alloc(sizeof(*fwd));
+
+	if (!fwd)
+		return DROP_NO_MEMORY;
+	fwd->item.run = forward_run;
+	fwd->so = flow->so;
+	fwd->gen = flow->gen;
+	fwd->multicast = flow->multicast;
+	fwd->pkt = ring_travel(ring, pkt);
+	ring->stats.forwarded++;
+	ring_post(home, &fwd->item);
+	return DROP_NONE;
+}
+
 enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	struct sock_flow *f = container_of(flow, struct sock_flow, flow);
@@ -76,7 +124,7 @@ enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nse
 			return DROP_SOCK_FILTER;
 	}
 	if (__builtin_expect(__atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE) != ring, 0))
-		return sock_forward(ring, f, pkt, now);
+		return udp_forward(ring, f, pkt);
 	return udp_input(so, ring, pkt, f->multicast);
 }
 

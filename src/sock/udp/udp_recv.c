@@ -9,7 +9,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "base/user.h"
-#include "sock/move/move.h"
+#include "sock/core/access.h"
 #include "sock/share/share.h"
 #include "sock/udp/cmsg.h"
 #include "sock/udp/iov.h"

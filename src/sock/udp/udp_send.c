@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/param.h"
-#include "sock/move/move.h"
+#include "sock/core/access.h"
 #include "sock/udp/iov.h"
 #include "sock/udp/udp_sock.h"
 #include "sock/wait/wait.h"

@@ -11,7 +11,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "base/user.h"
-#include "sock/move/move.h"
+#include "sock/core/access.h"
 #include "sock/udp/cmsg.h"
 #include "sock/udp/iov.h"
 #include "sock/udp/udp_sock.h"

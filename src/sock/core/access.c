@@ -3,13 +3,14 @@
  * Who uses a socket, by which keys it is placed, and the requests to move it that come of
  * that.  See move.h.
  */
+#include "sock/core/access.h"
+
 #include <limits.h>
 #include <string.h>
 
 #include "base/delay.h"
 #include "base/mem.h"
 #include "base/param.h"
-#include "sock/move/move_internal.h"
 
 #define CONFIRMATIONS 20		/* accesses by the same key before a socket moves */
 #define PUT_OFF_STEP 1000		/* accesses after which the clock is looked at again */

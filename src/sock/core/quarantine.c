@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/core/quarantine.h"
+
+#include "base/mem.h"
+#include "ring/progress.h"
+
+struct quarantine {
+	struct flow flow;
+	struct timer timer;
+	struct ring *ring;
+	quarantine_fn forward; /* NULL: late frames are dropped */
+	uint64_t channel, id;
+	unsigned forwarded;
+};
+
+static enum drop quarantine_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt,
+				    nsec_t now)
+{
+	struct quarantine *quarantine = container_of(flow, struct quarantine, flow);
+
+	(void)ring;
+	(void)now;
+	if (!quarantine->forward || quarantine->forwarded == QUARANTINE_LATE_MAX ||
+	    !quarantine->forward(quarantine->channel, quarantine->id, pkt))
+		return DROP_SOCK_EXPORTED;
+	quarantine->forwarded++;
+	pkt_free(pkt);
+	return DROP_NONE;
+}
+
+static void quarantine_over(struct timer *timer, nsec_t now)
+{
+	struct quarantine *quarantine = container_of(timer, struct quarantine, timer);
+	struct ring *ring = quarantine->ring;
+
+	(void)now;
+	ring_flow_del(ring, &quarantine->flow);
+	mem_free(quarantine);
+	ring_put(ring);
+}
+
+struct quarantine *quarantine_create(struct ring *ring)
+{
+	struct quarantine *quarantine = mem_zalloc(sizeof(*quarantine));
+
+	if (!quarantine)
+		return NULL;
+	quarantine->ring = ring;
+	quarantine->flow.deliver = quarantine_deliver;
+	timer_init(&quarantine->timer, quarantine_over);
+	return quarantine;
+}
+
+void quarantine_free(struct quarantine *quarantine)
+{
+	mem_free(quarantine);
+}
+
+void quarantine_forward(struct quarantine *quarantine, quarantine_fn forward, uint64_t channel,
+			uint64_t id)
+{
+	quarantine->forward = forward;
+	quarantine->channel = channel;
+	quarantine->id = id;
+}
+
+void quarantine_begin(struct quarantine *quarantine, struct flow *flow)
+{
+	ring_get(quarantine->ring);
+	ring_flow_part(quarantine->ring, flow, &quarantine->flow);
+	ring_arm(quarantine->ring, &quarantine->timer, clock_now() + QUARANTINE_TIME);
+}
+
+bool quarantine_replace(struct ring *ring, struct flow *flow, nsec_t time)
+{
+	struct quarantine *quarantine = quarantine_create(ring);
+
+	if (!quarantine)
+		return false;
+	ring_get(ring);
+	ring_flow_replace(ring, flow, &quarantine->flow);
+	ring_arm(ring, &quarantine->timer, clock_now() + time);
+	return true;
+}
