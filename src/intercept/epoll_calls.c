@@ -54,7 +54,7 @@ static struct sock_ref set_get(int epfd)
 {
 	struct sock_ref ref = fd_get(epfd);
 
-	if (ref.sk && ref.sk->kind != SOCK_KIND_EPOLL)
+	if (ref.sk && ref.sk->type != SOCK_TYPE_EPOLL)
 		ref.sk = NULL;
 	return ref;
 }
@@ -81,7 +81,7 @@ EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 		return control_kernel(set, epfd, op, fd, event);
 	if (!set.sk) {
 		/* A set that is not known to us can only have what is the kernel's. */
-		if (ref.sk->kind != SOCK_KIND_EPOLL)
+		if (ref.sk->type != SOCK_TYPE_EPOLL)
 			sock_to_kernel(ref, VERDICT_CALL);
 		errno = saved;
 		return libc.epoll_ctl(epfd, op, fd, event);

@@ -231,7 +231,7 @@ void fd_forget_sockets(void)
 	for (int fd = fd_next(0); fd >= 0; fd = fd_next(fd + 1)) {
 		struct fd_entry *entry = entry_of(fd);
 
-		if (entry->sk->kind != SOCK_KIND_EPOLL && !sock_is_exported(entry->sk))
+		if (entry->sk->type != SOCK_TYPE_EPOLL && !sock_is_exported(entry->sk))
 			empty(entry);
 	}
 	unlock_table();

@@ -52,7 +52,7 @@ static inline struct iovec iov_of(const void *buf, size_t len)
 static inline ssize_t sent(struct sock_ref ref, ssize_t rc, int flags, int saved)
 {
 	if (__builtin_expect(rc == -EPIPE, 0) && !(flags & MSG_NOSIGNAL) &&
-	    ref.sk->kind == SOCK_KIND_TCP)
+	    ref.sk->type == SOCK_TYPE_TCP)
 		sys_call(SYS_tgkill, sys_getpid(), sys_gettid(), SIGPIPE, 0, 0, 0);
 	return to_libc(rc, saved);
 }

@@ -62,7 +62,7 @@ EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t count)
 	int saved = errno;
 	ssize_t rc;
 
-	if (!ref.sk || ref.sk->kind != SOCK_KIND_TCP)
+	if (!ref.sk || ref.sk->type != SOCK_TYPE_TCP)
 		return libc.sendfile64(out, in, offset, count);
 	rc = do_sendfile(ref, in, offset, count);
 	return rc == SOCK_KERNEL ? libc.sendfile64(out, in, offset, count)
@@ -215,11 +215,11 @@ EXPORT ssize_t splice(int in, off64_t *in_at, int out, off64_t *out_at, size_t l
 		return libc.splice(in, in_at, out, out_at, len, flags);
 	if (len > IO_MAX)
 		len = IO_MAX;
-	if (to.sk && to.sk->kind == SOCK_KIND_TCP && is_pipe(in)) {
+	if (to.sk && to.sk->type == SOCK_TYPE_TCP && is_pipe(in)) {
 		rc = splice_out(in, to, len, flags);
 		if (rc != SOCK_KERNEL)
 			return sent(to, rc, 0, saved);
-	} else if (from.sk && from.sk->kind == SOCK_KIND_TCP && is_pipe(out)) {
+	} else if (from.sk && from.sk->type == SOCK_TYPE_TCP && is_pipe(out)) {
 		rc = splice_in(from, out, len, flags);
 		if (rc != SOCK_KERNEL)
 			return to_libc(rc, saved);

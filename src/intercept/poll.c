@@ -31,7 +31,7 @@ static inline bool is_ours(int fd, bool now)
 
 	if (!ref.sk)
 		return false;
-	return ref.sk->kind != SOCK_KIND_EPOLL || !now || !epoll_is_plain(ref.sk->epoll);
+	return ref.sk->type != SOCK_TYPE_EPOLL || !now || !epoll_is_plain(ref.sk->epoll);
 }
 
 /*

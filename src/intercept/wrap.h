@@ -53,7 +53,7 @@ static inline struct sock_ref sock_get(int fd)
 {
 	struct sock_ref ref = fd_get(fd);
 
-	if (ref.sk && ref.sk->kind == SOCK_KIND_EPOLL)
+	if (ref.sk && ref.sk->type == SOCK_TYPE_EPOLL)
 		ref.sk = NULL;
 	return ref;
 }

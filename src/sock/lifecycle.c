@@ -11,15 +11,16 @@
 #include "sock/core/async.h"
 #include "sock/core/host_state.h"
 #include "sock/core/icmp.h"
-#include "sock/core/inet_sock.h"
+#include "sock/core/kind.h"
 #include "sock/move/kernel_handover.h"
 #include "sock/move/links.h"
 #include "sock/move/move.h"
 #include "sock/share/share.h"
 #include "sock/share/transfer.h"
 #include "sock/tcp/syn_catch.h"
+#include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"
-#include "sock/udp/mcast.h"
+#include "sock/udp/udp_sock.h"
 #include "sock/wait/epoll.h"
 
 #define LOOK_INTERVAL (250 * NSEC_PER_MSEC)
@@ -28,11 +29,6 @@
 #define EXIT_LOCK_MAX NSEC_PER_SEC
 #define EXIT_GRACE (100 * NSEC_PER_MSEC)   /* for peers that close, too, when we do */
 #define EXIT_LINGER_MAX (2 * NSEC_PER_SEC) /* for data that peers have not acknowledged */
-
-struct sock_hooks sock_hooks;
-
-static bool started;	  /* control lock */
-static bool start_failed; /* control lock */
 
 /* ---- start and stop -------------------------------------------------------------------- */
 
@@ -125,63 +121,42 @@ static int open_netlink(void)
 	return 0;
 }
 
-static const char *why_not_started(int rc)
-{
-	if (rc == -EMFILE || rc == -ENFILE)
-		return "Too few descriptors (ulimit -n)";
-	if (rc == -ENODATA)
-		return "Nothing is random here: getrandom(2) is refused, and AT_RANDOM is missing";
-	return "The internal thread or netlink cannot start";
-}
-
-bool sock_start(void)
+static int start(void)
 {
 	int rc;
 
-	control_assert_held();
-	if (started || start_failed)
-		return started;
 	clock_init();
 	rc = open_secrets();
-	if (!rc)
-		rc = open_netlink();
-	if (rc) {
-		start_failed = true;
-		log_box(LOG_WARNING,
-			"No socket of this process is accelerated.\n"
-			"%s: %s\n"
-			"The program runs through the kernel.",
-			why_not_started(rc), strerror(-rc));
-		verdict_start_failed();
-		return false;
-	}
-	started = true;
-	if (sock_hooks.started)
-		sock_hooks.started();
-	progress_kick(); /* it sleeps on netlink, too, from now on */
-	return true;
+	return rc ? rc : open_netlink();
 }
 
-static int namespaces_differ; /* any, atomic */
+/* ---- what lower rooms need from higher ones ------------------------------------------------ */
 
-void sock_namespaces_differ(void)
-{
-	__atomic_store_n(&namespaces_differ, 1, __ATOMIC_RELAXED);
-}
+const struct sock_kind *const sock_kinds[INET_KINDS] = {
+	[INET_UDP] = &udp_kind,
+	[INET_TCP] = &tcp_kind,
+	[INET_LISTEN] = &tcp_listen_kind,
+};
 
-enum verdict sock_start_for(const struct inet_sock *so)
-{
-	if (!sock_start())
-		return VERDICT_NO_RESOURCES;
-	if (!__atomic_load_n(&namespaces_differ, __ATOMIC_RELAXED))
-		return VERDICT_ACCELERATED;
-	return netlink_is_of(sock_twin(&so->sk)) ? VERDICT_ACCELERATED : VERDICT_NAMESPACE;
-}
-
-bool sock_start_failed(void)
-{
-	return start_failed;
-}
+const struct sock_upcalls sock_upcalls = {
+	.start = start,
+	.exit = sock_exit,
+	.epoll_set_fd = epoll_set_fd,
+	.epoll_destroy = epoll_destroy_set,
+	.epoll_sock_closed = epoll_sock_closed,
+	.epoll_sock_left = epoll_sock_left,
+	.move_settle = sock_move_settle,
+	.move_cancel = sock_move_cancel,
+	.move_closed = sock_move_closed,
+	.unread_to_kernel = kernel_handover_unread,
+	.port_opened = links_new_port,
+	.addr_expected = links_addr_expected,
+	.fetch = share_fetch,
+	.request = share_request,
+	.nonblock_now = share_nonblock_now,
+	.share_close = share_close,
+	.share_leave = share_leave,
+};
 
 void sock_init(const struct sock_hooks *h)
 {
@@ -263,7 +238,7 @@ static void log_verdicts(void)
 
 void sock_exit(void)
 {
-	if (!(started || share_is_active())) {
+	if (!sock_is_active()) {
 		log_verdicts();
 		return;
 	}
@@ -288,19 +263,18 @@ void sock_exit(void)
 	 * the process is gone, and with it the kernel takes the interfaces back.
 	 */
 	netlink_close();
-	started = false;
-	start_failed = true; /* nothing begins any more */
+	sock_start_over(true);
 	control_unlock();
 }
 
 bool sock_is_active(void)
 {
-	return started || share_is_active();
+	return sock_started() || share_is_active();
 }
 
 bool sock_exit_by(int arg, void (*then)(int arg))
 {
-	if (!started && !share_is_active())
+	if (!sock_is_active())
 		return false;
 	if (!__atomic_load_n(&exit_then, __ATOMIC_RELAXED)) {
 		exit_arg = arg;
@@ -390,7 +364,7 @@ void sock_fork_child(void)
 	syn_catch_forget();
 	logic_fork_child();
 	/* Also when the parent is past sock_exit(), which leaves rings as they are. */
-	if (started || start_failed || progress_running()) {
+	if (sock_started() || sock_start_failed() || progress_running()) {
 		progress_forget();
 		source_forget();
 		netlink_close();
@@ -398,7 +372,7 @@ void sock_fork_child(void)
 		sys_fd_forget_all();
 	}
 	exit_then = NULL;
-	started = false;
+	sock_start_over(false);
 	memset(tcp_orphans, 0, sizeof(tcp_orphans));
 	timewait_forget();
 	n = begin_exported(&shared);

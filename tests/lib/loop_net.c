@@ -17,6 +17,7 @@
 #include "base/signals.h"
 #include "sock/core/control.h"
 #include "sock/move/move_internal.h"
+#include "sock/tcp/tcp_orphans.h"
 #include "sock/tcp/timewait.h"
 
 /* ---- the namespace -------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #include "net/icmp.h"
 #include "ring/progress.h"
 #include "ring/rings.h"
-#include "sock/tcp/tcp_sock.h"
+#include "sock/core/kind.h"
 
 #define BATCH 64      /* messages of a round: a flood has to wait, and overflows */
 #define ICMP_FILTER 1 /* <linux/icmp.h>, at SOL_RAW */
@@ -21,24 +21,10 @@ static int icmp_fd = -1;
 /* holder */
 static void tell(struct ring *ring, struct flow *flow, const struct icmp_error *error)
 {
-	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow);
-	struct tcp_conn *conn = &so->tcp.conn;
-
-	if (so->tcp.dead || !tcp_icmp_is_ours(conn, error->seq))
-		return;
-	log_debug("fd %d: ICMP: %s%s", sock_twin(&so->sk), strerror(error->error),
-		  error->mtu ? ", smaller segments from now on" : "");
-	if (error->mtu)
-		tcp_path_mtu(conn, error->mtu, clock_now());
-	else
-		tcp_unreachable(conn, error->error, clock_now());
-	ring_work_add(ring, &so->tcp.flush);
-}
-
-/* holder: the kernel told the twin, if it is connected; the next call looks. */
-static void tell_twin(struct inet_sock *so)
-{
-	__atomic_fetch_or(&so->sk.twin_events, EPOLLERR, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < INET_KINDS; i++) {
+		if (flow->deliver == sock_kinds[i]->deliver && sock_kinds[i]->icmp_error)
+			sock_kinds[i]->icmp_error(ring, flow, error);
+	}
 }
 
 static void find_and_tell(const struct icmp_error *error)
@@ -51,10 +37,8 @@ static void find_and_tell(const struct icmp_error *error)
 			continue;
 		if (ring->q)
 			flow = flow_lookup(&ring->flows, &error->key);
-		if (flow && flow->deliver == tcp_deliver)
+		if (flow)
 			tell(ring, flow, error);
-		else if (flow && flow->deliver == udp_deliver)
-			tell_twin(container_of(flow, struct sock_flow, flow)->so);
 		ring_release_cold(ring);
 		if (flow)
 			return;

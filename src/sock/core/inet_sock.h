@@ -23,6 +23,7 @@
 struct inet_sock;
 struct sharing;
 struct move;
+struct sock_kind;
 
 /* A match of one socket on one ring. */
 struct sock_flow {
@@ -147,7 +148,7 @@ struct migration_candidate {
 	uint8_t confirmed; /* in a row, by the candidate; 0: there is none */
 };
 
-enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN } __attribute__((packed));
+enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN, INET_KINDS } __attribute__((packed));
 
 #define INET_RINGS 8
 
@@ -189,7 +190,7 @@ struct inet_sock {
 	uint32_t rcvtimeo, sndtimeo;
 
 	/* holder; control lock to write */
-	const struct sock_options *opt; /* shared; NULL: SOCK_KIND_EPOLL */
+	const struct sock_options *opt; /* shared; NULL: SOCK_TYPE_EPOLL */
 	struct endpoint local, remote;
 	uint32_t rcvlowat; /* what every packet asks for, of opt */
 	int spare;	   /* the twin of a closed socket that still talks; -1 */
@@ -249,6 +250,10 @@ bool sock_start(void);
 enum verdict sock_start_for(const struct inet_sock *so);
 /* It could not, or the process is at its end: nothing begins any more. */
 bool sock_start_failed(void);
+/* Control lock: it runs. */
+bool sock_started(void);
+/* Control lock: it does not run any more; ended: nor does it start again. */
+void sock_start_over(bool ended);
 
 /* ---- homes, events (holder) -------------------------------------------------------- */
 
@@ -337,7 +342,7 @@ static inline void sock_set_events(struct inet_sock *so, uint32_t events)
 /* ---- objects ------------------------------------------------------------------------ */
 
 /* Any, also a holder: a zeroed object with a new generation; NULL: no memory. */
-struct inet_sock *sock_alloc(enum sock_kind kind);
+struct inet_sock *sock_alloc(enum sock_type kind);
 /* holder: nothing refers to it by pointer any more. */
 void sock_free(struct inet_sock *so);
 
@@ -496,94 +501,25 @@ bool sock_ports_look(void); /* true: somebody was seen for the first time: again
 void sock_ports_follow(void);
 extern bool sock_ports_may_be_shared; /* control lock: SO_REUSE* was ever set */
 
-/* ---- kinds ---------------------------------------------------------------------------- */
+/* ---- UDP ------------------------------------------------------------------------------ */
 
-/* Control lock: a part of a listener on a ring, whose frames flow brings; NULL: no memory. */
-struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring,
-				   const struct flow *flow);
-/* holder of the shard's ring: its flow has come to be shared. */
-void tcp_shard_shared(struct tcp_shard *shard);
-/* holder of the shard's ring */
-void tcp_shard_stop(struct tcp_shard *shard);
-/* Control lock, flow removed. */
-void tcp_shard_free(struct tcp_shard *shard);
-/* A shard moves: holder of its ring, then of the new one. */
-void tcp_shard_leave(struct tcp_shard *shard);
-void tcp_shard_arrive(struct tcp_shard *shard, struct ring *ring);
-enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
-
-extern const struct sock_ops udp_ops[HOLD_MODES];
-extern const struct sock_ops tcp_sock_ops[HOLD_MODES];
-
-void udp_init(struct inet_sock *so);
-void tcp_sock_init(struct inet_sock *so);
-
-enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
-/* holder of home: queues a datagram; consumes it unless a reason is returned. */
-enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bool multicast);
-enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
-
-/*
- * Control lock: the socket leaves for the kernel, which receives for it from now on.  True:
- * there is something to read, which comes before what the kernel has; the socket leaves
- * when that was read.  Until then it lingers: the kernel does all the rest.
- */
-bool udp_linger(struct inet_sock *so);
-/* control lock, no ring held: the kernel gets what comes next; what came before it is queued. */
-void udp_drain_flows(struct inet_sock *so);
 static inline bool udp_lingers(const struct inet_sock *so)
 {
 	return so->inet == INET_UDP && so->udp.lingers;
 }
 
-/* holder of home, on close: frees queues, or says goodbye to the peer. */
-void udp_close(struct inet_sock *so, struct ring *ring);
-/* True: the connection lives on and frees itself. */
-bool tcp_sock_close(struct inet_sock *so, struct ring *ring);
-/* holder of home: children nobody accepted are aborted. */
-void tcp_listen_close(struct inet_sock *so, struct ring *ring);
+/* ---- options as a whole ------------------------------------------------------------------ */
 
-/* What connections that the program closed still wait for. */
-enum tcp_orphan {
-	TCP_ORPHAN_NOT,
-	TCP_ORPHAN_UNACKED, /* the peer's acknowledgement of data or FIN */
-	TCP_ORPHAN_HALF,    /* the peer's FIN */
-	TCP_ORPHAN_KINDS,
-};
-
-/* How many there are; any, atomic. */
-extern unsigned tcp_orphans[TCP_ORPHAN_KINDS];
-
+/* Control lock: the defaults of the kind, as the twin has them.  False: no memory. */
+bool sock_options_init(struct inet_sock *so, const struct sock_kind *kind);
 /*
- * So many may be TCP_ORPHAN_UNACKED, as net.ipv4.tcp_max_orphans: what a program closes beyond
- * that is reset.  0: not read yet; any, atomic.
+ * Control lock: the new options act from now on.  quickack: TCP_QUICKACK was set, which acts
+ * each time.  0 or -errno.
  */
-extern unsigned tcp_orphans_max;
-
-/* ---- options (sock_opt.c) ---------------------------------------------------------------- */
-
-/* Defaults, read from the twin; false: no memory. */
-bool sock_options_init(struct inet_sock *so, bool tcp);
-/* Control lock: the new options act from now on.  0 or -errno. */
-int sock_options_apply(struct sock_ref ref, const struct sock_options *values);
+int sock_options_apply(struct sock_ref ref, const struct sock_options *values, bool quickack);
 /* Control lock: the twin has what the connection inherited. */
 void sock_twin_prepare(struct inet_sock *so);
 /* Control lock: connections that are accepted inherit what the listener has now. */
 int sock_options_for_children(struct inet_sock *so);
-/* holder: sock->opt changed. */
-void udp_options_changed(struct inet_sock *so);
-/* No lock, no ring held: UDP_CORK was set; what waits goes, if it does not wait any more. */
-void udp_uncork(struct sock_ref ref);
-/* Control lock: its matches are made anew. */
-void udp_reattach(struct inet_sock *so);
-/* The same, wherever they are; bound. */
-void udp_attach_anew(struct inet_sock *so);
-/* Its matches go; udp_attach_anew(). */
-void udp_detach(struct inet_sock *so);
-/* holder of its old home: it goes to another ring, with what is unread and nothing else. */
-void udp_leave(struct inet_sock *so, struct ring *ring);
-int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len);
-int sock_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len);
-int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len);
 
 #endif

@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "sock/core/kind.h"
 #include "sock/core/port_claim.h"
-#include "sock/udp/mcast.h"
 
 #define TABLE_MAX (4u << 20) /* bytes of /proc/net/udp that are looked at */
 #define TCP_STATE_LISTEN 0x0a
@@ -102,27 +102,21 @@ static bool conflict(const struct inet_sock *so, const struct row *row)
 
 /* ---- claims --------------------------------------------------------------------------- */
 
-static int *claim_of(struct inet_sock *so)
-{
-	static int none = -1;
-
-	if (so->inet == INET_UDP)
-		return &so->udp.claim;
-	return so->inet == INET_LISTEN ? &so->listen.claim : &none;
-}
-
 void sock_port_claim(struct inet_sock *so)
 {
+	int *claim = sock_kind_of(so)->claim ? sock_kind_of(so)->claim(so) : NULL;
+
 	control_assert_held();
-	if (so->inet != INET_TCP && *claim_of(so) < 0 &&
+	if (claim && *claim < 0 &&
 	    (so->opt->reuseport || (so->inet == INET_UDP && so->opt->reuseaddr)))
-		*claim_of(so) = port_claim(inode_of(sock_twin(&so->sk)));
+		*claim = port_claim(inode_of(sock_twin(&so->sk)));
 }
 
 void sock_port_unclaim(struct inet_sock *so)
 {
 	control_assert_held();
-	sys_close_fd(claim_of(so));
+	if (sock_kind_of(so)->claim)
+		sys_close_fd(sock_kind_of(so)->claim(so));
 }
 
 /* ---- who has it ----------------------------------------------------------------------- */
@@ -196,7 +190,8 @@ static void give_frames_back(struct inet_sock *so)
 {
 	log_debug("fd %d: another socket shares its port: the kernel receives", sock_twin(&so->sk));
 	sock_flows_del(so);
-	mcast_detach(so);
+	if (sock_kind_of(so)->detached)
+		sock_kind_of(so)->detached(so);
 	so->verdict = VERDICT_SHARED_PORT;
 	sock_port_unclaim(so);
 }
@@ -215,7 +210,7 @@ static void give_groups_back(struct inet_sock *so)
 {
 	log_debug("fd %d: another socket shares its port: the kernel receives its groups",
 		  sock_twin(&so->sk));
-	mcast_leave_to_kernel(so);
+	sock_kind_of(so)->groups_to_kernel(so); /* only who has it has such flows */
 }
 
 /*

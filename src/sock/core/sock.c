@@ -6,15 +6,9 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/sys.h"
-#include "sock/core/inet_sock.h"
-#include "sock/move/kernel_handover.h"
-#include "sock/move/move.h"
-#include "sock/share/share.h"
-#include "sock/tcp/timewait.h"
-#include "sock/udp/mcast.h"
-#include "sock/wait/epoll.h"
+#include "sock/core/kind.h"
+#include "sock/core/port_keeper.h"
 #include "sock/wait/poll_events.h"
-#include "sock/wait/wait.h"
 
 __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
 
@@ -111,25 +105,6 @@ int sock_read_local(struct inet_sock *so)
 	return 0;
 }
 
-int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise)
-{
-	int val = otherwise;
-	socklen_t len = sizeof(val);
-
-	control_assert_held();
-	return sys_getsockopt(sock_twin(&so->sk), level, name, &val, &len) ? otherwise : val;
-}
-
-void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
-{
-	options_put(so->opt);
-	so->opt = opt;
-	/* Calls look at these before they hold, and after. */
-	__atomic_store_n(&so->rcvlowat, opt->rcvlowat, __ATOMIC_RELAXED);
-	__atomic_store_n(&so->noted, (opt->told & TOLD_ARRIVAL) != 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&so->told, opt->told != 0, __ATOMIC_RELAXED);
-}
-
 enum verdict sock_verdict(const struct sock *sk)
 {
 	return inet_of((struct sock *)(uintptr_t)sk)->verdict;
@@ -142,29 +117,27 @@ void sock_set_nonblock(struct sock_ref ref, bool nonblock)
 
 void sock_set_twin(struct sock_ref ref, int fd)
 {
-	if (ref.sk->kind == SOCK_KIND_EPOLL)
-		epoll_set_fd(ref.sk->epoll, fd);
+	if (ref.sk->type == SOCK_TYPE_EPOLL)
+		sock_upcalls.epoll_set_fd(ref.sk->epoll, fd);
 	__atomic_store_n(&ref.sk->twin, fd, __ATOMIC_RELEASE);
 }
 
 /* Control lock; NULL: no memory. */
 static struct inet_sock *create(int fd, int type, bool nonblock)
 {
-	struct inet_sock *so = sock_alloc(type == SOCK_DGRAM ? SOCK_KIND_UDP : SOCK_KIND_TCP);
+	const struct sock_kind *kind = sock_kinds[type == SOCK_DGRAM ? INET_UDP : INET_TCP];
+	struct inet_sock *so = sock_alloc(type == SOCK_DGRAM ? SOCK_TYPE_UDP : SOCK_TYPE_TCP);
 
 	if (!so)
 		return NULL;
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.nonblock, nonblock, __ATOMIC_RELAXED);
 	so->verdict = VERDICT_UNDECIDED;
-	if (!sock_options_init(so, type == SOCK_STREAM)) {
+	if (!sock_options_init(so, kind)) {
 		sock_free(so);
 		return NULL;
 	}
-	if (type == SOCK_DGRAM)
-		udp_init(so);
-	else
-		tcp_sock_init(so);
+	kind->init(so);
 	sock_list_add(so);
 	return so;
 }
@@ -191,7 +164,7 @@ struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool non
 struct sock_ref sock_create_epoll(int fd, struct epoll *epoll)
 {
 	struct sock_ref none = {NULL, 0};
-	struct inet_sock *so = sock_alloc(SOCK_KIND_EPOLL);
+	struct inet_sock *so = sock_alloc(SOCK_TYPE_EPOLL);
 
 	if (!so)
 		return none;
@@ -213,13 +186,6 @@ static void destroy(struct inet_sock *so)
 	ring_release_cold(ring);
 }
 
-/* A closed connection keeps its port as long as it talks: the program's descriptor goes. */
-static void keep_port(struct inet_sock *so, struct ring *ring)
-{
-	if (so->spare < 0 && so->bound && so->connected && !so->tcp.dead && sock_twin(&so->sk) >= 0)
-		so->spare = port_keeper_open(ring, sock_twin(&so->sk), true);
-}
-
 /*
  * Control lock, holding home: the program has no reference any more.  A call of
  * another thread that comes late must not meet a connection that lives on, and may
@@ -228,7 +194,7 @@ static void keep_port(struct inet_sock *so, struct ring *ring)
 static void end_references(struct inet_sock *so)
 {
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 2, __ATOMIC_RELEASE);
-	sock_move_closed(so);
+	sock_upcalls.move_closed(so);
 }
 
 /* holder: the program has left it. */
@@ -238,27 +204,21 @@ static void leave_program(struct inet_sock *so)
 	sock_port_unclaim(so);
 	end_references(so);
 	list_remove(&so->link);
-	epoll_sock_closed(&so->sk);
+	sock_upcalls.epoll_sock_closed(&so->sk);
 }
 
 /* No ring held: what there was to receive and send by ends. */
 static void end(struct inet_sock *so, struct ring *ring)
 {
-	bool lives_on = false;
+	const struct sock_kind *kind = sock_kind_of(so);
+	bool lives_on = kind->close(so, ring);
 
-	if (so->inet == INET_UDP) {
-		udp_close(so, ring);
-	} else if (so->inet == INET_LISTEN) {
-		tcp_listen_close(so, ring);
-	} else {
-		keep_port(so, ring);
-		lives_on = tcp_sock_close(so, ring);
-	}
 	ring_release_cold(ring);
 	if (lives_on)
 		return; /* by now it may be gone already */
 	sock_flows_del(so);
-	mcast_forget(so);
+	if (kind->ended)
+		kind->ended(so);
 	destroy(so);
 }
 
@@ -268,9 +228,9 @@ void sock_close_locked(struct sock_ref ref)
 	struct ring *ring;
 
 	control_assert_held();
-	if (!sock_ref_valid(ref) || so->gone || share_close(so))
+	if (!sock_ref_valid(ref) || so->gone || sock_upcalls.share_close(so))
 		return;
-	if (so->inet == INET_UDP && so->udp.forked && kernel_handover_unread(so))
+	if (so->inet == INET_UDP && so->udp.forked && sock_upcalls.unread_to_kernel(so))
 		return;
 	if (sock_hold_cold(ref, &ring))
 		return;
@@ -292,7 +252,7 @@ void sock_keep(struct inet_sock *so)
 		leave_program(so);
 	} else { /* connections that it is going to get name its generation */
 		list_remove(&so->link);
-		epoll_sock_closed(&so->sk);
+		sock_upcalls.epoll_sock_closed(&so->sk);
 	}
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELEASE); /* the port is the others' */
 	ring_release_cold(ring);
@@ -329,7 +289,7 @@ static bool close_later(struct sock_ref ref)
 
 	if (!sock_ref_valid(ref) || !__atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST))
 		return false;
-	fd = port_keeper_open(NULL, sock_twin(&so->sk), false);
+	fd = port_keeper_open(sock_twin(&so->sk));
 	if (fd < 0)
 		return false;
 	so->spare = fd;
@@ -353,8 +313,8 @@ void sock_wait_leave(struct sock_ref ref)
 
 void sock_close(struct sock_ref ref)
 {
-	if (ref.sk->kind == SOCK_KIND_EPOLL) {
-		epoll_destroy_set(ref.sk->epoll);
+	if (ref.sk->type == SOCK_TYPE_EPOLL) {
+		sock_upcalls.epoll_destroy(ref.sk->epoll);
 		sock_free(inet_of(ref.sk));
 		return;
 	}
@@ -368,6 +328,7 @@ void sock_close(struct sock_ref ref)
 
 int sock_leave(struct inet_sock *so, enum verdict reason)
 {
+	const struct sock_kind *kind = sock_kind_of(so);
 	bool tells = false;
 	struct ring *ring;
 
@@ -382,33 +343,31 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 		so->verdict = reason;
 		verdict_count(reason);
 		sock_port_unclaim(so);
-		sock_move_settle(so);
+		sock_upcalls.move_settle(so);
 		tells = true;
 	}
-	if (so->inet == INET_UDP && udp_linger(so)) {
+	if (kind->linger && kind->linger(so)) {
 		if (tells)
-			share_leave(so, reason);
+			sock_upcalls.share_leave(so, reason);
 		return 0;
 	}
 	/* First: a watch that is added from now on is refused, or epoll_sock_left() finds it. */
 	__atomic_store_n(&so->sk.left_gen, so->sk.gen, __ATOMIC_RELEASE);
-	epoll_sock_left(&so->sk);
+	sock_upcalls.epoll_sock_left(&so->sk);
 	sock_hooks.left(&so->sk);
-	if (so->inet == INET_LISTEN)
-		timewait_listener_stops(so);
+	if (kind->leaving)
+		kind->leaving(so);
 	sock_flows_del(so);
-	mcast_forget(so);
+	if (kind->ended)
+		kind->ended(so);
 	if (tells) /* who waits for that finds the kernel receiving */
-		share_leave(so, reason);
+		sock_upcalls.share_leave(so, reason);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return -EAGAIN;
 	so->gone = true;
 	list_remove(&so->link);
-	epoll_sock_closed(&so->sk);
-	if (so->inet == INET_UDP)
-		udp_close(so, ring);
-	else if (so->inet == INET_LISTEN)
-		tcp_listen_close(so, ring);
+	sock_upcalls.epoll_sock_closed(&so->sk);
+	kind->close(so, ring); /* a connection never gets here: false */
 	sock_free(so);
 	ring_release_cold(ring);
 	return 0;
@@ -433,7 +392,7 @@ bool sock_twin_matters(const struct sock *sk)
 	const struct inet_sock *so = inet_of((struct sock *)(uintptr_t)sk);
 
 	/* A datagram that the kernel sent has bound it, whatever we know. */
-	return sk->kind != SOCK_KIND_EPOLL && so->inet != INET_TCP;
+	return sk->type != SOCK_TYPE_EPOLL && so->inet != INET_TCP;
 }
 
 void sock_look_at_twin(struct sock *sk)

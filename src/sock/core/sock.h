@@ -65,18 +65,18 @@ struct sock_ops {
 	int (*shutdown)(struct sock_ref ref, int how);
 };
 
-enum sock_kind {
-	SOCK_KIND_UDP,
-	SOCK_KIND_TCP,
-	SOCK_KIND_EPOLL,
-	SOCK_KINDS
+enum sock_type {
+	SOCK_TYPE_UDP,
+	SOCK_TYPE_TCP,
+	SOCK_TYPE_EPOLL,
+	SOCK_TYPES
 } __attribute__((packed)); /* a byte of each socket */
 
 /* What every socket has; the rest is in inet_sock.h. */
 struct sock {
 	/* of this memory for good, read by all: a late call reads them, too */
-	const struct sock_ops *ops; /* of the thread mode, or share_ops; SOCK_KIND_EPOLL: NULL */
-	enum sock_kind kind;
+	const struct sock_ops *ops; /* of the thread mode, or share_ops; SOCK_TYPE_EPOLL: NULL */
+	enum sock_type type;
 
 	/* any, atomic */
 	bool nonblock;	      /* O_NONBLOCK as the program sees it */
@@ -89,7 +89,7 @@ struct sock {
 	int twin;	   /* descriptor of the kernel socket */
 
 	/* set when the socket is made, read by all */
-	struct epoll *epoll; /* SOCK_KIND_EPOLL: see epoll.h */
+	struct epoll *epoll; /* SOCK_TYPE_EPOLL: see epoll.h */
 
 	/* holder */
 	struct list watches;
@@ -155,7 +155,13 @@ void sock_fork_parent(void);
  */
 struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool nonblock);
 
-/* An object of kind SOCK_KIND_EPOLL for the fd table; epoll.h fills it. */
+/*
+ * App, no ring held: a call that waits on the socket, and counted itself in sock.waiters, has
+ * ended.  The last one closes a socket that the program closed meanwhile.
+ */
+void sock_wait_leave(struct sock_ref ref);
+
+/* An object of SOCK_TYPE_EPOLL for the fd table; epoll.h fills it. */
 struct sock_ref sock_create_epoll(int fd, struct epoll *epoll);
 
 /*

@@ -2,12 +2,11 @@
 #include <ck_spinlock.h>
 
 #include "base/mem.h"
-#include "sock/core/inet_sock.h"
-#include "sock/tcp/timewait.h"
-#include "sock/wait/epoll.h"
+#include "sock/core/kind.h"
+#include "sock/core/port_keeper.h"
 
 /*
- * Objects of a kind: those that ended, for the next ones, and memory for more.  It is
+ * Objects of a type: those that ended, for the next ones, and memory for more.  It is
  * taken in large pieces, which are never given back: an allocator's size classes would
  * add to each object.  (And to each piece it adds a page, to shift it by.)  What is not
  * used of a piece is not touched.  Under a spinlock held for some instructions.
@@ -21,24 +20,24 @@ struct pool {
 };
 
 static ck_spinlock_fas_t pool_lock = CK_SPINLOCK_FAS_INITIALIZER;
-static struct pool pools[SOCK_KINDS];
+static struct pool pools[SOCK_TYPES];
 
 void sock_alloc_init(void)
 {
 	memset(pools, 0, sizeof(pools));
-	for (unsigned kind = 0; kind < SOCK_KINDS; kind++)
-		list_init(&pools[kind].ended);
+	for (unsigned type = 0; type < SOCK_TYPES; type++)
+		list_init(&pools[type].ended);
 }
 
-/* What an object of the kind needs: it ends with its part of the union. */
-static size_t size_of(enum sock_kind kind)
+/* What an object of the type needs: it ends with its part of the union. */
+static size_t size_of(enum sock_type type)
 {
-	switch (kind) {
-	case SOCK_KIND_UDP:
+	switch (type) {
+	case SOCK_TYPE_UDP:
 		return offsetof(struct inet_sock, udp) + sizeof(struct udp_state);
-	case SOCK_KIND_TCP:
+	case SOCK_TYPE_TCP:
 		return sizeof(struct inet_sock);
-	case SOCK_KIND_EPOLL:
+	case SOCK_TYPE_EPOLL:
 	default:
 		return offsetof(struct inet_sock, udp);
 	}
@@ -78,23 +77,23 @@ static bool extend(struct pool *pool, size_t room)
 	return true;
 }
 
-static void init_fresh(struct sock *sk, enum sock_kind kind)
+static void init_fresh(struct sock *sk, enum sock_type type)
 {
 	memset(sk, 0, sizeof(*sk));
-	sk->kind = kind;
+	sk->type = type;
 }
 
-static const struct sock_ops *ops_of(enum sock_kind kind)
+static const struct sock_ops *ops_of(enum sock_type type)
 {
-	if (kind == SOCK_KIND_EPOLL)
+	if (type == SOCK_TYPE_EPOLL)
 		return NULL;
-	return kind == SOCK_KIND_TCP ? &tcp_sock_ops[ring_mode] : &udp_ops[ring_mode];
+	return &sock_kinds[type == SOCK_TYPE_TCP ? INET_TCP : INET_UDP]->ops[ring_mode];
 }
 
-struct inet_sock *sock_alloc(enum sock_kind kind)
+struct inet_sock *sock_alloc(enum sock_type type)
 {
-	size_t size = size_of(kind), room = (size + POOL_ALIGN - 1) & ~(size_t)(POOL_ALIGN - 1);
-	struct pool *pool = &pools[kind];
+	size_t size = size_of(type), room = (size + POOL_ALIGN - 1) & ~(size_t)(POOL_ALIGN - 1);
+	struct pool *pool = &pools[type];
 	struct inet_sock *so;
 	uint32_t gen;
 	bool fresh;
@@ -107,12 +106,12 @@ struct inet_sock *sock_alloc(enum sock_kind kind)
 	if (!so)
 		return NULL;
 	if (fresh)
-		init_fresh(&so->sk, kind);
+		init_fresh(&so->sk, type);
 	gen = so->sk.gen;
 	/* A stale reference reads what is in sk at any time: never a wild value. */
 	memset((char *)so + sizeof(so->sk), 0, size - sizeof(so->sk));
-	if (so->sk.ops != ops_of(kind)) /* it was away; others only read it */
-		__atomic_store_n(&so->sk.ops, ops_of(kind), __ATOMIC_RELAXED);
+	if (so->sk.ops != ops_of(type)) /* it was away; others only read it */
+		__atomic_store_n(&so->sk.ops, ops_of(type), __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.epoll, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.twin_events, 0, __ATOMIC_RELAXED);
@@ -132,8 +131,8 @@ struct inet_sock *sock_alloc(enum sock_kind kind)
 
 void sock_free(struct inet_sock *so)
 {
-	if (so->sk.kind != SOCK_KIND_EPOLL)
-		epoll_sock_closed(&so->sk); /* who came late, after close() */
+	if (so->sk.type != SOCK_TYPE_EPOLL)
+		sock_upcalls.epoll_sock_closed(&so->sk); /* who came late, after close() */
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
 	port_keeper_close(so->spare);
 	mem_free(so->candidates);
@@ -141,7 +140,7 @@ void sock_free(struct inet_sock *so)
 	options_put(so->opt);
 	ring_put(sock_home(so));
 	ck_spinlock_fas_lock(&pool_lock);
-	list_push_back(&pools[so->sk.kind].ended, &so->link);
+	list_push_back(&pools[so->sk.type].ended, &so->link);
 	ck_spinlock_fas_unlock(&pool_lock);
 }
 

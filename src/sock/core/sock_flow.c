@@ -10,8 +10,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "sock/core/access.h"
-#include "sock/move/links.h"
-#include "sock/move/move.h"
+#include "sock/core/kind.h"
 
 #define LINKS_MAX 64
 #define ADDRS_MAX 64
@@ -87,7 +86,7 @@ struct ring *sock_ring_for(int ifindex, uint64_t key)
 	control_assert_no_ring();
 	rc = rings_get(ifindex, key, &ring, why, &fresh);
 	if (fresh)
-		links_new_port();
+		sock_upcalls.port_opened();
 	if (!rc)
 		return ring;
 	if (rc == -PORT_UNTRIED && fresh)
@@ -178,7 +177,7 @@ int sock_flows_share(struct inet_sock *so)
 
 	control_assert_held();
 	control_assert_no_ring();
-	sock_move_settle(so);
+	sock_upcalls.move_settle(so);
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
 		int one = -EAGAIN;
@@ -187,8 +186,8 @@ int sock_flows_share(struct inet_sock *so)
 			continue;
 		if (ring_hold_cold(f->ring)) {
 			one = ring_flow_share(f->ring, &f->shared, rank_of(so), spreads(so));
-			if (!one && f->shard)
-				tcp_shard_shared(f->shard);
+			if (!one && sock_kind_of(so)->flow_shared)
+				sock_kind_of(so)->flow_shared(f);
 			ring_release_cold(f->ring);
 		}
 		rc = one ? one : rc;
@@ -205,11 +204,6 @@ int sock_flows_inherited(struct inet_sock *so)
 }
 
 /* ---- matches ---------------------------------------------------------------------------- */
-
-static flow_fn deliver_of(const struct inet_sock *so)
-{
-	return so->inet == INET_UDP ? udp_deliver : tcp_listen_deliver;
-}
 
 /*
  * The group's frames come to another ring of ours, for another socket: this one gets
@@ -246,6 +240,7 @@ static int add_to_ring(struct sock_flow *f)
 static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
 		    bool multicast, const struct mcast_sources *sources, struct sock_flow **flow)
 {
+	const struct sock_kind *kind = sock_kind_of(so);
 	struct sock_match *match = mem_zalloc(sizeof(*match));
 	struct sock_flow *f;
 	int rc = -ENOMEM;
@@ -254,24 +249,21 @@ static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_k
 		return rc;
 	f = &match->f;
 	f->flow.key = *key;
-	f->flow.deliver = deliver_of(so);
+	f->flow.deliver = kind->deliver;
 	f->so = so;
 	f->gen = so->sk.gen;
 	f->ring = ring;
 	f->multicast = multicast;
 	if (is_shared(so) && may_share(f))
-		shared_flow_init(&f->shared, deliver_of(so), rank_of(so), spreads(so));
+		shared_flow_init(&f->shared, kind->deliver, rank_of(so), spreads(so));
 	match->sources = sources;
-	if (so->inet == INET_LISTEN) {
-		f->shard = tcp_shard_create(so, ring, &f->flow);
-		if (!f->shard)
-			goto free_flow;
-	}
+	if (kind->flow_begin && !kind->flow_begin(so, f))
+		goto free_flow;
 	rc = add_to_ring(f);
 	if (rc == -EEXIST && multicast)
 		rc = share_group(f);
 	if (rc)
-		goto free_shard;
+		goto end_flow;
 	ring_get(f->ring);
 	list_push_back(&so->flows, &match->link);
 	note_ring(so, f->ring);
@@ -282,9 +274,9 @@ static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_k
 		kernel_conns_begin(so);
 	return 0;
 
-free_shard:
-	if (f->shard)
-		tcp_shard_free(f->shard);
+end_flow:
+	if (kind->flow_free)
+		kind->flow_free(f);
 free_flow:
 	mem_free(match);
 	return rc;
@@ -308,18 +300,20 @@ int sock_flow_add_group(struct inet_sock *so, struct ring *ring, const struct fl
 
 void sock_flow_del(struct sock_flow *flow)
 {
+	const struct sock_kind *kind = sock_kind_of(flow->so);
+
 	control_assert_held();
 	control_assert_no_ring();
 	if (ring_hold_cold(flow->ring)) {
 		ring_flow_del(flow->ring, &flow->flow);
-		if (flow->shard)
-			tcp_shard_stop(flow->shard);
+		if (kind->flow_end)
+			kind->flow_end(flow);
 		ring_release_cold(flow->ring);
 	}
 	ring_put(flow->ring);
 	list_remove(&sock_match_of(flow)->link);
-	if (flow->shard)
-		tcp_shard_free(flow->shard);
+	if (kind->flow_free)
+		kind->flow_free(flow);
 	mem_free(sock_match_of(flow));
 }
 
@@ -328,9 +322,9 @@ void sock_flows_del(struct inet_sock *so)
 	control_assert_held();
 	control_assert_no_ring();
 	if (so->gone)
-		sock_move_cancel(so);
+		sock_upcalls.move_cancel(so);
 	else
-		sock_move_settle(so);
+		sock_upcalls.move_settle(so);
 	while (!list_empty(&so->flows))
 		sock_flow_del(sock_flow_of(so->flows.next));
 	sock_rings_changed(so);
@@ -358,7 +352,7 @@ static struct flow_key key_for(const struct inet_sock *so, const struct inaddr *
 	memset(&key, 0, sizeof(key));
 	key.local = *local;
 	key.local_port = so->local.port;
-	key.proto = so->inet == INET_UDP ? IPPROTO_UDP : IPPROTO_TCP;
+	key.proto = sock_kind_of(so)->protocol;
 	if (so->inet == INET_UDP && so->connected) {
 		key.remote = so->remote.addr;
 		key.remote_port = so->remote.port;
@@ -523,7 +517,8 @@ static bool flow_stale(const struct sock_flow *f)
 	if (!link_get(f->ring->ifindex, &link) && link.master)
 		return true;
 	ifindex = link_of_addr(&f->flow.key.local);
-	return ifindex ? ifindex != f->ring->ifindex : !links_addr_expected(&f->flow.key.local);
+	return ifindex ? ifindex != f->ring->ifindex
+		       : !sock_upcalls.addr_expected(&f->flow.key.local);
 }
 
 /* ---- interfaces that come and go (control lock) ------------------------------------------- */
@@ -546,8 +541,8 @@ static void follow_address(struct inet_sock *so)
 	if (!ifindex || has_flow_on(so, ifindex) || link_get(ifindex, &link) ||
 	    !sock_link_usable(&link))
 		return;
-	if (so->inet == INET_UDP) {
-		udp_attach_anew(so);
+	if (sock_kind_of(so)->attach_anew) {
+		sock_kind_of(so)->attach_anew(so);
 		return;
 	}
 	sock_flows_del(so);
@@ -558,7 +553,7 @@ static void follow_address(struct inet_sock *so)
 
 static void follow_addresses(struct inet_sock *so)
 {
-	sock_move_settle(so);
+	sock_upcalls.move_settle(so);
 	list_for_each_safe(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
 
@@ -590,8 +585,8 @@ static void leave_home(struct inet_sock *so, int ifindex)
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	if (ring->q && ring->ifindex == ifindex) {
-		if (so->inet == INET_UDP)
-			udp_leave(so, ring);
+		if (sock_kind_of(so)->leave_home)
+			sock_kind_of(so)->leave_home(so, ring);
 		sock_set_home(so, rings_nowhere());
 		ready_wake_all(&so->sk); /* they sleep elsewhere */
 	}
@@ -622,14 +617,16 @@ static bool uses_link(const struct inet_sock *so, int ifindex)
 
 void sock_detach_from(struct inet_sock *so, int ifindex)
 {
+	const struct sock_kind *kind = sock_kind_of(so);
+
 	control_assert_held();
 	control_assert_no_ring();
 	if ((so->inet == INET_TCP && so->connected) || !uses_link(so, ifindex))
 		return;
-	if (so->inet == INET_UDP && so->attached) {
-		udp_detach(so);
+	if (kind->detach && so->attached) {
+		kind->detach(so);
 		leave_home(so, ifindex);
-		udp_attach_anew(so); /* to what else there is */
+		kind->attach_anew(so); /* to what else there is */
 		return;
 	}
 	if (so->inet == INET_LISTEN)
@@ -639,22 +636,8 @@ void sock_detach_from(struct inet_sock *so, int ifindex)
 
 void sock_device_changed(struct inet_sock *so)
 {
-	int device = so->opt->bind_ifindex;
-
 	control_assert_held();
 	control_assert_no_ring();
-	if (so->inet == INET_UDP)
-		udp_reattach(so);
-	if (so->inet != INET_LISTEN)
-		return;
-	/* Handshakes on the device go on. */
-	sock_move_settle(so);
-	list_for_each_safe(link, &so->flows) {
-		struct sock_flow *f = sock_flow_of(link);
-
-		if (device && f->ring->ifindex != device)
-			sock_flow_del(f);
-	}
-	so->verdict = sock_attach(so);
-	sock_rings_changed(so);
+	if (sock_kind_of(so)->device_changed)
+		sock_kind_of(so)->device_changed(so);
 }

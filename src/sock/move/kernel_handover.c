@@ -181,7 +181,7 @@ static int move_into_twin(struct inet_sock *so, struct ring *ring, const struct 
 		undo(fd);
 		return rc;
 	}
-	transfer_detach(so, ring);
+	tcp_detach(so, ring);
 	let_go(fd, h, bytes);
 	return 0;
 }
@@ -195,7 +195,7 @@ static int move_what_is_none(struct inet_sock *so, struct ring *ring)
 	socklen_t len = sizeof(to);
 
 	endpoint_to_sockaddr(&so->remote, AF_INET, (struct sockaddr *)&to, &len);
-	transfer_detach(so, ring);
+	tcp_detach(so, ring);
 	if (!connecting)
 		return 0;
 	flags = sys_fcntl(fd, F_GETFL, 0);

@@ -8,7 +8,7 @@
 #include <netinet/udp.h>
 
 #include "base/sys.h"
-#include "sock/tcp/tcp_sock.h"
+#include "sock/core/kind.h"
 
 /* linux/socket.h */
 #ifndef SOCK_SNDBUF_LOCK
@@ -48,28 +48,19 @@ static uint64_t twin_pacing(struct inet_sock *so)
 	return rate == UINT64_MAX ? 0 : rate;
 }
 
-/* A buffer is locked: it stays as it is now.  As the kernel counts. */
-static uint32_t size_now(const struct inet_sock *so, bool receive)
-{
-	struct tcp_config config = tcp_config_for(so->opt, so->tcp.dst.mtu);
-	const struct tcp_conn *conn = &so->tcp.conn;
-
-	if (so->inet != INET_TCP || !so->connected)
-		return 2 * (receive ? config.rcvbuf : config.sndbuf);
-	return 2 * __atomic_load_n(receive ? &conn->rcvbuf : &conn->sndbuf, __ATOMIC_RELAXED);
-}
-
 static void mirror_lock(struct inet_sock *so, struct sock_options *opt)
 {
 	int locks = sock_twin_int(so, SOL_SOCKET, SO_BUF_LOCK, 0);
 	bool snd = locks & SOCK_SNDBUF_LOCK, rcv = locks & SOCK_RCVBUF_LOCK;
+	const struct sock_kind *kind = sock_kind_of(so);
 
-	if (so->inet == INET_UDP)
-		return; /* nothing grows there */
+	if (!kind->buffer_size)
+		return;
+	/* A buffer that is locked stays as it is now. */
 	if (snd && !opt->sndbuf_set)
-		opt->sndbuf = size_now(so, false);
+		opt->sndbuf = kind->buffer_size(so, false);
 	if (rcv && !opt->rcvbuf_set)
-		opt->rcvbuf = size_now(so, true);
+		opt->rcvbuf = kind->buffer_size(so, true);
 	opt->sndbuf_set = snd;
 	opt->rcvbuf_set = rcv;
 }

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "sock/core/kind.h"
 #include "sock/move/kernel_handover.h"
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
@@ -90,7 +91,7 @@ void exec_inherit_leave(bool carried)
 	put_some_away(true);
 	control_unlock();
 	if (!carried)
-		sock_exit();
+		sock_upcalls.exit();
 }
 
 void exec_inherit_fetch(struct sock_ref ref)
@@ -252,7 +253,7 @@ static bool be_away(struct inet_sock *so, bool udp)
 	socklen_t len = sizeof(int);
 	int listens = 0;
 
-	if (!sock_options_init(so, !udp))
+	if (!sock_options_init(so, sock_kinds[udp ? INET_UDP : INET_TCP]))
 		return false;
 	sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, SO_ACCEPTCONN, &listens, &len);
 	if (udp || listens)
@@ -264,7 +265,7 @@ static bool be_away(struct inet_sock *so, bool udp)
 
 static struct inet_sock *create(int fd, bool udp, uint64_t id)
 {
-	struct inet_sock *so = sock_alloc(udp ? SOCK_KIND_UDP : SOCK_KIND_TCP);
+	struct inet_sock *so = sock_alloc(udp ? SOCK_TYPE_UDP : SOCK_TYPE_TCP);
 
 	if (!so)
 		return NULL;

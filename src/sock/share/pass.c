@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/sys.h"
+#include "sock/core/kind.h"
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
 
@@ -231,12 +232,12 @@ static void tell_sender(struct receipt *r, uint64_t id)
 
 static struct inet_sock *make(int fd)
 {
-	struct inet_sock *so = sock_alloc(SOCK_KIND_TCP);
+	struct inet_sock *so = sock_alloc(SOCK_TYPE_TCP);
 
 	if (!so)
 		return NULL;
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
-	if (!sock_options_init(so, true)) {
+	if (!sock_options_init(so, sock_kinds[INET_TCP])) {
 		sock_free(so);
 		return NULL;
 	}

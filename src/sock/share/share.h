@@ -26,13 +26,10 @@
 #ifndef SOCK_SHARE_SHARE_H
 #define SOCK_SHARE_SHARE_H
 
-#include "sock/core/inet_sock.h"
+#include "sock/core/kind.h"
 
 /* Calls on a socket that is away: they fetch it. */
 extern const struct sock_ops share_ops;
-
-/* -EAGAIN of a call that found the socket away: it is fetched and tried again. */
-#define SOCK_FETCH (-4097)
 
 /*
  * App, no ring held: has the connection brought here. 0: it is here, or was just now;
@@ -61,9 +58,6 @@ static inline bool share_nonblock(struct inet_sock *so)
 
 /* Are there others at all? */
 bool share_is_active(void);
-
-/* The longest that a call waits which must not block. */
-#define SHARE_FETCH_MAX NSEC_PER_SEC
 
 /* ---- control lock --------------------------------------------------------------------- */
 

@@ -2,10 +2,12 @@
 /* The calls of a socket that is away: they fetch it, and are the usual ones then. */
 #include <errno.h>
 
+#include "sock/options/sock_opt.h"
 #include "sock/share/share_internal.h"
 #include "sock/tcp/tcp_sock.h"
+#include "sock/udp/udp_sock.h"
 
-#define REAL (&tcp_sock_ops[ring_mode])
+#define REAL (&tcp_kind.ops[ring_mode])
 
 static int fetch(struct sock_ref ref, int flags)
 {
@@ -182,88 +184,90 @@ const struct sock_ops share_listen_ops = {
 
 /* ---- datagrams: who only sends does it by the twin, which has the same address --------- */
 
-#define REAL_UDP (&udp_ops[ring_mode])
+#define REAL_UDP (&udp_kind.ops[ring_mode])
 
-static int udp_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
-		      struct sock_ref *child)
+static int exported_udp_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len,
+			       int flags, struct sock_ref *child)
 {
 	return REAL_UDP->accept(ref, addr, len, flags, child);
 }
 
-static int udp_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+static int exported_udp_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
 	return REAL_UDP->bind(ref, addr, len);
 }
 
-static int udp_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+static int exported_udp_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
 	int rc = fetch(ref, 0);
 
 	return rc ? rc : REAL_UDP->connect(ref, addr, len);
 }
 
-static int udp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+static int exported_udp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 {
 	return REAL_UDP->getpeername(ref, addr, len);
 }
 
-static int udp_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+static int exported_udp_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 {
 	return SOCK_KERNEL;
 }
 
-static int udp_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
+static int exported_udp_getsockopt(struct sock_ref ref, int level, int name, void *val,
+				   socklen_t *len)
 {
 	return REAL_UDP->getsockopt(ref, level, name, val, len);
 }
 
-static int udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+static int exported_udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 {
 	int rc = fetch(ref, 0);
 
 	return rc ? rc : REAL_UDP->ioctl(ref, cmd, arg);
 }
 
-static int udp_listen(struct sock_ref ref, int backlog)
+static int exported_udp_listen(struct sock_ref ref, int backlog)
 {
 	return REAL_UDP->listen(ref, backlog);
 }
 
-static ssize_t udp_recv(struct sock_ref ref, struct msghdr *msg, int flags)
+static ssize_t exported_udp_recv(struct sock_ref ref, struct msghdr *msg, int flags)
 {
 	int rc = fetch(ref, flags);
 
 	return rc ? rc : REAL_UDP->recv(ref, msg, flags);
 }
 
-static ssize_t udp_send(struct sock_ref ref, const struct msghdr *msg, int flags)
+static ssize_t exported_udp_send(struct sock_ref ref, const struct msghdr *msg, int flags)
 {
 	return SOCK_KERNEL;
 }
 
-static int udp_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
+static int exported_udp_setsockopt(struct sock_ref ref, int level, int name, const void *val,
+				   socklen_t len)
 {
 	int rc = fetch(ref, 0);
 
 	return rc ? rc : REAL_UDP->setsockopt(ref, level, name, val, len);
 }
 
-static int udp_shutdown(struct sock_ref ref, int how)
+static int exported_udp_shutdown(struct sock_ref ref, int how)
 {
 	return REAL_UDP->shutdown(ref, how);
 }
 
 const struct sock_ops share_udp_ops = {
-	.accept = udp_accept,
-	.bind = udp_bind,
-	.connect = udp_connect,
-	.getpeername = udp_getpeername,
-	.getsockname = udp_getsockname,
-	.getsockopt = udp_getsockopt,
-	.ioctl = udp_ioctl,
-	.listen = udp_listen,
-	.recv = udp_recv,
-	.send = udp_send,
-	.setsockopt = udp_setsockopt,
-	.shutdown = udp_shutdown,
+	.accept = exported_udp_accept,
+	.bind = exported_udp_bind,
+	.connect = exported_udp_connect,
+	.getpeername = exported_udp_getpeername,
+	.getsockname = exported_udp_getsockname,
+	.getsockopt = exported_udp_getsockopt,
+	.ioctl = exported_udp_ioctl,
+	.listen = exported_udp_listen,
+	.recv = exported_udp_recv,
+	.send = exported_udp_send,
+	.setsockopt = exported_udp_setsockopt,
+	.shutdown = exported_udp_shutdown,
 };

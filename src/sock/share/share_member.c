@@ -78,7 +78,7 @@ int member_arrive(struct inet_sock *so)
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return -EAGAIN;
 	__atomic_store_n(&so->sk.ops,
-			 so->inet == INET_UDP ? &udp_ops[ring_mode] : &tcp_sock_ops[ring_mode],
+			 so->inet == INET_UDP ? &udp_kind.ops[ring_mode] : &tcp_kind.ops[ring_mode],
 			 __ATOMIC_RELEASE);
 	sock_set_events(so, sock_own_events(so) & ~(uint32_t)(SOCK_EXPORTED | SOCK_ASKED));
 	ready_wake_all(&so->sk);
@@ -212,7 +212,7 @@ void member_leave(struct inet_sock *so)
 /* As a handshake that was completed here. */
 static struct inet_sock *make_child(const struct inet_sock *so)
 {
-	struct inet_sock *child = sock_alloc(SOCK_KIND_TCP);
+	struct inet_sock *child = sock_alloc(SOCK_TYPE_TCP);
 
 	if (!child)
 		return NULL;

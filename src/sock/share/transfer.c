@@ -136,16 +136,6 @@ static int write_bytes(const struct inet_sock *so)
 	return fd;
 }
 
-void transfer_detach(struct inet_sock *so, struct ring *ring)
-{
-	wheel_cancel(&ring->wheel, &so->tcp.timer);
-	list_remove(&so->tcp.flush.link);
-	ring_flow_del(ring, &so->tcp.flow);
-	tcp_snapshot_release(&so->tcp.conn);
-	dst_fini(&so->tcp.dst);
-	tcp_part_init(so);
-}
-
 /* Not yet known to anybody, or holding home. */
 static void be_away(struct inet_sock *so)
 {
@@ -187,7 +177,7 @@ int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *me
 		quarantine_begin(quarantine, &so->tcp.flow);
 	else
 		quarantine_free(quarantine);
-	transfer_detach(so, ring);
+	tcp_detach(so, ring);
 	be_away(so);
 	ready_wake_all(&so->sk); /* who waits for it asks for it */
 	sock_set_home(so, rings_nowhere());

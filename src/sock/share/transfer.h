@@ -27,9 +27,6 @@
  */
 int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd);
 
-/* holder of home: nothing of the connection is left there, and nobody is told. */
-void transfer_detach(struct inet_sock *so, struct ring *ring);
-
 /* Frames in a memfd, one behind the other.  Any: an empty one, hidden, or -errno. */
 int transfer_frames(void);
 /* Any: one more; what does not fit is lost, as on the wire. */

@@ -8,7 +8,6 @@
 #include "sock/core/access.h"
 #include "sock/core/host_state.h"
 #include "sock/core/local_port.h"
-#include "sock/move/move.h"
 #include "sock/share/share.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"
@@ -316,7 +315,7 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 	struct ring *ring;
 	int rc;
 
-	sock_move_settle(so);
+	sock_upcalls.move_settle(so);
 	sock_twin_prepare(so);
 	if (addr->sa_family == AF_UNSPEC)
 		return disconnect(ref);

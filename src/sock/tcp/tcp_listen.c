@@ -192,7 +192,7 @@ static bool admit(const struct inet_sock *listener)
 static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_synreq *req,
 				      const struct source_way *way)
 {
-	struct inet_sock *child = sock_alloc(SOCK_KIND_TCP);
+	struct inet_sock *child = sock_alloc(SOCK_TYPE_TCP);
 
 	if (!child)
 		return NULL;
@@ -320,30 +320,32 @@ static void defend(struct tcp_listener *l)
 	l->syn_rate = (uint32_t)params.tcp_max_syn_rate;
 }
 
-struct tcp_shard *tcp_shard_create(struct inet_sock *so, struct ring *ring, const struct flow *flow)
+bool tcp_listen_flow_begin(struct inet_sock *so, struct sock_flow *flow)
 {
+	struct ring *ring = flow->ring;
 	struct shard_full *full = mem_zalloc(sizeof(*full));
 	struct tcp_config config = tcp_config_for(so->opt, ring->q->port->mtu);
 
 	control_assert_held();
 	if (!full)
-		return NULL;
+		return false;
 	full->shard.ring = ring;
 	full->shard.so = so;
 	full->shard.gen = so->sk.gen;
-	full->shard.flow = flow;
+	full->shard.flow = &flow->flow;
 	full->shard.opt = options_get(so->opt);
 	timer_init(&full->shard.timer, shard_timer);
 	tcp_listener_init(&full->shard.l, &shard_ops, &config, so->listen.backlog + 1);
 	defend(&full->shard.l);
 	full->shard.l.defer = so->opt->defer_accept;
 	full->shard.l.syn_ack_retries = so->opt->syncnt;
-	return &full->shard;
+	flow->shard = &full->shard;
+	return true;
 }
 
-void tcp_shard_shared(struct tcp_shard *shard)
+void tcp_listen_flow_shared(struct sock_flow *flow)
 {
-	tcp_listener_each(&shard->l, shard_began);
+	tcp_listener_each(&flow->shard->l, shard_began);
 }
 
 void tcp_shard_leave(struct tcp_shard *shard)
@@ -358,17 +360,17 @@ void tcp_shard_arrive(struct tcp_shard *shard, struct ring *ring)
 	shard_arm(shard);
 }
 
-void tcp_shard_stop(struct tcp_shard *shard)
+void tcp_listen_flow_end(struct sock_flow *flow)
 {
-	wheel_cancel(&shard->ring->wheel, &shard->timer);
-	tcp_listener_fini(&shard->l);
+	wheel_cancel(&flow->shard->ring->wheel, &flow->shard->timer);
+	tcp_listener_fini(&flow->shard->l);
 }
 
-void tcp_shard_free(struct tcp_shard *shard)
+void tcp_listen_flow_free(struct sock_flow *flow)
 {
 	control_assert_held();
-	options_put(shard->opt);
-	mem_free(container_of(shard, struct shard_full, shard));
+	options_put(flow->shard->opt);
+	mem_free(container_of(flow->shard, struct shard_full, shard));
 }
 
 static struct sock_flow *sock_flow_from(struct flow *flow)
@@ -486,7 +488,7 @@ void tcp_child_established(struct inet_sock *child)
 	arrived_run(sock_home(child), &child->item);
 }
 
-void tcp_listen_options_changed(struct inet_sock *so)
+void tcp_listen_options_applied(struct inet_sock *so)
 {
 	control_assert_held();
 	list_for_each(link, &so->flows) {
@@ -503,13 +505,30 @@ void tcp_listen_options_changed(struct inet_sock *so)
 	}
 }
 
-void tcp_listen_close(struct inet_sock *so, struct ring *ring)
+void tcp_listen_device_changed(struct inet_sock *so)
+{
+	int device = so->opt->bind_ifindex;
+
+	/* Handshakes on the device go on. */
+	sock_upcalls.move_settle(so);
+	list_for_each_safe(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+
+		if (device && f->ring->ifindex != device)
+			sock_flow_del(f);
+	}
+	so->verdict = sock_attach(so);
+	sock_rings_changed(so);
+}
+
+bool tcp_listen_close(struct inet_sock *so, struct ring *ring)
 {
 	struct list *link;
 
 	ring_assert_held(ring);
 	while ((link = list_pop_front(&so->listen.queue)))
 		abort_child(container_of(link, struct inet_sock, accept_link));
+	return false;
 }
 
 /* ---- listen ---------------------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include "base/sys.h"
 #include "base/user.h"
 #include "sock/options/opt_mirror.h"
+#include "sock/options/sock_opt.h"
 #include "sock/tcp/tcp_sock.h"
 
 #define MAXSEG_AT_FIRST 536 /* RFC 9293 (3.7.1) */
@@ -18,6 +19,17 @@
 #ifndef IP_PROTOCOL
 #define IP_PROTOCOL 52 /* linux/in.h, since 6.4 */
 #endif
+
+union tcp_answer {
+	int n;
+	char name[16];
+	struct tcp_info info;
+	struct sockaddr_in peer;
+	struct tcp_zerocopy_receive zerocopy;
+};
+
+/* holder: what the answer_*() return beside the size of what we know better, or -errno. */
+#define TWIN_KNOWS INT32_MIN
 
 /* ---- what the kernel does by default ------------------------------------------------------ */
 
@@ -88,7 +100,7 @@ static bool takes_closed_only(int name, const void *val, socklen_t len)
 	}
 }
 
-int tcp_may_set(struct sock_ref ref, int name, const void *val, socklen_t len)
+static int may_set(struct sock_ref ref, int name, const void *val, socklen_t len)
 {
 	const struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
@@ -167,6 +179,66 @@ void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_opt
 	}
 }
 
+/* TCP_CONGESTION: what the twin would do says nothing of what we do. */
+static int set_congestion(struct sock_ref ref, const void *val, socklen_t len)
+{
+	struct sock_options opt = *inet_of(ref.sk)->opt;
+	char name[16] = "";
+	int number;
+
+	if ((int)len < 1)
+		return -EINVAL;
+	if (user_read(name, val, len < sizeof(name) ? len : sizeof(name) - 1))
+		return -EFAULT;
+	number = tcp_cc_number_of(name);
+	if (number < 0)
+		return sock_option_to_kernel(inet_of(ref.sk), IPPROTO_TCP, TCP_CONGESTION, val,
+					     len);
+	opt.cc_algo = (uint8_t)number;
+	return sock_options_apply(ref, &opt, false);
+}
+
+/* SO_PEEK_OFF of a connection; the twin has only the value to begin with. */
+static int set_peek_offset(struct sock_ref ref, const void *val, socklen_t len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	int rc = sys_setsockopt(sock_twin(ref.sk), SOL_SOCKET, SO_PEEK_OFF, val, len);
+	struct ring *ring;
+
+	if (!rc)
+		rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	rc = tcp_set_peek_offset(&so->tcp.conn, sock_twin_int(so, SOL_SOCKET, SO_PEEK_OFF, -1));
+	ring_release_cold(ring);
+	return rc;
+}
+
+int tcp_set_option(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
+{
+	const struct inet_sock *so = inet_of(ref.sk);
+	int rc = 0;
+
+	control_assert_held();
+	if (level == IPPROTO_TCP && name == TCP_CONGESTION)
+		return set_congestion(ref, val, len);
+	if (level == SOL_SOCKET && name == SO_PEEK_OFF && so->inet == INET_TCP && so->connected)
+		return set_peek_offset(ref, val, len);
+	if (level == IPPROTO_TCP)
+		rc = may_set(ref, name, val, len);
+	return rc ? rc : SOCK_KERNEL;
+}
+
+uint32_t tcp_buffer_size(const struct inet_sock *so, bool receive)
+{
+	struct tcp_config config = tcp_config_for(so->opt, so->tcp.dst.mtu);
+	const struct tcp_conn *conn = &so->tcp.conn;
+
+	if (so->inet != INET_TCP || !so->connected)
+		return 2 * (receive ? config.rcvbuf : config.sndbuf);
+	return 2 * __atomic_load_n(receive ? &conn->rcvbuf : &conn->sndbuf, __ATOMIC_RELAXED);
+}
+
 /* ---- reading (holder) ---------------------------------------------------------------------- */
 
 /* While the peer has not said its own, the least that every host takes counts. */
@@ -221,7 +293,7 @@ static bool answer_tcp(const struct inet_sock *so, int name, int *n)
 	}
 }
 
-bool tcp_may_know(int level, int name)
+static bool may_know(int level, int name)
 {
 	switch (level) {
 	case SOL_SOCKET:
@@ -252,7 +324,7 @@ static int answer_socket(struct inet_sock *so, int name, union tcp_answer *answe
 	switch (name) {
 	case SO_PEEK_OFF:
 		answer->n = tcp_peek_offset(conn);
-		return answer->n < 0 ? TCP_TWIN_KNOWS : (int)sizeof(answer->n);
+		return answer->n < 0 ? TWIN_KNOWS : (int)sizeof(answer->n);
 	case SO_PEERNAME:
 		return (int)answer_peer(so, &answer->peer);
 	case SO_RCVBUF:
@@ -262,7 +334,7 @@ static int answer_socket(struct inet_sock *so, int name, union tcp_answer *answe
 		answer->n = (int)(so->opt->sndbuf_set ? so->opt->sndbuf : 2 * conn->sndbuf);
 		return sizeof(answer->n);
 	default:
-		return TCP_TWIN_KNOWS;
+		return TWIN_KNOWS;
 	}
 }
 
@@ -273,7 +345,7 @@ static int answer_ip(const struct inet_sock *so, int name, union tcp_answer *ans
 	else if (name == IP_PROTOCOL) /* the kernel says the port */
 		answer->n = ntohs(so->local.port);
 	else
-		return TCP_TWIN_KNOWS;
+		return TWIN_KNOWS;
 	return sizeof(answer->n);
 }
 
@@ -281,7 +353,7 @@ static int answer_listener(const struct inet_sock *so, int level, int name,
 			   union tcp_answer *answer)
 {
 	if (level != IPPROTO_TCP || name != TCP_INFO)
-		return TCP_TWIN_KNOWS;
+		return TWIN_KNOWS;
 	answer->info.tcpi_state = 10; /* LISTEN; how many wait, how many may */
 	answer->info.tcpi_unacked = __atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
 	answer->info.tcpi_sacked = so->listen.backlog;
@@ -317,11 +389,11 @@ static int answer_connection(struct inet_sock *so, int level, int name, union tc
 		return answer_zerocopy(so, &answer->zerocopy);
 	if (name == TCP_CC_INFO) /* reno and cubic have none */
 		return 0;
-	return answer_tcp(so, name, &answer->n) ? (int)sizeof(answer->n) : TCP_TWIN_KNOWS;
+	return answer_tcp(so, name, &answer->n) ? (int)sizeof(answer->n) : TWIN_KNOWS;
 }
 
-int tcp_answer(struct inet_sock *so, struct ring *ring, int level, int name,
-	       union tcp_answer *answer)
+static int answer_any(struct inet_sock *so, struct ring *ring, int level, int name,
+		      union tcp_answer *answer)
 {
 	if (level == IPPROTO_TCP && name == TCP_CONGESTION) {
 		strcpy(answer->name, tcp_cc_by_number(so->opt->cc_algo)->name);
@@ -334,5 +406,55 @@ int tcp_answer(struct inet_sock *so, struct ring *ring, int level, int name,
 		answer->n = sock_take_error(so);
 		return sizeof(answer->n);
 	}
-	return so->connected ? answer_connection(so, level, name, answer) : TCP_TWIN_KNOWS;
+	return so->connected ? answer_connection(so, level, name, answer) : TWIN_KNOWS;
+}
+
+static int give(void *val, socklen_t *len, const void *from, socklen_t size)
+{
+	socklen_t n;
+
+	if (user_read(&n, len, sizeof(n)))
+		return -EFAULT;
+	if ((int)n < 0)
+		return -EINVAL;
+	if (n > size)
+		n = size;
+	if (user_write(val, from, n) || user_write(len, &n, sizeof(n)))
+		return -EFAULT;
+	return 0;
+}
+
+/* Lengths that the kernel does not take, beside negative ones. */
+static bool bad_length(int level, int name, socklen_t *len)
+{
+	socklen_t n;
+
+	if (user_read(&n, len, sizeof(n)) || (int)n < 0)
+		return false; /* give() will tell */
+	if (level == SOL_SOCKET && name == SO_PEERNAME)
+		return n > sizeof(struct sockaddr_in);
+	return level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE &&
+	       n < offsetof(struct tcp_zerocopy_receive, recv_skip_hint);
+}
+
+int tcp_get_option(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
+{
+	union tcp_answer answer;
+	struct ring *ring;
+	int size, rc;
+
+	if (!may_know(level, name))
+		return SOCK_KERNEL;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	memset(&answer, 0, sizeof(answer));
+	size = answer_any(inet_of(ref.sk), ring, level, name, &answer);
+	ring_release_cold(ring);
+	if (size == TWIN_KNOWS)
+		return SOCK_KERNEL;
+	if (bad_length(level, name, len))
+		return -EINVAL;
+	rc = give(val, len, &answer, size < 0 ? sizeof(answer) : (socklen_t)size);
+	return rc || size >= 0 ? rc : size;
 }

@@ -14,10 +14,11 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "base/user.h"
+#include "net/tcp/tcp_snapshot.h"
 #include "sock/core/access.h"
 #include "sock/core/async.h"
 #include "sock/core/quarantine.h"
-#include "sock/share/transfer.h"
+#include "sock/options/sock_opt.h"
 #include "sock/tcp/timewait.h"
 
 /* Bytes, at first, unless the program sets SO_RCVBUF, SO_SNDBUF. */
@@ -455,6 +456,16 @@ void tcp_part_init(struct inet_sock *so)
 	tcp->dst.user.changed = neighbour_changed;
 	tcp->flow.deliver = tcp_deliver;
 	tcp->flow.chains = true;
+}
+
+void tcp_detach(struct inet_sock *so, struct ring *ring)
+{
+	wheel_cancel(&ring->wheel, &so->tcp.timer);
+	list_remove(&so->tcp.flush.link);
+	ring_flow_del(ring, &so->tcp.flow);
+	tcp_snapshot_release(&so->tcp.conn);
+	dst_fini(&so->tcp.dst);
+	tcp_part_init(so);
 }
 
 void tcp_sock_init(struct inet_sock *so)

@@ -5,7 +5,8 @@
 
 #include <linux/tcp.h>
 
-#include "sock/core/inet_sock.h"
+#include "sock/core/kind.h"
+#include "sock/tcp/tcp_orphans.h"
 
 #define TCP_MODES(X)           \
 	X(single, HOLD_SINGLE) \
@@ -34,9 +35,22 @@ struct tcp_shard {
 };
 
 extern const struct tcp_ops tcp_sock_engine_ops;
+extern const struct sock_ops tcp_sock_ops[HOLD_MODES];
+
+extern const struct sock_kind tcp_kind, tcp_listen_kind;
 
 /* ---- tcp_sock.c (holder of home) ------------------------------------------------- */
 
+enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
+/*
+ * holder: the connection is taken off its ring and forgotten, and nobody is told; the socket is
+ * as one that was never connected.
+ */
+void tcp_detach(struct inet_sock *so, struct ring *ring);
+/* Of struct sock_kind. */
+void tcp_sock_init(struct inet_sock *so);
+bool tcp_sock_close(struct inet_sock *so, struct ring *ring);
+void tcp_options_changed(struct inet_sock *so, bool quickack);
 /* The fields of a connection, zeroed, for a socket that has none yet. */
 void tcp_part_init(struct inet_sock *so);
 struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu);
@@ -52,7 +66,6 @@ enum drop tcp_deliver_to_listener(struct ring *ring, const struct flow_key *key,
 int sock_take_error(struct inet_sock *so);
 /* Something happened to a connection its program closed. */
 void tcp_count_orphan(struct inet_sock *so);
-void tcp_options_changed(struct inet_sock *so, bool quickack);
 void tcp_wire_options(struct inet_sock *so, nsec_t now);
 /* The socket moves: holder of its old home, then of the new one. */
 void tcp_leave(struct inet_sock *so, struct ring *ring);
@@ -112,30 +125,27 @@ struct tcp_kernel {
 
 const struct tcp_kernel *tcp_kernel(void);
 
-/* Control lock, an option of IPPROTO_TCP: 0, or why the kernel would not take it. */
-int tcp_may_set(struct sock_ref ref, int name, const void *val, socklen_t len);
-/* Control lock: the twin took it. */
+/* Of struct sock_kind. */
+int tcp_set_option(struct sock_ref ref, int level, int name, const void *val, socklen_t len);
 void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_options *opt);
-
-union tcp_answer {
-	int n;
-	char name[16];
-	struct tcp_info info;
-	struct sockaddr_in peer;
-	struct tcp_zerocopy_receive zerocopy;
-};
-
-/* Any: may tcp_answer() know it? */
-bool tcp_may_know(int level, int name);
-/* holder: the size of what we know better than the twin, or that, or -errno. */
-#define TCP_TWIN_KNOWS INT32_MIN
-int tcp_answer(struct inet_sock *so, struct ring *ring, int level, int name,
-	       union tcp_answer *answer);
+int tcp_get_option(struct sock_ref ref, int level, int name, void *val, socklen_t *len);
+uint32_t tcp_buffer_size(const struct inet_sock *so, bool receive);
 
 /* ---- tcp_listen.c ------------------------------------------------------------------- */
 
-/* Control lock: children made from now on inherit the options. */
-void tcp_listen_options_changed(struct inet_sock *so);
+enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
+/* Of struct sock_kind. */
+bool tcp_listen_flow_begin(struct inet_sock *so, struct sock_flow *flow);
+void tcp_listen_flow_shared(struct sock_flow *flow);
+void tcp_listen_flow_end(struct sock_flow *flow);
+void tcp_listen_flow_free(struct sock_flow *flow);
+void tcp_listen_device_changed(struct inet_sock *so);
+void tcp_listen_options_applied(struct inet_sock *so);
+bool tcp_listen_close(struct inet_sock *so, struct ring *ring);
+/* A shard moves: holder of its ring, then of the new one. */
+void tcp_shard_leave(struct tcp_shard *shard);
+void tcp_shard_arrive(struct tcp_shard *shard, struct ring *ring);
+
 int tcp_sock_listen(struct sock_ref ref, int backlog);
 int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
 		    struct sock_ref *child);

@@ -97,14 +97,6 @@ static void skip_no_keepers(struct queue *q)
 		q->keeper = q->keeper->next;
 }
 
-void port_keeper_close(int fd)
-{
-	if (fd < 0)
-		return;
-	sys_close(fd);
-	add(&timewait_stats.keepers, -1u);
-}
-
 /* ---- the list of a ring (holder) ----------------------------------------------------- */
 
 static void run_timer(struct timer *timer, nsec_t now);
@@ -232,22 +224,18 @@ static bool end_a_keeper(struct ring *ring)
  * A connection that lives on keeps its port, as a rule, and a TIME_WAIT ends for that: who
  * got the port would get no answers.  It takes the place of the descriptor that is closed.
  */
-int port_keeper_open(struct ring *ring, int twin, bool bounded)
+int timewait_keep_port(struct ring *ring, int twin)
 {
 	int fd;
 
-	if (bounded &&
-	    load(&timewait_stats.keepers) >=
-		    files_limit(ring->now) / KEEPERS_SHARE * KEEPERS_ALIVE &&
+	ring_assert_held(ring);
+	if (load(&port_keepers) >= files_limit(ring->now) / KEEPERS_SHARE * KEEPERS_ALIVE &&
 	    !end_a_keeper(ring))
 		return PORT_KEEPER_NONE;
-	fd = sys_fd_copy(twin);
-	if ((fd == -EMFILE || fd == -ENFILE) && ring && end_a_keeper(ring))
-		fd = sys_fd_copy(twin);
-	if (fd < 0)
-		return PORT_KEEPER_NONE;
-	add(&timewait_stats.keepers, 1);
-	return fd;
+	fd = port_keeper_open(twin);
+	if ((fd == -EMFILE || fd == -ENFILE) && end_a_keeper(ring))
+		fd = port_keeper_open(twin);
+	return fd < 0 ? PORT_KEEPER_NONE : fd;
 }
 
 static void run_timer(struct timer *timer, nsec_t now)
@@ -403,7 +391,7 @@ bool timewait_take(struct inet_sock *so, struct ring *ring)
 		if (tcp_timewait_half(&t->tw))
 			count_half(ring, true);
 		file(place, t);
-		while (load(&timewait_stats.keepers) > keepers_max(ring->now) && end_a_keeper(ring))
+		while (load(&port_keepers) > keepers_max(ring->now) && end_a_keeper(ring))
 			;
 	}
 	/* As Linux: without room, or memory, it ends at once; and without its port. */

@@ -24,6 +24,7 @@
 #define SOCK_TCP_TIMEWAIT_H
 
 #include "sock/core/inet_sock.h"
+#include "sock/core/port_keeper.h"
 
 /*
  * The connection, if it is due for it, is taken over: the caller frees the socket,
@@ -56,24 +57,17 @@ void timewait_forget(void);
 
 /* Any, atomic. */
 extern struct timewait_stats {
-	unsigned now, keepers; /* how many there are, with descriptors for their ports */
+	unsigned now;	       /* how many there are */
 	unsigned total, early; /* since the start; ended for want of room or of a keeper */
 } timewait_stats;
 
 /* any: for the log at exit. */
 void timewait_log_stats(void);
 
-/* ---- ports that outlive their socket's descriptor ------------------------------------- */
-
-#define PORT_KEEPER_NONE (-1)
-
 /*
- * A duplicate of the twin under a number the program does not use, or PORT_KEEPER_NONE.
- * ring: held, its oldest TIME_WAIT may end for it; or NULL.  bounded: only if it is worth
- * a descriptor, see above.
+ * The descriptor that keeps the port of a connection whose program has closed it, if it is
+ * worth one (see above), or PORT_KEEPER_NONE.  The ring's oldest TIME_WAIT may end for it.
  */
-int port_keeper_open(struct ring *ring, int twin, bool bounded);
-/* any; harmless for PORT_KEEPER_NONE. */
-void port_keeper_close(int fd);
+int timewait_keep_port(struct ring *ring, int twin);
 
 #endif

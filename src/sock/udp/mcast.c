@@ -14,7 +14,7 @@
 #include "base/sys.h"
 #include "base/user.h"
 #include "net/netlink/netlink.h"
-#include "sock/move/move.h"
+#include "sock/core/kind.h"
 
 #define SOURCES_AT_FIRST 16 /* net.ipv4.igmp_max_msf is 10 by default */
 
@@ -196,7 +196,7 @@ static void follow_one(struct inet_sock *so, void *arg)
 	if (so == f->without || !has_port(so, f->port))
 		return;
 	f->so = so;
-	sock_move_settle(so);
+	sock_upcalls.move_settle(so);
 	drop_silent(f);
 	sock_each(overhear, f);
 }
@@ -233,7 +233,7 @@ void mcast_leave_to_kernel(struct inet_sock *so)
 {
 	control_assert_held();
 	control_assert_no_ring();
-	sock_move_settle(so);
+	sock_upcalls.move_settle(so);
 	list_for_each(link, &so->udp.groups) {
 		struct membership *m = membership_of(link);
 
@@ -472,7 +472,7 @@ int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t 
 	control_assert_no_ring();
 	if (rc)
 		return rc;
-	sock_move_settle(so);
+	sock_upcalls.move_settle(so);
 	ifindex = read_group(name, val, len, &first);
 	group = addr_v4(first.s_addr);
 	if (addr_is_multicast(&group) && sock_start_for(so) == VERDICT_ACCELERATED) {

@@ -4,6 +4,7 @@
  * receiving are in udp_send.c and udp_recv.c.
  */
 #include <errno.h>
+#include <netinet/udp.h>
 #include <sys/ioctl.h>
 
 #include "base/log.h"
@@ -12,6 +13,7 @@
 #include "base/sys.h"
 #include "base/user.h"
 #include "sock/core/access.h"
+#include "sock/options/sock_opt.h"
 #include "sock/udp/mcast.h"
 #include "sock/udp/udp_sock.h"
 
@@ -111,7 +113,7 @@ static enum drop udp_forward(struct ring *ring, struct sock_flow *flow, struct p
 	return DROP_NONE;
 }
 
-enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+static enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	struct sock_flow *f = container_of(flow, struct sock_flow, flow);
 	struct inet_sock *so = f->so;
@@ -179,10 +181,11 @@ static void expire_dst(struct dst *dst, void *arg)
 	dst_expire(dst);
 }
 
-void udp_options_changed(struct inet_sock *so)
+static void udp_options_changed(struct inet_sock *so, bool quickack)
 {
 	uint32_t least = (uint32_t)params.rx_bytes_min;
 
+	(void)quickack;
 	so->udp.limit = so->opt->rcvbuf > least ? so->opt->rcvbuf : least;
 	/* Headers carry options: they are made anew. */
 	each_dst(so, expire_dst, NULL);
@@ -196,7 +199,7 @@ void udp_init(struct inet_sock *so)
 	list_init(&so->udp.groups);
 	so->udp.claim = -1;
 	dst_init(&so->udp.dst);
-	udp_options_changed(so);
+	udp_options_changed(so, false);
 	sock_set_events(so, EPOLLOUT | EPOLLWRNORM);
 }
 
@@ -207,7 +210,7 @@ static void forget_dst(struct dst *dst, void *arg)
 	dst_expire(dst);
 }
 
-void udp_close(struct inet_sock *so, struct ring *ring)
+bool udp_close(struct inet_sock *so, struct ring *ring)
 {
 	ring_assert_held(ring);
 	while (so->udp.head)
@@ -218,6 +221,7 @@ void udp_close(struct inet_sock *so, struct ring *ring)
 	mem_free(so->udp.cache);
 	so->udp.cache = NULL;
 	udp_rare_free(so);
+	return false;
 }
 
 /* ---- moving to another ring (holder) ------------------------------------------------------ */
@@ -356,19 +360,19 @@ static void retarget(struct inet_sock *so)
 	attach(so);
 }
 
-void udp_detach(struct inet_sock *so)
+static void udp_detach(struct inet_sock *so)
 {
 	control_assert_held();
 	forget_flows(so);
 }
 
-void udp_attach_anew(struct inet_sock *so)
+static void udp_attach_anew(struct inet_sock *so)
 {
 	control_assert_held();
 	retarget(so);
 }
 
-void udp_reattach(struct inet_sock *so)
+static void udp_reattach(struct inet_sock *so)
 {
 	control_assert_held();
 	if (so->attached)
@@ -537,9 +541,73 @@ int udp_shutdown(struct sock_ref ref, int how)
 		.shutdown = udp_shutdown,                                                        \
 	}
 
-const struct sock_ops udp_ops[HOLD_MODES] = {
+static const struct sock_ops udp_ops[HOLD_MODES] = {
 	[HOLD_SINGLE] = UDP_OPS(single),
 	[HOLD_SPIN] = UDP_OPS(spin),
 	[HOLD_MUTEX] = UDP_OPS(mutex),
 	[HOLD_YIELD] = UDP_OPS(yield),
+};
+
+/* ---- the kind ------------------------------------------------------------------------------ */
+
+static void udp_default_options(struct inet_sock *so, struct sock_options *opt)
+{
+	int zero = 0;
+
+	opt->rcvbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_RCVBUF, 212992);
+	opt->sndbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_SNDBUF, 212992);
+	if (!opt->mc_loop)
+		sys_setsockopt(sock_twin(&so->sk), IPPROTO_IP, IP_MULTICAST_LOOP, &zero,
+			       sizeof(zero));
+}
+
+static int *udp_claim(struct inet_sock *so)
+{
+	return &so->udp.claim;
+}
+
+/* holder: the kernel told the twin, if it is connected; the next call looks. */
+static void udp_icmp_error(struct ring *ring, struct flow *flow, const struct icmp_error *error)
+{
+	struct inet_sock *so = container_of(flow, struct sock_flow, flow)->so;
+
+	(void)ring;
+	(void)error;
+	__atomic_fetch_or(&so->sk.twin_events, EPOLLERR, __ATOMIC_RELAXED);
+}
+
+static void udp_option_followed(struct inet_sock *so, int level, int name)
+{
+	if (level == IPPROTO_IP && name == IP_MULTICAST_ALL)
+		mcast_all_changed(so);
+}
+
+static void udp_option_set(struct sock_ref ref, int level, int name)
+{
+	if (level == IPPROTO_UDP && name == UDP_CORK)
+		udp_uncork(ref);
+}
+
+const struct sock_kind udp_kind = {
+	.name = "UDP",
+	.protocol = IPPROTO_UDP,
+	.ops = udp_ops,
+	.deliver = udp_deliver,
+	.init = udp_init,
+	.default_options = udp_default_options,
+	.attach_anew = udp_attach_anew,
+	.detach = udp_detach,
+	.detached = mcast_detach,
+	.leave_home = udp_leave,
+	.device_changed = udp_reattach,
+	.groups_to_kernel = mcast_leave_to_kernel,
+	.claim = udp_claim,
+	.icmp_error = udp_icmp_error,
+	.linger = udp_linger,
+	.close = udp_close,
+	.ended = mcast_forget,
+	.set_group = mcast_setsockopt,
+	.options_changed = udp_options_changed,
+	.option_followed = udp_option_followed,
+	.option_set = udp_option_set,
 };

@@ -4,7 +4,7 @@
  * program's table until that is read: what was queued here is older than what the kernel
  * receives, and comes first.
  */
-#include "sock/move/move.h"
+#include "sock/options/sock_opt.h"
 #include "sock/udp/mcast.h"
 #include "sock/udp/udp_sock.h"
 
@@ -113,7 +113,7 @@ bool udp_linger(struct inet_sock *so)
 {
 	control_assert_held();
 	if (!so->udp.lingers) {
-		sock_move_settle(so);
+		sock_upcalls.move_settle(so);
 		udp_pending_to_twin(so);
 		detach(so);
 	}

@@ -3,7 +3,7 @@
 #ifndef SOCK_UDP_UDP_SOCK_H
 #define SOCK_UDP_UDP_SOCK_H
 
-#include "sock/core/inet_sock.h"
+#include "sock/core/kind.h"
 
 /* holder: the oldest datagram; there is one. */
 struct pkt *udp_pop(struct inet_sock *so);
@@ -63,6 +63,28 @@ void udp_rare_free(struct inet_sock *so);
 /* sock_ops.ioctl and .shutdown, of all that have a queue. */
 int udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg);
 int udp_shutdown(struct sock_ref ref, int how);
+
+extern const struct sock_kind udp_kind;
+
+/* holder of home: queues a datagram; consumes it unless a reason is returned. */
+enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bool multicast);
+
+/* Control lock: a fresh socket, or one that is fresh again. */
+void udp_init(struct inet_sock *so);
+/* holder of home: the queue is freed, destinations are forgotten.  Returns false. */
+bool udp_close(struct inet_sock *so, struct ring *ring);
+/* holder of its old home: it goes to another ring, with what is unread and nothing else. */
+void udp_leave(struct inet_sock *so, struct ring *ring);
+/*
+ * Control lock: the socket leaves for the kernel, which receives for it from now on.  True:
+ * there is something to read, which comes before what the kernel has; the socket leaves
+ * when that was read.  Until then it lingers: the kernel does all the rest.
+ */
+bool udp_linger(struct inet_sock *so);
+/* control lock, no ring held: the kernel gets what comes next; what came before it is queued. */
+void udp_drain_flows(struct inet_sock *so);
+/* No lock, no ring held: UDP_CORK was set; what waits goes, if it does not wait any more. */
+void udp_uncork(struct sock_ref ref);
 
 /* Control lock: a port from the kernel, and the frames for it.  0 or -errno. */
 int udp_autobind(struct inet_sock *so);

@@ -9,7 +9,7 @@
 #include "base/mutex.h"
 #include "base/sys.h"
 #include "ring/hold.h"
-#include "sock/share/share.h"
+#include "sock/core/kind.h"
 #include "sock/wait/epoll_internal.h"
 #include "sock/wait/poll_events.h"
 
@@ -252,7 +252,7 @@ static void follow_new(struct epoll *ep, const struct entry *entry)
 
 static int add(struct epoll *ep, int fd, struct sock_ref ref, const struct epoll_event *event)
 {
-	struct epoll *set = ref.sk->kind == SOCK_KIND_EPOLL ? ref.sk->epoll : NULL;
+	struct epoll *set = ref.sk->type == SOCK_TYPE_EPOLL ? ref.sk->epoll : NULL;
 	struct entry *entry;
 	int rc;
 
@@ -328,15 +328,15 @@ static int control(struct epoll *ep, int op, int fd, struct sock_ref ref,
 
 int epoll_control(struct epoll *ep, int op, int fd, struct sock_ref ref, struct epoll_event *event)
 {
-	bool nest = ref.sk->kind == SOCK_KIND_EPOLL && op == EPOLL_CTL_ADD;
+	bool nest = ref.sk->type == SOCK_TYPE_EPOLL && op == EPOLL_CTL_ADD;
 	int rc;
 
 	if (busy_locks || hold_current)
 		return -EBUSY; /* in a signal handler that interrupted the library */
-	if (ref.sk->epoll == ep && ref.sk->kind == SOCK_KIND_EPOLL)
+	if (ref.sk->epoll == ep && ref.sk->type == SOCK_TYPE_EPOLL)
 		return -EINVAL;
 	if (__builtin_expect(sock_is_exported(ref.sk), 0) && op != EPOLL_CTL_DEL)
-		(void)share_fetch(ref, SHARE_FETCH_MAX);
+		(void)sock_upcalls.fetch(ref, SHARE_FETCH_MAX);
 	if (nest) {
 		mutex_lock(&nesting);
 		if (depth_of(ref.sk->epoll, ep) > EPOLL_NEST_MAX) {

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/user.h"
-#include "sock/share/share.h"
+#include "sock/core/kind.h"
 #include "sock/wait/epoll_internal.h"
 #include "sock/wait/poll_events.h"
 
@@ -150,7 +150,7 @@ uint32_t entry_events(const struct entry *entry)
 	else
 		events = poll_events_now(entry->ref.sk);
 	if (__builtin_expect(events & SOCK_EXPORTED, 0))
-		share_request(entry->ref);
+		sock_upcalls.request(entry->ref);
 	return events & (entry->events | EPOLLERR | EPOLLHUP);
 }
 

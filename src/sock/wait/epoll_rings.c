@@ -52,7 +52,7 @@ static bool twin_wanted(const struct entry *entry)
 		return false;
 	if (entry->set)
 		return entry->events & POLL_READABLE;
-	return ((entry->events & POLL_READABLE) || entry->ref.sk->kind == SOCK_KIND_UDP) &&
+	return ((entry->events & POLL_READABLE) || entry->ref.sk->type == SOCK_TYPE_UDP) &&
 	       sock_twin_matters(entry->ref.sk);
 }
 

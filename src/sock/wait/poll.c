@@ -10,7 +10,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "ring/hold.h"
-#include "sock/share/share.h"
+#include "sock/core/kind.h"
 #include "sock/wait/poll_events.h"
 #include "sock/wait/poll_internal.h"
 #include "sock/wait/poll_time.h"
@@ -55,7 +55,7 @@ static void shadow_of_member(struct call *call, const struct member *member)
 	/* Errors are reported to who wants to write, too. */
 	if (member->set)
 		fd = call->fds[member->at].fd;
-	else if (((wanted & POLLIN) || sk->kind == SOCK_KIND_UDP) && sock_twin_matters(sk))
+	else if (((wanted & POLLIN) || sk->type == SOCK_TYPE_UDP) && sock_twin_matters(sk))
 		fd = sock_twin(sk);
 	set_shadow(call, member->at, fd, (short)(wanted & POLLIN));
 }
@@ -72,12 +72,12 @@ static void resolve(struct call *call)
 		if (fd >= 0 && call->n_members < call->room)
 			ref = call->lookup(fd);
 		if (ref.sk && __builtin_expect(sock_is_exported(ref.sk), 0))
-			(void)share_fetch(ref, POLL_PATIENCE);
+			(void)sock_upcalls.fetch(ref, POLL_PATIENCE);
 		if (ref.sk && sock_ref_valid(ref)) {
 			struct member *member = &call->members[call->n_members++];
 
 			member->ref = ref;
-			member->set = ref.sk->kind == SOCK_KIND_EPOLL ? ref.sk->epoll : NULL;
+			member->set = ref.sk->type == SOCK_TYPE_EPOLL ? ref.sk->epoll : NULL;
 			member->at = i;
 			call->n_sets += member->set != NULL;
 			shadow_of_member(call, member);
@@ -120,7 +120,7 @@ bool poll_check_members(struct call *call, int *ready)
 		if (!member->set) {
 			events = poll_events_now(member->ref.sk);
 			if (__builtin_expect(events & SOCK_EXPORTED, 0))
-				share_request(member->ref);
+				sock_upcalls.request(member->ref);
 		} else if (epoll_readable(member->set, NULL))
 			events = POLL_READABLE;
 		else /* descriptors that got into the kernel's part behind our back */

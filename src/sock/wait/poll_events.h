@@ -51,7 +51,7 @@ static inline uint32_t poll_events_now(struct sock *sk)
 	if (events & EPOLLIN)
 		events |= EPOLLRDNORM;
 	if (events & EPOLLOUT)
-		events |= EPOLLWRNORM | (sk->kind == SOCK_KIND_UDP ? EPOLLWRBAND : 0);
+		events |= EPOLLWRNORM | (sk->type == SOCK_TYPE_UDP ? EPOLLWRBAND : 0);
 	return events;
 }
 

@@ -40,8 +40,6 @@ struct sock_wait {
 	struct sock_wait name __attribute__((cleanup(sock_wait_end))) = {.ref = {NULL, 0}, \
 									 .before = sock_signals}
 
-void sock_wait_leave(struct sock_ref ref);
-
 void sock_wait_finish(struct sock_wait *wait);
 
 static inline void sock_wait_end(struct sock_wait *wait)

@@ -3,7 +3,7 @@
 #include "duo.h"
 #include "vma_test.h"
 
-#include "sock/core/inet_sock.h"
+#include "sock/tcp/tcp_orphans.h"
 
 #define CONNECTIONS 5
 #define ORPHANS 2

@@ -3,6 +3,7 @@
  * Connections that their programs have closed: what is left of them is small, bounded,
  * in nobody's way, and does what TIME_WAIT is for.
  */
+#include "sock/tcp/tcp_orphans.h"
 #include "sock/tcp/timewait.h"
 
 #include <errno.h>
@@ -122,11 +123,11 @@ static void nothing_but_small(void *arg)
 	close_in_order(&both.client, &both.server);
 	tsock_close(&listener);
 	NET_CHECK_EQ(number(&timewait_stats.now), 1);
-	NET_CHECK_EQ(number(&timewait_stats.keepers), 1);
+	NET_CHECK_EQ(number(&port_keepers), 1);
 	NET_CHECK(NET_WAIT(rings_unused(), 5000));
 	loop_net_finish();
 	NET_CHECK_EQ(number(&timewait_stats.now), 0); /* they went with the last ring */
-	NET_CHECK_EQ(number(&timewait_stats.keepers), 0);
+	NET_CHECK_EQ(number(&port_keepers), 0);
 }
 
 static void test_only_something_small_is_left(void **state)
@@ -151,7 +152,7 @@ static void half(void *arg)
 	NET_CHECK_EQ(tsock_send(&both.server, "x", 1, 0), 1);
 	NET_CHECK(NET_WAIT(number(&timewait_stats.now) == 0, 5000));
 	NET_CHECK_EQ(number(&tcp_orphans[TCP_ORPHAN_HALF]), 0);
-	NET_CHECK_EQ(number(&timewait_stats.keepers), 0);
+	NET_CHECK_EQ(number(&port_keepers), 0);
 	tsock_close(&both.server);
 	tsock_close(&listener);
 	loop_net_finish();
@@ -254,7 +255,7 @@ static void same_pair(void *arg)
 		other = pair_of(tsock_tcp(), &listener);
 		close_in_order(&other.client, &other.server);
 	}
-	NET_CHECK_EQ(number(&timewait_stats.keepers), 8);
+	NET_CHECK_EQ(number(&port_keepers), 8);
 	NET_CHECK_EQ(number(&timewait_stats.now), 8);
 	NET_CHECK_EQ(number(&timewait_stats.early), 1);
 	both = pair_of(bound_client(9000), &listener);
@@ -282,13 +283,13 @@ static void descriptors_run_out(void *arg)
 	listener = listener_at(PORT);
 	first = pair_of(tsock_tcp(), &listener);
 	close_in_order(&first.client, &first.server);
-	NET_CHECK_EQ(number(&timewait_stats.keepers), 1);
+	NET_CHECK_EQ(number(&port_keepers), 1);
 	second = pair_of(tsock_tcp(), &listener);
 	while ((files[n] = dup(STDERR_FILENO)) >= 0)
 		n++;
 	tsock_close(&second.client);
 	NET_CHECK_EQ(number(&timewait_stats.early), 1);
-	NET_CHECK_EQ(number(&timewait_stats.keepers), 1);
+	NET_CHECK_EQ(number(&port_keepers), 1);
 	while (n)
 		close(files[--n]);
 	NET_CHECK(NET_WAIT(is_at_end(&second.server), 5000));
@@ -373,8 +374,8 @@ static void peer_again(void *arg)
 	both = pair_of(bound_client(9000), &listener);
 	close_in_order(&both.server, &both.client);
 	NET_CHECK_EQ(number(&timewait_stats.now), 1);
-	NET_CHECK_EQ(number(&timewait_stats.keepers), 0); /* it is the listener's */
-	usleep(2000);					  /* timestamps move on */
+	NET_CHECK_EQ(number(&port_keepers), 0); /* it is the listener's */
+	usleep(2000);				/* timestamps move on */
 	both = pair_of(bound_client(9000), &listener);
 	NET_CHECK_EQ(number(&timewait_stats.now), 0);
 	NET_CHECK_EQ(tsock_send(&both.client, "x", 1, 0), 1);
@@ -506,7 +507,7 @@ static void closed_late(void *arg)
 				   !number(&tcp_orphans[TCP_ORPHAN_HALF]),
 			   5000));
 	NET_CHECK_EQ(number(&timewait_stats.now), 1);
-	NET_CHECK(NET_WAIT(!number(&timewait_stats.keepers), 5000));
+	NET_CHECK(NET_WAIT(!number(&port_keepers), 5000));
 	tsock_close(&listener);
 	loop_net_finish();
 }
@@ -529,9 +530,9 @@ static void many(void *arg)
 		struct both both = pair_of(tsock_tcp(), &listener);
 
 		close_in_order(&both.client, &both.server);
-		NET_CHECK(number(&timewait_stats.keepers) <= 128);
+		NET_CHECK(number(&port_keepers) <= 128);
 	}
-	NET_CHECK_EQ(number(&timewait_stats.keepers), 128);
+	NET_CHECK_EQ(number(&port_keepers), 128);
 	NET_CHECK_EQ(number(&timewait_stats.now), 128);
 	tsock_close(&listener);
 	loop_net_finish();

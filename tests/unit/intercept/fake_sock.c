@@ -88,7 +88,7 @@ static ssize_t fake_send(struct sock_ref ref, const struct msghdr *msg, int flag
 	return answer("send", (ssize_t)n);
 }
 
-static struct sock_ref make(int fd, enum sock_kind kind, bool nonblock);
+static struct sock_ref make(int fd, enum sock_type kind, bool nonblock);
 
 static int fake_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
 		       struct sock_ref *child)
@@ -100,7 +100,7 @@ static int fake_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *le
 		return rc;
 	rc = sys_socket(AF_INET, SOCK_STREAM, 0);
 	if (fake.on_accept)
-		*child = make(rc, SOCK_KIND_TCP, flags & SOCK_NONBLOCK);
+		*child = make(rc, SOCK_TYPE_TCP, flags & SOCK_NONBLOCK);
 	return rc;
 }
 
@@ -165,7 +165,7 @@ static const struct sock_ops ops = {
 	.shutdown = fake_shutdown,
 };
 
-static struct sock_ref make(int fd, enum sock_kind kind, bool nonblock)
+static struct sock_ref make(int fd, enum sock_type kind, bool nonblock)
 {
 	for (int i = 0; i < FAKE_SOCKETS; i++) {
 		struct sock *sk = &sockets[i];
@@ -173,8 +173,8 @@ static struct sock_ref make(int fd, enum sock_kind kind, bool nonblock)
 		if (sk->gen & 1)
 			continue;
 		sk->gen++;
-		sk->ops = kind == SOCK_KIND_EPOLL ? NULL : &ops;
-		sk->kind = kind;
+		sk->ops = kind == SOCK_TYPE_EPOLL ? NULL : &ops;
+		sk->type = kind;
 		sk->twin = fd;
 		sk->nonblock = nonblock;
 		return (struct sock_ref){sk, sk->gen};
@@ -244,12 +244,12 @@ struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool non
 {
 	if (fake.refuse)
 		return (struct sock_ref){NULL, 0};
-	return make(fd, type == SOCK_DGRAM ? SOCK_KIND_UDP : SOCK_KIND_TCP, nonblock);
+	return make(fd, type == SOCK_DGRAM ? SOCK_TYPE_UDP : SOCK_TYPE_TCP, nonblock);
 }
 
 struct sock_ref sock_create_epoll(int fd, struct epoll *epoll)
 {
-	struct sock_ref ref = make(fd, SOCK_KIND_EPOLL, false);
+	struct sock_ref ref = make(fd, SOCK_TYPE_EPOLL, false);
 
 	if (ref.sk)
 		ref.sk->epoll = epoll;

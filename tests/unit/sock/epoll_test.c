@@ -714,7 +714,7 @@ static struct fake_sock nested; /* stands for the descriptor of other */
 
 static void nest(uint32_t events)
 {
-	nested.sk.kind = SOCK_KIND_EPOLL;
+	nested.sk.type = SOCK_TYPE_EPOLL;
 	nested.sk.epoll = other;
 	nested.sk.gen++;
 	nested.fd = other_epfd;
@@ -750,7 +750,7 @@ static void test_a_set_in_a_set_is_readable_when_it_has_something(void **state)
 static void test_a_set_cannot_be_in_itself(void **state)
 {
 	struct epoll_event event = {.events = EPOLLIN};
-	struct fake_sock outer = {.fd = epfd, .sk = {.kind = SOCK_KIND_EPOLL, .epoll = ep}};
+	struct fake_sock outer = {.fd = epfd, .sk = {.type = SOCK_TYPE_EPOLL, .epoll = ep}};
 
 	list_init(&outer.sk.watches);
 	nest(EPOLLIN);

@@ -23,8 +23,7 @@
 #include "ring/progress.h"
 #include "ring/ring.h"
 #include "sock/core/ready.h"
-#include "sock/core/sock.h"
-#include "sock/share/share.h"
+#include "sock/core/kind.h"
 #include "sock/wait/epoll.h"
 
 #include "tests/vma_test.h"
@@ -100,14 +99,16 @@ void sock_release(struct ring *ring)
 }
 
 /* No socket here is another process's. */
-int share_fetch(struct sock_ref ref, nsec_t patience)
+static int fake_fetch(struct sock_ref ref, nsec_t patience)
 {
 	return 0;
 }
 
-void share_request(struct sock_ref ref)
+static void fake_request(struct sock_ref ref)
 {
 }
+
+const struct sock_upcalls sock_upcalls = {.fetch = fake_fetch, .request = fake_request};
 
 /* holder: something happened. */
 static void fake_event(struct fake_sock *fake, uint32_t events)
@@ -210,7 +211,7 @@ static inline void fake_open(struct fake_sock *fake)
 	__atomic_store_n(&fake->sk.events, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&fake->sk.twin_events, 0, __ATOMIC_RELAXED);
 	fake->fd = fake_kernel_socket();
-	fake->sk.kind = SOCK_KIND_UDP;
+	fake->sk.type = SOCK_TYPE_UDP;
 	__atomic_store_n(&fake->sk.home, &fake_ring, __ATOMIC_RELEASE);
 	__atomic_store_n(&fake->sk.twin, fake->fd, __ATOMIC_RELAXED);
 	list_init(&fake->sk.watches);

@@ -284,7 +284,7 @@ static void test_an_epoll_set_can_be_polled(void **state)
 {
 	int epfd = epoll_create1(EPOLL_CLOEXEC);
 	struct fake_sock set = {.fd = epfd,
-				.sk = {.kind = SOCK_KIND_EPOLL, .gen = 1, .twin = epfd}};
+				.sk = {.type = SOCK_TYPE_EPOLL, .gen = 1, .twin = epfd}};
 	struct epoll_event event = {.events = EPOLLIN};
 	struct pollfd pfd = {.fd = epfd, .events = POLLIN};
 	struct fake_later later;

@@ -37,7 +37,7 @@ static int setup(void **state)
 	clock_init();
 	rings_init(NULL);
 	memset(&so, 0, sizeof(so));
-	so.sk.kind = SOCK_KIND_TCP;
+	so.sk.type = SOCK_TYPE_TCP;
 	so.sk.gen = 1;
 	so.sk.home = rings_nowhere();
 	list_init(&so.sk.watches);

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A socket's options as a whole: its first ones, a change of them, what its children get. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/param.h"
+#include "base/sys.h"
+#include "sock/core/access.h"
+#include "sock/core/kind.h"
+
+int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise)
+{
+	int val = otherwise;
+	socklen_t len = sizeof(val);
+
+	control_assert_held();
+	return sys_getsockopt(sock_twin(&so->sk), level, name, &val, &len) ? otherwise : val;
+}
+
+void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
+{
+	options_put(so->opt);
+	so->opt = opt;
+	/* Calls look at these before they hold, and after. */
+	__atomic_store_n(&so->rcvlowat, opt->rcvlowat, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->noted, (opt->told & TOLD_ARRIVAL) != 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->told, opt->told != 0, __ATOMIC_RELAXED);
+}
+
+/*
+ * net.ipv4.ip_default_ttl, as a fresh twin has it.  It hardly ever changes: it is
+ * followed within a second.
+ */
+static uint8_t default_ttl(const struct inet_sock *so)
+{
+	static uint8_t ttl; /* control lock, as what follows */
+	static nsec_t looked;
+	nsec_t now = clock_now();
+
+	if (!ttl || now - looked > NSEC_PER_SEC) {
+		ttl = (uint8_t)sock_twin_int(so, IPPROTO_IP, IP_TTL, 64);
+		looked = now;
+	}
+	return ttl;
+}
+
+bool sock_options_init(struct inet_sock *so, const struct sock_kind *kind)
+{
+	struct sock_options opt;
+	const struct sock_options *shared;
+
+	memset(&opt, 0, sizeof(opt));
+	opt.ttl = default_ttl(so);
+	opt.mc_ttl = 1;
+	opt.pmtudisc = IP_PMTUDISC_WANT;
+	opt.mc_loop = params.tx_mc_loopback;
+	opt.mc_all = true;
+	opt.alloc_rx.logic = params.ring_logic_rx;
+	opt.alloc_tx.logic = params.ring_logic_tx;
+	opt.mc_addr = addr_v4_any();
+	opt.rcvlowat = 1;
+	opt.cc_algo = (uint8_t)params.tcp_cc_algo;
+	opt.keepalive.idle = 7200;
+	opt.keepalive.interval = 75;
+	opt.keepalive.probes = 9;
+	kind->default_options(so, &opt);
+	shared = options_share(&opt);
+	if (!shared)
+		return false;
+	sock_options_use(so, shared);
+	sock_access_init(so);
+	return true;
+}
+
+int sock_options_apply(struct sock_ref ref, const struct sock_options *values, bool quickack)
+{
+	const struct sock_options *opt = options_share(values);
+	struct inet_sock *so = inet_of(ref.sk);
+	const struct sock_kind *kind = sock_kind_of(so);
+	struct ring *ring;
+	int rc;
+
+	control_assert_held();
+	if (!opt)
+		return -ENOMEM;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc) {
+		options_put(opt);
+		return rc;
+	}
+	sock_options_use(so, opt);
+	if (kind->options_changed)
+		kind->options_changed(so, quickack);
+	ring_release_cold(ring);
+	if (kind->options_applied)
+		kind->options_applied(so);
+	return 0;
+}
+
+/* ---- what accepted connections inherit ---------------------------------------------------- */
+
+void sock_twin_prepare(struct inet_sock *so)
+{
+	control_assert_held();
+	if (!so->raw_twin)
+		return;
+	accept_options_apply(so->opt->accept_options, sock_twin(&so->sk));
+	__atomic_store_n(&so->raw_twin, false, __ATOMIC_RELAXED);
+}
+
+int sock_options_for_children(struct inet_sock *so)
+{
+	struct sock_options opt = *so->opt;
+	const struct accept_options *accept_options = accept_options_look(sock_twin(&so->sk));
+	int rc;
+
+	control_assert_held();
+	opt.accept_options = accept_options;
+	rc = sock_options_apply(sock_ref_of(so), &opt, false);
+	accept_options_put(accept_options);
+	return rc;
+}

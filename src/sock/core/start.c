@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Whether acceleration runs in this process: it starts with the first socket that needs it. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "net/netlink/netlink.h"
+#include "sock/core/kind.h"
+
+struct sock_hooks sock_hooks;
+
+static bool started;	  /* control lock */
+static bool start_failed; /* control lock */
+
+static const char *why_not_started(int rc)
+{
+	if (rc == -EMFILE || rc == -ENFILE)
+		return "Too few descriptors (ulimit -n)";
+	if (rc == -ENODATA)
+		return "Nothing is random here: getrandom(2) is refused, and AT_RANDOM is missing";
+	return "The internal thread or netlink cannot start";
+}
+
+bool sock_start(void)
+{
+	int rc;
+
+	control_assert_held();
+	if (started || start_failed)
+		return started;
+	rc = sock_upcalls.start();
+	if (rc) {
+		start_failed = true;
+		log_box(LOG_WARNING,
+			"No socket of this process is accelerated.\n"
+			"%s: %s\n"
+			"The program runs through the kernel.",
+			why_not_started(rc), strerror(-rc));
+		verdict_start_failed();
+		return false;
+	}
+	started = true;
+	if (sock_hooks.started)
+		sock_hooks.started();
+	progress_kick(); /* it sleeps on netlink, too, from now on */
+	return true;
+}
+
+bool sock_started(void)
+{
+	return started;
+}
+
+void sock_start_over(bool ended)
+{
+	started = false;
+	start_failed = start_failed || ended;
+}
+
+static int namespaces_differ; /* any, atomic */
+
+void sock_namespaces_differ(void)
+{
+	__atomic_store_n(&namespaces_differ, 1, __ATOMIC_RELAXED);
+}
+
+enum verdict sock_start_for(const struct inet_sock *so)
+{
+	if (!sock_start())
+		return VERDICT_NO_RESOURCES;
+	if (!__atomic_load_n(&namespaces_differ, __ATOMIC_RELAXED))
+		return VERDICT_ACCELERATED;
+	return netlink_is_of(sock_twin(&so->sk)) ? VERDICT_ACCELERATED : VERDICT_NAMESPACE;
+}
+
+bool sock_start_failed(void)
+{
+	return start_failed;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* TCP's kinds of sockets: a connection, or what may become one, and a listener. */
+#include <linux/tcp.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "sock/tcp/tcp_sock.h"
+#include "sock/tcp/timewait.h"
+
+static void default_options(struct inet_sock *so, struct sock_options *opt)
+{
+	int one = 1;
+
+	/* Buffers have sizes of our own until the program sets some. */
+	opt->linger2 = tcp_kernel()->fin_timeout;
+	opt->nodelay = params.tcp_nodelay;
+	if (opt->nodelay)
+		sys_setsockopt(sock_twin(&so->sk), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+static void icmp_error(struct ring *ring, struct flow *flow, const struct icmp_error *error)
+{
+	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow);
+	struct tcp_conn *conn = &so->tcp.conn;
+
+	if (so->tcp.dead || !tcp_icmp_is_ours(conn, error->seq))
+		return;
+	log_debug("fd %d: ICMP: %s%s", sock_twin(&so->sk), strerror(error->error),
+		  error->mtu ? ", smaller segments from now on" : "");
+	if (error->mtu)
+		tcp_path_mtu(conn, error->mtu, clock_now());
+	else
+		tcp_unreachable(conn, error->error, clock_now());
+	ring_work_add(ring, &so->tcp.flush);
+}
+
+/* A closed connection keeps its port as long as it talks: the program's descriptor goes. */
+static void keep_port(struct inet_sock *so, struct ring *ring)
+{
+	if (so->spare < 0 && so->bound && so->connected && !so->tcp.dead && sock_twin(&so->sk) >= 0)
+		so->spare = timewait_keep_port(ring, sock_twin(&so->sk));
+}
+
+static bool close_connection(struct inet_sock *so, struct ring *ring)
+{
+	keep_port(so, ring);
+	return tcp_sock_close(so, ring);
+}
+
+const struct sock_kind tcp_kind = {
+	.name = "TCP",
+	.protocol = IPPROTO_TCP,
+	.ops = tcp_sock_ops,
+	.deliver = tcp_deliver,
+	.init = tcp_sock_init,
+	.default_options = default_options,
+	.icmp_error = icmp_error,
+	.close = close_connection,
+	.set_option = tcp_set_option,
+	.mirror = tcp_mirror,
+	.options_changed = tcp_options_changed,
+	.get_option = tcp_get_option,
+	.buffer_size = tcp_buffer_size,
+};
+
+static void leaving(struct inet_sock *so)
+{
+	timewait_listener_stops(so);
+}
+
+static int *claim_of(struct inet_sock *so)
+{
+	return &so->listen.claim;
+}
+
+const struct sock_kind tcp_listen_kind = {
+	.name = "TCP listener",
+	.protocol = IPPROTO_TCP,
+	.deliver = tcp_listen_deliver,
+	.flow_begin = tcp_listen_flow_begin,
+	.flow_shared = tcp_listen_flow_shared,
+	.flow_end = tcp_listen_flow_end,
+	.flow_free = tcp_listen_flow_free,
+	.device_changed = tcp_listen_device_changed,
+	.claim = claim_of,
+	.leaving = leaving,
+	.close = tcp_listen_close,
+	.set_option = tcp_set_option,
+	.mirror = tcp_mirror,
+	.options_applied = tcp_listen_options_applied,
+	.get_option = tcp_get_option,
+	.buffer_size = tcp_buffer_size,
+};

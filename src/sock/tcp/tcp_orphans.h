@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connections that the program closed and that still wait for their peers. */
+#ifndef SOCK_TCP_TCP_ORPHANS_H
+#define SOCK_TCP_TCP_ORPHANS_H
+
+/* What one waits for. */
+enum tcp_orphan {
+	TCP_ORPHAN_NOT,
+	TCP_ORPHAN_UNACKED, /* the peer's acknowledgement of data or FIN */
+	TCP_ORPHAN_HALF,    /* the peer's FIN */
+	TCP_ORPHAN_KINDS,
+};
+
+/* How many there are; any, atomic. */
+extern unsigned tcp_orphans[TCP_ORPHAN_KINDS];
+
+/*
+ * So many may be TCP_ORPHAN_UNACKED, as net.ipv4.tcp_max_orphans: what a program closes beyond
+ * that is reset.  0: not read yet; any, atomic.
+ */
+extern unsigned tcp_orphans_max;
+
+#endif
