@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every option of src/sock/options/option_list.h, in every state of a socket, with good and bad
+ * Every option of src/sock/core/option_list.h, in every state of a socket, with good and bad
  * values and lengths: one behaviour each.
  */
 #include <errno.h>
@@ -247,7 +247,7 @@ static void probe_all(const struct option *o)
 static const struct option all[] = {
 #define OPTION(level, name, number, udp, tcp, remark) \
 	{level##_LEVEL, number, CARE_##udp, CARE_##tcp},
-#include "src/sock/options/option_list.h"
+#include "src/sock/core/option_list.h"
 #undef OPTION
 };
 
@@ -408,13 +408,13 @@ static void live_client(void)
                                                                                                 \
 		probe_all(&o);                                                                  \
 	}
-#include "src/sock/options/option_list.h"
+#include "src/sock/core/option_list.h"
 #undef OPTION
 
 const struct behaviour options_behaviours[] = {
 /* What leaves for the kernel, and what it answers itself, is its business here. */
 #define OPTION(level, name, number, udp, tcp, remark) {#name, probe_##name, probe_##name, KERNEL},
-#include "src/sock/options/option_list.h"
+#include "src/sock/core/option_list.h"
 #undef OPTION
 	{"inherit_before", inherit_before_server, inherit_client, KERNEL},
 	{"inherit_after", inherit_after_server, inherit_client, KERNEL},

@@ -1,11 +1,11 @@
 #!/bin/bash
-# docs/options.md is src/sock/options/option_list.h for readers, and the list has every option of
+# docs/options.md is src/sock/core/option_list.h for readers, and the list has every option of
 # the system's headers, by its number.
 #
 #	options_test.sh --write	writes the table anew
 . "$(dirname "$0")/lib.sh"
 
-list=src/sock/options/option_list.h
+list=src/sock/core/option_list.h
 doc=docs/options.md
 begin='| level | option | UDP | TCP | remark |'
 

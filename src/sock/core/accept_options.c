@@ -39,7 +39,7 @@ static const struct {
 	uint8_t heir;
 } options[] = {
 #define OPTION(level, name, number, udp, tcp, remark) {LEVEL_##level, number, HEIR_##tcp},
-#include "sock/options/option_list.h"
+#include "sock/core/option_list.h"
 #undef OPTION
 };
 

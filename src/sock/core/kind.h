@@ -150,6 +150,8 @@ struct sock_upcalls {
 
 	/* ---- share ---- */
 
+	/* By enum inet_kind: the calls of a socket that another process has. */
+	const struct sock_ops *exported_ops[INET_KINDS];
 	/*
 	 * App, no ring held: has a connection that another process has brought here.  patience
 	 * 0: for ever.  0: it is here, or was just now; -EAGAIN: not within patience; -EINTR;

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "sock/core/kind.h"
-#include "sock/core/port_keeper.h"
+#include "sock/core/port/port_keeper.h"
 
 /*
  * Objects of a type: those that ended, for the next ones, and memory for more.  It is

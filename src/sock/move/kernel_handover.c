@@ -13,7 +13,6 @@
 #include "net/tcp/tcp_handover.h"
 #include "sock/move/move.h"
 #include "sock/move/move_internal.h"
-#include "sock/share/transfer.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/udp/udp_sock.h"
 

@@ -36,7 +36,7 @@ static const struct {
 } cares[LEVELS][OPTION_NUMBERS] = {
 #define OPTION(level, name, number, udp, tcp, remark) \
 	[LEVEL_##level][number] = {CARE_##udp, CARE_##tcp},
-#include "sock/options/option_list.h"
+#include "sock/core/option_list.h"
 #undef OPTION
 };
 

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "sock/core/idset.h"
+#include "sock/share/idset.h"
 
 enum message_kind {
 	MESSAGE_REQUEST = 1, /* the connection is asked for */

@@ -29,7 +29,7 @@
 #include "sock/core/kind.h"
 
 /* Calls on a socket that is away: they fetch it. */
-extern const struct sock_ops share_ops;
+extern const struct sock_ops share_ops, share_listen_ops, share_udp_ops;
 
 /*
  * App, no ring held: has the connection brought here. 0: it is here, or was just now;

@@ -234,8 +234,6 @@ void pass_fork_child(void);
 
 /* ---- reuseport_member.c: listeners and datagram sockets ------------------------------------ */
 
-extern const struct sock_ops share_listen_ops, share_udp_ops;
-
 /* Can several processes receive for it, or could they if it were here? */
 bool member_is(const struct inet_sock *so);
 /* As transfer_begin_exported(), of the part that is of the kind. */

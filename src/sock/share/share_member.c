@@ -37,8 +37,7 @@ static uint32_t events_away(const struct inet_sock *so)
 static void be_away(struct inet_sock *so)
 {
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
-	__atomic_store_n(&so->sk.ops, so->inet == INET_UDP ? &share_udp_ops : &share_listen_ops,
-			 __ATOMIC_RELEASE);
+	__atomic_store_n(&so->sk.ops, sock_upcalls.exported_ops[so->inet], __ATOMIC_RELEASE);
 	sock_set_events(so, events_away(so));
 }
 

@@ -142,7 +142,7 @@ static void be_away(struct inet_sock *so)
 	so->connected = false;
 	so->attached = false;
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
-	__atomic_store_n(&so->sk.ops, &share_ops, __ATOMIC_RELEASE);
+	__atomic_store_n(&so->sk.ops, sock_upcalls.exported_ops[INET_TCP], __ATOMIC_RELEASE);
 	sock_set_events(so, SOCK_EXPORTED);
 }
 

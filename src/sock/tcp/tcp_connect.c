@@ -7,7 +7,7 @@
 #include "base/sys.h"
 #include "sock/core/access.h"
 #include "sock/core/host_state.h"
-#include "sock/core/local_port.h"
+#include "sock/core/port/local_port.h"
 #include "sock/share/share.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"

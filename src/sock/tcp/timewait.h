@@ -24,7 +24,7 @@
 #define SOCK_TCP_TIMEWAIT_H
 
 #include "sock/core/inet_sock.h"
-#include "sock/core/port_keeper.h"
+#include "sock/core/port/port_keeper.h"
 
 /*
  * The connection, if it is due for it, is taken over: the caller frees the socket,

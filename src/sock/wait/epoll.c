@@ -10,8 +10,8 @@
 #include "base/sys.h"
 #include "ring/hold.h"
 #include "sock/core/kind.h"
+#include "sock/core/poll_events.h"
 #include "sock/wait/epoll_internal.h"
-#include "sock/wait/poll_events.h"
 
 /* All that may stand beside EPOLLEXCLUSIVE. */
 #define EXCLUSIVE_OK \

@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "base/user.h"
 #include "sock/core/kind.h"
+#include "sock/core/poll_events.h"
 #include "sock/wait/epoll_internal.h"
-#include "sock/wait/poll_events.h"
 
 #define FIRST_BUCKETS 16
 

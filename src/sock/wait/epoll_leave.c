@@ -2,8 +2,8 @@
 /*
  * Sockets that end, or go to the kernel, while they are in epoll sets.
  */
+#include "sock/core/poll_events.h"
 #include "sock/wait/epoll_internal.h"
-#include "sock/wait/poll_events.h"
 
 #define FLAGS (EPOLLET | EPOLLONESHOT | EPOLLWAKEUP | EPOLLEXCLUSIVE)
 

@@ -10,8 +10,8 @@
 #include <fcntl.h>
 
 #include "base/sys.h"
+#include "sock/core/poll_events.h"
 #include "sock/wait/epoll_internal.h"
-#include "sock/wait/poll_events.h"
 
 #define TWINS_AT_ONCE 16
 #define FOLLOW_SHARE 10 /* of the time, one part is spent on following */

@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "ring/hold.h"
 #include "sock/core/kind.h"
-#include "sock/wait/poll_events.h"
+#include "sock/core/poll_events.h"
 #include "sock/wait/poll_internal.h"
 #include "sock/wait/poll_time.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
-#include "sock/wait/poll_events.h"
+#include "sock/core/poll_events.h"
 #include "sock/wait/poll_internal.h"
 
 #define NAP (10 * NSEC_PER_MSEC) /* when a descriptor says what nobody wants to hear */

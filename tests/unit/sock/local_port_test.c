@@ -4,7 +4,7 @@
  *
  *	40000-40007, of which 40002 and 40004-40005 are reserved
  */
-#include "sock/core/local_port.h"
+#include "sock/core/port/local_port.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sock/core/local_port.h"
+#include "sock/core/port/local_port.h"
 
 #include <assert.h>
 #include <fcntl.h>

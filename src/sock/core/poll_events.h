@@ -5,8 +5,8 @@
  * Sockets may leave out the aliases that the kernel always sets along with
  * EPOLLIN and EPOLLOUT; they are added here.
  */
-#ifndef SOCK_WAIT_POLL_EVENTS_H
-#define SOCK_WAIT_POLL_EVENTS_H
+#ifndef SOCK_CORE_POLL_EVENTS_H
+#define SOCK_CORE_POLL_EVENTS_H
 
 #include <poll.h>
 #include <sys/epoll.h>

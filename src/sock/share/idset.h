@@ -5,8 +5,8 @@
  * Role		its owner's lock.
  * Lifetime	zero-initialised is empty; idset_fini() gives the memory back.
  */
-#ifndef SOCK_CORE_IDSET_H
-#define SOCK_CORE_IDSET_H
+#ifndef SOCK_SHARE_IDSET_H
+#define SOCK_SHARE_IDSET_H
 
 #include <stdbool.h>
 #include <stdint.h>

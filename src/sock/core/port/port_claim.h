@@ -12,8 +12,8 @@
  *		for it: whoever finds it in the kernel's table without a claim knows
  *		that the kernel has to.
  */
-#ifndef SOCK_CORE_PORT_CLAIM_H
-#define SOCK_CORE_PORT_CLAIM_H
+#ifndef SOCK_CORE_PORT_PORT_CLAIM_H
+#define SOCK_CORE_PORT_PORT_CLAIM_H
 
 #include <stdbool.h>
 

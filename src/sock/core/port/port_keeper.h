@@ -5,8 +5,8 @@
  *
  * Role		any.
  */
-#ifndef SOCK_CORE_PORT_KEEPER_H
-#define SOCK_CORE_PORT_KEEPER_H
+#ifndef SOCK_CORE_PORT_PORT_KEEPER_H
+#define SOCK_CORE_PORT_PORT_KEEPER_H
 
 #define PORT_KEEPER_NONE (-1)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sock/core/idset.h"
+#include "sock/share/idset.h"
 
 #include "base/mem.h"
 

@@ -10,8 +10,8 @@
  *
  * Role		control lock.
  */
-#ifndef SOCK_CORE_LOCAL_PORT_H
-#define SOCK_CORE_LOCAL_PORT_H
+#ifndef SOCK_CORE_PORT_LOCAL_PORT_H
+#define SOCK_CORE_PORT_LOCAL_PORT_H
 
 #include "sock/core/inet_sock.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sock/core/port_keeper.h"
+#include "sock/core/port/port_keeper.h"
 
 #include "base/sys.h"
 

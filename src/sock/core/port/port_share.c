@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "sock/core/kind.h"
-#include "sock/core/port_claim.h"
+#include "sock/core/port/port_claim.h"
 
 #define TABLE_MAX (4u << 20) /* bytes of /proc/net/udp that are looked at */
 #define TCP_STATE_LISTEN 0x0a

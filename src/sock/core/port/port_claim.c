@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sock/core/port_claim.h"
+#include "sock/core/port/port_claim.h"
 
 #include <fcntl.h>
 
