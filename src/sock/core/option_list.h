@@ -15,7 +15,7 @@
  *   TWIN    the twin takes it, and that is all there is to it
  *
  * What is not listed is treated as KERNEL. docs/options.md is this list for readers
- * (tests/unit/sock/option_list_test.c compares them, and demands every option of the
+ * (tests/lint/options_test.sh compares them, and demands every option of the
  * system's headers); tests/diff/options.c has a behaviour for each line. Numbers, because
  * headers may be older than the kernel.
  */

@@ -4,7 +4,7 @@
 #include "base/param.h"
 #include "sock/wait/epoll.h"
 
-#include "fake_sock.h"
+#include "tests/unit/sock/fake_sock.h"
 
 #define N 4
 #define MSEC NSEC_PER_MSEC

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sock/core/ready.h"
 
-#include "fake_sock.h"
+#include "tests/unit/sock/fake_sock.h"
 
 #define ROUNDS 5000
 

@@ -84,4 +84,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_one_line_says_how_and_what_would_be_better),
 };
 
-VMA_TEST_MAIN("port_xdp_mode", tests, NULL, NULL)
+VMA_TEST_MAIN("xdp_mode", tests, NULL, NULL)

@@ -666,4 +666,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_who_was_buried_alive_learns_it_and_harms_nobody),
 };
 
-VMA_TEST_MAIN("port_xdp_group", tests, NULL, NULL)
+VMA_TEST_MAIN("xdp_group", tests, NULL, NULL)

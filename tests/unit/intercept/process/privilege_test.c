@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "fake_sock.h"
+#include "tests/unit/intercept/fake_sock.h"
 #include "intercept/wrap.h"
 #include "tests/vma_test.h"
 

@@ -164,4 +164,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_program_that_is_not_verified_may_lack_a_capability),
 };
 
-VMA_TEST_MAIN("port_xdp_memlock", tests, NULL, NULL)
+VMA_TEST_MAIN("xdp_memlock", tests, NULL, NULL)

@@ -114,4 +114,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_reason_fits_with_the_longest_names),
 };
 
-VMA_TEST_MAIN("port_xdp_kinds", tests, NULL, NULL)
+VMA_TEST_MAIN("xdp_kinds", tests, NULL, NULL)

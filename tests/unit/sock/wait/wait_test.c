@@ -4,7 +4,7 @@
 #include "sock/core/inet_sock.h"
 #include "sock/wait/wait.h"
 
-#include "fake_sock.h"
+#include "tests/unit/sock/fake_sock.h"
 
 #define LONG (20 * NSEC_PER_SEC) /* nobody waits so long */
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "fake_sock.h"
+#include "tests/unit/intercept/fake_sock.h"
 #include "intercept/fdtable.h"
 #include "tests/vma_test.h"
 

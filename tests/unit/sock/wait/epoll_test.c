@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "base/param.h"
-#include "fake_sock.h"
+#include "tests/unit/sock/fake_sock.h"
 
 #define N 4
 #define MSEC NSEC_PER_MSEC
