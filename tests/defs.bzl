@@ -2,6 +2,8 @@
 
     unit_tests(deps)            one cmocka test per *_test.c of the package, tag as given
     netns_test(name, data)      shell test that makes network namespaces
+    scenario_tests(data)        one such test per *_test.sh of the package
+    test_program(name)          what tests run: <name>.c
     fuzz_test(name, corpus, deps)
 
 Tests in C that make namespaces, call unshare(CLONE_NEWNET) themselves and have NETNS_TAGS.
@@ -61,6 +63,32 @@ def netns_test(name, data = [], size = "medium", tags = [], srcs = None, **kwarg
         srcs = srcs or [name + ".sh"],
         data = data,
         tags = tags + NETNS_TAGS,
+        **kwargs
+    )
+
+def scenario_tests(data = [], exclude = []):
+    """Every *_test.sh of the package, by hand: LIB=path/to/libvma.so <package>/<name>.sh
+
+    Args:
+      data: what they need besides the library, the probe and tools/lib/netns.sh.
+      exclude: files that are not such tests.
+    """
+    for src in native.glob(["*_test.sh"], exclude = exclude):
+        netns_test(
+            name = src[:-len(".sh")],
+            data = data + [
+                "//:libvma.so",
+                "//tests/scenario:probe",
+                "//tools:netns",
+            ],
+        )
+
+def test_program(name, **kwargs):
+    native.cc_binary(
+        name = name,
+        testonly = 1,
+        srcs = [name + ".c"],
+        copts = TEST_COPTS,
         **kwargs
     )
 

@@ -1,0 +1,107 @@
+#!/bin/bash
+# A receiver that waits, however it waits, uses no processor once its poll budget
+# is spent, and wakes up when something comes.
+#
+#	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
+#	asks, by the kernel       one thread per way to wait
+self=$(realpath -s "$0")
+cd "${self%/*}/../../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+
+probe=$(netns_find_probe) || exit 1
+netns_pair ""
+
+# What all its threads have used, in microseconds.  A count of ticks would charge a whole one
+# to whoever is about when it comes, and timers end just then.
+used() {
+	local ns rest sum=0
+
+	while read -r ns rest; do
+		((sum += ns / 1000))
+	done < <(cat /proc/"$1"/task/*/schedstat)
+	echo $sum
+}
+
+# Its threads spin for the budget of theirs after a start and after a wake-up.
+is_quiet() {
+	local before
+
+	before=$(used "$1")
+	sleep 0.3
+	(($(used "$1") - before < 2000))
+}
+
+# idle PID: less than 15 ms in three seconds, half a per cent.
+idle() {
+	local before spent
+
+	for ((try = 0; try < 20; try++)); do
+		is_quiet "$1" && break
+	done
+	before=$(used "$1")
+	sleep 3
+	spent=$(($(used "$1") - before))
+	echo "     $spent us in 3 s"
+	((spent < 15000))
+}
+
+answered() {
+	netns_run c "" "$probe" ask "$@" > $netns_tmp/ask
+	grep -q answers $netns_tmp/ask || { cat $netns_tmp/ask; return 1; }
+}
+
+check "the receivers start" netns_spawn $netns_tmp/serve s "$lib" "$probe" serve \
+	udp:7001:recv udp:7002:poll udp:7003:select udp:7004:epoll \
+	tcp:7001:recv tcp:7002:poll tcp:7003:select tcp:7004:epoll tcp:7005:recv tcp:7006:epoll
+server=$spawned
+check "a connection that says nothing" netns_spawn $netns_tmp/hold c "" "$probe" hold $netns_server 7005
+check "another" netns_spawn $netns_tmp/hold2 c "" "$probe" hold $netns_server 7006
+check "idle from the start" idle $server
+before=$(netns_counters s UdpInDatagrams TcpInSegs)
+for port in 7001 7002 7003 7004; do
+	check "udp $port wakes up" answered udp $netns_server $port 3
+	check "tcp $port wakes up" answered tcp $netns_server $port 3
+done
+[[ -z $lib ]] || check "past the kernel" test "$before" = "$(netns_counters s UdpInDatagrams TcpInSegs)"
+check "idle again" idle $server
+
+# Somebody connects to each socket of the library's that has a name while there is no
+# descriptor for him, and leaves.
+stranger() {
+	in_ns s python3 - << 'END'
+import socket
+for line in open("/proc/net/unix"):
+    field = line.split()
+    if len(field) > 7 and field[3] == "00010000" and "libvma" in field[7]:
+        s = socket.socket(socket.AF_UNIX, int(field[4], 16))
+        s.connect(field[7].replace("@", "\0", 1))
+        print(field[7])
+END
+}
+
+# first_free PID: with this limit it gets no descriptor.
+first_free() {
+	local fd=0
+
+	while [[ -e /proc/$1/fd/$fd ]]; do
+		((fd++))
+	done
+	echo $fd
+}
+
+if [[ -n $lib ]]; then
+	prlimit --pid $server --nofile="$(first_free $server)":1024
+	stranger > $netns_tmp/stranger
+	check "a stranger calls" grep -q libvma/xdp- $netns_tmp/stranger
+	check "idle without descriptors" idle $server
+	prlimit --pid $server --nofile=1024:1024
+	check "a newcomer starts" netns_spawn $netns_tmp/newcomer s "$lib" "$probe" serve udp:7101:recv
+	before=$(netns_counters s UdpInDatagrams TcpInSegs)
+	check "and is asked" answered udp $netns_server 7101 3
+	check "past the kernel: it was let into the group" \
+		test "$before" = "$(netns_counters s UdpInDatagrams TcpInSegs)"
+fi
+check "still alive" kill -0 $server
+[[ ! -s $netns_tmp/serve ]] || grep -v '^ready' $netns_tmp/serve
+verdict

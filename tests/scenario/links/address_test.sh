@@ -1,0 +1,319 @@
+#!/bin/bash
+# An address that leaves the host stops being ours: what its sockets say, and what the
+# peer sees, is the kernel's; all goes on when it comes back.
+#
+#	c  v0 10.9.0.1, which comes and goes ---------- v0 10.9.0.2  s
+#	   its side may have the library                the kernel's
+self=$(realpath -s "$0")
+cd "${self%/*}/../../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+
+cat > $netns_tmp/rows.py << 'PY'
+"""echo PORT: the peer's side.  ROW PORT: the transcript of one row."""
+import os, select, socket, sys, threading, time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, "tests/scenario/links")
+from peer import HERE, THERE, TCP_USER_TIMEOUT, connection, name, row_echo, run
+
+
+def lose():
+    run("ip addr del %s/24 dev v0" % HERE)
+    time.sleep(0.2)
+
+
+def regain():
+    run("ip addr add %s/24 dev v0" % HERE)
+    time.sleep(0.2)
+
+
+def datagrams(*at):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(1)
+    if at:
+        s.bind(at)
+    return s
+
+
+def row_sends(port):
+    to = (THERE, port)
+    bound, wild, both, connected = datagrams(HERE, 0), datagrams("", 0), datagrams(HERE, 0), datagrams()
+    both.connect(to)
+    connected.connect(to)
+    ready, stream = socket.socket(), connection(port)
+    ready.bind((HERE, 0))
+
+    def tell(when):
+        print(when, "bound", name(bound.sendto, b"x", to), "wildcard", name(wild.sendto, b"x", to),
+              "bound and connected", name(both.send, b"x"), "connected", name(connected.send, b"x"),
+              "stream", name(stream.send, b"12345"))
+        for s in (bound, wild, both, connected):
+            print(when, name(s.recv, 100))
+
+    tell("before")
+    print(stream.recv(100))
+    lose()
+    tell("gone")
+    print("connect bound", name(ready.connect, to))
+    print("bind", name(datagrams().bind, (HERE, 0)))
+    regain()
+    tell("back")
+    got = b""
+    while len(got) < 10:
+        got += stream.recv(100)
+    print(got)
+    ready = socket.socket()
+    ready.bind((HERE, 0))
+    print("connect bound", name(ready.connect, to))
+
+
+def row_timeouts(port):
+    socks = {}
+    for what in ("queued", "keepalive", "silent"):
+        socks[what] = s = connection(port)
+        s.setsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT, 1500)
+    s = socks["keepalive"]
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+    lose()
+    socks["queued"].send(b"queued")
+    time.sleep(4)
+    for what in ("queued", "keepalive", "silent"):
+        s = socks[what]
+        s.setblocking(False)
+        print(what, name(s.recv, 100))
+    regain()
+    socks["silent"].settimeout(5)
+    print(socks["silent"].send(b"still"), socks["silent"].recv(100))
+
+
+def row_queued(port):
+    """Data of both directions is on its way when the address goes, and while it is gone."""
+    s = connection(port)
+    want = got = 0
+    chunk = b"0123456789" * 100
+    for step in range(40):
+        if step == 10:
+            lose()
+        if step == 30:
+            regain()
+        s.sendall(chunk)
+        want += len(chunk)
+        time.sleep(0.02)
+    while got < want:
+        got += len(s.recv(65536))
+    print("all of it", got)
+
+
+def descriptors():
+    """Less what each thread of the library sleeps on once it does."""
+    names = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            names.append(os.readlink("/proc/self/fd/" + fd))
+        except OSError:
+            pass
+    return sum("eventfd" not in n for n in names)
+
+
+def row_busy(port):
+    """32 connections play ping-pong: each must go on, however often the address goes."""
+    socks = [connection(port) for _ in range(32)]
+    for s in socks:
+        s.settimeout(25)
+    udp = datagrams(HERE, 0)
+    count, failed, stop = [0] * 32, [], []
+
+    def play(i):
+        try:
+            while not stop:
+                socks[i].sendall(b"ping!")
+                left = 5
+                while left:
+                    data = socks[i].recv(left)
+                    if not data:
+                        raise OSError("end")
+                    left -= len(data)
+                count[i] += 1
+        except OSError as e:
+            failed.append(str(e))
+
+    threads = [threading.Thread(target=play, args=(i,)) for i in range(32)]
+    for t in threads:
+        t.start()
+    time.sleep(0.3)
+    fds = descriptors()
+    for i in range(50):
+        run("ip addr del %s/24 dev v0" % HERE)
+        time.sleep(0.002 * (i % 10))
+        run("ip addr add %s/24 dev v0" % HERE)
+        time.sleep(0.01)
+    time.sleep(0.5)
+    before = list(count)
+    for _ in range(150):  # the peer may have waited long before it sends again
+        time.sleep(0.1)
+        if all(a > b for a, b in zip(count, before)):
+            break
+    print("connections that go on", sum(a > b for a, b in zip(count, before)), failed)
+    print("datagrams go on", udp.sendto(b"x", (THERE, port)), name(udp.recv, 10))
+    print("descriptors more", descriptors() - fds)
+    print("paused", flush=True)
+    sys.stdin.readline()
+    stop.append(1)
+    for t in threads:
+        t.join()
+
+
+def row_serve(port):
+    """We are the server; the test looks at what the peer sees."""
+    udp = datagrams(HERE, port)
+    wild = datagrams("", port + 1)
+    listeners = []
+    for at in ((HERE, port), ("", port + 1)):
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(at)
+        s.listen()
+        listeners.append(s)
+    socks = [udp, wild] + listeners
+    print("ready", flush=True)
+    while True:
+        for s in select.select(socks, [], [])[0]:
+            if s in listeners:
+                socks.append(s.accept()[0])
+                continue
+            try:
+                data, addr = s.recvfrom(2000)
+                if s in (udp, wild):
+                    s.sendto(data, addr)
+                elif data:
+                    s.sendall(data)
+            except OSError:
+                data = b"x"
+            if not data:
+                socks.remove(s)
+                s.close()
+
+
+def row_client(port):
+    """At the peer: asks our sockets; "lose" and "regain" are done by the test."""
+    socket.setdefaulttimeout(1)
+    udp, wild = datagrams(), datagrams()
+    udp.connect((HERE, port))
+    wild.connect((HERE, port + 1))
+    streams = [socket.create_connection((HERE, port + i)) for i in (0, 1)]
+
+    def received():
+        for line in open("/proc/self/net/dev"):
+            if line.split()[0] == "v0:":
+                return int(line.split()[2])
+
+    def ask(when):
+        for what, s in ("udp", udp), ("udp wildcard", wild), ("tcp", streams[0]), ("tcp wildcard", streams[1]):
+            print(when, what, name(s.send, b"echo"), name(s.recv, 100))
+        for i in (0, 1):
+            print(when, "connect", name(socket.create_connection, (HERE, port + i)) in ("timed out", "ETIMEDOUT"))
+
+    def step(what):
+        print(what, flush=True)
+        sys.stdin.readline()
+
+    ask("before")
+    step("lose")
+    before = received()
+    ask("gone")
+    print("frames received meanwhile", received() - before)
+    step("regain")
+    time.sleep(0.5)
+    for s in streams:
+        s.settimeout(5)
+        print(s.recv(100))
+    ask("back")
+
+
+globals()["row_" + sys.argv[1]](int(sys.argv[2]))
+PY
+
+netns_pair ""
+# Nobody asks for the addresses of links: frames are sent whether they are answered or not.
+mac_of() {
+	ip -n "$1" -o link show v0 | sed -E 's#.*link/ether ([0-9a-f:]+).*#\1#'
+}
+ip -n s neigh replace $netns_client lladdr "$(mac_of c)" dev v0 nud permanent
+netns_spawn $netns_tmp/serve s "" python3 $netns_tmp/rows.py echo 7000 || die "no server"
+
+# row NAME WORDS: the same with the kernel and with the library; the kernel's has WORDS.
+row() {
+	netns_run c "" python3 $netns_tmp/rows.py "$1" 7000 > $netns_tmp/$1.kernel
+	netns_run c "$lib" python3 $netns_tmp/rows.py "$1" 7000 > $netns_tmp/$1
+	check "$1: the kernel does what we think" grep -q "$2" $netns_tmp/$1.kernel || cat $netns_tmp/$1.kernel
+	check "$1: the same with the library" diff $netns_tmp/$1.kernel $netns_tmp/$1
+}
+
+# says LOG LINE: it waits for us after that line.
+says() {
+	[[ $(tail -n 1 "$1") == "$2" ]]
+}
+
+row sends "gone bound ENETUNREACH"
+row timeouts "queued ETIMEDOUT"
+row queued "all of it 40000"
+
+# What the peer sees.
+served() {
+	local log=$netns_tmp/served.$1 server
+
+	netns_spawn $netns_tmp/server.$1 c "$2" python3 $netns_tmp/rows.py serve "$3" || die "no server"
+	server=$spawned
+	mkfifo $netns_tmp/go.$1
+	(netns_exec s "" 0-1023 timeout 60 python3 $netns_tmp/rows.py client "$3" < $netns_tmp/go.$1 > "$log" 2>&1) &
+	exec 9> $netns_tmp/go.$1
+	await 20 says "$log" lose || cat "$log"
+	ip -n c addr del $netns_client/24 dev v0
+	sleep 0.2
+	echo >&9
+	await 20 says "$log" regain || cat "$log"
+	ip -n c addr add $netns_client/24 dev v0
+	sleep 0.2
+	echo >&9
+	exec 9>&-
+	await 20 grep -q "^back connect" "$log"
+	sleep 1
+	netns_kill $server
+}
+served kernel "" 7100
+served library "$lib" 7100
+check "the peer: the kernel does what we think" grep -q "frames received meanwhile 0" $netns_tmp/served.kernel || cat $netns_tmp/served.kernel
+check "the peer: the same with the library" diff $netns_tmp/served.kernel $netns_tmp/served.library
+
+# busy LIB: 32 connections, and what is left behind.
+busy() {
+	local log=$netns_tmp/busy before
+
+	mkfifo $netns_tmp/go.busy.$2
+	(netns_exec c "$1" 0-1023 timeout 60 python3 $netns_tmp/rows.py busy 7000 < $netns_tmp/go.busy.$2 > $log 2>&1) &
+	exec 9> $netns_tmp/go.busy.$2
+	check "$2: 50 times" await 40 says $log paused || cat $log
+	check "$2: each connection goes on" grep -q "go on 32 \[\]" $log || cat $log
+	check "$2: datagrams, too" grep -q "datagrams go on 1 b'x'" $log || cat $log
+	check "$2: no descriptor is left" grep -q "descriptors more 0" $log || cat $log
+	if [[ -n $1 ]]; then
+		check "$2: no address is left in the map" no_gone
+		before=$(netns_counters c TcpInSegs)
+		sleep 0.3
+		check "$2: past the kernel" test "$before" = "$(netns_counters c TcpInSegs)"
+	fi
+	echo >&9
+	exec 9>&-
+	await 10 says $log ""
+}
+
+no_gone() {
+	[[ $(bpftool map dump name gone 2> /dev/null | grep -c key) == 0 ]]
+}
+
+busy "" kernel
+[[ -z $lib ]] || busy "$lib" library
+verdict

@@ -1,0 +1,80 @@
+#!/bin/bash
+# Eight accelerated processes share one interface.  Two of them are killed and
+# started again every 100 ms, in turns, the one that answers newcomers among them;
+# the rest loses nothing.
+#
+#	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
+#	asks, by the kernel       servers, ports 7000 to 7007
+#
+#	group_processes_test.sh [SECONDS]
+self=$(realpath -s "$0")
+cd "${self%/*}/../../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+
+probe=$(netns_find_probe) || exit 1
+seconds=${1:-10}
+netns_pair ""
+servers=()
+
+# start N: server N, accelerated.
+start() {
+	netns_spawn "$netns_tmp/serve$1" s "$lib" "$probe" serve "udp:700$1:recv" "tcp:700$1:poll"
+	servers[$1]=$spawned
+}
+
+# ask_for_ever PROTO N: until an answer is missing.
+ask_for_ever() {
+	while netns_run c "" "$probe" ask "$1" $netns_server "700$2" 200 > "$netns_tmp/ask$1$2" &&
+		grep -q answers "$netns_tmp/ask$1$2"; do
+		echo >> "$netns_tmp/rounds$1$2"
+	done
+}
+
+is_asking() {
+	kill -0 "$1" 2> /dev/null
+}
+
+not_warned() {
+	! grep -H 'not accelerated' $netns_tmp/serve*
+}
+
+no_xdp() {
+	! netns_has_xdp s v0
+}
+
+for n in 0 1 2 3 4 5 6 7; do
+	check "server $n" start $n
+done
+check "all are accelerated" not_warned
+before=$(netns_counters s UdpInDatagrams TcpInSegs)
+askers=()
+for n in 2 3 4 5 6 7; do
+	for protocol in udp tcp; do
+		ask_for_ever $protocol $n &
+		askers+=("$!:$protocol$n")
+	done
+done
+end=$((SECONDS + seconds))
+kills=0
+while ((SECONDS < end)); do
+	victim=$((kills % 2))
+	netns_kill "${servers[$victim]}"
+	start $victim || check "server $victim comes back" false
+	kills=$((kills + 1))
+	sleep 0.1
+done
+for asker in "${askers[@]}"; do
+	check "${asker#*:} was answered throughout" is_asking "${asker%:*}" ||
+		cat "$netns_tmp/ask${asker#*:}" 2> /dev/null
+	kill "${asker%:*}" 2> /dev/null
+done
+check "each of them some" test "$(cat $netns_tmp/rounds* | wc -l)" -gt 12
+check "nobody had to be refused" not_warned
+if [[ -n $lib ]]; then
+	check "nothing went through the kernel" test "$before" = "$(netns_counters s UdpInDatagrams TcpInSegs)"
+	check "some were killed ($kills)" test $kills -gt "$seconds"
+fi
+netns_kill "${servers[@]}"
+check "with the last one the interface goes back" await 2 no_xdp
+verdict

@@ -1,0 +1,88 @@
+#!/bin/bash
+# Sockets wander between threads, and their rings follow: nothing is lost,
+# repeated or out of order, whatever the allocation logic and the thread mode, and
+# all of it goes past the kernel.
+#
+#	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
+#	stamped messages, kernel  threads that echo, with the library
+self=$(realpath -s "$0")
+cd "${self%/*}/../../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+
+relay=$(find_program "${RELAY:-tests/scenario/relay}") || exit 1
+messages=${MESSAGES:-3000}
+netns_pair "" numrxqueues 2 numtxqueues 2
+port=7000
+
+# moves LOG WHAT: how many, as the debug log says at the end.
+moves() {
+	sed -n "s/.*sockets that moved, $2: \([0-9]*\) started, \([0-9]*\) finished, \([0-9]*\) abandoned.*/\1 \2 \3/p" "$1"
+}
+
+# moved LOG WHAT MIN: what was begun was ended, and MIN at least were finished.
+moved() {
+	local started finished abandoned
+
+	read -r started finished abandoned < <(moves "$1" "$2")
+	: "${started:=0}" "${finished:=0}" "${abandoned:=0}"
+	echo "     $2: $started moves started, $finished finished, $abandoned abandoned"
+	((started == finished + abandoned && finished >= $3))
+}
+
+# opened LOG MIN: so many rings were needed.
+opened() {
+	local n
+
+	n=$(grep -c 'ring [0-9]* on v0 opened' "$1")
+	echo "     $n rings"
+	((n >= $2))
+}
+
+# wander PROTO MODE RX TX SOCKETS THREADS RINGS
+wander() {
+	local log=$netns_tmp/log out=$netns_tmp/out before after
+
+	rm -f $log
+	((port += 16))
+	vma_env=(VMA_TRACELEVEL=debug VMA_LOG_FILE=$log VMA_THREAD_MODE=$2
+		VMA_RING_ALLOCATION_LOGIC_RX=$3 VMA_RING_ALLOCATION_LOGIC_TX=$4
+		VMA_RING_MIGRATION_RATIO_RX=20 VMA_RING_MIGRATION_RATIO_TX=20)
+	netns_spawn $out s "$lib" "$relay" serve "$1" $netns_server $port "$5" "$6" 200 || return 1
+	before=$(netns_counters s UdpInDatagrams TcpInSegs)
+	netns_run c "" "$relay" drive "$1" $netns_server $port "$5" "$messages" || return 1
+	await 10 is_gone $spawned || return 1
+	wait $spawned || { cat $out; return 1; }
+	[[ -n $lib ]] || return 0
+	after=$(netns_counters s UdpInDatagrams TcpInSegs)
+	[[ $before == "$after" ]] || { echo "the kernel received: $before, then $after"; return 1; }
+	opened $log "$7" || return 1
+	moved $log receiving $(($3 == 20 && $6 > 1)) || return 1
+	# With equal logics sending goes along.
+	moved $log sending $(($4 == 20 && $3 != 20 && $6 > 1))
+}
+
+for proto in udp tcp; do
+	for mode in 1 2 3; do
+		check "$proto, mode $mode, a ring for each thread" wander $proto $mode 20 20 4 3 3
+	done
+	for logic in 0 1 10 20 30; do
+		check "$proto, mode 0, one thread, logic $logic" \
+			wander $proto 0 $logic $logic 4 1 $((logic == 10 ? 4 : 1))
+	done
+	# Each of these with one mode over UDP, another over TCP.
+	[[ $proto == udp ]] && modes=(1 2 3) || modes=(2 3 1)
+	check "$proto, mode ${modes[0]}, one ring" wander $proto ${modes[0]} 0 0 4 3 1
+	check "$proto, mode ${modes[1]}, a ring for each processor" wander $proto ${modes[1]} 30 30 4 4 1
+	check "$proto, mode ${modes[2]}, threads bound to processors" \
+		wander $proto ${modes[2]} 31 31 4 4 1
+	check "$proto, mode ${modes[0]}, a ring for each socket" wander $proto ${modes[0]} 10 10 4 3 4
+	check "$proto, mode ${modes[1]}, a ring for each address" wander $proto ${modes[1]} 1 1 4 3 1
+	check "$proto, mode ${modes[2]}, received by thread, sent by interface" \
+		wander $proto ${modes[2]} 20 0 4 3 4
+	check "$proto, mode ${modes[0]}, received by interface, sent by thread" \
+		wander $proto ${modes[0]} 0 20 4 3 4
+	check "$proto, mode ${modes[1]}, 16 threads" wander $proto ${modes[1]} 20 20 16 16 4
+	check "$proto, mode 3, more threads than processors" wander $proto 3 20 20 8 8 4
+done
+verdict

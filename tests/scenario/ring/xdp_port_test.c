@@ -1,0 +1,772 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The xdp port on veth pairs:
+ *
+ *	+-------------- here ----------------+   +------ peer ------+
+ *	|  port_xdp -- XDP                    |   |                  |
+ *	|  sniffer  --  v0  10.77.0.1 --------+---+-- v1 -- injector |
+ *	|              (MAC 02:..:01)         |   |                  |
+ *	|               q0  4 RX queues ------+---+-- q1             |
+ *	|               t0  4 RX, 2 TX -------+---+-- t1  the same   |
+ *	|               g0  MTU 3500 ---------+---+-- g1  2 TX queues|
+ *	+-------------------------------------+   +------------------+
+ *
+ * g0 has one RX queue, too few for native XDP with such a peer.
+ *
+ * Frames go in by a packet socket on the peer's end.  They come out of the
+ * port, or, when the program passes them, of a packet socket on ours.  Each
+ * carries a number in its last eight bytes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/virtio_net.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include "net/netlink/netlink.h"
+#include "xdp_fixture.h"
+
+#define FRAMES_SLACK 64 /* frames a fill ring may lack between two batches */
+
+/* ---- steering --------------------------------------------------------------- */
+
+#define UDP IPPROTO_UDP
+#define TCP IPPROTO_TCP
+
+static const uint8_t other_mac[6] = {2, 0, 0, 0, 0, 9};
+static const uint8_t group_mac[6] = {1, 0, 0x5e, 1, 2, 3};
+static const uint8_t all_mac[6] = {255, 255, 255, 255, 255, 255};
+
+static const struct spec plain = {"plain UDP", .vlan = -1, .proto = UDP, .dport = 7000};
+
+static const struct spec steered[] = {
+	{"UDP to the 3-tuple", .vlan = -1, .proto = UDP, .dport = 7000},
+	{"UDP from somebody else", .vlan = -1, .proto = UDP, .dport = 7000, .saddr = "10.9.9.9"},
+	{"TCP to the 3-tuple", .vlan = -1, .proto = TCP, .dport = 7001},
+	{"TCP of the 5-tuple", .vlan = -1, .proto = TCP, .dport = 7002, .sport = 4000},
+	{"do not fragment", .vlan = -1, .proto = UDP, .dport = 7000, .frag_off = 0x4000},
+	{"priority tag, no VLAN", .vlan = 5 << 13, .proto = UDP, .dport = 7000},
+	{"multicast", .vlan = -1, .dst = group_mac, .proto = UDP, .dport = 7003,
+	 .daddr = "239.1.2.3"},
+};
+
+static const struct spec passed[] = {
+	{"UDP to a port of TCP", .vlan = -1, .proto = UDP, .dport = 7001},
+	{"unregistered port", .vlan = -1, .proto = UDP, .dport = 7009},
+	{"another address", .vlan = -1, .proto = UDP, .dport = 7000, .daddr = "10.77.0.9"},
+	{"5-tuple, another source port", .vlan = -1, .proto = TCP, .dport = 7002, .sport = 4001},
+	{"5-tuple, another source", .vlan = -1, .proto = TCP, .dport = 7002, .sport = 4000,
+	 .saddr = "10.77.0.3"},
+	{"first fragment", .vlan = -1, .proto = UDP, .dport = 7000, .frag_off = 0x2000},
+	{"last fragment", .vlan = -1, .proto = UDP, .dport = 7000, .frag_off = 0x0010},
+	{"another VLAN", .vlan = 100, .proto = UDP, .dport = 7000},
+	{"another station", .vlan = -1, .dst = other_mac, .proto = UDP, .dport = 7000},
+	{"to all stations", .vlan = -1, .dst = all_mac, .proto = UDP, .dport = 7000},
+	{"another group", .vlan = -1, .dst = group_mac, .proto = UDP, .dport = 7003,
+	 .daddr = "239.1.2.4"},
+	{"ICMP", .vlan = -1, .proto = IPPROTO_ICMP, .dport = 7000},
+	{"ARP", .vlan = -1, .ethertype = ETH_P_ARP, .proto = UDP, .dport = 7000},
+	{"IPv6", .vlan = -1, .ethertype = ETH_P_IPV6, .proto = UDP, .dport = 7000},
+	{"IP options", .vlan = -1, .proto = UDP, .dport = 7000, .ihl = 6},
+	{"most IP options", .vlan = -1, .proto = TCP, .dport = 7001, .ihl = 15},
+	{"header length below the minimum", .vlan = -1, .proto = UDP, .dport = 7000, .ihl = 1},
+};
+
+static void test_registered_flows_are_steered_and_all_else_is_passed(void **state)
+{
+	struct fixture *f = *state;
+
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	add_flow(f, key3(TCP, "10.77.0.1", 7001));
+	add_flow(f, key5(TCP, "10.77.0.1", 7002, "10.77.0.2", 4000));
+	add_flow(f, key3(UDP, "239.1.2.3", 7003));
+	for (size_t i = 0; i < sizeof(steered) / sizeof(*steered); i++)
+		expect_steered(f, &steered[i]);
+	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
+		expect_passed(f, &passed[i]);
+}
+
+static void test_a_flow_is_steered_while_it_is_registered(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key three = key3(UDP, "10.77.0.1", 7000);
+	struct flow_key five = key5(UDP, "10.77.0.1", 7000, "10.77.0.2", 5000);
+
+	expect_passed(f, &plain);
+	add_flow(f, three);
+	expect_steered(f, &plain);
+	add_flow(f, five);
+	del_flow(f, three);
+	expect_steered(f, &plain);
+	del_flow(f, five);
+	expect_passed(f, &plain);
+}
+
+/* Neither is: a look at the flow that does have its address tells that it went by. */
+static void expect_dropped(struct fixture *f, const struct spec *s)
+{
+	inject(f, s);
+	expect_steered(f, &plain);
+}
+
+static void no_neigh(int ifindex, const struct inaddr *addr, enum neigh_state state,
+		     const uint8_t mac[6])
+{
+}
+
+static void no_link(int ifindex)
+{
+}
+
+static void test_an_address_that_is_gone_gets_nothing_until_it_is_back(void **state)
+{
+	static const struct netlink_events events = {.neigh = no_neigh, .link = no_link};
+	static const struct spec of_map = {"the address that goes", .vlan = -1, .proto = UDP,
+					   .dport = 7000, .daddr = "10.77.0.7"};
+	static const struct spec of_place = {"its connection", .vlan = -1,    .proto = TCP,
+					     .dport = 7002,    .sport = 4000, .daddr = "10.77.0.7"};
+	static const struct spec nobodys = {"a port without a flow", .vlan = -1, .proto = UDP,
+					    .dport = 7009, .daddr = "10.77.0.7"};
+	struct fixture *f = *state;
+	struct inaddr addr = addr_v4(inet_addr("10.77.0.7"));
+
+	assert_int_equal(netlink_open(&events), 0);
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	add_flow(f, key3(UDP, "10.77.0.7", 7000));
+	add_flow(f, key5(TCP, "10.77.0.7", 7002, "10.77.0.2", 4000));
+	f->port->ops->addrs_gone(f->port, NULL, 0);
+	expect_steered(f, &of_map);
+	for (int i = 0; i < 2; i++) { /* as by two members of the group */
+		f->port->ops->addrs_gone(f->port, &addr, 1);
+		expect_dropped(f, &of_map);
+		expect_dropped(f, &of_place);
+		expect_passed(f, &nobodys);
+	}
+	f->port->ops->addrs_gone(f->port, NULL, 0); /* of another one, which does not know it */
+	expect_dropped(f, &of_map);
+	shell("ip addr add 10.77.0.7/32 dev lo");
+	f->port->ops->addrs_gone(f->port, NULL, 0);
+	expect_steered(f, &of_map);
+	expect_steered(f, &of_place);
+	shell("ip addr del 10.77.0.7/32 dev lo");
+	netlink_close();
+}
+
+static void test_adding_twice_and_deleting_nothing_are_errors(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key key = key5(UDP, "10.77.0.1", 7000, "10.77.0.2", 5000);
+	struct flow_key six = {.local.b = {0x20, 1}, .local_port = 7, .proto = UDP};
+
+	assert_int_equal(f->port->ops->del_flow(f->q, &key), -ENOENT);
+	add_flow(f, key);
+	assert_int_equal(f->port->ops->add_flow(f->q, &key), -EEXIST);
+	del_flow(f, key);
+	assert_int_equal(f->port->ops->del_flow(f->q, &key), -ENOENT);
+	assert_int_equal(f->port->ops->add_flow(f->q, &six), -EAFNOSUPPORT);
+	expect_passed(f, &plain);
+}
+
+static void test_flows_of_a_closed_queue_go_to_the_kernel(void **state)
+{
+	struct fixture *f = *state;
+
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	expect_steered(f, &plain);
+	f->port->ops->close_queue(f->q);
+	f->q = NULL;
+	inject(f, &plain);
+	assert_int_equal(next_sniffed(f->sniff_fd, DEADLINE), f->number);
+	assert_int_equal(f->port->ops->open_queue(f->port, &f->q, f->why), 0);
+	expect_passed(f, &plain);
+}
+
+/* ---- bursts ----------------------------------------------------------------- */
+
+static void expect_numbers(struct fixture *f, uint64_t first, int count)
+{
+	nsec_t deadline = clock_now() + DEADLINE;
+	struct pkt *pkts[16];
+	int got = 0;
+
+	while (got < count) {
+		int n = f->port->ops->rx_burst(f->q, pkts, 16);
+
+		for (int i = 0; i < n; i++) {
+			assert_int_equal(number_of(pkts[i]->frame, pkts[i]->frame_len),
+					 first + (uint64_t)got++);
+			pkt_free(pkts[i]);
+		}
+		if (!n && clock_now() > deadline)
+			fail_msg("%d of %d frames came", got, count);
+	}
+}
+
+static void expect_frames_back(struct fixture *f, unsigned baseline)
+{
+	assert_in_range(f->q->frames_free, baseline, baseline + FRAMES_SLACK);
+}
+
+static void test_thousands_of_frames_wait_in_order_without_loss(void **state)
+{
+	struct fixture *f = *state;
+	unsigned baseline = f->q->frames_free;
+
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	for (int round = 0; round < 8; round++) {
+		uint64_t first = f->number + 1;
+
+		for (int i = 0; i < 4000; i++)
+			inject(f, &plain);
+		assert_true(f->port->ops->rx_pending(f->q));
+		expect_numbers(f, first, 4000);
+		assert_false(f->port->ops->rx_pending(f->q));
+		expect_frames_back(f, baseline);
+	}
+}
+
+static void test_held_frames_do_not_stop_the_others_for_good(void **state)
+{
+	struct fixture *f = *state;
+	unsigned baseline = f->q->frames_free;
+	struct pkt *held = NULL, *pkt;
+	int count = 0;
+
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	/* Nobody gives a frame back, until nothing comes any more. */
+	while (count <= (int)f->q->frames) {
+		inject(f, &plain);
+		if (!f->port->ops->rx_burst(f->q, &pkt, 1))
+			break;
+		pkt->next = held;
+		held = pkt;
+		count++;
+	}
+	assert_true(count > 4096);
+	/* What is sent has frames of its own. */
+	pkt = f->port->ops->tx_get(f->q);
+	assert_non_null(pkt);
+	pkt_free(pkt);
+	while (held) {
+		pkt = held;
+		held = held->next;
+		pkt_free(pkt);
+	}
+	while (next_steered(f, 0))
+		;
+	inject(f, &plain);
+	assert_int_equal(next_steered(f, DEADLINE), f->number);
+	expect_frames_back(f, baseline);
+}
+
+static void test_bursts_leave_complete_and_in_order(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	unsigned baseline = f->q->frames_free;
+	struct spec s = {.vlan = -1, .proto = UDP, .dport = 9, .dst = their_mac};
+	nsec_t deadline;
+	uint64_t number = 0;
+	struct pkt *pkt;
+
+	for (int burst = 1; burst <= 2000; burst += 37) {
+		for (int i = 0; i < burst; i++) {
+			pkt = ops->tx_get(f->q);
+			assert_non_null(pkt);
+			assert_true(pkt->room >= f->port->mtu + 18);
+			pkt->frame_len = (uint32_t)make_frame(pkt->frame, &s, ++number);
+			assert_int_equal(ops->tx_put(f->q, pkt), 0);
+		}
+		ops->tx_flush(f->q);
+		ops->tx_flush(f->q); /* nothing left to do */
+		for (uint64_t n = number - (uint64_t)burst + 1; n <= number; n++)
+			assert_int_equal(next_sniffed(f->inject_fd, DEADLINE), n);
+	}
+	deadline = clock_now() + DEADLINE;
+	while (f->q->frames_free < baseline && clock_now() < deadline)
+		assert_int_equal(ops->rx_burst(f->q, &pkt, 1), 0);
+	expect_frames_back(f, baseline);
+}
+
+static void test_more_than_the_ring_holds_is_sent_in_passing(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	struct spec s = {.vlan = -1, .proto = UDP, .dport = 9, .dst = their_mac};
+
+	for (uint64_t n = 1; n <= 3000; n++) {
+		struct pkt *pkt = ops->tx_get(f->q);
+
+		assert_non_null(pkt);
+		pkt->frame_len = (uint32_t)make_frame(pkt->frame, &s, n);
+		assert_int_equal(ops->tx_put(f->q, pkt), 0);
+	}
+	ops->tx_flush(f->q);
+	for (uint64_t n = 1; n <= 3000; n++)
+		assert_int_equal(next_sniffed(f->inject_fd, DEADLINE), n);
+}
+
+static void test_descriptors_are_readable_while_frames_wait(void **state)
+{
+	struct fixture *f = *state;
+	struct pollfd pfd = {.events = POLLIN};
+	int fds[PORT_FDS_MAX];
+
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	assert_int_equal(f->port->ops->fds(f->q, fds), 1);
+	pfd.fd = fds[0];
+	assert_true(fcntl(fds[0], F_GETFD) & FD_CLOEXEC);
+	assert_true(fds[0] >= 512); /* out of the program's way */
+	assert_int_equal(poll(&pfd, 1, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		inject(f, &plain);
+		assert_int_equal(poll(&pfd, 1, 5000), 1);
+		assert_int_equal(next_steered(f, 0), f->number);
+		assert_false(f->port->ops->rx_pending(f->q));
+		assert_int_equal(poll(&pfd, 1, 0), 0);
+	}
+}
+
+static void test_every_rx_queue_is_served(void **state)
+{
+	struct fixture *f = *state;
+	int fds[PORT_FDS_MAX];
+	struct pollfd pfd = {.events = POLLIN};
+	uint8_t seen[65] = {0};
+
+	/* One descriptor, however many queues there are. */
+	assert_int_equal(f->port->ops->fds(f->q, fds), 1);
+	pfd.fd = fds[0];
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	for (int i = 0; i < 64; i++) {
+		struct spec s = plain;
+
+		s.sport = (uint16_t)(1000 + i);
+		inject(f, &s);
+	}
+	assert_int_equal(poll(&pfd, 1, 5000), 1);
+	for (int i = 0; i < 64; i++) {
+		uint64_t number = next_steered(f, DEADLINE);
+
+		assert_in_range(number, 1, 64);
+		assert_false(seen[number]);
+		seen[number] = 1;
+	}
+	assert_int_equal(next_sniffed(f->sniff_fd, 0), 0);
+	assert_false(f->port->ops->rx_pending(f->q));
+	assert_int_equal(poll(&pfd, 1, 0), 0);
+}
+
+/* As virtio_net is with an XDP program. */
+static void test_all_flows_leave_where_fewer_queues_send_than_receive(void **state)
+{
+	struct fixture *f = *state;
+	const struct port_ops *ops = f->port->ops;
+	uint8_t seen[65] = {0};
+
+	for (uint64_t n = 1; n <= 64; n++) {
+		struct spec s = plain;
+		struct pkt *pkt = ops->tx_get(f->q);
+
+		assert_non_null(pkt);
+		s.sport = (uint16_t)(1000 + n);
+		pkt->frame_len = (uint32_t)make_frame(pkt->frame, &s, n);
+		assert_int_equal(ops->tx_put(f->q, pkt), 0);
+	}
+	ops->tx_flush(f->q);
+	for (int i = 0; i < 64; i++) {
+		uint64_t number = next_sniffed(f->inject_fd, DEADLINE);
+
+		assert_in_range(number, 1, 64);
+		assert_false(seen[number]);
+		seen[number] = 1;
+	}
+}
+
+static struct pkt *next_packet(struct fixture *f)
+{
+	nsec_t deadline = clock_now() + DEADLINE;
+	struct pkt *pkt;
+
+	while (!f->port->ops->rx_burst(f->q, &pkt, 1))
+		assert_true(clock_now() < deadline);
+	return pkt;
+}
+
+static void test_generic_mode_serves_what_native_cannot(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t frame[4096] = {0};
+	size_t len = make_frame(frame, &plain, 0);
+	struct pkt *pkt;
+
+	assert_int_equal(f->port->mtu, 3500);
+	assert_true(f->port->flags & PORT_PARTIAL_CSUM);
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	expect_steered(f, &plain);
+	memset(frame + len, 'x', 3514 - len);
+	assert_int_equal(send(f->inject_fd, frame, 3514, 0), 3514);
+	pkt = next_packet(f);
+	assert_int_equal(pkt->frame_len, 3514);
+	assert_memory_equal(pkt->frame, frame, 3514);
+	pkt_free(pkt);
+}
+
+/* Sends a TCP segment of len bytes as a kernel peer does: to be split by the device. */
+static void inject_unsplit(struct fixture *f, uint8_t *frame, size_t len)
+{
+	static const struct spec s = {.vlan = -1, .proto = TCP, .dport = 7001};
+	struct virtio_net_hdr hdr = {
+		.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+		.gso_type = VIRTIO_NET_HDR_GSO_TCPV4,
+		.hdr_len = 54,
+		.gso_size = 1460,
+		.csum_start = 34,
+		.csum_offset = 16,
+	};
+	struct iovec iov[2] = {{&hdr, sizeof(hdr)}, {frame, len}};
+	int yes = 1, no = 0;
+
+	for (size_t i = make_frame(frame, &s, 0) - 8; i < len; i++)
+		frame[i] = (uint8_t)(i * i >> 7);
+	put16(frame + 16, (unsigned)(len - 14));
+	frame[46] = 5 << 4; /* TCP data offset */
+	assert_int_equal(setsockopt(f->inject_fd, SOL_PACKET, PACKET_VNET_HDR, &yes, sizeof(yes)),
+			 0);
+	assert_int_equal(writev(f->inject_fd, iov, 2), sizeof(hdr) + len);
+	assert_int_equal(setsockopt(f->inject_fd, SOL_PACKET, PACKET_VNET_HDR, &no, sizeof(no)), 0);
+}
+
+static void test_segments_nobody_split_arrive_whole(void **state)
+{
+	static uint8_t frame[65536];
+	struct fixture *f = *state;
+	unsigned baseline = f->q->frames_free;
+	struct pkt *held = NULL, *pkt;
+
+	add_flow(f, key3(UDP, "10.77.0.1", 7000));
+	add_flow(f, key3(TCP, "10.77.0.1", 7001));
+	for (size_t len = 4000; len < 65536; len += 1771) {
+		inject_unsplit(f, frame, len);
+		pkt = next_packet(f);
+		assert_int_equal(pkt->frame_len, len);
+		assert_true(pkt->room >= len);
+		assert_memory_equal(pkt->frame, frame, len);
+		pkt_free(pkt);
+		expect_steered(f, &plain);
+		expect_frames_back(f, baseline);
+	}
+	/* Those that are held for ever are limited, and harm nobody else. */
+	for (int i = 0; i < 200; i++) {
+		inject_unsplit(f, frame, 20000);
+		while (f->port->ops->rx_burst(f->q, &pkt, 1)) {
+			pkt->next = held;
+			held = pkt;
+		}
+		expect_steered(f, &plain);
+	}
+	while (held) {
+		pkt = held;
+		held = held->next;
+		pkt_free(pkt);
+	}
+	inject_unsplit(f, frame, 20000);
+	assert_int_equal(next_packet(f)->frame_len, 20000); /* freed with the queue */
+	expect_frames_back(f, baseline);
+}
+
+/* ---- coming and going ------------------------------------------------------- */
+
+static void test_virtual_devices_have_partial_checksums(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_true(f->port->flags & PORT_PARTIAL_CSUM);
+	assert_string_equal(f->port->name, "v0");
+	assert_memory_equal(f->port->mac, our_mac, 6);
+	assert_int_equal(f->port->mtu, 1500);
+}
+
+static void set_peer(const char *to)
+{
+	setns(peer_fd, CLONE_NEWNET);
+	shell("ip link set v1 %s", to);
+	setns(here_fd, CLONE_NEWNET);
+}
+
+/* As where the driver resets its link; the port was opened just now. */
+static void test_who_attaches_waits_for_the_carrier(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_true(f->port->ops->settle(f->port));
+	set_peer("down");
+	shell("nsenter --net=/proc/self/fd/%d ip link set v1 up &", peer_fd);
+	assert_true(f->port->ops->settle(f->port));
+	shell("ethtool v0 | grep -q 'Link detected: yes'");
+}
+
+static void test_the_wait_for_the_carrier_has_an_end(void **state)
+{
+	struct fixture *f = *state;
+
+	set_peer("down");
+	assert_false(f->port->ops->settle(f->port));
+	/* That was all: who comes later does not wait for it. */
+	assert_true(f->port->ops->settle(f->port));
+	set_peer("up");
+}
+
+static void test_open_and_close_leave_no_descriptor(void **state)
+{
+	struct fixture *f = *state;
+	int before, after;
+
+	close_port(f);
+	before = dup(0);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(port_xdp_open(f->ifindex, &f->port, f->why), 0);
+		if (f->port->ops->open_queue(f->port, &f->q, f->why))
+			fail_msg("%s", f->why);
+		close_port(f);
+	}
+	after = dup(0);
+	assert_int_equal(after, before + 1);
+	assert_int_equal(fcntl(512, F_GETFD), -1); /* nor hidden */
+	close(before);
+	close(after);
+}
+
+static void test_this_process_has_it_already(void **state)
+{
+	struct fixture *f = *state;
+	struct port *second;
+
+	assert_int_equal(port_xdp_open(f->ifindex, &second, f->why), -EBUSY);
+	assert_non_null(strstr(f->why, "v0"));
+	assert_non_null(strstr(f->why, "this process"));
+}
+
+/* A process that has the interface and one flow; it answers nobody. */
+static pid_t fork_owner(struct fixture *f)
+{
+	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
+	struct port *port;
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		bool ok = !port_xdp_open(f->ifindex, &port, f->why) &&
+			  !port->ops->open_queue(port, &f->q, f->why) &&
+			  !port->ops->add_flow(f->q, &key);
+
+		if (ok && write(ready[1], "x", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void test_a_process_that_does_not_answer_is_named(void **state)
+{
+	struct fixture *f = *state;
+	nsec_t start;
+	char text[32];
+	pid_t pid;
+
+	close_port(f);
+	pid = fork_owner(f);
+	start = clock_now();
+	assert_int_equal(port_xdp_open(f->ifindex, &f->port, f->why), -EBUSY);
+	assert_in_range(clock_now() - start, 0, 4 * NSEC_PER_SEC);
+	snprintf(text, sizeof(text), "process %d,", pid);
+	assert_non_null(strstr(f->why, text));
+	end(pid);
+	f->port = NULL;
+}
+
+static void test_a_killed_process_gives_the_interface_back_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	close_port(f);
+	for (int i = 0; i < 5; i++) {
+		pid_t pid = fork_owner(f);
+
+		end(pid);
+		inject(f, &plain);
+		assert_int_equal(next_sniffed(f->sniff_fd, DEADLINE), f->number);
+		assert_int_equal(port_xdp_open(f->ifindex, &f->port, f->why), 0);
+		if (f->port->ops->open_queue(f->port, &f->q, f->why))
+			fail_msg("%s", f->why);
+		expect_passed(f, &plain);
+		close_port(f);
+	}
+}
+
+/* Runs body in a child that has these capabilities and nothing else. */
+static void run_with_caps(uint64_t caps, int (*body)(int ifindex), int ifindex)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {
+		{.effective = (uint32_t)caps, .permitted = (uint32_t)caps},
+		{.effective = (uint32_t)(caps >> 32), .permitted = (uint32_t)(caps >> 32)},
+	};
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(syscall(SYS_capset, &header, data) ? 99 : body(ifindex));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+#define CAP(name) (1ull << CAP_##name)
+#define XDP_CAPS (CAP(NET_ADMIN) | CAP(NET_RAW) | CAP(BPF))
+
+static bool says(const char *why, const char *word)
+{
+	if (strstr(why, word))
+		return true;
+	fprintf(stderr, "no \"%s\" in: %s", word, why);
+	return false;
+}
+
+static int open_without_any(int ifindex)
+{
+	struct port *port;
+	char why[PORT_WHY];
+
+	return port_xdp_open(ifindex, &port, why) == -EPERM && says(why, "CAP_NET_ADMIN") &&
+			       says(why, "CAP_NET_RAW") && says(why, "CAP_BPF") &&
+			       says(why, "as root")
+		       ? 0
+		       : 1;
+}
+
+static int open_with_enough(int ifindex)
+{
+	struct port_queue *q;
+	struct port *port;
+	char why[PORT_WHY] = "";
+
+	if (port_xdp_open(ifindex, &port, why) || port->ops->open_queue(port, &q, why)) {
+		fprintf(stderr, "%s", why);
+		return 1;
+	}
+	port->ops->close_queue(q);
+	port->ops->free_port(port);
+	return 0;
+}
+
+static int open_with_little_memory(int ifindex)
+{
+	struct rlimit small = {1 << 20, 1 << 20};
+	struct port *port;
+	char why[PORT_WHY] = "";
+
+	setrlimit(RLIMIT_MEMLOCK, &small);
+	return port_xdp_open(ifindex, &port, why) == -ENOBUFS && says(why, "ulimit -l") ? 0 : 1;
+}
+
+static int open_in_user_namespace(int ifindex)
+{
+	struct port *port;
+	char why[PORT_WHY] = "";
+
+	if (unshare(CLONE_NEWUSER)) /* grants every capability, which counts for nothing here */
+		return 0;
+	return port_xdp_open(ifindex, &port, why) == -EPERM && says(why, "user namespace") ? 0 : 1;
+}
+
+static void test_privileges_decide_and_are_named(void **state)
+{
+	struct fixture *f = *state;
+
+	close_port(f);
+	run_with_caps(0, open_without_any, f->ifindex);
+	run_with_caps(XDP_CAPS | CAP(IPC_LOCK), open_with_enough, f->ifindex);
+	run_with_caps(XDP_CAPS, open_with_little_memory, f->ifindex);
+	run_with_caps(CAP(SYS_ADMIN), open_in_user_namespace, f->ifindex);
+}
+
+static void test_interfaces_that_cannot_are_refused_with_a_reason(void **state)
+{
+	static const struct {
+		const char *make, *name;
+		int rc;
+		const char *word;
+	} cases[] = {
+		{"true", "lo", -EOPNOTSUPP, "loopback"},
+		{"ip link add down0 type veth", "down0", -ENETDOWN, "set down0 up"},
+		{"ip link add big0 mtu 9000 type veth && ip link set big0 up", "big0", -EOPNOTSUPP,
+		 "MTU"},
+		{"ip tuntap add tun7 mode tun && ip link set tun7 up", "tun7", -EOPNOTSUPP,
+		 "Ethernet"},
+		{"ip tuntap add tap7 mode tap && ip link set tap7 up", "tap7", -PORT_UNTRIED,
+		 "VMA_XDP_DEVICES=tun"},
+		{"ip link add br7 type bridge && ip link set br7 up", "br7", -PORT_UNTRIED,
+		 "kind bridge"},
+		{"ip link add s7 type veth && ip link set s7 master br7 up", "s7", -PORT_UNTRIED,
+		 "belongs to br7"},
+	};
+	char why[PORT_WHY];
+	struct port *port;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		shell("%s", cases[i].make);
+		assert_int_equal(port_xdp_open((int)if_nametoindex(cases[i].name), &port, why),
+				 cases[i].rc);
+		assert_true(says(why, cases[i].word));
+		assert_int_equal(why[strlen(why) - 1], '\n');
+	}
+	assert_int_equal(port_xdp_open(9999, &port, why), -ENODEV);
+}
+
+#define AFTER(test, prepare) cmocka_unit_test_setup_teardown(test, prepare, teardown)
+
+static const struct CMUnitTest tests[] = {
+	AFTER(test_registered_flows_are_steered_and_all_else_is_passed, setup),
+	AFTER(test_a_flow_is_steered_while_it_is_registered, setup),
+	AFTER(test_an_address_that_is_gone_gets_nothing_until_it_is_back, setup),
+	AFTER(test_adding_twice_and_deleting_nothing_are_errors, setup),
+	AFTER(test_flows_of_a_closed_queue_go_to_the_kernel, setup),
+	AFTER(test_thousands_of_frames_wait_in_order_without_loss, setup),
+	AFTER(test_held_frames_do_not_stop_the_others_for_good, setup),
+	AFTER(test_bursts_leave_complete_and_in_order, setup),
+	AFTER(test_more_than_the_ring_holds_is_sent_in_passing, setup),
+	AFTER(test_descriptors_are_readable_while_frames_wait, setup),
+	AFTER(test_every_rx_queue_is_served, setup_queues),
+	AFTER(test_all_flows_leave_where_fewer_queues_send_than_receive, setup_few_tx),
+	AFTER(test_generic_mode_serves_what_native_cannot, setup_generic),
+	AFTER(test_segments_nobody_split_arrive_whole, setup_generic),
+	AFTER(test_virtual_devices_have_partial_checksums, setup),
+	AFTER(test_who_attaches_waits_for_the_carrier, setup),
+	AFTER(test_the_wait_for_the_carrier_has_an_end, setup),
+	AFTER(test_open_and_close_leave_no_descriptor, setup),
+	AFTER(test_this_process_has_it_already, setup),
+	AFTER(test_a_process_that_does_not_answer_is_named, setup),
+	AFTER(test_a_killed_process_gives_the_interface_back_at_once, setup),
+	AFTER(test_privileges_decide_and_are_named, setup),
+	cmocka_unit_test(test_interfaces_that_cannot_are_refused_with_a_reason),
+};
+
+VMA_TEST_MAIN("xdp_port", tests, make_topology, NULL)

@@ -1,0 +1,118 @@
+#!/bin/bash
+# Connections at a port that a server takes, from before; and connections that come while it
+# opens the interface.
+#
+#	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
+#	two clients               a server of the kernel that let go of the port; then one whose
+#				  listen() waits: we have the lock on the names of port groups
+self=$(realpath -s "$0")
+cd "${self%/*}/../../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+
+netns_pair ""
+mkdir -m 700 /run/libvma
+(umask 077 && : > /run/libvma/names)
+vma_env=(VMA_TRACELEVEL=debug)
+
+is() {
+	[[ $1 == "$2" ]] && return
+	echo "     $1, not $2"
+	return 1
+}
+
+# client NAME [SOURCE-PORT]: $netns_tmp/NAME says what it says; its input is descriptor $NAME.
+client() {
+	local fd
+
+	mkfifo "$netns_tmp/$1.in"
+	netns_exec c "" 0-1023 python3 tests/scenario/tcp/early.py talk $netns_server 7000 "${2:-0}" \
+		> "$netns_tmp/$1" 2>&1 < "$netns_tmp/$1.in" &
+	exec {fd}> "$netns_tmp/$1.in"
+	printf -v "$1" %d "$fd"
+	printf -v "$1_pid" %d $!
+}
+
+is_connected() {
+	local pid=$1_pid
+
+	await 20 is_ready "$netns_tmp/$1" "${!pid}" && ! is_gone "${!pid}"
+}
+
+# A SYN of it is on its way, and it has no answer.
+is_connecting() {
+	in_ns c awk '$4 == "02" { found = 1 } END { exit !found }' /proc/net/tcp
+}
+
+# says NAME TEXT: it comes back.
+says() {
+	echo "$2" >&"${!1}"
+	await 10 grep -q "^$2$" "$netns_tmp/$1" || ! cat "$netns_tmp/$1"
+}
+
+opens() {
+	netns_counters s TcpPassiveOpens
+}
+
+marked() {
+	netns_run s "" python3 tests/scenario/tcp/early.py marked $server
+}
+
+not_marked() {
+	! marked
+}
+
+# leave: a server of the kernel, for one connection; $leaver is its process.
+leave() {
+	netns_exec s "" 0-1023 python3 tests/scenario/tcp/early.py leave 7000 > $netns_tmp/leave 2>&1 < /dev/null &
+	leaver=$!
+	await 10 listens s 7000 || die "no server: $(cat $netns_tmp/leave)"
+}
+
+is_waiting() {
+	in_ns s awk '$4 == "06" { found = 1 } END { exit !found }' /proc/net/tcp
+}
+
+leave
+client past 40001
+is_connected past
+echo bye >&"$past"
+await 10 is_gone $leaver
+netns_kill $past_pid
+check "a connection that the kernel's server has closed first" await 10 is_waiting
+leave
+client first
+check "another one" is_connected first
+await 10 is_ready $netns_tmp/leave $leaver
+before=$(opens)
+
+exec {names}< /run/libvma/names
+flock $names
+netns_exec s "$lib" 0-1023 python3 tests/scenario/tcp/early.py serve 7000 > $netns_tmp/serve 2>&1 < /dev/null &
+server=$!
+# It waits for two seconds at most: it is stopped before.
+check "a server takes the port" await 10 listens s 7000
+[[ -z $lib ]] || kill -STOP $server
+[[ -z $lib ]] || check "... while the interface is not its" eval '! netns_has_xdp s v0'
+client second
+[[ -z $lib ]] || check "who comes now is not refused" await 10 is_connecting
+flock -u $names
+kill -CONT $server
+check "the server goes on" await 10 is_ready $netns_tmp/serve $server
+[[ -z $lib ]] || check "... the interface is its" netns_has_xdp s v0
+check "who came is served" is_connected second
+check "... with data" says second two
+if [[ -n $lib ]]; then
+	check "... his SYN was kept" grep -q ' [1-9][0-9]* SYNs arrived' $netns_tmp/serve
+	check "... the kernel did not accept him" is "$(opens)" "$before"
+	check "the port is known to be the kernel's, too" marked
+fi
+client past_again 40001
+check "who comes from the port of the closed one" is_connected past_again
+[[ -z $lib ]] || check "... is not the kernel's" is "$(opens)" "$before"
+check "the older connection goes on" says first one
+netns_kill $first_pid
+[[ -z $lib ]] || check "... until it ends" await 30 not_marked
+check "the later one goes on" says second three
+netns_kill $second_pid
+verdict
