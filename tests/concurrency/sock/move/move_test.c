@@ -3,7 +3,7 @@
  * Moves, one at a time, each with something in its middle: nothing is lost, repeated
  * or out of order, and what was begun is ended.
  */
-#include "duo.h"
+#include "tests/concurrency/sock/duo.h"
 #include "vma_test.h"
 
 #include <string.h>

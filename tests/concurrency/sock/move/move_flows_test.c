@@ -3,7 +3,7 @@
  * Moves of sockets that are more than one flow: listeners with all they have begun,
  * members of groups.
  */
-#include "duo.h"
+#include "tests/concurrency/sock/duo.h"
 #include "vma_test.h"
 
 #include <string.h>

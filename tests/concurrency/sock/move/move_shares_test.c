@@ -4,7 +4,7 @@
  * one before, while and after it moves, none is lost, repeated or out of order; nor is a
  * handshake.
  */
-#include "duo.h"
+#include "tests/concurrency/sock/duo.h"
 #include "vma_test.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
  * VMA_MOVES: how many, 20000 otherwise (fewer with a sanitizer); moves_long.sh makes a million.
  * VMA_STRESS_SEED.
  */
-#include "traffic.h"
+#include "tests/concurrency/sock/traffic.h"
 #include "vma_test.h"
 
 #include "base/delay.h"

@@ -4,7 +4,7 @@
  * a connection is sent and received as if they were not there, and whoever waits for one of
  * them holds up nobody else.
  */
-#include "duo.h"
+#include "tests/concurrency/sock/duo.h"
 #include "vma_test.h"
 
 #include <signal.h>

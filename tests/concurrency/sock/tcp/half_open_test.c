@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "duo.h"
+#include "tests/concurrency/sock/duo.h"
 #include "vma_test.h"
 
 #include "net/tcp/tcp_wire.h"

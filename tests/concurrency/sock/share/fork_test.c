@@ -3,8 +3,8 @@
  * fork(2) in the middle of anything: the parent goes on as if nothing had happened,
  * the child can close what it inherited, make sockets of its own, and exit.
  */
-#include "duo.h"
-#include "traffic.h"
+#include "tests/concurrency/sock/duo.h"
+#include "tests/concurrency/sock/traffic.h"
 #include "vma_test.h"
 
 #include <linux/capability.h>

@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 
-#include "duo.h"
+#include "tests/concurrency/sock/duo.h"
 #include "vma_test.h"
 
 #include "net/tcp/tcp_internal.h"

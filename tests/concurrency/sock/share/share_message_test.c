@@ -6,7 +6,7 @@
  * The hostile end is in the same process: a channel that was made for a child which was never
  * started (exec_inherit_lend()).
  */
-#include "duo.h"
+#include "tests/concurrency/sock/duo.h"
 #include "vma_test.h"
 
 #include <sys/mman.h>
