@@ -97,6 +97,11 @@ seq -f '/* %g */' 1001 >> src/base/a.c
 expect text 'a.c: 100. lines'
 cp src/base/a.c tests/unit/net/a_test.c
 expect text 'a_test.c: no rule'
+mkdir tests/unit/net/tcp && cp src/base/a.c tests/unit/net/tcp/c_test.c && echo 'unit_tests()' > tests/unit/net/tcp/BUILD.bazel
+expect text 'c_test.c: there is no src/net/tcp'
+mkdir src/net/tcp && cp src/base/a.c src/net/tcp/c.c
+cp src/base/a.c tests/unit/net/c_test.c && echo 'unit_tests()' > tests/unit/net/BUILD.bazel
+expect text 'c_test.c: tests src/net/tcp/c.c'
 cp src/base/a.c tests/a.c && sed -i 's/return 1/assert(1)/' tests/a.c
 expect text "use cmocka's"
 

@@ -36,4 +36,16 @@ while read -r file; do
 	[[ -f $build ]] && grep -qE 'unit_tests\(|glob\(|'"$(basename "$file" .c)" "$build" ||
 		complain "$file: no rule in $build"
 done < <(c_files tests | grep '_test\.c$')
+
+# Where a test stands says what it tests: a room of src, and that of its module if there is one.
+sources=$(c_files src)
+while read -r file; do
+	room=${file#tests/*/}
+	room=src/${room%/*}
+	module=$(basename "$file" _test.c).c
+	[[ -d $room ]] || complain "$file: there is no $room"
+	layer=$(cut -d/ -f2 <<< "$room")
+	home=$(grep -E "^src/$layer/(.*/)?$module\$" <<< "$sources")
+	[[ -z $home ]] || grep -qxF "$room/$module" <<< "$home" || complain "$file: tests $home"
+done < <(c_files tests/unit tests/concurrency | grep '_test\.c$')
 verdict
