@@ -84,6 +84,7 @@ def scenario_tests(data = [], exclude = []):
         )
 
 def test_program(name, **kwargs):
+    """What tests run: <name>.c."""
     native.cc_binary(
         name = name,
         testonly = 1,
