@@ -181,6 +181,11 @@ static __attribute__((noinline)) void rx_idle(struct xdp_queue *q)
 			refill(q, &q->socks[i]);
 		wake_fill(q, i);
 	}
+	/* A copy is compared: others write in the same cache line. */
+	if (q->told_spare != q->free.n) {
+		q->told_spare = q->free.n;
+		group_slot_tell_spare(q->group, q->slot, q->free.n);
+	}
 }
 
 static inline __attribute__((always_inline)) int rx_socks(struct xdp_queue *q, struct pkt **pkts,

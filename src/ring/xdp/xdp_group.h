@@ -47,7 +47,7 @@
 #define XDP_GROUP_REAP 256u /* completions taken at once */
 
 #define GROUP_MAGIC 0x7067786400616d76ull
-#define GROUP_VERSION 6u
+#define GROUP_VERSION 7u
 #define GROUP_MEMBERS 128 /* 32 and those that died just now */
 
 /* ---- owner words ---------------------------------------------------------------- */
@@ -109,6 +109,7 @@ struct group_slot {
 	uint32_t member, gen;
 	uint32_t drained; /* the last ctl->audit.seq after which its RX rings were empty once */
 	uint32_t killed;  /* GONE: its RX rings may have had frames */
+	uint32_t spare;	  /* USED: on its free stack when it last found nothing to do */
 	nsec_t since;	  /* GONE: CLOCK_MONOTONIC */
 };
 
@@ -308,6 +309,12 @@ bool group_sweep(struct xdp_group *g, nsec_t now, group_unsteer_fn unsteer, void
 static inline void group_slot_drained(struct xdp_group *g, unsigned slot, uint32_t seq)
 {
 	__atomic_store_n(&g->ctl->slots[slot].drained, seq, __ATOMIC_RELEASE);
+}
+
+/* holder: HELD less these are with somebody, or were lost by a mistake.  For tests and people. */
+static inline void group_slot_tell_spare(const struct xdp_group *g, unsigned slot, unsigned n)
+{
+	__atomic_store_n(&g->ctl->slots[slot].spare, n, __ATOMIC_RELAXED);
 }
 
 /*

@@ -157,6 +157,7 @@ int group_slot_open(struct xdp_group *g, unsigned *out)
 		slot->member = g->member;
 		slot->gen = g->gen;
 		slot->killed = 0;
+		slot->spare = 0;
 		slot->drained = ctl->audit.seq;
 		GROUP_STEP();
 		set_state(ctl, slot, SLOT_USED);

@@ -106,6 +106,7 @@ struct xdp_queue {
 	unsigned nframes;
 	unsigned frame_shift;
 	unsigned free_max;    /* on the stack; more go to the pool */
+	unsigned told_spare;  /* on the stack, as the group was told */
 	unsigned held;	      /* packets of rx_burst() and tx_get() that did not come back */
 	unsigned held_max;    /* more are dropped */
 	unsigned fill_batch;  /* frames taken from an RX ring before its fill ring is touched */

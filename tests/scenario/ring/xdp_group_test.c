@@ -678,6 +678,53 @@ static void test_a_greedy_ring_does_not_starve_another(void **state)
 	assert_true(f->port->ops->idle(f->q[0]));
 }
 
+/* Frames that a ring at rest has, but for those that it keeps for itself. */
+static unsigned in_use(const struct fixture *f, unsigned ring)
+{
+	const struct xdp_queue *q = (const struct xdp_queue *)f->q[ring];
+
+	return group_count_slot(q->group, q->slot) - q->group->ctl->slots[q->slot].spare;
+}
+
+/* Twice as often as a ring at rest looks after what it put off. */
+static void rest(struct fixture *f, unsigned ring)
+{
+	struct pkt *pkt;
+
+	for (int i = 0; i < 512; i++)
+		assert_int_equal(f->port->ops->rx_burst(f->q[ring], &pkt, 1), 0);
+}
+
+static void test_a_ring_at_rest_says_what_it_keeps_for_itself(void **state)
+{
+	struct fixture *f = *state;
+	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
+	nsec_t end = clock_now() + DEADLINE;
+	struct pkt *held[100];
+	unsigned n = 0;
+
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), 0);
+	for (unsigned i = 0; i < 100; i++)
+		inject(f, 7000, 5000);
+	while (n < 100 && clock_now() < end)
+		n += (unsigned)f->port->ops->rx_burst(f->q[0], held + n, (int)(100 - n));
+	assert_int_equal(n, 100);
+	for (unsigned i = 0; i < 50; i++)
+		assert_true(send_one(f->q[0], ++f->number));
+	f->port->ops->tx_flush(f->q[0]);
+	rest(f, 0);
+	assert_int_equal(in_use(f, 0), 100);
+	while (n)
+		pkt_free(held[--n]);
+	rest(f, 0);
+	assert_int_equal(in_use(f, 0), 0);
+	assert_int_not_equal(((struct xdp_queue *)f->q[0])->free.n, 0);
+	/* Nor does it pass on what it said to who has the slot next. */
+	close_ring(f, 0);
+	open_ring(f, 0);
+	assert_int_equal(in_use(f, 0), 0);
+}
+
 static void test_many_rings_share_one_queue(void **state)
 {
 	struct fixture *f = *state;
@@ -1456,6 +1503,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_one_ring_sends_what_another_receives, setup_rings),
 	TEST(test_one_ring_sends_what_another_receives, setup_rings_generic),
 	TEST(test_a_greedy_ring_does_not_starve_another, setup_rings),
+	TEST(test_a_ring_at_rest_says_what_it_keeps_for_itself, setup_rings),
+	TEST(test_a_ring_at_rest_says_what_it_keeps_for_itself, setup_rings_queues),
+	TEST(test_a_ring_at_rest_says_what_it_keeps_for_itself, setup_rings_generic),
 	TEST(test_many_rings_share_one_queue, setup_rings),
 	TEST(test_many_rings_share_one_queue, setup_rings_queues),
 	TEST(test_another_user_is_refused, setup_alone),
