@@ -6,7 +6,9 @@
  *		program=ID		its XDP program; 0: none
  *		maps=ID,...		the maps of that program
  *		flows3= flows5= conns=	entries of the steering maps
- *		held= tx=		frames that rings hold, and that are being sent
+ *		held= tx=		frames that sockets hold, and that are being sent
+ *		spare=			frames that rings keep for themselves
+ *		unseen=			frames the kernel took to receive, and nobody has read yet
  *		slots=			rings, with those that have just been closed
  *	gauge left [program] ID... [maps] ID...
  *		which of these the kernel still has, a line for each
@@ -34,7 +36,7 @@
 
 struct gauge {
 	uint32_t program, maps[MAPS_MAX], n_maps;
-	unsigned flows3, flows5, conns, held, tx, slots;
+	unsigned flows3, flows5, conns, held, tx, spare, unseen, slots;
 	ino_t seen[SEGMENTS_MAX];
 	unsigned n_seen;
 };
@@ -107,20 +109,40 @@ static void count_maps(struct gauge *g, unsigned ifindex)
 
 /* ---- frames ------------------------------------------------------------------------------ */
 
+/* What the slot's ring has on its free stack; what the dead had there nobody can use yet. */
+static unsigned spare_of(const struct group_slot *slot, unsigned held)
+{
+	unsigned spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
+
+	if (__atomic_load_n(&slot->state, __ATOMIC_RELAXED) != SLOT_USED)
+		return 0;
+	return spare < held ? spare : held;
+}
+
 static void count_frames(struct gauge *g, const struct group_ctl *ctl)
 {
 	unsigned frames = ctl->frames < XDP_FRAMES_MAX ? ctl->frames : XDP_FRAMES_MAX;
+	unsigned held[XDP_STEER_SLOTS] = {0}, fill = 0, target = ctl->queues * ctl->fill_target;
 
 	if (ctl->magic != GROUP_MAGIC || ctl->version != GROUP_VERSION)
 		return;
 	for (unsigned i = 0; i < frames; i++) {
 		uint64_t word = __atomic_load_n(&ctl->owner[i], __ATOMIC_RELAXED);
 
-		g->held += owner_kind(word) == OWNER_HELD;
+		if (owner_kind(word) == OWNER_HELD && owner_slot(word) < XDP_STEER_SLOTS)
+			held[owner_slot(word)]++;
 		g->tx += owner_kind(word) == OWNER_TX;
+		fill += owner_kind(word) == OWNER_FILL;
 	}
-	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++)
+	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++) {
+		unsigned spare = spare_of(&ctl->slots[i], held[i]);
+
+		g->spare += spare;
+		g->held += held[i] - spare;
 		g->slots += __atomic_load_n(&ctl->slots[i].state, __ATOMIC_RELAXED) != SLOT_FREE;
+	}
+	/* Fill rings are kept full, less a batch. */
+	g->unseen += fill > target ? fill - target : 0;
 }
 
 static void count_segment(struct gauge *g, const char *path)
@@ -234,7 +256,7 @@ int main(int argc, char **argv)
 	printf("program=%u maps=", g.program);
 	for (unsigned i = 0; i < g.n_maps; i++)
 		printf("%s%u", i ? "," : "", g.maps[i]);
-	printf(" flows3=%u flows5=%u conns=%u held=%u tx=%u slots=%u\n", g.flows3, g.flows5,
-	       g.conns, g.held, g.tx, g.slots);
+	printf(" flows3=%u flows5=%u conns=%u held=%u tx=%u spare=%u unseen=%u slots=%u\n",
+	       g.flows3, g.flows5, g.conns, g.held, g.tx, g.spare, g.unseen, g.slots);
 	return 0;
 }

@@ -28,7 +28,7 @@ KEEPERS = 4096  # descriptors at most that keep the ports of connections in TIME
 GROWTH = {
     "memory_kb": (0.05, 2048),
     "fds": (0.0, 16),
-    "frames": (0.05, 256),
+    "frames": (0.05, 64),
     "rings": (0.0, 2),
     "entries": (0.1, 1000),
 }

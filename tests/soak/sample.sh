@@ -100,7 +100,8 @@ in_use() {
 		}
 		END {
 			printf "attached=%d entries=%d frames=%d rings=%d", programs,
-				value["flows3"] + value["flows5"] + value["conns"], value["held"] + value["tx"], value["slots"]
+				value["flows3"] + value["flows5"] + value["conns"],
+				value["held"] + value["tx"] + value["unseen"], value["slots"]
 		}'
 }
 
