@@ -123,7 +123,7 @@ EXPORT void closefrom(int first)
 }
 
 /* copy is a new descriptor of what fd names. */
-static int copied(int fd, int copy)
+static int install_copy(int fd, int copy)
 {
 	struct sock_ref ref;
 
@@ -138,14 +138,14 @@ static int copied(int fd, int copy)
 
 EXPORT int dup(int fd)
 {
-	return copied(fd, libc.dup(fd));
+	return install_copy(fd, libc.dup(fd));
 }
 
 /*
  * The kernel is going to close `to` and to reuse it at once: it loses its entry
  * first.  0 or -errno.
  */
-static int replace(int fd, int to)
+static int drop_replaced(int fd, int to)
 {
 	if (fd == to)
 		return 0;
@@ -160,12 +160,12 @@ static int replace(int fd, int to)
 
 EXPORT int dup2(int fd, int to)
 {
-	int saved = errno, rc = replace(fd, to);
+	int saved = errno, rc = drop_replaced(fd, to);
 
 	if (rc)
 		return (int)to_libc(rc, saved);
 	rc = libc.dup2(fd, to);
-	return fd == to ? rc : copied(fd, rc);
+	return fd == to ? rc : install_copy(fd, rc);
 }
 
 EXPORT int dup3(int fd, int to, int flags)
@@ -173,10 +173,10 @@ EXPORT int dup3(int fd, int to, int flags)
 	int saved = errno, rc = 0;
 
 	if (fd != to && !(flags & ~O_CLOEXEC))
-		rc = replace(fd, to);
+		rc = drop_replaced(fd, to);
 	if (rc)
 		return (int)to_libc(rc, saved);
-	return copied(fd, libc.dup3(fd, to, flags));
+	return install_copy(fd, libc.dup3(fd, to, flags));
 }
 
 /* Programs that never ask for it, which is almost all, pay a load. */
@@ -198,7 +198,7 @@ static int do_fcntl(int fd, int cmd, void *arg)
 	switch (cmd) {
 	case F_DUPFD:
 	case F_DUPFD_CLOEXEC:
-		return copied(fd, rc);
+		return install_copy(fd, rc);
 	case F_GETFL:
 		ref = sock_get(fd);
 		if (!ref.sk)

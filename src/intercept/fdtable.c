@@ -18,18 +18,18 @@ struct fd_entry *fd_leaves[FD_ROOT_SIZE];
 
 _Static_assert(sizeof(fd_root) % PAGE == 0, "nothing else is wiped");
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static int highest = -1; /* any, atomic: no entry is above it */
 static int n_leaves;	 /* lock: no leaf is at or above it */
 
 static void lock_table(void)
 {
-	mutex_lock(&lock);
+	mutex_lock(&table_lock);
 }
 
 static void unlock_table(void)
 {
-	mutex_unlock(&lock);
+	mutex_unlock(&table_lock);
 }
 
 static struct fd_entry *leaf_of(int fd)
@@ -75,7 +75,7 @@ static struct fd_entry *entry_make(int fd)
 	return entry_of(fd);
 }
 
-static void fill(struct fd_entry *entry, int fd, struct sock_ref ref, int next)
+static void fill_entry(struct fd_entry *entry, int fd, struct sock_ref ref, int next)
 {
 	int seen = __atomic_load_n(&highest, __ATOMIC_RELAXED);
 
@@ -89,12 +89,12 @@ static void fill(struct fd_entry *entry, int fd, struct sock_ref ref, int next)
 }
 
 /* Acquire: pairs with fill(), for the rest of the entry. */
-static struct sock *named_by(const struct fd_entry *entry)
+static struct sock *entry_sock(const struct fd_entry *entry)
 {
 	return __atomic_load_n(&entry->sk, __ATOMIC_ACQUIRE);
 }
 
-static void empty(struct fd_entry *entry)
+static void empty_entry(struct fd_entry *entry)
 {
 	__atomic_store_n(&entry->sk, NULL, __ATOMIC_RELEASE);
 }
@@ -121,7 +121,7 @@ bool fd_install(int fd, struct sock_ref ref)
 		unlock_table();
 	}
 	if (entry)
-		fill(entry, fd, ref, fd);
+		fill_entry(entry, fd, ref, fd);
 	return entry != NULL;
 }
 
@@ -131,10 +131,10 @@ bool fd_install_dup(int fd, int of, struct sock_ref ref)
 
 	lock_table();
 	source = entry_of(of);
-	if (source && named_by(source) == ref.sk && source->gen == ref.gen)
+	if (source && entry_sock(source) == ref.sk && source->gen == ref.gen)
 		entry = entry_make(fd);
 	if (entry) {
-		fill(entry, fd, ref, source->next);
+		fill_entry(entry, fd, ref, source->next);
 		source->next = fd;
 	}
 	unlock_table();
@@ -172,11 +172,11 @@ struct fd_taken fd_take(int fd)
 		return taken;
 	lock_table();
 	entry = entry_of(fd);
-	taken.ref.sk = named_by(entry);
+	taken.ref.sk = entry_sock(entry);
 	if (taken.ref.sk) {
 		taken.ref.gen = entry->gen;
 		taken.other = unlink_name(entry, fd);
-		empty(entry);
+		empty_entry(entry);
 	}
 	unlock_table();
 	return taken;
@@ -189,10 +189,10 @@ void fd_left(struct sock *sk)
 	lock_table();
 	entry = entry_of(sock_twin(sk));
 	/* Round the ring.  As soon as an entry is empty, fd_install() may have it. */
-	while (entry && named_by(entry) == sk) {
+	while (entry && entry_sock(entry) == sk) {
 		int next = entry->next;
 
-		empty(entry);
+		empty_entry(entry);
 		entry = entry_of(next);
 	}
 	unlock_table();
@@ -219,7 +219,7 @@ void fd_forget_all(void)
 	lock_table();
 
 	for (int fd = fd_next(0); fd >= 0; fd = fd_next(fd))
-		empty(entry_of(fd));
+		empty_entry(entry_of(fd));
 	__atomic_store_n(&highest, -1, __ATOMIC_RELAXED);
 	unlock_table();
 }
@@ -232,24 +232,24 @@ void fd_forget_sockets(void)
 		struct fd_entry *entry = entry_of(fd);
 
 		if (entry->sk->type != SOCK_TYPE_EPOLL && !sock_is_exported(entry->sk))
-			empty(entry);
+			empty_entry(entry);
 	}
 	unlock_table();
 }
 
 void fd_fork_prepare(void)
 {
-	mutex_lock_blocked(&lock);
+	mutex_lock_blocked(&table_lock);
 }
 
 void fd_fork_parent(void)
 {
-	mutex_unlock_blocked(&lock);
+	mutex_unlock_blocked(&table_lock);
 }
 
 void fd_fork_child(void)
 {
-	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_init(&table_lock, NULL);
 	for (int i = 0; i < n_leaves; i++) {
 		if (fd_leaves[i])
 			__atomic_store_n(&fd_root[i], fd_leaves[i], __ATOMIC_RELEASE);

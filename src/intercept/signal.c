@@ -56,8 +56,8 @@ static bool is_fault(int sig)
 static __attribute__((noinline, cold)) void instead_of_default(int sig, bool ours);
 
 /* Once more, later, and with all that came with it. False: it cannot be. */
-static __attribute__((noinline, cold)) bool put_off(int sig, const siginfo_t *info,
-						    ucontext_t *context, int flags)
+static __attribute__((noinline, cold)) bool defer_signal(int sig, const siginfo_t *info,
+							 ucontext_t *context, int flags)
 {
 	siginfo_t unknown = {.si_signo = sig, .si_code = SI_TKILL};
 	uint64_t all = ~0ull, before, mask;
@@ -96,7 +96,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 			return;
 	}
 	if (__builtin_expect(busy_is(), 0) && busy_may_wait(sig) &&
-	    put_off(sig, info, context, flags))
+	    defer_signal(sig, info, context, flags))
 		return;
 	/* Before the call, which may not return. */
 	sock_signals.handled++;
@@ -114,12 +114,12 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 	exit_on_fatal(sig);
 }
 
-static handler_fn three(sighandler_t handler)
+static handler_fn as_siginfo(sighandler_t handler)
 {
 	return (handler_fn)(void (*)(void))handler;
 }
 
-static sighandler_t one(handler_fn fn)
+static sighandler_t as_plain(handler_fn fn)
 {
 	return (sighandler_t)(void (*)(void))fn;
 }
@@ -148,17 +148,17 @@ static bool is_valid(int sig)
 /* A function of the program, to be called through ours. */
 static bool is_wrapped(handler_fn fn)
 {
-	return fn != three(SIG_DFL) && fn != three(SIG_IGN) && fn != three(SIG_ERR) &&
-	       fn != three(SIG_HOLD) && fn != on_signal && fn != on_fatal && fn != on_fault &&
-	       !fork_is_vfork_child();
+	return fn != as_siginfo(SIG_DFL) && fn != as_siginfo(SIG_IGN) &&
+	       fn != as_siginfo(SIG_ERR) && fn != as_siginfo(SIG_HOLD) && fn != on_signal &&
+	       fn != on_fatal && fn != on_fault && !fork_is_vfork_child();
 }
 
 /* What the kernel is told instead of fn, or fn. */
-static handler_fn stand_in(int sig, handler_fn fn)
+static handler_fn kernel_handler(int sig, handler_fn fn)
 {
 	if (is_wrapped(fn))
 		return on_signal;
-	if (fn != three(SIG_DFL) || fork_is_vfork_child())
+	if (fn != as_siginfo(SIG_DFL) || fork_is_vfork_child())
 		return fn;
 	if (is_fault(sig) && __atomic_load_n(&faults_watched, __ATOMIC_ACQUIRE))
 		return on_fault;
@@ -171,9 +171,9 @@ static bool is_default(handler_fn fn)
 }
 
 /* The other way: what the program set. */
-static handler_fn stands_for(handler_fn fn, handler_fn in_table)
+static handler_fn program_handler(handler_fn fn, handler_fn in_table)
 {
-	return fn == on_signal ? in_table : is_default(fn) ? three(SIG_DFL) : fn;
+	return fn == on_signal ? in_table : is_default(fn) ? as_siginfo(SIG_DFL) : fn;
 }
 
 /* And of the flags: what on_fault() and guard_fix() need is not the program's. */
@@ -184,7 +184,7 @@ static int flags_for(int sig, handler_fn fn, int flags)
 	return fn == on_signal && is_fault(sig) ? flags | SA_SIGINFO : flags;
 }
 
-static void store(int sig, handler_fn fn, int flags)
+static void store_handler(int sig, handler_fn fn, int flags)
 {
 	__atomic_store_n(&handlers[sig].flags, flags, __ATOMIC_RELAXED);
 	__atomic_store_n(&handlers[sig].fn, fn, __ATOMIC_RELEASE);
@@ -195,9 +195,9 @@ static void instead_of_default(int sig, bool ours)
 {
 	struct sigaction now;
 
-	if (libc.sigaction(sig, NULL, &now) || now.sa_sigaction != three(SIG_DFL))
+	if (libc.sigaction(sig, NULL, &now) || now.sa_sigaction != as_siginfo(SIG_DFL))
 		return;
-	now.sa_sigaction = ours ? on_signal : stand_in(sig, three(SIG_DFL));
+	now.sa_sigaction = ours ? on_signal : kernel_handler(sig, as_siginfo(SIG_DFL));
 	now.sa_flags = flags_for(sig, now.sa_sigaction, now.sa_flags);
 	libc.sigaction(sig, &now, NULL);
 }
@@ -208,7 +208,8 @@ static bool is_ours(handler_fn fn)
 }
 
 /* What the kernel has, as the program would have it; in_table: as it was. */
-static void show(int sig, struct sigaction *old, handler_fn in_table, int flags, bool watched)
+static void show_action(int sig, struct sigaction *old, handler_fn in_table, int flags,
+			bool watched)
 {
 	const int shown = SA_SIGINFO | SA_ONSTACK | (int)SA_RESETHAND;
 
@@ -216,7 +217,7 @@ static void show(int sig, struct sigaction *old, handler_fn in_table, int flags,
 		old->sa_flags = (old->sa_flags & ~shown) | (flags & shown);
 	if (is_default(old->sa_sigaction) && watched)
 		old->sa_flags &= ~SA_RESTORER;
-	old->sa_sigaction = stands_for(old->sa_sigaction, in_table);
+	old->sa_sigaction = program_handler(old->sa_sigaction, in_table);
 }
 
 static int set_action(int sig, const struct sigaction *act, struct sigaction *old)
@@ -234,16 +235,16 @@ static int set_action(int sig, const struct sigaction *act, struct sigaction *ol
 	if (act) {
 		__atomic_store_n(&handlers[sig].watched, false, __ATOMIC_RELAXED);
 		ours = *act;
-		ours.sa_sigaction = stand_in(sig, act->sa_sigaction);
+		ours.sa_sigaction = kernel_handler(sig, act->sa_sigaction);
 		ours.sa_flags = flags_for(sig, ours.sa_sigaction, act->sa_flags);
 		if (is_ours(ours.sa_sigaction))
-			store(sig, act->sa_sigaction, act->sa_flags);
+			store_handler(sig, act->sa_sigaction, act->sa_flags);
 	}
 	rc = libc.sigaction(sig, act ? &ours : NULL, old);
 	if (rc && act && is_ours(ours.sa_sigaction))
-		store(sig, was, flags);
+		store_handler(sig, was, flags);
 	if (!rc && old)
-		show(sig, old, was, flags, watched);
+		show_action(sig, old, was, flags, watched);
 	return rc;
 }
 
@@ -261,23 +262,23 @@ static sighandler_t set_handler(int sig, sighandler_t handler,
 		return real(sig, handler);
 	was = __atomic_load_n(&handlers[sig].fn, __ATOMIC_RELAXED);
 	flags = __atomic_load_n(&handlers[sig].flags, __ATOMIC_RELAXED);
-	ours = stand_in(sig, three(handler));
+	ours = kernel_handler(sig, as_siginfo(handler));
 	wrapped = is_ours(ours);
 	if (wrapped)
-		store(sig, three(handler), flags);
-	old = real(sig, one(ours));
+		store_handler(sig, as_siginfo(handler), flags);
+	old = real(sig, as_plain(ours));
 	if (old == SIG_ERR) {
 		if (wrapped)
-			store(sig, was, flags);
+			store_handler(sig, was, flags);
 		return old;
 	}
 	if (wrapped && !libc.sigaction(sig, NULL, &now)) {
-		store(sig, three(handler), now.sa_flags);
+		store_handler(sig, as_siginfo(handler), now.sa_flags);
 		now.sa_flags = flags_for(sig, ours, now.sa_flags);
 		if (is_fault(sig))
 			libc.sigaction(sig, &now, NULL);
 	}
-	return one(stands_for(three(old), was));
+	return as_plain(program_handler(as_siginfo(old), was));
 }
 
 /* A handler that is set meanwhile by another thread, or was set before, goes back. */
@@ -285,14 +286,14 @@ void signal_watch_default(int sig)
 {
 	struct sigaction act = {.sa_sigaction = is_fault(sig) ? on_fault : on_fatal}, old;
 
-	if (libc.sigaction(sig, NULL, &old) || old.sa_sigaction != three(SIG_DFL))
+	if (libc.sigaction(sig, NULL, &old) || old.sa_sigaction != as_siginfo(SIG_DFL))
 		return;
 	if (is_fault(sig))
-		store(sig, three(SIG_DFL), old.sa_flags);
+		store_handler(sig, as_siginfo(SIG_DFL), old.sa_flags);
 	act.sa_flags = flags_for(sig, act.sa_sigaction, old.sa_flags);
 	act.sa_mask = old.sa_mask;
 	__atomic_store_n(&handlers[sig].watched, true, __ATOMIC_RELAXED);
-	if (!libc.sigaction(sig, &act, &old) && old.sa_sigaction != three(SIG_DFL))
+	if (!libc.sigaction(sig, &act, &old) && old.sa_sigaction != as_siginfo(SIG_DFL))
 		libc.sigaction(sig, &old, NULL);
 }
 

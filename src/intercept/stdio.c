@@ -72,7 +72,7 @@ static bool protect(jump_fn *jumps, int prot)
 }
 
 /* Everybody who reads a slot meanwhile gets a function that does the call. */
-static void replace(jump_fn *jumps, unsigned slot, jump_fn fn)
+static void replace_slot(jump_fn *jumps, unsigned slot, jump_fn fn)
 {
 	__atomic_store_n(&jumps[slot], fn, __ATOMIC_RELEASE);
 }
@@ -84,9 +84,9 @@ static bool patch(const char *name)
 	if (!jumps || !is_known(jumps) || !protect(jumps, PROT_READ | PROT_WRITE))
 		return false;
 	write_plain = (ssize_t(*)(FILE *, const void *, ssize_t))jumps[JUMP_WRITE];
-	replace(jumps, JUMP_READ, (jump_fn)read_file);
-	replace(jumps, JUMP_WRITE, (jump_fn)write_file);
-	replace(jumps, JUMP_CLOSE, (jump_fn)close_file);
+	replace_slot(jumps, JUMP_READ, (jump_fn)read_file);
+	replace_slot(jumps, JUMP_WRITE, (jump_fn)write_file);
+	replace_slot(jumps, JUMP_CLOSE, (jump_fn)close_file);
 	protect(jumps, PROT_READ);
 	return true;
 }

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "intercept/wrap.h"
 
-static int used; /* any, atomic; never taken back */
+static int uring_seen; /* any, atomic; never taken back */
 
 /* Each that can: a connection is unknown to the kernel.  How many cannot. */
 static unsigned give_sockets_back(void)
@@ -28,7 +28,7 @@ void uring_used(void)
 	int saved = errno;
 	unsigned left;
 
-	if (fork_is_vfork_child() || __atomic_exchange_n(&used, 1, __ATOMIC_SEQ_CST))
+	if (fork_is_vfork_child() || __atomic_exchange_n(&uring_seen, 1, __ATOMIC_SEQ_CST))
 		return;
 	left = give_sockets_back();
 	log_warn("the program uses io_uring, which passes by this library: its sockets are the "
@@ -56,5 +56,5 @@ bool uring_is_used(void)
 		if (dl_iterate_phdr(is_liburing, NULL))
 			uring_used();
 	}
-	return __atomic_load_n(&used, __ATOMIC_RELAXED);
+	return __atomic_load_n(&uring_seen, __ATOMIC_RELAXED);
 }

@@ -10,7 +10,6 @@
 	SUITE(execs)   \
 	SUITE(exits)   \
 	SUITE(fault)   \
-	SUITE(family)  \
 	SUITE(fds)     \
 	SUITE(gather)  \
 	SUITE(jumps)   \
@@ -26,6 +25,7 @@
 	SUITE(reuse)   \
 	SUITE(rights)  \
 	SUITE(send)    \
+	SUITE(share)   \
 	SUITE(states)  \
 	SUITE(stdio)   \
 	SUITE(tcp)     \

@@ -34,29 +34,29 @@ static const int fatal_signals[] = {SIGHUP,  SIGINT,  SIGQUIT,	 SIGPIPE, SIGALRM
 				    SIGUSR1, SIGUSR2, SIGIO,	 SIGPROF, SIGVTALRM, SIGXCPU,
 				    SIGXFSZ, SIGPWR,  SIGSTKFLT, SIGABRT};
 
-#define LONGEST_GOODBYE 5	       /* seconds; sock_exit() needs less, if all is well */
+#define EXIT_MAX_SEC 5		       /* seconds; sock_exit() needs less, if all is well */
 #define STOP_MAX (100 * NSEC_PER_MSEC) /* for a thread to finish what it does here */
 
-static int armed;   /* any, atomic: signals are watched */
-static int leaving; /* any, atomic: the thread that ends the process; 0: none */
+static int signals_watched; /* any, atomic: signals are watched */
+static int exiting_tid;	    /* any, atomic: the thread that ends the process; 0: none */
 
-static void leave(void)
+static void end_sockets(void)
 {
-	__atomic_store_n(&leaving, sys_gettid(), __ATOMIC_RELEASE);
+	__atomic_store_n(&exiting_tid, sys_gettid(), __ATOMIC_RELEASE);
 	sock_exit();
 }
 
 /* A vfork() child's end is not its parent's. */
-static void say_goodbye(void)
+static void end_sockets_at_exit(void)
 {
 	if (!fork_is_vfork_child())
-		leave();
+		end_sockets();
 }
 
 void exit_stay(void)
 {
-	int who = __atomic_load_n(&leaving, __ATOMIC_ACQUIRE);
-	struct timespec most = {.tv_sec = LONGEST_GOODBYE};
+	int who = __atomic_load_n(&exiting_tid, __ATOMIC_ACQUIRE);
+	struct timespec most = {.tv_sec = EXIT_MAX_SEC};
 
 	/* A handler of the program may run on the thread that ends it. */
 	if (who && who != sys_gettid() && !fork_is_vfork_child())
@@ -67,7 +67,7 @@ void exit_stay(void)
 static void at_exit(void *arg)
 {
 	(void)arg;
-	say_goodbye();
+	end_sockets_at_exit();
 }
 
 /*
@@ -78,19 +78,19 @@ static void at_exit(void *arg)
 void exit_init(void)
 {
 	__cxa_atexit(at_exit, NULL, NULL);
-	at_quick_exit(say_goodbye);
+	at_quick_exit(end_sockets_at_exit);
 }
 
 EXPORT void _exit(int status)
 {
-	say_goodbye();
+	end_sockets_at_exit();
 	libc._exit(status);
 	__builtin_unreachable();
 }
 
 EXPORT void _Exit(int status)
 {
-	say_goodbye();
+	end_sockets_at_exit();
 	libc._exit(status);
 	__builtin_unreachable();
 }
@@ -106,7 +106,7 @@ EXPORT void abort(void)
 		act = (struct sigaction){.sa_handler = SIG_DFL};
 		libc.sigaction(SIGABRT, &act, NULL);
 	}
-	say_goodbye();
+	end_sockets_at_exit();
 	libc.abort();
 	__builtin_unreachable();
 }
@@ -146,7 +146,7 @@ static void *wait_for_last(void *arg)
  * A process whose first thread left by pthread_exit() ends with its last one (by exit(0)),
  * but that would be our internal thread, which does not.
  */
-static void main_left(void)
+static void start_last_waiter(void)
 {
 	sigset_t all, old;
 	pthread_t thread;
@@ -162,8 +162,8 @@ EXPORT void pthread_exit(void *value)
 {
 	if (sys_getpid() == sys_gettid() &&
 	    !__atomic_exchange_n(&main_is_gone, 1, __ATOMIC_SEQ_CST) &&
-	    __atomic_load_n(&armed, __ATOMIC_SEQ_CST))
-		main_left();
+	    __atomic_load_n(&signals_watched, __ATOMIC_SEQ_CST))
+		start_last_waiter();
 	libc.pthread_exit(value);
 	__builtin_unreachable();
 }
@@ -177,7 +177,7 @@ EXPORT void thrd_exit(int value)
 
 bool exit_is_fatal(int sig)
 {
-	if (!__atomic_load_n(&armed, __ATOMIC_ACQUIRE))
+	if (!__atomic_load_n(&signals_watched, __ATOMIC_ACQUIRE))
 		return false;
 	for (size_t i = 0; i < sizeof(fatal_signals) / sizeof(*fatal_signals); i++) {
 		if (fatal_signals[i] == sig)
@@ -187,7 +187,7 @@ bool exit_is_fatal(int sig)
 }
 
 /* Ends the process as the signal does; in a handler of it, when that returns. */
-static void die_of(int sig)
+static void kill_self(int sig)
 {
 	struct sigaction act = {.sa_handler = SIG_DFL};
 
@@ -195,7 +195,7 @@ static void die_of(int sig)
 	sys_call(SYS_tgkill, sys_getpid(), sys_gettid(), sig, 0, 0, 0);
 }
 
-static int interrupted; /* any, atomic: the thread that is in the middle of our work; 0: none */
+static int interrupted_tid; /* any, atomic: the thread that is in the middle of our work; 0: none */
 
 /*
  * It does nothing of the program's any more: as soon as it has done with ours, the signal
@@ -207,7 +207,8 @@ static void stop_interrupted(int sig)
 	nsec_t deadline = clock_now() + STOP_MAX;
 	int tid;
 
-	while ((tid = __atomic_load_n(&interrupted, __ATOMIC_ACQUIRE)) && clock_now() < deadline) {
+	while ((tid = __atomic_load_n(&interrupted_tid, __ATOMIC_ACQUIRE)) &&
+	       clock_now() < deadline) {
 		if (sys_call(SYS_tgkill, sys_getpid(), tid, sig, 0, 0, 0))
 			break;
 		sys_ppoll(NULL, 0, &pause, NULL);
@@ -215,15 +216,15 @@ static void stop_interrupted(int sig)
 }
 
 /* The internal thread, where all signals are blocked. */
-static void say_goodbye_and_die(int sig)
+static void end_sockets_and_die(int sig)
 {
 	sigset_t set;
 
 	stop_interrupted(sig);
-	leave();
+	end_sockets();
 	sigemptyset(&set);
 	sigaddset(&set, sig);
-	die_of(sig);
+	kill_self(sig);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
@@ -234,28 +235,28 @@ static void say_goodbye_and_die(int sig)
  */
 void exit_on_fatal(int sig)
 {
-	struct timespec most = {.tv_sec = LONGEST_GOODBYE};
+	struct timespec most = {.tv_sec = EXIT_MAX_SEC};
 	int saved = errno;
 
 	if (fork_is_vfork_child()) {
-		die_of(sig);
+		kill_self(sig);
 		return;
 	}
-	__atomic_store_n(&interrupted, hold_current ? sys_gettid() : 0, __ATOMIC_RELEASE);
-	if (!sock_exit_by(sig, say_goodbye_and_die)) {
-		die_of(sig);
+	__atomic_store_n(&interrupted_tid, hold_current ? sys_gettid() : 0, __ATOMIC_RELEASE);
+	if (!sock_exit_by(sig, end_sockets_and_die)) {
+		kill_self(sig);
 	} else if (!hold_current) {
 		sys_ppoll(NULL, 0, &most, NULL);
-		die_of(sig);
+		kill_self(sig);
 	}
 	errno = saved;
 }
 
 void exit_fork_child(void)
 {
-	armed = 0;
-	leaving = 0;
-	interrupted = 0;
+	signals_watched = 0;
+	exiting_tid = 0;
+	interrupted_tid = 0;
 	main_is_gone = 0;
 }
 
@@ -263,10 +264,10 @@ void exit_fork_child(void)
 void exit_arm(void)
 {
 	/* Pairs with pthread_exit(): one of us sees the other. */
-	if (__atomic_exchange_n(&armed, 1, __ATOMIC_SEQ_CST))
+	if (__atomic_exchange_n(&signals_watched, 1, __ATOMIC_SEQ_CST))
 		return;
 	if (__atomic_load_n(&main_is_gone, __ATOMIC_SEQ_CST))
-		main_left();
+		start_last_waiter();
 	for (size_t i = 0; i < sizeof(fatal_signals) / sizeof(*fatal_signals); i++)
 		signal_watch_default(fatal_signals[i]);
 }

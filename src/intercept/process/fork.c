@@ -31,7 +31,7 @@
 #include "sock/share/exec_inherit.h"
 
 /* The process all our state is of; written at start and in children. */
-static int owner;
+static int owner_pid;
 
 /* Between prepare() and child(): that one does it. */
 static __thread bool forking;
@@ -60,11 +60,11 @@ void fork_adopt(void)
 bool fork_is_vfork_child(void)
 {
 	fork_adopt();
-	return owner && owner != sys_getpid();
+	return owner_pid && owner_pid != sys_getpid();
 }
 
 /* A handler that closes a socket must not find the locks taken by its own thread. */
-static void prepare(void)
+static void before_fork(void)
 {
 	signals_block();
 	sock_fork_prepare();
@@ -72,7 +72,7 @@ static void prepare(void)
 	forking = true;
 }
 
-static void parent(void)
+static void after_fork_parent(void)
 {
 	forking = false;
 	fd_fork_parent();
@@ -86,9 +86,9 @@ static void parent(void)
  * Of this thread's fork() under way: what closes when its child executes or ends, hidden, so
  * that no other child has it; -1: nobody waits for that.
  */
-static __thread int gate = -1;
+static __thread int exec_pipe = -1;
 
-static void wait_at_gate(int fd)
+static void wait_for_exec(int fd)
 {
 	char byte;
 
@@ -103,14 +103,14 @@ static pid_t fork_and_wait(void)
 
 	if (!sys_call(SYS_pipe2, fds, O_CLOEXEC, 0, 0, 0, 0)) {
 		fds[0] = sys_fd_hide(fds[0]);
-		gate = sys_fd_hide(fds[1]);
+		exec_pipe = sys_fd_hide(fds[1]);
 	}
 	pid = fork();
 	if (pid == 0)
 		return 0; /* the gate is its own, and stays */
-	sys_close_fd(&gate);
+	sys_close_fd(&exec_pipe);
 	if (pid > 0 && fds[0] >= 0)
-		wait_at_gate(fds[0]);
+		wait_for_exec(fds[0]);
 	sys_close_fd(&fds[0]);
 	return pid;
 }
@@ -162,19 +162,19 @@ EXPORT pid_t __vfork(void)
 /* The table's lock first: sock_fork_child() reports sockets that leave. */
 static void become_child(void)
 {
-	owner = sys_getpid();
+	owner_pid = sys_getpid();
 	log_descend();
 	inherited_fork_child();
 	fd_fork_child();
-	if (gate >= 0)
-		sys_fd_unhide(gate);
-	gate = -1;
+	if (exec_pipe >= 0)
+		sys_fd_unhide(exec_pipe);
+	exec_pipe = -1;
 	sock_fork_child();
 	fd_forget_sockets();
 	exit_fork_child();
 }
 
-static void child(void)
+static void after_fork_child(void)
 {
 	forking = false;
 	become_child();
@@ -192,7 +192,7 @@ EXPORT pid_t _Fork(void)
 
 	if (pid == 0) {
 		/* Unless a signal handler made a call first. */
-		if (owner != sys_getpid())
+		if (owner_pid != sys_getpid())
 			become_child();
 		errno = saved;
 	}
@@ -201,6 +201,6 @@ EXPORT pid_t _Fork(void)
 
 void fork_init(void)
 {
-	owner = sys_getpid();
-	pthread_atfork(prepare, parent, child);
+	owner_pid = sys_getpid();
+	pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }

@@ -90,7 +90,7 @@ static const char *interpreter(char *line)
 }
 
 /* Closes fd. */
-static enum image look(int fd, int depth)
+static enum image look_at_file(int fd, int depth)
 {
 	char text[BEGINNING + 1] = "";
 	const char *next = NULL;
@@ -108,7 +108,7 @@ static enum image look(int fd, int depth)
 	if (!next || depth == INTERPRETERS_MAX)
 		return image;
 	fd = sys_open(next, O_RDONLY | O_CLOEXEC, 0);
-	return fd < 0 ? IMAGE_OURS : look(fd, depth + 1);
+	return fd < 0 ? IMAGE_OURS : look_at_file(fd, depth + 1);
 }
 
 static enum image image_of(int dir, const char *path, int flags)
@@ -123,7 +123,7 @@ static enum image image_of(int dir, const char *path, int flags)
 		return IMAGE_NONE;
 	fd = fd_itself ? sys_fcntl(dir, F_DUPFD_CLOEXEC, 0)
 		       : (int)sys_call(SYS_openat, dir, path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
-	return fd < 0 ? IMAGE_OURS : look(fd, 0);
+	return fd < 0 ? IMAGE_OURS : look_at_file(fd, 0);
 }
 
 static enum image as_seen_by(enum image image, char *const *env)

@@ -119,7 +119,7 @@ static void inherit(const struct inherited_item *item)
 		fd_install_dup(item->fd, sock_twin(ref.sk), ref);
 }
 
-static void accept_options_all(const char *text)
+static void inherit_all(const char *text)
 {
 	struct inherited_item item;
 
@@ -130,7 +130,7 @@ static void accept_options_all(const char *text)
 }
 
 /* The item of what fd is. */
-static void accept_options_by_inode(const char *text, int fd)
+static void inherit_by_inode(const char *text, int fd)
 {
 	struct inherited_item item;
 	struct stat st;
@@ -146,7 +146,7 @@ static void accept_options_by_inode(const char *text, int fd)
 	}
 }
 
-static void search(const char *text)
+static void inherit_moved(const char *text)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	const struct dirent *entry;
@@ -155,7 +155,7 @@ static void search(const char *text)
 		int fd = atoi(entry->d_name);
 
 		if (*entry->d_name != '.' && fd != dirfd(dir))
-			accept_options_by_inode(text, fd);
+			inherit_by_inode(text, fd);
 	}
 	if (dir)
 		closedir(dir);
@@ -172,10 +172,10 @@ void inherited_take(const char *text)
 	ch = (struct exec_channel){.fd = item.fd, .last_id = item.number};
 	if (!exec_inherit_open(&ch))
 		return;
-	accept_options_all(text);
+	inherit_all(text);
 	next = text;
 	if (inherited_read_item(&next, &item) && item.fd == INHERITED_ANYWHERE)
-		search(text);
+		inherit_moved(text);
 	exec_inherit_done();
 }
 
@@ -221,7 +221,7 @@ static bool write_sockets(char *at, const char *end, bool lent)
 	return true;
 }
 
-static size_t count(char *const *env)
+static size_t count_env(char *const *env)
 {
 	size_t n = 0;
 
@@ -231,25 +231,25 @@ static size_t count(char *const *env)
 }
 
 /* Memory for a copy of the environment with the variable. */
-static struct inherited make(char *const *env)
+static struct inherited environment_make(char *const *env)
 {
 	struct inherited h = {.env = env, .channel = -1};
 
-	h.size = (count(env) + 2) * sizeof(*env) + TEXT_MAX;
+	h.size = (count_env(env) + 2) * sizeof(*env) + TEXT_MAX;
 	h.map = mem_map(h.size);
 	return h;
 }
 
-static void unmake(struct inherited *h)
+static void environment_free(struct inherited *h)
 {
 	mem_unmap(h->map, h->size);
 	h->map = NULL;
 }
 
 /* False: nothing of the channel is to be inherited. */
-static bool fill(struct inherited *h, const struct exec_channel *ch, bool lent)
+static bool environment_fill(struct inherited *h, const struct exec_channel *ch, bool lent)
 {
-	size_t n = count(h->env);
+	size_t n = count_env(h->env);
 	char **copy = h->map, *at;
 
 	h->text = (char *)(copy + n + 2);
@@ -294,14 +294,14 @@ struct inherited inherited_leave(enum image image, char *const *env)
 	if (image == IMAGE_NONE)
 		return h; /* what it says about that, it says with everything as it was */
 	if (image == IMAGE_OURS)
-		h = make(env);
+		h = environment_make(env);
 	else
 		fetch_stdio();
 	if (h.map && !exec_inherit_begin(&ch)) {
-		unmake(&h);
-	} else if (h.map && !fill(&h, &ch, false)) {
+		environment_free(&h);
+	} else if (h.map && !environment_fill(&h, &ch, false)) {
 		exec_inherit_undo();
-		unmake(&h);
+		environment_free(&h);
 	}
 	exec_inherit_leave(h.map);
 	errno = saved;
@@ -322,11 +322,11 @@ int inherited_keep(const struct inherited *h)
 
 /* ---- what is lent ---------------------------------------------------------------------- */
 
-static pthread_mutex_t lending = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lend_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void inherited_fork_child(void)
 {
-	pthread_mutex_init(&lending, NULL);
+	pthread_mutex_init(&lend_lock, NULL);
 }
 
 struct inherited inherited_lend(enum image image, char *const *env)
@@ -337,15 +337,15 @@ struct inherited inherited_lend(enum image image, char *const *env)
 
 	if (image == IMAGE_PLAIN || !exec_inherit_any())
 		return h;
-	pthread_mutex_lock(&lending);
-	h = make(env);
+	pthread_mutex_lock(&lend_lock);
+	h = environment_make(env);
 	if (!h.map || !exec_inherit_lend(&ch)) {
 		inherited_lent(&h);
 		errno = saved;
 		return h;
 	}
 	h.channel = ch.fd;
-	if (fill(&h, &ch, true))
+	if (environment_fill(&h, &ch, true))
 		sys_fcntl(ch.fd, F_SETFD, 0);
 	else
 		inherited_lent(&h);
@@ -360,9 +360,9 @@ void inherited_lent(struct inherited *h)
 	if (h->size) {
 		sys_close_fd(&h->channel);
 		if (h->map)
-			unmake(h);
+			environment_free(h);
 		h->size = 0;
-		pthread_mutex_unlock(&lending);
+		pthread_mutex_unlock(&lend_lock);
 	}
 	errno = saved;
 }

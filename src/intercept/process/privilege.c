@@ -16,7 +16,7 @@ static uid_t new_id(uid_t asked, uid_t now)
 }
 
 /* What the three are asked to be. */
-static void become(uid_t real, uid_t effective, uid_t set)
+static void before_setuid(uid_t real, uid_t effective, uid_t set)
 {
 	uid_t now[3];
 	int saved = errno;
@@ -30,20 +30,20 @@ static void become(uid_t real, uid_t effective, uid_t set)
 
 EXPORT int setresuid(uid_t real, uid_t effective, uid_t set)
 {
-	become(real, effective, set);
+	before_setuid(real, effective, set);
 	return libc.setresuid(real, effective, set);
 }
 
 EXPORT int setreuid(uid_t real, uid_t effective)
 {
 	/* The saved one follows where the real one is set, or the effective one becomes another. */
-	become(real, effective, effective);
+	before_setuid(real, effective, effective);
 	return libc.setreuid(real, effective);
 }
 
 EXPORT int setuid(uid_t id)
 {
-	become(id, id, id);
+	before_setuid(id, id, id);
 	return libc.setuid(id);
 }
 

@@ -15,7 +15,7 @@
 #define TRIES 3
 #define ENTRY_MIN sizeof(struct cmsghdr)
 
-static void warn(int fd, const char *why)
+static void warn_once(int fd, const char *why)
 {
 	static int warned; /* any, atomic */
 
@@ -35,21 +35,22 @@ static void warn(int fd, const char *why)
  * would be tried again for ever, EPERM and EINVAL are said of credentials and of malformed
  * messages, and EBADF of programs that are wrong.
  */
-static int prepare_fd(int fd, int way, struct rights *rights)
+static int prepare_fd(int fd, int unix_fd, struct rights *rights)
 {
 	struct sock_ref ref = sock_get(fd);
 	int rc;
 
 	if (!ref.sk)
 		return 0;
-	rc = fork_is_vfork_child() ? -EBUSY : sock_pass(ref, way, rights->ticket);
+	rc = fork_is_vfork_child() ? -EBUSY : sock_pass(ref, unix_fd, rights->ticket);
 	if (rc == -EREMOTE)
-		warn(fd,
-		     "a connection; and not everybody who could\n"
-		     "receive it runs with this library, for the same user, on the same network");
+		warn_once(
+			fd,
+			"a connection; and not everybody who could\n"
+			"receive it runs with this library, for the same user, on the same network");
 	else if (rc == -EBUSY)
-		warn(fd, "datagrams wait to be received,\n"
-			 "or other processes have it since a fork()");
+		warn_once(fd, "datagrams wait to be received,\n"
+			      "or other processes have it since a fork()");
 	else if (rc > 0)
 		rights->pending = true;
 	if (rc == -EREMOTE || rc == -EBUSY)
@@ -57,7 +58,7 @@ static int prepare_fd(int fd, int way, struct rights *rights)
 	return rc < 0 ? rc : 0;
 }
 
-static int prepare_fds(const char *data, size_t bytes, int way, struct rights *rights)
+static int prepare_fds(const char *data, size_t bytes, int unix_fd, struct rights *rights)
 {
 	size_t n = bytes / sizeof(int);
 	int fds[FDS_MAX], rc = 0;
@@ -65,12 +66,12 @@ static int prepare_fds(const char *data, size_t bytes, int way, struct rights *r
 	if (n > FDS_MAX || user_read(fds, data, n * sizeof(int)))
 		return 0; /* so the kernel does not send it */
 	for (size_t i = 0; i < n && !rc; i++)
-		rc = prepare_fd(fds[i], way, rights);
+		rc = prepare_fd(fds[i], unix_fd, rights);
 	return rc;
 }
 
 /* What the kernel refuses may leave sockets to it that were not sent after all. */
-static __attribute__((noinline, cold)) int prepare(int way, const struct msghdr *msg,
+static __attribute__((noinline, cold)) int prepare(int unix_fd, const struct msghdr *msg,
 						   struct rights *rights)
 {
 	const char *at = msg->msg_control;
@@ -78,7 +79,7 @@ static __attribute__((noinline, cold)) int prepare(int way, const struct msghdr 
 	int saved = errno, rc = 0;
 
 	if (msg->msg_name && msg->msg_namelen)
-		way = -1; /* to whoever has that address */
+		unix_fd = -1; /* to whoever has that address */
 	while (!rc && left >= ENTRY_MIN && left <= INT_MAX) {
 		struct cmsghdr entry;
 		size_t step;
@@ -87,7 +88,7 @@ static __attribute__((noinline, cold)) int prepare(int way, const struct msghdr 
 		    entry.cmsg_len > left)
 			break;
 		if (entry.cmsg_level == SOL_SOCKET && entry.cmsg_type == SCM_RIGHTS)
-			rc = prepare_fds(at + CMSG_LEN(0), entry.cmsg_len - CMSG_LEN(0), way,
+			rc = prepare_fds(at + CMSG_LEN(0), entry.cmsg_len - CMSG_LEN(0), unix_fd,
 					 rights);
 		step = CMSG_ALIGN(entry.cmsg_len);
 		if (step >= left)
@@ -101,18 +102,18 @@ static __attribute__((noinline, cold)) int prepare(int way, const struct msghdr 
 	return rc;
 }
 
-static int prepare_one(int way, const struct msghdr *msg, struct rights *rights)
+static int prepare_one(int unix_fd, const struct msghdr *msg, struct rights *rights)
 {
-	return rights_possible(msg) && msg->msg_control ? prepare(way, msg, rights) : 0;
+	return rights_possible(msg) && msg->msg_control ? prepare(unix_fd, msg, rights) : 0;
 }
 
-int rights_prepare(int way, const struct msghdr *msg, struct rights *rights)
+int rights_prepare(int unix_fd, const struct msghdr *msg, struct rights *rights)
 {
 	*rights = (struct rights){.ticket = pass_ticket(1), .n = 1};
-	return prepare_one(way, msg, rights);
+	return prepare_one(unix_fd, msg, rights);
 }
 
-int rights_prepare_many(int way, const struct mmsghdr *msgs, unsigned n, struct rights *rights)
+int rights_prepare_many(int unix_fd, const struct mmsghdr *msgs, unsigned n, struct rights *rights)
 {
 	bool pending = false;
 	uint64_t first = pass_ticket(n);
@@ -121,7 +122,7 @@ int rights_prepare_many(int way, const struct mmsghdr *msgs, unsigned n, struct 
 
 	for (i = 0; i < n && !rc; i++) {
 		*rights = (struct rights){.ticket = first + i};
-		rc = prepare_one(way, &msgs[i].msg_hdr, rights);
+		rc = prepare_one(unix_fd, &msgs[i].msg_hdr, rights);
 		pending |= rights->pending;
 	}
 	if (rc)
@@ -140,7 +141,7 @@ void rights_end(const struct rights *rights, long sent)
 }
 
 /* A number that the kernel has just given out. */
-static void take(int fd, bool peek)
+static void take_fd(int fd, bool peek)
 {
 	struct sock_ref ref;
 
@@ -173,7 +174,7 @@ void rights_received(const struct msghdr *msg, int flags)
 			continue;
 		for (size_t i = 0; i < n; i++) {
 			memcpy(&fd, data + i * sizeof(fd), sizeof(fd));
-			take(fd, flags & MSG_PEEK);
+			take_fd(fd, flags & MSG_PEEK);
 		}
 	}
 	errno = saved;

@@ -34,10 +34,10 @@ struct rights {
  * Before the kernel sends it by the socket way: sockets of ours that it names are made ready.
  * 0, or -errno: one of them cannot be, and the message must not be sent.
  */
-int rights_prepare(int way, const struct msghdr *msg, struct rights *rights);
+int rights_prepare(int unix_fd, const struct msghdr *msg, struct rights *rights);
 
 /* As above; how many messages from the first one on may be sent, or -errno if none. */
-int rights_prepare_many(int way, const struct mmsghdr *msgs, unsigned n, struct rights *rights);
+int rights_prepare_many(int unix_fd, const struct mmsghdr *msgs, unsigned n, struct rights *rights);
 
 /* So many of them were sent; less than 1: none. */
 void rights_end(const struct rights *rights, long sent);

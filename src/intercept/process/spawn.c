@@ -103,7 +103,7 @@ static void end_ignoring(void)
 }
 
 /* The end; if the thread was cancelled, nothing is left of the shell. */
-static void give_up(void *arg)
+static void end_shell(void *arg)
 {
 	struct shell *shell = arg;
 	int saved = errno;
@@ -167,7 +167,7 @@ static int run_shell(const char *command)
 	sigaddset(&child, SIGCHLD);
 	begin_ignoring();
 	pthread_sigmask(SIG_BLOCK, &child, &shell.mask);
-	pthread_cleanup_push(give_up, &shell);
+	pthread_cleanup_push(end_shell, &shell);
 	rc = spawn_shell(&shell, command);
 	if (rc)
 		errno = rc;

@@ -64,18 +64,18 @@ struct channel {
 	int fd;		  /* hidden */
 	uint64_t last_id; /* what is newer the other end does not know */
 	uint64_t only; /* nor any other than this, which has another number there; 0: see last_id */
-	bool called;   /* somebody called us: MESSAGE_CLAIM has to come first */
-	bool claimed;  /* it came */
-	bool adopted;  /* MESSAGE_REROUTE: messages for its former other end may come */
-	bool broken;   /* too many messages wait: to be hung up */
-	bool done;     /* there is nothing left that it is for */
+	bool expects_claim;  /* somebody called us: MESSAGE_CLAIM has to come first */
+	bool claimed;	     /* it came */
+	bool rerouted;	     /* MESSAGE_REROUTE: messages for its former other end may come */
+	bool broken;	     /* too many messages wait: to be hung up */
+	bool done;	     /* there is nothing left that it is for */
 	struct idset closed; /* what the other end holds no more */
 	struct idset held;   /* until MESSAGE_INVENTORY_END: what the other end named */
 	struct list wants;   /* of struct want: what it has asked for, oldest first */
 	unsigned toward;     /* how many sockets have their owner there */
 	struct list unsent;
 	unsigned n_unsent;
-	unsigned pending; /* on their way there: see reuseport_receivers.c */
+	unsigned pending; /* on their way there: see share_receivers.c */
 };
 
 struct want {

@@ -13,12 +13,12 @@
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
 
-#define GIVE_BACK_MAX NSEC_PER_SEC
+#define OFFER_MAX NSEC_PER_SEC
 
 /* ---- the old image ----------------------------------------------------------------------- */
 
 /* What the parent holds, too, is offered to him, once. Is something not there yet? */
-static bool give_back(void)
+static bool offer_to_parent(void)
 {
 	bool left = false;
 
@@ -51,14 +51,14 @@ static void forget_offers(void)
 }
 
 /* It stays here no longer: the kernel has it, or its end is said. */
-static void put_away(struct inet_sock *so)
+static void hand_over(struct inet_sock *so)
 {
 	static bool warned; /* control lock */
 	bool connection = so->inet == INET_TCP && so->connected;
 	int fd = sock_twin(&so->sk), rc;
 
 	if (connection)
-		share_say_left(so->id);
+		share_tell_to_kernel(so->id);
 	rc = kernel_handover(so, VERDICT_EXECUTED);
 	if (!rc)
 		return;
@@ -72,13 +72,13 @@ static void put_away(struct inet_sock *so)
 	sock_close_locked(sock_ref_of(so));
 }
 
-static void put_some_away(bool connections)
+static void hand_over_all(bool connections)
 {
 	list_for_each_safe(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
 		if (!sock_is_exported(&so->sk) && (so->inet == INET_TCP) == connections)
-			put_away(so);
+			hand_over(so);
 	}
 }
 
@@ -87,8 +87,8 @@ void exec_inherit_leave(bool carried)
 {
 	if (!control_lock())
 		return;
-	put_some_away(false);
-	put_some_away(true);
+	hand_over_all(false);
+	hand_over_all(true);
 	control_unlock();
 	if (!carried)
 		sock_upcalls.exit();
@@ -121,8 +121,8 @@ bool exec_inherit_begin(struct exec_channel *ch)
 			return false;
 		}
 		if (!deadline)
-			deadline = clock_now() + GIVE_BACK_MAX;
-		if (!give_back() || clock_now() >= deadline)
+			deadline = clock_now() + OFFER_MAX;
+		if (!offer_to_parent() || clock_now() >= deadline)
 			break;
 		wait_a_little();
 	}
@@ -232,7 +232,7 @@ bool exec_inherit_open(const struct exec_channel *ch)
 }
 
 /* What of a listener or datagram socket the twin knows. False: it is none that has members. */
-static bool be_member(struct inet_sock *so, bool udp)
+static bool begin_member(struct inet_sock *so, bool udp)
 {
 	struct tcp_info info = {0};
 	socklen_t len = sizeof(info);
@@ -248,7 +248,7 @@ static bool be_member(struct inet_sock *so, bool udp)
 	return true;
 }
 
-static bool be_away(struct inet_sock *so, bool udp)
+static bool begin_exported(struct inet_sock *so, bool udp)
 {
 	socklen_t len = sizeof(int);
 	int listens = 0;
@@ -257,7 +257,7 @@ static bool be_away(struct inet_sock *so, bool udp)
 		return false;
 	sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, SO_ACCEPTCONN, &listens, &len);
 	if (udp || listens)
-		return be_member(so, udp);
+		return begin_member(so, udp);
 	so->inet = INET_TCP;
 	transfer_blank(so);
 	return true;
@@ -272,7 +272,7 @@ static struct inet_sock *create(int fd, bool udp, uint64_t id)
 	so->id = id;
 	so->verdict = VERDICT_ACCELERATED;
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
-	if (!be_away(so, udp)) {
+	if (!begin_exported(so, udp)) {
 		sock_free(so);
 		return NULL;
 	}

@@ -10,7 +10,7 @@
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
 
-#define CALL_MAX (2 * NSEC_PER_SEC) /* for something that is on its way just now */
+#define TAKE_MAX (2 * NSEC_PER_SEC) /* for something that is on its way just now */
 
 /* ---- listeners -------------------------------------------------------------------------- */
 
@@ -63,7 +63,7 @@ static int stop_receiving(struct sock_ref ref)
 
 /* ---- sending ------------------------------------------------------------------------------ */
 
-static bool has_nothing(const struct inet_sock *so)
+static bool has_nothing_unread(const struct inet_sock *so)
 {
 	if (so->inet == INET_LISTEN)
 		return !__atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
@@ -79,7 +79,7 @@ static int may_leave(struct sock_ref ref)
 	if (rc)
 		return rc;
 	ring_poll(ring);
-	rc = has_nothing(inet_of(ref.sk));
+	rc = has_nothing_unread(inet_of(ref.sk));
 	ring_release_cold(ring);
 	return rc;
 }
@@ -96,12 +96,12 @@ static int leave_listener(struct sock_ref ref)
 	sock_port_unclaim(so);
 	so->verdict = VERDICT_PASSED;
 	if (share_is_active())
-		share_say_left(so->id);
+		share_tell_to_kernel(so->id);
 	return 0;
 }
 
 /* Control lock: if nobody goes on receiving in the kernel's place. */
-static int leave(struct sock_ref ref)
+static int leave_to_kernel(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	int may;
@@ -119,7 +119,7 @@ static bool is_connection(const struct inet_sock *so)
 	return so->inet == INET_TCP && (sock_is_exported(&so->sk) || share_may_export(so));
 }
 
-static int send_connection(struct inet_sock *so, int way, uint64_t ticket)
+static int send_connection(struct inet_sock *so, int unix_fd, uint64_t ticket)
 {
 	int rc;
 
@@ -128,17 +128,17 @@ static int send_connection(struct inet_sock *so, int way, uint64_t ticket)
 		return -ENOMEM;
 	sock_twin_prepare(so); /* there nobody knows how */
 	so->sharing->cookie = share_cookie(sock_twin(&so->sk));
-	rc = pass_send(so, way, ticket);
+	rc = pass_send(so, unix_fd, ticket);
 	return rc ? rc : 1;
 }
 
-int sock_pass(struct sock_ref ref, int way, uint64_t ticket)
+int sock_pass(struct sock_ref ref, int unix_fd, uint64_t ticket)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	bool travels = is_connection(so); /* a guess, it is not held */
+	bool is_conn = is_connection(so); /* a guess, it is not held */
 	int stopped = 0, rc = 0;
 
-	if (travels && !pass_peer_is_ours(way))
+	if (is_conn && !pass_peer_is_ours(unix_fd))
 		return -EREMOTE;
 	if (is_receiving_listener(so))
 		stopped = stop_receiving(ref);
@@ -149,9 +149,9 @@ int sock_pass(struct sock_ref ref, int way, uint64_t ticket)
 	if (sock_ref_valid(ref) && stopped && is_receiving_listener(so))
 		rc = leave_listener(ref);
 	else if (sock_ref_valid(ref) && !is_connection(so))
-		rc = leave(ref);
+		rc = leave_to_kernel(ref);
 	else if (sock_ref_valid(ref))
-		rc = travels ? send_connection(so, way, ticket) : -EAGAIN;
+		rc = is_conn ? send_connection(so, unix_fd, ticket) : -EAGAIN;
 	control_unlock();
 	return rc;
 }
@@ -193,17 +193,17 @@ struct receipt {
 	int fd;
 	bool peek;
 	uint64_t cookie;
-	bool called; /* the sender was: */
-	int way;     /* for a channel to him, or -1: he may have died, or have given up */
+	bool connected; /* the sender was: */
+	int channel_fd; /* for a channel to him, or -1: he may have died, or have given up */
 };
 
-#define CALL_FIRST (-EINPROGRESS)
+#define CONNECT_FIRST (-EINPROGRESS)
 
-static struct channel *tell(struct receipt *r, uint64_t id, uint64_t flags)
+static struct channel *send_claim(struct receipt *r, uint64_t id, uint64_t flags)
 {
-	struct channel *ch = r->way < 0 ? NULL : channel_create_only(r->way, id);
+	struct channel *ch = r->channel_fd < 0 ? NULL : channel_create_only(r->channel_fd, id);
 
-	r->way = -1;
+	r->channel_fd = -1;
 	if (ch)
 		channel_send(ch, MESSAGE_CLAIM, id, flags, -1);
 	return ch;
@@ -225,12 +225,12 @@ static void tell_sender(struct receipt *r, uint64_t id)
 		pass_received(id);
 		return;
 	}
-	ch = tell(r, id, MESSAGE_FLAG_HAVE);
+	ch = send_claim(r, id, MESSAGE_FLAG_HAVE);
 	if (ch)
 		channel_destroy(ch);
 }
 
-static struct inet_sock *make(int fd)
+static struct inet_sock *create(int fd)
 {
 	struct inet_sock *so = sock_alloc(SOCK_TYPE_TCP);
 
@@ -248,14 +248,14 @@ static struct inet_sock *make(int fd)
 }
 
 /* NULL: no memory. */
-static struct inet_sock *begin(struct receipt *r)
+static struct inet_sock *create_exported(struct receipt *r)
 {
-	struct inet_sock *so = make(r->fd);
+	struct inet_sock *so = create(r->fd);
 	struct channel *ch;
 
 	if (!so)
 		return NULL;
-	ch = tell(r, so->id, r->peek ? MESSAGE_FLAG_PEEK : 0);
+	ch = send_claim(r, so->id, r->peek ? MESSAGE_FLAG_PEEK : 0);
 	if (!share_begin_toward(so, ch)) {
 		if (ch)
 			channel_destroy(ch);
@@ -274,7 +274,7 @@ static struct inet_sock *begin(struct receipt *r)
 }
 
 /* Control lock.  -EAGAIN: not now; CALL_FIRST. */
-static int take(struct receipt *r, struct inet_sock **so)
+static int take_locked(struct receipt *r, struct inet_sock **so)
 {
 	uint16_t port = port_of(r->fd);
 	bool kept = false;
@@ -287,26 +287,26 @@ static int take(struct receipt *r, struct inet_sock **so)
 	}
 	if (kept && sharing_is(*so, SHARING_IN_TRANSIT))
 		return -EAGAIN; /* the others were told that we have it no more */
-	if (!r->called && (!*so || must_tell(r, (*so)->id)))
-		return CALL_FIRST;
+	if (!r->connected && (!*so || must_tell(r, (*so)->id)))
+		return CONNECT_FIRST;
 	if (kept)
 		share_revive(*so, r->fd);
 	if (*so) {
 		tell_sender(r, (*so)->id);
 		return 0;
 	}
-	*so = begin(r);
+	*so = create_exported(r);
 	return *so ? 0 : -ENOMEM;
 }
 
 /* Nobody here waits for it, whoever has the sender's name, and whatever he does with it. */
-static void call_sender(struct receipt *r)
+static void connect_sender(struct receipt *r)
 {
 	struct pass_mark mark;
-	int fd = pass_mark_get(r->fd, &mark) ? pass_call(&mark) : -1;
+	int fd = pass_mark_get(r->fd, &mark) ? pass_connect(&mark) : -1;
 
-	r->called = true;
-	r->way = fd < 0 ? -1 : fd;
+	r->connected = true;
+	r->channel_fd = fd < 0 ? -1 : fd;
 }
 
 static struct sock_ref take_marked(struct receipt *r)
@@ -319,28 +319,28 @@ static struct sock_ref take_marked(struct receipt *r)
 	do {
 		struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
 
-		if (rc == CALL_FIRST)
-			call_sender(r);
+		if (rc == CONNECT_FIRST)
+			connect_sender(r);
 		else if (rc)
 			sys_ppoll(NULL, 0, &ts, NULL);
 		if (!control_lock())
 			break;
 		clock_init(); /* it may be our first socket */
 		if (!deadline)
-			deadline = clock_now() + CALL_MAX;
-		rc = take(r, &so);
+			deadline = clock_now() + TAKE_MAX;
+		rc = take_locked(r, &so);
 		if (!rc)
 			ref = sock_ref_of(so);
 		control_unlock();
-	} while (rc == CALL_FIRST || (rc == -EAGAIN && clock_now() < deadline));
-	sys_close_fd(&r->way);
+	} while (rc == CONNECT_FIRST || (rc == -EAGAIN && clock_now() < deadline));
+	sys_close_fd(&r->channel_fd);
 	return ref;
 }
 
 struct sock_ref pass_take(int fd, bool peek)
 {
 	struct sock_ref ref = {NULL, 0};
-	struct receipt receipt = {.fd = fd, .peek = peek, .way = -1};
+	struct receipt receipt = {.fd = fd, .peek = peek, .channel_fd = -1};
 	struct pass_mark mark;
 
 	if (!pass_mark_get(fd, &mark))

@@ -25,7 +25,7 @@
  * does not know of; -EREMOTE: a connection, but not everybody there has the library; -EAGAIN:
  * from within another call.
  */
-int sock_pass(struct sock_ref ref, int way, uint64_t ticket);
+int sock_pass(struct sock_ref ref, int unix_fd, uint64_t ticket);
 
 /* The first of n numbers in a row, each for a message. */
 uint64_t pass_ticket(unsigned n);
@@ -43,6 +43,6 @@ struct sock_ref pass_take(int fd, bool peek);
  * Has everybody who can receive from the other end of this unix(7) socket the library, this
  * user, and our network?  Looks through the processes of the user now and then.
  */
-bool pass_peer_is_ours(int way);
+bool pass_peer_is_ours(int unix_fd);
 
 #endif

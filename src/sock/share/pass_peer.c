@@ -20,8 +20,8 @@
 #include "sock/share/pass.h"
 
 #define REMEMBERED 64
-#define FRESH NSEC_PER_SEC
-#define COST 100 /* of the time it is not looked at again, the search takes a hundredth */
+#define FRESH_MIN NSEC_PER_SEC
+#define COST_FACTOR 100 /* of the time it is not looked at again, the search takes a hundredth */
 
 /* Ends that were found good, a short while ago. */
 static struct {
@@ -247,19 +247,19 @@ static bool look_at_process(int proc, const char *pid, void *arg)
 }
 
 /* Nobody has it, so it was not accepted yet: who will, listens. */
-static bool listener_is_ours(int proc, int way, struct search *search)
+static bool listener_is_ours(int proc, int unix_fd, struct search *search)
 {
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
 	char pid[16];
 
-	if (sys_getsockopt(way, SOL_SOCKET, SO_PEERCRED, &peer, &len) || peer.pid <= 0)
+	if (sys_getsockopt(unix_fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) || peer.pid <= 0)
 		return false;
 	snprintf(pid, sizeof(pid), "%d", (int)peer.pid);
 	return is_like_us(proc, pid, &search->wanted);
 }
 
-static bool search_all(int way, int64_t peer)
+static bool search_all(int unix_fd, int64_t peer)
 {
 	struct search search = {.found = false};
 	int proc = sys_fd_hide(sys_open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
@@ -271,7 +271,7 @@ static bool search_all(int way, int64_t peer)
 		snprintf(search.link, sizeof(search.link), "socket:[%lld]", (long long)peer);
 		each_number(proc, look_at_process, &search);
 	}
-	ours = search.found ? !search.stranger : !peer && listener_is_ours(proc, way, &search);
+	ours = search.found ? !search.stranger : !peer && listener_is_ours(proc, unix_fd, &search);
 	sys_close(proc);
 	return ours;
 }
@@ -302,11 +302,11 @@ static void remember(uint64_t inode, nsec_t began)
 			oldest = i;
 	}
 	known[oldest].inode = inode;
-	known[oldest].until = now + FRESH + COST * (now - began);
+	known[oldest].until = now + FRESH_MIN + COST_FACTOR * (now - began);
 	control_unlock();
 }
 
-bool pass_peer_is_ours(int way)
+bool pass_peer_is_ours(int unix_fd)
 {
 	socklen_t len = sizeof(int);
 	nsec_t began = clock_now();
@@ -314,13 +314,13 @@ bool pass_peer_is_ours(int way)
 	int64_t peer;
 	int domain;
 
-	if (sys_getsockopt(way, SOL_SOCKET, SO_DOMAIN, &domain, &len) || domain != AF_UNIX ||
-	    !stat_at(way, "", &st))
+	if (sys_getsockopt(unix_fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) || domain != AF_UNIX ||
+	    !stat_at(unix_fd, "", &st))
 		return false;
 	if (is_known(st.st_ino))
 		return true;
 	peer = peer_of(st.st_ino);
-	if (peer < 0 || !search_all(way, peer))
+	if (peer < 0 || !search_all(unix_fd, peer))
 		return false;
 	remember(st.st_ino, began);
 	return true;

@@ -16,7 +16,7 @@
 #include "sock/wait/epoll.h"
 #include "sock/wait/wait.h"
 
-#define ROUND (10 * NSEC_PER_MSEC) /* of a call that waits: the longest sleep */
+#define WAIT_ROUND (10 * NSEC_PER_MSEC) /* of a call that waits: the longest sleep */
 
 uint64_t share_last_id; /* control lock to write */
 
@@ -162,7 +162,7 @@ struct inet_sock *share_find(uint64_t id)
 }
 
 /* Calls that wait look again. */
-void share_turn(void)
+void share_wake_waiters(void)
 {
 	__atomic_add_fetch(&share_process.turns, 1, __ATOMIC_SEQ_CST);
 	sys_call(SYS_futex, &share_process.turns, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
@@ -177,7 +177,7 @@ void share_busy(void)
 
 /* ---- endings -------------------------------------------------------------------------------- */
 
-static void forget_kin(struct inet_sock *so)
+static void sharing_forget(struct inet_sock *so)
 {
 	if (!so->sharing)
 		return;
@@ -204,7 +204,7 @@ static void finish_channels(uint64_t id)
 /* Kept, and for nobody: the object goes, and the connection if it is here. */
 void share_drop(struct inet_sock *so)
 {
-	forget_kin(so);
+	sharing_forget(so);
 	finish_channels(so->id);
 	list_remove(&so->link);
 	sock_end(so);
@@ -214,7 +214,7 @@ void share_lose(struct inet_sock *so)
 {
 	if (so->sharing && so->sharing->parting) {
 		(void)sock_leave(so, so->sharing->reason);
-		share_turn();
+		share_wake_waiters();
 		return;
 	}
 	if (share_is_member(so)) { /* it joins by itself, when it is used */
@@ -228,11 +228,11 @@ void share_lose(struct inet_sock *so)
 		return;
 	}
 	if (so->sharing) {
-		forget_kin(so);
+		sharing_forget(so);
 		sharing_set_state(so->sharing, SHARING_IDLE);
 	}
 	transfer_lost(so);
-	share_turn();
+	share_wake_waiters();
 }
 
 void share_settle(struct inet_sock *so)
@@ -256,11 +256,11 @@ void share_settle(struct inet_sock *so)
 
 bool share_close(struct inet_sock *so)
 {
-	bool away = sock_is_exported(&so->sk);
+	bool exported = sock_is_exported(&so->sk);
 
 	if (share_is_member(so))
 		return so->bound && so->verdict == VERDICT_ACCELERATED && share_close_member(so);
-	if (!away && (!share_may_export(so) || !share_other_holder(so, NULL)))
+	if (!exported && (!share_may_export(so) || !share_other_holder(so, NULL)))
 		return false;
 	if (!share_of(so))
 		return false;
@@ -291,7 +291,7 @@ uint64_t share_cookie(int fd)
 	return sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) ? 0 : cookie;
 }
 
-void share_say_left(uint64_t id)
+void share_tell_to_kernel(uint64_t id)
 {
 	list_for_each(link, &share_process.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
@@ -304,13 +304,13 @@ void share_say_left(uint64_t id)
 void share_leave(struct inet_sock *so, enum verdict reason)
 {
 	if (reason != VERDICT_EXECUTED && share_is_active())
-		share_say_left(so->id);
-	forget_kin(so);
+		share_tell_to_kernel(so->id);
+	sharing_forget(so);
 }
 
 /* ---- channels ------------------------------------------------------------------------------------ */
 
-static void lose_toward(const struct list *list, const struct channel *ch)
+static void lose_sockets_at(const struct list *list, const struct channel *ch)
 {
 	list_for_each_safe(link, list) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
@@ -321,14 +321,14 @@ static void lose_toward(const struct list *list, const struct channel *ch)
 }
 
 /* All at its other end are gone. */
-static void hang_up(struct channel *ch)
+static void close_channel(struct channel *ch)
 {
 	list_remove(&ch->link);
 	share_unwatch(ch);
 	share_exports_back(ch);
 	if (ch->toward) {
-		lose_toward(sock_list(), ch);
-		lose_toward(&share_process.kept, ch);
+		lose_sockets_at(sock_list(), ch);
+		lose_sockets_at(&share_process.kept, ch);
 	}
 	if (share_process.up == ch)
 		share_process.up = NULL;
@@ -355,7 +355,7 @@ void share_read(struct channel *ch)
 		}
 	}
 	if (rc < 0)
-		hang_up(ch);
+		close_channel(ch);
 }
 
 void share_receive(void)
@@ -376,13 +376,13 @@ bool share_serve(void)
 		left |= !share_serve_requests(ch);
 		left |= !channel_flush(ch);
 		if (ch->broken || (ch->done && !ch->toward && list_empty(&ch->unsent)))
-			hang_up(ch);
+			close_channel(ch);
 	}
 	return pass_serve() || left;
 }
 
 /* Those that somebody polls. */
-static void look_for_asked(void)
+static void request_polled(void)
 {
 	list_for_each_safe(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
@@ -413,16 +413,16 @@ bool share_run(void)
 		share_receive();
 	}
 	if (__atomic_exchange_n(&share_process.look, 0, __ATOMIC_ACQ_REL))
-		look_for_asked();
+		request_polled();
 	left = share_serve();
 	left |= share_look_at_members();
-	if (left || pass_rests())
+	if (left || pass_is_paused())
 		__atomic_store_n(&share_process.busy, 1, __ATOMIC_RELAXED);
 	control_unlock();
 	return left;
 }
 
-void share_held(uint64_t id)
+void share_note_held(uint64_t id)
 {
 	if (id > share_last_id)
 		__atomic_store_n(&share_last_id, id, __ATOMIC_RELAXED);
@@ -435,7 +435,7 @@ void share_listen_to(struct channel *ch)
 {
 	share_watch(ch->fd);
 	list_push_back(&share_process.channels, &ch->link);
-	share_held(ch->last_id);
+	share_note_held(ch->last_id);
 	if (progress_running()) {
 		progress_kick(); /* it sleeps on other descriptors from now on */
 		return;
@@ -474,7 +474,7 @@ static int try_fetch(struct sock_ref ref)
 
 static void wait_for_turn(uint32_t seen)
 {
-	struct timespec ts = {.tv_nsec = ROUND};
+	struct timespec ts = {.tv_nsec = WAIT_ROUND};
 
 	sys_call(SYS_futex, &share_process.turns, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
 }

@@ -7,7 +7,7 @@
 
 #define EXIT_MAX NSEC_PER_SEC /* for others to take what they hold */
 
-static bool is_of_one(struct list *link)
+static bool has_one_socket(struct list *link)
 {
 	return container_of(link, struct channel, link)->only;
 }
@@ -21,7 +21,7 @@ static bool is_between_two(void)
 
 	return first != &share_process.channels && first->next != &share_process.channels &&
 	       first->next->next == &share_process.channels &&
-	       !is_of_one(first) == !is_of_one(first->next);
+	       !has_one_socket(first) == !has_one_socket(first->next);
 }
 
 /* Is there something that both hold? */
@@ -38,7 +38,7 @@ static bool have_common(const struct list *list, const struct channel *one,
 }
 
 /* Of two neighbours the first gets our channel to the other. */
-static void introduce(nsec_t deadline)
+static void reroute_neighbours(nsec_t deadline)
 {
 	struct channel *one, *other;
 
@@ -61,36 +61,36 @@ static void introduce(nsec_t deadline)
 	}
 }
 
-static unsigned offer(const struct list *list)
+static unsigned offer_all(const struct list *list)
 {
 	unsigned left = 0;
 
 	list_for_each_safe(link, list) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
-		bool away = sock_is_exported(&so->sk);
-		struct channel *heir = share_other_holder(so, away ? share_toward(so) : NULL);
+		bool exported = sock_is_exported(&so->sk);
+		struct channel *holder = share_other_holder(so, exported ? share_toward(so) : NULL);
 
 		if (sharing_is(so, SHARING_IN_TRANSIT) ||
-		    (so->sharing && share_is_member(so) && heir))
+		    (so->sharing && share_is_member(so) && holder))
 			left++;
-		if (!heir || (!away && !share_may_export(so)) || !share_of(so) ||
+		if (!holder || (!exported && !share_may_export(so)) || !share_of(so) ||
 		    sharing_is(so, SHARING_IN_TRANSIT))
 			continue;
 		left++;
-		if (away && is_between_two()) {
+		if (exported && is_between_two()) {
 			left--;
-		} else if (away) {
+		} else if (exported) {
 			so->sharing->ask_at = 0;
 			share_request_for(so);
 		} else if (!so->sharing->offered) {
 			so->sharing->offered = true;
-			channel_send(heir, MESSAGE_OFFER, so->id, 0, -1);
+			channel_send(holder, MESSAGE_OFFER, so->id, 0, -1);
 		}
 	}
 	return left;
 }
 
-static void wait_for_letters(void)
+static void wait_for_messages(void)
 {
 	struct pollfd pfd = {.fd = share_process.epoll_fd, .events = POLLIN};
 	struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
@@ -107,9 +107,9 @@ static void wait_for_letters(void)
  */
 static bool has_one_holder(const struct inet_sock *so)
 {
-	struct channel *heir = share_other_holder(so, NULL);
+	struct channel *holder = share_other_holder(so, NULL);
 
-	return heir && !share_other_holder(so, heir);
+	return holder && !share_other_holder(so, holder);
 }
 
 void share_exit(void)
@@ -129,15 +129,15 @@ void share_exit(void)
 			share_close(so);
 		}
 	}
-	while ((offer(&share_process.kept) || !list_empty(&share_process.pending)) &&
+	while ((offer_all(&share_process.kept) || !list_empty(&share_process.pending)) &&
 	       clock_now() < deadline) {
 		share_serve();
-		wait_for_letters();
+		wait_for_messages();
 		share_receive();
 		share_look_at_members(); /* who waits for the end of a handshake */
 	}
 	share_receive();
-	introduce(deadline);
+	reroute_neighbours(deadline);
 	list_for_each_safe(link, &share_process.kept) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 

@@ -12,7 +12,7 @@
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
 
-#define HOLD NSEC_PER_MSEC	       /* a connection stays at least so long */
+#define STAY_MIN NSEC_PER_MSEC	       /* a connection stays at least so long */
 #define PAUSE_MAX (64 * NSEC_PER_MSEC) /* before it is asked back, in vain again and again */
 
 /* A connection that has left, until it is known to have arrived. */
@@ -52,14 +52,14 @@ static bool was_used(struct sharing *sharing, bool note)
 static void set_pause(struct sharing *sharing, nsec_t now)
 {
 	if (was_used(sharing, false) || !sharing->pause)
-		sharing->pause = HOLD;
+		sharing->pause = STAY_MIN;
 	else if (sharing->pause < PAUSE_MAX)
 		sharing->pause *= 2;
 	sharing->ask_at = now + sharing->pause;
 }
 
 /* False: not now. */
-static bool give(struct inet_sock *so, struct channel *ch)
+static bool export_to(struct inet_sock *so, struct channel *ch)
 {
 	struct export *export = mem_zalloc(sizeof(*export));
 	bool last = share_is_kept(so) && !share_other_holder(so, ch);
@@ -84,7 +84,7 @@ static bool give(struct inet_sock *so, struct channel *ch)
 	return true;
 }
 
-static struct export *find_gift(const struct channel *to, uint64_t id)
+static struct export *find_export(const struct channel *to, uint64_t id)
 {
 	list_for_each(link, &share_process.exports) {
 		struct export *export = container_of(link, struct export, link);
@@ -95,7 +95,7 @@ static struct export *find_gift(const struct channel *to, uint64_t id)
 	return NULL;
 }
 
-static void export_over(struct export *export)
+static void export_end(struct export *export)
 {
 	sharing_set_state(export->so->sharing, SHARING_IDLE);
 	list_remove(&export->link);
@@ -103,7 +103,7 @@ static void export_over(struct export *export)
 	mem_free(export);
 }
 
-static void arrived(struct inet_sock *so)
+static void note_arrived(struct inet_sock *so)
 {
 	share_set_toward(so, NULL);
 	sharing_set_state(so->sharing, SHARING_IDLE);
@@ -111,7 +111,7 @@ static void arrived(struct inet_sock *so)
 	so->sharing->arrived = clock_now();
 	list_remove(&so->sharing->asking);
 	(void)was_used(so->sharing, true);
-	share_turn();
+	share_wake_waiters();
 }
 
 /* It did not get there, and is ours again. */
@@ -120,14 +120,14 @@ static void take_back(struct export *export)
 	struct inet_sock *so = export->so;
 	int rc = transfer_import(so, export->memfd);
 
-	export_over(export);
+	export_end(export);
 	if (rc) {
 		log_debug("fd %d: the connection cannot come back: %s", sock_twin(&so->sk),
 			  strerror(-rc));
 		share_lose(so);
 		return;
 	}
-	arrived(so);
+	note_arrived(so);
 	share_settle(so);
 }
 
@@ -143,14 +143,14 @@ void share_exports_back(const struct channel *ch)
 
 bool share_is_in_transit(const struct channel *ch, uint64_t id)
 {
-	return find_gift(ch, id) != NULL;
+	return find_export(ch, id) != NULL;
 }
 
 /*
  * Somebody else who has it, and asked for it, can only use it through the kernel. twin: his;
  * consumed.  0, and it is the kernel's; -errno.
  */
-static int to_kernel(struct inet_sock *so, int twin)
+static int hand_to_kernel(struct inet_sock *so, int twin)
 {
 	bool kept = share_is_kept(so);
 	int rc;
@@ -170,7 +170,7 @@ static int to_kernel(struct inet_sock *so, int twin)
 	sys_close_fd(&twin);
 	if (rc)
 		return rc;
-	share_say_left(so->id);
+	share_tell_to_kernel(so->id);
 	share_drop(so);
 	return 0;
 }
@@ -178,7 +178,7 @@ static int to_kernel(struct inet_sock *so, int twin)
 /* *twin is consumed. */
 void share_on_nack(struct channel *ch, const struct message *message, int *twin)
 {
-	struct export *export = find_gift(ch, message->id);
+	struct export *export = find_export(ch, message->id);
 	struct inet_sock *so;
 	int rc;
 
@@ -190,7 +190,7 @@ void share_on_nack(struct channel *ch, const struct message *message, int *twin)
 	so = share_find(message->id); /* nobody may need it any more */
 	if (!so || sock_is_exported(&so->sk) || so->tcp.dead)
 		return;
-	rc = to_kernel(so, *twin);
+	rc = hand_to_kernel(so, *twin);
 	*twin = -1;
 	if (!rc)
 		return;
@@ -200,7 +200,7 @@ void share_on_nack(struct channel *ch, const struct message *message, int *twin)
 
 /* ---- asking ------------------------------------------------------------------------------------- */
 
-static void ask_now(struct inet_sock *so)
+static void request_now(struct inet_sock *so)
 {
 	struct channel *ch = so->sharing->toward;
 
@@ -230,7 +230,7 @@ void share_request_for(struct inet_sock *so)
 	if (!sharing || sharing->state == SHARING_REQUESTED)
 		return;
 	if (sharing->state == SHARING_IDLE && clock_now() >= sharing->ask_at) {
-		ask_now(so);
+		request_now(so);
 	} else if (!list_linked(&sharing->asking)) {
 		list_push_back(&share_process.asking, &sharing->asking);
 		share_busy();
@@ -246,7 +246,7 @@ bool share_request_due(void)
 		struct sharing *sharing = container_of(link, struct sharing, asking);
 
 		if (now >= sharing->ask_at && sharing->state != SHARING_IN_TRANSIT)
-			ask_now(sharing->so);
+			request_now(sharing->so);
 		else
 			left = true;
 	}
@@ -274,9 +274,9 @@ bool share_serve_requests(struct channel *ch)
 			done = share_toward(so) == ch && !sharing_is(so, SHARING_IN_TRANSIT);
 			if (!done && share_toward(so) != ch)
 				share_request_for(so);
-		} else if (!so->sharing || now - so->sharing->arrived >= HOLD ||
+		} else if (!so->sharing || now - so->sharing->arrived >= STAY_MIN ||
 			   share_process.exiting) {
-			done = give(so, ch);
+			done = export_to(so, ch);
 		}
 		if (!done)
 			continue;
@@ -286,19 +286,19 @@ bool share_serve_requests(struct channel *ch)
 	return list_empty(&ch->wants);
 }
 
-static bool is_asked_of(const struct inet_sock *so, const struct channel *ch)
+static bool is_requested_from(const struct inet_sock *so, const struct channel *ch)
 {
 	return sharing_is(so, SHARING_REQUESTED) && so->sharing->toward == ch;
 }
 
 /* It will not come, nor be the kernel's. */
-static void fail(struct inet_sock *so, int rc)
+static void fail_waiting(struct inet_sock *so, int rc)
 {
 	log_warn("fd %d: a connection of another process cannot be used here: %s",
 		 sock_twin(&so->sk), strerror(-rc));
 	sharing_set_state(so->sharing, SHARING_IDLE);
 	so->sharing->failed = -rc;
-	share_turn();
+	share_wake_waiters();
 }
 
 /* so: NULL if it is not known here any more.  What no owner wrote the kernel cannot have. */
@@ -306,10 +306,10 @@ static void refuse(struct channel *ch, struct inet_sock *so, uint64_t id, int rc
 {
 	int twin = so ? sock_twin(&so->sk) : -1;
 
-	if (!so || !is_asked_of(so, ch) || rc == -EINVAL) {
+	if (!so || !is_requested_from(so, ch) || rc == -EINVAL) {
 		channel_send(ch, MESSAGE_NACK, id, 0, -1);
-		if (so && is_asked_of(so, ch))
-			fail(so, rc);
+		if (so && is_requested_from(so, ch))
+			fail_waiting(so, rc);
 		return;
 	}
 	log_debug("fd %d: the connection is to be the kernel's: %s", twin, strerror(-rc));
@@ -327,7 +327,7 @@ void share_on_export(struct channel *ch, const struct message *message, int memf
 		if (message->flags & MESSAGE_FLAG_LAST)
 			idset_add(&ch->closed, message->id);
 		log_debug("fd %d: the connection came from another process", sock_twin(&so->sk));
-		arrived(so);
+		note_arrived(so);
 		so->sharing->from = ch->serial;
 		channel_send(ch, MESSAGE_ACK, message->id, 0, -1);
 		share_settle(so);
@@ -341,19 +341,19 @@ void share_on_stays(struct channel *ch, uint64_t id)
 {
 	struct inet_sock *so = share_find(id);
 
-	if (so && is_asked_of(so, ch))
-		fail(so, -ENETUNREACH);
+	if (so && is_requested_from(so, ch))
+		fail_waiting(so, -ENETUNREACH);
 }
 
 void share_on_ack(struct channel *ch, uint64_t id)
 {
-	struct export *export = find_gift(ch, id);
+	struct export *export = find_export(ch, id);
 	struct inet_sock *so;
 
 	if (!export)
 		return;
 	so = export->so;
-	export_over(export);
+	export_end(export);
 	if (share_is_kept(so) && !share_other_holder(so, ch)) {
 		share_drop(so); /* the message said that we hold it no more */
 		return;

@@ -95,7 +95,7 @@ bool share_watch(int fd);
 /* A child may have it open for longer, and its end would be told for so long. */
 void share_unwatch(const struct channel *ch);
 /* Others may hold this one from now on. */
-void share_held(uint64_t id);
+void share_note_held(uint64_t id);
 /* NULL: no memory. */
 struct sharing *share_of(struct inet_sock *so);
 /* In which direction its owner is; NULL: here, or nobody knows any more. */
@@ -108,10 +108,10 @@ bool share_may_export(const struct inet_sock *so);
 bool share_is_known_to_children(const struct inet_sock *so);
 bool share_is_kept(const struct inet_sock *so);
 /* It went to the kernel: who holds it learns that. */
-void share_say_left(uint64_t id);
+void share_tell_to_kernel(uint64_t id);
 struct inet_sock *share_find(uint64_t id);
 /* Calls that wait look again. */
-void share_turn(void);
+void share_wake_waiters(void);
 /* Kept, and for nobody: the object goes, and what it has here ends. */
 void share_drop(struct inet_sock *so);
 /* The process that had it died: it is here, and reset. */
@@ -120,7 +120,7 @@ void share_lose(struct inet_sock *so);
  * A member that is away becomes the kernel's.  Not before its owner has left it: who calls
  * meanwhile is answered there, and nobody would accept him.
  */
-void share_part(struct inet_sock *so, enum verdict reason);
+void share_member_to_kernel(struct inet_sock *so, enum verdict reason);
 /* Kept, and perhaps for nobody. */
 void share_settle(struct inet_sock *so);
 /* away, and known to nobody: its owner is there. False: no memory. */
@@ -181,7 +181,7 @@ void share_forget_late(void);
  */
 bool share_act(struct channel *ch, const struct message *message, int memfd);
 
-/* ---- reuseport_receivers.c --------------------------------------------------------------------- */
+/* ---- share_receivers.c --------------------------------------------------------------------- */
 
 void share_join(struct inet_sock *so, nsec_t used);
 /* True: it is kept, until one of the others receives. */
@@ -211,12 +211,12 @@ struct pass_mark {
 bool pass_mark_get(int fd, struct pass_mark *mark);
 bool pass_mark_set(int fd, const struct pass_mark *mark);
 
-/* ---- pass_way.c: what was sent by SCM_RIGHTS and not yet received ------------------------ */
+/* ---- pass_transit.c: what was sent by SCM_RIGHTS and not yet received ------------------------ */
 
 /* True: look again soon. */
 bool pass_serve(void);
 /* Somebody calls, and there is no descriptor for him: it is to be tried now and then. */
-bool pass_rests(void);
+bool pass_is_paused(void);
 /* It is on its way to somebody; he stands for those who hold it. NULL: it is not. */
 struct channel *pass_holder(uint64_t id);
 bool pass_any(void);
@@ -224,15 +224,15 @@ bool pass_any(void);
 void pass_on_claim(struct channel *ch, const struct message *message);
 void pass_received(uint64_t id);
 /* Those who receive it now will find it here. 0; -EBUSY: the twin cannot be marked; -errno. */
-int pass_send(struct inet_sock *so, int way, uint64_t ticket);
+int pass_send(struct inet_sock *so, int unix_fd, uint64_t ticket);
 /*
  * An end for a channel to whoever sent the twin with this mark; -errno.  Any thread, without
  * the control lock: it may wait for a second.
  */
-int pass_call(const struct pass_mark *mark);
+int pass_connect(const struct pass_mark *mark);
 void pass_fork_child(void);
 
-/* ---- reuseport_member.c: listeners and datagram sockets ------------------------------------ */
+/* ---- share_member.c: listeners and datagram sockets ------------------------------------ */
 
 /* Can several processes receive for it, or could they if it were here? */
 bool member_is(const struct inet_sock *so);

@@ -151,7 +151,7 @@ static struct arrival *find_arrival(uint64_t channel, const struct flow_key *key
 }
 
 /* It has left from here as well: to its stand-in, so that the frame follows once more. */
-static void send_on(const struct flow_key *key, struct pkt *pkt)
+static void forward(const struct flow_key *key, struct pkt *pkt)
 {
 	enum drop reason = DROP_NO_FLOW;
 
@@ -182,7 +182,7 @@ static void take_in_pending(uint64_t channel, struct pkt *pkt)
 	else if (sock_ref_valid(a->ref) && !sock_is_exported(a->ref.sk))
 		take_in(inet_of(a->ref.sk), pkt);
 	else
-		send_on(&key, pkt);
+		forward(&key, pkt);
 }
 
 void share_on_late(struct channel *ch, const struct message *message, int memfd)

@@ -28,17 +28,17 @@ bool member_is(const struct inet_sock *so)
 	return so->inet == INET_UDP && !so->connected && list_empty(&so->udp.groups);
 }
 
-static uint32_t events_away(const struct inet_sock *so)
+static uint32_t exported_events(const struct inet_sock *so)
 {
 	return SOCK_EXPORTED | (so->inet == INET_UDP ? EPOLLOUT | EPOLLWRNORM : 0u);
 }
 
 /* Not yet known to anybody, or holding home. */
-static void be_away(struct inet_sock *so)
+static void become_exported(struct inet_sock *so)
 {
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
 	__atomic_store_n(&so->sk.ops, sock_upcalls.exported_ops[so->inet], __ATOMIC_RELEASE);
-	sock_set_events(so, events_away(so));
+	sock_set_events(so, exported_events(so));
 }
 
 /* The kind's own part, as it was made. */
@@ -60,7 +60,7 @@ static void blank_part(struct inet_sock *so)
 void member_begin_exported(struct inet_sock *so)
 {
 	blank_part(so);
-	be_away(so);
+	become_exported(so);
 }
 
 /* The flows are joined, and the socket is an ordinary one. */
@@ -202,7 +202,7 @@ void member_leave(struct inet_sock *so)
 		return;
 	if (so->inet == INET_UDP)
 		udp_close(so, ring);
-	be_away(so);
+	become_exported(so);
 	ready_wake_all(&so->sk);
 	sock_set_home(so, rings_nowhere());
 	ring_release_cold(ring);

@@ -51,7 +51,7 @@ static void on_lost(struct channel *ch, uint64_t id)
  * Its twin, which is the same file as ours, has the connection; or the kernel receives for
  * it at the other end, and so here.
  */
-static void on_left(struct channel *ch, uint64_t id)
+static void on_to_kernel(struct channel *ch, uint64_t id)
 {
 	struct inet_sock *so = share_find(id);
 
@@ -61,7 +61,7 @@ static void on_left(struct channel *ch, uint64_t id)
 	}
 	if (share_is_member(so) && sock_is_exported(&so->sk) && share_toward(so) &&
 	    share_toward(so) != ch && !share_is_kept(so)) {
-		share_part(so, VERDICT_SHARED);
+		share_member_to_kernel(so, VERDICT_SHARED);
 		return;
 	}
 	if (!share_is_member(so)) {
@@ -71,7 +71,7 @@ static void on_left(struct channel *ch, uint64_t id)
 	}
 	if (share_is_kept(so)) {
 		share_drop(so);
-		share_say_left(id);
+		share_tell_to_kernel(id);
 		return;
 	}
 	if (so->sharing && so->sharing->parting) {
@@ -79,7 +79,7 @@ static void on_left(struct channel *ch, uint64_t id)
 		return;
 	}
 	(void)(sock_is_exported(&so->sk) ? sock_leave : kernel_handover)(so, VERDICT_SHARED);
-	share_turn();
+	share_wake_waiters();
 }
 
 static bool is_channel(int fd)
@@ -92,7 +92,7 @@ static bool is_channel(int fd)
 }
 
 /* Whom we had in the middle has gone, and the next one is at the end of his channel. */
-static bool on_adopt(struct channel *ch, int *fd)
+static bool on_reroute(struct channel *ch, int *fd)
 {
 	if (*fd < 0)
 		return true; /* there was no room for it here: this one ends by itself */
@@ -102,7 +102,7 @@ static bool on_adopt(struct channel *ch, int *fd)
 	sys_close_fd(&ch->fd);
 	ch->fd = *fd;
 	*fd = -1;
-	ch->adopted = true;
+	ch->rerouted = true;
 	return share_watch(ch->fd);
 }
 
@@ -124,7 +124,7 @@ static void close_unnamed(struct channel *ch, const struct list *list)
 	}
 }
 
-static void on_execed(struct channel *ch)
+static void on_inventory_end(struct channel *ch)
 {
 	close_unnamed(ch, sock_list());
 	close_unnamed(ch, &share_process.kept);
@@ -136,29 +136,29 @@ static void on_execed(struct channel *ch)
 
 /* Where a socket is, as seen from a channel. */
 enum {
-	NOWHERE = 1 << 0, /* not known here (any more), or the kernel's */
-	HERE = 1 << 1,	  /* a connection, as the following ones */
-	AWAY = 1 << 2,	  /* its owner is at another channel */
-	THERE = 1 << 3,	  /* its owner is at this one */
-	ASKED = 1 << 4,	  /* ... and was asked for it */
-	GIVEN = 1 << 5,	  /* it was given there, and has not arrived */
-	MEMBER = 1 << 6,  /* a listener or datagram socket */
+	UNKNOWN = 1 << 0,    /* not known here (any more), or the kernel's */
+	LOCAL = 1 << 1,	     /* a connection, as the following ones */
+	ELSEWHERE = 1 << 2,  /* its owner is at another channel */
+	AT_SENDER = 1 << 3,  /* its owner is at this one */
+	REQUESTED = 1 << 4,  /* ... and was asked for it */
+	IN_TRANSIT = 1 << 5, /* it was given there, and has not arrived */
+	MEMBER = 1 << 6,     /* a listener or datagram socket */
 	ANYWHERE = (1 << 7) - 1,
 };
 
 static unsigned place_of(const struct channel *ch, const struct inet_sock *so)
 {
 	if (!so || !share_is_known_to_children(so))
-		return NOWHERE;
+		return UNKNOWN;
 	if (share_is_member(so))
 		return MEMBER;
 	if (!sock_is_exported(&so->sk))
-		return HERE;
+		return LOCAL;
 	if (share_toward(so) != ch)
-		return AWAY;
+		return ELSEWHERE;
 	if (sharing_is(so, SHARING_IN_TRANSIT))
-		return GIVEN;
-	return sharing_is(so, SHARING_REQUESTED) ? ASKED : THERE;
+		return IN_TRANSIT;
+	return sharing_is(so, SHARING_REQUESTED) ? REQUESTED : AT_SENDER;
 }
 
 /*
@@ -167,15 +167,15 @@ static unsigned place_of(const struct channel *ch, const struct inet_sock *so)
  */
 static const uint8_t legal[] = {
 	[MESSAGE_REQUEST] = ANYWHERE,
-	[MESSAGE_EXPORT] = NOWHERE | THERE | ASKED,
-	[MESSAGE_CLOSED] = NOWHERE | HERE | AWAY | GIVEN | MEMBER,
-	[MESSAGE_OFFER] = NOWHERE | THERE | ASKED | MEMBER,
-	[MESSAGE_LOST] = NOWHERE | HERE | AWAY | THERE | ASKED | MEMBER,
-	[MESSAGE_JOIN] = NOWHERE | MEMBER,
-	[MESSAGE_PENDING] = NOWHERE | MEMBER,
+	[MESSAGE_EXPORT] = UNKNOWN | AT_SENDER | REQUESTED,
+	[MESSAGE_CLOSED] = UNKNOWN | LOCAL | ELSEWHERE | IN_TRANSIT | MEMBER,
+	[MESSAGE_OFFER] = UNKNOWN | AT_SENDER | REQUESTED | MEMBER,
+	[MESSAGE_LOST] = UNKNOWN | LOCAL | ELSEWHERE | AT_SENDER | REQUESTED | MEMBER,
+	[MESSAGE_JOIN] = UNKNOWN | MEMBER,
+	[MESSAGE_PENDING] = UNKNOWN | MEMBER,
 	[MESSAGE_INVENTORY] = ANYWHERE,
-	[MESSAGE_TO_KERNEL] = NOWHERE | THERE | ASKED | MEMBER,
-	[MESSAGE_STAYS] = NOWHERE | THERE | ASKED,
+	[MESSAGE_TO_KERNEL] = UNKNOWN | AT_SENDER | REQUESTED | MEMBER,
+	[MESSAGE_STAYS] = UNKNOWN | AT_SENDER | REQUESTED,
 	[MESSAGE_LATE] = ANYWHERE,
 };
 
@@ -190,7 +190,7 @@ static bool is_legal(const struct channel *ch, const struct message *message)
 {
 	uint64_t id = message->id;
 
-	if (ch->called && !ch->claimed)
+	if (ch->expects_claim && !ch->claimed)
 		return message->kind == MESSAGE_CLAIM;
 	switch (message->kind) {
 	case MESSAGE_CLAIM:
@@ -223,9 +223,9 @@ static bool is_legal(const struct channel *ch, const struct message *message)
 /* True: it goes on, as messages for somebody else may come; who asks is told. */
 static bool is_for_another(struct channel *ch, const struct message *message)
 {
-	if (ch->adopted && message->kind == MESSAGE_REQUEST)
+	if (ch->rerouted && message->kind == MESSAGE_REQUEST)
 		channel_send(ch, MESSAGE_LOST, message->id, 0, -1);
-	return ch->adopted;
+	return ch->rerouted;
 }
 
 bool share_act(struct channel *ch, const struct message *message, int memfd)
@@ -268,19 +268,19 @@ bool share_act(struct channel *ch, const struct message *message, int memfd)
 		share_on_received(ch, message->id);
 		break;
 	case MESSAGE_REROUTE:
-		ok = on_adopt(ch, &memfd);
+		ok = on_reroute(ch, &memfd);
 		break;
 	case MESSAGE_INVENTORY:
 		idset_add(&ch->held, message->id);
 		break;
 	case MESSAGE_INVENTORY_END:
-		on_execed(ch);
+		on_inventory_end(ch);
 		break;
 	case MESSAGE_CLAIM:
 		pass_on_claim(ch, message);
 		break;
 	case MESSAGE_TO_KERNEL:
-		on_left(ch, message->id);
+		on_to_kernel(ch, message->id);
 		break;
 	case MESSAGE_STAYS:
 		share_on_stays(ch, message->id);

@@ -13,7 +13,7 @@
 
 #define IDLE (20 * NSEC_PER_MSEC) /* so long nobody has looked at it */
 #define OFFER_AGAIN (5 * IDLE)	  /* to whoever has not joined by then */
-#define PARCELS_MAX 1024	  /* that were sent on to one channel, or back */
+#define PENDING_MAX 1024	  /* that were sent on to one channel, or back */
 
 /* A connection of a listener on its way to another process. */
 struct pending {
@@ -31,7 +31,7 @@ static void add_member(struct sharing *sharing)
 }
 
 /* memfd is consumed. */
-static void send_parcel(struct channel *to, uint64_t id, uint64_t hops, int memfd)
+static void send_pending(struct channel *to, uint64_t id, uint64_t hops, int memfd)
 {
 	struct pending *pending = mem_alloc(sizeof(*pending));
 
@@ -43,7 +43,7 @@ static void send_parcel(struct channel *to, uint64_t id, uint64_t hops, int memf
 	channel_send(to, MESSAGE_PENDING, id, hops, memfd);
 }
 
-static struct pending *find_parcel(const struct channel *to, uint64_t id)
+static struct pending *find_pending(const struct channel *to, uint64_t id)
 {
 	list_for_each(link, &share_process.pending) {
 		struct pending *pending = container_of(link, struct pending, link);
@@ -55,7 +55,7 @@ static struct pending *find_parcel(const struct channel *to, uint64_t id)
 }
 
 /* Its memfd is the caller's, if he took it. */
-static void pending_over(struct pending *pending)
+static void pending_end(struct pending *pending)
 {
 	list_remove(&pending->link);
 	pending->to->pending--;
@@ -64,15 +64,15 @@ static void pending_over(struct pending *pending)
 }
 
 /* Everything that nobody has accepted goes to another process. */
-static void hand_on(struct inet_sock *so, struct channel *to)
+static void send_waiting(struct inet_sock *so, struct channel *to)
 {
 	int memfd;
 
 	while (member_take_off(so, to->serial, &memfd))
-		send_parcel(to, so->id, 0, memfd);
+		send_pending(to, so->id, 0, memfd);
 }
 
-void share_part(struct inet_sock *so, enum verdict reason)
+void share_member_to_kernel(struct inet_sock *so, enum verdict reason)
 {
 	struct sharing *sharing = share_of(so);
 
@@ -82,7 +82,7 @@ void share_part(struct inet_sock *so, enum verdict reason)
 		return;
 	if (!sharing || !sharing->toward) {
 		(void)sock_leave(so, reason);
-		share_turn();
+		share_wake_waiters();
 		return;
 	}
 	sharing->parting = true;
@@ -109,8 +109,8 @@ void share_join(struct inet_sock *so, nsec_t used)
 	rc = member_arrive(so);
 	if (rc) {
 		if (rc == SOCK_KERNEL)
-			share_part(so, so->verdict);
-		share_turn();
+			share_member_to_kernel(so, so->verdict);
+		share_wake_waiters();
 		return;
 	}
 	add_member(so->sharing);
@@ -120,11 +120,11 @@ void share_join(struct inet_sock *so, nsec_t used)
 		if (channel_holds(ch, so->id))
 			channel_send(ch, MESSAGE_JOIN, so->id, 0, -1);
 	}
-	share_turn();
+	share_wake_waiters();
 }
 
 /* Nobody on this side holds it any more, as seen from each of those who do. */
-static void say_closed(const struct inet_sock *so)
+static void tell_closed(const struct inet_sock *so)
 {
 	list_for_each(link, &share_process.channels) {
 		struct channel *ch = container_of(link, struct channel, link);
@@ -140,16 +140,16 @@ static void say_closed(const struct inet_sock *so)
  */
 bool share_close_member(struct inet_sock *so)
 {
-	struct channel *heir = share_other_holder(so, NULL);
+	struct channel *holder = share_other_holder(so, NULL);
 
 	if (so->sharing)
 		list_remove(&so->sharing->asking);
 	if (so->sharing)
 		list_remove(&so->sharing->member);
-	if (!heir)
+	if (!holder)
 		return false;
 	if (sock_is_exported(&so->sk) || !share_of(so) || sock_flows_inherited(so)) {
-		say_closed(so);
+		tell_closed(so);
 		return false;
 	}
 	so->joins = true;
@@ -157,7 +157,7 @@ bool share_close_member(struct inet_sock *so)
 	so->sharing->offered = true;
 	sock_keep(so);
 	list_push_back(&share_process.kept, &so->link);
-	channel_send(heir, MESSAGE_OFFER, so->id, 0, -1);
+	channel_send(holder, MESSAGE_OFFER, so->id, 0, -1);
 	return true;
 }
 
@@ -201,7 +201,7 @@ static bool has_handshakes(struct inet_sock *so, nsec_t now)
  * The others receive: who does not look here would keep things from them.  A handshake
  * that has begun here ends here first.
  */
-static void step_back(struct inet_sock *so, struct channel *ch)
+static void withdraw(struct inet_sock *so, struct channel *ch)
 {
 	struct sharing *sharing = so->sharing;
 	nsec_t now = clock_now();
@@ -212,7 +212,7 @@ static void step_back(struct inet_sock *so, struct channel *ch)
 		sharing->withdraw_until = now + MEMBER_HANDSHAKES_MAX;
 	}
 	if (has_handshakes(so, now)) {
-		hand_on(so, ch); /* what is complete does not wait for the others */
+		send_waiting(so, ch); /* what is complete does not wait for the others */
 		sharing->withdrawing = true;
 		if (!list_linked(&sharing->member))
 			add_member(sharing);
@@ -222,9 +222,9 @@ static void step_back(struct inet_sock *so, struct channel *ch)
 	sharing->withdrawing = false;
 	list_remove(&sharing->member);
 	sock_flows_del(so);
-	hand_on(so, ch);
+	send_waiting(so, ch);
 	if (share_is_kept(so)) {
-		say_closed(so);
+		tell_closed(so);
 		share_drop(so);
 		return;
 	}
@@ -242,7 +242,7 @@ void share_member_stays(struct inet_sock *so, struct channel *ch)
 		return;
 	}
 	so->sharing->withdraw_until = 0;
-	step_back(so, ch);
+	withdraw(so, ch);
 }
 
 /* Nobody here accepts: who can joins, and says so; until then it goes on, or the kernel would. */
@@ -273,7 +273,7 @@ void share_on_join(struct channel *ch, const struct message *message)
 		return;
 	so->joins = true;
 	if (share_is_kept(so)) {
-		step_back(so, ch);
+		withdraw(so, ch);
 	} else if (sock_is_exported(&so->sk)) {
 		bool wanted = sharing_is(so, SHARING_REQUESTED) && !so->sharing->passing;
 
@@ -282,7 +282,7 @@ void share_on_join(struct channel *ch, const struct message *message)
 		if (wanted)
 			share_join(so, clock_now());
 	} else if (so->sharing->offered || is_idle(so)) {
-		step_back(so, ch);
+		withdraw(so, ch);
 	} else if (!(message->flags & MESSAGE_FLAG_ANSWER)) {
 		channel_send(ch, MESSAGE_JOIN, so->id, MESSAGE_FLAG_ANSWER, -1);
 	}
@@ -317,7 +317,7 @@ bool share_look_at_members(void)
 		struct channel *receiver = receiver_of(so);
 
 		if (receiver && sharing->withdrawing) {
-			step_back(so, receiver);
+			withdraw(so, receiver);
 			again = true;
 			continue;
 		}
@@ -340,40 +340,40 @@ bool share_look_at_members(void)
 
 bool share_is_pending_at(const struct channel *ch, uint64_t id)
 {
-	return find_parcel(ch, id) != NULL;
+	return find_pending(ch, id) != NULL;
 }
 
 /* Not for ever, and not more than a channel may have. */
 static bool may_send_on(const struct channel *to, uint64_t hops)
 {
-	return to && hops < PENDING_HOPS_MAX && to->pending < PARCELS_MAX;
+	return to && hops < PENDING_HOPS_MAX && to->pending < PENDING_MAX;
 }
 
 /* Here, or on to others who hold the listener, but not to those it came from. */
-static void accept_parcel(struct channel *from, uint64_t id, uint64_t hops, int memfd)
+static void accept_pending(struct channel *from, uint64_t id, uint64_t hops, int memfd)
 {
 	struct inet_sock *so = share_find(id);
-	struct channel *heir = so ? share_other_holder(so, from) : NULL;
-	bool away = so && share_is_member(so) && sock_is_exported(&so->sk);
+	struct channel *holder = so ? share_other_holder(so, from) : NULL;
+	bool exported = so && share_is_member(so) && sock_is_exported(&so->sk);
 	int rc = -ENOENT;
 
-	if (away && may_send_on(heir, hops)) {
-		send_parcel(heir, id, hops + 1, memfd);
+	if (exported && may_send_on(holder, hops)) {
+		send_pending(holder, id, hops + 1, memfd);
 		return;
 	}
-	if (away && !share_process.exiting && share_of(so)) {
+	if (exported && !share_process.exiting && share_of(so)) {
 		share_join(so, 0);
 		so = share_find(id);
-		away = so && sock_is_exported(&so->sk);
+		exported = so && sock_is_exported(&so->sk);
 	}
-	if (so && share_is_member(so) && !away)
+	if (so && share_is_member(so) && !exported)
 		rc = member_take_pending(so, from ? from->serial : 0, memfd);
 	if (!rc) {
 		sys_close_fd(&memfd);
 		return;
 	}
 	if (rc != -EINVAL && may_send_on(from, hops)) {
-		send_parcel(from, id, hops + 1, memfd);
+		send_pending(from, id, hops + 1, memfd);
 		return;
 	}
 	log_debug("a connection that nobody accepted is lost");
@@ -384,17 +384,17 @@ void share_on_pending(struct channel *ch, const struct message *message, int *me
 {
 	if (*memfd < 0)
 		return;
-	accept_parcel(ch, message->id, message->flags, *memfd);
+	accept_pending(ch, message->id, message->flags, *memfd);
 	*memfd = -1;
 	channel_send(ch, MESSAGE_RECEIVED, message->id, 0, -1);
 }
 
 void share_on_received(struct channel *ch, uint64_t id)
 {
-	struct pending *pending = find_parcel(ch, id);
+	struct pending *pending = find_pending(ch, id);
 
 	if (pending)
-		pending_over(pending);
+		pending_end(pending);
 }
 
 /* What was on its way to a process that is gone is looked after here. */
@@ -402,12 +402,12 @@ void share_pending_back(struct channel *ch)
 {
 	struct pending *pending;
 
-	while ((pending = find_parcel(ch, 0))) {
+	while ((pending = find_pending(ch, 0))) {
 		int memfd = pending->memfd;
 		uint64_t id = pending->id;
 
 		pending->memfd = -1;
-		pending_over(pending);
-		accept_parcel(NULL, id, 0, memfd);
+		pending_end(pending);
+		accept_pending(NULL, id, 0, memfd);
 	}
 }

@@ -137,7 +137,7 @@ static int write_bytes(const struct inet_sock *so)
 }
 
 /* Not yet known to anybody, or holding home. */
-static void be_away(struct inet_sock *so)
+static void become_exported(struct inet_sock *so)
 {
 	so->connected = false;
 	so->attached = false;
@@ -178,7 +178,7 @@ int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *me
 	else
 		quarantine_free(quarantine);
 	tcp_detach(so, ring);
-	be_away(so);
+	become_exported(so);
 	ready_wake_all(&so->sk); /* who waits for it asks for it */
 	sock_set_home(so, rings_nowhere());
 	ring_release_cold(ring);
@@ -189,7 +189,7 @@ void transfer_blank(struct inet_sock *so)
 {
 	control_assert_held();
 	tcp_part_init(so);
-	be_away(so);
+	become_exported(so);
 }
 
 /* The child has memory of its own: what other threads of the parent did to it is over. */
@@ -257,18 +257,18 @@ static bool is_of(const struct inet_sock *so, const struct head *h)
 /* The bytes, mapped: nobody can make them shorter meanwhile.  0 or -errno. */
 static int map_bytes(int memfd, uint8_t **bytes, size_t *size)
 {
-	off_t end;
+	off_t len;
 	ssize_t n;
 
-	end = sys_call(SYS_lseek, memfd, 0, SEEK_END, 0, 0, 0);
-	if (end <= 0 || (uint64_t)end > BYTES_MAX)
+	len = sys_call(SYS_lseek, memfd, 0, SEEK_END, 0, 0, 0);
+	if (len <= 0 || (uint64_t)len > BYTES_MAX)
 		return -EINVAL;
-	*size = (size_t)end;
+	*size = (size_t)len;
 	*bytes = mem_map(*size);
 	if (!*bytes)
 		return -ENOMEM;
 	n = sys_call(SYS_pread64, memfd, *bytes, *size, 0, 0, 0);
-	if (n != end) {
+	if (n != len) {
 		mem_unmap(*bytes, *size);
 		return -EINVAL;
 	}
@@ -304,7 +304,7 @@ static int take_head(struct inet_sock *so, const struct head *h)
 	return 0;
 }
 
-static int settle_on(struct inet_sock *so, struct ring *to)
+static int change_home(struct inet_sock *so, struct ring *to)
 {
 	struct ring *from;
 	int rc = sock_hold_cold(sock_ref_of(so), &from);
@@ -317,8 +317,8 @@ static int settle_on(struct inet_sock *so, struct ring *to)
 }
 
 /* holder of home: the flow, the way to the peer, the engine. */
-static int put_on(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
-		  const struct head *h, const uint8_t *bytes, size_t size)
+static int put_on_ring(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
+		       const struct head *h, const uint8_t *bytes, size_t size)
 {
 	struct dst_headers headers = tcp_headers(so);
 	nsec_t now = clock_now();
@@ -354,7 +354,7 @@ no_engine:
 }
 
 /* holder of home */
-static void be_here(struct inet_sock *so, struct ring *ring)
+static void become_local(struct inet_sock *so, struct ring *ring)
 {
 	(void)share_nonblock_now(so);
 	so->connected = true;
@@ -365,7 +365,8 @@ static void be_here(struct inet_sock *so, struct ring *ring)
 	ring_work_add(ring, &so->tcp.flush);
 }
 
-static int arrive(struct inet_sock *so, const struct head *h, const uint8_t *bytes, size_t size)
+static int take_to_ring(struct inet_sock *so, const struct head *h, const uint8_t *bytes,
+			size_t size)
 {
 	struct dst_found found;
 	struct dst_query query;
@@ -378,17 +379,17 @@ static int arrive(struct inet_sock *so, const struct head *h, const uint8_t *byt
 	dst_find(&query, &found);
 	if (found.verdict != VERDICT_ACCELERATED)
 		return -ENETUNREACH;
-	rc = settle_on(so, sock_rx_ring_beside(so, found.ring));
+	rc = change_home(so, sock_rx_ring_beside(so, found.ring));
 	if (!rc)
 		rc = sock_hold_cold(sock_ref_of(so), &ring);
 	if (rc)
 		return rc;
-	rc = put_on(so, ring, &found, h, bytes, size);
+	rc = put_on_ring(so, ring, &found, h, bytes, size);
 	if (rc) {
-		be_away(so);
+		become_exported(so);
 		sock_set_home(so, rings_nowhere());
 	} else {
-		be_here(so, ring);
+		become_local(so, ring);
 	}
 	ring_release_cold(ring);
 	if (!rc)
@@ -414,7 +415,7 @@ int transfer_import(struct inet_sock *so, int memfd)
 			rc = take_head(so, &h);
 	}
 	if (!rc)
-		rc = arrive(so, &h, bytes + sizeof(h), size - sizeof(h));
+		rc = take_to_ring(so, &h, bytes + sizeof(h), size - sizeof(h));
 	mem_unmap(bytes, size);
 	return rc;
 }
@@ -432,6 +433,6 @@ void transfer_lost(struct inet_sock *so)
 	tcp_snapshot_lost(&so->tcp.conn, &tcp_sock_engine_ops, &config, ECONNRESET);
 	so->tcp.error = ECONNRESET;
 	so->tcp.dead = true;
-	be_here(so, ring);
+	become_local(so, ring);
 	ring_release_cold(ring);
 }

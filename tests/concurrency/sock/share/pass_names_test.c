@@ -156,7 +156,7 @@ static int call_sender(const struct duo *duo)
 	struct pass_mark mark;
 
 	NET_CHECK(pass_mark_get(duo->end[1].fd, &mark));
-	return pass_call(&mark);
+	return pass_connect(&mark);
 }
 
 static void is_called_at_once(struct duo *duo)

@@ -772,7 +772,7 @@ static void call_without_descriptors(void *arg)
 	spent = cpu_time() - spent;
 	NET_CHECK(spent < (clock_now() - begun) / 4);
 	limit_files(limit);
-	fd = pass_call(&mark);
+	fd = pass_connect(&mark);
 	NET_CHECK(fd >= 0);
 	receiver = channel_create_only(fd, 1);
 	channel_send(receiver, MESSAGE_CLAIM, 1, 0, -1);

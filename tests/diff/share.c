@@ -1422,7 +1422,7 @@ static void three_datagrams_client(void)
 	close(fd);
 }
 
-const struct behaviour family_behaviours[] = {
+const struct behaviour share_behaviours[] = {
 	{"child_echoes", child_echoes_server, two_pings_client, OURS},
 	{"child_closes", child_closes_server, two_pings_client, OURS},
 	{"parent_closes", parent_closes_server, parent_closes_client, OURS},

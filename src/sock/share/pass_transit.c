@@ -31,7 +31,7 @@
 #define LISTEN_TRIES 5
 #define BACKLOG 256
 #define EVENTS_MAX 64
-#define CALL_MAX NSEC_PER_SEC
+#define CONNECT_MAX NSEC_PER_SEC
 
 /*
  * From the queue's being empty to the call; where nobody can receive any more; and of who is
@@ -46,7 +46,7 @@
 struct unix_message {
 	struct list link; /* of its place */
 	uint64_t ticket;
-	int way;      /* a copy of the sending socket; hidden */
+	int unix_fd;  /* a copy of the sending socket; hidden */
 	bool sending; /* the call has not returned */
 	nsec_t empty; /* since when its queue is; 0: it is not */
 };
@@ -59,14 +59,14 @@ struct place {
 	uint64_t id;
 	struct pass_mark mark; /* as it was when listen_fd got its name */
 	int listen_fd;
-	bool rests; /* there is no descriptor for who calls: listen_fd is not watched meanwhile */
+	bool paused; /* there is no descriptor for who calls: listen_fd is not watched meanwhile */
 	struct list messages;
 };
 
 static struct {
 	struct list places, active; /* of struct place */
 	int epoll_fd;		    /* of listening sockets and copies; hidden; 0: none yet */
-	unsigned resting;	    /* places */
+	unsigned n_paused;	    /* places */
 	uint64_t tickets;	    /* any, atomic */
 } pass;
 
@@ -140,7 +140,7 @@ static bool is_same_user(int fd)
 }
 
 /* -errno; -EPERM: a stranger has the name; -EAGAIN: it is there, and many call. */
-static int call_name(uint64_t key, uint32_t nr)
+static int connect_name(uint64_t key, uint32_t nr)
 {
 	struct sockaddr_un addr;
 	socklen_t len = name_of(&addr, key, nr);
@@ -164,9 +164,9 @@ static void pause_a_little(void)
 	sys_ppoll(NULL, 0, &ts, NULL);
 }
 
-int pass_call(const struct pass_mark *mark)
+int pass_connect(const struct pass_mark *mark)
 {
-	nsec_t deadline = clock_now() + CALL_MAX;
+	nsec_t deadline = clock_now() + CONNECT_MAX;
 
 	assert(!control_is_held());
 	for (;;) {
@@ -174,7 +174,7 @@ int pass_call(const struct pass_mark *mark)
 		bool busy = false;
 
 		for (uint32_t i = 0; i < NAMES; i++) {
-			fd = call_name(mark->key, mark->first + i);
+			fd = connect_name(mark->key, mark->first + i);
 			if (fd >= 0)
 				return fd;
 			busy |= fd == -EAGAIN;
@@ -189,14 +189,14 @@ int pass_call(const struct pass_mark *mark)
  * Somebody has the name, and is no process of ours that sends the connection, too.  One that
  * has just taken the name listens soon, and nobody is called so often that others wait.
  */
-static bool is_strangers(uint64_t key, uint32_t nr)
+static bool is_taken_by_stranger(uint64_t key, uint32_t nr)
 {
 	int fd = -ECONNREFUSED;
 
 	for (unsigned i = 0; i < LISTEN_TRIES && fd == -ECONNREFUSED; i++) {
 		if (i)
 			pause_a_little();
-		fd = call_name(key, nr);
+		fd = connect_name(key, nr);
 	}
 	sys_close_fd(&(int){fd});
 	return fd == -EPERM || fd == -EAGAIN || fd == -ECONNREFUSED;
@@ -219,7 +219,7 @@ static int listen_at_name(struct pass_mark *mark)
 		return fd;
 	for (uint32_t i = 0; i < NAMES && rc == -EADDRINUSE;) {
 		rc = bind_name(fd, mark->key, mark->first + i);
-		if (rc == -EADDRINUSE && !i && is_strangers(mark->key, mark->first))
+		if (rc == -EADDRINUSE && !i && is_taken_by_stranger(mark->key, mark->first))
 			mark->first++;
 		else
 			i++;
@@ -232,7 +232,7 @@ static int listen_at_name(struct pass_mark *mark)
 	return rc;
 }
 
-static bool watch(struct place *place, int fd, uint32_t events)
+static bool watch_fd(struct place *place, int fd, uint32_t events)
 {
 	struct epoll_event ev = {.events = events, .data.ptr = place};
 
@@ -279,31 +279,31 @@ static struct place *make_place(struct inet_sock *so)
 	if (!pass_mark_get(sock_twin(&so->sk), &place->mark))
 		place->mark.key = key_of(so->sharing->cookie);
 	place->listen_fd = listen_at_name(&place->mark);
-	if (place->listen_fd < 0 || !watch(place, place->listen_fd, EPOLLIN)) {
+	if (place->listen_fd < 0 || !watch_fd(place, place->listen_fd, EPOLLIN)) {
 		sys_close_fd(&place->listen_fd);
 		mem_free(place);
 		return NULL;
 	}
 	list_push_back(&pass.places, &place->link);
-	share_held(so->id);
+	share_note_held(so->id);
 	return place;
 }
 
 /* Or who waits there would keep us awake. */
-static void set_rests(struct place *place, bool rests)
+static void set_paused(struct place *place, bool paused)
 {
-	if (place->rests == rests)
+	if (place->paused == paused)
 		return;
-	place->rests = rests;
-	pass.resting += rests ? 1u : -1u;
-	if (rests)
+	place->paused = paused;
+	pass.n_paused += paused ? 1u : -1u;
+	if (paused)
 		sys_call(SYS_epoll_ctl, pass.epoll_fd, EPOLL_CTL_DEL, place->listen_fd, NULL, 0, 0);
 	else
-		watch(place, place->listen_fd, EPOLLIN);
+		watch_fd(place, place->listen_fd, EPOLLIN);
 }
 
 /* Who calls holds it from now on; what he received he tells in a message. */
-static void answer(struct place *place)
+static void accept_callers(struct place *place)
 {
 	int fd;
 
@@ -319,12 +319,12 @@ static void answer(struct place *place)
 			sys_close(fd);
 		if (!ch)
 			continue;
-		ch->called = true;
+		ch->expects_claim = true;
 		so->sharing->offered = false; /* not to him */
 		share_listen_to(ch);
 		share_read(ch);
 	}
-	set_rests(place, fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS);
+	set_paused(place, fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS);
 }
 
 /* ---- messages ------------------------------------------------------------------------------ */
@@ -332,7 +332,7 @@ static void answer(struct place *place)
 static void end_message(struct unix_message *message)
 {
 	list_remove(&message->link);
-	close_watched(&message->way);
+	close_watched(&message->unix_fd);
 	mem_free(message);
 }
 
@@ -341,8 +341,8 @@ static void end_place(struct place *place)
 {
 	struct inet_sock *so;
 
-	answer(place);
-	set_rests(place, false);
+	accept_callers(place);
+	set_paused(place, false);
 	close_watched(&place->listen_fd);
 	list_remove(&place->link);
 	list_remove(&place->active);
@@ -361,7 +361,7 @@ static void end_if_empty(struct place *place)
 /* Whoever received it had the other end then, and called before he could close it. */
 static nsec_t grace(const struct unix_message *message)
 {
-	struct pollfd pfd = {.fd = message->way};
+	struct pollfd pfd = {.fd = message->unix_fd};
 	struct timespec zero = {0, 0};
 
 	if (message->sending)
@@ -373,7 +373,7 @@ static bool is_over(struct unix_message *message, nsec_t now)
 {
 	int bytes = 0;
 
-	if (sys_ioctl(message->way, SIOCOUTQ, &bytes) || !bytes)
+	if (sys_ioctl(message->unix_fd, SIOCOUTQ, &bytes) || !bytes)
 		message->empty = message->empty ? message->empty : now;
 	else
 		message->empty = 0;
@@ -394,7 +394,7 @@ static void look_at(struct place *place, nsec_t now)
 {
 	bool again;
 
-	answer(place);
+	accept_callers(place);
 	again = now < place->active_until;
 	list_for_each_safe(link, &place->messages) {
 		struct unix_message *message = container_of(link, struct unix_message, link);
@@ -418,23 +418,23 @@ static void take_events(void)
 		if (sys_call(SYS_epoll_wait, pass.epoll_fd, &ev, 1, 0, 0, 0) != 1)
 			return;
 		place = ev.data.ptr;
-		answer(place);
+		accept_callers(place);
 		look_often(place);
 	}
 }
 
-bool pass_rests(void)
+bool pass_is_paused(void)
 {
-	return pass.resting != 0;
+	return pass.n_paused != 0;
 }
 
-static void answer_rested(void)
+static void accept_paused(void)
 {
 	list_for_each(link, &pass.places) {
 		struct place *place = container_of(link, struct place, link);
 
-		if (place->rests)
-			answer(place);
+		if (place->paused)
+			accept_callers(place);
 	}
 }
 
@@ -445,8 +445,8 @@ bool pass_serve(void)
 	if (!pass_any())
 		return false;
 	take_events();
-	if (pass.resting)
-		answer_rested();
+	if (pass.n_paused)
+		accept_paused();
 	now = clock_now();
 	list_for_each_safe(link, &pass.active)
 		look_at(container_of(link, struct place, active), now);
@@ -461,7 +461,7 @@ static bool is_marked(const struct place *place, int twin)
 	return pass_mark_get(twin, &found) && found.key == place->mark.key;
 }
 
-int pass_send(struct inet_sock *so, int way, uint64_t ticket)
+int pass_send(struct inet_sock *so, int unix_fd, uint64_t ticket)
 {
 	struct place *place = find_place(so->id);
 	struct unix_message *message;
@@ -479,15 +479,16 @@ int pass_send(struct inet_sock *so, int way, uint64_t ticket)
 	rc = -ENOBUFS;
 	message->ticket = ticket;
 	message->sending = true;
-	message->way = sys_fd_copy(way);
-	if (message->way < 0 || !watch(place, message->way, EPOLLIN | EPOLLOUT | EPOLLET))
+	message->unix_fd = sys_fd_copy(unix_fd);
+	if (message->unix_fd < 0 ||
+	    !watch_fd(place, message->unix_fd, EPOLLIN | EPOLLOUT | EPOLLET))
 		goto no_way;
 	list_push_back(&place->messages, &message->link);
 	look_often(place);
 	return 0;
 
 no_way:
-	sys_close_fd(&message->way);
+	sys_close_fd(&message->unix_fd);
 no_mark:
 	mem_free(message);
 no_memory:
@@ -549,7 +550,7 @@ void pass_on_claim(struct channel *ch, const struct message *message)
 void pass_fork_child(void)
 {
 	pass.epoll_fd = 0;
-	pass.resting = 0;
+	pass.n_paused = 0;
 	list_init(&pass.places);
 	list_init(&pass.active);
 }
