@@ -26,7 +26,7 @@
 
 void __backtrace_symbols_fd(void *const *frames, int n, int fd);
 
-/* ---- messages ------------------------------------------------------------------------------ */
+/* ---- messages ---------------------------------------------------------------------- */
 
 /* "text: reason", as one piece. */
 static void write_message(int fd, const char *text, const char *reason)
@@ -95,7 +95,7 @@ EXPORT void __backtrace_symbols_fd(void *const *frames, int n, int fd)
 	backtrace_symbols_fd(frames, n, fd);
 }
 
-/* ---- source filters ------------------------------------------------------------------------ */
+/* ---- source filters ---------------------------------------------------------------- */
 
 /* Our sockets are IPv4: the kernel answers for groups of other families. */
 static bool is_ours(int fd, const struct sockaddr *group, socklen_t len)
@@ -232,7 +232,7 @@ EXPORT int getipv4sourcefilter(int fd, struct in_addr interface, struct in_addr 
 	return rc;
 }
 
-/* ---- sessions ------------------------------------------------------------------------------ */
+/* ---- sessions ---------------------------------------------------------------------- */
 
 /* Makes fd standard input, output and error. */
 static int become_standard(int fd)

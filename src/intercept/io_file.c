@@ -76,7 +76,7 @@ EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t count)
 	return sendfile64(out, in, offset, count);
 }
 
-/* ---- splice ------------------------------------------------------------------------------- */
+/* ---- splice ------------------------------------------------------------------------ */
 
 static bool is_pipe(int fd)
 {

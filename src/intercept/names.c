@@ -87,7 +87,7 @@ EXPORT FILE *_IO_popen(const char *command, const char *type)
 	return popen(command, type);
 }
 
-/* ---- network namespaces -------------------------------------------------------------------- */
+/* ---- network namespaces ------------------------------------------------------------ */
 
 EXPORT int setns(int fd, int kind)
 {
@@ -103,7 +103,7 @@ EXPORT int unshare(int flags)
 	return libc.unshare(flags);
 }
 
-/* ---- calls inside the C library ------------------------------------------------------------ */
+/* ---- calls inside the C library ---------------------------------------------------- */
 
 EXPORT int sockatmark(int fd)
 {

@@ -66,7 +66,7 @@ EXPORT int execveat(int dir, const char *path, char *const argv[], char *const e
 	return inherited_keep(&h);
 }
 
-/* ---- arguments one by one ------------------------------------------------------------- */
+/* ---- arguments one by one ---------------------------------------------------------- */
 
 /* How many there are, with the NULL. */
 static size_t count_args(const char *arg, va_list args)

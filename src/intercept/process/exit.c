@@ -111,7 +111,7 @@ EXPORT void abort(void)
 	__builtin_unreachable();
 }
 
-/* ---- the last thread ------------------------------------------------------------------ */
+/* ---- the last thread --------------------------------------------------------------- */
 
 #define LOOK_EVERY (100 * 1000 * 1000) /* ns */
 
@@ -173,7 +173,7 @@ EXPORT void thrd_exit(int value)
 	pthread_exit((void *)(intptr_t)value);
 }
 
-/* ---- signals that end it -------------------------------------------------------------- */
+/* ---- signals that end it ----------------------------------------------------------- */
 
 bool exit_is_fatal(int sig)
 {

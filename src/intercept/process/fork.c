@@ -80,7 +80,7 @@ static void after_fork_parent(void)
 	signals_unblock();
 }
 
-/* ---- vfork ------------------------------------------------------------------------------ */
+/* ---- vfork ------------------------------------------------------------------------- */
 
 /*
  * Of this thread's fork() under way: what closes when its child executes or ends, hidden, so
@@ -157,7 +157,7 @@ EXPORT pid_t __vfork(void)
 }
 #endif
 
-/* ---- fork ------------------------------------------------------------------------------- */
+/* ---- fork -------------------------------------------------------------------------- */
 
 /* The table's lock first: sock_fork_child() reports sockets that leave. */
 static void become_child(void)

@@ -19,7 +19,7 @@
 #define TEXT_MAX (100 * 1024) /* the kernel takes 128 KiB */
 #define ITEM_MAX 64
 
-/* ---- the text ------------------------------------------------------------------------- */
+/* ---- the text ---------------------------------------------------------------------- */
 
 static bool read_number(const char **text, uint64_t max, uint64_t *number)
 {
@@ -75,7 +75,7 @@ const char *inherited_take_variable(char **env)
 	return value;
 }
 
-/* ---- what is inherited ---------------------------------------------------------------- */
+/* ---- what is inherited ------------------------------------------------------------- */
 
 /* Is it the socket that was meant? */
 static bool is_same(const struct inherited_item *item, int protocol)
@@ -179,7 +179,7 @@ void inherited_take(const char *text)
 	exec_inherit_done();
 }
 
-/* ---- what is handed on ---------------------------------------------------------------- */
+/* ---- what is handed on ------------------------------------------------------------- */
 
 static char *write_item(char *at, int fd, int as, uint64_t number, char end)
 {
@@ -320,7 +320,7 @@ int inherited_keep(const struct inherited *h)
 	return -1;
 }
 
-/* ---- what is lent ---------------------------------------------------------------------- */
+/* ---- what is lent ------------------------------------------------------------------ */
 
 static pthread_mutex_t lend_lock = PTHREAD_MUTEX_INITIALIZER;
 

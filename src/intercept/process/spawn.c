@@ -64,7 +64,7 @@ EXPORT FILE *popen(const char *command, const char *type)
 	return file;
 }
 
-/* ---- system(3) -------------------------------------------------------------------------- */
+/* ---- system(3) --------------------------------------------------------------------- */
 
 /* While some thread is in it, these are ignored. */
 static struct {

@@ -9,7 +9,10 @@
 
 #define MAGIC 0x766d616cu
 
-/* So many messages may wait: some of each socket in common, and of what listeners have. */
+/*
+ * Limit of queued messages: some for each shared socket, and more for unaccepted
+ * connections.
+ */
 #define UNSENT_EACH 8
 #define UNSENT_MORE 16384
 
@@ -64,7 +67,7 @@ void channel_destroy(struct channel *ch)
 	mem_free(ch);
 }
 
-/* False: not now. What the other end cannot get any more counts as sent. */
+/* False: it has no room now. A message to an end that is gone counts as sent. */
 static bool send_now(struct channel *ch, const struct message *message, int memfd)
 {
 	struct iovec iov = {(void *)(uintptr_t)message, sizeof(*message)};
@@ -100,7 +103,7 @@ void channel_send(struct channel *ch, enum message_kind kind, uint64_t id, uint6
 	if (ch->n_unsent >= UNSENT_EACH * ch->last_id + UNSENT_MORE)
 		ch->broken = true;
 	u = ch->broken ? NULL : mem_alloc(sizeof(*u));
-	if (!u) { /* without memory nothing is promised: the other end asks in vain */
+	if (!u) { /* the message is lost: the other end gets no answer */
 		sys_close_fd(&memfd);
 		return;
 	}
@@ -125,7 +128,7 @@ bool channel_flush(struct channel *ch)
 	return true;
 }
 
-/* A descriptor that came along, the first; others are closed. */
+/* The first descriptor of the message, hidden, or -1; closes all others. */
 static int take_memfd(struct msghdr *msg)
 {
 	int memfd = -1;
@@ -205,7 +208,7 @@ void channel_note_request(struct channel *ch, uint64_t id)
 	}
 	want = mem_alloc(sizeof(*want));
 	if (!want)
-		return; /* it asks in vain, as far as we can help it */
+		return; /* no memory: the request gets no answer */
 	want->id = id;
 	list_push_back(&ch->wants, &want->link);
 }

@@ -15,9 +15,12 @@
 
 #define OFFER_MAX NSEC_PER_SEC
 
-/* ---- the old image ----------------------------------------------------------------------- */
+/* ---- the old image ----------------------------------------------------------------- */
 
-/* What the parent holds, too, is offered to him, once. Is something not there yet? */
+/*
+ * Offers each socket that the parent holds, too, to the parent, once. True: some are still
+ * here.
+ */
 static bool offer_to_parent(void)
 {
 	bool left = false;
@@ -50,7 +53,7 @@ static void forget_offers(void)
 	}
 }
 
-/* It stays here no longer: the kernel has it, or its end is said. */
+/* Hands the socket over to the kernel, or closes it with a warning. */
 static void hand_over(struct inet_sock *so)
 {
 	static bool warned; /* control lock */
@@ -82,15 +85,15 @@ static void hand_over_all(bool connections)
 	}
 }
 
-/* Listeners first: what their flows cover gets flows of its own by that. */
-void exec_inherit_leave(bool carried)
+/* Listeners first: connections covered by a listener's flow get flows of their own by that. */
+void exec_inherit_leave(bool inherits)
 {
 	if (!control_lock())
 		return;
 	hand_over_all(false);
 	hand_over_all(true);
 	control_unlock();
-	if (!carried)
+	if (!inherits)
 		sock_upcalls.exit();
 }
 
@@ -100,7 +103,7 @@ void exec_inherit_fetch(struct sock_ref ref)
 		(void)share_fetch(ref, SHARE_FETCH_MAX);
 }
 
-/* The internal thread answers whom we made an offer. */
+/* Meanwhile the internal thread answers requests for what was offered. */
 static void wait_a_little(void)
 {
 	struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
@@ -151,7 +154,7 @@ uint64_t exec_inherit_id(struct sock_ref ref)
 	if (!control_lock())
 		return 0;
 	if (sock_ref_valid(ref) && sock_is_exported(ref.sk) && is_at_parents(so)) {
-		sock_twin_prepare(so); /* there nobody knows how */
+		sock_twin_prepare(so); /* the new image does not know how */
 		id = so->id;
 	}
 	control_unlock();
@@ -170,7 +173,7 @@ void exec_inherit_undo(void)
 	control_unlock();
 }
 
-/* ---- a child that executes at once ------------------------------------------------------- */
+/* ---- a child that executes a program at once --------------------------------------- */
 
 bool exec_inherit_any(void)
 {
@@ -214,7 +217,7 @@ uint64_t exec_inherit_lent_id(struct sock_ref ref)
 	return id;
 }
 
-/* ---- the new one ------------------------------------------------------------------------- */
+/* ---- the new image ----------------------------------------------------------------- */
 
 bool exec_inherit_open(const struct exec_channel *ch)
 {
@@ -231,7 +234,7 @@ bool exec_inherit_open(const struct exec_channel *ch)
 	return ok;
 }
 
-/* What of a listener or datagram socket the twin knows. False: it is none that has members. */
+/* Takes the state of a listener or datagram socket from its twin. False: it is not bound. */
 static bool begin_member(struct inet_sock *so, bool udp)
 {
 	struct tcp_info info = {0};
@@ -243,7 +246,7 @@ static bool begin_member(struct inet_sock *so, bool udp)
 	so->bound_addr = !addr_is_any(&so->local.addr);
 	so->inet = udp ? INET_UDP : INET_LISTEN;
 	if (!udp && !sys_getsockopt(sock_twin(&so->sk), IPPROTO_TCP, TCP_INFO, &info, &len))
-		so->listen.backlog = info.tcpi_sacked; /* of a listener it is that */
+		so->listen.backlog = info.tcpi_sacked; /* the backlog, of a listener */
 	member_begin_exported(so);
 	return true;
 }
@@ -306,6 +309,6 @@ void exec_inherit_done(void)
 	channel_send(share_process.up, MESSAGE_INVENTORY_END, 1, 0, -1);
 	log_debug("executed, with %u sockets of the parent", share_process.up->toward);
 	share_listen_to(share_process.up);
-	share_busy(); /* messages may still wait for room */
+	share_busy(); /* messages may still be queued */
 	control_unlock();
 }

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets that go through exec: they are away, at our parent's, and the next image
- * asks for them by the channel we have to him.  It says first what it has; what else we
- * held is closed, as far as others are concerned.
+ * Inherited sockets: what a program that is executed keeps of the sockets of its process.
  *
- * Role		app, no ring held. In the old image: exec_inherit_begin(), then exec_inherit_id() of
- *		each socket, then exec; in the new one, before there is any socket:
- *		exec_inherit_open(), exec_inherit_add() of each, exec_inherit_done().
- * Lifetime	from exec_inherit_begin() to exec or exec_inherit_undo() no message is read here.
- *
- * What is not away at the parent's by then, and could not be given back to him, goes to the
+ * Before exec the sockets are exported to the parent, and the next image requests them over
+ * the same channel.  The new image first names the sockets that it has; all others that
+ * the process held are closed as far as other processes are concerned.  What is not
+ * exported to the parent by then, and could not be given back to it, falls back to the
  * kernel: exec_inherit_leave().
+ *
+ * Role		app, no ring held.  In the old image: exec_inherit_begin(), then
+ *		exec_inherit_id() for each socket, then exec.  In the new image, before it
+ *		has any socket: exec_inherit_open(), exec_inherit_add() for each socket,
+ *		exec_inherit_done().
+ * Lifetime	from exec_inherit_begin() until exec or exec_inherit_undo() this process
+ *		reads no messages.
  */
 #ifndef SOCK_SHARE_EXEC_INHERIT_H
 #define SOCK_SHARE_EXEC_INHERIT_H
@@ -20,41 +23,46 @@
 #define EXEC_INHERIT_ID_MAX (1ull << 62)
 
 struct exec_channel {
-	int fd; /* of this process, inheritable */
+	int fd; /* descriptor of this process, not close-on-exec */
 	uint64_t last_id;
 };
 
-/* False: there is nothing to go through exec. Waits for a second at most. */
+/*
+ * Old image: gives back to the parent what it holds, too. Blocks for a second at most.
+ * False: nothing can be inherited.
+ */
 bool exec_inherit_begin(struct exec_channel *ch);
-/* Its number in both images; 0: it does not go through. */
+/* The number of the socket in both images; 0: it is not inherited. */
 uint64_t exec_inherit_id(struct sock_ref ref);
 /*
- * What is here and does not go through is the kernel's from here on, whether exec succeeds or not.
- * carried: something does go through; else the library has come to its end in this process.
+ * Sockets that are here and not inherited fall back to the kernel, whether exec succeeds or
+ * not. inherits: some socket is inherited; if not, the library shuts down in this process.
  */
-void exec_inherit_leave(bool carried);
-/* It comes here, if it is a connection that is away; waits for a second at most. */
+void exec_inherit_leave(bool inherits);
+/* Fetches the connection if it is exported. Blocks for a second at most. */
 void exec_inherit_fetch(struct sock_ref ref);
-/* exec failed. */
+/* exec failed: reads messages again. */
 void exec_inherit_undo(void);
 
-/* Has this process what a child could use? */
+/* Has this process a socket that a child could use? */
 bool exec_inherit_any(void);
 /*
- * A child that executes a program at once, without fork(): ch is its end of a channel, hidden, and
- * the caller's, who closes it when the child has it. False: there is nothing, or no memory.
+ * For a child that executes a program at once, without fork(): makes a channel. ch->fd is
+ * the child's end, hidden; the caller closes it when the child has it. False: there is
+ * nothing to inherit, or no memory.
  */
 bool exec_inherit_lend(struct exec_channel *ch);
 /* As exec_inherit_id(), for that child. */
 uint64_t exec_inherit_lent_id(struct sock_ref ref);
 
-/* fd is a socket, ours from here on. False: no memory. */
+/* New image: opens the channel. Takes ch->fd over. False: no memory. */
 bool exec_inherit_open(const struct exec_channel *ch);
 /*
- * fd is a TCP or UDP socket of the program. The one that has this number, made if it is the first
- * time; ref.sk NULL: the number is wrong, or there is no memory.
+ * New image: fd is a TCP or UDP socket of the program. Returns the socket of this number,
+ * made at the first call with it; ref.sk NULL: the number is wrong, or there is no memory.
  */
 struct sock_ref exec_inherit_add(int fd, bool udp, uint64_t id);
+/* New image: every inherited socket was added. Tells the parent so. */
 void exec_inherit_done(void);
 
 #endif

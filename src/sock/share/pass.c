@@ -10,9 +10,9 @@
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
 
-#define TAKE_MAX (2 * NSEC_PER_SEC) /* for something that is on its way just now */
+#define TAKE_MAX (2 * NSEC_PER_SEC) /* for an acknowledgement that is due */
 
-/* ---- listeners -------------------------------------------------------------------------- */
+/* ---- listeners --------------------------------------------------------------------- */
 
 static bool is_receiving_listener(const struct inet_sock *so)
 {
@@ -21,8 +21,9 @@ static bool is_receiving_listener(const struct inet_sock *so)
 }
 
 /*
- * Control lock: nobody would go on receiving in the kernel's place.  A process without privileges
- * tells the others to stop: without what it opened before, its listener was the kernel's already.
+ * Control lock. May so stop receiving for the kernel's sake? Only if no other process would
+ * go on receiving. A process without privileges tells the others to stop: without the rings
+ * that it opened before, the kernel would serve its listener already.
  */
 static bool may_stop(const struct inet_sock *so)
 {
@@ -31,8 +32,8 @@ static bool may_stop(const struct inet_sock *so)
 }
 
 /*
- * No ring held: new ones are the kernel's to answer, and those that began here end.  1: so it is;
- * 0: it goes on receiving; -errno.
+ * No ring held: from now on the kernel answers new connections; waits until handshakes that
+ * began here have ended. 1: stopped; 0: it goes on receiving; -errno.
  */
 static int stop_receiving(struct sock_ref ref)
 {
@@ -61,7 +62,7 @@ static int stop_receiving(struct sock_ref ref)
 	return begun != 0;
 }
 
-/* ---- sending ------------------------------------------------------------------------------ */
+/* ---- sending ----------------------------------------------------------------------- */
 
 static bool has_nothing_unread(const struct inet_sock *so)
 {
@@ -70,7 +71,7 @@ static bool has_nothing_unread(const struct inet_sock *so)
 	return so->inet != INET_UDP || !so->connected || !so->udp.head;
 }
 
-/* 1: nothing is lost if it leaves now; 0; -errno. */
+/* 1: nothing is lost if it falls back to the kernel now; 0; -errno. */
 static int may_leave(struct sock_ref ref)
 {
 	struct ring *ring;
@@ -84,7 +85,10 @@ static int may_leave(struct sock_ref ref)
 	return rc;
 }
 
-/* Control lock, a listener that has stopped: what waits can be accepted here, and nowhere else. */
+/*
+ * Control lock, a listener that has stopped. Connections that wait can be accepted in this
+ * process, and nowhere else.
+ */
 static int leave_listener(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -100,7 +104,7 @@ static int leave_listener(struct sock_ref ref)
 	return 0;
 }
 
-/* Control lock: if nobody goes on receiving in the kernel's place. */
+/* Control lock: falls back to the kernel, if no other process goes on receiving. */
 static int leave_to_kernel(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -126,7 +130,7 @@ static int send_connection(struct inet_sock *so, int unix_fd, uint64_t ticket)
 	share_init();
 	if (!share_of(so))
 		return -ENOMEM;
-	sock_twin_prepare(so); /* there nobody knows how */
+	sock_twin_prepare(so); /* the receiver does not know how */
 	so->sharing->cookie = share_cookie(sock_twin(&so->sk));
 	rc = pass_send(so, unix_fd, ticket);
 	return rc ? rc : 1;
@@ -135,7 +139,7 @@ static int send_connection(struct inet_sock *so, int unix_fd, uint64_t ticket)
 int sock_pass(struct sock_ref ref, int unix_fd, uint64_t ticket)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	bool is_conn = is_connection(so); /* a guess, it is not held */
+	bool is_conn = is_connection(so); /* a guess: no lock is held */
 	int stopped = 0, rc = 0;
 
 	if (is_conn && !pass_peer_is_ours(unix_fd))
@@ -156,7 +160,7 @@ int sock_pass(struct sock_ref ref, int unix_fd, uint64_t ticket)
 	return rc;
 }
 
-/* ---- receiving ---------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------- */
 
 static uint16_t port_of(int fd)
 {
@@ -166,7 +170,10 @@ static uint16_t port_of(int fd)
 	return sys_getsockname(fd, (struct sockaddr *)&addr, &len) ? 0 : addr.sin_port;
 }
 
-/* Is it the one?  What has not been sent or kept here before has to be looked at. */
+/*
+ * Is so the socket of this cookie? The cookie of a socket that was never sent or kept has
+ * to be read from its twin.
+ */
 static bool is_same(const struct inet_sock *so, uint64_t cookie, uint16_t port)
 {
 	if (so->inet != INET_TCP)
@@ -188,13 +195,13 @@ static struct inet_sock *find_in(const struct list *list, uint64_t cookie, uint1
 	return NULL;
 }
 
-/* What was received, and by now is known of it. */
+/* A descriptor that was received, and what is known of it. */
 struct receipt {
 	int fd;
 	bool peek;
 	uint64_t cookie;
-	bool connected; /* the sender was: */
-	int channel_fd; /* for a channel to him, or -1: he may have died, or have given up */
+	bool connected; /* tried to connect to the sender ... */
+	int channel_fd; /* ... the socket for a channel; -1: the sender died or gave up */
 };
 
 #define CONNECT_FIRST (-EINPROGRESS)
@@ -209,7 +216,7 @@ static struct channel *send_claim(struct receipt *r, uint64_t id, uint64_t flags
 	return ch;
 }
 
-/* Has the sender to hear that we have it, as we did before? */
+/* Must the sender learn that this process already held the connection? */
 static bool must_tell(const struct receipt *r, uint64_t id)
 {
 	return !r->peek && !pass_holder(id);
@@ -247,7 +254,7 @@ static struct inet_sock *create(int fd)
 	return so;
 }
 
-/* NULL: no memory. */
+/* Makes the exported socket, and its channel to the sender. NULL: no memory. */
 static struct inet_sock *create_exported(struct receipt *r)
 {
 	struct inet_sock *so = create(r->fd);
@@ -273,7 +280,10 @@ static struct inet_sock *create_exported(struct receipt *r)
 	return so;
 }
 
-/* Control lock.  -EAGAIN: not now; CALL_FIRST. */
+/*
+ * Control lock. Finds or makes the socket. 0; -EAGAIN: not now; CONNECT_FIRST: call
+ * connect_sender() and try again; -ENOMEM.
+ */
 static int take_locked(struct receipt *r, struct inet_sock **so)
 {
 	uint16_t port = port_of(r->fd);
@@ -286,7 +296,7 @@ static int take_locked(struct receipt *r, struct inet_sock **so)
 		kept = *so != NULL;
 	}
 	if (kept && sharing_is(*so, SHARING_IN_TRANSIT))
-		return -EAGAIN; /* the others were told that we have it no more */
+		return -EAGAIN; /* the others were told that we do not hold it any more */
 	if (!r->connected && (!*so || must_tell(r, (*so)->id)))
 		return CONNECT_FIRST;
 	if (kept)
@@ -299,7 +309,10 @@ static int take_locked(struct receipt *r, struct inet_sock **so)
 	return *so ? 0 : -ENOMEM;
 }
 
-/* Nobody here waits for it, whoever has the sender's name, and whatever he does with it. */
+/*
+ * No lock is held: whoever has taken the sender's address, and whatever it does with the
+ * connection, no other thread waits for that.
+ */
 static void connect_sender(struct receipt *r)
 {
 	struct pass_mark mark;
@@ -325,7 +338,7 @@ static struct sock_ref take_marked(struct receipt *r)
 			sys_ppoll(NULL, 0, &ts, NULL);
 		if (!control_lock())
 			break;
-		clock_init(); /* it may be our first socket */
+		clock_init(); /* this may be the first socket here */
 		if (!deadline)
 			deadline = clock_now() + TAKE_MAX;
 		rc = take_locked(r, &so);
@@ -346,7 +359,7 @@ struct sock_ref pass_take(int fd, bool peek)
 	if (!pass_mark_get(fd, &mark))
 		return ref;
 	receipt.cookie = share_cookie(fd);
-	signals_block(); /* a handler that jumps would leave behind what we have */
+	signals_block(); /* a handler that jumps out would leak what we hold */
 	ref = take_marked(&receipt);
 	signals_unblock();
 	return ref;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The mark of a twin that was sent: a filter that does nothing, since a twin receives no
- * segment.  Its constants say where the senders are called.  Only who has the twin, which the
- * kernel gave him, can read them.
+ * The mark of a twin that was sent: a socket filter that does nothing, since a twin
+ * receives no segment. Its constants tell at which address the senders listen. Only a
+ * process that got the twin from the kernel can read them.
  */
 #include <linux/filter.h>
 #include <string.h>

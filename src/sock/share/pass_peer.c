@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who can receive from the other end of a unix(7) socket: the kernel names that end
- * (sock_diag(7)), /proc the processes that have it.
+ * Which processes can receive from the other end of a unix(7) socket: sock_diag(7) names
+ * that end, and /proc the processes that have it open.
  *
- * Role		any thread; what is remembered: control lock.
+ * Role		any thread; the table of known ends: control lock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,9 +21,10 @@
 
 #define REMEMBERED 64
 #define FRESH_MIN NSEC_PER_SEC
-#define COST_FACTOR 100 /* of the time it is not looked at again, the search takes a hundredth */
+/* An end is not searched for again for this many times the duration of a search. */
+#define COST_FACTOR 100
 
-/* Ends that were found good, a short while ago. */
+/* Ends that were found good a short while ago. */
 static struct {
 	uint64_t inode;
 	nsec_t until;
@@ -34,14 +35,14 @@ static bool stat_at(int dir, const char *name, struct stat *st)
 	return !sys_call(SYS_newfstatat, dir, name, st, *name ? 0 : AT_EMPTY_PATH, 0, 0);
 }
 
-/* ---- the other end ------------------------------------------------------------------------ */
+/* ---- the other end ----------------------------------------------------------------- */
 
 struct question {
 	struct nlmsghdr head;
 	struct unix_diag_req req;
 };
 
-/* The number of the other end in an answer: 0: it was not accepted yet; -1: there is none. */
+/* The inode of the other end in an answer. 0: the connection was not accepted yet; -1: none. */
 static int64_t peer_in(const char *answer, size_t len)
 {
 	struct nlmsghdr head;
@@ -96,11 +97,11 @@ static int64_t peer_of(uint64_t inode)
 	return peer;
 }
 
-/* ---- a process ---------------------------------------------------------------------------- */
+/* ---- a process --------------------------------------------------------------------- */
 
-#define LINE_MAX_ 128 /* of a line of maps, what we look at */
+#define LINE_MAX_ 128 /* how much of a line of maps is looked at */
 
-/* "device inode " as a line of maps has it; false: it is no file. */
+/* Writes "device inode" of a line of maps. False: the mapping is not of a file. */
 static bool file_in(const char *line, unsigned long *from, unsigned long *to, char *file)
 {
 	unsigned long inode;
@@ -112,7 +113,7 @@ static bool file_in(const char *line, unsigned long *from, unsigned long *to, ch
 	return true;
 }
 
-/* Calls fn for each line of a process' maps, until that says that it was the one. */
+/* Calls fn for each line of a process's maps, until fn returns true. */
 static bool find_line(const char *path, bool (*fn)(const char *line, void *arg), void *arg)
 {
 	char buf[4096], line[LINE_MAX_];
@@ -159,7 +160,10 @@ static bool is_wanted(const char *line, void *arg)
 	return file_in(line, &from, &to, file) && !strcmp(file, wanted->file);
 }
 
-/* Has the process what we have?  It is in dir, of /proc. */
+/*
+ * Has the process this library, this user and this network namespace? proc: descriptor of
+ * /proc.
+ */
 static bool is_like_us(int proc, const char *pid, struct wanted *wanted)
 {
 	struct stat st, own;
@@ -179,7 +183,7 @@ static bool is_like_us(int proc, const char *pid, struct wanted *wanted)
 	return find_line(path, is_wanted, wanted);
 }
 
-/* ---- all of them -------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------- */
 
 struct entry { /* of getdents64(2) */
 	uint64_t inode;
@@ -189,7 +193,7 @@ struct entry { /* of getdents64(2) */
 	char name[];
 };
 
-/* Calls fn for each entry that begins with a digit, until that says that it is enough. */
+/* Calls fn for each entry that begins with a digit, until fn returns true. */
 static bool each_number(int dir, bool (*fn)(int dir, const char *name, void *arg), void *arg)
 {
 	char buf[4096] __attribute__((aligned(8)));
@@ -209,7 +213,7 @@ static bool each_number(int dir, bool (*fn)(int dir, const char *name, void *arg
 }
 
 struct search {
-	char link[32]; /* as the descriptor of who has it says */
+	char link[32]; /* what the link of such a descriptor says */
 	struct wanted wanted;
 	bool found, stranger;
 };
@@ -246,7 +250,10 @@ static bool look_at_process(int proc, const char *pid, void *arg)
 	return search->stranger;
 }
 
-/* Nobody has it, so it was not accepted yet: who will, listens. */
+/*
+ * No process has the other end open, so it was not accepted yet: is the listening process
+ * like us?
+ */
 static bool listener_is_ours(int proc, int unix_fd, struct search *search)
 {
 	struct ucred peer;
@@ -276,7 +283,7 @@ static bool search_all(int unix_fd, int64_t peer)
 	return ours;
 }
 
-/* ---- what is remembered ------------------------------------------------------------------- */
+/* ---- what is remembered ------------------------------------------------------------ */
 
 static bool is_known(uint64_t inode)
 {

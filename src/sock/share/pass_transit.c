@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections on their way to other processes, in messages that nobody has received yet.
+ * Connections in transit to other processes, in messages that nobody has received yet.
  *
  * Role		control lock.
- * Lifetime	of a place, where receivers call: as long as messages are on their way.  A
- *		message is over when its receiver has called, or when the queue that it was
- *		put in has been empty for a while: then it was received by somebody without
- *		the library, or destroyed.
+ * Lifetime	a place, the address at which receivers of a connection connect, lives as long
+ *		as messages are in transit.  A message is over when its receiver has
+ *		connected, or when the queue that it was put in has been empty for a while:
+ *		then a process without the library received it, or it was destroyed.
  *
- * The names are abstract, and made of a key that the twin bears (pass_mark.c), so that
- * nobody else can guess them.  But everybody can see one in /proc/net/unix, and take it when
- * we have let go of it: a name that a stranger has is not used again, and a receiver goes
- * past it.
+ * The addresses are abstract names made of a key in the twin's mark (pass_mark.c), so nobody
+ * else can guess them.  But everybody can read one in /proc/net/unix, and bind it once we
+ * have closed it: a name that a stranger has taken is not used again, and receivers skip it.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -27,47 +26,47 @@
 #include "sock/share/pass.h"
 #include "sock/share/share_internal.h"
 
-#define NAMES 8 /* that are in use at a time: one for each process that sends the connection */
+#define NAMES 8 /* names in use at a time: one for each process that sends the connection */
 #define LISTEN_TRIES 5
 #define BACKLOG 256
 #define EVENTS_MAX 64
 #define CONNECT_MAX NSEC_PER_SEC
 
 /*
- * From the queue's being empty to the call; where nobody can receive any more; and of who is
- * about to send.
+ * How long a queue has to be empty before its message is over: usually; if the other end is
+ * closed; and for a message that is just being sent.
  */
 #define GRACE (3 * NSEC_PER_SEC)
 #define GRACE_GONE (200 * NSEC_PER_MSEC)
 #define SENDING_MAX (10 * NSEC_PER_SEC)
-/* So long after something happened it is looked at often. */
+/* How long a place is looked at often after an event. */
 #define ACTIVE (50 * NSEC_PER_MSEC)
 
 struct unix_message {
-	struct list link; /* of its place */
+	struct list link; /* in place.messages */
 	uint64_t ticket;
 	int unix_fd;  /* a copy of the sending socket; hidden */
 	bool sending; /* the call has not returned */
-	nsec_t empty; /* since when its queue is; 0: it is not */
+	nsec_t empty; /* since when its queue is empty; 0: it is not */
 };
 
 struct place {
-	struct channel holder; /* first: stands for who will receive it, and is never read */
-	struct list link;      /* of places */
-	struct list active;    /* of those that are looked at often */
+	struct channel holder; /* first: stands for the receivers; never read */
+	struct list link;      /* in pass.places */
+	struct list active;    /* in pass.active: looked at often */
 	nsec_t active_until;
 	uint64_t id;
-	struct pass_mark mark; /* as it was when listen_fd got its name */
+	struct pass_mark mark; /* the mark when listen_fd was bound */
 	int listen_fd;
-	bool paused; /* there is no descriptor for who calls: listen_fd is not watched meanwhile */
+	bool paused; /* out of descriptors: listen_fd is not watched */
 	struct list messages;
 };
 
 static struct {
 	struct list places, active; /* of struct place */
-	int epoll_fd;		    /* of listening sockets and copies; hidden; 0: none yet */
+	int epoll_fd;		    /* of listening sockets and copies; hidden; 0: none */
 	unsigned n_paused;	    /* places */
-	uint64_t tickets;	    /* any, atomic */
+	uint64_t tickets;	    /* any, atomic: the last one given out */
 } pass;
 
 uint64_t pass_ticket(unsigned n)
@@ -100,9 +99,12 @@ struct channel *pass_holder(uint64_t id)
 	return place ? &place->holder : NULL;
 }
 
-/* ---- where receivers call ----------------------------------------------------------------- */
+/* ---- where receivers connect ------------------------------------------------------- */
 
-/* Of one secret and cookie the same key: processes may mark the twin at the same time. */
+/*
+ * The same secret and cookie give the same key, so several processes can mark the twin at a
+ * time.
+ */
 static uint64_t key_of(uint64_t cookie)
 {
 	const struct {
@@ -139,7 +141,7 @@ static bool is_same_user(int fd)
 	       peer.uid == sys_geteuid();
 }
 
-/* -errno; -EPERM: a stranger has the name; -EAGAIN: it is there, and many call. */
+/* A connected socket; -EPERM: a stranger has the name; -EAGAIN: its backlog is full; -errno. */
 static int connect_name(uint64_t key, uint32_t nr)
 {
 	struct sockaddr_un addr;
@@ -186,8 +188,9 @@ int pass_connect(const struct pass_mark *mark)
 }
 
 /*
- * Somebody has the name, and is no process of ours that sends the connection, too.  One that
- * has just taken the name listens soon, and nobody is called so often that others wait.
+ * Does a stranger have the name, rather than a process of ours that sends the connection,
+ * too? One that has just bound the name listens soon, and its backlog is never full for
+ * long.
  */
 static bool is_taken_by_stranger(uint64_t key, uint32_t nr)
 {
@@ -239,14 +242,14 @@ static bool watch_fd(struct place *place, int fd, uint32_t events)
 	return !sys_call(SYS_epoll_ctl, pass.epoll_fd, EPOLL_CTL_ADD, fd, &ev, 0, 0);
 }
 
-/* Other copies keep the file, and with it the entry. */
+/* The epoll entry has to be deleted: copies of the descriptor keep the file open. */
 static void close_watched(int *fd)
 {
 	sys_call(SYS_epoll_ctl, pass.epoll_fd, EPOLL_CTL_DEL, *fd, NULL, 0, 0);
 	sys_close_fd(fd);
 }
 
-/* Inside the one of channels, so that it wakes the internal thread. */
+/* An epoll set inside that of the channels, so that it wakes the internal thread. */
 static bool open_epoll(void)
 {
 	if (pass.epoll_fd > 0)
@@ -289,7 +292,7 @@ static struct place *make_place(struct inet_sock *so)
 	return place;
 }
 
-/* Or who waits there would keep us awake. */
+/* Paused, or connections that wait there would keep the internal thread awake. */
 static void set_paused(struct place *place, bool paused)
 {
 	if (place->paused == paused)
@@ -302,7 +305,7 @@ static void set_paused(struct place *place, bool paused)
 		watch_fd(place, place->listen_fd, EPOLLIN);
 }
 
-/* Who calls holds it from now on; what he received he tells in a message. */
+/* Accepts receivers: each holds the connection from now on, and sends MESSAGE_CLAIM first. */
 static void accept_callers(struct place *place)
 {
 	int fd;
@@ -320,14 +323,14 @@ static void accept_callers(struct place *place)
 		if (!ch)
 			continue;
 		ch->expects_claim = true;
-		so->sharing->offered = false; /* not to him */
+		so->sharing->offered = false; /* not to this one */
 		share_listen_to(ch);
 		share_read(ch);
 	}
 	set_paused(place, fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS);
 }
 
-/* ---- messages ------------------------------------------------------------------------------ */
+/* ---- messages ---------------------------------------------------------------------- */
 
 static void end_message(struct unix_message *message)
 {
@@ -336,7 +339,7 @@ static void end_message(struct unix_message *message)
 	mem_free(message);
 }
 
-/* Nothing is on its way any more. */
+/* No message is in transit any more. */
 static void end_place(struct place *place)
 {
 	struct inet_sock *so;
@@ -358,7 +361,7 @@ static void end_if_empty(struct place *place)
 		end_place(place);
 }
 
-/* Whoever received it had the other end then, and called before he could close it. */
+/* A receiver had the other end open, and connected before it could close it. */
 static nsec_t grace(const struct unix_message *message)
 {
 	struct pollfd pfd = {.fd = message->unix_fd};
@@ -380,7 +383,7 @@ static bool is_over(struct unix_message *message, nsec_t now)
 	return message->empty && now - message->empty >= grace(message);
 }
 
-/* Its queue may have become empty; a little later we are sure to see it. */
+/* Its queue may have become empty: looks often for a while, so that this is not missed. */
 static void look_often(struct place *place)
 {
 	place->active_until = clock_now() + ACTIVE;
@@ -389,7 +392,7 @@ static void look_often(struct place *place)
 	share_busy();
 }
 
-/* Calls come before what is counted. */
+/* Receivers first, because they end messages. */
 static void look_at(struct place *place, nsec_t now)
 {
 	bool again;
@@ -453,7 +456,7 @@ bool pass_serve(void)
 	return !list_empty(&pass.active);
 }
 
-/* By another process of ours, perhaps, which knows more of strangers by now. */
+/* The mark may be another process's of ours, which knows of more strangers by now. */
 static bool is_marked(const struct place *place, int twin)
 {
 	struct pass_mark found;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A forked process that gives up its privileges: a worker of a server whose master keeps
- * them.  While it still has them it opens what it needs to receive for the listeners and
- * datagram sockets that its parent left to it, and then the ports are fenced: by the kernel,
- * with what those sockets may have.  See xdp_fence.c.
+ * A forked process gives up its privileges: a worker of a server whose master keeps them.
+ * While it still has them, it opens what it needs to receive for the listeners and datagram
+ * sockets that it inherited from its parent.  Then its ports are fenced: the kernel lets
+ * them do only what those sockets may.  See xdp_fence.c.
  *
- * One that was not forked, or whose parent shares nothing with it, keeps what it has opened.
+ * A process that was not forked, or whose parent shares nothing with it, keeps what it has
+ * opened.
  */
 #include "sock/share/share.h"
 
 #include "sock/share/share_internal.h"
 
-#define RESERVED_MAX 1024 /* sockets; what is beyond is the kernel's */
+#define RESERVED_MAX 1024 /* sockets; the kernel serves the others */
 
-/* Its port is claimed while the file of claims can be opened. */
+/* Claims the port while the file of claims can be opened. */
 static void reserve(struct inet_sock *so)
 {
 	if (sock_start_for(so) != VERDICT_ACCELERATED)
@@ -22,7 +23,7 @@ static void reserve(struct inet_sock *so)
 	sock_reserve(so);
 }
 
-/* Control lock. */
+/* Control lock. Reserves rings for the members. */
 static void reserve_inherited(void)
 {
 	unsigned n = 0;
@@ -36,7 +37,7 @@ static void reserve_inherited(void)
 	}
 }
 
-static bool unprivileged; /* control lock to write */
+static bool unprivileged; /* any, atomic; control lock to write */
 
 bool sock_is_unprivileged(void)
 {

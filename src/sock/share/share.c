@@ -16,11 +16,11 @@
 #include "sock/wait/epoll.h"
 #include "sock/wait/wait.h"
 
-#define WAIT_ROUND (10 * NSEC_PER_MSEC) /* of a call that waits: the longest sleep */
+#define WAIT_ROUND (10 * NSEC_PER_MSEC) /* the longest sleep of a call that waits */
 
-uint64_t share_last_id; /* control lock to write */
+uint64_t share_last_id; /* any, atomic; control lock to write */
 
-/* Everything here: control lock, but for what says otherwise. */
+/* Control lock, except where a field says otherwise. */
 struct share_process share_process = {.epoll_fd = -1, .fresh_fd = -1};
 
 static void on_readable(void)
@@ -46,7 +46,7 @@ void share_unwatch(const struct channel *ch)
 	sys_call(SYS_epoll_ctl, share_process.epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL, 0, 0);
 }
 
-/* ---- what a socket has to do with others -------------------------------------------------- */
+/* ---- what is known of a shared socket ---------------------------------------------- */
 
 void share_init(void)
 {
@@ -60,7 +60,7 @@ void share_init(void)
 	list_init(&share_process.pending);
 }
 
-/* NULL: no memory. What is away from the beginning is at our parent's. */
+/* NULL: no memory. A socket that begins as exported has its owner at the parent. */
 struct sharing *share_of(struct inet_sock *so)
 {
 	if (so->sharing)
@@ -107,13 +107,13 @@ bool share_begin_toward(struct inet_sock *so, struct channel *ch)
 {
 	if (!share_of(so))
 		return false;
-	if (so->sharing->toward) /* not that our parent knows of it */
+	if (so->sharing->toward) /* not counted in up->toward: the parent does not know so */
 		so->sharing->toward = NULL;
 	share_set_toward(so, ch);
 	return true;
 }
 
-/* Is there a process, but those behind this channel, that holds it? */
+/* A channel to a process that holds so, other than but. */
 struct channel *share_other_holder(const struct inet_sock *so, const struct channel *but)
 {
 	if (so->id > share_last_id)
@@ -142,7 +142,7 @@ bool share_is_kept(const struct inet_sock *so)
 	return so->sharing && so->sharing->kept;
 }
 
-/* The newest first: it is they that are given away. */
+/* Newest first: those are exported most. */
 static struct inet_sock *find_in(const struct list *list, uint64_t id)
 {
 	for (struct list *link = list->prev; link != list; link = link->prev) {
@@ -161,21 +161,22 @@ struct inet_sock *share_find(uint64_t id)
 	return so ? so : find_in(sock_list(), id);
 }
 
-/* Calls that wait look again. */
 void share_wake_waiters(void)
 {
+	/* Pairs with share_fetch(): a call that misses the change does not sleep. */
 	__atomic_add_fetch(&share_process.turns, 1, __ATOMIC_SEQ_CST);
 	sys_call(SYS_futex, &share_process.turns, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
 void share_busy(void)
 {
+	/* Pairs with share_run(), which then sees what there is to do. */
 	__atomic_store_n(&share_process.busy, 1, __ATOMIC_RELEASE);
 	if (progress_running())
 		progress_kick();
 }
 
-/* ---- endings -------------------------------------------------------------------------------- */
+/* ---- endings ----------------------------------------------------------------------- */
 
 static void sharing_forget(struct inet_sock *so)
 {
@@ -189,7 +190,10 @@ static void sharing_forget(struct inet_sock *so)
 	so->sharing->kept = false;
 }
 
-/* Channels that were for it alone, but not in the middle of a message. */
+/*
+ * Marks channels of this socket alone as done. They are destroyed later, not in the middle
+ * of a message.
+ */
 static void finish_channels(uint64_t id)
 {
 	list_for_each(link, &share_process.channels) {
@@ -201,7 +205,6 @@ static void finish_channels(uint64_t id)
 	share_busy();
 }
 
-/* Kept, and for nobody: the object goes, and the connection if it is here. */
 void share_drop(struct inet_sock *so)
 {
 	sharing_forget(so);
@@ -217,7 +220,7 @@ void share_lose(struct inet_sock *so)
 		share_wake_waiters();
 		return;
 	}
-	if (share_is_member(so)) { /* it joins by itself, when it is used */
+	if (share_is_member(so)) { /* it joins again by itself when it is used */
 		if (sharing_is(so, SHARING_REQUESTED))
 			share_join(so, clock_now());
 		return;
@@ -308,7 +311,7 @@ void share_leave(struct inet_sock *so, enum verdict reason)
 	sharing_forget(so);
 }
 
-/* ---- channels ------------------------------------------------------------------------------------ */
+/* ---- channels ---------------------------------------------------------------------- */
 
 static void lose_sockets_at(const struct list *list, const struct channel *ch)
 {
@@ -320,7 +323,7 @@ static void lose_sockets_at(const struct list *list, const struct channel *ch)
 	}
 }
 
-/* All at its other end are gone. */
+/* The other end is gone: takes back what was exported there, and loses what it owned. */
 static void close_channel(struct channel *ch)
 {
 	list_remove(&ch->link);
@@ -347,8 +350,8 @@ void share_read(struct channel *ch)
 
 	while ((rc = channel_receive(ch, &message, &memfd)) > 0) {
 		if (!share_act(ch, &message, memfd)) {
-			log_warn("message %u about socket %llu of another process is against the "
-				 "rules: no sockets are shared with it any more",
+			log_warn("illegal message %u about socket %llu from another process: "
+				 "no sockets are shared with it any more",
 				 message.kind, (unsigned long long)message.id);
 			rc = -1;
 			break;
@@ -364,7 +367,6 @@ void share_receive(void)
 		share_read(container_of(link, struct channel, link));
 }
 
-/* What is due, of others and of ours. True: something is left for soon. */
 bool share_serve(void)
 {
 	bool left = share_request_due();
@@ -381,7 +383,7 @@ bool share_serve(void)
 	return pass_serve() || left;
 }
 
-/* Those that somebody polls. */
+/* Requests the exported sockets that a thread polls. */
 static void request_polled(void)
 {
 	list_for_each_safe(link, sock_list()) {
@@ -398,6 +400,7 @@ bool share_run(void)
 {
 	bool left;
 
+	/* Acquire: pairs with share_busy(). */
 	if (!__atomic_load_n(&share_process.busy, __ATOMIC_ACQUIRE) &&
 	    !__atomic_load_n(&share_process.looking, __ATOMIC_RELAXED))
 		return false;
@@ -412,6 +415,7 @@ bool share_run(void)
 		share_process.readable = false;
 		share_receive();
 	}
+	/* Pairs with share_request(): SOCK_ASKED is seen now, or look is set again. */
 	if (__atomic_exchange_n(&share_process.look, 0, __ATOMIC_ACQ_REL))
 		request_polled();
 	left = share_serve();
@@ -430,14 +434,14 @@ void share_note_held(uint64_t id)
 		__atomic_store_n(&sock_shared_id, id, __ATOMIC_RELAXED);
 }
 
-/* Its messages wake the internal thread, which may not be there yet. */
+/* Starts the internal thread if there is none yet. */
 void share_listen_to(struct channel *ch)
 {
 	share_watch(ch->fd);
 	list_push_back(&share_process.channels, &ch->link);
 	share_note_held(ch->last_id);
 	if (progress_running()) {
-		progress_kick(); /* it sleeps on other descriptors from now on */
+		progress_kick(); /* the set of descriptors that it sleeps on has changed */
 		return;
 	}
 	clock_init();
@@ -446,9 +450,9 @@ void share_listen_to(struct channel *ch)
 		log_debug("the internal thread cannot start for sockets of other processes");
 }
 
-/* ---- fetching (app) ---------------------------------------------------------------------------- */
+/* ---- fetching (app) ---------------------------------------------------------------- */
 
-/* 1: it is here; 0: it was asked for; -errno. */
+/* 1: the socket is here; 0: it was requested; -errno. */
 static int try_fetch(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -486,6 +490,7 @@ int share_fetch(struct sock_ref ref, nsec_t patience)
 	int rc;
 
 	for (;;) {
+		/* Pairs with share_wake_waiters(): loaded before the socket is looked at. */
 		uint32_t seen = __atomic_load_n(&share_process.turns, __ATOMIC_SEQ_CST);
 
 		if (sock_ref_valid(ref) && !sock_is_exported(ref.sk))
@@ -522,11 +527,12 @@ void share_request(struct sock_ref ref)
 	    !sock_ref_valid(ref))
 		return;
 	__atomic_fetch_or(&ref.sk->events, SOCK_ASKED, __ATOMIC_RELAXED);
+	/* Pairs with share_run(): orders SOCK_ASKED before look. */
 	__atomic_store_n(&share_process.look, 1, __ATOMIC_RELEASE);
 	share_busy();
 }
 
-/* ---- fork -------------------------------------------------------------------------------------- */
+/* ---- fork -------------------------------------------------------------------------- */
 
 bool share_has_sockets(void)
 {
@@ -546,14 +552,14 @@ struct channel *share_new_channel(int *end)
 	if (!share_has_sockets() ||
 	    sys_call(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds,
 		     0, 0))
-		return NULL; /* the child does without */
+		return NULL; /* the child gets no sockets */
 	ch = channel_create(sys_fd_hide(fds[0]), sock_last_id());
 	if (!ch) {
 		sys_close(fds[1]);
 		return NULL;
 	}
 	*end = sys_fd_hide(fds[1]);
-	/* What was closed here the child does not have. */
+	/* The child does not get what the program closed here. */
 	list_for_each(link, &share_process.kept)
 		idset_add(&ch->closed, container_of(link, struct inet_sock, link)->id);
 	return ch;
@@ -572,7 +578,7 @@ void share_fork_parent(void)
 	share_process.fresh = NULL;
 }
 
-/* Channels of the parent are closed with its other descriptors; their memory is left. */
+/* The parent's channels are closed with its other descriptors; their memory is leaked. */
 void share_fork_child(void)
 {
 	int fd = share_process.fresh_fd;

@@ -1,53 +1,60 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes that have a connection in common, after fork().
+ * Process sharing: sockets that several processes hold, after fork(), exec or SCM_RIGHTS.
  *
- * One of them has the connection, its owner; to the others the socket is away. The first
- * call in one of those asks for it, and it travels there (transfer.h). The processes form
- * a tree, whose edges are channels, one for each fork() with connections. Each process
- * knows of each socket that is away in which direction the owner is; who asks, asks in
- * that direction, and when the connection comes it has turned round (Raymond, "A
- * tree-based algorithm for distributed mutual exclusion").
+ * One process, the owner, has the connection; in all others the socket is exported.  The
+ * first call in one of those requests the connection, and it is transferred there
+ * (transfer.h).  The processes form a tree whose edges are channels, one for each fork()
+ * with connections.  Each process knows, for each exported socket, in which direction the
+ * owner is.  A request goes in that direction, and when the connection arrives the
+ * direction is reversed (Raymond, "A tree-based algorithm for distributed mutual
+ * exclusion").
  *
- * Who holds a socket is known by channels, too: what existed at the fork is held at the
- * other end until that end says that it was closed there, and by all behind it. The last
- * one's close() sends the FIN. Until then an owner whose program closed the socket keeps
- * it for the others; one that exits hands it over first. A process that died without
- * doing so takes what it had with it: a reset, for the others.
+ * Channels also tell which process holds a socket: the other end holds what existed at the
+ * fork until it says that it, and every process behind it, has closed the socket.  The last
+ * close() sends the FIN.  Until then an owner whose program closed the socket keeps it for
+ * the others ("kept"); an owner that exits offers it first.  A process that dies without
+ * doing so takes its connections with it: the other processes find them reset.
  *
- * Role		app: share_fetch(), share_ops. internal thread: share_run(). The
- *		others: control lock, no ring held.
- * Progress	answers come from the internal threads, whatever the programs do. A
- *		connection stays a millisecond, and what was taken from a process
- *		that waits for it and has got nothing by it is asked back later and
- *		later: two that wait for one connection do not keep each other from
- *		work.
+ * Listeners and bound datagram sockets have members instead of an owner
+ * (share_receivers.c).
+ *
+ * Role		app: share_fetch(), share_ops.  internal thread: share_run().  All
+ *		other functions: control lock, no ring held.
+ * Progress	the internal threads answer, whatever the programs do.  A connection stays
+ *		at least a millisecond.  A process that lost it without having read or
+ *		written anything asks for it again after a pause that doubles each time,
+ *		so that two processes waiting for one connection do not keep each other
+ *		from working.
  */
 #ifndef SOCK_SHARE_SHARE_H
 #define SOCK_SHARE_SHARE_H
 
 #include "sock/core/kind.h"
 
-/* Calls on a socket that is away: they fetch it. */
+/* The calls of an exported socket: each one fetches it first. */
 extern const struct sock_ops share_ops, share_listen_ops, share_udp_ops;
 
 /*
- * App, no ring held: has the connection brought here. 0: it is here, or was just now;
- * -EAGAIN: not within patience (0: for ever); -EINTR; -EBADF; another error: it cannot
- * come here.
+ * app, no ring held: requests the connection and waits for it. patience: nsec, 0: no limit.
+ * 0: the connection is here, or was a moment ago; -EAGAIN: not within patience, or the
+ * control lock cannot be taken; -EINTR; -EBADF: the socket is gone; another error: the
+ * connection cannot be imported here.
  */
 int share_fetch(struct sock_ref ref, nsec_t patience);
 
-/* Any: as above, and does not wait. The socket's events will tell. */
+/* any: as share_fetch(), without waiting; the socket's events tell when it has arrived. */
 void share_request(struct sock_ref ref);
 
-/* Sockets up to this number may be held by other processes; any, atomic. */
+/* Other processes may hold sockets up to this number. any, atomic. */
 extern uint64_t share_last_id;
 
+/* app: reads O_NONBLOCK of the twin, stores it in so, returns it. */
 bool share_nonblock_now(struct inet_sock *so);
 
 /*
- * App, about to wait: O_NONBLOCK is of the file, which other processes may have changed.
+ * app, about to wait. O_NONBLOCK belongs to the file, so another process may have changed
+ * it.
  */
 static inline bool share_nonblock(struct inet_sock *so)
 {
@@ -56,37 +63,45 @@ static inline bool share_nonblock(struct inet_sock *so)
 	return __builtin_expect(so->id <= shared, 0) && share_nonblock_now(so);
 }
 
-/* Are there others at all? */
+/* Is there any channel to another process? */
 bool share_is_active(void);
 
-/* ---- control lock --------------------------------------------------------------------- */
+/* ---- control lock ------------------------------------------------------------------ */
 
 /*
- * The program closed it. True: others hold it, or have it; all that is to be done is done,
- * its generation has changed.
+ * The program closed the socket. True: other processes hold it or own it; the caller has
+ * nothing more to do, and the socket's generation has changed.
  */
 bool share_close(struct inet_sock *so);
 
 /*
- * It goes to the kernel here, and so in all processes: another one that received would take
- * everything away from this one. Not where this one executes a program: the others go on.
+ * The socket falls back to the kernel in this process and therefore in all of them: a
+ * process that went on receiving would take everything from this one. With VERDICT_EXECUTED
+ * this process executes a program, and the others keep the socket.
  */
 void share_leave(struct inet_sock *so, enum verdict reason);
 
-/* At exit: what others hold goes to them, bounded in time. Nothing is kept any more. */
+/*
+ * At exit: offers what other processes hold to them, for a second at most, and drops the
+ * rest.
+ */
 void share_exit(void);
 
-/* Around fork(): nothing is made for a process without connections. */
+/* Around fork(). Makes no channel for a process without sockets that a child could use. */
 void share_fork_prepare(void);
 void share_fork_parent(void);
-/* In the child, before its descriptors are closed; and when it has rings again. */
+/*
+ * In the child: share_fork_child() before its descriptors are closed,
+ * share_fork_child_takes() for each socket (does it stay shared?), share_fork_child_done()
+ * when it has rings again, with the number of sockets that were taken.
+ */
 void share_fork_child(void);
 bool share_fork_child_takes(const struct inet_sock *so);
 void share_fork_child_done(unsigned sockets);
 
-/* ---- the internal thread --------------------------------------------------------------- */
+/* ---- the internal thread ----------------------------------------------------------- */
 
-/* Reads channels, answers. True: there is more to do soon. */
+/* Reads channels and answers. True: there is more to do soon. */
 bool share_run(void);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls of a socket that is away: they fetch it, and are the usual ones then. */
+/*
+ * The calls of an exported socket: each fetches it, and then makes the call of the socket's
+ * kind.
+ */
 #include <errno.h>
 
 #include "sock/options/sock_opt.h"
@@ -44,7 +47,7 @@ static int exported_getpeername(struct sock_ref ref, struct sockaddr *addr, sock
 	return rc ? rc : REAL->getpeername(ref, addr, len);
 }
 
-/* An image that was executed has yet to learn it. */
+/* A program that was executed does not know the address yet. */
 static int exported_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 {
 	int rc = inet_of(ref.sk)->local.port ? 0 : fetch(ref, 0);
@@ -117,7 +120,7 @@ const struct sock_ops share_ops = {
 	.shutdown = exported_shutdown,
 };
 
-/* ---- listeners ------------------------------------------------------------------------- */
+/* ---- listeners --------------------------------------------------------------------- */
 
 static int joined_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
 			 struct sock_ref *child)
@@ -182,7 +185,8 @@ const struct sock_ops share_listen_ops = {
 	.shutdown = exported_shutdown,
 };
 
-/* ---- datagrams: who only sends does it by the twin, which has the same address --------- */
+/* ---- datagram sockets: a process that only sends does so by the twin, which has the
+ * address  */
 
 #define REAL_UDP (&udp_kind.ops[ring_mode])
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The end of a process that has sockets in common with others. */
+/* A process that shares sockets exits: it offers what others hold, and drops the rest. */
 #include "sock/share/share_internal.h"
 
 #include "base/sys.h"
 #include "sock/share/transfer.h"
 
-#define EXIT_MAX NSEC_PER_SEC /* for others to take what they hold */
+#define EXIT_MAX NSEC_PER_SEC /* for other processes to request what they hold */
 
 static bool has_one_socket(struct list *link)
 {
@@ -13,7 +13,8 @@ static bool has_one_socket(struct list *link)
 }
 
 /*
- * Neighbours are two, and what they have in common goes through us, by the same numbers.
+ * Are there exactly two neighbours, which share sockets through this process by the same
+ * numbers?
  */
 static bool is_between_two(void)
 {
@@ -24,7 +25,7 @@ static bool is_between_two(void)
 	       !has_one_socket(first) == !has_one_socket(first->next);
 }
 
-/* Is there something that both hold? */
+/* Is there a socket that both hold? */
 static bool have_common(const struct list *list, const struct channel *one,
 			const struct channel *other)
 {
@@ -37,7 +38,7 @@ static bool have_common(const struct list *list, const struct channel *one,
 	return false;
 }
 
-/* Of two neighbours the first gets our channel to the other. */
+/* Sends the first of two neighbours our channel to the other. */
 static void reroute_neighbours(nsec_t deadline)
 {
 	struct channel *one, *other;
@@ -50,7 +51,7 @@ static void reroute_neighbours(nsec_t deadline)
 		return;
 	channel_flush(other);
 	channel_send(one, MESSAGE_REROUTE, 1, 0, sys_fd_copy(other->fd));
-	/* What it sent before it read that is for the other one. */
+	/* Messages that it sent before it read that are for the other neighbour. */
 	while (channel_relay(one, other) && clock_now() < deadline) {
 		struct pollfd pfd = {.fd = one->fd, .events = POLLIN};
 		struct timespec ts = {.tv_nsec = NSEC_PER_MSEC};
@@ -98,12 +99,13 @@ static void wait_for_messages(void)
 	sys_ppoll(&pfd, 1, &ts, NULL);
 	for (unsigned i = 0; i < rings_count(); i++)
 		sock_poll_ring(rings_at(i));
-	rings_service(NULL, 0); /* we may be the internal thread, whose work this is */
+	rings_service(NULL, 0); /* this may be the internal thread, whose work this is */
 }
 
 /*
- * It is told that the socket is closed here, so an offer that crossed that must not find it.
- * Two or more are not told: what they say to each other goes through here.
+ * Exactly one other process holds so. It is told that so is closed here, so an offer of its
+ * own that is on the way must not find the socket. Two or more are not told, because their
+ * messages to each other go through this process.
  */
 static bool has_one_holder(const struct inet_sock *so)
 {
@@ -134,7 +136,7 @@ void share_exit(void)
 		share_serve();
 		wait_for_messages();
 		share_receive();
-		share_look_at_members(); /* who waits for the end of a handshake */
+		share_look_at_members(); /* members that wait for a handshake to end */
 	}
 	share_receive();
 	reroute_neighbours(deadline);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections on their way between processes that have them: asking, giving, arriving, and
- * what cannot arrive.
+ * Connections in transit between the processes that hold them: request, export, import,
+ * failure.
  */
 #include <errno.h>
 
@@ -12,10 +12,10 @@
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
 
-#define STAY_MIN NSEC_PER_MSEC	       /* a connection stays at least so long */
-#define PAUSE_MAX (64 * NSEC_PER_MSEC) /* before it is asked back, in vain again and again */
+#define STAY_MIN NSEC_PER_MSEC	       /* the shortest time that a connection stays */
+#define PAUSE_MAX (64 * NSEC_PER_MSEC) /* the longest pause before it is requested again */
 
-/* A connection that has left, until it is known to have arrived. */
+/* A connection that was exported and not yet acknowledged. */
 struct export
 {
 	struct list link;
@@ -25,9 +25,9 @@ struct export
 	int memfd;
 };
 
-/* ---- giving ------------------------------------------------------------------------------------ */
+/* ---- export ------------------------------------------------------------------------ */
 
-/* Was anything read or written since that was noted? */
+/* Was anything read or written since the last call with note? */
 static bool was_used(struct sharing *sharing, bool note)
 {
 	const struct tcp_conn *c = &sharing->so->tcp.conn;
@@ -48,7 +48,7 @@ static bool was_used(struct sharing *sharing, bool note)
 	return used;
 }
 
-/* Who lost it without having got anything by it comes back later. */
+/* The pause doubles as long as the connection leaves without having been used here. */
 static void set_pause(struct sharing *sharing, nsec_t now)
 {
 	if (was_used(sharing, false) || !sharing->pause)
@@ -58,7 +58,7 @@ static void set_pause(struct sharing *sharing, nsec_t now)
 	sharing->ask_at = now + sharing->pause;
 }
 
-/* False: not now. */
+/* Exports the connection to ch. False: not now. */
 static bool export_to(struct inet_sock *so, struct channel *ch)
 {
 	struct export *export = mem_zalloc(sizeof(*export));
@@ -114,7 +114,7 @@ static void note_arrived(struct inet_sock *so)
 	share_wake_waiters();
 }
 
-/* It did not get there, and is ours again. */
+/* The connection was not imported there: imports it again. */
 static void take_back(struct export *export)
 {
 	struct inet_sock *so = export->so;
@@ -147,8 +147,8 @@ bool share_is_in_transit(const struct channel *ch, uint64_t id)
 }
 
 /*
- * Somebody else who has it, and asked for it, can only use it through the kernel. twin: his;
- * consumed.  0, and it is the kernel's; -errno.
+ * A process that holds the connection and requested it can use it only through the kernel.
+ * twin: the requester's; consumed. 0: the kernel serves the connection; -errno.
  */
 static int hand_to_kernel(struct inet_sock *so, int twin)
 {
@@ -159,13 +159,15 @@ static int hand_to_kernel(struct inet_sock *so, int twin)
 		sys_close_fd(&twin);
 		return kernel_handover(so, VERDICT_SHARED);
 	}
-	/* Our program closed it: there is no twin of it here any more. */
+	/* Our program closed it, so there is no twin here any more. */
 	if (twin < 0 || !so->sharing->cookie || share_cookie(twin) != so->sharing->cookie) {
 		sys_close_fd(&twin);
 		return -EBADF;
 	}
+	/* Pairs with sock_twin(). */
 	__atomic_store_n(&so->sk.twin, twin, __ATOMIC_RELEASE);
 	rc = kernel_handover(so, VERDICT_SHARED);
+	/* Pairs with sock_twin(), before the descriptor is closed. */
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELEASE);
 	sys_close_fd(&twin);
 	if (rc)
@@ -175,7 +177,6 @@ static int hand_to_kernel(struct inet_sock *so, int twin)
 	return 0;
 }
 
-/* *twin is consumed. */
 void share_on_nack(struct channel *ch, const struct message *message, int *twin)
 {
 	struct export *export = find_export(ch, message->id);
@@ -187,18 +188,18 @@ void share_on_nack(struct channel *ch, const struct message *message, int *twin)
 	take_back(export);
 	if (!(message->flags & MESSAGE_FLAG_UNABLE))
 		return;
-	so = share_find(message->id); /* nobody may need it any more */
+	so = share_find(message->id); /* it may have been dropped */
 	if (!so || sock_is_exported(&so->sk) || so->tcp.dead)
 		return;
 	rc = hand_to_kernel(so, *twin);
 	*twin = -1;
 	if (!rc)
 		return;
-	log_debug("a connection cannot be given to the kernel: %s", strerror(-rc));
+	log_debug("kernel handover of a connection failed: %s", strerror(-rc));
 	channel_send(ch, MESSAGE_STAYS, message->id, 0, -1);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------- */
+/* ---- request ----------------------------------------------------------------------- */
 
 static void request_now(struct inet_sock *so)
 {
@@ -216,13 +217,12 @@ static void request_now(struct inet_sock *so)
 		return;
 	}
 	sharing_set_state(so->sharing, SHARING_REQUESTED);
-	/* While the rings are opened the connection is still looked after. */
+	/* The owner still serves the connection while the rings are opened. */
 	if (!share_is_member(so))
 		transfer_prepare(so);
 	channel_send(ch, MESSAGE_REQUEST, so->id, 0, -1);
 }
 
-/* For the program, or for somebody who asked us: not before it is polite. */
 void share_request_for(struct inet_sock *so)
 {
 	struct sharing *sharing = share_of(so);
@@ -263,14 +263,14 @@ bool share_serve_requests(struct channel *ch)
 		bool done = false;
 
 		if (!channel_holds(ch, want->id)) {
-			done = true; /* it was closed there since */
+			done = true; /* closed there meanwhile */
 		} else if (!so || !share_is_known_to_children(so)) {
 			channel_send(ch, MESSAGE_LOST, want->id, 0, -1);
 			done = true;
 		} else if (share_is_member(so)) {
 			done = share_admit(so, ch);
 		} else if (sock_is_exported(&so->sk)) {
-			/* If it is there, it went there after it was asked for. */
+			/* If ch's side owns it, it arrived there after the request. */
 			done = share_toward(so) == ch && !sharing_is(so, SHARING_IN_TRANSIT);
 			if (!done && share_toward(so) != ch)
 				share_request_for(so);
@@ -291,7 +291,7 @@ static bool is_requested_from(const struct inet_sock *so, const struct channel *
 	return sharing_is(so, SHARING_REQUESTED) && so->sharing->toward == ch;
 }
 
-/* It will not come, nor be the kernel's. */
+/* The connection cannot be imported, and the kernel cannot take it: calls that wait fail. */
 static void fail_waiting(struct inet_sock *so, int rc)
 {
 	log_warn("fd %d: a connection of another process cannot be used here: %s",
@@ -301,7 +301,10 @@ static void fail_waiting(struct inet_sock *so, int rc)
 	share_wake_waiters();
 }
 
-/* so: NULL if it is not known here any more.  What no owner wrote the kernel cannot have. */
+/*
+ * Answers an export that could not be imported. so: NULL if it is not known here any more.
+ * Bytes that no owner wrote (-EINVAL) cannot be handed over to the kernel either.
+ */
 static void refuse(struct channel *ch, struct inet_sock *so, uint64_t id, int rc)
 {
 	int twin = so ? sock_twin(&so->sk) : -1;
@@ -312,7 +315,7 @@ static void refuse(struct channel *ch, struct inet_sock *so, uint64_t id, int rc
 			fail_waiting(so, rc);
 		return;
 	}
-	log_debug("fd %d: the connection is to be the kernel's: %s", twin, strerror(-rc));
+	log_debug("fd %d: the owner is asked for kernel handover: %s", twin, strerror(-rc));
 	channel_send(ch, MESSAGE_NACK, id, MESSAGE_FLAG_UNABLE, twin < 0 ? -1 : sys_fd_copy(twin));
 }
 
@@ -336,7 +339,6 @@ void share_on_export(struct channel *ch, const struct message *message, int memf
 	refuse(ch, so, message->id, rc);
 }
 
-/* The calls that wait for it fail. */
 void share_on_stays(struct channel *ch, uint64_t id)
 {
 	struct inet_sock *so = share_find(id);
@@ -355,7 +357,7 @@ void share_on_ack(struct channel *ch, uint64_t id)
 	so = export->so;
 	export_end(export);
 	if (share_is_kept(so) && !share_other_holder(so, ch)) {
-		share_drop(so); /* the message said that we hold it no more */
+		share_drop(so); /* MESSAGE_FLAG_LAST told that we do not hold it any more */
 		return;
 	}
 	share_settle(so);

@@ -1,66 +1,66 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of processes that have connections in common share: see share.h. */
+/* What the files of src/sock/share have in common; see share.h. */
 #ifndef SOCK_SHARE_SHARE_INTERNAL_H
 #define SOCK_SHARE_SHARE_INTERNAL_H
 
 #include "sock/share/channel.h"
 #include "sock/share/share.h"
 
-/* What is under way between us and sharing.toward; nothing of a connection that is here. */
+/* State of an exported socket towards sharing.toward; SHARING_IDLE if it is not exported. */
 enum sharing_state {
 	SHARING_IDLE,
-	SHARING_REQUESTED,  /* it was asked for there */
-	SHARING_IN_TRANSIT, /* it was given there, and is not known to have arrived */
+	SHARING_REQUESTED,  /* requested there */
+	SHARING_IN_TRANSIT, /* exported there, no answer yet */
 };
 
 /*
- * What other processes have to do with a socket; control lock.  Made when it is first
- * needed: a forked child has thousands of sockets that it never uses.
+ * What this process knows about a socket that others hold. Control lock. Made when it is
+ * first needed, because a forked child has thousands of sockets that it never uses.
  */
 struct sharing {
 	struct inet_sock *so;
-	struct list asking;	/* it is to be asked for at ask_at */
-	struct list member;	/* of those that others receive for, too */
-	nsec_t stale;		/* since when nobody accepts what waits; 0: somebody does */
-	struct channel *toward; /* there its owner is; NULL: it is here */
+	struct list asking;	/* in share_process.asking: request it at ask_at */
+	struct list member;	/* in share_process.members */
+	nsec_t stale;		/* since when connections wait unaccepted; 0: none do */
+	struct channel *toward; /* direction of the owner; NULL: this process */
 	nsec_t arrived;
-	uint64_t from; /* ... by this channel: its number */
+	uint64_t from; /* serial of the channel it arrived by */
 	nsec_t ask_at, pause;
-	uint64_t cookie;	      /* the kernel's number of the twin; 0: not needed so far */
-	uint32_t read_to, written_to; /* of the streams, when it arrived */
-	int failed;		      /* it cannot come, nor be the kernel's; told once */
-	enum sharing_state state;     /* written by sharing_set_state() */
-	bool kept;		      /* the program closed it */
-	bool offered;		      /* who joins takes our place ... */
-	nsec_t offered_at;	      /* ... since then, where nobody accepts */
-	bool withdrawing;	      /* it leaves when the last handshake is over ... */
-	nsec_t withdraw_until;	      /* ... or then */
-	struct channel *receiver;     /* to the process that joined; may be gone: receiver_of() */
-	bool passing;		      /* it was asked for on behalf of others only */
-	bool parting;		      /* to the kernel, when toward says that it has left it, too */
-	enum verdict reason;	      /* ... and why */
+	uint64_t cookie;	      /* SO_COOKIE of the twin; 0: not needed so far */
+	uint32_t read_to, written_to; /* positions in the streams when it arrived */
+	int failed;		      /* errno: import and kernel handover failed; reported once */
+	enum sharing_state state;     /* written by sharing_set_state() only */
+	bool kept;		      /* the program closed it, others hold it */
+	bool offered;		      /* MESSAGE_OFFER was sent: the next to join replaces us */
+	nsec_t offered_at;	      /* when it was sent, because nobody accepts here */
+	bool withdrawing;	      /* withdraws when the last handshake is over ... */
+	nsec_t withdraw_until;	      /* ... or at this time */
+	struct channel *receiver; /* to the process that joined; dangling if closed: receiver_of() */
+	bool passing;		  /* requested on behalf of other processes only */
+	bool parting;		  /* falls back to the kernel when toward has left it, too ... */
+	enum verdict reason;	  /* ... for this reason */
 };
 
-/* Control lock, but for what says otherwise. */
+/* Sharing state of this process. Control lock, except where a field says otherwise. */
 struct share_process {
 	struct list channels;
 	struct list kept;      /* of inet_sock.link: closed here, held by others */
-	struct list asking;    /* of sharing.asking: to be asked for, at sharing.ask_at */
-	struct list exports;   /* on their way to others */
-	struct list members;   /* of sharing.member: here, and received for by others, too */
-	struct channel *up;    /* to our parent */
-	struct channel *fresh; /* of the fork() under way */
-	int fresh_fd;	       /* its other end */
-	int epoll_fd;	       /* of all channels; hidden; -1: there never was one */
+	struct list asking;    /* of sharing.asking: to be requested at sharing.ask_at */
+	struct list exports;   /* of struct export: sent, not yet acknowledged */
+	struct list members;   /* of sharing.member: we receive, and others may, too */
+	struct channel *up;    /* to the parent; NULL: none, or it is gone */
+	struct channel *fresh; /* of the fork() in progress */
+	int fresh_fd;	       /* the other end of fresh */
+	int epoll_fd;	       /* of all channels; hidden; -1: not yet made */
 	bool exiting;
-	bool executing;	     /* nothing comes or goes: the next image reads the messages */
-	struct list pending; /* connections nobody has accepted, handed on and not yet received */
+	bool executing;	     /* exec in progress: channels are left to the next image */
+	struct list pending; /* of struct pending: sent, not yet received */
 	/* internal thread */
 	bool readable;
 	/* any, atomic */
-	uint32_t turns; /* counts arrivals and the like: what calls wait for */
-	int busy;	/* there is something to do for share_run() */
-	int looking;	/* members may not be empty */
+	uint32_t turns; /* futex: counts changes that blocked calls wait for */
+	int busy;	/* share_run() has something to do */
+	int looking;	/* members may not be empty: share_run() looks at them */
 	int look;	/* some socket has SOCK_ASKED */
 };
 
@@ -73,189 +73,248 @@ static inline bool sharing_is(const struct inet_sock *so, enum sharing_state sta
 	return (so->sharing ? so->sharing->state : SHARING_IDLE) == state;
 }
 
-/* ---- share.c --------------------------------------------------------------------------- */
+/* ---- share.c ----------------------------------------------------------------------- */
 
-/* The lists are there. */
+/* Initialises the lists of share_process, once. */
 void share_init(void);
-/* There is something to do for the internal thread. */
+/* any: makes the internal thread call share_run() soon. */
 void share_busy(void);
-/* Is there anything that a child could use? */
+/* Is there any socket that a child could use? */
 bool share_has_sockets(void);
 /*
- * To a child that is going to be made: what it holds is what there is. Its end is hidden, and
- * the caller's. NULL: there is nothing to hold, or no memory.
+ * A channel to a child that is about to be made; it records what the child will hold. *end:
+ * the child's end, hidden; the caller owns it. NULL: there is nothing to share, or no
+ * memory.
  */
 struct channel *share_new_channel(int *end);
-/* Its messages are read from now on. */
+/* Adds the channel to share_process.channels and reads its messages from now on. */
 void share_listen_to(struct channel *ch);
-/* It acts on what has come so far; ch may be gone then. */
+/* Acts on all messages received so far; ch may be destroyed then. */
 void share_read(struct channel *ch);
-/* What can be read of fd wakes the internal thread, for share_serve(). */
+/*
+ * The internal thread calls share_serve() when fd becomes readable. False: that is
+ * impossible.
+ */
 bool share_watch(int fd);
-/* A child may have it open for longer, and its end would be told for so long. */
+/*
+ * Before the channel's descriptor is closed. A child may still have it open, and epoll
+ * would report its end for as long.
+ */
 void share_unwatch(const struct channel *ch);
-/* Others may hold this one from now on. */
+/* Other processes may hold sockets up to this number from now on. */
 void share_note_held(uint64_t id);
-/* NULL: no memory. */
+/*
+ * so->sharing, made if there is none. NULL: no memory. Until then, an exported socket has
+ * its owner at the parent.
+ */
 struct sharing *share_of(struct inet_sock *so);
-/* In which direction its owner is; NULL: here, or nobody knows any more. */
+/* The direction of the owner; NULL: this process, or nobody knows any more. */
 struct channel *share_toward(const struct inet_sock *so);
+/* so->sharing exists: sets the direction of the owner, NULL: this process. */
 void share_set_toward(struct inet_sock *so, struct channel *ch);
-/* A channel to processes that hold it, but not that one; NULL: there is none. */
+/* A channel to a process that holds so, other than but; NULL: there is none. */
 struct channel *share_other_holder(const struct inet_sock *so, const struct channel *but);
+/* Is so a connection that is here? */
 bool share_may_export(const struct inet_sock *so);
-/* Would a child made now have it away? */
+/* Would so be exported in a child made now? */
 bool share_is_known_to_children(const struct inet_sock *so);
+/* Did the program close so, while others hold it? */
 bool share_is_kept(const struct inet_sock *so);
-/* It went to the kernel: who holds it learns that. */
+/* Sends MESSAGE_TO_KERNEL to everyone who holds the socket. */
 void share_tell_to_kernel(uint64_t id);
+/* The socket of this number, kept ones included; NULL: none. */
 struct inet_sock *share_find(uint64_t id);
-/* Calls that wait look again. */
+/* Wakes the calls that wait in share_fetch(). */
 void share_wake_waiters(void);
-/* Kept, and for nobody: the object goes, and what it has here ends. */
+/*
+ * so is kept, and nobody holds it any more: ends the connection, if it is here, and the
+ * object.
+ */
 void share_drop(struct inet_sock *so);
-/* The process that had it died: it is here, and reset. */
+/*
+ * The owner is gone: so is here and reset. A kept socket is dropped, a member joins, and a
+ * socket that is leaving for the kernel leaves now.
+ */
 void share_lose(struct inet_sock *so);
 /*
- * A member that is away becomes the kernel's.  Not before its owner has left it: who calls
- * meanwhile is answered there, and nobody would accept him.
+ * An exported member falls back to the kernel, but only after its owner has: until then the
+ * owner answers new connections, and nobody would accept them.
  */
 void share_member_to_kernel(struct inet_sock *so, enum verdict reason);
-/* Kept, and perhaps for nobody. */
+/* If so is kept and nobody else holds it: drops it. */
 void share_settle(struct inet_sock *so);
-/* away, and known to nobody: its owner is there. False: no memory. */
+/* so is exported and in no list yet: sets its owner's direction. False: no memory. */
 bool share_begin_toward(struct inet_sock *so, struct channel *ch);
-/* Kept, and the program has it again, as fd. */
+/* so is kept, and the program has it again, as fd. */
 void share_revive(struct inet_sock *so, int fd);
-/* The kernel's number of a twin; 0: it is gone. */
+/* SO_COOKIE of a twin; 0: it is closed. */
 uint64_t share_cookie(int fd);
-/* Reads messages; does what is due. True: something is left for soon. */
+/*
+ * share_receive() reads all channels. share_serve() answers requests, sends what is due and
+ * flushes; true: something is left to do soon.
+ */
 void share_receive(void);
 bool share_serve(void);
 
-/* A listener or datagram socket: it has members instead of an owner. */
+/* Is it a listener or datagram socket, which has members instead of an owner? */
 static inline bool share_is_member(const struct inet_sock *so)
 {
 	return so->inet != INET_TCP;
 }
 
-/* ---- share_export.c: connections on their way --------------------------------------------- */
+/* ---- share_export.c: connections in transit ---------------------------------------- */
 
-/* For the program, or for somebody who asked us: not before it is polite. */
+/*
+ * Requests the connection, for the program or for another process, at sharing.ask_at at the
+ * earliest.
+ */
 void share_request_for(struct inet_sock *so);
-/* Asks for what is due. True: something is left for later. */
+/* Sends requests that are due. True: some are left for later. */
 bool share_request_due(void);
-/* Serves what was asked for there, as far as it is time. False: something is left. */
+/* Answers the requests of the other end that may be answered by now. False: some are left. */
 bool share_serve_requests(struct channel *ch);
-/* It was given there, and has not arrived. */
+/* Was it exported there, and is there no answer yet? */
 bool share_is_in_transit(const struct channel *ch, uint64_t id);
-/* What did not arrive there is ours again. */
+/* Takes back all exports to ch that were not acknowledged. */
 void share_exports_back(const struct channel *ch);
+/* The share_on_ functions act on legal messages.  memfd stays the caller's. */
 void share_on_export(struct channel *ch, const struct message *message, int memfd);
 void share_on_ack(struct channel *ch, uint64_t id);
-/* *twin: of the sender, or -1; it is consumed where it is needed. */
+/* *twin: the sender's, or -1; set to -1 if it was consumed. */
 void share_on_nack(struct channel *ch, const struct message *message, int *twin);
 void share_on_stays(struct channel *ch, uint64_t id);
 
-/* ---- share_late.c: frames that came after a connection had left -------------------------- */
+/* ---- share_late.c: frames that came after a connection was exported ---------------- */
 
 /*
- * holder of the ring where it came: a copy of pkt follows connection id to the other end of the
- * channel of this number.  False: no memory.
+ * holder of the ring where pkt arrived: sends a copy of it after connection id, by the
+ * channel of this number. False: no memory.
  */
 bool share_late(uint64_t channel, uint64_t id, const struct pkt *pkt);
-/* What has come so far goes out. */
+/* Sends all frames posted so far. */
 void share_send_late(void);
-/* From whoever gave us the connection, for as long as such frames may come. */
+/*
+ * Delivers late frames, if they come by the channel the connection came by, and soon after
+ * it.
+ */
 void share_on_late(struct channel *ch, const struct message *message, int memfd);
-/* Connection so has come by that channel before anybody had accepted it: so may its frames. */
+/* so, not yet accepted by the program, came by that channel; its late frames may follow. */
 void share_note_arrival(uint64_t channel, struct inet_sock *so);
-/* In a forked child: nothing of that is ours. */
+/* In a forked child: forgets frames and arrivals of the parent. */
 void share_forget_late(void);
 
-/* ---- share_message.c ----------------------------------------------------------------------- */
+/* ---- share_message.c --------------------------------------------------------------- */
 
 /*
- * What a message asks for is done, if it is legal; memfd is consumed. False: it is not, which
+ * Acts on a message, if it is legal. Consumes memfd. False: it is illegal, and the caller
  * ends the channel.
  */
 bool share_act(struct channel *ch, const struct message *message, int memfd);
 
-/* ---- share_receivers.c --------------------------------------------------------------------- */
+/* ---- share_receivers.c ------------------------------------------------------------- */
 
+/* so is exported: joins its receivers.  used: when the program asked for it; 0: it did not. */
 void share_join(struct inet_sock *so, nsec_t used);
-/* True: it is kept, until one of the others receives. */
+/* The program closed so. True: it is kept and goes on receiving until another process joins. */
 bool share_close_member(struct inet_sock *so);
-/* Others want to receive, too. False: not now. */
+/* Lets ch's side join the receivers of so. False: not now, try again. */
 bool share_admit(struct inet_sock *so, struct channel *ch);
-#define PENDING_HOPS_MAX 8 /* of what nobody is there to accept */
-/* It was sent there, and has not been received. */
+#define PENDING_HOPS_MAX 8 /* times that a pending connection is forwarded */
+/* Was a MESSAGE_PENDING for this listener sent there and not yet answered? */
 bool share_is_pending_at(const struct channel *ch, uint64_t id);
 void share_on_join(struct channel *ch, const struct message *message);
-/* Another process asks this one to receive: if it was about to leave the members, it stays. */
+/* Another process offers its place: if so is withdrawing, it stays. */
 void share_member_stays(struct inet_sock *so, struct channel *ch);
+/* *memfd: set to -1 if it was consumed. */
 void share_on_pending(struct channel *ch, const struct message *message, int *memfd);
 void share_on_received(struct channel *ch, uint64_t id);
-/* True: look again soon. */
+/*
+ * Goes on with members that withdraw, and offers the place of members where connections
+ * wait unaccepted. True: look again soon.
+ */
 bool share_look_at_members(void);
+/* Takes back all that was sent to ch and not received. */
 void share_pending_back(struct channel *ch);
 
-/* ---- pass_mark.c: what the twin of a connection that was sent tells its receivers ---------- */
+/* ---- pass_mark.c: what the twin of a passed connection tells its receivers --------- */
 
 struct pass_mark {
-	uint64_t key;	/* the senders' names are made of it; the same for all of them */
-	uint32_t first; /* the first name that may be one of ours: strangers have those before it */
+	uint64_t key;	/* senders' addresses are made of it; the same for all senders */
+	uint32_t first; /* the first name that may be a sender's: strangers have those before it */
 };
 
-/* False: it was not sent. */
+/* False: fd has no mark: it was not passed. */
 bool pass_mark_get(int fd, struct pass_mark *mark);
 bool pass_mark_set(int fd, const struct pass_mark *mark);
 
-/* ---- pass_transit.c: what was sent by SCM_RIGHTS and not yet received ------------------------ */
+/* ---- pass_transit.c: connections sent by SCM_RIGHTS and not yet received ----------- */
 
-/* True: look again soon. */
+/* Accepts receivers that connect, and ends messages that are over. True: look again soon. */
 bool pass_serve(void);
-/* Somebody calls, and there is no descriptor for him: it is to be tried now and then. */
+/*
+ * A receiver is waiting to connect, and there is no descriptor for it: call pass_serve()
+ * now and then.
+ */
 bool pass_is_paused(void);
-/* It is on its way to somebody; he stands for those who hold it. NULL: it is not. */
+/*
+ * The channel that stands for the receivers of a connection in transit; it is never read.
+ * NULL: the connection is not in transit.
+ */
 struct channel *pass_holder(uint64_t id);
+/* Is any connection in transit? */
 bool pass_any(void);
-/* Somebody received it. */
+/* A receiver sent MESSAGE_CLAIM. */
 void pass_on_claim(struct channel *ch, const struct message *message);
+/* A receiver of the connection is known: one message less is in transit. */
 void pass_received(uint64_t id);
-/* Those who receive it now will find it here. 0; -EBUSY: the twin cannot be marked; -errno. */
+/*
+ * so is about to be sent by unix_fd, in message ticket: marks its twin and listens for
+ * receivers. 0; -EBUSY: the twin cannot be marked; -errno.
+ */
 int pass_send(struct inet_sock *so, int unix_fd, uint64_t ticket);
 /*
- * An end for a channel to whoever sent the twin with this mark; -errno.  Any thread, without
- * the control lock: it may wait for a second.
+ * Connects to a process that sent the twin with this mark. A descriptor for a channel, the
+ * caller's; -errno. Any thread, without the control lock: it may block for a second.
  */
 int pass_connect(const struct pass_mark *mark);
 void pass_fork_child(void);
 
-/* ---- share_member.c: listeners and datagram sockets ------------------------------------ */
+/* ---- share_member.c: listeners and datagram sockets -------------------------------- */
 
-/* Can several processes receive for it, or could they if it were here? */
+/*
+ * Is so a listener or datagram socket for which several processes receive, or could if it
+ * were not exported?
+ */
 bool member_is(const struct inet_sock *so);
-/* As transfer_begin_exported(), of the part that is of the kind. */
+/* The part of transfer_begin_exported() that is specific to members. */
 void member_begin_exported(struct inet_sock *so);
-/* It is away: joins those who receive. 0, SOCK_KERNEL: not here, see so->verdict; -EAGAIN. */
+/*
+ * so is exported: joins its receivers. 0; SOCK_KERNEL: the interface cannot be used here,
+ * see so->verdict; -EAGAIN.
+ */
 int member_arrive(struct inet_sock *so);
-/* After member_stop(): a SYN that was steered here may still come; what has begun may take to end. */
+/* nsec after member_stop(): for SYNs steered here before, and for handshakes to end. */
 #define MEMBER_LATE (20 * NSEC_PER_MSEC)
 #define MEMBER_HANDSHAKES_MAX (NSEC_PER_SEC / 2)
-/* No new ones begin here. */
+/* Starts no new handshakes: new packets go to the other receivers. */
 void member_stop(struct inet_sock *so);
-/* They do again.  False: not all of them can. */
+/* Undoes member_stop(). False: not all flows could be started. */
 bool member_start(struct inet_sock *so);
-/* Has a handshake begun here that is not over? */
+/* Is any handshake in progress here? */
 bool member_has_handshakes(struct inet_sock *so);
-/* Nobody here waits for it, and nothing waits in it. */
+/* No thread blocks on it, and no epoll set watches it. */
 bool member_is_idle(struct inet_sock *so);
-/* Receives no more and is away. */
+/* Stops receiving: so is exported. */
 void member_leave(struct inet_sock *so);
-/* A connection that was not accepted, off its ring, for that channel; false: there is none. */
+/*
+ * Exports an unaccepted connection, or all unread datagrams, for the channel of this
+ * serial. False: there is none.
+ */
 bool member_take_off(struct inet_sock *so, uint64_t channel, int *memfd);
-/* One of them comes by a channel, or comes back (0). 0 or -errno. */
+/*
+ * Imports what member_take_off() exported; channel: serial of the one it came by, 0: it
+ * came back. 0 or -errno.
+ */
 int member_take_pending(struct inet_sock *so, uint64_t channel, int memfd);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames that came after a connection, accepted or not, had left for another process, and
- * before its frames were steered there.  The peer would send them again, of a lone segment
- * after 200 ms; they follow the connection instead, as they are, several to a memfd, each
- * behind its length.
+ * Late frames: those that arrived after a connection, accepted or not, was exported, and
+ * before its frames were steered to the other process. The peer would repeat them, a lone
+ * segment only after 200 ms; instead they are sent after the connection, unchanged, several
+ * to a memfd, each behind its length.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -17,7 +17,10 @@
 #include "sock/share/transfer.h"
 #include "sock/tcp/tcp_sock.h"
 
-/* Frames wait at the giver, and messages on the way. */
+/*
+ * The longest delay of a late frame: frames wait at the exporter, and messages in the
+ * channel.
+ */
 #define LATE_MAX (2 * QUARANTINE_TIME)
 
 struct late {
@@ -60,7 +63,7 @@ static struct late *next_of(const struct late *late)
 	return (struct late *)(void *)late->item.link.next;
 }
 
-/* All of the connection that late is of, as far as they follow each other; frees them. */
+/* Writes all frames of late's connection that follow each other, and frees them. The rest. */
 static struct late *write_frames(struct late *late, int memfd)
 {
 	uint64_t channel = late->channel, id = late->id;
@@ -95,9 +98,9 @@ void share_send_late(void)
 	}
 }
 
-/* ---- what comes ------------------------------------------------------------------------------ */
+/* ---- late frames that arrive ------------------------------------------------------- */
 
-/* Of this connection, and no other. */
+/* Delivers pkt if it belongs to this connection. */
 static void take_in(struct inet_sock *so, struct pkt *pkt)
 {
 	enum drop reason = DROP_SOCK_EXPORTED;
@@ -118,7 +121,7 @@ static void take_in(struct inet_sock *so, struct pkt *pkt)
 	ring_release_cold(ring);
 }
 
-/* Connections that came here before anybody had accepted them; the last ones. Control lock. */
+/* The latest connections that were imported before the program accepted them. Control lock. */
 static struct arrival {
 	struct flow_key key;
 	struct sock_ref ref;
@@ -137,7 +140,7 @@ void share_note_arrival(uint64_t channel, struct inet_sock *so)
 						  .at = clock_now()};
 }
 
-/* Whoever handed something on may say what came for that, and for nothing else. */
+/* A process that sent a connection may send its late frames, and no others. */
 static struct arrival *find_arrival(uint64_t channel, const struct flow_key *key)
 {
 	for (unsigned i = 0; i < sizeof(arrivals) / sizeof(*arrivals); i++) {
@@ -150,7 +153,10 @@ static struct arrival *find_arrival(uint64_t channel, const struct flow_key *key
 	return NULL;
 }
 
-/* It has left from here as well: to its stand-in, so that the frame follows once more. */
+/*
+ * The connection was exported from here as well: delivers pkt to its quarantine flow, so
+ * that it is sent on.
+ */
 static void forward(const struct flow_key *key, struct pkt *pkt)
 {
 	enum drop reason = DROP_NO_FLOW;

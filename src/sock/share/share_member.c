@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Listeners and bound datagram sockets of several processes: each that uses one is a
- * member of its flow's receivers (ring/reuseport.h), and what arrives is spread. In a process
- * that does not use it the socket is away.
+ * Members: listeners and bound datagram sockets of several processes. Each process that
+ * uses one is a member of its flow's receivers (ring/reuseport.h), over which packets are
+ * spread. In a process that does not use it the socket is exported.
  */
 #include "sock/share/share_internal.h"
 
@@ -17,7 +17,7 @@
 #include "sock/tcp/timewait.h"
 #include "sock/udp/udp_sock.h"
 
-#define DATAGRAMS_MAX 16384 /* in one piece, on their way to another process */
+#define DATAGRAMS_MAX 16384 /* transferred at once */
 
 bool member_is(const struct inet_sock *so)
 {
@@ -33,15 +33,16 @@ static uint32_t exported_events(const struct inet_sock *so)
 	return SOCK_EXPORTED | (so->inet == INET_UDP ? EPOLLOUT | EPOLLWRNORM : 0u);
 }
 
-/* Not yet known to anybody, or holding home. */
+/* so is known to no other thread, or its home is held. */
 static void become_exported(struct inet_sock *so)
 {
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
+	/* Pairs with the load of ops in each wrapper: the table is complete. */
 	__atomic_store_n(&so->sk.ops, sock_upcalls.exported_ops[so->inet], __ATOMIC_RELEASE);
 	sock_set_events(so, exported_events(so));
 }
 
-/* The kind's own part, as it was made. */
+/* Resets the part of the socket that is specific to its kind. */
 static void blank_part(struct inet_sock *so)
 {
 	unsigned backlog = so->inet == INET_LISTEN ? so->listen.backlog : 0;
@@ -63,7 +64,7 @@ void member_begin_exported(struct inet_sock *so)
 	become_exported(so);
 }
 
-/* The flows are joined, and the socket is an ordinary one. */
+/* Joins the flows; the socket has its ordinary calls then. */
 int member_arrive(struct inet_sock *so)
 {
 	struct ring *ring;
@@ -76,6 +77,7 @@ int member_arrive(struct inet_sock *so)
 	sock_port_claim(so);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return -EAGAIN;
+	/* Pairs with the load of ops in each wrapper: the flows are joined. */
 	__atomic_store_n(&so->sk.ops,
 			 so->inet == INET_UDP ? &udp_kind.ops[ring_mode] : &tcp_kind.ops[ring_mode],
 			 __ATOMIC_RELEASE);
@@ -132,14 +134,14 @@ bool member_has_handshakes(struct inet_sock *so)
 
 		if (!ring_hold_cold(f->ring))
 			continue;
-		ring_drain(f->ring); /* it may have come, and was not looked at */
+		ring_drain(f->ring); /* a frame may have arrived that was not processed */
 		some |= f->shard && f->shard->l.pending;
 		ring_release_cold(f->ring);
 	}
 	return some;
 }
 
-/* A connection nobody has accepted, off its ring: its bytes, or -errno. */
+/* Exports the oldest unaccepted connection. 0 or -errno. */
 static int take_pending(struct inet_sock *so, uint64_t channel, int *memfd)
 {
 	struct list *link = NULL;
@@ -157,11 +159,11 @@ static int take_pending(struct inet_sock *so, uint64_t channel, int *memfd)
 		return -ENOENT;
 	child = container_of(link, struct inet_sock, accept_link);
 	rc = transfer_export(child, channel, so->id, memfd);
-	sock_end(child); /* what could not be written is closed */
+	sock_end(child); /* closes the connection if the export failed */
 	return rc;
 }
 
-/* All datagrams that nobody has read: in pieces they could overtake each other. */
+/* Takes all unread datagrams at once: in several messages they could overtake each other. */
 static int take_datagrams(struct inet_sock *so, int *memfd)
 {
 	struct ring *ring;
@@ -208,7 +210,7 @@ void member_leave(struct inet_sock *so)
 	ring_release_cold(ring);
 }
 
-/* As a handshake that was completed here. */
+/* An accepted child, as a handshake that ended here makes it. */
 static struct inet_sock *make_child(const struct inet_sock *so)
 {
 	struct inet_sock *child = sock_alloc(SOCK_TYPE_TCP);
@@ -238,7 +240,7 @@ static int take_in_datagrams(struct inet_sock *so, int memfd)
 	while (most-- && (pkt = transfer_next_frame(memfd, &at))) {
 		if (frame_parse(pkt, FRAME_PARTIAL_CSUM, &key) != DROP_NONE ||
 		    udp_input(so, ring, pkt, false) != DROP_NONE)
-			pkt_free(pkt); /* as a queue that is full */
+			pkt_free(pkt); /* dropped, as if the queue were full */
 	}
 	ring_release_cold(ring);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The messages that processes which have sockets in common send each other: what each does. */
+/* The messages between processes that share sockets: which are legal, and what each does. */
 #include "base/sys.h"
 #include "sock/move/kernel_handover.h"
 #include "sock/share/share_internal.h"
@@ -23,7 +23,7 @@ static void on_offer(struct channel *ch, uint64_t id)
 	if (!so) {
 		channel_send(ch, MESSAGE_CLOSED, id, 0, -1);
 	} else if (share_is_member(so) && share_is_kept(so) && !share_other_holder(so, ch)) {
-		return; /* it was offered there as well, and waits for that */
+		return; /* offered to ch as well, and waits for its answer */
 	} else if (share_is_member(so) && share_of(so)) {
 		so->joins = true;
 		share_member_stays(so, ch);
@@ -41,22 +41,27 @@ static void on_lost(struct channel *ch, uint64_t id)
 {
 	struct inet_sock *so = share_find(id);
 
-	/* What we have given and it has not taken is still ours, though it closed it meanwhile. */
+	/*
+	 * A connection that we exported and ch did not acknowledge is still ours, even if
+	 * ch closed it.
+	 */
 	if (so && sock_is_exported(&so->sk) && share_toward(so) == ch &&
 	    !sharing_is(so, SHARING_IN_TRANSIT))
 		share_lose(so);
 }
 
 /*
- * Its twin, which is the same file as ours, has the connection; or the kernel receives for
- * it at the other end, and so here.
+ * The sender handed the socket over to the kernel. The connection is in the sender's twin,
+ * which is the same file as ours; or the kernel receives for the listener or datagram
+ * socket there, and so here.
  */
 static void on_to_kernel(struct channel *ch, uint64_t id)
 {
 	struct inet_sock *so = share_find(id);
 
 	if (!so) {
-		channel_send(ch, MESSAGE_CLOSED, id, 0, -1); /* he may wait for us */
+		channel_send(ch, MESSAGE_CLOSED, id, 0,
+			     -1); /* the sender may wait for our answer */
 		return;
 	}
 	if (share_is_member(so) && sock_is_exported(&so->sk) && share_toward(so) &&
@@ -91,11 +96,11 @@ static bool is_channel(int fd)
 	       !sys_getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) && type == SOCK_SEQPACKET;
 }
 
-/* Whom we had in the middle has gone, and the next one is at the end of his channel. */
+/* The process between us and the next one exits; *fd is its channel to the next one. */
 static bool on_reroute(struct channel *ch, int *fd)
 {
 	if (*fd < 0)
-		return true; /* there was no room for it here: this one ends by itself */
+		return true; /* no descriptor was free here: this channel ends by itself */
 	if (!is_channel(*fd))
 		return false;
 	share_unwatch(ch);
@@ -106,7 +111,7 @@ static bool on_reroute(struct channel *ch, int *fd)
 	return share_watch(ch->fd);
 }
 
-/* Its other end was executed and holds what it named, nothing else. */
+/* The other end executed a program and holds only what it named: closes the rest. */
 static void close_unnamed(struct channel *ch, const struct list *list)
 {
 	list_for_each_safe(link, list) {
@@ -116,7 +121,7 @@ static void close_unnamed(struct channel *ch, const struct list *list)
 			continue;
 		idset_add(&ch->closed, so->id);
 		if (sharing_is(so, SHARING_IN_TRANSIT))
-			continue; /* it is refused there, and comes back */
+			continue; /* its import fails there, and it comes back */
 		if (sock_is_exported(&so->sk) && share_toward(so) == ch)
 			share_lose(so);
 		else
@@ -132,16 +137,16 @@ static void on_inventory_end(struct channel *ch)
 	ch->held = (struct idset){0};
 }
 
-/* ---- which messages are legal --------------------------------------------------------------- */
+/* ---- which messages are legal ------------------------------------------------------ */
 
 /* Where a socket is, as seen from a channel. */
 enum {
-	UNKNOWN = 1 << 0,    /* not known here (any more), or the kernel's */
-	LOCAL = 1 << 1,	     /* a connection, as the following ones */
-	ELSEWHERE = 1 << 2,  /* its owner is at another channel */
-	AT_SENDER = 1 << 3,  /* its owner is at this one */
-	REQUESTED = 1 << 4,  /* ... and was asked for it */
-	IN_TRANSIT = 1 << 5, /* it was given there, and has not arrived */
+	UNKNOWN = 1 << 0,    /* unknown here, or no longer, or served by the kernel */
+	LOCAL = 1 << 1,	     /* a connection that is here */
+	ELSEWHERE = 1 << 2,  /* exported, its owner is behind another channel */
+	AT_SENDER = 1 << 3,  /* exported, its owner is behind this channel */
+	REQUESTED = 1 << 4,  /* ... and it was requested there */
+	IN_TRANSIT = 1 << 5, /* exported to this channel, not yet acknowledged */
 	MEMBER = 1 << 6,     /* a listener or datagram socket */
 	ANYWHERE = (1 << 7) - 1,
 };
@@ -162,8 +167,8 @@ static unsigned place_of(const struct channel *ch, const struct inet_sock *so)
 }
 
 /*
- * About a socket that the other end holds.  What we closed meanwhile is NOWHERE; a program
- * that was executed may hear answers to what its predecessor asked.
+ * Legal places of a socket that the other end holds. A socket that we closed meanwhile is
+ * UNKNOWN. A program that was executed may receive answers to requests of its predecessor.
  */
 static const uint8_t legal[] = {
 	[MESSAGE_REQUEST] = ANYWHERE,
@@ -179,11 +184,11 @@ static const uint8_t legal[] = {
 	[MESSAGE_LATE] = ANYWHERE,
 };
 
-/* About one that it has closed: what crossed a message of ours. */
+/* Legal for a socket that the other end has closed: messages that crossed one of ours. */
 static bool is_legal_when_closed(enum message_kind kind)
 {
 	return kind == MESSAGE_CLOSED || kind == MESSAGE_LOST || kind == MESSAGE_PENDING ||
-	       kind == MESSAGE_LATE; /* after a GIVE with MESSAGE_FLAG_LAST */
+	       kind == MESSAGE_LATE; /* after MESSAGE_EXPORT with MESSAGE_FLAG_LAST */
 }
 
 static bool is_legal(const struct channel *ch, const struct message *message)
@@ -218,9 +223,12 @@ static bool is_legal(const struct channel *ch, const struct message *message)
 	return legal[message->kind] & place_of(ch, share_find(id));
 }
 
-/* ---- acting ---------------------------------------------------------------------------------- */
+/* ---- acting ------------------------------------------------------------------------ */
 
-/* True: it goes on, as messages for somebody else may come; who asks is told. */
+/*
+ * True: the channel goes on, because it was rerouted, and messages meant for another
+ * process may come. A request is answered.
+ */
 static bool is_for_another(struct channel *ch, const struct message *message)
 {
 	if (ch->rerouted && message->kind == MESSAGE_REQUEST)

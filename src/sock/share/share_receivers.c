@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Listeners and datagram sockets of several processes: who receives. Whoever uses one
- * joins; who has joined and does not look steps back, and hands on what waits there.
+ * Which processes receive for a listener or datagram socket that several hold. A process
+ * that uses one joins its receivers; a member whose process does not look at it withdraws,
+ * and sends what waits there to another process.
  */
 #include "sock/share/share_internal.h"
 
@@ -11,19 +12,19 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define IDLE (20 * NSEC_PER_MSEC) /* so long nobody has looked at it */
-#define OFFER_AGAIN (5 * IDLE)	  /* to whoever has not joined by then */
-#define PENDING_MAX 1024	  /* that were sent on to one channel, or back */
+#define IDLE (20 * NSEC_PER_MSEC) /* after this time without a look it is idle */
+#define OFFER_AGAIN (5 * IDLE)	  /* interval of offers */
+#define PENDING_MAX 1024	  /* forwarded to one channel and not yet received */
 
-/* A connection of a listener on its way to another process. */
+/* A connection of a listener, or datagrams, sent to another process and not yet received. */
 struct pending {
 	struct list link;
 	struct channel *to;
-	uint64_t id; /* of the listener */
+	uint64_t id; /* of the listener or datagram socket */
 	int memfd;
 };
 
-/* It is looked at now and then. */
+/* From now on share_look_at_members() looks at it. */
 static void add_member(struct sharing *sharing)
 {
 	list_push_back(&share_process.members, &sharing->member);
@@ -54,7 +55,7 @@ static struct pending *find_pending(const struct channel *to, uint64_t id)
 	return NULL;
 }
 
-/* Its memfd is the caller's, if he took it. */
+/* Closes its memfd, unless the caller took it and set it to -1. */
 static void pending_end(struct pending *pending)
 {
 	list_remove(&pending->link);
@@ -63,7 +64,7 @@ static void pending_end(struct pending *pending)
 	mem_free(pending);
 }
 
-/* Everything that nobody has accepted goes to another process. */
+/* Sends all unaccepted connections, or unread datagrams, to another process. */
 static void send_waiting(struct inet_sock *so, struct channel *to)
 {
 	int memfd;
@@ -87,22 +88,22 @@ void share_member_to_kernel(struct inet_sock *so, enum verdict reason)
 	}
 	sharing->parting = true;
 	sharing->reason = reason;
-	so->verdict = VERDICT_ACCELERATED; /* until then */
+	so->verdict = VERDICT_ACCELERATED; /* until share_lose() */
 	sock_flows_del(so);
-	sharing_set_state(sharing, SHARING_REQUESTED); /* who uses it waits */
+	sharing_set_state(sharing, SHARING_REQUESTED); /* calls on it wait */
 	channel_send(sharing->toward, MESSAGE_TO_KERNEL, so->id, 0, -1);
 }
 
 /*
- * Whoever receives for it shares: we do, too, from now on, and tell the others.  used:
- * when the program asked for it; 0: it did not.
+ * so is exported, and its receivers share from now on: joins them, and tells the other
+ * holders. used: when the program asked for it; 0: it did not.
  */
 void share_join(struct inet_sock *so, nsec_t used)
 {
 	int rc;
 
 	if (so->sharing->parting)
-		return; /* its owner has been told otherwise */
+		return; /* its owner was told that it falls back to the kernel */
 	sharing_set_state(so->sharing, SHARING_IDLE);
 	so->sharing->arrived = used;
 	list_remove(&so->sharing->asking);
@@ -123,7 +124,7 @@ void share_join(struct inet_sock *so, nsec_t used)
 	share_wake_waiters();
 }
 
-/* Nobody on this side holds it any more, as seen from each of those who do. */
+/* Sends MESSAGE_CLOSED to each channel from which no holder of so is left on this side. */
 static void tell_closed(const struct inet_sock *so)
 {
 	list_for_each(link, &share_process.channels) {
@@ -135,8 +136,8 @@ static void tell_closed(const struct inet_sock *so)
 }
 
 /*
- * True: it goes on until one of the others, who may not have used it so far, receives: in
- * between the kernel would.
+ * True: so goes on receiving until another holder, which may not have used it so far,
+ * receives: in between the kernel would.
  */
 bool share_close_member(struct inet_sock *so)
 {
@@ -161,13 +162,13 @@ bool share_close_member(struct inet_sock *so)
 	return true;
 }
 
-/* A listener or datagram socket that others want to receive for, too. False: not now. */
 bool share_admit(struct inet_sock *so, struct channel *ch)
 {
 	int rc = 0;
 
 	if (sock_is_exported(&so->sk) && !so->joins && share_of(so) && so->sharing->toward) {
-		if (!sharing_is(so, SHARING_REQUESTED)) /* who receives has to know first */
+		if (!sharing_is(so,
+				SHARING_REQUESTED)) /* the process that receives has to know first */
 			channel_send(so->sharing->toward, MESSAGE_REQUEST, so->id, 0, -1);
 		sharing_set_state(so->sharing, SHARING_REQUESTED);
 		so->sharing->passing = true;
@@ -182,13 +183,13 @@ bool share_admit(struct inet_sock *so, struct channel *ch)
 	if (rc == -EAGAIN)
 		return false;
 	if (rc)
-		log_debug("fd %d: cannot be received for by others: %s", sock_twin(&so->sk),
+		log_debug("fd %d: other processes cannot receive for it: %s", sock_twin(&so->sk),
 			  strerror(-rc));
 	channel_send(ch, MESSAGE_JOIN, so->id, 0, -1);
 	return true;
 }
 
-/* Can a handshake end here, or even begin, that was steered here before others received? */
+/* Can a handshake end here, or even begin, with a SYN steered here before others received? */
 static bool has_handshakes(struct inet_sock *so, nsec_t now)
 {
 	if (so->inet != INET_LISTEN || now >= so->sharing->withdraw_until)
@@ -198,8 +199,8 @@ static bool has_handshakes(struct inet_sock *so, nsec_t now)
 }
 
 /*
- * The others receive: who does not look here would keep things from them.  A handshake
- * that has begun here ends here first.
+ * Others receive, and connections spread to this member would wait unaccepted: stops
+ * receiving, and sends ch what waits. Handshakes that began here end here first.
  */
 static void withdraw(struct inet_sock *so, struct channel *ch)
 {
@@ -212,7 +213,7 @@ static void withdraw(struct inet_sock *so, struct channel *ch)
 		sharing->withdraw_until = now + MEMBER_HANDSHAKES_MAX;
 	}
 	if (has_handshakes(so, now)) {
-		send_waiting(so, ch); /* what is complete does not wait for the others */
+		send_waiting(so, ch); /* complete connections do not wait for the handshakes */
 		sharing->withdrawing = true;
 		if (!list_linked(&sharing->member))
 			add_member(sharing);
@@ -236,7 +237,7 @@ void share_member_stays(struct inet_sock *so, struct channel *ch)
 {
 	if (!so->sharing || !so->sharing->withdrawing || share_is_kept(so))
 		return;
-	/* What has begun here goes on here. */
+	/* Handshakes that began here go on here. */
 	if (member_start(so)) {
 		so->sharing->withdrawing = false;
 		return;
@@ -245,7 +246,10 @@ void share_member_stays(struct inet_sock *so, struct channel *ch)
 	withdraw(so, ch);
 }
 
-/* Nobody here accepts: who can joins, and says so; until then it goes on, or the kernel would. */
+/*
+ * No thread here accepts: offers the place to all holders. The socket goes on receiving
+ * until one of them joins; in between the kernel would receive.
+ */
 static void offer_to_all(struct inet_sock *so, nsec_t now)
 {
 	if (so->sharing->offered && now - so->sharing->offered_at < OFFER_AGAIN)
@@ -278,7 +282,7 @@ void share_on_join(struct channel *ch, const struct message *message)
 		bool wanted = sharing_is(so, SHARING_REQUESTED) && !so->sharing->passing;
 
 		sharing_set_state(so->sharing, SHARING_IDLE);
-		so->sharing->passing = false; /* who asked us is told next */
+		so->sharing->passing = false; /* the process that requested it is told next */
 		if (wanted)
 			share_join(so, clock_now());
 	} else if (so->sharing->offered || is_idle(so)) {
@@ -289,8 +293,8 @@ void share_on_join(struct channel *ch, const struct message *message)
 }
 
 /*
- * The process that has joined while this one is leaving the receivers; else any that holds the
- * socket.  Another holder may be leaving at the same time: both would hand on to each other.
+ * The process that joined while this one withdraws; else any holder. Another holder may be
+ * withdrawing at the same time, and the two would send connections to each other.
  */
 static struct channel *receiver_of(const struct inet_sock *so)
 {
@@ -305,7 +309,6 @@ static struct channel *receiver_of(const struct inet_sock *so)
 	return share_other_holder(so, NULL);
 }
 
-/* Connections wait where nobody accepts. True: look again soon. */
 bool share_look_at_members(void)
 {
 	bool again = false;
@@ -343,13 +346,16 @@ bool share_is_pending_at(const struct channel *ch, uint64_t id)
 	return find_pending(ch, id) != NULL;
 }
 
-/* Not for ever, and not more than a channel may have. */
+/* Limits the number of hops, and of messages in one channel. */
 static bool may_send_on(const struct channel *to, uint64_t hops)
 {
 	return to && hops < PENDING_HOPS_MAX && to->pending < PENDING_MAX;
 }
 
-/* Here, or on to others who hold the listener, but not to those it came from. */
+/*
+ * Imports a pending connection here, or forwards it to another holder, but not to the one
+ * it came from.
+ */
 static void accept_pending(struct channel *from, uint64_t id, uint64_t hops, int memfd)
 {
 	struct inet_sock *so = share_find(id);
@@ -397,7 +403,7 @@ void share_on_received(struct channel *ch, uint64_t id)
 		pending_end(pending);
 }
 
-/* What was on its way to a process that is gone is looked after here. */
+/* The process at ch's end is gone: takes back what was pending there. */
 void share_pending_back(struct channel *ch)
 {
 	struct pending *pending;

@@ -20,10 +20,10 @@
 #define BYTES_MAX (1ull << 31)
 #define ETH_MTU 1500u
 
-/* What of a socket is not the engine's. */
+/* The part of a snapshot that is not the TCP engine's. */
 struct head {
 	uint32_t magic, version;
-	uint32_t head_size, options_size; /* so that no other build's is taken */
+	uint32_t head_size, options_size; /* reject the bytes of another build */
 	struct endpoint local, remote;
 	uint8_t error, kept_error;
 	uint32_t rcvtimeo, sndtimeo;
@@ -33,7 +33,7 @@ struct head {
 	struct sock_options opt;
 };
 
-/* ---- out --------------------------------------------------------------------------------- */
+/* ---- out --------------------------------------------------------------------------- */
 
 static void fill_head(struct head *h, const struct inet_sock *so)
 {
@@ -55,7 +55,7 @@ static void fill_head(struct head *h, const struct inet_sock *so)
 	h->bound = so->bound;
 	h->bound_addr = so->bound_addr;
 	h->opt = *so->opt;
-	h->opt.accept_options = NULL; /* memory of this process */
+	h->opt.accept_options = NULL; /* a pointer of this process */
 }
 
 static int make_memfd(size_t size, uint8_t **bytes)
@@ -77,7 +77,7 @@ static int make_memfd(size_t size, uint8_t **bytes)
 	return fd;
 }
 
-/* ---- frames ------------------------------------------------------------------------------ */
+/* ---- frames ------------------------------------------------------------------------ */
 
 #define FRAME_MAX (65536u + 64u) /* a datagram with its headers */
 
@@ -114,7 +114,7 @@ struct pkt *transfer_next_frame(int memfd, off_t *at)
 	return pkt;
 }
 
-/* ---- a connection in bytes --------------------------------------------------------------- */
+/* ---- a connection as bytes --------------------------------------------------------- */
 
 /* holder of home: memfd, or -errno. */
 static int write_bytes(const struct inet_sock *so)
@@ -136,12 +136,13 @@ static int write_bytes(const struct inet_sock *so)
 	return fd;
 }
 
-/* Not yet known to anybody, or holding home. */
+/* so is known to no other thread, or its home is held. */
 static void become_exported(struct inet_sock *so)
 {
 	so->connected = false;
 	so->attached = false;
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
+	/* Pairs with the load of ops in each wrapper: the table is complete. */
 	__atomic_store_n(&so->sk.ops, sock_upcalls.exported_ops[INET_TCP], __ATOMIC_RELEASE);
 	sock_set_events(so, SOCK_EXPORTED);
 }
@@ -179,7 +180,7 @@ int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *me
 		quarantine_free(quarantine);
 	tcp_detach(so, ring);
 	become_exported(so);
-	ready_wake_all(&so->sk); /* who waits for it asks for it */
+	ready_wake_all(&so->sk); /* threads that wait for it request it */
 	sock_set_home(so, rings_nowhere());
 	ring_release_cold(ring);
 	return 0;
@@ -192,7 +193,10 @@ void transfer_blank(struct inet_sock *so)
 	become_exported(so);
 }
 
-/* The child has memory of its own: what other threads of the parent did to it is over. */
+/*
+ * In the child's own copy of the memory: what other threads of the parent did to so is
+ * undone.
+ */
 void transfer_begin_exported(struct inet_sock *so)
 {
 	const struct sock_options *opt = options_share(so->opt);
@@ -201,7 +205,7 @@ void transfer_begin_exported(struct inet_sock *so)
 	list_init(&so->sk.watches);
 	list_init(&so->flows);
 	so->sk.waiters = 0;
-	so->opt = opt ? opt : so->opt; /* the parent's copy, which is never freed here */
+	so->opt = opt ? opt : so->opt; /* the parent's options, never freed here */
 	so->move = NULL;
 	so->n_rings = 0;
 	so->candidates = NULL;
@@ -214,10 +218,11 @@ void transfer_begin_exported(struct inet_sock *so)
 		member_begin_exported(so);
 	}
 	ring_get(rings_nowhere());
+	/* Pairs with sock_at_home(): whoever holds this home sees the fields above. */
 	__atomic_store_n(&so->sk.home, rings_nowhere(), __ATOMIC_RELEASE);
 }
 
-/* ---- in ------------------------------------------------------------------------------------ */
+/* ---- in ---------------------------------------------------------------------------- */
 
 void transfer_prepare(struct inet_sock *so)
 {
@@ -248,13 +253,16 @@ static bool is_at(const struct endpoint *known, const struct endpoint *ep)
 				(addr_is_any(&known->addr) || addr_eq(&known->addr, &ep->addr)));
 }
 
-/* Or somebody would have a connection of his choice taken over. */
+/* Without this check a peer process could substitute a connection of its choice. */
 static bool is_of(const struct inet_sock *so, const struct head *h)
 {
 	return is_at(&so->local, &h->local) && is_at(&so->remote, &h->remote);
 }
 
-/* The bytes, mapped: nobody can make them shorter meanwhile.  0 or -errno. */
+/*
+ * Copies the bytes into memory, because the sender can still truncate the memfd. 0 or
+ * -errno.
+ */
 static int map_bytes(int memfd, uint8_t **bytes, size_t *size)
 {
 	off_t len;
@@ -316,7 +324,7 @@ static int change_home(struct inet_sock *so, struct ring *to)
 	return 0;
 }
 
-/* holder of home: the flow, the way to the peer, the engine. */
+/* holder of home: sets up the destination, the engine and the flow. */
 static int put_on_ring(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
 		       const struct head *h, const uint8_t *bytes, size_t size)
 {
@@ -359,9 +367,10 @@ static void become_local(struct inet_sock *so, struct ring *ring)
 	(void)share_nonblock_now(so);
 	so->connected = true;
 	so->verdict = VERDICT_ACCELERATED;
+	/* Pairs with the load of ops in each wrapper: the connection is set up. */
 	__atomic_store_n(&so->sk.ops, &tcp_sock_ops[ring_mode], __ATOMIC_RELEASE);
 	tcp_update_events(so, EPOLLIN | EPOLLOUT);
-	ready_wake_all(&so->sk); /* they look at the rings anew */
+	ready_wake_all(&so->sk); /* blocked threads look for the new home ring */
 	ring_work_add(ring, &so->tcp.flush);
 }
 

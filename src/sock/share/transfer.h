@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A connection travels: off this process as bytes in a memfd, onto a ring of another one.
+ * Transfer of a connection: exported from this process as bytes in a memfd, imported on a
+ * ring of another one.
  *
- * Role		control lock, no ring held.
- * Lifetime	of the bytes: the descriptor's, which is the caller's.  Who wrote them
- *		keeps them until he knows that they were read, or reads them again
- *		himself: between the two the connection is nobody's.
- * Ordering	from transfer_export() on the frames of the connection meet a stand-in here,
- *		for a while also after somebody else has taken its flow: what the
- *		kernel or a listener of ours got they would answer with a reset.  They
- *		are sent after the connection, or dropped: then the peer sends them
- *		again.
+ * Role		control lock, no ring held, except where a function says otherwise.
+ * Lifetime	the bytes live as long as the descriptor, which belongs to the caller.  The
+ *		exporter keeps it until it knows that the connection was imported, or
+ *		imports it again itself: in between no process has the connection.
+ * Ordering	from transfer_export() on, frames of the connection that arrive here meet a
+ *		quarantine flow, for a while also after another process has taken the
+ *		connection's flow.  Otherwise the kernel, or a listener of ours, would
+ *		answer them with a reset.  They are sent after the connection, or
+ *		dropped, and then the peer sends them again.
  *
- * A socket whose connection is elsewhere is away: sock_is_exported().  It lives on
- * rings_nowhere() and has no other event than that; its calls are those of share.c.
+ * A socket whose connection is in another process is exported: sock_is_exported().  Its
+ * home is rings_nowhere(), SOCK_EXPORTED is its only event, and its calls are those of
+ * share_calls.c.
  */
 #ifndef SOCK_SHARE_TRANSFER_H
 #define SOCK_SHARE_TRANSFER_H
@@ -21,39 +23,40 @@
 #include "sock/core/inet_sock.h"
 
 /*
- * To the other end of the channel of this number, where id names it: its own, or of the
- * listener that it was not accepted at.  What comes late follows (share_late()).  0, and the socket is away; -EBUSY: it is on the move to another ring, later
- * it works; -errno: it could not be done and nothing has changed.
+ * Exports the connection to the channel of this serial, where id names it: its own number,
+ * or that of the listener that has not accepted it. Late frames follow (share_late()). 0:
+ * the socket is exported, and *memfd is the caller's; -EBUSY: it is being moved to another
+ * ring, try again later; -errno: it failed and nothing has changed.
  */
 int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd);
 
-/* Frames in a memfd, one behind the other.  Any: an empty one, hidden, or -errno. */
+/* any: a new memfd for frames, hidden, or -errno. */
 int transfer_frames(void);
-/* Any: one more; what does not fit is lost, as on the wire. */
+/* any: appends a frame. A frame that does not fit is lost, as on the wire. */
 void transfer_put_frame(int memfd, const struct pkt *pkt);
 /*
- * Any: the frame at *at, which goes on to the next one; its checksums count as verified.  NULL:
+ * any: reads the frame at *at and advances *at. Its checksums count as verified. NULL:
  * there is none, or no memory.
  */
 struct pkt *transfer_next_frame(int memfd, off_t *at);
 
-/* Rings are opened ahead, while the connection can still be reached where it is. */
+/* Opens the rings that an import will need, while the owner still serves the connection. */
 void transfer_prepare(struct inet_sock *so);
 
 /*
- * so is away.  0, and it is here; -EINVAL: nobody wrote these bytes with transfer_export(), or of
- * another connection, as far as its addresses are known;
- * -errno: it stays away.
+ * so is exported: imports the connection. 0; -EINVAL: the bytes were not written by
+ * transfer_export(), or are those of another connection as far as its addresses are known
+ * here; -errno: so stays exported.
  */
 int transfer_import(struct inet_sock *so, int memfd);
 
-/* The socket is away from the beginning: in a forked child, whose parent has it. */
+/* so begins as exported: in a forked child, whose parent has it. */
 void transfer_begin_exported(struct inet_sock *so);
 
-/* so is new, and nobody knows it: a connection that is elsewhere. */
+/* so is new and known to no other thread: makes it an exported connection. */
 void transfer_blank(struct inet_sock *so);
 
-/* The process that had the connection died: so, which is away, is here and reset. */
+/* The owner died: so, which is exported, is here from now on and reset. */
 void transfer_lost(struct inet_sock *so);
 
 #endif
