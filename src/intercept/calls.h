@@ -5,14 +5,15 @@
  *   CALL(type, name, (parameters), (arguments), system call)
  *
  * The table of the real functions, its resolution and the version script of
- * libvma.so come from this list.  The system call is what serves a call that
- * comes while the real functions are being looked up, or where the C library
- * lacks the function; -1: nothing does, ENOSYS.  The last parameter of fcntl()
- * and ioctl(), all but the first of syscall(), and the last of execl() and its like, are
- * "..." in their wrappers.
+ * libvma.so are made from this list.  The system call serves a call that comes
+ * while the real functions are being looked up, or whose function the C library
+ * lacks; -1: no system call does, ENOSYS.  In the wrappers the last parameter of
+ * fcntl(), ioctl(), execl(), execle() and execlp(), and all but the first of
+ * syscall(), are "...".
  *
- * Not here: fork(), see fork.c; open(), pipe() and others that make descriptors we never
- * serve. tests/lint/libc_calls.txt has the reason for each function that is not.
+ * Not here: fork(), see fork.c; open(), pipe() and others that make descriptors
+ * which are never ours.  tests/lint/libc_calls.txt has the reason for each
+ * function that is not here.
  */
 /* socket.c */
 CALL(int, accept, (int fd, struct sockaddr *addr, socklen_t *len), (fd, addr, len), SYS_accept)

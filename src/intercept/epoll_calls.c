@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * epoll.  Each set of the program is known to us from the start, since a socket
- * of ours may be added at any time.
+ * epoll. Every set that the program makes has an object of ours from the start, because a
+ * socket of ours may be added at any time.
  */
 #include "base/clock.h"
 #include "base/param.h"
@@ -10,7 +10,7 @@
 #include "intercept/wrap.h"
 #include "sock/wait/epoll.h"
 
-/* epfd is new: what sock keeps of it, if there is memory. */
+/* epfd is new: makes its object, if there is memory. */
 static int created(int epfd)
 {
 	int saved = errno;
@@ -49,7 +49,7 @@ EXPORT int epoll_create1(int flags)
 	return created(libc.epoll_create1(flags));
 }
 
-/* The set epfd names; sk NULL: it is the kernel's affair. */
+/* The set that epfd names; sk NULL: only the kernel knows it. */
 static struct sock_ref set_get(int epfd)
 {
 	struct sock_ref ref = fd_get(epfd);
@@ -59,13 +59,13 @@ static struct sock_ref set_get(int epfd)
 	return ref;
 }
 
-/* The descriptor is the kernel's; the set wants to know how many of those it has. */
+/* The kernel serves the descriptor; the set counts how many of those it has. */
 static int control_kernel(struct sock_ref set, int epfd, int op, int fd, struct epoll_event *event)
 {
 	int rc;
 
 	if (set.sk)
-		epoll_settle(set.sk->epoll); /* a forked child's own set, first */
+		epoll_settle(set.sk->epoll); /* in a forked child, makes the set its own first */
 	rc = libc.epoll_ctl(epfd, op, fd, event);
 	if (!rc && set.sk && op != EPOLL_CTL_MOD)
 		epoll_note_kernel_fd(set.sk->epoll, op == EPOLL_CTL_ADD ? 1 : -1);
@@ -80,7 +80,7 @@ EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	if (!ref.sk)
 		return control_kernel(set, epfd, op, fd, event);
 	if (!set.sk) {
-		/* A set that is not known to us can only have what is the kernel's. */
+		/* A set without an object of ours can contain only what the kernel serves. */
 		if (ref.sk->type != SOCK_TYPE_EPOLL)
 			sock_to_kernel(ref, VERDICT_CALL);
 		errno = saved;
@@ -96,8 +96,9 @@ EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 }
 
 /*
- * The set epfd names if sock has to wait for it; sk NULL: the kernel's call does.
- * A set that has nothing of ours yet may get it while a thread waits.
+ * The set that epfd names, if our call has to wait for it; sk NULL: the kernel's call does.
+ * now: the call does not wait. A set with nothing of ours may get a socket of ours while a
+ * thread waits.
  */
 static struct sock_ref waited_get(int epfd, bool now)
 {

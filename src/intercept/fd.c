@@ -2,9 +2,9 @@
 /*
  * Calls that close, copy and adjust descriptors.
  *
- * The program's descriptors of one socket of ours are names of one object, the
- * last to go ends it.  Descriptors of the library itself (sys_fd_hide()) look
- * closed to the program: EBADF.
+ * The program's descriptors of one socket of ours are names of one object, which ends with
+ * the last of them. Descriptors of the library itself (sys_fd_hide()) look closed to the
+ * program: EBADF.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -17,9 +17,9 @@
 #include "base/sys.h"
 #include "intercept/wrap.h"
 
-static int any_async; /* any, atomic: some socket ever had O_ASYNC */
+static int any_async; /* any, atomic: some socket has had O_ASYNC */
 
-/* The end of what fd_take() took out. */
+/* Ends a name that fd_take() removed. */
 static void release_name(int fd, struct fd_taken taken)
 {
 	int saved = errno;
@@ -31,7 +31,7 @@ static void release_name(int fd, struct fd_taken taken)
 	errno = saved;
 }
 
-/* A lock in fd_take(), another one in sock_close(): signals are blocked once for both. */
+/* fd_take() takes a lock, sock_close() another one: signals are blocked once for both. */
 void fd_drop(int fd)
 {
 	struct fd_taken taken;
@@ -52,7 +52,7 @@ static __attribute__((noinline, cold)) void drop_stale(int fd)
 	taken = fd_take(fd);
 	if (!taken.ref.sk)
 		return;
-	/* The number means something else by now: the socket must not touch it. */
+	/* The descriptor is a different file by now: the socket must not touch it. */
 	if (taken.other < 0 && sock_twin(taken.ref.sk) == fd)
 		sock_set_twin(taken.ref, -1);
 	release_name(fd, taken);
@@ -77,7 +77,7 @@ EXPORT int close(int fd)
 	return libc.close(fd);
 }
 
-/* Everything in [first, last] but what is hidden. */
+/* Closes all descriptors in [first, last] but the hidden ones. */
 static int close_around_hidden(unsigned first, unsigned last, int flags)
 {
 	while (first <= last) {
@@ -99,10 +99,16 @@ static int close_around_hidden(unsigned first, unsigned last, int flags)
 
 EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
-	/* What fails anyway, what closes nothing, and who closes nothing of ours. */
+	/*
+	 * Calls that fail or close nothing, and a vfork() child, which closes nothing of
+	 * ours.
+	 */
 	if (first > last || (flags & ~CLOSE_RANGE_UNSHARE) || fork_is_vfork_child())
 		return libc.close_range(first, last, flags);
-	/* Our thread would be left behind with the old table, where new sockets are not. */
+	/*
+	 * With CLOSE_RANGE_UNSHARE the internal thread would keep the old table, without
+	 * new sockets.
+	 */
 	if (fd_next(0) >= 0)
 		flags &= ~(int)CLOSE_RANGE_UNSHARE;
 	if (first <= INT_MAX) {
@@ -142,18 +148,18 @@ EXPORT int dup(int fd)
 }
 
 /*
- * The kernel is going to close `to` and to reuse it at once: it loses its entry
- * first.  0 or -errno.
+ * The kernel is about to close `to` and to reuse the number at once, so its entry goes
+ * first. 0 or -errno.
  */
 static int drop_replaced(int fd, int to)
 {
 	if (fd == to)
 		return 0;
 	if (sys_fd_is_hidden(to))
-		return -EBUSY; /* dup2(2): what others are busy with */
+		return -EBUSY; /* dup2(2): the descriptor is in use by others */
 	if (!fd_get(to).sk || fork_is_vfork_child())
 		return 0;
-	if (sys_fcntl(fd, F_GETFD, 0) >= 0) /* else the call fails, and closes nothing */
+	if (sys_fcntl(fd, F_GETFD, 0) >= 0) /* else the call fails and closes nothing */
 		fd_drop(to);
 	return 0;
 }
@@ -179,7 +185,7 @@ EXPORT int dup3(int fd, int to, int flags)
 	return install_copy(fd, libc.dup3(fd, to, flags));
 }
 
-/* Programs that never ask for it, which is almost all, pay a load. */
+/* Programs that never use O_ASYNC, which is almost all of them, pay one load. */
 static void set_async(struct sock_ref ref, int fd, bool on)
 {
 	if (on || __atomic_load_n(&any_async, __ATOMIC_RELAXED)) {
@@ -203,7 +209,7 @@ static int do_fcntl(int fd, int cmd, void *arg)
 		ref = sock_get(fd);
 		if (!ref.sk)
 			return rc;
-		/* The twin has it, too, and another process may have changed it. */
+		/* The flag is of the twin's file, where another process may have changed it. */
 		sock_set_nonblock(ref, rc & O_NONBLOCK);
 		return rc;
 	case F_SETFL:

@@ -19,8 +19,8 @@ struct fd_entry *fd_leaves[FD_ROOT_SIZE];
 _Static_assert(sizeof(fd_root) % PAGE == 0, "nothing else is wiped");
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static int highest = -1; /* any, atomic: no entry is above it */
-static int n_leaves;	 /* lock: no leaf is at or above it */
+static int highest = -1; /* any, atomic: no descriptor above it has an entry */
+static int n_leaves;	 /* table_lock: number of slots of fd_root up to the last leaf */
 
 static void lock_table(void)
 {
@@ -34,10 +34,11 @@ static void unlock_table(void)
 
 static struct fd_entry *leaf_of(int fd)
 {
+	/* Acquire: pairs with entry_make() and fd_fork_child(). */
 	return __atomic_load_n(&fd_root[fd >> FD_LEAF_BITS], __ATOMIC_ACQUIRE);
 }
 
-/* NULL: no leaf. */
+/* NULL: there is no leaf. */
 static struct fd_entry *entry_of(int fd)
 {
 	struct fd_entry *leaf = fd < 0 ? NULL : leaf_of(fd);
@@ -45,7 +46,7 @@ static struct fd_entry *entry_of(int fd)
 	return leaf ? &leaf[fd & (FD_LEAF_SIZE - 1)] : NULL;
 }
 
-/* Lock. */
+/* table_lock held. */
 static void wipe_on_fork(void)
 {
 	static bool done;
@@ -53,11 +54,14 @@ static void wipe_on_fork(void)
 	if (done)
 		return;
 	done = true;
-	/* Before Linux 4.14: a process made past libc uses the table as its parent does. */
+	/*
+	 * Without it, before Linux 4.14, a process made past libc uses the table as its
+	 * parent does.
+	 */
 	sys_call(SYS_madvise, fd_root, sizeof(fd_root), MADV_WIPEONFORK, 0, 0, 0);
 }
 
-/* Lock.  Makes the leaf; NULL: no memory. */
+/* table_lock held. The entry of fd, whose leaf is made if there is none. NULL: no memory. */
 static struct fd_entry *entry_make(int fd)
 {
 	if (!leaf_of(fd)) {
@@ -66,7 +70,10 @@ static struct fd_entry *entry_make(int fd)
 		if (!leaf)
 			return NULL;
 		wipe_on_fork();
-		/* Pairs with fd_get(): the leaf is zero; and who sees it in fd_leaves, in fd_root. */
+		/*
+		 * Each store pairs with fd_leaf(): the leaf is zero, and a thread that sees it in
+		 * fd_leaves sees it in fd_root, too.
+		 */
 		__atomic_store_n(&fd_root[fd >> FD_LEAF_BITS], leaf, __ATOMIC_RELEASE);
 		__atomic_store_n(&fd_leaves[fd >> FD_LEAF_BITS], leaf, __ATOMIC_RELEASE);
 		if (n_leaves <= fd >> FD_LEAF_BITS)
@@ -80,15 +87,19 @@ static void fill_entry(struct fd_entry *entry, int fd, struct sock_ref ref, int 
 	int seen = __atomic_load_n(&highest, __ATOMIC_RELAXED);
 
 	entry->next = next;
-	/* Release: who sees this gen sees that the entry was empty before. */
+	/*
+	 * Pairs with fd_get(): a reader that sees this gen sees that the entry was empty
+	 * before.
+	 */
 	__atomic_store_n(&entry->gen, ref.gen, __ATOMIC_RELEASE);
+	/* Pairs with entry_sock() and fd_get(): the entry is complete. */
 	__atomic_store_n(&entry->sk, ref.sk, __ATOMIC_RELEASE);
 	while (seen < fd && !__atomic_compare_exchange_n(&highest, &seen, fd, true,
 							 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 }
 
-/* Acquire: pairs with fill(), for the rest of the entry. */
+/* Acquire: pairs with fill_entry(), for the rest of the entry. */
 static struct sock *entry_sock(const struct fd_entry *entry)
 {
 	return __atomic_load_n(&entry->sk, __ATOMIC_ACQUIRE);
@@ -96,13 +107,14 @@ static struct sock *entry_sock(const struct fd_entry *entry)
 
 static void empty_entry(struct fd_entry *entry)
 {
+	/* Pairs with entry_sock() and fd_get(). */
 	__atomic_store_n(&entry->sk, NULL, __ATOMIC_RELEASE);
 }
 
 struct fd_entry *fd_missed(int fd)
 {
 	fork_adopt();
-	return leaf_of(fd); /* also when it was being made */
+	return leaf_of(fd); /* the leaf may also have been made meanwhile */
 }
 
 struct sock_ref fd_lookup(int fd)
@@ -110,7 +122,7 @@ struct sock_ref fd_lookup(int fd)
 	return fd_get(fd);
 }
 
-/* Its entry is empty, and in no ring: nobody but us looks at more of it than that. */
+/* fd's entry is empty and in no circular list: no other thread looks at more than its sk. */
 bool fd_install(int fd, struct sock_ref ref)
 {
 	struct fd_entry *entry = entry_of(fd);
@@ -142,8 +154,8 @@ bool fd_install_dup(int fd, int of, struct sock_ref ref)
 }
 
 /*
- * Lock.  Takes fd out of its ring; returns another member, -1: there is none.
- * A child of _Fork() may find a ring that its parent was about to put fd in.
+ * table_lock held. Takes fd out of its circular list; returns another member, -1: there
+ * is none. A child of _Fork() may find a circular list that its parent was about to put fd in.
  */
 static int unlink_name(struct fd_entry *entry, int fd)
 {
@@ -188,7 +200,7 @@ void fd_left(struct sock *sk)
 
 	lock_table();
 	entry = entry_of(sock_twin(sk));
-	/* Round the ring.  As soon as an entry is empty, fd_install() may have it. */
+	/* Along the circular list. As soon as an entry is empty, fd_install() may use it. */
 	while (entry && entry_sock(entry) == sk) {
 		int next = entry->next;
 
@@ -251,6 +263,7 @@ void fd_fork_child(void)
 {
 	pthread_mutex_init(&table_lock, NULL);
 	for (int i = 0; i < n_leaves; i++) {
+		/* Pairs with fd_leaf(): whoever sees the leaf sees its entries. */
 		if (fd_leaves[i])
 			__atomic_store_n(&fd_root[i], fd_leaves[i], __ATOMIC_RELEASE);
 	}
@@ -259,6 +272,7 @@ void fd_fork_child(void)
 bool fd_is_wiped(void)
 {
 	for (int i = 0; i < n_leaves; i++) {
+		/* Acquire: pairs with fd_fork_child() in another thread. */
 		if (fd_leaves[i])
 			return !__atomic_load_n(&fd_root[i], __ATOMIC_ACQUIRE);
 	}

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Functions of the C library that use or replace a descriptor inside, where our wrappers do not
- * see it. These do the same with calls that our wrappers do see.
+ * Functions of the C library that use or replace a descriptor internally, where our
+ * wrappers are not called. Ours do the same with calls that are wrapped.
  *
- * tests/lint/libc_calls.txt lists every function of the C library, and says which ones need this.
+ * tests/lint/libc_calls.txt lists every function of the C library, and says which ones need
+ * this.
  */
 #include <execinfo.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@ void __backtrace_symbols_fd(void *const *frames, int n, int fd);
 
 /* ---- messages ---------------------------------------------------------------------- */
 
-/* "text: reason", as one piece. */
+/* Writes "text: reason" with one call. */
 static void write_message(int fd, const char *text, const char *reason)
 {
 	struct iovec parts[4];
@@ -45,7 +46,7 @@ static void write_message(int fd, const char *text, const char *reason)
 		return;
 }
 
-/* The C library writes to a copy of the descriptor where the file has no orientation yet. */
+/* As long as the FILE has no orientation, the C library writes to a copy of its descriptor. */
 EXPORT void perror(const char *text)
 {
 	int fd = fileno_unlocked(stderr), saved = errno;
@@ -63,7 +64,7 @@ EXPORT void herror(const char *text)
 	write_message(STDERR_FILENO, text, hstrerror(h_errno));
 }
 
-/* One line, by way of a pipe: like the original, this allocates no memory. */
+/* Writes one line, through a pipe: like the original, this allocates no memory. */
 static void write_frame(void *const *frame, const int pipe_fds[2], int fd)
 {
 	char line[1024];
@@ -97,7 +98,10 @@ EXPORT void __backtrace_symbols_fd(void *const *frames, int n, int fd)
 
 /* ---- source filters ---------------------------------------------------------------- */
 
-/* Our sockets are IPv4: the kernel answers for groups of other families. */
+/*
+ * Is it for a socket of ours? Ours are IPv4: the kernel answers for groups of other
+ * families.
+ */
 static bool is_ours(int fd, const struct sockaddr *group, socklen_t len)
 {
 	return sock_get(fd).sk && len >= sizeof(struct sockaddr_in) &&
@@ -139,7 +143,7 @@ EXPORT int setsourcefilter(int fd, uint32_t interface, const struct sockaddr *gr
 	return rc;
 }
 
-/* *n: in, how many sources there is room for; out, how many there are. */
+/* *n: in: for how many sources there is room; out: how many there are. */
 EXPORT int getsourcefilter(int fd, uint32_t interface, const struct sockaddr *group, socklen_t len,
 			   uint32_t *mode, uint32_t *n, struct sockaddr_storage *sources)
 {
@@ -295,7 +299,7 @@ static int use_null_device(void)
 	return 0;
 }
 
-/* The parent leaves by our _exit(), which hands its connections to the child. */
+/* The parent ends by our _exit(), which offers its connections to the child. */
 EXPORT int daemon(int stay_here, int keep_files)
 {
 	pid_t pid = fork();
@@ -306,7 +310,7 @@ EXPORT int daemon(int stay_here, int keep_files)
 		_exit(0);
 	if (setsid() < 0)
 		return -1;
-	/* As in the original, it is no error if that fails. */
+	/* As in the original, a failure is no error. */
 	if (!stay_here)
 		(void)chdir("/");
 	return keep_files ? 0 : use_null_device();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Arguments of the read and write families, checked and gathered as the kernel
- * does it, before a socket sees them.
+ * Arguments of read(), write(), recv(), send() and their variants, checked and gathered as
+ * the kernel does it, before a socket sees them.
  */
 #ifndef INTERCEPT_IO_H
 #define INTERCEPT_IO_H
@@ -17,9 +17,9 @@
 #include "base/user.h"
 #include "intercept/wrap.h"
 
-#define IO_MAX ((size_t)0x7ffff000) /* more is not transferred at a time, as in the kernel */
+#define IO_MAX ((size_t)0x7ffff000) /* bytes transferred at a time, as in the kernel */
 
-/* 0 or -errno; too_many: what more than IOV_MAX is. */
+/* Checks iov and adds up its length. 0 or -errno; too_many: the errno for n > IOV_MAX. */
 static inline int iov_check(const struct iovec *iov, size_t n, int too_many, size_t *total)
 {
 	size_t sum = 0;
@@ -41,13 +41,13 @@ static inline int iov_check(const struct iovec *iov, size_t n, int too_many, siz
 
 static inline struct iovec iov_of(const void *buf, size_t len)
 {
-	/* A struct iovec is for both directions, and has no const. */
+	/* struct iovec has no const, because it serves both directions */
 	return (struct iovec){(void *)(uintptr_t)buf, len < IO_MAX ? len : IO_MAX};
 }
 
 /*
- * to_libc() for what sends: a stream whose other end does not listen any more
- * raises SIGPIPE, before errno is set, since the handler may change it.
+ * to_libc() for calls that send: a stream whose other end does not read any more raises
+ * SIGPIPE, before errno is set, because the signal handler may change errno.
  */
 static inline ssize_t sent(struct sock_ref ref, ssize_t rc, int flags, int saved)
 {

@@ -10,7 +10,7 @@
 
 #define PIECE 16384 /* on the stack */
 
-/* From `in` at *offset, which moves by what was sent.  Bytes, or -errno if none. */
+/* Sends from `in` at *offset, and advances it. Bytes, or -errno if none. */
 static ssize_t send_file(struct sock_ref ref, int in, off64_t *offset, size_t count)
 {
 	size_t done = 0;
@@ -22,7 +22,7 @@ static ssize_t send_file(struct sock_ref ref, int in, off64_t *offset, size_t co
 		ssize_t rc = got > 0 ? send_buf(ref, piece, (size_t)got, 0) : got;
 
 		if (rc == -EISDIR)
-			rc = -EINVAL; /* it has no pages to send */
+			rc = -EINVAL; /* as the kernel for a file without pages to send */
 		if (rc <= 0)
 			return done ? (ssize_t)done : rc;
 		*offset += rc;
@@ -33,7 +33,7 @@ static ssize_t send_file(struct sock_ref ref, int in, off64_t *offset, size_t co
 	return (ssize_t)done;
 }
 
-/* Streams only: of a datagram socket the kernel's own makes datagrams as it likes. */
+/* For streams only: the kernel itself divides the data of a datagram socket into datagrams. */
 static ssize_t do_sendfile(struct sock_ref ref, int in, off64_t *offset, size_t count)
 {
 	off64_t at;
@@ -85,7 +85,7 @@ static bool is_pipe(int fd)
 	return !fstat(fd, &st) && S_ISFIFO(st.st_mode);
 }
 
-/* Has the pipe the event now?  Else -EAGAIN, if the call must not wait for it. */
+/* 0 if the pipe has the event now or the call may wait for it; else -EAGAIN. */
 static int pipe_ready(int fd, short event, unsigned flags)
 {
 	struct pollfd p = {.fd = fd, .events = event};
@@ -96,7 +96,7 @@ static int pipe_ready(int fd, short event, unsigned flags)
 	return sys_ppoll(&p, 1, &zero, NULL) == 1 ? 0 : -EAGAIN;
 }
 
-/* What can be read of a pipe now. */
+/* Bytes that can be read from a pipe now. */
 static size_t pipe_bytes(int fd)
 {
 	int n = 0;
@@ -104,7 +104,7 @@ static size_t pipe_bytes(int fd)
 	return sys_ioctl(fd, FIONREAD, &n) || n < 0 ? 0 : (size_t)n;
 }
 
-/* All of it: these bytes are in no pipe any more. */
+/* Sends all of it, because the bytes are no longer in the pipe. */
 static ssize_t send_all(struct sock_ref ref, const char *data, size_t n, int flags)
 {
 	struct pollfd p = {.fd = sock_twin(ref.sk), .events = POLLOUT};
@@ -118,11 +118,11 @@ static ssize_t send_all(struct sock_ref ref, const char *data, size_t n, int fla
 		done += rc > 0 ? (size_t)rc : 0;
 		if (done == n)
 			return (ssize_t)n;
-		poll(&p, 1, -1); /* somebody else took the room */
+		poll(&p, 1, -1); /* another thread took the room */
 	}
 }
 
-/* One piece from the pipe to a connection. */
+/* Moves one piece from the pipe to a connection. */
 static ssize_t splice_piece_out(int in, struct sock_ref ref, size_t len, unsigned flags)
 {
 	bool nonblock = __atomic_load_n(&ref.sk->nonblock, __ATOMIC_RELAXED);
@@ -131,7 +131,7 @@ static ssize_t splice_piece_out(int in, struct sock_ref ref, size_t len, unsigne
 	ssize_t n;
 
 	if (!room) {
-		/* An error, if it has one. */
+		/* Returns the connection's error, if it has one. */
 		n = send_buf(ref, piece, 0, MSG_DONTWAIT);
 		if (n < 0 && n != -EAGAIN)
 			return n;
@@ -168,8 +168,8 @@ static ssize_t splice_out(int in, struct sock_ref ref, size_t len, unsigned flag
 }
 
 /*
- * One piece to the pipe: looked at, written, and only then taken, since the pipe may
- * refuse it.  A pipe that can be written to takes PIPE_BUF bytes without waiting.
+ * Moves one piece to the pipe: peeks, writes, and only then consumes it, since the pipe may
+ * refuse it. A pipe that is writable takes PIPE_BUF bytes without blocking.
  */
 static ssize_t splice_piece_in(struct sock_ref ref, int out, size_t len, int wait)
 {
@@ -210,7 +210,7 @@ EXPORT ssize_t splice(int in, off64_t *in_at, int out, off64_t *out_at, size_t l
 	int saved = errno;
 	ssize_t rc;
 
-	/* What is wrong with the arguments is the kernel's to say. */
+	/* The kernel reports errors in the arguments. */
 	if (!len || in_at || out_at || (flags & ~known))
 		return libc.splice(in, in_at, out, out_at, len, flags);
 	if (len > IO_MAX)

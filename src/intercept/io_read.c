@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The read and recv families. */
+/* read(), recv() and their variants. */
 #include <netinet/in.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -9,13 +9,13 @@
 #include "intercept/process/rights.h"
 #include "intercept/wrap.h"
 
-/* Declared by libc only for those who ask for the checks. */
+/* Declared by the C library only if the checks are enabled. */
 ssize_t __read_chk(int fd, void *buf, size_t len, size_t size);
 ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags);
 ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t size, int flags, struct sockaddr *from,
 		       socklen_t *from_len);
 
-/* Into one buffer, from whoever sent it. */
+/* Receives into one buffer, without the sender's address. */
 static inline ssize_t recv_buf(struct sock_ref ref, void *buf, size_t len, int flags)
 {
 	struct iovec iov = iov_of(buf, len);
@@ -66,13 +66,16 @@ EXPORT ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags)
 	return recv(fd, buf, len, flags);
 }
 
-/* An address of ours: IPv4. */
+/* The address of a peer of ours: IPv4. */
 struct name {
 	uint64_t words[2];
 };
 _Static_assert(sizeof(struct name) == sizeof(struct sockaddr_in), "user_copy16()");
 
-/* After the message was received, as the kernel: what is wrong here costs the message. */
+/*
+ * Writes the address after the message was received, as the kernel does: an error here
+ * loses the message.
+ */
 static inline int give_address(void *to, socklen_t *len, const struct name *from, socklen_t full)
 {
 	uint32_t room;
@@ -159,7 +162,7 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
 	return rc == SOCK_KERNEL ? libc.readv(fd, iov, n) : to_libc(rc, saved);
 }
 
-/* At -1: as readv(2), which has no position either. */
+/* With at == -1: as readv(2), which has no position either. */
 EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t at, int flags)
 {
 	return at == -1 && !flags && sock_get(fd).sk ? readv(fd, iov, n)
@@ -216,7 +219,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 	return rc == SOCK_KERNEL ? libc.recvmsg(fd, msg, flags) : to_libc(rc, saved);
 }
 
-/* What is left until deadline, for the program to see. */
+/* Stores the time left until deadline. */
 static void store_left(struct timespec *timeout, nsec_t deadline)
 {
 	nsec_t left = deadline - clock_now();
@@ -227,7 +230,10 @@ static void store_left(struct timespec *timeout, nsec_t deadline)
 	timeout->tv_nsec = left % NSEC_PER_SEC;
 }
 
-/* 0 or -errno: recvmmsg() asks for it before it looks for messages. */
+/*
+ * The pending error of the socket, 0 or -errno: recvmmsg() reports it before it reads
+ * messages.
+ */
 static int pending_error(struct sock_ref ref, int fd)
 {
 	socklen_t len = sizeof(int);
@@ -239,8 +245,8 @@ static int pending_error(struct sock_ref ref, int fd)
 }
 
 /*
- * As the kernel's, oddities included: the timeout is looked at after each
- * message only, and an error after the first message is for the next call.
+ * As the kernel's, oddities included: the timeout is checked only after each message, and
+ * an error after the first message is kept for the next call.
  */
 static int do_recvmmsg(struct sock_ref ref, int fd, struct mmsghdr *msgs, unsigned n, int flags,
 		       struct timespec *timeout)

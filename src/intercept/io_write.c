@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The write and send families. */
+/* write(), send() and their variants. */
 #include <stdint.h>
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include "intercept/process/rights.h"
 #include "intercept/wrap.h"
 
-#define SENDMMSG_MAX 1024 /* the kernel stops there, too */
+#define SENDMMSG_MAX 1024 /* the kernel's limit */
 
 EXPORT ssize_t write(int fd, const void *buf, size_t len)
 {
@@ -93,7 +93,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
 	return rc == SOCK_KERNEL ? libc.writev(fd, iov, n) : sent(ref, rc, 0, saved);
 }
 
-/* At -1: as writev(2), which has no position either. */
+/* With at == -1: as writev(2), which has no position either. */
 EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int n, off_t at, int flags)
 {
 	return at == -1 && !flags && sock_get(fd).sk ? writev(fd, iov, n)
@@ -155,7 +155,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 	return rc == SOCK_KERNEL ? libc.sendmsg(fd, msg, flags) : sent(ref, rc, flags, saved);
 }
 
-/* As if the call came to the one that must not be sent, and ended there. */
+/* Sends the messages before the first that must not be sent. */
 static int send_many_by_kernel(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 {
 	struct rights rights;
@@ -186,11 +186,11 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 		if (rc < 0)
 			break;
 		if (!user_store32(&msgs[i].msg_len, (uint32_t)rc)) {
-			rc = -EFAULT; /* it was sent, and does not count */
+			rc = -EFAULT; /* it was sent, but does not count */
 			break;
 		}
 	}
-	/* What was sent counts; an error shows at the next call. */
+	/* What was sent counts; the next call reports the error. */
 	if (i)
 		return (int)to_libc(i, saved);
 	return rc == SOCK_KERNEL ? libc.sendmmsg(fd, msgs, n, flags)

@@ -8,8 +8,8 @@
 #include "base/sys.h"
 
 /*
- * dlsym() may allocate, and the program's allocator may start by reading a file:
- * calls of the thread that is looking up go to the kernel.
+ * dlsym() may allocate, and the program's allocator may start by reading a file: calls of
+ * the thread that is looking functions up are made as system calls.
  */
 static __thread bool resolving __attribute__((tls_model("initial-exec")));
 
@@ -40,7 +40,10 @@ static long raw_call(long nr, long a, long b, long c, long d, long e, long f)
 #define UNPACK(...) __VA_ARGS__
 #define RAW_TUPLE(nr, args) RAW(nr, UNPACK args)
 
-/* raw_NAME(): without the C library.  first_NAME(): looks up, then calls. */
+/*
+ * raw_NAME(): the system call. first_NAME(): looks the functions up, then calls the real
+ * one.
+ */
 #define CALL(type, name, params, args, nr)        \
 	static type raw_##name params             \
 	{                                         \

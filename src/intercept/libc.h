@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The real functions of the C library, behind those that we replace.
+ * The real functions of the C library, which our wrappers call.
  *
- * Role		any thread, from the first instruction of the process on: other
+ * Role		any thread, from the first instruction of the process on, because other
  *		libraries' constructors run before ours.
- * Lifetime	a member is callable at any time; it looks the real functions up
- *		if nobody did yet.
- * Ordering	none: each member is one pointer, and every value it ever has
- *		does the call.
+ * Lifetime	every member is callable at any time; the first call looks the real
+ *		functions up, if that has not been done.
+ * Ordering	none: each member is one pointer, atomic, and a call by any value it ever
+ *		has works.
  */
 #ifndef INTERCEPT_LIBC_H
 #define INTERCEPT_LIBC_H
@@ -36,7 +36,7 @@ struct libc_calls {
 
 extern struct libc_calls libc;
 
-/* Looks up all of them. */
+/* Looks up all real functions. */
 void libc_resolve(void);
 
 #endif

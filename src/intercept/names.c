@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Other names of calls, functions of the C library that make a call inside it, where no wrapper
- * of ours is between, and calls that sockets only have to know of.
+ * Other names of calls; functions of the C library that make a call internally, where no
+ * wrapper is called; and calls that only have to be noted.
  */
 #include <aio.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #include "intercept/wrap.h"
 
-/* Not declared for programs of today, which old ones and assembly call all the same. */
+/* Not declared in current headers, but old programs and assembly call them. */
 int __close(int fd);
 int __connect(int fd, const struct sockaddr *addr, socklen_t len);
 int __dup2(int fd, int to);
@@ -112,7 +112,7 @@ EXPORT int sockatmark(int fd)
 	return ioctl(fd, SIOCATMARK, &at) ? -1 : at;
 }
 
-/* sigset(3): System V's way to say sigaction(). */
+/* sigset(3): System V's interface to sigaction(). */
 EXPORT sighandler_t sigset(int sig, sighandler_t handler)
 {
 	struct sigaction act = {.sa_handler = handler}, old;
@@ -128,7 +128,10 @@ EXPORT sighandler_t sigset(int sig, sighandler_t handler)
 	return sigismember(&before, sig) ? SIG_HOLD : old.sa_handler;
 }
 
-/* What comes next is the kernel's to serve; a connection stays ours, and it says ENOTCONN. */
+/*
+ * Only the kernel serves the call that follows. A connection stays ours, and the call
+ * reports ENOTCONN.
+ */
 static void leave_to_kernel(int fd)
 {
 	struct sock_ref ref = sock_get(fd);

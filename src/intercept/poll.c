@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* poll, select and their relatives: ours if one descriptor is. */
+/* poll(), select() and their variants: our call serves them if one descriptor is ours. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -14,16 +14,16 @@
 #include "intercept/wrap.h"
 #include "sock/wait/epoll.h"
 
-#define MANY_FDS 1000 /* the usual limit is more */
+#define MANY_FDS 1000 /* below the usual limit of descriptors */
 
-/* Declared by libc only for those who ask for the checks. */
+/* Declared by the C library only if the checks are enabled. */
 int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t size);
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask,
 		size_t size);
 
 /*
- * Does the kernel alone not know whether it is ready?  An epoll set that has
- * nothing of ours yet may get it while a thread waits.
+ * Does the kernel alone not know whether fd is ready? now: the call does not wait. An epoll
+ * set with nothing of ours may get a socket of ours while a thread waits.
  */
 static inline bool is_ours(int fd, bool now)
 {
@@ -35,8 +35,8 @@ static inline bool is_ours(int fd, bool now)
 }
 
 /*
- * More than there can be descriptors: the kernel refuses that, and there may be no such
- * array.  Few programs pay for the question.
+ * Are there more than RLIMIT_NOFILE entries? The kernel refuses that, and the array may not
+ * exist. Few programs pay for this check.
  */
 static __attribute__((noinline, cold)) bool is_refused(nfds_t n)
 {
@@ -45,7 +45,10 @@ static __attribute__((noinline, cold)) bool is_refused(nfds_t n)
 	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && n > limit.rlim_cur;
 }
 
-/* Not const: libc declares poll()'s fds as written only, and gcc believes it. */
+/*
+ * fds is not const: the C library declares that poll() only writes it, and gcc believes
+ * that.
+ */
 static bool any_polled(struct pollfd *fds, nfds_t n, bool now)
 {
 	if (!may_have_ours() || (__builtin_expect(n > MANY_FDS, 0) && is_refused(n)) ||
@@ -101,15 +104,15 @@ EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *time
 	return ppoll(fds, n, timeout, mask);
 }
 
-/* A set may be longer than an fd_set, and is then as long as n says. */
+/* A set may be longer than an fd_set, as long as n tells. */
 static inline unsigned long word_of(const fd_set *set, int i)
 {
 	return set ? (unsigned long)__FDS_BITS(set)[i] : 0;
 }
 
 /*
- * As the kernel: descriptors beyond its table are not looked at, nor is the memory where
- * their bits would be.  Programs say getdtablesize() and have an fd_set.
+ * As the kernel: ignores descriptors beyond its table, and the memory where their bits
+ * would be. Programs pass getdtablesize() with an fd_set.
  */
 static __attribute__((noinline, cold)) int table_size(int n)
 {
@@ -133,7 +136,7 @@ static inline int selected_most(int n)
 	return __builtin_expect(n > FD_SETSIZE, 0) ? table_size(n) : n;
 }
 
-/* One that is written, too. */
+/* Can the set be read and written? */
 static bool is_set(const fd_set *set, int n)
 {
 	return !set || (user_can_read(set, (size_t)(n + NFDBITS - 1) / NFDBITS * sizeof(long)) &&
@@ -157,7 +160,7 @@ static bool any_selected(int n, const fd_set *r, const fd_set *w, const fd_set *
 	return false;
 }
 
-/* Linux says how much was left. */
+/* As Linux does, stores the time that is left. */
 static void store_left(struct timeval *timeout, nsec_t deadline)
 {
 	nsec_t left = deadline - clock_now();

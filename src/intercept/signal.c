@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Signal handlers of the program.  The kernel calls on_signal(), which counts for
- * the thread (a call that polls without sleeping learns so that it has to return
- * EINTR) and calls the program's handler.
+ * Signal handlers of the program.  The kernel calls on_signal(), which counts signals for the
+ * thread (so that a call that polls without sleeping knows that it has to return EINTR) and
+ * calls the program's handler.
  *
- * The kernel's disposition is the truth: SIG_DFL and SIG_IGN pass unchanged, and
- * the table holds what on_signal() stands for, also while it does not stand
- * anywhere.  So what a vfork() child resets, or SA_RESETHAND, leaves it right.
+ * The kernel's action is authoritative: SIG_DFL and SIG_IGN are passed on unchanged, and the
+ * table holds the handler behind on_signal(), even while on_signal() is not installed.  So it
+ * is still right after a vfork() child, or SA_RESETHAND, has reset the action.
  *
- * Faults: beneath the program's handler of SIGSEGV or SIGBUS, or its default, is
- * guard_fix(): where our own copies come to memory that is not there, they learn of it
- * and the program does not.  For all other faults nothing is between the program and the
- * kernel: where it has no handler, the default is put back and the instruction runs again.
- * A program that ignores these signals does so without us, and so does one that blocks
- * them: the kernel ends it then.
+ * Faults: under the program's handler of SIGSEGV or SIGBUS, or its default, guard_fix() makes
+ * our copies from and to bad memory fail, which the program does not notice.  All other
+ * faults reach the program as without the library: if it has no handler, the default is
+ * restored and the instruction runs again.  If the program ignores these signals, or a thread
+ * blocks them, guard_fix() is not called, and the kernel ends the process.
  *
  * Role		any thread, signal handlers included; lock-free.
- * Ordering	a handler is in the table before the kernel calls it.  A signal in
- *		between finds the new handler a moment early.
+ * Ordering	a handler is in the table before the kernel calls it.  A signal that arrives
+ *		in between already gets the new handler.
  */
 #include <signal.h>
 #include <string.h>
@@ -29,11 +28,11 @@
 #include "base/sys.h"
 #include "intercept/wrap.h"
 
-/* Not declared for programs of today. */
+/* Not declared in current headers. */
 sighandler_t bsd_signal(int sig, sighandler_t handler);
 int __sigaction(int sig, const struct sigaction *act, struct sigaction *old);
 
-/* What the C library adds to the flags of every action it hands to the kernel. */
+/* The flag that the C library adds to every action it passes to the kernel. */
 #define SA_RESTORER 0x04000000
 
 /* The kernel passes all three arguments to every handler, SA_SIGINFO or not. */
@@ -41,8 +40,8 @@ typedef void (*handler_fn)(int sig, siginfo_t *info, void *context);
 
 static struct {
 	handler_fn fn; /* any, atomic */
-	int flags;     /* any, atomic: of the program's action; where on_fault() is, too */
-	bool watched;  /* any, atomic: the default is watched, the program never set a thing */
+	int flags;     /* any, atomic: flags of the program's action, also with on_fault() */
+	bool watched;  /* any, atomic: we replaced a default that the program never set */
 } handlers[_NSIG];
 
 int faults_watched;
@@ -52,10 +51,13 @@ static bool is_fault(int sig)
 	return sig == SIGSEGV || sig == SIGBUS;
 }
 
-/* SA_RESETHAND: the kernel put the default back before it called us. */
+/* SA_RESETHAND: the kernel restored the default before it called us. */
 static __attribute__((noinline, cold)) void instead_of_default(int sig, bool ours);
 
-/* Once more, later, and with all that came with it. False: it cannot be. */
+/*
+ * Sends the signal again, with all its information, and blocks it until the thread has left
+ * the library. False: that is impossible.
+ */
 static __attribute__((noinline, cold)) bool defer_signal(int sig, const siginfo_t *info,
 							 ucontext_t *context, int flags)
 {
@@ -64,8 +66,8 @@ static __attribute__((noinline, cold)) bool defer_signal(int sig, const siginfo_
 	long rc;
 
 	if (!(flags & SA_SIGINFO))
-		info = &unknown; /* the kernel filled nothing in */
-	/* SA_NODEFER: this one, too. */
+		info = &unknown; /* the kernel gave no information */
+	/* All signals, because with SA_NODEFER this one is not blocked either. */
 	sys_call(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof(all), 0, 0);
 	rc = sys_call(SYS_rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), sig, info, 0, 0);
 	if (rc) {
@@ -108,7 +110,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	fn(sig, info, context);
 }
 
-/* What stands for SIG_DFL where that ends the process, see exit.c. */
+/* Installed in place of SIG_DFL where that ends the process, see exit.c. */
 static void on_fatal(int sig, siginfo_t *info, void *context)
 {
 	exit_on_fatal(sig);
@@ -125,8 +127,8 @@ static sighandler_t as_plain(handler_fn fn)
 }
 
 /*
- * What stands for the default of faults.  One that is not ours happens again, and then the
- * process ends where it was; one that was sent is sent again.
+ * Installed in place of SIG_DFL for faults. A fault that is not ours happens again, with
+ * the default, and ends the process where it was; a signal that was sent is sent again.
  */
 static void on_fault(int sig, siginfo_t *info, void *context)
 {
@@ -145,7 +147,7 @@ static bool is_valid(int sig)
 	return sig > 0 && sig < _NSIG;
 }
 
-/* A function of the program, to be called through ours. */
+/* Is it a function of the program, to be called by on_signal()? */
 static bool is_wrapped(handler_fn fn)
 {
 	return fn != as_siginfo(SIG_DFL) && fn != as_siginfo(SIG_IGN) &&
@@ -153,13 +155,14 @@ static bool is_wrapped(handler_fn fn)
 	       fn != on_fatal && fn != on_fault && !fork_is_vfork_child();
 }
 
-/* What the kernel is told instead of fn, or fn. */
+/* The handler that the kernel gets for the program's fn. */
 static handler_fn kernel_handler(int sig, handler_fn fn)
 {
 	if (is_wrapped(fn))
 		return on_signal;
 	if (fn != as_siginfo(SIG_DFL) || fork_is_vfork_child())
 		return fn;
+	/* Acquire: pairs with signal_watch_faults(). */
 	if (is_fault(sig) && __atomic_load_n(&faults_watched, __ATOMIC_ACQUIRE))
 		return on_fault;
 	return exit_is_fatal(sig) ? on_fatal : fn;
@@ -170,13 +173,13 @@ static bool is_default(handler_fn fn)
 	return fn == on_fatal || fn == on_fault;
 }
 
-/* The other way: what the program set. */
+/* The inverse of kernel_handler(): what the program set. in_table: its handler in the table. */
 static handler_fn program_handler(handler_fn fn, handler_fn in_table)
 {
 	return fn == on_signal ? in_table : is_default(fn) ? as_siginfo(SIG_DFL) : fn;
 }
 
-/* And of the flags: what on_fault() and guard_fix() need is not the program's. */
+/* The flags that the kernel gets: on_fault() and guard_fix() need more than the program set. */
 static int flags_for(int sig, handler_fn fn, int flags)
 {
 	if (fn == on_fault)
@@ -187,10 +190,14 @@ static int flags_for(int sig, handler_fn fn, int flags)
 static void store_handler(int sig, handler_fn fn, int flags)
 {
 	__atomic_store_n(&handlers[sig].flags, flags, __ATOMIC_RELAXED);
+	/* Orders flags before fn, for on_signal(). */
 	__atomic_store_n(&handlers[sig].fn, fn, __ATOMIC_RELEASE);
 }
 
-/* ours: the fault was ours, and the program's handler stays. */
+/*
+ * After the kernel restored the default: replaces it again. ours: the fault was ours, so
+ * the program's handler stays.
+ */
 static void instead_of_default(int sig, bool ours)
 {
 	struct sigaction now;
@@ -207,7 +214,10 @@ static bool is_ours(handler_fn fn)
 	return fn == on_signal || fn == on_fault;
 }
 
-/* What the kernel has, as the program would have it; in_table: as it was. */
+/*
+ * Converts the action that the kernel returned into what the program set. in_table, flags,
+ * watched: the table's, before a change.
+ */
 static void show_action(int sig, struct sigaction *old, handler_fn in_table, int flags,
 			bool watched)
 {
@@ -248,7 +258,7 @@ static int set_action(int sig, const struct sigaction *act, struct sigaction *ol
 	return rc;
 }
 
-/* signal() and its variants: what else they set is the C library's affair. */
+/* signal() and its variants, which differ in what else they set: real is the C library's. */
 static sighandler_t set_handler(int sig, sighandler_t handler,
 				sighandler_t (*real)(int sig, sighandler_t handler))
 {
@@ -281,7 +291,7 @@ static sighandler_t set_handler(int sig, sighandler_t handler,
 	return as_plain(program_handler(as_siginfo(old), was));
 }
 
-/* A handler that is set meanwhile by another thread, or was set before, goes back. */
+/* A handler that another thread sets meanwhile, or that was set before, is restored. */
 void signal_watch_default(int sig)
 {
 	struct sigaction act = {.sa_sigaction = is_fault(sig) ? on_fault : on_fatal}, old;
@@ -301,6 +311,7 @@ void signal_watch_faults(void)
 {
 	int saved = errno;
 
+	/* The exchange pairs with kernel_handler(). */
 	if (__atomic_load_n(&faults_watched, __ATOMIC_RELAXED) ||
 	    __atomic_exchange_n(&faults_watched, 1, __ATOMIC_ACQ_REL))
 		return;
@@ -344,7 +355,7 @@ EXPORT sighandler_t __sysv_signal(int sig, sighandler_t handler)
 	return set_handler(sig, handler, libc.__sysv_signal);
 }
 
-/* Changes SA_RESTART of the handler that is there. */
+/* Changes SA_RESTART of the current action. */
 EXPORT int siginterrupt(int sig, int interrupt)
 {
 	int rc = libc.siginterrupt(sig, interrupt);

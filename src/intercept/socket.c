@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls that make a socket, name it, and set it up. */
+/* Calls that make a socket, bind and connect it, and read and set its options. */
 #include <fcntl.h>
 
 #include "base/clock.h"
@@ -64,7 +64,7 @@ static int do_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len,
 		rc = -ENOBUFS;
 	} else if (addr) {
 		rc = user_write_address(addr, len, (struct sockaddr *)&from, full);
-		if (rc) /* as the kernel: nobody will know of the connection */
+		if (rc) /* as the kernel: the connection is closed */
 			fd_drop(fd);
 	}
 	if (!rc)
@@ -78,7 +78,7 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 	struct sock_ref ref = sock_get(fd);
 	int saved = errno, rc = SOCK_KERNEL;
 
-	/* Unknown flags: the kernel has the error for them. */
+	/* The kernel returns the error for unknown flags. */
 	if (ref.sk && !(flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)))
 		rc = do_accept(ref, addr, len, flags);
 	if (rc == SOCK_KERNEL)
@@ -109,7 +109,7 @@ EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
 	return rc == SOCK_KERNEL ? libc.bind(fd, addr, len) : (int)to_libc(rc, saved);
 }
 
-/* False: the kernel refuses its length, or cannot read it. */
+/* False: the kernel will refuse the length, or cannot read it. */
 static bool read_address(struct sockaddr_storage *to, const struct sockaddr *addr, socklen_t len)
 {
 	return len >= sizeof(sa_family_t) && len <= sizeof(*to) && !user_read(to, addr, len);
@@ -124,7 +124,7 @@ EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
 	if (!ref.sk)
 		return libc.connect(fd, addr, len);
 	if (!read_address(&to, addr, len))
-		return libc.connect(fd, addr, len); /* it has the error for that */
+		return libc.connect(fd, addr, len); /* the kernel returns the error */
 	rc = ref.sk->ops->connect(ref, (struct sockaddr *)&to, len);
 	return rc == SOCK_KERNEL ? libc.connect(fd, addr, len) : (int)to_libc(rc, saved);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The library's beginning; its end is in exit.c.
+ * Start of the library; exit.c ends it.
  *
- * Other libraries' constructors run before ours and may already open sockets:
- * start() is also called by whoever makes the first one.
+ * Other libraries' constructors run before ours and may open sockets: start() is also
+ * called when the first socket is made.
  */
 #include <link.h>
 #include <stdlib.h>
@@ -18,15 +18,18 @@
 #include "intercept/wrap.h"
 
 /*
- * A program that gets rights by being executed (set-user-id, capabilities of its file)
- * has its environment from somebody with less: nothing in there is taken.
+ * A program that gains privileges by being executed (set-user-id, file capabilities) has an
+ * environment made with fewer privileges: none of it is used.
  */
 static const char *get_variable(const char *name)
 {
 	return secure_getenv(name);
 }
 
-/* Out of the environment in any case: it is about descriptors of this process. */
+/*
+ * Removed from the environment in any case, because it describes descriptors of this
+ * process.
+ */
 static const char *get_inherited(void)
 {
 	const char *text = inherited_take_variable(environ);
@@ -34,10 +37,10 @@ static const char *get_inherited(void)
 	return getauxval(AT_SECURE) ? NULL : text;
 }
 
-/* Set by the first process of a tree that has the library, for those that it executes. */
+/* Set by the first process with the library, for its descendants. */
 #define DESCENDANT "LIBVMA_DESCENDANT"
 
-/* One banner for all of them: a program may read what its children say. */
+/* Only the first process shows the banner: a program may read its children's output. */
 static void descend(void)
 {
 	if (get_variable(DESCENDANT))
@@ -74,10 +77,9 @@ void start(void)
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
 /*
- * Start-up runs through code and tables spread over the whole image, and the
- * kernel maps 16 pages around each one touched.  A program that opens no socket
- * needs none of it again: the mapping goes, the pages stay in the page cache, and
- * what is used later comes back with a minor fault.
+ * Start-up touches code and tables all over the image, and the kernel maps 16 pages around
+ * each one touched. A program that opens no socket needs none of them again: unmaps them.
+ * They stay in the page cache, and what is used later comes back with a minor fault.
  */
 static void give_image_back(void)
 {
@@ -85,7 +87,7 @@ static void give_image_back(void)
 	const ElfW(Ehdr) * image;
 	const ElfW(Phdr) * phdr;
 
-	/* The compiler must not take the image to be as large as its first header. */
+	/* The compiler must not assume that the image is as large as its first header. */
 	__asm__("" : "+r"(base));
 	image = (const ElfW(Ehdr) *)base;
 	phdr = (const ElfW(Phdr) *)(base + image->e_phoff);
@@ -96,7 +98,7 @@ static void give_image_back(void)
 	}
 }
 
-/* After mem.c's, so that its fork handlers are registered before ours. */
+/* Runs after mem.c's constructor, so that its fork handlers are registered before ours. */
 __attribute__((constructor)) static void load(void)
 {
 	int saved = errno;

@@ -11,7 +11,10 @@
 #include "base/sys.h"
 #include "intercept/wrap.h"
 
-/* What the C library exports as _IO_file_jumps: two words, and these functions. */
+/*
+ * Slots of the table that the C library exports as _IO_file_jumps: two words, and these
+ * functions.
+ */
 enum { JUMP_READ = 14, JUMP_WRITE = 15, JUMP_CLOSE = 17, JUMPS = 21 };
 
 typedef void (*jump_fn)(void);
@@ -21,10 +24,10 @@ static ssize_t read_file(FILE *file, void *buf, ssize_t len)
 	return read(fileno_unlocked(file), buf, (size_t)len);
 }
 
-/* The C library's, by the system call, for what is not ours: it keeps the position, too. */
+/* The C library's function, for descriptors that are not ours: it also keeps the position. */
 static ssize_t (*write_plain)(FILE *file, const void *data, ssize_t len);
 
-/* All of it, as long as there is no error. */
+/* Writes all of it, unless there is an error. */
 static ssize_t write_file(FILE *file, const void *data, ssize_t len)
 {
 	int fd = fileno_unlocked(file);
@@ -62,7 +65,7 @@ static bool is_known(const jump_fn *jumps)
 	       jumps[JUMP_CLOSE] == symbol("_IO_file_close");
 }
 
-/* The table is read-only after start-up. */
+/* Changes the protection of the table, which is read-only after start-up. */
 static bool protect(jump_fn *jumps, int prot)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)jumps & ~(page - 1);
@@ -71,7 +74,7 @@ static bool protect(jump_fn *jumps, int prot)
 	return sys_call(SYS_mprotect, first, end - first, prot, 0, 0, 0) == 0;
 }
 
-/* Everybody who reads a slot meanwhile gets a function that does the call. */
+/* Pairs with the load of the slot in the C library: any value of the slot does the call. */
 static void replace_slot(jump_fn *jumps, unsigned slot, jump_fn fn)
 {
 	__atomic_store_n(&jumps[slot], fn, __ATOMIC_RELEASE);
@@ -97,9 +100,9 @@ static __attribute__((noinline, cold)) void patch_all(void)
 
 	if (__atomic_exchange_n(&begun, 1, __ATOMIC_RELAXED))
 		return;
-	/* Of bytes, and of wide characters. */
+	/* For bytes, and for wide characters. */
 	if (!patch("_IO_file_jumps") || !patch("_IO_wfile_jumps"))
-		log_warn("this C library's stdio is not known: FILEs must not be used for "
+		log_warn("the stdio of this C library is unknown: FILEs must not be used for "
 			 "accelerated sockets");
 }
 
@@ -116,8 +119,8 @@ void stdio_init(void)
 }
 
 /*
- * Files that are mapped to be read ("m") begin with another table, until the first read finds
- * that this is no file. A socket's begins without.
+ * A FILE that maps its file to read it ("m") begins with another table, until the first
+ * read finds that it is no file. A socket's FILE begins with the usual table.
  */
 EXPORT FILE *fdopen(int fd, const char *mode)
 {
@@ -134,7 +137,10 @@ EXPORT FILE *fdopen(int fd, const char *mode)
 	return libc.fdopen(fd, plain);
 }
 
-/* The C library copies another descriptor over the file's: it closes the socket unseen. */
+/*
+ * The C library is about to copy another descriptor over the FILE's, which closes the
+ * socket unseen.
+ */
 static void about_to_reopen(FILE *file)
 {
 	int fd = file ? fileno(file) : -1, saved = errno;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * syscall(2): a program that names the call by its number means the same sockets.
- * What is not about descriptors of ours is made as it stands.
+ * syscall(2): a program that makes a call by its number means the same sockets. Calls that
+ * cannot be about descriptors of ours are made unchanged.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -23,7 +23,7 @@ struct args {
 #define INT(n) ((int)x->n)
 #define LEN(n) ((size_t)x->n)
 
-/* Calls of one descriptor and its data.  False: none of these. */
+/* Calls that transfer data of a descriptor. False: nr is none of these. */
 static bool data_call(long nr, const struct args *x, long *rc)
 {
 	switch (nr) {
@@ -147,7 +147,10 @@ static bool fd_call(long nr, const struct args *x, long *rc)
 	return false;
 }
 
-/* Masks come with their size, or behind a pointer; a timeout of ppoll() is written. */
+/*
+ * A signal mask has its size as a further argument, or is behind a pointer; ppoll() writes
+ * its timeout.
+ */
 static bool wait_call(long nr, const struct args *x, long *rc)
 {
 	switch (nr) {

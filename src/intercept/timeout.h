@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Timeouts of programs as durations: no timeout is NSEC_NEVER, and so is one
- * of more than a hundred years.
+ * Timeouts of programs as durations. No timeout is NSEC_NEVER, and so is one of more than a
+ * hundred years.
  */
 #ifndef INTERCEPT_TIMEOUT_H
 #define INTERCEPT_TIMEOUT_H
@@ -20,7 +20,7 @@ static inline nsec_t timeout_of_msec(int msec)
 	return msec < 0 ? NSEC_NEVER : msec * NSEC_PER_MSEC;
 }
 
-/* false: not a duration, EINVAL. */
+/* False: not a valid duration, EINVAL. */
 static inline bool timeout_of_timespec(const struct timespec *timeout, nsec_t *nsec)
 {
 	*nsec = NSEC_NEVER;

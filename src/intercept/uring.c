@@ -9,7 +9,10 @@
 
 static int uring_seen; /* any, atomic; never taken back */
 
-/* Each that can: a connection is unknown to the kernel.  How many cannot. */
+/*
+ * Sockets fall back to the kernel where possible; it does not know our connections. Returns
+ * how many remain.
+ */
 static unsigned give_sockets_back(void)
 {
 	unsigned left = 0;
@@ -28,14 +31,15 @@ void uring_used(void)
 	int saved = errno;
 	unsigned left;
 
+	/* Orders nothing that others read: it only picks one caller. */
 	if (fork_is_vfork_child() || __atomic_exchange_n(&uring_seen, 1, __ATOMIC_SEQ_CST))
 		return;
 	left = give_sockets_back();
-	log_warn("the program uses io_uring, which passes by this library: its sockets are the "
-		 "kernel's from now on");
+	log_warn("the program uses io_uring, which this library does not see: from now on the "
+		 "kernel serves its sockets");
 	if (left)
-		log_warn("%u descriptors of connections that exist already must not be given to "
-			 "io_uring: it would find them not connected",
+		log_warn("%u descriptors of existing connections must not be used with io_uring, "
+			 "which would find them not connected",
 			 left);
 	errno = saved;
 }

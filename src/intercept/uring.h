@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Programs that hand descriptors to io_uring, whose work we do not see: they keep the
- * kernel's sockets.  Known by io_uring_setup(2) made through syscall(), and by liburing,
- * which makes it without the C library, being there when the first socket is made.
+ * Programs that use io_uring, which operates on descriptors without calls that we see: the
+ * kernel serves their sockets. Recognised by io_uring_setup(2) made with syscall(), or by
+ * liburing, which makes it without the C library, if it is loaded when the first socket is
+ * made.
  */
 #ifndef INTERCEPT_URING_H
 #define INTERCEPT_URING_H
@@ -10,12 +11,13 @@
 #include <stdbool.h>
 
 /*
- * Any: the program has a ring.  Sockets that are not connected go to the kernel, new
- * ones stay there; one warning says so, and names connections that cannot go.
+ * any: the program has an io_uring. Sockets that are not connected fall back to the kernel,
+ * and so do new ones. One warning says so, and a second one tells of connections that
+ * cannot.
  */
 void uring_used(void);
 
-/* Any: are new sockets left to the kernel? */
+/* any: does the kernel serve new sockets? */
 bool uring_is_used(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What every wrapper needs.  Its shape: look the descriptor up, one call, make
- * the result the C library's:
+ * What every wrapper needs.  A wrapper looks the descriptor up, makes one call, and
+ * converts the result into the C library's:
  *
  *	struct sock_ref ref = sock_get(fd);
  *	int saved = errno, rc;
@@ -23,18 +23,18 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* libc's, for the wrappers that check buffer sizes: reports an overflow and aborts. */
+/* The C library's, for wrappers that check buffer sizes: reports an overflow and aborts. */
 void __chk_fail(void) __attribute__((noreturn));
 
 /*
- * exit.c: the socket of a call is gone. If that is because another thread ends the process,
- * the call does not return: with the kernel it would not, either.
+ * exit.c, any: the socket of a call is gone. If another thread is ending the process, the
+ * call blocks until the process ends, as it would with the kernel.
  */
 void exit_stay(void);
 
 /*
- * The result of a function: -errno is -1 and errno.  Success leaves errno as
- * it was when the program called, whatever happened below.
+ * Converts a result: -errno becomes -1 and errno. Success restores errno to what it was
+ * when the program called.
  */
 static inline ssize_t to_libc(ssize_t rc, int saved)
 {
@@ -48,7 +48,7 @@ static inline ssize_t to_libc(ssize_t rc, int saved)
 	return rc;
 }
 
-/* The socket fd names; an epoll set is none. */
+/* The socket that fd names; ref.sk NULL: none, or an epoll set. */
 static inline struct sock_ref sock_get(int fd)
 {
 	struct sock_ref ref = fd_get(fd);
@@ -58,60 +58,72 @@ static inline struct sock_ref sock_get(int fd)
 	return ref;
 }
 
-/* fd.c */
+/* ---- fd.c -------------------------------------------------------------------------- */
 
-/* fd is about to be closed, by whoever calls this: its socket has one name less. */
+/*
+ * The caller is about to close fd: removes it from the table; the last descriptor closes
+ * the socket.
+ */
 void fd_drop(int fd);
 
 /*
- * The kernel gave this number out just now: an entry it has is of a descriptor
- * that was closed without our seeing it.  Returns fd.
+ * The kernel has just given out this number: an entry that it still has belongs to a
+ * descriptor that was closed unseen, and is removed. Returns fd.
  */
 int fd_fresh(int fd);
 
-/* fork.c */
+/* ---- fork.c ------------------------------------------------------------------------ */
 
 /*
- * A vfork() child before exec: it has its own descriptors, but our memory is its
- * parent's.  Whatever changes our state asks this first, and makes the kernel's
- * call only.  One system call.
+ * Is this a vfork() child before exec? It has its own descriptors, but shares its parent's
+ * memory. Whatever changes our state asks this first, and then makes only the kernel's
+ * call. Costs one system call.
  */
 bool fork_is_vfork_child(void);
 /*
- * Does for a process that was made by a raw clone(2), where the kernel says so, what
- * fork() does for its children: its sockets are the kernel's, and what is the parent's
- * is closed.  Of any other process: nothing.
+ * In a process made by a raw clone(2), if the kernel wiped the table: does what fork() does
+ * for its children. Its sockets fall back to the kernel, and what belongs to the parent is
+ * closed. In any other process: nothing.
  */
 void fork_adopt(void);
-/* At start: from now on fork() tells us. */
+/* At start: registers our fork handlers. */
 void fork_init(void);
 
-/*
- * exit.c. Before the program registers an exit handler: ours is the last one.
- */
+/* ---- exit.c ------------------------------------------------------------------------ */
+
+/* At start, before the program registers an exit handler, so that ours runs last. */
 void exit_init(void);
-/* The first accelerated socket: the end by a signal is watched from now on. */
+/* At the first accelerated socket: from now on signals that end the process are handled. */
 void exit_arm(void);
 /* In a forked child, which has no accelerated socket yet. */
 void exit_fork_child(void);
-/* any, signal handlers included: sig ends the process where it has its default, and is watched. */
+/*
+ * any, signal handlers included: does sig end the process by default, and is it handled by
+ * now?
+ */
 bool exit_is_fatal(int sig);
-/* In a handler for it: ends the process, in order. */
+/* In a handler for sig: closes our sockets, then ends the process. */
 void exit_on_fatal(int sig);
 
-/* signal.c: where sig has its default, exit_on_fatal() is called instead, unseen. */
+/*
+ * signal.c: where sig has its default action, exit_on_fatal() is called instead, which the
+ * program cannot see.
+ */
 void signal_watch_default(int sig);
-/* There will be a socket of ours: from now on its copies find out about bad memory. */
+/* At the first socket: from now on copies from and to the program detect bad memory. */
 void signal_watch_faults(void);
 extern int faults_watched; /* any, atomic */
 
-/* Before that, nobody looks at memory of the program's for sockets of ours. */
+/* Before signal_watch_faults() no wrapper reads the program's memory for sockets of ours. */
 static inline bool may_have_ours(void)
 {
 	return __atomic_load_n(&faults_watched, __ATOMIC_RELAXED);
 }
 
-/* start.c: what has to be done before there is a socket of ours. */
+/*
+ * start.c: everything that has to be done before the first socket of ours; later calls do
+ * nothing.
+ */
 void start(void);
 
 #endif

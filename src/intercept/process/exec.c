@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls that execute a program: what it inherits is inherited.h's.
- *
- * A child of the kernel's vfork() has none of it: see fork.c.
+ * Calls that execute a program; inherited.h says what the program inherits. A child of the
+ * kernel's vfork() inherits none of it: see fork.c.
  */
 #include <alloca.h>
 #include <fcntl.h>
@@ -68,7 +67,7 @@ EXPORT int execveat(int dir, const char *path, char *const argv[], char *const e
 
 /* ---- arguments one by one ---------------------------------------------------------- */
 
-/* How many there are, with the NULL. */
+/* The number of arguments, with the NULL. */
 static size_t count_args(const char *arg, va_list args)
 {
 	va_list copy;
@@ -85,7 +84,7 @@ static size_t count_args(const char *arg, va_list args)
 
 typedef int (*exec_fn)(const char *name, char *const argv[], char *const env[]);
 
-/* env_follows: behind the last argument; else it is the process's. */
+/* env_follows: the environment follows the last argument; else it is the process's. */
 static int exec_list(exec_fn fn, const char *name, const char *arg, va_list args, bool env_follows)
 {
 	size_t n = count_args(arg, args);

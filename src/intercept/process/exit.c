@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ways out of a process. However it ends, the kernel closes its sockets in order: peers
- * get what was queued, and an end. Ours need somebody to do that:
+ * The end of the process.  However a process ends, the kernel closes its sockets in order:
+ * peers get what is queued, and then the FIN.  For sockets of ours the library has to do
+ * that:
  *
- *	exit(), return from main()	the last exit handler of all, see exit_init()
- *	_exit(), _Exit(), quick_exit()	before libc's
- *	abort()				before the signal that ends it
- *	a signal that ends it		on_fatal() stands where the program has SIG_DFL, and has
- *					the internal thread do it; then the signal comes again.
- *					A failed assertion raises SIGABRT inside the C library.
+ *	exit(), return from main()	in the last of all exit handlers, see exit_init()
+ *	_exit(), _Exit(), quick_exit()	before the C library's function
+ *	abort()				before the signal that ends the process
+ *	a signal that ends it		on_fatal() is installed where the program has SIG_DFL;
+ *					it makes the internal thread close the sockets, and
+ *					then the signal is sent again.  A failed assertion
+ *					raises SIGABRT inside the C library.
+ *	the end of the last thread	the C library counts the internal thread, too: see
+ *					start_last_waiter()
  *
- *	the last thread's end		the C library counts the internal thread, too: see main_left()
- *
- * Nobody can after SIGKILL, nor after a fault (SIGSEGV and the like), where nothing in the
- * process is to be trusted: peers learn it from the kernel when they send.
+ * After SIGKILL nothing can do that.  After a fault (SIGSEGV and the like) nothing does,
+ * because nothing in the process can be trusted: the kernel tells peers when they send.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -26,27 +28,28 @@
 #include "base/sys.h"
 #include "intercept/wrap.h"
 
-/* Not declared for programs: with NULL, a handler that is not bound to a library. */
+/* Not declared in headers. With dso NULL the handler is not bound to a library. */
 int __cxa_atexit(void (*fn)(void *arg), void *arg, void *dso);
 
-/* What ends a process by default, and what programs are ended by. */
+/* Signals that end a process by default, and by which programs are ended in practice. */
 static const int fatal_signals[] = {SIGHUP,  SIGINT,  SIGQUIT,	 SIGPIPE, SIGALRM,   SIGTERM,
 				    SIGUSR1, SIGUSR2, SIGIO,	 SIGPROF, SIGVTALRM, SIGXCPU,
 				    SIGXFSZ, SIGPWR,  SIGSTKFLT, SIGABRT};
 
-#define EXIT_MAX_SEC 5		       /* seconds; sock_exit() needs less, if all is well */
-#define STOP_MAX (100 * NSEC_PER_MSEC) /* for a thread to finish what it does here */
+#define EXIT_MAX_SEC 5		       /* seconds; sock_exit() normally needs less */
+#define STOP_MAX (100 * NSEC_PER_MSEC) /* for a thread to finish what it does in the library */
 
-static int signals_watched; /* any, atomic: signals are watched */
-static int exiting_tid;	    /* any, atomic: the thread that ends the process; 0: none */
+static int signals_watched; /* any, atomic: on_fatal() is installed */
+static int exiting_tid;	    /* any, atomic: thread that ends the process; 0: none */
 
 static void end_sockets(void)
 {
+	/* Pairs with exit_stay(): a call whose socket is gone sees who ends the process. */
 	__atomic_store_n(&exiting_tid, sys_gettid(), __ATOMIC_RELEASE);
 	sock_exit();
 }
 
-/* A vfork() child's end is not its parent's. */
+/* The end of a vfork() child is not that of its parent. */
 static void end_sockets_at_exit(void)
 {
 	if (!fork_is_vfork_child())
@@ -55,15 +58,16 @@ static void end_sockets_at_exit(void)
 
 void exit_stay(void)
 {
+	/* Acquire: pairs with end_sockets(). */
 	int who = __atomic_load_n(&exiting_tid, __ATOMIC_ACQUIRE);
 	struct timespec most = {.tv_sec = EXIT_MAX_SEC};
 
-	/* A handler of the program may run on the thread that ends it. */
+	/* Not on the thread that ends the process, which may run a handler of the program. */
 	if (who && who != sys_gettid() && !fork_is_vfork_child())
 		sys_ppoll(NULL, 0, &most, NULL);
 }
 
-/* Other threads that still use their sockets do not come back from it. */
+/* Other threads that still use their sockets do not return from the call. */
 static void at_exit(void *arg)
 {
 	(void)arg;
@@ -71,9 +75,9 @@ static void at_exit(void *arg)
 }
 
 /*
- * The loader runs our constructor before the program registers anything, its own
- * destructors of libraries included: so this is the last handler, and sockets serve until
- * then. Handlers that are bound to a library would run with its destructors.
+ * The loader runs our constructor before the program, or a library of it, registers an exit
+ * handler. So ours is the last one, and sockets work until then. A handler bound to a
+ * library would run with that library's destructors.
  */
 void exit_init(void)
 {
@@ -95,7 +99,7 @@ EXPORT void _Exit(int status)
 	__builtin_unreachable();
 }
 
-/* abort(3): the program's handler first; it may not return. */
+/* abort(3): the program's handler runs first, and may not return. */
 EXPORT void abort(void)
 {
 	struct sigaction act;
@@ -111,13 +115,13 @@ EXPORT void abort(void)
 	__builtin_unreachable();
 }
 
-/* ---- the last thread --------------------------------------------------------------- */
+/* ---- the end of the last thread ---------------------------------------------------- */
 
 #define LOOK_EVERY (100 * 1000 * 1000) /* ns */
 
-static int main_is_gone; /* any, atomic: it called pthread_exit() */
+static int main_is_gone; /* any, atomic: the main thread called pthread_exit() */
 
-/* Threads of the process, the first one included, or 0. */
+/* Number of threads of the process, the first one included; 0: unknown. */
 static unsigned count_threads(void)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -130,7 +134,10 @@ static unsigned count_threads(void)
 	return n > 2 ? n - 2 : 0;
 }
 
-/* Ends the process when there is but the first thread's shell, the internal thread and us. */
+/*
+ * Ends the process when no threads are left but the first, which is a zombie, the internal
+ * thread and this one.
+ */
 static void *wait_for_last(void *arg)
 {
 	struct timespec pause = {.tv_nsec = LOOK_EVERY};
@@ -143,8 +150,9 @@ static void *wait_for_last(void *arg)
 }
 
 /*
- * A process whose first thread left by pthread_exit() ends with its last one (by exit(0)),
- * but that would be our internal thread, which does not.
+ * A process whose first thread called pthread_exit() ends with its last thread, as by
+ * exit(0). The internal thread would be the last one, and never ends: starts a thread that
+ * calls exit(0) instead.
  */
 static void start_last_waiter(void)
 {
@@ -160,6 +168,7 @@ static void start_last_waiter(void)
 
 EXPORT void pthread_exit(void *value)
 {
+	/* Pairs with exit_arm(): one of the two sees the other's store. */
 	if (sys_getpid() == sys_gettid() &&
 	    !__atomic_exchange_n(&main_is_gone, 1, __ATOMIC_SEQ_CST) &&
 	    __atomic_load_n(&signals_watched, __ATOMIC_SEQ_CST))
@@ -173,10 +182,11 @@ EXPORT void thrd_exit(int value)
 	pthread_exit((void *)(intptr_t)value);
 }
 
-/* ---- signals that end it ----------------------------------------------------------- */
+/* ---- signals that end the process -------------------------------------------------- */
 
 bool exit_is_fatal(int sig)
 {
+	/* Acquire: pairs with exit_arm(). */
 	if (!__atomic_load_n(&signals_watched, __ATOMIC_ACQUIRE))
 		return false;
 	for (size_t i = 0; i < sizeof(fatal_signals) / sizeof(*fatal_signals); i++) {
@@ -186,7 +196,7 @@ bool exit_is_fatal(int sig)
 	return false;
 }
 
-/* Ends the process as the signal does; in a handler of it, when that returns. */
+/* Ends the process by sig; within a handler of sig, when the handler returns. */
 static void kill_self(int sig)
 {
 	struct sigaction act = {.sa_handler = SIG_DFL};
@@ -195,11 +205,12 @@ static void kill_self(int sig)
 	sys_call(SYS_tgkill, sys_getpid(), sys_gettid(), sig, 0, 0, 0);
 }
 
-static int interrupted_tid; /* any, atomic: the thread that is in the middle of our work; 0: none */
+static int interrupted_tid; /* any, atomic: interrupted thread that holds a ring; 0: none */
 
 /*
- * It does nothing of the program's any more: as soon as it has done with ours, the signal
- * stops it. One that is blocked there by now comes too late for that.
+ * Stops the interrupted thread: it leaves the library and then gets the signal, so that it
+ * runs no more code of the program. If it has blocked the signal by now, that comes too
+ * late.
  */
 static void stop_interrupted(int sig)
 {
@@ -207,6 +218,7 @@ static void stop_interrupted(int sig)
 	nsec_t deadline = clock_now() + STOP_MAX;
 	int tid;
 
+	/* Acquire: pairs with exit_on_fatal(), which stores 0 when that thread holds no ring. */
 	while ((tid = __atomic_load_n(&interrupted_tid, __ATOMIC_ACQUIRE)) &&
 	       clock_now() < deadline) {
 		if (sys_call(SYS_tgkill, sys_getpid(), tid, sig, 0, 0, 0))
@@ -215,7 +227,7 @@ static void stop_interrupted(int sig)
 	}
 }
 
-/* The internal thread, where all signals are blocked. */
+/* Runs on the internal thread, where all signals are blocked. */
 static void end_sockets_and_die(int sig)
 {
 	sigset_t set;
@@ -229,9 +241,9 @@ static void end_sockets_and_die(int sig)
 }
 
 /*
- * On whichever thread the kernel chose. One that is in the middle of our work goes on with
- * it, so that the internal thread is not kept waiting, which sends the signal again; others
- * do nothing more.
+ * On the thread that the kernel chose. If it holds a ring it returns and goes on, so that
+ * the internal thread need not wait for it; the internal thread sends it the signal again.
+ * Otherwise the thread blocks until the process ends.
  */
 void exit_on_fatal(int sig)
 {
@@ -242,6 +254,7 @@ void exit_on_fatal(int sig)
 		kill_self(sig);
 		return;
 	}
+	/* Pairs with stop_interrupted(). */
 	__atomic_store_n(&interrupted_tid, hold_current ? sys_gettid() : 0, __ATOMIC_RELEASE);
 	if (!sock_exit_by(sig, end_sockets_and_die)) {
 		kill_self(sig);
@@ -260,10 +273,13 @@ void exit_fork_child(void)
 	main_is_gone = 0;
 }
 
-/* Where the program lets a signal end it, that is watched from now on. */
+/* From now on, signals that the program leaves at their default close our sockets first. */
 void exit_arm(void)
 {
-	/* Pairs with pthread_exit(): one of us sees the other. */
+	/*
+	 * Pairs with pthread_exit(): one of the two sees the other's store and starts the
+	 * waiter.
+	 */
 	if (__atomic_exchange_n(&signals_watched, 1, __ATOMIC_SEQ_CST))
 		return;
 	if (__atomic_load_n(&main_is_gone, __ATOMIC_SEQ_CST))

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes that come from this one.
+ * Processes forked from this one.
  *
- * fork() calls handlers that we register; _Fork() does not, and is replaced.  In the
- * child every socket is the kernel's.
+ * fork() calls handlers that we register; _Fork() does not, and is replaced.  In the child
+ * every socket falls back to the kernel, except those that it shares with its parent.
  *
- * A raw clone(2) or clone3(2) tells nobody.  Its child finds the descriptor table wiped
- * at its first call (see fdtable.h), and becomes a child of fork() there.  Until then it
- * has the descriptors of the port; what never calls us has them as long as it lives.
+ * A raw clone(2) or clone3(2) calls nothing of ours.  Its child finds the descriptor table
+ * wiped at its first call (see fdtable.h), and is treated there as a child of fork().  Until
+ * then it has the port's descriptors open; a child that never calls us keeps them as long as
+ * it lives.
  *
- * vfork() is fork() where there are sockets that its child could hand to the program
- * which it executes; the parent waits until it has.
+ * vfork() is fork() if there are sockets that the child could hand to the program that it
+ * executes; the parent blocks until the child has executed it or ended.
  *
- * Else it is the C library's, which returns twice, on one stack.  Its child may not
- * do much before it executes a program, but it does close, copy and adjust
- * descriptors and reset signals, all of which is its own, while our memory is its
- * parent's, as in a child of posix_spawn() or of the system call.  So whatever
- * changes our state asks fork_is_vfork_child(), on the slow paths where there is
- * state to change.
+ * Otherwise it is the C library's vfork(), which returns twice, on one stack.  Before its
+ * child executes a program it may not do much, but it does close, copy and adjust
+ * descriptors and reset signals.  All of that is its own, while it shares our memory with
+ * its parent, as does a child of posix_spawn() or of the system call.  So whatever changes
+ * our state asks fork_is_vfork_child(), on the slow paths where there is state to change.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -30,13 +30,13 @@
 #include "intercept/wrap.h"
 #include "sock/share/exec_inherit.h"
 
-/* The process all our state is of; written at start and in children. */
+/* The process that our state belongs to; written at start and in children. */
 static int owner_pid;
 
-/* Between prepare() and child(): that one does it. */
+/* Between before_fork() and after_fork_child(), which makes the child. */
 static __thread bool forking;
 
-/* Not declared for programs of today. */
+/* Not declared in current headers. */
 pid_t __vfork(void);
 
 static void become_child(void);
@@ -45,7 +45,8 @@ void fork_adopt(void)
 {
 	static int adopting; /* atomic */
 
-	/* To another thread of the child the sockets are the kernel's meanwhile. */
+	/* Meanwhile other threads of the child find no sockets of ours, only the kernel's. */
+	/* Acquire: pairs with the store below: what another thread did is seen. */
 	if (!fd_is_wiped() || __atomic_exchange_n(&adopting, 1, __ATOMIC_ACQUIRE))
 		return;
 	signals_block();
@@ -53,6 +54,7 @@ void fork_adopt(void)
 		fd_fork_child();
 	else
 		become_child();
+	/* Pairs with the exchange above. */
 	__atomic_store_n(&adopting, 0, __ATOMIC_RELEASE);
 	signals_unblock();
 }
@@ -63,7 +65,10 @@ bool fork_is_vfork_child(void)
 	return owner_pid && owner_pid != sys_getpid();
 }
 
-/* A handler that closes a socket must not find the locks taken by its own thread. */
+/*
+ * Signals are blocked, so that no handler closes a socket while its own thread has the
+ * locks.
+ */
 static void before_fork(void)
 {
 	signals_block();
@@ -83,8 +88,9 @@ static void after_fork_parent(void)
 /* ---- vfork ------------------------------------------------------------------------- */
 
 /*
- * Of this thread's fork() under way: what closes when its child executes or ends, hidden, so
- * that no other child has it; -1: nobody waits for that.
+ * During this thread's fork_and_wait(): the write end of a pipe that is closed when the
+ * child executes or ends; hidden, so that no other child has it. -1: no thread waits for
+ * that.
  */
 static __thread int exec_pipe = -1;
 
@@ -107,7 +113,7 @@ static pid_t fork_and_wait(void)
 	}
 	pid = fork();
 	if (pid == 0)
-		return 0; /* the gate is its own, and stays */
+		return 0; /* the child keeps its copy of exec_pipe */
 	sys_close_fd(&exec_pipe);
 	if (pid > 0 && fds[0] >= 0)
 		wait_for_exec(fds[0]);
@@ -117,7 +123,7 @@ static pid_t fork_and_wait(void)
 
 typedef pid_t (*fork_fn)(void);
 
-/* Which of the two it is; named for the assembler. */
+/* Chooses between the two kinds of vfork(). Called from assembly. */
 fork_fn fork_choose(void) __attribute__((used, visibility("hidden")));
 
 fork_fn fork_choose(void)
@@ -132,7 +138,10 @@ fork_fn fork_choose(void)
 }
 
 #if defined(__x86_64__)
-/* What returns twice must not be called from a frame of ours: it takes its place. */
+/*
+ * A function that returns twice must not be called from a frame of ours: jumps to it
+ * instead.
+ */
 EXPORT __attribute__((naked)) pid_t vfork(void)
 {
 	__asm__("subq $8, %rsp\n\t"
@@ -159,7 +168,10 @@ EXPORT pid_t __vfork(void)
 
 /* ---- fork -------------------------------------------------------------------------- */
 
-/* The table's lock first: sock_fork_child() reports sockets that leave. */
+/*
+ * fd_fork_child() first: sock_fork_child() removes descriptors of sockets, under the
+ * table's lock.
+ */
 static void become_child(void)
 {
 	owner_pid = sys_getpid();
@@ -182,8 +194,8 @@ static void after_fork_child(void)
 }
 
 /*
- * Async-signal-safe, so there is no preparing: other threads may be anywhere,
- * and the locks are made anew.
+ * Async-signal-safe, so nothing is prepared: other threads may hold any lock, and the child
+ * makes the locks anew.
  */
 EXPORT pid_t _Fork(void)
 {
@@ -191,7 +203,7 @@ EXPORT pid_t _Fork(void)
 	pid_t pid = libc._Fork();
 
 	if (pid == 0) {
-		/* Unless a signal handler made a call first. */
+		/* Unless a signal handler made a call first, which did it. */
 		if (owner_pid != sys_getpid())
 			become_child();
 		errno = saved;

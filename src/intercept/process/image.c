@@ -18,7 +18,7 @@
 #define PRELOAD "LD_PRELOAD="
 #define BEGINNING 512
 #define SEGMENTS_MAX 64
-#define INTERPRETERS_MAX 4 /* of interpreters, as the kernel has it */
+#define INTERPRETERS_MAX 4 /* nested interpreters, the kernel's limit */
 #define DEFAULT_PATH "/bin:/usr/bin"
 
 #define OWN_CLASS (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
@@ -26,9 +26,9 @@
 /* The image of this library, by the linker. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
-static const char *own_name = ""; /* of the file, without a directory; written at start */
+static const char *own_name = ""; /* file name without directory; written at start */
 
-/* Later, in a forked child, the loader's lock may be taken. */
+/* At start, because in a forked child the loader's lock may be taken. */
 void image_init(void)
 {
 	Dl_info self;
@@ -40,7 +40,7 @@ void image_init(void)
 	own_name = slash ? slash + 1 : self.dli_fname;
 }
 
-/* Does the loader get to know of us? */
+/* Does LD_PRELOAD in env name this library? */
 static bool is_preloaded(char *const *env)
 {
 	for (; env && *env; env++) {
@@ -50,7 +50,7 @@ static bool is_preloaded(char *const *env)
 	return false;
 }
 
-/* The loader does without LD_PRELOAD then. */
+/* Does the program gain privileges? Then the loader ignores LD_PRELOAD. */
 static bool gets_rights(int fd)
 {
 	struct stat st;
@@ -80,7 +80,7 @@ static bool has_loader(int fd, const ElfW(Ehdr) * elf)
 	return false;
 }
 
-/* Of "#! /bin/sh -e" it is "/bin/sh", in place; NULL: none. */
+/* The interpreter of a line "#! /bin/sh -e": "/bin/sh", in place; NULL: none. */
 static const char *interpreter(char *line)
 {
 	line += 2;
@@ -94,7 +94,7 @@ static enum image look_at_file(int fd, int depth)
 {
 	char text[BEGINNING + 1] = "";
 	const char *next = NULL;
-	enum image image = IMAGE_OURS; /* execvp() gives it to the shell */
+	enum image image = IMAGE_OURS; /* execvp() runs it with the shell */
 	ElfW(Ehdr) elf;
 	ssize_t len = pread(fd, text, BEGINNING, 0);
 
@@ -150,7 +150,8 @@ enum image image_search(const char *file, char *const *env)
 		if (dir + strlen(file) + 2 <= sizeof(path)) {
 			memcpy(path, at, dir);
 			path[dir] = '/';
-			strcpy(path + dir + (dir != 0), file); /* an empty one is here */
+			strcpy(path + dir + (dir != 0),
+			       file); /* an empty entry of PATH is the current directory */
 			image = image_of(AT_FDCWD, path, 0);
 		}
 		at += dir;

@@ -16,7 +16,7 @@
 #include "intercept/wrap.h"
 #include "sock/share/exec_inherit.h"
 
-#define TEXT_MAX (100 * 1024) /* the kernel takes 128 KiB */
+#define TEXT_MAX (100 * 1024) /* the kernel's limit is 128 KiB */
 #define ITEM_MAX 64
 
 /* ---- the text ---------------------------------------------------------------------- */
@@ -77,7 +77,7 @@ const char *inherited_take_variable(char **env)
 
 /* ---- what is inherited ------------------------------------------------------------- */
 
-/* Is it the socket that was meant? */
+/* Is the descriptor still the socket that was listed? */
 static bool is_same(const struct inherited_item *item, int protocol)
 {
 	socklen_t len = sizeof(int);
@@ -129,7 +129,7 @@ static void inherit_all(const char *text)
 	}
 }
 
-/* The item of what fd is. */
+/* Takes fd over if an item names its inode. */
 static void inherit_by_inode(const char *text, int fd)
 {
 	struct inherited_item item;
@@ -179,7 +179,7 @@ void inherited_take(const char *text)
 	exec_inherit_done();
 }
 
-/* ---- what is handed on ------------------------------------------------------------- */
+/* ---- what a program inherits ------------------------------------------------------- */
 
 static char *write_item(char *at, int fd, int as, uint64_t number, char end)
 {
@@ -191,7 +191,10 @@ static char *write_item(char *at, int fd, int as, uint64_t number, char end)
 			     (unsigned long long)number, end);
 }
 
-/* Those that exec closes, too, where descriptors may be moved before. */
+/*
+ * Writes the items of sockets that exec closes (closing), or of all others. A child of
+ * posix_spawn() may get the former, too, because file actions may copy descriptors before.
+ */
 static char *write_some(char *at, const char *end, bool lent, bool closing)
 {
 	for (int fd = fd_next(0); fd >= 0 && end - at > ITEM_MAX; fd = fd_next(fd + 1)) {
@@ -207,7 +210,7 @@ static char *write_some(char *at, const char *end, bool lent, bool closing)
 	return at;
 }
 
-/* False: there is none. */
+/* Writes all items. False: there is none. */
 static bool write_sockets(char *at, const char *end, bool lent)
 {
 	const char *begin = at;
@@ -246,7 +249,7 @@ static void environment_free(struct inherited *h)
 	h->map = NULL;
 }
 
-/* False: nothing of the channel is to be inherited. */
+/* Makes the environment. False: no socket is inherited, and the channel must not be. */
 static bool environment_fill(struct inherited *h, const struct exec_channel *ch, bool lent)
 {
 	size_t n = count_env(h->env);
@@ -267,8 +270,9 @@ static bool environment_fill(struct inherited *h, const struct exec_channel *ch,
 }
 
 /*
- * A program without the library has what the kernel has. Of what other processes have, too,
- * it gets what is meant for it for sure: the others would have the kernel's from then on.
+ * A program without the library can use what the kernel serves. Of the connections that
+ * other processes hold, too, only those at descriptors 0 to 2 are fetched, which are surely
+ * meant for it: kernel handover takes them from the other processes.
  */
 static void fetch_stdio(void)
 {
@@ -292,7 +296,7 @@ struct inherited inherited_leave(enum image image, char *const *env)
 	int saved = errno;
 
 	if (image == IMAGE_NONE)
-		return h; /* what it says about that, it says with everything as it was */
+		return h; /* exec fails, and must leave everything unchanged */
 	if (image == IMAGE_OURS)
 		h = environment_make(env);
 	else
@@ -320,7 +324,7 @@ int inherited_keep(const struct inherited *h)
 	return -1;
 }
 
-/* ---- what is lent ------------------------------------------------------------------ */
+/* ---- what a child is lent ---------------------------------------------------------- */
 
 static pthread_mutex_t lend_lock = PTHREAD_MUTEX_INITIALIZER;
 

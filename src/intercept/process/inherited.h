@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets that a program which is executed finds open: see sock/share/exec_inherit.h.
+ * Inherited sockets: how an executed program learns which of its descriptors are sockets of
+ * ours; see sock/share/exec_inherit.h.
  *
- * They are told in its environment, where the library runs there, too:
+ * If the library is in the program, too, a variable in its environment lists them:
  *
  *	VMA_INHERITED=CHANNEL,INODE,LAST;FD,INODE,ID;FD,INODE,ID...
  *
- * FD is INHERITED_ANYWHERE where nobody knows: the child of posix_spawn() moves descriptors
- * about, and looks for what it has.  Anybody can have put the variable there, and programs
- * without the library may have stood in between: what is no longer the same file is passed over.
+ * FD is INHERITED_ANYWHERE for a child of posix_spawn(), whose file actions may move
+ * descriptors; it searches its own descriptors by INODE.  The variable is not trusted:
+ * anybody can have set it, and programs without the library may have been executed in
+ * between.  An item whose descriptor is not the same file any more is ignored.
+ *
+ * Role		app, no lock held.
  */
 #ifndef INTERCEPT_PROCESS_INHERITED_H
 #define INTERCEPT_PROCESS_INHERITED_H
@@ -29,34 +33,42 @@ struct inherited_item {
 	uint64_t number; /* ID, LAST */
 };
 
-/* The item at *text, which then is at the next one. False: there is none, or no sense. */
+/*
+ * Reads the item at *text, and advances *text to the next one. False: there is none, or it
+ * is malformed.
+ */
 bool inherited_read_item(const char **text, struct inherited_item *item);
 
-/* Takes the variable out of the environment: its value, or NULL. */
+/* Removes the variable from the environment. Its value, or NULL. */
 const char *inherited_take_variable(char **env);
 
-/* At start, once sock is there. NULL: nothing. */
+/* At start, after sock_init(): takes the sockets over that text lists; NULL: none. */
 void inherited_take(const char *text);
 
-/* The environment of a program that inherits something. */
+/* The environment of a program that inherits sockets. */
 struct inherited {
-	char *const *env; /* for it; the caller's, if it inherits nothing */
-	char *text;	  /* the variable */
-	void *map;	  /* NULL: it inherits nothing */
+	char *const *env; /* of the program; the caller's, if it inherits nothing */
+	char *text;	  /* the variable, in map */
+	void *map;	  /* memory of env; NULL: it inherits nothing */
 	size_t size;
-	int channel; /* lent: its end of the channel */
+	int channel; /* inherited_lend(): the child's end of the channel */
 };
 
-/* Is there anything to inherit, or to be brought to an end before? */
+/* Is there any socket to inherit, or anything to shut down before exec? */
 bool inherited_any(void);
 
-/* This process is about to execute a program; when that fails: errno stays, -1. */
+/*
+ * inherited_leave(): this process is about to execute a program, with the environment that
+ * is returned. Sockets that are not inherited fall back to the kernel. inherited_keep():
+ * exec failed; leaves errno unchanged and returns -1.
+ */
 struct inherited inherited_leave(enum image image, char *const *env);
 int inherited_keep(const struct inherited *h);
 
 /*
- * A child of this process is about to be made that executes a program at once; then, and if it
- * could not be made.  No two threads are between the two: no other child has the channel.
+ * Around the making of a child that executes a program at once: inherited_lend() before,
+ * inherited_lent() after, even if it failed. A lock is held between the two, so that no
+ * other child gets the channel.
  */
 struct inherited inherited_lend(enum image image, char *const *env);
 void inherited_lent(struct inherited *h);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls by which a process of root becomes another user's for good, or leaves behind the files
- * that the library needs.  Before that it opens what it could not open after it
- * (sock/share/privilege.c).
+ * Calls by which a process of root permanently becomes another user's, or leaves behind the
+ * files that the library needs. Before them, the library opens what it could not open
+ * afterwards (sock/share/privilege.c).
  */
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ static uid_t new_id(uid_t asked, uid_t now)
 	return asked == SAME ? now : asked;
 }
 
-/* What the three are asked to be. */
+/* Before a call that sets the three user ids to these. */
 static void before_setuid(uid_t real, uid_t effective, uid_t set)
 {
 	uid_t now[3];
@@ -36,7 +36,7 @@ EXPORT int setresuid(uid_t real, uid_t effective, uid_t set)
 
 EXPORT int setreuid(uid_t real, uid_t effective)
 {
-	/* The saved one follows where the real one is set, or the effective one becomes another. */
+	/* The saved id is set if the real one is set or the effective one changes. */
 	before_setuid(real, effective, effective);
 	return libc.setreuid(real, effective);
 }

@@ -9,8 +9,8 @@
 #include "intercept/wrap.h"
 #include "sock/share/pass.h"
 
-#define FDS_MAX 253    /* the kernel refuses more in one message */
-#define SCM_PIDFD 0x04 /* a descriptor, too; not in older headers */
+#define FDS_MAX 253    /* the kernel's limit for one message */
+#define SCM_PIDFD 0x04 /* carries a descriptor, too; not in older headers */
 
 #define TRIES 3
 #define ENTRY_MIN sizeof(struct cmsghdr)
@@ -23,17 +23,17 @@ static void warn_once(int fd, const char *why)
 		return;
 	log_box(LOG_WARNING,
 		"Descriptor %d is not sent to another process (SCM_RIGHTS).\n"
-		"What it has is in this process and unknown to the kernel: %s.\n"
-		"The receiver would find a dead socket: sendmsg() fails with EOPNOTSUPP.\n"
-		"A child that is forked once it exists can use it; else run the program\n"
+		"The kernel does not know what is in this process: %s.\n"
+		"The receiver could not use the socket: sendmsg() fails with EOPNOTSUPP.\n"
+		"A child that is forked now can use it; otherwise run the program\n"
 		"with VMA_OFFLOADED_SOCKETS=0, or without the library.",
 		fd, why);
 }
 
 /*
- * EOPNOTSUPP: it stays like that, and the way to the receiver is as good as ever. EAGAIN
- * would be tried again for ever, EPERM and EINVAL are said of credentials and of malformed
- * messages, and EBADF of programs that are wrong.
+ * Prepares one descriptor. 0 or -errno. EOPNOTSUPP, because this is permanent and the
+ * socket that sends works: programs would repeat the call for EAGAIN, EPERM and EINVAL are
+ * about credentials and malformed messages, and EBADF is about errors of the program.
  */
 static int prepare_fd(int fd, int unix_fd, struct rights *rights)
 {
@@ -46,11 +46,11 @@ static int prepare_fd(int fd, int unix_fd, struct rights *rights)
 	if (rc == -EREMOTE)
 		warn_once(
 			fd,
-			"a connection; and not everybody who could\n"
-			"receive it runs with this library, for the same user, on the same network");
+			"a connection; and a process that could\n"
+			"receive it is without this library, of another user, or on another network");
 	else if (rc == -EBUSY)
-		warn_once(fd, "datagrams wait to be received,\n"
-			      "or other processes have it since a fork()");
+		warn_once(fd, "unread datagrams,\n"
+			      "or a socket that other processes hold since a fork()");
 	else if (rc > 0)
 		rights->pending = true;
 	if (rc == -EREMOTE || rc == -EBUSY)
@@ -64,13 +64,16 @@ static int prepare_fds(const char *data, size_t bytes, int unix_fd, struct right
 	int fds[FDS_MAX], rc = 0;
 
 	if (n > FDS_MAX || user_read(fds, data, n * sizeof(int)))
-		return 0; /* so the kernel does not send it */
+		return 0; /* the kernel will refuse it */
 	for (size_t i = 0; i < n && !rc; i++)
 		rc = prepare_fd(fds[i], unix_fd, rights);
 	return rc;
 }
 
-/* What the kernel refuses may leave sockets to it that were not sent after all. */
+/*
+ * Prepares all descriptors of a message. If the kernel refuses the message then, sockets
+ * may have fallen back to the kernel for nothing.
+ */
 static __attribute__((noinline, cold)) int prepare(int unix_fd, const struct msghdr *msg,
 						   struct rights *rights)
 {
@@ -79,7 +82,7 @@ static __attribute__((noinline, cold)) int prepare(int unix_fd, const struct msg
 	int saved = errno, rc = 0;
 
 	if (msg->msg_name && msg->msg_namelen)
-		unix_fd = -1; /* to whoever has that address */
+		unix_fd = -1; /* sent to an address: the receiver is unknown */
 	while (!rc && left >= ENTRY_MIN && left <= INT_MAX) {
 		struct cmsghdr entry;
 		size_t step;
@@ -140,7 +143,7 @@ void rights_end(const struct rights *rights, long sent)
 	errno = saved;
 }
 
-/* A number that the kernel has just given out. */
+/* Takes a received descriptor over, if it is a socket of ours. */
 static void take_fd(int fd, bool peek)
 {
 	struct sock_ref ref;
@@ -153,7 +156,10 @@ static void take_fd(int fd, bool peek)
 		if (!ref.sk)
 			return;
 		twin = sock_twin(ref.sk);
-		/* Meanwhile the other name may have been closed: then it is found otherwise. */
+		/*
+		 * The twin may have been closed meanwhile: then another try finds the
+		 * socket otherwise.
+		 */
 		if (twin == fd ? fd_install(fd, ref) : fd_install_dup(fd, twin, ref))
 			return;
 	}

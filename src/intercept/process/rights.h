@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Descriptors that travel between processes, SCM_RIGHTS of unix(7).
+ * Descriptors sent between processes: SCM_RIGHTS of unix(7).
  *
- * The receiver gets the kernel's socket: what is ours becomes the kernel's before it is
- * sent, or is found by its twin where it is received (sock/share/pass.h), or is not sent.
+ * The receiver gets the kernel's socket.  So a socket of ours falls back to the kernel
+ * before it is sent, or the receiver finds it by its twin (sock/share/pass.h), or it is
+ * not sent.
  *
  * Role		any thread, no lock held.
  */
@@ -17,7 +18,7 @@
 #include "base/user.h"
 #include "intercept/wrap.h"
 
-/* Has it control messages at all?  Anything bad is the kernel's to tell. */
+/* Can it have control messages? Errors in msg are left to the kernel. */
 static inline bool rights_possible(const struct msghdr *msg)
 {
 	return may_have_ours() && user_can_read(msg, sizeof(*msg)) && msg->msg_controllen;
@@ -25,24 +26,30 @@ static inline bool rights_possible(const struct msghdr *msg)
 
 /* Messages between rights_prepare() and rights_end(). */
 struct rights {
-	uint64_t ticket; /* of the first */
+	uint64_t ticket; /* ticket of the first message */
 	unsigned n;
-	bool pending; /* rights_end() has to follow; else it may */
+	bool pending; /* rights_end() must be called; else it may be */
 };
 
 /*
- * Before the kernel sends it by the socket way: sockets of ours that it names are made ready.
- * 0, or -errno: one of them cannot be, and the message must not be sent.
+ * Before the kernel sends msg by unix_fd: prepares the sockets of ours that it names. 0;
+ * -errno: one of them cannot be sent, and neither must the message.
  */
 int rights_prepare(int unix_fd, const struct msghdr *msg, struct rights *rights);
 
-/* As above; how many messages from the first one on may be sent, or -errno if none. */
+/*
+ * As rights_prepare(), for n messages. The number of messages, from the first, that may be
+ * sent; -errno if none may.
+ */
 int rights_prepare_many(int unix_fd, const struct mmsghdr *msgs, unsigned n, struct rights *rights);
 
-/* So many of them were sent; less than 1: none. */
+/* The kernel sent so many of the messages; less than 1: none. */
 void rights_end(const struct rights *rights, long sent);
 
-/* The kernel received it: the numbers in it are fresh. */
+/*
+ * The kernel received msg, whose descriptors are new: takes over those that are sockets of
+ * ours.
+ */
 void rights_received(const struct msghdr *msg, int flags);
 
 #endif

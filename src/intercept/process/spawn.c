@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Calls that make a child which executes a program at once. The C library makes it without
- * fork(), so that it has our memory and runs none of our code until the program is there: that
- * is told in its environment what it may have inherited, see inherited.h.
+ * fork(), so the child shares our memory and runs none of our code before the program: the
+ * program learns from its environment what it inherits, see inherited.h.
  */
 #include <fcntl.h>
 #include <paths.h>
@@ -43,7 +43,7 @@ EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_act
 	return rc;
 }
 
-/* It takes the process's environment. */
+/* popen() uses the process's environment, so the variable is put there meanwhile. */
 EXPORT FILE *popen(const char *command, const char *type)
 {
 	struct inherited h;
@@ -66,14 +66,14 @@ EXPORT FILE *popen(const char *command, const char *type)
 
 /* ---- system(3) --------------------------------------------------------------------- */
 
-/* While some thread is in it, these are ignored. */
+/* SIGINT and SIGQUIT are ignored while any thread is in system(); their actions before that. */
 static struct {
 	pthread_mutex_t lock;
 	unsigned callers;
 	struct sigaction interrupt, quit;
 } ignored = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Of one call. */
+/* One call of system(). */
 struct shell {
 	pid_t pid; /* 0: none yet */
 	sigset_t mask;
@@ -102,7 +102,7 @@ static void end_ignoring(void)
 	mutex_unlock(&ignored.lock);
 }
 
-/* The end; if the thread was cancelled, nothing is left of the shell. */
+/* Ends the call. If the thread was cancelled, kills the shell and waits for its end. */
 static void end_shell(void *arg)
 {
 	struct shell *shell = arg;
@@ -118,7 +118,7 @@ static void end_shell(void *arg)
 	errno = saved;
 }
 
-/* Signals that are ignored by the program stay so in the shell. 0 or errno. */
+/* Starts the shell, in which signals that the program ignores stay ignored. 0 or errno. */
 static int spawn_shell(struct shell *shell, const char *command)
 {
 	const char *args[] = {"sh", "-c", command, NULL};
@@ -142,7 +142,7 @@ static int spawn_shell(struct shell *shell, const char *command)
 	return rc;
 }
 
-/* Until it has ended; errno is as it was, or says why there is no status. */
+/* Waits until the shell has ended. Leaves errno unchanged, or sets it if there is no status. */
 static void wait_for(struct shell *shell)
 {
 	int saved = errno;
@@ -156,7 +156,7 @@ static void wait_for(struct shell *shell)
 	errno = saved;
 }
 
-/* As the C library's, by way of our posix_spawn(). */
+/* As system() of the C library, but with our posix_spawn(). */
 static int run_shell(const char *command)
 {
 	struct shell shell = {.status = W_EXITCODE(127, 0)};

@@ -67,9 +67,9 @@ static void hand_over(struct inet_sock *so)
 		return;
 	if (!warned)
 		log_box(LOG_WARNING,
-			"Descriptor %d does not go through exec.\n"
-			"The program that is executed would need the kernel to go on with the\n"
-			"connection: %s (TCP_REPAIR needs CAP_NET_ADMIN). It is closed.",
+			"Descriptor %d is not inherited by the program that is executed.\n"
+			"The program needs the kernel to serve the connection, but kernel\n"
+			"handover failed: %s (TCP_REPAIR needs CAP_NET_ADMIN). It is closed.",
 			fd, strerror(-rc));
 	warned = true;
 	sock_close_locked(sock_ref_of(so));
