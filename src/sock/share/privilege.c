@@ -7,6 +7,10 @@
  *
  * A process that was not forked, or whose parent shares nothing with it, keeps what it has
  * opened.
+ *
+ * The alternative is a parent that opens, binds and steers on request.  It would delay each
+ * accepted connection and protect no more: all users of a queue map its one UMEM, and a
+ * process with an AF_XDP socket can send anything.
  */
 #include "sock/share/share.h"
 
