@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Signal handlers that leave the call they interrupted by siglongjmp(), thousands of them,
- * at any place of it; and what came with a signal.  The sockets go on.
+ * Signal handlers that leave the interrupted call by siglongjmp(), thousands of times and
+ * at any point of it; and the information that comes with a signal. The sockets go on
+ * working.
  */
 #include <errno.h>
 #include <poll.h>
@@ -28,8 +29,8 @@ static void jump(int sig)
 	siglongjmp(back, 1);
 }
 
-/* Calls fn(fd) again and again, and is jumped out of it. */
-static void be_jumped_out_of(void (*fn)(int fd), int fd)
+/* Calls fn(fd) repeatedly while signal handlers jump out of it. */
+static void call_and_jump(void (*fn)(int fd), int fd)
 {
 	struct itimerval often = {{0, JUMP_EVERY}, {0, JUMP_EVERY}}, never = {{0, 0}, {0, 0}};
 	struct sigaction act = {.sa_handler = jump};
@@ -73,7 +74,7 @@ static void udp_polls(int fd)
 	(void)recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
 }
 
-static int set;
+static int epoll_set;
 
 static void udp_sets(int fd)
 {
@@ -81,11 +82,11 @@ static void udp_sets(int fd)
 	char buf[100];
 
 	(void)send(fd, "hello", 5, 0);
-	(void)epoll_wait(set, &event, 1, 1);
+	(void)epoll_wait(epoll_set, &event, 1, 1);
 	(void)recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
 }
 
-/* Everything comes back, until the last one. */
+/* Echoes everything, until the last datagram. */
 static void udp_server(void)
 {
 	int fd = udp_pair();
@@ -106,7 +107,10 @@ static void udp_server(void)
 	close(fd);
 }
 
-/* What jumps left unread may fill the queue, and then datagrams are lost: so it is asked again. */
+/*
+ * Datagrams that jumps left unread may fill the queue, and then others are lost: so it asks
+ * again.
+ */
 static void say_echo(int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -126,17 +130,17 @@ static void udp_client(void)
 	struct epoll_event event = {.events = EPOLLIN};
 
 	meet();
-	be_jumped_out_of(udp_calls, fd);
+	call_and_jump(udp_calls, fd);
 	say_echo(fd);
-	be_jumped_out_of(udp_waits, fd);
+	call_and_jump(udp_waits, fd);
 	say_echo(fd);
-	be_jumped_out_of(udp_polls, fd);
+	call_and_jump(udp_polls, fd);
 	say_echo(fd);
-	set = (int)MUST(epoll_create1(0));
-	MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
-	be_jumped_out_of(udp_sets, fd);
+	epoll_set = (int)MUST(epoll_create1(0));
+	MUST(epoll_ctl(epoll_set, EPOLL_CTL_ADD, fd, &event));
+	call_and_jump(udp_sets, fd);
 	say_echo(fd);
-	close(set);
+	close(epoll_set);
 	SAY(send(fd, "quit", 4, 0));
 	meet();
 	close(fd);
@@ -151,7 +155,7 @@ static void tcp_calls(int fd)
 	(void)recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
 }
 
-/* Bytes come back, as many as there is room for, until the last ones. */
+/* Echoes bytes, as many as there is room for, until the last ones. */
 static void tcp_server(void)
 {
 	int fd = tcp_pair();
@@ -175,7 +179,7 @@ static void tcp_client(void)
 	ssize_t n;
 
 	meet();
-	be_jumped_out_of(tcp_calls, fd);
+	call_and_jump(tcp_calls, fd);
 	SAY(shutdown(fd, SHUT_WR));
 	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0) {
 		if (n >= 7)
@@ -187,21 +191,21 @@ static void tcp_client(void)
 	close(fd);
 }
 
-/* ---- what comes with it ------------------------------------------------------------------ */
+/* ---- information of a signal ------------------------------------------------------- */
 
 #define VALUES 200
 
-static volatile int heard, in_order, right;
+static volatile int n_signals, n_in_order, n_right;
 
 static void on_value(int sig, siginfo_t *info, void *context)
 {
 	(void)context;
-	in_order += info->si_value.sival_int == heard;
-	right += sig == SIGRTMIN && info->si_code == SI_QUEUE;
-	heard++;
+	n_in_order += info->si_value.sival_int == n_signals;
+	n_right += sig == SIGRTMIN && info->si_code == SI_QUEUE;
+	n_signals++;
 }
 
-/* Another process sends them in the middle of anything. */
+/* Another process sends the signals at any time. */
 static int sends_values(void *arg)
 {
 	pid_t to = *(pid_t *)arg;
@@ -223,13 +227,13 @@ static void values_client(void)
 	struct sigaction act = {.sa_sigaction = on_value, .sa_flags = SA_SIGINFO | SA_RESTART};
 
 	meet();
-	heard = in_order = right = 0;
+	n_signals = n_in_order = n_right = 0;
 	MUST(sigaction(SIGRTMIN, &act, NULL));
 	child = spawn(sends_values, &self);
-	for (long began = now_ms(); heard < VALUES && now_ms() - began < 10000;)
+	for (long began = now_ms(); n_signals < VALUES && now_ms() - began < 10000;)
 		udp_calls(fd);
 	join(child);
-	say("%d heard, %d in order, %d right", heard, in_order, right);
+	say("%d heard, %d in order, %d right", n_signals, n_in_order, n_right);
 	say_echo(fd);
 	SAY(send(fd, "quit", 4, 0));
 	meet();
@@ -248,13 +252,13 @@ static void reset_client(void)
 	for (int i = 0; i < 500; i++) {
 		struct sigaction now;
 
-		heard = 0;
+		n_signals = 0;
 		MUST(sigaction(SIGALRM, &act, NULL));
 		MUST(setitimer(ITIMER_REAL, &soon, NULL));
-		while (!heard)
+		while (!n_signals)
 			udp_calls(fd);
 		MUST(sigaction(SIGALRM, NULL, &now));
-		good += now.sa_handler == SIG_DFL && heard == 1;
+		good += now.sa_handler == SIG_DFL && n_signals == 1;
 	}
 	say("%d good", good);
 	say_echo(fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections that several processes have: after fork(), in turns, at once, until the last
- * one closes.
+ * Sockets that several processes share: after fork(), in turns, at once, until the last one
+ * closes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,16 +17,16 @@
 
 #include "tests/diff/diff.h"
 
-/* ---- what both sides do in many of them ------------------------------------------------- */
+/* ---- what both sides do in many of them -------------------------------------------- */
 
-static void quiet(const char *what, int fd, int ms)
+static void expect_quiet(const char *what, int fd, int ms)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	say("%s: %s", what, poll(&p, 1, ms) ? "something came" : "quiet");
 }
 
-/* What a child has: a connection, and a way to be told to go on. */
+/* What a child gets: a socket, and pipes to tell when to go on. */
 struct share {
 	int fd, go[2], done[2];
 };
@@ -63,7 +63,7 @@ static void share_end(struct share *s)
 	}
 }
 
-/* ---- accept, fork, close -------------------------------------------------------------------- */
+/* ---- accept, fork, close ----------------------------------------------------------- */
 
 static int echo_and_close(void *arg)
 {
@@ -96,9 +96,9 @@ static void two_pings_client(void)
 	close(fd);
 }
 
-/* ---- who closes -------------------------------------------------------------------------------- */
+/* ---- close ------------------------------------------------------------------------- */
 
-static int close_and_leave(void *arg)
+static int close_and_exit(void *arg)
 {
 	struct share *s = arg;
 
@@ -111,14 +111,14 @@ static void child_closes_server(void)
 	int fd = tcp_pair();
 	struct share *s = share_of(fd);
 
-	join(spawn(close_and_leave, s));
+	join(spawn(close_and_exit, s));
 	pong(fd);
 	pong(fd);
 	close(fd);
 	share_end(s);
 }
 
-static int wait_and_leave(void *arg)
+static int wait_and_exit(void *arg)
 {
 	struct share *s = arg;
 
@@ -131,7 +131,7 @@ static void parent_closes_server(void)
 	int fd = tcp_pair(), pid;
 	struct share *s = share_of(fd);
 
-	pid = spawn(wait_and_leave, s);
+	pid = spawn(wait_and_exit, s);
 	pong(fd);
 	close(fd);
 	meet();
@@ -147,7 +147,7 @@ static void parent_closes_client(void)
 
 	ping(fd, "hello");
 	meet();
-	quiet("the child still has it", fd, 150);
+	expect_quiet("the child still has it", fd, 150);
 	meet();
 	expect_end(fd);
 	close(fd);
@@ -183,7 +183,7 @@ static void many_children_server(void)
 	struct share *s = share_of(fd);
 
 	for (int i = 0; i < 5; i++)
-		spawn(wait_and_leave, s);
+		spawn(wait_and_exit, s);
 	pong(fd);
 	close(fd);
 	meet();
@@ -198,7 +198,7 @@ static void many_children_server(void)
 	share_end(s);
 }
 
-/* ---- in turns -------------------------------------------------------------------------------------- */
+/* ---- in turns ---------------------------------------------------------------------- */
 
 static int every_second(void *arg)
 {
@@ -273,7 +273,7 @@ static void echo_ten_server(void)
 	close(fd);
 }
 
-/* The peer is told when it came. */
+/* Tells the peer when the byte has arrived. */
 static int one_byte(void *arg)
 {
 	struct share *s = arg;
@@ -284,7 +284,7 @@ static int one_byte(void *arg)
 	return n == 1 ? 0 : 1;
 }
 
-/* Both wait for a byte at the same time: each gets one. */
+/* Both processes wait for a byte at the same time: each gets one. */
 static void both_wait_server(void)
 {
 	int fd = tcp_pair(), pid;
@@ -313,7 +313,7 @@ static void both_wait_client(void)
 	close(fd);
 }
 
-/* ---- bytes on their way -------------------------------------------------------------------------------- */
+/* ---- unread and unsent bytes ------------------------------------------------------- */
 
 #define MUCH 100000
 
@@ -403,7 +403,7 @@ static int send_nothing(void *arg)
 	struct share *s = arg;
 	char c;
 
-	/* Whoever reads gets what was there when the other one read last. */
+	/* The reader gets what was there when the other process read last. */
 	SAY(recv(s->fd, &c, 1, MSG_PEEK));
 	SAY(recv(s->fd, &c, 1, 0));
 	say("%c", c);
@@ -435,7 +435,7 @@ static void abc_client(void)
 	close(fd);
 }
 
-/* ---- shutdown, options, names ------------------------------------------------------------------------- */
+/* ---- shutdown, options, names ------------------------------------------------------ */
 
 static int shut_writing(void *arg)
 {
@@ -553,7 +553,10 @@ static void nonblocking_server(void)
 	share_end(s);
 }
 
-/* O_NONBLOCK is of the file: set by one process, it holds for all that have the socket. */
+/*
+ * O_NONBLOCK belongs to the file: set by one process, it holds for all that share the
+ * socket.
+ */
 static void nonblocking_listener_server(void)
 {
 	struct share *s = share_of(tcp_listening(1));
@@ -579,7 +582,7 @@ static void nothing_client(void)
 {
 }
 
-/* ---- readiness --------------------------------------------------------------------------------------------- */
+/* ---- readiness --------------------------------------------------------------------- */
 
 static int poll_in_child(void *arg)
 {
@@ -657,7 +660,7 @@ static int poll_forever(void *arg)
 	return poll(&(struct pollfd){.fd = s->fd, .events = POLLIN}, 1, 5000) == 1 ? 0 : 1;
 }
 
-/* The child waits in poll(), the parent uses the connection meanwhile: both see what comes. */
+/* The child waits in poll() while the parent uses the connection: both see what arrives. */
 static void poll_while_used_server(void)
 {
 	int fd = tcp_pair(), pid;
@@ -685,7 +688,7 @@ static void answer_once_client(void)
 	close(fd);
 }
 
-/* ---- children of children ------------------------------------------------------------------------------------- */
+/* ---- children of children ---------------------------------------------------------- */
 
 static int fork_and_wait(void *arg)
 {
@@ -704,7 +707,7 @@ static void grandchild_server(void)
 	share_end(s);
 }
 
-static int fork_and_leave(void *arg)
+static int fork_and_exit(void *arg)
 {
 	struct share *s = arg;
 
@@ -717,21 +720,21 @@ static int fork_and_leave(void *arg)
 	return 0;
 }
 
-/* As a daemon: the process in the middle is gone. */
+/* As a daemon: the process between the two has ended. */
 static void twice_forked_server(void)
 {
 	int fd = tcp_pair();
 	struct share *s = share_of(fd);
 
-	join(spawn(fork_and_leave, s));
+	join(spawn(fork_and_exit, s));
 	step(s->go);
 	close(fd);
 	await_step(s->done);
 	share_end(s);
 }
 
-/* It has the connection, and leaves it to its child. */
-static int use_fork_and_leave(void *arg)
+/* It owns the connection, and leaves it to its child. */
+static int use_fork_and_exit(void *arg)
 {
 	struct share *s = arg;
 
@@ -746,12 +749,12 @@ static int use_fork_and_leave(void *arg)
 	return 0;
 }
 
-static void owner_leaves_server(void)
+static void owner_exits_server(void)
 {
 	int fd = tcp_pair(), pid;
 	struct share *s = share_of(fd);
 
-	pid = spawn(use_fork_and_leave, s);
+	pid = spawn(use_fork_and_exit, s);
 	close(fd);
 	join(pid);
 	step(s->go);
@@ -759,9 +762,9 @@ static void owner_leaves_server(void)
 	share_end(s);
 }
 
-/* ---- ends that nobody wanted -------------------------------------------------------------------------------- */
+/* ---- unexpected ends --------------------------------------------------------------- */
 
-static int take_and_wait(void *arg)
+static int use_and_wait(void *arg)
 {
 	struct share *s = arg;
 
@@ -776,7 +779,7 @@ static void idle_child_killed_server(void)
 	int fd = tcp_pair(), pid;
 	struct share *s = share_of(fd);
 
-	pid = spawn(wait_and_leave, s);
+	pid = spawn(wait_and_exit, s);
 	kill(pid, SIGKILL);
 	join(pid);
 	pong(fd);
@@ -785,12 +788,12 @@ static void idle_child_killed_server(void)
 	share_end(s);
 }
 
-static void taken_and_left_server(void)
+static void used_and_exited_server(void)
 {
 	int fd = tcp_pair(), pid;
 	struct share *s = share_of(fd);
 
-	pid = spawn(take_and_wait, s);
+	pid = spawn(use_and_wait, s);
 	await_step(s->done);
 	pong(fd);
 	step(s->go);
@@ -833,7 +836,7 @@ static void linger_client(void)
 	close(fd);
 }
 
-/* The peer's end reaches whoever looks. */
+/* Every process that reads sees the peer's FIN. */
 static int read_end(void *arg)
 {
 	struct share *s = arg;
@@ -894,7 +897,7 @@ static void reset_server(void)
 	share_end(s);
 }
 
-/* ---- many ---------------------------------------------------------------------------------------------------- */
+/* ---- many -------------------------------------------------------------------------- */
 
 #define SOME 20
 
@@ -906,7 +909,7 @@ static void many_connections_server(void)
 	meet();
 	for (int i = 0; i < SOME; i++)
 		fds[i] = (int)MUST(accept(listener, NULL, NULL));
-	pid = spawn(wait_and_leave, s);
+	pid = spawn(wait_and_exit, s);
 	for (int i = 0; i < SOME; i++)
 		pong(fds[i]);
 	meet();
@@ -969,7 +972,7 @@ static void one_child_each_client(void)
 	}
 }
 
-/* ---- listeners ------------------------------------------------------------------------------------------------ */
+/* ---- listeners --------------------------------------------------------------------- */
 
 static int accept_and_echo(int listener)
 {
@@ -999,7 +1002,7 @@ static int accept_forever(void *arg)
 	return 1;
 }
 
-static void call(unsigned i)
+static void connect_once(unsigned i)
 {
 	struct sockaddr_in to = server_addr(i);
 	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
@@ -1028,11 +1031,11 @@ static void prefork_server(void)
 	share_end(s);
 }
 
-static void twenty_calls_client(void)
+static void twenty_connections_client(void)
 {
 	meet();
 	for (int i = 0; i < 20; i++)
-		call(1);
+		connect_once(1);
 	meet();
 }
 
@@ -1054,7 +1057,7 @@ static void accept_in_turns_client(void)
 {
 	for (int i = 0; i < 6; i++) {
 		meet();
-		call(1);
+		connect_once(1);
 	}
 }
 
@@ -1070,14 +1073,14 @@ static void listener_closed_by_parent_server(void)
 	share_end(s);
 }
 
-static void one_call_client(void)
+static void one_connection_client(void)
 {
 	meet();
-	call(1);
+	connect_once(1);
 }
 
-/* The parent gets no further than listen(); who called is waiting already. */
-static void called_before_the_fork_server(void)
+/* The parent only listens; a client has connected before the fork. */
+static void connected_before_the_fork_server(void)
 {
 	struct share *s = share_of(tcp_listening(1));
 	int pid;
@@ -1101,8 +1104,8 @@ static int accept_later(void *arg)
 	return 0;
 }
 
-/* A worker that leaves has connections that it did not accept: another one does. */
-static void worker_leaves_server(void)
+/* A worker exits with connections that it did not accept: another process accepts them. */
+static void worker_exits_server(void)
 {
 	struct share *s = share_of(tcp_listening(1));
 	int pid = spawn(accept_later, s);
@@ -1117,8 +1120,8 @@ static void worker_leaves_server(void)
 	share_end(s);
 }
 
-/* Somebody may look any time: it is not idle. */
-static int watch_and_leave(void *arg)
+/* A watched listener is not idle. */
+static int watch_and_exit(void *arg)
 {
 	struct share *s = arg;
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -1131,16 +1134,16 @@ static int watch_and_leave(void *arg)
 }
 
 /*
- * Who leaves has a connection that nobody has accepted, and another one that waits for its
+ * The worker that exits has an unaccepted connection, and another one that waits for its
  * first byte: for the listener its handshake is not over.
  */
-static void leaves_in_a_handshake_server(void)
+static void exits_in_a_handshake_server(void)
 {
 	struct share *s = share_of(tcp_listening(1));
 	int pid;
 
 	set_int(s->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 5);
-	pid = spawn(watch_and_leave, s);
+	pid = spawn(watch_and_exit, s);
 	await_step(s->done);
 	meet();
 	meet();
@@ -1152,7 +1155,7 @@ static void leaves_in_a_handshake_server(void)
 	share_end(s);
 }
 
-static void leaves_in_a_handshake_client(void)
+static void exits_in_a_handshake_client(void)
 {
 	struct sockaddr_in to = server_addr(1);
 	char buf[100];
@@ -1223,7 +1226,7 @@ static void daemon_server(void)
 	share_end(s);
 }
 
-/* ---- datagrams ------------------------------------------------------------------------------------------------ */
+/* ---- datagrams --------------------------------------------------------------------- */
 
 static int answer_datagram(void *arg)
 {
@@ -1261,7 +1264,7 @@ static void datagrams_of_a_child_server(void)
 	share_end(s);
 }
 
-static void ask(int fd)
+static void ask_question(int fd)
 {
 	struct sockaddr_in to = server_addr(1);
 	char buf[100] = "";
@@ -1277,7 +1280,7 @@ static void one_question_client(void)
 	int fd = udp_bound(2);
 
 	meet();
-	ask(fd);
+	ask_question(fd);
 	close(fd);
 }
 
@@ -1308,7 +1311,7 @@ static void sending_from_a_child_client(void)
 	meet();
 	SAY(recv(fd, buf, sizeof(buf), 0));
 	SAY(recv(fd, buf, sizeof(buf), 0));
-	ask(fd);
+	ask_question(fd);
 	close(fd);
 }
 
@@ -1337,7 +1340,7 @@ static void datagram_daemon_server(void)
 	share_end(s);
 }
 
-/* ---- a connected datagram socket ---------------------------------------------------------- */
+/* ---- a connected datagram socket --------------------------------------------------- */
 
 static void read_text(int fd)
 {
@@ -1347,7 +1350,7 @@ static void read_text(int fd)
 	say_bytes(text, n > 0 ? (size_t)n : 0);
 }
 
-/* How much waits for the child; the rest is the parent's. */
+/* n: datagrams that the child reads; the parent reads the rest. */
 struct unread {
 	int fd, n;
 };
@@ -1386,7 +1389,7 @@ static void unread_by_both_server(void)
 	read_by_both(1);
 }
 
-/* What comes when the child is there, and before the parent closes its copy. */
+/* Datagrams arrive after the child was made, and before the parent closes its copy. */
 static int wait_and_read(void *arg)
 {
 	struct share *s = arg;
@@ -1446,22 +1449,24 @@ const struct behaviour share_behaviours[] = {
 	{"poll_while_used", poll_while_used_server, answer_once_client, OURS},
 	{"grandchild", grandchild_server, two_pings_client, OURS},
 	{"twice_forked", twice_forked_server, two_pings_client, OURS},
-	{"owner_leaves", owner_leaves_server, two_pings_client, OURS},
+	{"owner_exits", owner_exits_server, two_pings_client, OURS},
 	{"idle_child_killed", idle_child_killed_server, two_pings_client, OURS},
-	{"taken_and_left", taken_and_left_server, two_pings_client, OURS},
+	{"used_and_exited", used_and_exited_server, two_pings_client, OURS},
 	{"linger", linger_server, linger_client, OURS},
 	{"both_see_the_end", both_see_the_end_server, leave_client, OURS},
 	{"reset", reset_server, reset_client, OURS},
 	{"many_connections", many_connections_server, many_connections_client, OURS},
 	{"one_child_each", one_child_each_server, one_child_each_client, OURS},
-	{"prefork", prefork_server, twenty_calls_client, OURS},
+	{"prefork", prefork_server, twenty_connections_client, OURS},
 	{"accept_in_turns", accept_in_turns_server, accept_in_turns_client, OURS},
-	{"listener_closed_by_parent", listener_closed_by_parent_server, one_call_client, OURS},
-	{"called_before_the_fork", called_before_the_fork_server, one_call_client, OURS},
-	{"worker_leaves", worker_leaves_server, one_call_client, OURS},
-	{"leaves_in_a_handshake", leaves_in_a_handshake_server, leaves_in_a_handshake_client, OURS},
-	{"epoll_of_a_listener", epoll_of_a_listener_server, one_call_client, OURS},
-	{"daemon", daemon_server, one_call_client, KERNEL},
+	{"listener_closed_by_parent", listener_closed_by_parent_server, one_connection_client,
+	 OURS},
+	{"connected_before_the_fork", connected_before_the_fork_server, one_connection_client,
+	 OURS},
+	{"worker_exits", worker_exits_server, one_connection_client, OURS},
+	{"exits_in_a_handshake", exits_in_a_handshake_server, exits_in_a_handshake_client, OURS},
+	{"epoll_of_a_listener", epoll_of_a_listener_server, one_connection_client, OURS},
+	{"daemon", daemon_server, one_connection_client, KERNEL},
 	{"datagrams_of_a_child", datagrams_of_a_child_server, one_question_client, KERNEL},
 	{"sending_from_a_child", sending_from_a_child_server, sending_from_a_child_client, KERNEL},
 	{"datagram_daemon", datagram_daemon_server, one_question_client, KERNEL},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The wrappers over sockets that record what they are asked: see fake_sock.h. */
+/* The wrappers over sockets that record how they are called: see fake_sock.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -77,7 +77,7 @@ static int in_child(int (*fn)(int fd), int fd)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* ---- results ------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------- */
 
 static struct sockaddr_in address = {.sin_family = AF_INET};
 static socklen_t address_len = sizeof(address);
@@ -265,9 +265,9 @@ static void test_an_error_is_minus_one_and_errno(void **state)
 	}
 }
 
-static void test_what_is_not_ours_is_the_kernels(void **state)
+static void test_the_kernel_serves_what_is_not_ours(void **state)
 {
-	/* Refused by the operation; and of a socket that is plain. */
+	/* Refused by the operation; and for a plain socket. */
 	for (size_t i = 0; i < 2 * ROWS; i++) {
 		bool plain = i & 1;
 		int fd, expect = rows[i / 2].in_kernel;
@@ -285,7 +285,7 @@ static void test_what_is_not_ours_is_the_kernels(void **state)
 	}
 }
 
-/* ---- arguments -------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------- */
 
 static void test_reads_and_writes_pass_what_the_kernel_would_check(void **state)
 {
@@ -391,7 +391,7 @@ static void test_a_broken_stream_raises_sigpipe(void **state)
 	close(datagrams);
 }
 
-/* ---- several messages, files -------------------------------------------------------- */
+/* ---- several messages, files ------------------------------------------------------- */
 
 static void test_mmsg_counts_what_was_done_before_an_error(void **state)
 {
@@ -481,7 +481,7 @@ static void test_sendfile_moves_the_offset_it_is_told_to(void **state)
 	close(fd);
 }
 
-/* ---- descriptors ----------------------------------------------------------------------- */
+/* ---- descriptors ------------------------------------------------------------------- */
 
 static void test_only_inet_sockets_are_offered(void **state)
 {
@@ -566,7 +566,7 @@ static void test_dup2_replaces_a_socket(void **state)
 	assert_false(fake_is_open(first));
 }
 
-static void test_a_number_closed_behind_our_back_is_not_mistaken(void **state)
+static void test_a_number_closed_unseen_is_not_mistaken(void **state)
 {
 	int fd = tcp(), again;
 	struct sock_ref ref = fd_get(fd);
@@ -576,7 +576,7 @@ static void test_a_number_closed_behind_our_back_is_not_mistaken(void **state)
 	assert_int_equal(again, fd);
 	assert_null(fd_get(again).sk);
 	assert_false(fake_is_open(ref));
-	assert_int_equal(ref.sk->twin, -1); /* it is not the socket's any more */
+	assert_int_equal(ref.sk->twin, -1); /* the socket does not use it any more */
 	close(again);
 	fd = tcp();
 	ref = fd_get(fd);
@@ -587,7 +587,7 @@ static void test_a_number_closed_behind_our_back_is_not_mistaken(void **state)
 	close(fd);
 }
 
-static void test_a_socket_that_leaves_is_plain(void **state)
+static void test_a_socket_that_falls_back_is_plain(void **state)
 {
 	int fd = tcp(), copy = dup(fd);
 
@@ -599,7 +599,7 @@ static void test_a_socket_that_leaves_is_plain(void **state)
 	assert_int_equal(fake.n_closed, 0);
 }
 
-static void test_accepted_sockets_are_ours_or_the_kernels(void **state)
+static void test_accepted_sockets_may_be_ours(void **state)
 {
 	int fd = tcp(), child;
 
@@ -634,7 +634,7 @@ static void test_nonblock_is_seen_by_both_and_by_the_program(void **state)
 	assert_true(sys_fcntl(fd, F_GETFL, 0) & O_NONBLOCK);
 	assert_int_equal(ioctl(fd, FIONBIO, &off), 0);
 	assert_false(fcntl(fd, F_GETFL) & O_NONBLOCK);
-	/* As another process does that has the file, too. */
+	/* As another process that shares the file does it. */
 	assert_int_equal(sys_fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 	assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
 	assert_true(sk->nonblock);
@@ -668,7 +668,7 @@ static int closes_everything(int low)
 	return is_open(hidden) && !is_open(low) && !is_open(high) ? 0 : 1;
 }
 
-static void test_everything_is_closed_but_what_is_hidden(void **state)
+static void test_everything_but_hidden_descriptors_is_closed(void **state)
 {
 	int fd = tcp(), copy = dup(fd), other, hidden = sys_fd_hide(sys_eventfd(0, 0));
 	struct sock_ref ref = fd_get(fd);
@@ -691,14 +691,14 @@ static void test_everything_is_closed_but_what_is_hidden(void **state)
 	sys_close(hidden);
 }
 
-/* ---- processes ------------------------------------------------------------------------------ */
+/* ---- processes --------------------------------------------------------------------- */
 
 static int is_plain_in_child(int fd)
 {
 	if (fd_get(fd).sk || fake.forked != 1 || listen(fd, 1) || fake.ops || close(fd))
 		return 1;
 	fd = socket(AF_INET, SOCK_STREAM, 0);
-	return fd_get(fd).sk ? 0 : 2; /* and its own are ours again */
+	return fd_get(fd).sk ? 0 : 2; /* new sockets of the child are ours again */
 }
 
 static void test_a_forked_child_has_plain_descriptors(void **state)
@@ -726,7 +726,7 @@ static void test_a_forked_child_keeps_epoll_sets(void **state)
 	close(epfd);
 }
 
-static void test_what_does_not_prepare_has_them_too(void **state)
+static void test_a_child_of_Fork_has_plain_descriptors(void **state)
 {
 	int fd = tcp(), status;
 	pid_t pid = _Fork();
@@ -751,7 +751,7 @@ static long raw_clone3(void)
 	return sys_call(SYS_clone3, &args, sizeof(args), 0, 0, 0, 0);
 }
 
-/* Its first call is about a socket it inherited, or one of its own. */
+/* The child's first call is about an inherited socket, or about a new one. */
 static int data_is_the_kernels(int fd)
 {
 	char byte;
@@ -768,7 +768,7 @@ static int a_new_one_is_ours(int fd)
 	return fd_get(own).sk && fake.forked == 1 && !fd_get(fd).sk ? 0 : 4;
 }
 
-static void test_what_is_made_past_libc_has_plain_descriptors(void **state)
+static void test_a_child_of_clone_has_plain_descriptors(void **state)
 {
 	static const struct {
 		long (*make)(void);
@@ -799,7 +799,7 @@ static void test_what_is_made_past_libc_has_plain_descriptors(void **state)
 	sys_close(hidden);
 }
 
-static void test_a_vfork_child_changes_nothing_of_its_parents(void **state)
+static void test_a_vfork_child_does_not_change_its_parent(void **state)
 {
 	int fd = tcp(), second = udp(), low = open("/dev/null", O_RDONLY), status;
 	struct sock_ref ref = fd_get(fd), other = fd_get(second);
@@ -827,7 +827,7 @@ static void test_a_vfork_child_changes_nothing_of_its_parents(void **state)
 	close(low);
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------------------- */
 
 static void test_poll_and_select_are_ours_if_one_descriptor_is(void **state)
 {
@@ -909,7 +909,10 @@ static void test_epoll_sets_are_ours_once_they_have_a_socket(void **state)
 	assert_int_equal(errno, EEXIST);
 	assert_int_equal(epoll_ctl(epfd, EPOLL_CTL_MOD, pipes[0], &event), 0);
 	assert_int_equal(fake.kernel_fds, 1);
-	/* Whoever waits is told when the first socket comes: not in the kernel's call. */
+	/*
+	 * A thread that waits is told when the first socket is added: it does not wait in
+	 * the kernel's call.
+	 */
 	assert_int_equal(epoll_wait(epfd, out, 4, 1), 1);
 	assert_string_equal(fake.op, "epoll_wait");
 	assert_int_equal(epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event), 0);
@@ -947,7 +950,7 @@ static void test_an_epoll_set_is_no_socket(void **state)
 	assert_int_equal(epoll_wait(fd, &event, 1, 0), -1);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(fake.ops, 0);
-	/* A set we do not know gets the kernel's socket. */
+	/* A set without an object of ours gets the kernel's socket. */
 	params.offloaded_sockets = false;
 	close(epfd);
 	epfd = epoll_create1(0);
@@ -962,7 +965,7 @@ static void test_an_epoll_set_is_no_socket(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_success_is_passed_and_errno_left_alone, reset),
 	cmocka_unit_test_setup(test_an_error_is_minus_one_and_errno, reset),
-	cmocka_unit_test_setup(test_what_is_not_ours_is_the_kernels, reset),
+	cmocka_unit_test_setup(test_the_kernel_serves_what_is_not_ours, reset),
 	cmocka_unit_test_setup(test_reads_and_writes_pass_what_the_kernel_would_check, reset),
 	cmocka_unit_test_setup(test_addresses_go_both_ways, reset),
 	cmocka_unit_test_setup(test_checked_variants_check, reset),
@@ -974,17 +977,17 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_close_ends_the_socket_and_the_descriptor, reset),
 	cmocka_unit_test_setup(test_a_socket_lives_as_long_as_one_of_its_copies, reset),
 	cmocka_unit_test_setup(test_dup2_replaces_a_socket, reset),
-	cmocka_unit_test_setup(test_a_number_closed_behind_our_back_is_not_mistaken, reset),
-	cmocka_unit_test_setup(test_a_socket_that_leaves_is_plain, reset),
-	cmocka_unit_test_setup(test_accepted_sockets_are_ours_or_the_kernels, reset),
+	cmocka_unit_test_setup(test_a_number_closed_unseen_is_not_mistaken, reset),
+	cmocka_unit_test_setup(test_a_socket_that_falls_back_is_plain, reset),
+	cmocka_unit_test_setup(test_accepted_sockets_may_be_ours, reset),
 	cmocka_unit_test_setup(test_nonblock_is_seen_by_both_and_by_the_program, reset),
 	cmocka_unit_test_setup(test_hidden_descriptors_look_closed, reset),
-	cmocka_unit_test_setup(test_everything_is_closed_but_what_is_hidden, reset),
+	cmocka_unit_test_setup(test_everything_but_hidden_descriptors_is_closed, reset),
 	cmocka_unit_test_setup(test_a_forked_child_has_plain_descriptors, reset),
 	cmocka_unit_test_setup(test_a_forked_child_keeps_epoll_sets, reset),
-	cmocka_unit_test_setup(test_what_does_not_prepare_has_them_too, reset),
-	cmocka_unit_test_setup(test_what_is_made_past_libc_has_plain_descriptors, reset),
-	cmocka_unit_test_setup(test_a_vfork_child_changes_nothing_of_its_parents, reset),
+	cmocka_unit_test_setup(test_a_child_of_Fork_has_plain_descriptors, reset),
+	cmocka_unit_test_setup(test_a_child_of_clone_has_plain_descriptors, reset),
+	cmocka_unit_test_setup(test_a_vfork_child_does_not_change_its_parent, reset),
 	cmocka_unit_test_setup(test_poll_and_select_are_ours_if_one_descriptor_is, reset),
 	cmocka_unit_test_setup(test_epoll_ctl_goes_to_the_kernel_with_the_socket, reset),
 	cmocka_unit_test_setup(test_epoll_sets_are_ours_once_they_have_a_socket, reset),

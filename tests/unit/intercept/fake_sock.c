@@ -46,12 +46,12 @@ void fake_leave(struct sock *sk)
 	sk->gen++;
 }
 
-/* The result of an operation that would give `good`. */
+/* The result of an operation that would return `good`. */
 static ssize_t answer(const char *op, ssize_t good)
 {
 	fake.op = op;
 	fake.ops++;
-	errno = EXDEV; /* below, errno is nobody's */
+	errno = EXDEV; /* code below intercept may change errno */
 	return fake.ops > fake.rc_after ? fake.rc : good;
 }
 
@@ -213,7 +213,7 @@ void exec_inherit_undo(void)
 
 bool exec_inherit_open(const struct exec_channel *ch)
 {
-	fake.carried++;
+	fake.n_opened++;
 	return false;
 }
 
@@ -315,10 +315,11 @@ int sock_to_kernel(struct sock_ref ref, enum verdict reason)
 int sock_pass(struct sock_ref ref, int way, uint64_t ticket)
 {
 	fake.way = way;
-	if (fake.stays || (fake.stays_after && fake.passed == fake.stays_after))
+	if (fake.sock_pass_fails ||
+	    (fake.sock_pass_fails_after && fake.passed == fake.sock_pass_fails_after))
 		return -EBUSY;
 	fake.passed++;
-	if (fake.travels)
+	if (fake.in_transit)
 		return 1;
 	fake_leave(ref.sk);
 	return 0;
@@ -412,9 +413,9 @@ uint64_t exec_inherit_lent_id(struct sock_ref ref)
 	return 0;
 }
 
-void exec_inherit_leave(bool carried)
+void exec_inherit_leave(bool n_opened)
 {
-	(void)carried;
+	(void)n_opened;
 }
 
 void exec_inherit_fetch(struct sock_ref ref)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Stands in for src/sock: sockets that record what intercept asks for and answer
- * what a test wants.  Linked before the real one, which is then not needed.
+ * Replaces src/sock: sockets that record what intercept calls, and return what a test
+ * wants. Linked before the real one, which is then not needed.
  */
 #ifndef FAKE_SOCK_H
 #define FAKE_SOCK_H
@@ -13,17 +13,17 @@
 #define FAKE_SOCKETS 64
 
 struct fake {
-	bool refuse;		 /* sock_create() leaves sockets to the kernel */
-	ssize_t rc;		 /* what the next operations answer ... */
-	int rc_after;		 /* ... once so many of them did well */
-	bool on_accept;		 /* accept() answers with a child of ours */
-	bool plain;		 /* epoll_is_plain() */
-	bool stays;		 /* sock_pass() refuses */
-	int stays_after;	 /* the same, once it passed so many; 0: never */
-	bool travels;		 /* what it passes is on its way */
-	struct sock_ref arrives; /* pass_take() */
+	bool refuse;		   /* sock_create() makes no socket of ours */
+	ssize_t rc;		   /* what the next operations return ... */
+	int rc_after;		   /* ... after so many of them succeeded */
+	bool on_accept;		   /* accept() returns a child of ours */
+	bool plain;		   /* epoll_is_plain() */
+	bool sock_pass_fails;	   /* sock_pass() fails */
+	int sock_pass_fails_after; /* the same, after so many successes; 0: never */
+	bool in_transit;	   /* sock_pass() puts sockets in transit */
+	struct sock_ref arrives;   /* pass_take() */
 
-	/* what was seen */
+	/* what was called */
 	const char *op;
 	int ops, flags, arg;
 	size_t bytes;
@@ -35,19 +35,19 @@ struct fake {
 	int way, n_sent, n_unsent;
 	uint64_t tickets, sent, unsent;
 	bool peek;
-	int kernel_fds; /* as epoll was told */
+	int kernel_fds; /* as reported to the epoll set */
 	int forked;
 	int unprivileged, changed_root;
-	int carried; /* channels that exec_inherit_open() was given */
+	int n_opened; /* calls of exec_inherit_open() */
 	nsec_t timeout;
-	char data[65536]; /* what send() saw last, what recv() gives */
+	char data[65536]; /* what send() got last, what recv() returns */
 };
 
 extern struct fake fake;
 
 void fake_reset(void);
 bool fake_is_open(struct sock_ref ref);
-/* As sock does it when a socket leaves. */
+/* As sock does it when a socket falls back to the kernel. */
 void fake_leave(struct sock *sk);
 
 #endif

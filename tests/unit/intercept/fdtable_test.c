@@ -51,7 +51,7 @@ static void test_an_entry_is_found_until_it_is_taken(void **state)
 	assert_null(fd_take(5).ref.sk);
 }
 
-static void test_any_descriptor_number_is_safe_to_ask_for(void **state)
+static void test_any_descriptor_number_can_be_looked_up(void **state)
 {
 	static const int fds[] = {-1, INT_MIN, INT_MAX, 0, 65535, 65536, 1 << 20, 1 << 30};
 
@@ -88,10 +88,13 @@ static void test_high_numbers_cost_a_page_each_not_more(void **state)
 		assert_ptr_equal(fd_take(fds[i]).ref.sk, &socks[0]);
 }
 
-static void test_copies_name_one_socket_until_the_last_goes(void **state)
+static void test_copies_name_one_socket_until_the_last_is_taken(void **state)
 {
 	struct sock_ref ref = ref_of(0, 3, 10), alone = ref_of(1, 5, 20);
-	/* Every order of taking three copies: each says who remains, the last nobody. */
+	/*
+	 * Every order of taking three copies: each take names a remaining one, the last
+	 * none.
+	 */
 	static const int orders[][3] = {{10, 11, 12}, {10, 12, 11}, {11, 10, 12},
 					{11, 12, 10}, {12, 10, 11}, {12, 11, 10}};
 
@@ -113,7 +116,7 @@ static void test_copies_name_one_socket_until_the_last_goes(void **state)
 	assert_names(20, alone);
 }
 
-static void test_a_copy_of_something_else_by_now_is_refused(void **state)
+static void test_a_copy_of_a_replaced_socket_is_refused(void **state)
 {
 	struct sock_ref ref = ref_of(0, 3, 10), newer = ref_of(0, 5, 10);
 
@@ -123,7 +126,7 @@ static void test_a_copy_of_something_else_by_now_is_refused(void **state)
 	assert_names(11, nothing);
 }
 
-static void test_a_socket_that_leaves_loses_all_its_names(void **state)
+static void test_a_socket_that_falls_back_loses_all_descriptors(void **state)
 {
 	struct sock_ref ref = ref_of(0, 3, 10), other = ref_of(1, 3, 30);
 
@@ -177,7 +180,7 @@ static void *reader(void *arg)
 		found++;
 		if ((ref.gen & 3) != (ref.sk == &socks[0] ? 1 : 3))
 			return (void *)-1;
-		/* Old ones of its own may be seen by who was delayed, by a round or so. */
+		/* A delayed reader may see old generations, about one round old. */
 		if (ref.gen + 64 < newest)
 			newest = ref.gen;
 		else if (ref.gen > newest)
@@ -215,7 +218,7 @@ static void *taker(void *arg)
 	return (void *)won;
 }
 
-static void test_of_racing_takers_one_wins(void **state)
+static void test_one_of_several_racing_takers_wins(void **state)
 {
 	pthread_t threads[4];
 	long won = 0;
@@ -235,14 +238,14 @@ static void test_of_racing_takers_one_wins(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_an_entry_is_found_until_it_is_taken, reset),
-	cmocka_unit_test_setup(test_any_descriptor_number_is_safe_to_ask_for, reset),
+	cmocka_unit_test_setup(test_any_descriptor_number_can_be_looked_up, reset),
 	cmocka_unit_test_setup(test_high_numbers_cost_a_page_each_not_more, reset),
-	cmocka_unit_test_setup(test_copies_name_one_socket_until_the_last_goes, reset),
-	cmocka_unit_test_setup(test_a_copy_of_something_else_by_now_is_refused, reset),
-	cmocka_unit_test_setup(test_a_socket_that_leaves_loses_all_its_names, reset),
+	cmocka_unit_test_setup(test_copies_name_one_socket_until_the_last_is_taken, reset),
+	cmocka_unit_test_setup(test_a_copy_of_a_replaced_socket_is_refused, reset),
+	cmocka_unit_test_setup(test_a_socket_that_falls_back_loses_all_descriptors, reset),
 	cmocka_unit_test_setup(test_entries_are_enumerated_in_order, reset),
 	cmocka_unit_test_setup(test_readers_never_see_a_mixture, reset),
-	cmocka_unit_test_setup(test_of_racing_takers_one_wins, reset),
+	cmocka_unit_test_setup(test_one_of_several_racing_takers_wins, reset),
 };
 
 VMA_TEST_MAIN("fdtable", tests, NULL, NULL)

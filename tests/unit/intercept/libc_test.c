@@ -7,7 +7,7 @@
 
 #include "tests/vma_test.h"
 
-/* This program, which has the wrappers, is not where the real functions are. */
+/* The real functions are not in this program, which contains the wrappers. */
 static bool is_elsewhere(const void *function)
 {
 	Dl_info here, there;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Linked with the wrappers: signal() and its relatives here are ours. */
+/* Linked with the wrappers: signal() and its variants are ours here. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -52,7 +52,7 @@ static void set(int sig, void (*fn)(int), int flags)
 	assert_int_equal(sigaction(sig, &act, NULL), 0);
 }
 
-/* What the kernel has, past libc and us. */
+/* The kernel's action, read with a system call. */
 static void *in_kernel(int sig)
 {
 	struct {
@@ -157,7 +157,7 @@ static void test_signal_restarts_unless_told_otherwise(void **state)
 	assert_int_equal(sock_signals.restart, 2);
 }
 
-static void test_errors_are_libcs_and_change_nothing(void **state)
+static void test_errors_of_libc_change_nothing(void **state)
 {
 	struct sigaction act = {.sa_handler = plain};
 	static const int bad[] = {0, -1, 65, 1000, SIGKILL, SIGSTOP};
@@ -181,7 +181,7 @@ static void jumps(int sig)
 	siglongjmp(jump, 1);
 }
 
-static void test_a_handler_may_not_return(void **state)
+static void test_a_handler_need_not_return(void **state)
 {
 	signal(SIGUSR1, jumps);
 	if (!sigsetjmp(jump, 1))
@@ -230,8 +230,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_default_and_ignore_reach_the_kernel, reset),
 	cmocka_unit_test_setup(test_flags_keep_their_meaning, reset),
 	cmocka_unit_test_setup(test_signal_restarts_unless_told_otherwise, reset),
-	cmocka_unit_test_setup(test_errors_are_libcs_and_change_nothing, reset),
-	cmocka_unit_test_setup(test_a_handler_may_not_return, reset),
+	cmocka_unit_test_setup(test_errors_of_libc_change_nothing, reset),
+	cmocka_unit_test_setup(test_a_handler_need_not_return, reset),
 	cmocka_unit_test_setup(test_a_vfork_child_that_resets_leaves_the_parent_its_handler, reset),
 	cmocka_unit_test_setup(test_a_forked_child_has_the_handlers, reset),
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A child that speaks the protocol of shared sockets by hand, against the rules or at random:
- * its channel ends, and the process that it came from keeps its sockets, and its peace.
+ * A peer process that breaks the rules of process sharing, by hand or at random: its channel
+ * ends, and this process keeps its sockets and goes on.
  *
  * The hostile end is in the same process: a channel that was made for a child which was never
  * started (exec_inherit_lend()).
@@ -24,15 +24,15 @@
 
 #define PATIENCE 5000 /* ms */
 #define CONNECTIONS 4
-#define ROUNDS 40   /* worlds of the random test, each with a seed of its own */
-#define LETTERS 500 /* of each */
+#define ROUNDS 40    /* repetitions of the random test, each with its own seed */
+#define MESSAGES 500 /* in each round */
 
 static void run(const char *name, void (*fn)(void *arg), void *arg)
 {
 	assert_int_equal(loop_net_run(name, fn, arg, 120), 0);
 }
 
-/* ---- the hostile end ------------------------------------------------------------------------ */
+/* ---- the hostile end --------------------------------------------------------------- */
 
 static struct channel *lend(void)
 {
@@ -45,51 +45,51 @@ static struct channel *lend(void)
 	return hostile;
 }
 
-struct heard {
+struct received {
 	int rc; /* of channel_receive() */
 	struct message message;
 	int memfd;
 };
 
-static bool hears(struct channel *hostile, struct heard *heard)
+static bool receives(struct channel *hostile, struct received *received)
 {
-	heard->memfd = -1;
-	heard->rc = channel_receive(hostile, &heard->message, &heard->memfd);
-	return heard->rc != 0;
+	received->memfd = -1;
+	received->rc = channel_receive(hostile, &received->message, &received->memfd);
+	return received->rc != 0;
 }
 
-/* The next message; its descriptor, or -1. */
+/* Receives the next message, which must be this one. Its descriptor, or -1. */
 static int expect(struct channel *hostile, enum message_kind kind, uint64_t id)
 {
-	struct heard heard;
+	struct received received;
 
-	NET_CHECK(NET_WAIT(hears(hostile, &heard), PATIENCE));
-	NET_CHECK_EQ(heard.rc, 1);
-	NET_CHECK_EQ(heard.message.kind, kind);
-	NET_CHECK_EQ(heard.message.id, id);
-	return heard.memfd;
+	NET_CHECK(NET_WAIT(receives(hostile, &received), PATIENCE));
+	NET_CHECK_EQ(received.rc, 1);
+	NET_CHECK_EQ(received.message.kind, kind);
+	NET_CHECK_EQ(received.message.id, id);
+	return received.memfd;
 }
 
-/* Asks for a connection, and gets it: its bytes. */
-static int take(struct channel *hostile, uint64_t id)
+/* Requests a connection and receives it: its bytes. */
+static int request_export(struct channel *hostile, uint64_t id)
 {
 	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
 	return expect(hostile, MESSAGE_EXPORT, id);
 }
 
-/* Are we cut off?  What is said before that is not heard. */
-static bool is_cut(struct channel *hostile)
+/* Has the channel ended? Discards the messages before that. */
+static bool channel_ended(struct channel *hostile)
 {
-	struct heard heard;
+	struct received received;
 
-	while (hears(hostile, &heard) && heard.rc > 0)
-		sys_close_fd(&heard.memfd);
-	return heard.rc < 0;
+	while (receives(hostile, &received) && received.rc > 0)
+		sys_close_fd(&received.memfd);
+	return received.rc < 0;
 }
 
-static void expect_cut(struct channel *hostile)
+static void expect_end(struct channel *hostile)
 {
-	NET_CHECK(NET_WAIT(is_cut(hostile), PATIENCE));
+	NET_CHECK(NET_WAIT(channel_ended(hostile), PATIENCE));
 	channel_destroy(hostile);
 }
 
@@ -98,8 +98,8 @@ static void left(struct sock *sk)
 	(void)sk;
 }
 
-/* Sockets may go to the kernel, and the library may complain. */
-static void begin_the_worst(void)
+/* Sockets may fall back to the kernel, and warnings are not shown. */
+static void begin_quietly(void)
 {
 	duo_begin();
 	sock_hooks.left = left;
@@ -111,9 +111,9 @@ static uint64_t id_of(const struct tsock *ts)
 	return tsock_inet(ts)->id;
 }
 
-/* ---- by hand ----------------------------------------------------------------------------------- */
+/* ---- by hand ----------------------------------------------------------------------- */
 
-static void ask_for_what_came_later(void *arg)
+static void request_newer_socket(void *arg)
 {
 	struct tsock listener;
 	struct duo early, late;
@@ -125,7 +125,7 @@ static void ask_for_what_came_later(void *arg)
 	hostile = lend();
 	duo_open(&late, DUO_TCP, &listener);
 	channel_send(hostile, MESSAGE_REQUEST, id_of(&late.end[1]), 0, -1);
-	expect_cut(hostile);
+	expect_end(hostile);
 	duo_talk(&early, 3);
 	duo_talk(&late, 3);
 	duo_close(&early);
@@ -133,17 +133,17 @@ static void ask_for_what_came_later(void *arg)
 	duo_end(&listener);
 }
 
-static void test_what_was_accepted_after_the_fork_is_not_given(void **state)
+static void test_sockets_accepted_after_the_fork_are_not_exported(void **state)
 {
-	run("later", ask_for_what_came_later, NULL);
+	run("later", request_newer_socket, NULL);
 }
 
-static bool is_quiet(void)
+static bool is_idle(void)
 {
 	return !__atomic_load_n(&share_process.busy, __ATOMIC_ACQUIRE);
 }
 
-static void give_what_was_given(void *arg)
+static void export_what_was_exported(void *arg)
 {
 	struct tsock listener;
 	struct channel *hostile;
@@ -155,18 +155,18 @@ static void give_what_was_given(void *arg)
 	duo_open(&duo, DUO_TCP, &listener);
 	duo_send(&duo, 0, 5);
 	hostile = lend();
-	memfd = take(hostile, id_of(&duo.end[1]));
+	memfd = request_export(hostile, id_of(&duo.end[1]));
 	channel_send(hostile, MESSAGE_EXPORT, id_of(&duo.end[1]), 0, memfd);
-	expect_cut(hostile);
+	expect_end(hostile);
 	duo_talk(&duo, 3);
-	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
 	duo_close(&duo);
 	duo_end(&listener);
 }
 
-static void test_a_hand_over_is_not_answered_by_a_hand_over(void **state)
+static void test_an_export_is_not_answered_by_an_export(void **state)
 {
-	run("given", give_what_was_given, NULL);
+	run("export", export_what_was_exported, NULL);
 }
 
 static bool lose_all(const struct pkt *pkt)
@@ -205,8 +205,8 @@ static int collect_late(struct channel *hostile, uint64_t id, size_t size)
 #define LATE 3					    /* messages */
 #define LATE_FRAME (4 + 14 + 20 + 32 + DUO_MESSAGE) /* length, Ethernet, IP, TCP, bytes */
 
-/* What is sent while the connection is on its way is neither lost nor sent again. */
-static void send_to_who_left(void *arg)
+/* Frames that arrive while the connection is in transit are neither lost nor sent again. */
+static void send_late_frames(void *arg)
 {
 	struct tsock listener;
 	struct duo duo, other;
@@ -220,7 +220,7 @@ static void send_to_who_left(void *arg)
 	duo_open(&other, DUO_TCP, &listener);
 	id = id_of(&duo.end[1]);
 	hostile = lend();
-	memfd = take(hostile, id);
+	memfd = request_export(hostile, id);
 	duo_send(&duo, 0, LATE);
 	late = collect_late(hostile, id, LATE * LATE_FRAME);
 	loop_port_lose(lose_all);
@@ -229,7 +229,7 @@ static void send_to_who_left(void *arg)
 	NET_CHECK_EQ(expect(hostile, MESSAGE_REQUEST, id), -1);
 	channel_send(hostile, MESSAGE_EXPORT, id, 0, memfd);
 	NET_CHECK_EQ(expect(hostile, MESSAGE_ACK, id), -1);
-	/* Frames of another connection than the message is about are nobody's. */
+	/* Frames of a connection that the message is not about are dropped. */
 	channel_send(hostile, MESSAGE_LATE, id_of(&other.end[1]), 0, sys_fd_copy(late));
 	channel_send(hostile, MESSAGE_LATE, id, 0, late);
 	NET_CHECK(NET_WAIT(duo_take(&duo, 0) || duo.got[0] == duo.sent[0], PATIENCE));
@@ -242,78 +242,84 @@ static void send_to_who_left(void *arg)
 	duo_end(&listener);
 }
 
-static void test_frames_follow_a_connection(void **state)
+static void test_late_frames_follow_a_connection(void **state)
 {
-	run("follow", send_to_who_left, NULL);
+	run("follow", send_late_frames, NULL);
 }
 
-/* A connection on its way to a hostile end, which knows of a socket without one, too. */
-struct given {
+/*
+ * A connection in transit to a hostile end, and a socket without a connection that it
+ * knows, too.
+ */
+struct transit {
 	struct tsock listener, probe;
 	struct channel *hostile;
 	struct duo duo;
 	uint64_t id;
 };
 
-static void give_away(struct given *given)
+static void export_begin(struct transit *transit)
 {
 	duo_begin();
-	given->listener = duo_listener(7000);
-	duo_open(&given->duo, DUO_TCP, &given->listener);
-	given->id = id_of(&given->duo.end[1]);
-	given->probe = tsock_tcp();
-	given->hostile = lend();
-	sys_close_fd(&(int){take(given->hostile, given->id)});
+	transit->listener = duo_listener(7000);
+	duo_open(&transit->duo, DUO_TCP, &transit->listener);
+	transit->id = id_of(&transit->duo.end[1]);
+	transit->probe = tsock_tcp();
+	transit->hostile = lend();
+	sys_close_fd(&(int){request_export(transit->hostile, transit->id)});
 }
 
-/* It is refused, and is here as it was. */
-static void come_back(struct given *given)
+/* The import is refused: the connection is here again, unchanged. */
+static void export_refused(struct transit *transit)
 {
-	channel_send(given->hostile, MESSAGE_NACK, given->id, 0, -1);
-	duo_talk(&given->duo, 3);
-	channel_destroy(given->hostile);
-	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
-	duo_close(&given->duo);
-	tsock_close(&given->probe);
-	duo_end(&given->listener);
+	channel_send(transit->hostile, MESSAGE_NACK, transit->id, 0, -1);
+	duo_talk(&transit->duo, 3);
+	channel_destroy(transit->hostile);
+	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	duo_close(&transit->duo);
+	tsock_close(&transit->probe);
+	duo_end(&transit->listener);
 }
 
-/* A call that was about to find the route anew: the connection has gone since it looked. */
-static void find_the_route_late(void *arg)
+/* A call that was about to look the route up again, when the connection was exported. */
+static void resolve_while_exported(void *arg)
 {
-	struct given given;
+	struct transit transit;
 
-	give_away(&given);
-	NET_CHECK_EQ(tcp_resolve(given.duo.end[1].ref), 0);
-	NET_CHECK_EQ(tcp_resolve(given.duo.end[1].ref), 0);
+	export_begin(&transit);
+	NET_CHECK_EQ(tcp_resolve(transit.duo.end[1].ref), 0);
+	NET_CHECK_EQ(tcp_resolve(transit.duo.end[1].ref), 0);
 	NET_CHECK_EQ(rings_nowhere()->wheel.armed, 0);
-	come_back(&given);
+	export_refused(&transit);
 }
 
-static void test_what_is_not_here_has_no_route(void **state)
+static void test_an_exported_connection_has_no_route(void **state)
 {
-	run("late", find_the_route_late, NULL);
+	run("late", resolve_while_exported, NULL);
 }
 
-/* Somebody closes what is on its way to him, and calls it lost: it is ours until he has taken it. */
-static void lose_what_was_not_taken(void *arg)
+/*
+ * The hostile end closes a connection in transit to it, and calls it lost: it is ours until
+ * the hostile end acknowledges it.
+ */
+static void lose_before_import(void *arg)
 {
-	struct given given;
+	struct transit transit;
 	char byte;
 
-	give_away(&given);
-	channel_send(given.hostile, MESSAGE_CLOSED, given.id, 0, -1);
-	channel_send(given.hostile, MESSAGE_LOST, given.id, 0, -1);
-	/* Answered when all was heard. */
-	channel_send(given.hostile, MESSAGE_REQUEST, id_of(&given.probe), 0, -1);
-	NET_CHECK_EQ(expect(given.hostile, MESSAGE_LOST, id_of(&given.probe)), -1);
-	NET_CHECK_EQ(tsock_recv(&given.duo.end[1], &byte, 1, MSG_DONTWAIT), -EAGAIN);
-	come_back(&given);
+	export_begin(&transit);
+	channel_send(transit.hostile, MESSAGE_CLOSED, transit.id, 0, -1);
+	channel_send(transit.hostile, MESSAGE_LOST, transit.id, 0, -1);
+	/* Answered after everything before it. */
+	channel_send(transit.hostile, MESSAGE_REQUEST, id_of(&transit.probe), 0, -1);
+	NET_CHECK_EQ(expect(transit.hostile, MESSAGE_LOST, id_of(&transit.probe)), -1);
+	NET_CHECK_EQ(tsock_recv(&transit.duo.end[1], &byte, 1, MSG_DONTWAIT), -EAGAIN);
+	export_refused(&transit);
 }
 
-static void test_what_was_not_taken_is_not_lost(void **state)
+static void test_an_export_is_ours_until_acknowledged(void **state)
 {
-	run("lost", lose_what_was_not_taken, NULL);
+	run("lost", lose_before_import, NULL);
 }
 
 static unsigned flows(void)
@@ -330,14 +336,17 @@ static unsigned flows(void)
 	return n;
 }
 
-/* A child leaves a listener to the kernel, and hears when nobody else answers for it either. */
-static void leave_a_listener(void *arg)
+/*
+ * A child makes a listener fall back to the kernel, and is told when this process has done
+ * the same.
+ */
+static void fall_back_to_kernel(void *arg)
 {
 	struct tsock listener;
 	struct channel *hostile;
 	uint64_t id;
 
-	begin_the_worst();
+	begin_quietly();
 	listener = duo_listener(7000);
 	id = id_of(&listener);
 	hostile = lend();
@@ -345,59 +354,62 @@ static void leave_a_listener(void *arg)
 	channel_send(hostile, MESSAGE_TO_KERNEL, id, 0, -1);
 	expect(hostile, MESSAGE_TO_KERNEL, id);
 	NET_CHECK_EQ(flows(), 0);
-	/* Who comes late is told, too. */
+	/* A second message is answered, too. */
 	channel_send(hostile, MESSAGE_TO_KERNEL, id, 0, -1);
 	expect(hostile, MESSAGE_CLOSED, id);
 	channel_destroy(hostile);
-	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
 	duo_end(&listener);
 }
 
-static void test_who_leaves_hears_that_all_have(void **state)
+static void test_falling_back_is_confirmed_by_the_owner(void **state)
 {
-	run("leave", leave_a_listener, NULL);
+	run("to kernel", fall_back_to_kernel, NULL);
 }
 
-static bool is_member_away(struct tsock *ts)
+static bool is_exported(struct tsock *ts)
 {
 	return sock_is_exported(ts->ref.sk);
 }
 
-/* It has said that it holds the listener no more when it is offered to it: no other word. */
+/*
+ * The exiting process has said that it does not hold the listener any more, when the
+ * listener is offered to it: it sends nothing else.
+ */
 static void exit_while_offered(void *arg)
 {
 	struct tsock listener;
 	struct channel *hostile;
-	struct heard heard;
+	struct received received;
 	uint64_t id;
 
-	begin_the_worst();
+	begin_quietly();
 	listener = duo_listener(7000);
 	id = id_of(&listener);
 	hostile = lend();
 	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
 	expect(hostile, MESSAGE_JOIN, id);
-	/* Who receives now; ours withdraws when it was idle. */
+	/* The hostile end receives now; this process withdraws when it is idle. */
 	do {
 		channel_send(hostile, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
-	} while (!NET_WAIT(is_member_away(&listener), 100));
+	} while (!NET_WAIT(is_exported(&listener), 100));
 	NET_CHECK(control_lock());
 	channel_send(hostile, MESSAGE_OFFER, id, 0, -1);
 	share_exit();
 	control_unlock();
 	expect(hostile, MESSAGE_CLOSED, id);
-	while (hears(hostile, &heard) && heard.rc > 0)
-		NET_CHECK_EQ(heard.message.kind, MESSAGE_CLOSED);
+	while (receives(hostile, &received) && received.rc > 0)
+		NET_CHECK_EQ(received.message.kind, MESSAGE_CLOSED);
 	channel_destroy(hostile);
 	duo_end(&listener);
 }
 
-static void test_who_exits_takes_nothing(void **state)
+static void test_an_exiting_process_accepts_no_offer(void **state)
 {
 	run("exit", exit_while_offered, NULL);
 }
 
-static struct tsock call(struct sockaddr_in *to)
+static struct tsock connect_to(struct sockaddr_in *to)
 {
 	struct tsock ts = tsock_tcp();
 
@@ -407,7 +419,7 @@ static struct tsock call(struct sockaddr_in *to)
 	return ts;
 }
 
-static void end_calls(struct tsock *clients, unsigned n)
+static void close_clients(struct tsock *clients, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		tsock_linger_none(&clients[i]);
@@ -415,8 +427,11 @@ static void end_calls(struct tsock *clients, unsigned n)
 	}
 }
 
-/* Connections wait where nobody accepts: others are asked, and it answers until one of them does. */
-static void neglect_a_listener(void *arg)
+/*
+ * Connections wait unaccepted: other holders are offered the place, and this process goes
+ * on receiving until one of them joins.
+ */
+static void stop_accepting(void *arg)
 {
 	struct tsock listener, client[2];
 	struct sockaddr_in to;
@@ -424,7 +439,7 @@ static void neglect_a_listener(void *arg)
 	uint64_t id;
 	int memfd;
 
-	begin_the_worst();
+	begin_quietly();
 	listener = duo_listener(7000);
 	to = tsock_name(&listener);
 	id = id_of(&listener);
@@ -432,8 +447,8 @@ static void neglect_a_listener(void *arg)
 	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
 	expect(hostile, MESSAGE_JOIN, id);
 	for (unsigned i = 0; i < 2; i++) {
-		client[i] = call(&to);
-		expect(hostile, MESSAGE_OFFER, id); /* once, and once more after a while */
+		client[i] = connect_to(&to);
+		expect(hostile, MESSAGE_OFFER, id); /* once, and again after a while */
 		NET_CHECK(!sock_is_exported(listener.ref.sk));
 	}
 	channel_send(hostile, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
@@ -443,17 +458,17 @@ static void neglect_a_listener(void *arg)
 		sys_close_fd(&memfd);
 		channel_send(hostile, MESSAGE_RECEIVED, id, 0, -1);
 	}
-	/* A SYN that was steered here before may come late: it waits for that. */
+	/* It waits for late SYNs that were steered here before. */
 	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), PATIENCE));
 	channel_destroy(hostile);
-	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
-	end_calls(client, 2);
+	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	close_clients(client, 2);
 	duo_end(&listener);
 }
 
-static void test_who_is_neglected_stays_until_another_one_comes(void **state)
+static void test_a_member_that_does_not_accept_stays_until_another_joins(void **state)
 {
-	run("neglect", neglect_a_listener, NULL);
+	run("not accepting", stop_accepting, NULL);
 }
 
 /* ACKs without data to port 7000; holder of the only ring. */
@@ -466,10 +481,10 @@ static bool lose_acks(const struct pkt *pkt)
 }
 
 /*
- * Of two others one takes over, and gets all, also the connection whose handshake ends later:
- * the other one may be about to leave the listener, and would send it back.
+ * One of two others joins, and gets everything, the connection whose handshake ends later,
+ * too: the other one may be withdrawing, and would send it back.
  */
-static void step_back_for_one(void *arg)
+static void withdraw_for_one(void *arg)
 {
 	uintptr_t which = (uintptr_t)arg;
 	struct tsock listener, client[2];
@@ -478,7 +493,7 @@ static void step_back_for_one(void *arg)
 	uint64_t id;
 	int memfd;
 
-	begin_the_worst();
+	begin_quietly();
 	listener = duo_listener(7000);
 	to = tsock_name(&listener);
 	id = id_of(&listener);
@@ -487,11 +502,11 @@ static void step_back_for_one(void *arg)
 		channel_send(others[i], MESSAGE_REQUEST, id, 0, -1);
 		expect(others[i], MESSAGE_JOIN, id);
 	}
-	client[0] = call(&to);
+	client[0] = connect_to(&to);
 	for (unsigned i = 0; i < 2; i++)
 		expect(others[i], MESSAGE_OFFER, id);
 	loop_port_lose(lose_acks);
-	client[1] = call(&to);
+	client[1] = connect_to(&to);
 	channel_send(others[which], MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
 	memfd = expect(others[which], MESSAGE_PENDING, id);
 	sys_close_fd(&memfd);
@@ -505,15 +520,15 @@ static void step_back_for_one(void *arg)
 	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), PATIENCE));
 	for (unsigned i = 0; i < 2; i++)
 		channel_destroy(others[i]);
-	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
-	end_calls(client, 2);
+	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	close_clients(client, 2);
 	duo_end(&listener);
 }
 
-static void test_what_comes_late_follows_to_who_took_over(void **state)
+static void test_late_handshakes_follow_to_the_new_member(void **state)
 {
 	for (uintptr_t i = 0; i < 2; i++)
-		run("step back", step_back_for_one, (void *)i);
+		run("withdraw", withdraw_for_one, (void *)i);
 }
 
 static bool has_bytes(struct tsock *ts, const char *text)
@@ -525,8 +540,8 @@ static bool has_bytes(struct tsock *ts, const char *text)
 
 #define ABC_FRAME (4 + 14 + 20 + 32 + 3)
 
-/* What comes for a connection that nobody had accepted follows it, too. */
-static void send_to_who_was_handed_on(void *arg)
+/* Late frames of an unaccepted connection follow it, too. */
+static void send_late_to_pending(void *arg)
 {
 	struct tsock listener, client, server;
 	struct channel *hostile, *other;
@@ -534,44 +549,44 @@ static void send_to_who_was_handed_on(void *arg)
 	int memfd, late;
 	uint64_t id;
 
-	begin_the_worst();
+	begin_quietly();
 	listener = duo_listener(7000);
 	to = tsock_name(&listener);
 	id = id_of(&listener);
 	hostile = lend();
 	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
 	expect(hostile, MESSAGE_JOIN, id);
-	client = call(&to);
+	client = connect_to(&to);
 	expect(hostile, MESSAGE_OFFER, id);
 	channel_send(hostile, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
 	memfd = expect(hostile, MESSAGE_PENDING, id);
 	NET_CHECK_EQ(tsock_send(&client, "abc", 3, 0), 3);
 	late = collect_late(hostile, id, ABC_FRAME);
-	loop_port_lose(lose_all); /* it is not sent again */
+	loop_port_lose(lose_all); /* the peer's repetitions are lost */
 	channel_send(hostile, MESSAGE_RECEIVED, id, 0, -1);
 	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), PATIENCE));
-	/* It comes back, and only from there. */
+	/* The connection comes back. Late frames are taken only from the channel it came by. */
 	channel_send(hostile, MESSAGE_PENDING, id, 0, memfd);
 	NET_CHECK(NET_WAIT(tsock_accept(&listener, &server, NULL) >= 0, PATIENCE));
 	other = lend();
 	channel_send(other, MESSAGE_LATE, id, 0, sys_fd_copy(late));
 	channel_send(other, MESSAGE_REQUEST, id, 0, -1);
-	NET_CHECK_EQ(expect(other, MESSAGE_JOIN, id), -1); /* that was read */
+	NET_CHECK_EQ(expect(other, MESSAGE_JOIN, id), -1); /* MESSAGE_LATE was read before this */
 	NET_CHECK(!has_bytes(&server, "abc"));
 	channel_send(hostile, MESSAGE_LATE, id, 0, late);
 	NET_CHECK(NET_WAIT(has_bytes(&server, "abc"), PATIENCE));
 	loop_port_lose(NULL);
 	channel_destroy(hostile);
 	channel_destroy(other);
-	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
-	end_calls(&client, 1);
-	end_calls(&server, 1);
+	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	close_clients(&client, 1);
+	close_clients(&server, 1);
 	duo_end(&listener);
 }
 
-static void test_frames_follow_what_nobody_accepted(void **state)
+static void test_late_frames_follow_an_unaccepted_connection(void **state)
 {
-	run("handed on", send_to_who_was_handed_on, NULL);
+	run("unaccepted", send_late_to_pending, NULL);
 }
 
 static bool has_ended(struct duo *duo)
@@ -581,7 +596,7 @@ static bool has_ended(struct duo *duo)
 	return tsock_recv(&duo->end[0], &c, 1, 0) != -EAGAIN;
 }
 
-static void lose_what_was_given(void *arg)
+static void lose_while_in_transit(void *arg)
 {
 	struct tsock listener;
 	struct channel *hostile;
@@ -594,24 +609,24 @@ static void lose_what_was_given(void *arg)
 	duo_open(&duo, DUO_TCP, &listener);
 	id = id_of(&duo.end[1]);
 	hostile = lend();
-	tsock_close(&duo.end[1]); /* it is kept for the hostile end */
-	memfd = take(hostile, id);
+	tsock_close(&duo.end[1]); /* kept for the hostile end */
+	memfd = request_export(hostile, id);
 	channel_send(hostile, MESSAGE_LOST, id, 0, -1);
 	channel_send(hostile, MESSAGE_ACK, id, 0, -1);
 	sys_close_fd(&memfd);
-	expect_cut(hostile);
+	expect_end(hostile);
 	NET_CHECK(NET_WAIT(has_ended(&duo), PATIENCE));
 	tsock_close(&duo.end[0]);
 	duo_end(&listener);
 }
 
-static void test_what_is_on_its_way_is_not_lost(void **state)
+static void test_a_kept_connection_in_transit_ends_once(void **state)
 {
-	run("lost", lose_what_was_given, NULL);
+	run("lost", lose_while_in_transit, NULL);
 }
 
-/* It answers a question with the end of another connection: that one's frames stay its own. */
-static void give_another_one(void *arg)
+/* The hostile end answers a request with another connection, whose frames must not move. */
+static void export_another(void *arg)
 {
 	struct tsock listener;
 	struct channel *hostile;
@@ -623,9 +638,9 @@ static void give_another_one(void *arg)
 	duo_open(&duo, DUO_TCP, &listener);
 	duo_open(&other, DUO_TCP, &listener);
 	hostile = lend();
-	memfd = take(hostile, id_of(&duo.end[1]));
+	memfd = request_export(hostile, id_of(&duo.end[1]));
 	channel_send(hostile, MESSAGE_ACK, id_of(&duo.end[1]), 0, -1);
-	theirs = take(hostile, id_of(&other.end[1]));
+	theirs = request_export(hostile, id_of(&other.end[1]));
 	channel_send(hostile, MESSAGE_NACK, id_of(&other.end[1]), 0, -1);
 	share_request(duo.end[1].ref);
 	NET_CHECK_EQ(expect(hostile, MESSAGE_REQUEST, id_of(&duo.end[1])), -1);
@@ -641,9 +656,9 @@ static void give_another_one(void *arg)
 	duo_end(&listener);
 }
 
-static void test_what_comes_is_what_was_asked_for(void **state)
+static void test_an_import_of_another_connection_is_refused(void **state)
 {
-	run("another", give_another_one, NULL);
+	run("another", export_another, NULL);
 }
 
 static void close_hard(struct tsock *ts)
@@ -652,7 +667,7 @@ static void close_hard(struct tsock *ts)
 	tsock_close(ts);
 }
 
-/* ---- where receivers of SCM_RIGHTS call -------------------------------------------------------- */
+/* ---- where receivers of SCM_RIGHTS connect ----------------------------------------- */
 
 static rlim_t limit_files(rlim_t to)
 {
@@ -666,7 +681,7 @@ static rlim_t limit_files(rlim_t to)
 	return was;
 }
 
-/* With this limit there is no descriptor. */
+/* The limit that leaves no descriptor free. */
 static rlim_t first_free(void)
 {
 	int fd = 0;
@@ -676,7 +691,7 @@ static rlim_t first_free(void)
 	return (rlim_t)fd;
 }
 
-/* As sendmsg() does it: the connection is on its way to whoever receives from way[1]. */
+/* As sendmsg() does it: puts the connection in transit to the receiver at way[1]. */
 static struct pass_mark pass_end(struct duo *duo, int way[2])
 {
 	struct inet_sock *so = tsock_inet(&duo->end[1]);
@@ -704,7 +719,7 @@ static nsec_t cpu_time(void)
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
-/* The only one there is. */
+/* The address of the only sender. */
 static socklen_t name_of_sender(struct sockaddr_un *addr)
 {
 	FILE *list = fopen("/proc/self/net/unix", "re");
@@ -720,7 +735,7 @@ static socklen_t name_of_sender(struct sockaddr_un *addr)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
 }
 
-/* The internal thread may have had a lower number when this one was made. */
+/* The internal thread may have used a lower number when fd was made. */
 static int lowest(int fd)
 {
 	int copy;
@@ -734,8 +749,8 @@ static int lowest(int fd)
 	return fd;
 }
 
-/* Somebody connects while there is no descriptor for him, and leaves. */
-static int call_and_leave(void)
+/* A receiver connects while no descriptor is free, and exits. */
+static int connect_and_leave(void)
 {
 	struct sockaddr_un addr;
 	socklen_t len = name_of_sender(&addr);
@@ -745,11 +760,11 @@ static int call_and_leave(void)
 	fd = lowest(fd);
 	limit_files(first_free());
 	NET_CHECK_EQ(connect(fd, (struct sockaddr *)&addr, len), 0);
-	NET_CHECK_EQ(dup2(0, fd), fd); /* it leaves, and its number is not free, either */
+	NET_CHECK_EQ(dup2(0, fd), fd); /* closes it, and keeps its number in use */
 	return fd;
 }
 
-static void call_without_descriptors(void *arg)
+static void connect_without_descriptors(void *arg)
 {
 	struct tsock listener;
 	struct channel *receiver;
@@ -764,8 +779,8 @@ static void call_without_descriptors(void *arg)
 	duo_open(&duo, DUO_TCP, &listener);
 	mark = pass_end(&duo, way);
 	limit = limit_files(1024);
-	taken = call_and_leave();
-	usleep(100000); /* what it does about it at once */
+	taken = connect_and_leave();
+	usleep(100000); /* let it do what it does at once */
 	begun = clock_now();
 	spent = cpu_time();
 	usleep(500000);
@@ -787,16 +802,19 @@ static void call_without_descriptors(void *arg)
 	duo_end(&listener);
 }
 
-static void test_who_calls_in_vain_keeps_nobody_awake(void **state)
+static void test_receivers_without_descriptors_cost_no_time(void **state)
 {
-	run("no descriptors", call_without_descriptors, NULL);
+	run("no descriptors", connect_without_descriptors, NULL);
 }
 
-/* ---- every message, everywhere ------------------------------------------------------------------- */
+/* ---- every message, in every place ------------------------------------------------- */
 
 enum place { P_LATER, P_CLOSED, P_UNKNOWN, P_HERE, P_GIVEN, P_THERE, P_ASKED, P_MEMBER, PLACES };
 
-/* For each message where it is heard, in the order of places; the others cut the channel. */
+/*
+ * For each message, the places where it is legal, in the order of enum place; in the others
+ * it ends the channel.
+ */
 static const char *const rules[] = {
 	[MESSAGE_REQUEST] = "..UHGTAM",	      [MESSAGE_EXPORT] = "..U..TA.",
 	[MESSAGE_ACK] = "....G...",	      [MESSAGE_NACK] = "....G...",
@@ -818,7 +836,7 @@ struct world {
 	uint64_t id;
 };
 
-static void be_given(struct world *w)
+static void request_it(struct world *w)
 {
 	int memfd;
 
@@ -827,7 +845,7 @@ static void be_given(struct world *w)
 	sys_close_fd(&memfd);
 }
 
-static void go_to(struct world *w, enum place place)
+static void bring_to(struct world *w, enum place place)
 {
 	w->id = id_of(&w->duo.end[1]);
 	switch (place) {
@@ -843,11 +861,11 @@ static void go_to(struct world *w, enum place place)
 	case P_HERE:
 		break;
 	case P_GIVEN:
-		be_given(w);
+		request_it(w);
 		break;
 	case P_THERE:
 	case P_ASKED:
-		be_given(w);
+		request_it(w);
 		channel_send(w->hostile, MESSAGE_ACK, w->id, 0, -1);
 		if (place == P_THERE)
 			break;
@@ -862,22 +880,22 @@ static void go_to(struct world *w, enum place place)
 	}
 }
 
-/* Is the answer to a question the next thing but for messages of no interest here? */
+/* Was the request answered, or did the channel end? Discards other messages. */
 static bool is_answered(struct channel *hostile, uint64_t id, bool *cut)
 {
-	struct heard heard;
+	struct received received;
 
-	while (hears(hostile, &heard)) {
-		sys_close_fd(&heard.memfd);
-		*cut = heard.rc < 0;
-		if (*cut || (heard.message.kind == MESSAGE_LOST && heard.message.id == id))
+	while (receives(hostile, &received)) {
+		sys_close_fd(&received.memfd);
+		*cut = received.rc < 0;
+		if (*cut || (received.message.kind == MESSAGE_LOST && received.message.id == id))
 			return true;
 	}
 	return false;
 }
 
-/* Is the message heard?  If so, what comes behind it is answered; else we are cut off. */
-static bool is_heard(struct world *w, enum message_kind kind)
+/* Is the message legal? Then a request after it is answered; else the channel ends. */
+static bool is_legal_for(struct world *w, enum message_kind kind)
 {
 	bool cut = false;
 
@@ -889,7 +907,10 @@ static bool is_heard(struct world *w, enum message_kind kind)
 	return !cut;
 }
 
-/* A port of its own: the kernel may give out anew what the hostile end is still said to hold. */
+/*
+ * Each world has its own port: the kernel may reuse one that the hostile end still seems to
+ * hold.
+ */
 static void open_world(struct world *w, unsigned port)
 {
 	w->listener = duo_listener(port);
@@ -911,37 +932,37 @@ static void close_world(struct world *w)
 	tsock_close(&w->late);
 }
 
-static void say_everything_everywhere(void *arg)
+static void send_every_message(void *arg)
 {
 	unsigned wrong = 0;
 
-	begin_the_worst();
+	begin_quietly();
 	for (unsigned kind = 1; kind <= KINDS; kind++) {
 		for (enum place place = 0; place < PLACES; place++) {
-			bool wanted = kind < KINDS && rules[kind][place] != '.', heard;
+			bool wanted = kind < KINDS && rules[kind][place] != '.', received;
 			struct world w;
 
 			open_world(&w, FIRST_PORT + kind * PLACES + place);
-			go_to(&w, place);
-			heard = is_heard(&w, (enum message_kind)kind);
-			if (heard != wanted)
+			bring_to(&w, place);
+			received = is_legal_for(&w, (enum message_kind)kind);
+			if (received != wanted)
 				fprintf(stderr, "message %u in place %u: %s\n", kind, place,
-					heard ? "heard" : "cut");
-			wrong += heard != wanted;
+					received ? "accepted" : "channel ended");
+			wrong += received != wanted;
 			close_world(&w);
 		}
 	}
 	NET_CHECK_EQ(wrong, 0);
-	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
 	duo_end(NULL);
 }
 
-static void test_a_message_is_heard_where_it_is_legal(void **state)
+static void test_a_message_is_accepted_where_it_is_legal(void **state)
 {
-	run("rules", say_everything_everywhere, NULL);
+	run("rules", send_every_message, NULL);
 }
 
-/* ---- at random ---------------------------------------------------------------------------------- */
+/* ---- at random --------------------------------------------------------------------- */
 
 #define FDS 8
 
@@ -949,10 +970,13 @@ struct chaos {
 	uint64_t random;
 	struct tsock listener, udp;
 	struct duo duo[CONNECTIONS];
-	/* As they were made: the objects may be others' since, when they went to the kernel. */
+	/*
+	 * Numbers of the sockets when they were made: objects that fell back to the kernel
+	 * may be reused.
+	 */
 	uint64_t listener_id, udp_id, ids[CONNECTIONS][2];
 	struct channel *hostile;
-	int fds[FDS]; /* that came along, or were made up */
+	int fds[FDS]; /* received ones, and made-up ones */
 };
 
 static unsigned any(struct chaos *c, unsigned n)
@@ -978,7 +1002,7 @@ static int make_garbage(struct chaos *c)
 	return memfd_of(bytes, 8 + any(c, sizeof(bytes) - 8));
 }
 
-/* A descriptor to send along; -1: none. */
+/* A descriptor to send; -1: none. */
 static int some_fd(struct chaos *c)
 {
 	switch (any(c, 6)) {
@@ -1009,8 +1033,8 @@ static uint64_t some_id(struct chaos *c)
 	}
 }
 
-/* The next channel is the other end's of a pair that this one is told to adopt. */
-static void send_adopt(struct chaos *c)
+/* Tells the other end to use a new socket pair, and uses its other end from now on. */
+static void send_reroute(struct chaos *c)
 {
 	int fds[2];
 
@@ -1022,7 +1046,7 @@ static void send_adopt(struct chaos *c)
 	c->hostile->fd = sys_fd_hide(fds[1]);
 }
 
-/* What is legal now and then, or it would soon be over. */
+/* Sends legal messages now and then, or the channel would soon end. */
 static void send_something(struct chaos *c)
 {
 	static const enum message_kind usual[] = {MESSAGE_REQUEST, MESSAGE_REQUEST,
@@ -1033,7 +1057,7 @@ static void send_something(struct chaos *c)
 	if (any(c, 4))
 		kind = usual[any(c, 6)];
 	if (kind == MESSAGE_REROUTE && any(c, 2))
-		send_adopt(c);
+		send_reroute(c);
 	else
 		channel_send(c->hostile, kind, some_id(c), any(c, 4) ? any(c, 4) : c->random,
 			     some_fd(c));
@@ -1043,27 +1067,27 @@ static void lend_again(struct chaos *c)
 {
 	if (c->hostile)
 		channel_destroy(c->hostile);
-	if (!exec_inherit_any()) { /* the kernel has it all */
+	if (!exec_inherit_any()) { /* the kernel serves all sockets */
 		tsock_close(&c->listener);
 		c->listener = duo_listener(0);
 	}
 	c->hostile = lend();
 }
 
-/* Mostly it answers as it should. */
+/* Mostly answers as it should. */
 static void listen_to(struct chaos *c)
 {
-	struct heard heard;
+	struct received received;
 
-	while (hears(c->hostile, &heard)) {
-		if (heard.rc < 0) {
+	while (receives(c->hostile, &received)) {
+		if (received.rc < 0) {
 			lend_again(c);
 			return;
 		}
-		if (heard.message.kind == MESSAGE_EXPORT && any(c, 3))
-			channel_send(c->hostile, MESSAGE_ACK, heard.message.id, 0, -1);
-		if (heard.memfd >= 0)
-			keep_fd(c, heard.memfd);
+		if (received.message.kind == MESSAGE_EXPORT && any(c, 3))
+			channel_send(c->hostile, MESSAGE_ACK, received.message.id, 0, -1);
+		if (received.memfd >= 0)
+			keep_fd(c, received.memfd);
 	}
 }
 
@@ -1076,7 +1100,7 @@ static void open_duo(struct chaos *c, unsigned i)
 		c->ids[i][end] = id_of(&c->duo[i].end[end]);
 }
 
-/* The program goes on meanwhile; none of its calls waits for the hostile end. */
+/* Meanwhile the program uses its sockets, without waiting for the hostile end. */
 static void act(struct chaos *c)
 {
 	unsigned i = any(c, CONNECTIONS), end = any(c, 2);
@@ -1112,14 +1136,14 @@ static void close_all(struct chaos *c)
 		sys_close_fd(&c->fds[i]);
 }
 
-static void say_anything(void *arg)
+static void send_at_random(void *arg)
 {
 	struct chaos c = {.random = *(const unsigned *)arg};
 	struct tsock listener;
 	struct duo after;
 
 	fprintf(stderr, "seed %u\n", *(const unsigned *)arg);
-	begin_the_worst();
+	begin_quietly();
 	memset(c.fds, -1, sizeof(c.fds));
 	c.listener = duo_listener(7000);
 	c.udp = tsock_udp();
@@ -1129,7 +1153,7 @@ static void say_anything(void *arg)
 	for (unsigned i = 0; i < CONNECTIONS; i++)
 		open_duo(&c, i);
 	lend_again(&c);
-	for (unsigned i = 0; i < LETTERS; i++) {
+	for (unsigned i = 0; i < MESSAGES; i++) {
 		send_something(&c);
 		if (!any(&c, 4))
 			act(&c);
@@ -1138,7 +1162,7 @@ static void say_anything(void *arg)
 		listen_to(&c);
 	}
 	close_all(&c);
-	NET_CHECK(NET_WAIT(is_quiet(), PATIENCE));
+	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
 	listener = duo_listener(7002);
 	duo_open(&after, DUO_TCP, &listener);
 	duo_talk(&after, 3);
@@ -1146,13 +1170,13 @@ static void say_anything(void *arg)
 	duo_end(&listener);
 }
 
-static void test_whatever_is_said_the_process_lives(void **state)
+static void test_random_messages_do_no_harm(void **state)
 {
 	const char *chosen = getenv("VMA_SHARE_SEED");
 	unsigned first = chosen ? (unsigned)atoi(chosen) : 1;
 
 	for (unsigned seed = first; seed < first + (chosen ? 1 : ROUNDS); seed++)
-		run("anything", say_anything, &seed);
+		run("anything", send_at_random, &seed);
 }
 
 static int enter(void **state)
@@ -1162,21 +1186,21 @@ static int enter(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_what_was_accepted_after_the_fork_is_not_given),
-	cmocka_unit_test(test_a_hand_over_is_not_answered_by_a_hand_over),
-	cmocka_unit_test(test_frames_follow_a_connection),
-	cmocka_unit_test(test_what_is_not_here_has_no_route),
-	cmocka_unit_test(test_what_was_not_taken_is_not_lost),
-	cmocka_unit_test(test_who_exits_takes_nothing),
-	cmocka_unit_test(test_who_leaves_hears_that_all_have),
-	cmocka_unit_test(test_who_is_neglected_stays_until_another_one_comes),
-	cmocka_unit_test(test_what_comes_late_follows_to_who_took_over),
-	cmocka_unit_test(test_frames_follow_what_nobody_accepted),
-	cmocka_unit_test(test_what_is_on_its_way_is_not_lost),
-	cmocka_unit_test(test_what_comes_is_what_was_asked_for),
-	cmocka_unit_test(test_who_calls_in_vain_keeps_nobody_awake),
-	cmocka_unit_test(test_a_message_is_heard_where_it_is_legal),
-	cmocka_unit_test(test_whatever_is_said_the_process_lives),
+	cmocka_unit_test(test_sockets_accepted_after_the_fork_are_not_exported),
+	cmocka_unit_test(test_an_export_is_not_answered_by_an_export),
+	cmocka_unit_test(test_late_frames_follow_a_connection),
+	cmocka_unit_test(test_an_exported_connection_has_no_route),
+	cmocka_unit_test(test_an_export_is_ours_until_acknowledged),
+	cmocka_unit_test(test_an_exiting_process_accepts_no_offer),
+	cmocka_unit_test(test_falling_back_is_confirmed_by_the_owner),
+	cmocka_unit_test(test_a_member_that_does_not_accept_stays_until_another_joins),
+	cmocka_unit_test(test_late_handshakes_follow_to_the_new_member),
+	cmocka_unit_test(test_late_frames_follow_an_unaccepted_connection),
+	cmocka_unit_test(test_a_kept_connection_in_transit_ends_once),
+	cmocka_unit_test(test_an_import_of_another_connection_is_refused),
+	cmocka_unit_test(test_receivers_without_descriptors_cost_no_time),
+	cmocka_unit_test(test_a_message_is_accepted_where_it_is_legal),
+	cmocka_unit_test(test_random_messages_do_no_harm),
 };
 
-VMA_TEST_MAIN("family messages", tests, enter, NULL)
+VMA_TEST_MAIN("share messages", tests, enter, NULL)

@@ -14,7 +14,7 @@
 
 static char dir[] = "/tmp/image_test_XXXXXX";
 
-/* In LD_PRELOAD the test itself, where the library is linked in. */
+/* LD_PRELOAD names the test itself, which contains the library. */
 static char **with_library(void)
 {
 	static char preload[600];
@@ -64,7 +64,7 @@ static enum image at(const char *path)
 	return image_at(AT_FDCWD, path, 0, with_library());
 }
 
-static void test_what_the_loader_starts_has_the_library(void **state)
+static void test_a_program_with_a_loader_has_the_library(void **state)
 {
 	char *none[] = {NULL}, *other[] = {(char *)"LD_PRELOAD=/other.so", NULL};
 
@@ -74,21 +74,21 @@ static void test_what_the_loader_starts_has_the_library(void **state)
 	assert_int_equal(image_at(AT_FDCWD, "/bin/sh", 0, NULL), IMAGE_PLAIN);
 }
 
-static void test_what_has_no_loader_has_not(void **state)
+static void test_a_program_without_a_loader_has_no_library(void **state)
 {
 	assert_int_equal(at(program(ELFCLASS64, PT_INTERP)), IMAGE_OURS);
 	assert_int_equal(at(program(ELFCLASS64, PT_LOAD)), IMAGE_PLAIN);
 	assert_int_equal(at(program(ELFCLASS32, PT_INTERP)), IMAGE_PLAIN);
 }
 
-static void test_rights_cost_the_library(void **state)
+static void test_a_program_that_gains_privileges_has_no_library(void **state)
 {
 	const char *path = program(ELFCLASS64, PT_INTERP);
 
 	assert_int_equal(chmod(path, 06755), 0);
-	assert_int_equal(at(path), IMAGE_OURS); /* its owner is who we are */
+	assert_int_equal(at(path), IMAGE_OURS); /* owned by this user */
 	if (chown(path, 1234, 1234))
-		skip(); /* not in each sandbox */
+		skip(); /* not possible in every sandbox */
 	assert_int_equal(chmod(path, 04755), 0);
 	assert_int_equal(at(path), IMAGE_PLAIN);
 	assert_int_equal(chmod(path, 02755), 0);
@@ -97,7 +97,7 @@ static void test_rights_cost_the_library(void **state)
 	assert_int_equal(at(path), IMAGE_OURS);
 }
 
-static void test_a_script_is_its_interpreter(void **state)
+static void test_a_script_is_as_its_interpreter(void **state)
 {
 	char text[700];
 
@@ -108,12 +108,12 @@ static void test_a_script_is_its_interpreter(void **state)
 	assert_int_equal(at(script("", 0755)), IMAGE_OURS);
 	snprintf(text, sizeof(text), "#!%s\n", program(ELFCLASS64, PT_LOAD));
 	assert_int_equal(at(script(text, 0755)), IMAGE_PLAIN);
-	/* One that is its own: the kernel gives up, too. */
+	/* An interpreter that is its own: the kernel gives up, too. */
 	snprintf(text, sizeof(text), "#!%s/script\n", dir);
 	assert_int_equal(at(script(text, 0755)), IMAGE_OURS);
 }
 
-static void test_what_cannot_be_executed_is_none(void **state)
+static void test_a_file_that_cannot_be_executed_is_none(void **state)
 {
 	assert_int_equal(at("/nonexistent/program"), IMAGE_NONE);
 	assert_int_equal(at("/"), IMAGE_NONE);
@@ -123,7 +123,7 @@ static void test_what_cannot_be_executed_is_none(void **state)
 	assert_int_equal(at(script("#!/bin/sh\n", 0644)), IMAGE_NONE);
 }
 
-static void test_a_descriptor_is_a_program_too(void **state)
+static void test_a_descriptor_can_name_a_program(void **state)
 {
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC), bin = open("/bin", O_PATH | O_CLOEXEC);
 
@@ -155,12 +155,12 @@ static void test_the_path_is_searched(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_the_loader_starts_has_the_library),
-		cmocka_unit_test(test_what_has_no_loader_has_not),
-		cmocka_unit_test(test_rights_cost_the_library),
-		cmocka_unit_test(test_a_script_is_its_interpreter),
-		cmocka_unit_test(test_what_cannot_be_executed_is_none),
-		cmocka_unit_test(test_a_descriptor_is_a_program_too),
+		cmocka_unit_test(test_a_program_with_a_loader_has_the_library),
+		cmocka_unit_test(test_a_program_without_a_loader_has_no_library),
+		cmocka_unit_test(test_a_program_that_gains_privileges_has_no_library),
+		cmocka_unit_test(test_a_script_is_as_its_interpreter),
+		cmocka_unit_test(test_a_file_that_cannot_be_executed_is_none),
+		cmocka_unit_test(test_a_descriptor_can_name_a_program),
 		cmocka_unit_test(test_the_path_is_searched),
 	};
 	char command[100];

@@ -13,7 +13,7 @@
 #include "intercept/fdtable.h"
 #include "tests/vma_test.h"
 
-static void test_items_are_read_in_turn(void **state)
+static void test_items_are_read_in_order(void **state)
 {
 	const char *text = "600,12345678901,7;0,18446744073709551615,4611686018427387904";
 	struct inherited_item item;
@@ -30,7 +30,7 @@ static void test_items_are_read_in_turn(void **state)
 	assert_int_equal(*text, 0);
 }
 
-static void test_nonsense_is_no_item(void **state)
+static void test_malformed_items_are_refused(void **state)
 {
 	static const char *const wrong[] = {
 		"",
@@ -62,7 +62,7 @@ static void test_nonsense_is_no_item(void **state)
 	}
 }
 
-static void test_variable_is_taken_out(void **state)
+static void test_the_variable_is_removed(void **state)
 {
 	char *env[] = {(char *)"A=1", (char *)"VMA_INHERITED=1,2,3", (char *)"VMA_INHERITED_NOT=1",
 		       (char *)"B=2", NULL};
@@ -81,9 +81,9 @@ static void take_nothing(int fd, uint64_t inode)
 	char text[100];
 
 	snprintf(text, sizeof(text), "%d,%lu,1;%d,%lu,1", fd, inode, fd, inode);
-	fake.carried = 0;
+	fake.n_opened = 0;
 	inherited_take(text);
-	if (fake.carried || fd_next(0) >= 0)
+	if (fake.n_opened || fd_next(0) >= 0)
 		fail_msg("%s", text);
 }
 
@@ -95,19 +95,22 @@ static uint64_t inode_of(int fd)
 	return st.st_ino;
 }
 
-static void test_what_is_not_there_is_not_inherited(void **state)
+static void test_missing_descriptors_are_not_inherited(void **state)
 {
-	fake.carried = 0;
+	fake.n_opened = 0;
 	inherited_take(NULL);
 	inherited_take("");
-	assert_int_equal(fake.carried, 0);
+	assert_int_equal(fake.n_opened, 0);
 	take_nothing(0, 1);
 	take_nothing(INT_MAX, 1);
 	take_nothing(1000000, 0);
 }
 
-/* Only a pair of AF_UNIX sockets for packets, the very one, is a channel. */
-static void test_what_is_no_channel_is_not_opened(void **state)
+/*
+ * Only one end of an AF_UNIX SOCK_SEQPACKET pair, with the inode that was listed, is a
+ * channel.
+ */
+static void test_a_descriptor_that_is_no_channel_is_not_opened(void **state)
 {
 	int pipes[2], stream[2], packets[2], tcp = sys_socket(AF_INET, SOCK_STREAM, 0);
 	char text[100];
@@ -121,7 +124,7 @@ static void test_what_is_no_channel_is_not_opened(void **state)
 	take_nothing(packets[0], inode_of(packets[1]));
 	snprintf(text, sizeof(text), "%d,%lu,1", packets[0], inode_of(packets[0]));
 	inherited_take(text);
-	assert_int_equal(fake.carried, 1);
+	assert_int_equal(fake.n_opened, 1);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(close(pipes[i]), 0);
 		assert_int_equal(close(stream[i]), 0);
@@ -131,11 +134,11 @@ static void test_what_is_no_channel_is_not_opened(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_items_are_read_in_turn),
-	cmocka_unit_test(test_nonsense_is_no_item),
-	cmocka_unit_test(test_variable_is_taken_out),
-	cmocka_unit_test(test_what_is_not_there_is_not_inherited),
-	cmocka_unit_test(test_what_is_no_channel_is_not_opened),
+	cmocka_unit_test(test_items_are_read_in_order),
+	cmocka_unit_test(test_malformed_items_are_refused),
+	cmocka_unit_test(test_the_variable_is_removed),
+	cmocka_unit_test(test_missing_descriptors_are_not_inherited),
+	cmocka_unit_test(test_a_descriptor_that_is_no_channel_is_not_opened),
 };
 
 VMA_TEST_MAIN("exec", tests, NULL, NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which changes of the user make a process open what it could not open after them. */
+/* Before which changes of the user a process opens what it could not open afterwards. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 #define SAME ((uid_t)-1)
 
-/* The C library's, of a process that stays who it is. */
+/* The C library's functions, without any effect. */
 static uid_t asked[3];
 
 static int fake_setresuid(uid_t real, uid_t effective, uid_t set)
@@ -68,7 +68,7 @@ static void expect(uid_t real, uid_t effective, uid_t set, int told)
 	assert_int_equal(errno, 42);
 }
 
-static void test_root_that_becomes_another_user_for_good(void **state)
+static void test_root_becomes_another_user_for_good(void **state)
 {
 	assert_int_equal(setuid(33), 0);
 	expect(33, 0, 0, 1);
@@ -78,7 +78,7 @@ static void test_root_that_becomes_another_user_for_good(void **state)
 	expect(33, 34, 35, 3);
 }
 
-static void test_root_that_stays_root_or_can_be_it_again(void **state)
+static void test_root_stays_root_or_can_return(void **state)
 {
 	assert_int_equal(setuid(0), 0);
 	expect(0, 0, 0, 0);
@@ -92,7 +92,7 @@ static void test_root_that_stays_root_or_can_be_it_again(void **state)
 	expect(33, 33, SAME, 0);
 }
 
-static void test_root_that_gets_another_root_directory(void **state)
+static void test_root_changes_its_root_directory(void **state)
 {
 	assert_int_equal(chroot("/nowhere"), 0);
 	assert_int_equal(asked[0], 1235);
@@ -102,9 +102,9 @@ static void test_root_that_gets_another_root_directory(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test_setup(test_root_that_gets_another_root_directory, each),
-	cmocka_unit_test_setup(test_root_that_becomes_another_user_for_good, each),
-	cmocka_unit_test_setup(test_root_that_stays_root_or_can_be_it_again, each),
+	cmocka_unit_test_setup(test_root_changes_its_root_directory, each),
+	cmocka_unit_test_setup(test_root_becomes_another_user_for_good, each),
+	cmocka_unit_test_setup(test_root_stays_root_or_can_return, each),
 };
 
 VMA_TEST_MAIN("privilege", tests, setup, NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Descriptors in messages, SCM_RIGHTS, as the wrappers see them. */
+/* Descriptors in messages (SCM_RIGHTS), as the wrappers see them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static int received(const union control *control)
 	return fd;
 }
 
-static void test_what_is_sent_is_the_kernels(void **state)
+static void test_the_kernel_serves_what_is_sent(void **state)
 {
 	int way[2], fd = udp(), copy = dup(fd);
 	struct msghdr msg;
@@ -90,7 +90,7 @@ static void test_what_is_sent_is_the_kernels(void **state)
 	close(way[1]);
 }
 
-static void test_what_has_to_stay_is_not_sent(void **state)
+static void test_a_socket_that_cannot_be_sent_is_refused(void **state)
 {
 	int way[2], fd = tcp();
 	struct mmsghdr msgs[2] = {0};
@@ -98,7 +98,7 @@ static void test_what_has_to_stay_is_not_sent(void **state)
 	char c[9];
 
 	socketpair(AF_UNIX, SOCK_DGRAM, 0, way);
-	fake.stays = true;
+	fake.sock_pass_fails = true;
 	msgs[0].msg_hdr = rights_message(&control[0], way[0]);
 	msgs[1].msg_hdr = rights_message(&control[1], fd);
 	assert_int_equal(sendmsg(way[0], &msgs[1].msg_hdr, 0), -1);
@@ -115,8 +115,8 @@ static void test_what_has_to_stay_is_not_sent(void **state)
 	close(way[1]);
 }
 
-/* A number whose descriptor was closed behind our back comes again. */
-static void test_what_is_received_is_fresh(void **state)
+/* A number whose descriptor was closed unseen is given out again. */
+static void test_a_received_descriptor_is_new(void **state)
 {
 	int way[2], fd;
 	struct mmsghdr many = {0};
@@ -145,16 +145,16 @@ static void test_what_is_received_is_fresh(void **state)
 	close(way[1]);
 }
 
-/* ---- what travels ------------------------------------------------------------------------- */
+/* ---- sockets in transit ------------------------------------------------------------ */
 
-static void test_what_travels_is_told_whether_it_went(void **state)
+static void test_a_socket_in_transit_is_told_whether_it_was_sent(void **state)
 {
 	int way[2], fd = tcp();
 	union control control;
 	struct msghdr msg = rights_message(&control, fd);
 
 	socketpair(AF_UNIX, SOCK_STREAM, 0, way);
-	fake.travels = true;
+	fake.in_transit = true;
 	assert_int_equal(sendmsg(way[0], &msg, 0), 1);
 	assert_int_equal(fake.way, way[0]);
 	assert_int_equal(fake.n_sent, 1);
@@ -165,7 +165,7 @@ static void test_what_travels_is_told_whether_it_went(void **state)
 	assert_int_equal(fake.n_sent, 1);
 	assert_int_equal(fake.n_unsent, 1);
 	assert_non_null(fd_get(fd).sk);
-	/* To an address: nobody knows who that is. */
+	/* To an address: the receiver is unknown. */
 	msg.msg_name = msg.msg_control;
 	msg.msg_namelen = 1;
 	assert_int_equal(sendmsg(way[0], &msg, MSG_NOSIGNAL), -1);
@@ -174,14 +174,14 @@ static void test_what_travels_is_told_whether_it_went(void **state)
 	close(way[0]);
 }
 
-static void test_of_many_messages_each_is_told(void **state)
+static void test_each_of_many_messages_is_told(void **state)
 {
 	int way[2], fd = tcp();
 	union control control[3];
 	struct mmsghdr msgs[3] = {0};
 
 	socketpair(AF_UNIX, SOCK_DGRAM, 0, way);
-	fake.travels = true;
+	fake.in_transit = true;
 	for (int i = 0; i < 3; i++)
 		msgs[i].msg_hdr = rights_message(&control[i], fd);
 	msgs[2].msg_hdr.msg_iov = (struct iovec *)16; /* EFAULT */
@@ -195,8 +195,11 @@ static void test_of_many_messages_each_is_told(void **state)
 	close(way[1]);
 }
 
-/* A message is not sent when one of two cannot be: the other one stays, too. */
-static void test_one_that_stays_keeps_the_other(void **state)
+/*
+ * If one of two sockets cannot be sent, the message is not sent, and the other one stays,
+ * too.
+ */
+static void test_one_refusal_stops_the_message(void **state)
 {
 	int way[2], fds[2] = {tcp(), tcp()};
 	char bytes[CMSG_SPACE(sizeof(fds))] = {0};
@@ -209,8 +212,8 @@ static void test_one_that_stays_keeps_the_other(void **state)
 	memcpy(bytes + CMSG_LEN(0), fds, sizeof(fds));
 	msg.msg_control = bytes;
 	msg.msg_controllen = sizeof(bytes);
-	fake.travels = true;
-	fake.stays_after = 1;
+	fake.in_transit = true;
+	fake.sock_pass_fails_after = 1;
 	assert_int_equal(sendmsg(way[0], &msg, 0), -1);
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_int_equal(fake.n_sent, 0);
@@ -221,7 +224,7 @@ static void test_one_that_stays_keeps_the_other(void **state)
 	close(way[1]);
 }
 
-static void test_what_arrives_is_ours(void **state)
+static void test_a_received_socket_is_ours(void **state)
 {
 	int way[2], fd = tcp(), one, other;
 	union control control;
@@ -229,7 +232,7 @@ static void test_what_arrives_is_ours(void **state)
 	struct sock_ref ref = fd_get(fd);
 
 	socketpair(AF_UNIX, SOCK_STREAM, 0, way);
-	fake.travels = true;
+	fake.in_transit = true;
 	fake.arrives = ref;
 	assert_int_equal(sendmsg(way[0], &msg, 0), 1);
 	assert_int_equal(recvmsg(way[1], &msg, MSG_PEEK), 1);
@@ -238,7 +241,7 @@ static void test_what_arrives_is_ours(void **state)
 	assert_int_equal(recvmsg(way[1], &msg, 0), 1);
 	assert_false(fake.peek);
 	other = received(&control);
-	/* Three names of one socket, which ends with the last of them. */
+	/* Three descriptors of one socket, which ends with the last of them. */
 	assert_ptr_equal(fd_get(one).sk, ref.sk);
 	assert_ptr_equal(fd_get(other).sk, ref.sk);
 	close(fd);
@@ -257,13 +260,13 @@ static int reset(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test_setup(test_what_is_sent_is_the_kernels, reset),
-	cmocka_unit_test_setup(test_what_has_to_stay_is_not_sent, reset),
-	cmocka_unit_test_setup(test_what_is_received_is_fresh, reset),
-	cmocka_unit_test_setup(test_what_travels_is_told_whether_it_went, reset),
-	cmocka_unit_test_setup(test_of_many_messages_each_is_told, reset),
-	cmocka_unit_test_setup(test_one_that_stays_keeps_the_other, reset),
-	cmocka_unit_test_setup(test_what_arrives_is_ours, reset),
+	cmocka_unit_test_setup(test_the_kernel_serves_what_is_sent, reset),
+	cmocka_unit_test_setup(test_a_socket_that_cannot_be_sent_is_refused, reset),
+	cmocka_unit_test_setup(test_a_received_descriptor_is_new, reset),
+	cmocka_unit_test_setup(test_a_socket_in_transit_is_told_whether_it_was_sent, reset),
+	cmocka_unit_test_setup(test_each_of_many_messages_is_told, reset),
+	cmocka_unit_test_setup(test_one_refusal_stops_the_message, reset),
+	cmocka_unit_test_setup(test_a_received_socket_is_ours, reset),
 };
 
 VMA_TEST_MAIN("rights", tests, NULL, NULL)
