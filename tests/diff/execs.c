@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Connections that a program which is executed finds open, as inetd's servers do.
- */
+/* Connections that an executed program inherits, as inetd's servers do. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,7 +18,7 @@
 
 static char *const cat_args[] = {(char *)"cat", NULL};
 
-/* Standard input and output from now on. */
+/* Makes it standard input and output. */
 static void become_stdio(int fd)
 {
 	dup2(fd, 0);
@@ -51,7 +49,7 @@ static void pings_client(void)
 	ping_and_end(tcp_pair());
 }
 
-/* ---- each of the calls ------------------------------------------------------------------ */
+/* ---- each of the calls ------------------------------------------------------------- */
 
 static void by_execl(void)
 {
@@ -134,7 +132,7 @@ static void calls_client(void)
 		ping_and_end(tcp_pair());
 }
 
-/* ---- what else may be so ------------------------------------------------------------------ */
+/* ---- other circumstances ----------------------------------------------------------- */
 
 static void serve(int (*child)(void *arg))
 {
@@ -162,7 +160,7 @@ static void execution_fails_server(void)
 	serve(fail_first);
 }
 
-/* The parent has it open until the end. */
+/* The parent keeps it open until the end. */
 static void parent_keeps_it_server(void)
 {
 	struct job job = {tcp_pair(), by_execv};
@@ -192,7 +190,7 @@ static int use_and_execute(void *arg)
 	return 1;
 }
 
-/* The child has it when it executes a program. */
+/* The child owns it when it executes a program. */
 static void used_before_server(void)
 {
 	int fd = tcp_pair();
@@ -208,7 +206,7 @@ static int show_variable(void *arg)
 	return 1;
 }
 
-/* What the programs tell each other is not seen by them. */
+/* The library's variable is not visible to the program. */
 static void environment_server(void)
 {
 	serve(show_variable);
@@ -235,7 +233,7 @@ static int keep_one(void *arg)
 	return 1;
 }
 
-/* One of two is closed by exec. */
+/* exec closes one of two. */
 static void close_on_exec_server(void)
 {
 	int pid;
@@ -267,15 +265,15 @@ static int lie(void *arg)
 	return 1;
 }
 
-/* A variable that the program made up is replaced. */
+/* The library replaces a variable that the program made up. */
 static void made_up_server(void)
 {
 	serve(lie);
 }
 
-/* ---- listeners and datagram sockets --------------------------------------------------------- */
+/* ---- listeners and datagram sockets ------------------------------------------------ */
 
-/* Another image of this program, with one socket, which is its standard input. */
+/* Another image of this program, with one socket as its standard input. */
 int executed_main(const char *what)
 {
 	struct sockaddr_in peer;
@@ -327,12 +325,12 @@ static int spawn_until_executed(int (*child)(void *arg), void *arg)
 	MUST(pipe2(ends, O_CLOEXEC));
 	pid = spawn(child, arg);
 	close(ends[1]);
-	MUST(read(ends[0], &byte, 1)); /* its end is closed by exec */
+	MUST(read(ends[0], &byte, 1)); /* closed by exec */
 	close(ends[0]);
 	return pid;
 }
 
-/* The parent keeps it, and leaves it to the child. */
+/* The parent keeps it open, and the child uses it. */
 static void lend(int fd, int (*child)(void *arg))
 {
 	int pid = spawn(child, &fd);
@@ -379,7 +377,7 @@ static void datagrams_client(void)
 	close(fd);
 }
 
-/* ---- children that execute at once ---------------------------------------------------------- */
+/* ---- children that execute a program at once --------------------------------------- */
 
 static pid_t by_vfork(int fd)
 {
@@ -426,7 +424,7 @@ static pid_t (*const makers[])(int fd) = {by_vfork, by_spawn, by_spawnp};
 
 #define MAKERS (sizeof(makers) / sizeof(*makers))
 
-/* Descriptors that exec would close, or would not, are moved to 0 and 1 by the child. */
+/* The child's file actions move descriptors to 0 and 1, whether close-on-exec or not. */
 static void at_once_server(void)
 {
 	for (size_t i = 0; i < 2 * MAKERS; i++) {
@@ -446,7 +444,7 @@ static void at_once_client(void)
 		ping_and_end(tcp_pair());
 }
 
-/* What is not the child's is not harmed by it, nor what fails. */
+/* Sockets that the child does not get are unharmed, also if the call fails. */
 static void at_once_parent_server(void)
 {
 	int fd = tcp_pair(), other = tcp_pair(), pid;
@@ -493,7 +491,7 @@ static void at_once_parent_client(void)
 	close(other);
 }
 
-/* The parent goes on when its child has executed a program, or ended. */
+/* vfork(): the parent goes on when its child has executed a program, or ended. */
 static void vfork_waits_server(void)
 {
 	int fd = tcp_pair(), pid;
@@ -515,7 +513,7 @@ static void vfork_waits_server(void)
 		by_execv();
 		_exit(127);
 	}
-	SAY(waitpid(pid, NULL, WNOHANG)); /* it reads */
+	SAY(waitpid(pid, NULL, WNOHANG)); /* still running: it reads */
 	close(ends[0]);
 	close(ends[1]);
 	join(pid);
@@ -532,7 +530,7 @@ static void vfork_waits_client(void)
 	close(fd);
 }
 
-/* A shell has what is not closed on exec. */
+/* A shell inherits what is not close-on-exec. */
 static void shells_server(void)
 {
 	int fd = tcp_pair();
@@ -590,15 +588,15 @@ static void spawned_listener_server(void)
 	close(fd);
 }
 
-/* ---- who has a connection executes a program itself ----------------------------------------- */
+/* ---- the owner itself executes a program ------------------------------------------- */
 
-/* A child that makes the connection, and has it alone. */
+/* A child that makes the connection, and holds it alone. */
 static void alone(int (*child)(void *arg))
 {
 	join(spawn(child, NULL));
 }
 
-/* Both sides meet when it has executed a program. */
+/* Both sides meet when the child has executed a program. */
 static void alone_until_executed(int (*child)(void *arg))
 {
 	int pid = spawn_until_executed(child, NULL);
@@ -669,7 +667,7 @@ static void owner_unsent_server(void)
 	alone_until_executed(execute_unsent);
 }
 
-/* As much as the server could send is there, and right. */
+/* Everything that the server could send has arrived, unchanged. */
 static void owner_unsent_client(void)
 {
 	static unsigned char data[LOTS];
@@ -757,7 +755,7 @@ static int execute_closing(void *arg)
 	return 1;
 }
 
-/* What exec closes, and what was closed before, ends as if it was not for exec. */
+/* Connections that exec closes, or that were closed before, end as they would without exec. */
 static void owner_closes_server(void)
 {
 	alone(execute_closing);
@@ -801,7 +799,7 @@ static int execute_answerer(void *arg)
 	return 1;
 }
 
-/* Three datagrams wait, and are read in their order. */
+/* Three unread datagrams are read in order. */
 static void owner_datagrams_server(void)
 {
 	alone(execute_answerer);
@@ -860,7 +858,7 @@ static int accept_and_execute(void *arg)
 	return 1;
 }
 
-/* The child has used it, and what it executes goes on. */
+/* The child has used it, and the program that it executes goes on. */
 static void listener_used_server(void)
 {
 	int fd = tcp_listening(0), pid;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How processes end, and what their peers see of it; and that nobody sees how the library
- * learns of it.
+ * How processes end, and what their peers see; and that the program cannot see how the
+ * library gets to know of its end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,13 +19,13 @@
 #include "tests/diff/diff.h"
 #include "tests/diff/early/early.h"
 
-/* <assert.h> has it in debug builds only. */
+/* <assert.h> declares it in debug builds only. */
 void __assert_fail(const char *what, const char *file, unsigned line, const char *function)
 	__attribute__((noreturn));
 
-#define LEFT 300000 /* more than fits the peer's window: some is left behind */
+#define LEFT 300000 /* more than the peer's window: some stays unsent */
 
-/* The peer: what comes until the end. */
+/* The peer: reads until the end. */
 static void until_end(void)
 {
 	int listener = tcp_listening(0), fd;
@@ -81,7 +81,7 @@ static int by_abort(void *arg)
 	abort();
 }
 
-/* A library's destructor has something to say yet. */
+/* A library's destructor still sends something. */
 static int by_destructor(void *arg)
 {
 	late_fd = connected_child();
@@ -109,7 +109,7 @@ static void *short_thread(void *arg)
 	return NULL;
 }
 
-/* The last thread that ends ends the process. */
+/* The end of the last thread ends the process. */
 static int by_last_thread(void *arg)
 {
 	pthread_t thread;
@@ -129,7 +129,7 @@ static int by_thrd_exit(void *arg)
 	thrd_exit(0);
 }
 
-/* As a failing assertion does it: no call that a program could replace. */
+/* As a failing assertion does it: without a call that can be replaced. */
 static int by_assertion(void *arg)
 {
 	struct rlimit none = {0, 0};
@@ -214,7 +214,7 @@ ENDS(alarm, by_kill_in_recv, 0)
 ENDS(sigpipe, by_sigpipe, 0)
 ENDS(handler, by_handler, 0)
 
-/* ---- that nobody sees it -------------------------------------------------------------- */
+/* ---- what the program sees of it --------------------------------------------------- */
 
 static void say_handler(const char *what, sighandler_t is)
 {
@@ -260,7 +260,7 @@ static void signals_server(void)
 	close(tcp_pair());
 }
 
-/* A child that executes another program gets plain defaults, and ends of them. */
+/* The program that a child executes gets default actions, and is ended by them. */
 static int executed(void *arg)
 {
 	execl("/bin/sh", "sh", "-c", "kill -TERM $$; exit 3", NULL);
@@ -275,13 +275,14 @@ static void exec_client(void)
 	close(fd);
 }
 
-/* ---- in the middle of calls ------------------------------------------------------------ */
+/* ---- in the middle of calls -------------------------------------------------------- */
 
 #define BUSY_ENDS 12
 
 struct busy {
 	int fd;
-	int began, seen; /* any, atomic; how often, and the errno that no call of it may give */
+	int began,
+		seen; /* any, atomic; number of calls, and the errno that none of them may return */
 };
 
 static struct busy *busy_page(void)
@@ -320,7 +321,7 @@ static int busy_alone(void *arg)
 	return 1;
 }
 
-/* Another thread looks while this one ends the process. */
+/* Another thread makes calls while this one ends the process. */
 static int busy_beside(void *arg)
 {
 	struct busy *b = arg;
@@ -333,7 +334,7 @@ static int busy_beside(void *arg)
 	exit(7);
 }
 
-/* No call of a process that ends tells it so. */
+/* No call of a process that ends returns an error because of that. */
 static void end_busily(int (*how)(void *arg), int sig)
 {
 	for (int i = 0; i < BUSY_ENDS; i++) {
@@ -379,13 +380,13 @@ static void busy_server(void)
 	close(listener);
 }
 
-/* ---- somebody comes while another one leaves ------------------------------------------- */
+/* ---- a process starts while another one exits -------------------------------------- */
 
 struct leaver {
 	int told[2];
 };
 
-/* Leaves with much that its peer does not read yet, for which it stays a while. */
+/* Exits with much data that its peer does not read yet, and therefore stays a while. */
 static int leave_slowly(void *arg)
 {
 	const struct leaver *leaver = arg;
@@ -444,7 +445,7 @@ static void newcomer_server(void)
 	close(listener);
 }
 
-/* ---- before the beginning ------------------------------------------------------------- */
+/* ---- before the beginning ---------------------------------------------------------- */
 
 static void constructor_client(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls that do not return: left by a jump out of a signal handler, or cancelled. */
+/* Calls that do not return: left by siglongjmp() from a signal handler, or cancelled. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -32,7 +32,7 @@ static void jump_in(int msec)
 	MUST(setitimer(ITIMER_REAL, &it, NULL));
 }
 
-/* Calls that wait for fd, which does not get anything. */
+/* Calls that wait for fd, which receives nothing. */
 static long call_recv(int fd)
 {
 	char c;
@@ -114,7 +114,7 @@ static void watch(int fd)
 	MUST(epoll_ctl(watched, EPOLL_CTL_ADD, fd, &event));
 }
 
-/* ---- jumps ----------------------------------------------------------------------------- */
+/* ---- jumps ------------------------------------------------------------------------- */
 
 /*
  * Late enough for a call that polls first to sleep by then: a handler that jumps out of
@@ -132,7 +132,7 @@ static void leave_by_jump(int fd, long (*call)(int fd))
 	}
 }
 
-/* And what is left of the socket works. */
+/* The socket still works. */
 static void jump_stream(long (*call)(int fd))
 {
 	int fd = tcp_pair();
@@ -242,7 +242,7 @@ static void connects_client(void)
 	close(fd);
 }
 
-/* ---- cancellation ------------------------------------------------------------------------ */
+/* ---- cancellation ------------------------------------------------------------------ */
 
 struct job {
 	long (*call)(int fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections that are sent to other processes, SCM_RIGHTS, and used there. */
+/* Connections that are sent to other processes with SCM_RIGHTS, and used there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 #include "tests/diff/diff.h"
 #include "tests/diff/way.h"
 
-/* Between two processes: descriptors, and steps of the one that the other waits for. */
+/* Between two processes: a way to send descriptors, and one to tell the other to go on. */
 struct way {
 	int fd[2]; /* ours, theirs */
 	int go[2];
@@ -52,7 +52,7 @@ static void await_step(void)
 		say("the pipe is gone");
 }
 
-/* The other one has done it. */
+/* Waits until the other process has done its part. */
 static void answer_step(void)
 {
 	MUST(send(way.fd[1], "x", 1, 0));
@@ -71,7 +71,7 @@ static void send_away(int fd)
 	close(fd);
 }
 
-/* ---- a worker serves what its master accepts ---------------------------------------------- */
+/* ---- a worker serves what its master accepts --------------------------------------- */
 
 static int serve_one(void *arg)
 {
@@ -122,7 +122,7 @@ static void two_pings_client(void)
 	close(fd);
 }
 
-/* The child has had it since the fork. */
+/* The child has held it since the fork. */
 static int serve_own(void *arg)
 {
 	int own = *(int *)arg, fd;
@@ -148,7 +148,7 @@ static void inherited_server(void)
 	way_shut();
 }
 
-/* The child has had it, and closed it. */
+/* The child has held it, and closed it. */
 static int serve_closed(void *arg)
 {
 	close(*(int *)arg);
@@ -169,7 +169,7 @@ static void inherited_and_closed_server(void)
 	way_shut();
 }
 
-/* Processes that know each other by the name of a socket alone. */
+/* Processes that have in common only the name of a socket. */
 static socklen_t name_of(struct sockaddr_un *addr)
 {
 	memset(addr, 0, sizeof(*addr));
@@ -211,7 +211,7 @@ static void broker_server(void)
 	close(listener);
 }
 
-/* Sent to who listens, before he accepts. */
+/* Sent before the listening process accepts. */
 static int accept_late(void *arg)
 {
 	int listener = *(int *)arg, from, fd;
@@ -248,7 +248,7 @@ static void accepted_late_server(void)
 	way_shut();
 }
 
-/* ---- with data on the way ------------------------------------------------------------------ */
+/* ---- with data in transit ---------------------------------------------------------- */
 
 #define MUCH 300000
 
@@ -258,7 +258,7 @@ static void fill_buffer(unsigned char *buf, size_t n)
 		buf[i] = (unsigned char)(i * 7 + i / 251);
 }
 
-/* n bytes of the stream, of which skip were read before. */
+/* n bytes of the stream, after the first `skip`, which were read before. */
 static void read_much(int fd, size_t skip, size_t n)
 {
 	static unsigned char want[MUCH], got[MUCH];
@@ -307,7 +307,7 @@ static int read_and_write_rest(void *arg)
 	return 0;
 }
 
-/* Both directions are in the middle of it. */
+/* Data is in transit in both directions. */
 static void streams_server(void)
 {
 	int pid, fd;
@@ -333,7 +333,7 @@ static void streams_client(void)
 	close(fd);
 }
 
-/* What was there before, and the end of it, too. */
+/* Data that was unread before, and the FIN. */
 static void queued_server(void)
 {
 	int pid, fd;
@@ -364,7 +364,7 @@ static void queued_client(void)
 	close(fd);
 }
 
-/* ---- several processes have it ------------------------------------------------------------- */
+/* ---- several processes hold it ----------------------------------------------------- */
 
 static int take_turns(void *arg)
 {
@@ -413,7 +413,7 @@ static void seven_pings_client(void)
 	close(fd);
 }
 
-/* There, used, and back. */
+/* Sent there, used, and sent back. */
 static int use_and_return(void *arg)
 {
 	int fd;
@@ -441,7 +441,7 @@ static void back_server(void)
 	way_shut();
 }
 
-/* Twice to the same one, who closes one of them. */
+/* Sent twice to the same process, which closes one of the two. */
 static int take_twice(void *arg)
 {
 	int one, other;
@@ -470,7 +470,7 @@ static void twice_server(void)
 	way_shut();
 }
 
-/* Two workers get it; the parent has closed it. */
+/* Two workers receive it; the parent has closed it. */
 static int serve_once(void *arg)
 {
 	int fd;
@@ -509,7 +509,7 @@ static void two_workers_server(void)
 	way_shut();
 }
 
-/* On and on: each has it from the one before him. */
+/* A chain: each process receives it from the one before. */
 static int hand_on(void *arg)
 {
 	int fd, next[2], pid = 0, depth = *(int *)arg - 1;
@@ -539,7 +539,7 @@ static void chain_server(void)
 	way_shut();
 }
 
-/* ---- to ourselves ---------------------------------------------------------------------------- */
+/* ---- to the same process ----------------------------------------------------------- */
 
 static void self_server(void)
 {
@@ -558,7 +558,7 @@ static void self_server(void)
 	way_shut();
 }
 
-/* ---- nobody receives it ---------------------------------------------------------------------- */
+/* ---- nobody receives it ------------------------------------------------------------ */
 
 static void unreceived_server(void)
 {
@@ -585,7 +585,7 @@ static void unreceived_client(void)
 	close(fd);
 }
 
-/* Who might have received it is killed, and so are the ends of the way. */
+/* The process that could have received it is killed, and both ends are closed. */
 static int wait_to_be_killed(void *arg)
 {
 	close(way.fd[0]);
@@ -618,7 +618,7 @@ static void one_end_client(void)
 	close(fd);
 }
 
-/* It has received it, and not used it, and is killed: the parent has it still. */
+/* The receiver is killed before it uses the connection: the parent still has it. */
 static int receive_only(void *arg)
 {
 	await_step();
@@ -665,9 +665,9 @@ static void sender_exits_server(void)
 	way_shut();
 }
 
-/* ---- how it is received ---------------------------------------------------------------------- */
+/* ---- how it is received ------------------------------------------------------------ */
 
-/* Looks at it first, which gives a descriptor already. */
+/* Peeks first, which already gives a descriptor. */
 static int peek_first(void *arg)
 {
 	int fd = -1, other;
@@ -725,7 +725,7 @@ static void epoll_server(void)
 	way_shut();
 }
 
-/* Names, options, and flags of a connection that was never used here. */
+/* Addresses, options and flags of a connection that was never used here. */
 static int describe(void *arg)
 {
 	struct sockaddr_in addr;
@@ -781,7 +781,7 @@ static void described_client(void)
 	close(fd);
 }
 
-/* By sendmmsg() and recvmmsg(), two connections. */
+/* Two connections, with sendmmsg() and recvmmsg(). */
 static int serve_two(void *arg)
 {
 	union way_control control[2];
@@ -845,7 +845,7 @@ static void several_client(void)
 	}
 }
 
-/* A program without the library, in whose hands it would be dead. */
+/* A program without the library, which could not use the connection. */
 static int become_cat(void *arg)
 {
 	char *const args[] = {(char *)"cat", NULL}, *const env[] = {NULL};
@@ -868,7 +868,7 @@ static void stranger_server(void)
 	pid = spawn(become_cat, NULL);
 	close(way.fd[1]);
 	close(way.go[1]);
-	MUST(read(way.go[0], &c, 1) + 1); /* its end: the program runs */
+	MUST(read(way.go[0], &c, 1) + 1); /* closed by exec: the program runs */
 	SAY(way_pass(way.fd[0], &fd, 1));
 	pong(fd);
 	pong(fd);
@@ -880,15 +880,15 @@ static void stranger_server(void)
 }
 
 /*
- * Where receivers call (src/sock/share/pass_way.c) anybody of this user may: a message of each kind
- * (src/sock/share/channel.h) but the one that says it was received, and what is none.  Without the
- * library nobody is there.
+ * Any process of this user can connect where receivers do (src/sock/share/pass_transit.c):
+ * it sends a message of each kind (src/sock/share/channel.h) but MESSAGE_CLAIM, and other
+ * bytes. Without the library nothing listens there.
  */
 #define MESSAGE_MAGIC 0x766d616cu
 #define MESSAGE_KINDS 20u
 #define MESSAGE_CLAIM 14u
 
-/* Everybody sees the names. */
+/* All processes can read the names. */
 static int call(void)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -941,7 +941,7 @@ static void nonsense_server(void)
 	way_open(SOCK_STREAM);
 	pid = spawn(serve_one, NULL);
 	fd = tcp_pair();
-	for (int i = 0; i < 2; i++) /* one of them to ourselves, later */
+	for (int i = 0; i < 2; i++) /* one of them to this process, later */
 		SAY(way_pass(way.fd[i], &fd, 1));
 	talk_nonsense();
 	other = way_take_one(way.fd[0]);
@@ -952,7 +952,7 @@ static void nonsense_server(void)
 	way_shut();
 }
 
-/* The queue is full: it was not sent, and is here as before. */
+/* The queue is full: the connection is not sent, and unchanged here. */
 static void full_server(void)
 {
 	int fd = tcp_pair();

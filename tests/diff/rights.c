@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Descriptors that are sent to other processes, SCM_RIGHTS: nobody gets a dead socket. */
+/*
+ * Descriptors that are sent to other processes with SCM_RIGHTS: no receiver gets an
+ * unusable socket.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -9,7 +12,7 @@
 #include "tests/diff/diff.h"
 #include "tests/diff/way.h"
 
-static int go[2]; /* what the parent says comes before what the child says */
+static int go[2]; /* orders the parent's output before the child's */
 
 static void way_make(int way[2])
 {
@@ -95,7 +98,7 @@ static void ask(int fd)
 	say_bytes(buf, 8);
 }
 
-/* ---- listeners -------------------------------------------------------------------------- */
+/* ---- listeners --------------------------------------------------------------------- */
 
 static int accept_of_parent(void *arg)
 {
@@ -104,7 +107,7 @@ static int accept_of_parent(void *arg)
 	return 0;
 }
 
-/* The child is older than the listener. */
+/* The child was made before the listener. */
 static void listener_server(void)
 {
 	int way[2], pid, fd;
@@ -126,7 +129,7 @@ static void one_call_client(void)
 	call();
 }
 
-/* To ourselves: both descriptors are of one listener. */
+/* To the same process: both descriptors name one listener. */
 static void to_ourselves_server(void)
 {
 	int way[2], fd = tcp_listening(1), other;
@@ -153,7 +156,7 @@ static void two_calls_client(void)
 	call();
 }
 
-/* Who waits for accept() is accepted where he waits. */
+/* A connection that waits is accepted in the process where it waits. */
 static void waiting_server(void)
 {
 	int way[2], fd = tcp_listening(1), other;
@@ -189,7 +192,7 @@ static long pass_in_time(int way, int fd)
 	return rc;
 }
 
-/* Of several processes that have a listener, one alone cannot leave it to the kernel. */
+/* One of several processes that hold a listener cannot make it fall back to the kernel. */
 static void held_server(void)
 {
 	int way[2], fd = tcp_listening(1), pid, other;
@@ -208,7 +211,7 @@ static void held_server(void)
 	way_close(way);
 }
 
-/* ---- connections ------------------------------------------------------------------------ */
+/* ---- connections ------------------------------------------------------------------- */
 
 static void connection_server(void)
 {
@@ -240,7 +243,7 @@ static void connection_client(void)
 	close(fd);
 }
 
-/* ---- datagrams -------------------------------------------------------------------------- */
+/* ---- datagrams --------------------------------------------------------------------- */
 
 static int answer_and_return(void *arg)
 {
@@ -284,7 +287,7 @@ static void two_questions_client(void)
 	close(fd);
 }
 
-/* What is unread in a connected socket would be lost. */
+/* Unread datagrams of a connected socket would be lost. */
 static void unread_server(void)
 {
 	int way[2], fd = udp_pair(), other;
@@ -313,7 +316,7 @@ static void unread_client(void)
 	close(fd);
 }
 
-/* Every name of the socket is the kernel's then. */
+/* Then the kernel serves every descriptor of the socket. */
 static void dups_server(void)
 {
 	int way[2], fd = udp_bound(1), copy = (int)MUST(dup(fd)), other;
@@ -344,7 +347,7 @@ static void three_questions_client(void)
 	close(fd);
 }
 
-/* ---- messages --------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------- */
 
 static int use_several(void *arg)
 {
@@ -428,7 +431,7 @@ static void bad_server(void)
 	SAY(sendmsg(way[0], &msg, 0));
 	msg.msg_control = NULL;
 	SAY(sendmsg(way[0], &msg, 0));
-	msg.msg_control = (void *)(uintptr_t)4096; /* nothing is mapped there */
+	msg.msg_control = (void *)(uintptr_t)4096; /* not mapped */
 	SAY(sendmsg(way[0], &msg, 0));
 	for (int i = 0; i < WAY_FDS_MAX; i++)
 		fds[i] = fd;
