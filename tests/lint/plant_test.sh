@@ -62,6 +62,7 @@ sound headers
 sound format
 sound text
 sound sleeps
+sound atomics ''
 
 sed -i 's,#include "base/a.h",&\n#include "net/b.h",' src/base/a.c
 expect includes 'may not include net/b.h'
@@ -111,6 +112,42 @@ mkdir tests/diff && sed 's/return 1/let_pass(20, "")/' src/base/a.c > tests/diff
 expect sleeps 'a.c:.*but why?'
 mkdir tests/diff && sed 's/return 1/let_pass(20, "nothing tells of it")/' src/base/a.c > tests/diff/a.c
 sound sleeps
+tree
+
+# access CODE [COMMENT]: a_get() makes one access, with a comment directly above it.
+access() {
+	sed -i "s|^	return 1;|	static int x;\\n\\n${2:+	/* $2 */\\n}	$1\\n	return x;|" src/base/a.c
+}
+release='__atomic_store_n(\&x, 1, __ATOMIC_RELEASE);'
+access "$release"
+expect atomics 'a.c:8: .*: ordered, but why?' ''
+access "$release" 'stores x'
+expect atomics 'a.c:9: .*: ordered, but why?' ''
+access 'ck_pr_fence_memory();'
+expect atomics 'a.c:8: .*: ordered, but why?' ''
+access 'sys_membarrier(MEMBARRIER_CMD_GLOBAL);'
+expect atomics 'a.c:8: .*: ordered, but why?' ''
+access "$release" 'pairs with b()'
+sed -i 's,^	__atomic,\n\n\n&,' src/base/a.c
+expect atomics 'a.c:12: .*: ordered, but why?' ''
+access "$release $release"
+sed -i 's,^int a_get,/* Pairs with b(). */\n&,; s,; __atomic,;\n	__atomic,' src/base/a.c
+expect atomics 'a.c:10: .*: ordered, but why?' ''
+access "$release" 'pairs with b()'
+expect atomics 'src/base: each ordered access has a reason' src/base
+
+access "$release"
+sound atomics src/base
+tree
+access "$release" 'pairs with b()'
+sound atomics ''
+tree
+access "$release"
+sed -i 's,^int a_get,/* Any thread; pairs\n * with b(). */\n&,' src/base/a.c
+sound atomics ''
+tree
+access "${release/RELEASE/RELAXED}"
+sound atomics ''
 tree
 
 printf '{ f; g; };\n' > "$tmp/map"
