@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The time-stamp counter, translated to CLOCK_MONOTONIC by a line through an
- * anchor.  The line is renewed from the kernel's clock as it ages: the
- * kernel's own rate is steered by NTP, and the first rate is measured over
- * some microseconds only.
+ * Translates the time-stamp counter to CLOCK_MONOTONIC by a line through an anchor.  The
+ * line is renewed from the kernel's clock as it ages, because NTP steers the kernel's rate
+ * and the first rate is measured over a few microseconds only.
  */
 #include "base/clock.h"
 
@@ -22,14 +21,14 @@
 #define CALIBRATE_NSEC (40 * NSEC_PER_USEC)
 #define FIRST_NSEC NSEC_PER_MSEC /* age at which the first line is renewed */
 #define SHORTEST_NSEC (FIRST_NSEC / 2)
-#define LONGEST_NSEC NSEC_PER_SEC /* it doubles with each line up to here */
+#define LONGEST_NSEC NSEC_PER_SEC /* the age limit doubles with each line, up to this */
 #define SAMPLE_TRIES 8
-#define SAMPLE_GOOD (2 * NSEC_PER_USEC) /* between the two counter readings */
-#define SLEW 16				/* a line ahead gives back 1/16 at most */
+#define SAMPLE_GOOD (2 * NSEC_PER_USEC) /* between the counter readings of a good sample */
+#define SLEW 16				/* a line that is ahead runs slower by 1/16 at most */
 
 #define RATE_SHIFT 32
 
-/* One pair of readings of the two clocks. */
+/* The two clocks, read at the same time. */
 struct sample {
 	uint64_t tsc;
 	nsec_t time;
@@ -40,30 +39,30 @@ struct line {
 	uint64_t tsc;	   /* the anchor ... */
 	nsec_t time;	   /* ... and its time */
 	uint64_t rate;	   /* ns per cycle << RATE_SHIFT */
-	uint64_t lifetime; /* cycles until it is renewed; 0: there is no line */
+	uint64_t lifetime; /* cycles until renewal; 0: no line */
 };
 
 /*
- * Role		clock_now(): any thread, signal handlers included.  Whoever
- *		finds the line too old renews it, one at a time.
+ * Role		clock_now(): any thread, signal handlers included.  The thread that
+ *		finds the line too old renews it, one thread at a time.
  * Lifetime	static.
- * Ordering	the line in use is line[version & 1]; the other one is written,
- *		then version is incremented.  A reader that sees the same
- *		version before and after has read one line, and read the
- *		counter while that line was in use.
+ * Ordering	the current line is line[version & 1]; the writer fills the other
+ *		one, then increments version.  A reader that sees the same
+ *		version before and after has read one line, and has read the
+ *		counter while that line was current.
  * Progress	readers never wait for a writer, not even for one that was
- *		interrupted or that vanished in fork(2): the line in use is
+ *		interrupted or that fork(2) did not copy: the current line is
  *		never written to.
  */
 static struct {
 	uint64_t version;
 	struct line line[2];
-	int writer; /* process id of who renews; 0: nobody */
+	int writer; /* process id of the thread that renews; 0: none */
 
 	/* writer */
 	struct sample sampled;
 	uint64_t measured; /* rate between the last two samples */
-	nsec_t age;	   /* next line's life */
+	nsec_t age;	   /* lifetime of the next line */
 } clocks;
 
 static nsec_t read_clock(clockid_t id)
@@ -75,14 +74,17 @@ static nsec_t read_clock(clockid_t id)
 }
 
 /*
- * Loads in clock_now() stay in order, and so do stores in publish(): a reader
- * that sees any field of a newer line also sees that the version changed.
- * Plain moves on x86.  Each is the other's pair.
+ * get() pairs with set(): the loads of clock_now() and the stores of publish() stay in order, so
+ * a reader that sees any field of a newer line also sees that the version changed. Plain moves
+ * on x86.
  */
 #define get(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
 #define set(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELEASE)
 
-/* The time of a reading on the line; before the anchor (another CPU): the anchor. */
+/*
+ * The time that the line gives for a counter reading. A reading before the anchor (another CPU)
+ * gives the anchor's time.
+ */
 static inline nsec_t line_time(uint64_t rate, nsec_t time, uint64_t tsc, uint64_t now)
 {
 	int64_t cycles = (int64_t)(now - tsc);
@@ -103,7 +105,7 @@ static uint64_t rate_between(const struct sample *from, const struct sample *to)
 			  (to->tsc - from->tsc));
 }
 
-/* The tightest of several readings; returns the cycles it took. */
+/* Keeps the reading that took the fewest cycles; returns that number. */
 static uint64_t take_sample(struct sample *sample)
 {
 	uint64_t best = UINT64_MAX;
@@ -122,7 +124,7 @@ static uint64_t take_sample(struct sample *sample)
 	return best;
 }
 
-/* writer: from here on, time goes along this line. */
+/* writer: makes this the current line. */
 static void publish(uint64_t tsc, nsec_t time, uint64_t rate, nsec_t age)
 {
 	uint64_t version = get(clocks.version);
@@ -136,9 +138,8 @@ static void publish(uint64_t tsc, nsec_t time, uint64_t rate, nsec_t age)
 }
 
 /*
- * Replaces the line by one through the kernel's time as it is now.  Time never
- * steps back: if the old line is ahead, the new one starts where the old one
- * is and runs slower until they meet.
+ * Replaces the line by one through the kernel's current time. Time never steps back: if the old
+ * line is ahead, the new one starts at the old line's time and runs slower until they meet.
  */
 static void renew(const struct line *old)
 {
@@ -147,9 +148,9 @@ static void renew(const struct line *old)
 	nsec_t old_time;
 
 	if (took > cycles_of(SAMPLE_GOOD, old->rate))
-		return; /* preempted each time: the old line is better */
+		return; /* preempted in each try: the old line is more accurate */
 	if (now.tsc > clocks.sampled.tsc && now.time < clocks.sampled.time + SHORTEST_NSEC)
-		return; /* this CPU's counter is behind a little, the line is fresh */
+		return; /* this CPU's counter is slightly behind, and the line is fresh */
 	if (now.tsc > clocks.sampled.tsc)
 		clocks.measured = rate_between(&clocks.sampled, &now);
 	clocks.sampled = now;
@@ -174,7 +175,10 @@ static __attribute__((noinline, cold)) void renew_if_alone(const struct line *ol
 {
 	int self = sys_getpid(), writer = get(clocks.writer);
 
-	/* The id of another process is our parent's, copied in the middle. */
+	/*
+	 * A writer of another process was copied by fork(2) in the middle of a renewal: replace it.
+	 * The acquire pairs with the release of clocks.writer below.
+	 */
 	if (writer == self || !__atomic_compare_exchange_n(&clocks.writer, &writer, self, false,
 							   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
@@ -210,7 +214,7 @@ nsec_t clock_real(void)
 	return read_clock(CLOCK_REALTIME);
 }
 
-/* The kernel checks the counters of all CPUs against each other: believe it. */
+/* The kernel compares the counters of all CPUs, so its choice is trusted. */
 static bool counter_is_trusted(void)
 {
 	unsigned eax, ebx, ecx, edx;

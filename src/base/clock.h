@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-/* A point in time or a duration.  Signed, so that differences need no care. */
+/* A point in time or a duration. Signed, so that differences can be negative. */
 typedef int64_t nsec_t;
 
 #define NSEC_PER_USEC ((nsec_t)1000)
@@ -21,10 +21,10 @@ typedef int64_t nsec_t;
 #define NSEC_PER_SEC ((nsec_t)1000000000)
 #define NSEC_NEVER INT64_MAX
 
-/* Calibrates the counter; below 100 µs.  Calling it again does nothing. */
+/* Calibrates the counter, in less than 100 µs. A second call does nothing. */
 void clock_init(void);
 
-/* Now.  About 10 ns when the counter is used. */
+/* The current monotonic time. About 10 ns with the counter. */
 nsec_t clock_now(void);
 
 /* Wall-clock time (CLOCK_REALTIME), for timestamps shown to programs. */

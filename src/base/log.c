@@ -16,8 +16,8 @@
 #include "base/clock.h"
 #include "base/sys.h"
 
-#define LINE_MAX_BYTES 1024 /* on the stack: a handler's may be small */
-#define BOX_WIDTH 61	    /* as users know it; wider when the text is */
+#define LINE_MAX_BYTES 1024 /* on the stack, which is small in some signal handlers */
+#define BOX_WIDTH 61	    /* as in the original; wider if the text is */
 #define BOX_TEXT_MAX 512
 #define COLOUR_OFF "\033[0m"
 
@@ -33,7 +33,7 @@ static const struct {
 	[LOG_FINE] = {"FINE", "\033[2m"},	   [LOG_FINER] = {"FINER", "\033[2m"},
 };
 
-/* What a descriptor refers to; the same number may come to mean another file. */
+/* The file behind a descriptor; the program may reuse the number for another file. */
 struct file_id {
 	dev_t dev;
 	ino_t ino;
@@ -41,22 +41,22 @@ struct file_id {
 };
 
 /*
- * Role		log_init() writes; any thread reads.  fd, dev and ino are replaced
- *		by whoever holds reopening, after the program closed our fd.
+ * Role		log_init() writes; any thread reads.  The thread that sets reopening
+ *		replaces fd, dev and ino after the program closed our fd.
  * Lifetime	static.
- * Ordering	none needed: fd is used only if what it refers to is dev and ino.
- * Progress	nobody waits: who does not get reopening opens for itself.
+ * Ordering	none needed: fd is used only if it refers to dev and ino.
+ * Progress	no thread waits: one that finds reopening set opens the file for itself.
  */
 static struct {
 	nsec_t start;
 	int details;
 	bool colours;
 	char path[PATH_MAX]; /* absolute; "" for stderr */
-	dev_t dev;	     /* atomic, as ino: of fd, or of stderr as it was found */
-	ino_t ino;	     /* 0: of nothing */
+	dev_t dev;	     /* atomic, as ino; of fd, or of stderr at the start */
+	ino_t ino;	     /* 0: no file */
 	int fd;		     /* atomic */
 	int reopening;	     /* atomic */
-} out = {.fd = STDERR_FILENO};
+} output = {.fd = STDERR_FILENO};
 
 static bool identify(int fd, struct file_id *id)
 {
@@ -70,11 +70,11 @@ static bool identify(int fd, struct file_id *id)
 	return true;
 }
 
-/* Each field on its own: a mixture of two files is no file, and is reopened. */
+/* The fields are read separately: a mixture of two files matches no file and causes a reopen. */
 static bool is_ours(const struct file_id *id)
 {
-	return id->dev == __atomic_load_n(&out.dev, __ATOMIC_RELAXED) &&
-	       id->ino == __atomic_load_n(&out.ino, __ATOMIC_RELAXED);
+	return id->dev == __atomic_load_n(&output.dev, __ATOMIC_RELAXED) &&
+	       id->ino == __atomic_load_n(&output.ino, __ATOMIC_RELAXED);
 }
 
 static void remember(int fd)
@@ -82,8 +82,8 @@ static void remember(int fd)
 	struct file_id id = {0};
 
 	identify(fd, &id);
-	__atomic_store_n(&out.dev, id.dev, __ATOMIC_RELAXED);
-	__atomic_store_n(&out.ino, id.ino, __ATOMIC_RELAXED);
+	__atomic_store_n(&output.dev, id.dev, __ATOMIC_RELAXED);
+	__atomic_store_n(&output.ino, id.ino, __ATOMIC_RELAXED);
 }
 
 static void write_all(int fd, const char *text, size_t len)
@@ -94,15 +94,15 @@ static void write_all(int fd, const char *text, size_t len)
 		if (n == -EINTR)
 			continue;
 		if (n <= 0)
-			return; /* a full pipe, a full disk: nowhere to say so */
+			return; /* a full pipe or disk: the error cannot be logged */
 		text += n;
 		len -= (size_t)n;
 	}
 }
 
 /*
- * stderr follows the program's redirections, but a socket that took its number
- * after the program closed it is somebody's connection.
+ * stderr follows the program's redirections. But if the program closes stderr and a socket gets
+ * its number, nothing is written, since the text would go to the peer.
  */
 static void write_stderr(const char *text, size_t len)
 {
@@ -110,17 +110,20 @@ static void write_stderr(const char *text, size_t len)
 
 	if (!identify(STDERR_FILENO, &now))
 		return;
-	if (S_ISSOCK(now.mode) && !out.path[0] && !is_ours(&now))
+	if (S_ISSOCK(now.mode) && !output.path[0] && !is_ours(&now))
 		return;
 	write_all(STDERR_FILENO, text, len);
 }
 
 static int open_file(void)
 {
-	return sys_open(out.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+	return sys_open(output.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
 }
 
-/* Our descriptor is gone, whatever has its number is not ours to close. */
+/*
+ * Our descriptor was closed. The number may belong to the program now, so it is not closed
+ * again.
+ */
 static void write_reopened(const char *text, size_t len)
 {
 	int fd = open_file();
@@ -129,7 +132,10 @@ static void write_reopened(const char *text, size_t len)
 		write_stderr(text, len);
 		return;
 	}
-	if (__atomic_exchange_n(&out.reopening, 1, __ATOMIC_ACQUIRE)) {
+	/*
+	 * Pairs with the release below, in another thread: orders their updates of dev, ino and fd.
+	 */
+	if (__atomic_exchange_n(&output.reopening, 1, __ATOMIC_ACQUIRE)) {
 		write_all(fd, text, len);
 		sys_close(fd);
 		return;
@@ -137,16 +143,17 @@ static void write_reopened(const char *text, size_t len)
 	fd = sys_fd_hide(fd);
 	write_all(fd, text, len);
 	remember(fd);
-	__atomic_store_n(&out.fd, fd, __ATOMIC_RELAXED);
-	__atomic_store_n(&out.reopening, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&output.fd, fd, __ATOMIC_RELAXED);
+	/* Pairs with the exchange above. */
+	__atomic_store_n(&output.reopening, 0, __ATOMIC_RELEASE);
 }
 
 static void write_out(const char *text, size_t len)
 {
-	int fd = __atomic_load_n(&out.fd, __ATOMIC_RELAXED);
+	int fd = __atomic_load_n(&output.fd, __ATOMIC_RELAXED);
 	struct file_id now;
 
-	if (!out.path[0])
+	if (!output.path[0])
 		write_stderr(text, len);
 	else if (identify(fd, &now) && is_ours(&now))
 		write_all(fd, text, len);
@@ -154,23 +161,23 @@ static void write_out(const char *text, size_t len)
 		write_reopened(text, len);
 }
 
-/* The file by its absolute path, the program may change directory. */
+/* Stores the absolute path, because the program may change its directory. */
 static bool set_path(const char *file)
 {
 	size_t len = 0;
 
 	if (file[0] != '/') {
-		/* Not getcwd(3), which allocates; the kernel's counts the 0. */
-		long n = sys_call(SYS_getcwd, out.path, sizeof(out.path), 0, 0, 0, 0);
+		/* Not getcwd(3), which allocates. The system call counts the terminating zero. */
+		long n = sys_call(SYS_getcwd, output.path, sizeof(output.path), 0, 0, 0, 0);
 
 		if (n <= 0)
 			return false;
 		len = (size_t)n;
-		out.path[len - 1] = '/';
+		output.path[len - 1] = '/';
 	}
-	if (len + strlen(file) + 1 > sizeof(out.path))
+	if (len + strlen(file) + 1 > sizeof(output.path))
 		return false;
-	strcpy(out.path + len, file);
+	strcpy(output.path + len, file);
 	return true;
 }
 
@@ -186,32 +193,32 @@ void log_init(enum log_level level, int details, bool colours, const char *file)
 	bool failed = false;
 
 	log_level = level;
-	out.start = clock_now();
-	out.details = details;
-	out.fd = STDERR_FILENO;
-	out.path[0] = '\0';
+	output.start = clock_now();
+	output.details = details;
+	output.fd = STDERR_FILENO;
+	output.path[0] = '\0';
 	if (file[0]) {
 		int fd = set_path(file) ? open_file() : -ENAMETOOLONG;
 
 		failed = fd < 0;
 		if (failed)
-			out.path[0] = '\0';
+			output.path[0] = '\0';
 		else
-			out.fd = sys_fd_hide(fd);
+			output.fd = sys_fd_hide(fd);
 	}
-	remember(out.fd);
-	out.colours = colours && is_terminal(out.fd);
+	remember(output.fd);
+	output.colours = colours && is_terminal(output.fd);
 	if (failed)
 		log_warn("cannot open the log file %s (VMA_LOG_FILE): logging to stderr", file);
 }
 
 void log_descend(void)
 {
-	if (!out.path[0] && log_level > LOG_WARNING && log_level < LOG_DEBUG)
+	if (!output.path[0] && log_level > LOG_WARNING && log_level < LOG_DEBUG)
 		log_level = LOG_WARNING;
 }
 
-/* As snprintf() at an offset, for text that may be cut short. */
+/* As snprintf() at an offset; the text may be truncated. */
 static size_t append(char *line, size_t used, size_t size, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -228,13 +235,13 @@ static size_t append(char *line, size_t used, size_t size, const char *fmt, ...)
 
 static size_t append_details(char *line, size_t used, size_t size)
 {
-	nsec_t elapsed = clock_now() - out.start;
+	nsec_t elapsed = clock_now() - output.start;
 
-	if (out.details >= 3)
+	if (output.details >= 3)
 		used = append(line, used, size, " Time: %9.3f", (double)elapsed / 1e6);
-	if (out.details >= 2)
+	if (output.details >= 2)
 		used = append(line, used, size, " Pid: %5u", (unsigned)sys_getpid());
-	if (out.details >= 1)
+	if (output.details >= 1)
 		used = append(line, used, size, " Tid: %5u", (unsigned)sys_gettid());
 	return used;
 }
@@ -242,7 +249,7 @@ static size_t append_details(char *line, size_t used, size_t size)
 void log_write(enum log_level level, const char *fmt, ...)
 {
 	int saved = errno;
-	/* Room at the end for what must not be cut: colour off and newline. */
+	/* The end has room for what is never truncated: colour off and newline. */
 	char line[LINE_MAX_BYTES + sizeof(COLOUR_OFF) + 1];
 	size_t used = 0;
 	va_list args;
@@ -250,9 +257,9 @@ void log_write(enum log_level level, const char *fmt, ...)
 
 	if (level < LOG_PANIC || level > LOG_FINER)
 		level = LOG_FINER;
-	if (out.colours)
+	if (output.colours)
 		used = append(line, used, LINE_MAX_BYTES, "%s", levels[level].colour);
-	if (out.details)
+	if (output.details)
 		used = append_details(line, used, LINE_MAX_BYTES);
 	used = append(line, used, LINE_MAX_BYTES, " VMA %s: ", levels[level].name);
 
@@ -266,7 +273,7 @@ void log_write(enum log_level level, const char *fmt, ...)
 		used = LINE_MAX_BYTES;
 		memcpy(line + used - 3, "...", 3);
 	}
-	if (out.colours && levels[level].colour[0]) {
+	if (output.colours && levels[level].colour[0]) {
 		memcpy(line + used, COLOUR_OFF, sizeof(COLOUR_OFF) - 1);
 		used += sizeof(COLOUR_OFF) - 1;
 	}

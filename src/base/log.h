@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Logger.  A line is ` VMA LEVEL: text`, with the details VMA_LOG_DETAILS asks
- * for in front: ` Time: %9.3f` ` Pid: %5u` ` Tid: %5u`.
+ * Logger.  A line is ` VMA LEVEL: text`, preceded by the details that VMA_LOG_DETAILS selects:
+ * ` Time: %9.3f` ` Pid: %5u` ` Tid: %5u`.
  *
  * Role		any thread; one line is one write(2), so lines never mix.
  *		Never call it on a hot path.  errno is preserved.
  * Lifetime	log_init() once at start; before it, warnings and worse go to
  *		stderr.  log_descend() after it, and in a forked child.
- *		Survives a program that closes every descriptor: the file is
- *		reopened for append when its descriptor is not ours any more.
+ *		If the program closes the log file's descriptor, the file is
+ *		reopened for append.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
 #include <stdbool.h>
 
-/* Values as in the original, so that numbers in VMA_TRACELEVEL keep meaning. */
+/* Values as in the original, so that numbers in VMA_TRACELEVEL keep their meaning. */
 enum log_level {
 	LOG_NONE = -1,
 	LOG_PANIC = 0,
@@ -32,16 +32,16 @@ enum log_level {
 extern enum log_level log_level; /* written by log_init() and log_descend() only */
 
 /*
- * level: lines above it are dropped.  details: 0..3.  colours: only if the
- * output is a terminal.  file: "" for stderr; `%d` was already replaced.
- * A file that cannot be opened: one warning, stderr is used.
+ * level: lines above it are dropped. details: 0..3. colours: only if the output is a terminal.
+ * file: "" for stderr; `%d` is already replaced. If the file cannot be opened, logs one warning
+ * and uses stderr.
  */
 void log_init(enum log_level level, int details, bool colours, const char *file);
 
 /*
- * This process descends from one that has the library and told what there is to tell: INFO
- * and DETAILS go to a file only, not to stderr, which may be read by a program.  Who asked
- * for DEBUG and more gets it all.
+ * For a process whose ancestor has the library and has logged the start-up messages. INFO and
+ * DETAILS go to a file only and not to stderr, which a program may read. DEBUG and above are
+ * unaffected.
  */
 void log_descend(void);
 
@@ -63,8 +63,8 @@ void log_write(enum log_level level, const char *fmt, ...) __attribute__((format
 #define log_finer(...) log_at(LOG_FINER, __VA_ARGS__)
 
 /*
- * A framed warning, as users know it: a rule of asterisks, one `* text` line
- * per line of the message, a rule.  Say what happened, to what, what to do.
+ * A framed warning: a line of asterisks, one `* text` line per line of the message, a line of
+ * asterisks. Say what happened, to what, what to do.
  */
 void log_box(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

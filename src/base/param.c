@@ -14,8 +14,8 @@
 #include "base/sys.h"
 #include "base/version.h"
 
-#define DEBUG_DETAILS 2 /* a debug log without thread ids is hard to read */
-#define SHOWN_VALUE 64	/* of a malformed value in a warning */
+#define DEBUG_DETAILS 2 /* a debug log needs thread ids */
+#define SHOWN_VALUE 64	/* bytes of a malformed value that a warning shows */
 
 #define RULE "---------------------------------------------------------------------------"
 
@@ -26,7 +26,7 @@ struct name {
 	const char *text;
 };
 
-/* One line of param_list.h. */
+/* One entry of param_list.h. */
 struct param {
 	enum kind kind;
 	void *value; /* member of params */
@@ -34,7 +34,7 @@ struct param {
 	const char *label;
 	int def, min, max;	  /* int, bool, level, enum, ratio */
 	const char *def_text;	  /* string, CPUs */
-	const struct name *names; /* of an enum, or of an int that has some */
+	const struct name *names; /* of an enum, or of an int with named values */
 	int n_names;
 };
 
@@ -42,7 +42,7 @@ struct param {
 	.names = (const struct name[]){__VA_ARGS__}, \
 	.n_names = sizeof((struct name[]){__VA_ARGS__}) / sizeof(struct name)
 
-static const struct param list[] = {
+static const struct param param_table[] = {
 #define PARAM_INT(m, var, d, lo, hi, text, sentence) \
 	{.kind = KIND_INT,                           \
 	 .value = &params.m,                         \
@@ -89,7 +89,7 @@ static const struct param list[] = {
 #undef PARAM_CPUS
 };
 
-#define COUNT (sizeof(list) / sizeof(list[0]))
+#define COUNT (sizeof(param_table) / sizeof(param_table[0]))
 
 struct params params = {
 #define PARAM_INT(m, var, d, ...) .m = d,
@@ -99,7 +99,7 @@ struct params params = {
 #define PARAM_ENUM(m, var, d, ...) .m = d,
 #define PARAM_NAMED(m, var, d, ...) .m = d,
 #define PARAM_RATIO(m, var, d, ...) .m = d,
-#define PARAM_CPUS(m, var, d, ...) .m = {.count = 0}, /* "-1"; param_init() reads others */
+#define PARAM_CPUS(m, var, d, ...) .m = {.count = 0}, /* "-1"; param_init() reads other defaults */
 #include "base/param_list.h"
 #undef PARAM_INT
 #undef PARAM_BOOL
@@ -111,15 +111,15 @@ struct params params = {
 #undef PARAM_CPUS
 };
 
-/* Beside the values: written by param_init(), read by the two that log. */
+/* State of each parameter, written by param_init(), read by param_warn() and param_banner(). */
 static struct {
-	char *text;		 /* a copy of the string or list, NULL: the default's */
-	bool malformed;		 /* there is a warning to give ... */
-	char shown[SHOWN_VALUE]; /* ... about this value */
-} notes[COUNT];
+	char *text;		 /* copy of the string or list; NULL: the default */
+	bool malformed;		 /* a warning is pending ... */
+	char shown[SHOWN_VALUE]; /* ... for this value */
+} param_notes[COUNT];
 
-/* A copy with the first %d replaced by the process id; NULL without memory. */
-static char *expand(const char *text)
+/* Copies text and replaces the first %d by the process id; NULL without memory. */
+static char *expand_pid(const char *text)
 {
 	const char *place = strstr(text, "%d");
 	size_t size = strlen(text) + 16;
@@ -134,7 +134,7 @@ static char *expand(const char *text)
 	return copy;
 }
 
-/* NULL: it has none. */
+/* The name of a value, or NULL. */
 static const char *name_of(const struct param *param, int value)
 {
 	for (int i = 0; i < param->n_names; i++) {
@@ -164,7 +164,7 @@ static bool parse_ratio(const struct param *param, const char *text)
 	return true;
 }
 
-static bool parse(const struct param *param, const char *text)
+static bool parse_value(const struct param *param, const char *text)
 {
 	switch (param->kind) {
 	case KIND_INT:
@@ -210,35 +210,35 @@ static void set_default(const struct param *param)
 
 static void read_one(const struct param *param, const char *text)
 {
-	size_t i = (size_t)(param - list);
+	size_t i = (size_t)(param - param_table);
 
-	mem_free(notes[i].text);
-	notes[i].text = NULL;
-	notes[i].malformed = false;
+	mem_free(param_notes[i].text);
+	param_notes[i].text = NULL;
+	param_notes[i].malformed = false;
 	set_default(param);
 	if (!text)
 		return;
-	if (!parse(param, text)) {
-		notes[i].malformed = true;
-		snprintf(notes[i].shown, SHOWN_VALUE, "%s", text);
+	if (!parse_value(param, text)) {
+		param_notes[i].malformed = true;
+		snprintf(param_notes[i].shown, SHOWN_VALUE, "%s", text);
 		return;
 	}
 	if (param->kind == KIND_STR || param->kind == KIND_CPUS)
-		notes[i].text = expand(text);
-	if (param->kind == KIND_STR && notes[i].text)
-		*(const char **)param->value = notes[i].text;
+		param_notes[i].text = expand_pid(text);
+	if (param->kind == KIND_STR && param_notes[i].text)
+		*(const char **)param->value = param_notes[i].text;
 }
 
 void param_init(const char *(*getenv_fn)(const char *name))
 {
 	for (size_t i = 0; i < COUNT; i++)
-		read_one(&list[i], getenv_fn(list[i].variable));
+		read_one(&param_table[i], getenv_fn(param_table[i].variable));
 	if (params.log_level >= LOG_DEBUG && params.log_details < DEBUG_DETAILS)
 		params.log_details = DEBUG_DETAILS;
 }
 
-/* The numbers of an enum: "a number in 0..3" or "one of 0, 1, 10". */
-static const char *choices(const struct param *param, char *buf, size_t size)
+/* Describes the values of an enum: "a number in 0..3" or "one of 0, 1, 10". */
+static const char *describe_choices(const struct param *param, char *buf, size_t size)
 {
 	int first = param->names[0].value, last = param->names[param->n_names - 1].value;
 	size_t len;
@@ -265,7 +265,7 @@ static void warn_malformed(const struct param *param, const char *text)
 		break;
 	case KIND_ENUM:
 		log_warn("%s=%s is not %s; using the default %d", variable, text,
-			 choices(param, numbers, sizeof(numbers)), param->def);
+			 describe_choices(param, numbers, sizeof(numbers)), param->def);
 		break;
 	case KIND_RATIO:
 		log_warn("%s=%s is not -1 or a number in 1..%d; using the default %d", variable,
@@ -291,7 +291,8 @@ static void warn_malformed(const struct param *param, const char *text)
 static bool is_known(const char *variable, size_t len)
 {
 	for (size_t i = 0; i < COUNT; i++) {
-		if (strlen(list[i].variable) == len && !memcmp(list[i].variable, variable, len))
+		if (strlen(param_table[i].variable) == len &&
+		    !memcmp(param_table[i].variable, variable, len))
 			return true;
 	}
 	return false;
@@ -300,9 +301,9 @@ static bool is_known(const char *variable, size_t len)
 void param_warn(char *const *environ_vars)
 {
 	for (size_t i = 0; i < COUNT; i++) {
-		if (notes[i].malformed)
-			warn_malformed(&list[i], notes[i].shown);
-		notes[i].malformed = false;
+		if (param_notes[i].malformed)
+			warn_malformed(&param_table[i], param_notes[i].shown);
+		param_notes[i].malformed = false;
 	}
 	for (; environ_vars && *environ_vars; environ_vars++) {
 		size_t len = strcspn(*environ_vars, "=");
@@ -319,7 +320,7 @@ void param_warn(char *const *environ_vars)
 
 static bool is_default(const struct param *param, size_t i)
 {
-	const char *text = notes[i].text;
+	const char *text = param_notes[i].text;
 
 	switch (param->kind) {
 	case KIND_INT:
@@ -329,7 +330,7 @@ static bool is_default(const struct param *param, size_t i)
 	case KIND_BOOL:
 		return *(bool *)param->value == param->def;
 	case KIND_LEVEL:
-		return false; /* users look for it: always shown */
+		return false; /* always shown, because users look for it */
 	case KIND_STR:
 	case KIND_CPUS:
 		return !text || !strcmp(text, param->def_text);
@@ -352,7 +353,7 @@ static void banner_number(enum log_level at, const struct param *param, int valu
 
 static void banner_line(enum log_level at, const struct param *param, size_t i)
 {
-	const char *text = notes[i].text ? notes[i].text : param->def_text;
+	const char *text = param_notes[i].text ? param_notes[i].text : param->def_text;
 
 	switch (param->kind) {
 	case KIND_INT:
@@ -386,7 +387,7 @@ static void banner_command(void)
 	if (len <= 0)
 		return;
 	line[len] = '\0';
-	/* Arguments end with a zero each, and may contain newlines. */
+	/* Each argument ends with a zero byte and may contain newlines. */
 	for (ssize_t i = 0; i < len - 1; i++) {
 		if (iscntrl((unsigned char)line[i]))
 			line[i] = ' ';
@@ -410,6 +411,7 @@ void param_banner(void)
 	}
 	log_info(RULE);
 	for (size_t i = 0; i < COUNT; i++)
-		banner_line(is_default(&list[i], i) ? LOG_DETAILS : LOG_INFO, &list[i], i);
+		banner_line(is_default(&param_table[i], i) ? LOG_DETAILS : LOG_INFO,
+			    &param_table[i], i);
 	log_info(RULE);
 }

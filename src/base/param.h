@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Parameters: what VMA_* variables say.  The list is param_list.h.
+ * Parameters, read from the VMA_* variables.  The list is param_list.h.
  *
- * Role		param_init(): once at start, before threads.  params: read by
- *		anyone after that, written by nobody.
+ * Role		param_init(): once at start, before threads.  After that any thread
+ *		reads params, and nothing writes it.
  */
 #ifndef BASE_PARAM_H
 #define BASE_PARAM_H
@@ -39,26 +39,26 @@ struct params {
 #undef PARAM_CPUS
 };
 
-/* Filled with the defaults from the beginning, so that unit tests need no init. */
+/* Holds the defaults from the start, so unit tests need not call param_init(). */
 extern struct params params;
 
 /*
- * Reads every parameter with getenv_fn (getenv outside tests).  A malformed or
- * out-of-range value keeps the default and is remembered.  Does not log: the
- * logger is configured by what is read here.
+ * Reads every parameter with getenv_fn (getenv outside tests). A malformed or out-of-range value
+ * keeps the default and is remembered for param_warn(). Does not log, because the logger is
+ * configured by these parameters.
  */
 void param_init(const char *(*getenv_fn)(const char *name));
 
 /*
- * Logs the warnings that param_init() remembered, one line each with variable,
- * value and range, once; also the boxed "high log level" warning and unknown
- * VMA_* variables of environ (one warning each).  environ_vars may be NULL.
+ * Logs the warnings that param_init() remembered, once and one line each, with variable, value
+ * and range. Also logs the boxed "high log level" warning, and a warning for each unknown VMA_*
+ * variable of environ_vars, which may be NULL.
  */
 void param_warn(char *const *environ_vars);
 
 /*
- * The start-up banner: version, command line, then one line per parameter,
- * `%-30s %-26s [%s]`.  A parameter at its default only at level details.
+ * Logs the start-up banner: version, command line, then one line per parameter, `%-30s %-26s
+ * [%s]`. A parameter at its default is shown at level details only.
  */
 void param_banner(void);
 

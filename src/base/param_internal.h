@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From text to values, for param.c.
+ * Parses parameter values for param.c.
  *
- * Role		pure.  True and *out written, or false and *out as it was; errno
- *		stays.
+ * Role		pure.  True, and *out is set; or false, and *out is unchanged.  errno is
+ *		preserved.
  */
 #ifndef BASE_PARAM_INTERNAL_H
 #define BASE_PARAM_INTERNAL_H
@@ -15,7 +15,7 @@ bool param_parse_bool(const char *text, bool *out);
 bool param_parse_level(const char *text, enum log_level *out);
 bool param_parse_cpus(const char *text, struct param_cpus *out);
 
-/* In capitals, in a static buffer: for one thread, until the next call. */
+/* In upper case, in a static buffer that the next call overwrites. Not thread-safe. */
 const char *param_level_name(int level);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The forms a parameter may have, from text. */
+/* Parsers for the parameter types. */
 #include "base/param_internal.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@ static const struct {
 	const char *name;
 	enum log_level level;
 } level_names[] = {
-	/* The first name of a level is the one shown. */
+	/* The first name of a level is the one that is shown. */
 	{"none", LOG_NONE},	  {"panic", LOG_PANIC},	 {"error", LOG_ERROR},
 	{"warning", LOG_WARNING}, {"warn", LOG_WARNING}, {"info", LOG_INFO},
 	{"details", LOG_DETAILS}, {"debug", LOG_DEBUG},	 {"fine", LOG_FINE},
@@ -81,7 +81,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The digits of 0xMASK, the last one is for processors 0 to 3. */
+/* Parses the digits of 0xMASK; the last digit is for processors 0 to 3. */
 static bool parse_mask(const char *digits, cpu_set_t *set)
 {
 	size_t len = strlen(digits);
@@ -102,7 +102,7 @@ static bool parse_mask(const char *digits, cpu_set_t *set)
 	return true;
 }
 
-/* One processor number; returns what follows it, NULL if there is none. */
+/* Parses one processor number; returns the text after it, or NULL if there is none. */
 static const char *parse_cpu(const char *text, unsigned *out)
 {
 	unsigned n = 0;

@@ -9,7 +9,7 @@
 #include "base/siphash.h"
 #include "base/sys.h"
 
-#define CALL_MAX 256 /* bytes that getrandom(2) gives at once, whatever comes in between */
+#define CALL_MAX 256 /* getrandom(2) never returns less than asked for up to this size */
 
 static bool ask_kernel(uint8_t *buf, size_t len)
 {
@@ -25,10 +25,10 @@ static bool ask_kernel(uint8_t *buf, size_t len)
 }
 
 /*
- * Two draws never hash the same: the counter tells those of a process apart, and its
- * number and the time those of processes that were forked and have the same bytes.
+ * No two draws hash the same input: the counter differs within a process; the counter, the times
+ * and the process id differ between forked processes, which share the key.
  */
-static bool expand_auxv(uint8_t *buf, size_t len)
+static bool draw_from_auxv(uint8_t *buf, size_t len)
 {
 	const uint8_t *key = (const uint8_t *)getauxval(AT_RANDOM);
 	static uint64_t drawn; /* any, atomic */
@@ -58,5 +58,5 @@ static bool expand_auxv(uint8_t *buf, size_t len)
 
 bool random_bytes(void *buf, size_t len)
 {
-	return ask_kernel(buf, len) || expand_auxv(buf, len);
+	return ask_kernel(buf, len) || draw_from_auxv(buf, len);
 }

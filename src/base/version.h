@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The version, as the start-up banner and the tools show it. */
+/* The version that the start-up banner and the tools show. */
 #ifndef BASE_VERSION_H
 #define BASE_VERSION_H
 
