@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What this thread is in the middle of.  A signal handler of the program that finds
- * its thread busy gets no ring: its call is refused with EAGAIN or EINTR, and nothing
- * that was half changed is touched.
+ * Whether the calling thread is inside library code that must not be re-entered.  When a
+ * signal handler of the program interrupts such a busy thread and calls a socket function,
+ * the call fails with EAGAIN or EINTR and touches no half-changed state.
  *
- * Role		the thread itself, and its signal handlers.
+ * Role		the thread itself, and the signal handlers that interrupt it.
  */
 #ifndef BASE_BUSY_H
 #define BASE_BUSY_H
@@ -15,18 +15,19 @@
 
 struct hold;
 
-/* The ring this thread holds; or something else of that kind, see below; or NULL. */
+/* The ring that this thread holds, busy_with inside a busy_begin() section, or NULL. */
 extern __thread struct hold *hold_current __attribute__((tls_model("initial-exec")));
 
-extern char busy_with[1]; /* its address stands for what is no ring */
+extern char busy_with[1]; /* its address marks a section that holds no ring */
 
-/* Mutexes this thread has that are taken with signals let in, or is about to take. */
+/* The number of mutexes that this thread holds or is about to lock without blocking signals. */
 extern __thread unsigned busy_locks __attribute__((tls_model("initial-exec")));
 
 /*
- * A signal of the program came while this thread was busy. Its handler could jump out of
- * the call, which would leave held for ever what is held. So it waits in the kernel, and
- * all others with it, until the thread is not busy any more: who ends that looks here.
+ * A signal arrived while this thread was busy, and its handler is deferred. The handler could
+ * leave the call with siglongjmp() and the ring or mutex would stay locked. All deferrable
+ * signals are therefore blocked until the thread is no longer busy; the code that ends the busy
+ * section tests this flag.
  */
 extern __thread bool busy_put_off __attribute__((tls_model("initial-exec")));
 
@@ -35,30 +36,42 @@ static inline bool busy_is(void)
 	return hold_current || busy_locks;
 }
 
-/* Not those of the instruction they came at. */
+/* True if sig can be deferred; false for signals that an instruction raises (SIGSEGV). */
 bool busy_may_wait(int sig);
-/* In a handler; mask: of the thread it interrupted, which this replaces when it returns. */
+/*
+ * Call in a signal handler. mask: the interrupted thread's mask, restored when the handler
+ * returns; all deferrable signals are added to it.
+ */
 void busy_put_signals_off(uint64_t *mask);
-/* If the thread is not busy any more: its mask is what it was, and handlers run now. */
+/*
+ * If signals are deferred and the thread is no longer busy: restores its signal mask, and
+ * pending handlers run now. Otherwise does nothing.
+ */
 void busy_let_signals_in(void);
 
-/* True: we were not, and are now; busy_end() is for who was told so. */
+/* Enters a busy section. True if the thread was not busy; pass the result to busy_end(). */
 static inline bool busy_begin(void)
 {
 	bool began = !hold_current;
 
 	if (began)
 		__atomic_store_n(&hold_current, (struct hold *)(void *)busy_with, __ATOMIC_RELAXED);
+	/* Orders the store before the section, for signal handlers of this thread. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	return began;
 }
 
 static inline void busy_end(bool began)
 {
+	/* Orders the section before the store, for signal handlers of this thread. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (!began)
 		return;
 	__atomic_store_n(&hold_current, NULL, __ATOMIC_RELAXED);
+	/*
+	 * Orders the store before the load of busy_put_off: a handler that still sees the thread
+	 * busy sets the flag before it is read here.
+	 */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (__builtin_expect(busy_put_off, 0))
 		busy_let_signals_in();

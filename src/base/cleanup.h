@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What has to be undone when a thread is cancelled, or a signal handler of the program
- * leaves the call it interrupted by siglongjmp(): the C library runs such handlers then,
- * which it does not for those of pthread_cleanup_push() in C.
+ * Cleanup handlers for thread cancellation, and for a signal handler of the program that leaves
+ * the interrupted call with siglongjmp().  The C library runs these in both cases;
+ * those of pthread_cleanup_push() in C are not run by siglongjmp().
  *
  *	struct cleanup undo;
  *	cleanup_push(&undo, fn, arg);
  *	...
  *	cleanup_pop(&undo);
  *
- * Role		app. The record lies on the stack of the call it belongs to; the last
- *		one pushed is the first one popped. fn runs on the thread itself.
+ * Role		app.  The record lies on the stack of the call that it belongs to; records
+ *		are popped in reverse order.  fn runs on the same thread.
  */
 #ifndef BASE_CLEANUP_H
 #define BASE_CLEANUP_H
@@ -21,7 +21,7 @@ struct cleanup {
 	struct _pthread_cleanup_buffer buffer;
 };
 
-/* The C library has them for programs of old, and does not declare them any more. */
+/* The C library exports them for old programs but no longer declares them. */
 void _pthread_cleanup_push(struct _pthread_cleanup_buffer *buffer, void (*fn)(void *arg),
 			   void *arg);
 void _pthread_cleanup_pop(struct _pthread_cleanup_buffer *buffer, int execute);

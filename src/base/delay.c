@@ -12,10 +12,10 @@
 #define NAP_MAX 200000 /* ns */
 
 static uint64_t seed = 1;
-static uint64_t threads;		     /* any, atomic: how many came here */
+static uint64_t threads;		     /* any, atomic: number of threads so far */
 static void (*hook_fn)(enum delay_point at); /* any, atomic */
 
-static __thread uint64_t state __attribute__((tls_model("initial-exec")));
+static __thread uint64_t random_state __attribute__((tls_model("initial-exec")));
 
 void delay_seed(uint64_t value)
 {
@@ -24,18 +24,20 @@ void delay_seed(uint64_t value)
 
 void delay_set_hook(void (*hook)(enum delay_point at))
 {
+	/* Pairs with delay_at(): the hook sees what the test wrote before. */
 	__atomic_store_n(&hook_fn, hook, __ATOMIC_SEQ_CST);
 }
 
 static uint64_t next_random(void)
 {
-	if (!state)
-		state = (seed + 1) * 0x9e3779b97f4a7c15ull +
+	if (!random_state)
+		random_state =
+			(seed + 1) * 0x9e3779b97f4a7c15ull +
 			__atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED) * 0xd1342543de82ef95ull;
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state >> 16;
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state >> 16;
 }
 
 static void nap(long nsec)
@@ -51,9 +53,10 @@ static void spin(uint64_t n)
 		ck_pr_stall();
 }
 
-/* Mostly nothing, seldom long: a step is slow here, and fast there. */
+/* Usually does nothing, and seldom waits for long, so that threads run at varying speeds. */
 void delay_at(enum delay_point at)
 {
+	/* Pairs with delay_set_hook(). */
 	void (*hook)(enum delay_point) = __atomic_load_n(&hook_fn, __ATOMIC_ACQUIRE);
 	uint64_t rnd, what;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Points where another thread may come in between.  A build with --config=delays
- * waits there for a random while, now and then, so that what happens once in a
- * million runs happens in one.  In any other build they are nothing.
+ * Points where another thread may interleave.  A build with --config=delays sometimes waits
+ * there for a random time, so that rare interleavings occur in every run.  In other builds
+ * the functions do nothing.
  *
  * Role		delay_at(): any thread, also one that holds a ring.
- *		The others: tests.
+ *		delay_seed(), delay_set_hook(): tests.
  */
 #ifndef BASE_DELAY_H
 #define BASE_DELAY_H
@@ -13,28 +13,28 @@
 #include <stdint.h>
 
 enum delay_point {
-	DELAY_HOLD_ACQUIRE,  /* a ring is about to be taken */
-	DELAY_HOLD_ACQUIRED, /* and was */
-	DELAY_HOLD_RELEASE,  /* about to be let go */
-	DELAY_HOLD_RELEASED, /* was, the inbox not looked at again yet */
-	DELAY_HOLD_WANTED,   /* HOLD_SINGLE: the internal thread has said that it wants in */
+	DELAY_HOLD_ACQUIRE,  /* about to acquire a ring */
+	DELAY_HOLD_ACQUIRED, /* has acquired it */
+	DELAY_HOLD_RELEASE,  /* about to release it */
+	DELAY_HOLD_RELEASED, /* released, and has not rechecked the inbox */
+	DELAY_HOLD_WANTED,   /* HOLD_SINGLE: the internal thread has set ->wanted */
 	DELAY_INBOX_POST,
 	DELAY_INBOX_POSTED,
 	DELAY_INBOX_TAKE,
 	DELAY_READY_PUSH,
 	DELAY_READY_TAKE,
-	DELAY_SLEEP_CALL,   /* there is news, whom it concerns is about to be looked for */
-	DELAY_SLEEP_LISTEN, /* lies, and has not looked yet */
-	DELAY_SLEEP_NOW,    /* has looked, and is about to sleep */
-	DELAY_SLEEP_WOKEN,  /* is awake, and others think that he lies */
+	DELAY_SLEEP_CALL,   /* about to look for the threads to wake up */
+	DELAY_SLEEP_LISTEN, /* registered as a sleeper, has not checked for events yet */
+	DELAY_SLEEP_NOW,    /* has checked, about to block */
+	DELAY_SLEEP_WOKEN,  /* awake, still registered as a sleeper */
 	DELAY_REQUEST_POST,
 	DELAY_REQUEST_TAKE,
-	DELAY_MOVE_LISTED,  /* PREPARE is done, the old ring still has the frames */
+	DELAY_MOVE_LISTED,  /* PREPARE is done, the old ring still gets the frames */
 	DELAY_MOVE_STEERED, /* STEER is done */
 	DELAY_MOVE_BARRIER, /* BARRIER is done */
 	DELAY_MOVE_DRAINED, /* LEAVE has drained the old ring */
-	DELAY_MOVE_POSTED,  /* ARRIVE was posted, LEAVE has not changed home */
-	DELAY_MOVE_LEFT,    /* the old ring was let go */
+	DELAY_MOVE_POSTED,  /* ARRIVE is posted, LEAVE has not changed home */
+	DELAY_MOVE_LEFT,    /* the old ring is released */
 	DELAY_MOVE_ARRIVE,  /* ARRIVE begins */
 	DELAY_POINTS,
 };
@@ -43,10 +43,13 @@ enum delay_point {
 
 void delay_at(enum delay_point at);
 
-/* Before threads: the same seed makes the same choices in each thread. */
+/* Call it before threads start. The same seed gives each thread the same choices. */
 void delay_seed(uint64_t seed);
 
-/* Called instead; NULL: none.  It may wait for what a test makes happen. */
+/*
+ * Sets a function that delay_at() calls instead of delaying; NULL removes it. It may block until
+ * a test triggers an event.
+ */
 void delay_set_hook(void (*hook)(enum delay_point at));
 
 #else

@@ -4,14 +4,14 @@
 #include <ucontext.h>
 
 struct entry {
-	int32_t at, then; /* each from its own place on */
+	int32_t at, then; /* each relative to its own address */
 };
 
-/* The table, by the linker. */
+/* The linker defines the bounds of the table. */
 extern const struct entry __start_guarded[] __attribute__((visibility("hidden")));
 extern const struct entry __stop_guarded[] __attribute__((visibility("hidden")));
 
-static uintptr_t place(const int32_t *offset)
+static uintptr_t resolve_offset(const int32_t *offset)
 {
 	return (uintptr_t)offset + (uintptr_t)(intptr_t)*offset;
 }
@@ -21,8 +21,8 @@ bool guard_fix(void *context)
 	greg_t *ip = &((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
 
 	for (const struct entry *e = __start_guarded; e < __stop_guarded; e++) {
-		if (place(&e->at) == (uintptr_t)*ip) {
-			*ip = (greg_t)place(&e->then);
+		if (resolve_offset(&e->at) == (uintptr_t)*ip) {
+			*ip = (greg_t)resolve_offset(&e->then);
 			return true;
 		}
 	}

@@ -52,7 +52,9 @@ int host_dir_open(const char *path)
 	return rc;
 }
 
-/* umask(2) may have taken bits away when it was made; its owner can set them again. */
+/*
+ * umask(2) may have cleared mode bits when the file was created; its owner can set them again.
+ */
 static int check_lock_file(int fd)
 {
 	int rc = host_dir_check(fd, S_IFREG | 0600);
@@ -79,8 +81,8 @@ static int open_lock_file(const char *path, const char *name)
 	return rc;
 }
 
-/* It says nothing about the directory. */
-static bool is_passing(int error)
+/* The error is temporary and says nothing about the directory. */
+static bool is_temporary(int error)
 {
 	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
 }
@@ -92,7 +94,7 @@ int host_dir_lock_file(const char *name, char path[HOST_DIR_PATH])
 
 		host_dir_path(i, path);
 		fd = open_lock_file(path, name);
-		if (fd >= 0 || is_passing(fd))
+		if (fd >= 0 || is_temporary(fd))
 			return fd;
 	}
 	return -ENOENT;

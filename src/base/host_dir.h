@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A directory that nobody but its user can look into (mode 0700): what processes of one user
- * keep for each other while the host is up, and where they find each other.
+ * A directory that only its user can access (mode 0700).  Processes of one user keep shared files
+ * there while the host is up, and find each other through it.
  *
- * It is /run/libvma of root, /run/user/UID/libvma of other users; where that cannot be,
- * /dev/shm/libvma-UID.  The user is the effective one of the moment.
+ * The path is /run/libvma for root and /run/user/UID/libvma for other users; where that cannot
+ * be created, /dev/shm/libvma-UID.  The user is the effective user at the time of the call.
  *
  * Role		any thread.
- * Errors	-errno.  -EPERM: another user has, or could have, a hand in it.
+ * Errors	-errno.  -EPERM: the owner, type or mode allows another user access.
  */
 #ifndef BASE_HOST_DIR_H
 #define BASE_HOST_DIR_H
@@ -17,23 +17,28 @@
 #define HOST_DIRS 2
 #define HOST_DIR_PATH 48
 
-/* Where it may be; 0 is the best place. */
+/* The i-th candidate path, i < HOST_DIRS; 0 is preferred. */
 void host_dir_path(unsigned i, char path[HOST_DIR_PATH]);
 
-/* A descriptor of the directory at path, which is made at need.  Links are not followed. */
+/*
+ * Opens the directory at path, and creates it if necessary. Does not follow links. Returns a
+ * descriptor or -errno.
+ */
 int host_dir_open(const char *path);
 
-/* openat(2) of a file in it: mode 0600, close-on-exec, links are not followed. */
+/* openat(2) of a file in the directory: mode 0600, close-on-exec, does not follow links. */
 int host_dir_open_at(int dir, const char *name, int flags);
 
-/* 0: it is of this type and mode, and the user's own. */
+/*
+ * 0 if the file has this type and mode and belongs to the user, else -EPERM or another -errno.
+ */
 int host_dir_check(int fd, mode_t type_and_mode);
 
 /*
- * A file without contents, made at need, for locks between processes of the user; hidden.  It
- * is in the first directory where it can be made: the same file for all processes that see
- * the same directories.  path: of the directory.  -ENOENT: it can be nowhere; other errors
- * may pass.
+ * Opens an empty lock file for the processes of the user, and creates it if necessary. Returns a
+ * hidden descriptor (sys.h), or -errno. The file is in the first directory that can be created,
+ * so all processes that see the same directories get the same file. path: set to that directory.
+ * -ENOENT: no directory is usable; other errors may be temporary.
  */
 int host_dir_lock_file(const char *name, char path[HOST_DIR_PATH]);
 

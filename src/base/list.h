@@ -29,7 +29,7 @@ static inline bool list_empty(const struct list *head)
 	return head->next == head;
 }
 
-/* An element initialised with list_init() is on a list or it is empty. */
+/* True if an element that was initialised with list_init() is on a list. */
 static inline bool list_linked(const struct list *link)
 {
 	return link->next != link;
@@ -53,7 +53,7 @@ static inline void list_push_back(struct list *head, struct list *link)
 	list_insert_between(link, head->prev, head);
 }
 
-/* Unlinks; the link is empty afterwards, so that removing twice is harmless. */
+/* Unlinks. The link is empty afterwards, so a second removal does no harm. */
 static inline void list_remove(struct list *link)
 {
 	link->prev->next = link->next;
@@ -74,7 +74,7 @@ static inline struct list *list_pop_front(struct list *head)
 #define list_for_each(pos, head) \
 	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 
-/* As list_for_each(), and the body may remove pos (and nothing else). */
+/* As list_for_each(), but the body may remove pos and nothing else. */
 #define list_for_each_safe(pos, head)                                                 \
 	for (struct list *pos = (head)->next, *pos##_next = pos->next; pos != (head); \
 	     pos = pos##_next, pos##_next = pos->next)

@@ -22,7 +22,7 @@
 /* The sanitizer's allocator, so that it sees leaks and use after free. */
 #define BACKEND(name) name
 
-static inline void prepare(void)
+static inline void ensure_started(void)
 {
 }
 
@@ -32,10 +32,9 @@ static inline void prepare(void)
 #define BACKEND(name) vma_je_##name
 
 /*
- * One arena: the allocator is private, so its first arena is ours alone, and
- * what a thread needs often comes from its cache.  Few and small cached
- * objects, and unused pages go back after a second: the program's memory is
- * what the machine is for.
+ * One arena: the allocator is private, so its first arena belongs to the library, and most requests
+ * of a thread are served from its cache. The caches hold few and small objects, and unused pages
+ * return to the kernel after a second, to leave the memory to the program.
  */
 const char *vma_je_malloc_conf = "narenas:1,background_thread:false,abort_conf:false,"
 				 "dirty_decay_ms:1000,muzzy_decay_ms:0,oversize_threshold:0,"
@@ -43,105 +42,105 @@ const char *vma_je_malloc_conf = "narenas:1,background_thread:false,abort_conf:f
 				 "tcache_nslots_small_max:32,dss:disabled,thp:default";
 
 /*
- * Held while jemalloc initialises itself and across fork(2).  Recursive:
- * initialising calls the C library, which may call the program's malloc, whose
- * hooks may call us.
+ * Held while jemalloc initialises itself and across fork(2).  Recursive, because initialisation
+ * calls the C library, which may call the program's malloc, whose hooks may call us.
  */
 static pthread_mutex_t start_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-static int started; /* atomic; written once, under start_lock */
+static int allocator_started; /* atomic, written once under start_lock */
 
 /*
- * fork(2) copies one thread: take all locks of the allocator before it.  If
- * nothing was allocated yet there are none, and start_lock keeps it so.
+ * fork(2) copies one thread only, so all locks of the allocator are taken before it. Before the
+ * first allocation there are none, and start_lock prevents it.
  */
 static void before_fork(void)
 {
 	pthread_mutex_lock(&start_lock);
-	if (started)
+	if (allocator_started)
 		vma_je_prefork();
 }
 
 static void after_fork_in_parent(void)
 {
-	if (started)
+	if (allocator_started)
 		vma_je_postfork_parent();
 	pthread_mutex_unlock(&start_lock);
 }
 
 static void after_fork_in_child(void)
 {
-	if (started)
+	if (allocator_started)
 		vma_je_postfork_child();
-	/* Its owner has another thread id here: it cannot be unlocked. */
+	/* In the child the owner has another thread id and cannot unlock it. */
 	start_lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 }
 
 /*
- * At load rather than at the first allocation: handlers registered later run
- * before ours when forking and after ours when done, so they may allocate.
- * 101: before the constructors of this library that register theirs.
+ * Runs at load rather than at the first allocation. Handlers registered later run before ours at
+ * fork and after ours when it is done, so they may allocate. Priority 101 comes before the
+ * constructors of this library that register such handlers.
  */
 __attribute__((constructor(101))) static void register_fork_handlers(void)
 {
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-static __attribute__((noinline, cold)) void start(void)
+static __attribute__((noinline, cold)) void start_allocator(void)
 {
 	pthread_mutex_lock(&start_lock);
 	vma_je_free(vma_je_malloc(1));
-	__atomic_store_n(&started, 1, __ATOMIC_RELEASE);
+	/* Pairs with ensure_started(). */
+	__atomic_store_n(&allocator_started, 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&start_lock);
 }
 
-static inline void prepare(void)
+static inline void ensure_started(void)
 {
-	if (__builtin_expect(!__atomic_load_n(&started, __ATOMIC_ACQUIRE), 0))
-		start();
+	/* Pairs with start_allocator(). */
+	if (__builtin_expect(!__atomic_load_n(&allocator_started, __ATOMIC_ACQUIRE), 0))
+		start_allocator();
 }
 #endif
 
-/* ---- one at a time in a thread --------------------------------------------------- */
-
 /*
- * The allocator is not to be entered by a signal handler that interrupts it.  Who is
- * in it is busy, so handlers that use sockets are refused; one that comes here all
- * the same gets no memory, and what it frees is freed afterwards.
+ * A signal handler must not enter the allocator that it interrupted. A thread inside the allocator
+ * is busy (busy.h), so handlers that use sockets are refused. If a handler allocates all the same,
+ * it gets no memory, and what it frees is released later.
  */
 static __thread struct {
 	bool inside;
-	void *freed; /* by signal handlers, linked by their first words */
-} self __attribute__((tls_model("initial-exec")));
+	void *freed; /* freed by signal handlers, linked by their first words */
+} thread_state __attribute__((tls_model("initial-exec")));
 
 struct visit {
-	int saved; /* the allocators may change errno on success, too */
+	int saved; /* the allocator may change errno even on success */
 	bool busy;
 };
 
-static inline bool enter(struct visit *visit)
+static inline bool enter_allocator(struct visit *visit)
 {
-	if (__builtin_expect(self.inside, 0))
+	if (__builtin_expect(thread_state.inside, 0))
 		return false;
 	visit->saved = errno;
 	visit->busy = busy_begin();
-	self.inside = true;
+	thread_state.inside = true;
+	/* Orders the store before the allocator, for signal handlers of this thread. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	return true;
 }
 
-static __attribute__((noinline, cold)) void free_later(void *ptr)
+static __attribute__((noinline, cold)) void defer_free(void *ptr)
 {
 	void **link = ptr;
 
-	*link = self.freed;
-	while (!__atomic_compare_exchange_n(&self.freed, link, ptr, false, __ATOMIC_RELAXED,
+	*link = thread_state.freed;
+	while (!__atomic_compare_exchange_n(&thread_state.freed, link, ptr, false, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED))
 		;
 }
 
-static __attribute__((noinline, cold)) void free_later_ones(void)
+static __attribute__((noinline, cold)) void free_deferred(void)
 {
-	void *ptr = __atomic_exchange_n(&self.freed, NULL, __ATOMIC_RELAXED), *next;
+	void *ptr = __atomic_exchange_n(&thread_state.freed, NULL, __ATOMIC_RELAXED), *next;
 
 	for (; ptr; ptr = next) {
 		next = *(void **)ptr;
@@ -149,12 +148,13 @@ static __attribute__((noinline, cold)) void free_later_ones(void)
 	}
 }
 
-static inline void leave(const struct visit *visit)
+static inline void leave_allocator(const struct visit *visit)
 {
-	if (__builtin_expect(self.freed != NULL, 0))
-		free_later_ones();
+	if (__builtin_expect(thread_state.freed != NULL, 0))
+		free_deferred();
+	/* Orders the allocator before the store, for signal handlers of this thread. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	self.inside = false;
+	thread_state.inside = false;
 	busy_end(visit->busy);
 	errno = visit->saved;
 }
@@ -164,11 +164,11 @@ void *mem_alloc(size_t size)
 	struct visit visit;
 	void *ptr;
 
-	prepare();
-	if (!enter(&visit))
+	ensure_started();
+	if (!enter_allocator(&visit))
 		return NULL;
 	ptr = BACKEND(malloc)(size);
-	leave(&visit);
+	leave_allocator(&visit);
 	return ptr;
 }
 
@@ -177,11 +177,11 @@ void *mem_zalloc(size_t size)
 	struct visit visit;
 	void *ptr;
 
-	prepare();
-	if (!enter(&visit))
+	ensure_started();
+	if (!enter_allocator(&visit))
 		return NULL;
 	ptr = BACKEND(calloc)(1, size);
-	leave(&visit);
+	leave_allocator(&visit);
 	return ptr;
 }
 
@@ -190,11 +190,11 @@ void *mem_realloc(void *old, size_t size)
 	struct visit visit;
 	void *ptr;
 
-	prepare();
-	if (!enter(&visit))
+	ensure_started();
+	if (!enter_allocator(&visit))
 		return NULL;
 	ptr = BACKEND(realloc)(old, size ? size : 1); /* size 0 would free */
-	leave(&visit);
+	leave_allocator(&visit);
 	return ptr;
 }
 
@@ -203,14 +203,14 @@ void *mem_aligned(size_t align, size_t size)
 	struct visit visit;
 	void *ptr;
 
-	prepare();
-	if (!enter(&visit))
+	ensure_started();
+	if (!enter_allocator(&visit))
 		return NULL;
 	if (align < sizeof(void *))
 		align = sizeof(void *);
 	if (BACKEND(posix_memalign)(&ptr, align, size))
 		ptr = NULL;
-	leave(&visit);
+	leave_allocator(&visit);
 	return ptr;
 }
 
@@ -220,12 +220,12 @@ void mem_free(void *ptr)
 
 	if (!ptr)
 		return;
-	if (!enter(&visit)) {
-		free_later(ptr);
+	if (!enter_allocator(&visit)) {
+		defer_free(ptr);
 		return;
 	}
 	BACKEND(free)(ptr);
-	leave(&visit);
+	leave_allocator(&visit);
 }
 
 char *mem_strdup(const char *text)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory of the library: a private jemalloc with an arena of its own, so that
- * the program keeps its malloc and ours works inside its malloc hooks.
+ * Memory of the library: a private jemalloc with an arena of its own.  The program keeps its
+ * malloc, and the library can allocate inside the program's malloc hooks.
  *
- * Role		any thread.  A signal handler that interrupts one of these gets no
- *		memory; see base/busy.h.
+ * Role		any thread.  A signal handler that interrupts one of these functions
+ *		gets no memory; see base/busy.h.
  * Lifetime	initialised at first use; nothing is mapped before that.
  * Errors	NULL when memory is exhausted; callers turn it into -ENOMEM.
  */
@@ -22,7 +22,10 @@ void *mem_aligned(size_t align, size_t size); /* align: a power of two */
 void mem_free(void *ptr);		      /* NULL is harmless */
 char *mem_strdup(const char *text);
 
-/* Is it the program's half? Where nothing is there, the access tells. */
+/*
+ * True if ptr is in the user half of the address space. Whether memory is mapped there shows
+ * only when it is accessed.
+ */
 static inline bool mem_is_users(const void *ptr)
 {
 	return !((uintptr_t)ptr >> 47);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Mutexes of the library.  A signal handler of the program that interrupts a thread and
- * calls us must not find a mutex taken by its own thread, so they are held with signals
- * blocked.  pthread_mutex_lock() itself is called here, and where signals are held off in
- * another way (busy.h): tests/lint has the list.
+ * Mutexes of the library.  They are held with signals blocked, so that a signal handler of the
+ * program that calls us never finds a mutex locked by its own thread.  pthread_mutex_lock()
+ * itself is called only here and where signals are blocked or deferred in another way
+ * (busy.h); tests/lint/text_test.sh has the list.
  *
- * Role		any thread, handlers included.  Pairs nest; only the outermost costs
- *		system calls (signals.h).
+ * Role		any thread, handlers included.  Pairs nest; only the outermost pair
+ *		makes system calls (signals.h).
  */
 #ifndef BASE_MUTEX_H
 #define BASE_MUTEX_H
@@ -17,7 +17,7 @@
 
 #include "base/signals.h"
 
-/* Of a caller that has blocked signals, and keeps them so until it has let go. */
+/* The caller has blocked signals and keeps them blocked until it has unlocked the mutex. */
 static inline void mutex_lock_blocked(pthread_mutex_t *mutex)
 {
 	assert(signals_are_blocked());
@@ -42,7 +42,7 @@ static inline void mutex_unlock(pthread_mutex_t *mutex)
 	signals_unblock();
 }
 
-/* Does not wait; false: somebody has it. */
+/* Does not block; false if the mutex is locked. */
 static inline bool mutex_trylock(pthread_mutex_t *mutex)
 {
 	signals_block();

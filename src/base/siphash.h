@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SipHash-2-4 (Aumasson and Bernstein, 2012): a keyed hash whose output tells
- * nothing of the key, for numbers that strangers see.
+ * SipHash-2-4 (Aumasson and Bernstein, 2012): a keyed hash whose output reveals nothing about
+ * the key, for numbers that peers see.
  *
  * Role		any thread, signal handlers included; pure.
  */

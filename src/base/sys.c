@@ -8,10 +8,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define HIDDEN_FD 512 /* programs number theirs from 0, and loop up to some hundreds */
+#define HIDDEN_FD 512 /* programs number their descriptors from 0, and loop over some hundreds */
 
 uint64_t sys_hidden_bits[SYS_HIDDEN_MAX / 64];
-static int highest = -1; /* any, atomic: no hidden one was ever above it */
+static int highest_hidden = -1; /* any, atomic: an upper bound of the hidden descriptors */
 
 static int open_files_limit(void)
 {
@@ -22,13 +22,13 @@ static int open_files_limit(void)
 	return limit.rlim_cur > INT32_MAX ? INT32_MAX : (int)limit.rlim_cur;
 }
 
-/* A copy above what programs use, or negative. */
+/* Copies fd to a number above those that programs use; negative if none is free. */
 static int copy_away(int fd)
 {
 	int hidden = sys_fcntl(fd, F_DUPFD_CLOEXEC, HIDDEN_FD);
 
 	if (hidden < 0) {
-		/* A low limit: near the end of what there is. */
+		/* The limit is low: try numbers close to it. */
 		int limit = open_files_limit();
 
 		for (int below = 1; hidden < 0 && limit - below > fd; below *= 2)
@@ -37,7 +37,7 @@ static int copy_away(int fd)
 	return hidden;
 }
 
-/* Moves it; sys_fd_hide() without the registration. */
+/* sys_fd_hide() without the registration. */
 static int move_away(int fd)
 {
 	int hidden;
@@ -61,8 +61,8 @@ static void register_hidden(int fd)
 
 	if (fd >= SYS_HIDDEN_MAX)
 		return;
-	seen = __atomic_load_n(&highest, __ATOMIC_RELAXED);
-	while (seen < fd && !__atomic_compare_exchange_n(&highest, &seen, fd, true,
+	seen = __atomic_load_n(&highest_hidden, __ATOMIC_RELAXED);
+	while (seen < fd && !__atomic_compare_exchange_n(&highest_hidden, &seen, fd, true,
 							 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 	__atomic_fetch_or(&sys_hidden_bits[fd / 64], 1ull << (fd % 64), __ATOMIC_RELAXED);
@@ -97,7 +97,7 @@ void sys_fd_unhide(int fd)
 
 int sys_fd_next_hidden(int from)
 {
-	int last = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+	int last = __atomic_load_n(&highest_hidden, __ATOMIC_RELAXED);
 
 	if (from < 0)
 		from = 0;

@@ -2,8 +2,8 @@
 /*
  * System calls for the library's own use.
  *
- * They go straight to the kernel: the C library's functions of these names are
- * the ones we replace, and none of these touches errno.
+ * They go directly to the kernel: the library replaces the C library's functions of
+ * these names, and none of these changes errno.
  *
  * Role		any thread, signal handlers included.
  * Errors	-errno.
@@ -42,21 +42,21 @@ static inline long sys_call6(long nr, long a, long b, long c, long d, long e, lo
 #define sys_call(nr, a, b, c, d, e, f) \
 	sys_call6(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
-/* ---- descriptors of our own ------------------------------------------------------ */
+/* ---- descriptors of the library ---------------------------------------------------- */
 
 /*
- * Hidden descriptors: those of the library, which the program must not close,
- * however thoroughly it closes what it does not know (close(), closefrom(),
- * close_range(), dup2() onto them are refused by intercept).
+ * Hidden descriptors belong to the library.  The program must not close them even when it
+ * closes every descriptor it does not know: intercept refuses close(), closefrom(),
+ * close_range() and dup2() onto them.
  *
  * Role		any thread, signal handlers included.
- * Ordering	none: a number is hidden before anybody but the library knows it,
- *		and shown before it is closed.
- * Progress	lock-free; one bit per number.  A number past the last bit is
- *		not protected, nor is what is closed by a raw system call.
+ * Ordering	none: a number is hidden before any code but the library's knows it,
+ *		and unhidden before it is closed.
+ * Progress	lock-free, one bit per number.  Numbers past the last bit are not
+ *		protected, and raw system calls can still close hidden ones.
  *
  * Libraries that are linked into ours close with close(), which is intercepted:
- * call sys_fd_unhide() before one closes a descriptor that was hidden.
+ * call sys_fd_unhide() before such a library closes a hidden descriptor.
  */
 #define SYS_HIDDEN_MAX (1 << 20)
 extern uint64_t sys_hidden_bits[SYS_HIDDEN_MAX / 64];
@@ -69,22 +69,22 @@ static inline bool sys_fd_is_hidden(int fd)
 }
 
 /*
- * Moves a descriptor of ours out of the program's way: close-on-exec and at
- * 512 or above (or as high as RLIMIT_NOFILE allows).  Consumes fd; returns the new descriptor,
- * or fd itself when none is free up there.  A negative fd is passed through.
+ * Moves a descriptor of the library away from the program's numbers: close-on-exec and at 512 or
+ * above (or as high as RLIMIT_NOFILE allows). Consumes fd; returns the new descriptor, or fd
+ * itself when none is free up there. A negative fd is returned as is.
  */
 int sys_fd_hide(int fd);
 
-/* A copy of fd that is hidden, as sys_fd_hide(dup(fd)) in one step; -errno. */
+/* Returns a hidden copy of fd, as sys_fd_hide(dup(fd)) in one step; or -errno. */
 int sys_fd_copy(int fd);
 
-/* It is an ordinary descriptor from now on: somebody else closes it. */
+/* Makes fd an ordinary descriptor, before other code closes it. */
 void sys_fd_unhide(int fd);
 
-/* The lowest hidden one from `from` on, -1: there is none. */
+/* The lowest hidden descriptor at or above `from`, or -1. */
 int sys_fd_next_hidden(int from);
 
-/* In a forked child: closes all of them.  Their owners forget the numbers. */
+/* In a forked child: closes all hidden descriptors. Their owners must forget the numbers. */
 void sys_fd_forget_all(void);
 
 /* ---- system calls ------------------------------------------------------------------ */
@@ -161,16 +161,16 @@ static inline int sys_getsockopt(int fd, int level, int name, void *val, socklen
 	return (int)sys_call(SYS_getsockopt, fd, level, name, val, len, 0);
 }
 
-/* Also for what sys_fd_hide() returned. */
+/* Unhides the descriptor if it is hidden. */
 static inline int sys_close(int fd)
 {
-	/* First: the number may be the program's as soon as it is closed. */
+	/* Before the close: afterwards the program may reuse the number. */
 	if (sys_fd_is_hidden(fd))
 		sys_fd_unhide(fd);
 	return (int)sys_call(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
-/* The one at fd, if there is one; -1 is left. */
+/* Closes *fd if it is not negative, and sets it to -1. */
 static inline void sys_close_fd(int *fd)
 {
 	if (*fd >= 0)
@@ -189,13 +189,13 @@ static inline ssize_t sys_write(int fd, const void *buf, size_t len)
 }
 
 /*
- * What a small file holds, of /proc, say, as text that ends with a zero: its length, -E2BIG if
- * there is more than fits, or another -errno.
+ * Reads a small file, for example of /proc, as zero-terminated text. Returns its length, -E2BIG
+ * if it does not fit, or another -errno.
  */
 ssize_t sys_read_text(const char *path, char *text, size_t size);
-/* The number in a file of /proc/sys; otherwise when it cannot be read. */
+/* The number in a file of /proc/sys; `otherwise` if it cannot be read. */
 int sys_read_number(const char *path, int otherwise);
-/* The one behind skip others. */
+/* The number after `skip` others. */
 int sys_read_nth_number(const char *path, unsigned skip, int otherwise);
 
 static inline int sys_open(const char *path, int flags, int mode)
@@ -218,7 +218,7 @@ static inline int sys_eventfd(unsigned init, int flags)
 	return (int)sys_call(SYS_eventfd2, init, flags, 0, 0, 0, 0);
 }
 
-/* timeout: changed by the kernel to what is left; NULL waits for ever. */
+/* timeout: the kernel stores the remaining time there; NULL: no timeout. */
 static inline int sys_ppoll(struct pollfd *fds, nfds_t n, struct timespec *timeout,
 			    const sigset_t *mask)
 {

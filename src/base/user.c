@@ -10,19 +10,19 @@
 #include "base/sys.h"
 
 /*
- * A little above the frame of this function are those of its callers, and what every stack
- * begins with: mapped, and cheap to trust.
+ * The memory just above this function's frame holds the frames of its callers and the start of
+ * the stack. It is mapped, so it needs no system call.
  */
-#define NEAR 1024
+#define NEAR_FRAME 1024
 
 static bool on_stack(const void *at, size_t n)
 {
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 
-	return (uintptr_t)at >= frame && (uintptr_t)at - frame < NEAR && n < NEAR;
+	return (uintptr_t)at >= frame && (uintptr_t)at - frame < NEAR_FRAME && n < NEAR_FRAME;
 }
 
-static int copy(long nr, void *to, const void *from, void *local, void *remote, size_t n)
+static int copy_checked(long nr, void *to, const void *from, void *local, void *remote, size_t n)
 {
 	struct iovec ours = {local, n}, theirs = {remote, n};
 	long rc;
@@ -43,12 +43,12 @@ static int copy(long nr, void *to, const void *from, void *local, void *remote, 
 
 int user_read(void *to, const void *from, size_t n)
 {
-	return copy(SYS_process_vm_readv, to, from, to, (void *)(uintptr_t)from, n);
+	return copy_checked(SYS_process_vm_readv, to, from, to, (void *)(uintptr_t)from, n);
 }
 
 int user_write(void *to, const void *from, size_t n)
 {
-	return copy(SYS_process_vm_writev, to, from, (void *)(uintptr_t)from, to, n);
+	return copy_checked(SYS_process_vm_writev, to, from, (void *)(uintptr_t)from, to, n);
 }
 
 int user_write_address(struct sockaddr *addr, socklen_t *len, const struct sockaddr *from,

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory the program names in a call, as the kernel takes it: a bad pointer is an error,
- * not a crash.
+ * Access to memory that the program named in a call.  As in the kernel, a bad pointer gives an
+ * error and not a crash.
  *
  * Role		any thread, signal handlers included.
- * Cost		user_read(), user_write(): a system call each, but for what is on the
- *		caller's stack: for calls that are slow anyway.  user_copy(), user_can_*():
- *		that of the access.  They need the handler of faults (guard.h), which is
- *		there as soon as there is a socket of ours.
- * Errors	-EFAULT, or false.  Where the system call is forbidden, memory is trusted.
+ * Cost		user_read(), user_write(): one system call each, except for memory on the
+ *		caller's stack; use them in slow calls.  user_copy(), user_can_*():
+ *		only the access.  They need the fault handler (guard.h), which is
+ *		installed when the first socket of ours is created.
+ * Errors	-EFAULT, or false.  Where a sandbox forbids the system call, the memory
+ *		is accessed unchecked.
  */
 #ifndef BASE_USER_H
 #define BASE_USER_H
@@ -21,16 +22,19 @@
 int user_read(void *to, const void *from, size_t n);
 int user_write(void *to, const void *from, size_t n);
 
-/* An address as functions like accept(2) give it: cut to *len, which becomes its length. */
+/* Returns an address as accept(2) does: cut to *len bytes; *len becomes the full length. */
 int user_write_address(struct sockaddr *addr, socklen_t *len, const struct sockaddr *from,
 		       socklen_t full);
 
-/* memcpy(), or false: what was copied then is unknown. */
+/* As memcpy(); false after a fault, with an unknown part copied. */
 bool user_copy(void *to, const void *from, size_t n);
 
 #define USER_PAGE 4096
 
-/* Is all of it there?  What is there now may be gone when it is used: for what is small. */
+/*
+ * True if all of it can be read. It may be unmapped before it is used, so check only small
+ * objects.
+ */
 static inline bool user_can_read(const void *at, size_t n)
 {
 	uintptr_t byte = (uintptr_t)at;
@@ -70,7 +74,7 @@ static inline bool user_store64(void *to, uint64_t value)
 	return !bad;
 }
 
-/* 16 bytes, as an address of IPv4 has. */
+/* Copies 16 bytes, the size of a struct sockaddr_in. */
 static inline bool user_copy16(void *to, const void *from)
 {
 	uint32_t bad = 0;
@@ -80,7 +84,9 @@ static inline bool user_copy16(void *to, const void *from)
 	return !bad;
 }
 
-/* Can it be written, which the caller will do anyway? */
+/*
+ * True if the byte can be written. Rewrites its value, so the caller must be about to write it.
+ */
 static inline bool user_can_write(void *byte)
 {
 	uint32_t bad = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The copy of user.h.  What is no multiple of a word ends with words that overlap what was
- * copied before.  Short copies note a fault; in loops the bytes that are left do, of which
- * there are fewer then than any copy leaves, so that the loop ends.
+ * user_copy(). If the size is not a multiple of the word, the last words overlap bytes that were
+ * copied before. Short copies clear a flag after a fault. Loops subtract a large number from the
+ * remaining bytes, fewer than any valid copy leaves, and therefore end.
  */
 #include "base/guard.h"
 #include "base/user.h"
@@ -19,7 +19,7 @@
 #define MOVE_V16(to, from) MOVE("movups", "=&x", guard_v16, to, from)
 #define MOVE_V32(to, from) MOVE("vmovdqu", "=&x", guard_v32, to, from)
 
-#define FAULTED (-4096) /* of bytes left; loops take some more off */
+#define FAULTED (-4096) /* remaining bytes after a fault; loops may subtract more */
 #define STEP(insn, type, to, from)                                                      \
 	do {                                                                            \
 		type word;                                                              \

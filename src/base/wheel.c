@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Level l has slots of 64^l ticks.  A timer waits in the level that its
- * distance fits; when the first tick of a slot of a higher level is reached its
- * timers move down.  Between such moments and occupied slots of level 0 nothing
- * can happen, so a run jumps from one to the next with the help of the bitmaps.
+ * Level l has slots of 64^l ticks.  A timer is filed in the level that its distance fits.  When
+ * the first tick of a slot in a higher level is reached, its timers move down.  Nothing
+ * happens between such ticks and the occupied slots of level 0, so a run uses the bitmaps to
+ * skip from one event to the next.
  */
 #include "base/wheel.h"
 
@@ -16,7 +16,7 @@ static struct timer *timer_of(struct list *link)
 	return container_of(link, struct timer, link);
 }
 
-/* The tick at or after a point in time. */
+/* The first tick at or after a point in time. */
 static uint64_t tick_of(nsec_t when)
 {
 	if (when <= 0)
@@ -36,7 +36,7 @@ static uint64_t rotate_right(uint64_t bits, unsigned n)
 	return bits >> n | bits << (-n & 63);
 }
 
-/* Puts a timer where it belongs, seen from wheel->tick. */
+/* Files a timer by its distance from wheel->tick. */
 static void file_timer(struct wheel *wheel, struct timer *timer)
 {
 	uint64_t due = tick_of(timer->when);
@@ -47,7 +47,7 @@ static void file_timer(struct wheel *wheel, struct timer *timer)
 		return;
 	}
 	if (due - wheel->tick >= HORIZON)
-		due = wheel->tick + HORIZON - 1; /* is filed again when that is reached */
+		due = wheel->tick + HORIZON - 1; /* filed again when this tick is reached */
 	for (level = 0; (due - wheel->tick) >> (WHEEL_BITS * (level + 1)); level++)
 		;
 	slot = (due >> (WHEEL_BITS * level)) & WHEEL_MASK;
@@ -55,14 +55,14 @@ static void file_timer(struct wheel *wheel, struct timer *timer)
 	wheel->occupied[level] |= (uint64_t)1 << slot;
 }
 
-/* Removes a timer from wherever it is, and keeps the bitmaps exact. */
+/* Unlinks a timer and updates the bitmaps. */
 static void unfile_timer(struct wheel *wheel, struct timer *timer)
 {
 	struct list *rest = timer->link.next;
 	size_t offset = (uintptr_t)rest - (uintptr_t)&wheel->slots[0][0];
 
 	list_remove(&timer->link);
-	/* Alone in its slot: what it was linked to is the slot itself. */
+	/* The timer was alone in its slot if its neighbour is the slot's head. */
 	if (list_empty(rest) && offset < sizeof(wheel->slots)) {
 		size_t slot = offset / sizeof(struct list);
 
@@ -80,9 +80,9 @@ static void take_slot(struct wheel *wheel, unsigned level, unsigned slot, struct
 }
 
 /*
- * The first tick, from wheel->tick on, at which a slot must be looked at.  A
- * higher level's slot is looked at when it begins; if the present one began
- * earlier it is empty but for timers a whole turn away.
+ * The first tick, at or after wheel->tick, at which a slot is due. A slot of a higher level is
+ * due at its first tick. If the current slot began earlier, it holds only timers that are a
+ * whole turn away.
  */
 static uint64_t next_event(const struct wheel *wheel)
 {
@@ -102,7 +102,7 @@ static uint64_t next_event(const struct wheel *wheel)
 	return first;
 }
 
-/* At the first tick of slots of higher levels: their timers move down. */
+/* At the first tick of a slot of a higher level: moves its timers down. */
 static void cascade(struct wheel *wheel)
 {
 	struct list moving;
@@ -120,7 +120,7 @@ static void cascade(struct wheel *wheel)
 		file_timer(wheel, timer_of(link));
 }
 
-/* Moves what is due to a list, in order of ticks, and the wheel past now. */
+/* Moves due timers to a list in order of ticks, and advances the wheel past now. */
 static void collect(struct wheel *wheel, nsec_t now, struct list *expired)
 {
 	uint64_t end = now < 0 ? 0 : (uint64_t)(now / WHEEL_TICK) + 1, tick;
@@ -192,7 +192,7 @@ void wheel_run_expired(struct wheel *wheel, nsec_t now)
 
 	list_init(&expired);
 	collect(wheel, now, &expired);
-	/* Before the functions run: they may arm. */
+	/* Before the functions run, because they may arm timers. */
 	wheel->next = time_of(next_event(wheel));
 
 	while ((link = list_pop_front(&expired))) {

@@ -18,12 +18,12 @@
 #define WHEEL_TICK (NSEC_PER_MSEC / 4)
 #define WHEEL_BITS 6
 #define WHEEL_SLOTS (1 << WHEEL_BITS)
-#define WHEEL_LEVELS 5 /* 64^5 ticks of 250 us: three days; later ones are re-filed */
+#define WHEEL_LEVELS 5 /* 64^5 ticks of 250 us, three days; later timers are filed again */
 
 struct timer;
 typedef void (*timer_fn)(struct timer *timer, nsec_t now);
 
-/* Embedded in its user; zero-initialised is not enough, call timer_init(). */
+/* Embedded by its user. Call timer_init(); zero-initialisation is not enough. */
 struct timer {
 	struct list link;
 	nsec_t when; /* NSEC_NEVER when not armed */
@@ -31,10 +31,10 @@ struct timer {
 };
 
 struct wheel {
-	uint64_t tick;	     /* next tick to be processed */
-	nsec_t next;	     /* no timer is due before this: NSEC_NEVER when none armed */
+	uint64_t tick;	     /* the next tick to process */
+	nsec_t next;	     /* no timer is due before; NSEC_NEVER: none armed */
 	unsigned armed;	     /* timers in the wheel */
-	struct list overdue; /* armed for a tick that is over: for the next run */
+	struct list overdue; /* armed for a past tick, fire in the next run */
 	uint64_t occupied[WHEEL_LEVELS];
 	struct list slots[WHEEL_LEVELS][WHEEL_SLOTS];
 };
@@ -48,22 +48,18 @@ static inline bool timer_armed(const struct timer *timer)
 	return timer->when != NSEC_NEVER;
 }
 
-/*
- * Arms or re-arms; NSEC_NEVER cancels.  A time whose tick is over fires at the
- * next wheel_run().
- */
+/* Arms or re-arms; NSEC_NEVER cancels. A time in a past tick fires at the next wheel_run(). */
 void wheel_arm(struct wheel *wheel, struct timer *timer, nsec_t when);
 
-/* Harmless when the timer is not armed. */
+/* Does nothing when the timer is not armed. */
 void wheel_cancel(struct wheel *wheel, struct timer *timer);
 
 void wheel_run_expired(struct wheel *wheel, nsec_t now);
 
 /*
- * Fires everything due at now, in order of ticks.  A timer is disarmed before
- * its function runs; the function may arm or cancel any timer and may free its
- * own object.  A timer armed for the past from inside a function fires at the
- * next run, so that no run is endless.
+ * Fires all timers due at now, in order of ticks. A timer is disarmed before its function runs;
+ * the function may arm or cancel any timer and may free its own object. A timer that a function
+ * arms for the past fires at the next run, so every run ends.
  */
 static inline void wheel_run(struct wheel *wheel, nsec_t now)
 {
@@ -71,7 +67,7 @@ static inline void wheel_run(struct wheel *wheel, nsec_t now)
 		wheel_run_expired(wheel, now);
 }
 
-/* When wheel_run() is needed next at the latest; NSEC_NEVER when it is not. */
+/* The latest time of the next necessary wheel_run(); NSEC_NEVER if none. */
 static inline nsec_t wheel_next(const struct wheel *wheel)
 {
 	return wheel->next;
