@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The kernel takes an IPv6 address without its scope too (RFC 2133). */
+/* The kernel also accepts an IPv6 address without its scope (RFC 2133). */
 #define SIN6_LEN_MIN offsetof(struct sockaddr_in6, sin6_scope_id)
 
 bool endpoint_from_sockaddr(struct endpoint *ep, const struct sockaddr *sa, socklen_t len)
@@ -17,7 +17,7 @@ bool endpoint_from_sockaddr(struct endpoint *ep, const struct sockaddr *sa, sock
 
 	if (!sa || len < sizeof(family))
 		return false;
-	memcpy(&family, sa, sizeof(family)); /* programs pass unaligned ones */
+	memcpy(&family, sa, sizeof(family)); /* programs pass unaligned addresses */
 	if (family == AF_INET && len >= sizeof(in)) {
 		memcpy(&in, sa, sizeof(in));
 		*ep = (struct endpoint){addr_v4(in.sin_addr.s_addr), in.sin_port};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Internet addresses, both families in one 128-bit form: IPv4 is held as an
- * IPv4-mapped IPv6 address (RFC 4291 2.5.5.2), so that keys, tables and
- * comparisons know one kind only.
+ * Internet addresses of both families in one 128-bit form: IPv4 is an IPv4-mapped IPv6
+ * address (RFC 4291 2.5.5.2), so keys, tables and comparisons handle one kind only.
  *
  * Role		pure values.  Ports are in network byte order everywhere.
  */
@@ -37,7 +36,7 @@ static inline struct inaddr addr_v4(uint32_t be)
 	return a;
 }
 
-/* The wildcard of IPv4, 0.0.0.0. */
+/* The IPv4 wildcard, 0.0.0.0. */
 static inline struct inaddr addr_v4_any(void)
 {
 	return addr_v4(0);
@@ -48,7 +47,7 @@ static inline bool addr_is_v4(const struct inaddr *a)
 	return a->q[0] == 0 && a->w[2] == ADDR_V4_PREFIX;
 }
 
-/* Only for an address that addr_is_v4(). */
+/* The IPv4 address, network byte order. Only if addr_is_v4(). */
 static inline uint32_t addr_v4_of(const struct inaddr *a)
 {
 	return a->w[3];
@@ -83,19 +82,19 @@ static inline bool addr_is_loopback(const struct inaddr *a)
 	return a->q[0] == 0 && a->w[2] == 0 && a->w[3] == htonl(1);
 }
 
-/* 255.255.255.255; subnet broadcasts are the route's business. */
+/* 255.255.255.255 only; the route tells whether an address is a subnet broadcast. */
 static inline bool addr_is_broadcast(const struct inaddr *a)
 {
 	return addr_is_v4(a) && a->w[3] == 0xffffffffu;
 }
 
-/* False unless it is a complete AF_INET or AF_INET6 address of len bytes. */
+/* False unless sa is a complete AF_INET or AF_INET6 address of len bytes. */
 bool endpoint_from_sockaddr(struct endpoint *ep, const struct sockaddr *sa, socklen_t len);
 
 /*
- * Writes ep as family (AF_INET: ep must be IPv4; AF_INET6: IPv4 is mapped).
- * As the kernel's calls do: copies at most *len bytes, sets *len to the full
- * size.  sa may be NULL (nothing happens).
+ * Writes ep as a socket address of family (AF_INET: ep must be IPv4; AF_INET6: IPv4 is mapped). As
+ * the kernel does, copies at most *len bytes and sets *len to the full size. Does nothing if sa is
+ * NULL.
  */
 void endpoint_to_sockaddr(const struct endpoint *ep, int family, struct sockaddr *sa,
 			  socklen_t *len);

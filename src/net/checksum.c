@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The Internet checksum, RFC 1071.  Ones' complement addition does not care
- * for the width of its words (RFC 1071 section 2 C), so words of 64 bits are
- * added as they lie in memory and folded at the end.
+ * The Internet checksum, RFC 1071.  Ones' complement addition does not depend on the width of
+ * its words (RFC 1071 section 2 C), so 64-bit words are added in memory order and folded at
+ * the end.
  *
- * Two ways, chosen by length: scalar with two carry chains, and AVX2 where the
- * CPU has it.  Measured on Zen 5, ns: 100 bytes scalar 6, AVX2 10; 1448 bytes
- * scalar 51, SSE2 30, AVX2 25; they cross near 200 bytes.
+ * Two versions, chosen by length: scalar with two carry chains, and AVX2 where the CPU has
+ * it.  Measured on Zen 5, ns: 100 bytes scalar 6, AVX2 10; 1448 bytes scalar 51, SSE2 30,
+ * AVX2 25; they cross near 200 bytes.
  */
 #include "net/frame.h"
 
@@ -19,9 +19,12 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	       "load_short() puts the first byte lowest");
 
-#define VECTOR_MIN 256 /* below it the scalar way is faster */
+#define VECTOR_MIN 256 /* below this the scalar code is faster */
 
-/* value = the word at p; where the memory is the program's (a constant), fault is set after one. */
+/*
+ * Loads value from p. If the memory is the program's (users, a constant), bit 63 of fault is set
+ * after a fault.
+ */
 #define LOAD(value, type, p, insn, users, fault)                                             \
 	do {                                                                                 \
 		if (users)                                                                   \
@@ -42,20 +45,20 @@ static inline __attribute__((always_inline)) GUARD_ANY_ADDRESS uint64_t load64(b
 	return w;
 }
 
-/* 64-bit ones' complement addition: the carry comes round. */
+/* 64-bit ones' complement addition: adds the carry to the result. */
 static inline uint64_t add_carry(uint64_t sum, uint64_t w)
 {
 	sum += w;
 	return sum + (sum < w);
 }
 
-/* Below 2^33, so that callers can add such sums without minding carries. */
+/* The result is below 2^33, so callers can add such sums without overflow. */
 static inline uint64_t narrow(uint64_t sum)
 {
 	return (sum >> 32) + (uint32_t)sum;
 }
 
-/* Less than eight bytes, as one word. */
+/* Loads fewer than eight bytes as one word. */
 static inline __attribute__((always_inline)) GUARD_ANY_ADDRESS uint64_t load_short(bool users,
 										   uint64_t *fault,
 										   const uint8_t *p,
@@ -67,7 +70,7 @@ static inline __attribute__((always_inline)) GUARD_ANY_ADDRESS uint64_t load_sho
 	if (len >= 4) {
 		LOAD(first, guard_u32, p, "movl", users, *fault);
 		LOAD(last, guard_u32, p + len - 4, "movl", users, *fault);
-		/* They overlap: shift that out. */
+		/* The two words overlap: shifts the overlap out. */
 		return first | (uint64_t)last >> (8 * (8 - len)) << 32;
 	}
 	if (len & 2) {
@@ -97,7 +100,10 @@ static inline void store_short(uint8_t *to, uint64_t w, size_t len)
 		to[len - 1] = (uint8_t)(w >> (8 * (len - 1)));
 }
 
-/* The one body of csum_add() and csum_copy(), whose from may be the program's; copy is a constant. */
+/*
+ * The common body of csum_add() and csum_copy(); copy is a constant. With copy, from may be memory
+ * of the program.
+ */
 static inline __attribute__((always_inline)) GUARD_ANY_ADDRESS uint64_t
 sum_scalar(bool copy, uint64_t sum, uint8_t *to, const uint8_t *from, size_t len)
 {
@@ -110,7 +116,7 @@ sum_scalar(bool copy, uint64_t sum, uint8_t *to, const uint8_t *from, size_t len
 			store_short(to, w, len);
 		return sum + narrow(w) + fault;
 	}
-	/* The odd end comes from the last eight bytes, less what was counted. */
+	/* The remaining bytes come from the last eight, without those already counted. */
 	last = load64(copy, &fault, from + len - 8);
 	if (copy)
 		memcpy(to + len - 8, &last, 8);
@@ -137,9 +143,9 @@ sum_scalar(bool copy, uint64_t sum, uint8_t *to, const uint8_t *from, size_t len
 
 #if defined(__x86_64__)
 /*
- * Lanes of 64 bits have no carry.  So two sums are kept: of the words modulo
- * 2^64, and of their upper halves; the first less the second << 32 is what the
- * lower halves come to.  Three operations for 32 bytes.
+ * 64-bit lanes have no carry, so two sums are kept: of the words modulo 2^64, and of their upper
+ * halves. The first less the second << 32 is the sum of the lower halves. Three operations for 32
+ * bytes.
  */
 static inline __attribute__((always_inline, target("avx2"))) GUARD_ANY_ADDRESS uint64_t
 sum_vector(bool copy, uint64_t sum, uint8_t *to, const uint8_t *from, size_t len)
@@ -190,7 +196,7 @@ copy_vector(uint64_t sum, uint8_t *to, const uint8_t *from, size_t len)
 	return sum_vector(true, sum, to, from, len);
 }
 
-/* A load and a test; says no until libgcc's constructor has run, which is safe. */
+/* A load and a test. False until libgcc's constructor has run, which is safe. */
 static inline bool have_vector(void)
 {
 	return __builtin_cpu_supports("avx2");

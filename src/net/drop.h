@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Why a frame went no further.  Input functions return one of these, one place
- * (the ring) frees the packet and counts.
+ * Reasons to drop a packet. Input functions return one of these; one place (the ring) frees the
+ * packet and counts the reason.
  */
 #ifndef NET_DROP_H
 #define NET_DROP_H
@@ -48,7 +48,7 @@ enum drop {
 		DROP_COUNT
 };
 
-/* The sentence of a reason. */
+/* The text of a reason. */
 const char *drop_text(enum drop reason);
 
 #endif

@@ -2,10 +2,9 @@
 #include "net/frame.h"
 
 /*
- * Multiply to 128 bits and fold, as wyhash does.  Each factor is a word of the
- * key blinded by a word of the seed, so that nobody outside can make a factor
- * zero or find two keys of equal hash.  Written at start, read by all.  The
- * initial words are digits of pi.
+ * Multiplies to 128 bits and folds, as wyhash does. Each factor is a word of the key xored with a
+ * word of the secret seed, so that an outsider can neither make a factor zero nor find two keys of
+ * equal hash. Written at start, read by all. The initial words are digits of pi.
  */
 static uint64_t seeds[5] = {
 	0x243f6a8885a308d3, 0x13198a2e03707344, 0xa4093822299f31d0,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Parsing of received frames.  Nothing in a frame is believed before it is checked. */
+/* Parsing of received frames. Every field is checked before it is used. */
 #include "net/frame.h"
 
 #include <netinet/if_ether.h>
@@ -29,15 +29,15 @@ static inline bool csum_good(const uint8_t *l4, size_t len, uint64_t pseudo, uin
 			     unsigned flags)
 {
 	if ((flags & FRAME_PARTIAL_CSUM) && field == csum_fold(pseudo))
-		return true; /* CHECKSUM_PARTIAL: the sender left it to its card */
+		return true; /* CHECKSUM_PARTIAL: the sender left it to its network card */
 	return csum_fold(csum_add(pseudo, l4, len)) == 0xffff;
 }
 
-/* What IP said about the datagram. */
+/* What the IP header says about the datagram. */
 struct ip_info {
 	size_t l3;
 	size_t l4;
-	size_t len;	 /* behind the IP header */
+	size_t len;	 /* bytes after the IP header */
 	uint64_t pseudo; /* addresses and protocol, without length */
 	uint8_t proto;
 };
@@ -68,7 +68,7 @@ static inline enum drop parse_udp(struct pkt *pkt, unsigned flags, const struct 
 	return DROP_NONE;
 }
 
-/* RFC 9293 3.1.  Options are the engine's business. */
+/* RFC 9293 3.1. The TCP engine parses the options. */
 static inline enum drop parse_tcp(struct pkt *pkt, unsigned flags, const struct ip_info *ip)
 {
 	const uint8_t *tcp = pkt->frame + ip->l4;
@@ -114,7 +114,7 @@ static inline enum drop parse_l4(struct pkt *pkt, unsigned flags, const struct i
 	return DROP_NONE;
 }
 
-/* Options are rare; five words need no call. */
+/* IP options are rare; without them the header is five words and needs no call. */
 static inline bool ip4_csum_good(const uint8_t *h, size_t hdr)
 {
 	uint64_t sum = (uint64_t)load32(h) + load32(h + 4) + load32(h + 8) + load32(h + 12) +
@@ -125,7 +125,7 @@ static inline bool ip4_csum_good(const uint8_t *h, size_t hdr)
 	return csum_fold(sum) == 0xffff;
 }
 
-/* RFC 791 3.1; options are stepped over. */
+/* RFC 791 3.1; options are skipped. */
 static inline enum drop parse_ip4(struct pkt *pkt, unsigned flags, size_t l3, struct flow_key *key)
 {
 	const uint8_t *h = pkt->frame + l3;
@@ -204,7 +204,7 @@ enum drop frame_parse(struct pkt *pkt, unsigned flags, struct flow_key *key)
 	return DROP_ETHERTYPE;
 }
 
-/* src: which of the two addresses and ports of a parsed packet. */
+/* src: the source, otherwise the destination. */
 static struct endpoint parsed_endpoint(const struct pkt *pkt, bool src)
 {
 	const uint8_t *h = pkt->frame + pkt->l3;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Building of frames to be sent: a template, then what changes from frame to frame. */
+/* Builds the frames to send from a template and the fields that change from frame to frame. */
 #include <assert.h>
 #include <errno.h>
 #include <netinet/if_ether.h>
@@ -57,21 +57,21 @@ void frame_template_set_mac(struct frame_template *t, const uint8_t *dst_mac)
 	memcpy(t->bytes, dst_mac, 6);
 }
 
-/* Ethernet and IP; l4_len: bytes behind the IP header. */
+/* Writes Ethernet and IP headers; l4_len: bytes after the IP header. */
 static inline void build_ip4(const struct frame_template *t, uint8_t *frame, size_t l4_len)
 {
 	uint8_t *ip = frame + ETH_HDR;
 	uint16_t total = htons((uint16_t)(IP4_HDR + l4_len));
 
 	assert(t->l4 == IP4_L4 && IP4_HDR + l4_len <= 65535);
-	/* A constant length: three moves.  What is behind the ports follows. */
+	/* Constant length: three moves. The bytes after the ports are overwritten below. */
 	memcpy(frame, t->bytes, sizeof(t->bytes));
 	store16(ip + 2, total);
 	store16(ip + 4, t->id);
 	store16(ip + 10, (uint16_t)~csum_fold((uint64_t)t->ip_sum + total + t->id));
 }
 
-/* Gathers iov at to; the sum of it all, as csum_copy(). */
+/* Gathers iov to `to` and returns the sum, as csum_copy(). */
 static inline uint64_t gather(uint8_t *to, const struct iovec *iov, int iovcnt)
 {
 	uint64_t sum, part;
@@ -108,7 +108,7 @@ size_t frame_build_udp(const struct frame_template *t, uint8_t *frame, const str
 	csum = (uint16_t)~csum_fold(sum);
 	store16(udp + 4, udp_len);
 	if (csum == 0)
-		csum = 0xffff; /* RFC 768: 0 says there is none */
+		csum = 0xffff; /* RFC 768: 0 means no checksum */
 	store16(udp + 6, t->no_csum ? 0 : csum);
 	return IP4_L4 + UDP_HDR + len;
 }
@@ -124,7 +124,7 @@ static void set_ecn(const struct frame_template *t, uint8_t *frame, uint8_t ecn)
 	store16(ip + 10, (uint16_t)~csum_fold((uint64_t)t->ip_sum + htons(ecn) + total + t->id));
 }
 
-/* What nearly every segment has: timestamps, which are three words. */
+/* Nearly every segment has timestamps only, which are three words. */
 static inline uint64_t copy_options(uint8_t *to, const struct tcp_segment *seg, uint64_t sum)
 {
 	uint32_t word[3];
@@ -136,7 +136,7 @@ static inline uint64_t copy_options(uint8_t *to, const struct tcp_segment *seg, 
 	return sum + word[0] + word[1] + word[2];
 }
 
-/* All but payload and checksum of a segment with len bytes; the sum of it. */
+/* Writes everything but payload and checksum of a segment with len bytes; returns the sum. */
 static inline uint64_t build_tcp_headers(const struct frame_template *t, uint8_t *frame,
 					 const struct tcp_segment *seg, size_t hdr, uint32_t len)
 {
@@ -160,7 +160,7 @@ static inline uint64_t build_tcp_headers(const struct frame_template *t, uint8_t
 	return copy_options(tcp + TCP_HDR, seg, sum);
 }
 
-/* The payload, which is in up to two parts; sum goes on. */
+/* Copies the payload, which has up to two parts, and adds to sum. */
 static inline uint64_t copy_parts(uint8_t *to, const struct tcp_part part[2], uint64_t sum)
 {
 	uint32_t first = part[0].len, second = part[1].len;
@@ -200,7 +200,7 @@ static inline void cut(struct tcp_part part[2], uint32_t len, struct tcp_part fi
 		return;
 	part[0] = part[1];
 	part[1].len = 0;
-	if (rest) { /* else there may be no second part, of no address */
+	if (rest) { /* otherwise the second part may be absent, with a NULL address */
 		part[0].data += rest;
 		part[0].len -= rest;
 	}
@@ -248,7 +248,7 @@ size_t frame_train_next(struct frame_train *train, uint8_t *frame)
 	cut(train->seg.part, train->mss, part);
 	train->seg.seq += train->mss;
 	train->seg.len -= train->mss;
-	/* A constant length: few moves.  The payload goes over what is too much. */
+	/* Constant length: few moves. The payload overwrites the excess. */
 	memcpy(frame, train->head, FRAME_TRAIN_ROOM);
 	store32(frame + IP4_L4 + 4, seq);
 	sum = copy_parts(frame + train->hdr, part, (uint64_t)train->sum + seq);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Building the fragments of a datagram that is larger than the path's MTU, RFC 791. */
+/* Builds the fragments of a datagram that is larger than the path MTU, RFC 791. */
 #include <assert.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ void frame_fragmenter_init(struct frame_fragmenter *f, const struct frame_templa
 	f->sum = (uint64_t)t->pseudo_sum + 2 * (uint64_t)htons((uint16_t)f->total);
 }
 
-/* The next n payload bytes, summed on the way; false: they cannot be read. */
+/* Copies the next n payload bytes and sums them; false if they cannot be read. */
 static bool gather(struct frame_fragmenter *f, uint8_t *to, size_t n)
 {
 	while (n) {
@@ -43,7 +43,7 @@ static bool gather(struct frame_fragmenter *f, uint8_t *to, size_t n)
 	return true;
 }
 
-/* Ethernet and the IP header of this fragment. */
+/* Writes the Ethernet and IP headers of this fragment. */
 static void build_ip(const struct frame_fragmenter *f, uint8_t *frame, size_t len)
 {
 	uint8_t *ip = frame + f->t->l3;
@@ -90,6 +90,6 @@ void frame_fragment_finish(const struct frame_fragmenter *f, uint8_t *first)
 	if (f->t->no_csum)
 		csum = 0;
 	else if (csum == 0)
-		csum = 0xffff; /* RFC 768: 0 says there is none */
+		csum = 0xffff; /* RFC 768: 0 means no checksum */
 	memcpy(first + f->t->l4 + 6, &csum, sizeof(csum));
 }

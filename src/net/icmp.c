@@ -12,10 +12,10 @@
 #define QUOTED 8u   /* bytes of the transport header: RFC 792 */
 #define MTU_MIN 68u /* RFC 791 */
 
-/* RFC 1191 section 7.1: the plateaus, for routers that do not say what they take. */
+/* RFC 1191 section 7.1: the plateaus, for routers that do not report their MTU. */
 static const uint16_t plateaus[] = {32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, MTU_MIN};
 
-/* By code of a destination that is unreachable; as Linux has them. */
+/* Destination unreachable: errno by code, as in Linux. */
 static const int unreachable[] = {
 	[ICMP_NET_UNREACH] = ENETUNREACH,     [ICMP_HOST_UNREACH] = EHOSTUNREACH,
 	[ICMP_PROT_UNREACH] = ENOPROTOOPT,    [ICMP_PORT_UNREACH] = ECONNREFUSED,
@@ -28,7 +28,7 @@ static const int unreachable[] = {
 };
 #define CODES (sizeof(unreachable) / sizeof(unreachable[0]))
 
-/* Length of an IPv4 header, 0: it is none. */
+/* The length of an IPv4 header; 0 if it is not one. */
 static size_t ip_header(const uint8_t *p, size_t len)
 {
 	size_t header = (p[0] & 15u) * 4u;
@@ -84,7 +84,7 @@ bool icmp_parse_error(const uint8_t *packet, size_t len, struct icmp_error *erro
 	quoted = icmp + ICMP_HDR;
 	len -= outer + ICMP_HDR;
 	inner = ip_header(quoted, len);
-	/* TCP, and the first fragment if it is one. */
+	/* TCP, and the first fragment if fragmented. */
 	if (!inner || len - inner < QUOTED || quoted[9] != IPPROTO_TCP ||
 	    (load_be16(quoted + 6) & 0x1fff))
 		return false;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ICMP errors (RFC 792, RFC 1122 section 3.2.2) about TCP segments that we sent.
+ * ICMP errors (RFC 792, RFC 1122 section 3.2.2) about TCP segments that this host sent.
  *
- * Role		pure functions of bytes; what they read is never trusted: anybody can
- *		send such a message, so the connection looks at ->seq (RFC 5927).
+ * Role		pure functions of bytes.  The input is untrusted, because any host can
+ *		send such a message: the connection must check ->seq (RFC 5927).
  */
 #ifndef NET_ICMP_H
 #define NET_ICMP_H
@@ -14,15 +14,15 @@
 #include "net/frame.h"
 
 struct icmp_error {
-	struct flow_key key; /* the connection that it is about, as we see it */
-	uint32_t seq;	     /* of the segment that did not get there */
+	struct flow_key key; /* the connection, as seen from this host */
+	uint32_t seq;	     /* of the segment that was not delivered */
 	int error;	     /* as errno */
-	uint32_t mtu;	     /* it was too long: the packets that the path takes; else 0 */
+	uint32_t mtu;	     /* if it was too long: the path MTU; else 0 */
 };
 
 /*
- * packet: from the IP header on, as a raw socket gives it.  False: it is none of the
- * above, or cut off.
+ * packet: begins with the IP header, as a raw socket delivers it. False if it is not such an error,
+ * or is truncated.
  */
 bool icmp_parse_error(const uint8_t *packet, size_t len, struct icmp_error *error);
 

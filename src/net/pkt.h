@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A frame in memory, with what parsing found out about it.
+ * A frame in memory, with the results of parsing.
  *
- * Role		its owner: the ring it was received on (its holder), or the
- *		queue it was handed to.  Whoever is given a packet consumes it.
- * Lifetime	taken from a pool, given back with pkt_free().  Frames of a ring
- *		that are freed by the holder of another one travel home through
- *		its inbox; copies in ordinary memory (PKT_POOL_SHARED) are
- *		freed where they are.
+ * Role		its owner: the ring that received it (its holder), or the queue that
+ *		it was passed to.  A function that is given a packet consumes it.
+ * Lifetime	taken from a pool, returned with pkt_free().  If the holder of another
+ *		ring frees a frame of a ring, it returns through that ring's inbox;
+ *		copies in ordinary memory (PKT_POOL_SHARED) are freed directly.
  */
 #ifndef NET_PKT_H
 #define NET_PKT_H
@@ -19,7 +18,7 @@
 
 struct pkt;
 
-#define PKT_POOL_SHARED 1u /* its packets may be freed by any thread */
+#define PKT_POOL_SHARED 1u /* any thread may free its packets */
 
 struct pkt_pool {
 	void (*put)(struct pkt_pool *pool, struct pkt *pkt);
@@ -31,10 +30,10 @@ struct pkt_pool {
 #define PKT_ISS 0x02u	  /* iss is set */
 
 struct pkt {
-	struct pkt *next;      /* link of whoever owns it; with stamp: see ring_give_back() */
-	nsec_t stamp;	       /* when it was received, CLOCK_REALTIME; 0: not asked for */
+	struct pkt *next;      /* link for the owner; with stamp: see ring_give_back() */
+	nsec_t stamp;	       /* receive time, CLOCK_REALTIME; 0: not requested */
 	uint8_t *frame;	       /* Ethernet header */
-	struct pkt_pool *pool; /* who takes it back */
+	struct pkt_pool *pool; /* pkt_free() returns the packet there */
 	uint32_t frame_len;    /* bytes at frame */
 	uint32_t room;	       /* bytes available at frame */
 	uint32_t seq;	       /* TCP: sequence number of the first unread byte */
@@ -47,8 +46,8 @@ struct pkt {
 	uint8_t unused[2];
 	union {
 		struct {
-			uint32_t iss; /* PKT_ISS: where we begin, if this SYN opens a connection */
-			uint32_t drops; /* UDP: what its socket had lost when it came; if that was noted */
+			uint32_t iss;	/* PKT_ISS: our ISS if this SYN opens a connection */
+			uint32_t drops; /* UDP: the socket's drop count at receipt, if recorded */
 		};
 		struct pkt *run_last; /* TCP, out of order: see struct tcp_recvq */
 	};
@@ -56,7 +55,7 @@ struct pkt {
 
 _Static_assert(sizeof(struct pkt) == 64, "one cache line a packet");
 
-/* Memory that it holds, in bytes. */
+/* The memory that a packet occupies, in bytes. */
 static inline uint32_t pkt_size(const struct pkt *pkt)
 {
 	return pkt->room + (uint32_t)sizeof(*pkt);
