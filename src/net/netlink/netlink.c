@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Talking to the kernel.  Messages are taken apart with libnl; the sockets are
- * ours: libnl would open and close them through the functions that we replace,
- * and would turn the kernel's errno into fewer numbers of its own.
+ * Requests to the kernel and its events.  libnl parses the messages, but the sockets are our
+ * own: libnl would open and close them through the functions that the library replaces, and
+ * would map the kernel's errno to its own, fewer error numbers.
  */
 #include "net/netlink/netlink.h"
 
@@ -26,23 +26,23 @@
 #define GROUPS                                                                                    \
 	(GROUP(LINK) | GROUP(NEIGH) | GROUP(IPV4_IFADDR) | GROUP(IPV4_ROUTE) | GROUP(IPV4_RULE) | \
 	 GROUP(IPV6_IFADDR) | GROUP(IPV6_ROUTE) | GROUP(IPV6_RULE) | GROUP(IPV4_NETCONF))
-#define EVENT_BYTES (1 << 20) /* receive buffer: a burst of some thousand events */
-#define EVENTS_MAX 1024	      /* datagrams in one netlink_process(); the rest stays readable */
-#define DUMP_TRIES 5	      /* the table changed while it was read */
+#define EVENT_BYTES (1 << 20) /* receive buffer for bursts of some thousand events */
+#define EVENTS_MAX 1024	      /* datagrams per netlink_process(); the rest stays readable */
+#define DUMP_TRIES 5	      /* tries to read a table that keeps changing */
 #define ANSWER_TIMEOUT 2      /* seconds; the kernel answers before send() returns */
 
-/* The mutex guards all of it but generation. */
+/* The mutex guards all fields but the atomic ones. */
 static struct {
 	pthread_mutex_t mutex;
 	int event_fd;
 	int request_fd;
-	pid_t pid;	/* who opened it */
-	uint64_t netns; /* any, atomic: its cookie (SO_NETNS_COOKIE); 0: unknown */
+	pid_t pid;	/* the process that opened it */
+	uint64_t netns; /* any, atomic: cookie of its namespace (SO_NETNS_COOKIE); 0: unknown */
 	uint32_t seq;
 	bool ready;  /* the tables are initialised, perhaps empty */
-	bool resync; /* events were lost */
+	bool resync; /* events were lost: read the tables again */
 	const struct netlink_events *events;
-	/* any, atomic: release when the tables have changed, see netlink_generation() */
+	/* any, atomic: release when the tables change, see netlink_generation() */
 	uint32_t generation;
 	uint8_t buffer[65536] __attribute__((aligned(NLMSG_ALIGNTO)));
 } nl = {.mutex = PTHREAD_MUTEX_INITIALIZER, .event_fd = -1, .request_fd = -1, .generation = 1};
@@ -108,8 +108,8 @@ bool netlink_attr_addr(const struct nlattr *attr, int family, struct inaddr *add
 	return false;
 }
 
-/* One datagram of the kernel into nl.buffer: its length, or -errno. */
-static ssize_t receive(int fd)
+/* Receives one datagram of the kernel into nl.buffer. Returns its length, or -errno. */
+static ssize_t receive_datagram(int fd)
 {
 	struct sockaddr_nl from;
 	struct iovec iov = {nl.buffer, sizeof(nl.buffer)};
@@ -126,23 +126,23 @@ static ssize_t receive(int fd)
 	return n;
 }
 
-/* The error in a message that ends an answer; 0 also for an acknowledgement. */
+/* The error in the message that ends an answer; 0 for an acknowledgement. */
 static int final_error(struct nlmsghdr *msg)
 {
-	int error = 0; /* both begin with it */
+	int error = 0; /* both message types begin with it */
 
 	if (nlmsg_datalen(msg) >= (int)sizeof(error))
 		memcpy(&error, nlmsg_data(msg), sizeof(error));
 	return error;
 }
 
-/* Answers to the request nl.seq until its last message. */
+/* Reads the answers to request nl.seq until the last message. */
 static int read_answer(bool dump, netlink_reply_fn fn, void *arg)
 {
 	bool interrupted = false;
 
 	for (;;) {
-		ssize_t n = receive(nl.request_fd);
+		ssize_t n = receive_datagram(nl.request_fd);
 		struct nlmsghdr *msg = (struct nlmsghdr *)(void *)nl.buffer;
 		int len = (int)n;
 
@@ -150,7 +150,7 @@ static int read_answer(bool dump, netlink_reply_fn fn, void *arg)
 			return n < 0 ? (int)n : -EIO;
 		for (; nlmsg_ok(msg, len); msg = nlmsg_next(msg, &len)) {
 			if (msg->nlmsg_seq != nl.seq)
-				continue; /* of a request that was given up */
+				continue; /* an answer to an abandoned request */
 			interrupted |= msg->nlmsg_flags & NLM_F_DUMP_INTR;
 			if (msg->nlmsg_type == NLMSG_ERROR)
 				return final_error(msg);
@@ -210,7 +210,7 @@ static int open_socket(uint32_t groups, int flags)
 	if (fd < 0)
 		return fd;
 	fd = sys_fd_hide(fd);
-	/* Best effort: without them it works as well, most of the time. */
+	/* Best effort: these options are rarely needed. */
 	sys_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 	if (groups && sys_setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)))
 		sys_setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
@@ -254,7 +254,7 @@ static int dump_all(void)
 
 static void next_generation(void)
 {
-	/* Pairs with netlink_generation(): who sees it sees the new tables. */
+	/* Pairs with netlink_generation(): a reader of the new value sees the new tables. */
 	__atomic_store_n(&nl.generation, nl.generation + 1, __ATOMIC_RELEASE);
 }
 
@@ -298,7 +298,7 @@ int netlink_open(const struct netlink_events *events)
 		return -EALREADY;
 	}
 	nl.pid = sys_getpid();
-	/* Events first: what changes while the tables are read follows as an event. */
+	/* Events first: a change while the tables are read follows as an event. */
 	rc = nl.event_fd = open_socket(GROUPS, SOCK_NONBLOCK);
 	__atomic_store_n(&nl.netns, rc < 0 ? 0 : netns_of(rc), __ATOMIC_RELAXED);
 	if (rc >= 0)
@@ -320,7 +320,7 @@ void netlink_close(void)
 {
 	bool child = nl.pid != sys_getpid();
 
-	if (child) /* whoever held it is in the parent */
+	if (child) /* the thread that may hold it exists in the parent only */
 		nl.mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	netlink_lock();
 	if (nl.event_fd >= 0)
@@ -356,8 +356,8 @@ bool netlink_pending(void)
 	return nl.event_fd >= 0 && sys_ppoll(&pfd, 1, &now, NULL) > 0;
 }
 
-/* Reads the tables again; old entries that are not there go. */
-static void resync(void)
+/* Reads the tables again and removes entries that no longer exist. */
+static void read_tables_again(void)
 {
 	int rc;
 
@@ -372,18 +372,18 @@ static void resync(void)
 	next_generation();
 }
 
-/* One datagram.  False when there is none. */
+/* Processes one datagram. False if there is none. */
 static bool process_one(void)
 {
 	struct nlmsghdr *msg = (struct nlmsghdr *)(void *)nl.buffer;
-	ssize_t n = receive(nl.event_fd);
+	ssize_t n = receive_datagram(nl.event_fd);
 	bool changed = false;
 	int len = (int)n;
 
 	if (n == -ENOBUFS) {
 		/*
-		 * Some are lost, older ones may still be queued: the tables are
-		 * read when those are through, or they would undo it.
+		 * Events were lost, and older ones may still be queued. The tables are read after
+		 * the queue is empty, because older events would undo newer state.
 		 */
 		nl.resync = true;
 		return true;
@@ -391,7 +391,7 @@ static bool process_one(void)
 	if (n <= 0) {
 		if (!nl.resync)
 			return false;
-		resync();
+		read_tables_again();
 		return true;
 	}
 	for (; nlmsg_ok(msg, len); msg = nlmsg_next(msg, &len))
@@ -401,7 +401,8 @@ static bool process_one(void)
 	return true;
 }
 
-static void deliver(const struct netlink_events *to, const struct cache_event *events, size_t n)
+static void deliver_events(const struct netlink_events *to, const struct cache_event *events,
+			   size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct cache_event *e = &events[i];
@@ -429,7 +430,7 @@ void netlink_process(void)
 		to = nl.events;
 		netlink_unlock();
 		if (to)
-			deliver(to, events, n);
+			deliver_events(to, events, n);
 		mem_free(events);
 	}
 }

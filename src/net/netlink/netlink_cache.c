@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tables of links and addresses, kept by events.  Only events and whole dumps
- * are entered: were the answer to a single question entered too, the event that
- * follows would find nothing changed, and whoever waits for it would not be told.
+ * Tables of links and addresses, updated by events and whole dumps only.  If the answer to a
+ * single request were applied too, the event that follows would change nothing, and the
+ * threads that wait for this event would not be told.
  */
 #include <errno.h>
 #include <linux/if_addr.h>
@@ -19,7 +19,7 @@
 
 struct link_entry {
 	struct list entry;
-	uint32_t epoch; /* of the dump or event it was last seen in */
+	uint32_t epoch; /* of the last dump or event that had it */
 	struct link link;
 };
 
@@ -27,7 +27,7 @@ struct addr_entry {
 	struct list entry;
 	uint32_t epoch;
 	int ifindex;
-	uint8_t prefix_len; /* one address may be there with several */
+	uint8_t prefix_len; /* a link may have one address with several prefix lengths */
 	struct inaddr addr;
 };
 
@@ -107,7 +107,7 @@ static void parse_kind(struct nlattr *linkinfo, struct link *link)
 		nla_strlcpy(link->kind, tb[IFLA_INFO_KIND], sizeof(link->kind));
 }
 
-/* False for a message that does not describe a link (of a bridge, of wireless). */
+/* False for a message that does not describe a link (bridge ports, wireless). */
 static bool parse_link(struct nlmsghdr *msg, struct link *link)
 {
 	static const struct nla_policy policy[IFLA_MAX + 1] = {
@@ -175,8 +175,8 @@ static bool apply_link(struct nlmsghdr *msg)
 	}
 	l->epoch = cache.epoch;
 	if (memcmp(&l->link, &link, sizeof(link)) == 0)
-		return false; /* of counters, most often */
-	/* copied whole: padding is compared, too */
+		return false; /* usually an update of counters */
+	/* copied with its padding, which the comparison includes */
 	memcpy(&l->link, &link, sizeof(link));
 	report_link(link.ifindex);
 	return true;
@@ -191,7 +191,10 @@ bool cache_link_running(int ifindex)
 
 /* ---- addresses ------------------------------------------------------------------ */
 
-/* present: it is there and usable; an IPv6 address is not before it is known to be unique. */
+/*
+ * present: the address exists and is usable; an IPv6 address is not until duplicate address
+ * detection has succeeded.
+ */
 static bool parse_addr(struct nlmsghdr *msg, struct addr_entry *out, bool *present)
 {
 	static const struct nla_policy policy[IFA_MAX + 1] = {
@@ -235,7 +238,7 @@ static bool have_addr(const struct inaddr *addr)
 	return false;
 }
 
-/* It came to a link, or went from one. */
+/* Reports that a link gained or lost the address. */
 static void report_addr(int ifindex, const struct inaddr *addr)
 {
 	struct cache_event *e;
@@ -272,7 +275,7 @@ static bool apply_addr(struct nlmsghdr *msg)
 	}
 	if (a) {
 		a->epoch = cache.epoch;
-		return false; /* its lifetime, most often */
+		return false; /* usually a new lifetime */
 	}
 	a = cache_new_entry(sizeof(*a));
 	if (!a)
@@ -313,7 +316,7 @@ bool cache_apply(struct nlmsghdr *msg)
 	case RTM_NEWRULE:
 	case RTM_DELRULE:
 	case RTM_NEWNETCONF: /* rp_filter */
-		return true; /* the kernel keeps those, we ask */
+		return true; /* not cached here, the kernel is asked */
 	default:
 		return false;
 	}
@@ -340,7 +343,7 @@ void cache_sweep_end(void)
 void cache_fini(bool abandon)
 {
 	if (!abandon) {
-		cache_sweep_begin(); /* nothing is applied before the end: all go */
+		cache_sweep_begin(); /* nothing is applied in between, so all are removed */
 		cache_sweep_end();
 		mem_free(cache.events);
 	}
@@ -359,7 +362,7 @@ static void link_reply(struct nlmsghdr *msg, void *arg)
 		*link = parsed;
 }
 
-/* A link so new that its event was not read yet. */
+/* Asks for a new link whose event was not read yet. */
 static int ask_link(int ifindex, struct link *link)
 {
 	struct ifinfomsg head = {.ifi_index = ifindex};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of netlink share: asking the kernel (netlink.c), what it said
- * of links and addresses (netlink_cache.c) and of neighbours (netlink_neigh.c),
- * how it would route (netlink_route.c).
+ * Shared by the files of netlink: requests to the kernel (netlink.c), the tables of links and
+ * addresses (netlink_cache.c) and of neighbours (netlink_neigh.c), and route queries
+ * (netlink_route.c).
  *
- * Role		any thread.  Everything but netlink_lock() is called under that mutex.
+ * Role		any thread.  Call everything but netlink_lock() under that mutex.
  */
 #ifndef NET_NETLINK_NETLINK_INTERNAL_H
 #define NET_NETLINK_NETLINK_INTERNAL_H
@@ -27,7 +27,7 @@ struct netlink_request {
 	};
 };
 
-/* head: what follows the netlink header (struct rtmsg ...). */
+/* head: the struct after the netlink header (struct rtmsg ...). */
 void netlink_request_init(struct netlink_request *rq, uint16_t type, uint16_t flags,
 			  const void *head, size_t len);
 void netlink_request_attr(struct netlink_request *rq, uint16_t type, const void *data, size_t len);
@@ -35,22 +35,22 @@ static inline void netlink_request_u32(struct netlink_request *rq, uint16_t type
 {
 	netlink_request_attr(rq, type, &value, sizeof(value));
 }
-/* Four bytes of IPv4, sixteen of IPv6. */
+/* Adds 4 bytes for IPv4, 16 for IPv6. */
 void netlink_request_addr(struct netlink_request *rq, uint16_t type, const struct inaddr *addr);
 
 typedef void (*netlink_reply_fn)(struct nlmsghdr *msg, void *arg);
 
-/* Sends it and hands each message of the answer to fn. */
+/* Sends the request and calls fn for each message of the answer. 0 or -errno. */
 int netlink_ask(struct netlink_request *rq, netlink_reply_fn fn, void *arg);
 /*
- * netlink_ask() for a whole table: type is RTM_GETLINK ..., head_len the length of
- * its struct.  -EINTR: it changed each time it was read.
+ * netlink_ask() for a whole table: type is RTM_GETLINK ..., head_len the length of its struct.
+ * -EINTR if the table changed during each try.
  */
 int netlink_dump(uint16_t type, size_t head_len, netlink_reply_fn fn, void *arg);
-/* The same, also while netlink is not open. */
+/* As netlink_dump(), and works also while netlink is not open. */
 int netlink_dump_alone(uint16_t type, size_t head_len, netlink_reply_fn fn, void *arg);
 
-/* Is there an event that nobody has read?  Then the tables may be old. */
+/* True if events are pending; the tables may then be out of date. */
 bool netlink_pending(void);
 
 static inline int addr_family(const struct inaddr *addr)
@@ -58,54 +58,60 @@ static inline int addr_family(const struct inaddr *addr)
 	return addr_is_v4(addr) ? AF_INET : AF_INET6;
 }
 
-/* False unless it has the length of an address of family. */
+/* False unless the attribute has the length of an address of family. */
 bool netlink_attr_addr(const struct nlattr *attr, int family, struct inaddr *addr);
 
 /* ---- netlink_cache.c: tables --------------------------------------------------- */
 
-/* What netlink_process() is to report once the mutex is free. */
+/* An event that netlink_process() reports after it unlocks the mutex. */
 struct cache_event {
 	int ifindex;
 	enum { CACHE_NEIGH, CACHE_LINK, CACHE_ADDR } kind;
-	bool present; /* CACHE_ADDR: some link has it */
+	bool present; /* CACHE_ADDR: a link has it */
 	enum neigh_state state;
 	uint8_t mac[6];
 	struct inaddr addr;
 };
 
 void cache_init(void);
-/* Frees the entries; abandon: leaves them, after fork another thread may have been at them. */
+/*
+ * Frees the entries. abandon: does not touch them, because after fork another thread may have been
+ * changing them.
+ */
 void cache_fini(bool abandon);
 
-/* Enters a message; true when the way of packets may have changed. */
+/* Applies a message to the tables. True if it may change the route of packets. */
 bool cache_apply(struct nlmsghdr *msg);
 
-/* Between the two, what was not applied again is gone from the kernel. */
+/* Between these two calls the tables are read again; the second removes entries that were not. */
 void cache_sweep_begin(void);
 void cache_sweep_end(void);
 
-/* Events since the last call, for mem_free(); returns how many. */
+/*
+ * Takes the events since the last call; the caller frees them with mem_free(). Returns their
+ * number.
+ */
 size_t cache_take_events(struct cache_event **events);
 
 bool cache_link_running(int ifindex);
 
-/* NULL without memory: then the report is lost. */
+/* NULL without memory; the event is then lost. */
 struct cache_event *cache_add_event(int ifindex);
-/* As mem_zalloc(), with a warning. */
+/* As mem_zalloc(), and logs a warning on failure. */
 void *cache_new_entry(size_t size);
 
 /* ---- netlink_neigh.c: its part of the tables ----------------------------------- */
 
 void neigh_table_init(void);
 void neigh_apply(struct nlmsghdr *msg, uint32_t epoch);
-/* Removes what was not applied in epoch. */
+/* Removes the entries that were not seen in epoch. */
 void neigh_sweep(uint32_t epoch);
 
 /* ---- netlink_route.c ------------------------------------------------------------- */
 
-/* Under the mutex; generation: that of now. */
+/* See route_get(). generation: the current one. */
 int route_lookup(const struct route_query *query, uint32_t generation, struct route *route);
-/* Under the mutex: see route_accepts(). */
+/* See route_accepts(). */
 int route_ask_input(int ifindex, const struct inaddr *local, const struct inaddr *remote);
 void route_cache_fini(bool abandon);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of neighbours, kept by events as those of netlink_cache.c. */
+/* The table of neighbours, updated by events as those of netlink_cache.c. */
 #include <errno.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
@@ -25,11 +25,11 @@ struct neigh_entry {
 	struct inaddr addr;
 };
 
-static struct list neighs[1 << BUCKET_BITS];
+static struct list neigh_buckets[1 << BUCKET_BITS];
 
 #define entry_of(pos) container_of(pos, struct neigh_entry, entry)
 
-static void report(const struct neigh_entry *neigh)
+static void report_neigh(const struct neigh_entry *neigh)
 {
 	struct cache_event *e = cache_add_event(neigh->ifindex);
 
@@ -44,7 +44,7 @@ static struct list *neigh_bucket(int ifindex, const struct inaddr *addr)
 {
 	uint64_t h = (addr->q[0] ^ addr->q[1] ^ (uint32_t)ifindex) * 0x9e3779b97f4a7c15;
 
-	return &neighs[h >> (64 - BUCKET_BITS)];
+	return &neigh_buckets[h >> (64 - BUCKET_BITS)];
 }
 
 static struct neigh_entry *find_neigh(int ifindex, const struct inaddr *addr)
@@ -65,7 +65,7 @@ static enum neigh_state state_of(uint16_t nud)
 	return nud & NUD_FAILED ? NEIGH_FAILED : NEIGH_UNKNOWN;
 }
 
-/* Deleted entries are unknown. */
+/* A deleted entry becomes NEIGH_UNKNOWN. */
 static bool parse_neigh(struct nlmsghdr *msg, struct neigh_entry *out)
 {
 	struct nlattr *tb[NDA_MAX + 1];
@@ -75,7 +75,7 @@ static bool parse_neigh(struct nlmsghdr *msg, struct neigh_entry *out)
 		return false;
 	if ((head->ndm_flags & NTF_PROXY) || !tb[NDA_DST] ||
 	    !netlink_attr_addr(tb[NDA_DST], head->ndm_family, &out->addr))
-		return false; /* of a bridge, or an answer we give for others */
+		return false; /* a bridge's entry, or proxy ARP */
 	out->ifindex = head->ndm_ifindex;
 	out->state = msg->nlmsg_type == RTM_NEWNEIGH ? state_of(head->ndm_state) : NEIGH_UNKNOWN;
 	memset(out->mac, 0, sizeof(out->mac));
@@ -90,7 +90,7 @@ static void remove_neigh(struct neigh_entry *n)
 	if (n->state != NEIGH_UNKNOWN) {
 		n->state = NEIGH_UNKNOWN;
 		memset(n->mac, 0, sizeof(n->mac));
-		report(n);
+		report_neigh(n);
 	}
 	list_remove(&n->entry);
 	mem_free(n);
@@ -106,7 +106,7 @@ static void neigh_reply(struct nlmsghdr *msg, void *arg)
 	}
 }
 
-/* One that became known just now. */
+/* Asks the kernel for an entry that is not in the table. */
 static void ask_neigh(struct neigh_entry *n)
 {
 	struct ndmsg head = {.ndm_family = (uint8_t)addr_family(&n->addr),
@@ -115,14 +115,14 @@ static void ask_neigh(struct neigh_entry *n)
 
 	netlink_request_init(&rq, RTM_GETNEIGH, 0, &head, sizeof(head));
 	netlink_request_addr(&rq, NDA_DST, &n->addr);
-	netlink_ask(&rq, neigh_reply, n); /* on an error it stays unknown */
+	netlink_ask(&rq, neigh_reply, n); /* on error the state stays NEIGH_UNKNOWN */
 }
 
 /*
- * An event, as opposed to part of a dump, has waited: what it says has failed may be asked
- * for again since, by neigh_use(), and its end is not the end of that.
+ * Unlike a dump, an event may be old: neigh_use() may have restarted resolution after the failure
+ * that it reports, and that resolution has not ended. So the kernel is asked for the current state.
  */
-static void bring_up_to_date(const struct nlmsghdr *msg, struct neigh_entry *neigh)
+static void refresh_failed(const struct nlmsghdr *msg, struct neigh_entry *neigh)
 {
 	if (neigh->state != NEIGH_FAILED || msg->nlmsg_seq)
 		return;
@@ -136,7 +136,7 @@ void neigh_apply(struct nlmsghdr *msg, uint32_t epoch)
 
 	if (!parse_neigh(msg, &neigh))
 		return;
-	bring_up_to_date(msg, &neigh);
+	refresh_failed(msg, &neigh);
 	n = find_neigh(neigh.ifindex, &neigh.addr);
 	if (neigh.state == NEIGH_UNKNOWN) {
 		if (n)
@@ -156,11 +156,14 @@ void neigh_apply(struct nlmsghdr *msg, uint32_t epoch)
 		return;
 	n->state = neigh.state;
 	memcpy(n->mac, neigh.mac, sizeof(n->mac));
-	report(n);
+	report_neigh(n);
 }
 
-/* The entry, if it failed, is being resolved anew: report it if it fails again. */
-static void retry(int ifindex, const struct inaddr *addr)
+/*
+ * If the entry had failed, it is being resolved again: removes it, so that a new failure is
+ * reported.
+ */
+static void forget_failure(int ifindex, const struct inaddr *addr)
 {
 	struct neigh_entry *n = find_neigh(ifindex, addr);
 
@@ -173,13 +176,13 @@ static void retry(int ifindex, const struct inaddr *addr)
 void neigh_table_init(void)
 {
 	for (size_t i = 0; i < 1 << BUCKET_BITS; i++)
-		list_init(&neighs[i]);
+		list_init(&neigh_buckets[i]);
 }
 
 void neigh_sweep(uint32_t epoch)
 {
 	for (size_t i = 0; i < 1 << BUCKET_BITS; i++) {
-		list_for_each_safe(pos, &neighs[i]) {
+		list_for_each_safe(pos, &neigh_buckets[i]) {
 			if (entry_of(pos)->epoch != epoch)
 				remove_neigh(entry_of(pos));
 		}
@@ -206,10 +209,10 @@ enum neigh_state neigh_get(int ifindex, const struct inaddr *addr, uint8_t mac[6
 }
 
 /*
- * Without the privilege: nothing to the port of the discard service (RFC 863), by the
- * interface, so that the kernel finds out where it is.
+ * Without CAP_NET_ADMIN: sends an empty datagram to the discard port (RFC 863) on the interface, so
+ * that the kernel resolves the neighbour.
  */
-static int call_neighbour(int ifindex, const struct inaddr *addr)
+static int send_to_neighbour(int ifindex, const struct inaddr *addr)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET,
 				 .sin_port = htons(DISCARD),
@@ -243,9 +246,9 @@ int neigh_use(int ifindex, const struct inaddr *addr)
 	netlink_lock();
 	rc = netlink_ask(&rq, NULL, NULL);
 	if (!rc)
-		retry(ifindex, addr);
+		forget_failure(ifindex, addr);
 	netlink_unlock();
 	if (rc == -EPERM && addr_is_v4(addr) && neigh_get(ifindex, addr, mac) != NEIGH_REACHABLE)
-		rc = call_neighbour(ifindex, addr);
+		rc = send_to_neighbour(ifindex, addr);
 	return rc;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Routes: the kernel is asked for each destination, its answer is kept until
- * anything changes.  No table of routes here, no policy that could differ.
+ * Routes: the kernel is asked for each destination, and its answer is cached until any route,
+ * rule, link or address changes.  There is no routing table here that could differ.
  */
 #include <errno.h>
 #include <linux/rtnetlink.h>
@@ -13,14 +13,14 @@
 
 #define SLOTS 4096 /* a power of two */
 
-/* A query goes to one slot: the one before it is forgotten. */
+/* Each query maps to one slot and replaces the previous one there. */
 struct slot {
-	uint32_t generation; /* holds only in this one; 0: empty */
+	uint32_t generation; /* valid only in this generation; 0: empty */
 	struct route_query query;
 	struct route route;
 };
 
-static struct slot *slots; /* mapped at first use: pages become real as they are used */
+static struct slot *route_slots; /* mapped at first use; pages are allocated as they are used */
 
 static struct slot *slot_of(const struct route_query *q)
 {
@@ -30,9 +30,9 @@ static struct slot *slot_of(const struct route_query *q)
 	h = h * 31 + q->src.q[1];
 	h = h * 31 + ((uint64_t)q->mark << 32 | (uint32_t)q->oif);
 	h = (h * 31 + q->tos) * 0x9e3779b97f4a7c15;
-	if (!slots)
-		slots = mem_map(SLOTS * sizeof(*slots));
-	return slots ? &slots[(h >> 40) % SLOTS] : NULL;
+	if (!route_slots)
+		route_slots = mem_map(SLOTS * sizeof(*route_slots));
+	return route_slots ? &route_slots[(h >> 40) % SLOTS] : NULL;
 }
 
 static bool query_eq(const struct route_query *a, const struct route_query *b)
@@ -43,9 +43,9 @@ static bool query_eq(const struct route_query *a, const struct route_query *b)
 
 void route_cache_fini(bool abandon)
 {
-	if (slots && !abandon)
-		mem_unmap(slots, SLOTS * sizeof(*slots));
-	slots = NULL;
+	if (route_slots && !abandon)
+		mem_unmap(route_slots, SLOTS * sizeof(*route_slots));
+	route_slots = NULL;
 }
 
 /* ---- the kernel's answer ------------------------------------------------------- */
@@ -70,7 +70,7 @@ static int parse_type(uint8_t type, enum route_type *to)
 	case RTN_MULTICAST:
 		*to = ROUTE_MULTICAST;
 		return 0;
-	/* IPv4 answers with the error, IPv6 with a route that says so. */
+	/* For IPv4 the kernel returns the error, for IPv6 a route of this type. */
 	case RTN_UNREACHABLE:
 		return -EHOSTUNREACH;
 	case RTN_PROHIBIT:
@@ -101,7 +101,7 @@ static void parse_metrics(struct nlattr *metrics, struct route *route)
 		route->hoplimit = (uint8_t)nla_get_u32(tb[RTAX_HOPLIMIT]);
 }
 
-/* RTA_VIA: a gateway of the other family. */
+/* RTA_VIA: a gateway of the other address family. */
 static bool parse_via(struct nlattr *attr, struct inaddr *gateway)
 {
 	struct rtvia via;
@@ -144,7 +144,7 @@ static int parse_route(struct nlmsghdr *msg, struct route *route)
 		netlink_attr_addr(tb[RTA_GATEWAY], family, &route->gateway);
 	if (tb[RTA_METRICS])
 		parse_metrics(tb[RTA_METRICS], route);
-	/* A tunnel in the route, or a gateway that we cannot read, is the kernel's business. */
+	/* Only the kernel can use a route with a tunnel or with a gateway that we cannot parse. */
 	if (tb[RTA_ENCAP] || (tb[RTA_VIA] && !parse_via(tb[RTA_VIA], &route->gateway)))
 		route->type = ROUTE_OTHER;
 	return 0;
@@ -157,7 +157,7 @@ static void route_reply(struct nlmsghdr *msg, void *arg)
 	answer->error = parse_route(msg, &answer->route);
 }
 
-static int ask(const struct route_query *q, struct route *route)
+static int ask_route(const struct route_query *q, struct route *route)
 {
 	uint8_t bits = addr_is_v4(&q->dst) ? 32 : 128;
 	struct rtmsg head = {.rtm_family = (uint8_t)addr_family(&q->dst),
@@ -180,7 +180,7 @@ static int ask(const struct route_query *q, struct route *route)
 		netlink_request_u32(&rq, RTA_OIF, (uint32_t)q->oif);
 	if (q->mark)
 		netlink_request_u32(&rq, RTA_MARK, q->mark);
-	answer.route.src = q->src; /* not repeated when we gave it */
+	answer.route.src = q->src; /* the answer does not repeat it if the query has it */
 	if (addr_is_v4(&q->dst))
 		answer.route.gateway = addr_v4_any();
 	rc = netlink_ask(&rq, route_reply, &answer);
@@ -203,7 +203,7 @@ static void input_reply(struct nlmsghdr *msg, void *arg)
 			   head->rtm_type == RTN_MULTICAST;
 }
 
-/* Errors of the request, which say nothing about the sender. */
+/* Errors of the request itself, which say nothing about the sender. */
 static bool is_no_answer(int rc)
 {
 	return rc == -ENOTCONN || rc == -EAGAIN || rc == -ENOBUFS || rc == -ENOMEM || rc == -EIO ||
@@ -232,7 +232,10 @@ int route_ask_input(int ifindex, const struct inaddr *local, const struct inaddr
 int route_lookup(const struct route_query *query, uint32_t generation, struct route *route)
 {
 	struct slot *slot = slot_of(query);
-	/* What was kept may be wrong already, and what we are told may be kept too long. */
+	/*
+	 * While events are pending, a cached route may be out of date, and a new answer would be
+	 * cached for too long.
+	 */
 	bool keep = slot && !netlink_pending();
 	int rc;
 
@@ -240,11 +243,11 @@ int route_lookup(const struct route_query *query, uint32_t generation, struct ro
 		*route = slot->route;
 		return 0;
 	}
-	rc = ask(query, route);
+	rc = ask_route(query, route);
 	/*
-	 * Errors are not kept: they are rare, and a program that tries again
-	 * wants news.  Nor are routes through a link that is down: the kernel
-	 * says that it is before it stops routing there, and is silent then.
+	 * Errors are not cached: they are rare, and a program that retries wants the current state.
+	 * Neither are routes through a link that is down: the kernel reports the link down before
+	 * it stops routing there, and sends no event then.
 	 */
 	if (!rc && keep && (cache_link_running(route->ifindex) || route->type == ROUTE_LOCAL)) {
 		slot->generation = generation;
