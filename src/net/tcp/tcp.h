@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * TCP, RFC 9293: one connection, and a listener.
+ * TCP, RFC 9293: a connection, and a listener.
  *
- * Role		pure: a function of (state, segment, now, sink).  No system
- *		call, no clock, no allocation of its own, no globals.  Called by
- *		the holder of the ring that owns the connection; in tests by a
- *		simulator.
- * Lifetime	struct tcp_conn is embedded in its owner.  From ops->closed()
- *		on the protocol is finished: send buffer and what was out of
- *		order are returned, no deadline is set, nothing is sent.  What
- *		is readable stays so, as on Linux, until tcp_close() or
- *		tcp_abort(), which free it; called on a finished connection they
- *		do only that.  One of the two is called in any case, for what
- *		few connections need is freed there; the owner may free the
- *		memory after it, and when the function that called
- *		ops->closed() has returned.
+ * Role		pure: a function of (state, segment, now, sink).  No system call, no
+ *		clock, no allocation of its own, no globals.  Called by the holder
+ *		of the ring that owns the connection; in tests by a simulator.
+ * Lifetime	struct tcp_conn is embedded in its owner.  When ops->closed() is
+ *		called the protocol is finished: the send buffer and out-of-order
+ *		data are freed, no timer is set, nothing is sent.  Received data
+ *		stays readable, as on Linux, until tcp_close() or tcp_abort(), which
+ *		free it and do nothing else then.  One of the two must be called in
+ *		any case, because it frees struct tcp_rare.  After that, and after
+ *		the function that called ops->closed() has returned, the owner may
+ *		free the memory.
  * Clock	callers pass now.
- * Re-entry	callbacks must not call back into the engine for the same
- *		connection; they note what happened and act afterwards.
+ * Re-entry	callbacks must not call the engine for the same connection; they record
+ *		what happened and act afterwards.
  * Errors	-errno.
  */
 #ifndef NET_TCP_TCP_H
@@ -50,237 +48,234 @@ enum tcp_state {
 
 struct tcp_conn;
 
-/* What a connection needs from its owner and reports to it.  All required. */
+/* The functions that a connection calls in its owner. All are required. */
 struct tcp_ops {
-	void *(*alloc)(size_t size); /* send buffers; NULL when exhausted */
+	void *(*alloc)(size_t size); /* send buffers; NULL without memory */
 	/*
-	 * CLOSED was reached: error is 0 after an orderly close, else
-	 * ECONNREFUSED, ECONNRESET, ETIMEDOUT...  Once, last of all.
+	 * The connection is CLOSED: error is 0 after an orderly close, else ECONNREFUSED,
+	 * ECONNRESET, ETIMEDOUT... Called once, as the last callback.
 	 */
 	void (*closed)(struct tcp_conn *conn, int error);
 	void (*established)(struct tcp_conn *conn); /* once */
 	void (*free)(void *buffer);
 	void (*readable)(struct tcp_conn *conn); /* new data in order, or the peer's FIN */
 	/*
-	 * Send a segment now: its payload is copied before return.  Not 0: it
-	 * could not be sent (no buffer); the engine acts as if it got lost on
-	 * the wire and stops its burst.
+	 * Sends a segment now; copies the payload before it returns. Non-zero if it could not be
+	 * sent (no buffer): the engine then treats it as lost on the wire and ends the burst.
 	 */
 	int (*send)(struct tcp_conn *conn, const struct tcp_segment *seg);
 	/*
-	 * A segment of more than mss bytes: sends it in pieces of so many, the last
-	 * one perhaps smaller; see frame_train_begin() and tcp_send_train().  How many
-	 * bytes of it went out, perhaps fewer, in whole pieces.
+	 * Sends a segment of more than mss bytes in segments of mss bytes, of which the last may be
+	 * smaller; see frame_train_begin() and tcp_send_train(). Returns the number of bytes sent,
+	 * perhaps fewer, in whole segments.
 	 */
 	uint32_t (*send_train)(struct tcp_conn *conn, const struct tcp_segment *seg, uint32_t mss);
-	/* The peer announced urgent data, or it came: see tcp_recv_urgent(). */
+	/* The peer announced urgent data, or it arrived: see tcp_recv_urgent(). */
 	void (*urgent)(struct tcp_conn *conn);
-	void (*writable)(struct tcp_conn *conn); /* room in a send buffer that was full */
+	void (*writable)(struct tcp_conn *conn); /* a full send buffer has room again */
 };
 
-/* RFC 3168: as net.ipv4.tcp_ecn counts. */
+/* RFC 3168; values of net.ipv4.tcp_ecn. */
 enum tcp_ecn { TCP_ECN_NONE, TCP_ECN_ASK, TCP_ECN_ANSWER };
 
 struct tcp_config {
 	uint16_t mss;	     /* largest payload we can receive and send: MTU - 40 */
-	uint32_t rcvbuf;     /* receive buffer, bytes, at first */
-	uint32_t rcvbuf_max; /* so far it may grow by itself; less than rcvbuf: not at all */
-	uint32_t sndbuf;     /* send buffer, likewise */
+	uint32_t rcvbuf;     /* initial receive buffer, bytes */
+	uint32_t rcvbuf_max; /* limit of autotuning; less than rcvbuf: none */
+	uint32_t sndbuf;     /* initial send buffer, bytes; likewise */
 	uint32_t sndbuf_max;
 	bool nodelay;
 	bool timestamps;       /* offer RFC 7323 timestamps */
 	bool quickack;	       /* acknowledge at every tcp_flush() */
 	uint8_t ecn;	       /* enum tcp_ecn */
 	uint8_t cc_algo;       /* congestion control: tcp_cc_by_number() */
-	uint32_t window_clamp; /* largest window to offer; 0: as large as can be */
+	uint32_t window_clamp; /* largest window to offer; 0: no limit */
 };
 
-/* Fields are the engine's; upper layers use the functions below. */
+/* The fields are private to the engine; upper layers use the functions below. */
 #include "net/tcp/tcp_conn.h"
 
 /* ---- a connection ---------------------------------------------------------- */
 
-/* In CLOSED; config is copied. */
+/* The connection starts in CLOSED. config is copied. */
 void tcp_init(struct tcp_conn *conn, const struct tcp_ops *ops, const struct tcp_config *config);
 
-/* What a connection begins with; see tcp_start_of(). */
+/* The initial numbers of a connection; see tcp_start_of(). */
 struct tcp_start {
 	uint32_t iss;	    /* initial sequence number */
-	uint32_t ts_offset; /* what is added to the clock of our timestamps */
+	uint32_t ts_offset; /* offset of our timestamp clock */
 };
 
 /* Active open: sends SYN. */
 int tcp_connect(struct tcp_conn *conn, struct tcp_start start, nsec_t now);
 
 /*
- * One segment for this connection, parsed (pkt->seq, tcp_flags, off, len).
- * Consumes it unless a reason is returned: then the caller frees and counts.
- * RFC 9293 section 3.10.7.  DROP_NO_FLOW: TIME_WAIT has just ended because of
- * this SYN, which begins a new connection; it may be given to a listener.
+ * Processes a parsed segment of this connection (pkt->seq, tcp_flags, off, len) as RFC 9293 section
+ * 3.10.7 says. Consumes it unless it returns a drop reason; then the caller frees and counts it.
+ * DROP_NO_FLOW: this SYN ended TIME_WAIT and begins a new connection; pass it to a listener.
  */
 enum drop tcp_input(struct tcp_conn *conn, struct pkt *pkt, nsec_t now);
 
 /*
- * Segments of one burst, linked by next as they came (receive offload).  True: they
- * were what a stream is made of, and are consumed, at the cost of about one.  False:
- * nothing changed; give them to tcp_input(), one by one.
+ * Processes the segments of one burst, linked by next in order of arrival (receive offload). True:
+ * they were plain in-sequence data and are consumed, at about the cost of one. False: nothing
+ * changed; pass them to tcp_input() one by one.
  */
 bool tcp_input_chain(struct tcp_conn *conn, struct pkt *first, nsec_t now);
 
 /*
- * End of a burst of tcp_input() calls, or of tcp_recv() calls: sends what is
- * due now (data, acknowledgements, window updates).  Cheap when nothing is.
- * True: an acknowledgement waits for more segments of a stream.  Call it again as
- * soon as it was looked for them, whether any came or not; or tcp_acknowledge(), if
- * nobody is going to look.
+ * Call after a burst of tcp_input() or tcp_recv() calls: sends what is due now (data,
+ * acknowledgements, window updates). Cheap if nothing is due. True: an acknowledgement is delayed
+ * in the hope of more segments. Then poll the ring once and call tcp_flush() again, whether
+ * segments arrived or not; or call tcp_acknowledge() if no thread will poll.
  */
 bool tcp_flush(struct tcp_conn *conn, nsec_t now);
-/* Sends an acknowledgement that is owed, whatever could be gained by waiting. */
+/* Sends an owed acknowledgement without further delay. */
 void tcp_acknowledge(struct tcp_conn *conn, nsec_t now);
 
-#define TCP_SEND_OOB 2u	 /* MSG_OOB: the last byte is urgent */
-#define TCP_SEND_MORE 1u /* MSG_MORE: more will follow, hold back a partial segment */
+#define TCP_SEND_OOB 2u	 /* MSG_OOB: the last byte is urgent data */
+#define TCP_SEND_MORE 1u /* MSG_MORE: more data follows, hold back a partial segment */
 
 /*
- * Queues and sends what Nagle, congestion and the peer's window let through.
- * Bytes queued (may be fewer than given), or -EAGAIN (buffer full or not yet
- * connected), -EPIPE (shut down), -ENOTCONN, or the error the connection died of (reported once).
+ * Queues data and sends what Nagle, congestion control and the peer's window allow. Returns the
+ * bytes queued (perhaps fewer than given), or -EAGAIN (buffer full or not yet connected), -EPIPE
+ * (shut down), -ENOTCONN, or the error that ended the connection (reported once).
  */
 ssize_t tcp_send(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, unsigned flags,
 		 nsec_t now);
 
 /*
- * Copies in-order data out and frees what was read, or leaves it with peek.
- * Bytes; 0 at the end of the stream; -EAGAIN when there is nothing yet; -ENOTCONN; or the error the
- * connection died of (reported once, after the data).  May send a window update.
+ * Copies in-order data to iov and consumes it, or with peek leaves it. Returns the bytes copied; 0
+ * at the end of the stream; -EAGAIN if nothing has arrived; -ENOTCONN; or the error that ended the
+ * connection (reported once, after the data). May send a window update.
  */
 ssize_t tcp_recv(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, bool peek, nsec_t now);
 
 /*
- * SO_PEEK_OFF: the next tcp_peek() begins so many bytes behind what was read, each further
- * one behind the one before; negative: that is over.  0 or -ENOMEM.
+ * SO_PEEK_OFF: the next tcp_peek() begins offset bytes after the last byte read, and each further
+ * one where the previous one ended. Negative: turns this off. 0 or -ENOMEM.
  */
 int tcp_set_peek_offset(struct tcp_conn *conn, int offset);
-/* -1: there is none. */
+/* The current peek offset, or -1. */
 int tcp_peek_offset(const struct tcp_conn *conn);
 /*
- * As tcp_recv() with peek, where there is an offset; at most most bytes.  iov NULL: they
- * are not copied.
+ * As tcp_recv() with peek, from the peek offset if there is one; at most most bytes. iov NULL:
+ * copies nothing.
  */
 ssize_t tcp_peek(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, uint32_t most);
 
 /*
- * Urgent data as Linux has it: one byte, out of band, unless SO_OOBINLINE.  1, or
- * -EINVAL (none, read already, or in line), -EAGAIN (announced, not here), 0 (nor
- * will it come).  tcp_recv() stops in front of it and goes on behind it.
+ * Reads urgent data as Linux does: one byte, out of band unless SO_OOBINLINE is set. Returns 1;
+ * -EINVAL (none, already read, or inline); -EAGAIN (announced, not received); 0 (it will not
+ * arrive). tcp_recv() stops before this byte and continues after it.
  */
 int tcp_recv_urgent(struct tcp_conn *conn, uint8_t *byte, bool peek);
 bool tcp_urgent_here(const struct tcp_conn *conn); /* POLLPRI */
 bool tcp_at_mark(const struct tcp_conn *conn);	   /* SIOCATMARK */
 void tcp_set_oobinline(struct tcp_conn *conn, bool on);
 
-/* Bytes that tcp_recv() would give. */
+/* The number of bytes that tcp_recv() would return. */
 uint32_t tcp_readable_bytes(const struct tcp_conn *conn);
-/* TCP_INQ: what came and was not read; the end of the stream counts as one. */
+/* TCP_INQ: bytes received and not read; the end of the stream counts as one. */
 uint32_t tcp_unread(const struct tcp_conn *conn);
-/* Bytes that tcp_send() would take. */
+/* The number of bytes that tcp_send() would accept. */
 uint32_t tcp_writable_bytes(const struct tcp_conn *conn);
-/* tcp_send() left so little room that ops->writable() will tell when there is more. */
+/* True if the send buffer is so full that ops->writable() will report room. */
 bool tcp_is_full(const struct tcp_conn *conn);
-/* POLLOUT, as Linux has it: much room, and little that was not sent yet. */
+/* POLLOUT as on Linux: enough room, and not too much unsent data. */
 bool tcp_is_writable(const struct tcp_conn *conn);
 /* Bytes sent or queued and not acknowledged (SIOCOUTQ). */
 uint32_t tcp_unacked_bytes(const struct tcp_conn *conn);
 
 /*
- * No more data will be sent: FIN behind what is queued.  -ENOTCONN.  In SYN_SENT
- * it gives up: ops->closed(ECONNRESET).
+ * Sends FIN after the queued data. 0 or -ENOTCONN. In SYN_SENT it aborts the connection:
+ * ops->closed(ECONNRESET).
  */
 int tcp_shutdown(struct tcp_conn *conn, nsec_t now);
 
 /*
- * SHUT_RD, as Linux has it: a read that finds nothing says it is the end, what arrives
- * can be read all the same.  Only when our side has said FIN, too, it is refused (RST).
+ * SHUT_RD as on Linux: a read without data returns the end of the stream, and data that arrives can
+ * still be read. Data is refused with RST only after our side has also sent FIN.
  */
 void tcp_shutdown_read(struct tcp_conn *conn);
 
 /*
- * The program closed the socket: FIN, or RST when data was left unread (RFC
- * 2525 2.17).  The connection lives on until ops->closed().
+ * The program closed the socket: sends FIN, or RST if data was left unread (RFC 2525 2.17). The
+ * connection exists until ops->closed().
  */
 void tcp_close(struct tcp_conn *conn, nsec_t now);
 
-/* RST at once, then ops->closed(error). */
+/* Sends RST, then calls ops->closed(error). */
 void tcp_abort(struct tcp_conn *conn, int error, nsec_t now);
 
 /*
- * The process ends, and nobody will be there for the answer to its SYN: in SYN_SENT the
- * peer is reset now, in case it has answered.  Nothing in other states.
+ * The process exits and cannot process the answer to its SYN. In SYN_SENT sends RST in case the
+ * peer has answered; does nothing in other states.
  */
 void tcp_reset_syn(struct tcp_conn *conn, nsec_t now);
 
-/* The network says it cannot be reached: fatal only while connecting. */
+/* The network reports the peer unreachable; fatal only during connection setup. */
 void tcp_unreachable(struct tcp_conn *conn, int error, nsec_t now);
 
 /*
- * The path carries IP packets of so many bytes at most.  As an ICMP message says:
- * then ask tcp_icmp_is_ours() first, with the sequence number it quotes (RFC 5927
- * section 4.1).  Or as a new route says, which may raise it.
+ * Sets the path MTU, the largest IP packet in bytes. For a value from an ICMP message first ask
+ * tcp_icmp_is_ours() with the sequence number that it quotes (RFC 5927 section 4.1). A value from a
+ * new route may also raise the MTU.
  */
 void tcp_path_mtu(struct tcp_conn *conn, uint32_t mtu, nsec_t now);
 /*
- * There is a way to the peer again, after a time in which what was sent went nowhere: it
- * is sent now, not when the next timeout is due.
+ * The peer has a route again after a time in which all segments were lost: retransmits now and not
+ * at the next timeout.
  */
 void tcp_way_found(struct tcp_conn *conn, nsec_t now);
 bool tcp_icmp_is_ours(const struct tcp_conn *conn, uint32_t seq);
 
 /*
- * The error the connection died of, which tcp_send() or tcp_recv() would report;
- * 0 when there is none or it was reported.  Counts as reported.
+ * The error that ended the connection, which tcp_send() or tcp_recv() would report; 0 if there is
+ * none or it was reported. This call counts as the report.
  */
 int tcp_take_error(struct tcp_conn *conn);
 
-/* When tcp_timer() must be called at the latest; NSEC_NEVER. */
+/* The time at which tcp_timer() must be called at the latest, or NSEC_NEVER. */
 nsec_t tcp_deadline(const struct tcp_conn *conn);
-/* Acts on every timer that is due; harmless when early. */
+/* Runs every timer that is due; does nothing when called early. */
 void tcp_timer(struct tcp_conn *conn, nsec_t now);
 
-/* Options.  now: an effect at once, such as data that Nagle held back. */
+/* Options. Those with now may send at once, such as data that Nagle held back. */
 void tcp_set_nodelay(struct tcp_conn *conn, bool on, nsec_t now);
 void tcp_set_cork(struct tcp_conn *conn, bool on, nsec_t now);
 void tcp_set_quickack(struct tcp_conn *conn, bool on, nsec_t now);
-/* The program chose a size: it does not change by itself any more. */
+/* The program sets the size, which turns autotuning off. */
 void tcp_set_rcvbuf(struct tcp_conn *conn, uint32_t bytes);
 void tcp_set_sndbuf(struct tcp_conn *conn, uint32_t bytes);
 void tcp_set_keepalive(struct tcp_conn *conn, const struct tcp_keepalive *keepalive, nsec_t now);
 void tcp_set_user_timeout(struct tcp_conn *conn, nsec_t timeout); /* 0: none */
 /*
- * How often data, a FIN or a window probe is repeated for a program that has left
- * (net.ipv4.tcp_orphan_retries); 0: TCP_ORPHAN_RETRIES.  Of the process, written before it has
- * connections.
+ * The number of retransmissions of data, FIN or window probe after the program closed the socket
+ * (net.ipv4.tcp_orphan_retries); 0: TCP_ORPHAN_RETRIES. Global to the process; set before the first
+ * connection.
  */
 extern uint8_t tcp_orphan_retries;
 void tcp_set_syn_retries(struct tcp_conn *conn, uint8_t retries); /* 0: the default */
-/* TCP_LINGER2: seconds in FIN_WAIT_2 once the program has left; -1: none at all, reset. */
+/* TCP_LINGER2: seconds in FIN_WAIT_2 after the program closed the socket; -1: no wait, reset. */
 void tcp_set_linger2(struct tcp_conn *conn, int seconds);
-/* TCP_NOTSENT_LOWAT: bytes not sent yet that are enough; 0: any number. */
+/* TCP_NOTSENT_LOWAT: limit of unsent bytes; 0: no limit. */
 void tcp_set_notsent_lowat(struct tcp_conn *conn, uint32_t bytes);
-/* TCP_WINDOW_CLAMP; 0: none.  What was offered stays so. */
+/* TCP_WINDOW_CLAMP; 0: none. Does not shrink the window already offered. */
 void tcp_set_window_clamp(struct tcp_conn *conn, uint32_t bytes);
-/* The largest window it can have, now or when it grew. */
+/* The largest window that can be offered, now or after autotuning. */
 uint32_t tcp_window_max(const struct tcp_conn *conn);
-/* TCP_MAXSEG: of a full segment, as of now. */
+/* TCP_MAXSEG: the current payload size of a full segment. */
 uint32_t tcp_maxseg(const struct tcp_conn *conn);
-/* SO_MAX_PACING_RATE; 0: as fast as can be. */
+/* SO_MAX_PACING_RATE; 0: no pacing. */
 void tcp_set_pacing(struct tcp_conn *conn, uint64_t bytes_per_sec, nsec_t now);
 void tcp_set_congestion(struct tcp_conn *conn, int number); /* tcp_cc_by_number() */
 
 /*
- * struct tcp_info of <linux/tcp.h>.  Segments in flight are bytes divided by their
- * size; tcpi_delivery_rate is that of the last round trip that carried ten segments
- * or more.  Not known, and 0: fackets, last_ack_sent, TCPI_OPT_ECN_SEEN, whether the
- * program limited the rate; reordering is what RACK begins with.
+ * Fills struct tcp_info of <linux/tcp.h>. Segments in flight are bytes divided by the segment size;
+ * tcpi_delivery_rate is that of the last round trip with ten segments or more. These are unknown
+ * and 0: fackets, last_ack_sent, TCPI_OPT_ECN_SEEN, whether the rate was limited by the program;
+ * reordering is RACK's initial value.
  */
 struct tcp_info;
 void tcp_get_info(const struct tcp_conn *conn, struct tcp_info *info, nsec_t now);
@@ -292,33 +287,32 @@ struct tcp_synreq;
 
 struct tcp_listener_ops {
 	/*
-	 * A handshake is complete.  The owner makes a connection with
-	 * tcp_init_passive(conn, ops, config, req) and then passes pkt (the ACK,
-	 * perhaps with data) to tcp_input(); the listener forgets req on return.
-	 * Consumes pkt when it returns 0; otherwise (no memory, accept queue full) the
-	 * peer is left to retransmit.
+	 * A handshake is complete. The owner creates a connection with tcp_init_passive(conn, ops,
+	 * config, req) and then passes pkt (the ACK, perhaps with data) to tcp_input(); the
+	 * listener frees req after this returns. Consumes pkt if it returns 0; otherwise (no
+	 * memory, accept queue full) the peer must retransmit.
 	 */
 	int (*accept)(struct tcp_listener *l, const struct tcp_synreq *req, struct pkt *pkt,
 		      nsec_t now);
 	void *(*alloc)(size_t size);
-	/* A handshake begins; its SYN-ACK was not sent yet.  NULL: the owner needs not know. */
+	/* A handshake begins; its SYN-ACK is not sent yet. May be NULL. */
 	void (*began)(struct tcp_listener *l, struct tcp_synreq *req);
-	/* It is over, one way or another; req is freed next.  NULL likewise. */
+	/* A handshake ends, with or without success; req is freed next. May be NULL. */
 	void (*ended)(struct tcp_listener *l, struct tcp_synreq *req);
 	void (*free)(void *ptr);
-	/* Has the accept queue room?  A SYN is dropped otherwise.  NULL: always. */
+	/* True if the accept queue has room; otherwise SYNs are dropped. NULL: always. */
 	bool (*has_room)(struct tcp_listener *l);
-	/* A segment to the peer of pkt or (timer) of req; addresses as seen locally. */
+	/* Sends a segment to the remote endpoint; addresses as seen locally. */
 	int (*send)(struct tcp_listener *l, const struct endpoint *local,
 		    const struct endpoint *remote, const struct tcp_segment *seg);
-	/* What a connection of this pair begins with: tcp_start_of(). */
+	/* The initial numbers for this pair of endpoints: tcp_start_of(). */
 	struct tcp_start (*start)(struct tcp_listener *l, const struct endpoint *local,
 				  const struct endpoint *remote, nsec_t now);
 };
 
 /*
- * A handshake not yet complete: all that is spent on a SYN.  About 128 bytes.
- * Kept in a hash table of the listener, by the pair of endpoints.
+ * An incomplete handshake: all the memory that a SYN costs. About 128 bytes. In a hash table of the
+ * listener, by the pair of endpoints.
  */
 struct tcp_synreq {
 	struct list link; /* hash chain */
@@ -335,12 +329,12 @@ struct tcp_synreq {
 	uint32_t ts_recent;
 	uint8_t retries;
 	bool ecn;
-	bool acked;	/* it is complete, but data is waited for */
-	bool expected;	/* the owner's, false at first: its frames have a way of their own */
+	bool acked;	/* complete, but waiting for data (TCP_DEFER_ACCEPT) */
+	bool expected;	/* for the owner, initially false: its frames are steered separately */
 	uint8_t wscale; /* ours, as offered */
 	uint16_t wnd;	/* ours, as offered */
 	uint32_t ts_offset;
-	nsec_t created; /* NSEC_NEVER: by a cookie, nobody knows */
+	nsec_t created; /* NSEC_NEVER: unknown, made from a cookie */
 	nsec_t deadline;
 };
 
@@ -351,58 +345,59 @@ _Static_assert(sizeof(struct tcp_synreq) <= 128, "all that is spent on a SYN");
 struct tcp_listener {
 	const struct tcp_listener_ops *ops;
 	struct tcp_config config;
-	unsigned backlog; /* bound of pending handshakes */
-	/* The owner sets them after tcp_listener_init(), whenever he likes. */
-	const uint8_t *cookie_secret; /* 16 bytes: cookies when the backlog is full; NULL: none */
-	uint32_t syn_rate;	      /* most new handshakes a second; 0: any number */
-	uint8_t syn_ack_retries;      /* 0: the default */
-	unsigned defer; /* TCP_DEFER_ACCEPT: data is waited for, so many SYN-ACKs long */
+	unsigned backlog; /* limit of pending handshakes */
+	/* The owner may set these at any time after tcp_listener_init(). */
+	const uint8_t
+		*cookie_secret;	 /* 16 bytes: send cookies when the backlog is full; NULL: never */
+	uint32_t syn_rate;	 /* limit of new handshakes per second; 0: none */
+	uint8_t syn_ack_retries; /* 0: the default */
+	unsigned defer;		 /* TCP_DEFER_ACCEPT: wait for data for this many SYN-ACKs */
 
 	unsigned pending;
-	nsec_t cookies_until; /* one may be out until then */
-	nsec_t syn_at;	      /* the next SYN would come then if they came evenly */
+	nsec_t cookies_until; /* a cookie may be valid until then */
+	nsec_t syn_at;	      /* rate limit: earliest time of the next SYN at an even rate */
 	struct list buckets[TCP_SYN_BUCKETS];
 	struct list ages;
-	nsec_t next; /* no deadline of a handshake is before it */
+	nsec_t next; /* no handshake has an earlier deadline */
 };
 
 void tcp_listener_init(struct tcp_listener *l, const struct tcp_listener_ops *ops,
 		       const struct tcp_config *config, unsigned backlog);
-/* Is it of a handshake of this listener? */
+/* True if pkt belongs to a handshake of this listener. */
 bool tcp_listener_knows(struct tcp_listener *l, const struct pkt *pkt);
-/* Calls fn for each handshake that is not complete. */
+/* Calls fn for each incomplete handshake. */
 void tcp_listener_each(struct tcp_listener *l,
 		       void (*fn)(struct tcp_listener *l, struct tcp_synreq *req));
-/* Ends every handshake; their peers are reset. */
+/* Ends every handshake and resets the peers. */
 void tcp_listener_fini(struct tcp_listener *l);
 
 /*
- * A segment for the listener's address that belongs to no connection: SYN, the
- * ACK of a handshake, or stray.  Consumes pkt when it returns DROP_NONE.
- * Stray segments are answered with RST as RFC 9293 3.10.7.2 says.
+ * Processes a segment for the listener's address that belongs to no connection: a SYN, the ACK of a
+ * handshake, or a stray segment. Consumes pkt if it returns DROP_NONE. Stray segments are answered
+ * with RST as RFC 9293 3.10.7.2 says.
  */
 enum drop tcp_listener_input(struct tcp_listener *l, struct pkt *pkt, nsec_t now);
 nsec_t tcp_listener_deadline(const struct tcp_listener *l);
-/* Retransmits SYN-ACK, expires old handshakes. */
+/* Retransmits SYN-ACKs and expires old handshakes. */
 void tcp_listener_timer(struct tcp_listener *l, nsec_t now);
 
-/* Turns a completed handshake into a connection in SYN_RECEIVED. */
+/* Creates a connection in SYN_RECEIVED from a completed handshake. */
 void tcp_init_passive(struct tcp_conn *conn, const struct tcp_ops *ops,
 		      const struct tcp_config *config, const struct tcp_synreq *req, nsec_t now);
 
-/* As ops->send_train(), for an owner who knows no better: piece by piece by ops->send(). */
+/* A default for ops->send_train(): calls ops->send() for each segment. */
 uint32_t tcp_send_train(struct tcp_conn *conn, const struct tcp_segment *seg, uint32_t mss);
 
-/* Does this segment ask for a new connection? */
+/* True if this segment asks for a new connection. */
 bool tcp_opens(const struct pkt *pkt);
 
-/* The RST that answers a segment nobody wants (RFC 9293 3.10.7.1); false: none due. */
+/* Builds the RST for a segment without a connection (RFC 9293 3.10.7.1); false if none is due. */
 bool tcp_reset_for(const struct pkt *pkt, struct tcp_segment *rst);
 
 /*
- * RFC 6528 and RFC 7323 section 5.4.  Of one secret, and with now of the host's monotonic
- * clock, a later connection of the pair begins above an earlier one, whichever process had
- * that: it is not taken for an old duplicate by a peer in TIME_WAIT.
+ * Initial numbers as in RFC 6528 and RFC 7323 section 5.4. With the same secret, and with now from
+ * the host's monotonic clock, a later connection of the same pair starts above an earlier one, in
+ * any process. A peer in TIME_WAIT therefore does not take it for an old duplicate.
  */
 struct tcp_start tcp_start_of(const uint8_t secret[16], const struct endpoint *local,
 			      const struct endpoint *remote, nsec_t now);
