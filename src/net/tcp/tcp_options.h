@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * TCP options: RFC 9293 section 3.1 (end, no-op, MSS), RFC 7323 (window scale,
- * timestamps), RFC 2018 (SACK permitted, SACK).
+ * TCP options: RFC 9293 section 3.1 (end, no-op, MSS), RFC 7323 (window scale, timestamps),
+ * RFC 2018 (SACK permitted, SACK).
  *
- * Role		pure functions of bytes; what they read is never trusted.
+ * Role		pure functions of bytes; received options are untrusted.
  */
 #ifndef NET_TCP_TCP_OPTIONS_H
 #define NET_TCP_TCP_OPTIONS_H
@@ -14,12 +14,12 @@
 
 #define TCP_MSS_DEFAULT_V4 536u /* RFC 9293 section 3.7.1 */
 #define TCP_WSCALE_MAX 14	/* RFC 7323 section 2.3 */
-#define TCP_SACK_BLOCKS 4	/* what fits 40 bytes of options */
+#define TCP_SACK_BLOCKS 4	/* as many as fit in 40 bytes of options */
 #define TCP_OPT_TIMESTAMPS 12	/* with padding */
 
 struct tcp_range {
 	uint32_t start;
-	uint32_t end; /* first byte behind it */
+	uint32_t end; /* the first byte after it */
 };
 
 struct tcp_options {
@@ -33,15 +33,15 @@ struct tcp_options {
 	struct tcp_range sack[TCP_SACK_BLOCKS];
 };
 
-/* Unknown options are skipped.  False when one overruns or is too short. */
+/* Skips unknown options. False if an option is too long or too short. */
 bool tcp_options_parse(struct tcp_options *opt, const uint8_t *p, size_t len);
 
 /*
- * Writers append at p and return the bytes written, a multiple of four.  For a
- * SYN: mss, and what of wscale, sack_permitted and timestamps is set.
+ * Writers append at p and return the bytes written, a multiple of four. For a SYN: writes mss, and
+ * those of wscale, sack_permitted and timestamps that are set.
  */
 size_t tcp_options_write_syn(uint8_t *p, const struct tcp_options *opt);
-/* As many of n blocks as fit in room bytes; 0 when none does. */
+/* Writes as many of n blocks as fit in room bytes; returns 0 if none does. */
 size_t tcp_options_write_sack(uint8_t *p, size_t room, const struct tcp_range *block, unsigned n);
 
 static inline uint32_t load_be32(const uint8_t *p)
@@ -72,8 +72,8 @@ static inline size_t tcp_options_write_timestamps(uint8_t *p, uint32_t tsval, ui
 }
 
 /*
- * The form nearly every data segment has: no-op, no-op, timestamps and nothing
- * else (RFC 7323 appendix A).
+ * True for the options of nearly every data segment: no-op, no-op, timestamps and nothing else (RFC
+ * 7323 appendix A).
  */
 static inline bool tcp_options_only_timestamps(const uint8_t *p, size_t len)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sequence numbers and timestamps: 32 bits, compared modulo 2^32 (RFC 9293
- * section 3.4, RFC 7323 section 5.2).  Valid for distances below 2^31.
+ * Sequence numbers and timestamps: 32 bits, compared modulo 2^32 (RFC 9293 section 3.4, RFC 7323
+ * section 5.2).  Valid for distances below 2^31.
  */
 #ifndef NET_TCP_TCP_SEQ_H
 #define NET_TCP_TCP_SEQ_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Send buffer: a ring of bytes that were queued and not yet acknowledged.  It
- * starts small, doubles while it has to, and is given back when it is idle.
+ * Send buffer: a ring of bytes that are queued and not yet acknowledged.  It starts small, doubles
+ * as necessary, and is freed when idle.
  *
  * Role		whoever holds the connection.  One per struct tcp_conn, embedded.
- * Lifetime	zero-initialised is empty; tcp_sndbuf_fini() gives the memory
- *		back.  Memory comes from the owner's alloc and free.
+ * Lifetime	zero-initialised is empty; tcp_sndbuf_fini() frees the memory, which
+ *		comes from the owner's alloc and free.
  */
 #ifndef NET_TCP_TCP_SNDBUF_H
 #define NET_TCP_TCP_SNDBUF_H
@@ -16,10 +16,10 @@
 
 #include "net/frame.h"
 
-#define TCP_SNDBUF_FIRST 4096u /* bytes of the first ring */
+#define TCP_SNDBUF_FIRST 4096u /* initial size in bytes */
 
 struct tcp_sndbuf {
-	uint8_t *data; /* NULL when size is 0 */
+	uint8_t *data; /* NULL if size is 0 */
 	uint32_t size; /* a power of two, or 0 */
 	uint32_t head; /* offset of the oldest byte, below size */
 	uint32_t len;  /* bytes held */
@@ -28,23 +28,23 @@ struct tcp_sndbuf {
 struct tcp_ops;
 
 /*
- * Makes room for want more bytes as far as limit (bytes in all) lets it.
- * Returns how many fit now, perhaps less than want when memory is short.
+ * Makes room for want more bytes, up to limit bytes in total. Returns how many fit now, perhaps
+ * less than want if memory is short.
  */
 uint32_t tcp_sndbuf_reserve(struct tcp_sndbuf *sb, const struct tcp_ops *ops, uint32_t want,
 			    uint32_t limit);
 
 /*
- * Appends len bytes that were reserved, gathered from iov, which may be the program's
- * memory: false, and nothing is appended, if not all of it can be read.
+ * Appends len reserved bytes, gathered from iov, which may be memory of the program. False, and
+ * nothing is appended, if part of it cannot be read.
  */
 bool tcp_sndbuf_append(struct tcp_sndbuf *sb, const struct iovec *iov, int iovcnt, uint32_t len);
 
-/* Points seg at len bytes that begin offset bytes behind the oldest. */
+/* Points seg at the len bytes that begin offset bytes after the oldest. */
 void tcp_sndbuf_parts(const struct tcp_sndbuf *sb, uint32_t offset, uint32_t len,
 		      struct tcp_segment *seg);
 
-/* The oldest len bytes were acknowledged. */
+/* Removes the oldest len bytes, which were acknowledged. */
 static inline void tcp_sndbuf_consume(struct tcp_sndbuf *sb, uint32_t len)
 {
 	sb->head = (sb->head + len) & (sb->size - 1);

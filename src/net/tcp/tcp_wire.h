@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The TCP header as it lies in a frame (RFC 9293 section 3.1).
+ * Access to the TCP header in a frame (RFC 9293 section 3.1).
  *
- * Role		pure functions of bytes of a packet that frame_parse() accepted:
- *		the fixed header is known to be there.
+ * Role		pure functions of bytes of a packet that frame_parse() accepted, so the
+ *		fixed header is present.
  */
 #ifndef NET_TCP_TCP_WIRE_H
 #define NET_TCP_TCP_WIRE_H
@@ -36,7 +36,7 @@ static inline uint16_t tcp_wire_window(const struct pkt *pkt)
 	return load_be16(tcp_wire_header(pkt) + 14);
 }
 
-/* RFC 3168 section 5: the two bits of the IP header. */
+/* The ECN field of the IP header, RFC 3168 section 5. */
 enum { ECN_NONE, ECN_ECT1, ECN_ECT0, ECN_CE };
 
 static inline uint8_t tcp_wire_ecn(const struct pkt *pkt)
@@ -56,7 +56,7 @@ static inline const uint8_t *tcp_wire_options(const struct pkt *pkt)
 	return tcp_wire_header(pkt) + TCP_HDR;
 }
 
-/* Between the fixed header and the payload, which nothing has been cut off yet. */
+/* The length between fixed header and payload, before any payload was trimmed. */
 static inline uint32_t tcp_wire_options_len(const struct pkt *pkt)
 {
 	return pkt->off - pkt->l4 - TCP_HDR;

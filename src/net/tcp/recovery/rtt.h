@@ -12,9 +12,9 @@
 #include "base/clock.h"
 
 #define RTT_INITIAL_RTO (1 * NSEC_PER_SEC)  /* RFC 6298 (2.1) */
-#define RTT_FALLBACK_RTO (3 * NSEC_PER_SEC) /* RFC 6298 (5.7): the SYN was repeated */
-#define RTT_MIN_RTO (200 * NSEC_PER_MSEC)   /* as Linux; (2.4) would have a second */
-#define RTT_MAX_RTO (120 * NSEC_PER_SEC)    /* as Linux; (2.5) asks for 60 at least */
+#define RTT_FALLBACK_RTO (3 * NSEC_PER_SEC) /* RFC 6298 (5.7): the SYN was retransmitted */
+#define RTT_MIN_RTO (200 * NSEC_PER_MSEC)   /* as Linux; (2.4) says one second */
+#define RTT_MAX_RTO (120 * NSEC_PER_SEC)    /* as Linux; (2.5) says at least 60 */
 
 struct rtt {
 	nsec_t srtt; /* 0 until the first sample */
@@ -25,10 +25,10 @@ struct rtt {
 
 void rtt_init(struct rtt *rtt);
 
-/* Feed one sample.  Never call it for a retransmitted segment (Karn). */
+/* Adds a sample. Never call it for a retransmitted segment (Karn). */
 void rtt_sample(struct rtt *rtt, nsec_t sample);
 
-/* The timer fired: double the timeout, keep the estimate. */
+/* The timer expired: doubles the timeout and keeps the estimate. */
 void rtt_backoff(struct rtt *rtt);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Congestion control: how many bytes may be in the network (RFC 5681).
+ * Congestion control: how many bytes may be in flight (RFC 5681).
  *
- * Role		pure; whoever holds the connection.  One per struct tcp_conn,
- *		embedded.  When losses are detected and what is sent again is
- *		tcp_loss.c's business; here is only what they cost.
+ * Role		pure; whoever holds the connection.  One per struct tcp_conn, embedded.
+ *		tcp_loss.c detects losses and retransmits; this module computes
+ *		only their effect on the window.
  * Clock	callers pass now and round trips.
  */
 #ifndef NET_TCP_RECOVERY_TCP_CC_H
@@ -20,46 +20,49 @@
 
 struct tcp_cc;
 
-/* One algorithm.  The null table (tcp_cc_none) keeps the window wide open. */
+/* An algorithm. The null table (tcp_cc_none) does not limit the window. */
 struct tcp_cc_ops {
-	/* bytes were acknowledged above ssthresh: congestion avoidance. */
+	/* Congestion avoidance: bytes were acknowledged above ssthresh. */
 	void (*avoid)(struct tcp_cc *cc, uint32_t bytes, nsec_t srtt, nsec_t now);
-	/* A round trip, measured before there is an ssthresh; una was acknowledged, nxt comes next. */
+	/*
+	 * A round trip was measured before there is an ssthresh; una was acknowledged, nxt is sent
+	 * next.
+	 */
 	void (*sampled)(struct tcp_cc *cc, uint32_t una, uint32_t nxt, nsec_t rtt);
-	/* What ssthresh becomes when a loss is found with flight bytes out. */
+	/* Returns the new ssthresh after a loss with flight bytes in flight. */
 	uint32_t (*ssthresh)(struct tcp_cc *cc, uint32_t flight);
-	/* What was learnt of the path does not count any more: a timeout. */
+	/* Resets the state of the path after a timeout. */
 	void (*forget)(struct tcp_cc *cc);
-	const char *name; /* as TCP_CONGESTION has it */
+	const char *name; /* as in TCP_CONGESTION */
 };
 
 extern const struct tcp_cc_ops tcp_cc_cubic; /* RFC 9438 with RFC 9406 */
 extern const struct tcp_cc_ops tcp_cc_newreno;
 extern const struct tcp_cc_ops tcp_cc_none;
 
-/* Of a number as VMA_TCP_CC_ALGO has it; NewReno for an unknown one. */
+/* The algorithm for a value of VMA_TCP_CC_ALGO; NewReno for an unknown one. */
 const struct tcp_cc_ops *tcp_cc_by_number(int number);
-/* The number of a name; -1. */
+/* The number of a name, or -1. */
 int tcp_cc_number_of(const char *name);
 
-/* Congestion avoidance of CUBIC; times in msec, they wrap around. */
+/* Congestion avoidance of CUBIC; times in msec, modulo 2^32. */
 struct tcp_cubic {
-	uint32_t w_max;	 /* bytes: where the last congestion was; 0: none is known */
-	uint32_t w_est;	 /* bytes: what NewReno would have */
-	uint32_t prior;	 /* bytes: cwnd before the last congestion; w_est is above: alpha is 1 */
+	uint32_t w_max;	 /* bytes: window at the last congestion; 0: none known */
+	uint32_t w_est;	 /* bytes: the window that NewReno would have */
+	uint32_t prior;	 /* bytes: cwnd before the last congestion; if w_est is above, alpha is 1 */
 	uint32_t credit; /* bytes acknowledged since w_est last grew */
-	uint32_t epoch;	 /* when it began; 0: it has not */
-	uint32_t seen;	 /* the last avoid() */
-	uint32_t k;	 /* from epoch to w_max */
+	uint32_t epoch;	 /* its start; 0: not started */
+	uint32_t seen;	 /* time of the last avoid() */
+	uint32_t k;	 /* time from epoch to w_max */
 };
 
-/* The first slow start of CUBIC: RFC 9406.  Times in usec. */
+/* The initial slow start of CUBIC: RFC 9406. Times in usec. */
 struct tcp_hystart {
 	uint32_t round_end;
 	uint32_t rtt_min;  /* of this round */
-	uint32_t last_min; /* of the one before; 0: there was none */
-	uint32_t css_base; /* what made it conservative; 0: it is not */
-	uint8_t samples;   /* of this round; saturates */
+	uint32_t last_min; /* of the previous round; 0: none */
+	uint32_t css_base; /* RTT at the start of conservative slow start; 0: not in it */
+	uint8_t samples;   /* in this round; saturates */
 	uint8_t css_rounds;
 };
 
@@ -77,16 +80,16 @@ struct tcp_cc {
 
 void tcp_cc_init(struct tcp_cc *cc, const struct tcp_cc_ops *ops, uint32_t mss);
 
-/* Another algorithm goes on with the window there is. */
+/* Switches to another algorithm and keeps the window. */
 void tcp_cc_switch(struct tcp_cc *cc, const struct tcp_cc_ops *ops);
 
-/* Segments have another size. */
+/* The segment size changed. */
 void tcp_cc_set_mss(struct tcp_cc *cc, uint32_t mss);
 
-/* bytes of new data were acknowledged while flight (with them) was out. */
+/* bytes of new data were acknowledged while flight bytes (including them) were in flight. */
 void tcp_cc_acked(struct tcp_cc *cc, uint32_t bytes, uint32_t flight, nsec_t srtt, nsec_t now);
 
-/* Something sent took so long to be acknowledged. */
+/* A round trip was measured. */
 static inline void tcp_cc_sampled(struct tcp_cc *cc, uint32_t una, uint32_t nxt, nsec_t rtt)
 {
 	if (cc->ssthresh == TCP_CC_INFINITE)
@@ -96,10 +99,10 @@ static inline void tcp_cc_sampled(struct tcp_cc *cc, uint32_t una, uint32_t nxt,
 /* Fast recovery begins (RFC 6675 section 5, step 4.2). */
 void tcp_cc_lost(struct tcp_cc *cc, uint32_t flight);
 
-/* Fast recovery is over with pipe bytes out (RFC 6582 section 3.2, step 3). */
+/* Fast recovery ends with pipe bytes in flight (RFC 6582 section 3.2, step 3). */
 void tcp_cc_recovered(struct tcp_cc *cc, uint32_t pipe);
 
-/* The retransmission timer fired; again: for the same data (RFC 5681 (4)). */
+/* The retransmission timer expired; again: for the same data (RFC 5681 (4)). */
 void tcp_cc_timeout(struct tcp_cc *cc, uint32_t flight, int again);
 
 /* Nothing was sent for longer than a timeout (RFC 5681 section 4.1). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the algorithms of congestion control share. */
+/* Shared by the congestion control algorithms. */
 #ifndef NET_TCP_RECOVERY_TCP_CC_INTERNAL_H
 #define NET_TCP_RECOVERY_TCP_CC_INTERNAL_H
 
@@ -13,7 +13,7 @@ static inline void tcp_cc_grow(struct tcp_cc *cc, uint32_t bytes)
 	cc->cwnd = min_u32(cc->cwnd + min_u32(bytes, TCP_CC_MAX_WINDOW), TCP_CC_MAX_WINDOW);
 }
 
-/* From now on there is an ssthresh. */
+/* Sets ssthresh, which ends slow start. */
 void tcp_cc_leave_slow_start(struct tcp_cc *cc, uint32_t ssthresh);
 
 #endif
