@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The acknowledgement field: RFC 9293 section 3.10.7.4, fifth step.  What the
- * peer has received, what it lets us send, what it agreed to in its SYN.
+ * The acknowledgement field: RFC 9293 section 3.10.7.4, fifth step.  Handles received
+ * acknowledgements, the peer's window, and the options of its SYN.
  */
 #include "net/tcp/tcp_internal.h"
 
@@ -42,7 +42,7 @@ void tcp_ack_set_window(struct tcp_conn *c, uint32_t seq, uint32_t ack, uint32_t
 	c->snd_wl2 = ack;
 }
 
-/* Once in a round trip, of data that is worth it. */
+/* Samples the delivery rate once per round trip, if enough data was delivered. */
 static __attribute__((noinline)) void sample_rate(struct tcp_conn *c, struct tcp_flight *f,
 						  uint32_t usec)
 {
@@ -53,11 +53,11 @@ static __attribute__((noinline)) void sample_rate(struct tcp_conn *c, struct tcp
 			(uint32_t)min_u64(bytes * 1000000ull / elapsed / TCP_RATE_UNIT, UINT32_MAX);
 	f->rate_seq = c->snd_una;
 	f->rate_at = usec;
-	f->rate_len = max_u32((uint32_t)(c->rtt.srtt >> 10), 1); /* about usec */
+	f->rate_len = max_u32((uint32_t)(c->rtt.srtt >> 10), 1); /* about 1 usec units */
 }
 
-/* Everything up to snd_una arrived, and nothing is amiss: how long did it take? */
-static void sample_quietly(struct tcp_conn *c, nsec_t now)
+/* Takes a round-trip sample when everything up to snd_una was delivered without loss. */
+static void sample_rtt(struct tcp_conn *c, nsec_t now)
 {
 	struct tcp_news news = {.usec = tcp_usec(now)};
 	struct tcp_flight *f = c->flight;
@@ -77,7 +77,7 @@ static void sample_quietly(struct tcp_conn *c, nsec_t now)
 		if (unlikely(news.usec - f->rate_at >= f->rate_len))
 			sample_rate(c, f, news.usec);
 	}
-	f->rack_rtt = 0; /* what is still out was sent later than all of this */
+	f->rack_rtt = 0; /* all data in flight was sent later than this */
 	if (unlikely(!news.sampled))
 		return;
 	rtt = (nsec_t)(news.usec - news.sent) * NSEC_PER_USEC;
@@ -88,15 +88,15 @@ static void sample_quietly(struct tcp_conn *c, nsec_t now)
 void tcp_ack_advance(struct tcp_conn *c, uint32_t ack, struct tcp_news *news, nsec_t now)
 {
 	uint32_t flight = c->snd_nxt - c->snd_una;
-	uint32_t bytes = min_u32(ack - c->snd_una, c->snd.len); /* our FIN is not one */
+	uint32_t bytes = min_u32(ack - c->snd_una, c->snd.len); /* our FIN is not a byte */
 
 	if (likely(bytes))
 		tcp_sndbuf_consume(&c->snd, bytes);
-	if (unlikely(ack - c->iss < ack - c->snd_una)) /* it passes just now */
+	if (unlikely(ack - c->iss < ack - c->snd_una)) /* snd_una wraps past iss now */
 		c->una_hi++;
 	c->snd_una = ack;
 	if (likely(!c->trouble && (!news || !news->delivered))) {
-		sample_quietly(c, now);
+		sample_rtt(c, now);
 		tcp_cc_acked(&c->cc, bytes, flight, c->rtt.srtt, now);
 	} else {
 		news->advanced = true;
@@ -138,7 +138,7 @@ static struct tcp_news news_of(const struct tcp_conn *c, const struct tcp_option
 	return news;
 }
 
-/* Does an ACK that does not move snd_una say anything of what is in flight? */
+/* True if an ACK that does not advance snd_una tells something about the data in flight. */
 static bool is_duplicate(const struct tcp_conn *c, const struct tcp_arrival *a,
 			 const struct tcp_news *news, bool same)
 {
@@ -148,8 +148,9 @@ static bool is_duplicate(const struct tcp_conn *c, const struct tcp_arrival *a,
 }
 
 /*
- * RFC 9293 section 3.10.7.4: SND.WL1, SND.WL2.  A window that is closed is opened by any
- * acceptable segment: one that lay far ahead, forged perhaps, would keep it shut for ever.
+ * RFC 9293 section 3.10.7.4: SND.WL1, SND.WL2. Any acceptable segment opens a closed window:
+ * otherwise a segment with a sequence number far ahead, perhaps forged, would keep it closed
+ * forever.
  */
 static bool window_is_news(const struct tcp_conn *c, const struct tcp_arrival *a)
 {
@@ -160,7 +161,7 @@ static bool window_is_news(const struct tcp_conn *c, const struct tcp_arrival *a
 	return a->seq == c->snd_wl1 && seq_geq(a->ack, c->snd_wl2);
 }
 
-/* Our FIN was acknowledged; false when the connection is no more. */
+/* Our FIN was acknowledged; false if the connection ended. */
 static bool fin_acked(struct tcp_conn *c, nsec_t now)
 {
 	switch (c->state) {
@@ -193,7 +194,7 @@ static bool handshake_ack(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	return true;
 }
 
-/* What is acknowledged with ECE met with congestion, or some of it. */
+/* Counts data that is acknowledged with ECE as CE-marked; part of it may not be. */
 static void note_marked(struct tcp_conn *c, uint32_t ack)
 {
 	if (seq_gt(ack, c->snd_una) && tcp_rare(c))
@@ -201,8 +202,8 @@ static void note_marked(struct tcp_conn *c, uint32_t ack)
 }
 
 /*
- * RFC 5961 section 5.2: of what is in flight, or so old as the largest window, and never from
- * before the first byte: as Linux, an ACK of what was not sent does not count as an old one.
+ * RFC 5961 section 5.2: acknowledges data in flight, or older data by at most the largest window.
+ * Never from before the first byte: as Linux, an ACK of unsent data does not count as an old one.
  */
 static bool ack_is_acceptable(const struct tcp_conn *c, uint32_t ack)
 {
@@ -229,7 +230,7 @@ bool tcp_ack_process(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 		a->drop = DROP_TCP_ACK;
 		return false;
 	}
-	c->probes = 0; /* it is alive */
+	c->probes = 0; /* the peer is alive */
 	news = news_of(c, &a->opt, now);
 	if (unlikely(a->opt.sacks) && (c->flags & CONN_SACK))
 		tcp_rack_sacked(c, &a->opt, a->ack, &news);

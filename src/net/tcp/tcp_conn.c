@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Life of a connection and the calls of its program: RFC 9293 section 3.9.1. */
+/* Creation and end of a connection, and the program's calls: RFC 9293 section 3.9.1. */
 #include "net/tcp/tcp_conn.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ void tcp_init(struct tcp_conn *c, const struct tcp_ops *ops, const struct tcp_co
 	tcp_timer_stop_all(c);
 }
 
-static void start(struct tcp_conn *c, struct tcp_start from, nsec_t now)
+static void start_handshake(struct tcp_conn *c, struct tcp_start from, nsec_t now)
 {
 	c->flags |= CONN_STARTED;
 	c->iss = from.iss;
@@ -56,7 +56,7 @@ int tcp_connect(struct tcp_conn *c, struct tcp_start from, nsec_t now)
 {
 	if (c->state != TCP_CLOSED || (c->flags & CONN_STARTED))
 		return -EISCONN;
-	start(c, from, now);
+	start_handshake(c, from, now);
 	tcp_set_state(c, TCP_SYN_SENT);
 	tcp_output_syn(c, now);
 	return 0;
@@ -74,12 +74,12 @@ void tcp_init_passive(struct tcp_conn *c, const struct tcp_ops *ops,
 	};
 
 	tcp_init(c, ops, config);
-	if (req->timestamps) /* the listener agreed to it */
+	if (req->timestamps) /* the listener has negotiated them */
 		c->flags |= CONN_TIMESTAMPS;
 	c->flags &= ~(uint32_t)CONN_ECN;
 	if (req->ecn)
 		c->flags |= CONN_ECN;
-	start(c, (struct tcp_start){req->iss, req->ts_offset}, now);
+	start_handshake(c, (struct tcp_start){req->iss, req->ts_offset}, now);
 	tcp_set_state(c, TCP_SYN_RECEIVED);
 	c->irs = req->irs;
 	c->rcv_nxt = req->irs + 1;
@@ -93,13 +93,13 @@ void tcp_init_passive(struct tcp_conn *c, const struct tcp_ops *ops,
 	c->retransmits = req->retries;
 	if (req->retries)
 		c->flags |= CONN_SYN_RTX;
-	else /* of it the first round trip is measured */
+	else /* the handshake gives the first round-trip sample */
 		c->progress_at = req->created == NSEC_NEVER ? now : req->created;
 }
 
 /* ---- sending ----------------------------------------------------------------------- */
 
-/* What the connection died of, once. */
+/* The error that ended the connection, reported once. */
 static ssize_t take_error(struct tcp_conn *c)
 {
 	int error = c->error;
@@ -131,7 +131,7 @@ static uint32_t iov_bytes(const struct iovec *iov, int iovcnt)
 	return (uint32_t)sum;
 }
 
-/* Bytes that may be queued until too much was not sent (TCP_NOTSENT_LOWAT). */
+/* Bytes that may be queued before the unsent bytes reach TCP_NOTSENT_LOWAT. */
 static __attribute__((noinline)) uint32_t lowat_room(const struct tcp_conn *c)
 {
 	uint32_t unsent = tcp_unsent_bytes(c), pipe = tcp_pipe(c), may;
@@ -139,29 +139,29 @@ static __attribute__((noinline)) uint32_t lowat_room(const struct tcp_conn *c)
 
 	if (unsent >= c->notsent_lowat)
 		return 0;
-	/* What goes out at once does not count. */
+	/* Bytes that can be sent at once do not count. */
 	may = min_u32(c->cc.cwnd > pipe ? c->cc.cwnd - pipe : 0, window > 0 ? (uint32_t)window : 0);
 	return c->notsent_lowat - unsent + (may > unsent ? may - unsent : 0);
 }
 
-/* ... of want bytes. */
-static inline uint32_t admitted(const struct tcp_conn *c, uint32_t want)
+/* The number of want bytes that may be queued. */
+static inline uint32_t admissible_bytes(const struct tcp_conn *c, uint32_t want)
 {
 	return likely(c->notsent_lowat == UINT32_MAX) ? want : min_u32(want, lowat_room(c));
 }
 
-/* From here on the owner may wait for room: it is told when a third is free. */
+/* True if the owner may have to wait for room: ops->writable() reports when a third is free. */
 static inline bool is_full(const struct tcp_conn *c, uint32_t want, uint32_t take)
 {
 	return take < want || c->snd.len + take > c->sndbuf - c->sndbuf / 3;
 }
 
-static __attribute__((noinline)) uint32_t enlarge(struct tcp_conn *c, uint32_t want)
+static __attribute__((noinline)) uint32_t enlarge_sndbuf(struct tcp_conn *c, uint32_t want)
 {
 	uint32_t take;
 
 	tcp_tune_full(c);
-	take = tcp_sndbuf_reserve(&c->snd, c->ops, admitted(c, want), c->sndbuf);
+	take = tcp_sndbuf_reserve(&c->snd, c->ops, admissible_bytes(c, want), c->sndbuf);
 	if (is_full(c, want, take))
 		c->flags |= CONN_SND_FULL;
 	return take;
@@ -179,9 +179,9 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 		return 0;
 	if (unlikely(!c->flight) && !tcp_flight_create(c))
 		return -ENOMEM;
-	take = tcp_sndbuf_reserve(&c->snd, c->ops, admitted(c, want), c->sndbuf);
+	take = tcp_sndbuf_reserve(&c->snd, c->ops, admissible_bytes(c, want), c->sndbuf);
 	if (unlikely(is_full(c, want, take)))
-		take = enlarge(c, want);
+		take = enlarge_sndbuf(c, want);
 	if (unlikely(take == 0))
 		return c->snd.len ? -EAGAIN : -ENOMEM;
 	idle = c->snd.len == 0;
@@ -189,7 +189,7 @@ ssize_t tcp_send(struct tcp_conn *c, const struct iovec *iov, int iovcnt, unsign
 		return -EFAULT;
 	if (idle) {
 		c->busy -= now;
-		c->flight->rate_len = 0; /* a pause is no slow path */
+		c->flight->rate_len = 0; /* a pause does not count as a low rate */
 	}
 	if (unlikely(flags & TCP_SEND_MORE))
 		c->flags |= CONN_MORE;
@@ -205,7 +205,7 @@ uint32_t tcp_writable_bytes(const struct tcp_conn *c)
 {
 	if (!tcp_may_send(c) || (c->flags & CONN_FIN_WANTED) || c->snd.len >= c->sndbuf)
 		return 0;
-	return admitted(c, c->sndbuf - c->snd.len);
+	return admissible_bytes(c, c->sndbuf - c->snd.len);
 }
 
 bool tcp_is_writable(const struct tcp_conn *c)
@@ -247,7 +247,7 @@ uint32_t tcp_unacked_bytes(const struct tcp_conn *c)
 static ssize_t recv_empty(struct tcp_conn *c)
 {
 	if (c->flags & CONN_FIN_RCVD)
-		return 0; /* as Linux: whatever came after it, the stream is complete */
+		return 0; /* as Linux: after the FIN the stream is complete, even after a later error */
 	if (c->state == TCP_CLOSED && c->error)
 		return take_error(c);
 	if (c->flags & CONN_READ_SHUT)
@@ -258,8 +258,8 @@ static ssize_t recv_empty(struct tcp_conn *c)
 }
 
 /*
- * Reading made room.  The peer is told when the window it knows is half used up
- * and would at least double: not for every read, and never in small steps.
+ * A read made room. Sends a window update if the window known to the peer is at most half of the
+ * buffer and would at least double: not for each read, and never in small steps.
  */
 static void update_window(struct tcp_conn *c, nsec_t now)
 {
@@ -281,7 +281,7 @@ ssize_t tcp_recv(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool p
 	if (unlikely(c->urgent)) {
 		n = tcp_urgent_read(c, iov, iovcnt, peek);
 		if (n == 0 && c->rcv.bytes == 0)
-			return recv_empty(c); /* there was nothing but the urgent byte */
+			return recv_empty(c); /* only the urgent byte was queued */
 	} else {
 		n = tcp_recvq_read(&c->rcv, iov, iovcnt, peek);
 	}
@@ -293,7 +293,7 @@ ssize_t tcp_recv(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool p
 	return n;
 }
 
-/* How much of the stream was read, in 64 bits. */
+/* The number of bytes read from the stream, in 64 bits. */
 static uint64_t read_so_far(const struct tcp_conn *c)
 {
 	if (c->state == TCP_SYN_SENT)
@@ -356,7 +356,7 @@ int tcp_shutdown(struct tcp_conn *c, nsec_t now)
 {
 	if (c->state == TCP_CLOSED)
 		return -ENOTCONN;
-	if (c->state == TCP_SYN_SENT) { /* as Linux: gives the attempt up */
+	if (c->state == TCP_SYN_SENT) { /* as Linux: aborts the attempt */
 		tcp_finish(c, ECONNRESET, now);
 		return 0;
 	}
@@ -437,7 +437,7 @@ static void set_flag(struct tcp_conn *c, uint32_t flag, bool on)
 		c->flags &= ~flag;
 }
 
-/* As Linux: setting it pushes what is queued, even what cork holds. */
+/* As Linux: setting it sends the queued data, even what TCP_CORK holds. */
 void tcp_set_nodelay(struct tcp_conn *c, bool on, nsec_t now)
 {
 	set_flag(c, CONN_NODELAY, on);
@@ -456,7 +456,7 @@ void tcp_set_cork(struct tcp_conn *c, bool on, nsec_t now)
 	tcp_output(c, now);
 }
 
-/* As Linux: not for ever, an answer to the peer ends it. */
+/* As Linux: temporary, ends when the program sends a response. */
 void tcp_set_quickack(struct tcp_conn *c, bool on, nsec_t now)
 {
 	set_flag(c, CONN_PINGPONG, !on);
@@ -475,7 +475,7 @@ void tcp_set_keepalive(struct tcp_conn *c, const struct tcp_keepalive *keepalive
 	c->probes = 0;
 	if (!tcp_synchronized(c) || c->state == TCP_TIME_WAIT ||
 	    (c->state == TCP_FIN_WAIT_2 && (c->flags & CONN_DETACHED)))
-		return; /* life_at has another meaning, or none yet */
+		return; /* life_at has another meaning here, or none yet */
 	c->life_at = NSEC_NEVER;
 	if (keepalive->on) {
 		c->life_at = c->rx_at + keepalive->idle * NSEC_PER_SEC;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Segments without data: SYN, RST, probes, acknowledgements, and when one of those
- * is due (RFC 9293 section 3.8.6.3).
+ * Segments without data (SYN, RST, probes, acknowledgements), and when an acknowledgement is due
+ * (RFC 9293 section 3.8.6.3).
  */
 #include "net/tcp/tcp_internal.h"
 
 void tcp_output_ack(struct tcp_conn *c, nsec_t now)
 {
 	if (!tcp_emit_bare(c, c->snd_nxt, TCP_ACK, now)) {
-		c->flags |= CONN_ACK_OWED; /* the timer tries again */
+		c->flags |= CONN_ACK_OWED; /* the timer retries */
 		tcp_timer_data_received(c, now);
 	}
 }
@@ -58,17 +58,16 @@ void tcp_output_syn(struct tcp_conn *c, nsec_t now)
 		c->rcv_acked = c->rcv_nxt;
 	}
 	c->segs_out++;
-	(void)c->ops->send(c, &seg); /* lost: the timer repeats it */
+	(void)c->ops->send(c, &seg); /* if lost, the timer retransmits it */
 }
 
 /* ---- when to acknowledge ---------------------------------------------------------- */
 
 /*
- * A stream is acknowledged as if it had come in larger pieces, as receive offload
- * makes them: once for all that comes without a gap, or for so many segments.  That
- * every second one gets an acknowledgement is a SHOULD (RFC 9293 section 3.8.6.3);
- * the peer's window opens by the same bytes (RFC 3465, RFC 9438).  Never while it
- * starts, after a loss, or after PSH.
+ * A stream is acknowledged as if it had arrived in larger segments, as receive offload makes them:
+ * once for all contiguous segments, up to TCP_ACK_STRETCH. An acknowledgement for every second
+ * segment is a SHOULD (RFC 9293 section 3.8.6.3); the peer's window opens by the same bytes (RFC
+ * 3465, RFC 9438). Never during the peer's slow start, after a loss, or after PSH.
  */
 static bool hold_ack(const struct tcp_conn *c, nsec_t now)
 {

@@ -6,19 +6,19 @@
 
 #define DATA_BITS 24
 #define DATA_MASK ((1u << DATA_BITS) - 1)
-#define PERIODS 2 /* the one it was made in, and the next one */
+#define PERIODS 2 /* valid in the period of its creation and in the next one */
 
 #define TS_BITS 6
-#define TS_WSCALE 0xfu /* all set: none offered */
+#define TS_WSCALE 0xfu /* all bits set: none offered */
 #define TS_SACK 0x10u
 #define TS_ECN 0x20u
 
-/* What paths have, in ascending order. */
-static const uint16_t sizes[] = {TCP_MSS_MIN, 536, 1220, 1360, 1400, 1440, 1460, 8960};
-#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+/* Common MSS values, in ascending order. */
+static const uint16_t mss_values[] = {TCP_MSS_MIN, 536, 1220, 1360, 1400, 1440, 1460, 8960};
+#define MSS_VALUES (sizeof(mss_values) / sizeof(mss_values[0]))
 
-static uint32_t hash(const uint8_t secret[16], const struct endpoint *local,
-		     const struct endpoint *remote, uint64_t what)
+static uint32_t cookie_hash(const uint8_t secret[16], const struct endpoint *local,
+			    const struct endpoint *remote, uint64_t what)
 {
 	uint8_t data[TCP_PAIR + sizeof(what)];
 
@@ -32,27 +32,28 @@ static uint32_t period_of(nsec_t now)
 	return (uint32_t)(now / TCP_COOKIE_LIFE);
 }
 
-/* Grows with the peer's sequence number and with time, as numbers of a pair have to. */
+/* Increases with the peer's sequence number and with time, as sequence numbers of a pair must. */
 static uint32_t base_of(const uint8_t secret[16], const struct endpoint *local,
 			const struct endpoint *remote, uint32_t irs)
 {
-	return hash(secret, local, remote, UINT64_MAX) + irs;
+	return cookie_hash(secret, local, remote, UINT64_MAX) + irs;
 }
 
 uint32_t tcp_cookie_make(const uint8_t secret[16], const struct endpoint *local,
 			 const struct endpoint *remote, uint32_t irs, uint16_t mss, nsec_t now)
 {
-	uint32_t period = period_of(now), size = SIZES - 1;
+	uint32_t period = period_of(now), size = MSS_VALUES - 1;
 
 	if (!mss)
 		mss = TCP_MSS_DEFAULT_V4;
-	while (size && sizes[size] > mss)
+	while (size && mss_values[size] > mss)
 		size--;
 	return base_of(secret, local, remote, irs) + (period << DATA_BITS) +
-	       ((hash(secret, local, remote, (uint64_t)period << 32 | irs) + size) & DATA_MASK);
+	       ((cookie_hash(secret, local, remote, (uint64_t)period << 32 | irs) + size) &
+		DATA_MASK);
 }
 
-/* How many periods ago base was added to. */
+/* The age of iss in periods. */
 static uint32_t age_of(uint32_t iss, uint32_t base, uint32_t period)
 {
 	return (period - ((iss - base) >> DATA_BITS)) & (UINT32_MAX >> DATA_BITS);
@@ -67,14 +68,15 @@ uint16_t tcp_cookie_check(const uint8_t secret[16], const struct endpoint *local
 	if (age >= PERIODS)
 		return 0;
 	period -= age;
-	size = (iss - base - hash(secret, local, remote, (uint64_t)period << 32 | irs)) & DATA_MASK;
-	return size < SIZES ? sizes[size] : 0;
+	size = (iss - base - cookie_hash(secret, local, remote, (uint64_t)period << 32 | irs)) &
+	       DATA_MASK;
+	return size < MSS_VALUES ? mss_values[size] : 0;
 }
 
 bool tcp_cookie_maybe(const uint8_t secret[16], const struct endpoint *local,
 		      const struct endpoint *remote, uint32_t seq, uint32_t iss, nsec_t now)
 {
-	/* seq is ahead of the SYN's by no more than a window, far less than a period. */
+	/* seq is at most a window ahead of the SYN, much less than a period. */
 	return age_of(iss, base_of(secret, local, remote, seq - 1), period_of(now)) <= PERIODS;
 }
 

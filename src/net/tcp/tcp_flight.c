@@ -8,7 +8,7 @@
 
 /* ---- memory ----------------------------------------------------------------------- */
 
-static struct tcp_flight *allocate(const struct tcp_conn *c, unsigned max)
+static struct tcp_flight *alloc_flight(const struct tcp_conn *c, unsigned max)
 {
 	struct tcp_flight *f = c->ops->alloc(sizeof(*f) + max * sizeof(f->r[0]));
 
@@ -22,7 +22,7 @@ static struct tcp_flight *allocate(const struct tcp_conn *c, unsigned max)
 bool tcp_flight_create(struct tcp_conn *c)
 {
 	assert(!c->flight);
-	c->flight = allocate(c, TCP_FLIGHT_RUNS);
+	c->flight = alloc_flight(c, TCP_FLIGHT_RUNS);
 	if (!c->flight)
 		return false;
 	c->flight->start = c->snd_nxt;
@@ -38,14 +38,14 @@ void tcp_flight_destroy(struct tcp_conn *c)
 	c->flight = NULL;
 }
 
-static bool grow(struct tcp_conn *c)
+static bool grow_flight(struct tcp_conn *c)
 {
 	struct tcp_flight *f = c->flight, *larger;
 	uint16_t max = (uint16_t)(f->max * 4);
 
 	if (max > TCP_FLIGHT_RUNS_MAX)
 		return false;
-	larger = allocate(c, max);
+	larger = alloc_flight(c, max);
 	if (!larger)
 		return false;
 	memcpy(larger, f, sizeof(*f) + f->n * sizeof(f->r[0]));
@@ -61,8 +61,8 @@ static void drop_run(struct tcp_flight *f, unsigned i)
 	memmove(&f->r[i], &f->r[i + 1], (f->n - i) * sizeof(f->r[0]));
 }
 
-/* Runs i and i + 1 become one. */
-static void join(struct tcp_flight *f, unsigned i)
+/* Joins runs i and i + 1. */
+static void join_runs(struct tcp_flight *f, unsigned i)
 {
 	struct tcp_run *a = &f->r[i], *b = a + 1;
 
@@ -72,25 +72,25 @@ static void join(struct tcp_flight *f, unsigned i)
 	drop_run(f, i + 1);
 }
 
-/* Joins neighbours of one fate, pair by pair: when each was sent is known less well. */
+/* Joins neighbours with equal flags, pair by pair; send times become less precise. */
 static void join_pairs(struct tcp_flight *f)
 {
 	for (unsigned i = 0; i + 1 < f->n; i++) {
 		if (f->r[i].what == f->r[i + 1].what)
-			join(f, i);
+			join_runs(f, i);
 	}
 }
 
 bool tcp_flight_reserve(struct tcp_conn *c, unsigned more)
 {
-	if ((unsigned)c->flight->n + more <= c->flight->max || grow(c))
+	if ((unsigned)c->flight->n + more <= c->flight->max || grow_flight(c))
 		return true;
 	join_pairs(c->flight);
 	return (unsigned)c->flight->n + more <= c->flight->max;
 }
 
-/* Run i ends at seq, which lies within; the rest becomes run i + 1. */
-static void split(struct tcp_flight *f, unsigned i, uint32_t seq)
+/* Splits run i at seq; the rest becomes run i + 1. */
+static void split_run(struct tcp_flight *f, unsigned i, uint32_t seq)
 {
 	assert(f->n < f->max);
 	memmove(&f->r[i + 1], &f->r[i], (f->n - i) * sizeof(f->r[0]));
@@ -100,7 +100,10 @@ static void split(struct tcp_flight *f, unsigned i, uint32_t seq)
 
 /* ---- what arrived -------------------------------------------------------------------- */
 
-/* RFC 8985 section 6.2 step 2: of what was sent again, did the repetition arrive? */
+/*
+ * RFC 8985 section 6.2 step 2: true if the original of a retransmitted segment was delivered, and
+ * not the retransmission.
+ */
 static bool was_original(const struct tcp_run *r, const struct tcp_news *news)
 {
 	uint32_t age = news->usec - r->last;
@@ -108,9 +111,9 @@ static bool was_original(const struct tcp_run *r, const struct tcp_news *news)
 	return news->echo_age > age + 1000 || age < news->min_rtt;
 }
 
-/* size bytes of r that end at end have arrived. */
-static void deliver(struct tcp_flight *f, const struct tcp_run *r, uint32_t end, uint32_t size,
-		    struct tcp_news *news)
+/* size bytes of r that end at end were delivered. */
+static void mark_delivered(struct tcp_flight *f, const struct tcp_run *r, uint32_t end,
+			   uint32_t size, struct tcp_news *news)
 {
 	uint32_t sent = end == r->end ? r->last : r->first;
 
@@ -146,7 +149,7 @@ void tcp_flight_acked(struct tcp_flight *f, uint32_t una, struct tcp_news *news)
 		if (r->what & RUN_SACKED)
 			f->sacked -= size;
 		else
-			deliver(f, r, end, size, news);
+			mark_delivered(f, r, end, size, news);
 		gone += end == r->end;
 	}
 	f->n = (uint16_t)(f->n - gone);
@@ -160,7 +163,7 @@ void tcp_flight_sacked(struct tcp_conn *c, uint32_t start, uint32_t end, struct 
 	unsigned i = 0;
 
 	if (!tcp_flight_reserve(c, 2))
-		return; /* it will be sent again in vain */
+		return; /* the data is retransmitted needlessly */
 	f = c->flight;
 	while (i < f->n && seq_leq(f->r[i].end, start))
 		i++;
@@ -168,19 +171,19 @@ void tcp_flight_sacked(struct tcp_conn *c, uint32_t start, uint32_t end, struct 
 		if (f->r[i].what & RUN_SACKED)
 			continue;
 		if (seq_lt(tcp_run_start(f, i), start)) {
-			split(f, i, start);
+			split_run(f, i, start);
 			continue;
 		}
 		if (seq_gt(f->r[i].end, end))
-			split(f, i, end);
-		deliver(f, &f->r[i], f->r[i].end, tcp_run_size(f, i), news);
+			split_run(f, i, end);
+		mark_delivered(f, &f->r[i], f->r[i].end, tcp_run_size(f, i), news);
 		f->sacked += tcp_run_size(f, i);
 		f->r[i].what = (f->r[i].what & RUN_RTX) | RUN_SACKED;
 	}
 	for (i = 0; i + 1 < f->n;) {
 		if (f->r[i].what & f->r[i + 1].what & RUN_SACKED) {
 			f->r[i].what |= f->r[i + 1].what;
-			join(f, i);
+			join_runs(f, i);
 		} else {
 			i++;
 		}
@@ -210,7 +213,7 @@ void tcp_flight_lose_below(struct tcp_conn *c, uint32_t end)
 
 	for (unsigned i = 0; i < f->n && seq_lt(tcp_run_start(f, i), end); i++) {
 		if (room && seq_gt(f->r[i].end, end) && !(f->r[i].what & RUN_LOST))
-			split(f, i, end);
+			split_run(f, i, end);
 		tcp_flight_lose(f, i);
 	}
 }
@@ -244,7 +247,7 @@ uint32_t tcp_flight_next_lost(const struct tcp_flight *f, uint32_t *start)
 
 /* ---- what was sent again ------------------------------------------------------------------ */
 
-static void again(struct tcp_flight *f, unsigned i, uint32_t usec)
+static void mark_resent(struct tcp_flight *f, unsigned i, uint32_t usec)
 {
 	struct tcp_run *r = &f->r[i];
 
@@ -254,11 +257,12 @@ static void again(struct tcp_flight *f, unsigned i, uint32_t usec)
 	r->first = usec;
 	r->last = usec;
 	if (i && r[-1].what == RUN_RTX && r[-1].first == usec)
-		join(f, i - 1);
+		join_runs(f, i - 1);
 }
 
-/* Part of run i becomes that of the one before, which was sent again, too. */
-static bool continues(struct tcp_flight *f, unsigned i, uint32_t start, uint32_t end, uint32_t usec)
+/* Moves [start, end) from run i to the previous run, which was also retransmitted. */
+static bool extend_resent(struct tcp_flight *f, unsigned i, uint32_t start, uint32_t end,
+			  uint32_t usec)
 {
 	struct tcp_run *before = &f->r[i] - 1;
 
@@ -282,13 +286,16 @@ void tcp_flight_resent(struct tcp_conn *c, uint32_t start, uint32_t end, uint32_
 	if (i == f->n)
 		return;
 	if (seq_lt(end, f->r[i].end)) {
-		if (!room && continues(f, i, start, end, usec))
+		if (!room && extend_resent(f, i, start, end, usec))
 			return;
-		/* Without room more counts as sent than was: it will be found missing once more. */
+		/*
+		 * Without room the whole run is marked as retransmitted; the rest will be detected
+		 * as lost again.
+		 */
 		if (room)
-			split(f, i, end);
+			split_run(f, i, end);
 	}
-	again(f, i, usec);
+	mark_resent(f, i, usec);
 }
 
 void tcp_flight_resent_tail(struct tcp_conn *c, uint32_t start, uint32_t usec)
@@ -298,10 +305,10 @@ void tcp_flight_resent_tail(struct tcp_conn *c, uint32_t start, uint32_t usec)
 
 	for (unsigned i = f->n; i-- > 0 && seq_gt(f->r[i].end, start);) {
 		if (room && seq_lt(tcp_run_start(f, i), start)) {
-			split(f, i, start);
+			split_run(f, i, start);
 			i++;
 			room = false;
 		}
-		again(f, i, usec);
+		mark_resent(f, i, usec);
 	}
 }

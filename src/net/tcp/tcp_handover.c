@@ -11,13 +11,13 @@ static bool is_open(const struct tcp_conn *c)
 	       c->state != TCP_SYN_RECEIVED && c->state != TCP_TIME_WAIT;
 }
 
-/* Our FIN is acknowledged with all before it. */
+/* All our data and our FIN are acknowledged. */
 static bool fin_is_acked(const struct tcp_conn *c)
 {
 	return c->state == TCP_FIN_WAIT_2;
 }
 
-/* A FIN that was acknowledged is told as one that was not: the peer says so once more. */
+/* An acknowledged FIN is described as unacknowledged: the peer acknowledges it again. */
 bool tcp_handover_describe(const struct tcp_conn *c, nsec_t now, struct tcp_handover *h)
 {
 	uint32_t out = c->snd_nxt - c->snd_una;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TCP_INFO: the connection in the words of <linux/tcp.h>. */
+/* TCP_INFO: a connection as struct tcp_info of <linux/tcp.h>. */
 #include <linux/tcp.h>
 #include <string.h>
 
 #include "net/tcp/tcp_internal.h"
 
 /*
- * The kernel's numbers, <linux/tcp_states.h>. There what waits in TIME_WAIT is no socket any
- * more: the program's is closed.
+ * The kernel's numbers, <linux/tcp_states.h>. In the kernel a TIME_WAIT has no socket any more: the
+ * program's socket is closed.
  */
 static const uint8_t linux_state[] = {
 	[TCP_ESTABLISHED] = 1, [TCP_SYN_SENT] = 2,  [TCP_SYN_RECEIVED] = 3, [TCP_FIN_WAIT_1] = 4,
@@ -15,7 +15,7 @@ static const uint8_t linux_state[] = {
 	[TCP_LAST_ACK] = 9,    [TCP_LISTEN] = 10,   [TCP_CLOSING] = 11,
 };
 
-/* Segments, of what is counted in bytes. */
+/* Converts bytes to segments. */
 static uint32_t segments(const struct tcp_conn *c, uint32_t bytes)
 {
 	return c->mss ? (bytes + c->mss - 1) / c->mss : 0;
@@ -39,7 +39,7 @@ static uint8_t ca_state(const struct tcp_conn *c)
 	return c->trouble ? CA_DISORDER : CA_OPEN;
 }
 
-static uint8_t options(const struct tcp_conn *c)
+static uint8_t option_bits(const struct tcp_conn *c)
 {
 	uint32_t set = 0;
 
@@ -56,24 +56,24 @@ static uint8_t options(const struct tcp_conn *c)
 
 /* ---- how much ---------------------------------------------------------------------- */
 
-/* From the SYN to seq, which was passed hi times before; neither SYN nor FIN is a byte. */
-static uint64_t stream(uint32_t seq, uint32_t first, uint16_t hi, bool fin)
+/* Bytes between the SYN and seq, which has wrapped hi times; SYN and FIN do not count. */
+static uint64_t stream_bytes(uint32_t seq, uint32_t first, uint16_t hi, bool fin)
 {
 	uint64_t n = ((uint64_t)hi << 32) + (seq - first);
 
 	return n > 1u + fin ? n - 1 - fin : 0;
 }
 
-static void bytes(const struct tcp_conn *c, struct tcp_info *info)
+static void fill_bytes(const struct tcp_conn *c, struct tcp_info *info)
 {
 	bool fin = c->flags & CONN_FIN_SENT, fin_out = fin && tcp_in_flight(c);
 
 	if (!(c->flags & CONN_STARTED))
 		return;
-	info->tcpi_bytes_acked = stream(c->snd_una, c->iss, c->una_hi, tcp_fin_acked(c));
+	info->tcpi_bytes_acked = stream_bytes(c->snd_una, c->iss, c->una_hi, tcp_fin_acked(c));
 	if (c->state != TCP_SYN_SENT) {
 		info->tcpi_bytes_received =
-			stream(c->rcv_nxt, c->irs, c->nxt_hi, c->flags & CONN_FIN_RCVD);
+			stream_bytes(c->rcv_nxt, c->irs, c->nxt_hi, c->flags & CONN_FIN_RCVD);
 		info->tcpi_bytes_sent =
 			info->tcpi_bytes_acked + (c->snd_nxt - c->snd_una) - fin_out;
 	}
@@ -83,8 +83,8 @@ static void bytes(const struct tcp_conn *c, struct tcp_info *info)
 	}
 }
 
-/* Bytes that were sent again and may still arrive. */
-static uint32_t again(const struct tcp_flight *f)
+/* Retransmitted bytes that are in flight. */
+static uint32_t resent_bytes(const struct tcp_flight *f)
 {
 	uint32_t sum = 0;
 
@@ -95,7 +95,7 @@ static uint32_t again(const struct tcp_flight *f)
 	return sum;
 }
 
-static void counts(const struct tcp_conn *c, struct tcp_info *info)
+static void fill_counts(const struct tcp_conn *c, struct tcp_info *info)
 {
 	uint32_t first;
 
@@ -107,7 +107,7 @@ static void counts(const struct tcp_conn *c, struct tcp_info *info)
 	if (c->state != TCP_CLOSED)
 		info->tcpi_unacked = segments(c, c->snd_nxt - c->snd_una);
 	if (c->flight) {
-		uint32_t rtx = again(c->flight);
+		uint32_t rtx = resent_bytes(c->flight);
 
 		info->tcpi_sacked = segments(c, c->flight->sacked);
 		info->tcpi_retrans = segments(c, rtx);
@@ -129,7 +129,7 @@ static void counts(const struct tcp_conn *c, struct tcp_info *info)
 
 /* ---- how fast ---------------------------------------------------------------------- */
 
-static void times(const struct tcp_conn *c, struct tcp_info *info, nsec_t now)
+static void fill_times(const struct tcp_conn *c, struct tcp_info *info, nsec_t now)
 {
 	info->tcpi_rto = tcp_usec(c->rtt.rto);
 	info->tcpi_ato = tcp_usec(TCP_DELACK);
@@ -147,7 +147,7 @@ static void times(const struct tcp_conn *c, struct tcp_info *info, nsec_t now)
 		(uint64_t)tcp_limited_for(c, TCP_LIMIT_SNDBUF, now) / NSEC_PER_USEC;
 }
 
-static void rates(const struct tcp_conn *c, struct tcp_info *info)
+static void fill_rates(const struct tcp_conn *c, struct tcp_info *info)
 {
 	info->tcpi_max_pacing_rate = tcp_pacing(c) ? tcp_pacing(c) : UINT64_MAX;
 	info->tcpi_pacing_rate = info->tcpi_max_pacing_rate;
@@ -165,7 +165,7 @@ void tcp_get_info(const struct tcp_conn *c, struct tcp_info *info, nsec_t now)
 	info->tcpi_retransmits = c->retries;
 	info->tcpi_backoff = c->retries;
 	info->tcpi_probes = c->probes;
-	info->tcpi_options = options(c);
+	info->tcpi_options = option_bits(c);
 	info->tcpi_snd_wscale = c->snd_wscale & 0xf;
 	info->tcpi_rcv_wscale = c->rcv_wscale & 0xf;
 	info->tcpi_snd_mss = tcp_maxseg(c);
@@ -177,8 +177,8 @@ void tcp_get_info(const struct tcp_conn *c, struct tcp_info *info, nsec_t now)
 	info->tcpi_reordering = TCP_DUPACKS;
 	info->tcpi_notsent_bytes = tcp_unsent_bytes(c);
 	info->tcpi_snd_wnd = c->snd_wnd;
-	times(c, info, now);
-	rates(c, info);
-	counts(c, info);
-	bytes(c, info);
+	fill_times(c, info, now);
+	fill_rates(c, info);
+	fill_counts(c, info);
+	fill_bytes(c, info);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A segment arrives: RFC 9293 section 3.10.7, one function per step, in its
- * order.  A step returns false when the segment needs no further one; a->drop
- * then says why it is dropped, or nothing when it did its work.
+ * Input of a segment: RFC 9293 section 3.10.7, one function per step, in its order.  A step returns
+ * false if no further step is needed; a->drop is then the reason to drop the segment, or
+ * DROP_NONE if it was processed.
  *
- * Nothing but what must not wait is sent from here: tcp_flush() sends the rest.
+ * Only segments that cannot wait are sent here; tcp_flush() sends the others.
  */
 #include <errno.h>
 
@@ -14,15 +14,15 @@
 
 /* ---- the fast path ------------------------------------------------------------------ */
 
-/* In ESTABLISHED, nothing lost, nothing out of order. */
+/* True in ESTABLISHED with nothing lost and nothing out of order. */
 static inline bool conn_is_fast(const struct tcp_conn *c)
 {
 	return c->state == TCP_ESTABLISHED && !c->trouble && !c->rcv.ooo && !(c->flags & CONN_SLOW);
 }
 
 /*
- * The bytes at seq, an acknowledgement of ours, or both, and nothing else.  *ts_recent
- * is the latest timestamp before it, and becomes its own.
+ * True if the segment holds the bytes at seq, an acknowledgement of data in flight, or both, and
+ * nothing else. *ts_recent is the latest timestamp before it, and is set to its own.
  */
 static inline __attribute__((always_inline)) bool
 segment_is_plain(const struct tcp_conn *c, const struct pkt *pkt, uint32_t seq, uint32_t *ts_recent)
@@ -49,7 +49,7 @@ segment_is_plain(const struct tcp_conn *c, const struct pkt *pkt, uint32_t seq, 
 	return true;
 }
 
-/* What plain segments say beside their data; tsval: of the first, the rest: of the last. */
+/* Processes the headers of plain segments; tsval: of the first one, the others: of the last. */
 static inline __attribute__((always_inline)) void
 plain_arrived(struct tcp_conn *c, uint32_t tsval, uint32_t ack, uint32_t wnd, nsec_t now)
 {
@@ -64,7 +64,7 @@ plain_arrived(struct tcp_conn *c, uint32_t tsval, uint32_t ack, uint32_t wnd, ns
 		tcp_ack_advance(c, ack, NULL, now);
 }
 
-/* False: look at it closely; nothing changed. */
+/* False if the slow path must process it; nothing changed then. */
 static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 {
 	uint32_t ack = tcp_wire_ack(pkt), len = pkt->len, tsval = c->ts_recent;
@@ -75,7 +75,7 @@ static inline bool input_fast(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 		return false;
 	if (len && !tcp_recvq_append(&c->rcv, pkt, &pruned))
 		return false;
-	/* From here on pkt may be gone: what it said was read before. */
+	/* From here on pkt may be freed: its fields were read before. */
 	plain_arrived(c, tsval, ack, wnd, now);
 	if (!len) {
 		pkt_free(pkt);
@@ -135,7 +135,7 @@ static void cut_back(struct tcp_arrival *a, uint32_t keep)
 	a->flags &= (uint8_t)~TCP_FIN;
 }
 
-/* Leaves what is new and within the window. */
+/* Trims the segment to new data within the window. */
 static void cut_to_window(struct tcp_conn *c, struct tcp_arrival *a)
 {
 	struct pkt *pkt = a->pkt;
@@ -145,7 +145,7 @@ static void cut_to_window(struct tcp_conn *c, struct tcp_arrival *a)
 			tcp_note_duplicate(c, pkt->seq, seq_min(pkt->seq + pkt->len, c->rcv_nxt));
 		cut_front(pkt, min_u32(c->rcv_nxt - pkt->seq, pkt->len));
 		pkt->seq = c->rcv_nxt;
-		c->flags |= CONN_ACK_NOW; /* a repetition: our ACK may be lost */
+		c->flags |= CONN_ACK_NOW; /* a retransmission: our ACK may be lost */
 	}
 	if (seq_gt(pkt->seq + pkt->len, c->rcv_edge))
 		cut_back(a, seq_gt(c->rcv_edge, pkt->seq) ? c->rcv_edge - pkt->seq : 0);
@@ -166,9 +166,9 @@ static void syn_received(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 }
 
 /*
- * The peer has an older connection of the pair, and says where that one is: our reset ends
- * it (RFC 9293 section 3.5.1, figure 9).  The SYN was not lost, and goes out again at once,
- * as with Linux: but once, for the next answer may be of a peer that believes no reset.
+ * The peer has an old connection of the same pair and acknowledges its numbers: our RST ends it
+ * (RFC 9293 section 3.5.1, figure 9). The SYN was not lost and is retransmitted at once, as on
+ * Linux, but only once: a peer that ignores the RST would answer each time.
  */
 static void reset_old_peer(struct tcp_conn *c, const struct tcp_arrival *a, nsec_t now)
 {
@@ -184,7 +184,7 @@ static void reset_old_peer(struct tcp_conn *c, const struct tcp_arrival *a, nsec
 	tcp_timer_syn_sent(c, now);
 }
 
-/* True: our SYN was acknowledged, look at text and FIN. */
+/* True if our SYN was acknowledged; then text and FIN are processed. */
 static bool input_syn_sent(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
 	bool has_ack = a->flags & TCP_ACK;
@@ -215,7 +215,7 @@ static bool input_syn_sent(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now
 		tcp_set_state(c, TCP_SYN_RECEIVED);
 		tcp_timer_syn_sent(c, now);
 		tcp_output_syn(c, now);
-		return false; /* what comes with it will come again */
+		return false; /* the peer retransmits other data in it */
 	}
 	tcp_establish(c, now);
 	tcp_ack_set_window(c, a->seq, a->ack, a->wnd);
@@ -226,22 +226,22 @@ static bool input_syn_sent(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now
 
 /* ---- other states: RFC 9293 section 3.10.7.4 ----------------------------------------- */
 
-/* RFC 7323 section 5.3; a clock that stood for 24 days proves nothing. */
+/* RFC 7323 section 5.3; a timestamp older than 24 days proves nothing. */
 static bool paws_rejects(const struct tcp_conn *c, const struct tcp_arrival *a, nsec_t now)
 {
 	return tcp_is_outdated(a, c->flags & CONN_TIMESTAMPS, c->ts_recent) &&
 	       now - c->ts_recent_at < 24 * 86400 * NSEC_PER_SEC;
 }
 
-/* An ACK tells the peer where we are; a bare segment is answered now and then only. */
+/* Sends an ACK with the expected sequence number; for a bare segment only at a limited rate. */
 static void answer_unacceptable(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
 	if (c->state == TCP_TIME_WAIT && (a->flags & TCP_FIN))
 		tcp_timer_time_wait(c, now);
 	if (c->state == TCP_SYN_RECEIVED && (a->flags & TCP_SYN) && a->seq == c->irs)
-		tcp_output_syn(c, now); /* ours was lost */
+		tcp_output_syn(c, now); /* our SYN-ACK was lost */
 	else if (!a->bare || a->seq == c->rcv_nxt - 1)
-		tcp_output_ack(c, now); /* data again, or a probe */
+		tcp_output_ack(c, now); /* retransmitted data, or a probe */
 	else
 		tcp_output_challenge(c, now);
 }
@@ -257,7 +257,7 @@ static bool step_1_sequence(struct tcp_conn *c, struct tcp_arrival *a, nsec_t no
 		a->drop = DROP_TCP_PAWS;
 		return false;
 	}
-	if (len == 0) /* at the right edge too: a full window is followed by ACKs */
+	if (len == 0) /* also at the right edge: ACKs follow a full window */
 		ok = a->seq - c->rcv_nxt <= window;
 	else if (window == 0)
 		ok = a->seq == c->rcv_nxt;
@@ -271,7 +271,8 @@ static bool step_1_sequence(struct tcp_conn *c, struct tcp_arrival *a, nsec_t no
 			answer_unacceptable(c, a, now);
 		return false;
 	}
-	if (window == 0 && a->pkt->len) { /* "special allowance" for its ACK, RST and URG */
+	if (window == 0 &&
+	    a->pkt->len) { /* "special allowance": its ACK, RST and URG are processed */
 		cut_back(a, 0);
 		c->flags |= CONN_ACK_NOW;
 		a->drop = DROP_TCP_WINDOW;
@@ -285,7 +286,7 @@ static bool step_1_sequence(struct tcp_conn *c, struct tcp_arrival *a, nsec_t no
 	return true;
 }
 
-/* As Linux: what a reset means to the program depends on the state. */
+/* As Linux: the error that a reset reports depends on the state. */
 static int reset_error(const struct tcp_conn *c)
 {
 	switch (c->state) {
@@ -299,8 +300,8 @@ static int reset_error(const struct tcp_conn *c)
 }
 
 /*
- * RFC 5961 section 3.2.  In TIME_WAIT a reset answers what came late to a peer that is done,
- * and ends nothing (RFC 1337 section 3); unless a peer that begins anew was told where we are.
+ * RFC 5961 section 3.2. In TIME_WAIT a RST answers a late segment to a closed peer and is ignored
+ * (RFC 1337 section 3), unless we acknowledged a new SYN of the peer before.
  */
 static bool step_2_reset(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
@@ -317,7 +318,7 @@ static bool step_2_reset(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	return false;
 }
 
-/* RFC 5961 section 4.2.  (The third step, security, is not for us.) */
+/* RFC 5961 section 4.2. (The third step, security, does not apply.) */
 static bool step_4_syn(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
 	if (!(a->flags & TCP_SYN))
@@ -337,12 +338,12 @@ static void input_steps(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 			if (tcp_reopens(a, c->flags & CONN_TIMESTAMPS, c->ts_recent, c->rcv_nxt)) {
 				tcp_note_iss(a->pkt, tcp_iss_beyond(c->snd_nxt));
 				tcp_finish(c, 0, now);
-				a->drop = DROP_NO_FLOW; /* the listener may want it */
+				a->drop = DROP_NO_FLOW; /* the caller passes it to a listener */
 				return;
 			}
 			c->flags |= CONN_SYN_OLD;
 		}
-		/* Both opened: the peer's SYN-ACK repeats its SYN. */
+		/* Simultaneous open: the peer's SYN-ACK repeats its SYN. */
 		if (c->state == TCP_SYN_RECEIVED && a->seq == c->irs &&
 		    (a->flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK)) {
 			a->flags &= (uint8_t)~TCP_SYN;
@@ -370,7 +371,7 @@ static enum drop input_slow(struct tcp_conn *c, struct pkt *pkt, nsec_t now)
 	if (!tcp_options_parse(&a.opt, tcp_wire_options(pkt), tcp_wire_options_len(pkt)))
 		return DROP_TCP_OPTION;
 	a.flags = pkt->tcp_flags;
-	/* In other states the steps have an answer to it. */
+	/* In other states the steps below handle it. */
 	if (c->state == TCP_SYN_SENT && (a.flags & TCP_SYN) && (a.flags & (TCP_FIN | TCP_RST)))
 		return DROP_TCP_STATE;
 	a.pkt = pkt;

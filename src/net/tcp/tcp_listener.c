@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The passive side: RFC 9293 section 3.10.7.2 (LISTEN), and what of
- * SYN-RECEIVED happens before there is a connection.
+ * The passive open: RFC 9293 section 3.10.7.2 (LISTEN), and the part of SYN-RECEIVED before
+ * there is a connection.
  */
 #include <assert.h>
 
 #include "net/tcp/tcp_cookie.h"
 #include "net/tcp/tcp_internal.h"
 
-/* Deadlines fall on this grid, so that one pass serves many handshakes. */
-#define GRID (20 * NSEC_PER_MSEC)
-/* SYNs of a rate may come in bursts of so long a time's worth. */
+/* Deadlines are rounded up to this grid, so one pass serves many handshakes. */
+#define DEADLINE_GRID (20 * NSEC_PER_MSEC)
+/* With a rate limit, a burst may hold as many SYNs as are allowed in this time. */
 #define SYN_BURST (100 * NSEC_PER_MSEC)
 
 void tcp_listener_init(struct tcp_listener *l, const struct tcp_listener_ops *ops,
@@ -24,7 +24,7 @@ void tcp_listener_init(struct tcp_listener *l, const struct tcp_listener_ops *op
 	list_init(&l->ages);
 }
 
-/* A cheap mix: an attacker gains a longer chain, bounded by the backlog. */
+/* A cheap hash: an attacker can only cause a longer chain, bounded by the backlog. */
 static struct list *bucket_of(struct tcp_listener *l, const struct endpoint *local,
 			      const struct endpoint *remote)
 {
@@ -36,8 +36,8 @@ static struct list *bucket_of(struct tcp_listener *l, const struct endpoint *loc
 
 _Static_assert(TCP_SYN_BUCKETS == 64, "bucket_of() takes six bits");
 
-static struct tcp_synreq *find(struct tcp_listener *l, const struct endpoint *local,
-			       const struct endpoint *remote)
+static struct tcp_synreq *find_handshake(struct tcp_listener *l, const struct endpoint *local,
+					 const struct endpoint *remote)
 {
 	list_for_each(pos, bucket_of(l, local, remote)) {
 		struct tcp_synreq *req = container_of(pos, struct tcp_synreq, link);
@@ -48,7 +48,7 @@ static struct tcp_synreq *find(struct tcp_listener *l, const struct endpoint *lo
 	return NULL;
 }
 
-static void forget(struct tcp_listener *l, struct tcp_synreq *req)
+static void remove_handshake(struct tcp_listener *l, struct tcp_synreq *req)
 {
 	list_remove(&req->link);
 	list_remove(&req->age);
@@ -67,7 +67,10 @@ void tcp_listener_each(struct tcp_listener *l,
 		fn(l, container_of(pos, struct tcp_synreq, age));
 }
 
-/* The peer may take it for established, and its ACK be on the way: nobody would answer it. */
+/*
+ * The peer may regard the connection as established, with its ACK still in flight, which would get
+ * no answer.
+ */
 static void reset_handshake(struct tcp_listener *l, const struct tcp_synreq *req)
 {
 	struct tcp_segment rst = {
@@ -82,7 +85,7 @@ void tcp_listener_fini(struct tcp_listener *l)
 		struct tcp_synreq *req = container_of(pos, struct tcp_synreq, age);
 
 		reset_handshake(l, req);
-		forget(l, req);
+		remove_handshake(l, req);
 	}
 	assert(l->pending == 0);
 }
@@ -105,7 +108,7 @@ static void send_syn_ack_at(struct tcp_listener *l, const struct tcp_synreq *req
 	};
 
 	seg.opt_len = (uint8_t)tcp_options_write_syn(seg.opts, &opt);
-	(void)l->ops->send(l, &req->local, &req->remote, &seg); /* lost: sent again */
+	(void)l->ops->send(l, &req->local, &req->remote, &seg); /* if lost, it is retransmitted */
 }
 
 static uint32_t clock_of(nsec_t now)
@@ -118,7 +121,7 @@ static void send_syn_ack(struct tcp_listener *l, const struct tcp_synreq *req, n
 	send_syn_ack_at(l, req, clock_of(now));
 }
 
-/* RFC 9293 section 3.10.7.4: it says where we are. */
+/* RFC 9293 section 3.10.7.4: tells the peer the expected sequence numbers. */
 static void send_ack(struct tcp_listener *l, const struct tcp_synreq *req, nsec_t now)
 {
 	struct tcp_segment seg = {
@@ -138,7 +141,7 @@ static void set_deadline(struct tcp_listener *l, struct tcp_synreq *req, nsec_t 
 {
 	nsec_t at = now + (RTT_INITIAL_RTO << min_u32(req->retries, TCP_SYNACK_RETRIES));
 
-	req->deadline = (at + GRID - 1) / GRID * GRID;
+	req->deadline = (at + DEADLINE_GRID - 1) / DEADLINE_GRID * DEADLINE_GRID;
 	if (req->deadline < l->next)
 		l->next = req->deadline;
 }
@@ -162,10 +165,13 @@ void tcp_listener_timer(struct tcp_listener *l, nsec_t now)
 			if (req->deadline < l->next)
 				l->next = req->deadline;
 		} else if (req->retries >= (req->acked ? max_u32(l->defer, retries) : retries)) {
-			forget(l, req);
+			remove_handshake(l, req);
 		} else {
 			req->retries++;
-			/* Silent while data is waited for; then it asks for an ACK, to go by. */
+			/*
+			 * With TCP_DEFER_ACCEPT nothing is sent while waiting for data. The last
+			 * SYN-ACKs ask for an ACK, which completes the handshake.
+			 */
 			if (!req->acked || req->retries >= l->defer)
 				send_syn_ack(l, req, now);
 			set_deadline(l, req, now);
@@ -173,8 +179,8 @@ void tcp_listener_timer(struct tcp_listener *l, nsec_t now)
 	}
 }
 
-static void reset(struct tcp_listener *l, const struct pkt *pkt, const struct endpoint *local,
-		  const struct endpoint *remote)
+static void send_reset(struct tcp_listener *l, const struct pkt *pkt, const struct endpoint *local,
+		       const struct endpoint *remote)
 {
 	struct tcp_segment rst;
 
@@ -182,9 +188,9 @@ static void reset(struct tcp_listener *l, const struct pkt *pkt, const struct en
 		(void)l->ops->send(l, local, remote, &rst);
 }
 
-/* What the SYN said and what we make of it. */
-static void agree(const struct tcp_listener *l, struct tcp_synreq *req, const struct pkt *pkt,
-		  const struct tcp_options *opt)
+/* Negotiates the options of a SYN. */
+static void negotiate(const struct tcp_listener *l, struct tcp_synreq *req, const struct pkt *pkt,
+		      const struct tcp_options *opt)
 {
 	uint32_t rcvbuf = max_u32(l->config.rcvbuf, TCP_RCVBUF_MIN);
 	uint32_t most = max_u32(rcvbuf, l->config.rcvbuf_max);
@@ -201,14 +207,14 @@ static void agree(const struct tcp_listener *l, struct tcp_synreq *req, const st
 	req->wscale = tcp_wscale_for(most, clamp);
 }
 
-/* RFC 3168 section 6.1.1: the peer asks for it, and may have it. */
+/* RFC 3168 section 6.1.1: true if the peer asks for ECN and we allow it. */
 static bool wants_ecn(const struct tcp_listener *l, const struct pkt *syn)
 {
 	return l->config.ecn != TCP_ECN_NONE &&
 	       (syn->tcp_flags & (TCP_ECE | TCP_CWR)) == (TCP_ECE | TCP_CWR);
 }
 
-/* ---- cookies: nothing is kept of a SYN ------------------------------------------- */
+/* ---- SYN cookies -------------------------------------------------------------------- */
 
 static void send_cookie(struct tcp_listener *l, struct tcp_synreq *req, const struct pkt *pkt,
 			struct tcp_options *opt, nsec_t now)
@@ -219,11 +225,11 @@ static void send_cookie(struct tcp_listener *l, struct tcp_synreq *req, const st
 	if (opt->has_ts && l->config.timestamps) {
 		req->ecn = wants_ecn(l, pkt);
 		clock = tcp_cookie_timestamp(clock, opt, req->ecn);
-	} else { /* there is no place to remember them */
+	} else { /* without timestamps there is no place to store them */
 		opt->wscale = -1;
 		opt->sack_permitted = false;
 	}
-	agree(l, req, pkt, opt);
+	negotiate(l, req, pkt, opt);
 	req->ts_offset = start.ts_offset;
 	req->iss = tcp_cookie_make(l->cookie_secret, &req->local, &req->remote, req->irs, opt->mss,
 				   now);
@@ -231,7 +237,7 @@ static void send_cookie(struct tcp_listener *l, struct tcp_synreq *req, const st
 	send_syn_ack_at(l, req, clock);
 }
 
-/* An ACK that belongs to nothing we know of. */
+/* An ACK without a connection or a handshake: may answer a cookie. */
 static enum drop input_cookie(struct tcp_listener *l, struct pkt *pkt, const struct endpoint *local,
 			      const struct endpoint *remote, nsec_t now)
 {
@@ -243,24 +249,24 @@ static enum drop input_cookie(struct tcp_listener *l, struct pkt *pkt, const str
 		return DROP_TCP_OPTION;
 	opt.mss = tcp_cookie_check(l->cookie_secret, local, remote, pkt->seq - 1, iss, now);
 	if (!opt.mss && tcp_cookie_maybe(l->cookie_secret, local, remote, pkt->seq, iss, now))
-		return DROP_TCP_SEQ; /* its ACK is missing: it sends what is next to that again */
+		return DROP_TCP_SEQ; /* the ACK of the handshake was lost: the peer will retransmit the data after it */
 	if (!opt.mss) {
-		reset(l, pkt, local, remote);
+		send_reset(l, pkt, local, remote);
 		return DROP_NO_FLOW;
 	}
 	req.ts_offset = l->ops->start(l, local, remote, now).ts_offset;
 	if (opt.has_ts)
 		req.ecn = tcp_cookie_read_timestamp(opt.tsecr - req.ts_offset, &opt) &&
 			  l->config.ecn != TCP_ECN_NONE;
-	agree(l, &req, pkt, &opt);
-	req.irs--; /* the SYN came before */
+	negotiate(l, &req, pkt, &opt);
+	req.irs--; /* the SYN was one before */
 	req.iss = iss;
 	return l->ops->accept(l, &req, pkt, now) ? DROP_TCP_BACKLOG : DROP_NONE;
 }
 
 /* ---- segments ---------------------------------------------------------------------- */
 
-/* May a SYN come now?  An even flow of them may, and a short burst. */
+/* True if a SYN is within the rate limit. A steady flow at the rate is, and a short burst. */
 static bool is_in_rate(struct tcp_listener *l, nsec_t now)
 {
 	if (!l->syn_rate)
@@ -286,10 +292,10 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 		return DROP_TCP_SYN_RATE;
 	if (l->ops->has_room && !l->ops->has_room(l))
 		return DROP_TCP_BACKLOG;
-	/* A cookie chooses its own number: not for one that follows a TIME_WAIT. */
+	/* A cookie determines its own ISS, so none is sent for a SYN that follows a TIME_WAIT. */
 	if (l->pending >= l->backlog && !(pkt->flags & PKT_ISS && l->pending < 2 * l->backlog)) {
 		if (!l->cookie_secret || pkt->flags & PKT_ISS)
-			return DROP_TCP_BACKLOG; /* when it comes again, the TIME_WAIT is gone */
+			return DROP_TCP_BACKLOG; /* the retransmitted SYN finds no TIME_WAIT any more */
 		send_cookie(l, &syn, pkt, &opt, now);
 		return DROP_NONE;
 	}
@@ -297,7 +303,7 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 	if (!req)
 		return DROP_NO_MEMORY;
 	*req = syn;
-	agree(l, req, pkt, &opt);
+	negotiate(l, req, pkt, &opt);
 	req->ecn = wants_ecn(l, pkt);
 	start = l->ops->start(l, local, remote, now);
 	req->iss = pkt->flags & PKT_ISS ? pkt->iss : start.iss;
@@ -312,7 +318,7 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 	return DROP_NONE;
 }
 
-/* A segment for a handshake under way that is not SYN: RFC 9293 3.10.7.4. */
+/* A segment other than SYN for a pending handshake: RFC 9293 3.10.7.4. */
 static enum drop input_pending(struct tcp_listener *l, struct tcp_synreq *req, struct pkt *pkt,
 			       nsec_t now)
 {
@@ -324,16 +330,16 @@ static enum drop input_pending(struct tcp_listener *l, struct tcp_synreq *req, s
 		return DROP_TCP_SEQ;
 	}
 	if (pkt->tcp_flags & TCP_RST) {
-		if (behind) /* RFC 5961 section 3.2; the SYN-ACK will ask again */
+		if (behind) /* RFC 5961 section 3.2; the SYN-ACK will be sent again */
 			return DROP_TCP_SEQ;
-		forget(l, req);
+		remove_handshake(l, req);
 		pkt_free(pkt);
 		return DROP_NONE;
 	}
 	if (!(pkt->tcp_flags & TCP_ACK))
 		return DROP_TCP_STATE;
 	if (tcp_wire_ack(pkt) != req->iss + 1) {
-		reset(l, pkt, &req->local, &req->remote);
+		send_reset(l, pkt, &req->local, &req->remote);
 		return DROP_TCP_ACK;
 	}
 	if (req->retries < l->defer && !pkt->len && !(pkt->tcp_flags & TCP_FIN)) {
@@ -343,7 +349,7 @@ static enum drop input_pending(struct tcp_listener *l, struct tcp_synreq *req, s
 	}
 	if (l->ops->accept(l, req, pkt, now))
 		return DROP_TCP_BACKLOG;
-	forget(l, req);
+	remove_handshake(l, req);
 	return DROP_NONE;
 }
 
@@ -351,13 +357,13 @@ bool tcp_listener_knows(struct tcp_listener *l, const struct pkt *pkt)
 {
 	struct endpoint local = frame_destination(pkt), remote = frame_source(pkt);
 
-	return find(l, &local, &remote) != NULL;
+	return find_handshake(l, &local, &remote) != NULL;
 }
 
 enum drop tcp_listener_input(struct tcp_listener *l, struct pkt *pkt, nsec_t now)
 {
 	struct endpoint local = frame_destination(pkt), remote = frame_source(pkt);
-	struct tcp_synreq *req = find(l, &local, &remote);
+	struct tcp_synreq *req = find_handshake(l, &local, &remote);
 	uint8_t flags = pkt->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN);
 	enum drop why;
 
@@ -370,13 +376,16 @@ enum drop tcp_listener_input(struct tcp_listener *l, struct pkt *pkt, nsec_t now
 	if (flags & TCP_ACK) { /* second: check for an ACK */
 		if (l->cookie_secret && now < l->cookies_until && !(flags & TCP_SYN))
 			return input_cookie(l, pkt, &local, &remote, now);
-		reset(l, pkt, &local, &remote);
+		send_reset(l, pkt, &local, &remote);
 		return DROP_NO_FLOW;
 	}
 	if (!(flags & TCP_SYN)) /* fourth: other data or control */
 		return DROP_TCP_STATE;
 	if (req) {
-		/* Again, or after a restart: then it resets the handshake we know of. */
+		/*
+		 * A retransmission, or the peer restarted: then our SYN-ACK makes it reset the old
+		 * handshake.
+		 */
 		send_syn_ack(l, req, now);
 		return DROP_TCP_DUPLICATE;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Explicit congestion notification, RFC 3168: routers mark instead of dropping,
- * the receiver says so, the sender slows down and says that it did.
+ * Explicit congestion notification, RFC 3168: routers mark packets instead of dropping them, the
+ * receiver reports the mark, the sender reduces its window and confirms that.
  */
 #include "net/tcp/tcp_internal.h"
 
@@ -13,10 +13,10 @@ void tcp_ecn_reduced(struct tcp_conn *c)
 }
 
 /*
- * Section 6.1.2: once for a window of data, and until the peer has got the segment
- * behind it, which tells it so.
+ * Section 6.1.2: reduces the window once per window of data, and not again until the peer has
+ * received the segment with CWR.
  */
-static void echoed(struct tcp_conn *c)
+static void congestion_echoed(struct tcp_conn *c)
 {
 	uint32_t out = c->snd_nxt - c->snd_una;
 	uint32_t waits = c->rare ? c->rare->ecn_end - c->snd_una : 0;
@@ -34,10 +34,10 @@ void tcp_ecn_received(struct tcp_conn *c, const struct tcp_arrival *a)
 	if (tcp_wire_ecn(a->pkt) == ECN_CE)
 		c->flags |= CONN_ECN_ECHO;
 	if (a->flags & TCP_ECE)
-		echoed(c);
+		congestion_echoed(c);
 }
 
-/* Sections 6.1.4 and 6.1.5: neither pure ACKs nor what is sent again can be marked. */
+/* Sections 6.1.4 and 6.1.5: pure ACKs and retransmissions are not ECN-capable. */
 void tcp_ecn_mark(struct tcp_conn *c, struct tcp_segment *seg)
 {
 	if (c->flags & CONN_ECN_ECHO)
