@@ -247,7 +247,7 @@ uint32_t tcp_unacked_bytes(const struct tcp_conn *c)
 static ssize_t recv_empty(struct tcp_conn *c)
 {
 	if (c->flags & CONN_FIN_RCVD)
-		return 0; /* as Linux: after the FIN the stream is complete, even after a later error */
+		return 0; /* as Linux: after the FIN the stream is complete */
 	if (c->state == TCP_CLOSED && c->error)
 		return take_error(c);
 	if (c->flags & CONN_READ_SHUT)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a connection begins with.  Strangers see both numbers, so each is the sum of a
- * clock and of its own half of one keyed hash of the pair: neither clock can be told from
- * them, nor can the difference of the two.
+ * The initial numbers of a connection.  Peers see both, so each is the sum of a clock and half of
+ * a keyed hash of the pair: they reveal neither clock, nor the difference of the two.
  */
 #include "base/siphash.h"
 #include "net/tcp/tcp_internal.h"

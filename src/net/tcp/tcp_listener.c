@@ -249,7 +249,7 @@ static enum drop input_cookie(struct tcp_listener *l, struct pkt *pkt, const str
 		return DROP_TCP_OPTION;
 	opt.mss = tcp_cookie_check(l->cookie_secret, local, remote, pkt->seq - 1, iss, now);
 	if (!opt.mss && tcp_cookie_maybe(l->cookie_secret, local, remote, pkt->seq, iss, now))
-		return DROP_TCP_SEQ; /* the ACK of the handshake was lost: the peer will retransmit the data after it */
+		return DROP_TCP_SEQ; /* the handshake's ACK was lost: the peer retransmits */
 	if (!opt.mss) {
 		send_reset(l, pkt, local, remote);
 		return DROP_NO_FLOW;
@@ -295,7 +295,7 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 	/* A cookie determines its own ISS, so none is sent for a SYN that follows a TIME_WAIT. */
 	if (l->pending >= l->backlog && !(pkt->flags & PKT_ISS && l->pending < 2 * l->backlog)) {
 		if (!l->cookie_secret || pkt->flags & PKT_ISS)
-			return DROP_TCP_BACKLOG; /* the retransmitted SYN finds no TIME_WAIT any more */
+			return DROP_TCP_BACKLOG; /* the TIME_WAIT ends before the next SYN */
 		send_cookie(l, &syn, pkt, &opt, now);
 		return DROP_NONE;
 	}

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The size of segments follows the path: what routers say (RFC 1191), and what
- * silence says where they say nothing (RFC 4821, as the fallback for black holes).
+ * Path MTU discovery: from ICMP messages (RFC 1191), and from unanswered retransmissions if there
+ * are none (RFC 4821, as the fallback for black holes).
  */
 #include "net/tcp/tcp_internal.h"
 
 #define HEADERS (IP4_HDR + TCP_HDR)
-#define MTU_LEAST 552u /* as Linux: a forged message shall not make crumbs of the stream */
+#define MTU_LEAST 552u /* as Linux: limits the damage of a forged message */
 #define PROBE_EVERY (60 * NSEC_PER_SEC)
-#define NEAR 64u /* bytes more are not worth another probe */
+#define GAIN_MIN 64u /* a gain of fewer bytes is not worth another probe */
 
 static void set_path_mss(struct tcp_conn *c, uint32_t path_mss)
 {
@@ -21,14 +21,19 @@ static void set_path_mss(struct tcp_conn *c, uint32_t path_mss)
 
 static void set_hole(struct tcp_conn *c, uint32_t hole_mss)
 {
-	c->hole_mss = (uint16_t)(hole_mss && tcp_rare(c) ? hole_mss : 0); /* else it stays small */
+	c->hole_mss = (uint16_t)(hole_mss && tcp_rare(c)
+					 ? hole_mss
+					 : 0); /* without memory the MSS stays small */
 	c->way &= (uint8_t)~WAY_HOLE;
 	if (c->hole_mss)
 		c->way |= WAY_HOLE;
 }
 
-/* What is out is too large: it goes again, in smaller segments, and is no sign of congestion. */
-static void resend(struct tcp_conn *c)
+/*
+ * The segments in flight are too large: retransmits them in smaller segments, which is no sign of
+ * congestion.
+ */
+static void resend_all(struct tcp_conn *c)
 {
 	struct tcp_flight *f = c->flight;
 
@@ -58,7 +63,7 @@ void tcp_path_mtu(struct tcp_conn *c, uint32_t mtu, nsec_t now)
 
 	c->route_mss = (uint16_t)min_u32(is, UINT16_MAX);
 	if (!tcp_synchronized(c) || c->state == TCP_TIME_WAIT)
-		return; /* it counts when the handshake is over */
+		return; /* it is applied when the handshake completes */
 	is = min_u32(is, c->agreed_mss);
 	if (is == was)
 		return;
@@ -66,21 +71,21 @@ void tcp_path_mtu(struct tcp_conn *c, uint32_t mtu, nsec_t now)
 	set_hole(c, 0);
 	set_path_mss(c, is);
 	if (is < was) {
-		resend(c);
+		resend_all(c);
 		tcp_output(c, now);
 	}
 }
 
-/* RFC 4821 section 7.7: large segments vanish, again and again. */
+/* RFC 4821 section 7.7: large segments are lost repeatedly. */
 void tcp_mtu_black_hole(struct tcp_conn *c, nsec_t now)
 {
 	static const uint16_t sizes[] = {1024 - HEADERS, MTU_LEAST - HEADERS, 256 - HEADERS};
 
-	if (!c->hole_mss && c->path_mss < sizes[0] + NEAR)
-		return; /* small as they are, it has hardly another reason */
+	if (!c->hole_mss && c->path_mss < sizes[0] + GAIN_MIN)
+		return; /* the segments are so small that size is hardly the reason */
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		if (c->path_mss <= sizes[i] || c->snd_nxt - c->snd_una <= sizes[i])
-			continue; /* it would not change what is sent */
+			continue; /* would not change the segments sent */
 		if (!c->hole_mss)
 			set_hole(c, c->path_mss);
 		c->flags &= ~(uint32_t)CONN_MTU_PROBE;
@@ -91,7 +96,7 @@ void tcp_mtu_black_hole(struct tcp_conn *c, nsec_t now)
 	}
 }
 
-/* ---- upwards again (section 7.4) ------------------------------------------------------ */
+/* ---- probing for a larger MTU (section 7.4) ------------------------------------------- */
 
 uint32_t tcp_mtu_probe(const struct tcp_conn *c, nsec_t now)
 {
@@ -119,5 +124,5 @@ void tcp_mtu_probe_lost(struct tcp_conn *c, nsec_t now)
 
 	c->flags &= ~(uint32_t)CONN_MTU_PROBE;
 	c->rare->probe_at = now + PROBE_EVERY;
-	set_hole(c, between - c->path_mss < NEAR ? 0 : between);
+	set_hole(c, between - c->path_mss < GAIN_MIN ? 0 : between);
 }

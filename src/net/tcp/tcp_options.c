@@ -11,7 +11,7 @@ enum {
 	KIND_TIMESTAMPS = 8,
 };
 
-/* One option whose length is known to lie within the header. */
+/* Parses one option whose length lies within the header. */
 static bool parse_one(struct tcp_options *opt, const uint8_t *p, size_t len)
 {
 	switch (p[0]) {
@@ -23,7 +23,7 @@ static bool parse_one(struct tcp_options *opt, const uint8_t *p, size_t len)
 	case KIND_WSCALE:
 		if (len != 3)
 			return false;
-		/* RFC 7323 section 2.3: a larger shift is taken for 14. */
+		/* RFC 7323 section 2.3: a larger shift counts as 14. */
 		opt->wscale = (int8_t)(p[2] > TCP_WSCALE_MAX ? TCP_WSCALE_MAX : p[2]);
 		break;
 	case KIND_SACK_PERMITTED:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is sent, and when: RFC 9293 sections 3.7 (segmentation, Nagle) and 3.8.6
+ * Decides which data is sent, and when: RFC 9293 sections 3.7 (segmentation, Nagle) and 3.8.6
  * (windows, silly-window avoidance).
  */
 #include <assert.h>
@@ -22,9 +22,9 @@ uint32_t tcp_output_window_gain(const struct tcp_conn *c)
 }
 
 /*
- * Field of the header; moves the right edge, never to the left.  What scaling
- * cuts off is not offered, and accepted all the same (RFC 7323 section 2.4); a window
- * that opens is rounded up, or one below a unit would stay closed for ever.
+ * Returns the window field, and advances the right edge; never moves it back. The bytes that
+ * scaling cuts off are not offered, but accepted (RFC 7323 section 2.4). An opening window is
+ * rounded up, because one below a scaling unit would stay closed forever.
  */
 static uint16_t offer_window(struct tcp_conn *c)
 {
@@ -39,7 +39,7 @@ static uint16_t offer_window(struct tcp_conn *c)
 
 /* ---- one segment --------------------------------------------------------------- */
 
-/* RFC 2018; what came twice goes first (RFC 2883 section 4). */
+/* RFC 2018; a duplicate comes first (RFC 2883 section 4). */
 static __attribute__((noinline)) size_t write_sacks(const struct tcp_conn *c,
 						    struct tcp_segment *seg, size_t at)
 {
@@ -69,7 +69,7 @@ static uint8_t write_options(const struct tcp_conn *c, struct tcp_segment *seg, 
 	return (uint8_t)at;
 }
 
-static __attribute__((noinline)) void mark(struct tcp_conn *c, struct tcp_segment *seg)
+static __attribute__((noinline)) void mark_segment(struct tcp_conn *c, struct tcp_segment *seg)
 {
 	if (c->flags & CONN_URG_OUT)
 		tcp_urgent_mark(c, seg);
@@ -77,19 +77,19 @@ static __attribute__((noinline)) void mark(struct tcp_conn *c, struct tcp_segmen
 		tcp_ecn_mark(c, seg);
 }
 
-static inline void complete(struct tcp_conn *c, struct tcp_segment *seg, nsec_t now)
+static inline void complete_segment(struct tcp_conn *c, struct tcp_segment *seg, nsec_t now)
 {
 	seg->ack = c->rcv_nxt;
 	seg->wnd = offer_window(c);
 	seg->urg = 0;
 	seg->ecn = ECN_NONE;
 	if (unlikely(c->flags & (CONN_URG_OUT | CONN_ECN)))
-		mark(c, seg);
+		mark_segment(c, seg);
 	seg->opt_len = write_options(c, seg, now);
 }
 
-/* So many segments went out: what they told the peer. */
-static inline void told(struct tcp_conn *c, uint32_t segments)
+/* Segments were sent that acknowledged all received data: clears what is owed. */
+static inline void note_ack_sent(struct tcp_conn *c, uint32_t segments)
 {
 	c->segs_out += segments;
 	if (c->flags & (CONN_ACK_OWED | CONN_ACK_NOW)) {
@@ -102,14 +102,14 @@ static inline void told(struct tcp_conn *c, uint32_t segments)
 	c->flags &= ~(uint32_t)CONN_DSACK;
 }
 
-/* Completes a segment that acknowledges, sends it, and notes what it told the peer. */
-static inline __attribute__((always_inline)) bool emit(struct tcp_conn *c, struct tcp_segment *seg,
-						       nsec_t now)
+/* Completes a segment with an acknowledgement, sends it, and records that. */
+static inline __attribute__((always_inline)) bool emit_segment(struct tcp_conn *c,
+							       struct tcp_segment *seg, nsec_t now)
 {
-	complete(c, seg, now);
+	complete_segment(c, seg, now);
 	if (unlikely(c->ops->send(c, seg)))
 		return false;
-	told(c, 1);
+	note_ack_sent(c, 1);
 	return true;
 }
 
@@ -120,10 +120,10 @@ bool tcp_emit_bare(struct tcp_conn *c, uint32_t seq, uint8_t flags, nsec_t now)
 	seg.seq = seq;
 	seg.flags = flags;
 	tcp_sndbuf_parts(&c->snd, 0, 0, &seg);
-	return emit(c, &seg, now);
+	return emit_segment(c, &seg, now);
 }
 
-/* len bytes of the stream from seq on, and FIN. */
+/* Sends len bytes of the stream from seq on, and FIN if fin. */
 static inline __attribute__((always_inline)) bool emit_data(struct tcp_conn *c, uint32_t seq,
 							    uint32_t len, bool fin, nsec_t now)
 {
@@ -135,17 +135,17 @@ static inline __attribute__((always_inline)) bool emit_data(struct tcp_conn *c, 
 	if (fin)
 		seg.flags |= TCP_FIN;
 	if (len && offset + len == c->snd.len)
-		seg.flags |= TCP_PSH; /* nothing follows yet */
+		seg.flags |= TCP_PSH; /* no data follows yet */
 	tcp_sndbuf_parts(&c->snd, offset, len, &seg);
-	if (likely(emit(c, &seg, now))) {
+	if (likely(emit_segment(c, &seg, now))) {
 		c->data_segs_out += len != 0;
 		return true;
 	}
-	c->flags |= CONN_OUTPUT; /* again at the next flush, or when the timer fires */
+	c->flags |= CONN_OUTPUT; /* retried at the next flush, or by the timer */
 	return false;
 }
 
-/* Not in the way of what is sent for the first time. */
+/* Out of line, to keep the path of new data short. */
 static __attribute__((noinline)) bool emit_again(struct tcp_conn *c, uint32_t seq, uint32_t len,
 						 bool fin, nsec_t now)
 {
@@ -159,9 +159,9 @@ static void count_again(struct tcp_conn *c, uint32_t len)
 		c->rare->bytes_retrans += len;
 }
 
-/* ---- what was lost ------------------------------------------------------------- */
+/* ---- retransmissions ----------------------------------------------------------- */
 
-/* Sends again what may be; false when there is nothing (more) of the kind. */
+/* Retransmits one segment; false if none may be sent (any more). */
 static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 {
 	uint32_t seq = c->snd_una;
@@ -186,9 +186,9 @@ static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 	return true;
 }
 
-/* ---- what is new --------------------------------------------------------------- */
+/* ---- new data ------------------------------------------------------------------ */
 
-/* May a segment leave that is not full?  len of unsent bytes are in it. */
+/* True if a partial segment may be sent; it has len of the unsent bytes. */
 static bool may_send_partial(const struct tcp_conn *c, uint32_t len, uint32_t unsent, bool fin)
 {
 	if (fin || (c->flags & (CONN_PUSH | CONN_URG_OUT)))
@@ -201,8 +201,8 @@ static bool may_send_partial(const struct tcp_conn *c, uint32_t len, uint32_t un
 }
 
 /*
- * New data is in flight up to snd_nxt.  A FIN alone needs no note of it; what was
- * sent within a sixteenth of a round trip is one run.
+ * Records new data in flight up to snd_nxt, if there is a flight list; a FIN alone needs none. Data
+ * sent within a sixteenth of a round trip forms one run.
  */
 static inline void note_sent(struct tcp_conn *c, uint32_t len, nsec_t now)
 {
@@ -220,9 +220,11 @@ static bool may_note(struct tcp_conn *c)
 	return !c->flight || likely(c->flight->n < c->flight->max) || tcp_flight_reserve(c, 1);
 }
 
-/* What the path asks for: not now (false), or more at once, to see if it passes. */
-static __attribute__((noinline)) bool by_way(struct tcp_conn *c, uint32_t *len, uint32_t most,
-					     nsec_t now)
+/*
+ * Applies pacing and MTU probing: false if nothing may be sent now; *len is enlarged for a probe.
+ */
+static __attribute__((noinline)) bool apply_way(struct tcp_conn *c, uint32_t *len, uint32_t most,
+						nsec_t now)
 {
 	uint32_t probe = c->hole_mss ? tcp_mtu_probe(c, now) : 0;
 
@@ -233,7 +235,7 @@ static __attribute__((noinline)) bool by_way(struct tcp_conn *c, uint32_t *len, 
 	return true;
 }
 
-static __attribute__((noinline)) void way_taken(struct tcp_conn *c, uint32_t len, nsec_t now)
+static __attribute__((noinline)) void note_way(struct tcp_conn *c, uint32_t len, nsec_t now)
 {
 	if (c->way & WAY_PACED)
 		tcp_pace_sent(c, len, now);
@@ -241,7 +243,7 @@ static __attribute__((noinline)) void way_taken(struct tcp_conn *c, uint32_t len
 		tcp_mtu_probe_sent(c);
 }
 
-/* Sends one segment of new data; false when there is nothing to send now. */
+/* Sends one segment of new data; false if there is nothing to send now. */
 static inline __attribute__((always_inline)) bool output_new(struct tcp_conn *c, uint32_t pipe,
 							     nsec_t now)
 {
@@ -253,7 +255,7 @@ static inline __attribute__((always_inline)) bool output_new(struct tcp_conn *c,
 	if ((c->flags & CONN_FIN_SENT) || window <= 0)
 		return false;
 	len = min_u32(min_u32(unsent, c->mss), (uint32_t)window);
-	if (unlikely(c->way) && !by_way(c, &len, min_u32(unsent, (uint32_t)window), now))
+	if (unlikely(c->way) && !apply_way(c, &len, min_u32(unsent, (uint32_t)window), now))
 		return false;
 	fin = (c->flags & CONN_FIN_WANTED) && len == unsent && len < (uint32_t)window;
 	if (len + fin == 0)
@@ -269,14 +271,14 @@ static inline __attribute__((always_inline)) bool output_new(struct tcp_conn *c,
 		c->flags |= CONN_FIN_SENT;
 	note_sent(c, len + fin, now);
 	if (unlikely(c->way))
-		way_taken(c, len, now);
+		note_way(c, len, now);
 	tcp_timer_data_sent(c, first, now);
 	return true;
 }
 
 /*
- * Sends several full segments of new data at once, if so many may go.  What needs a
- * look at single segments does not go this way, nor the last one before a FIN.
+ * Sends several full segments of new data at once, if the windows allow it. Segments that need
+ * individual treatment are excluded, and so is the last one before a FIN.
  */
 static bool output_train(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 {
@@ -296,12 +298,12 @@ static bool output_train(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 	seg.seq = c->snd_nxt;
 	seg.flags = most == unsent ? TCP_ACK | TCP_PSH : TCP_ACK;
 	tcp_sndbuf_parts(&c->snd, c->snd_nxt - c->snd_una, most, &seg);
-	complete(c, &seg, now);
+	complete_segment(c, &seg, now);
 	sent = c->ops->send_train(c, &seg, c->mss);
 	if (sent) {
 		uint32_t segments = (sent + c->mss - 1) / c->mss;
 
-		told(c, segments);
+		note_ack_sent(c, segments);
 		c->data_segs_out += segments;
 		c->snd_nxt += sent;
 		note_sent(c, sent, now);
@@ -349,7 +351,7 @@ bool tcp_output_tail(struct tcp_conn *c, nsec_t now)
 	return true;
 }
 
-/* RFC 5681 section 4.1; also: data sent soon after data came answers it. */
+/* RFC 5681 section 4.1. Data sent soon after received data counts as a response to it. */
 static void before_sending(struct tcp_conn *c, nsec_t now)
 {
 	if (!tcp_in_flight(c) && now - c->tx_at > c->rtt.rto)
@@ -358,7 +360,7 @@ static void before_sending(struct tcp_conn *c, nsec_t now)
 		c->flags |= CONN_PINGPONG;
 }
 
-/* As tcp_unsent(), when the handshake is over. */
+/* As tcp_unsent(), after the handshake. */
 static inline bool unsent(const struct tcp_conn *c)
 {
 	if (c->flags & (CONN_FIN_SENT | CONN_FIN_WANTED))
@@ -366,7 +368,7 @@ static inline bool unsent(const struct tcp_conn *c)
 	return c->snd_una + c->snd.len != c->snd_nxt;
 }
 
-/* What is it that keeps us from sending more?  As Linux: only if congestion does not. */
+/* Records what limits the sender; as Linux, only if congestion control does not. */
 static __attribute__((noinline)) void note_limit(struct tcp_conn *c, nsec_t now)
 {
 	int32_t window = (int32_t)(c->snd_una + c->snd_wnd - c->snd_nxt);

@@ -9,7 +9,7 @@
 #include "net/tcp/tcp_seq.h"
 #include "net/tcp/tcp_wire.h"
 
-/* First sequence number behind the packet's bytes (a FIN not counted). */
+/* The first sequence number after the packet's bytes, without a FIN. */
 static uint32_t end_of(const struct pkt *pkt)
 {
 	return pkt->seq + pkt->len;
@@ -24,7 +24,7 @@ void tcp_recvq_set_limit(struct tcp_recvq *q, uint32_t rcvbuf)
 	q->limit = limit > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)limit;
 }
 
-static void discard(struct tcp_recvq *q, struct pkt *pkt)
+static void free_packet(struct tcp_recvq *q, struct pkt *pkt)
 {
 	q->room -= pkt_size(pkt);
 	pkt_free(pkt);
@@ -36,7 +36,7 @@ void tcp_recvq_prune(struct tcp_recvq *q)
 
 	for (pkt = q->ooo; pkt; pkt = next) {
 		next = pkt->next;
-		discard(q, pkt);
+		free_packet(q, pkt);
 	}
 	q->ooo = NULL;
 	q->ooo_run = NULL;
@@ -50,7 +50,7 @@ void tcp_recvq_purge(struct tcp_recvq *q)
 	tcp_recvq_prune(q);
 	for (pkt = q->head; pkt; pkt = next) {
 		next = pkt->next;
-		discard(q, pkt);
+		free_packet(q, pkt);
 	}
 	q->head = NULL;
 	q->tail = NULL;
@@ -58,7 +58,7 @@ void tcp_recvq_purge(struct tcp_recvq *q)
 	assert(q->room == 0);
 }
 
-/* Is there room for the payload of pkt behind that of to? */
+/* True if the payload of pkt fits after that of `to`. */
 static bool fits_behind(const struct pkt *to, const struct pkt *pkt)
 {
 	uint32_t end = (uint32_t)to->off + to->len;
@@ -92,7 +92,7 @@ static void link_tail(struct tcp_recvq *q, struct pkt *pkt)
 	q->bytes += pkt->len;
 }
 
-/* Small segments are copied together: above half of the limit it pays. */
+/* Copies small segments together, which pays above half of the limit. */
 static bool append_crowded(struct tcp_recvq *q, struct pkt *pkt, bool *pruned)
 {
 	uint32_t len = pkt->len;
@@ -106,7 +106,7 @@ static bool append_crowded(struct tcp_recvq *q, struct pkt *pkt, bool *pruned)
 		tcp_recvq_prune(q);
 		*pruned = true;
 	}
-	/* An empty queue takes one packet whatever its size: no deadlock. */
+	/* An empty queue takes one packet of any size, to avoid a deadlock. */
 	if (q->room + pkt_size(pkt) > q->limit && q->head)
 		return false;
 	q->room += pkt_size(pkt);
@@ -166,8 +166,8 @@ static void cut_front(struct pkt *pkt, uint32_t n)
 /* ---- out of order: runs ---------------------------------------------------------------- */
 
 /*
- * The first packet of the last run that begins at or before seq; NULL: none.  In order of
- * arrival, the usual case, costs one comparison.
+ * The first packet of the last run that begins at or before seq, or NULL. The usual case, arrival
+ * in order, costs one comparison.
  */
 static struct pkt *find_run(const struct tcp_recvq *q, uint32_t seq)
 {
@@ -180,7 +180,7 @@ static struct pkt *find_run(const struct tcp_recvq *q, uint32_t seq)
 	return run;
 }
 
-/* The first packet of a run goes; before: the run in front of it, or NULL. */
+/* Removes the first packet of a run; before: the previous run, or NULL. */
 static void shorten_run(struct tcp_recvq *q, struct pkt *pkt, struct pkt *before)
 {
 	struct pkt *rest = NULL;
@@ -195,7 +195,7 @@ static void shorten_run(struct tcp_recvq *q, struct pkt *pkt, struct pkt *before
 		q->ooo_run = rest ? rest : before;
 }
 
-/* The one behind it may begin where this run ends now. */
+/* Joins the run with the next one if there is no hole between them now. */
 static void join_next(struct tcp_recvq *q, struct pkt *run)
 {
 	struct pkt *next = run->run_last->next;
@@ -208,7 +208,7 @@ static void join_next(struct tcp_recvq *q, struct pkt *run)
 		q->ooo_run = run;
 }
 
-/* Removes the packets behind run that pkt covers; cuts pkt at the next one. */
+/* Removes the packets after run that pkt covers; trims pkt at the next one. */
 static void resolve_overlap(struct tcp_recvq *q, struct pkt *run, struct pkt *pkt)
 {
 	struct pkt **link = run ? &run->run_last->next : &q->ooo;
@@ -222,7 +222,7 @@ static void resolve_overlap(struct tcp_recvq *q, struct pkt *run, struct pkt *pk
 		}
 		*link = p->next;
 		shorten_run(q, p, run);
-		discard(q, p);
+		free_packet(q, p);
 	}
 }
 
@@ -234,7 +234,7 @@ static void add_to_run(struct tcp_recvq *q, struct pkt *run, struct pkt *pkt)
 	join_next(q, run);
 }
 
-/* behind: the run in front of it, or NULL. */
+/* behind: the previous run, or NULL. */
 static void begin_run(struct tcp_recvq *q, struct pkt *behind, struct pkt *pkt)
 {
 	struct pkt **link = behind ? &behind->run_last->next : &q->ooo;
@@ -248,7 +248,7 @@ static void begin_run(struct tcp_recvq *q, struct pkt *behind, struct pkt *pkt)
 	join_next(q, pkt);
 }
 
-/* Cuts off what is there already; false: nothing is left. */
+/* Trims bytes that are already queued; false if nothing is left. */
 static bool cut_to_new(struct tcp_recvq *q, struct pkt *run, struct pkt *pkt)
 {
 	uint32_t known = run ? end_of(run->run_last) : 0;
@@ -264,7 +264,7 @@ static bool cut_to_new(struct tcp_recvq *q, struct pkt *run, struct pkt *pkt)
 	return pkt->len || (pkt->tcp_flags & TCP_FIN);
 }
 
-/* Behind run, there will be one more: one more hole. */
+/* True if inserting pkt after run adds a hole. */
 static bool makes_hole(const struct tcp_recvq *q, const struct pkt *run, const struct pkt *pkt)
 {
 	const struct pkt *next = run ? run->run_last->next : q->ooo;
@@ -310,9 +310,9 @@ uint32_t tcp_recvq_advance(struct tcp_recvq *q, uint32_t rcv_nxt, bool *fin)
 		if (seq_gt(end_of(pkt), rcv_nxt)) {
 			cut_front(pkt, rcv_nxt - pkt->seq);
 			rcv_nxt += pkt->len;
-			link_tail(q, pkt); /* its room is charged already */
+			link_tail(q, pkt); /* its room is already charged */
 		} else {
-			discard(q, pkt);
+			free_packet(q, pkt);
 		}
 		if (*fin) {
 			tcp_recvq_prune(q);
@@ -322,9 +322,9 @@ uint32_t tcp_recvq_advance(struct tcp_recvq *q, uint32_t rcv_nxt, bool *fin)
 	return rcv_nxt;
 }
 
-/* One list: returns its new last packet. */
-static struct pkt *exchange(struct tcp_recvq *q, struct pkt **link,
-			    struct pkt *(*fn)(struct pkt *pkt, void *arg), void *arg)
+/* Replaces the packets of one list; returns its new last packet. */
+static struct pkt *exchange_list(struct tcp_recvq *q, struct pkt **link,
+				 struct pkt *(*fn)(struct pkt *pkt, void *arg), void *arg)
 {
 	struct pkt *last = NULL;
 
@@ -356,12 +356,12 @@ static void find_runs_again(struct tcp_recvq *q)
 void tcp_recvq_exchange(struct tcp_recvq *q, struct pkt *(*fn)(struct pkt *pkt, void *arg),
 			void *arg)
 {
-	q->tail = exchange(q, &q->head, fn, arg);
-	exchange(q, &q->ooo, fn, arg);
+	q->tail = exchange_list(q, &q->head, fn, arg);
+	exchange_list(q, &q->ooo, fn, arg);
 	find_runs_again(q);
 }
 
-/* Copies n bytes into iov at *at of *i; false: it cannot be written. */
+/* Copies n bytes to iov[*i] at offset *at and advances both; false if it cannot be written. */
 static bool scatter(const struct iovec *iov, int *i, size_t *at, const uint8_t *from, uint32_t n)
 {
 	size_t part;
@@ -384,8 +384,8 @@ static bool scatter(const struct iovec *iov, int *i, size_t *at, const uint8_t *
 	return true;
 }
 
-/* What a read returns that came to memory that cannot be written. */
-static ssize_t cut_short(uint32_t done)
+/* The result of a read that reached unwritable memory. */
+static ssize_t faulted_read(uint32_t done)
 {
 	return done ? (ssize_t)done : -EFAULT;
 }
@@ -399,8 +399,8 @@ static uint32_t room_of(const struct iovec *iov, int iovcnt, uint32_t most)
 	return room < most ? (uint32_t)room : most;
 }
 
-/* n bytes of the first packet were read; the next one. */
-static struct pkt *consume(struct tcp_recvq *q, uint32_t n)
+/* Consumes n bytes of the first packet; returns the new first packet. */
+static struct pkt *consume_head(struct tcp_recvq *q, uint32_t n)
 {
 	struct pkt *pkt = q->head, *next = pkt->next;
 
@@ -412,7 +412,7 @@ static struct pkt *consume(struct tcp_recvq *q, uint32_t n)
 	q->head = next;
 	if (!next)
 		q->tail = NULL;
-	discard(q, pkt);
+	free_packet(q, pkt);
 	return next;
 }
 
@@ -426,9 +426,9 @@ ssize_t tcp_recvq_read_some(struct tcp_recvq *q, const struct iovec *iov, int io
 	while (pkt && done < want) {
 		n = want - done < pkt->len ? want - done : pkt->len;
 		if (__builtin_expect(!scatter(iov, &i, &at, pkt_payload(pkt), n), 0))
-			return cut_short(done);
+			return faulted_read(done);
 		done += n;
-		pkt = consume(q, n);
+		pkt = consume_head(q, n);
 	}
 	return done;
 }
@@ -449,7 +449,7 @@ ssize_t tcp_recvq_peek(const struct tcp_recvq *q, const struct iovec *iov, int i
 		n = pkt->len - skip;
 		n = want - done < n ? want - done : n;
 		if (!scatter(iov, &i, &at, pkt_payload(pkt) + skip, n))
-			return cut_short(done);
+			return faulted_read(done);
 		skip = 0;
 		done += n;
 	}
@@ -462,6 +462,6 @@ void tcp_recvq_discard(struct tcp_recvq *q, uint32_t n)
 
 	for (assert(n <= q->bytes); n; n -= step) {
 		step = n < q->head->len ? n : q->head->len;
-		consume(q, step);
+		consume_head(q, step);
 	}
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The fixed part is an image of what the engine has in memory, pointers cleared; behind
- * it come the bytes to send, those to read, and segments that came out of order.  Who
- * reads it trusts none of it: every number that something else depends on is checked, or
- * made anew.
+ * The fixed part is an image of the engine's structs with pointers cleared.  The bytes to send,
+ * the bytes to read, and the out-of-order segments follow.  The reader trusts none of it: it
+ * checks or recomputes every number on which something depends.
  */
 #include "net/tcp/tcp_snapshot.h"
 
@@ -15,13 +14,13 @@
 
 #define MAGIC 0x736e6170u
 #define VERSION 1u
-#define CHUNK 32768u	      /* of what is to be read, a packet */
-#define FAR ((nsec_t)1 << 55) /* a year: no time is farther away */
+#define CHUNK 32768u	      /* bytes to read per packet */
+#define FAR ((nsec_t)1 << 55) /* a year: the limit of relative times */
 #define NOW_MAX ((nsec_t)1 << 60)
 #define BUFFER_MAX TCP_CC_MAX_WINDOW
 #define MSS_LEAST (TCP_MSS_MIN - TCP_OPT_TIMESTAMPS)
 
-/* Of packets that wait for what is missing before them. */
+/* The header of an out-of-order packet. */
 struct early {
 	uint32_t seq;
 	uint16_t len;
@@ -31,13 +30,13 @@ struct early {
 
 struct head {
 	uint32_t magic, version;
-	uint32_t conn_size, rare_size; /* of the images, so that no other build's is taken */
-	nsec_t now;		       /* of the writer */
+	uint32_t conn_size, rare_size; /* of the images, to reject another build's */
+	nsec_t now;		       /* the writer's clock */
 	uint32_t to_send, to_read;     /* bytes */
 	uint32_t early;		       /* packets */
 	uint32_t early_bytes;
 	bool has_rare;
-	uint8_t cc; /* number of the algorithm */
+	uint8_t cc; /* number of the congestion control algorithm */
 	uint8_t zero[6];
 	struct tcp_conn conn;
 	struct tcp_rare rare;
@@ -114,14 +113,14 @@ void tcp_snapshot_write(const struct tcp_conn *c, uint8_t *to, nsec_t now)
 
 void tcp_snapshot_release(struct tcp_conn *c)
 {
-	c->flags |= CONN_DETACHED; /* nobody reads here what is left */
+	c->flags |= CONN_DETACHED; /* no program reads here any more */
 	if (c->state != TCP_CLOSED)
 		tcp_retire(c, 0);
 	tcp_recvq_purge(&c->rcv);
 	tcp_rare_fini(c);
 }
 
-/* ---- is it one? ------------------------------------------------------------------------ */
+/* ---- validation -------------------------------------------------------------------------- */
 
 static bool within(uint32_t value, uint32_t least, uint32_t most)
 {
@@ -138,7 +137,7 @@ static bool sane_sizes(const struct tcp_conn *c)
 	       within(c->sndbuf_max, c->sndbuf, BUFFER_MAX) && c->window_clamp && c->notsent_lowat;
 }
 
-/* Sequence numbers, and how many bytes there are of each kind. */
+/* Checks sequence numbers and byte counts. */
 static bool sane_numbers(const struct head *h)
 {
 	const struct tcp_conn *c = &h->conn;
@@ -156,11 +155,11 @@ static bool sane_numbers(const struct head *h)
 		return false;
 	if (syn)
 		return out == 1 && h->to_send == 0 && h->to_read == 0;
-	/* All that is out is queued, but for a FIN that was not acknowledged. */
+	/* All bytes in flight are queued, except an unacknowledged FIN. */
 	return out <= h->to_send + fin && (!fin || out >= h->to_send);
 }
 
-/* What points into struct tcp_rare needs one. */
+/* Checks that state in struct tcp_rare exists where flags need it. */
 static bool sane_rare(const struct head *h)
 {
 	const struct tcp_conn *c = &h->conn;
@@ -198,7 +197,7 @@ static bool sane_rtt(const struct rtt *rtt)
 	       rtt->min >= 0 && rtt->min <= RTT_MAX_RTO;
 }
 
-/* Before anybody looks at it as a bool. */
+/* Called before the value is used as a bool. */
 static bool is_bool(const void *value)
 {
 	uint8_t byte;
@@ -212,7 +211,7 @@ static bool sane_bools(const struct head *h)
 	return is_bool(&h->has_rare) && is_bool(&h->conn.keepalive.on) && is_bool(&h->conn.trouble);
 }
 
-/* The head, as far as len bytes may be judged by it. */
+/* Checks the head against itself and the total length. */
 static bool is_sane(const struct head *h, size_t len)
 {
 	const struct tcp_conn *c = &h->conn;
@@ -228,7 +227,7 @@ static bool is_sane(const struct head *h, size_t len)
 
 /* ---- reading --------------------------------------------------------------------------- */
 
-static void shift(nsec_t *at, nsec_t was, nsec_t is)
+static void shift_time(nsec_t *at, nsec_t was, nsec_t is)
 {
 	nsec_t away = (nsec_t)((uint64_t)*at - (uint64_t)was);
 
@@ -241,7 +240,7 @@ static void shift(nsec_t *at, nsec_t was, nsec_t is)
 	*at = is + away;
 }
 
-/* From the writer's clock to ours. */
+/* Converts times from the writer's clock to ours. */
 static void shift_times(struct tcp_conn *c, const struct head *h, nsec_t now)
 {
 	nsec_t *const times[] = {&c->rto_at,  &c->ack_at,      &c->life_at,
@@ -249,10 +248,10 @@ static void shift_times(struct tcp_conn *c, const struct head *h, nsec_t now)
 				 &c->tx_at,   &c->progress_at, &c->ts_recent_at};
 
 	for (unsigned i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-		shift(times[i], h->now, now);
+		shift_time(times[i], h->now, now);
 	c->ts_offset += tcp_msec(h->now) - tcp_msec(now);
 	c->tune_at += tcp_usec(now) - tcp_usec(h->now);
-	/* Less when it began, while it goes on. */
+	/* While data is queued, busy has its start subtracted. */
 	if (h->to_send)
 		c->busy = (nsec_t)((uint64_t)c->busy + (uint64_t)h->now - (uint64_t)now);
 }
@@ -266,16 +265,16 @@ static bool read_rare(struct tcp_conn *c, const struct head *h, nsec_t now)
 	if (!tcp_rare(c))
 		return false;
 	*c->rare = h->rare;
-	shift(&c->rare->probe_at, h->now, now);
-	shift(&c->rare->challenge_at, h->now, now);
-	shift(&c->rare->pace_at, h->now, now);
+	shift_time(&c->rare->probe_at, h->now, now);
+	shift_time(&c->rare->challenge_at, h->now, now);
+	shift_time(&c->rare->pace_at, h->now, now);
 	limited = &c->rare->limited[c->limit];
 	if (c->limit)
 		*limited = (nsec_t)((uint64_t)*limited + (uint64_t)h->now - (uint64_t)now);
 	return true;
 }
 
-/* What was learnt of the path stays; where it is on the curve does not. */
+/* Keeps the windows of the path, but not the position on the CUBIC curve. */
 static void read_cc(struct tcp_conn *c, const struct head *h)
 {
 	struct tcp_cc *cc = &c->cc;
@@ -300,7 +299,7 @@ static bool read_to_send(struct tcp_conn *c, const uint8_t *from, uint32_t len)
 	return tcp_sndbuf_append(&c->snd, &iov, 1, len);
 }
 
-/* All that is out, as one run that was sent again just now. */
+/* Makes the data in flight one run that was just retransmitted. */
 static bool make_flight(struct tcp_conn *c, nsec_t now)
 {
 	struct tcp_flight *f;
@@ -362,7 +361,7 @@ static int read_to_read(struct tcp_conn *c, const uint8_t *from, uint32_t len,
 			return -ENOMEM;
 		if (!tcp_recvq_append(&c->rcv, pkt, &pruned)) {
 			pkt_free(pkt);
-			return -EINVAL; /* more than its owner may have had */
+			return -EINVAL; /* more than the limit of the writer */
 		}
 		from += n;
 		seq += n;
@@ -370,7 +369,7 @@ static int read_to_read(struct tcp_conn *c, const uint8_t *from, uint32_t len,
 	return 0;
 }
 
-/* Segments out of order: left bytes of records. */
+/* Reads the out-of-order segments; left: bytes of their records. */
 static int read_early(struct tcp_conn *c, const struct head *h, const uint8_t *from, size_t left,
 		      tcp_snapshot_pkt_fn make)
 {
@@ -392,7 +391,7 @@ static int read_early(struct tcp_conn *c, const struct head *h, const uint8_t *f
 			return -ENOMEM;
 		pkt->tcp_flags = e.flags & TCP_FIN;
 		if (!tcp_recvq_insert(&c->rcv, pkt, &start, &end))
-			pkt_free(pkt); /* it comes again */
+			pkt_free(pkt); /* the peer retransmits it */
 		from += e.len;
 		left -= e.len;
 	}

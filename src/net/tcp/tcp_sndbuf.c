@@ -7,7 +7,7 @@
 #include "base/user.h"
 #include "net/tcp/tcp.h"
 
-/* Moves the bytes into a ring of size bytes; false without memory. */
+/* Moves the data to a ring of size bytes; false without memory. */
 static bool resize(struct tcp_sndbuf *sb, const struct tcp_ops *ops, uint32_t size)
 {
 	uint32_t first = sb->size - sb->head;

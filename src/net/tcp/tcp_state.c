@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The state variable: its edges, and what belongs to taking one. */
+/* The state variable: its transitions and their effects. */
 #include <assert.h>
 #include <errno.h>
 
@@ -7,10 +7,10 @@
 
 #define TO(state) (1u << (state))
 
-/* RFC 9293 figure 5; every state may also fall to CLOSED (RST, timeout). */
+/* RFC 9293 figure 5; every state may also change to CLOSED (RST, timeout). */
 static const uint16_t tcp_edges[] = {
 	[TCP_CLOSED] = TO(TCP_SYN_SENT) | TO(TCP_SYN_RECEIVED),
-	[TCP_LISTEN] = 0, /* a listener is another object */
+	[TCP_LISTEN] = 0, /* struct tcp_listener, a separate object */
 	[TCP_SYN_SENT] = TO(TCP_SYN_RECEIVED) | TO(TCP_ESTABLISHED) | TO(TCP_CLOSED),
 	[TCP_SYN_RECEIVED] = TO(TCP_ESTABLISHED) | TO(TCP_CLOSED),
 	[TCP_ESTABLISHED] = TO(TCP_FIN_WAIT_1) | TO(TCP_CLOSE_WAIT) | TO(TCP_CLOSED),
@@ -26,12 +26,12 @@ static const uint16_t tcp_edges[] = {
 /* The only function that writes ->state. */
 void tcp_set_state(struct tcp_conn *c, enum tcp_state next)
 {
-	(void)tcp_edges; /* without assertions nothing else reads it */
+	(void)tcp_edges; /* unused without assertions */
 	assert(tcp_edges[c->state] & TO(next));
 	c->state = (uint8_t)next;
 }
 
-/* What is readable stays so until tcp_close(), as Linux has it. */
+/* Readable data stays readable until tcp_close(), as on Linux. */
 void tcp_retire(struct tcp_conn *c, nsec_t now)
 {
 	tcp_set_state(c, TCP_CLOSED);
@@ -76,7 +76,7 @@ void tcp_establish(struct tcp_conn *c, nsec_t now)
 	c->retries = 0;
 	if (c->flags & CONN_SYN_RTX) /* Karn: no sample */
 		c->rtt.rto = RTT_FALLBACK_RTO;
-	else if (now > c->progress_at) /* by a cookie: nobody knows when it began */
+	else if (now > c->progress_at) /* of a cookie the start is unknown */
 		rtt_sample(&c->rtt, now - c->progress_at);
 	c->progress_at = now;
 	tcp_cc_init(&c->cc, c->cc.ops, c->mss);

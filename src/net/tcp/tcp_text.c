@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Text and FIN: RFC 9293 section 3.10.7.4, seventh and eighth step, and the
- * selective acknowledgements that follow from what is out of order.
+ * Text and FIN: RFC 9293 section 3.10.7.4, seventh and eighth step, and the SACK blocks for
+ * out-of-order data.
  */
 #include <errno.h>
 
 #include "net/tcp/tcp_internal.h"
 
-/* Remembers what is out of order, latest first (RFC 2018 section 4). */
+/* Records an out-of-order range, latest first (RFC 2018 section 4). */
 static void sack_note(struct tcp_conn *c, uint32_t start, uint32_t end)
 {
 	struct tcp_range old[TCP_SACK_BLOCKS];
@@ -47,7 +47,7 @@ static bool take_in_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	bool pruned = false, fin = false;
 
 	if (!tcp_recvq_append(&c->rcv, a->pkt, &pruned)) {
-		a->drop = DROP_NO_MEMORY; /* not acknowledged: it will come again */
+		a->drop = DROP_NO_MEMORY; /* not acknowledged: the peer retransmits it */
 		return false;
 	}
 	a->pkt = NULL;
@@ -61,13 +61,16 @@ static bool take_in_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	if (c->sacks)
 		sack_forget(c);
 	if (c->rcv_nxt - c->irs < before - c->irs && c->rcv_nxt - c->irs >= len)
-		c->nxt_hi++; /* by what was out of order: tcp_data_received() does not see it */
+		c->nxt_hi++; /* by out-of-order data, which tcp_data_received() does not see */
 	tcp_data_received(c, len, len, (a->flags & TCP_PSH) != 0, now);
 	c->ops->readable(c);
 	return true;
 }
 
-/* Refused: because it is here already, if nothing of it was new.  What holds it is told next. */
+/*
+ * The queue refused the packet. If it has no new bytes, reports it as a duplicate, followed by the
+ * range that contains it.
+ */
 static void note_twice(struct tcp_conn *c, const struct pkt *pkt, uint32_t start, uint32_t end)
 {
 	if (start != end || pkt->len == 0 || !(c->flags & CONN_SACK))
@@ -76,13 +79,16 @@ static void note_twice(struct tcp_conn *c, const struct pkt *pkt, uint32_t start
 	tcp_note_duplicate(c, pkt->seq, pkt->seq + pkt->len);
 }
 
-/* Each is answered at once, so that the peer can count (RFC 5681 section 4.2). */
+/*
+ * Acknowledges each out-of-order segment at once, so that the peer can count duplicate ACKs (RFC
+ * 5681 section 4.2).
+ */
 static void take_out_of_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
 	uint32_t start = 0, end = 0;
 
 	if (c->rcv_acked != c->rcv_nxt)
-		tcp_output_ack(c, now); /* else the next one would be no duplicate */
+		tcp_output_ack(c, now); /* otherwise the next ACK would not be a duplicate */
 	if (tcp_recvq_insert(&c->rcv, a->pkt, &start, &end)) {
 		a->pkt = NULL;
 		if (tcp_rare(c))
@@ -93,12 +99,12 @@ static void take_out_of_order(struct tcp_conn *c, struct tcp_arrival *a, nsec_t 
 		a->drop = DROP_TCP_DUPLICATE;
 		note_twice(c, a->pkt, start, end);
 	}
-	c->quickacks = TCP_QUICKACKS; /* losses are repaired faster without delay */
+	c->quickacks = TCP_QUICKACKS; /* losses are repaired faster without delayed ACKs */
 	c->flags &= ~(uint32_t)CONN_PINGPONG;
 	tcp_output_ack(c, now);
 }
 
-/* RFC 9293 section 3.6.1: nobody is left to read it. */
+/* RFC 9293 section 3.6.1: true if the program cannot read the data any more. */
 static bool is_unwanted(const struct tcp_conn *c)
 {
 	if (c->flags & CONN_READ_SHUT && (c->state == TCP_FIN_WAIT_1 || c->state == TCP_FIN_WAIT_2))
@@ -115,7 +121,7 @@ bool tcp_text_step_7(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	if (c->flags & CONN_RTT_WANTED)
 		tcp_tune_rtt(c, a, now);
 	if (c->flags & CONN_FIN_RCVD) {
-		a->drop = DROP_TCP_STATE; /* nothing can follow a FIN */
+		a->drop = DROP_TCP_STATE; /* no data may follow a FIN */
 		return false;
 	}
 	if (a->pkt->len && is_unwanted(c)) {
@@ -143,7 +149,7 @@ void tcp_text_step_8(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 	case TCP_ESTABLISHED:
 		tcp_set_state(c, TCP_CLOSE_WAIT);
 		break;
-	case TCP_FIN_WAIT_1: /* had our FIN been acknowledged it were FIN_WAIT_2 */
+	case TCP_FIN_WAIT_1: /* with our FIN acknowledged this would be FIN_WAIT_2 */
 		tcp_set_state(c, TCP_CLOSING);
 		break;
 	case TCP_FIN_WAIT_2:

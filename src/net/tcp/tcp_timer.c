@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Timer policy.  The rest of the engine says what happened, in the past tense;
- * which deadline follows from it is decided here.  A deadline is a number in the
- * connection: setting one costs a store.
+ * Timer policy.  The rest of the engine reports events; this file derives the deadlines.  A
+ * deadline is a number in the connection, so setting one costs a store.
  */
 #include <errno.h>
 
@@ -25,8 +24,8 @@ static nsec_t keepalive_idle(const struct tcp_conn *c)
 	return c->keepalive.idle * NSEC_PER_SEC;
 }
 
-/* wait from now, but not longer than the user's patience. */
-static nsec_t patient(const struct tcp_conn *c, nsec_t now, nsec_t wait)
+/* now + wait, limited by the user timeout. */
+static nsec_t limit_wait(const struct tcp_conn *c, nsec_t now, nsec_t wait)
 {
 	nsec_t at = now + wait;
 
@@ -37,26 +36,27 @@ static nsec_t patient(const struct tcp_conn *c, nsec_t now, nsec_t wait)
 
 static nsec_t rto_deadline(const struct tcp_conn *c, nsec_t now)
 {
-	return patient(c, now, c->rtt.rto);
+	return limit_wait(c, now, c->rtt.rto);
 }
 
-/* The timeout of window probes doubles by itself: nothing was lost. */
+/* The interval of window probes doubles separately, because nothing was lost. */
 static nsec_t probe_interval(const struct tcp_conn *c)
 {
 	return min_nsec(c->rtt.rto << min_u32(c->retries, 10), RTT_MAX_RTO);
 }
 
-/* From when the first byte in flight was sent on; but not yet now. */
+/* The timeout counted from the transmission of the first byte in flight; always in the future. */
 static nsec_t head_deadline(const struct tcp_conn *c, nsec_t now)
 {
 	const struct tcp_flight *f = c->flight;
 	nsec_t age = f && f->n ? (nsec_t)(tcp_usec(now) - f->r[0].last) * NSEC_PER_USEC : 0;
 
-	return patient(c, now, c->rtt.rto > age + NSEC_PER_MSEC ? c->rtt.rto - age : NSEC_PER_MSEC);
+	return limit_wait(c, now,
+			  c->rtt.rto > age + NSEC_PER_MSEC ? c->rtt.rto - age : NSEC_PER_MSEC);
 }
 
-/* Something is in flight: the timeout, or what comes before it (RFC 8985 section 7.2). */
-static void arm(struct tcp_conn *c, nsec_t rto_at, nsec_t now)
+/* With data in flight: sets the timeout, or an earlier timer (RFC 8985 section 7.2). */
+static void arm_timer(struct tcp_conn *c, nsec_t rto_at, nsec_t now)
 {
 	nsec_t wait = NSEC_NEVER;
 	enum tcp_timer what = TCP_TIMER_TLP;
@@ -83,34 +83,34 @@ void tcp_timer_syn_sent(struct tcp_conn *c, nsec_t now)
 }
 
 /*
- * RFC 6298 (5.1).  first: nothing was in flight before.  That byte starts the
- * clock of the user timeout, and ends whatever probing there was.
+ * RFC 6298 (5.1). first: nothing was in flight before; then the user timeout starts and probing
+ * ends.
  */
 void tcp_timer_data_sent(struct tcp_conn *c, bool first, nsec_t now)
 {
 	c->tx_at = now;
 	if (!first) {
 		if ((c->flags & CONN_SACK) && !c->trouble)
-			arm(c, head_deadline(c, now), now);
+			arm_timer(c, head_deadline(c, now), now);
 		return;
 	}
 	c->retries = 0;
 	c->progress_at = now;
-	arm(c, rto_deadline(c, now), now);
+	arm_timer(c, rto_deadline(c, now), now);
 }
 
-/* RFC 6675 section 5, step 4.3; RFC 6298 does not forbid it. */
+/* RFC 6675 section 5, step 4.3; RFC 6298 allows it. */
 void tcp_timer_lost_resent(struct tcp_conn *c, nsec_t now)
 {
 	c->tx_at = now;
-	arm(c, rto_deadline(c, now), now);
+	arm_timer(c, rto_deadline(c, now), now);
 }
 
-/* An ACK that moved nothing: perhaps something has to be looked at soon. */
+/* A duplicate ACK: an earlier timer may be necessary. */
 void tcp_timer_duplicate(struct tcp_conn *c, nsec_t now)
 {
 	if (tcp_in_flight(c) && (c->timer != TCP_TIMER_RTO || (c->flight && c->flight->reo_wait)))
-		arm(c, head_deadline(c, now), now);
+		arm_timer(c, head_deadline(c, now), now);
 }
 
 /* RFC 6298 (5.2), (5.3) */
@@ -120,14 +120,14 @@ void tcp_timer_acked(struct tcp_conn *c, nsec_t now)
 	c->probes = 0;
 	c->progress_at = now;
 	if (tcp_in_flight(c))
-		arm(c, rto_deadline(c, now), now);
+		arm_timer(c, rto_deadline(c, now), now);
 	else
 		c->rto_at = NSEC_NEVER;
 }
 
 /*
- * Nothing is in flight, and what is queued must not go out now: the window is
- * closed, cork or the silly-window rule hold it, the sink had no room.
+ * Nothing is in flight and queued data must wait: the window is closed, cork or silly-window
+ * avoidance holds it back, or ops->send() had no buffer.
  */
 void tcp_timer_held_back(struct tcp_conn *c, nsec_t now)
 {
@@ -135,7 +135,7 @@ void tcp_timer_held_back(struct tcp_conn *c, nsec_t now)
 		return;
 	c->retries = 0;
 	c->progress_at = now;
-	c->rto_at = c->snd_wnd ? patient(c, now, TCP_HOLD) : rto_deadline(c, now);
+	c->rto_at = c->snd_wnd ? limit_wait(c, now, TCP_HOLD) : rto_deadline(c, now);
 }
 
 void tcp_timer_ack_sent(struct tcp_conn *c)
@@ -150,8 +150,8 @@ void tcp_timer_established(struct tcp_conn *c, nsec_t now)
 }
 
 /*
- * Only when no program could still read: tcp_shutdown() may wait for ever.  As
- * Linux: longer than a few timeouts, TCP_LINGER2 or not.
+ * Starts the timer only after tcp_close(): after tcp_shutdown() the program may still read, without
+ * a limit. As Linux: longer than a few timeouts, regardless of TCP_LINGER2.
  */
 bool tcp_timer_fin_wait_2(struct tcp_conn *c, nsec_t now)
 {
@@ -209,9 +209,9 @@ static bool user_timed_out(const struct tcp_conn *c, nsec_t now)
 }
 
 /*
- * How often something is tried, at intervals that have become so long.  As Linux
- * (tcp_orphan_retries): less often where no program waits for it, and no more when the interval
- * is as long as they get, whether or not the peer answers.
+ * The limit of retries at the given interval. As Linux (tcp_orphan_retries): fewer after the
+ * program closed the socket, and none when the interval is at its maximum, even if the peer
+ * answers.
  */
 static unsigned most_retries(const struct tcp_conn *c, nsec_t interval)
 {
@@ -222,7 +222,7 @@ static unsigned most_retries(const struct tcp_conn *c, nsec_t interval)
 	return interval < RTT_MAX_RTO ? TCP_ORPHAN_RETRIES : 0;
 }
 
-/* SYN or SYN-ACK without an answer. */
+/* A SYN or SYN-ACK was not answered. */
 static void handshake_timeout(struct tcp_conn *c, nsec_t now)
 {
 	unsigned limit = c->state == TCP_SYN_SENT ? TCP_SYN_RETRIES : TCP_SYNACK_RETRIES;
@@ -244,8 +244,8 @@ static void handshake_timeout(struct tcp_conn *c, nsec_t now)
 }
 
 /*
- * A peer that shrank its window to nothing and still answers is alive: what we
- * send again are window probes then, and never too many.
+ * A peer that shrank its window to zero and still answers is alive: retransmissions then serve as
+ * window probes, and their number is not limited.
  */
 static bool shrunk_but_alive(const struct tcp_conn *c, nsec_t now)
 {
@@ -266,11 +266,11 @@ static void retransmission_timeout(struct tcp_conn *c, nsec_t now)
 	if (c->retries < UINT8_MAX)
 		c->retries++;
 	rtt_backoff(&c->rtt);
-	arm(c, rto_deadline(c, now), now);
+	arm_timer(c, rto_deadline(c, now), now);
 	tcp_output(c, now);
 }
 
-/* What is in flight needs attention, sooner than the retransmission timer would have it. */
+/* A timer that is earlier than the retransmission timer expired. */
 static void early_timeout(struct tcp_conn *c, nsec_t now)
 {
 	if (c->timer == TCP_TIMER_TLP)
@@ -284,9 +284,9 @@ static void early_timeout(struct tcp_conn *c, nsec_t now)
 }
 
 /*
- * RFC 9293 section 3.8.6.1: data waits and nothing is in flight.  With a window
- * it was held back and goes out now, whole or not; without one, probe.  Probes
- * that are answered may go on for ever, but not for a program that has left.
+ * RFC 9293 section 3.8.6.1: data is queued and nothing is in flight. With an open window the data
+ * was held back and is sent now, even a partial segment; with a closed one sends a probe. Answered
+ * probes have no limit, unless the program has closed the socket.
  */
 static void held_timeout(struct tcp_conn *c, nsec_t now)
 {
@@ -296,7 +296,7 @@ static void held_timeout(struct tcp_conn *c, nsec_t now)
 	c->rto_at = NSEC_NEVER;
 	if (!tcp_unsent(c))
 		return;
-	c->rto_at = patient(c, now, TCP_HOLD);
+	c->rto_at = limit_wait(c, now, TCP_HOLD);
 	c->flags |= CONN_PUSH;
 	tcp_output(c, now);
 	if (tcp_in_flight(c))
@@ -307,15 +307,15 @@ static void held_timeout(struct tcp_conn *c, nsec_t now)
 		return;
 	}
 	if (c->snd_wnd)
-		return; /* the sink had no room */
+		return; /* ops->send() had no buffer */
 	if (c->retries < UINT8_MAX)
 		c->retries++;
 	c->probes++;
-	c->rto_at = patient(c, now, probe_interval(c));
+	c->rto_at = limit_wait(c, now, probe_interval(c));
 	tcp_output_probe(c, now);
 }
 
-/* RFC 9293 section 3.8.4; a probe is answered when rx_at moved. */
+/* RFC 9293 section 3.8.4; a probe was answered if rx_at advanced. */
 static void keepalive_timeout(struct tcp_conn *c, nsec_t now)
 {
 	nsec_t silent = now - c->rx_at;
@@ -325,7 +325,7 @@ static void keepalive_timeout(struct tcp_conn *c, nsec_t now)
 	if (!c->keepalive.on)
 		return;
 	if (tcp_in_flight(c) || tcp_unsent(c)) {
-		c->life_at = now + keepalive_idle(c); /* other timers watch the peer */
+		c->life_at = now + keepalive_idle(c); /* other timers detect a dead peer */
 		return;
 	}
 	if (silent < keepalive_idle(c)) {
@@ -353,7 +353,7 @@ static void life_timeout(struct tcp_conn *c, nsec_t now)
 		keepalive_timeout(c, now);
 }
 
-static void trim(struct tcp_conn *c)
+static void trim_memory(struct tcp_conn *c)
 {
 	tcp_sndbuf_fini(&c->snd, c->ops);
 	tcp_loss_fini(c);
@@ -365,11 +365,11 @@ static void trim_timeout(struct tcp_conn *c, nsec_t now)
 	if (c->flags & CONN_PACED)
 		tcp_output(c, now);
 	if (c->snd.len || (c->flags & CONN_PACED))
-		return; /* asked again when it is empty */
+		return; /* set again when it is empty */
 	if (now - c->tx_at < TCP_TRIM_IDLE)
 		c->trim_at = c->tx_at + TCP_TRIM_IDLE;
 	else if (!tcp_in_flight(c))
-		trim(c);
+		trim_memory(c);
 }
 
 void tcp_timer(struct tcp_conn *c, nsec_t now)

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How large the buffers are: they begin modest and grow with what the path and
- * the program make of them, up to a limit, unless the program chose their size.
+ * Autotuning of the buffers.  They start small and grow with the path and the program's reads up to
+ * a limit, unless the program set their size.
  *
- * The receive buffer is twice what a program reads in a round trip, at least: the
- * window then never stops a sender whose data is read at once ("Dynamic
- * Right-Sizing", Fisk and Feng), while one who reads slowly gets no more.  The send
- * buffer is twice the congestion window.
+ * The receive buffer is at least twice what the program reads in a round trip.  The window
+ * then never limits a sender whose data is read at once ("Dynamic Right-Sizing", Fisk and
+ * Feng), and a slow reader gets no larger buffer.  The send buffer is twice the congestion
+ * window.
  */
 #include "net/tcp/tcp_internal.h"
 
 #define PER_MSEC 1000u
-/* What reads less often than that is thought to read on: a reader waits for its turn. */
+/*
+ * The minimum round trip: a reader that waits for its next time slice counts as reading
+ * continuously.
+ */
 #define RTT_LEAST (4 * PER_MSEC)
 #define RTT_UNKNOWN (100 * PER_MSEC)
 #define RTT_MOST (1u << 20)
@@ -44,19 +47,19 @@ void tcp_set_sndbuf(struct tcp_conn *c, uint32_t bytes)
 
 /* ---- receiving ----------------------------------------------------------------------- */
 
-static uint32_t read_to(const struct tcp_conn *c)
+static uint32_t read_seq(const struct tcp_conn *c)
 {
 	return c->rcv_nxt - c->rcv.bytes;
 }
 
 void tcp_tune_established(struct tcp_conn *c, nsec_t now)
 {
-	c->tune_seq = read_to(c);
+	c->tune_seq = read_seq(c);
 	c->tune_at = tcp_usec(now);
 	c->rcv_space = min_u32(c->rcvbuf, TCP_CC_INITIAL_SEGMENTS * c->config_mss);
 }
 
-/* usec; as the peer's timestamps say, who need not be one we ever send data to. */
+/* In usec. Measured from the peer's timestamps, because we may never send data to this peer. */
 static uint32_t round_trip(const struct tcp_conn *c)
 {
 	uint32_t rtt = c->rcv_rtt ? c->rcv_rtt : tcp_usec(c->rtt.srtt);
@@ -67,8 +70,8 @@ static uint32_t round_trip(const struct tcp_conn *c)
 }
 
 /*
- * Half a buffer was read since tune_at, or more.  Not sooner than a round trip after
- * it: who sleeps and then empties the buffer at once is a slow reader all the same.
+ * At least half a buffer was read since tune_at. Does nothing within a round trip: a program that
+ * sleeps and then empties the buffer at once is still a slow reader.
  */
 void tcp_tune_read(struct tcp_conn *c, nsec_t now)
 {
@@ -77,22 +80,26 @@ void tcp_tune_read(struct tcp_conn *c, nsec_t now)
 
 	if (elapsed < rtt)
 		return;
-	read = (uint64_t)(read_to(c) - c->tune_seq) * rtt / elapsed;
+	read = (uint64_t)(read_seq(c) - c->tune_seq) * rtt / elapsed;
 	tcp_tune_established(c, now);
 	c->rcv_space = (uint32_t)read;
 	if (c->flags & CONN_TIMESTAMPS)
 		c->flags |= CONN_RTT_WANTED;
-	/* Twice over: what comes in the next round trip of a slow start is twice as much. */
+	/*
+	 * Twice the doubled size, because the next round trip of a slow start brings twice as much.
+	 */
 	if (read >= c->rcvbuf / 2 && c->rcvbuf < c->rcvbuf_max)
 		set_rcvbuf(c, read * 4 < c->rcvbuf_max ? (uint32_t)read * 4 : c->rcvbuf_max);
 }
 
-/* With CONN_RTT_WANTED: a segment of data tells when what it answers was sent. */
+/* With CONN_RTT_WANTED: a data segment echoes a timestamp of ours, which gives a round trip. */
 void tcp_tune_rtt(struct tcp_conn *c, const struct tcp_arrival *a, nsec_t now)
 {
 	uint32_t msec = tcp_ts_now(c, now) - a->opt.tsecr;
 
-	/* Once, whatever it tells: small messages must not be looked at closely for ever. */
+	/*
+	 * Once, even without a result: otherwise small messages would take the slow path forever.
+	 */
 	c->flags &= ~(uint32_t)CONN_RTT_WANTED;
 	if (a->pkt->len < c->rcv_mss || !a->opt.has_ts || !a->opt.tsecr)
 		return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Urgent data, RFC 9293 section 3.8.5, as Linux has it (RFC 6093 section 3): the
- * pointer stands behind one urgent byte, which the program reads out of band
- * unless it wants it in line; reads of the stream stop in front of it.
+ * Urgent data, RFC 9293 section 3.8.5, as on Linux (RFC 6093 section 3): the pointer points after
+ * one urgent byte.  The program reads it out of band, unless SO_OOBINLINE is set; reads of the
+ * stream stop before it.
  */
 #include <errno.h>
 
@@ -34,37 +34,40 @@ void tcp_urgent_mark(struct tcp_conn *c, struct tcp_segment *seg)
 
 /* ---- receiving ---------------------------------------------------------------------- */
 
-/* The sequence number of the next byte the program reads. */
+/* The sequence number of the next byte to read. */
 static uint32_t read_at(const struct tcp_conn *c)
 {
 	return c->rcv.head ? c->rcv.head->seq : c->rcv_nxt - ((c->flags & CONN_FIN_RCVD) != 0);
 }
 
-static void set_state(struct tcp_conn *c, uint8_t state)
+static void set_urgent(struct tcp_conn *c, uint8_t state)
 {
 	c->urgent = state;
 	c->flags &= ~(uint32_t)CONN_URG_WAIT;
-	if (state == URGENT_ANNOUNCED) /* the fast path does not look for it */
+	if (state == URGENT_ANNOUNCED) /* the fast path does not check for it */
 		c->flags |= CONN_URG_WAIT;
 }
 
-static void announced(struct tcp_conn *c, const struct tcp_arrival *a)
+static void urgent_announced(struct tcp_conn *c, const struct tcp_arrival *a)
 {
 	uint32_t up = tcp_wire_urgent(a->pkt), at = a->seq + (up ? up - 1 : 0);
 	uint32_t next = read_at(c);
 
 	if (seq_lt(at, next) || seq_lt(at, c->rcv_nxt))
-		return; /* it was read, or it is too late to tell it from the others */
+		return; /* it was read, or is already among the readable bytes */
 	if (seq_gt(at, c->rcv_nxt + UINT16_MAX) || !tcp_rare(c))
 		return;
 	if (c->urgent && !seq_gt(at, c->rare->urgent_at))
 		return;
-	/* One that was read out of band and not passed yet: nobody may read it in line. */
+	/*
+	 * The previous urgent byte was read out of band and is still in the queue: drops it, so
+	 * that it is not read inline.
+	 */
 	if (c->urgent == URGENT_READ && c->rare->urgent_at == next && c->rcv.bytes &&
 	    !(c->flags & CONN_OOBINLINE))
 		tcp_recvq_discard(&c->rcv, 1);
 	c->rare->urgent_at = at;
-	set_state(c, URGENT_ANNOUNCED);
+	set_urgent(c, URGENT_ANNOUNCED);
 	c->ops->urgent(c);
 }
 
@@ -75,14 +78,14 @@ void tcp_urgent_step_6(struct tcp_conn *c, const struct tcp_arrival *a)
 	if (c->flags & (CONN_DETACHED | CONN_FIN_RCVD))
 		return;
 	if (a->flags & TCP_URG)
-		announced(c, a);
+		urgent_announced(c, a);
 	if (c->urgent != URGENT_ANNOUNCED)
 		return;
 	offset = c->rare->urgent_at - a->pkt->seq;
 	if (offset >= a->pkt->len)
 		return;
 	c->rare->urgent_byte = pkt_payload(a->pkt)[offset];
-	set_state(c, URGENT_HERE);
+	set_urgent(c, URGENT_HERE);
 	c->ops->urgent(c);
 }
 
@@ -111,7 +114,7 @@ int tcp_recv_urgent(struct tcp_conn *c, uint8_t *byte, bool peek)
 	if (c->urgent == URGENT_HERE) {
 		*byte = c->rare->urgent_byte;
 		if (!peek)
-			set_state(c, URGENT_READ);
+			set_urgent(c, URGENT_READ);
 		return 1;
 	}
 	return c->state == TCP_CLOSED || (c->flags & CONN_READ_SHUT) ? 0 : -EAGAIN;
@@ -141,6 +144,6 @@ ssize_t tcp_urgent_read(struct tcp_conn *c, const struct iovec *iov, int iovcnt,
 		tcp_recvq_discard(&c->rcv, 1);
 	n = tcp_recvq_read_some(&c->rcv, iov, iovcnt, most);
 	if (seq_gt(read_at(c), c->rare->urgent_at) && c->urgent != URGENT_ANNOUNCED)
-		set_state(c, URGENT_NONE);
+		set_urgent(c, URGENT_NONE);
 	return n;
 }

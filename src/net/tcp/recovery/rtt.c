@@ -31,7 +31,7 @@ void rtt_sample(struct rtt *rtt, nsec_t sample)
 		if (rtt->srtt < 1)
 			rtt->srtt = 1;
 	}
-	/* The variance never counts for less than the floor, as Linux has it. */
+	/* The variance counts at least as the minimum RTO, as on Linux. */
 	error = 4 * rtt->rttvar;
 	rtt->rto = clamp_rto(rtt->srtt + (error > RTT_MIN_RTO ? error : RTT_MIN_RTO));
 }

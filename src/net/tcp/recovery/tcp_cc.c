@@ -12,7 +12,7 @@ static uint32_t initial_window(const struct tcp_cc *cc)
 
 /* ---- NewReno ------------------------------------------------------------------------ */
 
-/* RFC 5681 section 3.1 with byte counting: one segment per window acknowledged. */
+/* RFC 5681 section 3.1 with byte counting: adds one segment per acknowledged window. */
 static void newreno_avoid(struct tcp_cc *cc, uint32_t bytes, nsec_t srtt, nsec_t now)
 {
 	cc->credit += bytes;
@@ -105,15 +105,15 @@ void tcp_cc_set_mss(struct tcp_cc *cc, uint32_t mss)
 
 void tcp_cc_leave_slow_start(struct tcp_cc *cc, uint32_t ssthresh)
 {
-	if (cc->ssthresh == TCP_CC_INFINITE) /* hystart ends, cubic begins */
+	if (cc->ssthresh == TCP_CC_INFINITE) /* the union changes from hystart to cubic */
 		memset(&cc->cubic, 0, sizeof(cc->cubic));
 	cc->ssthresh = ssthresh;
 }
 
 /*
- * The window grows only while it is what limits the sender (RFC 7661's concern):
- * in slow start when more than half of it was used, above it when all was.  In
- * slow start by all of the bytes, as Linux: acknowledgements come in bursts.
+ * The window grows only while it limits the sender (see RFC 7661): in slow start if at least half
+ * of it was used, in congestion avoidance if all of it was. In slow start it grows by all
+ * acknowledged bytes, as on Linux, because acknowledgements arrive in bursts.
  */
 void tcp_cc_acked(struct tcp_cc *cc, uint32_t bytes, uint32_t flight, nsec_t srtt, nsec_t now)
 {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CUBIC, RFC 9438, and HyStart++, RFC 9406, in integers: windows in bytes, time
- * in milliseconds (of the curve, which bends over seconds) and microseconds (of
- * round trips).
+ * CUBIC, RFC 9438, and HyStart++, RFC 9406, in integers: windows in bytes; times of the curve in
+ * milliseconds, because it spans seconds; round trips in microseconds.
  */
 #include "net/tcp/recovery/tcp_cc_internal.h"
 
 #define BETA(x) ((uint32_t)((uint64_t)(x)*7 / 10))	/* section 4.6 */
 #define CONVERGE(x) ((uint32_t)((uint64_t)(x)*17 / 20)) /* section 4.7: (1 + beta) / 2 */
 #define ALPHA_INVERSE(x) ((uint64_t)(x)*17 / 9)		/* section 4.3: 3 (1 - beta) / (1 + beta) */
-#define CURVE_MAX (1u << 20)				/* msec: 17 minutes from its middle */
+#define CURVE_MAX (1u << 20)				/* msec: 17 minutes before or after K */
 
 /* ---- the curve ---------------------------------------------------------------------- */
 
@@ -18,7 +17,7 @@ static uint32_t msec_of(nsec_t t)
 	return (uint32_t)(t / NSEC_PER_MSEC);
 }
 
-/* The largest whole number whose cube is not above x. */
+/* The integer cube root, rounded down. */
 static uint32_t cube_root(uint64_t x)
 {
 	uint64_t root = 0, try;
@@ -38,7 +37,7 @@ static uint32_t time_to(const struct tcp_cc *cc, uint32_t bytes)
 }
 
 /* Section 4.2, equation (1), at msec after the epoch began. */
-static uint32_t curve(const struct tcp_cc *cc, uint32_t msec)
+static uint32_t curve_window(const struct tcp_cc *cc, uint32_t msec)
 {
 	const struct tcp_cubic *cubic = &cc->cubic;
 	bool below = msec < cubic->k;
@@ -56,18 +55,18 @@ static void begin_epoch(struct tcp_cc *cc, uint32_t now)
 {
 	struct tcp_cubic *cubic = &cc->cubic;
 
-	cubic->epoch = now | 1; /* 0 says that there is none */
+	cubic->epoch = now | 1; /* 0 means none */
 	cubic->w_est = cc->cwnd;
 	cubic->credit = 0;
 	cubic->k = 0;
-	if (cubic->w_max <= cc->cwnd) /* the first, or after a timeout: section 4.8 */
+	if (cubic->w_max <= cc->cwnd) /* the first epoch, or after a timeout: section 4.8 */
 		cubic->w_max = cc->cwnd;
 	else
 		cubic->k = time_to(cc, cubic->w_max - cc->cwnd);
 }
 
-/* Section 4.3: at least what NewReno would reach. */
-static void friendly(struct tcp_cc *cc, uint32_t bytes)
+/* Section 4.3: the window is at least that of NewReno. */
+static void reno_friendly(struct tcp_cc *cc, uint32_t bytes)
 {
 	struct tcp_cubic *cubic = &cc->cubic;
 	uint64_t need = cubic->w_est < cubic->prior ? ALPHA_INVERSE(cc->cwnd) : cc->cwnd;
@@ -79,10 +78,10 @@ static void friendly(struct tcp_cc *cc, uint32_t bytes)
 	}
 }
 
-/* Sections 4.4 and 4.5: (target - cwnd) / cwnd of what was acknowledged. */
-static void approach(struct tcp_cc *cc, uint32_t target, uint32_t bytes)
+/* Sections 4.4 and 4.5: adds (target - cwnd) / cwnd of the acknowledged bytes. */
+static void grow_towards(struct tcp_cc *cc, uint32_t target, uint32_t bytes)
 {
-	uint64_t need = (uint64_t)cc->cwnd * 100; /* on the plateau: hardly at all */
+	uint64_t need = (uint64_t)cc->cwnd * 100; /* on the plateau: very slow growth */
 
 	target = min_u32(target, cc->cwnd + cc->cwnd / 2);
 	if (target > cc->cwnd)
@@ -101,16 +100,17 @@ static void cubic_avoid(struct tcp_cc *cc, uint32_t bytes, nsec_t srtt, nsec_t n
 
 	if (cubic->epoch == 0)
 		begin_epoch(cc, at);
-	else if (pause > 2 * rtt + 10) /* section 5.8: while the window is not used, time stands */
+	else if (pause >
+		 2 * rtt + 10) /* section 5.8: time without use of the window does not count */
 		cubic->epoch = (cubic->epoch + pause) | 1;
 	cubic->seen = at;
-	friendly(cc, bytes);
-	if (cubic->w_est > curve(cc, at - cubic->epoch)) {
+	reno_friendly(cc, bytes);
+	if (cubic->w_est > curve_window(cc, at - cubic->epoch)) {
 		if (cubic->w_est > cc->cwnd)
 			tcp_cc_grow(cc, cubic->w_est - cc->cwnd);
 		return;
 	}
-	approach(cc, curve(cc, at - cubic->epoch + rtt), bytes);
+	grow_towards(cc, curve_window(cc, at - cubic->epoch + rtt), bytes);
 }
 
 /* Sections 4.6 and 4.7. */
@@ -133,7 +133,7 @@ static void cubic_forget(struct tcp_cc *cc)
 
 /* ---- HyStart++ ---------------------------------------------------------------------- */
 
-#define MIN_RTT_THRESH 4000u /* usec; all of them: RFC 9406 section 4.3 */
+#define MIN_RTT_THRESH 4000u /* usec; this and those below: RFC 9406 section 4.3 */
 #define MAX_RTT_THRESH 16000u
 #define MIN_RTT_DIVISOR 8
 #define N_RTT_SAMPLE 8
@@ -167,7 +167,7 @@ static void cubic_sampled(struct tcp_cc *cc, uint32_t una, uint32_t nxt, nsec_t 
 		h->samples++;
 	if (h->samples < N_RTT_SAMPLE)
 		return;
-	if (h->css_base) { /* it was no congestion, after all */
+	if (h->css_base) { /* the RTT decreased: it was not congestion */
 		if (h->rtt_min < h->css_base)
 			h->css_base = 0;
 		return;

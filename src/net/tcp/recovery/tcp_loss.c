@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Recovery: begun when something is found lost, by RACK with SACK, by duplicate
- * ACKs without (RFC 5681, RFC 6582), by the timer (RFC 6298); over when everything
- * that was out then has arrived.  What may be sent meanwhile: RFC 6937.
+ * Loss recovery.  Starts when a loss is detected: with SACK by RACK, without it by duplicate ACKs
+ * (RFC 5681, RFC 6582), or by the timer (RFC 6298).  Ends when all data that was in flight at the
+ * start is acknowledged.  RFC 6937 limits what is sent meanwhile.
  */
 #include <assert.h>
 
@@ -26,7 +26,7 @@ uint32_t tcp_loss_pipe(const struct tcp_conn *c)
 	return out > gone ? out - gone : 0;
 }
 
-/* The next ACK has to be looked at. */
+/* Sets c->trouble if ACKs must take the slow path. */
 static void look_for_trouble(struct tcp_conn *c)
 {
 	const struct tcp_flight *f = c->flight;
@@ -38,10 +38,10 @@ uint32_t tcp_loss_next(const struct tcp_conn *c, uint32_t *seq)
 {
 	if (c->flight) {
 		if (c->flight->frto == FRTO_SECOND)
-			return 0; /* nothing is sent again until it is known that it has to be */
+			return 0; /* no retransmission until F-RTO has decided */
 		return tcp_flight_next_lost(c->flight, seq);
 	}
-	/* A FIN alone, and no memory to note it. */
+	/* Only a FIN is in flight, without a flight list. */
 	*seq = c->snd_una;
 	return c->flags & CONN_RTX_NOW ? c->snd_nxt - c->snd_una : 0;
 }
@@ -57,7 +57,7 @@ void tcp_loss_resent(struct tcp_conn *c, uint32_t seq, uint32_t end, nsec_t now)
 	c->flight->prr_out += end - seq;
 }
 
-/* ---- the window in fast recovery: RFC 6937 section 3 --------------------------------------- */
+/* ---- the window in fast recovery: RFC 6937 section 3 ---------------------------------------- */
 
 static void prr_begin(struct tcp_conn *c)
 {
@@ -68,7 +68,7 @@ static void prr_begin(struct tcp_conn *c)
 	f->prr_flight = max_u32(c->snd_nxt - c->snd_una, 1);
 }
 
-/* safe: snd_una moved and nothing more was found lost (RFC 9937 section 3). */
+/* safe: snd_una advanced and no further loss was detected (RFC 9937 section 3). */
 static void prr_acked(struct tcp_conn *c, uint32_t delivered, bool safe)
 {
 	struct tcp_flight *f = c->flight;
@@ -90,7 +90,7 @@ static void prr_acked(struct tcp_conn *c, uint32_t delivered, bool safe)
 	c->cc.cwnd = max_u32(pipe + may, c->cc.mss);
 }
 
-/* ---- beginning and end ----------------------------------------------------------------------- */
+/* ---- beginning and end ---------------------------------------- */
 
 static void enter_fast(struct tcp_conn *c)
 {
@@ -104,7 +104,7 @@ static void enter_fast(struct tcp_conn *c)
 	c->flags |= CONN_RTX_NOW | CONN_OUTPUT;
 }
 
-static void leave(struct tcp_conn *c)
+static void leave_recovery(struct tcp_conn *c)
 {
 	if (c->recovery == TCP_RECOVERY_FAST)
 		tcp_cc_recovered(&c->cc, c->snd_nxt - c->snd_una);
@@ -118,16 +118,16 @@ static void leave(struct tcp_conn *c)
 	tcp_rack_recovered(c->flight);
 }
 
-/* The segment at snd_una is lost; how much that is, is a guess. */
+/* Marks the segment at snd_una as lost; its size is assumed to be the MSS. */
 static void lose_first(struct tcp_conn *c)
 {
 	tcp_flight_lose_below(c, seq_min(c->snd_una + c->mss, c->snd_nxt));
 	c->flags |= CONN_RTX_NOW | CONN_OUTPUT;
 }
 
-/* ---- without SACK -------------------------------------------------------------------------------- */
+/* ---- without SACK ---------------------------------------- */
 
-/* What is missing at snd_una has not arrived; what is behind it did, bit by bit. */
+/* Each duplicate ACK reports that one more segment after the hole at snd_una was delivered. */
 static void newreno_duplicate(struct tcp_conn *c, struct tcp_news *news)
 {
 	struct tcp_flight *f = c->flight;
@@ -135,7 +135,7 @@ static void newreno_duplicate(struct tcp_conn *c, struct tcp_news *news)
 
 	f->dup_bytes = min_u32(f->dup_bytes + c->mss, out > c->mss ? out - c->mss : 0);
 	news->delivered = c->mss;
-	/* RFC 6582 section 4.1: else they may answer what was sent again. */
+	/* RFC 6582 section 4.1: otherwise these may answer retransmissions. */
 	if (c->recovery == TCP_RECOVERY_NONE && c->dupacks >= TCP_DUPACKS &&
 	    seq_gt(c->snd_una, c->recover))
 		lose_first(c);
@@ -147,7 +147,7 @@ static void newreno_partial(struct tcp_conn *c, struct tcp_news *news)
 	struct tcp_flight *f = c->flight;
 	uint32_t known;
 
-	/* One segment was the one sent again, the others were counted before. */
+	/* One segment was the retransmitted one; the others were counted before. */
 	known = min_u32(news->delivered > c->mss ? news->delivered - c->mss : 0, f->dup_bytes);
 	f->dup_bytes -= known;
 	news->delivered -= known;
@@ -166,14 +166,14 @@ static void newreno_acked(struct tcp_conn *c, struct tcp_news *news)
 		c->flight->dup_bytes = 0;
 }
 
-/* ---- an ACK --------------------------------------------------------------------------------------- */
+/* ---- an ACK ---------------------------------------- */
 
 /*
- * Something that arrived twice made the peer answer: its acknowledgement of the first time
- * was lost, perhaps, and what it echoes is of then.  A timeout would be counted as a round
- * trip, and the next one, after as much loss, be still longer.
+ * Takes a round-trip sample. Not from a D-SACK: the peer answers a duplicate, its first ACK may
+ * have been lost, and the echoed timestamp is old. A timeout would count as a round trip, and the
+ * next timeout would be even longer.
  */
-static void sample(struct tcp_conn *c, const struct tcp_news *news)
+static void sample_rtt(struct tcp_conn *c, const struct tcp_news *news)
 {
 	nsec_t rtt;
 
@@ -181,7 +181,8 @@ static void sample(struct tcp_conn *c, const struct tcp_news *news)
 		return;
 	if (news->sampled)
 		rtt = (nsec_t)(news->usec - news->sent) * NSEC_PER_USEC;
-	else if (news->echo_age && news->advanced) /* RFC 7323 section 4: it survives repetition */
+	else if (news->echo_age &&
+		 news->advanced) /* RFC 7323 section 4: valid despite retransmission */
 		rtt = (nsec_t)news->echo_age * NSEC_PER_USEC;
 	else
 		return;
@@ -191,7 +192,7 @@ static void sample(struct tcp_conn *c, const struct tcp_news *news)
 	tcp_cc_sampled(&c->cc, c->snd_una, c->snd_nxt, rtt);
 }
 
-static void detect(struct tcp_conn *c, struct tcp_news *news)
+static void detect_losses(struct tcp_conn *c, struct tcp_news *news)
 {
 	if (c->flags & CONN_SACK) {
 		tcp_rack_learn(c, news);
@@ -226,26 +227,26 @@ void tcp_loss_acked(struct tcp_conn *c, struct tcp_news *news, uint32_t bytes, u
 	if (f) {
 		if (news->advanced)
 			tcp_flight_acked(f, c->snd_una, news);
-		sample(c, news);
+		sample_rtt(c, news);
 		tcp_undo_acked(c, news);
 	}
 	if (c->recovery && seq_geq(c->snd_una, c->recover)) {
 		if (c->recovery == TCP_RECOVERY_FAST)
-			bytes = 0; /* they have had their effect */
-		leave(c);
+			bytes = 0; /* already counted during recovery */
+		leave_recovery(c);
 	}
 	if (f) {
 		if (tcp_tlp_acked(c, news) && !c->recovery)
 			tcp_cc_lost(&c->cc, flight);
 		lost = f->lost;
-		detect(c, news);
-		f = c->flight; /* it may have grown */
+		detect_losses(c, news);
+		f = c->flight; /* may have been reallocated */
 		move_window(c, news, bytes, flight, news->advanced && f->lost <= lost, now);
 	}
 	look_for_trouble(c);
 }
 
-/* Something may have been overtaken for too long: RFC 8985 section 6.3. */
+/* The reordering timer expired: RFC 8985 section 6.3. */
 void tcp_loss_reorder_timeout(struct tcp_conn *c, nsec_t now)
 {
 	tcp_rack_detect(c, tcp_usec(now));
@@ -264,7 +265,7 @@ void tcp_loss_timeout(struct tcp_conn *c, nsec_t now)
 	bool fresh = c->recovery == TCP_RECOVERY_NONE;
 
 	if (f) {
-		/* It has thrown away what it had SACKed (RFC 2018 section 8). */
+		/* The peer has discarded data that it had SACKed (RFC 2018 section 8). */
 		if (f->n && (f->r[0].what & RUN_SACKED))
 			tcp_flight_forget_sacks(f);
 		if (fresh)

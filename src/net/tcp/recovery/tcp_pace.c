@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Not faster than the program wants: SO_MAX_PACING_RATE. */
+/* Pacing: limits the rate to SO_MAX_PACING_RATE. */
 #include "net/tcp/tcp_internal.h"
 
-#define CREDIT (1 * NSEC_PER_MSEC) /* timers are no finer */
+#define CREDIT (1 * NSEC_PER_MSEC) /* the resolution of timers */
 
 uint64_t tcp_pacing(const struct tcp_conn *c)
 {
@@ -29,7 +29,7 @@ bool tcp_pace_may(struct tcp_conn *c, nsec_t now)
 	if (now >= c->rare->pace_at - CREDIT)
 		return true;
 	c->flags |= CONN_PACED;
-	if (c->trim_at > c->rare->pace_at - CREDIT) /* nothing is trimmed before it was sent */
+	if (c->trim_at > c->rare->pace_at - CREDIT) /* memory is not trimmed while data waits */
 		c->trim_at = c->rare->pace_at - CREDIT;
 	return false;
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RACK-TLP, RFC 8985: what was sent before something that has arrived, and by
- * more than packets overtake each other, is lost; and a probe at the end finds
- * out what no later data could tell.
+ * RACK-TLP, RFC 8985.  A segment is lost if one sent later was delivered, and the difference
+ * exceeds the reordering window.  A tail loss probe detects a loss at the end of the data,
+ * which no later data could reveal.
  */
 #include "net/tcp/tcp_internal.h"
 
-#define PERSIST 16		    /* recoveries that a wider window lasts: section 6.2 step 4 */
-#define TLP_MIN (2 * NSEC_PER_MSEC) /* ours: what timers and schedulers add */
+#define PERSIST 16 /* number of recoveries that keep a widened window: section 6.2 step 4 */
+#define TLP_MIN (2 * NSEC_PER_MSEC) /* ours: allows for timers and schedulers */
 #define TLP_ACK_DELAY_MAX (200 * NSEC_PER_MSEC)
 
-/* ---- what an ACK teaches (section 6.2) --------------------------------------------------- */
+/* ---- information in an ACK (section 6.2) ------------------------------------------------- */
 
-/* RFC 2883 section 4: the first block lies below the ACK, or within the second. */
+/* RFC 2883 section 4: true if the first block is below the ACK, or within the second block. */
 static bool is_dsack(const struct tcp_options *opt, uint32_t ack)
 {
 	const struct tcp_range *r = &opt->sack[0];
@@ -24,13 +24,13 @@ static bool is_dsack(const struct tcp_options *opt, uint32_t ack)
 	return opt->sacks > 1 && seq_geq(r->start, r[1].start) && seq_leq(r->end, r[1].end);
 }
 
-/* Section 6.2 step 4: widens once a round trip. */
-static void dsack(struct tcp_conn *c, const struct tcp_range *r, struct tcp_news *news)
+/* Section 6.2 step 4: widens the reordering window, once per round trip. */
+static void apply_dsack(struct tcp_conn *c, const struct tcp_range *r, struct tcp_news *news)
 {
 	struct tcp_flight *f = c->flight;
 
 	if (c->snd_nxt - r->start > TCP_CC_MAX_WINDOW)
-		return; /* we never had that in flight */
+		return; /* this was never in flight */
 	news->dsack = true;
 	if (tcp_rare(c))
 		c->rare->dsack_dups += (r->end - r->start + c->mss - 1) / c->mss;
@@ -57,24 +57,24 @@ void tcp_rack_sacked(struct tcp_conn *c, const struct tcp_options *opt, uint32_t
 	if (!c->flight)
 		return;
 	if (is_dsack(opt, ack)) {
-		dsack(c, &opt->sack[0], news);
+		apply_dsack(c, &opt->sack[0], news);
 		i++;
 	}
 	for (; i < opt->sacks; i++) {
 		struct tcp_range r = opt->sack[i];
 
 		/*
-		 * Distances from snd_una: comparisons alone would let a liar in from
-		 * half the number space away.
+		 * Uses distances from snd_una: sequence comparisons alone would accept forged
+		 * blocks from half of the number space away.
 		 */
 		if (r.start - c->snd_una < r.end - c->snd_una && r.end - c->snd_una <= out)
 			tcp_flight_sacked(c, r.start, r.end, news);
 	}
 }
 
-/* ---- what is lost (section 6.2 step 5) ----------------------------------------------------- */
+/* ---- detection of losses (section 6.2 step 5) ---------------------------------------------- */
 
-/* Step 4: so much may be overtaken. */
+/* Step 4: the reordering window. */
 static uint32_t reorder_window(const struct tcp_conn *c)
 {
 	const struct tcp_flight *f = c->flight;
@@ -85,7 +85,10 @@ static uint32_t reorder_window(const struct tcp_conn *c)
 	return min_u32(tcp_usec(c->rtt.min) / 4 * f->reo_mult, tcp_usec(c->rtt.srtt));
 }
 
-/* Was run i sent before the latest that arrived?  What was sent once went out in order. */
+/*
+ * True if run r was sent before the most recently sent delivered segment. First transmissions are
+ * sent in order of sequence numbers.
+ */
 static bool sent_before(const struct tcp_flight *f, const struct tcp_run *r)
 {
 	if (!(r->what & RUN_RTX) && !f->rack_rtx)
@@ -133,7 +136,7 @@ void tcp_rack_recovered(struct tcp_flight *f)
 		f->reo_mult = 1;
 }
 
-/* Section 8: what was sent shortly before the timer fired may still arrive. */
+/* Section 8: segments sent shortly before the timer expired may still arrive. */
 void tcp_rack_timeout(struct tcp_conn *c, uint32_t usec)
 {
 	struct tcp_flight *f = c->flight;
@@ -148,9 +151,9 @@ void tcp_rack_timeout(struct tcp_conn *c, uint32_t usec)
 /* ---- tail loss probes (section 7) ------------------------------------------------------------ */
 
 /*
- * Section 7.2: the ACK of one segment may be delayed, by 200 ms at most.  Peers take 40
- * as a rule, so we probe sooner until too often that was in vain, and again once the
- * timeout has had to repair what the probe would have.
+ * Section 7.2: the ACK of a single segment may be delayed by up to 200 ms. Most peers delay by 40
+ * ms, so probes are sent sooner, until too many were needless; and again after a timeout repaired
+ * what a probe would have repaired.
  */
 nsec_t tcp_tlp_timeout(const struct tcp_conn *c)
 {
@@ -173,7 +176,7 @@ void tcp_tlp_sent(struct tcp_conn *c, enum tcp_tlp what, nsec_t now)
 	c->trouble = true;
 }
 
-/* Section 7.4.2; true when the probe repaired a loss that nobody had noticed. */
+/* Section 7.4.2; true if the probe repaired a loss that was not detected. */
 bool tcp_tlp_acked(struct tcp_conn *c, const struct tcp_news *news)
 {
 	struct tcp_flight *f = c->flight;
@@ -186,7 +189,7 @@ bool tcp_tlp_acked(struct tcp_conn *c, const struct tcp_news *news)
 	if (what == TLP_RTX && f->tlp_alone && in_vain && c->probe_credit)
 		c->probe_credit--;
 	if (what == TLP_RTX && !in_vain && c->snd_una == f->tlp_end && news->advanced)
-		return false; /* the answer of which of the two?  The next one tells */
+		return false; /* original or probe may be acknowledged; the next ACK decides */
 	f->tlp = TLP_NONE;
 	if (what == TLP_RTX && f->tlp_alone && !in_vain)
 		c->probe_credit = TCP_PROBE_CREDIT;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Nothing was lost after all: what was sent again has arrived twice (D-SACK, RFC
- * 3708), or an acknowledgement answers what was sent first (RFC 3522, by
- * timestamps; RFC 5682, F-RTO, by what it acknowledges).  The congestion window is
- * as before then.
+ * Reversal of spurious recoveries.  Nothing was lost if the retransmissions were duplicates
+ * (D-SACK, RFC 3708), or if an ACK answers the original (RFC 3522, by timestamps; RFC 5682,
+ * F-RTO, by what it acknowledges).  Restores the previous congestion window.
  */
 #include "net/tcp/tcp_internal.h"
 
@@ -31,8 +30,11 @@ void tcp_undo_resent(struct tcp_conn *c, nsec_t now)
 	f->undo_rtx++;
 }
 
-/* RFC 5682 section 3; as Linux, what was never sent again decides at once with SACK. */
-static bool frto(struct tcp_conn *c, const struct tcp_news *news)
+/*
+ * RFC 5682 section 3; as Linux, with SACK an ACK of data that was not retransmitted decides at
+ * once.
+ */
+static bool check_frto(struct tcp_conn *c, const struct tcp_news *news)
 {
 	struct tcp_flight *f = c->flight;
 	bool second = f->frto == FRTO_SECOND;
@@ -42,18 +44,18 @@ static bool frto(struct tcp_conn *c, const struct tcp_news *news)
 	if (news->clean && (second || (c->flags & CONN_SACK)))
 		return true;
 	f->frto = FRTO_OFF;
-	if (second) { /* step 3a: what went instead was in vain */
+	if (second) { /* step 3a: the new data did not help */
 		c->cc.cwnd = max_u32(c->cc.cwnd, 3 * c->cc.mss);
 		c->flags |= CONN_RTX_NOW;
 		return false;
 	}
 	if (news->advanced && seq_lt(c->snd_una, c->recover) && tcp_unsent(c) &&
 	    seq_lt(c->snd_nxt, c->snd_una + c->snd_wnd))
-		f->frto = FRTO_SECOND; /* step 2b: new data instead */
+		f->frto = FRTO_SECOND; /* step 2b: send new data instead */
 	return false;
 }
 
-static bool nothing_was_lost(struct tcp_conn *c, const struct tcp_news *news)
+static bool was_spurious(struct tcp_conn *c, const struct tcp_news *news)
 {
 	struct tcp_flight *f = c->flight;
 
@@ -63,7 +65,7 @@ static bool nothing_was_lost(struct tcp_conn *c, const struct tcp_news *news)
 		return true;
 	if (news->dsack && f->undo_rtx == 0)
 		return true;
-	return frto(c, news);
+	return check_frto(c, news);
 }
 
 void tcp_undo_acked(struct tcp_conn *c, const struct tcp_news *news)
@@ -71,7 +73,7 @@ void tcp_undo_acked(struct tcp_conn *c, const struct tcp_news *news)
 	struct tcp_flight *f = c->flight;
 	uint32_t cwnd = c->cc.cwnd;
 
-	if (!nothing_was_lost(c, news))
+	if (!was_spurious(c, news))
 		return;
 	f->can_undo = false;
 	f->frto = FRTO_OFF;
@@ -80,7 +82,7 @@ void tcp_undo_acked(struct tcp_conn *c, const struct tcp_news *news)
 	if (f->before.ops == c->cc.ops) {
 		c->cc = f->before;
 		c->cc.cwnd = max_u32(c->cc.cwnd, cwnd);
-		tcp_cc_set_mss(&c->cc, c->mss); /* the path may carry more now, or less */
+		tcp_cc_set_mss(&c->cc, c->mss); /* the MSS may have changed */
 	}
 	tcp_flight_find(f);
 	f->dup_bytes = 0;
