@@ -126,7 +126,7 @@ struct frame_fragmenter {
 	const struct frame_template *t;
 	const struct iovec *iov; /* the next payload byte */
 	size_t iov_at;
-	size_t payload_at; /* payload bytes so far */
+	size_t payload_at; /* payload bytes built so far */
 	size_t at, total;  /* bytes after the IP header: so far, in all */
 	size_t step;
 	uint64_t sum;
@@ -178,7 +178,7 @@ size_t frame_build_tcp(const struct frame_template *t, uint8_t *frame,
 #define FRAME_TRAIN_ROOM 128u
 struct frame_train {
 	const struct frame_template *t;
-	struct tcp_segment seg; /* what is left */
+	struct tcp_segment seg; /* the rest of the segment */
 	uint32_t mss;
 	uint32_t sum; /* sum of the bytes that all full-sized frames share */
 	size_t hdr;   /* bytes before the payload */

@@ -365,8 +365,10 @@ static void read_tables_again(void)
 	cache_sweep_begin();
 	rc = dump_all();
 	if (rc)
-		log_warn("netlink: events were lost and the tables cannot be read again (%d)\n",
-			 rc);
+		log_warn(
+			"netlink: events were lost and the tables cannot be read again (error %d); "
+			"links and addresses may be out of date",
+			rc);
 	else
 		cache_sweep_end();
 	next_generation();

@@ -82,7 +82,7 @@ void *cache_new_entry(size_t size)
 	void *entry = mem_zalloc(size);
 
 	if (!entry)
-		log_warn("netlink: no memory for what the kernel says\n");
+		log_warn("netlink: no memory for an entry of the kernel's tables; it is left out");
 	return entry;
 }
 

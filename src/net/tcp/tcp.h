@@ -82,7 +82,7 @@ struct tcp_config {
 	uint16_t mss;	     /* largest payload we can receive and send: MTU - 40 */
 	uint32_t rcvbuf;     /* initial receive buffer, bytes */
 	uint32_t rcvbuf_max; /* limit of autotuning; less than rcvbuf: none */
-	uint32_t sndbuf;     /* initial send buffer, bytes; likewise */
+	uint32_t sndbuf;     /* initial send buffer, bytes */
 	uint32_t sndbuf_max;
 	bool nodelay;
 	bool timestamps;       /* offer RFC 7323 timestamps */

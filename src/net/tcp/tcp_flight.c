@@ -98,7 +98,7 @@ static void split_run(struct tcp_flight *f, unsigned i, uint32_t seq)
 	f->r[i].end = seq;
 }
 
-/* ---- what arrived -------------------------------------------------------------------- */
+/* ---- delivered data ------------------------------------------------------------------- */
 
 /*
  * RFC 8985 section 6.2 step 2: true if the original of a retransmitted segment was delivered, and
@@ -190,7 +190,7 @@ void tcp_flight_sacked(struct tcp_conn *c, uint32_t start, uint32_t end, struct 
 	}
 }
 
-/* ---- what is lost --------------------------------------------------------------------- */
+/* ---- lost data ------------------------------------------------------------------------- */
 
 void tcp_flight_lose(struct tcp_flight *f, unsigned i)
 {
@@ -245,7 +245,7 @@ uint32_t tcp_flight_next_lost(const struct tcp_flight *f, uint32_t *start)
 	return 0;
 }
 
-/* ---- what was sent again ------------------------------------------------------------------ */
+/* ---- retransmitted data ----------------------------------------------------------------- */
 
 static void mark_resent(struct tcp_flight *f, unsigned i, uint32_t usec)
 {

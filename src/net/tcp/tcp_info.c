@@ -119,7 +119,10 @@ static void fill_counts(const struct tcp_conn *c, struct tcp_info *info)
 		info->tcpi_rcv_ooopack = c->rare->out_of_order;
 		info->tcpi_delivered_ce = c->rare->delivered_ce;
 	}
-	/* Each segment once, and the SYN: what was sent for the first time and is not out. */
+	/*
+	 * Counts the SYN and each segment once: those sent for the first time, without those in
+	 * flight.
+	 */
 	first = c->data_segs_out - min_u32(c->data_segs_out, c->retransmits) + 1;
 	first -=
 		min_u32(first, info->tcpi_unacked - min_u32(info->tcpi_unacked, info->tcpi_sacked));

@@ -234,16 +234,16 @@ static void add_to_run(struct tcp_recvq *q, struct pkt *run, struct pkt *pkt)
 	join_next(q, run);
 }
 
-/* behind: the previous run, or NULL. */
-static void begin_run(struct tcp_recvq *q, struct pkt *behind, struct pkt *pkt)
+/* before: the previous run, or NULL. */
+static void begin_run(struct tcp_recvq *q, struct pkt *before, struct pkt *pkt)
 {
-	struct pkt **link = behind ? &behind->run_last->next : &q->ooo;
+	struct pkt **link = before ? &before->run_last->next : &q->ooo;
 
 	pkt->run_last = pkt;
 	pkt->next = *link;
 	*link = pkt;
 	q->runs++;
-	if (q->ooo_run == behind)
+	if (q->ooo_run == before)
 		q->ooo_run = pkt;
 	join_next(q, pkt);
 }

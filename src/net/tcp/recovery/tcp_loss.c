@@ -57,7 +57,7 @@ void tcp_loss_resent(struct tcp_conn *c, uint32_t seq, uint32_t end, nsec_t now)
 	c->flight->prr_out += end - seq;
 }
 
-/* ---- the window in fast recovery: RFC 6937 section 3 ---------------------------------------- */
+/* ---- the window in fast recovery: RFC 6937 section 3 -------------------------------- */
 
 static void prr_begin(struct tcp_conn *c)
 {
@@ -90,7 +90,7 @@ static void prr_acked(struct tcp_conn *c, uint32_t delivered, bool safe)
 	c->cc.cwnd = max_u32(pipe + may, c->cc.mss);
 }
 
-/* ---- beginning and end ---------------------------------------- */
+/* ---- beginning and end -------------------------------------------------------------- */
 
 static void enter_fast(struct tcp_conn *c)
 {
@@ -125,7 +125,7 @@ static void lose_first(struct tcp_conn *c)
 	c->flags |= CONN_RTX_NOW | CONN_OUTPUT;
 }
 
-/* ---- without SACK ---------------------------------------- */
+/* ---- without SACK ------------------------------------------------------------------- */
 
 /* Each duplicate ACK reports that one more segment after the hole at snd_una was delivered. */
 static void newreno_duplicate(struct tcp_conn *c, struct tcp_news *news)
@@ -166,7 +166,7 @@ static void newreno_acked(struct tcp_conn *c, struct tcp_news *news)
 		c->flight->dup_bytes = 0;
 }
 
-/* ---- an ACK ---------------------------------------- */
+/* ---- an ACK ------------------------------------------------------------------------- */
 
 /*
  * Takes a round-trip sample. Not from a D-SACK: the peer answers a duplicate, its first ACK may
