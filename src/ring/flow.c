@@ -18,7 +18,7 @@ void flow_table_fini(struct flow_table *table)
 	flow_table_init(table);
 }
 
-/* Doubles when there are as many flows as buckets.  Failure leaves it as it was. */
+/* Doubles the table.  Without memory an existing table stays as it was, which is no error. */
 static int table_grow(struct flow_table *table)
 {
 	unsigned n = table->buckets ? 2 * (table->mask + 1) : FLOW_BUCKETS_MIN;
@@ -31,7 +31,7 @@ static int table_grow(struct flow_table *table)
 			struct flow **to = &buckets[f->hash & (n - 1)];
 
 			next = f->next;
-			/* at the end: flows of one key keep their order */
+			/* Append: flows of one key keep their order. */
 			while (*to)
 				to = &(*to)->next;
 			f->next = NULL;
@@ -55,7 +55,7 @@ int flow_insert(struct flow_table *table, struct flow *flow)
 			return rc;
 	}
 	flow->hash = flow_key_hash(&flow->key);
-	/* In front: of sockets that share an address the latest gets what is unicast. */
+	/* In front: of flows with one key, the latest receives unicast frames. */
 	to = &table->buckets[flow->hash & table->mask];
 	flow->next = *to;
 	*to = flow;
@@ -121,7 +121,7 @@ struct flow *flow_find_slow(struct flow_table *table, const struct flow_key *key
 	if (table->exact)
 		f = flow_lookup(table, key);
 	if (f) {
-		/* Only an exact match may be remembered: a 3-tuple could hide one. */
+		/* Only a 5-tuple may be remembered: a 3-tuple could hide one. */
 		table->recent = f;
 		return f;
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Flows: which frames of a ring go to whom.  A flow is a match (5-tuple or
- * 3-tuple) and a function to deliver to; rings know flows, not sockets.
+ * Flows: the table that says where the frames of a ring are delivered.  A flow is a match
+ * (5-tuple or 3-tuple) and a function.  Rings know flows; they do not know their owners.
  *
  * Role		the holder of the ring.
- * Lifetime	struct flow is embedded in whoever wants the frames, and stays
- *		in the table from flow_insert() to flow_remove().
+ * Lifetime	struct flow is embedded in its owner, the object that wants the
+ *		frames, and is in the table from flow_insert() to flow_remove().
  */
 #ifndef RING_FLOW_H
 #define RING_FLOW_H
@@ -16,7 +16,7 @@
 struct ring;
 struct flow;
 
-/* Consumes pkt, or returns the reason why not (the ring frees and counts). */
+/* holder: consumes pkt, or returns the reason why not (then the ring frees and counts it). */
 typedef enum drop (*flow_fn)(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
 
 struct flow {
@@ -25,46 +25,46 @@ struct flow {
 	struct flow *next; /* in its bucket */
 	uint32_t hash;
 	bool listed;
-	bool steered; /* the port sends us its frames for this flow's sake */
+	bool steered; /* the port has an entry with this key, which this flow owns */
 	/*
-	 * deliver() takes several packets of one burst, too, linked by next: either it
-	 * consumes all, or it changes nothing and returns a reason, and gets them one
-	 * by one.  next of a single packet is NULL then.
+	 * deliver() also takes several packets of one burst, linked by next.  It consumes all
+	 * of them, or it changes nothing and returns a reason; then the ring delivers them one
+	 * by one.  With chains set, next of a single packet is NULL.
 	 */
 	bool chains;
-	bool shared; /* begins a struct shared_flow */
+	bool shared; /* embedded in a struct shared_flow */
 };
 
 /*
- * A 3-tuple that others may have, too, on this ring, on others, or in other processes:
- * the port knows each of them, and steers to all.
+ * A 3-tuple with several receivers, on this ring, on other rings, or in other processes.  The
+ * port knows each receiver and divides the frames among them.
  */
 struct shared_flow {
 	struct flow flow; /* first */
-	flow_fn deliver;  /* its own; flow.deliver finds out whose a frame is */
+	flow_fn deliver;  /* of this receiver; flow.deliver finds the receiver of a frame */
 	struct flow_share share;
 };
 
-/* Before it is added: deliver, rank and spread as the owner wants them. */
+/* Call it before ring_flow_add().  rank: SHARE_*; spread: see struct flow_share. */
 void shared_flow_init(struct shared_flow *shared, flow_fn deliver, uint8_t rank, bool spread);
 
 struct flow_table {
 	struct flow **buckets; /* NULL until the first insert */
 	unsigned mask;
 	unsigned count;
-	unsigned exact;	     /* how many are 5-tuples */
-	struct flow *recent; /* the one found last */
+	unsigned exact;	     /* number of 5-tuples */
+	struct flow *recent; /* the 5-tuple that was found last, or NULL */
 };
 
 void flow_table_init(struct flow_table *table);
 void flow_table_fini(struct flow_table *table);
 
-/* -ENOMEM.  Several flows may have one key: multicast goes to all of them. */
+/* 0 or -ENOMEM.  Several flows may have one key: multicast is delivered to all of them. */
 int flow_insert(struct flow_table *table, struct flow *flow);
-/* Harmless when it is not listed. */
+/* Does nothing when the flow is not listed. */
 void flow_remove(struct flow_table *table, struct flow *flow);
 
-/* flow takes the place of a listed one with the same key. */
+/* Puts flow, which gets the key of `listed`, in the place of `listed`. */
 void flow_replace(struct flow_table *table, struct flow *listed, struct flow *flow);
 
 /* The first flow with exactly this key, or NULL. */
@@ -87,7 +87,7 @@ static inline struct flow_key flow_key_widen(const struct flow_key *key)
 
 struct flow *flow_find_slow(struct flow_table *table, const struct flow_key *key);
 
-/* 5-tuple first, then 3-tuple; NULL when nobody wants it. */
+/* The flow that matches key: 5-tuples first, then 3-tuples; NULL: none does. */
 static inline struct flow *flow_find(struct flow_table *table, const struct flow_key *key)
 {
 	if (table->recent && flow_key_eq(&table->recent->key, key))
@@ -96,14 +96,14 @@ static inline struct flow *flow_find(struct flow_table *table, const struct flow
 }
 
 /*
- * Calls fn for the flows of some buckets, from *bucket on, until it returned false, and
- * all of that bucket were seen.  False: there are no more; else *bucket is the next.  fn
- * does not insert or remove.
+ * Calls fn for the flows of the buckets from *bucket on.  It ends after the first bucket in
+ * which fn returned false.  True: call it again with the new *bucket; false: all buckets were
+ * seen.  fn must not insert or remove flows.
  */
 bool flow_table_walk(struct flow_table *table, unsigned *bucket,
 		     bool (*fn)(struct flow *flow, void *arg), void *arg);
 
-/* The next flow with the key of this one, or NULL. */
+/* The next flow in the table with the same key, or NULL. */
 struct flow *flow_next(const struct flow *flow);
 
 #endif

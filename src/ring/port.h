@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A port: an interface as rings see it, and a port queue: a ring's share of it
- * (queues, frames, steering).
+ * A port: an interface as rings see it.  A port queue: a ring's part of it (hardware queues,
+ * frames, steering).
  *
- * Role		port_*_open(), open_queue, free_port: any thread, serialised by
- *		the caller (the control lock of sock); fence and grant, too.  service,
- *		addrs_gone: the internal thread.  barrier: any, holding no ring.  Every other operation:
- *		the holder of the queue's ring; none of them blocks.
- * Lifetime	a port lives as long as one of its queues does.
+ * Role		port_*_open(), open_queue, free_port, fence, grant: any thread,
+ *		serialised by the caller (the control lock).  service, addrs_gone:
+ *		the internal thread.  barrier: any, holding no ring.  at_exit: any.
+ *		Every other operation: the holder of the queue's ring; it does not
+ *		block.
+ * Lifetime	a port lives at least as long as its queues.
  * Errors	-errno.
  */
 #ifndef RING_PORT_H
@@ -22,130 +23,135 @@
 #include "ring/hold.h"
 #include "ring/reuseport.h"
 
-#define PORT_FDS_MAX 4 /* descriptors to sleep on */
+#define PORT_FDS_MAX 4 /* most descriptors of one queue, or of service() */
 
-/* The error of an interface that is left alone on purpose; why is one line then. */
+/* The error for an interface that is not accelerated on purpose; `why` is one line then. */
 #define PORT_UNTRIED EMEDIUMTYPE
 
-#define PORT_WHY 512 /* bytes of a reason for the user */
+#define PORT_WHY 512 /* bytes of `why`, the reason of a failure for the user */
 
 struct port;
 struct port_queue;
 
 /*
- * What a way to the wire provides.  Sorted; a member added here must be added
- * to port_null_ops too, the compiler insists.
+ * The operations of one kind of port.  The table is sorted.  A member added here must be added
+ * to port_null_ops, too; otherwise the compiler reports an error.
  */
 struct port_ops {
 	/*
-	 * Frames that match key come to this queue from now on.  Of a 3-tuple of TCP, those
-	 * of connections that the kernel has at the address and port still go to the kernel,
-	 * until kernel_done.  -EEXIST: they go to another queue, of this process or of another
-	 * one.  -ENOSPC...
+	 * Steers frames that match key to this queue.  For a 3-tuple of TCP, frames of
+	 * connections that the kernel has at the address and port still go to the kernel,
+	 * until kernel_done.  -EEXIST: they go to another queue, of this process or another
+	 * one.  -ENOSPC: no room for an entry, or the port is fenced (see fence).
 	 */
 	int (*add_flow)(struct port_queue *q, const struct flow_key *key);
 	/*
-	 * These addresses left the host: frames for flows of theirs are dropped until
-	 * they are back.  Those of earlier calls, of any process,
-	 * that are back by now (link_of_addr()) come to their flows again.
+	 * The host has lost these addresses: the port drops frames for flows with such a local
+	 * address until it is back.  The port steers frames again for addresses of earlier calls,
+	 * by any process, that are back by now (link_of_addr()).
 	 */
 	void (*addrs_gone)(struct port *port, const struct inaddr *gone, unsigned n);
 	/*
-	 * The process ends, and with it the queue, which is not closed: other threads may
-	 * use it.  What would outlive the process is put back; held: the caller holds the
-	 * queue, and what others can use goes to them at once.  Any thread.
+	 * Any thread.  The process ends.  The queue is not closed, since other threads may
+	 * still use it, but settings that would outlive the process are restored.  held: the
+	 * caller holds the queue's ring, and the port also gives frames back to other processes.
 	 */
 	void (*at_exit)(struct port_queue *q, bool held);
 	/*
-	 * Returns when every frame that was steered before the call is in its
-	 * queue: after move_flow() and this, the old queue gets no more of that
-	 * flow.  May sleep for tens of milliseconds.
+	 * Returns when every frame that was steered before the call is in its queue: after
+	 * move_flow and barrier, the old queue gets no more frames of that flow.  Blocks for
+	 * tens of milliseconds.
 	 */
 	void (*barrier)(struct port *port);
-	/* Closes the queue and frees it; all its packets were given back or are forgotten. */
+	/* Closes and frees the queue.  Its packets were given back, or nobody uses them again. */
 	void (*close_queue)(struct port_queue *q);
-	/* A flow of this queue: they go to the kernel again.  Frames in the queue still arrive. */
+	/*
+	 * The kernel gets frames that match key, a flow of this queue.  Frames that are in the
+	 * queue already still arrive.  -ENOENT: there is no such flow.
+	 */
 	int (*del_flow)(struct port_queue *q, const struct flow_key *key);
-	/* Descriptors that become readable when a frame is there; how many. */
+	/* The descriptors that are readable when frames have arrived; returns their number. */
 	int (*fds)(struct port_queue *q, int fds[PORT_FDS_MAX]);
 	/*
-	 * The process is about to give up its privileges: from now on the queues that it
-	 * has get nothing but what was granted, whatever else it does; the kernel sees to it.
-	 * add_flow, take_flow and reuseport_join of anything else: -ENOSPC.  No queue is opened.
+	 * The process is about to give up its privileges.  From now on the kernel makes sure
+	 * that its queues get only frames that were granted, whatever the process does.
+	 * add_flow, take_flow and reuseport_join of other flows return -ENOSPC, and open_queue
+	 * fails.
 	 */
 	void (*fence)(struct port *port);
 	/*
-	 * Do frames that match key, a 5-tuple, go to another process?  Not for sure: it
-	 * may change.
+	 * Do frames that match key, a 5-tuple, go to another process at this moment?  The
+	 * answer may change at any time.
 	 */
 	bool (*flow_is_foreign)(struct port *port, const struct flow_key *key);
-	/* Frees the port; it has no queue any more. */
+	/* Frees the port, which has no queue any more. */
 	void (*free_port)(struct port *port);
 	/*
-	 * Before fence(): frames that match key, whose local address may be any, may come to
-	 * queues of this process after it.
+	 * Before fence: the queues of this process may get frames that match key after it.  The
+	 * local address of key may be the unspecified one (any address).
 	 */
 	int (*grant)(struct port *port, const struct flow_key *key);
-	/* Are all packets of the queue back?  Only then may it be closed. */
+	/* Have all packets of the queue been given back?  Only then may it be closed. */
 	bool (*idle)(struct port_queue *q);
-	/* A 3-tuple of TCP: the kernel has no connections there any more. */
+	/* A 3-tuple of TCP: the kernel has no connections at its address and port any more. */
 	void (*kernel_done)(struct port_queue *q, const struct flow_key *key);
 	/*
-	 * Frames that match key come to this queue from now on instead of to another
-	 * one of this process and port.  No frame is lost in between; some may still
-	 * arrive at the old one: see barrier.  -ENOENT: none of them had it.
+	 * Steers frames that match key to this queue, instead of another queue of this process
+	 * and port.  No frame is lost in between; some may still arrive at the old queue, see
+	 * barrier.  -ENOENT: no queue of this process had the flow.
 	 */
 	int (*move_flow)(struct port_queue *q, const struct flow_key *key);
-	/* Opens one; q->port is set.  why: a sentence for the user on failure. */
+	/* Opens a queue and sets its ->port.  On failure, why is a sentence for the user. */
 	int (*open_queue)(struct port *port, struct port_queue **q, char why[PORT_WHY]);
-	/* Up to max frames, oldest first, not parsed; they are the caller's. */
+	/* Gives the caller up to max frames, oldest first, not parsed; returns their number. */
 	int (*rx_burst)(struct port_queue *q, struct pkt **pkts, int max);
-	/* False when the last rx_burst() left nothing: safe to sleep on the descriptors. */
+	/* False: there are no frames, and it is safe to block on the descriptors. */
 	bool (*rx_pending)(struct port_queue *q);
 	/*
 	 * Housekeeping, once per round of the internal thread and whenever one of the
-	 * descriptors it returned is readable.  Returns how many there are.
+	 * descriptors that it returned is readable.  Returns the number of descriptors.
 	 */
 	int (*service)(struct port *port, int fds[PORT_FDS_MAX]);
 	/*
-	 * Once, after the port was opened: waits until the interface carries frames, since
-	 * to open it resets the link of many cards, and what is sent meanwhile is lost.
-	 * Sleeps for some seconds at most; false: in vain.
+	 * Once, after the port was opened: waits until the interface has a carrier.  Opening a
+	 * port resets the link of many cards, and frames sent meanwhile are lost.  Blocks for
+	 * some seconds at most; false: still no carrier.
 	 */
 	bool (*settle)(struct port *port);
 	/*
-	 * As add_flow, of a 3-tuple that has other receivers, or will have some, of this
-	 * queue, of another one, or of another process: each of them has joined, and no
-	 * more get what the share says.  An entry that add_flow made for this queue becomes
-	 * a member.  -EEXIST: it goes to somebody else, who does not share.
-	 * -ENOSPC: there are too many.  -EAGAIN.
+	 * As add_flow, for a 3-tuple that has several receivers, or will have: of this queue,
+	 * of another one, or of another process.  Each of them joins.  The port divides the
+	 * frames among them as their shares say, and sets share->member and ->at.  An entry
+	 * that add_flow made for this queue becomes the member.  -EEXIST: a flow that is not
+	 * shared has the key.  -ENOSPC: too many members or shared flows, or fenced.  -EAGAIN:
+	 * another process is changing the flows.
 	 */
 	int (*reuseport_join)(struct port_queue *q, const struct flow_key *key,
 			      struct flow_share *share);
-	/* A member of this queue goes.  The others get its part. */
+	/* Removes a member of this queue.  The other members get its part. */
 	void (*reuseport_leave)(struct port_queue *q, const struct flow_key *key,
 				const struct flow_share *share);
-	/* As move_flow, of one member; it keeps its part. */
+	/* As move_flow, for one member, which keeps its part. */
 	int (*reuseport_move)(struct port_queue *q, const struct flow_key *key,
 			      const struct flow_share *share);
-	/* Which member of this flow gets what matches the 5-tuple? */
+	/* The number of the member that gets frames that match key, a 5-tuple. */
 	unsigned (*reuseport_pick)(struct port_queue *q, const struct flow_share *share,
 				   const struct flow_key *key);
 	/*
-	 * Frames that match key, a 5-tuple, come to this queue from now on, wherever they
-	 * went before: to another process that has handed the connection over to us, or
-	 * nowhere.  -ENOSPC...
+	 * Steers frames that match key, a 5-tuple, to this queue, wherever they went before: to
+	 * another process, which exported the flow to this one, or to no queue.  Errors as of
+	 * add_flow.
 	 */
 	int (*take_flow)(struct port_queue *q, const struct flow_key *key);
-	/* Hands everything put since to the wire; once per burst. */
+	/* Sends all frames put since the last flush; called once per burst. */
 	void (*tx_flush)(struct port_queue *q);
-	/* An empty frame to build in, or NULL: all are under way or held by sockets. */
+	/* An empty frame to build in.  NULL: all frames are in use. */
 	struct pkt *(*tx_get)(struct port_queue *q);
-	/* Queues frame_len bytes at pkt->frame; consumes it.  -ENOBUFS: dropped. */
+	/* Queues frame_len bytes at pkt->frame; consumes pkt.  0, or -ENOBUFS: dropped. */
 	int (*tx_put)(struct port_queue *q, struct pkt *pkt);
 };
 
-#define PORT_PARTIAL_CSUM 1u /* virtual device: frames with partial checksums arrive */
+#define PORT_PARTIAL_CSUM 1u /* a virtual device: frames with partial checksums may arrive */
 
 struct port {
 	/* set when opened, read by all */
@@ -156,8 +162,8 @@ struct port {
 	uint32_t mtu;	/* of IP packets, as the interface had it when opened */
 	unsigned flags; /* PORT_* */
 	/*
-	 * any, atomic; written by service().  Others took this process for dead and use what
-	 * the port had: its rings are retired and it is freed, soon.
+	 * any, atomic; written by service().  Other processes took this one for dead, and use
+	 * what the port had.  Its rings will be retired and the port freed.
 	 */
 	bool lost;
 };
@@ -166,18 +172,19 @@ struct port_queue {
 	/* set when opened, read by all */
 	struct port *port;
 	const struct port_ops *ops; /* = port->ops */
-	/* set by the ring: see port_give_back(); NULL: there is no ring */
-	struct hold *owner;
+	/* set by ring_open(), see port_give_back() */
+	struct hold *owner; /* of the ring; NULL: there is no ring */
 	void (*give_back)(struct port_queue *q, struct pkt *pkt);
 	/* holder */
-	struct pkt_pool pool; /* of the frames rx_burst() gives */
+	struct pkt_pool pool; /* of the frames that rx_burst and tx_get return */
 	unsigned frames;      /* in total */
-	unsigned frames_free; /* neither with the kernel nor with a socket */
+	unsigned frames_free; /* neither in the kernel nor in a packet that is in use */
 };
 
 /*
- * Every pool's put() begins with it: a packet whose socket moved to another ring is
- * freed by the holder of that one.  True: it is on its way to its own ring.
+ * The put() of every port's packet pool calls this first: after a flow moved to another ring,
+ * the holder of that ring frees the flow's packets.  True: pkt was posted to its own ring, and
+ * put() must not touch it any more.
  */
 static inline bool port_give_back(struct port_queue *q, struct pkt *pkt)
 {
@@ -187,23 +194,22 @@ static inline bool port_give_back(struct port_queue *q, struct pkt *pkt)
 	return true;
 }
 
-/* Refuses everything. */
+/* The operations of a ring without a port: every one does nothing or fails. */
 extern const struct port_ops port_null_ops;
 
-/* ---- ways to the wire ------------------------------------------------------- */
+/* ---- kinds of ports --------------------------------------------------------- */
 
 /*
- * AF_XDP on any interface.  -EBUSY: another program has the interface or the
- * queue.  -EPERM: privileges are missing.  -EOPNOTSUPP: it cannot do it.  -PORT_UNTRIED:
- * nobody tried this kind of device, or it is part of another one.
+ * AF_XDP (ring/xdp/).  -EBUSY: another program uses the interface or the queue.  -EPERM:
+ * privileges are missing.  -EOPNOTSUPP: the interface does not support it.  -PORT_UNTRIED: this
+ * kind of device was never tested, or it is part of another device.
  * why: what happened, why, and what to do, for the user; lines end in \n.
  */
 int port_xdp_open(int ifindex, struct port **port, char why[PORT_WHY]);
 
 /*
- * Loop-back for tests and benches: what is put into one queue of a port comes
- * out of the queues that have a matching flow (any queue of the same port,
- * also of other rings); needs no privilege and no wire.
+ * A loop-back for tests and benchmarks (ring/loop/): a frame put into one queue of the port
+ * arrives in the queues that have a matching flow.  It needs no privilege and no interface.
  */
 int port_loop_open(uint32_t mtu, struct port **port);
 

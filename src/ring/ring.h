@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A ring: the queues of a port, their frames, a flow table, a timer wheel, an
- * inbox, and every socket homed on it.
+ * A ring: the queues of a port, their frames, a flow table, a timer wheel and an
+ * inbox.  The owners of its flows keep their state under the same rule.
  *
- * Role		the one rule: state of a ring is touched only by the thread
- *		that holds it.  Functions marked "any" are the exceptions.
+ * Role		the one rule: only the thread that holds a ring touches its state.
+ *		Functions marked "any" are the exceptions.
  * Lifetime	made on demand (rings.h) and type-stable: the memory of a ring
- *		is never given back while the process runs, so that a reader of
- *		a socket's home can always try to hold it.  Its port queue is
- *		closed a while after the last reference went (ring_put()).
+ *		stays a ring while the process runs, so any thread that has a
+ *		pointer to one may try to hold it.  Its port queue is closed
+ *		about a second after the last reference was put (ring_put()).
  * Ordering	see hold.h and inbox.h.
  */
 #ifndef RING_RING_H
@@ -26,150 +26,159 @@
 
 struct timewaits;
 
-/* Something to do at the end of a burst: once, however often it was asked for; holder. */
+/* holder: a function to run at the end of a burst, once however often it was added. */
 struct ring_work {
 	struct list link;
 	void (*run)(struct ring *ring, struct ring_work *work, nsec_t now);
-	bool later; /* linked, and not before the next poll */
+	bool later; /* linked in ->later: does not run before the next poll */
 };
 
 struct ring_stats {
 	uint64_t rx_frames, rx_bytes;
 	uint64_t tx_frames, tx_bytes;
-	uint64_t copied; /* frames copied out because frames ran low */
+	uint64_t copied; /* frames copied into ordinary memory because free frames ran low */
 	uint64_t forwarded;
 	uint64_t drops[DROP_COUNT];
 };
 
 struct ring {
 	/*
-	 * holder and control lock to write; read by whoever has a reference, or
-	 * the control lock, and by the internal thread (who closes rings)
+	 * written by the holder, who also has the control lock; read by a thread that has
+	 * a reference or the control lock, and by the internal thread, which closes rings
 	 */
-	struct port_queue *q;	    /* NULL: closed, or retired; atomic: see ring_queue() */
-	struct port_queue *dead;    /* of a retired one, until its packets are back */
+	struct port_queue *q;	    /* NULL: closed or retired; atomic: see ring_queue() */
+	struct port_queue *dead;    /* queue of a retired ring, until its packets are back */
 	const struct port_ops *ops; /* = q->ops, or port_null_ops */
 	unsigned parse_flags;	    /* for frame_parse() */
 	unsigned id;
-	unsigned low_water;    /* below so many free frames, what is kept is copied out */
-	int ifindex;	       /* 0: closed, or retired */
+	unsigned low_water;    /* with fewer free frames, ring_keep() copies */
+	int ifindex;	       /* 0: closed or retired */
 	uint64_t key;	       /* of the allocation logic */
-	struct inaddr addr;    /* the interface's first, for IP_PKTINFO of multicast */
+	struct inaddr addr;    /* the interface's first address, for IP_PKTINFO of multicast */
 	int fds[PORT_FDS_MAX]; /* atomic: see ring_fds() */
-	int n_fds;
+	int n_fds;	       /* atomic: see ring_fds() */
 
 	/* control lock */
-	nsec_t unused_since; /* 0: it is in use, or nobody looked yet */
+	nsec_t unused_since; /* when rings_close_unused() found no reference; 0: in use */
 	bool retired;	     /* see ring_retire() */
 
 	/* any, atomic */
 	struct inbox inbox __attribute__((aligned(64)));
 	struct hold hold;
-	bool has_later; /* written by the holder, see ring_settled() */
+	bool has_later; /* written by the holder; see ring_settled() */
 	uint32_t polls; /* written by the holder, read by the internal thread */
-	uint32_t arms;	/* of timers, likewise: see ring_arm() */
-	uint32_t refs;	/* sockets, flows and destinations that need the ring */
+	uint32_t arms;	/* timers armed; written by the holder, see ring_arm() */
+	uint32_t refs;	/* flows, their owners and destinations that need the ring */
 
 	/* holder */
 	struct wheel wheel __attribute__((aligned(64)));
 	struct flow_table flows;
 	struct adj_table adjs;
-	struct adj direct; /* stands for a neighbour whose address a template carries */
-	struct list work;  /* of struct ring_work */
-	struct list later; /* the same, until the next poll */
+	struct adj direct; /* stands for a neighbour whose address is in the frame's template */
+	struct list work;  /* of struct ring_work: run at the end of this burst */
+	struct list later; /* of struct ring_work: run after the next poll */
 	struct {
-		uint64_t pair;	     /* as source_pair(); of the last datagram that was accepted */
-		uint32_t generation; /* netlink_generation() then */
+		uint64_t pair;	     /* source_pair() of the last datagram that was accepted */
+		uint32_t generation; /* netlink_generation() at that time */
 	} sender;
-	struct list questions; /* of source.c: what the kernel is asked of senders */
+	struct list questions; /* of source.c: questions to the kernel about senders */
 	unsigned n_questions;
-	unsigned n_waiting;	     /* packets, for their answers */
-	bool settling;		     /* ring_settle() runs it */
-	bool tx_dirty;		     /* something was put since the last flush */
+	unsigned n_waiting;	     /* packets that wait for answers */
+	bool settling;		     /* ring_settle() is running */
+	bool tx_dirty;		     /* ring_tx_put() was called since the last flush */
 	uint16_t ip_id;		     /* of the last datagram that was fragmented */
 	nsec_t now;		     /* of the last poll; atomic: see ring_set_now() */
-	unsigned unpolled;	     /* calls since the last poll: ring_keep_up() */
-	struct timewaits *timewaits; /* sock's: sock/tcp/timewait.h; NULL: it has none here */
+	unsigned unpolled;	     /* ring_keep_up() calls since the last poll */
+	struct timewaits *timewaits; /* owned by sock/tcp/timewait.h; NULL: none on this ring */
 	struct ring_stats stats;
 
-	/* any: the threads that sleep until frames come */
+	/* any: the threads blocked until frames arrive */
 	struct sleep_place sleepers __attribute__((aligned(64)));
 };
 
 /* The thread mode of this process; set once, before the first ring is made. */
 extern enum hold_mode ring_mode;
 
-/* q may be NULL: a ring without a port, home of sockets that have none yet. */
+/* q may be NULL: a ring without a port (rings_nowhere()). */
 void ring_init(struct ring *ring, struct port_queue *q, unsigned id);
 
-/* holder, control lock: a closed ring gets a queue; one that nobody needs loses it. */
+/* holder, control lock: gives a closed ring the queue q, which the ring owns from now on. */
 void ring_open(struct ring *ring, struct port_queue *q);
+/* holder, control lock: closes and frees the queue of a ring without references. */
 void ring_close(struct ring *ring);
 
 /*
- * holder, control lock: its interface is gone for good.  Connections stay, and their timers
- * run; nothing comes and nothing goes any more.  No destination may know a neighbour of it;
- * packets that somebody keeps are to be given back, which closes the queue.
+ * holder, control lock: the interface of the ring is gone for good.  Flows stay listed and
+ * timers run, but the ring neither receives nor sends any more.  No destination may point to
+ * a neighbour of it (the table is freed).  The queue becomes ->dead; rings.c closes it when
+ * all its packets were given back.
  */
 void ring_retire(struct ring *ring);
-/* Nobody has a reference any more: it may be opened again. */
+/* holder, control lock: a retired ring has no reference any more and may be opened again. */
 void ring_recycle(struct ring *ring);
 
-/* What became of its frames, for the log. */
+/* Logs what became of the ring's frames. */
 void ring_log_stats(const struct ring *ring);
-/* The process ends, and other threads may still use the ring: see port_ops. */
+/* any: the process ends, and other threads may still use the ring; see port_ops.at_exit. */
 void ring_at_exit(struct ring *ring);
 
 /* ---- any ------------------------------------------------------------------------ */
 
-/* The queue at this moment, without a reference to the ring; pairs with ring_open(). */
+/* The queue at this moment.  The caller needs no reference to the ring. */
 static inline struct port_queue *ring_queue(const struct ring *ring)
 {
+	/* acquire: pairs with the store of ->q in ring_open() */
 	return __atomic_load_n(&ring->q, __ATOMIC_ACQUIRE);
 }
 
 /*
- * What the leader of ->sleepers, or the internal thread, sleeps on; how many.  Of a
- * ring that is opened or closed meanwhile it may be others: it calls all afterwards.
+ * The descriptors that the leader of ->sleepers, or the internal thread, sleeps on; returns
+ * their number.  They may be out of date while the ring is opened or closed: both wake all
+ * of ->sleepers afterwards.
  */
 static inline int ring_fds(const struct ring *ring, int fds[PORT_FDS_MAX])
 {
-	int n = __atomic_load_n(&ring->n_fds, __ATOMIC_ACQUIRE); /* pairs with ring_open() */
+	/* acquire: pairs with the store of ->n_fds in ring_open() */
+	int n = __atomic_load_n(&ring->n_fds, __ATOMIC_ACQUIRE);
 
 	for (int i = 0; i < n; i++)
 		fds[i] = __atomic_load_n(&ring->fds[i], __ATOMIC_RELAXED);
 	return n;
 }
 
-/* A socket that lives on it, a flow, a destination: the ring stays open. */
+/* Takes a reference, for a flow, its owner or a destination: the ring stays open. */
 static inline void ring_get(struct ring *ring)
 {
 	__atomic_fetch_add(&ring->refs, 1, __ATOMIC_RELAXED);
 }
 
-/* Pairs with rings_close_unused(): what the last user did is done. */
+/* Puts a reference.  The caller has finished its work on the ring. */
 static inline void ring_put(struct ring *ring)
 {
+	/* release: pairs with the loads of ->refs in rings_close_unused() and close_ring() */
 	__atomic_fetch_sub(&ring->refs, 1, __ATOMIC_RELEASE);
 }
 
+/* holder: runs all items of the inbox. */
 void ring_drain_inbox(struct ring *ring);
+/* any, just after the ring was released: runs what was posted meanwhile, if the ring is free. */
 void ring_look_again(struct ring *ring, enum hold_mode mode);
+/* holder: sets ->now to the current time and runs the work. */
 void ring_run_late_work(struct ring *ring);
 
 /*
- * Rings this thread posted to while it held one; they are tried afterwards.  And
- * functions that are to run then.
+ * What the calling thread does as soon as it holds no ring: it tries the rings that it posted
+ * to meanwhile, and runs functions (ring_run_afterwards()).
  */
 #define RING_POSTED_MAX 8
 #define RING_AFTERWARDS 2
 struct ring_thread {
 	union {
 		struct {
-			uint16_t posted;  /* more than RING_POSTED_MAX: all rings are tried */
-			uint16_t put_off; /* signal handlers too: they wait, see base/busy.h */
+			uint16_t posted;  /* rings in ->to; more than RING_POSTED_MAX: all rings */
+			uint16_t put_off; /* 1: signals wait for this thread, see base/busy.h */
 		};
-		uint32_t due; /* is there anything of this to do? One load */
+		uint32_t due; /* not 0: one of the two above is set; one load tells */
 	};
 	bool internal; /* this is the internal thread */
 	struct ring *to[RING_POSTED_MAX];
@@ -177,23 +186,23 @@ struct ring_thread {
 };
 extern __thread struct ring_thread ring_thread __attribute__((tls_model("initial-exec")));
 
-/* Does what is due, as far as no ring is held. */
+/* any: does what is due in ring_thread; nothing while the thread holds a ring. */
 void ring_try_posted(void);
 
 /*
- * holder: fn runs on this thread, once, as soon as it holds no ring.  There are
- * RING_AFTERWARDS such functions in all: it is not a queue.
+ * holder: fn runs on this thread, once, as soon as the thread holds no ring.  There is room
+ * for RING_AFTERWARDS different functions in the whole library.
  */
 void ring_run_afterwards(void (*fn)(void));
 
-/* holder: runs what was posted. */
+/* holder: runs the items of the inbox, if there are any. */
 static inline __attribute__((always_inline)) void ring_catch_up(struct ring *ring)
 {
 	if (__builtin_expect(!inbox_empty(&ring->inbox), 0))
 		ring_drain_inbox(ring);
 }
 
-/* False when the calling thread holds a ring already (signal handler, callback). */
+/* any: waits for the ring.  False: the calling thread holds one already (handler, callback). */
 static inline __attribute__((always_inline)) bool ring_hold(struct ring *ring, enum hold_mode mode)
 {
 	if (!hold_acquire(&ring->hold, mode))
@@ -203,8 +212,8 @@ static inline __attribute__((always_inline)) bool ring_hold(struct ring *ring, e
 }
 
 /*
- * Runs the work, kicks the wire if something was queued, lets go, and looks at
- * the inbox once more: a poster that found the ring held counts on it.
+ * holder: runs the work, flushes the port if a frame was put, releases the ring, and looks at
+ * the inbox once more: a poster that found the ring held relies on that.
  */
 static inline __attribute__((always_inline)) void ring_release(struct ring *ring,
 							       enum hold_mode mode)
@@ -218,9 +227,10 @@ static inline __attribute__((always_inline)) void ring_release(struct ring *ring
 	hold_release(&ring->hold, mode);
 	delay_at(DELAY_HOLD_RELEASED);
 	/*
-	 * Keeps the store that lets go before the load of the inbox; otherwise
-	 * an item posted in between is seen neither by us nor by a poster that
-	 * still found the ring held.  HOLD_SINGLE: posters use membarrier(2).
+	 * Pairs with the fence in ring_post().  It keeps the store that releases the ring
+	 * before the load of the inbox; otherwise an item posted in between is seen neither
+	 * by us nor by its poster, who still found the ring held.  HOLD_SINGLE needs no
+	 * fence here: the membarrier(2) in hold_try_single() stands for it.
 	 */
 	if (mode != HOLD_SINGLE)
 		inbox_fence();
@@ -231,23 +241,25 @@ static inline __attribute__((always_inline)) void ring_release(struct ring *ring
 }
 
 /*
- * For cold paths: the mode is looked up, and the internal thread may call them
- * (in HOLD_SINGLE it comes in by another door).
+ * any: the same for cold paths.  They use ring_mode, and the internal thread may call them,
+ * too (in HOLD_SINGLE it holds by hold_try_single()).
  */
 bool ring_hold_cold(struct ring *ring);
-bool ring_try(struct ring *ring); /* does not wait for another thread of the program */
+/* any: as ring_hold_cold(), but false at once when another thread holds the ring. */
+bool ring_try(struct ring *ring);
 void ring_release_cold(struct ring *ring);
 
 /*
- * Posts an item and sees to it that it runs: by us if the ring is free, by its
- * holder otherwise.  May be called while holding another ring.
+ * any: posts an item, which then runs: on this thread if the ring is free, else on its
+ * holder's.  The caller may hold another ring; then this thread tries after releasing that.
  */
 void ring_post(struct ring *ring, struct inbox_item *item);
 
 /*
- * The kernel knows something new of a neighbour of this ring; it matters only if
- * the ring ever sent there.  NEIGH_UNKNOWN: somebody is going to, and asks the
- * kernel next: from now on no answer is missed.
+ * any: the kernel's entry of a neighbour of this ring changed to state (mac: with
+ * NEIGH_REACHABLE only).  Ignored if the ring has no adjacency for addr, but with
+ * NEIGH_UNKNOWN the ring makes one: the caller asks the kernel next, and the ring does not
+ * miss the answer.
  */
 void ring_neigh_changed(struct ring *ring, const struct inaddr *addr, enum neigh_state state,
 			const uint8_t mac[6]);
@@ -270,15 +282,15 @@ static inline void ring_assert_held(const struct ring *ring)
  */
 int ring_poll(struct ring *ring);
 
-/* holder: as many rounds as it takes to deliver every frame that is in the queue now. */
+/* Polls until every frame that was in the queue at the call is delivered. */
 void ring_drain(struct ring *ring);
 
-#define RING_KEEP_UP 4u /* calls: of each, some frames come */
+#define RING_KEEP_UP 4u /* calls between two rounds: each may bring some frames */
 
 /*
- * For calls that a program makes many of without waiting for a frame (a thousand times
- * connect(2), or accept(2) of what is queued): a round for some of them.  What
- * answers them would fill the port's queue meanwhile, and be lost.
+ * One round every RING_KEEP_UP calls.  For operations that a program repeats without waiting
+ * for a frame (a thousand connect(2) calls, or accept(2) of what is queued): the frames that
+ * answer them would otherwise fill the port's queue and be lost.
  */
 static inline void ring_keep_up(struct ring *ring)
 {
@@ -286,86 +298,90 @@ static inline void ring_keep_up(struct ring *ring)
 		ring_poll(ring);
 }
 
-/* A frame in ordinary memory, as if it had come just now; consumes it. */
+/* Receives a frame in ordinary memory, as if it had arrived just now; consumes it. */
 void ring_receive(struct ring *ring, struct pkt *pkt);
 
 /*
- * Adds a flow, and has the port steer it here unless another flow does that
- * already: one of the same key, or the 3-tuple of a listener.  -EEXIST, -ENOMEM,
- * -ENOSPC.
+ * Lists a flow.  The port steers it to this ring, unless a listed flow brings its frames here
+ * already: one with the same key, or the 3-tuple that covers it.  The caller owns the flow,
+ * which stays listed until ring_flow_del().  0, -EEXIST, -ENOMEM, -ENOSPC.
  */
 int ring_flow_add(struct ring *ring, struct flow *flow);
-/* Harmless when it is not there. */
+/* Does nothing when the flow is not listed. */
 void ring_flow_del(struct ring *ring, struct flow *flow);
-/* As ring_flow_del(), but what the port has for it by now is delivered first. */
+/* As ring_flow_del(), but delivers first what the port has received for the flow so far. */
 void ring_flow_drain(struct ring *ring, struct flow *flow);
 
 /*
- * The receivers of a flow.  Whoever adds a shared flow (shared_flow_init()) joins them,
- * whoever removes it leaves: on this ring, on others of the process, and in other
- * processes of the port group alike.  The connections of a shared listener have entries
- * of their own in the port, so they stay where they are.  -EEXIST from ring_flow_add():
- * the flow belongs to one who does not share, of this ring or another one, whoever that
- * is; -EAGAIN: others are at it, later it works.
+ * Shared flows: one key with several receivers, on this ring, on other rings of the process
+ * and in other processes of the port group.  ring_flow_add() of a flow that shared_flow_init()
+ * prepared joins the receivers; ring_flow_del() leaves them.  The connections that a shared
+ * 3-tuple covers have entries of their own in the port, so they stay on their ring when a
+ * receiver joins or leaves.  ring_flow_add() then returns
+ *   -EEXIST	a flow that is not shared has the key, on this ring or any other
+ *   -EAGAIN	another member changes the receivers at this moment; try later
  *
- * ring_flow_share(): a listed flow that was its owner's alone may be joined from now
- * on.  It stays where it is, and so do its connections.  -EBUSY: it is not steered
- * itself; -ENOSPC and others as of ring_flow_add(): nothing has changed, but that
- * connections may have entries of their own.
+ * ring_flow_share(): others may join a listed flow that was not shared so far.  The flow and
+ * the connections it covers stay on this ring.  -EBUSY: the port does not steer the flow
+ * itself, or others have its key; -ENOSPC and others as of ring_flow_add().  On failure the
+ * flow is as before, but connections it covers may have entries of their own.
  */
 int ring_flow_share(struct ring *ring, struct shared_flow *shared, uint8_t rank, bool spread);
 
 /*
- * The pair of a handshake whose listener is shared: its frames come here before there is
- * a flow for it, and whoever joins the listener does not get them.  ring_flow_add() takes
- * the entry over.  -errno: they come as the listener's do.
+ * A handshake of a shared 3-tuple: the port steers the 5-tuple key to this ring before there
+ * is a flow for it, so receivers that join the 3-tuple do not get its frames.
+ * ring_flow_add_expected() takes the entry over.  -errno: there is no entry, and the frames go
+ * where those of the 3-tuple go.
  *
- * ring_flow_expect_here(): it was expected on another ring of the interface so far.
- * ring_flow_unexpect(): no more, unless a flow took it over.
+ * ring_flow_expect_here(): moves the entry here from another ring of the interface.
+ * ring_flow_unexpect(): removes the entry, unless a flow has the key.
  */
 int ring_flow_expect(struct ring *ring, const struct flow_key *key);
 int ring_flow_expect_here(struct ring *ring, const struct flow_key *key);
 void ring_flow_unexpect(struct ring *ring, const struct flow_key *key);
-/* As ring_flow_add(), of a flow whose key is expected. */
+/* As ring_flow_add(), for a flow whose key is expected. */
 int ring_flow_add_expected(struct ring *ring, struct flow *flow);
 
-/* Of a listener: the kernel has no connections at its port, see port_ops.kernel_done. */
+/* A 3-tuple of TCP: the kernel has no connections at its port; see port_ops.kernel_done. */
 void ring_flow_kernel_done(struct ring *ring, const struct flow *flow);
 
 /*
- * A flow moves from one ring to another in three steps, each by the holder of that
- * ring.  (1) On the new one a second flow of the same key is listed, not steered.
- * (2) ring_flow_unsteer() on the old one: what it brought frames for by the way
- * gets entries of its own; 1: it stays, other flows of the key live here; -errno:
- * it stays as it was (ring_flow_resteer()).  (3) ring_flow_steer() on the new one:
- * frames come here from now on.
+ * A flow moves from one ring to another in three steps, each called by the holder of the
+ * ring named:
+ * (1) ring_flow_list(), new ring: lists a second flow of the same key (a stand-in), without
+ *     steering.  0 or -ENOMEM.
+ * (2) ring_flow_unsteer(), old ring: connections that the flow covers get entries of their
+ *     own.  0: go on.  1: the flow must stay, because other flows have its key here.  -errno:
+ *     the flow stays as it was.  ring_flow_resteer() undoes it.
+ * (3) ring_flow_steer(), new ring: the port sends the frames to the new ring.  0 or -errno.
  */
 int ring_flow_list(struct ring *ring, struct flow *flow);
 int ring_flow_unsteer(struct ring *ring, struct flow *flow);
 void ring_flow_resteer(struct ring *ring, struct flow *flow);
 int ring_flow_steer(struct ring *ring, struct flow *flow);
-/* The end of it, on the new ring: flow takes the place of the one that stood for it. */
+/* The end of a move, on the new ring: flow replaces its stand-in. */
 void ring_flow_replace(struct ring *ring, struct flow *stand_in, struct flow *flow);
 
-/* A shared flow leaves the other receivers, and is still listed for what has begun here. */
+/* A shared flow leaves its receivers but stays listed, for connections that began here. */
 void ring_flow_stop(struct ring *ring, struct flow *flow);
-/* And joins them again.  0, or -errno as ring_flow_add(): it stays as it is. */
+/* It joins them again.  -errno as of ring_flow_add(): it stays stopped. */
 int ring_flow_start(struct ring *ring, struct flow *flow);
 
 /*
- * A connection comes from another process: its frames come here from now on.  The other
- * one lists a stand-in that drops what still arrives there (ring_flow_part()) until we
- * have told it.  As ring_flow_add().
+ * Imports a flow (a 5-tuple) from another process: the port sends its frames to this ring from
+ * now on.  Until we tell the other process, its stand-in (ring_flow_part()) receives the
+ * frames that still arrive there.  Errors as of ring_flow_add().
  */
 int ring_flow_take(struct ring *ring, struct flow *flow);
 /*
- * A connection goes to another process: stand_in, which has flow's key set here and its
- * deliver function, takes flow's place.  What the port steers is not changed, and is
- * nobody's of this process any more.
+ * Exports a flow to another process: stand_in, whose deliver function the caller has set,
+ * gets flow's key and takes its place in the table.  The port's entry is not changed; no flow
+ * of this process owns it any more.
  */
 void ring_flow_part(struct ring *ring, struct flow *flow, struct flow *stand_in);
 
-/* Runs at the end of this burst, or of this hold when no burst is under way. */
+/* Runs the work at the end of this burst, or of this hold when no burst is under way. */
 static inline void ring_work_add(struct ring *ring, struct ring_work *work)
 {
 	if (list_linked(&work->link)) {
@@ -377,7 +393,10 @@ static inline void ring_work_add(struct ring *ring, struct ring_work *work)
 	list_push_back(&ring->work, &work->link);
 }
 
-/* Runs at the end of the next poll, whatever that brings; not while settling. */
+/*
+ * Runs the work at the end of the next poll, even one without frames, or in ring_settle().
+ * Not for a function that ring_settle() runs (->settling): use ring_work_add() there.
+ */
 static inline void ring_work_later(struct ring *ring, struct ring_work *work)
 {
 	if (list_linked(&work->link))
@@ -388,18 +407,20 @@ static inline void ring_work_later(struct ring *ring, struct ring_work *work)
 }
 
 /*
- * Whoever polled it and is going to sleep: work that was left to the next poll runs
- * now.  any: is there some?  What others leave while they poll is theirs to do.
+ * A thread that polled the ring calls this before it blocks: work that ring_work_later() left
+ * to the next poll runs now.
  */
 void ring_settle(struct ring *ring);
+/* any: no work waits for the next poll.  A thread that polls settles what it left itself. */
 static inline bool ring_settled(const struct ring *ring)
 {
 	return !__atomic_load_n(&ring->has_later, __ATOMIC_RELAXED);
 }
 
+/* Runs all work that ring_work_add() added. */
 void ring_run_work(struct ring *ring);
 
-/* Who waits for a socket of the ring reads it, too. */
+/* Stores the time of the last poll; threads that wait read ->now without holding the ring. */
 static inline void ring_set_now(struct ring *ring, nsec_t now)
 {
 	__atomic_store_n(&ring->now, now, __ATOMIC_RELAXED);
@@ -410,26 +431,26 @@ static inline void ring_drop(struct ring *ring, enum drop reason)
 	ring->stats.drops[reason]++;
 }
 
-/* Frames run short: what is kept is copied. */
+/* Free frames are below the low-water mark: ring_keep() copies. */
 static inline bool ring_is_short(const struct ring *ring)
 {
 	return ring->q && ring->q->frames_free < ring->low_water;
 }
 
-/* What is kept of pkt is a copy: to be made, or pkt is one already. */
+/* A packet to keep must be in ordinary memory: pkt has to be copied, or is there already. */
 static inline bool ring_keeps_copy(const struct ring *ring, const struct pkt *pkt)
 {
 	return ring_is_short(ring) || (pkt->pool->flags & PKT_POOL_SHARED);
 }
 
-/* As ring_keep(), where ring_keeps_copy() says so. */
+/* ring_keep() when ring_keeps_copy() is true. */
 struct pkt *ring_keep_copy(struct ring *ring, struct pkt *pkt, uint32_t held, uint32_t spare);
 
 /*
- * The packet to keep in a queue of unknown length that holds so many bytes already: pkt
- * itself while frames are plenty, else a copy in ordinary memory (pkt is freed) with spare
- * bytes of room behind it.  NULL, and pkt is still the caller's: no memory, or the queue
- * has more than its share of what is left.
+ * Returns the packet to keep in a queue that holds `held` bytes already: pkt itself while
+ * there are enough free frames, else a copy in ordinary memory (pkt is freed) with `spare`
+ * bytes of room behind it.  NULL: no memory, or the queue has more than its share of the
+ * memory that is left; the caller still owns pkt.
  */
 static inline struct pkt *ring_keep(struct ring *ring, struct pkt *pkt, uint32_t held,
 				    uint32_t spare)
@@ -439,26 +460,26 @@ static inline struct pkt *ring_keep(struct ring *ring, struct pkt *pkt, uint32_t
 	return pkt;
 }
 
-/* What VMA_RX_BUFS counts, in bytes. */
-#define PKT_BUF 2048u
+#define PKT_BUF 2048u /* bytes: the unit of VMA_RX_BUFS */
 
-/* In ordinary memory that anybody may free; NULL: no memory.  A copy; an empty one. */
-struct pkt *pkt_blank(uint32_t room);
+/* Packets in ordinary memory, which any thread may free.  NULL: no memory. */
+struct pkt *pkt_blank(uint32_t room); /* empty */
 struct pkt *pkt_copy(const struct pkt *pkt);
 
 /*
- * The packet to give to another ring: a copy, so that frames stay where frames
- * arrive; itself when there is no memory, and it comes home when it was freed.
+ * The packet to post to another ring, instead of pkt: a copy in ordinary memory, so that frames
+ * stay with the ring that received them (pkt is freed); or pkt itself when there is no memory,
+ * which then returns through this ring's inbox when it is freed.
  */
 struct pkt *ring_travel(struct ring *ring, struct pkt *pkt);
 
-/* An empty frame, or NULL. */
+/* An empty frame to build in, or NULL: there is none. */
 static inline struct pkt *ring_tx_get(struct ring *ring)
 {
 	return ring->ops->tx_get(ring->q);
 }
 
-/* Sends a built frame at the end of this hold; consumes it. */
+/* Queues a built frame, which leaves at the end of this hold; consumes it.  0 or -ENOBUFS. */
 static inline int ring_tx_put(struct ring *ring, struct pkt *pkt)
 {
 	ring->tx_dirty = true;
@@ -467,16 +488,19 @@ static inline int ring_tx_put(struct ring *ring, struct pkt *pkt)
 	return ring->ops->tx_put(ring->q, pkt);
 }
 
-/* Sends to a neighbour, or lets the frame wait for its address; consumes it. */
+/*
+ * Sends a frame to a neighbour, or lets a copy wait until its link address is known; consumes
+ * pkt.  0, -ENOBUFS, or -EHOSTUNREACH: dropped (neighbour failed, too many wait, no memory).
+ */
 int ring_tx_to(struct ring *ring, struct adj *adj, struct pkt *pkt);
 
 /*
- * The neighbour by which a sender is answered that nobody has heard of before, made if
- * there is none.  NULL: no memory, or there are ADJ_MAX, and all are in use.
+ * The adjacency for addr, the next hop to a new sender; made if there is none.  NULL: no
+ * memory, or there are ADJ_MAX adjacencies and all of them are in use.
  */
 struct adj *ring_adj_for_source(struct ring *ring, const struct inaddr *addr);
 
-/* What is known of a neighbour now: packets that waited go out, or are dropped. */
+/* The neighbour's state changed: sends the packets that waited for it, or drops them. */
 void ring_adj_update(struct ring *ring, struct adj *adj, enum neigh_state state,
 		     const uint8_t mac[6]);
 

@@ -2,12 +2,12 @@
 /*
  * The rings of this process: found by (interface, key), made on demand.
  *
- * Role		rings_count(), rings_at(): any.  rings_service(): the internal
- *		thread.  All others: one thread at a time (the control lock of
- *		sock), holding no ring.
- * Lifetime	an entry, once visible, stays; see ring.h.  A ring that was got
- *		stays open at least until the control lock is let go; after that
- *		as long as somebody has a reference (ring_get()).
+ * Role		rings_count(), rings_at(), rings_nowhere(): any.  All others: one
+ *		thread at a time, which has the control lock and holds no ring,
+ *		unless the function says otherwise.
+ * Lifetime	an entry, once visible, stays; see ring.h.  A ring that rings_get()
+ *		returned stays open until the caller releases the control lock, and
+ *		after that as long as it has a reference (ring_get()).
  */
 #ifndef RING_RINGS_H
 #define RING_RINGS_H
@@ -20,78 +20,81 @@
 
 typedef int (*port_open_fn)(int ifindex, struct port **port, char why[PORT_WHY]);
 
-/* Once at start.  open_port: the way to the wire, also a test's. */
+/* Once at start.  open_port opens an interface: port_xdp_open(), or a test's function. */
 void rings_init(port_open_fn open_port);
 
 /*
- * The ring of this interface and key, made if there is none.  Past
- * VMA_RING_LIMIT_PER_INTERFACE, or what the interface and memory bear, the one with
- * the fewest users instead: its key is another one.  On failure -errno and why
- * (text for the user); fresh: this is the first attempt on the interface since it
- * last changed, so the user has not been told yet.
+ * The ring of this interface and key, made if there is none.  When there are as many rings as
+ * VMA_RING_LIMIT_PER_INTERFACE, the interface or memory allow, the one with the fewest
+ * references instead, which has another key.  On failure -errno, and why (text for the user).
+ * fresh: this is the first attempt on the interface since it last changed, so the user has not
+ * been told yet.
  */
 int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY], bool *fresh);
 
 /*
- * The internal thread, holding no ring, now and then: closes rings that nobody has
- * needed for a second, and ports without rings.  True: something was closed.  vacate:
- * called before, holding none, of a ring with no reference, unless it is NULL; heir: another ring of the
- * interface that is in use, or NULL.
+ * The internal thread, from time to time: closes rings that had no reference for a second, and
+ * ports that had no ring for VMA_XDP_LINGER seconds.  True: a ring was closed.  vacate, unless
+ * it is NULL, is called first, holding no ring, for each ring that is about to be closed.  heir:
+ * another ring of the interface that has references, or NULL.
  */
 bool rings_close_unused(nsec_t now, void (*vacate)(struct ring *ring, struct ring *heir));
 
-/* From now on until rings_interface_gone(): rings_get() fails, although its link may be there. */
+/* rings_get() fails for the interface, even if its link exists, until rings_interface_gone(). */
 void rings_interface_leaving(int ifindex);
 
 /*
- * The interface is gone, and its rings are retired: closes their queues and its port, as far
- * as packets are back; rings_close_unused() does the rest.
+ * The interface is gone, and its rings are retired: closes their queues and the port, if all
+ * packets were given back; otherwise rings_close_unused() does it later.
  */
 void rings_interface_gone(int ifindex);
 
-/* The internal thread, no lock: nobody sleeps on its descriptors, which tell of errors for ever. */
+/*
+ * The internal thread, without the control lock: no thread blocks on the descriptors of the
+ * interface's rings any more, since they report an error from now on.
+ */
 void rings_interface_deaf(int ifindex);
 
 /* The ring of the interface that has a flow with this key, or NULL. */
 struct ring *rings_find_flow(int ifindex, const struct flow_key *key);
 
 /*
- * The internal thread, and whoever ends the process: the ports' housekeeping; what to sleep on
- * for more of it, how many.
+ * The internal thread, or the thread that ends the process, without the control lock: calls
+ * port_ops.service of all ports.  Fills in the descriptors that need it again when they are
+ * readable; returns their number, at most max.
  */
 unsigned rings_service(struct pollfd *fds, unsigned max);
 
 /*
- * The internal thread: the interface of a port that is lost (see port.h) and has not been
- * told of by rings_interface_gone(); 0: there is none.
+ * The internal thread: the interface of a port that is lost (see port.h), until
+ * rings_interface_gone() is called for it; 0: there is none.
  */
 int rings_lost(void);
 
-/* The internal thread: port_ops.addrs_gone of all ports. */
+/* The internal thread: calls port_ops.addrs_gone of all ports. */
 void rings_addrs_gone(const struct inaddr *gone, unsigned n);
 
-/* Of a ring that was got: port_ops.grant.  Of all ports: port_ops.fence. */
+/* Calls port_ops.grant of the ring's port; -errno. */
 int rings_grant(struct ring *ring, const struct flow_key *key);
+/* Calls port_ops.fence of all ports. */
 void rings_fence(void);
 
 #define RINGS_ANY_INTERFACE (-1)
 
-/* The interface changed: a port that could not be opened may be tried again. */
+/* The interface changed: rings_get() tries again to open a port that could not be opened. */
 void rings_interface_changed(int ifindex);
 
+/* any: the number of rings, open or not; ring i is rings_at(i). */
 unsigned rings_count(void);
 struct ring *rings_at(unsigned i);
 
-/* The ring without a port: home of sockets that have none yet. */
+/* any: the ring without a port, for what has no other ring yet. */
 struct ring *rings_nowhere(void);
 
-/*
- * In a forked child: forgets every ring and closes its descriptors; their
- * memory is the parent's business.  No other thread exists.
- */
+/* In a forked child, where no other thread exists: forgets all rings and ports of the parent. */
 void rings_forget(void);
 
-/* At exit: closes queues and ports, so that the kernel has the interfaces back. */
+/* At exit: closes all queues and ports; the kernel serves the interfaces again. */
 void rings_close_all(void);
 
 #endif
