@@ -19,19 +19,23 @@ bool hold_single_supported(void)
 	       sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
-/* The internal thread is in, or about to look: step back until it is gone. */
+/* The internal thread holds the ring or is about to look at ->inside: clear that and wait. */
 void hold_wait_wanted(struct hold *hold)
 {
 	do {
+		/* release: pairs with the load of ->inside in hold_try_single() */
 		__atomic_store_n(&hold->inside, 0, __ATOMIC_RELEASE);
+		/* acquire: pairs with hold_release_other() and hold_try_single() */
 		for (int spins = 0; __atomic_load_n(&hold->wanted, __ATOMIC_ACQUIRE); spins++) {
 			if (spins > 200)
 				sys_sched_yield();
 			else
 				ck_pr_stall();
 		}
+		/* The fence pairs with membarrier(2) in hold_try_single(), as in hold_acquire(). */
 		__atomic_store_n(&hold->inside, 1, __ATOMIC_RELAXED);
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		/* acquire: pairs with hold_release_other() and hold_try_single() */
 	} while (__atomic_load_n(&hold->wanted, __ATOMIC_ACQUIRE));
 }
 
@@ -48,17 +52,18 @@ void hold_lock_slow(ck_spinlock_fas_t *spin, int spins)
 }
 
 /*
- * After the barrier every store the application had made is visible here, and
- * every later acquire of it sees ->wanted: one of the two notices the other.
+ * After membarrier(2) this thread sees every store that the program's thread has made, and
+ * every later hold_acquire() sees ->wanted: at least one of the two notices the other.
  */
 bool hold_try_single(struct hold *hold)
 {
 	__atomic_store_n(&hold->wanted, 1, __ATOMIC_RELAXED);
 	sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 	delay_at(DELAY_HOLD_WANTED);
-	/* acquire: pairs with hold_release() */
+	/* acquire: pairs with the stores of 0 in hold_release() and hold_wait_wanted() */
 	if (!__atomic_load_n(&hold->inside, __ATOMIC_ACQUIRE))
 		return true;
+	/* release: pairs with the loads of ->wanted in hold_acquire() and hold_wait_wanted() */
 	__atomic_store_n(&hold->wanted, 0, __ATOMIC_RELEASE);
 	return false;
 }

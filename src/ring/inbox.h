@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inbox: how anyone asks a ring to do something.
+ * Inbox: the queue of requests that any thread posts to a ring.
  *
  * Role		inbox_post: any thread.  inbox_take: the holder of the ring.
  * Lifetime	embedded in struct ring.  An item belongs to the ring from
  *		inbox_post() until its run() is called; run() frees it if it was
  *		allocated.
  * Ordering	what a poster wrote before inbox_post() is visible to run().
- *		Items of one poster stay in order; between posters there is
- *		none to rely on.  Nothing is stranded: see ring_post().
+ *		Items of one poster stay in order; items of different posters
+ *		have no order.  No item is left behind: see ring_post().
  * Progress	lock-free and never full: items are links inside the objects
  *		they concern.  Not ck_ring's many-producer enqueue: a producer
  *		preempted there stalls every other one.
@@ -38,7 +38,10 @@
 #define tsan_acquire(addr) ((void)(addr))
 #endif
 
-/* Stores before it come before loads after it. */
+/*
+ * Keeps stores before it ahead of loads after it.  Pairs with another call of it; each caller
+ * names the other one.
+ */
 static inline void inbox_fence(void)
 {
 #ifdef VMA_TSAN
@@ -55,7 +58,7 @@ struct inbox_item {
 	void (*run)(struct ring *ring, struct inbox_item *item);
 };
 
-_Static_assert(offsetof(struct inbox_item, link) == 0, "an entry is its item");
+_Static_assert(offsetof(struct inbox_item, link) == 0, "inbox_take() casts an entry to its item");
 
 struct inbox {
 	ck_stack_t posted; /* newest first */
@@ -72,7 +75,7 @@ static inline bool inbox_empty(const struct inbox *inbox)
 	return ck_pr_load_ptr(&inbox->posted.head) == NULL;
 }
 
-/* any: the item is the ring's from here on. */
+/* any: the ring owns the item from here on. */
 static inline void inbox_post(struct inbox *inbox, struct inbox_item *item)
 {
 	delay_at(DELAY_INBOX_POST);
