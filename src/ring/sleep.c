@@ -12,8 +12,8 @@
 #include "ring/inbox.h"
 #include "ring/progress.h"
 
-#define NO_WAKEUP_NAP NSEC_PER_MSEC /* without a descriptor to be woken by */
-#define SPINS 200		    /* its holder is through by then, or lost its processor */
+#define NO_WAKEUP_NAP NSEC_PER_MSEC /* longest ppoll(2) of a thread that has no wakeup descriptor */
+#define SPINS 200		    /* then the holder of a place's lock lost its processor */
 
 /* ---- wakeups ------------------------------------------------------------------------- */
 
@@ -22,7 +22,7 @@ static __thread struct sleep *current __attribute__((tls_model("initial-exec")))
 static pthread_key_t self_key;
 static pthread_once_t self_once = PTHREAD_ONCE_INIT;
 
-/* A destructor that runs later may sleep, and have a new one made. */
+/* Destructors that run later may sleep; then sleep_begin() makes a new descriptor. */
 static void free_self(void *arg)
 {
 	struct wakeup *wakeup = arg;
@@ -35,7 +35,7 @@ static void make_key(void)
 	pthread_key_create(&self_key, free_self);
 }
 
-/* A handler that jumped out of the middle of it would leave the descriptor behind. */
+/* Busy: a signal handler that jumped out of this function would leak the descriptor. */
 static __attribute__((noinline, cold)) void make_fd(struct wakeup *wakeup)
 {
 	bool busy = busy_begin();
@@ -54,12 +54,12 @@ static void wakeup_signal(struct wakeup *wakeup)
 {
 	uint64_t one = 1;
 
-	/* Pairs with wakeup_answer(). */
+	/* Pairs with the exchange in wakeup_answer(): one write(2) until that. */
 	if (!__atomic_exchange_n(&wakeup->signalled, 1, __ATOMIC_SEQ_CST))
 		sys_write(__atomic_load_n(&wakeup->fd, __ATOMIC_RELAXED), &one, sizeof(one));
 }
 
-/* From the exchange on it is signalled again; what it was signalled for is looked at after it. */
+/* From the exchange on a signal writes again; the caller then looks for what it was for. */
 static void wakeup_answer(struct wakeup *wakeup)
 {
 	uint64_t count;
@@ -67,10 +67,11 @@ static void wakeup_answer(struct wakeup *wakeup)
 	if (!__atomic_load_n(&wakeup->signalled, __ATOMIC_RELAXED))
 		return;
 	sys_read(wakeup->fd, &count, sizeof(count));
+	/* Pairs with the exchange in wakeup_signal(): what its caller wrote before is visible. */
 	__atomic_exchange_n(&wakeup->signalled, 0, __ATOMIC_SEQ_CST);
 }
 
-/* The program closed it: the next sleep makes another one. */
+/* The program closed the descriptor: the next sleep makes another one. */
 static void wakeup_forget(struct wakeup *wakeup)
 {
 	sys_fd_unhide(wakeup->fd);
@@ -79,20 +80,20 @@ static void wakeup_forget(struct wakeup *wakeup)
 
 /* ---- places ------------------------------------------------------------------------- */
 
-void sleep_place_init(struct sleep_place *place, bool relieved)
+void sleep_place_init(struct sleep_place *place, bool wake_internal)
 {
 	ck_spinlock_fas_init(&place->lock);
 	place->sleepers = 0;
-	place->up = 0;
+	place->awake = 0;
 	list_init(&place->own);
 	list_init(&place->guests);
 	place->busy = false;
-	place->relieved = relieved;
+	place->wake_internal = wake_internal;
 }
 
 /*
- * A signal handler that sends, polls and so notifies somebody here would wait for
- * its own thread: it is refused as if that held a ring.
+ * Busy: a signal handler that sends or polls may notify a sleeper here and would wait for the
+ * lock of its own thread.  It is refused as if its thread held a ring.
  */
 void sleep_place_lock(struct sleep_place *place)
 {
@@ -114,11 +115,11 @@ void sleep_place_unlock(struct sleep_place *place)
 /* lock */
 static void wake(struct sleeper *sleeper)
 {
-	if (!sleeper->lying)
+	if (!sleeper->blocked)
 		return;
-	sleeper->lying = false;
+	sleeper->blocked = false;
 	if (!sleeper->guest)
-		sleeper->place->up++;
+		sleeper->place->awake++;
 	wakeup_signal(sleeper->sleep->wakeup);
 }
 
@@ -131,8 +132,8 @@ void sleep_call_slow(struct sleep_place *place, bool all)
 	if (all) {
 		list_for_each(link, &place->own)
 			wake(container_of(link, struct sleeper, link));
-	} else if (!place->up && !list_empty(&place->own)) {
-		/* The last: he has slept least, and is not the leader if he need not be. */
+	} else if (!place->awake && !list_empty(&place->own)) {
+		/* The last one slept least, and is not the leader unless it is alone. */
 		wake(container_of(place->own.prev, struct sleeper, link));
 	}
 	sleep_place_unlock(place);
@@ -140,58 +141,63 @@ void sleep_call_slow(struct sleep_place *place, bool all)
 
 /* ---- one sleep ------------------------------------------------------------------------ */
 
-/* pass_on: he may have heard what he does not look at.  True: nobody is left. */
-static bool leave(struct sleeper *sleeper, bool pass_on)
+/*
+ * pass_on: it may have been called and will not look, so another sleeper does.  True: the last
+ * sleeper left, and the internal thread takes over.
+ */
+static bool leave_place(struct sleeper *sleeper, bool pass_on)
 {
 	struct sleep_place *place = sleeper->place;
 	unsigned left;
 	bool first;
 
-	/* Its thread's own: what it has left, another thread may have freed. */
+	/* Before the lock: once it has left, another thread may have freed the place. */
 	if (!sleeper->in)
 		return false;
 	sleep_place_lock(place);
-	if (!sleeper->in) { /* a signal handler of ours did it just now */
+	if (!sleeper->in) { /* a signal handler of this thread did it just now */
 		sleep_place_unlock(place);
 		return false;
 	}
 	first = place->own.next == &sleeper->link;
 	list_remove(&sleeper->link);
 	left = place->sleepers - 1;
-	/* Pairs with progress.c: it sees us gone, or we see that it sleeps without. */
+	/* Pairs with sleep_long() (progress.c): that sees 0, or leave_all() sees progress_asleep. */
 	__atomic_store_n(&place->sleepers, left, __ATOMIC_SEQ_CST);
 	if (!sleeper->guest) {
-		if (sleeper->lying)
+		if (sleeper->blocked)
 			pass_on = false;
 		else
-			place->up--;
-		/* Whoever is first now takes over the watch. */
+			place->awake--;
+		/* The first one now becomes the leader. */
 		if (first && !list_empty(&place->own))
 			wake(container_of(place->own.next, struct sleeper, link));
-		else if (pass_on && !place->up && !list_empty(&place->own))
+		else if (pass_on && !place->awake && !list_empty(&place->own))
 			wake(container_of(place->own.prev, struct sleeper, link));
 	}
 	sleeper->in = false;
 	sleep_place_unlock(place);
-	return !left && place->relieved;
+	return !left && place->wake_internal;
 }
 
 static void leave_all(struct sleep *sleep, bool pass_on)
 {
-	bool relieve = false;
+	bool wake_internal = false;
 
 	for (struct sleeper *s = sleep->first; s; s = s->next)
-		relieve |= leave(s, pass_on);
-	if (relieve && __atomic_load_n(&progress_asleep, __ATOMIC_SEQ_CST))
+		wake_internal |= leave_place(s, pass_on);
+	/* Pairs with the store of 1 in sleep_long() (progress.c), see leave_place(). */
+	if (wake_internal && __atomic_load_n(&progress_asleep, __ATOMIC_SEQ_CST))
 		progress_wake();
 }
 
-/* By a signal handler of its thread: it is not to lie down any more. */
+/* In a signal handler of its thread: the thread must not block in this sleep any more. */
 static void interrupt(struct sleep *sleep)
 {
 	sleep->interrupted = 1;
+	/* A signal handler that interrupts this one finds it set. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	/* Who is busy with a place, or holds a ring, goes when we return to him. */
+	/* A thread that has a place's lock or holds a ring leaves when the handler returns. */
 	if (hold_current)
 		return;
 	leave_all(sleep, true);
@@ -213,7 +219,8 @@ void sleep_begin(struct sleep *sleep)
 	sleep->interrupted = 0;
 	sleep->outer = current;
 	if (__builtin_expect(sleep->outer != NULL, 0))
-		interrupt(sleep->outer); /* a handler that did not begin with that */
+		interrupt(sleep->outer); /* this handler did not call sleep_interrupted() */
+	/* A signal handler finds the sleep initialised. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	current = sleep;
 }
@@ -223,68 +230,69 @@ void sleep_enter(struct sleep *sleep, struct sleeper *sleeper, struct sleep_plac
 {
 	sleeper->place = place;
 	sleeper->sleep = sleep;
-	sleeper->lying = false;
+	sleeper->blocked = false;
 	sleeper->guest = guest;
 	sleeper->in = false;
 	sleeper->watch = false;
 	sleeper->next = sleep->first;
+	/* A signal handler finds the sleeper initialised. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	sleep->first = sleeper;
 	sleep_place_lock(place);
-	/* It cannot change now: a handler that interrupts us leaves us alone. */
+	/* Under the lock a signal handler does not change the places of this thread. */
 	if (!sleep->interrupted) {
 		list_push_back(guest ? &place->guests : &place->own, &sleeper->link);
 		if (!guest)
-			place->up++;
-		/* Pairs with sleep_call(). */
+			place->awake++;
+		/* Pairs with the loads in sleep_call() and sleep_call_all(). */
 		__atomic_store_n(&place->sleepers, place->sleepers + 1, __ATOMIC_SEQ_CST);
 		sleeper->in = true;
 	}
 	sleep_place_unlock(place);
 }
 
-static void lie_down(struct sleeper *sleeper)
+static void block_at_place(struct sleeper *sleeper)
 {
 	struct sleep_place *place = sleeper->place;
 
 	if (!sleeper->in)
 		return;
 	sleep_place_lock(place);
-	if (sleeper->in && !sleeper->lying) {
-		sleeper->lying = true;
+	if (sleeper->in && !sleeper->blocked) {
+		sleeper->blocked = true;
 		if (!sleeper->guest) {
-			place->up--;
+			place->awake--;
 			sleeper->watch = place->own.next == &sleeper->link;
 		}
 	}
 	sleep_place_unlock(place);
 }
 
-static void get_up(struct sleeper *sleeper)
+static void unblock_at_place(struct sleeper *sleeper)
 {
 	if (!sleeper->in)
 		return;
 	sleep_place_lock(sleeper->place);
-	if (sleeper->in && sleeper->lying) {
-		sleeper->lying = false;
+	if (sleeper->in && sleeper->blocked) {
+		sleeper->blocked = false;
 		if (!sleeper->guest)
-			sleeper->place->up++;
+			sleeper->place->awake++;
 	}
 	sleep_place_unlock(sleeper->place);
 }
 
 bool sleep_listen(struct sleep *sleep)
 {
-	/* What it was signalled for until now is looked at after this. */
+	/* The caller looks for news after this, so signals until now need no answer. */
 	wakeup_answer(sleep->wakeup);
 	for (struct sleeper *s = sleep->first; s; s = s->next)
-		lie_down(s);
+		block_at_place(s);
 	delay_at(DELAY_SLEEP_LISTEN);
-	/* From here on the wakeup of a handler that interrupts us ends the sleep. */
+	/* A signal handler from here on signals the wakeup, which ends the sleep. */
 	return !sleep->interrupted;
 }
 
-/* A cancellation point: nothing but the system call can be torn. */
+/* A cancellation point: the thread can be cancelled in the system call and nowhere else. */
 static int poll_cancellable(struct pollfd *fds, unsigned n, struct timespec *timeout,
 			    const sigset_t *mask)
 {
@@ -318,7 +326,7 @@ int sleep_now(struct sleep *sleep, struct pollfd *fds, unsigned n, nsec_t deadli
 	rc = poll_cancellable(fds, n, timeout, mask);
 	delay_at(DELAY_SLEEP_WOKEN);
 	for (struct sleeper *s = sleep->first; s; s = s->next)
-		get_up(s);
+		unblock_at_place(s);
 	if (rc <= 0 || !fds[0].revents)
 		return rc;
 	if (fds[0].revents & POLLNVAL)
@@ -329,18 +337,19 @@ int sleep_now(struct sleep *sleep, struct pollfd *fds, unsigned n, nsec_t deadli
 void sleep_end(struct sleep *sleep)
 {
 	leave_all(sleep, false);
+	/* Until here a signal handler finds this sleep in `current`. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (current != sleep)
 		return;
 	current = sleep->outer;
-	/* Whoever we interrupted shares our wakeup, and we may have answered for him. */
+	/* The interrupted sleep has the same wakeup, and we may have answered its signal. */
 	if (__builtin_expect(current != NULL, 0))
 		wakeup_signal(current->wakeup);
 }
 
 void sleep_fork_child(void)
 {
-	/* Of a handler's fork(), which returns into a sleep: it is nowhere, without a trace. */
+	/* A handler forked and may return into a sleep: that one is at no place, left no links. */
 	for (struct sleep *sleep = current; sleep; sleep = sleep->outer) {
 		sleep->interrupted = 1;
 		for (struct sleeper *s = sleep->first; s; s = s->next)

@@ -96,7 +96,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	assert_int_equal(sleep_place_used(&ring->sleepers), 0);
-	assert_int_equal(ring->sleepers.up, 0);
+	assert_int_equal(ring->sleepers.awake, 0);
 	hold();
 	for (unsigned i = 0; i < SLEEPERS; i++)
 		ring_flow_del(ring, &members[i].flow);
@@ -265,17 +265,17 @@ static void wait_for_taken(const struct member *m, uint64_t sent)
 	}
 }
 
-static void wait_until_they_lie(unsigned n)
+static void wait_until_all_block(unsigned n)
 {
 	struct sleep_place *place = &ring->sleepers;
 	nsec_t began = clock_now();
-	bool lie = false;
+	bool blocked = false;
 
-	while (!lie) {
+	while (!blocked) {
 		CREW_CHECK(clock_now() - began < STUCK);
 		sched_yield();
 		sleep_place_lock(place);
-		lie = place->sleepers == n && !place->up;
+		blocked = place->sleepers == n && !place->awake;
 		sleep_place_unlock(place);
 	}
 }
@@ -298,14 +298,14 @@ static void test_a_frame_wakes_two_not_all(void **state)
 
 	for (unsigned i = 0; i < SLEEPERS; i++)
 		start(&members[i], receive);
-	wait_until_they_lie(SLEEPERS);
+	wait_until_all_block(SLEEPERS);
 	wakes = all_wakes();
 	for (unsigned n = 0; n < FRAMES / 4; n++) {
 		unsigned to = (unsigned)rand_r(&seed) % SLEEPERS;
 
 		send_to(&members[to]);
 		wait_for_taken(&members[to], ++sent[to]);
-		wait_until_they_lie(SLEEPERS); /* as they were before */
+		wait_until_all_block(SLEEPERS); /* as they were before */
 		usleep(200);		       /* the port notices */
 	}
 	wakes = all_wakes() - wakes;
@@ -405,7 +405,7 @@ static void test_nor_while_signal_handlers_run(void **state)
 	for (unsigned n = 1; n <= FRAMES / 50; n++) {
 		unsigned to = (unsigned)rand_r(&seed) % SLEEPERS;
 
-		wait_until_they_lie(SLEEPERS);
+		wait_until_all_block(SLEEPERS);
 		__atomic_store_n(&begun, n, __ATOMIC_SEQ_CST);
 		/* All but the one: whoever watches is most likely among them. */
 		for (unsigned i = 0; i < SLEEPERS; i++) {

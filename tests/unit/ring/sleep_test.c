@@ -28,7 +28,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	assert_int_equal(sleep_place_used(&place), 0);
-	assert_int_equal(place.up, 0);
+	assert_int_equal(place.awake, 0);
 	assert_true(list_empty(&place.own) && list_empty(&place.guests));
 	assert_int_equal(sleep_place_used(&other), 0);
 	assert_null(hold_current);
