@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Adjacencies: the neighbours a ring sends to, with the packets that wait for
- * their link addresses.
+ * Adjacencies: the neighbours that a ring sends to, with the packets that wait for their link
+ * addresses.
  *
- * Role		the holder of the ring.  What the kernel finds out arrives
- *		through the inbox (ring_neigh_changed()).
- * Lifetime	kept for the life of the ring once made, unless adj_table_shrink() finds it
- *		without a user.  Users are linked in and unlink themselves before
- *		they go; without a user nobody keeps a pointer to one.
+ * Role		the holder of the ring.  The kernel's answers arrive through the
+ *		inbox (ring_neigh_changed()).
+ * Lifetime	an adjacency lives as long as its ring, unless adj_table_shrink() finds
+ *		it without users.  A user links itself in and unlinks itself before it
+ *		ends.  Only users keep pointers to an adjacency.
  */
 #ifndef RING_ADJ_H
 #define RING_ADJ_H
@@ -19,15 +19,15 @@
 
 #define ADJ_BUCKETS 64
 #define ADJ_PENDING_MAX 128 /* packets that may wait for one neighbour */
-#define ADJ_MAX 1024	    /* of those that strangers can have us make; the kernel's gc_thresh3 */
+#define ADJ_MAX 1024	    /* beyond, none is made for a new sender; as the kernel's gc_thresh3 */
 
 struct ring;
 struct adj;
 
-/* Somebody with a header template to this neighbour. */
+/* An owner of a header template to this neighbour. */
 struct adj_user {
 	struct list link;
-	/* The state or the address changed; NEIGH_FAILED: its packets were dropped. */
+	/* Called when state or address changed; NEIGH_FAILED: waiting packets were dropped. */
 	void (*changed)(struct adj_user *user, const struct adj *adj);
 };
 
@@ -36,8 +36,8 @@ struct adj {
 	struct inaddr addr;
 	enum neigh_state state;
 	uint8_t mac[6];
-	bool used;	  /* since ring_adj_refresh() looked last */
-	unsigned pending; /* packets that wait */
+	bool used;	  /* since refresh_neighbours() (progress.c) looked last */
+	unsigned pending; /* number of packets that wait */
 	struct pkt *head, *tail;
 	struct list users;
 };
@@ -48,27 +48,27 @@ struct adj_table {
 };
 
 void adj_table_init(struct adj_table *table);
-/* Frees everything; packets that wait go back to their pools. */
+/* Frees all adjacencies and the packets that wait. */
 void adj_table_fini(struct adj_table *table);
 
 struct adj *adj_find(struct adj_table *table, const struct inaddr *addr);
 
-/* Finds or makes it, UNKNOWN when new; NULL: no memory. */
+/* Finds it, or makes it in state NEIGH_UNKNOWN.  NULL: no memory. */
 struct adj *adj_get(struct adj_table *table, const struct inaddr *addr);
 
-/* Frees those without users, without packets that wait, and not in use just now. */
+/* Frees adjacencies that have no users, no waiting packets, and ->used not set. */
 void adj_table_shrink(struct adj_table *table);
 
 void adj_user_add(struct adj *adj, struct adj_user *user);
-void adj_user_remove(struct adj_user *user); /* harmless when not added */
+void adj_user_remove(struct adj_user *user); /* does nothing when it was not added */
 
-/* Lets a built frame wait.  False: too many already, the caller keeps it. */
+/* Lets a built frame wait.  False: ADJ_PENDING_MAX wait already; the caller still owns it. */
 bool adj_wait(struct adj *adj, struct pkt *pkt);
 
 /*
- * What the kernel says now.  Returns the packets that waited, oldest first,
- * with the address filled in when it is REACHABLE; the caller sends or frees
- * them.  Tells the users.
+ * Sets what the kernel says of the neighbour, and calls the users' changed().  Unless state is
+ * NEIGH_UNKNOWN, returns the packets that waited, oldest first, which the caller sends or frees;
+ * with NEIGH_REACHABLE, mac is filled in.
  */
 struct pkt *adj_update(struct adj *adj, enum neigh_state state, const uint8_t mac[6]);
 

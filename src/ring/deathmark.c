@@ -9,20 +9,20 @@
 #include "base/mutex.h"
 #include "base/sys.h"
 
-_Static_assert(DEATHMARK_DIED == FUTEX_OWNER_DIED, "a copy, for programs of the kernel");
+_Static_assert(DEATHMARK_DIED == FUTEX_OWNER_DIED, "a copy for the XDP program");
 _Static_assert(sizeof(struct deathmark_link) == sizeof(struct deathmark_word), "one distance");
 
 /* As struct robust_list_head. */
 static struct {
 	struct deathmark_link *first;
 	long distance; /* from a link to its word */
-	void *pending; /* what is about to be taken: we need none */
+	void *pending; /* the lock that is about to be taken; not used here */
 } head = {.distance = DEATHMARK_BYTES};
 
-_Static_assert(sizeof(head) == sizeof(struct robust_list_head), "the kernel's");
+_Static_assert(sizeof(head) == sizeof(struct robust_list_head), "the kernel checks the size");
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards head, links and owner */
-static uint32_t owner;					  /* the thread; 0: there is none */
+static uint32_t owner;					  /* thread number; 0: there is none */
 
 static struct deathmark_link *end_of_list(void)
 {
@@ -36,9 +36,9 @@ static void set_word(struct deathmark_link *link)
 	__atomic_store_n(&word->word, owner, __ATOMIC_RELAXED);
 }
 
-/* The kernel may read it at any moment from now on. */
 static void link_to(struct deathmark_link **at, struct deathmark_link *next)
 {
+	/* release: pairs with exit_robust_list() of the kernel, which follows *at at any moment */
 	__atomic_store_n(at, next, __ATOMIC_RELEASE);
 }
 
@@ -82,7 +82,7 @@ void deathmarks_begin(void)
 		link_to(&head.first, end_of_list());
 	if (!sys_call(SYS_set_robust_list, &head, sizeof(head), 0, 0, 0, 0))
 		owner = (uint32_t)sys_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
-	/* Those of the thread before. */
+	/* Words that are set name the thread that was the owner before. */
 	for (struct deathmark_link *l = head.first; owner && l != end_of_list(); l = l->next)
 		set_word(l);
 	mutex_unlock(&mutex);

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Words that the kernel marks when this process dies, however it dies.
+ * Death marks: words in shared memory that the kernel marks when this process dies, however it
+ * dies.
  *
- * A process that is killed keeps its descriptors for tens of milliseconds, since the kernel
- * waits for RCU grace periods on its way to close them.  Until then an XDP program finds its
- * sockets open and gives them frames that nobody reads.  So each word of a robust list
- * (get_robust_list(2)) belongs to the internal thread: the first thing that the kernel does
- * when the thread ends is to set FUTEX_OWNER_DIED in it.
+ * A killed process keeps its descriptors for tens of milliseconds, because the kernel waits for
+ * RCU grace periods before it closes them.  Until then the XDP program finds the AF_XDP sockets
+ * open and redirects frames to them that nobody reads.  So the words are in a robust list
+ * (get_robust_list(2)) and name the internal thread as their owner.  When a thread ends, the
+ * kernel sets FUTEX_OWNER_DIED in its words before it does anything else.
  *
  * Role		deathmarks_begin, deathmarks_end: the internal thread.  deathmark_set: any,
  *		after deathmarks_begin.  Everything else: any thread.
- * Lifetime	of a word: set until it is cleared.  The C library's list of robust mutexes is
- *		not used by the internal thread, which locks none.
- * Ordering	a mutex inside.  The kernel reads the list at any moment: an entry is linked
- *		by one store, after the word, and unlinked by one, before the word.
+ * Lifetime	of a word: from deathmark_set() to deathmark_clear().  The list replaces the C
+ *		library's list of robust mutexes of the internal thread, which locks none.
+ * Ordering	a mutex inside.  The kernel may read the list at any moment: an entry is linked
+ *		by one store, after its word is set, and unlinked by one store, before its word
+ *		is cleared.
  * Errors	-errno.  Where the kernel refuses the list, no word is ever marked.
  */
 #ifndef RING_DEATHMARK_H
@@ -22,38 +24,41 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DEATHMARK_BYTES 4096u /* mapped of a file */
+#define DEATHMARK_BYTES 4096u /* of the file with the words */
 #define DEATHMARKS (DEATHMARK_BYTES / 8)
 #define DEATHMARK_DIED 0x40000000u /* FUTEX_OWNER_DIED */
 
-/* One for each word, as the kernel walks them: at a fixed distance from it. */
+/* An entry of the list.  Each word has one, at a fixed distance, as the kernel requires. */
 struct deathmark_link {
 	struct deathmark_link *next; /* NULL: the word is not set */
 };
 
 struct deathmark_word {
-	uint32_t word; /* 0, the thread, or DEATHMARK_DIED */
+	uint32_t word; /* atomic: 0, the thread's number, or (by the kernel) DEATHMARK_DIED */
 	uint32_t zero;
 };
 
-/* Zero: not mapped. */
+/* All zero: not mapped. */
 struct deathmarks {
-	struct deathmark_link *links; /* this process's */
-	struct deathmark_word *words; /* of the file, shared */
+	struct deathmark_link *links; /* private memory of this process */
+	struct deathmark_word *words; /* shared memory: the file */
 };
 
-/* The words of a file.  A forked child has no part in them. */
+/* Maps the words of a file.  A forked child does not inherit the mapping. */
 int deathmarks_map(struct deathmarks *marks, int fd);
+/* Clears this process's words and unmaps them. */
 void deathmarks_unmap(struct deathmarks *marks);
 
-/* From now on the calling thread's death is the process's; from now on not. */
+/* The calling thread becomes the owner of all words that are set or will be. */
 void deathmarks_begin(void);
+/* It is not their owner any more; words that are set stay set, and are not marked. */
 void deathmarks_end(void);
-/* In a forked child: it has set none. */
+/* In a forked child, which has set no words. */
 void deathmarks_forget(void);
 
-/* False: it cannot be, now. */
+/* Sets word i.  False: there is no owner now. */
 bool deathmark_set(const struct deathmarks *marks, unsigned i);
+/* Clears word i, whoever set it. */
 void deathmark_clear(const struct deathmarks *marks, unsigned i);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/sys.h"
 
-/* inner: the pattern of a map of maps, else 0. */
+/* inner: descriptor of the model of the inner maps, for a map of maps; else 0. */
 static int make_map(enum bpf_map_type type, int inner)
 {
 	union bpf_attr attr = {

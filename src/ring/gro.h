@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receive offload: the packets of one burst that belong to one flow, as a chain.
- * What a stream costs per segment is paid once per chain.  The order of packets
- * within a flow stays.
+ * Receive offload: links the packets of one burst that belong to one flow into a chain, so
+ * that the flow's owner handles the chain at the cost of one packet.  Packets of a flow stay in
+ * order.
  *
  * Role		ring_poll(), within one burst.
  */
@@ -23,7 +23,7 @@ struct gro {
 	struct gro_stream stream[GRO_STREAMS]; /* n are set */
 };
 
-/* False: there are max other streams already; pkt, whose next is NULL, is still the caller's. */
+/* pkt->next is NULL.  False: there are `max` other streams already; the caller still owns pkt. */
 static inline bool gro_add(struct gro *gro, struct flow *flow, struct pkt *pkt)
 {
 	struct gro_stream *s = gro->stream, *end = s + gro->n;

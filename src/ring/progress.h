@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The internal thread: one per process, started with the first accelerated
- * socket.  It polls the rings that nobody polled for a while, runs their timers
- * and follows netlink.  It tries rings, it never waits for one.
+ * The internal thread: one per process, started when the first ring is used.  It polls the
+ * rings that no other thread polled since its last round, runs their timers, services the ports
+ * and follows netlink.  It tries rings and never waits for one.
  *
- * While the program works, it looks once per VMA_PROGRESS_ENGINE_INTERVAL; when
- * nothing moves, it sleeps until a frame arrives or a timer is due.
+ * While other threads use rings, it makes a round once per VMA_PROGRESS_ENGINE_INTERVAL.  When
+ * none of them does, and no frames arrive, it blocks until a frame arrives or a timer is due.
+ *
+ * Role		progress_start(), progress_stop(), progress_running(): one thread at a
+ *		time (the control lock).  progress_wake(), progress_kick(),
+ *		progress_set_hook(), progress_watch(): any.
  */
 #ifndef RING_PROGRESS_H
 #define RING_PROGRESS_H
@@ -14,39 +18,44 @@
 
 #include "ring/ring.h"
 
-/* 0 or -errno; once per process (again after progress_forget()). */
+/* Starts the thread; does nothing if it runs.  0 or -errno. */
 int progress_start(void);
-/* Joins it; called by itself, from its hook, it ends when that returns. */
+/* Ends and joins the thread.  Called by the thread itself, from its hook: it ends afterwards. */
 void progress_stop(void);
-/* In a forked child: there is no thread any more. */
+/* In a forked child, which has no internal thread. */
 void progress_forget(void);
 bool progress_running(void);
 
 /*
- * Called from the internal thread after each round, without a ring held.  True: it
- * has more to do, soon.
+ * The internal thread calls hook after each round, holding no ring.  The hook returns true when
+ * it has more to do soon.
  */
 void progress_set_hook(bool (*hook)(void));
 
 /*
- * Called from the internal thread, without a ring held, when fd can be read; -1: none.
+ * The internal thread calls readable, holding no ring, when fd can be read; -1: none.  One
+ * descriptor for each name.
  */
 enum progress_watched { PROGRESS_ICMP, PROGRESS_FAMILY, PROGRESS_WATCHED };
 void progress_watch(enum progress_watched what, int fd, void (*readable)(void));
 
-/* any, atomic: the thread sleeps for long and does not know of new timers. */
+/*
+ * any, atomic: the internal thread writes 1 while it blocks until the next timer that it knows;
+ * progress_wake() writes 0.
+ */
 extern int progress_asleep;
+/* any: ends such a long sleep; does nothing otherwise. */
 void progress_wake(void);
-/* any: its hook is wanted now, whatever it does. */
+/* any: the internal thread makes a round, and calls its hook, at once. */
 void progress_kick(void);
 
-/* holder: arms a timer of the ring's wheel, and sees to it that somebody runs it. */
+/* holder: arms a timer of the ring's wheel; the internal thread runs it if no other thread does. */
 static inline void ring_arm(struct ring *ring, struct timer *timer, nsec_t when)
 {
 	wheel_arm(&ring->wheel, timer, when);
 	__atomic_store_n(&ring->arms, ring->arms + 1, __ATOMIC_RELAXED);
+	/* Pairs with membarrier(2) in sleep_long(): that sees ->arms, or we see progress_asleep. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	/* Pairs with the membarrier(2) in progress.c: it sees ->arms or we see this. */
 	if (__builtin_expect(__atomic_load_n(&progress_asleep, __ATOMIC_RELAXED), 0))
 		progress_wake();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ring/reuseport.h"
 
-_Static_assert(REUSEPORT_MEMBERS <= 64, "a mask has a bit of each");
-_Static_assert(REUSEPORT_BUCKETS >= REUSEPORT_MEMBERS, "each has a place");
+_Static_assert(REUSEPORT_MEMBERS <= 64, "a mask has one bit per member");
+_Static_assert(REUSEPORT_BUCKETS >= REUSEPORT_MEMBERS, "each member has a place");
 
 int reuseport_add(struct reuseport_members *members, const struct flow_share *share, unsigned slot)
 {
@@ -20,7 +20,10 @@ int reuseport_add(struct reuseport_members *members, const struct flow_share *sh
 		return -1;
 	members->at[free] = (struct reuseport_member){
 		.slot = (uint16_t)slot, .rank = share->rank, .spread = share->spread};
-	/* Last: without it there is no member. */
+	/*
+	 * Last: a seq of 0 means there is no member.  release: for a process that takes over
+	 * when this one dies here; pairs with take() of the group's lock (xdp_group_lock.c).
+	 */
 	__atomic_store_n(&members->at[free].seq, last + 1, __ATOMIC_RELEASE);
 	return free;
 }
@@ -30,7 +33,7 @@ static uint64_t bit(unsigned i)
 	return UINT64_C(1) << i;
 }
 
-/* The latest of the highest rank; REUSEPORT_MEMBERS: there is nobody. */
+/* The latest member of the highest rank; REUSEPORT_MEMBERS: there are no members. */
 static unsigned first_of(const struct reuseport_members *members)
 {
 	unsigned best = REUSEPORT_MEMBERS;
@@ -69,7 +72,7 @@ static bool receives(uint64_t receivers, unsigned i)
 	return i < REUSEPORT_MEMBERS && receivers & bit(i);
 }
 
-/* The one with the fewest places. */
+/* The receiver with the fewest places. */
 static unsigned poorest(const unsigned count[REUSEPORT_MEMBERS], uint64_t receivers)
 {
 	unsigned best = (unsigned)__builtin_ctzll(receivers);
@@ -105,17 +108,17 @@ void reuseport_balance(uint8_t buckets[REUSEPORT_BUCKETS], uint64_t receivers)
 	if (!receivers)
 		return;
 	for (unsigned b = 0; b < REUSEPORT_BUCKETS; b++) {
-		unsigned member = buckets[b]; /* once: others may write the memory */
+		unsigned member = buckets[b]; /* read once: other processes may write the memory */
 
 		if (receives(receivers, member))
 			count[member]++;
 	}
-	/* What nobody has goes to who has least, */
+	/* Places without a receiver go to the receiver with the fewest places. */
 	for (unsigned b = 0; b < REUSEPORT_BUCKETS; b++) {
 		if (!receives(receivers, buckets[b]))
 			give(&buckets[b], count, poorest(count, receivers));
 	}
-	/* and so does, piece by piece, what others have too much of. */
+	/* Then, one by one, places of the receiver with the most. */
 	for (;;) {
 		unsigned from = richest(count, receivers), to = poorest(count, receivers);
 		unsigned b = 0;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Flows that several sockets receive (SO_REUSEPORT, SO_REUSEADDR of datagram sockets,
- * sockets that processes inherited): who of them gets which senders.
+ * Flows with several receivers, called members (SO_REUSEPORT, SO_REUSEADDR of datagram sockets,
+ * sockets that several processes inherited): which member receives from which senders.
  *
- * Of all members, those of the highest rank receive.  If the one that came last of them
- * spreads, all that spread get their part, else it gets everything: so Linux chooses
- * among sockets of one port.
+ * Of all members, those of the highest rank receive.  Among these, the latest decides: if it
+ * spreads, all members that spread receive an equal part of the senders; else it receives from
+ * all senders.  Linux chooses in the same way among the sockets of one port.
  *
- * A sender has a place in a table (reuseport_hash.h), and the table names the member.  When
- * a member comes or goes, no more senders change hands than have to.
+ * A hash gives each sender a place in a table (reuseport_hash.h), and the table names a member
+ * for each place.  When a member joins or leaves, as few senders as possible change members.
  *
- * Role		pure; whoever may write the memory.
- * Ordering	a byte of the table is stored as a whole: a reader finds who has
- *		the place, or who had it.
+ * Role		pure; a thread that may write the memory.
+ * Ordering	a byte of the table is stored as a whole: a reader finds the new member
+ *		of the place, or the one before.
  */
 #ifndef RING_REUSEPORT_H
 #define RING_REUSEPORT_H
@@ -23,8 +23,8 @@
 #include "ring/reuseport_hash.h"
 
 struct reuseport_member {
-	uint32_t seq;  /* who came later has a higher one; 0: nobody */
-	uint16_t slot; /* the port's: where its frames go */
+	uint32_t seq;  /* atomic; higher for later members; 0: there is no member here */
+	uint16_t slot; /* set by the port: where the frames go */
 	uint8_t rank;
 	uint8_t spread;
 };
@@ -33,26 +33,26 @@ struct reuseport_members {
 	struct reuseport_member at[REUSEPORT_MEMBERS];
 };
 
-/* A member's part in a flow: what it asks for, and where the port has put it. */
+/* One member of a flow: what its owner asks for, and where the port has put it. */
 struct flow_share {
-	/* set by the owner, before it joins */
-	uint8_t rank; /* SHARE_*: who is bound more closely comes first */
-	bool spread;  /* takes its part; else the latest takes all */
-	/* the port's, while it is a member */
-	uint8_t member;
-	uint16_t at;
+	/* set by the flow's owner before it joins */
+	uint8_t rank; /* sum of SHARE_*: members of the highest rank receive */
+	bool spread;  /* receives a part of the senders; else the latest member receives all */
+	/* set by the port while it is a member */
+	uint8_t member; /* its number among the members */
+	uint16_t at;	/* the shared flow's number in the port */
 };
 
-#define SHARE_ADDRESS 2 /* bound to the address, not to any */
+#define SHARE_ADDRESS 2 /* bound to one local address */
 #define SHARE_DEVICE 1	/* bound to the interface */
 
-/* Takes a place, as the latest; its number, or -1: there is none. */
+/* Adds a member, the latest.  Returns its number, or -1: there are REUSEPORT_MEMBERS. */
 int reuseport_add(struct reuseport_members *members, const struct flow_share *share, unsigned slot);
 
-/* Bit i: member i receives. */
+/* The members that receive: bit i for member i. */
 uint64_t reuseport_receivers(const struct reuseport_members *members);
 
-/* Every receiver has as many places as another one, or one more. */
+/* Divides the places among the receivers; their numbers of places differ by one at most. */
 void reuseport_balance(uint8_t buckets[REUSEPORT_BUCKETS], uint64_t receivers);
 
 #endif

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which place of a shared flow's table a sender has: the same answer from the XDP
- * program, from ports and from tests.  The flow is one address and port, so the
- * sender's are all that differs.
+ * The place of a sender in a shared flow's table.  The XDP program, ports and tests compute it
+ * alike.  Packets of one flow have the same destination, so the hash is of the sender only.
  *
- * Role		pure; also part of the XDP program, hence the kernel's types.
+ * Role		pure.  The XDP program includes it, hence the types of the kernel.
  */
 #ifndef RING_REUSEPORT_HASH_H
 #define RING_REUSEPORT_HASH_H
 
 #include <linux/types.h>
 
-#define REUSEPORT_MEMBERS 64  /* receivers of one flow */
+#define REUSEPORT_MEMBERS 64  /* most members of one flow */
 #define REUSEPORT_BUCKETS 256 /* places of its table */
 
-/* port: as it is in the frame; seed: no peer foresees it. */
+/* remote, port: of the sender, in network byte order; seed: random, so no peer can predict it. */
 static inline __attribute__((always_inline)) __u32 reuseport_bucket(__u32 remote, __u16 port,
 								    __u32 seed)
 {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sources: does the host accept a datagram of this sender on this interface, and by which
- * next hop does an answer reach the sender?  The kernel decides both (its own addresses,
- * rp_filter, routes).  Its answers are kept until the network changes.
+ * Sources: does the host accept a packet of this sender on this interface, and by which next
+ * hop does an answer reach the sender?  The kernel decides both (its own addresses, rp_filter,
+ * routes).  A table keeps its answers until the network changes.
  *
  * Role		source_check(), source_resolve(): the holder of the ring.
- *		source_answer_all(): the internal thread.  A thread that has asked about
- *		one new sender asks the kernel itself when it holds no ring any more.
- * Lifetime	one table per process, of fixed size.  A question is the ring's from the
- *		time it is made; the ring stays open until it was answered.
+ *		source_answer_all(): the internal thread.  A thread whose ring has only
+ *		one question open asks the kernel itself, once it holds no ring.
+ * Lifetime	one table per process, of fixed size.  A question belongs to its ring,
+ *		which stays open until the question is answered.
  * Ordering	one thread at a time writes the table, any thread reads it: see look_up().
  *		Packets of one sender stay in order.
- * Progress	lock-free; the holder never waits.  What arrives from an unknown sender is
- *		copied and waits for the answer: SOURCE_QUESTIONS senders,
- *		SOURCE_WAITING packets of each, SOURCE_WAITING_ALL in all, per ring.
+ * Progress	lock-free; the holder never waits.  Packets of an unknown sender are copied
+ *		and wait for the answer: SOURCE_QUESTIONS senders, SOURCE_WAITING packets
+ *		of each, SOURCE_WAITING_ALL packets in all, per ring.
  *
- * Nothing is checked before source_start().
+ * Before source_start() every sender passes.
  */
 #ifndef RING_SOURCE_H
 #define RING_SOURCE_H
@@ -24,51 +24,51 @@
 #include "net/frame.h"
 #include "net/netlink/netlink.h"
 
-#define SOURCE_QUESTIONS 64 /* of one ring at a time */
+#define SOURCE_QUESTIONS 64 /* open questions of one ring */
 #define SOURCE_WAITING 1024 /* packets of one sender */
 #define SOURCE_WAITING_ALL 4096
 
 struct ring;
 
 enum source_result {
-	SOURCE_PASS, /* deliver it */
-	SOURCE_KEPT, /* taken: it is received again when the kernel has answered */
-	SOURCE_DROP, /* see *reason */
+	SOURCE_PASS, /* deliver the packet */
+	SOURCE_KEPT, /* consumed: ring_receive() gets a copy when the kernel has answered */
+	SOURCE_DROP, /* drop the packet for *reason */
 };
 
 /* How an answer reaches the sender. */
 struct source_way {
 	struct inaddr nexthop;
 	uint32_t mtu;	 /* 0: that of the link */
-	bool here;	 /* by the interface that the segment came by */
-	bool here_bound; /* by it, if the socket is bound to the interface */
+	bool here;	 /* by the interface that the packet arrived by */
+	bool here_bound; /* by that interface, if the flow's owner is bound to it */
 };
 
 /*
- * holder: a packet for a flow that does not name its sender, parsed.  key is that of the
- * packet.  way: NULL, or filled on SOURCE_PASS; then an answer from before the last change
- * of the network is not good enough.
+ * holder: checks a parsed packet for a flow that does not name its sender; key is the packet's
+ * 5-tuple.  way: NULL, or filled in on SOURCE_PASS.  With way, answers from before the last
+ * change of the network do not count, and the packet waits for a new one.
  */
 enum source_result source_check(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
 				struct source_way *way, enum drop *reason);
 
 /*
- * holder: the next hop of key's sender is not known by its link address, or any more: the
- * kernel is asked, and ring_neigh_changed() tells.  key->proto is IPPROTO_TCP.
+ * holder: the link address of the next hop to key's sender is not known (any more).  Asks the
+ * kernel, whose answer arrives by ring_neigh_changed().  key->proto is IPPROTO_TCP.
  */
 void source_resolve(struct ring *ring, const struct flow_key *key);
 
 /*
- * One place of the table.  Written by one thread at a time, read by any, all of it atomic.
- * used: a sender that comes back stays longer than those that came once, so that a flood of
- * forged senders does not displace it.
+ * One bucket of the table, all of it atomic: one thread at a time writes it (enter()), any
+ * thread reads it and sets ->used.  used: a sender that came back stays longer than senders
+ * that came once, so a flood of forged senders does not displace it.
  */
 #define SOURCE_BUCKETS 1024
 #define SOURCE_WAYS 4
 #define SOURCE_ACCEPTED 1u
 struct source_bucket {
-	uint64_t pair[SOURCE_WAYS]; /* remote and local address; 0: empty */
-	uint64_t what[SOURCE_WAYS]; /* generation << 32 | ifindex << 8 | state */
+	uint64_t pair[SOURCE_WAYS]; /* remote address << 32 | local address; 0: empty */
+	uint64_t what[SOURCE_WAYS]; /* generation << 32 | ifindex << 8 | state; 0: changing */
 	uint64_t way[SOURCE_WAYS];  /* next hop << 32 | MTU */
 	bool used[SOURCE_WAYS];
 } __attribute__((aligned(64)));
@@ -87,8 +87,8 @@ static inline struct source_bucket *source_bucket(uint64_t pair)
 }
 
 /*
- * Any: is the packet of a sender that came before, and that is accepted as the network is now?
- * False: source_check() tells.
+ * any: has the sender of key come back, and does the kernel accept it since the last change of
+ * the network?  False: call source_check().
  */
 static inline bool source_is_known(const struct flow_key *key, int ifindex)
 {
@@ -97,9 +97,9 @@ static inline bool source_is_known(const struct flow_key *key, int ifindex)
 	uint64_t now = (uint64_t)netlink_generation() << 32 | (uint32_t)ifindex << 8;
 
 	for (unsigned i = 0; i < SOURCE_WAYS; i++) {
+		/* acquire, both loads: pair with the stores in enter() (source.c), in this order */
 		uint64_t what = __atomic_load_n(&b->what[i], __ATOMIC_ACQUIRE);
 
-		/* In this order: see enter() in source.c. */
 		if (__atomic_load_n(&b->pair[i], __ATOMIC_ACQUIRE) == pair &&
 		    (what & ~0xffull) == now && (what & SOURCE_ACCEPTED) &&
 		    __atomic_load_n(&b->used[i], __ATOMIC_RELAXED))
@@ -108,13 +108,14 @@ static inline bool source_is_known(const struct flow_key *key, int ifindex)
 	return false;
 }
 
-/* The internal thread runs from now on. */
+/* The internal thread runs from now on: unknown senders are checked. */
 void source_start(void);
-/* It does not any more.  In a forked child: what was asked is forgotten. */
+/* The internal thread ends: unknown senders pass. */
 void source_stop(void);
+/* In a forked child: stops, and forgets the questions of the parent. */
 void source_forget(void);
 
-/* The internal thread, no ring held: answers what rings have asked. */
+/* The internal thread, holding no ring: answers the questions of all rings. */
 void source_answer_all(void);
 
 #endif
