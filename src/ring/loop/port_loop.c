@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The loop-back port: a wire for tests and benches.
+ * The loop-back port for tests and benchmarks: frames sent by one queue arrive in others.
  *
  * Role		tx_flush(): the holder of the sending ring, under the lock of
  *		its queue.  rx_burst(): the holder of the receiving ring,
@@ -8,17 +8,18 @@
  * Lifetime	flows and queues are on the port's lists from add to del and
  *		from open to close.  Flows are read under the `sending` lock of
  *		one queue, and changed under those of all queues.
- * Ordering	frames of one sender to one receiver stay in order.  A frame is
- *		visible to whoever saw its number in the wire.  signalled is
- *		read after the number was written, and cleared before numbers
- *		are read again, so that a sleeper is woken for every frame it
- *		has not seen.  It stays while somebody polls all the time:
- *		between the messages of a stream nobody makes system calls.
- *		Locks: the port's, then `sending` of each queue as they are on
+ * Ordering	frames of one sender to one receiver stay in order.  A receiver
+ *		that sees the number of a frame in its wire sees the frame.
+ *		signalled is read after the number was written, and cleared
+ *		before numbers are read again, so that a blocked receiver is
+ *		woken for every frame it has not seen.  It stays set while a
+ *		thread polls all the time: a stream of messages then costs no
+ *		system calls.
+ *		Locks: the port's, then `sending` of each queue in the order of
  *		the list, then one `arriving`.
- * Progress	senders wait for those to the same receiver, and for changes of
- *		flows; rings that send to themselves share nothing that is
- *		written.  Receivers wait for nobody.
+ * Progress	senders wait for senders to the same receiver, and for changes of
+ *		flows; rings that send to themselves share no memory that is
+ *		written.  Receivers never wait.
  */
 #include "ring/loop/port_loop.h"
 
@@ -34,19 +35,19 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define FRAMES 4096u /* of a queue; also what its wire holds */
+#define FRAMES 4096u /* of a queue; also the number of its wires */
 #define TX_RESERVE 64u
-/* The descriptor is not readable any more when nobody seems to poll. */
-#define QUIET_BURSTS 64u	       /* without a frame, one soon after the other */
-#define QUIET_GAP NSEC_PER_USEC	       /* before a burst without a frame */
-#define POLL_GAP (100 * NSEC_PER_USEC) /* before any burst */
+/* No thread seems to poll, and the descriptor is made unreadable, after one of these: */
+#define QUIET_BURSTS 64u	       /* bursts without a frame in quick succession */
+#define QUIET_GAP NSEC_PER_USEC	       /* pause before a burst without a frame */
+#define POLL_GAP (100 * NSEC_PER_USEC) /* pause before any burst */
 
 /*
- * A frame on its way, in the memory of the receiving queue.  The receiver writes
- * nothing there, and sees in one cache line that it is there, and what.
+ * A frame on its way, in the memory of the receiving queue.  The receiver only reads it: the
+ * first cache line tells whether the frame is there, and begins it.
  */
 struct wire {
-	uint32_t number; /* atomic: of the frame, from 1; another one: it is not there yet */
+	uint32_t number; /* atomic, the sender writes: the frame's, from 1; else: not there yet */
 	uint32_t len;
 	uint8_t bytes[];
 };
@@ -69,14 +70,14 @@ static void wake(struct loop_queue *q)
 {
 	uint64_t one = 1;
 
-	/* Pairs with unsignal(), whose barrier stands for the fence that is missing here. */
+	/* Pairs with unsignal(): its membarrier(2) stands for a fence here. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&q->signalled, __ATOMIC_RELAXED) &&
 	    !__atomic_exchange_n(&q->signalled, true, __ATOMIC_SEQ_CST))
 		sys_write(q->event_fd, &one, sizeof(one));
 }
 
-/* Frames follow for q, after those for *to. */
+/* The next frames are for q, whose lock this takes; wakes *to, the receiver so far. */
 static void deliver_to(struct loop_queue **to, struct loop_queue *q)
 {
 	if (*to == q)
@@ -90,19 +91,20 @@ static void deliver_to(struct loop_queue **to, struct loop_queue *q)
 		loop_lock(&q->arriving);
 }
 
-/* The cache lines of a small frame, which the receiver has. */
+/* Fetches the cache lines of a small frame, which the receiver read last. */
 static inline void expect_write(struct wire *wire)
 {
 	for (size_t at = 0; at < 192; at += 64)
 		PREFETCHW((uint8_t *)wire + at);
 }
 
-/* A wire that is full loses frames, as wires do. */
+/* `arriving` of q.  Frames that find all wires in use are lost. */
 static void deliver(struct loop_queue **to, struct loop_queue *q, const struct pkt *pkt)
 {
 	struct wire *wire;
 
 	deliver_to(to, q);
+	/* acquire: pairs with the store of ->tail in loop_rx_burst() */
 	if (q->head - q->tail_seen >= FRAMES)
 		q->tail_seen = __atomic_load_n(&q->tail, __ATOMIC_ACQUIRE);
 	if (q->head - q->tail_seen >= FRAMES)
@@ -110,7 +112,8 @@ static void deliver(struct loop_queue **to, struct loop_queue *q, const struct p
 	wire = wire_at(q, q->head);
 	wire->len = pkt->frame_len;
 	memcpy(wire->bytes, pkt->frame, pkt->frame_len);
-	__atomic_store_n(&wire->number, ++q->head, __ATOMIC_RELEASE); /* pairs with arrived() */
+	/* release: pairs with arrived() */
+	__atomic_store_n(&wire->number, ++q->head, __ATOMIC_RELEASE);
 	expect_write(wire_at(q, q->head + AHEAD));
 }
 
@@ -148,7 +151,7 @@ static struct loop_queue *queue_for(struct loop_queue *q, const struct flow_key 
 	return share ? share->queue[loop_member_of(share, key5)] : NULL;
 }
 
-/* What is no UDP or TCP reaches nobody.  Checksums are the receiver's business. */
+/* Only UDP and TCP arrive.  The receiver checks checksums. */
 static void route(struct loop_queue **to, struct loop_queue *q, struct pkt *pkt)
 {
 	uint32_t len = pkt->frame_len;
@@ -236,7 +239,7 @@ static void loop_tx_flush(struct port_queue *base)
 
 static inline bool arrived(const struct loop_queue *q, uint32_t i)
 {
-	/* Pairs with deliver(). */
+	/* acquire: pairs with the store of ->number in deliver() */
 	return __atomic_load_n(&wire_at(q, i)->number, __ATOMIC_ACQUIRE) == i + 1;
 }
 
@@ -254,9 +257,8 @@ static bool is_calm(struct loop_queue *q)
 }
 
 /*
- * The descriptor is not readable any more, unless a sender is about to write
- * it: then its signal stays, and the next call takes it.  A frame that came
- * without a signal is seen by whoever looks afterwards.
+ * Makes the descriptor unreadable, unless a sender is about to write it: then the next call
+ * does.  A receiver that looks afterwards sees frames that came without a signal.
  */
 static void unsignal(struct loop_queue *q)
 {
@@ -264,9 +266,10 @@ static void unsignal(struct loop_queue *q)
 
 	if (sys_read(q->event_fd, &count, sizeof(count)) <= 0)
 		return;
-	(void)__atomic_exchange_n(&q->signalled, false, __ATOMIC_SEQ_CST); /* wake() */
+	/* Pairs with wake(): it signals again, or its frame is visible after membarrier(2). */
+	(void)__atomic_exchange_n(&q->signalled, false, __ATOMIC_SEQ_CST);
 	sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-	q->polled_at = clock_now(); /* that took its time */
+	q->polled_at = clock_now(); /* the system calls took time */
 }
 
 static int loop_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
@@ -275,6 +278,7 @@ static int loop_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 	uint32_t tail = q->tail;
 	int n = 0;
 
+	/* acquire: pairs with the exchange in wake() */
 	if (__atomic_load_n(&q->signalled, __ATOMIC_ACQUIRE) && is_calm(q))
 		unsignal(q);
 	for (; n < max && base->frames_free > TX_RESERVE && arrived(q, tail); tail++) {
@@ -285,8 +289,9 @@ static int loop_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 		pkt->frame_len = wire->len;
 		pkts[n++] = pkt;
 	}
+	/* release: pairs with the load of ->tail in deliver() */
 	if (n)
-		__atomic_store_n(&q->tail, tail, __ATOMIC_RELEASE); /* pairs with deliver() */
+		__atomic_store_n(&q->tail, tail, __ATOMIC_RELEASE);
 	return n;
 }
 
@@ -310,7 +315,7 @@ static bool loop_idle(struct port_queue *base)
 	return base->frames_free == FRAMES;
 }
 
-/* No kernel sees these frames. */
+/* The kernel does not see these frames. */
 static void loop_kernel_done(struct port_queue *q, const struct flow_key *key)
 {
 }
@@ -393,7 +398,7 @@ static void loop_close_queue(struct port_queue *base)
 	struct loop_queue *q = loop_queue_of(base);
 
 	loop_leave_shares(q);
-	loop_remove_flows(q, NULL); /* nobody delivers to it from here on */
+	loop_remove_flows(q, NULL); /* no sender delivers to it from here on */
 	pthread_mutex_lock(&q->port->lock);
 	list_remove(&q->link);
 	pthread_mutex_unlock(&q->port->lock);
@@ -408,13 +413,13 @@ static void loop_free_port(struct port *base)
 	mem_free(port);
 }
 
-/* There is one process. */
+/* Other processes cannot use the port. */
 static bool loop_flow_is_foreign(struct port *port, const struct flow_key *key)
 {
 	return false;
 }
 
-/* Whatever privileges it has. */
+/* The port needs no privileges. */
 static void loop_fence(struct port *port)
 {
 }
@@ -470,7 +475,7 @@ int port_loop_open(uint32_t mtu, struct port **out)
 		.mac = {2, 0, 0, 0, 0, 1},
 		.mtu = mtu,
 	};
-	/* A full segment with every header there may be; rounded to cache lines. */
+	/* Room for a packet of mtu bytes with all headers; rounded up to cache lines. */
 	port->stride = (mtu + FRAME_HDR_MAX + sizeof(struct wire) + 63) / 64 * 64;
 	pthread_mutex_init(&port->lock, NULL);
 	list_init(&port->queues);

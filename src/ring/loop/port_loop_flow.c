@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Flows of the loop-back port: who gets what.  See port_loop.h. */
+/* Flows of the loop-back port: which queue gets which frames.  See port_loop.h. */
 #include "ring/loop/port_loop.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ unsigned loop_member_of(const struct loop_share *share, const struct flow_key *k
 
 /* ---- flows ------------------------------------------------------------------ */
 
-/* From here to thaw() nobody sends: no frame is on its way, and flows may change. */
+/* From here to thaw() no thread sends: no frame is on its way, and flows may change. */
 static void freeze(struct loop_port *port)
 {
 	pthread_mutex_lock(&port->lock);
@@ -58,7 +58,7 @@ static void thaw(struct loop_port *port)
 	pthread_mutex_unlock(&port->lock);
 }
 
-/* A group may have members on several queues; all else comes to one. */
+/* Does another flow have the key?  Only multicast may be received by several queues. */
 static bool is_taken(const struct loop_queue *q, const struct flow_key *key)
 {
 	list_for_each(link, &q->port->flows) {
@@ -90,7 +90,6 @@ int loop_add_flow(struct port_queue *base, const struct flow_key *key)
 	return taken ? -EEXIST : 0;
 }
 
-/* Removes the flows of q that have this key, all of them for NULL; how many. */
 int loop_remove_flows(struct loop_queue *q, const struct flow_key *key)
 {
 	int n = 0;
@@ -132,7 +131,7 @@ int loop_move_flow(struct port_queue *base, const struct flow_key *key)
 
 /* ---- shared flows ----------------------------------------------------------- */
 
-/* Frozen: the one of the key; NULL: no memory. */
+/* Frozen: the shared flow of the key, made if there is none; NULL: no memory. */
 static struct loop_share *get_share(struct loop_port *port, const struct flow_key *key)
 {
 	struct loop_share *share = loop_find_share(port, key);
@@ -148,7 +147,7 @@ static struct loop_share *get_share(struct loop_port *port, const struct flow_ke
 	return share;
 }
 
-/* Frozen: nobody is left, or the others get what there is. */
+/* Frozen: divides the places among the members, or frees the share without members. */
 static void members_changed(struct loop_share *share)
 {
 	uint64_t receivers = reuseport_receivers(&share->members);
@@ -229,7 +228,7 @@ int loop_share_move(struct port_queue *base, const struct flow_key *key,
 	return share ? 0 : -ENOENT;
 }
 
-/* Not frozen, which the holder of a ring cannot wait for: shares change under `sending`. */
+/* Under `sending`, not freeze(): the holder of a ring cannot wait for that. */
 unsigned loop_share_pick(struct port_queue *base, const struct flow_share *part,
 			 const struct flow_key *key5)
 {
@@ -248,7 +247,6 @@ unsigned loop_share_pick(struct port_queue *base, const struct flow_share *part,
 	return member;
 }
 
-/* The queue closes. */
 void loop_leave_shares(struct loop_queue *q)
 {
 	freeze(q->port);
@@ -285,7 +283,7 @@ void loop_addrs_gone(struct port *base, const struct inaddr *gone, unsigned n)
 
 	freeze(port);
 	port->n_gone = n < LOOP_GONE ? n : LOOP_GONE;
-	if (n) /* C17 7.1.4: not even of no bytes */
+	if (n) /* C17 7.1.4: gone must be valid even for a copy of no bytes */
 		memcpy(port->gone, gone, port->n_gone * sizeof(*gone));
 	thaw(port);
 }
