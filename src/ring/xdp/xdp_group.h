@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Port group: all rings of one user on one interface, of one process or of many.
+ * Port group: all rings of one user on one interface, of one process or of several.
  *
- * They share the XDP link, the steering maps, the UMEM, and per RX queue one
- * AF_XDP socket that only carries fill and completion rings (the anchor); each
- * ring has sockets of its own beside it.  What must be agreed on is in the
- * control segment.  Every member holds every descriptor, so that the group
- * lives as long as one of them does, whoever that is.
+ * They share the XDP link, the steering maps, the UMEM, and one AF_XDP socket per RX queue that
+ * only has the fill and the completion ring (the anchor).  Each ring also has AF_XDP sockets of
+ * its own.  The members' common state is in the control segment (struct group_ctl), in shared
+ * memory.  Every member holds every descriptor, so the group lives as long as any member.
  *
- * Role		a member is a process; a slot is a ring of one.  Slots and members
- *		are made and reclaimed under ctl->lock, by any member.
+ * Role		a member is a process; a slot is a ring of a member.  Any member makes
+ *		and reclaims slots and members, under ctl->lock.
  * Lifetime	of a slot: FREE, USED, GONE (its frames may still be under way),
  *		FREE.  A member is alive while it holds its record lock (byte
- *		`index` of the segment), which the kernel drops at any death.
- * Ordering	owner[] is the truth about frames; the pool's stack and the rings
+ *		`index` of the segment), which the kernel releases when the process
+ *		dies.
+ * Ordering	owner[] is authoritative for frames; the pool's stack and the rings
  *		are made from it or agree with it.  The word of a frame is written
- *		before the frame is handed on, so that whoever finds the pieces of
- *		a dead member knows whose they were.  Locks: lock, comp, pool;
- *		fill with none but lock.
- * Progress	a lock is tried, never waited for on the way of a packet.  One whose
- *		holder died is taken over, and what it protects is mended, by the
- *		next who wants it.
+ *		before the frame is handed on, so that a member that finds the frames
+ *		of a dead one knows whose they were.  Lock order: lock, comp, pool;
+ *		fill with no other lock than `lock`.
+ * Progress	on the path of a packet, a lock is tried and never waited for.  If the
+ *		holder of a lock died, the next member that wants it takes it over
+ *		and repairs what it protects.
  *
- * Everything here was possibly written by somebody else's mistake: numbers are
- * checked before they index anything.
+ * A faulty member may have written anything into this memory: numbers from it are checked
+ * before they index anything.
  */
 #ifndef RING_XDP_XDP_GROUP_H
 #define RING_XDP_XDP_GROUP_H
@@ -36,27 +36,27 @@
 #include "ring/reuseport.h"
 #include "ring/xdp/xdp_steer.h"
 
-/* Locked memory: of an interface with few RX queues, and for each of many. */
+/* Bytes of locked memory for frames: at least MIN, and QUEUE for each RX queue. */
 #define XDP_UMEM_SIZE_MIN (16u << 20)
 #define XDP_UMEM_SIZE_QUEUE (2u << 20)
 #define XDP_UMEM_SIZE_MAX (XDP_UMEM_SIZE_QUEUE * XDP_STEER_QUEUES)
-#define XDP_FILL_ENTRIES 4096u /* of the fill ring of an RX queue; what it is kept filled to */
+#define XDP_FILL_ENTRIES 4096u /* of the fill ring of an RX queue; fill_target is not more */
 #define XDP_COMP_ENTRIES 4096u
 #define XDP_FRAMES_MAX (XDP_UMEM_SIZE_MAX >> 11)
-#define XDP_TX_RESERVE 256u /* free frames that are not used to fill */
-#define XDP_GROUP_REAP 256u /* completions taken at once */
+#define XDP_TX_RESERVE 256u /* free frames that are not put into fill rings */
+#define XDP_GROUP_REAP 256u /* most completions that are taken at once */
 
 #define GROUP_MAGIC 0x7067786400616d76ull
 #define GROUP_VERSION 7u
-#define GROUP_MEMBERS 128 /* 32 and those that died just now */
+#define GROUP_MEMBERS 128 /* 32 processes, and those that died and are not reclaimed yet */
 
 /* ---- owner words ---------------------------------------------------------------- */
 
 enum owner_kind {
-	OWNER_POOL, /* zero: so a fresh segment begins */
-	OWNER_HELD, /* slot: on its free stack, or with whoever it gave the packet to */
-	OWNER_TX,   /* slot: put, not completed */
-	OWNER_FILL, /* slot (who put it there), RX queue, position: and not yet seen again */
+	OWNER_POOL, /* zero, as all words of a new segment */
+	OWNER_HELD, /* slot: on its free stack, or in a packet that it handed out */
+	OWNER_TX,   /* slot: in a TX ring or the driver, not completed */
+	OWNER_FILL, /* slot that put it there, RX queue, position: not received yet */
 };
 
 static inline uint64_t owner_word(enum owner_kind kind, unsigned slot)
@@ -91,44 +91,44 @@ static inline uint32_t owner_pos(uint64_t word)
 
 /* ---- the control segment ---------------------------------------------------------- */
 
-/* 0: free, else who has it: generation and index of a member. */
+/* 0: free; else the member that holds it: generation << 8 | index + 1. */
 struct group_lock {
 	uint32_t word;
 } __attribute__((aligned(64)));
 
 struct group_member {
-	uint32_t used; /* 0: nobody; else the generation of its member and one */
-	uint32_t gen;  /* raised when it is taken, below 2^24 */
-	int32_t pid;   /* for people */
+	uint32_t used; /* atomic: 0: no member; else the generation of its member plus one */
+	uint32_t gen;  /* atomic: raised when the index is taken, below 2^24 */
+	int32_t pid;   /* for debugging */
 };
 
 enum group_slot_state { SLOT_FREE, SLOT_USED, SLOT_GONE };
 
 struct group_slot {
-	uint32_t state;
+	uint32_t state; /* atomic: enum group_slot_state; ctl->lock to write */
 	uint32_t member, gen;
-	uint32_t drained; /* the last ctl->audit.seq after which its RX rings were empty once */
+	uint32_t drained; /* atomic: the last audit.seq after which its RX rings were empty once */
 	uint32_t killed;  /* GONE: its RX rings may have had frames */
-	uint32_t spare;	  /* USED: on its free stack when it last found nothing to do */
+	uint32_t spare;	  /* USED, atomic: frames on its free stack when it last was idle; holder */
 	nsec_t since;	  /* GONE: CLOCK_MONOTONIC */
 };
 
 /*
- * Finding the frames that were in the RX rings of the dead: the kernel took them
- * from the fill ring, and no living ring got them.
+ * An audit finds the frames that were in the RX rings of dead members: the kernel took them from
+ * a fill ring, and no ring of a living member received them.
  */
 enum audit_stage { AUDIT_NONE, AUDIT_WANTED, AUDIT_MARKED, AUDIT_DRAINING };
 
 struct group_audit {
-	uint32_t stage;
-	uint32_t again; /* somebody died since it was marked */
-	uint32_t seq;
-	nsec_t since; /* of this stage */
-	/* positions before it were taken by the kernel when it was marked */
+	uint32_t stage; /* atomic: enum audit_stage; ctl->lock to write */
+	uint32_t again; /* a member died since the limits were marked */
+	uint32_t seq;	/* atomic: number of the audit; ctl->lock to write */
+	nsec_t since;	/* beginning of this stage */
+	/* the kernel had taken the positions before it when the limits were marked */
 	uint32_t limit[XDP_STEER_QUEUES];
 };
 
-/* A flow with several receivers; its part of the program's memory is the map's. */
+/* A flow with several receivers.  The program's part of it is struct xdp_steer_share. */
 struct group_share {
 	struct xdp_steer_key3 key;
 	struct reuseport_members members;
@@ -145,33 +145,33 @@ struct group_ctl {
 	uint32_t fill_target;
 	uint32_t native, zerocopy;
 	nsec_t made;
-	nsec_t settle_until; /* the link may be down until then: we attached to it */
+	nsec_t settle_until; /* attaching the program may have taken the link down until then */
 	/* lock */
 	struct group_lock lock;
 	struct group_member members[GROUP_MEMBERS];
 	struct group_slot slots[XDP_STEER_SLOTS];
 	struct group_audit audit;
 	struct group_share shares[XDP_STEER_SHARES]; /* without members: free */
-	uint32_t n_slots;			     /* not FREE; any reads */
+	uint32_t n_slots;			     /* atomic: slots in state USED; any reads */
 	/* pool_lock */
 	struct group_lock pool_lock;
-	uint32_t pool_n; /* any reads */
+	uint32_t pool_n; /* atomic: any reads */
 	uint32_t pool[XDP_FRAMES_MAX];
-	/* the producer index of the fill ring; the consumer index of the completion ring */
+	/* for the producer index of the fill ring; the consumer index of the completion ring */
 	struct group_lock fill_lock[XDP_STEER_QUEUES];
 	struct group_lock comp_lock[XDP_STEER_QUEUES];
-	/* any, atomic, zero-copy queues: interrupts are masked; when they were busy polled */
+	/* any, atomic, zero-copy queues: interrupts are masked; time of the last busy poll */
 	uint32_t masked[XDP_STEER_QUEUES];
 	nsec_t polled[XDP_STEER_QUEUES];
-	/* any, atomic: counters for tests and people */
-	uint64_t stolen;    /* locks whose holder had died */
-	uint64_t reclaimed; /* frames of the dead */
-	uint64_t odd;	    /* completions and numbers that made no sense */
-	/* whoever the frame belongs to, atomic */
+	/* any, atomic: counters for tests and debugging */
+	uint64_t stolen;    /* locks taken from a holder that died */
+	uint64_t reclaimed; /* frames of dead members */
+	uint64_t odd;	    /* completions and numbers that are not possible */
+	/* atomic: the member that owns the frame writes */
 	uint64_t owner[XDP_FRAMES_MAX] __attribute__((aligned(64)));
 };
 
-/* A ring of addresses that members write, or read, in turns. */
+/* A fill or completion ring: a ring of addresses.  One member at a time uses it, by a lock. */
 struct group_ring {
 	uint32_t *producer, *consumer, *flags;
 	uint64_t *addrs;
@@ -184,13 +184,13 @@ struct xdp_group {
 	struct group_ctl *ctl;
 	uint8_t *umem;
 	uint32_t umem_size;
-	unsigned frames, frame_shift; /* copies: nobody else's memory */
+	unsigned frames, frame_shift; /* copies of the segment's, which others cannot write */
 	unsigned queues;
 	unsigned fill_target;
 	bool native, zerocopy;
 	int ctl_fd;
-	bool lost;    /* any, atomic: buried while it lived; it gets no lock any more */
-	bool entered; /* is a member */
+	bool lost;    /* any, atomic: taken for dead while it lived; it gets no lock any more */
+	bool entered; /* this process is a member */
 	unsigned member;
 	uint32_t gen;
 	struct group_ring fill[XDP_STEER_QUEUES];
@@ -202,51 +202,60 @@ struct xdp_group {
 enum group_lock_result {
 	GROUP_BUSY,
 	GROUP_LOCKED,
-	GROUP_DIED, /* locked, but its last holder was not done: mend first */
+	GROUP_DIED, /* locked, but its last holder died with it: repair first */
 };
 
 /*
- * Tries; for some microseconds if somebody has it.  A mender that dies as well
- * leaves it to the next.
+ * Tries to take the lock, for some microseconds if another member has it.  If the caller dies
+ * while it repairs, the next holder gets GROUP_DIED, too.
  */
 enum group_lock_result group_lock_try(struct xdp_group *g, struct group_lock *lock);
-/* For some 50 ms: not on the way of a packet.  What it protects needs no mending. */
+/*
+ * Waits up to 50 ms; not on the path of a packet.  For ctl->lock, whose data needs no repair.
+ * False: it is not locked.
+ */
 bool group_lock_wait(struct xdp_group *g, struct group_lock *lock);
 void group_lock_release(struct xdp_group *g, struct group_lock *lock);
 
-/* Is it alive?  Asks the kernel. */
+/* Is the member of this index and generation alive?  Asks the kernel. */
 bool group_member_alive(const struct xdp_group *g, unsigned member, uint32_t gen);
 
-/* Takes a free index and the record lock on it.  -EUSERS: there is none. */
+/* Takes a free index and the record lock on it.  -EUSERS: no index is free. */
 int group_member_enter(struct xdp_group *g);
-/* All its slots are closed. */
+/* Gives the index back.  The member has closed all its slots. */
 void group_member_leave(struct xdp_group *g);
-/* The index is free, unless a newcomer has it by now. */
+/* Frees the index of a member, unless a new member of another generation has it by now. */
 void group_member_vacate(struct xdp_group *g, unsigned member, uint32_t gen);
 /*
- * Holds the record lock, or takes it again: some close() may have dropped it.  False: it
- * was buried meanwhile, and neither index nor slots nor frames are its own any more.
+ * Takes the record lock again, in case a close() in this process has dropped it.  False: another
+ * member took this one for dead meanwhile; its index, slots and frames are not its own any more.
  */
 bool group_member_renew(struct xdp_group *g);
 
 /* ---- xdp_group_frames.c --------------------------------------------------------- */
 
-/* A slot's own stack of free frames.  Never full: it has room for all there are. */
+/* A slot's own stack of free frames, with room for all frames. */
 struct group_stack {
 	uint32_t *frames;
 	unsigned n;
 	unsigned slot;
 };
 
-/* Moves up to n frames; how many.  0 also when the pool is busy. */
+/*
+ * Move up to n frames from the pool to the stack, or back; return their number, 0 also when the
+ * pool is locked.
+ */
 unsigned group_take(struct xdp_group *g, struct group_stack *to, unsigned n);
 unsigned group_give(struct xdp_group *g, struct group_stack *from, unsigned n);
 
-/* Fills up the fill ring of a queue, less what is waiting; how many it still lacks. */
+/*
+ * Fills up the fill ring of a queue, less the frames that are waiting in the caller's RX ring.
+ * Returns how many it still lacks.
+ */
 unsigned group_fill(struct xdp_group *g, struct group_stack *from, unsigned queue,
 		    unsigned waiting);
 
-/* Takes what was sent, by whomever; how many. */
+/* Moves frames that were sent, by any member, to the stack; returns their number. */
 unsigned group_reap(struct xdp_group *g, struct group_stack *to, unsigned queue);
 
 static inline bool group_has_completions(const struct group_ring *comp)
@@ -266,61 +275,66 @@ static inline void group_set_owner(const struct xdp_group *g, uint32_t frame, ui
 	__atomic_store_n(&g->ctl->owner[frame], word, __ATOMIC_RELAXED);
 }
 
-/* Mends what the dead left behind in the fill rings; false: busy, try again. */
+/* Repairs the fill rings if a member died while it filled them.  False: locked, try again. */
 bool group_settle(struct xdp_group *g);
 
 /*
- * To the pool: all that was sent, what slots held that are dead[], and what the
- * kernel took from the fill rings before limit[].  Either may be NULL.
+ * Moves frames to the pool: all that were sent, those that slots with dead[slot] set held, and
+ * those that the kernel took from the fill rings before limit[queue].  dead or limit may be
+ * NULL.  False: locked, try again.
  */
 bool group_reclaim(struct xdp_group *g, const uint8_t *dead, const uint32_t *limit);
 
-/* Frames that belong to the slot, in any way but the fill ring. */
+/* The number of frames that belong to the slot, except those in fill rings. */
 unsigned group_count_slot(const struct xdp_group *g, unsigned slot);
 
-/* All frames but the first ones are in the pool; before there is anybody else. */
+/* Puts all frames from `first` on into the pool; before there is any other member. */
 void group_frames_init(struct group_ctl *ctl, uint32_t first);
 
 /* ---- xdp_group_sweep.c ----------------------------------------------------------- */
 
 /*
- * For completions that still come.  A driver that sends from the frames themselves
- * keeps them while its link is down.
+ * How long the frames of a slot that is GONE are not used again, because completions may still
+ * arrive.  A zero-copy driver sends from the frames and keeps them while its link is down.
  */
 #define GROUP_QUARANTINE (300 * NSEC_PER_MSEC)
 #define GROUP_QUARANTINE_ZEROCOPY (10 * NSEC_PER_SEC)
 
-/* What the sweep asks of the port: nothing must be steered to these slots any more. */
+/* The sweep asks the port to remove everything that is steered to slots with slots[slot] set. */
 typedef void (*group_unsteer_fn)(void *arg, const uint8_t slots[XDP_STEER_SLOTS]);
 
-/* CLOCK_MONOTONIC: the same for every member. */
+/* CLOCK_MONOTONIC in ns: the same for every member. */
 nsec_t group_now(void);
 
-/* Takes a free slot.  -EAGAIN, -ENOSPC. */
+/* Takes a free slot.  -EAGAIN: locked; -ENOSPC: no slot is free. */
 int group_slot_open(struct xdp_group *g, unsigned *slot);
-/* It has given back what it could; killed: not even that. */
+/*
+ * Closes a slot, which has given back the frames that it could.  killed: it has not, and frames
+ * may be in its RX rings.  -EAGAIN: locked.
+ */
 int group_slot_close(struct xdp_group *g, unsigned slot, bool killed, nsec_t now);
 bool group_slot_is_dead(const struct xdp_group *g, unsigned slot);
 
-/* Slots of the dead are unsteered, and what was theirs is found.  True: it is not done. */
+/* Unsteers the slots of dead members and reclaims their frames.  True: call it again soon. */
 bool group_sweep(struct xdp_group *g, nsec_t now, group_unsteer_fn unsteer, void *arg);
 
-/* The RX rings of the slot were empty after this was read from audit.seq. */
+/* The RX rings of the slot were empty once after seq was read from audit.seq. */
 static inline void group_slot_drained(struct xdp_group *g, unsigned slot, uint32_t seq)
 {
+	/* release: pairs with all_drained(), after which owner words are read */
 	__atomic_store_n(&g->ctl->slots[slot].drained, seq, __ATOMIC_RELEASE);
 }
 
-/* holder: HELD less these are with somebody, or were lost by a mistake.  For tests and people. */
+/*
+ * holder: n frames of the slot are on its free stack; its other OWNER_HELD frames are in packets,
+ * or were lost by a fault.  For tests and debugging.
+ */
 static inline void group_slot_tell_spare(const struct xdp_group *g, unsigned slot, unsigned n)
 {
 	__atomic_store_n(&g->ctl->slots[slot].spare, n, __ATOMIC_RELAXED);
 }
 
-/*
- * Tests end the process here, at any one of these: so each is a point where a
- * member may die.
- */
+/* A point where a member may die: a test ends the process at any one of them. */
 #ifdef XDP_GROUP_STEPS
 extern void (*group_step)(void);
 #define GROUP_STEP() group_step()
