@@ -16,8 +16,8 @@
 #include "ring/deathmark.h"
 #include "ring/rings.h"
 
-#define SLEEP_MAX NSEC_PER_SEC		     /* bounds what a lost wake-up could cost */
-#define REFRESH_INTERVAL (10 * NSEC_PER_SEC) /* of neighbour entries in use */
+#define SLEEP_MAX NSEC_PER_SEC		     /* longest sleep, in case a wake-up is lost */
+#define REFRESH_INTERVAL (10 * NSEC_PER_SEC) /* between looks at neighbours in use */
 #define REFRESH_BATCH 32
 #define STACK_SIZE (256 * 1024)
 #define SERVICE_FDS 64
@@ -28,18 +28,18 @@ int progress_asleep;
 static struct {
 	pthread_t thread;
 	bool running;
-	int stop; /* any, atomic */
+	int stop; /* atomic: progress_start(), progress_stop() write */
 	int wake_fd;
-	bool (*hook)(void);
+	bool (*hook)(void); /* atomic: progress_set_hook() writes */
 	struct {
-		int fd; /* any, atomic; less one, so that zero is none */
+		int fd; /* atomic: progress_watch() writes; the descriptor plus one, 0: none */
 		void (*readable)(void);
 	} watched[PROGRESS_WATCHED];
-	uint32_t seen[RINGS_MAX];  /* internal: polls at the last visit */
-	uint32_t armed[RINGS_MAX]; /* internal: arms, likewise */
+	uint32_t seen[RINGS_MAX];  /* internal: ring->polls at the last visit */
+	uint32_t armed[RINGS_MAX]; /* internal: ring->arms at the last visit */
 	nsec_t refreshed;
 	struct pollfd fds[FDS_MAX];
-	struct pollfd service[SERVICE_FDS]; /* internal: of the ports */
+	struct pollfd service[SERVICE_FDS]; /* internal: from rings_service() */
 	unsigned n_service;
 } progress = {.wake_fd = -1};
 
@@ -50,6 +50,7 @@ bool progress_running(void)
 
 void progress_set_hook(bool (*hook)(void))
 {
+	/* release: pairs with run_hook() */
 	__atomic_store_n(&progress.hook, hook, __ATOMIC_RELEASE);
 }
 
@@ -57,7 +58,7 @@ void progress_watch(enum progress_watched what, int fd, void (*readable)(void))
 {
 	if (fd >= 0)
 		progress.watched[what].readable = readable;
-	/* Pairs with sleep_on(): who sees the descriptor sees the function. */
+	/* release: pairs with sleep_on(), which sees the function if it sees the descriptor */
 	__atomic_store_n(&progress.watched[what].fd, fd + 1, __ATOMIC_RELEASE);
 }
 
@@ -65,6 +66,7 @@ void progress_wake(void)
 {
 	uint64_t one = 1;
 
+	/* Pairs with the store of 1 in sleep_long(): one write(2) for each sleep. */
 	if (__atomic_exchange_n(&progress_asleep, 0, __ATOMIC_SEQ_CST))
 		sys_write(progress.wake_fd, &one, sizeof(one));
 }
@@ -76,7 +78,7 @@ void progress_kick(void)
 	sys_write(progress.wake_fd, &one, sizeof(one));
 }
 
-/* Polls a ring nobody else polls.  Returns when its next timer is due. */
+/* Polls a ring that no other thread polls.  Returns when its next timer is due. */
 static nsec_t visit(struct ring *ring, bool *moved)
 {
 	int frames = 0, n;
@@ -94,8 +96,8 @@ static nsec_t visit(struct ring *ring, bool *moved)
 }
 
 /*
- * One look at every ring.  moved: somebody works on one of them, or frames
- * came.  Returns when the next timer is due.
+ * One look at every ring.  *moved: another thread uses one of them, or frames arrived.  Returns
+ * when the next timer is due.
  */
 static nsec_t visit_rings(bool *moved)
 {
@@ -110,14 +112,14 @@ static nsec_t visit_rings(bool *moved)
 		if (polls != progress.seen[i] && params.progress_interval) {
 			progress.seen[i] = polls;
 			*moved = true;
-			continue; /* the program does it */
+			continue; /* a thread of the program polls it */
 		}
 		if (!ring_try(ring)) {
 			*moved = true;
 			continue;
 		}
 		due = visit(ring, moved);
-		/* Before it is let go: who comes after us changes them. */
+		/* Before the ring is released: the next holder changes them. */
 		progress.seen[i] = __atomic_load_n(&ring->polls, __ATOMIC_RELAXED);
 		progress.armed[i] = __atomic_load_n(&ring->arms, __ATOMIC_RELAXED);
 		ring_release_cold(ring);
@@ -127,8 +129,8 @@ static nsec_t visit_rings(bool *moved)
 	return next;
 }
 
-/* Did anybody poll, or arm a timer, since visit_rings() looked? */
-static bool anybody_moved(void)
+/* Did another thread poll a ring, or arm a timer, since visit_rings() looked? */
+static bool rings_moved(void)
 {
 	unsigned n = rings_count();
 
@@ -142,7 +144,7 @@ static bool anybody_moved(void)
 	return false;
 }
 
-/* The kernel does not see our traffic: tell it which neighbours are in use. */
+/* The kernel does not see the rings' traffic: tell it which neighbours are in use. */
 static void refresh_neighbours(nsec_t now)
 {
 	struct inaddr addrs[REFRESH_BATCH];
@@ -173,7 +175,7 @@ static void refresh_neighbours(nsec_t now)
 	}
 }
 
-/* Sleeps until something is to be done; bounded by timeout. */
+/* Blocks until there is something to do, for `timeout` at most.  rings: also on rings' frames. */
 static void sleep_on(nsec_t timeout, bool rings)
 {
 	struct timespec ts = {timeout / NSEC_PER_SEC, timeout % NSEC_PER_SEC};
@@ -183,6 +185,7 @@ static void sleep_on(nsec_t timeout, bool rings)
 
 	fds[0] = (struct pollfd){.fd = progress.wake_fd, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = netlink_fd(), .events = POLLIN};
+	/* acquire: pairs with progress_watch() */
 	for (unsigned w = 0; w < PROGRESS_WATCHED; w++)
 		fds[n++] = (struct pollfd){
 			.fd = __atomic_load_n(&progress.watched[w].fd, __ATOMIC_ACQUIRE) - 1,
@@ -193,7 +196,7 @@ static void sleep_on(nsec_t timeout, bool rings)
 		struct ring *ring = rings_at(i);
 		int ring_fd[PORT_FDS_MAX], n_fds = ring_fds(ring, ring_fd);
 
-		/* Its leader wakes up for all of us; who leaves last wakes us. */
+		/* Its leader blocks on them; the last sleeper to leave wakes this thread. */
 		if (sleep_place_used(&ring->sleepers))
 			continue;
 		for (int f = 0; f < n_fds && n < FDS_MAX; f++)
@@ -210,30 +213,33 @@ static void sleep_on(nsec_t timeout, bool rings)
 	}
 }
 
-/* Nothing moves: sleep until a frame, a timer, or somebody who arms one. */
+/* Nothing moves: block until a frame arrives, a timer is due, or another thread arms one. */
 static void sleep_long(nsec_t next)
 {
 	nsec_t timeout, longest = SLEEP_MAX;
 
+	/* Pairs with leave_all() (sleep.c): that sees 1, or sleep_on() sees no sleepers. */
 	__atomic_store_n(&progress_asleep, 1, __ATOMIC_SEQ_CST);
 	/*
-	 * Pairs with ring_arm(): after it, we see ->arms or it sees the flag.  Where it is
-	 * missing, we might neither: it is looked after at every tick.
+	 * Pairs with ring_arm(): after this, rings_moved() sees ->arms, or ring_arm() sees the
+	 * flag.  Without membarrier(2) neither may happen, so this thread looks at every tick.
 	 */
 	if (sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
 		longest = params.progress_interval * NSEC_PER_MSEC;
-	if (!anybody_moved()) {
+	if (!rings_moved()) {
 		timeout = next == NSEC_NEVER ? longest : next - clock_now();
 		if (timeout > longest)
 			timeout = longest;
 		if (timeout > 0)
 			sleep_on(timeout, true);
 	}
+	/* Pairs with the exchange in progress_wake(): from here on it writes nothing. */
 	__atomic_store_n(&progress_asleep, 0, __ATOMIC_SEQ_CST);
 }
 
 static bool run_hook(void)
 {
+	/* acquire: pairs with progress_set_hook() */
 	bool (*hook)(void) = __atomic_load_n(&progress.hook, __ATOMIC_ACQUIRE);
 
 	return hook && hook();
@@ -248,6 +254,7 @@ static void *progress_main(void *arg)
 	ring_thread.internal = true;
 	signals_are_never_taken();
 	deathmarks_begin();
+	/* acquire: pairs with progress_stop() */
 	while (!__atomic_load_n(&progress.stop, __ATOMIC_ACQUIRE)) {
 		bool moved = false;
 		nsec_t next = NSEC_NEVER, wait;
@@ -275,7 +282,10 @@ static void *progress_main(void *arg)
 	return NULL;
 }
 
-/* As pthread_create(): stack_size 0 is the default; its processors, or any. */
+/*
+ * stack_size: 0 is the default.  bound: to the processors of VMA_INTERNAL_THREAD_AFFINITY.  An
+ * error of pthread_create().
+ */
 static int create_thread(size_t stack_size, bool bound)
 {
 	pthread_attr_t attr;
@@ -292,7 +302,7 @@ static int create_thread(size_t stack_size, bool bound)
 	return rc;
 }
 
-/* The C library takes the program's static TLS out of the stack, and refuses one too small. */
+/* EINVAL: the stack is too small for the program's static TLS, which the C library puts there. */
 static int create_with_any_stack(bool bound)
 {
 	int rc = create_thread(STACK_SIZE, bound);
@@ -315,6 +325,7 @@ int progress_start(void)
 	sys_membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 	sigfillset(&all); /* the program's handlers run on its own threads */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
+	/* Pairs with pthread_create(), which orders it before the loop in progress_main(). */
 	__atomic_store_n(&progress.stop, 0, __ATOMIC_RELEASE);
 	rc = create_with_any_stack(bound);
 	if (rc == EINVAL && bound) {
@@ -335,6 +346,7 @@ void progress_stop(void)
 
 	if (!progress.running)
 		return;
+	/* release: pairs with the loop in progress_main() */
 	__atomic_store_n(&progress.stop, 1, __ATOMIC_RELEASE);
 	if (ring_thread.internal)
 		return;

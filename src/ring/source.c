@@ -10,11 +10,11 @@
 #include "ring/ring.h"
 
 #define WAYS SOURCE_WAYS
-#define AT_ONCE 2 /* questions that a thread of the program answers itself */
+#define AT_ONCE 2 /* most questions that a thread of the program answers itself */
 
 /* Bits of an entry's state. */
 #define ACCEPTED SOURCE_ACCEPTED
-#define WAY_KNOWN 2u /* HERE and HERE_BOUND say something */
+#define WAY_KNOWN 2u /* HERE, HERE_BOUND and the way are valid */
 #define HERE 4u
 #define HERE_BOUND 8u
 
@@ -26,32 +26,34 @@ struct entry {
 	struct source_way way;
 };
 
-/* Something that a ring wants to know; and what waits for it. */
+/* A ring's question about a sender, and the packets that wait for the answer. */
 struct question {
-	struct inbox_item item; /* first */
+	struct inbox_item item; /* first; in `questions`, then in the inbox of the ring */
 	struct list link;	/* of ring->questions; holder */
 	struct ring *ring;
 	struct flow_key key;
 	int ifindex;
 	struct pkt *head, *tail; /* holder */
 	unsigned waiting;
-	/* who answers, until it is posted back */
+	/* the thread that answers, until it posts the item to the ring */
 	bool known; /* the kernel has answered */
 	enum neigh_state neigh;
 	uint8_t mac[6];
 	struct source_way way;
 };
 
-static struct inbox questions;
-static bool running;   /* any, atomic */
-static bool answering; /* any, atomic: somebody writes the table */
+static struct inbox questions; /* of all rings; any posts, the thread with `answering` takes */
+static bool running;	       /* atomic: source_start(), source_stop() write, any reads */
+static bool answering;	       /* atomic: a thread that answers sets it, and writes the table */
 
-static uint64_t load(const uint64_t *word)
+/* acquire: pairs with store_word() in enter() */
+static uint64_t load_word(const uint64_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-static void store(uint64_t *word, uint64_t value)
+/* release: pairs with load_word() in look_up() and the loads in source_is_known() */
+static void store_word(uint64_t *word, uint64_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
@@ -65,20 +67,21 @@ static void read_way(uint64_t what, uint64_t way, struct source_way *to)
 }
 
 /*
- * Any.  Pairs with enter(), which clears what before it changes the rest and sets it last:
- * the rest belongs to what, if what is the same before and after.
+ * any: false: the table has no entry for the sender.  Pairs with enter(), which clears ->what
+ * before it changes the other words and sets it last: these belong to ->what if that is the same
+ * before and after.
  */
 static inline bool look_up(int ifindex, uint64_t pair, struct entry *e)
 {
 	struct source_bucket *b = source_bucket(pair);
 
 	for (unsigned i = 0; i < WAYS; i++) {
-		uint64_t what = load(&b->what[i]), way;
+		uint64_t what = load_word(&b->what[i]), way;
 
-		if (load(&b->pair[i]) != pair || (int)((uint32_t)what >> 8) != ifindex)
+		if (load_word(&b->pair[i]) != pair || (int)((uint32_t)what >> 8) != ifindex)
 			continue;
-		way = load(&b->way[i]);
-		if (load(&b->what[i]) != what)
+		way = load_word(&b->way[i]);
+		if (load_word(&b->what[i]) != what)
 			return false;
 		if (__builtin_expect(!__atomic_load_n(&b->used[i], __ATOMIC_RELAXED), 0))
 			__atomic_store_n(&b->used[i], true, __ATOMIC_RELAXED);
@@ -90,7 +93,7 @@ static inline bool look_up(int ifindex, uint64_t pair, struct entry *e)
 	return false;
 }
 
-/* Its own place, an empty one, or that of a sender that has not come back. */
+/* answering: the sender's own place, an empty one, or that of a sender that has not come back. */
 static unsigned place_in(struct source_bucket *b, int ifindex, uint64_t pair)
 {
 	static unsigned turn;
@@ -109,18 +112,18 @@ static unsigned place_in(struct source_bucket *b, int ifindex, uint64_t pair)
 	return turn++ % WAYS;
 }
 
-/* Who has set answering. */
+/* answering: writes the kernel's answer into the table. */
 static void enter(int ifindex, uint64_t pair, const struct entry *e)
 {
 	struct source_bucket *b = source_bucket(pair);
 	unsigned i = place_in(b, ifindex, pair);
 
-	store(&b->what[i], 0);
-	store(&b->pair[i], pair);
-	store(&b->way[i], (uint64_t)addr_v4_of(&e->way.nexthop) << 32 | e->way.mtu);
+	store_word(&b->what[i], 0);
+	store_word(&b->pair[i], pair);
+	store_word(&b->way[i], (uint64_t)addr_v4_of(&e->way.nexthop) << 32 | e->way.mtu);
 	__atomic_store_n(&b->used[i], false, __ATOMIC_RELAXED);
-	store(&b->what[i],
-	      (uint64_t)e->generation << 32 | (uint32_t)ifindex << 8 | (uint8_t)e->state);
+	store_word(&b->what[i],
+		   (uint64_t)e->generation << 32 | (uint32_t)ifindex << 8 | (uint8_t)e->state);
 }
 
 /* ---- questions (holder) ------------------------------------------------------------ */
@@ -139,8 +142,8 @@ static struct question *find_question(struct ring *ring, uint64_t pair, uint8_t 
 static void answer_now(void);
 
 /*
- * One new sender is a matter of microseconds: this thread asks the kernel as soon as it holds
- * no ring.  Many are left to the internal thread.
+ * The kernel answers one question within microseconds, so this thread asks as soon as it holds
+ * no ring.  More questions are left to the internal thread.
  */
 static void post_question(struct ring *ring, struct question *q)
 {
@@ -153,7 +156,7 @@ static void post_question(struct ring *ring, struct question *q)
 		progress_kick();
 }
 
-/* The question about the sender of key, asked already or now; NULL: too many, or no memory. */
+/* The open question about key's sender, made if there is none; NULL: too many, or no memory. */
 static struct question *ask(struct ring *ring, const struct flow_key *key)
 {
 	struct question *q = find_question(ring, source_pair(key), key->proto);
@@ -167,7 +170,7 @@ static struct question *ask(struct ring *ring, const struct flow_key *key)
 	q->key = *key;
 	q->ifindex = ring->ifindex;
 	list_push_back(&ring->questions, &q->link);
-	ring->sender.pair = 0; /* what comes may have to wait behind what waits */
+	ring->sender.pair = 0; /* the next packets must find the question, and wait in order */
 	ring->n_questions++;
 	ring_get(ring);
 	post_question(ring, q);
@@ -199,7 +202,7 @@ wait_for_answer(struct ring *ring, const struct flow_key *key, struct pkt *pkt, 
 	return SOURCE_KEPT;
 }
 
-/* What is kept from before the last change of the network, or says no, is asked for anew. */
+/* The entry refuses the sender, is from before the last change of the network, or has no way. */
 static __attribute__((noinline)) enum source_result
 check_again(struct ring *ring, const struct flow_key *key, struct pkt *pkt, const struct entry *e,
 	    bool for_way, enum drop *reason)
@@ -212,11 +215,12 @@ check_again(struct ring *ring, const struct flow_key *key, struct pkt *pkt, cons
 	}
 	if (for_way || !(e->state & ACCEPTED))
 		return wait_for_answer(ring, key, pkt, reason);
-	ask(ring, key); /* no datagram waits because some route has changed */
+	ask(ring,
+	    key); /* meanwhile the old answer counts: no datagram waits after a route change */
 	return SOURCE_PASS;
 }
 
-/* Packets of the sender wait for an answer that has just come: this one does not overtake them. */
+/* Do packets of the sender still wait?  Then this one must not overtake them. */
 static __attribute__((noinline)) bool must_queue(struct ring *ring, const struct flow_key *key)
 {
 	const struct question *q = find_question(ring, source_pair(key), key->proto);
@@ -230,6 +234,7 @@ enum source_result source_check(struct ring *ring, const struct flow_key *key, s
 	struct entry e;
 
 	if (__builtin_expect(!look_up(ring->ifindex, source_pair(key), &e), 0)) {
+		/* acquire: pairs with source_start() */
 		if (__atomic_load_n(&running, __ATOMIC_ACQUIRE))
 			return wait_for_answer(ring, key, pkt, reason);
 		if (way)
@@ -253,11 +258,12 @@ enum source_result source_check(struct ring *ring, const struct flow_key *key, s
 
 void source_resolve(struct ring *ring, const struct flow_key *key)
 {
+	/* acquire: pairs with source_start() */
 	if (__atomic_load_n(&running, __ATOMIC_ACQUIRE))
 		ask(ring, key);
 }
 
-/* holder: what waited is received once more; senders that are accepted have an entry now. */
+/* holder: receives the packets that waited again; the sender has an entry in the table now. */
 static void answered_run(struct ring *ring, struct inbox_item *item)
 {
 	struct question *q = container_of(item, struct question, item);
@@ -287,7 +293,7 @@ static void answered_run(struct ring *ring, struct inbox_item *item)
 
 /* ---- answers (any, no ring held) ------------------------------------------------------------ */
 
-/* Does the way lead by the interface? */
+/* Does the route to the sender, by interface oif (0: any), leave by the interface it came by? */
 static bool find_way(const struct question *q, int oif, struct source_way *way)
 {
 	struct route_query query = {.dst = q->key.remote, .src = q->key.local, .oif = oif};
@@ -300,14 +306,14 @@ static bool find_way(const struct question *q, int oif, struct source_way *way)
 	return true;
 }
 
-/* The next hop's link address; where it is not known the kernel is at it, and tells later. */
+/* The link address of the next hop.  If the kernel has to resolve it, netlink tells the result. */
 static enum neigh_state find_neighbour(struct question *q)
 {
 	enum neigh_state state = neigh_get(q->ifindex, &q->way.nexthop, q->mac);
 
 	if (state == NEIGH_REACHABLE)
 		return state;
-	/* Its entry is made first, so that the ring misses no answer. */
+	/* First make the ring's adjacency, so that the ring does not miss the answer. */
 	ring_neigh_changed(q->ring, &q->way.nexthop, NEIGH_UNKNOWN, NULL);
 	if (neigh_use(q->ifindex, &q->way.nexthop) == -ENOBUFS)
 		ring_neigh_changed(q->ring, &q->way.nexthop, NEIGH_FAILED, NULL);
@@ -316,7 +322,7 @@ static enum neigh_state find_neighbour(struct question *q)
 
 static void answer(struct question *q)
 {
-	/* First: a change in between makes what we find stale, not wrong. */
+	/* Read first: a change in between makes the entry out of date, not wrong. */
 	struct entry e = {.generation = netlink_generation()};
 	int accepts = route_accepts(q->ifindex, &q->key.local, &q->key.remote);
 
@@ -345,13 +351,17 @@ static void answer_and_return(struct question *q)
 	ring_post(q->ring, &q->item);
 }
 
-/* So many at most; whoever finds another thread at it leaves all to the internal one. */
+/*
+ * Answers up to `most` questions; leaves the others, or all while another thread answers, to the
+ * internal thread.
+ */
 static void answer_some(unsigned most)
 {
 	struct inbox_item *item;
 
 	if (inbox_empty(&questions))
 		return;
+	/* acquire: pairs with the store of false below: one thread at a time writes the table */
 	if (__atomic_exchange_n(&answering, true, __ATOMIC_ACQUIRE)) {
 		progress_kick();
 		return;
@@ -368,12 +378,13 @@ static void answer_some(unsigned most)
 		}
 		item = next;
 	}
+	/* release: pairs with the exchange above */
 	__atomic_store_n(&answering, false, __ATOMIC_RELEASE);
 	if (!inbox_empty(&questions))
 		progress_kick();
 }
 
-/* A thread that holds no ring any more; a signal handler finds it busy. */
+/* See ring_run_afterwards(): the thread holds no ring.  Busy: signal handlers are refused. */
 static void answer_now(void)
 {
 	bool began = busy_begin();
@@ -389,11 +400,13 @@ void source_answer_all(void)
 
 void source_start(void)
 {
+	/* release: pairs with the loads in source_check() and source_resolve() */
 	__atomic_store_n(&running, true, __ATOMIC_RELEASE);
 }
 
 void source_stop(void)
 {
+	/* release: pairs with the loads in source_check() and source_resolve() */
 	__atomic_store_n(&running, false, __ATOMIC_RELEASE);
 }
 
