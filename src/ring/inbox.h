@@ -38,12 +38,10 @@
 #define tsan_acquire(addr) ((void)(addr))
 #endif
 
-/*
- * Keeps stores before it ahead of loads after it.  Pairs with another call of it; each caller
- * names the other one.
- */
+/* Keeps stores before it ahead of loads after it. */
 static inline void inbox_fence(void)
 {
+	/* Pairs with another call of inbox_fence(): each caller names the other one. */
 #ifdef VMA_TSAN
 	ck_pr_fence_memory(); /* TSan knows no fences, and gcc refuses to compile one */
 #else

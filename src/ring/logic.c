@@ -49,21 +49,21 @@ const char *ring_logic_name(int logic)
 	return name ? name : "unknown";
 }
 
-/* ---- what is known of a thread -------------------------------------------------- */
+/* ---- the calling thread --------------------------------------------------------- */
 
 enum place {
 	PLACE_NONE,  /* not tried yet */
-	PLACE_BOUND, /* to self.cpu, and counted there */
-	PLACE_FREE,  /* could not be bound, is being bound, or is exiting */
+	PLACE_BOUND, /* bound to self.cpu, and counted there */
+	PLACE_FREE,  /* not bound: that failed or is under way, or the thread exits */
 };
 
 static __thread struct {
-	uint64_t number; /* 0: none yet */
+	uint64_t number; /* see ring_key(); 0: none yet */
 	enum place place;
 	unsigned cpu;
 } self __attribute__((tls_model("initial-exec")));
 
-static uint64_t last_number; /* any, atomic */
+static uint64_t last_number; /* atomic: any adds to it */
 
 static __attribute__((noinline, cold)) uint64_t number_self(void)
 {
@@ -86,13 +86,13 @@ static uint64_t current_cpu(void)
 /* ---- threads bound to processors ------------------------------------------------ */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned bound[CPU_SETSIZE];  /* threads, under the lock */
-static cpu_set_t given[CPU_SETSIZE]; /* by the program, to the last one bound; lock */
-static pthread_key_t self_key;	     /* for its destructor */
+static unsigned bound[CPU_SETSIZE];  /* lock: number of threads bound by us */
+static cpu_set_t given[CPU_SETSIZE]; /* lock: mask that the program gave the last one bound */
+static pthread_key_t self_key;	     /* its destructor counts the thread out */
 static bool have_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* A signal handler that uses a socket must not find the lock taken by its own thread. */
+/* mutex_lock(): a signal handler that asks for a key must not find its own thread's lock. */
 static void lock_counts(void)
 {
 	mutex_lock(&lock);
@@ -103,8 +103,8 @@ static void unlock_counts(void)
 	mutex_unlock(&lock);
 }
 
-/* At the exit of a thread.  Destructors that run later may use sockets still. */
-static void leave(void *arg)
+/* At the exit of a thread.  Destructors that run later may still ask for keys. */
+static void count_out(void *arg)
 {
 	lock_counts();
 
@@ -116,10 +116,10 @@ static void leave(void *arg)
 
 static void make_key(void)
 {
-	have_key = pthread_key_create(&self_key, leave) == 0;
+	have_key = pthread_key_create(&self_key, count_out) == 0;
 }
 
-/* The lowest of those with the fewest threads; mask is not empty. */
+/* Of the processors in mask, which is not empty, the first one with the fewest threads. */
 static unsigned least_used(const cpu_set_t *mask)
 {
 	unsigned best = CPU_SETSIZE;
@@ -131,10 +131,7 @@ static unsigned least_used(const cpu_set_t *mask)
 	return best;
 }
 
-/*
- * lock.  A thread started by one that we have bound has our mask of one processor,
- * not the program's.
- */
+/* lock: a thread that a bound thread started has our mask of one processor, not the program's. */
 static void undo_inheritance(cpu_set_t *mask)
 {
 	unsigned cpu = least_used(mask);
@@ -144,8 +141,8 @@ static void undo_inheritance(cpu_set_t *mask)
 }
 
 /*
- * System calls of our own: the C library's set errno.  The lock is held until the
- * thread is bound, so that a fork in a signal handler finds all of it or nothing.
+ * Raw system calls: the C library's functions set errno.  The lock is held until the thread is
+ * bound, so that a signal handler that forks finds it bound and counted, or neither.
  */
 static void bind_to_least_used(void)
 {
@@ -171,10 +168,10 @@ static void bind_to_least_used(void)
 /* Once per thread, but never for the internal one. */
 static __attribute__((noinline, cold)) void attach_self(void)
 {
-	/* First: pthread_setspecific() may allocate, and a malloc hook may use sockets. */
+	/* First: pthread_setspecific() may allocate, and a malloc hook may ask for a key. */
 	self.place = PLACE_FREE;
 	pthread_once(&once, make_key);
-	/* Without a destructor it would count for ever. */
+	/* Without a destructor the thread would be counted for ever. */
 	if (have_key && pthread_setspecific(self_key, &self) == 0)
 		bind_to_least_used();
 }
@@ -197,7 +194,7 @@ void logic_fork_child(void)
 
 /* ---- keys ----------------------------------------------------------------------- */
 
-/* Two IPv6 addresses that meet share a ring, nothing worse. */
+/* IPv6 addresses with the same hash share a ring, which does no harm. */
 static uint64_t address_value(const struct inaddr *a)
 {
 	uint64_t h;
@@ -234,7 +231,7 @@ uint64_t ring_key(const struct ring_alloc *alloc, const struct inaddr *local, ui
 	return (uint64_t)alloc->logic << RING_KEY_LOGIC_SHIFT | value(alloc, local, sock_id);
 }
 
-/* ---- as programs say it --------------------------------------------------------- */
+/* ---- the socket option ---------------------------------------------------------- */
 
 #define KNOWN_MASK                                                                 \
 	(VMA_RING_ALLOC_MASK_RING_PROFILE_KEY | VMA_RING_ALLOC_MASK_RING_USER_ID | \

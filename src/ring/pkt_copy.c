@@ -5,14 +5,13 @@
 #include "ring/ring.h"
 
 /*
- * Many queues that nobody reads must not take the memory from one that is read: a queue may
- * hold so much as this part of what is left.  The more of them are full the less each may
- * have, and what is left is never nothing ("Dynamic Queue Length Thresholds for
- * Shared-Memory Packet Switches", Choudhury and Hahne).
+ * A queue may hold 1/SHARE of the memory that is left, so that many queues that are not read
+ * leave some for a queue that is read.  The more queues are full, the less each may hold
+ * ("Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", Choudhury and Hahne).
  */
 #define SHARE 8
 
-static size_t heap_bytes; /* any, atomic: of all packets here, for VMA_RX_BUFS */
+static size_t heap_bytes; /* atomic: any adds and subtracts; all packets here, for VMA_RX_BUFS */
 
 static size_t bytes_left(void)
 {
@@ -30,7 +29,7 @@ static void heap_put(struct pkt_pool *pool, struct pkt *pkt)
 
 static struct pkt_pool heap_pool = {.put = heap_put, .flags = PKT_POOL_SHARED};
 
-/* Its header is not set. */
+/* The packet's header is not initialised. */
 static struct pkt *allocate(uint32_t room)
 {
 	size_t size = sizeof(struct pkt) + room;

@@ -114,7 +114,7 @@ static int drop_frame(struct port_queue *q, struct pkt *pkt)
 	return -ENOBUFS;
 }
 
-/* Positional, so that a new member cannot be forgotten here. */
+/* Positional: the compiler reports a member of struct port_ops that is missing here. */
 const struct port_ops port_null_ops = {
 	refuse_flow,	   /* add_flow */
 	ignore_addrs,	   /* addrs_gone */

@@ -8,17 +8,17 @@
 
 enum hold_mode ring_mode = HOLD_SPIN;
 
-/* A frame of ours that the holder of another ring is done with. */
+/* An inbox item: the holder of another ring freed a packet of this one. */
 static void returned_run(struct ring *ring, struct inbox_item *item)
 {
 	(void)ring;
 	pkt_free((struct pkt *)(void *)item);
 }
 
-/* The packet itself is the item: it is nobody's, and its first words are free. */
+/* The packet itself is the item: no one uses it, so its first words are free. */
 _Static_assert(offsetof(struct pkt, next) == offsetof(struct inbox_item, link) &&
 		       offsetof(struct pkt, stamp) == offsetof(struct inbox_item, run),
-	       "a packet that goes home is an inbox item");
+	       "a packet that returns to its ring is an inbox item");
 
 static void ring_give_back(struct port_queue *q, struct pkt *pkt)
 {
@@ -38,22 +38,24 @@ void ring_open(struct ring *ring, struct port_queue *q)
 	ring->low_water = q->frames / 8;
 	for (int i = 0; i < n; i++)
 		__atomic_store_n(&ring->fds[i], fds[i], __ATOMIC_RELAXED);
-	__atomic_store_n(&ring->n_fds, n, __ATOMIC_RELEASE); /* pairs with ring_fds() */
+	/* release: pairs with the load in ring_fds() */
+	__atomic_store_n(&ring->n_fds, n, __ATOMIC_RELEASE);
 	ring->ops = q->ops;
-	__atomic_store_n(&ring->q, q, __ATOMIC_RELEASE); /* pairs with ring_queue() */
+	/* release: pairs with the load in ring_queue() */
+	__atomic_store_n(&ring->q, q, __ATOMIC_RELEASE);
 	ring->ifindex = q->port->ifindex;
 	ring->sender.pair = 0;
 	ring->unused_since = 0;
 	memset(&ring->stats, 0, sizeof(ring->stats));
 	wheel_init(&ring->wheel, clock_now());
-	/* Who still slept at what it was before might be the leader of what it is now. */
+	/* A sleeper from before the ring was closed may lead without these descriptors. */
 	sleep_call_all(&ring->sleepers);
 }
 
 void ring_close(struct ring *ring)
 {
 	__atomic_store_n(&ring->n_fds, 0, __ATOMIC_RELAXED);
-	/* Nobody has a socket here any more; who still sleeps lets go of the descriptors. */
+	/* Threads that still sleep here have no flow on the ring, but block on its descriptors. */
 	sleep_call_all(&ring->sleepers);
 	ring->ops->close_queue(ring->q);
 	flow_table_fini(&ring->flows);
@@ -139,7 +141,7 @@ void ring_drain_inbox(struct ring *ring)
 {
 	struct inbox_item *item = inbox_take(&ring->inbox);
 
-	ring_set_now(ring, clock_now()); /* items may ask; the last poll can be long ago */
+	ring_set_now(ring, clock_now()); /* items read it; the last poll can be long ago */
 	while (item) {
 		struct inbox_item *next = (struct inbox_item *)(void *)item->link.next;
 
@@ -150,13 +152,14 @@ void ring_drain_inbox(struct ring *ring)
 
 __thread struct ring_thread ring_thread __attribute__((tls_model("initial-exec")));
 
-/* In HOLD_SINGLE everybody but the program's thread uses the other door. */
-static bool by_other_door(void)
+/* In HOLD_SINGLE the internal thread takes and releases rings by ->wanted (hold.h). */
+static bool holds_by_wanted(void)
 {
 	return ring_mode == HOLD_SINGLE && ring_thread.internal;
 }
 
-static void finish(struct ring *ring)
+/* Ends a hold, but for the look at the inbox. */
+static void release_ring(struct ring *ring)
 {
 	if (!list_empty(&ring->work))
 		ring_run_late_work(ring);
@@ -164,12 +167,12 @@ static void finish(struct ring *ring)
 		ring->tx_dirty = false;
 		ring->ops->tx_flush(ring->q);
 	}
-	if (by_other_door())
+	if (holds_by_wanted())
 		hold_release_other(&ring->hold, ring_mode);
 	else
 		hold_release(&ring->hold, ring_mode);
 	delay_at(DELAY_HOLD_RELEASED);
-	inbox_fence(); /* as in ring_release() */
+	inbox_fence(); /* pairs with the fence in ring_post(), as in ring_release() */
 }
 
 static bool try_hold(struct ring *ring)
@@ -179,22 +182,22 @@ static bool try_hold(struct ring *ring)
 	return hold_try(&ring->hold, ring_mode);
 }
 
-/* Something was posted while the ring was being let go. */
+/* Something was posted while the ring was being released. */
 void ring_look_again(struct ring *ring, enum hold_mode mode)
 {
 	(void)mode;
 	while (!inbox_empty(&ring->inbox)) {
 		if (!try_hold(ring))
-			return; /* whoever holds it now will look */
+			return; /* its holder looks at the inbox when it releases the ring */
 		ring_drain_inbox(ring);
-		finish(ring);
+		release_ring(ring);
 	}
 }
 
 bool ring_try(struct ring *ring)
 {
 	if (!try_hold(ring)) {
-		if (ring_thread.due) /* a signal, meanwhile */
+		if (ring_thread.due) /* a signal handler posted meanwhile, or signals wait */
 			ring_try_posted();
 		return false;
 	}
@@ -205,7 +208,7 @@ bool ring_try(struct ring *ring)
 
 bool ring_hold_cold(struct ring *ring)
 {
-	if (!by_other_door())
+	if (!holds_by_wanted())
 		return ring_hold(ring, ring_mode);
 	if (hold_current)
 		return false;
@@ -216,13 +219,13 @@ bool ring_hold_cold(struct ring *ring)
 
 void ring_release_cold(struct ring *ring)
 {
-	finish(ring);
+	release_ring(ring);
 	ring_look_again(ring, ring_mode);
 	if (ring_thread.due)
 		ring_try_posted();
 }
 
-/* It is tried when we hold none. */
+/* ring_try_posted() tries the ring as soon as this thread holds none. */
 static void remember_posted(struct ring *ring)
 {
 	for (unsigned i = 0; i < ring_thread.posted && i < RING_POSTED_MAX; i++) {
@@ -235,7 +238,7 @@ static void remember_posted(struct ring *ring)
 		ring_thread.posted++;
 }
 
-/* More rings were posted to than could be remembered. */
+/* This thread posted to more rings than ring_thread.to holds. */
 static void try_every_ring(void)
 {
 	ring_look_again(rings_nowhere(), ring_mode);
@@ -246,9 +249,10 @@ static void try_every_ring(void)
 void ring_try_posted(void)
 {
 	while (ring_thread.posted && !hold_current) {
-		/* A copy: a signal handler may post, and try, at any time from here on. */
+		/* A copy: a signal handler may post, and call this, at any time from here on. */
 		struct ring_thread due = ring_thread;
 
+		/* A signal handler from here on adds to an empty list. */
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		ring_thread.posted = 0;
 		memset(ring_thread.afterwards, 0, sizeof(ring_thread.afterwards));
@@ -275,7 +279,7 @@ void ring_run_afterwards(void (*fn)(void))
 	       ring_thread.afterwards[i] != fn)
 		i++;
 	ring_thread.afterwards[i] = fn;
-	remember_posted(rings_nowhere()); /* so that ring_release() looks */
+	remember_posted(rings_nowhere()); /* so that ring_release() calls ring_try_posted() */
 }
 
 void ring_post(struct ring *ring, struct inbox_item *item)
@@ -286,12 +290,12 @@ void ring_post(struct ring *ring, struct inbox_item *item)
 		return;
 	}
 	/*
-	 * Keeps the push before the look at the lock; pairs with the fence in
-	 * ring_release().  An application in HOLD_SINGLE has no fence there: the
-	 * barrier that hold_try() makes it execute stands for it.
+	 * Pairs with the fences in ring_release() and release_ring(): keeps the push before
+	 * the look at the lock.  In HOLD_SINGLE the program's thread has no fence there:
+	 * membarrier(2) in hold_try_single() makes it execute one.
 	 */
 	inbox_fence();
 	ring_look_again(ring, ring_mode);
-	if (ring_thread.due) /* by what ran just now */
+	if (ring_thread.due) /* the items that ran just now may have posted */
 		ring_try_posted();
 }

@@ -227,7 +227,7 @@ static inline __attribute__((always_inline)) void ring_release(struct ring *ring
 	hold_release(&ring->hold, mode);
 	delay_at(DELAY_HOLD_RELEASED);
 	/*
-	 * Pairs with the fence in ring_post().  It keeps the store that releases the ring
+	 * Pairs with the fence in ring_post().  Keeps the store that releases the ring
 	 * before the load of the inbox; otherwise an item posted in between is seen neither
 	 * by us nor by its poster, who still found the ring held.  HOLD_SINGLE needs no
 	 * fence here: the membarrier(2) in hold_try_single() stands for it.

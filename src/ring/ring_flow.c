@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Flows of a ring, and what of them the port is told. */
+/* Flows of a ring, and the port's entries for them. */
 #include <errno.h>
 
 #include "ring/ring.h"
 
 #define DRAIN_BURSTS 64
 
-/* Does a wider flow bring its frames here anyway? */
+/* Does a 3-tuple on this ring bring the frames of this 5-tuple here? */
 static bool covered(const struct ring *ring, const struct flow_key *key)
 {
 	struct flow_key wide;
@@ -16,13 +16,13 @@ static bool covered(const struct ring *ring, const struct flow_key *key)
 		return false;
 	wide = flow_key_widen(key);
 	f = flow_lookup(&ring->flows, &wide);
-	/* What a shared one brings may go elsewhere as soon as somebody joins or leaves. */
+	/* Not a shared one: its frames may go elsewhere as soon as a member joins or leaves. */
 	while (f && (!f->steered || f->shared))
 		f = flow_next(f);
 	return f != NULL;
 }
 
-/* A flow of the same key that the port was told of, or NULL. */
+/* The flow with this key that owns the port's entry, or NULL. */
 static struct flow *steered_twin(const struct ring *ring, const struct flow_key *key)
 {
 	struct flow *f = flow_lookup(&ring->flows, key);
@@ -39,7 +39,7 @@ static struct shared_flow *shared_of(struct flow *flow)
 	return container_of(flow, struct shared_flow, flow);
 }
 
-/* The flow of the key that belongs to a member, or NULL. */
+/* Of flow and those after it with the same key, the one of this member; or NULL. */
 static struct flow *find_member(struct flow *flow, unsigned member)
 {
 	while (flow && !(flow->shared && shared_of(flow)->share.member == member))
@@ -47,9 +47,9 @@ static struct flow *find_member(struct flow *flow, unsigned member)
 	return flow;
 }
 
-/* Its sender's member, when several live on this ring. */
-static __attribute__((noinline)) struct flow *pick(const struct ring *ring, struct flow *flow,
-						   const struct pkt *pkt)
+/* Of several members on this ring, the one that receives from pkt's sender. */
+static __attribute__((noinline)) struct flow *pick_member(const struct ring *ring,
+							  struct flow *flow, const struct pkt *pkt)
 {
 	struct endpoint from = frame_source(pkt);
 	struct flow_key key = flow->key;
@@ -59,7 +59,7 @@ static __attribute__((noinline)) struct flow *pick(const struct ring *ring, stru
 	key.remote_port = from.port;
 	member = find_member(flow,
 			     ring->ops->reuseport_pick(ring->q, &shared_of(flow)->share, &key));
-	/* Steered here before others came or went: any of them will do. */
+	/* NULL: pkt was steered here before members joined or left; any member may have it. */
 	return member ? member : flow;
 }
 
@@ -67,7 +67,7 @@ static enum drop deliver_to_member(struct ring *ring, struct flow *flow, struct 
 				   nsec_t now)
 {
 	if (flow_next(flow))
-		flow = pick(ring, flow, pkt);
+		flow = pick_member(ring, flow, pkt);
 	return flow->shared ? shared_of(flow)->deliver(ring, flow, pkt, now)
 			    : flow->deliver(ring, flow, pkt, now);
 }
@@ -109,10 +109,10 @@ static void del_shared(struct ring *ring, struct flow *flow)
 /* ---- flows ------------------------------------------------------------------------ */
 
 /*
- * A connection of a shared flow whose entry finds no room: its frames come here as long
- * as nobody joins or leaves.
+ * May a 5-tuple have no entry when the port has no room?  Yes, if a shared 3-tuple covers it: its
+ * frames arrive here as long as no member joins or leaves.
  */
-static bool may_do_without(const struct ring *ring, const struct flow_key *key)
+static bool may_do_without_entry(const struct ring *ring, const struct flow_key *key)
 {
 	struct flow_key wide = flow_key_widen(key);
 	const struct flow *f = flow_key_is_exact(key) ? flow_lookup(&ring->flows, &wide) : NULL;
@@ -130,7 +130,7 @@ int ring_flow_add(struct ring *ring, struct flow *flow)
 		return add_shared(ring, flow);
 	if (!steered_twin(ring, &flow->key) && !covered(ring, &flow->key)) {
 		rc = ring->ops->add_flow(ring->q, &flow->key);
-		if (rc && !(rc == -ENOSPC && may_do_without(ring, &flow->key)))
+		if (rc && !(rc == -ENOSPC && may_do_without_entry(ring, &flow->key)))
 			return rc;
 		flow->steered = rc == 0;
 	}
@@ -142,7 +142,7 @@ int ring_flow_add(struct ring *ring, struct flow *flow)
 	return rc;
 }
 
-/* ---- handshakes of a shared listener ------------------------------------------------ */
+/* ---- handshakes of a shared 3-tuple -------------------------------------------------- */
 
 int ring_flow_expect(struct ring *ring, const struct flow_key *key)
 {
@@ -171,11 +171,11 @@ int ring_flow_add_expected(struct ring *ring, struct flow *flow)
 	return rc;
 }
 
-/* ---- connections and those who cover them ------------------------------------------- */
+/* ---- 5-tuples and the 3-tuples that cover them --------------------------------------- */
 
 /*
- * A 3-tuple goes: the connections it brought frames for get entries of their own.
- * The last error; those it could not be done for get no more frames.
+ * A 3-tuple is removed: the 5-tuples it covered get entries of their own.  Returns the last
+ * error; flows without an entry get no more frames.
  */
 static int steer_covered(struct ring *ring, const struct flow_key *wide)
 {
@@ -258,7 +258,7 @@ void ring_flow_drain(struct ring *ring, struct flow *flow)
 		flow->steered = false;
 	}
 	for (int i = 0; i < DRAIN_BURSTS && ring_poll(ring) > 0; i++)
-		; /* bounded: others may get frames without end */
+		; /* bounded: other flows may receive all the time */
 	ring_flow_del(ring, flow);
 }
 
@@ -282,7 +282,7 @@ int ring_flow_unsteer(struct ring *ring, struct flow *flow)
 	int rc;
 
 	ring_assert_held(ring);
-	if (flow->shared) { /* it covers nobody, and is told apart from the others */
+	if (flow->shared) { /* it covers no 5-tuples, and the port knows each member */
 		flow->steered = false;
 		return 0;
 	}
@@ -292,7 +292,7 @@ int ring_flow_unsteer(struct ring *ring, struct flow *flow)
 		flow->steered = false;
 		return 0;
 	}
-	/* From here on, connections that are accepted are not covered any more. */
+	/* From here on the flow does not cover new 5-tuples: see covered(). */
 	flow->steered = false;
 	rc = steer_covered(ring, &flow->key);
 	if (rc)
@@ -319,7 +319,7 @@ int ring_flow_steer(struct ring *ring, struct flow *flow)
 	if (steered_twin(ring, &flow->key))
 		return 0;
 	rc = ring->ops->move_flow(ring->q, &flow->key);
-	if (rc == -ENOENT) /* a wider one brought its frames to the old ring */
+	if (rc == -ENOENT) /* no entry: a 3-tuple covered it on the old ring */
 		rc = ring->ops->add_flow(ring->q, &flow->key);
 	flow->steered = rc == 0;
 	return rc;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receiving: a burst of frames to those who want them, then the work that follows. */
+/* Receiving: delivers a burst of frames to flows, then runs the work that follows. */
 #include "base/param.h"
 #include "ring/gro.h"
 #include "ring/ring.h"
 #include "ring/source.h"
 
-/* Several sockets may share a multicast flow: all but the last get copies. */
+/* Several flows may have the key of a multicast packet: all but the last get copies. */
 static enum drop deliver_shared(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	for (struct flow *next = flow_next(flow); next; flow = next, next = flow_next(flow)) {
@@ -29,7 +29,7 @@ static void drop(struct ring *ring, struct pkt *pkt, enum drop reason)
 	pkt_free(pkt);
 }
 
-/* For a flow that names no sender, and not of the one that was accepted last? */
+/* Must the packet's sender be checked?  Not for 5-tuples, and not for the last sender accepted. */
 static inline bool must_check(const struct ring *ring, const struct flow *flow,
 			      const struct flow_key *key)
 {
@@ -45,7 +45,7 @@ static __attribute__((noinline)) void deliver_open(struct ring *ring, struct flo
 	enum drop reason;
 
 	if (key->proto == IPPROTO_TCP) {
-		/* Listeners look at senders themselves. */
+		/* A listener's deliver function checks senders. */
 	} else if (!ring->n_questions && source_is_known(key, ring->ifindex)) {
 		ring->sender.pair = source_pair(key);
 		ring->sender.generation = netlink_generation();
@@ -61,7 +61,7 @@ static __attribute__((noinline)) void deliver_open(struct ring *ring, struct flo
 		drop(ring, pkt, reason);
 }
 
-/* gro: collects what can be handed over in chains; NULL: nothing. */
+/* gro: collects packets that may be delivered in chains; NULL: delivers each at once. */
 static inline __attribute__((always_inline)) void receive(struct ring *ring, struct pkt *pkt,
 							  struct gro *gro, nsec_t now)
 {
@@ -95,7 +95,7 @@ void ring_receive(struct ring *ring, struct pkt *pkt)
 	receive(ring, pkt, NULL, ring->now);
 }
 
-/* Packets that make no chain.  One of them may end the flow: then they are looked up anew. */
+/* Delivers a chain one by one.  If a packet ends the flow, the rest is looked up again. */
 static void deliver_each(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	struct pkt *next;
@@ -166,7 +166,7 @@ void ring_settle(struct ring *ring)
 {
 	ring_assert_held(ring);
 	__atomic_store_n(&ring->has_later, false,
-			 __ATOMIC_RELAXED); /* what was left may have gone */
+			 __ATOMIC_RELAXED); /* work in ->later may have been removed since */
 	if (list_empty(&ring->later))
 		return;
 	ring->settling = true;

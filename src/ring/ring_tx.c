@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sending to neighbours that may not be known yet. */
+/* Sending to neighbours whose link addresses may not be known yet. */
 #include <errno.h>
 
 #include "base/mem.h"
@@ -15,7 +15,7 @@ int ring_tx_to(struct ring *ring, struct adj *adj, struct pkt *pkt)
 	} else {
 		struct pkt *copy = pkt_copy(pkt);
 
-		/* Copied: a neighbour that stays silent must not hold frames. */
+		/* A copy waits: a neighbour that does not answer must not keep frames. */
 		if (copy && adj_wait(adj, copy)) {
 			pkt_free(pkt);
 			return 0;
@@ -84,7 +84,7 @@ static void neigh_item_run(struct ring *ring, struct inbox_item *item)
 	bool wanted = n->state == NEIGH_UNKNOWN;
 	struct adj *adj = wanted ? adj_get(&ring->adjs, &n->addr) : adj_find(&ring->adjs, &n->addr);
 
-	/* What is wanted and known already stays known. */
+	/* NEIGH_UNKNOWN makes an adjacency, but does not reset one that is reachable. */
 	if (adj && !(wanted && adj->state == NEIGH_REACHABLE))
 		ring_adj_update(ring, adj, n->state, n->mac);
 	mem_free(n);
@@ -96,7 +96,7 @@ void ring_neigh_changed(struct ring *ring, const struct inaddr *addr, enum neigh
 	struct neigh_item *n = mem_zalloc(sizeof(*n));
 
 	if (!n)
-		return; /* the next event or refresh repeats it */
+		return; /* the next event or refresh_neighbours() repeats it */
 	n->item.run = neigh_item_run;
 	n->addr = *addr;
 	n->state = state;

@@ -13,26 +13,26 @@
 #include "net/netlink/netlink.h"
 
 #define PORTS_MAX 64
-#define CLOSE_AFTER NSEC_PER_SEC /* unused for so long: a program may come back soon */
+#define CLOSE_AFTER NSEC_PER_SEC /* a ring without references stays open: it may be used again */
 
-/* A port of this process, or the memory that it could not be opened. */
+/* A port of this process, or a record that it could not be opened. */
 struct port_entry {
 	int ifindex;
-	struct port *port; /* NULL: failed */
-	bool gone;	   /* the interface is; ifindex is nobody's */
+	struct port *port; /* NULL: it could not be opened */
+	bool gone;	   /* the interface is gone; ifindex is NO_INTERFACE */
 	int error;
-	unsigned limit;	     /* it bears no more rings than that; 0: not known */
-	nsec_t unused_since; /* it has no ring; 0: it has */
+	unsigned limit;	     /* most rings that the interface allows; 0: not known */
+	nsec_t unused_since; /* it has had no ring since; 0: it has rings */
 };
 
 static port_open_fn open_port;
-static struct port_entry ports[PORTS_MAX]; /* control lock; ports_lock to change */
+static struct port_entry ports[PORTS_MAX]; /* either lock to read, both to write: control lock, */
 static unsigned n_ports;
-static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER; /* while one is serviced */
+static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER; /* and this, held by services */
 static struct ring *rings[RINGS_MAX]; /* control lock to write; any reads */
-static unsigned n_rings;	      /* any, atomic: entries below it are set */
+static unsigned n_rings;	      /* atomic: control lock to write; entries below it are set */
 static struct ring nowhere;
-static bool told_limit; /* control lock */
+static bool told_limit; /* control lock: the warning of join_at_limit() was logged */
 
 void rings_init(port_open_fn fn)
 {
@@ -47,7 +47,7 @@ struct ring *rings_nowhere(void)
 
 unsigned rings_count(void)
 {
-	return __atomic_load_n(&n_rings, __ATOMIC_ACQUIRE); /* pairs with publish() */
+	return __atomic_load_n(&n_rings, __ATOMIC_ACQUIRE); /* pairs with publish_ring() */
 }
 
 struct ring *rings_at(unsigned i)
@@ -55,7 +55,7 @@ struct ring *rings_at(unsigned i)
 	return rings[i];
 }
 
-static void publish(struct ring *ring)
+static void publish_ring(struct ring *ring)
 {
 	rings[n_rings] = ring;
 	__atomic_store_n(&n_rings, n_rings + 1, __ATOMIC_RELEASE); /* pairs with rings_count() */
@@ -88,7 +88,7 @@ static int get_port(int ifindex, struct port_entry **out, char why[PORT_WHY], bo
 		entry = &ports[n_ports++];
 		*entry = made;
 		mutex_unlock(&ports_lock);
-		/* It is serviced by now: newcomers of other processes do not wait for the link. */
+		/* In `ports` it is serviced: other processes can join it while this one waits. */
 		if (made.port && !made.port->ops->settle(made.port))
 			log_warn("%s: no carrier since an XDP program was attached; what is sent "
 				 "before it returns is lost",
@@ -166,7 +166,7 @@ void rings_addrs_gone(const struct inaddr *gone, unsigned n)
 
 /* ---- rings (control lock) ---------------------------------------------------------- */
 
-static int leaving; /* see rings_interface_leaving() */
+static int leaving; /* control lock: see rings_interface_leaving(); 0: none */
 
 static struct ring *find_ring(int ifindex, uint64_t key)
 {
@@ -177,7 +177,7 @@ static struct ring *find_ring(int ifindex, uint64_t key)
 	return NULL;
 }
 
-/* Where the fewest sockets are, of the rings of an interface; NULL: it has none. */
+/* The ring of the interface with the fewest references; NULL: it has no rings. */
 static struct ring *emptiest(int ifindex)
 {
 	struct ring *best = NULL;
@@ -193,7 +193,7 @@ static struct ring *emptiest(int ifindex)
 	return best;
 }
 
-/* May the interface have one more? */
+/* May the interface have one more ring? */
 static bool within_limit(const struct port_entry *entry)
 {
 	unsigned n = rings_of(entry->ifindex);
@@ -202,7 +202,7 @@ static bool within_limit(const struct port_entry *entry)
 	return n < RINGS_MAX && (!limit || n < limit) && (!entry->limit || n < entry->limit);
 }
 
-/* More than it bears: from now on as if that had been the limit. */
+/* The interface allows no more rings: from now on their number is its limit. */
 static struct ring *join_at_limit(struct port_entry *entry, const char *why)
 {
 	entry->limit = rings_of(entry->ifindex);
@@ -213,12 +213,13 @@ static struct ring *join_at_limit(struct port_entry *entry, const char *why)
 	return emptiest(entry->ifindex);
 }
 
-/* A closed one is used again: whoever still knows it finds out by holding it. */
+/* A closed ring, or a new one.  Threads that still know the closed ring check after holding it. */
 static struct ring *blank_ring(void)
 {
 	struct ring *r;
 
 	for (unsigned i = 0; i < n_rings; i++) {
+		/* acquire: pairs with ring_put() */
 		if (!rings[i]->q && !rings[i]->retired &&
 		    !__atomic_load_n(&rings[i]->refs, __ATOMIC_ACQUIRE))
 			return rings[i];
@@ -229,7 +230,7 @@ static struct ring *blank_ring(void)
 	if (!r)
 		return NULL;
 	ring_init(r, NULL, n_rings);
-	publish(r);
+	publish_ring(r);
 	return r;
 }
 
@@ -288,24 +289,27 @@ int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY],
 		*ring = join_at_limit(entry, why);
 		return 0;
 	}
-	/* Remembers that it failed, so that it is tried, and told, once. */
+	/* The entry stays and says that it failed, so that the user is told once. */
 	entry->unused_since = 0;
 	free_port(entry);
 	entry->error = rc;
 	return rc;
 }
 
-/* True: closed. */
+/* True: it was closed. */
 static bool close_ring(struct ring *r)
 {
 	bool closed = false;
 
 	if (!ring_hold_cold(r))
 		return false;
-	/* Once more, holding it: nobody can come back by an item of the inbox. */
+	/*
+	 * Again, holding it: an item of the inbox may have taken a reference.
+	 * acquire: pairs with ring_put()
+	 */
 	if (!__atomic_load_n(&r->refs, __ATOMIC_ACQUIRE) && r->ops->idle(r->q)) {
 		ring_log_stats(r);
-		log_debug("ring %u on %s closed: no socket needs it", r->id, r->q->port->name);
+		log_debug("ring %u on %s closed: unused", r->id, r->q->port->name);
 		ring_close(r);
 		closed = true;
 	}
@@ -313,7 +317,7 @@ static bool close_ring(struct ring *r)
 	return closed;
 }
 
-/* Another ring of its interface, which stays; NULL: it has none. */
+/* Another ring of its interface, which has references; NULL: there is none. */
 static struct ring *heir_of(const struct ring *ring)
 {
 	for (unsigned i = 0; i < n_rings; i++) {
@@ -326,7 +330,7 @@ static struct ring *heir_of(const struct ring *ring)
 	return NULL;
 }
 
-/* ---- what is left of interfaces that are gone (control lock) --------------------------- */
+/* ---- rings and ports of interfaces that are gone (control lock) ------------------------ */
 
 #define NO_INTERFACE (-2)
 
@@ -350,8 +354,8 @@ static bool has_dead_queue(const struct port *port)
 	return false;
 }
 
-/* It is kept for who may come back, and its interface will not. */
-static bool is_left_alone(const struct port_entry *entry)
+/* The port has no rings and lingers, but its interface does not exist any more. */
+static bool lingers_in_vain(const struct port_entry *entry)
 {
 	struct link link;
 
@@ -365,6 +369,7 @@ static void recycle(struct ring *r, void (*vacate)(struct ring *ring, struct rin
 		vacate(r, NULL);
 	if (!ring_hold_cold(r))
 		return;
+	/* acquire: pairs with ring_put() */
 	if (!__atomic_load_n(&r->refs, __ATOMIC_ACQUIRE))
 		ring_recycle(r);
 	ring_release_cold(r);
@@ -377,11 +382,12 @@ static void close_gone(void (*vacate)(struct ring *ring, struct ring *heir))
 
 		if (r->dead)
 			close_dead_queue(r);
+		/* acquire: pairs with ring_put() */
 		if (r->retired && !r->dead && !__atomic_load_n(&r->refs, __ATOMIC_ACQUIRE))
 			recycle(r, vacate);
 	}
 	for (unsigned i = n_ports; i-- > 0;) {
-		if (!(ports[i].gone || is_left_alone(&ports[i])) || has_dead_queue(ports[i].port))
+		if (!(ports[i].gone || lingers_in_vain(&ports[i])) || has_dead_queue(ports[i].port))
 			continue;
 		log_debug("%s is gone", ports[i].port->name);
 		free_port(&ports[i]);
@@ -426,10 +432,7 @@ void rings_interface_deaf(int ifindex)
 	}
 }
 
-/*
- * To attach to an interface again resets the link of many cards: a port without rings
- * stays for a while.
- */
+/* A port without rings stays open for a while: opening it again resets the link of many cards. */
 static void free_unused_ports(nsec_t now)
 {
 	for (unsigned i = n_ports; i-- > 0;) {
@@ -438,7 +441,7 @@ static void free_unused_ports(nsec_t now)
 		if (!entry->unused_since ||
 		    now - entry->unused_since < params.xdp_linger * NSEC_PER_SEC)
 			continue;
-		log_debug("%s: let go, no ring has used it for %d s", entry->port->name,
+		log_debug("%s: port closed, no ring has used it for %d s", entry->port->name,
 			  params.xdp_linger);
 		free_port(entry);
 		drop_entry(entry);
@@ -517,6 +520,7 @@ void rings_fence(void)
 
 void rings_forget(void)
 {
+	/* The child has one thread: rings_count() pairs with publish_ring() only. */
 	__atomic_store_n(&n_rings, 0, __ATOMIC_RELEASE);
 	n_ports = 0;
 	pthread_mutex_init(&ports_lock, NULL);

@@ -306,7 +306,7 @@ static void test_a_frame_wakes_two_not_all(void **state)
 		send_to(&members[to]);
 		wait_for_taken(&members[to], ++sent[to]);
 		wait_until_all_block(SLEEPERS); /* as they were before */
-		usleep(200);		       /* the port notices */
+		usleep(200);			/* the port notices */
 	}
 	wakes = all_wakes() - wakes;
 	stop(0, SLEEPERS);
