@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process that gives up its privileges keeps its queues, and what it could have by them
- * then: the flows of the sockets that it holds at that moment, its grants.  It goes on to
- * write the steering maps, as every member does, but the program looks at two more, which
- * say what a slot may have, and whose descriptors, with that of the sockets, are closed
- * here.  Nobody can have others without the privileges.
+ * A process that gives up its privileges keeps its queues and the flows that it was granted
+ * before.  It still writes the steering maps, as every member does.  But the program also looks
+ * at two other maps, fences and grants, which say what a slot may get.  The process closes its
+ * descriptors of these two maps, and of the map of AF_XDP sockets, and cannot get others without
+ * the privileges.
  *
- * Role		xdp_grant(), xdp_fence(): one thread at a time (the control lock of sock).
+ * Role		xdp_grant(), xdp_fence(): one thread at a time (the control lock).
  *		xdp_may_have(): any.  xdp_unfence(): as open_queue.
- * Ordering	a slot is fenced before its process has lost anything.  It stays so until it
- *		is another process's, which writes that before it has a socket there.
+ * Ordering	a slot is fenced before its process gives up anything.  It stays fenced
+ *		until another process gets the slot, which removes the fence before it
+ *		has a socket there.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,10 +23,10 @@
 
 struct grant {
 	struct list link;
-	struct flow_key key; /* a local address of 0: any; a remote port of 0: whoever sends */
+	struct flow_key key; /* a local address of 0: any address; a remote port of 0: any sender */
 };
 
-/* ---- what is granted ------------------------------------------------------------------- */
+/* ---- the list of grants ---------------------------------------------------------------- */
 
 static bool covers(const struct flow_key *grant, const struct flow_key *key)
 {
@@ -48,6 +49,7 @@ static bool is_listed(const struct xdp_port *port, const struct flow_key *key)
 
 bool xdp_may_have(const struct xdp_port *port, const struct flow_key *key)
 {
+	/* acquire: pairs with xdp_fence(), after which the list does not change */
 	return !__atomic_load_n(&port->fenced, __ATOMIC_ACQUIRE) || is_listed(port, key);
 }
 
@@ -70,7 +72,7 @@ int xdp_grant(struct port *base, const struct flow_key *key)
 	return 0;
 }
 
-static void forget(struct grant *grant)
+static void free_grant(struct grant *grant)
 {
 	list_remove(&grant->link);
 	mem_free(grant);
@@ -79,7 +81,7 @@ static void forget(struct grant *grant)
 void xdp_grants_free(struct xdp_port *port)
 {
 	list_for_each_safe(link, &port->grants)
-		forget(container_of(link, struct grant, link));
+		free_grant(container_of(link, struct grant, link));
 }
 
 /* ---- the maps ---------------------------------------------------------------------------- */
@@ -103,7 +105,7 @@ static int grant_slot(const struct xdp_port *port, const struct flow_key *key, u
 	return map_update(port->grants_fd, &entry, slot, BPF_ANY);
 }
 
-/* To all queues, or it is not granted. */
+/* Grants it to all queues of the port; -errno: not to all. */
 static int grant_all(const struct xdp_port *port, const struct flow_key *key)
 {
 	int rc = 0;
@@ -148,14 +150,15 @@ void xdp_fence(struct port *base)
 
 		if (!grant_all(port, &grant->key))
 			continue;
-		log_debug("%s: more flows than can be granted", base->name);
-		forget(grant);
+		log_debug("%s: no room for more grants, a flow is refused", base->name);
+		free_grant(grant);
 	}
 	sys_close_fd(&port->fences_fd);
 	sys_close_fd(&port->grants_fd);
 	sys_close_fd(&port->xsks_fd);
 	xdp_group_stop_answering(port);
-	__atomic_store_n(&port->fenced, true, __ATOMIC_RELEASE); /* pairs with xdp_may_have() */
+	/* release: pairs with xdp_may_have() */
+	__atomic_store_n(&port->fenced, true, __ATOMIC_RELEASE);
 	mutex_unlock(&port->lock);
 }
 

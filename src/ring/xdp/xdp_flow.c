@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Entries of the steering maps.
+ * Flows as entries of the steering maps.
  */
 #include <errno.h>
 #include <linux/bpf.h>
@@ -11,7 +11,7 @@
 #include "ring/xdp/xdp_entry.h"
 #include "ring/xdp/xdp_internal.h"
 
-/* A flow as the maps know it. */
+/* A flow's map and its key there. */
 struct entry {
 	int map;
 	union {
@@ -23,21 +23,21 @@ struct entry {
 
 #define BATCH 128u
 
-/* Entries of one map, from place `in` (NULL: the first) on. */
+/* Some entries of a map. */
 struct batch {
 	uint8_t keys[BATCH * sizeof(struct xdp_steer_key5)];
 	uint32_t values[BATCH];
 	uint32_t count;
-	uint32_t out; /* the place after them */
+	uint32_t out; /* the position after them */
 };
 
-/* -ENOENT: there are no more. */
+/* Reads entries from position `in` (NULL: the first) on.  -ENOENT: these are the last ones. */
 static int map_lookup_batch(int map, const uint32_t *in, struct batch *b)
 {
 	union bpf_attr attr;
 	int rc;
 
-	memset(&attr, 0, sizeof(attr)); /* behind .batch, too, or the kernel refuses it */
+	memset(&attr, 0, sizeof(attr)); /* the kernel checks the bytes after .batch, too */
 	attr.batch.in_batch = (uintptr_t)in;
 	attr.batch.out_batch = (uintptr_t)&b->out;
 	attr.batch.keys = (uintptr_t)b->keys;
@@ -70,9 +70,10 @@ static int entry_of(const struct xdp_port *port, const struct flow_key *key, str
 	return 0;
 }
 
-/* The program skips a map while this is zero. */
+/* Changes the number of entries of a map; the program skips the map while this is zero. */
 static void count(uint32_t *entries, uint32_t by)
 {
+	/* Pairs with find_entry() of the program, and with find_entry() and clear_map() here. */
 	__atomic_fetch_add(entries, by, __ATOMIC_SEQ_CST);
 }
 
@@ -82,8 +83,8 @@ static void count_flows5(struct xdp_port *port, uint32_t by)
 }
 
 /*
- * The key is there.  If its slot belongs to a process that died, which nobody has
- * noticed yet, it is ours: a server that is started again at once finds its port.
+ * The map has the key already.  If the process of its slot died, and the sweep has not noticed
+ * yet, this replaces the entry: a server that restarts at once gets its port.
  */
 static int replace_dead(struct xdp_port *port, const struct entry *e, unsigned slot)
 {
@@ -91,27 +92,27 @@ static int replace_dead(struct xdp_port *port, const struct entry *e, unsigned s
 	uint32_t old;
 	int rc = -EEXIST;
 
-	/* Keeps the sweep from deleting the entry we replace. */
+	/* With the lock, the sweep does not delete the entry that replaces the old one. */
 	if (!group_lock_wait(g, &g->ctl->lock))
 		return rc;
 	if (map_lookup(e->map, &e->key3, &old)) {
-		rc = map_update(e->map, &e->key3, slot, BPF_NOEXIST); /* it went meanwhile */
+		rc = map_update(e->map, &e->key3, slot, BPF_NOEXIST); /* removed meanwhile */
 	} else if (old & XDP_STEER_SHARED ? xdp_share_is_dead(port, old)
 					  : group_slot_is_dead(g, old)) {
 		rc = map_update(e->map, &e->key3, slot, BPF_EXIST);
 		if (!rc && e->is5)
-			count_flows5(port, -1u); /* the dead one's */
+			count_flows5(port, -1u); /* the dead process counted the entry, too */
 	}
 	group_lock_release(g, &g->ctl->lock);
 	return rc;
 }
 
-/* The slot that the map has for it; XDP_STEER_SLOTS: none. */
+/* The slot in the map's entry; XDP_STEER_SLOTS: no entry, or a share. */
 static unsigned find_entry(const struct xdp_port *port, const struct entry *e)
 {
-	uint32_t slot; /* or, of a 3-tuple, a share: nobody's */
+	uint32_t slot; /* or XDP_STEER_SHARED and a share */
 
-	/* As the program: there are none, and that is known without a system call. */
+	/* Like the program: no system call when the map is empty.  Pairs with count(). */
 	if (e->is5 && !__atomic_load_n(&port->conf->flows5, __ATOMIC_SEQ_CST))
 		return XDP_STEER_SLOTS;
 	if (map_lookup(e->map, &e->key3, &slot) || slot > XDP_STEER_SLOTS)
@@ -119,7 +120,7 @@ static unsigned find_entry(const struct xdp_port *port, const struct entry *e)
 	return slot;
 }
 
-/* A connection at the place of its port.  -ENOSPC: it must have an entry of the map. */
+/* Adds a connection to the table of local ports.  -ENOSPC: it needs an entry of the map. */
 static int add_conn(struct xdp_port *port, const struct entry *e, unsigned slot)
 {
 	unsigned other;
@@ -168,7 +169,7 @@ bool xdp_slot_is_ours(const struct xdp_port *port, unsigned slot)
 	       !group_slot_is_dead(g, slot);
 }
 
-/* As entry_of(); *slot has the connection, XDP_STEER_SLOTS: it is none, or not there. */
+/* As entry_of().  *slot: the one with the connection in the table of local ports, if any. */
 static int entry_and_conn(const struct xdp_port *port, const struct flow_key *key, struct entry *e,
 			  unsigned *slot)
 {
@@ -197,7 +198,7 @@ int xdp_move_flow(struct port_queue *base, const struct flow_key *key)
 	return map_update(e.map, &e.key3, q->slot, BPF_EXIST);
 }
 
-/* Its owner has stopped changing the entry: it waits for us to say that we took it. */
+/* The exporting process does not change the entry: it waits until we tell it that we took it. */
 int xdp_take_flow(struct port_queue *base, const struct flow_key *key)
 {
 	struct xdp_queue *q = (struct xdp_queue *)base;
@@ -230,7 +231,7 @@ int xdp_del_flow(struct port_queue *base, const struct flow_key *key)
 		return rc;
 	if (e.is5 && !xdp_conn_del(port, &e.key5, q->slot))
 		return 0;
-	/* Ours, as it was added and is not at its place: a look-up would tell no more. */
+	/* Not in the table, so the map's entry is of this process: no look-up is needed. */
 	rc = map_delete(e.map, &e.key3);
 	if (!rc && e.is5)
 		count_flows5(port, -1u);
@@ -254,13 +255,14 @@ bool xdp_flow_is_foreign(struct port *base, const struct flow_key *key)
 	       !group_slot_is_dead(&port->group, slot);
 }
 
-/* entries: how many there are; NULL: nobody counts them. */
+/* Removes the entries of these slots.  entries: the number of all entries; NULL: not counted. */
 static void clear_map(int map, size_t key_size, uint32_t *entries, const uint8_t *slots)
 {
 	struct batch b;
 	uint32_t at = 0;
 	int rc;
 
+	/* Pairs with count(). */
 	if (entries && !__atomic_load_n(entries, __ATOMIC_SEQ_CST))
 		return;
 	rc = map_lookup_batch(map, NULL, &b);
@@ -282,7 +284,7 @@ void xdp_unsteer(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS])
 	clear_map(port->flows5_fd, sizeof(struct xdp_steer_key5), &port->conf->flows5, slots);
 	clear_map(port->flows3_fd, sizeof(struct xdp_steer_key3), NULL, slots);
 	clear_map(port->kernel_fd, sizeof(struct xdp_steer_key3), &port->conf->kernel, slots);
-	/* Last: while a connection's entry leads to no socket the kernel would get a new one's SYN. */
+	/* Last: with an entry but no socket, the kernel would get the SYN of a new connection. */
 	for (unsigned slot = 0; slot < XDP_STEER_SLOTS; slot++)
 		for (unsigned i = 0; slots[slot] && i < port->group.queues; i++)
 			xdp_flow_set_socket(port, slot, i, -1);

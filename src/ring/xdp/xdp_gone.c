@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Addresses that the host has lost: the program drops frames for flows of theirs.
+ * Addresses that the host has lost: the program drops frames to flows with these addresses.
  *
- * Each member of the group hears of them from the kernel, and enters those that its flows
- * have.  Each removes what is back, whoever entered it: the last one to do so is right,
- * for it has heard the latest.
+ * Netlink tells each member of the group, and each enters the addresses of its own flows.  Each
+ * member removes addresses that are back, whichever member entered them: the last one to do so
+ * has the latest news.
  */
 #include "net/netlink/netlink.h"
 #include "ring/xdp/xdp_entry.h"
@@ -35,16 +35,19 @@ void xdp_addrs_gone(struct port *base, const struct inaddr *gone, unsigned n)
 	struct xdp_group *g = &port->group;
 	bool locked;
 
+	/* Pairs with the stores below, by any member. */
 	if (!n && !__atomic_load_n(&port->conf->gone, __ATOMIC_SEQ_CST))
 		return;
-	/* Without it, by a member that is stopped: the word stays set, which costs a look-up. */
+	/* Not locked if a member with the lock is stopped: then conf->gone stays 1, which is slow. */
 	locked = group_lock_wait(g, &g->ctl->lock);
+	/* Pairs with redirect() of the program: set before an address is entered. */
 	__atomic_store_n(&port->conf->gone, 1, __ATOMIC_SEQ_CST);
 	for (unsigned i = 0; i < n; i++) {
 		uint32_t key = addr_v4_of(&gone[i]);
 
 		map_update(port->gone_fd, &key, 1, BPF_ANY);
 	}
+	/* Pairs with redirect() of the program: cleared after the last address was removed. */
 	if (!remove_returned(port->gone_fd) && locked)
 		__atomic_store_n(&port->conf->gone, 0, __ATOMIC_SEQ_CST);
 	if (locked)

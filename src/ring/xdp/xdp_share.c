@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Flows with several receivers (ring/reuseport.h).  Who they are is in the control segment;
- * what the program needs to choose among them is in a map, which every member has
- * mapped; and the entry of the flow names the share.
+ * Flows with several receivers (ring/reuseport.h).  The control segment has the list of
+ * receivers (struct group_share).  A map, which every member of the group has mapped, has what the
+ * program needs to choose among them (struct xdp_steer_share).  The entry of the flow in flows3
+ * has the number of both.
  *
  * Role		holders of rings, under the group's lock; sweeps: any member of the
- *		group, which has it.
- * Ordering	a member is in both memories before the entry is made, and the entry
- *		is gone before its last member is.  A share without members is free;
- *		one whose maker died in the middle has but dead ones, until the sweep.
- *		A table is made from what it was and the members: who died while he
- *		changed it left one that is not even, and the next makes it so.
+ *		group that has the lock.
+ * Ordering	a receiver is in both memories before the entry is made, and the entry
+ *		is removed before the last receiver.  A share without receivers is free.
+ *		If a process dies while it makes a share, only dead receivers are in it
+ *		until the sweep.  Buckets are computed from the old ones and the
+ *		receivers: if a process dies while it changes them, they are uneven
+ *		until the next change.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -20,7 +22,7 @@
 
 #define SHARES_LEN (XDP_STEER_SHARES * sizeof(struct xdp_steer_share))
 
-_Static_assert(sizeof(struct xdp_steer_share) % 8 == 0, "places of the map follow each other");
+_Static_assert(sizeof(struct xdp_steer_share) % 8 == 0, "the map has no gaps between values");
 
 int xdp_map_shares(struct xdp_port *port)
 {
@@ -53,9 +55,10 @@ static bool same_key(const struct xdp_steer_key3 *a, const struct xdp_steer_key3
 
 /* ---- members (the group's lock) --------------------------------------------------- */
 
-/* 0: the frames go to the kernel.  Also without the lock, of a member of ours. */
+/* 0: the kernel gets the frames.  For a member of this process, also without the lock. */
 static void set_slot(struct xdp_port *port, unsigned at, unsigned member, unsigned slot_and_one)
 {
+	/* release: pairs with find_member() of the program */
 	__atomic_store_n(&port->shares[at].slot[member], (uint16_t)slot_and_one, __ATOMIC_RELEASE);
 }
 
@@ -64,6 +67,7 @@ static void drop_member(struct xdp_port *port, unsigned at, unsigned member)
 	struct reuseport_member *m = &port->group.ctl->shares[at].members.at[member];
 
 	set_slot(port, at, member, 0);
+	/* release: after the slot; pairs with the next take() of the group's lock, by any process */
 	__atomic_store_n(&m->seq, 0, __ATOMIC_RELEASE);
 	GROUP_STEP();
 }
@@ -73,7 +77,7 @@ static bool is_empty(const struct group_share *share)
 	return reuseport_receivers(&share->members) == 0;
 }
 
-/* The entry of a share that nobody has a part in: it goes, unless it is another's by now. */
+/* Removes the entry of a share without members, unless another share or flow has it by now. */
 static void drop_entry(struct xdp_port *port, unsigned at)
 {
 	struct xdp_steer_key3 *key = &port->group.ctl->shares[at].key;
@@ -84,7 +88,7 @@ static void drop_entry(struct xdp_port *port, unsigned at)
 	GROUP_STEP();
 }
 
-/* Somebody came or went. */
+/* A member joined or left: divides the buckets among the receivers. */
 static void balance(struct xdp_port *port, unsigned at)
 {
 	reuseport_balance(port->shares[at].bucket,
@@ -130,14 +134,14 @@ static unsigned take_share(struct xdp_port *port, const struct xdp_steer_key3 *k
 
 		if (!is_empty(share))
 			continue;
-		drop_entry(port, at); /* of one who left without the lock */
+		drop_entry(port, at); /* left by a member that could not get the lock */
 		share->key = *key;
 		return at;
 	}
 	return XDP_STEER_SHARES;
 }
 
-/* The share of the flow, found or new; how the map's entry is to be written. */
+/* Finds the share of the flow, or takes a new one.  *flags: for the update of the map's entry. */
 static int find_share(struct xdp_queue *q, const struct xdp_steer_key3 *key, unsigned *at,
 		      uint64_t *flags)
 {
@@ -207,8 +211,8 @@ int xdp_share_join(struct port_queue *base, const struct flow_key *key, struct f
 
 /* ---- leaving and moving --------------------------------------------------------------- */
 
-/* The group's lock: after members went. */
-static void remaining(struct xdp_port *port, unsigned at)
+/* The group's lock: after members left. */
+static void balance_or_drop(struct xdp_port *port, unsigned at)
 {
 	if (is_empty(&port->group.ctl->shares[at]))
 		drop_entry(port, at);
@@ -216,7 +220,7 @@ static void remaining(struct xdp_port *port, unsigned at)
 		balance(port, at);
 }
 
-/* Is it the last of all? */
+/* Has the share no other member? */
 static bool is_alone(const struct group_share *share, unsigned member)
 {
 	for (unsigned i = 0; i < REUSEPORT_MEMBERS; i++) {
@@ -226,16 +230,17 @@ static bool is_alone(const struct group_share *share, unsigned member)
 	return true;
 }
 
-/* The group's lock.  Its places have others before it has no socket: else the kernel gets them. */
-static void leave(struct xdp_port *port, unsigned at, unsigned member)
+/* The group's lock.  Other members get its buckets first; else the kernel would get the frames. */
+static void leave_share(struct xdp_port *port, unsigned at, unsigned member)
 {
 	struct group_share *share = &port->group.ctl->shares[at];
 
 	if (is_alone(share, member))
 		drop_entry(port, at);
+	/* release: pairs with the next take() of the group's lock, by any process */
 	__atomic_store_n(&share->members.at[member].seq, 0, __ATOMIC_RELEASE);
 	GROUP_STEP();
-	remaining(port, at);
+	balance_or_drop(port, at);
 	GROUP_STEP();
 	set_slot(port, at, member, 0);
 }
@@ -247,11 +252,11 @@ void xdp_share_leave(struct port_queue *base, const struct flow_key *key,
 	struct xdp_group *g = &port->group;
 
 	if (!group_lock_wait(g, &g->ctl->lock)) {
-		/* The kernel gets its part until somebody else joins or leaves. */
+		/* The kernel gets its part of the frames until another member joins or leaves. */
 		drop_member(port, part->at, part->member);
 		return;
 	}
-	leave(port, part->at, part->member);
+	leave_share(port, part->at, part->member);
 	group_lock_release(g, &g->ctl->lock);
 }
 
@@ -262,7 +267,10 @@ int xdp_share_move(struct port_queue *base, const struct flow_key *key,
 	struct xdp_port *port = (struct xdp_port *)base->port;
 	struct reuseport_member *m = &port->group.ctl->shares[part->at].members.at[part->member];
 
-	/* Nobody else writes a member of ours while we live. */
+	/*
+	 * Other processes do not write members of this one while it lives.
+	 * release: pairs with the next take() of the group's lock
+	 */
 	__atomic_store_n(&m->slot, (uint16_t)q->slot, __ATOMIC_RELEASE);
 	set_slot(port, part->at, part->member, q->slot + 1);
 	return 0;
@@ -293,6 +301,6 @@ void xdp_shares_clear(struct xdp_port *port, const uint8_t slots[XDP_STEER_SLOTS
 			changed = true;
 		}
 		if (changed && locked)
-			remaining(port, at);
+			balance_or_drop(port, at);
 	}
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sends the frames of registered flows to the AF_XDP socket of their ring, and
- * everything else on to the kernel: ARP, ICMP, fragments, IP options, impossible senders,
- * other people's frames, ports nobody registered.  Linux 5.10 must be able to load it.
+ * The XDP program.  It redirects frames of registered flows to the AF_XDP socket of their ring,
+ * and passes all other frames to the kernel: ARP, ICMP, fragments, IP options, impossible senders,
+ * frames for other hosts, ports without a flow.  Linux 5.10 must be able to load it.
  *
- * The kernel is also where a frame goes when its ring has just closed the
- * socket: bpf_redirect_map() finds none and passes; or when its process has died.
+ * A frame also goes to the kernel when its ring has just closed the socket, because
+ * bpf_redirect_map() then finds none, and when the ring's process has died.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -110,14 +110,14 @@ struct {
 
 volatile struct xdp_steer_conf conf;
 
-/* A promiscuous interface shows frames that are none of our business. */
+/* A promiscuous interface also receives frames for other hosts. */
 static __always_inline int is_for_us(const __u8 *dst)
 {
 	return (dst[0] & 1) ||
 	       (*(const __u32 *)dst == conf.mac_lo && *(const __u16 *)(dst + 4) == conf.mac_hi);
 }
 
-/* Senders that the kernel drops, or has rules for: of 0/8, 127/8, groups, 240/4, broadcast. */
+/* A sender that the kernel drops or has rules for: in 0/8, 127/8, multicast, 240/4, broadcast. */
 static __always_inline int is_odd_sender(const struct iphdr *ip)
 {
 	__u8 first = *(const __u8 *)&ip->saddr;
@@ -126,15 +126,18 @@ static __always_inline int is_odd_sender(const struct iphdr *ip)
 }
 
 /*
- * A frame to a group of the link that is not for a group of hosts: TCP drops it, and UDP has
- * a rule (drop_unicast_in_l2_multicast).
+ * A frame to a multicast MAC address with a unicast IP address: the kernel's TCP drops it, and
+ * UDP has a rule for it (drop_unicast_in_l2_multicast).
  */
 static __always_inline int is_odd_group(const struct ethhdr *eth, const struct iphdr *ip)
 {
 	return (eth->h_dest[0] & 1) && (*(const __u8 *)&ip->daddr & 0xf0) != 0xe0;
 }
 
-/* The slot of a connection and one; 0: none at its place, or it is changed just now. */
+/*
+ * The slot of a connection plus one; 0: it is not in the table, or its place is being changed.
+ * Pairs with xdp_conns.c: the other fields belong to owner if that is the same before and after.
+ */
 static __always_inline __u32 find_conn(const struct iphdr *ip, struct ports ports)
 {
 	__u64 at = ports.dest; /* the key is its lower half: see key_words() */
@@ -151,9 +154,9 @@ static __always_inline __u32 find_conn(const struct iphdr *ip, struct ports port
 }
 
 /*
- * Keys go to the stack eight bytes at a time, or verifiers up to Linux 6.1 see a spilled
- * register corrupted, unless the process has CAP_PERFMON.  Words as struct xdp_steer_key3
- * and struct xdp_steer_key5 have them, little-endian.
+ * Keys are written to the stack eight bytes at a time: otherwise verifiers up to Linux 6.1
+ * report a corrupted spilled register, unless the process has CAP_PERFMON.  The words are those
+ * of struct xdp_steer_key3 and struct xdp_steer_key5, little-endian.
  */
 static __always_inline __u64 key_words(__u32 first, __u32 second)
 {
@@ -165,13 +168,13 @@ _Static_assert(sizeof(struct xdp_steer_grant) == 16, "words");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words");
 
 /*
- * A connection, or the handshake of one, that is older than the listener.  One that waits for
- * nothing but late segments is none: a SYN there begins a new one, of the listener.
+ * Does the frame belong to a connection or handshake of the kernel that is older than the
+ * listener?  Not in TIME_WAIT: there a SYN begins a new connection of the listener.
  */
 static __always_inline int is_kernels(struct xdp_md *ctx, const struct iphdr *ip,
 				      struct ports ports, const __u64 *key3)
 {
-	/* As struct bpf_sock_tuple has it: addresses, then ports. */
+	/* As in struct bpf_sock_tuple: addresses, then ports. */
 	__u64 tuple[2] = {
 		key_words(ip->saddr, ip->daddr),
 		key_words(ports.source | (__u32)ports.dest << 16, 0),
@@ -212,7 +215,7 @@ static __always_inline __u32 *find_entry(struct xdp_md *ctx, const struct iphdr 
 	return entry;
 }
 
-/* The slot of who gets it; XDP_STEER_SLOTS, which has no sockets: nobody. */
+/* The slot of the member that gets the frame; XDP_STEER_SLOTS, which has no sockets: none. */
 static __always_inline __u32 find_member(const struct iphdr *ip, struct ports ports, __u32 entry)
 {
 	__u64 at = entry & ~XDP_STEER_SHARED; /* see key_words() */
@@ -237,7 +240,7 @@ static __always_inline int is_granted(__u32 local, __u32 remote, struct ports po
 	return bpf_map_lookup_elem(&grants, key) != 0;
 }
 
-/* May the slot have it?  Members without privileges write all other maps: see struct xdp_steer_grant. */
+/* May the slot get the frame?  Unprivileged members may have written any map but fences, grants. */
 static __always_inline int may_have(const struct iphdr *ip, struct ports ports, __u32 slot)
 {
 	__u64 at = slot; /* see key_words() */
@@ -251,7 +254,7 @@ static __always_inline int may_have(const struct iphdr *ip, struct ports ports, 
 	       is_granted(ip->daddr, ip->saddr, ports, ip->protocol, slot);
 }
 
-/* It was killed: its socket is open for some time yet, but nobody reads what comes there. */
+/* Its process was killed: the socket stays open for a while, but no process reads it. */
 static __always_inline int is_dead(__u32 slot)
 {
 	__u64 at = slot; /* see key_words() */
@@ -261,11 +264,11 @@ static __always_inline int is_dead(__u32 slot)
 }
 
 /*
- * To the ring's socket, or to the kernel when the process has died.  Unless the host has lost
- * the address: then as the kernel, which drops it.  The kernel does not get it, for the address
- * may be back, and it knows nothing of our connections: it would reset them.  The same with what
- * comes by an RX queue that the interface did not have when the sockets were opened: from then
- * on, until other sockets are.
+ * Redirects the frame to the ring's socket, or passes it to the kernel when the process has died.
+ * If the host has lost the address, the frame is dropped, as the kernel would do.  The kernel does
+ * not get it: if the address is back by then, the kernel would reset our connections, which it
+ * does not know.  Frames by an RX queue that the interface did not have when the sockets were
+ * opened are dropped for the same reason, until the port has been opened anew.
  */
 static __always_inline int redirect(const struct xdp_md *ctx, const struct iphdr *ip,
 				    struct ports ports, __u32 slot)
@@ -286,7 +289,7 @@ static __always_inline int redirect(const struct xdp_md *ctx, const struct iphdr
 				conf.outgrown ? XDP_DROP : XDP_PASS);
 }
 
-/* To the kernel; TCP not while its flows are entered again, after the port was outgrown. */
+/* To the kernel.  But TCP is dropped while the port is opened anew and flows are added again. */
 static __always_inline int pass(const struct iphdr *ip)
 {
 	if (conf.hold && ip->protocol == IPPROTO_TCP && bpf_ktime_get_ns() < conf.hold)
@@ -324,7 +327,7 @@ int xdp_steer(struct xdp_md *ctx)
 	if ((ip->protocol != IPPROTO_UDP && ip->protocol != IPPROTO_TCP) || ip->version != 4 ||
 	    ip->ihl != 5 || (ip->frag_off & FRAGMENT))
 		return XDP_PASS;
-	/* So it has for these, and counts them. */
+	/* The kernel also has rules for these, and counts them. */
 	if (is_odd_sender(ip) || is_odd_group(eth, ip))
 		return XDP_PASS;
 

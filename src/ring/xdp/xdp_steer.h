@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the XDP program and the xdp port share: keys of the steering maps and
- * the page of settings.
+ * The interface of the XDP program and the xdp port: keys and values of the steering maps, and
+ * the page of settings (struct xdp_steer_conf).
  *
  * Role		the members of the port group write, the program reads (in the
- *		kernel, any CPU).
+ *		kernel, on any CPU).
  * Lifetime	of the maps: as long as the group has a member.
- * Ordering	flows5 and kernel are raised before an entry is added and lowered after
- *		it is gone, so that no entry is overlooked.  gone is set before an
- *		address is entered, and cleared when none is left.
+ * Ordering	conf.flows5 and conf.kernel are raised before an entry is added and
+ *		lowered after it is removed, so that the program misses no entry.
+ *		conf.gone is set before an address is entered, and cleared when none
+ *		is left.
  *
- * IPv4 so far.  Addresses and ports are in network byte order.
+ * Only IPv4.  Addresses and ports are in network byte order.
  */
 #ifndef RING_XDP_XDP_STEER_H
 #define RING_XDP_XDP_STEER_H
@@ -23,17 +24,17 @@
 #define XDP_STEER_QUEUES 64 /* RX queues of one interface */
 #define XDP_STEER_PORTS 65536
 /*
- * Entries come as they are needed, 16 bytes of each beforehand.  5-tuples: connections
- * that begin here, with those in TIME_WAIT.
+ * Maximum numbers of entries.  Memory for an entry is allocated when it is made, except 16 bytes
+ * of each.  The 5-tuples are connections that this host opens, and those in TIME_WAIT.
  */
 #define XDP_STEER_FLOWS3 65536
 #define XDP_STEER_FLOWS5 262144
-#define XDP_STEER_SHARES 512  /* flows with several receivers at once */
-#define XDP_STEER_KERNEL 4096 /* listeners at whose port the kernel may have connections, too */
+#define XDP_STEER_SHARES 512  /* flows with several receivers */
+#define XDP_STEER_KERNEL 4096 /* 3-tuples at which the kernel may have TCP connections, too */
 #define XDP_STEER_GONE 1024   /* addresses that the host has lost */
 #define XDP_STEER_GRANTS 16384
 
-/* Whoever sends to this address and port.  Multicast groups are addresses too. */
+/* Frames from any sender to this address and port.  A multicast group is an address, too. */
 struct xdp_steer_key3 {
 	__u32 local;
 	__u16 local_port;
@@ -42,14 +43,15 @@ struct xdp_steer_key3 {
 };
 
 /*
- * The value of an entry is a slot; or, of a 3-tuple, this bit and the number of a share:
- * who sends what has a place in its table (reuseport_hash.h), and the member there a slot.
+ * The value of an entry is a slot.  For a 3-tuple with several receivers it is this bit and the
+ * number of a share: a hash of the sender (reuseport_hash.h) chooses a bucket of the share, the
+ * bucket names a member, and the member has a slot.
  */
 #define XDP_STEER_SHARED (1u << 31)
 
 struct xdp_steer_share {
-	__u16 slot[REUSEPORT_MEMBERS]; /* and one; 0: nobody has it, the kernel does */
-	__u8 bucket[REUSEPORT_BUCKETS];
+	__u16 slot[REUSEPORT_MEMBERS];	/* slot plus one; 0: the frames go to the kernel */
+	__u8 bucket[REUSEPORT_BUCKETS]; /* number of a member */
 };
 
 struct xdp_steer_key5 {
@@ -62,12 +64,13 @@ struct xdp_steer_key5 {
 };
 
 /*
- * A slot that is fenced gets nothing but what it was granted, whatever the other maps say:
- * its process has given up its privileges.  Who writes these two maps has them still.
+ * A fenced slot gets only frames that it was granted, whatever the other maps say: its process
+ * has given up its privileges.  Only processes with privileges can write the maps of fences and
+ * grants.
  */
 struct xdp_steer_grant {
 	__u32 local;  /* 0: any address */
-	__u32 remote; /* 0: whoever sends */
+	__u32 remote; /* 0: any sender */
 	__u16 local_port;
 	__u16 remote_port;
 	__u16 slot;
@@ -76,37 +79,41 @@ struct xdp_steer_grant {
 };
 
 /*
- * A TCP connection, at the place of its local port as it is in the frame.  What is
- * there comes before both maps.  A second one of the port has an entry of the map of
- * 5-tuples.
+ * A TCP connection in the table of local ports; the index is its local port as it is in the
+ * frame.  The program looks here before it looks at the maps.  A second connection of the port
+ * has an entry in the map of 5-tuples.
  */
-#define XDP_STEER_OWNER 0xffffu /* the bits of: slot and one */
+#define XDP_STEER_OWNER 0xffffu /* the bits of `slot plus one` */
 #define XDP_STEER_READY (1u << 31)
 
 struct xdp_steer_conn {
-	__u32 owner; /* 0: none; without READY: being filled */
+	__u32 owner; /* atomic: members write; 0: free; without READY: being filled */
 	__u32 local;
 	__u32 remote;
 	__u16 remote_port;
 	__u16 zero;
 };
 
-/* Of a slot: its process lives, and who it is (deathmark.h). */
+/* A slot's death mark (deathmark.h): the kernel sets DIED when the slot's process dies. */
 struct xdp_steer_life {
-	__u32 word; /* 0: nobody has said that it lives */
+	__u32 word; /* 0: not set */
 	__u32 zero;
 };
 #define XDP_STEER_DIED 0x40000000u
 
+/*
+ * The settings.  flows5, gone, kernel and hold: atomic, any member writes.  outgrown: the program
+ * writes.  The others are set while a port is opened.
+ */
 struct xdp_steer_conf {
-	__u32 flows5;	/* entries in the 5-tuple map: 0 saves the look-up */
-	__u32 mac_lo;	/* first four bytes of the interface's address, as in memory */
+	__u32 flows5;	/* entries in the map of 5-tuples; 0: the program skips it */
+	__u32 mac_lo;	/* first four bytes of the interface's MAC address, as in memory */
 	__u16 mac_hi;	/* the other two */
 	__u16 vlan;	/* VLAN of the interface, host byte order; 0: untagged */
 	__u32 seed;	/* of reuseport_bucket() */
-	__u32 gone;	/* not 0: there are lost addresses, whose frames are dropped */
-	__u32 kernel;	/* entries in the map of that name: 0 saves the look-up */
-	__u32 queues;	/* RX queues with sockets, at most XDP_STEER_QUEUES */
+	__u32 gone;	/* not 0: frames to addresses in the map `gone` are dropped */
+	__u32 kernel;	/* entries in the map `kernel`; 0: the program skips it */
+	__u32 queues;	/* RX queues with AF_XDP sockets, at most XDP_STEER_QUEUES */
 	__u32 outgrown; /* written by the program: frames of flows came by another RX queue */
 	__u64 hold; /* CLOCK_MONOTONIC in ns: until then TCP without an entry is dropped; 0: no */
 };
