@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Entries of BPF maps with values of 32 bits.  -errno of bpf(2).
+ * Access to BPF maps with values of 32 bits.  Each function is one bpf(2) call; 0 or -errno.
+ *
+ * Role		any.
  */
 #ifndef RING_XDP_XDP_ENTRY_H
 #define RING_XDP_XDP_ENTRY_H
@@ -41,7 +43,7 @@ static inline int map_delete(int map, const void *key)
 	return sys_bpf(BPF_MAP_DELETE_ELEM, &attr, sizeof(attr));
 }
 
-/* The key after this one; at NULL: the first.  False: there is none. */
+/* Gets the key after `at`; NULL: the first one.  False: there is none. */
 static inline bool map_next(int map, const void *at, void *next)
 {
 	union bpf_attr attr = {

@@ -19,7 +19,7 @@ static int xdp_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
 	return 1;
 }
 
-/* An XDP program runs in one RCU read section, from its look-up to the RX ring. */
+/* An XDP program runs in one RCU read-side section, from its look-up to the RX ring. */
 static void xdp_barrier(struct port *port)
 {
 	int rc = grace_wait(&((struct xdp_port *)port)->grace);
@@ -28,7 +28,7 @@ static void xdp_barrier(struct port *port)
 		log_debug("%s: no grace period: %s", port->name, strerrordesc_np(-rc));
 }
 
-/* The member leaves; what it opened stays as long as there is another one. */
+/* The member leaves; what the members share stays as long as another member lives. */
 static void xdp_free_port(struct port *base)
 {
 	struct xdp_port *port = (struct xdp_port *)base;
@@ -74,7 +74,7 @@ static const struct port_ops port_xdp_ops = {
 	.tx_put = xdp_tx_put,
 };
 
-/* What can be said before anything is tried. */
+/* Checks that need nothing to be opened. */
 static int check_device(struct xdp_device *dev, char why[PORT_WHY])
 {
 	int rc;
@@ -155,7 +155,7 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 		mem_free(port);
 		return rc;
 	}
-	xdp_conf_mac(port, dev.mac); /* of a group that was made under another one */
+	xdp_conf_mac(port, dev.mac); /* the group may have been made under another MAC address */
 	xdp_napi_init(port);
 	rc = xdp_service_init(port);
 	if (rc) {
@@ -169,7 +169,7 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 	return 0;
 }
 
-/* libbpf writes errno also when it succeeds; a call that opens a port on the way must not. */
+/* libbpf writes errno also when it succeeds; a call of the program that opens a port must not. */
 int port_xdp_open(int ifindex, struct port **out, char why[PORT_WHY])
 {
 	int saved = errno, rc;

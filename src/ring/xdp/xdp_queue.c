@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening and closing a queue: a slot of the group, sockets, rings.
+ * Opening and closing a queue: a slot of the group, AF_XDP sockets, rings.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define RX_ENTRIES_MIN 256u
 #define TX_ENTRIES_MIN 256u
-#define FREE_MAX 256u /* on a queue's stack */
+#define FREE_MAX 256u /* frames on a queue's stack */
 #define FREE_MIN 16u
 #define LOCK_RETRIES 1000 /* of 1 ms, for the group's lock */
 
@@ -63,8 +63,9 @@ static int bind_sock(const struct xdp_port *port, const struct xdp_sock *s, unsi
 }
 
 /*
- * Sending from a queue that the interface receives with only (virtio_net, veth with fewer TX
- * queues than RX queues) does nothing, without an error: not even this counter moves.
+ * Can the socket's queue send?  On an interface with fewer TX queues than RX queues (virtio_net,
+ * veth) sending from the other queues does nothing and reports no error.  Only this counter
+ * tells: it does not change.
  */
 static bool can_send(const struct xdp_sock *s)
 {
@@ -79,7 +80,7 @@ static bool can_send(const struct xdp_sock *s)
 	return after.tx_ring_empty_descs != before.tx_ring_empty_descs;
 }
 
-/* In zero-copy mode each queue has rings of its own both ways. */
+/* In zero-copy mode every queue can receive and send. */
 static unsigned count_tx_socks(const struct xdp_queue *q)
 {
 	unsigned n = q->zerocopy ? q->nsocks : 1;
@@ -127,8 +128,8 @@ close:
 }
 
 /*
- * What waits in the RX ring of a process that does not read is lost to the others
- * until it does: the more rings there are, the less each may keep.
+ * Frames in the RX ring of a process that does not read are not available to the other rings:
+ * the more rings there are, the smaller their RX rings.
  */
 static uint32_t rx_entries_of(const struct xdp_group *g)
 {
@@ -143,7 +144,7 @@ static uint32_t rx_entries_of(const struct xdp_group *g)
 	return entries;
 }
 
-/* In all as many as one queue has, and enough for a burst on each. */
+/* In total about as many as for one queue, but enough for a burst on each. */
 static uint32_t tx_entries_of(const struct xdp_group *g)
 {
 	uint32_t entries = XDP_TX_ENTRIES;
@@ -173,7 +174,7 @@ static int open_socks(struct xdp_queue *q, char why[PORT_WHY])
 	return 0;
 }
 
-/* With several sockets a sleeper waits for one descriptor, however many they are. */
+/* Several sockets have one epoll descriptor, so that a thread blocks on one descriptor only. */
 static int open_fds(struct xdp_queue *q, char why[PORT_WHY])
 {
 	const struct xdp_port *port = (const struct xdp_port *)q->base.port;
@@ -248,7 +249,7 @@ void xdp_share(struct xdp_queue *q)
 	unsigned max = rings ? q->nframes / 4 / rings : FREE_MAX;
 
 	q->free_max = max > FREE_MAX ? FREE_MAX : max < FREE_MIN ? FREE_MIN : max;
-	/* All rings together must not keep a fill ring from being filled. */
+	/* What all rings take before they fill must not empty a fill ring. */
 	q->fill_batch = q->group->fill_target / 2 / (rings ? rings : 1);
 	if (q->fill_batch > XDP_FILL_BATCH)
 		q->fill_batch = XDP_FILL_BATCH;
@@ -289,9 +290,9 @@ static int open_queue(struct xdp_port *port, struct xdp_queue *q, char why[PORT_
 			       port->base.name);
 	xdp_big_init(q);
 	unsteer(q);
-	/* Now that nobody has a socket there. */
+	/* After unsteer(): the ring that had the slot before has no socket in the maps. */
 	xdp_unfence(port, q->slot);
-	deathmark_clear(&port->lives, q->slot); /* of who had the slot before */
+	deathmark_clear(&port->lives, q->slot); /* set by the ring that had the slot before */
 	rc = open_socks(q, why);
 	if (!rc)
 		rc = open_fds(q, why);
@@ -378,8 +379,9 @@ void xdp_at_exit(struct port_queue *base, bool held)
 	struct xdp_port *port = (struct xdp_port *)base->port;
 
 	/*
-	 * Else it is as of a process that was killed: the kernel gets what is steered here until
-	 * others notice, and the frames are used again after 300 ms only.
+	 * Otherwise the slot is treated as that of a killed process: the kernel gets the frames
+	 * steered here until other members notice, and its frames are used again after
+	 * GROUP_QUARANTINE.
 	 */
 	if (held && !port->base.lost) {
 		unsteer((struct xdp_queue *)base);
