@@ -2,10 +2,10 @@
 /*
  * Locks and members of a port group.
  *
- * Not a robust mutex of the C library: its list of held mutexes runs through the
- * shared memory, where another member's mistake would make this process write
- * anywhere.  Here a lock names its holder, and who finds it taken for long asks
- * the kernel whether that one still lives.
+ * These are not robust mutexes of the C library: the list of held mutexes is in the shared
+ * memory, where a fault in another member could make this process write to any address.  A lock
+ * here names its holder, and a member that finds it taken for long asks the kernel whether the
+ * holder still lives.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,10 +14,10 @@
 #include "base/sys.h"
 #include "ring/xdp/xdp_group.h"
 
-#define SPINS 200 /* a holder is done after a microsecond or two */
-#define YIELDS 8  /* or has lost its processor */
+#define SPINS 200 /* a holder releases a lock after a microsecond or two */
+#define YIELDS 8  /* unless it lost its processor */
 #define GEN_MAX 0xffffffu
-#define WAITS 50 /* of 1 ms: what is done under a lock is done sooner */
+#define WAITS 50 /* of 1 ms: a living holder releases a lock sooner */
 
 #ifdef XDP_GROUP_STEPS
 static void no_step(void)
@@ -32,17 +32,17 @@ static uint32_t lock_word(unsigned member, uint32_t gen)
 	return gen << 8 | (member + 1);
 }
 
-/* 0: nobody else has it; also when we have it ourselves. */
+/* Does another process hold the record lock?  0 also when this process holds it. */
 static int record_holder(const struct xdp_group *g, unsigned member)
 {
 	struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = member, .l_len = 1};
 
 	if (sys_fcntl(g->ctl_fd, F_GETLK, (long)&fl))
-		return 1; /* cannot be asked: nobody is declared dead */
+		return 1; /* not known: do not take the member for dead */
 	return fl.l_type != F_UNLCK;
 }
 
-/* type: F_WRLCK or F_UNLCK. */
+/* Takes or releases the record lock; type: F_WRLCK or F_UNLCK.  False: another process has it. */
 static bool record_set(const struct xdp_group *g, unsigned member, short type)
 {
 	struct flock fl = {.l_type = type, .l_whence = SEEK_SET, .l_start = member, .l_len = 1};
@@ -61,7 +61,10 @@ bool group_member_alive(const struct xdp_group *g, unsigned member, uint32_t gen
 	m = &g->ctl->members[member];
 	if (!record_holder(g, member))
 		return false;
-	/* After asking: a newcomer may have taken the index. */
+	/*
+	 * After the kernel was asked: a newcomer may have taken the index.
+	 * acquire: pairs with the store of ->gen in enter_as()
+	 */
 	return __atomic_load_n(&m->gen, __ATOMIC_ACQUIRE) == gen;
 }
 
@@ -90,7 +93,7 @@ static enum group_lock_result lock_slow(struct xdp_group *g, struct group_lock *
 	if (!word || group_member_alive(g, (word & 0xff) - 1, word >> 8))
 		return GROUP_BUSY;
 	if (!take(g, lock, word))
-		return GROUP_BUSY; /* somebody else was faster */
+		return GROUP_BUSY; /* another member took it first */
 	__atomic_fetch_add(&g->ctl->stolen, 1, __ATOMIC_RELAXED);
 	return GROUP_DIED;
 }
@@ -130,26 +133,29 @@ void group_lock_release(struct xdp_group *g, struct group_lock *lock)
 /* ---- members -------------------------------------------------------------------------- */
 
 /*
- * No lock but the kernel's: a record lock that nobody holds makes the index ours,
- * and the generation tells us from whoever had it before.
+ * Needs no lock but the kernel's record lock: the process that gets it has the index.  The
+ * generation distinguishes it from the members that had the index before.
  */
 static bool enter_as(struct xdp_group *g, unsigned i)
 {
 	struct group_member *m = &g->ctl->members[i];
 
+	/* acquire, both loads: pairs with group_member_vacate() and with the store below */
 	if (__atomic_load_n(&m->used, __ATOMIC_ACQUIRE) || !record_set(g, i, F_WRLCK))
 		return false;
 	GROUP_STEP();
 	if (__atomic_load_n(&m->used, __ATOMIC_ACQUIRE)) {
-		/* It was taken, and its member died, before we got it: the sweep is first. */
+		/* A member took it and died since the first look: the sweep must come first. */
 		record_set(g, i, F_UNLCK);
 		return false;
 	}
 	g->member = i;
 	g->gen = (m->gen + 1) & GEN_MAX;
 	m->pid = sys_getpid();
+	/* release: pairs with group_member_alive() */
 	__atomic_store_n(&m->gen, g->gen, __ATOMIC_RELEASE);
 	GROUP_STEP();
+	/* release: pairs with find_dead() and is_nobodys(); ->gen is set before */
 	__atomic_store_n(&m->used, g->gen + 1, __ATOMIC_RELEASE);
 	g->entered = true;
 	return true;
@@ -176,6 +182,7 @@ void group_member_vacate(struct xdp_group *g, unsigned member, uint32_t gen)
 {
 	uint32_t mark = gen + 1;
 
+	/* release: pairs with the loads of ->used in enter_as() */
 	__atomic_compare_exchange_n(&g->ctl->members[member].used, &mark, 0, false,
 				    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
@@ -184,7 +191,11 @@ bool group_member_renew(struct xdp_group *g)
 {
 	const uint32_t *used = &g->ctl->members[g->member].used;
 
-	/* Looked at twice: a record that is not ours is not taken, and who takes it may be late. */
+	/*
+	 * Before, so that the record lock of another member is not taken; and after, because
+	 * another member may have taken this one for dead in between.
+	 * acquire: pairs with group_member_vacate()
+	 */
 	return __atomic_load_n(used, __ATOMIC_ACQUIRE) == g->gen + 1 &&
 	       record_set(g, g->member, F_WRLCK) &&
 	       __atomic_load_n(used, __ATOMIC_ACQUIRE) == g->gen + 1;

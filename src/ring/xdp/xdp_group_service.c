@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Housekeeping of a member: answers newcomers, notices who died, reclaims what
- * was theirs.
+ * Housekeeping of a member: it answers newcomers, notices dead members, and reclaims their slots
+ * and frames.
  *
- * Everything that may happen wakes one epoll descriptor: newcomers, the end of a
- * connection, a timer while there is something to wait for, and the wakeup, which
- * one member rings to have all of them look.
+ * One epoll descriptor is readable whenever there is something to do: newcomers, the end of a
+ * connection, a timer while something is under way, and wake_fd, which a member writes so that
+ * all members run their service().
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,10 +17,10 @@
 #include "base/sys.h"
 #include "ring/xdp/xdp_internal.h"
 
-#define SWEEP_INTERVAL (100 * NSEC_PER_MSEC) /* without a sign that somebody died */
-#define STEP_INTERVAL (20 * NSEC_PER_MSEC)   /* while there is something to do */
-#define REST_INTERVAL (100 * NSEC_PER_MSEC)  /* while somebody calls and we have no descriptor */
-/* Between two ports of more queues: a driver may not tell how many it has. */
+#define SWEEP_INTERVAL (100 * NSEC_PER_MSEC) /* between sweeps, without a sign of a death */
+#define STEP_INTERVAL (20 * NSEC_PER_MSEC)   /* between rounds while something is under way */
+#define REST_INTERVAL (100 * NSEC_PER_MSEC)  /* before newcomers are accepted again, see rest() */
+/* A group at least this old may be outgrown: some drivers do not tell their number of queues. */
 #define OUTGROW_INTERVAL NSEC_PER_SEC
 #define EVENTS_MAX 32
 
@@ -32,8 +32,8 @@ void xdp_service_watch(struct xdp_port *port, int fd, uint32_t events)
 }
 
 /*
- * A child of fork() may still have it open, and with it the set: it would go on to tell
- * of a number that is another descriptor's by then.
+ * Removes it explicitly: if a forked child still has the descriptor open, the set would go on to
+ * report its number, which another descriptor may have by then.
  */
 void xdp_service_close(struct xdp_port *port, int *fd)
 {
@@ -50,7 +50,7 @@ int xdp_service_init(struct xdp_port *port)
 	if (port->epoll_fd < 0 || port->timer_fd < 0)
 		return -EMFILE;
 	xdp_service_watch(port, port->timer_fd, EPOLLIN);
-	/* Each write is one event for each member: nobody reads it. */
+	/* Edge-triggered: each write is one event for each member, and no member reads it. */
 	xdp_service_watch(port, port->wake_fd, EPOLLIN | EPOLLET);
 	if (port->listen_fd >= 0)
 		xdp_service_watch(port, port->listen_fd, EPOLLIN);
@@ -61,7 +61,7 @@ int xdp_service_init(struct xdp_port *port)
 
 void xdp_service_fini(struct xdp_port *port)
 {
-	/* The name first: who waits for us to answer asks somebody else. */
+	/* The name first: a newcomer that waits for our answer asks another member. */
 	sys_close_fd(&port->listen_fd);
 	while (port->n_conns)
 		sys_close_fd(&port->conns[--port->n_conns]);
@@ -70,7 +70,7 @@ void xdp_service_fini(struct xdp_port *port)
 	sys_close_fd(&port->timer_fd);
 }
 
-/* Whoever calls stays in the queue, and would keep us awake. */
+/* No descriptor is left to accept newcomers: not watched, or the set would stay readable. */
 static void rest(struct xdp_port *port)
 {
 	sys_call(SYS_epoll_ctl, port->epoll_fd, EPOLL_CTL_DEL, port->listen_fd, NULL, 0, 0);
@@ -86,7 +86,7 @@ static void end_rest(struct xdp_port *port)
 		xdp_service_watch(port, port->listen_fd, EPOLLIN);
 }
 
-/* True: somebody may have died. */
+/* Handles a readable descriptor.  True: a member may have died. */
 static bool handle(struct xdp_port *port, int fd)
 {
 	uint64_t count;
@@ -122,14 +122,18 @@ static bool handle_events(struct xdp_port *port)
 
 /* ---- RX rings for the audit ------------------------------------------------------------ */
 
+/*
+ * acquire: pairs with the kernel's store of an RX ring's producer, with xsk_ring_cons__release()
+ * in rx_sock(), and with the stores of audit.seq and audit.stage in xdp_group_sweep.c
+ */
 static uint32_t load(const uint32_t *index)
 {
 	return __atomic_load_n(index, __ATOMIC_ACQUIRE);
 }
 
 /*
- * The holder of the ring writes owner words before it releases the entries, so
- * that what was read up to here has its words.
+ * Was the RX ring of each socket read up to where it was when the audit began?  The holder of the
+ * ring writes owner words before it releases the entries, so these frames have their words.
  */
 static bool is_drained(struct xdp_queue *q, uint32_t seq)
 {
@@ -144,7 +148,7 @@ static bool is_drained(struct xdp_queue *q, uint32_t seq)
 	return true;
 }
 
-/* True: a ring has not been read for long. */
+/* Marks the slots whose RX rings are drained.  True: some are not yet. */
 static bool tell_drained(struct xdp_port *port)
 {
 	uint32_t seq = load(&port->group.ctl->audit.seq);
@@ -170,7 +174,7 @@ static void ring_wakeup(const struct xdp_port *port)
 	sys_write(port->wake_fd, &one, sizeof(one));
 }
 
-/* The others are to look at their RX rings. */
+/* Wakes the other members once per audit, to look at their RX rings. */
 static void have_drained(struct xdp_port *port)
 {
 	uint32_t seq = load(&port->group.ctl->audit.seq);
@@ -190,8 +194,8 @@ static void unsteer(void *arg, const uint8_t slots[XDP_STEER_SLOTS])
 }
 
 /*
- * The group goes on without this process, or ends: slots and frames are somebody else's, now or
- * within GROUP_QUARANTINE, and nothing is taken or given back any more.
+ * The group goes on without this process, or ends.  Other members use its slots and frames, now
+ * or within GROUP_QUARANTINE, so it neither takes nor gives back any.
  */
 static void lose(struct xdp_port *port)
 {
@@ -199,12 +203,13 @@ static void lose(struct xdp_port *port)
 	xdp_group_stop_answering(port);
 	if (port->lifeline_fd >= 0)
 		xdp_service_close(port, &port->lifeline_fd);
-	/* Now: a later close would drop the record lock of the port that is opened instead. */
+	/* Now: a later close() would drop the record lock of the port that is opened instead. */
 	sys_close_fd(&port->group.ctl_fd);
+	/* release: pairs with rings_lost(), called after this under the same lock of rings.c */
 	__atomic_store_n(&port->base.lost, true, __ATOMIC_RELEASE);
 }
 
-/* Each member leaves, and the first one that is back makes a group of more queues. */
+/* Each member closes its port; the first one to open it again makes a group with more queues. */
 static void outgrow(struct xdp_port *port)
 {
 	nsec_t now = group_now();
@@ -213,7 +218,7 @@ static void outgrow(struct xdp_port *port)
 		return;
 	log_info("%s: frames come by more than its %u RX queues; its port is opened anew",
 		 port->base.name, port->group.queues);
-	/* Those whose flows have been removed from it are not the kernel's. */
+	/* The kernel must not get frames of flows that members have removed. */
 	__atomic_store_n(&port->conf->hold, (uint64_t)(now + XDP_HOLD), __ATOMIC_RELAXED);
 	ring_wakeup(port);
 	xdp_link_keep(port);
@@ -239,7 +244,7 @@ static void sweep(struct xdp_port *port, bool died)
 		have_drained(port);
 }
 
-/* From the first round on, the kernel marks the slots of ours when we die. */
+/* From now on the kernel marks the slots of this process when it dies. */
 static void mark_lives(struct xdp_port *port)
 {
 	list_for_each(link, &port->queues) {
@@ -264,7 +269,7 @@ int xdp_service(struct port *base, int fds[PORT_FDS_MAX])
 	fds[0] = port->epoll_fd;
 	if (port->base.lost)
 		return 0;
-	if (!mutex_trylock(&port->lock)) /* a queue is opened or closed this moment */
+	if (!mutex_trylock(&port->lock)) /* a queue is being opened or closed */
 		return 1;
 	opener = xdp_group_is_opener(port);
 	if (!opener)

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Slots of a port group, and what becomes of those whose member died.
+ * Slots of a port group, and the sweep that reclaims the slots of dead members.
  *
  *	died or closed		the slot is GONE, nothing is steered to it
- *	300 ms later		what it held and sent is in the pool, the slot FREE
+ *	GROUP_QUARANTINE later	the frames it held and sent are in the pool, the slot is FREE
  *
- * What waited in the RX rings of the dead is found by an audit:
+ * An audit finds the frames that waited in the RX rings of dead members:
  *
- *	100 ms after the death	its sockets are gone; mark how far the kernel is
- *	50 ms later		what it took until then is in some RX ring: ask the
- *				living to look at theirs
- *	all have		what nobody got was in the ring of a dead one
+ *	AUDIT_SETTLE after the death	the kernel has closed its sockets; mark how far the kernel
+ *					has read the fill rings
+ *	AUDIT_ARRIVE later		the frames that it read until then are in RX rings; ask the
+ *					living members to drain theirs
+ *	all have done so		frames that no member received were in the RX ring of a dead
+ *					member, and go to the pool
  *
- * Not with zero-copy: there, the driver keeps frames it took.
+ * There is no audit with zero-copy, since a driver keeps frames that it took.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,7 +27,7 @@
 
 static bool lock(struct xdp_group *g)
 {
-	/* There is nothing to mend: each step below can be taken again. */
+	/* Nothing to repair after a death: each step below can be repeated. */
 	return group_lock_try(g, &g->ctl->lock) != GROUP_BUSY;
 }
 
@@ -46,6 +48,7 @@ static void count_slots(struct group_ctl *ctl)
 
 static void set_state(struct group_ctl *ctl, struct group_slot *slot, enum group_slot_state state)
 {
+	/* release: pairs with group_slot_is_dead(); the slot's other fields are written before */
 	__atomic_store_n(&slot->state, state, __ATOMIC_RELEASE);
 	GROUP_STEP();
 	count_slots(ctl);
@@ -65,6 +68,7 @@ nsec_t group_now(void)
 static void set_stage(struct group_audit *audit, enum audit_stage stage, nsec_t now)
 {
 	audit->since = now;
+	/* release: pairs with sweep() (xdp_group_service.c) */
 	__atomic_store_n(&audit->stage, stage, __ATOMIC_RELEASE);
 	GROUP_STEP();
 }
@@ -83,6 +87,7 @@ static void want_audit(struct xdp_group *g, nsec_t now)
 
 static void mark(struct xdp_group *g)
 {
+	/* acquire: pairs with the kernel's release of fill ring entries */
 	for (unsigned i = 0; i < g->queues; i++)
 		g->ctl->audit.limit[i] = __atomic_load_n(g->fill[i].consumer, __ATOMIC_ACQUIRE);
 }
@@ -92,6 +97,7 @@ static bool all_drained(const struct group_ctl *ctl)
 	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++) {
 		const struct group_slot *slot = &ctl->slots[i];
 
+		/* acquire: pairs with group_slot_drained() */
 		if (slot->state == SLOT_USED &&
 		    __atomic_load_n(&slot->drained, __ATOMIC_ACQUIRE) != ctl->audit.seq)
 			return false;
@@ -117,7 +123,7 @@ static void audit_step(struct xdp_group *g, nsec_t now)
 	case AUDIT_MARKED:
 		if (age < AUDIT_ARRIVE)
 			return;
-		/* release: who reads it, looks at its RX rings afterwards */
+		/* release: pairs with tell_drained(), which reads it before the RX rings */
 		__atomic_store_n(&audit->seq, audit->seq + 1, __ATOMIC_RELEASE);
 		GROUP_STEP();
 		set_stage(audit, AUDIT_DRAINING, now);
@@ -126,9 +132,9 @@ static void audit_step(struct xdp_group *g, nsec_t now)
 		if (!all_drained(g->ctl) || !group_settle(g))
 			return;
 		/*
-		 * A zero-copy driver keeps what it takes, and uses a frame that went to the
-		 * kernel again: position tells nothing.  What lay unread in the RX rings of
-		 * the dead is lost until the group ends.
+		 * A zero-copy driver keeps frames that it takes, and uses a frame that went to
+		 * the kernel again, so positions tell nothing.  Frames that were unread in the
+		 * RX rings of dead members are lost until the group ends.
 		 */
 		if (!g->zerocopy && !group_reclaim(g, NULL, audit->limit))
 			return;
@@ -200,6 +206,7 @@ bool group_slot_is_dead(const struct xdp_group *g, unsigned i)
 	if (i >= XDP_STEER_SLOTS)
 		return true;
 	slot = &g->ctl->slots[i];
+	/* acquire: pairs with set_state(); ->member and ->gen are read after it */
 	return __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != SLOT_USED ||
 	       !group_member_alive(g, slot->member, slot->gen);
 }
@@ -213,7 +220,7 @@ static void end_slots(struct xdp_group *g, const uint8_t dead[XDP_STEER_SLOTS], 
 	if (!memchr(dead, 1, XDP_STEER_SLOTS))
 		return;
 	unsteer(arg, dead);
-	/* First: who takes over after us sees slots that are still to be buried. */
+	/* First: if this process dies here, the next member finds slots that are not GONE yet. */
 	want_audit(g, now);
 	GROUP_STEP();
 	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++)
@@ -221,7 +228,10 @@ static void end_slots(struct xdp_group *g, const uint8_t dead[XDP_STEER_SLOTS], 
 			slot_gone(g, &g->ctl->slots[i], true, now);
 }
 
-/* lock: its slots are gone, then its index is free; neither those of who came after it. */
+/*
+ * lock: makes the slots of a dead member GONE, then frees its index.  The generation protects a
+ * newcomer that has the index by now.
+ */
 static void bury(struct xdp_group *g, unsigned index, uint32_t gen, nsec_t now,
 		 group_unsteer_fn unsteer, void *arg)
 {
@@ -237,7 +247,7 @@ static void bury(struct xdp_group *g, unsigned index, uint32_t gen, nsec_t now,
 	GROUP_STEP();
 }
 
-/* Its member left without closing it, or never was one. */
+/* lock: the slot is USED, but its member left without closing it, or does not exist. */
 static bool is_nobodys(const struct group_ctl *ctl, const struct group_slot *slot)
 {
 	return slot->state == SLOT_USED && (slot->member >= GROUP_MEMBERS ||
@@ -250,7 +260,10 @@ static void find_dead(struct xdp_group *g, nsec_t now, group_unsteer_fn unsteer,
 	uint8_t dead[XDP_STEER_SLOTS];
 
 	for (unsigned i = 0; i < GROUP_MEMBERS; i++) {
-		/* One word: generation and mark are of the same member. */
+		/*
+		 * One word, so generation and mark are of the same member.
+		 * acquire: pairs with enter_as() (xdp_group_lock.c)
+		 */
 		uint32_t used = __atomic_load_n(&g->ctl->members[i].used, __ATOMIC_ACQUIRE);
 
 		GROUP_STEP();
@@ -262,7 +275,7 @@ static void find_dead(struct xdp_group *g, nsec_t now, group_unsteer_fn unsteer,
 	end_slots(g, dead, now, unsteer, arg);
 }
 
-/* The slots that have been gone for long enough; how many more have not. */
+/* The slots whose quarantine is over; returns how many others are still in quarantine. */
 static unsigned find_due(const struct group_ctl *ctl, nsec_t now, uint8_t due[XDP_STEER_SLOTS],
 			 bool *any)
 {
@@ -290,7 +303,7 @@ static bool free_due(struct xdp_group *g, nsec_t now, group_unsteer_fn unsteer, 
 		return waiting == 0;
 	if (!group_settle(g) || !group_reclaim(g, due, NULL))
 		return false;
-	unsteer(arg, due); /* once more: who was killed was at work */
+	unsteer(arg, due); /* again: the process may have steered when it was killed */
 	for (unsigned i = 0; i < XDP_STEER_SLOTS; i++)
 		if (due[i])
 			set_state(g->ctl, &g->ctl->slots[i], SLOT_FREE);
@@ -306,7 +319,7 @@ bool group_sweep(struct xdp_group *g, nsec_t now, group_unsteer_fn unsteer, void
 	find_dead(g, now, unsteer, arg);
 	audit_step(g, now);
 	done = free_due(g, now, unsteer, arg);
-	count_slots(g->ctl); /* who died may not have got to it */
+	count_slots(g->ctl); /* a member may have died before it did that */
 	done &= g->ctl->audit.stage == AUDIT_NONE;
 	unlock(g);
 	return !done;
