@@ -38,7 +38,7 @@ void xdp_addrs_gone(struct port *base, const struct inaddr *gone, unsigned n)
 	/* Pairs with the stores below, by any member. */
 	if (!n && !__atomic_load_n(&port->conf->gone, __ATOMIC_SEQ_CST))
 		return;
-	/* Not locked if a member with the lock is stopped: then conf->gone stays 1, which is slow. */
+	/* Not locked if a member that has it is stopped: conf->gone then stays 1, which is slow. */
 	locked = group_lock_wait(g, &g->ctl->lock);
 	/* Pairs with redirect() of the program: set before an address is entered. */
 	__atomic_store_n(&port->conf->gone, 1, __ATOMIC_SEQ_CST);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How a process comes into the group: by a Unix socket (xdp_group_name.c).
+ * How a process becomes a member of the group, by a Unix socket with a name (xdp_group_name.c).
  *
- *	whoever takes the name	makes the group, and answers newcomers from then on
- *	who finds it taken	asks, and gets the descriptors
+ * A process that takes the name makes the group and answers newcomers from then on: it is the
+ * answerer.  A process that finds the name taken is a newcomer: it asks the answerer, which sends
+ * the group's descriptors.
  *
- * The user is the one who opened the port, whatever the process became since.  A newcomer
- * proves that it could open the port itself: with its question it sends descriptors that
- * only a process with the capabilities can have made (xdp_group_proof.c).
+ * The user of the group is the effective user that opened the port, even if the process changes
+ * its user later.  A newcomer proves that it could open the port itself: with its question it
+ * sends descriptors that only a process with the capabilities can make (xdp_group_proof.c).
  *
- * The connection stays: its end tells either side that the other one is gone.
- * When the answerer goes, another member takes the name; a newcomer that comes
- * in between, and takes the name itself, sees the group's program on the
- * interface, lets go, and asks again.
+ * The connection stays open; when it ends, each side knows that the other one is gone.  When the
+ * answerer is gone, another member takes the name.  A newcomer that takes the name first sees the
+ * group's program on the interface, gives up the name, and asks again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,11 +23,11 @@
 #include "base/sys.h"
 #include "ring/xdp/xdp_internal.h"
 
-#define WAIT_MAX (2 * NSEC_PER_SEC)	/* for an answer, or somebody who answers */
-#define OTHER_MAX (300 * NSEC_PER_MSEC) /* the same, where another user seems to have it */
+#define WAIT_MAX (2 * NSEC_PER_SEC)	/* for an answer, or for an answerer */
+#define OTHER_MAX (300 * NSEC_PER_MSEC) /* the same, if another user seems to have the interface */
 #define SETTLE_MAX (5 * NSEC_PER_SEC)	/* for the carrier, after the program was attached */
 #define PAUSE (5 * NSEC_PER_MSEC)
-#define FIXED_FDS 15 /* and the anchors */
+#define FIXED_FDS 15 /* descriptors that are handed over, without the anchors */
 #define FDS_MAX (FIXED_FDS + XDP_STEER_QUEUES)
 
 enum hello_kind { HELLO_NEW, HELLO_MEMBER, HELLO_ANSWER, HELLO_NONE /* never sent */ };
@@ -43,7 +43,7 @@ union control {
 	char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
 };
 
-/* What is handed over, in this order. */
+/* The descriptors that are handed over, in this order. */
 static unsigned shared_fds(struct xdp_port *port, int *fds[FDS_MAX])
 {
 	unsigned n = 0;
@@ -68,7 +68,7 @@ static unsigned shared_fds(struct xdp_port *port, int *fds[FDS_MAX])
 	return n;
 }
 
-/* Who is at the other end; false: a stranger. */
+/* Gets the peer's credentials.  False: it is another user. */
 static bool is_same_user(const struct xdp_port *port, int fd, struct ucred *peer)
 {
 	socklen_t len = sizeof(*peer);
@@ -106,7 +106,7 @@ static int say(int fd, enum hello_kind kind, const int *fds, unsigned n)
 	return rc < 0 ? (int)rc : 0;
 }
 
-/* The descriptors that came with a message, hidden; how many. */
+/* The descriptors that came with a message, hidden from the program; returns their number. */
 static unsigned take_fds(struct msghdr *msg, int fds[FDS_MAX])
 {
 	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
@@ -122,8 +122,8 @@ static unsigned take_fds(struct msghdr *msg, int fds[FDS_MAX])
 }
 
 /*
- * False: nothing has come yet.  What is no hello has the kind HELLO_NONE, one of another library
- * the version 0; *n descriptors came.
+ * Receives a message.  False: none has come yet.  A message that is no hello gets the kind
+ * HELLO_NONE, a hello of another library the version 0.  *n descriptors came with it.
  */
 static bool hear(int fd, struct hello *hello, int fds[FDS_MAX], unsigned *n)
 {
@@ -149,7 +149,7 @@ static void close_fds(int *fds, unsigned n)
 		sys_close_fd(&fds[--n]);
 }
 
-static int ask(int fd)
+static int ask_to_join(int fd)
 {
 	int proof[XDP_PROOFS], rc = xdp_group_prove(proof);
 
@@ -161,8 +161,11 @@ static int ask(int fd)
 
 /* ---- calling ---------------------------------------------------------------------------- */
 
-/* A connection to whoever has the name; -ECONNREFUSED, -EAGAIN: not yet; -EREMOTE: a stranger. */
-static int call(const struct xdp_port *port, enum hello_kind kind, struct ucred *peer)
+/*
+ * A connection to the process that has the name, with a message sent.  -ECONNREFUSED, -EAGAIN:
+ * not possible yet; -EREMOTE: another user has the name.
+ */
+static int call_answerer(const struct xdp_port *port, enum hello_kind kind, struct ucred *peer)
 {
 	int fd = xdp_group_name_call(port), rc;
 
@@ -170,7 +173,7 @@ static int call(const struct xdp_port *port, enum hello_kind kind, struct ucred 
 		return fd;
 	rc = is_same_user(port, fd, peer) ? 0 : -EREMOTE;
 	if (!rc)
-		rc = kind == HELLO_NEW ? ask(fd) : say(fd, kind, NULL, 0);
+		rc = kind == HELLO_NEW ? ask_to_join(fd) : say(fd, kind, NULL, 0);
 	if (!rc)
 		return fd;
 	sys_close(fd);
@@ -218,7 +221,7 @@ static int hand_over(struct xdp_port *port, int conn)
 	return say(conn, HELLO_ANSWER, fds, n);
 }
 
-/* Another version gets the news of ours, and no descriptors. */
+/* Answers a hello.  A process with another version gets our version and no descriptors. */
 static bool answer(struct xdp_port *port, int conn, const struct hello *hello, const int *fds,
 		   unsigned n)
 {
@@ -248,7 +251,7 @@ bool xdp_group_answer(struct xdp_port *port, int conn)
 
 void xdp_group_stop_answering(struct xdp_port *port)
 {
-	/* The name first: who loses the connection looks for it. */
+	/* The name first: a member that loses its connection looks for the name. */
 	if (port->listen_fd >= 0)
 		xdp_service_close(port, &port->listen_fd);
 	while (port->n_conns)
@@ -265,7 +268,7 @@ void xdp_group_find_answerer(struct xdp_port *port)
 		xdp_service_watch(port, fd, EPOLLIN);
 		return;
 	}
-	fd = call(port, HELLO_MEMBER, &peer);
+	fd = call_answerer(port, HELLO_MEMBER, &peer);
 	if (fd >= 0) {
 		port->lifeline_fd = fd;
 		xdp_service_watch(port, fd, EPOLLIN);
@@ -298,7 +301,7 @@ static int why_silent(const struct xdp_port *port, const struct ucred *peer, cha
 		       port->base.name, (int)peer->pid);
 }
 
-/* -EAGAIN: the answerer gave up, or died. */
+/* Receives the group's descriptors.  -EAGAIN: the answerer refused, or died. */
 static int receive_group(struct xdp_port *port, int fd, const struct ucred *peer, nsec_t deadline,
 			 char why[PORT_WHY])
 {
@@ -329,16 +332,16 @@ static int receive_group(struct xdp_port *port, int fd, const struct ucred *peer
 	return 0;
 }
 
-/* -EREMOTE: nobody can be joined; -EAGAIN: not yet. */
+/* Joins the group.  -EREMOTE: there is no group to join; -EAGAIN: not possible yet. */
 static int try_join(struct xdp_port *port, nsec_t deadline, char why[PORT_WHY])
 {
 	struct ucred peer = {0};
-	int fd = call(port, HELLO_NEW, &peer), rc;
+	int fd = call_answerer(port, HELLO_NEW, &peer), rc;
 
 	if (fd == -EREMOTE)
 		log_debug("%s: process %d of user %u has its name", port->base.name, (int)peer.pid,
 			  peer.uid);
-	/* The latter: there is nothing to prove it by.  make() tells what is missing. */
+	/* -EPERM, -EACCES: the process cannot make proofs.  make_group() says what it lacks. */
 	if (fd == -EREMOTE || fd == -EPERM || fd == -EACCES)
 		return -EREMOTE;
 	if (fd < 0)
@@ -366,10 +369,10 @@ static int try_join(struct xdp_port *port, nsec_t deadline, char why[PORT_WHY])
 }
 
 /*
- * virtio_net with a program sends frames that are redirected from queues of their own, one for
- * each processor, and receives on these queues as well.
+ * Counts the RX queues again, now that the program is attached: virtio_net adds a queue for each
+ * processor, for frames that programs redirect, and receives on these queues, too.
  */
-static int recount(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
+static int recount_queues(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
 {
 	int rc = xdp_device_recount(dev);
 
@@ -385,15 +388,15 @@ static int recount(struct xdp_port *port, struct xdp_device *dev, char why[PORT_
 	return xdp_group_memory_fit(port, why);
 }
 
-static int make(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
+static int make_group(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
 {
 	int rc = xdp_group_memory(port, why);
 
 	if (!rc)
-		rc = xdp_load(port, dev, why); /* sleeps for some 10 ms */
+		rc = xdp_load(port, dev, why); /* blocks for some 10 ms */
 	xdp_group_memory_wait(port);
 	if (!rc)
-		rc = recount(port, dev, why);
+		rc = recount_queues(port, dev, why);
 	if (!rc)
 		rc = xdp_group_create(port, why);
 	if (!rc) {
@@ -402,13 +405,13 @@ static int make(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY
 		xdp_mode_tell(port, dev);
 		return 0;
 	}
-	/* Whoever waits for an answer sees the end of it, and tries in turn. */
+	/* Newcomers that wait for an answer see the end of their connections, and try again. */
 	sys_close_fd(&port->listen_fd);
 	undo(port);
 	return rc;
 }
 
-/* Without a name, if there can be none: then nobody else comes in. */
+/* Makes the group.  If the name cannot be taken at all, no other process can join the group. */
 static int try_make(struct xdp_port *port, struct xdp_device *dev, char why[PORT_WHY])
 {
 	int fd = xdp_group_name_take(port);
@@ -423,7 +426,7 @@ static int try_make(struct xdp_port *port, struct xdp_device *dev, char why[PORT
 		log_debug("%s: no name for its processes: %s", port->base.name,
 			  strerrordesc_np(-fd));
 	port->listen_fd = fd < 0 ? -1 : fd;
-	return make(port, dev, why);
+	return make_group(port, dev, why);
 }
 
 static int try_both(struct xdp_port *port, struct xdp_device *dev, nsec_t deadline,
@@ -434,9 +437,9 @@ static int try_both(struct xdp_port *port, struct xdp_device *dev, nsec_t deadli
 	if (rc != -EADDRINUSE)
 		return rc;
 	rc = try_join(port, deadline, why);
-	/* A stranger has the name: we do without, if the interface is not ours already. */
+	/* Another user has the name, or no process answers: make a group without a name. */
 	if (rc == -EREMOTE || (rc == -EAGAIN && group_now() > deadline))
-		rc = make(port, dev, why);
+		rc = make_group(port, dev, why);
 	return rc;
 }
 

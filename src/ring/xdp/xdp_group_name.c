@@ -35,7 +35,7 @@
 struct name {
 	struct sockaddr_un addr;
 	socklen_t len;
-	int lock_fd; /* negative: it is abstract */
+	int lock_fd; /* negative: the name is abstract */
 	char dir[HOST_DIR_PATH];
 };
 
@@ -44,7 +44,7 @@ static int open_socket(void)
 	return sys_fd_hide(sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-/* 0: the kernel does not tell. */
+/* The cookie of the socket's network namespace; 0: not known. */
 static uint64_t namespace_of(int sock)
 {
 	uint64_t cookie = 0;
@@ -53,7 +53,7 @@ static uint64_t namespace_of(int sock)
 	return sys_getsockopt(sock, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) ? 0 : cookie;
 }
 
-/* Abstract names are of the namespace anyway. */
+/* Each network namespace has abstract names of its own. */
 static void name_abstract(const struct xdp_port *port, struct name *name)
 {
 	int len = snprintf(name->addr.sun_path + 1, sizeof(name->addr.sun_path) - 1,
@@ -68,7 +68,10 @@ static void name_path(struct name *name, const char *file)
 	name->len = sizeof(name->addr);
 }
 
-/* sock: any, of the namespace.  0: name->lock_fd is to be closed; or -errno: not now. */
+/*
+ * sock: any socket of the network namespace.  0: the caller closes name->lock_fd; -errno: try
+ * later.
+ */
 static int find_name(const struct xdp_port *port, int sock, struct name *name)
 {
 	uint64_t netns = namespace_of(sock);
@@ -113,8 +116,8 @@ int xdp_group_name_call(const struct xdp_port *port)
 
 /* ---- taking it ---------------------------------------------------------------------------- */
 
-/* The lock is held: nobody is about to listen there. */
-static void remove_deserted(const struct name *name)
+/* Removes the file of a name if no process listens there.  The lock is held: none will soon. */
+static void remove_if_unused(const struct name *name)
 {
 	int fd = open_socket();
 
@@ -125,8 +128,8 @@ static void remove_deserted(const struct name *name)
 	sys_close(fd);
 }
 
-/* Of other interfaces and namespaces, which may be gone for good. */
-static void remove_all_deserted(const struct name *mine)
+/* The same for files of other interfaces and namespaces, which may be gone for good. */
+static void remove_all_unused(const struct name *mine)
 {
 	char buf[4096] __attribute__((aligned(8)));
 	int dir = host_dir_open(mine->dir);
@@ -144,7 +147,7 @@ static void remove_all_deserted(const struct name *mine)
 				continue;
 			name_path(&name, entry->d_name);
 			if (strcmp(name.addr.sun_path, mine->addr.sun_path) != 0)
-				remove_deserted(&name);
+				remove_if_unused(&name);
 		}
 	}
 	sys_close(dir);
@@ -156,12 +159,12 @@ static int bind_and_listen(int fd, const struct name *name)
 
 	if (rc)
 		return rc;
-	if (name->lock_fd >= 0) /* whatever umask(2) says */
+	if (name->lock_fd >= 0) /* independent of umask(2) */
 		sys_call(SYS_chmod, name->addr.sun_path, 0600, 0, 0, 0, 0);
 	return sys_listen(fd, BACKLOG);
 }
 
-/* The lock is held; or the name is abstract, and nothing is left of one who is gone. */
+/* The lock is held; or the name is abstract, which the kernel frees with its socket. */
 static int listen_at(int fd, const struct name *name)
 {
 	int rc = bind_and_listen(fd, name);
@@ -169,11 +172,11 @@ static int listen_at(int fd, const struct name *name)
 	if (name->lock_fd < 0)
 		return rc;
 	if (rc == -EADDRINUSE) {
-		remove_deserted(name);
+		remove_if_unused(name);
 		rc = bind_and_listen(fd, name);
 	}
 	if (!rc)
-		remove_all_deserted(name);
+		remove_all_unused(name);
 	return rc;
 }
 
@@ -189,7 +192,7 @@ int xdp_group_name_take(const struct xdp_port *port)
 		rc = (int)sys_call(SYS_flock, name.lock_fd, LOCK_EX | LOCK_NB, 0, 0, 0, 0);
 	if (!rc)
 		rc = listen_at(fd, &name);
-	sys_close_fd(&name.lock_fd); /* and the lock with it */
+	sys_close_fd(&name.lock_fd); /* releases the lock */
 	if (!rc)
 		return fd;
 	sys_close(fd);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a newcomer shows to be given a port group: an AF_XDP socket of this network
- * namespace (CAP_NET_RAW in it), and a map of such sockets (CAP_NET_ADMIN, of the host: in
- * a user namespace of its own anybody has that).  The kernel refuses either to whoever
- * could not open the port, whatever his user.
+ * The proof that a newcomer sends to join a port group: an AF_XDP socket of this network
+ * namespace, which needs CAP_NET_RAW in it, and a map of AF_XDP sockets, which needs
+ * CAP_NET_ADMIN of the host (any process can have that in a user namespace of its own).  A process
+ * that could not open the port itself, whatever its user, cannot make both.
  */
 #include <linux/bpf.h>
 
