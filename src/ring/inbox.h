@@ -41,10 +41,11 @@
 /* Keeps stores before it ahead of loads after it. */
 static inline void inbox_fence(void)
 {
-	/* Pairs with another call of inbox_fence(): each caller names the other one. */
 #ifdef VMA_TSAN
-	ck_pr_fence_memory(); /* TSan knows no fences, and gcc refuses to compile one */
+	/* TSan does not know fences, and gcc refuses to compile one.  Pairs as below. */
+	ck_pr_fence_memory();
 #else
+	/* Pairs with another call of inbox_fence(): each caller names the other one. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
 }

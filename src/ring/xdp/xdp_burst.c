@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The hot path of the xdp port: bursts in, bursts out, frames in a circle.
+ * Receiving bursts, and the way of frames back to the fill rings: the hot path of the xdp port.
  */
 #include <errno.h>
 
@@ -8,8 +8,8 @@
 #include "base/sys.h"
 #include "ring/xdp/xdp_internal.h"
 
-#define IDLES_A_LOOK 256
-#define GIVE_TRIES 10
+#define IDLES_A_LOOK 256 /* idle bursts between looks at rings that seem to need nothing */
+#define GIVE_TRIES 10	 /* attempts to lock the pool when the queue is closed */
 
 static inline struct xdp_queue *queue_of(struct port_queue *q)
 {
@@ -18,7 +18,7 @@ static inline struct xdp_queue *queue_of(struct port_queue *q)
 
 /* ---- frames ----------------------------------------------------------------- */
 
-/* Others take from the pool and give to it: what we could get is looked up in passing. */
+/* Other members change the pool, so this reads how many frames the queue could get from it. */
 void xdp_count_free(struct xdp_queue *q)
 {
 	unsigned n = q->free.n + group_pool_count(q->group);
@@ -26,7 +26,7 @@ void xdp_count_free(struct xdp_queue *q)
 
 	if (n > may)
 		n = may;
-	/* Never less than what is on the stack: each of these is counted down. */
+	/* Not less than the stack has: xdp_tx_get() counts down for each of its frames. */
 	q->base.frames_free = n > q->free.n ? n : q->free.n;
 }
 
@@ -36,11 +36,11 @@ __attribute__((noinline)) void xdp_give_some(struct xdp_queue *q)
 	if (q->free.n > q->free_max)
 		group_give(q->group, &q->free, q->free.n - q->free_max / 2);
 	if (q->free.n == q->nframes)
-		q->free.n--; /* some are there twice: there must be room for one more */
+		q->free.n--; /* a frame is there twice; keep room for one more */
 	xdp_count_free(q);
 }
 
-/* There is room: above free_max it is seen to. */
+/* The stack has room: xdp_give_some() makes it when there are more than free_max. */
 static inline void free_push(struct xdp_queue *q, uint32_t frame)
 {
 	unsigned n = q->free.n;
@@ -70,7 +70,7 @@ void xdp_pool_put(struct pkt_pool *pool, struct pkt *pkt)
 
 /* ---- receive ---------------------------------------------------------------- */
 
-/* Only a driver that fills its own rings sleeps until it is told of new frames. */
+/* Only in zero-copy mode does the driver need a wake-up when there are new frames. */
 static inline void wake_fill(const struct xdp_queue *q, unsigned i)
 {
 	if (__builtin_expect(!q->zerocopy, 1))
@@ -84,7 +84,7 @@ static uint32_t rx_waiting(const struct xdp_sock *s)
 	return __atomic_load_n(s->rx.producer, __ATOMIC_RELAXED) - *s->rx.consumer;
 }
 
-/* Puts what is missing into a fill ring, as far as frames allow. */
+/* Fills up the fill ring of a socket's RX queue, as far as there are free frames. */
 static __attribute__((noinline)) void refill(struct xdp_queue *q, struct xdp_sock *s)
 {
 	unsigned i = (unsigned)(s - q->socks);
@@ -94,7 +94,7 @@ static __attribute__((noinline)) void refill(struct xdp_queue *q, struct xdp_soc
 	wake_fill(q, i);
 }
 
-/* Whoever has this ring keeps too much. */
+/* The queue's packets hold too many frames: drops this one. */
 static __attribute__((noinline)) struct pkt *refuse(struct xdp_queue *q, uint32_t frame)
 {
 	free_push(q, frame);
@@ -109,7 +109,7 @@ static inline struct pkt *received(struct xdp_queue *q, const struct xdp_desc *d
 
 	if (__builtin_expect(frame >= q->nframes, 0))
 		return NULL;
-	/* Before the entry is released: see tell_drained(). */
+	/* Before the entry is released: see is_drained() in xdp_group_service.c. */
 	__atomic_store_n(&q->owner[frame], q->held_word, __ATOMIC_RELAXED);
 	if (__builtin_expect(q->held >= q->held_max, 0))
 		return refuse(q, (uint32_t)frame);
@@ -124,7 +124,7 @@ static inline struct pkt *received(struct xdp_queue *q, const struct xdp_desc *d
 	return pkt;
 }
 
-/* The packets that n descriptors are; fewer, maybe none, when some are pieces. */
+/* Makes packets of n descriptors; returns their number, less than n if some are pieces. */
 static inline int rx_descs(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx, uint32_t n,
 			   struct pkt **pkts)
 {
@@ -165,11 +165,11 @@ static inline __attribute__((always_inline)) int rx_sock(struct xdp_queue *q, st
 	return got;
 }
 
-/* ---- both ------------------------------------------------------------------- */
+/* ---- bursts ----------------------------------------------------------------- */
 
 /*
- * Nothing arrived: time for what the busy path puts off.  The fill rings are
- * looked at now and then even if we took nothing: who did may have died.
+ * No frames arrived: does what the busy path puts off.  It looks at the fill rings from time to
+ * time even if this queue took no frames, because the member that took them may have died.
  */
 static __attribute__((noinline)) void rx_idle(struct xdp_queue *q)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames of a port group: between the pool, the free stacks of the rings, the
- * fill rings and the completion rings.
+ * Frames of a port group: moves them between the pool, the free stacks of the rings, the fill
+ * rings and the completion rings.
  *
- * In each function a member may die between any two stores; what the next one
- * finds is said beside the mending.
+ * In each function a member may die between any two stores.  The mend_ functions say what the
+ * next member finds then.
  */
 #include "ring/xdp/xdp_group.h"
 
@@ -29,8 +29,8 @@ static void set_pool_count(struct xdp_group *g, uint32_t n)
 }
 
 /*
- * The stack is what the words say.  A frame whose word was written and that was
- * not pushed comes back here, one that was popped and whose word was not written too.
+ * Makes the pool's stack from the owner words.  So a frame returns whose word was written and that
+ * was not pushed, and one that was popped and whose word was not written.
  */
 static void mend_pool(struct xdp_group *g)
 {
@@ -66,7 +66,7 @@ static uint32_t pool_height(struct xdp_group *g)
 	return g->ctl->pool_n;
 }
 
-/* pool_lock: the frame has nobody any more. */
+/* pool_lock: no slot owns the frame any more. */
 static void pool_push(struct xdp_group *g, uint32_t frame)
 {
 	uint32_t n = pool_height(g);
@@ -124,14 +124,14 @@ unsigned group_give(struct xdp_group *g, struct group_stack *from, unsigned n)
 
 static uint32_t fill_level(const struct group_ring *r)
 {
-	/* acquire: the kernel is done with the entries before it */
+	/* acquire: pairs with the kernel's release of entries, which push_fill() may write again */
 	return __atomic_load_n(r->producer, __ATOMIC_RELAXED) -
 	       __atomic_load_n(r->consumer, __ATOMIC_ACQUIRE);
 }
 
 /*
- * Frames that were written, but whose entries the kernel was not told of: they
- * still belong to the slot that had them.
+ * A member died after it wrote entries and before it told the kernel of them: their frames still
+ * belong to the slot that had them.
  */
 static void mend_fill(struct xdp_group *g, unsigned queue)
 {
@@ -157,7 +157,7 @@ static bool lock_fill(struct xdp_group *g, unsigned queue)
 	return got != GROUP_BUSY;
 }
 
-/* How many frames the queue could do with; waiting: in the caller's RX ring. */
+/* How many frames the fill ring lacks, less those that are waiting in the caller's RX ring. */
 static unsigned fill_lacks(const struct xdp_group *g, unsigned queue, unsigned waiting)
 {
 	uint32_t level = fill_level(&g->fill[queue]);
@@ -183,7 +183,7 @@ static unsigned push_fill(struct xdp_group *g, struct group_stack *from, unsigne
 		r->addrs[(producer + i) & (r->size - 1)] = (uint64_t)f << g->frame_shift;
 		GROUP_STEP();
 	}
-	/* release: the kernel sees the entries */
+	/* release: pairs with the kernel's load of the producer, after which it reads entries */
 	__atomic_store_n(r->producer, producer + n, __ATOMIC_RELEASE);
 	GROUP_STEP();
 	return n;
@@ -214,15 +214,15 @@ unsigned group_fill(struct xdp_group *g, struct group_stack *from, unsigned queu
 /* ---- completion rings ----------------------------------------------------------------- */
 
 /*
- * There is nothing to mend: entries that a dead member had looked at are seen
- * again, and the frames it had taken are no longer TX, so they are passed over.
+ * Nothing to mend: the next member reads the entries that a dead one was reading, and skips the
+ * frames that it had taken, because these are not OWNER_TX any more.
  */
 static bool lock_comp(struct xdp_group *g, unsigned queue)
 {
 	return group_lock_try(g, &g->ctl->comp_lock[queue]) != GROUP_BUSY;
 }
 
-/* The frame of the next entry that is one, or -1. */
+/* The frame of the entry at this position, or -1: it is not a frame that was sent. */
 static int32_t completed(struct xdp_group *g, const struct group_ring *r, uint32_t at)
 {
 	uint64_t f = r->addrs[at & (r->size - 1)] >> g->frame_shift;
@@ -233,7 +233,7 @@ static int32_t completed(struct xdp_group *g, const struct group_ring *r, uint32
 	return -1;
 }
 
-/* comp_lock: how many entries there are, XDP_GROUP_REAP at most. */
+/* comp_lock: the number of entries, XDP_GROUP_REAP at most. */
 static uint32_t comp_count(const struct group_ring *r)
 {
 	/* acquire: pairs with the kernel's release of the entries */
@@ -245,7 +245,7 @@ static uint32_t comp_count(const struct group_ring *r)
 /* comp_lock */
 static void comp_consume(struct group_ring *r, uint32_t n)
 {
-	/* release: the kernel may write them again */
+	/* release: pairs with the kernel's load of the consumer, after which it writes entries */
 	__atomic_store_n(r->consumer, *r->consumer + n, __ATOMIC_RELEASE);
 	GROUP_STEP();
 }
@@ -276,9 +276,9 @@ unsigned group_reap(struct xdp_group *g, struct group_stack *to, unsigned queue)
 	return got;
 }
 
-/* ---- the dead --------------------------------------------------------------------------- */
+/* ---- dead members ------------------------------------------------------------------------ */
 
-/* comp_lock, pool_lock: what was sent, by whomever, goes to the pool. */
+/* comp_lock, pool_lock: frames that were sent, by any member, go to the pool. */
 static void reap_to_pool(struct xdp_group *g, unsigned queue)
 {
 	struct group_ring *r = &g->comp[queue];
@@ -324,8 +324,8 @@ static bool is_of(uint64_t word, const uint8_t dead[XDP_STEER_SLOTS], const uint
 		return dead && owner_slot(word) < XDP_STEER_SLOTS && dead[owner_slot(word)];
 	case OWNER_FILL:
 		/*
-		 * One before the limit: the last frame the kernel took may be one
-		 * that it could not deliver, and keeps for the next packet.
+		 * Not the last frame before the limit: the kernel may not have been able to
+		 * deliver it, and keeps it for the next packet.
 		 */
 		return limit && owner_queue(word) < XDP_STEER_QUEUES &&
 		       (int32_t)(limit[owner_queue(word)] - 1 - owner_pos(word)) > 0;
@@ -335,7 +335,7 @@ static bool is_of(uint64_t word, const uint8_t dead[XDP_STEER_SLOTS], const uint
 	}
 }
 
-/* comp_lock of all, so that no completion of a dead slot's frame is at work; pool_lock. */
+/* All comp_locks, so that no member is reaping a dead slot's frame; pool_lock. */
 static void reclaim_locked(struct xdp_group *g, const uint8_t *dead, const uint32_t *limit)
 {
 	for (unsigned i = 0; i < g->queues; i++)

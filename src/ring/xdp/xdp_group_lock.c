@@ -140,10 +140,11 @@ static bool enter_as(struct xdp_group *g, unsigned i)
 {
 	struct group_member *m = &g->ctl->members[i];
 
-	/* acquire, both loads: pairs with group_member_vacate() and with the store below */
+	/* acquire: pairs with group_member_vacate() and with the store of ->used below */
 	if (__atomic_load_n(&m->used, __ATOMIC_ACQUIRE) || !record_set(g, i, F_WRLCK))
 		return false;
 	GROUP_STEP();
+	/* acquire: pairs with the same */
 	if (__atomic_load_n(&m->used, __ATOMIC_ACQUIRE)) {
 		/* A member took it and died since the first look: the sweep must come first. */
 		record_set(g, i, F_UNLCK);
@@ -194,9 +195,9 @@ bool group_member_renew(struct xdp_group *g)
 	/*
 	 * Before, so that the record lock of another member is not taken; and after, because
 	 * another member may have taken this one for dead in between.
-	 * acquire: pairs with group_member_vacate()
 	 */
 	return __atomic_load_n(used, __ATOMIC_ACQUIRE) == g->gen + 1 &&
 	       record_set(g, g->member, F_WRLCK) &&
+	       /* acquire, both: pairs with group_member_vacate() and enter_as() */
 	       __atomic_load_n(used, __ATOMIC_ACQUIRE) == g->gen + 1;
 }

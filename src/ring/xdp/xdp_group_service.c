@@ -122,12 +122,12 @@ static bool handle_events(struct xdp_port *port)
 
 /* ---- RX rings for the audit ------------------------------------------------------------ */
 
-/*
- * acquire: pairs with the kernel's store of an RX ring's producer, with xsk_ring_cons__release()
- * in rx_sock(), and with the stores of audit.seq and audit.stage in xdp_group_sweep.c
- */
 static uint32_t load(const uint32_t *index)
 {
+	/*
+	 * acquire: pairs with the kernel's store of an RX ring's producer, with rx_sock()
+	 * (xdp_burst.c), and with audit_step() and set_stage() (xdp_group_sweep.c)
+	 */
 	return __atomic_load_n(index, __ATOMIC_ACQUIRE);
 }
 

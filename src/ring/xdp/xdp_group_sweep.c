@@ -250,6 +250,7 @@ static void bury(struct xdp_group *g, unsigned index, uint32_t gen, nsec_t now,
 /* lock: the slot is USED, but its member left without closing it, or does not exist. */
 static bool is_nobodys(const struct group_ctl *ctl, const struct group_slot *slot)
 {
+	/* acquire: pairs with enter_as() (xdp_group_lock.c) */
 	return slot->state == SLOT_USED && (slot->member >= GROUP_MEMBERS ||
 					    __atomic_load_n(&ctl->members[slot->member].used,
 							    __ATOMIC_ACQUIRE) != slot->gen + 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the members of a port group share: control segment, UMEM, and the
- * anchors, one AF_XDP socket per RX queue that has the fill and the completion
- * ring and is never steered to.
+ * The memory and sockets that the members of a port group share: control segment, UMEM, and the
+ * anchors.  An anchor is an AF_XDP socket with the fill and the completion ring of an RX queue; no
+ * frames are redirected to it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,11 +19,11 @@
 #include "ring/xdp/xdp_internal.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define QUEUES_UNTOLD 16	/* at most, of a device that does not tell */
-#define PAGE 4096		/* or a part of one */
+#define QUEUES_UNTOLD 16	/* most RX queues of a device whose number is not known */
+#define PAGE 4096		/* the smallest page size */
 #define TOUCH_STACK (64 * 1024) /* bytes */
 
-/* A memory file nobody can shrink under our feet. */
+/* A memory file that no process can shrink or grow. */
 static int memory_file(const char *name, size_t size)
 {
 	int fd = (int)sys_call(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0, 0, 0);
@@ -42,7 +42,7 @@ static int memory_file(const char *name, size_t size)
 	return fd;
 }
 
-/* The size of a memory file that nobody can change; 0: it is none. */
+/* The size of a memory file that no process can shrink or grow; 0: fd is none. */
 static size_t memory_file_size(int fd)
 {
 	struct stat st;
@@ -69,7 +69,7 @@ static int map_memory(struct xdp_port *port)
 	return rc ? rc : map_umem(port);
 }
 
-/* The rings of an anchor, from its descriptor. */
+/* Maps the fill and the completion ring of an anchor. */
 static int map_rings(struct xdp_port *port, unsigned i)
 {
 	struct xdp_group *g = &port->group;
@@ -135,14 +135,14 @@ static int set_ring_sizes(int fd)
 	if (!rc)
 		rc = xdp_set_option(fd, XDP_UMEM_COMPLETION_RING, &comp, sizeof(comp));
 	if (!rc)
-		rc = xdp_set_option(fd, XDP_RX_RING, &rx, sizeof(rx)); /* bind() wants one */
+		rc = xdp_set_option(fd, XDP_RX_RING, &rx, sizeof(rx)); /* bind() needs an RX ring */
 	return rc;
 }
 
 /*
- * Queues that go with the program are gone before zero-copy sockets have let go of them, in
- * whatever order they are closed: the kernel warns, and crashes soon after (virtio_net,
- * Linux 7.3).
+ * Not if the interface has some queues only while a program is attached: the kernel removes these
+ * before zero-copy sockets release them, in whatever order they are closed, then warns and soon
+ * crashes (virtio_net, Linux 7.3).
  */
 static bool may_zero_copy(const struct xdp_port *port)
 {
@@ -156,13 +156,13 @@ static int bind_first(const struct xdp_port *port, int fd, struct sockaddr_xdp *
 	addr->sxdp_flags = XDP_USE_NEED_WAKEUP;
 	if (!may_zero_copy(port))
 		addr->sxdp_flags |= XDP_COPY;
-	if (port->native) /* the kernel tries zero-copy, and falls back to copying by itself */
+	if (port->native) /* the kernel tries zero-copy, and copies if the driver cannot do it */
 		return xdp_bind(fd, addr);
 	addr->sxdp_flags |= XDP_USE_SG;
 	rc = xdp_bind(fd, addr);
 	if (rc != -EINVAL)
 		return rc;
-	/* Before Linux 6.6.  Only real devices never show unsplit segments. */
+	/* Before Linux 6.6.  On virtual devices, generic XDP gets segments that were not split. */
 	if (port->base.flags & PORT_PARTIAL_CSUM)
 		return -EPROTONOSUPPORT;
 	addr->sxdp_flags &= (uint16_t)~XDP_USE_SG;
@@ -193,7 +193,7 @@ static bool is_zerocopy(int fd)
 	       (options.flags & XDP_OPTIONS_ZEROCOPY);
 }
 
-/* Some drivers take frames at bind already. */
+/* Before bind(2), since some drivers take frames in it. */
 static void first_fill(struct xdp_port *port, unsigned i, uint32_t first)
 {
 	struct xdp_group *g = &port->group;
@@ -203,6 +203,7 @@ static void first_fill(struct xdp_port *port, unsigned i, uint32_t first)
 		group_set_owner(g, first + n, owner_fill(0, i, n));
 		r->addrs[n] = (uint64_t)(first + n) << g->frame_shift;
 	}
+	/* release: pairs with the kernel's load of the fill ring's producer */
 	__atomic_store_n(r->producer, g->fill_target, __ATOMIC_RELEASE);
 }
 
@@ -238,7 +239,7 @@ static int open_anchors(struct xdp_port *port, char why[PORT_WHY])
 	for (i = 0; i < want; i++) {
 		int rc = open_anchor(port, i);
 
-		/* A device that does not tell how many it has: as many as can be bound. */
+		/* The number of queues is not known: use as many as can be bound. */
 		if (rc == -EINVAL && !port->rx_queues && i) {
 			close_anchor(port, i);
 			break;
@@ -253,8 +254,8 @@ static int open_anchors(struct xdp_port *port, char why[PORT_WHY])
 /* ---- making and joining ----------------------------------------------------------------- */
 
 /*
- * Cards know the size of a receive buffer in steps of 1 KB (SRRCTL.BSIZEPKT of igb): of
- * a frame of 2 KB they would use half, and cut what is longer.
+ * In zero-copy mode, cards round the size of a receive buffer down to steps of 1 KB
+ * (SRRCTL.BSIZEPKT of igb): they would use half of a frame of 2 KB and truncate longer packets.
  */
 static uint32_t frame_shift_of(const struct xdp_port *port)
 {
@@ -281,13 +282,13 @@ static void init_ctl(struct xdp_port *port)
 	ctl->made = group_now();
 }
 
-/* The pool is what the fill rings left over. */
+/* All frames that are not in fill rings go to the pool. */
 static void init_frames(struct xdp_port *port)
 {
 	struct group_ctl *ctl = port->group.ctl;
 	uint32_t filled = ctl->queues * ctl->fill_target;
 
-	/* Those for RX queues that there are not. */
+	/* Some may have been put into the fill ring of a queue that could not be bound. */
 	for (uint32_t f = filled; f < ctl->frames; f++)
 		group_set_owner(&port->group, f, OWNER_POOL);
 	group_frames_init(ctl, filled);
@@ -310,7 +311,7 @@ static int why_no_memory(const struct xdp_port *port, int rc, char why[PORT_WHY]
 		       strerrordesc_np(-rc));
 }
 
-/* Before Linux 6.4 the rings of a socket that is bound cannot be mapped any more. */
+/* Before Linux 6.4 the rings of a socket cannot be mapped after bind(2). */
 static int why_not_shared(const struct xdp_port *port, char why[PORT_WHY])
 {
 	return xdp_why(why, -EOPNOTSUPP,
@@ -320,7 +321,7 @@ static int why_not_shared(const struct xdp_port *port, char why[PORT_WHY])
 		       port->base.name);
 }
 
-/* A page that nobody wrote has no memory yet. */
+/* Writes to each page, because the kernel allocates its memory at the first write. */
 static void *touch_pages(void *arg)
 {
 	const struct xdp_map *umem = arg;
@@ -368,7 +369,7 @@ int xdp_group_memory(struct xdp_port *port, char why[PORT_WHY])
 		rc = map_memory(port);
 	if (rc)
 		return why_no_memory(port, rc, why);
-	/* Without a thread the kernel does it, when the UMEM is registered. */
+	/* If there is no thread, the kernel allocates the pages when the UMEM is registered. */
 	port->touching = !start_touching(port);
 	return 0;
 }
@@ -465,7 +466,7 @@ void xdp_group_drop(struct xdp_port *port)
 	xdp_unmap(&port->ctl_map);
 	xdp_unmap(&port->umem_map);
 	port->group.ctl = NULL;
-	/* Its close drops the record lock: from here on we are no member. */
+	/* This close() drops the record lock: from here on the process is no member. */
 	sys_close_fd(&port->group.ctl_fd);
 	sys_close_fd(&port->umem_fd);
 	sys_close_fd(&port->wake_fd);

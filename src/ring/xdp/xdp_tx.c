@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending: a TX ring for each queue of the interface, the frames of a flow all
- * by the same one, so that they stay in order.
+ * Sending.  There is a TX ring for each queue of the interface.  All frames of a flow leave by the
+ * same one, so they stay in order.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,17 +10,17 @@
 #include "base/sys.h"
 #include "ring/xdp/xdp_internal.h"
 
-#define TX_KICKS_MAX 128 /* of one flush: a full TX ring at 32 frames a kick, and some in vain */
+#define TX_KICKS_MAX 128 /* in one flush: enough for a full TX ring at 32 frames a kick */
 
-#define IP 14			/* what we send has no tag and no options */
-#define FRAGMENT_OFFSET 0x1fffu /* a later piece: without ports */
+#define IP 14			/* offset of the IP header: our frames have no VLAN tag */
+#define FRAGMENT_OFFSET 0x1fffu /* not 0: a later fragment, which has no ports */
 
 static inline struct xdp_queue *queue_of(struct port_queue *q)
 {
 	return container_of(q, struct xdp_queue, base);
 }
 
-/* By a pointer: left to itself, gcc 12 finds the address again at each access. */
+/* The asm makes gcc 12 keep the pointer, instead of computing the address at each access. */
 static inline struct xdp_sock *sock_at(struct xdp_queue *q, unsigned i)
 {
 	struct xdp_sock *s = &q->socks[i];
@@ -31,7 +31,7 @@ static inline struct xdp_sock *sock_at(struct xdp_queue *q, unsigned i)
 
 /* ---- frames ----------------------------------------------------------------- */
 
-/* What was sent, by whomever of the group; how many frames. */
+/* Reaps frames that were sent, by any member of the group; returns their number. */
 static __attribute__((noinline)) unsigned tx_reap(struct xdp_queue *q)
 {
 	unsigned n = 0;
@@ -48,7 +48,7 @@ static __attribute__((noinline)) unsigned tx_reap(struct xdp_queue *q)
 	return n;
 }
 
-/* The stack is empty. */
+/* The stack is empty: gets frames from completion rings or the pool. */
 static __attribute__((noinline)) bool get_some(struct xdp_queue *q)
 {
 	bool got;
@@ -89,7 +89,7 @@ static void wake_driver(const struct xdp_sock *s)
 		sys_sendto(s->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
 }
 
-/* True: all of the TX ring was taken. */
+/* True: the kernel has taken all of the TX ring. */
 static inline bool kick_once(const struct xdp_sock *s)
 {
 	wake_driver(s);
@@ -97,9 +97,8 @@ static inline bool kick_once(const struct xdp_sock *s)
 }
 
 /*
- * In copy mode the kernel sends at most 32 frames a kick, in this very call,
- * and stops early when the device is busy, the socket's send buffer is used up
- * or the completion ring is full.
+ * In copy mode the kernel sends up to 32 frames within a kick.  It stops early when the device is
+ * busy, the AF_XDP socket's send buffer is used up, or the completion ring is full.
  */
 static bool kick_copying(struct xdp_queue *q, const struct xdp_sock *s)
 {
@@ -118,7 +117,7 @@ static bool kick_copying(struct xdp_queue *q, const struct xdp_sock *s)
 	return false;
 }
 
-/* Until all of it is taken, or there is no point in going on. */
+/* Kicks the kernel until it has taken all of TX ring i, or makes no progress. */
 static __attribute__((noinline)) void tx_kick(struct xdp_queue *q, unsigned i)
 {
 	struct xdp_sock *s = &q->socks[i];
@@ -129,18 +128,18 @@ static __attribute__((noinline)) void tx_kick(struct xdp_queue *q, unsigned i)
 		taken = xdp_drive_send(q, s) || kick_once(s);
 	else
 		taken = kick_copying(q, s);
-	/* The driver is at it, or rx_burst() tries again. */
+	/* If not taken, xdp_tx_idle() tries again. */
 	q->tx_stuck = taken ? q->tx_stuck & ~bit : q->tx_stuck | bit;
 	if (taken)
 		s->drive.stuck_since = 0;
 }
 
-/* The usual case: one kick of one socket that has nothing else to send. */
+/* Usually this is one kick of one socket that has nothing else to send. */
 static inline void flush_one(struct xdp_queue *q, unsigned i)
 {
 	struct xdp_sock *s = sock_at(q, i);
 
-	/* release: the kernel sees the entries.  All that were reserved were filled. */
+	/* All entries that were reserved are filled.  release: pairs with the kernel's load */
 	__atomic_store_n(s->tx.producer, s->tx.cached_prod, __ATOMIC_RELEASE);
 	if (__builtin_expect(q->zerocopy | (q->tx_stuck != 0), 0) ||
 	    __builtin_expect(!kick_once(s), 0))
@@ -174,7 +173,7 @@ void xdp_tx_idle(struct xdp_queue *q, bool look)
 
 /* ---- one frame -------------------------------------------------------------- */
 
-/* Later pieces of a datagram follow the first at once, on its way. */
+/* Later fragments are put right after the first one, and use the same socket. */
 static __attribute__((noinline)) unsigned pick_sock(struct xdp_queue *q, const uint8_t *frame)
 {
 	uint32_t src, dst, ports, hash;
