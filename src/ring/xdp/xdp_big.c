@@ -2,14 +2,13 @@
 /*
  * Frames larger than a frame of the UMEM.
  *
- * Generic XDP sees what the kernel's stack would see, and on virtual devices
- * that are TCP segments of up to 64 KB that nobody has split yet (GSO).  They
- * arrive in pieces (XDP_USE_SG, Linux 6.6), and are put together in ordinary
- * memory here; dropping them would bring the connection to a standstill,
- * because the sender would never send smaller ones.
+ * Generic XDP gets what the kernel's stack would get.  On virtual devices these may be TCP
+ * segments of up to 64 KB that were not split yet (GSO).  They arrive in pieces (XDP_USE_SG, Linux
+ * 6.6), which are joined here in ordinary memory.  If they were dropped, the connection would
+ * stall, because the sender would not send smaller ones.
  *
- * Not helped: datagrams that a local sender glued together (UDP_SEGMENT) and
- * the kernel has not split arrive as one.  Native XDP has them split before.
+ * Known limit: datagrams that a local sender joined (UDP_SEGMENT) and the kernel has not split
+ * arrive as one datagram.  With native XDP the kernel splits them first.
  */
 #include <string.h>
 
@@ -17,7 +16,7 @@
 #include "ring/xdp/xdp_internal.h"
 
 #define BIG_ROOM (65535 + 18) /* an IP packet of any size, Ethernet and one tag */
-#define BIGS_MAX 128	      /* of one queue, with whoever holds them: 8 MB */
+#define BIGS_MAX 128	      /* of one queue, also in packets that are in use: 8 MB */
 
 struct xdp_big {
 	struct pkt pkt;

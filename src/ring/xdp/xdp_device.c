@@ -47,7 +47,7 @@ static int ethtool(int fd, struct ifreq *ifr, void *cmd)
 	return sys_ioctl(fd, SIOCETHTOOL, ifr);
 }
 
-/* As the driver has it: IFF_RUNNING follows up to a second later. */
+/* Asks the driver: IFF_RUNNING follows up to a second later.  True also when not known. */
 static bool has_carrier(int fd, struct ifreq *ifr)
 {
 	struct ethtool_value link = {.cmd = ETHTOOL_GLINK, .data = 1};
@@ -99,8 +99,8 @@ static int query(struct xdp_device *dev, int fd)
 	dev->hw_type = ifr.ifr_hwaddr.sa_family;
 	memcpy(dev->mac, ifr.ifr_hwaddr.sa_data, sizeof(dev->mac));
 	query_ethtool(dev, fd, &ifr);
-	/* Only a driver that does not tell its name is looked for in sysfs,
-	 * which shows the network namespace it was mounted in. */
+	/* sysfs is used only if the driver does not give its name, because sysfs shows the
+	 * network namespace that it was mounted in. */
 	dev->is_virtual = dev->driver[0] ? driver_is_virtual(dev->driver)
 					 : !has_hardware(dev->name);
 	return 0;

@@ -2,15 +2,15 @@
 /*
  * Busy polling of zero-copy queues.
  *
- * A call on the anchor of a queue runs the queue's NAPI instance once, in this
- * thread.  The anchor alone prefers busy polling (SO_PREFER_BUSY_POLL): on a
- * socket that sends, the option takes the wake-up of the driver away, and a
- * driver that sends from another NAPI instance would never hear of a frame.
- * So nothing depends on these calls: what they do not send is sent by waking
- * the driver, and where they bring no frames the interrupts do.
+ * A call (recvfrom(2)) on the anchor of a queue runs the queue's NAPI instance once, in this
+ * thread.  Only the anchor prefers busy polling (SO_PREFER_BUSY_POLL): on a socket that sends, the
+ * option suppresses the wake-up of the driver, and a driver that sends from another NAPI instance
+ * would never see the frames.  So nothing depends on these calls: frames that they do not send are
+ * sent by waking the driver, and frames that they do not bring arrive by interrupts.
  *
- * No call is trusted to work, or to be worth its time.  What each brings and takes is
- * counted, per queue; VMA_XDP_BUSY_POLL=1 insists.
+ * Calls may not work, or take longer than they save.  So their results and their time are
+ * measured per queue, and calls that are of no use stop for a while.  With VMA_XDP_BUSY_POLL=1
+ * slow calls go on.
  */
 #include "base/log.h"
 #include "base/param.h"
@@ -18,16 +18,16 @@
 #include "ring/xdp/xdp_internal.h"
 
 #define BUSY_POLL_USEC 1
-#define BUSY_POLL_BUDGET 64 /* frames of one call */
+#define BUSY_POLL_BUDGET 64 /* most frames of one call */
 
-#define TRIAL 32		      /* bursts, then it is judged */
-#define TRIAL_HITS 4		      /* at least, that calls brought */
+#define TRIAL 32		      /* bursts of a trial */
+#define TRIAL_HITS 4		      /* of these, calls must bring at least so many */
 #define CALL_MAX (20 * NSEC_PER_USEC) /* a call that takes longer costs more than an interrupt */
-#define CALLS_MIN 16		      /* before that is judged */
-#define TRIAL_AGAIN (1u << 20)	      /* idle rounds after it was found useless */
-#define TRIALS_MAX 10		      /* that make the pause longer */
-#define SEND_MISSES 8		      /* calls in a row that did not send */
-#define STUCK_MAX NSEC_PER_SEC	      /* a TX ring that stands still for so long */
+#define CALLS_MIN 16		      /* calls before their time is judged */
+#define TRIAL_AGAIN (1u << 20)	      /* idle rounds before the next trial; doubles each time */
+#define TRIALS_MAX 10		      /* times that it doubles */
+#define SEND_MISSES 8		      /* after so many calls in a row that did not send: no more */
+#define STUCK_MAX NSEC_PER_SEC	      /* a TX ring that did not move for so long is stuck */
 
 void xdp_drive_allow(int anchor)
 {
@@ -38,7 +38,7 @@ void xdp_drive_allow(int anchor)
 	sys_setsockopt(anchor, SOL_SOCKET, SO_BUSY_POLL_BUDGET, &budget, sizeof(budget));
 }
 
-/* Once per interface and process. */
+/* Tells the user once per interface and process. */
 static void tell(struct xdp_queue *q, const struct xdp_sock *s, const char *what)
 {
 	struct xdp_port *port = (struct xdp_port *)q->base.port;
@@ -55,7 +55,7 @@ static inline bool is_driven(const struct xdp_drive *d)
 	return !d->useless && d->quiet < XDP_DRIVE_QUIET;
 }
 
-/* For a while, longer each time. */
+/* No more calls for a while, which is longer each time. */
 static void give_up(struct xdp_drive *d)
 {
 	d->useless = true;
@@ -71,7 +71,7 @@ static bool is_slow(const struct xdp_drive *d)
 	       d->cost > CALL_MAX;
 }
 
-/* True: it brought frames. */
+/* Runs the NAPI instance.  True: it brought frames. */
 static bool call(struct xdp_sock *s)
 {
 	uint32_t before = __atomic_load_n(s->rx.producer, __ATOMIC_RELAXED);
@@ -126,7 +126,7 @@ void xdp_drive_arrived(struct xdp_sock *s)
 	d->quiet = 0;
 	if (d->hits + d->misses < TRIAL)
 		return;
-	/* Where interrupts are not masked, they win often; a call that works wins now and then. */
+	/* Interrupts that are not masked often come first, so a few hits show that calls work. */
 	if (d->hits < TRIAL_HITS)
 		give_up(d);
 	d->hits = d->misses = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which devices are attached: the kinds and drivers that were tried.  Everything else is the
- * kernel's.  An XDP program on a bond, or on a device that others stand on, may be accepted
- * and get no frame, or those of others.
+ * Which devices are accelerated: those of kinds and drivers that were tested.  The kernel serves
+ * all others.  A bond, or a device with others on top of it, may accept an XDP program that then
+ * gets no frames, or frames of the other devices.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,18 +12,18 @@
 #include "net/netlink/netlink.h"
 #include "ring/xdp/xdp_internal.h"
 
-#define DEPTH_MAX 2 /* VLAN devices on each other */
+#define DEPTH_MAX 2 /* most VLAN devices on top of each other */
 
 static const char *const tried_kinds[] = {"veth"};
 static const char *const tried_drivers[] = {"e1000e", "igb", "virtio_net", "vmxnet3"};
 
-/* What stands on others, or has others on it, whether or not there are any at this time. */
+/* Kinds that are on top of other devices, or have others on top, even if there are none now. */
 static const char *const stacked[] = {
 	"bond",	   "bridge",  "hsr",	      "hv_netvsc",   "ipvlan", "ipvtap",
 	"macvlan", "macvtap", "net_failover", "openvswitch", "team",   "vrf",
 };
 
-/* They take frames of the device beneath. */
+/* Kinds that take frames of the device under them. */
 static const char *const sharing[] = {"ipvlan", "ipvtap", "macvlan", "macvtap"};
 
 #define is_one_of(name, list) find(name, list, sizeof(list) / sizeof(*(list)))
@@ -36,7 +36,7 @@ static bool find(const char *name, const char *const *list, size_t n)
 	return false;
 }
 
-/* Is it one of the names, separated by commas? */
+/* Is name one of the names, which are separated by commas? */
 static bool is_named(const char *names, const char *name)
 {
 	size_t len = strlen(name);
@@ -53,7 +53,7 @@ static bool is_named(const char *names, const char *name)
 	return false;
 }
 
-/* ---- what is decided ------------------------------------------------------------------- */
+/* ---- the decision ----------------------------------------------------------------------- */
 
 static int refuse(char why[PORT_WHY], const struct xdp_kind *dev, const char *reason)
 {
@@ -136,7 +136,7 @@ int xdp_kind_decide(const struct xdp_kind *dev, const char *also, char why[PORT_
 	return refuse_untried(why, dev);
 }
 
-/* ---- what is known ---------------------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------------------------- */
 
 struct gathering {
 	struct xdp_kind *dev;
@@ -161,7 +161,7 @@ static void gather(const struct link *link, void *arg)
 	}
 }
 
-/* devs: of the device, and of those beneath it. */
+/* Fills in dev for the device, and the `left` elements after it for the devices under it. */
 static int query(const struct xdp_device *device, struct xdp_kind *dev, unsigned left)
 {
 	struct gathering g = {.dev = dev, .ifindex = device->ifindex};

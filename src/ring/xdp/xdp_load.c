@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Loading and attaching the steering program.  libbpf is used here only, at
- * start: afterwards there are plain descriptors, moved out of the program's
- * way, and the mapped settings.
+ * Loading and attaching the XDP program.  libbpf is used only here, while a port is opened.
+ * Afterwards there are plain descriptors, hidden from the application, and mapped settings.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -34,7 +33,7 @@ __attribute__((format(printf, 2, 0))) static int print_to_log(enum libbpf_print_
 	return 0;
 }
 
-/* A second descriptor for the same thing, hidden, that survives the skeleton. */
+/* A hidden copy of a descriptor, which stays open when libbpf's skeleton is destroyed. */
 static int keep_fd(int fd)
 {
 	return sys_fd_copy(fd);
@@ -145,8 +144,8 @@ void xdp_link_let_go(int ifindex)
 	sys_close_fd(&fd);
 }
 
-/* The program in place of the one that was kept; false: there is none. */
-static bool replace(struct xdp_port *port, int prog)
+/* Replaces the XDP program that xdp_link_keep() left attached.  False: there is none. */
+static bool replace_kept(struct xdp_port *port, int prog)
 {
 	int fd = take_kept(port->base.ifindex, &port->native, &port->grew);
 
@@ -172,9 +171,9 @@ static int attach(struct xdp_port *port, struct xdp_device *dev, int prog, char 
 {
 	int native, generic;
 
-	if (replace(port, prog))
+	if (replace_kept(port, prog))
 		return 0;
-	/* How many queues there are without a program: see may_zero_copy(). */
+	/* Counts the queues without a program: see may_zero_copy(). */
 	if (xdp_is_attached(dev->ifindex))
 		return xdp_why_taken(why, dev);
 	xdp_device_recount(dev);
@@ -214,7 +213,7 @@ static int why_not_loaded(char why[PORT_WHY], const struct xdp_device *dev, int 
 		       dev->name, strerrordesc_np(-rc));
 }
 
-/* Not tried first and repeated: libbpf remembers what it found impossible. */
+/* Raises the limit before the first attempt: libbpf remembers what failed in it. */
 static int load(struct xdp_steer_skel *skel, const struct xdp_device *dev, char why[PORT_WHY])
 {
 	struct xdp_memlock memlock = {0};

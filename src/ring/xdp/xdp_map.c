@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Small things that anchors and the sockets of a queue have in common.
+ * Mappings and options of AF_XDP sockets, for anchors and the sockets of a queue.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 #include "base/sys.h"
 #include "ring/xdp/xdp_internal.h"
 
-/* The kernel clears up after a program that has ended in its own time: 1 s on a busy host. */
+/* After a process has ended, the kernel needs some time to free its queues: 1 s on a busy host. */
 #define BUSY_RETRIES 1500 /* of 2 ms */
 
 int xdp_map(struct xdp_map *map, size_t len, int fd, uint64_t offset)
@@ -18,7 +18,7 @@ int xdp_map(struct xdp_map *map, size_t len, int fd, uint64_t offset)
 
 	if (addr < 0 && addr > -4096)
 		return (int)addr;
-	/* The mapping of a ring keeps its socket, and with it the interface's queue. */
+	/* MADV_DONTFORK: the mapping of a ring keeps the AF_XDP socket and its queue in use. */
 	rc = sys_call(SYS_madvise, addr, len, MADV_DONTFORK, 0, 0, 0);
 	if (rc) {
 		sys_call(SYS_munmap, addr, len, 0, 0, 0, 0);

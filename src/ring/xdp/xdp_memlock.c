@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The limit of locked memory (RLIMIT_MEMLOCK), which BPF maps count against before Linux 5.11,
- * and packet buffers without CAP_IPC_LOCK.  Both are charged when they are made and never
- * looked at again, so a higher limit is needed for a moment only.
+ * The limit of locked memory (RLIMIT_MEMLOCK).  BPF maps count against it before Linux 5.11, and
+ * packet buffers if the process lacks CAP_IPC_LOCK.  The kernel checks the limit only when they
+ * are made, so a higher limit is needed for a moment only.
  *
- * The limit is the process's: other threads see the higher one for some 10 ms, as would a
- * program that they execute just then.  (Nobody forks: the caller holds the control lock.)
- * Where one of them sets a limit meanwhile, that one stays.
+ * The limit belongs to the process: other threads see the higher one for some 10 ms, and a program
+ * that they execute in that time inherits it.  (No thread forks: the caller has the control lock.)
+ * If a thread sets a limit meanwhile, that limit stays.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "base/sys.h"
 #include "ring/xdp/xdp_internal.h"
 
-#define PROBE_LARGE (1u << 20) /* entries, of 50 bytes at least: more than all maps together */
+#define PROBE_LARGE (1u << 20) /* entries of at least 50 bytes: more than all maps together */
 
 static int prlimit_memlock(const struct rlimit *to, struct rlimit *old)
 {
@@ -54,7 +54,7 @@ void xdp_memlock_restore(struct xdp_memlock *m)
 }
 
 /*
- * Can a map be made that counts for so many entries?  This kind is empty at first, and
+ * 0 or -errno: can a map of this size be made?  A map of this kind is empty at first, but is
  * charged as if it were full.
  */
 static int probe(unsigned entries)
@@ -77,7 +77,7 @@ bool xdp_memlock_decide(bool limited, int small, int large, bool old_kernel)
 {
 	if (!limited)
 		return false;
-	/* With a limit of nothing the small one tells nothing. */
+	/* If the limit is too low even for the small map, the kernel's version decides. */
 	return small ? small == -EPERM && old_kernel : large == -EPERM;
 }
 

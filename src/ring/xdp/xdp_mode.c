@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The line that tells how an interface is accelerated, and what would make it faster.
+ * The line for the user that says how an interface is accelerated, and what would make it faster.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -70,14 +70,14 @@ void xdp_mode_describe(char text[PORT_WHY], const struct xdp_device *dev,
 		add_generic(text, dev);
 	else if (!mode->zerocopy)
 		add_copy(text, dev);
-	/* Only what can be followed. */
+	/* Suggest only what the interface supports. */
 	if (mode->queues < want)
 		add(text, "; %u RX queue%s for %u processors: ethtool -L %s %s %u", mode->queues,
 		    mode->queues == 1 ? "" : "s", mode->processors, dev->name,
 		    dev->combined ? "combined" : "rx", want);
 }
 
-/* Those that this thread may use. */
+/* The number of processors that this thread may use. */
 static unsigned count_processors(void)
 {
 	unsigned long mask[PROCESSORS_MAX / 8 / sizeof(long)] = {0};

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Interrupts of zero-copy queues that a thread spins on.
+ * Interrupts of zero-copy queues that a thread busy polls.
  *
- * While somebody busy polls a queue, its NAPI instance keeps interrupts masked
- * (defer-hard-irqs) and has a timer look after it (gro-flush-timeout) for the
- * time that nobody does.  Per instance, by generic netlink, family "netdev"
- * (Documentation/netlink/specs/netdev.yaml; Linux 6.13).  Where the kernel or
- * the driver has none of it, or an administrator chose values of his own,
- * nothing is changed, and a message costs an interrupt.
+ * While a thread busy polls a queue, the queue's NAPI instance keeps interrupts masked
+ * (defer-hard-irqs), and a timer (gro-flush-timeout) polls it when no thread does.  These settings
+ * are per instance, by generic netlink, family "netdev" (Documentation/netlink/specs/netdev.yaml;
+ * Linux 6.13).  If the kernel or the driver does not have them, or an administrator chose other
+ * values, nothing is changed, and each message costs an interrupt.
  *
- * The settings outlive us: they are put back soon after the last call of any
+ * The settings outlive the process.  They are restored soon after the last busy poll by any
  * process of the group, when a process ends, and when a group is made anew.
  */
 #include <errno.h>
@@ -27,13 +26,13 @@ enum { NAPI_GET = 11, NAPI_SET = 14 };
 enum { NAPI_ID = 2, NAPI_DEFER = 5, NAPI_TIMEOUT = 6 };
 
 /*
- * Without a look for TIMEOUT the timer has one; after DEFER of them that found
- * nothing interrupts are on again.  The odd figure tells our settings from others'.
+ * The timer polls after TIMEOUT without a busy poll; after DEFER polls that found nothing,
+ * interrupts are unmasked.  The odd number distinguishes our settings from an administrator's.
  */
 #define TIMEOUT 200021u /* ns */
 #define DEFER 100u
 
-#define BUSY_FOR (100 * NSEC_PER_MSEC) /* after the last call */
+#define BUSY_FOR (100 * NSEC_PER_MSEC) /* interrupts stay masked after the last busy poll */
 
 struct request {
 	struct nlmsghdr head;
@@ -73,7 +72,7 @@ static void init(struct request *rq, uint16_t family, uint8_t cmd)
 
 #define HEADERS ((ssize_t)(NLMSG_HDRLEN + GENL_HDRLEN))
 
-/* An attribute of an answer of n bytes as a number, of 2, 4 or 8 bytes; 0: it is not there. */
+/* The value of a number attribute (2, 4 or 8 bytes) in an answer of n bytes; 0: not there. */
 static uint64_t find(uint8_t *reply, ssize_t n, int type)
 {
 	struct nlattr *attr;
@@ -87,7 +86,7 @@ static uint64_t find(uint8_t *reply, ssize_t n, int type)
 	return value;
 }
 
-/* The kernel answers in the call.  Writes the answer to reply; its length, 0 or -errno. */
+/* Sends a request; the kernel answers within the call.  The length of the answer, 0, or -errno. */
 static ssize_t ask(int fd, const struct request *rq, uint8_t *reply, size_t room)
 {
 	struct nlmsghdr head;
@@ -113,7 +112,7 @@ static ssize_t ask(int fd, const struct request *rq, uint8_t *reply, size_t room
 	return err.error;
 }
 
-/* The number of the family "netdev"; 0: there is none. */
+/* The number of the netlink family "netdev"; 0: there is none. */
 static uint16_t find_family(int fd)
 {
 	static const char name[] = "netdev";
@@ -155,7 +154,7 @@ static int set(const struct xdp_napi *napi, uint32_t id, const struct napi_setti
 	return (int)ask(napi->fd, &rq, reply, sizeof(reply));
 }
 
-/* Of the anchor's queue; 0: not known. */
+/* The NAPI instance of the anchor's queue; 0: not known. */
 static uint32_t id_of(int anchor)
 {
 	uint32_t id = 0;
@@ -164,7 +163,7 @@ static uint32_t id_of(int anchor)
 	return sys_getsockopt(anchor, SOL_SOCKET, SO_INCOMING_NAPI_ID, &id, &len) ? 0 : id;
 }
 
-/* True: the queue is as wanted. */
+/* Masks or unmasks the interrupts of a queue.  True: they are as wanted. */
 static bool mask(struct xdp_port *port, unsigned queue, bool on)
 {
 	static const struct napi_settings ours = {.defer = DEFER, .timeout = TIMEOUT}, none;
@@ -173,7 +172,7 @@ static bool mask(struct xdp_port *port, unsigned queue, bool on)
 	int rc = id ? get(&port->napi, id, &now) : -ENOENT;
 
 	if (!rc && (on ? now.defer || now.timeout : now.timeout != TIMEOUT))
-		return on ? now.timeout == TIMEOUT : true; /* somebody else's */
+		return on ? now.timeout == TIMEOUT : true; /* an administrator's values stay */
 	if (!rc)
 		rc = set(&port->napi, id, on ? &ours : &none);
 	log_debug("%s: queue %u: interrupts %s busy polling: %s", port->base.name, queue,
@@ -181,7 +180,7 @@ static bool mask(struct xdp_port *port, unsigned queue, bool on)
 	return !rc;
 }
 
-/* ---- the port's lock, or the port is not open yet, or no more --------------------------- */
+/* ---- under the port's lock, or while the port is opened or freed ------------------------- */
 
 void xdp_napi_init(struct xdp_port *port)
 {
@@ -212,7 +211,7 @@ void xdp_napi_fini(struct xdp_port *port)
 	sys_close_fd(&port->napi.fd);
 }
 
-/* Did a thread of ours busy poll the queue since the last look? */
+/* Did a thread of this process busy poll the queue since the last round? */
 static bool is_polled(struct xdp_port *port, unsigned queue)
 {
 	bool polled = false;

@@ -28,7 +28,7 @@ int xdp_why(char why[PORT_WHY], int error, const char *fmt, ...)
 	return error;
 }
 
-/* False only when the kernel says so. */
+/* Is the capability among the effective ones? */
 static bool have_cap(const struct __user_cap_data_struct data[2], unsigned cap)
 {
 	return data[cap / 32].effective & (1u << (cap % 32));
@@ -72,7 +72,7 @@ int xdp_why_refused(char why[PORT_WHY], const char *ifname, const char *what)
 		       ifname, what);
 }
 
-/* The program on the interface; false when there is none. */
+/* The XDP program on the interface; false: there is none. */
 static bool query_program(int ifindex, struct bpf_prog_info *info)
 {
 	LIBBPF_OPTS(bpf_xdp_query_opts, opts);
@@ -96,8 +96,8 @@ static bool query_program(int ifindex, struct bpf_prog_info *info)
 }
 
 /*
- * The user whose port group has the interface, going by its name (xdp_group_name.c);
- * false: none.  Anybody can have such a name.
+ * Another user whose port group seems to have the interface, by its name (xdp_group_name.c);
+ * false: none.  Any process can take such a name, so this is a guess.
  */
 static bool group_of_other(int ifindex, unsigned *uid)
 {
@@ -145,7 +145,7 @@ int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev)
 			"End the program that uses the interface (bpftool net, bpftool link),\n"
 			"or remove what was left there: ip link set %s xdp off\n",
 			dev->name, info.id, info.name, dev->name);
-	/* It may be going this very moment; or our group's, and nobody answers for it yet. */
+	/* It may be removed soon, or be that of this user's group, which does not answer yet. */
 	return xdp_why(
 		why, -EAGAIN,
 		"Interface %s is not accelerated: XDP program %u (%s) is on it already, maybe\n"
