@@ -42,7 +42,7 @@
 static inline void inbox_fence(void)
 {
 #ifdef VMA_TSAN
-	/* TSan does not know fences, and gcc refuses to compile one.  Pairs as below. */
+	/* TSan knows no fences, and gcc refuses to compile one.  Pairs with itself, as below. */
 	ck_pr_fence_memory();
 #else
 	/* Pairs with another call of inbox_fence(): each caller names the other one. */

@@ -144,7 +144,7 @@ static bool enter_as(struct xdp_group *g, unsigned i)
 	if (__atomic_load_n(&m->used, __ATOMIC_ACQUIRE) || !record_set(g, i, F_WRLCK))
 		return false;
 	GROUP_STEP();
-	/* acquire: pairs with the same */
+	/* acquire: pairs with the same, now that this process has the record lock */
 	if (__atomic_load_n(&m->used, __ATOMIC_ACQUIRE)) {
 		/* A member took it and died since the first look: the sweep must come first. */
 		record_set(g, i, F_UNLCK);
@@ -195,9 +195,10 @@ bool group_member_renew(struct xdp_group *g)
 	/*
 	 * Before, so that the record lock of another member is not taken; and after, because
 	 * another member may have taken this one for dead in between.
+	 * acquire, both loads: pairs with group_member_vacate() and enter_as()
 	 */
 	return __atomic_load_n(used, __ATOMIC_ACQUIRE) == g->gen + 1 &&
 	       record_set(g, g->member, F_WRLCK) &&
-	       /* acquire, both: pairs with group_member_vacate() and enter_as() */
+	       /* acquire: pairs with the same */
 	       __atomic_load_n(used, __ATOMIC_ACQUIRE) == g->gen + 1;
 }
