@@ -196,7 +196,7 @@ static void post_across(struct hand *hand)
 		bool held = rand_r(&hand->seed) % 2 && crew_hold(&shared->rings[r]);
 		struct message *message = NULL;
 
-		/* Not message_for(): who holds a ring must not wait for another. */
+		/* Not message_for(): the holder of a ring must not wait for another one. */
 		if (__atomic_load_n(&shared->messages[hand->number][n % LETTERS].free,
 				    __ATOMIC_ACQUIRE))
 			message = message_for(hand, n++);

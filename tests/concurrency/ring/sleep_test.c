@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads sleep at one ring, each for frames of its own: whatever they do,
- * nobody sleeps through one of his, and a frame wakes two of them, not all.
+ * Many threads sleep at one ring, each for frames of its own: whatever they do, no thread stays
+ * blocked while it has a frame, and a frame wakes two of them, not all.
  */
 #include "crew.h"
 
@@ -23,7 +23,7 @@
 #define FRAMES 20000
 #endif
 
-/* What a thread of the program is: a socket, and who waits for it. */
+/* A thread, and the flow that it waits for. */
 struct member {
 	struct flow flow; /* first */
 	struct sleep_place place;

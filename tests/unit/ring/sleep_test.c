@@ -42,7 +42,7 @@ static void nap(nsec_t time)
 	nanosleep(&ts, NULL);
 }
 
-/* ---- people of one thread, who do not really sleep --------------------------------------- */
+/* ---- sleepers of one thread, which do not really sleep --------------------------------------- */
 
 struct person {
 	struct wakeup wakeup;
@@ -50,7 +50,7 @@ struct person {
 	struct sleeper at;
 };
 
-/* Each has a wakeup of his own, though it is one thread. */
+/* Each has a wakeup of its own, though they are one thread. */
 static void come(struct person *p, bool guest)
 {
 	sleep_begin(&p->sleep);
@@ -60,12 +60,12 @@ static void come(struct person *p, bool guest)
 	sleep_enter(&p->sleep, &p->at, &place, guest);
 }
 
-static void lie(struct person *p)
+static void block(struct person *p)
 {
 	assert_true(sleep_listen(&p->sleep));
 }
 
-/* If it was, he is up now, and has answered. */
+/* If it was, the sleeper is awake now, and has answered. */
 static bool is_rung(struct person *p)
 {
 	bool signalled = p->wakeup.signalled;
@@ -95,8 +95,8 @@ static void test_the_first_one_watches(void **state)
 	come(&a, false);
 	come(&b, false);
 	assert_int_equal(sleep_place_used(&place), 2);
-	lie(&b); /* whoever lies down first */
-	lie(&a);
+	block(&b); /* the first to block is not the leader */
+	block(&a);
 	assert_true(a.at.watch);
 	assert_false(b.at.watch);
 	go(&a);
@@ -109,13 +109,13 @@ static void test_the_watch_is_handed_to_one_who_is_woken(void **state)
 
 	for (int i = 0; i < CROWD; i++) {
 		come(&p[i], false);
-		lie(&p[i]);
+		block(&p[i]);
 	}
 	for (int i = 0; i + 1 < CROWD; i++) {
 		go(&p[i]);
 		for (int k = i + 1; k < CROWD; k++)
 			assert_int_equal(is_rung(&p[k]), k == i + 1);
-		lie(&p[i + 1]);
+		block(&p[i + 1]);
 		assert_true(p[i + 1].at.watch);
 		assert_false(p[i + 1].wakeup.signalled);
 	}
@@ -128,7 +128,7 @@ static void test_who_does_not_watch_leaves_without_a_noise(void **state)
 
 	for (int i = 0; i < 3; i++) {
 		come(&p[i], false);
-		lie(&p[i]);
+		block(&p[i]);
 	}
 	go(&p[1]);
 	assert_false(p[0].wakeup.signalled || p[2].wakeup.signalled);
@@ -137,21 +137,21 @@ static void test_who_does_not_watch_leaves_without_a_noise(void **state)
 	go(&p[0]);
 }
 
-static void test_an_heir_who_is_up_is_not_rung_and_watches_when_he_lies(void **state)
+static void test_the_next_leader_is_not_signalled_while_awake(void **state)
 {
 	struct person a, b, c;
 
 	come(&a, false);
-	lie(&a);
+	block(&a);
 	come(&b, false);
 	come(&c, false);
-	lie(&c);
-	go(&a); /* b has not lain down yet */
+	block(&c);
+	go(&a); /* b is not blocked yet */
 	assert_false(b.wakeup.signalled || c.wakeup.signalled);
-	/* Nor does the watch end with an heir who never took it over. */
+	/* Nor does the lead end with a sleeper that never took it over. */
 	go(&b);
 	assert_true(is_rung(&c));
-	lie(&c);
+	block(&c);
 	assert_true(c.at.watch);
 	go(&c);
 }
@@ -162,20 +162,20 @@ static void test_a_call_wakes_one_and_no_more_while_he_is_up(void **state)
 
 	for (int i = 0; i < CROWD; i++) {
 		come(&p[i], false);
-		lie(&p[i]);
+		block(&p[i]);
 	}
 	sleep_call(&place);
 	sleep_call(&place);
 	for (int i = 0; i < CROWD; i++)
 		assert_int_equal(is_rung(&p[i]), i == CROWD - 1); /* not the leader */
-	sleep_call(&place); /* he will look before he lies down */
+	sleep_call(&place);					  /* it looks before it blocks */
 	for (int i = 0; i < CROWD; i++)
 		assert_false(p[i].wakeup.signalled);
-	lie(&p[CROWD - 1]);
+	block(&p[CROWD - 1]);
 	sleep_call(&place);
 	assert_true(is_rung(&p[CROWD - 1]));
 	go(&p[CROWD - 1]);
-	sleep_call(&place); /* with him gone, it is another's turn */
+	sleep_call(&place); /* without it, another one is woken */
 	assert_true(is_rung(&p[CROWD - 2]));
 	for (int i = 0; i < CROWD - 1; i++)
 		go(&p[i]);
@@ -188,13 +188,13 @@ static void test_guests_are_woken_by_every_call_and_never_watch(void **state)
 
 	for (int i = 0; i < 2; i++) {
 		come(&guests[i], true);
-		lie(&guests[i]);
+		block(&guests[i]);
 		assert_false(guests[i].at.watch);
 	}
 	come(&a, false);
 	come(&b, false);
-	lie(&a);
-	lie(&b);
+	block(&a);
+	block(&b);
 	assert_true(a.at.watch);
 	sleep_call(&place);
 	assert_true(is_rung(&guests[0]) && is_rung(&guests[1]));
@@ -213,7 +213,7 @@ static void test_everybody_can_be_called(void **state)
 
 	for (int i = 0; i < CROWD; i++) {
 		come(&p[i], i == 0);
-		lie(&p[i]);
+		block(&p[i]);
 	}
 	sleep_call_all(&place);
 	for (int i = 0; i < CROWD; i++)
@@ -229,7 +229,7 @@ static void test_one_sleep_is_at_many_places(void **state)
 	struct person a;
 
 	come(&a, false);
-	lie(&a);
+	block(&a);
 	sleep_begin(&sleep);
 	sleep_enter(&sleep, &here, &place, false);
 	sleep_enter(&sleep, &there, &other, false);
@@ -293,7 +293,7 @@ static void test_a_watch_is_handed_to_a_thread_that_sleeps(void **state)
 	pthread_t thread;
 
 	come(&a, false);
-	lie(&a);
+	block(&a);
 	assert_int_equal(pthread_create(&thread, NULL, sleep_long, &place), 0);
 	while (sleep_place_used(&place) < 2)
 		nap(MSEC);
@@ -334,14 +334,14 @@ static void test_a_thread_that_is_cancelled_hands_the_watch_over(void **state)
 		while (!sleep_place_used(&place))
 			nap(MSEC / 10);
 		come(&heir, false);
-		lie(&heir);
+		block(&heir);
 		assert_false(heir.at.watch);
 		nap(i * MSEC / 10);
 		pthread_cancel(thread);
 		pthread_join(thread, &result);
 		assert_ptr_equal(result, PTHREAD_CANCELED);
 		assert_true(is_rung(&heir));
-		lie(&heir);
+		block(&heir);
 		assert_true(heir.at.watch);
 		go(&heir);
 	}
@@ -363,7 +363,7 @@ static void test_a_wakeup_that_the_program_closed_is_replaced(void **state)
 		struct person a;
 
 		come(&a, false);
-		lie(&a);
+		block(&a);
 		assert_int_equal(pthread_create(&thread, NULL, sleep_long, &place), 0);
 		while (sleep_place_used(&place) < 2)
 			nap(MSEC);
@@ -444,7 +444,7 @@ static void test_the_watch_is_handed_over_before_a_handler_runs(void **state)
 	p.wakeup = (struct wakeup){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
 	p.sleep = (struct sleep){.wakeup = &p.wakeup};
 	sleep_enter(&p.sleep, &p.at, &place, false);
-	lie(&p);
+	block(&p);
 	heir = &p;
 	assert_true(sleep_listen(&sleep));
 	assert_true(sleeper.watch);
@@ -457,7 +457,7 @@ static void test_the_watch_is_handed_over_before_a_handler_runs(void **state)
 	assert_false(sleep_listen(&sleep)); /* it is nowhere: not to be slept in */
 	sleep_end(&sleep);
 	assert_int_equal(sleep_place_used(&place), 1);
-	lie(&p);
+	block(&p);
 	assert_true(p.at.watch);
 	go(&p);
 }
@@ -557,7 +557,7 @@ static void test_a_forked_child_is_nowhere_with_a_wakeup_of_its_own(void **state
 	sleep_end(&sleep);
 	close(before);
 	come(&a, false);
-	lie(&a);
+	block(&a);
 	go(&a);
 }
 
@@ -567,7 +567,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_the_first_one_watches),
 	TEST(test_the_watch_is_handed_to_one_who_is_woken),
 	TEST(test_who_does_not_watch_leaves_without_a_noise),
-	TEST(test_an_heir_who_is_up_is_not_rung_and_watches_when_he_lies),
+	TEST(test_the_next_leader_is_not_signalled_while_awake),
 	TEST(test_a_call_wakes_one_and_no_more_while_he_is_up),
 	TEST(test_guests_are_woken_by_every_call_and_never_watch),
 	TEST(test_everybody_can_be_called),
