@@ -207,7 +207,7 @@ void ring_drain(struct ring *ring)
 {
 	unsigned left = ring->q ? ring->q->frames : 0;
 
-	/* What was there when we began; others' frames go on arriving. */
+	/* Bounded: frames of other flows go on arriving. */
 	for (;;) {
 		int n = ring_poll(ring);
 
