@@ -185,7 +185,8 @@ static uint64_t attached_cpu(void)
 
 void logic_fork_child(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* its holder may be gone */
+	lock = (pthread_mutex_t)
+		PTHREAD_MUTEX_INITIALIZER; /* the child does not have the thread that held it */
 	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
 		bound[cpu] = 0;
 	if (self.place == PLACE_BOUND)
@@ -205,7 +206,7 @@ static uint64_t address_value(const struct inaddr *a)
 	return h >> (64 - VALUE_BITS) | UINT64_C(1) << (VALUE_BITS - 1);
 }
 
-static uint64_t value(const struct ring_alloc *alloc, const struct inaddr *local, uint64_t sock_id)
+static uint64_t value(const struct ring_alloc *alloc, const struct inaddr *local, uint64_t owner_id)
 {
 	switch ((enum ring_logic)alloc->logic) {
 	case RING_LOGIC_INTERFACE:
@@ -213,7 +214,7 @@ static uint64_t value(const struct ring_alloc *alloc, const struct inaddr *local
 	case RING_LOGIC_IP:
 		return address_value(local);
 	case RING_LOGIC_SOCKET:
-		return sock_id & VALUE_MASK;
+		return owner_id & VALUE_MASK;
 	case RING_LOGIC_USER_ID:
 		return alloc->user_id;
 	case RING_LOGIC_THREAD:
@@ -226,9 +227,9 @@ static uint64_t value(const struct ring_alloc *alloc, const struct inaddr *local
 	return 0;
 }
 
-uint64_t ring_key(const struct ring_alloc *alloc, const struct inaddr *local, uint64_t sock_id)
+uint64_t ring_key(const struct ring_alloc *alloc, const struct inaddr *local, uint64_t owner_id)
 {
-	return (uint64_t)alloc->logic << RING_KEY_LOGIC_SHIFT | value(alloc, local, sock_id);
+	return (uint64_t)alloc->logic << RING_KEY_LOGIC_SHIFT | value(alloc, local, owner_id);
 }
 
 /* ---- the socket option ---------------------------------------------------------- */

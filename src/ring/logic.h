@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Allocation logic: which ring of an interface a user of rings (in the program's words, a
- * socket) gets.  A logic makes a key of the user and of the thread that calls it; equal keys
- * name one ring.
+ * Allocation logic: which ring of an interface an owner of flows gets.  (Options and parameters
+ * say "socket".)  A logic makes a key of the owner and of the calling thread; equal keys name one
+ * ring.
  *
  * Role		ring_key(): app and internal, signal handlers included, holding a
  *		ring or not.  logic_fork_child(): see there.  The rest: any, pure.
- * Lifetime	a struct ring_alloc is a value, embedded in its user.  A thread's number
+ * Lifetime	a struct ring_alloc is a value, embedded in its owner.  A thread's number
  *		and processor are thread-local.
  * Ordering	none: a thread sees its own number and processor only.  A mutex, taken
  *		with signals blocked, guards the counts of threads per processor.
@@ -44,7 +44,7 @@ bool ring_logic_valid(int logic);
 /* For the log: "interface", "thread" and so on; "unknown" for a number that is not valid. */
 const char *ring_logic_name(int logic);
 
-/* The key depends on the calling thread, so a user may have to move to another ring. */
+/* The key depends on the calling thread, so an owner may have to move to another ring. */
 static inline bool ring_logic_moves(int logic)
 {
 	return logic >= RING_LOGIC_THREAD;
@@ -62,7 +62,7 @@ static inline enum ring_logic ring_key_logic(uint64_t key)
  *
  *   interface	0
  *   ip		the local address; for an IPv6 address, a hash with bit 55 set
- *   socket	sock_id, below 2^56 and unique among the users at this time
+ *   socket	owner_id, below 2^56 and unique among the owners at this time
  *   user id	alloc->user_id
  *   thread	the thread's number: from 1, never used again in this process
  *   core	the processor that the thread runs on at this moment
@@ -79,7 +79,7 @@ static inline enum ring_logic ring_key_logic(uint64_t key)
  * The internal thread has a key, too, but is neither bound nor counted.  Callers must not move
  * anything to another ring because of the internal thread's key.
  */
-uint64_t ring_key(const struct ring_alloc *alloc, const struct inaddr *local, uint64_t sock_id);
+uint64_t ring_key(const struct ring_alloc *alloc, const struct inaddr *local, uint64_t owner_id);
 
 /*
  * In a forked child, where no other thread exists: only the caller can be bound; it keeps its
