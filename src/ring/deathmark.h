@@ -44,7 +44,7 @@ struct deathmarks {
 	struct deathmark_word *words; /* shared memory: the file */
 };
 
-/* Maps the words of a file.  A forked child does not inherit the mapping. */
+/* Maps the words of a file.  A forked child does not inherit the mapping of the words. */
 int deathmarks_map(struct deathmarks *marks, int fd);
 /* Clears this process's words and unmaps them. */
 void deathmarks_unmap(struct deathmarks *marks);

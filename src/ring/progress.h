@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The internal thread: one per process, started when the first ring is used.  It polls the
- * rings that no other thread polled since its last round, runs their timers, services the ports
- * and follows netlink.  It tries rings and never waits for one.
+ * The internal thread: one per process, started before the first ring is opened.  It polls
+ * the rings that no other thread polled since its last round, runs their timers, services the
+ * ports and follows netlink.  It tries rings and never waits for one.
  *
  * While other threads use rings, it makes a round once per VMA_PROGRESS_ENGINE_INTERVAL.  When
  * none of them does, and no frames arrive, it blocks until a frame arrives or a timer is due.

@@ -91,9 +91,8 @@ static inline uint32_t owner_pos(uint64_t word)
 
 /* ---- the control segment ---------------------------------------------------------- */
 
-/* 0: free; else the member that holds it: generation << 8 | index + 1. */
 struct group_lock {
-	uint32_t word;
+	uint32_t word; /* atomic: 0: free; else its holder writes generation << 8 | index + 1 */
 } __attribute__((aligned(64)));
 
 struct group_member {
@@ -173,7 +172,7 @@ struct group_ctl {
 
 /* A fill or completion ring: a ring of addresses.  One member at a time uses it, by a lock. */
 struct group_ring {
-	uint32_t *producer, *consumer, *flags;
+	uint32_t *producer, *consumer, *flags; /* atomic: the kernel writes one index, and flags */
 	uint64_t *addrs;
 	uint32_t size; /* a power of two */
 };
@@ -269,7 +268,7 @@ static inline unsigned group_pool_count(const struct xdp_group *g)
 	return __atomic_load_n(&g->ctl->pool_n, __ATOMIC_RELAXED);
 }
 
-/* A frame changes hands. */
+/* Sets the owner word of a frame, which the caller's slot owns or takes over. */
 static inline void group_set_owner(const struct xdp_group *g, uint32_t frame, uint64_t word)
 {
 	__atomic_store_n(&g->ctl->owner[frame], word, __ATOMIC_RELAXED);

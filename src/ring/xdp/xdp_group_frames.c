@@ -71,7 +71,7 @@ static void pool_push(struct xdp_group *g, uint32_t frame)
 {
 	uint32_t n = pool_height(g);
 
-	if (n == g->frames) { /* one of them is there twice */
+	if (n == g->frames) { /* a frame is there twice */
 		odd(g);
 		return;
 	}

@@ -169,7 +169,7 @@ struct xdp_port {
 	/* mapped */
 	struct xdp_map ctl_map, umem_map;
 	struct xdp_map fill_maps[XDP_STEER_QUEUES], comp_maps[XDP_STEER_QUEUES];
-	struct xdp_steer_conf *conf; /* mapped from the program's memory */
+	struct xdp_steer_conf *conf; /* the XDP program's memory, mapped */
 	size_t conf_len;
 	struct xdp_steer_conn *local_ports; /* by port in network byte order; any member writes */
 	struct xdp_steer_share *shares;	    /* group's lock to write; a slot's member: any time */

@@ -323,7 +323,7 @@ int xdp_steer(struct xdp_md *ctx)
 	}
 	if (proto != bpf_htons(ETH_P_IP) || vlan != conf.vlan || !is_for_us(eth->h_dest))
 		return XDP_PASS;
-	/* With options it is the kernel's, which has rules for them. */
+	/* The kernel has rules for IP options. */
 	if ((ip->protocol != IPPROTO_UDP && ip->protocol != IPPROTO_TCP) || ip->version != 4 ||
 	    ip->ihl != 5 || (ip->frag_off & FRAGMENT))
 		return XDP_PASS;

@@ -49,6 +49,7 @@ struct xdp_steer_key3 {
  */
 #define XDP_STEER_SHARED (1u << 31)
 
+/* Atomic: the holder of the group's lock writes; a process also the slots of its members. */
 struct xdp_steer_share {
 	__u16 slot[REUSEPORT_MEMBERS];	/* slot plus one; 0: the frames go to the kernel */
 	__u8 bucket[REUSEPORT_BUCKETS]; /* number of a member */
@@ -88,6 +89,7 @@ struct xdp_steer_grant {
 
 struct xdp_steer_conn {
 	__u32 owner; /* atomic: members write; 0: free; without READY: being filled */
+	/* atomic: the member whose slot is in owner writes them before READY */
 	__u32 local;
 	__u32 remote;
 	__u16 remote_port;
