@@ -207,7 +207,7 @@ static struct ring *join_at_limit(struct port_entry *entry, const char *why)
 {
 	entry->limit = rings_of(entry->ifindex);
 	if (!told_limit)
-		log_warn("%s bears no more than %u rings, sockets share them from now on: %.*s",
+		log_warn("%s: no room for more than %u rings, new sockets share them: %.*s",
 			 entry->port->name, entry->limit, (int)strcspn(why, "\n"), why);
 	told_limit = true;
 	return emptiest(entry->ifindex);
@@ -389,7 +389,7 @@ static void close_gone(void (*vacate)(struct ring *ring, struct ring *heir))
 	for (unsigned i = n_ports; i-- > 0;) {
 		if (!(ports[i].gone || lingers_in_vain(&ports[i])) || has_dead_queue(ports[i].port))
 			continue;
-		log_debug("%s is gone", ports[i].port->name);
+		log_debug("%s: interface is gone, port closed", ports[i].port->name);
 		free_port(&ports[i]);
 		drop_entry(&ports[i]);
 	}

@@ -80,7 +80,7 @@ threads_run() {
 		vma_env+=(VMA_RING_ALLOCATION_LOGIC_RX=$1 VMA_RING_ALLOCATION_LOGIC_TX=$1 VMA_TRACELEVEL=$2)
 		netns_run c "$lib" "$threads" "$cpu_client,$cpu_server" "${@:3}" > $log
 	)
-	if grep 'bears no more' $log >&2; then
+	if grep 'no room for more than' $log >&2; then
 		return
 	fi
 	cat $log

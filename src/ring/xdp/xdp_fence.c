@@ -143,7 +143,8 @@ void xdp_fence(struct port *base)
 	mutex_lock(&port->lock);
 	rc = fence_all(port);
 	if (rc)
-		log_warn("%s: the process gives up its privileges and keeps its interface: %s",
+		log_warn("%s: cannot restrict the rings of this process before it gives up its "
+			 "privileges: %s",
 			 base->name, strerrordesc_np(-rc));
 	list_for_each_safe(link, &port->grants) {
 		struct grant *grant = container_of(link, struct grant, link);

@@ -339,8 +339,8 @@ static int try_join(struct xdp_port *port, nsec_t deadline, char why[PORT_WHY])
 	int fd = call_answerer(port, HELLO_NEW, &peer), rc;
 
 	if (fd == -EREMOTE)
-		log_debug("%s: process %d of user %u has its name", port->base.name, (int)peer.pid,
-			  peer.uid);
+		log_debug("%s: process %d of user %u has the name of its port group",
+			  port->base.name, (int)peer.pid, peer.uid);
 	/* -EPERM, -EACCES: the process cannot make proofs.  make_group() says what it lacks. */
 	if (fd == -EREMOTE || fd == -EPERM || fd == -EACCES)
 		return -EREMOTE;
@@ -423,8 +423,8 @@ static int try_make(struct xdp_port *port, struct xdp_device *dev, char why[PORT
 			"it, and does not go on.  Is one of this user stopped?\n",
 			port->base.name);
 	if (fd < 0)
-		log_debug("%s: no name for its processes: %s", port->base.name,
-			  strerrordesc_np(-fd));
+		log_debug("%s: its port group has no name, no process can join: %s",
+			  port->base.name, strerrordesc_np(-fd));
 	port->listen_fd = fd < 0 ? -1 : fd;
 	return make_group(port, dev, why);
 }

@@ -176,7 +176,8 @@ static bool mask(struct xdp_port *port, unsigned queue, bool on)
 	if (!rc)
 		rc = set(&port->napi, id, on ? &ours : &none);
 	log_debug("%s: queue %u: interrupts %s busy polling: %s", port->base.name, queue,
-		  on ? "give way to" : "are back after", rc ? strerrordesc_np(-rc) : "done");
+		  on ? "are masked during" : "are restored after",
+		  rc ? strerrordesc_np(-rc) : "done");
 	return !rc;
 }
 

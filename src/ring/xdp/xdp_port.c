@@ -25,7 +25,8 @@ static void xdp_barrier(struct port *port)
 	int rc = grace_wait(&((struct xdp_port *)port)->grace);
 
 	if (rc)
-		log_debug("%s: no grace period: %s", port->name, strerrordesc_np(-rc));
+		log_debug("%s: cannot wait for an RCU grace period: %s", port->name,
+			  strerrordesc_np(-rc));
 }
 
 /* The member leaves; what the members share stays as long as another member lives. */
