@@ -4,7 +4,7 @@
  * frames, steering).
  *
  * Role		port_*_open(), open_queue, free_port, fence, grant: any thread,
- *		serialised by the caller (the control lock).  service, addrs_gone:
+ *		serialised by the caller (the control lock, see rings.h).  service, addrs_gone:
  *		the internal thread.  barrier: any, holding no ring.  at_exit: any.
  *		Every other operation: the holder of the queue's ring; it does not
  *		block.

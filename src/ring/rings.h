@@ -5,6 +5,9 @@
  * Role		rings_count(), rings_at(), rings_nowhere(): any.  All others: one
  *		thread at a time, which has the control lock and holds no ring,
  *		unless the function says otherwise.
+ *		The control lock belongs to the layer above.  Under it, one thread
+ *		at a time opens and closes ports and rings; it is taken with no
+ *		ring held.
  * Lifetime	an entry, once visible, stays; see ring.h.  A ring that rings_get()
  *		returned stays open until the caller releases the control lock, and
  *		after that as long as it has a reference (ring_get()).
