@@ -45,7 +45,7 @@ static void xdp_free_port(struct port *base)
 	mem_free(port);
 }
 
-static const struct port_ops port_xdp_ops = {
+static const struct port_ops xdp_ops = {
 	.add_flow = xdp_add_flow,
 	.addrs_gone = xdp_addrs_gone,
 	.at_exit = xdp_at_exit,
@@ -138,7 +138,7 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 			       dev.name);
 	}
 	port->grace = grace;
-	port->base.ops = &port_xdp_ops;
+	port->base.ops = &xdp_ops;
 	port->base.ifindex = ifindex;
 	memcpy(port->base.name, dev.name, sizeof(dev.name));
 	memcpy(port->base.mac, dev.mac, sizeof(dev.mac));
