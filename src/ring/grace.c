@@ -38,6 +38,7 @@ int grace_init(struct grace *grace)
 	int commands = sys_membarrier(MEMBARRIER_CMD_QUERY), rc;
 
 	grace->outer = grace->inner = -1;
+	/* The barrier of grace_wait() pairs with the end of each run of the XDP program. */
 	if (commands > 0 && commands & MEMBARRIER_CMD_GLOBAL)
 		return 0;
 	grace->inner = make_map(BPF_MAP_TYPE_ARRAY, 0);
@@ -58,6 +59,7 @@ void grace_fini(struct grace *grace)
 
 int grace_wait(const struct grace *grace)
 {
+	/* Pairs with the end of each run of the XDP program. */
 	if (grace->outer < 0)
 		return sys_membarrier(MEMBARRIER_CMD_GLOBAL);
 	return update(grace);

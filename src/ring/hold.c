@@ -15,6 +15,7 @@ void hold_init(struct hold *hold)
 
 bool hold_single_supported(void)
 {
+	/* Pairs with hold_try_single(), which relies on it. */
 	return sys_membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
 	       sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
@@ -58,6 +59,7 @@ void hold_lock_slow(ck_spinlock_fas_t *spin, int spins)
 bool hold_try_single(struct hold *hold)
 {
 	__atomic_store_n(&hold->wanted, 1, __ATOMIC_RELAXED);
+	/* Pairs with the plain store and load of hold_acquire(). */
 	sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 	delay_at(DELAY_HOLD_WANTED);
 	/* acquire: pairs with the stores of 0 in hold_release() and hold_wait_wanted() */

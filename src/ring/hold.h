@@ -68,7 +68,7 @@ static inline __attribute__((always_inline)) bool hold_acquire(struct hold *hold
 {
 	if (__builtin_expect(hold_current != NULL, 0))
 		return false;
-	/* Before the lock is taken: a signal handler in between must be refused, too. */
+	/* Orders it before the lock is taken: a signal handler in between must be refused, too. */
 	__atomic_store_n(&hold_current, hold, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	delay_at(DELAY_HOLD_ACQUIRE);
@@ -108,7 +108,7 @@ static inline bool hold_try(struct hold *hold, enum hold_mode mode)
 
 	if (hold_current)
 		return false;
-	/* Before the lock is taken: a signal handler in between must be refused, too. */
+	/* Orders it before the lock is taken: a signal handler in between must be refused, too. */
 	__atomic_store_n(&hold_current, hold, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	switch (mode) {
@@ -144,7 +144,7 @@ static inline __attribute__((always_inline)) void hold_release(struct hold *hold
 		ck_spinlock_fas_unlock(&hold->spin);
 		break;
 	}
-	/* After the release: a signal handler in between is still refused. */
+	/* Orders it after the release: a signal handler in between is still refused. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	__atomic_store_n(&hold_current, NULL, __ATOMIC_RELAXED);
 }
@@ -158,7 +158,7 @@ static inline void hold_release_other(struct hold *hold, enum hold_mode mode)
 	}
 	/* release: pairs with the loads of ->wanted in hold_acquire(), hold_wait_wanted() */
 	__atomic_store_n(&hold->wanted, 0, __ATOMIC_RELEASE);
-	/* After the release: a signal handler in between is still refused. */
+	/* Orders it after the release: a signal handler in between is still refused. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	__atomic_store_n(&hold_current, NULL, __ATOMIC_RELAXED);
 }

@@ -252,7 +252,7 @@ void ring_try_posted(void)
 		/* A copy: a signal handler may post, and call this, at any time from here on. */
 		struct ring_thread due = ring_thread;
 
-		/* A signal handler from here on adds to an empty list. */
+		/* Orders the copy before the reset: a signal handler from here on adds to an empty list. */
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		ring_thread.posted = 0;
 		memset(ring_thread.afterwards, 0, sizeof(ring_thread.afterwards));

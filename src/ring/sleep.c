@@ -195,7 +195,7 @@ static void leave_all(struct sleep *sleep, bool pass_on)
 static void interrupt(struct sleep *sleep)
 {
 	sleep->interrupted = 1;
-	/* A signal handler that interrupts this one finds it set. */
+	/* Orders it first: a signal handler that interrupts this one finds it set. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	/* A thread that has a place's lock or holds a ring leaves when the handler returns. */
 	if (hold_current)
@@ -220,7 +220,7 @@ void sleep_begin(struct sleep *sleep)
 	sleep->outer = current;
 	if (__builtin_expect(sleep->outer != NULL, 0))
 		interrupt(sleep->outer); /* this handler did not call sleep_interrupted() */
-	/* A signal handler finds the sleep initialised. */
+	/* Orders it first: a signal handler finds the sleep initialised. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	current = sleep;
 }
@@ -235,7 +235,7 @@ void sleep_enter(struct sleep *sleep, struct sleeper *sleeper, struct sleep_plac
 	sleeper->in = false;
 	sleeper->watch = false;
 	sleeper->next = sleep->first;
-	/* A signal handler finds the sleeper initialised. */
+	/* Orders it first: a signal handler finds the sleeper initialised. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	sleep->first = sleeper;
 	sleep_place_lock(place);
@@ -337,7 +337,7 @@ int sleep_now(struct sleep *sleep, struct pollfd *fds, unsigned n, nsec_t deadli
 void sleep_end(struct sleep *sleep)
 {
 	leave_all(sleep, false);
-	/* Until here a signal handler finds this sleep in `current`. */
+	/* Orders it last: until here a signal handler finds this sleep in `current`. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (current != sleep)
 		return;

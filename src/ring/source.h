@@ -97,7 +97,7 @@ static inline bool source_is_known(const struct flow_key *key, int ifindex)
 	uint64_t now = (uint64_t)netlink_generation() << 32 | (uint32_t)ifindex << 8;
 
 	for (unsigned i = 0; i < SOURCE_WAYS; i++) {
-		/* acquire, both loads: pair with the stores in enter() (source.c), in this order */
+		/* Each acquire pairs with the stores in enter() (source.c), in this order. */
 		uint64_t what = __atomic_load_n(&b->what[i], __ATOMIC_ACQUIRE);
 
 		if (__atomic_load_n(&b->pair[i], __ATOMIC_ACQUIRE) == pair &&

@@ -73,6 +73,7 @@ static int exit_arg;
 /* The internal thread, between rounds. */
 static bool internal_hook(void)
 {
+	/* Pairs with sock_exit_by(): exit_arg is there. */
 	void (*then)(int arg) = __atomic_load_n(&exit_then, __ATOMIC_ACQUIRE);
 	nsec_t now = clock_now();
 	bool more;
@@ -281,6 +282,7 @@ bool sock_exit_by(int arg, void (*then)(int arg))
 		return false;
 	if (!__atomic_load_n(&exit_then, __ATOMIC_RELAXED)) {
 		exit_arg = arg;
+		/* Pairs with internal_hook(). */
 		__atomic_store_n(&exit_then, then, __ATOMIC_RELEASE);
 	}
 	progress_kick();

@@ -135,6 +135,7 @@ void accept_options_put(const struct accept_options *accept_options)
 {
 	struct accept_options *mine = (struct accept_options *)(uintptr_t)accept_options;
 
+	/* Orders the last use of every other holder before the memory is freed. */
 	if (mine && !__atomic_sub_fetch(&mine->refs, 1, __ATOMIC_ACQ_REL))
 		mem_free(mine);
 }

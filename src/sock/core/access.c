@@ -53,6 +53,7 @@ struct move_request *move_take_requests(void)
 	ck_stack_entry_t *link, *oldest = NULL, *next;
 
 	delay_at(DELAY_REQUEST_TAKE);
+	/* Pairs with the push of move_post_request(). */
 	link = ck_stack_batch_pop_upmc(&requests);
 	tsan_acquire(&requests);
 	for (; link; link = next) {

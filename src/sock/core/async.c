@@ -69,6 +69,7 @@ static void signal_all(void)
 	unsigned n = due.n;
 
 	memcpy(to, due.to, n * sizeof(*to));
+	/* Orders the copy before the reset: a handler of this thread may come in between. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	due.n = 0;
 	for (unsigned i = 0; i < n; i++) {

@@ -33,6 +33,7 @@ void dst_check_mcast(nsec_t now)
 	if (now < next || !__atomic_load_n(&mcast_looped, __ATOMIC_RELAXED))
 		return;
 	next = now + NSEC_PER_SEC;
+	/* Pairs with dst_fresh() and dst_find(). */
 	__atomic_fetch_add(&dst_mcast_epoch, 1, __ATOMIC_ACQ_REL);
 }
 
@@ -125,6 +126,7 @@ void dst_find(const struct dst_query *query, struct dst_found *found)
 	memset(found, 0, sizeof(*found));
 	/* First: a change in between makes what we find stale, not wrong. */
 	found->generation = netlink_generation();
+	/* Pairs with dst_check_mcast(); orders the look at the tables after it. */
 	found->mcast_epoch = __atomic_load_n(&dst_mcast_epoch, __ATOMIC_ACQUIRE);
 	found->verdict = find(query, found);
 }

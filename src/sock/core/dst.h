@@ -124,6 +124,7 @@ static inline void dst_expire(struct dst *dst)
 /* May it be used as it is? */
 static inline bool dst_fresh(const struct dst *dst)
 {
+	/* Pairs with dst_check_mcast(). */
 	if (__builtin_expect(dst->mcast_looped, 0) &&
 	    dst->mcast_epoch != __atomic_load_n(&dst_mcast_epoch, __ATOMIC_ACQUIRE))
 		return false;

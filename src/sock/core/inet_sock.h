@@ -260,7 +260,7 @@ void sock_start_over(bool ended);
 /* holder of home: is it the socket's, and the socket the one that was meant? */
 static inline bool sock_at_home(struct sock_ref ref, const struct ring *home)
 {
-	/* acquire: ARRIVE was posted before home was changed, see ring_catch_up() */
+	/* Pairs with a move: ARRIVE was posted before home was changed, see ring_catch_up(). */
 	return __atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE) == home &&
 	       __atomic_load_n(&ref.sk->gen, __ATOMIC_RELAXED) == ref.gen;
 }
@@ -294,6 +294,7 @@ sock_hold_mode(struct sock_ref ref, struct ring **ring, enum hold_mode mode)
 	struct ring *home;
 
 	for (;;) {
+		/* Pairs with sock_set_home() and with the ARRIVE of a move. */
 		home = __atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE);
 		if (__builtin_expect(!hold_acquire(&home->hold, mode), 0))
 			return -EAGAIN;
@@ -336,6 +337,7 @@ static inline uint32_t sock_own_events(const struct inet_sock *so)
 
 static inline void sock_set_events(struct inet_sock *so, uint32_t events)
 {
+	/* Pairs with sock_events(): who sees a bit sees what it tells of. */
 	__atomic_store_n(&so->sk.events, events, __ATOMIC_RELEASE);
 }
 

@@ -41,6 +41,7 @@ static inline uint32_t poll_events_wanted(uint32_t events)
 /* All that is true now.  What the twin had when it was last looked at is checked again. */
 static inline uint32_t poll_events_now(struct sock *sk)
 {
+	/* Pairs with sock_set_events(). */
 	uint32_t events = __atomic_load_n(&sk->events, __ATOMIC_ACQUIRE);
 	uint32_t twin = __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED);
 

@@ -78,6 +78,7 @@ struct watch *waiter_take(struct waiter *waiter)
 	if (!waiter_pending(waiter))
 		return NULL;
 	delay_at(DELAY_READY_TAKE);
+	/* Pairs with the push of push(). */
 	link = ck_stack_batch_pop_upmc(&waiter->ready);
 	tsan_acquire(waiter); /* pairs with push() */
 	for (; link; link = next) {
@@ -97,6 +98,7 @@ struct watch *watch_next(struct watch *watch)
 	 * visible after it.  A plain store could be passed by the caller's look
 	 * at the events: too old to show the event, and the watch not pushed.
 	 */
+	/* Pairs with watch_push() and watch_end(). */
 	if (__atomic_exchange_n(&watch->queued, 0, __ATOMIC_SEQ_CST) & WATCH_GONE)
 		watch->gone = true; /* nobody touches it after us */
 	return next;
@@ -135,6 +137,7 @@ void watch_end(struct watch *watch)
 		async_free(watch);
 		return;
 	}
+	/* Pairs with watch_next(), which frees nothing before it has seen GONE. */
 	if (!(__atomic_fetch_or(&watch->queued, WATCH_QUEUED | WATCH_GONE, __ATOMIC_SEQ_CST) &
 	      WATCH_QUEUED))
 		push(watch);

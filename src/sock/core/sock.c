@@ -23,6 +23,7 @@ void sock_set_twin(struct sock_ref ref, int fd)
 {
 	if (ref.sk->type == SOCK_TYPE_EPOLL)
 		sock_upcalls.epoll_set_fd(ref.sk->epoll, fd);
+	/* Pairs with sock_twin(): the descriptor is there. */
 	__atomic_store_n(&ref.sk->twin, fd, __ATOMIC_RELEASE);
 }
 
@@ -73,6 +74,7 @@ struct sock_ref sock_create_epoll(int fd, struct epoll *epoll)
 	if (!so)
 		return none;
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
+	/* Orders the set's memory before the pointer, for a late call by a stale reference. */
 	__atomic_store_n(&so->sk.epoll, epoll, __ATOMIC_RELEASE);
 	return sock_ref_of(so);
 }
@@ -97,6 +99,7 @@ static void destroy(struct inet_sock *so)
  */
 static void end_references(struct inet_sock *so)
 {
+	/* Pairs with sock_ref_valid() and sock_at_home(). */
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 2, __ATOMIC_RELEASE);
 	sock_upcalls.move_closed(so);
 }
@@ -158,6 +161,7 @@ void sock_keep(struct inet_sock *so)
 		list_remove(&so->link);
 		sock_upcalls.epoll_sock_closed(&so->sk);
 	}
+	/* Pairs with sock_twin(). */
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELEASE); /* the port is the others' */
 	ring_release_cold(ring);
 }
@@ -166,6 +170,7 @@ void sock_unkeep(struct inet_sock *so, int fd)
 {
 	control_assert_held();
 	so->gone = false;
+	/* Pairs with sock_twin(). */
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELEASE);
 	sock_list_add(so);
 }
@@ -191,15 +196,16 @@ static bool close_later(struct sock_ref ref)
 	struct inet_sock *so = inet_of(ref.sk);
 	int fd;
 
+	/* Pairs with sock_wait_begin(), which counts itself before it looks at the reference. */
 	if (!sock_ref_valid(ref) || !__atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST))
 		return false;
 	fd = port_keeper_open(sock_twin(&so->sk));
 	if (fd < 0)
 		return false;
 	so->spare = fd;
-	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELEASE);
-	__atomic_store_n(&so->close_pending, true, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELEASE); /* pairs with sock_twin() */
 	/* Pairs with sock_wait_leave(): the last one sees that, or we see it gone. */
+	__atomic_store_n(&so->close_pending, true, __ATOMIC_SEQ_CST);
 	return __atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST) != 0;
 }
 
@@ -207,6 +213,7 @@ void sock_wait_leave(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 
+	/* Pairs with close_later(). */
 	if (__atomic_sub_fetch(&ref.sk->waiters, 1, __ATOMIC_SEQ_CST) ||
 	    !__atomic_load_n(&so->close_pending, __ATOMIC_SEQ_CST) || !control_lock())
 		return;
@@ -256,6 +263,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 		return 0;
 	}
 	/* First: a watch that is added from now on is refused, or epoll_sock_left() finds it. */
+	/* Orders it before the sweep of epoll_sock_left(). */
 	__atomic_store_n(&so->sk.left_gen, so->sk.gen, __ATOMIC_RELEASE);
 	sock_upcalls.epoll_sock_left(&so->sk);
 	sock_hooks.left(&so->sk);

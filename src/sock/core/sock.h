@@ -190,6 +190,7 @@ enum verdict sock_verdict(const struct sock *sk);
 /* Events true now, of ours and of the twin as far as it was looked at. */
 static inline uint32_t sock_events(const struct sock *sk)
 {
+	/* Pairs with sock_set_events(). */
 	return __atomic_load_n(&sk->events, __ATOMIC_ACQUIRE) |
 	       __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED);
 }
@@ -201,6 +202,7 @@ static inline bool sock_is_exported(const struct sock *sk)
 
 static inline bool sock_ref_valid(struct sock_ref ref)
 {
+	/* Pairs with sock_alloc() and with the end of the references in sock.c. */
 	return __atomic_load_n(&ref.sk->gen, __ATOMIC_ACQUIRE) == ref.gen;
 }
 
@@ -213,6 +215,7 @@ bool sock_twin_matters(const struct sock *sk);
 /* Its descriptor at this moment: the program may close its own meanwhile. */
 static inline int sock_twin(const struct sock *sk)
 {
+	/* Pairs with sock_set_twin() and with what closes the old descriptor after it. */
 	return __atomic_load_n(&sk->twin, __ATOMIC_ACQUIRE);
 }
 

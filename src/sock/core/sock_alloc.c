@@ -124,7 +124,9 @@ struct inet_sock *sock_alloc(enum sock_type type)
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
 	so->id = sock_new_id();
 	ring_get(rings_nowhere());
+	/* Pairs with sock_hold_mode(): the object is complete. */
 	__atomic_store_n(&so->sk.home, rings_nowhere(), __ATOMIC_RELEASE);
+	/* Pairs with sock_ref_valid(). */
 	__atomic_store_n(&so->sk.gen, gen + 1, __ATOMIC_RELEASE);
 	return so;
 }
@@ -133,6 +135,7 @@ void sock_free(struct inet_sock *so)
 {
 	if (so->sk.type != SOCK_TYPE_EPOLL)
 		sock_upcalls.epoll_sock_closed(&so->sk); /* who came late, after close() */
+	/* Pairs with sock_ref_valid(): a stale reference finds it gone before it is reused. */
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
 	port_keeper_close(so->spare);
 	mem_free(so->candidates);

@@ -20,6 +20,7 @@ static uint32_t rings_generation; /* any, atomic */
 
 uint32_t sock_rings_generation(void)
 {
+	/* Pairs with sock_tell_pollers(). */
 	return __atomic_load_n(&rings_generation, __ATOMIC_ACQUIRE);
 }
 
@@ -123,12 +124,13 @@ static void note_ring(struct inet_sock *so, struct ring *ring)
 	}
 	if (n < INET_RINGS)
 		__atomic_store_n(&so->rings[n], (uint16_t)ring->id, __ATOMIC_RELAXED);
-	if (n <= INET_RINGS)
+	if (n <= INET_RINGS) /* pairs with sock_rings(): the entry is there */
 		__atomic_store_n(&so->n_rings, (uint8_t)(n + 1), __ATOMIC_RELEASE);
 }
 
 void sock_tell_pollers(void)
 {
+	/* Pairs with sock_rings_generation(): who sees it sees the new rings. */
 	__atomic_fetch_add(&rings_generation, 1, __ATOMIC_ACQ_REL);
 	/* If it sleeps, it does not know of a ring that is new. */
 	progress_wake();
@@ -138,6 +140,7 @@ void sock_rings_changed(struct inet_sock *so)
 {
 	control_assert_held();
 	/* A reader in between sees some of either: it looks again for the generation. */
+	/* Pairs with sock_rings(). */
 	__atomic_store_n(&so->n_rings, 0, __ATOMIC_RELEASE);
 	list_for_each(link, &so->flows)
 		note_ring(so, sock_flow_of(link)->ring);

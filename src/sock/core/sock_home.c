@@ -58,6 +58,7 @@ int sock_hold_cold(struct sock_ref ref, struct ring **ring)
 	struct ring *home;
 
 	for (;;) {
+		/* Pairs with sock_set_home() and with the ARRIVE of a move. */
 		home = __atomic_load_n(&ref.sk->home, __ATOMIC_ACQUIRE);
 		if (!ring_hold_cold(home))
 			return -EAGAIN;
@@ -86,6 +87,7 @@ void sock_set_home(struct inet_sock *so, struct ring *ring)
 {
 	ring_get(ring);
 	ring_put(sock_home(so));
+	/* Pairs with sock_hold_mode(): the socket is complete on that ring. */
 	__atomic_store_n(&so->sk.home, ring, __ATOMIC_RELEASE);
 }
 
@@ -127,6 +129,7 @@ void sock_look_at_twin(struct sock *sk)
 unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max)
 {
 	const struct inet_sock *so = inet_of((struct sock *)(uintptr_t)sk);
+	/* The first pairs with sock_set_home(), the second with note_ring() in sock_flow.c. */
 	struct ring *home = __atomic_load_n(&sk->home, __ATOMIC_ACQUIRE);
 	unsigned n = 0, others = __atomic_load_n(&so->n_rings, __ATOMIC_ACQUIRE);
 
@@ -149,6 +152,7 @@ unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max)
 void sock_poll_others(const struct sock *sk)
 {
 	struct ring *rings[SOCK_RINGS_MAX];
+	/* Pairs with sock_set_home(). */
 	const struct ring *home = __atomic_load_n(&sk->home, __ATOMIC_ACQUIRE);
 	unsigned n = sock_rings(sk, rings, SOCK_RINGS_MAX);
 

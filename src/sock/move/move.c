@@ -198,6 +198,7 @@ static void call_off(struct move *move)
  */
 static void change_home(struct inet_sock *so, struct ring *from, struct ring *to)
 {
+	/* Pairs with sock_hold_mode(). */
 	__atomic_compare_exchange_n(&so->sk.home, &from, to, false, __ATOMIC_ACQ_REL,
 				    __ATOMIC_ACQUIRE);
 }
@@ -400,6 +401,7 @@ void sock_move_closed(struct inet_sock *so)
 	if (!so->move)
 		return;
 	so->move->closed = true;
+	/* Pairs with is_alive() in move_flow.c. */
 	__atomic_store_n(&so->move->gen, so->sk.gen, __ATOMIC_RELEASE);
 }
 

@@ -11,6 +11,7 @@
 
 static bool is_alive(const struct move *move)
 {
+	/* Pairs with sock_move_closed(), and with the end of references in core/sock.c. */
 	return __atomic_load_n(&move->so->sk.gen, __ATOMIC_ACQUIRE) ==
 	       __atomic_load_n(&move->gen, __ATOMIC_ACQUIRE);
 }

@@ -162,6 +162,7 @@ void syn_catch_end(struct syn_catch *c, struct inet_sock *so)
 	if (so->inet == INET_LISTEN && so->verdict == VERDICT_ACCELERATED)
 		give_all(c->fd, so);
 	undeafen(c->twin);
+	/* Pairs with syn_catch_close(): each descriptor is closed once, after its last use. */
 	c->fd = __atomic_exchange_n(&closing, c->fd, __ATOMIC_ACQ_REL);
 	sys_close_fd(&c->fd); /* of a listener before, which nobody has closed yet */
 	progress_wake();
@@ -173,6 +174,7 @@ void syn_catch_close(void)
 
 	if (__atomic_load_n(&closing, __ATOMIC_RELAXED) < 0)
 		return;
+	/* Pairs with syn_catch_end(). */
 	fd = __atomic_exchange_n(&closing, -1, __ATOMIC_ACQ_REL);
 	sys_close_fd(&fd);
 }

@@ -462,9 +462,11 @@ static void arrived_run(struct ring *ring, struct inbox_item *item)
 {
 	struct inet_sock *child = container_of(item, struct inet_sock, item);
 	struct inet_sock *so = child->tcp.listener;
+	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
 	struct ring *home = __atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE);
 
 	if (home != ring &&
+	    /* pairs with the end of references */
 	    __atomic_load_n(&so->sk.gen, __ATOMIC_ACQUIRE) == child->tcp.listener_gen) {
 		ring_post(home, item); /* it moved on */
 		return;
@@ -712,11 +714,13 @@ static int accept_twin(struct inet_sock *so, struct sockaddr *addr, socklen_t *l
 	struct sock *sk = &so->sk;
 	int fd = -EAGAIN;
 
+	/* A lock that is tried; pairs with its release below. */
 	if (__atomic_exchange_n(&so->listen.twin_taken, 1, __ATOMIC_ACQUIRE))
 		return -EAGAIN;
 	sock_look_at_twin(sk);
 	if (__atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED))
 		fd = sys_accept4(sock_twin(sk), addr, len, flags);
+	/* Pairs with the exchange above. */
 	__atomic_store_n(&so->listen.twin_taken, 0, __ATOMIC_RELEASE);
 	return fd;
 }

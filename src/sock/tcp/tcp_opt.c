@@ -62,12 +62,14 @@ const struct tcp_kernel *tcp_kernel(void)
 	static struct tcp_kernel kernel; /* any; written once under the flag */
 	static int ready;
 
+	/* Pairs with the store below: the settings were read. */
 	if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
 		static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 
 		mutex_lock(&once);
 		if (!ready)
 			read_kernel(&kernel);
+		/* Pairs with the load above. */
 		__atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
 		mutex_unlock(&once);
 	}

@@ -493,6 +493,7 @@ static bool vacate_some(struct ring *ring, struct ring *heir)
 	list_init(&refused);
 	if (!ring_hold_cold(ring))
 		return false;
+	/* Pairs with ring_put(): what its last user did is done. */
 	if (ring->timewaits && !__atomic_load_n(&ring->refs, __ATOMIC_ACQUIRE))
 		more = take_off(ring->timewaits, heir != NULL, &moving);
 	ring_release_cold(ring);

@@ -79,9 +79,11 @@ static void forward_run(struct ring *ring, struct inbox_item *item)
 {
 	struct forward_item *fwd = container_of(item, struct forward_item, item);
 	struct inet_sock *so = fwd->so;
+	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
 	struct ring *home = __atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE);
 	enum drop reason = DROP_SOCK_CLOSED;
 
+	/* Pairs with the end of references in core/sock.c. */
 	if (home != ring && __atomic_load_n(&so->sk.gen, __ATOMIC_ACQUIRE) == fwd->gen) {
 		ring_post(home, &fwd->item); /* it moved on */
 		return;
@@ -98,6 +100,7 @@ static void forward_run(struct ring *ring, struct inbox_item *item)
 /* Consumes the frame unless a reason is returned. */
 static enum drop udp_forward(struct ring *ring, struct sock_flow *flow, struct pkt *pkt)
 {
+	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
 	struct ring *home = __atomic_load_n(&flow->so->sk.home, __ATOMIC_ACQUIRE);
 	struct forward_item *fwd = mem_alloc(sizeof(*fwd));
 
@@ -125,6 +128,7 @@ static enum drop udp_deliver(struct ring *ring, struct flow *flow, struct pkt *p
 		if (sources && !mcast_wants(sources, &from.addr))
 			return DROP_SOCK_FILTER;
 	}
+	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
 	if (__builtin_expect(__atomic_load_n(&so->sk.home, __ATOMIC_ACQUIRE) != ring, 0))
 		return udp_forward(ring, f, pkt);
 	return udp_input(so, ring, pkt, f->multicast);

@@ -119,7 +119,7 @@ bool udp_linger(struct inet_sock *so)
 	}
 	if (!has_unread(so))
 		return false;
-	if (!so->udp.lingers)
+	if (!so->udp.lingers) /* pairs with the load of ops in each wrapper: the table is constant */
 		__atomic_store_n(&so->sk.ops, &linger_ops, __ATOMIC_RELEASE);
 	so->udp.lingers = true;
 	return true;
