@@ -28,6 +28,16 @@ static void ring_give_back(struct port_queue *q, struct pkt *pkt)
 	ring_post(container_of(q->owner, struct ring, hold), item);
 }
 
+void ring_fds_changed(struct ring *ring)
+{
+	/*
+	 * Pairs with sleep_enter(): a thread that has registered before this reads the new
+	 * number, or is seen here and woken.  Callers have stored n_fds plainly.
+	 */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	sleep_call_all(&ring->sleepers);
+}
+
 void ring_open(struct ring *ring, struct port_queue *q)
 {
 	int fds[PORT_FDS_MAX], n = q->ops->fds(q, fds);
@@ -49,14 +59,14 @@ void ring_open(struct ring *ring, struct port_queue *q)
 	memset(&ring->stats, 0, sizeof(ring->stats));
 	wheel_init(&ring->wheel, clock_now());
 	/* A sleeper from before the ring was closed may lead without these descriptors. */
-	sleep_call_all(&ring->sleepers);
+	ring_fds_changed(ring);
 }
 
 void ring_close(struct ring *ring)
 {
 	__atomic_store_n(&ring->n_fds, 0, __ATOMIC_RELAXED);
 	/* Threads that still sleep here have no flow on the ring, but block on its descriptors. */
-	sleep_call_all(&ring->sleepers);
+	ring_fds_changed(ring);
 	ring->ops->close_queue(ring->q);
 	flow_table_fini(&ring->flows);
 	adj_table_fini(&ring->adjs);
@@ -70,7 +80,7 @@ void ring_retire(struct ring *ring)
 {
 	ring_assert_held(ring);
 	__atomic_store_n(&ring->n_fds, 0, __ATOMIC_RELAXED);
-	sleep_call_all(&ring->sleepers);
+	ring_fds_changed(ring);
 	adj_table_fini(&ring->adjs);
 	ring->dead = ring->q;
 	ring->ops = &port_null_ops;

@@ -145,6 +145,8 @@ static inline int ring_fds(const struct ring *ring, int fds[PORT_FDS_MAX])
 		fds[i] = __atomic_load_n(&ring->fds[i], __ATOMIC_RELAXED);
 	return n;
 }
+/* any: n_fds was stored.  Wakes every sleeper, which blocks on other descriptors from now on. */
+void ring_fds_changed(struct ring *ring);
 
 /* Takes a reference, for a flow, its owner or a destination: the ring stays open. */
 static inline void ring_get(struct ring *ring)

@@ -426,7 +426,7 @@ void rings_interface_deaf(int ifindex)
 			continue;
 		if (r->ifindex == ifindex) {
 			__atomic_store_n(&r->n_fds, 0, __ATOMIC_RELAXED);
-			sleep_call_all(&r->sleepers);
+			ring_fds_changed(r);
 		}
 		ring_release_cold(r);
 	}

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/delay.h"
 #include "base/busy.h"
 #include "base/mem.h"
 #include "net/netlink/netlink.h"
@@ -67,21 +68,23 @@ static void read_way(uint64_t what, uint64_t way, struct source_way *to)
 }
 
 /*
- * any: false: the table has no entry for the sender.  Pairs with enter(), which clears ->what
- * before it changes the other words and sets it last: these belong to ->what if that is the same
- * before and after.
+ * any: false: the table has no entry for the sender.  Pairs with enter(): the words belong
+ * together if the bucket's version is the same, and even, before and after they are read.
  */
 static inline bool look_up(int ifindex, uint64_t pair, struct entry *e)
 {
 	struct source_bucket *b = source_bucket(pair);
+	/* acquire: pairs with the last store in enter() */
+	uint32_t version = __atomic_load_n(&b->version, __ATOMIC_ACQUIRE);
 
 	for (unsigned i = 0; i < WAYS; i++) {
 		uint64_t what = load_word(&b->what[i]), way;
 
 		if (load_word(&b->pair[i]) != pair || (int)((uint32_t)what >> 8) != ifindex)
 			continue;
+		delay_at(DELAY_SOURCE_READ);
 		way = load_word(&b->way[i]);
-		if (load_word(&b->what[i]) != what)
+		if (version & 1 || __atomic_load_n(&b->version, __ATOMIC_RELAXED) != version)
 			return false;
 		if (__builtin_expect(!__atomic_load_n(&b->used[i], __ATOMIC_RELAXED), 0))
 			__atomic_store_n(&b->used[i], true, __ATOMIC_RELAXED);
@@ -117,13 +120,18 @@ static void enter(int ifindex, uint64_t pair, const struct entry *e)
 {
 	struct source_bucket *b = source_bucket(pair);
 	unsigned i = place_in(b, ifindex, pair);
+	uint32_t version = b->version;
 
+	/* The releases below order it first. */
+	__atomic_store_n(&b->version, version + 1, __ATOMIC_RELAXED);
 	store_word(&b->what[i], 0);
 	store_word(&b->pair[i], pair);
 	store_word(&b->way[i], (uint64_t)addr_v4_of(&e->way.nexthop) << 32 | e->way.mtu);
 	__atomic_store_n(&b->used[i], false, __ATOMIC_RELAXED);
 	store_word(&b->what[i],
 		   (uint64_t)e->generation << 32 | (uint32_t)ifindex << 8 | (uint8_t)e->state);
+	/* release: pairs with look_up() */
+	__atomic_store_n(&b->version, version + 2, __ATOMIC_RELEASE);
 }
 
 /* ---- questions (holder) ------------------------------------------------------------ */

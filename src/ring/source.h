@@ -71,6 +71,7 @@ struct source_bucket {
 	uint64_t what[SOURCE_WAYS]; /* generation << 32 | ifindex << 8 | state; 0: changing */
 	uint64_t way[SOURCE_WAYS];  /* next hop << 32 | MTU */
 	bool used[SOURCE_WAYS];
+	uint32_t version; /* odd while enter() changes the bucket */
 } __attribute__((aligned(64)));
 
 extern struct source_bucket source_table[SOURCE_BUCKETS];

@@ -58,13 +58,16 @@ static void hand_over(struct inet_sock *so)
 {
 	static bool warned; /* control lock */
 	bool connection = so->inet == INET_TCP && so->connected;
+	uint64_t id = so->id;
 	int fd = sock_twin(&so->sk), rc;
 
-	if (connection)
-		share_tell_to_kernel(so->id);
 	rc = kernel_handover(so, VERDICT_EXECUTED);
-	if (!rc)
+	if (!rc) {
+		/* Not before: a peer process uses its twin as soon as it hears of it. */
+		if (connection)
+			share_tell_to_kernel(id);
 		return;
+	}
 	if (!warned)
 		log_box(LOG_WARNING,
 			"Descriptor %d is not inherited by the program that is executed.\n"
