@@ -8,7 +8,6 @@
 #include "sock/core/access.h"
 #include "sock/core/host_state.h"
 #include "sock/core/port/local_port.h"
-#include "sock/share/share.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"
 #include "sock/wait/wait.h"
@@ -338,39 +337,22 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 	return begin(so, &to);
 }
 
-/*
- * Waits for the end of the handshake, as a blocking connect(2); unfinished: its error when
- * there is no more time; signals: when the call began, for an interface may have been opened
- * since, and that takes its time.
- */
-static int await(struct sock_ref ref, int unfinished, const struct sock_signals *signals)
+/* The handshake is over: 0, or why it failed. */
+static bool await_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
 {
-	struct inet_sock *so = inet_of(ref.sk);
-	SOCK_WAIT(wait);
-	struct ring *ring;
-	int rc;
+	struct inet_sock *so = arg;
 
-	sock_wait_begin(&wait, ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
-	wait.before = *signals;
-	for (;;) {
-		bool connecting;
-
-		rc = sock_hold_cold(ref, &ring);
-		if (rc)
-			return rc;
-		ring_poll(ring);
-		connecting = so->tcp.connecting;
-		if (!connecting && so->tcp.dead)
-			rc = take_failure(so);
-		else if (!connecting)
-			so->tcp.told = true;
-		ring_release_cold(ring);
-		if (!connecting)
-			return rc;
-		rc = sock_wait_next(&wait);
-		if (rc)
-			return rc == -EAGAIN ? unfinished : rc;
-	}
+	(void)wait;
+	ring_poll(ring);
+	*n = SOCK_TRY_WAIT;
+	if (so->tcp.connecting)
+		return false;
+	*n = 0;
+	if (so->tcp.dead)
+		*n = take_failure(so);
+	else
+		so->tcp.told = true;
+	return true;
 }
 
 static void forget_refused(struct sock_ref ref)
@@ -388,7 +370,9 @@ static void forget_refused(struct sock_ref ref)
 
 int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
-	struct sock_signals signals = sock_signals;
+	struct inet_sock *so = inet_of(ref.sk);
+	/* As of now: an interface may have to be opened, and that takes its time. */
+	struct sock_call call = SOCK_CALL(ref, 0, EPOLLOUT);
 	int rc = -EBADF, unfinished;
 
 	if (!control_lock())
@@ -401,10 +385,12 @@ int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t
 	if (rc == SUCCEEDED)
 		return 0;
 	unfinished = rc == UNDER_WAY ? -EALREADY : -EINPROGRESS;
-	if (ref.sk->nonblock || share_nonblock(inet_of(ref.sk)))
+	if (call.dontwait)
 		return unfinished;
-	rc = await(ref, unfinished, &signals);
-	if (rc && rc != unfinished && rc != -EINTR)
+	rc = (int)sock_wait_loop(call, SOCK_WAIT_COLD, await_try, NULL, so);
+	if (rc == -EAGAIN)
+		return unfinished;
+	if (rc && rc != -EINTR)
 		forget_refused(ref);
 	return rc;
 }

@@ -15,7 +15,6 @@
 #include "ring/source.h"
 #include "sock/core/access.h"
 #include "sock/core/host_state.h"
-#include "sock/share/share.h"
 #include "sock/tcp/syn_catch.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/wait/wait.h"
@@ -725,84 +724,64 @@ static int accept_twin(struct inet_sock *so, struct sockaddr *addr, socklen_t *l
 	return fd;
 }
 
+struct accept {
+	struct inet_sock *so;
+	struct inet_sock *child; /* what was taken, and its descriptor */
+	int spare;
+	int flags;
+	struct sockaddr *addr;
+	socklen_t *len;
+};
+
 /*
  * Takes a child that waits.  Its descriptor is made first: without one the
  * connection stays in the queue, as in the kernel.
  */
-static int accept_round(struct sock_ref ref, int *spare, int flags, struct inet_sock **child,
-			struct sock_wait *wait, bool *look)
+static bool accept_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
 {
-	struct inet_sock *so = inet_of(ref.sk);
-	struct ring *ring;
-	int rc = sock_hold_cold(ref, &ring);
+	struct accept *a = arg;
+	struct inet_sock *so = a->so;
 
-	if (rc)
-		return rc;
-	if (so->inet != INET_LISTEN) {
-		ring_release_cold(ring);
-		return -EINVAL;
-	}
+	*n = -EINVAL;
+	if (so->inet != INET_LISTEN)
+		return true;
 	sock_access_rx(so);
 	if (list_empty(&so->listen.queue))
 		ring_poll(ring);
 	else if (so->listen.waiting <= so->listen.backlog / 2) /* else frames wait better */
 		ring_keep_up(ring);
-	*child = NULL;
 	if (!list_empty(&so->listen.queue)) {
-		if (*spare < 0)
-			*spare = make_twin(flags);
-		if (*spare < 0)
-			rc = *spare;
-		else
-			*child = take_child(so);
+		if (a->spare < 0)
+			a->spare = make_twin(a->flags);
+		*n = a->spare;
+		if (a->spare >= 0)
+			a->child = take_child(so);
+		return true;
 	}
-	*look = !rc && !*child && (twin_due(so, wait) || ref.sk->nonblock);
-	ring_release_cold(ring);
-	return rc;
+	*n = twin_due(so, wait) || wait->dontwait ? SOCK_TRY_ASIDE : SOCK_TRY_WAIT;
+	return false;
+}
+
+static ssize_t accept_aside(void *arg, struct sock_wait *wait)
+{
+	const struct accept *a = arg;
+	int fd = accept_twin(a->so, a->addr, a->len, a->flags);
+
+	(void)wait;
+	return fd == -EAGAIN ? SOCK_TRY_WAIT : fd;
 }
 
 int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
 		    struct sock_ref *out)
 {
-	struct inet_sock *so = inet_of(ref.sk), *child;
-	bool waiting = false, look;
-	SOCK_WAIT(wait);
-	int rc, spare = -1;
+	struct inet_sock *so = inet_of(ref.sk);
+	struct sock_call call = SOCK_CALL(ref, 0, EPOLLIN);
+	struct accept a = {.so = so, .spare = -1, .flags = flags, .addr = addr, .len = len};
+	int rc;
 
 	out->sk = NULL;
 	if (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))
 		return -EINVAL;
-	for (;;) {
-		rc = accept_round(ref, &spare, flags, &child, &wait, &look);
-		if (rc)
-			return rc;
-		if (child)
-			return hand_out(child, spare, addr, len, flags, out);
-		rc = look ? accept_twin(so, addr, len, flags) : -EAGAIN;
-		if (rc != -EAGAIN)
-			return rc;
-		if (__builtin_expect(sock_is_exported(ref.sk), 0)) {
-			rc = share_fetch(ref, ref.sk->nonblock ? SHARE_FETCH_MAX : 0);
-			if (rc)
-				return rc;
-			continue;
-		}
-		if (ref.sk->nonblock) {
-			if (__atomic_load_n(&so->n_rings, __ATOMIC_RELAXED) > 1 && !waiting) {
-				waiting = true; /* one more round */
-				sock_poll_others(ref.sk);
-				continue;
-			}
-			return -EAGAIN;
-		}
-		if (!waiting) {
-			if (share_nonblock(so))
-				continue; /* as if it had been so from the beginning */
-			sock_wait_begin(&wait, ref, EPOLLIN, sock_timeout(&so->rcvtimeo));
-			waiting = true;
-		}
-		rc = sock_wait_next(&wait);
-		if (rc)
-			return rc;
-	}
+	rc = (int)sock_wait_loop(call, SOCK_WAIT_COLD, accept_try, accept_aside, &a);
+	return a.child ? hand_out(a.child, a.spare, addr, len, flags, out) : rc;
 }

@@ -8,7 +8,6 @@
 #include "base/sys.h"
 #include "base/user.h"
 #include "sock/core/access.h"
-#include "sock/share/share.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/udp/cmsg.h"
 #include "sock/udp/iov.h"
@@ -34,15 +33,15 @@ static inline ssize_t taken(struct inet_sock *so, struct ring *ring, ssize_t n)
 	return n;
 }
 
-/* holder: nothing can be read, whatever is there: *rc is why, or 0 for the end. */
-static inline bool is_refused(struct inet_sock *so, int *rc)
+/* holder: nothing can be read, whatever is there: *n is why, or 0 for the end, or SOCK_FETCH. */
+static inline bool is_refused(struct inet_sock *so, ssize_t *n)
 {
 	if (__builtin_expect(so->inet != INET_TCP || !so->connected, 0)) {
-		*rc = tcp_not_connected(so, false);
+		*n = tcp_not_connected(so, false);
 		return true;
 	}
-	*rc = -tcp_kept_error(so);
-	return *rc != 0;
+	*n = -tcp_kept_error(so);
+	return *n != 0;
 }
 
 /* holder: when the next byte came; 0: nobody asked for that, or there is none. */
@@ -78,68 +77,42 @@ static inline void finish(struct sock_ref ref, struct msghdr *msg, nsec_t stamp)
 		msg->msg_controllen = 0;
 }
 
-/*
- * One round: waits for nothing.  *n is what was taken; the return value is 0, or
- * an error that ends the call.
- */
-static inline __attribute__((always_inline)) int recv_round(struct sock_ref ref,
-							    const struct msghdr *msg, ssize_t *n,
-							    nsec_t *stamp, enum hold_mode mode)
+#define WAIT_EVENTS (EPOLLIN | EPOLLRDHUP)
+
+/* ---- urgent data ------------------------------------------------------------------------- */
+
+struct urgent {
+	struct inet_sock *so;
+	uint8_t byte;
+	bool peek;
+};
+
+/* *n is 1: taken. */
+static bool urgent_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
 {
-	struct inet_sock *so = inet_of(ref.sk);
-	struct tcp_conn *conn = &so->tcp.conn;
-	struct ring *ring;
-	int rc = sock_hold_mode(ref, &ring, mode);
+	struct urgent *u = arg;
+	struct inet_sock *so = u->so;
 
-	if (__builtin_expect(rc != 0, 0))
-		return rc;
-	*n = 0;
-	if (__builtin_expect(!is_refused(so, &rc), 1)) {
-		sock_access_rx(so);
-		if (!tcp_readable_bytes(conn))
-			ring_poll(ring);
-		else
-			ring_set_now(ring, clock_now());
-		*stamp = stamp_of_next(so);
-		*n = taken(so, ring,
-			   tcp_recv(conn, msg->msg_iov, (int)msg->msg_iovlen, false, ring->now));
-	}
-	ring_release(ring, mode);
-	return rc;
-}
-
-/* 1: taken; 0, -errno or SOCK_FETCH. */
-static int take_urgent(struct sock_ref ref, uint8_t *byte, bool peek)
-{
-	struct inet_sock *so = inet_of(ref.sk);
-	struct ring *ring;
-	int rc = sock_hold_cold(ref, &ring);
-
-	if (rc)
-		return rc;
+	(void)wait;
 	if (so->inet == INET_TCP && so->connected) {
 		ring_poll(ring);
-		rc = tcp_recv_urgent(&so->tcp.conn, byte, peek);
+		*n = tcp_recv_urgent(&so->tcp.conn, &u->byte, u->peek);
 		tcp_update_events(so, 0);
 		tcp_after(so, ring);
 	} else {
-		rc = sock_is_exported(&so->sk) ? SOCK_FETCH : -EINVAL;
+		*n = sock_is_exported(&so->sk) ? SOCK_FETCH : -EINVAL;
 	}
-	ring_release_cold(ring);
-	return rc;
+	return *n != SOCK_FETCH;
 }
 
 /* The urgent byte: waits for a process that has the connection, never for the byte. */
 static __attribute__((noinline)) ssize_t recv_oob(struct sock_ref ref, struct msghdr *msg,
 						  int flags)
 {
-	uint8_t byte = 0;
-	int rc;
+	struct urgent u = {.so = inet_of(ref.sk), .peek = flags & MSG_PEEK};
+	struct sock_call call = SOCK_CALL(ref, flags, WAIT_EVENTS);
+	ssize_t rc = sock_wait_loop(call, SOCK_WAIT_COLD, urgent_try, NULL, &u);
 
-	do {
-		rc = take_urgent(ref, &byte, flags & MSG_PEEK);
-	} while (rc == SOCK_FETCH && !(rc = share_fetch(ref, TCP_PATIENCE((flags & MSG_DONTWAIT) ||
-									  ref.sk->nonblock))));
 	if (rc <= 0)
 		return rc;
 	msg->msg_namelen = 0;
@@ -147,7 +120,7 @@ static __attribute__((noinline)) ssize_t recv_oob(struct sock_ref ref, struct ms
 	msg->msg_flags = MSG_OOB;
 	for (size_t i = 0; i < msg->msg_iovlen; i++) {
 		if (msg->msg_iov[i].iov_len) {
-			return user_copy(msg->msg_iov[i].iov_base, &byte, 1) ? 1 : -EFAULT;
+			return user_copy(msg->msg_iov[i].iov_base, &u.byte, 1) ? 1 : -EFAULT;
 		}
 	}
 	msg->msg_flags |= MSG_TRUNC;
@@ -229,90 +202,57 @@ static bool is_too_little(const struct order *o, const struct inet_sock *so)
 	return here && here < o->least && !(sock_own_events(so) & end) && !so->tcp.conn.urgent;
 }
 
-/* As recv_round(); patient: the call may still wait. */
-static int round_ordered(struct order *o, bool patient, ssize_t *n)
+static bool ordered_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
 {
+	struct order *o = arg;
 	struct inet_sock *so = inet_of(o->ref.sk);
-	struct ring *ring;
-	int rc = sock_hold_cold(o->ref, &ring);
+	bool all = (o->flags & MSG_WAITALL) && !(o->flags & MSG_PEEK);
 
-	if (rc)
-		return rc;
 	*n = 0;
-	if (!is_refused(so, &rc)) {
-		sock_access_rx(so);
-		ring_poll(ring);
-		*n = -EAGAIN;
-		o->stamp = stamp_of_next(so);
-		if (!patient || !is_too_little(o, so))
-			*n = taken(so, ring, take_ordered(o, so, ring->now));
+	if (sock_wait_is_over(wait) && !o->size)
+		return true; /* as Linux: it was asked for nothing, and has waited */
+	if (is_refused(so, n))
+		return *n != SOCK_FETCH;
+	sock_access_rx(so);
+	ring_poll(ring);
+	o->stamp = stamp_of_next(so);
+	*n = SOCK_TRY_ASIDE;
+	if (!wait->dontwait && is_too_little(o, so))
+		return false;
+	*n = taken(so, ring, take_ordered(o, so, ring->now));
+	if (*n > 0) {
+		o->done += (size_t)*n;
+		if (all && o->done < o->size) {
+			if (!(o->flags & MSG_TRUNC))
+				iov_advance(&o->iov, &o->count, (size_t)*n);
+			*n = SOCK_TRY_AGAIN;
+			return false;
+		}
+		*n = 0;
 	}
-	ring_release_cold(ring);
-	return rc;
+	if (*n != -EAGAIN)
+		return true;
+	*n = SOCK_TRY_ASIDE;
+	return false;
 }
 
 /* Something is there, so sleeping for EPOLLIN would be none. */
-static void nap(const struct order *o)
+static ssize_t ordered_aside(void *arg, struct sock_wait *wait)
 {
+	const struct order *o = arg;
 	struct timespec ts = {0, 1000000};
 
-	if ((o->least > 1 || (o->flags & MSG_PEEK)) && (sock_events(o->ref.sk) & EPOLLIN))
+	if (wait->ref.sk && !wait->dontwait && (o->least > 1 || (o->flags & MSG_PEEK)) &&
+	    (sock_events(o->ref.sk) & EPOLLIN))
 		sys_ppoll(NULL, 0, &ts, NULL);
-}
-
-/* 0 or what ends the call; o->done is what was taken. */
-static int recv_waiting(struct order *o, bool dontwait)
-{
-	struct inet_sock *so = inet_of(o->ref.sk);
-	bool all = (o->flags & MSG_WAITALL) && !(o->flags & MSG_PEEK);
-	bool waiting = false, patient = !dontwait;
-	SOCK_WAIT(wait);
-	ssize_t n = 0;
-	int rc, why = -EAGAIN;
-
-	for (;;) {
-		rc = round_ordered(o, patient, &n);
-		if (rc == SOCK_FETCH && !(rc = share_fetch(o->ref, TCP_PATIENCE(dontwait))))
-			continue;
-		if (rc || (n <= 0 && n != -EAGAIN))
-			return rc ? rc : (int)n;
-		if (n > 0) {
-			o->done += (size_t)n;
-			if (!all || o->done >= o->size)
-				return 0;
-			if (!(o->flags & MSG_TRUNC))
-				iov_advance(&o->iov, &o->count, (size_t)n);
-			continue;
-		}
-		if (!patient)
-			return why;
-		if (!waiting) {
-			if (share_nonblock(so)) {
-				patient = false;
-				continue;
-			}
-			sock_wait_begin(&wait, o->ref, EPOLLIN | EPOLLRDHUP,
-					sock_timeout(&so->rcvtimeo));
-			waiting = true;
-		}
-		rc = sock_wait_next(&wait);
-		if (rc && rc != -EAGAIN && rc != -EINTR)
-			return rc;
-		if (rc && !o->size)
-			return 0; /* as Linux: it was asked for nothing, and has waited */
-		if (rc) {
-			why = rc; /* once more, for what there is */
-			patient = false;
-		} else {
-			nap(o);
-		}
-	}
+	return SOCK_TRY_WAIT;
 }
 
 static __attribute__((noinline)) ssize_t recv_ordered(struct sock_ref ref, struct msghdr *msg,
 						      int flags, size_t size)
 {
 	struct inet_sock *so = inet_of(ref.sk);
+	struct sock_call call = SOCK_CALL(ref, flags, WAIT_EVENTS);
 	struct iovec stack[IOV_STACK], *copy;
 	struct order o = {.ref = ref, .flags = flags, .size = size, .least = 1};
 	uint32_t lowat = __atomic_load_n(&so->rcvlowat, __ATOMIC_RELAXED);
@@ -331,7 +271,7 @@ static __attribute__((noinline)) ssize_t recv_ordered(struct sock_ref ref, struc
 		return -ENOBUFS;
 	o.iov = copy;
 	o.count = msg->msg_iovlen;
-	rc = recv_waiting(&o, (flags & MSG_DONTWAIT) || ref.sk->nonblock);
+	rc = (int)sock_wait_loop(call, SOCK_WAIT_COLD, ordered_try, ordered_aside, &o);
 	iov_copy_free(copy, stack);
 	if (!o.done && rc)
 		return rc;
@@ -341,48 +281,53 @@ static __attribute__((noinline)) ssize_t recv_ordered(struct sock_ref ref, struc
 
 /* ---- the usual call --------------------------------------------------------------------- */
 
+struct recv {
+	struct inet_sock *so;
+	const struct msghdr *msg;
+	nsec_t stamp;
+};
+
+static inline __attribute__((always_inline)) bool recv_try(void *arg, struct ring *ring,
+							   struct sock_wait *wait, ssize_t *n)
+{
+	struct recv *r = arg;
+	struct inet_sock *so = r->so;
+	struct tcp_conn *conn = &so->tcp.conn;
+
+	(void)wait;
+	if (__builtin_expect(is_refused(so, n), 0))
+		return *n != SOCK_FETCH;
+	sock_access_rx(so);
+	if (!tcp_readable_bytes(conn))
+		ring_poll(ring);
+	else
+		ring_set_now(ring, clock_now());
+	r->stamp = stamp_of_next(so);
+	*n = taken(so, ring,
+		   tcp_recv(conn, r->msg->msg_iov, (int)r->msg->msg_iovlen, false, ring->now));
+	if (__builtin_expect(*n != -EAGAIN, 1))
+		return true;
+	*n = SOCK_TRY_WAIT;
+	return false;
+}
+
 static inline __attribute__((always_inline)) ssize_t
 recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mode)
 {
 	const int conditions = MSG_OOB | MSG_ERRQUEUE | MSG_PEEK | MSG_WAITALL | MSG_TRUNC;
 	struct inet_sock *so = inet_of(ref.sk);
 	size_t size = iov_total(msg->msg_iov, msg->msg_iovlen);
-	bool dontwait = (flags & MSG_DONTWAIT) || ref.sk->nonblock;
-	bool waiting = false;
-	SOCK_WAIT(wait);
-	nsec_t stamp = 0;
-	ssize_t n = 0;
-	int rc;
+	struct sock_call call = SOCK_CALL(ref, flags, WAIT_EVENTS);
+	struct recv r = {.so = so, .msg = msg};
+	ssize_t n;
 
 	if (__builtin_expect((flags & conditions) || !size ||
 				     __atomic_load_n(&so->rcvlowat, __ATOMIC_RELAXED) > 1,
 			     0))
 		return recv_ordered(ref, msg, flags, size);
-	for (;;) {
-		rc = recv_round(ref, msg, &n, &stamp, mode);
-		if (__builtin_expect(rc != 0, 0)) {
-			if (rc == SOCK_FETCH && !(rc = share_fetch(ref, TCP_PATIENCE(dontwait))))
-				continue;
-			return rc;
-		}
-		if (n != -EAGAIN)
-			break;
-		if (dontwait)
-			return -EAGAIN;
-		if (!waiting) {
-			if (share_nonblock(so))
-				return -EAGAIN;
-			sock_wait_begin(&wait, ref, EPOLLIN | EPOLLRDHUP,
-					sock_timeout(&so->rcvtimeo));
-			waiting = true;
-		}
-		rc = sock_wait_next(&wait);
-		if (__builtin_expect(rc != 0, 0))
-			return rc;
-	}
-	if (n < 0)
-		return n;
-	finish(ref, msg, stamp);
+	n = sock_wait_loop(call, mode, recv_try, NULL, &r);
+	if (n >= 0)
+		finish(ref, msg, r.stamp);
 	return n;
 }
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 
 #include "sock/core/access.h"
-#include "sock/share/share.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/udp/cmsg.h"
 #include "sock/udp/iov.h"
@@ -75,58 +74,6 @@ static inline unsigned send_flags(int flags)
 }
 
 /*
- * One round of a send: as recv_round(), and 1: the way to the peer was found
- * anew, try again at once.
- */
-static inline __attribute__((always_inline)) int send_round(struct sock_ref ref,
-							    const struct iovec *iov, int iovcnt,
-							    int flags, ssize_t *n, bool *resolved,
-							    enum hold_mode mode)
-{
-	struct inet_sock *so = inet_of(ref.sk);
-	struct tcp_conn *conn = &so->tcp.conn;
-	struct ring *ring;
-	int rc = sock_hold_mode(ref, &ring, mode);
-
-	if (__builtin_expect(rc != 0, 0))
-		return rc;
-	if (__builtin_expect(so->inet != INET_TCP || !so->connected, 0)) {
-		rc = tcp_not_connected(so, true);
-		ring_release(ring, mode);
-		return rc;
-	}
-	rc = -tcp_kept_error(so);
-	if (__builtin_expect(rc != 0, 0)) {
-		ring_release(ring, mode);
-		return rc;
-	}
-	if (__builtin_expect(so->tcp.connecting, 0)) {
-		ring_poll(ring);
-		*n = -EAGAIN;
-	} else if (__builtin_expect(!dst_fresh(&so->tcp.dst) && !*resolved, 0)) {
-		*resolved = true;
-		ring_release(ring, mode);
-		rc = tcp_resolve(ref);
-		*n = 0;
-		return rc ? rc : 1;
-	} else {
-		sock_access_tx(so);
-		if (tcp_unacked_bytes(conn) > POLL_ON_TX)
-			ring_poll(ring);
-		else
-			ring_set_now(ring, clock_now());
-		*n = tcp_send(conn, iov, iovcnt, send_flags(flags), ring->now);
-		if (*n < 0 && *n != -EAGAIN && *n != -EFAULT)
-			so->tcp.error = 0; /* reported */
-		if (__builtin_expect(*n < 0 || tcp_is_full(conn), 0))
-			tcp_update_events(so, 0);
-	}
-	tcp_after(so, ring);
-	ring_release(ring, mode);
-	return 0;
-}
-
-/*
  * MSG_FASTOPEN: connects first; without a cookie of the server, which is what the kernel
  * begins with, too.  Control messages have no effect, but have to be right.
  */
@@ -153,16 +100,101 @@ static __attribute__((noinline)) int before_send(struct sock_ref ref, const stru
 	return tcp_sock_connect(ref, msg->msg_name, msg->msg_namelen);
 }
 
+struct send {
+	struct sock_ref ref;
+	int flags;
+	struct iovec *iov; /* what is left to send: the program's, or copy */
+	size_t count;
+	size_t want, done;
+	size_t sent;			  /* by the last try */
+	struct iovec *copy, *const stack; /* stack[IOV_STACK] */
+	bool resolved;			  /* the way to the peer, once in this call */
+};
+
+static inline __attribute__((always_inline)) bool send_try(void *arg, struct ring *ring,
+							   struct sock_wait *wait, ssize_t *n)
+{
+	struct send *s = arg;
+	struct inet_sock *so = inet_of(s->ref.sk);
+	struct tcp_conn *conn = &so->tcp.conn;
+
+	(void)wait;
+	if (__builtin_expect(so->inet != INET_TCP || !so->connected, 0)) {
+		*n = tcp_not_connected(so, true);
+		return *n != SOCK_FETCH;
+	}
+	*n = -tcp_kept_error(so);
+	if (__builtin_expect(*n != 0, 0))
+		return true;
+	if (__builtin_expect(so->tcp.connecting, 0)) {
+		ring_poll(ring);
+		tcp_after(so, ring);
+		*n = SOCK_TRY_WAIT;
+		return false;
+	}
+	s->sent = 0;
+	if (__builtin_expect(!dst_fresh(&so->tcp.dst) && !s->resolved, 0)) {
+		*n = SOCK_TRY_ASIDE;
+		return false;
+	}
+	sock_access_tx(so);
+	if (tcp_unacked_bytes(conn) > POLL_ON_TX)
+		ring_poll(ring);
+	else
+		ring_set_now(ring, clock_now());
+	*n = tcp_send(conn, s->iov, (int)s->count, send_flags(s->flags), ring->now);
+	if (*n < 0 && *n != -EAGAIN && *n != -EFAULT)
+		so->tcp.error = 0; /* reported */
+	if (__builtin_expect(*n < 0 || tcp_is_full(conn), 0))
+		tcp_update_events(so, 0);
+	tcp_after(so, ring);
+	if (__builtin_expect(*n < 0 && *n != -EAGAIN, 0))
+		return true;
+	if (*n > 0) {
+		s->sent = (size_t)*n;
+		s->done += s->sent;
+	}
+	if (__builtin_expect(s->done >= s->want, 1)) {
+		*n = 0;
+		return true;
+	}
+	*n = s->sent ? SOCK_TRY_ASIDE : SOCK_TRY_WAIT;
+	return false;
+}
+
+/* The way to the peer has to be found anew; or a part was sent, and the rest is to follow. */
+static inline __attribute__((always_inline)) ssize_t send_aside(void *arg, struct sock_wait *wait)
+{
+	struct send *s = arg;
+	int rc;
+
+	if (!s->sent) {
+		s->resolved = true;
+		rc = tcp_resolve(s->ref);
+		return rc ? rc : SOCK_TRY_AGAIN;
+	}
+	if (wait->dontwait)
+		return SOCK_TRY_WAIT;
+	if (!s->copy)
+		s->copy = s->iov = iov_copy(s->iov, s->count, s->stack);
+	if (!s->copy)
+		return -ENOBUFS;
+	iov_advance(&s->iov, &s->count, s->sent);
+	return SOCK_TRY_WAIT;
+}
+
 static inline __attribute__((always_inline)) ssize_t
 send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mode mode)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	bool dontwait = (flags & MSG_DONTWAIT) || ref.sk->nonblock;
-	struct iovec stack[IOV_STACK], *iov = msg->msg_iov, *copy = NULL;
-	size_t count = msg->msg_iovlen, want = iov_total(iov, count), done = 0;
-	bool waiting = false, resolved = false;
-	SOCK_WAIT(wait);
-	ssize_t n = 0;
+	struct sock_call call = SOCK_CALL(ref, flags, EPOLLOUT);
+	struct iovec stack[IOV_STACK];
+	struct send s = {.ref = ref,
+			 .flags = flags,
+			 .iov = msg->msg_iov,
+			 .count = msg->msg_iovlen,
+			 .want = iov_total(msg->msg_iov, msg->msg_iovlen),
+			 .stack = stack};
 	int rc;
 
 	if (__builtin_expect((flags & MSG_FASTOPEN) || msg->msg_controllen, 0)) {
@@ -170,48 +202,10 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 		if (rc)
 			return rc;
 	}
-	for (;;) {
-		rc = send_round(ref, iov, (int)count, flags, &n, &resolved, mode);
-		if (__builtin_expect(rc > 0, 0))
-			continue;
-		if (__builtin_expect(rc != 0, 0)) {
-			if (rc == SOCK_FETCH && !(rc = share_fetch(ref, TCP_PATIENCE(dontwait))))
-				continue;
-			break;
-		}
-		if (__builtin_expect(n < 0 && n != -EAGAIN, 0)) {
-			rc = (int)n;
-			break;
-		}
-		if (n > 0)
-			done += (size_t)n;
-		if (__builtin_expect(done >= want, 1))
-			break;
-		rc = -EAGAIN;
-		if (dontwait)
-			break;
-		if (n > 0) {
-			if (!copy)
-				copy = iov = iov_copy(iov, count, stack);
-			if (!copy) {
-				rc = -ENOBUFS;
-				break;
-			}
-			iov_advance(&iov, &count, (size_t)n);
-		}
-		if (!waiting) {
-			if (share_nonblock(so))
-				break;
-			sock_wait_begin(&wait, ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
-			waiting = true;
-		}
-		rc = sock_wait_next(&wait);
-		if (__builtin_expect(rc != 0, 0))
-			break;
-	}
-	if (copy)
-		iov_copy_free(copy, stack);
-	return done ? tcp_partial(so, done, rc) : rc;
+	rc = (int)sock_wait_loop(call, mode, send_try, send_aside, &s);
+	if (__builtin_expect(s.copy != NULL, 0))
+		iov_copy_free(s.copy, stack);
+	return s.done ? tcp_partial(so, s.done, rc) : rc;
 }
 
 #define X(name, mode)                                                                     \

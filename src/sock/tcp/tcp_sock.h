@@ -91,9 +91,6 @@ int tcp_resolve(struct sock_ref ref);
 /* The same under the control lock. */
 int tcp_resolve_locked(struct sock_ref ref);
 
-/* How long a call waits for a connection that is with another process. */
-#define TCP_PATIENCE(dontwait) ((dontwait) ? SHARE_FETCH_MAX : 0)
-
 /* ---- tcp_send.c -------------------------------------------------------------------------- */
 
 /* holder: of a call on a socket that is not connected: its error, 0 for the end, SOCK_FETCH. */

@@ -10,7 +10,6 @@
 #include "base/sys.h"
 #include "base/user.h"
 #include "sock/core/access.h"
-#include "sock/share/share.h"
 #include "sock/udp/cmsg.h"
 #include "sock/udp/iov.h"
 #include "sock/udp/udp_sock.h"
@@ -176,74 +175,64 @@ static __attribute__((noinline)) bool await_answer(nsec_t *until)
 	return now < *until;
 }
 
+struct recv {
+	struct inet_sock *so;
+	struct msghdr *msg;
+	int flags;
+	bool look;     /* it is time to ask the twin */
+	bool closed;   /* SHUT_RD */
+	bool asked;    /* a new sender's datagram may wait on this ring */
+	nsec_t *until; /* a new sender is waited for */
+};
+
+static inline __attribute__((always_inline)) bool recv_try(void *arg, struct ring *ring,
+							   struct sock_wait *wait, ssize_t *n)
+{
+	struct recv *r = arg;
+	struct inet_sock *so = r->so;
+
+	sock_access_rx(so);
+	if (!so->udp.head)
+		ring_poll(ring);
+	if (so->udp.head) {
+		*n = udp_take(so, r->msg, r->flags);
+		return true;
+	}
+	r->look = twin_due(so, wait);
+	r->closed = so->shut_rd;
+	r->asked = ring->n_questions;
+	*n = SOCK_TRY_ASIDE;
+	return false;
+}
+
+static inline __attribute__((always_inline)) ssize_t recv_aside(void *arg, struct sock_wait *wait)
+{
+	struct recv *r = arg;
+	ssize_t n;
+
+	if (__builtin_expect(r->asked && wait->dontwait, 0) && await_answer(r->until))
+		return SOCK_TRY_AGAIN;
+	if (__builtin_expect(r->look || r->closed, 0)) {
+		n = recv_twin(&r->so->sk, r->msg, r->flags);
+		if (n != -EAGAIN)
+			return n;
+	}
+	if (__builtin_expect(r->closed, 0) && (!wait->dontwait || sock_wait_is_over(wait)))
+		return no_more(r->msg);
+	return SOCK_TRY_WAIT;
+}
+
 static inline __attribute__((always_inline)) ssize_t
 recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mode)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	bool dontwait = (flags & MSG_DONTWAIT) || ref.sk->nonblock;
-	nsec_t until = 0; /* a new sender is waited for */
-	bool waiting = false;
-	SOCK_WAIT(wait);
-	struct ring *ring;
-	ssize_t n;
-	int rc;
+	struct sock_call call = SOCK_CALL(ref, flags, EPOLLIN);
+	nsec_t until = 0;
+	struct recv r = {.so = so, .msg = msg, .flags = flags, .until = &until};
 
 	if (__builtin_expect(flags & RECV_FOR_KERNEL, 0))
 		return SOCK_KERNEL;
-	for (;;) {
-		bool look, closed, asked;
-
-		rc = sock_hold_mode(ref, &ring, mode);
-		if (__builtin_expect(rc != 0, 0))
-			return rc;
-		sock_access_rx(so);
-		if (!so->udp.head)
-			ring_poll(ring);
-		if (so->udp.head) {
-			n = udp_take(so, msg, flags);
-			ring_release(ring, mode);
-			return n;
-		}
-		look = twin_due(so, &wait);
-		closed = so->shut_rd;
-		asked = ring->n_questions;
-		ring_release(ring, mode);
-		if (__builtin_expect(asked && dontwait, 0) && await_answer(&until))
-			continue;
-		if (__builtin_expect(look || closed, 0)) {
-			n = recv_twin(ref.sk, msg, flags);
-			if (n != -EAGAIN)
-				return n;
-		}
-		if (__builtin_expect(closed && !dontwait, 0))
-			return no_more(msg);
-		if (dontwait) {
-			if (__builtin_expect(__atomic_load_n(&so->n_rings, __ATOMIC_RELAXED) < 2 ||
-						     waiting,
-					     1))
-				return -EAGAIN;
-			waiting = true; /* one more round */
-			sock_poll_others(ref.sk);
-			continue;
-		}
-		if (__builtin_expect(sock_is_exported(ref.sk), 0)) {
-			rc = share_fetch(ref, 0);
-			if (rc)
-				return rc;
-			continue;
-		}
-		if (!waiting) {
-			if (share_nonblock(so)) {
-				dontwait = true;
-				continue;
-			}
-			sock_wait_begin(&wait, ref, EPOLLIN, sock_timeout(&so->rcvtimeo));
-			waiting = true;
-		}
-		rc = sock_wait_next(&wait);
-		if (__builtin_expect(rc != 0, 0))
-			return rc;
-	}
+	return sock_wait_loop(call, mode, recv_try, recv_aside, &r);
 }
 
 #define X(name, mode)                                                               \

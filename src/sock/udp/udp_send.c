@@ -251,26 +251,107 @@ static __attribute__((noinline)) ssize_t send_unusual(struct sock_ref ref, const
 	return rc ? -rc : SEND_ON;
 }
 
-/* holder, until this returns: what the program wanted to send is not there. */
-static __attribute__((noinline, cold)) ssize_t unreadable(struct ring *ring, struct pkt *pkt)
+/* holder: what the program wanted to send is not there. */
+static __attribute__((noinline, cold)) ssize_t unreadable(struct pkt *pkt)
 {
 	pkt_free(pkt);
-	ring_release_cold(ring);
 	return -EFAULT;
+}
+
+struct send {
+	struct sock_ref ref;
+	const struct msghdr *msg;
+	size_t len;
+	struct endpoint *to; /* msg_name, or so->remote to resolve it */
+	bool stale;	     /* the destination has to be found first */
+	int tries;
+};
+
+/* holder: an empty frame, NULL: none is free; or the datagram went as fragments: *n. */
+static inline __attribute__((always_inline)) struct pkt *frame_for(const struct send *s,
+								   struct inet_sock *so,
+								   struct ring *ring,
+								   struct dst *dst, ssize_t *n)
+{
+	*n = -ENOBUFS;
+	if (__builtin_expect(s->len + IP4_HDR + UDP_HDR <= dst->mtu, 1))
+		return ring_tx_get(ring);
+	*n = udp_send_fragments(so, ring, dst, s->msg->msg_iov, s->len);
+	return NULL;
+}
+
+static inline __attribute__((always_inline)) bool send_try(void *arg, struct ring *ring,
+							   struct sock_wait *wait, ssize_t *n)
+{
+	struct send *s = arg;
+	struct inet_sock *so = inet_of(s->ref.sk);
+	const struct msghdr *msg = s->msg;
+	struct dst *dst;
+	struct pkt *pkt;
+
+	(void)wait;
+	if (msg->msg_name)
+		dst = so->connected && endpoint_eq(&so->remote, s->to) ? &so->udp.dst
+								       : cached(so, s->to);
+	else
+		dst = so->connected ? &so->udp.dst : NULL;
+	*n = SOCK_KERNEL;
+	if (__builtin_expect(so->shut_wr || (!dst && !msg->msg_name), 0))
+		return true; /* EPIPE, EDESTADDRREQ */
+	s->stale = !dst || !dst_fresh(dst);
+	if (__builtin_expect(s->stale, 0)) {
+		if (!msg->msg_name)
+			*s->to = so->remote;
+		*n = SOCK_TRY_ASIDE;
+		return false;
+	}
+	if (__builtin_expect(!dst->ring, 0))
+		return true; /* the kernel reaches it, not we */
+	pkt = frame_for(s, so, ring, dst, n);
+	if (__builtin_expect(!pkt, 0)) {
+		if (*n != -ENOBUFS)
+			return true;
+		ring_poll(ring); /* what was sent comes back */
+		*n = SOCK_TRY_ASIDE;
+		return false;
+	}
+	pkt->frame_len = (uint32_t)frame_build_udp(&dst->tmpl, pkt->frame, msg->msg_iov,
+						   (int)msg->msg_iovlen, s->len);
+	if (__builtin_expect(pkt->frame_len == 0, 0)) {
+		*n = unreadable(pkt);
+		return true;
+	}
+	dst_send(dst, ring, pkt);
+	sock_access_tx(so);
+	*n = (ssize_t)s->len;
+	return true;
+}
+
+/* Finds the destination; or no frame was free. */
+static inline __attribute__((always_inline)) ssize_t send_aside(void *arg, struct sock_wait *wait)
+{
+	struct send *s = arg;
+	int rc;
+
+	if (!s->stale) {
+		if (wait->dontwait && !sock_wait_is_over(wait))
+			return params.tx_nonblocked_eagains ? -EAGAIN : (ssize_t)s->len;
+		return SOCK_TRY_WAIT;
+	}
+	if (++s->tries > UDP_RESOLVE_TRIES)
+		return SOCK_KERNEL;
+	rc = resolve(s->ref, s->to);
+	return rc ? rc : SOCK_TRY_AGAIN;
 }
 
 static inline __attribute__((always_inline)) ssize_t
 send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mode mode)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	size_t len = iov_total(msg->msg_iov, msg->msg_iovlen);
+	struct sock_call call = SOCK_CALL(ref, flags, EPOLLOUT);
 	struct endpoint to;
-	struct ring *ring;
-	struct dst *dst;
-	struct pkt *pkt;
-	bool waiting = false;
-	SOCK_WAIT(wait);
-	int rc, tries = 0;
+	struct send s = {
+		.ref = ref, .msg = msg, .len = iov_total(msg->msg_iov, msg->msg_iovlen), .to = &to};
 
 	if (__builtin_expect((flags & SEND_SPECIAL) || msg->msg_controllen ||
 				     __atomic_load_n(&so->udp.special, __ATOMIC_RELAXED) ||
@@ -284,66 +365,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	}
 	if (msg->msg_name && !endpoint_from_sockaddr(&to, msg->msg_name, msg->msg_namelen))
 		return SOCK_KERNEL; /* it knows the right error */
-	for (;;) {
-		rc = sock_hold_mode(ref, &ring, mode);
-		if (__builtin_expect(rc != 0, 0))
-			return rc;
-		if (msg->msg_name)
-			dst = so->connected && endpoint_eq(&so->remote, &to) ? &so->udp.dst
-									     : cached(so, &to);
-		else
-			dst = so->connected ? &so->udp.dst : NULL;
-		if (__builtin_expect(so->shut_wr || (!dst && !msg->msg_name), 0)) {
-			ring_release(ring, mode);
-			return SOCK_KERNEL; /* EPIPE, EDESTADDRREQ */
-		}
-		if (__builtin_expect(dst && dst_fresh(dst), 1)) {
-			if (__builtin_expect(!dst->ring, 0)) {
-				ring_release(ring, mode);
-				return SOCK_KERNEL; /* the kernel reaches it, not we */
-			}
-			if (__builtin_expect(len + IP4_HDR + UDP_HDR > dst->mtu, 0)) {
-				ssize_t n = udp_send_fragments(so, ring, dst, msg->msg_iov, len);
-
-				if (n != -ENOBUFS) {
-					ring_release(ring, mode);
-					return n;
-				}
-				pkt = NULL;
-			} else {
-				pkt = ring_tx_get(ring);
-			}
-			if (__builtin_expect(pkt != NULL, 1))
-				break;
-			ring_poll(ring); /* what was sent comes back */
-			ring_release(ring, mode);
-			if ((flags & MSG_DONTWAIT) || ref.sk->nonblock)
-				return params.tx_nonblocked_eagains ? -EAGAIN : (ssize_t)len;
-			if (!waiting)
-				sock_wait_begin(&wait, ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
-			waiting = true;
-			rc = sock_wait_next(&wait);
-			if (rc)
-				return rc;
-			continue;
-		}
-		if (!msg->msg_name)
-			to = so->remote;
-		ring_release(ring, mode);
-		if (++tries > UDP_RESOLVE_TRIES)
-			return SOCK_KERNEL;
-		rc = resolve(ref, &to);
-		if (rc)
-			return rc;
-	}
-	pkt->frame_len = (uint32_t)frame_build_udp(&dst->tmpl, pkt->frame, msg->msg_iov,
-						   (int)msg->msg_iovlen, len);
-	if (__builtin_expect(pkt->frame_len == 0, 0))
-		return unreadable(ring, pkt);
-	dst_send(dst, ring, pkt);
-	sock_access_tx(so);
-	ring_release(ring, mode);
-	return (ssize_t)len;
+	return sock_wait_loop(call, mode, send_try, send_aside, &s);
 }
 
 #define X(name, mode)                                                                     \

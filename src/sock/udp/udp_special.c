@@ -35,6 +35,8 @@ struct send {
 	bool added;    /* to what is pending: the kernel cannot do the call any more */
 	struct cmsg_sent sent;
 	struct udp_way way;
+	ssize_t step; /* STEP_*, of the last try */
+	int tries;    /* to find the way */
 };
 
 void udp_note_special(struct inet_sock *so)
@@ -416,52 +418,47 @@ static ssize_t fail(const struct send *s, ssize_t error)
 	return error < 0 && error != SOCK_KERNEL ? error : (ssize_t)s->len;
 }
 
-/* No frames are free.  True: *n is the result of a call that does not wait for them. */
-static bool gives_up(const struct send *s, ssize_t *n)
+static bool run_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
 {
-	if (!(s->flags & MSG_DONTWAIT) && !s->ref.sk->nonblock)
-		return false;
-	*n = fail(s, -EAGAIN);
-	if (!params.tx_nonblocked_eagains)
-		*n = (ssize_t)s->len;
-	return true;
+	struct send *s = arg;
+	struct inet_sock *so = inet_of(s->ref.sk);
+
+	(void)wait;
+	*n = step(s, so, ring);
+	if (*n >= 0)
+		sock_access_tx(so);
+	if (*n == STEP_NO_FRAMES)
+		ring_poll(ring); /* what was sent comes back */
+	if (*n != STEP_NO_FRAMES && *n != STEP_RESOLVE)
+		return true;
+	s->step = *n;
+	*n = SOCK_TRY_ASIDE;
+	return false;
+}
+
+static ssize_t run_aside(void *arg, struct sock_wait *wait)
+{
+	struct send *s = arg;
+	ssize_t n;
+	int rc;
+
+	if (s->step == STEP_RESOLVE) {
+		rc = ++s->tries > UDP_RESOLVE_TRIES ? SOCK_KERNEL : udp_resolve(s->ref, &s->way);
+		return rc ? fail(s, rc) : SOCK_TRY_AGAIN;
+	}
+	if (sock_wait_is_over(wait))
+		return fail(s, wait->why);
+	if (!wait->dontwait)
+		return SOCK_TRY_WAIT;
+	n = fail(s, -EAGAIN);
+	return params.tx_nonblocked_eagains ? n : (ssize_t)s->len;
 }
 
 static ssize_t run(struct send *s)
 {
-	struct inet_sock *so = inet_of(s->ref.sk);
-	bool waiting = false;
-	struct ring *ring;
-	SOCK_WAIT(wait);
-	int rc, tries = 0;
-	ssize_t n;
+	struct sock_call call = SOCK_CALL(s->ref, s->flags, EPOLLOUT);
 
-	for (;;) {
-		rc = sock_hold_cold(s->ref, &ring);
-		if (rc)
-			return rc;
-		n = step(s, so, ring);
-		if (n >= 0)
-			sock_access_tx(so);
-		if (n == STEP_NO_FRAMES)
-			ring_poll(ring); /* what was sent comes back */
-		ring_release_cold(ring);
-		if (n == STEP_RESOLVE) {
-			rc = ++tries > UDP_RESOLVE_TRIES ? SOCK_KERNEL
-							 : udp_resolve(s->ref, &s->way);
-			if (rc)
-				return fail(s, rc);
-			continue;
-		}
-		if (n != STEP_NO_FRAMES || gives_up(s, &n))
-			return n;
-		if (!waiting)
-			sock_wait_begin(&wait, s->ref, EPOLLOUT, sock_timeout(&so->sndtimeo));
-		waiting = true;
-		rc = sock_wait_next(&wait);
-		if (rc)
-			return fail(s, rc);
-	}
+	return sock_wait_loop(call, SOCK_WAIT_COLD, run_try, run_aside, s);
 }
 
 ssize_t udp_send_special(struct sock_ref ref, const struct msghdr *msg, int flags)

@@ -20,7 +20,8 @@ void sock_wait_finish(struct sock_wait *wait)
 	sock_wait_leave(wait->ref);
 }
 
-void sock_wait_begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, nsec_t timeout)
+/* timeout: 0 means none, as SO_RCVTIMEO does. */
+static void begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, nsec_t timeout)
 {
 	/* Pairs with sock_close(): it counts us, or we find the socket gone. */
 	__atomic_fetch_add(&ref.sk->waiters, 1, __ATOMIC_SEQ_CST);
@@ -143,7 +144,8 @@ static int sleep_on(struct sock_wait *wait)
 	return rc == -EINTR ? -EINTR : 0;
 }
 
-int sock_wait_next(struct sock_wait *wait)
+/* Polls the socket's other rings, lets others run, sleeps when the polling budget is spent. */
+static int next(struct sock_wait *wait)
 {
 	struct ring *home = __atomic_load_n(&wait->ref.sk->home, __ATOMIC_ACQUIRE);
 	const struct inet_sock *so = inet_of(wait->ref.sk);
@@ -169,4 +171,42 @@ int sock_wait_next(struct sock_wait *wait)
 	if (rc == -EINTR && !interrupted(wait))
 		rc = sock_signals.handled != wait->before.handled ? 0 : -EINTR;
 	return rc;
+}
+
+/* O_NONBLOCK is of the file, which another process may have changed. */
+static bool nonblock_now(struct inet_sock *so)
+{
+	uint64_t shared = __atomic_load_n(&sock_shared_id, __ATOMIC_RELAXED);
+
+	return __builtin_expect(so->id <= shared, 0) && sock_upcalls.nonblock_now(so);
+}
+
+int sock_wait_on(struct sock_wait *wait, struct sock_ref ref, uint32_t events, bool fetch)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	bool receives = events & EPOLLIN;
+	int rc;
+
+	if (sock_wait_is_over(wait))
+		return wait->why;
+	/* A datagram socket that is exported may still send, by its twin. */
+	if (__builtin_expect(fetch || (receives && sock_is_exported(ref.sk)), 0))
+		return sock_upcalls.fetch(ref, wait->dontwait ? SHARE_FETCH_MAX : 0);
+	if (wait->dontwait) {
+		wait->polled_others = true; /* once */
+		sock_poll_others(ref.sk);
+		return 0;
+	}
+	if (!wait->ref.sk) {
+		wait->dontwait = nonblock_now(so);
+		if (wait->dontwait)
+			return 0; /* once more, as such a call */
+		begin(wait, ref, events, sock_timeout(receives ? &so->rcvtimeo : &so->sndtimeo));
+	}
+	rc = next(wait);
+	if (rc != -EAGAIN && rc != -EINTR)
+		return rc;
+	wait->why = rc;
+	wait->dontwait = true;
+	return 0;
 }

@@ -1,44 +1,87 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Waiting for one socket, in a blocking call: first polling, then sleeping.
+ * The one loop of all calls that may block: receive, send, accept, connect.
  *
- *	SOCK_WAIT(wait);
- *	sock_wait_begin(&wait, ref, EPOLLIN, timeout);
- *	for (;;) {
- *		hold; try; poll; try; release;
- *		rc = sock_wait_next(&wait);
- *		if (rc)
- *			return rc;
- *	}
+ *	hold the home ring; try; release; wait; again
+ *
+ * A call brings a try function, which runs with the home ring held and does not block.
+ * The loop does what is the same for all calls: it fetches an exported socket, returns
+ * what a socket that left for the kernel returns, obeys O_NONBLOCK, MSG_DONTWAIT and the
+ * timeouts, and ends with -EINTR after a signal handler.  It waits first by polling, then
+ * by sleeping.  When the wait is over, by timeout or signal, there is one last try.
  *
  * Role		app, holding no ring.
+ * Lifetime	while a thread waits, the socket lives: a close() by another thread takes
+ *		effect when the last call has left, as the kernel keeps a file open during
+ *		a call.
  */
 #ifndef SOCK_WAIT_WAIT_H
 #define SOCK_WAIT_WAIT_H
 
+#include <errno.h>
+
 #include "base/cleanup.h"
-#include "sock/core/sock.h"
+#include "sock/core/inet_sock.h"
+#include "sock/core/kind.h"
 #include "sock/wait/spin.h"
 
+/* What a try says that is not a result; SOCK_FETCH: another process has the socket. */
+#define SOCK_TRY_WAIT (-4098)  /* there is nothing: wait, unless the call must not */
+#define SOCK_TRY_AGAIN (-4099) /* try again at once */
+#define SOCK_TRY_ASIDE (-4100) /* first call aside(), which needs the ring released */
+
+/* For calls that are not instantiated per thread mode. */
+#define SOCK_WAIT_COLD HOLD_MODES
+
+struct sock_call {
+	struct sock_ref ref;
+	struct sock_signals before; /* when the call began: later handlers interrupt it */
+	uint32_t events;	    /* EPOLL* that end a sleep; with EPOLLIN the call receives */
+	bool dontwait;		    /* O_NONBLOCK or MSG_DONTWAIT */
+};
+
+/* A call with flags (MSG_DONTWAIT) that begins now: struct sock_call call = SOCK_CALL(...). */
+#define SOCK_CALL(sock_ref, flags, wanted)                                     \
+	{                                                                      \
+		.ref = (sock_ref), .before = sock_signals, .events = (wanted), \
+		.dontwait = ((flags)&MSG_DONTWAIT) || (sock_ref).sk->nonblock, \
+	}
+
+/* The state of a call between two tries. */
 struct sock_wait {
-	struct sock_ref ref; /* sk NULL: not begun */
+	struct sock_ref ref; /* sk NULL: the call has not waited yet */
 	uint32_t events;
-	int polls;		    /* left before sleeping; negative: never sleep */
-	nsec_t deadline;	    /* NSEC_NEVER: none */
-	struct sock_signals before; /* when the call began, not when it came to wait */
+	int polls;	 /* left before sleeping; negative: never sleep */
+	nsec_t deadline; /* NSEC_NEVER: none */
+	struct sock_signals before;
+	int why;	    /* the result when it must not wait: -EAGAIN, -EINTR */
+	bool dontwait;	    /* the call must not wait, or not any more */
+	bool polled_others; /* the socket's other rings, as dontwait: once */
 	struct spin spin;
 	struct cleanup undo; /* of the whole wait */
 };
 
 /*
- * A wait that ends with its scope.  While a thread waits, the socket lives: a
- * close() by another thread takes effect when the last one has left, as the kernel
- * keeps a file open during a call.  It stands where the call begins: handlers that run from
- * then on interrupt it.
+ * holder: one try.  True: *n is the result of the call.  False: *n is SOCK_FETCH or
+ * SOCK_TRY_*.
  */
-#define SOCK_WAIT(name)                                                                    \
-	struct sock_wait name __attribute__((cleanup(sock_wait_end))) = {.ref = {NULL, 0}, \
-									 .before = sock_signals}
+typedef bool sock_try_fn(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n);
+
+/* No ring held: the result of the call, SOCK_TRY_WAIT or SOCK_TRY_AGAIN. */
+typedef ssize_t sock_aside_fn(void *arg, struct sock_wait *wait);
+
+/* The time is over, or a signal handler ran: this is the last try. */
+static inline bool sock_wait_is_over(const struct sock_wait *wait)
+{
+	return wait->dontwait && wait->ref.sk;
+}
+
+/*
+ * After a try that found nothing (fetch: found the socket exported).  0: try again; or the
+ * result of the call: -EAGAIN: the time is over; -EINTR: a signal handler ran and the call
+ * is not restarted; -EBADF: the socket was closed.
+ */
+int sock_wait_on(struct sock_wait *wait, struct sock_ref ref, uint32_t events, bool fetch);
 
 void sock_wait_finish(struct sock_wait *wait);
 
@@ -48,15 +91,73 @@ static inline void sock_wait_end(struct sock_wait *wait)
 		sock_wait_finish(wait);
 }
 
-/* timeout: 0 means none, as SO_RCVTIMEO does. */
-void sock_wait_begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, nsec_t timeout);
+/* The call must not wait, and sock_wait_on() has nothing to do for it: it ends with wait->why. */
+static inline bool sock_wait_refused(const struct sock_wait *wait, struct sock_ref ref,
+				     bool receives)
+{
+	uint8_t n = __atomic_load_n(&inet_of(ref.sk)->n_rings, __ATOMIC_RELAXED);
+
+	return wait->dontwait &&
+	       (!receives || ((n < 2 || wait->polled_others) && !sock_is_exported(ref.sk)));
+}
+
+static inline __attribute__((always_inline)) int
+sock_wait_hold(struct sock_ref ref, struct ring **ring, enum hold_mode mode)
+{
+	return mode == SOCK_WAIT_COLD ? sock_hold_cold(ref, ring) : sock_hold_mode(ref, ring, mode);
+}
+
+static inline __attribute__((always_inline)) void sock_wait_release(struct ring *ring,
+								    enum hold_mode mode)
+{
+	if (mode == SOCK_WAIT_COLD)
+		ring_release_cold(ring);
+	else
+		ring_release(ring, mode);
+}
 
 /*
- * After a round that found nothing: polls the socket's other rings, lets others
- * run, sleeps when the polling budget is spent.  0: try again.  -EAGAIN: the
- * time is over.  -EINTR: a signal handler ran and the call is not restarted.
- * -EBADF: the socket was closed.
+ * Makes the call.  try and aside get arg; aside is NULL where try never asks for it.  Both
+ * are constants, as mode is, and inlined.
  */
-int sock_wait_next(struct sock_wait *wait);
+static inline __attribute__((always_inline)) ssize_t sock_wait_loop(struct sock_call call,
+								    enum hold_mode mode,
+								    sock_try_fn *try,
+								    sock_aside_fn *aside, void *arg)
+{
+	struct sock_wait wait
+		__attribute__((cleanup(sock_wait_end))); /* not cleared: it is large */
+	struct ring *ring;
+	ssize_t n;
+	int rc;
+
+	wait.ref.sk = NULL;
+	wait.before = call.before;
+	wait.why = -EAGAIN;
+	wait.dontwait = call.dontwait;
+	wait.polled_others = false;
+	wait.spin.late = false;
+	for (;;) {
+		rc = sock_wait_hold(call.ref, &ring, mode);
+		if (__builtin_expect(rc != 0, 0))
+			return rc;
+		if (__builtin_expect(try(arg, ring, &wait, &n), 1)) {
+			sock_wait_release(ring, mode);
+			return n;
+		}
+		sock_wait_release(ring, mode);
+		if (aside && n == SOCK_TRY_ASIDE)
+			n = aside(arg, &wait);
+		if (n == SOCK_TRY_AGAIN)
+			continue;
+		if (n != SOCK_TRY_WAIT && n != SOCK_FETCH)
+			return n;
+		if (n == SOCK_TRY_WAIT && sock_wait_refused(&wait, call.ref, call.events & EPOLLIN))
+			return wait.why;
+		rc = sock_wait_on(&wait, call.ref, call.events, n == SOCK_FETCH);
+		if (rc)
+			return rc;
+	}
+}
 
 #endif

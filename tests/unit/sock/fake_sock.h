@@ -45,6 +45,9 @@ static struct fake_sock *fake_wire[FAKE_FDS];
 static unsigned fake_wired;   /* holder */
 static unsigned fake_hook_in; /* calls of sock_rings_generation() until fake_hook; 0: never */
 static void (*fake_hook)(void);
+static unsigned fake_fetches; /* of exported sockets */
+static nsec_t fake_patience;  /* of the last one */
+static int fake_fetch_rc;
 
 __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
 
@@ -98,17 +101,29 @@ void sock_release(struct ring *ring)
 	hold_release(&ring->hold, HOLD_YIELD);
 }
 
-/* No socket here is another process's. */
+/* The other process gives the socket away at once, unless fake_fetch_rc says otherwise. */
 static int fake_fetch(struct sock_ref ref, nsec_t patience)
 {
-	return 0;
+	fake_fetches++;
+	fake_patience = patience;
+	if (!fake_fetch_rc)
+		__atomic_fetch_and(&ref.sk->events, ~SOCK_EXPORTED, __ATOMIC_RELAXED);
+	return fake_fetch_rc;
 }
 
 static void fake_request(struct sock_ref ref)
 {
 }
 
-const struct sock_upcalls sock_upcalls = {.fetch = fake_fetch, .request = fake_request};
+/* As if it had changed elsewhere. */
+static bool fake_nonblock_now(struct inet_sock *so)
+{
+	return so->sk.nonblock;
+}
+
+const struct sock_upcalls sock_upcalls = {.fetch = fake_fetch,
+					  .nonblock_now = fake_nonblock_now,
+					  .request = fake_request};
 
 /* holder: something happened. */
 static void fake_event(struct fake_sock *fake, uint32_t events)
