@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events as poll(2) and epoll(7) name them.  Both use the same bits.
+ * Events of poll(2) and epoll(7), which use the same bits.
  *
- * Sockets may leave out the aliases that the kernel always sets along with
- * EPOLLIN and EPOLLOUT; they are added here.
+ * The kernel always sets aliases together with EPOLLIN and EPOLLOUT.  Sockets may omit them;
+ * they are added here.
  */
 #ifndef SOCK_CORE_POLL_EVENTS_H
 #define SOCK_CORE_POLL_EVENTS_H
@@ -22,13 +22,13 @@ _Static_assert((int)EPOLLIN == POLLIN && (int)EPOLLOUT == POLLOUT && (int)EPOLLE
 #define POLL_READABLE (EPOLLIN | EPOLLRDNORM)
 #define POLL_WRITABLE (EPOLLOUT | EPOLLWRNORM)
 
-/* What the kernel said of a twin, as twin_events. */
+/* The kernel's events of a twin, as twin_events. */
 static inline uint32_t poll_events_of_twin(uint32_t revents)
 {
 	return (revents & (EPOLLIN | EPOLLHUP) ? POLL_READABLE : 0) | (revents & EPOLLERR);
 }
 
-/* What to be notified of, so that no event of these is missed. */
+/* The events to be notified of, so that none of these is missed. */
 static inline uint32_t poll_events_wanted(uint32_t events)
 {
 	if (events & EPOLLRDNORM)
@@ -38,7 +38,7 @@ static inline uint32_t poll_events_wanted(uint32_t events)
 	return events;
 }
 
-/* All that is true now.  What the twin had when it was last looked at is checked again. */
+/* All events that are true now.  What the twin had at the last look is checked again. */
 static inline uint32_t poll_events_now(struct sock *sk)
 {
 	/* Pairs with sock_set_events(). */

@@ -8,7 +8,7 @@
 
 #include "base/user.h"
 
-#define SENT_MAX 1024 /* more control than that is for the kernel to judge */
+#define SENT_MAX 1024 /* longer control data is left for the kernel to judge */
 
 struct writer {
 	struct msghdr *msg;
@@ -16,7 +16,7 @@ struct writer {
 	size_t left;
 };
 
-/* What does not fit is cut, as the kernel cuts it. */
+/* Cuts what does not fit, as the kernel does. */
 static void put(struct writer *w, int level, int type, const void *data, size_t len)
 {
 	struct cmsghdr head = {.cmsg_len = CMSG_LEN(len), .cmsg_level = level, .cmsg_type = type};
@@ -30,7 +30,7 @@ static void put(struct writer *w, int level, int type, const void *data, size_t 
 		w->msg->msg_flags |= MSG_CTRUNC;
 		head.cmsg_len = w->left;
 	}
-	/* As the kernel: one for which there is no place is left out. */
+	/* As the kernel: leaves out a message for which there is no room. */
 	if (!user_copy(w->at, &head, sizeof(head)) ||
 	    !user_copy(w->at + sizeof(head), data, head.cmsg_len - sizeof(head)))
 		return;
@@ -45,18 +45,21 @@ static void put_stamp(struct writer *w, unsigned told, nsec_t stamp)
 	struct timespec ts = {stamp / NSEC_PER_SEC, stamp % NSEC_PER_SEC};
 	struct timeval tv = {ts.tv_sec, ts.tv_nsec / NSEC_PER_USEC};
 
-	/* Both clocks are of 64 bits: the new ones differ by their number only. */
+	/*
+	 * Both clocks have 64 bits: the new options differ from the old ones only by their
+	 * number.
+	 */
 	if (told & TOLD_STAMP)
 		put(w, SOL_SOCKET, SO_TIMESTAMP, &tv, sizeof(tv));
 	else if (told & TOLD_STAMP_NS)
 		put(w, SOL_SOCKET, SO_TIMESTAMPNS, &ts, sizeof(ts));
-	else if (told & TOLD_STAMPNS_NEW) /* the other one reads as if it were on, too */
+	else if (told & TOLD_STAMPNS_NEW) /* SO_TIMESTAMP reads as set, too */
 		put(w, SOL_SOCKET, SO_TIMESTAMPNS_NEW, &ts, sizeof(ts));
 	else if (told & TOLD_STAMP_NEW)
 		put(w, SOL_SOCKET, SO_TIMESTAMP_NEW, &tv, sizeof(tv));
 }
 
-/* The software's stamp, one that is not used any more, the card's. */
+/* The software's time stamp; a deprecated one; the card's. */
 static void put_stamping(struct writer *w, nsec_t stamp)
 {
 	struct timespec ts[3] = {{stamp / NSEC_PER_SEC, stamp % NSEC_PER_SEC}};
@@ -139,7 +142,7 @@ void cmsg_fill(const struct sock_options *opt, const struct pkt *pkt, struct msg
 	msg->msg_controllen = (size_t)(w.at - (char *)msg->msg_control);
 }
 
-/* What socket(7) has for sends, and what the kernel steps over. */
+/* What socket(7) defines for sends, and what the kernel skips. */
 static bool is_known(const struct cmsghdr *c)
 {
 	switch (c->cmsg_type) {
@@ -214,7 +217,7 @@ static bool read_one(const struct cmsghdr *c, const void *data, struct cmsg_sent
 	size_t len = c->cmsg_len - sizeof(*c);
 
 	switch (c->cmsg_level) {
-	case SOL_SOCKET: /* between local sockets only; all the rest is rare */
+	case SOL_SOCKET: /* for local sockets only; the others are rare */
 		return c->cmsg_type == SCM_RIGHTS || c->cmsg_type == SCM_CREDENTIALS;
 	case IPPROTO_IP:
 		return read_ip(c->cmsg_type, data, len, sent);
@@ -225,7 +228,7 @@ static bool read_one(const struct cmsghdr *c, const void *data, struct cmsg_sent
 		sent->segmented = true;
 		return true;
 	default:
-		return true; /* the kernel steps over it, too */
+		return true; /* the kernel skips it, too */
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Vectors of the program: their length, and going on in the middle of one. */
+/* The program's vectors: their length, and how to continue in the middle of one. */
 #ifndef SOCK_UDP_IOV_H
 #define SOCK_UDP_IOV_H
 
@@ -20,7 +20,7 @@ static inline size_t iov_total(const struct iovec *iov, size_t count)
 	return len;
 }
 
-/* A copy that iov_advance() may change: in stack[IOV_STACK] when it is short; NULL: no memory. */
+/* A copy that iov_advance() may change: in stack[IOV_STACK] if it fits; NULL: no memory. */
 static inline struct iovec *iov_copy(const struct iovec *iov, size_t count, struct iovec *stack)
 {
 	struct iovec *copy = stack;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast membership.  The kernel twin joins as well, so that IGMP is the
- * kernel's, and knows who is wanted: after each call it is asked.  Here a match per group
+ * Multicast membership.  The kernel twin joins as well: the kernel does IGMP, and knows
+ * which senders a socket wants; it is asked after each call.  Here a match for each group
  * and interface brings the frames to the socket.
  */
 #include "sock/udp/mcast.h"
@@ -18,14 +18,14 @@
 
 #define SOURCES_AT_FIRST 16 /* net.ipv4.igmp_max_msf is 10 by default */
 
-/* A membership, whether its match is in place or not. */
+/* A membership, whether or not its match is in place. */
 struct membership {
 	struct list link; /* of udp_state->groups */
 	struct inaddr group;
 	int ifindex;
 	bool overheard;		       /* another socket joined: IP_MULTICAST_ALL */
-	struct mcast_sources *sources; /* NULL: everybody */
-	struct sock_flow *flow;	       /* NULL: the kernel receives it */
+	struct mcast_sources *sources; /* NULL: all senders */
+	struct sock_flow *flow;	       /* NULL: the kernel receives for it */
 };
 
 static struct membership *membership_of(struct list *link)
@@ -55,7 +55,7 @@ bool mcast_wants(const struct mcast_sources *sources, const struct inaddr *from)
 	return sources->exclude;
 }
 
-/* Bound to an address of its own it gets no multicast: ip(7). */
+/* A socket bound to a unicast address gets no multicast: ip(7). */
 static bool may_receive(const struct inet_sock *so, const struct membership *m)
 {
 	if (so->opt->bind_ifindex && so->opt->bind_ifindex != m->ifindex)
@@ -63,7 +63,7 @@ static bool may_receive(const struct inet_sock *so, const struct membership *m)
 	return !so->bound_addr || addr_eq(&so->local.addr, &m->group);
 }
 
-/* Puts the match in place if the socket can have it. */
+/* Puts the match in place if the socket may have it. */
 static void steer(struct inet_sock *so, struct membership *m)
 {
 	struct flow_key key;
@@ -93,7 +93,7 @@ static void steer(struct inet_sock *so, struct membership *m)
 		so->verdict = VERDICT_ACCELERATED;
 }
 
-/* NULL: no memory; the twin receives it. */
+/* NULL: no memory, the twin receives for it. */
 static struct membership *add(struct inet_sock *so, const struct inaddr *group, int ifindex)
 {
 	struct membership *m = mem_zalloc(sizeof(*m));
@@ -123,8 +123,8 @@ static bool has_port(const struct inet_sock *so, uint16_t port)
 }
 
 /*
- * The kernel gives a datagram to every socket of the port that wants all multicast and has
- * not said itself what it wants of the group.
+ * The kernel gives a datagram to every socket of the port that wants all multicast
+ * (IP_MULTICAST_ALL) and has no membership of its own in the group.
  */
 static bool overhears(struct inet_sock *so, const struct membership *m)
 {
@@ -135,10 +135,10 @@ static bool overhears(struct inet_sock *so, const struct membership *m)
 
 struct follow {
 	uint16_t port;
-	const struct inet_sock *without; /* it is about to go */
-	struct inet_sock *so;		 /* who overhears */
-	const struct membership *m;	 /* and what */
-	bool carried;			 /* somebody has joined it */
+	const struct inet_sock *without; /* is about to be removed */
+	struct inet_sock *so;		 /* the socket that overhears */
+	const struct membership *m;	 /* the membership that it overhears */
+	bool carried;			 /* a socket has joined the group */
 };
 
 static void look_for_carrier(struct inet_sock *so, void *arg)
@@ -272,7 +272,7 @@ void mcast_forget(struct inet_sock *so)
 
 /* ---- what the twin has after a call ----------------------------------------------------------- */
 
-/* -EADDRNOTAVAIL: it has not joined.  *f is the caller's to free. */
+/* -EADDRNOTAVAIL: the socket has not joined.  The caller frees *f. */
 static int ask_twin(const struct inet_sock *so, const struct inaddr *group, int ifindex,
 		    struct group_filter **f)
 {
@@ -299,7 +299,7 @@ static int ask_twin(const struct inet_sock *so, const struct inaddr *group, int 
 	}
 }
 
-/* NULL: from everybody. */
+/* NULL: all senders. */
 static int sources_from(const struct group_filter *f, struct mcast_sources **sources)
 {
 	struct mcast_sources *s;
@@ -322,7 +322,7 @@ static int sources_from(const struct group_filter *f, struct mcast_sources **sou
 	return 0;
 }
 
-/* Takes sources. */
+/* Consumes sources. */
 static void exchange_sources(struct membership *m, struct mcast_sources *sources)
 {
 	struct mcast_sources *before = m->sources;
@@ -346,7 +346,10 @@ static void refresh(struct inet_sock *so, const struct inaddr *group, int ifinde
 		rc = sources_from(f, &sources);
 		mem_free(f);
 	}
-	/* What it overheard, it has a say in now; what it cannot have, the twin has. */
+	/*
+	 * The program says itself now what it wants of a group that the socket only
+	 * overheard.  A membership that cannot be served here is left to the twin.
+	 */
 	if (m && (rc || m->overheard)) {
 		drop(m);
 		m = NULL;
@@ -372,7 +375,10 @@ static int default_interface(const struct inaddr *group)
 	return route_get(&query, &route) ? 0 : route.ifindex;
 }
 
-/* The program named ifindex, or (0) none: then any of the group's may have changed. */
+/*
+ * The program named ifindex, or none (0): then the membership of any interface may have
+ * changed.
+ */
 static void changed(struct inet_sock *so, const struct inaddr *group, int ifindex)
 {
 	int chosen = ifindex ? ifindex : default_interface(group);
@@ -430,7 +436,7 @@ static int read_filter(const void *val, struct in_addr *group)
 	return interface_of(filter.imsf_interface);
 }
 
-/* All that know no family begin so. */
+/* All requests without an address family begin like this. */
 static int read_group_req(const void *val, struct in_addr *group)
 {
 	struct group_req req;
@@ -476,7 +482,7 @@ int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t 
 	ifindex = read_group(name, val, len, &first);
 	group = addr_v4(first.s_addr);
 	if (addr_is_multicast(&group) && sock_start_for(so) == VERDICT_ACCELERATED) {
-		netlink_expire(); /* it refuses senders that a filter excludes */
+		netlink_expire(); /* the kernel refuses senders that a filter excludes */
 		changed(so, &group, ifindex);
 	}
 	return 0;

@@ -9,22 +9,22 @@
 
 #include "sock/core/inet_sock.h"
 
-/* IP_ADD_MEMBERSHIP and its like, MCAST_JOIN_GROUP and its like: 0 or the kernel's -errno. */
+/* IP_ADD_MEMBERSHIP, MCAST_JOIN_GROUP and the like: 0 or the kernel's -errno. */
 int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t len);
 
 /* IP_MULTICAST_ALL was set. */
 void mcast_all_changed(struct inet_sock *so);
 
-/* holder of the match's ring: does a member want the group's datagrams of this sender? */
+/* holder of the match's ring: does a member want the group's datagrams from this sender? */
 bool mcast_wants(const struct mcast_sources *sources, const struct inaddr *from);
 
 /* The socket was bound: memberships made before take effect. */
 void mcast_attach(struct inet_sock *so);
-/* Memberships stay, and the twin receives for them. */
+/* The memberships stay, and the twin receives for them. */
 void mcast_leave_to_kernel(struct inet_sock *so);
-/* All flows of the socket were removed; they may be attached again. */
+/* All flows of the socket were removed; memberships may be attached again. */
 void mcast_detach(struct inet_sock *so);
-/* The socket ends; its flows are gone. */
+/* The socket ends; its flows are already gone. */
 void mcast_forget(struct inet_sock *so);
 
 #endif

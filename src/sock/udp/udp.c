@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UDP sockets: binding, connecting, closing; what arrives.  Sending and
+ * UDP sockets: binding, connecting, closing, and arriving datagrams.  Sending and
  * receiving are in udp_send.c and udp_recv.c.
  */
 #include <errno.h>
@@ -19,13 +19,13 @@
 
 /* ---- arrival (holder) ------------------------------------------------------------------- */
 
-/* What a datagram costs its socket: an empty one is not free. */
+/* What a datagram counts against the socket's limit: an empty one is not free. */
 static uint32_t charge(const struct pkt *pkt)
 {
 	return pkt->frame_len + (uint32_t)sizeof(*pkt);
 }
 
-/* A group's flow has no peer in its key. */
+/* The key of a group's flow contains no peer. */
 static bool from_peer(const struct inet_sock *so, const struct pkt *pkt)
 {
 	struct endpoint from = frame_source(pkt);
@@ -85,7 +85,7 @@ static void forward_run(struct ring *ring, struct inbox_item *item)
 
 	/* Pairs with the end of references in core/sock.c. */
 	if (home != ring && __atomic_load_n(&so->sk.gen, __ATOMIC_ACQUIRE) == fwd->gen) {
-		ring_post(home, &fwd->item); /* it moved on */
+		ring_post(home, &fwd->item); /* the socket has moved on */
 		return;
 	}
 	if (home == ring && so->sk.gen == fwd->gen)
@@ -191,7 +191,7 @@ static void udp_options_changed(struct inet_sock *so, bool quickack)
 
 	(void)quickack;
 	so->udp.limit = so->opt->rcvbuf > least ? so->opt->rcvbuf : least;
-	/* Headers carry options: they are made anew. */
+	/* Headers contain options, so they are built again. */
 	each_dst(so, expire_dst, NULL);
 	udp_note_special(so);
 }
@@ -278,8 +278,8 @@ void udp_leave(struct inet_sock *so, struct ring *ring)
 /* ---- binding (control lock) ------------------------------------------------------------------ */
 
 /*
- * Takes the frames of a bound socket.  A reason not to is not an error: the
- * twin receives, and we may still send.
+ * Steers the frames of a bound socket here.  If that is not possible it is no error: the
+ * twin receives, and the socket may still send.
  */
 static void attach(struct inet_sock *so)
 {
@@ -357,7 +357,7 @@ static void forget_flows(struct inet_sock *so)
 	so->attached = false;
 }
 
-/* Flows of the old peer or of nobody in particular go, those of the new one come. */
+/* Removes the flows of the old peer, or those without a peer, and adds those of the new peer. */
 static void retarget(struct inet_sock *so)
 {
 	forget_flows(so);
@@ -401,7 +401,7 @@ static int set_connected(struct inet_sock *so, bool connected, const struct endp
 	return 0;
 }
 
-/* connect(2) with AF_UNSPEC: anybody may send again. */
+/* connect(2) with AF_UNSPEC: any peer may send again. */
 static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
 {
 	int rc = sys_connect(sock_twin(&so->sk), addr, len);
@@ -411,7 +411,7 @@ static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	rc = set_connected(so, false, NULL);
 	if (rc)
 		return rc;
-	/* The kernel forgets an address it chose, and an automatic port stays ours. */
+	/* The kernel forgets an address that it chose; an automatic port stays reserved. */
 	rc = sock_read_local(so);
 	so->bound = !rc && so->local.port != 0;
 	if (so->bound)
@@ -516,7 +516,7 @@ int udp_shutdown(struct sock_ref ref, int how)
 	uint32_t events = 0;
 	int told = sys_shutdown(sock_twin(ref.sk), how), rc;
 
-	/* -ENOTCONN, and yet the kernel has done it. */
+	/* The kernel returns -ENOTCONN, but has done it. */
 	if (told && told != -ENOTCONN)
 		return told;
 	rc = sock_hold_cold(ref, &ring);
@@ -570,7 +570,10 @@ static int *udp_claim(struct inet_sock *so)
 	return &so->udp.claim;
 }
 
-/* holder: the kernel told the twin, if it is connected; the next call looks. */
+/*
+ * holder: the kernel gives the error to the twin, if that is connected; the next call
+ * looks there.
+ */
 static void udp_icmp_error(struct ring *ring, struct flow *flow, const struct icmp_error *error)
 {
 	struct inet_sock *so = container_of(flow, struct sock_flow, flow)->so;

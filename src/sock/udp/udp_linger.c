@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagram sockets that left for the kernel with something to read.  They stay in the
- * program's table until that is read: what was queued here is older than what the kernel
- * receives, and comes first.
+ * Datagram sockets that fall back to the kernel while datagrams are unread.  They stay in
+ * the program's table until those are read: what was queued here is older than what the
+ * kernel receives, and has to be read first.
  */
 #include "sock/options/sock_opt.h"
 #include "sock/udp/mcast.h"
 #include "sock/udp/udp_sock.h"
 
-/* No ring held: is something queued? */
+/* No ring held: is a datagram queued? */
 static bool has_unread(struct inet_sock *so)
 {
 	struct ring *ring;
 	bool some;
 
-	if (sock_hold_cold(sock_ref_of(so), &ring)) /* and runs what was forwarded to it */
+	if (sock_hold_cold(sock_ref_of(so), &ring)) /* this also runs what was forwarded to it */
 		return false;
 	some = so->udp.head != NULL;
 	ring_release_cold(ring);
@@ -33,7 +33,7 @@ void udp_drain_flows(struct inet_sock *so)
 	}
 }
 
-/* Nobody attaches it again. */
+/* It is never attached again. */
 static void detach(struct inet_sock *so)
 {
 	udp_drain_flows(so);

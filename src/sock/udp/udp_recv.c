@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving datagrams.  Written once, instantiated per thread mode.
+ * Receiving datagrams.  The code is written once and instantiated for each thread mode.
  */
 #include <errno.h>
 #include <sched.h>
@@ -16,10 +16,10 @@
 #include "sock/wait/wait.h"
 
 #define RECV_FOR_KERNEL (MSG_ERRQUEUE | MSG_OOB)
-#define TRAIN_MAX 64 /* datagrams at once, as the kernel */
+#define TRAIN_MAX 64 /* datagrams at once, the kernel's limit */
 #define ANSWER_PATIENCE (200 * NSEC_PER_USEC)
 
-/* UDP_GRO: could the kernel have joined next to what begins with first? */
+/* UDP_GRO: could the kernel have merged next into the datagrams that begin with first? */
 static bool continues(const struct pkt *first, const struct pkt *next)
 {
 	const uint8_t *a = first->frame + first->l3, *b = next->frame + next->l3;
@@ -29,7 +29,7 @@ static bool continues(const struct pkt *first, const struct pkt *next)
 	       memcmp(a + 16, b + 16, 4) == 0 && a[1] == b[1] && a[8] == b[8];
 }
 
-/* Copies to where iov goes on, which has room; false: it cannot be written. */
+/* Copies to iov, which has room, and advances it.  False: the memory cannot be written. */
 static bool give(struct iovec **iov, size_t *count, const uint8_t *data, size_t len)
 {
 	while (len) {
@@ -45,9 +45,9 @@ static bool give(struct iovec **iov, size_t *count, const uint8_t *data, size_t 
 }
 
 /*
- * UDP_GRO, holder: gives or shows what is queued behind the first datagram, too, which was
- * copied: of its sender and size, the last one may be shorter.  As far as msg has room for
- * whole ones: nothing is cut that would not be without it.  Bytes, or -EFAULT.
+ * UDP_GRO, holder: after the first datagram, which was copied, takes (or shows: MSG_PEEK)
+ * those queued behind it that have its sender and size; the last one may be shorter.  It
+ * takes whole datagrams only, as many as fit into msg.  Bytes, or -EFAULT.
  */
 static __attribute__((noinline)) ssize_t take_train(struct inet_sock *so, const struct msghdr *msg,
 						    int flags)
@@ -125,20 +125,20 @@ pop:
 	return rc;
 }
 
-/* Asks the twin without waiting; -EAGAIN: it has nothing. */
+/* Asks the twin without blocking; -EAGAIN: it has nothing. */
 static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
 {
 	ssize_t n = sys_recvmsg(sock_twin(sk), msg, flags | MSG_DONTWAIT);
 
 	if (n < 0 && __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED))
 		__atomic_store_n(&sk->twin_events, 0, __ATOMIC_RELAXED);
-	/* The error is told, but what it was of may be in the queue of errors. */
+	/* The error is reported now, but its cause may still be in the error queue. */
 	if (n < 0 && n != -EAGAIN)
 		__atomic_store_n(&sk->twin_events, EPOLLERR, __ATOMIC_RELAXED);
 	return n;
 }
 
-/* holder: is it time to look at what the kernel still receives? */
+/* holder: is it time to ask the twin, for which the kernel may have received something? */
 static bool twin_due(struct inet_sock *so, struct sock_wait *wait)
 {
 	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !sock_home(so)->q)
@@ -151,7 +151,7 @@ static bool twin_due(struct inet_sock *so, struct sock_wait *wait)
 	return true;
 }
 
-/* After SHUT_RD nobody waits, though what comes can be read. */
+/* After SHUT_RD a call does not block, although datagrams that arrive can be read. */
 static ssize_t no_more(struct msghdr *msg)
 {
 	msg->msg_namelen = 0;
@@ -161,8 +161,9 @@ static ssize_t no_more(struct msghdr *msg)
 }
 
 /*
- * What a new sender sent waits for what the kernel says of it: a call that does not wait would
- * find nothing, although it has come.  False: that takes too long.
+ * The first datagram of a new sender waits until the kernel was asked about it
+ * (ring/source.h).  A nonblocking call would miss it, although it has arrived.  False: that
+ * takes too long.
  */
 static __attribute__((noinline)) bool await_answer(nsec_t *until)
 {
@@ -171,7 +172,7 @@ static __attribute__((noinline)) bool await_answer(nsec_t *until)
 	if (!*until)
 		*until = now + ANSWER_PATIENCE;
 	else
-		sched_yield(); /* another thread is at it */
+		sched_yield(); /* another thread asks */
 	return now < *until;
 }
 
@@ -182,7 +183,7 @@ struct recv {
 	bool look;     /* it is time to ask the twin */
 	bool closed;   /* SHUT_RD */
 	bool asked;    /* a new sender's datagram may wait on this ring */
-	nsec_t *until; /* a new sender is waited for */
+	nsec_t *until; /* until when to wait for that; 0: not begun */
 };
 
 static inline __attribute__((always_inline)) bool recv_try(void *arg, struct ring *ring,

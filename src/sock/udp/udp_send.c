@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending datagrams.  Written once, instantiated per thread mode.
+ * Sending datagrams.  The code is written once and instantiated for each thread mode.
  */
 #include <errno.h>
 
@@ -35,7 +35,7 @@ struct dst *udp_find_plain(struct inet_sock *so, const struct endpoint *to)
 	return so->connected && endpoint_eq(&so->remote, to) ? &so->udp.dst : cached(so, to);
 }
 
-/* holder: the entry for a destination, emptied; NULL: no memory. */
+/* holder: the cache entry for a destination, replaced if it was another one; NULL: no memory. */
 static struct dst *cache_slot(struct inet_sock *so, const struct endpoint *to)
 {
 	struct udp_dst **slot;
@@ -98,7 +98,7 @@ static struct dst_headers udp_headers(const struct inet_sock *so, const struct u
 	return headers;
 }
 
-/* holder of home: the place for a way, found already or not; NULL: no memory. */
+/* holder of home: the place for a way, whether it was found already or not; NULL: no memory. */
 static struct dst *dst_for(struct inet_sock *so, const struct udp_way *way)
 {
 	if (!way->plain)
@@ -108,8 +108,9 @@ static struct dst *dst_for(struct inet_sock *so, const struct udp_way *way)
 }
 
 /*
- * Control lock, holding home: datagrams went by another ring so far.  Those that were
- * put off there go first; meanwhile nobody sends, the destination is not fresh.
+ * Control lock, holding home: the destination's datagrams left by another ring until now.
+ * Those that were posted to it go first.  Meanwhile no thread sends, because the
+ * destination is not fresh.
  */
 static int settle_old_ring(struct sock_ref ref, struct ring **home, struct ring *old)
 {
@@ -146,7 +147,7 @@ int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 	}
 	rc = SOCK_KERNEL;
 	if (way.plain)
-		way = udp_plain_way(so, &way.to); /* as it is now */
+		way = udp_plain_way(so, &way.to); /* the options as they are now */
 	query = query_for(so, &way);
 	sock_tx_query(so, &query);
 	dst_find(&query, &found);
@@ -154,7 +155,7 @@ int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 		rc = so->attached ? 0 : udp_autobind(so);
 		if (rc)
 			goto unlock;
-		/* It may receive nowhere, and still send. */
+		/* A socket that receives nowhere may still send. */
 		if (sock_home(so) == rings_nowhere())
 			sock_adopt_home(so, sock_rx_ring_beside(so, found.ring));
 	}
@@ -182,7 +183,7 @@ unlock:
 	return rc;
 }
 
-/* As sends without control messages need it. */
+/* For sends without control messages. */
 static __attribute__((noinline)) int resolve(struct sock_ref ref, const struct endpoint *to)
 {
 	struct udp_way way = {.to = *to, .plain = true};
@@ -198,7 +199,7 @@ ssize_t udp_send_fragments(struct inet_sock *so, struct ring *ring, struct dst *
 	ssize_t rc = -ENOBUFS;
 	size_t n = 0;
 
-	/* EMSGSIZE is the kernel's to tell; below 576 nothing is served (RFC 791). */
+	/* The kernel reports EMSGSIZE; an MTU below 576 is not supported (RFC 791). */
 	if (len > UDP_PAYLOAD_MAX || so->opt->pmtudisc >= IP_PMTUDISC_DO || dst->mtu < 576)
 		return SOCK_KERNEL;
 	frame_fragmenter_init(&f, &dst->tmpl, iov, len, dst->mtu, ++ring->ip_id);
@@ -237,7 +238,7 @@ int udp_twin_error(struct inet_sock *so)
 	return sock_twin_int(so, SOL_SOCKET, SO_ERROR, 0);
 }
 
-/* What is out of the ordinary.  SEND_ON: nothing is, any more. */
+/* Unusual calls.  SEND_ON: the call is an ordinary one after all. */
 #define SEND_ON (SOCK_KERNEL - 1)
 static __attribute__((noinline)) ssize_t send_unusual(struct sock_ref ref, const struct msghdr *msg,
 						      int flags, const struct inet_sock *so)
@@ -251,7 +252,7 @@ static __attribute__((noinline)) ssize_t send_unusual(struct sock_ref ref, const
 	return rc ? -rc : SEND_ON;
 }
 
-/* holder: what the program wanted to send is not there. */
+/* holder: the data cannot be read from the program's memory. */
 static __attribute__((noinline, cold)) ssize_t unreadable(struct pkt *pkt)
 {
 	pkt_free(pkt);
@@ -262,12 +263,15 @@ struct send {
 	struct sock_ref ref;
 	const struct msghdr *msg;
 	size_t len;
-	struct endpoint *to; /* msg_name, or so->remote to resolve it */
-	bool stale;	     /* the destination has to be found first */
+	struct endpoint *to; /* msg_name; or so->remote, to resolve it */
+	bool stale;	     /* the destination has to be resolved first */
 	int tries;
 };
 
-/* holder: an empty frame, NULL: none is free; or the datagram went as fragments: *n. */
+/*
+ * holder: an empty frame.  NULL: no frame is free, or *n is the result of a send in
+ * fragments.
+ */
 static inline __attribute__((always_inline)) struct pkt *frame_for(const struct send *s,
 								   struct inet_sock *so,
 								   struct ring *ring,
@@ -306,12 +310,12 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 		return false;
 	}
 	if (__builtin_expect(!dst->ring, 0))
-		return true; /* the kernel reaches it, not we */
+		return true; /* only the kernel reaches it */
 	pkt = frame_for(s, so, ring, dst, n);
 	if (__builtin_expect(!pkt, 0)) {
 		if (*n != -ENOBUFS)
 			return true;
-		ring_poll(ring); /* what was sent comes back */
+		ring_poll(ring); /* sent frames come back */
 		*n = SOCK_TRY_ASIDE;
 		return false;
 	}
@@ -327,7 +331,7 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 	return true;
 }
 
-/* Finds the destination; or no frame was free. */
+/* Resolves the destination; or, if that was fresh, no frame was free. */
 static inline __attribute__((always_inline)) ssize_t send_aside(void *arg, struct sock_wait *wait)
 {
 	struct send *s = arg;
@@ -364,7 +368,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 			return n;
 	}
 	if (msg->msg_name && !endpoint_from_sockaddr(&to, msg->msg_name, msg->msg_namelen))
-		return SOCK_KERNEL; /* it knows the right error */
+		return SOCK_KERNEL; /* the kernel knows the right error */
 	return sock_wait_loop(call, mode, send_try, send_aside, &s);
 }
 

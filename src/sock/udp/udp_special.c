@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sends that are more than a datagram to somebody: with control messages, cut into segments
- * (UDP_SEGMENT), put together from several calls (MSG_MORE, UDP_CORK).  The twin has the
- * same options: what is unusual even here, errors included, is left to it, and nothing is
- * sent twice, for what is refused here was not begun.
+ * Sends that are more than one datagram to one destination: with control messages, cut
+ * into segments (UDP_SEGMENT), or put together from several calls (MSG_MORE, UDP_CORK).
+ * The twin has the same options, so the rest, errors included, is left to it.  Nothing is
+ * sent twice: a call that is left to the twin has sent nothing here.
  */
 #include <errno.h>
 
@@ -17,26 +17,26 @@
 #include "sock/udp/udp_sock.h"
 #include "sock/wait/wait.h"
 
-#define SEGMENTS_MAX 64 /* newer kernels do more, all of them so many */
+#define SEGMENTS_MAX 64 /* newer kernels allow more, all allow this many */
 #define CALL_MAX 0xffff /* bytes; EMSGSIZE */
 
-/* What a step says, beside the result of the call. */
+/* What step() returns beside the result of the call. */
 enum {
-	STEP_RESOLVE = SOCK_KERNEL - 1,	  /* send.way has to be found */
+	STEP_RESOLVE = SOCK_KERNEL - 1,	  /* send.way has to be resolved */
 	STEP_NO_FRAMES = SOCK_KERNEL - 2, /* nothing was sent */
 };
 
 struct send {
 	struct sock_ref ref;
-	const struct msghdr *msg; /* NULL: UDP_CORK was taken off */
+	const struct msghdr *msg; /* NULL: UDP_CORK was cleared */
 	int flags;
 	size_t len;
-	bool readable; /* the control messages are what we do */
-	bool added;    /* to what is pending: the kernel cannot do the call any more */
+	bool readable; /* all control messages are supported here */
+	bool added; /* the data was added to the pending datagram: the kernel cannot make the call any more */
 	struct cmsg_sent sent;
 	struct udp_way way;
-	ssize_t step; /* STEP_*, of the last try */
-	int tries;    /* to find the way */
+	ssize_t step; /* STEP_*: result of the last try */
+	int tries;    /* to resolve the way */
 };
 
 void udp_note_special(struct inet_sock *so)
@@ -91,7 +91,7 @@ static unsigned place_of(const struct udp_way *way)
 	return (unsigned)((hash * 0x9e3779b97f4a7c15ull) >> 56);
 }
 
-/* NULL: it was not looked for yet. */
+/* NULL: it was not resolved yet. */
 static struct dst *find_way(struct inet_sock *so, const struct udp_way *way)
 {
 	struct udp_dst *entry;
@@ -118,7 +118,7 @@ struct dst *udp_way_slot(struct inet_sock *so, const struct udp_way *way)
 	return *slot ? &(*slot)->dst : NULL;
 }
 
-/* False: the call names nobody, or in a way that the kernel knows the error of. */
+/* False: the call names no destination, or one for which the kernel knows the error. */
 static bool choose_way(struct send *s, const struct inet_sock *so)
 {
 	const struct cmsg_sent *sent = &s->sent;
@@ -142,7 +142,10 @@ static bool choose_way(struct send *s, const struct inet_sock *so)
 
 /* ---- putting frames (holder) ------------------------------------------------------------------ */
 
-/* The first len bytes of iov, which is changed for a moment; false: they cannot be read. */
+/*
+ * Builds a frame from the first len bytes of iov, which it changes meanwhile.  False: they
+ * cannot be read.
+ */
 static bool build(struct pkt *pkt, const struct dst *dst, struct iovec *iov, size_t len)
 {
 	size_t n = 0, left = len, whole;
@@ -156,7 +159,7 @@ static bool build(struct pkt *pkt, const struct dst *dst, struct iovec *iov, siz
 	return pkt->frame_len;
 }
 
-/* UDP_SEGMENT: all segments, or none.  The kernel's limits hold, see fits(). */
+/* UDP_SEGMENT: sends all segments, or none.  fits() has checked the kernel's limits. */
 static ssize_t put_segments(struct ring *ring, struct dst *dst, const struct iovec *iov,
 			    size_t iovcnt, size_t len, size_t gso)
 {
@@ -191,7 +194,7 @@ unsent:
 	return rc;
 }
 
-/* What the kernel would refuse, or does beyond what we do. */
+/* False: the kernel would refuse it, or supports more than this library. */
 static bool fits(const struct inet_sock *so, const struct dst *dst, size_t len, size_t gso)
 {
 	size_t first = len < gso ? len : gso;
@@ -239,7 +242,10 @@ static void discard(struct inet_sock *so)
 	set_pending(so, UDP_PENDING_NOT);
 }
 
-/* 0, -EMSGSIZE, -ENOMEM, -EFAULT: then all of it is gone, as with the kernel's. */
+/*
+ * 0, -EMSGSIZE, -ENOMEM, -EFAULT: after an error the whole datagram is discarded, as by
+ * the kernel.
+ */
 static int add_piece(struct inet_sock *so, const struct msghdr *msg, size_t len)
 {
 	struct udp_rare *rare = so->udp.rare;
@@ -295,7 +301,7 @@ static ssize_t begin(struct send *s, struct inet_sock *so, const struct dst *dst
 	return rc ? rc : (ssize_t)s->len;
 }
 
-/* The last resort: who it goes to is not ours to reach any more. */
+/* The last resort: only the kernel reaches the destination now. */
 static ssize_t push_by_twin(struct inet_sock *so, int flags)
 {
 	struct udp_rare *rare = so->udp.rare;
@@ -311,7 +317,7 @@ static ssize_t push_by_twin(struct inet_sock *so, int flags)
 	return n;
 }
 
-/* What is pending is complete. */
+/* The pending datagram is complete. */
 static ssize_t push(struct send *s, struct inet_sock *so, struct ring *ring)
 {
 	struct udp_rare *rare = so->udp.rare;
@@ -341,7 +347,7 @@ static ssize_t push(struct send *s, struct inet_sock *so, struct ring *ring)
 	return n < 0 ? n : (ssize_t)s->len;
 }
 
-/* As of the second piece neither address nor control messages are looked at. */
+/* From the second piece on, address and control messages are ignored. */
 static ssize_t add(struct send *s, struct inet_sock *so, struct ring *ring, bool more)
 {
 	int rc;
@@ -363,7 +369,7 @@ static ssize_t add(struct send *s, struct inet_sock *so, struct ring *ring, bool
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* holder: the kernel makes the call, and has what is begun with it. */
+/* holder: the kernel makes the call, and continues what the call begins. */
 static ssize_t by_twin(struct inet_sock *so, bool more)
 {
 	set_pending(so, more ? UDP_PENDING_TWIN : UDP_PENDING_NOT);
@@ -388,7 +394,7 @@ static ssize_t step(struct send *s, struct inet_sock *so, struct ring *ring)
 	if (!dst || !dst_fresh(dst))
 		return STEP_RESOLVE;
 	if (!dst->ring)
-		return by_twin(so, more); /* the kernel reaches it, not we */
+		return by_twin(so, more); /* only the kernel reaches it */
 	gso = s->sent.segmented ? s->sent.gso_size : so->opt->gso_size;
 	if (more)
 		return begin(s, so, dst, gso);
@@ -398,8 +404,8 @@ static ssize_t step(struct send *s, struct inet_sock *so, struct ring *ring)
 }
 
 /*
- * The call ends with an error, or (SOCK_KERNEL) is the kernel's to make.  What is pending
- * was to go with it: to the kernel, or nowhere.
+ * The call ends with an error, or (SOCK_KERNEL) the kernel has to make it.  The pending
+ * datagram, to which the call has added, goes to the kernel or is discarded.
  */
 static ssize_t fail(const struct send *s, ssize_t error)
 {
@@ -428,7 +434,7 @@ static bool run_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_
 	if (*n >= 0)
 		sock_access_tx(so);
 	if (*n == STEP_NO_FRAMES)
-		ring_poll(ring); /* what was sent comes back */
+		ring_poll(ring); /* sent frames come back */
 	if (*n != STEP_NO_FRAMES && *n != STEP_RESOLVE)
 		return true;
 	s->step = *n;

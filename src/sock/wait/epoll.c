@@ -13,22 +13,22 @@
 #include "sock/core/poll_events.h"
 #include "sock/wait/epoll_internal.h"
 
-/* All that may stand beside EPOLLEXCLUSIVE. */
+/* All flags that the kernel allows together with EPOLLEXCLUSIVE. */
 #define EXCLUSIVE_OK \
 	(EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE)
 
-/* Under the mutex: sets that wait for reuse, and all there ever were. */
+/* Under the mutex: sets that can be reused, and all sets that were ever made. */
 static pthread_mutex_t pool_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct epoll *pool, *all_sets;
 
-/* Serialises who puts sets into sets, so that no circle is closed by two. */
+/* Serialises calls that put sets into sets, so that two of them cannot close a circle. */
 static pthread_mutex_t nesting = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the mutex -------------------------------------------------------------------- */
 
 void epoll_lock_nested(struct epoll *ep)
 {
-	busy_locks++; /* first: a signal handler in between must be refused, too */
+	busy_locks++; /* first: a signal handler that runs in between must be refused, too */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	pthread_mutex_lock(&ep->mutex);
 }
@@ -111,7 +111,7 @@ void epoll_recycle(struct epoll *ep)
 	sys_close_fd(&ep->twins);
 	sys_close_fd(&ep->kick);
 	ep->kicked = false;
-	/* The waiter stays as it is: somebody may be about to look at it. */
+	/* The waiter stays valid: another thread may be about to read it. */
 	mutex_lock(&pool_mutex);
 	ep->free = pool;
 	pool = ep;
@@ -135,7 +135,7 @@ void epoll_destroy_set(struct epoll *ep)
 	epoll_lock_nested(ep);
 	drop_all(ep);
 	ep->dead = true;
-	__atomic_store_n(&ep->version, ep->version + 1, __ATOMIC_RELEASE); /* who waits looks */
+	__atomic_store_n(&ep->version, ep->version + 1, __ATOMIC_RELEASE); /* waits look again */
 	if (ep->waiter.users)
 		waiter_wake_all(&ep->waiter);
 	else
@@ -163,8 +163,8 @@ void epoll_settle(struct epoll *ep)
 /* ---- epoll_ctl() ------------------------------------------------------------------ */
 
 /*
- * The set had only the kernel's descriptors, and threads wait in the kernel
- * where our events do not reach them: something there becomes ready for all.
+ * The set had only descriptors of the kernel, and threads wait in the kernel, where our
+ * events do not reach them: makes a descriptor there ready for all of them.
  */
 static void kick_plain_waits(struct epoll *ep)
 {
@@ -177,7 +177,7 @@ static void kick_plain_waits(struct epoll *ep)
 				   (epoll_data_t){.ptr = ep}) == 0;
 }
 
-/* How deep is the set, counting itself; more than the limit if it contains target. */
+/* The depth of the set, counting itself; more than the limit if it contains target. */
 static int depth_of(struct epoll *ep, const struct epoll *target)
 {
 	int depth = 0;
@@ -204,8 +204,8 @@ static void set_interest(struct entry *entry, const struct epoll_event *event)
 }
 
 /*
- * The socket's events are watched.  -EBADF: it was closed meanwhile; SOCK_KERNEL: it leaves
- * for the kernel, and a watch that is added now would be lost: see sock_leave().
+ * Watches the socket's events.  -EBADF: it was closed meanwhile.  SOCK_KERNEL: it is leaving
+ * for the kernel, and a watch added now would be lost: see sock_leave().
  */
 static int watch_socket(struct epoll *ep, struct entry *entry, bool add)
 {
@@ -224,8 +224,8 @@ static int watch_socket(struct epoll *ep, struct entry *entry, bool add)
 }
 
 /*
- * New interest in what is true already counts as an event.  What is not ready must not
- * be on the list: what becomes so is reported in the order in which it did.
+ * If the event is true already, new interest in it counts as an event.  An entry that is
+ * not ready must not be on the list: the list has the order in which entries became ready.
  */
 static void report_if_ready(struct epoll *ep, struct entry *entry)
 {
@@ -246,7 +246,7 @@ static void follow_new(struct epoll *ep, const struct entry *entry)
 		ring_set_add_sock(&ep->rings, entry->ref.sk);
 	if (ep->rings.n != n) {
 		__atomic_store_n(&ep->version, ep->version + 1, __ATOMIC_RELEASE);
-		waiter_wake_all(&ep->waiter); /* they sleep at the new ones, too */
+		waiter_wake_all(&ep->waiter); /* they sleep on the new rings next, too */
 	}
 }
 
@@ -312,7 +312,7 @@ static int control(struct epoll *ep, int op, int fd, struct sock_ref ref,
 
 	if (ep->dead)
 		return -EBADF;
-	epoll_drain(ep); /* what was closed under this number is not in the way */
+	epoll_drain(ep); /* drops the entry of a closed descriptor of this number */
 	if (op == EPOLL_CTL_ADD)
 		return add(ep, fd, ref, event);
 	if (op != EPOLL_CTL_MOD && op != EPOLL_CTL_DEL)

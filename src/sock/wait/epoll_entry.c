@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Entries of an epoll set: found by descriptor and generation; notified, ready,
- * reported.
+ * Entries of an epoll set: finding them by descriptor and generation, notifying them,
+ * making them ready, reporting them.
  */
 #include <errno.h>
 
@@ -13,7 +13,7 @@
 
 #define FIRST_BUCKETS 16
 
-/* Descriptors are small and dense: they are their own hash. */
+/* Descriptors are small and dense: they are their own hash value. */
 static unsigned bucket_of(const struct epoll *ep, int fd)
 {
 	return (unsigned)fd & (ep->n_buckets - 1);
@@ -116,14 +116,14 @@ void entry_drop(struct epoll *ep, struct entry *entry)
 	struct ring *ring;
 
 	take_out(ep, entry);
-	if (sock_ref_valid(entry->ref)) /* else the number may be somebody else's */
+	if (sock_ref_valid(entry->ref)) /* otherwise another file may have the number by now */
 		twin_drop(ep, entry);
-	/* If the socket is gone, whoever ended it has taken the watch out. */
+	/* If the socket has ended, the thread that ended it has removed the watch. */
 	if (!entry->set && sock_hold(entry->ref, &ring)) {
 		watch_remove(&entry->watch);
 		sock_release(ring);
 	}
-	/* Nobody pushes it any more; if it was pushed it is in the queue by now. */
+	/* From here on no thread pushes it; if one did, it is in the queue by now. */
 	if (__atomic_load_n(&entry->watch.queued, __ATOMIC_SEQ_CST))
 		entry->deleted = true;
 	else
@@ -138,7 +138,7 @@ void entry_make_ready(struct epoll *ep, struct entry *entry)
 	set_count(&ep->n_ready, ep->n_ready + 1);
 }
 
-/* What is to be reported of an entry now. */
+/* The events of an entry that have to be reported now. */
 uint32_t entry_events(const struct entry *entry)
 {
 	uint32_t events;
@@ -154,7 +154,7 @@ uint32_t entry_events(const struct entry *entry)
 	return events & (entry->events | EPOLLERR | EPOLLHUP);
 }
 
-/* A set in the set: an edge is whatever happened in there. */
+/* A set within the set: every event in it is an edge. */
 static void hear_set(struct epoll *ep, struct entry *entry)
 {
 	uint32_t heard = entry->heard;
@@ -183,7 +183,7 @@ void epoll_drain(struct epoll *ep)
 			mem_free(entry);
 		} else if (watch->gone) {
 			take_out(ep, entry);
-			/* Its twin is being closed, which takes it out of ->twins. */
+			/* Its twin is being closed, which removes it from ->twins. */
 			mem_free(entry);
 		} else {
 			entry_make_ready(ep, entry);
@@ -195,12 +195,12 @@ void epoll_drain(struct epoll *ep)
 		hear_set(ep, container_of(link, struct entry, nested));
 }
 
-/* mutex: on the list, but its events are over. */
+/* mutex: it is on the list, but has no events any more. */
 static void retire(struct epoll *ep, struct entry *entry)
 {
 	unready(ep, entry);
 	if (entry->twin && (entry->events & EPOLLONESHOT))
-		twin_update(ep, entry); /* what it reported is gone */
+		twin_update(ep, entry); /* the reported event is over */
 }
 
 bool epoll_has_events(struct epoll *ep)
@@ -231,7 +231,7 @@ int epoll_harvest(struct epoll *ep, struct epoll_event *events, int max)
 		}
 		if (!user_store32(&events[n].events, now) ||
 		    !user_store64(&events[n].data, entry->data.u64)) {
-			n = n ? n : -EFAULT; /* they stay ready */
+			n = n ? n : -EFAULT; /* the others stay ready */
 			break;
 		}
 		n++;
@@ -240,7 +240,7 @@ int epoll_harvest(struct epoll *ep, struct epoll_event *events, int max)
 		if (entry->events & (EPOLLONESHOT | EPOLLET)) {
 			unready(ep, entry);
 		} else {
-			/* To the end: with a small max, everybody has his turn. */
+			/* Moves it to the end: with a small max, every entry gets its turn. */
 			list_remove(&entry->ready);
 			list_push_back(&ep->ready, &entry->ready);
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets that end, or go to the kernel, while they are in epoll sets.
+ * Sockets that end, or fall back to the kernel, while they are in epoll sets.
  */
 #include "sock/core/poll_events.h"
 #include "sock/wait/epoll_internal.h"
@@ -13,7 +13,7 @@ void epoll_sock_closed(struct sock *sk)
 		watch_end(container_of(link, struct watch, link));
 }
 
-/* Becomes an entry of the kernel's set. */
+/* Makes it an entry of the kernel's set. */
 static void give_to_kernel(struct epoll *ep, struct entry *entry)
 {
 	uint32_t events = entry->disabled ? entry->events & FLAGS : entry->events;
@@ -22,7 +22,7 @@ static void give_to_kernel(struct epoll *ep, struct entry *entry)
 		epoll_note_kernel_fd(ep, 1);
 }
 
-/* Some entry of the socket: its set and number.  False: there is none. */
+/* Finds an entry of the socket: its set and descriptor.  False: there is none. */
 static bool find_watcher(struct sock_ref ref, struct epoll **ep, int *fd)
 {
 	struct ring *ring;
@@ -35,7 +35,7 @@ static bool find_watcher(struct sock_ref ref, struct epoll **ep, int *fd)
 
 		if (!watch->of_set)
 			continue;
-		/* Neither is freed before the watch is out of the list. */
+		/* Neither is freed while the watch is in the list. */
 		*ep = container_of(watch->waiter, struct epoll, waiter);
 		*fd = container_of(watch, struct entry, watch)->fd;
 		found = true;
@@ -55,7 +55,7 @@ void epoll_sock_left(struct sock *sk)
 		struct entry *entry;
 
 		epoll_lock_nested(ep);
-		/* Not there: somebody was faster, and the watch is gone, too. */
+		/* Not found: another thread was faster, and has removed the watch, too. */
 		entry = entry_find(ep, fd, ref);
 		if (entry) {
 			struct entry copy = *entry;
@@ -68,10 +68,10 @@ void epoll_sock_left(struct sock *sk)
 }
 
 /*
- * Not in epoll_fork_child(): the kernel's set is the parent's, too, and most
- * children never use it.  Watches and queues are the parent's, abandoned.
+ * Not in epoll_fork_child(): the parent has the same kernel set, and most children never
+ * use it.  Watches and queues belong to the parent; the child abandons them.
  */
-/* In a forked child its watch is the parent's; false: the socket is gone. */
+/* In a forked child, the old watch belongs to the parent.  False: the socket is gone. */
 static bool watch_again(struct epoll *ep, struct entry *entry)
 {
 	struct ring *ring;
@@ -88,7 +88,10 @@ static bool watch_again(struct epoll *ep, struct entry *entry)
 	return true;
 }
 
-/* A connection of the family stays in the set; everything else is the kernel's now. */
+/*
+ * Connections that peer processes share stay in the set; the kernel serves everything else
+ * now.
+ */
 static void after_fork(struct epoll *ep, struct entry *entry)
 {
 	if (entry->set || !sock_ref_valid(entry->ref) || !sock_is_exported(entry->ref.sk)) {
@@ -103,7 +106,7 @@ void epoll_after_fork(struct epoll *ep)
 	struct entry *all = NULL;
 
 	__atomic_store_n(&ep->forks, ready_forks, __ATOMIC_RELAXED);
-	ep->twins = -1; /* closed with all of our descriptors */
+	ep->twins = -1; /* the child closed it, with all descriptors of the library */
 	ep->kick = -1;
 	ep->kicked = false;
 	for (unsigned i = 0; i < ep->n_buckets; i++) {

@@ -14,7 +14,7 @@ void epoll_add_rings(struct epoll *ep, struct ring_set *set)
 	epoll_unlock(ep);
 }
 
-/* mutex: the kernel's part.  One system call, where the set may have such a part. */
+/* mutex: the kernel's part.  Makes one system call, if the set may have such a part. */
 static bool look_at_kernel(struct epoll *ep)
 {
 	struct pollfd fds[2] = {{.fd = ep->epfd, .events = POLLIN},

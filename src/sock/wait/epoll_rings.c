@@ -2,9 +2,9 @@
 /*
  * The rings and twins of an epoll set.
  *
- * Twins are in a kernel set of their own, by (descriptor, name of the entry), with
- * the flags of their entry: what the kernel reports there is reported as the
- * entry's.  So is a set in the set, for the kernel's descriptors that it has.
+ * The twins are in a kernel set of their own, named by descriptor and entry, with the flags
+ * of their entry: an event that the kernel reports there is reported for the entry.  A
+ * nested set is in it as well, for the kernel's descriptors that it contains.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "sock/wait/epoll_internal.h"
 
 #define TWINS_AT_ONCE 16
-#define FOLLOW_SHARE 10 /* of the time, one part is spent on following */
+#define FOLLOW_SHARE 10 /* one part of the time is spent on following */
 
 int sys_epoll_set(int epfd, int op, int fd, uint32_t events, epoll_data_t data)
 {
@@ -58,7 +58,7 @@ static bool twin_wanted(const struct entry *entry)
 
 void twin_update(struct epoll *ep, struct entry *entry)
 {
-	/* Errors are reported to who wants to write, too. */
+	/* An error is reported to a writer, too. */
 	uint32_t flags = (entry->events & POLL_READABLE ? EPOLLIN : 0u) |
 			 (entry->events & (EPOLLET | EPOLLONESHOT));
 
@@ -72,7 +72,7 @@ void twin_update(struct epoll *ep, struct entry *entry)
 			return;
 		bump(ep);
 	}
-	/* The program's descriptor, not sk->twin: two entries may be one socket. */
+	/* The program's descriptor, not sk->twin: two entries may name one socket. */
 	if (sys_epoll_set(ep->twins, entry->twin ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, entry->fd, flags,
 			  twin_name(entry)) == 0)
 		entry->twin = true;
@@ -87,8 +87,8 @@ void twin_drop(struct epoll *ep, struct entry *entry)
 }
 
 /*
- * The kernel reports somebody who is not an entry: his file is still open
- * elsewhere (in a child), and cannot be taken out.  Start again.
+ * The kernel reports a descriptor that is no entry: its file is still open elsewhere (in a
+ * child), so it cannot be removed.  Makes a new kernel set.
  */
 static void make_twins_anew(struct epoll *ep)
 {
@@ -96,7 +96,7 @@ static void make_twins_anew(struct epoll *ep)
 
 	if (fresh < 0)
 		return;
-	/* The same number: threads may be about to sleep on it. */
+	/* It keeps the number: threads may be about to sleep on it. */
 	sys_call(SYS_dup3, fresh, ep->twins, O_CLOEXEC, 0, 0, 0);
 	sys_close(fresh);
 	for (unsigned i = 0; i < ep->n_buckets; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * epoll_wait(2): rings are polled, the kernel is looked at now and then, and
- * when the time for polling is over the thread sleeps on both.
+ * epoll_wait(2): polls the rings, asks the kernel now and then, and when the time for
+ * polling is over sleeps on both.
  */
 #include <errno.h>
 #include <limits.h>
@@ -16,13 +16,13 @@
 #include "sock/wait/spin.h"
 
 #define EVENTS_MAX (INT_MAX / (int)sizeof(struct epoll_event)) /* the kernel's limit */
-#define NESTED_MAX 8					       /* sets in a set that are slept on */
-#define LOOK_DEFAULT 100 /* rounds between looks that must not be left out */
-#define LOOK_RARELY 64	 /* of so many looks, one at a set that seems empty */
+#define NESTED_MAX 8	 /* nested sets that a wait sleeps on */
+#define LOOK_DEFAULT 100 /* rounds between two looks that must not be omitted */
+#define LOOK_RARELY 64	 /* one look of so many is at a set that seems empty */
 
-/* The kernel's descriptors filled the last result of this thread: ours go first now. */
+/* The kernel's descriptors filled this thread's last result: ours come first now. */
 static __thread bool ours_next __attribute__((tls_model("initial-exec")));
-/* Calls, and looks at sets that seem empty, of this thread. */
+/* This thread's calls, and its looks at sets that seem empty. */
 static __thread unsigned calls __attribute__((tls_model("initial-exec")));
 static __thread unsigned idle_looks __attribute__((tls_model("initial-exec")));
 
@@ -32,7 +32,7 @@ struct wait {
 	struct epoll_event *events;
 	int max;
 	nsec_t deadline; /* NSEC_NEVER: none */
-	bool left;	 /* no longer counted in ->users */
+	bool left;	 /* not counted in ->users any more */
 	struct poll_signals signals;
 	struct spin spin;
 	/* as of ->version and ->gen */
@@ -63,7 +63,7 @@ static void leave(struct wait *w)
 	poll_signals_end(&w->signals);
 }
 
-/* mutex: what the rounds need, without the mutex. */
+/* mutex: copies what the rounds need without the mutex. */
 static int take_snapshot(struct wait *w, nsec_t now)
 {
 	struct epoll *ep = w->ep;
@@ -103,7 +103,7 @@ static bool is_outdated(const struct wait *w)
 	       sock_rings_generation() != w->gen;
 }
 
-/* Reports our events, from the first on; the last thing the call does if there are any. */
+/* Reports our events, beginning with the first; if there are any, it ends the call. */
 static int harvest(struct wait *w, int first)
 {
 	int n;
@@ -118,7 +118,7 @@ static int harvest(struct wait *w, int first)
 
 /* ---- looking at the kernel ----------------------------------------------------------- */
 
-/* Takes our own kick out of what the kernel reported. */
+/* Removes our own kick from what the kernel reported. */
 static int without_kick(const struct epoll *ep, struct epoll_event *events, int n)
 {
 	int kept = 0;
@@ -159,13 +159,13 @@ static bool has_events(struct wait *w)
 	return ready;
 }
 
-/* Events of the kernel's descriptors, topped up with ours; -EINTR. */
+/* Events of the kernel's descriptors, then ours as far as there is room; -EINTR. */
 static int look(struct wait *w)
 {
 	struct timespec zero = {0, 0};
 	struct pollfd fds[2] = {{.fd = w->ep->epfd, .events = POLLIN},
 				{.fd = w->twins, .events = POLLIN}};
-	/* It also lets signals in, but what is ready goes before them, as in the kernel. */
+	/* ppoll() also admits signals, but ready descriptors precede them, as in the kernel. */
 	const sigset_t *mask = w->signals.mask && !has_events(w) ? w->signals.mask : NULL;
 	int rc;
 
@@ -183,8 +183,8 @@ static int look(struct wait *w)
 }
 
 /*
- * Can the kernel have something?  A descriptor may have got in behind our back,
- * so it is never quite out of the question.
+ * Can the kernel have an event?  A descriptor may have been added unnoticed, so the answer
+ * is never a certain no.
  */
 static bool is_look_useful(const struct wait *w)
 {
@@ -208,11 +208,11 @@ static bool is_look_due(struct wait *w, unsigned round)
 
 struct nap {
 	struct wait *w;
-	struct sleeper guests[NESTED_MAX]; /* at sets within */
+	struct sleeper guests[NESTED_MAX]; /* at nested sets */
 	struct rest rest;
 };
 
-/* Whoever leaves without a harvest passes on what he may have heard of. */
+/* A wait that ends without events wakes another thread for those it may have been told of. */
 static void pass_on(struct wait *w)
 {
 	if (epoll_is_pending(w->ep))
@@ -228,8 +228,8 @@ static void cancelled(void *arg)
 }
 
 /*
- * Lying down: what came before is seen here; what comes later rings: the push of a
- * notifier, the version of who adds a socket.
+ * Before the thread blocks: an event from before is seen here, a later one wakes the
+ * thread: by the notifier's push, or by the version that a new socket changes.
  */
 static bool is_quiet(struct wait *w)
 {
@@ -238,7 +238,7 @@ static bool is_quiet(struct wait *w)
 	if (is_outdated(w))
 		return false;
 	if (epoll_is_pending(w->ep)) {
-		/* Events that are over are no reason to leave: another thread took them. */
+		/* Events that another thread has taken meanwhile do not end the sleep. */
 		epoll_lock_nested(w->ep);
 		quiet = !w->ep->dead && !epoll_has_events(w->ep);
 		epoll_unlock(w->ep);
@@ -246,7 +246,7 @@ static bool is_quiet(struct wait *w)
 	return quiet;
 }
 
-/* The set's own descriptors are the leader's. */
+/* Only the leader sleeps on the set's own descriptors. */
 static void set_fds(struct nap *nap)
 {
 	bool watch = nap->rest.own.watch;
@@ -267,11 +267,11 @@ static int sleep_watching(struct nap *nap)
 	if (rc > 0 && (nap->rest.fds.fds[1].revents & POLLNVAL))
 		rc = -EBADF; /* the program closed it */
 	if (rc == -EINVAL)
-		rc = 0; /* more than RLIMIT_NOFILE allows: goes on polling */
+		rc = 0; /* more than RLIMIT_NOFILE allows: continues polling */
 	return rc < 0 ? rc : 0;
 }
 
-/* -EINTR or another error; else it is worth to look again. */
+/* -EINTR or another error; otherwise it is worth looking again. */
 static int sleep_on_all(struct wait *w)
 {
 	struct nap nap; /* not cleared: it is large */
@@ -329,7 +329,7 @@ static int wait_loop(struct wait *w, nsec_t start)
 		if (rest || (expired ? w->deadline != start || is_look_useful(w)
 				     : is_look_due(w, ++round))) {
 			n = look(w);
-			/* A twin may have told of something, too. */
+			/* A twin may have had an event, too. */
 			if (!n && epoll_is_pending(w->ep))
 				n = harvest(w, 0);
 			if (n)
@@ -341,7 +341,7 @@ static int wait_loop(struct wait *w, nsec_t start)
 			return -EINTR;
 		poll_signals_block(&w->signals);
 		if (rest) {
-			spin_until = 0; /* polling is not begun again */
+			spin_until = 0; /* do not poll again after the sleep */
 			n = sleep_on_all(w);
 			if (n)
 				return n;
@@ -403,7 +403,7 @@ static int plain_wait(struct wait *w, nsec_t timeout)
 	if (n > 0) {
 		n = without_kick(w->ep, w->events, n);
 		if (!n)
-			n = -EAGAIN; /* only the kick */
+			n = -EAGAIN; /* the kick only */
 	}
 	leave_plain(w);
 	return n;
@@ -440,7 +440,7 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 	w.max = max;
 	w.deadline = poll_deadline(start, timeout);
 	w.left = false;
-	/* Without time, the kernel lets no signal in. */
+	/* With a timeout of 0 the kernel admits no signal. */
 	poll_signals_begin(&w.signals, timeout ? mask : NULL);
 	spin_start(&w.spin);
 	if (!epoll_lock(ep))
@@ -453,7 +453,10 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 			ep->plain_waits++;
 		else
 			take_snapshot(&w, start);
-		/* Before it is let go: a handler that was put off may jump out of that. */
+		/*
+		 * Before the mutex is released: a deferred signal handler may jump out of
+		 * that.
+		 */
 		cleanup_push(&undo, cancelled_call, &w);
 	}
 	epoll_unlock(ep);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * poll(2): see poll_internal.h for how.
+ * poll(2): see poll_internal.h for the design.
  */
 #include <errno.h>
 #include <limits.h>
@@ -15,12 +15,12 @@
 #include "sock/wait/poll_internal.h"
 #include "sock/wait/poll_time.h"
 
-#define POLL_PATIENCE (100 * NSEC_PER_MSEC) /* for a connection that another process has */
-#define LOOK_DEFAULT 100		    /* rounds between looks that must not be left out */
+#define POLL_PATIENCE (100 * NSEC_PER_MSEC) /* for an exported connection */
+#define LOOK_DEFAULT 100		    /* rounds between two looks that must not be omitted */
 
 static __thread unsigned calls __attribute__((tls_model("initial-exec")));
 
-/* What may be returned of an entry.  select() has its own idea of errors. */
+/* Events that may be returned for an entry.  select() treats errors differently. */
 static short accepted(const struct call *call, nfds_t i)
 {
 	int events = call->fds[i].events;
@@ -52,7 +52,7 @@ static void shadow_of_member(struct call *call, const struct member *member)
 	int wanted = poll_events_wanted((uint16_t)call->fds[member->at].events);
 	int fd = -1;
 
-	/* Errors are reported to who wants to write, too. */
+	/* An error is reported to a writer, too. */
 	if (member->set)
 		fd = call->fds[member->at].fd;
 	else if (((wanted & POLLIN) || sk->type == SOCK_TYPE_UDP) && sock_twin_matters(sk))
@@ -60,7 +60,7 @@ static void shadow_of_member(struct call *call, const struct member *member)
 	set_shadow(call, member->at, fd, (short)(wanted & POLLIN));
 }
 
-/* Looks every descriptor up: again, too, when a socket ended or left. */
+/* Looks every descriptor up; done again when a socket ended or left. */
 static void resolve(struct call *call)
 {
 	call->n_members = 0;
@@ -123,7 +123,7 @@ bool poll_check_members(struct call *call, int *ready)
 				sock_upcalls.request(member->ref);
 		} else if (epoll_readable(member->set, NULL))
 			events = POLL_READABLE;
-		else /* descriptors that got into the kernel's part behind our back */
+		else /* descriptors may have been added to the kernel's part of a set unnoticed */
 			events = (uint32_t)call->shadow[member->at].revents & POLLIN ? POLL_READABLE
 										     : 0;
 		pfd->revents = (short)(events & (uint16_t)accepted(call, member->at));
@@ -143,8 +143,8 @@ static void hear_twin(struct call *call, const struct member *member)
 }
 
 /*
- * Asks the kernel without waiting: its descriptors that are ready, or -errno.
- * Lets a signal in if the mask does.
+ * Asks the kernel without blocking: the number of its ready descriptors, or -errno.  Admits
+ * a signal if the mask does.
  */
 static int look(struct call *call, const sigset_t *mask)
 {
@@ -170,12 +170,12 @@ static int look(struct call *call, const sigset_t *mask)
 	return ready;
 }
 
-/* A look, and our own sockets with it. */
+/* Looks at the kernel's descriptors and at our sockets. */
 static int look_at_all(struct call *call)
 {
 	int ready = 0;
 
-	/* What is ready goes before a signal: that stays pending, as in the kernel. */
+	/* Ready descriptors precede a signal, which stays pending, as in the kernel. */
 	poll_check_members(call, &ready);
 	ready = look(call, ready ? NULL : call->signals.mask);
 	if (ready >= 0)
@@ -230,7 +230,7 @@ static int wait_loop(struct call *call)
 			return -EINTR;
 		poll_signals_block(&call->signals);
 		if (rest) {
-			spin_until = 0; /* polling is not begun again */
+			spin_until = 0; /* do not poll again after the sleep */
 			ready = poll_sleep(call);
 			if (ready)
 				return ready;

@@ -2,10 +2,10 @@
 /*
  * A call of poll(2) or select(2).
  *
- * The caller's array has a shadow that the kernel is asked about: the same
- * entry for a descriptor of the kernel, the twin for an accelerated socket whose
- * twin matters, nothing (-1) for another one.  Accelerated sockets are members:
- * their events are looked at each round, and watched while the thread sleeps.
+ * The kernel is asked about a shadow of the caller's array.  It has the same entry for a
+ * descriptor of the kernel, the twin for an accelerated socket whose twin matters, and -1 for
+ * any other socket.  Accelerated sockets are members: each round looks at their events, and
+ * they are watched while the thread sleeps.
  *
  * Role		the thread in the call.
  * Lifetime	on its stack.
@@ -20,7 +20,7 @@
 #include "sock/wait/poll_signals.h"
 #include "sock/wait/spin.h"
 
-/* With so many descriptors, and so many sockets among them, the call needs no memory. */
+/* With this many descriptors, and this many sockets among them, the call allocates no memory. */
 #define POLL_FEW_FDS 32
 #define POLL_FEW_MEMBERS 16
 
@@ -28,13 +28,13 @@
 struct member {
 	struct sock_ref ref;
 	struct epoll *set; /* an epoll set, or NULL: a socket */
-	nfds_t at;	   /* its index */
+	nfds_t at;	   /* index in the array */
 	struct watch watch;
 	struct sleeper guest; /* at the set */
 };
 
 struct call {
-	struct pollfd *fds; /* the caller's, or what select() made of its bits */
+	struct pollfd *fds; /* the caller's, or what select() made from its bits */
 	struct pollfd *shadow;
 	nfds_t n;
 	struct member *members;
@@ -42,9 +42,9 @@ struct call {
 	nfds_t n_kernel; /* entries of the shadow that are not -1 */
 	unsigned n_sets; /* members that are epoll sets */
 	fd_lookup_fn lookup;
-	void *owned; /* by our caller; freed if the thread is cancelled, or NULL */
+	void *owned; /* allocated by our caller, freed if the thread is cancelled; or NULL */
 	bool select;
-	bool deaf; /* the shadow has events that are not asked for */
+	bool deaf; /* the shadow has events that were not asked for */
 	nsec_t deadline;
 	struct poll_signals signals;
 	struct spin spin;
@@ -55,19 +55,19 @@ struct call {
 	struct member few_members[POLL_FEW_MEMBERS];
 };
 
-/* The call from here to its end, with ->fds, n, lookup, owned and select given. */
+/* The call from here on; ->fds, n, lookup, owned and select are set. */
 int poll_call(struct call *call, nsec_t timeout, const sigset_t *mask);
-/* Frees what the call has; also when the thread is cancelled. */
+/* Frees the call's memory; also when the thread is cancelled. */
 void poll_end(struct call *call);
-/* A cleanup handler: that, and what our caller owns. */
+/* A cleanup handler: the same, and frees what the caller owns. */
 void poll_cancelled(void *call);
 
-/* Accelerated sockets: adds those that are ready to *ready.  False: look them up again. */
+/* Adds the number of ready members to *ready.  False: descriptors have to be looked up again. */
 bool poll_check_members(struct call *call, int *ready);
-/* Rings and twins of the members, as they are now. */
+/* Updates the rings and twins of the members. */
 void poll_follow_rings(struct call *call);
 
-/* Until something may have happened: 0, -EINTR or another error. */
+/* Sleeps until something may have happened: 0, -EINTR or another error. */
 int poll_sleep(struct call *call);
 
 #endif

@@ -72,7 +72,7 @@ bool rest_begin(struct rest *rest, struct waiter *waiter, const struct ring_set 
 	return true;
 }
 
-/* Those of rings whose leader we are.  False: a ring was closed and opened anew. */
+/* Adds the rings whose leader this thread is.  False: a ring was closed and opened again. */
 static bool add_rings(struct rest *rest)
 {
 	for (unsigned i = 0; i < rest->set->n; i++) {
@@ -106,7 +106,7 @@ static void poll_ready(const struct rest *rest, const struct pollfd *fds)
 	}
 }
 
-/* Nobody may look at these rings for long. */
+/* Sends what these rings have put off: they may not be polled again for long. */
 static void settle(const struct ring_set *set)
 {
 	for (unsigned i = 0; i < set->n; i++) {
@@ -132,7 +132,10 @@ int rest_now(struct rest *rest, nsec_t deadline, const sigset_t *mask)
 	if (rc > 0) {
 		int ready = ready_among(fds->fds + 1, own - 1);
 
-		/* Before the call goes: others may have a frame before the next leader looks. */
+		/*
+		 * Polls before the call ends: frames may be for other threads, and the
+		 * next leader is not there yet.
+		 */
 		poll_ready(rest, fds->fds + own);
 		rc = ready;
 	}

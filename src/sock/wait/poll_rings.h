@@ -14,13 +14,13 @@
 
 struct ring_set {
 	unsigned n;
-	struct ring *rings[SOCK_RINGS_MAX]; /* more than that: the internal thread's */
+	struct ring *rings[SOCK_RINGS_MAX]; /* the internal thread polls the others */
 };
 
 void ring_set_add(struct ring_set *set, struct ring *ring);
 void ring_set_add_sock(struct ring_set *set, const struct sock *sk);
 
-/* One round on each; frames. */
+/* One round on each ring; the number of frames. */
 int ring_set_poll(const struct ring_set *set);
 
 /* ---- sleeping ---------------------------------------------------------------------- */
@@ -28,12 +28,12 @@ int ring_set_poll(const struct ring_set *set);
 #define SLEEP_FEW 48
 
 struct sleep_fds {
-	struct pollfd *fds; /* [0] is the wakeup's */
+	struct pollfd *fds; /* [0]: the wakeup's */
 	unsigned n, room;
 	struct pollfd few[SLEEP_FEW];
 };
 
-/* False: there is no room. */
+/* False: no room. */
 bool sleep_fds_add(struct sleep_fds *sleep, int fd, short events);
 
 /*
@@ -54,18 +54,18 @@ struct rest {
 	struct sleeper own; /* at the waiter */
 	const struct ring_set *set;
 	struct sleeper at[SOCK_RINGS_MAX];
-	uint8_t n_fds[SOCK_RINGS_MAX]; /* of those we watch, this time */
+	uint8_t n_fds[SOCK_RINGS_MAX]; /* of the rings whose leader this thread is, in this sleep */
 	struct sleep_fds fds;
 };
 
-/* Room for n descriptors beside the rings'; false: no memory, and nothing began. */
+/* Room for n descriptors beside those of the rings.  False: no memory, and nothing has begun. */
 bool rest_begin(struct rest *rest, struct waiter *waiter, const struct ring_set *set, unsigned n);
 
 /*
- * Sleeps; if a ring that we watch has something, it is polled.  0: look again, and
- * sleep on if there is nothing.  Else the rest is over: the number of the call's own
- * descriptors that are ready (rest->fds has their events); REST_EXPIRED; -EINTR or
- * another error of ppoll(2).  A cancellation point.
+ * Sleeps; then polls the rings that it watches and that have frames.  0: look again, and
+ * sleep on if there is nothing.  Otherwise the rest is over: the number of the call's own
+ * ready descriptors (rest->fds has their events); REST_EXPIRED; -EINTR or another error of
+ * ppoll(2).  A cancellation point.
  */
 #define REST_EXPIRED 0x10000000
 int rest_now(struct rest *rest, nsec_t deadline, const sigset_t *mask);

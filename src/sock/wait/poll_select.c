@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * select(2), as a poll(2) of the bits that are set, in the kernel's terms.
+ * select(2), as a poll(2) of the descriptors whose bits are set, with the kernel's meaning.
  *
- * Sets are as long as n says: programs have descriptors beyond FD_SETSIZE.
+ * The sets are as long as n says: programs have descriptors beyond FD_SETSIZE.
  */
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 #define FEW_FDS 32
 #define WORD_BITS (8 * (unsigned)sizeof(unsigned long))
 
-/* fs/select.c: POLLIN_SET, POLLOUT_SET, POLLEX_SET; what may come of errors is in poll.c. */
+/* fs/select.c: POLLIN_SET, POLLOUT_SET, POLLEX_SET; poll.c handles errors. */
 #define ASK_READ (POLLIN | POLLRDNORM | POLLRDBAND)
 #define ASK_WRITE (POLLOUT | POLLWRNORM | POLLWRBAND)
 #define ASK_EXCEPT POLLPRI
@@ -23,7 +23,7 @@
 struct sets {
 	unsigned long *read, *write, *except; /* NULL: none */
 	unsigned words;
-	unsigned long last; /* bits of the last word that count */
+	unsigned long last; /* valid bits of the last word */
 };
 
 static unsigned long word(const struct sets *sets, const unsigned long *set, unsigned w)

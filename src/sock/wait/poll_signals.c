@@ -6,7 +6,7 @@
 #define BIT_OF(signo) (1ull << ((signo)-1))
 #define KERNEL_SIGSET 8
 
-/* Faults are not to be put off, and libc's own (cancellation, setuid) wait for nobody. */
+/* Faults cannot be deferred, and the C library's signals (cancellation, setuid) must not be. */
 #define NEVER_BLOCKED                                                                           \
 	(BIT_OF(SIGSEGV) | BIT_OF(SIGBUS) | BIT_OF(SIGILL) | BIT_OF(SIGFPE) | BIT_OF(SIGTRAP) | \
 	 BIT_OF(SIGSYS) | BIT_OF(32) | BIT_OF(33))

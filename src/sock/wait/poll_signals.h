@@ -2,11 +2,11 @@
 /*
  * Signals during a call that spins: as if the thread slept in the kernel.
  *
- * Without a mask, a handler that ran since the call began ends it.  With one,
- * the program's signals are blocked while we spin, and every look at the kernel
- * (ppoll(2) with the mask and no time) lets one in that is pending and that the
- * mask allows, exactly as a sleep with the mask does: the call ends with -EINTR
- * if and only if a handler ran under the mask.
+ * Without a mask, a signal handler that has run since the call began ends the call.  With a
+ * mask, the program's signals are blocked while the thread spins, and every look at the
+ * kernel (ppoll(2) with the mask and a timeout of 0) admits a pending signal that the mask
+ * allows, exactly as a sleep with the mask does: the call ends with -EINTR if and only if a
+ * handler ran under the mask.
  *
  * Role		the thread in the call.
  */
@@ -36,7 +36,7 @@ static inline void poll_signals_begin(struct poll_signals *signals, const sigset
 void poll_signals_block_slow(struct poll_signals *signals);
 void poll_signals_end_slow(struct poll_signals *signals);
 
-/* The call is going to wait. */
+/* The call is about to wait. */
 static inline void poll_signals_block(struct poll_signals *signals)
 {
 	if (signals->mask && !signals->blocked)

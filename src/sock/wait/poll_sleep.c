@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sleeping in poll(2) and select(2): on the shadow, on the descriptors of the
- * rings, and on the watches of the members.
+ * Sleeping in poll(2) and select(2): on the shadow, on the rings' descriptors, and on the
+ * watches of the members.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -11,12 +11,12 @@
 #include "sock/core/poll_events.h"
 #include "sock/wait/poll_internal.h"
 
-#define NAP (10 * NSEC_PER_MSEC) /* when a descriptor says what nobody wants to hear */
+#define NAP (10 * NSEC_PER_MSEC) /* when a descriptor has only events that were not asked for */
 
 struct nap {
 	struct call *call;
 	struct waiter *waiter;
-	nfds_t n_watched; /* members whose watch may be added */
+	nfds_t n_watched; /* members whose watch may have been added */
 	struct rest rest;
 };
 
@@ -29,7 +29,7 @@ static void wake_up(struct nap *nap)
 		struct member *member = &call->members[m];
 		struct ring *ring;
 
-		/* If it is gone, so is the watch from its list. */
+		/* If the socket has ended, its list has no watch any more. */
 		if (!member->set && sock_hold(member->ref, &ring)) {
 			watch_remove(&member->watch);
 			sock_release(ring);
@@ -45,7 +45,7 @@ static void cancelled(void *arg)
 	wake_up(nap);
 }
 
-/* False: one of them ended, or this is a signal handler that interrupted the library. */
+/* False: a socket ended, or the caller is a signal handler that interrupted the library. */
 static bool watch_members(struct nap *nap)
 {
 	struct call *call = nap->call;
@@ -66,7 +66,7 @@ static bool watch_members(struct nap *nap)
 	return true;
 }
 
-/* The call's own descriptors; we are guests of sets within. */
+/* The call's own descriptors; at nested sets it is a guest. */
 static void collect_fds(struct nap *nap)
 {
 	struct call *call = nap->call;
@@ -86,13 +86,13 @@ static void collect_fds(struct nap *nap)
 	}
 }
 
-/* Lying down: what came before the watches is seen here, what comes later rings. */
+/* Before the thread blocks: events from before the watches are seen here, later ones wake it. */
 static bool is_quiet(const struct nap *nap)
 {
 	struct call *call = nap->call;
 	int ready = 0;
 
-	waiter_discard(nap->waiter); /* first: what happens from here on rings again */
+	waiter_discard(nap->waiter); /* first: events from here on wake the thread again */
 	return poll_check_members(call, &ready) && !ready && sock_rings_generation() == call->gen;
 }
 
@@ -110,7 +110,7 @@ static int sleep_watching(struct nap *nap)
 	while (!rc && sleep_listen(&nap->rest.sleep) && is_quiet(nap))
 		rc = rest_now(&nap->rest, deadline, call->signals.mask);
 	if (rc == -EINVAL)
-		rc = 0; /* more than RLIMIT_NOFILE allows: goes on polling */
+		rc = 0; /* more than RLIMIT_NOFILE allows: continues polling */
 	return rc < 0 ? rc : 0;
 }
 
@@ -127,7 +127,7 @@ int poll_sleep(struct call *call)
 	nap.n_watched = 0;
 	if (!nap.waiter || !rest_begin(&nap.rest, nap.waiter, &call->rings,
 				       (unsigned)call->n + call->n_sets * EPOLL_SLEEP_FDS)) {
-		sys_sched_yield(); /* no memory: goes on polling */
+		sys_sched_yield(); /* no memory: continues polling */
 		return 0;
 	}
 	cleanup_push(&undo, cancelled, &nap);

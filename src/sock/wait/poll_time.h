@@ -8,8 +8,8 @@
 #include "sock/wait/spin.h"
 
 /*
- * No call may return early by the kernel's clock, from which ours differs by
- * some microseconds.  The kernel itself comes 50 later.
+ * No call may return early by the kernel's clock, which differs from ours by some
+ * microseconds.  The kernel itself is 50 microseconds late.
  */
 #define POLL_SLACK (10 * NSEC_PER_USEC)
 
@@ -22,7 +22,7 @@ static inline nsec_t poll_deadline(nsec_t start, nsec_t timeout)
 							 : NSEC_NEVER;
 }
 
-/* Until when to poll before sleeping. */
+/* When to stop polling and sleep. */
 static inline nsec_t poll_spin_end(nsec_t start)
 {
 	if (params.select_poll < 0)

@@ -19,7 +19,7 @@ void spin_yield(struct spin *spin)
 	}
 	if (now - before > SPIN_GAP)
 		spin->late = true;
-	/* The time others had is no gap. */
+	/* The time of other threads is not a gap. */
 	spin->last = now;
 }
 

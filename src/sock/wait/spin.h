@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Manners of a thread that polls: when it shares its core it yields.
+ * How a polling thread yields when it shares its core.
  *
- * A poller that was descheduled between two rounds has company on its core.
- * Two spinners there cost each other whole time slices, milliseconds a turn;
- * when both yield after each round, a turn is a microsecond.  What one call
- * learns holds for the next ones of the thread: a ping-pong makes short calls.
+ * If a poller was descheduled between two rounds, another thread runs on its core.  Two
+ * spinning threads on one core cost each other whole time slices, milliseconds each turn;
+ * when both yield after each round, a turn takes a microsecond.  What one call learns is used
+ * by the next calls of the thread, because the calls of a ping-pong are short.
  *
- * Where others had the core for a millisecond of one call, and nothing arrived, there are
- * more threads than processors, and polling takes from those that we wait for.  The thread
- * sleeps then, as if its time for polling were over.
+ * If other threads had the core for a millisecond of one call, and nothing arrived, there are
+ * more threads than processors, and polling takes time from the threads that the call waits
+ * for.  The thread then sleeps, as if its time for polling were over.
  *
  * Role		app, holding no ring.
  */
@@ -21,26 +21,26 @@
 #include "base/clock.h"
 #include "base/param.h"
 
-#define SPIN_GAP (100 * NSEC_PER_USEC)	  /* between two rounds: we were descheduled */
-#define SPIN_TURN (3 * NSEC_PER_USEC / 2) /* a yield this long let somebody else run */
-#define SPIN_SHARED (10 * NSEC_PER_MSEC)  /* company is expected to stay so long */
-#define SPIN_LOST NSEC_PER_MSEC		  /* of one call to others, in vain: they need it more */
+#define SPIN_GAP (100 * NSEC_PER_USEC)	  /* between two rounds: the thread was descheduled */
+#define SPIN_TURN (3 * NSEC_PER_USEC / 2) /* a yield this long let another thread run */
+#define SPIN_SHARED (10 * NSEC_PER_MSEC)  /* how long the core is expected to stay shared */
+#define SPIN_LOST NSEC_PER_MSEC		  /* of one call, to others, while nothing arrived */
 
 #define SPIN_CANCEL 256 /* rounds between two cancellation points; a power of two */
 
 struct spin {
-	nsec_t last; /* round; 0: none yet */
-	nsec_t lost; /* time that others had */
+	nsec_t last; /* time of the last round; 0: none yet */
+	nsec_t lost; /* time that other threads had */
 	unsigned rounds;
 	bool late; /* see spin_was_late() */
 };
 
-/* This thread has company until then. */
+/* This thread shares its core until this time. */
 extern __thread nsec_t spin_shared_until __attribute__((tls_model("initial-exec")));
 
 void spin_yield(struct spin *spin);
 
-/* A cancellation point, now and then: blocking calls are, and some never sleep. */
+/* A cancellation point, now and then: blocking calls have to be one, and some never sleep. */
 void spin_cancellable(void);
 
 static inline void spin_start(struct spin *spin)
@@ -51,13 +51,13 @@ static inline void spin_start(struct spin *spin)
 	spin->late = false;
 }
 
-/* Others need the core more: it is time to sleep. */
+/* Other threads need the core more: it is time to sleep. */
 static inline bool spin_is_crowded(const struct spin *spin)
 {
 	return __builtin_expect(spin->lost > SPIN_LOST, 0);
 }
 
-/* After a round that found nothing and began at now. */
+/* After a round that began at now and found nothing. */
 static inline void spin_round(struct spin *spin, nsec_t now)
 {
 	if (__builtin_expect(now - spin->last > SPIN_GAP && spin->last, 0)) {
@@ -73,8 +73,8 @@ static inline void spin_round(struct spin *spin, nsec_t now)
 }
 
 /*
- * Since it was asked last, others had the core for long.  What is done once in so many rounds
- * is due then: rounds are cheap only while they are quick.
+ * Other threads had the core for long since the last call of this function.  Work that is
+ * due once in so many rounds is due then: rounds are frequent only while they are quick.
  */
 static inline bool spin_was_late(struct spin *spin)
 {

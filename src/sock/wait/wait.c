@@ -23,7 +23,10 @@ void sock_wait_finish(struct sock_wait *wait)
 /* timeout: 0 means none, as SO_RCVTIMEO does. */
 static void begin(struct sock_wait *wait, struct sock_ref ref, uint32_t events, nsec_t timeout)
 {
-	/* Pairs with sock_close(): it counts us, or we find the socket gone. */
+	/*
+	 * Pairs with sock_close(): either it counts this thread, or this thread finds the
+	 * socket gone.
+	 */
 	__atomic_fetch_add(&ref.sk->waiters, 1, __ATOMIC_SEQ_CST);
 	wait->ref = ref;
 	wait->events = events;
@@ -38,7 +41,7 @@ static bool interrupted(const struct sock_wait *wait)
 	return sock_signals_interrupt(&wait->before, wait->deadline != NSEC_NEVER);
 }
 
-/* One sleep: what has to be undone after it, also when the thread is cancelled. */
+/* One sleep, and what has to be undone after it, also when the thread is cancelled. */
 struct nap {
 	struct sock_wait *wait;
 	struct waiter *waiter;
@@ -53,7 +56,7 @@ static void wake_up(void *arg)
 	struct ring *ring;
 
 	rest_end(&nap->rest);
-	/* The watch is on this stack: it goes, unless the socket ended and took it off. */
+	/* The watch is on this stack: removes it, unless the socket ended and has removed it. */
 	if (sock_hold_cold(nap->wait->ref, &ring) == 0) {
 		watch_remove(&nap->watch);
 		ring_release_cold(ring);
@@ -76,13 +79,13 @@ static bool same_rings(const struct nap *nap)
 }
 
 /*
- * Lying down: the watch is in place, so what came before is seen here, and what
- * comes later rings.  A socket that moves calls all who wait for it; one that went to
- * another process before the watch was there has called without us.
+ * Before the thread blocks: the watch is in place, so earlier events are seen here, and
+ * later ones wake the thread.  A socket that moves wakes all threads that wait for it; one
+ * that was exported before the watch was in place has not woken this one.
  */
 static bool is_quiet(const struct nap *nap)
 {
-	/* Errors and the end of the stream are events, too. */
+	/* Errors and the end of the stream count, too. */
 	uint32_t wanted = nap->wait->events | EPOLLERR | EPOLLHUP;
 
 	return !waiter_pending(nap->waiter) && !(sock_events(nap->wait->ref.sk) & wanted) &&
@@ -117,7 +120,7 @@ static int sleep_guarded(struct nap *nap)
 	return rc;
 }
 
-/* Sleeps until the socket has something, by whichever thread it was received. */
+/* Sleeps until the socket has an event, whichever thread received it. */
 static int sleep_on(struct sock_wait *wait)
 {
 	struct nap nap; /* not cleared: it is large */
@@ -127,7 +130,7 @@ static int sleep_on(struct sock_wait *wait)
 	nap.wait = wait;
 	nap.waiter = waiter_self();
 	if (!nap.waiter)
-		return 0; /* no memory to sleep with: goes on polling */
+		return 0; /* no memory to sleep with: continues polling */
 	nap.rings.n = 0;
 	ring_set_add_sock(&nap.rings, wait->ref.sk);
 	if (!rest_begin(&nap.rest, nap.waiter, &nap.rings, 1))
@@ -144,7 +147,10 @@ static int sleep_on(struct sock_wait *wait)
 	return rc == -EINTR ? -EINTR : 0;
 }
 
-/* Polls the socket's other rings, lets others run, sleeps when the polling budget is spent. */
+/*
+ * Polls the socket's other rings, lets other threads run, sleeps when the polling budget
+ * is spent.
+ */
 static int next(struct sock_wait *wait)
 {
 	struct ring *home = __atomic_load_n(&wait->ref.sk->home, __ATOMIC_ACQUIRE);
@@ -173,7 +179,7 @@ static int next(struct sock_wait *wait)
 	return rc;
 }
 
-/* O_NONBLOCK is of the file, which another process may have changed. */
+/* O_NONBLOCK belongs to the file: another process may have changed it. */
 static bool nonblock_now(struct inet_sock *so)
 {
 	uint64_t shared = __atomic_load_n(&sock_shared_id, __ATOMIC_RELAXED);
@@ -189,7 +195,7 @@ int sock_wait_on(struct sock_wait *wait, struct sock_ref ref, uint32_t events, b
 
 	if (sock_wait_is_over(wait))
 		return wait->why;
-	/* A datagram socket that is exported may still send, by its twin. */
+	/* A datagram socket that is exported still sends, by its twin. */
 	if (__builtin_expect(fetch || (receives && sock_is_exported(ref.sk)), 0))
 		return sock_upcalls.fetch(ref, wait->dontwait ? SHARE_FETCH_MAX : 0);
 	if (wait->dontwait) {
@@ -200,7 +206,7 @@ int sock_wait_on(struct sock_wait *wait, struct sock_ref ref, uint32_t events, b
 	if (!wait->ref.sk) {
 		wait->dontwait = nonblock_now(so);
 		if (wait->dontwait)
-			return 0; /* once more, as such a call */
+			return 0; /* one more try, as a nonblocking call */
 		begin(wait, ref, events, sock_timeout(receives ? &so->rcvtimeo : &so->sndtimeo));
 	}
 	rc = next(wait);

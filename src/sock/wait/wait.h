@@ -4,16 +4,16 @@
  *
  *	hold the home ring; try; release; wait; again
  *
- * A call brings a try function, which runs with the home ring held and does not block.
+ * A call provides a try function, which runs with the home ring held and does not block.
  * The loop does what is the same for all calls: it fetches an exported socket, returns
- * what a socket that left for the kernel returns, obeys O_NONBLOCK, MSG_DONTWAIT and the
- * timeouts, and ends with -EINTR after a signal handler.  It waits first by polling, then
- * by sleeping.  When the wait is over, by timeout or signal, there is one last try.
+ * SOCK_KERNEL for a socket that fell back to the kernel, observes O_NONBLOCK, MSG_DONTWAIT
+ * and the timeouts, and ends with -EINTR after a signal handler.  It first polls, then
+ * sleeps.  After a timeout or a signal there is one last try.
  *
  * Role		app, holding no ring.
  * Lifetime	while a thread waits, the socket lives: a close() by another thread takes
- *		effect when the last call has left, as the kernel keeps a file open during
- *		a call.
+ *		effect when the last call has left, as the kernel keeps a file open
+ *		during a call.
  */
 #ifndef SOCK_WAIT_WAIT_H
 #define SOCK_WAIT_WAIT_H
@@ -25,22 +25,22 @@
 #include "sock/core/kind.h"
 #include "sock/wait/spin.h"
 
-/* What a try says that is not a result; SOCK_FETCH: another process has the socket. */
-#define SOCK_TRY_WAIT (-4098)  /* there is nothing: wait, unless the call must not */
+/* What a try returns beside results; SOCK_FETCH: the socket is exported. */
+#define SOCK_TRY_WAIT (-4098)  /* nothing there: wait, unless the call must not block */
 #define SOCK_TRY_AGAIN (-4099) /* try again at once */
-#define SOCK_TRY_ASIDE (-4100) /* first call aside(), which needs the ring released */
+#define SOCK_TRY_ASIDE (-4100) /* call aside() first, which runs with no ring held */
 
-/* For calls that are not instantiated per thread mode. */
+/* The mode of calls that are not instantiated for each thread mode. */
 #define SOCK_WAIT_COLD HOLD_MODES
 
 struct sock_call {
 	struct sock_ref ref;
-	struct sock_signals before; /* when the call began: later handlers interrupt it */
-	uint32_t events;	    /* EPOLL* that end a sleep; with EPOLLIN the call receives */
+	struct sock_signals before; /* when the call began: handlers that run later interrupt it */
+	uint32_t events;	    /* EPOLL* that end a sleep; a call with EPOLLIN receives */
 	bool dontwait;		    /* O_NONBLOCK or MSG_DONTWAIT */
 };
 
-/* A call with flags (MSG_DONTWAIT) that begins now: struct sock_call call = SOCK_CALL(...). */
+/* A call with flags (MSG_DONTWAIT), beginning now: struct sock_call call = SOCK_CALL(...). */
 #define SOCK_CALL(sock_ref, flags, wanted)                                     \
 	{                                                                      \
 		.ref = (sock_ref), .before = sock_signals, .events = (wanted), \
@@ -54,9 +54,9 @@ struct sock_wait {
 	int polls;	 /* left before sleeping; negative: never sleep */
 	nsec_t deadline; /* NSEC_NEVER: none */
 	struct sock_signals before;
-	int why;	    /* the result when it must not wait: -EAGAIN, -EINTR */
-	bool dontwait;	    /* the call must not wait, or not any more */
-	bool polled_others; /* the socket's other rings, as dontwait: once */
+	int why;	    /* the result when it must not wait: -EAGAIN or -EINTR */
+	bool dontwait;	    /* the call must not wait, or not any longer */
+	bool polled_others; /* a call that must not wait has polled the socket's other rings */
 	struct spin spin;
 	struct cleanup undo; /* of the whole wait */
 };
@@ -77,9 +77,9 @@ static inline bool sock_wait_is_over(const struct sock_wait *wait)
 }
 
 /*
- * After a try that found nothing (fetch: found the socket exported).  0: try again; or the
- * result of the call: -EAGAIN: the time is over; -EINTR: a signal handler ran and the call
- * is not restarted; -EBADF: the socket was closed.
+ * After a try that found nothing, or (fetch) found the socket exported.  0: try again.
+ * Otherwise the result of the call: -EAGAIN: the time is over; -EINTR: a signal handler
+ * ran and the call is not restarted; -EBADF: the socket was closed; an error of the fetch.
  */
 int sock_wait_on(struct sock_wait *wait, struct sock_ref ref, uint32_t events, bool fetch);
 
@@ -91,7 +91,7 @@ static inline void sock_wait_end(struct sock_wait *wait)
 		sock_wait_finish(wait);
 }
 
-/* The call must not wait, and sock_wait_on() has nothing to do for it: it ends with wait->why. */
+/* The call must not wait, and sock_wait_on() would do nothing: the call returns wait->why. */
 static inline bool sock_wait_refused(const struct sock_wait *wait, struct sock_ref ref,
 				     bool receives)
 {
@@ -117,8 +117,8 @@ static inline __attribute__((always_inline)) void sock_wait_release(struct ring 
 }
 
 /*
- * Makes the call.  try and aside get arg; aside is NULL where try never asks for it.  Both
- * are constants, as mode is, and inlined.
+ * Makes the call.  try and aside get arg; aside is NULL if try never returns SOCK_TRY_ASIDE.
+ * Both are constants, like mode, and inlined.
  */
 static inline __attribute__((always_inline)) ssize_t sock_wait_loop(struct sock_call call,
 								    enum hold_mode mode,
