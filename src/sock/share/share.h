@@ -52,17 +52,6 @@ extern uint64_t share_last_id;
 /* app: reads O_NONBLOCK of the twin, stores it in so, returns it. */
 bool share_nonblock_now(struct inet_sock *so);
 
-/*
- * app, about to wait. O_NONBLOCK belongs to the file, so another process may have changed
- * it.
- */
-static inline bool share_nonblock(struct inet_sock *so)
-{
-	uint64_t shared = __atomic_load_n(&sock_shared_id, __ATOMIC_RELAXED);
-
-	return __builtin_expect(so->id <= shared, 0) && share_nonblock_now(so);
-}
-
 /* Is there any channel to another process? */
 bool share_is_active(void);
 
