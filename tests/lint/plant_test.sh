@@ -150,6 +150,42 @@ access "${release/RELEASE/RELAXED}"
 sound atomics ''
 tree
 
+# Two rooms of sock, and the archive of them: rooms [CALLS...], what core/low.c calls.
+rooms() {
+	mkdir -p src/sock/{core,tcp}
+	printf '%s\n' 'int high(void);' 'int low(void);' 'int sock_kinds;' 'int low(void)' "{ return 1 $*; }" > src/sock/core/low.c
+	printf '%s\n' 'int low(void);' 'int high(void);' 'int high(void)' '{ return low(); }' > src/sock/tcp/high.c
+	: > src/sock/tcp/high.h
+	rm -f "$tmp"/*.[oa]
+	gcc -c -o "$tmp/low.o" src/sock/core/low.c && gcc -c -o "$tmp/high.o" src/sock/tcp/high.c &&
+		ar rc "$tmp/libsock.a" "$tmp/low.o" "$tmp/high.o"
+}
+
+rooms
+sound rooms "$tmp/libsock.a"
+tree
+rooms '+ high()'
+expect rooms 'low (core) calls up: high of high (tcp)' "$tmp/libsock.a"
+rooms
+sed -i '1i #include "sock/tcp/high.h"' src/sock/core/low.c
+expect rooms 'low.c: sock/tcp/high.h is above core' "$tmp/libsock.a"
+rooms
+mkdir src/sock/attic && mv src/sock/core/low.c src/sock/attic
+sed -i '1i #include "sock/tcp/high.h"' src/sock/attic/low.c
+expect rooms 'attic is no room' "$tmp/libsock.a"
+rooms
+mkdir src/net/tcp && echo '#include "net/netlink/c.h"' > src/net/tcp/c.c
+expect rooms 'net/netlink/c.h is apart from net/tcp' "$tmp/libsock.a"
+rooms
+for i in {1..9}; do
+	echo "int f$(((i + 1) % 9))(void); int f$((i % 9))(void) { return f$(((i + 1) % 9))(); }" > "src/sock/core/f$i.c"
+	gcc -c -o "$tmp/f$i.o" "src/sock/core/f$i.c" && ar rc "$tmp/libsock.a" "$tmp/f$i.o"
+done
+expect rooms 'in a circle of 9 files' "$tmp/libsock.a"
+rooms
+for i in {1..41}; do echo > "src/sock/core/e$i.h"; done
+expect rooms 'src/sock/core: 42 files' "$tmp/libsock.a"
+
 printf '{ f; g; };\n' > "$tmp/map"
 sed -i 's/{ f/{ global: f/; s/g; }/g; local: *; }/' "$tmp/map"
 so -Wl,--version-script="$tmp/map"

@@ -28,7 +28,8 @@ static pthread_mutex_t nesting = PTHREAD_MUTEX_INITIALIZER;
 
 void epoll_lock_nested(struct epoll *ep)
 {
-	busy_locks++; /* first: a signal handler that runs in between must be refused, too */
+	/* Orders the count first: a signal handler that runs in between must be refused, too. */
+	busy_locks++;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	pthread_mutex_lock(&ep->mutex);
 }
@@ -46,6 +47,7 @@ bool epoll_lock(struct epoll *ep)
 void epoll_unlock(struct epoll *ep)
 {
 	pthread_mutex_unlock(&ep->mutex);
+	/* Orders the count last, and before the look at what signal handlers have put off. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	busy_locks--;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -135,7 +137,8 @@ void epoll_destroy_set(struct epoll *ep)
 	epoll_lock_nested(ep);
 	drop_all(ep);
 	ep->dead = true;
-	__atomic_store_n(&ep->version, ep->version + 1, __ATOMIC_RELEASE); /* waits look again */
+	/* Pairs with is_outdated() in epoll_wait.c: waits look again. */
+	__atomic_store_n(&ep->version, ep->version + 1, __ATOMIC_RELEASE);
 	if (ep->waiter.users)
 		waiter_wake_all(&ep->waiter);
 	else
@@ -145,6 +148,7 @@ void epoll_destroy_set(struct epoll *ep)
 
 bool epoll_is_plain(const struct epoll *ep)
 {
+	/* Pairs with set_count() in epoll_entry.c. */
 	return __atomic_load_n(&ep->n_entries, __ATOMIC_ACQUIRE) == 0;
 }
 
@@ -245,6 +249,7 @@ static void follow_new(struct epoll *ep, const struct entry *entry)
 	else
 		ring_set_add_sock(&ep->rings, entry->ref.sk);
 	if (ep->rings.n != n) {
+		/* Pairs with is_outdated() in epoll_wait.c. */
 		__atomic_store_n(&ep->version, ep->version + 1, __ATOMIC_RELEASE);
 		waiter_wake_all(&ep->waiter); /* they sleep on the new rings next, too */
 	}

@@ -71,6 +71,7 @@ static bool grow(struct epoll *ep)
 
 static void set_count(unsigned *count, unsigned value)
 {
+	/* Pairs with epoll_is_plain() and epoll_is_pending(). */
 	__atomic_store_n(count, value, __ATOMIC_RELEASE);
 }
 
@@ -123,7 +124,7 @@ void entry_drop(struct epoll *ep, struct entry *entry)
 		watch_remove(&entry->watch);
 		sock_release(ring);
 	}
-	/* From here on no thread pushes it; if one did, it is in the queue by now. */
+	/* No thread pushes it any more; pairs with watch_push(): one that did is in the queue. */
 	if (__atomic_load_n(&entry->watch.queued, __ATOMIC_SEQ_CST))
 		entry->deleted = true;
 	else

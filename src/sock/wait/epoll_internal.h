@@ -121,6 +121,7 @@ bool epoll_has_events(struct epoll *ep);
 /* any: might there be an event to report?  Costs three loads if not. */
 static inline bool epoll_is_pending(const struct epoll *ep)
 {
+	/* Each load pairs with set_count() in epoll_entry.c. */
 	return waiter_pending(&ep->waiter) || __atomic_load_n(&ep->n_ready, __ATOMIC_ACQUIRE) ||
 	       __atomic_load_n(&ep->n_nested, __ATOMIC_ACQUIRE);
 }

@@ -47,6 +47,7 @@ static bool find_watcher(struct sock_ref ref, struct epoll **ep, int *fd)
 
 void epoll_sock_left(struct sock *sk)
 {
+	/* Pairs with the stores of gen in core; the caller keeps it from changing. */
 	struct sock_ref ref = {sk, __atomic_load_n(&sk->gen, __ATOMIC_ACQUIRE)};
 	struct epoll *ep;
 	int fd;

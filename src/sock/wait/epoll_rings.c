@@ -42,6 +42,7 @@ static epoll_data_t twin_name(const struct entry *entry)
 
 static void bump(struct epoll *ep)
 {
+	/* Pairs with is_outdated() in epoll_wait.c. */
 	__atomic_store_n(&ep->version, ep->version + 1, __ATOMIC_RELEASE);
 	waiter_wake_all(&ep->waiter);
 }

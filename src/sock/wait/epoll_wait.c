@@ -99,6 +99,7 @@ static int follow(struct wait *w, nsec_t now)
 
 static bool is_outdated(const struct wait *w)
 {
+	/* Pairs with whoever changes the set or its rings. */
 	return __atomic_load_n(&w->ep->version, __ATOMIC_ACQUIRE) != w->version ||
 	       sock_rings_generation() != w->gen;
 }

@@ -153,6 +153,7 @@ static int sleep_on(struct sock_wait *wait)
  */
 static int next(struct sock_wait *wait)
 {
+	/* Pairs with sock_set_home() and with the ARRIVE of a move. */
 	struct ring *home = __atomic_load_n(&wait->ref.sk->home, __ATOMIC_ACQUIRE);
 	const struct inet_sock *so = inet_of(wait->ref.sk);
 	nsec_t now = __atomic_load_n(&home->now, __ATOMIC_RELAXED);

@@ -1,0 +1,114 @@
+#!/bin/bash
+# Rooms of a layer stand in an order: a file includes headers of its room and of those before
+# it, and calls functions of these only.  What goes up goes through tables (sock/core/kind.h).
+#
+#	rooms_test.sh [ARCHIVE]		of src/sock, whose symbols say who calls whom
+. "$(dirname "$0")/lib.sh"
+
+archive=${1:-$bin/src/sock/libsock.a}
+[[ $archive == /* ]] || archive=$TEST_SRCDIR/$TEST_WORKSPACE/$archive
+
+# The first one is the lowest; "." are files of the layer's own folder.
+sock_rooms=(core options wait udp tcp move share .)
+# layer, room: which other rooms of the layer it may not include
+apart=(
+	net tcp 'netlink'
+	net . 'netlink'
+	ring . 'xdp loop'
+	ring xdp 'loop'
+	ring loop 'xdp'
+)
+# What lower rooms read and lifecycle.c defines.
+tables='sock_kinds sock_upcalls'
+circle_max=8 # files of one room that call each other
+
+declare -A place
+for ((i = 0; i < ${#sock_rooms[@]}; i++)); do
+	place[${sock_rooms[i]}]=$i
+done
+
+# room_of LAYER PATH-BELOW-IT: its first folder, or "."
+room_of() {
+	[[ $1 == */* ]] && echo "${1%%/*}" || echo .
+}
+
+# includes LAYER: FILE ROOM ROOM-OF-HEADER HEADER
+includes() {
+	c_files "src/$1" | while read -r file; do
+		room=$(room_of "${file#src/"$1"/}")
+		sed -nE 's,^#include "('"$1"'/[^"]+)".*,\1,p' "$file" | while read -r header; do
+			echo "$file $room $(room_of "${header#"$1"/}") $header"
+		done
+	done
+}
+
+while read -r file room other header; do
+	if [[ -z ${place[$room]:-} ]]; then
+		complain "$file: $room is no room of src/sock (${sock_rooms[*]})"
+	elif [[ -z ${place[$other]:-} ]] || ((place[$other] > place[$room])); then
+		complain "$file: $header is above $room"
+	fi
+done < <(includes sock)
+
+for ((i = 0; i < ${#apart[@]}; i += 3)); do
+	while read -r file room other header; do
+		[[ $room == "${apart[i + 1]}" && " ${apart[i + 2]} " == *" $other "* ]] &&
+			complain "$file: $header is apart from ${apart[i]}/$room"
+	done < <(includes "${apart[i]}")
+done
+
+# Symbols: OBJECT TYPE NAME, with objects named after their files.
+symbols=$(nm -A "$archive" | sed -nE 's/.*:([A-Za-z0-9_]+)(\.pic)?\.o: *[0-9a-f]* +([A-Za-z]) (.*)/\1 \3 \4/p')
+[[ -n $symbols ]] || complain "no symbols in $archive"
+rooms=$(c_files src/sock | grep '\.c$' | while read -r file; do
+	echo "$(basename "$file" .c) $(room_of "${file#src/sock/}")"
+done)
+twice=$(cut -d' ' -f1 <<< "$rooms" | sort | uniq -d)
+[[ -z $twice ]] || complain "two files of src/sock have one name: $twice"
+
+calls=$(awk -v tables="$tables" '
+	BEGIN { split(tables, t, " "); for (i in t) skip[t[i]] = 1 }
+	FNR == NR { room[$1] = $2; next }
+	$2 == "U" { uses[$1 " " $3] = 1; next }
+	$2 ~ /[TDBRVW]/ { at[$3] = $1 }
+	END {
+		for (u in uses) {
+			split(u, p, " ")
+			to = at[p[2]]
+			if (to != "" && to != p[1] && !(p[2] in skip))
+				print p[1], room[p[1]], to, room[to], p[2]
+		}
+	}' <(echo "$rooms") <(echo "$symbols"))
+n=0
+while read -r from room to other symbol; do
+	[[ -n $from ]] || continue
+	n=$((n + 1))
+	((place[${other:-.}] <= place[${room:-.}])) ||
+		complain "src/sock: $from ($room) calls up: $symbol of $to ($other)"
+done <<< "$calls"
+((n)) || complain "no calls found in $archive"
+
+# Files that reach each other by calls within their room, and how many of them there are.
+circles=$(awk '
+	$2 == $4 { edge[$1, $3] = 1; file[$1] = file[$3] = $2 }
+	END {
+		for (a in file) for (e in edge) { split(e, p, SUBSEP); if (p[1] == a) reach[a, p[2]] = 1 }
+		for (k in file) for (i in file) if ((i, k) in reach)
+			for (j in file) if ((k, j) in reach) reach[i, j] = 1
+		for (i in file) {
+			n = 0; names = ""
+			for (j in file) if (i == j || ((i, j) in reach && (j, i) in reach)) { n++; names = names " " j }
+			print n, file[i], i ":" names
+		}
+	}' <<< "$calls" | sort -rn)
+while read -r size room names; do
+	[[ -z $size ]] || ((size <= circle_max)) ||
+		complain "src/sock/$room: ${names%%:*} is in a circle of $size files:${names#*:}"
+done <<< "$circles"
+
+while read -r lines file; do
+	((lines <= 40)) || complain "$file: $lines files"
+done < <(c_files src | sed 's,/[^/]*$,,' | sort | uniq -c)
+
+echo "$n calls between files of src/sock; largest circle: $(head -n 1 <<< "$circles")"
+verdict
