@@ -180,9 +180,9 @@ static void end_connecting(struct inet_sock *so)
 {
 	struct ring *ring;
 
-	if (so->inet != INET_TCP || !so->tcp.connecting || sock_hold_cold(sock_ref_of(so), &ring))
+	if (!sock_has_connection(so) || sock_hold_cold(sock_ref_of(so), &ring))
 		return;
-	if (!so->tcp.dead)
+	if (sock_is_connecting(so))
 		tcp_reset_syn(&so->tcp.conn, clock_now());
 	ring_release_cold(ring);
 }
@@ -295,7 +295,7 @@ bool sock_exit_by(int arg, void (*then)(int arg))
 static void hand_over_unread_datagrams(struct inet_sock *so, void *arg)
 {
 	(void)arg;
-	if (so->inet == INET_UDP && so->connected && !kernel_handover_unread(so))
+	if (so->inet == INET_UDP && so->udp.connected && !kernel_handover_unread(so))
 		so->udp.forked = true;
 }
 

@@ -101,6 +101,7 @@ struct udp_state {
 	struct udp_rare *rare;	  /* holder: what few sends need; NULL: none did */
 	bool special;		  /* holder; any to read: udp_special.c sends, whatever it is */
 	enum udp_pending pending; /* holder */
+	bool connected;		  /* holder; control lock to write: it has a peer */
 	bool forked;		  /* control lock: a child may have its twin; connected */
 	bool lingers;		  /* control lock: left, but for what is queued; see udp_linger() */
 };
@@ -229,6 +230,38 @@ _Static_assert(sizeof(struct inet_sock) <= 960, "with its places in tables 1 KB 
 static inline struct inet_sock *inet_of(struct sock *sk)
 {
 	return (struct inet_sock *)(void *)sk;
+}
+
+/* ---- what it is now (holder) ---------------------------------------------------------- */
+
+/* Is it a connection, whose state is here?  It may be connecting, or have ended. */
+static inline bool sock_has_connection(const struct inet_sock *so)
+{
+	return so->inet == INET_TCP && so->connected;
+}
+
+/* Of a connection: the handshake is not over. */
+static inline bool sock_is_connecting(const struct inet_sock *so)
+{
+	return so->tcp.connecting;
+}
+
+/* Of a connection: the engine said closed. */
+static inline bool sock_has_ended(const struct inet_sock *so)
+{
+	return so->tcp.dead;
+}
+
+/* Of a connection: it lives on without a program. */
+static inline bool sock_is_orphan(const struct inet_sock *so)
+{
+	return so->tcp.orphan;
+}
+
+/* The program has it no more. */
+static inline bool sock_is_gone(const struct inet_sock *so)
+{
+	return so->gone;
 }
 
 /* ---- the process ------------------------------------------------------------------ */

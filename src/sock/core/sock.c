@@ -135,7 +135,7 @@ void sock_close_locked(struct sock_ref ref)
 	struct ring *ring;
 
 	control_assert_held();
-	if (!sock_ref_valid(ref) || so->gone || sock_upcalls.share_close(so))
+	if (!sock_ref_valid(ref) || sock_is_gone(so) || sock_upcalls.share_close(so))
 		return;
 	if (so->inet == INET_UDP && so->udp.forked && sock_upcalls.unread_to_kernel(so))
 		return;
@@ -182,7 +182,7 @@ void sock_end(struct inet_sock *so)
 	control_assert_held();
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
-	if (!so->gone)
+	if (!sock_is_gone(so))
 		leave_program(so);
 	end(so, ring);
 }
@@ -244,9 +244,9 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 	struct ring *ring;
 
 	control_assert_held();
-	if (so->gone)
+	if (sock_is_gone(so))
 		return 0;
-	if (so->inet == INET_TCP && (so->connected || sock_is_exported(&so->sk)))
+	if (sock_has_connection(so) || (so->inet == INET_TCP && sock_is_exported(&so->sk)))
 		return -EBUSY; /* the kernel knows nothing of the connection */
 	if (!udp_lingers(so)) {
 		log_debug("fd %d: left to the kernel: %s", sock_twin(&so->sk),

@@ -324,7 +324,7 @@ void sock_flows_del(struct inet_sock *so)
 {
 	control_assert_held();
 	control_assert_no_ring();
-	if (so->gone)
+	if (sock_is_gone(so))
 		sock_upcalls.move_cancel(so);
 	else
 		sock_upcalls.move_settle(so);
@@ -356,7 +356,7 @@ static struct flow_key key_for(const struct inet_sock *so, const struct inaddr *
 	key.local = *local;
 	key.local_port = so->local.port;
 	key.proto = sock_kind_of(so)->protocol;
-	if (so->inet == INET_UDP && so->connected) {
+	if (so->inet == INET_UDP && so->udp.connected) {
 		key.remote = so->remote.addr;
 		key.remote_port = so->remote.port;
 	}
@@ -575,7 +575,7 @@ void sock_reattach(struct inet_sock *so)
 	control_assert_no_ring();
 	if (so->wildcard)
 		follow_addresses(so);
-	else if (so->inet != INET_TCP && so->bound && !so->gone && !udp_lingers(so) &&
+	else if (so->inet != INET_TCP && so->bound && !sock_is_gone(so) && !udp_lingers(so) &&
 		 (so->inet == INET_LISTEN || so->attached) && !addr_is_multicast(&so->local.addr))
 		follow_address(so);
 }
@@ -624,7 +624,7 @@ void sock_detach_from(struct inet_sock *so, int ifindex)
 
 	control_assert_held();
 	control_assert_no_ring();
-	if ((so->inet == INET_TCP && so->connected) || !uses_link(so, ifindex))
+	if (sock_has_connection(so) || !uses_link(so, ifindex))
 		return;
 	if (kind->detach && so->attached) {
 		kind->detach(so);

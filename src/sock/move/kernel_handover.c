@@ -188,7 +188,7 @@ static int move_into_twin(struct inet_sock *so, struct ring *ring, const struct 
 /* holder of home: what is no connection (yet, or any more). */
 static int move_what_is_none(struct inet_sock *so, struct ring *ring)
 {
-	bool connecting = so->tcp.connecting && !so->tcp.dead;
+	bool connecting = sock_is_connecting(so);
 	int fd = sock_twin(&so->sk), flags;
 	struct sockaddr_in to;
 	socklen_t len = sizeof(to);
@@ -323,7 +323,7 @@ bool kernel_handover_unread(struct inet_sock *so)
 
 	control_assert_held();
 	control_assert_no_ring();
-	if (so->inet != INET_UDP || !so->connected || !so->attached || so->gone ||
+	if (so->inet != INET_UDP || !so->udp.connected || !so->attached || sock_is_gone(so) ||
 	    udp_lingers(so) || !has_unread(so))
 		return false;
 	raw = open_raw();
@@ -345,7 +345,7 @@ int kernel_handover(struct inet_sock *so, enum verdict reason)
 	if (so->inet == INET_LISTEN && so->listen.waiting)
 		log_warn("fd %d: %u connections that nobody accepted are reset", sock_twin(&so->sk),
 			 so->listen.waiting);
-	if (so->inet == INET_TCP && so->connected)
+	if (sock_has_connection(so))
 		rc = kernel_handover_connection(so);
 	return rc ? rc : sock_leave(so, reason);
 }

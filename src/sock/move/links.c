@@ -189,7 +189,7 @@ static bool note_way(struct flow *flow, void *arg)
 	struct inet_sock *so = connection_of(flow);
 	struct way *way;
 
-	if (!so || so->tcp.dead || !(ways->all || so->tcp.dst.mute))
+	if (!so || sock_has_ended(so) || !(ways->all || so->tcp.dst.mute))
 		return true;
 	if (ways->n == ways->room) {
 		unsigned room = ways->room ? 2 * ways->room : WAYS_ATONCE;
@@ -293,8 +293,7 @@ static void give_away(struct inet_sock *so, void *arg)
 	int rc;
 
 	(void)arg;
-	if (so->inet != INET_TCP || !so->connected || sock_is_exported(&so->sk) || so->tcp.dead ||
-	    !is_stranded(so))
+	if (!sock_has_connection(so) || sock_has_ended(so) || !is_stranded(so))
 		return;
 	query = sock_query(so);
 	dst_find(&query, &found);
@@ -314,7 +313,7 @@ static void detach(struct inet_sock *so, void *arg)
 	struct ring *ring;
 
 	sock_detach_from(so, *ifindex);
-	if (so->inet != INET_TCP || !so->connected || sock_hold_cold(sock_ref_of(so), &ring))
+	if (!sock_has_connection(so) || sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	/* It may have no flow any more, and still something to read. */
 	if (ring->ifindex == *ifindex)

@@ -30,8 +30,8 @@ bool move_is_possible(const struct move_request *req)
 	control_assert_no_ring();
 	if (sock_hold_cold(ref, &home))
 		return false;
-	yes = !so->gone && !so->move && home->q &&
-	      !(so->inet == INET_TCP && (!so->connected || so->tcp.connecting));
+	yes = !sock_is_gone(so) && !so->move && home->q &&
+	      !(so->inet == INET_TCP && (!sock_has_connection(so) || sock_is_connecting(so)));
 	ring_release_cold(home);
 	return yes && req->key != move_key(so, req->tx);
 }

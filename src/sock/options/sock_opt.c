@@ -145,7 +145,7 @@ static bool may_leave(const struct inet_sock *so)
 {
 	if (so->inet == INET_LISTEN)
 		return !__atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
-	return so->inet == INET_UDP || !so->connected;
+	return so->inet == INET_UDP || !sock_has_connection(so);
 }
 
 int sock_option_to_kernel(struct inet_sock *so, int level, int name, const void *val, socklen_t len)
@@ -293,7 +293,8 @@ int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 	if (rc)
 		return rc;
 	/* An address that connect() chose goes with the connection, but the twin keeps it. */
-	ours = (so->inet == INET_TCP && (so->connected || (so->bound && !so->bound_addr))) ||
+	ours = (so->inet == INET_TCP &&
+		(sock_has_connection(so) || (so->bound && !so->bound_addr))) ||
 	       sock_is_exported(ref.sk);
 	local = so->local;
 	ring_release_cold(ring);

@@ -57,7 +57,7 @@ static void forget_offers(void)
 static void hand_over(struct inet_sock *so)
 {
 	static bool warned; /* control lock */
-	bool connection = so->inet == INET_TCP && so->connected;
+	bool connection = sock_has_connection(so);
 	uint64_t id = so->id;
 	int fd = sock_twin(&so->sk), rc;
 

@@ -68,7 +68,7 @@ static bool has_nothing_unread(const struct inet_sock *so)
 {
 	if (so->inet == INET_LISTEN)
 		return !__atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
-	return so->inet != INET_UDP || !so->connected || !so->udp.head;
+	return so->inet != INET_UDP || !so->udp.connected || !so->udp.head;
 }
 
 /* 1: nothing is lost if it falls back to the kernel now; 0; -errno. */

@@ -129,7 +129,7 @@ struct channel *share_other_holder(const struct inet_sock *so, const struct chan
 
 bool share_may_export(const struct inet_sock *so)
 {
-	return so->inet == INET_TCP && so->connected;
+	return sock_has_connection(so);
 }
 
 bool share_is_known_to_children(const struct inet_sock *so)

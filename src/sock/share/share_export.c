@@ -189,7 +189,7 @@ void share_on_nack(struct channel *ch, const struct message *message, int *twin)
 	if (!(message->flags & MESSAGE_FLAG_UNABLE))
 		return;
 	so = share_find(message->id); /* it may have been dropped */
-	if (!so || sock_is_exported(&so->sk) || so->tcp.dead)
+	if (!so || sock_is_exported(&so->sk) || sock_has_ended(so))
 		return;
 	rc = hand_to_kernel(so, *twin);
 	*twin = -1;

@@ -21,11 +21,11 @@
 
 bool member_is(const struct inet_sock *so)
 {
-	if (so->gone || !so->bound || so->verdict != VERDICT_ACCELERATED)
+	if (sock_is_gone(so) || !so->bound || so->verdict != VERDICT_ACCELERATED)
 		return false;
 	if (so->inet == INET_LISTEN)
 		return true;
-	return so->inet == INET_UDP && !so->connected && list_empty(&so->udp.groups);
+	return so->inet == INET_UDP && !so->udp.connected && list_empty(&so->udp.groups);
 }
 
 static uint32_t exported_events(const struct inet_sock *so)

@@ -50,8 +50,8 @@ static void fill_head(struct head *h, const struct inet_sock *so)
 	h->sndtimeo = so->sndtimeo;
 	h->shut_rd = so->shut_rd;
 	h->shut_wr = so->shut_wr;
-	h->connecting = so->tcp.connecting;
-	h->dead = so->tcp.dead;
+	h->connecting = sock_is_connecting(so);
+	h->dead = sock_has_ended(so);
 	h->bound = so->bound;
 	h->bound_addr = so->bound_addr;
 	h->opt = *so->opt;
@@ -349,7 +349,7 @@ static int put_on_ring(struct inet_sock *so, struct ring *ring, const struct dst
 	so->tcp.kept_error = h->kept_error;
 	so->tcp.connecting = h->connecting;
 	so->tcp.dead = h->dead || so->tcp.conn.state == TCP_CLOSED;
-	if (!so->tcp.dead)
+	if (!sock_has_ended(so))
 		tcp_snapshot_probe(&so->tcp.conn, now);
 	return 0;
 

@@ -22,7 +22,7 @@ int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t le
 	if (!sock_ref_valid(ref))
 		goto unlock;
 	rc = SOCK_KERNEL;
-	if (so->bound || so->connected)
+	if (so->bound || sock_has_connection(so))
 		goto unlock; /* the kernel refuses it */
 	rc = sys_bind(sock_twin(&so->sk), addr, len);
 	if (rc)
@@ -55,14 +55,14 @@ static int check_state(struct inet_sock *so, struct ring *ring)
 {
 	if (so->inet == INET_LISTEN)
 		return -EISCONN;
-	if (!so->connected)
+	if (!sock_has_connection(so))
 		return MAY_BEGIN;
 	ring_poll(ring);
 	if (so->tcp.told)
 		return -EISCONN; /* also when it has ended: only AF_UNSPEC dissolves it */
-	if (so->tcp.connecting)
+	if (sock_is_connecting(so))
 		return UNDER_WAY;
-	if (so->tcp.dead)
+	if (sock_has_ended(so))
 		return take_failure(so);
 	so->tcp.told = true;
 	return SUCCEEDED;
@@ -102,9 +102,9 @@ static void forget_attempt(struct inet_sock *so, struct ring *ring)
 
 void tcp_dissolve(struct inet_sock *so, struct ring *ring)
 {
-	int error = so->tcp.dead ? so->tcp.error : ECONNRESET;
+	int error = sock_has_ended(so) ? so->tcp.error : ECONNRESET;
 
-	if (!so->tcp.dead)
+	if (!sock_has_ended(so))
 		tcp_abort(&so->tcp.conn, 0, clock_now());
 	forget_attempt(so, ring);
 	so->tcp.error = error;
@@ -114,7 +114,7 @@ void tcp_dissolve(struct inet_sock *so, struct ring *ring)
 /* holder: connect(2) has told the error, the socket is as if it had never begun. */
 static void forget_failure(struct inet_sock *so, struct ring *ring)
 {
-	if (so->inet != INET_TCP || !so->connected || !so->tcp.dead)
+	if (!sock_has_connection(so) || !sock_has_ended(so))
 		return;
 	forget_attempt(so, ring);
 	tcp_update_events(so, 0);
@@ -295,7 +295,7 @@ static int disconnect(struct sock_ref ref)
 		rc = sock_leave(so, VERDICT_CALL);
 		return rc ? rc : SOCK_KERNEL;
 	}
-	if (!so->connected)
+	if (!sock_has_connection(so))
 		return SOCK_KERNEL;
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
@@ -345,10 +345,10 @@ static bool await_try(void *arg, struct ring *ring, struct sock_wait *wait, ssiz
 	(void)wait;
 	ring_poll(ring);
 	*n = SOCK_TRY_WAIT;
-	if (so->tcp.connecting)
+	if (sock_is_connecting(so))
 		return false;
 	*n = 0;
-	if (so->tcp.dead)
+	if (sock_has_ended(so))
 		*n = take_failure(so);
 	else
 		so->tcp.told = true;

@@ -25,7 +25,7 @@ static void icmp_error(struct ring *ring, struct flow *flow, const struct icmp_e
 	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow);
 	struct tcp_conn *conn = &so->tcp.conn;
 
-	if (so->tcp.dead || !tcp_icmp_is_ours(conn, error->seq))
+	if (sock_has_ended(so) || !tcp_icmp_is_ours(conn, error->seq))
 		return;
 	log_debug("fd %d: ICMP: %s%s", sock_twin(&so->sk), strerror(error->error),
 		  error->mtu ? ", smaller segments from now on" : "");
@@ -39,7 +39,8 @@ static void icmp_error(struct ring *ring, struct flow *flow, const struct icmp_e
 /* A closed connection keeps its port as long as it talks: the program's descriptor goes. */
 static void keep_port(struct inet_sock *so, struct ring *ring)
 {
-	if (so->spare < 0 && so->bound && so->connected && !so->tcp.dead && sock_twin(&so->sk) >= 0)
+	if (so->spare < 0 && so->bound && sock_has_connection(so) && !sock_has_ended(so) &&
+	    sock_twin(&so->sk) >= 0)
 		so->spare = timewait_keep_port(ring, sock_twin(&so->sk));
 }
 

@@ -438,7 +438,7 @@ static void abort_run(struct ring *ring, struct inbox_item *item)
 
 	list_init(&child->flows); /* the item was in its place */
 	child->tcp.orphan = true;
-	if (!child->tcp.dead)
+	if (!sock_has_ended(child))
 		tcp_abort(&child->tcp.conn, 0, clock_now());
 	ring_work_add(ring, &child->tcp.flush);
 }
@@ -470,7 +470,7 @@ static void arrived_run(struct ring *ring, struct inbox_item *item)
 		ring_post(home, item); /* it moved on */
 		return;
 	}
-	if (so->sk.gen != child->tcp.listener_gen || so->inet != INET_LISTEN || so->gone) {
+	if (so->sk.gen != child->tcp.listener_gen || so->inet != INET_LISTEN || sock_is_gone(so)) {
 		abort_child(child);
 		return;
 	}
@@ -599,7 +599,7 @@ static int listen_locked(struct inet_sock *so, int backlog)
 	struct ring *ring;
 	int rc;
 
-	if (so->connected)
+	if (sock_has_connection(so))
 		return -EINVAL;
 	if (so->inet == INET_LISTEN) {
 		so->listen.backlog = bound_backlog(backlog);

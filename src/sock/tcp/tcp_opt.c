@@ -114,7 +114,7 @@ static int may_set(struct sock_ref ref, int name, const void *val, socklen_t len
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
-	if (so->inet == INET_TCP && so->connected && !so->tcp.dead)
+	if (sock_has_connection(so) && !sock_has_ended(so))
 		rc = -EINVAL;
 	ring_release_cold(ring);
 	return rc;
@@ -224,7 +224,7 @@ int tcp_set_option(struct sock_ref ref, int level, int name, const void *val, so
 	control_assert_held();
 	if (level == IPPROTO_TCP && name == TCP_CONGESTION)
 		return set_congestion(ref, val, len);
-	if (level == SOL_SOCKET && name == SO_PEEK_OFF && so->inet == INET_TCP && so->connected)
+	if (level == SOL_SOCKET && name == SO_PEEK_OFF && sock_has_connection(so))
 		return set_peek_offset(ref, val, len);
 	if (level == IPPROTO_TCP)
 		rc = may_set(ref, name, val, len);
@@ -236,7 +236,7 @@ uint32_t tcp_buffer_size(const struct inet_sock *so, bool receive)
 	struct tcp_config config = tcp_config_for(so->opt, so->tcp.dst.mtu);
 	const struct tcp_conn *conn = &so->tcp.conn;
 
-	if (so->inet != INET_TCP || !so->connected)
+	if (!sock_has_connection(so))
 		return 2 * (receive ? config.rcvbuf : config.sndbuf);
 	return 2 * __atomic_load_n(receive ? &conn->rcvbuf : &conn->sndbuf, __ATOMIC_RELAXED);
 }
@@ -253,9 +253,9 @@ static int maxseg_at_first(const struct inet_sock *so)
 
 static int maxseg(const struct inet_sock *so)
 {
-	if (so->tcp.connecting)
+	if (sock_is_connecting(so))
 		return maxseg_at_first(so);
-	if (so->tcp.dead && so->opt->maxseg)
+	if (sock_has_ended(so) && so->opt->maxseg)
 		return so->opt->maxseg;
 	return (int)tcp_maxseg(&so->tcp.conn);
 }
@@ -408,7 +408,7 @@ static int answer_any(struct inet_sock *so, struct ring *ring, int level, int na
 		answer->n = sock_take_error(so);
 		return sizeof(answer->n);
 	}
-	return so->connected ? answer_connection(so, level, name, answer) : TWIN_KNOWS;
+	return sock_has_connection(so) ? answer_connection(so, level, name, answer) : TWIN_KNOWS;
 }
 
 static int give(void *val, socklen_t *len, const void *from, socklen_t size)

@@ -26,9 +26,9 @@ static inline ssize_t taken(struct inet_sock *so, struct ring *ring, ssize_t n)
 	} else if (so->shut_rd) {
 		n = 0;
 	}
-	if (n == -ENOTCONN && so->tcp.connecting)
+	if (n == -ENOTCONN && sock_is_connecting(so))
 		return -EAGAIN; /* as the kernel: waits for the handshake */
-	if (n == -ENOTCONN && so->tcp.dead)
+	if (n == -ENOTCONN && sock_has_ended(so))
 		return 0; /* the error was told: now it is the end */
 	return n;
 }
@@ -36,7 +36,7 @@ static inline ssize_t taken(struct inet_sock *so, struct ring *ring, ssize_t n)
 /* holder: nothing can be read, whatever is there: *n is why, or 0 for the end, or SOCK_FETCH. */
 static inline bool is_refused(struct inet_sock *so, ssize_t *n)
 {
-	if (__builtin_expect(so->inet != INET_TCP || !so->connected, 0)) {
+	if (__builtin_expect(!sock_has_connection(so), 0)) {
 		*n = tcp_not_connected(so, false);
 		return true;
 	}
@@ -94,7 +94,7 @@ static bool urgent_try(void *arg, struct ring *ring, struct sock_wait *wait, ssi
 	struct inet_sock *so = u->so;
 
 	(void)wait;
-	if (so->inet == INET_TCP && so->connected) {
+	if (sock_has_connection(so)) {
 		ring_poll(ring);
 		*n = tcp_recv_urgent(&so->tcp.conn, &u->byte, u->peek);
 		tcp_update_events(so, 0);

@@ -61,7 +61,7 @@ size_t sock_room(struct sock_ref ref)
 	if (sock_hold_cold(ref, &ring))
 		return 0;
 	ring_poll(ring);
-	if (so->inet == INET_TCP && so->connected && !so->tcp.connecting)
+	if (sock_has_connection(so) && !sock_is_connecting(so))
 		room = tcp_writable_bytes(&so->tcp.conn);
 	ring_release_cold(ring);
 	return room;
@@ -90,8 +90,8 @@ static __attribute__((noinline)) int before_send(struct sock_ref ref, const stru
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
-	rc = so->inet == INET_TCP && so->tcp.connecting ? -EALREADY : -EISCONN;
-	begun = so->inet != INET_TCP || so->connected;
+	rc = sock_has_connection(so) && sock_is_connecting(so) ? -EALREADY : -EISCONN;
+	begun = so->inet != INET_TCP || sock_has_connection(so);
 	ring_release_cold(ring);
 	if (begun)
 		return rc;
@@ -119,14 +119,14 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 	struct tcp_conn *conn = &so->tcp.conn;
 
 	(void)wait;
-	if (__builtin_expect(so->inet != INET_TCP || !so->connected, 0)) {
+	if (__builtin_expect(!sock_has_connection(so), 0)) {
 		*n = tcp_not_connected(so, true);
 		return *n != SOCK_FETCH;
 	}
 	*n = -tcp_kept_error(so);
 	if (__builtin_expect(*n != 0, 0))
 		return true;
-	if (__builtin_expect(so->tcp.connecting, 0)) {
+	if (__builtin_expect(sock_is_connecting(so), 0)) {
 		ring_poll(ring);
 		tcp_after(so, ring);
 		*n = SOCK_TRY_WAIT;

@@ -64,10 +64,10 @@ static uint32_t stream_events(const struct inet_sock *so)
 
 static uint32_t compute_events(const struct inet_sock *so)
 {
-	if (so->tcp.dead)
+	if (sock_has_ended(so))
 		return EPOLLIN | EPOLLRDNORM | EPOLLOUT | EPOLLWRNORM | EPOLLHUP | EPOLLRDHUP |
 		       (so->tcp.error ? EPOLLERR : 0u);
-	if (so->tcp.connecting)
+	if (sock_is_connecting(so))
 		return 0;
 	if (so->tcp.conn.state == TCP_CLOSED) /* as the kernel says of a fresh socket */
 		return EPOLLOUT | EPOLLWRNORM | EPOLLHUP | (so->tcp.error ? EPOLLERR : 0u) |
@@ -202,7 +202,7 @@ const struct tcp_ops tcp_sock_engine_ops = {
 
 static enum tcp_orphan orphan_kind(const struct inet_sock *so)
 {
-	if (!so->tcp.orphan || so->tcp.dead || so->tcp.conn.state == TCP_TIME_WAIT)
+	if (!sock_is_orphan(so) || sock_has_ended(so) || so->tcp.conn.state == TCP_TIME_WAIT)
 		return TCP_ORPHAN_NOT;
 	return so->tcp.conn.state == TCP_FIN_WAIT_2 ? TCP_ORPHAN_HALF : TCP_ORPHAN_UNACKED;
 }
@@ -241,9 +241,9 @@ static void arm(struct inet_sock *so, struct ring *ring)
 
 void tcp_after(struct inet_sock *so, struct ring *ring)
 {
-	if (__builtin_expect(so->tcp.orphan, 0)) {
+	if (__builtin_expect(sock_is_orphan(so), 0)) {
 		tcp_count_orphan(so);
-		if (so->tcp.dead || timewait_take(so, ring)) {
+		if (sock_has_ended(so) || timewait_take(so, ring)) {
 			reap(so, ring);
 			return;
 		}
@@ -267,7 +267,7 @@ static void run_flush(struct ring *ring, struct ring_work *work, nsec_t now)
 {
 	struct inet_sock *so = container_of(work, struct inet_sock, tcp.flush);
 
-	if (__builtin_expect(so->tcp.dead, 0)) {
+	if (__builtin_expect(sock_has_ended(so), 0)) {
 		free_pair(so, ring);
 	} else if (tcp_flush(&so->tcp.conn, now)) {
 		if (ring->settling)
@@ -282,7 +282,7 @@ static void run_timer(struct timer *timer, nsec_t now)
 {
 	struct inet_sock *so = container_of(timer, struct inet_sock, tcp.timer);
 
-	if (!so->tcp.dead && tcp_deadline(&so->tcp.conn) <= now)
+	if (!sock_has_ended(so) && tcp_deadline(&so->tcp.conn) <= now)
 		tcp_timer(&so->tcp.conn, now);
 	/* A second pass would free it under the wheel's feet: leave it to the work. */
 	ring_work_add(sock_home(so), &so->tcp.flush);
@@ -302,7 +302,7 @@ enum drop tcp_deliver_to_listener(struct ring *ring, const struct flow_key *key,
 static enum drop deliver_chain(struct inet_sock *so, struct ring *ring, struct pkt *first,
 			       nsec_t now)
 {
-	if (ring_is_short(ring) || so->tcp.dead || so->noted ||
+	if (ring_is_short(ring) || sock_has_ended(so) || so->noted ||
 	    !tcp_input_chain(&so->tcp.conn, first, now))
 		return DROP_TCP_STATE;
 	ring_work_add(ring, &so->tcp.flush);
@@ -336,7 +336,7 @@ deliver_to_conn(struct inet_sock *so, struct ring *ring, struct pkt *pkt, nsec_t
 
 	if (__builtin_expect(so->noted, 0))
 		pkt->stamp = clock_real();
-	if (__builtin_expect(so->tcp.dead, 0))
+	if (__builtin_expect(sock_has_ended(so), 0))
 		return deliver_to_dead(so, ring, pkt, now);
 	reason = tcp_input(&so->tcp.conn, pkt, now);
 	ring_work_add(ring, &so->tcp.flush);
@@ -390,7 +390,7 @@ static void neighbour_changed(struct adj_user *user, const struct adj *adj)
 
 	if (adj->state == NEIGH_REACHABLE) {
 		frame_template_set_mac(&so->tcp.dst.tmpl, adj->mac);
-	} else if (adj->state == NEIGH_FAILED && !so->tcp.dead) {
+	} else if (adj->state == NEIGH_FAILED && !sock_has_ended(so)) {
 		tcp_unreachable(&so->tcp.conn, EHOSTUNREACH, sock_home(so)->now);
 		ring_work_add(sock_home(so), &so->tcp.flush);
 	}
@@ -497,7 +497,7 @@ void tcp_options_changed(struct inet_sock *so, bool quickack)
 	struct tcp_conn *conn = &so->tcp.conn;
 	nsec_t now = clock_now();
 
-	if (!so->connected || so->tcp.dead)
+	if (!sock_has_connection(so) || sock_has_ended(so))
 		return;
 	if (so->opt->rcvbuf_set)
 		tcp_set_rcvbuf(conn, so->opt->rcvbuf / 2);
@@ -519,7 +519,7 @@ void tcp_mute(struct inet_sock *so)
 {
 	struct tcp_info info;
 
-	if (so->tcp.dead || so->tcp.dst.mute)
+	if (sock_has_ended(so) || so->tcp.dst.mute)
 		return;
 	tcp_get_info(&so->tcp.conn, &info, sock_home(so)->now);
 	so->tcp.dst.mute_sent = info.tcpi_unacked != 0;
@@ -534,7 +534,7 @@ static int go_on_by(struct inet_sock *so, struct ring *ring, const struct dst_fo
 	nsec_t now = clock_now();
 	int rc = tcp_retarget(so, ring, found);
 
-	if (rc || so->tcp.dead)
+	if (rc || sock_has_ended(so))
 		return rc;
 	if (mtu != found->mtu)
 		tcp_path_mtu(&so->tcp.conn, found->mtu, now);
@@ -562,7 +562,7 @@ int tcp_go_by(struct sock_ref ref, const struct dst_found *found)
 
 	if (rc)
 		return rc;
-	if (!so->connected) { /* it went to another process meanwhile */
+	if (!sock_has_connection(so)) { /* it went to another process meanwhile */
 		ring_release_cold(ring);
 		return 0;
 	}
@@ -648,12 +648,12 @@ int tcp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found
 /* holder of home: off its ring, on its way to the next. */
 static int uproot(struct inet_sock *so, struct ring *ring, struct ring *to)
 {
-	if (ring == to || so->tcp.dead)
+	if (ring == to || sock_has_ended(so))
 		return -EBUSY;
 	tcp_mute(so);
 	if (ring->q) {
 		ring_drain(ring);
-		if (so->tcp.dead)
+		if (sock_has_ended(so))
 			return -EBUSY;
 		if (so->tcp.flow.listed && !quarantine_replace(ring, &so->tcp.flow, LATE))
 			return -ENOMEM;
@@ -721,16 +721,16 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
 	nsec_t now = clock_now();
 
 	ring_assert_held(ring);
-	if (!so->connected) { /* never was */
+	if (!sock_has_connection(so)) { /* never was */
 		wheel_cancel(&ring->wheel, &so->tcp.timer);
 		list_remove(&so->tcp.flush.link);
 		dst_fini(&so->tcp.dst);
 		return false;
 	}
 	so->tcp.orphan = true;
-	if (!so->tcp.dead && so->opt->linger_on && so->opt->linger_seconds == 0)
+	if (!sock_has_ended(so) && so->opt->linger_on && so->opt->linger_seconds == 0)
 		tcp_abort(&so->tcp.conn, 0, now);
-	else if (!so->tcp.dead)
+	else if (!sock_has_ended(so))
 		tcp_close(&so->tcp.conn, now);
 	if (orphan_kind(so) == TCP_ORPHAN_UNACKED && too_many_orphans())
 		tcp_abort(&so->tcp.conn, 0, now);
@@ -742,7 +742,7 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
 /* As the kernel sees it: what only waits for late segments has ended. */
 static bool has_ended(const struct inet_sock *so)
 {
-	return so->tcp.dead || so->tcp.conn.state == TCP_TIME_WAIT;
+	return sock_has_ended(so) || so->tcp.conn.state == TCP_TIME_WAIT;
 }
 
 static int tcp_sock_shutdown(struct sock_ref ref, int how)
@@ -758,7 +758,7 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 	if (rc)
 		return rc;
 	ring_poll(ring);
-	if (so->inet == INET_LISTEN || !so->connected) {
+	if (!sock_has_connection(so)) {
 		/* -ENOTCONN, and yet the kernel has done it. */
 		if (so->inet == INET_TCP && how != SHUT_WR) {
 			so->shut_rd = true;
@@ -772,7 +772,7 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 	ring_poll(ring); /* the peer may have ended it */
 	if (has_ended(so)) {
 		rc = -ENOTCONN;
-	} else if (so->tcp.connecting) {
+	} else if (sock_is_connecting(so)) {
 		tcp_dissolve(so, ring);
 	} else {
 		so->tcp.told = true;
@@ -804,7 +804,7 @@ static int tcp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t
 	if (rc)
 		return rc;
 	ring_poll(ring);
-	connected = so->inet == INET_TCP && so->connected && !so->tcp.connecting && !has_ended(so);
+	connected = sock_has_connection(so) && !sock_is_connecting(so) && !has_ended(so);
 	remote = so->remote;
 	ring_release_cold(ring);
 	if (!connected)
@@ -832,7 +832,7 @@ static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
-	if (so->inet != INET_TCP || !so->connected) {
+	if (!sock_has_connection(so)) {
 		rc = SOCK_KERNEL;
 	} else {
 		ring_poll(ring);

@@ -30,14 +30,14 @@ static bool from_peer(const struct inet_sock *so, const struct pkt *pkt)
 {
 	struct endpoint from = frame_source(pkt);
 
-	return !so->connected || endpoint_eq(&so->remote, &from);
+	return !so->udp.connected || endpoint_eq(&so->remote, &from);
 }
 
 enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bool multicast)
 {
 	struct udp_state *udp = &so->udp;
 
-	if (__builtin_expect(so->gone || so->inet != INET_UDP, 0))
+	if (__builtin_expect(sock_is_gone(so) || so->inet != INET_UDP, 0))
 		return DROP_SOCK_CLOSED;
 	if (__builtin_expect(multicast, 0) && !from_peer(so, pkt))
 		return DROP_SOCK_FILTER;
@@ -390,7 +390,7 @@ static int set_connected(struct inet_sock *so, bool connected, const struct endp
 
 	if (rc)
 		return rc;
-	so->connected = connected;
+	so->udp.connected = connected;
 	if (connected)
 		so->remote = *to;
 	else
@@ -406,7 +406,7 @@ static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen
 {
 	int rc = sys_connect(sock_twin(&so->sk), addr, len);
 
-	if (rc || !so->connected)
+	if (rc || !so->udp.connected)
 		return rc;
 	rc = set_connected(so, false, NULL);
 	if (rc)

@@ -32,7 +32,7 @@ static inline struct dst *cached(const struct inet_sock *so, const struct endpoi
 
 struct dst *udp_find_plain(struct inet_sock *so, const struct endpoint *to)
 {
-	return so->connected && endpoint_eq(&so->remote, to) ? &so->udp.dst : cached(so, to);
+	return so->udp.connected && endpoint_eq(&so->remote, to) ? &so->udp.dst : cached(so, to);
 }
 
 /* holder: the cache entry for a destination, replaced if it was another one; NULL: no memory. */
@@ -57,7 +57,7 @@ struct udp_way udp_plain_way(const struct inet_sock *so, const struct endpoint *
 {
 	struct udp_way way = {
 		.to = *to,
-		.src = so->bound_addr || so->connected ? so->local.addr : addr_v4_any(),
+		.src = so->bound_addr || so->udp.connected ? so->local.addr : addr_v4_any(),
 		.tos = so->opt->tos,
 		.ttl = addr_is_multicast(&to->addr) ? so->opt->mc_ttl : so->opt->ttl,
 		.plain = true,
@@ -103,8 +103,8 @@ static struct dst *dst_for(struct inet_sock *so, const struct udp_way *way)
 {
 	if (!way->plain)
 		return udp_way_slot(so, way);
-	return so->connected && endpoint_eq(&way->to, &so->remote) ? &so->udp.dst
-								   : cache_slot(so, &way->to);
+	return so->udp.connected && endpoint_eq(&way->to, &so->remote) ? &so->udp.dst
+								       : cache_slot(so, &way->to);
 }
 
 /*
@@ -295,10 +295,10 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 
 	(void)wait;
 	if (msg->msg_name)
-		dst = so->connected && endpoint_eq(&so->remote, s->to) ? &so->udp.dst
-								       : cached(so, s->to);
+		dst = so->udp.connected && endpoint_eq(&so->remote, s->to) ? &so->udp.dst
+									   : cached(so, s->to);
 	else
-		dst = so->connected ? &so->udp.dst : NULL;
+		dst = so->udp.connected ? &so->udp.dst : NULL;
 	*n = SOCK_KERNEL;
 	if (__builtin_expect(so->shut_wr || (!dst && !msg->msg_name), 0))
 		return true; /* EPIPE, EDESTADDRREQ */

@@ -125,7 +125,7 @@ static bool choose_way(struct send *s, const struct inet_sock *so)
 	struct endpoint to = so->remote;
 
 	if (s->msg->msg_name ? !endpoint_from_sockaddr(&to, s->msg->msg_name, s->msg->msg_namelen)
-			     : !so->connected)
+			     : !so->udp.connected)
 		return false;
 	s->way = udp_plain_way(so, &to);
 	if (sent->pktinfo) {

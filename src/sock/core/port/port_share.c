@@ -152,7 +152,7 @@ bool sock_ports_may_be_shared;
 
 static bool may_be_shared(const struct inet_sock *so)
 {
-	if (so->gone || so->verdict != VERDICT_ACCELERATED || !so->bound)
+	if (sock_is_gone(so) || so->verdict != VERDICT_ACCELERATED || !so->bound)
 		return false;
 	return so->inet == INET_UDP ? so->opt->reuseaddr || so->opt->reuseport
 				    : so->inet == INET_LISTEN && so->opt->reuseport;
