@@ -19,6 +19,7 @@
 #include "sock/core/options.h"
 #include "sock/core/ready.h"
 #include "sock/core/sock.h"
+#include "sock/core/sock_life.h"
 
 struct inet_sock;
 struct sharing;
@@ -103,7 +104,6 @@ struct udp_state {
 	enum udp_pending pending; /* holder */
 	bool connected;		  /* holder; control lock to write: it has a peer */
 	bool forked;		  /* control lock: a child may have its twin; connected */
-	bool lingers;		  /* control lock: left, but for what is queued; see udp_linger() */
 };
 
 /* A connection waiting for accept(), and the connection itself. */
@@ -119,12 +119,6 @@ struct tcp_state_part {
 	uint8_t error;	    /* what it died of; reported once */
 	uint8_t kept_error; /* any, atomic: ended a call that moved bytes; for the next one */
 	uint8_t orphan_as;  /* enum tcp_orphan: where it is counted */
-	/* these share a byte: the holder writes, and nobody else */
-	bool connecting : 1;  /* until established or dead */
-	bool dead : 1;	      /* ops->closed() was called */
-	bool orphan : 1;      /* the program closed it */
-	bool told : 1;	      /* connect() or accept() said that it is established */
-	bool handed_over : 1; /* a child that is in, or on its way to, the accept queue */
 };
 
 struct listen_state {
@@ -198,16 +192,16 @@ struct inet_sock {
 	bool noted;	   /* of opt, likewise: TOLD_ARRIVAL */
 	bool told;	   /* of opt, likewise: any TOLD_* */
 	enum inet_kind inet;
-	bool bound;	 /* has a local port */
+	bool bound;	 /* the twin has a local port; not of a connection that was accepted */
 	bool bound_addr; /* the program chose the address */
-	bool connected;
-	bool attached; /* flows are in place */
 	bool shut_rd, shut_wr;
+
+	/* holder to write, by sock_life_set(); any, atomic, to read */
+	enum sock_life life;
 
 	/* control lock */
 	enum verdict verdict;
 	bool wildcard; /* bound to 0.0.0.0: follows addresses that come and go */
-	bool gone;     /* left to the kernel or closed */
 	bool raw_twin; /* of an accepted connection: it has no options yet; also any to read */
 	bool joins;    /* its flows have, or may get, other receivers: sock_flows_inherited() */
 
@@ -232,36 +226,80 @@ static inline struct inet_sock *inet_of(struct sock *sk)
 	return (struct inet_sock *)(void *)sk;
 }
 
-/* ---- what it is now (holder) ---------------------------------------------------------- */
+/* ---- what it is now -------------------------------------------------------------------- */
+
+/* Any; it stays so while home is held. */
+static inline enum sock_life sock_life(const struct inet_sock *so)
+{
+	return __atomic_load_n(&so->life, __ATOMIC_RELAXED);
+}
+
+/*
+ * The only function that writes it.  Holder of home, or the socket is not yet, or not any
+ * more, known to anybody.  The program's calls and other processes have the control lock,
+ * too, except where a connection changes alone: HANDSHAKE, QUEUED, ORPHAN, and from
+ * CONNECTING to CONNECTED or OPEN.
+ */
+static inline void sock_life_set(struct inet_sock *so, enum sock_life next)
+{
+	enum sock_life from = so->life;
+
+	if (__builtin_expect(!sock_life_may(from, next), 0))
+		sock_life_refused(from, next);
+	if (__builtin_expect(sock_life_trace != NULL, 0))
+		sock_life_trace(so, from, next);
+	__atomic_store_n(&so->life, next, __ATOMIC_RELAXED);
+}
+
+static inline bool sock_life_is(const struct inet_sock *so, enum sock_life life)
+{
+	return sock_life(so) == life;
+}
+
+/* Is it one of these?  Of LIFE(). */
+static inline bool sock_life_in(const struct inet_sock *so, unsigned lives)
+{
+	return lives & 1u << sock_life(so);
+}
 
 /* Is it a connection, whose state is here?  It may be connecting, or have ended. */
 static inline bool sock_has_connection(const struct inet_sock *so)
 {
-	return so->inet == INET_TCP && so->connected;
+	return sock_life(so) >= LIFE_HANDSHAKE;
 }
 
-/* Of a connection: the handshake is not over. */
-static inline bool sock_is_connecting(const struct inet_sock *so)
-{
-	return so->tcp.connecting;
-}
-
-/* Of a connection: the engine said closed. */
-static inline bool sock_has_ended(const struct inet_sock *so)
-{
-	return so->tcp.dead;
-}
-
-/* Of a connection: it lives on without a program. */
+/* It lives on without a program. */
 static inline bool sock_is_orphan(const struct inet_sock *so)
 {
-	return so->tcp.orphan;
+	return sock_life_is(so, LIFE_ORPHAN);
 }
 
-/* The program has it no more. */
+/* The program closed it, other processes hold it. */
+static inline bool sock_is_kept(const struct inet_sock *so)
+{
+	return sock_life_in(so, LIFE(KEPT) | LIFE(KEPT_EXPORTED) | LIFE(KEPT_RECEIVER));
+}
+
+/*
+ * No reference is valid any more.  One of a KEPT_RECEIVER is, to the connections that it is
+ * going to get.
+ */
 static inline bool sock_is_gone(const struct inet_sock *so)
 {
-	return so->gone;
+	return sock_life_in(so, LIFE(FREE) | LIFE(CLOSED) | LIFE(KEPT) | LIFE(KEPT_EXPORTED) |
+					LIFE(ORPHAN));
+}
+
+/* Holder, of a connection: the handshake is not over. */
+static inline bool sock_is_connecting(const struct inet_sock *so)
+{
+	return so->tcp.conn.state == TCP_SYN_SENT || so->tcp.conn.state == TCP_SYN_RECEIVED;
+}
+
+/* Holder, of a connection: the engine has said closed. */
+static inline bool sock_has_ended(const struct inet_sock *so)
+{
+	return so->tcp.conn.state == TCP_CLOSED;
 }
 
 /* ---- the process ------------------------------------------------------------------ */
@@ -540,7 +578,7 @@ extern bool sock_ports_may_be_shared; /* control lock: SO_REUSE* was ever set */
 
 static inline bool udp_lingers(const struct inet_sock *so)
 {
-	return so->inet == INET_UDP && so->udp.lingers;
+	return sock_life_is(so, LIFE_LINGERING);
 }
 
 /* ---- options as a whole ------------------------------------------------------------------ */

@@ -105,13 +105,19 @@ static void end_references(struct inet_sock *so)
 }
 
 /* holder: the program has left it. */
-static void leave_program(struct inet_sock *so)
+static void leave_program(struct inet_sock *so, enum sock_life next)
 {
-	so->gone = true;
+	sock_life_set(so, next);
 	sock_port_unclaim(so);
 	end_references(so);
 	list_remove(&so->link);
 	sock_upcalls.epoll_sock_closed(&so->sk);
+}
+
+/* What it is when nobody holds it any more: a connection says all it has to say. */
+static enum sock_life life_after(const struct inet_sock *so)
+{
+	return sock_has_connection(so) ? LIFE_ORPHAN : LIFE_CLOSED;
 }
 
 /* No ring held: what there was to receive and send by ends. */
@@ -144,7 +150,7 @@ void sock_close_locked(struct sock_ref ref)
 	log_debug("fd %d: closed (%s)", sock_twin(&so->sk), verdict_text(so->verdict));
 	if (!udp_lingers(so))
 		verdict_count(so->verdict);
-	leave_program(so);
+	leave_program(so, life_after(so));
 	end(so, ring);
 }
 
@@ -156,8 +162,9 @@ void sock_keep(struct inet_sock *so)
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	if (so->inet == INET_TCP) {
-		leave_program(so);
+		leave_program(so, sock_has_connection(so) ? LIFE_KEPT : LIFE_KEPT_EXPORTED);
 	} else { /* connections that it is going to get name its generation */
+		sock_life_set(so, LIFE_KEPT_RECEIVER);
 		list_remove(&so->link);
 		sock_upcalls.epoll_sock_closed(&so->sk);
 	}
@@ -168,8 +175,16 @@ void sock_keep(struct inet_sock *so)
 
 void sock_unkeep(struct inet_sock *so, int fd)
 {
+	struct ring *ring;
+
 	control_assert_held();
-	so->gone = false;
+	if (sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	if (!sock_has_connection(so))
+		sock_life_set(so, LIFE_EXPORTED);
+	else
+		sock_life_set(so, sock_is_connecting(so) ? LIFE_CONNECTING : LIFE_CONNECTED);
+	ring_release_cold(ring);
 	/* Pairs with sock_twin(). */
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELEASE);
 	sock_list_add(so);
@@ -183,7 +198,9 @@ void sock_end(struct inet_sock *so)
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	if (!sock_is_gone(so))
-		leave_program(so);
+		leave_program(so, life_after(so));
+	else if (!sock_life_is(so, LIFE_CLOSED))
+		sock_life_set(so, life_after(so));
 	end(so, ring);
 }
 
@@ -276,7 +293,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 		sock_upcalls.share_leave(so, reason);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return -EAGAIN;
-	so->gone = true;
+	sock_life_set(so, LIFE_CLOSED);
 	list_remove(&so->link);
 	sock_upcalls.epoll_sock_closed(&so->sk);
 	kind->close(so, ring); /* a connection never gets here: false */

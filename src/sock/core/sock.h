@@ -32,7 +32,7 @@
 
 #define SOCK_KERNEL (-4096)
 
-/* In sock->events, beside EPOLL*: another process has the connection, see share.h. */
+/* In sock->events, beside EPOLL*: LIFE_EXPORTED or LIFE_KEPT_EXPORTED, for who polls. */
 #define SOCK_EXPORTED (1u << 27)
 #define SOCK_ASKED (1u << 26) /* and somebody waits for it */
 

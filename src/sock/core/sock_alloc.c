@@ -123,6 +123,7 @@ struct inet_sock *sock_alloc(enum sock_type type)
 	list_init(&so->sk.watches);
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
 	so->id = sock_new_id();
+	sock_life_set(so, LIFE_OPEN);
 	ring_get(rings_nowhere());
 	/* Pairs with sock_hold_mode(): the object is complete. */
 	__atomic_store_n(&so->sk.home, rings_nowhere(), __ATOMIC_RELEASE);
@@ -142,6 +143,7 @@ void sock_free(struct inet_sock *so)
 	mem_free(so->sharing);
 	options_put(so->opt);
 	ring_put(sock_home(so));
+	sock_life_set(so, LIFE_FREE);
 	ck_spinlock_fas_lock(&pool_lock);
 	list_push_back(&pools[so->sk.type].ended, &so->link);
 	ck_spinlock_fas_unlock(&pool_lock);

@@ -573,10 +573,11 @@ void sock_reattach(struct inet_sock *so)
 {
 	control_assert_held();
 	control_assert_no_ring();
+	if (!sock_life_in(so, LIFE(RECEIVING) | LIFE(LISTENING)))
+		return;
 	if (so->wildcard)
 		follow_addresses(so);
-	else if (so->inet != INET_TCP && so->bound && !sock_is_gone(so) && !udp_lingers(so) &&
-		 (so->inet == INET_LISTEN || so->attached) && !addr_is_multicast(&so->local.addr))
+	else if (!addr_is_multicast(&so->local.addr))
 		follow_address(so);
 }
 
@@ -626,7 +627,7 @@ void sock_detach_from(struct inet_sock *so, int ifindex)
 	control_assert_no_ring();
 	if (sock_has_connection(so) || !uses_link(so, ifindex))
 		return;
-	if (kind->detach && so->attached) {
+	if (kind->detach && sock_life_is(so, LIFE_RECEIVING)) {
 		kind->detach(so);
 		leave_home(so, ifindex);
 		kind->attach_anew(so); /* to what else there is */

@@ -226,7 +226,7 @@ static int kernel_handover_connection(struct inet_sock *so)
 		rc = move_what_is_none(so, ring);
 	}
 	if (!rc)
-		so->connected = false;
+		sock_life_set(so, sock_is_kept(so) ? LIFE_CLOSED : LIFE_OPEN);
 	ring_release_cold(ring);
 	return rc;
 }
@@ -323,8 +323,7 @@ bool kernel_handover_unread(struct inet_sock *so)
 
 	control_assert_held();
 	control_assert_no_ring();
-	if (so->inet != INET_UDP || !so->udp.connected || !so->attached || sock_is_gone(so) ||
-	    udp_lingers(so) || !has_unread(so))
+	if (!sock_life_is(so, LIFE_RECEIVING) || !so->udp.connected || !has_unread(so))
 		return false;
 	raw = open_raw();
 	if (raw < 0)

@@ -111,8 +111,7 @@ void links_forget(void)
 static void reattach(struct inet_sock *so, void *arg)
 {
 	(void)arg;
-	if (!sock_is_exported(&so->sk))
-		sock_reattach(so);
+	sock_reattach(so);
 }
 
 /* ---- addresses that are gone (holder of the flow's ring) ----------------------------------- */

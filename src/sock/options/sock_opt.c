@@ -73,7 +73,7 @@ static enum care care_of(const struct inet_sock *so, int level, int name)
 /* After bind(2): who binds later may have a part. */
 static void share_later(struct inet_sock *so, int name)
 {
-	if (so->inet != INET_UDP || !so->attached || so->verdict != VERDICT_ACCELERATED ||
+	if (!sock_life_is(so, LIFE_RECEIVING) || so->verdict != VERDICT_ACCELERATED ||
 	    !(name == SO_REUSEPORT ? so->opt->reuseport : so->opt->reuseaddr))
 		return;
 	sock_port_claim(so);

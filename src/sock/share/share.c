@@ -137,11 +137,6 @@ bool share_is_known_to_children(const struct inet_sock *so)
 	return sock_is_exported(&so->sk) || share_may_export(so) || member_is(so);
 }
 
-bool share_is_kept(const struct inet_sock *so)
-{
-	return so->sharing && so->sharing->kept;
-}
-
 /* Newest first: those are exported most. */
 static struct inet_sock *find_in(const struct list *list, uint64_t id)
 {
@@ -187,7 +182,6 @@ static void sharing_forget(struct inet_sock *so)
 	if (so->sharing->toward)
 		so->sharing->toward->toward--;
 	so->sharing->toward = NULL;
-	so->sharing->kept = false;
 }
 
 /*
@@ -226,7 +220,7 @@ void share_lose(struct inet_sock *so)
 		return;
 	}
 	log_debug("fd %d: the process that had the connection is gone", sock_twin(&so->sk));
-	if (share_is_kept(so)) {
+	if (sock_is_kept(so)) {
 		share_drop(so);
 		return;
 	}
@@ -240,7 +234,7 @@ void share_lose(struct inet_sock *so)
 
 void share_settle(struct inet_sock *so)
 {
-	if (!share_is_kept(so) || sharing_is(so, SHARING_IN_TRANSIT))
+	if (!sock_is_kept(so) || sharing_is(so, SHARING_IN_TRANSIT))
 		return;
 	if (share_is_member(so)) {
 		if (!share_other_holder(so, NULL))
@@ -269,7 +263,6 @@ bool share_close(struct inet_sock *so)
 		return false;
 	log_debug("fd %d: closed, others have it open", sock_twin(&so->sk));
 	list_remove(&so->sharing->asking);
-	so->sharing->kept = true;
 	if (!so->sharing->cookie)
 		so->sharing->cookie = share_cookie(sock_twin(&so->sk));
 	sock_keep(so);
@@ -280,7 +273,6 @@ bool share_close(struct inet_sock *so)
 
 void share_revive(struct inet_sock *so, int fd)
 {
-	so->sharing->kept = false;
 	list_remove(&so->link);
 	sock_unkeep(so, fd);
 	(void)share_nonblock_now(so);

@@ -62,7 +62,7 @@ static void set_pause(struct sharing *sharing, nsec_t now)
 static bool export_to(struct inet_sock *so, struct channel *ch)
 {
 	struct export *export = mem_zalloc(sizeof(*export));
-	bool last = share_is_kept(so) && !share_other_holder(so, ch);
+	bool last = sock_is_kept(so) && !share_other_holder(so, ch);
 	int memfd, rc = export && share_of(so) ? 0 : -ENOMEM;
 
 	if (!rc) {
@@ -152,7 +152,7 @@ bool share_is_in_transit(const struct channel *ch, uint64_t id)
  */
 static int hand_to_kernel(struct inet_sock *so, int twin)
 {
-	bool kept = share_is_kept(so);
+	bool kept = sock_is_kept(so);
 	int rc;
 
 	if (!kept) {
@@ -189,7 +189,7 @@ void share_on_nack(struct channel *ch, const struct message *message, int *twin)
 	if (!(message->flags & MESSAGE_FLAG_UNABLE))
 		return;
 	so = share_find(message->id); /* it may have been dropped */
-	if (!so || sock_is_exported(&so->sk) || sock_has_ended(so))
+	if (!so || !sock_has_connection(so) || sock_has_ended(so))
 		return;
 	rc = hand_to_kernel(so, *twin);
 	*twin = -1;
@@ -356,7 +356,7 @@ void share_on_ack(struct channel *ch, uint64_t id)
 		return;
 	so = export->so;
 	export_end(export);
-	if (share_is_kept(so) && !share_other_holder(so, ch)) {
+	if (sock_is_kept(so) && !share_other_holder(so, ch)) {
 		share_drop(so); /* MESSAGE_FLAG_LAST told that we do not hold it any more */
 		return;
 	}

@@ -30,7 +30,6 @@ struct sharing {
 	uint32_t read_to, written_to; /* positions in the streams when it arrived */
 	int failed;		      /* errno: import and kernel handover failed; reported once */
 	enum sharing_state state;     /* written by sharing_set_state() only */
-	bool kept;		      /* the program closed it, others hold it */
 	bool offered;		      /* MESSAGE_OFFER was sent: the next to join replaces us */
 	nsec_t offered_at;	      /* when it was sent, because nobody accepts here */
 	bool withdrawing;	      /* withdraws when the last handshake is over ... */
@@ -118,8 +117,6 @@ struct channel *share_other_holder(const struct inet_sock *so, const struct chan
 bool share_may_export(const struct inet_sock *so);
 /* Would so be exported in a child made now? */
 bool share_is_known_to_children(const struct inet_sock *so);
-/* Did the program close so, while others hold it? */
-bool share_is_kept(const struct inet_sock *so);
 /* Sends MESSAGE_TO_KERNEL to everyone who holds the socket. */
 void share_tell_to_kernel(uint64_t id);
 /* The socket of this number, kept ones included; NULL: none. */

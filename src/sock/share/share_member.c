@@ -36,6 +36,8 @@ static uint32_t exported_events(const struct inet_sock *so)
 /* so is known to no other thread, or its home is held. */
 static void become_exported(struct inet_sock *so)
 {
+	if (!sock_life_is(so, LIFE_EXPORTED))
+		sock_life_set(so, LIFE_EXPORTED);
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
 	/* Pairs with the load of ops in each wrapper: the table is complete. */
 	__atomic_store_n(&so->sk.ops, sock_upcalls.exported_ops[so->inet], __ATOMIC_RELEASE);
@@ -81,6 +83,7 @@ int member_arrive(struct inet_sock *so)
 	__atomic_store_n(&so->sk.ops,
 			 so->inet == INET_UDP ? &udp_kind.ops[ring_mode] : &tcp_kind.ops[ring_mode],
 			 __ATOMIC_RELEASE);
+	sock_life_set(so, so->inet == INET_UDP ? LIFE_RECEIVING : LIFE_LISTENING);
 	sock_set_events(so, sock_own_events(so) & ~(uint32_t)(SOCK_EXPORTED | SOCK_ASKED));
 	ready_wake_all(&so->sk);
 	ring_release_cold(ring);
@@ -222,6 +225,7 @@ static struct inet_sock *make_child(const struct inet_sock *so)
 	sock_options_use(child, options_get(so->opt));
 	tcp_part_init(child);
 	child->verdict = VERDICT_ACCELERATED;
+	sock_life_set(child, LIFE_EXPORTED);
 	sock_set_events(child, SOCK_EXPORTED);
 	return child;
 }

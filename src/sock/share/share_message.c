@@ -22,7 +22,7 @@ static void on_offer(struct channel *ch, uint64_t id)
 
 	if (!so) {
 		channel_send(ch, MESSAGE_CLOSED, id, 0, -1);
-	} else if (share_is_member(so) && share_is_kept(so) && !share_other_holder(so, ch)) {
+	} else if (share_is_member(so) && sock_is_kept(so) && !share_other_holder(so, ch)) {
 		return; /* offered to ch as well, and waits for its answer */
 	} else if (share_is_member(so) && share_of(so)) {
 		so->joins = true;
@@ -65,7 +65,7 @@ static void on_to_kernel(struct channel *ch, uint64_t id)
 		return;
 	}
 	if (share_is_member(so) && sock_is_exported(&so->sk) && share_toward(so) &&
-	    share_toward(so) != ch && !share_is_kept(so)) {
+	    share_toward(so) != ch && !sock_is_kept(so)) {
 		share_member_to_kernel(so, VERDICT_SHARED);
 		return;
 	}
@@ -74,7 +74,7 @@ static void on_to_kernel(struct channel *ch, uint64_t id)
 			return;
 		sock_set_events(so, 0);
 	}
-	if (share_is_kept(so)) {
+	if (sock_is_kept(so)) {
 		share_drop(so);
 		share_tell_to_kernel(id);
 		return;

@@ -154,7 +154,6 @@ bool share_close_member(struct inet_sock *so)
 		return false;
 	}
 	so->joins = true;
-	so->sharing->kept = true;
 	so->sharing->offered = true;
 	sock_keep(so);
 	list_push_back(&share_process.kept, &so->link);
@@ -224,7 +223,7 @@ static void withdraw(struct inet_sock *so, struct channel *ch)
 	list_remove(&sharing->member);
 	sock_flows_del(so);
 	send_waiting(so, ch);
-	if (share_is_kept(so)) {
+	if (sock_is_kept(so)) {
 		tell_closed(so);
 		share_drop(so);
 		return;
@@ -235,7 +234,7 @@ static void withdraw(struct inet_sock *so, struct channel *ch)
 
 void share_member_stays(struct inet_sock *so, struct channel *ch)
 {
-	if (!so->sharing || !so->sharing->withdrawing || share_is_kept(so))
+	if (!so->sharing || !so->sharing->withdrawing || sock_is_kept(so))
 		return;
 	/* Handshakes that began here go on here. */
 	if (member_start(so)) {
@@ -276,7 +275,7 @@ void share_on_join(struct channel *ch, const struct message *message)
 	if (!so || !share_is_member(so) || !share_of(so) || so->sharing->parting)
 		return;
 	so->joins = true;
-	if (share_is_kept(so)) {
+	if (sock_is_kept(so)) {
 		withdraw(so, ch);
 	} else if (sock_is_exported(&so->sk)) {
 		bool wanted = sharing_is(so, SHARING_REQUESTED) && !so->sharing->passing;

@@ -139,8 +139,8 @@ static int write_bytes(const struct inet_sock *so)
 /* so is known to no other thread, or its home is held. */
 static void become_exported(struct inet_sock *so)
 {
-	so->connected = false;
-	so->attached = false;
+	if (!sock_life_in(so, LIFE(EXPORTED) | LIFE(KEPT_EXPORTED)))
+		sock_life_set(so, sock_is_kept(so) ? LIFE_KEPT_EXPORTED : LIFE_EXPORTED);
 	so->rx_key = so->tx_key = SOCK_NO_KEY;
 	/* Pairs with the load of ops in each wrapper: the table is complete. */
 	__atomic_store_n(&so->sk.ops, sock_upcalls.exported_ops[INET_TCP], __ATOMIC_RELEASE);
@@ -347,8 +347,6 @@ static int put_on_ring(struct inet_sock *so, struct ring *ring, const struct dst
 		goto no_flow;
 	so->tcp.error = h->error;
 	so->tcp.kept_error = h->kept_error;
-	so->tcp.connecting = h->connecting;
-	so->tcp.dead = h->dead || so->tcp.conn.state == TCP_CLOSED;
 	if (!sock_has_ended(so))
 		tcp_snapshot_probe(&so->tcp.conn, now);
 	return 0;
@@ -365,7 +363,7 @@ no_engine:
 static void become_local(struct inet_sock *so, struct ring *ring)
 {
 	(void)share_nonblock_now(so);
-	so->connected = true;
+	sock_life_set(so, sock_is_kept(so) ? LIFE_KEPT : LIFE_CONNECTING);
 	so->verdict = VERDICT_ACCELERATED;
 	/* Pairs with the load of ops in each wrapper: the connection is set up. */
 	__atomic_store_n(&so->sk.ops, &tcp_sock_ops[ring_mode], __ATOMIC_RELEASE);
@@ -441,7 +439,6 @@ void transfer_lost(struct inet_sock *so)
 	tcp_part_init(so);
 	tcp_snapshot_lost(&so->tcp.conn, &tcp_sock_engine_ops, &config, ECONNRESET);
 	so->tcp.error = ECONNRESET;
-	so->tcp.dead = true;
 	become_local(so, ring);
 	ring_release_cold(ring);
 }

@@ -58,13 +58,13 @@ static int check_state(struct inet_sock *so, struct ring *ring)
 	if (!sock_has_connection(so))
 		return MAY_BEGIN;
 	ring_poll(ring);
-	if (so->tcp.told)
+	if (!sock_life_is(so, LIFE_CONNECTING))
 		return -EISCONN; /* also when it has ended: only AF_UNSPEC dissolves it */
 	if (sock_is_connecting(so))
 		return UNDER_WAY;
 	if (sock_has_ended(so))
 		return take_failure(so);
-	so->tcp.told = true;
+	sock_life_set(so, LIFE_CONNECTED);
 	return SUCCEEDED;
 }
 
@@ -93,7 +93,8 @@ static void forget_attempt(struct inet_sock *so, struct ring *ring)
 	dst_fini(&so->tcp.dst);
 	tcp_close(&so->tcp.conn, ring->now); /* gives back what was not read */
 	tcp_part_init(so);
-	so->connected = false;
+	if (sock_has_connection(so))
+		sock_life_set(so, LIFE_OPEN);
 	so->shut_rd = false;
 	so->shut_wr = false;
 	if (!so->bound_addr)
@@ -176,8 +177,7 @@ static int start(struct inet_sock *so, struct ring *ring, const struct dst_found
 	if (rc)
 		return rc;
 	tcp_init(&so->tcp.conn, &tcp_sock_engine_ops, &config);
-	so->tcp.connecting = true;
-	so->connected = true;
+	sock_life_set(so, LIFE_CONNECTING);
 	tcp_wire_options(so, now);
 	rc = tcp_connect(&so->tcp.conn, from, now);
 	tcp_update_events(so, 0);
@@ -322,7 +322,7 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 	if (rc)
 		return rc;
 	rc = check_state(so, ring);
-	if (rc < 0 && so->inet == INET_TCP && !so->tcp.told)
+	if (rc < 0 && sock_life_is(so, LIFE_CONNECTING))
 		forget_failure(so, ring);
 	ring_release_cold(ring);
 	if (rc)
@@ -345,13 +345,13 @@ static bool await_try(void *arg, struct ring *ring, struct sock_wait *wait, ssiz
 	(void)wait;
 	ring_poll(ring);
 	*n = SOCK_TRY_WAIT;
-	if (sock_is_connecting(so))
+	if (sock_has_connection(so) && sock_is_connecting(so))
 		return false;
 	*n = 0;
-	if (sock_has_ended(so))
+	if (sock_has_connection(so) && sock_has_ended(so))
 		*n = take_failure(so);
-	else
-		so->tcp.told = true;
+	else if (sock_life_is(so, LIFE_CONNECTING))
+		sock_life_set(so, LIFE_CONNECTED);
 	return true;
 }
 

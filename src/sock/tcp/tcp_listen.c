@@ -201,12 +201,10 @@ static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_
 	child->sndtimeo = __atomic_load_n(&shard->so->sndtimeo, __ATOMIC_RELAXED);
 	child->local = req->local;
 	child->remote = req->remote;
-	child->connected = true;
 	child->verdict = VERDICT_ACCELERATED;
 	child->raw_twin = true;
 	tcp_part_init(child);
-	child->tcp.connecting = true;
-	child->tcp.told = true;
+	sock_life_set(child, LIFE_HANDSHAKE);
 	child->tcp.listener = shard->so;
 	child->tcp.listener_gen = shard->gen;
 	sock_set_home(child, shard->ring);
@@ -437,7 +435,7 @@ static void abort_run(struct ring *ring, struct inbox_item *item)
 	struct inet_sock *child = container_of(item, struct inet_sock, item);
 
 	list_init(&child->flows); /* the item was in its place */
-	child->tcp.orphan = true;
+	sock_life_set(child, LIFE_ORPHAN);
 	if (!sock_has_ended(child))
 		tcp_abort(&child->tcp.conn, 0, clock_now());
 	ring_work_add(ring, &child->tcp.flush);
@@ -482,7 +480,7 @@ static void arrived_run(struct ring *ring, struct inbox_item *item)
 
 void tcp_child_established(struct inet_sock *child)
 {
-	child->tcp.handed_over = true;
+	sock_life_set(child, LIFE_QUEUED);
 	child->item.run = arrived_run;
 	tcp_update_events(child, 0);
 	/* On to another ring if that is where the listener lives. */
@@ -544,6 +542,7 @@ static unsigned bound_backlog(int backlog)
 static void make_listener(struct inet_sock *so, int backlog)
 {
 	so->inet = INET_LISTEN;
+	sock_life_set(so, LIFE_LISTENING);
 	memset(&so->listen, 0, sizeof(so->listen));
 	list_init(&so->listen.queue);
 	so->listen.claim = -1;
@@ -562,6 +561,7 @@ static void unmake_listener(struct inet_sock *so)
 		return;
 	tcp_listen_close(so, ring);
 	so->inet = INET_TCP;
+	sock_life_set(so, LIFE_OPEN);
 	tcp_part_init(so);
 	tcp_update_events(so, 0);
 	ring_release_cold(ring);
@@ -672,6 +672,17 @@ static int make_twin(int flags)
 	return sys_socket(AF_INET, SOCK_STREAM | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0);
 }
 
+/* The program has it from now on. */
+static void leave_queue(struct sock_ref child)
+{
+	struct ring *ring;
+
+	if (sock_hold_cold(child, &ring))
+		return;
+	sock_life_set(inet_of(child.sk), LIFE_CONNECTED);
+	ring_release_cold(ring);
+}
+
 static int hand_out(struct inet_sock *child, int fd, struct sockaddr *addr, socklen_t *len,
 		    int flags, struct sock_ref *ref)
 {
@@ -679,6 +690,7 @@ static int hand_out(struct inet_sock *child, int fd, struct sockaddr *addr, sock
 	ref->gen = child->sk.gen;
 	child->sk.nonblock = (flags & SOCK_NONBLOCK) != 0;
 	sock_set_twin(*ref, fd);
+	leave_queue(*ref);
 	if (control_lock()) {
 		child->id = sock_new_id(); /* processes forked before do not know it */
 		sock_list_add(child);

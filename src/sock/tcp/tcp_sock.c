@@ -64,15 +64,16 @@ static uint32_t stream_events(const struct inet_sock *so)
 
 static uint32_t compute_events(const struct inet_sock *so)
 {
-	if (sock_has_ended(so))
+	if (so->tcp.conn.state >= TCP_ESTABLISHED)
+		return stream_events(so);
+	if (so->tcp.conn.state != TCP_CLOSED)
+		return 0;
+	if (sock_has_connection(so))
 		return EPOLLIN | EPOLLRDNORM | EPOLLOUT | EPOLLWRNORM | EPOLLHUP | EPOLLRDHUP |
 		       (so->tcp.error ? EPOLLERR : 0u);
-	if (sock_is_connecting(so))
-		return 0;
-	if (so->tcp.conn.state == TCP_CLOSED) /* as the kernel says of a fresh socket */
-		return EPOLLOUT | EPOLLWRNORM | EPOLLHUP | (so->tcp.error ? EPOLLERR : 0u) |
-		       (so->shut_rd ? EPOLLIN | EPOLLRDNORM | EPOLLRDHUP : 0u);
-	return stream_events(so);
+	/* As the kernel says of a fresh socket. */
+	return EPOLLOUT | EPOLLWRNORM | EPOLLHUP | (so->tcp.error ? EPOLLERR : 0u) |
+	       (so->shut_rd ? EPOLLIN | EPOLLRDNORM | EPOLLRDHUP : 0u);
 }
 
 void tcp_update_events(struct inet_sock *so, uint32_t happened)
@@ -102,8 +103,7 @@ static void on_established(struct tcp_conn *conn)
 {
 	struct inet_sock *so = of_conn(conn);
 
-	so->tcp.connecting = false;
-	if (so->tcp.listener)
+	if (sock_life_is(so, LIFE_HANDSHAKE))
 		tcp_child_established(so);
 	else
 		tcp_update_events(so, EPOLLOUT | EPOLLWRNORM);
@@ -130,15 +130,13 @@ static void on_closed(struct tcp_conn *conn, int error)
 {
 	struct inet_sock *so = of_conn(conn);
 
-	so->tcp.dead = true;
-	so->tcp.connecting = false;
 	/* As the kernel: what it was told when it sent again. */
 	if (error == ETIMEDOUT && so->tcp.dst.mute && so->tcp.dst.mute_sent)
 		error = ENETUNREACH;
 	so->tcp.error = error;
 	/* A child nobody was told of has no owner but us. */
-	if (so->tcp.listener && !so->tcp.handed_over)
-		so->tcp.orphan = true;
+	if (sock_life_is(so, LIFE_HANDSHAKE))
+		sock_life_set(so, LIFE_ORPHAN);
 	tcp_update_events(so, EPOLLIN | EPOLLOUT | EPOLLHUP | (error ? EPOLLERR : 0u));
 	ring_work_add(sock_home(so), &so->tcp.flush); /* reaps it when it is nobody's */
 }
@@ -226,6 +224,7 @@ static void reap(struct inet_sock *so, struct ring *ring)
 	ring_flow_del(ring, &so->tcp.flow);
 	dst_fini(&so->tcp.dst);
 	tcp_close(&so->tcp.conn, ring->now); /* gives unread data back */
+	sock_life_set(so, LIFE_CLOSED);
 	tcp_count_orphan(so);
 	sock_free(so);
 }
@@ -727,7 +726,6 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
 		dst_fini(&so->tcp.dst);
 		return false;
 	}
-	so->tcp.orphan = true;
 	if (!sock_has_ended(so) && so->opt->linger_on && so->opt->linger_seconds == 0)
 		tcp_abort(&so->tcp.conn, 0, now);
 	else if (!sock_has_ended(so))
@@ -775,7 +773,8 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 	} else if (sock_is_connecting(so)) {
 		tcp_dissolve(so, ring);
 	} else {
-		so->tcp.told = true;
+		if (sock_life_is(so, LIFE_CONNECTING))
+			sock_life_set(so, LIFE_CONNECTED);
 		if (how != SHUT_WR) {
 			so->shut_rd = true;
 			tcp_shutdown_read(&so->tcp.conn);

@@ -394,9 +394,7 @@ bool timewait_take(struct inet_sock *so, struct ring *ring)
 		while (load(&port_keepers) > keepers_max(ring->now) && end_a_keeper(ring))
 			;
 	}
-	/* As Linux: without room, or memory, it ends at once; and without its port. */
-	so->tcp.dead = true;
-	return true;
+	return true; /* as Linux: without room, or memory, it ends at once; and without its port */
 }
 
 /* ---- a connection of ours ------------------------------------------------------------ */

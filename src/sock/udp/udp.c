@@ -37,7 +37,7 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
 {
 	struct udp_state *udp = &so->udp;
 
-	if (__builtin_expect(sock_is_gone(so) || so->inet != INET_UDP, 0))
+	if (__builtin_expect(so->life <= LIFE_CLOSED || so->inet != INET_UDP, 0))
 		return DROP_SOCK_CLOSED;
 	if (__builtin_expect(multicast, 0) && !from_peer(so, pkt))
 		return DROP_SOCK_FILTER;
@@ -277,20 +277,30 @@ void udp_leave(struct inet_sock *so, struct ring *ring)
 
 /* ---- binding (control lock) ------------------------------------------------------------------ */
 
+static void set_life(struct inet_sock *so, enum sock_life next)
+{
+	struct ring *ring;
+
+	if (sock_life_is(so, next) || sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	sock_life_set(so, next);
+	ring_release_cold(ring);
+}
+
 /*
  * Steers the frames of a bound socket here.  If that is not possible it is no error: the
  * twin receives, and the socket may still send.
  */
 static void attach(struct inet_sock *so)
 {
-	if (so->attached)
-		return;
+	if (!sock_life_in(so, LIFE(OPEN) | LIFE(RECEIVING)))
+		return; /* it left while the call waited for the lock */
 	sock_port_claim(so);
 	so->verdict = sock_attach(so);
 	mcast_attach(so);
 	if (so->verdict != VERDICT_ACCELERATED)
 		sock_port_unclaim(so);
-	so->attached = true;
+	set_life(so, LIFE_RECEIVING);
 	log_debug("fd %d: UDP %s", sock_twin(&so->sk), verdict_text(so->verdict));
 }
 
@@ -311,7 +321,8 @@ int udp_autobind(struct inet_sock *so)
 			return rc;
 		so->bound = true;
 	}
-	attach(so);
+	if (sock_life_is(so, LIFE_OPEN))
+		attach(so);
 	return 0;
 }
 
@@ -354,7 +365,6 @@ static void forget_flows(struct inet_sock *so)
 {
 	sock_flows_del(so);
 	mcast_detach(so);
-	so->attached = false;
 }
 
 /* Removes the flows of the old peer, or those without a peer, and adds those of the new peer. */
@@ -379,7 +389,7 @@ static void udp_attach_anew(struct inet_sock *so)
 static void udp_reattach(struct inet_sock *so)
 {
 	control_assert_held();
-	if (so->attached)
+	if (sock_life_is(so, LIFE_RECEIVING))
 		retarget(so);
 }
 
@@ -414,10 +424,12 @@ static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	/* The kernel forgets an address that it chose; an automatic port stays reserved. */
 	rc = sock_read_local(so);
 	so->bound = !rc && so->local.port != 0;
-	if (so->bound)
+	if (so->bound) {
 		retarget(so);
-	else
+	} else {
 		forget_flows(so);
+		set_life(so, LIFE_OPEN);
+	}
 	return 0;
 }
 

@@ -8,19 +8,6 @@
 #include "sock/udp/mcast.h"
 #include "sock/udp/udp_sock.h"
 
-/* No ring held: is a datagram queued? */
-static bool has_unread(struct inet_sock *so)
-{
-	struct ring *ring;
-	bool some;
-
-	if (sock_hold_cold(sock_ref_of(so), &ring)) /* this also runs what was forwarded to it */
-		return false;
-	some = so->udp.head != NULL;
-	ring_release_cold(ring);
-	return some;
-}
-
 void udp_drain_flows(struct inet_sock *so)
 {
 	list_for_each(link, &so->flows) {
@@ -39,7 +26,6 @@ static void detach(struct inet_sock *so)
 	udp_drain_flows(so);
 	sock_flows_del(so);
 	mcast_forget(so);
-	so->attached = false;
 	so->wildcard = false;
 }
 
@@ -111,16 +97,23 @@ static const struct sock_ops linger_ops = {
 
 bool udp_linger(struct inet_sock *so)
 {
+	bool begins = !udp_lingers(so), unread;
+	struct ring *ring;
+
 	control_assert_held();
-	if (!so->udp.lingers) {
+	if (begins) {
 		sock_upcalls.move_settle(so);
 		udp_pending_to_twin(so);
 		detach(so);
 	}
-	if (!has_unread(so))
+	if (sock_hold_cold(sock_ref_of(so), &ring)) /* this also runs what was forwarded to it */
 		return false;
-	if (!so->udp.lingers) /* pairs with the load of ops in each wrapper: the table is constant */
+	unread = so->udp.head != NULL;
+	if (begins && unread) {
+		/* Pairs with the load of ops in each wrapper: the table is constant. */
 		__atomic_store_n(&so->sk.ops, &linger_ops, __ATOMIC_RELEASE);
-	so->udp.lingers = true;
-	return true;
+		sock_life_set(so, LIFE_LINGERING);
+	}
+	ring_release_cold(ring);
+	return unread;
 }

@@ -152,7 +152,7 @@ int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 	sock_tx_query(so, &query);
 	dst_find(&query, &found);
 	if (found.verdict == VERDICT_ACCELERATED) {
-		rc = so->attached ? 0 : udp_autobind(so);
+		rc = sock_life_is(so, LIFE_OPEN) ? udp_autobind(so) : 0;
 		if (rc)
 			goto unlock;
 		/* A socket that receives nowhere may still send. */
