@@ -4,11 +4,9 @@
  * is on.
  */
 #include <errno.h>
-#include <stdio.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/param.h"
 #include "sock/core/access.h"
 #include "sock/core/kind.h"
 
@@ -22,94 +20,6 @@ uint32_t sock_rings_generation(void)
 {
 	/* Pairs with sock_tell_pollers(). */
 	return __atomic_load_n(&rings_generation, __ATOMIC_ACQUIRE);
-}
-
-/* ---- interfaces ----------------------------------------------------------------------- */
-
-/* An interface that is left alone on purpose: told once, of each.  Control lock. */
-static void tell_left(int ifindex, const char *why)
-{
-	static int told[LINKS_MAX]; /* the oldest is forgotten first */
-	static unsigned n;
-
-	for (unsigned i = 0; i < LINKS_MAX; i++)
-		if (told[i] == ifindex)
-			return;
-	told[n++ % LINKS_MAX] = ifindex;
-	log_info("%.*s", (int)strcspn(why, "\n"), why);
-}
-
-bool sock_link_usable(const struct link *link)
-{
-	struct link master;
-	char why[PORT_WHY];
-
-	if (!link->up || link->loopback)
-		return false;
-	if (link->ethernet && !link->master)
-		return true;
-	if (!link->ethernet)
-		snprintf(why, sizeof(why),
-			 "%s (kind %s) is left to the kernel: it is not an Ethernet interface; use "
-			 "another one",
-			 link->name, link->kind[0] ? link->kind : "unknown");
-	else
-		snprintf(why, sizeof(why),
-			 "%s is left to the kernel: it belongs to %s (kind %s); take it out "
-			 "(ip link set %s nomaster), or use another interface",
-			 link->name, link_get(link->master, &master) ? "another one" : master.name,
-			 master.kind, link->name);
-	tell_left(link->ifindex, why);
-	return false;
-}
-
-/* The user is told in the framed style; the program goes on through the kernel. */
-static void warn_port(int ifindex, const char *why)
-{
-	struct link link;
-
-	if (link_get(ifindex, &link))
-		link.name[0] = '\0';
-	log_box(LOG_WARNING,
-		"Interface %s will not be accelerated.\n%s"
-		"Sockets that use it run through the kernel.",
-		link.name, why);
-}
-
-struct ring *sock_ring_for(int ifindex, uint64_t key)
-{
-	char why[PORT_WHY] = "";
-	struct ring *ring;
-	bool fresh;
-	int rc;
-
-	control_assert_held();
-	control_assert_no_ring();
-	rc = rings_get(ifindex, key, &ring, why, &fresh);
-	if (fresh)
-		sock_upcalls.port_opened();
-	if (!rc)
-		return ring;
-	if (rc == -PORT_UNTRIED && fresh)
-		tell_left(ifindex, why);
-	else if (fresh)
-		warn_port(ifindex, why);
-	return NULL;
-}
-
-struct ring *sock_rx_ring(struct inet_sock *so, int ifindex, const struct inaddr *local)
-{
-	control_assert_held();
-	control_assert_no_ring();
-	return sock_ring_for(ifindex, sock_rx_key(so, local));
-}
-
-struct ring *sock_rx_ring_beside(struct inet_sock *so, struct ring *tx)
-{
-	struct ring *ring = sock_rx_ring(so, tx->ifindex, &so->local.addr);
-
-	control_assert_held();
-	return ring ? ring : tx;
 }
 
 /* ---- one match --------------------------------------------------------------------------- */

@@ -92,6 +92,15 @@ void udp_drain_flows(struct inet_sock *so);
 /* No lock, no ring held: UDP_CORK has changed; sends the pending datagram if it is off. */
 void udp_uncork(struct sock_ref ref);
 
+/* ---- udp_bind.c ---------------------------------------------------------------------- */
+
+/* sock_ops.bind and .connect */
+int udp_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len);
+int udp_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len);
+/* Of struct sock_kind. */
+void udp_detach(struct inet_sock *so);
+void udp_attach_anew(struct inet_sock *so);
+void udp_reattach(struct inet_sock *so);
 /* Control lock: gets a port from the kernel and attaches the socket.  0 or -errno. */
 int udp_autobind(struct inet_sock *so);
 

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Process sharing around fork(2): the channel to the child, and what the child forgets. */
+
+#include "base/sys.h"
+#include "sock/share/channel.h"
+#include "sock/share/share_internal.h"
+#include "sock/share/share.h"
+
+bool share_has_sockets(void)
+{
+	list_for_each(link, sock_list()) {
+		if (share_is_known_to_children(container_of(link, struct inet_sock, link)))
+			return true;
+	}
+	return false;
+}
+
+struct channel *share_new_channel(int *end)
+{
+	struct channel *ch;
+	int fds[2];
+
+	share_init();
+	if (!share_has_sockets() ||
+	    sys_call(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds,
+		     0, 0))
+		return NULL; /* the child gets no sockets */
+	ch = channel_create(sys_fd_hide(fds[0]), sock_last_id());
+	if (!ch) {
+		sys_close(fds[1]);
+		return NULL;
+	}
+	*end = sys_fd_hide(fds[1]);
+	/* The child does not get what the program closed here. */
+	list_for_each(link, &share_process.kept)
+		idset_add(&ch->closed, container_of(link, struct inet_sock, link)->id);
+	return ch;
+}
+
+void share_fork_prepare(void)
+{
+	share_process.fresh = share_new_channel(&share_process.fresh_fd);
+}
+
+void share_fork_parent(void)
+{
+	sys_close_fd(&share_process.fresh_fd);
+	if (share_process.fresh)
+		share_listen_to(share_process.fresh);
+	share_process.fresh = NULL;
+}
+
+/* The parent's channels are closed with its other descriptors; their memory is leaked. */
+void share_fork_child(void)
+{
+	int fd = share_process.fresh_fd;
+
+	share_init();
+	if (share_process.fresh) {
+		share_process.fresh->fd = -1;
+		sys_fd_unhide(fd); /* the only one that stays */
+	}
+	share_process.fresh_fd = -1;
+	list_for_each(link, &share_process.channels)
+		sys_close_fd(&container_of(link, struct channel, link)->fd);
+	sys_close_fd(&share_process.epoll_fd);
+	list_init(&share_process.channels);
+	list_init(&share_process.kept);
+	list_init(&share_process.asking);
+	list_init(&share_process.exports);
+	list_init(&share_process.members);
+	list_init(&share_process.pending);
+	share_forget_late();
+	pass_fork_child();
+	share_process.up = share_process.fresh ? channel_create(fd, share_process.fresh->last_id)
+					       : NULL;
+	share_process.fresh = NULL;
+	share_last_id = 0;
+	share_process.readable = false;
+	share_process.executing = false;
+	share_process.busy = 0;
+	share_process.looking = 0;
+}
+
+bool share_fork_child_takes(const struct inet_sock *so)
+{
+	return share_process.up && share_is_known_to_children(so);
+}
+
+void share_fork_child_done(unsigned sockets)
+{
+	if (!share_process.up)
+		return;
+	sys_fd_hide(share_process.up->fd);
+	share_process.up->toward = sockets;
+	share_listen_to(share_process.up);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls on TCP sockets that are in no other file: shutdown(2), getpeername(2), ioctl(2). */
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <linux/sockios.h>
+
+#include "base/sys.h"
+#include "base/user.h"
+#include "sock/core/access.h"
+#include "sock/core/quarantine.h"
+#include "sock/options/sock_opt.h"
+#include "sock/tcp/tcp_sock.h"
+
+/* As the kernel sees it: what only waits for late segments has ended. */
+static bool has_ended(const struct inet_sock *so)
+{
+	return sock_has_ended(so) || so->tcp.conn.state == TCP_TIME_WAIT;
+}
+
+static int tcp_sock_shutdown(struct sock_ref ref, int how)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	nsec_t now = clock_now();
+	struct ring *ring;
+	int rc;
+
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		return -EINVAL;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	ring_poll(ring);
+	if (!sock_has_connection(so)) {
+		/* -ENOTCONN, and yet the kernel has done it. */
+		if (so->inet == INET_TCP && how != SHUT_WR) {
+			so->shut_rd = true;
+			tcp_update_events(so, EPOLLIN | EPOLLRDHUP);
+		}
+		ring_release_cold(ring);
+		if (so->inet == INET_LISTEN && how != SHUT_WR)
+			sock_to_kernel(ref, VERDICT_CALL); /* stops listening */
+		return SOCK_KERNEL;
+	}
+	ring_poll(ring); /* the peer may have ended it */
+	if (has_ended(so)) {
+		rc = -ENOTCONN;
+	} else if (sock_is_connecting(so)) {
+		tcp_dissolve(so, ring);
+	} else {
+		if (sock_life_is(so, LIFE_CONNECTING))
+			sock_life_set(so, LIFE_CONNECTED);
+		if (how != SHUT_WR) {
+			so->shut_rd = true;
+			tcp_shutdown_read(&so->tcp.conn);
+		}
+		if (how != SHUT_RD && !so->shut_wr) {
+			so->shut_wr = true;
+			tcp_shutdown(&so->tcp.conn, now);
+		}
+		tcp_update_events(so, how == SHUT_WR ? 0 : EPOLLIN | EPOLLRDHUP);
+		tcp_after(so, ring);
+	}
+	ring_release_cold(ring);
+	return rc;
+}
+
+static int tcp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct endpoint remote;
+	struct ring *ring;
+	bool connected;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	ring_poll(ring);
+	connected = sock_has_connection(so) && !sock_is_connecting(so) && !has_ended(so);
+	remote = so->remote;
+	ring_release_cold(ring);
+	if (!connected)
+		return -ENOTCONN;
+	endpoint_to_sockaddr(&remote, AF_INET, addr, len);
+	return 0;
+}
+
+static uint32_t unsent_bytes(const struct tcp_conn *conn)
+{
+	struct tcp_info info;
+
+	tcp_get_info(conn, &info, clock_now());
+	return info.tcpi_notsent_bytes;
+}
+
+static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc, n = 0;
+
+	if (cmd != FIONREAD && cmd != SIOCOUTQ && cmd != SIOCOUTQNSD && cmd != SIOCATMARK)
+		return SOCK_KERNEL;
+	rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	if (!sock_has_connection(so)) {
+		rc = SOCK_KERNEL;
+	} else {
+		ring_poll(ring);
+		n = cmd == FIONREAD	 ? (int)tcp_readable_bytes(&so->tcp.conn)
+		    : cmd == SIOCOUTQ	 ? (int)tcp_unacked_bytes(&so->tcp.conn)
+		    : cmd == SIOCOUTQNSD ? (int)unsent_bytes(&so->tcp.conn)
+					 : tcp_at_mark(&so->tcp.conn);
+	}
+	ring_release_cold(ring);
+	if (!rc && !user_store32(arg, (uint32_t)n))
+		return -EFAULT;
+	return rc;
+}
+
+#define TCP_SOCK_OPS(mode)                                                                       \
+	{                                                                                        \
+		.accept = tcp_sock_accept, .bind = tcp_sock_bind, .connect = tcp_sock_connect,   \
+		.getpeername = tcp_getpeername, .getsockname = sock_getsockname,                 \
+		.getsockopt = sock_getsockopt, .ioctl = tcp_ioctl, .listen = tcp_sock_listen,    \
+		.recv = tcp_recv_##mode, .send = tcp_send_##mode, .setsockopt = sock_setsockopt, \
+		.shutdown = tcp_sock_shutdown,                                                   \
+	}
+
+const struct sock_ops tcp_sock_ops[HOLD_MODES] = {
+	[HOLD_SINGLE] = TCP_SOCK_OPS(single),
+	[HOLD_SPIN] = TCP_SOCK_OPS(spin),
+	[HOLD_MUTEX] = TCP_SOCK_OPS(mutex),
+	[HOLD_YIELD] = TCP_SOCK_OPS(yield),
+};

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where the segments of a connection go: found anew when routes change, or on another ring. */
+#include <errno.h>
+
+#include "base/sys.h"
+#include "sock/core/access.h"
+#include "sock/core/quarantine.h"
+#include "sock/tcp/tcp_sock.h"
+
+/* ---- a new way to the peer ------------------------------------------------------------------ */
+
+void tcp_mute(struct inet_sock *so)
+{
+	struct tcp_info info;
+
+	if (sock_has_ended(so) || so->tcp.dst.mute)
+		return;
+	tcp_get_info(&so->tcp.conn, &info, sock_home(so)->now);
+	so->tcp.dst.mute_sent = info.tcpi_unacked != 0;
+	dst_mute(&so->tcp.dst);
+}
+
+/* holder */
+static int go_on_by(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
+{
+	bool was_mute = so->tcp.dst.mute;
+	uint32_t mtu = so->tcp.dst.mtu;
+	nsec_t now = clock_now();
+	int rc = tcp_retarget(so, ring, found);
+
+	if (rc || sock_has_ended(so))
+		return rc;
+	if (mtu != found->mtu)
+		tcp_path_mtu(&so->tcp.conn, found->mtu, now);
+	if (was_mute)
+		tcp_way_found(&so->tcp.conn, now);
+	tcp_after(so, ring);
+	return 0;
+}
+
+/*
+ * holder: nothing would be heard of the peer on the ring it lives on: it waits for
+ * tcp_transplant().
+ */
+static bool must_move(const struct inet_sock *so, const struct ring *home,
+		      const struct dst_found *found)
+{
+	return so->tcp.dst.mute && (!home->q || home->ifindex != found->ring->ifindex);
+}
+
+int tcp_go_by(struct sock_ref ref, const struct dst_found *found)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	if (!sock_has_connection(so)) { /* it went to another process meanwhile */
+		ring_release_cold(ring);
+		return 0;
+	}
+	if (found->verdict == VERDICT_ACCELERATED && must_move(so, ring, found)) {
+		progress_wake(); /* it follows the links, see links.c */
+	} else if (found->verdict == VERDICT_ACCELERATED) {
+		rc = go_on_by(so, ring, found);
+	} else {
+		if (found->verdict == VERDICT_NO_ROUTE)
+			tcp_mute(so);
+		/* Else there is no way that we know: the old one, until there is a new one. */
+		so->tcp.dst.generation = found->generation;
+	}
+	ring_release_cold(ring);
+	if (!rc)
+		dst_resolve_neighbour(found);
+	return rc;
+}
+
+int tcp_resolve_locked(struct sock_ref ref)
+{
+	struct dst_query query;
+	struct dst_found found;
+
+	control_assert_held();
+	/* Else it is another one by now, which somebody may just be making. */
+	if (!sock_ref_valid(ref))
+		return -EBADF;
+	query = sock_query(inet_of(ref.sk));
+	dst_find(&query, &found);
+	return tcp_go_by(ref, &found);
+}
+
+int tcp_resolve(struct sock_ref ref)
+{
+	int rc;
+
+	if (!control_lock())
+		return -EAGAIN;
+	rc = tcp_resolve_locked(ref);
+	control_unlock();
+	return rc;
+}
+
+/* ---- moving to another ring (holder) -------------------------------------------------------- */
+
+static struct pkt *take_along(struct pkt *pkt, void *ring)
+{
+	return ring_travel(ring, pkt);
+}
+
+void tcp_take_along(struct inet_sock *so, struct ring *ring)
+{
+	tcp_recvq_exchange(&so->tcp.conn.rcv, take_along, ring);
+}
+
+void tcp_leave(struct inet_sock *so, struct ring *ring)
+{
+	wheel_cancel(&ring->wheel, &so->tcp.timer);
+	list_remove(&so->tcp.flush.link);
+	tcp_recvq_exchange(&so->tcp.conn.rcv, take_along, ring);
+	dst_detach(&so->tcp.dst);
+}
+
+void tcp_arrive(struct inet_sock *so, struct ring *ring, const struct ring *from,
+		const struct dst_found *found)
+{
+	if (!found || tcp_retarget(so, ring, found))
+		dst_rebind(&so->tcp.dst, from, ring);
+	/* Whatever was due on the old ring is done now; the timer is armed after it. */
+	ring_work_add(ring, &so->tcp.flush);
+}
+
+int tcp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found *found)
+{
+	struct dst_headers headers = tcp_headers(so);
+
+	return dst_apply(&so->tcp.dst, home, &so->remote, found, &headers);
+}
+
+#define LATE (60 * NSEC_PER_SEC) /* peers have heard by then that the address has moved */
+
+/* holder of home: off its ring, on its way to the next. */
+static int uproot(struct inet_sock *so, struct ring *ring, struct ring *to)
+{
+	if (ring == to || sock_has_ended(so))
+		return -EBUSY;
+	tcp_mute(so);
+	if (ring->q) {
+		ring_drain(ring);
+		if (sock_has_ended(so))
+			return -EBUSY;
+		if (so->tcp.flow.listed && !quarantine_replace(ring, &so->tcp.flow, LATE))
+			return -ENOMEM;
+	}
+	tcp_leave(so, ring);
+	ring_flow_del(ring, &so->tcp.flow);
+	sock_set_home(so, to);
+	return 0;
+}
+
+/* holder of the new home: nobody had the frames meanwhile, and nothing was sent. */
+static int take_root(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
+{
+	int rc = ring_flow_take(ring, &so->tcp.flow);
+
+	if (rc)
+		return rc;
+	rc = go_on_by(so, ring, found);
+	ring_work_add(ring, &so->tcp.flush);
+	ready_wake_all(&so->sk); /* who sleeps elsewhere looks for the new descriptors */
+	return rc;
+}
+
+int tcp_transplant(struct sock_ref ref, const struct dst_found *found)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring, *to = sock_rx_ring_beside(so, found->ring);
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	rc = uproot(so, ring, to);
+	ring_release_cold(ring);
+	/* Held anew: another thread may have it meanwhile, and finds it mute. */
+	if (!rc)
+		rc = sock_hold_cold(ref, &ring);
+	if (rc)
+		return rc;
+	rc = take_root(so, ring, found);
+	ring_release_cold(ring);
+	sock_tell_pollers();
+	if (!rc)
+		dst_resolve_neighbour(found);
+	return rc;
+}

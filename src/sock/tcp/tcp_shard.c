@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shards of a listener: the handshakes that arrive on one ring, and the connections that they
+ * become there.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "ring/source.h"
+#include "sock/core/access.h"
+#include "sock/core/host_state.h"
+#include "sock/tcp/tcp_sock.h"
+#include "sock/wait/wait.h"
+
+#define WAY_CACHE 256
+
+/* Ways to those who sent SYNs, for SYN-ACKs that are sent again. */
+struct way_cache {
+	struct {
+		struct inaddr addr;
+		struct source_way way;
+	} entry[WAY_CACHE];
+};
+
+struct shard_full {
+	struct tcp_shard shard;		/* first */
+	const struct source_way *input; /* holder: to who sent the segment being looked at, or NULL */
+	struct way_cache ways;
+};
+
+static struct shard_full *full_of(struct tcp_listener *l)
+{
+	return container_of(container_of(l, struct tcp_shard, l), struct shard_full, shard);
+}
+
+static unsigned way_slot(const struct inaddr *addr)
+{
+	return (unsigned)((addr->q[0] ^ addr->q[1]) * 0x9e3779b97f4a7c15ull >> 56);
+}
+
+_Static_assert(WAY_CACHE == 256, "way_slot() takes eight bits");
+
+/* ---- what the engine's listener asks for (holder of the shard's ring) ----------------------- */
+
+static const struct source_way *way_to(const struct shard_full *full, const struct inaddr *remote)
+{
+	unsigned slot = way_slot(remote);
+
+	if (full->input)
+		return full->input;
+	if (addr_eq(&full->ways.entry[slot].addr, remote))
+		return &full->ways.entry[slot].way;
+	return NULL;
+}
+
+/* Answers leave by the ring's interface, or not at all: what comes back to it comes to us. */
+static bool leads_here(const struct tcp_shard *shard, const struct source_way *way)
+{
+	return way->here || (way->here_bound && shard->opt->bind_ifindex);
+}
+
+static int init_template(struct frame_template *tmpl, const struct tcp_shard *shard,
+			 const uint8_t *mac, const struct endpoint *local,
+			 const struct endpoint *remote)
+{
+	struct dst_headers headers = {.src = *local,
+				      .proto = IPPROTO_TCP,
+				      .ttl = shard->opt->ttl,
+				      .tos = shard->opt->tos};
+
+	return dst_template(tmpl, shard->ring, mac, remote, &headers);
+}
+
+static struct flow_key key_of(const struct endpoint *local, const struct endpoint *remote)
+{
+	struct flow_key key;
+
+	memset(&key, 0, sizeof(key));
+	key.local = local->addr;
+	key.local_port = local->port;
+	key.remote = remote->addr;
+	key.remote_port = remote->port;
+	key.proto = IPPROTO_TCP;
+	return key;
+}
+
+/* The neighbour that the way leads by, which is being asked for if it is not known. */
+static struct adj *neighbour_of(struct ring *ring, const struct source_way *way,
+				const struct endpoint *local, const struct endpoint *remote)
+{
+	struct adj *adj = ring_adj_for_source(ring, &way->nexthop);
+	struct flow_key key;
+
+	if (!adj || adj->state == NEIGH_REACHABLE)
+		return adj;
+	adj->state = NEIGH_UNKNOWN; /* also one that has failed before */
+	key = key_of(local, remote);
+	source_resolve(ring, &key);
+	return adj;
+}
+
+static int shard_send(struct tcp_listener *l, const struct endpoint *local,
+		      const struct endpoint *remote, const struct tcp_segment *seg)
+{
+	struct shard_full *full = full_of(l);
+	struct ring *ring = full->shard.ring;
+	const struct source_way *way = way_to(full, &remote->addr);
+	struct frame_template tmpl;
+	struct adj *adj;
+	struct pkt *pkt;
+	int rc;
+
+	if (!way || full->shard.mute || !ring->q)
+		return -EHOSTUNREACH; /* the peer sends its SYN again */
+	adj = neighbour_of(ring, way, local, remote);
+	if (!adj)
+		return -ENOMEM;
+	rc = init_template(&tmpl, &full->shard, adj->mac, local, remote);
+	if (rc)
+		return rc;
+	pkt = ring_tx_get(ring);
+	if (!pkt)
+		return -ENOBUFS;
+	pkt->frame_len = (uint32_t)frame_build_tcp(&tmpl, pkt->frame, seg);
+	return ring_tx_to(ring, adj, pkt);
+}
+
+static struct tcp_start shard_start(struct tcp_listener *l, const struct endpoint *local,
+				    const struct endpoint *remote, nsec_t now)
+{
+	return tcp_start_of(host_secret(), local, remote, now);
+}
+
+/* The child's way back; accept() asks the routing table again, with the options of the socket. */
+static int child_dst(struct inet_sock *child, const struct tcp_shard *shard,
+		     const struct source_way *way)
+{
+	struct dst *dst = &child->tcp.dst;
+	uint32_t mtu = shard->ring->q->port->mtu;
+	struct dst_found found = {.verdict = VERDICT_ACCELERATED,
+				  .ring = shard->ring,
+				  .src = child->local.addr,
+				  .nexthop = way->nexthop,
+				  .mtu = way->mtu && way->mtu < mtu ? way->mtu : mtu};
+	struct dst_headers headers = {.src = child->local,
+				      .proto = IPPROTO_TCP,
+				      .ttl = shard->opt->ttl,
+				      .tos = shard->opt->tos};
+	const struct adj *adj = ring_adj_for_source(shard->ring, &way->nexthop);
+	int rc;
+
+	if (!adj)
+		return -ENOMEM;
+	found.neigh = adj->state;
+	memcpy(found.mac, adj->mac, sizeof(found.mac));
+	rc = dst_apply(dst, shard->ring, &child->remote, &found, &headers);
+	dst_expire(dst);
+	return rc;
+}
+
+static struct flow_key pair_of(const struct tcp_synreq *req)
+{
+	return key_of(&req->local, &req->remote);
+}
+
+static int child_flow(struct inet_sock *child, struct ring *ring, const struct tcp_synreq *req)
+{
+	struct flow *flow = &child->tcp.flow;
+
+	flow->key = pair_of(req);
+	return req->expected ? ring_flow_add_expected(ring, flow) : ring_flow_add(ring, flow);
+}
+
+/*
+ * Room in the accept queue, as the kernel counts?  Children on their way to it from
+ * another ring are not seen; they are few.
+ */
+static bool admit(const struct inet_sock *listener)
+{
+	return __atomic_load_n(&listener->listen.waiting, __ATOMIC_RELAXED) <=
+	       listener->listen.backlog;
+}
+
+static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_synreq *req,
+				      const struct source_way *way)
+{
+	struct inet_sock *child = sock_alloc(SOCK_TYPE_TCP);
+
+	if (!child)
+		return NULL;
+	child->inet = INET_TCP;
+	sock_options_use(child, options_get(shard->opt));
+	child->rcvtimeo = __atomic_load_n(&shard->so->rcvtimeo, __ATOMIC_RELAXED);
+	child->sndtimeo = __atomic_load_n(&shard->so->sndtimeo, __ATOMIC_RELAXED);
+	child->local = req->local;
+	child->remote = req->remote;
+	child->verdict = VERDICT_ACCELERATED;
+	child->raw_twin = true;
+	tcp_part_init(child);
+	sock_life_set(child, LIFE_HANDSHAKE);
+	child->tcp.listener = shard->so;
+	child->tcp.listener_gen = shard->gen;
+	sock_set_home(child, shard->ring);
+	child->rx_key = shard->ring->key;
+	sock_access_init(child);
+	if (child_dst(child, shard, way) || child_flow(child, shard->ring, req)) {
+		dst_fini(&child->tcp.dst);
+		sock_free(child);
+		return NULL;
+	}
+	return child;
+}
+
+static int shard_accept(struct tcp_listener *l, const struct tcp_synreq *req, struct pkt *pkt,
+			nsec_t now)
+{
+	struct tcp_shard *shard = &full_of(l)->shard;
+	struct ring *ring = shard->ring;
+	struct tcp_config config;
+	struct inet_sock *child;
+	enum drop reason;
+
+	if (!admit(shard->so))
+		return -EAGAIN;
+	child = child_create(shard, req, full_of(l)->input);
+	if (!child)
+		return -ENOMEM;
+	config = tcp_config_for(shard->opt, ring->q->port->mtu);
+	tcp_init_passive(&child->tcp.conn, &tcp_sock_engine_ops, &config, req, now);
+	tcp_wire_options(child, now);
+	reason = tcp_input(&child->tcp.conn, pkt, now);
+	if (reason != DROP_NONE) {
+		ring_drop(ring, reason);
+		pkt_free(pkt);
+	}
+	ring_work_add(ring, &child->tcp.flush);
+	return 0;
+}
+
+static bool shard_has_room(struct tcp_listener *l)
+{
+	return admit(full_of(l)->shard.so);
+}
+
+/* Who comes to share the listener's flow must not get what belongs to a handshake of ours. */
+static void shard_began(struct tcp_listener *l, struct tcp_synreq *req)
+{
+	struct tcp_shard *shard = &full_of(l)->shard;
+	struct flow_key key = pair_of(req);
+
+	if (shard->flow->shared && !req->expected)
+		req->expected = !ring_flow_expect(shard->ring, &key);
+}
+
+static void shard_ended(struct tcp_listener *l, struct tcp_synreq *req)
+{
+	struct flow_key key = pair_of(req);
+
+	if (req->expected)
+		ring_flow_unexpect(full_of(l)->shard.ring, &key);
+}
+
+/* It was of another ring's. */
+static void shard_moved(struct tcp_listener *l, struct tcp_synreq *req)
+{
+	struct flow_key key = pair_of(req);
+
+	if (req->expected)
+		req->expected = !ring_flow_expect_here(full_of(l)->shard.ring, &key);
+}
+
+static const struct tcp_listener_ops shard_ops = {
+	.accept = shard_accept,
+	.alloc = mem_alloc,
+	.began = shard_began,
+	.ended = shard_ended,
+	.free = mem_free,
+	.has_room = shard_has_room,
+	.send = shard_send,
+	.start = shard_start,
+};
+
+/* ---- shards ------------------------------------------------------------------------------------- */
+
+static void shard_arm(struct tcp_shard *shard)
+{
+	nsec_t deadline = tcp_listener_deadline(&shard->l);
+
+	if (deadline < shard->timer.when)
+		ring_arm(shard->ring, &shard->timer, deadline);
+}
+
+static void shard_timer(struct timer *timer, nsec_t now)
+{
+	struct tcp_shard *shard = container_of(timer, struct tcp_shard, timer);
+
+	tcp_listener_timer(&shard->l, now);
+	shard_arm(shard);
+}
+
+/* net.ipv4.tcp_syncookies: 0 never, 1 when the queue is full, 2 always. */
+static void defend(struct tcp_listener *l)
+{
+	int cookies = sys_read_number("/proc/sys/net/ipv4/tcp_syncookies", 1);
+
+	if (cookies)
+		l->cookie_secret = host_secret();
+	if (cookies == 2)
+		l->backlog = 0;
+	l->syn_rate = (uint32_t)params.tcp_max_syn_rate;
+}
+
+bool tcp_listen_flow_begin(struct inet_sock *so, struct sock_flow *flow)
+{
+	struct ring *ring = flow->ring;
+	struct shard_full *full = mem_zalloc(sizeof(*full));
+	struct tcp_config config = tcp_config_for(so->opt, ring->q->port->mtu);
+
+	control_assert_held();
+	if (!full)
+		return false;
+	full->shard.ring = ring;
+	full->shard.so = so;
+	full->shard.gen = so->sk.gen;
+	full->shard.flow = &flow->flow;
+	full->shard.opt = options_get(so->opt);
+	timer_init(&full->shard.timer, shard_timer);
+	tcp_listener_init(&full->shard.l, &shard_ops, &config, so->listen.backlog + 1);
+	defend(&full->shard.l);
+	full->shard.l.defer = so->opt->defer_accept;
+	full->shard.l.syn_ack_retries = so->opt->syncnt;
+	flow->shard = &full->shard;
+	return true;
+}
+
+void tcp_listen_flow_shared(struct sock_flow *flow)
+{
+	tcp_listener_each(&flow->shard->l, shard_began);
+}
+
+void tcp_shard_leave(struct tcp_shard *shard)
+{
+	wheel_cancel(&shard->ring->wheel, &shard->timer);
+}
+
+void tcp_shard_arrive(struct tcp_shard *shard, struct ring *ring)
+{
+	shard->ring = ring;
+	tcp_listener_each(&shard->l, shard_moved);
+	shard_arm(shard);
+}
+
+void tcp_listen_flow_end(struct sock_flow *flow)
+{
+	wheel_cancel(&flow->shard->ring->wheel, &flow->shard->timer);
+	tcp_listener_fini(&flow->shard->l);
+}
+
+void tcp_listen_flow_free(struct sock_flow *flow)
+{
+	control_assert_held();
+	options_put(flow->shard->opt);
+	mem_free(container_of(flow->shard, struct shard_full, shard));
+}
+
+static struct sock_flow *sock_flow_from(struct flow *flow)
+{
+	return container_of(flow, struct sock_flow, flow);
+}
+
+/*
+ * The listener whose handshake a segment belongs to (a SYN may come again), of those that
+ * share the flow on this ring: by now the port may choose another one for its sender.
+ */
+static __attribute__((noinline)) struct sock_flow *
+handshake_of(const struct ring *ring, struct sock_flow *picked, const struct pkt *pkt)
+{
+	struct flow *flow = flow_lookup(&ring->flows, &picked->flow.key);
+
+	if (tcp_listener_knows(&picked->shard->l, pkt))
+		return picked;
+	for (; flow; flow = flow_next(flow)) {
+		struct sock_flow *f = sock_flow_from(flow);
+
+		if (flow->shared && f->shared.deliver == tcp_listen_deliver &&
+		    tcp_listener_knows(&f->shard->l, pkt))
+			return f;
+	}
+	return picked;
+}
+
+enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
+{
+	struct endpoint from = frame_source(pkt), to = frame_destination(pkt);
+	struct flow_key key = key_of(&to, &from);
+	unsigned slot = way_slot(&from.addr);
+	struct source_way way;
+	struct sock_flow *f;
+	struct shard_full *full;
+	enum drop reason;
+
+	switch (source_check(ring, &key, pkt, &way, &reason)) {
+	case SOURCE_KEPT:
+		return DROP_NONE;
+	case SOURCE_DROP:
+		return reason;
+	case SOURCE_PASS:
+		break;
+	}
+	f = flow->shared ? handshake_of(ring, sock_flow_from(flow), pkt) : sock_flow_from(flow);
+	full = container_of(f->shard, struct shard_full, shard);
+	if (!leads_here(&full->shard, &way))
+		return DROP_NO_WAY_BACK;
+	full->ways.entry[slot].addr = from.addr;
+	full->ways.entry[slot].way = way;
+	full->input = &way;
+	reason = tcp_listener_input(&full->shard.l, pkt, now);
+	full->input = NULL;
+	shard_arm(&full->shard);
+	return reason;
+}

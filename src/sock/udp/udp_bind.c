@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* UDP sockets: binding and connecting, and the flows that follow from both. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "sock/core/access.h"
+#include "sock/udp/mcast.h"
+#include "sock/udp/udp_sock.h"
+
+/* ---- binding (control lock) ------------------------------------------------------------------ */
+
+static void set_life(struct inet_sock *so, enum sock_life next)
+{
+	struct ring *ring;
+
+	if (sock_life_is(so, next) || sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	sock_life_set(so, next);
+	ring_release_cold(ring);
+}
+
+/*
+ * Steers the frames of a bound socket here.  If that is not possible it is no error: the
+ * twin receives, and the socket may still send.
+ */
+static void attach(struct inet_sock *so)
+{
+	if (!sock_life_in(so, LIFE(OPEN) | LIFE(RECEIVING)))
+		return; /* it left while the call waited for the lock */
+	sock_port_claim(so);
+	so->verdict = sock_attach(so);
+	mcast_attach(so);
+	if (so->verdict != VERDICT_ACCELERATED)
+		sock_port_unclaim(so);
+	set_life(so, LIFE_RECEIVING);
+	log_debug("fd %d: UDP %s", sock_twin(&so->sk), verdict_text(so->verdict));
+}
+
+int udp_autobind(struct inet_sock *so)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	int rc;
+
+	control_assert_held();
+	if (!so->bound) {
+		rc = sock_read_local(so);
+		if (!rc && !so->local.port) {
+			rc = sys_bind(sock_twin(&so->sk), (struct sockaddr *)&any, sizeof(any));
+			if (!rc)
+				rc = sock_read_local(so);
+		}
+		if (rc)
+			return rc;
+		so->bound = true;
+	}
+	if (sock_life_is(so, LIFE_OPEN))
+		attach(so);
+	return 0;
+}
+
+static int do_bind(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
+{
+	int rc;
+
+	sock_port_claim(so);
+	rc = sys_bind(sock_twin(&so->sk), addr, len);
+	if (rc)
+		return rc;
+	rc = sock_read_local(so);
+	if (rc)
+		return sock_leave(so, VERDICT_FAMILY);
+	so->bound = true;
+	so->bound_addr = !addr_is_any(&so->local.addr);
+	if (addr_is_loopback(&so->local.addr))
+		return sock_leave(so, VERDICT_LOOPBACK);
+	if (sock_port_shared(so))
+		return sock_leave(so, VERDICT_SHARED_PORT);
+	attach(so);
+	return 0;
+}
+
+int udp_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = SOCK_KERNEL;
+
+	if (!control_lock())
+		return -EAGAIN;
+	if (sock_ref_valid(ref) && !inet_of(ref.sk)->bound)
+		rc = do_bind(inet_of(ref.sk), addr, len);
+	control_unlock();
+	return rc;
+}
+
+/* ---- connecting (control lock) ------------------------------------------------------------------ */
+
+static void forget_flows(struct inet_sock *so)
+{
+	sock_flows_del(so);
+	mcast_detach(so);
+}
+
+/* Removes the flows of the old peer, or those without a peer, and adds those of the new peer. */
+static void retarget(struct inet_sock *so)
+{
+	forget_flows(so);
+	attach(so);
+}
+
+void udp_detach(struct inet_sock *so)
+{
+	control_assert_held();
+	forget_flows(so);
+}
+
+void udp_attach_anew(struct inet_sock *so)
+{
+	control_assert_held();
+	retarget(so);
+}
+
+void udp_reattach(struct inet_sock *so)
+{
+	control_assert_held();
+	if (sock_life_is(so, LIFE_RECEIVING))
+		retarget(so);
+}
+
+static int set_connected(struct inet_sock *so, bool connected, const struct endpoint *to)
+{
+	struct ring *ring;
+	int rc = sock_hold_cold(sock_ref_of(so), &ring);
+
+	if (rc)
+		return rc;
+	so->udp.connected = connected;
+	if (connected)
+		so->remote = *to;
+	else
+		memset(&so->remote, 0, sizeof(so->remote));
+	dst_fini(&so->udp.dst);
+	dst_expire(&so->udp.dst);
+	ring_release_cold(ring);
+	return 0;
+}
+
+/* connect(2) with AF_UNSPEC: any peer may send again. */
+static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = sys_connect(sock_twin(&so->sk), addr, len);
+
+	if (rc || !so->udp.connected)
+		return rc;
+	rc = set_connected(so, false, NULL);
+	if (rc)
+		return rc;
+	/* The kernel forgets an address that it chose; an automatic port stays reserved. */
+	rc = sock_read_local(so);
+	so->bound = !rc && so->local.port != 0;
+	if (so->bound) {
+		retarget(so);
+	} else {
+		forget_flows(so);
+		set_life(so, LIFE_OPEN);
+	}
+	return 0;
+}
+
+static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
+{
+	enum verdict verdict;
+	struct dst_query query;
+	struct dst_found found;
+	struct endpoint to;
+	int rc;
+
+	if (len >= sizeof(sa_family_t) && addr->sa_family == AF_UNSPEC)
+		return disconnect(so, addr, len);
+	rc = sys_connect(sock_twin(&so->sk), addr, len);
+	if (rc)
+		return rc;
+	if (!endpoint_from_sockaddr(&to, addr, len))
+		return sock_leave(so, VERDICT_FAMILY);
+	verdict = sock_start_for(so);
+	if (verdict != VERDICT_ACCELERATED)
+		return sock_leave(so, verdict);
+	query = sock_way_query(so, &to, so->bound_addr ? so->local.addr : addr_v4_any());
+	sock_tx_query(so, &query);
+	dst_find(&query, &found);
+	if (found.verdict != VERDICT_ACCELERATED)
+		return sock_leave(so, found.verdict);
+	rc = sock_read_local(so);
+	if (rc)
+		return rc;
+	so->bound = true;
+	rc = set_connected(so, true, &to);
+	if (rc)
+		return rc;
+	retarget(so);
+	return 0;
+}
+
+int udp_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = SOCK_KERNEL;
+
+	if (!control_lock())
+		return -EAGAIN;
+	if (sock_ref_valid(ref))
+		rc = do_connect(inet_of(ref.sk), addr, len);
+	control_unlock();
+	return rc;
+}
