@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What accepted connections inherit besides struct sock_options: the options that a
- * listener's twin has.  The twin of a connection of ours is a fresh socket; it is set up
- * the first time that somebody asks it.
+ * Accept options: what accepted connections inherit besides struct sock_options, namely the
+ * options of their listener's twin.  The twin of an accepted connection is a new kernel
+ * socket; the options are set on it when they are first needed.
  *
  * Role		accept_options_look(), accept_options_apply(): control lock, no ring held.
  *		accept_options_get(), accept_options_put(): any.
- * Lifetime	counted; it does not change.
+ * Lifetime	counted; immutable.
  */
 #ifndef SOCK_CORE_ACCEPT_OPTIONS_H
 #define SOCK_CORE_ACCEPT_OPTIONS_H
 
 struct accept_options;
 
-/* What fd has that a fresh TCP socket has not; NULL: nothing, or no memory. */
+/* The options in which fd differs from a new TCP socket; NULL: none, or no memory. */
 const struct accept_options *accept_options_look(int fd);
-/* NULL is harmless to all of these. */
+/* The argument of these may be NULL. */
 const struct accept_options *accept_options_get(const struct accept_options *accept_options);
 void accept_options_put(const struct accept_options *accept_options);
-/* Sets it on fd; what the process may not set any more is left out. */
+/* Sets the options on fd, except those that the process is no longer permitted to set. */
 void accept_options_apply(const struct accept_options *accept_options, int fd);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which rings a socket is placed on: its keys, the threads that use it, and the requests
- * to move it that result.  The internal thread serves the requests (move/move.h).
+ * Placement of sockets on rings: the keys of a socket, the threads that use it, and requests
+ * to move it when these do not match.  The internal thread serves the requests (move/move.h).
  *
  * Role		sock_access_*(): the holder of the socket's home.  The others: as each
  *		says.
@@ -12,12 +12,12 @@
 #include "ring/inbox.h"
 #include "sock/core/inet_sock.h"
 
-/* The socket was given, or changed, its allocation logic. */
+/* The allocation logic of the socket was set or changed: counts accesses from the start. */
 void sock_access_init(struct inet_sock *so);
 
 void sock_access_slow(struct inet_sock *so, bool tx);
 
-/* holder of home: the calling thread receives, or sends. */
+/* holder of home: the calling thread receives (sock_access_tx(): sends). */
 static inline void sock_access_rx(struct inet_sock *so)
 {
 	if (__builtin_expect(--so->rx_left <= 0, 0))
@@ -30,43 +30,50 @@ static inline void sock_access_tx(struct inet_sock *so)
 		sock_access_slow(so, true);
 }
 
-/* The keys of its rings, chosen when they are first needed, after the calling thread. */
+/*
+ * Control lock: the key of the ring to receive by, and the fields of a query that select the
+ * ring to send by.  A key is chosen when it is first needed, by the allocation logic and the
+ * calling thread.
+ */
 uint64_t sock_rx_key(struct inet_sock *so, const struct inaddr *local);
 void sock_tx_query(struct inet_sock *so, struct dst_query *query);
-/* Control lock: of a connection. */
+/* Control lock: a query for the destination of a connection. */
 struct dst_query sock_query(struct inet_sock *so);
 
-/* Moves to where its logic, which changed, wants it; from here on or soon. */
+/*
+ * holder of home, control lock: the allocation logic of a direction changed.  Requests a move
+ * if the new logic wants another ring.
+ */
 void sock_alloc_changed(struct inet_sock *so, bool rx, bool tx);
 
 /* ---- requests to move ------------------------------------------------------------------ */
 
-/* Posted by whoever uses the socket; lock-free. */
+/* Posted by a thread that uses the socket; lock-free. */
 struct move_request {
 	ck_stack_entry_t link; /* first */
 	struct inet_sock *so;
 	uint32_t gen;
 	bool tx;
-	bool asked; /* by setsockopt(), not by its accesses */
+	bool asked; /* requested by setsockopt(), not because of accesses */
 	uint64_t key;
 };
 
-/* any */
+/* any: the key of one direction, or SOCK_NO_KEY. */
 uint64_t move_key(const struct inet_sock *so, bool tx);
 /* control lock */
 void move_set_key(struct inet_sock *so, bool tx, uint64_t key);
-/* Are both directions placed by the same rule? */
+/* Do both directions have the same allocation logic? */
 bool move_same_alloc(const struct inet_sock *so);
-/* control lock, no ring held: there is no ring for it, it is looked at again much later. */
+/* control lock, no ring held: there was no ring to move to; no request for a second. */
 void move_put_off(struct inet_sock *so, bool tx);
 
-/* internal thread: all there are, the oldest first, linked; the caller frees them. */
+/* internal thread: takes all requests, linked, the oldest first.  The caller frees them. */
 struct move_request *move_take_requests(void);
-/* any; req is given away */
+/* any: consumes req. */
 void move_post_request(struct move_request *req);
-/* any */
+/* any: is there no request? */
 bool move_no_requests(void);
-/* In a forked child. */
+/* In a forked child: forgets the requests of the parent. */
 void move_forget_requests(void);
 
 #endif

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Signals that a socket sends, socket(7): SIGURG, and SIGIO when it has O_ASYNC.
+ * Signals that a socket sends, socket(7): SIGURG, and SIGIO if it has O_ASYNC.
  *
- * The kernel sees nothing of our sockets' data, so we send them, to whom the program
- * chose with F_SETOWN and as it chose with F_SETSIG, both of which the twin knows.
- * O_ASYNC is a watch in the list of the socket's watches: a socket without it pays
- * nothing.
+ * The kernel sees no data of accelerated sockets, so the library sends the signals, to the
+ * owner set by F_SETOWN and in the way set by F_SETSIG; the twin knows both.  O_ASYNC is a
+ * watch in the list of the socket's watches, so a socket without it has no cost.
  *
- * Role		holder of the socket's ring, unless it says otherwise.  The signals are
- *		sent when the thread has let go of it: the handler may well run on this
- *		thread, and wants to read.
+ * Role		holder of the socket's home, unless a function says otherwise.  The signals
+ *		are sent after the thread has released the ring, because a handler may run on
+ *		this thread and read from the socket.
  */
 #ifndef SOCK_CORE_ASYNC_H
 #define SOCK_CORE_ASYNC_H
@@ -18,16 +17,16 @@
 
 struct watch;
 
-/* Urgent data was announced. */
+/* The peer announced urgent data: sends SIGURG. */
 void async_urgent(struct sock *sk);
 
-/* From ready_notify(): events happened. */
+/* Called by ready_notify(): events happened. */
 void async_notify(struct watch *watch, uint32_t events);
 
-/* The socket ends: frees the watch, which is out of the list. */
+/* The socket ends: frees the watch, which is in no list any more. */
 void async_free(struct watch *watch);
 
-/* In a child that was forked: whom the parent would have signalled. */
+/* In a forked child: forgets the signals that the parent is about to send. */
 void async_fork_child(void);
 
 #endif

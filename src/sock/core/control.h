@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The control lock: serialises slow calls of the whole process.
+ * The control lock: one mutex for the slow calls of the whole process (bind, connect, listen,
+ * close, options, moves, process sharing).  Where a comment says "control lock", the caller
+ * has this lock.
  *
- * Role		any thread that holds no ring.  Who has it may take rings, never the other
- *		way round.
- * Signals	are blocked while it is held, so that no handler meets a lock of its own
- *		thread.
+ * Role		any thread that holds no ring.  A thread with the lock may hold rings, one at a
+ *		time; a thread that holds a ring never takes the lock.
+ * Signals	are blocked in the thread that has the lock, so that no signal handler finds it
+ *		locked by its own thread.
  */
 #ifndef SOCK_CORE_CONTROL_H
 #define SOCK_CORE_CONTROL_H
@@ -16,25 +18,25 @@
 #include "base/busy.h"
 
 /*
- * False for a thread that holds a ring (a handler that came in the middle of a hot call): the
- * call is refused with -EAGAIN.  The internal thread only tries it.
+ * False: this thread holds a ring (it runs a signal handler that interrupted a hot call), and
+ * the call fails with -EAGAIN.  The internal thread uses control_trylock() only.
  */
 bool control_lock(void) __attribute__((warn_unused_result));
 bool control_trylock(void);
 void control_unlock(void);
 
-/* Before fork(), with signals blocked; the child makes it anew, and has it, too. */
+/* Before fork(), with signals blocked: takes the lock.  The child makes a new one and has it. */
 void control_fork_prepare(void);
 void control_fork_child(void);
-/* In both: lets go of it. */
+/* In parent and child: unlocks. */
 void control_fork_done(void);
 
-/* Does this thread have it? */
+/* Does this thread have the lock? */
 bool control_is_held(void);
 
 /*
- * At the beginning of what may be called with the lock only; and of what may be called with
- * no ring held, either.  Builds with assertions end the process where that is not so.
+ * The first statements of a function that needs the lock, and of one that must be called with
+ * no ring held.  They are assertions.
  */
 #define control_assert_held() assert(control_is_held())
 #define control_assert_no_ring() assert(!hold_current)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Destinations: where a socket's frames go, decided once and used until the
+ * Destinations: where a socket's frames go.  A destination is found once and used until the
  * network changes.
  *
- * Role		dst_find(): any, holding no ring (it asks the kernel).
+ * Role		dst_find(): control lock, no ring held (it asks the kernel).
  *		dst_apply() and everything that reads a dst: the holder of the
  *		socket's home ring.
- * Lifetime	embedded in its socket; dst_fini() unlinks it from its neighbour.
+ * Lifetime	embedded in its socket; dst_fini() unlinks it from its neighbour and puts
+ *		its ring.
  */
 #ifndef SOCK_CORE_DST_H
 #define SOCK_CORE_DST_H
@@ -17,10 +18,10 @@
 #include "ring/ring.h"
 #include "sock/core/verdict.h"
 
-/* What dst_find() found out: values only. */
+/* The result of dst_find(): values only. */
 struct dst_found {
-	enum verdict verdict; /* ACCELERATED, or why the kernel must do it */
-	struct ring *ring;    /* the ring of the interface and the allocation key */
+	enum verdict verdict; /* ACCELERATED, or why the kernel must send */
+	struct ring *ring;    /* of the interface and the allocation key; no reference */
 	struct inaddr src;
 	struct inaddr nexthop;
 	enum neigh_state neigh;
@@ -37,10 +38,10 @@ struct dst_query {
 	int oif;	   /* 0: any */
 	uint32_t mark;
 	uint8_t tos;
-	bool onlink;		 /* SO_DONTROUTE: by no gateway */
+	bool onlink;		 /* SO_DONTROUTE: not through a gateway */
 	bool mc_loop;		 /* multicast must also reach listeners on this host */
-	struct ring_alloc alloc; /* how the ring is chosen; by address: from that alone */
-	uint64_t key;		 /* otherwise */
+	struct ring_alloc alloc; /* logic RING_LOGIC_IP: the local address selects the ring ... */
+	uint64_t key;		 /* ... other logics: this key */
 };
 
 struct dst {
@@ -50,35 +51,35 @@ struct dst {
 	struct inaddr nexthop;
 	struct frame_template tmpl;
 	enum verdict verdict;
-	bool mac_known : 1;    /* when it was found */
-	bool mcast_looped : 1; /* it depends on who listens on this host */
+	bool mac_known : 1;    /* the neighbour was reachable when the destination was found */
+	bool mcast_looped : 1; /* depends on the multicast listeners of this host */
 	bool mute : 1;	       /* see dst_mute() */
-	bool mute_sent : 1;    /* its owner's */
+	bool mute_sent : 1;    /* for use by its owner */
 	uint32_t mcast_epoch;
 	uint32_t generation; /* netlink_generation() it was found under */
 	uint32_t mtu;
 };
 
-/* Under the control lock (it may open a port).  Always succeeds: see verdict. */
+/* Control lock, no ring held: fills in *found, see found->verdict.  May open a port. */
 void dst_find(const struct dst_query *query, struct dst_found *found);
 
 void dst_init(struct dst *dst);
 void dst_fini(struct dst *dst); /* holder */
 
 /*
- * The socket moves to another ring: holder of the old home, then of the new one
- * (dst_apply(), or dst_rebind() to go on as before, with the address it has).
+ * A socket that moves to another ring calls dst_detach() holding the old home, then, holding
+ * the new one, dst_apply(), or dst_rebind() to keep the destination with its link address.
  */
 void dst_detach(struct dst *dst);
 void dst_rebind(struct dst *dst, const struct ring *from, struct ring *to);
 
 /*
- * holder of home: there is no way any more, and maybe no local address.  What is sent is
- * lost, as if on the wire, until dst_apply().
+ * holder of home: there is no route any more, and maybe no local address.  Until dst_apply()
+ * frames are dropped, as if they were lost in the network.
  */
 void dst_mute(struct dst *dst);
 
-/* How many there are: any, atomic. */
+/* The number of mute destinations: any, atomic. */
 extern unsigned dst_mutes;
 
 struct dst_headers {
@@ -90,38 +91,41 @@ struct dst_headers {
 };
 
 /*
- * What every frame to mac by way of ring begins with; holder of ring, or control lock.
+ * holder of ring, or control lock: builds the headers of all frames to mac that leave by ring.
  * 0 or -EAFNOSUPPORT.
  */
 int dst_template(struct frame_template *tmpl, const struct ring *ring, const uint8_t *mac,
 		 const struct endpoint *to, const struct dst_headers *headers);
 
 /*
- * holder of home: takes the finding over.  True: the neighbour must be resolved
- * (dst_resolve_neighbour() after the ring is released).  -ENOMEM...
+ * holder of home: the destination is *found from now on.  0: release the ring, then call
+ * dst_resolve_neighbour(); -ENOMEM, -EAFNOSUPPORT: the destination is unchanged.
  */
 int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 	      const struct dst_found *found, const struct dst_headers *headers);
 
-/* No ring held: has the kernel resolve the neighbour, misses no answer. */
+/*
+ * No ring held: if the neighbour is not known, makes the kernel resolve it; the ring gets the
+ * answer, even an immediate one.
+ */
 void dst_resolve_neighbour(const struct dst_found *found);
 
 /*
- * Counts changes of multicast membership on this host, as far as they are looked
- * at: a sender with IP_MULTICAST_LOOP goes through the kernel while somebody here
- * listens.  Any, atomic.
+ * Destinations with mcast_looped are found again when this changes: a sender with
+ * IP_MULTICAST_LOOP sends through the kernel while a socket of this host is a member of the
+ * group.  any, atomic.
  */
 extern uint32_t dst_mcast_epoch;
-/* The internal thread, now and then. */
+/* The internal thread, periodically: changes the epoch once a second while it matters. */
 void dst_check_mcast(nsec_t now);
 
-/* holder of home: it must be found anew before it is used again. */
+/* holder of home: dst_fresh() is false from now on. */
 static inline void dst_expire(struct dst *dst)
 {
 	dst->generation = netlink_generation() - 1;
 }
 
-/* May it be used as it is? */
+/* holder of home: may the destination be used without another dst_find()? */
 static inline bool dst_fresh(const struct dst *dst)
 {
 	/* Pairs with dst_check_mcast(). */
@@ -133,8 +137,8 @@ static inline bool dst_fresh(const struct dst *dst)
 }
 
 /*
- * holder of home: sends a built frame of this destination; consumes it.  A
- * destination of another ring gets it through that ring's inbox.
+ * holder of home: sends a complete frame to this destination; consumes it.  If the
+ * destination is on another ring, a copy is posted to that ring.  0 or -errno.
  */
 int dst_send(struct dst *dst, struct ring *home, struct pkt *pkt);
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the processes of a user on this host have in common, one after the other too, for as
- * long as the host is up: the secret behind initial sequence numbers, timestamps and the
- * choice of ports, and how far that choice has come.  Of one secret and one clock, a port
- * that is used again begins above what its peer remembers of it in TIME_WAIT (RFC 6528
- * section 3), whichever process used it before; and two processes do not try the same ports.
+ * State that all processes of a user on this host share, also one after the other, while the
+ * host is up: the secret behind initial sequence numbers, timestamps and the choice of ports,
+ * and how many ports were tried so far.  With one secret and one clock, a port that is used
+ * again, by whichever process, begins above the sequence numbers that its peer remembers in
+ * TIME_WAIT (RFC 6528 section 3).  And two processes do not try the same ports.
  *
  * Role		host_state_open(): control lock.  host_secret(): any thread, after it.
  *		host_port_next(): any thread of any process, atomic.
- * Lifetime	kept in a file that nobody but its owner can read (mode 0600, in the
- *		directory of base/host_dir.h), whose name has the boot's id in it.  A
- *		forked process goes on with what its parent has, whoever it becomes.
- *		Where nothing can be kept (no such directory, or what is there is
- *		another user's, or may be read by others), the process and those that
- *		it forks have a secret of their own.
+ * Lifetime	kept in a file that only its owner can read (mode 0600, in a directory of
+ *		base/host_dir.h), whose name contains the boot id.  A forked process goes on
+ *		with the state of its parent, even if its user changes.  If nothing can be
+ *		kept (there is no such directory, or the file belongs to another user, or
+ *		others may read it), the process and those that it forks have a state of
+ *		their own.
  */
 #ifndef SOCK_CORE_HOST_STATE_H
 #define SOCK_CORE_HOST_STATE_H
@@ -21,26 +21,27 @@
 #include <stdint.h>
 
 #define HOST_SECRET 16
-#define HOST_PORTS 1020 /* destinations that are counted apart, as a rule */
+#define HOST_PORTS 1020 /* counters; destinations whose hashes collide share one */
 
 struct host_state {
 	uint8_t secret[HOST_SECRET]; /* set when made, read by all */
-	uint32_t ports[HOST_PORTS];  /* any process, atomic: ports that were tried */
+	uint32_t ports[HOST_PORTS];  /* any process, atomic: numbers of ports that were tried */
 };
 
 _Static_assert(sizeof(struct host_state) == 4096, "the size of the file, and a page");
 
-/* Once, later calls do nothing.  0; -ENODATA: nothing is random here, see base/random.h. */
+/* Later calls do nothing.  0; -ENODATA: no random numbers are available, see base/random.h. */
 int host_state_open(void);
 
+/* HOST_SECRET bytes. */
 const uint8_t *host_secret(void);
 
-/* How many ports were tried for a destination of this hash, by whomever; one more is now. */
+/* The number of ports that any process tried for destinations of this hash; adds one to it. */
 uint32_t host_port_next(uint32_t hash);
 
 /*
- * The state that is kept in a directory, which is made at need, and begun there if there is
- * none.  NULL, and why: -errno; -EPERM: others have, or could have, a hand in it.
+ * Maps the state kept in a directory; makes the directory and the state if they do not exist.
+ * NULL: *why is -errno; -EPERM: another user changed the file, or could have.
  */
 struct host_state *host_state_keep(const char *dir, int *why);
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the network says of segments that we sent: the path takes smaller ones, or
- * nobody is there.  Such messages come to the kernel; we have a copy by a raw socket.
+ * ICMP errors about frames that we sent: the path takes only smaller ones, or the peer cannot
+ * be reached.  The kernel receives these messages; a raw socket gives us a copy.
  *
- * Role		the internal thread reads, holding no ring.
+ * Role		the internal thread reads them, holding no ring.
  */
 #ifndef SOCK_CORE_ICMP_H
 #define SOCK_CORE_ICMP_H
 
 /*
- * Control lock, before the internal thread starts.  Without the privilege (CAP_NET_RAW)
- * connections find out by themselves, later.
+ * Control lock, before the internal thread starts.  Without CAP_NET_RAW nothing is read, and
+ * connections learn the same later, by their timers.
  */
 void sock_icmp_open(void);
 
-/* In a forked child, or when the start fails after all: lets go of it. */
+/* In a forked child, or after a failed start: closes the raw socket. */
 void sock_icmp_forget(void);
 
 #endif

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of sock share: the whole socket object, the control lock,
- * flows, homes.
+ * The whole socket object of a TCP or UDP socket, and what the files of sock do with it:
+ * its state, home ring, flows and options.
+ *
+ * Role		as each function says.  "control lock" is the lock of control.h, and
+ *		includes that the caller holds no ring, unless it says otherwise.  "holder" is
+ *		the holder of the socket's home ring.
  */
 #ifndef SOCK_CORE_INET_SOCK_H
 #define SOCK_CORE_INET_SOCK_H
@@ -39,18 +43,19 @@ struct sock_flow {
 	bool multicast;
 };
 
-/* Whose datagrams of a group are wanted: these alone, or all but these.  Does not change. */
+/* Source filter of a multicast membership: these alone, or (exclude) all but these.  Immutable. */
 struct mcast_sources {
 	bool exclude;
 	unsigned n;
 	uint32_t addr[]; /* network byte order */
 };
 
-/* As it is listed; a connection has its only flow in itself. */
+/* A flow in inet_sock.flows.  (A connection embeds its only flow: tcp_state_part.flow.) */
 struct sock_match {
-	struct sock_flow f;		     /* first */
-	struct list link;		     /* of inet_sock->flows; control lock */
-	const struct mcast_sources *sources; /* multicast, its membership's; NULL: everybody */
+	struct sock_flow f; /* first */
+	struct list link;   /* of inet_sock->flows; control lock */
+	const struct mcast_sources
+		*sources; /* multicast: owned by the membership; NULL: all sources */
 };
 
 static inline struct sock_flow *sock_flow_of(struct list *link)
@@ -68,13 +73,13 @@ static inline struct sock_match *sock_match_of(struct sock_flow *flow)
 /* Where a datagram goes, and what its headers say. */
 struct udp_way {
 	struct endpoint to;
-	struct inaddr src; /* any: the route has one */
-	int oif;	   /* 0: as the options and the route say */
+	struct inaddr src; /* any: that of the route */
+	int oif;	   /* 0: that of the options, or of the route */
 	uint8_t tos, ttl;
-	bool plain; /* all but to is as the options say */
+	bool plain; /* all fields except to follow from the options */
 };
 
-/* Where an unconnected socket sends to. */
+/* A destination of an unconnected socket. */
 struct udp_dst {
 	struct dst dst; /* first */
 	union {
@@ -83,7 +88,7 @@ struct udp_dst {
 	};
 };
 
-/* Where a datagram waits that was begun with MSG_MORE or UDP_CORK. */
+/* Which socket has the unfinished datagram of MSG_MORE or UDP_CORK: none, this one, the twin. */
 enum udp_pending { UDP_PENDING_NOT, UDP_PENDING_HERE, UDP_PENDING_TWIN } __attribute__((packed));
 
 struct udp_rare;
@@ -92,55 +97,55 @@ struct udp_state {
 	/* holder */
 	struct pkt *head, *tail;
 	uint32_t bytes, count;
-	uint32_t limit;		/* bytes that may wait */
-	int os_countdown;	/* polls until the twin is looked at */
-	struct dst dst;		/* connected to */
-	struct udp_dst **cache; /* unconnected: by destination; NULL until needed */
+	uint32_t limit;		/* of bytes */
+	int os_countdown;	/* polls until the twin is polled */
+	struct dst dst;		/* of a connected socket */
+	struct udp_dst **cache; /* of an unconnected one, by destination; NULL until needed */
 	uint64_t dropped;
 	struct list groups;	  /* control lock: multicast memberships, mcast.c */
-	int claim;		  /* control lock: of its port, see port_claim.h; -1: none */
-	struct udp_rare *rare;	  /* holder: what few sends need; NULL: none did */
-	bool special;		  /* holder; any to read: udp_special.c sends, whatever it is */
+	int claim;		  /* control lock: on its port, see port_claim.h; -1: none */
+	struct udp_rare *rare;	  /* holder: state that few sends need; NULL until one does */
+	bool special;		  /* holder to write, any to read: udp_special.c makes all sends */
 	enum udp_pending pending; /* holder */
-	bool connected;		  /* holder; control lock to write: it has a peer */
-	bool forked;		  /* control lock: a child may have its twin; connected */
+	bool connected;		  /* it has a peer; holder, with the control lock to write */
+	bool forked;		  /* control lock: connected, and a child may have its twin */
 };
 
-/* A connection waiting for accept(), and the connection itself. */
+/* A connection, accepted or not. */
 struct tcp_state_part {
 	/* holder */
 	struct tcp_conn conn;
 	struct timer timer;	/* runs at tcp_deadline() or before */
 	struct ring_work flush; /* tcp_flush() at the end of the burst */
 	struct dst dst;
-	struct flow flow;	    /* its only one; on the ring that is home */
+	struct flow flow;	    /* its only one, on the home ring */
 	struct inet_sock *listener; /* of a child until it is accepted */
 	uint32_t listener_gen;
-	uint8_t error;	    /* what it died of; reported once */
-	uint8_t kept_error; /* any, atomic: ended a call that moved bytes; for the next one */
-	uint8_t orphan_as;  /* enum tcp_orphan: where it is counted */
+	uint8_t error;	    /* errno that ended the connection; reported once */
+	uint8_t kept_error; /* any, atomic: met by a call that moved bytes; for the next one */
+	uint8_t orphan_as;  /* enum tcp_orphan: which counter includes it */
 };
 
 struct listen_state {
 	/* holder */
 	struct list queue; /* of inet_sock.accept_link */
 	unsigned backlog;
-	int os_countdown;	    /* polls until the twin is looked at */
+	int os_countdown;	    /* polls until the twin is polled */
 	int claim;		    /* control lock: as udp_state.claim */
 	struct kernel_conns kernel; /* control lock */
 	/* holder to write, any to read */
 	unsigned waiting; /* children in the queue */
 	/* any, atomic */
-	int twin_taken; /* somebody accepts from the twin, which may block */
+	int twin_taken; /* a thread is in accept(2) on the twin, which may block */
 };
 
-#define SOCK_NO_KEY UINT64_MAX /* nobody has needed a ring yet */
+#define SOCK_NO_KEY UINT64_MAX /* no ring was needed yet */
 
-/* Who else uses the socket than where it lives, rx and tx: move.c. */
+/* A ring that the socket may move to, for one direction: see sock_access_slow(). */
 struct migration_candidate {
-	uint64_t candidate;
-	nsec_t not_before; /* there was no ring for it: no use to look sooner */
-	uint8_t confirmed; /* in a row, by the candidate; 0: there is none */
+	uint64_t candidate; /* its key */
+	nsec_t not_before;  /* no further request before: one was just made, or had no ring */
+	uint8_t confirmed;  /* successive accesses with this key; 0: there is no candidate */
 };
 
 enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN, INET_KINDS } __attribute__((packed));
@@ -148,7 +153,7 @@ enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN, INET_KINDS } __attribute__((pa
 #define INET_RINGS 8
 
 /*
- * Ordered by size, not by who writes what: of an idle connection this is all there is,
+ * Fields are ordered by size, not grouped by writer: an idle connection has no other memory,
  * and 100,000 may be idle at once.
  */
 struct inet_sock {
@@ -159,59 +164,60 @@ struct inet_sock {
 	union {
 		struct list flows; /* UDP, listener: of struct sock_match */
 		/*
-		 * A child that waits for accept(), and has no such flows: holder of its
-		 * listener's home, or on its way there, or to be aborted.
+		 * A child that is not accepted yet has no listed flows.  accept_link: in its
+		 * listener's queue; holder of the listener's home.  item: posted there, or
+		 * posted to be aborted.
 		 */
 		struct list accept_link;
 		struct inbox_item item;
 	};
-	struct move *move;	 /* under way to another ring, or NULL */
-	struct sharing *sharing; /* what other processes have to do with it, share.c; NULL: nothing */
+	struct move *move;	 /* in progress, or NULL */
+	struct sharing *sharing; /* state of process sharing, share.c; NULL: none needed so far */
 
-	/* control lock to write, any to read: rings with flows of ours, beside home */
-	uint16_t rings[INET_RINGS]; /* rings_at() */
+	/* control lock to write, any to read: rings with flows of ours, home may be among them */
+	uint16_t rings[INET_RINGS]; /* for rings_at() */
 
 	/* any, atomic; control lock to write: of the rings it was placed on, or SOCK_NO_KEY */
 	uint64_t rx_key, tx_key;
 
 	/* set when made, read by all */
-	uint64_t id; /* never used again */
+	uint64_t id; /* never reused */
 
 	/* holder */
-	struct migration_candidate *candidates; /* [2], rx and tx; NULL: nobody else so far */
-	int rx_left, tx_left;			/* accesses until it is looked at who they are by */
+	struct migration_candidate *candidates; /* [2], rx and tx; NULL: none so far */
+	int rx_left, tx_left;			/* accesses until the thread's key is checked */
 
-	/* any, atomic; control lock to write: read before a call waits, msec, 0: none */
+	/* any, atomic; control lock to write: msec, 0: no timeout; read before a call blocks */
 	uint32_t rcvtimeo, sndtimeo;
 
 	/* holder; control lock to write */
 	const struct sock_options *opt; /* shared; NULL: SOCK_TYPE_EPOLL */
 	struct endpoint local, remote;
-	uint32_t rcvlowat; /* what every packet asks for, of opt */
-	int spare;	   /* the twin of a closed socket that still talks; -1 */
-	bool noted;	   /* of opt, likewise: TOLD_ARRIVAL */
-	bool told;	   /* of opt, likewise: any TOLD_* */
+	uint32_t rcvlowat; /* copy of opt->rcvlowat, which every packet needs */
+	int spare;	   /* see port_keeper.h: the twin of a closed socket that lives on; -1 */
+	bool noted;	   /* copy, likewise: opt->told has a bit of TOLD_ARRIVAL */
+	bool told;	   /* copy, likewise: opt->told has any bit */
 	enum inet_kind inet;
-	bool bound;	 /* the twin has a local port; not of a connection that was accepted */
+	bool bound;	 /* the twin has a local port; false for accepted connections */
 	bool bound_addr; /* the program chose the address */
 	bool shut_rd, shut_wr;
 
-	/* holder to write, by sock_life_set(); any, atomic, to read */
+	/* holder to write, by sock_life_set() only; any, atomic, to read */
 	enum sock_life life;
 
 	/* control lock */
 	enum verdict verdict;
-	bool wildcard; /* bound to 0.0.0.0: follows addresses that come and go */
-	bool raw_twin; /* of an accepted connection: it has no options yet; also any to read */
-	bool joins;    /* its flows have, or may get, other receivers: sock_flows_inherited() */
+	bool wildcard; /* bound to 0.0.0.0: its flows follow the host's addresses */
+	bool raw_twin; /* accepted, and no options were set on the twin yet; any to read */
+	bool joins;    /* other processes receive by its flows, or may: sock_flows_inherited() */
 
 	/* control lock to write, any to read */
-	uint8_t n_rings; /* of rings[]; more than INET_RINGS: any ring may have some */
+	uint8_t n_rings; /* entries of rings[]; more than INET_RINGS: any ring may have flows */
 
 	/* any, atomic */
-	bool close_pending; /* the program closed it; the last waiter does it */
+	bool close_pending; /* the program closed it; the last waiter completes that */
 
-	/* Memory of a kind ends with the kind's own: sock_alloc(). */
+	/* The memory of an object ends with its kind's member: sock_alloc(). */
 	union {
 		struct udp_state udp;
 		struct tcp_state_part tcp;
@@ -228,17 +234,17 @@ static inline struct inet_sock *inet_of(struct sock *sk)
 
 /* ---- what it is now -------------------------------------------------------------------- */
 
-/* Any; it stays so while home is held. */
+/* any; does not change while the caller holds home. */
 static inline enum sock_life sock_life(const struct inet_sock *so)
 {
 	return __atomic_load_n(&so->life, __ATOMIC_RELAXED);
 }
 
 /*
- * The only function that writes it.  Holder of home, or the socket is not yet, or not any
- * more, known to anybody.  The program's calls and other processes have the control lock,
- * too, except where a connection changes alone: HANDSHAKE, QUEUED, ORPHAN, and from
- * CONNECTING to CONNECTED or OPEN.
+ * The only function that writes ->life.  holder, unless no other thread can reach the socket
+ * (yet, or any more).  A change that a call of the program or another process causes needs
+ * the control lock, too.  Changes that a connection makes by itself do not: to HANDSHAKE,
+ * QUEUED and ORPHAN, and from CONNECTING to CONNECTED or OPEN.
  */
 static inline void sock_life_set(struct inet_sock *so, enum sock_life next)
 {
@@ -256,33 +262,33 @@ static inline bool sock_life_is(const struct inet_sock *so, enum sock_life life)
 	return sock_life(so) == life;
 }
 
-/* Is it one of these?  Of LIFE(). */
+/* Is its state one of lives, an OR of LIFE()? */
 static inline bool sock_life_in(const struct inet_sock *so, unsigned lives)
 {
 	return lives & 1u << sock_life(so);
 }
 
-/* Is it a connection, whose state is here?  It may be connecting, or have ended. */
+/* Is it a connection whose state is in this process?  It may be connecting, or have ended. */
 static inline bool sock_has_connection(const struct inet_sock *so)
 {
 	return sock_life(so) >= LIFE_HANDSHAKE;
 }
 
-/* It lives on without a program. */
+/* Is it a connection that no process holds, and that lives on until it ends? */
 static inline bool sock_is_orphan(const struct inet_sock *so)
 {
 	return sock_life_is(so, LIFE_ORPHAN);
 }
 
-/* The program closed it, other processes hold it. */
+/* Did the program close it, while other processes hold it? */
 static inline bool sock_is_kept(const struct inet_sock *so)
 {
 	return sock_life_in(so, LIFE(KEPT) | LIFE(KEPT_EXPORTED) | LIFE(KEPT_RECEIVER));
 }
 
 /*
- * No reference is valid any more.  One of a KEPT_RECEIVER is, to the connections that it is
- * going to get.
+ * Is no reference to it valid any more?  KEPT_RECEIVER is not among these states: connections
+ * that it is about to get refer to its generation.
  */
 static inline bool sock_is_gone(const struct inet_sock *so)
 {
@@ -290,13 +296,13 @@ static inline bool sock_is_gone(const struct inet_sock *so)
 					LIFE(ORPHAN));
 }
 
-/* Holder, of a connection: the handshake is not over. */
+/* holder, of a connection: is the handshake incomplete? */
 static inline bool sock_is_connecting(const struct inet_sock *so)
 {
 	return so->tcp.conn.state == TCP_SYN_SENT || so->tcp.conn.state == TCP_SYN_RECEIVED;
 }
 
-/* Holder, of a connection: the engine has said closed. */
+/* holder, of a connection: has the TCP engine closed it? */
 static inline bool sock_has_ended(const struct inet_sock *so)
 {
 	return so->tcp.conn.state == TCP_CLOSED;
@@ -304,31 +310,32 @@ static inline bool sock_has_ended(const struct inet_sock *so)
 
 /* ---- the process ------------------------------------------------------------------ */
 
-/* What intercept gave sock_init(). */
+/* The argument of sock_init(). */
 extern struct sock_hooks sock_hooks;
 
 /*
- * Starts what acceleration needs (netlink, the internal thread).  Control lock.
- * False: it cannot run; the user was told.
+ * Control lock: starts what acceleration needs (netlink, the internal thread), once.  False:
+ * that failed, and the user was told.
  */
 bool sock_start(void);
 /*
- * For this socket: VERDICT_ACCELERATED, or why it is the kernel's.  A thread may have changed
- * its network namespace (setns(2), unshare(2)): what we know of routes and interfaces is about
- * one of them.  A socket that comes from another process is looked at whether or not a thread
- * of ours did.  Control lock.
+ * Control lock: calls sock_start(), and checks that so is in the network namespace of our
+ * netlink sockets, which routes and interfaces are read from.  VERDICT_ACCELERATED, or the
+ * reason why the kernel serves so.  The check is made only if a thread may have changed its
+ * namespace (setns(2), unshare(2)); for a socket that comes from another process the caller
+ * makes it in any case.
  */
 enum verdict sock_start_for(const struct inet_sock *so);
-/* It could not, or the process is at its end: nothing begins any more. */
+/* Did the start fail, or does the process end?  Then no further socket is accelerated. */
 bool sock_start_failed(void);
-/* Control lock: it runs. */
+/* Control lock: does acceleration run? */
 bool sock_started(void);
-/* Control lock: it does not run any more; ended: nor does it start again. */
+/* Control lock: acceleration does not run any more; ended: it must not start again. */
 void sock_start_over(bool ended);
 
 /* ---- homes, events (holder) -------------------------------------------------------- */
 
-/* holder of home: is it the socket's, and the socket the one that was meant? */
+/* holder of ring home: does the socket live on it, and is the reference valid? */
 static inline bool sock_at_home(struct sock_ref ref, const struct ring *home)
 {
 	/* Pairs with a move: ARRIVE was posted before home was changed, see ring_catch_up(). */
@@ -337,8 +344,8 @@ static inline bool sock_at_home(struct sock_ref ref, const struct ring *home)
 }
 
 /*
- * holder of home, or control lock: the ring it lives on.  Atomic, because LEAVE of a
- * move that is over compares it once more (move.c).
+ * holder, or control lock: the ring that the socket lives on.  Atomic, because LEAVE of a
+ * finished move compares it once more (move.c).
  */
 static inline struct ring *sock_home(const struct inet_sock *so)
 {
@@ -346,8 +353,9 @@ static inline struct ring *sock_home(const struct inet_sock *so)
 }
 
 /*
- * Why a reference is not valid any more: the kernel has the socket, or it was closed.  While
- * it is on its way to the kernel the reference is still valid, and this SOCK_KERNEL.
+ * Why a reference is not valid any more.  SOCK_KERNEL: the kernel serves the socket; -EBADF:
+ * the socket was closed.  While a socket falls back to the kernel, the reference is still
+ * valid and this is SOCK_KERNEL already.
  */
 static inline int sock_gone(struct sock_ref ref)
 {
@@ -356,8 +364,9 @@ static inline int sock_gone(struct sock_ref ref)
 }
 
 /*
- * Holds the home ring of ref.  0; SOCK_KERNEL: the socket left us; -EBADF: the socket is gone; -EAGAIN: this
- * thread holds a ring already (a signal handler came in between).
+ * any: holds the home ring of ref.  0: *ring is held; SOCK_KERNEL: the kernel serves the
+ * socket; -EBADF: the socket is gone; -EAGAIN: this thread holds a ring already (it runs a
+ * signal handler that interrupted the holder).
  */
 static inline __attribute__((always_inline)) int
 sock_hold_mode(struct sock_ref ref, struct ring **ring, enum hold_mode mode)
@@ -370,7 +379,7 @@ sock_hold_mode(struct sock_ref ref, struct ring **ring, enum hold_mode mode)
 		if (__builtin_expect(!hold_acquire(&home->hold, mode), 0))
 			return -EAGAIN;
 		if (__builtin_expect(sock_at_home(ref, home), 1)) {
-			/* Not before: it may have gone, and come back just now. */
+			/* Not earlier: the socket may have moved away and back meanwhile. */
 			ring_catch_up(home);
 			*ring = home;
 			return 0;
@@ -381,26 +390,30 @@ sock_hold_mode(struct sock_ref ref, struct ring **ring, enum hold_mode mode)
 	}
 }
 
+/* As sock_hold_mode(), out of line, in the thread mode of the process. */
 int sock_hold_cold(struct sock_ref ref, struct ring **ring);
 
-/* Control lock: so->local becomes the address the kernel gave the twin.  0 or -errno. */
+/* Control lock: stores the local address and port of the twin in so->local.  0 or -errno. */
 int sock_read_local(struct inet_sock *so);
 
-/* Control lock: what the twin has, or otherwise. */
+/* Control lock: an int option of the twin, or otherwise if it cannot be read. */
 int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise);
-/* holder, or not yet known to anybody: takes the reference. */
+/* holder, or no other thread knows so yet: replaces so->opt.  Takes the reference to opt over. */
 void sock_options_use(struct inet_sock *so, const struct sock_options *opt);
 
-/* Control lock, or not yet known to anybody; holding home: it lives on ring from now on. */
+/*
+ * holder of the home so far, with the control lock unless no other thread knows so yet: so
+ * lives on ring from now on.
+ */
 void sock_set_home(struct inet_sock *so, struct ring *ring);
 
-/* A timeout of its calls that wait. */
+/* msec: rcvtimeo or sndtimeo of a socket.  0: calls block without a timeout. */
 static inline nsec_t sock_timeout(const uint32_t *msec)
 {
 	return __atomic_load_n(msec, __ATOMIC_RELAXED) * NSEC_PER_MSEC;
 }
 
-/* holder; others may set SOCK_ASKED at any time. */
+/* holder: events without those of the twin.  Other threads may set SOCK_ASKED at any time. */
 static inline uint32_t sock_own_events(const struct inet_sock *so)
 {
 	return __atomic_load_n(&so->sk.events, __ATOMIC_RELAXED);
@@ -408,51 +421,51 @@ static inline uint32_t sock_own_events(const struct inet_sock *so)
 
 static inline void sock_set_events(struct inet_sock *so, uint32_t events)
 {
-	/* Pairs with sock_events(): who sees a bit sees what it tells of. */
+	/* Pairs with sock_events(): a thread that sees a bit sees what the bit reports. */
 	__atomic_store_n(&so->sk.events, events, __ATOMIC_RELEASE);
 }
 
 /* ---- objects ------------------------------------------------------------------------ */
 
-/* Any, also a holder: a zeroed object with a new generation; NULL: no memory. */
+/* any, holding a ring or not: a zeroed object with a new generation.  NULL: no memory. */
 struct inet_sock *sock_alloc(enum sock_type kind);
-/* holder: nothing refers to it by pointer any more. */
+/* holder: no pointer to so is left. */
 void sock_free(struct inet_sock *so);
 
-/* Once at start; around fork: the child leaves the objects of its parent where they are. */
+/* sock_alloc_init(): once at start.  The others: around fork; the child abandons the objects. */
 void sock_alloc_init(void);
 void sock_alloc_fork_prepare(void);
 void sock_alloc_fork_parent(void);
 void sock_alloc_fork_child(void);
 
-/* Control lock: calls fn for each socket there is. */
+/* Control lock: calls fn for each listed socket; fn may remove it from the list. */
 void sock_each(void (*fn)(struct inet_sock *so, void *arg), void *arg);
 void sock_list_init(void);
 void sock_list_add(struct inet_sock *so);
-/* The same, of inet_sock.link; sockets that the program closed are not there. */
+/* The list itself, of inet_sock.link.  Sockets that the program closed are not in it. */
 const struct list *sock_list(void);
-/* Any, atomic: numbers of sockets, each used once.  The last one there was. */
+/* any: a number for a socket, given once; the last number that was given. */
 uint64_t sock_new_id(void);
 uint64_t sock_last_id(void);
-/* Before there is one: the next one comes after this. */
+/* Before the first socket is made: its number will be greater than last. */
 void sock_skip_ids(uint64_t last);
-/* Sockets up to this number may have been in other processes, too; any, atomic. */
+/* Other processes may hold, or have held, sockets up to this number.  any, atomic. */
 extern uint64_t sock_shared_id;
 
-/* Control lock: sock_close(). */
+/* Control lock: as sock_close(), for TCP and UDP sockets. */
 void sock_close_locked(struct sock_ref ref);
 
 /*
- * Control lock: the program closed it, and it lives on for other processes: no reference
- * is valid any more, it is on no list.  sock_end(): so does the rest, as if it were
- * closed now.
+ * Control lock: the program closed so, and it lives on for other processes.  Afterwards it is
+ * in no list, and no reference to it is valid (but see sock_is_gone()).
  */
 void sock_keep(struct inet_sock *so);
-/* A connection that was kept, and no list has: the program has it again, as fd. */
+/* Control lock: so is a kept connection in no list; the program has it again, as fd. */
 void sock_unkeep(struct inet_sock *so, int fd);
+/* Control lock: ends so, kept or not, as if the program closed it now and it were not shared. */
 void sock_end(struct inet_sock *so);
 
-/* What the socket's options ask of the way to an endpoint; src any: the kernel chooses. */
+/* A query for the route to an endpoint, by the socket's options; src any: the kernel chooses. */
 static inline struct dst_query sock_way_query(const struct inet_sock *so, const struct endpoint *to,
 					      struct inaddr src)
 {
@@ -468,7 +481,7 @@ static inline struct dst_query sock_way_query(const struct inet_sock *so, const 
 	return query;
 }
 
-/* Control lock; the reference of a live socket. */
+/* Control lock: a reference to a live socket. */
 static inline struct sock_ref sock_ref_of(struct inet_sock *so)
 {
 	struct sock_ref ref = {&so->sk, so->sk.gen};
@@ -477,102 +490,108 @@ static inline struct sock_ref sock_ref_of(struct inet_sock *so)
 }
 
 /*
- * Control lock: gives the socket to the kernel; its flows go.  A datagram socket with
- * something to read stays ours until that is read: udp_linger().
+ * Control lock: the socket falls back to the kernel, and its flows are removed.  A datagram
+ * socket with unread data stays here until that was read: udp_linger().  0; -EBUSY: it is a
+ * connection, which the kernel does not know.
  */
 int sock_leave(struct inet_sock *so, enum verdict reason);
 
 /* ---- flows (control lock, no ring held) ------------------------------------------------ */
 
 /*
- * Adds a match on a ring; how it is delivered follows from the kind of socket.
- * 0 or -errno.
+ * Adds a match on a ring; the kind of socket determines the delivery function.  flow: NULL,
+ * or set to the new flow.  0 or -errno.
  */
 int sock_flow_add(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
 		  struct sock_flow **flow);
-/* As above for a multicast group; sources NULL: from everybody. */
+/* As sock_flow_add(), for a multicast group; sources NULL: from all senders. */
 int sock_flow_add_group(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
 			const struct mcast_sources *sources, struct sock_flow **flow);
 void sock_flow_del(struct sock_flow *flow);
 /*
- * The receivers of an address and port.  The flows of a datagram socket with SO_REUSEADDR
- * or SO_REUSEPORT, and of a listener with SO_REUSEPORT, are shared when they are added:
- * sock_attach() joins those who have them already, sock_flows_del() leaves.
+ * Receivers that share an address and port.  The flows of a datagram socket with SO_REUSEADDR
+ * or SO_REUSEPORT, and of a listener with SO_REUSEPORT, are shared from the start:
+ * sock_attach() joins the receivers that there are, sock_flows_del() withdraws.
  *
- * sock_flows_share(): so are, from now on, those of a bound socket that had them alone
- * until its options were changed.
+ * sock_flows_share(): options of a bound socket were changed, so its flows, which had no
+ * other receivers, are shared from now on.
  *
- * sock_flows_inherited(): the twin is in other processes, too (fork, SCM_RIGHTS), where
- * objects of their own stand for it.  Each of them is told so before its sock_attach(),
- * and joins there with an equal part of the senders, datagrams and connections alike; the
- * one that is attached already has to be told before them, or theirs end with
- * VERDICT_FLOW (in its process: nobody else can change its flow).
+ * sock_flows_inherited(): other processes hold the twin, too (fork, SCM_RIGHTS), with objects
+ * of their own for it.  Call it for each of these objects before its sock_attach(), which
+ * then joins with an equal part of the senders, for datagrams and connections alike.  Call it
+ * first for the object that is attached already: only its process can change its flow, and
+ * until then the others end with VERDICT_FLOW.
  *
- * -errno: of one flow or more, which are as they were.
+ * 0, or -errno of one or more flows, which are unchanged.
  */
 int sock_flows_share(struct inet_sock *so);
 int sock_flows_inherited(struct inet_sock *so);
 
 /* The socket lives on ring from now on if it has no home yet. */
 void sock_adopt_home(struct inet_sock *so, struct ring *ring);
+/* Removes all flows.  A move in progress is finished first, or cancelled if so has ended. */
 void sock_flows_del(struct inet_sock *so);
 
-/* The ring of an interface and key; the user is told once when it fails. */
+/* The ring of an interface and key, opened at need.  NULL: failed; the user is told once. */
 struct ring *sock_ring_for(int ifindex, uint64_t key);
-/* Where the socket receives frames for one of its addresses. */
+/* The ring where so receives frames for local, one of its addresses.  NULL: failed. */
 struct ring *sock_rx_ring(struct inet_sock *so, int ifindex, const struct inaddr *local);
-/* The same beside a ring it sends by; that one when there is no other. */
+/* The same on the interface of tx, a ring that so sends by; tx if that fails. */
 struct ring *sock_rx_ring_beside(struct inet_sock *so, struct ring *tx);
-/* Flows are on other rings than before: pollers and sleepers have to look anew. */
+/* Flows of so are on other rings than before: threads that poll or sleep look again. */
 void sock_rings_changed(struct inet_sock *so);
-/* Of a connection, whose flow is its home's. */
+/* any: the same for a connection, whose only flow is on its home ring. */
 void sock_tell_pollers(void);
-/* Can frames of this interface be ours at all? */
+/* Can sockets on this interface be accelerated?  Tells the user once if it is left alone. */
 bool sock_link_usable(const struct link *link);
 
 /*
- * Matches for every local address the socket is bound to (all interfaces for a
- * wildcard), from remote only if it is connected.  Sets the home if there is
- * none yet.  0, or the reason why there is nothing to accelerate.
+ * Adds matches for every local address that the socket is bound to (a wildcard: those of all
+ * interfaces); a connected socket receives from its peer only.  Sets the home if there is
+ * none yet.  VERDICT_ACCELERATED, or the reason why the kernel serves the socket.
  */
 enum verdict sock_attach(struct inet_sock *so);
 
 /*
- * The rings that sock_attach() would want, for as long as the process lives, and leave to
- * receive for this socket by them when it has no privileges any more.
+ * Before the process gives up its privileges: keeps the rings that sock_attach() would use
+ * open for the life of the process, and gets the permission to receive by them for so.
  */
 void sock_reserve(struct inet_sock *so);
 
-/* SO_BINDTODEVICE was set: matches of a bound socket follow. */
+/* SO_BINDTODEVICE was set: adapts the matches of a bound socket. */
 void sock_device_changed(struct inet_sock *so);
-/* Interfaces or addresses changed: matches of a bound socket follow. */
+/* Interfaces or addresses changed: adapts the matches of a bound socket. */
 void sock_reattach(struct inet_sock *so);
-/* Their interface is gone: matches go, and so does a home on it, with what is unread. */
+/*
+ * The interface is gone: removes the matches on it.  A socket whose home is on it leaves that
+ * ring, and takes its unread data along.
+ */
 void sock_detach_from(struct inet_sock *so, int ifindex);
 
 /*
- * Control lock: do others on this host have the address and port who receive by the
- * kernel, so that taking its frames would take theirs?
+ * Control lock: do sockets for which the kernel receives share the address and port of so?
+ * Then the kernel must receive for so, too, or so would take their frames.
  */
 bool sock_port_shared(struct inet_sock *so);
 
 /*
- * Control lock: others may see that its frames are taken, if its port may be shared;
- * before the kernel shows that it has the port.  Harmless when it is done.
+ * Control lock: if the port may be shared, tells other processes that the library receives
+ * for so (port_claim.h).  Call it before the kernel lists the port in /proc/net.  Does
+ * nothing if it was done already.
  */
 void sock_port_claim(struct inet_sock *so);
-/* The kernel receives for it, or nobody does. */
+/* Control lock: the kernel receives for so from now on, or nothing does. */
 void sock_port_unclaim(struct inet_sock *so);
 
 /*
- * Control lock, now and then: a socket of somebody else that came later shares a port
- * with one of ours (a second reader of a feed): from now on the kernel receives for
- * both.
+ * Control lock, called periodically: if a socket for which the kernel receives came later and
+ * shares a port with one of ours (a second reader of a feed), the kernel receives for both
+ * from now on.  True: such a socket was seen for the first time; call again soon.
  */
-bool sock_ports_look(void); /* true: somebody was seen for the first time: again, soon */
-/* Control lock: a socket has just left to the kernel; those who share its port follow. */
+bool sock_ports_look(void);
+/* Control lock: a socket has just fallen back to the kernel; those that share its port follow. */
 void sock_ports_follow(void);
-extern bool sock_ports_may_be_shared; /* control lock: SO_REUSE* was ever set */
+extern bool sock_ports_may_be_shared; /* control lock: SO_REUSE* was set on some socket */
 
 /* ---- UDP ------------------------------------------------------------------------------ */
 
@@ -583,16 +602,16 @@ static inline bool udp_lingers(const struct inet_sock *so)
 
 /* ---- options as a whole ------------------------------------------------------------------ */
 
-/* Control lock: the defaults of the kind, as the twin has them.  False: no memory. */
+/* Control lock: gives so the default options of its kind.  False: no memory. */
 bool sock_options_init(struct inet_sock *so, const struct sock_kind *kind);
 /*
- * Control lock: the new options act from now on.  quickack: TCP_QUICKACK was set, which acts
- * each time.  0 or -errno.
+ * Control lock: replaces the options; they act from now on.  quickack: TCP_QUICKACK was set,
+ * which acts every time, even if its value is the same.  0 or -errno.
  */
 int sock_options_apply(struct sock_ref ref, const struct sock_options *values, bool quickack);
-/* Control lock: the twin has what the connection inherited. */
+/* Control lock: sets on the twin what the connection inherited, unless that was done. */
 void sock_twin_prepare(struct inet_sock *so);
-/* Control lock: connections that are accepted inherit what the listener has now. */
+/* Control lock: children inherit the present options of the listener.  0 or -errno. */
 int sock_options_for_children(struct inet_sock *so);
 
 #endif

@@ -2,13 +2,13 @@
 /*
  * Connections that the kernel has at the port of an accelerated listener.
  *
- * They are older: of a server that let go of the port, or of this one when it went through the
- * kernel.  The port passes their frames to the kernel (port_ops.add_flow), which would be reset
- * otherwise.  That costs time for each frame, so it ends when the kernel has no connections at
- * the port any more.
+ * They are older than the listener's flows: they belong to a server that used the port before,
+ * or to this one from the time when the kernel served it.  Without further measures they would
+ * be reset.  So the port passes their frames to the kernel (port_ops.add_flow), which costs
+ * time for each frame, and stops when the kernel has no connections at the port any more.
  *
- * Role		the control lock; kernel_conns_look: the internal thread.
- * Lifetime	struct kernel_conns is part of a listener.
+ * Role		control lock; kernel_conns_look(): the internal thread.
+ * Lifetime	struct kernel_conns is embedded in a listener.
  */
 #ifndef SOCK_CORE_KERNEL_CONNS_H
 #define SOCK_CORE_KERNEL_CONNS_H
@@ -22,19 +22,19 @@ struct inet_sock;
 
 struct kernel_conns {
 	nsec_t since; /* 0: the kernel has none */
-	nsec_t look;  /* when it is asked again */
+	nsec_t look;  /* when to ask the kernel again */
 };
 
-/* Frames of the listener come to us from now on. */
+/* A flow was added to the listener: the library receives its frames from now on. */
 void kernel_conns_begin(struct inet_sock *so);
-/* Control lock: is it time to ask the kernel? */
+/* Control lock: is it time to call kernel_conns_look()? */
 bool kernel_conns_due(nsec_t now);
-/* The internal thread, without the control lock: asks it about those that are due. */
+/* The internal thread, without the control lock: asks the kernel about listeners that are due. */
 void kernel_conns_look(nsec_t now);
 
-/* A bit for each local port with TCP connections of the kernel, in network byte order. */
+/* One bit for each local port, indexed in network byte order: the kernel has connections there. */
 #define KERNEL_PORTS_WORDS (65536 / 64)
-/* -errno. */
+/* Fills in all ports; 0 or -errno. */
 int kernel_ports_read(uint64_t ports[KERNEL_PORTS_WORDS]);
 static inline bool kernel_ports_has(const uint64_t ports[KERNEL_PORTS_WORDS], uint16_t port)
 {

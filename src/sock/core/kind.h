@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What kinds of sockets do differently.
+ * What the kinds of sockets (UDP, TCP, listener) do differently.
  *
- * A room of sock calls only rooms that stand before it.  What core and options need from
- * the rooms above them goes through two tables: struct sock_kind, one for each kind, and
- * struct sock_upcalls, one for the process.  lifecycle.c, which stands above all rooms,
- * fills both; they do not change.
+ * The directories of sock have an order (tests/lint/rooms_test.sh), and each calls only those
+ * below it.  What core and options need from higher ones goes through two constant tables:
+ * struct sock_kind, one for each kind, and struct sock_upcalls, one for the process.
+ * lifecycle.c, which is above all directories, fills both.
  *
  * Role		as each member says.  "control lock" includes that no ring is held, unless
- *		the member says "holder".  A member that may be NULL says so: then the kind
- *		has nothing to do there.
+ *		the member says "holder", too.  A member whose comment ends with "NULL" may be
+ *		NULL: the kind has nothing to do then.
  */
 #ifndef SOCK_CORE_KIND_H
 #define SOCK_CORE_KIND_H
@@ -20,38 +20,41 @@
 struct sock_kind {
 	const char *name;
 	uint8_t protocol; /* IPPROTO_UDP, IPPROTO_TCP */
-	/* [HOLD_MODES], of a fresh socket; NULL: a socket is never made as this kind */
+	/* [HOLD_MODES], of a new socket; NULL: sockets become this kind later (a listener) */
 	const struct sock_ops *ops;
 	flow_fn deliver; /* of its flows */
 
-	/* Control lock: a fresh object, with its options, becomes one of this kind. */
+	/* control lock: initialises the kind's part of a new object, which has its options. */
 	void (*init)(struct inet_sock *so);
-	/* Control lock: the kind's own defaults in opt; the twin is given the same. */
+	/* control lock: sets the kind's own defaults, in opt and in the twin. */
 	void (*default_options)(struct inet_sock *so, struct sock_options *opt);
 
 	/* ---- flows: control lock, or holder of the flow's ring ---- */
 
-	/* Before the flow is listed on its ring.  False: no memory.  NULL: nothing to do. */
+	/* control lock: before the flow is listed on its ring.  False: no memory.  NULL. */
 	bool (*flow_begin)(struct inet_sock *so, struct sock_flow *flow);
-	/* holder: the flow has come to have several receivers.  NULL, likewise the next two. */
+	/* holder: the flow is shared by several receivers from now on.  NULL. */
 	void (*flow_shared)(struct sock_flow *flow);
-	/* holder: the flow was taken off its ring. */
+	/* holder: the flow was taken off its ring.  NULL. */
 	void (*flow_end)(struct sock_flow *flow);
-	/* Control lock: what flow_begin() made is freed. */
+	/* control lock: frees what flow_begin() made.  NULL. */
 	void (*flow_free)(struct sock_flow *flow);
-	/* Control lock: the socket's flows go, and come back as addresses and options are now. */
-	void (*attach_anew)(struct inet_sock *so); /* NULL: sock_attach() is all there is to it */
-	/* Control lock: its flows go, and attach_anew() is going to follow.  NULL. */
+	/*
+	 * control lock: removes the socket's flows, and adds those that follow from the present
+	 * addresses and options.  NULL: sock_flows_del() and sock_attach() are enough.
+	 */
+	void (*attach_anew)(struct inet_sock *so);
+	/* control lock: removes the socket's flows; attach_anew() will be called.  NULL. */
 	void (*detach)(struct inet_sock *so);
-	/* Control lock: sock_flows_del() has removed all flows; they may come back.  NULL. */
+	/* control lock: sock_flows_del() has removed all flows; some may be added later.  NULL. */
 	void (*detached)(struct inet_sock *so);
-	/* holder of its home: what is unread goes with the socket to another ring.  NULL. */
+	/* holder of home, ring: so leaves it and takes its unread data along.  NULL. */
 	void (*leave_home)(struct inet_sock *so, struct ring *ring);
-	/* Control lock: SO_BINDTODEVICE was set.  NULL. */
+	/* control lock: SO_BINDTODEVICE was set.  NULL. */
 	void (*device_changed)(struct inet_sock *so);
-	/* Control lock: the kernel receives for its multicast groups from now on.  NULL. */
+	/* control lock: the kernel receives for its multicast groups from now on.  NULL. */
 	void (*groups_to_kernel)(struct inet_sock *so);
-	/* Control lock: where it keeps the claim of its port (port_claim.h).  NULL: it has none. */
+	/* control lock: where it stores the claim on its port (port_claim.h).  NULL. */
 	int *(*claim)(struct inet_sock *so);
 	/* holder: an ICMP error quotes a packet of this flow.  NULL. */
 	void (*icmp_error)(struct ring *ring, struct flow *flow, const struct icmp_error *error);
@@ -59,46 +62,46 @@ struct sock_kind {
 	/* ---- its end ---- */
 
 	/*
-	 * Control lock: the socket leaves for the kernel, which receives for it from now on.
-	 * True: it has something unread, and leaves when that was read.  NULL: false.
+	 * control lock: the socket falls back to the kernel, which receives for it from now on.
+	 * True: it has unread data, and leaves when that was read.  NULL: false.
 	 */
 	bool (*linger)(struct inet_sock *so);
-	/* Control lock: it is leaving for the kernel, its flows are still there.  NULL. */
+	/* control lock: it falls back to the kernel, its flows are still there.  NULL. */
 	void (*leaving)(struct inet_sock *so);
 	/*
-	 * holder of home: the program closed it, or the kernel has it.  True: it lives on, and
-	 * frees itself.
+	 * holder of home: the program closed it, or the kernel serves it now.  True: the object
+	 * lives on and frees itself; it may be gone as soon as the ring is released.
 	 */
 	bool (*close)(struct inet_sock *so, struct ring *ring);
-	/* Control lock: it ends, its flows are gone.  NULL. */
+	/* control lock: it ends, its flows are removed.  NULL. */
 	void (*ended)(struct inet_sock *so);
 
 	/* ---- options: control lock, unless said otherwise ---- */
 
 	/*
-	 * setsockopt(2), before the twin is asked: 0, -errno of the call, or SOCK_KERNEL: go on
-	 * as for any socket.  NULL: so for all options.
+	 * setsockopt(2), called before the twin's: 0 or -errno is the result of the call;
+	 * SOCK_KERNEL: treat the option as for any socket.  NULL: SOCK_KERNEL.
 	 */
 	int (*set_option)(struct sock_ref ref, int level, int name, const void *val, socklen_t len);
-	/* The twin took an option of the kind's own level: opt says what we make of it. */
+	/* The twin accepted an option of the kind's own level: stores its meaning in opt. */
 	void (*mirror)(struct inet_sock *so, int name, const void *val, struct sock_options *opt);
 	/* setsockopt(2) of a multicast membership: 0 or -errno.  NULL: it has none. */
 	int (*set_group)(struct inet_sock *so, int name, const void *val, socklen_t len);
 	/* holder: so->opt changed; quickack: TCP_QUICKACK was set.  NULL. */
 	void (*options_changed)(struct inet_sock *so, bool quickack);
-	/* so->opt changed; what depends on it on other rings follows.  NULL. */
+	/* so->opt changed: adapts what depends on it on other rings.  NULL. */
 	void (*options_applied)(struct inet_sock *so);
-	/* An option was set that flows may depend on.  NULL. */
+	/* An option was set: adapts flows that depend on it.  NULL. */
 	void (*option_followed)(struct inet_sock *so, int level, int name);
-	/* No lock, no ring held: setsockopt(2) succeeded, and returns.  NULL. */
+	/* No lock, no ring held: setsockopt(2) succeeded and is about to return.  NULL. */
 	void (*option_set)(struct sock_ref ref, int level, int name);
-	/* No lock, no ring held: getsockopt(2), or SOCK_KERNEL: the twin knows it.  NULL. */
+	/* No lock, no ring held: getsockopt(2); SOCK_KERNEL: ask the twin.  NULL: SOCK_KERNEL. */
 	int (*get_option)(struct sock_ref ref, int level, int name, void *val, socklen_t *len);
-	/* A buffer as it is now, as the kernel counts.  NULL: buffers do not grow. */
+	/* The present size of a buffer, as the kernel counts it.  NULL: buffers do not grow. */
 	uint32_t (*buffer_size)(const struct inet_sock *so, bool receive);
 };
 
-/* By enum inet_kind. */
+/* Indexed by enum inet_kind. */
 extern const struct sock_kind *const sock_kinds[INET_KINDS];
 
 static inline const struct sock_kind *sock_kind_of(const struct inet_sock *so)
@@ -106,66 +109,72 @@ static inline const struct sock_kind *sock_kind_of(const struct inet_sock *so)
 	return sock_kinds[so->inet];
 }
 
-/* Any: the kind it was made as, which is TCP's for a listener. */
+/* any: the kind that the socket was made as: that of TCP for a listener. */
 static inline const struct sock_kind *sock_kind_made(const struct sock *sk)
 {
 	return sock_kinds[sk->type == SOCK_TYPE_TCP ? INET_TCP : INET_UDP];
 }
 
-/* -EAGAIN of a call that found the socket exported: it is fetched, and the call tries again. */
+/* Result of a call that found the socket exported: its caller fetches it and calls again. */
 #define SOCK_FETCH (-4097)
-/* The longest that a call which must not block waits for that. */
+/* The longest time that a non-blocking call waits for that. */
 #define SHARE_FETCH_MAX NSEC_PER_SEC
 
-/* What core needs from rooms above it, whatever the kind. */
+/* What core needs from higher directories, for sockets of all kinds. */
 struct sock_upcalls {
-	/* Control lock: opens netlink and starts the internal thread.  0 or -errno. */
+	/* control lock: opens netlink and starts the internal thread.  0 or -errno. */
 	int (*start)(void);
 	/* sock_exit() */
 	void (*exit)(void);
 
 	/* ---- wait ---- */
 
-	/* The set's descriptor got another number. */
+	/* The set's descriptor has another number from now on. */
 	void (*epoll_set_fd)(struct epoll *epoll, int fd);
 	void (*epoll_destroy)(struct epoll *epoll);
-	/* holder: the socket is in no epoll set any more. */
+	/* holder: removes the socket from all epoll sets. */
 	void (*epoll_sock_closed)(struct sock *sk);
-	/* Control lock: its entries move to the kernel's set. */
+	/* control lock: moves its entries to the sets of the kernel. */
 	void (*epoll_sock_left)(struct sock *sk);
 
 	/* ---- move: control lock ---- */
 
-	/* A move that is under way is brought to its end; called off; see move/move.h. */
+	/* Finishes, or cancels, a move in progress; see move/move.h. */
 	void (*move_settle)(struct inet_sock *so);
 	void (*move_cancel)(struct inet_sock *so);
 	/* holder of home: the program closed it. */
 	void (*move_closed)(struct inet_sock *so);
-	/* Of a datagram socket: what is unread goes to the twin.  True: the kernel has it. */
+	/*
+	 * A datagram socket: sends its unread datagrams to the twin.  True: the kernel serves
+	 * the socket now.
+	 */
 	bool (*unread_to_kernel)(struct inet_sock *so);
-	/* A port was opened that knows nothing of addresses which the host has lost. */
+	/* A port was opened: tells it which addresses the host has lost. */
 	void (*port_opened)(void);
-	/* Any: has the host lost this address so shortly ago that flows wait for it? */
+	/* any: did the host lose this address so recently that its flows are kept? */
 	bool (*addr_expected)(const struct inaddr *addr);
 
 	/* ---- share ---- */
 
-	/* By enum inet_kind: the calls of a socket that another process has. */
+	/* Indexed by enum inet_kind: the calls of an exported socket. */
 	const struct sock_ops *exported_ops[INET_KINDS];
 	/*
-	 * App, no ring held: has a connection that another process has brought here.  patience
-	 * 0: for ever.  0: it is here, or was just now; -EAGAIN: not within patience; -EINTR;
-	 * -EBADF; another error: it cannot come here.
+	 * app, no ring held: requests an exported connection and waits for it.  patience: nsec,
+	 * 0: no limit.  0: the connection is here, or was a moment ago; -EAGAIN: not within
+	 * patience; -EINTR; -EBADF; another error: it cannot be imported here.
 	 */
 	int (*fetch)(struct sock_ref ref, nsec_t patience);
-	/* Any: as above, and does not wait; the socket's events will tell. */
+	/* any: as fetch(), without waiting; the socket's events tell when it has arrived. */
 	void (*request)(struct sock_ref ref);
-	/* App: O_NONBLOCK of the file, which another process may have changed. */
+	/* app: O_NONBLOCK of the open file, which another process may have changed. */
 	bool (*nonblock_now)(struct inet_sock *so);
 
-	/* Control lock: the program closed it.  True: other processes hold it, and share did the rest. */
+	/*
+	 * control lock: the program closed it.  True: other processes hold it, and the caller
+	 * has nothing more to do.
+	 */
 	bool (*share_close)(struct inet_sock *so);
-	/* Control lock: it goes to the kernel here, and so in all processes. */
+	/* control lock: it falls back to the kernel here, and therefore in all processes. */
 	void (*share_leave)(struct inet_sock *so, enum verdict reason);
 };
 

@@ -4,20 +4,22 @@
  *
  *   OPTION(LEVEL, NAME, number, UDP, TCP, remark)
  *
- * LEVEL is SOCKET, IP, TCP or UDP. What setting it does to a socket of the kind:
+ * LEVEL is SOCKET, IP, TCP or UDP. UDP and TCP tell what setsockopt(2) does to a socket of
+ * this kind:
  *
- *   DONE    the twin takes it (its checks and errors are the kernel's), and we act on it
- *   GROUP   multicast membership, mcast.h
- *   KERNEL  only the kernel can serve it: the socket goes there, if it takes the value;
- *           refused (ENOPROTOOPT) on a connection that is accelerated already
- *   READ    it can only be read
- *   REFUSED the kernel refuses it on such a socket
- *   TWIN    the twin takes it, and that is all there is to it
+ *   DONE    the twin takes the option (the kernel checks it and reports errors), and the
+ *           library implements it
+ *   GROUP   a multicast membership, see sock/udp/mcast.h
+ *   KERNEL  only the kernel can serve it. If the kernel accepts the value, the socket falls
+ *           back to the kernel; on an accelerated connection the call fails (ENOPROTOOPT)
+ *   READ    the option can only be read
+ *   REFUSED the kernel refuses the option for this kind of socket
+ *   TWIN    the twin takes the option, and nothing else is necessary
  *
- * What is not listed is treated as KERNEL. docs/options.md is this list for readers
- * (tests/lint/options_test.sh compares them, and demands every option of the
- * system's headers); tests/diff/options.c has a behaviour for each line. Numbers, because
- * headers may be older than the kernel.
+ * Options that are not listed are treated as KERNEL. docs/options.md is made of this list
+ * (tests/lint/options_test.sh compares the two, and checks that every option of the system's
+ * headers is listed). tests/diff/options.c tests the behaviour of each line. Options have
+ * numbers here, because headers may be older than the kernel.
  */
 /* clang-format off */
 OPTION(SOCKET, SO_DEBUG, 1, TWIN, TWIN, "debugging of the kernel's own socket")

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Options of sockets that act on frames we build or accept.  Thousands of connections
- * have the same ones: equal options are one object.
+ * The socket options that the library implements.  Thousands of connections have the same
+ * options, so equal options are one object.
  *
- * Role		options_share(): control lock.  options_get(): who has a reference
- *		or what keeps one from going.  options_put(): any.
- * Lifetime	counted.  An object does not change: a socket whose options change
- *		exchanges its reference, holding its home and the control lock, so
- *		that either is enough to read them.
+ * Role		options_share(): control lock.  options_get(): a thread that has a
+ *		reference, or prevents that a reference is put.  options_put(): any.
+ * Lifetime	counted.  An object is immutable.  A socket whose options change replaces
+ *		its reference, holding its home and the control lock; so either of the
+ *		two is enough to read them.
  * Ordering	a spinlock inside, the last one taken, held for some instructions.
- * Progress	looks at a few that hash alike; what is not found is not shared.
+ * Progress	options_share() compares a few objects with the same hash; if none of
+ *		them is equal, the object is not shared.
  */
 #ifndef SOCK_CORE_OPTIONS_H
 #define SOCK_CORE_OPTIONS_H
@@ -18,13 +19,13 @@
 #include "ring/logic.h"
 #include "sock/core/accept_options.h"
 
-/* Control messages of what was received, in the order in which they come. */
+/* Control messages that recvmsg(2) adds, in this order. */
 enum {
 	TOLD_STAMP = 1 << 0,	   /* SO_TIMESTAMP */
 	TOLD_STAMP_NS = 1 << 1,	   /* SO_TIMESTAMPNS */
 	TOLD_STAMP_NEW = 1 << 2,   /* SO_TIMESTAMP_NEW */
 	TOLD_STAMPNS_NEW = 1 << 3, /* SO_TIMESTAMPNS_NEW */
-	TOLD_STAMPING = 1 << 4,	   /* SO_TIMESTAMPING: the software's, of arrival */
+	TOLD_STAMPING = 1 << 4,	   /* SO_TIMESTAMPING: software stamps of arrival */
 	TOLD_DROPS = 1 << 5,	   /* SO_RXQ_OVFL */
 	TOLD_PKTINFO = 1 << 6,	   /* IP_PKTINFO */
 	TOLD_TTL = 1 << 7,	   /* IP_RECVTTL */
@@ -33,35 +34,35 @@ enum {
 	TOLD_ORIGDST = 1 << 10,	   /* IP_RECVORIGDSTADDR */
 	TOLD_GRO = 1 << 11,	   /* UDP_GRO */
 	TOLD_INQ = 1 << 12,	   /* TCP_INQ */
-	/* what has to be noted when the datagram comes */
+	/* those whose value must be stored when the datagram arrives */
 	TOLD_STAMPS = TOLD_STAMP | TOLD_STAMP_NS | TOLD_STAMP_NEW | TOLD_STAMPNS_NEW,
 	TOLD_ARRIVAL = TOLD_STAMPS | TOLD_STAMPING | TOLD_DROPS,
 };
 
-/* Without gaps: compared as bytes. */
+/* Without padding: objects are compared as bytes. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
 struct sock_options {
-	const struct accept_options *accept_options; /* of a listener, for its children; referenced */
+	const struct accept_options *accept_options; /* for a listener's children; a reference */
 	nsec_t user_timeout;
-	uint64_t pacing; /* bytes a second; 0: any number */
+	uint64_t pacing; /* bytes per second; 0: no limit */
 	struct inaddr mc_addr;
 	struct ring_alloc alloc_rx, alloc_tx; /* SO_VMA_RING_ALLOC_LOGIC */
 	int linger_seconds;
 	uint32_t window_clamp;	 /* TCP_WINDOW_CLAMP; 0: none */
 	uint32_t notsent_lowat;	 /* TCP_NOTSENT_LOWAT; 0: the system's */
-	unsigned defer_accept;	 /* SYN-ACKs, as the kernel counts TCP_DEFER_ACCEPT */
+	unsigned defer_accept;	 /* number of SYN-ACKs, as the kernel stores TCP_DEFER_ACCEPT */
 	uint32_t rcvbuf, sndbuf; /* as the kernel counts them; TCP: if set */
 	uint32_t rcvlowat;
 	uint32_t mark;
-	uint32_t port_range; /* IP_LOCAL_PORT_RANGE: the last one << 16 | the first one; 0: none */
+	uint32_t port_range; /* IP_LOCAL_PORT_RANGE: last port << 16 | first port; 0: not set */
 	int bind_ifindex;    /* SO_BINDTODEVICE */
-	int mc_ifindex;	     /* IP_MULTICAST_IF, 0: by route */
-	int uc_ifindex;	     /* IP_UNICAST_IF, 0: by route */
+	int mc_ifindex;	     /* IP_MULTICAST_IF; 0: that of the route */
+	int uc_ifindex;	     /* IP_UNICAST_IF; 0: that of the route */
 	uint16_t maxseg;     /* TCP_MAXSEG; 0: none */
 	int16_t linger2;     /* TCP_LINGER2, seconds; -1: do not linger */
-	uint16_t told;	     /* TOLD_*, what recvmsg() adds */
-	uint16_t gso_size;   /* UDP_SEGMENT; 0: datagrams leave as they are */
+	uint16_t told;	     /* TOLD_*: the control messages that recvmsg(2) adds */
+	uint16_t gso_size;   /* UDP_SEGMENT; 0: datagrams are not segmented */
 	struct tcp_keepalive keepalive;
 	uint8_t tos, ttl;
 	uint8_t mc_ttl;
@@ -72,19 +73,22 @@ struct sock_options {
 	bool reuseaddr, reuseport;
 	bool nodelay, cork, quickack, oobinline; /* cork: TCP_CORK, UDP_CORK */
 	bool linger_on;
-	bool rcvbuf_set, sndbuf_set; /* by the program: no longer ours to choose */
+	bool rcvbuf_set, sndbuf_set; /* the program chose the size */
 	bool dontroute;
 	uint8_t syncnt; /* TCP_SYNCNT; 0: the default */
-	bool unused[7]; /* for the next ones */
+	bool unused[7]; /* for further options */
 };
 #pragma GCC diagnostic pop
 
-/* Equal ones, with a reference for the caller (and of its own to accept_options); NULL: no memory. */
+/*
+ * An object that equals *opt; the caller gets a reference to it.  A new object takes a
+ * reference of its own to accept_options.  NULL: no memory.
+ */
 const struct sock_options *options_share(const struct sock_options *opt);
 const struct sock_options *options_get(const struct sock_options *opt);
-void options_put(const struct sock_options *opt); /* NULL is harmless */
+void options_put(const struct sock_options *opt); /* may be NULL */
 
-/* In a forked child: objects of the parent are left alone. */
+/* In a forked child: abandons the objects of the parent. */
 void options_fork_child(void);
 
 #endif

@@ -28,7 +28,7 @@ static inline uint32_t poll_events_of_twin(uint32_t revents)
 	return (revents & (EPOLLIN | EPOLLHUP) ? POLL_READABLE : 0) | (revents & EPOLLERR);
 }
 
-/* The events to be notified of, so that none of these is missed. */
+/* The events that a watch needs so that none of these is missed. */
 static inline uint32_t poll_events_wanted(uint32_t events)
 {
 	if (events & EPOLLRDNORM)

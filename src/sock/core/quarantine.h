@@ -1,46 +1,45 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ignores the late frames of a connection's flow.
+ * Quarantine: ignores the late frames of a connection's flow.
  *
- * A connection that has left its ring, for another ring or another process, leaves a
- * quarantine in the place of its flow: frames that were steered here before the port
- * heard of it must reach neither a listener nor the kernel, which would reset the
- * connection.  They are dropped, or forwarded to where the connection went.
+ * When a connection has left its ring, for another ring or another process, a quarantine
+ * replaces its flow.  Frames that the port steered here before must reach neither a listener
+ * nor the kernel, which would reset the connection.  They are dropped, or forwarded to the
+ * connection.
  *
  * Role		the holder of the ring.
- * Lifetime	from quarantine_create() to the end of its time, when it takes itself off the
- *		ring; it keeps the ring open until then.
+ * Lifetime	from quarantine_create() until its time is over, when it removes its flow and
+ *		frees itself.  From quarantine_begin() on it keeps the ring open.
  */
 #ifndef SOCK_CORE_QUARANTINE_H
 #define SOCK_CORE_QUARANTINE_H
 
 #include "ring/ring.h"
 
-#define QUARANTINE_TIME \
-	(500 * NSEC_PER_MSEC)	 /* so long frames may still come that were steered here */
+#define QUARANTINE_TIME (500 * NSEC_PER_MSEC) /* frames that were steered here may come so late */
 #define QUARANTINE_LATE_MAX 256u /* frames that are forwarded; the peer sends the others again */
 
 struct quarantine;
 
-/* Forwards a copy of pkt; false: no memory. */
+/* Forwards a copy of pkt.  False: no memory. */
 typedef bool (*quarantine_fn)(uint64_t channel, uint64_t id, const struct pkt *pkt);
 
-/* NULL: no memory.  Drops what comes, unless quarantine_forward() was called. */
+/* NULL: no memory.  Late frames are dropped, unless quarantine_forward() is called. */
 struct quarantine *quarantine_create(struct ring *ring);
-/* One that has not begun. */
+/* Frees a quarantine that has not begun. */
 void quarantine_free(struct quarantine *quarantine);
-/* Late frames go to forward, with these two numbers. */
+/* Late frames are passed to forward(), with these two numbers. */
 void quarantine_forward(struct quarantine *quarantine, quarantine_fn forward, uint64_t channel,
 			uint64_t id);
 /*
- * Stands in for flow, which is listed on the ring, from now on.  The port goes on steering
- * flow's frames here until another ring takes the flow.
+ * Replaces flow, which is listed on the ring, for QUARANTINE_TIME.  The port goes on steering
+ * the frames of flow here until another ring takes it.
  */
 void quarantine_begin(struct quarantine *quarantine, struct flow *flow);
 
 /*
- * Replaces flow, which is listed on ring, for so long; flow is off the ring.  False: no
- * memory, and flow stays.
+ * Replaces flow, which is listed on ring, for this time, and takes it off the ring.  Late
+ * frames are dropped.  False: no memory, and flow is unchanged.
  */
 bool quarantine_replace(struct ring *ring, struct flow *flow, nsec_t time);
 

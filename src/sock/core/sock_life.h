@@ -3,12 +3,12 @@
  * The life of a socket: what it is now, and what it may become.
  *
  * Role		pure: the states, the table of legal edges, their names.  The variable is
- *		struct inet_sock's, see sock_life_set() there.
- * Ordering	a state orders nothing: who needs to see what was written before it holds the
+ *		inet_sock.life; sock_life_set() writes it.
+ * Ordering	none: a thread that reads a state and needs what was written before it holds the
  *		ring, or has the control lock.
  *
- * How far the handshake of a connection has come, and whether it has ended, is the TCP
- * engine's state and no state here: sock_is_connecting(), sock_has_ended().
+ * The progress of a connection's handshake, and its end, are states of the TCP engine and not
+ * of this table: sock_is_connecting(), sock_has_ended().
  */
 #ifndef SOCK_CORE_SOCK_LIFE_H
 #define SOCK_CORE_SOCK_LIFE_H
@@ -16,24 +16,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* name, sentence.  In this order: predicates compare. */
-#define SOCK_LIFE_LIST(X)                                                                  \
-	X(FREE, "memory for a socket")                                                     \
-	X(CLOSED, "nobody has it any more")                                                \
-	X(OPEN, "no listener, no connection, no datagrams")                                \
-	X(RECEIVING, "a datagram socket with a port")                                      \
-	X(LISTENING, "a listener")                                                         \
-	X(LINGERING, "left to the kernel, but for datagrams that are not read yet")        \
-	X(EXPORTED, "another process receives, or owns the connection")                    \
-	X(KEPT_RECEIVER, "closed here, and receives until another process does")           \
-	X(KEPT_EXPORTED, "closed here, and another process owns the connection")           \
-	/* from here on it is a connection, and its state is in this process */            \
-	X(HANDSHAKE, "a connection that a listener is about to have")                      \
-	X(QUEUED, "a connection that nobody has accepted yet")                             \
-	X(CONNECTING, "a connection whose connect() has not said how the handshake ended") \
-	X(CONNECTED, "a connection that connect() or accept() said is there")              \
-	X(KEPT, "a connection that was closed here, and that other processes hold")        \
-	X(ORPHAN, "a connection that nobody holds, and that goes on until all is said")
+/* name, sentence.  The order matters: predicates compare states. */
+#define SOCK_LIFE_LIST(X)                                                          \
+	X(FREE, "memory for a socket")                                             \
+	X(CLOSED, "closed, and about to be freed")                                 \
+	X(OPEN, "no listener, no connection, no datagram socket with a port")      \
+	X(RECEIVING, "a datagram socket with a port")                              \
+	X(LISTENING, "a listener")                                                 \
+	X(LINGERING, "the kernel serves it; some datagrams are still unread here") \
+	X(EXPORTED, "another process receives, or owns the connection")            \
+	X(KEPT_RECEIVER, "closed here; receives until another process does")       \
+	X(KEPT_EXPORTED, "closed here; another process owns the connection")       \
+	/* from here on: a connection whose state is in this process */            \
+	X(HANDSHAKE, "a listener's connection before the end of its handshake")    \
+	X(QUEUED, "a listener's connection that is not accepted yet")              \
+	X(CONNECTING, "connect() has not reported the end of the handshake yet")   \
+	X(CONNECTED, "connect() or accept() has reported the connection")          \
+	X(KEPT, "closed here; other processes hold it")                            \
+	X(ORPHAN, "closed in all processes; lives on until the connection ends")
 
 enum sock_life {
 #define X(name, text) LIFE_##name,
@@ -44,7 +44,7 @@ enum sock_life {
 
 #define LIFE(name) (1u << LIFE_##name)
 
-/* Of each state: a bit for each that may follow. */
+/* For each state: an OR of LIFE() of the states that may follow. */
 extern const uint16_t sock_life_edges[LIFE_COUNT];
 
 static inline bool sock_life_may(enum sock_life from, enum sock_life next)
@@ -54,13 +54,13 @@ static inline bool sock_life_may(enum sock_life from, enum sock_life next)
 
 const char *sock_life_name(enum sock_life life);
 
-/* There is no such edge.  With assertions the process ends; else it is logged once. */
+/* An edge that the table lacks: logs the first one; with assertions the process ends. */
 void sock_life_refused(enum sock_life from, enum sock_life next) __attribute__((cold));
 
 struct inet_sock;
 
 /*
- * Called for each edge, before it is taken, by whoever takes it; NULL: nobody looks.  Set
+ * Called before each change of state, by the thread that makes it.  NULL: none.  Tests set it
  * before there is a socket.
  */
 extern void (*sock_life_trace)(const struct inet_sock *so, enum sock_life from,

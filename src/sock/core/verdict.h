@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Why a socket is accelerated, or left to the kernel.  Each socket carries one
- * of these; logs show the sentence.
+ * Verdicts: whether a socket is accelerated, or why the kernel serves it.  Each socket has
+ * one; logs show its sentence.
  */
 #ifndef SOCK_CORE_VERDICT_H
 #define SOCK_CORE_VERDICT_H
@@ -39,22 +39,23 @@ enum verdict {
 const char *verdict_text(enum verdict verdict);
 
 /*
- * How many sockets ended with it: each is counted once, when it is closed, or when the
- * kernel gets it.  Any thread; relaxed, for statistics.
+ * The number of sockets with each verdict.  A socket is counted once, when it is closed or
+ * falls back to the kernel.  any, relaxed: for statistics.
  */
 extern unsigned verdict_counts[VERDICT_COUNT];
 void verdict_count(enum verdict verdict);
-void verdict_log_counts(void); /* a debug line for each that there was */
+void verdict_log_counts(void); /* a debug line for each count that is not 0 */
 
 /*
- * Something that only the kernel can do was asked of an accelerated socket, which may
- * (possible) or may not go there.  True: it shall.  Says what VMA_EXCEPTION_HANDLING wants
- * said, or ends the program.  Any thread, no ring held.
+ * any, no ring held: the program asks an accelerated socket for something that only the kernel
+ * can do.  possible: the socket can still fall back to the kernel.  fmt: what was asked for.
+ * True: it shall fall back; false: the call fails.  Logs, or ends the program, as
+ * VMA_EXCEPTION_HANDLING says.
  */
 bool verdict_unsupported(int fd, bool possible, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Acceleration cannot start: ends the program if that is wanted. */
+/* Acceleration cannot start: ends the program if VMA_EXCEPTION_HANDLING says so. */
 void verdict_start_failed(void);
 
 #endif

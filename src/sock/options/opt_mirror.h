@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of options share.
+ * Copies options that the twin has accepted into struct sock_options.
  *
  * Role		control lock.
  */
@@ -9,12 +9,12 @@
 
 #include "sock/core/inet_sock.h"
 
-/* The twin took the value: *opt says what we make of it. */
+/* The twin accepted an option of SOL_SOCKET: reads its value back into *opt. */
 void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt);
-/* val, len: the program's, which the twin could read. */
+/* IPPROTO_IP.  val, len: the program's memory, which the kernel could read just before. */
 void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t len,
 		   struct sock_options *opt);
-/* What recvmsg() adds: the kernel's options exclude each other, so all are read. */
+/* opt->told: some of these options disable others in the kernel, so all of them are read. */
 void opt_mirror_told(struct inet_sock *so, struct sock_options *opt);
 void opt_mirror_udp(struct inet_sock *so, int name, struct sock_options *opt);
 

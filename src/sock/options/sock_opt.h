@@ -2,9 +2,10 @@
 /*
  * setsockopt(2), getsockopt(2) and getsockname(2) of all kinds of sockets.
  *
- * The twin takes every option first: its checks and errors are the kernel's.  Then what acts
- * on our frames is mirrored (opt_mirror.h, struct sock_kind); what only the kernel can serve
- * sends the socket back to it before data flows (option_list.h).
+ * The twin takes every option first, so that the kernel checks it and reports errors.  Then
+ * options that the library implements are copied into struct sock_options (opt_mirror.h,
+ * struct sock_kind).  An option that only the kernel can serve makes the socket fall back to
+ * the kernel, if no data has flowed yet (option_list.h).
  *
  * Role		app, no ring held, unless said otherwise.
  * Errors	-errno, or SOCK_KERNEL: the twin answers.
@@ -19,8 +20,9 @@ int sock_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen
 int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len);
 
 /*
- * Control lock: an option that only the kernel can serve.  Before data flows the socket goes
- * there.  A value that the kernel would not take, or that changes nothing, is no reason to.
+ * Control lock: sets an option that only the kernel can serve.  The socket falls back to the
+ * kernel if it still can, unless the kernel refuses the value or the value changes nothing.
+ * 0 or -errno.
  */
 int sock_option_to_kernel(struct inet_sock *so, int level, int name, const void *val,
 			  socklen_t len);

@@ -2,11 +2,11 @@
 /*
  * The local port of a connection that the program did not bind.
  *
- * The kernel chooses one for bind(2) by looking through those that are taken: with
- * some thousand of them that costs more than all the rest of a connection.  So we
- * propose one, as connect(2) would (RFC 6056, algorithm 4: places of a secret hash
- * of the destination on, one after the other), and the twin reserves it: what is
- * taken is refused, and the next one is tried.
+ * When bind(2) chooses a port, the kernel searches those that are taken: with some thousand
+ * of them that takes longer than all the rest of a connection.  So we propose a port as
+ * connect(2) would (RFC 6056, algorithm 4: successive ports, starting at a secret hash of the
+ * destination), and the twin reserves it.  The kernel refuses a port that is taken, and the
+ * next one is proposed.
  *
  * Role		control lock.
  */
@@ -16,13 +16,14 @@
 #include "sock/core/inet_sock.h"
 
 /*
- * Binds the twin to src and a free port, for a connection to `to` by this ring; so->local
- * becomes that.  -errno as of bind(2), which chooses where a proposal might not be what it
- * would choose: SO_REUSEADDR, no free one found soon.
+ * Binds the twin to src and a free port, for a connection to `to` by this ring, and stores
+ * both in so->local.  0, or -errno of bind(2).  The kernel chooses the port with SO_REUSEADDR
+ * or SO_REUSEPORT, where it would accept a port that is taken, and when no free port was found
+ * soon.
  *
- * A bound twin stays bound, so a port whose pair of endpoints another process of the group
- * has (a TIME_WAIT that could not keep its port) is not proposed.  What is this process's
- * own is the caller's to find.
+ * A bound twin cannot be bound again.  So a port is not proposed if another process of the
+ * group uses it with the same endpoints (for a TIME_WAIT that could not keep its port).  For
+ * this process the caller checks that.
  */
 int local_port_reserve(struct inet_sock *so, const struct ring *ring, const struct inaddr *src,
 		       const struct endpoint *to);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports that outlive their socket's descriptor: a duplicate of the twin, under a number that
- * the program does not use, keeps the kernel from giving the port to anybody else.
+ * Keeps the port of a socket after the program closed its descriptor: a duplicate of the twin,
+ * with a number that is hidden from the program, keeps the port reserved.
  *
  * Role		any.
  */
@@ -10,12 +10,12 @@
 
 #define PORT_KEEPER_NONE (-1)
 
-/* How many there are; any, atomic. */
+/* The number of such descriptors; any, atomic. */
 extern unsigned port_keepers;
 
-/* The descriptor, or -errno. */
+/* Returns the descriptor, or -errno. */
 int port_keeper_open(int twin);
-/* Harmless for what is negative. */
+/* Does nothing if fd is negative. */
 void port_keeper_close(int fd);
 
 #endif
