@@ -24,7 +24,7 @@ struct accept_options {
 	struct value values[];
 };
 
-/* What a socket may have set, and its children have then, too. */
+/* How option_list.h classifies an option of TCP; children inherit those from HEIR_TWIN on. */
 enum heir { HEIR_KERNEL, HEIR_READ, HEIR_REFUSED, HEIR_GROUP, HEIR_TWIN, HEIR_DONE };
 enum {
 	LEVEL_SOCKET = SOL_SOCKET,
@@ -45,8 +45,8 @@ static const struct {
 
 #define OPTIONS (sizeof(options) / sizeof(*options))
 
-/* Of the listener alone, or said by another option, too. */
-static bool stays(int level, int name)
+/* Is the option not inherited, or does another option have the same effect? */
+static bool is_left_out(int level, int name)
 {
 	static const uint8_t of_socket[] = {
 		25 /* SO_BINDTODEVICE */, 32, 33 /* SO_*BUFFORCE */, 49 /* SO_INCOMING_CPU */, 66,
@@ -68,7 +68,7 @@ static bool read_value(int fd, unsigned i, struct value *value)
 	return !sys_getsockopt(fd, value->level, value->name, value->bytes, &value->len);
 }
 
-/* What the kernel says of a buffer is twice what it was given. */
+/* The kernel reports twice the size that a buffer was set to. */
 static void as_given(struct value *value)
 {
 	int n;
@@ -80,17 +80,18 @@ static void as_given(struct value *value)
 	memcpy(value->bytes, &n, sizeof(n));
 }
 
-/* The differing ones, in the order in which they are set. */
+/* The options in which fd differs from a new socket, in the order in which to set them. */
 static unsigned collect(int fd, int fresh, struct value *values)
 {
 	struct value other;
 	unsigned n = 0;
 
-	/* IP_TOS sets SO_PRIORITY, too: the latter comes last. */
+	/* SOL_SOCKET last, because IP_TOS changes SO_PRIORITY. */
 	for (int socket = 0; socket < 2; socket++) {
 		for (unsigned i = 0; i < OPTIONS; i++) {
 			if ((options[i].level == SOL_SOCKET) != socket ||
-			    options[i].heir < HEIR_TWIN || stays(options[i].level, options[i].name))
+			    options[i].heir < HEIR_TWIN ||
+			    is_left_out(options[i].level, options[i].name))
 				continue;
 			if (!read_value(fd, i, &values[n]) || !read_value(fresh, i, &other) ||
 			    !memcmp(&values[n], &other, sizeof(other)))

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Who uses a socket, by which keys it is placed, and the requests to move it that come of
- * that.  See move.h.
- */
+/* Keys of sockets, the threads that use them, and requests to move them: see access.h. */
 #include "sock/core/access.h"
 
 #include <limits.h>
@@ -12,10 +9,10 @@
 #include "base/mem.h"
 #include "base/param.h"
 
-#define CONFIRMATIONS 20		/* accesses by the same key before a socket moves */
-#define PUT_OFF_STEP 1000		/* accesses after which the clock is looked at again */
-#define ASK_AGAIN (100 * NSEC_PER_MSEC) /* when nothing came of it */
-#define PUT_OFF NSEC_PER_SEC		/* between two looks where there is no ring for it */
+#define CONFIRMATIONS 20		/* accesses with the same key before a socket moves */
+#define PUT_OFF_STEP 1000		/* accesses between two reads of the clock */
+#define ASK_AGAIN (100 * NSEC_PER_MSEC) /* between two requests of a socket */
+#define PUT_OFF NSEC_PER_SEC		/* until the next request if there was no ring */
 
 static ck_stack_t requests = CK_STACK_INITIALIZER;
 
@@ -33,12 +30,12 @@ void move_post_request(struct move_request *req)
 	ck_stack_push_upmc(&requests, &req->link);
 }
 
-static void request(struct inet_sock *so, bool tx, uint64_t key, bool asked)
+static void request_move(struct inet_sock *so, bool tx, uint64_t key, bool asked)
 {
 	struct move_request *req = mem_alloc(sizeof(*req));
 
 	if (!req)
-		return; /* it is asked for again */
+		return; /* requested again later */
 	req->so = so;
 	req->gen = so->sk.gen;
 	req->tx = tx;
@@ -69,8 +66,9 @@ void move_forget_requests(void)
 	ck_stack_init(&requests);
 }
 
-/* ---- who uses the socket (holder) ---------------------------------------------------------- */
+/* ---- the threads that use a socket (holder) ----------------------------------------------- */
 
+/* Accesses between two checks of the calling thread's key. */
 static int ratio_of(const struct inet_sock *so, bool tx)
 {
 	const struct ring_alloc *alloc = tx ? &so->opt->alloc_tx : &so->opt->alloc_rx;
@@ -95,7 +93,7 @@ static int *left_of(struct inet_sock *so, bool tx)
 	return tx ? &so->tx_left : &so->rx_left;
 }
 
-/* NULL: no memory; somebody will look again. */
+/* NULL: no memory; a later access tries again. */
 static struct migration_candidate *candidates_of(struct inet_sock *so, bool tx)
 {
 	if (!so->candidates)
@@ -145,7 +143,7 @@ void sock_access_slow(struct inet_sock *so, bool tx)
 	access->confirmed = 0;
 	*left_of(so, tx) = ratio;
 	access->not_before = clock_now() + ASK_AGAIN;
-	request(so, tx, key, false);
+	request_move(so, tx, key, false);
 }
 
 /* ---- keys (control lock) --------------------------------------------------------------------- */
@@ -167,7 +165,7 @@ void sock_tx_query(struct inet_sock *so, struct dst_query *query)
 {
 	uint64_t rx = move_key(so, false);
 
-	/* One ring for both, until the threads that send and receive differ. */
+	/* One ring for both directions, until the threads that send and receive differ. */
 	if (move_key(so, true) == SOCK_NO_KEY)
 		move_set_key(so, true,
 			     rx != SOCK_NO_KEY && move_same_alloc(so)
@@ -207,15 +205,15 @@ void sock_alloc_changed(struct inet_sock *so, bool rx, bool tx)
 	uint64_t key;
 
 	sock_access_init(so);
-	/* A key that was never needed is chosen when it is. */
+	/* A key that was not needed so far is chosen when it is. */
 	if (rx && move_key(so, false) != SOCK_NO_KEY) {
 		key = ring_key(&so->opt->alloc_rx, &so->local.addr, so->id);
 		if (key != move_key(so, false))
-			request(so, false, key, true);
+			request_move(so, false, key, true);
 	}
 	if (tx && move_key(so, true) != SOCK_NO_KEY) {
 		key = ring_key(&so->opt->alloc_tx, &so->local.addr, so->id);
 		if (key != move_key(so, true))
-			request(so, true, key, true);
+			request_move(so, true, key, true);
 	}
 }

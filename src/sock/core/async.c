@@ -14,17 +14,17 @@
 
 /* O_ASYNC of a socket. */
 struct async {
-	struct watch watch; /* first; on no waiter */
-	int fd;		    /* by which it was asked for: si_fd */
+	struct watch watch; /* first; without a waiter */
+	int fd;		    /* the descriptor that O_ASYNC was set by, for si_fd */
 };
 
-/* Whom this thread will signal. */
 #define OWNERS 8
 
+/* A signal that this thread will send. */
 struct due {
 	struct f_owner_ex owner;
 	int signo;
-	bool informed; /* F_SETSIG: info is sent along */
+	bool informed; /* F_SETSIG: with a siginfo_t */
 	int fd;
 	long band;
 };
@@ -35,8 +35,8 @@ static __thread struct {
 } due __attribute__((tls_model("initial-exec")));
 
 /*
- * Only the kernel may say POLL_IN to another thread.  SI_SIGIO anybody may, and it
- * carries the same: sock_signal_fix() makes the rest of it.
+ * Only the kernel may send si_code POLL_IN to another thread.  Every process may send
+ * SI_SIGIO with the same data; sock_signal_fix() replaces the code at the receiver.
  */
 static bool send_informed(const struct due *d)
 {
@@ -64,7 +64,7 @@ static void send_plain(const struct due *d)
 
 static void signal_all(void)
 {
-	/* A copy: the first handler may run, and note others, before the second is sent. */
+	/* A copy, because a handler may run and add signals before all of these are sent. */
 	struct due to[OWNERS];
 	unsigned n = due.n;
 
@@ -78,7 +78,8 @@ static void signal_all(void)
 	}
 }
 
-static void note(struct sock *sk, struct due what)
+/* Adds a signal to the owner of the socket; it is sent when the thread holds no ring. */
+static void add_due(struct sock *sk, struct due what)
 {
 	int twin = sock_twin(sk);
 
@@ -86,7 +87,7 @@ static void note(struct sock *sk, struct due what)
 	if (twin < 0 || sys_fcntl(twin, F_GETOWN_EX, (long)&what.owner) || what.owner.pid == 0)
 		return;
 	if (due.n == OWNERS)
-		return; /* in one burst: enough was announced */
+		return; /* so many in one burst are enough */
 	due.to[due.n++] = what;
 	ring_run_afterwards(signal_all);
 }
@@ -98,7 +99,7 @@ void async_fork_child(void)
 
 void async_urgent(struct sock *sk)
 {
-	note(sk, (struct due){.signo = SIGURG});
+	add_due(sk, (struct due){.signo = SIGURG});
 }
 
 /* ---- O_ASYNC -------------------------------------------------------------------------- */
@@ -133,7 +134,7 @@ void async_notify(struct watch *watch, uint32_t events)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (events & kinds[i].event) {
 			what.band = kinds[i].band;
-			note(watch->sk, what);
+			add_due(watch->sk, what);
 			return;
 		}
 	}
@@ -144,7 +145,8 @@ void async_free(struct watch *watch)
 	mem_free(container_of(watch, struct async, watch));
 }
 
-static struct watch *find(struct sock *sk)
+/* holder: the watch of O_ASYNC, or NULL. */
+static struct watch *find_watch(struct sock *sk)
 {
 	list_for_each(link, &sk->watches) {
 		struct watch *watch = container_of(link, struct watch, link);
@@ -155,7 +157,7 @@ static struct watch *find(struct sock *sk)
 	return NULL;
 }
 
-static struct async *create(struct sock *sk, int fd)
+static struct async *create_async(struct sock *sk, int fd)
 {
 	struct async *async = mem_alloc(sizeof(*async));
 
@@ -169,7 +171,7 @@ static struct async *create(struct sock *sk, int fd)
 
 int sock_set_async(struct sock_ref ref, int fd, bool on)
 {
-	struct async *spare = on ? create(ref.sk, fd) : NULL;
+	struct async *spare = on ? create_async(ref.sk, fd) : NULL;
 	struct watch *watch;
 	struct ring *ring;
 
@@ -179,7 +181,7 @@ int sock_set_async(struct sock_ref ref, int fd, bool on)
 		mem_free(spare);
 		return -EBADF;
 	}
-	watch = find(ref.sk);
+	watch = find_watch(ref.sk);
 	if (on && !watch) {
 		watch_add(&spare->watch);
 		spare = NULL;

@@ -31,7 +31,7 @@ void control_unlock(void)
 
 void control_fork_prepare(void)
 {
-	mutex_lock_blocked(&control); /* by intercept */
+	mutex_lock_blocked(&control); /* intercept has blocked signals */
 	mine = true;
 }
 

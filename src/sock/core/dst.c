@@ -23,9 +23,12 @@ static void multicast_mac(const struct inaddr *group, uint8_t mac[6])
 }
 
 uint32_t dst_mcast_epoch;
-static bool mcast_looped; /* any, atomic: somebody depends on memberships */
+static bool mcast_looped; /* any, atomic: some destination depends on memberships */
 
-/* One look a second is cheap, and as quick as IGMP itself. */
+/*
+ * Once a second is cheap, and as fast as IGMP.  Destinations are found again whether or not
+ * memberships changed.
+ */
 void dst_check_mcast(nsec_t now)
 {
 	static nsec_t next; /* internal thread */
@@ -38,9 +41,9 @@ void dst_check_mcast(nsec_t now)
 }
 
 /*
- * Is any socket of this host a member of the group on the interface?  The
- * twins' memberships count as well.  /proc/net/igmp: a line per interface,
- * then one per group, in host byte order as hexadecimal.
+ * Is any socket of this host, twins included, a member of the group on the interface?
+ * /proc/net/igmp has a line for each interface, followed by one for each of its groups, as a
+ * hexadecimal number in host byte order.
  */
 static bool mcast_has_listeners(int ifindex, const struct inaddr *group)
 {
@@ -51,7 +54,7 @@ static bool mcast_has_listeners(int ifindex, const struct inaddr *group)
 
 	__atomic_store_n(&mcast_looped, true, __ATOMIC_RELAXED);
 	if (fd < 0)
-		return true; /* not known: the kernel does it right */
+		return true; /* unknown: the kernel sends, which is correct in any case */
 	while (have < sizeof(buf) - 1 && (n = sys_read(fd, buf + have, sizeof(buf) - 1 - have)) > 0)
 		have += (size_t)n;
 	sys_close(fd);
@@ -63,7 +66,7 @@ static bool mcast_has_listeners(int ifindex, const struct inaddr *group)
 			 strtoul(line, NULL, 16) == addr_v4_of(group))
 			return true;
 	}
-	return have == sizeof(buf) - 1; /* did not fit: assume there is one */
+	return have == sizeof(buf) - 1; /* the file did not fit: assume that there is one */
 }
 
 static uint64_t ring_key_of(const struct dst_query *query, const struct inaddr *src)
@@ -71,7 +74,7 @@ static uint64_t ring_key_of(const struct dst_query *query, const struct inaddr *
 	return query->alloc.logic == RING_LOGIC_IP ? ring_key(&query->alloc, src, 0) : query->key;
 }
 
-static enum verdict find(const struct dst_query *query, struct dst_found *found)
+static enum verdict find_way(const struct dst_query *query, struct dst_found *found)
 {
 	struct route_query rq = {.dst = query->to.addr,
 				 .src = query->src,
@@ -101,7 +104,7 @@ static enum verdict find(const struct dst_query *query, struct dst_found *found)
 	if (!found->ring)
 		return VERDICT_PORT_FAILED;
 	found->mtu = route.mtu && route.mtu < link.mtu ? route.mtu : link.mtu;
-	/* Frames have the size the interface asked for when it was opened. */
+	/* The frames of a port have the size that its MTU needed when it was opened. */
 	if (found->mtu > found->ring->q->port->mtu)
 		found->mtu = found->ring->q->port->mtu;
 	if (params.mtu && found->mtu > (uint32_t)params.mtu)
@@ -124,11 +127,11 @@ void dst_find(const struct dst_query *query, struct dst_found *found)
 {
 	control_assert_held();
 	memset(found, 0, sizeof(*found));
-	/* First: a change in between makes what we find stale, not wrong. */
+	/* Read first: after a change in between, what is found counts as out of date. */
 	found->generation = netlink_generation();
-	/* Pairs with dst_check_mcast(); orders the look at the tables after it. */
+	/* Pairs with dst_check_mcast(); orders the reads of the tables after it. */
 	found->mcast_epoch = __atomic_load_n(&dst_mcast_epoch, __ATOMIC_ACQUIRE);
-	found->verdict = find(query, found);
+	found->verdict = find_way(query, found);
 }
 
 void dst_resolve_neighbour(const struct dst_found *found)
@@ -139,10 +142,10 @@ void dst_resolve_neighbour(const struct dst_found *found)
 	if (found->verdict != VERDICT_ACCELERATED || found->neigh == NEIGH_REACHABLE)
 		return;
 	ifindex = found->ring->q->port->ifindex;
-	/* Its entry is made first, so that the ring misses no answer. */
+	/* The entry is made first, so that the ring gets the answer. */
 	ring_neigh_changed(found->ring, &found->nexthop, NEIGH_UNKNOWN, NULL);
 	neigh_use(ifindex, &found->nexthop);
-	/* It may have become known before the ring waited for it. */
+	/* The kernel may have learned it before the ring had the entry. */
 	if (neigh_get(ifindex, &found->nexthop, mac) == NEIGH_REACHABLE)
 		ring_neigh_changed(found->ring, &found->nexthop, NEIGH_REACHABLE, mac);
 }
@@ -197,14 +200,14 @@ void dst_rebind(struct dst *dst, const struct ring *from, struct ring *to)
 {
 	dst_expire(dst);
 	if (dst->ring != from)
-		return; /* sent by a third ring before, and now */
+		return; /* it is on a third ring, and stays there */
 	ring_get(to);
 	ring_put(dst->ring);
 	dst->ring = to;
 	dst->adj = dst->mute ? NULL : &to->direct;
 }
 
-/* holder of home, which is the destination's ring, too */
+/* holder of home, which is the ring of the destination as well */
 static void learn_neighbour(struct dst *dst, struct ring *home, const struct dst_found *found)
 {
 	struct adj *adj = dst->adj;
@@ -213,9 +216,9 @@ static void learn_neighbour(struct dst *dst, struct ring *home, const struct dst
 		if (adj->state != NEIGH_REACHABLE || memcmp(adj->mac, found->mac, 6) != 0)
 			ring_adj_update(home, adj, NEIGH_REACHABLE, found->mac);
 	} else if (adj->state == NEIGH_FAILED) {
-		adj->state = NEIGH_UNKNOWN; /* it is asked for again */
+		adj->state = NEIGH_UNKNOWN; /* the kernel is asked again */
 	} else if (adj->state == NEIGH_REACHABLE) {
-		/* The kernel forgot what we still know. */
+		/* The kernel forgot the address; the ring still knows it. */
 		frame_template_set_mac(&dst->tmpl, adj->mac);
 	}
 	adj_user_add(adj, &dst->user);
@@ -245,7 +248,7 @@ int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 	struct dst_headers h = *headers;
 	int rc;
 
-	/* What can fail first: a destination that worked goes on working. */
+	/* First what may fail, so that the destination is unchanged after an error. */
 	if (found->verdict == VERDICT_ACCELERATED) {
 		if (addr_is_any(&h.src.addr))
 			h.src.addr = found->src;
@@ -280,7 +283,7 @@ int dst_apply(struct dst *dst, struct ring *home, const struct endpoint *to,
 struct tx_item {
 	struct inbox_item item;
 	struct inaddr nexthop;
-	bool mac_known; /* the frame carries it already */
+	bool mac_known; /* the frame contains the link address already */
 	struct pkt *pkt;
 };
 

@@ -19,13 +19,13 @@
 #define BOOT_ID_LEN 36
 #define NAME_MAX_LEN 64
 
-/* Control lock to write, once; then read by all.  A copy: files may be truncated. */
+/* Written once, with the control lock; then read by all. */
 static struct host_state *state;
-static uint8_t secret[HOST_SECRET];
+static uint8_t secret[HOST_SECRET]; /* a copy of state->secret: the file may be truncated */
 
 /* ---- the file -------------------------------------------------------------------------- */
 
-/* A state of another boot is not ours: its clock was another one. */
+/* The boot id is part of the name, because the state of another boot had another clock. */
 static int file_name(char name[NAME_MAX_LEN])
 {
 	char id[64];
@@ -39,7 +39,8 @@ static int file_name(char name[NAME_MAX_LEN])
 	return 0;
 }
 
-static int fill(int fd)
+/* Writes a new state to the file.  0 or -errno. */
+static int write_fresh(int fd)
 {
 	struct host_state fresh = {0};
 	ssize_t n;
@@ -51,14 +52,14 @@ static int fill(int fd)
 		return (int)n;
 	if (n != sizeof(fresh))
 		return -ENOSPC;
-	return (int)sys_call(SYS_fchmod, fd, 0600, 0, 0, 0, 0); /* whatever umask(2) says */
+	return (int)sys_call(SYS_fchmod, fd, 0600, 0, 0, 0, 0); /* independent of umask(2) */
 }
 
 /*
- * Appears whole, under its name, or not at all.  -EEXIST: somebody else was first, and has
- * what all will have.
+ * Makes the file; it appears under its name when it is complete.  -EEXIST: another process
+ * was faster, and its file is the one to use.
  */
-static int create(int dir, const char *name)
+static int create_file(int dir, const char *name)
 {
 	char temporary[NAME_MAX_LEN];
 	uint64_t unique;
@@ -70,7 +71,7 @@ static int create(int dir, const char *name)
 	fd = host_dir_open_at(dir, temporary, O_RDWR | O_CREAT | O_EXCL);
 	if (fd < 0)
 		return fd;
-	rc = fill(fd);
+	rc = write_fresh(fd);
 	sys_close(fd);
 	if (!rc)
 		rc = (int)sys_call(SYS_linkat, dir, temporary, dir, name, 0, 0);
@@ -83,7 +84,7 @@ static int open_file(int dir, const char *name)
 	int rc, fd = host_dir_open_at(dir, name, O_RDWR);
 
 	if (fd == -ENOENT) {
-		rc = create(dir, name);
+		rc = create_file(dir, name);
 		if (rc && rc != -EEXIST)
 			return rc;
 		fd = host_dir_open_at(dir, name, O_RDWR);
@@ -91,7 +92,8 @@ static int open_file(int dir, const char *name)
 	return fd;
 }
 
-static struct host_state *map(int fd, int *why)
+/* NULL: *why is -errno. */
+static struct host_state *map_file(int fd, int *why)
 {
 	struct stat st;
 	void *page;
@@ -108,7 +110,7 @@ static struct host_state *map(int fd, int *why)
 	return *why ? NULL : page;
 }
 
-/* Whoever emptied the file, and filled it up again, did not make a secret. */
+/* False for a file that was truncated and extended again: it contains zeros. */
 static bool has_secret(const struct host_state *kept)
 {
 	static const uint8_t none[HOST_SECRET];
@@ -127,7 +129,7 @@ struct host_state *host_state_keep(const char *path, int *why)
 		fd = open_file(dir, name);
 		*why = fd < 0 ? fd : 0;
 		if (fd >= 0) {
-			kept = map(fd, why);
+			kept = map_file(fd, why);
 			sys_close(fd);
 		}
 		if (kept && !has_secret(kept)) {
@@ -143,6 +145,7 @@ struct host_state *host_state_keep(const char *path, int *why)
 
 /* ---- the process ------------------------------------------------------------------------ */
 
+/* The state that is kept in the first suitable directory; NULL: there is none. */
 static struct host_state *keep_somewhere(void)
 {
 	struct host_state *kept;
@@ -160,7 +163,7 @@ static struct host_state *keep_somewhere(void)
 	return NULL;
 }
 
-/* Shared: processes that are forked do not try the same ports. */
+/* A state of this process; shared memory, so that forked processes do not try the same ports. */
 static struct host_state *make_own(void)
 {
 	struct host_state *own =

@@ -13,13 +13,13 @@
 #include "ring/rings.h"
 #include "sock/core/kind.h"
 
-#define BATCH 64      /* messages of a round: a flood has to wait, and overflows */
+#define BATCH 64      /* messages of a round; in a flood the socket's buffer overflows */
 #define ICMP_FILTER 1 /* <linux/icmp.h>, at SOL_RAW */
 
 static int icmp_fd = -1;
 
-/* holder */
-static void tell(struct ring *ring, struct flow *flow, const struct icmp_error *error)
+/* holder: passes the error to the kind of socket that the flow belongs to. */
+static void report_error(struct ring *ring, struct flow *flow, const struct icmp_error *error)
 {
 	for (unsigned i = 0; i < INET_KINDS; i++) {
 		if (flow->deliver == sock_kinds[i]->deliver && sock_kinds[i]->icmp_error)
@@ -27,7 +27,8 @@ static void tell(struct ring *ring, struct flow *flow, const struct icmp_error *
 	}
 }
 
-static void find_and_tell(const struct icmp_error *error)
+/* Finds the flow that the error quotes, on any ring. */
+static void find_and_report(const struct icmp_error *error)
 {
 	for (unsigned i = 0; i < rings_count(); i++) {
 		struct ring *ring = rings_at(i);
@@ -38,17 +39,17 @@ static void find_and_tell(const struct icmp_error *error)
 		if (ring->q)
 			flow = flow_lookup(&ring->flows, &error->key);
 		if (flow)
-			tell(ring, flow, error);
+			report_error(ring, flow, error);
 		ring_release_cold(ring);
 		if (flow)
 			return;
 	}
 }
 
-/* The internal thread: acts on what has come. */
-static void run(void)
+/* The internal thread: acts on the messages that have arrived. */
+static void read_messages(void)
 {
-	uint8_t packet[256]; /* headers, and what is quoted of ours */
+	uint8_t packet[256]; /* headers, and the quoted part of our frame */
 
 	for (unsigned i = 0; i < BATCH; i++) {
 		struct icmp_error error;
@@ -57,12 +58,12 @@ static void run(void)
 		if (n < 0)
 			return;
 		if (icmp_parse_error(packet, (size_t)n, &error))
-			find_and_tell(&error);
+			find_and_report(&error);
 	}
 }
 
-/* Only errors, so that nobody's ping wakes us. */
-static int filter(int fd)
+/* Lets errors pass only, so that no ping wakes the internal thread. */
+static int set_filter(int fd)
 {
 	uint32_t refused =
 		~(1u << ICMP_DEST_UNREACH | 1u << ICMP_TIME_EXCEEDED | 1u << ICMP_PARAMETERPROB);
@@ -82,13 +83,13 @@ void sock_icmp_open(void)
 			  strerror(-fd));
 		return;
 	}
-	rc = filter(fd);
+	rc = set_filter(fd);
 	if (rc) {
 		sys_close(fd);
 		return;
 	}
 	icmp_fd = fd;
-	progress_watch(PROGRESS_ICMP, fd, run);
+	progress_watch(PROGRESS_ICMP, fd, read_messages);
 }
 
 void sock_icmp_forget(void)

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The whole socket object of a TCP or UDP socket, and what the files of sock do with it:
- * its state, home ring, flows and options.
- *
- * Role		as each function says.  "control lock" is the lock of control.h, and
- *		includes that the caller holds no ring, unless it says otherwise.  "holder" is
- *		the holder of the socket's home ring.
+ * The whole object of a TCP or UDP socket, and what the files of sock do with it: its state,
+ * home ring, flows and options.  "holder" is the holder of the socket's home ring.
  */
 #ifndef SOCK_CORE_INET_SOCK_H
 #define SOCK_CORE_INET_SOCK_H
@@ -163,13 +159,9 @@ struct inet_sock {
 	struct list link; /* of all sockets */
 	union {
 		struct list flows; /* UDP, listener: of struct sock_match */
-		/*
-		 * A child that is not accepted yet has no listed flows.  accept_link: in its
-		 * listener's queue; holder of the listener's home.  item: posted there, or
-		 * posted to be aborted.
-		 */
-		struct list accept_link;
-		struct inbox_item item;
+		/* an unaccepted child, which has no listed flows */
+		struct list accept_link; /* of listen_state.queue; holder of the listener's home */
+		struct inbox_item item;	 /* posted to the listener's home, or to be aborted */
 	};
 	struct move *move;	 /* in progress, or NULL */
 	struct sharing *sharing; /* state of process sharing, share.c; NULL: none needed so far */
@@ -313,10 +305,7 @@ static inline bool sock_has_ended(const struct inet_sock *so)
 /* The argument of sock_init(). */
 extern struct sock_hooks sock_hooks;
 
-/*
- * Control lock: starts what acceleration needs (netlink, the internal thread), once.  False:
- * that failed, and the user was told.
- */
+/* Control lock: starts netlink and the internal thread, once.  False: failed, the user was told. */
 bool sock_start(void);
 /*
  * Control lock: calls sock_start(), and checks that so is in the network namespace of our
@@ -343,10 +332,7 @@ static inline bool sock_at_home(struct sock_ref ref, const struct ring *home)
 	       __atomic_load_n(&ref.sk->gen, __ATOMIC_RELAXED) == ref.gen;
 }
 
-/*
- * holder, or control lock: the ring that the socket lives on.  Atomic, because LEAVE of a
- * finished move compares it once more (move.c).
- */
+/* holder, or control lock.  Atomic: LEAVE of a finished move compares it once more (move.c). */
 static inline struct ring *sock_home(const struct inet_sock *so)
 {
 	return __atomic_load_n(&so->sk.home, __ATOMIC_RELAXED);
@@ -401,10 +387,7 @@ int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise
 /* holder, or no other thread knows so yet: replaces so->opt.  Takes the reference to opt over. */
 void sock_options_use(struct inet_sock *so, const struct sock_options *opt);
 
-/*
- * holder of the home so far, with the control lock unless no other thread knows so yet: so
- * lives on ring from now on.
- */
+/* Control lock (unless no other thread knows so), holder of the old home: so moves to ring. */
 void sock_set_home(struct inet_sock *so, struct ring *ring);
 
 /* msec: rcvtimeo or sndtimeo of a socket.  0: calls block without a timeout. */
@@ -562,10 +545,7 @@ void sock_reserve(struct inet_sock *so);
 void sock_device_changed(struct inet_sock *so);
 /* Interfaces or addresses changed: adapts the matches of a bound socket. */
 void sock_reattach(struct inet_sock *so);
-/*
- * The interface is gone: removes the matches on it.  A socket whose home is on it leaves that
- * ring, and takes its unread data along.
- */
+/* The interface is gone: removes the matches on it.  A home on it is left, with unread data. */
 void sock_detach_from(struct inet_sock *so, int ifindex);
 
 /*
@@ -605,8 +585,8 @@ static inline bool udp_lingers(const struct inet_sock *so)
 /* Control lock: gives so the default options of its kind.  False: no memory. */
 bool sock_options_init(struct inet_sock *so, const struct sock_kind *kind);
 /*
- * Control lock: replaces the options; they act from now on.  quickack: TCP_QUICKACK was set,
- * which acts every time, even if its value is the same.  0 or -errno.
+ * Control lock: replaces the options.  quickack: TCP_QUICKACK was set, which acts even if its
+ * value is the same.  0 or -errno.
  */
 int sock_options_apply(struct sock_ref ref, const struct sock_options *values, bool quickack);
 /* Control lock: sets on the twin what the connection inherited, unless that was done. */

@@ -11,16 +11,16 @@
 #include "base/sys.h"
 #include "sock/core/inet_sock.h"
 
-#define FIRST_LOOK (100 * NSEC_PER_MSEC) /* what was on its way to the kernel has arrived */
-/* Of the kernel's states, TCP_ESTABLISHED to TCP_NEW_SYN_RECV; neither TIME_WAIT nor LISTEN. */
+#define FIRST_LOOK (100 * NSEC_PER_MSEC) /* by then frames on their way to the kernel arrived */
+/* States of the kernel: TCP_ESTABLISHED to TCP_NEW_SYN_RECV without TIME_WAIT and LISTEN. */
 #define CONNECTED (0x1ffeu & ~(1u << 6) & ~(1u << 10))
 
-static bool any; /* control lock: a listener has some, or may have */
+static bool any; /* control lock: some listener has kernel_conns.since set, or may have */
 
 /* ---- what the kernel has --------------------------------------------------------------- */
 
-/* 1: there is more to come; 0: that was all; -errno. */
-static int take(const char *answer, size_t len, uint64_t ports[KERNEL_PORTS_WORDS])
+/* Adds the ports of one message from the kernel.  1: more follow; 0: it was the last; -errno. */
+static int add_ports(const char *answer, size_t len, uint64_t ports[KERNEL_PORTS_WORDS])
 {
 	struct nlmsghdr head;
 	struct inet_diag_msg msg;
@@ -56,9 +56,9 @@ static int read_family(int fd, uint8_t family, uint64_t ports[KERNEL_PORTS_WORDS
 	int rc = 1;
 
 	while (n >= 0 && rc > 0) {
-		n = sys_read(fd, answer, sizeof(answer)); /* the kernel answers at once */
+		n = sys_read(fd, answer, sizeof(answer)); /* does not block */
 		if (n > 0)
-			rc = take(answer, (size_t)n, ports);
+			rc = add_ports(answer, (size_t)n, ports);
 	}
 	return n < 0 ? (int)n : rc;
 }
@@ -72,7 +72,7 @@ int kernel_ports_read(uint64_t ports[KERNEL_PORTS_WORDS])
 	if (fd < 0)
 		return fd;
 	rc = read_family(fd, AF_INET, ports);
-	/* One of IPv6 may have a peer of IPv4. */
+	/* A socket of IPv6 may have a peer of IPv4. */
 	if (!rc && read_family(fd, AF_INET6, ports))
 		log_debug("the kernel does not tell of its connections of IPv6");
 	sys_close(fd);
@@ -91,7 +91,8 @@ void kernel_conns_begin(struct inet_sock *so)
 	any = true;
 }
 
-static void end(struct inet_sock *so)
+/* The kernel has no connections any more: no frames of the listener are passed to it. */
+static void stop_passing(struct inet_sock *so)
 {
 	so->listen.kernel.since = 0;
 	list_for_each(link, &so->flows) {
@@ -119,9 +120,9 @@ static void find_due(struct inet_sock *so, void *arg)
 		round->due |= so->listen.kernel.look <= round->now;
 }
 
-static uint64_t ports[KERNEL_PORTS_WORDS]; /* the internal thread */
+static uint64_t ports[KERNEL_PORTS_WORDS]; /* internal thread */
 
-/* What has connections is looked at again when it is twice as old. */
+/* If the kernel still has connections, it is asked again when kernel_conns is twice as old. */
 static void look_at(struct inet_sock *so, void *arg)
 {
 	struct round *round = arg;
@@ -130,7 +131,7 @@ static void look_at(struct inet_sock *so, void *arg)
 	if (so->inet != INET_LISTEN || !conns->since)
 		return;
 	if (conns->look <= round->now && !kernel_ports_has(ports, so->local.port))
-		end(so);
+		stop_passing(so);
 	else if (conns->look <= round->now)
 		conns->look = round->now + (round->now - conns->since);
 	round->left |= conns->since != 0;
@@ -150,11 +151,14 @@ void kernel_conns_look(nsec_t now)
 {
 	struct round round = {.now = now};
 
-	/* A host with many connections takes long to tell; if it does not: as if all had some. */
+	/*
+	 * Without the control lock, because a host with many connections takes long to answer.
+	 * After an error every port counts as having connections.
+	 */
 	if (kernel_ports_read(ports))
 		memset(ports, 0xff, sizeof(ports));
 	if (!control_trylock())
-		return; /* they are still due */
+		return; /* the listeners are still due */
 	sock_each(look_at, &round);
 	any = round.left;
 	control_unlock();

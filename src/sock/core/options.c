@@ -8,7 +8,7 @@
 #include "sock/core/control.h"
 
 #define BUCKETS 64u /* a power of two */
-#define LOOK_AT 8   /* of those in a bucket: the latest ones */
+#define LOOK_AT 8   /* objects of a bucket that are compared: the newest ones */
 
 struct shared {
 	struct list link; /* in its bucket */
@@ -16,16 +16,16 @@ struct shared {
 	struct sock_options opt;
 };
 
-/* Everything above: under the lock. */
+/* Protects the buckets, and the links and counts of their objects. */
 static ck_spinlock_fas_t lock = CK_SPINLOCK_FAS_INITIALIZER;
-static struct list buckets[BUCKETS]; /* zero: nobody looked into it yet */
+static struct list buckets[BUCKETS]; /* all zero: not initialised yet, see find_shared() */
 
 static struct shared *shared_of(const struct sock_options *opt)
 {
 	return container_of((uintptr_t)opt, struct shared, opt);
 }
 
-/* FNV-1a, by words. */
+/* FNV-1a over words. */
 static struct list *bucket_of(const struct sock_options *opt)
 {
 	const char *bytes = (const char *)opt;
@@ -41,7 +41,7 @@ static struct list *bucket_of(const struct sock_options *opt)
 _Static_assert(sizeof(struct sock_options) % sizeof(uint64_t) == 0, "hashed by words");
 
 /* Under the lock. */
-static struct shared *find(struct list *bucket, const struct sock_options *opt)
+static struct shared *find_shared(struct list *bucket, const struct sock_options *opt)
 {
 	int left = LOOK_AT;
 
@@ -65,7 +65,7 @@ const struct sock_options *options_share(const struct sock_options *opt)
 
 	control_assert_held();
 	ck_spinlock_fas_lock(&lock);
-	shared = find(bucket, opt);
+	shared = find_shared(bucket, opt);
 	if (shared)
 		shared->refs++;
 	ck_spinlock_fas_unlock(&lock);
@@ -77,7 +77,7 @@ const struct sock_options *options_share(const struct sock_options *opt)
 	shared->refs = 1;
 	memcpy(&shared->opt, opt, sizeof(*opt));
 	accept_options_get(opt->accept_options);
-	/* Nobody else made the same one meanwhile: we have the control lock. */
+	/* No other thread added an equal one meanwhile, because this one has the control lock. */
 	ck_spinlock_fas_lock(&lock);
 	list_push_front(bucket, &shared->link);
 	ck_spinlock_fas_unlock(&lock);

@@ -26,7 +26,7 @@ static pthread_once_t self_once = PTHREAD_ONCE_INIT;
 
 static void free_self(void *arg)
 {
-	self = NULL; /* a destructor that runs later may need another one */
+	self = NULL; /* a destructor that runs later may make another one */
 	mem_free(arg);
 }
 
@@ -78,9 +78,9 @@ struct watch *waiter_take(struct waiter *waiter)
 	if (!waiter_pending(waiter))
 		return NULL;
 	delay_at(DELAY_READY_TAKE);
-	/* Pairs with the push of push(). */
+	/* Pairs with the push in push_ready(). */
 	link = ck_stack_batch_pop_upmc(&waiter->ready);
-	tsan_acquire(waiter); /* pairs with push() */
+	tsan_acquire(waiter); /* pairs with push_ready() */
 	for (; link; link = next) {
 		next = link->next;
 		link->next = oldest;
@@ -94,13 +94,13 @@ struct watch *watch_next(struct watch *watch)
 	struct watch *next = (struct watch *)(void *)watch->ready_link.next;
 
 	/*
-	 * An exchange: what a notifier wrote before it found us queued is
-	 * visible after it.  A plain store could be passed by the caller's look
-	 * at the events: too old to show the event, and the watch not pushed.
+	 * Pairs with watch_push() and watch_end().  After an exchange the caller sees what a
+	 * notifier wrote before it found the watch queued.  With a plain store the caller could
+	 * read the events earlier than that: it would miss the event, and the watch was not
+	 * pushed again.
 	 */
-	/* Pairs with watch_push() and watch_end(). */
 	if (__atomic_exchange_n(&watch->queued, 0, __ATOMIC_SEQ_CST) & WATCH_GONE)
-		watch->gone = true; /* nobody touches it after us */
+		watch->gone = true; /* no other thread uses the watch any more */
 	return next;
 }
 
@@ -112,7 +112,7 @@ void waiter_discard(struct waiter *waiter)
 		watch = watch_next(watch);
 }
 
-static void push(struct watch *watch)
+static void push_ready(struct watch *watch)
 {
 	struct waiter *waiter = watch->waiter;
 
@@ -125,9 +125,9 @@ static void push(struct watch *watch)
 
 void watch_push(struct watch *watch)
 {
-	/* Pairs with watch_next(); whoever pushed it before us wakes the waiter. */
+	/* Pairs with watch_next().  The thread that queued the watch wakes the waiter. */
 	if (!(__atomic_fetch_or(&watch->queued, WATCH_QUEUED, __ATOMIC_SEQ_CST) & WATCH_QUEUED))
-		push(watch);
+		push_ready(watch);
 }
 
 void watch_end(struct watch *watch)
@@ -137,10 +137,10 @@ void watch_end(struct watch *watch)
 		async_free(watch);
 		return;
 	}
-	/* Pairs with watch_next(), which frees nothing before it has seen GONE. */
+	/* Pairs with watch_next(): the owner frees the watch only after it has seen WATCH_GONE. */
 	if (!(__atomic_fetch_or(&watch->queued, WATCH_QUEUED | WATCH_GONE, __ATOMIC_SEQ_CST) &
 	      WATCH_QUEUED))
-		push(watch);
+		push_ready(watch);
 }
 
 /* ---- watches ---------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ void watch_add(struct watch *watch)
 {
 	struct list *watches = &watch->sk->watches;
 
-	/* The order in which Linux wakes: who came last is told first, the exclusive last. */
+	/* The order in which Linux wakes: the newest watch first, exclusive watches last. */
 	if (watch->events & EPOLLEXCLUSIVE)
 		list_push_back(watches, &watch->link);
 	else
@@ -175,7 +175,7 @@ void watch_remove(struct watch *watch)
 
 void ready_notify_slow(struct sock *sk, uint32_t events)
 {
-	struct watch *served = NULL; /* the exclusive one that somebody waits for */
+	struct watch *served = NULL; /* the first exclusive one with a thread in a wait */
 
 	list_for_each(link, &sk->watches) {
 		struct watch *watch = container_of(link, struct watch, link);
@@ -195,7 +195,7 @@ void ready_notify_slow(struct sock *sk, uint32_t events)
 		watch_push(watch);
 	}
 	if (served) {
-		/* The next event is another set's. */
+		/* Another set gets the next event. */
 		list_remove(&served->link);
 		list_push_back(&sk->watches, &served->link);
 	}

@@ -23,12 +23,12 @@ void sock_set_twin(struct sock_ref ref, int fd)
 {
 	if (ref.sk->type == SOCK_TYPE_EPOLL)
 		sock_upcalls.epoll_set_fd(ref.sk->epoll, fd);
-	/* Pairs with sock_twin(): the descriptor is there. */
+	/* Pairs with sock_twin(): a reader of the number finds the descriptor open. */
 	__atomic_store_n(&ref.sk->twin, fd, __ATOMIC_RELEASE);
 }
 
-/* Control lock; NULL: no memory. */
-static struct inet_sock *create(int fd, int type, bool nonblock)
+/* Control lock.  NULL: no memory. */
+static struct inet_sock *create_sock(int fd, int type, bool nonblock)
 {
 	const struct sock_kind *kind = sock_kinds[type == SOCK_DGRAM ? INET_UDP : INET_TCP];
 	struct inet_sock *so = sock_alloc(type == SOCK_DGRAM ? SOCK_TYPE_UDP : SOCK_TYPE_TCP);
@@ -59,7 +59,7 @@ struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool non
 		return none;
 	if (!control_lock())
 		return none;
-	so = sock_start_failed() ? NULL : create(fd, type, nonblock);
+	so = sock_start_failed() ? NULL : create_sock(fd, type, nonblock);
 	if (!so)
 		verdict_count(VERDICT_NO_RESOURCES);
 	control_unlock();
@@ -74,15 +74,15 @@ struct sock_ref sock_create_epoll(int fd, struct epoll *epoll)
 	if (!so)
 		return none;
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
-	/* Orders the set's memory before the pointer, for a late call by a stale reference. */
+	/* Orders the set's memory before the pointer, for a call with a stale reference. */
 	__atomic_store_n(&so->sk.epoll, epoll, __ATOMIC_RELEASE);
 	return sock_ref_of(so);
 }
 
 /* ---- ending -------------------------------------------------------------------------- */
 
-/* Control lock: the last step of a socket that has no flows any more. */
-static void destroy(struct inet_sock *so)
+/* Control lock: the last step in the life of a socket, which has no flows any more. */
+static void free_sock(struct inet_sock *so)
 {
 	struct ring *ring;
 
@@ -93,9 +93,8 @@ static void destroy(struct inet_sock *so)
 }
 
 /*
- * Control lock, holding home: the program has no reference any more.  A call of
- * another thread that comes late must not meet a connection that lives on, and may
- * be reaped under its hands.
+ * Control lock, holder of home: makes all references of the program invalid.  A late call of
+ * another thread must not use a connection that lives on, because it may be freed meanwhile.
  */
 static void end_references(struct inet_sock *so)
 {
@@ -104,7 +103,7 @@ static void end_references(struct inet_sock *so)
 	sock_upcalls.move_closed(so);
 }
 
-/* holder: the program has left it. */
+/* Control lock, holder: the program has no access to the socket from now on. */
 static void leave_program(struct inet_sock *so, enum sock_life next)
 {
 	sock_life_set(so, next);
@@ -114,25 +113,28 @@ static void leave_program(struct inet_sock *so, enum sock_life next)
 	sock_upcalls.epoll_sock_closed(&so->sk);
 }
 
-/* What it is when nobody holds it any more: a connection says all it has to say. */
+/* The state after the last process has closed it: a connection still sends what it has to. */
 static enum sock_life life_after(const struct inet_sock *so)
 {
 	return sock_has_connection(so) ? LIFE_ORPHAN : LIFE_CLOSED;
 }
 
-/* No ring held: what there was to receive and send by ends. */
-static void end(struct inet_sock *so, struct ring *ring)
+/*
+ * Control lock, holder of ring, which is home: ends the socket, unless its connection lives
+ * on.  Releases the ring.
+ */
+static void end_and_release(struct inet_sock *so, struct ring *ring)
 {
 	const struct sock_kind *kind = sock_kind_of(so);
 	bool lives_on = kind->close(so, ring);
 
 	ring_release_cold(ring);
 	if (lives_on)
-		return; /* by now it may be gone already */
+		return; /* it may be freed already */
 	sock_flows_del(so);
 	if (kind->ended)
 		kind->ended(so);
-	destroy(so);
+	free_sock(so);
 }
 
 void sock_close_locked(struct sock_ref ref)
@@ -151,7 +153,7 @@ void sock_close_locked(struct sock_ref ref)
 	if (!udp_lingers(so))
 		verdict_count(so->verdict);
 	leave_program(so, life_after(so));
-	end(so, ring);
+	end_and_release(so, ring);
 }
 
 void sock_keep(struct inet_sock *so)
@@ -163,13 +165,13 @@ void sock_keep(struct inet_sock *so)
 		return;
 	if (so->inet == INET_TCP) {
 		leave_program(so, sock_has_connection(so) ? LIFE_KEPT : LIFE_KEPT_EXPORTED);
-	} else { /* connections that it is going to get name its generation */
+	} else { /* connections on their way to it refer to its generation */
 		sock_life_set(so, LIFE_KEPT_RECEIVER);
 		list_remove(&so->link);
 		sock_upcalls.epoll_sock_closed(&so->sk);
 	}
 	/* Pairs with sock_twin(). */
-	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELEASE); /* the port is the others' */
+	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELEASE); /* other processes have the port */
 	ring_release_cold(ring);
 }
 
@@ -201,19 +203,19 @@ void sock_end(struct inet_sock *so)
 		leave_program(so, life_after(so));
 	else if (!sock_life_is(so, LIFE_CLOSED))
 		sock_life_set(so, life_after(so));
-	end(so, ring);
+	end_and_release(so, ring);
 }
 
 /*
- * Another thread is in a call on it: like the kernel's file, the socket stays until
- * that returns.  The twin goes on under another number.
+ * If another thread is in a blocking call on it, the socket stays until that call returns, as
+ * the kernel's file does.  The twin gets another descriptor.  False: close it now.
  */
 static bool close_later(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	int fd;
 
-	/* Pairs with sock_wait_begin(), which counts itself before it looks at the reference. */
+	/* Pairs with sock_wait_begin(), which counts itself before it checks the reference. */
 	if (!sock_ref_valid(ref) || !__atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST))
 		return false;
 	fd = port_keeper_open(sock_twin(&so->sk));
@@ -221,7 +223,7 @@ static bool close_later(struct sock_ref ref)
 		return false;
 	so->spare = fd;
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELEASE); /* pairs with sock_twin() */
-	/* Pairs with sock_wait_leave(): the last one sees that, or we see it gone. */
+	/* Pairs with sock_wait_leave(): the last waiter sees this, or we see no waiter. */
 	__atomic_store_n(&so->close_pending, true, __ATOMIC_SEQ_CST);
 	return __atomic_load_n(&ref.sk->waiters, __ATOMIC_SEQ_CST) != 0;
 }
@@ -246,7 +248,7 @@ void sock_close(struct sock_ref ref)
 		sock_free(inet_of(ref.sk));
 		return;
 	}
-	/* Refused to a signal handler that came in the middle of a call: it stays open. */
+	/* False for a signal handler that interrupted the holder of a ring: it stays open. */
 	if (!control_lock())
 		return;
 	if (!close_later(ref))
@@ -264,7 +266,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 	if (sock_is_gone(so))
 		return 0;
 	if (sock_has_connection(so) || (so->inet == INET_TCP && sock_is_exported(&so->sk)))
-		return -EBUSY; /* the kernel knows nothing of the connection */
+		return -EBUSY; /* the kernel does not know the connection */
 	if (!udp_lingers(so)) {
 		log_debug("fd %d: left to the kernel: %s", sock_twin(&so->sk),
 			  verdict_text(reason));
@@ -279,8 +281,10 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 			sock_upcalls.share_leave(so, reason);
 		return 0;
 	}
-	/* First: a watch that is added from now on is refused, or epoll_sock_left() finds it. */
-	/* Orders it before the sweep of epoll_sock_left(). */
+	/*
+	 * From now on a new watch is refused, or epoll_sock_left() finds it.  The release orders
+	 * this before epoll_sock_left() searches.
+	 */
 	__atomic_store_n(&so->sk.left_gen, so->sk.gen, __ATOMIC_RELEASE);
 	sock_upcalls.epoll_sock_left(&so->sk);
 	sock_hooks.left(&so->sk);
@@ -289,14 +293,14 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 	sock_flows_del(so);
 	if (kind->ended)
 		kind->ended(so);
-	if (tells) /* who waits for that finds the kernel receiving */
+	if (tells) /* only now: a process that waits for this finds the kernel receiving */
 		sock_upcalls.share_leave(so, reason);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return -EAGAIN;
 	sock_life_set(so, LIFE_CLOSED);
 	list_remove(&so->link);
 	sock_upcalls.epoll_sock_closed(&so->sk);
-	kind->close(so, ring); /* a connection never gets here: false */
+	kind->close(so, ring); /* false, because it is not a connection */
 	sock_free(so);
 	ring_release_cold(ring);
 	return 0;

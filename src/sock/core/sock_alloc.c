@@ -6,17 +6,18 @@
 #include "sock/core/port/port_keeper.h"
 
 /*
- * Objects of a type: those that ended, for the next ones, and memory for more.  It is
- * taken in large pieces, which are never given back: an allocator's size classes would
- * add to each object.  (And to each piece it adds a page, to shift it by.)  What is not
- * used of a piece is not touched.  Under a spinlock held for some instructions.
+ * Objects of one type: freed ones, to be used again, and memory for new ones.  Memory is
+ * taken in large pieces, which are never given back, because the size classes of the
+ * allocator would make each object larger.  (For each piece it adds one page, for a random
+ * offset.)  The unused part of a piece is not touched.  Protected by pool_lock, a spinlock
+ * that is held for some instructions.
  */
 #define POOL_PIECE (1u << 20)
 #define POOL_ALIGN 64u /* a cache line */
 struct pool {
-	struct list ended;
-	char *fresh; /* NULL: none */
-	size_t left; /* bytes there */
+	struct list ended; /* of inet_sock.link: freed objects */
+	char *fresh;	   /* the unused part of the last piece; NULL: none */
+	size_t left;	   /* bytes there */
 };
 
 static ck_spinlock_fas_t pool_lock = CK_SPINLOCK_FAS_INITIALIZER;
@@ -29,7 +30,7 @@ void sock_alloc_init(void)
 		list_init(&pools[type].ended);
 }
 
-/* What an object of the type needs: it ends with its part of the union. */
+/* The size of an object of the type: it ends with its member of the union. */
 static size_t size_of(enum sock_type type)
 {
 	switch (type) {
@@ -43,8 +44,8 @@ static size_t size_of(enum sock_type type)
 	}
 }
 
-/* Under the lock: an object that ended, or a new one; NULL: there is no memory left. */
-static struct inet_sock *take(struct pool *pool, size_t room, bool *fresh)
+/* pool_lock: a freed object, or (*fresh) new memory.  NULL: the pool is empty. */
+static struct inet_sock *pool_take(struct pool *pool, size_t room, bool *fresh)
 {
 	struct list *link = list_pop_front(&pool->ended);
 	char *at = pool->fresh;
@@ -59,8 +60,8 @@ static struct inet_sock *take(struct pool *pool, size_t room, bool *fresh)
 	return (struct inet_sock *)(void *)at;
 }
 
-/* False: no memory. */
-static bool extend(struct pool *pool, size_t room)
+/* Adds a piece to the pool.  False: no memory. */
+static bool pool_extend(struct pool *pool, size_t room)
 {
 	char *piece = mem_aligned(POOL_ALIGN, POOL_PIECE);
 
@@ -100,17 +101,17 @@ struct inet_sock *sock_alloc(enum sock_type type)
 
 	do {
 		ck_spinlock_fas_lock(&pool_lock);
-		so = take(pool, room, &fresh);
+		so = pool_take(pool, room, &fresh);
 		ck_spinlock_fas_unlock(&pool_lock);
-	} while (!so && extend(pool, room));
+	} while (!so && pool_extend(pool, room));
 	if (!so)
 		return NULL;
 	if (fresh)
 		init_fresh(&so->sk, type);
 	gen = so->sk.gen;
-	/* A stale reference reads what is in sk at any time: never a wild value. */
+	/* Not so->sk: a call with a stale reference may read it now, and must find valid values. */
 	memset((char *)so + sizeof(so->sk), 0, size - sizeof(so->sk));
-	if (so->sk.ops != ops_of(type)) /* it was away; others only read it */
+	if (so->sk.ops != ops_of(type)) /* it was exported; no other thread writes it */
 		__atomic_store_n(&so->sk.ops, ops_of(type), __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.epoll, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELAXED);
@@ -135,8 +136,8 @@ struct inet_sock *sock_alloc(enum sock_type type)
 void sock_free(struct inet_sock *so)
 {
 	if (so->sk.type != SOCK_TYPE_EPOLL)
-		sock_upcalls.epoll_sock_closed(&so->sk); /* who came late, after close() */
-	/* Pairs with sock_ref_valid(): a stale reference finds it gone before it is reused. */
+		sock_upcalls.epoll_sock_closed(&so->sk); /* entries added after close() */
+	/* Pairs with sock_ref_valid(): references are invalid before the object is reused. */
 	__atomic_store_n(&so->sk.gen, so->sk.gen + 1, __ATOMIC_RELEASE);
 	port_keeper_close(so->spare);
 	mem_free(so->candidates);

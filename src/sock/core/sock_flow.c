@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which frames a socket gets: matches on the rings of the interfaces its address
- * is on.
+ * Which frames a socket receives: its matches, on the rings of the interfaces that have its
+ * addresses.
  */
 #include <errno.h>
 
@@ -12,7 +12,7 @@
 
 #define LINKS_MAX 64
 #define ADDRS_MAX 64
-#define JOIN_TRIES 10 /* each waits for a while */
+#define JOIN_TRIES 10 /* each one waits for a moment */
 
 static uint32_t rings_generation; /* any, atomic */
 
@@ -34,23 +34,25 @@ static void note_ring(struct inet_sock *so, struct ring *ring)
 	}
 	if (n < INET_RINGS)
 		__atomic_store_n(&so->rings[n], (uint16_t)ring->id, __ATOMIC_RELAXED);
-	if (n <= INET_RINGS) /* pairs with sock_rings(): the entry is there */
+	if (n <= INET_RINGS) /* pairs with sock_rings(), which reads the entry after it */
 		__atomic_store_n(&so->n_rings, (uint8_t)(n + 1), __ATOMIC_RELEASE);
 }
 
 void sock_tell_pollers(void)
 {
-	/* Pairs with sock_rings_generation(): who sees it sees the new rings. */
+	/* Pairs with sock_rings_generation(): a thread that sees it sees the new rings. */
 	__atomic_fetch_add(&rings_generation, 1, __ATOMIC_ACQ_REL);
-	/* If it sleeps, it does not know of a ring that is new. */
+	/* If the internal thread sleeps, it does not know a new ring yet. */
 	progress_wake();
 }
 
 void sock_rings_changed(struct inet_sock *so)
 {
 	control_assert_held();
-	/* A reader in between sees some of either: it looks again for the generation. */
-	/* Pairs with sock_rings(). */
+	/*
+	 * Pairs with sock_rings().  A reader may see a mixture of old and new entries until the
+	 * generation changes; then it reads again.
+	 */
 	__atomic_store_n(&so->n_rings, 0, __ATOMIC_RELEASE);
 	list_for_each(link, &so->flows)
 		note_ring(so, sock_flow_of(link)->ring);
@@ -66,7 +68,7 @@ static bool is_shared(const struct inet_sock *so)
 	return so->inet == INET_UDP && so->opt->reuseaddr;
 }
 
-/* As the kernel scores sockets of one port. */
+/* The score that the kernel gives sockets of one port. */
 static uint8_t rank_of(const struct inet_sock *so)
 {
 	return (uint8_t)((so->wildcard ? 0 : SHARE_ADDRESS) |
@@ -78,7 +80,10 @@ static bool spreads(const struct inet_sock *so)
 	return so->joins || so->opt->reuseport;
 }
 
-/* A multicast group has receivers of its own kind, and a peer's datagrams only one. */
+/*
+ * Not flows of multicast groups, which are shared in another way (share_group()), and not
+ * those of connected sockets: the datagrams of one peer have one receiver.
+ */
 static bool may_share(const struct sock_flow *f)
 {
 	return !f->multicast && !flow_key_is_exact(&f->flow.key);
@@ -119,8 +124,8 @@ int sock_flows_inherited(struct inet_sock *so)
 /* ---- matches ---------------------------------------------------------------------------- */
 
 /*
- * The group's frames come to another ring of ours, for another socket: this one gets
- * copies from there.
+ * Another ring of this process receives the group's frames, for another socket: the flow is
+ * added there, and this socket gets copies.
  */
 static int share_group(struct sock_flow *f)
 {
@@ -136,7 +141,7 @@ static int share_group(struct sock_flow *f)
 	return rc;
 }
 
-/* Others join or leave: that is soon done. */
+/* Adds the flow to its ring.  -EAGAIN: other receivers are joining or withdrawing; try again. */
 static int add_to_ring(struct sock_flow *f)
 {
 	int rc = -EAGAIN;
@@ -243,7 +248,7 @@ void sock_flows_del(struct inet_sock *so)
 	sock_rings_changed(so);
 }
 
-/* ---- all matches of an address ----------------------------------------------------------------- */
+/* ---- all matches of an address -------------------------------------------------------------- */
 
 struct links {
 	int n;
@@ -297,7 +302,7 @@ void sock_adopt_home(struct inet_sock *so, struct ring *ring)
 	ring_release_cold(nowhere);
 }
 
-/* Matches for one address of one interface. */
+/* Adds the match for one address of one interface. */
 static enum verdict attach_addr(struct inet_sock *so, int ifindex, const struct inaddr *local)
 {
 	struct flow_key key = key_for(so, local);
@@ -362,7 +367,7 @@ enum verdict sock_attach(struct inet_sock *so)
 	if (addr_is_loopback(&so->local.addr))
 		return VERDICT_LOOPBACK;
 	if (addr_is_multicast(&so->local.addr))
-		return VERDICT_ACCELERATED; /* its matches come with the memberships */
+		return VERDICT_ACCELERATED; /* memberships add matches */
 	ifindex = link_of_addr(&so->local.addr);
 	if (!ifindex || link_get(ifindex, &link) || !sock_link_usable(&link))
 		return VERDICT_INTERFACE;
@@ -371,7 +376,7 @@ enum verdict sock_attach(struct inet_sock *so)
 
 /* ---- rings without matches ------------------------------------------------------------------ */
 
-/* A ring that stays as long as the process does. */
+/* Takes a reference to the ring that is never put. */
 static void reserve_addr(struct inet_sock *so, int ifindex, const struct inaddr *local,
 			 const struct flow_key *key)
 {
@@ -419,7 +424,10 @@ void sock_reserve(struct inet_sock *so)
 		reserve_addr(so, ifindex, &so->local.addr, &key);
 }
 
-/* Is the address of a match still there, or soon again, and the interface one by itself? */
+/*
+ * Must the match be removed?  Yes if its interface belongs to another one now, or if its
+ * address is on another interface, or on none and not expected back soon.
+ */
 static bool flow_stale(const struct sock_flow *f)
 {
 	struct link link;
@@ -445,7 +453,7 @@ static bool has_flow_on(const struct inet_sock *so, int ifindex)
 	return false;
 }
 
-/* One address: it is on this link now, or nowhere. */
+/* A socket bound to one address: if an interface has it now, attaches the socket there. */
 static void follow_address(struct inet_sock *so)
 {
 	int ifindex = link_of_addr(&so->local.addr);
@@ -491,7 +499,7 @@ void sock_reattach(struct inet_sock *so)
 		follow_address(so);
 }
 
-/* Its home goes; there is no other one yet. */
+/* If home is on the interface, the socket lives on rings_nowhere() from now on. */
 static void leave_home(struct inet_sock *so, int ifindex)
 {
 	struct ring *ring;
@@ -502,7 +510,7 @@ static void leave_home(struct inet_sock *so, int ifindex)
 		if (sock_kind_of(so)->leave_home)
 			sock_kind_of(so)->leave_home(so, ring);
 		sock_set_home(so, rings_nowhere());
-		ready_wake_all(&so->sk); /* they sleep elsewhere */
+		ready_wake_all(&so->sk); /* threads must not sleep on the old ring */
 	}
 	ring_release_cold(ring);
 }
@@ -540,7 +548,7 @@ void sock_detach_from(struct inet_sock *so, int ifindex)
 	if (kind->detach && sock_life_is(so, LIFE_RECEIVING)) {
 		kind->detach(so);
 		leave_home(so, ifindex);
-		kind->attach_anew(so); /* to what else there is */
+		kind->attach_anew(so); /* to other interfaces, if there are any */
 		return;
 	}
 	if (so->inet == INET_LISTEN)

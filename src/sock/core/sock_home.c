@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sockets there are, the ring each lives on, and the rings that have frames for it.
+ * The list of all sockets, the home ring of a socket, and the rings that have frames for it.
  */
 #include <errno.h>
 
@@ -111,7 +111,7 @@ bool sock_twin_matters(const struct sock *sk)
 {
 	const struct inet_sock *so = inet_of((struct sock *)(uintptr_t)sk);
 
-	/* A datagram that the kernel sent has bound it, whatever we know. */
+	/* Datagram sockets, bound or not: a send by the kernel may have bound the twin. */
 	return sk->type != SOCK_TYPE_EPOLL && so->inet != INET_TCP;
 }
 

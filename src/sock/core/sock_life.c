@@ -7,31 +7,37 @@
 
 void (*sock_life_trace)(const struct inet_sock *so, enum sock_life from, enum sock_life next);
 
-/* Sorted as the states are. */
+/* In the order of the states. */
 const uint16_t sock_life_edges[LIFE_COUNT] = {
 	[LIFE_FREE] = LIFE(OPEN),
 	[LIFE_CLOSED] = LIFE(FREE),
 	[LIFE_OPEN] = LIFE(RECEIVING) | LIFE(LISTENING) | LIFE(LINGERING) | LIFE(EXPORTED) |
 		      LIFE(HANDSHAKE) | LIFE(CONNECTING) | LIFE(CLOSED) | LIFE(FREE),
-	/* OPEN: connect(2) with AF_UNSPEC took the port that it had chosen. */
+	/* OPEN: connect(2) with AF_UNSPEC gave up the port that connect(2) had chosen. */
 	[LIFE_RECEIVING] = LIFE(OPEN) | LIFE(LINGERING) | LIFE(EXPORTED) | LIFE(KEPT_RECEIVER) |
 			   LIFE(CLOSED),
-	/* OPEN: the kernel refused listen(2) after all. */
+	/* OPEN: the kernel refused listen(2). */
 	[LIFE_LISTENING] = LIFE(OPEN) | LIFE(EXPORTED) | LIFE(KEPT_RECEIVER) | LIFE(CLOSED),
 	[LIFE_LINGERING] = LIFE(CLOSED),
 	[LIFE_EXPORTED] = LIFE(RECEIVING) | LIFE(LISTENING) | LIFE(CONNECTING) |
 			  LIFE(KEPT_EXPORTED) | LIFE(CLOSED) | LIFE(FREE),
 	[LIFE_KEPT_RECEIVER] = LIFE(CLOSED),
 	[LIFE_KEPT_EXPORTED] = LIFE(EXPORTED) | LIFE(KEPT) | LIFE(CLOSED),
-	/* ORPHAN: it ended before anybody was told of it. */
+	/* ORPHAN: it ended before it reached the listener's queue. */
 	[LIFE_HANDSHAKE] = LIFE(QUEUED) | LIFE(ORPHAN) | LIFE(FREE),
-	/* EXPORTED: another process is going to accept it. */
+	/* EXPORTED: it was sent to another process, which will accept it. */
 	[LIFE_QUEUED] = LIFE(CONNECTED) | LIFE(EXPORTED) | LIFE(ORPHAN),
-	/* OPEN: it failed, or was dissolved.  QUEUED: it came from a process that listened, too. */
+	/*
+	 * OPEN: it failed, was dissolved by connect(2) with AF_UNSPEC, or falls back to the
+	 * kernel.  QUEUED: it was imported, unaccepted, from another process that listens.
+	 */
 	[LIFE_CONNECTING] = LIFE(CONNECTED) | LIFE(OPEN) | LIFE(EXPORTED) | LIFE(QUEUED) |
 			    LIFE(KEPT) | LIFE(ORPHAN),
 	[LIFE_CONNECTED] = LIFE(OPEN) | LIFE(EXPORTED) | LIFE(KEPT) | LIFE(ORPHAN),
-	/* CONNECTING, CONNECTED: the program received it once more.  CLOSED: the kernel has it. */
+	/*
+	 * CONNECTING, CONNECTED: the program received it again (SCM_RIGHTS).  CLOSED: it fell
+	 * back to the kernel.
+	 */
 	[LIFE_KEPT] = LIFE(KEPT_EXPORTED) | LIFE(CONNECTING) | LIFE(CONNECTED) | LIFE(ORPHAN) |
 		      LIFE(CLOSED),
 	[LIFE_ORPHAN] = LIFE(CLOSED),

@@ -8,10 +8,10 @@
 
 #define LINKS_MAX 64
 
-/* An interface that is left alone on purpose: told once, of each.  Control lock. */
-static void tell_left(int ifindex, const char *why)
+/* Control lock: logs, once for each interface, that it is left to the kernel on purpose. */
+static void log_link_left(int ifindex, const char *why)
 {
-	static int told[LINKS_MAX]; /* the oldest is forgotten first */
+	static int told[LINKS_MAX]; /* a ring: the oldest entry is overwritten */
 	static unsigned n;
 
 	for (unsigned i = 0; i < LINKS_MAX; i++)
@@ -41,11 +41,11 @@ bool sock_link_usable(const struct link *link)
 			 "(ip link set %s nomaster), or use another interface",
 			 link->name, link_get(link->master, &master) ? "another one" : master.name,
 			 master.kind, link->name);
-	tell_left(link->ifindex, why);
+	log_link_left(link->ifindex, why);
 	return false;
 }
 
-/* The user is told in the framed style; the program goes on through the kernel. */
+/* A framed warning: the interface cannot be accelerated, and the kernel serves its sockets. */
 static void warn_port(int ifindex, const char *why)
 {
 	struct link link;
@@ -73,7 +73,7 @@ struct ring *sock_ring_for(int ifindex, uint64_t key)
 	if (!rc)
 		return ring;
 	if (rc == -PORT_UNTRIED && fresh)
-		tell_left(ifindex, why);
+		log_link_left(ifindex, why);
 	else if (fresh)
 		warn_port(ifindex, why);
 	return NULL;

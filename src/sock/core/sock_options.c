@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A socket's options as a whole: its first ones, a change of them, what its children get. */
+/* The options of a socket as a whole: defaults, changes, and the accept options of listeners. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -22,20 +22,20 @@ void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
 {
 	options_put(so->opt);
 	so->opt = opt;
-	/* Calls look at these before they hold, and after. */
+	/* Calls read these with and without the ring held. */
 	__atomic_store_n(&so->rcvlowat, opt->rcvlowat, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->noted, (opt->told & TOLD_ARRIVAL) != 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->told, opt->told != 0, __ATOMIC_RELAXED);
 }
 
 /*
- * net.ipv4.ip_default_ttl, as a fresh twin has it.  It hardly ever changes: it is
- * followed within a second.
+ * net.ipv4.ip_default_ttl, read from a new twin at most once a second, because it hardly ever
+ * changes.
  */
 static uint8_t default_ttl(const struct inet_sock *so)
 {
-	static uint8_t ttl; /* control lock, as what follows */
-	static nsec_t looked;
+	static uint8_t ttl;   /* control lock */
+	static nsec_t looked; /* control lock */
 	nsec_t now = clock_now();
 
 	if (!ttl || now - looked > NSEC_PER_SEC) {

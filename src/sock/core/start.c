@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether acceleration runs in this process: it starts with the first socket that needs it. */
+/* Whether acceleration runs in this process.  It starts with the first socket that needs it. */
 #include <errno.h>
 
 #include "base/log.h"
@@ -41,7 +41,7 @@ bool sock_start(void)
 	started = true;
 	if (sock_hooks.started)
 		sock_hooks.started();
-	progress_kick(); /* it sleeps on netlink, too, from now on */
+	progress_kick(); /* the internal thread must sleep on netlink, too, from now on */
 	return true;
 }
 

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/param.h"
 
-/* Values of VMA_EXCEPTION_HANDLING. */
+/* The values of VMA_EXCEPTION_HANDLING. */
 enum exception { EXIT = -2, QUIET = -1, LEAVE = 0, LEAVE_LOUDLY = 1, REFUSE = 2, ABORT = 3 };
 
 const char *verdict_text(enum verdict verdict)

@@ -9,15 +9,15 @@
 #include "base/sys.h"
 #include "sock/core/host_state.h"
 
-#define LOOK_INTERVAL NSEC_PER_SEC /* how soon changed settings are followed */
-#define TRIES 64		   /* then the kernel, which looks at all of them */
+#define LOOK_INTERVAL NSEC_PER_SEC /* between two reads of the settings */
+#define TRIES 64		   /* proposals before the kernel searches all ports */
 #define PORTS 65536u
 #define LIST_MAX 8192 /* bytes of ip_local_reserved_ports */
 
 /* Control lock. */
 static struct {
-	nsec_t looked; /* at the settings; 0: never */
-	bool known;
+	nsec_t looked;	    /* when the settings were read; 0: never */
+	bool known;	    /* they could be read */
 	uint16_t low, high; /* both included */
 	uint64_t reserved[PORTS / 64];
 } ports;
@@ -40,7 +40,7 @@ static bool read_range(void)
 	return true;
 }
 
-/* "8080,9148-9150" */
+/* The file looks like "8080,9148-9150". */
 static bool read_reserved(void)
 {
 	char text[LIST_MAX], *at = text;
@@ -71,7 +71,7 @@ static bool look_at_settings(void)
 	return ports.known;
 }
 
-/* IP_LOCAL_PORT_RANGE narrows what there is, each end where it lies within; 0: none. */
+/* The range of ports: each end of IP_LOCAL_PORT_RANGE counts if it is within the system's range. */
 static void range_of(const struct inet_sock *so, unsigned *low, unsigned *high)
 {
 	unsigned from = so->opt->port_range & 0xffff, to = so->opt->port_range >> 16;
@@ -91,7 +91,7 @@ static bool is_reserved(unsigned port)
 	return ports.reserved[port / 64] >> port % 64 & 1;
 }
 
-/* The connection, but for its local port. */
+/* The flow key of the connection without the local port. */
 static struct flow_key key_of(const struct inaddr *src, const struct endpoint *to)
 {
 	struct flow_key key;
@@ -104,7 +104,7 @@ static struct flow_key key_of(const struct inaddr *src, const struct endpoint *t
 	return key;
 }
 
-/* RFC 6056, algorithm 4: one half says where its ports begin, the other how it is counted. */
+/* RFC 6056, algorithm 4: one half selects the first port, the other one the counter. */
 static uint64_t hash_destination(const struct flow_key *key)
 {
 	uint8_t bytes[16 + 16 + 2];
@@ -116,8 +116,8 @@ static uint64_t hash_destination(const struct flow_key *key)
 }
 
 /*
- * What is tried for a destination the n-th time, and by this call the i-th.  As connect(2),
- * every other port first: bind(2) prefers those in between.
+ * The port to try: the n-th for this destination, the i-th of this call.  Like connect(2) it
+ * begins with every other port, because bind(2) prefers those in between.
  */
 static unsigned propose(unsigned low, unsigned high, uint32_t start, uint32_t n, unsigned i)
 {
@@ -137,7 +137,7 @@ static int bind_to(struct inet_sock *so, const struct inaddr *src, unsigned port
 	return sys_bind(sock_twin(&so->sk), (struct sockaddr *)&sin, sizeof(sin));
 }
 
-/* 0: it is ours. */
+/* 0: the twin is bound, and so->local is set.  -EADDRINUSE: no proposal was free. */
 static int try_proposals(struct inet_sock *so, const struct ring *ring, const struct inaddr *src,
 			 const struct endpoint *to)
 {
@@ -163,7 +163,10 @@ static int try_proposals(struct inet_sock *so, const struct ring *ring, const st
 	return rc;
 }
 
-/* The kernel chooses, at once: with IP_BIND_ADDRESS_NO_PORT it would wait for connect(2). */
+/*
+ * The kernel chooses the port.  IP_BIND_ADDRESS_NO_PORT is off meanwhile, or the kernel would
+ * choose only at connect(2).
+ */
 static int bind_to_any(struct inet_sock *so, const struct inaddr *src)
 {
 	static const int off = 0, on = 1;
@@ -182,7 +185,7 @@ int local_port_reserve(struct inet_sock *so, const struct ring *ring, const stru
 		       const struct endpoint *to)
 {
 	control_assert_held();
-	/* With these it would not refuse what another socket has. */
+	/* With one of these options the kernel would accept a port that another socket has. */
 	bool refuses = !so->opt->reuseaddr && !so->opt->reuseport;
 
 	if (refuses && look_at_settings() && !try_proposals(so, ring, src, to))

@@ -16,7 +16,7 @@ static int open_file(void)
 	return host_dir_lock_file(FILE_NAME, dir);
 }
 
-/* Of the open file: a fork, or closing another descriptor of the file, does not end it. */
+/* For F_OFD_*: the lock belongs to the open file, so neither fork() nor another close() ends it. */
 static struct flock lock_of(unsigned long inode, short type)
 {
 	return (struct flock){

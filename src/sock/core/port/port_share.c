@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports that several sockets share (SO_REUSEADDR, SO_REUSEPORT).  Sockets whose frames
- * the library takes, in whatever process, share them among themselves (ring/reuseport.h).
- * Where the kernel would give a frame to one that it receives for, the frame must stay
- * with the kernel.
+ * Ports that several sockets share (SO_REUSEADDR, SO_REUSEPORT).  Accelerated sockets, of all
+ * processes, share the frames of a port among themselves (ring/reuseport.h).  But a frame that
+ * the kernel would give to a socket that it receives for must go to the kernel.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,10 +15,10 @@
 #include "sock/core/kind.h"
 #include "sock/core/port/port_claim.h"
 
-#define TABLE_MAX (4u << 20) /* bytes of /proc/net/udp that are looked at */
+#define TABLE_MAX (4u << 20) /* bytes of /proc/net/udp that are read */
 #define TCP_STATE_LISTEN 0x0a
 
-/* One socket of the kernel's table. */
+/* One line of /proc/net/udp or /proc/net/tcp. */
 struct row {
 	uint32_t addr;
 	unsigned port, state;
@@ -33,7 +32,7 @@ static unsigned long inode_of(int fd)
 	return sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) == 0 ? st.st_ino : 0;
 }
 
-/* The whole file, ended by a zero; NULL when it cannot be read. */
+/* The file as a string, which the caller frees.  NULL: it cannot be read. */
 static char *read_table(const char *path)
 {
 	size_t room = 64 * 1024, have = 0;
@@ -88,7 +87,7 @@ static bool same_address(const struct inet_sock *so, const struct row *row)
 	return row->port == ntohs(so->local.port) && (mine == row->addr || !mine || !row->addr);
 }
 
-/* Another socket has it.  True: then the frames must stay with the kernel. */
+/* Another socket has the address and port.  True: the kernel must receive for so. */
 static bool conflict(const struct inet_sock *so, const struct row *row)
 {
 	struct owner owner = {row->inode, NULL};
@@ -119,7 +118,7 @@ void sock_port_unclaim(struct inet_sock *so)
 		sys_close_fd(sock_kind_of(so)->claim(so));
 }
 
-/* ---- who has it ----------------------------------------------------------------------- */
+/* ---- before attaching -------------------------------------------------------------------- */
 
 bool sock_port_shared(struct inet_sock *so)
 {
@@ -130,7 +129,7 @@ bool sock_port_shared(struct inet_sock *so)
 
 	control_assert_held();
 	if (!so->opt->reuseport && !(udp && so->opt->reuseaddr))
-		return false; /* the kernel sees to it that we are alone */
+		return false; /* the kernel lets no other socket bind to the port */
 	table = read_table(udp ? "/proc/net/udp" : "/proc/net/tcp");
 	if (!table)
 		return false;
@@ -146,7 +145,7 @@ bool sock_port_shared(struct inet_sock *so)
 	return shared;
 }
 
-/* ---- who comes later ------------------------------------------------------------------ */
+/* ---- sockets that come later -------------------------------------------------------------- */
 
 bool sock_ports_may_be_shared;
 
@@ -158,7 +157,7 @@ static bool may_be_shared(const struct inet_sock *so)
 				    : so->inet == INET_LISTEN && so->opt->reuseport;
 }
 
-/* Sockets whose frames come to us although somebody might share their port. */
+/* Accelerated sockets whose port another socket may share. */
 struct candidates {
 	unsigned n, max;
 	struct candidate {
@@ -180,12 +179,15 @@ static void add_candidate(struct inet_sock *so, void *arg)
 
 	if (!may_be_shared(so) || c->n == c->max)
 		return;
-	/* Of a process that had the twin, too, and the claim; it may be gone. */
+	/* Another process that has the twin may have made the claim, and may have ended. */
 	sock_port_claim(so);
 	c->list[c->n++] = (struct candidate){so, inode_of(sock_twin(&so->sk))};
 }
 
-/* It keeps what it has, sends as before, and receives from its twin. */
+/*
+ * The kernel receives for so from now on.  The socket keeps its unread data, sends as before,
+ * and reads from its twin.
+ */
 static void give_frames_back(struct inet_sock *so)
 {
 	log_debug("fd %d: another socket shares its port: the kernel receives", sock_twin(&so->sk));
@@ -205,17 +207,17 @@ static bool has_groups(const struct inet_sock *so)
 	return false;
 }
 
-/* A group's datagrams are for all who joined it, and a frame is for one process. */
+/* All members of a group receive its datagrams, but a frame reaches one process only. */
 static void give_groups_back(struct inet_sock *so)
 {
 	log_debug("fd %d: another socket shares its port: the kernel receives its groups",
 		  sock_twin(&so->sk));
-	sock_kind_of(so)->groups_to_kernel(so); /* only who has it has such flows */
+	sock_kind_of(so)->groups_to_kernel(so); /* not NULL: the kind has flows of groups */
 }
 
 /*
- * Rows without a claim, at this look and at the last one.  A socket that is being closed
- * is seen so for a moment: only who is seen twice is the kernel's.
+ * Sockets without a claim, found by this look [0] and by the last one [1].  A socket that is
+ * being closed has no claim for a moment, so only those that were found twice count.
  */
 #define SUSPECTS 64
 static struct suspects {
@@ -232,7 +234,8 @@ static bool is_suspect(const struct suspects *s, unsigned long inode)
 	return false;
 }
 
-static bool is_kernels(unsigned long inode)
+/* The socket has no claim: does the kernel receive for it?  True the second time. */
+static bool is_without_claim(unsigned long inode)
 {
 	struct suspects *now = &suspects[0];
 
@@ -241,10 +244,10 @@ static bool is_kernels(unsigned long inode)
 	return is_suspect(&suspects[1], inode);
 }
 
-/* A row of somebody else with the port of ours. */
+/* A socket that is not a candidate has the address and port of so. */
 static void share_with(struct inet_sock *so, const struct row *row, bool claimed)
 {
-	if (!claimed && is_kernels(row->inode))
+	if (!claimed && is_without_claim(row->inode))
 		give_frames_back(so);
 	else if (has_groups(so))
 		give_groups_back(so);
@@ -269,7 +272,7 @@ static void look_at_row(const struct candidates *c, bool udp, const struct row *
 		if ((so->inet == INET_UDP) != udp || !same_address(so, row) ||
 		    so->verdict != VERDICT_ACCELERATED)
 			continue;
-		/* Ours among themselves share what arrives. */
+		/* Candidates share frames among themselves. */
 		if (is_candidate(c, row->inode))
 			return;
 		claimed = asked ? claimed : port_is_claimed(row->inode);
@@ -291,7 +294,7 @@ static void look_at_table(const struct candidates *c, bool udp)
 	mem_free(table);
 }
 
-/* Is there one that the last look did not see? */
+/* Did this look find a socket that the last one did not? */
 static bool has_fresh(void)
 {
 	for (unsigned i = 0; i < suspects[0].n; i++) {
@@ -330,5 +333,5 @@ void sock_ports_follow(void)
 {
 	control_assert_held();
 	sock_ports_look();
-	sock_ports_look(); /* who is seen twice is the kernel's */
+	sock_ports_look(); /* sockets that are found twice count */
 }
