@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The process: its start, its end, and fork. */
+/* Start, exit and fork of the process, and the tables of kind.h. */
 #include <errno.h>
 
 #include "base/log.h"
@@ -23,19 +23,19 @@
 #include "sock/udp/udp_sock.h"
 #include "sock/wait/epoll.h"
 
-#define LOOK_INTERVAL (250 * NSEC_PER_MSEC)
-#define LOOK_SHARE 50
-#define LOOK_AGAIN (50 * NSEC_PER_MSEC)
-#define EXIT_LOCK_MAX NSEC_PER_SEC
-#define EXIT_GRACE (100 * NSEC_PER_MSEC)   /* for peers that close, too, when we do */
-#define EXIT_LINGER_MAX (2 * NSEC_PER_SEC) /* for data that peers have not acknowledged */
+#define LOOK_INTERVAL (250 * NSEC_PER_MSEC) /* between two calls of look_around(), at least */
+#define LOOK_SHARE 50			    /* it takes 1/50 of the time at most */
+#define LOOK_AGAIN (50 * NSEC_PER_MSEC)	    /* if sock_ports_look() asks for it */
+#define EXIT_LOCK_MAX NSEC_PER_SEC	    /* to get the control lock at exit */
+#define EXIT_GRACE (100 * NSEC_PER_MSEC)    /* for peers that close their half when we do */
+#define EXIT_LINGER_MAX (2 * NSEC_PER_SEC)  /* for data that peers have not acknowledged */
 
 /* ---- start and stop -------------------------------------------------------------------- */
 
 static void on_neigh(int ifindex, const struct inaddr *addr, enum neigh_state state,
 		     const uint8_t mac[6])
 {
-	/* The kernel forgot it: the address is good until it says otherwise. */
+	/* The kernel forgot the address: it stays in use until the kernel reports another state. */
 	if (state == NEIGH_UNKNOWN)
 		return;
 	for (unsigned i = 0; i < rings_count(); i++) {
@@ -47,7 +47,9 @@ static void on_neigh(int ifindex, const struct inaddr *addr, enum neigh_state st
 	}
 }
 
-/* Rings that nobody needs any more, ports that somebody else has come to share. */
+/*
+ * Closes unused rings; looks for other sockets at our ports and for connections of the kernel.
+ */
 static void look_around(nsec_t now)
 {
 	static nsec_t next; /* internal thread */
@@ -56,24 +58,24 @@ static void look_around(nsec_t now)
 	if (now < next || !control_trylock())
 		return;
 	if (rings_close_unused(now, timewait_vacate))
-		now = clock_now(); /* that took long, but is not done again */
+		now = clock_now(); /* closing took long, but does not happen again soon */
 	again = sock_ports_look();
 	kernel = kernel_conns_due(now);
 	control_unlock();
 	if (kernel)
 		kernel_conns_look(now);
-	/* A table of many sockets takes its time: a small part of ours at most. */
+	/* Reading a table of many sockets takes long: it gets a small part of the time at most. */
 	next = clock_now();
 	next += again ? LOOK_AGAIN : (next - now) * LOOK_SHARE + LOOK_INTERVAL;
 }
 
-static void (*exit_then)(int arg); /* any, atomic; after exit_arg */
-static int exit_arg;
+static void (*exit_then)(int arg); /* any, atomic: set by sock_exit_by() */
+static int exit_arg;		   /* set before exit_then */
 
-/* The internal thread, between rounds. */
+/* The internal thread calls it between rounds.  True: there is more to do soon. */
 static bool internal_hook(void)
 {
-	/* Pairs with sock_exit_by(): exit_arg is there. */
+	/* Pairs with sock_exit_by(), which sets exit_arg first. */
 	void (*then)(int arg) = __atomic_load_n(&exit_then, __ATOMIC_ACQUIRE);
 	nsec_t now = clock_now();
 	bool more;
@@ -93,7 +95,10 @@ static const struct netlink_events events = {.neigh = on_neigh,
 					     .link = links_changed,
 					     .addr = links_addr};
 
-/* Nobody outside can choose addresses that collide, or guess sequence numbers. */
+/*
+ * So that other hosts can neither choose addresses with equal hashes nor guess sequence
+ * numbers.
+ */
 static int open_secrets(void)
 {
 	uint64_t seed[5];
@@ -122,7 +127,8 @@ static int open_netlink(void)
 	return 0;
 }
 
-static int start(void)
+/* sock_upcalls.start */
+static int start_acceleration(void)
 {
 	int rc;
 
@@ -131,7 +137,7 @@ static int start(void)
 	return rc ? rc : open_netlink();
 }
 
-/* ---- what lower rooms need from higher ones ------------------------------------------------ */
+/* ---- what lower directories need from higher ones ------------------------------------------ */
 
 const struct sock_kind *const sock_kinds[INET_KINDS] = {
 	[INET_UDP] = &udp_kind,
@@ -140,7 +146,7 @@ const struct sock_kind *const sock_kinds[INET_KINDS] = {
 };
 
 const struct sock_upcalls sock_upcalls = {
-	.start = start,
+	.start = start_acceleration,
 	.exit = sock_exit,
 	.epoll_set_fd = epoll_set_fd,
 	.epoll_destroy = epoll_destroy_set,
@@ -175,7 +181,10 @@ void sock_init(const struct sock_hooks *h)
 	rings_init(port_xdp_open);
 }
 
-/* What answers its SYN by now waits in our ring, where nobody looks at it any more. */
+/*
+ * Resets a connection that is still connecting: an answer to its SYN would stay in the ring,
+ * which is not polled any more.
+ */
 static void end_connecting(struct inet_sock *so)
 {
 	struct ring *ring;
@@ -197,15 +206,16 @@ static void close_at_exit(struct inet_sock *so, void *arg)
 		verdict_count(so->verdict);
 }
 
-/* Until no orphan waits for that any more, or timeout. */
-static void linger(enum tcp_orphan kind, nsec_t timeout)
+/* Polls all rings until there are no orphans of this kind any more, or until the timeout. */
+static void wait_for_orphans(enum tcp_orphan kind, nsec_t timeout)
 {
 	nsec_t deadline = clock_now() + timeout;
 
 	while (__atomic_load_n(&tcp_orphans[kind], __ATOMIC_RELAXED) && clock_now() < deadline) {
 		for (unsigned i = 0; i < rings_count(); i++)
 			sock_poll_ring(rings_at(i));
-		rings_service(NULL, 0); /* newcomers to the interface do not wait for our end */
+		rings_service(NULL,
+			      0); /* processes that begin to use an interface need an answer */
 		sys_sched_yield();
 	}
 }
@@ -217,7 +227,7 @@ static void log_moves(const char *what, const struct sock_move_stats *stats)
 			  stats->started, stats->finished, stats->abandoned);
 }
 
-/* A thread that is stuck in a slow call must not keep the process from ending. */
+/* False: another thread is stuck in a slow call; it must not keep the process from ending. */
 static bool lock_at_exit(void)
 {
 	nsec_t deadline = clock_now() + EXIT_LOCK_MAX;
@@ -230,10 +240,10 @@ static bool lock_at_exit(void)
 	return true;
 }
 
-/* Of a process that accelerated nothing, too. */
+/* Once, also in a process that accelerated nothing. */
 static void log_verdicts(void)
 {
-	static bool told; /* control lock, or there never was another thread of ours */
+	static bool told; /* control lock, unless nothing was accelerated */
 
 	if (!told)
 		verdict_log_counts();
@@ -251,20 +261,20 @@ void sock_exit(void)
 	share_exit();
 	source_stop();
 	progress_stop();
-	sock_moves_settle(); /* nobody else does any more */
+	sock_moves_settle(); /* the internal thread does not run any more */
 	log_moves("receiving", &sock_moves_rx);
 	log_moves("sending", &sock_moves_tx);
 	timewait_log_stats();
 	sock_each(close_at_exit, NULL);
-	/* As the kernel would after a process ended, but not for as long. */
-	linger(TCP_ORPHAN_UNACKED, EXIT_LINGER_MAX);
-	linger(TCP_ORPHAN_HALF, EXIT_GRACE);
+	/* As the kernel does after the end of a process, but for a shorter time. */
+	wait_for_orphans(TCP_ORPHAN_UNACKED, EXIT_LINGER_MAX);
+	wait_for_orphans(TCP_ORPHAN_HALF, EXIT_GRACE);
 	for (unsigned i = 0; i < rings_count(); i++)
 		ring_at_exit(rings_at(i));
 	log_verdicts();
 	/*
-	 * Rings stay as they are: other threads may be in the middle of a call until
-	 * the process is gone, and with it the kernel takes the interfaces back.
+	 * Rings stay as they are, because other threads may be in the middle of a call until the
+	 * process has ended.  Then the kernel takes the interfaces back.
 	 */
 	netlink_close();
 	sock_start_over(true);
@@ -282,7 +292,7 @@ bool sock_exit_by(int arg, void (*then)(int arg))
 		return false;
 	if (!__atomic_load_n(&exit_then, __ATOMIC_RELAXED)) {
 		exit_arg = arg;
-		/* Pairs with internal_hook(). */
+		/* Pairs with internal_hook(), which reads exit_arg after it. */
 		__atomic_store_n(&exit_then, then, __ATOMIC_RELEASE);
 	}
 	progress_kick();
@@ -291,7 +301,11 @@ bool sock_exit_by(int arg, void (*then)(int arg))
 
 /* ---- fork ---------------------------------------------------------------------------------- */
 
-/* What is unread can be read by both, and what comes before this one is closed. */
+/*
+ * A connected datagram socket with unread datagrams falls back to the kernel, so that parent
+ * and child can read them.  Without any it stays (udp.forked); datagrams that are unread when
+ * this process closes it are handed over to the kernel then.
+ */
 static void hand_over_unread_datagrams(struct inet_sock *so, void *arg)
 {
 	(void)arg;
@@ -314,7 +328,10 @@ void sock_fork_parent(void)
 	control_fork_done();
 }
 
-/* Connections are in the family from now on; other sockets are the kernel's. */
+/*
+ * In the child: sockets that stay shared are moved to the list shared; the kernel serves the
+ * others.
+ */
 static void sort_out(struct inet_sock *so, void *arg)
 {
 	struct list *shared = arg;
@@ -329,6 +346,7 @@ static void sort_out(struct inet_sock *so, void *arg)
 	sock_hooks.left(&so->sk);
 }
 
+/* Makes these sockets exported and lists them.  Returns their number. */
 static unsigned begin_exported(struct list *shared)
 {
 	unsigned n = 0;
@@ -345,8 +363,8 @@ static unsigned begin_exported(struct list *shared)
 }
 
 /*
- * Other threads of the parent may have been anywhere, rings included: nothing
- * of theirs is touched.  Old objects are abandoned, not freed.
+ * Other threads of the parent may have been anywhere, also in the middle of a change to a ring.
+ * So what they may have used is not touched, and old objects are abandoned, not freed.
  */
 void sock_fork_child(void)
 {
@@ -368,7 +386,7 @@ void sock_fork_child(void)
 	links_forget();
 	syn_catch_forget();
 	logic_fork_child();
-	/* Also when the parent is past sock_exit(), which leaves rings as they are. */
+	/* Also after sock_exit() in the parent, which leaves rings as they are. */
 	if (sock_started() || sock_start_failed() || progress_running()) {
 		progress_forget();
 		source_forget();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the twin made of a value at SOL_SOCKET and IPPROTO_IP, for what we do with it. */
+/* Reads options back from the twin, which may have adjusted the value that the program set. */
 #include "sock/options/opt_mirror.h"
 
 #include <linux/net_tstamp.h>
@@ -20,7 +20,7 @@
 #define IP_LOCAL_PORT_RANGE 51 /* linux/in.h, since 6.3 */
 #endif
 
-/* Rounded up, as the kernel rounds to its ticks; more than 49 days are 49 days. */
+/* Milliseconds, rounded up as the kernel rounds up to its ticks; at most 49 days. */
 static void set_timeout(struct inet_sock *so, uint32_t *timeo, int name)
 {
 	uint64_t msec;
@@ -38,7 +38,7 @@ static int twin_device(const struct inet_sock *so)
 	return sock_twin_int(so, SOL_SOCKET, SO_BINDTOIFINDEX, 0);
 }
 
-/* 0: any number of bytes a second, which the kernel calls -1. */
+/* Bytes per second; 0: no limit, for which the kernel has ~0. */
 static uint64_t twin_pacing(struct inet_sock *so)
 {
 	uint64_t rate = UINT64_MAX;
@@ -56,7 +56,7 @@ static void mirror_lock(struct inet_sock *so, struct sock_options *opt)
 
 	if (!kind->buffer_size)
 		return;
-	/* A buffer that is locked stays as it is now. */
+	/* A buffer that is locked keeps its present size. */
 	if (snd && !opt->sndbuf_set)
 		opt->sndbuf = kind->buffer_size(so, false);
 	if (rcv && !opt->rcvbuf_set)
@@ -92,7 +92,7 @@ void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
 		if (sock_twin_int(so, options[i].level, options[i].name, 0))
 			opt->told |= options[i].told;
 	}
-	if (so->inet != INET_UDP) /* streams tell nothing but when it came, and what is left */
+	if (so->inet != INET_UDP) /* TCP has time stamps and TCP_INQ only */
 		opt->told &= TOLD_STAMPS | TOLD_INQ;
 	else if ((sock_twin_int(so, SOL_SOCKET, SO_TIMESTAMPING, 0) & arrival) == arrival)
 		opt->told |= TOLD_STAMPING;
@@ -170,7 +170,7 @@ void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 	}
 }
 
-/* IP_MULTICAST_IF cannot be read back in full: the program's value is looked at. */
+/* IP_MULTICAST_IF cannot be read back completely, so the program's value is used. */
 static void mirror_multicast_if(struct sock_options *opt, const void *val, socklen_t len)
 {
 	struct ip_mreqn req;

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Socket options.  The twin takes every option first: its checks and errors are
- * the kernel's.  Then what acts on our frames is mirrored; what only the kernel
- * can serve sends the socket back to it before data flows (option_list.h).
- */
+/* Socket options of all kinds of sockets; see sock_opt.h. */
 #include "sock/options/sock_opt.h"
 
 #include <linux/net_tstamp.h>
@@ -18,9 +14,9 @@
 #include "sock/core/kind.h"
 #include "sock/options/opt_mirror.h"
 
-/* As option_list.h explains them. */
+/* option_list.h explains the values. */
 enum care {
-	CARE_KERNEL, /* 0: what is not listed */
+	CARE_KERNEL, /* 0, so that it is the value of options that are not listed */
 	CARE_DONE,
 	CARE_GROUP,
 	CARE_READ,
@@ -64,13 +60,13 @@ static enum care care_of(const struct inet_sock *so, int level, int name)
 	if (l == LEVELS || name < 0 || name >= OPTION_NUMBERS)
 		return udp_lingers(so) ? CARE_TWIN : CARE_KERNEL;
 	care = so->inet == INET_UDP ? cares[l][name].udp : cares[l][name].tcp;
-	/* What can be read may need it; all the rest is the kernel's already. */
+	/* Reading of datagrams may need an option of DONE; the kernel does the rest already. */
 	return udp_lingers(so) && care != CARE_DONE ? CARE_TWIN : care;
 }
 
 /* ---- setting (control lock) ----------------------------------------------------------------- */
 
-/* After bind(2): who binds later may have a part. */
+/* SO_REUSE* was set after bind(2): sockets that bind later may share the flows. */
 static void share_later(struct inet_sock *so, int name)
 {
 	if (!sock_life_is(so, LIFE_RECEIVING) || so->verdict != VERDICT_ACCELERATED ||
@@ -80,7 +76,7 @@ static void share_later(struct inet_sock *so, int name)
 	sock_flows_share(so);
 }
 
-/* What the flows of a bound socket depend on. */
+/* Adapts the flows of a bound socket to an option that was set. */
 static void follow_option(struct inet_sock *so, int level, int name)
 {
 	if (udp_lingers(so))
@@ -93,6 +89,7 @@ static void follow_option(struct inet_sock *so, int level, int name)
 		sock_kind_of(so)->option_followed(so, level, name);
 }
 
+/* CARE_DONE: sets the option on the twin, and reads the result back into so->opt. */
 static int set_mirrored(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -115,7 +112,7 @@ static int set_mirrored(struct sock_ref ref, int level, int name, const void *va
 	return rc;
 }
 
-/* Is that what the twin has already?  Then nothing changes. */
+/* Has the twin this value already, so that setting it changes nothing? */
 static bool twin_has(const struct inet_sock *so, int level, int name, const void *val,
 		     socklen_t len)
 {
@@ -127,7 +124,7 @@ static bool twin_has(const struct inet_sock *so, int level, int name, const void
 	       is == wanted;
 }
 
-/* What the kernel says of the option on such a socket, which has nothing to lose. */
+/* The result of setting the option on a new kernel socket of the same type. */
 static int try_elsewhere(const struct inet_sock *so, int level, int name, const void *val,
 			 socklen_t len)
 {
@@ -140,7 +137,10 @@ static int try_elsewhere(const struct inet_sock *so, int level, int name, const 
 	return rc;
 }
 
-/* The kernel knows nothing of connections of ours, those that wait for accept() included. */
+/*
+ * May the socket fall back to the kernel?  Not with a connection, or with unaccepted children:
+ * the kernel does not know them.
+ */
 static bool may_leave(const struct inet_sock *so)
 {
 	if (so->inet == INET_LISTEN)
@@ -161,19 +161,19 @@ int sock_option_to_kernel(struct inet_sock *so, int level, int name, const void 
 	if (!rc && !verdict_unsupported(sock_twin(&so->sk), possible, "option %d of level %d", name,
 					level))
 		return -ENOPROTOOPT;
-	/* The twin may know better: it is bound, or has been set up. */
+	/* The twin may answer differently from a new socket, because it is bound, for example. */
 	rc = sys_setsockopt(sock_twin(&so->sk), level, name, val, len);
 	if (rc)
 		return rc;
 	rc = sock_leave(so, VERDICT_OPTION);
-	/* A program chooses among all sockets of the port: now, the others leave, too. */
+	/* A filter distributes packets to all sockets of the port, so the others follow now. */
 	if (level == SOL_SOCKET &&
 	    (name == SO_ATTACH_REUSEPORT_CBPF || name == SO_ATTACH_REUSEPORT_EBPF))
 		sock_ports_follow();
 	return rc;
 }
 
-/* SO_VMA_RING_ALLOC_LOGIC: ours alone, the twin knows nothing of it. */
+/* SO_VMA_RING_ALLOC_LOGIC, an option of the library, which the twin does not have. */
 static int set_ring_alloc(struct inet_sock *so, const void *val, socklen_t len)
 {
 	struct sock_options values = *so->opt;
@@ -201,7 +201,7 @@ static int set_ring_alloc(struct inet_sock *so, const void *val, socklen_t len)
 	return 0;
 }
 
-/* SO_TIMESTAMPING of what is sent, or by the card. */
+/* Does SO_TIMESTAMPING ask for stamps of sent packets, or for hardware stamps? */
 static bool stamps_more(const void *val, socklen_t len)
 {
 	const unsigned ours = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
@@ -292,7 +292,7 @@ int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
-	/* An address that connect() chose goes with the connection, but the twin keeps it. */
+	/* An address that connect() chose ends with the connection, but the twin keeps it. */
 	ours = (so->inet == INET_TCP &&
 		(sock_has_connection(so) || (so->bound && !so->bound_addr))) ||
 	       sock_is_exported(ref.sk);
