@@ -15,7 +15,7 @@
 /* States of the kernel: TCP_ESTABLISHED to TCP_NEW_SYN_RECV without TIME_WAIT and LISTEN. */
 #define CONNECTED (0x1ffeu & ~(1u << 6) & ~(1u << 10))
 
-static bool any; /* control lock: some listener has kernel_conns.since set, or may have */
+static bool any_begun; /* control lock: some listener has kernel_conns.since set, or may have */
 
 /* ---- what the kernel has --------------------------------------------------------------- */
 
@@ -88,7 +88,7 @@ void kernel_conns_begin(struct inet_sock *so)
 	control_assert_held();
 	conns->since = clock_now();
 	conns->look = conns->since + FIRST_LOOK;
-	any = true;
+	any_begun = true;
 }
 
 /* The kernel has no connections any more: no frames of the listener are passed to it. */
@@ -142,7 +142,7 @@ bool kernel_conns_due(nsec_t now)
 	struct round round = {.now = now};
 
 	control_assert_held();
-	if (any)
+	if (any_begun)
 		sock_each(find_due, &round);
 	return round.due;
 }
@@ -160,6 +160,6 @@ void kernel_conns_look(nsec_t now)
 	if (!control_trylock())
 		return; /* the listeners are still due */
 	sock_each(look_at, &round);
-	any = round.left;
+	any_begun = round.left;
 	control_unlock();
 }

@@ -44,7 +44,7 @@ struct sock_kind {
 	 * addresses and options.  NULL: sock_flows_del() and sock_attach() are enough.
 	 */
 	void (*attach_anew)(struct inet_sock *so);
-	/* control lock: removes the socket's flows; attach_anew() will be called.  NULL. */
+	/* control lock: removes the socket's flows; attach_anew() (not NULL) follows.  NULL. */
 	void (*detach)(struct inet_sock *so);
 	/* control lock: sock_flows_del() has removed all flows; some may be added later.  NULL. */
 	void (*detached)(struct inet_sock *so);
@@ -149,7 +149,7 @@ struct sock_upcalls {
 	 * the socket now.
 	 */
 	bool (*unread_to_kernel)(struct inet_sock *so);
-	/* A port was opened: tells it which addresses the host has lost. */
+	/* A port was opened: the internal thread tells it which addresses the host has lost. */
 	void (*port_opened)(void);
 	/* any: did the host lose this address so recently that its flows are kept? */
 	bool (*addr_expected)(const struct inaddr *addr);

@@ -112,7 +112,8 @@ void sock_init(const struct sock_hooks *hooks);
 
 /*
  * any, at exit: closes connections in order (bounded in time) and gives the interfaces back.
- * Does nothing when called again, or by a thread that is in the middle of a call.
+ * Does nothing when called again, or by a thread that is in the middle of a call, or if another
+ * thread keeps the control lock for a second.
  */
 void sock_exit(void);
 /* any: has sock_exit() anything to do?  May be out of date at once. */
@@ -222,7 +223,7 @@ static inline int sock_twin(const struct sock *sk)
 /* A call that moved some bytes met this error (or SOCK_KERNEL): the next call reports it. */
 void sock_keep_error(struct sock_ref ref, int error);
 
-/* The number of bytes that a send on a connection takes without blocking; 0: no connection. */
+/* The number of bytes that a send on a connection takes without blocking; 0 for other sockets. */
 size_t sock_room(struct sock_ref ref);
 
 /* Polls the twin (without blocking) and updates twin_events. */
