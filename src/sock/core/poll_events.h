@@ -2,8 +2,8 @@
 /*
  * Events of poll(2) and epoll(7), which use the same bits.
  *
- * The kernel always sets aliases together with EPOLLIN and EPOLLOUT.  Sockets may omit them;
- * they are added here.
+ * The kernel always sets the aliases EPOLLRDNORM, EPOLLWRNORM and EPOLLWRBAND together with
+ * EPOLLIN and EPOLLOUT.  In sock.events they may be missing; they are added here.
  */
 #ifndef SOCK_CORE_POLL_EVENTS_H
 #define SOCK_CORE_POLL_EVENTS_H
@@ -22,7 +22,7 @@ _Static_assert((int)EPOLLIN == POLLIN && (int)EPOLLOUT == POLLOUT && (int)EPOLLE
 #define POLL_READABLE (EPOLLIN | EPOLLRDNORM)
 #define POLL_WRITABLE (EPOLLOUT | EPOLLWRNORM)
 
-/* The kernel's events of a twin, as twin_events. */
+/* Converts what ppoll(2) reports for a twin to sock.twin_events. */
 static inline uint32_t poll_events_of_twin(uint32_t revents)
 {
 	return (revents & (EPOLLIN | EPOLLHUP) ? POLL_READABLE : 0) | (revents & EPOLLERR);
