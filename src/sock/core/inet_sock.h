@@ -48,10 +48,9 @@ struct mcast_sources {
 
 /* A flow in inet_sock.flows.  (A connection embeds its only flow: tcp_state_part.flow.) */
 struct sock_match {
-	struct sock_flow f; /* first */
-	struct list link;   /* of inet_sock->flows; control lock */
-	const struct mcast_sources
-		*sources; /* multicast: owned by the membership; NULL: all sources */
+	struct sock_flow f;		     /* first */
+	struct list link;		     /* of inet_sock->flows; control lock */
+	const struct mcast_sources *sources; /* of the multicast membership; NULL: all */
 };
 
 static inline struct sock_flow *sock_flow_of(struct list *link)

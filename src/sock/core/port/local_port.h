@@ -17,9 +17,9 @@
 
 /*
  * Binds the twin to src and a free port, for a connection to `to` by this ring, and stores
- * both in so->local.  0, or -errno of bind(2).  The kernel chooses the port with SO_REUSEADDR
- * or SO_REUSEPORT, where it would accept a port that is taken, and when no free port was found
- * soon.
+ * both in so->local.  0, or -errno of bind(2).  The kernel chooses the port if the socket has
+ * SO_REUSEADDR or SO_REUSEPORT, because then bind(2) would also accept a port that is taken,
+ * and if some proposals in succession were taken.
  *
  * A bound twin cannot be bound again.  So a port is not proposed if another process of the
  * group uses it with the same endpoints (for a TIME_WAIT that could not keep its port).  For
