@@ -57,7 +57,7 @@ static void look_around(nsec_t now)
 
 	if (now < next || !control_trylock())
 		return;
-	if (rings_close_unused(now, timewait_vacate))
+	if (rings_close_unused(now, timewait_leave_ring))
 		now = clock_now(); /* closing took long, but does not happen again soon */
 	again = sock_ports_look();
 	kernel = kernel_conns_due(now);

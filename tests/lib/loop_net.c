@@ -228,8 +228,8 @@ static bool close_rings(void)
 	for (unsigned i = 0; i < rings_count(); i++)
 		sock_poll_ring(rings_at(i));
 	NET_CHECK(control_lock());
-	rings_close_unused(now, timewait_vacate);
-	rings_close_unused(now + 2 * NSEC_PER_SEC, timewait_vacate);
+	rings_close_unused(now, timewait_leave_ring);
+	rings_close_unused(now + 2 * NSEC_PER_SEC, timewait_leave_ring);
 	control_unlock();
 	return loop_port_queues() == 0;
 }

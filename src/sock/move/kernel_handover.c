@@ -16,29 +16,29 @@
 #include "sock/tcp/tcp_sock.h"
 #include "sock/udp/udp_sock.h"
 
-/* ---- a connection ---------------------------------------------------------------------- */
+/* ---- a connection ------------------------------------------------------------------- */
 
-#define READ_CHUNK 16384u /* the kernel takes memory for each in one piece */
-#define SMALL 8192u	  /* fits into any buffer */
-#define UNREAD_MAX 65536u /* datagrams that are sent to the twin in one go */
+#define READ_CHUNK 16384u  /* the kernel allocates memory for each chunk at once */
+#define SMALL_BUFFER 8192u /* fits into any buffer */
+#define UNREAD_MAX 65536u  /* maximum number of datagrams sent to the twin at a time */
 
-/* TCP's options by their numbers in segments. */
+/* TCP option kinds. */
 enum { OPTION_MSS = 2, OPTION_WINDOW = 3, OPTION_SACK = 4, OPTION_TIMESTAMP = 8 };
 
-static int set(int fd, int name, int value)
+static int twin_set(int fd, int name, int value)
 {
 	return sys_setsockopt(fd, IPPROTO_TCP, name, &value, sizeof(value));
 }
 
-static int set_seq(int fd, int queue, uint32_t seq)
+static int twin_set_seq(int fd, int queue, uint32_t seq)
 {
-	int rc = set(fd, TCP_REPAIR_QUEUE, queue);
+	int rc = twin_set(fd, TCP_REPAIR_QUEUE, queue);
 
-	return rc ? rc : set(fd, TCP_QUEUE_SEQ, (int)seq);
+	return rc ? rc : twin_set(fd, TCP_QUEUE_SEQ, (int)seq);
 }
 
-/* The twin of an accepted connection never had one. */
-static int bind_twin(const struct inet_sock *so, int fd)
+/* The twin of an accepted connection was never bound. */
+static int twin_bind(const struct inet_sock *so, int fd)
 {
 	struct sockaddr_in sin = {0};
 	socklen_t len = sizeof(sin);
@@ -51,7 +51,7 @@ static int bind_twin(const struct inet_sock *so, int fd)
 	return sys_bind(fd, (struct sockaddr *)&sin, sizeof(sin));
 }
 
-static int set_agreed(int fd, const struct tcp_handover *h)
+static int twin_set_negotiated(int fd, const struct tcp_handover *h)
 {
 	struct tcp_repair_opt opt[4];
 	unsigned n = 0;
@@ -67,13 +67,13 @@ static int set_agreed(int fd, const struct tcp_handover *h)
 	return sys_setsockopt(fd, IPPROTO_TCP, TCP_REPAIR_OPTIONS, opt, n * sizeof(*opt));
 }
 
-/* Its lowest bit is not of the time: it would mean microseconds. */
-static int set_clock(int fd, const struct tcp_handover *h)
+/* The lowest bit is not part of the time: it would select microseconds. */
+static int twin_set_clock(int fd, const struct tcp_handover *h)
 {
-	return h->timestamps ? set(fd, TCP_TIMESTAMP, (int)(h->timestamp & ~1u)) : 0;
+	return h->timestamps ? twin_set(fd, TCP_TIMESTAMP, (int)(h->timestamp & ~1u)) : 0;
 }
 
-static int set_window(int fd, const struct tcp_handover *h)
+static int twin_set_window(int fd, const struct tcp_handover *h)
 {
 	struct tcp_repair_window w = {
 		.snd_wl1 = h->snd_wl1,
@@ -86,17 +86,17 @@ static int set_window(int fd, const struct tcp_handover *h)
 	return sys_setsockopt(fd, IPPROTO_TCP, TCP_REPAIR_WINDOW, &w, sizeof(w));
 }
 
-/* A buffer that takes so many bytes: where there are few, the kernel goes on choosing. */
-static void make_room(int fd, int name, uint32_t bytes)
+/* Grows a buffer to hold that many bytes; for few bytes the kernel goes on choosing the size. */
+static void twin_grow_buffer(int fd, int name, uint32_t bytes)
 {
 	int size = bytes < INT32_MAX / 4 ? (int)bytes * 2 : INT32_MAX / 2;
 
-	if (bytes > SMALL)
+	if (bytes > SMALL_BUFFER)
 		sys_setsockopt(fd, SOL_SOCKET, name, &size, sizeof(size));
 }
 
-/* All of it, or -errno. */
-static int put(int fd, const uint8_t *data, uint32_t len, uint32_t chunk)
+/* Sends all of it: 0 or -errno. */
+static int twin_send(int fd, const uint8_t *data, uint32_t len, uint32_t chunk)
 {
 	while (len) {
 		ssize_t n = sys_sendto(fd, data, len < chunk ? len : chunk,
@@ -110,38 +110,38 @@ static int put(int fd, const uint8_t *data, uint32_t len, uint32_t chunk)
 	return 0;
 }
 
-/* From nothing to a connection that is silent. */
-static int establish(const struct inet_sock *so, int fd, const struct tcp_handover *h)
+/* Makes the connection in the twin, which does not send yet. */
+static int twin_connect(const struct inet_sock *so, int fd, const struct tcp_handover *h)
 {
 	struct sockaddr_in to;
 	socklen_t len = sizeof(to);
-	int rc = bind_twin(so, fd);
+	int rc = twin_bind(so, fd);
 
 	endpoint_to_sockaddr(&so->remote, AF_INET, (struct sockaddr *)&to, &len);
-	rc = rc ? rc : set_seq(fd, TCP_SEND_QUEUE, h->send_seq);
-	rc = rc ? rc : set_seq(fd, TCP_RECV_QUEUE, h->read_seq);
+	rc = rc ? rc : twin_set_seq(fd, TCP_SEND_QUEUE, h->send_seq);
+	rc = rc ? rc : twin_set_seq(fd, TCP_RECV_QUEUE, h->read_seq);
 	rc = rc ? rc : sys_connect(fd, (struct sockaddr *)&to, sizeof(to));
-	rc = rc ? rc : set_agreed(fd, h);
-	return rc ? rc : set_clock(fd, h);
+	rc = rc ? rc : twin_set_negotiated(fd, h);
+	return rc ? rc : twin_set_clock(fd, h);
 }
 
-static int fill(int fd, const struct tcp_handover *h, const uint8_t *to_send,
-		const uint8_t *to_read)
+static int twin_fill(int fd, const struct tcp_handover *h, const uint8_t *to_send,
+		     const uint8_t *to_read)
 {
 	int rc;
 
-	make_room(fd, SO_SNDBUFFORCE, h->to_send);
-	make_room(fd, SO_RCVBUFFORCE, h->to_read);
-	rc = set(fd, TCP_REPAIR_QUEUE, TCP_RECV_QUEUE);
-	rc = rc ? rc : put(fd, to_read, h->to_read, READ_CHUNK);
-	rc = rc ? rc : set(fd, TCP_REPAIR_QUEUE, TCP_SEND_QUEUE);
-	rc = rc ? rc : put(fd, to_send, h->sent, UINT32_MAX);
-	rc = rc ? rc : set(fd, TCP_REPAIR_QUEUE, TCP_NO_QUEUE);
-	return rc ? rc : set_window(fd, h);
+	twin_grow_buffer(fd, SO_SNDBUFFORCE, h->to_send);
+	twin_grow_buffer(fd, SO_RCVBUFFORCE, h->to_read);
+	rc = twin_set(fd, TCP_REPAIR_QUEUE, TCP_RECV_QUEUE);
+	rc = rc ? rc : twin_send(fd, to_read, h->to_read, READ_CHUNK);
+	rc = rc ? rc : twin_set(fd, TCP_REPAIR_QUEUE, TCP_SEND_QUEUE);
+	rc = rc ? rc : twin_send(fd, to_send, h->sent, UINT32_MAX);
+	rc = rc ? rc : twin_set(fd, TCP_REPAIR_QUEUE, TCP_NO_QUEUE);
+	return rc ? rc : twin_set_window(fd, h);
 }
 
-/* The twin is nothing again. */
-static void undo(int fd)
+/* The twin is unconnected again. */
+static void twin_reset(int fd)
 {
 	struct sockaddr none = {.sa_family = AF_UNSPEC};
 	socklen_t len = sizeof(int);
@@ -149,14 +149,14 @@ static void undo(int fd)
 
 	sys_connect(fd, &none, sizeof(none));
 	sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
-	set(fd, TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
+	twin_set(fd, TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
 }
 
-/* The connection speaks: it asks the peer where they are, and sends what was not sent. */
-static void let_go(int fd, const struct tcp_handover *h, const uint8_t *to_send)
+/* Leaves repair mode: the kernel probes the peer, and sends what was not sent yet. */
+static void twin_start(int fd, const struct tcp_handover *h, const uint8_t *to_send)
 {
-	set(fd, TCP_REPAIR, TCP_REPAIR_OFF);
-	if (put(fd, to_send + h->sent, h->to_send - h->sent, UINT32_MAX))
+	twin_set(fd, TCP_REPAIR, TCP_REPAIR_OFF);
+	if (twin_send(fd, to_send + h->sent, h->to_send - h->sent, UINT32_MAX))
 		log_warn("fd %d: not all that was to be sent could be given to the kernel", fd);
 	if (h->no_more_to_read)
 		sys_shutdown(fd, SHUT_RD);
@@ -164,29 +164,29 @@ static void let_go(int fd, const struct tcp_handover *h, const uint8_t *to_send)
 		sys_shutdown(fd, SHUT_WR);
 }
 
-/* holder of home; bytes: room for what is to be sent and to be read. */
-static int move_into_twin(struct inet_sock *so, struct ring *ring, const struct tcp_handover *h,
-			  uint8_t *bytes)
+/* holder of home; bytes: room for unsent and unread data. */
+static int handover_to_twin(struct inet_sock *so, struct ring *ring, const struct tcp_handover *h,
+			    uint8_t *bytes)
 {
-	int fd = sock_twin(&so->sk), rc = set(fd, TCP_REPAIR, TCP_REPAIR_ON);
+	int fd = sock_twin(&so->sk), rc = twin_set(fd, TCP_REPAIR, TCP_REPAIR_ON);
 
 	if (rc)
 		return rc;
 	tcp_handover_copy_to_send(&so->tcp.conn, bytes);
 	tcp_handover_copy_to_read(&so->tcp.conn, bytes + h->to_send);
-	rc = establish(so, fd, h);
-	rc = rc ? rc : fill(fd, h, bytes, bytes + h->to_send);
+	rc = twin_connect(so, fd, h);
+	rc = rc ? rc : twin_fill(fd, h, bytes, bytes + h->to_send);
 	if (rc) {
-		undo(fd);
+		twin_reset(fd);
 		return rc;
 	}
 	tcp_detach(so, ring);
-	let_go(fd, h, bytes);
+	twin_start(fd, h, bytes);
 	return 0;
 }
 
-/* holder of home: what is no connection (yet, or any more). */
-static int move_what_is_none(struct inet_sock *so, struct ring *ring)
+/* holder of home: hands over a socket whose connection is not established yet, or has ended. */
+static int handover_unconnected(struct inet_sock *so, struct ring *ring)
 {
 	bool connecting = sock_is_connecting(so);
 	int fd = sock_twin(&so->sk), flags;
@@ -219,11 +219,11 @@ static int kernel_handover_connection(struct inet_sock *so)
 	ring_drain(ring);
 	if (tcp_handover_describe(&so->tcp.conn, clock_now(), &h)) {
 		bytes = mem_map((size_t)h.to_send + h.to_read + 1);
-		rc = bytes ? move_into_twin(so, ring, &h, bytes) : -ENOMEM;
+		rc = bytes ? handover_to_twin(so, ring, &h, bytes) : -ENOMEM;
 		if (bytes)
 			mem_unmap(bytes, (size_t)h.to_send + h.to_read + 1);
 	} else {
-		rc = move_what_is_none(so, ring);
+		rc = handover_unconnected(so, ring);
 	}
 	if (!rc)
 		sock_life_set(so, sock_is_kept(so) ? LIFE_CLOSED : LIFE_OPEN);
@@ -231,9 +231,9 @@ static int kernel_handover_connection(struct inet_sock *so)
 	return rc;
 }
 
-/* ---- datagrams --------------------------------------------------------------------------- */
+/* ---- datagrams ---------------------------------------------------------------------- */
 
-/* The oldest that waits, off the ring; NULL: none. */
+/* Takes the oldest unread datagram from the ring, as a copy; NULL: there is none. */
 static struct pkt *take_datagram(struct inet_sock *so)
 {
 	struct ring *ring;
@@ -258,8 +258,11 @@ static struct pkt *take_datagram(struct inet_sock *so)
 	return copy;
 }
 
-/* As if it came once more, from who sent it; its checksum was looked at. */
-static void deliver_again(int raw, struct pkt *pkt)
+/*
+ * Sends the datagram to the twin as if it arrived again from its sender; its checksum was
+ * checked.
+ */
+static void send_to_twin(int raw, struct pkt *pkt)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET};
 
@@ -275,7 +278,10 @@ static int open_raw(void)
 	return sys_socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
 }
 
-/* raw: to deliver them by; -1: opened if there are any. Not for ever: more may come meanwhile. */
+/*
+ * raw: the socket to send by; -1: opened if there are unread datagrams. Limited, because more may
+ * arrive meanwhile.
+ */
 static void deliver_unread(struct inet_sock *so, int *raw)
 {
 	unsigned most = UNREAD_MAX;
@@ -284,13 +290,13 @@ static void deliver_unread(struct inet_sock *so, int *raw)
 	while (most-- && (pkt = take_datagram(so))) {
 		if (*raw < 0)
 			*raw = open_raw();
-		deliver_again(*raw, pkt);
+		send_to_twin(*raw, pkt);
 	}
 }
 
 /*
- * raw is consumed. The twin gets what waits before the kernel gets what comes next; what may
- * still change places with that are the frames that the ring had when it lost the flow.
+ * Consumes raw. The twin gets the unread datagrams before the kernel receives new ones; only
+ * frames that the ring had when it lost the flow may change places with new ones.
  */
 static int kernel_handover_datagrams(struct inet_sock *so, enum verdict reason, int raw)
 {
@@ -327,11 +333,11 @@ bool kernel_handover_unread(struct inet_sock *so)
 		return false;
 	raw = open_raw();
 	if (raw < 0)
-		return false; /* they can be read here, if nowhere else */
+		return false; /* this process can still read them */
 	return !kernel_handover_datagrams(so, VERDICT_FORKED, raw);
 }
 
-/* ---- any ----------------------------------------------------------------------------------- */
+/* ---- any socket --------------------------------------------------------------------- */
 
 int kernel_handover(struct inet_sock *so, enum verdict reason)
 {

@@ -8,29 +8,29 @@
 #include "sock/move/move.h"
 #include "sock/tcp/tcp_sock.h"
 
-#define GONE_MAX 1024		     /* addresses; of more, the oldest are forgotten */
-#define EXPECTED (60 * NSEC_PER_SEC) /* so long, flows wait for their address to come back */
-#define WAYS_ATONCE 256
-#define MUTE_INTERVAL (250 * NSEC_PER_MSEC) /* routes may come without telling */
+#define GONE_MAX 1024			  /* addresses; the oldest are forgotten */
+#define EXPECTED_TIME (60 * NSEC_PER_SEC) /* time that flows wait for their address to come back */
+#define LOOKUPS_AT_ONCE 256
+#define NO_ROUTE_INTERVAL (250 * NSEC_PER_MSEC) /* not every new route is reported */
 
-/* The addresses that the host has lost. */
+/* Addresses that the host has lost. */
 static struct {
 	struct inaddr addr[GONE_MAX]; /* oldest first */
-	nsec_t until[GONE_MAX];	      /* flows wait for it; 0: no more */
+	nsec_t until[GONE_MAX];	      /* flows wait for it until then; 0: no longer */
 	bool used[GONE_MAX];	      /* by a flow of ours */
 	unsigned n;
-	bool changed; /* any, atomic: ports and flows have to hear of it */
+	bool changed; /* any, atomic: ports and flows must be told */
 } gone;
 
-static int changed_link; /* the one that did; RINGS_ANY_INTERFACE; 0: none */
+static int changed_link; /* the interface that changed; RINGS_ANY_INTERFACE; 0: none */
 
-/* ---- what netlink says ------------------------------------------------------------------ */
+/* ---- events from netlink ------------------------------------------------------------ */
 
 void links_changed(int ifindex)
 {
 	struct link link;
 
-	/* Its descriptors tell of an error for ever. */
+	/* Its descriptors report an error whenever they are polled. */
 	if (link_get(ifindex, &link) == -ENODEV)
 		rings_interface_deaf(ifindex);
 	if (!changed_link || changed_link == ifindex)
@@ -65,11 +65,12 @@ void links_addr(const struct inaddr *addr, bool present)
 	if (!present && at < 0) {
 		if (gone.n == GONE_MAX)
 			remove_gone(0);
-		gone.until[gone.n] = clock_now() + EXPECTED;
+		gone.until[gone.n] = clock_now() + EXPECTED_TIME;
 		gone.addr[gone.n++] = *addr;
 	}
 	__atomic_store_n(&gone.changed, true, __ATOMIC_RELAXED);
-	changed_link = RINGS_ANY_INTERFACE; /* connections of whichever may follow it */
+	changed_link =
+		RINGS_ANY_INTERFACE; /* connections of any interface may follow the address */
 }
 
 bool links_addr_expected(const struct inaddr *addr)
@@ -79,8 +80,8 @@ bool links_addr_expected(const struct inaddr *addr)
 	return at >= 0 && gone.until[at];
 }
 
-/* True: of one or more it was too long. */
-static bool give_up(nsec_t now)
+/* Flows stop waiting for addresses whose time is over. True: there was one. */
+static bool expire_expected(nsec_t now)
 {
 	bool some = false;
 
@@ -106,17 +107,17 @@ void links_forget(void)
 	changed_link = 0;
 }
 
-/* ---- sockets of 0.0.0.0 (control lock) -------------------------------------------------- */
+/* ---- wildcard sockets (control lock) ------------------------------------------------ */
 
-static void reattach(struct inet_sock *so, void *arg)
+static void reattach_sock(struct inet_sock *so, void *arg)
 {
 	(void)arg;
 	sock_reattach(so);
 }
 
-/* ---- addresses that are gone (holder of the flow's ring) ----------------------------------- */
+/* ---- addresses that are gone (holder of the flow's ring) ---------------------------- */
 
-static flow_fn deliver_of(struct flow *flow)
+static flow_fn flow_deliver_fn(struct flow *flow)
 {
 	return flow->shared ? container_of(flow, struct shared_flow, flow)->deliver : flow->deliver;
 }
@@ -126,7 +127,7 @@ static struct inet_sock *connection_of(struct flow *flow)
 	return flow->deliver == tcp_deliver ? container_of(flow, struct inet_sock, tcp.flow) : NULL;
 }
 
-static bool hush(struct flow *flow, void *arg)
+static bool update_flow(struct flow *flow, void *arg)
 {
 	struct inet_sock *conn = connection_of(flow);
 	int at = find_gone(&flow->key.local);
@@ -135,13 +136,13 @@ static bool hush(struct flow *flow, void *arg)
 	if (at >= 0)
 		gone.used[at] = true;
 	if (at >= 0 && conn)
-		tcp_mute(conn);
-	if (deliver_of(flow) == tcp_listen_deliver)
-		container_of(flow, struct sock_flow, flow)->shard->mute = at >= 0;
+		tcp_lose_route(conn);
+	if (flow_deliver_fn(flow) == tcp_listen_deliver)
+		container_of(flow, struct sock_flow, flow)->shard->address_gone = at >= 0;
 	return true;
 }
 
-static void hush_all(void)
+static void update_flows(void)
 {
 	memset(gone.used, 0, sizeof(gone.used));
 	for (unsigned i = 0; i < rings_count(); i++) {
@@ -150,12 +151,12 @@ static void hush_all(void)
 
 		if (!ring_hold_cold(ring))
 			continue;
-		flow_table_walk(&ring->flows, &bucket, hush, NULL);
+		flow_table_walk(&ring->flows, &bucket, update_flow, NULL);
 		ring_release_cold(ring);
 	}
 }
 
-static void tell_ports(void)
+static void update_ports(void)
 {
 	struct inaddr used[GONE_MAX];
 	unsigned n = 0;
@@ -167,99 +168,109 @@ static void tell_ports(void)
 	rings_addrs_gone(used, n);
 }
 
-/* ---- ways of connections (control lock) --------------------------------------------------- */
+/* ---- routes of connections (control lock) ------------------------------------------- */
 
-/* A connection whose way is to be found: it may end meanwhile, but for its name. */
-struct way {
+/*
+ * A connection whose route is to be looked up. It may end meanwhile, so it is known by reference.
+ */
+struct lookup {
 	struct sock_ref ref;
 	struct dst_query query;
 };
 
-struct ways {
-	struct ring *ring; /* they live on */
-	struct way *way;
+struct lookups {
+	struct ring *ring; /* home of the connections */
+	struct lookup *entries;
 	unsigned n, room;
-	bool all; /* else those that are mute */
+	bool all; /* else only those without a route */
 };
 
-static bool note_way(struct flow *flow, void *arg)
+static bool note_connection(struct flow *flow, void *arg)
 {
-	struct ways *ways = arg;
+	struct lookups *lookups = arg;
 	struct inet_sock *so = connection_of(flow);
-	struct way *way;
+	struct lookup *lookup;
 
-	if (!so || sock_has_ended(so) || !(ways->all || so->tcp.dst.mute))
+	if (!so || sock_has_ended(so) || !(lookups->all || so->tcp.dst.mute))
 		return true;
-	if (ways->n == ways->room) {
-		unsigned room = ways->room ? 2 * ways->room : WAYS_ATONCE;
+	if (lookups->n == lookups->room) {
+		unsigned room = lookups->room ? 2 * lookups->room : LOOKUPS_AT_ONCE;
 
-		way = mem_realloc(ways->way, room * sizeof(*way));
-		if (!way)
+		lookup = mem_realloc(lookups->entries, room * sizeof(*lookup));
+		if (!lookup)
 			return false;
-		ways->way = way;
-		ways->room = room;
+		lookups->entries = lookup;
+		lookups->room = room;
 	}
-	way = &ways->way[ways->n++];
-	way->ref = sock_ref_of(so);
-	way->query = sock_query(so);
-	return ways->n < WAYS_ATONCE;
+	lookup = &lookups->entries[lookups->n++];
+	lookup->ref = sock_ref_of(so);
+	lookup->query = sock_query(so);
+	return lookups->n < LOOKUPS_AT_ONCE;
 }
 
-/* The address, or the whole interface, is another one's now. */
-static bool is_elsewhere(const struct way *way, const struct ring *ring,
+/*
+ * Does the connection need a ring of another interface, because its address is there now or
+ * its own interface is gone?
+ */
+static bool needs_rehome(const struct lookup *lookup, const struct ring *ring,
 			 const struct dst_found *found)
 {
 	if (found->verdict != VERDICT_ACCELERATED || found->ring->ifindex == ring->ifindex)
 		return false;
-	return !ring->q || link_of_addr(&way->query.src) == found->ring->ifindex;
+	return !ring->q || link_of_addr(&lookup->query.src) == found->ring->ifindex;
 }
 
-static void find_ways(struct ways *ways)
+static void find_routes(struct lookups *lookups)
 {
-	for (unsigned i = 0; i < ways->n; i++) {
-		struct way *way = &ways->way[i];
+	for (unsigned i = 0; i < lookups->n; i++) {
+		struct lookup *lookup = &lookups->entries[i];
 		struct dst_found found;
 		int rc;
 
-		dst_find(&way->query, &found);
-		rc = is_elsewhere(way, ways->ring, &found) ? tcp_transplant(way->ref, &found)
-							   : tcp_go_by(way->ref, &found);
-		if (rc) /* it may have ended meanwhile */
-			log_debug("a connection stays without a way: %s", strerror(-rc));
+		dst_find(&lookup->query, &found);
+		rc = needs_rehome(lookup, lookups->ring, &found)
+			     ? tcp_rehome(lookup->ref, &found)
+			     : tcp_use_route(lookup->ref, &found);
+		if (rc) /* the connection may have ended meanwhile */
+			log_debug("a connection still has no route: %s", strerror(-rc));
 	}
-	ways->n = 0;
+	lookups->n = 0;
 }
 
-static void refresh_ring(struct ring *ring, struct ways *ways)
+static void refresh_ring(struct ring *ring, struct lookups *lookups)
 {
 	unsigned bucket = 0;
 	bool more = true;
 
-	ways->ring = ring;
+	lookups->ring = ring;
 	while (more && ring_hold_cold(ring)) {
-		more = flow_table_walk(&ring->flows, &bucket, note_way, ways);
+		more = flow_table_walk(&ring->flows, &bucket, note_connection, lookups);
 		ring_release_cold(ring);
-		find_ways(ways);
+		find_routes(lookups);
 	}
 }
 
-/* Of connections of this interface, and of all that are mute. */
-static void refresh(int ifindex)
+/* Looks up routes of the connections of this interface, and of all that have none. */
+static void refresh_routes(int ifindex)
 {
-	struct ways ways = {.n = 0};
+	struct lookups lookups = {.n = 0};
 
 	for (unsigned i = 0; i < rings_count(); i++) {
 		struct ring *ring = rings_at(i);
 
-		ways.all = ifindex == RINGS_ANY_INTERFACE || (ifindex && ring->ifindex == ifindex);
-		if (ways.all || __atomic_load_n(&dst_mutes, __ATOMIC_RELAXED))
-			refresh_ring(ring, &ways);
+		lookups.all = ifindex == RINGS_ANY_INTERFACE ||
+			      (ifindex && ring->ifindex == ifindex);
+		if (lookups.all || __atomic_load_n(&dst_mutes, __ATOMIC_RELAXED))
+			refresh_ring(ring, &lookups);
 	}
-	mem_free(ways.way);
+	mem_free(lookups.entries);
 }
 
-/* Has anything happened that those who are mute wait for? */
-static bool mutes_due(nsec_t now)
+/*
+ * True: connections without a route look for one again, because routes have changed or some
+ * time has passed.
+ */
+static bool routes_due(nsec_t now)
 {
 	static uint32_t generation;
 	static nsec_t next;
@@ -268,12 +279,12 @@ static bool mutes_due(nsec_t now)
 	if (!__atomic_load_n(&dst_mutes, __ATOMIC_RELAXED) || (generation == latest && now < next))
 		return false;
 	generation = latest;
-	next = now + MUTE_INTERVAL;
+	next = now + NO_ROUTE_INTERVAL;
 	return true;
 }
 
-/* Nothing reaches it where it lives. */
-static bool is_stranded(const struct inet_sock *so)
+/* No frame for it arrives at its home any more. */
+static bool is_unreachable(const struct inet_sock *so)
 {
 	const struct ring *home = sock_home(so);
 	int ifindex;
@@ -284,15 +295,17 @@ static bool is_stranded(const struct inet_sock *so)
 	return ifindex && ifindex != home->ifindex;
 }
 
-/* A route there is, and no interface that we can take: the kernel goes on with it. */
-static void give_away(struct inet_sock *so, void *arg)
+/*
+ * There is a route, but by an interface that we cannot use: the kernel takes over the connection.
+ */
+static void hand_over(struct inet_sock *so, void *arg)
 {
 	struct dst_query query;
 	struct dst_found found;
 	int rc;
 
 	(void)arg;
-	if (!sock_has_connection(so) || sock_has_ended(so) || !is_stranded(so))
+	if (!sock_has_connection(so) || sock_has_ended(so) || !is_unreachable(so))
 		return;
 	query = sock_query(so);
 	dst_find(&query, &found);
@@ -304,9 +317,9 @@ static void give_away(struct inet_sock *so, void *arg)
 			  strerror(-rc));
 }
 
-/* ---- interfaces that are gone (control lock) ---------------------------------------------- */
+/* ---- interfaces that are gone (control lock) ---------------------------------------- */
 
-static void detach(struct inet_sock *so, void *arg)
+static void detach_sock(struct inet_sock *so, void *arg)
 {
 	const int *ifindex = arg;
 	struct ring *ring;
@@ -314,30 +327,30 @@ static void detach(struct inet_sock *so, void *arg)
 	sock_detach_from(so, *ifindex);
 	if (!sock_has_connection(so) || sock_hold_cold(sock_ref_of(so), &ring))
 		return;
-	/* It may have no flow any more, and still something to read. */
+	/* A connection without a flow may still have unread data. */
 	if (ring->ifindex == *ifindex)
-		tcp_take_along(so, ring);
+		tcp_detach_unread(so, ring);
 	ring_release_cold(ring);
 }
 
-static bool strand(struct flow *flow, void *arg)
+static bool detach_connection(struct flow *flow, void *arg)
 {
 	struct inet_sock *conn = connection_of(flow);
 
 	if (!conn)
 		return true;
-	tcp_take_along(conn, arg);
-	tcp_mute(conn);
+	tcp_detach_unread(conn, arg);
+	tcp_lose_route(conn);
 	return true;
 }
 
-static void retire(struct ring *ring)
+static void retire_ring(struct ring *ring)
 {
 	unsigned bucket = 0;
 
 	if (!ring_hold_cold(ring))
 		return;
-	while (flow_table_walk(&ring->flows, &bucket, strand, ring))
+	while (flow_table_walk(&ring->flows, &bucket, detach_connection, ring))
 		;
 	ring_retire(ring);
 	ring_release_cold(ring);
@@ -345,7 +358,7 @@ static void retire(struct ring *ring)
 
 static void interface_gone(int ifindex)
 {
-	/* Frames that had arrived are as good as any. */
+	/* Frames that have arrived already are delivered. */
 	for (unsigned i = 0; i < rings_count(); i++) {
 		struct ring *ring = rings_at(i);
 
@@ -355,18 +368,24 @@ static void interface_gone(int ifindex)
 		ring_release_cold(ring);
 	}
 	rings_interface_leaving(ifindex);
-	sock_each(detach, &ifindex);
+	sock_each(detach_sock, &ifindex);
 	for (unsigned i = 0; i < rings_count(); i++) {
 		if (rings_at(i)->ifindex == ifindex)
-			retire(rings_at(i));
+			retire_ring(rings_at(i));
 	}
 	rings_interface_gone(ifindex);
-	/* It may be there still, and only its port is another: the kernel says nothing then. */
+	/*
+	 * The interface may still exist, with another port. The kernel reports nothing in that
+	 * case.
+	 */
 	netlink_expire();
 	sock_tell_pollers();
 }
 
-/* It is not there, or another device's by now, or has another address than when it was taken. */
+/*
+ * Is the interface gone, replaced by another device, in a bond or bridge, or has its MAC address
+ * changed?
+ */
 static bool is_gone(const struct port *port)
 {
 	struct link link;
@@ -377,7 +396,7 @@ static bool is_gone(const struct port *port)
 	       memcmp(link.mac, port->mac, sizeof(link.mac)) != 0;
 }
 
-/* Of which rings are there whose interface is gone?  0: none. */
+/* An interface that is gone and still has rings; 0: none. */
 static int find_gone_interface(void)
 {
 	for (unsigned i = 0; i < rings_count(); i++) {
@@ -389,7 +408,7 @@ static int find_gone_interface(void)
 	return 0;
 }
 
-static void leave_interfaces(void)
+static void handle_gone_interfaces(void)
 {
 	int ifindex;
 
@@ -403,38 +422,38 @@ static void leave_interfaces(void)
 		rings_interface_gone(ifindex);
 }
 
-/* ---- the round ------------------------------------------------------------------------------ */
+/* ---- once per round ----------------------------------------------------------------- */
 
 static void follow_links(nsec_t now)
 {
 	int ifindex = changed_link ? changed_link : rings_lost();
 
-	if (gone.n && give_up(now))
+	if (gone.n && expire_expected(now))
 		ifindex = changed_link = RINGS_ANY_INTERFACE;
 	if ((!ifindex && !__atomic_load_n(&dst_mutes, __ATOMIC_RELAXED)) || !control_trylock())
 		return;
 	changed_link = 0;
 	if (ifindex) {
-		leave_interfaces();
+		handle_gone_interfaces();
 		rings_interface_changed(ifindex);
-		sock_each(reattach, NULL);
+		sock_each(reattach_sock, NULL);
 	}
-	if (ifindex || mutes_due(now)) {
-		refresh(ifindex);
+	if (ifindex || routes_due(now)) {
+		refresh_routes(ifindex);
 		if (__atomic_load_n(&dst_mutes, __ATOMIC_RELAXED))
-			sock_each(give_away, NULL);
+			sock_each(hand_over, NULL);
 	}
 	control_unlock();
 }
 
 void links_follow(nsec_t now)
 {
-	bool hear = __atomic_exchange_n(&gone.changed, false, __ATOMIC_RELAXED);
+	bool changed = __atomic_exchange_n(&gone.changed, false, __ATOMIC_RELAXED);
 
-	/* First: a flow that goes with its address needs nothing more. */
+	/* First, because flows that are removed with their address need nothing more. */
 	follow_links(now);
-	if (!hear)
+	if (!changed)
 		return;
-	hush_all();
-	tell_ports();
+	update_flows();
+	update_ports();
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Links and addresses that come, change and go, and what sockets do about it.
+ * Changes of links and addresses, and what sockets do about them.
  *
- *	an address goes		its frames are dropped (port_ops.addrs_gone), its
- *				connections are mute, its listeners answer nothing
- *	it comes back		all of that goes on, by the routes there are now
- *	a link changes		connections find their ways and sizes anew
- *	a link is gone		its rings are retired (ring_retire()), sockets let go of it
- *	any of them		bound sockets follow their addresses; mute connections go
- *				where there is a way by now: another ring, or the kernel
+ *	an address is removed	its frames are dropped (port_ops.addrs_gone), its
+ *				connections have no route, its listeners send nothing
+ *	it comes back		connections and listeners continue, with the current routes
+ *	a link changes		connections look up their routes and path sizes again
+ *	a link is removed	its rings are retired (ring_retire()), sockets detach from it
+ *	any of these		bound sockets follow their addresses; a connection without
+ *				a route that has one now uses it, and moves to another ring
+ *				or to the kernel if necessary
  *
- * Role		the internal thread, holding no ring and no lock; others where it says so.
+ * Role		the internal thread, holding no ring and no lock, unless said otherwise.
  */
 #ifndef SOCK_MOVE_LINKS_H
 #define SOCK_MOVE_LINKS_H
@@ -18,20 +19,20 @@
 #include "base/clock.h"
 #include "net/addr.h"
 
-/* What netlink says; see struct netlink_events. */
+/* Events from netlink; see struct netlink_events. */
 void links_changed(int ifindex);
 void links_addr(const struct inaddr *addr, bool present);
 
-/* The host lost it, and may get it back soon. */
+/* Has the host lost the address, and may get it back soon? */
 bool links_addr_expected(const struct inaddr *addr);
 
-/* Any: an interface was taken; it has to hear which addresses are gone. */
+/* any: an interface was opened; its port must be told which addresses are gone. */
 void links_new_port(void);
 
-/* Once per round: what there is to do, as far as the control lock is free. */
+/* Once per round: handles the changes, as far as the control lock is free. */
 void links_follow(nsec_t now);
 
-/* In a forked child. */
+/* In a forked child: forgets all changes. */
 void links_forget(void);
 
 #endif

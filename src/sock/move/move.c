@@ -17,7 +17,7 @@ struct sock_move_stats sock_moves_rx, sock_moves_tx;
 
 static struct list moves = {&moves, &moves}; /* internal thread */
 
-/* ---- starting (control lock) -------------------------------------------------------------------- */
+/* ---- starting (control lock) -------------------------------------------------------- */
 
 bool move_is_possible(const struct move_request *req)
 {
@@ -36,39 +36,42 @@ bool move_is_possible(const struct move_request *req)
 	return yes && req->key != move_key(so, req->tx);
 }
 
-static uint64_t key_for(const struct inet_sock *so, const struct inaddr *local, uint64_t key)
+static uint64_t move_key_for(const struct inet_sock *so, const struct inaddr *local, uint64_t key)
 {
 	if (so->opt->alloc_rx.logic == RING_LOGIC_IP)
 		return ring_key(&so->opt->alloc_rx, local, so->id);
 	return key;
 }
 
-/* Where frames of an interface shall go; NULL: nowhere else. */
-static struct ring *target(const struct inet_sock *so, const struct ring *from,
-			   const struct inaddr *local, uint64_t key)
+/*
+ * The ring of an interface that the frames are to arrive at; NULL: there is none other than
+ * the present one.
+ */
+static struct ring *move_target(const struct inet_sock *so, const struct ring *from,
+				const struct inaddr *local, uint64_t key)
 {
 	char why[PORT_WHY] = "";
 	struct ring *to;
 	bool fresh;
 
-	key = key_for(so, local, key);
+	key = move_key_for(so, local, key);
 	if (rings_get(from->ifindex, key, &to, why, &fresh) || to == from || to->key != key)
 		return NULL;
 	return to;
 }
 
 /* listed: NULL for a connection's own flow. */
-static void add_part(struct move *move, struct flow *flow, struct sock_flow *listed,
-		     struct ring *from)
+static void move_add_part(struct move *move, struct flow *flow, struct sock_flow *listed,
+			  struct ring *from)
 {
 	struct move_part *part = &move->parts[move->n_parts];
 
 	*part = (struct move_part){.move = move, .flow = flow, .listed = listed, .from = from};
-	part->to = target(move->so, from, &flow->key.local, move->key);
+	part->to = move_target(move->so, from, &flow->key.local, move->key);
 	if (!part->to || move_part_steer(part)) {
 		log_debug("fd %d: a flow stays on ring %u", sock_twin(&move->so->sk), from->id);
 		if (move->so->inet != INET_UDP)
-			return; /* a listener's connections come in any order */
+			return; /* a listener's connections have no order */
 		move_part_stay(part);
 	}
 	ring_get(part->to);
@@ -84,8 +87,11 @@ static unsigned count_flows(const struct inet_sock *so)
 	return n;
 }
 
-/* Where a connection sends to, from its new ring on; datagrams find out when they are sent. */
-static void find_dst(struct move *move)
+/*
+ * Looks up the route of a connection from its new ring; datagrams look theirs up when they are
+ * sent.
+ */
+static void move_find_dst(struct move *move)
 {
 	struct inet_sock *so = move->so;
 	struct dst_query query;
@@ -94,14 +100,14 @@ static void find_dst(struct move *move)
 		return;
 	query = sock_query(so);
 	if (move_same_alloc(so))
-		query.key = move->key; /* it sends from there, too */
+		query.key = move->key; /* it sends by the new ring, too */
 	dst_find(&query, &move->found);
 	move->has_dst = move->found.verdict == VERDICT_ACCELERATED;
 }
 
-static void arrive_run(struct ring *ring, struct inbox_item *item);
+static void move_arrive_run(struct ring *ring, struct inbox_item *item);
 
-static struct move *prepare(struct inet_sock *so, uint64_t key, struct ring *to)
+static struct move *move_prepare(struct inet_sock *so, uint64_t key, struct ring *to)
 {
 	size_t size = sizeof(struct move) + count_flows(so) * sizeof(struct move_part);
 	struct move *move = mem_zalloc(size);
@@ -115,26 +121,26 @@ static struct move *prepare(struct inet_sock *so, uint64_t key, struct ring *to)
 	move->to = to;
 	move->key = key;
 	move->began = clock_now();
-	move->arrive.run = arrive_run;
+	move->arrive.run = move_arrive_run;
 	if (so->inet == INET_TCP) {
-		add_part(move, &so->tcp.flow, NULL, move->from);
+		move_add_part(move, &so->tcp.flow, NULL, move->from);
 	} else {
 		list_for_each(link, &so->flows) {
 			struct sock_flow *f = sock_flow_of(link);
 
-			add_part(move, &f->flow, f, f->ring);
+			move_add_part(move, &f->flow, f, f->ring);
 		}
 	}
 	return move;
 }
 
-static void abandoned(struct inet_sock *so, const char *why)
+static void move_abandoned(struct inet_sock *so, const char *why)
 {
 	move_count(&sock_moves_rx.abandoned);
 	log_debug("fd %d: stays on ring %u: %s", sock_twin(&so->sk), sock_home(so)->id, why);
 }
 
-static void start_rx(const struct move_request *req)
+static void move_start_rx(const struct move_request *req)
 {
 	struct inet_sock *so = req->so;
 	struct ring *to = NULL;
@@ -143,16 +149,16 @@ static void start_rx(const struct move_request *req)
 	if (!move_is_possible(req))
 		return;
 	move_count(&sock_moves_rx.started);
-	to = target(so, sock_home(so), &so->local.addr, req->key);
+	to = move_target(so, sock_home(so), &so->local.addr, req->key);
 	if (!to) {
 		move_put_off(so, false);
-		abandoned(so, "there is no other ring for it");
+		move_abandoned(so, "there is no other ring for it");
 		return;
 	}
-	move = prepare(so, req->key, to);
+	move = move_prepare(so, req->key, to);
 	if (!move || (so->inet == INET_TCP && !move->n_parts)) {
 		mem_free(move);
-		abandoned(so, "its frames cannot be steered");
+		move_abandoned(so, "its frames cannot be steered");
 		return;
 	}
 	ring_get(to);
@@ -164,9 +170,9 @@ static void start_rx(const struct move_request *req)
 			     : "another thread or processor uses it");
 }
 
-/* ---- the end (control lock) ------------------------------------------------------------------------ */
+/* ---- the end (control lock) --------------------------------------------------------- */
 
-static void let_go(struct move *move)
+static void move_release(struct move *move)
 {
 	for (unsigned i = 0; i < move->n_parts; i++)
 		ring_put(move->parts[i].to);
@@ -175,8 +181,8 @@ static void let_go(struct move *move)
 	move->over = true;
 }
 
-/* The socket ended: nothing arrives any more, and nothing of the move is left anywhere. */
-static void call_off(struct move *move)
+/* The socket ended: removes the stand-ins, nothing arrives. */
+static void move_abort(struct move *move)
 {
 	for (unsigned i = 0; i < move->n_parts; i++) {
 		struct move_part *part = &move->parts[i];
@@ -186,17 +192,17 @@ static void call_off(struct move *move)
 			ring_release_cold(part->to);
 		}
 	}
-	let_go(move);
+	move_release(move);
 	move_count(&sock_moves_rx.abandoned);
 }
 
 /*
- * The socket lives on the new ring.  LEAVE does it, for it may not let go of the old
- * ring before; so does ARRIVE, which may run as soon as it is posted, and for which
- * the socket's home has to be the ring that it holds.  Whoever comes second finds it
- * done: only a holder of the old ring could make that one a home again.
+ * Makes the new ring the home of the socket. LEAVE does it, because it must do so before it
+ * releases the old ring. ARRIVE does it, too: it may run as soon as it is posted, and needs the
+ * ring that it holds to be the socket's home. The second of them changes nothing: only a holder
+ * of the old ring could make that ring the home again.
  */
-static void change_home(struct inet_sock *so, struct ring *from, struct ring *to)
+static void move_change_home(struct inet_sock *so, struct ring *from, struct ring *to)
 {
 	/* Pairs with sock_hold_mode(). */
 	__atomic_compare_exchange_n(&so->sk.home, &from, to, false, __ATOMIC_ACQ_REL,
@@ -204,11 +210,10 @@ static void change_home(struct inet_sock *so, struct ring *from, struct ring *to
 }
 
 /*
- * holder of the old home, drained; sent_by: with references.  A connection that its
- * program closed may be gone when this returns: nothing of it is looked at after ARRIVE
- * was posted.
+ * holder of the old home, drained; sent_by: gets a reference to each ring. Once ARRIVE is posted,
+ * nothing but home may be accessed: a connection that its program closed may be freed by then.
  */
-static unsigned leave(struct move *move, struct ring *ring, struct ring **sent_by)
+static unsigned move_leave(struct move *move, struct ring *ring, struct ring **sent_by)
 {
 	struct inet_sock *so = move->so;
 	unsigned n = move_tx_rings(so, sent_by);
@@ -229,35 +234,37 @@ static unsigned leave(struct move *move, struct ring *ring, struct ring **sent_b
 		move_set_key(so, true, move->key);
 	sock_access_init(so);
 	so->move = NULL;
-	ring_get(move->to); /* as home */
-	/* First: who finds the new home and holds it runs it before anything else. */
+	ring_get(move->to); /* as the new home */
+	/*
+	 * First: a thread that finds the new home and holds it runs ARRIVE before anything else.
+	 */
 	ring_post(move->to, &move->arrive);
 	delay_at(DELAY_MOVE_POSTED);
-	change_home(so, ring, move->to);
+	move_change_home(so, ring, move->to);
 	ring_put(ring);
 	return n;
 }
 
 /* holder of the new home */
-static void arrive_run(struct ring *ring, struct inbox_item *item)
+static void move_arrive_run(struct ring *ring, struct inbox_item *item)
 {
 	struct move *move = container_of(item, struct move, arrive);
 	struct inet_sock *so = move->so;
 
 	delay_at(DELAY_MOVE_ARRIVE);
-	change_home(so, move->from, ring);
+	move_change_home(so, move->from, ring);
 	if (so->inet == INET_TCP)
 		tcp_arrive(so, ring, move->from, move->has_dst ? &move->found : NULL);
 	for (unsigned i = 0; i < move->n_parts; i++) {
 		if (move->parts[i].to == ring)
 			move_part_arrive(&move->parts[i]);
 	}
-	/* Who sleeps on the old ring's descriptors looks for the new ones. */
+	/* Threads that sleep on the old ring's descriptors look for the new ones. */
 	ready_wake_all(&so->sk);
 }
 
-/* Rings that are not home: drained into it, and the flows taken off. */
-static void leave_others(struct move *move)
+/* Drains the rings that are not home into the socket, and removes the flows from them. */
+static void move_leave_others(struct move *move)
 {
 	for (unsigned i = 0; i < move->n_parts; i++) {
 		struct move_part *part = &move->parts[i];
@@ -270,7 +277,7 @@ static void leave_others(struct move *move)
 	}
 }
 
-static void arrive_others(struct move *move)
+static void move_arrive_others(struct move *move)
 {
 	for (unsigned i = 0; i < move->n_parts; i++) {
 		struct move_part *part = &move->parts[i];
@@ -282,18 +289,18 @@ static void arrive_others(struct move *move)
 	}
 }
 
-#define SENDERS_ROUNDS 16
+#define UNCHECKED_ROUNDS 16
 
 /*
- * What has come to a ring that the socket leaves, and waits until its sender was checked, is
- * delivered before.  After the barrier nothing new comes for the socket; a flood for others
- * may go on.
+ * Before the socket leaves a ring, delivers the packets there that wait until their senders were
+ * checked. After the barrier no new ones arrive for this socket, but those of other sockets may,
+ * so the number of rounds is limited.
  */
-static void settle_senders(struct ring *ring)
+static void deliver_unchecked(struct ring *ring)
 {
 	unsigned waiting = 1;
 
-	for (unsigned i = 0; waiting && i < SENDERS_ROUNDS && ring_hold_cold(ring); i++) {
+	for (unsigned i = 0; waiting && i < UNCHECKED_ROUNDS && ring_hold_cold(ring); i++) {
 		if (i)
 			sys_sched_yield(); /* another thread may be about to answer */
 		ring_drain(ring);
@@ -304,8 +311,8 @@ static void settle_senders(struct ring *ring)
 	}
 }
 
-/* After the barrier. */
-static void finish(struct move *move)
+/* Called after the barrier. */
+static void move_finish(struct move *move)
 {
 	struct inet_sock *so = move->so;
 	struct sock_ref ref = {&so->sk, move->gen};
@@ -314,41 +321,41 @@ static void finish(struct move *move)
 	int fd;
 
 	delay_at(DELAY_MOVE_BARRIER);
-	if (!move->closed) /* else it sends as before, and is nobody's: it may end at any time */
-		find_dst(move);
+	if (!move->closed) /* a closed one sends as before, and may end at any time */
+		move_find_dst(move);
 	for (unsigned i = 0; i < move->n_parts; i++)
-		settle_senders(move->parts[i].from);
-	leave_others(move);
-	/* A connection that its program closed may have ended; nothing of it is looked at then. */
+		deliver_unchecked(move->parts[i].from);
+	move_leave_others(move);
+	/* A connection that its program closed may have ended: then it must not be accessed. */
 	if (sock_hold_cold(ref, &ring)) {
-		call_off(move);
+		move_abort(move);
 		return;
 	}
 	ring_drain(ring);
 	delay_at(DELAY_MOVE_DRAINED);
 	if (!sock_at_home(ref, ring)) {
 		ring_release_cold(ring);
-		call_off(move);
+		move_abort(move);
 		return;
 	}
 	fd = sock_twin(&so->sk);
-	n = leave(move, ring, sent_by);
+	n = move_leave(move, ring, sent_by);
 	ring_release_cold(ring);
 	delay_at(DELAY_MOVE_LEFT);
 	move_drain_tx(sent_by, n);
-	/* If somebody else holds it: after him, ARRIVE has run. */
+	/* Once this thread has held and released the ring, ARRIVE has run. */
 	if (ring_hold_cold(move->to))
 		ring_release_cold(move->to);
-	arrive_others(move);
+	move_arrive_others(move);
 	if (!move->closed)
 		sock_rings_changed(so);
 	log_debug("fd %d: moved from ring %u to ring %u in %ld us", fd, move->from->id,
 		  move->to->id, (clock_now() - move->began) / NSEC_PER_USEC);
-	let_go(move);
+	move_release(move);
 	move_count(&sock_moves_rx.finished);
 }
 
-static void barrier(const struct move *move)
+static void move_barrier(const struct move *move)
 {
 	struct port *last = NULL;
 
@@ -367,8 +374,8 @@ void sock_move_settle(struct inet_sock *so)
 	control_assert_held();
 	if (!so->move)
 		return;
-	barrier(so->move);
-	finish(so->move);
+	move_barrier(so->move);
+	move_finish(so->move);
 	so->move = NULL;
 }
 
@@ -380,8 +387,8 @@ void sock_moves_settle(void)
 
 		if (move->over)
 			continue;
-		barrier(move);
-		finish(move);
+		move_barrier(move);
+		move_finish(move);
 	}
 }
 
@@ -390,53 +397,53 @@ void sock_move_cancel(struct inet_sock *so)
 	control_assert_held();
 	if (!so->move)
 		return;
-	call_off(so->move);
+	move_abort(so->move);
 	so->move = NULL;
 }
 
 void sock_move_closed(struct inet_sock *so)
 {
 	control_assert_held();
-	/* A segment that arrives in between is dropped by its stand-in, and sent again. */
+	/* A stand-in drops a segment that arrives in between, and the peer sends it again. */
 	if (!so->move)
 		return;
 	so->move->closed = true;
-	/* Pairs with is_alive() in move_flow.c. */
+	/* Pairs with move_is_valid() in move_flow.c. */
 	__atomic_store_n(&so->move->gen, so->sk.gen, __ATOMIC_RELEASE);
 }
 
-/* ---- the internal thread ---------------------------------------------------------------------------------- */
+/* ---- the internal thread ------------------------------------------------------------ */
 
-/* It moves already: one at a time. */
-static bool wait_for_move(const struct move_request *req)
+/* A socket that is moving finishes that move first. */
+static bool must_wait(const struct move_request *req)
 {
 	struct sock_ref ref = {&req->so->sk, req->gen};
 
 	return sock_ref_valid(ref) && req->so->move;
 }
 
-static void start_all(void)
+static void move_start_all(void)
 {
 	struct move_request *req = move_take_requests();
 
 	while (req) {
 		struct move_request *next = (struct move_request *)(void *)req->link.next;
 
-		if (wait_for_move(req)) {
+		if (must_wait(req)) {
 			move_post_request(req);
 		} else {
 			if (req->tx)
 				move_start_tx(req);
 			else
-				start_rx(req);
+				move_start_rx(req);
 			mem_free(req);
 		}
 		req = next;
 	}
 }
 
-/* All that are under way wait for the same moment. */
-static void barrier_all(void)
+/* One barrier for all moves that are under way. */
+static void move_barrier_all(void)
 {
 	struct port *ports[64];
 	unsigned n = 0;
@@ -449,7 +456,7 @@ static void barrier_all(void)
 			struct port *port = q ? q->port : NULL;
 			unsigned p = 0;
 
-			if (!port) /* its interface is gone */
+			if (!port) /* the interface is gone */
 				continue;
 			while (p < n && ports[p] != port)
 				p++;
@@ -458,7 +465,7 @@ static void barrier_all(void)
 		}
 	}
 	control_unlock();
-	/* Only this thread closes ports. */
+	/* No other thread closes ports. */
 	for (unsigned p = 0; p < n; p++)
 		ports[p]->ops->barrier(ports[p]);
 }
@@ -469,19 +476,19 @@ bool sock_moves_run(void)
 		return false;
 	if (!control_trylock())
 		return true;
-	start_all();
+	move_start_all();
 	if (list_empty(&moves)) {
 		control_unlock();
 		return false;
 	}
-	barrier_all();
+	move_barrier_all();
 	if (!control_trylock())
-		return true; /* and the barrier once more */
+		return true; /* with another barrier */
 	list_for_each_safe(link, &moves) {
 		struct move *move = container_of(link, struct move, link);
 
 		if (!move->over)
-			finish(move);
+			move_finish(move);
 		list_remove(link);
 		mem_free(move);
 	}
@@ -493,7 +500,7 @@ void sock_moves_forget(void)
 {
 	move_forget_requests();
 	list_init(&moves);
-	/* What was under way ends in the parent. */
+	/* Moves that are under way end in the parent. */
 	memset(&sock_moves_rx, 0, sizeof(sock_moves_rx));
 	memset(&sock_moves_tx, 0, sizeof(sock_moves_tx));
 }

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Flows on their way from one ring to another: their stand-ins.
- */
+/* Moving flows from one ring to another: their stand-ins. */
 #include "sock/move/move_internal.h"
 
 #include "base/delay.h"
 #include "sock/tcp/tcp_sock.h"
 
-/* ---- what arrives at a stand-in (holder of part->to) ---------------------------------------- */
+/* ---- packets for a stand-in (holder of part->to) ------------------------------------ */
 
-static bool is_alive(const struct move *move)
+static bool move_is_valid(const struct move *move)
 {
 	/* Pairs with sock_move_closed(), and with the end of references in core/sock.c. */
 	return __atomic_load_n(&move->so->sk.gen, __ATOMIC_ACQUIRE) ==
@@ -17,15 +15,15 @@ static bool is_alive(const struct move *move)
 }
 
 /*
- * Kept until ARRIVE: what was steered to the old ring before is older, and may not have
- * reached its queue yet.
+ * Keeps the packet until ARRIVE: packets that were steered to the old ring are older, and may not
+ * have reached its queue yet.
  */
 static enum drop stand_in_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	struct move_part *part = container_of(flow, struct move_part, stand_in);
 
 	(void)now;
-	if (!is_alive(part->move))
+	if (!move_is_valid(part->move))
 		return DROP_SOCK_CLOSED;
 	pkt = ring_keep(ring, pkt, part->held, 0);
 	if (!pkt)
@@ -40,9 +38,9 @@ static enum drop stand_in_deliver(struct ring *ring, struct flow *flow, struct p
 	return DROP_NONE;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------ */
+/* ---- steps -------------------------------------------------------------------------- */
 
-/* The flow is told apart by nobody: it stays, and so do frames for it. */
+/* STEER failed: the old ring gets the flow's frames again. */
 static void resteer(struct move_part *part)
 {
 	if (!ring_hold_cold(part->from))
@@ -66,7 +64,7 @@ static int unsteer(struct move_part *part, bool *was)
 	return rc > 0 ? -EBUSY : rc;
 }
 
-/* It is the same member of a shared flow. */
+/* The stand-in of a shared flow is the same member. */
 static void make_stand_in(struct move_part *part)
 {
 	part->stand_in.deliver = stand_in_deliver;
@@ -137,15 +135,15 @@ void move_part_leave(struct move_part *part)
 		tcp_shard_leave(part->listed->shard);
 }
 
-/* Whose frames of the part are. */
-static struct flow *receiver(struct move_part *part)
+/* The flow that gets the kept packets; NULL: there is none. */
+static struct flow *receiving_flow(struct move_part *part)
 {
 	struct flow_key wide = flow_key_widen(&part->stand_in.key);
 
 	return part->ended ? flow_lookup(&part->to->flows, &wide) : part->flow;
 }
 
-static void listed_arrives(struct sock_flow *f, struct ring *from, struct ring *to)
+static void arrive_listed(struct sock_flow *f, struct ring *from, struct ring *to)
 {
 	ring_get(to);
 	ring_put(from);
@@ -162,13 +160,13 @@ void move_part_arrive(struct move_part *part)
 		ring_flow_del(part->to, &part->stand_in);
 	else
 		ring_flow_replace(part->to, &part->stand_in, part->flow);
-	if (part->listed) /* a connection's own lives by its socket's home */
-		listed_arrives(part->listed, part->from, part->to);
+	if (part->listed) /* a connection's own flow is always at its socket's home */
+		arrive_listed(part->listed, part->from, part->to);
 	part->head = NULL;
 	part->held = 0;
 	while (pkt) {
 		struct pkt *next = pkt->next;
-		struct flow *flow = receiver(part);
+		struct flow *flow = receiving_flow(part);
 		enum drop reason = DROP_NO_FLOW;
 
 		pkt->next = NULL;

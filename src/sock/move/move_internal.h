@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of moving share: see move.h. */
+/* Declarations that the files of moves share: see move.h. */
 #ifndef SOCK_MOVE_MOVE_INTERNAL_H
 #define SOCK_MOVE_MOVE_INTERNAL_H
 
@@ -9,28 +9,30 @@
 
 struct move;
 
-/* One flow of a socket on its way. */
+/* One flow of a moving socket. */
 struct move_part {
 	union { /* holder of ->to */
 		struct flow stand_in;
 		struct shared_flow shared_stand_in;
 	};
 	struct move *move;
-	struct flow *flow;	  /* the real one */
-	struct sock_flow *listed; /* which it is of; NULL: a connection's own */
+	struct flow *flow;	  /* the flow that moves */
+	struct sock_flow *listed; /* the socket's flow that contains it; NULL: a connection's own
+                                  * flow */
 	struct ring *from, *to;
-	bool stays; /* and forwards: ->to is ->from */
-	bool ended; /* a new connection of its pair has taken it off: it does not arrive */
+	bool stays; /* it does not move but forwards: ->to is ->from */
+	bool ended; /* a new connection with the same key removed it from ->from: it does not
+                    * arrive */
 	/* holder of ->to */
-	struct pkt *head, *tail; /* what arrived since STEER, or LEAVE when it stays */
-	uint32_t held;		 /* bytes of it */
+	struct pkt *head, *tail; /* packets since STEER, or since LEAVE if it stays */
+	uint32_t held;		 /* bytes in that list */
 };
 
 /*
  * A move under way.
  *
- * Role		control lock, but for parts (holder of their rings) and for
- *		ARRIVE (holder of ->to).
+ * Role		control lock, except for parts (holder of their rings) and ARRIVE (holder
+ *		of ->to).
  * Lifetime	from PREPARE until the internal thread has seen that it is over.
  */
 struct move {
@@ -38,13 +40,14 @@ struct move {
 	struct inbox_item arrive;
 	struct inet_sock *so;
 	uint32_t gen;		/* any, atomic; control lock to write */
-	struct ring *from, *to; /* home */
+	struct ring *from, *to; /* the socket's home */
 	uint64_t key;
 	nsec_t began;
 	bool over;
-	bool closed; /* by the program: only the holder of its home knows whether it lives */
+	bool closed; /* by the program: only the holder of its home knows whether the connection
+                     * still exists */
 	bool has_dst;
-	struct dst_found found; /* where it sends to, of a connected socket */
+	struct dst_found found; /* route of a connected socket from the new ring */
 	unsigned n_parts;
 	struct move_part parts[];
 };
@@ -54,39 +57,42 @@ static inline void move_count(unsigned *counter)
 	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* control lock, no ring held: can what req asks for be done now, and has it an effect? */
+/* control lock, no ring held: is the request possible now, and would it change anything? */
 bool move_is_possible(const struct move_request *req);
 
-/* ---- move_tx.c: sending --------------------------------------------------------------------- */
+/* ---- move_tx.c: the rings that a socket sends by ------------------------------------ */
 
-#define MOVE_TX_RINGS_MAX 16u /* destinations of one socket that are moved ahead */
+#define MOVE_TX_RINGS_MAX 16u /* destinations of one socket whose rings are opened in advance */
 
 /* internal thread, control lock */
 void move_start_tx(const struct move_request *req);
-/* holder of home: the rings its destinations are on. */
+/* holder of home: fills in the rings of its destinations and returns their number. */
 unsigned move_tx_rings(struct inet_sock *so, struct ring **rings);
 /*
- * Control lock; puts the references.  What a socket had posted to the rings it sent by goes
- * out before what it sends by others: a datagram that has to find its way anew waits for
- * the control lock.
+ * Control lock; puts the references. Sends the datagrams that the socket had posted to the rings
+ * it sent by, before it sends anything by others: a datagram that must find its route again waits
+ * for the control lock.
  */
 void move_drain_tx(struct ring **rings, unsigned n);
 
-/* ---- move_flow.c: flows on their way ------------------------------------------------------ */
+/* ---- move_flow.c: the flows of a moving socket -------------------------------------- */
 
-/* PREPARE and STEER of one part.  0, or -errno: it stays where it is. */
+/* PREPARE and STEER of one part. 0, or -errno: the flow stays where it is. */
 int move_part_steer(struct move_part *part);
 /*
- * Instead: it forwards to home, here as before.  It makes way for its stand-in while
- * home changes, or what it forwards to the new one would overtake what is still on
- * its way to the old one.
+ * The alternative to move_part_steer(): the flow stays and forwards to home, on this ring as
+ * before. A stand-in replaces it while home changes; otherwise what it forwards to the new home
+ * would overtake what is still on its way to the old one.
  */
 void move_part_stay(struct move_part *part);
-/* holder of ->to: STEER is undone, or the socket ended. */
+/*
+ * holder of ->to: removes the stand-in and drops what it kept, because STEER failed or the socket
+ * ended.
+ */
 void move_part_drop(struct move_part *part);
-/* holder of ->from, which is drained: takes the flow off it. */
+/* holder of ->from, which is drained: removes the flow from it. */
 void move_part_leave(struct move_part *part);
-/* holder of ->to */
+/* holder of ->to: the flow replaces its stand-in and gets the packets that it kept. */
 void move_part_arrive(struct move_part *part);
 
 #endif

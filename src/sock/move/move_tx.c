@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A socket that sends by other rings from now on; see move.h.  Control lock. */
+/* A socket sends by other rings from now on; see move.h. Control lock. */
 #include "base/log.h"
 #include "sock/move/move_internal.h"
 #include "sock/tcp/tcp_sock.h"
@@ -26,9 +26,12 @@ void move_drain_tx(struct ring **rings, unsigned n)
 	}
 }
 
-/* It sends by the ring of another key from now on; where it did: with references. */
-static unsigned retarget(struct inet_sock *so, uint64_t key, const struct dst_found *found,
-			 struct ring **sent_by)
+/*
+ * The socket sends by the ring of another key from now on. sent_by: gets a reference to each ring
+ * that it sent by before; returns their number.
+ */
+static unsigned retarget_tx(struct inet_sock *so, uint64_t key, const struct dst_found *found,
+			    struct ring **sent_by)
 {
 	struct ring *home;
 	unsigned n;
@@ -48,7 +51,7 @@ static unsigned retarget(struct inet_sock *so, uint64_t key, const struct dst_fo
 	return n;
 }
 
-/* Opened ahead, so that no send waits for it. */
+/* Opens the rings in advance, so that no send waits for it. */
 static int open_tx_rings(struct inet_sock *so, uint64_t key, char why[PORT_WHY])
 {
 	struct ring *rings[MOVE_TX_RINGS_MAX], *home, *to;
@@ -89,7 +92,7 @@ void move_start_tx(const struct move_request *req)
 		query.key = req->key;
 		dst_find(&query, &found);
 	}
-	n = retarget(so, req->key, &found, sent_by);
+	n = retarget_tx(so, req->key, &found, sent_by);
 	if (n)
 		log_debug("fd %d: sends by key %#lx instead of ring %u: %s", sock_twin(&so->sk),
 			  req->key, sent_by[0]->id,

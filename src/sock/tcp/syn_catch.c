@@ -114,7 +114,7 @@ int syn_catch_begin(struct syn_catch *c, const struct inet_sock *so)
 	return rc;
 }
 
-/* ---- what was caught -------------------------------------------------------------------- */
+/* ---- what was caught ---------------------------------------------------------------- */
 
 static void give(struct inet_sock *so, int ifindex, const struct pkt *syn)
 {

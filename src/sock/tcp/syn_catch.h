@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connection attempts that arrive while the interface of a listener is being opened.
+ * SYNs that arrive while the interface of a listener is being opened.
  *
- * That takes some 10 ms, and more on a busy host.  A server that was restarted would refuse
- * whoever comes meanwhile, and what the kernel accepted for it would never be accelerated.  So
- * the twin listens, but drops what comes (a socket filter), and a packet socket keeps the
- * SYNs.  They are given to the listener when its frames come to us, as if they had arrived then.
- * What comes from this host (loopback) is accepted by the twin as ever.
+ * Opening an interface takes some 10 ms, and longer on a busy host.  Without this module a
+ * server that restarts would refuse connections during that time, and connections that the
+ * kernel accepted for it would never be accelerated.  Therefore the twin listens but a socket
+ * filter drops what arrives for it, and a packet socket keeps the SYNs.  When the rings receive
+ * the listener's frames, it gets these SYNs as if they had arrived then.  The twin still accepts
+ * connections from this host (loopback).
  *
- * Role		the control lock, no ring held; syn_catch_close: the internal thread.
- * Lifetime	from before sock_attach() of one listener to after it.
- * Errors	-errno: nothing is caught, and the twin is as it was.
+ * Role		control lock, no ring held; syn_catch_close(): the internal thread.
+ * Lifetime	from before sock_attach() of one listener until after it.
+ * Errors		-errno: no SYNs are kept, and the twin is unchanged.
  */
 #ifndef SOCK_TCP_SYN_CATCH_H
 #define SOCK_TCP_SYN_CATCH_H
@@ -20,17 +21,20 @@
 struct inet_sock;
 
 struct syn_catch {
-	int fd;	  /* packet socket; -1: nothing is caught */
-	int twin; /* has the filter */
+	int fd;	  /* packet socket; -1: no SYNs are kept */
+	int twin; /* has the filter while SYNs are kept */
 };
 
-/* The listener is bound.  Its twin may listen from now on. */
+/* The listener is bound.  Filters its twin, which the caller may put into listening state now. */
 int syn_catch_begin(struct syn_catch *c, const struct inet_sock *so);
-/* Its frames come to us, or never will (then what was caught is lost). */
+/*
+ * The rings receive the listener's frames and it gets the SYNs; or they never will, and the SYNs
+ * are lost.
+ */
 void syn_catch_end(struct syn_catch *c, struct inet_sock *so);
-/* What syn_catch_end() left to be closed, which takes a grace period. */
+/* Closes the socket that syn_catch_end() left open, because closing waits for a grace period. */
 void syn_catch_close(void);
-/* In a forked child, where it is closed with all others. */
+/* In a forked child: forgets that socket, which is closed with all other descriptors. */
 void syn_catch_forget(void);
 
 #endif

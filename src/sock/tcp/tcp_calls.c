@@ -45,7 +45,7 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 	if (has_ended(so)) {
 		rc = -ENOTCONN;
 	} else if (sock_is_connecting(so)) {
-		tcp_dissolve(so, ring);
+		tcp_disconnect(so, ring);
 	} else {
 		if (sock_life_is(so, LIFE_CONNECTING))
 			sock_life_set(so, LIFE_CONNECTED);

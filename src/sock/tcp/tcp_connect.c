@@ -37,7 +37,7 @@ unlock:
 	return rc;
 }
 
-/* ---- connecting (control lock) --------------------------------------------------------- */
+/* ---- connecting (control lock) ------------------------------------------------------ */
 
 /* What became of an earlier connect(2). */
 enum standing { MAY_BEGIN, UNDER_WAY, SUCCEEDED };
@@ -101,7 +101,7 @@ static void forget_attempt(struct inet_sock *so, struct ring *ring)
 		so->local.addr = addr_v4_any(); /* the next route has its own */
 }
 
-void tcp_dissolve(struct inet_sock *so, struct ring *ring)
+void tcp_disconnect(struct inet_sock *so, struct ring *ring)
 {
 	int error = sock_has_ended(so) ? so->tcp.error : ECONNRESET;
 
@@ -178,7 +178,7 @@ static int start(struct inet_sock *so, struct ring *ring, const struct dst_found
 		return rc;
 	tcp_init(&so->tcp.conn, &tcp_sock_engine_ops, &config);
 	sock_life_set(so, LIFE_CONNECTING);
-	tcp_wire_options(so, now);
+	tcp_apply_options(so, now);
 	rc = tcp_connect(&so->tcp.conn, from, now);
 	tcp_update_events(so, 0);
 	tcp_after(so, ring);
@@ -300,7 +300,7 @@ static int disconnect(struct sock_ref ref)
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
-	tcp_dissolve(so, ring);
+	tcp_disconnect(so, ring);
 	ring_release_cold(ring);
 	return 0;
 }

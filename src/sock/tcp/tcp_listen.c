@@ -15,7 +15,7 @@
 #include "sock/tcp/tcp_sock.h"
 #include "sock/wait/wait.h"
 
-/* ---- from the child's ring to the accept queue ----------------------------------------------------- */
+/* ---- from the child's ring to the accept queue -------------------------------------- */
 
 /* holder of the child's home */
 static void abort_run(struct ring *ring, struct inbox_item *item)
@@ -118,7 +118,7 @@ bool tcp_listen_close(struct inet_sock *so, struct ring *ring)
 	return false;
 }
 
-/* ---- listen ---------------------------------------------------------------------------------------------- */
+/* ---- listen ------------------------------------------------------------------------- */
 
 static unsigned bound_backlog(int backlog)
 {
@@ -239,7 +239,7 @@ int tcp_sock_listen(struct sock_ref ref, int backlog)
 	return rc;
 }
 
-/* ---- accept ------------------------------------------------------------------------------------------------- */
+/* ---- accept ------------------------------------------------------------------------- */
 
 /* The oldest child that waits, or NULL. */
 static struct inet_sock *take_child(struct inet_sock *so)

@@ -31,7 +31,7 @@ union tcp_answer {
 /* holder: what the answer_*() return beside the size of what we know better, or -errno. */
 #define TWIN_KNOWS INT32_MIN
 
-/* ---- what the kernel does by default ------------------------------------------------------ */
+/* ---- what the kernel does by default ------------------------------------------------ */
 
 /* The third of "least, at first, most". */
 static uint32_t most_of(const char *path, int otherwise)
@@ -76,7 +76,7 @@ const struct tcp_kernel *tcp_kernel(void)
 	return &kernel;
 }
 
-/* ---- setting (control lock) ---------------------------------------------------------------- */
+/* ---- setting (control lock) --------------------------------------------------------- */
 
 static int min_int(int a, int b)
 {
@@ -241,7 +241,7 @@ uint32_t tcp_buffer_size(const struct inet_sock *so, bool receive)
 	return 2 * __atomic_load_n(receive ? &conn->rcvbuf : &conn->sndbuf, __ATOMIC_RELAXED);
 }
 
-/* ---- reading (holder) ---------------------------------------------------------------------- */
+/* ---- reading (holder) --------------------------------------------------------------- */
 
 /* While the peer has not said its own, the least that every host takes counts. */
 static int maxseg_at_first(const struct inet_sock *so)

@@ -3,7 +3,7 @@
 #ifndef SOCK_TCP_TCP_ORPHANS_H
 #define SOCK_TCP_TCP_ORPHANS_H
 
-/* What one waits for. */
+/* What an orphan waits for. */
 enum tcp_orphan {
 	TCP_ORPHAN_NOT,
 	TCP_ORPHAN_UNACKED, /* the peer's acknowledgement of data or FIN */
@@ -11,12 +11,12 @@ enum tcp_orphan {
 	TCP_ORPHAN_KINDS,
 };
 
-/* How many there are; any, atomic. */
+/* Number of orphans of each kind; any, atomic. */
 extern unsigned tcp_orphans[TCP_ORPHAN_KINDS];
 
 /*
- * So many may be TCP_ORPHAN_UNACKED, as net.ipv4.tcp_max_orphans: what a program closes beyond
- * that is reset.  0: not read yet; any, atomic.
+ * Maximum number of TCP_ORPHAN_UNACKED, from net.ipv4.tcp_max_orphans; a connection that the
+ * program closes beyond it is reset. 0: not read yet; any, atomic.
  */
 extern unsigned tcp_orphans_max;
 

@@ -79,7 +79,7 @@ static inline void finish(struct sock_ref ref, struct msghdr *msg, nsec_t stamp)
 
 #define WAIT_EVENTS (EPOLLIN | EPOLLRDHUP)
 
-/* ---- urgent data ------------------------------------------------------------------------- */
+/* ---- urgent data -------------------------------------------------------------------- */
 
 struct urgent {
 	struct inet_sock *so;
@@ -127,7 +127,7 @@ static __attribute__((noinline)) ssize_t recv_oob(struct sock_ref ref, struct ms
 	return 0;
 }
 
-/* ---- with conditions (app, no ring held) ---------------------------------------------- */
+/* ---- with conditions (app, no ring held) -------------------------------------------- */
 
 /* What a call is to bring. */
 struct order {
@@ -279,7 +279,7 @@ static __attribute__((noinline)) ssize_t recv_ordered(struct sock_ref ref, struc
 	return o.done ? tcp_partial(so, o.done, rc) : 0;
 }
 
-/* ---- the usual call --------------------------------------------------------------------- */
+/* ---- the usual call ----------------------------------------------------------------- */
 
 struct recv {
 	struct inet_sock *so;

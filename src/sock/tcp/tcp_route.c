@@ -7,9 +7,9 @@
 #include "sock/core/quarantine.h"
 #include "sock/tcp/tcp_sock.h"
 
-/* ---- a new way to the peer ------------------------------------------------------------------ */
+/* ---- a new way to the peer ---------------------------------------------------------- */
 
-void tcp_mute(struct inet_sock *so)
+void tcp_lose_route(struct inet_sock *so)
 {
 	struct tcp_info info;
 
@@ -40,7 +40,7 @@ static int go_on_by(struct inet_sock *so, struct ring *ring, const struct dst_fo
 
 /*
  * holder: nothing would be heard of the peer on the ring it lives on: it waits for
- * tcp_transplant().
+ * tcp_rehome().
  */
 static bool must_move(const struct inet_sock *so, const struct ring *home,
 		      const struct dst_found *found)
@@ -48,7 +48,7 @@ static bool must_move(const struct inet_sock *so, const struct ring *home,
 	return so->tcp.dst.mute && (!home->q || home->ifindex != found->ring->ifindex);
 }
 
-int tcp_go_by(struct sock_ref ref, const struct dst_found *found)
+int tcp_use_route(struct sock_ref ref, const struct dst_found *found)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
@@ -66,7 +66,7 @@ int tcp_go_by(struct sock_ref ref, const struct dst_found *found)
 		rc = go_on_by(so, ring, found);
 	} else {
 		if (found->verdict == VERDICT_NO_ROUTE)
-			tcp_mute(so);
+			tcp_lose_route(so);
 		/* Else there is no way that we know: the old one, until there is a new one. */
 		so->tcp.dst.generation = found->generation;
 	}
@@ -87,7 +87,7 @@ int tcp_resolve_locked(struct sock_ref ref)
 		return -EBADF;
 	query = sock_query(inet_of(ref.sk));
 	dst_find(&query, &found);
-	return tcp_go_by(ref, &found);
+	return tcp_use_route(ref, &found);
 }
 
 int tcp_resolve(struct sock_ref ref)
@@ -101,14 +101,14 @@ int tcp_resolve(struct sock_ref ref)
 	return rc;
 }
 
-/* ---- moving to another ring (holder) -------------------------------------------------------- */
+/* ---- moving to another ring (holder) ------------------------------------------------ */
 
 static struct pkt *take_along(struct pkt *pkt, void *ring)
 {
 	return ring_travel(ring, pkt);
 }
 
-void tcp_take_along(struct inet_sock *so, struct ring *ring)
+void tcp_detach_unread(struct inet_sock *so, struct ring *ring)
 {
 	tcp_recvq_exchange(&so->tcp.conn.rcv, take_along, ring);
 }
@@ -144,7 +144,7 @@ static int uproot(struct inet_sock *so, struct ring *ring, struct ring *to)
 {
 	if (ring == to || sock_has_ended(so))
 		return -EBUSY;
-	tcp_mute(so);
+	tcp_lose_route(so);
 	if (ring->q) {
 		ring_drain(ring);
 		if (sock_has_ended(so))
@@ -171,7 +171,7 @@ static int take_root(struct inet_sock *so, struct ring *ring, const struct dst_f
 	return rc;
 }
 
-int tcp_transplant(struct sock_ref ref, const struct dst_found *found)
+int tcp_rehome(struct sock_ref ref, const struct dst_found *found)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring, *to = sock_rx_ring_beside(so, found->ring);

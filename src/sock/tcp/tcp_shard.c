@@ -43,7 +43,7 @@ static unsigned way_slot(const struct inaddr *addr)
 
 _Static_assert(WAY_CACHE == 256, "way_slot() takes eight bits");
 
-/* ---- what the engine's listener asks for (holder of the shard's ring) ----------------------- */
+/* ---- what the engine's listener asks for (holder of the shard's ring) --------------- */
 
 static const struct source_way *way_to(const struct shard_full *full, const struct inaddr *remote)
 {
@@ -113,7 +113,7 @@ static int shard_send(struct tcp_listener *l, const struct endpoint *local,
 	struct pkt *pkt;
 	int rc;
 
-	if (!way || full->shard.mute || !ring->q)
+	if (!way || full->shard.address_gone || !ring->q)
 		return -EHOSTUNREACH; /* the peer sends its SYN again */
 	adj = neighbour_of(ring, way, local, remote);
 	if (!adj)
@@ -230,7 +230,7 @@ static int shard_accept(struct tcp_listener *l, const struct tcp_synreq *req, st
 		return -ENOMEM;
 	config = tcp_config_for(shard->opt, ring->q->port->mtu);
 	tcp_init_passive(&child->tcp.conn, &tcp_sock_engine_ops, &config, req, now);
-	tcp_wire_options(child, now);
+	tcp_apply_options(child, now);
 	reason = tcp_input(&child->tcp.conn, pkt, now);
 	if (reason != DROP_NONE) {
 		ring_drop(ring, reason);
@@ -283,7 +283,7 @@ static const struct tcp_listener_ops shard_ops = {
 	.start = shard_start,
 };
 
-/* ---- shards ------------------------------------------------------------------------------------- */
+/* ---- shards ------------------------------------------------------------------------- */
 
 static void shard_arm(struct tcp_shard *shard)
 {

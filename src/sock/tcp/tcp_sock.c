@@ -32,7 +32,7 @@ static struct inet_sock *of_conn(struct tcp_conn *conn)
 	return container_of(conn, struct inet_sock, tcp.conn);
 }
 
-/* ---- events (holder) ------------------------------------------------------------------ */
+/* ---- events (holder) ---------------------------------------------------------------- */
 
 /* The peer has finished sending. */
 static bool fin_received(const struct tcp_conn *conn)
@@ -95,7 +95,7 @@ int sock_take_error(struct inet_sock *so)
 	return error;
 }
 
-/* ---- what the engine reports (holder) ---------------------------------------------------- */
+/* ---- what the engine reports (holder) ----------------------------------------------- */
 
 static void on_established(struct tcp_conn *conn)
 {
@@ -194,7 +194,7 @@ const struct tcp_ops tcp_sock_engine_ops = {
 	.writable = on_writable,
 };
 
-/* ---- driving it (holder) -------------------------------------------------------------------- */
+/* ---- driving it (holder) ------------------------------------------------------------ */
 
 static enum tcp_orphan orphan_kind(const struct inet_sock *so)
 {
@@ -393,7 +393,7 @@ static void neighbour_changed(struct adj_user *user, const struct adj *adj)
 	}
 }
 
-/* ---- making one --------------------------------------------------------------------------------- */
+/* ---- making one --------------------------------------------------------------------- */
 
 struct dst_headers tcp_headers(const struct inet_sock *so)
 {
@@ -472,7 +472,7 @@ void tcp_sock_init(struct inet_sock *so)
 	tcp_update_events(so, 0);
 }
 
-void tcp_wire_options(struct inet_sock *so, nsec_t now)
+void tcp_apply_options(struct inet_sock *so, nsec_t now)
 {
 	struct tcp_conn *conn = &so->tcp.conn;
 
@@ -506,13 +506,13 @@ void tcp_options_changed(struct inet_sock *so, bool quickack)
 		tcp_set_quickack(conn, so->opt->quickack, now);
 	tcp_set_cork(conn, so->opt->cork, now);
 	tcp_set_window_clamp(conn, so->opt->window_clamp);
-	tcp_wire_options(so, now);
+	tcp_apply_options(so, now);
 	tcp_update_events(so, 0);
 	dst_expire(&so->tcp.dst); /* TOS and TTL are in the headers */
 	tcp_after(so, sock_home(so));
 }
 
-/* ---- ending ------------------------------------------------------------------------------ */
+/* ---- ending ------------------------------------------------------------------------- */
 
 /* Each keeps its buffers, for minutes if the peer likes: there is a bound, as in the kernel. */
 static bool too_many_orphans(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of TCP sockets share. */
+/* Declarations that the files of TCP sockets share. */
 #ifndef SOCK_TCP_TCP_SOCK_H
 #define SOCK_TCP_TCP_SOCK_H
 
@@ -20,18 +20,18 @@
 TCP_MODES(X)
 #undef X
 
-/* A listener's part on one ring: the handshakes that arrive there. */
+/* The part of a listener on one ring: the handshakes that arrive there. */
 struct tcp_shard {
 	struct tcp_listener l;
 	/* set at creation */
 	struct ring *ring;
 	struct inet_sock *so;
 	uint32_t gen;
-	const struct flow *flow; /* what brings its frames */
-	bool mute;		 /* holder: the host has lost its address */
+	const struct flow *flow; /* delivers its segments */
+	bool address_gone;	 /* holder: the host has lost the address, send nothing */
 	/* holder of ring */
 	struct timer timer;
-	const struct sock_options *opt; /* inherited by children */
+	const struct sock_options *opt; /* its children start with them */
 };
 
 extern const struct tcp_ops tcp_sock_engine_ops;
@@ -39,67 +39,93 @@ extern const struct sock_ops tcp_sock_ops[HOLD_MODES];
 
 extern const struct sock_kind tcp_kind, tcp_listen_kind;
 
-/* ---- tcp_sock.c (holder of home) ------------------------------------------------- */
+/* ---- tcp_sock.c (holder of home) ---------------------------------------------------- */
 
 enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
 /*
- * holder: the connection is taken off its ring and forgotten, and nobody is told; the socket is
- * as one that was never connected.
+ * holder: removes the connection from its ring and discards its state. Sends nothing and reports
+ * nothing; afterwards the socket is like one that was never connected.
  */
 void tcp_detach(struct inet_sock *so, struct ring *ring);
-/* Of struct sock_kind. */
+/* Members of struct sock_kind. */
 void tcp_sock_init(struct inet_sock *so);
 bool tcp_sock_close(struct inet_sock *so, struct ring *ring);
 void tcp_options_changed(struct inet_sock *so, bool quickack);
-/* The fields of a connection, zeroed, for a socket that has none yet. */
+/* Initialises the fields of a connection, for a socket that has none yet. */
 void tcp_part_init(struct inet_sock *so);
 struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu);
 void tcp_update_events(struct inet_sock *so, uint32_t happened);
-/* After calls into the engine: the timer runs in time; what ended is reaped. */
+/*
+ * To be called after each call into the engine: arms the timer, frees an orphan that has ended.
+ */
 void tcp_after(struct inet_sock *so, struct ring *ring);
 /*
- * A new SYN ended a TIME_WAIT of this key (RFC 6191), whose flow is gone: it belongs to
- * the listener, whose wider one that hid.
+ * holder: delivers a packet to the listener at key's local address and port, after the flow of
+ * key, which has priority, was removed: a SYN ended a TIME_WAIT (RFC 6191) or found a connection
+ * that has ended. DROP_NO_FLOW: this ring has no such listener.
  */
 enum drop tcp_deliver_to_listener(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
 				  nsec_t now);
 int sock_take_error(struct inet_sock *so);
-/* Something happened to a connection its program closed. */
+/* holder: the state of a connection may have changed; updates tcp_orphans if it is an orphan. */
 void tcp_count_orphan(struct inet_sock *so);
-void tcp_wire_options(struct inet_sock *so, nsec_t now);
-/* The socket moves: holder of its old home, then of the new one. */
+/* holder: applies the options of the socket that struct tcp_config does not contain. */
+void tcp_apply_options(struct inet_sock *so, nsec_t now);
+/*
+ * The socket moves to another ring: tcp_leave(): holder of its old home, tcp_arrive(): of the new
+ * one. found: the route from the new ring; NULL: the old route stays in use.
+ */
 void tcp_leave(struct inet_sock *so, struct ring *ring);
 void tcp_arrive(struct inet_sock *so, struct ring *ring, const struct ring *from,
 		const struct dst_found *found);
-/* holder: where its segments go, found anew.  0 or -errno, and it is as it was. */
+/* holder: segments use the route found from now on. 0, or -errno and nothing has changed. */
 int tcp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found *found);
-/* holder: there is no way to the peer; what is sent is lost until one is found. */
-void tcp_mute(struct inet_sock *so);
-/* No ring held: such a way.  0 or -errno, as of tcp_resolve_locked(). */
-int tcp_go_by(struct sock_ref ref, const struct dst_found *found);
 /*
- * No ring held: the connection, whose interface is gone or has lost its address to another
- * one, lives on another ring from now on, where found leads.  0 or -errno.
+ * holder: the connection has no route to its peer. What it sends is lost until a route is found.
  */
-int tcp_transplant(struct sock_ref ref, const struct dst_found *found);
-/* holder of home: what is unread keeps no frame of the ring's queue. */
-void tcp_take_along(struct inet_sock *so, struct ring *ring);
-/* The headers of our segments. */
+void tcp_lose_route(struct inet_sock *so);
+/*
+ * No ring held: applies the result of dst_find() to the connection.  VERDICT_NO_ROUTE:
+ * tcp_lose_route(); any other result that cannot be used leaves the old route in use.  A
+ * connection without a route whose new one needs another ring waits for tcp_rehome().  0 or
+ * -errno, as of tcp_resolve_locked().
+ */
+int tcp_use_route(struct sock_ref ref, const struct dst_found *found);
+/*
+ * No ring held: moves the connection to a ring of the interface where found leads, because its
+ * interface is gone or its address has moved to another interface. 0 or -errno.
+ */
+int tcp_rehome(struct sock_ref ref, const struct dst_found *found);
+/* holder of home: detaches unread data from the frames of the ring's queue, see ring_travel(). */
+void tcp_detach_unread(struct inet_sock *so, struct ring *ring);
+/* What the headers of its segments contain, for dst_apply(). */
 struct dst_headers tcp_headers(const struct inet_sock *so);
-/* Routes changed: finds out anew where segments go.  App, no ring held. */
+/*
+ * App, no ring held: routes have changed; finds the route to the peer again. 0; -EAGAIN: the
+ * control lock cannot be taken; another error: as of tcp_resolve_locked().
+ */
 int tcp_resolve(struct sock_ref ref);
-/* The same under the control lock. */
+/*
+ * The same under the control lock. -EBADF: the socket is gone; another error: the route is as it
+ * was.
+ */
 int tcp_resolve_locked(struct sock_ref ref);
 
-/* ---- tcp_send.c -------------------------------------------------------------------------- */
+/* ---- tcp_send.c --------------------------------------------------------------------- */
 
-/* holder: of a call on a socket that is not connected: its error, 0 for the end, SOCK_FETCH. */
+/*
+ * holder: the result of a call on a socket that is not connected: its pending error, 0 at the end
+ * of the stream, SOCK_FETCH if another process owns the connection, else -EPIPE or -ENOTCONN.
+ */
 int tcp_not_connected(struct inet_sock *so, bool sending);
 
-/* The result of a call that moved some bytes: an error that ended it is told by the next one. */
+/*
+ * The result of a call that moved `done` bytes before rc ended it.  An error of the connection
+ * is kept for the next call.
+ */
 ssize_t tcp_partial(struct inet_sock *so, size_t done, int rc);
 
-/* holder: such an error, once; 0: none. */
+/* holder: takes the error that tcp_partial() kept; 0: none. */
 static inline int tcp_kept_error(struct inet_sock *so)
 {
 	int error = __atomic_load_n(&so->tcp.kept_error, __ATOMIC_RELAXED);
@@ -109,20 +135,20 @@ static inline int tcp_kept_error(struct inet_sock *so)
 	return error;
 }
 
-/* ---- tcp_opt.c ----------------------------------------------------------------------- */
+/* ---- tcp_opt.c ---------------------------------------------------------------------- */
 
-/* net.ipv4.tcp_*, read once; any thread. */
+/* any: settings of net.ipv4.tcp_*, read once. */
 struct tcp_kernel {
 	bool timestamps;
 	uint8_t ecn;		     /* enum tcp_ecn */
 	int16_t fin_timeout;	     /* seconds */
-	uint32_t notsent_lowat;	     /* 0: any */
-	uint32_t rmem_max, wmem_max; /* so far a buffer grows, as SO_RCVBUF counts */
+	uint32_t notsent_lowat;	     /* bytes; 0: no limit */
+	uint32_t rmem_max, wmem_max; /* maximum that a buffer grows to, in units of SO_RCVBUF */
 };
 
 const struct tcp_kernel *tcp_kernel(void);
 
-/* Of struct sock_kind. */
+/* Members of struct sock_kind. */
 int tcp_set_option(struct sock_ref ref, int level, int name, const void *val, socklen_t len);
 void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_options *opt);
 int tcp_get_option(struct sock_ref ref, int level, int name, void *val, socklen_t *len);
@@ -131,7 +157,7 @@ uint32_t tcp_buffer_size(const struct inet_sock *so, bool receive);
 /* ---- tcp_listen.c ------------------------------------------------------------------- */
 
 enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
-/* Of struct sock_kind. */
+/* Members of struct sock_kind. */
 bool tcp_listen_flow_begin(struct inet_sock *so, struct sock_flow *flow);
 void tcp_listen_flow_shared(struct sock_flow *flow);
 void tcp_listen_flow_end(struct sock_flow *flow);
@@ -139,23 +165,26 @@ void tcp_listen_flow_free(struct sock_flow *flow);
 void tcp_listen_device_changed(struct inet_sock *so);
 void tcp_listen_options_applied(struct inet_sock *so);
 bool tcp_listen_close(struct inet_sock *so, struct ring *ring);
-/* A shard moves: holder of its ring, then of the new one. */
+/* A shard moves: tcp_shard_leave(): holder of its ring, tcp_shard_arrive(): of the new one. */
 void tcp_shard_leave(struct tcp_shard *shard);
 void tcp_shard_arrive(struct tcp_shard *shard, struct ring *ring);
 
 int tcp_sock_listen(struct sock_ref ref, int backlog);
 int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
 		    struct sock_ref *child);
-/* holder of the child's ring: the handshake is complete, on to the listener. */
+/* holder of the child's ring: the handshake is complete; queues the child at its listener. */
 void tcp_child_established(struct inet_sock *child);
 
 /* ---- tcp_connect.c ------------------------------------------------------------------ */
 
 int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len);
-/* holder: as connect(2) with AF_UNSPEC; the peer is told by RST, the program by an error. */
-void tcp_dissolve(struct inet_sock *so, struct ring *ring);
+/*
+ * holder: disconnects, as connect(2) with AF_UNSPEC does. The peer gets an RST; the next call on
+ * the socket gets the error.
+ */
+void tcp_disconnect(struct inet_sock *so, struct ring *ring);
 int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len);
-/* The flow of a connection with this peer. */
+/* The key of a connection between the socket's local address and this peer. */
 struct flow_key tcp_pair_key(const struct inet_sock *so, const struct endpoint *to);
 
 #endif

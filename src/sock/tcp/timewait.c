@@ -64,7 +64,7 @@ static struct timewait *of_link(struct list *link)
 	return container_of(link, struct timewait, link);
 }
 
-/* ---- ports --------------------------------------------------------------------------- */
+/* ---- ports -------------------------------------------------------------------------- */
 
 /* RLIMIT_NOFILE, looked at once a second: a program may raise it, or lower it. */
 static unsigned files_limit(nsec_t now)
@@ -97,7 +97,7 @@ static void skip_no_keepers(struct queue *q)
 		q->keeper = q->keeper->next;
 }
 
-/* ---- the list of a ring (holder) ----------------------------------------------------- */
+/* ---- the list of a ring (holder) ---------------------------------------------------- */
 
 static void run_timer(struct timer *timer, nsec_t now);
 
@@ -250,7 +250,7 @@ static void run_timer(struct timer *timer, nsec_t now)
 	arm(place);
 }
 
-/* ---- what arrives (holder) ----------------------------------------------------------- */
+/* ---- what arrives (holder) ---------------------------------------------------------- */
 
 /* Back to where the segment came from. */
 static void send_answer(struct ring *ring, uint8_t ttl, uint8_t tos, const struct pkt *to,
@@ -310,7 +310,7 @@ static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, 
 	return reason;
 }
 
-/* ---- making one (holder) ------------------------------------------------------------- */
+/* ---- making one (holder) ------------------------------------------------------------ */
 
 static unsigned most(void)
 {
@@ -397,7 +397,7 @@ bool timewait_take(struct inet_sock *so, struct ring *ring)
 	return true; /* as Linux: without room, or memory, it ends at once; and without its port */
 }
 
-/* ---- a connection of ours ------------------------------------------------------------ */
+/* ---- a connection of ours ----------------------------------------------------------- */
 
 /* As Linux.  A peer that still has its half is told by the new SYN (RFC 9293 section 3.5.2). */
 static bool reusable(const struct timewait *t, nsec_t now)
@@ -417,7 +417,7 @@ int timewait_reuse(struct ring *ring, struct flow *flow, uint32_t *iss, nsec_t n
 	return 0;
 }
 
-/* ---- a ring that closes (control lock) ----------------------------------------------- */
+/* ---- a ring that closes (control lock) ---------------------------------------------- */
 
 /*
  * holder of the old ring: takes some off it; those that cannot be handed over end.  None
@@ -506,7 +506,7 @@ static bool vacate_some(struct ring *ring, struct ring *heir)
 	return more;
 }
 
-void timewait_vacate(struct ring *ring, struct ring *heir)
+void timewait_leave_ring(struct ring *ring, struct ring *heir)
 {
 	control_assert_held();
 	control_assert_no_ring();
@@ -514,7 +514,7 @@ void timewait_vacate(struct ring *ring, struct ring *heir)
 		;
 }
 
-/* ---- without their listener ------------------------------------------------------------ */
+/* ---- without their listener --------------------------------------------------------- */
 
 /* The listener's own port, of which an accepted connection has no keeper. */
 static bool began_at(const struct timewait *t, const struct endpoint *listener)

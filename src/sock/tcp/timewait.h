@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a ring keeps of connections that their programs have closed and that wait for
- * nothing but the peer's FIN, or for late segments (net/tcp/tcp_timewait.h): some hundred
- * bytes each, in place of the whole socket.
+ * Small records of connections that their programs have closed and that wait for nothing but the
+ * peer's FIN (FIN_WAIT_2) or for late segments (TIME_WAIT), see net/tcp/tcp_timewait.h.  A ring
+ * keeps such a record, of some hundred bytes, in place of the whole socket.
  *
  * Role		the holder of the ring, unless said otherwise.
- * Lifetime	until its time has come, a segment ended it, there are too many
- *		(net.ipv4.tcp_max_tw_buckets, the oldest goes), nobody can keep its
- *		port any more, or its ring is closed and the interface has no
- *		other.  One that still waits for the peer's FIN keeps its ring
- *		open, TIME_WAIT does not.
- * Ports	the port of a connection that began here is kept by a duplicate of
- *		the twin.  The kernel gives a port that nobody keeps to anybody,
- *		whose frames must not come here: without a keeper there is no
- *		TIME_WAIT.  An eighth of the descriptors that the process may
- *		have, and at most 4096, is spent on keepers; beyond it the oldest
- *		one of the ring ends.  A connection that lives on takes the keeper
- *		of the ring's oldest one where it gets no other; if there is none,
- *		its port is free while it lives.  The port of an accepted one is
- *		its listener's: it has no keeper, and stays.
+ * Lifetime	a record ends when its time is over; when a segment ends it; when there
+ *		are too many (net.ipv4.tcp_max_tw_buckets: the oldest one ends); when its
+ *		port cannot be kept any longer; when its ring closes and the interface
+ *		has no other ring.  A FIN_WAIT_2 record keeps its ring open, a TIME_WAIT
+ *		record does not.
+ * Ports		a duplicate of the twin (the keeper) keeps the port of a connection that
+ *		began here.  A port without a keeper may be given to any socket by the
+ *		kernel, and the frames of that socket must not come here; so there is no
+ *		TIME_WAIT without a keeper.  Keepers use an eighth of the descriptors
+ *		that the process may have, at most 4096; beyond that the oldest record of
+ *		the ring that has a keeper ends.  An orphan that gets no other descriptor
+ *		takes the keeper of the ring's oldest record; if there is none, its port
+ *		is free while the orphan lives.  An accepted connection uses the port of
+ *		its listener: it needs no keeper, and its record stays.
  */
 #ifndef SOCK_TCP_TIMEWAIT_H
 #define SOCK_TCP_TIMEWAIT_H
@@ -27,46 +27,49 @@
 #include "sock/core/port/port_keeper.h"
 
 /*
- * The connection, if it is due for it, is taken over: the caller frees the socket,
- * which is dead.  False: it goes on as it is.
+ * Replaces a connection by a record if it has come that far; by nothing if there is no room, no
+ * memory, or no keeper.  True: the caller must free the socket, whose connection is over.  False:
+ * nothing has changed.
  */
 bool timewait_take(struct inet_sock *so, struct ring *ring);
 
 /*
- * Before a connection of ours begins with this key: a flow of the ring has it.  0: the
- * TIME_WAIT was ended, the connection begins at *iss.  -EADDRNOTAVAIL.
+ * A connection of ours begins and finds its key used by flow. 0: the flow was a TIME_WAIT, which
+ * has ended; the connection must begin at sequence number *iss. -EADDRNOTAVAIL: the key is in
+ * use.
  */
 int timewait_reuse(struct ring *ring, struct flow *flow, uint32_t *iss, nsec_t now);
 
 /*
- * Control lock, no ring held: nobody but TIME_WAITs uses the ring, which is about to be
- * closed.  They go to heir, another ring of the interface, or end when it is NULL; some
- * at a time, so that who uses heir does not wait for all.
+ * Control lock, no ring held: the ring is about to be closed and only TIME_WAIT records use it.
+ * Hands them over to `other`, another ring of the interface; NULL: ends them. Works in steps, so
+ * that users of `other` do not wait for all records.
  */
-void timewait_vacate(struct ring *ring, struct ring *heir);
+void timewait_leave_ring(struct ring *ring, struct ring *other);
 
 /*
- * Control lock, no ring held: the listener begins nothing any more, but others may accept at
- * its address, or the kernel does. A SYN that comes to a TIME_WAIT of one of its connections
- * would find no listener here, so they end.
+ * Control lock, no ring held: the listener accepts no new connections, but other processes or the
+ * kernel may accept at its address. Ends the TIME_WAIT records of its connections, because a SYN
+ * that arrives at one of them would find no listener here.
  */
 void timewait_listener_stops(const struct inet_sock *so);
 
-/* In a forked child: they are the parent's. */
+/* In a forked child: resets the counters, because the records belong to the parent. */
 void timewait_forget(void);
 
-/* Any, atomic. */
+/* any, atomic. */
 extern struct timewait_stats {
-	unsigned now;	       /* how many there are */
-	unsigned total, early; /* since the start; ended for want of room or of a keeper */
+	unsigned now;	       /* current number of records */
+	unsigned total, early; /* since the start; early: ended for lack of room or of a keeper */
 } timewait_stats;
 
-/* any: for the log at exit. */
+/* any: writes the counters to the log, at exit. */
 void timewait_log_stats(void);
 
 /*
- * The descriptor that keeps the port of a connection whose program has closed it, if it is
- * worth one (see above), or PORT_KEEPER_NONE.  The ring's oldest TIME_WAIT may end for it.
+ * A descriptor that keeps the port of a connection that the program has closed, or
+ * PORT_KEEPER_NONE if the limit is reached (see Ports). May end the ring's oldest record that has
+ * a keeper.
  */
 int timewait_keep_port(struct ring *ring, int twin);
 

@@ -599,7 +599,7 @@ static void vacate(struct ring *ring, struct ring *heir)
 {
 	loop_net_settle();
 	NET_CHECK(control_lock());
-	timewait_vacate(ring, heir);
+	timewait_leave_ring(ring, heir);
 	control_unlock();
 }
 
