@@ -17,12 +17,10 @@ struct move_part {
 	};
 	struct move *move;
 	struct flow *flow;	  /* the flow that moves */
-	struct sock_flow *listed; /* the socket's flow that contains it; NULL: a connection's own
-                                  * flow */
+	struct sock_flow *listed; /* the one that contains it; NULL: a connection's own */
 	struct ring *from, *to;
 	bool stays; /* it does not move but forwards: ->to is ->from */
-	bool ended; /* a new connection with the same key removed it from ->from: it does not
-                    * arrive */
+	bool ended; /* removed from ->from by a new connection: it does not arrive */
 	/* holder of ->to */
 	struct pkt *head, *tail; /* packets since STEER, or since LEAVE if it stays */
 	uint32_t held;		 /* bytes in that list */
@@ -44,8 +42,7 @@ struct move {
 	uint64_t key;
 	nsec_t began;
 	bool over;
-	bool closed; /* by the program: only the holder of its home knows whether the connection
-                     * still exists */
+	bool closed; /* by the program; only the holder of home knows if it still exists */
 	bool has_dst;
 	struct dst_found found; /* route of a connected socket from the new ring */
 	unsigned n_parts;
