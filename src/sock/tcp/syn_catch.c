@@ -11,12 +11,12 @@
 #include "base/sys.h"
 #include "sock/core/inet_sock.h"
 
-#define LOOPBACK 1     /* the ifindex, in every network namespace */
-#define ROOM (1 << 20) /* bytes of SYNs: more than a thousand */
-#define FRAME_MAX 256  /* Ethernet, IP without options, TCP with all options */
-#define ALL UINT32_MAX /* of a filter: takes the packet */
+#define LOOPBACK 1	      /* its ifindex, in every network namespace */
+#define SYNS_ROOM (1 << 20)   /* bytes for SYNs: more than a thousand of them */
+#define FRAME_MAX 256	      /* Ethernet, IP without options, TCP with all options */
+#define ACCEPT_ALL UINT32_MAX /* result of a filter: accept the packet */
 
-/* Of a frame without VLAN tag and IP options, as the XDP program takes them. */
+/* Offsets in a frame without VLAN tag and IP options, which is what the XDP program takes. */
 #define AT_PROTOCOL 23
 #define AT_FRAGMENT 20
 #define AT_VERSION 14
@@ -26,7 +26,7 @@
 #define FLAGS 0x17 /* FIN, SYN, RST and ACK */
 #define SYN 0x02
 
-static int closing = -1; /* any, atomic */
+static int to_close = -1; /* any, atomic */
 
 static int set_filter(int fd, struct sock_filter *code, size_t len)
 {
@@ -35,28 +35,28 @@ static int set_filter(int fd, struct sock_filter *code, size_t len)
 	return sys_setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
-/* The twin hears this host only. */
-static int deafen(int twin)
+/* The twin receives packets from this host only. */
+static int filter_twin(int twin)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_IFINDEX)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, LOOPBACK, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, ALL),
+		BPF_STMT(BPF_RET | BPF_K, ACCEPT_ALL),
 		BPF_STMT(BPF_RET | BPF_K, 0),
 	};
 
 	return set_filter(twin, code, sizeof(code) / sizeof(*code));
 }
 
-static void undeafen(int twin)
+static void unfilter_twin(int twin)
 {
 	int none = 0;
 
 	sys_setsockopt(twin, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof(none));
 }
 
-/* SYNs for the listener. */
-static int choose(int fd, const struct inet_sock *so)
+/* Accepts SYNs for the listener. */
+static int filter_syns(int fd, const struct inet_sock *so)
 {
 	uint32_t addr = ntohl(addr_v4_of(&so->local.addr));
 	struct sock_filter code[] = {
@@ -72,10 +72,10 @@ static int choose(int fd, const struct inet_sock *so)
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, FLAGS),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYN, 0, 2),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT_DESTINATION),
-		/* A wildcard has them all. */
+		/* A wildcard listener gets those for all addresses. */
 		BPF_JUMP(BPF_JMP | (addr ? BPF_JEQ : BPF_JGE) | BPF_K, addr, 1, 0),
 		BPF_STMT(BPF_RET | BPF_K, 0),
-		BPF_STMT(BPF_RET | BPF_K, ALL),
+		BPF_STMT(BPF_RET | BPF_K, ACCEPT_ALL),
 	};
 
 	return set_filter(fd, code, sizeof(code) / sizeof(*code));
@@ -84,14 +84,14 @@ static int choose(int fd, const struct inet_sock *so)
 static int open_socket(const struct inet_sock *so)
 {
 	struct sockaddr_ll ip = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP)};
-	int room = ROOM, rc;
-	/* Of no protocol: it hears nothing before it has its filter. */
+	int room = SYNS_ROOM, rc;
+	/* Protocol 0: it receives nothing before its filter is attached. */
 	int fd = sys_fd_hide(sys_socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	if (fd < 0)
 		return fd;
 	sys_setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
-	rc = choose(fd, so);
+	rc = filter_syns(fd, so);
 	if (!rc)
 		rc = sys_bind(fd, (const struct sockaddr *)&ip, sizeof(ip));
 	if (!rc)
@@ -108,15 +108,15 @@ int syn_catch_begin(struct syn_catch *c, const struct inet_sock *so)
 	*c = (struct syn_catch){.fd = open_socket(so), .twin = sock_twin(&so->sk)};
 	if (c->fd < 0)
 		return c->fd;
-	rc = deafen(c->twin);
+	rc = filter_twin(c->twin);
 	if (rc)
 		sys_close_fd(&c->fd);
 	return rc;
 }
 
-/* ---- what was caught ---------------------------------------------------------------- */
+/* ---- delivering the SYNs ------ */
 
-static void give(struct inet_sock *so, int ifindex, const struct pkt *syn)
+static void deliver_syn(struct inet_sock *so, int ifindex, const struct pkt *syn)
 {
 	list_for_each(link, &so->flows) {
 		struct ring *ring = sock_flow_of(link)->ring;
@@ -132,7 +132,7 @@ static void give(struct inet_sock *so, int ifindex, const struct pkt *syn)
 	}
 }
 
-static void give_all(int fd, struct inet_sock *so)
+static void deliver_syns(int fd, struct inet_sock *so)
 {
 	uint8_t frame[FRAME_MAX];
 	struct pkt syn = {.frame = frame, .room = sizeof(frame)};
@@ -147,7 +147,7 @@ static void give_all(int fd, struct inet_sock *so)
 			break;
 		syn.frame_len = (uint32_t)size;
 		if (from.sll_pkttype == PACKET_HOST)
-			give(so, from.sll_ifindex, &syn);
+			deliver_syn(so, from.sll_ifindex, &syn);
 		n++;
 	}
 	log_debug("fd %d: %u SYNs arrived while its interface was opened", sock_twin(&so->sk), n);
@@ -160,11 +160,11 @@ void syn_catch_end(struct syn_catch *c, struct inet_sock *so)
 	if (c->fd < 0)
 		return;
 	if (so->inet == INET_LISTEN && so->verdict == VERDICT_ACCELERATED)
-		give_all(c->fd, so);
-	undeafen(c->twin);
+		deliver_syns(c->fd, so);
+	unfilter_twin(c->twin);
 	/* Pairs with syn_catch_close(): each descriptor is closed once, after its last use. */
-	c->fd = __atomic_exchange_n(&closing, c->fd, __ATOMIC_ACQ_REL);
-	sys_close_fd(&c->fd); /* of a listener before, which nobody has closed yet */
+	c->fd = __atomic_exchange_n(&to_close, c->fd, __ATOMIC_ACQ_REL);
+	sys_close_fd(&c->fd); /* of an earlier listener, if it is still open */
 	progress_wake();
 }
 
@@ -172,14 +172,14 @@ void syn_catch_close(void)
 {
 	int fd;
 
-	if (__atomic_load_n(&closing, __ATOMIC_RELAXED) < 0)
+	if (__atomic_load_n(&to_close, __ATOMIC_RELAXED) < 0)
 		return;
 	/* Pairs with syn_catch_end(). */
-	fd = __atomic_exchange_n(&closing, -1, __ATOMIC_ACQ_REL);
+	fd = __atomic_exchange_n(&to_close, -1, __ATOMIC_ACQ_REL);
 	sys_close_fd(&fd);
 }
 
 void syn_catch_forget(void)
 {
-	__atomic_store_n(&closing, -1, __ATOMIC_RELAXED);
+	__atomic_store_n(&to_close, -1, __ATOMIC_RELAXED);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls on TCP sockets that are in no other file: shutdown(2), getpeername(2), ioctl(2). */
+/* Calls on TCP sockets: shutdown(2), getpeername(2), ioctl(2). */
 #include <errno.h>
 #include <sys/ioctl.h>
 #include <linux/sockios.h>
@@ -11,7 +11,7 @@
 #include "sock/options/sock_opt.h"
 #include "sock/tcp/tcp_sock.h"
 
-/* As the kernel sees it: what only waits for late segments has ended. */
+/* As the kernel: a connection in TIME_WAIT has ended. */
 static bool has_ended(const struct inet_sock *so)
 {
 	return sock_has_ended(so) || so->tcp.conn.state == TCP_TIME_WAIT;
@@ -31,14 +31,14 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 		return rc;
 	ring_poll(ring);
 	if (!sock_has_connection(so)) {
-		/* -ENOTCONN, and yet the kernel has done it. */
+		/* The kernel returns -ENOTCONN, but the shutdown takes effect. */
 		if (so->inet == INET_TCP && how != SHUT_WR) {
 			so->shut_rd = true;
 			tcp_update_events(so, EPOLLIN | EPOLLRDHUP);
 		}
 		ring_release_cold(ring);
 		if (so->inet == INET_LISTEN && how != SHUT_WR)
-			sock_to_kernel(ref, VERDICT_CALL); /* stops listening */
+			sock_to_kernel(ref, VERDICT_CALL); /* the listener stops */
 		return SOCK_KERNEL;
 	}
 	ring_poll(ring); /* the peer may have ended it */

@@ -23,7 +23,7 @@ int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t le
 		goto unlock;
 	rc = SOCK_KERNEL;
 	if (so->bound || sock_has_connection(so))
-		goto unlock; /* the kernel refuses it */
+		goto unlock; /* the kernel returns the error */
 	rc = sys_bind(sock_twin(&so->sk), addr, len);
 	if (rc)
 		goto unlock;
@@ -39,42 +39,42 @@ unlock:
 
 /* ---- connecting (control lock) ------------------------------------------------------ */
 
-/* What became of an earlier connect(2). */
-enum standing { MAY_BEGIN, UNDER_WAY, SUCCEEDED };
+/* What an earlier connect(2) has achieved. */
+enum connect_stage { CONNECT_NEW, CONNECT_UNDER_WAY, CONNECT_SUCCEEDED };
 
-/* holder: why a connection failed, for the call that tells it. */
-static int take_failure(struct inet_sock *so)
+/* holder: takes the error of a connection that failed, for the call that reports it. */
+static int connect_take_error(struct inet_sock *so)
 {
 	int error = sock_take_error(so);
 
 	return error ? -error : -ECONNABORTED;
 }
 
-/* holder: a standing, or the error of the call. */
-static int check_state(struct inet_sock *so, struct ring *ring)
+/* holder: a connect_stage, or the error of the call. */
+static int connect_check(struct inet_sock *so, struct ring *ring)
 {
 	if (so->inet == INET_LISTEN)
 		return -EISCONN;
 	if (!sock_has_connection(so))
-		return MAY_BEGIN;
+		return CONNECT_NEW;
 	ring_poll(ring);
 	if (!sock_life_is(so, LIFE_CONNECTING))
-		return -EISCONN; /* also when it has ended: only AF_UNSPEC dissolves it */
+		return -EISCONN; /* also after it has ended: only AF_UNSPEC disconnects it */
 	if (sock_is_connecting(so))
-		return UNDER_WAY;
+		return CONNECT_UNDER_WAY;
 	if (sock_has_ended(so))
-		return take_failure(so);
+		return connect_take_error(so);
 	sock_life_set(so, LIFE_CONNECTED);
-	return SUCCEEDED;
+	return CONNECT_SUCCEEDED;
 }
 
-/* Reserves a local port of the address the route wants. */
+/* Reserves a local port at the source address of the route. */
 static int reserve_port(struct inet_sock *so, const struct dst_found *found,
 			const struct endpoint *to)
 {
 	int rc = 0;
 
-	/* IP_BIND_ADDRESS_NO_PORT: bound, but to no port yet. */
+	/* After IP_BIND_ADDRESS_NO_PORT a socket may be bound, but have no port yet. */
 	if (!so->bound || !so->local.port) {
 		rc = local_port_reserve(so, found->ring, &found->src, to);
 		so->bound |= !rc;
@@ -84,21 +84,21 @@ static int reserve_port(struct inet_sock *so, const struct dst_found *found,
 	return rc == -EADDRINUSE ? -EADDRNOTAVAIL : rc;
 }
 
-/* A failed attempt leaves nothing behind but the bound port. */
-static void forget_attempt(struct inet_sock *so, struct ring *ring)
+/* Discards a failed connection. Only the bound port stays. */
+static void connect_discard(struct inet_sock *so, struct ring *ring)
 {
 	wheel_cancel(&ring->wheel, &so->tcp.timer);
 	list_remove(&so->tcp.flush.link);
 	ring_flow_del(ring, &so->tcp.flow);
 	dst_fini(&so->tcp.dst);
-	tcp_close(&so->tcp.conn, ring->now); /* gives back what was not read */
+	tcp_close(&so->tcp.conn, ring->now); /* frees unread data */
 	tcp_part_init(so);
 	if (sock_has_connection(so))
 		sock_life_set(so, LIFE_OPEN);
 	so->shut_rd = false;
 	so->shut_wr = false;
 	if (!so->bound_addr)
-		so->local.addr = addr_v4_any(); /* the next route has its own */
+		so->local.addr = addr_v4_any(); /* the next route may have another one */
 }
 
 void tcp_disconnect(struct inet_sock *so, struct ring *ring)
@@ -107,17 +107,17 @@ void tcp_disconnect(struct inet_sock *so, struct ring *ring)
 
 	if (!sock_has_ended(so))
 		tcp_abort(&so->tcp.conn, 0, clock_now());
-	forget_attempt(so, ring);
+	connect_discard(so, ring);
 	so->tcp.error = error;
 	tcp_update_events(so, EPOLLHUP | (error ? EPOLLERR : 0u));
 }
 
-/* holder: connect(2) has told the error, the socket is as if it had never begun. */
-static void forget_failure(struct inet_sock *so, struct ring *ring)
+/* holder: connect(2) has reported the error, and the socket can be connected again. */
+static void connect_discard_failed(struct inet_sock *so, struct ring *ring)
 {
 	if (!sock_has_connection(so) || !sock_has_ended(so))
 		return;
-	forget_attempt(so, ring);
+	connect_discard(so, ring);
 	tcp_update_events(so, 0);
 }
 
@@ -134,7 +134,7 @@ struct flow_key tcp_pair_key(const struct inet_sock *so, const struct endpoint *
 	return key;
 }
 
-/* holder: no other connection of the ring may have the pair; its TIME_WAIT may give way. */
+/* holder: no other connection of the ring may use the key; a TIME_WAIT that uses it may end. */
 static int claim_pair(struct ring *ring, const struct flow_key *key, uint32_t *iss, nsec_t now)
 {
 	struct flow *other = flow_lookup(&ring->flows, key);
@@ -142,7 +142,7 @@ static int claim_pair(struct ring *ring, const struct flow_key *key, uint32_t *i
 	return other ? timewait_reuse(ring, other, iss, now) : 0;
 }
 
-/* The same on whichever ring of the interface it is. */
+/* As claim_pair(), on any ring of the interface. */
 static int claim_pair_anywhere(int ifindex, const struct flow_key *key, uint32_t *iss)
 {
 	struct ring *ring = rings_find_flow(ifindex, key);
@@ -155,9 +155,9 @@ static int claim_pair_anywhere(int ifindex, const struct flow_key *key, uint32_t
 	return rc;
 }
 
-/* holder of the new home: the flow, the headers, the SYN. */
-static int start(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
-		 const struct endpoint *to, struct tcp_start from)
+/* holder of the new home: adds the flow, builds the headers, sends the SYN. */
+static int connect_start(struct inet_sock *so, struct ring *ring, const struct dst_found *found,
+			 const struct endpoint *to, struct tcp_start from)
 {
 	struct tcp_config config = tcp_config_for(so->opt, found->mtu);
 	struct dst_headers headers;
@@ -185,8 +185,8 @@ static int start(struct inet_sock *so, struct ring *ring, const struct dst_found
 	return rc;
 }
 
-/* The socket lives on ring from now on; it has no state there yet. */
-static int settle_home(struct inet_sock *so, struct ring *to)
+/* Makes `to` the home of a socket that has no state on its ring yet. */
+static int connect_set_home(struct inet_sock *so, struct ring *to)
 {
 	struct ring *from;
 	int rc = sock_hold_cold(sock_ref_of(so), &from);
@@ -200,17 +200,17 @@ static int settle_home(struct inet_sock *so, struct ring *to)
 	return 0;
 }
 
-static int start_at_home(struct inet_sock *so, const struct dst_found *found,
-			 const struct endpoint *to, struct tcp_start from)
+static int connect_start_at_home(struct inet_sock *so, const struct dst_found *found,
+				 const struct endpoint *to, struct tcp_start from)
 {
 	struct ring *ring;
 	int rc = sock_hold_cold(sock_ref_of(so), &ring);
 
 	if (rc)
 		return rc;
-	rc = start(so, ring, found, to, from);
+	rc = connect_start(so, ring, found, to, from);
 	if (rc)
-		forget_attempt(so, ring);
+		connect_discard(so, ring);
 	else
 		ring_keep_up(ring);
 	ring_release_cold(ring);
@@ -218,33 +218,33 @@ static int start_at_home(struct inet_sock *so, const struct dst_found *found,
 }
 
 /*
- * The socket gets its home, and the connection begins there.  shared: the program chose
- * the port, others of the process may have it, too.  Whoever else has the pair in spite
- * of a port of our own, the interface's port knows of it (-EEXIST).
+ * Gives the socket its home and begins the connection there. shared: the program chose the port,
+ * so other sockets of the process may use it. Even if the library chose the port, the key may be
+ * in use: the interface's port reports that by -EEXIST.
  */
-static int settle_and_start(struct inet_sock *so, const struct dst_found *found,
-			    const struct endpoint *to, bool shared)
+static int connect_set_home_and_start(struct inet_sock *so, const struct dst_found *found,
+				      const struct endpoint *to, bool shared)
 {
 	struct flow_key key = tcp_pair_key(so, to);
 	struct tcp_start from = tcp_start_of(host_secret(), &so->local, to, clock_now());
 	int rc = shared ? claim_pair_anywhere(found->ring->ifindex, &key, &from.iss) : 0;
 
 	if (!rc)
-		rc = settle_home(so, sock_rx_ring_beside(so, found->ring));
+		rc = connect_set_home(so, sock_rx_ring_beside(so, found->ring));
 	if (!rc)
-		rc = start_at_home(so, found, to, from);
+		rc = connect_start_at_home(so, found, to, from);
 	if (rc != -EEXIST)
 		return rc;
 	rc = claim_pair_anywhere(found->ring->ifindex, &key, &from.iss);
 	if (!rc)
-		rc = start_at_home(so, found, to, from);
-	return rc == -EEXIST ? -EADDRNOTAVAIL : rc; /* another process has the pair */
+		rc = connect_start_at_home(so, found, to, from);
+	return rc == -EEXIST ? -EADDRNOTAVAIL : rc; /* another process uses the key */
 }
 
 /*
- * The program bound it to an address of another interface than the one the route leaves by:
- * answers come in there, or anywhere, and the connection hears one interface only.  An
- * address of loopback has no interface of its own.
+ * Do answers arrive by another interface?  The program bound the socket to an address of an
+ * interface other than the route's, and a connection receives from one interface only.  Loopback
+ * addresses do not count.
  */
 static bool answered_elsewhere(const struct inet_sock *so, const struct dst_found *found)
 {
@@ -255,7 +255,7 @@ static bool answered_elsewhere(const struct inet_sock *so, const struct dst_foun
 	       !link.loopback;
 }
 
-static int begin(struct inet_sock *so, const struct endpoint *to)
+static int connect_begin(struct inet_sock *so, const struct endpoint *to)
 {
 	struct dst_query query = sock_way_query(so, to, so->bound ? so->local.addr : addr_v4_any());
 	bool chosen = so->bound && so->local.port;
@@ -272,7 +272,7 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 	}
 	rc = reserve_port(so, &found, to);
 	if (!rc)
-		rc = settle_and_start(so, &found, to, chosen);
+		rc = connect_set_home_and_start(so, &found, to, chosen);
 	if (rc == -ENOSPC) { /* no more flows can be steered */
 		rc = sock_leave(so, VERDICT_FLOW);
 		return rc ? rc : SOCK_KERNEL;
@@ -284,14 +284,14 @@ static int begin(struct inet_sock *so, const struct endpoint *to)
 	return rc;
 }
 
-/* AF_UNSPEC.  0, or SOCK_KERNEL: the twin is asked. */
-static int disconnect(struct sock_ref ref)
+/* AF_UNSPEC. 0, or SOCK_KERNEL: call the twin. */
+static int disconnect_locked(struct sock_ref ref)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
 	int rc;
 
-	if (so->inet == INET_LISTEN) { /* it stops listening */
+	if (so->inet == INET_LISTEN) { /* stops listening */
 		rc = sock_leave(so, VERDICT_CALL);
 		return rc ? rc : SOCK_KERNEL;
 	}
@@ -305,7 +305,7 @@ static int disconnect(struct sock_ref ref)
 	return 0;
 }
 
-/* A standing: MAY_BEGIN: it has begun; or the error of the call. */
+/* A connect_stage, CONNECT_NEW if it has begun now; or the error of the call. */
 static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -317,28 +317,28 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 	sock_upcalls.move_settle(so);
 	sock_twin_prepare(so);
 	if (addr->sa_family == AF_UNSPEC)
-		return disconnect(ref);
+		return disconnect_locked(ref);
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
-	rc = check_state(so, ring);
+	rc = connect_check(so, ring);
 	if (rc < 0 && sock_life_is(so, LIFE_CONNECTING))
-		forget_failure(so, ring);
+		connect_discard_failed(so, ring);
 	ring_release_cold(ring);
 	if (rc)
 		return rc;
 	if (addr->sa_family != AF_INET || !endpoint_from_sockaddr(&to, addr, len))
-		return SOCK_KERNEL; /* the right error */
+		return SOCK_KERNEL; /* the kernel returns the right error */
 	verdict = to.port ? sock_start_for(so) : VERDICT_CALL;
 	if (verdict != VERDICT_ACCELERATED) {
 		rc = sock_leave(so, verdict);
 		return rc ? rc : SOCK_KERNEL;
 	}
-	return begin(so, &to);
+	return connect_begin(so, &to);
 }
 
-/* The handshake is over: 0, or why it failed. */
-static bool await_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
+/* Is the handshake over? *n: 0, or why it failed. */
+static bool connect_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
 {
 	struct inet_sock *so = arg;
 
@@ -349,20 +349,20 @@ static bool await_try(void *arg, struct ring *ring, struct sock_wait *wait, ssiz
 		return false;
 	*n = 0;
 	if (sock_has_connection(so) && sock_has_ended(so))
-		*n = take_failure(so);
+		*n = connect_take_error(so);
 	else if (sock_life_is(so, LIFE_CONNECTING))
 		sock_life_set(so, LIFE_CONNECTED);
 	return true;
 }
 
-static void forget_refused(struct sock_ref ref)
+static void connect_discard_refused(struct sock_ref ref)
 {
 	struct ring *ring;
 
 	if (!control_lock())
 		return;
 	if (!sock_hold_cold(ref, &ring)) {
-		forget_failure(inet_of(ref.sk), ring);
+		connect_discard_failed(inet_of(ref.sk), ring);
 		ring_release_cold(ring);
 	}
 	control_unlock();
@@ -371,7 +371,7 @@ static void forget_refused(struct sock_ref ref)
 int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
-	/* As of now: an interface may have to be opened, and that takes its time. */
+	/* The timeout begins now, because opening an interface takes time. */
 	struct sock_call call = SOCK_CALL(ref, 0, EPOLLOUT);
 	int rc = -EBADF, unfinished;
 
@@ -382,15 +382,15 @@ int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t
 	control_unlock();
 	if (rc < 0 || addr->sa_family == AF_UNSPEC)
 		return rc;
-	if (rc == SUCCEEDED)
+	if (rc == CONNECT_SUCCEEDED)
 		return 0;
-	unfinished = rc == UNDER_WAY ? -EALREADY : -EINPROGRESS;
+	unfinished = rc == CONNECT_UNDER_WAY ? -EALREADY : -EINPROGRESS;
 	if (call.dontwait)
 		return unfinished;
-	rc = (int)sock_wait_loop(call, SOCK_WAIT_COLD, await_try, NULL, so);
+	rc = (int)sock_wait_loop(call, SOCK_WAIT_COLD, connect_try, NULL, so);
 	if (rc == -EAGAIN)
 		return unfinished;
 	if (rc && rc != -EINTR)
-		forget_refused(ref);
+		connect_discard_refused(ref);
 	return rc;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TCP's kinds of sockets: a connection, or what may become one, and a listener. */
+/*
+ * The two kinds of TCP sockets: connections, including sockets not connected yet, and listeners.
+ */
 #include <linux/tcp.h>
 #include <string.h>
 
@@ -9,18 +11,18 @@
 #include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"
 
-static void default_options(struct inet_sock *so, struct sock_options *opt)
+static void tcp_default_options(struct inet_sock *so, struct sock_options *opt)
 {
 	int one = 1;
 
-	/* Buffers have sizes of our own until the program sets some. */
+	/* Until the program sets buffer sizes, the library chooses them. */
 	opt->linger2 = tcp_kernel()->fin_timeout;
 	opt->nodelay = params.tcp_nodelay;
 	if (opt->nodelay)
 		sys_setsockopt(sock_twin(&so->sk), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
-static void icmp_error(struct ring *ring, struct flow *flow, const struct icmp_error *error)
+static void tcp_icmp_error(struct ring *ring, struct flow *flow, const struct icmp_error *error)
 {
 	struct inet_sock *so = container_of(flow, struct inet_sock, tcp.flow);
 	struct tcp_conn *conn = &so->tcp.conn;
@@ -36,17 +38,20 @@ static void icmp_error(struct ring *ring, struct flow *flow, const struct icmp_e
 	ring_work_add(ring, &so->tcp.flush);
 }
 
-/* A closed connection keeps its port as long as it talks: the program's descriptor goes. */
-static void keep_port(struct inet_sock *so, struct ring *ring)
+/*
+ * The program's descriptor is closed, and another one keeps the port as long as the connection
+ * lives.
+ */
+static void tcp_keep_port(struct inet_sock *so, struct ring *ring)
 {
 	if (so->spare < 0 && so->bound && sock_has_connection(so) && !sock_has_ended(so) &&
 	    sock_twin(&so->sk) >= 0)
 		so->spare = timewait_keep_port(ring, sock_twin(&so->sk));
 }
 
-static bool close_connection(struct inet_sock *so, struct ring *ring)
+static bool tcp_close_connection(struct inet_sock *so, struct ring *ring)
 {
-	keep_port(so, ring);
+	tcp_keep_port(so, ring);
 	return tcp_sock_close(so, ring);
 }
 
@@ -56,9 +61,9 @@ const struct sock_kind tcp_kind = {
 	.ops = tcp_sock_ops,
 	.deliver = tcp_deliver,
 	.init = tcp_sock_init,
-	.default_options = default_options,
-	.icmp_error = icmp_error,
-	.close = close_connection,
+	.default_options = tcp_default_options,
+	.icmp_error = tcp_icmp_error,
+	.close = tcp_close_connection,
 	.set_option = tcp_set_option,
 	.mirror = tcp_mirror,
 	.options_changed = tcp_options_changed,
@@ -66,12 +71,12 @@ const struct sock_kind tcp_kind = {
 	.buffer_size = tcp_buffer_size,
 };
 
-static void leaving(struct inet_sock *so)
+static void tcp_listen_leaving(struct inet_sock *so)
 {
 	timewait_listener_stops(so);
 }
 
-static int *claim_of(struct inet_sock *so)
+static int *tcp_listen_claim(struct inet_sock *so)
 {
 	return &so->listen.claim;
 }
@@ -85,8 +90,8 @@ const struct sock_kind tcp_listen_kind = {
 	.flow_end = tcp_listen_flow_end,
 	.flow_free = tcp_listen_flow_free,
 	.device_changed = tcp_listen_device_changed,
-	.claim = claim_of,
-	.leaving = leaving,
+	.claim = tcp_listen_claim,
+	.leaving = tcp_listen_leaving,
 	.close = tcp_listen_close,
 	.set_option = tcp_set_option,
 	.mirror = tcp_mirror,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Listening TCP sockets: listen(2), accept(2), and the way of an established connection from
- * the ring of its shard (tcp_shard.c), through the inbox, to the listener's home, where it waits
- * for accept().
+ * Listening TCP sockets: listen(2), accept(2), and how an established connection gets from the
+ * ring of its shard (tcp_shard.c) through an inbox to the listener's home, where it waits for
+ * accept().
  */
 #include <errno.h>
 
@@ -18,21 +18,21 @@
 /* ---- from the child's ring to the accept queue -------------------------------------- */
 
 /* holder of the child's home */
-static void abort_run(struct ring *ring, struct inbox_item *item)
+static void child_abort_run(struct ring *ring, struct inbox_item *item)
 {
 	struct inet_sock *child = container_of(item, struct inet_sock, item);
 
-	list_init(&child->flows); /* the item was in its place */
+	list_init(&child->flows); /* the item shares its memory */
 	sock_life_set(child, LIFE_ORPHAN);
 	if (!sock_has_ended(child))
 		tcp_abort(&child->tcp.conn, 0, clock_now());
 	ring_work_add(ring, &child->tcp.flush);
 }
 
-/* Nobody will accept it: its peer is told. */
+/* No process will accept the child: resets it. */
 static void abort_child(struct inet_sock *child)
 {
-	child->item.run = abort_run;
+	child->item.run = child_abort_run;
 	ring_post(sock_home(child), &child->item);
 }
 
@@ -43,7 +43,7 @@ static void count_waiting(struct inet_sock *so, unsigned delta)
 }
 
 /* holder of the listener's home */
-static void arrived_run(struct ring *ring, struct inbox_item *item)
+static void child_arrived_run(struct ring *ring, struct inbox_item *item)
 {
 	struct inet_sock *child = container_of(item, struct inet_sock, item);
 	struct inet_sock *so = child->tcp.listener;
@@ -53,7 +53,7 @@ static void arrived_run(struct ring *ring, struct inbox_item *item)
 	if (home != ring &&
 	    /* pairs with the end of references */
 	    __atomic_load_n(&so->sk.gen, __ATOMIC_ACQUIRE) == child->tcp.listener_gen) {
-		ring_post(home, item); /* it moved on */
+		ring_post(home, item); /* the listener has moved */
 		return;
 	}
 	if (so->sk.gen != child->tcp.listener_gen || so->inet != INET_LISTEN || sock_is_gone(so)) {
@@ -69,10 +69,10 @@ static void arrived_run(struct ring *ring, struct inbox_item *item)
 void tcp_child_established(struct inet_sock *child)
 {
 	sock_life_set(child, LIFE_QUEUED);
-	child->item.run = arrived_run;
+	child->item.run = child_arrived_run;
 	tcp_update_events(child, 0);
-	/* On to another ring if that is where the listener lives. */
-	arrived_run(sock_home(child), &child->item);
+	/* Posts the child to the listener's home if that is another ring. */
+	child_arrived_run(sock_home(child), &child->item);
 }
 
 void tcp_listen_options_applied(struct inet_sock *so)
@@ -96,7 +96,7 @@ void tcp_listen_device_changed(struct inet_sock *so)
 {
 	int device = so->opt->bind_ifindex;
 
-	/* Handshakes on the device go on. */
+	/* Handshakes on the remaining flows go on. */
 	sock_upcalls.move_settle(so);
 	list_for_each_safe(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
@@ -138,7 +138,7 @@ static void make_listener(struct inet_sock *so, int backlog)
 	sock_set_events(so, 0);
 }
 
-/* The kernel refused after all: an ordinary socket again. */
+/* The kernel refused listen(2): makes it an unconnected socket again. */
 static void unmake_listener(struct inet_sock *so)
 {
 	struct ring *ring;
@@ -155,8 +155,8 @@ static void unmake_listener(struct inet_sock *so)
 	ring_release_cold(ring);
 }
 
-/* listen(2) binds what is not bound. */
-static int bind_any(struct inet_sock *so)
+/* listen(2) binds a socket that is not bound. */
+static int listen_bind(struct inet_sock *so)
 {
 	struct sockaddr_in any = {.sin_family = AF_INET};
 	int rc = so->bound ? 0 : sys_bind(sock_twin(&so->sk), (struct sockaddr *)&any, sizeof(any));
@@ -167,8 +167,8 @@ static int bind_any(struct inet_sock *so)
 	return rc;
 }
 
-/* The frames come here, and what came while the interface was opened. */
-static int attach(struct inet_sock *so, int backlog)
+/* Attaches the listener, which also gets SYNs that arrived while the interface was opened. */
+static int listen_attach(struct inet_sock *so, int backlog)
 {
 	struct syn_catch caught = {.fd = -1};
 	int rc = 0;
@@ -181,7 +181,7 @@ static int attach(struct inet_sock *so, int backlog)
 	return rc;
 }
 
-/* The twin listens as well, for what the kernel still accepts. */
+/* The twin listens, too, for connections that the kernel still accepts. */
 static int listen_locked(struct inet_sock *so, int backlog)
 {
 	struct ring *ring;
@@ -193,7 +193,7 @@ static int listen_locked(struct inet_sock *so, int backlog)
 		so->listen.backlog = bound_backlog(backlog);
 		return sys_listen(sock_twin(&so->sk), backlog);
 	}
-	rc = bind_any(so);
+	rc = listen_bind(so);
 	if (!rc)
 		rc = sock_options_for_children(so);
 	if (rc)
@@ -207,7 +207,7 @@ static int listen_locked(struct inet_sock *so, int backlog)
 	if (sock_port_shared(so))
 		so->verdict = VERDICT_SHARED_PORT;
 	else
-		rc = attach(so, backlog);
+		rc = listen_attach(so, backlog);
 	if (rc) {
 		unmake_listener(so);
 		return rc;
@@ -241,8 +241,8 @@ int tcp_sock_listen(struct sock_ref ref, int backlog)
 
 /* ---- accept ------------------------------------------------------------------------- */
 
-/* The oldest child that waits, or NULL. */
-static struct inet_sock *take_child(struct inet_sock *so)
+/* Takes the oldest child from the queue; NULL: it is empty. */
+static struct inet_sock *dequeue_child(struct inet_sock *so)
 {
 	struct list *link = list_pop_front(&so->listen.queue);
 
@@ -254,14 +254,14 @@ static struct inet_sock *take_child(struct inet_sock *so)
 	return container_of(link, struct inet_sock, accept_link);
 }
 
-/* The twin of a child: an ordinary socket, so that its descriptor is real. */
+/* The twin of a child is an unconnected socket, which provides its descriptor. */
 static int make_twin(int flags)
 {
 	return sys_socket(AF_INET, SOCK_STREAM | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0);
 }
 
-/* The program has it from now on. */
-static void leave_queue(struct sock_ref child)
+/* The program has accepted the child. */
+static void mark_accepted(struct sock_ref child)
 {
 	struct ring *ring;
 
@@ -271,18 +271,18 @@ static void leave_queue(struct sock_ref child)
 	ring_release_cold(ring);
 }
 
-static int hand_out(struct inet_sock *child, int fd, struct sockaddr *addr, socklen_t *len,
-		    int flags, struct sock_ref *ref)
+static int accept_finish(struct inet_sock *child, int fd, struct sockaddr *addr, socklen_t *len,
+			 int flags, struct sock_ref *ref)
 {
 	ref->sk = &child->sk;
 	ref->gen = child->sk.gen;
 	child->sk.nonblock = (flags & SOCK_NONBLOCK) != 0;
 	sock_set_twin(*ref, fd);
-	leave_queue(*ref);
+	mark_accepted(*ref);
 	if (control_lock()) {
-		child->id = sock_new_id(); /* processes forked before do not know it */
+		child->id = sock_new_id(); /* a process forked earlier does not know it */
 		sock_list_add(child);
-		/* A ring for each socket: it has had its listener's so far. */
+		/* With a ring for each socket: so far the child uses its listener's ring. */
 		if (!ring_logic_moves(child->opt->alloc_rx.logic))
 			sock_alloc_changed(child, true, false);
 		tcp_resolve_locked(*ref);
@@ -304,16 +304,15 @@ static bool twin_due(struct inet_sock *so, struct sock_wait *wait)
 }
 
 /*
- * A connection the kernel accepted, or -EAGAIN.  The twin is as blocking as the
- * program made it: it is asked first, and by one thread at a time, so that none is
- * caught in it.
+ * Accepts a connection of the twin: its descriptor, or -EAGAIN. The twin may be in blocking mode,
+ * so it is polled first, and only one thread at a time does so: accept4() must not block.
  */
 static int accept_twin(struct inet_sock *so, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	struct sock *sk = &so->sk;
 	int fd = -EAGAIN;
 
-	/* A lock that is tried; pairs with its release below. */
+	/* Tries a lock; pairs with its release below. */
 	if (__atomic_exchange_n(&so->listen.twin_taken, 1, __ATOMIC_ACQUIRE))
 		return -EAGAIN;
 	sock_look_at_twin(sk);
@@ -326,7 +325,7 @@ static int accept_twin(struct inet_sock *so, struct sockaddr *addr, socklen_t *l
 
 struct accept {
 	struct inet_sock *so;
-	struct inet_sock *child; /* what was taken, and its descriptor */
+	struct inet_sock *child; /* the child that was accepted, and its descriptor */
 	int spare;
 	int flags;
 	struct sockaddr *addr;
@@ -334,8 +333,8 @@ struct accept {
 };
 
 /*
- * Takes a child that waits.  Its descriptor is made first: without one the
- * connection stays in the queue, as in the kernel.
+ * Accepts a child. Makes its descriptor first: without one the connection stays in the queue, as
+ * in the kernel.
  */
 static bool accept_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
 {
@@ -348,14 +347,14 @@ static bool accept_try(void *arg, struct ring *ring, struct sock_wait *wait, ssi
 	sock_access_rx(so);
 	if (list_empty(&so->listen.queue))
 		ring_poll(ring);
-	else if (so->listen.waiting <= so->listen.backlog / 2) /* else frames wait better */
+	else if (so->listen.waiting <= so->listen.backlog / 2) /* else new frames wait */
 		ring_keep_up(ring);
 	if (!list_empty(&so->listen.queue)) {
 		if (a->spare < 0)
 			a->spare = make_twin(a->flags);
 		*n = a->spare;
 		if (a->spare >= 0)
-			a->child = take_child(so);
+			a->child = dequeue_child(so);
 		return true;
 	}
 	*n = twin_due(so, wait) || wait->dontwait ? SOCK_TRY_ASIDE : SOCK_TRY_WAIT;
@@ -383,5 +382,5 @@ int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, 
 	if (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))
 		return -EINVAL;
 	rc = (int)sock_wait_loop(call, SOCK_WAIT_COLD, accept_try, accept_aside, &a);
-	return a.child ? hand_out(a.child, a.spare, addr, len, flags, out) : rc;
+	return a.child ? accept_finish(a.child, a.spare, addr, len, flags, out) : rc;
 }

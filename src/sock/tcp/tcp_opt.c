@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Options of TCP sockets: what the twin made of a value is mirrored; what it
- * cannot know of a connection that is ours is answered from here.
+ * Options of TCP sockets. Values set are taken from the twin, which checks them; values of an
+ * accelerated connection that the twin does not know are answered here.
  */
 #include <linux/tcp.h>
 #include <sys/epoll.h>
@@ -28,13 +28,16 @@ union tcp_answer {
 	struct tcp_zerocopy_receive zerocopy;
 };
 
-/* holder: what the answer_*() return beside the size of what we know better, or -errno. */
+/*
+ * holder: an answer_*() returns the size of the answer, -errno, or this if only the twin knows
+ * it.
+ */
 #define TWIN_KNOWS INT32_MIN
 
-/* ---- what the kernel does by default ------------------------------------------------ */
+/* ---- the kernel's defaults ------ */
 
-/* The third of "least, at first, most". */
-static uint32_t most_of(const char *path, int otherwise)
+/* The third number of "minimum, initial, maximum". */
+static uint32_t read_maximum(const char *path, int otherwise)
 {
 	int n = sys_read_nth_number(path, 2, otherwise);
 
@@ -48,18 +51,18 @@ static void read_kernel(struct tcp_kernel *k)
 	int fin = sys_read_number("/proc/sys/net/ipv4/tcp_fin_timeout", 60);
 	int orphan = sys_read_number("/proc/sys/net/ipv4/tcp_orphan_retries", 0);
 
-	k->rmem_max = most_of("/proc/sys/net/ipv4/tcp_rmem", 6 << 20);
-	k->wmem_max = most_of("/proc/sys/net/ipv4/tcp_wmem", 4 << 20);
+	k->rmem_max = read_maximum("/proc/sys/net/ipv4/tcp_rmem", 6 << 20);
+	k->wmem_max = read_maximum("/proc/sys/net/ipv4/tcp_wmem", 4 << 20);
 	k->timestamps = sys_read_number("/proc/sys/net/ipv4/tcp_timestamps", 1) != 0;
 	k->ecn = (uint8_t)(ecn < TCP_ECN_NONE || ecn > TCP_ECN_ANSWER ? TCP_ECN_ANSWER : ecn);
-	k->notsent_lowat = lowat > 0 ? (uint32_t)lowat : 0; /* by default 2^32 - 1: any */
+	k->notsent_lowat = lowat > 0 ? (uint32_t)lowat : 0; /* default: 2^32 - 1, no limit */
 	tcp_orphan_retries = (uint8_t)(orphan < 0 ? 0 : orphan > UINT8_MAX ? UINT8_MAX : orphan);
 	k->fin_timeout = (int16_t)(fin < 0 ? 0 : fin > INT16_MAX ? INT16_MAX : fin);
 }
 
 const struct tcp_kernel *tcp_kernel(void)
 {
-	static struct tcp_kernel kernel; /* any; written once under the flag */
+	static struct tcp_kernel kernel; /* any; written once under the mutex */
 	static int ready;
 
 	/* Pairs with the store below: the settings were read. */
@@ -83,13 +86,13 @@ static int min_int(int a, int b)
 	return a < b ? a : b;
 }
 
-/* What the twin would take, because it is not connected itself. */
-static bool takes_closed_only(int name, const void *val, socklen_t len)
+/* Values that the twin would accept, because it is not connected, and the kernel would refuse. */
+static bool twin_would_accept(int name, const void *val, socklen_t len)
 {
 	int value;
 
 	if (len < sizeof(value) || user_read(&value, val, sizeof(value)))
-		return false; /* its own error */
+		return false; /* the twin reports the error */
 	switch (name) {
 	case TCP_WINDOW_CLAMP:
 		return value == 0;
@@ -102,14 +105,14 @@ static bool takes_closed_only(int name, const void *val, socklen_t len)
 	}
 }
 
-static int may_set(struct sock_ref ref, int name, const void *val, socklen_t len)
+static int check_set(struct sock_ref ref, int name, const void *val, socklen_t len)
 {
 	const struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
 	int rc;
 
 	control_assert_held();
-	if (!takes_closed_only(name, val, len))
+	if (!twin_would_accept(name, val, len))
 		return 0;
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
@@ -120,7 +123,7 @@ static int may_set(struct sock_ref ref, int name, const void *val, socklen_t len
 	return rc;
 }
 
-/* How many SYN-ACKs, repeated at doubling intervals, take so many seconds. */
+/* Number of SYN-ACKs, repeated at doubling intervals, that take that many seconds. */
 static unsigned syn_acks_in(int seconds)
 {
 	unsigned n = 0;
@@ -163,10 +166,10 @@ void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_opt
 	case TCP_KEEPINTVL:
 		opt->keepalive.interval = (uint16_t)sock_twin_int(so, IPPROTO_TCP, name, 75);
 		break;
-	case TCP_LINGER2: /* what the twin says of 0 is the system's default */
+	case TCP_LINGER2: /* for 0 the twin returns the system's default */
 		opt->linger2 = (int16_t)sock_twin_int(so, IPPROTO_TCP, name, 60);
 		break;
-	case TCP_MAXSEG: /* what it says of a closed socket is not always what was set */
+	case TCP_MAXSEG: /* a closed twin does not always return what was set */
 		opt->maxseg = (uint16_t)min_int(*(const int *)val, UINT16_MAX);
 		break;
 	case TCP_NOTSENT_LOWAT:
@@ -181,7 +184,7 @@ void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_opt
 	}
 }
 
-/* TCP_CONGESTION: what the twin would do says nothing of what we do. */
+/* TCP_CONGESTION: the twin's algorithm has no effect on the connection. */
 static int set_congestion(struct sock_ref ref, const void *val, socklen_t len)
 {
 	struct sock_options opt = *inet_of(ref.sk)->opt;
@@ -200,7 +203,7 @@ static int set_congestion(struct sock_ref ref, const void *val, socklen_t len)
 	return sock_options_apply(ref, &opt, false);
 }
 
-/* SO_PEEK_OFF of a connection; the twin has only the value to begin with. */
+/* SO_PEEK_OFF of a connection. The twin only has the initial value. */
 static int set_peek_offset(struct sock_ref ref, const void *val, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -227,7 +230,7 @@ int tcp_set_option(struct sock_ref ref, int level, int name, const void *val, so
 	if (level == SOL_SOCKET && name == SO_PEEK_OFF && sock_has_connection(so))
 		return set_peek_offset(ref, val, len);
 	if (level == IPPROTO_TCP)
-		rc = may_set(ref, name, val, len);
+		rc = check_set(ref, name, val, len);
 	return rc ? rc : SOCK_KERNEL;
 }
 
@@ -243,7 +246,7 @@ uint32_t tcp_buffer_size(const struct inet_sock *so, bool receive)
 
 /* ---- reading (holder) --------------------------------------------------------------- */
 
-/* While the peer has not said its own, the least that every host takes counts. */
+/* Until the peer has sent its MSS, the size that every host accepts counts. */
 static int maxseg_at_first(const struct inet_sock *so)
 {
 	struct tcp_config config = tcp_config_for(so->opt, so->tcp.dst.mtu);
@@ -260,7 +263,7 @@ static int maxseg(const struct inet_sock *so)
 	return (int)tcp_maxseg(&so->tcp.conn);
 }
 
-/* Options of a connection: the twin of one that was accepted knows nothing of them. */
+/* Options of a connection. The twin of an accepted one does not have their values. */
 static bool answer_tcp(const struct inet_sock *so, int name, int *n)
 {
 	const struct sock_options *opt = so->opt;
@@ -295,7 +298,7 @@ static bool answer_tcp(const struct inet_sock *so, int name, int *n)
 	}
 }
 
-static bool may_know(int level, int name)
+static bool may_answer(int level, int name)
 {
 	switch (level) {
 	case SOL_SOCKET:
@@ -318,7 +321,7 @@ static socklen_t answer_peer(const struct inet_sock *so, struct sockaddr_in *nam
 	return len;
 }
 
-/* Buffers as they have grown: the kernel says twice what it was asked for. */
+/* Current buffer sizes: like the kernel, twice the bytes of data. */
 static int answer_socket(struct inet_sock *so, int name, union tcp_answer *answer)
 {
 	const struct tcp_conn *conn = &so->tcp.conn;
@@ -344,7 +347,7 @@ static int answer_ip(const struct inet_sock *so, int name, union tcp_answer *ans
 {
 	if (name == IP_MTU)
 		answer->n = (int)so->tcp.dst.mtu;
-	else if (name == IP_PROTOCOL) /* the kernel says the port */
+	else if (name == IP_PROTOCOL) /* the kernel returns the port */
 		answer->n = ntohs(so->local.port);
 	else
 		return TWIN_KNOWS;
@@ -356,13 +359,13 @@ static int answer_listener(const struct inet_sock *so, int level, int name,
 {
 	if (level != IPPROTO_TCP || name != TCP_INFO)
 		return TWIN_KNOWS;
-	answer->info.tcpi_state = 10; /* LISTEN; how many wait, how many may */
+	answer->info.tcpi_state = 10; /* LISTEN; queue length, backlog */
 	answer->info.tcpi_unacked = __atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
 	answer->info.tcpi_sacked = so->listen.backlog;
 	return sizeof(answer->info);
 }
 
-/* Nothing is mapped: all there is is to be read, as the kernel says of less than a page. */
+/* Nothing is mapped: all data must be read, as the kernel answers for less than a page. */
 static int answer_zerocopy(const struct inet_sock *so, struct tcp_zerocopy_receive *zc)
 {
 	size_t n = tcp_readable_bytes(&so->tcp.conn);
@@ -411,7 +414,7 @@ static int answer_any(struct inet_sock *so, struct ring *ring, int level, int na
 	return sock_has_connection(so) ? answer_connection(so, level, name, answer) : TWIN_KNOWS;
 }
 
-static int give(void *val, socklen_t *len, const void *from, socklen_t size)
+static int store_answer(void *val, socklen_t *len, const void *from, socklen_t size)
 {
 	socklen_t n;
 
@@ -426,13 +429,13 @@ static int give(void *val, socklen_t *len, const void *from, socklen_t size)
 	return 0;
 }
 
-/* Lengths that the kernel does not take, beside negative ones. */
+/* Positive lengths that the kernel refuses. */
 static bool bad_length(int level, int name, socklen_t *len)
 {
 	socklen_t n;
 
 	if (user_read(&n, len, sizeof(n)) || (int)n < 0)
-		return false; /* give() will tell */
+		return false; /* store_answer() reports it */
 	if (level == SOL_SOCKET && name == SO_PEERNAME)
 		return n > sizeof(struct sockaddr_in);
 	return level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE &&
@@ -445,7 +448,7 @@ int tcp_get_option(struct sock_ref ref, int level, int name, void *val, socklen_
 	struct ring *ring;
 	int size, rc;
 
-	if (!may_know(level, name))
+	if (!may_answer(level, name))
 		return SOCK_KERNEL;
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
@@ -457,6 +460,6 @@ int tcp_get_option(struct sock_ref ref, int level, int name, void *val, socklen_
 		return SOCK_KERNEL;
 	if (bad_length(level, name, len))
 		return -EINVAL;
-	rc = give(val, len, &answer, size < 0 ? sizeof(answer) : (socklen_t)size);
+	rc = store_answer(val, len, &answer, size < 0 ? sizeof(answer) : (socklen_t)size);
 	return rc || size >= 0 ? rc : size;
 }

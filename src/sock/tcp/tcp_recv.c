@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving on TCP sockets: the usual call is written once and instantiated per
- * thread mode; calls with conditions (MSG_WAITALL, SO_RCVLOWAT...) are below it.
+ * Receiving on TCP sockets. The usual call is written once and instantiated per thread mode;
+ * calls with conditions (MSG_WAITALL, SO_RCVLOWAT...) precede it.
  */
 #include <errno.h>
 
@@ -13,8 +13,8 @@
 #include "sock/udp/iov.h"
 #include "sock/wait/wait.h"
 
-/* holder: what is there now; -EAGAIN when nothing is. */
-static inline ssize_t taken(struct inet_sock *so, struct ring *ring, ssize_t n)
+/* holder: completes a read that returned n. The result of the call; -EAGAIN: nothing is there. */
+static inline ssize_t recv_result(struct inet_sock *so, struct ring *ring, ssize_t n)
 {
 	if (__builtin_expect(n == -EFAULT, 0))
 		return n;
@@ -27,13 +27,13 @@ static inline ssize_t taken(struct inet_sock *so, struct ring *ring, ssize_t n)
 		n = 0;
 	}
 	if (n == -ENOTCONN && sock_is_connecting(so))
-		return -EAGAIN; /* as the kernel: waits for the handshake */
+		return -EAGAIN; /* as the kernel: wait for the handshake */
 	if (n == -ENOTCONN && sock_has_ended(so))
-		return 0; /* the error was told: now it is the end */
+		return 0; /* the error was reported: end of the stream */
 	return n;
 }
 
-/* holder: nothing can be read, whatever is there: *n is why, or 0 for the end, or SOCK_FETCH. */
+/* holder: does the call return without reading? *n: -errno, 0 at the end, or SOCK_FETCH. */
 static inline bool is_refused(struct inet_sock *so, ssize_t *n)
 {
 	if (__builtin_expect(!sock_has_connection(so), 0)) {
@@ -44,7 +44,7 @@ static inline bool is_refused(struct inet_sock *so, ssize_t *n)
 	return *n != 0;
 }
 
-/* holder: when the next byte came; 0: nobody asked for that, or there is none. */
+/* holder: when the next byte arrived; 0: timestamps are off, or there is no data. */
 static inline nsec_t stamp_of_next(const struct inet_sock *so)
 {
 	if (__builtin_expect(!so->told, 1) || !so->tcp.conn.rcv.head)
@@ -52,8 +52,9 @@ static inline nsec_t stamp_of_next(const struct inet_sock *so)
 	return so->tcp.conn.rcv.head->stamp;
 }
 
-/* App, no ring held: what comes beside the bytes. */
-static __attribute__((noinline)) void tell(struct sock_ref ref, struct msghdr *msg, nsec_t stamp)
+/* App, no ring held: fills in control messages. */
+static __attribute__((noinline)) void fill_control(struct sock_ref ref, struct msghdr *msg,
+						   nsec_t stamp)
 {
 	struct ring *ring;
 
@@ -66,13 +67,13 @@ static __attribute__((noinline)) void tell(struct sock_ref ref, struct msghdr *m
 	ring_release_cold(ring);
 }
 
-/* A call that succeeded fills in what is not bytes. */
-static inline void finish(struct sock_ref ref, struct msghdr *msg, nsec_t stamp)
+/* The call succeeded: fills in the rest of msg. */
+static inline void fill_msg(struct sock_ref ref, struct msghdr *msg, nsec_t stamp)
 {
 	msg->msg_flags = 0;
 	msg->msg_namelen = 0;
 	if (__builtin_expect(__atomic_load_n(&inet_of(ref.sk)->told, __ATOMIC_RELAXED), 0))
-		tell(ref, msg, stamp);
+		fill_control(ref, msg, stamp);
 	else
 		msg->msg_controllen = 0;
 }
@@ -87,7 +88,7 @@ struct urgent {
 	bool peek;
 };
 
-/* *n is 1: taken. */
+/* *n is 1: there was a byte. */
 static bool urgent_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
 {
 	struct urgent *u = arg;
@@ -105,7 +106,7 @@ static bool urgent_try(void *arg, struct ring *ring, struct sock_wait *wait, ssi
 	return *n != SOCK_FETCH;
 }
 
-/* The urgent byte: waits for a process that has the connection, never for the byte. */
+/* MSG_OOB: waits until the connection is imported, but not for the byte. */
 static __attribute__((noinline)) ssize_t recv_oob(struct sock_ref ref, struct msghdr *msg,
 						  int flags)
 {
@@ -129,19 +130,19 @@ static __attribute__((noinline)) ssize_t recv_oob(struct sock_ref ref, struct ms
 
 /* ---- with conditions (app, no ring held) -------------------------------------------- */
 
-/* What a call is to bring. */
-struct order {
+/* A call with conditions. */
+struct conditional_recv {
 	struct sock_ref ref;
 	int flags;
 	size_t size;	   /* bytes of the buffers */
-	size_t least;	   /* bytes that must be there before any are taken, if it may wait */
-	size_t done;	   /* MSG_WAITALL: taken so far */
-	nsec_t stamp;	   /* of the latest */
-	struct iovec *iov; /* where the next ones go */
+	size_t least;	   /* bytes that must be there before any are read, if it may wait */
+	size_t done;	   /* MSG_WAITALL: bytes read so far */
+	nsec_t stamp;	   /* of the latest bytes */
+	struct iovec *iov; /* buffers for the next bytes */
 	size_t count;
 };
 
-/* MSG_TRUNC: the bytes are thrown away instead of copied, tcp(7). */
+/* MSG_TRUNC: discards the bytes instead of copying them, tcp(7). */
 static ssize_t discard(struct inet_sock *so, size_t want, bool peek, nsec_t now)
 {
 	char scratch[4096];
@@ -161,31 +162,31 @@ static ssize_t discard(struct inet_sock *so, size_t want, bool peek, nsec_t now)
 	return (ssize_t)done;
 }
 
-/* holder: SO_PEEK_OFF acts; in front of urgent data it does not. */
-static bool has_offset(const struct order *o, const struct inet_sock *so)
+/* holder: does SO_PEEK_OFF apply? Not in front of urgent data. */
+static bool uses_peek_offset(const struct conditional_recv *o, const struct inet_sock *so)
 {
 	return (o->flags & MSG_PEEK) && !so->tcp.conn.urgent && tcp_peek_offset(&so->tcp.conn) >= 0;
 }
 
-/* holder: bytes for the call. */
-static size_t bytes_here(const struct order *o, const struct inet_sock *so)
+/* holder: bytes that the call can read. */
+static size_t bytes_here(const struct conditional_recv *o, const struct inet_sock *so)
 {
 	size_t here = tcp_readable_bytes(&so->tcp.conn), skip;
 
-	if (!has_offset(o, so))
+	if (!uses_peek_offset(o, so))
 		return here;
 	skip = (size_t)tcp_peek_offset(&so->tcp.conn);
 	return here > skip ? here - skip : 0;
 }
 
 /* holder */
-static ssize_t take_ordered(struct order *o, struct inet_sock *so, nsec_t now)
+static ssize_t conditional_take(struct conditional_recv *o, struct inet_sock *so, nsec_t now)
 {
 	struct tcp_conn *conn = &so->tcp.conn;
 
 	if (!o->size && tcp_readable_bytes(conn))
-		return 0; /* nothing is wanted, and it would be here */
-	if (has_offset(o, so))
+		return 0; /* no bytes are wanted, and there are some */
+	if (uses_peek_offset(o, so))
 		return tcp_peek(conn, o->flags & MSG_TRUNC ? NULL : o->iov, (int)o->count,
 				o->size < UINT32_MAX ? (uint32_t)o->size : UINT32_MAX);
 	if (o->size && (o->flags & MSG_TRUNC))
@@ -193,8 +194,8 @@ static ssize_t take_ordered(struct order *o, struct inet_sock *so, nsec_t now)
 	return tcp_recv(conn, o->iov, (int)o->count, o->flags & MSG_PEEK, now);
 }
 
-/* holder: some bytes are here, and more have to come. */
-static bool is_too_little(const struct order *o, const struct inet_sock *so)
+/* holder: some bytes are there, but the call waits for more. */
+static bool must_wait_for_more(const struct conditional_recv *o, const struct inet_sock *so)
 {
 	const uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 	size_t here = bytes_here(o, so);
@@ -202,24 +203,24 @@ static bool is_too_little(const struct order *o, const struct inet_sock *so)
 	return here && here < o->least && !(sock_own_events(so) & end) && !so->tcp.conn.urgent;
 }
 
-static bool ordered_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
+static bool conditional_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_t *n)
 {
-	struct order *o = arg;
+	struct conditional_recv *o = arg;
 	struct inet_sock *so = inet_of(o->ref.sk);
 	bool all = (o->flags & MSG_WAITALL) && !(o->flags & MSG_PEEK);
 
 	*n = 0;
 	if (sock_wait_is_over(wait) && !o->size)
-		return true; /* as Linux: it was asked for nothing, and has waited */
+		return true; /* as Linux: a call for no bytes has waited */
 	if (is_refused(so, n))
 		return *n != SOCK_FETCH;
 	sock_access_rx(so);
 	ring_poll(ring);
 	o->stamp = stamp_of_next(so);
 	*n = SOCK_TRY_ASIDE;
-	if (!wait->dontwait && is_too_little(o, so))
+	if (!wait->dontwait && must_wait_for_more(o, so))
 		return false;
-	*n = taken(so, ring, take_ordered(o, so, ring->now));
+	*n = recv_result(so, ring, conditional_take(o, so, ring->now));
 	if (*n > 0) {
 		o->done += (size_t)*n;
 		if (all && o->done < o->size) {
@@ -236,10 +237,10 @@ static bool ordered_try(void *arg, struct ring *ring, struct sock_wait *wait, ss
 	return false;
 }
 
-/* Something is there, so sleeping for EPOLLIN would be none. */
-static ssize_t ordered_aside(void *arg, struct sock_wait *wait)
+/* Some bytes are there, so waiting for EPOLLIN would return at once: sleeps for a millisecond. */
+static ssize_t conditional_aside(void *arg, struct sock_wait *wait)
 {
-	const struct order *o = arg;
+	const struct conditional_recv *o = arg;
 	struct timespec ts = {0, 1000000};
 
 	if (wait->ref.sk && !wait->dontwait && (o->least > 1 || (o->flags & MSG_PEEK)) &&
@@ -248,13 +249,13 @@ static ssize_t ordered_aside(void *arg, struct sock_wait *wait)
 	return SOCK_TRY_WAIT;
 }
 
-static __attribute__((noinline)) ssize_t recv_ordered(struct sock_ref ref, struct msghdr *msg,
-						      int flags, size_t size)
+static __attribute__((noinline)) ssize_t recv_conditional(struct sock_ref ref, struct msghdr *msg,
+							  int flags, size_t size)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct sock_call call = SOCK_CALL(ref, flags, WAIT_EVENTS);
 	struct iovec stack[IOV_STACK], *copy;
-	struct order o = {.ref = ref, .flags = flags, .size = size, .least = 1};
+	struct conditional_recv o = {.ref = ref, .flags = flags, .size = size, .least = 1};
 	uint32_t lowat = __atomic_load_n(&so->rcvlowat, __ATOMIC_RELAXED);
 	int rc;
 
@@ -271,11 +272,11 @@ static __attribute__((noinline)) ssize_t recv_ordered(struct sock_ref ref, struc
 		return -ENOBUFS;
 	o.iov = copy;
 	o.count = msg->msg_iovlen;
-	rc = (int)sock_wait_loop(call, SOCK_WAIT_COLD, ordered_try, ordered_aside, &o);
+	rc = (int)sock_wait_loop(call, SOCK_WAIT_COLD, conditional_try, conditional_aside, &o);
 	iov_copy_free(copy, stack);
 	if (!o.done && rc)
 		return rc;
-	finish(ref, msg, o.stamp);
+	fill_msg(ref, msg, o.stamp);
 	return o.done ? tcp_partial(so, o.done, rc) : 0;
 }
 
@@ -303,8 +304,9 @@ static inline __attribute__((always_inline)) bool recv_try(void *arg, struct rin
 	else
 		ring_set_now(ring, clock_now());
 	r->stamp = stamp_of_next(so);
-	*n = taken(so, ring,
-		   tcp_recv(conn, r->msg->msg_iov, (int)r->msg->msg_iovlen, false, ring->now));
+	*n = recv_result(so, ring,
+			 tcp_recv(conn, r->msg->msg_iov, (int)r->msg->msg_iovlen, false,
+				  ring->now));
 	if (__builtin_expect(*n != -EAGAIN, 1))
 		return true;
 	*n = SOCK_TRY_WAIT;
@@ -324,10 +326,10 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	if (__builtin_expect((flags & conditions) || !size ||
 				     __atomic_load_n(&so->rcvlowat, __ATOMIC_RELAXED) > 1,
 			     0))
-		return recv_ordered(ref, msg, flags, size);
+		return recv_conditional(ref, msg, flags, size);
 	n = sock_wait_loop(call, mode, recv_try, NULL, &r);
 	if (n >= 0)
-		finish(ref, msg, r.stamp);
+		fill_msg(ref, msg, r.stamp);
 	return n;
 }
 

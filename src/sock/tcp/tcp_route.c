@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the segments of a connection go: found anew when routes change, or on another ring. */
+/*
+ * Routes of connections: looked up again when routes change, or when the connection moves to
+ * another ring.
+ */
 #include <errno.h>
 
 #include "base/sys.h"
@@ -7,7 +10,7 @@
 #include "sock/core/quarantine.h"
 #include "sock/tcp/tcp_sock.h"
 
-/* ---- a new way to the peer ---------------------------------------------------------- */
+/* ---- a new route to the peer ------ */
 
 void tcp_lose_route(struct inet_sock *so)
 {
@@ -20,8 +23,8 @@ void tcp_lose_route(struct inet_sock *so)
 	dst_mute(&so->tcp.dst);
 }
 
-/* holder */
-static int go_on_by(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
+/* holder: uses the route found from now on. */
+static int apply_route(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
 {
 	bool was_mute = so->tcp.dst.mute;
 	uint32_t mtu = so->tcp.dst.mtu;
@@ -39,11 +42,11 @@ static int go_on_by(struct inet_sock *so, struct ring *ring, const struct dst_fo
 }
 
 /*
- * holder: nothing would be heard of the peer on the ring it lives on: it waits for
- * tcp_rehome().
+ * holder: must the connection wait for tcp_rehome(), because its home receives no frames of the
+ * peer?
  */
-static bool must_move(const struct inet_sock *so, const struct ring *home,
-		      const struct dst_found *found)
+static bool must_wait_for_rehome(const struct inet_sock *so, const struct ring *home,
+				 const struct dst_found *found)
 {
 	return so->tcp.dst.mute && (!home->q || home->ifindex != found->ring->ifindex);
 }
@@ -56,18 +59,18 @@ int tcp_use_route(struct sock_ref ref, const struct dst_found *found)
 
 	if (rc)
 		return rc;
-	if (!sock_has_connection(so)) { /* it went to another process meanwhile */
+	if (!sock_has_connection(so)) { /* another process owns it by now */
 		ring_release_cold(ring);
 		return 0;
 	}
-	if (found->verdict == VERDICT_ACCELERATED && must_move(so, ring, found)) {
-		progress_wake(); /* it follows the links, see links.c */
+	if (found->verdict == VERDICT_ACCELERATED && must_wait_for_rehome(so, ring, found)) {
+		progress_wake(); /* links.c calls tcp_rehome() */
 	} else if (found->verdict == VERDICT_ACCELERATED) {
-		rc = go_on_by(so, ring, found);
+		rc = apply_route(so, ring, found);
 	} else {
 		if (found->verdict == VERDICT_NO_ROUTE)
 			tcp_lose_route(so);
-		/* Else there is no way that we know: the old one, until there is a new one. */
+		/* Other results cannot be used: the old route stays until there is a new one. */
 		so->tcp.dst.generation = found->generation;
 	}
 	ring_release_cold(ring);
@@ -82,7 +85,7 @@ int tcp_resolve_locked(struct sock_ref ref)
 	struct dst_found found;
 
 	control_assert_held();
-	/* Else it is another one by now, which somebody may just be making. */
+	/* Otherwise the object is another socket by now, which another thread may be making. */
 	if (!sock_ref_valid(ref))
 		return -EBADF;
 	query = sock_query(inet_of(ref.sk));
@@ -103,21 +106,21 @@ int tcp_resolve(struct sock_ref ref)
 
 /* ---- moving to another ring (holder) ------------------------------------------------ */
 
-static struct pkt *take_along(struct pkt *pkt, void *ring)
+static struct pkt *detach_pkt(struct pkt *pkt, void *ring)
 {
 	return ring_travel(ring, pkt);
 }
 
 void tcp_detach_unread(struct inet_sock *so, struct ring *ring)
 {
-	tcp_recvq_exchange(&so->tcp.conn.rcv, take_along, ring);
+	tcp_recvq_exchange(&so->tcp.conn.rcv, detach_pkt, ring);
 }
 
 void tcp_leave(struct inet_sock *so, struct ring *ring)
 {
 	wheel_cancel(&ring->wheel, &so->tcp.timer);
 	list_remove(&so->tcp.flush.link);
-	tcp_recvq_exchange(&so->tcp.conn.rcv, take_along, ring);
+	tcp_recvq_exchange(&so->tcp.conn.rcv, detach_pkt, ring);
 	dst_detach(&so->tcp.dst);
 }
 
@@ -126,7 +129,7 @@ void tcp_arrive(struct inet_sock *so, struct ring *ring, const struct ring *from
 {
 	if (!found || tcp_retarget(so, ring, found))
 		dst_rebind(&so->tcp.dst, from, ring);
-	/* Whatever was due on the old ring is done now; the timer is armed after it. */
+	/* What was due on the old ring is done now, and the timer is armed then. */
 	ring_work_add(ring, &so->tcp.flush);
 }
 
@@ -137,10 +140,10 @@ int tcp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found
 	return dst_apply(&so->tcp.dst, home, &so->remote, found, &headers);
 }
 
-#define LATE (60 * NSEC_PER_SEC) /* peers have heard by then that the address has moved */
+#define REHOME_QUARANTINE (60 * NSEC_PER_SEC) /* by then peers know where the address is */
 
-/* holder of home: off its ring, on its way to the next. */
-static int uproot(struct inet_sock *so, struct ring *ring, struct ring *to)
+/* holder of home: detaches the connection from its ring, and makes `to` its home. */
+static int rehome_leave(struct inet_sock *so, struct ring *ring, struct ring *to)
 {
 	if (ring == to || sock_has_ended(so))
 		return -EBUSY;
@@ -149,7 +152,8 @@ static int uproot(struct inet_sock *so, struct ring *ring, struct ring *to)
 		ring_drain(ring);
 		if (sock_has_ended(so))
 			return -EBUSY;
-		if (so->tcp.flow.listed && !quarantine_replace(ring, &so->tcp.flow, LATE))
+		if (so->tcp.flow.listed &&
+		    !quarantine_replace(ring, &so->tcp.flow, REHOME_QUARANTINE))
 			return -ENOMEM;
 	}
 	tcp_leave(so, ring);
@@ -158,16 +162,16 @@ static int uproot(struct inet_sock *so, struct ring *ring, struct ring *to)
 	return 0;
 }
 
-/* holder of the new home: nobody had the frames meanwhile, and nothing was sent. */
-static int take_root(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
+/* holder of the new home. Meanwhile no ring received frames for it, and it sent nothing. */
+static int rehome_arrive(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
 {
 	int rc = ring_flow_take(ring, &so->tcp.flow);
 
 	if (rc)
 		return rc;
-	rc = go_on_by(so, ring, found);
+	rc = apply_route(so, ring, found);
 	ring_work_add(ring, &so->tcp.flush);
-	ready_wake_all(&so->sk); /* who sleeps elsewhere looks for the new descriptors */
+	ready_wake_all(&so->sk); /* sleeping threads look for the new descriptors */
 	return rc;
 }
 
@@ -179,14 +183,16 @@ int tcp_rehome(struct sock_ref ref, const struct dst_found *found)
 
 	if (rc)
 		return rc;
-	rc = uproot(so, ring, to);
+	rc = rehome_leave(so, ring, to);
 	ring_release_cold(ring);
-	/* Held anew: another thread may have it meanwhile, and finds it mute. */
+	/*
+	 * Between the two holds another thread may use the connection, which has no route then.
+	 */
 	if (!rc)
 		rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
-	rc = take_root(so, ring, found);
+	rc = rehome_arrive(so, ring, found);
 	ring_release_cold(ring);
 	sock_tell_pollers();
 	if (!rc)

@@ -10,7 +10,7 @@
 #include "sock/udp/iov.h"
 #include "sock/wait/wait.h"
 
-#define POLL_ON_TX 16384 /* unacknowledged bytes from which a send looks for ACKs first */
+#define POLL_ON_TX 16384 /* unacknowledged bytes beyond which a send polls for ACKs first */
 
 int tcp_not_connected(struct inet_sock *so, bool sending)
 {
@@ -20,7 +20,7 @@ int tcp_not_connected(struct inet_sock *so, bool sending)
 		return SOCK_FETCH;
 	error = so->inet == INET_TCP ? sock_take_error(so) : 0;
 	if (error)
-		return -error; /* of a connection that was dissolved */
+		return -error; /* of a connection that was disconnected */
 	if (sending)
 		return -EPIPE;
 	return so->inet != INET_LISTEN && so->shut_rd ? 0 : -ENOTCONN;
@@ -35,7 +35,7 @@ static void keep_error(struct inet_sock *so, int error)
 
 ssize_t tcp_partial(struct inet_sock *so, size_t done, int rc)
 {
-	if (rc != -EFAULT) /* of this call's memory, not of the connection */
+	if (rc != -EFAULT) /* an error of the call, not of the connection */
 		keep_error(so, -rc);
 	return (ssize_t)done;
 }
@@ -67,18 +67,18 @@ size_t sock_room(struct sock_ref ref)
 	return room;
 }
 
-/* MSG_MORE and MSG_OOB in the engine's words. */
+/* The engine's flags for MSG_MORE and MSG_OOB. */
 static inline unsigned send_flags(int flags)
 {
 	return (flags & MSG_MORE ? TCP_SEND_MORE : 0u) | (flags & MSG_OOB ? TCP_SEND_OOB : 0u);
 }
 
 /*
- * MSG_FASTOPEN: connects first; without a cookie of the server, which is what the kernel
- * begins with, too.  Control messages have no effect, but have to be right.
+ * MSG_FASTOPEN: connects first, without a cookie of the server, as the kernel does the first
+ * time. Control messages have no effect, but must be valid.
  */
-static __attribute__((noinline)) int before_send(struct sock_ref ref, const struct msghdr *msg,
-						 int flags)
+static __attribute__((noinline)) int send_prepare(struct sock_ref ref, const struct msghdr *msg,
+						  int flags)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct ring *ring;
@@ -103,12 +103,12 @@ static __attribute__((noinline)) int before_send(struct sock_ref ref, const stru
 struct send {
 	struct sock_ref ref;
 	int flags;
-	struct iovec *iov; /* what is left to send: the program's, or copy */
+	struct iovec *iov; /* what is left to send: the program's array, or copy */
 	size_t count;
 	size_t want, done;
 	size_t sent;			  /* by the last try */
 	struct iovec *copy, *const stack; /* stack[IOV_STACK] */
-	bool resolved;			  /* the way to the peer, once in this call */
+	bool resolved;			  /* the route was looked up in this call */
 };
 
 static inline __attribute__((always_inline)) bool send_try(void *arg, struct ring *ring,
@@ -162,7 +162,7 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 	return false;
 }
 
-/* The way to the peer has to be found anew; or a part was sent, and the rest is to follow. */
+/* The route must be looked up again; or a part was sent, and the rest must follow. */
 static inline __attribute__((always_inline)) ssize_t send_aside(void *arg, struct sock_wait *wait)
 {
 	struct send *s = arg;
@@ -198,7 +198,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	int rc;
 
 	if (__builtin_expect((flags & MSG_FASTOPEN) || msg->msg_controllen, 0)) {
-		rc = before_send(ref, msg, flags);
+		rc = send_prepare(ref, msg, flags);
 		if (rc)
 			return rc;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shards of a listener: the handshakes that arrive on one ring, and the connections that they
- * become there.
+ * Shards of a listener: the handshakes that arrive on one ring, and the connections made from
+ * them on that ring.
  */
 #include <errno.h>
 
@@ -17,7 +17,7 @@
 
 #define WAY_CACHE 256
 
-/* Ways to those who sent SYNs, for SYN-ACKs that are sent again. */
+/* Routes back to senders of SYNs, for SYN-ACKs that are sent again. */
 struct way_cache {
 	struct {
 		struct inaddr addr;
@@ -27,7 +27,7 @@ struct way_cache {
 
 struct shard_full {
 	struct tcp_shard shard;		/* first */
-	const struct source_way *input; /* holder: to who sent the segment being looked at, or NULL */
+	const struct source_way *input; /* holder: to the current segment's sender, or NULL */
 	struct way_cache ways;
 };
 
@@ -43,7 +43,7 @@ static unsigned way_slot(const struct inaddr *addr)
 
 _Static_assert(WAY_CACHE == 256, "way_slot() takes eight bits");
 
-/* ---- what the engine's listener asks for (holder of the shard's ring) --------------- */
+/* ---- callbacks of the engine's listener (holder of the shard's ring) ------ */
 
 static const struct source_way *way_to(const struct shard_full *full, const struct inaddr *remote)
 {
@@ -56,7 +56,9 @@ static const struct source_way *way_to(const struct shard_full *full, const stru
 	return NULL;
 }
 
-/* Answers leave by the ring's interface, or not at all: what comes back to it comes to us. */
+/*
+ * Answers leave by the ring's interface or not at all, because the replies to them arrive here.
+ */
 static bool leads_here(const struct tcp_shard *shard, const struct source_way *way)
 {
 	return way->here || (way->here_bound && shard->opt->bind_ifindex);
@@ -87,7 +89,9 @@ static struct flow_key key_of(const struct endpoint *local, const struct endpoin
 	return key;
 }
 
-/* The neighbour that the way leads by, which is being asked for if it is not known. */
+/*
+ * The neighbour that the route leads to. If its link address is not known, the kernel is asked.
+ */
 static struct adj *neighbour_of(struct ring *ring, const struct source_way *way,
 				const struct endpoint *local, const struct endpoint *remote)
 {
@@ -96,7 +100,7 @@ static struct adj *neighbour_of(struct ring *ring, const struct source_way *way,
 
 	if (!adj || adj->state == NEIGH_REACHABLE)
 		return adj;
-	adj->state = NEIGH_UNKNOWN; /* also one that has failed before */
+	adj->state = NEIGH_UNKNOWN; /* also if it has failed before */
 	key = key_of(local, remote);
 	source_resolve(ring, &key);
 	return adj;
@@ -134,7 +138,10 @@ static struct tcp_start shard_start(struct tcp_listener *l, const struct endpoin
 	return tcp_start_of(host_secret(), local, remote, now);
 }
 
-/* The child's way back; accept() asks the routing table again, with the options of the socket. */
+/*
+ * Sets the child's route to its sender. accept() looks the route up again, with the socket's
+ * options.
+ */
 static int child_dst(struct inet_sock *child, const struct tcp_shard *shard,
 		     const struct source_way *way)
 {
@@ -161,7 +168,7 @@ static int child_dst(struct inet_sock *child, const struct tcp_shard *shard,
 	return rc;
 }
 
-static struct flow_key pair_of(const struct tcp_synreq *req)
+static struct flow_key req_key(const struct tcp_synreq *req)
 {
 	return key_of(&req->local, &req->remote);
 }
@@ -170,15 +177,15 @@ static int child_flow(struct inet_sock *child, struct ring *ring, const struct t
 {
 	struct flow *flow = &child->tcp.flow;
 
-	flow->key = pair_of(req);
+	flow->key = req_key(req);
 	return req->expected ? ring_flow_add_expected(ring, flow) : ring_flow_add(ring, flow);
 }
 
 /*
- * Room in the accept queue, as the kernel counts?  Children on their way to it from
- * another ring are not seen; they are few.
+ * Has the accept queue room, as the kernel counts? Children that are posted from another ring are
+ * not counted yet; they are few.
  */
-static bool admit(const struct inet_sock *listener)
+static bool queue_has_room(const struct inet_sock *listener)
 {
 	return __atomic_load_n(&listener->listen.waiting, __ATOMIC_RELAXED) <=
 	       listener->listen.backlog;
@@ -223,7 +230,7 @@ static int shard_accept(struct tcp_listener *l, const struct tcp_synreq *req, st
 	struct inet_sock *child;
 	enum drop reason;
 
-	if (!admit(shard->so))
+	if (!queue_has_room(shard->so))
 		return -EAGAIN;
 	child = child_create(shard, req, full_of(l)->input);
 	if (!child)
@@ -242,14 +249,17 @@ static int shard_accept(struct tcp_listener *l, const struct tcp_synreq *req, st
 
 static bool shard_has_room(struct tcp_listener *l)
 {
-	return admit(full_of(l)->shard.so);
+	return queue_has_room(full_of(l)->shard.so);
 }
 
-/* Who comes to share the listener's flow must not get what belongs to a handshake of ours. */
+/*
+ * If the listener's flow is shared, the port must not give segments of this handshake to another
+ * member.
+ */
 static void shard_began(struct tcp_listener *l, struct tcp_synreq *req)
 {
 	struct tcp_shard *shard = &full_of(l)->shard;
-	struct flow_key key = pair_of(req);
+	struct flow_key key = req_key(req);
 
 	if (shard->flow->shared && !req->expected)
 		req->expected = !ring_flow_expect(shard->ring, &key);
@@ -257,16 +267,16 @@ static void shard_began(struct tcp_listener *l, struct tcp_synreq *req)
 
 static void shard_ended(struct tcp_listener *l, struct tcp_synreq *req)
 {
-	struct flow_key key = pair_of(req);
+	struct flow_key key = req_key(req);
 
 	if (req->expected)
 		ring_flow_unexpect(full_of(l)->shard.ring, &key);
 }
 
-/* It was of another ring's. */
+/* The handshake has moved here from another ring. */
 static void shard_moved(struct tcp_listener *l, struct tcp_synreq *req)
 {
-	struct flow_key key = pair_of(req);
+	struct flow_key key = req_key(req);
 
 	if (req->expected)
 		req->expected = !ring_flow_expect_here(full_of(l)->shard.ring, &key);
@@ -301,8 +311,8 @@ static void shard_timer(struct timer *timer, nsec_t now)
 	shard_arm(shard);
 }
 
-/* net.ipv4.tcp_syncookies: 0 never, 1 when the queue is full, 2 always. */
-static void defend(struct tcp_listener *l)
+/* Reads net.ipv4.tcp_syncookies: 0: never, 1: when the queue is full, 2: always. */
+static void shard_set_limits(struct tcp_listener *l)
 {
 	int cookies = sys_read_number("/proc/sys/net/ipv4/tcp_syncookies", 1);
 
@@ -329,7 +339,7 @@ bool tcp_listen_flow_begin(struct inet_sock *so, struct sock_flow *flow)
 	full->shard.opt = options_get(so->opt);
 	timer_init(&full->shard.timer, shard_timer);
 	tcp_listener_init(&full->shard.l, &shard_ops, &config, so->listen.backlog + 1);
-	defend(&full->shard.l);
+	shard_set_limits(&full->shard.l);
 	full->shard.l.defer = so->opt->defer_accept;
 	full->shard.l.syn_ack_retries = so->opt->syncnt;
 	flow->shard = &full->shard;
@@ -372,8 +382,8 @@ static struct sock_flow *sock_flow_from(struct flow *flow)
 }
 
 /*
- * The listener whose handshake a segment belongs to (a SYN may come again), of those that
- * share the flow on this ring: by now the port may choose another one for its sender.
+ * Of the listeners that share the flow on this ring, the one whose handshake the segment belongs
+ * to (a SYN may come again): the port may select another member for the sender by now.
  */
 static __attribute__((noinline)) struct sock_flow *
 handshake_of(const struct ring *ring, struct sock_flow *picked, const struct pkt *pkt)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * TCP sockets: the engine's owner.  What it asks for, what it reports, when its
- * timer runs, how it ends.
+ * TCP sockets as owners of the engine's connections: the callbacks of the engine, delivery of
+ * segments, the timer, and how a connection ends.
  */
 #include "sock/tcp/tcp_sock.h"
 
@@ -19,15 +19,15 @@
 #include "sock/options/sock_opt.h"
 #include "sock/tcp/timewait.h"
 
-/* Bytes, at first, unless the program sets SO_RCVBUF, SO_SNDBUF. */
+/* Initial buffer size in bytes, unless the program sets SO_RCVBUF or SO_SNDBUF. */
 #define TCP_BUF_FIRST (256u << 10)
 
 unsigned tcp_orphans[TCP_ORPHAN_KINDS];
 unsigned tcp_orphans_max;
 
-#define ORPHANS_MAX 65536 /* in a namespace that does not show the kernel's */
+#define ORPHANS_MAX 65536 /* where the kernel's setting cannot be read */
 
-static struct inet_sock *of_conn(struct tcp_conn *conn)
+static struct inet_sock *sock_of_conn(struct tcp_conn *conn)
 {
 	return container_of(conn, struct inet_sock, tcp.conn);
 }
@@ -69,7 +69,7 @@ static uint32_t compute_events(const struct inet_sock *so)
 	if (sock_has_connection(so))
 		return EPOLLIN | EPOLLRDNORM | EPOLLOUT | EPOLLWRNORM | EPOLLHUP | EPOLLRDHUP |
 		       (so->tcp.error ? EPOLLERR : 0u);
-	/* As the kernel says of a fresh socket. */
+	/* As the kernel reports for a new socket. */
 	return EPOLLOUT | EPOLLWRNORM | EPOLLHUP | (so->tcp.error ? EPOLLERR : 0u) |
 	       (so->shut_rd ? EPOLLIN | EPOLLRDNORM | EPOLLRDHUP : 0u);
 }
@@ -90,16 +90,16 @@ int sock_take_error(struct inet_sock *so)
 	int error = so->tcp.error;
 
 	so->tcp.error = 0;
-	tcp_take_error(&so->tcp.conn); /* told once, by whichever call */
+	tcp_take_error(&so->tcp.conn); /* one call only reports it */
 	tcp_update_events(so, 0);
 	return error;
 }
 
-/* ---- what the engine reports (holder) ----------------------------------------------- */
+/* ---- callbacks of the engine (holder) ------ */
 
 static void on_established(struct tcp_conn *conn)
 {
-	struct inet_sock *so = of_conn(conn);
+	struct inet_sock *so = sock_of_conn(conn);
 
 	if (sock_life_is(so, LIFE_HANDSHAKE))
 		tcp_child_established(so);
@@ -109,46 +109,46 @@ static void on_established(struct tcp_conn *conn)
 
 static void on_readable(struct tcp_conn *conn)
 {
-	tcp_update_events(of_conn(conn), EPOLLIN | EPOLLRDNORM);
+	tcp_update_events(sock_of_conn(conn), EPOLLIN | EPOLLRDNORM);
 }
 
 static void on_urgent(struct tcp_conn *conn)
 {
 	if (!tcp_urgent_here(conn)) /* as the kernel: when it is announced */
-		async_urgent(&of_conn(conn)->sk);
-	tcp_update_events(of_conn(conn), EPOLLPRI);
+		async_urgent(&sock_of_conn(conn)->sk);
+	tcp_update_events(sock_of_conn(conn), EPOLLPRI);
 }
 
 static void on_writable(struct tcp_conn *conn)
 {
-	tcp_update_events(of_conn(conn), EPOLLOUT | EPOLLWRNORM);
+	tcp_update_events(sock_of_conn(conn), EPOLLOUT | EPOLLWRNORM);
 }
 
 static void on_closed(struct tcp_conn *conn, int error)
 {
-	struct inet_sock *so = of_conn(conn);
+	struct inet_sock *so = sock_of_conn(conn);
 
-	/* As the kernel: what it was told when it sent again. */
+	/* As the kernel: the error of retransmitting without a route. */
 	if (error == ETIMEDOUT && so->tcp.dst.mute && so->tcp.dst.mute_sent)
 		error = ENETUNREACH;
 	so->tcp.error = error;
-	/* A child nobody was told of has no owner but us. */
+	/* A child that was not queued belongs to no listener. */
 	if (sock_life_is(so, LIFE_HANDSHAKE))
 		sock_life_set(so, LIFE_ORPHAN);
 	tcp_update_events(so, EPOLLIN | EPOLLOUT | EPOLLHUP | (error ? EPOLLERR : 0u));
-	ring_work_add(sock_home(so), &so->tcp.flush); /* reaps it when it is nobody's */
+	ring_work_add(sock_home(so), &so->tcp.flush); /* frees an orphan */
 }
 
 static int on_send(struct tcp_conn *conn, const struct tcp_segment *seg)
 {
-	struct inet_sock *so = of_conn(conn);
+	struct inet_sock *so = sock_of_conn(conn);
 	struct ring *ring = sock_home(so);
 	struct pkt *pkt = ring_tx_get(ring);
 
 	if (__builtin_expect(!pkt, 0))
 		return so->tcp.dst.mute ? 0 : -ENOBUFS;
 	if (__builtin_expect(seg->len + FRAME_HDR_MAX > pkt->room, 0)) {
-		pkt_free(pkt); /* the segment size was agreed on when frames were larger */
+		pkt_free(pkt); /* the segment size was negotiated when frames were larger */
 		return -EMSGSIZE;
 	}
 	pkt->frame_len = (uint32_t)frame_build_tcp(&so->tcp.dst.tmpl, pkt->frame, seg);
@@ -157,7 +157,7 @@ static int on_send(struct tcp_conn *conn, const struct tcp_segment *seg)
 
 static uint32_t on_send_train(struct tcp_conn *conn, const struct tcp_segment *seg, uint32_t mss)
 {
-	struct inet_sock *so = of_conn(conn);
+	struct inet_sock *so = sock_of_conn(conn);
 	struct ring *ring = sock_home(so);
 	struct frame_train train;
 	uint32_t sent = 0;
@@ -194,7 +194,7 @@ const struct tcp_ops tcp_sock_engine_ops = {
 	.writable = on_writable,
 };
 
-/* ---- driving it (holder) ------------------------------------------------------------ */
+/* ---- using the engine (holder) ------ */
 
 static enum tcp_orphan orphan_kind(const struct inet_sock *so)
 {
@@ -214,21 +214,21 @@ void tcp_count_orphan(struct inet_sock *so)
 	so->tcp.orphan_as = (uint8_t)kind;
 }
 
-/* Nobody owns it any more and it has said all: the object goes. */
+/* The connection of an orphan is over: frees the socket. */
 static void reap(struct inet_sock *so, struct ring *ring)
 {
 	wheel_cancel(&ring->wheel, &so->tcp.timer);
 	list_remove(&so->tcp.flush.link);
 	ring_flow_del(ring, &so->tcp.flow);
 	dst_fini(&so->tcp.dst);
-	tcp_close(&so->tcp.conn, ring->now); /* gives unread data back */
+	tcp_close(&so->tcp.conn, ring->now); /* frees unread data */
 	sock_life_set(so, LIFE_CLOSED);
 	tcp_count_orphan(so);
 	sock_free(so);
 }
 
-/* The wheel is touched only when the connection needs it earlier than planned. */
-static void arm(struct inet_sock *so, struct ring *ring)
+/* Changes the timer only if the connection needs it earlier than planned. */
+static void arm_timer(struct inet_sock *so, struct ring *ring)
 {
 	nsec_t deadline = tcp_deadline(&so->tcp.conn);
 
@@ -245,27 +245,27 @@ void tcp_after(struct inet_sock *so, struct ring *ring)
 			return;
 		}
 	}
-	arm(so, ring);
+	arm_timer(so, ring);
 }
 
 /*
- * The program still has it, but it was reset, and a new connection of its pair may begin at
- * once: of a listener of ours, on whatever ring, or of the kernel's.  To one that ended in
- * order a segment may come once more, which is ours to answer.  On a move, the frames find
- * it by stand-ins.
+ * The connection was reset while the program still has the socket. Removes its flow, because a
+ * new connection with the same key may begin at once: of a listener here, on any ring, or in the
+ * kernel. After an orderly end the flow stays, to answer a segment that is sent again. While the
+ * socket moves, stand-ins receive its frames.
  */
-static __attribute__((noinline)) void free_pair(struct inet_sock *so, struct ring *ring)
+static __attribute__((noinline)) void release_key(struct inet_sock *so, struct ring *ring)
 {
 	if (so->tcp.error && !so->move)
 		ring_flow_del(ring, &so->tcp.flow);
 }
 
-static void run_flush(struct ring *ring, struct ring_work *work, nsec_t now)
+static void tcp_run_flush(struct ring *ring, struct ring_work *work, nsec_t now)
 {
 	struct inet_sock *so = container_of(work, struct inet_sock, tcp.flush);
 
 	if (__builtin_expect(sock_has_ended(so), 0)) {
-		free_pair(so, ring);
+		release_key(so, ring);
 	} else if (tcp_flush(&so->tcp.conn, now)) {
 		if (ring->settling)
 			tcp_acknowledge(&so->tcp.conn, now);
@@ -275,13 +275,13 @@ static void run_flush(struct ring *ring, struct ring_work *work, nsec_t now)
 	tcp_after(so, ring);
 }
 
-static void run_timer(struct timer *timer, nsec_t now)
+static void tcp_run_timer(struct timer *timer, nsec_t now)
 {
 	struct inet_sock *so = container_of(timer, struct inet_sock, tcp.timer);
 
 	if (!sock_has_ended(so) && tcp_deadline(&so->tcp.conn) <= now)
 		tcp_timer(&so->tcp.conn, now);
-	/* A second pass would free it under the wheel's feet: leave it to the work. */
+	/* Does not free the connection here, because the wheel still uses the timer. */
 	ring_work_add(sock_home(so), &so->tcp.flush);
 }
 
@@ -295,7 +295,10 @@ enum drop tcp_deliver_to_listener(struct ring *ring, const struct flow_key *key,
 	return flow ? flow->deliver(ring, flow, pkt, now) : DROP_NO_FLOW;
 }
 
-/* Where frames run short each of them is copied, or gets a stamp: one by one. */
+/*
+ * Delivers linked packets together. They are delivered one by one if each must be copied because
+ * frames are scarce, or needs a timestamp.
+ */
 static enum drop deliver_chain(struct inet_sock *so, struct ring *ring, struct pkt *first,
 			       nsec_t now)
 {
@@ -307,11 +310,11 @@ static enum drop deliver_chain(struct inet_sock *so, struct ring *ring, struct p
 }
 
 /*
- * What came before its pair was free: a new connection may begin, of a listener of this
- * ring; whoever else listens gets the SYN when it is sent again.
+ * A packet for a connection that has ended, before its flow was removed. A SYN may begin a new
+ * connection of a listener on this ring; listeners elsewhere get the SYN when it is sent again.
  */
-static enum drop deliver_to_dead(struct inet_sock *so, struct ring *ring, struct pkt *pkt,
-				 nsec_t now)
+static enum drop deliver_to_ended(struct inet_sock *so, struct ring *ring, struct pkt *pkt,
+				  nsec_t now)
 {
 	struct flow *flow = &so->tcp.flow;
 	struct tcp_segment rst;
@@ -334,7 +337,7 @@ deliver_to_conn(struct inet_sock *so, struct ring *ring, struct pkt *pkt, nsec_t
 	if (__builtin_expect(so->noted, 0))
 		pkt->stamp = clock_real();
 	if (__builtin_expect(sock_has_ended(so), 0))
-		return deliver_to_dead(so, ring, pkt, now);
+		return deliver_to_ended(so, ring, pkt, now);
 	reason = tcp_input(&so->tcp.conn, pkt, now);
 	ring_work_add(ring, &so->tcp.flush);
 	if (__builtin_expect(reason == DROP_NO_FLOW, 0)) {
@@ -345,11 +348,12 @@ deliver_to_conn(struct inet_sock *so, struct ring *ring, struct pkt *pkt, nsec_t
 }
 
 /*
- * What is kept is a copy.  What has no data is freed before the engine
- * returns, and what fits behind the data that waits is copied there.
+ * Delivers a packet when frames are scarce: what the connection keeps is a copy. The engine frees
+ * a packet without data before it returns, and copies data to the end of the unread data where it
+ * fits.
  */
-static __attribute__((noinline)) enum drop deliver_scarce(struct inet_sock *so, struct ring *ring,
-							  struct pkt *pkt, nsec_t now)
+static __attribute__((noinline)) enum drop deliver_copy(struct inet_sock *so, struct ring *ring,
+							struct pkt *pkt, nsec_t now)
 {
 	struct tcp_recvq *rcv = &so->tcp.conn.rcv;
 	struct pkt *kept = pkt;
@@ -363,7 +367,7 @@ static __attribute__((noinline)) enum drop deliver_scarce(struct inet_sock *so, 
 	reason = deliver_to_conn(so, ring, kept, now);
 	rcv->gather = false;
 	if (reason != DROP_NONE && kept != pkt) {
-		ring_drop(ring, reason); /* the copy is ours, the frame went already */
+		ring_drop(ring, reason); /* the frame is freed already */
 		pkt_free(kept);
 		return DROP_NONE;
 	}
@@ -377,7 +381,7 @@ enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nse
 	if (pkt->next)
 		return deliver_chain(so, ring, pkt, now);
 	if (__builtin_expect(ring_keeps_copy(ring, pkt), 0))
-		return deliver_scarce(so, ring, pkt, now);
+		return deliver_copy(so, ring, pkt, now);
 	return deliver_to_conn(so, ring, pkt, now);
 }
 
@@ -393,7 +397,7 @@ static void neighbour_changed(struct adj_user *user, const struct adj *adj)
 	}
 }
 
-/* ---- making one --------------------------------------------------------------------- */
+/* ---- beginning a connection ------ */
 
 struct dst_headers tcp_headers(const struct inet_sock *so)
 {
@@ -408,7 +412,7 @@ static bool timestamps_wanted(void)
 	return params.tcp_timestamps == 2 ? tcp_kernel()->timestamps : params.tcp_timestamps;
 }
 
-/* The kernel counts memory, of which about half holds data; so does the program then. */
+/* Sizes set by the kernel or the program count memory, of which about half holds data. */
 static void choose_buffer(uint32_t *buf, uint32_t *max, uint32_t set, uint32_t limit)
 {
 	*max = limit / 2;
@@ -446,9 +450,9 @@ void tcp_part_init(struct inet_sock *so)
 	struct tcp_state_part *tcp = &so->tcp;
 
 	memset(tcp, 0, sizeof(*tcp));
-	timer_init(&tcp->timer, run_timer);
+	timer_init(&tcp->timer, tcp_run_timer);
 	list_init(&tcp->flush.link);
-	tcp->flush.run = run_flush;
+	tcp->flush.run = tcp_run_flush;
 	dst_init(&tcp->dst);
 	tcp->dst.user.changed = neighbour_changed;
 	tcp->flow.deliver = tcp_deliver;
@@ -488,7 +492,7 @@ void tcp_apply_options(struct inet_sock *so, nsec_t now)
 		tcp_set_cork(conn, true, now);
 }
 
-/* SO_*, TCP_* were set: a live connection follows.  quickack: TCP_QUICKACK was it. */
+/* SO_* or TCP_* options were set. quickack: TCP_QUICKACK was one of them. */
 void tcp_options_changed(struct inet_sock *so, bool quickack)
 {
 	struct tcp_conn *conn = &so->tcp.conn;
@@ -508,13 +512,16 @@ void tcp_options_changed(struct inet_sock *so, bool quickack)
 	tcp_set_window_clamp(conn, so->opt->window_clamp);
 	tcp_apply_options(so, now);
 	tcp_update_events(so, 0);
-	dst_expire(&so->tcp.dst); /* TOS and TTL are in the headers */
+	dst_expire(&so->tcp.dst); /* the headers contain TOS and TTL */
 	tcp_after(so, sock_home(so));
 }
 
 /* ---- ending ------------------------------------------------------------------------- */
 
-/* Each keeps its buffers, for minutes if the peer likes: there is a bound, as in the kernel. */
+/*
+ * An orphan keeps its buffers as long as the peer makes it wait, so there is a limit, as in the
+ * kernel.
+ */
 static bool too_many_orphans(void)
 {
 	unsigned max = __atomic_load_n(&tcp_orphans_max, __ATOMIC_RELAXED);
@@ -533,7 +540,7 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
 	nsec_t now = clock_now();
 
 	ring_assert_held(ring);
-	if (!sock_has_connection(so)) { /* never was */
+	if (!sock_has_connection(so)) { /* it never had one */
 		wheel_cancel(&ring->wheel, &so->tcp.timer);
 		list_remove(&so->tcp.flush.link);
 		dst_fini(&so->tcp.dst);
@@ -546,6 +553,6 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
 	if (orphan_kind(so) == TCP_ORPHAN_UNACKED && too_many_orphans())
 		tcp_abort(&so->tcp.conn, 0, now);
 	tcp_count_orphan(so);
-	ring_work_add(ring, &so->tcp.flush); /* it may have ended, or become small */
+	ring_work_add(ring, &so->tcp.flush); /* may free it, or replace it by a record */
 	return true;
 }

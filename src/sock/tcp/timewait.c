@@ -397,7 +397,7 @@ bool timewait_take(struct inet_sock *so, struct ring *ring)
 		       end_oldest_keeper(ring))
 			;
 	}
-	/* As on Linux, the connection ends at once without room or memory; also without a keeper. */
+	/* As on Linux, it ends at once without room or memory; also without a keeper. */
 	return true;
 }
 
