@@ -17,7 +17,7 @@
 static struct {
 	struct inaddr addr[GONE_MAX]; /* oldest first */
 	nsec_t until[GONE_MAX];	      /* flows wait for it until then; 0: no longer */
-	bool used[GONE_MAX];	      /* by a flow of ours */
+	bool used[GONE_MAX];	      /* by one of our flows */
 	unsigned n;
 	bool changed; /* any, atomic: ports and flows must be told */
 } gone;
@@ -396,7 +396,7 @@ static bool is_gone(const struct port *port)
 	       memcmp(link.mac, port->mac, sizeof(link.mac)) != 0;
 }
 
-/* An interface that is gone and still has rings; 0: none. */
+/* Returns an interface that is gone and still has rings; 0: none. */
 static int find_gone_interface(void)
 {
 	for (unsigned i = 0; i < rings_count(); i++) {

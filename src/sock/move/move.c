@@ -181,7 +181,7 @@ static void move_release(struct move *move)
 	move->over = true;
 }
 
-/* The socket ended: removes the stand-ins, nothing arrives. */
+/* The socket ended: removes the stand-ins, and what they kept. */
 static void move_abort(struct move *move)
 {
 	for (unsigned i = 0; i < move->n_parts; i++) {
@@ -235,9 +235,7 @@ static unsigned move_leave(struct move *move, struct ring *ring, struct ring **s
 	sock_access_init(so);
 	so->move = NULL;
 	ring_get(move->to); /* as the new home */
-	/*
-	 * First: a thread that finds the new home and holds it runs ARRIVE before anything else.
-	 */
+	/* First: a thread that finds the new home and holds it runs ARRIVE before anything else. */
 	ring_post(move->to, &move->arrive);
 	delay_at(DELAY_MOVE_POSTED);
 	move_change_home(so, ring, move->to);

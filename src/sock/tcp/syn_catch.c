@@ -114,7 +114,7 @@ int syn_catch_begin(struct syn_catch *c, const struct inet_sock *so)
 	return rc;
 }
 
-/* ---- delivering the SYNs ------ */
+/* ---- delivering the SYNs ------------------------------------------------------------ */
 
 static void deliver_syn(struct inet_sock *so, int ifindex, const struct pkt *syn)
 {

@@ -84,7 +84,7 @@ static int reserve_port(struct inet_sock *so, const struct dst_found *found,
 	return rc == -EADDRINUSE ? -EADDRNOTAVAIL : rc;
 }
 
-/* Discards a failed connection. Only the bound port stays. */
+/* holder: discards the connection.  Only the bound port stays. */
 static void connect_discard(struct inet_sock *so, struct ring *ring)
 {
 	wheel_cancel(&ring->wheel, &so->tcp.timer);

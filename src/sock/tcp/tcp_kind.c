@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The two kinds of TCP sockets: connections, including sockets not connected yet, and listeners.
- */
+/* The two kinds of TCP sockets: connections, including sockets not connected yet, and listeners. */
 #include <linux/tcp.h>
 #include <string.h>
 

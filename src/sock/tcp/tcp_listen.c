@@ -138,7 +138,7 @@ static void make_listener(struct inet_sock *so, int backlog)
 	sock_set_events(so, 0);
 }
 
-/* The kernel refused listen(2): makes it an unconnected socket again. */
+/* Makes it an unconnected socket again: listen(2) failed, or the kernel serves the listener. */
 static void unmake_listener(struct inet_sock *so)
 {
 	struct ring *ring;

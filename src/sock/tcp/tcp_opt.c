@@ -34,7 +34,7 @@ union tcp_answer {
  */
 #define TWIN_KNOWS INT32_MIN
 
-/* ---- the kernel's defaults ------ */
+/* ---- the kernel's defaults ---------------------------------------------------------- */
 
 /* The third number of "minimum, initial, maximum". */
 static uint32_t read_maximum(const char *path, int otherwise)
@@ -365,7 +365,7 @@ static int answer_listener(const struct inet_sock *so, int level, int name,
 	return sizeof(answer->info);
 }
 
-/* Nothing is mapped: all data must be read, as the kernel answers for less than a page. */
+/* Maps nothing: all data must be read, as the kernel answers for less than a page. */
 static int answer_zerocopy(const struct inet_sock *so, struct tcp_zerocopy_receive *zc)
 {
 	size_t n = tcp_readable_bytes(&so->tcp.conn);

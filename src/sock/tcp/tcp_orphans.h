@@ -15,8 +15,8 @@ enum tcp_orphan {
 extern unsigned tcp_orphans[TCP_ORPHAN_KINDS];
 
 /*
- * Maximum number of TCP_ORPHAN_UNACKED, from net.ipv4.tcp_max_orphans; a connection that the
- * program closes beyond it is reset. 0: not read yet; any, atomic.
+ * Maximum number of TCP_ORPHAN_UNACKED, from net.ipv4.tcp_max_orphans.  While there are that many,
+ * a connection that the program closes is reset.  0: not read yet; any, atomic.
  */
 extern unsigned tcp_orphans_max;
 

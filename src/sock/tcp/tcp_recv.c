@@ -40,7 +40,7 @@ static inline bool is_refused(struct inet_sock *so, ssize_t *n)
 		*n = tcp_not_connected(so, false);
 		return true;
 	}
-	*n = -tcp_kept_error(so);
+	*n = -tcp_take_kept_error(so);
 	return *n != 0;
 }
 

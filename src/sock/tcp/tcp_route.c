@@ -10,7 +10,7 @@
 #include "sock/core/quarantine.h"
 #include "sock/tcp/tcp_sock.h"
 
-/* ---- a new route to the peer ------ */
+/* ---- a new route to the peer -------------------------------------------------------- */
 
 void tcp_lose_route(struct inet_sock *so)
 {
@@ -185,9 +185,7 @@ int tcp_rehome(struct sock_ref ref, const struct dst_found *found)
 		return rc;
 	rc = rehome_leave(so, ring, to);
 	ring_release_cold(ring);
-	/*
-	 * Between the two holds another thread may use the connection, which has no route then.
-	 */
+	/* Between the two holds another thread may use the connection, which has no route then. */
 	if (!rc)
 		rc = sock_hold_cold(ref, &ring);
 	if (rc)

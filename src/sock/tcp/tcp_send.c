@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Sending on TCP sockets.  Written once, instantiated per thread mode.
- */
+/* Sending on TCP sockets.  Written once, instantiated per thread mode. */
 #include <errno.h>
 
 #include "sock/core/access.h"
@@ -123,7 +121,7 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 		*n = tcp_not_connected(so, true);
 		return *n != SOCK_FETCH;
 	}
-	*n = -tcp_kept_error(so);
+	*n = -tcp_take_kept_error(so);
 	if (__builtin_expect(*n != 0, 0))
 		return true;
 	if (__builtin_expect(sock_is_connecting(so), 0)) {

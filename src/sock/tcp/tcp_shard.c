@@ -43,7 +43,7 @@ static unsigned way_slot(const struct inaddr *addr)
 
 _Static_assert(WAY_CACHE == 256, "way_slot() takes eight bits");
 
-/* ---- callbacks of the engine's listener (holder of the shard's ring) ------ */
+/* ---- callbacks of the engine's listener (holder of the shard's ring) ---------------- */
 
 static const struct source_way *way_to(const struct shard_full *full, const struct inaddr *remote)
 {
@@ -56,9 +56,7 @@ static const struct source_way *way_to(const struct shard_full *full, const stru
 	return NULL;
 }
 
-/*
- * Answers leave by the ring's interface or not at all, because the replies to them arrive here.
- */
+/* Answers leave by the ring's interface or not at all, because the replies to them arrive here. */
 static bool leads_here(const struct tcp_shard *shard, const struct source_way *way)
 {
 	return way->here || (way->here_bound && shard->opt->bind_ifindex);
@@ -89,9 +87,7 @@ static struct flow_key key_of(const struct endpoint *local, const struct endpoin
 	return key;
 }
 
-/*
- * The neighbour that the route leads to. If its link address is not known, the kernel is asked.
- */
+/* The neighbour that the route leads to. If its link address is not known, the kernel is asked. */
 static struct adj *neighbour_of(struct ring *ring, const struct source_way *way,
 				const struct endpoint *local, const struct endpoint *remote)
 {
@@ -382,8 +378,9 @@ static struct sock_flow *sock_flow_from(struct flow *flow)
 }
 
 /*
- * Of the listeners that share the flow on this ring, the one whose handshake the segment belongs
- * to (a SYN may come again): the port may select another member for the sender by now.
+ * The listener whose handshake the segment belongs to (a SYN may come again), of those that share
+ * the flow on this ring.  The port may select another one for its sender by now.  picked, if the
+ * segment belongs to no handshake.
  */
 static __attribute__((noinline)) struct sock_flow *
 handshake_of(const struct ring *ring, struct sock_flow *picked, const struct pkt *pkt)

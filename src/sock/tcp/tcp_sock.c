@@ -90,12 +90,12 @@ int sock_take_error(struct inet_sock *so)
 	int error = so->tcp.error;
 
 	so->tcp.error = 0;
-	tcp_take_error(&so->tcp.conn); /* one call only reports it */
+	tcp_take_error(&so->tcp.conn); /* only one call reports it */
 	tcp_update_events(so, 0);
 	return error;
 }
 
-/* ---- callbacks of the engine (holder) ------ */
+/* ---- callbacks of the engine (holder) ----------------------------------------------- */
 
 static void on_established(struct tcp_conn *conn)
 {
@@ -194,7 +194,7 @@ const struct tcp_ops tcp_sock_engine_ops = {
 	.writable = on_writable,
 };
 
-/* ---- using the engine (holder) ------ */
+/* ---- using the engine (holder) ------------------------------------------------------ */
 
 static enum tcp_orphan orphan_kind(const struct inet_sock *so)
 {
@@ -310,8 +310,8 @@ static enum drop deliver_chain(struct inet_sock *so, struct ring *ring, struct p
 }
 
 /*
- * A packet for a connection that has ended, before its flow was removed. A SYN may begin a new
- * connection of a listener on this ring; listeners elsewhere get the SYN when it is sent again.
+ * The connection has ended and still has its flow.  A SYN may begin a new connection of a listener
+ * on this ring; listeners elsewhere get the SYN when it is sent again.
  */
 static enum drop deliver_to_ended(struct inet_sock *so, struct ring *ring, struct pkt *pkt,
 				  nsec_t now)
@@ -397,7 +397,7 @@ static void neighbour_changed(struct adj_user *user, const struct adj *adj)
 	}
 }
 
-/* ---- beginning a connection ------ */
+/* ---- beginning a connection --------------------------------------------------------- */
 
 struct dst_headers tcp_headers(const struct inet_sock *so)
 {

@@ -41,6 +41,7 @@ extern const struct sock_kind tcp_kind, tcp_listen_kind;
 
 /* ---- tcp_sock.c (holder of home) ---------------------------------------------------- */
 
+/* flow_fn of the flow of a connection. */
 enum drop tcp_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
 /*
  * holder: removes the connection from its ring and discards its state. Sends nothing and reports
@@ -53,11 +54,14 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring);
 void tcp_options_changed(struct inet_sock *so, bool quickack);
 /* Initialises the fields of a connection, for a socket that has none yet. */
 void tcp_part_init(struct inet_sock *so);
+/* The engine's configuration for these options on a path with this MTU. */
 struct tcp_config tcp_config_for(const struct sock_options *opt, uint32_t mtu);
-void tcp_update_events(struct inet_sock *so, uint32_t happened);
 /*
- * To be called after each call into the engine: arms the timer, frees an orphan that has ended.
+ * holder: stores the events that the connection has now, and notifies its watches of new ones and
+ * of those in `happened`.
  */
+void tcp_update_events(struct inet_sock *so, uint32_t happened);
+/* To be called after each call into the engine: arms the timer, frees an orphan that has ended. */
 void tcp_after(struct inet_sock *so, struct ring *ring);
 /*
  * holder: delivers a packet to the listener at key's local address and port, after the flow of
@@ -66,6 +70,7 @@ void tcp_after(struct inet_sock *so, struct ring *ring);
  */
 enum drop tcp_deliver_to_listener(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
 				  nsec_t now);
+/* holder: takes the pending error, a positive errno; 0: none.  It is reported once. */
 int sock_take_error(struct inet_sock *so);
 /* holder: the state of a connection may have changed; updates tcp_orphans if it is an orphan. */
 void tcp_count_orphan(struct inet_sock *so);
@@ -78,11 +83,9 @@ void tcp_apply_options(struct inet_sock *so, nsec_t now);
 void tcp_leave(struct inet_sock *so, struct ring *ring);
 void tcp_arrive(struct inet_sock *so, struct ring *ring, const struct ring *from,
 		const struct dst_found *found);
-/* holder: segments use the route found from now on. 0, or -errno and nothing has changed. */
+/* holder: segments use the route `found` from now on.  0, or -errno and nothing has changed. */
 int tcp_retarget(struct inet_sock *so, struct ring *home, const struct dst_found *found);
-/*
- * holder: the connection has no route to its peer. What it sends is lost until a route is found.
- */
+/* holder: the connection has no route to its peer. What it sends is lost until a route is found. */
 void tcp_lose_route(struct inet_sock *so);
 /*
  * No ring held: applies the result of dst_find() to the connection.  VERDICT_NO_ROUTE:
@@ -92,8 +95,8 @@ void tcp_lose_route(struct inet_sock *so);
  */
 int tcp_use_route(struct sock_ref ref, const struct dst_found *found);
 /*
- * No ring held: moves the connection to a ring of the interface where found leads, because its
- * interface is gone or its address has moved to another interface. 0 or -errno.
+ * No ring held: moves the connection to a ring of the interface that `found` leads by, because its
+ * interface is gone or its address has moved to another interface.  0 or -errno.
  */
 int tcp_rehome(struct sock_ref ref, const struct dst_found *found);
 /* holder of home: detaches unread data from the frames of the ring's queue, see ring_travel(). */
@@ -106,8 +109,8 @@ struct dst_headers tcp_headers(const struct inet_sock *so);
  */
 int tcp_resolve(struct sock_ref ref);
 /*
- * The same under the control lock. -EBADF: the socket is gone; another error: the route is as it
- * was.
+ * The same under the control lock.  -EBADF, SOCK_KERNEL: the socket is gone; another error: the
+ * route is as it was.
  */
 int tcp_resolve_locked(struct sock_ref ref);
 
@@ -126,7 +129,7 @@ int tcp_not_connected(struct inet_sock *so, bool sending);
 ssize_t tcp_partial(struct inet_sock *so, size_t done, int rc);
 
 /* holder: takes the error that tcp_partial() kept; 0: none. */
-static inline int tcp_kept_error(struct inet_sock *so)
+static inline int tcp_take_kept_error(struct inet_sock *so)
 {
 	int error = __atomic_load_n(&so->tcp.kept_error, __ATOMIC_RELAXED);
 
@@ -156,6 +159,7 @@ uint32_t tcp_buffer_size(const struct inet_sock *so, bool receive);
 
 /* ---- tcp_listen.c ------------------------------------------------------------------- */
 
+/* flow_fn of the flows of a listener. */
 enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
 /* Members of struct sock_kind. */
 bool tcp_listen_flow_begin(struct inet_sock *so, struct sock_flow *flow);
@@ -169,6 +173,7 @@ bool tcp_listen_close(struct inet_sock *so, struct ring *ring);
 void tcp_shard_leave(struct tcp_shard *shard);
 void tcp_shard_arrive(struct tcp_shard *shard, struct ring *ring);
 
+/* App, no ring held: members of struct sock_ops. */
 int tcp_sock_listen(struct sock_ref ref, int backlog);
 int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
 		    struct sock_ref *child);

@@ -363,7 +363,7 @@ static struct timewait *timewait_create(struct timewaits *set, struct inet_sock 
 	t->tos = so->opt->tos;
 	t->ttl = so->opt->ttl;
 	t->port = PORT_KEEPER_NONE;
-	if (so->bound) { /* else its twin is unbound, and a duplicate would keep nothing */
+	if (so->bound) { /* else its twin is unbound, so a duplicate would keep no port */
 		t->port = so->spare;
 		so->spare = PORT_KEEPER_NONE;
 	}
