@@ -3,6 +3,7 @@
  * syscall(2): a program that makes a call by its number means the same sockets. Calls that
  * cannot be about descriptors of ours are made unchanged.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "base/user.h"
 #include "intercept/uring.h"
 #include "intercept/wrap.h"
 
@@ -147,6 +149,18 @@ static bool fd_call(long nr, const struct args *x, long *rc)
 	return false;
 }
 
+/* The sixth argument points to the mask's address and its size (select(2)). */
+static int pselect6(const struct args *x)
+{
+	const sigset_t *mask = NULL;
+
+	if (x->f && user_read(&mask, PTR(f), sizeof(mask))) {
+		errno = EFAULT;
+		return -1;
+	}
+	return pselect(INT(a), PTR(b), PTR(c), PTR(d), PTR(e), mask);
+}
+
 /*
  * A signal mask has its size as a further argument, or is behind a pointer; ppoll() writes
  * its timeout.
@@ -164,8 +178,7 @@ static bool wait_call(long nr, const struct args *x, long *rc)
 		*rc = select(INT(a), PTR(b), PTR(c), PTR(d), PTR(e));
 		return true;
 	case SYS_pselect6:
-		*rc = pselect(INT(a), PTR(b), PTR(c), PTR(d), PTR(e),
-			      x->f ? *(const sigset_t **)PTR(f) : NULL);
+		*rc = pselect6(x);
 		return true;
 	case SYS_epoll_create:
 		*rc = epoll_create(INT(a));

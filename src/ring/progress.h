@@ -36,7 +36,7 @@ void progress_set_hook(bool (*hook)(void));
  * The internal thread calls readable, holding no ring, when fd can be read; -1: none.  One
  * descriptor for each name.
  */
-enum progress_watched { PROGRESS_ICMP, PROGRESS_FAMILY, PROGRESS_WATCHED };
+enum progress_watched { PROGRESS_ICMP, PROGRESS_SHARE, PROGRESS_WATCHED };
 void progress_watch(enum progress_watched what, int fd, void (*readable)(void));
 
 /*

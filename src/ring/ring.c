@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ring/ring.h"
 
+#include <ck_pr.h>
+
 #include "base/delay.h"
 #include "base/log.h"
 #include "base/sys.h"
@@ -34,7 +36,7 @@ void ring_fds_changed(struct ring *ring)
 	 * Pairs with sleep_enter(): a thread that has registered before this reads the new
 	 * number, or is seen here and woken.  Callers have stored n_fds plainly.
 	 */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	ck_pr_fence_memory();
 	sleep_call_all(&ring->sleepers);
 }
 

@@ -15,17 +15,11 @@
 
 /* Bits of an entry's state. */
 #define ACCEPTED SOURCE_ACCEPTED
-#define WAY_KNOWN 2u /* HERE, HERE_BOUND and the way are valid */
+#define WAY_KNOWN SOURCE_WAY_KNOWN
 #define HERE 4u
 #define HERE_BOUND 8u
 
 struct source_bucket source_table[SOURCE_BUCKETS];
-
-struct entry {
-	uint32_t generation;
-	uint32_t state;
-	struct source_way way;
-};
 
 /* A ring's question about a sender, and the packets that wait for the answer. */
 struct question {
@@ -47,7 +41,7 @@ static struct inbox questions; /* of all rings; any posts, the thread with `answ
 static bool running;	       /* atomic: source_start(), source_stop() write, any reads */
 static bool answering;	       /* atomic: a thread that answers sets it, and writes the table */
 
-/* acquire: pairs with store_word() in enter() */
+/* acquire: pairs with store_word() in source_enter() */
 static uint64_t load_word(const uint64_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -68,13 +62,13 @@ static void read_way(uint64_t what, uint64_t way, struct source_way *to)
 }
 
 /*
- * any: false: the table has no entry for the sender.  Pairs with enter(): the words belong
+ * any: false: the table has no entry for the sender.  Pairs with source_enter(): the words belong
  * together if the bucket's version is the same, and even, before and after they are read.
  */
-static inline bool look_up(int ifindex, uint64_t pair, struct entry *e)
+static inline bool look_up(int ifindex, uint64_t pair, struct source_entry *e)
 {
 	struct source_bucket *b = source_bucket(pair);
-	/* acquire: pairs with the last store in enter() */
+	/* acquire: pairs with the last store in source_enter() */
 	uint32_t version = __atomic_load_n(&b->version, __ATOMIC_ACQUIRE);
 
 	for (unsigned i = 0; i < WAYS; i++) {
@@ -115,8 +109,7 @@ static unsigned place_in(struct source_bucket *b, int ifindex, uint64_t pair)
 	return turn++ % WAYS;
 }
 
-/* answering: writes the kernel's answer into the table. */
-static void enter(int ifindex, uint64_t pair, const struct entry *e)
+void source_enter(int ifindex, uint64_t pair, const struct source_entry *e)
 {
 	struct source_bucket *b = source_bucket(pair);
 	unsigned i = place_in(b, ifindex, pair);
@@ -212,8 +205,8 @@ wait_for_answer(struct ring *ring, const struct flow_key *key, struct pkt *pkt, 
 
 /* The entry refuses the sender, is from before the last change of the network, or has no way. */
 static __attribute__((noinline)) enum source_result
-check_again(struct ring *ring, const struct flow_key *key, struct pkt *pkt, const struct entry *e,
-	    bool for_way, enum drop *reason)
+check_again(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
+	    const struct source_entry *e, bool for_way, enum drop *reason)
 {
 	bool fresh = e->generation == netlink_generation();
 
@@ -239,7 +232,7 @@ static __attribute__((noinline)) bool must_queue(struct ring *ring, const struct
 enum source_result source_check(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
 				struct source_way *way, enum drop *reason)
 {
-	struct entry e;
+	struct source_entry e;
 
 	if (__builtin_expect(!look_up(ring->ifindex, source_pair(key), &e), 0)) {
 		/* acquire: pairs with source_start() */
@@ -331,7 +324,7 @@ static enum neigh_state find_neighbour(struct question *q)
 static void answer(struct question *q)
 {
 	/* Read first: a change in between makes the entry out of date, not wrong. */
-	struct entry e = {.generation = netlink_generation()};
+	struct source_entry e = {.generation = netlink_generation()};
 	int accepts = route_accepts(q->ifindex, &q->key.local, &q->key.remote);
 
 	q->known = accepts >= 0;
@@ -346,7 +339,7 @@ static void answer(struct question *q)
 		else if (find_way(q, q->ifindex, &e.way))
 			e.state |= HERE_BOUND;
 	}
-	enter(q->ifindex, source_pair(&q->key), &e);
+	source_enter(q->ifindex, source_pair(&q->key), &e);
 	q->way = e.way;
 	if (e.state & HERE_BOUND)
 		q->neigh = find_neighbour(q);

@@ -59,19 +59,20 @@ enum source_result source_check(struct ring *ring, const struct flow_key *key, s
 void source_resolve(struct ring *ring, const struct flow_key *key);
 
 /*
- * One bucket of the table, all of it atomic: one thread at a time writes it (enter()), any
+ * One bucket of the table, all of it atomic: one thread at a time writes it (source_enter()), any
  * thread reads it and sets ->used.  used: a sender that came back stays longer than senders
  * that came once, so a flood of forged senders does not displace it.
  */
 #define SOURCE_BUCKETS 1024
 #define SOURCE_WAYS 4
 #define SOURCE_ACCEPTED 1u
+#define SOURCE_WAY_KNOWN 2u /* the way is valid */
 struct source_bucket {
 	uint64_t pair[SOURCE_WAYS]; /* remote address << 32 | local address; 0: empty */
 	uint64_t what[SOURCE_WAYS]; /* generation << 32 | ifindex << 8 | state; 0: changing */
 	uint64_t way[SOURCE_WAYS];  /* next hop << 32 | MTU */
 	bool used[SOURCE_WAYS];
-	uint32_t version; /* odd while enter() changes the bucket */
+	uint32_t version; /* odd while source_enter() changes the bucket */
 } __attribute__((aligned(64)));
 
 extern struct source_bucket source_table[SOURCE_BUCKETS];
@@ -87,6 +88,16 @@ static inline struct source_bucket *source_bucket(uint64_t pair)
 	return &source_table[pair * 0x9e3779b97f4a7c15ull >> 54];
 }
 
+/* What the table has of a sender. */
+struct source_entry {
+	uint32_t generation; /* netlink_generation() of the answer */
+	uint32_t state;	     /* SOURCE_* */
+	struct source_way way;
+};
+
+/* The one thread that answers: writes the kernel's answer about a sender into the table. */
+void source_enter(int ifindex, uint64_t pair, const struct source_entry *e);
+
 /*
  * any: has the sender of key come back, and does the kernel accept it since the last change of
  * the network?  False: call source_check().
@@ -98,7 +109,7 @@ static inline bool source_is_known(const struct flow_key *key, int ifindex)
 	uint64_t now = (uint64_t)netlink_generation() << 32 | (uint32_t)ifindex << 8;
 
 	for (unsigned i = 0; i < SOURCE_WAYS; i++) {
-		/* Each acquire pairs with the stores in enter() (source.c), in this order. */
+		/* Each acquire pairs with the stores in source_enter() (source.c), in this order. */
 		uint64_t what = __atomic_load_n(&b->what[i], __ATOMIC_ACQUIRE);
 
 		if (__atomic_load_n(&b->pair[i], __ATOMIC_ACQUIRE) == pair &&

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -334,6 +335,20 @@ static int pselect_for(int fd, fd_set *set, const struct timespec *ts)
 	return pselect(fd + 1, set, NULL, NULL, ts, NULL);
 }
 
+/* The mask of the call by its number is behind a pointer. */
+static void pselect6_bad_mask(void)
+{
+	struct timespec ts = {0, 0};
+	int fd = udp();
+	fd_set set;
+
+	FD_ZERO(&set);
+	FD_SET(fd, &set);
+	SAY(syscall(SYS_pselect6, fd + 1, &set, NULL, NULL, &ts, (void *)1));
+	SAY(syscall(SYS_pselect6, fd + 1, &set, NULL, NULL, &ts, NULL));
+	close(fd);
+}
+
 static void pselect_keeps(void)
 {
 	struct timespec ts = {0, 30000000};
@@ -445,6 +460,7 @@ const struct behaviour poll_behaviours[] = {
 	{"select_arguments", NULL, select_arguments, OURS},
 	{"select_sleeps", NULL, select_sleeps, OURS},
 	{"pselect_keeps", NULL, pselect_keeps, OURS},
+	{"pselect6_bad_mask", NULL, pselect6_bad_mask, OURS},
 	{"select_for_ever", sender, select_for_ever, OURS},
 	{"limit_for_n", NULL, limit_for_n, OURS},
 	{"large_sets", NULL, large_sets, OURS},

@@ -7,7 +7,7 @@
 
 #include "ring/inbox.h"
 
-#define LETTERS 4096 /* of a poster, used again and again */
+#define MESSAGES 4096 /* of a poster, used again and again */
 
 struct message {
 	struct inbox_item item;
@@ -24,7 +24,7 @@ static struct {
 	unsigned long taken, takes;
 	/* any, atomic */
 	unsigned long posted;
-	struct message messages[CREW_MAX][LETTERS];
+	struct message messages[CREW_MAX][MESSAGES];
 } shared;
 
 static void take_all(void)
@@ -46,7 +46,7 @@ static void take_all(void)
 
 static bool post(struct hand *hand, unsigned long number)
 {
-	struct message *message = &shared.messages[hand->number][number % LETTERS];
+	struct message *message = &shared.messages[hand->number][number % MESSAGES];
 
 	if (!__atomic_load_n(&message->free, __ATOMIC_ACQUIRE))
 		return false; /* not taken yet */
@@ -78,7 +78,7 @@ static void test_nothing_is_lost_doubled_or_out_of_order(void **state)
 	inbox_init(&shared.inbox);
 	hold_init(&shared.hold);
 	for (unsigned p = 0; p < CREW_MAX; p++) {
-		for (unsigned i = 0; i < LETTERS; i++)
+		for (unsigned i = 0; i < MESSAGES; i++)
 			shared.messages[p][i].free = 1;
 	}
 	crew_run(HOLD_SPIN, CREW_MAX, post_and_take);
