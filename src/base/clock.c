@@ -138,7 +138,7 @@ static void publish(uint64_t tsc, nsec_t time, uint64_t rate, nsec_t age)
 }
 
 /*
- * Replaces the line by one through the kernel's current time. Time never steps back: if the old
+ * Replaces the line by one through the kernel's current time. Time never decreases: if the old
  * line is ahead, the new one starts at the old line's time and runs slower until they meet.
  */
 static void renew(const struct line *old)

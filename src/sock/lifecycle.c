@@ -277,7 +277,7 @@ void sock_exit(void)
 	 * process has ended.  Then the kernel takes the interfaces back.
 	 */
 	netlink_close();
-	sock_start_over(true);
+	sock_stopped(true);
 	control_unlock();
 }
 
@@ -395,7 +395,7 @@ void sock_fork_child(void)
 		sys_fd_forget_all();
 	}
 	exit_then = NULL;
-	sock_start_over(false);
+	sock_stopped(false);
 	memset(tcp_orphans, 0, sizeof(tcp_orphans));
 	timewait_forget();
 	n = begin_exported(&shared);

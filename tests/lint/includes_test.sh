@@ -80,7 +80,7 @@ while read -r file; do
 			complain "$file: its own header comes first"
 		fi
 		first=0
-	done < <(sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*(["<])([^">]+)[">].*/\1 \2/p' "$file")
+	done < <(includes_of "$file")
 done < <(c_files src tools tests)
 echo "$n files"
 ((n > 0)) || complain "no files found in $root"

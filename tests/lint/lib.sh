@@ -41,3 +41,8 @@ c_files() {
 		[[ -f $f ]] && echo "$f"
 	done
 }
+
+# includes_of FILE: a line for each include, the mark it begins with (" or <) and the header.
+includes_of() {
+	sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*(["<])([^">]+)[">].*/\1 \2/p' "$1"
+}

@@ -36,8 +36,9 @@ room_of() {
 includes() {
 	c_files "src/$1" | while read -r file; do
 		room=$(room_of "${file#src/"$1"/}")
-		sed -nE 's,^#include "('"$1"'/[^"]+)".*,\1,p' "$file" | while read -r header; do
-			echo "$file $room $(room_of "${header#"$1"/}") $header"
+		includes_of "$file" | while read -r mark header; do
+			[[ $mark$header != '"'"$1"/* ]] ||
+				echo "$file $room $(room_of "${header#"$1"/}") $header"
 		done
 	done
 }

@@ -318,8 +318,8 @@ enum verdict sock_start_for(const struct inet_sock *so);
 bool sock_start_failed(void);
 /* Control lock: does acceleration run? */
 bool sock_started(void);
-/* Control lock: acceleration does not run any more; ended: it must not start again. */
-void sock_start_over(bool ended);
+/* Control lock: acceleration does not run any more; for_good: it must not start again. */
+void sock_stopped(bool for_good);
 
 /* ---- homes, events (holder) -------------------------------------------------------- */
 
@@ -380,11 +380,6 @@ int sock_hold_cold(struct sock_ref ref, struct ring **ring);
 
 /* Control lock: stores the local address and port of the twin in so->local.  0 or -errno. */
 int sock_read_local(struct inet_sock *so);
-
-/* Control lock: an int option of the twin, or otherwise if it cannot be read. */
-int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise);
-/* holder, or no other thread knows so yet: replaces so->opt.  Takes the reference to opt over. */
-void sock_options_use(struct inet_sock *so, const struct sock_options *opt);
 
 /* Control lock (unless no other thread knows so), holder of the old home: so moves to ring. */
 void sock_set_home(struct inet_sock *so, struct ring *ring);
@@ -477,6 +472,11 @@ static inline struct sock_ref sock_ref_of(struct inet_sock *so)
  * connection, which the kernel does not know.
  */
 int sock_leave(struct inet_sock *so, enum verdict reason);
+/*
+ * holder of home, or known to no other thread: another process has the socket from now on, and
+ * its calls fetch it.
+ */
+void sock_become_exported(struct inet_sock *so);
 
 /* ---- flows (control lock, no ring held) ------------------------------------------------ */
 
@@ -578,19 +578,5 @@ static inline bool udp_lingers(const struct inet_sock *so)
 {
 	return sock_life_is(so, LIFE_LINGERING);
 }
-
-/* ---- options as a whole ------------------------------------------------------------------ */
-
-/* Control lock: gives so the default options of its kind.  False: no memory. */
-bool sock_options_init(struct inet_sock *so, const struct sock_kind *kind);
-/*
- * Control lock: replaces the options.  quickack: TCP_QUICKACK was set, which acts even if its
- * value is the same.  0 or -errno.
- */
-int sock_options_apply(struct sock_ref ref, const struct sock_options *values, bool quickack);
-/* Control lock: sets on the twin what the connection inherited, unless that was done. */
-void sock_twin_prepare(struct inet_sock *so);
-/* Control lock: children inherit the present options of the listener.  0 or -errno. */
-int sock_options_for_children(struct inet_sock *so);
 
 #endif

@@ -17,8 +17,14 @@
 #include "net/icmp.h"
 #include "sock/core/inet_sock.h"
 
+/* X(NAME, MODE): a hot call is instantiated once for each thread mode, as call_NAME(). */
+#define SOCK_MODES(X)          \
+	X(single, HOLD_SINGLE) \
+	X(spin, HOLD_SPIN)     \
+	X(mutex, HOLD_MUTEX)   \
+	X(yield, HOLD_YIELD)
+
 struct sock_kind {
-	const char *name;
 	uint8_t protocol; /* IPPROTO_UDP, IPPROTO_TCP */
 	/* [HOLD_MODES], of a new socket; NULL: sockets become this kind later (a listener) */
 	const struct sock_ops *ops;
@@ -41,7 +47,7 @@ struct sock_kind {
 	void (*flow_free)(struct sock_flow *flow);
 	/*
 	 * control lock: removes the socket's flows, and adds those that follow from the present
-	 * addresses and options.  NULL: sock_flows_del() and sock_attach() are enough.
+	 * addresses and options.  NULL: a connection, which has none.
 	 */
 	void (*attach_anew)(struct inet_sock *so);
 	/* control lock: removes the socket's flows; attach_anew() (not NULL) follows.  NULL. */
@@ -67,7 +73,7 @@ struct sock_kind {
 	 */
 	bool (*linger)(struct inet_sock *so);
 	/* control lock: it falls back to the kernel, its flows are still there.  NULL. */
-	void (*leaving)(struct inet_sock *so);
+	void (*leaving)(const struct inet_sock *so);
 	/*
 	 * holder of home: the program closed it, or the kernel serves it now.  True: the object
 	 * lives on and frees itself; it may be gone as soon as the ring is released.
@@ -151,7 +157,7 @@ struct sock_upcalls {
 	bool (*unread_to_kernel)(struct inet_sock *so);
 	/* A port was opened: the internal thread tells it which addresses the host has lost. */
 	void (*port_opened)(void);
-	/* any: did the host lose this address so recently that its flows are kept? */
+	/* internal thread: did the host lose this address so recently that its flows are kept? */
 	bool (*addr_expected)(const struct inaddr *addr);
 
 	/* ---- share ---- */

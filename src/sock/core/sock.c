@@ -8,6 +8,7 @@
 #include "base/sys.h"
 #include "sock/core/kind.h"
 #include "sock/core/port/port_keeper.h"
+#include "sock/core/sock_options.h"
 
 enum verdict sock_verdict(const struct sock *sk)
 {
@@ -77,6 +78,19 @@ struct sock_ref sock_create_epoll(int fd, struct epoll *epoll)
 	/* Orders the set's memory before the pointer, for a call with a stale reference. */
 	__atomic_store_n(&so->sk.epoll, epoll, __ATOMIC_RELEASE);
 	return sock_ref_of(so);
+}
+
+void sock_become_exported(struct inet_sock *so)
+{
+	/* A datagram socket still sends, by its twin. */
+	uint32_t writable = so->inet == INET_UDP ? EPOLLOUT | EPOLLWRNORM : 0u;
+
+	if (!sock_life_in(so, LIFE(EXPORTED) | LIFE(KEPT_EXPORTED)))
+		sock_life_set(so, sock_is_kept(so) ? LIFE_KEPT_EXPORTED : LIFE_EXPORTED);
+	so->rx_key = so->tx_key = SOCK_NO_KEY;
+	/* Pairs with the load of ops in each wrapper: the table is complete. */
+	__atomic_store_n(&so->sk.ops, sock_upcalls.exported_ops[so->inet], __ATOMIC_RELEASE);
+	sock_set_events(so, SOCK_EXPORTED | writable);
 }
 
 /* ---- ending -------------------------------------------------------------------------- */

@@ -462,14 +462,7 @@ static void follow_address(struct inet_sock *so)
 	if (!ifindex || has_flow_on(so, ifindex) || link_get(ifindex, &link) ||
 	    !sock_link_usable(&link))
 		return;
-	if (sock_kind_of(so)->attach_anew) {
-		sock_kind_of(so)->attach_anew(so);
-		return;
-	}
-	sock_flows_del(so);
-	so->verdict = sock_attach(so);
-	if (so->verdict == VERDICT_ACCELERATED)
-		sock_port_claim(so);
+	sock_kind_of(so)->attach_anew(so);
 }
 
 static void follow_addresses(struct inet_sock *so)

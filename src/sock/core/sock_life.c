@@ -28,7 +28,7 @@ const uint16_t sock_life_edges[LIFE_COUNT] = {
 	/* EXPORTED: it was sent to another process, which will accept it. */
 	[LIFE_QUEUED] = LIFE(CONNECTED) | LIFE(EXPORTED) | LIFE(ORPHAN),
 	/*
-	 * OPEN: it failed, was dissolved by connect(2) with AF_UNSPEC, or falls back to the
+	 * OPEN: it failed, was disconnected by connect(2) with AF_UNSPEC, or falls back to the
 	 * kernel.  QUEUED: it was imported, unaccepted, from another process that listens.
 	 */
 	[LIFE_CONNECTING] = LIFE(CONNECTED) | LIFE(OPEN) | LIFE(EXPORTED) | LIFE(QUEUED) |
@@ -46,7 +46,7 @@ const uint16_t sock_life_edges[LIFE_COUNT] = {
 const char *sock_life_name(enum sock_life life)
 {
 	static const char *const names[LIFE_COUNT] = {
-#define X(name, text) [LIFE_##name] = #name,
+#define X(name) [LIFE_##name] = #name,
 		SOCK_LIFE_LIST(X)
 #undef X
 	};

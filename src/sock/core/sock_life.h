@@ -16,27 +16,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* name, sentence.  The order matters: predicates compare states. */
-#define SOCK_LIFE_LIST(X)                                                          \
-	X(FREE, "memory for a socket")                                             \
-	X(CLOSED, "closed, and about to be freed")                                 \
-	X(OPEN, "no listener, no connection, no datagram socket with a port")      \
-	X(RECEIVING, "a datagram socket with a port")                              \
-	X(LISTENING, "a listener")                                                 \
-	X(LINGERING, "the kernel serves it; some datagrams are still unread here") \
-	X(EXPORTED, "another process receives, or owns the connection")            \
-	X(KEPT_RECEIVER, "closed here; receives until another process does")       \
-	X(KEPT_EXPORTED, "closed here; another process owns the connection")       \
-	/* from here on: a connection whose state is in this process */            \
-	X(HANDSHAKE, "a listener's connection before the end of its handshake")    \
-	X(QUEUED, "a listener's connection that is not accepted yet")              \
-	X(CONNECTING, "connect() has not reported the end of the handshake yet")   \
-	X(CONNECTED, "connect() or accept() has reported the connection")          \
-	X(KEPT, "closed here; other processes hold it")                            \
-	X(ORPHAN, "closed in all processes; lives on until the connection ends")
+/* The order matters: predicates compare states. */
+#define SOCK_LIFE_LIST(X)                                                                 \
+	X(FREE)		 /* memory for a socket */                                        \
+	X(CLOSED)	 /* closed, and about to be freed */                              \
+	X(OPEN)		 /* no listener, no connection, no datagram socket with a port */ \
+	X(RECEIVING)	 /* a datagram socket with a port */                              \
+	X(LISTENING)	 /* a listener */                                                 \
+	X(LINGERING)	 /* the kernel serves it; some datagrams are still unread here */ \
+	X(EXPORTED)	 /* another process receives, or owns the connection */           \
+	X(KEPT_RECEIVER) /* closed here; receives until another process does */           \
+	X(KEPT_EXPORTED) /* closed here; another process owns the connection */           \
+	/* from here on: a connection whose state is in this process */                   \
+	X(HANDSHAKE)  /* a listener's connection before the end of its handshake */       \
+	X(QUEUED)     /* a listener's connection that is not accepted yet */              \
+	X(CONNECTING) /* connect() has not reported the end of the handshake yet */       \
+	X(CONNECTED)  /* connect() or accept() has reported the connection */             \
+	X(KEPT)	      /* closed here; other processes hold it */                          \
+	X(ORPHAN)     /* closed in all processes; lives on until the connection ends */
 
 enum sock_life {
-#define X(name, text) LIFE_##name,
+#define X(name) LIFE_##name,
 	SOCK_LIFE_LIST(X)
 #undef X
 		LIFE_COUNT

@@ -6,18 +6,18 @@
 #include "sock/core/access.h"
 #include "sock/core/kind.h"
 
-#define LINKS_MAX 64
+#define LEFT_LINKS_MAX 64 /* interfaces whose line is not repeated */
 
 /* Control lock: logs, once for each interface, that it is left to the kernel on purpose. */
 static void log_link_left(int ifindex, const char *why)
 {
-	static int told[LINKS_MAX]; /* a ring: the oldest entry is overwritten */
+	static int told[LEFT_LINKS_MAX]; /* a ring: the oldest entry is overwritten */
 	static unsigned n;
 
-	for (unsigned i = 0; i < LINKS_MAX; i++)
+	for (unsigned i = 0; i < LEFT_LINKS_MAX; i++)
 		if (told[i] == ifindex)
 			return;
-	told[n++ % LINKS_MAX] = ifindex;
+	told[n++ % LEFT_LINKS_MAX] = ifindex;
 	log_info("%.*s", (int)strcspn(why, "\n"), why);
 }
 

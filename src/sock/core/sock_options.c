@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The options of a socket as a whole: defaults, changes, and the accept options of listeners. */
+#include "sock/core/sock_options.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -73,23 +75,32 @@ bool sock_options_init(struct inet_sock *so, const struct sock_kind *kind)
 	return true;
 }
 
-int sock_options_apply(struct sock_ref ref, const struct sock_options *values, bool quickack)
+int sock_options_hold(struct sock_ref ref, const struct sock_options *values, struct ring **ring)
 {
 	const struct sock_options *opt = options_share(values);
-	struct inet_sock *so = inet_of(ref.sk);
-	const struct sock_kind *kind = sock_kind_of(so);
-	struct ring *ring;
 	int rc;
 
 	control_assert_held();
 	if (!opt)
 		return -ENOMEM;
-	rc = sock_hold_cold(ref, &ring);
+	rc = sock_hold_cold(ref, ring);
 	if (rc) {
 		options_put(opt);
 		return rc;
 	}
-	sock_options_use(so, opt);
+	sock_options_use(inet_of(ref.sk), opt);
+	return 0;
+}
+
+int sock_options_apply(struct sock_ref ref, const struct sock_options *values, bool quickack)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	const struct sock_kind *kind = sock_kind_of(so);
+	struct ring *ring;
+	int rc = sock_options_hold(ref, values, &ring);
+
+	if (rc)
+		return rc;
 	if (kind->options_changed)
 		kind->options_changed(so, quickack);
 	ring_release_cold(ring);

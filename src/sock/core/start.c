@@ -50,10 +50,10 @@ bool sock_started(void)
 	return started;
 }
 
-void sock_start_over(bool ended)
+void sock_stopped(bool for_good)
 {
 	started = false;
-	start_failed = start_failed || ended;
+	start_failed = start_failed || for_good;
 }
 
 static int namespaces_differ; /* any, atomic */

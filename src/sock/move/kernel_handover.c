@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "net/tcp/tcp_handover.h"
+#include "sock/core/sock_options.h"
 #include "sock/move/move.h"
 #include "sock/move/move_internal.h"
 #include "sock/tcp/tcp_sock.h"

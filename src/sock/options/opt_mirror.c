@@ -9,6 +9,7 @@
 
 #include "base/sys.h"
 #include "sock/core/kind.h"
+#include "sock/core/sock_options.h"
 
 /* linux/socket.h */
 #ifndef SOCK_SNDBUF_LOCK

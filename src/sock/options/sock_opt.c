@@ -12,6 +12,7 @@
 #include "base/user.h"
 #include "sock/core/access.h"
 #include "sock/core/kind.h"
+#include "sock/core/sock_options.h"
 #include "sock/options/opt_mirror.h"
 
 /* option_list.h explains the values. */
@@ -177,7 +178,6 @@ int sock_option_to_kernel(struct inet_sock *so, int level, int name, const void 
 static int set_ring_alloc(struct inet_sock *so, const void *val, socklen_t len)
 {
 	struct sock_options values = *so->opt;
-	const struct sock_options *opt;
 	bool set_rx, set_tx;
 	struct ring *ring;
 	int rc = ring_alloc_from_attr(val, len, &values.alloc_rx, &values.alloc_tx, &set_rx,
@@ -185,15 +185,9 @@ static int set_ring_alloc(struct inet_sock *so, const void *val, socklen_t len)
 
 	if (rc)
 		return rc;
-	opt = options_share(&values);
-	if (!opt)
-		return -ENOMEM;
-	rc = sock_hold_cold(sock_ref_of(so), &ring);
-	if (rc) {
-		options_put(opt);
+	rc = sock_options_hold(sock_ref_of(so), &values, &ring);
+	if (rc)
 		return rc;
-	}
-	sock_options_use(so, opt);
 	sock_alloc_changed(so, set_rx, set_tx);
 	ring_release_cold(ring);
 	if (sock_kind_of(so)->options_applied)

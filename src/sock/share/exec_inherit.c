@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "sock/core/kind.h"
+#include "sock/core/sock_options.h"
 #include "sock/move/kernel_handover.h"
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"

@@ -7,6 +7,7 @@
 #include "base/signals.h"
 #include "base/sys.h"
 #include "sock/core/kind.h"
+#include "sock/core/sock_options.h"
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
 

@@ -46,16 +46,20 @@ void share_unwatch(const struct channel *ch)
 
 /* ---- what is known of a shared socket ---------------------------------------------- */
 
-void share_init(void)
+void share_init_lists(void)
 {
-	if (share_process.channels.next)
-		return;
 	list_init(&share_process.channels);
 	list_init(&share_process.kept);
 	list_init(&share_process.asking);
 	list_init(&share_process.exports);
 	list_init(&share_process.members);
 	list_init(&share_process.pending);
+}
+
+void share_init(void)
+{
+	if (!share_process.channels.next)
+		share_init_lists();
 }
 
 /* NULL: no memory. A socket that begins as exported has its owner at the parent. */

@@ -3,8 +3,8 @@
 
 #include "base/sys.h"
 #include "sock/share/channel.h"
-#include "sock/share/share_internal.h"
 #include "sock/share/share.h"
+#include "sock/share/share_internal.h"
 
 bool share_has_sockets(void)
 {
@@ -64,12 +64,7 @@ void share_fork_child(void)
 	list_for_each(link, &share_process.channels)
 		sys_close_fd(&container_of(link, struct channel, link)->fd);
 	sys_close_fd(&share_process.epoll_fd);
-	list_init(&share_process.channels);
-	list_init(&share_process.kept);
-	list_init(&share_process.asking);
-	list_init(&share_process.exports);
-	list_init(&share_process.members);
-	list_init(&share_process.pending);
+	share_init_lists();
 	share_forget_late();
 	pass_fork_child();
 	share_process.up = share_process.fresh ? channel_create(fd, share_process.fresh->last_id)

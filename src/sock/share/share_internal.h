@@ -76,6 +76,8 @@ static inline bool sharing_is(const struct inet_sock *so, enum sharing_state sta
 
 /* Initialises the lists of share_process, once. */
 void share_init(void);
+/* Empties them, without freeing what they list. */
+void share_init_lists(void);
 /* any: makes the internal thread call share_run() soon. */
 void share_busy(void);
 /* Is there any socket that a child could use? */

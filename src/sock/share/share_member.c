@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
+#include "sock/core/sock_options.h"
 #include "sock/move/move.h"
 #include "sock/share/transfer.h"
 #include "sock/tcp/tcp_sock.h"
@@ -26,22 +27,6 @@ bool member_is(const struct inet_sock *so)
 	if (so->inet == INET_LISTEN)
 		return true;
 	return so->inet == INET_UDP && !so->udp.connected && list_empty(&so->udp.groups);
-}
-
-static uint32_t exported_events(const struct inet_sock *so)
-{
-	return SOCK_EXPORTED | (so->inet == INET_UDP ? EPOLLOUT | EPOLLWRNORM : 0u);
-}
-
-/* so is known to no other thread, or its home is held. */
-static void become_exported(struct inet_sock *so)
-{
-	if (!sock_life_is(so, LIFE_EXPORTED))
-		sock_life_set(so, LIFE_EXPORTED);
-	so->rx_key = so->tx_key = SOCK_NO_KEY;
-	/* Pairs with the load of ops in each wrapper: the table is complete. */
-	__atomic_store_n(&so->sk.ops, sock_upcalls.exported_ops[so->inet], __ATOMIC_RELEASE);
-	sock_set_events(so, exported_events(so));
 }
 
 /* Resets the part of the socket that is specific to its kind. */
@@ -63,7 +48,7 @@ static void blank_part(struct inet_sock *so)
 void member_begin_exported(struct inet_sock *so)
 {
 	blank_part(so);
-	become_exported(so);
+	sock_become_exported(so);
 }
 
 /* Joins the flows; the socket has its ordinary calls then. */
@@ -207,7 +192,7 @@ void member_leave(struct inet_sock *so)
 		return;
 	if (so->inet == INET_UDP)
 		udp_close(so, ring);
-	become_exported(so);
+	sock_become_exported(so);
 	ready_wake_all(&so->sk);
 	sock_set_home(so, rings_nowhere());
 	ring_release_cold(ring);

@@ -11,6 +11,7 @@
 #include "net/tcp/tcp_snapshot.h"
 #include "sock/core/access.h"
 #include "sock/core/quarantine.h"
+#include "sock/core/sock_options.h"
 #include "sock/share/share_internal.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"
@@ -136,17 +137,6 @@ static int write_bytes(const struct inet_sock *so)
 	return fd;
 }
 
-/* so is known to no other thread, or its home is held. */
-static void become_exported(struct inet_sock *so)
-{
-	if (!sock_life_in(so, LIFE(EXPORTED) | LIFE(KEPT_EXPORTED)))
-		sock_life_set(so, sock_is_kept(so) ? LIFE_KEPT_EXPORTED : LIFE_EXPORTED);
-	so->rx_key = so->tx_key = SOCK_NO_KEY;
-	/* Pairs with the load of ops in each wrapper: the table is complete. */
-	__atomic_store_n(&so->sk.ops, sock_upcalls.exported_ops[INET_TCP], __ATOMIC_RELEASE);
-	sock_set_events(so, SOCK_EXPORTED);
-}
-
 int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd)
 {
 	struct quarantine *quarantine;
@@ -179,7 +169,7 @@ int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *me
 	else
 		quarantine_free(quarantine);
 	tcp_detach(so, ring);
-	become_exported(so);
+	sock_become_exported(so);
 	ready_wake_all(&so->sk); /* threads that wait for it request it */
 	sock_set_home(so, rings_nowhere());
 	ring_release_cold(ring);
@@ -190,7 +180,7 @@ void transfer_blank(struct inet_sock *so)
 {
 	control_assert_held();
 	tcp_part_init(so);
-	become_exported(so);
+	sock_become_exported(so);
 }
 
 /*
@@ -286,20 +276,13 @@ static int map_bytes(int memfd, uint8_t **bytes, size_t *size)
 static int take_head(struct inet_sock *so, const struct head *h)
 {
 	struct sock_options own = h->opt;
-	const struct sock_options *opt;
 	struct ring *ring;
 	int rc;
 
 	own.accept_options = so->opt->accept_options;
-	opt = options_share(&own);
-	if (!opt)
-		return -ENOMEM;
-	rc = sock_hold_cold(sock_ref_of(so), &ring);
-	if (rc) {
-		options_put(opt);
+	rc = sock_options_hold(sock_ref_of(so), &own, &ring);
+	if (rc)
 		return rc;
-	}
-	sock_options_use(so, opt);
 	so->local = h->local;
 	so->remote = h->remote;
 	__atomic_store_n(&so->rcvtimeo, h->rcvtimeo, __ATOMIC_RELAXED);
@@ -366,7 +349,7 @@ static void become_local(struct inet_sock *so, struct ring *ring)
 	sock_life_set(so, sock_is_kept(so) ? LIFE_KEPT : LIFE_CONNECTING);
 	so->verdict = VERDICT_ACCELERATED;
 	/* Pairs with the load of ops in each wrapper: the connection is set up. */
-	__atomic_store_n(&so->sk.ops, &tcp_sock_ops[ring_mode], __ATOMIC_RELEASE);
+	__atomic_store_n(&so->sk.ops, &tcp_kind.ops[ring_mode], __ATOMIC_RELEASE);
 	tcp_update_events(so, EPOLLIN | EPOLLOUT);
 	ready_wake_all(&so->sk); /* blocked threads look for the new home ring */
 	ring_work_add(ring, &so->tcp.flush);
@@ -393,7 +376,7 @@ static int take_to_ring(struct inet_sock *so, const struct head *h, const uint8_
 		return rc;
 	rc = put_on_ring(so, ring, &found, h, bytes, size);
 	if (rc) {
-		become_exported(so);
+		sock_become_exported(so);
 		sock_set_home(so, rings_nowhere());
 	} else {
 		become_local(so, ring);

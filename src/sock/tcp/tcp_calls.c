@@ -128,8 +128,7 @@ static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 	}
 
 const struct sock_ops tcp_sock_ops[HOLD_MODES] = {
-	[HOLD_SINGLE] = TCP_SOCK_OPS(single),
-	[HOLD_SPIN] = TCP_SOCK_OPS(spin),
-	[HOLD_MUTEX] = TCP_SOCK_OPS(mutex),
-	[HOLD_YIELD] = TCP_SOCK_OPS(yield),
+#define X(name, mode) [mode] = TCP_SOCK_OPS(name),
+	SOCK_MODES(X)
+#undef X
 };

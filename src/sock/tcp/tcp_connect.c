@@ -8,6 +8,7 @@
 #include "sock/core/access.h"
 #include "sock/core/host_state.h"
 #include "sock/core/port/local_port.h"
+#include "sock/core/sock_options.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"
 #include "sock/wait/wait.h"

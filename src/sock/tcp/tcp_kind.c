@@ -36,32 +36,14 @@ static void tcp_icmp_error(struct ring *ring, struct flow *flow, const struct ic
 	ring_work_add(ring, &so->tcp.flush);
 }
 
-/*
- * The program's descriptor is closed, and another one keeps the port as long as the connection
- * lives.
- */
-static void tcp_keep_port(struct inet_sock *so, struct ring *ring)
-{
-	if (so->spare < 0 && so->bound && sock_has_connection(so) && !sock_has_ended(so) &&
-	    sock_twin(&so->sk) >= 0)
-		so->spare = timewait_keep_port(ring, sock_twin(&so->sk));
-}
-
-static bool tcp_close_connection(struct inet_sock *so, struct ring *ring)
-{
-	tcp_keep_port(so, ring);
-	return tcp_sock_close(so, ring);
-}
-
 const struct sock_kind tcp_kind = {
-	.name = "TCP",
 	.protocol = IPPROTO_TCP,
 	.ops = tcp_sock_ops,
 	.deliver = tcp_deliver,
 	.init = tcp_sock_init,
 	.default_options = tcp_default_options,
 	.icmp_error = tcp_icmp_error,
-	.close = tcp_close_connection,
+	.close = tcp_sock_close,
 	.set_option = tcp_set_option,
 	.mirror = tcp_mirror,
 	.options_changed = tcp_options_changed,
@@ -69,9 +51,12 @@ const struct sock_kind tcp_kind = {
 	.buffer_size = tcp_buffer_size,
 };
 
-static void tcp_listen_leaving(struct inet_sock *so)
+static void tcp_listen_attach_anew(struct inet_sock *so)
 {
-	timewait_listener_stops(so);
+	sock_flows_del(so);
+	so->verdict = sock_attach(so);
+	if (so->verdict == VERDICT_ACCELERATED)
+		sock_port_claim(so);
 }
 
 static int *tcp_listen_claim(struct inet_sock *so)
@@ -80,16 +65,16 @@ static int *tcp_listen_claim(struct inet_sock *so)
 }
 
 const struct sock_kind tcp_listen_kind = {
-	.name = "TCP listener",
 	.protocol = IPPROTO_TCP,
 	.deliver = tcp_listen_deliver,
 	.flow_begin = tcp_listen_flow_begin,
 	.flow_shared = tcp_listen_flow_shared,
 	.flow_end = tcp_listen_flow_end,
 	.flow_free = tcp_listen_flow_free,
+	.attach_anew = tcp_listen_attach_anew,
 	.device_changed = tcp_listen_device_changed,
 	.claim = tcp_listen_claim,
-	.leaving = tcp_listen_leaving,
+	.leaving = timewait_listener_stops,
 	.close = tcp_listen_close,
 	.set_option = tcp_set_option,
 	.mirror = tcp_mirror,

@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "ring/source.h"
 #include "sock/core/access.h"
+#include "sock/core/sock_options.h"
 #include "sock/tcp/syn_catch.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/wait/wait.h"

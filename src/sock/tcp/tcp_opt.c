@@ -9,6 +9,7 @@
 #include "base/mutex.h"
 #include "base/sys.h"
 #include "base/user.h"
+#include "sock/core/sock_options.h"
 #include "sock/options/opt_mirror.h"
 #include "sock/options/sock_opt.h"
 #include "sock/tcp/tcp_sock.h"

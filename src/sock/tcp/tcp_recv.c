@@ -338,5 +338,5 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	{                                                                           \
 		return recv_mode(ref, msg, flags, mode);                            \
 	}
-TCP_MODES(X)
+SOCK_MODES(X)
 #undef X

@@ -211,5 +211,5 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	{                                                                                 \
 		return send_mode(ref, msg, flags, mode);                                  \
 	}
-TCP_MODES(X)
+SOCK_MODES(X)
 #undef X

@@ -12,6 +12,7 @@
 #include "ring/source.h"
 #include "sock/core/access.h"
 #include "sock/core/host_state.h"
+#include "sock/core/sock_options.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/wait/wait.h"
 

@@ -535,11 +535,23 @@ static bool too_many_orphans(void)
 	return __atomic_load_n(&tcp_orphans[TCP_ORPHAN_UNACKED], __ATOMIC_RELAXED) >= max;
 }
 
+/*
+ * The program's descriptor is closed, and another one keeps the port as long as the connection
+ * lives.
+ */
+static void tcp_keep_port(struct inet_sock *so, struct ring *ring)
+{
+	if (so->spare < 0 && so->bound && sock_has_connection(so) && !sock_has_ended(so) &&
+	    sock_twin(&so->sk) >= 0)
+		so->spare = timewait_keep_port(ring, sock_twin(&so->sk));
+}
+
 bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
 {
 	nsec_t now = clock_now();
 
 	ring_assert_held(ring);
+	tcp_keep_port(so, ring);
 	if (!sock_has_connection(so)) { /* it never had one */
 		wheel_cancel(&ring->wheel, &so->tcp.timer);
 		list_remove(&so->tcp.flush.link);

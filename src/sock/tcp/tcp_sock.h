@@ -8,16 +8,10 @@
 #include "sock/core/kind.h"
 #include "sock/tcp/tcp_orphans.h"
 
-#define TCP_MODES(X)           \
-	X(single, HOLD_SINGLE) \
-	X(spin, HOLD_SPIN)     \
-	X(mutex, HOLD_MUTEX)   \
-	X(yield, HOLD_YIELD)
-
 #define X(name, mode)                                                                \
 	ssize_t tcp_recv_##name(struct sock_ref ref, struct msghdr *msg, int flags); \
 	ssize_t tcp_send_##name(struct sock_ref ref, const struct msghdr *msg, int flags);
-TCP_MODES(X)
+SOCK_MODES(X)
 #undef X
 
 /* The part of a listener on one ring: the handshakes that arrive there. */

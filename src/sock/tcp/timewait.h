@@ -13,9 +13,9 @@
  * Ports		a duplicate of the twin (the keeper) keeps the port of a connection that
  *		began here.  A port without a keeper may be given to any socket by the
  *		kernel, and the frames of that socket must not come here; so there is no
- *		TIME_WAIT without a keeper.  Keepers use an eighth of the descriptors
- *		that the process may have, at most 4096; beyond that the oldest record of
- *		the ring that has a keeper ends.  An orphan that gets no other descriptor
+ *		TIME_WAIT without a keeper.  Records use an eighth of the descriptors that
+ *		the process may have, at most 4096; beyond that the oldest record of the
+ *		ring that has a keeper ends.  Orphans may use more (KEEPERS_ALIVE eighths).  An orphan that gets no other descriptor
  *		takes the keeper of the ring's oldest record; if there is none, its port
  *		is free while the orphan lives.  An accepted connection uses the port of
  *		its listener: it needs no keeper, and its record stays.

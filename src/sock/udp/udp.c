@@ -13,6 +13,7 @@
 #include "base/sys.h"
 #include "base/user.h"
 #include "sock/core/access.h"
+#include "sock/core/sock_options.h"
 #include "sock/options/sock_opt.h"
 #include "sock/udp/mcast.h"
 #include "sock/udp/udp_sock.h"
@@ -354,10 +355,9 @@ int udp_shutdown(struct sock_ref ref, int how)
 	}
 
 static const struct sock_ops udp_ops[HOLD_MODES] = {
-	[HOLD_SINGLE] = UDP_OPS(single),
-	[HOLD_SPIN] = UDP_OPS(spin),
-	[HOLD_MUTEX] = UDP_OPS(mutex),
-	[HOLD_YIELD] = UDP_OPS(yield),
+#define X(name, mode) [mode] = UDP_OPS(name),
+	SOCK_MODES(X)
+#undef X
 };
 
 /* ---- the kind ------------------------------------------------------------------------------ */
@@ -404,7 +404,6 @@ static void udp_option_set(struct sock_ref ref, int level, int name)
 }
 
 const struct sock_kind udp_kind = {
-	.name = "UDP",
 	.protocol = IPPROTO_UDP,
 	.ops = udp_ops,
 	.deliver = udp_deliver,

@@ -241,5 +241,5 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	{                                                                           \
 		return recv_mode(ref, msg, flags, mode);                            \
 	}
-UDP_MODES(X)
+SOCK_MODES(X)
 #undef X

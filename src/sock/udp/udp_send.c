@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "sock/core/access.h"
+#include "sock/core/sock_options.h"
 #include "sock/udp/iov.h"
 #include "sock/udp/udp_sock.h"
 #include "sock/wait/wait.h"
@@ -377,5 +378,5 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	{                                                                                 \
 		return send_mode(ref, msg, flags, mode);                                  \
 	}
-UDP_MODES(X)
+SOCK_MODES(X)
 #undef X

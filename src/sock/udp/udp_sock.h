@@ -110,16 +110,11 @@ unsigned udp_tx_rings(struct inet_sock *so, struct ring **rings, unsigned max);
 void udp_retarget(struct inet_sock *so);
 
 /* One instance of each hot call for each thread mode. */
-#define UDP_MODES(X)           \
-	X(single, HOLD_SINGLE) \
-	X(spin, HOLD_SPIN)     \
-	X(mutex, HOLD_MUTEX)   \
-	X(yield, HOLD_YIELD)
 
 #define X(name, mode)                                                                \
 	ssize_t udp_recv_##name(struct sock_ref ref, struct msghdr *msg, int flags); \
 	ssize_t udp_send_##name(struct sock_ref ref, const struct msghdr *msg, int flags);
-UDP_MODES(X)
+SOCK_MODES(X)
 #undef X
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/siphash.h"
 #include "base/sys.h"
 #include "sock/core/host_state.h"
+#include "sock/core/sock_options.h"
 
 #define LOOK_INTERVAL NSEC_PER_SEC /* between two reads of the settings */
 #define TRIES 64		   /* proposals before the kernel searches all ports */
