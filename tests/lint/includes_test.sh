@@ -11,6 +11,8 @@ declare -A may=(
 )
 # What tools read: base and the layouts that are shared with other processes.
 may_tools="base ring/xdp/xdp_steer.h ring/stats_page.h"
+# The front command asks of interfaces what a program would find.
+may_vma="$may_tools net/netlink/netlink.h ring/xdp/xdp_check.h"
 # What benches measure without a program above it.
 may_bench="ring net base"
 
@@ -30,6 +32,7 @@ check_ours() {
 	case $file in
 	src/*) ok=" ${may[$(cut -d/ -f1,2 <<< "$file")]:-} " ;;
 	tools/bench/*) ok=" $may_bench " ;;
+	tools/vma/*) ok=" $may_vma " ;;
 	tools/*) ok=" $may_tools " ;;
 	*) ok= ;;
 	esac

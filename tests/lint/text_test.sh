@@ -37,15 +37,17 @@ while read -r file; do
 		complain "$file: no rule in $build"
 done < <(c_files tests | grep '_test\.c$')
 
-# Where a test stands says what it tests: a room of src, and that of its module if there is one.
-sources=$(c_files src)
+# Where a test stands says what it tests: a room of src or a tool, and that of its module if
+# there is one.
+sources=$(c_files src tools)
 while read -r file; do
 	room=${file#tests/*/}
-	room=src/${room%/*}
+	room=${room%/*}
+	[[ $room == tools/* ]] || room=src/$room
 	module=$(basename "$file" _test.c).c
 	[[ -d $room ]] || complain "$file: there is no $room"
-	layer=$(cut -d/ -f2 <<< "$room")
-	home=$(grep -E "^src/$layer/(.*/)?$module\$" <<< "$sources")
+	layer=$(cut -d/ -f1-2 <<< "$room")
+	home=$(grep -E "^$layer/(.*/)?$module\$" <<< "$sources")
 	[[ -z $home ]] || grep -qxF "$room/$module" <<< "$home" || complain "$file: tests $home"
 done < <(c_files tests/unit tests/concurrency | grep '_test\.c$')
 verdict

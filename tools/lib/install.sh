@@ -11,7 +11,7 @@ build=(
 	linux-libc-dev llvm-14 pkg-config python3 zlib1g-dev
 )
 test=(
-	clang-format-14 clang-tidy-14 ethtool iproute2 iputils-ping libclang-rt-14-dev lld-14 mount procps
+	clang-format-14 clang-tidy-14 ethtool iproute2 iputils-ping libclang-rt-14-dev libcap2-bin lld-14 mount procps
 	sockperf spin util-linux
 )
 # What tests/programs runs.

@@ -246,6 +246,12 @@ int xdp_kind_decide(const struct xdp_kind *dev, const char *also, char why[PORT_
 /* Queries the kind of a device of this namespace, sets dev->kind, and decides. */
 int xdp_kind_check(struct xdp_device *dev, char why[PORT_WHY]);
 
+/*
+ * xdp_check.c: fills in dev, and checks what needs nothing to be opened: kind, MTU, queues, state.
+ * The capabilities of the process are not looked at.  -errno and why.
+ */
+int xdp_check_device(struct xdp_device *dev, int ifindex, char why[PORT_WHY]);
+
 /* xdp_mode.c: one line for the user that says how the interface is accelerated. */
 struct xdp_mode {
 	bool native, zerocopy;
@@ -253,6 +259,7 @@ struct xdp_mode {
 };
 void xdp_mode_describe(char text[PORT_WHY], const struct xdp_device *dev,
 		       const struct xdp_mode *mode);
+void xdp_mode_of(char text[PORT_WHY], const struct xdp_port *port, const struct xdp_device *dev);
 /* Logs the line of a port group that was just made. */
 void xdp_mode_tell(const struct xdp_port *port, const struct xdp_device *dev);
 

@@ -89,16 +89,22 @@ static unsigned count_processors(void)
 	return n;
 }
 
-void xdp_mode_tell(const struct xdp_port *port, const struct xdp_device *dev)
+void xdp_mode_of(char text[PORT_WHY], const struct xdp_port *port, const struct xdp_device *dev)
 {
 	struct xdp_mode mode = {.native = port->native,
 				.zerocopy = port->group.zerocopy,
 				.queues = port->group.queues,
 				.processors = count_processors()};
+
+	xdp_mode_describe(text, dev, &mode);
+}
+
+void xdp_mode_tell(const struct xdp_port *port, const struct xdp_device *dev)
+{
 	char text[PORT_WHY];
 
 	if (log_level < LOG_INFO)
 		return;
-	xdp_mode_describe(text, dev, &mode);
+	xdp_mode_of(text, port, dev);
 	log_info("%s", text);
 }

@@ -2,8 +2,6 @@
 #include "ring/port.h"
 
 #include <errno.h>
-#include <linux/if.h>
-#include <linux/if_arp.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -75,40 +73,6 @@ static const struct port_ops xdp_ops = {
 	.tx_put = xdp_tx_put,
 };
 
-/* Checks that need nothing to be opened. */
-static int check_device(struct xdp_device *dev, char why[PORT_WHY])
-{
-	int rc;
-
-	if (dev->flags & IFF_LOOPBACK)
-		return xdp_why(why, -EOPNOTSUPP,
-			       "Interface %s is the loopback: AF_XDP does not serve it.\n",
-			       dev->name);
-	if (dev->hw_type != ARPHRD_ETHER)
-		return xdp_why(
-			why, -EOPNOTSUPP,
-			"Interface %s is not accelerated: it is not an Ethernet interface.\n",
-			dev->name);
-	rc = xdp_kind_check(dev, why);
-	if (rc)
-		return rc;
-	if (dev->mtu > XDP_MTU_MAX)
-		return xdp_why(
-			why, -EOPNOTSUPP,
-			"Interface %s is not accelerated: its MTU of %u does not fit a buffer.\n"
-			"Lower it: ip link set %s mtu %u\n",
-			dev->name, dev->mtu, dev->name, XDP_MTU_MAX);
-	rc = xdp_device_check_queues(dev, why);
-	if (rc)
-		return rc;
-	if (!(dev->flags & IFF_UP))
-		return xdp_why(why, -ENETDOWN,
-			       "Interface %s is not accelerated: it is down.\n"
-			       "Bring it up before the program starts: ip link set %s up\n",
-			       dev->name, dev->name);
-	return xdp_why_missing_caps(why, dev->name);
-}
-
 static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 {
 	struct xdp_device dev;
@@ -116,12 +80,9 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 	struct grace grace;
 	int rc;
 
-	rc = xdp_device_query(&dev, ifindex);
-	if (rc)
-		return xdp_why(why, rc, "Interface number %d: %s.\n", ifindex,
-			       rc == -EXDEV ? "it is of another network namespace than this thread"
-					    : strerrordesc_np(-rc));
-	rc = check_device(&dev, why);
+	rc = xdp_check_device(&dev, ifindex, why);
+	if (!rc)
+		rc = xdp_why_missing_caps(why, dev.name);
 	if (rc)
 		return rc;
 	rc = grace_init(&grace);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* vma: the front command.  The first argument names the subcommand. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/version.h"
+#include "vma.h"
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help, *line;
+} commands[] = {
+	{"doctor", cmd_doctor, doctor_help, "is this machine set up right?"},
+	{"run", cmd_run, run_help, "run a program with the library"},
+};
+
+#define N_COMMANDS (sizeof(commands) / sizeof(*commands))
+
+static int usage(FILE *out)
+{
+	fputs("usage: vma COMMAND [ARGUMENT...]\n\n", out);
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].line);
+	fputs("\nvma help COMMAND tells more.\n", out);
+	return out == stdout ? 0 : 3;
+}
+
+static const struct command *find(const char *name)
+{
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (!strcmp(commands[i].name, name))
+			return &commands[i];
+	fprintf(stderr, "vma: there is no command %s\n", name);
+	return NULL;
+}
+
+static int help(const char *name)
+{
+	const struct command *command;
+
+	if (!name)
+		return usage(stdout);
+	command = find(name);
+	if (!command)
+		return usage(stderr);
+	fputs(command->help, stdout);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *command;
+
+	if (argc < 2)
+		return usage(stderr);
+	if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+		return help(argv[2]);
+	if (!strcmp(argv[1], "--version"))
+		return puts(VMA_VERSION) < 0;
+	command = find(argv[1]);
+	return command ? command->run(argc - 1, argv + 1) : usage(stderr);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The subcommands of vma.  Each has its own file, its own usage, and its own exit status.
+ */
+#ifndef TOOLS_VMA_VMA_H
+#define TOOLS_VMA_VMA_H
+
+/* argv[0] is the name of the subcommand, argv[argc] is NULL. */
+int cmd_doctor(int argc, char **argv);
+int cmd_run(int argc, char **argv);
+
+extern const char doctor_help[], run_help[];
+
+#endif
