@@ -29,16 +29,19 @@ guest=(
 	xz-utils zstd
 )
 
+package=(dpkg-dev lintian man-db mandoc)
+
 wanted=()
 for group in "${@:-build}"; do
 	case $group in
 	build) wanted+=("${build[@]}") ;;
-	test) wanted+=("${build[@]}" "${test[@]}" "${programs[@]}") ;;
+	test) wanted+=("${build[@]}" "${test[@]}" "${programs[@]}" "${package[@]}") ;;
 	demo) wanted+=("${build[@]}" "${demo[@]}") ;;
 	soak) wanted+=("${programs[@]}" "${soak[@]}") ;;
 	guest) wanted+=("${guest[@]}") ;;
+	package) wanted+=("${package[@]}") ;;
 	*)
-		echo "usage: $0 [build|test|demo|soak|guest]..." >&2
+		echo "usage: $0 [build|test|demo|soak|guest|package]..." >&2
 		exit 2
 		;;
 	esac

@@ -1,0 +1,101 @@
+#!/bin/bash
+# The Debian package: lintian finds nothing, it installs, works and goes without a
+# trace; the pages in it render, and name every command and option that vma has.
+self=$(realpath -s "$0")
+cd "${self%/*}/../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+
+vma=$(find_program "${VMA:-tools/vma/vma}") || exit 1
+needs dpkg-deb lintian mandoc man
+[[ -n $lib ]] || die "needs the library"
+out=$netns_tmp/out
+root=$netns_tmp/root
+mkdir -p $out/again $root/var/lib/dpkg/{info,updates} && : > $root/var/lib/dpkg/status
+
+package=$(tools/lib/package.sh $out $lib "$vma") || die "no package"
+check "lintian" tools/lib/lint_package.sh "$package"
+cp "$package" $out/bad.deb
+mkdir $netns_tmp/bad && dpkg-deb -R "$package" $netns_tmp/bad && rm $netns_tmp/bad/usr/share/man/man1/vma.1.gz &&
+	dpkg-deb --root-owner-group -b $netns_tmp/bad $out/bad.deb > /dev/null || die "no bad package"
+check "... and something where something is wrong" eval '! tools/lib/lint_package.sh $out/bad.deb 2> $out/found'
+check "... what is wrong" grep -q no-manual-page $out/found
+check "made again, it is the same" cmp "$package" "$(tools/lib/package.sh $out/again $lib "$vma")"
+
+# The libraries that it depends on are not in this root.
+dpkg_root() {
+	dpkg --root=$root --force-depends --force-script-chrootless "$@" > $out/dpkg 2>&1 && return
+	cat $out/dpkg
+	return 1
+}
+files() {
+	find $root -type f ! -path '*/var/lib/dpkg/*' ! -path '*/var/log/*'
+}
+check "install" dpkg_root --install "$package"
+check "the library is in a program" eval \
+	'$root/usr/bin/vma run cat /proc/self/maps 2> /dev/null | grep -q "$root/usr/lib/x86_64-linux-gnu/libvma.so"'
+check "vma is there" eval '$root/usr/bin/vma --version | grep -q "^$(dpkg-deb -f "$package" Version | cut -d- -f1)"'
+check "remove" dpkg_root --purge libvma
+check "... nothing is left" test -z "$(files)"
+
+# ---- the pages ------------------------------------------------------------------
+
+for page in docs/man/*.[1-8]; do
+	check "$page" mandoc -T lint -W warning "$page"
+	check "... renders" eval 'MANWIDTH=80 man -l "$page" > $out/page 2> $out/errors && [[ -s $out/page && ! -s $out/errors ]]'
+done
+
+# names COMMAND: vma.1 has its section, and each of its options.
+names() {
+	local option missing=()
+
+	grep -q "^\.Ss vma $1\b" docs/man/vma.1 || missing+=("$1")
+	for option in $("$vma" help "$1" | grep -oE '^  --[a-z-]+'); do
+		grep -q "^\.It Fl -${option#--}\b" docs/man/vma.1 || missing+=("$option")
+	done
+	((${#missing[@]} == 0)) && return
+	echo "not in vma.1: ${missing[*]}"
+	return 1
+}
+commands=$("$vma" help | sed -n 's/^  \([a-z_-]*\) .*/\1/p')
+check "vma has commands" test -n "$commands"
+for command in $commands; do
+	check "vma.1 describes $command" names "$command"
+done
+
+# ---- completion -----------------------------------------------------------------
+
+# completes WORDS... -- WANTED...: what may follow the words, of which the last is
+# begun, has each of those that are wanted.
+completes() {
+	local words=() wanted
+
+	while [[ $1 != -- ]]; do
+		words+=("$1")
+		shift
+	done
+	shift
+	got=$(PATH=${vma%/*}:$PATH bash --norc -c '
+		_command_offset() { COMPREPLY=(offset:$1); }
+		. tools/vma/vma.bash
+		COMP_WORDS=("$@")
+		COMP_CWORD=$(($# - 1))
+		_vma
+		printf "%s\n" "${COMPREPLY[@]}"' complete "${words[@]}")
+	for wanted; do
+		grep -qxF -- "$wanted" <<< "$got" && continue
+		echo "$wanted is not in: $got"
+		return 1
+	done
+}
+vma=$(realpath "$vma")
+check "completion of commands" completes vma "" -- doctor run help
+check "... of a begun one" completes vma do -- doctor
+check "... and no other" test "$got" = doctor
+check "... after help" completes vma help r -- run
+check "... of options" completes vma doctor --a -- --attach
+check "... of interfaces" completes vma doctor "" -- lo
+check "... of programs" completes vma run --quiet mkd -- mkdir
+check "... of a program's arguments" completes vma run --library x ls -l -- offset:4
+
+verdict
