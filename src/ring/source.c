@@ -15,7 +15,7 @@
 
 /* Bits of an entry's state. */
 #define ACCEPTED SOURCE_ACCEPTED
-#define WAY_KNOWN SOURCE_WAY_KNOWN
+#define PATH_KNOWN SOURCE_PATH_KNOWN
 #define HERE 4u
 #define HERE_BOUND 8u
 
@@ -34,7 +34,7 @@ struct question {
 	bool known; /* the kernel has answered */
 	enum neigh_state neigh;
 	uint8_t mac[6];
-	struct source_way way;
+	struct source_path path;
 };
 
 static struct inbox questions; /* of all rings; any posts, the thread with `answering` takes */
@@ -53,10 +53,10 @@ static void store_word(uint64_t *word, uint64_t value)
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-static void read_way(uint64_t what, uint64_t way, struct source_way *to)
+static void read_path(uint64_t what, uint64_t path, struct source_path *to)
 {
-	to->nexthop = addr_v4((uint32_t)(way >> 32));
-	to->mtu = (uint32_t)way;
+	to->nexthop = addr_v4((uint32_t)(path >> 32));
+	to->mtu = (uint32_t)path;
 	to->here = what & HERE;
 	to->here_bound = what & HERE_BOUND;
 }
@@ -72,19 +72,19 @@ static inline bool look_up(int ifindex, uint64_t pair, struct source_entry *e)
 	uint32_t version = __atomic_load_n(&b->version, __ATOMIC_ACQUIRE);
 
 	for (unsigned i = 0; i < WAYS; i++) {
-		uint64_t what = load_word(&b->what[i]), way;
+		uint64_t what = load_word(&b->what[i]), path;
 
 		if (load_word(&b->pair[i]) != pair || (int)((uint32_t)what >> 8) != ifindex)
 			continue;
 		delay_at(DELAY_SOURCE_READ);
-		way = load_word(&b->way[i]);
+		path = load_word(&b->path[i]);
 		if (version & 1 || __atomic_load_n(&b->version, __ATOMIC_RELAXED) != version)
 			return false;
 		if (__builtin_expect(!__atomic_load_n(&b->used[i], __ATOMIC_RELAXED), 0))
 			__atomic_store_n(&b->used[i], true, __ATOMIC_RELAXED);
 		e->generation = (uint32_t)(what >> 32);
 		e->state = (uint8_t)what;
-		read_way(what, way, &e->way);
+		read_path(what, path, &e->path);
 		return true;
 	}
 	return false;
@@ -119,7 +119,7 @@ void source_enter(int ifindex, uint64_t pair, const struct source_entry *e)
 	__atomic_store_n(&b->version, version + 1, __ATOMIC_RELAXED);
 	store_word(&b->what[i], 0);
 	store_word(&b->pair[i], pair);
-	store_word(&b->way[i], (uint64_t)addr_v4_of(&e->way.nexthop) << 32 | e->way.mtu);
+	store_word(&b->path[i], (uint64_t)addr_v4_of(&e->path.nexthop) << 32 | e->path.mtu);
 	__atomic_store_n(&b->used[i], false, __ATOMIC_RELAXED);
 	store_word(&b->what[i],
 		   (uint64_t)e->generation << 32 | (uint32_t)ifindex << 8 | (uint8_t)e->state);
@@ -203,10 +203,10 @@ wait_for_answer(struct ring *ring, const struct flow_key *key, struct pkt *pkt, 
 	return SOURCE_KEPT;
 }
 
-/* The entry refuses the sender, is from before the last change of the network, or has no way. */
+/* The entry refuses the sender, is from before the last change of the network, or has no reverse path. */
 static __attribute__((noinline)) enum source_result
 check_again(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
-	    const struct source_entry *e, bool for_way, enum drop *reason)
+	    const struct source_entry *e, bool for_path, enum drop *reason)
 {
 	bool fresh = e->generation == netlink_generation();
 
@@ -214,7 +214,7 @@ check_again(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
 		*reason = DROP_SOURCE;
 		return SOURCE_DROP;
 	}
-	if (for_way || !(e->state & ACCEPTED))
+	if (for_path || !(e->state & ACCEPTED))
 		return wait_for_answer(ring, key, pkt, reason);
 	ask(ring,
 	    key); /* meanwhile the old answer counts: no datagram waits after a route change */
@@ -230,7 +230,7 @@ static __attribute__((noinline)) bool must_queue(struct ring *ring, const struct
 }
 
 enum source_result source_check(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
-				struct source_way *way, enum drop *reason)
+				struct source_path *path, enum drop *reason)
 {
 	struct source_entry e;
 
@@ -238,22 +238,22 @@ enum source_result source_check(struct ring *ring, const struct flow_key *key, s
 		/* acquire: pairs with source_start() */
 		if (__atomic_load_n(&running, __ATOMIC_ACQUIRE))
 			return wait_for_answer(ring, key, pkt, reason);
-		if (way)
-			*way = (struct source_way){.here = false};
+		if (path)
+			*path = (struct source_path){.here = false};
 		return SOURCE_PASS;
 	}
-	if (__builtin_expect(!(e.state & ACCEPTED) || (way && !(e.state & WAY_KNOWN)) ||
+	if (__builtin_expect(!(e.state & ACCEPTED) || (path && !(e.state & PATH_KNOWN)) ||
 				     e.generation != netlink_generation(),
 			     0)) {
-		enum source_result result = check_again(ring, key, pkt, &e, way != NULL, reason);
+		enum source_result result = check_again(ring, key, pkt, &e, path != NULL, reason);
 
 		if (result != SOURCE_PASS)
 			return result;
 	}
 	if (__builtin_expect(ring->n_questions, 0) && must_queue(ring, key))
 		return wait_for_answer(ring, key, pkt, reason);
-	if (way)
-		*way = e.way;
+	if (path)
+		*path = e.path;
 	return SOURCE_PASS;
 }
 
@@ -275,7 +275,7 @@ static void answered_run(struct ring *ring, struct inbox_item *item)
 	ring->n_questions--;
 	ring->n_waiting -= q->waiting;
 	if (q->neigh == NEIGH_REACHABLE && ring->q) {
-		adj = ring_adj_for_source(ring, &q->way.nexthop);
+		adj = ring_adj_for_source(ring, &q->path.nexthop);
 		if (adj)
 			ring_adj_update(ring, adj, NEIGH_REACHABLE, q->mac);
 	}
@@ -295,30 +295,30 @@ static void answered_run(struct ring *ring, struct inbox_item *item)
 /* ---- answers (any, no ring held) ------------------------------------------------------------ */
 
 /* Does the route to the sender, by interface oif (0: any), leave by the interface it came by? */
-static bool find_way(const struct question *q, int oif, struct source_way *way)
+static bool find_path(const struct question *q, int oif, struct source_path *path)
 {
 	struct route_query query = {.dst = q->key.remote, .src = q->key.local, .oif = oif};
 	struct route route;
 
 	if (route_get(&query, &route) || route.type != ROUTE_UNICAST || route.ifindex != q->ifindex)
 		return false;
-	way->nexthop = addr_is_any(&route.gateway) ? q->key.remote : route.gateway;
-	way->mtu = route.mtu;
+	path->nexthop = addr_is_any(&route.gateway) ? q->key.remote : route.gateway;
+	path->mtu = route.mtu;
 	return true;
 }
 
 /* The link address of the next hop.  If the kernel has to resolve it, netlink tells the result. */
 static enum neigh_state find_neighbour(struct question *q)
 {
-	enum neigh_state state = neigh_get(q->ifindex, &q->way.nexthop, q->mac);
+	enum neigh_state state = neigh_get(q->ifindex, &q->path.nexthop, q->mac);
 
 	if (state == NEIGH_REACHABLE)
 		return state;
 	/* First make the ring's adjacency, so that the ring does not miss the answer. */
-	ring_neigh_changed(q->ring, &q->way.nexthop, NEIGH_UNKNOWN, NULL);
-	if (neigh_use(q->ifindex, &q->way.nexthop) == -ENOBUFS)
-		ring_neigh_changed(q->ring, &q->way.nexthop, NEIGH_FAILED, NULL);
-	return neigh_get(q->ifindex, &q->way.nexthop, q->mac);
+	ring_neigh_changed(q->ring, &q->path.nexthop, NEIGH_UNKNOWN, NULL);
+	if (neigh_use(q->ifindex, &q->path.nexthop) == -ENOBUFS)
+		ring_neigh_changed(q->ring, &q->path.nexthop, NEIGH_FAILED, NULL);
+	return neigh_get(q->ifindex, &q->path.nexthop, q->mac);
 }
 
 static void answer(struct question *q)
@@ -333,14 +333,14 @@ static void answer(struct question *q)
 	if (accepts)
 		e.state |= ACCEPTED;
 	if (accepts && q->key.proto == IPPROTO_TCP) {
-		e.state |= WAY_KNOWN;
-		if (find_way(q, 0, &e.way))
+		e.state |= PATH_KNOWN;
+		if (find_path(q, 0, &e.path))
 			e.state |= HERE | HERE_BOUND;
-		else if (find_way(q, q->ifindex, &e.way))
+		else if (find_path(q, q->ifindex, &e.path))
 			e.state |= HERE_BOUND;
 	}
 	source_enter(q->ifindex, source_pair(&q->key), &e);
-	q->way = e.way;
+	q->path = e.path;
 	if (e.state & HERE_BOUND)
 		q->neigh = find_neighbour(q);
 }

@@ -36,8 +36,8 @@ enum source_result {
 	SOURCE_DROP, /* drop the packet for *reason */
 };
 
-/* How an answer reaches the sender. */
-struct source_way {
+/* The reverse path: how an answer reaches the sender. */
+struct source_path {
 	struct inaddr nexthop;
 	uint32_t mtu;	 /* 0: that of the link */
 	bool here;	 /* by the interface that the packet arrived by */
@@ -46,11 +46,11 @@ struct source_way {
 
 /*
  * holder: checks a parsed packet for a flow that does not name its sender; key is the packet's
- * 5-tuple.  way: NULL, or filled in on SOURCE_PASS.  With way, answers from before the last
+ * 5-tuple.  path: NULL, or filled in on SOURCE_PASS.  With path, answers from before the last
  * change of the network do not count, and the packet waits for a new one.
  */
 enum source_result source_check(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
-				struct source_way *way, enum drop *reason);
+				struct source_path *path, enum drop *reason);
 
 /*
  * holder: the link address of the next hop to key's sender is not known (any more).  Asks the
@@ -66,11 +66,11 @@ void source_resolve(struct ring *ring, const struct flow_key *key);
 #define SOURCE_BUCKETS 1024
 #define SOURCE_WAYS 4
 #define SOURCE_ACCEPTED 1u
-#define SOURCE_WAY_KNOWN 2u /* the way is valid */
+#define SOURCE_PATH_KNOWN 2u /* the reverse path is valid */
 struct source_bucket {
 	uint64_t pair[SOURCE_WAYS]; /* remote address << 32 | local address; 0: empty */
 	uint64_t what[SOURCE_WAYS]; /* generation << 32 | ifindex << 8 | state; 0: changing */
-	uint64_t way[SOURCE_WAYS];  /* next hop << 32 | MTU */
+	uint64_t path[SOURCE_WAYS]; /* next hop << 32 | MTU */
 	bool used[SOURCE_WAYS];
 	uint32_t version; /* odd while source_enter() changes the bucket */
 } __attribute__((aligned(64)));
@@ -92,7 +92,7 @@ static inline struct source_bucket *source_bucket(uint64_t pair)
 struct source_entry {
 	uint32_t generation; /* netlink_generation() of the answer */
 	uint32_t state;	     /* SOURCE_* */
-	struct source_way way;
+	struct source_path path;
 };
 
 /* The one thread that answers: writes the kernel's answer about a sender into the table. */

@@ -227,7 +227,7 @@ void tcp_path_mtu(struct tcp_conn *conn, uint32_t mtu, nsec_t now);
  * The peer has a route again after a time in which all segments were lost: retransmits now and not
  * at the next timeout.
  */
-void tcp_way_found(struct tcp_conn *conn, nsec_t now);
+void tcp_route_found(struct tcp_conn *conn, nsec_t now);
 bool tcp_icmp_is_ours(const struct tcp_conn *conn, uint32_t seq);
 
 /*

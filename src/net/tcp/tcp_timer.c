@@ -188,7 +188,7 @@ void tcp_timer_stop_all(struct tcp_conn *c)
 	c->trim_at = NSEC_NEVER;
 }
 
-void tcp_way_found(struct tcp_conn *c, nsec_t now)
+void tcp_route_found(struct tcp_conn *c, nsec_t now)
 {
 	if (c->rto_at == NSEC_NEVER)
 		return;

@@ -168,23 +168,23 @@ void dst_init(struct dst *dst)
 	dst->user.changed = neighbour_changed;
 }
 
-unsigned dst_mutes;
+unsigned dst_unroutable_count;
 
-void dst_mute(struct dst *dst)
+void dst_set_unroutable(struct dst *dst)
 {
-	if (dst->mute)
+	if (dst->unroutable)
 		return;
 	dst_detach(dst);
-	dst->mute = true;
-	__atomic_fetch_add(&dst_mutes, 1, __ATOMIC_RELAXED);
+	dst->unroutable = true;
+	__atomic_fetch_add(&dst_unroutable_count, 1, __ATOMIC_RELAXED);
 }
 
 void dst_fini(struct dst *dst)
 {
 	dst_detach(dst);
-	if (dst->mute)
-		__atomic_fetch_sub(&dst_mutes, 1, __ATOMIC_RELAXED);
-	dst->mute = false;
+	if (dst->unroutable)
+		__atomic_fetch_sub(&dst_unroutable_count, 1, __ATOMIC_RELAXED);
+	dst->unroutable = false;
 	if (dst->ring)
 		ring_put(dst->ring);
 	dst->ring = NULL;
@@ -204,7 +204,7 @@ void dst_rebind(struct dst *dst, const struct ring *from, struct ring *to)
 	ring_get(to);
 	ring_put(dst->ring);
 	dst->ring = to;
-	dst->adj = dst->mute ? NULL : &to->direct;
+	dst->adj = dst->unroutable ? NULL : &to->direct;
 }
 
 /* holder of home, which is the ring of the destination as well */
@@ -317,7 +317,7 @@ int dst_send(struct dst *dst, struct ring *home, struct pkt *pkt)
 
 	if (__builtin_expect(dst->ring == home && dst->adj, 1))
 		return ring_tx_to(home, dst->adj, pkt);
-	if (dst->mute) {
+	if (dst->unroutable) {
 		ring_drop(home, DROP_NO_ROUTE);
 		pkt_free(pkt);
 		return 0;

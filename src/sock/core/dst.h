@@ -53,8 +53,8 @@ struct dst {
 	enum verdict verdict;
 	bool mac_known : 1;    /* the neighbour was reachable when the destination was found */
 	bool mcast_looped : 1; /* depends on the multicast listeners of this host */
-	bool mute : 1;	       /* see dst_mute() */
-	bool mute_sent : 1;    /* for use by its owner */
+	bool unroutable : 1;   /* see dst_set_unroutable() */
+	bool unroutable_unacked : 1; /* for use by its owner */
 	uint32_t mcast_epoch;
 	uint32_t generation; /* netlink_generation() it was found under */
 	uint32_t mtu;
@@ -77,10 +77,10 @@ void dst_rebind(struct dst *dst, const struct ring *from, struct ring *to);
  * holder of home: there is no route any more, and maybe no local address.  Until dst_apply()
  * frames are dropped, as if they were lost in the network.
  */
-void dst_mute(struct dst *dst);
+void dst_set_unroutable(struct dst *dst);
 
-/* The number of mute destinations: any, atomic. */
-extern unsigned dst_mutes;
+/* The number of unroutable destinations: any, atomic. */
+extern unsigned dst_unroutable_count;
 
 struct dst_headers {
 	struct endpoint src;

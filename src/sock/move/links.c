@@ -191,7 +191,7 @@ static bool note_connection(struct flow *flow, void *arg)
 	struct inet_sock *so = connection_of(flow);
 	struct lookup *lookup;
 
-	if (!so || sock_has_ended(so) || !(lookups->all || so->tcp.dst.mute))
+	if (!so || sock_has_ended(so) || !(lookups->all || so->tcp.dst.unroutable))
 		return true;
 	if (lookups->n == lookups->room) {
 		unsigned room = lookups->room ? 2 * lookups->room : LOOKUPS_AT_ONCE;
@@ -260,7 +260,7 @@ static void refresh_routes(int ifindex)
 
 		lookups.all = ifindex == RINGS_ANY_INTERFACE ||
 			      (ifindex && ring->ifindex == ifindex);
-		if (lookups.all || __atomic_load_n(&dst_mutes, __ATOMIC_RELAXED))
+		if (lookups.all || __atomic_load_n(&dst_unroutable_count, __ATOMIC_RELAXED))
 			refresh_ring(ring, &lookups);
 	}
 	mem_free(lookups.entries);
@@ -276,7 +276,8 @@ static bool routes_due(nsec_t now)
 	static nsec_t next;
 	uint32_t latest = netlink_generation();
 
-	if (!__atomic_load_n(&dst_mutes, __ATOMIC_RELAXED) || (generation == latest && now < next))
+	if (!__atomic_load_n(&dst_unroutable_count, __ATOMIC_RELAXED) ||
+	    (generation == latest && now < next))
 		return false;
 	generation = latest;
 	next = now + NO_ROUTE_INTERVAL;
@@ -430,7 +431,8 @@ static void follow_links(nsec_t now)
 
 	if (gone.n && expire_expected(now))
 		ifindex = changed_link = RINGS_ANY_INTERFACE;
-	if ((!ifindex && !__atomic_load_n(&dst_mutes, __ATOMIC_RELAXED)) || !control_trylock())
+	if ((!ifindex && !__atomic_load_n(&dst_unroutable_count, __ATOMIC_RELAXED)) ||
+	    !control_trylock())
 		return;
 	changed_link = 0;
 	if (ifindex) {
@@ -440,7 +442,7 @@ static void follow_links(nsec_t now)
 	}
 	if (ifindex || routes_due(now)) {
 		refresh_routes(ifindex);
-		if (__atomic_load_n(&dst_mutes, __ATOMIC_RELAXED))
+		if (__atomic_load_n(&dst_unroutable_count, __ATOMIC_RELAXED))
 			sock_each(hand_over, NULL);
 	}
 	control_unlock();

@@ -16,17 +16,17 @@ void tcp_lose_route(struct inet_sock *so)
 {
 	struct tcp_info info;
 
-	if (sock_has_ended(so) || so->tcp.dst.mute)
+	if (sock_has_ended(so) || so->tcp.dst.unroutable)
 		return;
 	tcp_get_info(&so->tcp.conn, &info, sock_home(so)->now);
-	so->tcp.dst.mute_sent = info.tcpi_unacked != 0;
-	dst_mute(&so->tcp.dst);
+	so->tcp.dst.unroutable_unacked = info.tcpi_unacked != 0;
+	dst_set_unroutable(&so->tcp.dst);
 }
 
 /* holder: uses the route found from now on. */
 static int apply_route(struct inet_sock *so, struct ring *ring, const struct dst_found *found)
 {
-	bool was_mute = so->tcp.dst.mute;
+	bool was_unroutable = so->tcp.dst.unroutable;
 	uint32_t mtu = so->tcp.dst.mtu;
 	nsec_t now = clock_now();
 	int rc = tcp_retarget(so, ring, found);
@@ -35,8 +35,8 @@ static int apply_route(struct inet_sock *so, struct ring *ring, const struct dst
 		return rc;
 	if (mtu != found->mtu)
 		tcp_path_mtu(&so->tcp.conn, found->mtu, now);
-	if (was_mute)
-		tcp_way_found(&so->tcp.conn, now);
+	if (was_unroutable)
+		tcp_route_found(&so->tcp.conn, now);
 	tcp_after(so, ring);
 	return 0;
 }
@@ -48,7 +48,7 @@ static int apply_route(struct inet_sock *so, struct ring *ring, const struct dst
 static bool must_wait_for_rehome(const struct inet_sock *so, const struct ring *home,
 				 const struct dst_found *found)
 {
-	return so->tcp.dst.mute && (!home->q || home->ifindex != found->ring->ifindex);
+	return so->tcp.dst.unroutable && (!home->q || home->ifindex != found->ring->ifindex);
 }
 
 int tcp_use_route(struct sock_ref ref, const struct dst_found *found)

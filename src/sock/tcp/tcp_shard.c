@@ -16,20 +16,20 @@
 #include "sock/tcp/tcp_sock.h"
 #include "sock/wait/wait.h"
 
-#define WAY_CACHE 256
+#define PATH_CACHE 256
 
-/* Routes back to senders of SYNs, for SYN-ACKs that are sent again. */
-struct way_cache {
+/* Reverse paths to senders of SYNs, for SYN-ACKs that are sent again. */
+struct path_cache {
 	struct {
 		struct inaddr addr;
-		struct source_way way;
-	} entry[WAY_CACHE];
+		struct source_path path;
+	} entry[PATH_CACHE];
 };
 
 struct shard_full {
-	struct tcp_shard shard;		/* first */
-	const struct source_way *input; /* holder: to the current segment's sender, or NULL */
-	struct way_cache ways;
+	struct tcp_shard shard;		 /* first */
+	const struct source_path *input; /* holder: to the current segment's sender, or NULL */
+	struct path_cache paths;
 };
 
 static struct shard_full *full_of(struct tcp_listener *l)
@@ -37,30 +37,30 @@ static struct shard_full *full_of(struct tcp_listener *l)
 	return container_of(container_of(l, struct tcp_shard, l), struct shard_full, shard);
 }
 
-static unsigned way_slot(const struct inaddr *addr)
+static unsigned path_slot(const struct inaddr *addr)
 {
 	return (unsigned)((addr->q[0] ^ addr->q[1]) * 0x9e3779b97f4a7c15ull >> 56);
 }
 
-_Static_assert(WAY_CACHE == 256, "way_slot() takes eight bits");
+_Static_assert(PATH_CACHE == 256, "path_slot() takes eight bits");
 
 /* ---- callbacks of the engine's listener (holder of the shard's ring) ---------------- */
 
-static const struct source_way *way_to(const struct shard_full *full, const struct inaddr *remote)
+static const struct source_path *path_to(const struct shard_full *full, const struct inaddr *remote)
 {
-	unsigned slot = way_slot(remote);
+	unsigned slot = path_slot(remote);
 
 	if (full->input)
 		return full->input;
-	if (addr_eq(&full->ways.entry[slot].addr, remote))
-		return &full->ways.entry[slot].way;
+	if (addr_eq(&full->paths.entry[slot].addr, remote))
+		return &full->paths.entry[slot].path;
 	return NULL;
 }
 
 /* Answers leave by the ring's interface or not at all, because the replies to them arrive here. */
-static bool leads_here(const struct tcp_shard *shard, const struct source_way *way)
+static bool leads_here(const struct tcp_shard *shard, const struct source_path *path)
 {
-	return way->here || (way->here_bound && shard->opt->bind_ifindex);
+	return path->here || (path->here_bound && shard->opt->bind_ifindex);
 }
 
 static int init_template(struct frame_template *tmpl, const struct tcp_shard *shard,
@@ -89,10 +89,10 @@ static struct flow_key key_of(const struct endpoint *local, const struct endpoin
 }
 
 /* The neighbour that the route leads to. If its link address is not known, the kernel is asked. */
-static struct adj *neighbour_of(struct ring *ring, const struct source_way *way,
+static struct adj *neighbour_of(struct ring *ring, const struct source_path *path,
 				const struct endpoint *local, const struct endpoint *remote)
 {
-	struct adj *adj = ring_adj_for_source(ring, &way->nexthop);
+	struct adj *adj = ring_adj_for_source(ring, &path->nexthop);
 	struct flow_key key;
 
 	if (!adj || adj->state == NEIGH_REACHABLE)
@@ -108,15 +108,15 @@ static int shard_send(struct tcp_listener *l, const struct endpoint *local,
 {
 	struct shard_full *full = full_of(l);
 	struct ring *ring = full->shard.ring;
-	const struct source_way *way = way_to(full, &remote->addr);
+	const struct source_path *path = path_to(full, &remote->addr);
 	struct frame_template tmpl;
 	struct adj *adj;
 	struct pkt *pkt;
 	int rc;
 
-	if (!way || full->shard.address_gone || !ring->q)
+	if (!path || full->shard.address_gone || !ring->q)
 		return -EHOSTUNREACH; /* the peer sends its SYN again */
-	adj = neighbour_of(ring, way, local, remote);
+	adj = neighbour_of(ring, path, local, remote);
 	if (!adj)
 		return -ENOMEM;
 	rc = init_template(&tmpl, &full->shard, adj->mac, local, remote);
@@ -140,20 +140,20 @@ static struct tcp_start shard_start(struct tcp_listener *l, const struct endpoin
  * options.
  */
 static int child_dst(struct inet_sock *child, const struct tcp_shard *shard,
-		     const struct source_way *way)
+		     const struct source_path *path)
 {
 	struct dst *dst = &child->tcp.dst;
 	uint32_t mtu = shard->ring->q->port->mtu;
 	struct dst_found found = {.verdict = VERDICT_ACCELERATED,
 				  .ring = shard->ring,
 				  .src = child->local.addr,
-				  .nexthop = way->nexthop,
-				  .mtu = way->mtu && way->mtu < mtu ? way->mtu : mtu};
+				  .nexthop = path->nexthop,
+				  .mtu = path->mtu && path->mtu < mtu ? path->mtu : mtu};
 	struct dst_headers headers = {.src = child->local,
 				      .proto = IPPROTO_TCP,
 				      .ttl = shard->opt->ttl,
 				      .tos = shard->opt->tos};
-	const struct adj *adj = ring_adj_for_source(shard->ring, &way->nexthop);
+	const struct adj *adj = ring_adj_for_source(shard->ring, &path->nexthop);
 	int rc;
 
 	if (!adj)
@@ -189,7 +189,7 @@ static bool queue_has_room(const struct inet_sock *listener)
 }
 
 static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_synreq *req,
-				      const struct source_way *way)
+				      const struct source_path *path)
 {
 	struct inet_sock *child = sock_alloc(SOCK_TYPE_TCP);
 
@@ -210,7 +210,7 @@ static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_
 	sock_set_home(child, shard->ring);
 	child->rx_key = shard->ring->key;
 	sock_access_init(child);
-	if (child_dst(child, shard, way) || child_flow(child, shard->ring, req)) {
+	if (child_dst(child, shard, path) || child_flow(child, shard->ring, req)) {
 		dst_fini(&child->tcp.dst);
 		sock_free(child);
 		return NULL;
@@ -404,13 +404,13 @@ enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *p
 {
 	struct endpoint from = frame_source(pkt), to = frame_destination(pkt);
 	struct flow_key key = key_of(&to, &from);
-	unsigned slot = way_slot(&from.addr);
-	struct source_way way;
+	unsigned slot = path_slot(&from.addr);
+	struct source_path path;
 	struct sock_flow *f;
 	struct shard_full *full;
 	enum drop reason;
 
-	switch (source_check(ring, &key, pkt, &way, &reason)) {
+	switch (source_check(ring, &key, pkt, &path, &reason)) {
 	case SOURCE_KEPT:
 		return DROP_NONE;
 	case SOURCE_DROP:
@@ -420,11 +420,11 @@ enum drop tcp_listen_deliver(struct ring *ring, struct flow *flow, struct pkt *p
 	}
 	f = flow->shared ? handshake_of(ring, sock_flow_from(flow), pkt) : sock_flow_from(flow);
 	full = container_of(f->shard, struct shard_full, shard);
-	if (!leads_here(&full->shard, &way))
+	if (!leads_here(&full->shard, &path))
 		return DROP_NO_WAY_BACK;
-	full->ways.entry[slot].addr = from.addr;
-	full->ways.entry[slot].way = way;
-	full->input = &way;
+	full->paths.entry[slot].addr = from.addr;
+	full->paths.entry[slot].path = path;
+	full->input = &path;
 	reason = tcp_listener_input(&full->shard.l, pkt, now);
 	full->input = NULL;
 	shard_arm(&full->shard);

@@ -129,7 +129,7 @@ static void on_closed(struct tcp_conn *conn, int error)
 	struct inet_sock *so = sock_of_conn(conn);
 
 	/* As the kernel: the error of retransmitting without a route. */
-	if (error == ETIMEDOUT && so->tcp.dst.mute && so->tcp.dst.mute_sent)
+	if (error == ETIMEDOUT && so->tcp.dst.unroutable && so->tcp.dst.unroutable_unacked)
 		error = ENETUNREACH;
 	so->tcp.error = error;
 	/* A child that was not queued belongs to no listener. */
@@ -146,7 +146,7 @@ static int on_send(struct tcp_conn *conn, const struct tcp_segment *seg)
 	struct pkt *pkt = ring_tx_get(ring);
 
 	if (__builtin_expect(!pkt, 0))
-		return so->tcp.dst.mute ? 0 : -ENOBUFS;
+		return so->tcp.dst.unroutable ? 0 : -ENOBUFS;
 	if (__builtin_expect(seg->len + FRAME_HDR_MAX > pkt->room, 0)) {
 		pkt_free(pkt); /* the segment size was negotiated when frames were larger */
 		return -EMSGSIZE;
@@ -166,7 +166,7 @@ static uint32_t on_send_train(struct tcp_conn *conn, const struct tcp_segment *s
 	while (sent < seg->len) {
 		struct pkt *pkt = ring_tx_get(ring);
 
-		if (!pkt && so->tcp.dst.mute)
+		if (!pkt && so->tcp.dst.unroutable)
 			return seg->len;
 		if (!pkt)
 			break;

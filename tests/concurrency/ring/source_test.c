@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table of senders while it is written: who reads a sender's way gets that sender's, or
- * none, however often its place goes to another sender with the same state meanwhile.
+ * The table of senders while it is written.  A reader gets the reverse path of the sender that it
+ * asks for, or none, however often the entry goes to another sender with the same state meanwhile.
  */
 #include <netinet/in.h>
 
@@ -42,15 +42,15 @@ static void choose_senders(void)
 	}
 }
 
-/* The way of each is its own address. */
+/* The next hop of each sender is its own address. */
 static void enter_all(void)
 {
 	for (unsigned i = 0; i < SENDERS; i++) {
 		struct flow_key key = key_of(senders[i]);
 		struct source_entry e = {.generation = netlink_generation(),
-					 .state = SOURCE_ACCEPTED | SOURCE_WAY_KNOWN,
-					 .way = {.nexthop = addr_v4(senders[i]),
-						 .mtu = senders[i]}};
+					 .state = SOURCE_ACCEPTED | SOURCE_PATH_KNOWN,
+					 .path = {.nexthop = addr_v4(senders[i]),
+						  .mtu = senders[i]}};
 
 		source_enter(IFINDEX, source_pair(&key), &e);
 	}
@@ -60,14 +60,14 @@ static void look_at(uint32_t remote)
 {
 	static struct ring ring = {.ifindex = IFINDEX}; /* one reader; aligned */
 	struct flow_key key = key_of(remote);
-	struct source_way way = {.here = true};
+	struct source_path path = {.here = true};
 	enum drop reason;
 
-	CREW_CHECK(source_check(&ring, &key, NULL, &way, &reason) == SOURCE_PASS);
-	if (!way.mtu)
+	CREW_CHECK(source_check(&ring, &key, NULL, &path, &reason) == SOURCE_PASS);
+	if (!path.mtu)
 		return; /* it has no place at this moment */
-	CREW_CHECK(way.mtu == remote);
-	CREW_CHECK(addr_v4_of(&way.nexthop) == remote);
+	CREW_CHECK(path.mtu == remote);
+	CREW_CHECK(addr_v4_of(&path.nexthop) == remote);
 	found++;
 }
 
@@ -83,7 +83,7 @@ static void work(struct hand *hand)
 	}
 }
 
-static void test_a_way_is_the_sender_s_own(void **state)
+static void test_a_path_is_that_of_its_sender(void **state)
 {
 	(void)state;
 	choose_senders();
@@ -93,7 +93,7 @@ static void test_a_way_is_the_sender_s_own(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_a_way_is_the_sender_s_own),
+	cmocka_unit_test(test_a_path_is_that_of_its_sender),
 };
 
 VMA_TEST_MAIN("source", tests, NULL, NULL)
