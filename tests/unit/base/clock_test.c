@@ -18,12 +18,12 @@ static nsec_t kernel_now(clockid_t id)
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
-/* How far clock_now() is outside of two readings of the kernel around it. */
+/* How far clock_now() lies outside the interval between two readings of the kernel's clock. */
 static nsec_t distance(void)
 {
 	nsec_t best = NSEC_NEVER;
 
-	/* The smallest of some: the rest is preemption. */
+	/* The smallest of 20 distances: preemption enlarges the others. */
 	for (int i = 0; i < 20; i++) {
 		nsec_t before = kernel_now(CLOCK_MONOTONIC), now = clock_now();
 		nsec_t after = kernel_now(CLOCK_MONOTONIC), off = 0;
@@ -54,7 +54,7 @@ static void test_init_is_quick_and_can_be_repeated(void **state)
 	clock_init();
 }
 
-/* From the first microseconds on, through all renewals in two seconds. */
+/* Checks from the first microseconds on, through all renewals of the calibration in two seconds. */
 static void test_stays_with_the_kernel(void **state)
 {
 	nsec_t worst = 0;
@@ -79,9 +79,12 @@ static void test_a_long_sleep_is_seen_in_full(void **state)
 	assert_true(distance() < 100 * NSEC_PER_USEC);
 }
 
-static nsec_t latest; /* what any thread saw last */
+static nsec_t latest; /* the time that a thread read last */
 
-/* Whoever reads after another has read sees a later time, but for CPU skew. */
+/*
+ * A thread that reads after another thread gets a later time, except for the skew between
+ * processors.
+ */
 static void *watch(void *arg)
 {
 	nsec_t worst = 0, own = 0;

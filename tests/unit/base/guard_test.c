@@ -10,7 +10,7 @@
 
 #define PAGE 4096
 
-/* Two pages with a hole behind each; the second one cannot be written. */
+/* Two pages, each followed by an unmapped page; the second page is read-only. */
 static char *page, *fixed;
 static int fixes;
 
@@ -24,7 +24,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 	signal(sig, SIG_DFL);
 }
 
-/* In each test: cmocka has handlers of its own around them. */
+/* Called in each test, because cmocka installs its own handlers around a test. */
 static void watch(void)
 {
 	struct sigaction act = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
@@ -54,7 +54,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Of all lengths, up to the ends of what is there on both sides. */
+/* Copies all lengths, up to the ends of the mapped memory on both sides. */
 static void test_copies_what_is_there(void **state)
 {
 	char buf[PAGE + 2];
@@ -86,7 +86,7 @@ static void test_tells_what_is_not_there(void **state)
 		assert_false(user_copy(fixed, buf, n));
 	}
 	assert_true(fixes > 0);
-	/* A fault ends a copy, it does not go on through all of them. */
+	/* A fault ends a copy of several pages. */
 	fixes = 0;
 	assert_false(user_copy(buf, page + PAGE, PAGE));
 	assert_in_range(fixes, 1, 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* In the directories that are really used; host_state_test has one of its own. */
+/* Uses the real directories; host_state_test uses its own. */
 #include "base/host_dir.h"
 
 #include <errno.h>

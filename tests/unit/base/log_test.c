@@ -33,7 +33,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* stderr goes to a new, empty file. */
+/* Redirects stderr to a new, empty file. */
 static void capture(void)
 {
 	int fd = open(file, O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);
@@ -52,7 +52,7 @@ static void empty_file(void)
 	close(open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600));
 }
 
-/* What the file holds. */
+/* The contents of the file. */
 static const char *output(void)
 {
 	static char text[MAX_OUTPUT];
@@ -205,7 +205,7 @@ static void test_socket_in_the_place_of_stderr_gets_nothing(void **state)
 	dup2(pair[0], STDERR_FILENO);
 	log_info("not for the peer");
 	assert_int_equal(recv(pair[1], &byte, 1, MSG_DONTWAIT), -1);
-	/* A stderr that was a socket from the beginning is one to write to. */
+	/* If stderr is a socket from the beginning, the library writes to it. */
 	log_init(LOG_INFO, 0, false, "");
 	log_info("for the journal");
 	assert_int_equal(recv(pair[1], &byte, 1, MSG_DONTWAIT), 1);
@@ -237,7 +237,7 @@ static void test_file_survives_a_program_that_closes_everything(void **state)
 			close(fd);
 		log_info("still there");
 	}
-	/* Its numbers are taken by another file, which must stay empty. */
+	/* Another file takes the numbers of the log's descriptor, and must stay empty. */
 	fd = open(directory, O_TMPFILE | O_RDWR, 0600);
 	for (int taken = 512; taken < 530; taken++)
 		dup2(fd, taken);
@@ -331,7 +331,7 @@ static void *log_lines(void *arg)
 	for (int i = 0; i < 100; i++) {
 		log_info("line of %zu", (size_t)(uintptr_t)arg);
 		if (i % 10 == 0)
-			close(512); /* somebody else's fault */
+			close(512); /* as a faulty program does */
 	}
 	return NULL;
 }
@@ -353,7 +353,7 @@ static void test_lines_of_threads_do_not_mix(void **state)
 		assert_int_equal(strcspn(text, "\n"), 20);
 		lines++;
 	}
-	/* A line whose descriptor is closed between the look and the write is lost. */
+	/* If the descriptor is closed between the check and the write, that line is lost. */
 	assert_in_range(lines, 360, 400);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program whose malloc and free call us back, from the first allocation of
- * each thread on.
+ * A program whose malloc() and free() call the library, from the first allocation of each
+ * thread on.
  */
 #include "base/mem.h"
 
@@ -11,10 +11,10 @@
 #include "tests/vma_test.h"
 
 #define NESTED 5
-#define KEYS 100 /* more than pthread_setspecific() holds without allocating */
+#define KEYS 100 /* more keys than pthread_setspecific() stores without allocating */
 #define THREADS 4
 
-/* Under a sanitizer malloc is taken: the hooks are never called. */
+/* A sanitizer replaces malloc(), so the hooks are never called. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HOOKED 0
 #elif defined(__has_feature)

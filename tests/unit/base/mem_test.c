@@ -81,7 +81,7 @@ static void test_errno_is_left_alone(void **state)
 	assert_int_equal(errno, 77);
 }
 
-/* Allocates, checks and frees; what one thread allocates another may free. */
+/* Allocates, checks and frees; one thread frees what another one allocated. */
 static void *churn(void *arg)
 {
 	static void *exchange[LIVE];
@@ -119,7 +119,7 @@ static void test_threads_share_memory(void **state)
 	}
 }
 
-/* The sanitizers' own allocator does not promise what the next test asks. */
+/* The sanitizers' allocator does not guarantee what the next test checks. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -140,7 +140,7 @@ static void *churn_until_told(void *arg)
 	return NULL;
 }
 
-/* A child forked while others allocate can allocate: no lock stays taken. */
+/* A child that is forked while other threads allocate can allocate: no lock stays locked. */
 static void test_child_of_a_busy_process_can_allocate(void **state)
 {
 	pthread_t threads[2];
@@ -199,14 +199,14 @@ static void *interrupt(void *thread)
 	return NULL;
 }
 
-/* What a handler frees while it is in the allocator's way is freed afterwards. */
+/* What a handler frees while it interrupts the allocator is freed afterwards. */
 static void test_signal_handlers_do_not_enter_the_allocator_twice(void **state)
 {
 	struct sigaction action = {.sa_handler = use_memory};
 	pthread_t self = pthread_self(), thread;
 	void *ptrs[64] = {NULL};
 
-	if (SANITIZED) /* its own allocator minds handlers that allocate */
+	if (SANITIZED) /* the sanitizers' allocator does not allow handlers to allocate */
 		skip();
 	sigaction(SIGUSR1, &action, NULL);
 	assert_int_equal(pthread_create(&thread, NULL, interrupt, &self), 0);

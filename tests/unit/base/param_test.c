@@ -80,7 +80,7 @@ static void test_numbers_are_strict_and_bounded(void **state)
 {
 	static const struct {
 		const char *text;
-		int want; /* 100000: refused, the default */
+		int want; /* 100000 is refused: the default applies */
 	} rows[] = {
 		{"-1", -1},
 		{"0", 0},
@@ -230,7 +230,7 @@ static void test_ring_parameters(void **state)
 		const int *value;
 		const char *text;
 		int want;
-		const char * not ; /* it is refused: the end of the warning */
+		const char * not ; /* refused: the text ends the warning */
 	} rows[] = {
 #define BOTH(name, member, text, want, no)                 \
 	{name "_TX", &params.member##_tx, text, want, no}, \
@@ -241,7 +241,7 @@ static void test_ring_parameters(void **state)
 		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "20", 20, NULL),
 		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "30", 30, NULL),
 		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "31", 31, NULL),
-		/* Per user id: the program names the id, through the API only. */
+		/* Ring per user id is refused: the program gives the id, through the API only. */
 		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "11", 0, logic),
 		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "2", 0, logic),
 		BOTH("VMA_RING_ALLOCATION_LOGIC", ring_logic, "32", 0, logic),
@@ -419,7 +419,7 @@ static void test_banner_is_silent_below_info(void **state)
 {
 	INIT("VMA_TRACELEVEL", "warn");
 	assert_string_equal(logged(param_banner), "");
-	INIT("PATH", "/bin"); /* frees what the last test copied */
+	INIT("PATH", "/bin"); /* frees the copies of the last test */
 }
 
 static const struct CMUnitTest tests[] = {

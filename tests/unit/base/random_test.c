@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Each case in a child of its own, which may have getrandom(2) taken away by seccomp, as
- * services do, and AT_RANDOM by the getauxval() below.
+ * Each case runs in a child. There, seccomp may forbid getrandom(2), as services do, and the
+ * getauxval() below may hide AT_RANDOM.
  */
 #include "base/random.h"
 
@@ -20,7 +20,7 @@
 
 #include "tests/vma_test.h"
 
-#define LEN 43 /* no multiple of anything */
+#define LEN 43 /* not a multiple of a word */
 
 static bool no_auxv;
 
@@ -54,7 +54,7 @@ static int status_of(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Of a page of draws no byte is the same in all, and no two draws are equal. */
+/* In 64 draws no byte has the same value in all, and no two draws are equal. */
 static bool draws_are_random(void)
 {
 	static uint8_t draw[64][LEN];

@@ -12,7 +12,7 @@ static void on_signal(int sig)
 {
 	(void)sig;
 	handled++;
-	signals_block(); /* a handler has pairs of its own */
+	signals_block(); /* a handler may nest its own pairs */
 	signals_unblock();
 }
 

@@ -3,7 +3,7 @@
 
 #include "tests/vma_test.h"
 
-/* The vectors of the SipHash paper's reference: key 00..0f, message 00..(n-1). */
+/* The vectors of the reference implementation of SipHash: key 00..0f, message 00..(n-1). */
 static void test_it_gives_the_reference_vectors(void **state)
 {
 	static const struct {

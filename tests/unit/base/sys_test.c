@@ -23,7 +23,7 @@ static int is_ours(int fd)
 	return fcntl(fd, F_GETFD) == FD_CLOEXEC && read(fd, &byte, 1) == 1 && byte == 'x';
 }
 
-/* A pipe's end with one 'x' in it. */
+/* The read end of a pipe that contains one 'x'. */
 static int open_something(void)
 {
 	int fds[2];
@@ -50,12 +50,12 @@ static void test_negative_descriptor_passes_through(void **state)
 	assert_int_equal(sys_fd_hide(-EMFILE), -EMFILE);
 }
 
-/* Limits are of the process: each row in a child, which exits with 0 if well. */
+/* Limits belong to the process, so each row runs in a child, which exits with 0 on success. */
 static void test_low_limits_give_the_highest_there_is(void **state)
 {
 	static const struct {
 		rlim_t limit;
-		int taken; /* descriptors in use at the top */
+		int taken; /* how many of the highest descriptors are in use */
 		int want;
 	} rows[] = {
 		{1024, 0, 512},

@@ -28,7 +28,7 @@ static void test_bad_memory_is_an_error(void **state)
 	assert_int_equal(munmap(page + 4096, 4096), 0);
 	assert_int_equal(user_read(buf, NULL, 1), -EFAULT);
 	assert_int_equal(user_write((void *)8, buf, 4), -EFAULT);
-	/* Across the end, too. */
+	/* Across the end of the page, too. */
 	assert_int_equal(user_read(buf, page + 4092, 8), -EFAULT);
 	assert_int_equal(user_write(page + 4092, buf, 8), -EFAULT);
 	assert_int_equal(mprotect(page, 4096, PROT_READ), 0);

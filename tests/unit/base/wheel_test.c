@@ -8,14 +8,14 @@
 #define TICK WHEEL_TICK
 #define MODEL_TIMERS 600
 
-/* A timer that remembers what happened to it. */
+/* A timer that records what happened to it. */
 struct probe {
 	struct timer timer;
 	unsigned fired;
 	nsec_t fired_at;
 	struct wheel *wheel;
 	struct probe *other;
-	nsec_t again; /* armed for this when it fires */
+	nsec_t again; /* the function arms the timer for this time */
 };
 
 static void note(struct timer *timer, nsec_t now)
@@ -85,7 +85,7 @@ static void test_fires_at_its_tick_and_not_before(void **state)
 	check_empty(&wheel);
 }
 
-/* Distances on both sides of every level's boundary, from awkward starts. */
+/* Distances on both sides of every level's boundary, from start times near boundaries. */
 static void test_every_level_is_exact_at_its_boundaries(void **state)
 {
 	static const uint64_t starts[] = {
@@ -136,7 +136,7 @@ static void test_past_fires_at_the_next_run(void **state)
 	check_empty(&wheel);
 }
 
-/* Beyond the last level: it is filed again, some times over. */
+/* Beyond the last level the timer is filed again, several times. */
 static void test_far_timer_waits_its_time(void **state)
 {
 	nsec_t horizon = ((nsec_t)1 << (WHEEL_BITS * WHEEL_LEVELS)) * TICK;
@@ -189,7 +189,7 @@ static void test_function_may_cancel_one_due_in_the_same_run(void **state)
 	struct wheel wheel;
 	struct probe first, second;
 
-	/* Same tick, then a later tick of the same run. */
+	/* In the same tick, then in a later tick of the same run. */
 	for (int later = 0; later < 2; later++) {
 		wheel_init(&wheel, 0);
 		probe_init(&first, &wheel, note_and_cancel_other);
@@ -247,8 +247,8 @@ struct model {
 	struct probe probes[MODEL_TIMERS];
 	uint64_t due[MODEL_TIMERS]; /* UINT64_MAX: not armed */
 	bool touched[MODEL_TIMERS]; /* fired, armed or cancelled in this run */
-	uint64_t tick;		    /* the next one to be processed */
-	uint64_t last;		    /* due of the timer that fired last in this run */
+	uint64_t tick;		    /* the next tick to be processed */
+	uint64_t last;		    /* due time of the timer that fired last in this run */
 	uint64_t random;
 	unsigned fired;
 };
@@ -261,7 +261,7 @@ static uint64_t next_random(struct model *m)
 	return m->random;
 }
 
-/* Any magnitude up to beyond the horizon is as likely as any other. */
+/* All magnitudes up to beyond the horizon are equally likely. */
 static nsec_t random_nsec(struct model *m)
 {
 	return (nsec_t)(next_random(m) >> (12 + next_random(m) % 50));
@@ -307,7 +307,7 @@ static void model_fire(struct timer *timer, nsec_t now)
 		model_arm(m, other, now + random_nsec(m) / 1000);
 		break;
 	case 3:
-		/* A past that stays past: fires in the next run. */
+		/* A due time in the past: fires in the next run. */
 		model_arm(m, i, now - random_nsec(m));
 		break;
 	}
@@ -323,7 +323,7 @@ static void model_run(struct model *m, nsec_t now)
 	memset(m->touched, 0, sizeof(m->touched));
 	wheel_run(&m->wheel, now);
 	for (size_t i = 0; i < MODEL_TIMERS; i++) {
-		/* What was due fired, unless another function changed it first. */
+		/* Every due timer fired, unless another function changed it first. */
 		assert_true(past[i] >= m->tick || m->touched[i]);
 		assert_int_equal(timer_armed(&m->probes[i].timer), m->due[i] != UINT64_MAX);
 	}

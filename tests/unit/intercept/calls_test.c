@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The wrappers over sockets that record how they are called: see fake_sock.h. */
+/* The wrappers, over sockets that record how they are called: see fake_sock.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -65,7 +65,7 @@ static bool is_open(int fd)
 	return sys_fcntl(fd, F_GETFD, 0) >= 0;
 }
 
-/* Runs fn in a child; its result. */
+/* Runs fn in a child; returns its result. */
 static int in_child(int (*fn)(int fd), int fd)
 {
 	int status;
@@ -198,7 +198,7 @@ static const struct {
 	const char *op;
 	long (*call)(int fd);
 	long good;
-	int in_kernel; /* errno of the call on a fresh TCP socket of the kernel's; 0: success */
+	int in_kernel; /* errno of the call on a new TCP socket of the kernel; 0: success */
 } rows[] = {
 	{"accept", do_accept, 0, EINVAL},
 	{"accept", do_accept4, 0, EINVAL},
@@ -267,7 +267,7 @@ static void test_an_error_is_minus_one_and_errno(void **state)
 
 static void test_the_kernel_serves_what_is_not_ours(void **state)
 {
-	/* Refused by the operation; and for a plain socket. */
+	/* First the operation refuses; then the socket is a kernel socket. */
 	for (size_t i = 0; i < 2 * ROWS; i++) {
 		bool plain = i & 1;
 		int fd, expect = rows[i / 2].in_kernel;
@@ -291,7 +291,7 @@ static void test_reads_and_writes_pass_what_the_kernel_would_check(void **state)
 {
 	struct iovec bad = {buf, (size_t)-1}, many[IOV_MAX + 1] = {{buf, 0}};
 	struct msghdr long_message = {.msg_iov = many, .msg_iovlen = IOV_MAX + 1};
-	volatile int minus_one = -1; /* gcc would complain */
+	volatile int minus_one = -1; /* gcc would warn */
 	int fd = tcp();
 
 	assert_int_equal(read(fd, NULL, 0), 0);
@@ -558,7 +558,7 @@ static void test_dup2_replaces_a_socket(void **state)
 	assert_int_equal(dup2(one, two), two);
 	assert_false(fake_is_open(second));
 	assert_ptr_equal(fd_get(two).sk, first.sk);
-	assert_int_equal(dup2(one, two), two); /* onto a copy of itself */
+	assert_int_equal(dup2(one, two), two); /* dup2() onto a copy of the same socket */
 	assert_ptr_equal(fd_get(two).sk, first.sk);
 	close(one);
 	assert_true(fake_is_open(first));
@@ -576,7 +576,7 @@ static void test_a_number_closed_unseen_is_not_mistaken(void **state)
 	assert_int_equal(again, fd);
 	assert_null(fd_get(again).sk);
 	assert_false(fake_is_open(ref));
-	assert_int_equal(ref.sk->twin, -1); /* the socket does not use it any more */
+	assert_int_equal(ref.sk->twin, -1); /* the object has released the descriptor */
 	close(again);
 	fd = tcp();
 	ref = fd_get(fd);
@@ -634,7 +634,7 @@ static void test_nonblock_is_seen_by_both_and_by_the_program(void **state)
 	assert_true(sys_fcntl(fd, F_GETFL, 0) & O_NONBLOCK);
 	assert_int_equal(ioctl(fd, FIONBIO, &off), 0);
 	assert_false(fcntl(fd, F_GETFL) & O_NONBLOCK);
-	/* As another process that shares the file does it. */
+	/* Another process that shares the file does the same. */
 	assert_int_equal(sys_fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 	assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
 	assert_true(sk->nonblock);
@@ -691,14 +691,14 @@ static void test_everything_but_hidden_descriptors_is_closed(void **state)
 	sys_close(hidden);
 }
 
-/* ---- processes --------------------------------------------------------------------- */
+/* ---- fork, clone, vfork -------------------------------------------------------------- */
 
 static int is_plain_in_child(int fd)
 {
 	if (fd_get(fd).sk || fake.forked != 1 || listen(fd, 1) || fake.ops || close(fd))
 		return 1;
 	fd = socket(AF_INET, SOCK_STREAM, 0);
-	return fd_get(fd).sk ? 0 : 2; /* new sockets of the child are ours again */
+	return fd_get(fd).sk ? 0 : 2; /* the library accelerates new sockets of the child */
 }
 
 static void test_a_forked_child_has_plain_descriptors(void **state)
@@ -751,7 +751,7 @@ static long raw_clone3(void)
 	return sys_call(SYS_clone3, &args, sizeof(args), 0, 0, 0, 0);
 }
 
-/* The child's first call is about an inherited socket, or about a new one. */
+/* The first call of the child uses an inherited socket, or creates one. */
 static int data_is_the_kernels(int fd)
 {
 	char byte;
@@ -862,7 +862,7 @@ static void test_poll_and_select_are_ours_if_one_descriptor_is(void **state)
 	assert_int_equal(pselect(fd + 1, &set, NULL, NULL, NULL, NULL), fd + 1);
 	assert_true(fake.timeout == NSEC_NEVER);
 	assert_int_equal(fake.ops, 2);
-	/* The bit beyond n does not count. */
+	/* select() ignores the bit beyond n. */
 	tv = (struct timeval){0, 0};
 	assert_true(fd < pipes[0]);
 	FD_CLR(fd, &set);
@@ -910,8 +910,8 @@ static void test_epoll_sets_are_ours_once_they_have_a_socket(void **state)
 	assert_int_equal(epoll_ctl(epfd, EPOLL_CTL_MOD, pipes[0], &event), 0);
 	assert_int_equal(fake.kernel_fds, 1);
 	/*
-	 * A thread that waits is told when the first socket is added: it does not wait in
-	 * the kernel's call.
+	 * Adding the first socket wakes a waiting thread, so that it does not stay in the
+	 * kernel's call.
 	 */
 	assert_int_equal(epoll_wait(epfd, out, 4, 1), 1);
 	assert_string_equal(fake.op, "epoll_wait");
@@ -950,7 +950,7 @@ static void test_an_epoll_set_is_no_socket(void **state)
 	assert_int_equal(epoll_wait(fd, &event, 1, 0), -1);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(fake.ops, 0);
-	/* A set without an object of ours gets the kernel's socket. */
+	/* A set without an object of the library gets the kernel socket. */
 	params.offloaded_sockets = false;
 	close(epfd);
 	epfd = epoll_create1(0);

@@ -46,7 +46,7 @@ void fake_leave(struct sock *sk)
 	sk->gen++;
 }
 
-/* The result of an operation that would return `good`. */
+/* The result of an operation that succeeds with `good`, unless the test wants another one. */
 static ssize_t answer(const char *op, ssize_t good)
 {
 	fake.op = op;

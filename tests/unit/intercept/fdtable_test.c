@@ -81,7 +81,7 @@ static void test_high_numbers_cost_a_page_each_not_more(void **state)
 		assert_true(fd_install(fds[i], ref_of(0, 1, 3)));
 		assert_names(fds[i], ref_of(0, 1, 3));
 	}
-	/* Also page tables and what fscanf() needs. */
+	/* Memory for page tables and for fscanf(), too. */
 	assert_in_range(resident_pages() - before + 64, 0, 128);
 	assert_int_equal(fd_next(4), 70000);
 	for (int i = 0; i < 5; i++)
@@ -92,7 +92,7 @@ static void test_copies_name_one_socket_until_the_last_is_taken(void **state)
 {
 	struct sock_ref ref = ref_of(0, 3, 10), alone = ref_of(1, 5, 20);
 	/*
-	 * Every order of taking three copies: each take names a remaining one, the last
+	 * Takes three copies in every order: each take returns a remaining copy, the last one
 	 * none.
 	 */
 	static const int orders[][3] = {{10, 11, 12}, {10, 12, 11}, {11, 10, 12},
@@ -162,8 +162,8 @@ static void test_entries_are_enumerated_in_order(void **state)
 }
 
 /*
- * Readers against a writer that reuses two sockets at one descriptor.  A socket's
- * generations: 0 has 1, 5, 9..., 1 has 3, 7, 11...: a mixture shows.
+ * Readers run beside a writer that uses two sockets in turns at one descriptor. Socket 0 has
+ * the generations 1, 5, 9..., socket 1 has 3, 7, 11..., so a mixed entry is recognised.
  */
 static int stop;
 
@@ -180,7 +180,7 @@ static void *reader(void *arg)
 		found++;
 		if ((ref.gen & 3) != (ref.sk == &socks[0] ? 1 : 3))
 			return (void *)-1;
-		/* A delayed reader may see old generations, about one round old. */
+		/* A delayed reader may see generations that are about one round old. */
 		if (ref.gen + 64 < newest)
 			newest = ref.gen;
 		else if (ref.gen > newest)

@@ -7,7 +7,7 @@
 
 #include "tests/vma_test.h"
 
-/* The real functions are not in this program, which contains the wrappers. */
+/* This program contains the wrappers, not the real functions. */
 static bool is_elsewhere(const void *function)
 {
 	Dl_info here, there;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Linked with the wrappers: signal() and its variants are ours here. */
+/* Linked with the wrappers: signal() and its variants are those of the library. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include "sock/core/sock.h"
 #include "tests/vma_test.h"
 
-/* siginterrupt() is old, and still used. */
+/* siginterrupt() is deprecated, but programs still use it. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 static int got_sig, got_code, calls;

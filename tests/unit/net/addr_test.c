@@ -91,7 +91,7 @@ static void test_sockaddr_in_there_and_back(void **state)
 	memset(&out, 0xff, sizeof(out));
 	endpoint_to_sockaddr(&ep, AF_INET, (struct sockaddr *)&out, &len);
 	assert_int_equal(len, sizeof(out));
-	assert_memory_equal(&in, &out, sizeof(in)); /* sin_zero is zero */
+	assert_memory_equal(&in, &out, sizeof(in)); /* and sin_zero is zero */
 }
 
 static void test_ipv4_is_shown_mapped_to_an_ipv6_socket(void **state)

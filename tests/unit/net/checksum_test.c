@@ -15,7 +15,7 @@ static uint32_t random_word(void)
 	return (uint32_t)(x >> 16);
 }
 
-/* RFC 1071 section 4.1, word for word, in network order. */
+/* RFC 1071 section 4.1, literally, in network order. */
 static uint16_t naive(const uint8_t *data, size_t len)
 {
 	uint32_t sum = 0;
@@ -29,7 +29,7 @@ static uint16_t naive(const uint8_t *data, size_t len)
 	return htons((uint16_t)sum);
 }
 
-/* 0 and 0xffff are the same number; only all-zero data gives 0. */
+/* In ones' complement 0 and 0xffff are equal; only all-zero data gives 0. */
 static void check_sum(uint64_t sum, const uint8_t *data, size_t len)
 {
 	uint16_t folded = csum_fold(sum);
@@ -51,7 +51,7 @@ static void test_example_of_rfc_1071(void **state)
 
 static void test_an_ip_header_sums_to_all_ones(void **state)
 {
-	/* Of a captured datagram. */
+	/* The checksum of a captured datagram. */
 	static const uint8_t header[] = {0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40,
 					 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8,
 					 0x00, 0x01, 0xc0, 0xa8, 0x00, 0xc7};
@@ -72,7 +72,7 @@ static void test_folding(void **state)
 	assert_int_equal(csum_fold(0xffffffff00000001), 1);
 }
 
-/* Each buffer is malloc()ed to size: AddressSanitizer sees a byte too far. */
+/* Each buffer is allocated with its exact size, so that AddressSanitizer sees an overrun. */
 static void test_every_length_and_alignment(void **state)
 {
 	for (size_t len = 0; len <= 700; len++) {
@@ -140,7 +140,7 @@ static void test_pieces_at_odd_offsets_combine(void **state)
 	}
 }
 
-/* Sums may be added up: what one call adds is bounded as promised. */
+/* Partial sums may be added: the sum of one call is below the documented bound. */
 static void test_a_sum_stays_small(void **state)
 {
 	static uint8_t ones[65536];

@@ -34,7 +34,7 @@ static void test_every_byte_counts(void **state)
 	assert_int_equal(flow_key_hash(&other), hash);
 }
 
-/* Keys as servers and clients see them; buckets from the low bits. */
+/* Keys as servers and clients have them; the low bits of the hash choose a bucket. */
 static void test_neighbouring_keys_spread_evenly(void **state)
 {
 	enum { BUCKETS = 4096, KEYS = 65536 };
@@ -55,7 +55,7 @@ static void test_neighbouring_keys_spread_evenly(void **state)
 		max = peers[i] > max ? peers[i] : max;
 		max = locals[i] > max ? locals[i] : max;
 	}
-	/* Sixteen on average; random choice stays below 40 but once in 10^4 runs. */
+	/* Sixteen per bucket on average; a random choice exceeds 40 once in 10^4 runs. */
 	print_message("fullest bucket: %u\n", max);
 	assert_in_range(max, 16, 40);
 }

@@ -58,7 +58,7 @@ static struct pkt parsed(uint8_t *frame, size_t len)
 	return pkt;
 }
 
-/* Checksums worked out by hand. */
+/* Checksums calculated by hand. */
 static void test_udp_byte_for_byte(void **state)
 {
 	/* clang-format off */
@@ -91,7 +91,7 @@ static void test_udp_of_every_length_parses(void **state)
 	for (size_t len = 0; len <= sizeof(payload); len++) {
 		struct iovec iov = {payload, len};
 		size_t room = IP4_HDR + ETH_HDR + UDP_HDR + len;
-		uint8_t *frame = malloc(room); /* exact, for AddressSanitizer */
+		uint8_t *frame = malloc(room); /* exact size, for AddressSanitizer */
 		struct pkt pkt;
 
 		assert_int_equal(frame_build_udp(&t, frame, &iov, 1, len), room);
@@ -127,7 +127,7 @@ static void test_udp_in_pieces_is_the_same_frame(void **state)
 	parsed(pieces, 42);
 }
 
-/* RFC 768: a sum that comes out as zero is sent as all ones. */
+/* RFC 768: a checksum of zero is sent as all ones. */
 static void test_udp_never_sends_a_checksum_of_zero(void **state)
 {
 	struct frame_template t = template_of(IPPROTO_UDP);
@@ -147,7 +147,7 @@ static void test_udp_never_sends_a_checksum_of_zero(void **state)
 	assert_int_equal(zeros, 1);
 }
 
-/* RFC 768: unless the program wants none. */
+/* RFC 768: except when the program disables checksums. */
 static void test_udp_without_a_checksum(void **state)
 {
 	struct frame_params params = params_of(IPPROTO_UDP);
@@ -248,7 +248,7 @@ static void test_tcp_round_trip(void **state)
 	}
 }
 
-/* A segment with payload bytes split in two anywhere. */
+/* Splits the payload of a segment at every byte. */
 static struct tcp_segment long_segment(const uint8_t *payload, uint32_t len)
 {
 	uint32_t first = random_word() % (len + 1);

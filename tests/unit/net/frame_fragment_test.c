@@ -33,7 +33,10 @@ static uint16_t field(const uint8_t *p)
 	return (uint16_t)(p[0] << 8 | p[1]);
 }
 
-/* Fragments a datagram whose payload is cut at split; returns how many frames. */
+/*
+ * Fragments a datagram whose payload is in two pieces, split at this byte; returns the number
+ * of frames.
+ */
 static size_t fragment(const struct frame_template *t, size_t len, size_t split, uint32_t mtu)
 {
 	struct iovec iov[3] = {
@@ -50,7 +53,7 @@ static size_t fragment(const struct frame_template *t, size_t len, size_t split,
 	return n;
 }
 
-/* As a receiver does it: places by offset, checks headers and the checksum. */
+/* Reassembles as a receiver does: places data by offset, checks headers and the checksum. */
 static void reassemble(const struct frame_template *t, size_t n, size_t len)
 {
 	size_t total = 0, end = 0;
@@ -63,7 +66,7 @@ static void reassemble(const struct frame_template *t, size_t n, size_t len)
 
 		assert_int_equal(csum_fold(csum_add(0, ip, IP4_HDR)), 0xffff);
 		assert_int_equal(field(ip + 4), 0x1234);
-		assert_int_equal(field(ip + 6) & 0x4000, 0); /* DF would contradict */
+		assert_int_equal(field(ip + 6) & 0x4000, 0); /* DF is not allowed in a fragment */
 		assert_int_equal((field(ip + 6) & 0x2000) != 0, i + 1 < n);
 		assert_int_equal(at, end);
 		memcpy(whole + at, ip + IP4_HDR, part);

@@ -18,18 +18,18 @@ static uint32_t random_word(void)
 	return (uint32_t)(x >> 16);
 }
 
-/* What a frame is made of; zero means an ordinary IPv4 one. */
+/* The parameters of a frame; zero means an ordinary IPv4 frame. */
 struct shape {
 	const char *name;
 	uint8_t proto;
 	bool vlan, v6;
 	uint8_t ip_opts;  /* bytes */
 	uint8_t tcp_opts; /* bytes */
-	uint8_t padding;  /* behind the IP datagram */
+	uint8_t padding;  /* bytes after the IP datagram */
 	uint16_t payload;
 };
 
-/* A frame, and where its parts are. */
+/* A frame, and the offsets of its parts. */
 struct made {
 	uint8_t bytes[2048];
 	size_t len, l3, l4, off;
@@ -96,7 +96,7 @@ static uint8_t *csum_field(struct made *m, uint8_t proto)
 	return m->bytes + m->l4 + (proto == IPPROTO_UDP ? 6 : 16);
 }
 
-/* l4_len: what the checksum covers. */
+/* l4_len: number of bytes under the checksum. */
 static void set_l4_csum(struct made *m, uint8_t proto, size_t l4_len)
 {
 	uint8_t *field = csum_field(m, proto);
@@ -141,7 +141,7 @@ static void make(struct made *m, const struct shape *s)
 		ip[9] = s->proto;
 		memcpy(ip + 12, v4_src, 4);
 		memcpy(ip + 16, v4_dst, 4);
-		memset(ip + 20, 1 /* no operation */, s->ip_opts);
+		memset(ip + 20, 1 /* option: no operation */, s->ip_opts);
 		set_ip_csum(m);
 	}
 	put16(l4, 40000);
@@ -161,8 +161,8 @@ static void make(struct made *m, const struct shape *s)
 }
 
 /*
- * Parses a copy of exactly len bytes, so that AddressSanitizer sees any look
- * beyond; checks that a refused packet is left as it was.
+ * Parses a copy of exactly len bytes, so that AddressSanitizer sees an overrun; checks that a
+ * refused packet is unchanged.
  */
 static enum drop parse_flags(const uint8_t *bytes, size_t len, uint8_t pkt_flags, unsigned flags,
 			     struct pkt *out, struct flow_key *key)
@@ -239,7 +239,7 @@ static void test_valid_frames(void **state)
 		want.local_port = htons(80);
 		want.remote_port = htons(40000);
 		want.proto = s->proto;
-		assert_memory_equal(&key, &want, sizeof(key)); /* the pad too */
+		assert_memory_equal(&key, &want, sizeof(key)); /* including its padding */
 
 		pkt.frame = m.bytes;
 		src = frame_source(&pkt);
@@ -269,7 +269,10 @@ static void test_no_frame_survives_truncation(void **state)
 	}
 }
 
-/* Every bit the checksums cover: nothing is accepted, unless it is no bit of ours. */
+/*
+ * Flips each bit under a checksum: no frame is accepted, unless the bit makes it a frame for
+ * others.
+ */
 static void test_no_flipped_bit_goes_unnoticed(void **state)
 {
 	for (size_t i = 0; i < LENGTH(shapes); i++) {
@@ -278,7 +281,10 @@ static void test_no_flipped_bit_goes_unnoticed(void **state)
 
 		make(&m, s);
 		for (size_t at = m.l3; at < m.len - s->padding; at++) {
-			/* version and payload length of IPv6 aside, IPv6 sums no header */
+			/*
+			 * IPv6 has no checksum over its header; only version and payload length
+			 * are checked
+			 */
 			if (s->v6 && at < m.l3 + 8)
 				continue;
 			for (int bit = 0; bit < 8; bit++) {
@@ -291,7 +297,7 @@ static void test_no_flipped_bit_goes_unnoticed(void **state)
 	}
 }
 
-/* One field of the first shape of a protocol set wrong; checksums made right. */
+/* Sets one field of the first shape of a protocol to a wrong value, and corrects the checksums. */
 static void test_bad_fields(void **state)
 {
 	enum { ETH, IP, L4 };
@@ -370,7 +376,7 @@ static void test_tcp_options_beyond_the_segment(void **state)
 	struct made m;
 
 	make(&m, &s);
-	m.bytes[m.l4 + 12] = 6 << 4; /* 24 bytes of header, 23 in all */
+	m.bytes[m.l4 + 12] = 6 << 4; /* 24 bytes of header in 23 bytes */
 	set_l4_csum(&m, IPPROTO_TCP, m.len - m.l4);
 	check_drop(parse(&m), DROP_TCP_OFFSET);
 }
@@ -405,7 +411,7 @@ static void test_a_udp_checksum_of_zero_means_none_in_ipv4_only(void **state)
 	check_drop(parse(&m), DROP_UDP_CSUM);
 }
 
-/* A zero in the field of TCP is a value like any other. */
+/* In TCP a checksum field of zero is an ordinary value. */
 static void test_a_tcp_checksum_of_zero_is_checked(void **state)
 {
 	struct shape s = {.proto = IPPROTO_TCP, .payload = 10};
@@ -432,7 +438,7 @@ static void test_checksums_the_port_verified_are_not_looked_at(void **state)
 	}
 }
 
-/* What Linux leaves in the field for its card (CHECKSUM_PARTIAL). */
+/* The partial checksum that Linux leaves for the card to complete (CHECKSUM_PARTIAL). */
 static void test_partial_checksums_only_where_allowed(void **state)
 {
 	for (size_t i = 0; i < LENGTH(shapes); i++) {
@@ -445,7 +451,7 @@ static void test_partial_checksums_only_where_allowed(void **state)
 
 		print_message("%s\n", s->name);
 		make(&m, s);
-		/* a complete one is as good */
+		/* a complete checksum is also accepted */
 		check_drop(parse_flags(m.bytes, m.len, 0, FRAME_PARTIAL_CSUM, &pkt, &key),
 			   DROP_NONE);
 		partial = naive_fold(pseudo_sum(&m, s->proto, m.len - s->padding - m.l4));
@@ -476,7 +482,7 @@ static void test_the_largest_datagram(void **state)
 	assert_int_equal(pkt.off, 46);
 }
 
-/* Whatever the bytes, what is reported lies inside the frame. */
+/* For any bytes: all reported offsets are inside the frame. */
 static void test_random_bytes(void **state)
 {
 	for (int round = 0; round < 300000; round++) {

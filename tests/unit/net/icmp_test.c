@@ -8,7 +8,7 @@
 
 #include "tests/vma_test.h"
 
-/* A router's message about a segment of ours, in parts that a test changes. */
+/* A router's ICMP message about one of our segments, in parts that a test changes. */
 struct message {
 	uint8_t ip[20], icmp[8], quoted_ip[20], tcp[8];
 };
@@ -26,7 +26,7 @@ static struct message message(uint8_t type, uint8_t code, uint16_t mtu)
 	return m;
 }
 
-/* In memory of just its size, so that a byte too far is seen. */
+/* In memory of its exact size, so that AddressSanitizer sees an overrun. */
 static bool parse(const struct message *m, size_t len, struct icmp_error *error)
 {
 	uint8_t *bytes = malloc(len ? len : 1);
@@ -106,7 +106,7 @@ static void test_other_messages_say_nothing(void **state)
 	m.quoted_ip[9] = IPPROTO_UDP;
 	assert_false(parse(&m, sizeof(m), &error));
 	m = message(3, 4, 1300);
-	m.quoted_ip[7] = 8; /* not the first fragment: there is no header in it */
+	m.quoted_ip[7] = 8; /* not the first fragment: it contains no header */
 	assert_false(parse(&m, sizeof(m), &error));
 	m = message(3, 4, 1300);
 	m.ip[9] = IPPROTO_TCP;

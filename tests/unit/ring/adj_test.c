@@ -47,12 +47,12 @@ static void wait_for(struct adj *adj, unsigned from, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		struct pkt *pkt = frame(from + i);
 
-		pkt->stamp = from + i; /* recognised by it */
+		pkt->stamp = from + i; /* identifies the packet */
 		assert_true(adj_wait(adj, pkt));
 	}
 }
 
-/* They are numbered from `from` on, and are `n`. */
+/* Checks that n packets are numbered from `from` on, and frees them. */
 static void check_and_free(struct pkt *pkt, unsigned from, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -101,7 +101,7 @@ static void test_packets_wait_in_order_and_get_the_address(void **state)
 	struct pkt *pkt;
 
 	wait_for(adj, 1, 5);
-	assert_null(adj_update(adj, NEIGH_UNKNOWN, NULL)); /* still being resolved */
+	assert_null(adj_update(adj, NEIGH_UNKNOWN, NULL)); /* still in resolution */
 	assert_int_equal(adj->pending, 5);
 	pkt = adj_update(adj, NEIGH_REACHABLE, mac);
 	for (struct pkt *p = pkt; p; p = p->next)
@@ -110,7 +110,7 @@ static void test_packets_wait_in_order_and_get_the_address(void **state)
 	assert_int_equal(adj->state, NEIGH_REACHABLE);
 	assert_memory_equal(adj->mac, mac, sizeof(mac));
 	assert_int_equal(adj->pending, 0);
-	assert_null(adj_update(adj, NEIGH_REACHABLE, mac)); /* none twice */
+	assert_null(adj_update(adj, NEIGH_REACHABLE, mac)); /* no packet is returned twice */
 }
 
 static void test_a_neighbour_that_fails_gives_its_packets_back(void **state)
@@ -120,7 +120,7 @@ static void test_a_neighbour_that_fails_gives_its_packets_back(void **state)
 	wait_for(adj, 1, 3);
 	check_and_free(adj_update(adj, NEIGH_FAILED, NULL), 1, 3);
 	assert_int_equal(adj->state, NEIGH_FAILED);
-	wait_for(adj, 7, 2); /* it can be asked for again */
+	wait_for(adj, 7, 2); /* the neighbour can be requested again */
 	check_and_free(adj_update(adj, NEIGH_REACHABLE, mac), 7, 2);
 }
 
@@ -132,7 +132,7 @@ static void test_only_so_many_packets_wait(void **state)
 	wait_for(adj, 0, ADJ_PENDING_MAX);
 	pkt = frame(999);
 	assert_false(adj_wait(adj, pkt));
-	pkt_free(pkt); /* it was still ours */
+	pkt_free(pkt); /* the caller still owned it */
 	check_and_free(adj_update(adj, NEIGH_FAILED, NULL), 0, ADJ_PENDING_MAX);
 	wait_for(adj, 0, ADJ_PENDING_MAX);
 	assert_int_equal(fake_missing(&queue), ADJ_PENDING_MAX);
@@ -208,7 +208,7 @@ static void test_users_survive_the_table(void **state)
 
 	user_init(&user, get("10.0.0.2"));
 	adj_table_fini(&table);
-	adj_user_remove(&user.user); /* touches nothing that is gone */
+	adj_user_remove(&user.user); /* does not access the freed adjacency */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

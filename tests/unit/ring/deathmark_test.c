@@ -44,7 +44,7 @@ static void *mark_and_die(void *arg)
 	assert_true(deathmark_set(&marks, DEATHMARKS - 1));
 	deathmark_clear(&marks, 1);
 	deathmark_clear(&marks, 3);
-	deathmark_clear(&marks, 7); /* which was not set */
+	deathmark_clear(&marks, 7); /* which the test did not set */
 	assert_false(marks.words[0].word & DIED);
 	return arg;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A port whose every packet and every flow is accounted for: what a ring does
- * with its port can be seen here.
+ * A port that accounts for every packet and every flow: tests see here what a ring does with
+ * its port.
  */
 #ifndef TESTS_UNIT_RING_FAKE_PORT_H
 #define TESTS_UNIT_RING_FAKE_PORT_H
@@ -29,22 +29,23 @@ struct fake_queue {
 	struct port_queue base;
 	struct pkt pkts[FAKE_FRAMES];
 	uint8_t frames[FAKE_FRAMES][FAKE_ROOM];
-	bool out[FAKE_FRAMES]; /* not in the pool */
-	/* what rx_burst() will give */
+	bool out[FAKE_FRAMES]; /* not in the pool of frames */
+	/* what rx_burst() will return */
 	struct pkt *rx[FAKE_FRAMES];
 	unsigned n_rx;
 	/* what was sent */
 	struct fake_sent sent[FAKE_SENT];
 	unsigned n_put, n_sent, flushes;
-	/* what is steered */
+	/* what is steered to this queue */
 	struct flow_key flows[FAKE_FLOWS];
 	unsigned n_flows, added, deleted;
-	int add_error;	/* of the next add_flow() */
-	int move_error; /* of move_flow() */
-	/* who shares */
-	unsigned joined, left; /* how often; a member's number is its place in that order */
-	unsigned picked;       /* what reuseport_pick() says */
-	unsigned kernel_done;  /* how often */
+	int add_error;	/* result of the next add_flow() */
+	int move_error; /* result of move_flow() */
+	/* shared flows */
+	/* number of calls; a member's number is its position in that order */
+	unsigned joined, left;
+	unsigned picked;      /* result of reuseport_pick() */
+	unsigned kernel_done; /* number of calls */
 	bool closed;
 };
 
@@ -73,12 +74,12 @@ static inline void fake_put(struct pkt_pool *pool, struct pkt *pkt)
 	size_t i = (size_t)(pkt - f->pkts);
 
 	assert_true(i < FAKE_FRAMES);
-	assert_true(f->out[i]); /* else it is freed twice */
+	assert_true(f->out[i]); /* otherwise it is freed twice */
 	f->out[i] = false;
 	f->base.frames_free++;
 }
 
-/* Packets of the pool that somebody has. */
+/* Number of packets that are not in the pool. */
 static inline unsigned fake_missing(const struct fake_queue *f)
 {
 	return FAKE_FRAMES - f->base.frames_free;
@@ -121,7 +122,7 @@ static inline int fake_del_flow(struct port_queue *q, const struct flow_key *key
 	struct fake_queue *f = fake_of(q);
 	int i = fake_find(f, key);
 
-	assert_true(i >= 0); /* nobody asks for what is not there */
+	assert_true(i >= 0); /* a flow is deleted only if it was added */
 	f->flows[i] = f->flows[--f->n_flows];
 	f->deleted++;
 	return 0;
@@ -184,7 +185,7 @@ static inline int fake_tx_put(struct port_queue *q, struct pkt *pkt)
 	return 0;
 }
 
-/* Only what another queue of the test has not: it knows of none. */
+/* The queue cannot check that another queue of the test has the flow. */
 static inline int fake_move_flow(struct port_queue *q, const struct flow_key *key)
 {
 	return fake_of(q)->move_error ? fake_of(q)->move_error : fake_add_flow(q, key);
@@ -354,7 +355,7 @@ static inline void fake_build(struct pkt *pkt, const struct flow_key *key, uint6
 	pkt->frame_len = (uint32_t)frame_build_udp(&t, pkt->frame, &iov, 1, sizeof(number));
 }
 
-/* It arrives. */
+/* Delivers the packet to the ring. */
 static inline struct pkt *fake_arrive(struct fake_queue *f, const struct flow_key *key,
 				      uint64_t number)
 {

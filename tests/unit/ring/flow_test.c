@@ -25,7 +25,7 @@ static void insert(struct flow *flow, struct flow_key key)
 	assert_int_equal(flow_insert(&table, flow), 0);
 }
 
-/* Whose a frame from this peer is. */
+/* The flow that a frame from this peer belongs to. */
 static struct flow *find(const char *local, uint16_t port, const char *remote, uint16_t from)
 {
 	struct flow_key key = key5(local, port, remote, from);
@@ -65,7 +65,7 @@ static void test_protocols_do_not_mix(void **state)
 	assert_null(flow_find(&table, &key));
 }
 
-/* The order in which they come must not matter to what is found, nor what was found before. */
+/* The result depends neither on the order of the flows nor on what was found before. */
 static void test_what_was_found_last_hides_nobody(void **state)
 {
 	struct flow three, five, twin;
@@ -98,7 +98,7 @@ static void test_removing_twice_is_harmless(void **state)
 	assert_ptr_equal(find("10.0.0.1", 8, "10.0.0.9", 99), &b);
 }
 
-/* ---- several of one key -------------------------------------------------------------- */
+/* ---- several flows with the same key ----------------------------------------------------- */
 
 static void test_the_latest_of_one_key_is_found_first(void **state)
 {
@@ -114,7 +114,7 @@ static void test_the_latest_of_one_key_is_found_first(void **state)
 	assert_ptr_equal(find("10.0.0.1", 7, "10.0.0.9", 99), &b);
 }
 
-/* How many of these flows a walk from the first one meets, each once. */
+/* Walks from the first of these flows; returns how many it meets, each once. */
 static unsigned walk(struct flow *flows, unsigned n)
 {
 	struct flow *f = flow_lookup(&table, &flows[0].key);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets of one burst, handed over in chains. */
+/* Packets of one burst that are delivered as chains. */
 #include "ring/gro.h"
 
 #include "base/mem.h"
@@ -10,15 +10,15 @@
 
 #define CALLS 32
 
-/* A flow that notes what it is given. */
+/* A flow that records what it gets. */
 struct taker {
 	struct flow flow; /* first */
 	unsigned calls, sizes[CALLS];
-	uint64_t numbers[CALLS * 4]; /* what the packets say, as they came */
+	uint64_t numbers[CALLS * 4]; /* the numbers in the packets, in order of arrival */
 	unsigned got;
-	bool refuses; /* chains */
-	bool unlists; /* itself, at the first packet */
-	bool answers; /* DROP_SOCK_FULL for single packets */
+	bool refuses; /* refuses chains */
+	bool unlists; /* unlists itself at the first packet */
+	bool answers; /* returns DROP_SOCK_FULL for single packets */
 };
 
 static struct fixture {

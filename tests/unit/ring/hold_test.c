@@ -37,7 +37,7 @@ static void test_who_holds_a_ring_gets_no_other_and_does_not_wait(void **state)
 		assert_false(hold_try(&other, modes[i]));
 		assert_ptr_equal(hold_current, &hold);
 		hold_release(&hold, modes[i]);
-		assert_true(hold_acquire(&other, modes[i])); /* refusals left nothing behind */
+		assert_true(hold_acquire(&other, modes[i])); /* failed attempts changed nothing */
 		hold_release(&other, modes[i]);
 	}
 }
@@ -63,7 +63,7 @@ static void *try_once(void *arg)
 	return NULL;
 }
 
-/* What hold_try() of another thread (in HOLD_SINGLE: the internal one) says. */
+/* The result of hold_try() in another thread (in HOLD_SINGLE: the internal thread). */
 static bool other_gets_it(struct hold *hold, enum hold_mode mode)
 {
 	struct try try = {.hold = hold, .mode = mode};
@@ -87,7 +87,7 @@ static void test_a_ring_that_is_held_is_not_given_to_who_tries(void **state)
 		assert_false(other_gets_it(&hold, modes[i]));
 		hold_release(&hold, modes[i]);
 		assert_true(other_gets_it(&hold, modes[i]));
-		assert_true(hold_acquire(&hold, modes[i])); /* and can be had again */
+		assert_true(hold_acquire(&hold, modes[i])); /* and it can be held again */
 		hold_release(&hold, modes[i]);
 	}
 }
@@ -107,8 +107,8 @@ static void test_single_a_try_in_vain_does_not_keep_the_program_waiting(void **s
 
 struct visitor {
 	struct hold hold;
-	int in, out; /* atomic: the internal thread is inside; it may leave */
-	int value;   /* written inside */
+	int in, out; /* atomic: the internal thread holds; it may release */
+	int value;   /* written while it holds */
 };
 
 static void *visit(void *arg)

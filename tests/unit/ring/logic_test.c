@@ -22,7 +22,7 @@ static const int logics[] = {0, 1, 10, 11, 20, 30, 31};
 
 #define LOGICS (sizeof(logics) / sizeof(logics[0]))
 
-static cpu_set_t allowed; /* of this process, when it began */
+static cpu_set_t allowed; /* affinity of this process when it began */
 
 static uint64_t key_of(int logic)
 {
@@ -50,23 +50,23 @@ static void set_mask(const cpu_set_t *mask)
 	assert_int_equal(sched_setaffinity(0, sizeof(*mask), mask), 0);
 }
 
-/* ---- threads that do something and stay until they are told -------------------- */
+/* ---- threads that call a function and stay until they are told to exit --------- */
 
 struct worker {
 	pthread_t thread;
 	pthread_barrier_t done, leave;
 	uint64_t (*get)(void);
 	uint64_t result;
-	cpu_set_t mask; /* afterwards */
-	bool heir;	/* keeps the mask of whoever starts it */
+	cpu_set_t mask; /* affinity after the call */
+	bool inherits;	/* keeps the affinity of the thread that starts it */
 };
 
 static void *work(void *arg)
 {
 	struct worker *worker = arg;
 
-	if (!worker->heir)
-		set_mask(&allowed); /* whoever started us may be bound */
+	if (!worker->inherits)
+		set_mask(&allowed); /* the thread that started us may be bound */
 	worker->result = worker->get();
 	get_mask(&worker->mask);
 	pthread_barrier_wait(&worker->done);
@@ -74,11 +74,11 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Returns when it has the result. */
-static void start(struct worker *worker, uint64_t (*get)(void), bool heir)
+/* Starts a thread; returns when it has the result. */
+static void start(struct worker *worker, uint64_t (*get)(void), bool inherits)
 {
 	worker->get = get;
-	worker->heir = heir;
+	worker->inherits = inherits;
 	pthread_barrier_init(&worker->done, NULL, 2);
 	pthread_barrier_init(&worker->leave, NULL, 2);
 	assert_int_equal(pthread_create(&worker->thread, NULL, work, worker), 0);
@@ -133,7 +133,7 @@ static void test_the_environment_names_valid_logics(void **state)
 		snprintf(text, sizeof(text), "%d", logic);
 		wanted = text;
 		param_init(lookup);
-		/* All but the user's, who is not asked there. */
+		/* All but the user id, which the parameter does not accept. */
 		assert_int_equal(params.ring_logic_rx,
 				 ring_logic_valid(logic) && logic != RING_LOGIC_USER_ID ? logic
 											: 0);
@@ -146,7 +146,7 @@ static void test_keys_of_different_logics_differ(void **state)
 {
 	uint64_t keys[LOGICS];
 
-	for (size_t i = 0; i < LOGICS - 1; i++) { /* the last one binds: below */
+	for (size_t i = 0; i < LOGICS - 1; i++) { /* the last logic binds threads: tested below */
 		keys[i] = key_of(logics[i]);
 		assert_int_equal(ring_key_logic(keys[i]), logics[i]);
 		for (size_t j = 0; j < i; j++)
@@ -288,7 +288,7 @@ static uint64_t attached_twice(void)
 {
 	uint64_t cpu = attached();
 
-	set_mask(&allowed); /* the program's business; the place remains */
+	set_mask(&allowed); /* the program may set its affinity; the place stays taken */
 	assert_int_equal(attached(), cpu);
 	assert_int_equal(key_of(RING_LOGIC_INTERFACE), 0);
 	return cpu;
@@ -304,10 +304,10 @@ static void test_threads_are_spread_and_make_room_when_they_exit(void **state)
 		worker_start(&workers[i], attached);
 		assert_true(CPU_ISSET(workers[i].result, &allowed));
 		assert_true(is_bound_to(&workers[i], workers[i].result));
-		/* As even as it can be, at any time. */
+		/* At any time, threads are spread as evenly as possible. */
 		assert_int_equal(counts[workers[i].result]++, i / n);
 	}
-	/* Who leaves last is replaced at the same place, whichever it is. */
+	/* A thread that replaces an exited thread gets its place, whichever it is. */
 	for (unsigned i = 0; i < n; i++) {
 		worker_stop(&workers[i]);
 		worker_start(&extra, attached);
@@ -343,23 +343,23 @@ static void test_only_processors_of_the_mask_are_used(void **state)
 	allowed = all;
 }
 
-#define HEIRS 7
+#define CHILDREN 7
 
-static unsigned heirs, heirs_on[CPU_SETSIZE];
+static unsigned children, children_on[CPU_SETSIZE];
 
-/* Each is started by the one before, with the mask that this was bound to. */
-static uint64_t attached_with_heirs(void)
+/* Each thread is started by the previous one, with the affinity of that bound thread. */
+static uint64_t attached_with_children(void)
 {
 	uint64_t cpu = attached();
-	struct worker heir;
+	struct worker child;
 
-	/* As even as it can be, at any time. */
-	assert_int_equal(heirs_on[cpu]++, heirs++ / (unsigned)CPU_COUNT(&allowed));
-	if (heirs == HEIRS)
+	/* At any time, threads are spread as evenly as possible. */
+	assert_int_equal(children_on[cpu]++, children++ / (unsigned)CPU_COUNT(&allowed));
+	if (children == CHILDREN)
 		return cpu;
-	start(&heir, attached_with_heirs, true);
-	assert_true(is_bound_to(&heir, heir.result));
-	worker_stop(&heir);
+	start(&child, attached_with_children, true);
+	assert_true(is_bound_to(&child, child.result));
+	worker_stop(&child);
 	return cpu;
 }
 
@@ -367,12 +367,12 @@ static void test_a_thread_does_not_inherit_its_place(void **state)
 {
 	struct worker worker;
 
-	worker_start(&worker, attached_with_heirs);
+	worker_start(&worker, attached_with_children);
 	worker_stop(&worker);
-	assert_int_equal(heirs, HEIRS);
+	assert_int_equal(children, CHILDREN);
 }
 
-/* The thread is neither bound nor counted: the next one comes to the first place. */
+/* The thread is neither bound nor counted: the next thread gets the first place. */
 static void check_not_bound(uint64_t (*get)(void))
 {
 	struct worker loose, next[2];
@@ -381,12 +381,12 @@ static void check_not_bound(uint64_t (*get)(void))
 	while (!CPU_ISSET(first, &allowed))
 		first++;
 	worker_start(&loose, get);
-	assert_true(CPU_ISSET(loose.result, &allowed)); /* where it was */
+	assert_true(CPU_ISSET(loose.result, &allowed)); /* the processor that it ran on */
 	assert_true(is_as_it_was(&loose));
 	worker_start(&next[0], attached);
 	assert_int_equal(next[0].result, first);
 	worker_stop(&loose);
-	/* Nor is anything given back that was not taken. */
+	/* The thread gives back no place, because it took none. */
 	worker_start(&next[1], attached);
 	assert_int_equal(next[1].result == first, CPU_COUNT(&allowed) == 1);
 	worker_stop(&next[0]);
@@ -404,7 +404,7 @@ static void test_the_internal_thread_is_not_bound(void **state)
 	check_not_bound(attached_internal);
 }
 
-/* From here on this thread's affinity cannot be set. */
+/* From here on the affinity of this thread cannot be set. */
 static void refuse_affinity(void)
 {
 	struct sock_filter filter[] = {
@@ -491,11 +491,14 @@ static void run_child(uint64_t own, uint64_t own_number)
 	logic_fork_child();
 	IN_CHILD(attached() == own);
 	IN_CHILD(number() == own_number);
-	/* Twice: it gave its place back. */
+	/* Twice: the first thread gave its place back. */
 	for (int i = 0; i < 2; i++) {
 		IN_CHILD(!pthread_create(&thread, NULL, child_thread, &cpu));
 		IN_CHILD(!pthread_join(thread, NULL));
-		/* The others of the parent are not here: the place beside ours is free. */
+		/*
+		 * The other threads of the parent do not exist here: the place beside ours is
+		 * free.
+		 */
 		IN_CHILD((cpu == own) == alone);
 	}
 	_exit(0);
@@ -508,7 +511,7 @@ static uint64_t fork_attached(void)
 	int status;
 	pid_t pid;
 
-	/* Most of them beside us. */
+	/* Most threads run on other processors. */
 	for (int i = 0; i < 3; i++)
 		worker_start(&others[i], attached);
 	set_mask(&allowed);
@@ -528,7 +531,7 @@ static void test_a_forked_child_counts_anew(void **state)
 	struct worker worker;
 
 #if defined(__SANITIZE_THREAD__)
-	skip(); /* it ends children of several threads that start one */
+	skip(); /* TSan ends children of several threads that start a thread */
 #endif
 	worker_start(&worker, fork_attached);
 	worker_stop(&worker);
@@ -566,7 +569,7 @@ static const struct option {
 	bool ingress, engress;
 	int rc;
 	bool set_rx, set_tx;
-	uint32_t user_id; /* that is set */
+	uint32_t user_id; /* the option is set */
 } options[] = {
 	{"both sides", IN | OUT, 20, 0, 0, 1, 1, 0, 1, 1, 0},
 	{"receive", IN, 20, 0, 0, 1, 0, 0, 1, 0, 0},
@@ -615,7 +618,7 @@ static void test_the_option_sets_the_sides_it_names(void **state)
 			.user_id = o->user,
 			.ingress = o->ingress,
 			.engress = o->engress,
-			.reserved = 0x2aaaaaaa, /* whatever was on the stack */
+			.reserved = 0x2aaaaaaa, /* any value from the stack */
 		};
 		struct ring_alloc rx = before, tx = before;
 		bool set_rx = false, set_tx = false;
@@ -645,7 +648,7 @@ static void test_the_option_has_one_size(void **state)
 	}
 	assert_int_equal(ring_alloc_from_attr(NULL, sizeof(attr[0]), &rx, &tx, &set_rx, &set_tx),
 			 -EINVAL);
-	/* Nothing was written. */
+	/* The call wrote nothing. */
 	assert_int_equal(rx.logic, before.logic);
 	assert_int_equal(rx.user_id, before.user_id);
 	assert_int_equal(tx.logic, before.logic);

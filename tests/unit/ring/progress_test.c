@@ -11,10 +11,10 @@
 #include "ring/rings.h"
 #include "vma_test.h"
 
-#define IFINDEX 4711		/* nobody's */
-#define LATE (NSEC_PER_SEC / 2) /* a lost wake-up costs a second: progress.c */
+#define IFINDEX 4711		/* an interface that no test uses */
+#define LATE (NSEC_PER_SEC / 2) /* a lost wake-up costs a second: see progress.c */
 #define DEADLINE (20 * NSEC_PER_SEC)
-#define ASLEEP (150 * NSEC_PER_MSEC) /* by then it sleeps for long */
+#define ASLEEP (150 * NSEC_PER_MSEC) /* by then it is in a long sleep */
 
 static struct ring *ring; /* loop-back */
 
@@ -63,7 +63,7 @@ static int teardown(void **state)
 	rings_close_all();
 	flow_table_fini(&ring->flows);
 	rings_forget();
-	mem_free(ring); /* rings stay for ever, but not here */
+	mem_free(ring); /* rings are permanent, but not in this test */
 	return 0;
 }
 
@@ -78,7 +78,7 @@ static void nap(nsec_t time)
 
 static struct {
 	struct timer timer;
-	nsec_t late; /* holder: of the last one */
+	nsec_t late; /* holder: time of the last call */
 	int fired;   /* any, atomic */
 } alarm_;
 
@@ -88,7 +88,7 @@ static void fire(struct timer *timer, nsec_t now)
 	__atomic_fetch_add(&alarm_.fired, 1, __ATOMIC_RELEASE);
 }
 
-/* Arms a timer without polling, as a send does, and leaves it to the internal thread. */
+/* Arms a timer without polling, as a send does; the internal thread must run it. */
 static nsec_t lateness(nsec_t delay)
 {
 	nsec_t begin = clock_now();
@@ -119,7 +119,7 @@ static void test_a_timer_armed_while_it_sleeps_for_long_runs_in_time(void **stat
 	}
 }
 
-/* At each moment of its way to sleep: the rounds before it sleeps take some 30 ms. */
+/* At each step on the way to sleep: the rounds before that take about 30 ms. */
 static void test_no_timer_is_missed_on_its_way_to_sleep(void **state)
 {
 	nsec_t end = clock_now() + 4 * NSEC_PER_SEC;
@@ -132,7 +132,7 @@ static void test_no_timer_is_missed_on_its_way_to_sleep(void **state)
 	}
 }
 
-/* Who arms a timer can be seen to have done so, without a poll: see sleep_long(). */
+/* A thread that arms a timer is seen without a poll: see sleep_long(). */
 static void test_arming_leaves_a_trace(void **state)
 {
 	uint32_t arms;
@@ -215,7 +215,7 @@ static void test_a_frame_for_a_ring_nobody_polls_is_delivered(void **state)
 	ring_release(ring, ring_mode);
 }
 
-/* ---- the rest -------------------------------------------------------------------------- */
+/* ---- other ---------------------------------------------------------------------------- */
 
 static int rounds; /* any, atomic */
 static bool internal_is_known;
@@ -255,7 +255,7 @@ static void test_it_sleeps_when_nothing_moves(void **state)
 	nap(ASLEEP);
 	before = __atomic_load_n(&rounds, __ATOMIC_ACQUIRE);
 	nap(NSEC_PER_SEC);
-	/* At 10 ms a round it would be a hundred. */
+	/* With 10 ms per round there would be a hundred. */
 	assert_in_range(__atomic_load_n(&rounds, __ATOMIC_ACQUIRE) - before, 0, 20);
 }
 
@@ -263,7 +263,7 @@ static void test_a_ring_that_is_held_does_not_stop_it(void **state)
 {
 	assert_true(ring_hold(ring, ring_mode));
 	nap(50 * NSEC_PER_MSEC);
-	progress_stop(); /* joins: it does not wait for us */
+	progress_stop(); /* joins the thread: it does not wait for the test */
 	ring_release(ring, ring_mode);
 	assert_false(progress_running());
 }
@@ -278,7 +278,7 @@ static void test_it_can_be_stopped_and_started_at_any_time(void **state)
 		assert_true(clock_now() - begin < LATE);
 		progress_stop(); /* harmless */
 		assert_int_equal(progress_start(), 0);
-		assert_int_equal(progress_start(), 0); /* one is enough */
+		assert_int_equal(progress_start(), 0); /* one call is sufficient */
 	}
 	assert_in_range(lateness(NSEC_PER_MSEC), 0, LATE);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The internal thread of a program with more static TLS than our stack is large. */
+/* The internal thread of a program whose static TLS is larger than our stack. */
 #include "ring/progress.h"
 
 #include <sched.h>

@@ -29,7 +29,7 @@ static uint64_t bit(unsigned i)
 	return UINT64_C(1) << i;
 }
 
-/* Every receiver has its part, give or take one; nobody else has any. */
+/* Every receiver gets its share, give or take one sender; no other member gets any. */
 static void expect_even(uint64_t receivers)
 {
 	unsigned count[REUSEPORT_MEMBERS] = {0};
@@ -99,7 +99,10 @@ static void test_the_latest_of_those_that_do_not_spread_gets_everything(void **s
 	assert_int_equal(reuseport_receivers(&members), bit(b));
 }
 
-/* As in the kernel: the latest is looked at, and if it is one of a group the group gets it. */
+/*
+ * As in the kernel: the latest socket is found first; if it is in a group, the group gets the
+ * packet.
+ */
 static void test_those_that_spread_do_if_the_latest_does(void **state)
 {
 	unsigned a = add(0, true), b = add(0, false), c = add(0, true);
@@ -143,7 +146,8 @@ static void test_senders_find_every_place(void **state)
 	for (uint32_t host = 0; host < 65536; host++)
 		count[reuseport_bucket(0x0000000a | host << 16, 80, 77)]++;
 	for (unsigned b = 0; b < REUSEPORT_BUCKETS; b++)
-		assert_in_range(count[b], 400, 624); /* 512, and five times its deviation */
+		/* 512, and five times the standard deviation */
+		assert_in_range(count[b], 400, 624);
 }
 
 #define TEST(test) cmocka_unit_test_setup(test, setup)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared flows of a ring: what the port is told, and who gets a frame. */
+/* Shared flows of a ring: what the ring tells the port, and which flow gets a frame. */
 #include "base/mem.h"
 #include "fake_port.h"
 #include "ring/ring.h"
@@ -101,21 +101,21 @@ static void test_each_of_a_ring_joins_and_the_port_picks(void **state)
 		for (unsigned j = 0; j < 3; j++)
 			assert_int_equal(r[j].got, j <= i);
 	}
-	/* One that is not here any more: somebody gets it. */
+	/* A member that has left: another one gets the frame. */
 	f->queue[0].picked = 1;
 	ring_flow_del(ring, &r[1].shared.flow);
 	arrive(f, 0);
 	assert_int_equal(r[0].got + r[2].got, 3);
 	assert_int_equal(r[1].got, 1);
 	ring_flow_del(ring, &r[0].shared.flow);
-	arrive(f, 0); /* who is alone is not asked for */
+	arrive(f, 0); /* a single member is not chosen by the port */
 	ring_flow_del(ring, &r[2].shared.flow);
 	assert_int_equal(f->queue[0].left, 3);
 	assert_int_equal(r[0].got + r[2].got, 4);
 	release(ring);
 }
 
-/* Whoever comes next may get what the flow brings. */
+/* Otherwise the next member could get the frames of a connection. */
 static void test_connections_of_a_shared_flow_have_entries_of_their_own(void **state)
 {
 	struct fixture *f = *state;
@@ -128,7 +128,7 @@ static void test_connections_of_a_shared_flow_have_entries_of_their_own(void **s
 	assert_int_equal(ring_flow_add(ring, init(&listener)), 0);
 	assert_int_equal(ring_flow_add(ring, &child[0]), 0);
 	assert_true(fake_steers(&f->queue[0], &child[0].key));
-	/* Without, as long as nobody comes. */
+	/* Without its own entry, as long as no other member joins. */
 	f->queue[0].add_error = -ENOSPC;
 	assert_int_equal(ring_flow_add(ring, &child[1]), 0);
 	assert_false(fake_steers(&f->queue[0], &child[1].key));
@@ -154,7 +154,7 @@ static void test_who_shares_and_who_does_not_exclude_each_other(void **state)
 	assert_int_equal(f->queue[0].joined, 0);
 	ring_flow_del(ring, &alone);
 	assert_int_equal(ring_flow_add(ring, init(&shared)), 0);
-	f->queue[0].add_error = -EEXIST; /* as a port says that has it shared */
+	f->queue[0].add_error = -EEXIST; /* the port says that another ring shares the flow */
 	assert_int_equal(ring_flow_add(ring, &alone), -EEXIST);
 	ring_flow_del(ring, &shared.shared.flow);
 	release(ring);
@@ -220,13 +220,13 @@ static void test_one_of_several_moves_to_another_ring(void **state)
 	release(&f->ring[1]);
 	hold(&f->ring[0]);
 	ring_flow_del(&f->ring[0], &r[1].shared.flow);
-	assert_int_equal(f->queue[0].left, 0); /* it is a member as before */
+	assert_int_equal(f->queue[0].left, 0); /* it is a member, as before */
 	release(&f->ring[0]);
 	hold(&f->ring[1]);
 	ring_flow_replace(&f->ring[1], &stand_in.shared.flow, &r[1].shared.flow);
 	arrive(f, 1);
 	assert_int_equal(r[1].got, 1);
-	f->queue[1].joined = 2; /* its number is of the other queue */
+	f->queue[1].joined = 2; /* its number belongs to the other queue */
 	ring_flow_del(&f->ring[1], &r[1].shared.flow);
 	assert_int_equal(f->queue[1].left, 1);
 	release(&f->ring[1]);

@@ -32,7 +32,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Every test ends with all packets returned and nothing left to do. */
+/* Every test ends with all packets returned and no work left. */
 static int teardown(void **state)
 {
 	struct fixture *f = *state;
@@ -63,7 +63,7 @@ static void release(struct ring *ring)
 struct counted {
 	struct ring_work work; /* first */
 	unsigned runs;
-	bool again; /* it asks for the next poll, unless the ring settles */
+	bool again; /* the work asks for the next poll, unless the ring settles */
 };
 
 static void count_run(struct ring *ring, struct ring_work *work, nsec_t now)
@@ -89,7 +89,7 @@ static void test_work_for_later_runs_at_each_poll_and_when_the_ring_settles(void
 	assert_false(ring_settled(&f->ring));
 	hold(&f->ring);
 	release(&f->ring);
-	assert_int_equal(c.runs, 1); /* a hold is no poll */
+	assert_int_equal(c.runs, 1); /* holding a ring is not a poll */
 	hold(&f->ring);
 	ring_poll(&f->ring);
 	assert_int_equal(c.runs, 2);
@@ -109,7 +109,7 @@ static void test_a_ring_whose_late_work_went_is_settled(void **state)
 	list_init(&c.work.link);
 	hold(&f->ring);
 	ring_work_later(&f->ring, &c.work);
-	list_remove(&c.work.link); /* as a connection that ends */
+	list_remove(&c.work.link); /* as an ending connection does */
 	assert_false(ring_settled(&f->ring));
 	ring_settle(&f->ring);
 	assert_true(ring_settled(&f->ring));
@@ -134,7 +134,7 @@ static void test_work_for_later_that_is_due_runs_with_this_hold(void **state)
 	assert_int_equal(c.runs, 1);
 }
 
-/* ---- steering: what the port is told -------------------------------------------------- */
+/* ---- steering: what the ring tells the port -------------------------------------------- */
 
 static struct flow *flow_of(struct flow *flow, struct flow_key key)
 {
@@ -203,7 +203,7 @@ static void test_connections_outlive_their_listener(void **state)
 	release(&f->ring);
 }
 
-/* It asks for them before it gives the wide one up: no frame falls in between. */
+/* The ring adds the narrow flows before it removes the wide one: no frame is lost in between. */
 static void test_a_connection_older_than_the_listener_stays_steered(void **state)
 {
 	struct fixture *f = *state;
@@ -240,7 +240,7 @@ static void test_flows_of_one_key_are_steered_once_until_the_last_goes(void **st
 	release(&f->ring);
 }
 
-static void test_the_heir_of_a_listener_still_covers_its_connections(void **state)
+static void test_the_next_flow_of_a_listener_covers_its_connections(void **state)
 {
 	struct fixture *f = *state;
 	struct flow first, second, child;
@@ -268,7 +268,7 @@ static void test_a_flow_the_port_refuses_is_not_there(void **state)
 	assert_int_equal(ring_flow_add(&f->ring, flow_of(&flow, key3("10.0.0.1", 7))), -ENOSPC);
 	assert_null(flow_lookup(&f->ring.flows, &flow.key));
 	ring_flow_del(&f->ring, &flow);
-	add(f, &flow, key3("10.0.0.1", 7)); /* next time */
+	add(f, &flow, key3("10.0.0.1", 7)); /* the next time */
 	ring_flow_del(&f->ring, &flow);
 	release(&f->ring);
 }
@@ -277,13 +277,13 @@ static void test_a_flow_the_port_refuses_is_not_there(void **state)
 
 struct receiver {
 	struct flow flow; /* first */
-	enum drop answer; /* DROP_NONE: takes it */
+	enum drop answer; /* DROP_NONE: consumes the packet */
 	unsigned got;
-	struct pkt *kept; /* the last one, not freed */
+	struct pkt *kept; /* the last packet, not freed */
 	struct ring_work work;
 	unsigned worked;
 	unsigned got_when_worked;
-	struct receiver *next_work; /* asked for from inside the work */
+	struct receiver *next_work; /* the work itself asks for it */
 };
 
 static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
@@ -351,7 +351,7 @@ static void test_a_frame_goes_to_its_flow(void **state)
 	assert_int_equal(ring_poll(&f->ring), 1);
 	assert_int_equal(five.got, 1);
 	assert_int_equal(three.got, 0);
-	assert_ptr_equal(five.kept, pkt); /* itself, not a copy */
+	assert_ptr_equal(five.kept, pkt); /* the packet itself, not a copy */
 	assert_int_equal(f->ring.stats.rx_frames, 1);
 	assert_int_equal(ring_poll(&f->ring), 0);
 	receiver_del(f, &three);
@@ -374,7 +374,7 @@ static void test_what_nobody_takes_is_freed_and_counted_by_reason(void **state)
 	fake_arrive(&f->queue, &known, 2);
 	fake_arrive(&f->queue, &unknown, 3);
 	pkt = fake_arrive(&f->queue, &known, 4);
-	pkt->frame_len = 20; /* less than its headers */
+	pkt->frame_len = 20; /* less than the headers */
 	pkt = fake_arrive(&f->queue, &known, 5);
 	pkt->frame[pkt->frame_len - 1] ^= 1;
 	assert_int_equal(ring_poll(&f->ring), 5);
@@ -472,7 +472,7 @@ static void test_work_runs_once_at_the_end_of_the_burst(void **state)
 	hold(&f->ring);
 	receiver_add(f, &r, from);
 	receiver_init(&second);
-	r.next_work = &second; /* work may ask for more */
+	r.next_work = &second; /* work may ask for further work */
 	for (int i = 0; i < 5; i++)
 		fake_arrive(&f->queue, &from, 1);
 	ring_poll(&f->ring);
@@ -485,7 +485,7 @@ static void test_work_runs_once_at_the_end_of_the_burst(void **state)
 	release(&f->ring);
 }
 
-/* Without a burst it runs at the end of the hold, hot or cold, at the present time. */
+/* Without a burst it runs at the end of the hold, in hot and cold calls, at the current time. */
 static void test_work_runs_at_the_end_of_a_hold(void **state)
 {
 	struct fixture *f = *state;
@@ -545,7 +545,7 @@ static void test_timers_run_in_a_poll_and_not_before_their_time(void **state)
 		ring_poll(&f->ring);
 	}
 	assert_true(alarm.at >= due);
-	assert_int_equal(r.worked, 1); /* what a timer asks for is done in the same poll */
+	assert_int_equal(r.worked, 1); /* work that a timer asks for is done in the same poll */
 	ring_poll(&f->ring);
 	assert_int_equal(alarm.fired, 1);
 	release(&f->ring);
@@ -563,7 +563,7 @@ static struct pkt *frame_to(struct fixture *f, uint64_t number)
 	return pkt;
 }
 
-/* The number in frame i that was sent. */
+/* The number in the frame that was sent as number i. */
 static uint64_t sent(const struct fixture *f, unsigned i)
 {
 	uint64_t number;
@@ -671,10 +671,13 @@ static void test_what_the_kernel_learns_of_a_neighbour_sends_what_waits(void **s
 	ring_neigh_changed(&f->ring, &addr, NEIGH_REACHABLE, mac);
 	assert_int_equal(f->queue.n_sent, 1);
 	ring_neigh_changed(&f->ring, &other, NEIGH_REACHABLE, mac);
-	assert_null(adj_find(&f->ring.adjs, &other)); /* nobody sends there */
+	assert_null(adj_find(&f->ring.adjs, &other)); /* no ring sends to the neighbour */
 }
 
-/* Another ring's sender asks the kernel, and sends only then: the answer is quicker. */
+/*
+ * A sender at home on another ring asks the kernel before it sends: the answer arrives before its
+ * packet.
+ */
 static void test_an_answer_for_a_neighbour_that_is_wanted_is_not_missed(void **state)
 {
 	struct fixture *f = *state;
@@ -682,7 +685,7 @@ static void test_an_answer_for_a_neighbour_that_is_wanted_is_not_missed(void **s
 
 	ring_neigh_changed(&f->ring, &addr, NEIGH_UNKNOWN, NULL);
 	ring_neigh_changed(&f->ring, &addr, NEIGH_REACHABLE, mac);
-	ring_neigh_changed(&f->ring, &addr, NEIGH_UNKNOWN, NULL); /* wanted again */
+	ring_neigh_changed(&f->ring, &addr, NEIGH_UNKNOWN, NULL); /* requested again */
 	hold(&f->ring);
 	assert_int_equal(neighbour(f)->state, NEIGH_REACHABLE);
 	ring_tx_to(&f->ring, neighbour(f), frame_to(f, 1));
@@ -723,7 +726,7 @@ static void test_frames_are_copied_out_when_they_run_low(void **state)
 	kept = ring_keep(&f->ring, pkt, 0, 0);
 	assert_non_null(kept);
 	assert_ptr_not_equal(kept, pkt);
-	assert_int_equal(fake_missing(&f->queue), missing - 1); /* the frame went back */
+	assert_int_equal(fake_missing(&f->queue), missing - 1); /* the frame was returned */
 	assert_int_equal(f->ring.stats.copied, 1);
 	assert_int_equal(kept->off, 42);
 	assert_int_equal(kept->stamp, 17);
@@ -735,7 +738,7 @@ static void test_frames_are_copied_out_when_they_run_low(void **state)
 	release(&f->ring);
 }
 
-/* VMA_RX_BUFS counts bytes that are really held. */
+/* VMA_RX_BUFS counts the bytes that are really in use. */
 static void test_copies_are_bounded_by_the_buffers_of_the_process(void **state)
 {
 	struct fixture *f = *state;
@@ -749,7 +752,7 @@ static void test_copies_are_bounded_by_the_buffers_of_the_process(void **state)
 	assert_int_equal(n, PKT_BUF / (sizeof(*pkt) + pkt->frame_len));
 	hold(&f->ring);
 	f->ring.low_water = FAKE_FRAMES + 1;
-	assert_null(ring_keep(&f->ring, pkt, 0, 0)); /* and pkt is still ours */
+	assert_null(ring_keep(&f->ring, pkt, 0, 0)); /* and the caller still owns pkt */
 	pkt_free(copies[--n]);
 	assert_null(ring_keep(&f->ring, pkt, 0, PKT_BUF));
 	copies[n] = ring_keep(&f->ring, pkt, 0, 0);
@@ -760,7 +763,7 @@ static void test_copies_are_bounded_by_the_buffers_of_the_process(void **state)
 	release(&f->ring);
 }
 
-/* However many queues there are that take what they get: an empty one gets something. */
+/* An empty queue gets something, even if many queues take what they can get. */
 static void test_a_full_queue_leaves_room_for_an_empty_one(void **state)
 {
 	enum { QUEUES = 100, COPIES = 4096 };
@@ -785,13 +788,13 @@ static void test_a_full_queue_leaves_room_for_an_empty_one(void **state)
 			assert_true(n < COPIES);
 		}
 	} while (n != before);
-	for (unsigned q = 0; q < QUEUES; q++) /* equal shares, but for one packet */
+	for (unsigned q = 0; q < QUEUES; q++) /* equal shares, give or take one packet */
 		assert_true(held[q] + pkt_size(copies[0]) >= held[0] && held[q] <= held[0]);
 	pkt = frame_to(f, 1);
 	assert_null(ring_keep(&f->ring, pkt, held[0], 0));
 	copies[n] = ring_keep(&f->ring, pkt, 0, 0);
 	assert_non_null(copies[n]);
-	assert_null(ring_keep(&f->ring, copies[n], held[0], 0)); /* a copy, too */
+	assert_null(ring_keep(&f->ring, copies[n], held[0], 0)); /* also a copy */
 	n++;
 	while (n)
 		pkt_free(copies[--n]);
@@ -804,7 +807,7 @@ static void test_a_full_queue_leaves_room_for_an_empty_one(void **state)
 struct message {
 	struct inbox_item item;
 	int runs;
-	struct ring *forward; /* posted on from inside, once */
+	struct ring *forward; /* an item posts itself again, once */
 };
 
 static void message_run(struct ring *ring, struct inbox_item *item)
@@ -849,7 +852,8 @@ static void test_what_is_posted_while_we_hold_the_ring_runs_when_we_let_go(void 
 
 	hold(&f->ring);
 	ring_post(&f->ring, &message.item);
-	assert_int_equal(message.runs, 0); /* never in the middle of what the holder does */
+	/* an item never runs in the middle of the holder's work */
+	assert_int_equal(message.runs, 0);
 	release(&f->ring);
 	assert_int_equal(message.runs, 1);
 	assert_true(ring_hold_cold(&f->ring));
@@ -874,37 +878,37 @@ static void test_what_is_posted_while_we_hold_another_runs_when_we_let_go(void *
 	mem_free(other);
 }
 
-struct stranger {
+struct other_holder {
 	struct ring *ring;
 	int held, go; /* atomic */
 };
 
 static void *hold_for_a_while(void *arg)
 {
-	struct stranger *s = arg;
+	struct other_holder *other = arg;
 
-	hold(s->ring);
-	__atomic_store_n(&s->held, 1, __ATOMIC_RELEASE);
-	while (!__atomic_load_n(&s->go, __ATOMIC_ACQUIRE))
+	hold(other->ring);
+	__atomic_store_n(&other->held, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&other->go, __ATOMIC_ACQUIRE))
 		usleep(100);
-	release(s->ring);
+	release(other->ring);
 	return NULL;
 }
 
-static void test_what_is_posted_while_somebody_holds_the_ring_he_runs(void **state)
+static void test_items_posted_to_a_held_ring_are_run_by_its_holder(void **state)
 {
 	struct fixture *f = *state;
-	struct stranger stranger = {.ring = &f->ring};
+	struct other_holder other = {.ring = &f->ring};
 	struct message message = message_to(NULL);
 	pthread_t thread;
 
-	assert_int_equal(pthread_create(&thread, NULL, hold_for_a_while, &stranger), 0);
-	while (!__atomic_load_n(&stranger.held, __ATOMIC_ACQUIRE))
+	assert_int_equal(pthread_create(&thread, NULL, hold_for_a_while, &other), 0);
+	while (!__atomic_load_n(&other.held, __ATOMIC_ACQUIRE))
 		usleep(100);
-	ring_post(&f->ring, &message.item); /* does not wait */
+	ring_post(&f->ring, &message.item); /* the poster does not wait */
 	assert_false(inbox_empty(&f->ring.inbox));
 	assert_false(ring_try(&f->ring));
-	__atomic_store_n(&stranger.go, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&other.go, 1, __ATOMIC_RELEASE);
 	pthread_join(thread, NULL);
 	assert_int_equal(message.runs, 1);
 }
@@ -924,7 +928,7 @@ static void test_who_takes_the_ring_finds_what_was_posted_done(void **state)
 	ring_release_cold(&f->ring);
 }
 
-/* A chain over rings: what runs posts on, while its ring is held. */
+/* A chain over rings: each item posts the next one while its ring is held. */
 static void test_what_is_posted_by_what_was_posted_is_not_stranded(void **state)
 {
 	struct fixture *f = *state;
@@ -939,7 +943,7 @@ static void test_what_is_posted_by_what_was_posted_is_not_stranded(void **state)
 	ring_post(other, &message.item);
 	release(other);
 	assert_int_equal(message.runs, 2);
-	message = message_to(&f->ring); /* onto the ring it runs on */
+	message = message_to(&f->ring); /* to the ring that it runs on */
 	ring_post(&f->ring, &message.item);
 	assert_int_equal(message.runs, 2);
 	mem_free(other);
@@ -1003,7 +1007,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_connections_outlive_their_listener),
 	TEST(test_a_connection_older_than_the_listener_stays_steered),
 	TEST(test_flows_of_one_key_are_steered_once_until_the_last_goes),
-	TEST(test_the_heir_of_a_listener_still_covers_its_connections),
+	TEST(test_the_next_flow_of_a_listener_covers_its_connections),
 	TEST(test_a_flow_the_port_refuses_is_not_there),
 	TEST(test_a_frame_goes_to_its_flow),
 	TEST(test_what_nobody_takes_is_freed_and_counted_by_reason),
@@ -1028,7 +1032,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_what_is_posted_to_a_free_ring_runs_at_once),
 	TEST(test_what_is_posted_while_we_hold_the_ring_runs_when_we_let_go),
 	TEST(test_what_is_posted_while_we_hold_another_runs_when_we_let_go),
-	TEST(test_what_is_posted_while_somebody_holds_the_ring_he_runs),
+	TEST(test_items_posted_to_a_held_ring_are_run_by_its_holder),
 	TEST(test_who_takes_the_ring_finds_what_was_posted_done),
 	TEST(test_what_is_posted_by_what_was_posted_is_not_stranded),
 	TEST(test_posts_to_many_rings_from_inside_one_are_not_stranded),

@@ -5,9 +5,9 @@
 #include "base/param.h"
 #include "fake_port.h"
 
-#define IFINDEX 4711 /* nobody's */
+#define IFINDEX 4711 /* an interface that no test uses */
 
-/* A port that tells what becomes of it. */
+/* A port that records its life. */
 struct told_port {
 	struct port base; /* first */
 	unsigned queues, queues_opened;
@@ -17,7 +17,7 @@ struct told_port {
 static struct port_ops ops;
 static struct told_port ports[4];
 static unsigned opened;
-static int open_error, queue_error; /* of the next attempts */
+static int open_error, queue_error; /* results of the next attempts */
 
 static int open_queue(struct port *port, struct port_queue **q, char why[PORT_WHY])
 {
@@ -82,7 +82,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Rings stay for ever, but not here. */
+/* Rings are permanent, but not in this test. */
 static void free_rings(void)
 {
 	for (unsigned i = 0; i < rings_count(); i++)
@@ -160,7 +160,7 @@ static void test_a_port_that_fails_is_tried_and_told_once(void **state)
 	assert_true(fresh);
 	assert_string_equal(why, "no port\n");
 	open_error = 0;
-	assert_int_equal(get_error(IFINDEX, 0), -EPERM); /* remembered */
+	assert_int_equal(get_error(IFINDEX, 0), -EPERM); /* the result is remembered */
 	assert_false(fresh);
 	assert_int_equal(rings_count(), 0);
 	rings_interface_changed(IFINDEX + 1);
@@ -184,7 +184,7 @@ static void test_a_port_without_a_queue_is_given_back(void **state)
 	get(IFINDEX, 0);
 }
 
-/* More than the interface bears: from then on as if that were the limit. */
+/* More rings than the interface supports: from then on this number is the limit. */
 static void test_a_second_queue_that_fails_makes_sockets_share_the_first(void **state)
 {
 	struct ring *ring = get(IFINDEX, 0);
@@ -194,7 +194,7 @@ static void test_a_second_queue_that_fails_makes_sockets_share_the_first(void **
 	assert_false(ports[0].freed);
 	queue_error = 0;
 	assert_ptr_equal(get(IFINDEX, 2), ring);
-	assert_int_equal(ports[0].queues_opened, 1); /* it is not tried again and again */
+	assert_int_equal(ports[0].queues_opened, 1); /* the port is not asked again and again */
 	assert_ptr_not_equal(get(IFINDEX + 1, 1), ring);
 }
 
@@ -210,9 +210,9 @@ static void test_past_the_limit_the_ring_with_the_fewest_users_is_shared(void **
 	ring_get(b);
 	ring_get(b);
 	assert_ptr_equal(get(IFINDEX, 3), a);
-	assert_ptr_equal(get(IFINDEX, 2), b); /* a key that has a ring keeps it */
+	assert_ptr_equal(get(IFINDEX, 2), b); /* a key with a ring keeps it */
 	assert_int_equal(ports[0].queues_opened, 2);
-	get(IFINDEX + 1, 3); /* each interface has its own */
+	get(IFINDEX + 1, 3); /* each interface has its own limit */
 	assert_int_equal(ports[1].queues_opened, 1);
 }
 
@@ -224,7 +224,7 @@ static void test_a_ring_that_nobody_needs_is_closed_after_a_while(void **state)
 	nsec_t now = clock_now();
 
 	ring_get(a);
-	assert_false(rings_close_unused(now, NULL)); /* not at once: somebody may come back */
+	assert_false(rings_close_unused(now, NULL)); /* not at once: a socket may need it again */
 	assert_false(rings_close_unused(now + NSEC_PER_MSEC, NULL));
 	assert_true(rings_close_unused(now + LONG, NULL));
 	assert_non_null(a->q);
@@ -233,13 +233,13 @@ static void test_a_ring_that_nobody_needs_is_closed_after_a_while(void **state)
 	assert_false(ports[0].freed);
 	ring_put(a);
 	assert_false(rings_close_unused(now + LONG, NULL));
-	ring_get(a); /* somebody came back */
+	ring_get(a); /* a socket needed it again */
 	assert_false(rings_close_unused(now + 2 * LONG, NULL));
 	ring_put(a);
 	assert_false(rings_close_unused(now + 2 * LONG, NULL));
 	assert_true(rings_close_unused(now + 3 * LONG, NULL));
 	assert_int_equal(ports[0].queues, 0);
-	assert_true(ports[0].freed); /* the kernel has the interface back */
+	assert_true(ports[0].freed); /* the port has released the interface */
 }
 
 static void test_a_port_without_rings_stays_for_a_while(void **state)
@@ -253,7 +253,7 @@ static void test_a_port_without_rings_stays_for_a_while(void **state)
 	assert_int_equal(ports[0].queues, 0);
 	rings_close_unused(now + LONG + 9 * NSEC_PER_SEC, NULL);
 	assert_false(ports[0].freed);
-	get(IFINDEX, 2); /* somebody came back: the port is the same */
+	get(IFINDEX, 2); /* a socket needed it again: the port is the same */
 	assert_int_equal(opened, 1);
 	rings_close_unused(now + 100 * NSEC_PER_SEC, NULL);
 	assert_true(rings_close_unused(now + 102 * NSEC_PER_SEC, NULL));
@@ -305,7 +305,7 @@ static void test_a_closed_ring_is_used_again(void **state)
 	rings_close_unused(now, NULL);
 	assert_true(rings_close_unused(now + LONG, NULL));
 	again = get(IFINDEX + 1, 7);
-	assert_ptr_equal(again, ring); /* the memory is a ring's for ever */
+	assert_ptr_equal(again, ring); /* the memory is used for rings only */
 	assert_int_equal(rings_count(), 1);
 	assert_int_equal(again->ifindex, IFINDEX + 1);
 	assert_int_equal(again->key, 7);
@@ -320,7 +320,7 @@ static void test_a_port_that_was_lost_is_told_of_and_opened_anew(void **state)
 	assert_int_equal(rings_lost(), 0);
 	ports[0].base.lost = true;
 	assert_int_equal(rings_lost(), IFINDEX);
-	assert_int_equal(rings_lost(), IFINDEX); /* until somebody did something about it */
+	assert_int_equal(rings_lost(), IFINDEX); /* until something on the host changed */
 	assert_true(ring_hold(ring, ring_mode));
 	ring_retire(ring);
 	ring_release(ring, ring_mode);
@@ -391,9 +391,9 @@ static void test_a_child_forgets_the_rings_of_its_parent(void **state)
 
 	rings_forget();
 	assert_int_equal(rings_count(), 0);
-	assert_false(ports[0].freed); /* the parent's business */
+	assert_false(ports[0].freed); /* the parent handles it */
 	get(IFINDEX, 0);
-	assert_int_equal(opened, 2); /* a port of its own */
+	assert_int_equal(opened, 2); /* the child opens its own port */
 	close_queue(of_parent->q);
 	free_port(&ports[0].base);
 	mem_free(of_parent);

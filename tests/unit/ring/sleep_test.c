@@ -42,16 +42,16 @@ static void nap(nsec_t time)
 	nanosleep(&ts, NULL);
 }
 
-/* ---- sleepers of one thread, which do not really sleep --------------------------------------- */
+/* ---- sleepers of one thread, which do not block ---------------------------------------------- */
 
-struct person {
+struct fake_thread {
 	struct wakeup wakeup;
 	struct sleep sleep;
 	struct sleeper at;
 };
 
-/* Each has a wakeup of its own, though they are one thread. */
-static void come(struct person *p, bool guest)
+/* Each sleeper has its own wakeup, although there is one thread. */
+static void come(struct fake_thread *p, bool guest)
 {
 	sleep_begin(&p->sleep);
 	sleep_end(&p->sleep);
@@ -60,13 +60,13 @@ static void come(struct person *p, bool guest)
 	sleep_enter(&p->sleep, &p->at, &place, guest);
 }
 
-static void block(struct person *p)
+static void block(struct fake_thread *p)
 {
 	assert_true(sleep_listen(&p->sleep));
 }
 
-/* If it was, the sleeper is awake now, and has answered. */
-static bool is_rung(struct person *p)
+/* If it was woken, the sleeper now runs, and has answered. */
+static bool is_woken(struct fake_thread *p)
 {
 	bool signalled = p->wakeup.signalled;
 	struct pollfd fds[1];
@@ -82,15 +82,15 @@ static bool is_rung(struct person *p)
 	return signalled;
 }
 
-static void go(struct person *p)
+static void go(struct fake_thread *p)
 {
 	sleep_end(&p->sleep);
 	close(p->wakeup.fd);
 }
 
-static void test_the_first_one_watches(void **state)
+static void test_the_first_to_block_leads(void **state)
 {
-	struct person a, b;
+	struct fake_thread a, b;
 
 	come(&a, false);
 	come(&b, false);
@@ -103,9 +103,9 @@ static void test_the_first_one_watches(void **state)
 	go(&b);
 }
 
-static void test_the_watch_is_handed_to_one_who_is_woken(void **state)
+static void test_the_lead_passes_to_a_woken_sleeper(void **state)
 {
-	struct person p[CROWD];
+	struct fake_thread p[CROWD];
 
 	for (int i = 0; i < CROWD; i++) {
 		come(&p[i], false);
@@ -114,7 +114,7 @@ static void test_the_watch_is_handed_to_one_who_is_woken(void **state)
 	for (int i = 0; i + 1 < CROWD; i++) {
 		go(&p[i]);
 		for (int k = i + 1; k < CROWD; k++)
-			assert_int_equal(is_rung(&p[k]), k == i + 1);
+			assert_int_equal(is_woken(&p[k]), k == i + 1);
 		block(&p[i + 1]);
 		assert_true(p[i + 1].at.watch);
 		assert_false(p[i + 1].wakeup.signalled);
@@ -122,9 +122,9 @@ static void test_the_watch_is_handed_to_one_who_is_woken(void **state)
 	go(&p[CROWD - 1]);
 }
 
-static void test_who_does_not_watch_leaves_without_a_noise(void **state)
+static void test_a_follower_that_leaves_wakes_nobody(void **state)
 {
-	struct person p[3];
+	struct fake_thread p[3];
 
 	for (int i = 0; i < 3; i++) {
 		come(&p[i], false);
@@ -139,26 +139,26 @@ static void test_who_does_not_watch_leaves_without_a_noise(void **state)
 
 static void test_the_next_leader_is_not_signalled_while_awake(void **state)
 {
-	struct person a, b, c;
+	struct fake_thread a, b, c;
 
 	come(&a, false);
 	block(&a);
 	come(&b, false);
 	come(&c, false);
 	block(&c);
-	go(&a); /* b is not blocked yet */
+	go(&a); /* b does not block yet */
 	assert_false(b.wakeup.signalled || c.wakeup.signalled);
-	/* Nor does the lead end with a sleeper that never took it over. */
+	/* The leadership does not end with a sleeper that never took it over. */
 	go(&b);
-	assert_true(is_rung(&c));
+	assert_true(is_woken(&c));
 	block(&c);
 	assert_true(c.at.watch);
 	go(&c);
 }
 
-static void test_a_call_wakes_one_and_no_more_while_he_is_up(void **state)
+static void test_a_call_wakes_one_and_no_more_while_it_runs(void **state)
 {
-	struct person p[CROWD];
+	struct fake_thread p[CROWD];
 
 	for (int i = 0; i < CROWD; i++) {
 		come(&p[i], false);
@@ -167,24 +167,24 @@ static void test_a_call_wakes_one_and_no_more_while_he_is_up(void **state)
 	sleep_call(&place);
 	sleep_call(&place);
 	for (int i = 0; i < CROWD; i++)
-		assert_int_equal(is_rung(&p[i]), i == CROWD - 1); /* not the leader */
-	sleep_call(&place);					  /* it looks before it blocks */
+		assert_int_equal(is_woken(&p[i]), i == CROWD - 1); /* b is not the leader */
+	sleep_call(&place);					   /* b checks before it blocks */
 	for (int i = 0; i < CROWD; i++)
 		assert_false(p[i].wakeup.signalled);
 	block(&p[CROWD - 1]);
 	sleep_call(&place);
-	assert_true(is_rung(&p[CROWD - 1]));
+	assert_true(is_woken(&p[CROWD - 1]));
 	go(&p[CROWD - 1]);
-	sleep_call(&place); /* without it, another one is woken */
-	assert_true(is_rung(&p[CROWD - 2]));
+	sleep_call(&place); /* without it, another sleeper is woken */
+	assert_true(is_woken(&p[CROWD - 2]));
 	for (int i = 0; i < CROWD - 1; i++)
 		go(&p[i]);
-	sleep_call(&place); /* of nobody */
+	sleep_call(&place); /* no sleeper */
 }
 
-static void test_guests_are_woken_by_every_call_and_never_watch(void **state)
+static void test_guests_are_woken_by_every_call_and_never_lead(void **state)
 {
-	struct person guests[2], a, b;
+	struct fake_thread guests[2], a, b;
 
 	for (int i = 0; i < 2; i++) {
 		come(&guests[i], true);
@@ -197,19 +197,19 @@ static void test_guests_are_woken_by_every_call_and_never_watch(void **state)
 	block(&b);
 	assert_true(a.at.watch);
 	sleep_call(&place);
-	assert_true(is_rung(&guests[0]) && is_rung(&guests[1]));
-	assert_true(is_rung(&b));
+	assert_true(is_woken(&guests[0]) && is_woken(&guests[1]));
+	assert_true(is_woken(&b));
 	assert_false(a.wakeup.signalled);
 	go(&guests[0]);
 	go(&a);
-	go(&b); /* guests inherit nothing */
+	go(&b); /* a guest does not become the leader */
 	assert_false(guests[1].wakeup.signalled);
 	go(&guests[1]);
 }
 
 static void test_everybody_can_be_called(void **state)
 {
-	struct person p[CROWD];
+	struct fake_thread p[CROWD];
 
 	for (int i = 0; i < CROWD; i++) {
 		come(&p[i], i == 0);
@@ -217,7 +217,7 @@ static void test_everybody_can_be_called(void **state)
 	}
 	sleep_call_all(&place);
 	for (int i = 0; i < CROWD; i++)
-		assert_true(is_rung(&p[i]));
+		assert_true(is_woken(&p[i]));
 	for (int i = 0; i < CROWD; i++)
 		go(&p[i]);
 }
@@ -226,7 +226,7 @@ static void test_one_sleep_is_at_many_places(void **state)
 {
 	struct sleeper here, there;
 	struct sleep sleep;
-	struct person a;
+	struct fake_thread a;
 
 	come(&a, false);
 	block(&a);
@@ -243,7 +243,7 @@ static void test_one_sleep_is_at_many_places(void **state)
 	go(&a);
 }
 
-/* ---- threads that really sleep ------------------------------------------------------------ */
+/* ---- threads that block ---------------------------------------------------------------------- */
 
 static int sleep_at(struct sleep_place *at, nsec_t time)
 {
@@ -274,7 +274,7 @@ static void test_a_call_between_listening_and_sleeping_is_not_slept_through(void
 	assert_int_equal(sleep_now(&sleep, fds, 1, start + LONG, NULL), 0);
 	assert_true(clock_now() - start < LONG / 2);
 	sleep_end(&sleep);
-	/* And is over with that: the next sleep is as long as it should be. */
+	/* And the effect ends with that: the next sleep has its full length. */
 	start = clock_now();
 	assert_int_equal(sleep_at(&place, 20 * MSEC), 0);
 	assert_true(clock_now() - start >= 19 * MSEC);
@@ -286,10 +286,10 @@ static void *sleep_long(void *arg)
 	return NULL;
 }
 
-static void test_a_watch_is_handed_to_a_thread_that_sleeps(void **state)
+static void test_the_lead_passes_to_a_thread_that_sleeps(void **state)
 {
 	nsec_t start = clock_now();
-	struct person a;
+	struct fake_thread a;
 	pthread_t thread;
 
 	come(&a, false);
@@ -323,27 +323,27 @@ static void *sleep_cancelled(void *arg)
 	return NULL;
 }
 
-static void test_a_thread_that_is_cancelled_hands_the_watch_over(void **state)
+static void test_a_cancelled_thread_passes_the_lead_on(void **state)
 {
 	for (int i = 0; i < 10; i++) {
-		struct person heir;
+		struct fake_thread successor;
 		pthread_t thread;
 		void *result;
 
 		assert_int_equal(pthread_create(&thread, NULL, sleep_cancelled, &place), 0);
 		while (!sleep_place_used(&place))
 			nap(MSEC / 10);
-		come(&heir, false);
-		block(&heir);
-		assert_false(heir.at.watch);
+		come(&successor, false);
+		block(&successor);
+		assert_false(successor.at.watch);
 		nap(i * MSEC / 10);
 		pthread_cancel(thread);
 		pthread_join(thread, &result);
 		assert_ptr_equal(result, PTHREAD_CANCELED);
-		assert_true(is_rung(&heir));
-		block(&heir);
-		assert_true(heir.at.watch);
-		go(&heir);
+		assert_true(is_woken(&successor));
+		block(&successor);
+		assert_true(successor.at.watch);
+		go(&successor);
 	}
 }
 
@@ -360,7 +360,7 @@ static void test_a_wakeup_that_the_program_closed_is_replaced(void **state)
 	assert_true(clock_now() - start < LONG / 2);
 	/* From now on it works again. */
 	{
-		struct person a;
+		struct fake_thread a;
 
 		come(&a, false);
 		block(&a);
@@ -383,7 +383,7 @@ static void *tell_wakeup(void *arg)
 	return NULL;
 }
 
-static void test_a_thread_takes_its_wakeup_along(void **state)
+static void test_a_thread_that_exits_frees_its_wakeup(void **state)
 {
 	pthread_t thread;
 	int fd = -1;
@@ -396,8 +396,8 @@ static void test_a_thread_takes_its_wakeup_along(void **state)
 
 /* ---- signals ---------------------------------------------------------------------------- */
 
-static struct person *heir;
-static bool heir_was_rung, nested;
+static struct fake_thread *successor;
+static bool successor_was_woken, nested;
 static int handled;
 static bool refused;
 
@@ -405,8 +405,8 @@ static void handle(int sig)
 {
 	handled++;
 	sleep_interrupted();
-	if (heir)
-		heir_was_rung = heir->wakeup.signalled;
+	if (successor)
+		successor_was_woken = successor->wakeup.signalled;
 	if (nested)
 		assert_int_equal(sleep_at(&other, 5 * MSEC), 0);
 }
@@ -416,7 +416,7 @@ static void catch (void (*fn)(int sig))
 	struct sigaction action = {.sa_handler = fn};
 
 	handled = 0;
-	heir = NULL;
+	successor = NULL;
 	nested = false;
 	sigaction(SIGUSR1, &action, NULL);
 }
@@ -428,33 +428,33 @@ static void *send_signal(void *arg)
 	return NULL;
 }
 
-/* A handler may run for long: others are not to depend on its thread meanwhile. */
-static void test_the_watch_is_handed_over_before_a_handler_runs(void **state)
+/* A handler may run for long: the other threads must not depend on its thread meanwhile. */
+static void test_the_lead_passes_on_before_a_handler_runs(void **state)
 {
 	pthread_t self = pthread_self(), thread;
 	struct sleeper sleeper;
 	struct pollfd fds[1];
 	struct sleep sleep;
-	struct person p;
+	struct fake_thread p;
 
 	catch (handle);
 	sleep_begin(&sleep);
 	sleep_enter(&sleep, &sleeper, &place, false);
-	/* In the middle of another's coming and going: it has the same thread. */
+	/* Another sleeper of the same thread enters and leaves meanwhile. */
 	p.wakeup = (struct wakeup){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
 	p.sleep = (struct sleep){.wakeup = &p.wakeup};
 	sleep_enter(&p.sleep, &p.at, &place, false);
 	block(&p);
-	heir = &p;
+	successor = &p;
 	assert_true(sleep_listen(&sleep));
 	assert_true(sleeper.watch);
 	assert_int_equal(pthread_create(&thread, NULL, send_signal, &self), 0);
 	assert_int_equal(sleep_now(&sleep, fds, 1, clock_now() + LONG, NULL), -EINTR);
 	pthread_join(thread, NULL);
 	assert_int_equal(handled, 1);
-	assert_true(heir_was_rung);
+	assert_true(successor_was_woken);
 	assert_int_equal(sleep_place_used(&place), 1);
-	assert_false(sleep_listen(&sleep)); /* it is nowhere: not to be slept in */
+	assert_false(sleep_listen(&sleep)); /* it is at no place: it must not sleep */
 	sleep_end(&sleep);
 	assert_int_equal(sleep_place_used(&place), 1);
 	block(&p);
@@ -462,7 +462,7 @@ static void test_the_watch_is_handed_over_before_a_handler_runs(void **state)
 	go(&p);
 }
 
-/* The signal comes at any moment before the system call. */
+/* The signal comes at every moment before the system call. */
 static void test_a_signal_before_the_sleep_ends_it(void **state)
 {
 	for (int moment = 0; moment < 3; moment++) {
@@ -505,7 +505,7 @@ static void try_ring(int sig)
 	sleep_interrupted(); /* harmless */
 }
 
-/* It might want the place's lock, which its own thread has. */
+/* The handler might need the lock of the place, which its own thread has. */
 static void test_a_handler_is_refused_while_its_thread_is_at_a_places_lock(void **state)
 {
 	catch (try_ring);
@@ -516,10 +516,10 @@ static void test_a_handler_is_refused_while_its_thread_is_at_a_places_lock(void 
 	assert_true(refused);
 	raise(SIGUSR1);
 	assert_false(refused);
-	hold_current = NULL; /* what it got */
+	hold_current = NULL; /* try_ring() acquired it */
 }
 
-/* Else the call that sleeps would not hear of it: it looks for signals before. */
+/* Otherwise the call would miss the signal: it checks for signals only before it sleeps. */
 static void test_a_handler_that_was_refused_ends_the_sleep_all_the_same(void **state)
 {
 	struct sleeper sleeper;
@@ -542,7 +542,7 @@ static void test_a_forked_child_is_nowhere_with_a_wakeup_of_its_own(void **state
 {
 	struct sleeper sleeper;
 	struct sleep sleep;
-	struct person a;
+	struct fake_thread a;
 	int before;
 
 	sleep_begin(&sleep);
@@ -550,7 +550,7 @@ static void test_a_forked_child_is_nowhere_with_a_wakeup_of_its_own(void **state
 	sleep_enter(&sleep, &sleeper, &other, false);
 	sleep_fork_child();
 	assert_false(sleep_listen(&sleep));
-	sleep_place_init(&other, false); /* whose it is does that */
+	sleep_place_init(&other, false); /* the owner does that */
 	sleep_end(&sleep);
 	sleep_begin(&sleep);
 	assert_int_not_equal(sleep.wakeup->fd, before);
@@ -564,20 +564,20 @@ static void test_a_forked_child_is_nowhere_with_a_wakeup_of_its_own(void **state
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const struct CMUnitTest tests[] = {
-	TEST(test_the_first_one_watches),
-	TEST(test_the_watch_is_handed_to_one_who_is_woken),
-	TEST(test_who_does_not_watch_leaves_without_a_noise),
+	TEST(test_the_first_to_block_leads),
+	TEST(test_the_lead_passes_to_a_woken_sleeper),
+	TEST(test_a_follower_that_leaves_wakes_nobody),
 	TEST(test_the_next_leader_is_not_signalled_while_awake),
-	TEST(test_a_call_wakes_one_and_no_more_while_he_is_up),
-	TEST(test_guests_are_woken_by_every_call_and_never_watch),
+	TEST(test_a_call_wakes_one_and_no_more_while_it_runs),
+	TEST(test_guests_are_woken_by_every_call_and_never_lead),
 	TEST(test_everybody_can_be_called),
 	TEST(test_one_sleep_is_at_many_places),
 	TEST(test_a_call_between_listening_and_sleeping_is_not_slept_through),
-	TEST(test_a_watch_is_handed_to_a_thread_that_sleeps),
-	TEST(test_a_thread_that_is_cancelled_hands_the_watch_over),
+	TEST(test_the_lead_passes_to_a_thread_that_sleeps),
+	TEST(test_a_cancelled_thread_passes_the_lead_on),
 	TEST(test_a_wakeup_that_the_program_closed_is_replaced),
-	TEST(test_a_thread_takes_its_wakeup_along),
-	TEST(test_the_watch_is_handed_over_before_a_handler_runs),
+	TEST(test_a_thread_that_exits_frees_its_wakeup),
+	TEST(test_the_lead_passes_on_before_a_handler_runs),
 	TEST(test_a_signal_before_the_sleep_ends_it),
 	TEST(test_a_handler_is_refused_while_its_thread_is_at_a_places_lock),
 	TEST(test_a_handler_that_was_refused_ends_the_sleep_all_the_same),

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets without protocol, on rings without port: what readiness, poll and
- * epoll need of sock.h, so that their tests say when what becomes ready.
+ * Sockets without protocol, on rings without port.  They provide what readiness, poll and
+ * epoll need of sock.h, and the tests decide which socket becomes ready at which moment.
  *
- * Whoever calls fake_set() is the holder of the ring and has received
- * something; fake_send() puts it on a wire, where it waits until somebody polls
- * the ring.  Linked instead of sock.c.
+ * fake_set(): the holder of the ring has received something.  fake_send(): something is on the
+ * wire, until a thread polls the ring.  Linked instead of sock.c.
  */
 #ifndef TESTS_FAKE_SOCK_H
 #define TESTS_FAKE_SOCK_H
@@ -51,7 +50,7 @@ static int fake_fetch_rc;
 
 __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
 
-/* ---- what sock.c provides ------------------------------------------------------ */
+/* ---- functions that sock.c provides ---------------------------------------------- */
 
 bool sock_twin_matters(const struct sock *sk)
 {
@@ -76,7 +75,7 @@ unsigned sock_rings(const struct sock *sk, struct ring **rings, unsigned max)
 	return 1;
 }
 
-/* A call that waits asks this between any two steps: where other threads get in. */
+/* A call that waits asks this between any two steps: other threads act there. */
 uint32_t sock_rings_generation(void)
 {
 	if (fake_hook_in && --fake_hook_in == 0)
@@ -101,7 +100,7 @@ void sock_release(struct ring *ring)
 	hold_release(&ring->hold, HOLD_YIELD);
 }
 
-/* The other process gives the socket away at once, unless fake_fetch_rc says otherwise. */
+/* The other process exports the socket at once, unless fake_fetch_rc says otherwise. */
 static int fake_fetch(struct sock_ref ref, nsec_t patience)
 {
 	fake_fetches++;
@@ -115,7 +114,7 @@ static void fake_request(struct sock_ref ref)
 {
 }
 
-/* As if it had changed elsewhere. */
+/* As if it had changed in another thread. */
 static bool fake_nonblock_now(struct inet_sock *so)
 {
 	return so->sk.nonblock;
@@ -125,7 +124,7 @@ const struct sock_upcalls sock_upcalls = {.fetch = fake_fetch,
 					  .nonblock_now = fake_nonblock_now,
 					  .request = fake_request};
 
-/* holder: something happened. */
+/* holder: reports events. */
 static void fake_event(struct fake_sock *fake, uint32_t events)
 {
 	__atomic_store_n(&fake->sk.events, fake->sk.events | events, __ATOMIC_RELEASE);
@@ -152,7 +151,7 @@ int sock_poll_ring(struct ring *ring)
 	return n;
 }
 
-/* ---- for the tests ---------------------------------------------------------------- */
+/* ---- functions for tests ---------------------------------------------------------- */
 
 static inline void fake_init(void)
 {
@@ -198,7 +197,7 @@ static inline int fake_kernel_socket(void)
 	return fd;
 }
 
-/* Something for the kernel's part: a datagram to fd. */
+/* Sends a datagram to fd, for the kernel's part. */
 static inline void fake_kernel_send(int fd)
 {
 	struct sockaddr_in to;
@@ -221,7 +220,7 @@ static inline void fake_open(struct fake_sock *fake)
 {
 	uint32_t gen = fake->sk.gen;
 
-	/* A stale reference reads the generation at any time. */
+	/* A stale reference may read the generation at any time. */
 	memset(&fake->fd, 0, sizeof(*fake) - sizeof(fake->sk));
 	__atomic_store_n(&fake->sk.events, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&fake->sk.twin_events, 0, __ATOMIC_RELAXED);
@@ -234,7 +233,7 @@ static inline void fake_open(struct fake_sock *fake)
 	__atomic_store_n(&fake_by_fd[fake->fd], fake, __ATOMIC_RELEASE);
 }
 
-/* Is nobody's any more: closed, or left to the kernel. */
+/* Ends the object: closed, or served by the kernel. */
 static inline void fake_end(struct fake_sock *fake)
 {
 	__atomic_store_n(&fake_by_fd[fake->fd], NULL, __ATOMIC_RELEASE);
@@ -257,7 +256,7 @@ static inline void fake_set(struct fake_sock *fake, uint32_t events)
 	fake_release();
 }
 
-/* As a recv() that leaves nothing. */
+/* As a recv() that reads everything. */
 static inline void fake_clear(struct fake_sock *fake, uint32_t events)
 {
 	fake_hold();
@@ -288,7 +287,7 @@ static inline struct sock_ref fake_lookup(int fd)
 
 /* ---- time and threads ---------------------------------------------------------------- */
 
-/* By the clock that a program reads. */
+/* Measured with the clock that programs use. */
 static inline nsec_t fake_now(void)
 {
 	struct timespec ts;
@@ -304,7 +303,7 @@ static inline void fake_pause(nsec_t time)
 	nanosleep(&ts, NULL);
 }
 
-/* Does something to a socket a little later, in another thread. */
+/* Acts on a socket after a delay, in another thread. */
 struct fake_later {
 	pthread_t thread;
 	nsec_t delay;
@@ -345,13 +344,13 @@ static inline void fake_send_in(void *fake)
 	fake_send(fake, EPOLLIN);
 }
 
-/* A sleep at one waiter. */
+/* Sleeps at one waiter. */
 struct fake_nap {
 	struct sleep sleep;
 	struct sleeper at;
 };
 
-static inline void fake_lie_down(struct fake_nap *nap, struct waiter *waiter)
+static inline void fake_block(struct fake_nap *nap, struct waiter *waiter)
 {
 	sleep_begin(&nap->sleep);
 	sleep_enter(&nap->sleep, &nap->at, &waiter->sleepers, false);
@@ -372,14 +371,14 @@ static inline int fake_sleep_at(struct waiter *waiter, nsec_t deadline)
 	struct pollfd fds[1];
 	struct fake_nap nap;
 
-	fake_lie_down(&nap, waiter);
+	fake_block(&nap, waiter);
 	if (!waiter_pending(waiter))
 		return fake_sleep(&nap, fds, 1, deadline);
 	sleep_end(&nap.sleep);
 	return 0;
 }
 
-/* Signals: as intercept's trampoline. */
+/* Signals: what the trampoline of intercept does. */
 static volatile sig_atomic_t fake_signals;
 
 static inline void fake_handler(int signo)
@@ -399,8 +398,8 @@ static inline void fake_catch(int signo)
 }
 
 /*
- * Signals for a thread until it says that its wait is over: nobody knows when it has
- * begun.  They count as one.
+ * Sends signals to a thread until it says that its wait is over, because the moment when it
+ * begins to wait is unknown. They count as one.
  */
 struct fake_interrupter {
 	pthread_t target, thread;
@@ -433,7 +432,7 @@ static inline void fake_interrupt_stop(struct fake_interrupter *i)
 {
 	__atomic_store_n(&i->over, 1, __ATOMIC_RELEASE);
 	pthread_join(i->thread, NULL);
-	fake_pause(0); /* ThreadSanitizer calls handlers late */
+	fake_pause(0); /* ThreadSanitizer delivers signals late */
 	if (fake_signals > 1 && fake_signals <= i->sent)
 		fake_signals = 1;
 }

@@ -45,7 +45,7 @@ static const char *script(const char *text, int mode)
 	return file("script", text, strlen(text), mode);
 }
 
-/* The beginning of a program with one segment of this type. */
+/* The beginning of a program that has one segment of this type. */
 static const char *program(unsigned char class, unsigned type)
 {
 	struct {
@@ -88,7 +88,7 @@ static void test_a_program_that_gains_privileges_has_no_library(void **state)
 	assert_int_equal(chmod(path, 06755), 0);
 	assert_int_equal(at(path), IMAGE_OURS); /* owned by this user */
 	if (chown(path, 1234, 1234))
-		skip(); /* not possible in every sandbox */
+		skip(); /* some sandboxes do not allow it */
 	assert_int_equal(chmod(path, 04755), 0);
 	assert_int_equal(at(path), IMAGE_PLAIN);
 	assert_int_equal(chmod(path, 02755), 0);
@@ -108,7 +108,7 @@ static void test_a_script_is_as_its_interpreter(void **state)
 	assert_int_equal(at(script("", 0755)), IMAGE_OURS);
 	snprintf(text, sizeof(text), "#!%s\n", program(ELFCLASS64, PT_LOAD));
 	assert_int_equal(at(script(text, 0755)), IMAGE_PLAIN);
-	/* An interpreter that is its own: the kernel gives up, too. */
+	/* A script that is its own interpreter: the kernel refuses it as well. */
 	snprintf(text, sizeof(text), "#!%s/script\n", dir);
 	assert_int_equal(at(script(text, 0755)), IMAGE_OURS);
 }

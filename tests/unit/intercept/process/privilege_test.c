@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Before which changes of the user a process opens what it could not open afterwards. */
+/* Before which changes of the user does a process open what it could not open afterwards? */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 #define SAME ((uid_t)-1)
 
-/* The C library's functions, without any effect. */
+/* Replace the functions of libc, and do nothing. */
 static uid_t asked[3];
 
 static int fake_setresuid(uid_t real, uid_t effective, uid_t set)

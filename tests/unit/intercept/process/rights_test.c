@@ -74,7 +74,7 @@ static void test_the_kernel_serves_what_is_sent(void **state)
 	assert_int_equal(fake.passed, 1);
 	assert_null(fd_get(fd).sk);
 	assert_null(fd_get(copy).sk);
-	/* Without control messages, or with one of another kind, nothing is looked at. */
+	/* Messages without control messages, or with other kinds of them, are not examined. */
 	close(fd);
 	fd = udp();
 	msg = rights_message(&control, fd);
@@ -115,7 +115,7 @@ static void test_a_socket_that_cannot_be_sent_is_refused(void **state)
 	close(way[1]);
 }
 
-/* A number whose descriptor was closed unseen is given out again. */
+/* The kernel reuses a number after the library missed a close(). */
 static void test_a_received_descriptor_is_new(void **state)
 {
 	int way[2], fd;
@@ -165,7 +165,7 @@ static void test_a_socket_in_transit_is_told_whether_it_was_sent(void **state)
 	assert_int_equal(fake.n_sent, 1);
 	assert_int_equal(fake.n_unsent, 1);
 	assert_non_null(fd_get(fd).sk);
-	/* To an address: the receiver is unknown. */
+	/* The socket is sent to an address: the receiver is unknown. */
 	msg.msg_name = msg.msg_control;
 	msg.msg_namelen = 1;
 	assert_int_equal(sendmsg(way[0], &msg, MSG_NOSIGNAL), -1);
@@ -196,7 +196,7 @@ static void test_each_of_many_messages_is_told(void **state)
 }
 
 /*
- * If one of two sockets cannot be sent, the message is not sent, and the other one stays,
+ * If one of two sockets cannot be sent, the message is not sent, and the other socket stays,
  * too.
  */
 static void test_one_refusal_stops_the_message(void **state)
@@ -241,7 +241,7 @@ static void test_a_received_socket_is_ours(void **state)
 	assert_int_equal(recvmsg(way[1], &msg, 0), 1);
 	assert_false(fake.peek);
 	other = received(&control);
-	/* Three descriptors of one socket, which ends with the last of them. */
+	/* Three descriptors of one socket, which ends with the last descriptor. */
 	assert_ptr_equal(fd_get(one).sk, ref.sk);
 	assert_ptr_equal(fd_get(other).sk, ref.sk);
 	close(fd);

@@ -80,7 +80,7 @@ static void test_what_was_sent_again_is_no_sample(void **state)
 	tcp_flight_destroy(&conn);
 }
 
-/* RFC 8985 section 6.2 step 2: sooner than a round trip, it answers the original. */
+/* RFC 8985 section 6.2 step 2: an answer within less than a round trip belongs to the original. */
 static void test_too_soon_an_answer_is_the_originals(void **state)
 {
 	struct tcp_news news = {.usec = 4100, .min_rtt = 500};
@@ -123,7 +123,7 @@ static void test_without_memory_runs_are_joined(void **state)
 	tcp_flight_destroy(&conn);
 }
 
-/* ---- against a model that knows every byte ------------------------------------------------ */
+/* ---- against a model of every byte --------------------------------------------------------- */
 
 struct model {
 	bool sacked[BYTES], lost[BYTES];
@@ -222,7 +222,8 @@ static void test_it_agrees_with_a_map_of_every_byte(void **state)
 		for (uint32_t step = 0; step < 300; step++) {
 			random_act(&m, step * 7);
 			if (conn.flight->n + 8 > TCP_FLIGHT_RUNS_MAX)
-				break; /* from there on it may forget */
+				/* from here on the flight may forget what was acknowledged */
+				break;
 			compare(&m);
 		}
 		tcp_flight_destroy(&conn);

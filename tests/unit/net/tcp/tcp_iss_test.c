@@ -15,7 +15,7 @@ static void test_the_clock_ticks_every_4_us(void **state)
 	assert_int_equal(tcp_start_of(secret[0], &a, &b, NSEC_PER_SEC).iss - first, 250000);
 }
 
-/* So the timestamps of a pair go on, from one connection to the next. */
+/* So the timestamps of a pair of hosts continue from one connection to the next. */
 static void test_the_offset_of_timestamps_stays(void **state)
 {
 	struct endpoint a = {addr_v4(1), 2}, b = {addr_v4(3), 4};

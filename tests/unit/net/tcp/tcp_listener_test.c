@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a listener does with more SYNs than it has room for: cookies (RFC 4987), a
- * rate; and with a connection that has nothing to say yet (TCP_DEFER_ACCEPT).
+ * What a listener does with more SYNs than its queue holds: cookies (RFC 4987) and a rate
+ * limit; and with a connection that has sent no data yet (TCP_DEFER_ACCEPT).
  */
 #include "net/tcp/tcp.h"
 
@@ -19,9 +19,9 @@
 static const uint8_t secret[16] = "a secret of ours";
 static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
 
-/* The world around the listener. */
+/* What surrounds the listener. */
 static struct tcp_listener listener;
-static struct tcp_segment answer; /* the last one */
+static struct tcp_segment answer; /* the segment that it sent last */
 static struct tcp_options said;	  /* its options */
 static struct tcp_synreq accepted;
 static unsigned answers, accepts, requests, packets, under_way;
@@ -37,7 +37,7 @@ static void pool_put(struct pkt_pool *pool, struct pkt *pkt)
 
 static struct pkt_pool pool = {.put = pool_put};
 
-/* A connection, when one is asked for. */
+/* The connection that the listener asks for. */
 static struct tcp_conn conn;
 static bool connects;
 
@@ -126,7 +126,7 @@ static struct tcp_start op_start(struct tcp_listener *l, const struct endpoint *
 static int op_send(struct tcp_listener *l, const struct endpoint *local,
 		   const struct endpoint *remote, const struct tcp_segment *seg)
 {
-	assert_int_equal(under_way, requests); /* its owner knows of it first */
+	assert_int_equal(under_way, requests); /* the owner is told first */
 	answers++;
 	answer = *seg;
 	assert_true(tcp_options_parse(&said, seg->opts, seg->opt_len));
@@ -146,7 +146,7 @@ static struct endpoint endpoint(uint32_t addr, uint16_t port)
 	return (struct endpoint){.addr = addr_v4(htonl(addr)), .port = htons(port)};
 }
 
-/* A segment from the peer of that number. */
+/* Delivers a segment from the peer with that number. */
 static enum drop input(uint16_t peer, struct tcp_segment seg, nsec_t now)
 {
 	struct frame_params params = {.src_mac = mac,
@@ -222,7 +222,7 @@ static void fill(nsec_t now)
 	assert_int_equal(listener.pending, BACKLOG);
 }
 
-/* ---- whose handshake ------------------------------------------------------------- */
+/* ---- the requests of a listener ------------------------------------------------------ */
 
 static void count_each(struct tcp_listener *l, struct tcp_synreq *req)
 {
@@ -247,7 +247,7 @@ static void test_a_handshake_is_known_until_it_is_complete(void **state)
 	assert_int_equal(under_way, BACKLOG - 1);
 }
 
-/* Their peers take themselves for connected, or will. */
+/* Their peers believe that they are connected, or will do so. */
 static void test_handshakes_are_reset_at_the_end(void **state)
 {
 	uint32_t iss;
@@ -292,7 +292,7 @@ static void test_a_cookie_becomes_a_connection(void **state)
 	assert_int_equal(accepts, 1);
 	assert_int_equal(accepted.irs, IRS);
 	assert_int_equal(accepted.iss, answer.seq);
-	assert_int_equal(accepted.peer_mss, 1440); /* the next below */
+	assert_int_equal(accepted.peer_mss, 1440); /* the next smaller one */
 	assert_int_equal(accepted.peer_wscale, 7);
 	assert_true(accepted.sack && accepted.timestamps);
 	assert_int_equal(accepted.ts_recent, 4711);
@@ -314,10 +314,11 @@ static void test_a_connection_by_a_cookie_knows_no_round_trip(void **state)
 	tcp_abort(&conn, 0, START);
 }
 
-/* Nor does its sequence number tell what the clock of its timestamps says. */
-static void test_syn_acks_tell_strangers_no_uptime(void **state)
+/* The sequence number does not tell the clock of the timestamps either. */
+static void test_syn_acks_do_not_reveal_the_uptime(void **state)
 {
-	for (uint16_t peer = 1; peer <= 2 * BACKLOG; peer += 2) { /* the later ones by cookies */
+	/* every second SYN beyond the backlog gets a cookie */
+	for (uint16_t peer = 1; peer <= 2 * BACKLOG; peer += 2) {
 		uint32_t difference;
 
 		assert_int_equal(syn(peer, &offer, START), DROP_NONE);
@@ -327,7 +328,7 @@ static void test_syn_acks_tell_strangers_no_uptime(void **state)
 	}
 }
 
-/* The clock of one connection goes on, whichever segment tells of it. */
+/* The timestamps of one connection continue, in whichever segment they are. */
 static void test_an_ack_of_a_handshake_has_the_timestamps_of_its_syn_ack(void **state)
 {
 	uint32_t began;
@@ -392,7 +393,7 @@ static void test_ecn_comes_back_too(void **state)
 	assert_int_equal(ack(2, START), DROP_NONE);
 	assert_true(accepted.ecn && accepted.sack);
 	assert_int_equal(accepted.peer_wscale, 7);
-	bare.has_ts = false; /* no place to remember it */
+	bare.has_ts = false; /* a cookie without timestamps cannot store it */
 	syn(3, &bare, START);
 	assert_int_equal(answer.flags, TCP_SYN | TCP_ACK);
 	assert_int_equal(ack(3, START), DROP_NONE);
@@ -450,7 +451,7 @@ static void test_a_cookie_grows_old(void **state)
 	assert_int_equal(tcp_cookie_check(secret, &local, &remote, IRS, iss, later), 536);
 	later = made + 2 * TCP_COOKIE_LIFE;
 	assert_int_equal(tcp_cookie_check(secret, &local, &remote, IRS, iss, later), 0);
-	/* The period's low bits come round again. */
+	/* The low bits of the period repeat. */
 	later = made + 256 * TCP_COOKIE_LIFE;
 	assert_int_equal(tcp_cookie_check(secret, &local, &remote, IRS, iss, later), 0);
 }
@@ -477,8 +478,9 @@ static void test_guesses_are_reset(void **state)
 			break;
 		}
 	}
-	assert_in_range(silent, 800, 1600); /* three of 256: see tcp_cookie_maybe() */
-	/* Eight sizes of 2^24 in two periods of 256: once in 134 million. */
+	/* three of 256 periods are accepted: see tcp_cookie_maybe() */
+	assert_in_range(silent, 800, 1600);
+	/* Eight sizes of 2^24 in two periods of 256: one guess in 134 million is right. */
 	assert_int_equal(lucky, 0);
 }
 
@@ -520,7 +522,7 @@ static void test_no_room_to_accept_leaves_it_to_the_peer(void **state)
 	accept_rc = -EAGAIN;
 	assert_int_equal(ack(1, START), DROP_TCP_BACKLOG);
 	accept_rc = 0;
-	assert_int_equal(ack(1, START), DROP_NONE); /* the same ACK again, with data say */
+	assert_int_equal(ack(1, START), DROP_NONE); /* the same ACK again, with the data "say" */
 	assert_int_equal(accepts, 1);
 }
 
@@ -542,7 +544,7 @@ static void test_a_rate_holds(void **state)
 
 	listener.syn_rate = 1000;
 	for (nsec_t now = START; now < START + 2 * NSEC_PER_SEC; now += 100000, peer++)
-		passed += syn(peer, NULL, now) == DROP_NONE; /* ten times as many */
+		passed += syn(peer, NULL, now) == DROP_NONE; /* ten times the limit */
 	assert_in_range(passed, 2000, 2000 + 1000 / 10 + 1);
 }
 
@@ -598,7 +600,7 @@ static void test_a_deferred_connection_is_silent_and_then_asks(void **state)
 	assert_int_equal(accepts, 1);
 }
 
-static void test_a_peer_that_never_speaks_is_forgotten(void **state)
+static void test_a_peer_that_sends_no_data_is_forgotten(void **state)
 {
 	listener.defer = 2;
 	syn(1, NULL, START);
@@ -616,7 +618,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_a_cookie_becomes_a_connection, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(test_a_connection_by_a_cookie_knows_no_round_trip, set_up,
 					tear_down),
-	cmocka_unit_test_setup_teardown(test_syn_acks_tell_strangers_no_uptime, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(test_syn_acks_do_not_reveal_the_uptime, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(
 		test_an_ack_of_a_handshake_has_the_timestamps_of_its_syn_ack, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(test_without_timestamps_options_are_not_offered, set_up,
@@ -642,7 +644,7 @@ static const struct CMUnitTest tests[] = {
 					tear_down),
 	cmocka_unit_test_setup_teardown(test_a_deferred_connection_is_silent_and_then_asks, set_up,
 					tear_down),
-	cmocka_unit_test_setup_teardown(test_a_peer_that_never_speaks_is_forgotten, set_up,
+	cmocka_unit_test_setup_teardown(test_a_peer_that_sends_no_data_is_forgotten, set_up,
 					tear_down),
 };
 

@@ -7,7 +7,7 @@
 
 static bool parse(struct tcp_options *opt, const void *bytes, size_t len)
 {
-	uint8_t *copy = malloc(len ? len : 1); /* so that an overrun is seen */
+	uint8_t *copy = malloc(len ? len : 1); /* so that an overrun is detected */
 	bool ok;
 
 	memcpy(copy, bytes, len);
@@ -111,13 +111,13 @@ static void test_unknown_ones_are_skipped_and_the_end_ends(void **state)
 	struct tcp_options opt;
 
 	assert_true(parse(&opt, bytes, sizeof(bytes)));
-	assert_int_equal(opt.wscale, TCP_WSCALE_MAX); /* 20 is too much */
+	assert_int_equal(opt.wscale, TCP_WSCALE_MAX); /* 20 bytes are too many */
 	assert_int_equal(opt.mss, 0);
 	assert_true(parse(&opt, bytes, 0));
 	assert_int_equal(opt.wscale, -1);
 }
 
-static void test_no_bytes_whatever_make_it_read_beyond_them(void **state)
+static void test_no_bytes_make_it_read_beyond_their_end(void **state)
 {
 	uint32_t x = 12345;
 	struct tcp_options opt;
@@ -139,7 +139,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_the_usual_timestamps_are_recognised),
 	cmocka_unit_test(test_malformed_ones_are_refused),
 	cmocka_unit_test(test_unknown_ones_are_skipped_and_the_end_ends),
-	cmocka_unit_test(test_no_bytes_whatever_make_it_read_beyond_them),
+	cmocka_unit_test(test_no_bytes_make_it_read_beyond_their_end),
 };
 
 VMA_TEST_MAIN("tcp_options", tests, NULL, NULL)

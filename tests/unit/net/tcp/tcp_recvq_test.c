@@ -21,7 +21,7 @@ static void put(struct pkt_pool *pool, struct pkt *pkt)
 
 static struct pkt_pool pool = {.put = put};
 
-/* Bytes are their sequence numbers. */
+/* The value of each byte is its sequence number. */
 static struct pkt *make_in(uint32_t room, uint32_t seq, uint16_t len, uint8_t flags)
 {
 	struct pkt *pkt = calloc(1, sizeof(*pkt));
@@ -53,7 +53,7 @@ static struct tcp_recvq queue(uint32_t rcvbuf)
 	return q;
 }
 
-/* Each run begins after a hole, and knows where it ends. */
+/* Each run begins after a hole, and its first packet knows where the run ends. */
 static void check_runs(const struct tcp_recvq *q)
 {
 	const struct pkt *first = NULL, *before = NULL;
@@ -147,7 +147,7 @@ static void test_gaps_are_filled_in_any_order(void **state)
 		}
 		for (const struct pkt *p = q.ooo; p && p->next; p = p->next)
 			assert_true(seq_leq(p->seq + p->len, p->next->seq));
-		if (round % 2) { /* a part first: what is left are runs, too */
+		if (round % 2) { /* take only a part first: the rest consists of runs as well */
 			uint32_t next = base + (x >> 8) % 900;
 
 			insert(&q, base, (uint16_t)(next - base), 0);
@@ -169,7 +169,7 @@ static void test_gaps_are_filled_in_any_order(void **state)
 	}
 }
 
-/* Looking for a place costs by the holes. */
+/* The search for a place depends on the number of holes, not of packets. */
 static void test_segments_without_holes_are_one_run(void **state)
 {
 	struct tcp_recvq q = queue(64 << 20);
@@ -187,7 +187,7 @@ static void test_segments_without_holes_are_one_run(void **state)
 	assert_int_equal(alive, 0);
 }
 
-/* Who makes holes for their own sake does not make us look through them all. */
+/* A peer that creates many holes cannot make each search long. */
 static void test_holes_are_kept_up_to_a_number(void **state)
 {
 	struct tcp_recvq q = queue(64 << 20);
@@ -196,7 +196,7 @@ static void test_holes_are_kept_up_to_a_number(void **state)
 	for (uint32_t n = 0; n < TCP_RECVQ_RUNS_MAX; n++)
 		assert_true(insert(&q, 2 + 2 * n, 1, 0));
 	assert_false(insert(&q, 2 + 2 * TCP_RECVQ_RUNS_MAX, 1, 0));
-	/* What fills one is taken, and then there may be another. */
+	/* A segment that fills a hole is taken, and then there is room for another hole. */
 	assert_true(insert(&q, 3, 1, 0));
 	assert_true(insert(&q, 2 + 2 * TCP_RECVQ_RUNS_MAX, 1, 0));
 	assert_true(insert(&q, 1, 1, 0));
@@ -214,7 +214,7 @@ static void test_what_is_there_already_is_refused(void **state)
 	assert_false(insert(&q, 100, 100, 0));
 	assert_false(insert(&q, 150, 20, 0));
 	assert_true(insert(&q, 150, 100, 0)); /* 200 .. 249 */
-	assert_true(insert(&q, 50, 300, 0));  /* around both */
+	assert_true(insert(&q, 50, 300, 0));  /* overlaps on both sides */
 	assert_true(insert(&q, 400, 0, TCP_FIN));
 	assert_false(insert(&q, 400, 0, TCP_FIN));
 	tcp_recvq_purge(&q);
@@ -236,7 +236,7 @@ static void test_frames_are_charged_whole(void **state)
 		}
 		assert_true(q.room <= TCP_RECVQ_ROOM_MIN);
 	}
-	assert_true(seq > 25000); /* copied together, they need few frames */
+	assert_true(seq > 25000); /* data that is copied together needs few frames */
 	assert_true(alive <= TCP_RECVQ_ROOM_MIN / ROOM);
 	read_all(&q, 0, seq);
 	assert_int_equal(alive, 0);
@@ -290,7 +290,7 @@ static void test_nothing_is_taken_behind_a_fin(void **state)
 	assert_int_equal(alive, 0);
 }
 
-/* As an owner without frames: a copy has room for its own bytes and what is spare. */
+/* An owner without frames: a copy has room for its own bytes and the spare room. */
 static void gather_one(struct tcp_recvq *q, uint32_t seq, uint16_t len)
 {
 	struct pkt *pkt = make_in(OFF + len, seq, len, 0);
@@ -334,7 +334,7 @@ static void test_full_segments_are_gathered_in_pairs_at_most(void **state)
 	assert_int_equal(alive, 0);
 }
 
-/* What has no bytes is freed by who takes it, but for a FIN that came too early. */
+/* Packets without bytes are freed by the queue, except a FIN that came too early. */
 static void test_what_has_no_bytes_is_not_kept(void **state)
 {
 	struct tcp_recvq q = queue(65536);
@@ -346,7 +346,7 @@ static void test_what_has_no_bytes_is_not_kept(void **state)
 	pkt_free(fin);
 }
 
-/* Behind a hole there is nothing to copy it behind. */
+/* Data behind a hole cannot be appended to a previous packet. */
 static void test_what_comes_too_early_gets_no_spare_room(void **state)
 {
 	struct tcp_recvq q = queue(65536);

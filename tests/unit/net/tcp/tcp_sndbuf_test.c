@@ -71,7 +71,7 @@ static void test_it_doubles_as_far_as_the_limit(void **state)
 	assert_int_equal(sb.size, 131072);
 	append(&sb, 0, 100000);
 	assert_int_equal(tcp_sndbuf_reserve(&sb, &ops, 1, 100000), 0);
-	assert_int_equal(tcp_sndbuf_reserve(&sb, &ops, 1, 50), 0); /* the limit fell */
+	assert_int_equal(tcp_sndbuf_reserve(&sb, &ops, 1, 50), 0); /* the limit decreased */
 	assert_int_equal(allocated, 1);
 	tcp_sndbuf_fini(&sb, &ops);
 	assert_int_equal(allocated, 0);

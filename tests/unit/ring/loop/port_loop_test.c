@@ -108,7 +108,7 @@ static uint64_t number_of(struct pkt *pkt)
 	return number;
 }
 
-/* 0: nothing there. */
+/* 0: nothing arrived. */
 static uint64_t receive_one(struct port_queue *q)
 {
 	struct pkt *pkt;
@@ -133,7 +133,7 @@ static void test_frames_come_out_where_the_flow_is(void **state)
 	send_one(f->a, "10.0.0.2", 7, 1);
 	send_one(f->b, "10.0.0.1", 7, 2);
 	send_one(f->a, "10.0.0.1", 7, 3); /* to itself */
-	send_one(f->a, "10.0.0.2", 8, 4); /* to nobody */
+	send_one(f->a, "10.0.0.2", 8, 4); /* to no queue */
 	assert_int_equal(receive_one(f->b), 1);
 	assert_int_equal(receive_one(f->b), 0);
 	assert_int_equal(receive_one(f->a), 2);
@@ -183,7 +183,7 @@ static void test_the_5_tuple_goes_before_the_3_tuple(void **state)
 	assert_int_equal(receive_one(f->a), 2);
 }
 
-static void test_a_group_is_heard_by_all_its_members(void **state)
+static void test_a_group_is_received_by_all_its_members(void **state)
 {
 	struct fixture *f = *state;
 	struct flow_key group = key3("239.1.1.1", 7);
@@ -196,7 +196,10 @@ static void test_a_group_is_heard_by_all_its_members(void **state)
 	assert_int_equal(receive_one(f->b), 1);
 }
 
-/* Which queue gets what each sender sends: bit i, set: b does.  How many go to a. */
+/*
+ * Tells which queue gets the frames of each sender: bit i is set if b does. Returns how many go
+ * to a.
+ */
 static unsigned ask_senders(struct fixture *f, uint64_t to[4])
 {
 	unsigned n = 0;
@@ -227,7 +230,7 @@ static void test_a_shared_flow_is_spread_by_its_senders(void **state)
 
 	assert_int_equal(ops->add_flow(f->a, &key), 0);
 	assert_int_equal(ops->reuseport_join(f->b, &key, &b), -EEXIST);
-	assert_int_equal(ops->reuseport_join(f->a, &key, &a), 0); /* it was its own */
+	assert_int_equal(ops->reuseport_join(f->a, &key, &a), 0); /* a keeps its own flows */
 	assert_int_equal(ops->reuseport_join(f->b, &key, &b), 0);
 	assert_int_equal(ops->add_flow(f->b, &key), -EEXIST);
 	assert_in_range(ask_senders(f, first), 64, 192);
@@ -236,7 +239,7 @@ static void test_a_shared_flow_is_spread_by_its_senders(void **state)
 	assert_int_equal(ops->reuseport_join(f->b, &key, &c), 0);
 	assert_in_range(ask_senders(f, then), 43, 128);
 	for (unsigned i = 0; i < 4; i++)
-		assert_int_equal(then[i] & first[i], first[i]); /* b keeps what it had */
+		assert_int_equal(then[i] & first[i], first[i]); /* b keeps its flows */
 	assert_int_equal(ops->reuseport_move(f->a, &key, &b), 0);
 	assert_int_equal(ops->reuseport_move(f->a, &key, &c), 0);
 	assert_int_equal(ask_senders(f, then), 256);
@@ -245,10 +248,10 @@ static void test_a_shared_flow_is_spread_by_its_senders(void **state)
 	ops->reuseport_leave(f->a, &key, &c);
 	assert_int_equal(ops->add_flow(f->b, &key), 0);
 	assert_int_equal(ops->del_flow(f->b, &key), 0);
-	assert_int_equal(ops->reuseport_join(f->b, &key, &b), 0); /* it goes with its queue */
+	assert_int_equal(ops->reuseport_join(f->b, &key, &b), 0); /* the flow ends with its queue */
 }
 
-/* It may take some bursts without a frame. */
+/* Some bursts may pass before a frame arrives. */
 static bool gets_quiet(struct port_queue *q, struct pollfd *pfd)
 {
 	for (int i = 0; i < 1000; i++) {
@@ -267,7 +270,7 @@ static void test_the_descriptor_is_readable_while_frames_wait(void **state)
 	struct pollfd pfd = {.events = POLLIN};
 
 	assert_int_equal(f->port->ops->add_flow(f->a, &key), 0);
-	send_one(f->b, "10.0.0.1", 7, 1); /* before anybody sleeps */
+	send_one(f->b, "10.0.0.1", 7, 1); /* before any thread sleeps */
 	assert_int_equal(f->port->ops->fds(f->a, fds), 1);
 	pfd.fd = fds[0];
 	for (uint64_t n = 1; n < 100; n++) {
@@ -329,7 +332,7 @@ struct peer {
 	uint64_t count;
 };
 
-/* Waits for a frame, as rings do: poll, or sleep on the descriptor. */
+/* Waits for a frame as rings do: polls, or sleeps on the descriptor. */
 static uint64_t await(const struct peer *p, struct pollfd *pfd)
 {
 	nsec_t deadline = clock_now() + DEADLINE;
@@ -396,16 +399,16 @@ static void test_two_threads_bounce_a_frame_sleeping(void **state)
 	ping_pong(*state, true, 5000);
 }
 
-/* ---- threads that send while others do ---------------------------------------- */
+/* ---- threads that send at the same time --------------------------------------- */
 
 #define SENT 20000
 
 struct sender {
 	struct port_queue *q;
 	const char *to;
-	uint64_t first; /* of the numbers it sends */
+	uint64_t first; /* of the numbers that it sends */
 	uint64_t sent;	/* atomic */
-	uint64_t seen;	/* atomic: received; it stays less than a wire ahead */
+	uint64_t seen;	/* atomic: received numbers; the sender is less than a wire ahead */
 };
 
 static void *send_numbers(void *arg)
@@ -451,7 +454,7 @@ static void test_two_senders_to_one_receiver_keep_their_order(void **state)
 	ops->close_queue(c);
 }
 
-/* Takes what is there; the numbers go on where they were. */
+/* Takes what has arrived; the numbers continue where they were. */
 static void take_all(struct port_queue *q, struct sender *s)
 {
 	uint64_t n;
@@ -462,7 +465,7 @@ static void take_all(struct port_queue *q, struct sender *s)
 	}
 }
 
-static void test_a_flow_moves_under_fire_and_loses_nothing(void **state)
+static void test_a_flow_moves_under_load_and_loses_nothing(void **state)
 {
 	struct fixture *f = *state;
 	const struct port_ops *ops = f->port->ops;
@@ -485,7 +488,7 @@ static void test_a_flow_moves_under_fire_and_loses_nothing(void **state)
 		assert_int_equal(ops->add_flow(from, &other), 0);
 		assert_int_equal(ops->move_flow(to, &key), 0);
 		ops->barrier(f->port);
-		take_all(from, &s); /* the last ones before it moved */
+		take_all(from, &s); /* the last frames before the move */
 		take_all(to, &s);
 		assert_int_equal(ops->del_flow(from, &other), 0);
 		assert_false(ops->rx_pending(from));
@@ -507,14 +510,14 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_an_address_that_is_gone_gets_nothing),
 	TEST(test_the_5_tuple_goes_before_the_3_tuple),
 	TEST(test_a_shared_flow_is_spread_by_its_senders),
-	TEST(test_a_group_is_heard_by_all_its_members),
+	TEST(test_a_group_is_received_by_all_its_members),
 	TEST(test_the_descriptor_is_readable_while_frames_wait),
 	TEST(test_a_full_wire_drops_and_keeps_order),
 	TEST(test_held_frames_leave_some_to_send),
 	TEST(test_two_threads_bounce_a_frame_polling),
 	TEST(test_two_threads_bounce_a_frame_sleeping),
 	TEST(test_two_senders_to_one_receiver_keep_their_order),
-	TEST(test_a_flow_moves_under_fire_and_loses_nothing),
+	TEST(test_a_flow_moves_under_load_and_loses_nothing),
 };
 
 VMA_TEST_MAIN("port_loop", tests, NULL, NULL)

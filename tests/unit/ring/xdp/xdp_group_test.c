@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames of a port group, without a kernel: fill ring, completion ring and RX
- * rings are memory here, and members are processes.  A member is ended at every
- * single step it takes (GROUP_STEP()), and whoever is left must find every frame.
+ * Frames of a port group, without a kernel: the fill ring, the completion ring and the RX rings
+ * are in memory of the test, and members are processes. The test ends a member at each of its
+ * steps (GROUP_STEP()); the surviving members must find every frame.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #define QUEUES 2
 #define TARGET 128u
 
-/* What the kernel has of a member: the frames in its RX ring. */
+/* The frames of a member that the kernel has: those in its RX ring. */
 struct rx_ring {
 	uint32_t frames[ENTRIES];
 	uint32_t n;
@@ -31,7 +31,7 @@ struct shared_ring {
 	uint64_t addrs[ENTRIES];
 };
 
-/* Shared by all processes, except what private mappings have. */
+/* Shared by all processes, except for private mappings. */
 struct wire {
 	struct shared_ring fill[QUEUES], comp[QUEUES];
 };
@@ -107,7 +107,7 @@ static void free_actor(struct actor *a)
 	free(a);
 }
 
-/* ---- the kernel's part -------------------------------------------------------- */
+/* ---- what the kernel does ----------------------------------------------------- */
 
 /* n frames arrive for a member. */
 static void kernel_receives(struct world *w, struct actor *to, unsigned queue, unsigned n)
@@ -128,7 +128,7 @@ static void kernel_completes(struct world *w, unsigned queue, uint32_t frame)
 	comp->producer++;
 }
 
-/* ---- a member's part ------------------------------------------------------------ */
+/* ---- what a member does ----------------------------------------------------------- */
 
 static void reads(struct actor *a, unsigned queue, unsigned n)
 {
@@ -150,7 +150,7 @@ static uint32_t sends(struct actor *a)
 	return f;
 }
 
-/* Some of everything; frames stay behind in each state. */
+/* Does all operations; frames stay behind in each state. */
 static void works(struct world *w, struct actor *a)
 {
 	for (unsigned q = 0; q < QUEUES; q++) {
@@ -187,7 +187,7 @@ static void unsteer(void *arg, const uint8_t slots[XDP_STEER_SLOTS])
 {
 }
 
-/* A virtual second of rounds; the survivor reads what it has. */
+/* A virtual second of rounds; the survivor reads what it received. */
 static void sweep_for_a_second(struct world *w, struct actor *survivor)
 {
 	nsec_t end = w->now + NSEC_PER_SEC;
@@ -210,7 +210,7 @@ static void see(uint8_t *seen, uint64_t frame, const char *where)
 }
 
 /*
- * Every frame is in one place, and its word says where.  One per queue may be
+ * Every frame is in one place, and its owner word says where. One frame per queue may be
  * missing: the last one that the kernel took.
  */
 static void check_all_there(struct world *w, const struct actor *survivor)
@@ -257,7 +257,7 @@ static void check_all_there(struct world *w, const struct actor *survivor)
 		assert_int_equal(w->g.ctl->members[i].used, i == w->g.member ? w->g.gen + 1 : 0);
 }
 
-/* Those of the dead are gone: a late one frees a frame that is under way again. */
+/* Dead members have none: a late completion frees a frame that is in use again. */
 static void check_completions(const struct world *w, const struct actor *survivor)
 {
 	for (unsigned q = 0; q < QUEUES; q++) {
@@ -269,7 +269,7 @@ static void check_completions(const struct world *w, const struct actor *survivo
 	}
 }
 
-/* ---- dying --------------------------------------------------------------------------- */
+/* ---- a member dies ------------------------------------------------------------------- */
 
 static unsigned steps_left;
 
@@ -283,7 +283,7 @@ static void no_step(void)
 {
 }
 
-/* Runs body in a process that ends at its step; false: it had fewer. */
+/* Runs body in a process that ends at this step; false: body had fewer steps. */
 static bool dies_at(struct world *w, unsigned step, void (*body)(struct world *))
 {
 	pid_t pid = fork();
@@ -322,14 +322,14 @@ static void sweeps(struct world *w)
 
 	for (int i = 0; i < 100; i++, w->now += 10 * NSEC_PER_MSEC) {
 		group_sweep(&w->g, w->now, unsteer, w);
-		/* For the others, too: they are not running. */
+		/* Marks them as dead for the other members, too: they do not run. */
 		for (unsigned s = 0; s < XDP_STEER_SLOTS; s++)
 			group_slot_drained(&w->g, s, w->g.ctl->audit.seq);
 	}
 	leaves(w, a);
 }
 
-/* busy: the survivor goes on at once; else all is left to the sweep. */
+/* busy: the survivor continues at once; otherwise the sweep does everything. */
 static unsigned die_at_each_step(bool busy)
 {
 	unsigned step = 1;
@@ -341,7 +341,7 @@ static unsigned die_at_each_step(bool busy)
 
 		died = dies_at(w, step, lives_and_leaves);
 		if (busy) {
-			works(w, a); /* what the dead one had locked is free */
+			works(w, a); /* locks of the dead member are free */
 			assert_int_equal(group_take(&w->g, &a->stack, 1), 1);
 		}
 		sweep_for_a_second(w, a);
@@ -389,14 +389,14 @@ static void test_who_leaves_cleanly_leaves_nothing_to_sweep(void **state)
 	struct actor *a = enter(w);
 
 	assert_false(dies_at(w, UINT32_MAX, lives_and_leaves));
-	sweep_for_a_second(w, a); /* what it had sent */
+	sweep_for_a_second(w, a); /* what the member had sent */
 	check_all_there(w, a);
 	assert_int_equal(w->g.ctl->stolen, 0);
 	free_actor(a);
 	free_world(w);
 }
 
-/* ---- without death --------------------------------------------------------------------- */
+/* ---- no member dies --------------------------------------------------------------------- */
 
 static void test_one_sends_and_another_receives_for_ever(void **state)
 {
@@ -419,7 +419,7 @@ static void test_one_sends_and_another_receives_for_ever(void **state)
 		assert_int_equal(sender->stack.n, 50);
 		while (sender->stack.n)
 			kernel_completes(w, 0, sends(sender));
-		/* By whoever comes by. */
+		/* Any member does it. */
 		assert_int_equal(group_reap(&w->g, &receiver->stack, 0), 50);
 		group_give(&w->g, &receiver->stack, receiver->stack.n);
 	}
@@ -493,17 +493,17 @@ static void test_a_living_holder_keeps_its_lock(void **state)
 	free_world(w);
 }
 
-/* ---- taken for dead --------------------------------------------------------------------- */
+/* ---- a member that is believed to be dead --------------------------------------------- */
 
-/* A member in a process of its own, which does what it is told. */
-struct puppet {
+/* A member in its own process, which obeys commands. */
+struct member_process {
 	pid_t pid;
 	int to, from;
 };
 
 static void drop_record_lock(struct xdp_group *g)
 {
-	close(dup(g->ctl_fd)); /* as POSIX has it */
+	close(dup(g->ctl_fd)); /* as POSIX requires */
 }
 
 static char obey(struct world *w, struct actor **a, char what)
@@ -524,7 +524,7 @@ static char obey(struct world *w, struct actor **a, char what)
 			return 1;
 		group_member_leave(&w->g);
 		return 0;
-	case 'v': /* its slot is not its own any more */
+	case 'v': /* its slot belongs to another member */
 		group_member_leave(&w->g);
 		return 0;
 	default:
@@ -532,7 +532,7 @@ static char obey(struct world *w, struct actor **a, char what)
 	}
 }
 
-static struct puppet start_puppet(struct world *w)
+static struct member_process start_process(struct world *w)
 {
 	struct actor *a = NULL;
 	int to[2], from[2];
@@ -554,10 +554,10 @@ static struct puppet start_puppet(struct world *w)
 	}
 	close(to[0]);
 	close(from[1]);
-	return (struct puppet){.pid = pid, .to = to[1], .from = from[0]};
+	return (struct member_process){.pid = pid, .to = to[1], .from = from[0]};
 }
 
-static int tell(const struct puppet *p, char what)
+static int tell(const struct member_process *p, char what)
 {
 	char answer = 99;
 
@@ -566,8 +566,8 @@ static int tell(const struct puppet *p, char what)
 	return answer;
 }
 
-/* Not by closing its pipe: the next one has a copy. */
-static void end_puppet(struct puppet *p)
+/* Closing the pipe does not end it: the next process has a copy. */
+static void end_process(struct member_process *p)
 {
 	assert_int_equal(write(p->to, "q", 1), 1);
 	close(p->to);
@@ -575,32 +575,32 @@ static void end_puppet(struct puppet *p)
 	assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
 }
 
-static struct puppet leaver, newcomer;
+static struct member_process leaver, newcomer;
 static struct world *shared_world;
 static unsigned hits;
 
-/* The sweep has read that index 1 is used, and asks next whether that member lives. */
+/* The sweep has read that index 1 is used; next it asks whether that member lives. */
 static void step_and_change_places(void)
 {
 	const struct group_ctl *ctl = shared_world->g.ctl;
 
-	/* Its lock, its own mark, that of index 1. */
+	/* Its lock, its own mark, the mark of index 1. */
 	if (++hits != 3)
 		return;
-	/* Beside the sweep, which has the lock: a member leaves without it. */
+	/* The sweep has the lock; at the same time a member leaves without it. */
 	assert_int_equal(tell(&leaver, 'v'), 0);
 	assert_int_equal(ctl->members[1].used, 0);
 	assert_int_equal(tell(&newcomer, 'm'), 1);
 }
 
-static void test_a_newcomer_is_not_buried_for_who_was_there_before(void **state)
+static void test_a_new_member_is_not_marked_dead_for_the_previous_one(void **state)
 {
 	struct world *w = make_world();
 	struct actor *a = enter(w);
 
 	shared_world = w;
-	leaver = start_puppet(w);
-	newcomer = start_puppet(w);
+	leaver = start_process(w);
+	newcomer = start_process(w);
 	assert_int_equal(tell(&leaver, 'e'), 1);
 	hits = 0;
 	group_step = step_and_change_places;
@@ -608,39 +608,39 @@ static void test_a_newcomer_is_not_buried_for_who_was_there_before(void **state)
 	group_step = no_step;
 	assert_true(hits >= 3);
 	assert_int_equal(tell(&newcomer, 'r'), 1);
-	/* What the one before left open is found all the same. */
+	/* The sweep nevertheless finds what the previous member left. */
 	sweep_for_a_second(w, a);
 	assert_int_equal(w->g.ctl->slots[1].state, SLOT_FREE);
 	assert_int_equal(tell(&newcomer, 'r'), 1);
-	end_puppet(&leaver);
-	end_puppet(&newcomer);
+	end_process(&leaver);
+	end_process(&newcomer);
 	free_actor(a);
 	free_world(w);
 }
 
-static void test_who_was_buried_alive_learns_it_and_harms_nobody(void **state)
+static void test_a_living_member_marked_dead_notices_and_does_no_harm(void **state)
 {
 	struct world *w = make_world();
 	struct actor *a = enter(w);
-	struct puppet buried = start_puppet(w), next = start_puppet(w);
+	struct member_process marked = start_process(w), next = start_process(w);
 
-	assert_int_equal(tell(&buried, 'e'), 1);
-	assert_int_equal(tell(&buried, 'r'), 1);
-	assert_int_equal(tell(&buried, 'd'), 0);
+	assert_int_equal(tell(&marked, 'e'), 1);
+	assert_int_equal(tell(&marked, 'r'), 1);
+	assert_int_equal(tell(&marked, 'd'), 0);
 	sweep_for_a_second(w, a);
-	assert_int_equal(tell(&buried, 'r'), 0);
+	assert_int_equal(tell(&marked, 'r'), 0);
 	assert_int_equal(w->g.ctl->slots[1].state, SLOT_FREE);
-	/* The index is another one's, whom it does not put out. */
+	/* The index belongs to another member, which must not be marked as dead. */
 	assert_int_equal(tell(&next, 'e'), 1);
-	assert_int_equal(tell(&buried, 'r'), 0);
-	assert_int_equal(tell(&buried, 'v'), 0);
+	assert_int_equal(tell(&marked, 'r'), 0);
+	assert_int_equal(tell(&marked, 'v'), 0);
 	assert_int_equal(tell(&next, 'r'), 1);
 	sweep_for_a_second(w, a);
 	assert_int_equal(w->g.ctl->slots[1].state, SLOT_USED);
 	assert_int_equal(tell(&next, 'r'), 1);
 	assert_int_equal(tell(&next, 'l'), 0);
-	end_puppet(&buried);
-	end_puppet(&next);
+	end_process(&marked);
+	end_process(&next);
 	sweep_for_a_second(w, a);
 	check_all_there(w, a);
 	free_actor(a);
@@ -662,8 +662,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_one_sends_and_another_receives_for_ever),
 	TEST(test_nonsense_in_shared_memory_harms_nobody),
 	TEST(test_a_living_holder_keeps_its_lock),
-	TEST(test_a_newcomer_is_not_buried_for_who_was_there_before),
-	TEST(test_who_was_buried_alive_learns_it_and_harms_nobody),
+	TEST(test_a_new_member_is_not_marked_dead_for_the_previous_one),
+	TEST(test_a_living_member_marked_dead_notices_and_does_no_harm),
 };
 
 VMA_TEST_MAIN("xdp_group", tests, NULL, NULL)

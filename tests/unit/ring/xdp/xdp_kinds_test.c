@@ -4,7 +4,7 @@
 #include "ring/xdp/xdp_internal.h"
 #include "vma_test.h"
 
-/* Beneath the VLAN devices of the table. */
+/* The devices below the VLAN devices of the table. */
 static const struct xdp_kind veth = {.name = "v0", .kind = "veth", .driver = "veth"},
 			     bond = {.name = "bond0", .kind = "bond", .driver = "bonding"},
 			     slave = {.name = "e0", .driver = "igb", .master = "bond0"},
@@ -18,21 +18,21 @@ static const struct xdp_kind veth = {.name = "v0", .kind = "veth", .driver = "ve
 static const struct {
 	struct xdp_kind dev;
 	const char *also;
-	const char *words[3]; /* of the reason; none: it is accelerated */
+	const char *words[3]; /* part of the reason; none: the device is accelerated */
 } rows[] = {
-	/* tried */
+	/* tested */
 	{{.kind = "veth"}, "", {0}},
 	{{.driver = "igb"}, "", {0}},
 	{{.driver = "virtio_net"}, "", {0}},
 	{{.driver = "vmxnet3"}, "", {0}},
 	{{.driver = "e1000e"}, "", {0}},
-	/* not tried */
+	/* not tested */
 	{{.driver = "ixgbe"}, "", {"driver ixgbe", "not tried", "VMA_XDP_DEVICES=ixgbe"}},
 	{{.driver = "mlx5_core"}, "ixgbe,i40e", {"VMA_XDP_DEVICES=mlx5_core"}},
 	{{.driver = "e1000"}, "", {"VMA_XDP_DEVICES=e1000"}},
 	{{.kind = "tun", .driver = "tun"}, "", {"kind tun", "VMA_XDP_DEVICES=tun"}},
 	{{.kind = "nobody-knows"}, "", {"VMA_XDP_DEVICES=nobody-knows"}},
-	/* a driver's name is not enough where there is a kind */
+	/* for a device with a kind, the name of the driver is not sufficient */
 	{{.kind = "dsa", .driver = "igb"}, "", {"kind dsa"}},
 	{{.kind = "igb"}, "", {"kind igb"}},
 	{{.name = "x"}, "", {"does not name its driver"}},
@@ -43,7 +43,7 @@ static const struct {
 	{{.driver = "ixgbe"}, "ixgbe,i40e", {0}},
 	{{.driver = "ixgbe"}, "ixgbevf,ixgb", {"not tried"}},
 	{{.kind = "tun", .driver = "tun"}, "tun", {0}},
-	/* stacked, whatever the user says */
+	/* stacked, even if the user allows it */
 	{{.kind = "bond", .driver = "bonding"}, "bond,bonding", {"kind bond", "not supported"}},
 	{{.kind = "team"}, "team", {"kind team", "not supported"}},
 	{{.kind = "bridge"}, "bridge", {"kind bridge", "not supported"}},
@@ -54,7 +54,7 @@ static const struct {
 	{{.kind = "vrf"}, "vrf", {"kind vrf", "not supported"}},
 	{{.driver = "hv_netvsc"}, "hv_netvsc", {"driver hv_netvsc", "not supported"}},
 	{{.driver = "net_failover"}, "net_failover", {"driver net_failover", "not supported"}},
-	/* part of another */
+	/* part of another device */
 	{{.driver = "igb", .master = "bond0"}, "igb", {"belongs to bond0", "nomaster"}},
 	{{.kind = "veth", .master = "vrf0"}, "", {"belongs to vrf0"}},
 	{{.driver = "virtio_net", .slave = "e1"}, "", {"e1 belongs to it"}},
@@ -89,7 +89,7 @@ static void test_what_was_tried_is_attached_and_nothing_else(void **state)
 		for (size_t w = 0; w < 3 && rows[i].words[w]; w++)
 			if (!strstr(why, rows[i].words[w]))
 				fail_msg("row %zu: no '%s' in: %s", i, rows[i].words[w], why);
-		/* one line, which names the interface */
+		/* one line, which contains the name of the interface */
 		assert_ptr_equal(strstr(why, dev.name), why);
 		assert_ptr_equal(strchr(why, '\n'), why + strlen(why) - 1);
 		assert_non_null(strstr(why, "left to the kernel"));

@@ -20,10 +20,11 @@ static void test_the_limit_is_the_cause_only_where_it_can_be(void **state)
 		bool old_kernel, cause;
 	} rows[] = {
 		{true, 0, -EPERM, true, true},
-		{true, 0, -EPERM, false, true}, /* what the kernel does counts, not its number */
-		{true, 0, 0, true, false},	/* the program itself is refused */
+		/* the behaviour of the kernel counts, not its version */
+		{true, 0, -EPERM, false, true},
+		{true, 0, 0, true, false}, /* the kernel refuses the program itself */
 		{false, 0, -EPERM, true, false},
-		{true, -EPERM, -EPERM, true, true},   /* a limit of nothing */
+		{true, -EPERM, -EPERM, true, true},   /* a limit of zero */
 		{true, -EPERM, -EPERM, false, false}, /* BPF is forbidden */
 		{false, -EPERM, -EPERM, true, false},
 		{true, -ENOSYS, -ENOSYS, true, false},
@@ -45,10 +46,10 @@ static void test_the_reason_names_the_limit(void **state)
 	assert_non_null(strstr(why, "RLIMIT_MEMLOCK"));
 	assert_non_null(strstr(why, "ulimit -l"));
 	assert_non_null(strstr(why, "LimitMEMLOCK="));
-	assert_int_equal(why[strlen(why) - 1], '\n'); /* it fits */
+	assert_int_equal(why[strlen(why) - 1], '\n'); /* the tables fit */
 }
 
-/* ---- the limit itself, in a process of its own ------------------------------------- */
+/* ---- the limit itself, in a separate process --------------------------------------- */
 
 static void set(rlim_t soft, rlim_t hard)
 {
@@ -82,7 +83,7 @@ static bool names_perfmon_where_it_is_missing(void)
 	return xdp_why_not_verified(why, "eth0") == -EPERM && strstr(why, "CAP_PERFMON");
 }
 
-/* To the hard one, and back. */
+/* To the hard limit, and back. */
 static bool raises_the_soft_limit(void)
 {
 	struct xdp_memlock m;
@@ -107,7 +108,7 @@ static bool cannot_raise_what_is_at_its_end(void)
 	return is(64 * KB, 64 * KB);
 }
 
-/* The program's own wish, of another thread. */
+/* Another thread of the program sets it. */
 static bool leaves_what_was_set_meanwhile(void)
 {
 	struct xdp_memlock m;
@@ -120,7 +121,7 @@ static bool leaves_what_was_set_meanwhile(void)
 	return is(32 * KB, 128 * KB);
 }
 
-/* Both, with CAP_SYS_RESOURCE; without it, as far as it goes.  Then as before. */
+/* Raises both with CAP_SYS_RESOURCE; without it, as far as possible. Then restores them. */
 static bool puts_both_back(void)
 {
 	struct xdp_memlock m;

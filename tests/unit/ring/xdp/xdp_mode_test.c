@@ -47,7 +47,7 @@ static const struct {
 	{{.driver = "igb"},
 	 {.native = true, .zerocopy = true, .queues = 2, .processors = 2},
 	 "eth0: accelerated with native XDP, zero-copy"},
-	/* advice that can be followed, and none else */
+	/* only advice that the user can follow */
 	{{.kind = "veth", .driver = "veth", .max_queues = 1},
 	 {.native = true, .queues = 1, .processors = 8},
 	 "eth0: accelerated with native XDP, copies: all that veth can do"},

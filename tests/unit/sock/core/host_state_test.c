@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* In a directory of the test's own; each process of a case is a child. */
+/* In a separate directory; each process of a case is a child. */
 #include "sock/core/host_state.h"
 
 #include <dirent.h>
@@ -21,7 +21,7 @@
 
 static char top[64], dir[96], file[256];
 
-/* The only entry of the directory, which is whole by then. */
+/* The only entry of the directory; it is complete by then. */
 static void find_file(void)
 {
 	DIR *d = opendir(dir);
@@ -111,7 +111,7 @@ static void test_a_later_process_goes_on_with_it(void **state)
 	let_go(second);
 }
 
-/* All begin at once, where there is nothing. */
+/* All start at once, in an empty directory. */
 static void test_processes_agree_whoever_is_first(void **state)
 {
 	int start[2], told[2];
@@ -147,7 +147,7 @@ static void test_processes_agree_whoever_is_first(void **state)
 	}
 	close(told[0]);
 	close(told[1]);
-	find_file(); /* and nothing beside it is left */
+	find_file(); /* and no other file is left */
 }
 
 static void test_what_others_may_read_is_refused(void **state)
@@ -168,7 +168,7 @@ static void test_what_another_user_made_is_refused(void **state)
 		skip();
 	let_go(keep());
 	find_file();
-	if (chown(file, 1, 1)) /* no such user where the test runs */
+	if (chown(file, 1, 1)) /* no such user exists where the test runs */
 		skip();
 	refused(-EPERM);
 	assert_int_equal(chown(file, 0, 0), 0);
@@ -201,7 +201,7 @@ static void test_what_is_no_state_is_refused(void **state)
 	find_file();
 	assert_int_equal(truncate(file, 100), 0);
 	refused(-EINVAL);
-	/* Of the right size, and nothing but zeros. */
+	/* The right size, but only zeros. */
 	assert_int_equal(truncate(file, 0), 0);
 	assert_int_equal(truncate(file, sizeof(struct host_state)), 0);
 	refused(-EINVAL);
@@ -226,7 +226,7 @@ static void draw(int to)
 	}
 }
 
-/* Kept in a file or not: who was forked goes on where the others are. */
+/* With or without a file: a forked process continues with the same state as the others. */
 static void test_related_processes_try_other_ports(void **state)
 {
 	uint32_t first, n;

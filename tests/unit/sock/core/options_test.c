@@ -14,7 +14,7 @@ static struct sock_options some(uint32_t mark)
 	return opt;
 }
 
-/* The one thread has it throughout. */
+/* The only thread has it all the time. */
 static int take_lock(void **state)
 {
 	return control_lock() ? 0 : -1;
@@ -47,7 +47,7 @@ static void test_the_last_reference_gives_it_back(void **state)
 	assert_int_equal(opt->mark, 1);
 	options_put(opt);
 	options_put(NULL);
-	/* What went is not found again: the sanitizer would see it. */
+	/* An ended object is not found again: the sanitizer would report it. */
 	opt = options_share(&a);
 	assert_int_equal(opt->mark, 1);
 	options_put(opt);

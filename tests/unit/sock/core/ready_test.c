@@ -53,7 +53,7 @@ static void test_watches_come_out_in_the_order_of_their_events(void **state)
 	watch(&c, &w[0], &s[2], EPOLLIN);
 	fake_set(&s[1], EPOLLIN);
 	fake_set(&s[0], EPOLLIN);
-	fake_set(&s[1], EPOLLIN); /* is queued already */
+	fake_set(&s[1], EPOLLIN); /* it is already queued */
 	fake_set(&s[2], EPOLLIN);
 	assert_true(waiter_pending(&w[0]));
 	taken = waiter_take(&w[0]);
@@ -121,7 +121,7 @@ static void test_exclusive_watches_take_turns_among_those_with_users(void **stat
 	watch(&b, &w[1], &s[0], EPOLLIN | EPOLLEXCLUSIVE);
 	watch(&all, &w[0], &s[0], EPOLLIN);
 
-	/* Nobody waits: everybody learns of it. */
+	/* No thread waits: every waiter is told. */
 	fake_set(&s[0], EPOLLIN);
 	waiter_discard(&w[0]);
 	assert_ptr_equal(waiter_take(&w[1]), &b);
@@ -149,7 +149,7 @@ static void test_a_socket_that_ends_tells_its_watches_once(void **state)
 
 	watch(&a, &w[0], &s[3], EPOLLIN);
 	watch(&b, &w[0], &s[3], EPOLLIN);
-	fake_set(&s[3], EPOLLIN); /* queued already: it is told all the same */
+	fake_set(&s[3], EPOLLIN); /* already queued: it is told nevertheless */
 	fake_close(&s[3]);
 	assert_true(list_empty(&s[3].sk.watches));
 	assert_ptr_equal(waiter_take(&w[0]), &b);
@@ -189,7 +189,7 @@ static void test_sleep_ends_at_its_time(void **state)
 	nsec_t took;
 	int rc;
 
-	fake_lie_down(&nap, &w[0]);
+	fake_block(&nap, &w[0]);
 	took = sleep_for(&nap, 20 * NSEC_PER_MSEC, &rc);
 	assert_int_equal(rc, 0);
 	assert_true(took >= 19 * NSEC_PER_MSEC);
@@ -204,7 +204,7 @@ static void test_an_event_between_prepare_and_sleep_is_not_slept_through(void **
 	int rc;
 
 	watch(&in, &w[0], &s[0], EPOLLIN);
-	fake_lie_down(&nap, &w[0]);
+	fake_block(&nap, &w[0]);
 	fake_set(&s[0], EPOLLIN);
 	took = sleep_for(&nap, 10 * NSEC_PER_SEC, &rc);
 	assert_int_equal(rc, 0);
@@ -213,12 +213,12 @@ static void test_an_event_between_prepare_and_sleep_is_not_slept_through(void **
 	unwatch(&in);
 }
 
-static void test_who_does_not_lie_is_not_rung(void **state)
+static void test_a_waiter_that_does_not_block_is_not_signalled(void **state)
 {
 	struct fake_nap nap;
 	struct watch in;
 
-	fake_lie_down(&nap, &w[0]); /* answers what rang before */
+	fake_block(&nap, &w[0]); /* clears the earlier wake-up */
 	sleep_end(&nap.sleep);
 	watch(&in, &w[0], &s[0], EPOLLIN);
 	sleep_begin(&nap.sleep);
@@ -243,7 +243,7 @@ static void test_sleep_counts_the_other_descriptors(void **state)
 	fake_kernel_send(s[0].fd);
 	fds[1] = (struct pollfd){.fd = s[0].fd, .events = POLLIN};
 	fds[2] = (struct pollfd){.fd = s[1].fd, .events = POLLIN};
-	fake_lie_down(&nap, &w[0]);
+	fake_block(&nap, &w[0]);
 	waiter_wake(&w[0]);
 	rc = fake_sleep(&nap, fds, 3, NSEC_NEVER);
 	assert_int_equal(rc, 1);
@@ -264,7 +264,7 @@ static void test_a_signal_ends_the_sleep(void **state)
 	fake_catch(SIGUSR1);
 	assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
 	timer_settime(timer, 0, &when, NULL);
-	fake_lie_down(&nap, &w[0]);
+	fake_block(&nap, &w[0]);
 	sleep_for(&nap, 10 * NSEC_PER_SEC, &rc);
 	assert_int_equal(rc, -EINTR);
 	assert_int_equal(sleep_place_used(&w[0].sleepers), 0);
@@ -278,16 +278,16 @@ static void test_a_program_that_closes_everything_does_not_end_waiting(void **st
 	nsec_t took;
 	int rc, old;
 
-	fake_lie_down(&nap, &w[0]);
+	fake_block(&nap, &w[0]);
 	old = nap.sleep.wakeup->fd;
 	sleep_end(&nap.sleep);
 	close(old);
-	fake_lie_down(&nap, &w[0]);
+	fake_block(&nap, &w[0]);
 	took = sleep_for(&nap, 10 * NSEC_PER_SEC, &rc); /* notices */
 	assert_int_equal(rc, 0);
 	assert_true(took < NSEC_PER_SEC);
 	watch(&in, &w[0], &s[0], EPOLLIN);
-	fake_lie_down(&nap, &w[0]);
+	fake_block(&nap, &w[0]);
 	fake_set(&s[0], EPOLLIN);
 	took = sleep_for(&nap, 10 * NSEC_PER_SEC, &rc);
 	assert_int_equal(rc, 0);
@@ -302,13 +302,13 @@ static void *get_self(void *arg)
 	struct fake_nap nap;
 
 	assert_ptr_equal(self, waiter_self());
-	fake_lie_down(&nap, self);
+	fake_block(&nap, self);
 	*(int *)arg = nap.sleep.wakeup->fd;
 	sleep_end(&nap.sleep);
 	return self;
 }
 
-static void test_each_thread_has_a_waiter_of_its_own_and_takes_it_along(void **state)
+static void test_each_thread_has_its_own_waiter_and_frees_it_at_exit(void **state)
 {
 	struct waiter *mine = waiter_self();
 	pthread_t thread;
@@ -331,7 +331,7 @@ static void *sleep_to_be_cancelled(void *arg)
 	struct fake_nap nap;
 	struct pollfd fds[1];
 
-	fake_lie_down(&nap, arg);
+	fake_block(&nap, arg);
 	pthread_cleanup_push(end_sleep, &nap.sleep);
 	sleep_now(&nap.sleep, fds, 1, NSEC_NEVER, NULL);
 	pthread_cleanup_pop(1);
@@ -355,7 +355,7 @@ static void test_a_thread_can_be_cancelled_while_it_sleeps(void **state)
 	}
 }
 
-/* A sleeps until B tells it, B until A does. */
+/* A sleeps until B tells it, and B until A does. */
 struct ping_pong {
 	struct waiter *mine;
 	struct fake_sock *from, *to;
@@ -399,11 +399,11 @@ static void test_a_forked_child_has_an_eventfd_of_its_own(void **state)
 	struct fake_nap nap;
 	int before, rc;
 
-	fake_lie_down(&nap, &w[0]);
+	fake_block(&nap, &w[0]);
 	before = nap.sleep.wakeup->fd;
 	sleep_end(&nap.sleep);
 	ready_fork_child();
-	fake_lie_down(&nap, &w[0]);
+	fake_block(&nap, &w[0]);
 	assert_int_not_equal(nap.sleep.wakeup->fd, before);
 	waiter_wake(&w[0]);
 	sleep_for(&nap, 10 * NSEC_PER_SEC, &rc);
@@ -423,11 +423,11 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_who_came_last_is_told_first),
 	TEST(test_sleep_ends_at_its_time),
 	TEST(test_an_event_between_prepare_and_sleep_is_not_slept_through),
-	TEST(test_who_does_not_lie_is_not_rung),
+	TEST(test_a_waiter_that_does_not_block_is_not_signalled),
 	TEST(test_sleep_counts_the_other_descriptors),
 	TEST(test_a_signal_ends_the_sleep),
 	TEST(test_a_program_that_closes_everything_does_not_end_waiting),
-	TEST(test_each_thread_has_a_waiter_of_its_own_and_takes_it_along),
+	TEST(test_each_thread_has_its_own_waiter_and_frees_it_at_exit),
 	TEST(test_a_thread_can_be_cancelled_while_it_sleeps),
 	TEST(test_no_wake_up_is_lost_between_two_that_sleep),
 	TEST(test_a_forked_child_has_an_eventfd_of_its_own),

@@ -8,7 +8,7 @@
 #include "sock/core/inet_sock.h"
 #include "tests/vma_test.h"
 
-/* As somebody thinks of them who has not seen the table. */
+/* Written down independently of the table. */
 static const struct {
 	enum sock_life from, next;
 	const char *by;
@@ -95,7 +95,7 @@ static void test_the_table_has_these_edges_and_no_others(void **state)
 	}
 }
 
-/* The bits of what can be reached, in any number of steps. */
+/* The states that can be reached in any number of steps, as bits. */
 static unsigned reach(unsigned lives)
 {
 	unsigned before = 0;
@@ -116,7 +116,7 @@ static void test_every_state_is_reached_and_left_for_good(void **state)
 	assert_int_equal(reach(LIFE(FREE)), (1u << LIFE_COUNT) - 1);
 	for (unsigned from = 0; from < LIFE_COUNT; from++)
 		assert_true(reach(1u << from) & LIFE(FREE));
-	/* Nothing of it is the program's any more. */
+	/* The program cannot reach it any more. */
 	assert_int_equal(sock_life_edges[LIFE_CLOSED], LIFE(FREE));
 	assert_int_equal(sock_life_edges[LIFE_ORPHAN], LIFE(CLOSED));
 }
@@ -193,11 +193,11 @@ static void test_each_edge_can_be_taken_and_is_traced(void **state)
 	sock_life_trace = NULL;
 	assert_int_equal(traced, N(edges));
 	so.life = LIFE_FREE;
-	sock_life_set(&so, LIFE_OPEN); /* nobody looks */
+	sock_life_set(&so, LIFE_OPEN); /* no thread waits */
 	assert_int_equal(traced, N(edges));
 }
 
-/* What a process writes and how it ends that takes edges that there are not. */
+/* Runs a child that takes illegal edges.  Returns its exit status, and in text what it wrote. */
 static int take_illegal(char *text, size_t size)
 {
 	struct rlimit none = {0, 0};
@@ -231,7 +231,7 @@ static void test_an_illegal_edge_is_told_and_ends_a_process_with_assertions(void
 	(void)state;
 	assert_non_null(strstr(text, "LISTENING to CONNECTED"));
 #ifdef NDEBUG
-	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7); /* it goes on */
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7); /* the process continues */
 #else
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 #endif

@@ -11,7 +11,7 @@
 
 #define LAST 100u
 
-/* The two ends, as of a process and its child. */
+/* The two ends, as a process and its child have them. */
 static struct channel *ends[2];
 
 static void make_channels(uint64_t only0, uint64_t only1)
@@ -52,7 +52,7 @@ static int memfd_of(const char *text)
 	return fd;
 }
 
-/* The next message at that end must be this one. Its descriptor, or -1. */
+/* Checks the next message at that end. Returns its descriptor, or -1. */
 static int expect(unsigned i, enum message_kind kind, uint64_t id, uint64_t flags)
 {
 	struct message message;
@@ -148,7 +148,7 @@ static void test_messages_wait_for_room(void **state)
 	assert_int_equal(open_descriptors(), before);
 }
 
-/* An end that reads nothing does not make the other queue without limit. */
+/* If an end reads nothing, the other end does not queue without limit. */
 static void test_an_end_that_does_not_read_breaks_the_channel(void **state)
 {
 	unsigned before = open_descriptors(), n = 0;
@@ -300,7 +300,7 @@ static void test_a_request_is_noted_once(void **state)
 	drop_end(1);
 }
 
-/* A process between two others relays everything but answers, which are meant for itself. */
+/* A process between two others forwards everything except answers, which are for itself. */
 static void test_messages_are_relayed(void **state)
 {
 	struct channel *first[2];

@@ -19,7 +19,7 @@ static void test_has_what_was_added_and_nothing_else(void **state)
 {
 	struct idset set = {0};
 
-	/* The even ones, of which many share a hash's low bits. */
+	/* The even numbers: many of them have the same low bits of the hash. */
 	for (uint64_t id = 2; id <= MANY; id += 2) {
 		assert_true(idset_add(&set, id));
 		assert_true(idset_has(&set, id));
@@ -55,7 +55,10 @@ static void test_numbers_at_the_ends_of_the_range(void **state)
 	idset_fini(&set);
 }
 
-/* Whose hash begins at the same place: the slots behind it, around the end of the table. */
+/*
+ * Their hashes begin at the same slot: they use the slots behind it, around the end of the
+ * table.
+ */
 static void test_numbers_with_the_same_place(void **state)
 {
 	struct idset set = {0};
@@ -77,7 +80,7 @@ static void test_numbers_with_the_same_place(void **state)
 	idset_fini(&set);
 }
 
-/* There is always an empty slot: a search for what is not there ends. */
+/* There is always an empty slot, so that a search for a missing element ends. */
 static void test_is_never_more_than_half_full(void **state)
 {
 	struct idset set = {0};

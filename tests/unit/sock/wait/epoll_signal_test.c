@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Epoll sets that a signal handler makes. */
+/* Epoll sets that a signal handler creates. */
 #include <signal.h>
 #include <sys/time.h>
 
@@ -11,7 +11,7 @@
 
 static volatile sig_atomic_t handled;
 
-/* As intercept does: one that finds the library busy comes later. */
+/* As in intercept: a signal that interrupts the library is deferred. */
 static void on_alarm(int sig)
 {
 	struct epoll *set;

@@ -10,7 +10,7 @@
 
 #define N 4
 #define MSEC NSEC_PER_MSEC
-#define LONG (20 * NSEC_PER_SEC) /* nobody waits so long */
+#define LONG (20 * NSEC_PER_SEC) /* longer than any wait */
 
 static struct fake_sock s[N];
 static int epfd, other_epfd;
@@ -37,7 +37,10 @@ static int teardown(void **state)
 	(void)state;
 	for (int i = 0; i < N; i++)
 		fake_close(&s[i]);
-	/* Last made, first destroyed: ep gets the same memory again, and other. */
+	/*
+	 * The set that was created last is destroyed first: ep gets its memory, and other the
+	 * next.
+	 */
 	epoll_destroy_set(other);
 	close(other_epfd);
 	epoll_destroy_set(ep);
@@ -63,7 +66,7 @@ static void add(struct fake_sock *fake, uint32_t events)
 	assert_int_equal(ctl(EPOLL_CTL_ADD, fake, events), 0);
 }
 
-/* A descriptor of the kernel in the set, as the program adds it. */
+/* A kernel descriptor in the set, which the program added. */
 static void add_kernel(int fd, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.u64 = 4711};
@@ -79,7 +82,7 @@ static int look(void)
 	return epoll_wait_set(ep, got, 8, 0, NULL);
 }
 
-/* Somebody does something that ends the wait long before its time. */
+/* Another thread ends the wait long before its timeout. */
 static int wait_for_event(void)
 {
 	nsec_t began = fake_now();
@@ -125,10 +128,10 @@ static void test_edge_reports_once_per_event(void **state)
 	fake_set(&s[0], EPOLLIN); /* more data, though it was readable */
 	expect(&s[0], EPOLLIN);
 	expect_nothing();
-	fake_set(&s[0], EPOLLOUT); /* everything true is reported along */
+	fake_set(&s[0], EPOLLOUT); /* everything that is true is reported with it */
 	expect(&s[0], EPOLLIN | EPOLLOUT);
 	fake_set(&s[0], EPOLLIN);
-	fake_clear(&s[0], EPOLLIN | EPOLLOUT); /* taken by somebody else */
+	fake_clear(&s[0], EPOLLIN | EPOLLOUT); /* another thread took it */
 	expect_nothing();
 }
 
@@ -183,7 +186,7 @@ static void test_rdhup_and_aliases_are_reported_when_asked_for(void **state)
 	expect(&s[1], EPOLLWRNORM | EPOLLWRBAND);
 }
 
-static void test_with_little_room_everybody_has_his_turn(void **state)
+static void test_with_little_room_every_entry_gets_its_turn(void **state)
 {
 	unsigned seen = 0;
 
@@ -260,7 +263,7 @@ static void test_control_of_a_socket_that_leaves_is_for_the_kernel(void **state)
 	struct sock_ref ref = fake_ref(&s[0]);
 	int fd = s[0].fd;
 
-	s[0].sk.left_gen = s[0].sk.gen; /* its entries are in the kernel's sets by now */
+	s[0].sk.left_gen = s[0].sk.gen; /* its entries are in the kernel's sets by then */
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(epoll_control(ep, ops[i], fd, ref, &event), SOCK_KERNEL);
 	assert_true(epoll_is_plain(ep));
@@ -335,7 +338,7 @@ static void test_a_set_is_destroyed_with_everything_in_it(void **state)
 	fake_set(&s[1], EPOLLIN);
 	epoll_destroy_set(ep);
 	assert_true(list_empty(&s[0].sk.watches));
-	ep = epoll_create_set(epfd); /* maybe the same memory */
+	ep = epoll_create_set(epfd); /* probably the same memory */
 	assert_true(epoll_is_plain(ep));
 	expect_nothing();
 	add(&s[0], EPOLLIN);
@@ -372,7 +375,7 @@ static void test_kernel_descriptors_are_reported_with_their_data(void **state)
 	assert_int_equal(write(fds[1], "x", 1), 1);
 	assert_int_equal(look(), 1);
 	assert_int_equal(got[0].data.u64, 4711);
-	/* Both are ready: neither is forgotten for long. */
+	/* Both are ready: neither is left out for long. */
 	fake_set(&s[0], EPOLLIN);
 	for (int i = 0, ours = 0, kernels = 0; !ours || !kernels; i++) {
 		int n = look();
@@ -425,7 +428,7 @@ static void test_a_twin_that_begins_to_matter_is_noticed(void **state)
 	assert_ptr_equal(got[0].data.ptr, &s[0]);
 }
 
-/* A child keeps the file of a closed socket open, and data arrives in it. */
+/* A child has the file of a closed socket open, and data arrives there. */
 static void test_a_stray_twin_does_not_keep_us_awake(void **state)
 {
 	unsigned polls;
@@ -491,7 +494,7 @@ static void test_a_plain_set_waits_in_the_kernel(void **state)
 	close(fds[1]);
 }
 
-/* How an event gets to a wait: row by row, polling and asleep. */
+/* How an event reaches a wait: each row while it polls and while it sleeps. */
 static void close_set(void *arg)
 {
 	epoll_destroy_set(arg);
@@ -567,7 +570,7 @@ static void *wait_for_one(void *arg)
 	struct epoll_event event;
 	cpu_set_t cpu;
 
-	/* One after the other: when the second looks, the first is through. */
+	/* In sequence: when the second thread checks, the first one is done. */
 	CPU_ZERO(&cpu);
 	CPU_SET(0, &cpu);
 	sched_setaffinity(0, sizeof(cpu), &cpu);
@@ -610,7 +613,7 @@ static void test_the_first_socket_reaches_a_wait_in_the_kernel(void **state)
 	assert_int_equal(wait_for_event(), 1);
 	assert_ptr_equal(got[0].data.ptr, &s[0]);
 	fake_later_join(&later);
-	/* No trace of how it got to us. */
+	/* It leaves no trace of how it arrived. */
 	fake_clear(&s[0], EPOLLIN);
 	params.select_skip_os = 1;
 	expect_nothing();
@@ -700,7 +703,7 @@ static void test_the_mask_says_which_signals_end_the_wait(void **state)
 		assert_int_equal(epoll_wait_set(ep, got, 8, LONG, &none), -EINTR);
 		fake_pause(0); /* ThreadSanitizer calls handlers late */
 		assert_int_equal(fake_signals, 2);
-		/* The other way round: it comes when the wait is over. */
+		/* The reverse: it comes when the wait is over. */
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		fake_catch(SIGUSR1);
 		assert_int_equal(wait_interrupted(&usr1, 100 * MSEC), 0);
@@ -777,7 +780,7 @@ static void test_a_child_finds_its_sockets_in_the_kernels_set(void **state)
 		epoll_settle(ep);
 		if (epoll_ctl(epfd, EPOLL_CTL_MOD, s[2].fd, &event))
 			_exit(2);
-		s[0].sk.gen++; /* left to the kernel, all of them */
+		s[0].sk.gen++; /* the kernel serves all of them */
 		fake_kernel_send(s[0].fd);
 		if (epoll_wait_set(ep, got, 8, LONG, NULL) != 1 || got[0].data.ptr != &s[0] ||
 		    !epoll_is_plain(ep))
@@ -806,7 +809,7 @@ static void test_a_wait_can_be_cancelled(void **state)
 		void *result;
 
 		if (i == 10)
-			add(&s[0], EPOLLIN); /* until then in the kernel */
+			add(&s[0], EPOLLIN); /* until then the entry is in the kernel's set */
 		pthread_create(&thread, NULL, wait_to_be_cancelled, ep);
 		fake_pause(i % 10 * 200 * NSEC_PER_USEC);
 		pthread_cancel(thread);
@@ -827,7 +830,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_new_interest_in_what_is_ready_is_reported_at_once),
 	TEST(test_errors_and_hangup_need_not_be_asked_for),
 	TEST(test_rdhup_and_aliases_are_reported_when_asked_for),
-	TEST(test_with_little_room_everybody_has_his_turn),
+	TEST(test_with_little_room_every_entry_gets_its_turn),
 	TEST(test_a_socket_in_two_sets_is_reported_in_both),
 	TEST(test_two_descriptors_of_one_socket_are_two_entries),
 	TEST(test_control_refuses_as_the_kernel_does),

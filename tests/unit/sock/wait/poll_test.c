@@ -8,7 +8,7 @@
 
 #define N 4
 #define MSEC NSEC_PER_MSEC
-#define LONG (20 * NSEC_PER_SEC) /* nobody waits so long */
+#define LONG (20 * NSEC_PER_SEC) /* longer than any wait */
 
 static struct fake_sock s[N];
 static int pipe_fds[2];
@@ -41,7 +41,7 @@ static int poll_for(struct pollfd *fds, nfds_t n, nsec_t timeout)
 	return poll_sockets(fds, n, timeout, NULL, fake_lookup);
 }
 
-/* Somebody does something that ends the wait long before its time. */
+/* Another thread ends the wait long before its timeout. */
 static int wait_for_event(struct pollfd *fds, nfds_t n)
 {
 	nsec_t began = fake_now();
@@ -169,7 +169,7 @@ static void write_pipe(void *arg)
 	assert_int_equal(write(pipe_fds[1], "x", 1), 1);
 }
 
-/* Row by row, polling and asleep. */
+/* Each row while it polls and while it sleeps. */
 static void test_events_reach_a_wait_polling_and_asleep(void **state)
 {
 	static void (*const ways[])(void *) = {fake_set_in, fake_send_in, kernel_send, write_pipe};
@@ -250,7 +250,7 @@ static void test_a_socket_that_ends_or_leaves_is_the_kernels(void **state)
 		fake_later_join(&later);
 		fake_open(&s[0]);
 
-		fake_kernel_send(s[0].fd); /* its twin does not matter, yet */
+		fake_kernel_send(s[0].fd); /* its twin does not count yet */
 		fake_later_start(&later, 5 * MSEC, leave_first, NULL);
 		assert_int_equal(wait_for_event(fds, 2), 1);
 		assert_int_equal(fds[0].revents, POLLIN);
@@ -358,7 +358,7 @@ static void test_the_mask_says_which_signals_end_the_wait(void **state)
 		assert_int_equal(fake_signals, 1);
 		sigprocmask(SIG_SETMASK, NULL, &now);
 		assert_true(sigismember(&now, SIGUSR1));
-		/* Pending: events go first, then it comes. */
+		/* Pending: events are returned first; then the signal comes. */
 		raise(SIGUSR1);
 		fake_set(&s[0], EPOLLIN);
 		params.select_skip_os = 0;
@@ -368,7 +368,7 @@ static void test_the_mask_says_which_signals_end_the_wait(void **state)
 		assert_int_equal(poll_sockets(&pfd, 1, 0, &none, fake_lookup), -EINTR);
 		fake_pause(0); /* ThreadSanitizer calls handlers late */
 		assert_int_equal(fake_signals, 2);
-		/* It has to wait until the call is over. */
+		/* It is deferred until the call is over. */
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		fake_catch(SIGUSR1);
 		assert_int_equal(wait_interrupted(&usr1, 100 * MSEC), 0);
@@ -497,7 +497,7 @@ static void test_select_times_out_with_empty_sets(void **state)
 	assert_false(FD_ISSET(s[0].fd, &r));
 }
 
-/* poll() reports a hang-up to whoever asks for anything; select() does not. */
+/* poll() reports a hang-up for any requested event; select() does not. */
 static void test_a_hang_up_nobody_asked_for_does_not_keep_select_awake(void **state)
 {
 	nsec_t start = fake_now();

@@ -39,20 +39,20 @@ static void test_a_thread_alone_does_not_yield(void **state)
 	assert_int_equal(spin_shared_until, 0);
 }
 
-static void test_a_gap_between_rounds_means_company(void **state)
+static void test_a_gap_between_rounds_means_a_shared_processor(void **state)
 {
 	nsec_t now = clock_now();
 	struct spin spin;
 
 	spin_start(&spin);
-	now = a_round(&spin, now); /* however late the first one is */
+	now = a_round(&spin, now); /* however late the first wake-up is */
 	assert_int_equal(spin_shared_until, 0);
 	now += SPIN_GAP + NSEC_PER_USEC;
 	a_round(&spin, now);
-	assert_true(spin_shared_until > now); /* at least until the gap is over */
+	assert_true(spin_shared_until > now); /* at least until the interval is over */
 }
 
-/* What is due once in so many rounds does not wait for them, then. */
+/* Checks that are due once in many rounds do not wait for those rounds. */
 static void test_who_was_late_is_told_once(void **state)
 {
 	nsec_t now = clock_now();
@@ -71,7 +71,7 @@ static void test_who_was_late_is_told_once(void **state)
 	assert_false(spin_was_late(&spin));
 }
 
-static void test_company_is_remembered_by_the_next_call(void **state)
+static void test_a_shared_processor_is_remembered_by_the_next_call(void **state)
 {
 	struct spin spin;
 	nsec_t now;
@@ -80,7 +80,7 @@ static void test_company_is_remembered_by_the_next_call(void **state)
 	spin_start(&spin);
 	now = clock_now();
 	a_round(&spin, now - NSEC_PER_MSEC);
-	assert_true(spin.last >= now); /* it yielded: the time after counts */
+	assert_true(spin.last >= now); /* it yielded: only the time after that counts */
 }
 
 static void test_who_loses_much_time_in_vain_stops_polling(void **state)
@@ -93,9 +93,9 @@ static void test_who_loses_much_time_in_vain_stops_polling(void **state)
 	assert_false(poll_spin_ended(now, end, &spin));
 	now = a_round(&spin, now);
 	assert_true(poll_spin_ended(now, end, &spin));
-	assert_false(poll_spin_ended(now, NSEC_NEVER, &spin)); /* unless it was to poll for ever */
+	assert_false(poll_spin_ended(now, NSEC_NEVER, &spin)); /* unless it polls forever */
 	spin_start(&spin);
-	assert_false(poll_spin_ended(now, end, &spin)); /* the next call has lost nothing */
+	assert_false(poll_spin_ended(now, end, &spin)); /* the next call has its full time */
 }
 
 static void test_short_gaps_are_no_loss(void **state)
@@ -151,9 +151,9 @@ static void test_who_never_sleeps_can_be_cancelled(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_thread_alone_does_not_yield, setup),
-	cmocka_unit_test_setup(test_a_gap_between_rounds_means_company, setup),
+	cmocka_unit_test_setup(test_a_gap_between_rounds_means_a_shared_processor, setup),
 	cmocka_unit_test_setup(test_who_was_late_is_told_once, setup),
-	cmocka_unit_test_setup(test_company_is_remembered_by_the_next_call, setup),
+	cmocka_unit_test_setup(test_a_shared_processor_is_remembered_by_the_next_call, setup),
 	cmocka_unit_test_setup(test_who_loses_much_time_in_vain_stops_polling, setup),
 	cmocka_unit_test_setup(test_short_gaps_are_no_loss, setup),
 	cmocka_unit_test_setup(test_yielding_can_be_asked_for, setup),

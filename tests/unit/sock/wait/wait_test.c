@@ -6,16 +6,16 @@
 
 #include "tests/unit/sock/fake_sock.h"
 
-#define LONG 20000 /* msec; nobody waits so long */
+#define LONG 20000 /* msec; longer than any wait */
 #define RESULT 14
 
 static struct inet_sock so;
 static unsigned holds, others; /* calls */
-static unsigned hook_at;       /* before the hold of this number */
+static unsigned hook_at;       /* runs before the hold with this number */
 static void (*hook)(void);
 static int hold_rc;
 
-/* ---- what sock.c provides, besides ------------------------------------------------ */
+/* ---- other functions that sock.c provides --------------------------------------- */
 
 uint64_t sock_shared_id;
 
@@ -68,10 +68,10 @@ static struct sock_ref ref(void)
 	return (struct sock_ref){&so.sk, so.sk.gen};
 }
 
-/* What one try after the other says; the last one is said again. */
+/* The results of one try after the other; the last one repeats. */
 struct script {
 	ssize_t says[4];
-	ssize_t aside; /* what is said aside */
+	ssize_t aside; /* result of the aside function */
 	unsigned tries, asides;
 };
 
@@ -164,7 +164,7 @@ static void test_a_try_may_ask_to_be_repeated_at_once(void **state)
 	assert_int_equal(script.asides, 1);
 }
 
-static void test_what_is_said_aside_may_be_the_result(void **state)
+static void test_the_aside_function_may_give_the_result(void **state)
 {
 	struct script script = {.says = {SOCK_TRY_ASIDE}, .aside = RESULT};
 
@@ -232,7 +232,7 @@ static void test_a_call_that_must_not_wait_tries_once(void **state)
 	assert_int_equal(sender.tries, 1);
 }
 
-/* What it would receive may be on another ring of the socket. */
+/* The datagram may be on another ring of the socket. */
 static void test_it_polls_the_other_rings_once(void **state)
 {
 	struct script script = {.says = NEVER};
@@ -243,7 +243,7 @@ static void test_it_polls_the_other_rings_once(void **state)
 	assert_int_equal(others, 1);
 }
 
-/* The flag is of the file: this process was not told. */
+/* The flag belongs to the file: this process was not told. */
 static void test_another_process_has_set_o_nonblock(void **state)
 {
 	struct script script = {.says = NEVER};
@@ -254,7 +254,10 @@ static void test_another_process_has_set_o_nonblock(void **state)
 	assert_int_equal(script.tries, 2);
 }
 
-/* ---- the socket goes elsewhere ------------------------------------------------------------- */
+/*
+ * ---- the socket moves to another ring, process, or to the kernel
+ * -------------------------------
+ */
 
 static void leaves(void)
 {
@@ -265,7 +268,7 @@ static void test_a_socket_that_leaves_for_the_kernel_ends_the_call(void **state)
 {
 	struct script script = {.says = NEVER};
 
-	hook_at = 2; /* while the call lies down */
+	hook_at = 2; /* before the call blocks */
 	hook = leaves;
 	assert_int_equal(receive(&script), SOCK_KERNEL);
 	assert_int_equal(script.tries, 1);
@@ -301,7 +304,7 @@ static void test_an_exported_socket_is_fetched(void **state)
 	assert_int_equal(fake_patience, 0);
 }
 
-static void test_a_call_that_must_not_wait_has_little_patience(void **state)
+static void test_a_nonblocking_call_waits_only_shortly_for_a_fetch(void **state)
 {
 	struct script script = {.says = {SOCK_FETCH, RESULT}};
 
@@ -321,7 +324,7 @@ static void test_a_socket_that_cannot_be_fetched_ends_the_call(void **state)
 	assert_int_equal(script.tries, 1);
 }
 
-/* A datagram socket or a listener does not say so itself. */
+/* A datagram socket or a listener does not report it itself. */
 static void test_a_receiver_fetches_what_is_exported_before_it_waits(void **state)
 {
 	struct script receiver = {.says = {SOCK_TRY_WAIT, RESULT}}, sender = {.says = NEVER};
@@ -336,9 +339,9 @@ static void test_a_receiver_fetches_what_is_exported_before_it_waits(void **stat
 }
 
 /*
- * The connection is exported after the call has tried, and before it sleeps: those who
- * woke its sleepers did not see this one.  It has to look again, or it never asks for the
- * connection.
+ * The connection is exported after the call has tried, and before it sleeps. The exporter woke
+ * all sleepers, but not this one, which did not sleep yet. It has to check again, otherwise it
+ * never asks for the connection.
  */
 static void test_a_call_does_not_block_on_a_socket_that_was_exported(void **state)
 {
@@ -363,7 +366,10 @@ static void is_interrupted(void)
 	sock_signals.restart += restarts;
 }
 
-/* What a call returns that tries, is interrupted before it begins to wait, and waits. */
+/*
+ * Results of a call that only tries, one that is interrupted before it waits, and one that
+ * waits.
+ */
 static ssize_t interrupted(struct script *script, bool restart, uint32_t timeout)
 {
 	struct sock_call call = {.ref = ref(), .before = sock_signals, .events = EPOLLIN};
@@ -374,14 +380,14 @@ static ssize_t interrupted(struct script *script, bool restart, uint32_t timeout
 	return sock_wait_loop(call, SOCK_WAIT_COLD, scripted_try, scripted_aside, script);
 }
 
-/* signal(7): the kernel has the signal wait until the call sleeps, or ends it then. */
+/* signal(7): the kernel delays the signal until the call sleeps, or ends the call then. */
 static void test_a_handler_that_runs_before_the_wait_ends_the_call(void **state)
 {
 	struct script script = {.says = NEVER};
 
 	assert_int_equal(interrupted(&script, false, LONG), -EINTR);
 	assert_int_equal(interrupted(&script, false, 0), -EINTR);
-	/* never restarted: a timeout */
+	/* never restarted, because of the timeout */
 	assert_int_equal(interrupted(&script, true, LONG), -EINTR);
 }
 
@@ -389,7 +395,7 @@ static void test_a_handler_with_sa_restart_does_not(void **state)
 {
 	struct script script = {.says = {SOCK_TRY_WAIT, RESULT}};
 
-	so.sk.events = EPOLLIN; /* it does not sleep, either */
+	so.sk.events = EPOLLIN; /* it does not sleep either */
 	assert_int_equal(interrupted(&script, true, 0), RESULT);
 }
 
@@ -414,7 +420,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_the_first_try_has_a_result, setup),
 	cmocka_unit_test_setup(test_a_call_of_a_thread_mode_holds_by_itself, setup),
 	cmocka_unit_test_setup(test_a_try_may_ask_to_be_repeated_at_once, setup),
-	cmocka_unit_test_setup(test_what_is_said_aside_may_be_the_result, setup),
+	cmocka_unit_test_setup(test_the_aside_function_may_give_the_result, setup),
 	cmocka_unit_test_setup(test_the_second_try_has_a_result, setup),
 	cmocka_unit_test_setup(test_what_arrives_wakes_the_call, setup),
 	cmocka_unit_test_setup(test_what_does_not_come_is_waited_for, setup),
@@ -424,7 +430,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_socket_that_leaves_for_the_kernel_ends_the_call, setup),
 	cmocka_unit_test_setup(test_a_socket_that_is_closed_ends_the_call, setup),
 	cmocka_unit_test_setup(test_an_exported_socket_is_fetched, setup),
-	cmocka_unit_test_setup(test_a_call_that_must_not_wait_has_little_patience, setup),
+	cmocka_unit_test_setup(test_a_nonblocking_call_waits_only_shortly_for_a_fetch, setup),
 	cmocka_unit_test_setup(test_a_socket_that_cannot_be_fetched_ends_the_call, setup),
 	cmocka_unit_test_setup(test_a_receiver_fetches_what_is_exported_before_it_waits, setup),
 	cmocka_unit_test_setup(test_a_call_does_not_block_on_a_socket_that_was_exported, setup),

@@ -8,7 +8,7 @@
 #define MSEC NSEC_PER_MSEC
 #define SEGMENTS(n) ((n)*MSS)
 
-/* A whole window is acknowledged, segment by segment, within one round trip. */
+/* The peer acknowledges a whole window, segment by segment, within one round trip. */
 static nsec_t round_trip(struct tcp_cc *cc, nsec_t now, nsec_t rtt)
 {
 	uint32_t n = cc->cwnd / MSS;
@@ -59,7 +59,7 @@ static void test_it_is_back_where_it_was_after_k(void **state)
 	assert_in_range(cc.cwnd, SEGMENTS(94), SEGMENTS(97));
 	while (now < begin + 4217 * MSEC)
 		now = round_trip(&cc, now, rtt);
-	assert_in_range(cc.cwnd, SEGMENTS(99), SEGMENTS(101)); /* the plateau */
+	assert_in_range(cc.cwnd, SEGMENTS(99), SEGMENTS(101)); /* the plateau at the old window */
 	while (now < begin + 9 * NSEC_PER_SEC)
 		now = round_trip(&cc, now, rtt);
 	/* 100 + 0.4 * 4.783^3 = 143.8 */
@@ -75,7 +75,7 @@ static void test_on_a_short_path_it_is_as_fast_as_newreno(void **state)
 	for (int i = 0; i < 11; i++)
 		now = round_trip(&cc, now, MSEC);
 	assert_in_range(cc.cwnd, SEGMENTS(18), SEGMENTS(21));
-	for (int i = 0; i < 20; i++) /* above the window before, one segment a round trip */
+	for (int i = 0; i < 20; i++) /* above the old window, one segment per round trip */
 		now = round_trip(&cc, now, MSEC);
 	assert_in_range(cc.cwnd, SEGMENTS(34), SEGMENTS(41));
 }
@@ -125,7 +125,7 @@ static void test_after_a_timeout_the_plateau_is_where_slow_start_ends(void **sta
 
 /* ---- HyStart++ ---- */
 
-/* A round of slow start whose samples are all rtt. */
+/* One round of slow start; all its samples are rtt. */
 static uint32_t slow_round(struct tcp_cc *cc, uint32_t una, nsec_t rtt)
 {
 	uint32_t nxt = una + cc->cwnd, n = cc->cwnd / MSS;

@@ -144,7 +144,7 @@ static void test_socket_that_is_bound_without_a_port_gets_one(void **state)
 	tsock_close(&ts);
 }
 
-/* Neither is refused a port, and each keeps the option. */
+/* Both get a port, and each keeps its option. */
 static void test_socket_that_is_bound_without_a_port_and_may_share_gets_one(void **state)
 {
 	static const int shares[] = {SO_REUSEADDR, SO_REUSEPORT};
@@ -212,7 +212,7 @@ static int enter(void **state)
 {
 	(void)state;
 	loop_net_enter();
-	/* They are looked at once a second. */
+	/* The file is read once a second. */
 	if (!set("/proc/sys/net/ipv4/ip_local_port_range", "40000 40007") ||
 	    !set("/proc/sys/net/ipv4/ip_local_reserved_ports", "40002,40004-40005"))
 		return -1;

@@ -12,7 +12,7 @@
 #include "sock/core/control.h"
 #include "tests/vma_test.h"
 
-#define INODE 0xfffffff0ul /* of no socket, for a while */
+#define INODE 0xfffffff0ul /* no socket has it, for a while */
 
 static int set_up(void **state)
 {
@@ -25,7 +25,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* A process that claims it, or does not, until it is ended. */
+/* A process that claims the port, or does not, until the test ends it. */
 static pid_t start_claimant(unsigned long inode)
 {
 	int ready[2], fd = -1;
@@ -77,7 +77,7 @@ static void test_a_claim_ends_with_its_process(void **state)
 	assert_false(port_is_claimed(INODE));
 }
 
-/* Who has the socket since a fork claims it, too. */
+/* A forked process that has the socket claims the port, too. */
 static void test_the_last_claim_counts(void **state)
 {
 	pid_t pids[] = {start_claimant(INODE), start_claimant(INODE)};
@@ -88,7 +88,7 @@ static void test_the_last_claim_counts(void **state)
 	assert_false(port_is_claimed(INODE));
 }
 
-/* What any user can do: have names of which one knows what they mean. */
+/* What any user can do: create names whose meaning is known. */
 static void test_a_name_is_no_claim_and_no_obstacle(void **state)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
