@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program that sends and receives one message at a time, for steps to count.
+ * A program that sends and receives one message at a time; steps counts its instructions.
  *
  *	calls IP PORT COUNT
  *
- * Somebody echoes there, over UDP and TCP.  The names are udp_send, udp_sendto,
- * tcp_recv...; each is counted COUNT times.  What is received has arrived, at the
- * port, before the call.
+ * An echo server is at IP and PORT, over UDP and TCP.  The names are udp_send, udp_sendto,
+ * tcp_recv...; each is counted COUNT times.  A received message has arrived at the port before
+ * the call.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,8 +22,8 @@
 #include "tools/bench/steps.h"
 
 #define SIZE 14
-#define ARRIVAL 5      /* msec: an echo is there by then */
-#define WARM_UP 1.2    /* sec: from then on the library's clock is renewed once a second */
+#define ARRIVAL 5      /* msec: by then the echo has arrived */
+#define WARM_UP 1.2    /* sec: the library's clock is calibrated once a second from then on */
 #define WARM_UP_MIN 50 /* echoes */
 
 typedef ssize_t (*send_fn)(int, const void *, size_t, int);
@@ -50,7 +50,7 @@ static double seconds(void)
 
 struct conversation {
 	int fd;
-	const struct sockaddr_in *to; /* not connected: to whom; else NULL */
+	const struct sockaddr_in *to; /* destination, if not connected; else NULL */
 	const char *send_name, *recv_name;
 };
 
@@ -101,7 +101,7 @@ static void converse(const struct conversation *c, int count)
 		receive_one(c, false);
 	}
 	for (int i = 0; i < count; i++) {
-		/* The clock is renewed here, if it is due, and not in what counts. */
+		/* The clock is calibrated here, if it is due, and not in the counted call. */
 		send_one(c, false);
 		receive_one(c, false);
 		send_one(c, true);

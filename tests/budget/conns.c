@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program that opens and closes connections, for steps to count.
+ * A program that opens and closes connections; steps counts its instructions.
  *
- *	conns connect IP PORT COUNT	one after the other, each says a word and
- *					hears it; is the first to close
- *	conns accept IP PORT COUNT	says "ready"; each is closed when it was accepted
+ *	conns connect IP PORT COUNT	opens one connection after the other; on each it sends
+ *					a message and receives one, and closes first
+ *	conns accept IP PORT COUNT	prints "ready"; accepts and closes connections
  *
  * The names are socket, connect, close, accept, and close_child.
  */
@@ -28,7 +28,7 @@ typedef int (*connect_fn)(int, const struct sockaddr *, socklen_t);
 typedef int (*accept4_fn)(int, struct sockaddr *, socklen_t *, int);
 typedef int (*close_fn)(int);
 
-/* Found before they are counted. */
+/* Resolved before they are counted. */
 static socket_fn do_socket;
 static connect_fn do_connect;
 static accept4_fn do_accept4;
@@ -53,7 +53,7 @@ static void converse(int fd)
 		die("recv");
 }
 
-/* What is looked at once a second is not looked at in what counts. */
+/* Checks that run once a second shall not run in the counted calls. */
 static void connect_one(const struct sockaddr_in *to, bool count)
 {
 	int fd;

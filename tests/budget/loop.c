@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Segments of 100 bytes over the loop-back port, for steps to count.
+ * Segments of 100 bytes over the loop-back port; steps counts the instructions.
  *
  *	loop COUNT
  *
- * Rounds of BURST messages, a segment each; counted in each of them: loop_send, the
- * second message; loop_recv, the call that takes in and reads all of them; loop_ack,
- * the sender's poll that hears that they have arrived.
+ * Rounds of BURST messages, one segment each.  Counted in each round: loop_send, the second
+ * message; loop_recv, the call that receives and reads all of them; loop_ack, the poll of the
+ * sender that processes their acknowledgements.
  */
 #include <time.h>
 
@@ -17,7 +17,7 @@
 
 #define SIZE 100
 #define BURST 16		       /* VMA_CQ_POLL_BATCH_MAX: one poll */
-#define WARM_UP (1200 * NSEC_PER_MSEC) /* the clock is renewed once a second from then on */
+#define WARM_UP (1200 * NSEC_PER_MSEC) /* the clock is calibrated once a second from then on */
 
 enum counted { NOTHING, SEND, RECV, ACK };
 
@@ -28,8 +28,8 @@ static void count(const void *function, const char *name, bool wanted)
 }
 
 /*
- * One call of a round at most: counted step by step, a receive takes as long as the sender
- * waits before it probes, and the next poll would do that, too.
+ * Counts at most one call of a round. Counted step by step, a receive takes longer than the
+ * sender waits before it probes, and the next poll would include the probe.
  */
 static void go_round(struct loop_pair *pair, enum counted what)
 {

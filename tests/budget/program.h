@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the programs whose calls are counted share. */
+/* Shared by the programs whose calls are counted. */
 #ifndef TESTS_BUDGET_PROGRAM_H
 #define TESTS_BUDGET_PROGRAM_H
 
@@ -15,7 +15,7 @@ __attribute__((noreturn)) static inline void die(const char *what)
 	exit(1);
 }
 
-/* The function that this program gets: the library's, when it is preloaded. */
+/* The function that this program calls: the library's, when it is preloaded. */
 static inline void *function(const char *name)
 {
 	void *fn = dlsym(RTLD_DEFAULT, name);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frame parser: whatever arrives, what is reported lies inside the frame.
+ * Frame parser: for any bytes, all reported offsets are inside the frame.
  *
- * Input	one byte of flags (1: checksums verified, 2: partial ones are
- *		accepted), then the frame.
+ * Input	one byte of flags (1: checksums verified, 2: partial checksums are
+ *	accepted), then the frame.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (data[0] & 1)
 		pkt.flags = PKT_CSUM_OK;
 	flags = data[0] & 2 ? FRAME_PARTIAL_CSUM : 0;
-	frame = malloc(size - 1); /* exact: a byte too far is seen */
+	frame = malloc(size - 1); /* exact size, so that an overrun is detected */
 	REQUIRE(frame);
 	memcpy(frame, data + 1, size - 1);
 	pkt.frame = frame;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One TCP connection, in any state, whose peer and whose program do anything.
+ * One TCP connection in any state; its peer and its program do anything.
  *
- * Input	a byte of options, one that says how the connection begins, then
- *		steps: a byte that says which, and what that one needs.  Numbers of
- *		segments are relative to what the connection expects, so that many are
- *		near the mark.
+ * Input	one byte of options, one byte for the way in which the connection begins, then
+ *	steps: a byte for the kind of step, and its arguments.  Numbers of segments
+ *	are relative to what the connection expects, so that many are close to it.
  *
- * Checked: what is read is what was sent for that place in the stream, whatever
- * overlaps; what we send is what the program wrote, and fits a segment; memory has a
- * bound; after the end nothing is left and no timer is set.
+ * Checked: the program reads the bytes that were sent for their place in the stream, even if
+ * segments overlap; the connection sends the bytes that the program wrote, in segments of
+ * allowed size; memory is limited; after the end nothing is left and no timer is armed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define ROOM 2048
 #define STEPS_MAX 400
-#define IRS 0xfffffc00u /* near the wrap */
+#define IRS 0xfffffc00u /* close to the wrap-around */
 #define ISS 0x7ffffe00u
 
 static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
@@ -36,10 +35,10 @@ static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
 static struct {
 	const uint8_t *at, *end;
 	struct tcp_conn conn;
-	bool closed, done; /* CLOSED was reported; the program has left */
+	bool closed, done; /* CLOSED was reported; the program has closed it */
 	nsec_t now;
-	uint64_t got, put; /* bytes of the streams */
-	bool lost_place;   /* urgent data, or some thrown away: places shift */
+	uint64_t got, put; /* bytes received and sent */
+	bool lost_place;   /* urgent or discarded data changes the positions in the stream */
 	unsigned packets, buffers, sent;
 	uint32_t rcvbuf;
 } w;
@@ -58,7 +57,7 @@ static uint16_t word(void)
 	return (uint16_t)(high << 8 | byte());
 }
 
-/* Near zero as a rule. */
+/* A small number, most of the time. */
 static uint32_t offset(void)
 {
 	uint8_t how = byte();
@@ -82,7 +81,7 @@ static uint32_t offset(void)
 
 /* ---- the world ---------------------------------------------------------------------------- */
 
-/* The byte at a place of the peer's stream, and of ours. */
+/* The byte at a position of the peer's stream, and of ours. */
 static uint8_t theirs(uint32_t seq)
 {
 	return (uint8_t)(seq * 31 + (seq >> 8));
@@ -205,7 +204,7 @@ static void add_options(struct tcp_segment *seg)
 	seg->opt_len = (uint8_t)(p - seg->opts);
 }
 
-/* The frame of it, parsed; NULL: it was thrown away. */
+/* The frame of the segment, parsed; NULL: the parser refused it. */
 static struct pkt *arriving(struct tcp_segment *seg)
 {
 	struct frame_params params = {.src_mac = mac,
@@ -275,7 +274,7 @@ static struct tcp_segment any_segment(void)
 	return seg;
 }
 
-/* A piece of a stream: the bytes at seq, with what is agreed on. */
+/* A piece of a stream: the bytes at seq, with the negotiated options. */
 static struct tcp_segment next_segment(uint32_t seq)
 {
 	uint8_t how = byte();
@@ -291,7 +290,7 @@ static struct tcp_segment next_segment(uint32_t seq)
 	return seg;
 }
 
-/* A burst, as a ring hands it over: most of it a stream, now and then anything. */
+/* A burst, as a ring delivers it: most of it in order, sometimes any segments. */
 static void step_burst(void)
 {
 	unsigned n = 2 + byte() % 4;
@@ -382,7 +381,7 @@ static void step_program(uint8_t what)
 		break;
 	case 8:
 		tcp_shutdown_read(&w.conn);
-		w.lost_place = true; /* what arrives now is nobody's */
+		w.lost_place = true; /* data that arrives now has no reader */
 		break;
 	case 9:
 		tcp_unreachable(&w.conn, EHOSTUNREACH, w.now);
@@ -469,7 +468,7 @@ static void begin(void)
 	}
 	tcp_init_passive(&w.conn, &ops, &config, &req, w.now);
 	if (!(start & 2))
-		return; /* in SYN_RECEIVED */
+		return; /* still in SYN_RECEIVED */
 	if (req.timestamps)
 		ack.opt_len = (uint8_t)tcp_options_write_timestamps(
 			ack.opts, (uint32_t)(w.now / NSEC_PER_MSEC), w.conn.ts_offset);
@@ -478,7 +477,7 @@ static void begin(void)
 
 static void check(void)
 {
-	/* Payload is copied together when frames hold little of it. */
+	/* Payload is copied together when frames contain little of it. */
 	REQUIRE(w.packets * ROOM <= 4 * w.rcvbuf + 64 * ROOM);
 	REQUIRE(!w.closed || tcp_deadline(&w.conn) == NSEC_NEVER);
 	REQUIRE(w.conn.cc.cwnd >= 1 && w.conn.cc.cwnd <= TCP_CC_MAX_WINDOW);
@@ -498,7 +497,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (!w.closed)
 		tcp_abort(&w.conn, 0, w.now);
-	if (!w.done) /* data that was not read goes with it */
+	if (!w.done) /* with the data that was not read */
 		tcp_close(&w.conn, w.now);
 	REQUIRE(tcp_deadline(&w.conn) == NSEC_NEVER);
 	REQUIRE(w.buffers == 0 && w.packets == 0);

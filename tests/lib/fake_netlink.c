@@ -9,12 +9,12 @@
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
 
-static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1}; /* the loop-back port's */
+static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1}; /* address of the loop-back port */
 static uint32_t mtu = 1500;
 static uint32_t generation = 1; /* any, atomic */
-static uint32_t refused; /* any, atomic: a sender that the kernel accepts nothing of; 0: none */
+static uint32_t refused; /* any, atomic: the kernel accepts nothing from this sender; 0: none */
 static const struct netlink_events *listeners;
-static int changes_fd = -1; /* an eventfd: link changes that nobody was told of */
+static int changes_fd = -1; /* an eventfd: link changes that were not reported yet */
 
 uint32_t fake_link_addr(unsigned i)
 {

@@ -32,7 +32,7 @@ static void write_file(const char *path, const char *text)
 		close(fd);
 }
 
-/* A user namespace takes a process of one thread, and a sanitizer may have its own. */
+/* Only a process with one thread can enter a user namespace, and a sanitizer may have a thread. */
 static void enter_user_namespace(void)
 {
 	char uid[32], gid[32];
@@ -92,7 +92,7 @@ void loop_net_enter(void)
 
 static int fds_before;
 
-/* Those of the library have high numbers: they are counted apart. */
+/* Descriptors of the library have high numbers: they are counted separately. */
 static int count_fds(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -126,7 +126,7 @@ void loop_net_start(void)
 	fds_before = count_fds();
 }
 
-/* As intercept does. */
+/* What intercept does. */
 static void before_fork(void)
 {
 	signals_block();
@@ -152,7 +152,7 @@ void loop_net_follow_forks(void)
 	NET_CHECK_EQ(pthread_atfork(before_fork, in_parent, in_child), 0);
 }
 
-/* One of this process's, or none. */
+/* A reference to any socket of this process, or none. */
 static struct sock_ref some_socket(void)
 {
 	struct sock_ref ref = {NULL, 0};
@@ -197,7 +197,7 @@ static bool is_settled(const struct sock_move_stats *stats)
 	return __atomic_load_n(&stats->started, __ATOMIC_RELAXED) == ended;
 }
 
-/* The internal thread takes requests, and begins what they ask for, under the control lock. */
+/* The internal thread takes requests, and starts their moves, under the control lock. */
 static bool all_settled(void)
 {
 	bool settled;
@@ -219,12 +219,12 @@ void loop_net_settle(void)
 	abort();
 }
 
-/* As the internal thread does a second later. */
+/* What the internal thread does a second later. */
 static bool close_rings(void)
 {
 	nsec_t now = clock_now();
 
-	/* What is in inboxes runs, what waits for the end of a burst, too. */
+	/* Runs the items of inboxes and the work of bursts. */
 	for (unsigned i = 0; i < rings_count(); i++)
 		sock_poll_ring(rings_at(i));
 	NET_CHECK(control_lock());
@@ -276,11 +276,11 @@ struct loop_net_child loop_net_fork(const char *name, void (*run)(void *arg), vo
 	if (child.pid)
 		return child;
 	alarm(seconds * NET_SLOW);
-	loop_net_enter(); /* ports of its own */
+	loop_net_enter(); /* the child has its own ports */
 	run(arg);
 	alarm(0);
 	fflush(NULL);
-	exit(0); /* leaks are looked for */
+	exit(0); /* leaks are reported here */
 }
 
 int loop_net_join(const struct loop_net_child *child)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process whose sockets run over the loop-back port, without wire or privilege.
+ * A process whose sockets run over the loop-back port, without an interface or privileges.
  *
  * Role		loop_net_enter(): main(), before threads.  loop_net_start(): once
- *		per process, before the first socket (cases that want a fresh
- *		start run in children: loop_net_run()).
+ *		per process, before the first socket (cases that need a fresh
+ *		process run in children: loop_net_run()).
  */
 #ifndef TESTS_LIB_LOOP_NET_H
 #define TESTS_LIB_LOOP_NET_H
@@ -18,7 +18,7 @@
 #include "tests/lib/loop_port.h"
 #include "tests/lib/tsock.h"
 
-/* One kind of failure: says where, and dies at once, threads and all. */
+/* The only kind of failure: prints the place, and ends the process with all threads at once. */
 #define NET_CHECK(what)                                                                    \
 	do {                                                                               \
 		if (!(what)) {                                                             \
@@ -37,14 +37,14 @@
 		}                                                                          \
 	} while (0)
 
-/* Under a sanitizer everything takes longer. */
+/* A sanitizer makes everything slower. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define NET_SLOW 5
 #else
 #define NET_SLOW 1
 #endif
 
-/* True by then, or not at all: polls every millisecond. */
+/* Polls every millisecond until the condition is true, at most this long. */
 #define NET_WAIT(what, msec)                                                   \
 	({                                                                     \
 		nsec_t until_ = clock_now() + (msec)*NSEC_PER_MSEC * NET_SLOW; \
@@ -54,31 +54,31 @@
 		is_ || (what);                                                 \
 	})
 
-/* A network namespace of its own, with the fake link's addresses. */
+/* Enters a new network namespace with the addresses of the fake link. */
 void loop_net_enter(void);
 
-/* params are set. */
+/* Starts the library; params are set. */
 void loop_net_start(void);
 
-/* From here on fork(2) does to the library what intercept makes it do; once. */
+/* From here on fork(2) calls what intercept would call; once. */
 void loop_net_follow_forks(void);
 
-/* In a child: what the program had open, as such a program would. */
+/* In a child: closes the sockets that the program had, as such a program would. */
 void loop_net_close_inherited(void);
 
-/* Nothing moves and no request waits. */
+/* Waits until no socket moves and no request waits. */
 void loop_net_settle(void);
 
 /*
- * All sockets are closed: moves come to their end, rings are closed with all their
- * packets, and no descriptor is left but those that the library keeps.
+ * All sockets are closed: ends moves, closes rings, and checks that all packets were returned,
+ * and that no descriptor is left except those that the library keeps.
  */
 void loop_net_finish(void);
 
 unsigned loop_net_moves(void);	/* finished, both directions */
-unsigned loop_net_starts(void); /* begun */
+unsigned loop_net_starts(void); /* started */
 
-/* Runs a case in a child that has so many seconds; 0 when it ended well. */
+/* Runs a case in a child with a limit of seconds; 0 if it passed. */
 struct loop_net_child {
 	int pid;
 	const char *name;

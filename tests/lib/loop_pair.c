@@ -7,7 +7,7 @@
 #include "tests/lib/loop_net.h"
 
 #define PORT 7000
-#define TCP_NODELAY 1 /* netinet/tcp.h has states named as ours */
+#define TCP_NODELAY 1 /* the names of states in netinet/tcp.h conflict with ours */
 
 static int open_port(int ifindex, struct port **port, char why[PORT_WHY])
 {
@@ -55,7 +55,7 @@ void loop_pair_open(struct loop_pair *pair, bool nodelay)
 	NET_CHECK_EQ(tsock_listen(&listener, 1), 0);
 	rc = tsock_connect(&pair->from, &at);
 	NET_CHECK(!rc || rc == -EINPROGRESS);
-	/* Nobody else polls them. */
+	/* No other thread polls them. */
 	while (!(sock_events(pair->from.ref.sk) & EPOLLOUT)) {
 		sock_poll_ring(tsock_home(&listener));
 		sock_poll_ring(tsock_home(&pair->from));

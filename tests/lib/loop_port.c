@@ -14,7 +14,7 @@
 
 uint32_t loop_port_mtu = 1500;
 
-static const struct port_ops *loop; /* what we stand before */
+static const struct port_ops *loop; /* the port behind this one */
 static struct port_ops ops;
 
 /* any, atomic */
@@ -24,12 +24,12 @@ static bool leaked;
 static bool (*lose_fn)(const struct pkt *pkt);
 static bool (*foreign_fn)(const struct flow_key *key);
 
-/* Who has a flow. */
+/* The owner of each flow. */
 static pthread_mutex_t flows_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	struct flow_key key;
-	struct port_queue *q; /* of a shared one: the last that came */
-	unsigned members;     /* 0: it is not shared */
+	struct port_queue *q; /* of a shared flow: the queue that joined last */
+	unsigned members;     /* 0: not shared */
 } flows[FLOWS_MAX];
 static unsigned n_flows;
 
@@ -79,7 +79,7 @@ void loop_port_forget(void)
 	leaked = false;
 	lose_fn = NULL;
 	foreign_fn = NULL;
-	pthread_mutex_init(&flows_lock, NULL); /* its holder may be gone */
+	pthread_mutex_init(&flows_lock, NULL); /* its holder may not exist in the child */
 	n_flows = 0;
 }
 
@@ -104,7 +104,7 @@ static struct flow_key spelled(const struct flow_key *key)
 	return one;
 }
 
-/* flows_lock; n_flows: there is none. */
+/* flows_lock: the index, or n_flows. */
 static unsigned find(const struct flow_key *key)
 {
 	unsigned i = 0;
@@ -242,7 +242,7 @@ static uint32_t get32(const uint8_t *p)
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* The segment becomes the reset that answers it (RFC 9293 section 3.5.2). */
+/* Turns the segment into the reset that answers it (RFC 9293 section 3.5.2). */
 static void turn_into_reset(struct pkt *pkt, const struct flow_key *key)
 {
 	const uint8_t *tcp = pkt->frame + pkt->l4;
@@ -341,7 +341,7 @@ int loop_port_open(int ifindex, struct port **port, char why[PORT_WHY])
 	real = (*port)->ops;
 	(*port)->ops = &ops;
 	if (loop)
-		return 0; /* again, after all its queues were closed */
+		return 0; /* opened again, after all its queues were closed */
 	loop = real;
 	ops = *loop;
 	ops.add_flow = port_add_flow;

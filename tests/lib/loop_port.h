@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The loop-back port with the manners of the real one, and with switches.
+ * The loop-back port with the behaviour of the real one, and with switches.
  *
- * A group's frames come to one queue only (-EEXIST for a second one).  A segment
- * that nobody has a flow for is answered with a reset, as the kernel would.
+ * Frames of a multicast group reach one queue only (-EEXIST for a second one).  As the
+ * kernel does, the port answers a segment without a flow with a reset.
  *
  * Role		switches: any thread, at any time.
  */
@@ -14,31 +14,31 @@
 
 #include "ring/port.h"
 
-/* Opener for rings_init(); loop_port_mtu is read once. */
+/* Opener for rings_init(); it reads loop_port_mtu once. */
 extern uint32_t loop_port_mtu;
 int loop_port_open(int ifindex, struct port **port, char why[PORT_WHY]);
 
-/* While shut, barriers wait (ten seconds at most); how many came there so far. */
+/* While closed, barriers wait (at most ten seconds). Returns how many have arrived so far. */
 void loop_port_gate(bool shut);
 unsigned loop_port_barriers(void);
 
-/* The next n queues cannot be opened. */
+/* Opening fails for the next n queues. */
 void loop_port_fail_opens(int n);
-/* The next n flows cannot be moved to another queue. */
+/* Moving to another queue fails for the next n flows. */
 void loop_port_fail_moves(int n);
 
-/* Each frame that is sent: true loses it.  Called by holders; NULL: none. */
+/* Called by holders for each frame that is sent: true loses the frame. NULL: no losses. */
 void loop_port_lose(bool (*lose)(const struct pkt *pkt));
 
-/* What another process has: true.  NULL: there is none. */
+/* True for flows that another process has. NULL: there are none. */
 void loop_port_share(bool (*is_foreign)(const struct flow_key *key));
 
-/* In a forked child: nothing of the parent's is there; the gate is open. */
+/* In a forked child: forgets everything of the parent; the gate is open. */
 void loop_port_forget(void);
 
-/* Queues that are open now. */
+/* The number of open queues. */
 int loop_port_queues(void);
-/* Of all queues that were closed: were there packets missing? */
+/* Did any queue that was closed miss packets? */
 bool loop_port_leaked(void);
 
 #endif

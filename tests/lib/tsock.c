@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Another thread may give it others: the connection came, or left. */
+/* Another thread may change them: the connection arrived, or fell back. */
 static const struct sock_ops *ops_of(const struct tsock *ts)
 {
 	return __atomic_load_n(&ts->ref.sk->ops, __ATOMIC_ACQUIRE);

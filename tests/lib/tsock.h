@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets of a test: a real kernel socket and the library's, as intercept would
- * join them.  Calls return what the library says: a count, 0 or -errno, and
- * SOCK_KERNEL where the program would make the kernel's call; nothing here does.
+ * Sockets of a test: a real kernel socket and the library's object, joined as in intercept.
+ * Calls return what the library returns: a count, 0 or -errno, or SOCK_KERNEL where intercept
+ * would make the kernel's call.  These functions do not make it.
  *
  * Role		any thread.
  */
@@ -58,12 +58,12 @@ int tsock_set_int(struct tsock *ts, int level, int name, int val);
 /* SO_VMA_RING_ALLOC_LOGIC; one side or both. */
 int tsock_set_logic(struct tsock *ts, int logic, unsigned user_id, bool rx, bool tx);
 int tsock_set_timeout(struct tsock *ts, int name, unsigned msec);
-/* close(2) sends a reset from now on. */
+/* From now on close(2) sends a reset. */
 int tsock_linger_none(struct tsock *ts);
 
 void tsock_close(struct tsock *ts);
 
-/* Its home, for what it is worth when somebody moves it. */
+/* Its home, which may be outdated if another thread moves it. */
 static inline struct ring *tsock_home(const struct tsock *ts)
 {
 	return __atomic_load_n(&ts->ref.sk->home, __ATOMIC_ACQUIRE);

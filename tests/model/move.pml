@@ -1,39 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A socket S moves from one ring to another, and back, while frames arrive, threads
- * poll the rings, and somebody closes it and uses the object again.  Spin searches
- * every interleaving: move_test.sh.  The code is src/sock/move/move.c, its steps are named
- * as here.
+ * A socket S moves from one ring to another, and back, while frames arrive, threads poll
+ * the rings, and a thread closes S and uses the object again.  Spin searches every
+ * interleaving: move_test.sh.  The code is src/sock/move/move.c, its steps have the same names.
  *
  * Checked: no frame that was looked up for S is lost, repeated or (UDP) reordered; none
- * reaches a socket that it was not meant for; nobody waits for a ring while holding
- * one; all come to their end; nothing is stranded in an inbox or left in the port's map;
- * who looked where S lives, and holds that ring, finds it complete: nothing parked,
- * timers armed.
+ * reaches another socket; no thread waits for a ring while it holds one; all processes
+ * end; nothing is left in an inbox or in the map of the port; a thread that reads the home
+ * of S, and holds that ring, finds S complete: nothing is parked, timers are armed.
  *
  * Variants, one of these by -D:
  *	UDP	a socket with one flow, on its home.  It ends under the control lock.
  *	TCP	a connection.  Its program closes it under the control lock; then it
- *		lives on and moves on, and whoever holds its home may end it at any
+ *		continues and moves, and the holder of its home may end it at any
  *		time, without that lock.
- *	WIDE	UDP; frames come by a flow on a third ring C, for which there is no
- *		other ring: it stays and forwards.
- *	OTHER	UDP; frames come by a flow of another interface, that moves from C to D
+ *	WIDE	UDP; frames arrive by a flow on a third ring C, which has no other
+ *		ring: it stays and forwards.
+ *	OTHER	UDP; frames arrive by a flow of another interface, which moves from C to D
  *		while home moves from A to B.
  *	STAYS	UDP; the port refuses to steer the flow, so it stays where it is when
- *		home moves away, and forwards until home comes back.
+ *		home moves, and forwards until home returns.
  *
- * POLLERS: the one who closes polls, too; too large for every run.
+ * POLLERS: the process that closes also polls; too large for every run.
  *
- * Every other name in an #ifdef or #ifndef leaves one step out, or does it wrong:
- * Spin must find what goes wrong then.  And it must reach what is marked as of
- * interest, or the search has been a vain one.
+ * Every other name in an #ifdef or #ifndef leaves out one step, or does it in a wrong way:
+ * Spin must find the error.  Spin must also reach the places marked with reach(), otherwise
+ * the search proves nothing.
  *
  * Left out: an inbox is a queue here (a stack that is taken as a whole and reversed is
- * one; tests/concurrency/ring has the stack itself); loads and stores are in order, as
- * the fences of ring.h and hold.h keep them where it matters; the receive queue of S is
- * the order in which frames come to input().  A call that brings a move to its end
- * itself (sock_move_settle()) is a mover that kept the control lock.  What S sends.
+ * a queue; tests/concurrency/ring tests the stack itself); loads and stores are in order,
+ * because the fences of ring.h and hold.h order them where it matters; the receive queue of
+ * S is the order in which frames reach input().  A call that ends a move itself
+ * (sock_move_settle()) is a mover that kept the control lock.  What S sends.
  */
 
 #ifndef FRAMES
@@ -43,7 +41,7 @@
 #define MOVES 2
 #endif
 
-/* Spin does come here. */
+/* Spin reaches this place. */
 #define reach(n) c_code { static int once; if (!once++) printf("reach %d\n", n); }
 
 /* ---- rings ------------------------------------------------------------------------ */
@@ -57,8 +55,8 @@
 
 #if defined(OTHER)
 #define RINGS	4
-#define FIRST	C			/* where the flow is in the beginning */
-#define TARGET	(C + D - flow_ring)	/* where it moves to */
+#define FIRST	C			/* the ring of the flow in the beginning */
+#define TARGET	(C + D - flow_ring)	/* the ring that it moves to */
 #elif defined(WIDE)
 #define RINGS	3
 #define FIRST	C
@@ -72,7 +70,7 @@
 #define FREE	255
 byte holder[RINGS] = FREE;
 
-/* Items: a frame for S wherever it lives; S itself. */
+/* Items: a frame for S, wherever its home is; S itself. */
 mtype = { FORWARD, ARRIVE };
 chan inbox[RINGS] = [FRAMES + 1] of { mtype, byte, byte }; /* what, frame, generation */
 chan rx[RINGS] = [FRAMES] of { byte };
@@ -81,7 +79,7 @@ chan rx[RINGS] = [FRAMES] of { byte };
 
 mtype = { ABSENT, REAL, STANDIN };
 mtype flow[RINGS] = ABSENT;
-bool steered[RINGS];	/* the entry in the map is this flow's, and goes with it */
+bool steered[RINGS];	/* the entry in the map belongs to this flow, and ends with it */
 byte flow_ring = FIRST;	/* control lock */
 chan parked = [FRAMES] of { byte };
 
@@ -94,9 +92,9 @@ chan late[RINGS] = [FRAMES] of { byte };
 
 byte home = A;
 byte gen = 0;
-bool open = true;	/* the program has it */
+bool open = true;	/* the program has the socket */
 bool alive = true;	/* the object is in use */
-bool timer[RINGS];	/* its timer and its work are the ring's */
+bool timer[RINGS];	/* the ring has its timer and its work */
 byte control = FREE;
 
 /* ---- the move (control lock) ----------------------------------------------------------- */
@@ -108,12 +106,12 @@ byte part_from, part_to;
 
 /* ---- what we know, and the code does not ----------------------------------------------- */
 
-byte sent;		/* frames that were looked up so far */
-byte since;		/* frames from here on are for the S that is open */
+byte sent;		/* number of frames that were looked up so far */
+byte since;		/* frames from here on are for the present S */
 byte got;		/* bits of frames that S received */
 #define NEVER	254
 
-/* A frame ends here: was it for nobody? */
+/* A frame ends here: it must be for a socket that has ended. */
 #define dropped(f) assert(f < since)
 
 /* holder of home: into the receive queue. */
@@ -135,13 +133,13 @@ inline input(f)
 
 #define THREAD								\
 	byte r;			/* the ring to hold */			\
-	byte mine = NONE;	/* the one held */			\
+	byte mine = NONE;	/* the ring that is held */			\
 	byte due;		/* bits: rings to try when none is held */ \
 	byte n;			/* items still to run */		\
-	byte to = NONE;		/* where the item in hand has to go */	\
+	byte to = NONE;		/* the ring to which the item must be posted on */	\
 	mtype what;		/* ... and the item */			\
 	byte f, g;							\
-	bool here		/* S is on the ring held */
+	bool here		/* the home of S is the held ring */
 
 /* By LEAVE and by ARRIVE, whichever comes first. */
 inline change_home(ring)
@@ -152,7 +150,7 @@ inline change_home(ring)
 	fi
 }
 
-/* Time passes between reading home and this. */
+/* Time passes between reading home and this step. */
 inline post()
 {
 	assert(nfull(inbox[to]));
@@ -164,7 +162,7 @@ inline post()
 	what = 0
 }
 
-/* The flow on the ring held takes the place of its stand-in. */
+/* The flow on the held ring replaces its stand-in. */
 inline replace_stand_in()
 {
 #ifdef NO_STAY_PARK
@@ -176,7 +174,7 @@ inline replace_stand_in()
 	flow_ring = mine
 }
 
-/* holder of mine: an item that was posted before it was taken. */
+/* holder of mine: runs an item; posting comes before taking. */
 inline run_item()
 {
 	n--;
@@ -212,7 +210,7 @@ inline run_item()
 	fi
 }
 
-/* Until one has to be posted on, which is done a while after it was looked at. */
+/* Runs items until one has to be posted on, which happens in a later step. */
 inline run_some()
 {
 	do
@@ -225,7 +223,7 @@ inline run_some()
 	fi
 }
 
-/* Waits for ring r, and runs what was posted. */
+/* Waits for ring r, and runs the posted items. */
 inline hold()
 {
 	assert(mine == NONE);
@@ -263,8 +261,8 @@ inline run_all()
 }
 
 /*
- * The same, for S, which was found on r.  It may have gone, and come back just now:
- * ARRIVE was posted before home was stored, so the inbox is looked at after home.
+ * The same for S, whose home was r. S may have left and returned meanwhile: ARRIVE was posted
+ * before home was stored, so the inbox is checked after home.
  */
 inline hold_home(it_is)
 {
@@ -288,7 +286,7 @@ inline hold_home(it_is)
 #endif
 }
 
-/* Lets go, then looks again: at this ring, and at those it posted to meanwhile. */
+/* Releases, then checks again: this ring, and those that it posted to meanwhile. */
 inline release()
 {
 	atomic {
@@ -304,7 +302,8 @@ inline release()
 		due != 0 || mine != NONE ->
 		if
 		:: to != NONE -> post()
-		:: to == NONE && mine != NONE -> holder[mine] = FREE; mine = NONE /* still due */
+		/* still to be tried */
+		:: to == NONE && mine != NONE -> holder[mine] = FREE; mine = NONE
 		:: to == NONE && mine == NONE ->
 			if
 			:: due & bit(A) -> r = A
@@ -367,7 +366,7 @@ inline drain()
 	od
 }
 
-/* holder of mine: a flow goes, with its entry. */
+/* holder of mine: removes a flow with its entry. */
 inline remove_flow()
 {
 	flow[mine] = ABSENT;
@@ -377,7 +376,7 @@ inline remove_flow()
 	fi
 }
 
-/* holder of mine = part_to: the stand-in goes, with what is parked. */
+/* holder of mine = part_to: removes the stand-in with its parked frames. */
 inline drop_part()
 {
 	if
@@ -391,7 +390,7 @@ inline drop_part()
 	f = 0
 }
 
-/* holder of home: the object is nobody's, and nowhere. */
+/* holder of home: the object has no owner and no home. */
 inline free()
 {
 	alive = false;
@@ -399,7 +398,7 @@ inline free()
 	gen++
 }
 
-/* holder of home: a connection that its program closed has said all. */
+/* holder of home: a closed connection has sent everything. */
 inline end()
 {
 	assert(home == mine && flow[mine] == REAL && timer[mine]);
@@ -411,8 +410,8 @@ inline end()
 /* ---- the wire --------------------------------------------------------------------------- */
 
 /*
- * Frames are looked up in the order they came in, and come to a queue in that order,
- * but any time later.
+ * Frames are looked up in the order of arrival, and reach a queue in that order, at any later
+ * time.
  */
 proctype wire()
 {
@@ -450,7 +449,7 @@ proctype wire()
 #define lock_control()	 atomic { control == FREE -> control = _pid }
 #define unlock_control() control = FREE
 
-/* The flow comes off its old ring, or makes way for a stand-in on the same one. */
+/* The flow leaves its old ring, or is replaced by a stand-in on the same one. */
 inline part_leave()
 {
 	assert(flow[mine] == REAL);
@@ -468,7 +467,7 @@ inline part_leave()
 	fi
 }
 
-/* A ring that is not home. */
+/* Leaves a ring that is not home. */
 inline leave_other()
 {
 	r = part_from;
@@ -501,7 +500,7 @@ proctype mover()
 
 	do
 	:: moves == MOVES -> break
-	:: moves < MOVES -> break	/* no one wants another one */
+	:: moves < MOVES -> break	/* no further moves */
 	:: moves < MOVES ->
 		lock_control();
 		atomic {
@@ -529,7 +528,10 @@ proctype mover()
 		hold();
 		atomic { assert(flow[mine] == ABSENT); flow[mine] = STANDIN }
 		release();
-		/* ... and the entry is no longer the flow's, to be removed with it. */
+		/*
+		 * ... and the entry does not belong to the flow any more, and stays when the
+		 * flow is removed.
+		 */
 		r = part_from;
 		hold();
 		atomic {
@@ -542,7 +544,7 @@ proctype mover()
 
 		/* STEER */
 #ifdef STAYS
-		/* The port refuses: all as before. */
+		/* The port refuses: nothing changes. */
 #ifndef NO_RESTEER
 		r = part_from;
 		hold();
@@ -561,7 +563,7 @@ proctype mover()
 #endif
 
 barrier:
-		/* BARRIER: what was looked up before is in the old queue. */
+		/* BARRIER: every frame that was looked up before is in the old queue. */
 		atomic { moving = true; unlock_control() }
 #ifndef NO_BARRIER
 		if
@@ -571,7 +573,7 @@ barrier:
 #endif
 		lock_control();
 		if
-		:: atomic { !moving -> reach(13) } goto done /* it was closed */
+		:: atomic { !moving -> reach(13) } goto done /* the socket was closed */
 		:: else
 		fi;
 
@@ -586,7 +588,7 @@ barrier:
 		:: atomic { home == NONE -> reach(22) } goto call_off
 		:: else
 		fi;
-		r = from; /* home, unless it has ended since */
+		r = from; /* home, unless the socket has ended since */
 		hold_home((alive && gen == move_gen));
 #ifdef NO_LEAVE_CHECK
 		here = true;
@@ -599,7 +601,7 @@ barrier:
 		drain();
 #endif
 #ifdef TCP
-		/* That may have ended it. */
+		/* This may have ended the socket. */
 		if
 		:: atomic {
 			!open ->
@@ -648,7 +650,7 @@ barrier:
 		:: else
 		fi;
 #endif
-		/* If somebody holds the new home, ARRIVE has run after him. */
+		/* If another thread holds the new home, ARRIVE has run when it releases. */
 #ifndef NO_LAST_HOLD
 		r = into;
 		hold();
@@ -662,7 +664,7 @@ barrier:
 		goto done;
 
 call_off:
-		/* Its program closed it, and it has ended since. */
+		/* The program closed the socket, and it has ended since. */
 		r = part_to;
 		hold();
 		atomic { drop_part(); moving = false }
@@ -682,11 +684,11 @@ next:
 
 /* ---- application threads ------------------------------------------------------------------- */
 
-/* Home is the ring held: what is there must be all. */
+/* Home is the held ring: the socket must be complete. */
 #define complete()							\
 	assert(timer[mine] && (flow_ring != mine || flow[mine] == REAL))
 
-/* Holds a ring, for the sake of S or of another socket, and polls it. */
+/* Holds a ring, for S or for another socket, and polls it. */
 inline poll()
 {
 	if
@@ -783,8 +785,8 @@ proctype closer()
 #if !defined(WIDE) && !defined(OTHER)
 	:: closed && !opened ->
 		/*
-		 * The object is used again, for the same key if that is free: by another
-		 * call, or by a holder who accepts a connection.
+		 * The object is used again, for the same key if that is free: by another call,
+		 * or by a holder that accepts a connection.
 		 */
 #ifndef TCP
 		lock_control();

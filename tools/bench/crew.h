@@ -6,7 +6,7 @@
  * a second: the machine changes more than that between two runs.
  *
  * Role		the program's first thread makes a crew and calls crew_slice();
- *		each hand runs work() over and over, until the slice ends.
+ *		each worker runs work() over and over, until the slice ends.
  */
 #ifndef TOOLS_BENCH_CREW_H
 #define TOOLS_BENCH_CREW_H
@@ -27,7 +27,7 @@
 
 struct crew;
 
-struct hand {
+struct worker {
 	struct crew *crew;
 	unsigned number;
 	int cpu;
@@ -40,12 +40,12 @@ struct hand {
 struct crew {
 	/* set before crew_start() */
 	unsigned size;
-	unsigned (*work)(struct hand *hand); /* returns how many operations it did */
+	unsigned (*work)(struct worker *worker); /* returns how many operations it did */
 	/* first thread, between two slices */
-	unsigned going; /* hands that work in the next slice; 0: all go home */
+	unsigned going; /* workers that work in the next slice; 0: all go home */
 	nsec_t begin;
 	pthread_barrier_t gate;
-	struct hand hands[CREW_MAX];
+	struct worker workers[CREW_MAX];
 };
 
 static inline nsec_t crew_cpu_time(void)
@@ -56,54 +56,54 @@ static inline nsec_t crew_cpu_time(void)
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
-static inline void crew_work(struct hand *hand)
+static inline void crew_work(struct worker *worker)
 {
-	nsec_t begin = hand->crew->begin, cpu;
+	nsec_t begin = worker->crew->begin, cpu;
 
 	while (clock_now() < begin)
 		sched_yield();
 	cpu = crew_cpu_time();
-	hand->ops = 0;
+	worker->ops = 0;
 	do {
-		hand->ops += hand->crew->work(hand);
-		hand->wall = clock_now() - begin; /* who came late did less */
-	} while (hand->wall < CREW_SLICE);
-	hand->cpu_time = crew_cpu_time() - cpu;
+		worker->ops += worker->crew->work(worker);
+		worker->wall = clock_now() - begin; /* who came late did less */
+	} while (worker->wall < CREW_SLICE);
+	worker->cpu_time = crew_cpu_time() - cpu;
 }
 
 static inline void *crew_main(void *arg)
 {
-	struct hand *hand = arg;
+	struct worker *worker = arg;
 
-	place_pin(hand->cpu);
+	place_pin(worker->cpu);
 	for (;;) {
-		pthread_barrier_wait(&hand->crew->gate);
-		if (!hand->crew->going)
+		pthread_barrier_wait(&worker->crew->gate);
+		if (!worker->crew->going)
 			return NULL;
-		if (hand->number < hand->crew->going)
-			crew_work(hand);
-		pthread_barrier_wait(&hand->crew->gate);
+		if (worker->number < worker->crew->going)
+			crew_work(worker);
+		pthread_barrier_wait(&worker->crew->gate);
 	}
 }
 
-/* The first hand has cpus[0] for itself, unless own is false; the others share cpus[1]. */
+/* The first worker has cpus[0] for itself, unless own is false; the others share cpus[1]. */
 static inline void crew_start(struct crew *crew, const int cpus[2], bool own)
 {
 	pthread_barrier_init(&crew->gate, NULL, crew->size + 1);
 	for (unsigned i = 0; i < crew->size; i++) {
-		struct hand *hand = &crew->hands[i];
+		struct worker *worker = &crew->workers[i];
 
-		hand->crew = crew;
-		hand->number = i;
-		hand->cpu = cpus[own ? i > 0 : i % 2];
-		if (pthread_create(&hand->thread, NULL, crew_main, hand)) {
+		worker->crew = crew;
+		worker->number = i;
+		worker->cpu = cpus[own ? i > 0 : i % 2];
+		if (pthread_create(&worker->thread, NULL, crew_main, worker)) {
 			perror("thread");
 			exit(1);
 		}
 	}
 }
 
-/* Returns when the slice is over, and the first so many hands have their figures. */
+/* Returns when the slice is over, and the first so many workers have their figures. */
 static inline void crew_slice(struct crew *crew, unsigned going)
 {
 	crew->going = going;
@@ -117,23 +117,23 @@ static inline void crew_end(struct crew *crew)
 	crew->going = 0;
 	pthread_barrier_wait(&crew->gate);
 	for (unsigned i = 0; i < crew->size; i++)
-		pthread_join(crew->hands[i].thread, NULL);
+		pthread_join(crew->workers[i].thread, NULL);
 }
 
-/* Operations a nanosecond of the last slice, of this many hands together. */
+/* Operations a nanosecond of the last slice, of this many workers together. */
 static inline double crew_rate(const struct crew *crew, unsigned going)
 {
 	double rate = 0;
 
 	for (unsigned i = 0; i < going; i++)
-		rate += (double)crew->hands[i].ops / (double)crew->hands[i].wall;
+		rate += (double)crew->workers[i].ops / (double)crew->workers[i].wall;
 	return rate;
 }
 
-/* What one of the first hand's cost it in ns of its processor's time. */
+/* What one of the first worker's cost it in ns of its processor's time. */
 static inline double crew_cost(const struct crew *crew)
 {
-	return (double)crew->hands[0].cpu_time / (double)crew->hands[0].ops;
+	return (double)crew->workers[0].cpu_time / (double)crew->workers[0].ops;
 }
 
 static inline int crew_compare(const void *a, const void *b)

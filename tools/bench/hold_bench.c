@@ -59,9 +59,9 @@ static unsigned visit(void)
 	return 0;
 }
 
-static unsigned work(struct hand *hand)
+static unsigned work(struct worker *worker)
 {
-	if (ring_mode == HOLD_SINGLE && hand->number)
+	if (ring_mode == HOLD_SINGLE && worker->number)
 		return visit();
 	for (unsigned i = 0; i < BATCH; i++)
 		modes[ring_mode].hold();

@@ -36,13 +36,13 @@ static struct {
 
 _Static_assert((CREW_MAX - 1) * ITEMS < RING_SIZE, "the ring is never full");
 
-static void post(struct hand *hand)
+static void post(struct worker *worker)
 {
-	unsigned *next = &shared.next[hand->number][0];
-	struct message *message = &shared.messages[hand->number][*next];
+	unsigned *next = &shared.next[worker->number][0];
+	struct message *message = &shared.messages[worker->number][*next];
 
 	while (!__atomic_load_n(&message->free, __ATOMIC_ACQUIRE)) {
-		if (clock_now() > hand->crew->begin + CREW_SLICE)
+		if (clock_now() > worker->crew->begin + CREW_SLICE)
 			return; /* the reader has gone home */
 		sched_yield();
 	}
@@ -84,18 +84,18 @@ static unsigned take_all(void)
 	return n;
 }
 
-static unsigned work(struct hand *hand)
+static unsigned work(struct worker *worker)
 {
 	unsigned n;
 
-	if (hand->number == 0) {
+	if (worker->number == 0) {
 		n = take_all();
 		if (!n)
 			sched_yield(); /* a poster may need the processor */
 		return n;
 	}
 	for (unsigned i = 0; i < BATCH; i++)
-		post(hand);
+		post(worker);
 	return 0;
 }
 

@@ -48,14 +48,14 @@ static int connected(void)
 /* ---- hammer --------------------------------------------------------------------- */
 
 /* Its own socket, made by the thread that uses it. */
-static unsigned send_some(struct hand *hand)
+static unsigned send_some(struct worker *worker)
 {
 	static int fds[CREW_MAX];
 
-	if (!fds[hand->number])
-		fds[hand->number] = connected();
+	if (!fds[worker->number])
+		fds[worker->number] = connected();
 	for (int i = 0; i < BATCH; i++) {
-		if (send(fds[hand->number], payload, SIZE, 0) != SIZE)
+		if (send(fds[worker->number], payload, SIZE, 0) != SIZE)
 			die("send");
 	}
 	return BATCH;

@@ -99,9 +99,9 @@ static inline size_t build(const struct lane *lane, uint8_t *frame)
 }
 
 /* As a socket does it: one hold to send, one to receive. */
-static unsigned exchange(struct hand *hand)
+static unsigned exchange(struct worker *worker)
 {
-	struct lane *lane = lanes[hand->number];
+	struct lane *lane = lanes[worker->number];
 	struct ring *ring = &lane->ring;
 	uint64_t before = lane->received;
 
@@ -124,9 +124,9 @@ static unsigned exchange(struct hand *hand)
 	return BATCH;
 }
 
-static unsigned control(struct hand *hand)
+static unsigned control(struct worker *worker)
 {
-	struct lane *lane = lanes[hand->number];
+	struct lane *lane = lanes[worker->number];
 
 	for (unsigned i = 0; i < BATCH; i++) {
 		struct pkt pkt = {.frame = lane->frame, .room = sizeof(lane->frame)};

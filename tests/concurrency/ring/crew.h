@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads that begin together, and what is bounded in time.
+ * Threads that begin together, and work for a limited time.
  *
- * In HOLD_SINGLE a crew is the program's one thread (number 0) and the internal
+ * In HOLD_SINGLE a crew is the only thread of the program (number 0) and the internal
  * thread (number 1); in the other modes it is CREW_MAX threads of the program.
  */
 #ifndef TESTS_CONCURRENCY_RING_CREW_H
@@ -16,12 +16,12 @@
 #include "vma_test.h"
 
 #define CREW_MAX 4
-#define CREW_TIME (400 * NSEC_PER_MSEC) /* of a test in one mode */
+#define CREW_TIME (400 * NSEC_PER_MSEC) /* duration of a test in one mode */
 
 static const enum hold_mode crew_modes[] = {HOLD_SINGLE, HOLD_SPIN, HOLD_MUTEX, HOLD_YIELD};
 #define CREW_MODES (sizeof(crew_modes) / sizeof(crew_modes[0]))
 
-/* cmocka's belong to the thread that runs the test. */
+/* cmocka's macros work only in the thread that runs the test. */
 #define CREW_CHECK(what)                                                                   \
 	do {                                                                               \
 		if (!(what)) {                                                             \
@@ -32,7 +32,7 @@ static const enum hold_mode crew_modes[] = {HOLD_SINGLE, HOLD_SPIN, HOLD_MUTEX, 
 
 struct crew;
 
-struct hand {
+struct worker {
 	struct crew *crew;
 	unsigned number;
 	unsigned seed;
@@ -40,13 +40,13 @@ struct hand {
 };
 
 struct crew {
-	/* set before it begins */
-	void (*work)(struct hand *hand);
+	/* set before the threads start */
+	void (*work)(struct worker *worker);
 	unsigned size;
 	nsec_t end;
 	/* any, atomic */
 	unsigned meeting, arrived;
-	struct hand hands[CREW_MAX];
+	struct worker workers[CREW_MAX];
 };
 
 static inline bool crew_goes_on(const struct crew *crew)
@@ -54,7 +54,7 @@ static inline bool crew_goes_on(const struct crew *crew)
 	return clock_now() < crew->end;
 }
 
-/* All arrive before anybody leaves; they leave together, not when they are woken. */
+/* All threads arrive before any leaves; they leave together, because they spin. */
 static inline void crew_meet(struct crew *crew)
 {
 	unsigned meeting = __atomic_load_n(&crew->meeting, __ATOMIC_ACQUIRE);
@@ -70,10 +70,10 @@ static inline void crew_meet(struct crew *crew)
 	}
 }
 
-/* Some hundred nanoseconds, or a turn for another thread. */
-static inline void hand_dawdle(struct hand *hand)
+/* Waits some hundred nanoseconds, or yields to another thread. */
+static inline void worker_pause(struct worker *worker)
 {
-	unsigned n = (unsigned)rand_r(&hand->seed) % 64;
+	unsigned n = (unsigned)rand_r(&worker->seed) % 64;
 
 	if (n == 0)
 		sched_yield();
@@ -82,9 +82,9 @@ static inline void hand_dawdle(struct hand *hand)
 }
 
 /*
- * Stores to lines that the others store to as well: they wait in the store
- * buffer, and whatever is stored next waits behind them, while loads overtake
- * it.  A missing fence shows after this, or hardly ever.
+ * Stores to cache lines that the other threads store to as well. These stores wait in the store
+ * buffer, and the next store waits behind them, while loads overtake it. Without this, a
+ * missing fence hardly ever shows.
  */
 static inline void crew_stall_stores(void)
 {
@@ -98,18 +98,18 @@ static inline void crew_stall_stores(void)
 
 static inline void *crew_main(void *arg)
 {
-	struct hand *hand = arg;
+	struct worker *worker = arg;
 
-	ring_thread.internal = ring_mode == HOLD_SINGLE && hand->number == 1;
-	crew_meet(hand->crew);
-	hand->crew->work(hand);
+	ring_thread.internal = ring_mode == HOLD_SINGLE && worker->number == 1;
+	crew_meet(worker->crew);
+	worker->crew->work(worker);
 	CREW_CHECK(!hold_current);
 	ring_thread.internal = false;
 	return NULL;
 }
 
-/* Runs work on every hand, in the mode; returns when all have. */
-static inline void crew_run(enum hold_mode mode, unsigned size, void (*work)(struct hand *hand))
+/* Runs work in every thread, in the mode; returns when all have finished. */
+static inline void crew_run(enum hold_mode mode, unsigned size, void (*work)(struct worker *worker))
 {
 	struct crew crew = {.work = work};
 
@@ -119,16 +119,16 @@ static inline void crew_run(enum hold_mode mode, unsigned size, void (*work)(str
 	crew.size = mode == HOLD_SINGLE ? 2 : size;
 	crew.end = clock_now() + CREW_TIME;
 	for (unsigned i = 0; i < crew.size; i++) {
-		struct hand *hand = &crew.hands[i];
+		struct worker *worker = &crew.workers[i];
 
-		*hand = (struct hand){.crew = &crew, .number = i, .seed = 4711 + i};
-		assert_int_equal(pthread_create(&hand->thread, NULL, crew_main, hand), 0);
+		*worker = (struct worker){.crew = &crew, .number = i, .seed = 4711 + i};
+		assert_int_equal(pthread_create(&worker->thread, NULL, crew_main, worker), 0);
 	}
 	for (unsigned i = 0; i < crew.size; i++)
-		pthread_join(crew.hands[i].thread, NULL);
+		pthread_join(crew.workers[i].thread, NULL);
 }
 
-/* As the hot calls do it: the mode is a constant.  False: hold_try() found it held. */
+/* As the hot calls do: the mode is a constant. False: hold_try() failed. */
 static inline bool crew_hold(struct ring *ring)
 {
 	if (ring_thread.internal)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A ring is held by one thread at a time, and what it did there is seen by the next. */
+/* One thread at a time holds a ring, and the next holder sees what it wrote. */
 #include "crew.h"
 
 #define PATIENCE (20 * NSEC_PER_SEC)
 
 static struct {
 	struct ring ring;
-	/* holder, plain: TSan sees a race if two threads are in */
+	/* holder, plain: TSan reports a race if two threads hold it */
 	unsigned long a, b;
 	int inside;
 	unsigned long done[CREW_MAX];
@@ -20,19 +20,19 @@ static int setup(void **state)
 	return 0;
 }
 
-static void enter_and_leave(struct hand *hand)
+static void enter_and_leave(struct worker *worker)
 {
 	CREW_CHECK(shared.inside++ == 0);
 	CREW_CHECK(shared.a == shared.b);
 	shared.a++;
-	hand_dawdle(hand);
+	worker_pause(worker);
 	shared.b++;
 	CREW_CHECK(--shared.inside == 0);
-	__atomic_store_n(&shared.done[hand->number], shared.done[hand->number] + 1,
+	__atomic_store_n(&shared.done[worker->number], shared.done[worker->number] + 1,
 			 __ATOMIC_RELAXED);
 }
 
-/* On a busy machine a thread may not have run yet when the time is over. */
+/* On a busy machine a thread may not have run at all when the time is over. */
 static bool anybody_is_missing(const struct crew *crew)
 {
 	for (unsigned i = 0; i < crew->size; i++) {
@@ -42,38 +42,38 @@ static bool anybody_is_missing(const struct crew *crew)
 	return false;
 }
 
-static void hold_and_count(struct hand *hand)
+static void hold_and_count(struct worker *worker)
 {
-	for (unsigned n = 0; n % 256 || crew_goes_on(hand->crew) || anybody_is_missing(hand->crew);
-	     n++) {
+	for (unsigned n = 0;
+	     n % 256 || crew_goes_on(worker->crew) || anybody_is_missing(worker->crew); n++) {
 		bool got;
 
 		crew_stall_stores();
 		got = crew_hold(&shared.ring);
 		CREW_CHECK(got || ring_thread.internal);
 		if (got) {
-			enter_and_leave(hand);
+			enter_and_leave(worker);
 			crew_release(&shared.ring);
 		}
-		hand_dawdle(hand);
+		worker_pause(worker);
 	}
 }
 
-/* The same with every way in: waiting, trying, cold. */
-static void hold_in_every_way(struct hand *hand)
+/* The same with every function that holds: waiting, trying, cold. */
+static void hold_in_every_way(struct worker *worker)
 {
-	for (unsigned n = 0; n % 256 || crew_goes_on(hand->crew); n++) {
-		bool cold = rand_r(&hand->seed) % 2, got;
+	for (unsigned n = 0; n % 256 || crew_goes_on(worker->crew); n++) {
+		bool cold = rand_r(&worker->seed) % 2, got;
 
 		if (!cold)
 			got = crew_hold(&shared.ring);
-		else if (rand_r(&hand->seed) % 2)
+		else if (rand_r(&worker->seed) % 2)
 			got = ring_try(&shared.ring);
 		else
 			got = ring_hold_cold(&shared.ring);
 		if (!got)
 			continue;
-		enter_and_leave(hand);
+		enter_and_leave(worker);
 		if (cold)
 			ring_release_cold(&shared.ring);
 		else
@@ -84,9 +84,9 @@ static void hold_in_every_way(struct hand *hand)
 static void check(bool everybody)
 {
 	unsigned long sum = 0;
-	unsigned hands = ring_mode == HOLD_SINGLE ? 2 : CREW_MAX;
+	unsigned workers = ring_mode == HOLD_SINGLE ? 2 : CREW_MAX;
 
-	for (unsigned i = 0; i < hands; i++) {
+	for (unsigned i = 0; i < workers; i++) {
 		print_message("mode %d, thread %u: %lu\n", (int)ring_mode, i, shared.done[i]);
 		assert_true(!everybody || shared.done[i] > 0);
 		sum += shared.done[i];
@@ -95,7 +95,7 @@ static void check(bool everybody)
 	assert_int_equal(shared.b, sum);
 }
 
-static void test_one_thread_is_in_at_a_time(void **state)
+static void test_one_thread_holds_at_a_time(void **state)
 {
 	for (unsigned m = 0; m < CREW_MODES; m++) {
 		setup(state);
@@ -104,7 +104,7 @@ static void test_one_thread_is_in_at_a_time(void **state)
 	}
 }
 
-static void test_one_thread_is_in_at_a_time_by_whatever_way_it_came(void **state)
+static void test_one_thread_holds_at_a_time_whichever_call_it_used(void **state)
 {
 	for (unsigned m = 0; m < CREW_MODES; m++) {
 		setup(state);
@@ -114,8 +114,8 @@ static void test_one_thread_is_in_at_a_time_by_whatever_way_it_came(void **state
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test_setup(test_one_thread_is_in_at_a_time, setup),
-	cmocka_unit_test_setup(test_one_thread_is_in_at_a_time_by_whatever_way_it_came, setup),
+	cmocka_unit_test_setup(test_one_thread_holds_at_a_time, setup),
+	cmocka_unit_test_setup(test_one_thread_holds_at_a_time_whichever_call_it_used, setup),
 };
 
 VMA_TEST_MAIN("hold", tests, NULL, NULL)

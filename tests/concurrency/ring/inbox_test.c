@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every item comes out once, those of one poster in their order, whoever takes
- * them; and what was written before it was posted is seen.
+ * Every item is taken once, those of one poster in order, whichever thread takes them; and what
+ * was written before the post is visible.
  */
 #include "crew.h"
 
 #include "ring/inbox.h"
 
-#define MESSAGES 4096 /* of a poster, used again and again */
+#define MESSAGES 4096 /* of a poster, used repeatedly */
 
 struct message {
 	struct inbox_item item;
 	unsigned poster;
 	unsigned long number; /* plain: posting publishes it */
-	int free;	      /* atomic: may be posted */
+	int free;	      /* atomic: the poster may post it */
 };
 
 static struct {
 	struct inbox inbox;
 	struct hold hold;
 	/* holder */
-	unsigned long next[CREW_MAX]; /* expected of each poster */
+	unsigned long next[CREW_MAX]; /* number that is expected next from each poster */
 	unsigned long taken, takes;
 	/* any, atomic */
 	unsigned long posted;
@@ -44,27 +44,27 @@ static void take_all(void)
 	}
 }
 
-static bool post(struct hand *hand, unsigned long number)
+static bool post(struct worker *worker, unsigned long number)
 {
-	struct message *message = &shared.messages[hand->number][number % MESSAGES];
+	struct message *message = &shared.messages[worker->number][number % MESSAGES];
 
 	if (!__atomic_load_n(&message->free, __ATOMIC_ACQUIRE))
 		return false; /* not taken yet */
 	message->free = 0;
-	message->poster = hand->number;
+	message->poster = worker->number;
 	message->number = number;
 	inbox_post(&shared.inbox, &message->item);
 	__atomic_fetch_add(&shared.posted, 1, __ATOMIC_RELAXED);
 	return true;
 }
 
-static void post_and_take(struct hand *hand)
+static void post_and_take(struct worker *worker)
 {
 	unsigned long number = 0;
 
-	for (unsigned n = 0; n % 256 || crew_goes_on(hand->crew); n++) {
-		for (unsigned k = (unsigned)rand_r(&hand->seed) % 8; k; k--)
-			number += post(hand, number);
+	for (unsigned n = 0; n % 256 || crew_goes_on(worker->crew); n++) {
+		for (unsigned k = (unsigned)rand_r(&worker->seed) % 8; k; k--)
+			number += post(worker, number);
 		if (!inbox_empty(&shared.inbox) && hold_try(&shared.hold, HOLD_SPIN)) {
 			take_all();
 			hold_release(&shared.hold, HOLD_SPIN);

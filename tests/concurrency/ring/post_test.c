@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is posted to a ring runs, though nobody comes to look for it: in the end
- * every thread has gone home, and every inbox is empty.
+ * What is posted to a ring runs, even if no thread polls it: when every thread has ended, every
+ * inbox is empty.
  */
 #include "crew.h"
 
@@ -14,7 +14,7 @@ struct message {
 	struct inbox_item item;
 	unsigned poster;
 	unsigned long number;
-	unsigned hops; /* to be posted on, to the next ring each time */
+	unsigned hops; /* how often it is posted again, each time to the next ring */
 	int free;      /* atomic */
 };
 
@@ -23,7 +23,7 @@ struct shared {
 	/* holder of each ring */
 	unsigned long next[RINGS][CREW_MAX];
 	unsigned long ran[RINGS];
-	/* a hand's own */
+	/* written by one thread only */
 	unsigned long posted[CREW_MAX][RINGS];
 	struct message messages[CREW_MAX][LETTERS];
 };
@@ -74,14 +74,14 @@ static void run_and_post_on(struct ring *ring, struct inbox_item *item)
 		__atomic_store_n(&message->free, 1, __ATOMIC_RELEASE);
 }
 
-static struct message *message_for(struct hand *hand, unsigned long n)
+static struct message *message_for(struct worker *worker, unsigned long n)
 {
-	struct message *message = &shared->messages[hand->number][n % LETTERS];
+	struct message *message = &shared->messages[worker->number][n % LETTERS];
 
 	while (!__atomic_load_n(&message->free, __ATOMIC_ACQUIRE))
-		sched_yield(); /* it runs without our help */
+		sched_yield(); /* it runs without this thread */
 	message->free = 0;
-	message->poster = hand->number;
+	message->poster = worker->number;
 	return message;
 }
 
@@ -100,21 +100,21 @@ static void check_all_ran(unsigned long want)
 
 /* ---- posters and holders that come and go ----------------------------------------------- */
 
-static void post_or_hold(struct hand *hand)
+static void post_or_hold(struct worker *worker)
 {
 	unsigned long n = 0;
 
-	for (unsigned i = 0; i % 64 || crew_goes_on(hand->crew); i++) {
-		unsigned r = (unsigned)rand_r(&hand->seed) % RINGS;
+	for (unsigned i = 0; i % 64 || crew_goes_on(worker->crew); i++) {
+		unsigned r = (unsigned)rand_r(&worker->seed) % RINGS;
 
-		if (rand_r(&hand->seed) % 4) {
-			struct message *message = message_for(hand, n++);
+		if (rand_r(&worker->seed) % 4) {
+			struct message *message = message_for(worker, n++);
 
 			message->item.run = run_in_order;
-			message->number = shared->posted[hand->number][r]++;
+			message->number = shared->posted[worker->number][r]++;
 			ring_post(&shared->rings[r], &message->item);
 		} else if (crew_hold(&shared->rings[r])) {
-			hand_dawdle(hand);
+			worker_pause(worker);
 			crew_release(&shared->rings[r]);
 		}
 	}
@@ -139,33 +139,33 @@ static void test_each_posters_items_run_in_order_and_all_of_them(void **state)
 /* ---- the last moment ----------------------------------------------------------------------- */
 
 /*
- * One post against one hold that ends, then silence: whatever the order, it has
- * run when both are through.  This is where a missing fence shows.
+ * One post against one hold that ends, and then nothing. In every order, the item has run when
+ * both threads are done. A missing fence shows here.
  */
-static void post_against_release(struct hand *hand)
+static void post_against_release(struct worker *worker)
 {
-	struct crew *crew = hand->crew;
+	struct crew *crew = worker->crew;
 	struct ring *ring = &shared->rings[0];
 
 	for (unsigned long n = 0;; n++) {
-		static int goes_on; /* hand 0's decision, between two meetings */
+		static int goes_on; /* the decision of thread 0, between two meetings */
 
-		if (hand->number == 0)
+		if (worker->number == 0)
 			goes_on = n % 64 || crew_goes_on(crew);
 		crew_meet(crew);
 		if (!goes_on)
 			return;
-		if ((n + hand->number) % crew->size == 0) {
+		if ((n + worker->number) % crew->size == 0) {
 			struct message *message = &shared->messages[0][0];
 
 			message->item.run = run_in_order;
 			message->number = n;
 			message->poster = 0;
-			crew_stall_stores(); /* the holder's are slow then */
-			hand_dawdle(hand);
+			crew_stall_stores(); /* then the holder's stores are slow */
+			worker_pause(worker);
 			ring_post(ring, &message->item);
 		} else if (crew_hold(ring)) {
-			hand_dawdle(hand);
+			worker_pause(worker);
 			crew_stall_stores();
 			crew_release(ring);
 		}
@@ -187,23 +187,23 @@ static void test_a_post_against_a_release_is_not_stranded(void **state)
 
 /* ---- posts from inside a hold, and from inside an item ---------------------------------------- */
 
-static void post_across(struct hand *hand)
+static void post_across(struct worker *worker)
 {
 	unsigned long n = 0;
 
-	for (unsigned i = 0; i % 64 || crew_goes_on(hand->crew); i++) {
-		unsigned r = (unsigned)rand_r(&hand->seed) % RINGS;
-		bool held = rand_r(&hand->seed) % 2 && crew_hold(&shared->rings[r]);
+	for (unsigned i = 0; i % 64 || crew_goes_on(worker->crew); i++) {
+		unsigned r = (unsigned)rand_r(&worker->seed) % RINGS;
+		bool held = rand_r(&worker->seed) % 2 && crew_hold(&shared->rings[r]);
 		struct message *message = NULL;
 
-		/* Not message_for(): the holder of a ring must not wait for another one. */
-		if (__atomic_load_n(&shared->messages[hand->number][n % LETTERS].free,
+		/* Not message_for(): the holder of a ring must not wait for another ring. */
+		if (__atomic_load_n(&shared->messages[worker->number][n % LETTERS].free,
 				    __ATOMIC_ACQUIRE))
-			message = message_for(hand, n++);
+			message = message_for(worker, n++);
 		if (message) {
 			message->item.run = run_and_post_on;
-			message->hops = (unsigned)rand_r(&hand->seed) % 4;
-			shared->posted[hand->number][0] += message->hops + 1;
+			message->hops = (unsigned)rand_r(&worker->seed) % 4;
+			shared->posted[worker->number][0] += message->hops + 1;
 			ring_post(&shared->rings[(r + 1) % RINGS], &message->item);
 		}
 		if (held)

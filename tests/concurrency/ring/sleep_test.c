@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads sleep at one ring, each for frames of its own: whatever they do, no thread stays
- * blocked while it has a frame, and a frame wakes two of them, not all.
+ * Many threads sleep at one ring, each for its own frames. No thread stays blocked while it has
+ * a frame, and a frame wakes two of the threads, not all.
  */
 #include "crew.h"
 
@@ -16,7 +16,7 @@
 #include "ring/sleep.h"
 
 #define SLEEPERS 12
-#define STUCK (20 * NSEC_PER_SEC) /* a sleep this long has missed something */
+#define STUCK (20 * NSEC_PER_SEC) /* a sleep of this length has missed a wake-up */
 #if defined(__SANITIZE_THREAD__)
 #define FRAMES 4000
 #else
@@ -32,7 +32,7 @@ struct member {
 	/* any, atomic */
 	uint64_t got, taken;
 	uint64_t wakes; /* returns of ppoll() */
-	/* its own */
+	/* used by one thread */
 	unsigned seed;
 };
 
@@ -159,7 +159,7 @@ static void end_nap(void *nap)
 	sleep_end(&((struct nap *)nap)->sleep);
 }
 
-/* 0, -EINTR or 1: the time was over. */
+/* 0, -EINTR, or 1: the time is over. */
 static int nap_on(struct member *m, struct nap *nap, nsec_t deadline)
 {
 	struct pollfd fds[1 + PORT_FDS_MAX];
@@ -217,7 +217,7 @@ static void *receive(void *arg)
 	return NULL;
 }
 
-/* Comes, goes by a short time, polls. */
+/* Enters, leaves after a short time, polls. */
 static void *receive_restlessly(void *arg)
 {
 	struct member *m = arg;
@@ -254,7 +254,7 @@ static uint64_t taken(const struct member *m)
 	return __atomic_load_n(&m->taken, __ATOMIC_SEQ_CST);
 }
 
-/* Nobody but the sleepers receives it: a loss shows at once. */
+/* Only the sleepers receive the frames: a loss shows at once. */
 static void wait_for_taken(const struct member *m, uint64_t sent)
 {
 	nsec_t began = clock_now();
@@ -305,8 +305,8 @@ static void test_a_frame_wakes_two_not_all(void **state)
 
 		send_to(&members[to]);
 		wait_for_taken(&members[to], ++sent[to]);
-		wait_until_all_block(SLEEPERS); /* as they were before */
-		usleep(200);			/* the port notices */
+		wait_until_all_block(SLEEPERS); /* as before */
+		usleep(200);			/* the port notices it */
 	}
 	wakes = all_wakes() - wakes;
 	stop(0, SLEEPERS);
@@ -378,15 +378,18 @@ static void test_nor_while_others_are_cancelled(void **state)
 	stop(0, 1);
 }
 
-static uint64_t begun, ended, handled; /* any, atomic: rounds; handlers that are through */
+static uint64_t begun, ended, handled; /* any, atomic: rounds; handlers that have returned */
 
-/* A handler that takes its time: until the frame it was sent with has been taken. */
-static void dawdle(int sig)
+/* A slow handler: it waits until the frame that was sent with the signal has been taken. */
+static void slow_handler(int sig)
 {
 	uint64_t round = __atomic_load_n(&begun, __ATOMIC_SEQ_CST);
 
 	sleep_interrupted();
-	/* Who interrupts the holder of a ring holds up all others, and should be quick. */
+	/*
+	 * A handler that interrupts the holder of a ring delays all others, so it returns at
+	 * once.
+	 */
 	while (!hold_current && __atomic_load_n(&ended, __ATOMIC_SEQ_CST) < round)
 		usleep(50);
 	__atomic_fetch_add(&handled, 1, __ATOMIC_SEQ_CST);
@@ -394,7 +397,7 @@ static void dawdle(int sig)
 
 static void test_nor_while_signal_handlers_run(void **state)
 {
-	struct sigaction action = {.sa_handler = dawdle};
+	struct sigaction action = {.sa_handler = slow_handler};
 	uint64_t sent[SLEEPERS] = {0};
 	unsigned seed = 4711;
 
@@ -407,7 +410,7 @@ static void test_nor_while_signal_handlers_run(void **state)
 
 		wait_until_all_block(SLEEPERS);
 		__atomic_store_n(&begun, n, __ATOMIC_SEQ_CST);
-		/* All but the one: whoever watches is most likely among them. */
+		/* All but one thread: the leader is most likely among them. */
 		for (unsigned i = 0; i < SLEEPERS; i++) {
 			if (i != to)
 				pthread_kill(members[i].thread, SIGUSR1);

@@ -58,24 +58,24 @@ static void enter_all(void)
 
 static void look_at(uint32_t remote)
 {
-	static struct ring ring = {.ifindex = IFINDEX}; /* one reader; aligned */
+	static struct ring ring = {.ifindex = IFINDEX}; /* a single reader; aligned */
 	struct flow_key key = key_of(remote);
 	struct source_path path = {.here = true};
 	enum drop reason;
 
 	CREW_CHECK(source_check(&ring, &key, NULL, &path, &reason) == SOURCE_PASS);
 	if (!path.mtu)
-		return; /* it has no place at this moment */
+		return; /* the entry is not in the table at this moment */
 	CREW_CHECK(path.mtu == remote);
 	CREW_CHECK(addr_v4_of(&path.nexthop) == remote);
 	found++;
 }
 
-static void work(struct hand *hand)
+static void work(struct worker *worker)
 {
-	while (crew_goes_on(hand->crew)) {
+	while (crew_goes_on(worker->crew)) {
 		for (unsigned i = 0; i < 100; i++) {
-			if (hand->number == 0)
+			if (worker->number == 0)
 				enter_all();
 			else
 				look_at(senders[i % SENDERS]);

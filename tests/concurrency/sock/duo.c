@@ -6,7 +6,7 @@
 #include "ring/logic.h"
 
 #define PATIENCE 5000 /* ms */
-#define TCP_NODELAY 1 /* netinet/tcp.h has states named as ours */
+#define TCP_NODELAY 1 /* the names of states in netinet/tcp.h conflict with ours */
 
 static struct sock_move_stats opened;
 
@@ -89,7 +89,7 @@ static void open_tcp(struct duo *duo, struct tsock *listener)
 	duo->end[1] = duo_accept(listener, &duo->name[0]);
 	NET_CHECK(NET_WAIT(is_connected(&duo->end[0]), PATIENCE));
 	duo->name[1] = to;
-	/* While it moves it hears no acknowledgement. */
+	/* A socket that moves receives no acknowledgements. */
 	for (unsigned i = 0; i < 2; i++)
 		NET_CHECK_EQ(duo_set_nodelay(&duo->end[i], true), 0);
 }
@@ -208,7 +208,7 @@ unsigned duo_take(struct duo *duo, unsigned from)
 
 static bool all_taken(struct duo *duo, unsigned from)
 {
-	/* Whoever sent may have something to send again. */
+	/* The sender may have to retransmit. */
 	sock_poll_ring(tsock_home(&duo->end[from]));
 	duo_take(duo, from);
 	NET_CHECK(duo->got[from] <= duo->sent[from]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two sockets that talk to each other, and are moved on purpose: their logic is the
+ * Two sockets that exchange messages, and that a test moves: their allocation logic is the
  * user's number, which the test changes.
  *
  * Role		one thread, unless said otherwise.
@@ -10,7 +10,7 @@
 
 #include "tests/lib/loop_net.h"
 
-#define DUO_MESSAGE 64 /* bytes; of a stream, they come in any pieces */
+#define DUO_MESSAGE 64 /* bytes; of a stream: in pieces of any length */
 
 enum duo_kind { DUO_TCP, DUO_UDP, DUO_UDP_UNCONNECTED, DUO_KINDS };
 
@@ -19,53 +19,53 @@ struct duo {
 	struct tsock end[2];
 	struct sockaddr_in name[2];
 	uint64_t sent[2], got[2]; /* messages from end[i]; bytes of a stream */
-	bool ended[2];		  /* a stream: after what was got */
+	bool ended[2];		  /* a stream: the peer ended it after these bytes */
 };
 
-/* params for these tests: sockets move when they are asked to. */
+/* Sets params for these tests: sockets move only when they are asked to. */
 void duo_params(int mode);
 
-/* A case in a process of its own: duo_params(), start; and the end, all closed. */
+/* Begin and end a case in a separate process: duo_params(), start; all sockets closed. */
 void duo_begin(void);
 void duo_end(struct tsock *listener);
 
 struct tsock duo_listener(unsigned port);
-/* The child of a connection that was begun; waits for it. */
+/* Accepts the child of a connection; waits for it. */
 struct tsock duo_accept(struct tsock *listener, struct sockaddr_in *from);
 
-/* listener: for DUO_TCP. */
+/* Opens the pair. listener: for DUO_TCP. */
 void duo_open(struct duo *duo, enum duo_kind kind, struct tsock *listener);
 void duo_close(struct duo *duo);
 
-int duo_set_nodelay(struct tsock *ts, bool on); /* as it is opened: on */
+int duo_set_nodelay(struct tsock *ts, bool on); /* on by default */
 
-/* n messages from one end; they go out at once. */
+/* Sends n messages from one end; they leave at once. */
 void duo_send(struct duo *duo, unsigned from, unsigned n);
-/* What is there now; how many messages, or bytes. */
+/* Receives what has arrived; returns the number of messages, or bytes. */
 unsigned duo_take(struct duo *duo, unsigned from);
-/* Everything that was sent comes, in order, and nothing else. */
+/* Receives everything that was sent, in order, and checks that nothing else comes. */
 void duo_drain(struct duo *duo, unsigned from);
-/* Some messages both ways. */
+/* Sends and receives some messages in both directions. */
 void duo_talk(struct duo *duo, unsigned n);
 
 /* ---- moving ------------------------------------------------------------------------- */
 
-/* The key of a user's number, and of the ring a socket lives on. */
+/* The key of a user's number, and of the ring that is a socket's home. */
 uint64_t duo_key(unsigned user);
 uint64_t duo_home(const struct tsock *ts);
 
-/* Asks for the ring of a user's number, for receiving and sending. */
+/* Requests the ring of a user's number, for receiving and sending. */
 void duo_ask(struct tsock *ts, unsigned user);
 bool duo_arrives(const struct tsock *ts, unsigned user);
-/* Both. */
+/* Requests it, and waits for the move. */
 void duo_move(struct tsock *ts, unsigned user);
 
-/* Asks, and waits until the move has come to its barrier, which is shut. */
+/* Requests a move, and waits until it is at its barrier, which is closed. */
 void duo_begin_move(struct tsock *ts, unsigned user);
 
-/* Moves, receiving, since the last duo_open(): an accepted connection may have had one. */
+/* Receive moves since the last duo_open(): an accepted connection may have moved once. */
 struct sock_move_stats duo_moves(void);
-/* Waits until nothing moves. */
+/* Waits until no socket moves. */
 void duo_expect_moves(unsigned started, unsigned finished, unsigned abandoned);
 
 #endif

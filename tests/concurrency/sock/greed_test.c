@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ten ways to take more than a share of the memory for what was received.  All sockets are on
- * one ring, and a small VMA_RX_BUFS is theirs together.  Beside each of them a connection
- * that is read at once loses nothing, and its messages need the polls that they need alone,
- * or half as many more.
+ * Ten ways to take more than a fair share of the memory for received data. All sockets are on
+ * one ring, and share a small VMA_RX_BUFS. Beside each of them a connection that is read at
+ * once loses nothing, and its messages need at most one and a half times the polls that they
+ * need alone.
  */
 #include <errno.h>
 #include <linux/tcp.h>
@@ -26,15 +26,19 @@
 
 struct greed {
 	const char *name;
-	unsigned hogs, rounds; /* rounds: messages of each, before the echoes; one with each echo */
-	size_t size;	       /* of a message */
+	/*
+	 * number of greedy sockets; rounds: messages to each before the echoes, then one with
+	 * each echo
+	 */
+	unsigned hogs, rounds;
+	size_t size; /* of a message, in bytes */
 	bool udp;
 	bool unaccepted; /* connections */
 	bool holes;	 /* the first segment of each stream is always lost */
 	bool fin;	 /* after the rounds */
-	bool nibbles;	 /* of each message one byte is read */
+	bool nibbles;	 /* the program reads one byte of each message */
 	bool modest;	 /* its own limits stop it before frames run short */
-	bool verify;	 /* in the end all of it is read */
+	bool verify;	 /* in the end the program reads everything */
 };
 
 static const struct greed shapes[] = {
@@ -59,7 +63,7 @@ static struct ring *ring;
 
 static struct {
 	uint16_t port;
-	uint32_t seq; /* of the SYN */
+	uint32_t seq; /* sequence number of the SYN */
 } begun[2 * HOGS_MAX];
 
 static uint16_t get16(const uint8_t *p)
@@ -72,7 +76,7 @@ static uint32_t get32(const uint8_t *p)
 	return (uint32_t)get16(p) << 16 | get16(p + 2);
 }
 
-/* Holder of the only ring. */
+/* holder of the only ring: loses the first segment of each stream. */
 static bool lose_first(const struct pkt *pkt)
 {
 	const uint8_t *ip = pkt->frame + ETH_HDR, *tcp = ip + IP4_HDR;
@@ -91,7 +95,7 @@ static bool lose_first(const struct pkt *pkt)
 	return data && get32(tcp + 4) == begun[i].seq + 1;
 }
 
-/* The internal thread polls it, too, when we do not. */
+/* The internal thread polls the ring as well. */
 static uint64_t received(void)
 {
 	uint64_t n;
@@ -113,9 +117,9 @@ static bool frames_ran_short(void)
 }
 
 /*
- * Something had to be sent again because it was lost.  What was sent again because we were
- * kept from polling for longer than the retransmission timer arrived twice, as its receiver
- * says at once (RFC 2883).
+ * Was a segment retransmitted because of a loss? If this thread did not poll for longer than
+ * the retransmission timeout, segments were retransmitted without a loss, and their receiver
+ * reports duplicates (RFC 2883).
  */
 static bool lost_some(const struct tsock *ts)
 {
@@ -127,7 +131,7 @@ static bool lost_some(const struct tsock *ts)
 	return info.tcpi_total_retrans > info.tcpi_dsack_dups;
 }
 
-/* Until the ring is empty. */
+/* Polls until the ring is empty. */
 static void settle(void)
 {
 	uint64_t before;
@@ -252,7 +256,7 @@ static void close_hogs(void)
 
 /* ---- beside them ---------------------------------------------------------------------------- */
 
-/* Polls until it is there; the call polls when it finds nothing. */
+/* Polls until the message has arrived; the call itself polls when it finds nothing. */
 static unsigned polls_until_taken(struct duo *echo, unsigned dir)
 {
 	unsigned polls = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Senders that the kernel would not hear: nothing of theirs reaches a socket that hears
- * anybody, before or after a change of the network; everything of others does, in order.
+ * Senders that the kernel does not accept: none of their packets reaches a socket without a
+ * peer, before or after a change of the network. All packets of other senders arrive, in order.
  */
 #include "duo.h"
 #include "vma_test.h"
@@ -25,7 +25,10 @@ static void send_burst(struct tsock *from, const struct sockaddr_in *to, uint32_
 		NET_CHECK_EQ(tsock_sendto(from, &i, sizeof(i), to), sizeof(i));
 }
 
-/* As many as there are, which begin with *next, and are of the accepted sender. */
+/*
+ * Receives all datagrams that are there: they continue at *next, and come from the accepted
+ * sender.
+ */
 static bool all_came(struct tsock *ts, uint32_t *next, uint32_t end)
 {
 	struct sockaddr_in who;
@@ -67,7 +70,7 @@ static void datagrams(void *arg)
 		NET_CHECK(NET_WAIT(all_came(&receiver, &next, (round + 1) * BURST), 5000));
 		fake_netlink_change(false);
 	}
-	/* Where a ring is full frames are lost before they are looked at. */
+	/* When a ring is full, frames are lost before they are checked. */
 	NET_CHECK(refused_packets() > 0);
 	tsock_close(&bad);
 	tsock_close(&good);
@@ -104,7 +107,7 @@ static void connections(void *arg)
 	bad = tsock_tcp();
 	NET_CHECK_EQ(tsock_bind(&bad, fake_link_addr(3), 7101), 0);
 	NET_CHECK_EQ(tsock_connect(&bad, &to), -EINPROGRESS);
-	duo_open(&duo, DUO_TCP, &listener); /* of others they are accepted, meanwhile */
+	duo_open(&duo, DUO_TCP, &listener); /* other senders are accepted meanwhile */
 	duo_talk(&duo, 5);
 	NET_CHECK(NET_WAIT((sock_poll_ring(tsock_home(&listener)), refused_packets() > 0), 5000));
 	NET_CHECK(!has_child(&listener));

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What is sent, and what must have come.
- */
+/* Sends stamped data, and checks what arrives. */
 #include "traffic_internal.h"
 
 #include <string.h>
@@ -14,8 +12,8 @@ struct stamp {
 	uint32_t magic;
 	uint32_t pair, age, dir;
 	uint64_t number;
-	uint32_t starts; /* moves begun before it was sent */
-	uint32_t calm;	 /* and all had ended */
+	uint32_t starts; /* number of moves that had begun when it was sent */
+	uint32_t calm;	 /* all of them had ended */
 	uint32_t len;
 	uint32_t sum;
 };
@@ -42,18 +40,18 @@ static bool is_calm(uint32_t *starts)
 	return ended == before && loop_net_starts() == before;
 }
 
-static ssize_t send_datagram(struct hand *hand, struct pair *pair, unsigned dir)
+static ssize_t send_datagram(struct worker *worker, struct pair *pair, unsigned dir)
 {
 	struct direction *d = &pair->dir[dir];
 	uint8_t buf[sizeof(struct stamp) + PAYLOAD_MAX];
 	struct stamp stamp = {.magic = MAGIC, .pair = pair->number, .age = pair->age, .dir = dir};
-	size_t len = hand_random(hand, PAYLOAD_MAX);
+	size_t len = worker_random(worker, PAYLOAD_MAX);
 	ssize_t n;
 
 	if ((int64_t)(pair_count(&d->sent) - pair_count(&d->got)) >= TRAFFIC_WINDOW)
 		return -EAGAIN;
 	for (size_t i = 0; i < len; i++)
-		buf[sizeof(stamp) + i] = (uint8_t)(hand->rnd >> (i % 8 * 8));
+		buf[sizeof(stamp) + i] = (uint8_t)(worker->rnd >> (i % 8 * 8));
 	stamp.number = d->sent;
 	stamp.len = (uint32_t)len;
 	stamp.calm = is_calm(&stamp.starts);
@@ -67,13 +65,13 @@ static ssize_t send_datagram(struct hand *hand, struct pair *pair, unsigned dir)
 		if (n != (ssize_t)(sizeof(stamp) + len))
 			pair_fail(pair, dir, "part of a datagram was sent", n, (long)len);
 		__atomic_fetch_add(&d->sent, 1, __ATOMIC_ACQ_REL);
-		ADD(hand->traffic->stats.datagrams, 1);
+		ADD(worker->traffic->stats.datagrams, 1);
 	}
 	return n;
 }
 
-/* It came after one that was sent later. */
-static void note_reorder(struct hand *hand, struct pair *pair, unsigned dir,
+/* It arrived after one that was sent later. */
+static void note_reorder(struct worker *worker, struct pair *pair, unsigned dir,
 			 const struct stamp *stamp)
 {
 	uint32_t starts = loop_net_starts();
@@ -81,10 +79,10 @@ static void note_reorder(struct hand *hand, struct pair *pair, unsigned dir,
 	if (stamp->calm && stamp->starts == starts)
 		pair_fail(pair, dir, "out of order, and nothing moved", (long)stamp->number,
 			  (long)pair->dir[dir].next);
-	ADD(hand->traffic->stats.reordered, 1);
+	ADD(worker->traffic->stats.reordered, 1);
 }
 
-static void check_number(struct hand *hand, struct pair *pair, unsigned dir,
+static void check_number(struct worker *worker, struct pair *pair, unsigned dir,
 			 const struct stamp *stamp)
 {
 	struct direction *d = &pair->dir[dir];
@@ -104,10 +102,10 @@ static void check_number(struct hand *hand, struct pair *pair, unsigned dir,
 	if (i == d->n_missing)
 		pair_fail(pair, dir, "received twice", (long)stamp->number, (long)d->next);
 	d->missing[i] = d->missing[--d->n_missing];
-	note_reorder(hand, pair, dir, stamp);
+	note_reorder(worker, pair, dir, stamp);
 }
 
-static ssize_t recv_datagram(struct hand *hand, struct pair *pair, unsigned dir, int flags)
+static ssize_t recv_datagram(struct worker *worker, struct pair *pair, unsigned dir, int flags)
 {
 	struct direction *d = &pair->dir[dir];
 	uint8_t buf[sizeof(struct stamp) + PAYLOAD_MAX + 1];
@@ -127,7 +125,7 @@ static ssize_t recv_datagram(struct hand *hand, struct pair *pair, unsigned dir,
 		pair_fail(pair, dir, "a datagram is damaged", n, stamp.len);
 	if (stamp.pair != pair->number || stamp.age != pair->age || stamp.dir != dir)
 		pair_fail(pair, dir, "a datagram is another's", stamp.pair, stamp.age);
-	check_number(hand, pair, dir, &stamp);
+	check_number(worker, pair, dir, &stamp);
 	__atomic_fetch_add(&d->got, 1, __ATOMIC_ACQ_REL);
 	return n;
 }
@@ -141,10 +139,10 @@ static uint8_t byte_at(const struct pair *pair, unsigned dir, uint64_t pos)
 	return (uint8_t)((x ^ x >> 29) >> (pos & 7));
 }
 
-static ssize_t send_bytes(struct hand *hand, struct pair *pair, unsigned dir)
+static ssize_t send_bytes(struct worker *worker, struct pair *pair, unsigned dir)
 {
 	struct direction *d = &pair->dir[dir];
-	size_t len = hand_random(hand, 4) ? 1 + hand_random(hand, 300) : 1000;
+	size_t len = worker_random(worker, 4) ? 1 + worker_random(worker, 300) : 1000;
 	uint8_t buf[1000];
 	ssize_t n;
 
@@ -152,20 +150,20 @@ static ssize_t send_bytes(struct hand *hand, struct pair *pair, unsigned dir)
 		return -EAGAIN;
 	for (size_t i = 0; i < len; i++)
 		buf[i] = byte_at(pair, dir, d->sent + i);
-	n = tsock_send(&pair->end[dir], buf, len, hand_random(hand, 100) ? MSG_DONTWAIT : 0);
+	n = tsock_send(&pair->end[dir], buf, len, worker_random(worker, 100) ? MSG_DONTWAIT : 0);
 	if (n > 0) {
 		__atomic_fetch_add(&d->sent, (uint64_t)n, __ATOMIC_ACQ_REL);
-		ADD(hand->traffic->stats.bytes, (unsigned long)n);
+		ADD(worker->traffic->stats.bytes, (unsigned long)n);
 	}
 	return n;
 }
 
-/* 0: the end. */
-static ssize_t recv_bytes(struct hand *hand, struct pair *pair, unsigned dir, int flags)
+/* 0: the end of the stream. */
+static ssize_t recv_bytes(struct worker *worker, struct pair *pair, unsigned dir, int flags)
 {
 	struct direction *d = &pair->dir[dir];
 	uint8_t buf[2000];
-	size_t len = hand_random(hand, 4) ? sizeof(buf) : 1 + hand_random(hand, 100);
+	size_t len = worker_random(worker, 4) ? sizeof(buf) : 1 + worker_random(worker, 100);
 	ssize_t n = tsock_recv(&pair->end[1 - dir], buf, len, flags);
 
 	for (ssize_t i = 0; i < n; i++) {
@@ -179,14 +177,14 @@ static ssize_t recv_bytes(struct hand *hand, struct pair *pair, unsigned dir, in
 
 /* ---- either ----------------------------------------------------------------------------------- */
 
-ssize_t stamp_send(struct hand *hand, struct pair *pair, unsigned dir)
+ssize_t stamp_send(struct worker *worker, struct pair *pair, unsigned dir)
 {
-	return pair->kind == PAIR_TCP ? send_bytes(hand, pair, dir)
-				      : send_datagram(hand, pair, dir);
+	return pair->kind == PAIR_TCP ? send_bytes(worker, pair, dir)
+				      : send_datagram(worker, pair, dir);
 }
 
-ssize_t stamp_recv(struct hand *hand, struct pair *pair, unsigned dir, int flags)
+ssize_t stamp_recv(struct worker *worker, struct pair *pair, unsigned dir, int flags)
 {
-	return pair->kind == PAIR_TCP ? recv_bytes(hand, pair, dir, flags)
-				      : recv_datagram(hand, pair, dir, flags);
+	return pair->kind == PAIR_TCP ? recv_bytes(worker, pair, dir, flags)
+				      : recv_datagram(worker, pair, dir, flags);
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every allocation logic with every thread mode and 1, 2, 4 and 16 threads that
- * open, use, hand over, move and close sockets at random.
- *
- * Each combination runs in a process of its own.  VMA_STRESS_MSEC: how long;
- * VMA_STRESS_SEED; VMA_STRESS_ONLY=logic/mode/threads: that one alone.
+ * Every allocation logic with every thread mode and 1, 2, 4 and 16 threads. The threads open,
+ * use, pass on, move and close sockets at random. Each combination runs in a separate process.
+ * VMA_STRESS_MSEC: the duration; VMA_STRESS_SEED: the seed; VMA_STRESS_ONLY=logic/mode/threads:
+ * one combination only.
  */
 #include "traffic.h"
 
@@ -34,10 +33,10 @@ static nsec_t work_until;
 
 static void *work(void *arg)
 {
-	struct hand *hand = arg;
+	struct worker *worker = arg;
 
 	while (clock_now() < work_until)
-		traffic_act(hand);
+		traffic_act(worker);
 	NET_CHECK(!hold_current);
 	return NULL;
 }
@@ -45,17 +44,17 @@ static void *work(void *arg)
 static void run_threads(const struct combination *c)
 {
 	pthread_t threads[16];
-	struct hand hands[16];
+	struct worker workers[16];
 
 	for (unsigned i = 0; i < c->threads; i++)
-		hands[i] = (struct hand){&traffic,
-					 (c->seed + 1) * 0x9e3779b97f4a7c15ull + i * 7919 + 1};
+		workers[i] = (struct worker){&traffic,
+					     (c->seed + 1) * 0x9e3779b97f4a7c15ull + i * 7919 + 1};
 	if (c->mode == HOLD_SINGLE) {
-		work(&hands[0]);
+		work(&workers[0]);
 		return;
 	}
 	for (unsigned i = 0; i < c->threads; i++)
-		NET_CHECK_EQ(pthread_create(&threads[i], NULL, work, &hands[i]), 0);
+		NET_CHECK_EQ(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
 	for (unsigned i = 0; i < c->threads; i++)
 		pthread_join(threads[i], NULL);
 }
@@ -78,7 +77,7 @@ static void set_params(const struct combination *c)
 static void run_one(void *arg)
 {
 	struct combination *c = arg;
-	struct hand hand = {&traffic, c->seed + 1};
+	struct worker worker = {&traffic, c->seed + 1};
 	bool options = c->seed % 2 || c->rx == RING_LOGIC_USER_ID;
 
 	set_params(c);
@@ -87,7 +86,7 @@ static void run_one(void *arg)
 	work_until = clock_now() + number_from_env("VMA_STRESS_MSEC", MSEC_DEFAULT) * NSEC_PER_MSEC;
 	traffic_init(&traffic, c->threads < 4 ? 8 : 16, 7, options);
 	run_threads(c);
-	traffic_end(&hand);
+	traffic_end(&worker);
 	loop_net_settle();
 	traffic_show(&traffic, c->name);
 	loop_net_finish();
@@ -115,7 +114,7 @@ static void join(struct loop_net_child *children, struct combination *combos, un
 	fprintf(stderr, "%s failed (seed %u)\n", combos[i].name, combos[i].seed);
 }
 
-/* Some at a time: they wait a lot. */
+/* Runs several at a time, because they often wait. */
 static unsigned run_all(struct combination *all, unsigned n)
 {
 	struct loop_net_child children[AT_ONCE];
@@ -191,7 +190,7 @@ static void test_yield(void **state)
 	test_mode(HOLD_YIELD);
 }
 
-/* One ring to receive by, another to send by. */
+/* One ring for receiving, another one for sending. */
 static void test_sides_differ(void **state)
 {
 	static const int sides[][2] = {{20, 0}, {0, 20}, {10, 20}, {20, 10}, {10, 0},

@@ -20,7 +20,7 @@ void pair_fail(const struct pair *pair, unsigned dir, const char *what, long a, 
 
 /* ---- one pair ------------------------------------------------------------------------------ */
 
-/* What a call returned: may it be so?  The end of a stream is no error here. */
+/* True: go on.  While the pair closes, errors and the end of the stream are allowed. */
 static bool check_result(const struct pair *pair, unsigned dir, const char *what, ssize_t n)
 {
 	if (n > 0 || n == -EAGAIN)
@@ -30,28 +30,29 @@ static bool check_result(const struct pair *pair, unsigned dir, const char *what
 	return false;
 }
 
-void pair_send_some(struct hand *hand, struct pair *pair, unsigned dir)
+void pair_send_some(struct worker *worker, struct pair *pair, unsigned dir)
 {
-	unsigned n = 1 + hand_random(hand, 6);
+	unsigned n = 1 + worker_random(worker, 6);
 	ssize_t rc;
 
 	do {
-		rc = stamp_send(hand, pair, dir);
+		rc = stamp_send(worker, pair, dir);
 	} while (check_result(pair, dir, "cannot send", rc) && --n);
 }
 
-static void recv_some(struct hand *hand, struct pair *pair, unsigned dir)
+static void recv_some(struct worker *worker, struct pair *pair, unsigned dir)
 {
-	int flags = hand_random(hand, 200) ? MSG_DONTWAIT : 0;
-	unsigned n = 1 + hand_random(hand, 8);
+	int flags = worker_random(worker, 200) ? MSG_DONTWAIT : 0;
+	unsigned n = 1 + worker_random(worker, 8);
 
-	while (check_result(pair, dir, "cannot receive", stamp_recv(hand, pair, dir, flags)) && --n)
+	while (check_result(pair, dir, "cannot receive", stamp_recv(worker, pair, dir, flags)) &&
+	       --n)
 		flags = MSG_DONTWAIT;
 }
 
-void traffic_session(struct hand *hand, struct pair *pair, unsigned rounds)
+void traffic_session(struct worker *worker, struct pair *pair, unsigned rounds)
 {
-	unsigned wanted = hand_random(hand, 3) ? 15 : 1 + hand_random(hand, 15), got = 0;
+	unsigned wanted = worker_random(worker, 3) ? 15 : 1 + worker_random(worker, 15), got = 0;
 
 	if (!pair_enter(pair))
 		return;
@@ -64,9 +65,9 @@ void traffic_session(struct hand *hand, struct pair *pair, unsigned rounds)
 	while (got && rounds-- && pair_state(pair) == PAIR_OPEN) {
 		for (unsigned d = 0; d < 2; d++) {
 			if (got & 1u << d)
-				pair_send_some(hand, pair, d);
+				pair_send_some(worker, pair, d);
 			if (got & 4u << d)
-				recv_some(hand, pair, d);
+				recv_some(worker, pair, d);
 		}
 	}
 	for (unsigned d = 0; d < 2; d++) {
@@ -105,30 +106,30 @@ static void poll_round(struct pair *pair)
 	pair_leave(pair);
 }
 
-void traffic_change_logic(struct hand *hand, struct pair *pair)
+void traffic_change_logic(struct worker *worker, struct pair *pair)
 {
 	static const int logics[] = {0, 1, 10, 11, 11, 11, 20, 30};
-	struct tsock *ts = &pair->end[hand_random(hand, 2)];
-	int logic = logics[hand_random(hand, sizeof(logics) / sizeof(*logics))], rc;
-	unsigned sides = 1 + hand_random(hand, 3);
+	struct tsock *ts = &pair->end[worker_random(worker, 2)];
+	int logic = logics[worker_random(worker, sizeof(logics) / sizeof(*logics))], rc;
+	unsigned sides = 1 + worker_random(worker, 3);
 
 	if (!pair_enter(pair))
 		return;
-	rc = tsock_set_logic(ts, logic, hand_random(hand, 4), sides & 1, sides & 2);
+	rc = tsock_set_logic(ts, logic, worker_random(worker, 4), sides & 1, sides & 2);
 	if (rc && pair_state(pair) == PAIR_OPEN)
 		pair_fail(pair, 0, "cannot change the logic", rc, logic);
 	pair_leave(pair);
 }
 
-void traffic_move(struct hand *hand, struct pair *pair, unsigned users)
+void traffic_move(struct worker *worker, struct pair *pair, unsigned users)
 {
 	for (unsigned i = 0; i < 2; i++) {
-		unsigned sides = hand_random(hand, 2) ? 3 : 1 + hand_random(hand, 2);
+		unsigned sides = worker_random(worker, 2) ? 3 : 1 + worker_random(worker, 2);
 		int rc;
 
 		if (!pair_enter(pair))
 			return;
-		rc = tsock_set_logic(&pair->end[i], 11, 1 + hand_random(hand, users), sides & 1,
+		rc = tsock_set_logic(&pair->end[i], 11, 1 + worker_random(worker, users), sides & 1,
 				     sides & 2);
 		if (rc && pair_state(pair) == PAIR_OPEN)
 			pair_fail(pair, 0, "cannot ask it to move", rc, 0);
@@ -179,50 +180,50 @@ static void check_age(const struct traffic *traffic, const struct pair *pair)
 		pair_fail(pair, 0, "nobody accepts it", 0, 0);
 }
 
-void traffic_renew(struct hand *hand, struct pair *pair)
+void traffic_renew(struct worker *worker, struct pair *pair)
 {
-	pair_close(hand, pair, hand_random(hand, 2));
-	traffic_open(hand, pair);
-	check_age(hand->traffic, pair);
+	pair_close(worker, pair, worker_random(worker, 2));
+	traffic_open(worker, pair);
+	check_age(worker->traffic, pair);
 }
 
-void traffic_act(struct hand *hand)
+void traffic_act(struct worker *worker)
 {
-	struct traffic *traffic = hand->traffic;
-	struct pair *pair = &traffic->pairs[hand_random(hand, traffic->n_pairs)];
-	unsigned what = hand_random(hand, 1000);
+	struct traffic *traffic = worker->traffic;
+	struct pair *pair = &traffic->pairs[worker_random(worker, traffic->n_pairs)];
+	unsigned what = worker_random(worker, 1000);
 
 	if (what < 800)
-		traffic_session(hand, pair, 10 + hand_random(hand, 50));
+		traffic_session(worker, pair, 10 + worker_random(worker, 50));
 	else if (what < 900)
-		traffic_accept(hand);
+		traffic_accept(worker);
 	else if (what < 920)
 		poll_round(pair);
 	else if (what < 950)
-		pair_close(hand, pair, hand_random(hand, 2));
+		pair_close(worker, pair, worker_random(worker, 2));
 	else if (what < 952)
-		fake_netlink_change(hand_random(hand, 2));
+		fake_netlink_change(worker_random(worker, 2));
 	else if (what < 970 && traffic->options)
-		traffic_change_logic(hand, pair);
-	traffic_open(hand, pair);
+		traffic_change_logic(worker, pair);
+	traffic_open(worker, pair);
 	check_age(traffic, pair);
 }
 
-void traffic_end(struct hand *hand)
+void traffic_end(struct worker *worker)
 {
-	struct traffic *traffic = hand->traffic;
+	struct traffic *traffic = worker->traffic;
 	nsec_t until = clock_now() + traffic->patience;
 
 	for (unsigned i = 0; i < traffic->n_pairs; i++) {
 		struct pair *pair = &traffic->pairs[i];
 
 		while (pair_state(pair) == PAIR_OPENING && clock_now() < until) {
-			traffic_accept(hand);
+			traffic_accept(worker);
 			sock_poll_ring(tsock_home(&pair->end[0]));
 		}
 		if (pair_state(pair) == PAIR_OPENING)
 			pair_fail(pair, 0, "nobody accepted it", 0, 0);
-		pair_close(hand, pair, true);
+		pair_close(worker, pair, true);
 		NET_CHECK_EQ(pair_state(pair), PAIR_FREE);
 	}
 	for (unsigned i = 0; i < 2; i++)

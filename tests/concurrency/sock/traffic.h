@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Traffic between pairs of sockets on a shared table, stamped so that what is lost,
- * repeated, damaged or out of order is found at once.
+ * Traffic between pairs of sockets in a shared table.  Stamps show at once what is lost,
+ * repeated, damaged or out of order.
  *
- *	UDP	each datagram: pair, age of the pair, direction, number, checksum.
- *		None twice, none lost (the sender keeps a window); in order while
- *		nothing moves.
- *	TCP	each byte follows from its position; the end comes after the last.
+ *	UDP	each datagram has the pair, the age of the pair, the direction, a number
+ *		and a checksum.  None is repeated or lost (the sender keeps a window);
+ *		datagrams are in order while no socket moves.
+ *	TCP	the value of each byte follows from its position; the end of the stream
+ *		comes after the last byte.
  *
- * Role		traffic_init(), traffic_end(): one thread.  The others: any
- *		thread; a thread at a time sends, and receives, in a direction.
- * Lifetime	a pair that is closed stays until nobody is in a call on it.
+ * Role		traffic_init(), traffic_end(): one thread.  The others: any thread;
+ *		one thread at a time sends in a direction, and one receives.
+ * Lifetime	a closed pair stays until no thread is in a call on it.
  */
 #ifndef TESTS_CONCURRENCY_SOCK_TRAFFIC_H
 #define TESTS_CONCURRENCY_SOCK_TRAFFIC_H
@@ -18,24 +19,24 @@
 #include "tests/lib/loop_net.h"
 
 #define PAIRS_MAX 48
-#define TRAFFIC_WINDOW 16	/* datagrams under way, per direction */
+#define TRAFFIC_WINDOW 16	/* datagrams in transit, per direction */
 #define TRAFFIC_TCP_WINDOW 8192 /* bytes */
 
 enum pair_kind { PAIR_UDP, PAIR_UDP_UNCONNECTED, PAIR_TCP, PAIR_KINDS };
 
 enum pair_state {
 	PAIR_FREE,
-	PAIR_BUSY,    /* somebody makes it, or joins its child to it */
-	PAIR_OPENING, /* TCP: until its child is accepted */
+	PAIR_BUSY,    /* a thread opens it, or adds its accepted end */
+	PAIR_OPENING, /* TCP: until the connection is accepted */
 	PAIR_OPEN,
 	PAIR_CLOSING,
 };
 
-/* From end[i] to end[1 - i]. */
+/* The traffic from end[i] to end[1 - i]. */
 struct direction {
 	pthread_mutex_t tx, rx;
 	uint64_t sent, got; /* datagrams or bytes; any, atomic */
-	/* rx: the first that was not received yet, and those before it that were not */
+	/* rx: the first datagram that was not received yet, and earlier ones that are missing */
 	uint64_t next;
 	uint64_t missing[TRAFFIC_WINDOW];
 	unsigned n_missing;
@@ -43,7 +44,7 @@ struct direction {
 
 struct pair {
 	int state; /* any, atomic */
-	int users; /* any, atomic: in a call */
+	int users; /* any, atomic: number of threads in a call on it */
 	unsigned number, age;
 	enum pair_kind kind;
 	nsec_t since; /* any, atomic */
@@ -57,9 +58,9 @@ struct traffic_stats {
 };
 
 struct traffic {
-	/* set before threads */
-	unsigned n_pairs, kinds; /* kinds: bits */
-	bool options;		 /* allocation logic changes at random */
+	/* set before the threads start */
+	unsigned n_pairs, kinds; /* bits of allowed kinds */
+	bool options;		 /* allocation logics change at random */
 	nsec_t patience;
 	struct tsock listener[2];
 	struct sockaddr_in listening[2];
@@ -69,38 +70,41 @@ struct traffic {
 	struct traffic_stats stats;
 };
 
-/* A worker: its random numbers. */
-struct hand {
+/* A thread with its random numbers. */
+struct worker {
 	struct traffic *traffic;
 	uint64_t rnd;
 };
 
-static inline unsigned hand_random(struct hand *hand, unsigned below)
+static inline unsigned worker_random(struct worker *worker, unsigned below)
 {
-	hand->rnd ^= hand->rnd << 13;
-	hand->rnd ^= hand->rnd >> 7;
-	hand->rnd ^= hand->rnd << 17;
-	return (unsigned)(hand->rnd >> 20) % below;
+	worker->rnd ^= worker->rnd << 13;
+	worker->rnd ^= worker->rnd >> 7;
+	worker->rnd ^= worker->rnd << 17;
+	return (unsigned)(worker->rnd >> 20) % below;
 }
 
 void traffic_init(struct traffic *traffic, unsigned pairs, unsigned kinds, bool options);
 
-/* One of the things that threads do with sockets, at random. */
-void traffic_act(struct hand *hand);
+/* Does one of the operations that threads do with sockets, at random. */
+void traffic_act(struct worker *worker);
 
-/* Traffic of some rounds on one pair, if nobody else is at it. */
-void traffic_session(struct hand *hand, struct pair *pair, unsigned rounds);
-void traffic_accept(struct hand *hand);
-bool traffic_open(struct hand *hand, struct pair *pair);
-void traffic_change_logic(struct hand *hand, struct pair *pair);
-/* Its ends are asked to receive, send, or both, by rings of users' numbers up to that. */
-void traffic_move(struct hand *hand, struct pair *pair, unsigned users);
+/* Sends and receives some rounds on one pair, unless another thread does so. */
+void traffic_session(struct worker *worker, struct pair *pair, unsigned rounds);
+void traffic_accept(struct worker *worker);
+bool traffic_open(struct worker *worker, struct pair *pair);
+void traffic_change_logic(struct worker *worker, struct pair *pair);
+/*
+ * Requests rings of users' numbers below the limit for its ends, for receiving, sending, or
+ * both.
+ */
+void traffic_move(struct worker *worker, struct pair *pair, unsigned users);
 
-/* A pair ends, with everything received or in the middle of it, and may begin again. */
-void traffic_renew(struct hand *hand, struct pair *pair);
+/* Ends a pair, after everything was received or before, and perhaps opens a new one. */
+void traffic_renew(struct worker *worker, struct pair *pair);
 
-/* Everything that is under way arrives, then all is closed. */
-void traffic_end(struct hand *hand);
+/* Receives everything that is in transit, then closes all pairs. */
+void traffic_end(struct worker *worker);
 
 void traffic_show(const struct traffic *traffic, const char *name);
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Pairs end: in order, with everything received, or in the middle of it.
- */
+/* Pairs end: in order, with everything received, or at any moment. */
 #include "traffic_internal.h"
 
 static void close_end(struct pair *pair, unsigned i, bool reset)
 {
-	struct tsock ts = pair->end[i]; /* others still read theirs */
+	struct tsock ts = pair->end[i]; /* other threads still read theirs */
 
 	if (ts.fd < 0)
 		return;
@@ -26,26 +24,26 @@ static void wait_for_users(struct pair *pair)
 	}
 }
 
-/* In the middle of everything.  The one that goes last leaves no TIME_WAIT behind. */
-static void close_abruptly(struct hand *hand, struct pair *pair)
+/* Closes at any moment. The end that closes last leaves no TIME_WAIT. */
+static void close_abruptly(struct worker *worker, struct pair *pair)
 {
-	unsigned first = hand_random(hand, 2);
+	unsigned first = worker_random(worker, 2);
 
 	if (pair->end[1].fd < 0)
 		first = 1;
-	close_end(pair, first, hand_random(hand, 2));
+	close_end(pair, first, worker_random(worker, 2));
 	close_end(pair, 1 - first, true);
 	wait_for_users(pair);
 }
 
-/* Until everything that was sent is there. */
-static void drain(struct hand *hand, struct pair *pair)
+/* Receives until everything that was sent has arrived. */
+static void drain(struct worker *worker, struct pair *pair)
 {
-	nsec_t until = clock_now() + hand->traffic->patience;
+	nsec_t until = clock_now() + worker->traffic->patience;
 
 	for (unsigned d = 0; d < 2; d++) {
 		while (pair_count(&pair->dir[d].got) < pair_count(&pair->dir[d].sent)) {
-			ssize_t n = stamp_recv(hand, pair, d, MSG_DONTWAIT);
+			ssize_t n = stamp_recv(worker, pair, d, MSG_DONTWAIT);
 
 			if (n > 0)
 				continue;
@@ -61,13 +59,13 @@ static void drain(struct hand *hand, struct pair *pair)
 	}
 }
 
-/* The stream ends, and where it should. */
-static void expect_end(struct hand *hand, struct pair *pair, unsigned d)
+/* The stream ends, after the right byte. */
+static void expect_end(struct worker *worker, struct pair *pair, unsigned d)
 {
-	nsec_t until = clock_now() + hand->traffic->patience;
+	nsec_t until = clock_now() + worker->traffic->patience;
 
 	for (;;) {
-		ssize_t n = stamp_recv(hand, pair, d, MSG_DONTWAIT);
+		ssize_t n = stamp_recv(worker, pair, d, MSG_DONTWAIT);
 
 		if (n == 0)
 			break;
@@ -80,21 +78,21 @@ static void expect_end(struct hand *hand, struct pair *pair, unsigned d)
 		pair_fail(pair, d, "the end comes too soon", 0, 0);
 }
 
-static void close_in_order(struct hand *hand, struct pair *pair)
+static void close_in_order(struct worker *worker, struct pair *pair)
 {
-	unsigned first = hand_random(hand, 2);
+	unsigned first = worker_random(worker, 2);
 
 	wait_for_users(pair);
 	if (pair->kind != PAIR_TCP) {
-		drain(hand, pair);
-	} else if (hand_random(hand, 2)) {
-		/* Nobody calls on its behalf while it sends the rest. */
+		drain(worker, pair);
+	} else if (worker_random(worker, 2)) {
+		/* No call of the program helps it to send the rest. */
 		while (pair_count(&pair->dir[1 - first].got) <
 		       pair_count(&pair->dir[1 - first].sent))
-			drain(hand, pair);
-		pair_send_some(hand, pair, first);
+			drain(worker, pair);
+		pair_send_some(worker, pair, first);
 		close_end(pair, first, false);
-		expect_end(hand, pair, first);
+		expect_end(worker, pair, first);
 		first = 1 - first;
 		close_end(pair, first, true);
 		return;
@@ -102,24 +100,24 @@ static void close_in_order(struct hand *hand, struct pair *pair)
 		for (unsigned d = 0; d < 2; d++)
 			NET_CHECK_EQ(tsock_shutdown(&pair->end[d], SHUT_WR), 0);
 		for (unsigned d = 0; d < 2; d++)
-			expect_end(hand, pair, d);
+			expect_end(worker, pair, d);
 	}
 	close_end(pair, first, true);
 	close_end(pair, 1 - first, true);
 }
 
-void pair_close(struct hand *hand, struct pair *pair, bool in_order)
+void pair_close(struct worker *worker, struct pair *pair, bool in_order)
 {
 	if (pair_change_state(pair, PAIR_OPEN, PAIR_CLOSING)) {
 		if (in_order)
-			close_in_order(hand, pair);
+			close_in_order(worker, pair);
 		else
-			close_abruptly(hand, pair);
+			close_abruptly(worker, pair);
 	} else if (!in_order && pair_change_state(pair, PAIR_OPENING, PAIR_CLOSING)) {
-		close_abruptly(hand, pair);
+		close_abruptly(worker, pair);
 	} else {
 		return;
 	}
-	ADD(hand->traffic->stats.closed, 1);
+	ADD(worker->traffic->stats.closed, 1);
 	pair_set_state(pair, PAIR_FREE);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of traffic share. */
+/* Shared by the files of traffic. */
 #ifndef TESTS_CONCURRENCY_SOCK_TRAFFIC_INTERNAL_H
 #define TESTS_CONCURRENCY_SOCK_TRAFFIC_INTERNAL_H
 
@@ -42,20 +42,19 @@ static inline uint64_t pair_count(const uint64_t *value)
 	return __atomic_load_n(value, __ATOMIC_ACQUIRE);
 }
 
-/* Says what is wrong with the pair, and aborts. */
+/* Reports what is wrong with the pair, and aborts. */
 void pair_fail(const struct pair *pair, unsigned dir, const char *what, long a, long b);
 
 /*
- * The next datagram, or some bytes, in a direction; what was sent or received is
- * counted, what was received is checked.  As send(2) and recv(2) of the library: 0 is
- * the end of a stream.
+ * Send or receive the next datagram, or some bytes, in a direction, and count and check it.
+ * Results as of send(2) and recv(2) of the library: 0 is the end of a stream.
  */
-ssize_t stamp_send(struct hand *hand, struct pair *pair, unsigned dir);
-ssize_t stamp_recv(struct hand *hand, struct pair *pair, unsigned dir, int flags);
+ssize_t stamp_send(struct worker *worker, struct pair *pair, unsigned dir);
+ssize_t stamp_recv(struct worker *worker, struct pair *pair, unsigned dir, int flags);
 
-/* Who has a direction's tx: until it takes no more, at most some. */
-void pair_send_some(struct hand *hand, struct pair *pair, unsigned dir);
+/* For the thread that has the direction's tx: sends until the socket is full, at most some. */
+void pair_send_some(struct worker *worker, struct pair *pair, unsigned dir);
 
-void pair_close(struct hand *hand, struct pair *pair, bool in_order);
+void pair_close(struct worker *worker, struct pair *pair, bool in_order);
 
 #endif

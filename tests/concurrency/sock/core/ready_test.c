@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many notifiers against many waiters: what was sent is what is received.  A
- * lost wake-up shows as a wait that ends by its timeout.
+ * Many notifiers against many waiters: all events that were sent are received. A lost wake-up
+ * shows as a wait that ends by its timeout.
  */
 #include "base/param.h"
 
@@ -10,16 +10,16 @@
 #define SOCKETS 8
 #define NOTIFIERS 3
 #define WAITERS 3
-#define EVENTS 4000		  /* of each notifier */
-#define STUCK (30 * NSEC_PER_SEC) /* a wait this long has lost something */
+#define EVENTS 4000		  /* per notifier */
+#define STUCK (30 * NSEC_PER_SEC) /* a wait of this length has lost an event */
 
 #if defined(__SANITIZE_THREAD__)
-#define SHARE 8 /* so much slower */
+#define SHARE 8 /* a sanitizer is slower by this factor */
 #else
 #define SHARE 1
 #endif
 
-/* A socket that counts what arrives. */
+/* A socket that counts its events. */
 struct counted {
 	struct fake_sock fake; /* first */
 	uint64_t arrived;      /* holder */
@@ -28,7 +28,7 @@ struct counted {
 
 static struct counted socks[SOCKETS];
 static int over;    /* any, atomic: everything was sent */
-static int waiting; /* any, atomic: waiters that have not noticed */
+static int waiting; /* any, atomic: waiters that have not seen the end */
 
 static int setup(void **state)
 {
@@ -57,7 +57,7 @@ static uint32_t next_random(uint32_t *seed)
 	return *seed >> 16;
 }
 
-/* Waits until what it sent was received: with everybody idle, nobody mends a loss. */
+/* Waits until the events that it sent were received: no other event repairs a loss. */
 static void wait_for_taken(struct counted *sock, uint64_t sent)
 {
 	nsec_t began = fake_now();
@@ -72,7 +72,7 @@ static void wait_for_taken(struct counted *sock, uint64_t sent)
 	}
 }
 
-/* Sometimes in bursts, sometimes with the waiters asleep in between. */
+/* Sometimes sends bursts, sometimes waits until the waiters sleep. */
 static void *notify(void *arg)
 {
 	uint32_t seed = (uint32_t)(uintptr_t)arg;
@@ -111,7 +111,7 @@ static void join(pthread_t *threads, int n)
 		pthread_join(threads[i], NULL);
 }
 
-/* Lets waiters and notifiers loose on each other, to the end. */
+/* Runs waiters and notifiers at the same time, to the end. */
 static void run(void *(*wait)(void *))
 {
 	pthread_t notifiers[NOTIFIERS], waiters[WAITERS];
@@ -140,7 +140,7 @@ static void *waiter_ends(void)
 	return NULL;
 }
 
-/* As a recv() of all there is. */
+/* Receives everything, as recv() does. */
 static void take_all(struct counted *sock)
 {
 	fake_hold();
@@ -151,7 +151,7 @@ static void take_all(struct counted *sock)
 
 /* ---- watches --------------------------------------------------------------------- */
 
-/* Sees every event of every socket, by watches of its own. */
+/* Gets every event of every socket, by its own watches. */
 static void *watch_all(void *arg)
 {
 	struct waiter *waiter = waiter_self();
@@ -162,7 +162,7 @@ static void *watch_all(void *arg)
 		fake_hold();
 		watch_add(&watches[i]);
 		fake_release();
-		take_all(&socks[i]); /* what came before */
+		take_all(&socks[i]); /* events from before */
 	}
 	while (!is_over()) {
 		struct watch *watch, *next;
@@ -194,7 +194,7 @@ static void test_waiters_with_watches_lose_nothing(void **state)
 
 static int epfds[2];
 static struct epoll *sets[2];
-static uint32_t flags; /* of every entry */
+static uint32_t flags; /* of every entry of the set */
 
 static void control(struct epoll *set, int op, struct counted *sock)
 {
@@ -279,7 +279,7 @@ static void *churn(void *arg)
 	return NULL;
 }
 
-static void test_sockets_that_come_and_go_harm_nobody(void **state)
+static void test_sockets_that_open_and_close_do_no_harm(void **state)
 {
 	pthread_t guest_threads[2];
 
@@ -332,7 +332,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_waiters_with_watches_lose_nothing),
 	TEST(test_threads_that_share_a_set_lose_nothing),
 	TEST(test_exclusive_sets_lose_nothing_together),
-	TEST(test_sockets_that_come_and_go_harm_nobody),
+	TEST(test_sockets_that_open_and_close_do_no_harm),
 	TEST(test_threads_that_poll_lose_nothing),
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Moves of sockets that are more than one flow: listeners with all they have begun,
+ * Moves of sockets with several flows: listeners with all their requests and connections,
  * members of groups.
  */
 #include "tests/concurrency/sock/duo.h"
@@ -19,7 +19,7 @@ static void run(const char *name, void (*fn)(void *arg), void *arg)
 
 /* ---- listeners -------------------------------------------------------------------------- */
 
-/* Clients that stay half open: the listener's answer does not reach them. */
+/* Clients stay half open: the listener's answers are lost. */
 static bool lose_answers(const struct pkt *pkt)
 {
 	return (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK);
@@ -87,7 +87,7 @@ static void accept_all(struct tsock *listener, struct tsock *clients)
 	NET_CHECK_EQ(seen, (1u << CLIENTS) - 1);
 }
 
-/* Some in its queue, some half open, some that come while it moves. */
+/* Some connections are in its queue, some are half open, some begin while it moves. */
 static void listener_moves(void *arg)
 {
 	struct tsock listener, clients[CLIENTS];
@@ -120,7 +120,7 @@ static void listener_moves(void *arg)
 	duo_end(&listener);
 }
 
-static void test_a_listener_takes_along_what_it_has_begun(void **state)
+static void test_a_listener_moves_with_its_requests_and_connections(void **state)
 {
 	bool twice[] = {false, true};
 
@@ -128,7 +128,7 @@ static void test_a_listener_takes_along_what_it_has_begun(void **state)
 		run("listener", listener_moves, &twice[i]);
 }
 
-/* Connections that are established on a ring stay there when their listener goes. */
+/* Established connections stay on their ring when their listener moves. */
 static void children_stay(void *arg)
 {
 	struct tsock listener;
@@ -153,12 +153,12 @@ static void children_stay(void *arg)
 	duo_end(&listener);
 }
 
-static void test_connections_do_not_mind_that_their_listener_moves(void **state)
+static void test_connections_stay_when_their_listener_moves(void **state)
 {
 	run("children", children_stay, NULL);
 }
 
-/* Closed on its way: who waited for it is told. */
+/* The listener is closed during its move: waiting threads are told. */
 static void listener_closed(void *arg)
 {
 	struct tsock listener, clients[2];
@@ -181,7 +181,7 @@ static void listener_closed(void *arg)
 	duo_end(NULL);
 }
 
-static void test_a_listener_closed_on_its_way_leaves_nobody_waiting(void **state)
+static void test_a_listener_closed_during_its_move_leaves_no_thread_waiting(void **state)
 {
 	run("listener closed", listener_closed, NULL);
 }
@@ -259,7 +259,7 @@ static void members_move(void *arg)
 		if (n == 1)
 			duo_begin_move(ts, 2 + round);
 		else
-			duo_ask(ts, 2 + round); /* the flow stays, and forwards: no barrier */
+			duo_ask(ts, 2 + round); /* the flow stays and forwards, without a barrier */
 		send_feed(&sender, 5);
 		loop_port_gate(false);
 		NET_CHECK(duo_arrives(ts, 2 + round));
@@ -290,9 +290,9 @@ static int enter(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_a_listener_takes_along_what_it_has_begun),
-	cmocka_unit_test(test_connections_do_not_mind_that_their_listener_moves),
-	cmocka_unit_test(test_a_listener_closed_on_its_way_leaves_nobody_waiting),
+	cmocka_unit_test(test_a_listener_moves_with_its_requests_and_connections),
+	cmocka_unit_test(test_connections_stay_when_their_listener_moves),
+	cmocka_unit_test(test_a_listener_closed_during_its_move_leaves_no_thread_waiting),
 	cmocka_unit_test(test_members_of_a_group_move),
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Moves of sockets that share an address and port: a sender's datagrams come to the same
- * one before, while and after it moves, none is lost, repeated or out of order; nor is a
- * handshake.
+ * Moves of sockets that share an address and port. The datagrams of a sender reach the same
+ * socket before, during and after the move; none is lost, repeated or out of order. The same
+ * holds for a handshake.
  */
 #include "tests/concurrency/sock/duo.h"
 #include "vma_test.h"
@@ -28,8 +28,9 @@ struct datagram {
 };
 
 static struct tsock sharers[SHARERS], senders[SENDERS];
-static unsigned sent, got[SENDERS]; /* datagrams of each sender */
-static int owner[SENDERS];	    /* the sharer that gets a sender's; -1: not seen yet */
+static unsigned sent, got[SENDERS]; /* datagrams per sender */
+/* the socket that gets a sender's datagrams; -1: not known yet */
+static int owner[SENDERS];
 
 static struct tsock sharer(unsigned user)
 {
@@ -109,7 +110,7 @@ static void sharers_move(void *arg)
 	duo_begin();
 	open_all();
 	for (unsigned round = 0; round < ROUNDS; round++) {
-		/* To a ring of its own, to one that another has, and back. */
+		/* To its own ring, to the ring of another socket, and back. */
 		struct tsock *ts = &sharers[round % SHARERS];
 		unsigned user = 1 + (round + 1) % 4;
 
@@ -131,7 +132,7 @@ static void test_a_sharer_that_moves_keeps_its_senders(void **state)
 	run("sharers", sharers_move, NULL);
 }
 
-/* One is closed on its way: its senders go to the others, nobody else's change hands. */
+/* One socket is closed during its move: its senders go to the others, all other senders stay. */
 static void sharer_closed(void *arg)
 {
 	int before[SENDERS];
@@ -154,13 +155,13 @@ static void sharer_closed(void *arg)
 	close_all();
 }
 
-static void test_a_sharer_closed_on_its_way_leaves_its_senders_to_the_others(void **state)
+static void test_a_sharer_closed_during_its_move_leaves_its_senders_to_the_others(void **state)
 {
 	run("sharer closed", sharer_closed, NULL);
 }
 
-/* All of them, at any time, while datagrams are under way. */
-static void sharers_wander(void *arg)
+/* All of them move at any time, while datagrams are in transit. */
+static void sharers_move_at_random(void *arg)
 {
 	nsec_t end = clock_now() + 2 * NSEC_PER_SEC;
 	uint64_t rnd = 88172645463325252u;
@@ -182,12 +183,12 @@ static void sharers_wander(void *arg)
 
 static void test_sharers_move_at_any_time(void **state)
 {
-	run("wander", sharers_wander, NULL);
+	run("at random", sharers_move_at_random, NULL);
 }
 
 /* ---- a socket that others have, too ----------------------------------------------------- */
 
-/* As the process that forked, and the child: a twin, and an object in each. */
+/* As after fork(): two processes have the twin, and each has an object. */
 static void tell_inherited(const struct tsock *ts)
 {
 	NET_CHECK(control_lock());
@@ -195,13 +196,13 @@ static void tell_inherited(const struct tsock *ts)
 	control_unlock();
 }
 
-static enum verdict attach_heir(struct tsock *heir, const struct tsock *of, int type)
+static enum verdict attach_inherited(struct tsock *other, const struct tsock *of, int type)
 {
 	struct inet_sock *so;
 
-	heir->fd = dup(of->fd);
-	heir->ref = sock_create(heir->fd, AF_INET, type, 0, true);
-	so = tsock_inet(heir);
+	other->fd = dup(of->fd);
+	other->ref = sock_create(other->fd, AF_INET, type, 0, true);
+	so = tsock_inet(other);
 	NET_CHECK(control_lock());
 	NET_CHECK_EQ(sock_read_local(so), 0);
 	so->bound = true;
@@ -211,7 +212,7 @@ static enum verdict attach_heir(struct tsock *heir, const struct tsock *of, int 
 	return so->verdict;
 }
 
-static void heir_joins(void *arg)
+static void inherited_joins(void *arg)
 {
 	unsigned some = 0;
 
@@ -222,21 +223,21 @@ static void heir_joins(void *arg)
 		tsock_close(&sharers[i]);
 	sharers[0] = tsock_udp();
 	NET_CHECK_EQ(tsock_bind(&sharers[0], fake_link_addr(0), 7200), 0);
-	NET_CHECK_EQ(attach_heir(&sharers[1], &sharers[0], SOCK_DGRAM), VERDICT_FLOW);
+	NET_CHECK_EQ(attach_inherited(&sharers[1], &sharers[0], SOCK_DGRAM), VERDICT_FLOW);
 	tsock_close(&sharers[1]);
 	send_all(3);
 	NET_CHECK(NET_WAIT(all_came(), 5000));
 	tell_inherited(&sharers[0]);
-	NET_CHECK_EQ(attach_heir(&sharers[1], &sharers[0], SOCK_DGRAM), VERDICT_ACCELERATED);
-	NET_CHECK_EQ(attach_heir(&sharers[2], &sharers[0], SOCK_DGRAM), VERDICT_ACCELERATED);
+	NET_CHECK_EQ(attach_inherited(&sharers[1], &sharers[0], SOCK_DGRAM), VERDICT_ACCELERATED);
+	NET_CHECK_EQ(attach_inherited(&sharers[2], &sharers[0], SOCK_DGRAM), VERDICT_ACCELERATED);
 	for (unsigned i = 0; i < SENDERS; i++)
 		owner[i] = -1;
 	send_all(3);
 	NET_CHECK(NET_WAIT(all_came(), 5000));
 	for (unsigned i = 0; i < SENDERS; i++)
 		some |= 1u << owner[i];
-	NET_CHECK(__builtin_popcount(some) > 1); /* each, most of the time */
-	/* Whoever stays has it all, also who came last. */
+	NET_CHECK(__builtin_popcount(some) > 1); /* most of the time, each of them */
+	/* The last remaining socket gets everything, even if it joined last. */
 	tsock_close(&sharers[0]);
 	tsock_close(&sharers[1]);
 	for (unsigned i = 0; i < SENDERS; i++)
@@ -246,14 +247,14 @@ static void heir_joins(void *arg)
 	close_all();
 }
 
-static void test_who_inherits_a_socket_has_a_part_of_its_senders(void **state)
+static void test_a_process_that_inherits_a_socket_gets_a_part_of_its_senders(void **state)
 {
-	run("heir", heir_joins, NULL);
+	run("inherited", inherited_joins, NULL);
 }
 
 /* ---- handshakes ------------------------------------------------------------------------ */
 
-/* Clients that stay half open: the listener's answer does not reach them. */
+/* Clients stay half open: the listener's answers are lost. */
 static bool lose_answers(const struct pkt *pkt)
 {
 	return (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK);
@@ -308,7 +309,7 @@ static bool answered(struct tsock *ts)
 	return tsock_recv(ts, &byte, 1, MSG_DONTWAIT) == 1;
 }
 
-/* Some half open when one moves, another goes and a third comes. */
+/* Some connections are half open when one listener moves, another ends and a third joins. */
 static void listeners_move(void *arg)
 {
 	(void)arg;
@@ -360,9 +361,9 @@ static int enter(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_sharer_that_moves_keeps_its_senders),
-	cmocka_unit_test(test_a_sharer_closed_on_its_way_leaves_its_senders_to_the_others),
+	cmocka_unit_test(test_a_sharer_closed_during_its_move_leaves_its_senders_to_the_others),
 	cmocka_unit_test(test_sharers_move_at_any_time),
-	cmocka_unit_test(test_who_inherits_a_socket_has_a_part_of_its_senders),
+	cmocka_unit_test(test_a_process_that_inherits_a_socket_gets_a_part_of_its_senders),
 	cmocka_unit_test(test_listeners_that_share_move_with_what_they_have_begun),
 };
 

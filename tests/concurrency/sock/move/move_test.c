@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Moves, one at a time, each with something in its middle: nothing is lost, repeated
- * or out of order, and what was begun is ended.
+ * Moves, one at a time, each with an event in its middle: nothing is lost, repeated or out of
+ * order, and every started move ends.
  */
 #include "tests/concurrency/sock/duo.h"
 #include "vma_test.h"
@@ -10,7 +10,7 @@
 
 #include "base/delay.h"
 
-/* A case in a process of its own. */
+/* Runs a case in a separate process. */
 static void run(const char *name, void (*fn)(void *arg), void *arg)
 {
 	assert_int_equal(loop_net_run(name, fn, arg, 30), 0);
@@ -43,7 +43,7 @@ static void back_and_forth(void *arg)
 	listener = duo_listener(7000);
 	duo_open(&duo, kind_of(arg), &listener);
 	for (unsigned i = 0; i < 20; i++) {
-		duo_send(&duo, 0, 3); /* in the queue of the socket, or of its ring */
+		duo_send(&duo, 0, 3); /* in the queue of the socket, or in that of its ring */
 		duo_send(&duo, 1, 3);
 		duo_move(&duo.end[i % 2], 1 + i % 3);
 		duo_drain(&duo, 0);
@@ -51,17 +51,17 @@ static void back_and_forth(void *arg)
 		duo_talk(&duo, 5);
 	}
 	duo_expect_moves(duo_moves().finished, duo_moves().finished, 0);
-	NET_CHECK(duo_moves().finished >= 14); /* to where it is already is none */
+	NET_CHECK(duo_moves().finished >= 14); /* a move to the present home is none */
 	duo_close(&duo);
 	duo_end(&listener);
 }
 
-static void test_what_is_queued_goes_along(void **state)
+static void test_queued_datagrams_move_with_the_socket(void **state)
 {
 	run_kinds("back and forth", back_and_forth);
 }
 
-/* Older frames are in the old queue, newer ones come to the new ring, until the end. */
+/* Older frames are in the old queue, newer ones arrive at the new ring, until the end. */
 static void parked(void *arg)
 {
 	struct tsock listener;
@@ -73,7 +73,7 @@ static void parked(void *arg)
 	duo_send(&duo, 0, 10);
 	duo_begin_move(&duo.end[1], 1);
 	duo_send(&duo, 0, 10);
-	duo_send(&duo, 1, 10); /* it sends as before */
+	duo_send(&duo, 1, 10); /* it sends as before the move */
 	duo_drain(&duo, 1);
 	NET_CHECK(duo_home(&duo.end[1]) != duo_key(1));
 	loop_port_gate(false);
@@ -106,7 +106,7 @@ static void second_move(void *arg)
 	duo_begin_move(&duo.end[1], 2);
 	duo_send(&duo, 0, 5);
 	duo_ask(&duo.end[1], 3);
-	duo_ask(&duo.end[1], 1); /* where it still is */
+	duo_ask(&duo.end[1], 1); /* the ring that is still its home */
 	duo_ask(&duo.end[1], 4);
 	duo_send(&duo, 0, 5);
 	loop_port_gate(false);
@@ -127,7 +127,7 @@ static void test_a_second_move_waits_for_the_first(void **state)
 
 /* ---- closed in the middle --------------------------------------------------------------------- */
 
-/* What it sent before is received, and then the end. */
+/* The peer receives what was sent before, and then the end. */
 static void close_in_order(void *arg)
 {
 	struct tsock listener;
@@ -141,7 +141,7 @@ static void close_in_order(void *arg)
 	duo_begin_move(&duo.end[0], 1);
 	duo_send(&duo, 0, 100);
 	tsock_close(&duo.end[0]);
-	duo.end[0] = duo.end[1]; /* drain() polls the ring of the sender, too */
+	duo.end[0] = duo.end[1]; /* drain() also polls the ring of the sender */
 	duo_take(&duo, 0);
 	loop_port_gate(false);
 	duo_drain(&duo, 0);
@@ -152,7 +152,7 @@ static void close_in_order(void *arg)
 	duo_end(&listener);
 }
 
-static void test_a_connection_closed_on_its_way_says_all(void **state)
+static void test_a_connection_closed_during_its_move_sends_everything(void **state)
 {
 	bool nodelay[] = {false, true};
 
@@ -170,7 +170,7 @@ static void close_at_once(void *arg)
 	duo_open(&duo, kind_of(arg), &listener);
 	duo_send(&duo, 0, 10);
 	duo_begin_move(&duo.end[1], 1);
-	duo_send(&duo, 0, 10); /* parked, and nobody's */
+	duo_send(&duo, 0, 10); /* parked, for a socket that has ended */
 	if (duo.kind == DUO_TCP)
 		tsock_linger_none(&duo.end[1]);
 	tsock_close(&duo.end[1]);
@@ -199,7 +199,7 @@ static void *blocked(void *arg)
 	return NULL;
 }
 
-/* A thread that waits on a socket on its way is cancelled: the rest go on. */
+/* A thread that waits on a moving socket is cancelled: the other threads continue. */
 static void cancelled(void *arg)
 {
 	struct tsock listener;
@@ -210,7 +210,7 @@ static void cancelled(void *arg)
 	listener = duo_listener(7000);
 	duo_open(&duo, kind_of(arg), &listener);
 	tsock_block(&duo.end[1], true);
-	params.rx_poll = 1; /* asleep, for that is where it can be cancelled */
+	params.rx_poll = 1; /* asleep, because only there it can be cancelled */
 	duo_begin_move(&duo.end[1], 1);
 	NET_CHECK_EQ(pthread_create(&thread, NULL, blocked, &duo.end[1]), 0);
 	NET_CHECK(NET_WAIT(__atomic_load_n(&duo.end[1].ref.sk->waiters, __ATOMIC_SEQ_CST), 5000));
@@ -232,7 +232,7 @@ static void test_a_thread_is_cancelled_while_its_socket_moves(void **state)
 	run_kinds("cancelled", cancelled);
 }
 
-/* One that sleeps on the old ring's descriptors hears what comes to the new ring. */
+/* A thread that sleeps on the descriptors of the old ring is woken by a frame at the new ring. */
 static void *wait_for_one(void *arg)
 {
 	struct tsock *ts = arg;
@@ -258,14 +258,14 @@ static void sleeping(void *arg)
 	duo_move(&duo.end[1], 1);
 	duo_send(&duo, 0, 1);
 	pthread_join(thread, NULL);
-	duo.got[0] = duo.sent[0]; /* by the thread */
+	duo.got[0] = duo.sent[0]; /* received by the thread */
 	duo_talk(&duo, 5);
 	duo_expect_moves(1, 1, 0);
 	duo_close(&duo);
 	duo_end(&listener);
 }
 
-static void test_who_sleeps_finds_the_new_ring(void **state)
+static void test_a_sleeping_thread_finds_the_new_ring(void **state)
 {
 	run_kinds("asleep", sleeping);
 }
@@ -287,7 +287,7 @@ static void refused(void *arg)
 	duo_ask(&duo.end[1], 1);
 	NET_CHECK(NET_WAIT(duo_moves().finished + duo_moves().abandoned, 5000));
 	loop_net_settle();
-	/* Datagrams are forwarded from where they come. */
+	/* Datagrams are forwarded from the ring where they arrive. */
 	if (duo.kind == DUO_TCP) {
 		NET_CHECK_EQ(duo_moves().abandoned, 1);
 		NET_CHECK_EQ(duo_home(&duo.end[1]), home);
@@ -305,7 +305,7 @@ static void test_a_flow_that_cannot_be_steered_stays(void **state)
 	run_kinds("refused", refused);
 }
 
-/* As a program that uses a socket by another thread does it: until it has moved. */
+/* A program uses the socket from another thread, until it has moved. */
 static void *use(void *arg)
 {
 	static const struct ring_alloc alloc = {.logic = RING_LOGIC_THREAD};
@@ -355,13 +355,13 @@ static void test_a_move_that_failed_is_tried_again(void **state)
 		run("tried again", tried_again, &failures[i]);
 }
 
-static void *use_in_vain(void *arg)
+static void *use_without_result(void *arg)
 {
 	struct duo *duo = arg;
 	uint64_t home = duo_home(&duo->end[1]);
 	nsec_t until = clock_now() + 8 * NSEC_PER_SEC * NET_SLOW;
 
-	/* Looked at again, once a second. */
+	/* Checked again once a second. */
 	while (duo_moves().abandoned < 3) {
 		NET_CHECK(clock_now() < until);
 		duo_talk(duo, 3);
@@ -378,8 +378,8 @@ static void no_ring(void *arg)
 
 	begin_by_thread(&duo, kind_of(arg), &listener);
 	loop_port_fail_opens(1);
-	params.log_level = LOG_ERROR; /* it warns, once */
-	NET_CHECK_EQ(pthread_create(&thread, NULL, use_in_vain, &duo), 0);
+	params.log_level = LOG_ERROR; /* the library warns once */
+	NET_CHECK_EQ(pthread_create(&thread, NULL, use_without_result, &duo), 0);
 	pthread_join(thread, NULL);
 	loop_net_settle();
 	NET_CHECK_EQ(duo_moves().finished, 0);
@@ -439,7 +439,7 @@ static struct {
 	int arriving, seen; /* any, atomic */
 } meeting;
 
-/* LEAVE has posted ARRIVE, and waits until somebody has run it on the new ring. */
+/* LEAVE has posted ARRIVE, and waits until a thread has run it on the new ring. */
 static void meet(enum delay_point at)
 {
 	struct ring *from = meeting.from;
@@ -453,7 +453,7 @@ static void meet(enum delay_point at)
 	NET_CHECK(NET_WAIT(__atomic_load_n(&meeting.arriving, __ATOMIC_SEQ_CST) &&
 				   tsock_home(meeting.ts) != from,
 			   5000));
-	usleep(20000); /* it delivers, and answers */
+	usleep(20000); /* the internal thread delivers, and answers */
 	NET_CHECK_EQ(from->stats.tx_frames, before);
 	__atomic_store_n(&meeting.seen, 1, __ATOMIC_SEQ_CST);
 }
@@ -468,11 +468,11 @@ static void arrive_first(void *arg)
 	duo_open(&duo, DUO_TCP, &listener);
 	duo_open(&guide, DUO_UDP, NULL);
 	duo_move(&guide.end[1], 1);
-	other = guide.end[1]; /* lives where the other one goes */
+	other = guide.end[1]; /* the home of this socket is the target of the other one */
 	meeting.ts = &duo.end[1];
 	meeting.from = tsock_home(&duo.end[1]);
 	duo_begin_move(&duo.end[1], 1);
-	duo_send(&duo, 0, 10); /* parked: to be acknowledged on arrival */
+	duo_send(&duo, 0, 10); /* parked: acknowledged on arrival */
 	delay_set_hook(meet);
 	loop_port_gate(false);
 	while (!__atomic_load_n(&meeting.arriving, __ATOMIC_SEQ_CST))
@@ -488,7 +488,7 @@ static void arrive_first(void *arg)
 	duo_end(&listener);
 }
 
-static void test_arrive_runs_before_leave_has_let_go(void **state)
+static void test_arrive_runs_before_leave_has_released(void **state)
 {
 	run("ARRIVE first", arrive_first, NULL);
 }
@@ -502,19 +502,19 @@ static int enter(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_what_is_queued_goes_along),
+	cmocka_unit_test(test_queued_datagrams_move_with_the_socket),
 	cmocka_unit_test(test_what_comes_meanwhile_waits_for_its_turn),
 	cmocka_unit_test(test_a_second_move_waits_for_the_first),
-	cmocka_unit_test(test_a_connection_closed_on_its_way_says_all),
+	cmocka_unit_test(test_a_connection_closed_during_its_move_sends_everything),
 	cmocka_unit_test(test_what_was_parked_for_a_closed_socket_is_freed),
 	cmocka_unit_test(test_a_thread_is_cancelled_while_its_socket_moves),
-	cmocka_unit_test(test_who_sleeps_finds_the_new_ring),
+	cmocka_unit_test(test_a_sleeping_thread_finds_the_new_ring),
 	cmocka_unit_test(test_a_flow_that_cannot_be_steered_stays),
 	cmocka_unit_test(test_a_move_that_failed_is_tried_again),
 	cmocka_unit_test(test_without_another_ring_all_goes_on),
 	cmocka_unit_test(test_sending_moves_alone),
 #ifdef VMA_TEST_DELAYS
-	cmocka_unit_test(test_arrive_runs_before_leave_has_let_go),
+	cmocka_unit_test(test_arrive_runs_before_leave_has_released),
 #endif
 };
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Very many moves, under traffic that several threads make, with sockets that come
- * and go.  Now and then nothing moves for a while: then datagrams keep their order,
- * too.
- *
- * VMA_MOVES: how many, 20000 otherwise (fewer with a sanitizer); moves_long.sh makes a million.
- * VMA_STRESS_SEED.
+ * Very many moves, under traffic from several threads, with sockets that open and close. At
+ * times no socket moves: then datagrams arrive in order, too.
+ * VMA_MOVES: the number of moves, 20000 by default (fewer with a sanitizer); moves_long.sh
+ * makes a million. VMA_STRESS_SEED: the seed.
  */
 #include "tests/concurrency/sock/traffic.h"
 #include "vma_test.h"
@@ -14,7 +12,7 @@
 #include "ring/logic.h"
 
 #define MOVES_DEFAULT (20000 / NET_SLOW)
-#define CALMS 20 /* how often nothing moves */
+#define CALMS 20 /* how often no socket moves */
 #define CALM (20 * NSEC_PER_MSEC)
 #define THREADS 4
 #define PAIRS 24
@@ -43,24 +41,24 @@ static bool is(const int *flag)
 
 static void *work(void *arg)
 {
-	struct hand *hand = arg;
+	struct worker *worker = arg;
 
 	while (!is(&over)) {
-		struct pair *pair = &traffic.pairs[hand_random(hand, PAIRS)];
-		unsigned what = hand_random(hand, 1000);
+		struct pair *pair = &traffic.pairs[worker_random(worker, PAIRS)];
+		unsigned what = worker_random(worker, 1000);
 
-		/* Where sockets follow their threads, these are long at one. */
+		/* With migration, a thread uses one socket for long. */
 		if (what < 500)
-			traffic_session(hand, pair,
+			traffic_session(worker, pair,
 					ring_logic_moves(params.ring_logic_rx) ? 60 : 4);
 		else if (what < 980 && is(&moving) && !ring_logic_moves(params.ring_logic_rx))
-			traffic_move(hand, pair, USERS);
+			traffic_move(worker, pair, USERS);
 		else if (what < 990)
-			traffic_accept(hand);
+			traffic_accept(worker);
 		else if (what < 992)
-			traffic_renew(hand, pair);
+			traffic_renew(worker, pair);
 		else
-			traffic_open(hand, pair);
+			traffic_open(worker, pair);
 	}
 	NET_CHECK(!hold_current);
 	return NULL;
@@ -71,7 +69,7 @@ static unsigned moved(void)
 	return __atomic_load_n(&sock_moves_rx.finished, __ATOMIC_RELAXED);
 }
 
-/* Does anything still move?  A machine that is slow is not stuck. */
+/* Is there any progress? A slow machine is not a failure. */
 static void wait_for_moves(unsigned n)
 {
 	unsigned last = moved();
@@ -101,14 +99,15 @@ static void direct(const struct plan *plan)
 static void run_plan(void *arg)
 {
 	const struct plan *plan = arg;
-	struct hand hands[THREADS], last = {&traffic, plan->seed + 1};
+	struct worker workers[THREADS], last = {&traffic, plan->seed + 1};
 	pthread_t threads[THREADS];
 	nsec_t began;
 
 	params.thread_mode = plan->mode;
 	params.ring_logic_rx = params.ring_logic_tx = plan->logic;
 	params.ring_migration_rx = params.ring_migration_tx = 1;
-	params.ring_limit = 48; /* the port stops all queues; ThreadSanitizer counts 64 locks */
+	/* the port locks all queues; ThreadSanitizer counts at most 64 locks */
+	params.ring_limit = 48;
 	params.progress_interval = 1;
 	params.tx_nonblocked_eagains = true;
 	params.rx_poll = 1000;
@@ -119,9 +118,9 @@ static void run_plan(void *arg)
 	traffic_init(&traffic, PAIRS, 7, false);
 	began = clock_now();
 	for (unsigned i = 0; i < THREADS; i++) {
-		hands[i] = (struct hand){&traffic,
-					 (plan->seed + 1) * 0x9e3779b97f4a7c15ull + i * 7919 + 1};
-		NET_CHECK_EQ(pthread_create(&threads[i], NULL, work, &hands[i]), 0);
+		workers[i] = (struct worker){&traffic, (plan->seed + 1) * 0x9e3779b97f4a7c15ull +
+							       i * 7919 + 1};
+		NET_CHECK_EQ(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
 	}
 	direct(plan);
 	for (unsigned i = 0; i < THREADS; i++)
@@ -134,7 +133,7 @@ static void run_plan(void *arg)
 	loop_net_finish();
 }
 
-/* Their share of all moves: per thousand. */
+/* Shares of all moves, per thousand. */
 static void test_plan(const char *name, int mode, int logic, unsigned share)
 {
 	unsigned all = number_from_env("VMA_MOVES", MOVES_DEFAULT);
@@ -162,7 +161,7 @@ static void test_yield(void **state)
 	test_plan("moved by option, thread mode 3", HOLD_YIELD, RING_LOGIC_SOCKET, 330);
 }
 
-/* As programs make them. */
+/* Moves that the calls of the program cause. */
 static void test_by_thread(void **state)
 {
 	test_plan("moved by their threads", HOLD_YIELD, RING_LOGIC_THREAD, 10);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fork(2) in the middle of anything: the parent goes on as if nothing had happened,
- * the child can close what it inherited, make sockets of its own, and exit.
+ * fork(2) at any moment. The parent continues as if nothing had happened; the child can close
+ * what it inherited, create sockets, and exit.
  */
 #include "tests/concurrency/sock/duo.h"
 #include "tests/concurrency/sock/traffic.h"
@@ -20,8 +20,8 @@ static void run(const char *name, void (*fn)(void *arg), void *arg)
 }
 
 /*
- * Without raw sockets nothing that is unread can be given to the kernel at a fork: connected
- * datagram sockets stay here, where these tests look for them.
+ * Without raw sockets the kernel cannot take over unread datagrams at a fork. Connected
+ * datagram sockets then stay accelerated, and these tests find them.
  */
 static void give_up_raw_sockets(void)
 {
@@ -57,14 +57,17 @@ static void be_child(unsigned how)
 	if (how & 1)
 		loop_net_close_inherited();
 	if (how & 2) {
-		/* Sockets follow no thread here: each move is asked for. */
+		/* No migration: a test requests each move. */
 		params.ring_logic_rx = params.ring_logic_tx = RING_LOGIC_SOCKET;
 		use_new_sockets();
-		/* What the parent closes meanwhile we would receive for. */
+		/*
+		 * Otherwise this process would receive for sockets that the parent closes
+		 * meanwhile.
+		 */
 		loop_net_close_inherited();
 		loop_net_finish();
 	}
-	_exit(0); /* what the parent's threads had allocated is nobody's */
+	_exit(0); /* the memory of the parent's threads has no owner here */
 }
 
 static int start_child(unsigned how)
@@ -125,15 +128,15 @@ static int over; /* any, atomic */
 
 static void *work(void *arg)
 {
-	struct hand *hand = arg;
+	struct worker *worker = arg;
 
 	while (!__atomic_load_n(&over, __ATOMIC_RELAXED))
-		traffic_act(hand);
+		traffic_act(worker);
 	return NULL;
 }
 
-/* Its forks come between its own calls; mode 0 has no other thread. */
-static void fork_and_act(struct hand *hand)
+/* It forks between its own calls; in mode 0 the program has no other thread. */
+static void fork_and_act(struct worker *worker)
 {
 	int running[2] = {0};
 
@@ -142,9 +145,9 @@ static void fork_and_act(struct hand *hand)
 
 		if (*child)
 			join_child(*child);
-		*child = start_child(hand_random(hand, 4));
-		for (unsigned n = hand_random(hand, 20); n; n--)
-			traffic_act(hand);
+		*child = start_child(worker_random(worker, 4));
+		for (unsigned n = worker_random(worker, 20); n; n--)
+			traffic_act(worker);
 	}
 	for (unsigned i = 0; i < 2; i++)
 		join_child(running[i]);
@@ -152,7 +155,7 @@ static void fork_and_act(struct hand *hand)
 
 static void fork_under_traffic(void *arg)
 {
-	struct hand hands[THREADS], own = {&traffic, 12345};
+	struct worker workers[THREADS], own = {&traffic, 12345};
 	pthread_t thread[THREADS];
 	unsigned threads;
 
@@ -165,8 +168,8 @@ static void fork_under_traffic(void *arg)
 	loop_net_follow_forks();
 	traffic_init(&traffic, 8, 7, true);
 	for (unsigned i = 0; i < threads; i++) {
-		hands[i] = (struct hand){&traffic, 777 + i * 7919};
-		NET_CHECK_EQ(pthread_create(&thread[i], NULL, work, &hands[i]), 0);
+		workers[i] = (struct worker){&traffic, 777 + i * 7919};
+		NET_CHECK_EQ(pthread_create(&thread[i], NULL, work, &workers[i]), 0);
 	}
 	fork_and_act(&own);
 	__atomic_store_n(&over, 1, __ATOMIC_RELAXED);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names at which the senders of connections are called, and what other users do to them:
- * a connection is sent and received as if they were not there, and whoever waits for one of
- * them holds up nobody else.
+ * The addresses at which receivers connect to the sender of a connection, and what other users
+ * can do to them: a connection is sent and received as without these users, and a thread that
+ * waits for one of them delays no other.
  */
 #include "tests/concurrency/sock/duo.h"
 #include "vma_test.h"
@@ -27,7 +27,7 @@ static void run(const char *name, void (*fn)(void *arg), void *arg)
 
 /* ---- another user ----------------------------------------------------------------------------- */
 
-/* How he has a name. */
+/* What the other user does with an address. */
 enum squat { SQUAT_BOUND, SQUAT_FULL, SQUAT_LISTENS, SQUATS };
 
 struct names {
@@ -80,7 +80,7 @@ static void squat(const char *name, enum squat how)
 		;
 }
 
-/* Has these names from now on; 0: nobody can be another user here. */
+/* Takes these addresses; 0: this process cannot become another user. */
 static pid_t start_squatter(const struct names *names, enum squat how)
 {
 	int ready[2];
@@ -124,7 +124,7 @@ struct sent {
 	uint64_t ticket;
 };
 
-/* As sendmsg() does it. */
+/* As sendmsg() does. */
 static int begin_send(struct duo *duo, struct sent *sent)
 {
 	struct inet_sock *so = tsock_inet(&duo->end[1]);
@@ -142,7 +142,7 @@ static int begin_send(struct duo *duo, struct sent *sent)
 	return rc;
 }
 
-/* It was not sent after all: nobody is to be called any more. */
+/* The message was not sent: no receiver will connect. */
 static void end_send(const struct sent *sent)
 {
 	pass_done(sent->ticket, false);
@@ -150,7 +150,7 @@ static void end_send(const struct sent *sent)
 	close(sent->way[1]);
 }
 
-/* As who has received it does. */
+/* As the receiver does. */
 static int call_sender(const struct duo *duo)
 {
 	struct pass_mark mark;
@@ -200,7 +200,7 @@ static void close_world(struct world *w)
 
 /* ---- cases ------------------------------------------------------------------------------------ */
 
-/* Cookie and user are no secrets. */
+/* The cookie and the user are not secret. */
 static void guess(void *arg)
 {
 	enum squat how = *(const enum squat *)arg;
@@ -222,13 +222,13 @@ static void guess(void *arg)
 	close_world(&w);
 }
 
-static void test_who_guesses_names_is_in_nobodys_way(void **state)
+static void test_guessed_addresses_block_no_connection(void **state)
 {
 	for (enum squat how = 0; how < SQUATS; how++)
 		run("guess", guess, &how);
 }
 
-/* Each time it is sent again he has all names that were there so far. */
+/* Each time the connection is sent again, the other user has all addresses that existed before. */
 static void watch(void *arg)
 {
 	enum squat how = *(const enum squat *)arg;
@@ -251,7 +251,7 @@ static void watch(void *arg)
 	close_world(&w);
 }
 
-static void test_who_saw_names_is_in_nobodys_way(void **state)
+static void test_observed_addresses_block_no_connection(void **state)
 {
 	for (enum squat how = 0; how < SQUATS; how++)
 		run("watch", watch, &how);
@@ -267,8 +267,8 @@ static void *receive(void *arg)
 	return NULL;
 }
 
-/* The sender is gone, and who has his name does not take the call. */
-static void wait_in_vain(void *arg)
+/* The sender has ended, and the process that has its address does not accept. */
+static void wait_without_answer(void *arg)
 {
 	struct names names = {0};
 	nsec_t begun, longest = 0;
@@ -300,9 +300,9 @@ static void wait_in_vain(void *arg)
 	close_world(&w);
 }
 
-static void test_who_waits_for_a_sender_holds_up_nobody(void **state)
+static void test_a_receiver_that_waits_delays_no_other(void **state)
 {
-	run("wait in vain", wait_in_vain, NULL);
+	run("wait in vain", wait_without_answer, NULL);
 }
 
 static int enter(void **state)
@@ -312,9 +312,9 @@ static int enter(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_who_guesses_names_is_in_nobodys_way),
-	cmocka_unit_test(test_who_saw_names_is_in_nobodys_way),
-	cmocka_unit_test(test_who_waits_for_a_sender_holds_up_nobody),
+	cmocka_unit_test(test_guessed_addresses_block_no_connection),
+	cmocka_unit_test(test_observed_addresses_block_no_connection),
+	cmocka_unit_test(test_a_receiver_that_waits_delays_no_other),
 };
 
 VMA_TEST_MAIN("names of senders", tests, enter, NULL)

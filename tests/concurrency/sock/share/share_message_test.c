@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer process that breaks the rules of process sharing, by hand or at random: its channel
+ * A peer process that breaks the rules of process sharing, by worker or at random: its channel
  * ends, and this process keeps its sockets and goes on.
  *
  * The hostile end is in the same process: a channel that was made for a child which was never
@@ -111,7 +111,7 @@ static uint64_t id_of(const struct tsock *ts)
 	return tsock_inet(ts)->id;
 }
 
-/* ---- by hand ----------------------------------------------------------------------- */
+/* ---- by worker ----------------------------------------------------------------------- */
 
 static void request_newer_socket(void *arg)
 {
@@ -184,7 +184,10 @@ static int memfd_of(const void *bytes, size_t len)
 	return fd;
 }
 
-/* So many bytes of frames, their lengths among them, in messages; a descriptor with all of them. */
+/*
+ * Collects this number of bytes of late frames with their lengths, from messages; returns a
+ * descriptor with all of them.
+ */
 static int collect_late(struct channel *hostile, uint64_t id, size_t size)
 {
 	uint8_t bytes[4096];
@@ -269,7 +272,7 @@ static void export_begin(struct transit *transit)
 	sys_close_fd(&(int){request_export(transit->hostile, transit->id)});
 }
 
-/* The import is refused: the connection is here again, unchanged. */
+/* The import is refused: the connection continues here, unchanged. */
 static void export_refused(struct transit *transit)
 {
 	channel_send(transit->hostile, MESSAGE_NACK, transit->id, 0, -1);
@@ -281,7 +284,7 @@ static void export_refused(struct transit *transit)
 	duo_end(&transit->listener);
 }
 
-/* A call that was about to look the route up again, when the connection was exported. */
+/* The connection was exported while a call was about to look up the route. */
 static void resolve_while_exported(void *arg)
 {
 	struct transit transit;
@@ -299,8 +302,8 @@ static void test_an_exported_connection_has_no_route(void **state)
 }
 
 /*
- * The hostile end closes a connection in transit to it, and calls it lost: it is ours until
- * the hostile end acknowledges it.
+ * The hostile end closes a connection in transit to it, and reports it as lost. It belongs to
+ * this process until the hostile end acknowledges it.
  */
 static void lose_before_import(void *arg)
 {
@@ -310,7 +313,7 @@ static void lose_before_import(void *arg)
 	export_begin(&transit);
 	channel_send(transit.hostile, MESSAGE_CLOSED, transit.id, 0, -1);
 	channel_send(transit.hostile, MESSAGE_LOST, transit.id, 0, -1);
-	/* Answered after everything before it. */
+	/* The answer comes after everything sent before it. */
 	channel_send(transit.hostile, MESSAGE_REQUEST, id_of(&transit.probe), 0, -1);
 	NET_CHECK_EQ(expect(transit.hostile, MESSAGE_LOST, id_of(&transit.probe)), -1);
 	NET_CHECK_EQ(tsock_recv(&transit.duo.end[1], &byte, 1, MSG_DONTWAIT), -EAGAIN);
@@ -373,8 +376,8 @@ static bool is_exported(struct tsock *ts)
 }
 
 /*
- * The exiting process has said that it does not hold the listener any more, when the
- * listener is offered to it: it sends nothing else.
+ * The exiting process has said that it does not hold the listener any more. Then the listener
+ * is offered to it: it sends nothing else.
  */
 static void exit_while_offered(void *arg)
 {
@@ -389,7 +392,7 @@ static void exit_while_offered(void *arg)
 	hostile = lend();
 	channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
 	expect(hostile, MESSAGE_JOIN, id);
-	/* The hostile end receives now; this process withdraws when it is idle. */
+	/* The hostile end is a member now; this process withdraws when it is idle. */
 	do {
 		channel_send(hostile, MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
 	} while (!NET_WAIT(is_exported(&listener), 100));
@@ -428,8 +431,8 @@ static void close_clients(struct tsock *clients, unsigned n)
 }
 
 /*
- * Connections wait unaccepted: other holders are offered the place, and this process goes
- * on receiving until one of them joins.
+ * Connections wait unaccepted: this process offers the place to other holders, and continues to
+ * receive until one of them joins.
  */
 static void stop_accepting(void *arg)
 {
@@ -458,7 +461,7 @@ static void stop_accepting(void *arg)
 		sys_close_fd(&memfd);
 		channel_send(hostile, MESSAGE_RECEIVED, id, 0, -1);
 	}
-	/* It waits for late SYNs that were steered here before. */
+	/* The listener waits for late SYNs that were steered to this process. */
 	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), PATIENCE));
 	channel_destroy(hostile);
 	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
@@ -481,8 +484,8 @@ static bool lose_acks(const struct pkt *pkt)
 }
 
 /*
- * One of two others joins, and gets everything, the connection whose handshake ends later,
- * too: the other one may be withdrawing, and would send it back.
+ * One of two other processes joins, and gets everything, including the connection whose
+ * handshake ends later. The other one may be withdrawing, and would return it.
  */
 static void withdraw_for_one(void *arg)
 {
@@ -562,10 +565,13 @@ static void send_late_to_pending(void *arg)
 	memfd = expect(hostile, MESSAGE_PENDING, id);
 	NET_CHECK_EQ(tsock_send(&client, "abc", 3, 0), 3);
 	late = collect_late(hostile, id, ABC_FRAME);
-	loop_port_lose(lose_all); /* the peer's repetitions are lost */
+	loop_port_lose(lose_all); /* retransmissions of the peer are lost */
 	channel_send(hostile, MESSAGE_RECEIVED, id, 0, -1);
 	NET_CHECK(NET_WAIT(sock_is_exported(listener.ref.sk), PATIENCE));
-	/* The connection comes back. Late frames are taken only from the channel it came by. */
+	/*
+	 * The connection returns. Late frames are accepted only from the channel that it came
+	 * through.
+	 */
 	channel_send(hostile, MESSAGE_PENDING, id, 0, memfd);
 	NET_CHECK(NET_WAIT(tsock_accept(&listener, &server, NULL) >= 0, PATIENCE));
 	other = lend();
@@ -609,7 +615,7 @@ static void lose_while_in_transit(void *arg)
 	duo_open(&duo, DUO_TCP, &listener);
 	id = id_of(&duo.end[1]);
 	hostile = lend();
-	tsock_close(&duo.end[1]); /* kept for the hostile end */
+	tsock_close(&duo.end[1]); /* still exported for the hostile end */
 	memfd = request_export(hostile, id);
 	channel_send(hostile, MESSAGE_LOST, id, 0, -1);
 	channel_send(hostile, MESSAGE_ACK, id, 0, -1);
@@ -691,7 +697,7 @@ static rlim_t first_free(void)
 	return (rlim_t)fd;
 }
 
-/* As sendmsg() does it: puts the connection in transit to the receiver at way[1]. */
+/* As sendmsg() does: puts the connection in transit to the receiver at way[1]. */
 static struct pass_mark pass_end(struct duo *duo, int way[2])
 {
 	struct inet_sock *so = tsock_inet(&duo->end[1]);
@@ -780,7 +786,7 @@ static void connect_without_descriptors(void *arg)
 	mark = pass_end(&duo, way);
 	limit = limit_files(1024);
 	taken = connect_and_leave();
-	usleep(100000); /* let it do what it does at once */
+	usleep(100000); /* time for its first calls */
 	begun = clock_now();
 	spent = cpu_time();
 	usleep(500000);
@@ -1074,7 +1080,7 @@ static void lend_again(struct chaos *c)
 	c->hostile = lend();
 }
 
-/* Mostly answers as it should. */
+/* Answers correctly most of the time. */
 static void listen_to(struct chaos *c)
 {
 	struct received received;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program that makes many calls without waiting for a frame in between, while nobody else
- * looks at the ring: what answers it must not pile up there until it is lost.
+ * A program makes many calls without waiting for a frame, while no other thread polls the ring.
+ * The answers must not accumulate in the ring until it is full and frames are lost.
  */
 #include <errno.h>
 
@@ -12,11 +12,12 @@
 
 #define PORT 7000
 #define CONNECTIONS 300
-#define PILE 64 /* what comes between two looks, and some that were not reached */
+#define PILE 64 /* frames between two polls, and some that were not reached */
 
 /* Any, atomic. */
 static struct {
-	unsigned syn_acks, acks; /* of the server, sent; of the client, the third ones */
+	/* SYN-ACKs that the server sent; ACKs that complete the client's handshakes */
+	unsigned syn_acks, acks;
 } wire;
 
 static unsigned number(const unsigned *n)
@@ -61,7 +62,7 @@ static struct tsock connecting(void)
 	return ts;
 }
 
-/* From here on nobody polls but who calls; what there is to know of the link is known. */
+/* From here on only calls poll; the state of the link is known. */
 static struct tsock begin(void)
 {
 	struct tsock listener, child;
@@ -96,7 +97,7 @@ static void test_connects_keep_up_with_their_answers(void **state)
 	assert_int_equal(loop_net_run("connects", connects, NULL, 30), 0);
 }
 
-/* Some wait to be accepted; more begin meanwhile. */
+/* Some connections wait to be accepted; more begin meanwhile. */
 static void accepts(void *arg)
 {
 	struct tsock listener = begin(), child;
@@ -104,7 +105,7 @@ static void accepts(void *arg)
 	while (number(&wire.acks) < CONNECTIONS / 2)
 		connecting();
 	for (unsigned i = 0; i < 8; i++)
-		connecting(); /* frames of some wait in the ring now */
+		connecting(); /* frames of some connections now wait in the ring */
 	for (unsigned i = 0; i < CONNECTIONS / 4; i++) {
 		NET_CHECK(tsock_accept(&listener, &child, NULL) >= 0);
 	}

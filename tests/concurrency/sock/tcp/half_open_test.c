@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is left half open by a process that ends, or by a listener that is closed: its peers
- * are told, as by the kernel, and do not repeat themselves for seconds.
+ * Half-open connections of a process that ends, or of a listener that is closed: the peers get
+ * resets, as from the kernel, and do not retransmit for seconds.
  */
 #include <errno.h>
 
@@ -15,10 +15,10 @@
 
 /* The wire: any thread that sends. */
 static struct {
-	uint8_t lost; /* frames with these flags, and not more of SYN and ACK; 0: none */
+	uint8_t lost; /* frames with exactly these of the flags SYN and ACK are lost; 0: none */
 	unsigned begun[CONNECTIONS], ended[CONNECTIONS];
-	uint32_t seq[CONNECTIONS];  /* of the SYN, or SYN-ACK */
-	uint16_t port[CONNECTIONS]; /* of the client */
+	uint32_t seq[CONNECTIONS];  /* sequence numbers of SYNs or SYN-ACKs */
+	uint16_t port[CONNECTIONS]; /* port of the client */
 	unsigned known;
 } wire;
 
@@ -49,7 +49,7 @@ static unsigned connection_of(uint16_t client)
 	return i;
 }
 
-/* Who it is of is the one that begins with wire.lost; its reset has to follow that. */
+/* Finds the connection by the frame that wire.lost names; its reset has to follow that frame. */
 static bool look(const struct pkt *pkt)
 {
 	const uint8_t *tcp = pkt->frame + ETH_HDR + IP4_HDR;
@@ -120,12 +120,12 @@ static void connecting(void *arg)
 		NET_CHECK_EQ(read_atomic(&wire.ended[i]), 1);
 }
 
-static void test_who_answers_a_syn_of_a_process_that_ends_is_reset(void **state)
+static void test_a_peer_that_answers_a_syn_of_an_ended_process_is_reset(void **state)
 {
 	assert_int_equal(loop_net_run("connecting", connecting, NULL, 30), 0);
 }
 
-/* exits: the process ends; or the listener is closed. */
+/* exits: the process ends; otherwise the listener is closed. */
 static void answering(void *arg)
 {
 	bool *exits = arg;
@@ -143,7 +143,7 @@ static void answering(void *arg)
 		NET_CHECK_EQ(read_atomic(&wire.ended[i]), 1);
 }
 
-static void test_whose_syn_was_answered_is_reset_when_the_listener_goes(void **state)
+static void test_half_open_connections_are_reset_when_the_listener_closes(void **state)
 {
 	for (int exits = 0; exits <= 1; exits++) {
 		bool arg = exits;
@@ -153,8 +153,8 @@ static void test_whose_syn_was_answered_is_reset_when_the_listener_goes(void **s
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_who_answers_a_syn_of_a_process_that_ends_is_reset),
-	cmocka_unit_test(test_whose_syn_was_answered_is_reset_when_the_listener_goes),
+	cmocka_unit_test(test_a_peer_that_answers_a_syn_of_an_ended_process_is_reset),
+	cmocka_unit_test(test_half_open_connections_are_reset_when_the_listener_closes),
 };
 
 static int enter(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections that their program closed while the peer takes nothing: there is a bound. */
+/* Connections that the program closed while the peer reads nothing: their number is limited. */
 #include "tests/concurrency/sock/duo.h"
 #include "vma_test.h"
 
@@ -8,7 +8,7 @@
 #define CONNECTIONS 5
 #define ORPHANS 2
 
-/* Until the peer's buffer and our own are full. */
+/* Writes until the peer's buffer and our own are full. */
 static void fill(struct tsock *ts)
 {
 	static const char data[16384];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections that their programs have closed: what is left of them is small, bounded,
- * in nobody's way, and does what TIME_WAIT is for.
+ * Connections that the program has closed. What remains of them is small and limited in number,
+ * hinders nothing, and does what TIME_WAIT is for.
  */
 #include "sock/tcp/tcp_orphans.h"
 #include "sock/tcp/timewait.h"
@@ -53,7 +53,7 @@ static bool is_connected(const struct tsock *ts)
 	return __atomic_load_n(&ts->ref.sk->events, __ATOMIC_ACQUIRE) & EPOLLOUT;
 }
 
-/* client: bound or not, by whatever rings it was told to. */
+/* Opens a pair. client: bound or not, with any allocation logic. */
 static struct both pair_of(struct tsock client, struct tsock *listener)
 {
 	struct both both = {.client = client};
@@ -86,7 +86,7 @@ static unsigned number(const unsigned *counter)
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-/* One end closes, then the other: that one has nothing left. */
+/* One end closes, then the other one, which keeps nothing. */
 static void close_in_order(struct tsock *first, struct tsock *second)
 {
 	unsigned before = number(&timewait_stats.total);
@@ -111,7 +111,7 @@ static bool rings_unused(void)
 	return true;
 }
 
-/* The socket is gone, the port is kept, and the ring is not. */
+/* The socket is freed, the port stays taken, the ring is closed. */
 static void nothing_but_small(void *arg)
 {
 	struct tsock listener;
@@ -126,7 +126,7 @@ static void nothing_but_small(void *arg)
 	NET_CHECK_EQ(number(&port_keepers), 1);
 	NET_CHECK(NET_WAIT(rings_unused(), 5000));
 	loop_net_finish();
-	NET_CHECK_EQ(number(&timewait_stats.now), 0); /* they went with the last ring */
+	NET_CHECK_EQ(number(&timewait_stats.now), 0); /* they ended with the last ring */
 	NET_CHECK_EQ(number(&port_keepers), 0);
 }
 
@@ -135,7 +135,7 @@ static void test_only_something_small_is_left(void **state)
 	run("nothing but small", nothing_but_small);
 }
 
-/* FIN_WAIT_2 is small, too; it is half a connection and counts as one. */
+/* FIN_WAIT_2 is small, too; the connection still counts as an orphan. */
 static void half(void *arg)
 {
 	struct tsock listener;
@@ -148,7 +148,7 @@ static void half(void *arg)
 	NET_CHECK(NET_WAIT(number(&timewait_stats.now) == 1, 5000));
 	NET_CHECK_EQ(number(&tcp_orphans[TCP_ORPHAN_HALF]), 1);
 	NET_CHECK(NET_WAIT(is_at_end(&both.server), 5000));
-	/* Nobody reads what is sent now. */
+	/* No program reads what is sent now. */
 	NET_CHECK_EQ(tsock_send(&both.server, "x", 1, 0), 1);
 	NET_CHECK(NET_WAIT(number(&timewait_stats.now) == 0, 5000));
 	NET_CHECK_EQ(number(&tcp_orphans[TCP_ORPHAN_HALF]), 0);
@@ -163,7 +163,7 @@ static void test_half_a_connection_is_small_and_counts(void **state)
 	run("half", half);
 }
 
-/* How sock/tcp/timewait.c begins what it keeps. */
+/* The first members of what sock/tcp/timewait.c keeps. */
 struct kept {
 	struct flow flow;
 	struct list link;
@@ -172,7 +172,7 @@ struct kept {
 
 static enum drop (*deliver_kept)(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now);
 
-/* TIME_WAIT begins at the very time that lets it end when FIN_WAIT_2 would have. */
+/* TIME_WAIT begins at exactly the time at which FIN_WAIT_2 would have ended. */
 static enum drop deliver_in_time(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	struct kept *kept = container_of(flow, struct kept, flow);
@@ -232,7 +232,7 @@ static void test_time_wait_may_end_when_the_first_half_would_have(void **state)
 	run("same end", same_end);
 }
 
-/* As Linux without tcp_tw_reuse; and one that nobody keeps the port of is gone. */
+/* As Linux without tcp_tw_reuse. A TIME_WAIT without a taken port ends. */
 static void same_pair(void *arg)
 {
 	struct rlimit few = {64, 64};
@@ -248,9 +248,9 @@ static void same_pair(void *arg)
 	again = bound_client(9000);
 	NET_CHECK_EQ(tsock_connect(&again, &to), -EADDRNOTAVAIL);
 	tsock_close(&again);
-	/* So few that each new one takes the port of the oldest. */
+	/* So few descriptors that each new TIME_WAIT takes the port of the oldest. */
 	NET_CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-	usleep(1100000); /* it is looked at once a second */
+	usleep(1100000); /* the limit is checked once a second */
 	for (unsigned i = 0; i < 8; i++) {
 		other = pair_of(tsock_tcp(), &listener);
 		close_in_order(&other.client, &other.server);
@@ -270,7 +270,7 @@ static void test_a_connection_of_ours_does_not_reuse_the_pair(void **state)
 	run("same pair", same_pair);
 }
 
-/* A connection that lives on needs its port more than a TIME_WAIT does. */
+/* A living connection needs its port more than a TIME_WAIT does. */
 static void descriptors_run_out(void *arg)
 {
 	struct rlimit few = {64, 64};
@@ -302,12 +302,12 @@ static void descriptors_run_out(void *arg)
 	loop_net_finish();
 }
 
-static void test_who_lives_on_takes_the_place_of_a_time_wait(void **state)
+static void test_a_living_connection_takes_the_place_of_a_time_wait(void **state)
 {
 	run("descriptors run out", descriptors_run_out);
 }
 
-/* Two that live cannot have one pair either. */
+/* Two living connections cannot have the same pair of endpoints either. */
 static void taken_pair(void *arg)
 {
 	struct tsock listener, again;
@@ -336,7 +336,7 @@ static bool has_9000(const struct flow_key *key)
 	return key->local_port == htons(9000);
 }
 
-/* Nor can two of different processes: the port of the interface tells. */
+/* The same holds for two processes: the port of the interface reports it. */
 static void foreign_pair(void *arg)
 {
 	struct tsock listener, again;
@@ -349,7 +349,7 @@ static void foreign_pair(void *arg)
 	loop_port_share(has_9000);
 	again = bound_client(9000);
 	NET_CHECK_EQ(tsock_connect(&again, &to), -EADDRNOTAVAIL);
-	/* It is gone: the socket is as good as before. */
+	/* The other one has ended: the socket can connect. */
 	loop_port_share(NULL);
 	both = pair_of(again, &listener);
 	close_in_order(&both.client, &both.server);
@@ -362,7 +362,7 @@ static void test_a_pair_of_another_process_is_not_available(void **state)
 	run("foreign pair", foreign_pair);
 }
 
-/* The server's TIME_WAIT gives way to a peer that begins anew: RFC 6191. */
+/* The server's TIME_WAIT ends when the peer begins a new connection: RFC 6191. */
 static void peer_again(void *arg)
 {
 	struct tsock listener;
@@ -374,8 +374,8 @@ static void peer_again(void *arg)
 	both = pair_of(bound_client(9000), &listener);
 	close_in_order(&both.server, &both.client);
 	NET_CHECK_EQ(number(&timewait_stats.now), 1);
-	NET_CHECK_EQ(number(&port_keepers), 0); /* it is the listener's */
-	usleep(2000);				/* timestamps move on */
+	NET_CHECK_EQ(number(&port_keepers), 0); /* the listener has the port */
+	usleep(2000);				/* so that timestamps increase */
 	both = pair_of(bound_client(9000), &listener);
 	NET_CHECK_EQ(number(&timewait_stats.now), 0);
 	NET_CHECK_EQ(tsock_send(&both.client, "x", 1, 0), 1);
@@ -391,7 +391,7 @@ static void test_a_peer_begins_anew(void **state)
 	run("peer again", peer_again);
 }
 
-/* Bare ACKs of the server's; holder of the only ring. */
+/* Bare ACKs of the server; holder of the only ring. */
 static unsigned server_acks;
 
 static bool count_acks(const struct pkt *pkt)
@@ -405,8 +405,8 @@ static bool count_acks(const struct pkt *pkt)
 }
 
 /*
- * Nobody listens here any more; perhaps the kernel does, or another process. What a peer in
- * SYN-SENT does with the ACK, others test: it repeats its SYN at once.
+ * No listener is here any more; perhaps the kernel or another process has one. What a peer in
+ * SYN-SENT does with the ACK is tested elsewhere: it repeats its SYN at once.
  */
 static void nobody_listens(void *arg)
 {
@@ -421,7 +421,7 @@ static void nobody_listens(void *arg)
 	close_in_order(&both.server, &both.client);
 	tsock_close(&listener);
 	NET_CHECK_EQ(number(&timewait_stats.now), 1);
-	usleep(2000); /* timestamps move on */
+	usleep(2000); /* so that timestamps increase */
 	loop_port_lose(count_acks);
 	both.client = bound_client(9000);
 	NET_CHECK_EQ(tsock_connect(&both.client, &to), -EINPROGRESS);
@@ -432,17 +432,20 @@ static void nobody_listens(void *arg)
 	loop_net_finish();
 }
 
-static void test_a_peer_that_begins_anew_is_answered_by_nobodys_port(void **state)
+static void test_a_new_syn_of_a_peer_is_answered_without_a_listener(void **state)
 {
 	run("nobody listens", nobody_listens);
 }
 
 static void left(struct sock *sk)
 {
-	(void)sk; /* loop_net takes it for a mistake */
+	(void)sk; /* loop_net would report it as an error */
 }
 
-/* The kernel's from now on, as when a program was executed or sent the listener away. */
+/*
+ * The kernel serves the listener from now on, as when it was sent to another process, or
+ * inherited by a program without the library.
+ */
 static void leave(struct tsock *listener)
 {
 	NET_CHECK(control_lock());
@@ -451,9 +454,9 @@ static void leave(struct tsock *listener)
 	listener->ref.sk = NULL;
 }
 
-#define GONE 1100 /* more than end in one hold of the ring */
+#define GONE 1100 /* more than can end in one hold of the ring */
 
-/* Of its connections nothing is left that would take a SYN away from who listens now. */
+/* Nothing remains of its connections that could take a SYN from the present listener. */
 static void listener_left(void *arg)
 {
 	struct tsock listener, other;
@@ -470,7 +473,8 @@ static void listener_left(void *arg)
 	both = pair_of(tsock_tcp(), &other);
 	close_in_order(&both.server, &both.client);
 	both = pair_of(tsock_tcp(), &listener);
-	close_in_order(&both.client, &both.server); /* its port is ours, not the listener's */
+	/* the TIME_WAIT has the port, not the listener */
+	close_in_order(&both.client, &both.server);
 	NET_CHECK_EQ(number(&timewait_stats.now), GONE + 2);
 	leave(&listener);
 	NET_CHECK_EQ(number(&timewait_stats.now), 2);
@@ -486,7 +490,7 @@ static void test_a_listener_that_leaves_keeps_none(void **state)
 	run("listener left", listener_left);
 }
 
-/* An accepted one that is closed while somebody is in a call on it. */
+/* An accepted connection is closed while a thread is in a call on it. */
 static void closed_late(void *arg)
 {
 	struct tsock listener;
@@ -517,7 +521,7 @@ static void test_an_accepted_one_keeps_no_port(void **state)
 	run("closed late", closed_late);
 }
 
-/* A tenth of all descriptors or so, however many connections there were. */
+/* About a tenth of all descriptors, for any number of connections. */
 static void many(void *arg)
 {
 	struct rlimit limit = {1024, 1024};
@@ -543,8 +547,8 @@ static void test_ports_do_not_cost_all_descriptors(void **state)
 	run("many", many);
 }
 
-/* Its ring closes; another one of the interface goes on for it. */
-static void heir(void *arg)
+/* Its ring closes; another ring of the interface takes it over. */
+static void taken_over(void *arg)
 {
 	struct tsock listener, client, again;
 	struct sockaddr_in to;
@@ -572,10 +576,10 @@ static void heir(void *arg)
 
 static void test_another_ring_goes_on_for_it(void **state)
 {
-	run("heir", heir);
+	run("taken over", taken_over);
 }
 
-/* Some connections of a ring of their own, in TIME_WAIT there. */
+/* Leaves some connections in TIME_WAIT on their own ring. */
 static struct ring *leave_some(struct tsock *listener, unsigned n)
 {
 	struct ring *ring = NULL;
@@ -594,17 +598,17 @@ static struct ring *leave_some(struct tsock *listener, unsigned n)
 	return ring;
 }
 
-/* Now, instead of a second after the last socket. */
-static void vacate(struct ring *ring, struct ring *heir)
+/* Closes the ring now, instead of a second after its last socket. */
+static void vacate(struct ring *ring, struct ring *successor)
 {
 	loop_net_settle();
 	NET_CHECK(control_lock());
-	timewait_leave_ring(ring, heir);
+	timewait_leave_ring(ring, successor);
 	control_unlock();
 }
 
-/* Where it cannot be steered it ends, and nobody finds its frames taken. */
-static void no_heir(void *arg)
+/* If it cannot be steered to another ring, it ends, and its frames go to the kernel. */
+static void no_other_ring(void *arg)
 {
 	struct tsock listener, again;
 	struct ring *old;
@@ -623,12 +627,12 @@ static void no_heir(void *arg)
 	loop_net_finish();
 }
 
-static void test_who_cannot_be_handed_over_leaves_nothing(void **state)
+static void test_connections_without_another_ring_leave_nothing(void **state)
 {
-	run("no heir", no_heir);
+	run("no other ring", no_other_ring);
 }
 
-/* The heir's ways to the wire, which count; its holder. */
+/* The port operations of the new ring, which count; for its holder. */
 static struct port_ops counting;
 static const struct port_ops *counted;
 static struct ring *counting_ring;
@@ -636,7 +640,7 @@ static unsigned moved, moved_in_hold, moved_most;
 
 static int count_move(struct port_queue *q, const struct flow_key *key)
 {
-	counting_ring->tx_dirty = true; /* tells when it is let go */
+	counting_ring->tx_dirty = true; /* set, so that a release flushes it */
 	moved++;
 	if (++moved_in_hold > moved_most)
 		moved_most = moved_in_hold;
@@ -659,20 +663,20 @@ static void set_ops(struct ring *ring, const struct port_ops *ops)
 static void a_few_at_a_time(void *arg)
 {
 	struct tsock listener;
-	struct ring *old, *heir;
+	struct ring *old, *successor;
 
 	begin();
 	listener = listener_at(PORT);
-	heir = tsock_home(&listener);
+	successor = tsock_home(&listener);
 	old = leave_some(&listener, 200);
-	counting_ring = heir;
-	counted = heir->ops;
+	counting_ring = successor;
+	counted = successor->ops;
 	counting = *counted;
 	counting.move_flow = count_move;
 	counting.tx_flush = count_release;
-	set_ops(heir, &counting);
-	vacate(old, heir);
-	set_ops(heir, counted);
+	set_ops(successor, &counting);
+	vacate(old, successor);
+	set_ops(successor, counted);
 	NET_CHECK_EQ(moved, 200);
 	NET_CHECK(moved_most <= 64);
 	NET_CHECK_EQ(number(&timewait_stats.now), 200);
@@ -681,7 +685,7 @@ static void a_few_at_a_time(void *arg)
 	NET_CHECK_EQ(number(&timewait_stats.now), 0);
 }
 
-static void test_an_heir_is_held_for_some_at_a_time(void **state)
+static void test_another_ring_is_held_for_some_at_a_time(void **state)
 {
 	run("a few at a time", a_few_at_a_time);
 }
@@ -697,17 +701,17 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_half_a_connection_is_small_and_counts),
 	cmocka_unit_test(test_time_wait_may_end_when_the_first_half_would_have),
 	cmocka_unit_test(test_a_connection_of_ours_does_not_reuse_the_pair),
-	cmocka_unit_test(test_who_lives_on_takes_the_place_of_a_time_wait),
+	cmocka_unit_test(test_a_living_connection_takes_the_place_of_a_time_wait),
 	cmocka_unit_test(test_a_pair_is_one_connection),
 	cmocka_unit_test(test_a_pair_of_another_process_is_not_available),
 	cmocka_unit_test(test_a_peer_begins_anew),
-	cmocka_unit_test(test_a_peer_that_begins_anew_is_answered_by_nobodys_port),
+	cmocka_unit_test(test_a_new_syn_of_a_peer_is_answered_without_a_listener),
 	cmocka_unit_test(test_a_listener_that_leaves_keeps_none),
 	cmocka_unit_test(test_an_accepted_one_keeps_no_port),
 	cmocka_unit_test(test_ports_do_not_cost_all_descriptors),
 	cmocka_unit_test(test_another_ring_goes_on_for_it),
-	cmocka_unit_test(test_who_cannot_be_handed_over_leaves_nothing),
-	cmocka_unit_test(test_an_heir_is_held_for_some_at_a_time),
+	cmocka_unit_test(test_connections_without_another_ring_leave_nothing),
+	cmocka_unit_test(test_another_ring_is_held_for_some_at_a_time),
 };
 
 VMA_TEST_MAIN("timewait", tests, enter, NULL)
