@@ -3,7 +3,7 @@
 #include "tests/sim/sim.h"
 #include "tests/vma_test.h"
 
-/* 80 Mbit/s, 200 ms there and back: 2 MB fill the pipe. */
+/* 80 Mbit/s, round-trip time 200 ms: the bandwidth-delay product is 2 MB. */
 #define RATE 10000000u
 #define ONE_WAY (100 * MSEC)
 #define PIPE (RATE / 5)
@@ -83,7 +83,7 @@ static void test_a_slow_reader_does_not_make_it_grow(void **state)
 	for (int i = 0; i < 2000; i++) {
 		sim_send(sim, A, 500000, 0);
 		sim_run(sim, 10 * MSEC);
-		sim_recv(sim, B, 4000); /* 80 KB in a round trip */
+		sim_recv(sim, B, 4000); /* 80 KB per round trip */
 	}
 	assert_int_equal(sim->host[B].conn.rcvbuf, FIRST);
 	sim_end(sim);
@@ -96,7 +96,7 @@ static void test_one_who_reads_all_now_and_then_is_slow(void **state)
 	for (int i = 0; i < 10; i++) {
 		sim_send(sim, A, 500000, 0);
 		sim_run(sim, 3 * SEC);
-		for (int k = 0; k < 64; k++) /* piece by piece, so that each could be judged */
+		for (int k = 0; k < 64; k++) /* in pieces, so that each can change the estimate */
 			sim_recv(sim, B, FIRST / 64);
 	}
 	assert_int_equal(sim->host[B].conn.rcvbuf, FIRST);
@@ -120,7 +120,7 @@ static void test_buffers_of_a_short_path_stay_small(void **state)
 	sim_end(sim);
 }
 
-/* The simulation looks at every window: its right edge never goes back. */
+/* The simulator checks every window: its right edge never moves back. */
 static void test_the_right_edge_stays_when_the_program_chooses_less(void **state)
 {
 	struct sim *sim = long_fat(16u << 20, 16u << 20);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receive offload: segments of one burst are taken in at once, with the same result. */
+/* Receive offload: the segments of one burst are processed together, with the same result. */
 #include "tests/sim/sim.h"
 #include "tests/vma_test.h"
 
 #define BYTES 400000u
 
-static struct sim *napping(nsec_t nap, void (*change)(struct sim_params *params))
+static struct sim *napping(nsec_t poll_delay, void (*change)(struct sim_params *params))
 {
 	struct sim_params params = sim_defaults();
 	struct sim *sim;
 
-	params.nap = nap;
+	params.poll_delay = poll_delay;
 	params.config[B].rcvbuf = 1u << 20;
 	if (change)
 		change(&params);
@@ -41,29 +41,30 @@ static void test_a_burst_is_taken_at_once(void **state)
 
 	transfer(sim);
 	assert_true(sim->host[B].chains > 10);
-	/* Each of them is counted, as if it had come alone. */
+	/* Each segment is counted, as if it had arrived alone. */
 	assert_int_equal(conn->data_segs_in, sim->host[A].conn.data_segs_out);
 	assert_int_equal(conn->segs_in + 1,
-			 sim->host[A].conn.segs_out); /* the listener had its SYN */
+			 sim->host[A].conn.segs_out); /* the listener processed its SYN */
 	assert_true(sim->host[B].readable < conn->data_segs_in / 2);
 	sim_end(sim);
 }
 
-/* The count of four thousand million bytes goes on, wherever in a chain that is. */
+/* The counter continues after 4 GB, at any position in a chain. */
 static void test_bytes_are_counted_past_four_gigabytes(void **state)
 {
 	for (uint32_t before = 500; before < 6000; before += 500) {
 		struct sim *sim = napping(100 * USEC, NULL);
 		struct tcp_conn *conn = &sim->host[B].conn;
 
-		conn->irs = conn->rcv_nxt + before; /* as if so many were missing to 4 GB */
+		/* 4 GB are reached after this number of bytes */
+		conn->irs = conn->rcv_nxt + before;
 		transfer(sim);
 		assert_int_equal(conn->nxt_hi, 1);
 		sim_end(sim);
 	}
 }
 
-static void test_without_naps_there_is_nothing_to_chain(void **state)
+static void test_without_bursts_there_is_nothing_to_chain(void **state)
 {
 	struct sim *sim = napping(0, NULL);
 
@@ -118,7 +119,7 @@ static void test_chains_without_timestamps(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_burst_is_taken_at_once),
 	cmocka_unit_test(test_bytes_are_counted_past_four_gigabytes),
-	cmocka_unit_test(test_without_naps_there_is_nothing_to_chain),
+	cmocka_unit_test(test_without_bursts_there_is_nothing_to_chain),
 	cmocka_unit_test(test_what_is_no_stream_is_looked_at_one_by_one),
 	cmocka_unit_test(test_no_chain_beyond_the_window),
 	cmocka_unit_test(test_chains_without_timestamps),

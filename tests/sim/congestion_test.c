@@ -3,7 +3,7 @@
 #include "tests/sim/sim.h"
 #include "tests/vma_test.h"
 
-/* 10 Mbit/s, 40 ms there and back: 50 KB fill the pipe. */
+/* 10 Mbit/s, round-trip time 40 ms: the bandwidth-delay product is 50 KB. */
 #define RATE 1250000u
 #define BYTES_PER_RTT (RATE / 25)
 
@@ -38,7 +38,7 @@ static void test_each_algorithm_uses_the_bottleneck(void **state)
 	}
 }
 
-static void test_an_algorithm_can_be_changed_on_the_way(void **state)
+static void test_an_algorithm_can_be_changed_during_a_connection(void **state)
 {
 	struct sim *sim = bottleneck(0, BYTES_PER_RTT);
 
@@ -49,14 +49,14 @@ static void test_an_algorithm_can_be_changed_on_the_way(void **state)
 	assert_int_equal(sim->host[A].conn.cc.cwnd, TCP_CC_MAX_WINDOW);
 	sim_pump(sim, SEC);
 	tcp_set_congestion(&sim->host[A].conn, 0);
-	sim_pump(sim, 2 * SEC); /* what was too much is repaired */
+	sim_pump(sim, 2 * SEC); /* the losses of the overshoot are repaired */
 	assert_in_range(sim_pump(sim, 5 * SEC), 5ull * RATE * 90 / 100, 5ull * RATE);
 	sim_end(sim);
 }
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_each_algorithm_uses_the_bottleneck),
-	cmocka_unit_test(test_an_algorithm_can_be_changed_on_the_way),
+	cmocka_unit_test(test_an_algorithm_can_be_changed_during_a_connection),
 };
 
 VMA_TEST_MAIN("congestion", tests, NULL, NULL)

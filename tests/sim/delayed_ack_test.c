@@ -3,13 +3,13 @@
 #include "tests/sim/sim.h"
 #include "tests/vma_test.h"
 
-/* Established and past the beginning, where nothing is delayed. */
+/* Established, and after the first segments, whose acknowledgements are not delayed. */
 static struct sim *ready(struct sim_params *params)
 {
 	struct sim *sim = sim_create(params);
 
 	sim_establish(sim);
-	for (int i = 0; i < 3; i++) { /* question and answer */
+	for (int i = 0; i < 3; i++) { /* request and response */
 		sim_send(sim, A, 2, 0);
 		sim_run(sim, 6 * MSEC);
 		sim_drain(sim, B);
@@ -62,7 +62,7 @@ static void test_an_answer_carries_the_acknowledgement(void **state)
 		sim_run(sim, 6 * MSEC);
 		assert_int_equal(sim_drain(sim, A), 100);
 	}
-	/* One segment each way, and no more. */
+	/* Exactly one segment in each direction. */
 	assert_int_equal(sim->logged, 40);
 	assert_int_equal(sim_count_data(sim, A), 20);
 	assert_int_equal(sim_count_data(sim, B), 20);
@@ -88,7 +88,7 @@ static void test_a_burst_is_acknowledged_once(void **state)
 	struct sim_params params = sim_defaults();
 	struct sim *sim = ready(&params);
 
-	sim_send(sim, A, 8 * 1448, 0); /* all arrive at one moment */
+	sim_send(sim, A, 8 * 1448, 0); /* all arrive at the same time */
 	sim_run(sim, 6 * MSEC);
 	assert_int_equal(sim_count_pure_acks(sim, B), 1);
 	sim_end(sim);
@@ -101,7 +101,7 @@ static void test_fin_and_repetitions_are_acknowledged_at_once(void **state)
 	struct tcp_segment old;
 
 	old = sim_forge(sim, B, TCP_ACK);
-	old.seq -= 2; /* what came first */
+	old.seq -= 2; /* data that was received before */
 	old.part[0].data = (const uint8_t *)"??";
 	old.part[0].len = 2;
 	old.len = 2;
@@ -124,13 +124,13 @@ static void test_quickack_turns_it_off(void **state)
 	assert_int_equal(sim_count_pure_acks(sim, B), 0);
 	tcp_set_quickack(&sim->host[B].conn, true, sim->now);
 	assert_int_equal(sim_count_pure_acks(sim, B), 1);
-	sim_send(sim, A, 10, 0); /* Nagle waits for that */
+	sim_send(sim, A, 10, 0); /* Nagle waits for this */
 	sim_run(sim, 11 * MSEC);
 	assert_int_equal(sim_count_pure_acks(sim, B), 2);
 	sim_drain(sim, B);
 	sim_end(sim);
 
-	params.config[B].quickack = true; /* for good */
+	params.config[B].quickack = true; /* permanently */
 	sim = ready(&params);
 	sim_send(sim, A, 10, 0);
 	sim_run(sim, 6 * MSEC);

@@ -25,7 +25,7 @@ static void test_the_other_direction_stays_open(void **state)
 			sim_run(sim, 100 * MSEC);
 			assert_int_equal(sim_drain(sim, h), 3000);
 		}
-		/* However long it takes: the program still reads. */
+		/* Regardless of the time, because the program still reads. */
 		sim_run(sim, 3600 * SEC);
 		assert_int_equal(sim_state(sim, h), TCP_FIN_WAIT_2);
 		sim_shutdown(sim, !h);
@@ -60,7 +60,7 @@ static void test_shutdown_read_is_the_end_for_who_finds_nothing(void **state)
 	sim_send(sim, A, 100, 0);
 	sim_run(sim, 100 * MSEC);
 	tcp_shutdown_read(&sim->host[B].conn);
-	assert_int_equal(sim_recv(sim, B, 1000), 100); /* what had arrived */
+	assert_int_equal(sim_recv(sim, B, 1000), 100); /* data that had arrived */
 	assert_int_equal(sim_recv(sim, B, 1000), 0);
 	sim_send(sim, A, 500, 0);
 	sim_run(sim, SEC);

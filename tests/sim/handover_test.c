@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * net/tcp/tcp_handover.h: what is told of a connection is what a TCP needs to go on with it: no
- * byte of either stream twice or never, whatever is on its way and whoever has ended.
+ * net/tcp/tcp_handover.h: the description of a connection is sufficient for another TCP to
+ * continue it. No byte of either stream is repeated or lost, whatever is in transit and
+ * whichever side has ended.
  */
 #include <string.h>
 
@@ -28,7 +29,7 @@ static void test_what_one_sends_the_other_reads(void **state)
 	assert_int_equal(sim_send(sim, A, 5000, 0), 5000);
 	a = describe(sim, A);
 	b = describe(sim, B);
-	/* Sent, and not yet there. */
+	/* Sent, but not received. */
 	assert_int_equal(a.to_send, 5000);
 	assert_true(a.sent > 0 && a.sent <= 5000);
 	assert_int_equal(a.send_seq, b.read_seq);
@@ -37,7 +38,7 @@ static void test_what_one_sends_the_other_reads(void **state)
 	sim_run(sim, SEC);
 	a = describe(sim, A);
 	b = describe(sim, B);
-	/* There, and not yet read. */
+	/* Received, but not read. */
 	assert_int_equal(a.to_send, 0);
 	assert_int_equal(b.to_read, 5000);
 	assert_int_equal(a.send_seq, b.read_seq + 5000);
@@ -69,7 +70,7 @@ static void test_an_end_is_told_with_its_place(void **state)
 	b = describe(sim, B);
 	assert_int_equal(b.to_read, 1000);
 	assert_true(b.no_more_to_read && !b.no_more_to_send);
-	/* Behind the bytes there is the FIN, which will come once more and is old then. */
+	/* The FIN follows the bytes; it arrives once more as an old segment. */
 	a = describe(sim, A);
 	assert_int_equal(a.send_seq + 1, b.read_seq + b.to_read);
 	assert_int_equal(a.to_send, 0);

@@ -51,7 +51,7 @@ static void test_options_are_used_when_both_offer_them(void **state)
 	}
 }
 
-static void test_nobody_listens_is_connection_refused(void **state)
+static void test_without_a_listener_the_connection_is_refused(void **state)
 {
 	struct sim_params params = sim_defaults();
 	struct sim *sim = sim_create(&params);
@@ -60,7 +60,7 @@ static void test_nobody_listens_is_connection_refused(void **state)
 	sim_run(sim, 100 * MSEC);
 	assert_int_equal(sim->host[A].closed, 1);
 	assert_int_equal(sim->host[A].error, ECONNREFUSED);
-	assert_int_equal(sim_send(sim, A, 1, 0), -ECONNREFUSED); /* once */
+	assert_int_equal(sim_send(sim, A, 1, 0), -ECONNREFUSED); /* reported once */
 	assert_int_equal(sim_send(sim, A, 1, 0), -EPIPE);
 	sim_end(sim);
 }
@@ -211,7 +211,7 @@ static void test_handshake_that_is_never_finished_is_forgotten(void **state)
 	assert_int_equal(sim->host[B].listener.pending, 0);
 	assert_int_equal(tcp_listener_deadline(&sim->host[B].listener), NSEC_NEVER);
 	assert_int_equal(sim_count(sim, B, TCP_SYN), 1 + TCP_SYNACK_RETRIES);
-	/* What A sends now is answered with RST. */
+	/* From here on a RST answers what A sends. */
 	sim->filter = NULL;
 	sim_send(sim, A, 10, 0);
 	sim_run(sim, SEC);
@@ -231,7 +231,7 @@ static void test_reset_ends_a_handshake(void **state)
 	sim_open(sim, A);
 	sim_run(sim, 50 * MSEC);
 	assert_int_equal(sim->host[B].listener.pending, 1);
-	rst.seq = sim->host[A].conn.iss + 2; /* in the window, not exact */
+	rst.seq = sim->host[A].conn.iss + 2; /* in the window, but not the exact number */
 	sim_inject(sim, B, &rst);
 	assert_int_equal(sim->host[B].listener.pending, 1);
 	rst.seq = sim->host[A].conn.iss + 1;
@@ -280,7 +280,7 @@ static void test_nonsense_to_a_listener_is_dropped_or_reset(void **state)
 	assert_int_equal(sim->log[1].flags, TCP_RST);
 	seg.flags = TCP_SYN;
 	seg.opt_len = 4;
-	seg.opts[0] = 2; /* MSS that overruns */
+	seg.opts[0] = 2; /* an MSS option beyond the end */
 	seg.opts[1] = 40;
 	sim_inject(sim, B, &seg);
 	assert_int_equal(sim->drops[DROP_TCP_OPTION], 1);
@@ -300,7 +300,7 @@ static void test_wrong_ack_of_the_syn_is_reset(void **state)
 	sim_inject(sim, A, &seg);
 	assert_int_equal(sim->log[0].flags, TCP_RST);
 	assert_int_equal(sim->log[0].seq, 2);
-	/* A reset is believed only if it acknowledges the SYN. */
+	/* A reset is valid only if it acknowledges the SYN. */
 	seg.flags = TCP_RST;
 	sim_inject(sim, A, &seg);
 	assert_int_equal(sim_state(sim, A), TCP_SYN_SENT);
@@ -328,7 +328,7 @@ static void test_unreachable_ends_an_attempt_only(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_three_segments_open_a_connection),
 	cmocka_unit_test(test_options_are_used_when_both_offer_them),
-	cmocka_unit_test(test_nobody_listens_is_connection_refused),
+	cmocka_unit_test(test_without_a_listener_the_connection_is_refused),
 	cmocka_unit_test(test_seven_syns_without_answer_time_out),
 	cmocka_unit_test(test_lost_syn_and_syn_ack_are_repeated),
 	cmocka_unit_test(test_fewer_syns_and_syn_acks_when_the_program_says_so),

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that lies: RFC 9293 section 3.10.7 and RFC 5961 in every state.  Random
- * segments around the right numbers, random calls; whatever happens, invariants
- * hold (sim.c checks them after each), nothing is sent that was not asked for,
- * and everything is given back.
+ * A hostile peer: RFC 9293 section 3.10.7 and RFC 5961 in every state. Random segments near the
+ * valid numbers, and random calls. After each of them the invariants hold (sim.c checks them),
+ * the connection sends only what was requested, and in the end all memory is returned.
  */
 #include <string.h>
 
@@ -105,7 +104,7 @@ static void call(struct sim *sim, int h)
 		break;
 	case 4:
 	case 5:
-	case 6: /* no comparison: it may be a lie */
+	case 6: /* not compared: the bytes may be false */
 		if (sim_chance(sim, 500))
 			tcp_recv(c, &iov, 1, sim_chance(sim, 300), sim->now);
 		break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a connection tells of itself: TCP_INFO as on Linux, RFC 9293 section 3.9.1.6 (STATUS). */
+/* What a connection reports: TCP_INFO as on Linux, RFC 9293 section 3.9.1.6 (STATUS). */
 #include <errno.h>
 #include <linux/tcp.h>
 
@@ -46,7 +46,7 @@ static struct tcp_info info_of(const struct sim *sim, int host)
 	return info;
 }
 
-/* What one side counts as sent, the other counts as received, when nothing is lost. */
+/* Without losses, one side counts as sent what the other counts as received. */
 static void test_both_sides_count_the_same(void **state)
 {
 	struct sim_params params = sim_defaults();
@@ -73,12 +73,12 @@ static void test_both_sides_count_the_same(void **state)
 	assert_int_equal(a.tcpi_data_segs_out, b.tcpi_data_segs_in);
 	assert_int_equal(b.tcpi_data_segs_out, a.tcpi_data_segs_in);
 	assert_int_equal(a.tcpi_data_segs_out, 10 * 14);
-	assert_int_equal(a.tcpi_segs_out, b.tcpi_segs_in + 1); /* the SYN was the listener's */
-	assert_int_equal(b.tcpi_segs_out + 1, a.tcpi_segs_in); /* so was the SYN-ACK */
+	assert_int_equal(a.tcpi_segs_out, b.tcpi_segs_in + 1); /* the listener received the SYN */
+	assert_int_equal(b.tcpi_segs_out + 1, a.tcpi_segs_in); /* the listener sent the SYN-ACK */
 	assert_int_equal(a.tcpi_delivered, 10 * 14 + 1);
 	sim_shutdown(sim, A);
 	sim_run(sim, SEC);
-	assert_int_equal(info_of(sim, A).tcpi_bytes_acked, 200000); /* a FIN is no byte */
+	assert_int_equal(info_of(sim, A).tcpi_bytes_acked, 200000); /* a FIN is not a byte */
 	assert_int_equal(info_of(sim, B).tcpi_bytes_received, 200000);
 	sim_end(sim);
 }
@@ -123,7 +123,7 @@ static void test_bytes_are_counted_beyond_the_sequence_numbers(void **state)
 	sim_establish(sim);
 	a = &sim->host[A].conn;
 	b = &sim->host[B].conn;
-	/* As if four gigabytes less twenty kilobytes had gone before. */
+	/* As if 4 GB minus 20 KB had been sent before. */
 	a->iss += 20000;
 	b->irs += 20000;
 	for (int i = 0; i < 50; i++) {
@@ -152,9 +152,9 @@ static void test_it_is_told_what_held_the_sender_up(void **state)
 	sim_send(sim, A, 100, 0);
 	sim_run(sim, 2 * SEC);
 	info = info_of(sim, A);
-	assert_in_range(info.tcpi_busy_time, 10000, 60000); /* until it was acknowledged */
+	assert_in_range(info.tcpi_busy_time, 10000, 60000); /* until the data was acknowledged */
 	assert_int_equal(info.tcpi_rwnd_limited, 0);
-	for (int i = 0; i < 200; i++) { /* more than it may queue, read at once */
+	for (int i = 0; i < 200; i++) { /* more than the buffer holds, read at once */
 		sim_send(sim, A, 50000, 0);
 		sim_run(sim, 5 * MSEC);
 		sim_drain(sim, B);
@@ -162,7 +162,7 @@ static void test_it_is_told_what_held_the_sender_up(void **state)
 	info = info_of(sim, A);
 	assert_true(info.tcpi_sndbuf_limited > 500000);
 	assert_int_equal(info.tcpi_rwnd_limited, 0);
-	for (int i = 0; i < 20; i++) { /* nobody reads */
+	for (int i = 0; i < 20; i++) { /* no program reads */
 		sim_send(sim, A, 50000, 0);
 		sim_run(sim, 100 * MSEC);
 	}
@@ -206,7 +206,7 @@ static void test_states_have_the_kernels_numbers(void **state)
 		{TCP_ESTABLISHED, 1},
 		{TCP_SYN_SENT, 2},
 		{TCP_SYN_RECEIVED, 3},
-		/* In TIME_WAIT the connection is no longer the socket's. */
+		/* In TIME_WAIT the connection does not belong to the socket any more. */
 		{TCP_FIN_WAIT_1, 4},
 		{TCP_FIN_WAIT_2, 5},
 		{TCP_TIME_WAIT, 7},
@@ -247,8 +247,8 @@ static bool lose_all(struct sim *sim, const struct sim_segment *seg)
 	return true;
 }
 
-/* Programs ask afterwards what arrived. */
-static void test_the_truth_is_told_of_the_dead(void **state)
+/* Programs ask afterwards how much arrived. */
+static void test_a_closed_connection_reports_correct_values(void **state)
 {
 	struct sim_params params = sim_defaults();
 	struct sim *sim = sim_create(&params);
@@ -279,7 +279,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_it_is_told_what_held_the_sender_up),
 	cmocka_unit_test(test_the_rate_is_that_of_the_link),
 	cmocka_unit_test(test_nothing_sent_is_nothing_counted),
-	cmocka_unit_test(test_the_truth_is_told_of_the_dead),
+	cmocka_unit_test(test_a_closed_connection_reports_correct_values),
 	cmocka_unit_test(test_states_have_the_kernels_numbers),
 };
 

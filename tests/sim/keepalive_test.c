@@ -47,7 +47,7 @@ static void test_a_silent_peer_is_given_up(void **state)
 	while (!sim->host[A].closed)
 		sim_step(sim);
 	assert_int_equal(sim->host[A].error, ETIMEDOUT);
-	/* About a second had passed; three probes; a reset. */
+	/* After about a second of data: three probes, then a reset. */
 	assert_in_range(sim->now - begin, (8 + 3 * 2) * SEC, (10 + 3 * 2) * SEC);
 	assert_int_equal(sim_count_pure_acks(sim, A), 3);
 	assert_int_equal(sim_last(sim, A)->flags, TCP_RST | TCP_ACK);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a hostile peer can make us keep: RFC 9293 section 3.10.7.4 (overlaps), our own limits. */
+/*
+ * How much memory a hostile peer can make a connection use: RFC 9293 section 3.10.7.4
+ * (overlaps), and our limits.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -34,7 +37,7 @@ static void put(struct sim *sim, uint32_t from, uint32_t len, uint8_t lie, uint8
 	sim_inject(sim, B, &seg);
 }
 
-/* A never sent anything: it must not see the acknowledgements. */
+/* A did not send this data: it must not see the acknowledgements. */
 static bool lose_all(struct sim *sim, const struct sim_segment *seg)
 {
 	return true;
@@ -68,7 +71,7 @@ static void test_bytes_with_gaps_do_not_either(void **state)
 	for (uint32_t at = 1; at < 60000; at += 2)
 		put(sim, at, 1, 0, 0);
 	assert_true(sim->packets <= 4 * 65536 / 2048);
-	/* What is in order still gets in, at the cost of the others. */
+	/* In-order data is still accepted, and replaces out-of-order data. */
 	for (uint32_t at = 0; at < 60000; at += 1000)
 		put(sim, at, 1000, 0, 0);
 	assert_int_equal(sim_drain(sim, B), 60000);
@@ -104,8 +107,8 @@ static void test_the_first_version_of_a_byte_stands(void **state)
 
 	sim->filter = lose_all;
 	put(sim, 100, 100, 0, 0);
-	put(sim, 50, 150, 0xff, 0); /* 100 .. 199 contradict; 50 .. 99 are new */
-	put(sim, 0, 100, 0, 0);	    /* 50 .. 99 contradict those */
+	put(sim, 50, 150, 0xff, 0); /* 100 .. 199 differ from before; 50 .. 99 are new */
+	put(sim, 0, 100, 0, 0);	    /* 50 .. 99 differ from before */
 	assert_int_equal(tcp_readable_bytes(&sim->host[B].conn), 200);
 	assert_int_equal(sim_recv(sim, B, 50), 50);
 	end(sim);
@@ -116,9 +119,9 @@ static void test_nothing_follows_a_fin(void **state)
 	struct sim *sim = ready(65536);
 
 	sim->filter = lose_all;
-	put(sim, 100, 100, 0, TCP_FIN); /* the stream is 200 bytes */
-	put(sim, 200, 100, 0, 0);	/* a lie */
-	put(sim, 150, 100, 0, TCP_FIN); /* another */
+	put(sim, 100, 100, 0, TCP_FIN); /* the stream ends after 200 bytes */
+	put(sim, 200, 100, 0, 0);	/* false: beyond the end */
+	put(sim, 150, 100, 0, TCP_FIN); /* false as well */
 	put(sim, 0, 100, 0, 0);
 	assert_int_equal(sim_state(sim, B), TCP_CLOSE_WAIT);
 	assert_int_equal(sim_drain(sim, B), 200);
@@ -152,7 +155,7 @@ static void test_without_memory_nothing_is_acknowledged(void **state)
 	assert_int_equal(sim_send(sim, A, 10, 0), -ENOMEM);
 	sim->params.alloc_fails = 0;
 	assert_int_equal(sim_send(sim, A, 10, 0), 10);
-	sim->params.alloc_fails = 1000; /* it cannot grow: less is taken */
+	sim->params.alloc_fails = 1000; /* the buffer cannot grow: it accepts less */
 	assert_int_equal(sim_send(sim, A, 10000, 0), 4096 - 10);
 	assert_int_equal(sim_send(sim, A, 10, 0), -EAGAIN);
 	sim->params.alloc_fails = 0;

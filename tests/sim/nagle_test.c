@@ -65,7 +65,7 @@ static void test_setting_nodelay_pushes(void **state)
 	sim_end(sim);
 }
 
-static void test_cork_holds_until_it_is_pulled(void **state)
+static void test_cork_holds_until_it_is_removed(void **state)
 {
 	struct sim_params params = sim_defaults();
 	struct sim *sim = ready(&params);
@@ -97,7 +97,7 @@ static void test_cork_holds_no_longer_than_200_ms(void **state)
 	assert_int_equal(sim_count_data(sim, A), 0);
 	sim_run(sim, 2 * MSEC);
 	assert_int_equal(sim_count_data(sim, A), 1);
-	/* And again. */
+	/* A second time. */
 	sim_send(sim, A, 10, 0);
 	sim_run(sim, 150 * MSEC);
 	assert_int_equal(sim_count_data(sim, A), 1);
@@ -139,7 +139,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_full_segments_do_not_wait),
 	cmocka_unit_test(test_nodelay_sends_each),
 	cmocka_unit_test(test_setting_nodelay_pushes),
-	cmocka_unit_test(test_cork_holds_until_it_is_pulled),
+	cmocka_unit_test(test_cork_holds_until_it_is_removed),
 	cmocka_unit_test(test_cork_holds_no_longer_than_200_ms),
 	cmocka_unit_test(test_more_is_a_cork_for_one_call),
 	cmocka_unit_test(test_push_marks_the_end_of_what_is_queued),

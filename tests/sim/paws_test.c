@@ -106,7 +106,8 @@ static void test_round_trips_are_measured_during_recovery(void **state)
 	struct sim_params params = sim_defaults();
 	struct sim *sim;
 
-	params.link[A].delay = 300 * MSEC; /* longer than the timeout: all of it spurious */
+	/* longer than the timeout: all retransmissions are spurious */
+	params.link[A].delay = 300 * MSEC;
 	params.link[B].delay = 300 * MSEC;
 	sim = sim_create(&params);
 	sim_establish(sim);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RFC 9293 as a whole: thousands of connections, each from a seed that decides
- * link, buffers, options and what the programs do.  Bytes arrive in order and
- * intact, both sides reach CLOSED, nothing is left.
- *
- * SIM_SEEDS=n runs so many, SIM_SEED=n that one alone (with SIM_TRACE=1: readable).
+ * RFC 9293 as a whole: thousands of connections. A seed decides about the link, the buffers,
+ * the options and the actions of the programs. All bytes arrive in order and intact, both sides
+ * reach CLOSED, and all memory is returned.
+ * SIM_SEEDS=n runs this number of seeds, SIM_SEED=n only that seed (SIM_TRACE=1 prints what
+ * happens).
  */
 #include <errno.h>
 
@@ -14,33 +14,36 @@
 #ifdef NDEBUG
 #define SEEDS 20000
 #else
-#define SEEDS 3000 /* with sanitizers each takes ten times as long */
+#define SEEDS 3000 /* a sanitizer makes each run ten times slower */
 #endif
 
-/* What one program is going to do. */
+/* The plan of one program. */
 struct plan {
-	uint64_t bytes;	    /* to send */
+	uint64_t bytes;	    /* number of bytes to send */
 	uint32_t write_max; /* per call */
 	uint32_t read_max;
-	nsec_t pause;  /* at most, between two reads */
+	nsec_t pause;  /* longest pause between two reads */
 	unsigned more; /* chance of MSG_MORE */
-	unsigned oob;  /* chance of MSG_OOB; read in line */
-	uint64_t pace; /* bytes a second */
+	unsigned oob;  /* chance of MSG_OOB; urgent data is read inline */
+	uint64_t pace; /* bytes per second */
 	nsec_t next_read;
 	bool shut, closed;
-	bool early; /* shuts down at once, else when the peer has */
-	bool deaf;  /* closes without reading the rest */
-	bool watch; /* turns keepalive on */
+	bool early;	    /* shuts down first; otherwise after the peer */
+	bool closes_unread; /* closes without reading the rest */
+	bool keepalive;	    /* enables keepalive */
 };
 
 struct life {
 	struct sim *sim;
 	struct plan plan[2];
-	bool abrupt;	  /* somebody may be deaf or abort: losses are no wonder */
-	unsigned travels; /* chance of each step that a connection goes to another process */
+	bool abrupt;	/* a program may close without reading, or abort: losses are allowed */
+	unsigned moves; /* chance of a move to another process at each step */
 };
 
-/* One statement a throw: the order of evaluation within one is the compiler's. */
+/*
+ * One statement per random number: the compiler chooses the order of evaluation within a
+ * statement.
+ */
 static struct tcp_config random_config(struct sim *sim)
 {
 	static const uint16_t mss[] = {1460, 1460, 1460, 536, 100, 1448};
@@ -63,7 +66,7 @@ static struct tcp_config random_config(struct sim *sim)
 	return config;
 }
 
-/* Half of the links are bad in one respect only, the others in several. */
+/* Half of the links have a single defect, the others have several. */
 static struct sim_link random_link(struct sim *sim)
 {
 	struct sim_link link = {0};
@@ -118,7 +121,7 @@ static struct plan random_plan(struct sim *sim)
 	plan.oob = sim_chance(sim, 100) ? 100 : 0;
 	plan.pace = sim_chance(sim, 100) ? 2000u << sim_random(sim, 12) : 0;
 	plan.early = sim_chance(sim, 600);
-	plan.watch = sim_chance(sim, 100);
+	plan.keepalive = sim_chance(sim, 100);
 	if (plan.write_max < plan.bytes / 500)
 		plan.write_max = (uint32_t)(plan.bytes / 500);
 	if (sim_chance(sim, 300))
@@ -137,9 +140,9 @@ static void act(struct life *life, int h)
 
 	if (!host->exists || plan->closed || !host->established)
 		return;
-	if (plan->watch) {
+	if (plan->keepalive) {
 		tcp_set_keepalive(&host->conn, &keepalive, sim->now);
-		plan->watch = false;
+		plan->keepalive = false;
 	}
 	tcp_set_oobinline(&host->conn, true);
 	if (plan->pace) {
@@ -156,13 +159,13 @@ static void act(struct life *life, int h)
 			flags |= TCP_SEND_OOB;
 		rc = sim_send(sim, h, n, flags);
 		if (rc < 0 && rc != -EAGAIN && rc != -ENOMEM) {
-			plan->shut = true; /* the peer has gone */
+			plan->shut = true; /* the peer has ended */
 			break;
 		}
 		if (rc < (ssize_t)n)
 			break;
 	}
-	if (sim->now >= plan->next_read && !host->eof && !plan->deaf) {
+	if (sim->now >= plan->next_read && !host->eof && !plan->closes_unread) {
 		rc = sim_recv(sim, h, 1 + sim_random(sim, plan->read_max));
 		if (rc < 0 && rc != -EAGAIN)
 			host->eof = true;
@@ -173,7 +176,7 @@ static void act(struct life *life, int h)
 		sim_shutdown(sim, h);
 		plan->shut = true;
 	}
-	if (plan->shut && (host->eof || plan->deaf)) {
+	if (plan->shut && (host->eof || plan->closes_unread)) {
 		sim_close(sim, h);
 		plan->closed = true;
 	}
@@ -183,7 +186,7 @@ static void act(struct life *life, int h)
 		tcp_set_quickack(&host->conn, sim_chance(sim, 500), sim->now);
 }
 
-/* When a program wants to go on by itself. */
+/* The time at which a program wants to continue without an event. */
 static nsec_t wants(const struct life *life, int h)
 {
 	const struct sim_host *host = &life->sim->host[h];
@@ -191,15 +194,15 @@ static nsec_t wants(const struct life *life, int h)
 
 	if (!host->exists || plan->closed || !host->established)
 		return NSEC_NEVER;
-	if (!host->eof && !plan->deaf &&
+	if (!host->eof && !plan->closes_unread &&
 	    (tcp_readable_bytes(&host->conn) || host->conn.state == TCP_CLOSED ||
 	     (host->conn.flags & CONN_FIN_RCVD)))
 		return plan->next_read > life->sim->now ? plan->next_read : life->sim->now;
 	if (!plan->shut && host->sent >= plan->bytes && (plan->early || host->eof))
 		return life->sim->now;
-	if (plan->shut && (host->eof || plan->deaf))
+	if (plan->shut && (host->eof || plan->closes_unread))
 		return life->sim->now;
-	if (!plan->shut && tcp_writable_bytes(&host->conn)) /* there was no memory */
+	if (!plan->shut && tcp_writable_bytes(&host->conn)) /* there was no memory before */
 		return life->sim->now + MSEC;
 	return NSEC_NEVER;
 }
@@ -213,11 +216,11 @@ static void live(struct life *life)
 		act(life, A);
 		act(life, B);
 		for (int h = A; h <= B; h++) {
-			if (sim_chance(sim, life->travels))
-				sim_transplant(sim, h);
+			if (sim_chance(sim, life->moves))
+				sim_restore(sim, h);
 		}
 		next = wants(life, A) < wants(life, B) ? wants(life, A) : wants(life, B);
-		SIM_CHECK(sim, sim->now < end); /* stalled */
+		SIM_CHECK(sim, sim->now < end); /* otherwise it is stalled */
 		if (next < sim_next(sim))
 			sim->now = next;
 		else if (!sim_step(sim))
@@ -234,12 +237,12 @@ static void judge(struct life *life)
 	SIM_CHECK(sim, a->closed == 1 && (b->closed == 1 || !b->exists));
 	SIM_CHECK(sim, sim_next(sim) == NSEC_NEVER);
 	if (!b->established || !a->established)
-		return; /* the handshake had bad luck, or who made it left at once */
+		return; /* the handshake failed, or the opener closed at once */
 	whole = a->sent == life->plan[A].bytes && b->received == a->sent &&
 		b->sent == life->plan[B].bytes && a->received == b->sent;
 	/*
-	 * A reset after the last byte: TIME_WAIT was over before a FIN was sent
-	 * again, whose acknowledgement had got lost several times.
+	 * A reset after the last byte: TIME_WAIT was over before a FIN was retransmitted,
+	 * because its acknowledgement had been lost several times.
 	 */
 	SIM_CHECK(sim, whole || life->abrupt || a->error == ETIMEDOUT || b->error == ETIMEDOUT);
 }
@@ -261,31 +264,31 @@ static bool run_seed(uint64_t seed)
 	params.alloc_fails = sim_chance(dice, 100) ? sim_random(dice, 300) : 0;
 	params.wrap = sim_chance(dice, 300);
 	params.no_sack = sim_chance(dice, 250);
-	params.nap = sim_chance(dice, 300) ? 1 + sim_random(dice, 3000) * USEC : 0;
+	params.poll_delay = sim_chance(dice, 300) ? 1 + sim_random(dice, 3000) * USEC : 0;
 	if (!life.plan[B].early)
-		life.plan[A].early = true; /* somebody has to begin */
-	/* Whoever is given up is noticed by those only who ask. */
+		life.plan[A].early = true; /* one side has to shut down first */
+	/* A program notices that its peer has given up only with keepalive. */
 	for (int h = A; h <= B; h++) {
 		const struct sim_link *link = &params.link[h];
 
 		if (link->ack_loss || link->shrink || link->burst || link->lie) {
-			life.plan[A].watch = true;
-			life.plan[B].watch = true;
+			life.plan[A].keepalive = true;
+			life.plan[B].keepalive = true;
 		}
 		life.abrupt |= link->lie != 0;
 	}
 	if (sim_chance(dice, 50)) {
 		struct plan *plan = &life.plan[sim_random(dice, 2)];
 
-		/* A lost RST is noticed by those only who ask. */
-		life.plan[A].watch = true;
-		life.plan[B].watch = true;
+		/* A program notices a lost RST only with keepalive. */
+		life.plan[A].keepalive = true;
+		life.plan[B].keepalive = true;
 		life.abrupt = true;
-		plan->deaf = true;
+		plan->closes_unread = true;
 		plan->early = true;
 	}
 	if (sim_chance(dice, 300))
-		life.travels = 1 + sim_random(dice, 300);
+		life.moves = 1 + sim_random(dice, 300);
 	sim_destroy(dice);
 
 	life.sim = sim_create(&params);
@@ -309,8 +312,10 @@ static void test_every_seed_ends_well(void **state)
 	const char *one = getenv("SIM_SEED"), *many = getenv("SIM_SEEDS");
 	uint64_t seeds = many ? strtoull(many, NULL, 0) : SEEDS, good = 0;
 
-	/* Who gives up tells nobody: with the few tries of an orphan a link as bad as some of these
-	 * leaves half a connection behind, as it would the kernel's. */
+	/*
+	 * A side that gives up sends nothing. With the few retransmissions of an orphan, some
+	 * of these links would leave half of a connection, as with the kernel.
+	 */
 	tcp_orphan_retries = TCP_DATA_RETRIES;
 	if (one) {
 		run_seed(strtoull(one, NULL, 0));

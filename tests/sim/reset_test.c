@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Resets, given and taken: RFC 9293 sections 3.5.2 and 3.5.3, RFC 5961, RFC 2525 section 2.17. */
+/* Resets, sent and received: RFC 9293 sections 3.5.2 and 3.5.3, RFC 5961, RFC 2525 section 2.17. */
 #include <errno.h>
 #include <string.h>
 
@@ -91,7 +91,7 @@ static void test_a_restarted_peer_is_freed_by_the_challenge(void **state)
 	tcp_abort(&sim->host[A].conn, 0, sim->now);
 	sim->host[A].closed = 0;
 	sim->host[A].established = 0;
-	sim_open(sim, A); /* the same pair */
+	sim_open(sim, A); /* with the same pair of endpoints */
 	sim_run(sim, 50 * MSEC);
 	assert_int_equal(sim->host[B].closed, 1);
 	assert_int_equal(sim->host[B].error, ECONNRESET);
@@ -152,7 +152,7 @@ static void test_nonsense_is_dropped(void **state)
 	}
 }
 
-/* As Linux: a reset is one, whatever stands beside it. */
+/* As Linux: a segment with RST is a reset, whatever other flags it has. */
 static void test_a_reset_with_a_syn_is_a_reset(void **state)
 {
 	struct sim_params params = sim_defaults();
@@ -172,7 +172,7 @@ static void test_a_reset_with_a_syn_is_a_reset(void **state)
 	sim_end(sim);
 }
 
-/* Linux: nobody can acknowledge what was never sent, however large the window has been. */
+/* As Linux: an ACK for data that was never sent is invalid, however large the window was. */
 static void test_an_ack_from_before_the_connection_is_challenged(void **state)
 {
 	struct sim_params params = sim_defaults();
@@ -205,7 +205,7 @@ static void test_what_was_read_before_the_reset_stays_readable(void **state)
 	assert_int_equal(tcp_readable_bytes(&sim->host[B].conn), 3000);
 	assert_int_equal(sim_recv(sim, B, 1000), 1000);
 	assert_int_equal(sim_recv(sim, B, 4000), 2000);
-	assert_int_equal(sim_recv(sim, B, 4000), -ECONNRESET); /* once */
+	assert_int_equal(sim_recv(sim, B, 4000), -ECONNRESET); /* reported once */
 	assert_int_equal(sim_recv(sim, B, 4000), 0);
 	sim_end(sim);
 }
@@ -220,7 +220,7 @@ static void test_a_finished_connection_may_leave_data_unread(void **state)
 	sim_run(sim, SEC);
 	tcp_abort(&sim->host[A].conn, 0, sim->now);
 	sim_run(sim, SEC);
-	sim_close(sim, B); /* frees it; reports nothing more */
+	sim_close(sim, B); /* frees the connection; reports nothing */
 	assert_int_equal(sim->packets, 0);
 	assert_int_equal(sim->host[B].closed, 1);
 	sim_end(sim);

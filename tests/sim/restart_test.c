@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One process after the other uses the same port: RFC 6528 section 3, RFC 6191, RFC 9293
- * section 3.5.1.  The peer has the last connection in TIME-WAIT, has half of it, or knows
- * nothing of its end.
+ * Several processes use the same port one after the other: RFC 6528 section 3, RFC 6191, RFC
+ * 9293 section 3.5.1. The peer has the last connection in TIME-WAIT, or has half of it, or does
+ * not know that it ended.
  */
 #include "tests/sim/sim.h"
 #include "tests/vma_test.h"
@@ -16,7 +16,7 @@
 
 enum end { A_CLOSES_FIRST, B_CLOSES_FIRST, BOTH_CLOSE, A_DIES, ENDS };
 
-/* How long the handshake of the next life takes. */
+/* Duration of the handshake of the next connection. */
 static nsec_t open_again(struct sim *sim)
 {
 	nsec_t begin = sim->now;
@@ -29,7 +29,7 @@ static nsec_t open_again(struct sim *sim)
 	return sim->now - begin;
 }
 
-/* Until nothing is on its way any more, or a minute's timer is next. */
+/* Runs until nothing is in transit, or until the next event is a timer of a minute. */
 static void calm_down(struct sim *sim)
 {
 	while (sim_next(sim) - sim->now < 20 * SEC && sim_step(sim))
@@ -92,7 +92,7 @@ static struct sim *begin(uint64_t seed, bool bad)
 	return sim;
 }
 
-/* Whatever is left of the last one. */
+/* Ends the last connection in any state. */
 static void finish(struct sim *sim)
 {
 	calm_down(sim);
@@ -105,7 +105,7 @@ static void finish(struct sim *sim)
 	sim_destroy(sim);
 }
 
-/* The peer takes the first SYN, unless it knows nothing of the end. */
+/* The peer accepts the first SYN, unless it does not know that the connection ended. */
 static void test_with_the_same_secret_the_first_syn_is_taken(void **state)
 {
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -127,7 +127,7 @@ static void test_with_the_same_secret_the_first_syn_is_taken(void **state)
 	}
 }
 
-/* Else it is repeated at once: nobody waits for a timer. */
+/* Otherwise the SYN is repeated at once, without waiting for a timer. */
 static void test_with_another_secret_it_is_repeated_at_once(void **state)
 {
 	unsigned repeated = 0;
@@ -147,10 +147,10 @@ static void test_with_another_secret_it_is_repeated_at_once(void **state)
 		}
 		finish(sim);
 	}
-	assert_true(repeated > SEEDS); /* that was tried */
+	assert_true(repeated > SEEDS); /* that case occurred */
 }
 
-/* What is late of one connection does not get into the next one. */
+/* Late segments of one connection do not get into the next one. */
 static void test_over_a_bad_link_each_has_its_own_bytes(void **state)
 {
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {

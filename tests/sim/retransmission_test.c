@@ -6,7 +6,7 @@
 #include "tests/sim/sim.h"
 #include "tests/vma_test.h"
 
-/* Loses the data segments of A that begin at the numbers in lost[]. */
+/* Loses the data segments of A that begin at these numbers. */
 static struct {
 	uint32_t seq;
 	int times;
@@ -76,11 +76,11 @@ static void test_sixteen_times_in_vain_is_a_timeout(void **state)
 	struct sim *sim = ready(true, true);
 
 	lose(0, 0, 1000);
-	sim_send(sim, A, 200, 0); /* too few to be too large for the path */
+	sim_send(sim, A, 200, 0); /* too few bytes to exceed the path MTU */
 	sim_run(sim, 3600 * SEC);
 	assert_int_equal(sim->host[A].closed, 1);
 	assert_int_equal(sim->host[A].error, ETIMEDOUT);
-	assert_int_equal(sim_count_data(sim, A), 2 + TCP_DATA_RETRIES); /* and a probe */
+	assert_int_equal(sim_count_data(sim, A), 2 + TCP_DATA_RETRIES); /* and one probe */
 	assert_in_range(sim_last(sim, A)->at - 1000 * SEC, 500 * SEC, 1000 * SEC);
 	sim_end(sim);
 }
@@ -90,8 +90,8 @@ static bool lose_all_of_a(struct sim *sim, const struct sim_segment *seg)
 	return seg->from == A;
 }
 
-/* As Linux: for a program that has left it is tried eight times, or tcp_orphan_retries. */
-static void test_for_nobody_it_is_repeated_less(void **state)
+/* As Linux: without a program there are eight retransmissions, or tcp_orphan_retries. */
+static void test_without_a_program_it_is_repeated_less(void **state)
 {
 	static const struct {
 		uint8_t retries;
@@ -133,7 +133,7 @@ static void test_three_duplicates_repeat_it_at_once(void **state)
 				assert_int_equal(sim->log[i].at - begin, 10 * MSEC);
 			}
 		}
-		/* Halved: ten segments were out. */
+		/* Halved: ten segments were in flight. */
 		assert_int_equal(sim->host[A].conn.cc.ssthresh, 5000);
 		assert_int_equal(sim->host[A].conn.retransmits, 1);
 		sim_end(sim);
@@ -192,7 +192,7 @@ static void test_only_what_is_lost_is_sent_again(void **state)
 {
 	struct sim *sim = ready(true, true);
 
-	lose(0, 0, 2); /* the repetition too: so there is a timeout */
+	lose(0, 0, 2); /* the retransmission too, so that a timeout follows */
 	lose(1, 5, 1);
 	sim_send(sim, A, 10000, 0);
 	sim_run(sim, 2 * SEC);
@@ -205,7 +205,7 @@ static void test_limited_transmit_finds_the_third_duplicate(void **state)
 {
 	struct sim *sim = ready(false, true);
 
-	/* Three segments, the first lost: two duplicates, were it not for RFC 3042. */
+	/* Three segments, the first one lost: only two duplicates without RFC 3042. */
 	sim->host[A].conn.cc.cwnd = 3000;
 	lose(0, 0, 1);
 	sim_send(sim, A, 6000, 0);
@@ -276,7 +276,7 @@ static void test_sack_blocks_tell_the_latest_first(void **state)
 	lose(2, 5, 1);
 	sim_send(sim, A, 8000, 0);
 	sim_run(sim, 5 * MSEC);
-	/* Segments 2, 4, 6 and 7 are there. */
+	/* Segments 2, 4, 6 and 7 have arrived. */
 	assert_int_equal(b->sacks, 3);
 	assert_int_equal(b->rare->sack[0].start - b->irs, 6001);
 	assert_int_equal(b->rare->sack[0].end - b->irs, 8001);
@@ -293,7 +293,7 @@ static void test_a_peer_that_takes_back_its_sacks_is_served(void **state)
 {
 	struct sim *sim = ready(true, true);
 
-	lose(0, 0, 2); /* fast retransmission too: only the timeout helps */
+	lose(0, 0, 2); /* the fast retransmission too: only the timeout helps */
 	sim_send(sim, A, 10000, 0);
 	sim_run(sim, 30 * MSEC);
 	tcp_recvq_prune(&sim->host[B].conn.rcv);
@@ -338,7 +338,7 @@ static void test_a_sink_without_room_is_like_a_loss(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_lone_segment_is_repeated_after_the_timeout),
 	cmocka_unit_test(test_sixteen_times_in_vain_is_a_timeout),
-	cmocka_unit_test(test_for_nobody_it_is_repeated_less),
+	cmocka_unit_test(test_without_a_program_it_is_repeated_less),
 	cmocka_unit_test(test_three_duplicates_repeat_it_at_once),
 	cmocka_unit_test(test_several_losses_of_one_window_need_no_timeout),
 	cmocka_unit_test(test_what_was_sent_again_is_no_sample),

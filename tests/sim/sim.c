@@ -11,11 +11,12 @@
 #define START (1000 * SEC + 12345)
 #define ROOM 2048
 #define BURST 16
-#define POLL_AGAIN (10 * NSEC_PER_USEC) /* a program that reads a stream looks for more */
+/* a program that reads a stream checks again after this time */
+#define POLL_AGAIN (10 * NSEC_PER_USEC)
 
 struct sim_flight {
 	nsec_t at;
-	uint64_t order; /* of those at the same time */
+	uint64_t order; /* order of events at the same time */
 	int to;
 	struct pkt *pkt;
 };
@@ -90,7 +91,7 @@ uint8_t sim_byte(int host, uint64_t n)
 
 /* ---- memory ------------------------------------------------------------------------- */
 
-/* The engine's alloc has no argument to find the simulation by. */
+/* The alloc function of the engine has no argument that leads to the simulation. */
 static struct sim *current;
 
 static void *op_alloc(size_t size)
@@ -180,7 +181,7 @@ static bool in_burst(struct sim *sim, const struct sim_link *link, struct sim_ho
 	return true;
 }
 
-/* Too large for the path; perhaps a router says so, later: it may not from within a send. */
+/* Too large for the path MTU. A router may report that later, not during the send. */
 static bool too_large(struct sim *sim, int from, const struct tcp_segment *seg, uint32_t len)
 {
 	const struct sim_link *link = &sim->params.link[from];
@@ -195,8 +196,9 @@ static bool too_large(struct sim *sim, int from, const struct tcp_segment *seg, 
 	return true;
 }
 
-/* Why it does not arrive; NULL: it does. */
-static const char *fate(struct sim *sim, int from, const struct tcp_segment *seg, uint32_t len)
+/* The reason why it does not arrive; NULL: it arrives. */
+static const char *loss_reason(struct sim *sim, int from, const struct tcp_segment *seg,
+			       uint32_t len)
 {
 	const struct sim_link *link = &sim->params.link[from];
 
@@ -207,9 +209,9 @@ static const char *fate(struct sim *sim, int from, const struct tcp_segment *seg
 	return in_burst(sim, link, &sim->host[from]) ? "lost in a burst" : NULL;
 }
 
-/* Puts a copy of the frame on its way, or loses it. */
-static void carry(struct sim *sim, int from, const struct tcp_segment *seg, const uint8_t *frame,
-		  uint32_t len)
+/* Puts a copy of the frame on the link, or loses it. */
+static void put_on_link(struct sim *sim, int from, const struct tcp_segment *seg,
+			const uint8_t *frame, uint32_t len)
 {
 	const struct sim_link *link = &sim->params.link[from];
 	struct sim_host *host = &sim->host[from];
@@ -230,7 +232,7 @@ static void carry(struct sim *sim, int from, const struct tcp_segment *seg, cons
 		host->link_free += (nsec_t)((uint64_t)len * (uint64_t)SEC / link->bytes_per_sec);
 		at = host->link_free;
 	}
-	why = fate(sim, from, seg, len);
+	why = loss_reason(sim, from, seg, len);
 	if (why) {
 		trace(sim, "  %s", why);
 		return;
@@ -246,7 +248,7 @@ static void carry(struct sim *sim, int from, const struct tcp_segment *seg, cons
 	SIM_CHECK(sim, len <= ROOM);
 	memcpy(pkt->frame, frame, len);
 	pkt->frame_len = len;
-	/* Behind the Ethernet header, which has a checksum of its own. */
+	/* After the Ethernet header, which has its own checksum. */
 	if (sim_chance(sim, link->corrupt)) {
 		trace(sim, "  damaged");
 		where = ETH_HDR + sim_random(sim, len - ETH_HDR);
@@ -299,7 +301,7 @@ static uint32_t peer_iss(const struct sim *sim, int from)
 	return sim->host[!from].exists ? peer->iss : sim->host[from].conn.irs;
 }
 
-/* A peer that lies: of its window, of what arrived, of what time it is. */
+/* A hostile peer: false window, acknowledgement or timestamp. */
 static void lie(struct sim *sim, int from, struct tcp_segment *seg)
 {
 	const struct sim_link *link = &sim->params.link[from];
@@ -319,7 +321,7 @@ static void lie(struct sim *sim, int from, struct tcp_segment *seg)
 	case 0:
 		seg->ack += sim_random(sim, 20000) - 10000;
 		break;
-	case 1: /* timestamps, SACK blocks: whatever there is */
+	case 1: /* any option: timestamps, SACK blocks */
 		for (unsigned i = 0; i < seg->opt_len; i++)
 			seg->opts[i] ^= (uint8_t)(sim_chance(sim, 200) ? sim_random(sim, 256) : 0);
 		break;
@@ -330,7 +332,7 @@ static void lie(struct sim *sim, int from, struct tcp_segment *seg)
 		seg->flags |= TCP_URG;
 		seg->urg = (uint16_t)sim_random(sim, 3000);
 		break;
-	case 4: /* of data it would be another stream */
+	case 4: /* false data would be another stream */
 		if (!seg->len)
 			seg->seq += sim_random(sim, 2000) - 1000;
 		break;
@@ -339,7 +341,7 @@ static void lie(struct sim *sim, int from, struct tcp_segment *seg)
 	}
 }
 
-/* RFC 9293 section 3.8.6: what was offered stays so, but for what scaling cuts off. */
+/* RFC 9293 section 3.8.6: an offered window stays, except for rounding by the scale. */
 static void check_edge(struct sim *sim, int from, const struct tcp_segment *seg)
 {
 	struct sim_host *host = &sim->host[from];
@@ -391,9 +393,9 @@ static int transmit(struct sim *sim, int from, uint32_t iss, const struct tcp_se
 		sim->log[sim->logged++] = note;
 	len = frame_build_tcp(&sim->host[from].template, frame, seg);
 	if (!note.lost)
-		carry(sim, from, seg, frame, (uint32_t)len);
+		put_on_link(sim, from, seg, frame, (uint32_t)len);
 	if (!note.lost && sim_chance(sim, sim->params.link[from].duplicate))
-		carry(sim, from, seg, frame, (uint32_t)len);
+		put_on_link(sim, from, seg, frame, (uint32_t)len);
 	return rc;
 }
 
@@ -493,7 +495,7 @@ static int listener_accept(struct tcp_listener *l, const struct tcp_synreq *req,
 	return 0;
 }
 
-/* As a host that keeps its secret: later connections of a pair begin above earlier ones. */
+/* As a host that keeps its secret: later connections of a pair begin with higher numbers. */
 static struct tcp_start start_of(struct sim_host *host, nsec_t now)
 {
 	const struct sim_host *peer = &host->sim->host[!index_of(host)];
@@ -600,11 +602,11 @@ static void check(struct sim *sim, int h)
 	SIM_CHECK(sim, c->cc.cwnd >= c->cc.mss && c->cc.cwnd <= TCP_CC_MAX_WINDOW);
 	SIM_CHECK(sim, c->cc.ssthresh >= 2 * c->cc.mss);
 	SIM_CHECK(sim, c->snd.len <= c->snd.size && c->snd.len <= c->sndbuf);
-	/* A window that opens is rounded up to a unit. */
+	/* When a window opens, it is rounded up to a unit of the scale. */
 	SIM_CHECK(sim, c->rcv.bytes < max_u32(host->rcvbuf, UINT16_MAX) + (1u << c->rcv_wscale));
 	SIM_CHECK(sim, tcp_pipe(c) <= c->snd_nxt - c->snd_una);
 	check_flight(sim, c);
-	/* Something waits for the peer: then a timer must run. */
+	/* If the connection waits for the peer, a timer must run. */
 	SIM_CHECK(sim, !tcp_in_flight(c) || c->rto_at != NSEC_NEVER);
 	SIM_CHECK(sim, !tcp_unsent(c) || tcp_deadline(c) != NSEC_NEVER || !tcp_synchronized(c));
 	check_queues(sim, host);
@@ -620,7 +622,7 @@ static void small_over(struct sim *sim, struct sim_host *host)
 	host->error = 0;
 }
 
-/* Its program has closed it, and nothing of its own is on its way: as the owner would. */
+/* The program has closed it, and none of its data is in flight: does what the owner does. */
 static void settle(struct sim *sim, struct sim_host *host)
 {
 	struct tcp_conn *c = &host->conn;
@@ -630,7 +632,7 @@ static void settle(struct sim *sim, struct sim_host *host)
 	tcp_timewait_begin(&host->tw, c);
 	host->small = true;
 	trace(sim, "%c becomes small", 'A' + index_of(host));
-	/* Nothing is left of it that could be forgotten. */
+	/* It has nothing left that could be lost. */
 	SIM_CHECK(sim, !c->rcv.head && !c->rcv.ooo && !c->rcv.room && !c->snd.data && !c->flight);
 }
 
@@ -640,7 +642,7 @@ static enum drop small_input(struct sim *sim, struct sim_host *host, struct pkt 
 	uint32_t nxt = host->tw.snd_nxt, packets = sim->packets;
 	enum drop why = tcp_timewait_input(&host->tw, pkt, &ans, sim->now);
 
-	/* It sends no data, consumes nothing, and says the same for ever. */
+	/* It sends no data, consumes nothing, and always sends the same. */
 	SIM_CHECK(sim, sim->packets == packets && host->tw.snd_nxt == nxt);
 	SIM_CHECK(sim, !ans.send || (ans.seg.len == 0 && ans.seg.seq == nxt));
 	SIM_CHECK(sim, host->tw.until <= sim->now + 60 * SEC);
@@ -722,7 +724,7 @@ static void run_timers(struct sim *sim, struct sim_host *host)
 	}
 }
 
-/* Packets that may be one chain: whole, and for a connection. */
+/* Packets that may form a chain: valid, and for a connection. */
 static bool chain(struct sim *sim, struct sim_host *host, struct pkt **pkts, unsigned n)
 {
 	struct flow_key key;
@@ -742,7 +744,7 @@ static bool chain(struct sim *sim, struct sim_host *host, struct pkt **pkts, uns
 	return true;
 }
 
-/* What has arrived at one host, as a ring does it. */
+/* Delivers what has arrived at one host, as a ring does. */
 static void deliver_burst(struct sim *sim, int to, struct pkt **pkts, unsigned n)
 {
 	if (chain(sim, &sim->host[to], pkts, n))
@@ -762,7 +764,7 @@ static void arrive(struct sim *sim)
 		struct sim_flight f = flight_pop(sim);
 
 		pkts[f.to][n[f.to]++] = f.pkt;
-		if (n[f.to] == BURST || !sim->params.nap) {
+		if (n[f.to] == BURST || !sim->params.poll_delay) {
 			deliver_burst(sim, f.to, pkts[f.to], n[f.to]);
 			n[f.to] = 0;
 		}
@@ -785,7 +787,7 @@ bool sim_step(struct sim *sim)
 	if (next == NSEC_NEVER)
 		return false;
 	if (next > sim->now)
-		sim->now = next + sim->params.nap;
+		sim->now = next + sim->params.poll_delay;
 	current = sim;
 	arrive(sim);
 	for (int h = A; h <= B; h++) {
@@ -943,7 +945,7 @@ static struct pkt *make_room(uint32_t room)
 	return pkt;
 }
 
-void sim_transplant(struct sim *sim, int h)
+void sim_restore(struct sim *sim, int h)
 {
 	struct sim_host *host = &sim->host[h];
 	struct tcp_conn *c = &host->conn;

@@ -3,15 +3,15 @@
  * Two TCP engines, a link between them, virtual time, a seed.
  *
  * Role		one test at a time.  Host A opens actively; host B listens, or
- *		opens too.  Real frames travel: what the link corrupts, the
- *		checksum has to find.
- * Clock	sim->now, moved by sim_run() from event to event.  It begins at
- *		an odd time, so that nobody takes 0 for "never".
- * Links	lose (one by one, in bursts, acknowledgements only), damage,
- *		duplicate, delay, reorder, are narrow, mark, change their MTU
- *		with and without telling; what is lost says so in the trace.
- *		Peers lie.
- * Replay	everything random comes from the seed; SIM_TRACE=1 prints every
+ *		opens too.  The engines exchange real frames: a checksum must
+ *		detect what the link corrupts.
+ * Clock	sim->now; sim_run() advances it from event to event.  It begins at
+ *		an odd time, so that 0 never looks like "never".
+ * Links	lose frames (single ones, bursts, only acknowledgements), corrupt,
+ *		duplicate, delay and reorder them, have a limited rate, set ECN marks,
+ *		and change their MTU with and without ICMP.  The trace shows why a
+ *		frame is lost.  A peer can be hostile.
+ * Replay	all random numbers come from the seed; SIM_TRACE=1 prints every
  *		segment, call and callback.
  */
 #ifndef TESTS_SIM_SIM_H
@@ -30,45 +30,45 @@ enum { A, B };
 #define MSEC NSEC_PER_MSEC
 #define SEC NSEC_PER_SEC
 
-/* One direction of the link.  Chances are of 1000. */
+/* One direction of the link. Chances are per 1000. */
 struct sim_link {
 	nsec_t delay;
-	nsec_t jitter;		/* added to delay, at random: reorders */
+	nsec_t jitter;		/* random time added to delay: reorders */
 	uint64_t bytes_per_sec; /* 0: no limit */
-	uint32_t queue;		/* bytes that wait for a limited link; 0: no limit */
+	uint32_t queue;		/* queue of a link with limited rate; 0: no limit */
 	unsigned loss, duplicate, corrupt;
-	unsigned ack_loss;	   /* of segments without data */
-	unsigned burst, burst_len; /* chance that one begins; at most so many are lost in it */
-	unsigned overtake;	   /* chance to be late by as much as the delay */
-	unsigned mark;		   /* chance of congestion experienced, with ECN */
-	uint32_t mtu;		   /* of the path, IP packets, from mtu_from on; 0: no limit */
-	nsec_t mtu_from;	   /* since the beginning */
-	bool icmp;		   /* a router tells of it */
-	unsigned shrink; /* chance that the window that is offered is a lie, and too small */
-	unsigned lie;	 /* chance that something else of a segment is */
+	unsigned ack_loss;	   /* chance of losing a segment without data */
+	unsigned burst, burst_len; /* chance that a burst of losses begins; its maximum length */
+	unsigned overtake;	   /* chance of an additional delay */
+	unsigned mark;		   /* chance of ECN congestion experienced */
+	uint32_t mtu;		   /* path MTU for IP packets from mtu_from on; 0: no limit */
+	nsec_t mtu_from;	   /* since the start of the simulation */
+	bool icmp;		   /* a router reports it */
+	unsigned shrink;	   /* chance that the offered window is false, and too small */
+	unsigned lie;		   /* chance that another field of a segment is false */
 };
 
 struct sim_params {
 	uint64_t seed;
 	struct tcp_config config[2];
-	struct sim_link link[2];	  /* [A]: what A sends */
-	unsigned send_fails, alloc_fails; /* chances of 1000 */
+	struct sim_link link[2];	  /* [A]: from A */
+	unsigned send_fails, alloc_fails; /* chances per 1000 */
 	unsigned backlog;
-	nsec_t nap; /* hosts look so late for what came; they take it in in bursts then */
+	nsec_t poll_delay; /* delay after which hosts check for arrivals; they then receive bursts */
 	bool no_sack;
-	bool again; /* a listener has one connection after the other */
+	bool again; /* the listener accepts further connections */
 	bool wrap;  /* sequence numbers begin shortly before they wrap around */
 };
 
-/* Sensible defaults: MSS 1460, 64 KB buffers, timestamps, 5 ms one way. */
+/* Default parameters: MSS 1460, 64 KB buffers, timestamps, 5 ms in each direction. */
 struct sim_params sim_defaults(void);
 
-/* What was sent, in the sender's own words. */
+/* A segment as its sender sent it. */
 struct sim_segment {
 	nsec_t at;
 	uint8_t from;
 	uint8_t flags;
-	bool lost; /* did not leave, or the filter took it */
+	bool lost; /* not sent, or lost by the filter */
 	uint16_t wnd;
 	uint32_t seq; /* relative to the sender's ISS */
 	uint32_t ack; /* relative to the receiver's ISS; 0 without ACK */
@@ -84,31 +84,31 @@ struct sim_host {
 	struct tcp_listener listener;
 	struct frame_template template;
 	struct endpoint self;
-	uint8_t secret[16]; /* behind its initial sequence numbers */
+	uint8_t secret[16]; /* used after its initial sequence numbers */
 	bool listening;
 	bool exists;		/* conn was initialised */
-	struct tcp_timewait tw; /* what became of conn, when small */
+	struct tcp_timewait tw; /* replaces conn when it is small */
 	bool small;
-	bool killed;	  /* what the engine sends goes nowhere */
-	int accept_fails; /* so many accepts are refused */
+	bool killed;	  /* segments of the engine are discarded */
+	int accept_fails; /* this number of accepts fails */
 
-	/* what the engine reported */
+	/* the events that the engine reported */
 	unsigned established, closed, readable, writable;
-	int error; /* of closed */
+	int error; /* argument of closed */
 
 	/* the program: a stream whose byte at n is sim_byte(host, n) */
 	uint64_t sent, received;
 	bool eof;
 
-	nsec_t link_free; /* when the link has carried all it was given */
+	nsec_t link_free; /* when the link has sent everything that it was given */
 	unsigned burst_left;
-	unsigned chains; /* bursts that tcp_input_chain() took */
-	nsec_t poll_at;	 /* when it looks again, because tcp_flush() asked for it; NSEC_NEVER */
-	nsec_t icmp_at;	 /* when it hears of the path's MTU; NSEC_NEVER */
+	unsigned chains; /* number of bursts for tcp_input_chain() */
+	nsec_t poll_at;	 /* next poll, requested by tcp_flush(); NSEC_NEVER */
+	nsec_t icmp_at;	 /* when it gets the ICMP message about the path MTU; NSEC_NEVER */
 	uint32_t icmp_seq;
-	uint32_t edge; /* largest right edge the peer was offered by us */
+	uint32_t edge; /* largest right edge that we offered to the peer */
 	bool edge_known;
-	uint32_t rcvbuf, limit; /* of its queue, largest so far */
+	uint32_t rcvbuf, limit; /* largest size and limit of its queue so far */
 };
 
 #define SIM_LOG 4096
@@ -120,23 +120,23 @@ struct sim {
 	struct sim_host host[2];
 	bool trace;
 
-	/* Takes a segment off the wire when it returns true. */
+	/* Loses a segment if it returns true. */
 	bool (*filter)(struct sim *sim, const struct sim_segment *seg);
-	int filter_arg; /* for it to keep account */
+	int filter_arg; /* for use by the filter */
 
-	struct sim_flight *flight; /* a heap by time of arrival */
+	struct sim_flight *flight; /* a heap, ordered by time of arrival */
 	unsigned in_flight, flight_max;
 	uint64_t order;
 
-	unsigned packets, buffers; /* not yet given back */
+	unsigned packets, buffers; /* not yet returned */
 	struct pkt_pool pool;
 	unsigned drops[DROP_COUNT];
-	struct sim_segment log[SIM_LOG]; /* the first so many */
+	struct sim_segment log[SIM_LOG]; /* the first segments */
 	unsigned logged;
-	uint64_t segments; /* all that were sent */
+	uint64_t segments; /* number of all sent segments */
 };
 
-/* Called by tests with the file and line of the complaint. */
+/* Called by tests with the file and line of the failure. */
 void sim_fail(const struct sim *sim, const char *text, const char *file, int line)
 	__attribute__((noreturn));
 #define SIM_CHECK(sim, condition)                                        \
@@ -159,34 +159,34 @@ void sim_listen(struct sim *sim, int host);
 void sim_open(struct sim *sim, int host); /* tcp_connect() */
 /* B listens, A connects, both established; the log is empty afterwards. */
 void sim_establish(struct sim *sim);
-/* The connection goes on in other memory, made of its bytes. */
-void sim_transplant(struct sim *sim, int host);
-/* Its process ends, and tells nobody: the host is as in the beginning, but for its secret. */
+/* The connection continues in other memory, as a copy of its bytes. */
+void sim_restore(struct sim *sim, int host);
+/* Its process ends without a segment: the host is as at the start, except for its secret. */
 void sim_kill(struct sim *sim, int host);
-/* Runs for so long; until nothing will happen any more. */
+/* Run for this time; run until no event remains. */
 void sim_run(struct sim *sim, nsec_t time);
-/* When the next thing happens; NSEC_NEVER. */
+/* Time of the next event; NSEC_NEVER. */
 nsec_t sim_next(const struct sim *sim);
-/* Everything that happens at the next moment; false when nothing will. */
+/* Runs all events of the next time; false when there is none. */
 bool sim_step(struct sim *sim);
-/* As if the peer had sent it to host: relative numbers, raw flags. */
+/* Delivers a segment to host as from the peer: relative numbers, raw flags. */
 void sim_inject(struct sim *sim, int host, const struct tcp_segment *seg);
-/* A segment the peer could send now: its next sequence number, its last ACK. */
+/* A segment that the peer could send now: its next sequence number, its last ACK. */
 struct tcp_segment sim_forge(struct sim *sim, int to, uint8_t flags);
 
 /* ---- the programs ---- */
 
-/* The next n bytes of the stream; returns what tcp_send() said. */
+/* Sends the next n bytes of the stream; the result of tcp_send(). */
 ssize_t sim_send(struct sim *sim, int host, uint32_t n, unsigned flags);
-/* Reads at most n and compares; returns what tcp_recv() said. */
+/* Reads at most n bytes and compares them; the result of tcp_recv(). */
 ssize_t sim_recv(struct sim *sim, int host, uint32_t n);
-/* Reads all there is; bytes. */
+/* Reads everything; returns the number of bytes. */
 uint64_t sim_drain(struct sim *sim, int host);
-/* Bytes that arrive at B while A writes as much as it can and B reads at once. */
+/* Number of bytes that arrive at B while A writes as much as possible and B reads at once. */
 uint64_t sim_pump(struct sim *sim, nsec_t time);
 void sim_shutdown(struct sim *sim, int host);
 void sim_close(struct sim *sim, int host);
-/* Closes both (drained), waits until both are CLOSED, destroys. */
+/* Closes both sides after reading, waits until both are CLOSED, destroys. */
 void sim_end(struct sim *sim);
 
 static inline enum tcp_state sim_state(const struct sim *sim, int host)
@@ -201,11 +201,11 @@ static inline enum tcp_state sim_state(const struct sim *sim, int host)
 /* ---- the log ---- */
 
 void sim_log_clear(struct sim *sim);
-/* Segments of a host with data; with all of flags and none of but; sent so far. */
+/* Number of segments that a host has sent: with data; with all of flags and none of but. */
 unsigned sim_count_data(const struct sim *sim, int from);
 unsigned sim_count(const struct sim *sim, int from, uint8_t flags);
 unsigned sim_count_pure_acks(const struct sim *sim, int from);
-/* The last one a host sent; NULL. */
+/* The last segment of a host; NULL: none. */
 const struct sim_segment *sim_last(const struct sim *sim, int from);
 
 #endif

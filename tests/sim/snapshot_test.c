@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * net/tcp/tcp_snapshot.h: a connection goes on in other memory, whatever it was doing, and
- * bytes that nobody wrote as a snapshot are refused, or make one that does no harm.
- * (random_test lets connections of all kinds travel, too.)
+ * net/tcp/tcp_snapshot.h: a connection in any state continues in other memory. Bytes that are
+ * no snapshot are refused, or give a connection that does no harm. (random_test also moves
+ * connections in random states.)
  */
 #include <errno.h>
 #include <string.h>
@@ -11,50 +11,50 @@
 #include "tests/sim/sim.h"
 #include "tests/vma_test.h"
 
-/* Both sides, in the middle of whatever they do. */
-static void travel(struct sim *sim)
+/* Moves both sides, in any state. */
+static void move_both(struct sim *sim)
 {
-	sim_transplant(sim, A);
-	sim_transplant(sim, B);
+	sim_restore(sim, A);
+	sim_restore(sim, B);
 }
 
 static void exchange(struct sim *sim, uint32_t bytes)
 {
 	for (int h = A; h <= B; h++)
 		assert_int_equal(sim_send(sim, h, bytes, 0), bytes);
-	travel(sim);
+	move_both(sim);
 	sim_run(sim, SEC);
-	travel(sim);
+	move_both(sim);
 	assert_int_equal(sim_drain(sim, A), bytes);
 	assert_int_equal(sim_drain(sim, B), bytes);
 }
 
-static void test_it_travels_in_every_state(void **state)
+static void test_it_continues_in_every_state(void **state)
 {
 	struct sim_params params = sim_defaults();
 	struct sim *sim = sim_create(&params);
 
 	sim_listen(sim, B);
 	sim_open(sim, A);
-	travel(sim); /* SYN_SENT */
+	move_both(sim); /* SYN_SENT */
 	while (!sim->host[B].exists || !sim->host[A].established) {
 		assert_true(sim_step(sim));
-		travel(sim);
+		move_both(sim);
 	}
 	sim_run(sim, SEC);
 	exchange(sim, 20000);
 	sim_shutdown(sim, A); /* FIN_WAIT_1 */
-	travel(sim);
+	move_both(sim);
 	sim_run(sim, SEC);
 	assert_int_equal(sim_state(sim, A), TCP_FIN_WAIT_2);
 	assert_int_equal(sim_state(sim, B), TCP_CLOSE_WAIT);
-	travel(sim);
+	move_both(sim);
 	assert_int_equal(sim_recv(sim, B, 1), 0);
 	assert_int_equal(sim_send(sim, B, 1000, 0), 1000);
 	sim_shutdown(sim, B); /* LAST_ACK */
-	travel(sim);
+	move_both(sim);
 	sim_run(sim, SEC);
-	travel(sim); /* TIME_WAIT and CLOSED */
+	move_both(sim); /* TIME_WAIT and CLOSED */
 	assert_int_equal(sim_drain(sim, A), 1000);
 	sim_end(sim);
 }
@@ -67,7 +67,7 @@ static bool lose_first_data(struct sim *sim, const struct sim_segment *seg)
 	return true;
 }
 
-static void test_what_came_early_and_what_was_lost_travel_with_it(void **state)
+static void test_early_and_lost_data_moves_with_it(void **state)
 {
 	struct sim_params params = sim_defaults();
 	struct sim *sim = sim_create(&params);
@@ -77,16 +77,16 @@ static void test_what_came_early_and_what_was_lost_travel_with_it(void **state)
 	assert_int_equal(sim_send(sim, A, 10000, 0), 10000);
 	sim_run(sim, 6 * MSEC);
 	assert_non_null(sim->host[B].conn.rcv.ooo);
-	travel(sim);
+	move_both(sim);
 	assert_non_null(sim->host[B].conn.rcv.ooo);
 	sim_run(sim, 5 * SEC);
 	assert_int_equal(sim_drain(sim, B), 10000);
-	/* The first segment again, and little more. */
+	/* The first segment is sent again, and little more. */
 	assert_true(sim->host[A].conn.retransmits <= 8);
 	sim_end(sim);
 }
 
-static void test_a_closed_window_opens_after_the_journey(void **state)
+static void test_a_closed_window_opens_after_the_move(void **state)
 {
 	struct sim_params params = sim_defaults();
 	struct sim *sim;
@@ -98,10 +98,10 @@ static void test_a_closed_window_opens_after_the_journey(void **state)
 	while (sim_send(sim, A, 8000, 0) > 0)
 		sim_run(sim, 100 * MSEC);
 	sim_run(sim, 3 * SEC);
-	travel(sim);
+	move_both(sim);
 	for (int i = 0; i < 100 && got < sim->host[A].sent; i++) {
 		got += sim_drain(sim, B);
-		travel(sim);
+		move_both(sim);
 		sim_run(sim, SEC);
 	}
 	assert_int_equal(got, sim->host[A].sent);
@@ -176,7 +176,7 @@ static struct pkt *make(uint32_t room)
 	return pkt;
 }
 
-/* Both queues, something out of order, something in flight. */
+/* A connection with data in both queues, out of order, and in flight. */
 static uint8_t *interesting(size_t *size)
 {
 	struct sim_params params = sim_defaults();
@@ -201,7 +201,7 @@ static uint8_t *interesting(size_t *size)
 	return bytes;
 }
 
-/* What a program and time do to it. */
+/* Calls and timers, as from a program. */
 static void live(struct tcp_conn *c, nsec_t now)
 {
 	static char data[3000];
@@ -233,7 +233,7 @@ static void test_other_bytes_are_refused_or_do_no_harm(void **state)
 	struct tcp_conn c;
 
 	for (size_t len = 0; len < size; len += len < 1500 ? 1 : 97) {
-		uint8_t *cut = malloc(len + !len); /* its end is where ASan looks */
+		uint8_t *cut = malloc(len + !len); /* exact size, so that ASan detects an overrun */
 
 		memcpy(cut, good, len);
 		assert_int_equal(tcp_snapshot_read(&c, &dumb_ops, cut, len, make, SEC), -EINVAL);
@@ -259,9 +259,9 @@ static void test_other_bytes_are_refused_or_do_no_harm(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_it_travels_in_every_state),
-	cmocka_unit_test(test_what_came_early_and_what_was_lost_travel_with_it),
-	cmocka_unit_test(test_a_closed_window_opens_after_the_journey),
+	cmocka_unit_test(test_it_continues_in_every_state),
+	cmocka_unit_test(test_early_and_lost_data_moves_with_it),
+	cmocka_unit_test(test_a_closed_window_opens_after_the_move),
 	cmocka_unit_test(test_other_bytes_are_refused_or_do_no_harm),
 };
 

@@ -103,7 +103,7 @@ static void test_a_reset_does_not_end_it(void **state)
 	sim_end(sim);
 }
 
-/* A peer that was started again, and begins with a lower sequence number. */
+/* The peer was restarted, and begins with a lower sequence number. */
 static void test_a_reset_after_an_old_syn_ends_it_without_error(void **state)
 {
 	struct sim_params params = sim_defaults();
@@ -177,7 +177,7 @@ static void test_fin_wait_2_of_a_closed_socket_ends(void **state)
 	sim_run(sim, 2 * SEC);
 	assert_int_equal(sim->host[A].closed, 1);
 	assert_int_equal(sim_state(sim, B), TCP_CLOSE_WAIT);
-	/* Closing after shutdown counts from then. */
+	/* The time counts from close(), not from shutdown(). */
 	sim_end(sim);
 	sim = sim_create(&params);
 	sim_establish(sim);
@@ -192,8 +192,8 @@ static void test_fin_wait_2_of_a_closed_socket_ends(void **state)
 }
 
 /*
- * Both ends become small, or one of them while the other is whole, over a link that
- * loses, repeats and delays: they forget each other, and nothing is left.
+ * Both ends become small, or one of them while the other has a full connection, over a link
+ * that loses, duplicates and delays: both end, and nothing is left.
  */
 static void test_small_ends_over_a_bad_link(void **state)
 {

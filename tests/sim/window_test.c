@@ -19,7 +19,7 @@ static struct sim *ready(uint32_t rcvbuf)
 	return sim;
 }
 
-/* Fills B's window, with the crumb at its end; nothing of it is read. */
+/* Fills B's window, including a last small part; the program reads nothing. */
 static struct sim *filled(uint32_t rcvbuf)
 {
 	struct sim *sim = ready(rcvbuf);
@@ -99,7 +99,7 @@ static void test_a_closed_socket_does_not_probe_for_ever(void **state)
 {
 	struct sim *sim = filled(8192);
 
-	/* As Linux: until the interval is as long as it gets, though the peer answers. */
+	/* As Linux: until the interval has its maximum, although the peer answers. */
 	sim_close(sim, A);
 	sim_run(sim, 150 * SEC);
 	assert_int_equal(sim->host[A].closed, 0);
@@ -131,7 +131,7 @@ static void test_a_lost_window_update_is_made_good_by_a_probe(void **state)
 	sim->filter = lose_all_of_b;
 	sim->filter_arg = 1;
 	sim_drain(sim, B);
-	assert_int_equal(sim->filter_arg, 0); /* it was sent */
+	assert_int_equal(sim->filter_arg, 0); /* the probe was sent */
 	sim_run(sim, 2 * SEC);
 	assert_true(sim_drain(sim, B) > 0);
 	sim_end(sim);
@@ -156,7 +156,7 @@ static void test_lost_probes_and_updates_only_delay(void **state)
 	sim_end(sim);
 }
 
-static void test_a_receiver_does_not_offer_crumbs(void **state)
+static void test_a_receiver_offers_no_silly_windows(void **state)
 {
 	struct sim *sim = filled(8192);
 
@@ -171,12 +171,12 @@ static void test_a_receiver_does_not_offer_crumbs(void **state)
 	sim_end(sim);
 }
 
-static void test_a_sender_does_not_fill_crumbs(void **state)
+static void test_a_sender_does_not_fill_silly_windows(void **state)
 {
 	struct sim *sim = filled(8192);
 	struct tcp_segment ack;
 
-	/* The peer offers crumbs all the same. */
+	/* The peer nevertheless offers small windows. */
 	sim_log_clear(sim);
 	ack = sim_forge(sim, A, TCP_ACK);
 	ack.wnd = 2; /* 256 bytes */
@@ -188,7 +188,7 @@ static void test_a_sender_does_not_fill_crumbs(void **state)
 	sim_end(sim);
 }
 
-static void test_crumbs_are_used_when_nothing_else_comes(void **state)
+static void test_silly_windows_are_used_when_no_others_come(void **state)
 {
 	struct sim *sim = filled(8192);
 	struct tcp_segment ack = sim_forge(sim, A, TCP_ACK);
@@ -208,7 +208,7 @@ static void test_a_window_that_shrinks_is_survived(void **state)
 	struct tcp_segment ack;
 
 	sim_send(sim, A, 30000, 0);
-	sim_run(sim, 6 * MSEC); /* under way, partly acknowledged */
+	sim_run(sim, 6 * MSEC); /* in transit, partly acknowledged */
 	ack = sim_forge(sim, A, TCP_ACK);
 	ack.wnd = 0;
 	sim_inject(sim, A, &ack);
@@ -285,7 +285,7 @@ static void test_an_idle_send_buffer_is_given_back(void **state)
 
 	assert_int_equal(sim->buffers, 0);
 	sim_send(sim, A, 100, 0);
-	assert_int_equal(sim->buffers, 2); /* and what is known of its bytes */
+	assert_int_equal(sim->buffers, 2); /* and the record of its bytes */
 	sim_run(sim, 500 * MSEC);
 	sim_send(sim, A, 100, 0);
 	sim_run(sim, 900 * MSEC);
@@ -307,9 +307,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_closed_socket_probes_eight_times_in_vain),
 	cmocka_unit_test(test_a_lost_window_update_is_made_good_by_a_probe),
 	cmocka_unit_test(test_lost_probes_and_updates_only_delay),
-	cmocka_unit_test(test_a_receiver_does_not_offer_crumbs),
-	cmocka_unit_test(test_a_sender_does_not_fill_crumbs),
-	cmocka_unit_test(test_crumbs_are_used_when_nothing_else_comes),
+	cmocka_unit_test(test_a_receiver_offers_no_silly_windows),
+	cmocka_unit_test(test_a_sender_does_not_fill_silly_windows),
+	cmocka_unit_test(test_silly_windows_are_used_when_no_others_come),
 	cmocka_unit_test(test_a_window_that_shrinks_is_survived),
 	cmocka_unit_test(test_windows_beyond_64_kb_are_used),
 	cmocka_unit_test(test_data_beyond_the_window_is_cut_off),
