@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* socket, bind, connect, listen, accept and names, in odd orders. */
+/* socket, bind, connect, listen, accept and names, in unusual orders. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static struct sockaddr_in addr_of(const char *ip, uint16_t number)
 	return sin;
 }
 
-/* The call's result; not what address it was. */
+/* The result of the call, without the address. */
 static int do_bind(const char *what, int fd, struct sockaddr_in to)
 {
 	int rc = bind(fd, (struct sockaddr *)&to, sizeof(to));
@@ -76,7 +76,7 @@ static void say_ready(const char *what, int fd)
 	say_events(what, (uint32_t)p.revents);
 }
 
-/* Both sides: a listener of the server's while the client does what it likes. */
+/* Both sides: the server has a listener while the client calls. */
 static void listening_server(void)
 {
 	int fd = tcp_listening(0);
@@ -194,7 +194,7 @@ static void bind_longer(void)
 	SAY(bind(fd, (struct sockaddr *)&ss, sizeof(ss)));
 	say_names("bound", fd);
 	close(fd);
-	/* Since it was a mistake of some programs, any address may have no family. */
+	/* Some programs rely on it: any address may have no family. */
 	memset(&sin, 0, sizeof(sin));
 	fd = fresh(SOCK_STREAM);
 	SAY(bind(fd, (struct sockaddr *)&sin, sizeof(sin)));
@@ -476,8 +476,9 @@ static void accept_peer_gone_client(void)
 }
 
 /*
- * One more than the backlog is established; those after it wait for their SYN-ACK. One at a
- * time: a SYN that comes before the acknowledgement of the one before finds room.
+ * The backlog and one more are established; further clients wait for their SYN-ACK. They
+ * connect one at a time: a SYN that arrives before the previous acknowledgement still finds
+ * room.
  */
 static void backlog_server(void)
 {
@@ -580,7 +581,7 @@ static void connect_odd_places(void)
 	connect_nowhere("refused", "10.9.0.2", port(9));
 }
 
-/* Every socket is one end of a connection with itself. */
+/* Each socket is one end of a connection to itself. */
 static void connect_self(void)
 {
 	int fd = bound(SOCK_STREAM, 1);
@@ -697,7 +698,7 @@ static void connect_timeout(void)
 	close(fd);
 }
 
-/* To a neighbour that is known, and not there. */
+/* To a neighbour whose address is known, but which does not exist. */
 static void syn_count(void)
 {
 	int fd = fresh(SOCK_STREAM);
@@ -707,11 +708,12 @@ static void syn_count(void)
 	set_int(fd, IPPROTO_TCP, TCP_SYNCNT, 1);
 	began = now_ms();
 	do_connect("nobody there", fd, addr_of("10.9.0.66", port(0)));
-	in_time("one more SYN", began, 2900, 7000); /* after 1 s, given up after 2 more */
+	/* after 1 s; the kernel gives up after 2 more */
+	in_time("one more SYN", began, 2900, 7000);
 	close(fd);
 }
 
-/* What connect says after a failure, told or not. */
+/* The result of connect() after a failure that was or was not reported. */
 static void after_failure(void)
 {
 	struct sockaddr_in to = server_addr(9);
@@ -879,7 +881,7 @@ static void udp_reconnect_bound(void)
 	close(fd);
 }
 
-/* What a connected socket gets from others: nothing. */
+/* A connected socket receives nothing from other peers. */
 static void udp_connected_filter(void)
 {
 	int fd, other;
@@ -941,7 +943,7 @@ static void udp_connect_errors(void)
 
 /* ---- SO_DONTROUTE --------------------------------------------------------------------- */
 
-/* Through the server there is a way to 192.0.2.0/24. */
+/* The server is the gateway to 192.0.2.0/24. */
 static void dont_route(void)
 {
 	int fd = fresh(SOCK_DGRAM), tcp = fresh(SOCK_STREAM), one = 1;
@@ -1058,7 +1060,7 @@ static void shutdown_odd(void)
 	close(fd);
 }
 
-/* Calls on what is no socket, or no longer. */
+/* Calls on descriptors that are not, or no longer, sockets. */
 static void not_a_socket(void)
 {
 	struct sockaddr_in sin = client_addr(1);
@@ -1083,7 +1085,7 @@ static void not_a_socket(void)
 	close(fds[1]);
 }
 
-/* KERNEL also where what a listener or filter leaves behind may reach the kernel. */
+/* KERNEL also where late segments of a listener or filter may reach the kernel. */
 const struct behaviour calls_behaviours[] = {
 	{"odd_sockets", NULL, odd_sockets, KERNEL},
 	{"socket_flags", NULL, socket_flags, OURS},

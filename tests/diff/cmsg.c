@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Control messages: which ones, in what order, with what in them; and those that are sent. */
+/*
+ * Control messages that are received: which, in what order, with what contents; and those that
+ * are sent.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/errqueue.h>
@@ -27,7 +30,7 @@
 
 /* ---- saying what arrived ------------------------------------------------------------------ */
 
-/* Within ten seconds of now: stamps are of the system's clock. */
+/* Within ten seconds of now: timestamps are from the system's clock. */
 static bool is_now(long sec)
 {
 	return sec > time(NULL) - 10 && sec < time(NULL) + 10;
@@ -129,7 +132,7 @@ static long receive(int fd, size_t room, int flags)
 
 /* ---- the sender ------------------------------------------------------------------------------ */
 
-/* Six datagrams with a TOS and TTL of their own. */
+/* Six datagrams, each with its own TOS and TTL. */
 static void sender(void)
 {
 	struct sockaddr_in to = server_addr(0);
@@ -144,7 +147,7 @@ static void sender(void)
 	close(fd);
 }
 
-/* A socket with one option (of ints), and three datagrams. */
+/* A socket with one option (an int), and three datagrams. */
 static void with_option(int level, int name, int value)
 {
 	int fd = udp_bound(0);
@@ -271,7 +274,7 @@ static void all_server(void)
 	close(fd);
 }
 
-/* An option that comes after the datagrams. */
+/* An option that is set after the datagrams arrived. */
 static void late_server(void)
 {
 	int fd = udp_bound(0);
@@ -319,7 +322,7 @@ static void send_with(const char *what, int fd, const char *text, struct control
 	*c = (struct control){.n = 0};
 }
 
-/* Until one says "end". */
+/* Until a datagram says "end". */
 static void lists_control(void)
 {
 	int fd = udp_bound(0);
@@ -445,7 +448,7 @@ static void tcp_stamp_client(void)
 	close(fd);
 }
 
-/* How much is left behind what was read. */
+/* How many bytes are unread after a read. */
 static void tcp_inq_client(void)
 {
 	int fd = tcp_pair();

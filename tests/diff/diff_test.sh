@@ -15,9 +15,9 @@ fi
 diff=$(find_program tests/diff/diff) || exit 1
 netns_pair ""
 for ns in c s; do
-	# How many answers there are to closed ports must not depend on who asked before.
+	# The number of answers from closed ports must not depend on earlier ones.
 	in_ns $ns sh -c 'echo 0 > /proc/sys/net/ipv4/icmp_ratelimit'
-	# As the library's own default: VMA_TCP_CC_ALGO.
+	# The default of the library: VMA_TCP_CC_ALGO.
 	in_ns $ns sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control'
 done
 if [[ $1 == mcast ]]; then

@@ -19,14 +19,14 @@
 #define ET EPOLLET
 #define ONCE EPOLLONESHOT
 
-/* Arguments that compilers would complain of. */
+/* Arguments that compilers would warn about. */
 static void *volatile nowhere;
 static void *volatile bad_place = (void *)8;
 static volatile int minus = -1, too_many = 1 << 30;
 
 /* ---- the other side: does what it is told -------------------------------------------- */
 
-/* A byte each time it hears n > 0: n bytes; 0: ends. */
+/* Reads n > 0: sends n bytes; 0: ends. */
 static void sender(void)
 {
 	int fd = tcp_pair();
@@ -42,7 +42,7 @@ static void sender(void)
 	meet();
 }
 
-/* Has n bytes more to read, and they are here. */
+/* Requests n more bytes, and waits until they have arrived. */
 static void get(int fd, int n, int sum)
 {
 	tell(n);
@@ -57,7 +57,7 @@ static void end(int fd, int ep)
 	close(ep);
 }
 
-/* Datagrams to port(1), one at each hear(); the text says which. */
+/* A datagram to port(1) for each number; the text names it. */
 static void udp_sender(void)
 {
 	int fd = udp_bound(0);
@@ -122,7 +122,7 @@ static void edge(void)
 	end(fd, ep);
 }
 
-/* The space that a read makes is no event of ours. */
+/* The room that a read creates is no event with the library. */
 static void edge_inout(void)
 {
 	int fd = tcp_pair(), ep = ep_new();
@@ -198,7 +198,7 @@ static void oneshot_edge(void)
 	end(fd, ep);
 }
 
-/* A disabled entry tells of errors neither. */
+/* A disabled entry does not report errors either. */
 static void oneshot_hup(void)
 {
 	int fd = tcp_pair(), ep = ep_new();
@@ -269,7 +269,7 @@ static void udp_edge(void)
 	close(ep);
 }
 
-/* The kernel looks whether there is space for writers, too. */
+/* The kernel also checks for writers whether there is room. */
 static void udp_edge_out(void)
 {
 	int fd = udp_bound(1), ep = ep_new();
@@ -477,7 +477,7 @@ static void order_edge(void)
 	close(ep);
 }
 
-/* Ready ones were added in some order. */
+/* Ready descriptors were added in some order. */
 static void order_added(void)
 {
 	int ep = ep_new(), fds[4];
@@ -567,7 +567,7 @@ static void nested_edge(void)
 	end(fd, outer);
 }
 
-/* The inner set has nothing of ours. */
+/* The inner set contains no accelerated socket. */
 static void nested_kernel(void)
 {
 	int fd = udp_bound(1), event = eventfd(0, 0), inner = ep_new(), outer = ep_new();
@@ -618,7 +618,7 @@ static void nested_kernel_edge(void)
 	close(fd);
 }
 
-/* Waits at the outer set, nobody polls the inner one. */
+/* Waits at the outer set; no thread polls the inner one. */
 static void nested_sleep(void)
 {
 	int fd = tcp_pair(), inner = ep_new(), middle = ep_new(), outer = ep_new();
@@ -689,7 +689,7 @@ static void closed_reused(void)
 	close(ep);
 }
 
-/* The number goes to somebody else while the socket lives on under another one. */
+/* Another descriptor gets the number while the socket exists under another one. */
 static void number_reused(void)
 {
 	int fd = tcp_pair(), ep = ep_new(), copy, other;
@@ -811,7 +811,7 @@ static void mixed(void)
 	end(fd, ep);
 }
 
-/* Both are always ready: each is reported as often as the other, more or less. */
+/* Both are always ready: each is reported about as often as the other. */
 static void no_starving(void)
 {
 	int fd = udp_bound(1), ep = ep_new(), event = eventfd(1, 0), ours = 0, kernels = 0;
@@ -831,7 +831,7 @@ static void no_starving(void)
 	close(ep);
 }
 
-/* A listener has connections of the kernel and of the other side. */
+/* A listener gets connections through the kernel and from the other side. */
 static void listener_server(void)
 {
 	struct sockaddr_in sin = any_addr(0), lo = any_addr(0);

@@ -89,7 +89,7 @@ static void reset_error_client(void)
 	close(fd);
 }
 
-/* What had arrived is lost. */
+/* Data that had arrived is lost. */
 static void data_then_reset(void)
 {
 	int fd = tcp_pair();
@@ -142,7 +142,7 @@ static void unread_close_client(void)
 	close(fd);
 }
 
-/* Somebody waits when it comes. */
+/* A thread waits when it arrives. */
 static void resets_late(void)
 {
 	int fd = tcp_pair();
@@ -539,7 +539,7 @@ static void refused_send_client(void)
 	close(fd);
 }
 
-/* Blocking, and the answer comes meanwhile. */
+/* A blocking call; the answer arrives meanwhile. */
 static void refused_waiting_client(void)
 {
 	int fd = udp_bound(1);
@@ -552,7 +552,7 @@ static void refused_waiting_client(void)
 	close(fd);
 }
 
-/* Nobody is told of a port that is closed, unless connected. */
+/* A closed port is not reported to unconnected sockets. */
 static void refused_unconnected_client(void)
 {
 	int fd = udp_bound(1), other = udp_bound(2);
@@ -560,7 +560,7 @@ static void refused_unconnected_client(void)
 	char c;
 
 	SAY(sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)));
-	/* One that is told, behind it. */
+	/* A connected socket, which gets the report, after it. */
 	MUST(connect(other, (struct sockaddr *)&to, sizeof(to)));
 	MUST(send(other, "x", 1, 0));
 	await(other, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections that an executed program inherits, as inetd's servers do. */
+/* Connections that an executed program inherits, as with inetd. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -265,7 +265,7 @@ static int lie(void *arg)
 	return 1;
 }
 
-/* The library replaces a variable that the program made up. */
+/* The library replaces a variable that the program invented. */
 static void made_up_server(void)
 {
 	serve(lie);
@@ -273,7 +273,7 @@ static void made_up_server(void)
 
 /* ---- listeners and datagram sockets ------------------------------------------------ */
 
-/* Another image of this program, with one socket as its standard input. */
+/* The same program, executed with one socket as its standard input. */
 int executed_main(const char *what)
 {
 	struct sockaddr_in peer;
@@ -444,7 +444,7 @@ static void at_once_client(void)
 		ping_and_end(tcp_pair());
 }
 
-/* Sockets that the child does not get are unharmed, also if the call fails. */
+/* Sockets that the child does not get stay usable, also if the call fails. */
 static void at_once_parent_server(void)
 {
 	int fd = tcp_pair(), other = tcp_pair(), pid;
@@ -491,7 +491,7 @@ static void at_once_parent_client(void)
 	close(other);
 }
 
-/* vfork(): the parent goes on when its child has executed a program, or ended. */
+/* vfork(): the parent continues when its child has executed a program, or ended. */
 static void vfork_waits_server(void)
 {
 	int fd = tcp_pair(), pid;
@@ -590,7 +590,7 @@ static void spawned_listener_server(void)
 
 /* ---- the owner itself executes a program ------------------------------------------- */
 
-/* A child that makes the connection, and holds it alone. */
+/* A child that creates the connection, and is the only process that has it. */
 static void alone(int (*child)(void *arg))
 {
 	join(spawn(child, NULL));
@@ -858,7 +858,7 @@ static int accept_and_execute(void *arg)
 	return 1;
 }
 
-/* The child has used it, and the program that it executes goes on. */
+/* The child has used it, and the program that it executes continues. */
 static void listener_used_server(void)
 {
 	int fd = tcp_listening(0), pid;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How processes end, and what their peers see; and that the program cannot see how the
- * library gets to know of its end.
+ * How processes end, and what their peers see; and that the program does not see how the
+ * library notices the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,11 +19,11 @@
 #include "tests/diff/diff.h"
 #include "tests/diff/early/early.h"
 
-/* <assert.h> declares it in debug builds only. */
+/* <assert.h> declares it only in debug builds. */
 void __assert_fail(const char *what, const char *file, unsigned line, const char *function)
 	__attribute__((noreturn));
 
-#define LEFT 300000 /* more than the peer's window: some stays unsent */
+#define LEFT 300000 /* more than the peer's window: a part stays unsent */
 
 /* The peer: reads until the end. */
 static void until_end(void)
@@ -42,7 +42,7 @@ static void until_end(void)
 	close(listener);
 }
 
-/* A child connects, sends, and ends in some way. */
+/* A child connects, sends, and ends in one of many ways. */
 static int connected_child(void)
 {
 	struct sockaddr_in to = server_addr(0);
@@ -81,7 +81,7 @@ static int by_abort(void *arg)
 	abort();
 }
 
-/* A library's destructor still sends something. */
+/* The destructor of a library sends data. */
 static int by_destructor(void *arg)
 {
 	late_fd = connected_child();
@@ -129,7 +129,7 @@ static int by_thrd_exit(void *arg)
 	thrd_exit(0);
 }
 
-/* As a failing assertion does it: without a call that can be replaced. */
+/* As a failing assertion does: not through a call that the library can replace. */
 static int by_assertion(void *arg)
 {
 	struct rlimit none = {0, 0};
@@ -148,7 +148,7 @@ static int by_kill(void *arg)
 	return 1;
 }
 
-/* In the middle of a call. */
+/* During a call. */
 static int by_kill_in_recv(void *arg)
 {
 	int fd = connected_child();
@@ -260,7 +260,7 @@ static void signals_server(void)
 	close(tcp_pair());
 }
 
-/* The program that a child executes gets default actions, and is ended by them. */
+/* A child executes a program that has default actions, and is ended by a signal. */
 static int executed(void *arg)
 {
 	execl("/bin/sh", "sh", "-c", "kill -TERM $$; exit 3", NULL);
@@ -321,7 +321,7 @@ static int busy_alone(void *arg)
 	return 1;
 }
 
-/* Another thread makes calls while this one ends the process. */
+/* Another thread makes calls while this thread ends the process. */
 static int busy_beside(void *arg)
 {
 	struct busy *b = arg;
@@ -334,7 +334,7 @@ static int busy_beside(void *arg)
 	exit(7);
 }
 
-/* No call of a process that ends returns an error because of that. */
+/* No call of an ending process returns an error because of that. */
 static void end_busily(int (*how)(void *arg), int sig)
 {
 	for (int i = 0; i < BUSY_ENDS; i++) {
@@ -386,7 +386,7 @@ struct leaver {
 	int told[2];
 };
 
-/* Exits with much data that its peer does not read yet, and therefore stays a while. */
+/* Exits with much data that its peer does not read yet, and therefore exits later. */
 static int leave_slowly(void *arg)
 {
 	const struct leaver *leaver = arg;

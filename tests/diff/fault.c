@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory that is not there: holes of the program's own address space, pages that cannot be
- * written. And what a program sees of SIGSEGV beside that.
+ * Bad pointers: unmapped parts of the program's address space, read-only pages. And what a
+ * program sees of SIGSEGV otherwise.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -21,11 +21,11 @@
 
 #define PAGE 4096
 
-/* Two pages that are there, the second one cannot be written; and a hole of two. */
+/* Two mapped pages, the second one read-only; then two unmapped ones. */
 static char *volatile page;
 static char *volatile fixed;
 static char *volatile hole;
-static char *volatile nowhere; /* NULL, of which the compiler does not know */
+static char *volatile nowhere; /* NULL, hidden from the compiler */
 
 static void map(void)
 {
@@ -190,7 +190,7 @@ static void udp_send_client(void)
 	close(fd);
 }
 
-/* Put together from several calls, cut into several datagrams. */
+/* Datagrams from several calls, and several datagrams from one call. */
 static void udp_pieces_client(void)
 {
 	int fd = udp_pair();
@@ -253,7 +253,7 @@ static void next_one(int fd)
 	say_bytes(buf, n > 0 ? (size_t)n : 0);
 }
 
-/* Which of them are gone? */
+/* Which of them are lost? */
 static void udp_recv_server(void)
 {
 	int fd = udp_pair(), udp = fd;
@@ -390,7 +390,7 @@ static void say_action(int sig)
 	    (unsigned)act.sa_flags);
 }
 
-/* Its own handler hears of its own faults, and of no others. */
+/* The program's handler gets its own faults, and no others. */
 static void handlers_client(void)
 {
 	int fd = tcp_pair();
@@ -453,7 +453,7 @@ static int dies_after_handler(void *arg)
 	return dies(arg);
 }
 
-/* And it dies as ever. */
+/* Without a handler the program is killed, as always. */
 static void deaths_client(void)
 {
 	int fd = tcp_pair();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Descriptors of sockets: copies, flags, ioctls, calls that are for files. */
+/* Descriptors of sockets: copies, flags, ioctls, calls for files. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 static void *volatile nowhere;
 static volatile int closed_fd = 999;
 
-/* Echoes what comes until it ends, then ends too. */
+/* Echoes what arrives until the end, then ends too. */
 static void echo(void)
 {
 	int fd = tcp_pair();
@@ -116,7 +116,7 @@ static void dup3_flags(void)
 	meet();
 }
 
-/* The last descriptor of a connection is overwritten: it ends. */
+/* Another file replaces the last descriptor of a connection: it ends. */
 static void dup2_over(void)
 {
 	int fd = tcp_pair(), other = udp_bound(1);
@@ -218,7 +218,7 @@ static void daemonised(void)
 	close(fd);
 }
 
-/* A program that closes all it knows of, and goes on with sockets. */
+/* A program that closes all descriptors that it can find, and continues with sockets. */
 static void close_them_all(void)
 {
 	int fd;
@@ -312,7 +312,7 @@ static void owner(void)
 	close(fd);
 }
 
-/* SIGIO when data comes. */
+/* SIGIO when data arrives. */
 static void sigio(void)
 {
 	struct sigaction act = {.sa_sigaction = on_io, .sa_flags = SA_SIGINFO | SA_RESTART};
@@ -636,7 +636,7 @@ static void uring_server(void)
 	close(fd);
 }
 
-/* The last of the suite: from here on the sockets of this process are the kernel's. */
+/* The last behaviour of the suite: from here on the kernel serves all sockets of this process. */
 static void uring(void)
 {
 	int fd = udp_bound(1), conn;

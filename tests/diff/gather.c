@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams that are more than one call's bytes to one address: cut into segments
- * (UDP_SEGMENT), put together (MSG_MORE, UDP_CORK), with control messages.
+ * Datagrams that do not match one call each: calls split into segments (UDP_SEGMENT), datagrams
+ * joined from pieces (MSG_MORE, UDP_CORK), with control messages.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -29,7 +29,7 @@ static void fill(void)
 
 /* ---- the receiver ------------------------------------------------------------------------- */
 
-/* Until one says "end". */
+/* Until a datagram says "end". */
 static void list_from(int fd)
 {
 	static char buf[70000];
@@ -61,7 +61,7 @@ static void lists_server(void)
 	close(fd);
 }
 
-/* Fragments come by the kernel, and what is sent behind them may be there before. */
+/* The kernel receives fragments; datagrams that were sent later may arrive earlier. */
 static void two_large_server(void)
 {
 	static char buf[70000];
@@ -150,7 +150,7 @@ static void add_int(struct control *c, int type, int value)
 	add(c, IPPROTO_IP, type, &value, sizeof(value));
 }
 
-/* c may be NULL, and is emptied. */
+/* c may be NULL; the call empties it. */
 static long send_with(int fd, const struct sockaddr_in *to, struct control *c, size_t len,
 		      int flags)
 {
@@ -246,10 +246,10 @@ struct joined {
 	char text[4000];
 	size_t n;
 	int datagrams;
-	bool good; /* each call's bytes are as many datagrams as its control message says */
+	bool good; /* each call returned as many datagrams as its control message says */
 };
 
-/* One call; false: nothing is there. */
+/* One call; false: there is no datagram. */
 static bool read_joined(int fd, struct joined *j)
 {
 	char buf[4000], control[100];
@@ -278,7 +278,7 @@ static bool read_joined(int fd, struct joined *j)
 	return true;
 }
 
-/* How many calls it takes depends on how they came; what they give does not. */
+/* The number of calls depends on the timing; their data does not. */
 static void gro_server(void)
 {
 	struct joined j = {.good = true};
@@ -294,7 +294,7 @@ static void gro_server(void)
 	say("%d datagrams", j.datagrams);
 	SAY_IF(j.good);
 	if (with_lib && calls >= j.datagrams)
-		say("nothing was joined"); /* the kernel may, we do */
+		say("nothing was joined"); /* the kernel may join them, the library does */
 	SAY(setsockopt(fd, IPPROTO_UDP, UDP_GRO, &(int){0}, sizeof(int)));
 	meet();
 	close(fd);
@@ -336,7 +336,7 @@ static void more_client(void)
 	SAY(send(fd, "", 0, 0));
 	SAY(send(fd, "", 0, MSG_MORE));
 	SAY(send(fd, "three", 5, 0));
-	/* Whatever the later pieces say, the first one decides. */
+	/* The first piece decides, whatever the later ones contain. */
 	SAY(send(fd, "where ", 6, MSG_MORE));
 	SAY(sendto(fd, "to", 2, 0, (struct sockaddr *)&to, sizeof(to)));
 	SAY(send(fd, "and ", 4, MSG_MORE));
@@ -360,7 +360,7 @@ static void more_errors_client(void)
 	SAY(send(fd, bytes, 65536, 0));
 	SAY(send(fd, "c", 1, MSG_MORE | MSG_DONTWAIT));
 	SAY(send(fd, "d", 1, 0));
-	/* Too long: all of it is gone. */
+	/* Too long: all pieces are discarded. */
 	SAY(send(fd, bytes, 60000, MSG_MORE));
 	SAY(send(fd, bytes, 5508, 0));
 	SAY(send(fd, "e", 1, 0));
@@ -378,7 +378,7 @@ static void more_errors_client(void)
 	end(fd);
 }
 
-/* What was begun is gone with the socket. */
+/* The pieces are discarded when the socket is closed. */
 static void more_closed_client(void)
 {
 	int fd = begin();
@@ -419,12 +419,12 @@ static void cork_client(void)
 	SAY(setsockopt(fd, IPPROTO_UDP, UDP_CORK, &(int){0}, sizeof(int)));
 	SAY(get_int(fd, IPPROTO_UDP, UDP_CORK));
 	SAY(send(fd, "plain", 5, 0));
-	/* It ends what MSG_MORE began, too. */
+	/* It also ends a datagram that MSG_MORE began. */
 	SAY(send(fd, "more", 4, MSG_MORE));
 	SAY(setsockopt(fd, IPPROTO_UDP, UDP_CORK, &(int){0}, sizeof(int)));
 	SAY(send(fd, "other", 5, 0));
 	SAY(setsockopt(fd, IPPROTO_UDP, UDP_CORK, &(int){1}, 3));
-	/* And without UDP_CORK, the last piece is the one without MSG_MORE. */
+	/* Without UDP_CORK, the piece without MSG_MORE is the last one. */
 	SAY(setsockopt(fd, IPPROTO_UDP, UDP_CORK, &(int){1}, sizeof(int)));
 	SAY(send(fd, "last ", 5, 0));
 	SAY(send(fd, "piece", 5, 0));
@@ -452,7 +452,7 @@ static void cork_segments_client(void)
 	end(fd);
 }
 
-/* In the middle of a datagram the socket comes to need the kernel. */
+/* The socket falls back to the kernel in the middle of a datagram. */
 static void more_left_client(void)
 {
 	int fd = begin();
@@ -505,9 +505,9 @@ static void headers_client(void)
 	SAY(send_with(fd, NULL, &c, 7, 0));
 	add_int(&c, IP_TOS, -1);
 	SAY(send_with(fd, NULL, &c, 7, 0));
-	add(&c, 77, 1, "x", 1); /* of nobody */
+	add(&c, 77, 1, "x", 1); /* an unknown level */
 	SAY(send_with(fd, NULL, &c, 8, 0));
-	/* The first piece says it for all. */
+	/* The first piece decides for all. */
 	add_int(&c, IP_TTL, 11);
 	SAY(send_with(fd, NULL, &c, 9, MSG_MORE));
 	add_int(&c, IP_TTL, 12);
@@ -520,7 +520,7 @@ static void headers_client(void)
 	end(fd);
 }
 
-/* By each of the ways, several times. */
+/* By each of the options, several times. */
 static void many_client(void)
 {
 	struct sockaddr_in to = server_addr(0);

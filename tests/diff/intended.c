@@ -9,7 +9,7 @@
 #define LINE_MAX 512
 
 struct edit {
-	const char *rest; /* of the text, not yet looked at */
+	const char *rest; /* the rest of the text */
 	FILE *out;
 };
 
@@ -25,7 +25,7 @@ static bool is_among(const char *list, const char *word)
 	return false;
 }
 
-/* Copies up to the line, which is copied, too, or left out. False: it is not there. */
+/* Copies up to the line, and copies that line or leaves it out. False: there is no such line. */
 static bool go_to(struct edit *e, const char *line, bool keep)
 {
 	size_t len = strlen(line);
@@ -50,7 +50,7 @@ static bool apply(struct edit *e, const char *line)
 	return go_to(e, line + 1, *line == ' ');
 }
 
-/* The head of an entry for this place: its reason. */
+/* Is this the head of an entry for this place? Its reason. */
 static const char *reason_in(const char *line, const struct intended_at *at)
 {
 	char suite[64], behaviour[64], side[64], modes[64];
@@ -65,7 +65,7 @@ static const char *reason_in(const char *line, const struct intended_at *at)
 		       : NULL;
 }
 
-/* False: an entry that does not fit. */
+/* False: the entry does not fit. */
 static bool edit(FILE *file, const struct intended_at *at, struct edit *e, char **reason)
 {
 	char line[LINE_MAX];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Signal handlers that leave the interrupted call by siglongjmp(), thousands of times and
- * at any point of it; and the information that comes with a signal. The sockets go on
- * working.
+ * Signal handlers that leave the interrupted call by siglongjmp(), thousands of times and at
+ * any point; and the information that is delivered with a signal. The sockets continue to work.
  */
 #include <errno.h>
 #include <poll.h>
@@ -86,7 +85,7 @@ static void udp_sets(int fd)
 	(void)recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
 }
 
-/* Echoes everything, until the last datagram. */
+/* Echoes every datagram, until the last one. */
 static void udp_server(void)
 {
 	int fd = udp_pair();
@@ -108,8 +107,8 @@ static void udp_server(void)
 }
 
 /*
- * Datagrams that jumps left unread may fill the queue, and then others are lost: so it asks
- * again.
+ * Datagrams that remain unread after jumps may fill the queue, and then others are lost: so it
+ * repeats the request.
  */
 static void say_echo(int fd)
 {
@@ -155,7 +154,7 @@ static void tcp_calls(int fd)
 	(void)recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
 }
 
-/* Echoes bytes, as many as there is room for, until the last ones. */
+/* Echoes as many bytes as there is room for, until the last ones. */
 static void tcp_server(void)
 {
 	int fd = tcp_pair();
@@ -205,7 +204,7 @@ static void on_value(int sig, siginfo_t *info, void *context)
 	n_signals++;
 }
 
-/* Another process sends the signals at any time. */
+/* Another process sends the signals at random times. */
 static int sends_values(void *arg)
 {
 	pid_t to = *(pid_t *)arg;
@@ -233,7 +232,7 @@ static void values_client(void)
 	for (long began = now_ms(); n_signals < VALUES && now_ms() - began < 10000;)
 		udp_calls(fd);
 	join(child);
-	say("%d heard, %d in order, %d right", n_signals, n_in_order, n_right);
+	say("%d received, %d in order, %d right", n_signals, n_in_order, n_right);
 	say_echo(fd);
 	SAY(send(fd, "quit", 4, 0));
 	meet();

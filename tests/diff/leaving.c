@@ -96,7 +96,7 @@ static long call_send(int fd)
 	}
 }
 
-static int watched; /* an epoll set with the descriptor in it */
+static int watched; /* an epoll set that contains the descriptor */
 
 static long call_epoll(int fd)
 {
@@ -117,8 +117,8 @@ static void watch(int fd)
 /* ---- jumps ------------------------------------------------------------------------- */
 
 /*
- * Late enough for a call that polls first to sleep by then: a handler that jumps out of
- * the library while it holds a ring leaves it held.
+ * So late that a call that polls first sleeps by then: a handler that jumps out of the library
+ * while it holds a ring would leave the ring held.
  */
 static void leave_by_jump(int fd, long (*call)(int fd))
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagram sockets that come to need what only the kernel does, with something to read:
- * that is read first, and then what the kernel received.
+ * Datagram sockets that fall back to the kernel with unread data: the program reads that first,
+ * and then what the kernel received.
  */
 #include <errno.h>
 #include <netinet/ip.h>
@@ -47,7 +47,7 @@ static void five_client(void)
 
 /* ---- the server ------------------------------------------------------------------------- */
 
-/* All three are there; only the kernel does IP_RETOPTS. */
+/* All three have arrived; only the kernel has IP_RETOPTS. */
 static int left(void)
 {
 	int fd = udp_bound(0);
@@ -58,7 +58,7 @@ static int left(void)
 	return fd;
 }
 
-/* And so are the other two. */
+/* And the other two. */
 static void all_sent(void)
 {
 	meet();
@@ -124,7 +124,7 @@ static void cut_server(void)
 	close(fd);
 }
 
-/* An option that comes after it has left tells of what came before. */
+/* An option that is set after the fallback applies to datagrams from before. */
 static void ttl_server(void)
 {
 	int fd = left();
@@ -221,7 +221,7 @@ static void watched_server(void)
 
 /* ---- other ways to leave ------------------------------------------------------------------ */
 
-/* What came before the peer was chosen is there still. */
+/* Datagrams from before connect() are still there. */
 static void connected_server(void)
 {
 	struct sockaddr_in here = {
@@ -231,7 +231,7 @@ static void connected_server(void)
 	meet();
 	arrive();
 	SAY(connect(fd, (struct sockaddr *)&here, sizeof(here)));
-	all_sent(); /* not to it */
+	all_sent(); /* not to this socket */
 	for (int i = 0; i < 4; i++)
 		read_one(fd, 0);
 	meet();
@@ -254,7 +254,7 @@ static void shut_server(void)
 	close(fd);
 }
 
-/* It sends meanwhile, and can be closed, or be copied, with something unread. */
+/* It sends meanwhile, and can be closed or copied with unread data. */
 static void unread_server(void)
 {
 	struct sockaddr_in client = client_addr(1);

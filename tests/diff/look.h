@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What poll, select and epoll say of descriptors. */
+/* What poll, select and epoll report about descriptors. */
 #ifndef DIFF_LOOK_H
 #define DIFF_LOOK_H
 
@@ -8,7 +8,7 @@
 #define ALL_EVENTS \
 	(EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDNORM | EPOLLRDBAND | EPOLLWRNORM | EPOLLRDHUP)
 
-/* All that is true of fd now, asked by poll, by a fresh epoll set, and by select. */
+/* Everything that is true of fd now: from poll, from a new epoll set, and from select. */
 void look(const char *what, int fd);
 
 /* epoll_ctl(2); the event's data is `name`, which must not be 0. */

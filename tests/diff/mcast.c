@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast and broadcast. Here the sides have two links, and the client two addresses on
+ * Multicast and broadcast. Here the sides have two links, and the client has two addresses on
  * the first one:
  *
- *	10.9.0.1, 10.9.0.3 client  v0 ------------ v0  server 10.9.0.2
- *	10.9.1.1                   v1 ------------ v1         10.9.1.2
+ * 10.9.0.1, 10.9.0.3 client  v0 ------------ v0  server 10.9.0.2
+ * 10.9.1.1                   v1 ------------ v1         10.9.1.2
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #define GROUP "239.9.9.1"
 #define OTHER_GROUP "239.9.9.2"
 #define WORDS 15
-#define QUIET_MS 40 /* that long nothing comes: nothing will */
+#define QUIET_MS 40 /* after this time without a datagram, no more will arrive */
 
 static struct in_addr ip(const char *text)
 {
@@ -78,7 +78,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* Sorted: what comes by different ways has no order. */
+/* Sorted: datagrams through different interfaces have no order. */
 static void say_words(const char *who, char words[][32], unsigned n)
 {
 	char text[512] = "";
@@ -91,7 +91,7 @@ static void say_words(const char *who, char words[][32], unsigned n)
 	say("%s:%s", who, n ? text : " nothing");
 }
 
-/* Whatever has come, and comes in a moment. */
+/* Everything that has arrived, or arrives within QUIET_MS. */
 static void got(const char *who, int fd)
 {
 	char words[WORDS][32];
@@ -117,7 +117,7 @@ static void post(int fd, const char *to, unsigned i, const char *text)
 	say_result(text, sendto(fd, text, strlen(text), 0, (struct sockaddr *)&sin, sizeof(sin)));
 }
 
-/* A socket that sends by an interface, from an address. */
+/* A socket that sends through an interface, from an address. */
 static int sender(const char *interface, const char *address)
 {
 	int fd = (int)MUST(socket(AF_INET, SOCK_DGRAM, 0));
@@ -132,7 +132,7 @@ static int sender(const char *interface, const char *address)
 	return fd;
 }
 
-/* The client sends the same round each time that the server asks for one. */
+/* The client sends the same datagrams each time the server asks for them. */
 static void round_of_sending(void)
 {
 	int v0 = sender("v0", "10.9.0.1"), second = sender("v0", "10.9.0.3"),
@@ -280,7 +280,10 @@ static void several(void)
 	end_of_rounds();
 }
 
-/* Who has not joined gets what others of the host have, unless it does not want it. */
+/*
+ * A socket that has not joined gets the groups that others of the host joined, unless
+ * IP_MULTICAST_ALL is off.
+ */
 static void not_joined(void)
 {
 	int joined = receiver("0.0.0.0", 0), all = receiver("0.0.0.0", 0),
@@ -520,7 +523,7 @@ static void any_family(void)
 	end_of_rounds();
 }
 
-/* None of it passes through the kernel. */
+/* None of it passes the kernel. */
 static void ours_server(void)
 {
 	int fd = receiver("0.0.0.0", 0), second = receiver("0.0.0.0", 0), all = receiver(GROUP, 0);
@@ -576,7 +579,7 @@ static void any_family_filter(void)
 	end_of_rounds();
 }
 
-/* The C library's own calls for it. */
+/* The functions of libc for it. */
 static void filter_calls(void)
 {
 	struct sockaddr_in group = at(GROUP, 0);
@@ -695,7 +698,7 @@ static void loop_client(void)
 	set_int(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 1);
 	post(fd, GROUP, 0, "again");
 	got("own", own);
-	/* A socket hears itself. */
+	/* A socket receives its own datagram. */
 	set_int(own, IPPROTO_IP, IP_MULTICAST_LOOP, 1);
 	post(own, GROUP, 0, "myself");
 	got("own", own);
@@ -846,7 +849,7 @@ static void bound_sender(void)
 	close(fd);
 }
 
-/* Unicast by an interface that the route would not choose: nobody answers there. */
+/* Unicast through an interface that the route would not choose: no host answers there. */
 static void unicast_interface(void)
 {
 	uint32_t v1 = htonl(if_nametoindex("v1")), v0 = htonl(if_nametoindex("v0"));
@@ -1017,9 +1020,12 @@ static void broadcast_client(void)
 	close(own);
 }
 
-/* KERNEL: the kernel has what nobody of ours joined, and what is for several sockets. */
+/*
+ * KERNEL: the kernel receives groups that no accelerated socket joined, and frames for several
+ * sockets.
+ */
 const struct behaviour mcast_behaviours[] = {
-	/* First: nothing was heard of the senders before they are refused. */
+	/* First: these senders have not been checked before. */
 	{"filter", filter, round_of_sending, KERNEL},
 	{"blocked_source", blocked_source, round_of_sending, KERNEL},
 	{"join_and_leave", join_and_leave, round_of_sending, KERNEL},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Several messages a call, files and pipes as the other end, errno that stays. */
+/* Several messages per call, files and pipes as the other end, calls that leave errno unchanged. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -45,7 +45,7 @@ static void say_batch(const struct batch *b)
 		    (unsigned)b->msgs[i].msg_hdr.msg_flags);
 }
 
-/* Three datagrams to the server's port 0, two more when told. */
+/* Three datagrams to port 0 of the server, two more on request. */
 static void sends_three(void)
 {
 	struct sockaddr_in to = server_addr(0);
@@ -130,7 +130,7 @@ static void recv_timeout_server(void)
 	SAY_IF(ts.tv_sec == 0 && ts.tv_nsec > 0 && ts.tv_nsec < 50000000);
 	SAY(recvmmsg(fd, b->msgs, 2, 0, &zero));
 	meet();
-	/* It is looked at after a message only. */
+	/* The timeout is checked only after a message. */
 	ts = (struct timespec){0, 1000000};
 	SAY(recvmmsg(fd, b->msgs, N, 0, &ts));
 	say("%ld s, %ld ns left", (long)ts.tv_sec, ts.tv_nsec);
@@ -151,7 +151,7 @@ static void recv_tcp_server(void)
 	SAY(recvmmsg(fd, b->msgs, N, MSG_DONTWAIT, NULL));
 	meet();
 	await(fd, POLLRDHUP);
-	/* The end of the stream is a message of no bytes, as often as it is asked for. */
+	/* The end of the stream is a message without bytes, each time. */
 	SAY(recvmmsg(fd, b->msgs, N, MSG_DONTWAIT, NULL));
 	close(fd);
 }
@@ -181,7 +181,7 @@ static void recv_bad_server(void)
 	close(fd);
 }
 
-/* An error after the first message waits for the next call. */
+/* An error after the first message is reported by the next call. */
 static void recv_error_client(void)
 {
 	int fd = tcp_pair();
@@ -353,7 +353,7 @@ static void sendfile_odd_client(void)
 	close(fd);
 }
 
-/* Nobody reads: how much goes differs, that all of it counts does not. */
+/* The peer does not read: how much is sent varies, but all of it counts. */
 static void sendfile_nonblock_client(void)
 {
 	int fd = tcp_pair(), file = file_of(100000);

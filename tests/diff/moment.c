@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The right moment: another thread is blocked, what was sent is there, a time has passed. */
+/*
+ * Waits for the right moment: another thread is blocked, sent data has arrived, a time has
+ * passed.
+ */
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -15,7 +18,7 @@
 #include "tests/diff/worker.h"
 
 #define PATIENCE 5000
-#define LOOKS 10	/* a millisecond apart */
+#define LOOKS 10	/* one millisecond apart */
 #define TRIES 10	/* of a timeout */
 #define LATE_USEC 20000 /* two jiffies of 100 Hz */
 
@@ -39,10 +42,10 @@ void let_pass(int msec, const char *why)
 
 struct look {
 	char state;	   /* as in proc(5) */
-	unsigned long ran; /* how often it gave up the processor */
+	unsigned long ran; /* how often it yielded or was preempted */
 };
 
-/* False: it is gone. */
+/* False: the thread has ended. */
 static bool look_at(int tid, struct look *look)
 {
 	char name[32], line[128];
@@ -67,7 +70,7 @@ void await_blocked(int tid)
 
 	for (int same = 0; same < LOOKS && now_ms() < until; sleep_ms(1)) {
 		if (!look_at(tid, &now)) {
-			say("set-up: a thread is gone, and not blocked");
+			say("set-up: a thread has ended, and is not blocked");
 			return;
 		}
 		same = now.state == 'S' && now.ran == before.ran ? same + 1 : 0;
@@ -156,7 +159,10 @@ long fill_window(int fd)
 		}
 		piece = 1;
 		quiet++;
-		/* That no more will go is no event; a second is longer than the timer. */
+		/*
+		 * There is no event for "no more will be sent"; a second is longer than the
+		 * timer.
+		 */
 		sleep_ms(20);
 	}
 	return sum;

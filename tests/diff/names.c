@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls by other names, and functions of the C library that make calls inside it. */
+/* Calls with other names, and functions of libc that make calls internally. */
 #include <aio.h>
 #include <errno.h>
 #include <execinfo.h>
@@ -122,7 +122,7 @@ static void asynchronous_server(void)
 	close(fd);
 }
 
-/* After its answer. */
+/* After it has finished. */
 static long end_of(struct aiocb *request)
 {
 	const struct aiocb *list[] = {request};
@@ -159,7 +159,7 @@ static void catch (int sig)
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* sigset() is what this is about */
 
-/* A handler that was set so interrupts a call, as sigaction() without SA_RESTART would. */
+/* A handler that was set this way interrupts a call, as sigaction() without SA_RESTART does. */
 static void old_handlers(void)
 {
 	int fd = udp_bound(0);
@@ -286,7 +286,10 @@ static void until_end_server(void)
 	meet();
 }
 
-/* Its parent's end must not take the connection along, nor keep its own standard input alive. */
+/*
+ * The end of its parent must neither end the connection, nor keep the parent's standard input
+ * open.
+ */
 static int turn_daemon(void *arg)
 {
 	int *fds = arg;
@@ -320,7 +323,7 @@ static void daemon_client(void)
 	meet();
 }
 
-/* As a server that goes to the background when it has its first connection. */
+/* A server that becomes a daemon after its first connection. */
 static void pong_server(void)
 {
 	int fd = tcp_pair();

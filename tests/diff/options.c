@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every option of src/sock/core/option_list.h, in every state of a socket, with good and bad
- * values and lengths: one behaviour each.
+ * Every option of src/sock/core/option_list.h, in every state of a socket, with valid and
+ * invalid values and lengths: one behaviour for each.
  */
 #include <errno.h>
 #include <linux/tcp.h>
@@ -23,7 +23,7 @@ struct option {
 
 /* ---- what is said of a value ---------------------------------------------------------- */
 
-/* Cookies, counters, what the network made of it. */
+/* Cookies, counters, values that depend on the network. */
 static bool varies(const struct option *o)
 {
 	static const unsigned char of_socket[] = {28, 49, 55, 56, 57, 71}, of_tcp[] = {11, 12, 24};
@@ -31,7 +31,7 @@ static bool varies(const struct option *o)
 	if (o->level == SOL_SOCKET)
 		return memchr(of_socket, o->number, sizeof(of_socket)) != NULL;
 	if (o->level == IP_LEVEL)
-		return o->number == 52; /* the port, as it happens */
+		return o->number == 52; /* the chosen port */
 	return o->level == TCP_LEVEL && memchr(of_tcp, o->number, sizeof(of_tcp)) != NULL;
 }
 
@@ -141,7 +141,7 @@ static void bad_sets(int fd, const char *state, const struct option *o)
 	say("%s set bad pointer: %s", state, rc ? strerrorname_np(errno) : "fine");
 }
 
-/* Buffers of a connection follow its needs. */
+/* Buffers of a connection grow and shrink. */
 static bool grows(const struct option *o)
 {
 	if (o->level == TCP_LEVEL)
@@ -157,7 +157,7 @@ static void probe(int fd, const char *state, const struct option *o, bool live)
 	say("%s: %s", state, text);
 	bad_gets(fd, state, o);
 	bad_sets(fd, state, o);
-	/* What only the kernel can do is refused on a connection: see "live". */
+	/* On a connection, options that only the kernel can serve are refused: see "live". */
 	for (unsigned i = 0; i < TRIES && !(live && o->tcp == KERNEL_); i++)
 		attempt(fd, state, o, &tries[i], false);
 }
@@ -206,7 +206,7 @@ static void probe_tcp(const struct option *o)
 	close(fd);
 }
 
-/* Both sides; then what is left of it when the peer has gone. */
+/* Both sides; then the options that remain when the peer has closed. */
 static void probe_connection(const struct option *o)
 {
 	int fd = tcp_pair();
@@ -258,13 +258,13 @@ static bool is_a_time(const struct option *o)
 	return o->level == SOL_SOCKET && (o->number == SO_RCVTIMEO || o->number == SO_SNDTIMEO);
 }
 
-/* 1 is the loopback interface: nobody could connect. */
+/* 1 is the loopback interface: connections would fail. */
 static bool is_a_device(const struct option *o)
 {
 	return o->level == SOL_SOCKET && o->number == SO_BINDTOIFINDEX;
 }
 
-/* Something that is not the default, and does no harm. */
+/* A value that is not the default, and has no bad effect. */
 static void change(int fd, const struct option *o)
 {
 	static const int numbers[] = {1, 5, 100000};
@@ -282,7 +282,7 @@ static void change(int fd, const struct option *o)
 			setsockopt(fd, o->level, o->number, &numbers[i], sizeof(numbers[i]));
 }
 
-/* As intended.txt has it for IP_MULTICAST_TTL; addresses that only the kernel's sockets have. */
+/* Exceptions: IP_MULTICAST_TTL, see intended.txt; addresses that only kernel sockets have. */
 static bool is_another_story(const struct option *o)
 {
 	return o->level == IP_LEVEL &&
@@ -301,7 +301,7 @@ static void say_all(int fd, const char *what)
 	}
 }
 
-/* The listener is changed before it listens, or after, or its connection is. */
+/* The option is set on the listener before or after listen(), or on its connection. */
 static void inherit_server(bool before)
 {
 	int listener = bound(SOCK_STREAM, 0), fd;
@@ -315,7 +315,7 @@ static void inherit_server(bool before)
 	meet();
 	fd = (int)MUST(accept(listener, NULL, NULL));
 	close(listener);
-	/* Set first, and what else was inherited is there, too. */
+	/* Set first, so that the test sees that other options are inherited, too. */
 	set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, 7);
 	say_all(fd, "child");
 	meet();
@@ -412,7 +412,7 @@ static void live_client(void)
 #undef OPTION
 
 const struct behaviour options_behaviours[] = {
-/* What leaves for the kernel, and what it answers itself, is its business here. */
+/* The kernel may serve fallen-back sockets here, and send answers itself. */
 #define OPTION(level, name, number, udp, tcp, remark) {#name, probe_##name, probe_##name, KERNEL},
 #include "src/sock/core/option_list.h"
 #undef OPTION

@@ -16,7 +16,7 @@
 #include "tests/diff/diff.h"
 #include "tests/diff/way.h"
 
-/* Between two processes: a way to send descriptors, and one to tell the other to go on. */
+/* Between two processes: sockets to send descriptors, and pipes to continue the other one. */
 struct way {
 	int fd[2]; /* ours, theirs */
 	int go[2];
@@ -41,7 +41,7 @@ static void way_shut(void)
 static void step(void)
 {
 	if (write(way.go[1], "x", 1) != 1)
-		say("the pipe is gone");
+		say("the pipe has no other end");
 }
 
 static void await_step(void)
@@ -49,7 +49,7 @@ static void await_step(void)
 	char c;
 
 	if (read(way.go[0], &c, 1) != 1)
-		say("the pipe is gone");
+		say("the pipe has no other end");
 }
 
 /* Waits until the other process has done its part. */
@@ -122,7 +122,7 @@ static void two_pings_client(void)
 	close(fd);
 }
 
-/* The child has held it since the fork. */
+/* The child has had it since the fork. */
 static int serve_own(void *arg)
 {
 	int own = *(int *)arg, fd;
@@ -148,7 +148,7 @@ static void inherited_server(void)
 	way_shut();
 }
 
-/* The child has held it, and closed it. */
+/* The child had it, and closed it. */
 static int serve_closed(void *arg)
 {
 	close(*(int *)arg);
@@ -169,7 +169,7 @@ static void inherited_and_closed_server(void)
 	way_shut();
 }
 
-/* Processes that have in common only the name of a socket. */
+/* Processes that share only the address of a socket. */
 static socklen_t name_of(struct sockaddr_un *addr)
 {
 	memset(addr, 0, sizeof(*addr));
@@ -509,7 +509,7 @@ static void two_workers_server(void)
 	way_shut();
 }
 
-/* A chain: each process receives it from the one before. */
+/* A chain: each process receives it from the previous one. */
 static int hand_on(void *arg)
 {
 	int fd, next[2], pid = 0, depth = *(int *)arg - 1;
@@ -859,7 +859,7 @@ static int become_cat(void *arg)
 	return 1;
 }
 
-static void stranger_server(void)
+static void plain_receiver_server(void)
 {
 	int pid, fd = tcp_pair();
 	char c;
@@ -880,15 +880,15 @@ static void stranger_server(void)
 }
 
 /*
- * Any process of this user can connect where receivers do (src/sock/share/pass_transit.c):
- * it sends a message of each kind (src/sock/share/channel.h) but MESSAGE_CLAIM, and other
- * bytes. Without the library nothing listens there.
+ * Any process of this user can connect to the address of a receiver
+ * (src/sock/share/pass_transit.c). It sends a message of each kind (src/sock/share/channel.h)
+ * except MESSAGE_CLAIM, and other bytes. Without the library no process listens there.
  */
 #define MESSAGE_MAGIC 0x766d616cu
 #define MESSAGE_KINDS 20u
 #define MESSAGE_CLAIM 14u
 
-/* All processes can read the names. */
+/* All processes can read these addresses. */
 static int call(void)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -909,7 +909,7 @@ static int call(void)
 	if (connect(fd, (struct sockaddr *)&addr,
 		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)) &&
 	    with_lib)
-		say("nobody is there");
+		say("no process listens");
 	return fd;
 }
 
@@ -996,7 +996,7 @@ const struct behaviour pass_behaviours[] = {
 	{"described", described_server, described_client, OURS},
 	{"several", several_server, several_client, OURS},
 	{"nonsense", nonsense_server, two_pings_client, OURS},
-	{"stranger", stranger_server, two_pings_client, OURS},
+	{"plain_receiver", plain_receiver_server, two_pings_client, OURS},
 	{"full", full_server, two_pings_client, OURS},
 	{NULL, NULL, NULL, OURS},
 };

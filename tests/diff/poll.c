@@ -19,7 +19,7 @@
 #include "tests/diff/diff.h"
 #include "tests/diff/look.h"
 
-/* Arguments that compilers would complain of. */
+/* Arguments that compilers would warn about. */
 static void *volatile nowhere;
 static void *volatile bad_place = (void *)8;
 static volatile int many = 100000000;
@@ -87,7 +87,7 @@ static void not_open(void)
 	say_poll("both closed", p, 5, 1000);
 }
 
-/* A socket of ours and a descriptor of the kernel that are ready at the same time. */
+/* An accelerated socket and a kernel descriptor that are ready at the same time. */
 static void both_ready(void)
 {
 	int fd = udp(), null = open("/dev/null", O_RDWR);
@@ -262,7 +262,7 @@ static void counts(void)
 	end(a);
 }
 
-/* For fd alone; the timeout stays as it is. */
+/* Only for fd; the timeout is unchanged. */
 static int select_for(int fd, fd_set *set, const struct timeval *timeout)
 {
 	struct timeval tv = *timeout;
@@ -304,7 +304,7 @@ static void select_sleeps(void)
 {
 	const struct timeval some = {0, 30000};
 	struct timeval tv = some;
-	int fd = udp(); /* the first socket of an interface takes its time */
+	int fd = udp(); /* the first socket of an interface takes longer */
 	fd_set set;
 
 	SAY(select(0, NULL, NULL, NULL, &tv));
@@ -335,7 +335,7 @@ static int pselect_for(int fd, fd_set *set, const struct timespec *ts)
 	return pselect(fd + 1, set, NULL, NULL, ts, NULL);
 }
 
-/* The mask of the call by its number is behind a pointer. */
+/* In the system call, the mask is behind another pointer. */
 static void pselect6_bad_mask(void)
 {
 	struct timespec ts = {0, 0};
@@ -380,7 +380,7 @@ static void select_for_ever(void)
 	end(fd);
 }
 
-/* n is the limit of descriptors, behind the set is nothing. */
+/* n is the limit of descriptors; the memory after the set is unmapped. */
 static void limit_for_n(void)
 {
 	struct rlimit limit, more;

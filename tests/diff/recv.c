@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receiving: how much a call takes, how long it waits, what ends it. */
+/* Receiving: how much a call returns, how long it waits, what ends it. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -16,7 +16,7 @@ static volatile int minus_one = -1; /* the compiler would refuse it */
 
 /* ---- the other side -------------------------------------------------------------------- */
 
-/* Says what it is told, then ends. */
+/* Sends what the other side requests, then ends. */
 static void sends_10(void)
 {
 	int fd = tcp_pair();
@@ -48,7 +48,7 @@ static void in_steps(void (*awaited)(void))
 	meet();
 }
 
-/* Three bytes, five more when they are waited for, and the end then. */
+/* Three bytes, five more when the other side waits for them, then the end. */
 static void sends_3_5_fin(void)
 {
 	in_steps(await_other_blocked);
@@ -265,7 +265,7 @@ static void lowat_timeout_client(void)
 	close(fd);
 }
 
-/* The length of the call counts, if that is less. */
+/* The length of the call counts, if it is smaller. */
 static void lowat_short_client(void)
 {
 	int fd = tcp_pair();
@@ -330,7 +330,7 @@ static void signal_client(void)
 	close(fd);
 }
 
-/* Interrupts the other side's call, which goes on, and ends. */
+/* Interrupts the call of the other side, which is restarted; then ends. */
 static void ends_later(void)
 {
 	int fd = tcp_pair();
@@ -622,7 +622,7 @@ static void peek_off_client(void)
 	SAY(recv(fd, nowhere, 3, MSG_PEEK));
 	say_offset(fd);
 	say_peek(fd, 2, 0);
-	SAY(recv(fd, buf, 4, 0)); /* it follows */
+	SAY(recv(fd, buf, 4, 0)); /* the offset advances */
 	say_offset(fd);
 	say_peek(fd, 2, MSG_TRUNC);
 	say_peek(fd, 20, 0);
@@ -630,7 +630,7 @@ static void peek_off_client(void)
 	set_peek(fd, 2);
 	say_peek(fd, 20, 0);
 	set_peek(fd, 1);
-	SAY(recv(fd, buf, 4, 0)); /* it is left behind */
+	SAY(recv(fd, buf, 4, 0)); /* the offset is beyond the unread bytes */
 	say_offset(fd);
 	say_peek(fd, 1, 0);
 	set_peek(fd, 100);
@@ -642,7 +642,7 @@ static void peek_off_client(void)
 	close(fd);
 }
 
-/* It waits for what is behind, and sees the end. */
+/* It waits for bytes beyond the offset, and gets the end. */
 static void peek_off_waits_client(void)
 {
 	int fd = tcp_pair();

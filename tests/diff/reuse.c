@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SO_REUSEPORT and SO_REUSEADDR: who may have a port, and who of them gets what. Which one
- * the kernel chooses is its own business; that it chooses the same again is not.
+ * SO_REUSEPORT and SO_REUSEADDR: which sockets may share a port, and which of them gets a
+ * packet. Which one the kernel chooses is not tested; that it always chooses the same one is.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #include "tests/diff/diff.h"
 
-#define MANY 96 /* senders: each of four sockets gets some, all but surely */
+#define MANY 96 /* senders: almost certainly each of four sockets gets some */
 #define SOCKETS 4
 
 #define ADDR(sin) ((struct sockaddr *)&(sin)), sizeof(sin)
@@ -52,7 +52,7 @@ static void close_all(const int fds[], int n)
 		close(fds[i]);
 }
 
-/* Datagrams, or connections, that come to these sockets, until there are so many. */
+/* Receives datagrams, or accepts connections, until the sockets have this many together. */
 static void collect(const int fds[], int n, int total, int counts[])
 {
 	struct pollfd p[SOCKETS];
@@ -98,7 +98,7 @@ static void say_how_many(const int counts[], int n)
 
 /* ---- who may have it ------------------------------------------------------------------ */
 
-/* What the second one of a port is told. */
+/* The result of the second bind() to a port. */
 static void try_pair(int type, int first, int second)
 {
 	struct sockaddr_in sin = server_addr(0);
@@ -207,7 +207,7 @@ static void values(void)
 
 /* ---- datagrams ------------------------------------------------------------------------- */
 
-/* From as many ports, one each; and from one port as many. */
+/* From this many ports, one datagram each; and from one port as many. */
 static void send_many(void)
 {
 	struct sockaddr_in to = server_addr(0);
@@ -247,7 +247,7 @@ static void spread_server(void)
 	close_all(fds, SOCKETS);
 }
 
-/* Also one that was alone when it was bound, and one of two options. */
+/* Also one that had no other when it was bound, and one of each option. */
 static void mixed_server(void)
 {
 	struct sockaddr_in sin = server_addr(0);
@@ -289,7 +289,7 @@ static void sticky_client(void)
 	close(fd);
 }
 
-/* One goes: the others get what it had. */
+/* One is closed: the others get its senders. */
 static void one_closes_server(void)
 {
 	int fds[3], counts[3];
@@ -334,7 +334,10 @@ static void last_server(void)
 	close_all(fds, 2);
 }
 
-/* Bound to the address, it comes before who is bound to any, whoever was first. */
+/*
+ * A socket that is bound to the address goes before one that is bound to any address, in either
+ * order.
+ */
 static void closer_server(void)
 {
 	for (int option = SO_REUSEADDR;; option = SO_REUSEPORT) {
@@ -353,7 +356,7 @@ static void closer_server(void)
 	}
 }
 
-/* Whoever is connected to the sender gets it, and nothing of others. */
+/* The socket that is connected to the sender gets it, and nothing from others. */
 static void connected_server(void)
 {
 	struct sockaddr_in peer = client_addr(1), none = {.sin_family = AF_UNSPEC};
@@ -542,7 +545,7 @@ static void connect_all(int conns[], int n)
 	}
 }
 
-/* On each a byte goes there and comes back. */
+/* On each connection a byte is sent and returned. */
 static void answer_all(const int conns[], int n)
 {
 	char byte;
@@ -596,7 +599,7 @@ static void conns_client(void)
 	close_all(conns, CONNS);
 }
 
-/* Listeners come and go: connections stay where they are. */
+/* Listeners open and close: connections stay where they are. */
 static void change_server(void)
 {
 	int fds[SOCKETS], counts[SOCKETS], conns[CONNS];
@@ -633,7 +636,7 @@ static void change_client(void)
 	close_all(conns, CONNS);
 }
 
-/* Handshakes that are under way when others come stay where they are, too. */
+/* Handshakes in progress stay where they are when other listeners open. */
 static void deferred_server(void)
 {
 	int fds[SOCKETS], counts[SOCKETS], conns[CONNS];
@@ -666,7 +669,7 @@ static void deferred_client(void)
 	close_all(conns, CONNS);
 }
 
-/* Those that nobody accepted end with their listener, the others do not. */
+/* Unaccepted connections end with their listener, others do not. */
 static void pending_server(void)
 {
 	int fds[2], conns[CONNS + 1], n = 0;
@@ -703,7 +706,7 @@ static void pending_client(void)
 	close_all(conns, CONNS);
 }
 
-/* Then all that come get to the others. */
+/* Then all new connections reach the others. */
 static void remaining_server(void)
 {
 	int fds[3], counts[3], conns[CONNS];
@@ -740,7 +743,7 @@ static void closer_conns_server(void)
 
 /* ---- the same pair again ---------------------------------------------------------------- */
 
-/* The old one was reset, and the server has not closed it yet. */
+/* The old connection was reset, and the server has not closed it yet. */
 static void serve_pair(void (*between)(int listener))
 {
 	int listener = tcp_listening(0), old, fd;
@@ -767,7 +770,7 @@ static void pair_server(void)
 	serve_pair(NULL);
 }
 
-/* Now the listener is the kernel's. */
+/* Now the kernel serves the listener. */
 static void filter_all(int listener)
 {
 	static struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, 0xffffffff)};

@@ -192,7 +192,7 @@ static long pass_in_time(int way, int fd)
 	return rc;
 }
 
-/* One of several processes that hold a listener cannot make it fall back to the kernel. */
+/* A process cannot make a listener fall back to the kernel that other processes have, too. */
 static void held_server(void)
 {
 	int way[2], fd = tcp_listening(1), pid, other;
@@ -287,7 +287,7 @@ static void two_questions_client(void)
 	close(fd);
 }
 
-/* Unread datagrams of a connected socket would be lost. */
+/* Otherwise unread datagrams of a connected socket would be lost. */
 static void unread_server(void)
 {
 	int way[2], fd = udp_pair(), other;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The driver: runs a suite in all four modes and compares what was said.
+ * The driver: runs a suite in all four modes and compares the transcripts.
  *
  *	diff run [-v] LIB INTENDED SUITE [BEHAVIOUR...]
  *
- * in a place where the network namespaces "c" and "s" have the link (diff_test.sh).
+ * It runs where the network namespaces "c" and "s" have the link (diff_test.sh).
  *
- * A side that dies, or stays silent for too long, ends the behaviour for both; the suite
- * goes on with the next one in new processes.
+ * A side that dies, or prints nothing for too long, ends the behaviour for both; the suite
+ * continues with the next behaviour in new processes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ static struct {
 
 struct side {
 	int pid, fd;
-	int at; /* the behaviour that runs, or -1 */
+	int at; /* index of the present behaviour, or -1 */
 	char line[4096];
 	size_t n;
 };
@@ -91,7 +91,7 @@ static void append(int mode, int index, int side, const char *line)
 	said[mode][index][side].len += n + 1;
 }
 
-/* $SAN_RUNTIME: what a sanitizer's build must have loaded before it. */
+/* $SAN_RUNTIME: the library that a sanitized build needs preloaded first. */
 static void preload(void)
 {
 	const char *runtime = getenv("SAN_RUNTIME");
@@ -172,7 +172,7 @@ static void take_line(struct side *s, int mode, int side, const char *line)
 	}
 }
 
-/* False: there is no more. */
+/* False: the end of the transcript. */
 static bool take(struct side *s, int mode, int side)
 {
 	ssize_t n = read(s->fd, s->line + s->n, sizeof(s->line) - 1 - s->n);
@@ -192,7 +192,7 @@ static bool take(struct side *s, int mode, int side)
 	return true;
 }
 
-/* Where it was when it ended, or -1. */
+/* The index of its last behaviour, or -1. */
 static int finish(struct side *s, int mode, int side, bool late)
 {
 	int status, at = s->at;
@@ -214,7 +214,7 @@ static int finish(struct side *s, int mode, int side, bool late)
 	return at;
 }
 
-/* Workers from behaviour first on; where to go on, or -1. */
+/* Runs workers from behaviour first on; returns the index to continue with, or -1. */
 static int run_from(int mode, int first)
 {
 	struct side sides[SIDES];
@@ -239,7 +239,7 @@ static int run_from(int mode, int first)
 			if (sides[i].at != before[i])
 				limit = msec() + LIMIT_MS;
 		}
-		/* One that died takes the other along: give that a moment to say why. */
+		/* When one side died, the other one ends, too: wait a moment for its reason. */
 		if (open[SERVER] != open[CLIENT] && limit > msec() + 2000)
 			limit = msec() + 2000;
 	}
@@ -269,7 +269,7 @@ static void show(const char *text, size_t len, char sign)
 	}
 }
 
-/* As diff(1), where all that differs is in one place: what follows that is left out. */
+/* Like diff(1), if all differences are in one place: the common lines after it are left out. */
 static void show_difference(const char *expected, const char *is)
 {
 	size_t head = 0, n = strlen(expected), m = strlen(is), tail = 0;
@@ -287,7 +287,7 @@ static void show_difference(const char *expected, const char *is)
 	show(is + head, m - head - tail, '+');
 }
 
-/* False: it differs from the kernel, and not just as it is meant to. */
+/* False: it differs from the kernel, and not as intended.txt says. */
 static bool judge_side(int index, int mode, int side)
 {
 	const struct intended_at at = {suite->name, suite->list[index].name, side_names[side],
@@ -319,7 +319,10 @@ static bool judge(int index)
 	for (int side = 0; side < SIDES && !verbose; side++) {
 		const char *text = text_of(PLAIN, index, side);
 
-		/* The kernel is right, but a behaviour that fails there tests nothing. */
+		/*
+		 * The kernel's result is the reference, but a behaviour that fails there tests
+		 * nothing.
+		 */
 		if (strstr(text, "\nset-up: ") || strstr(text, "\ndies of ") ||
 		    strstr(text, "\nand does not go on") || strstr(text, "\nexits with ")) {
 			printf("     %s, %s, plain:\n", suite->list[index].name, side_names[side]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sending: what a call takes, refuses, waits for, and what arrives of it. */
+/* Sending: what a call accepts and refuses, what it waits for, and what arrives. */
 #include <errno.h>
 #include <limits.h>
 #include <netinet/tcp.h>
@@ -18,7 +18,7 @@ static volatile int minus_one = -1; /* the compiler would refuse it */
 
 /* ---- the other side -------------------------------------------------------------------- */
 
-/* Datagrams of port 0, until one says "end"; a receiver of those that stay one each. */
+/* Datagrams of port 0, until one says "end"; for senders whose datagrams are not joined. */
 static void lists_datagrams(void)
 {
 	int fd = udp_bound(0);
@@ -35,7 +35,7 @@ static void lists_datagrams(void)
 	close(fd);
 }
 
-/* The same for those that come by different ways, of which none may overtake another. */
+/* The same for datagrams through different rings, which must not overtake each other. */
 static void lists_in_turn(void)
 {
 	static char buf[70000];
@@ -95,7 +95,7 @@ static void reads_nothing(void)
 	close(fd);
 }
 
-/* As slow as that a blocking call has to wait. */
+/* So slow that a blocking call has to wait. */
 static void reads_late(void)
 {
 	static char buf[1 << 16];
@@ -164,7 +164,7 @@ static void more_tcp_client(void)
 	SAY(send(fd, "segment", 7, 0));
 	set_int(fd, IPPROTO_TCP, TCP_CORK, 0);
 	await_acked(fd);
-	/* Not for ever. */
+	/* But not forever. */
 	SAY(send(fd, "waits", 5, MSG_MORE));
 	await_acked(fd);
 	close(fd);
@@ -335,7 +335,7 @@ static void timeout_client(void)
 	n = send(fd, much, sizeof(much), 0);
 	not_before("a part", began, 190);
 	SAY_IF(n > 0 && n < (long)sizeof(much));
-	/* What is left of the buffers may have taken some more meanwhile. */
+	/* The buffers may have accepted more meanwhile. */
 	while ((n = send(fd, much, sizeof(much), 0)) > 0)
 		;
 	while ((n = send(fd, much, 1, 0)) > 0)
@@ -366,7 +366,7 @@ static void signal_client(void)
 	close(fd);
 }
 
-/* A vector that is cut in the middle of an entry goes on there. */
+/* If a vector is split in the middle of an entry, the next call continues there. */
 static void vector_client(void)
 {
 	struct iovec iov[40];
@@ -429,7 +429,7 @@ static void zerocopy_client(void)
 {
 	int fd = tcp_pair();
 
-	/* Without the option the flag means nothing. */
+	/* Without the option the flag has no effect. */
 	SAY(send(fd, "copied", 6, MSG_ZEROCOPY));
 	close(fd);
 }

@@ -26,7 +26,7 @@ static void expect_quiet(const char *what, int fd, int ms)
 	say("%s: %s", what, poll(&p, 1, ms) ? "something came" : "quiet");
 }
 
-/* What a child gets: a socket, and pipes to tell when to go on. */
+/* What a child gets: a socket, and pipes that make it continue. */
 struct share {
 	int fd, go[2], done[2];
 };
@@ -44,7 +44,7 @@ static struct share *share_of(int fd)
 static void step(int pipe_fd[2])
 {
 	if (write(pipe_fd[1], "x", 1) != 1)
-		say("the pipe is gone");
+		say("the pipe has no other end");
 }
 
 static void await_step(int pipe_fd[2])
@@ -52,7 +52,7 @@ static void await_step(int pipe_fd[2])
 	char c;
 
 	if (read(pipe_fd[0], &c, 1) != 1)
-		say("the pipe is gone");
+		say("the pipe has no other end");
 }
 
 static void share_end(struct share *s)
@@ -403,7 +403,7 @@ static int send_nothing(void *arg)
 	struct share *s = arg;
 	char c;
 
-	/* The reader gets what was there when the other process read last. */
+	/* The reader gets what had arrived when the other process read last. */
 	SAY(recv(s->fd, &c, 1, MSG_PEEK));
 	SAY(recv(s->fd, &c, 1, 0));
 	say("%c", c);
@@ -712,7 +712,7 @@ static int fork_and_exit(void *arg)
 	struct share *s = arg;
 
 	if (fork() == 0) {
-		await_step(s->go); /* its parent is gone */
+		await_step(s->go); /* its parent has ended */
 		echo_and_close(s);
 		step(s->done);
 		_exit(0);
@@ -733,7 +733,7 @@ static void twice_forked_server(void)
 	share_end(s);
 }
 
-/* It owns the connection, and leaves it to its child. */
+/* It owns the connection, and its child inherits it. */
 static int use_fork_and_exit(void *arg)
 {
 	struct share *s = arg;
@@ -1120,7 +1120,7 @@ static void worker_exits_server(void)
 	share_end(s);
 }
 
-/* A watched listener is not idle. */
+/* A listener in an epoll set is not idle. */
 static int watch_and_exit(void *arg)
 {
 	struct share *s = arg;
@@ -1206,7 +1206,7 @@ static int daemonize(void *arg)
 	struct share *s = arg;
 
 	if (fork() == 0) {
-		await_step(s->go); /* its parent is gone */
+		await_step(s->go); /* its parent has ended */
 		accept_one(s);
 		step(s->done);
 		_exit(0);
@@ -1320,7 +1320,7 @@ static int daemonize_datagrams(void *arg)
 	struct share *s = arg;
 
 	if (fork() == 0) {
-		await_step(s->go); /* its parent is gone */
+		await_step(s->go); /* its parent has ended */
 		answer_datagram(s);
 		step(s->done);
 		_exit(0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The events of every state that a socket can be in. */
+/* The events in every state of a socket. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -354,7 +354,7 @@ static void reset_client(void)
 	close(fd);
 }
 
-/* The error is read by recv() instead, without data before it. */
+/* recv() returns the error, without data before it. */
 static void reset_recv_server(void)
 {
 	int fd = tcp_pair();
@@ -394,7 +394,7 @@ static void reset_send_client(void)
 	close(fd);
 }
 
-/* Reset while data is unread by who closes: an RST, too. */
+/* The side that closes has unread data: this sends a RST, too. */
 static void unread_server(void)
 {
 	int fd = tcp_pair();
@@ -494,7 +494,7 @@ static void urgent_client(void)
 
 	meet();
 	meet();
-	await_bytes(fd, 3); /* up to the mark */
+	await_bytes(fd, 3); /* up to the urgent mark */
 	look("urgent", fd);
 	SAY(ioctl(fd, SIOCATMARK, &mark));
 	say("mark: %d", mark);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stdio on sockets: the C library reads, writes and closes them by itself. */
+/* stdio on sockets: libc reads, writes and closes them internally. */
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "tests/diff/diff.h"
 
-/* Echoes lines, says what came, ends when the stream does. */
+/* Echoes lines, prints what arrived, ends when the stream does. */
 static void echo(void)
 {
 	int fd = tcp_pair();
@@ -22,7 +22,7 @@ static void echo(void)
 		sum += (size_t)n;
 		MUST(send(fd, buf, (size_t)n, MSG_NOSIGNAL));
 	}
-	/* A reset, where our last answer came after the peer had closed. */
+	/* A reset, if our last answer arrived after the peer had closed. */
 	say("%zu bytes, then %s", sum, n == 0 || errno == ECONNRESET ? "the end" : "an error");
 	close(fd);
 	meet();
@@ -146,7 +146,7 @@ static void errors(void)
 	meet();
 }
 
-/* As a server of inetd has it: what stdin and stdout have been all along. */
+/* As a server of inetd has it: the same stdin and stdout from the start. */
 static void standard(void)
 {
 	int in = dup(0), out = dup(1), fd = tcp_pair();
@@ -194,7 +194,7 @@ static void reopened(void)
 	meet();
 }
 
-/* A file that could be mapped, as far as the C library knows at first. */
+/* A file that libc tries to map at first. */
 static void mapped(void)
 {
 	char buf[100];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections: how they begin, what they carry, how they end. */
+/* Connections: how they begin, what they transfer, how they end. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

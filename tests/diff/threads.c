@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads that wait at one socket or one epoll set: whom an event wakes, and that it does. */
+/*
+ * Threads that wait at one socket or one epoll set: an event wakes one of them, and the right
+ * one.
+ */
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,9 +17,9 @@
 #define THREADS 4
 #define ROUNDS 40
 #define SOCKETS 6
-#define LIMIT 8000 /* milliseconds that a thread waits, should nothing wake it */
+#define LIMIT 8000 /* milliseconds that a thread waits if nothing wakes it */
 
-/* What the threads of a behaviour share. Counts are of all of them. */
+/* Shared by the threads of a behaviour. The counters are sums. */
 static struct {
 	int fd[SOCKETS], ep[THREADS];
 	unsigned events, taken, empty, left;
@@ -35,7 +38,7 @@ static bool stopped(void)
 
 /* ---- one thread ends what another one waits for ------------------------------------------ */
 
-/* A descriptor that is ready from now on: who waits in the sets sees that it is over. */
+/* A descriptor that stays ready: it tells all waiting threads to end. */
 static int end_threads(const int sets[], int n)
 {
 	int pipes[2];
@@ -98,7 +101,7 @@ static void *accepting(void *set)
 	return NULL;
 }
 
-/* Level (0) or edge, a set for each thread. */
+/* Level-triggered (0) or edge-triggered, a set for each thread. */
 static void serve_exclusive(uint32_t how)
 {
 	pthread_t thread[THREADS];
@@ -126,7 +129,7 @@ static void exclusive_edge_server(void)
 	serve_exclusive(EPOLLET);
 }
 
-/* One after the other; each is answered before the next. */
+/* One connection after the other; the next one follows the answer. */
 static void connecting_client(void)
 {
 	struct sockaddr_in to = server_addr(0);
@@ -148,7 +151,7 @@ static void connecting_client(void)
 
 /* ---- one set, several threads ---------------------------------------------------------------- */
 
-/* Answers with what came; datagrams that are there when the event came, no others. */
+/* Answers all data that was there at the event, and none that came later. */
 static void answer(int fd)
 {
 	struct sockaddr_in from;
@@ -195,7 +198,7 @@ static void *answering_once(void *set)
 	return NULL;
 }
 
-/* Each datagram wakes one thread, which finds it. */
+/* Each datagram wakes one thread, which receives it. */
 static void serve_shared(uint32_t how, void *(*fn)(void *set))
 {
 	pthread_t thread[THREADS];
@@ -242,7 +245,7 @@ static void asking_client(void)
 	close(fd);
 }
 
-/* All at once, to each of them: as many events as there are sockets. */
+/* All sockets at the same time: as many events as there are sockets. */
 static void burst_client(void)
 {
 	int fd = udp_bound(0), answered = 0;
@@ -331,7 +334,7 @@ static void *flooding(void *fd)
 	return NULL;
 }
 
-/* A datagram is always there; how many waits until name is among the events, one at a time. */
+/* There is always a datagram: waits for one event at a time until name is among them. */
 static bool is_seen(int ep, unsigned name)
 {
 	struct epoll_event event;
@@ -384,7 +387,7 @@ static void flood_client(void)
 	close(fd);
 }
 
-/* The pipe has something all the time, and what comes for the socket is seen all the same. */
+/* The pipe is always readable; nevertheless the events of the socket are reported. */
 static void busy_pipe_server(void)
 {
 	int fd = udp_bound(1), pipes[2];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagrams: what arrives, how much of it, from whom, and what a socket says of itself. */
+/*
+ * Datagrams: what arrives, how much of it, from which address, and what a socket reports about
+ * itself.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -119,7 +122,7 @@ static void refused_client(void)
 
 /* ---- what the kernel alone carries ---------------------------------------------------- */
 
-/* The kernel binds a socket that sends to this host; answers find who waits for them. */
+/* The kernel binds a socket that sends to this host; the answers reach the socket. */
 static void own_host_client(void)
 {
 	struct sockaddr_in here = {.sin_family = AF_INET}, from;
@@ -136,7 +139,7 @@ static void own_host_client(void)
 		SAY(sendto(fd, "ask", 3, 0, (struct sockaddr *)&here, sizeof(here)));
 		SAY(recvfrom(there, buf, sizeof(buf), 0, (struct sockaddr *)&from, &len));
 		SAY(sendto(there, "answer", 6, 0, (struct sockaddr *)&from, len));
-		if (i) /* the second time, poll() tells */
+		if (i) /* the second time, poll() reports it */
 			await(fd, POLLIN);
 		SAY(recv(fd, buf, sizeof(buf), 0));
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Servers that are root, and whose forked workers become another user: what a worker may
- * not have of an interface, the kernel serves it.
+ * Servers that run as root, and whose forked workers become another user: the kernel serves
+ * what a worker may not receive from an interface.
  */
 #include <errno.h>
 #include <grp.h>
@@ -16,7 +16,7 @@
 #define NOBODY 65534
 #define CALLS 3
 
-/* How a worker waits for its listener; its first look is before anybody calls. */
+/* How a worker waits for its listener; it checks once before a client connects. */
 enum how { BY_ACCEPT, BY_EPOLL, BY_EPOLL_EDGE, BY_POLL, BY_SELECT };
 
 struct crew {
@@ -52,7 +52,7 @@ static void crew_end(struct crew *crew)
 static void ready(struct crew *crew)
 {
 	if (write(crew->ready[1], "x", 1) != 1)
-		say("the pipe is gone");
+		say("the pipe has no other end");
 }
 
 static void await_ready(struct crew *crew)
@@ -60,7 +60,7 @@ static void await_ready(struct crew *crew)
 	char c;
 
 	if (read(crew->ready[0], &c, 1) != 1)
-		say("the pipe is gone");
+		say("the pipe has no other end");
 }
 
 /* ---- listeners --------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ static int look_by_select(int fd, int msec)
 	return select(fd + 1, &set, NULL, NULL, &tv);
 }
 
-/* Is there anything?  Waits for it, five seconds at most, unless it is the first look. */
+/* Is there a connection? Waits for it, at most five seconds, unless it is the first check. */
 static void look(const struct crew *crew, int epfd, bool first)
 {
 	struct pollfd pfd = {.fd = crew->fd, .events = POLLIN};
@@ -119,14 +119,14 @@ static int work(void *arg)
 
 		look(crew, epfd, false);
 		fd = accept(crew->fd, NULL, NULL);
-		say("accept: %s", fd < 0 ? "failed" : "somebody");
+		say("accept: %s", fd < 0 ? "failed" : "a connection");
 		pong(fd);
 		close(fd);
 	}
 	return 0;
 }
 
-/* Two workers, one after the other, as after a reload; the master looks on. */
+/* Two workers, one after the other, as in a reload; the master only watches. */
 static void serve_by(enum how how)
 {
 	int listener = tcp_listening(1);
@@ -168,7 +168,7 @@ static void select_server(void)
 	serve_by(BY_SELECT);
 }
 
-/* The master closes what it has opened for its worker. */
+/* The master closes what it opened for its worker. */
 static void closed_server(void)
 {
 	int listener = tcp_listening(1), pid;
@@ -269,7 +269,7 @@ static int talk(void *arg)
 	return 0;
 }
 
-/* What waits to be read and to be sent goes along. */
+/* Unread and unsent data moves with the connection. */
 static void connection_server(void)
 {
 	int fd = tcp_pair(), pid;
@@ -300,7 +300,7 @@ static int talk_by_epoll(void *arg)
 	return 0;
 }
 
-/* The master has it open all along, and goes on with it. */
+/* The master always has it open, and continues to use it. */
 static void shared_server(void)
 {
 	int fd = tcp_pair(), pid;
@@ -315,7 +315,7 @@ static void shared_server(void)
 	crew_end(crew);
 }
 
-/* By a process in between, which is nobody, too. */
+/* Through a process in between, which is also user nobody. */
 static int pass_on(void *arg)
 {
 	become_nobody();

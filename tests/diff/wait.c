@@ -14,8 +14,8 @@
 #include "tests/diff/diff.h"
 #include "tests/diff/look.h"
 
-#define SOON 30	  /* ms until the signal comes */
-#define AGAIN 500 /* ms until it comes again, had it been before the call */
+#define SOON 30	  /* ms until the signal is sent */
+#define AGAIN 500 /* ms until it is sent again, in case the first one came before the call */
 
 static volatile sig_atomic_t handled;
 static int handler_fd = -1;
@@ -24,7 +24,7 @@ static bool handler_tells;
 static void on_alarm(int sig)
 {
 	handled++;
-	/* The other side goes on when the call was restarted. */
+	/* The other side continues when the call was restarted. */
 	if (handler_tells && handled == 2)
 		tell(2);
 	/* Ends a call that was restarted. */
@@ -56,7 +56,7 @@ static void disarm(void)
 	handler_tells = false;
 }
 
-/* The call, and whether the handler ran. */
+/* The result of the call, and whether the handler ran. */
 #define INTERRUPTED(flags, call)      \
 	do {                          \
 		arm(flags);           \
@@ -289,7 +289,7 @@ static void pending_signals(void)
 	close(ep);
 }
 
-/* Something is ready, too: that goes first, the signal waits. */
+/* Something is ready as well: that is returned first, and the signal stays pending. */
 static void pending_and_ready(void)
 {
 	int fd = udp_bound(1), ep = ep_new();
@@ -303,7 +303,7 @@ static void pending_and_ready(void)
 	ep_add(ep, fd, EPOLLOUT, 1);
 	FD_ZERO(&set);
 	FD_SET(fd, &set);
-	/* More often than VMA_SELECT_SKIP_OS: a look at the kernel first is no difference. */
+	/* More calls than VMA_SELECT_SKIP_OS: checking the kernel first makes no difference. */
 	for (int i = 0; i < 5; i++) {
 		PENDING(ppoll(&p, 1, &second, &none));
 		PENDING(pselect(fd + 1, NULL, &set, NULL, &second, &none));
@@ -350,7 +350,7 @@ static void ignored(void)
 		await_blocked(getppid());
 		_exit(0);
 	}
-	SAY(poll(&p, 1, 1000)); /* SIGCHLD in between, which nobody asked for */
+	SAY(poll(&p, 1, 1000)); /* with a SIGCHLD, for which there is no handler */
 	join(pid);
 	close(fd);
 }

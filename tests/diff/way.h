@@ -14,18 +14,21 @@ union way_control {
 	char bytes[CMSG_SPACE(WAY_FDS_MAX * sizeof(int))];
 };
 
-/* A message of one byte; what of the control messages the kernel looks at is the caller's. */
+/*
+ * A message of one byte; the caller fills the parts of the control messages that the kernel
+ * checks.
+ */
 struct msghdr way_message(struct iovec *iov, union way_control *control, size_t len);
 
 void way_fill(union way_control *control, const int *fds, size_t n);
 
-/* What sendmsg() returned. */
+/* Passes descriptors; the result of sendmsg(). */
 long way_pass(int way, const int *fds, size_t n);
 
-/* Waits for it; how many there were. */
+/* Waits for a message; returns the number of its descriptors. */
 size_t way_take(int way, int *fds, size_t n, int flags);
 
-/* The descriptor, and says how many there were: one. */
+/* Returns the only descriptor, and says how many there were. */
 int way_take_one(int way);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One side: runs the behaviours of a suite in turn, and what they call. */
+/*
+ * One side: runs the behaviours of a suite one after the other; and the functions that they
+ * call.
+ */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +30,7 @@
 #define PATIENCE 5000
 #define SETTLE_MS 3000
 #define HIDDEN_MS 1000
-#define FDS 256 /* the program's: the library's are further up */
+#define FDS 256 /* of the program: the library uses higher numbers */
 
 bool is_server;
 bool with_lib;
@@ -169,7 +172,7 @@ void not_before(const char *what, long began, long lo)
 
 /* ---- both sides ----------------------------------------------------------------------- */
 
-/* In a child, only the child ends; in the worker, the behaviour. */
+/* In a child it ends only the child; in the worker it ends the behaviour. */
 static void __attribute__((noreturn)) stop(void)
 {
 	if (getpid() != worker_pid)
@@ -177,7 +180,7 @@ static void __attribute__((noreturn)) stop(void)
 	longjmp(give_up, 1);
 }
 
-/* The other side is gone: so is this one. The driver knows. */
+/* The other side has ended: this side ends, too. The driver reports it. */
 static void control(char kind, long *value, bool send_it)
 {
 	struct {
@@ -447,7 +450,7 @@ void join(int pid)
 
 /* ---- one after the other -------------------------------------------------------------- */
 
-/* What the program opened. */
+/* Has the program left descriptors open? */
 static bool has_open_fds(void)
 {
 	for (int fd = 3; fd < FDS; fd++) {
@@ -468,7 +471,7 @@ static void close_fds(void)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		n = readlink(path, what, sizeof(what) - 1);
 		what[n > 0 ? n : 0] = 0;
-		/* Numbers of inodes depend on chance. */
+		/* Inode numbers vary. */
 		if (strncmp(what, "anon_inode:", 11) != 0)
 			what[strcspn(what, ":")] = 0;
 		say("descriptor %d left open: %s", fd, what);
@@ -477,8 +480,8 @@ static void close_fds(void)
 }
 
 /*
- * Datagrams and TCP segments that the kernel of this namespace has handled. Not counted is
- * what comes late for a connection that has ended, by a reset for example.
+ * Datagrams and TCP segments that the kernel of this namespace has handled, without those that
+ * arrive late for an ended connection, which it answers with a reset, for example.
  */
 static unsigned long kernel_count(void)
 {
@@ -515,8 +518,8 @@ static void mark(char kind, unsigned index, unsigned long count)
 }
 
 /*
- * A connection of this side's kernel that may still have something to say. settled: it had all
- * the time for that, and is remembered; it is not asked again.
+ * Does a connection of this side's kernel still have something to send? settled: it has had
+ * enough time, and is remembered and not checked again.
  */
 static bool kernel_is_busy(bool settled)
 {
@@ -551,8 +554,9 @@ static bool kernel_is_busy(bool settled)
 }
 
 /*
- * What the kernels did for the behaviour before, or for the last one of the mode before,
- * ends late, and would be counted: on both sides, for one answers the other.
+ * The kernels may still work for the previous behaviour, or for the last one of the previous
+ * mode, and these packets would be counted: waits on both sides, because one side answers the
+ * other.
  */
 static void let_settle(void)
 {
@@ -578,7 +582,10 @@ static void run(const struct behaviour *b, unsigned index)
 	barrier('b');
 	if (!setjmp(give_up) && fn)
 		fn();
-	/* One of the library's own is hidden a moment after it was opened, by another thread. */
+	/*
+	 * Another thread of the library opens a descriptor and moves it to a high number a
+	 * moment later.
+	 */
 	until = now_ms() + HIDDEN_MS;
 	while (has_open_fds() && now_ms() < until)
 		usleep(1000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A library of the program: what it does as it is loaded comes before the library under
- * test has begun, and what it does at the end after the program's last handler.
+ * A library of the program. Its constructor runs before the library under test has started, its
+ * destructor after the last handler of the program.
  */
 #include "tests/diff/early/early.h"
 

@@ -4,9 +4,9 @@
 
 #define SHARED __attribute__((visibility("default")))
 
-/* A TCP socket of the constructor. */
+/* A TCP socket that the constructor created. */
 extern SHARED int early_fd;
-/* If set, the destructor sends "late" by it. */
+/* If set, the destructor sends "late" through it. */
 extern SHARED int late_fd;
 
 #endif
