@@ -1,7 +1,7 @@
 #!/bin/bash
-# What a send and a receive cost: instructions that are executed, counted one by
-# one, against budget.txt; and how many of them are locked: none in thread mode
-# 0, two in mode 1.  Exact, however busy the machine is.
+# The cost of a send and a receive: executed instructions, counted one by one and compared with
+# budget.txt; and how many of them are locked: none in thread mode 0, two in mode 1. The result does
+# not depend on the load of the machine.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	counted calls             echo, by the kernel
@@ -11,8 +11,8 @@ cd "${self%/*}/../.." || exit 2
 netns_enter "$self" "$@"
 
 calls=(udp_send udp_recv udp_sendto udp_recvfrom tcp_send tcp_recv)
-more=3 # per cent above the budget are nothing to talk about
-less=3 # per cent below it are worth a new budget
+more=3 # per cent above the budget are allowed
+less=3 # per cent below it require a new budget
 
 steps=$(find_program tools/bench/steps) || exit 1
 program=$(find_program tests/budget/calls) || exit 1
@@ -21,24 +21,24 @@ probe=$(netns_find_probe) || exit 1
 netns_pair ""
 netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
 
-# The internal thread leaves the ring alone: the calls are uncontended.
+# The internal thread does not poll the ring: the calls are uncontended.
 measure() {
 	(netns_exec c "" 0-1023 timeout -s KILL 60 "$steps" env LD_PRELOAD="$lib" "${vma_env[@]}" \
 		VMA_PROGRESS_ENGINE_INTERVAL=0 VMA_THREAD_MODE="$1" \
 		"$program" $netns_server 7000 15 > $netns_tmp/counts.$1 2>&1 < /dev/null)
 }
 
-# count MODE CALL WHAT: a figure of a call; nothing without one.
+# count MODE CALL WHAT: a number of a call; empty without one.
 count() {
 	[[ $(grep -E "^call=$2 instructions=" $netns_tmp/counts.$1) =~ \ $3=([0-9]+) ]] && echo "${BASH_REMATCH[1]}"
 }
 
-# budget MODE NAME: what budget.txt says.
+# budget MODE NAME: the number in budget.txt.
 budget() {
 	awk -v name="$2" -v field=$(($1 + 2)) '$1 == name { print $field }' tests/budget/budget.txt
 }
 
-# How many they are, and where: function, file and line.
+# Their number and places: function, file and line.
 is_locked_at_most() {
 	local mode=$1 call=$2 most=$3 locked
 

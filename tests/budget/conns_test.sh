@@ -1,7 +1,7 @@
 #!/bin/bash
-# What connections cost: the system calls of the functions that open and close them,
-# counted one by one, against conns.txt.  The cheapest of them counts: others may have to
-# wake the internal thread, or look up a route again, which a busy machine decides.
+# The cost of connections: system calls of the functions that open and close them, counted one by
+# one and compared with conns.txt. The cheapest call counts: others may have to wake the internal
+# thread, or look up a route again, depending on the load of the machine.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	counted calls             the kernel's
@@ -19,7 +19,7 @@ probe=$(netns_find_probe) || exit 1
 netns_pair ""
 netns_spawn $netns_tmp/serve s "" "$probe" serve tcp:7000:recv || die "no server"
 
-# count_in WHAT IP PORT: the internal thread leaves the ring alone.
+# count_in WHAT IP PORT: the internal thread does not poll the ring.
 count_in() {
 	(netns_exec c "" 0-1023 timeout -s KILL 60 "$steps" env LD_PRELOAD="$lib" "${vma_env[@]}" \
 		VMA_PROGRESS_ENGINE_INTERVAL=0 VMA_THREAD_MODE=1 \

@@ -1,15 +1,16 @@
 #!/bin/bash
-# What a TCP segment of 100 bytes costs over the loop-back port, sent and received:
-# instructions, counted one by one, against loop.txt.  Exact, however busy the machine is.
+# The cost of a TCP segment of 100 bytes over the loop-back port, sent and received: instructions,
+# counted one by one and compared with loop.txt. The result does not depend on the load of the
+# machine.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
 export LIB= # it is in the program
 netns_enter "$self" "$@"
 
-burst=16 # segments of a call of loop_recv
-more=3   # per cent above the budget are nothing to talk about
-less=3   # per cent below it are worth a new budget
+burst=16 # segments per call of loop_recv
+more=3   # per cent above the budget are allowed
+less=3   # per cent below it require a new budget
 
 steps=$(find_program tools/bench/steps) || exit 1
 program=$(find_program tests/budget/loop) || exit 1
@@ -18,7 +19,7 @@ measure() {
 	VMA_PROGRESS_ENGINE_INTERVAL=0 timeout -s KILL 60 "$steps" "$program" 15 > $netns_tmp/counts 2>&1 < /dev/null
 }
 
-# have NAME: instructions of a segment; nothing without a count.
+# have NAME: instructions per segment; empty without a count.
 have() {
 	local segments=$burst
 
@@ -27,7 +28,7 @@ have() {
 		echo $((BASH_REMATCH[1] / segments))
 }
 
-# budget NAME: what loop.txt says.
+# budget NAME: the number in loop.txt.
 budget() {
 	awk -v name="$1" '$1 == name { print $2 }' tests/budget/loop.txt
 }

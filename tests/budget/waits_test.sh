@@ -1,8 +1,8 @@
 #!/bin/bash
-# What it costs to be in the way, and to wait for many: instructions of read() and
-# write() on a descriptor that is not ours, and of epoll_wait() when one socket of so
-# many has something, counted one by one, against waits.txt.  The cheapest call counts:
-# in others the kernel or the internal thread comes in between.
+# The cost of calls that the library only forwards, and of waiting for many sockets: instructions of
+# read() and write() on a kernel descriptor, and of epoll_wait() when one of many sockets has an
+# event, counted one by one and compared with waits.txt. The cheapest call counts: in others the
+# kernel or the internal thread does additional work.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	counted calls             echo, by the kernel
@@ -22,8 +22,8 @@ ulimit -Hn 30000 2> /dev/null
 netns_pair ""
 netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv || die "no server"
 
-# count_in IDLE: the internal thread leaves the ring alone.  To be counted takes so long that a
-# call which may sleep does.
+# count_in IDLE: the internal thread does not poll the ring. Counting takes so long that a call
+# which may sleep does sleep.
 count_in() {
 	(netns_exec c "" 0-1023 timeout -s KILL 120 "$steps" env LD_PRELOAD="$lib" "${vma_env[@]}" \
 		VMA_PROGRESS_ENGINE_INTERVAL=0 VMA_THREAD_MODE=1 VMA_SELECT_POLL=-1 \

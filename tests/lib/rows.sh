@@ -24,7 +24,7 @@ run_lane() {
 	return $((failed > 100 ? 100 : failed))
 }
 
-# Its status: how many rows failed, 200 at most.
+# Returns the number of failed rows, 200 at most.
 run_lanes() {
 	local lane pids=() failed=0 pid
 

@@ -3,8 +3,8 @@
 
 	compare.py KERNEL LIBRARY INTENDED
 
-A line of INTENDED waives one value: "INPUT | KERNEL'S LINE | LIBRARY'S LINE", where the input
-is written as in the transcript, and either line may be "nothing".  A waiver that no input
+A line of INTENDED allows one difference: "INPUT | KERNEL'S LINE | LIBRARY'S LINE", where the input
+is written as in the transcript, and either line may be "nothing".  An entry that no input
 needs is an error, too.
 """
 import itertools

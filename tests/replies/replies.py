@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The wire's side: sends frames, one input after the other, and writes down what the target
+"""The test side: sends frames, one input after the other, and records what the target
 answers and what its program has received.
 
 	replies.py INTERFACE TARGET-MAC RP_FILTER OTHER-INTERFACE OTHER-MAC > transcript
 
-Frames are sent by the first interface, and heard on both.
+It sends frames on the first interface, and receives on both.
 
-An input ends when the program has answered two questions (see target.py) that were sent
-behind it.  Numbers that a host may choose (sequence numbers, windows, identification,
-timestamps) are left out or told relative to where they began; so is the time at which data is
-acknowledged.
+An input ends when the program has answered two requests (see target.py) that were sent
+after it.  Numbers that a host may choose (sequence numbers, windows, identification,
+timestamps) are left out or given relative to their start; the time of acknowledgements is left out.
 """
 import select
 import socket
@@ -73,7 +72,7 @@ def ether(payload, src="peer", dst="target", proto=0x0800):
 
 
 def ip(proto, payload, src=PEER, dst=TARGET, options=b"", **odd):
-    """odd: fields that are not what they should be."""
+    """odd: fields with wrong values."""
     ihl = odd.get("ihl", 5 + len(options) // 4)
     length = odd.get("length", 20 + len(options) + len(payload))
     head = struct.pack(
@@ -120,7 +119,7 @@ def tcp(sport, dport, seq, ack, flags, data=b"", options=b"", src=PEER, dst=TARG
 
 
 class Case:
-    """One input, or several: its peer's port, and where both sequences began."""
+    """One input, or several: the peer's port, and both initial sequence numbers."""
 
     next_port = 10000
 
@@ -144,7 +143,7 @@ class Case:
         self.ip(17, udp(sport, dport, data, self.src, dst, **odd), dst=dst, **(ip_kw or {}))
 
     def tcp(self, flags, seq=0, ack=0, data=b"", options=b"", dport=7000, ip_kw=None, **odd):
-        """seq and ack count from behind the SYNs."""
+        """seq and ack count from the end of the SYNs."""
         segment = tcp(
             self.port,
             dport,
@@ -188,7 +187,7 @@ class Case:
             late = flags == ACK and len(segment) == off and acked > self.acked
             self.acked = max(self.acked, acked)
             if late:
-                return None  # the first to acknowledge this may come at any time
+                return None  # the first segment that acknowledges this may come at any time
         text += f" len {len(segment) - off}"
         options = self.options_text(segment[20:off])
         return text + (f" <{options}>" if options else "") + ("" if good else " BAD CHECKSUM")
@@ -210,7 +209,7 @@ class Case:
         return None
 
     def hear(self, frame):
-        """The text of what is this case's, and None."""
+        """The text of a frame of this case, or None."""
         if frame[6:12] not in OWN_MACS or frame[12:14] != b"\x08\x00":
             return None
         text = self.packet_text(frame[14:])
@@ -218,7 +217,7 @@ class Case:
         return f"< {NAMES.get(mac, mac)} {text}" if text else None
 
     def settle(self, command="", rounds=2):
-        """Until the program has answered; everything that came before is written down."""
+        """Waits until the program has answered; records everything that arrived before."""
         heard, told = [], []
         for i in range(rounds):
             tag = f"M{Case.next_port}.{time.monotonic_ns()}"
@@ -234,7 +233,7 @@ class Case:
         return heard
 
     def hear_others(self):
-        """What left by the other interface until now."""
+        """The frames that left by the other interface until now."""
         heard = []
         while select.select([other_wire], [], [], 0)[0]:
             text = self.hear(other_wire.recv(65536))
@@ -260,7 +259,7 @@ class Case:
                     return [line.replace(f":{self.port}", ":PORT") for line in answer[1:]]
 
     def await_ack(self, acked):
-        """A host may take its time to acknowledge."""
+        """A host may delay acknowledgements."""
         end = time.monotonic() + 5
         while self.acked < acked:
             if not select.select([wire], [], [], max(0, end - time.monotonic()))[0]:
@@ -546,7 +545,7 @@ def cases_of_ip():
 
 
 def arp_answers(c):
-    """The target asks for the link address of a sender it has not met; then it hears it."""
+    """The target asks for the link address of a new sender, and gets an answer."""
     end = time.monotonic() + 0.9
     while select.select([wire], [], [], max(0, end - time.monotonic()))[0]:
         frame = wire.recv(65536)

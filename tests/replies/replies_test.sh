@@ -1,21 +1,21 @@
 #!/bin/bash
-# What a program with the library answers to any frame, and receives, is what the kernel
-# would: each input goes to a program with it and to one without.
+# A program with the library answers, and receives, the same as the kernel would, for any frame:
+# each input goes to a program with the library and to one without.
 #
 #	c  v0 (no address) ---------- v0 10.9.0.2  s     target.py
 #	   raw frames                 w0 10.99.0.2 ---- w0 (in c, silent)
 #
-# Differences that are intended are in intended.txt, one value each.
+# intended.txt lists the intended differences, one value each.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
 
 python=/usr/bin/python3
-# What the kernel has for it the program sees at once.
+# The program sees at once what the kernel has received for it.
 vma_env+=(VMA_RX_UDP_POLL_OS_RATIO=1 VMA_SELECT_POLL_OS_RATIO=1)
 
-# settings NAMESPACE RP_FILTER: no answer depends on how many there were before.
+# settings NAMESPACE RP_FILTER: the number of earlier answers limits no answer.
 settings() {
 	in_ns "$1" sh -c "
 		for i in all default v0 w0; do echo $2 > /proc/sys/net/ipv4/conf/\$i/rp_filter; done

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The program under test: says what it receives, whenever the wire's side asks.
+"""The program under test: reports what it receives when the other side asks.
 
 	target.py ADDRESS
 
-A datagram to port 7000 that begins with "M" asks: everything that has come so far is read
-and told in the answer, after the command in it, if any: close, shutdown or send PORT, of the
-connection whose peer has this port.
+A datagram to port 7000 that begins with "M" is a request. The program executes the command in it,
+if any: close, shutdown or send PORT, for the connection whose peer has this port. Then it reads
+everything that has arrived, and reports it in the answer.
 """
 import errno
 import os

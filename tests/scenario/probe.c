@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The small programs that scenario tests run in their namespaces, plain or
- * with the library:
+ * The small programs that scenario tests run in their namespaces, with or without
+ * the library:
  *
- *	probe serve PROTO:PORT:WAY...	echo for ever; says "ready" when bound.
+ *	probe serve PROTO:PORT:WAY...	echoes forever; prints "ready" when bound.
  *					WAY to wait: recv, poll, select, epoll
  *	probe ask PROTO IP PORT [N]	N echoes, one after another (1)
  *	probe burst IP PORT N		N datagrams at once, their echoes in order
- *	probe flood IP PORT		ask both protocols without an end
- *	probe hold IP PORT		a TCP connection that says nothing
- *	probe errors PROTO IP PORT	what each call returns
- *	probe fork IP PORT		fork, exec, dup and close-all loops
- *	probe signals IP PORT		signals and close() while calls wait
+ *	probe flood IP PORT		requests in both protocols, forever
+ *	probe hold IP PORT		an idle TCP connection
+ *	probe errors PROTO IP PORT	the result of each call
+ *	probe fork IP PORT		fork, exec, dup and loops that close all descriptors
+ *	probe signals IP PORT		signals and close() during waiting calls
  *	probe pause			no socket at all
- *	probe startup N LIBRARY		what preloading it costs /bin/true; the fastest of N
+ *	probe startup N LIBRARY		the cost of preloading for /bin/true; the minimum of N
  *
- * PROTO is udp or tcp.  Every wait is bounded, except those that the test ends.
+ * PROTO is udp or tcp.  Every wait has a timeout, except those that the test ends.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -164,7 +164,7 @@ static void *serve_connection(void *arg)
 	return NULL;
 }
 
-/* A thread for each. */
+/* A thread for each connection. */
 static void serve_connections(const struct service *s)
 {
 	for (;;) {
@@ -259,7 +259,7 @@ static int open_client(int type, const struct sockaddr_in *to)
 	return fd;
 }
 
-/* One number there and back; an old answer is not ours. */
+/* Sends and receives one number; a late answer to an earlier number does not count. */
 static bool echo(int fd, uint32_t number)
 {
 	uint32_t answer;
@@ -318,7 +318,7 @@ static int cmd_flood(int argc, char **argv)
 {
 	struct sockaddr_in to = address(argv[0], argv[1]);
 
-	/* The test ends it. */
+	/* Runs until the test ends it. */
 	for (int round = 0; round < 1000000; round++) {
 		int udp = open_client(SOCK_DGRAM, &to), tcp = open_client(SOCK_STREAM, &to);
 
@@ -490,7 +490,7 @@ static bool duplicate_outlives_original(int type)
 
 	close(fd);
 	ok = echo(copy, 2) && echo(other, 3) && ok;
-	/* Another socket's number taken over. */
+	/* dup2() onto the number of another socket. */
 	fd = open_client(type, &peer);
 	ok = dup2(other, fd) == fd && ok && echo(fd, 4);
 	close(copy);
@@ -500,7 +500,7 @@ static bool duplicate_outlives_original(int type)
 	return ok;
 }
 
-/* As a daemon does at its start, with the library already at work. */
+/* As a daemon does at its start, but while the library is running. */
 static bool survives_close_of_everything(int type)
 {
 	int fd = open_client(type, &peer);
@@ -633,8 +633,8 @@ static void *waiter_thread(void *arg)
 }
 
 /*
- * A wait that a signal ends: EINTR, whether the thread polls or sleeps by then.
- * The signal may come before the call, so it is sent until the call returns.
+ * A signal ends a wait: EINTR, whether the thread polls or sleeps. The signal may come before
+ * the call, so it is sent until the call returns.
  */
 static bool is_interrupted(int type, enum way way)
 {
@@ -663,8 +663,8 @@ static bool is_interrupted(int type, enum way way)
 }
 
 /*
- * Another thread closes the socket: the wait goes on, as a receive does in the
- * kernel, until a signal ends it.
+ * Another thread closes the socket: the wait continues, as a receive does in the kernel, until
+ * a signal ends it.
  */
 static bool close_does_not_end(int type, enum way way)
 {

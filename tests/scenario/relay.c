@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets that wander between threads, and a peer that checks every byte.
+ * Threads take turns in the use of sockets, and a peer checks every byte.
  *
  *	relay serve PROTO IP PORT SOCKETS THREADS TURN
  *		echoes on SOCKETS sockets (UDP: ports PORT.., TCP: connections to
- *		PORT).  A thread takes the socket that waited longest of those
- *		that another had last, echoes TURN messages and puts it back.
- *		Ends when all peers have.
+ *		PORT).  A thread takes a socket that another thread had last, the one
+ *		that waited longest; it echoes TURN messages and puts the socket back.
+ *		Ends when all peers have ended.
  *	relay drive PROTO IP PORT SOCKETS MESSAGES
  *		sends MESSAGES stamped messages on each of SOCKETS sockets, a
- *		window of them at a time, and wants each back once.  Whether they
- *		come in order is for who serves to see: datagrams that two threads
- *		send overtake each other in the queues the kernel has for each
- *		processor.
+ *		window of them at a time, and expects each once.  The server checks
+ *		the order: datagrams from two threads overtake each other in the
+ *		queues that the kernel has for each processor.
  *	relay join IP GROUP PORT
- *		a member of the group on the interface of IP; at the goodbye it says
- *		how many datagrams came, each once and in order.
+ *		joins the group on the interface of IP; after the last datagram it prints
+ *		the number of datagrams, which must arrive once and in order.
  *	relay shout IP GROUP PORT FIRST COUNT
- *		that many datagrams to the group; COUNT 0: goodbye.
+ *		sends COUNT datagrams to the group; COUNT 0: the last datagram.
  *
- * Every wait is bounded.
+ * Every wait has a timeout.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -40,7 +39,7 @@
 #define SIZE 200      /* bytes of a message */
 #define PATIENCE 5000 /* milliseconds without any answer */
 #define TIMEOUT_USEC 50000
-#define LAST UINT32_MAX /* the number of a datagram that says goodbye */
+#define LAST UINT32_MAX /* the number of the last datagram */
 
 struct message {
 	uint32_t sock, number;
@@ -85,20 +84,20 @@ static bool is_whole(const struct message *m)
 struct hop {
 	int fd;
 	bool udp;
-	int last;      /* thread that had it; -1: none */
-	uint32_t next; /* message */
-	size_t have;   /* bytes of a message that came in pieces */
+	int last;      /* thread that had it last; -1: none */
+	uint32_t next; /* next message */
+	size_t have;   /* received bytes of a message */
 	struct message partial;
 };
 
 static struct {
 	pthread_mutex_t lock;
-	struct hop *queue[SOCKETS_MAX]; /* longest waiting first */
+	struct hop *queue[SOCKETS_MAX]; /* the one that waited longest comes first */
 	int n, alive;
 	int threads, turn;
 } crew = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Never the same one twice, or a thread that runs while others do not keeps it to its end. */
+/* Takes a socket that another thread had, because otherwise a running thread keeps the same one. */
 static struct hop *take(int thread)
 {
 	struct hop *hop = NULL;
@@ -264,7 +263,7 @@ static int serve(bool udp, const char *ip, int port, int sockets, int threads, i
 
 struct stream {
 	int fd;
-	uint32_t sent, got; /* messages */
+	uint32_t sent, got; /* numbers of messages */
 	bool *seen;
 	size_t have;
 	struct message partial;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets that come and go, beside an echo server for both protocols:
+ * Sockets that are opened and closed, beside an echo server for both protocols:
  *
- *	churn cycles IP PORT N		opens and closes N sockets, of all kinds, and tells
- *					whether memory or descriptors grew
- *	churn many IP PORT N		N open at once, UDP and TCP, bound and not; each
- *					hundredth is talked to
- *	churn closers IP PORT SECONDS	threads close, and open anew, what others are using
+ *	churn cycles IP PORT N		opens and closes N sockets of all kinds, and checks
+ *					that memory and descriptors do not grow
+ *	churn many IP PORT N		N open sockets at the same time, UDP and TCP, bound and
+ *					not; exchanges messages on every hundredth
+ *	churn closers IP PORT SECONDS	threads close and reopen sockets that others use
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #define KEEPERS 8
-#define GROWTH_KB 1024 /* that nobody calls growth */
+#define GROWTH_KB 1024 /* so that no test reports it as growth */
 #define SLOTS 12
 #define CLOSERS 2
 #define USERS 6
@@ -85,7 +85,7 @@ static int make(int type, bool named)
 	if (fd < 0)
 		return fd;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-	/* No connection lives on when it is closed. */
+	/* Closes with a reset, so that no connection remains. */
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	if (named && connect(fd, (struct sockaddr *)&peer, sizeof(peer))) {
 		close(fd);
@@ -132,7 +132,7 @@ static void cycle(unsigned i, int set)
 		close(epoll_create1(EPOLL_CLOEXEC));
 }
 
-/* After a tenth, everything is there that is there for good. */
+/* After a tenth of the cycles, all permanent memory is allocated. */
 static int cycles(unsigned n)
 {
 	int set = epoll_create1(EPOLL_CLOEXEC), files = 0, more;
@@ -178,7 +178,7 @@ static int many(unsigned n)
 		fd = make(opened % 3 && !connected ? SOCK_STREAM : SOCK_DGRAM, connected);
 		if (fd < 0)
 			die("socket");
-		/* Ports are not as many: a fifth of the datagram sockets has one. */
+		/* There are fewer ports than sockets: a fifth of the datagram sockets gets one. */
 		if (opened % 15 == 0 && !connected &&
 		    bind(fd, (struct sockaddr *)&any, sizeof(any)))
 			die("bind");

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Sockets that come and go: 60,000 opened and closed without growth (churn_long: a
-# million), many at once, and threads that close what others are using.
+# Sockets that are opened and closed: 60,000 without growth (churn_long: a million), many at the
+# same time, and threads that close sockets while others use them.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	does that                 echo, by the kernel
@@ -17,7 +17,7 @@ probe=$(netns_find_probe) || exit 1
 program=$(find_program tests/scenario/cost/churn) || exit 1
 ulimit -n $((many + 2000)) 2> /dev/null
 room=$(($(ulimit -Hn) - 2000))
-((many <= room)) || many=$room # what this machine allows
+((many <= room)) || many=$room # as many as this machine allows
 netns_pair ""
 
 # churn WHAT N
@@ -26,7 +26,7 @@ churn() {
 }
 
 netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
-check "$cycles sockets come and go" churn cycles $cycles
+check "$cycles sockets are opened and closed" churn cycles $cycles
 check "$many sockets at once" churn many $many
 for mode in 1 3; do
 	vma_env=(VMA_TRACELEVEL=warn VMA_THREAD_MODE=$mode)

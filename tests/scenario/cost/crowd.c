@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Very many TCP connections at once, that do nothing: what they cost.
+ * The cost of very many idle TCP connections.
  *
  *	crowd serve ADDRESS PORT CONTROL
  *	crowd open ADDRESS PORT CONTROL COUNT ROUNDS LOCAL-ADDRESS...
- *	crowd churn ...		as open, without pauses, and one more stays open throughout
+ *	crowd churn ...		as open, without pauses, and one more connection stays open
  *
- * The two meet at the Unix socket CONTROL, too: open tells serve how many there are
- * and when to let go of them, and prints what both of them use, a line per phase:
+ * Both also connect through the Unix socket CONTROL: open tells serve how many connections
+ * there are and when to close them, and prints what both of them use, one line per phase:
  *
  *	round 1 open 1000 ms 350 client_kb 1200 client_fds 1003 server_kb ...
  *
- * kb: anonymous memory.  Some of the connections are tried, one byte to and fro.
+ * kb: anonymous memory.  On some of the connections it sends and receives one byte.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -30,10 +30,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WINDOW 64     /* connects that are under way */
-#define TRY_EVERY 997 /* of the connections */
+#define WINDOW 64     /* connects in progress */
+#define TRY_EVERY 997 /* one in this many connections */
 #define PATIENCE 20000
-#define SOME_FDS 100 /* of a process without connections, and to spare */
+#define SOME_FDS 100 /* used without connections, and a reserve */
 
 static int *fds; /* one per connection */
 static unsigned n_fds, max_fds;
@@ -76,10 +76,10 @@ static unsigned count_fds(void)
 		n++;
 	if (dir)
 		closedir(dir);
-	return n - 3; /* two names that are none, and the directory's */
+	return n - 3; /* "." and "..", and the directory itself */
 }
 
-/* The same room in every phase, touched: it is not what is measured. */
+/* Touches the same memory in every phase, so that it does not change the measurement. */
 static void make_room(unsigned n)
 {
 	struct rlimit limit;
@@ -132,7 +132,7 @@ static void accept_up_to(int listener, unsigned n)
 	}
 }
 
-/* Those that were tried: each has one byte.  poll(2) of so many would need memory. */
+/* Each tested connection has one byte. poll(2) for so many would need memory. */
 static void echo(unsigned n)
 {
 	long until = msec() + PATIENCE;
@@ -273,7 +273,7 @@ static void open_all(unsigned count, const struct sockaddr_in *to, char **locals
 	}
 }
 
-/* A byte to and fro, by connections that were idle. */
+/* One byte in each direction, on connections that were idle. */
 static void try_some(int control)
 {
 	unsigned n = 0;
@@ -292,7 +292,7 @@ static void try_some(int control)
 	}
 }
 
-/* Closed connections keep their ports while they talk: a crowd of them is in the way. */
+/* Closed connections keep their ports while they exchange segments, and would get in the way. */
 static void settle(unsigned pause)
 {
 	long until = msec() + PATIENCE;
@@ -313,7 +313,7 @@ static void run_round(int control, unsigned round, unsigned count, const struct 
 	open_all(count, to, locals, n_locals);
 	report(control, round, "opened", began);
 	try_some(control);
-	sleep(pause); /* what is kept for those that send goes back */
+	sleep(pause); /* the memory kept for senders is returned */
 	report(control, round, "open", began);
 	began = msec();
 	close_all();
@@ -322,7 +322,7 @@ static void run_round(int control, unsigned round, unsigned count, const struct 
 	settle(pause);
 }
 
-/* The server forgets it. */
+/* The server forgets this connection. */
 static void keep_one(int control, const struct sockaddr_in *to, char **locals)
 {
 	tell(control, "accept", 1);
@@ -342,7 +342,7 @@ static int open_them(int argc, char **argv, bool churn)
 		die(argv[2]);
 	make_room(count);
 	tell(control, "room", count);
-	/* Whatever one connection needs for the first time does not count. */
+	/* What the first connection allocates does not count. */
 	tell(control, "accept", WINDOW);
 	open_all(WINDOW, &to, argv + 5, argc - 5);
 	close_all();
@@ -355,7 +355,7 @@ static int open_them(int argc, char **argv, bool churn)
 		run_round(control, round, count, &to, argv + 5, argc - 5, churn ? 0 : 2);
 		report(control, round, "after", msec());
 	}
-	sleep(1); /* what is under way comes to its end */
+	sleep(1); /* segments in transit arrive */
 	report(control, rounds, "end", msec());
 	return 0;
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# 100,000 TCP connections at once that do nothing, five times: what one costs in user
-# space on either side, that all of them work, and that closing them gives back what it can.
+# 100,000 idle TCP connections at the same time, five times: the memory of each in user space on
+# both sides, whether all of them work, and whether closing them returns the memory.
 #
 #	c  v0 10.9.0.11, .12, ... ---------- v0 10.9.0.2  s
 #	CLIENTS processes                    as many servers, a port each
@@ -19,9 +19,9 @@ NETNS_LIMIT=280
 netns_enter "$self" "$@"
 
 connections=${1:-100000}
-most_bytes=1024   # an idle connection, all in: object, flow, descriptor table
+most_bytes=1024   # an idle connection with everything: object, flow, descriptor table
 most_timewait=200 # one in TIME_WAIT
-spare=3500	  # descriptors a process needs beside its connections: ports, rings
+spare=3500	  # descriptors that a process needs in addition to its connections: ports, rings
 
 crowd=$(find_program tests/scenario/cost/crowd) || exit 1
 ulimit -Hn 1000000 2> /dev/null
@@ -94,7 +94,7 @@ at_most() {
 }
 
 total=$((pairs * each))
-# The same program without the library: its own memory does not count.
+# The memory of the same program without the library is subtracted.
 saved=$pairs
 pairs=1
 check "plain: 1000 connections" run_crowd plain "" 1000 1
@@ -126,7 +126,7 @@ for side in client server; do
 	fi
 	most=$((open + open / 50 + pairs * 1024 + total * most_timewait / 1024))
 	check "$side: four times more take little more" at_most $later $most
-	check "$side: nor does the end of it" at_most "$after" $most
+	check "$side: nor after the end of it" at_most "$after" $most
 	fds=$(($(sum crowd 5 end ${side}_fds) - $(sum crowd 0 before ${side}_fds)))
 	keepers=$((files / 8 < 4096 ? files / 8 : 4096))
 	check "$side: no descriptor but for ports ($fds)" at_most $fds $((pairs * (keepers + each / 10)))

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A receiver that waits, however it waits, uses no processor once its poll budget
-# is spent, and wakes up when something comes.
+# A receiver that waits in any way uses no processor time when its poll budget is spent, and wakes
+# up when a message arrives.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	asks, by the kernel       one thread per way to wait
@@ -12,8 +12,8 @@ netns_enter "$self" "$@"
 probe=$(netns_find_probe) || exit 1
 netns_pair ""
 
-# What all its threads have used, in microseconds.  A count of ticks would charge a whole one
-# to whoever is about when it comes, and timers end just then.
+# Processor time of all its threads, in microseconds. Clock ticks would charge a whole tick to the
+# thread that runs when it ends, and timers expire at that time.
 used() {
 	local ns rest sum=0
 
@@ -23,7 +23,7 @@ used() {
 	echo $sum
 }
 
-# Its threads spin for the budget of theirs after a start and after a wake-up.
+# Its threads poll until their budget is spent, after a start and after a wake-up.
 is_quiet() {
 	local before
 
@@ -55,7 +55,7 @@ check "the receivers start" netns_spawn $netns_tmp/serve s "$lib" "$probe" serve
 	udp:7001:recv udp:7002:poll udp:7003:select udp:7004:epoll \
 	tcp:7001:recv tcp:7002:poll tcp:7003:select tcp:7004:epoll tcp:7005:recv tcp:7006:epoll
 server=$spawned
-check "a connection that says nothing" netns_spawn $netns_tmp/hold c "" "$probe" hold $netns_server 7005
+check "an idle connection" netns_spawn $netns_tmp/hold c "" "$probe" hold $netns_server 7005
 check "another" netns_spawn $netns_tmp/hold2 c "" "$probe" hold $netns_server 7006
 check "idle from the start" idle $server
 before=$(netns_counters s UdpInDatagrams TcpInSegs)
@@ -63,12 +63,12 @@ for port in 7001 7002 7003 7004; do
 	check "udp $port wakes up" answered udp $netns_server $port 3
 	check "tcp $port wakes up" answered tcp $netns_server $port 3
 done
-[[ -z $lib ]] || check "past the kernel" test "$before" = "$(netns_counters s UdpInDatagrams TcpInSegs)"
+[[ -z $lib ]] || check "bypasses the kernel" test "$before" = "$(netns_counters s UdpInDatagrams TcpInSegs)"
 check "idle again" idle $server
 
-# Somebody connects to each socket of the library's that has a name while there is no
-# descriptor for him, and leaves.
-stranger() {
+# Connects to each socket of the library that has an address, while the library has no free
+# descriptor, and closes.
+connect_to_all() {
 	in_ns s python3 - << 'END'
 import socket
 for line in open("/proc/net/unix"):
@@ -80,7 +80,7 @@ for line in open("/proc/net/unix"):
 END
 }
 
-# first_free PID: with this limit it gets no descriptor.
+# first_free PID: the limit that leaves it no free descriptor.
 first_free() {
 	local fd=0
 
@@ -92,14 +92,14 @@ first_free() {
 
 if [[ -n $lib ]]; then
 	prlimit --pid $server --nofile="$(first_free $server)":1024
-	stranger > $netns_tmp/stranger
-	check "a stranger calls" grep -q libvma/xdp- $netns_tmp/stranger
+	connect_to_all > $netns_tmp/connected
+	check "another process connects" grep -q libvma/xdp- $netns_tmp/connected
 	check "idle without descriptors" idle $server
 	prlimit --pid $server --nofile=1024:1024
-	check "a newcomer starts" netns_spawn $netns_tmp/newcomer s "$lib" "$probe" serve udp:7101:recv
+	check "a new process starts" netns_spawn $netns_tmp/newcomer s "$lib" "$probe" serve udp:7101:recv
 	before=$(netns_counters s UdpInDatagrams TcpInSegs)
 	check "and is asked" answered udp $netns_server 7101 3
-	check "past the kernel: it was let into the group" \
+	check "it bypasses the kernel, as a member of the group" \
 		test "$before" = "$(netns_counters s UdpInDatagrams TcpInSegs)"
 fi
 check "still alive" kill -0 $server

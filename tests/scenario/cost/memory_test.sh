@@ -1,6 +1,6 @@
 #!/bin/bash
-# What the library costs: nothing to speak of before the first socket, less than
-# 32 MB with one, whatever the limit of descriptors is.
+# The memory and the start-up time of the library: almost nothing before the first socket, less than
+# 32 MB with one, for any limit of descriptors.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	asks, by the kernel       one UDP socket
@@ -28,7 +28,7 @@ answered() {
 	grep -q answers $netns_tmp/ask
 }
 
-# No socket: the same program with and without.
+# No socket: the same program with and without the library.
 netns_spawn $netns_tmp/plain s "" "$probe" pause || die "no process"
 plain=$spawned
 netns_spawn $netns_tmp/pause s "$lib" "$probe" pause || die "no process"
@@ -39,7 +39,7 @@ check "no socket: no thread" at_most "$(status $with Threads)" 1
 check "no socket: no descriptor" at_most "$(ls /proc/$with/fd | wc -l)" "$(ls /proc/$plain/fd | wc -l)"
 netns_kill $plain $with
 
-# Start-up; the fastest of processes that take turns: a busy machine makes others slower.
+# Start-up: the minimum of processes that run in turns, because a busy machine slows others down.
 if [[ -n $lib ]]; then
 	times=$("$probe" startup 200 $lib 2> /dev/null)
 	echo "/bin/true: $times"
@@ -47,7 +47,7 @@ if [[ -n $lib ]]; then
 	check "start-up: less than 1 ms more" at_most $((BASH_REMATCH[2] - BASH_REMATCH[1])) 999
 fi
 
-# As many as we may have; raising the limit takes a capability.
+# As many as this process may have; raising the limit needs a capability.
 most=$(ulimit -Hn)
 ulimit -Hn 1000000 2> /dev/null && most=1000000
 for files in 1024 "$most"; do

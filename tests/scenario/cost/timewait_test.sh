@@ -1,7 +1,7 @@
 #!/bin/bash
-# Thousands of connections, opened and closed by their client: what is left of each is
-# small, there are no more of them than the kernel would keep, and their ports do not
-# cost the process its descriptors.
+# Thousands of connections, opened and closed by their client: what remains of each is small, there
+# are no more of them than the kernel would keep, and their ports do not use up the descriptors of
+# the process.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	10 times 300, and one that stays      accepts, closes second
@@ -13,7 +13,7 @@ netns_enter "$self" "$@"
 each=300
 rounds=10
 most=1800   # net.ipv4.tcp_max_tw_buckets
-bytes=512   # of memory for a TIME_WAIT: 128, the table that finds it, and what varies: they are few
+bytes=512   # memory of a TIME_WAIT: 128 bytes, its part of the table, and a reserve, because they are few
 files=16000 # and an eighth of them for ports: more than $most
 
 crowd=$(find_program tests/scenario/cost/crowd) || exit 1

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What cannot be accelerated goes through the kernel, with one warning that says
-# why, or none where there is nothing to say.
+# The kernel serves what cannot be accelerated, with one warning that says why, or none if there is
+# no reason to warn.
 #
 #	c  v0 10.9.0.1 ---------------------- v0 10.9.0.2  s
 #	   j0 10.9.1.1 -- MTU 9000, too big -- j0 10.9.1.2, for a while
@@ -11,12 +11,12 @@ cd "${self%/*}/../../.." || exit 2
 netns_enter "$self" "$@"
 
 probe=$(netns_find_probe) || exit 1
-cp "$probe" $netns_tmp/probe # any user can run it there
+cp "$probe" $netns_tmp/probe # any user can execute it there
 probe=$netns_tmp/probe
 netns_pair ""
 netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
 
-# warned LOG COUNT [WORDS]: so many warnings, and one of them has WORDS.
+# warned LOG COUNT [WORDS]: there are COUNT warnings, and one of them contains WORDS.
 warned() {
 	[[ -n $lib ]] || return 0
 	[[ $(warnings "$1") == "$2" ]] && grep -q "${3:-}" "$1" && return
@@ -24,7 +24,7 @@ warned() {
 	return 1
 }
 
-# asks LOG NAMESPACE ARG...: the probe's `ask` in it, with the library, gets its answers.
+# asks LOG NAMESPACE ARG...: `probe ask` with the library gets its answers in the namespace.
 asks() {
 	netns_run "$2" "$lib" "${before[@]}" "$probe" ask "${@:3}" > "$1"
 	grep -q 'answers$' "$1" && return
@@ -32,7 +32,7 @@ asks() {
 	return 1
 }
 
-# same_errors ARG...: the probe's `errors` says the same with and without the library.
+# same_errors ARG...: `probe errors` prints the same with and without the library.
 same_errors() {
 	netns_run c "" "$probe" errors "$@" > $netns_tmp/errors.kernel
 	netns_run c "$lib" "$probe" errors "$@" > $netns_tmp/errors
@@ -56,7 +56,7 @@ for protocol in udp tcp; do
 	saw=$(netns_counters c UdpInDatagrams TcpInSegs)
 	check "$protocol of another user with capabilities" asks $log c $protocol 10.9.0.2 7000 10
 	check "... no warning" warned $log 0
-	[[ -z $lib ]] || check "... past the kernel" test "$saw" = "$(netns_counters c UdpInDatagrams TcpInSegs)"
+	[[ -z $lib ]] || check "... bypasses the kernel" test "$saw" = "$(netns_counters c UdpInDatagrams TcpInSegs)"
 	before=()
 
 	check "$protocol over loopback" asks $log s $protocol 127.0.0.1 7000 10
@@ -69,19 +69,19 @@ for protocol in udp tcp; do
 	check "$protocol to a closed port here: the kernel's errors" same_errors $protocol 127.0.0.1 7999
 done
 
-# An interface that cannot.
+# An interface that cannot be accelerated.
 ip link add j0 netns c mtu 9000 type veth peer name j0 netns s mtu 9000
 netns_up c j0 10.9.1.1
 netns_up s j0 10.9.1.2
 await 5 netns_is_up c j0 && await 5 netns_is_up s j0 || die "the link stays down"
 for protocol in udp tcp; do
-	check "$protocol over an interface that cannot" asks $log c $protocol 10.9.1.2 7000 10
+	check "$protocol over an interface that cannot be accelerated" asks $log c $protocol 10.9.1.2 7000 10
 	check "... one warning" warned $log 1 MTU
-	check "$protocol beside it" asks $log c $protocol 10.9.0.2 7000 10
+	check "$protocol in parallel" asks $log c $protocol 10.9.0.2 7000 10
 done
 ip -n c link del j0
 
-# More processes on the same interface; the first is not disturbed.
+# More processes on the same interface; they do not disturb the first one.
 check "a first process" netns_spawn $netns_tmp/first c "$lib" "$probe" serve udp:7001:recv tcp:7001:recv
 caps=+net_admin,+net_raw,+bpf,+ipc_lock
 for protocol in udp tcp; do
@@ -90,7 +90,7 @@ for protocol in udp tcp; do
 	check "$protocol to the first process" grep -q answers $log
 	check "$protocol of a second process" asks $log c $protocol 10.9.0.2 7000 10
 	check "... no warning" warned $log 0
-	[[ -z $lib ]] || check "... both past the kernel" \
+	[[ -z $lib ]] || check "... both bypass the kernel" \
 		test "$before_first" = "$(netns_counters c UdpInDatagrams TcpInSegs)"
 	before=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=$caps --ambient-caps=$caps)
 	check "$protocol of another user's process" asks $log c $protocol 10.9.0.2 7000 10
@@ -99,12 +99,12 @@ for protocol in udp tcp; do
 	before_first=$(netns_counters c UdpInDatagrams TcpInSegs)
 	netns_run s "" "$probe" ask $protocol 10.9.0.1 7001 10 > $log
 	check "$protocol to the first process still" grep -q answers $log
-	[[ -z $lib ]] || check "... past the kernel" \
+	[[ -z $lib ]] || check "... bypasses the kernel" \
 		test "$before_first" = "$(netns_counters c UdpInDatagrams TcpInSegs)"
 done
-check "the first process had nothing to warn of" warned $netns_tmp/first 0
+check "the first process warned of nothing" warned $netns_tmp/first 0
 
-# Switched off.
+# Acceleration is switched off.
 vma_env+=(VMA_OFFLOADED_SOCKETS=0)
 netns_kill $spawned
 for protocol in udp tcp; do

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Why a socket is the kernel's: a program comes into every situation there is, and the
-# count of each is in the log.  And what VMA_EXCEPTION_HANDLING makes of an option that only
-# the kernel can serve.
+# Reasons why the kernel serves a socket: a program creates every situation, and the log counts
+# each. And what VMA_EXCEPTION_HANDLING does about an option that only the kernel can serve.
 #
 #	c  v0 10.9.0.1 ---------------------- v0 10.9.0.2  s
 #	   j0 10.9.1.1 -- MTU 9000, too big -- j0 10.9.1.2
@@ -9,7 +8,7 @@ self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
-[[ -n $lib ]] || exit 0 # without the library there is nothing to see
+[[ -n $lib ]] || exit 0 # without the library there is no log
 
 netns_pair ""
 ip link add j0 netns c mtu 9000 type veth peer name j0 netns s mtu 9000
@@ -56,7 +55,7 @@ def option():
 def call():
     s = socket(); s.bind(("10.9.0.1", 7004)); s.listen(); s.shutdown(SHUT_RDWR); s.close()
 def forked():
-    s = socket() # not yet used: the child's is the kernel's
+    s = socket() # not used yet: the kernel serves the child's
     pid = os.fork()
     if pid == 0:
         sys.exit(0)
@@ -66,7 +65,7 @@ def passed():
     a, b = socketpair(AF_UNIX, SOCK_STREAM)
     send_fds(a, [b"x"], [s.fileno()]); s.close()
 def no_resources():
-    # So few that neither netlink nor the internal thread's can be had.
+    # So few descriptors that neither netlink nor the internal thread gets one.
     import resource
     n = os.dup(0); os.close(n)
     resource.setrlimit(resource.RLIMIT_NOFILE, (n + 1, 4096))
@@ -80,10 +79,10 @@ def live():
 def passed_live():
     import subprocess
     a, b = socketpair(AF_UNIX, SOCK_STREAM)
-    stranger = subprocess.Popen(["sleep", "100"], pass_fds=[b.fileno()], env={}) # without the library
+    plain = subprocess.Popen(["sleep", "100"], pass_fds=[b.fileno()], env={}) # without the library
     s = socket(); s.connect(("10.9.0.2", 7100))
     for i in range(2): attempt("passed", send_fds, a, [b"x"], [s.fileno()])
-    s.close(); stranger.kill(); stranger.wait()
+    s.close(); plain.kill(); plain.wait()
 
 for name in sys.argv[1:]:
     globals()[name]()
@@ -110,7 +109,7 @@ netns_spawn $netns_tmp/kernel c "" python3 $netns_tmp/kernel.py || die "no holde
 netns_spawn $netns_tmp/listen s "" python3 $netns_tmp/listen.py || die "no listener"
 
 log=$netns_tmp/log
-# run LIB-ENV... -- SITUATION...: what it says is in $log; its status.
+# run LIB-ENV... -- SITUATION...: $log gets the output; returns its status.
 run() {
 	local with=()
 
@@ -122,7 +121,7 @@ run() {
 	) > $log 2>&1
 }
 
-# counted WORDS: a line of the counts has them.
+# counted WORDS: a line of the counters contains them.
 counted() {
 	grep -qE "VMA DEBUG: [0-9]+ sockets?: $1\$" $log || { tail -30 $log && false; }
 }
@@ -142,17 +141,17 @@ for reason in 'not decided yet' accelerated 'the address family is not accelerat
 	check "$reason" counted "$reason"
 done
 run VMA_TRACELEVEL=warn -- passed_live
-check "a connection is not passed to who has no library" test "$(grep -c '^passed E.*NOTSUP' $log)" == 2
-check "... which is said once" test "$(grep -c 'is not sent to another process' $log)" == 1
+check "a connection is not passed to a program without the library" test "$(grep -c '^passed E.*NOTSUP' $log)" == 2
+check "... which is reported once" test "$(grep -c 'is not sent to another process' $log)" == 1
 run VMA_TRACELEVEL=debug VMA_OFFLOADED_SOCKETS=0 -- undecided
 check "switched off" counted 'VMA_OFFLOADED_SOCKETS is 0'
 run VMA_TRACELEVEL=debug -- no_resources
 check "no descriptors" counted 'out of memory or descriptors'
-check "... and the program goes on" says '^done'
+check "... and the program continues" says '^done'
 
 for mode in -2 -1 0 1; do
 	run VMA_TRACELEVEL=debug VMA_EXCEPTION_HANDLING=$mode -- option live
-	check "mode $mode: the socket goes to the kernel" says '^option fine'
+	check "mode $mode: the socket falls back to the kernel" says '^option fine'
 	check "... counted" counted 'an option is set that only the kernel serves'
 	check "... a connection does not" says '^live ENOPROTOOPT'
 	check "... and the kernel's errors come first" says '^bad EINVAL'
@@ -168,5 +167,5 @@ check "mode 3: aborted" test $? == 134
 check "... with an error" says 'VMA ERROR: fd .*option 4'
 run VMA_TRACELEVEL=warn VMA_EXCEPTION_HANDLING=-2 -- no_resources
 check "mode -2: a failed start ends the program" test $? == 1
-check "... before it went on" test "$(grep -c '^done' $log)" == 0
+check "... before it continued" test "$(grep -c '^done' $log)" == 0
 verdict

@@ -1,6 +1,6 @@
 #!/bin/bash
-# An address that leaves the host stops being ours: what its sockets say, and what the
-# peer sees, is the kernel's; all goes on when it comes back.
+# An address is removed from the host: its sockets return, and the peer sees, the same as with the
+# kernel; everything continues when the address is added again.
 #
 #	c  v0 10.9.0.1, which comes and goes ---------- v0 10.9.0.2  s
 #	   its side may have the library                the kernel's
@@ -152,7 +152,7 @@ def row_busy(port):
         time.sleep(0.01)
     time.sleep(0.5)
     before = list(count)
-    for _ in range(150):  # the peer may have waited long before it sends again
+    for _ in range(150):  # the retransmission timeout of the peer may be long by then
         time.sleep(0.1)
         if all(a > b for a, b in zip(count, before)):
             break
@@ -237,22 +237,22 @@ globals()["row_" + sys.argv[1]](int(sys.argv[2]))
 PY
 
 netns_pair ""
-# Nobody asks for the addresses of links: frames are sent whether they are answered or not.
+# No ARP for the addresses of the links: frames are sent in any case.
 mac_of() {
 	ip -n "$1" -o link show v0 | sed -E 's#.*link/ether ([0-9a-f:]+).*#\1#'
 }
 ip -n s neigh replace $netns_client lladdr "$(mac_of c)" dev v0 nud permanent
 netns_spawn $netns_tmp/serve s "" python3 $netns_tmp/rows.py echo 7000 || die "no server"
 
-# row NAME WORDS: the same with the kernel and with the library; the kernel's has WORDS.
+# row NAME WORDS: the same result with the kernel and with the library; the kernel's contains WORDS.
 row() {
 	netns_run c "" python3 $netns_tmp/rows.py "$1" 7000 > $netns_tmp/$1.kernel
 	netns_run c "$lib" python3 $netns_tmp/rows.py "$1" 7000 > $netns_tmp/$1
-	check "$1: the kernel does what we think" grep -q "$2" $netns_tmp/$1.kernel || cat $netns_tmp/$1.kernel
+	check "$1: the kernel behaves as expected" grep -q "$2" $netns_tmp/$1.kernel || cat $netns_tmp/$1.kernel
 	check "$1: the same with the library" diff $netns_tmp/$1.kernel $netns_tmp/$1
 }
 
-# says LOG LINE: it waits for us after that line.
+# says LOG LINE: waits until the program prints that line; the program waits for us then.
 says() {
 	[[ $(tail -n 1 "$1") == "$2" ]]
 }
@@ -261,7 +261,7 @@ row sends "gone bound ENETUNREACH"
 row timeouts "queued ETIMEDOUT"
 row queued "all of it 40000"
 
-# What the peer sees.
+# What the peer receives.
 served() {
 	local log=$netns_tmp/served.$1 server
 
@@ -285,10 +285,10 @@ served() {
 }
 served kernel "" 7100
 served library "$lib" 7100
-check "the peer: the kernel does what we think" grep -q "frames received meanwhile 0" $netns_tmp/served.kernel || cat $netns_tmp/served.kernel
+check "the peer: the kernel behaves as expected" grep -q "frames received meanwhile 0" $netns_tmp/served.kernel || cat $netns_tmp/served.kernel
 check "the peer: the same with the library" diff $netns_tmp/served.kernel $netns_tmp/served.library
 
-# busy LIB: 32 connections, and what is left behind.
+# busy LIB: 32 connections, and what remains of them.
 busy() {
 	local log=$netns_tmp/busy before
 
@@ -296,14 +296,14 @@ busy() {
 	(netns_exec c "$1" 0-1023 timeout 60 python3 $netns_tmp/rows.py busy 7000 < $netns_tmp/go.busy.$2 > $log 2>&1) &
 	exec 9> $netns_tmp/go.busy.$2
 	check "$2: 50 times" await 40 says $log paused || cat $log
-	check "$2: each connection goes on" grep -q "go on 32 \[\]" $log || cat $log
+	check "$2: each connection continues" grep -q "go on 32 \[\]" $log || cat $log
 	check "$2: datagrams, too" grep -q "datagrams go on 1 b'x'" $log || cat $log
 	check "$2: no descriptor is left" grep -q "descriptors more 0" $log || cat $log
 	if [[ -n $1 ]]; then
 		check "$2: no address is left in the map" no_gone
 		before=$(netns_counters c TcpInSegs)
 		sleep 0.3
-		check "$2: past the kernel" test "$before" = "$(netns_counters c TcpInSegs)"
+		check "$2: bypasses the kernel" test "$before" = "$(netns_counters c TcpInSegs)"
 	fi
 	echo >&9
 	exec 9>&-

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Sockets bound to 0.0.0.0 serve links and addresses that appear after them, and
-# leave those that go.
+# Sockets bound to 0.0.0.0 serve links and addresses that are added later, and leave those that are
+# removed.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2, later; and 10.9.0.3, later  s
 #	   v1 10.9.1.1 ---------- v1 10.9.1.2, the link itself later
@@ -20,7 +20,7 @@ answers() {
 	grep -q answers $netns_tmp/ask
 }
 
-# The library follows the kernel's events: the first packets may be the kernel's.
+# The library learns about changes from the kernel's events: the kernel may get the first packets.
 bypasses() {
 	local before
 
@@ -32,7 +32,7 @@ bypasses() {
 serves() {
 	for protocol in ${3:-udp tcp}; do
 		check "$1: $protocol" await 3 answers $protocol "$2"
-		[[ -z $lib ]] || check "... past the kernel" await 3 bypasses $protocol "$2"
+		[[ -z $lib ]] || check "... bypasses the kernel" await 3 bypasses $protocol "$2"
 	done
 }
 
@@ -42,7 +42,7 @@ ip -n s addr add 10.9.0.2/24 dev v0
 await 5 netns_is_up s v0 || die "the link stays down"
 serves "an address that came later" 10.9.0.2
 ip -n s addr add 10.9.0.3/24 dev v0
-# A datagram's answer would come from the first.
+# The answer to a datagram would have the first address as its source.
 serves "a second address" 10.9.0.3 tcp
 ip link add v1 netns c type veth peer name v1 netns s
 netns_up c v1 10.9.1.1
@@ -53,7 +53,7 @@ ip -n s addr del 10.9.0.3/24 dev v0
 gone() {
 	! answers tcp 10.9.0.3
 }
-check "an address that went is not served" await 3 gone
+check "a removed address is not served" await 3 gone
 serves "the first address still" 10.9.0.2
 ip -n s link del v1
 serves "... and without the second link" 10.9.0.2

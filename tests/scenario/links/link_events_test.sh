@@ -1,6 +1,6 @@
 #!/bin/bash
-# Links that lose their carrier, go down, change their MTU, are taken out and come back, with
-# traffic: what programs see is what the kernel alone would have shown them.
+# Links lose their carrier, go down, change their MTU, are removed and added again, under traffic:
+# programs see the same as with the kernel alone.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	   x0 ------------------- x0, where the addresses move to
@@ -258,20 +258,21 @@ NETNS_VETH_QUEUES=4 netns_pair ""
 netns_spawn $netns_tmp/serve s "" python3 $netns_tmp/rows.py echo 7000 ||
 	await 60 is_ready $netns_tmp/serve $spawned || die "no server" # a guest is slow
 
-# play_on LIB ARG...: of rows.py, receiving by one queue of veth.
+# play_on LIB ARG...: runs rows.py with one RX queue of veth.
 play_on() {
-	[[ -n ${NETNS_NICS:-} ]] || in_ns c ethtool -L v0 rx 1 tx 1 2> /dev/null # none later on
+	[[ -n ${NETNS_NICS:-} ]] || in_ns c ethtool -L v0 rx 1 tx 1 2> /dev/null # none after that
 	netns_run c "$1" python3 $netns_tmp/rows.py "${@:2}"
 }
 
-# row TITLE WORDS NAME ARG...: the same with the kernel and with the library; the kernel's has WORDS.
+# row TITLE WORDS NAME ARG...: the same result with the kernel and with the library; the kernel's
+# contains WORDS.
 row() {
 	local log=$netns_tmp/row
 
 	play_on "" "$3" 7000 "${@:4}" > $log.kernel
 	play_on "$lib" "$3" 7000 "${@:4}" > $log.all
 	grep -v "VMA WARNING" $log.all > $log.library
-	check "$1: the kernel does what we think" grep -q "$2" $log.kernel || cat $log.kernel
+	check "$1: the kernel behaves as expected" grep -q "$2" $log.kernel || cat $log.kernel
 	check "$1: the same with the library" diff $log.kernel $log.library
 }
 
@@ -282,7 +283,7 @@ row "the old MTU" "after 8 \[\] 8" play "ip link set v0 mtu 1300; ip -n s link s
 	"ip link set v0 mtu 1500; ip -n s link set v0 mtu 1500"
 [[ -n ${NETNS_NICS:-} ]] ||
 	row "another MAC address" "after 8 \[\] 8" play "ip link set v0 address 02:00:00:00:00:55; ip -n s neigh flush dev v0" 0.5 true
-# The peer sends by four: XDP is generic.  Native XDP of veth does not see new queues.
+# The peer sends by four queues, so that XDP is generic. Native XDP of veth does not see new queues.
 [[ -n ${NETNS_NICS:-} ]] || row "more RX queues" "after 8 \[\] 8" play "ethtool -L v0 rx 4" 3 true
 row "sizes" "1000 973 973 973 strict EMSGSIZE" sizes
 for what in "-r v0" "-K v0 gro off" "-K v0 gro on" "-G v0 rx 512" "-G v0 rx 256" "-L v0 combined 1" "-L v0 combined 2"; do
@@ -293,7 +294,7 @@ for what in "-r v0" "-K v0 gro off" "-K v0 gro on" "-G v0 rx 512" "-G v0 rx 256"
 done
 
 if [[ -n ${NETNS_NICS:-} ]]; then
-	# Out of its slot, for good: so the kernel's row is the one that veth gives.
+	# Unplugs the device permanently: so the row of the kernel is the one that veth gives.
 	bus=$(in_ns c ethtool -i v0 | awk '/^bus-info/ { print $2 }')
 	UNPLUG="echo 1 > /sys/bus/pci/devices/$bus/remove"
 	export UNPLUG
@@ -334,7 +335,7 @@ replug() {
 
 more_queues() {
 	in_ns c ethtool -L v0 rx 4
-	sleep 1 # a stream sends again what it lost
+	sleep 1 # a stream retransmits what it lost
 }
 
 # together LIB NAME EVENT: two processes of one port group.
@@ -357,7 +358,7 @@ together() {
 	exec 8>&- 9>&-
 	for i in 1 2; do
 		await 20 grep -q "^after" $log.$i
-		check "$2: $3: process $i goes on" grep -q "after 4 \[\] b'x' True" $log.$i || cat $log.$i
+		check "$2: $3: process $i continues" grep -q "after 4 \[\] b'x' True" $log.$i || cat $log.$i
 	done
 	wait "${players[@]}"
 }

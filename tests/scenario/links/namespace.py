@@ -1,7 +1,7 @@
 """namespace.py say NAME: answers over UDP and TCP with its name.
 
-namespace.py ask PATH: sockets made before, in, and after a stay in the namespace PATH; prints
-who answered each.
+namespace.py ask PATH: creates sockets before, in, and after a visit to the namespace PATH; prints
+which server answered each.
 """
 
 import ctypes

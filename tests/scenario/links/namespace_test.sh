@@ -1,6 +1,6 @@
 #!/bin/bash
-# A thread that enters another network namespace, and a process that takes its sockets along:
-# each socket talks where it was made, with the same addresses in both.
+# A thread enters another network namespace, and a process takes over its sockets: each socket stays
+# in the namespace where it was created, with the same addresses in both.
 #
 #	c   v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	c2  v0 10.9.0.1 ---------- v0 10.9.0.2  s2
@@ -26,7 +26,7 @@ while read -r what where; do
 	esac
 done < <(grep -E '^(home|away)-' $netns_tmp/ask)
 check "all asked" test "$ended" = "9 answers"
-check "the second has heard" test "$before" != "$(netns_counters c2 UdpInDatagrams TcpInSegs)"
-[[ -z $lib ]] || check "the first was past the kernel" \
+check "the second process was told" test "$before" != "$(netns_counters c2 UdpInDatagrams TcpInSegs)"
+[[ -z $lib ]] || check "the first one bypassed the kernel" \
 	test "$(netns_counters s UdpInDatagrams)" = 0
 verdict

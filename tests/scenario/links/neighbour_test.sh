@@ -1,6 +1,6 @@
 #!/bin/bash
-# A packet to a neighbour that is not resolved yet waits for it and goes out; a
-# neighbour that does not answer gives the kernel's errors.
+# A packet to an unresolved neighbour waits for the resolution and is then sent; a neighbour that
+# does not answer causes the kernel's errors.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	                             10.9.0.99 is nobody
@@ -12,7 +12,7 @@ netns_enter "$self" "$@"
 probe=$(netns_find_probe) || exit 1
 netns_pair ""
 for ns in c s; do
-	# A neighbour is given up after 3 x 0.2 s instead of 3 x 1 s.
+	# The kernel gives up a neighbour after 3 x 0.2 s instead of 3 x 1 s.
 	in_ns $ns sh -c 'echo 200 > /proc/sys/net/ipv4/neigh/v0/retrans_time_ms' || die "no sysctl"
 done
 netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
@@ -24,7 +24,8 @@ forget() {
 	[[ -z $(ip -n c neigh show $netns_server nud reachable) ]]
 }
 
-# says PATTERN NAMESPACE LIB ARG...: what the probe prints has PATTERN, and nothing is warned of.
+# says PATTERN NAMESPACE LIB ARG...: the output of the probe matches PATTERN, and there is no
+# warning.
 says() {
 	netns_run "$2" "$3" "$probe" "${@:4}" > $netns_tmp/says
 	grep -q "$1" $netns_tmp/says && ! grep -q 'VMA WARNING' $netns_tmp/says && return
@@ -46,7 +47,8 @@ for round in 1 2 3; do
 done
 netns_kill $server
 
-# The server's answer has to wait: it was never asked for its address.
+# The server's answer has to wait: it does not know the neighbour, because it got no request for its
+# own address.
 mac=$(ip -n s -o link show v0 | sed -E 's#.*link/ether ([0-9a-f:]+).*#\1#')
 netns_spawn $netns_tmp/serve s "$lib" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
 for protocol in udp tcp; do

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What we know of the network is what the kernel knows.
+ * Netlink: the library's tables equal those of the kernel.
  *
  *	our namespace				the peer's
  *	v0 10.9.0.1/24, fd09::1/64 ------------ v1 10.9.0.2/24
  *
- * Needs root; both namespaces are our own and go with us.
+ * Needs root; the test creates both namespaces, and they end with it.
  */
 #include "net/netlink/netlink.h"
 
@@ -76,7 +76,7 @@ static void check_addr(const struct inaddr *got, const char *want)
 	assert_string_equal(addr_text(got, buf), want);
 }
 
-/* The last event of each kind, and what is waited for. */
+/* The last event of each kind, and a waiting condition. */
 static struct {
 	unsigned links, neighs;
 	int ifindex;
@@ -90,7 +90,7 @@ static void on_neigh(int ifindex, const struct inaddr *addr, enum neigh_state st
 {
 	uint8_t again[6];
 
-	neigh_get(ifindex, addr, again); /* the mutex is free */
+	neigh_get(ifindex, addr, again); /* possible, because the mutex is free */
 	seen.neighs++;
 	seen.ifindex = ifindex;
 	seen.addr = *addr;
@@ -107,7 +107,7 @@ static void on_link(int ifindex)
 	seen.ifindex = ifindex;
 }
 
-/* What the events say of addresses: how many came and went, and the last one. */
+/* What events report about addresses: how many came and went, and the last one. */
 static struct {
 	unsigned came, went;
 	struct inaddr addr;
@@ -115,7 +115,7 @@ static struct {
 
 static void on_addr(const struct inaddr *addr, bool present)
 {
-	link_of_addr(addr); /* the mutex is free */
+	link_of_addr(addr); /* possible, because the mutex is free */
 	told.came += present;
 	told.went += !present;
 	told.addr = *addr;
@@ -282,7 +282,7 @@ static void test_errors_are_the_kernels(void **state)
 	sh("ip route del blackhole 192.0.2.1");
 	drain();
 	assert_int_equal(lookup("192.0.2.1", &r), -ENETUNREACH);
-	/* a source that is not ours: the answer depends on the kernel's version */
+	/* a source that is not local: the answer depends on the kernel's version */
 	rc = route_get(
 		&(struct route_query){.dst = addr_of("10.9.0.2"), .src = addr_of("192.0.2.9")}, &r);
 	assert_true(rc == -EINVAL || rc == -ENETUNREACH);
@@ -292,7 +292,7 @@ static void test_errors_are_the_kernels(void **state)
 			 -EAFNOSUPPORT);
 }
 
-/* Whether a sender is accepted depends on it. */
+/* This setting decides whether a sender is accepted. */
 static void test_a_change_of_rp_filter_counts(void **state)
 {
 	uint32_t before;
@@ -316,7 +316,7 @@ static void test_a_new_default_route_counts_at_once(void **state)
 	assert_int_equal(lookup("192.0.2.1", &r), -ENETUNREACH);
 	before = netlink_generation();
 	sh("ip route add default via 10.9.0.2 mtu 1400 hoplimit 9");
-	for (int i = 0; i < 2; i++) { /* with its events unread, and after */
+	for (int i = 0; i < 2; i++) { /* with its events unread, and then read */
 		assert_int_equal(lookup("192.0.2.1", &r), 0);
 		assert_int_equal(r.type, ROUTE_UNICAST);
 		assert_int_equal(r.ifindex, v0);
@@ -415,7 +415,7 @@ static void test_addresses_come_and_go(void **state)
 	assert_int_equal(told.came, 1);
 	check_addr(&told.addr, "10.9.1.1");
 
-	/* twice, with two prefixes: it stays until both are gone */
+	/* twice, with two prefixes: it stays until both are removed */
 	sh("ip addr add 10.9.1.1/32 dev v0");
 	drain();
 	sh("ip addr del 10.9.1.1/24 dev v0");
@@ -505,7 +505,7 @@ static void test_no_route_through_a_link_that_is_down(void **state)
 	wait_for(v0_up, &(bool){true}, "v0 is up");
 	drain();
 	assert_int_equal(lookup("10.9.0.2", &r), 0);
-	sh("ip addr add fd09::1/64 dev v0 nodad"); /* was lost */
+	sh("ip addr add fd09::1/64 dev v0 nodad"); /* the event that was lost */
 	drain();
 }
 
@@ -524,7 +524,7 @@ static void test_a_neighbour_is_resolved(void **state)
 	assert_int_equal(neigh_get(v0, &addr, mac), NEIGH_REACHABLE);
 	assert_memory_equal(mac, want, 6);
 
-	/* once more: it is known, nothing is to be told */
+	/* again: it is known, and no event is reported */
 	drain();
 	seen.neighs = 0;
 	assert_int_equal(neigh_use(v0, &addr), 0);
@@ -542,7 +542,7 @@ static void test_a_known_neighbour_is_found_before_its_event_is_read(void **stat
 	sh("ip neigh add 10.9.0.50 lladdr 02:00:00:00:00:32 dev v0");
 	assert_int_equal(neigh_get(v0, &addr, mac), NEIGH_REACHABLE);
 	assert_memory_equal(mac, want, 6);
-	wait_neigh("10.9.0.50", NEIGH_REACHABLE); /* who waits is told all the same */
+	wait_neigh("10.9.0.50", NEIGH_REACHABLE); /* a thread that waits is told nevertheless */
 	assert_memory_equal(seen.mac, want, 6);
 }
 
@@ -560,7 +560,7 @@ static void test_a_neighbour_changes_and_goes(void **state)
 	seen.neighs = 0;
 	sh("ip neigh replace 10.9.0.50 lladdr 02:00:00:00:00:33 dev v0 nud stale");
 	drain();
-	assert_int_equal(seen.neighs, 0); /* stale is as good */
+	assert_int_equal(seen.neighs, 0); /* a stale entry is usable */
 	assert_int_equal(neigh_get(v0, &addr, mac), NEIGH_REACHABLE);
 	sh("ip neigh del 10.9.0.50 dev v0");
 	drain();
@@ -582,7 +582,7 @@ static void test_a_neighbour_that_does_not_answer_fails_each_time(void **state)
 	}
 }
 
-/* Its event waits while it is asked for again, and is not the answer to that. */
+/* Its event is pending while it is requested again, and does not answer the new request. */
 static void test_a_failure_of_before_is_none(void **state)
 {
 	struct inaddr addr = addr_of("10.9.0.78");
@@ -624,7 +624,7 @@ static void change_many(const char *verb)
 	sh("for i in $(seq 1 200); do echo addr %s 10.10.0.$i/32 dev v0; done | ip -batch -", verb);
 }
 
-/* More events than the socket holds: tables are right again after them. */
+/* More events than the socket holds: afterwards the tables are correct again. */
 static void test_lost_events_are_made_up_for(void **state)
 {
 	static struct inaddr addrs[1024];
@@ -645,7 +645,7 @@ static void test_lost_events_are_made_up_for(void **state)
 	assert_int_not_equal(netlink_generation(), before);
 	assert_int_equal(link_addrs(v0, addrs, 1024), n + 200);
 
-	/* What comes last is lost for sure. */
+	/* The last events are lost. */
 	change_many("del");
 	sh("ip neigh del 10.9.0.60 dev v0; ip link del v2");
 	seen.neighs = seen.links = 0;
@@ -715,7 +715,7 @@ static int make_network(void **state)
 	int ready[2];
 	char c = 0;
 
-	/* Before it was ever open. */
+	/* Before it was opened. */
 	assert_int_equal(link_get(1, &link), -ENODEV);
 	assert_int_equal(neigh_get(1, &addr, mac), NEIGH_UNKNOWN);
 	netlink_close();

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the rows of address_test.sh and link_events_test.sh have in common.
+"""Shared by the rows of address_test.sh and link_events_test.sh.
 
-HERE may have the library; THERE is the kernel's, with an echo.
+HERE may have the library; THERE uses the kernel, and has an echo server.
 """
 import errno
 import os
@@ -25,7 +25,7 @@ def run(command):
 
 
 def name(fn, *args):
-    """What fn returns, or the name of its error."""
+    """The result of fn, or the name of its error."""
     try:
         return fn(*args)
     except OSError as e:
@@ -33,7 +33,7 @@ def name(fn, *args):
 
 
 def connection(port):
-    """To the echo, which has answered; it waits 10 s at most."""
+    """A connection to the echo server, which has answered; it waits at most 10 s."""
     s = socket.create_connection((THERE, port), 10)
     s.sendall(b"hello")
     assert s.recv(100) == b"hello"
@@ -41,7 +41,7 @@ def connection(port):
 
 
 def row_echo(port):
-    """Both protocols, for ever; says "ready"."""
+    """Echoes in both protocols, forever; prints "ready"."""
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.bind(("", port))
     listener = socket.socket()

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Devices that stand on others, that others stand on, or whose kind nobody tried, are left to
-# the kernel, and that is said once; a VLAN on a device that may be attached is accelerated.
+# Devices that have others below or above them, or of untested kinds, are left to the kernel, with
+# one message; a VLAN on a device that may be attached is accelerated.
 #
 #	c<row>  d0 10.9.1.1 ~~ v0 ---------- v0 ~~ d0 10.9.1.2  s<row>
 #
@@ -20,7 +20,7 @@ vma_env=(VMA_TRACELEVEL=info)
 ran=()
 left_out=()
 
-# both COMMAND...: in both namespaces of the row, with NS for its name.
+# both COMMAND...: runs it in both namespaces of the row; NS is the name of the namespace.
 both() {
 	in_row() { "${@//NS/$ns}"; }
 	for ns in "c$row" "s$row"; do
@@ -28,17 +28,17 @@ both() {
 	done
 }
 
-# ---- how the devices of a row are made; $row is its name -----------------------
+# ---- creating the devices of a row; $row is its name ------------------------------
 
 on_wire() {
 	both ip -n NS link add link v0 name d0 type "$@"
 }
 
-# master KIND...: d0, with v0 in it.
+# master KIND...: creates d0 with v0 as its member.
 master() {
 	both ip -n NS link set v0 down
 	both ip -n NS link add d0 type "$@" || return 1
-	# It has to be told, and does nothing before.
+	# It does nothing before it gets this setting.
 	[[ $1 != team ]] || both nsenter --net=/run/netns/NS -- tests/scenario/links/team_mode.py d0 roundrobin || return 1
 	both ip -n NS link set v0 master d0 && both ip -n NS link set v0 up
 }
@@ -76,14 +76,14 @@ wire_of_taps() {
 	tests/scenario/links/taps.py "$1" d0 "c$row" "s$row" > $netns_tmp/taps 2>&1 &
 	await 5 grep -q ready $netns_tmp/taps
 }
-# The device beneath a macvlan, the port of a bridge, and a slave of a VRF, by themselves.
+# The device below a macvlan, the port of a bridge, and a member of a VRF, used directly.
 make_under_macvlan() { alone && ip -n "c$row" link add link d0 name m0 type macvlan mode bridge && ip -n "c$row" link set m0 up; }
 make_vrf() {
 	alone && ip -n "c$row" link add vrf0 type vrf table 7 && ip -n "c$row" link set vrf0 up &&
 		ip -n "c$row" link set d0 master vrf0 &&
 		in_ns "c$row" sh -c 'for p in tcp udp; do echo 1 > /proc/sys/net/ipv4/${p}_l3mdev_accept; done'
 }
-# One that may be attached.
+# A device that may be attached.
 make_veth() { alone; }
 
 alone() {
@@ -91,7 +91,7 @@ alone() {
 	both ip -n NS link set v0 name d0
 }
 
-# The peer has the address at the end of the wire itself.
+# The peer has the address on the other end of the link itself.
 plain_peer() {
 	ip -n "s$row" link set v0 down
 	ip -n "s$row" link set v0 name d0
@@ -105,7 +105,7 @@ has_carrier() {
 	ip -n "$1" -o link show d0 | grep -q LOWER_UP
 }
 
-# make ROW: the namespaces, the wire, and d0 with its addresses.
+# make ROW: the namespaces, the link, and d0 with its addresses.
 make() {
 	row=$1
 	netns_new "c$row"
@@ -115,17 +115,17 @@ make() {
 	"make_$row" 2> $netns_tmp/make || return 1
 	netns_up "c$row" d0 10.9.1.1
 	netns_up "s$row" d0 10.9.1.2
-	# It routes by the device beneath, and nobody answers to ARP.
+	# Its route uses the device below, where no host answers to ARP.
 	[[ $row != ipvlan_l3 ]] || {
 		ip -n "c$row" route add 10.9.1.0/24 dev v0 metric 100
 		ip -n "s$row" neigh replace 10.9.1.1 lladdr "$(mac_of "c$row" v0)" dev d0
 	}
-	# The routes of a VRF are its own; this one is for who is not bound to it.
+	# A VRF has its own routes; this one is for sockets that are not bound to it.
 	[[ $row != vrf ]] || ip -n "c$row" route add 10.9.1.0/24 dev d0
 	await 5 has_carrier "c$row" && await 5 has_carrier "s$row"
 }
 
-# ---- what is asked of a row ------------------------------------------------------
+# ---- checking a row ----------------------------------------------------------------
 
 # asks LOG NAMESPACE LIB PROTOCOL ADDRESS
 asks() {
@@ -143,7 +143,8 @@ counters() {
 	netns_counters "c$row" UdpInDatagrams TcpInSegs
 }
 
-# told LOG TIMES: so often that something is left to the kernel, and of d0; no warning.
+# told LOG TIMES: the log has this number of lines about devices left to the kernel, about d0, and
+# no warning.
 told() {
 	[[ -n $lib ]] || return 0
 	[[ $(grep -c 'left to the kernel' "$1") == "$2" ]] &&
@@ -153,7 +154,7 @@ told() {
 	return 1
 }
 
-# modes LOG TIMES [WORDS]: so many lines that tell how an interface is accelerated.
+# modes LOG TIMES [WORDS]: this number of lines tell how an interface is accelerated.
 modes() {
 	[[ -n $lib ]] || return 0
 	[[ $(grep -c 'VMA INFO: .*: accelerated with' "$1") == "$2" ]] && grep -q "${3:-}" "$1" && return
@@ -161,12 +162,12 @@ modes() {
 	return 1
 }
 
-# No XDP program anywhere; on the wire of a tunnel there may be one.
+# No XDP program is attached; the underlying interface of a tunnel may have one.
 has_no_xdp() {
 	! ip -n "c$row" -o link show | grep -vE "^[0-9]+: (${tunnel:+v0}|-)@" | grep -E 'xdp|prog/'
 }
 
-# left ROW...: goes through the kernel, in both directions.
+# left ROW...: its traffic passes the kernel, in both directions.
 left() {
 	local row protocol saw
 
@@ -183,7 +184,7 @@ left() {
 		for protocol in udp tcp; do
 			saw=$(counters)
 			check "$row: $protocol" asks $netns_tmp/log "c$row" "$lib" $protocol 10.9.1.2
-			check "... said once" told $netns_tmp/log 1
+			check "... reported once" told $netns_tmp/log 1
 			check "... through the kernel" test "$saw" != "$(counters)"
 		done
 		[[ -z $lib ]] || grep -h 'left to the kernel' $netns_tmp/log
@@ -194,12 +195,12 @@ left() {
 			check "... through the kernel" test "$saw" != "$(counters)"
 		done
 		check "... without an XDP program" has_no_xdp
-		check "... said once" told $netns_tmp/log 1
+		check "... reported once" told $netns_tmp/log 1
 		netns_kill $spawned
 	done
 }
 
-# accelerated ROW [WHAT]: past the kernel, in both directions.
+# accelerated ROW [WHAT]: its traffic bypasses the kernel, in both directions.
 accelerated() {
 	local row=$1 protocol saw
 
@@ -212,18 +213,18 @@ accelerated() {
 		saw=$(counters)
 		check "$1${2:+, $2}: $protocol" asks $netns_tmp/log "c$1" "$lib" $protocol 10.9.1.2
 		check "... nothing to refuse" told $netns_tmp/log 0
-		check "... how, said once" modes $netns_tmp/log 1 "d0: accelerated with"
-		[[ -z $lib ]] || check "... past the kernel" test "$saw" = "$(counters)"
+		check "... how, reported once" modes $netns_tmp/log 1 "d0: accelerated with"
+		[[ -z $lib ]] || check "... bypasses the kernel" test "$saw" = "$(counters)"
 	done
 	netns_spawn $netns_tmp/log "c$row" "$lib" "$probe" serve udp:7000:recv tcp:7000:epoll || die "no server"
 	for protocol in udp tcp; do
 		saw=$(counters)
 		check "$row${2:+, $2}: $protocol to a server" answered $protocol
-		[[ -z $lib ]] || check "... past the kernel" test "$saw" = "$(counters)"
+		[[ -z $lib ]] || check "... bypasses the kernel" test "$saw" = "$(counters)"
 	done
 	[[ -z $lib ]] || check "... with an XDP program" netns_has_xdp "c$row" d0
-	check "$row: who joins" asks $netns_tmp/second "c$row" "$lib" udp 10.9.1.2
-	check "... does not say it again" modes $netns_tmp/second 0
+	check "$row: a process joins" asks $netns_tmp/second "c$row" "$lib" udp 10.9.1.2
+	check "... does not report it again" modes $netns_tmp/second 0
 	check "... the first did" modes $netns_tmp/log 1 "d0: accelerated with"
 	netns_kill $spawned
 }
@@ -234,7 +235,7 @@ accelerated veth
 accelerated vlan
 accelerated vlan_on_vlan
 
-# A kind that nobody tried, and somebody wants; one that is refused whatever is wanted.
+# An untested kind that the user allows; and a kind that is refused nevertheless.
 if [[ " ${ran[*]} " == *" tap "* ]]; then
 	row=tap
 	vma_env+=(VMA_XDP_DEVICES=ixgbe,tun)
@@ -248,10 +249,10 @@ if [[ " ${ran[*]} " == *" macvlan "* ]]; then
 fi
 vma_env=(VMA_TRACELEVEL=info)
 
-# An interface that is put into a bridge while it is accelerated.
+# An interface becomes part of a bridge while it is accelerated.
 row=veth
 netns_spawn $netns_tmp/log cveth "$lib" "$probe" serve udp:7000:recv tcp:7000:epoll || die "no server"
-check "before it is a bridge's: udp" answered udp
+check "before it is in a bridge: udp" answered udp
 [[ -z $lib ]] || check "... accelerated" netns_has_xdp cveth d0
 ip -n cveth link add b0 type bridge forward_delay 0 && ip -n cveth link set b0 up || die "no bridge"
 saw=$(counters)
@@ -261,7 +262,7 @@ ip -n cveth addr add 10.9.1.1/24 dev b0
 check "once it is: tcp" await 5 answered tcp
 check "... udp" await 5 answered udp
 check "... through the kernel" test "$saw" != "$(counters)"
-check "... said of the bridge" await 2 grep -q 'b0 (kind bridge) is left to the kernel' $netns_tmp/log
+check "... the bridge is reported" await 2 grep -q 'b0 (kind bridge) is left to the kernel' $netns_tmp/log
 
 echo "rows: ${ran[*]}"
 echo "left out: ${left_out[*]:-none}"

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A wire between two tap or tun devices, each in a network namespace of its own.
+"""A link between two tap or tun devices, each in a separate network namespace.
 
     taps.py MODE DEVICE NAMESPACE NAMESPACE     MODE: tap, tun; says "ready"
 """

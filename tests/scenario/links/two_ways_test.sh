@@ -1,6 +1,6 @@
 #!/bin/bash
-# A socket that is bound to the address of one interface, and whose peer is reached by
-# another: answers come back by the first.
+# A socket is bound to the address of one interface, and its peer is reached by another one: answers
+# arrive by the first interface.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	   w0 10.9.2.1 ---------- w0 10.9.2.2
@@ -42,7 +42,7 @@ except OSError as e:
     print(type(e).__name__)
 END_OF_PYTHON
 
-# asks PROTOCOL ADDRESS PORT: it says the same with and without the library.
+# asks PROTOCOL ADDRESS PORT: prints the same with and without the library.
 asks() {
 	netns_run c "" /usr/bin/python3 $netns_tmp/ask.py "$1" "$2" $netns_server "$3" > $netns_tmp/kernel
 	netns_run c "$lib" /usr/bin/python3 $netns_tmp/ask.py "$1" "$2" $netns_server "$3" > $netns_tmp/ours
@@ -56,5 +56,5 @@ for protocol in tcp udp; do
 	check "$protocol, from the address of the interface" asks $protocol $netns_client 7000
 	check "... it is answered" grep -q 'answered True' $netns_tmp/ours
 done
-check "tcp, and nobody there" asks tcp 10.9.2.1 7999
+check "tcp, and no server" asks tcp 10.9.2.1 7999
 verdict

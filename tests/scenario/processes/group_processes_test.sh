@@ -1,7 +1,6 @@
 #!/bin/bash
-# Eight accelerated processes share one interface.  Two of them are killed and
-# started again every 100 ms, in turns, the one that answers newcomers among them;
-# the rest loses nothing.
+# Eight accelerated processes share one interface. Two of them, in turns, are killed and started
+# again every 100 ms; one of the two answers new members. The others lose nothing.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	asks, by the kernel       servers, ports 7000 to 7007
@@ -17,13 +16,13 @@ seconds=${1:-10}
 netns_pair ""
 servers=()
 
-# start N: server N, accelerated.
+# start N: starts server N, accelerated.
 start() {
 	netns_spawn "$netns_tmp/serve$1" s "$lib" "$probe" serve "udp:700$1:recv" "tcp:700$1:poll"
 	servers[$1]=$spawned
 }
 
-# ask_for_ever PROTO N: until an answer is missing.
+# ask_for_ever PROTO N: sends requests until an answer is missing.
 ask_for_ever() {
 	while netns_run c "" "$probe" ask "$1" $netns_server "700$2" 200 > "$netns_tmp/ask$1$2" &&
 		grep -q answers "$netns_tmp/ask$1$2"; do
@@ -60,7 +59,7 @@ kills=0
 while ((SECONDS < end)); do
 	victim=$((kills % 2))
 	netns_kill "${servers[$victim]}"
-	start $victim || check "server $victim comes back" false
+	start $victim || check "server $victim restarts" false
 	kills=$((kills + 1))
 	sleep 0.1
 done
@@ -69,12 +68,12 @@ for asker in "${askers[@]}"; do
 		cat "$netns_tmp/ask${asker#*:}" 2> /dev/null
 	kill "${asker%:*}" 2> /dev/null
 done
-check "each of them some" test "$(cat $netns_tmp/rounds* | wc -l)" -gt 12
-check "nobody had to be refused" not_warned
+check "each of them gets some" test "$(cat $netns_tmp/rounds* | wc -l)" -gt 12
+check "no process was refused" not_warned
 if [[ -n $lib ]]; then
 	check "nothing went through the kernel" test "$before" = "$(netns_counters s UdpInDatagrams TcpInSegs)"
 	check "some were killed ($kills)" test $kills -gt "$seconds"
 fi
 netns_kill "${servers[@]}"
-check "with the last one the interface goes back" await 2 no_xdp
+check "the last one releases the interface" await 2 no_xdp
 verdict

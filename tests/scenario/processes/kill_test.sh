@@ -1,6 +1,6 @@
 #!/bin/bash
-# kill -9 of an accelerated server, at any moment, gives the interface back to
-# the kernel: no XDP program stays, and a server of the kernel is reached at once.
+# kill -9 of an accelerated server at any moment returns the interface to the kernel: no XDP program
+# stays, and a server of the kernel is reached at once.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	floods, by the kernel     the server that is killed

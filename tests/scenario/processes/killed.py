@@ -2,7 +2,7 @@
 
 killed.py hold PID	takes copies of the library's descriptors, waits until the kernel is to
 			mark the process's death, says "ready", and keeps them
-killed.py connect ADDRESS PORT	prints what becomes of it: connected, refused, or silence
+killed.py connect ADDRESS PORT	prints the result: connected, refused, or silence
 """
 import ctypes
 import mmap

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The kernel takes long to close what a killed process had.  Meanwhile nobody reads what its
-# sockets get: from the moment it is dead, the kernel answers.
+# The kernel needs long to close what a killed process had. Meanwhile no process reads the frames of
+# its sockets: from the moment of death, the kernel answers.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	connects                  the server that is killed; another process has its descriptors
@@ -26,7 +26,7 @@ netns_spawn $netns_tmp/serve s "$lib" "$probe" serve tcp:7000:recv || die "no se
 victim=$spawned
 netns_spawn $netns_tmp/hold s "" python3 tests/scenario/processes/killed.py hold $victim ||
 	die "nothing to hold: $(cat $netns_tmp/hold)"
-check "it lives, and is reached" is "$(answer)" connected
+check "it lives, and answers" is "$(answer)" connected
 netns_kill $victim
 [[ -z $lib ]] || check "its program is on the interface" netns_has_xdp s v0
 check "it is dead, and the kernel refuses" is "$(answer)" refused

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process that has an interface, and a child of it that uses none of its sockets.
+ * A process that has an interface, and a child that uses none of its sockets.
  *
- *	orphan hold IP PORT HOW		binds a UDP socket, makes the child, says
- *					"ready" when the child has looked, and waits.
+ *	orphan hold IP PORT HOW		binds a UDP socket, creates the child, prints
+ *					"ready" when the child has checked, and waits.
  *					HOW: fork, _Fork, clone, vfork, spawn, system
- *	orphan look			what of the port this process has; waits
+ *	orphan look			checks what this process has of the port; waits
  *
- * The child says "clean", or names each descriptor and mapping of the port that it has.
+ * The child prints "clean", or the descriptors and mappings of the port that it has.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -92,12 +92,13 @@ static int look_at_mappings(void)
 	return found;
 }
 
-/* Its parent waits for the end of what it says. */
+/* Its parent reads its output to the end. */
 __attribute__((noreturn)) static void look(void)
 {
 	int found;
 
-	getsockopt(-1, SOL_SOCKET, SO_DOMAIN, NULL, NULL); /* a first call, whatever it says */
+	/* a first call; its result does not matter */
+	getsockopt(-1, SOL_SOCKET, SO_DOMAIN, NULL, NULL);
 	found = look_at_descriptors() + look_at_mappings();
 	if (!found)
 		printf("clean\n");
@@ -137,7 +138,7 @@ static void start_system(void)
 
 static void start_clone(void)
 {
-	/* Past libc, as programs do that have their own way to it. */
+	/* Not through libc, as in programs that make system calls directly. */
 	register long r10 __asm__("r10") = 0;
 	register long r8 __asm__("r8") = 0;
 	long pid;
@@ -182,7 +183,7 @@ static void start_child(const char *how)
 	die(how);
 }
 
-/* The child's output, until it has said all. */
+/* Copies the output of the child to the end. */
 static void relay(int from)
 {
 	char text[4096];

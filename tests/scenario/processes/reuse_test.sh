@@ -1,7 +1,7 @@
 #!/bin/bash
-# Sockets of one address and port, of several threads and processes: each sender finds
-# one of them, and the same again; all of them have their part; the parts of the dead go
-# to the others.  Accelerated all the way, until somebody comes who is not.
+# Sockets with one address and port in several threads and processes: each sender reaches one of
+# them, and always the same; each gets its part; the parts of ended ones go to the others. All are
+# accelerated, until one joins that is not.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	asks, by the kernel       processes that share
@@ -30,7 +30,8 @@ ask() {
 	netns_run c "" "$sharers" ask "$1" $netns_server "$2" ${3:-$senders} > "$netns_tmp/asked"
 }
 
-# spread SOCKETS: all were answered, by so many, each of whom had his part; and again.
+# spread SOCKETS: all requests were answered, by this number of sockets, each of which had its part;
+# a second time, too.
 spread() {
 	awk -v want="$1" -v senders=$senders -v few="${2:-0}" '
 		$1 == "missing" || $1 == "other" { if ($2 > few) bad = bad " " $0; next }
@@ -39,7 +40,7 @@ spread() {
 		{ cat "$netns_tmp/asked"; return 1; }
 }
 
-# answered_by LEAST: nobody was left without, and so many answered at least.
+# answered_by LEAST: each request was answered, by at least this number of sockets.
 answered_by() {
 	grep -qx "missing 0" "$netns_tmp/asked" && test "$(grep -c '\.' "$netns_tmp/asked")" -ge "$1" ||
 		{ cat "$netns_tmp/asked"; return 1; }
@@ -72,27 +73,27 @@ share() {
 	before=$(counters)
 	check "$proto: four processes of one socket" start_four "$proto" "$port" 1 1
 	ask "$proto" "$port"
-	check "$proto: ... each has its part" spread 4
+	check "$proto: ... each gets a part" spread 4
 	check "$proto: and one of four threads" serve 4 "$proto" "$port" reuseport 1 4
 	check "$proto: and one thread of four sockets" serve 5 "$proto" "$port" reuseport 4 1
 	ask "$proto" "$port"
-	check "$proto: ... each of twelve has its part" spread 12
-	check "$proto: ... past the kernel" past_the_kernel
+	check "$proto: ... each of twelve gets a part" spread 12
+	check "$proto: ... bypasses the kernel" past_the_kernel
 	victim=${pids[0]}
 	netns_kill "$victim"
 	unset "pids[0]"
 	await 5 all_answered "$proto" "$port"
 	before=$(counters)
 	ask "$proto" "$port"
-	check "$proto: the dead do not answer" none_of "$victim"
-	check "$proto: ... the others do" spread 11
+	check "$proto: ended processes do not answer" none_of "$victim"
+	check "$proto: ... the others notice" spread 11
 	netns_kill "${pids[4]}"
 	unset "pids[4]"
 	await 5 all_answered "$proto" "$port"
 	before=$(counters)
 	ask "$proto" "$port"
 	check "$proto: four threads less" spread 7
-	check "$proto: ... past the kernel" past_the_kernel
+	check "$proto: ... bypasses the kernel" past_the_kernel
 	end_all
 }
 
@@ -110,7 +111,7 @@ all_of_them_answered() {
 	ask "$1" "$2" 1024 && grep -qx "missing 0" "$netns_tmp/asked"
 }
 
-# At once: who binds first is still about to take the interface when the others come.
+# All at the same time: the first one to bind is still opening the interface when the others bind.
 start_at_once() {
 	for n in 0 1 2 3; do
 		netns_exec s "$lib" 0-1023 "$sharers" serve "$1" $netns_server "$2" reuseport 1 1 \
@@ -129,8 +130,8 @@ for proto in udp tcp; do
 	before=$(counters)
 	check "$proto: four processes at once" start_at_once $proto 7002
 	ask $proto 7002
-	check "$proto: ... each has its part" spread 4
-	check "$proto: ... past the kernel" past_the_kernel
+	check "$proto: ... each gets a part" spread 4
+	check "$proto: ... bypasses the kernel" past_the_kernel
 	end_all
 done
 
@@ -139,13 +140,13 @@ vma_env+=(VMA_RING_ALLOCATION_LOGIC_RX=0 VMA_RING_ALLOCATION_LOGIC_TX=0)
 for proto in udp tcp; do
 	check "$proto: threads and sockets on one ring" serve 0 $proto 7003 reuseport 3 2
 	ask $proto 7003
-	check "$proto: ... each has its part" spread 6
+	check "$proto: ... each gets a part" spread 6
 	end_all
 done
-check "... past the kernel" past_the_kernel
+check "... bypasses the kernel" past_the_kernel
 vma_env=(VMA_TRACELEVEL=warn)
 
-# Without SO_REUSEPORT, the latest has it all, until it goes.
+# Without SO_REUSEPORT the latest socket gets everything, until it is closed.
 before=$(counters)
 check "reuseaddr: the first" serve 0 udp 7004 reuseaddr 1 1
 check "reuseaddr: the second" serve 1 udp 7004 reuseaddr 1 1
@@ -155,7 +156,7 @@ netns_kill "${pids[1]}"
 await 5 all_answered udp 7004
 ask udp 7004
 check "reuseaddr: then the one before" only "${pids[0]}"
-# Who is bound to the address goes before who is bound to any.
+# A socket bound to the address goes before one bound to any address.
 ip=0.0.0.0 check "reuseaddr: a later one of any address" serve 1 udp 7004 reuseaddr 1 1
 ask udp 7004
 check "reuseaddr: is not asked" only "${pids[0]}"
@@ -163,7 +164,7 @@ netns_kill "${pids[0]}"
 await 5 all_answered udp 7004
 ask udp 7004
 check "reuseaddr: unless it is alone" only "${pids[1]}"
-[[ -z $lib ]] || check "reuseaddr: past the kernel" past_the_kernel
+[[ -z $lib ]] || check "reuseaddr: bypasses the kernel" past_the_kernel
 end_all
 
 # hears_all WHERE SOCKETS
@@ -174,16 +175,16 @@ hears_all() {
 }
 
 ip=0.0.0.0 check "groups: one process" serve 0 udp 7005 reuseport 2 2 $netns_group
-check "groups: everybody hears the group" hears_all $netns_group 4
+check "groups: all sockets receive the group" hears_all $netns_group 4
 check "groups: and a broadcast" hears_all 10.9.0.255 4
 ip=0.0.0.0 check "groups: another process" serve 1 udp 7005 reuseport 1 1 $netns_group
-sleep 1 # the first notices
-check "groups: everybody hears the group" hears_all $netns_group 5
+sleep 1 # the first process notices it
+check "groups: all sockets receive the group" hears_all $netns_group 5
 ask udp 7005
-check "groups: what is for one goes to one" spread 5
+check "groups: unicast goes to one socket" spread 5
 end_all
 
-# Somebody who is not accelerated: nobody loses anything, for the kernel serves them all.
+# A process that is not accelerated joins: nothing is lost, because the kernel serves all of them.
 told() {
 	grep -q "another socket shares its port" "$1"
 }
@@ -192,21 +193,21 @@ vma_env=(VMA_TRACELEVEL=debug VMA_LOG_FILE=$netns_tmp/log)
 for proto in udp tcp; do
 	: > "$netns_tmp/log"
 	check "$proto: an accelerated one" serve 0 $proto 7006 reuseport 1 1
-	check "$proto: one that is not joins" serve_with "" 1 $proto 7006 reuseport 1 1
-	[[ -z $lib ]] || check "$proto: ... the first notices" await 20 told "$netns_tmp/log"
+	check "$proto: one that is not accelerated joins" serve_with "" 1 $proto 7006 reuseport 1 1
+	[[ -z $lib ]] || check "$proto: ... the first process notices" await 20 told "$netns_tmp/log"
 	ask $proto 7006
-	check "$proto: ... both have their part" spread 2
+	check "$proto: ... each of both gets a part" spread 2
 	check "$proto: a third, accelerated, too" serve 2 $proto 7006 reuseport 1 1
 	ask $proto 7006
-	check "$proto: ... each has its part" spread 3
+	check "$proto: ... each gets a part" spread 3
 	end_all
 done
 
-# More than may share: the kernel serves them all.
+# More sockets than may share a flow: the kernel serves all of them.
 vma_env=(VMA_TRACELEVEL=warn)
 for proto in udp tcp; do
 	check "$proto: 70 sockets" serve 0 $proto 7007 reuseport 35 2
-	# What is under way when the last of them goes to the kernel may be lost.
+	# Packets in transit when the last of them falls back to the kernel may be lost.
 	await 20 all_of_them_answered $proto 7007
 	ask $proto 7007 1024
 	check "$proto: ... all of them answer" answered_by 60

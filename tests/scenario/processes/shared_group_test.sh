@@ -1,6 +1,6 @@
 #!/bin/bash
-# Several readers of one feed on one host: an accelerated one is alone at first, then
-# others join, accelerated or not.  From then on each gets everything.
+# Several receivers of one feed on one host: an accelerated one is alone at first, then others join,
+# accelerated or not. From then on each receives everything.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	sends to 224.9.9.9        readers

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets that share an address and port, and a peer that finds out who gets what.
+ * Sockets that share an address and port, and a peer that finds out which one gets a packet.
  *
  *	sharers serve PROTO IP PORT OPTION SOCKETS THREADS [GROUP]
  *		SOCKETS sockets in each of THREADS threads, bound with OPTION: reuseport,
- *		reuseaddr.  A question, or a connection, is answered with the name of the
+ *		reuseaddr.  A request, or a connection, is answered with the name of the
  *		socket: PROCESS.THREAD.SOCKET.  UDP sockets join GROUP.
  *	sharers ask PROTO IP PORT SENDERS
- *		asks twice from each of SENDERS ports; "NAME COUNT" for each that answered
- *		first, "missing COUNT", and "other COUNT" for second answers by others.
+ *		sends two requests from each of SENDERS ports; prints "NAME COUNT" for each
+ *		socket that answered first, "missing COUNT", and "other COUNT" for second
+ *		answers by other sockets.
  *	sharers hear IP PORT COUNT
- *		COUNT datagrams to IP, which may be a group or broadcast: all that answer.
+ *		sends COUNT datagrams to IP, which may be a group or broadcast; prints all
+ *		sockets that answer.
  *
- * Every wait is bounded.
+ * Every wait has a timeout.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -183,7 +185,7 @@ static void print_names(void)
 		printf("%s %d\n", names[i].name, names[i].count);
 }
 
-/* From this port, in both protocols; the kernel keeps no TIME_WAIT of it. */
+/* From this port, in both protocols; the kernel keeps no TIME_WAIT for it. */
 static int open_client(const char *proto, const char *ip, int to, int from)
 {
 	struct sockaddr_in sin = address(ip, to), own = address("0.0.0.0", from);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * After a grace period nothing comes to a ring that a flow has left, by whichever
- * way the kernel is asked for it.
+ * After a grace period no frame reaches a ring that a flow has left, with each of the ways to
+ * ask the kernel for one.
  *
- *	here: port_xdp with two rings -- v0 -------- v1 -- a thread that floods
+ * here: port_xdp with two rings -- v0 -------- v1 -- a thread that floods
  */
 #include <errno.h>
 #include <linux/bpf.h>
@@ -47,7 +47,7 @@ static void test_membarrier_is_preferred(void **state)
 	grace_fini(&grace);
 }
 
-/* An update that nobody waits for. */
+/* An update for which no thread waits. */
 static void update_inner(const struct grace *grace)
 {
 	uint32_t key = 0, value = 1;
@@ -93,7 +93,7 @@ static void *wait_without_membarrier(void *arg)
 	waited = best_time(wait_for_grace, &grace);
 	print_message("an update %ld us, a grace period %ld us\n", plain / NSEC_PER_USEC,
 		      waited / NSEC_PER_USEC);
-	/* Even the quickest ones take that long, with rcu_expedited. */
+	/* Even the fastest grace periods take this long, with rcu_expedited. */
 	assert_true(waited > 10 * plain);
 	grace_fini(&grace);
 	grace_fini(&grace); /* harmless */
@@ -140,7 +140,7 @@ static void *flood(void *arg)
 	return NULL;
 }
 
-/* Frames, until there are none; or as many as a ring holds, if more come all the time. */
+/* Reads all frames; or as many as a ring holds, because frames may arrive all the time. */
 static unsigned drain(struct port_queue *q)
 {
 	struct pkt *pkts[64];
@@ -155,7 +155,7 @@ static unsigned drain(struct port_queue *q)
 	return frames;
 }
 
-/* Returns how many frames came too late. */
+/* Returns how many frames arrived too late. */
 static unsigned move_to_and_fro(struct port *port, struct port_queue **q,
 				const struct flow_key *key)
 {

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Sockets wander between threads, and their rings follow: nothing is lost,
-# repeated or out of order, whatever the allocation logic and the thread mode, and
-# all of it goes past the kernel.
+# Threads use sockets in turns, and the sockets migrate to their rings: nothing is lost, repeated or
+# out of order, in each allocation logic and thread mode, and all traffic bypasses the kernel.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	stamped messages, kernel  threads that echo, with the library
@@ -15,12 +14,12 @@ messages=${MESSAGES:-3000}
 netns_pair "" numrxqueues 2 numtxqueues 2
 port=7000
 
-# moves LOG WHAT: how many, as the debug log says at the end.
+# moves LOG WHAT: the number of moves, from the end of the debug log.
 moves() {
 	sed -n "s/.*sockets that moved, $2: \([0-9]*\) started, \([0-9]*\) finished, \([0-9]*\) abandoned.*/\1 \2 \3/p" "$1"
 }
 
-# moved LOG WHAT MIN: what was begun was ended, and MIN at least were finished.
+# moved LOG WHAT MIN: all started moves ended, and at least MIN were finished.
 moved() {
 	local started finished abandoned
 
@@ -30,7 +29,7 @@ moved() {
 	((started == finished + abandoned && finished >= $3))
 }
 
-# opened LOG MIN: so many rings were needed.
+# opened LOG MIN: at least this number of rings was opened.
 opened() {
 	local n
 
@@ -39,8 +38,8 @@ opened() {
 	((n >= $2))
 }
 
-# wander PROTO MODE RX TX SOCKETS THREADS RINGS
-wander() {
+# take_turns PROTO MODE RX TX SOCKETS THREADS RINGS
+take_turns() {
 	local log=$netns_tmp/log out=$netns_tmp/out before after
 
 	rm -f $log
@@ -58,31 +57,31 @@ wander() {
 	[[ $before == "$after" ]] || { echo "the kernel received: $before, then $after"; return 1; }
 	opened $log "$7" || return 1
 	moved $log receiving $(($3 == 20 && $6 > 1)) || return 1
-	# With equal logics sending goes along.
+	# With equal logics, sending moves together with receiving.
 	moved $log sending $(($4 == 20 && $3 != 20 && $6 > 1))
 }
 
 for proto in udp tcp; do
 	for mode in 1 2 3; do
-		check "$proto, mode $mode, a ring for each thread" wander $proto $mode 20 20 4 3 3
+		check "$proto, mode $mode, a ring for each thread" take_turns $proto $mode 20 20 4 3 3
 	done
 	for logic in 0 1 10 20 30; do
 		check "$proto, mode 0, one thread, logic $logic" \
-			wander $proto 0 $logic $logic 4 1 $((logic == 10 ? 4 : 1))
+			take_turns $proto 0 $logic $logic 4 1 $((logic == 10 ? 4 : 1))
 	done
-	# Each of these with one mode over UDP, another over TCP.
+	# Each of these with one mode over UDP, and another over TCP.
 	[[ $proto == udp ]] && modes=(1 2 3) || modes=(2 3 1)
-	check "$proto, mode ${modes[0]}, one ring" wander $proto ${modes[0]} 0 0 4 3 1
-	check "$proto, mode ${modes[1]}, a ring for each processor" wander $proto ${modes[1]} 30 30 4 4 1
+	check "$proto, mode ${modes[0]}, one ring" take_turns $proto ${modes[0]} 0 0 4 3 1
+	check "$proto, mode ${modes[1]}, a ring for each processor" take_turns $proto ${modes[1]} 30 30 4 4 1
 	check "$proto, mode ${modes[2]}, threads bound to processors" \
-		wander $proto ${modes[2]} 31 31 4 4 1
-	check "$proto, mode ${modes[0]}, a ring for each socket" wander $proto ${modes[0]} 10 10 4 3 4
-	check "$proto, mode ${modes[1]}, a ring for each address" wander $proto ${modes[1]} 1 1 4 3 1
+		take_turns $proto ${modes[2]} 31 31 4 4 1
+	check "$proto, mode ${modes[0]}, a ring for each socket" take_turns $proto ${modes[0]} 10 10 4 3 4
+	check "$proto, mode ${modes[1]}, a ring for each address" take_turns $proto ${modes[1]} 1 1 4 3 1
 	check "$proto, mode ${modes[2]}, received by thread, sent by interface" \
-		wander $proto ${modes[2]} 20 0 4 3 4
+		take_turns $proto ${modes[2]} 20 0 4 3 4
 	check "$proto, mode ${modes[0]}, received by interface, sent by thread" \
-		wander $proto ${modes[0]} 0 20 4 3 4
-	check "$proto, mode ${modes[1]}, 16 threads" wander $proto ${modes[1]} 20 20 16 16 4
-	check "$proto, mode 3, more threads than processors" wander $proto 3 20 20 8 8 4
+		take_turns $proto ${modes[0]} 0 20 4 3 4
+	check "$proto, mode ${modes[1]}, 16 threads" take_turns $proto ${modes[1]} 20 20 16 16 4
+	check "$proto, mode 3, more threads than processors" take_turns $proto 3 20 20 8 8 4
 done
 verdict

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process that gave up its privileges with a port open: it has what it was granted before,
- * whatever it writes into the maps that it still has.  (Topology: see xdp_port_test.c.)
+ * A process that drops its privileges with an open port: it gets only the frames that were
+ * granted before, whatever it writes into the maps that it still has.  (Topology: see
+ * xdp_port_test.c.)
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -155,7 +156,7 @@ static void steer_share(struct fixture *f, const struct spec *s, unsigned slot)
 	steer3(f, s, 7 | XDP_STEER_SHARED);
 }
 
-/* Any of these brings the frames where there is no fence. */
+/* Each of these steers the frames to the process, if there is no fence. */
 static void steer_by_all_means(struct fixture *f, const struct spec *s, unsigned means)
 {
 	unsigned slot = slot_of(f);
@@ -168,7 +169,7 @@ static void steer_by_all_means(struct fixture *f, const struct spec *s, unsigned
 		steer5(f, s, slot);
 	else if (means == 3)
 		steer_conn(f, s, slot + 1);
-	else if (means == 4) /* the same place of the map of sockets, in 32 bits */
+	else if (means == 4) /* the same index of the map of sockets, in 32 bits */
 		steer3(f, s, slot + UINT32_MAX / XDP_STEER_QUEUES + 1);
 	else
 		steer5(f, s, slot + UINT32_MAX / XDP_STEER_QUEUES + 1);
@@ -191,7 +192,7 @@ static void test_what_was_not_granted_cannot_be_taken(void **state)
 	}
 }
 
-/* Nor are there any descriptors left by which it could be. */
+/* And it has no descriptor by which it could. */
 static void test_the_fence_is_out_of_reach(void **state)
 {
 	struct fixture *f = *state;
@@ -224,7 +225,7 @@ static void test_the_fence_is_out_of_reach(void **state)
 
 /* ---- who comes next ----------------------------------------------------------------------- */
 
-/* A process that keeps the group when the fixture's leaves it. */
+/* A process that stays in the group when the fixture leaves. */
 static pid_t start_member(int ifindex)
 {
 	struct port *port;
@@ -275,7 +276,7 @@ static void test_the_next_one_of_the_slot_is_not_fenced(void **state)
 		open_again(f);
 		if (slot_of(f) == slot || clock_now() > until)
 			break;
-		usleep(50000); /* its frames are in quarantine */
+		usleep(50000); /* the frames are in quarantine */
 	}
 	assert_int_equal(slot_of(f), slot);
 	add_flow(f, wide_of(&others[0]));

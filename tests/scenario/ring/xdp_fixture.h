@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A port with one queue, frames that go in at the other end of its wire, and where they come
- * out.
+ * A port with one queue; functions to inject frames at the other end of the link, and to
+ * receive them.
  */
 #ifndef TESTS_SCENARIO_RING_XDP_FIXTURE_H
 #define TESTS_SCENARIO_RING_XDP_FIXTURE_H
@@ -13,8 +13,8 @@
 struct fixture {
 	struct port *port;
 	struct port_queue *q;
-	int inject_fd; /* on the peer's end */
-	int sniff_fd;  /* on ours: what the program passed */
+	int inject_fd; /* at the peer's end */
+	int sniff_fd;  /* at our end: frames that the program passed to the kernel */
 	int ifindex;
 	uint64_t number;
 	char why[PORT_WHY];
@@ -103,7 +103,7 @@ static inline uint64_t inject(struct fixture *f, const struct spec *s)
 	return f->number;
 }
 
-/* The number of the next frame at the port, or 0: none before the deadline. */
+/* The number of the next frame at the port; 0: none before the deadline. */
 static inline uint64_t next_steered(struct fixture *f, nsec_t wait)
 {
 	nsec_t deadline = clock_now() + wait;

@@ -1,3 +1,3 @@
 #!/bin/bash
-# xdp_group_test, with its killing going on for a minute.
+# xdp_group_test, with processes killed for a minute.
 GROUP_SECONDS=60 exec "$1"

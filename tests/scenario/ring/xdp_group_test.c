@@ -3,11 +3,11 @@
  * Several rings, and several processes, on the same interface (topology: see
  * xdp_port_test.c).
  *
- * A member is a process with one ring and a flow, that reads frames whose
- * numbers must be consecutive, and sends numbered ones.  Whoever starts them
- * sends them frames, a window at a time, and reads what they send.
+ * A member is a process with one ring and a flow.  It reads frames with
+ * consecutive numbers, and sends numbered ones.  The process that started the
+ * members sends them frames, a window at a time, and reads what they send.
  *
- *	GROUP_SECONDS=60 xdp_group_test	for so long (4)
+ *	GROUP_SECONDS=60 xdp_group_test	the duration (4)
  */
 #include <errno.h>
 #include <linux/bpf.h>
@@ -27,7 +27,7 @@
 #define UDP IPPROTO_UDP
 #define RINGS_MAX 40
 #define MEMBERS 8
-#define WINDOW 32 /* frames on their way to one member */
+#define WINDOW 32 /* frames in transit to one member */
 
 static const struct spec to_7000 = {.vlan = -1, .proto = UDP, .dport = 7000};
 
@@ -35,7 +35,7 @@ static const struct spec to_7000 = {.vlan = -1, .proto = UDP, .dport = 7000};
 
 struct books {
 	unsigned kinds[4];
-	unsigned lost; /* in fill rings by their word, but not there */
+	unsigned lost; /* in fill rings according to their word, but not there */
 };
 
 static struct books read_books(const struct xdp_port *port)
@@ -100,9 +100,8 @@ static void service(struct port *port)
 }
 
 /*
- * Within a second: every frame is in the pool or in a fill ring, but for one per
- * queue that the kernel may keep; slots, maps and members are as if there had
- * been nobody.
+ * Within a second, every frame is in the pool or in a fill ring, except one per queue that the
+ * kernel may keep; slots, maps and members are as before.
  */
 static void expect_baseline(struct port *base)
 {
@@ -239,7 +238,7 @@ static uint64_t inject(struct fixture *f, uint16_t dport, uint16_t sport)
 	return inject_of(f, UDP, dport, sport);
 }
 
-/* The number of the next frame of a ring; 0: there is none. */
+/* The number of the next frame of a ring; 0: none. */
 static uint64_t next_number(struct fixture *f, unsigned ring)
 {
 	struct pkt *pkt;
@@ -262,7 +261,7 @@ static uint64_t await_number(struct fixture *f, unsigned ring)
 	return number;
 }
 
-/* Frames at the other end, of which none is malformed; how many. */
+/* The number of frames at the other end; none of them is malformed. */
 static unsigned drain_peer(int fd)
 {
 	uint8_t frame[2048];
@@ -316,7 +315,7 @@ static void test_each_ring_gets_its_own_frames(void **state)
 #define SENDERS 1024
 #define NOBODY RINGS_MAX
 
-/* The ring that got a frame just injected. */
+/* The ring that received the injected frame. */
 static unsigned whose(struct fixture *f, unsigned rings)
 {
 	nsec_t end = clock_now() + DEADLINE;
@@ -330,7 +329,7 @@ static unsigned whose(struct fixture *f, unsigned rings)
 	return NOBODY;
 }
 
-/* Who gets what each sender sends; n: how many senders a ring has. */
+/* Finds the ring of each sender; n: the number of senders per ring. */
 static void ask_senders(struct fixture *f, uint8_t proto, unsigned rings, uint8_t to[SENDERS],
 			unsigned n[RINGS_MAX + 1])
 {
@@ -369,21 +368,21 @@ static void test_a_shared_flow_is_spread_by_its_senders(void **state)
 	assert_int_equal(ops->add_flow(f->q[0], &key), -EEXIST);
 	ask_senders(f, UDP, 4, before, n);
 	expect_even(n, 0, 4);
-	ask_senders(f, UDP, 4, after, n); /* who comes again finds the same */
+	ask_senders(f, UDP, 4, after, n); /* a queue that joins again gets the same senders */
 	assert_memory_equal(before, after, SENDERS);
-	/* One moves: its senders do, nobody else's. */
+	/* One member moves: its senders move, all others stay. */
 	assert_int_equal(ops->reuseport_move(f->q[3], &key, &part[0]), 0);
 	ask_senders(f, UDP, 4, after, n);
 	for (unsigned i = 0; i < SENDERS; i++)
 		assert_int_equal(after[i], before[i] ? before[i] : 3);
 	assert_int_equal(ops->reuseport_move(f->q[0], &key, &part[0]), 0);
-	/* One leaves: likewise. */
+	/* One member leaves: the same. */
 	ops->reuseport_leave(f->q[0], &key, &part[0]);
 	ask_senders(f, UDP, 4, after, n);
 	for (unsigned i = 0; i < SENDERS; i++)
 		assert_true(before[i] ? after[i] == before[i] : after[i] != 0);
 	expect_even(n, 1, 4);
-	/* A ring that closes has left. */
+	/* A ring that closes leaves. */
 	close_ring(f, 1);
 	ask_senders(f, UDP, 4, after, n);
 	assert_int_equal(n[1], 0);
@@ -397,9 +396,10 @@ static void test_a_shared_flow_is_spread_by_its_senders(void **state)
 	expect_baseline(f->port);
 }
 
-/* Frames of many senders, no more than a window of them on their way, until told to stop. */
+/* Frames of many senders, at most a window of them in transit, until the test stops it. */
 struct stream {
-	uint64_t injected, taken, stop; /* atomic: of the sender, the receiver, the receiver */
+	/* atomic: written by the sender, the receiver, the receiver */
+	uint64_t injected, taken, stop;
 };
 
 static uint64_t look(const uint64_t *n)
@@ -432,7 +432,7 @@ static void take_all(struct fixture *f, struct stream *stream)
 	}
 }
 
-/* What its places had goes to who stays, and never to the kernel. */
+/* Its slots go to the remaining members, and never to the kernel. */
 static void test_who_leaves_a_shared_flow_leaves_no_gap(void **state)
 {
 	struct fixture *f = *state;
@@ -519,7 +519,7 @@ static void test_more_receivers_than_there_may_be_are_refused(void **state)
 	close_ring(f, 0);
 	inject(f, 7000, 1000);
 	assert_int_equal(await_number(f, 1), f->number);
-	/* And no more shared flows. */
+	/* And no further shared flows. */
 	for (uint16_t i = 1; i < XDP_STEER_SHARES; i++) {
 		key.local_port = htons((uint16_t)(7000 + i));
 		assert_int_equal(ops->reuseport_join(f->q[1], &key, &part[0]), 0);
@@ -543,7 +543,7 @@ static void test_connections_need_no_entry_of_a_map(void **state)
 	assert_int_equal(f->port->ops->add_flow(f->q[1], &a), -EEXIST);
 	assert_int_equal(count_conns(port), 1);
 	assert_int_equal(map_entries(port->flows5_fd), 0);
-	/* Its place is taken. */
+	/* Its entry is used. */
 	assert_int_equal(f->port->ops->add_flow(f->q[1], &b), 0);
 	assert_int_equal(map_entries(port->flows5_fd), 1);
 	inject_of(f, TCP, 7000, 4000);
@@ -559,7 +559,7 @@ static void test_connections_need_no_entry_of_a_map(void **state)
 	inject_of(f, TCP, 7000, 4001);
 	assert_int_equal(await_number(f, 1), f->number);
 	assert_int_equal(f->port->ops->del_flow(f->q[1], &b), 0);
-	/* What is forgotten goes with the ring. */
+	/* A forgotten flow ends with the ring. */
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &a), 0);
 	close_ring(f, 0);
 	assert_int_equal(count_conns(port), 0);
@@ -574,14 +574,14 @@ static void test_a_connection_is_changed_by_its_owner_alone(void **state)
 	struct flow_key a = key5(TCP, "10.77.0.1", 7000, "10.77.0.2", 4000);
 	struct flow_key b = key5(TCP, "10.77.0.1", 7000, "10.77.0.2", 4001);
 
-	assert_int_equal(f->port->ops->add_flow(f->q[0], &a), 0); /* at its place */
-	assert_int_equal(f->port->ops->add_flow(f->q[1], &b), 0); /* in the map */
+	assert_int_equal(f->port->ops->add_flow(f->q[0], &a), 0); /* its entry is used */
+	assert_int_equal(f->port->ops->add_flow(f->q[1], &b), 0); /* it is in the map */
 	assert_int_equal(f->port->ops->del_flow(f->q[1], &a), -ENOENT);
 	inject_of(f, TCP, 7000, 4000);
 	assert_int_equal(await_number(f, 0), f->number);
 	inject_of(f, TCP, 7000, 4001);
 	assert_int_equal(await_number(f, 1), f->number);
-	/* The place is free, but b is in the map. */
+	/* The entry is free, but b is in the map. */
 	assert_int_equal(f->port->ops->del_flow(f->q[0], &a), 0);
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &b), -EEXIST);
 	assert_int_equal(count_conns(port), 0);
@@ -607,7 +607,7 @@ static void test_a_flow_moves_under_traffic_without_loss(void **state)
 		for (int burst = 0; burst < 20; burst++) {
 			for (int i = 0; i < WINDOW; i++)
 				inject(f, 7000, 5000);
-			if (burst == 10) { /* frames wait in the old ring */
+			if (burst == 10) { /* frames are in the old ring */
 				home = !home;
 				assert_int_equal(f->port->ops->move_flow(f->q[home], &key), 0);
 				f->port->ops->barrier(f->port);
@@ -678,7 +678,7 @@ static void test_a_greedy_ring_does_not_starve_another(void **state)
 	assert_true(f->port->ops->idle(f->q[0]));
 }
 
-/* Frames that a ring at rest has, but for those that it keeps for itself. */
+/* Number of frames of an idle ring, without those that it keeps for itself. */
 static unsigned in_use(const struct fixture *f, unsigned ring)
 {
 	const struct xdp_queue *q = (const struct xdp_queue *)f->q[ring];
@@ -686,7 +686,7 @@ static unsigned in_use(const struct fixture *f, unsigned ring)
 	return group_count_slot(q->group, q->slot) - q->group->ctl->slots[q->slot].spare;
 }
 
-/* Twice as often as a ring at rest looks after what it put off. */
+/* Polls twice as often as an idle ring checks its deferred work. */
 static void rest(struct fixture *f, unsigned ring)
 {
 	struct pkt *pkt;
@@ -719,7 +719,7 @@ static void test_a_ring_at_rest_says_what_it_keeps_for_itself(void **state)
 	rest(f, 0);
 	assert_int_equal(in_use(f, 0), 0);
 	assert_int_not_equal(((struct xdp_queue *)f->q[0])->free.n, 0);
-	/* Nor does it pass on what it said to who has the slot next. */
+	/* The next owner of the slot does not get its settings. */
 	close_ring(f, 0);
 	open_ring(f, 0);
 	assert_int_equal(in_use(f, 0), 0);
@@ -751,20 +751,20 @@ static void test_many_rings_share_one_queue(void **state)
 
 /* ---- members ---------------------------------------------------------------------------- */
 
-/* Shared with the member. */
+/* Memory shared with the member. */
 struct member {
 	/* written by the member */
 	uint64_t received, last, lost;
-	uint64_t joined; /* it has its flow */
+	uint64_t joined; /* it has added its flow */
 	uint64_t refused;
 	uint64_t sent;
 	char why[PORT_WHY];
-	/* written by the starter */
+	/* written by the process that started it */
 	uint64_t stop;
-	/* the starter's */
+	/* used by the process that started it */
 	pid_t pid;
 	unsigned index, life;
-	uint64_t id; /* index and life: first bytes of the numbers it sends */
+	uint64_t id; /* index and incarnation: the first bytes of the numbers that it sends */
 	uint64_t injected, seen_sent, out_of_order;
 	nsec_t progress_at;
 	uint64_t progress;
@@ -788,7 +788,7 @@ static void member_reads(struct member *m, struct port_queue *q)
 	for (int i = 0; i < n; i++) {
 		uint64_t number = number_of(pkts[i]->frame, pkts[i]->frame_len);
 
-		/* The first one of a newcomer may be any. */
+		/* The first number of a new member may be any. */
 		if (m->last && number != m->last + 1)
 			set(&m->lost, m->lost + 1);
 		m->last = number;
@@ -899,7 +899,7 @@ static void stop_member(struct member *m)
 	m->pid = 0;
 }
 
-/* Keeps a window of frames on the way to each member that has joined. */
+/* Keeps a window of frames in transit to each member that has joined. */
 static void feed(struct fixture *f, struct member *m, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -913,12 +913,12 @@ static void feed(struct fixture *f, struct member *m, unsigned n)
 			f->number = m[i].injected++;
 			inject(f, (uint16_t)(7000 + m[i].index), 5000);
 			if (!received)
-				break; /* one at a time until it answers */
+				break; /* one frame at a time until it answers */
 		}
 	}
 }
 
-/* What members sent comes complete and in order. */
+/* The frames of the members are complete and in order. */
 static void read_peer(struct fixture *f, struct member *m, unsigned n)
 {
 	uint8_t frame[2048];
@@ -928,7 +928,7 @@ static void read_peer(struct fixture *f, struct member *m, unsigned n)
 		uint64_t number = number_of(frame, (size_t)len), index = number >> 56;
 
 		if (index >= n || (number & ~0xffffffffffull) != m[index].id)
-			continue; /* of an earlier life */
+			continue; /* from an earlier incarnation */
 		number &= 0xffffffffff;
 		if (number != m[index].seen_sent + 1)
 			m[index].out_of_order++;
@@ -947,7 +947,7 @@ static void expect_no_loss(struct member *m)
 		m->progress = m->received;
 		m->progress_at = now;
 	}
-	/* Everything that was sent last may have been lost. */
+	/* All frames of the last window may be lost. */
 	if (m->progress && now - m->progress_at > DEADLINE)
 		fail_msg("member %u: nothing after frame %lu of %lu", m->index,
 			 (unsigned long)m->received, (unsigned long)m->injected);
@@ -975,7 +975,7 @@ static void start_and_await(struct fixture *f, struct member *m, unsigned n)
 		await_joined(&m[i], NULL);
 }
 
-/* We join, the others leave: all is as at the beginning. */
+/* This process joins, the others leave: then everything is as at the beginning. */
 static void leave_and_expect_baseline(struct fixture *f, struct member *m, unsigned n)
 {
 	open_port(f);
@@ -996,7 +996,7 @@ static void test_two_processes_take_turns_in_everything(void **state)
 
 	start_and_await(f, m, 2);
 	run_for(f, m, 2, 200 * NSEC_PER_MSEC);
-	/* The first one made the group; the second one goes on without it. */
+	/* The first member created the group; the second one continues without it. */
 	stop_member(&m[0]);
 	run_for(f, m, 2, 200 * NSEC_PER_MSEC);
 	start(&m[0], 0, f->ifindex);
@@ -1150,13 +1150,13 @@ static void test_a_forked_child_joins(void **state)
 	open_port(f);
 	open_ring(f, 0);
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), 0);
-	start(&m[0], 0, f->ifindex); /* forks us, and forgets */
+	start(&m[0], 0, f->ifindex); /* it forks this process, and forgets its port */
 	await_joined(&m[0], f->port);
 	run_for(f, m, 1, 100 * NSEC_PER_MSEC);
 	f->number = 1000;
 	inject(f, 7900, 5000);
 	assert_int_equal(await_number(f, 0), 1001);
-	/* The same 5-tuple cannot be ours, too. */
+	/* This process cannot have the same 5-tuple. */
 	key = key5(UDP, "10.77.0.1", 7000, "10.77.0.2", 5000);
 	conn = key5(TCP, "10.77.0.1", 7000, "10.77.0.2", 5000);
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), -EEXIST);
@@ -1168,7 +1168,7 @@ static void test_a_forked_child_joins(void **state)
 	assert_int_equal(f->port->ops->del_flow(f->q[0], &conn), -ENOENT);
 	kill_member(&m[0]);
 	assert_false(f->port->ops->flow_is_foreign(f->port, &conn));
-	/* Whoever starts again at once does not wait for the sweep. */
+	/* A process that starts again does not wait for the sweep. */
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &key), 0);
 	assert_int_equal(f->port->ops->add_flow(f->q[0], &conn), 0);
 	assert_false(f->port->ops->flow_is_foreign(f->port, &conn));
@@ -1182,8 +1182,9 @@ static unsigned entries_of(const struct xdp_port *port)
 }
 
 /*
- * A server that forks for each connection: what its children had is there for the next one,
- * and nothing is steered to where nobody is, which would be to the kernel.
+ * A server that forks for each connection: the next child gets the resources of the previous
+ * one, and nothing is steered to a process that has ended, because the kernel would get these
+ * frames.
  */
 static void test_who_exits_leaves_its_frames_to_the_others(void **state)
 {
@@ -1213,9 +1214,9 @@ static void test_who_exits_leaves_its_frames_to_the_others(void **state)
 		q->ops->tx_flush(q);
 		q->ops->at_exit(q, true);
 		__atomic_store_n(done, 1, __ATOMIC_RELEASE);
-		pause(); /* or the sweep would find it dead, and do the same */
+		pause(); /* otherwise the sweep would find it dead, and do the same */
 	}
-	/* As a newcomer it is answered by us. */
+	/* This process answers it as a new member. */
 	while (!look(done) && waitpid(pid, NULL, WNOHANG) == 0)
 		service(f->port);
 	assert_true(look(done));
@@ -1230,8 +1231,8 @@ static void test_who_exits_leaves_its_frames_to_the_others(void **state)
 }
 
 /*
- * Whoever has the name hears that a member is gone, while a child of its own still has the
- * descriptor open; the number is soon another one's, of which nothing may be read.
+ * The process that answers sees that a member has ended, while a child of the member still has
+ * the descriptor open. The number is soon used again, for a descriptor that must not be read.
  */
 static void test_a_number_used_again_is_not_taken_for_a_member(void **state)
 {
@@ -1263,7 +1264,7 @@ static void test_a_number_used_again_is_not_taken_for_a_member(void **state)
 	expect_baseline(f->port);
 }
 
-/* A close() past us drops the record lock, and the others take us for dead. */
+/* A close() past the library drops the record lock, and the others consider this process dead. */
 static void test_who_was_taken_for_dead_gives_nothing_back(void **state)
 {
 	struct fixture *f = *state;
@@ -1289,7 +1290,7 @@ static void test_who_was_taken_for_dead_gives_nothing_back(void **state)
 		assert_true(clock_now() < end);
 	}
 	assert_null(f->port->ops->tx_get(f->q[0]));
-	/* Its slot is free by now, or another one's. */
+	/* By now its slot is free, or belongs to another member. */
 	while (__atomic_load_n(&port->group.ctl->slots[((struct xdp_queue *)f->q[0])->slot].state,
 			       __ATOMIC_ACQUIRE) != SLOT_FREE)
 		assert_true(clock_now() < end);
@@ -1302,7 +1303,7 @@ static void test_who_was_taken_for_dead_gives_nothing_back(void **state)
 	leave_and_expect_baseline(f, m, 2);
 }
 
-/* A process with a part in the flow of port 7000: counts what comes. */
+/* A process that shares the flow of port 7000: counts its frames. */
 static void sharer_main(int ifindex, uint64_t *joined, uint64_t *received)
 {
 	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
@@ -1377,7 +1378,7 @@ static void test_the_dead_leave_their_part_of_a_flow_to_the_others(void **state)
 	end = clock_now() + DEADLINE;
 	while (inject_all(f, &n[2], &n[3]) < 256)
 		assert_true(clock_now() < end);
-	/* And who comes after them all is not in the way of the dead. */
+	/* A member that joins later does not hinder the cleanup of dead ones. */
 	first = start_sharer(f->ifindex, &n[4], &n[2]);
 	end_sharer(first);
 	end_sharer(second);
@@ -1449,7 +1450,7 @@ static void await_rounds(struct fixture *f, uint64_t *rounds)
 	}
 }
 
-/* Whatever they left half done, no share and no part of one is lost. */
+/* Killed at any step, they lose no share and no part of one. */
 static void test_sharers_are_killed_at_any_time(void **state)
 {
 	struct fixture *f = *state;

@@ -13,9 +13,9 @@
  *
  * g0 has one RX queue, too few for native XDP with such a peer.
  *
- * Frames go in by a packet socket on the peer's end.  They come out of the
- * port, or, when the program passes them, of a packet socket on ours.  Each
- * carries a number in its last eight bytes.
+ * A packet socket on the peer's end injects frames.  They arrive at the port or,
+ * when the program passes them, at a packet socket on our end.  Each frame has
+ * a number in its last eight bytes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@
 #include "net/netlink/netlink.h"
 #include "xdp_fixture.h"
 
-#define FRAMES_SLACK 64 /* frames a fill ring may lack between two batches */
+#define FRAMES_SLACK 64 /* number of frames that a fill ring may lack between two batches */
 
 /* ---- steering --------------------------------------------------------------- */
 
@@ -107,7 +107,7 @@ static void test_a_flow_is_steered_while_it_is_registered(void **state)
 	expect_passed(f, &plain);
 }
 
-/* Neither is: a look at the flow that does have its address tells that it went by. */
+/* The port gets neither: a frame for the flow that has its address shows that it was passed. */
 static void expect_dropped(struct fixture *f, const struct spec *s)
 {
 	inject(f, s);
@@ -141,13 +141,14 @@ static void test_an_address_that_is_gone_gets_nothing_until_it_is_back(void **st
 	add_flow(f, key5(TCP, "10.77.0.7", 7002, "10.77.0.2", 4000));
 	f->port->ops->addrs_gone(f->port, NULL, 0);
 	expect_steered(f, &of_map);
-	for (int i = 0; i < 2; i++) { /* as by two members of the group */
+	for (int i = 0; i < 2; i++) { /* as for two members of the group */
 		f->port->ops->addrs_gone(f->port, &addr, 1);
 		expect_dropped(f, &of_map);
 		expect_dropped(f, &of_place);
 		expect_passed(f, &nobodys);
 	}
-	f->port->ops->addrs_gone(f->port, NULL, 0); /* of another one, which does not know it */
+	/* from another port, which does not know the address */
+	f->port->ops->addrs_gone(f->port, NULL, 0);
 	expect_dropped(f, &of_map);
 	shell("ip addr add 10.77.0.7/32 dev lo");
 	f->port->ops->addrs_gone(f->port, NULL, 0);
@@ -238,7 +239,7 @@ static void test_held_frames_do_not_stop_the_others_for_good(void **state)
 	int count = 0;
 
 	add_flow(f, key3(UDP, "10.77.0.1", 7000));
-	/* Nobody gives a frame back, until nothing comes any more. */
+	/* No frame is returned, until no more arrive. */
 	while (count <= (int)f->q->frames) {
 		inject(f, &plain);
 		if (!f->port->ops->rx_burst(f->q, &pkt, 1))
@@ -248,7 +249,7 @@ static void test_held_frames_do_not_stop_the_others_for_good(void **state)
 		count++;
 	}
 	assert_true(count > 4096);
-	/* What is sent has frames of its own. */
+	/* Sending has its own frames. */
 	pkt = f->port->ops->tx_get(f->q);
 	assert_non_null(pkt);
 	pkt_free(pkt);
@@ -283,7 +284,7 @@ static void test_bursts_leave_complete_and_in_order(void **state)
 			assert_int_equal(ops->tx_put(f->q, pkt), 0);
 		}
 		ops->tx_flush(f->q);
-		ops->tx_flush(f->q); /* nothing left to do */
+		ops->tx_flush(f->q); /* there is no more to do */
 		for (uint64_t n = number - (uint64_t)burst + 1; n <= number; n++)
 			assert_int_equal(next_sniffed(f->inject_fd, DEADLINE), n);
 	}
@@ -321,7 +322,7 @@ static void test_descriptors_are_readable_while_frames_wait(void **state)
 	assert_int_equal(f->port->ops->fds(f->q, fds), 1);
 	pfd.fd = fds[0];
 	assert_true(fcntl(fds[0], F_GETFD) & FD_CLOEXEC);
-	assert_true(fds[0] >= 512); /* out of the program's way */
+	assert_true(fds[0] >= 512); /* numbers that the program does not use */
 	assert_int_equal(poll(&pfd, 1, 0), 0);
 	for (int i = 0; i < 3; i++) {
 		inject(f, &plain);
@@ -339,7 +340,7 @@ static void test_every_rx_queue_is_served(void **state)
 	struct pollfd pfd = {.events = POLLIN};
 	uint8_t seen[65] = {0};
 
-	/* One descriptor, however many queues there are. */
+	/* One descriptor, for any number of queues. */
 	assert_int_equal(f->port->ops->fds(f->q, fds), 1);
 	pfd.fd = fds[0];
 	add_flow(f, key3(UDP, "10.77.0.1", 7000));
@@ -362,7 +363,7 @@ static void test_every_rx_queue_is_served(void **state)
 	assert_int_equal(poll(&pfd, 1, 0), 0);
 }
 
-/* As virtio_net is with an XDP program. */
+/* As with virtio_net and an XDP program. */
 static void test_all_flows_leave_where_fewer_queues_send_than_receive(void **state)
 {
 	struct fixture *f = *state;
@@ -417,7 +418,7 @@ static void test_generic_mode_serves_what_native_cannot(void **state)
 	pkt_free(pkt);
 }
 
-/* Sends a TCP segment of len bytes as a kernel peer does: to be split by the device. */
+/* Sends a TCP segment of len bytes as a kernel peer does: the device should split it. */
 static void inject_unsplit(struct fixture *f, uint8_t *frame, size_t len)
 {
 	static const struct spec s = {.vlan = -1, .proto = TCP, .dport = 7001};
@@ -461,7 +462,7 @@ static void test_segments_nobody_split_arrive_whole(void **state)
 		expect_steered(f, &plain);
 		expect_frames_back(f, baseline);
 	}
-	/* Those that are held for ever are limited, and harm nobody else. */
+	/* Packets that are never returned are limited, and do not affect others. */
 	for (int i = 0; i < 200; i++) {
 		inject_unsplit(f, frame, 20000);
 		while (f->port->ops->rx_burst(f->q, &pkt, 1)) {
@@ -499,7 +500,7 @@ static void set_peer(const char *to)
 	setns(here_fd, CLONE_NEWNET);
 }
 
-/* As where the driver resets its link; the port was opened just now. */
+/* As where the driver resets its link; the port has just been opened. */
 static void test_who_attaches_waits_for_the_carrier(void **state)
 {
 	struct fixture *f = *state;
@@ -517,7 +518,7 @@ static void test_the_wait_for_the_carrier_has_an_end(void **state)
 
 	set_peer("down");
 	assert_false(f->port->ops->settle(f->port));
-	/* That was all: who comes later does not wait for it. */
+	/* That was all: a later ring does not wait. */
 	assert_true(f->port->ops->settle(f->port));
 	set_peer("up");
 }
@@ -537,7 +538,7 @@ static void test_open_and_close_leave_no_descriptor(void **state)
 	}
 	after = dup(0);
 	assert_int_equal(after, before + 1);
-	assert_int_equal(fcntl(512, F_GETFD), -1); /* nor hidden */
+	assert_int_equal(fcntl(512, F_GETFD), -1); /* and it is not hidden */
 	close(before);
 	close(after);
 }
@@ -552,7 +553,7 @@ static void test_this_process_has_it_already(void **state)
 	assert_non_null(strstr(f->why, "this process"));
 }
 
-/* A process that has the interface and one flow; it answers nobody. */
+/* A process that has the interface and one flow; it answers no other process. */
 static pid_t fork_owner(struct fixture *f)
 {
 	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
@@ -621,7 +622,7 @@ static void test_a_killed_process_gives_the_interface_back_at_once(void **state)
 	}
 }
 
-/* Runs body in a child that has these capabilities and nothing else. */
+/* Runs body in a child that has only these capabilities. */
 static void run_with_caps(uint64_t caps, int (*body)(int ifindex), int ifindex)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -692,7 +693,7 @@ static int open_in_user_namespace(int ifindex)
 	struct port *port;
 	char why[PORT_WHY] = "";
 
-	if (unshare(CLONE_NEWUSER)) /* grants every capability, which counts for nothing here */
+	if (unshare(CLONE_NEWUSER)) /* grants every capability, but only inside that namespace */
 		return 0;
 	return port_xdp_open(ifindex, &port, why) == -EPERM && says(why, "user namespace") ? 0 : 1;
 }

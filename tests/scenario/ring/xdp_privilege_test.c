@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who is given the descriptors of a port group: a process of the user that opened the
- * port, which could open it itself; and what other users can do about it: nothing.
- * (Topology: see xdp_port_test.c.)
+ * Which processes get the descriptors of a port group: those of the user that opened the port,
+ * if they could open it themselves. And other users cannot prevent that. (Topology: see
+ * xdp_port_test.c.)
  */
 #include <dirent.h>
 #include <errno.h>
@@ -57,7 +57,7 @@ static void service(void)
 
 /* ---- a newcomer, by hand ---------------------------------------------------------------- */
 
-/* Where the group's processes find each other: src/ring/xdp/xdp_group_name.c. */
+/* The address where the processes of the group meet: src/ring/xdp/xdp_group_name.c. */
 static struct sockaddr_un name_of_group(void)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -71,7 +71,7 @@ static struct sockaddr_un name_of_group(void)
 	return addr;
 }
 
-/* A connection to whoever answers for root, or -errno. */
+/* A connection to the process that answers for root, or -errno. */
 static int call(void)
 {
 	struct sockaddr_un addr = name_of_group();
@@ -110,7 +110,7 @@ static void ask(int fd, const int *fds, unsigned n)
 	assert_int_equal(sendmsg(fd, &msg, 0), sizeof(hello));
 }
 
-/* How many descriptors came back; REFUSED: the connection was closed instead. */
+/* Number of descriptors in the answer; REFUSED: the connection was closed instead. */
 static int answer_of(int fd)
 {
 	char text[64];
@@ -141,7 +141,7 @@ static int given_for(const int *fds, unsigned n)
 
 	assert_true(fd >= 0);
 	ask(fd, fds, n);
-	service(); /* accepts, */
+	service(); /* accepts */
 	service(); /* reads */
 	got = answer_of(fd);
 	close(fd);
@@ -187,7 +187,7 @@ static void test_a_newcomer_without_a_proof_gets_nothing(void **state)
 		{{ours, udp}, 2},
 		{{udp, xsks}, 2},
 		{{xsks, ours}, 2},
-		{{theirs, xsks}, 2}, /* anybody has a namespace with all capabilities */
+		{{theirs, xsks}, 2}, /* any user has a namespace with all capabilities */
 		{{ours, xsks, xsks}, 3},
 	};
 	const int proof[] = {ours, xsks};
@@ -210,7 +210,7 @@ static unsigned hidden_descriptors(void)
 	return n;
 }
 
-/* What came with them is not kept. */
+/* Descriptors in the request are closed. */
 static void test_questions_do_not_add_up(void **state)
 {
 	int proof[] = {xdp_socket_in(here_fd), bpf_map(BPF_MAP_TYPE_XSKMAP)};
@@ -234,12 +234,12 @@ static void test_who_became_another_user_answers_nobody(void **state)
 
 	assert_true(early >= 0 && member >= 0);
 	service();
-	/* Its question comes before the change, and is read after it. */
+	/* Its request is sent before the change, and is read after it. */
 	ask(early, proof, 2);
 	assert_int_equal(seteuid(NOBODY), 0);
 	service();
 	assert_int_equal(answer_of(early), REFUSED);
-	assert_int_equal(answer_of(member), REFUSED); /* looks for somebody else */
+	assert_int_equal(answer_of(member), REFUSED); /* is for another process */
 	service();
 	assert_int_equal(call(), -EACCES);
 	assert_int_equal(seteuid(0), 0);
@@ -265,7 +265,7 @@ static void close_port(void)
 	port->ops->free_port(port);
 }
 
-/* How another user has a name. */
+/* What another user does with an address. */
 enum squat { SQUAT_BOUND, SQUAT_LISTENS, SQUAT_ACCEPTS, SQUAT_FULL, SQUATS };
 
 static void squat(const struct sockaddr_un *addr, socklen_t len, enum squat how)
@@ -287,7 +287,7 @@ static void squat(const struct sockaddr_un *addr, socklen_t len, enum squat how)
 	}
 }
 
-/* "@..." is abstract. */
+/* "@..." is an abstract address. */
 static void squat_at(const char *name, enum squat how)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -301,7 +301,7 @@ static void squat_at(const char *name, enum squat how)
 	squat(&addr, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len), how);
 }
 
-/* All that /proc/net/unix shows of the library. */
+/* All addresses of the library in /proc/net/unix. */
 static unsigned squat_what_is_seen(char names[][108], unsigned max)
 {
 	FILE *list = fopen("/proc/self/net/unix", "re");
@@ -325,9 +325,9 @@ static void be_nobody(void)
 	assert_int_equal(setgid(NOBODY) | setuid(NOBODY), 0);
 }
 
-struct stranger {
+struct other_user {
 	pid_t pid;
-	int looks[2], acts[2]; /* pipes: it goes on when something comes; tells when it is done */
+	int looks[2], acts[2]; /* pipes: it continues at a byte, and reports when it is done */
 };
 
 static void wait_for(const int pipe_[2])
@@ -343,10 +343,10 @@ static void go_on(const int pipe_[2])
 }
 
 /*
- * Sees what there is when it is told to, and takes the names when it is told again.  guess:
- * takes what can be known beforehand, at once.
+ * A process of another user. It lists the addresses when told to, and takes them when told
+ * again. guess: it takes the predictable addresses at once.
  */
-static void start_stranger(struct stranger *s, enum squat how, bool guess)
+static void start_other_user(struct other_user *s, enum squat how, bool guess)
 {
 	static char names[32][108];
 	unsigned n;
@@ -376,7 +376,7 @@ static void start_stranger(struct stranger *s, enum squat how, bool guess)
 	_exit(0);
 }
 
-static void end_stranger(const struct stranger *s)
+static void end_other_user(const struct other_user *s)
 {
 	kill(-s->pid, SIGKILL);
 	kill(s->pid, SIGKILL);
@@ -387,7 +387,7 @@ static void end_stranger(const struct stranger *s)
 	}
 }
 
-/* A process of ours opens the port, too, and goes on with what is ours. */
+/* Another process of our user opens the port, too, and shares it. */
 static void another_joins(void)
 {
 	pid_t pid = fork();
@@ -421,46 +421,46 @@ static void opens_at_once(void)
 static void test_who_guesses_names_keeps_nobody_out(void **state)
 {
 	for (enum squat how = 0; how < SQUATS; how++) {
-		struct stranger stranger;
+		struct other_user other;
 
-		start_stranger(&stranger, how, true);
-		wait_for(stranger.acts);
+		start_other_user(&other, how, true);
+		wait_for(other.acts);
 		opens_at_once();
-		end_stranger(&stranger);
+		end_other_user(&other);
 	}
 }
 
-/* The names are free for a moment, between two that have the port. */
+/* The addresses are free for a moment, between two processes that have the port. */
 static void test_who_saw_names_keeps_nobody_out(void **state)
 {
 	for (enum squat how = 0; how < SQUATS; how++) {
-		struct stranger stranger;
+		struct other_user other;
 
-		start_stranger(&stranger, how, false);
+		start_other_user(&other, how, false);
 		open_port();
-		go_on(stranger.looks);
-		wait_for(stranger.acts);
+		go_on(other.looks);
+		wait_for(other.acts);
 		close_port();
-		go_on(stranger.looks);
-		wait_for(stranger.acts);
+		go_on(other.looks);
+		wait_for(other.acts);
 		opens_at_once();
-		end_stranger(&stranger);
+		end_other_user(&other);
 	}
 }
 
-/* A member finds out that nobody answers, and does so itself. */
+/* A member notices that no process answers, and does it itself. */
 static void test_who_saw_names_does_not_answer_for_the_dead(void **state)
 {
 	for (enum squat how = 0; how < SQUATS; how++) {
-		struct stranger stranger;
+		struct other_user other;
 		int ready[2];
 		char why[PORT_WHY];
 		pid_t pid;
 
-		start_stranger(&stranger, how, false);
+		start_other_user(&other, how, false);
 		assert_int_equal(pipe(ready), 0);
 		pid = fork();
-		if (!pid) { /* has the name */
+		if (!pid) { /* has the address */
 			int rc = port_xdp_open(ifindex, &port, why);
 
 			go_on(ready);
@@ -473,21 +473,21 @@ static void test_who_saw_names_does_not_answer_for_the_dead(void **state)
 		}
 		wait_for(ready);
 		open_port();
-		go_on(stranger.looks);
-		wait_for(stranger.acts);
+		go_on(other.looks);
+		wait_for(other.acts);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		go_on(stranger.looks);
-		wait_for(stranger.acts);
+		go_on(other.looks);
+		wait_for(other.acts);
 		another_joins();
 		close_port();
-		end_stranger(&stranger);
+		end_other_user(&other);
 		close(ready[0]);
 		close(ready[1]);
 	}
 }
 
-/* Then the name is one that can be guessed; whoever has it shares nothing. */
+/* Then the address can be guessed; a process of another user that takes it gets nothing. */
 static void test_without_a_directory_it_is_shared_or_not(void **state)
 {
 	shell("mount -o remount,ro /run && mount -o remount,ro /dev/shm");
@@ -495,13 +495,13 @@ static void test_without_a_directory_it_is_shared_or_not(void **state)
 	another_joins();
 	close_port();
 	for (enum squat how = 0; how < SQUATS; how++) {
-		struct stranger stranger;
+		struct other_user other;
 
-		start_stranger(&stranger, how, true);
-		wait_for(stranger.acts);
+		start_other_user(&other, how, true);
+		wait_for(other.acts);
 		open_port();
 		close_port();
-		end_stranger(&stranger);
+		end_other_user(&other);
 	}
 	shell("mount -o remount,rw /run && mount -o remount,rw /dev/shm");
 }
@@ -564,7 +564,7 @@ static void test_names_of_the_dead_do_not_add_up(void **state)
 	}
 }
 
-/* Whatever umask(2) is. */
+/* With any umask(2). */
 static void test_nobody_else_can_look_into_the_directory(void **state)
 {
 	mode_t old = umask(0);
@@ -582,7 +582,7 @@ static void test_nobody_else_can_look_into_the_directory(void **state)
 
 #define CROWD 6
 
-/* All begin at the same time, where nobody is, or where somebody has died. */
+/* All start at the same time, in a new group, or after a member has died. */
 static void test_who_begin_at_once_share_it(void **state)
 {
 	for (int round = 0; round < 5; round++) {

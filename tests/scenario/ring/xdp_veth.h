@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What tests of the xdp port have in common: veth pairs between two namespaces
- * (see xdp_port_test.c), frames with a number in their last eight bytes, keys.
+ * Shared by the tests of the xdp port: veth pairs between two namespaces (see xdp_port_test.c),
+ * frames with a number in their last eight bytes, keys.
  */
 #ifndef TESTS_SCENARIO_RING_XDP_VETH_H
 #define TESTS_SCENARIO_RING_XDP_VETH_H
@@ -41,7 +41,7 @@ __attribute__((format(printf, 1, 2))) static inline void shell(const char *fmt, 
 		fail_msg("failed: %s", line);
 }
 
-/* Up, and silent. */
+/* Brings it up, without any traffic of its own. */
 static inline void bring_up(const char *name)
 {
 	shell("sysctl -qw net.ipv6.conf.%s.disable_ipv6=1; ip link set %s arp off up", name, name);
@@ -71,7 +71,7 @@ static inline int make_topology(void **state)
 		fprintf(stderr, "SKIPPED: network namespaces need root\n");
 		exit(77);
 	}
-	/* What processes keep for each other is this test's own. */
+	/* The directories where processes meet are private to this test. */
 	shell("mount --make-rprivate / && mount -t tmpfs -o mode=755 none /run &&"
 	      " mount -t tmpfs -o mode=1777 none /dev/shm");
 	here_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -81,7 +81,7 @@ static inline int make_topology(void **state)
 	make_pair("v0", "v1", "");
 	make_pair("q0", "q1", "numrxqueues 4 numtxqueues 4");
 	make_pair("t0", "t1", "numrxqueues 4 numtxqueues 2");
-	/* Native XDP wants as many receive queues as the peer has for sending. */
+	/* Native XDP needs as many RX queues as the peer has TX queues. */
 	make_pair_of("g0", "mtu 3500 numrxqueues 1 numtxqueues 1", "g1",
 		     "mtu 3500 numrxqueues 2 numtxqueues 2");
 	for (const char **name = (const char *[]){"v0", "q0", "t0", "g0", NULL}; *name; name++)
@@ -111,7 +111,7 @@ static inline uint8_t *put16(uint8_t *to, unsigned value)
 	return to;
 }
 
-/* Checksums are left out: steering does not look at them. */
+/* Without checksums: steering does not check them. */
 static inline size_t make_frame(uint8_t *frame, const struct spec *s, uint64_t number)
 {
 	unsigned ihl = s->ihl ? s->ihl : 5;

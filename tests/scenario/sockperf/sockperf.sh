@@ -1,4 +1,4 @@
-# Sourced by the sockperf tests: the one body that runs the rows of their tables.
+# Sourced by the sockperf tests: runs the rows of their tables.
 #
 #	c<lane>  v0 10.9.0.1/24 ------------ v0 10.9.0.2/24  s<lane>
 #	sockperf pp, tp, ul                  sockperf server
@@ -7,10 +7,9 @@
 #
 #	[LIB=path/to/libvma.so] tests/scenario/sockperf/sockperf_udp_test.sh [REGEX]
 #
-# REGEX chooses rows by their text; LIB= runs all of it through the kernel.
-# Rows run in $LANES lanes, each with its own pair of namespaces: a client
-# sleeps for two of its three seconds.  Lanes take turns, so that there is one
-# at work at a time: see take_turn.
+# REGEX selects rows by their text; LIB= runs all of it through the kernel.  Rows run in $LANES
+# lanes, each with its own pair of namespaces: a client sleeps for two of its three seconds.  Only
+# one lane sends at a time: see take_turn.
 
 NETNS_LIMIT=${NETNS_LIMIT:-280}
 . tools/lib/netns.sh
@@ -20,11 +19,11 @@ chosen=${1:-.}
 lanes=${LANES:-3}
 turn=1200 # milliseconds
 
-# Messages per second where sockperf would flood.  All of a run, less than two seconds, find
-# room in a receive buffer of the default size, where the kernel counts 768 bytes for each:
-# whoever has no processor for a while loses none.
+# Messages per second, where sockperf would flood. All messages of a run, less than two seconds, fit
+# into a receive buffer of the default size, where the kernel counts 768 bytes for each: a receiver
+# without processor for a while loses none.
 pace=130
-# The largest datagram that is one frame; above, fragments are the kernel's.
+# The largest datagram that fits one frame; the kernel handles fragments.
 largest_offloaded=1472
 
 # row() takes SIDES SOCKETS MODE [OPTION...]
@@ -35,7 +34,7 @@ largest_offloaded=1472
 #	OPTION	for both sockperfs; client:OPTION or server:OPTION for one;
 #		NAME=VALUE for the environment of sides with the library
 
-# The addresses a row's sockets have, as sockperf's -f wants them.
+# The addresses of a row's sockets, as sockperf's -f expects them.
 socket_lines() {
 	local kind port=11111
 
@@ -69,13 +68,13 @@ parse_row() {
 		client+=(-i "$address")
 		server+=(-i "$address")
 		[[ $sockets != tcp ]] || client+=(--tcp) server+=(--tcp)
-		# Gaps are found in one sequence only.
+		# sockperf detects gaps only in a single sequence.
 		[[ $sockets == tcp ]] || server+=(-g)
 		;;
 	esac
 	if [[ $sockets == *mcast* ]]; then
 		client+=(--mc-rx-if "$netns_client" --mc-tx-if "$netns_client")
-		# It would warm up with datagrams of 65507 bytes, which are the kernel's.
+		# Its warm-up would use datagrams of 65507 bytes, which the kernel handles.
 		server+=(--mc-rx-if "$netns_server" --mc-tx-if "$netns_server" --dontwarmup)
 	fi
 	case $mode in
@@ -98,14 +97,14 @@ parse_row() {
 	done
 }
 
-# Its thread that receives goes on while main() takes down what it receives into: an answer
-# that comes after the summary may be the end of it.
+# Its receiving thread continues while main() frees the buffers: an answer after the summary may
+# crash it.
 is_own_fault() {
 	[[ $mode == ul && $client_rc == 139 ]] && grep -q 'Summary: Latency' "$log.client"
 }
 
-# unanswered SENT RECEIVED FAULTS: those, less what has no answer yet when the time is over,
-# which the client takes for dropped, but for the last 50 ms: then none of these have one.
+# unanswered SENT RECEIVED FAULTS: messages without an answer, minus those of the last 50 ms. At the
+# end of the time, the client reports unanswered messages as dropped.
 unanswered() {
 	local dropped=${3#*= } last
 
@@ -115,8 +114,8 @@ unanswered() {
 	echo "dropped messages = $dropped;${3#*;}"
 }
 
-# by_kernel COUNTERS: what it was given.  To whom has ended it says so, by a reset or as it
-# finds no port: that came late.
+# by_kernel COUNTERS: number of packets that the kernel received. It answers packets for an ended
+# process with a reset or an ICMP error: those came late.
 by_kernel() {
 	local in no_ports full out in_segs out_segs resets
 
@@ -124,7 +123,7 @@ by_kernel() {
 	echo $((in + full + out + in_segs - resets + out_segs - resets))
 }
 
-# What is wrong with the row that has just run, one complaint a line.
+# The failures of the row that has just run, one per line.
 judge() {
 	local sent received handled faults gaps side log_of counters
 
@@ -133,17 +132,17 @@ judge() {
 	sent=$(sockperf_value "$log.client" sent)
 	handled=$(sockperf_value "$log.server" handled)
 	((${sent:-0} >= 10)) || echo "client sent ${sent:-nothing}"
-	# The timer may end a client between a message and its count.
+	# The timer may end a client between a message and its counter.
 	((${handled:-0} >= ${sent:-0} - 1 && ${handled:-0} <= ${sent:-0} + 1)) ||
 		echo "server handled ${handled:-nothing} of ${sent:-0}"
 	if [[ $mode != tp ]]; then
 		received=$(sockperf_value "$log.client" received)
-		# Answers on their way when the timer ends the client are not lost: it
-		# judges its middle part itself, see faults.
+		# Answers in transit when the timer ends the client are not lost: the client checks
+		# its middle part itself, see faults.
 		((${received:-0} * 2 >= ${sent:-0})) || echo "client received ${received:-nothing} of ${sent:-0}"
 		faults=$(sockperf_value "$log.client" faults)
 		[[ -z $faults || $mode != ul ]] || faults=$(unanswered "$sent" "$received" "$faults")
-		# One sequence over several sockets: only ping-pong keeps its order.
+		# One sequence over several sockets: only ping-pong keeps the order.
 		[[ $sockets$mode != *,*ul ]] || faults=${faults% # out-of-order*}
 		[[ -n $faults && $faults != *[1-9]* ]] || echo "client: ${faults:-no statistics}"
 	fi
@@ -155,7 +154,7 @@ judge() {
 		log_of=$log.$side
 		[[ $side == server ]] && counters=$server_moved || counters=$client_moved
 		if [[ -z $lib || ($sides != both && $sides != "$side") ]]; then
-			# Else the counters prove nothing.
+			# Otherwise the counters prove nothing.
 			[[ $counters =~ [1-9] || $mode$side == tpclient ]] || echo "$side: kernel counters stand still"
 			continue
 		fi
@@ -167,7 +166,7 @@ judge() {
 
 counted=(UdpInDatagrams UdpNoPorts UdpRcvbufErrors UdpOutDatagrams TcpInSegs TcpOutSegs TcpOutRsts)
 
-# moved BEFORE AFTER: differences, number by number.
+# moved BEFORE AFTER: the differences, number by number.
 moved() {
 	local before after i
 
@@ -179,7 +178,7 @@ moved() {
 	echo "${after[*]}"
 }
 
-# Start no sooner than one turn after the row before, of whatever lane.
+# Starts at least one turn after the previous row of any lane.
 take_turn() {
 	local now next wait
 
@@ -194,7 +193,7 @@ take_turn() {
 	sleep "$((wait / 1000000)).$(printf %06d $((wait % 1000000)))"
 }
 
-# What it said, without what every run says.
+# Its output, without the lines that every run has.
 quote() {
 	sed -nE '/percentile|observation|^$|version #|Starting|Warmup/!p' "$1" | tail -n 12 | cut -c 1-160 | sed "s/^/     $2| /"
 }
@@ -225,7 +224,7 @@ run_row() {
 		echo "ok   $text"
 		return
 	fi
-	# One write, so that lanes do not mix.
+	# A single write, so that the output of lanes does not mix.
 	echo "FAIL $text
 $(sed 's/^/     /' <<< "$wrong")
      kernel counters: ${counted[*]}

@@ -1,6 +1,6 @@
 #!/bin/bash
-# sockperf with several sockets and every way to wait for them: select, poll,
-# epoll, recvfrom in turns.
+# sockperf with several sockets and each way of waiting: select, poll, epoll, recvfrom on one after
+# the other.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	several sockets           several sockets, in the same file
@@ -12,7 +12,7 @@ for sides in server client both; do
 	for iomux in s p e r; do
 		row $sides udp,udp,udp pp -F$iomux
 		row $sides tcp,tcp,tcp pp -F$iomux --nonblocked
-		# Blocked in one socket, recvfrom does not see the others.
+		# recvfrom blocks at one socket and does not see the others.
 		row $sides udp,mcast,tcp pp -F$iomux $([[ $iomux != r ]] || echo --nonblocked)
 	done
 done

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A program may read what its children say on stderr: of a tree of processes the first one
-# shows the banner, and the others only warn. A log file gets everything.
+# Programs read what their children print on stderr: in a tree of processes only the first one
+# prints the banner, and the others only warn. A log file gets everything.
 self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
@@ -9,7 +9,7 @@ netns_enter "$self" "$@"
 netns_pair ""
 tree='bash -c true; bash -c "VMA_NO_SUCH_THING=1 bash -c true; true"'
 
-# banners FILE...: how many there are.
+# banners FILE...: the number of banners.
 banners() {
 	cat "$@" 2> /dev/null | grep -c VMA_VERSION
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What passthrough_test.sh runs plain and under the library: many calls on
- * sockets of the host itself, which the kernel serves, and on what is no socket.
- * Prints each call with its result, and errno if the call changed it.
+ * The program that passthrough_test.sh runs with and without the library: many calls on
+ * sockets within the host, which the kernel serves, and on other descriptors.
+ * It prints each call with its result, and errno if the call changed it.
  *
- *	passthrough transcript	the calls
- *	passthrough idle	opens nothing, prints what it costs to be
+ *	passthrough transcript	makes the calls
+ *	passthrough idle	opens nothing, prints the memory that the process uses
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ static long show(int line, const char *call, long rc)
 	return rc;
 }
 
-/* The call is made with errno set to what no call sets it to. */
+/* Sets errno to a value that no call sets before the call. */
 #define DO(call) (errno = UNTOUCHED, show(__LINE__, #call, (long)(call)))
 
 static struct sockaddr_in local(int port)
@@ -105,7 +105,7 @@ static int signals;
 static void on_signal(int sig)
 {
 	signals++;
-	errno = EXDEV; /* a careless handler: what it interrupted sets its own */
+	errno = EXDEV; /* a handler that changes errno: the call that it interrupted sets its own */
 }
 
 static void handle(int sig, int flags)
@@ -325,7 +325,7 @@ static void streams(void)
 	DO(close(a));
 }
 
-/* A connected pair of the host itself. */
+/* A connected pair on the loopback interface. */
 static void pair_of(int fds[2])
 {
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -510,7 +510,7 @@ static void idle(void)
 	while (status && fgets(line, sizeof(line), status)) {
 		int kb;
 
-		/* Without pages of files, which all processes share. */
+		/* Without file pages, which processes share. */
 		if (sscanf(line, "RssAnon: %d", &kb) == 1)
 			printf("kilobytes %d\n", kb);
 	}

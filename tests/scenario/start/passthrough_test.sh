@@ -1,10 +1,10 @@
 #!/bin/bash
-# A program that only talks to itself cannot tell that the library is there:
+# A program that uses only sockets within the host sees no difference with the library:
 #
 #	passthrough ---- 127.0.0.1 ---- passthrough
 #
-# The same calls plain and preloaded give the same results and errno; and being
-# loaded into a program that opens nothing costs next to nothing.
+# The same calls with and without the library give the same results and errno; and a program that
+# opens nothing needs hardly more time and memory.
 #
 # passthrough_test.sh PROGRAM LIBRARY
 set -u
@@ -38,7 +38,7 @@ same() {
 	(($(wc -l < "$tmp/plain") > 200)) || complain "the transcript is short"
 }
 
-# The plain program must agree with itself, or nothing can be learned.
+# The runs without the library must be equal, otherwise the comparison proves nothing.
 same plain
 same preloaded
 same env VMA_OFFLOADED_SOCKETS=0 LD_PRELOAD="$runtime $library" VMA_TRACELEVEL=warn
@@ -62,8 +62,8 @@ done
 before=$(awk '/kilobytes/ { print $2 }' "$tmp/plain")
 after=$(awk '/kilobytes/ { print $2 }' "$tmp/preloaded")
 echo "idle: $before KB plain, $after KB preloaded"
-# Sanitizers have memory of their own.
+# Sanitizers use additional memory.
 [[ -n $runtime ]] || ((after - before < 1024)) || complain "idle: $((after - before)) KB"
-# A number to look at; the machine may be busy.
+# For information only; the machine may be busy.
 echo "100 runs: $(cost plain "$program" idle) ms plain, $(cost preloaded "$program" idle) ms preloaded"
 exit $((failures > 0))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program with the library in it, which no LD_PRELOAD of a set-user-id program could
- * bring there.
+ * A program that is linked with the library, because LD_PRELOAD does not work for a
+ * set-user-id program.
  *
  *	secure hand PROGRAM	executes PROGRAM with a socket and a channel that
  *				VMA_INHERITED names, as for a descendant
- *	secure look FD		what became of the socket, and of the variable
+ *	secure look FD		prints the state of the socket, and of the variable
  */
 #include <arpa/inet.h>
 #include <stdint.h>
@@ -30,7 +30,7 @@ static unsigned long inode_of(int fd)
 	return st.st_ino;
 }
 
-/* Descriptors made by raw calls: nothing of this process's own library is in the way. */
+/* Creates descriptors by system calls, so that this process's own library does not see them. */
 static void hand(const char *program)
 {
 	char variable[128], number[16];

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A set-user-id program takes nothing from the environment of who executes it: no log file
-# is written with its rights, and no socket is taken for an inherited one.
+# A set-user-id program takes nothing from the environment of the user who executes it: it writes no
+# log file with its rights, and inherits no socket.
 self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
@@ -8,17 +8,17 @@ netns_enter "$self" "$@"
 
 program=$(find_program "${SECURE:-tests/scenario/start/secure}") || exit 1
 cp "$program" $netns_tmp/plain && cp "$program" $netns_tmp/secure || exit 1
-# The user of the file, which is not ours: the kernel sets AT_SECURE.
+# The file has another user: the kernel sets AT_SECURE.
 chown nobody $netns_tmp/secure && chmod 4755 $netns_tmp/secure || exit 1
 chmod 777 $netns_tmp
 
-# run PROGRAM: $out is what it says.
+# run PROGRAM: $out gets its output.
 run() {
 	out=$(VMA_LOG_FILE=$netns_tmp/log.$1 VMA_TRACELEVEL=debug $netns_tmp/plain hand $netns_tmp/"$1" 2>&1)
 	echo "$1: $out"
 }
 
-# What hand itself logs is not of interest.
+# The log of `hand` itself does not matter.
 logged_by() {
 	[[ -e $netns_tmp/log.$1 && $(stat -c %U $netns_tmp/log.$1) == "$2" ]]
 }
@@ -31,5 +31,5 @@ run secure
 check "a set-user-id one does not inherit" test "${out##*$'\n'}" == "secure: not inherited, not told"
 rm -f $netns_tmp/log.secure
 VMA_LOG_FILE=$netns_tmp/log.secure VMA_TRACELEVEL=debug $netns_tmp/secure look 0
-check "a set-user-id one writes no file that others name" test ! -e $netns_tmp/log.secure
+check "a set-user-id one writes no file that others choose" test ! -e $netns_tmp/log.secure
 verdict

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A connection whose program is away: it sleeps or computes, and calls nobody.
+ * A connection whose program makes no calls: it sleeps or computes.
  *
- *	away serve PORT		one peer: sends to it for 1.5 seconds, and wants each
- *				piece acknowledged; hears nothing for one, in which M
- *				must be lost; gets M all the same; sends for another
- *				1.5; then only looks whether the peer is alive.
- *				Says what it does
+ *	away serve PORT		serves one peer: sends to it for 1.5 seconds, and each piece
+ *				must be acknowledged; receives nothing for a second, in which
+ *				M must be lost; nevertheless gets M; sends for another
+ *				1.5 seconds; then only checks by keep-alive.
+ *				Prints what it does
  *	away spin IP PORT	sleeps until SIGUSR1, sends M, computes for 6 seconds,
- *				and then takes what has come
- *	away bare COMMAND...	runs it without membarrier(2)
+ *				and then reads what has arrived
+ *	away bare COMMAND...	runs the command without membarrier(2)
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -63,7 +63,7 @@ static void set_tcp(int fd, int name, int value)
 		die("setsockopt");
 }
 
-/* The connection dies of a peer that is silent for 1.5 seconds where it should answer. */
+/* The connection ends if the peer does not acknowledge for 1.5 seconds. */
 static int accept_one(const char *port)
 {
 	struct sockaddr_in addr = address("0.0.0.0", port);
@@ -83,7 +83,7 @@ static int accept_one(const char *port)
 	return fd;
 }
 
-/* How long until all was acknowledged. */
+/* Time until all data was acknowledged. */
 static int64_t send_piece(int fd)
 {
 	static const char piece[PIECE];
@@ -143,7 +143,7 @@ static int serve(char **argv)
 		die("M");
 	printf("got M\n");
 	send_pieces(fd);
-	if (recv(fd, &c, 1, 0) != 1 || c != 'E') /* after seconds of keep-alive only */
+	if (recv(fd, &c, 1, 0) != 1 || c != 'E') /* after some seconds with keep-alive only */
 		die("E");
 	if (send(fd, &c, 1, MSG_NOSIGNAL) != 1)
 		die("send");
@@ -153,7 +153,7 @@ static int serve(char **argv)
 	return 0;
 }
 
-/* Neither sleeps nor calls anything that the library might see. */
+/* Neither sleeps nor calls a function that the library could see. */
 static void compute(void)
 {
 	int64_t end = now_msec() + SPIN_SEC * 1000;

@@ -1,7 +1,7 @@
 #!/bin/bash
-# A connection is kept alive while its program sleeps or computes: what comes is
-# acknowledged, keep-alives are answered, what was lost is sent again.  In mode 0, where the
-# internal thread steps in by membarrier(2), and where that is missing.
+# A connection stays alive while its program sleeps or computes: data is acknowledged, keep-alives
+# are answered, lost segments are retransmitted. In mode 0, where the internal thread uses
+# membarrier(2), and where that is missing.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	connects, and computes    the kernel; gives up a silent peer after 1.5 s
@@ -23,7 +23,7 @@ acknowledged_twice() {
 	[[ $(grep -c ^acknowledged $server_log) == 2 ]]
 }
 
-# The row of a table: WHAT PORT ENVIRONMENT COMMAND...
+# A row of the table: WHAT PORT ENVIRONMENT COMMAND...
 row() {
 	local what=$1 port=$2 server client
 
@@ -34,11 +34,11 @@ row() {
 	client=$spawned
 	check "$what: all is acknowledged while it sleeps" await 4 says $server_log deaf
 	kill -USR1 "$client"
-	check "$what: what was lost is sent again" await 4 says $server_log 'got M'
+	check "$what: what was lost is retransmitted" await 4 says $server_log 'got M'
 	check "$what: all is acknowledged while it computes" await 4 acknowledged_twice
-	check "$what: meanwhile, it computes" eval "! says $client_log computed"
-	check "$what: the program is back" await 8 says $client_log 'got everything'
-	check "$what: the connection ends as it should" await 2 says $server_log 'peer left'
+	check "$what: meanwhile it computes" eval "! says $client_log computed"
+	check "$what: the program has restarted" await 8 says $client_log 'got everything'
+	check "$what: the connection ends correctly" await 2 says $server_log 'peer left'
 	wait "$server" "$client"
 	grep -H . $server_log $client_log | sed "s|^$netns_tmp/|     |"
 }
@@ -49,5 +49,5 @@ check "no warning" eval "! says $client_log WARNING"
 row "mode 1" 7001 VMA_THREAD_MODE=1
 row "mode 0 without membarrier" 7002 VMA_THREAD_MODE=0 "$away" bare
 [[ -z $lib ]] || check "and a warning" says $client_log 'VMA_THREAD_MODE=0 needs membarrier'
-[[ -z $lib ]] || check "past the kernel" test "$before" = "$(netns_counters c TcpInSegs)"
+[[ -z $lib ]] || check "bypasses the kernel" test "$before" = "$(netns_counters c TcpInSegs)"
 verdict

@@ -1,7 +1,7 @@
-"""Connections to a listener that are older than it, or come while its interface is opened.
+"""Connections to a listener that are older than it, or that begin while its interface is opened.
 
 early.py serve PORT		echoes until "bye", a thread for each connection; says "ready" when it listens
-early.py leave PORT		accepts one connection, lets go of the port, says "ready", echoes
+early.py leave PORT		accepts one connection, releases the port, says "ready", echoes
 early.py talk ADDRESS PORT SOURCE	connects from that port (0: any), says "ready"; then sends each line of its input, and
 				says what comes back
 early.py marked PID		is a listener of the process in the map of those at whose port the

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Connections at a port that a server takes, from before; and connections that come while it
-# opens the interface.
+# Connections at a port that a server takes over, from before; and connections that arrive while the
+# server opens the interface.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	two clients               a server of the kernel that let go of the port; then one whose
@@ -21,7 +21,7 @@ is() {
 	return 1
 }
 
-# client NAME [SOURCE-PORT]: $netns_tmp/NAME says what it says; its input is descriptor $NAME.
+# client NAME [SOURCE-PORT]: $netns_tmp/NAME gets its output; its input is descriptor $NAME.
 client() {
 	local fd
 
@@ -39,12 +39,12 @@ is_connected() {
 	await 20 is_ready "$netns_tmp/$1" "${!pid}" && ! is_gone "${!pid}"
 }
 
-# A SYN of it is on its way, and it has no answer.
+# Its SYN is in transit, and unanswered.
 is_connecting() {
 	in_ns c awk '$4 == "02" { found = 1 } END { exit !found }' /proc/net/tcp
 }
 
-# says NAME TEXT: it comes back.
+# says NAME TEXT: sends the text, and gets it back.
 says() {
 	echo "$2" >&"${!1}"
 	await 10 grep -q "^$2$" "$netns_tmp/$1" || ! cat "$netns_tmp/$1"
@@ -90,29 +90,29 @@ exec {names}< /run/libvma/names
 flock $names
 netns_exec s "$lib" 0-1023 python3 tests/scenario/tcp/early.py serve 7000 > $netns_tmp/serve 2>&1 < /dev/null &
 server=$!
-# It waits for two seconds at most: it is stopped before.
+# It waits for at most two seconds: the process is stopped before.
 check "a server takes the port" await 10 listens s 7000
 [[ -z $lib ]] || kill -STOP $server
-[[ -z $lib ]] || check "... while the interface is not its" eval '! netns_has_xdp s v0'
+[[ -z $lib ]] || check "... while it does not have the interface" eval '! netns_has_xdp s v0'
 client second
-[[ -z $lib ]] || check "who comes now is not refused" await 10 is_connecting
+[[ -z $lib ]] || check "a new client is not refused" await 10 is_connecting
 flock -u $names
 kill -CONT $server
-check "the server goes on" await 10 is_ready $netns_tmp/serve $server
-[[ -z $lib ]] || check "... the interface is its" netns_has_xdp s v0
-check "who came is served" is_connected second
+check "the server continues" await 10 is_ready $netns_tmp/serve $server
+[[ -z $lib ]] || check "... it has the interface" netns_has_xdp s v0
+check "the waiting client is served" is_connected second
 check "... with data" says second two
 if [[ -n $lib ]]; then
-	check "... his SYN was kept" grep -q ' [1-9][0-9]* SYNs arrived' $netns_tmp/serve
-	check "... the kernel did not accept him" is "$(opens)" "$before"
-	check "the port is known to be the kernel's, too" marked
+	check "... its SYN was kept" grep -q ' [1-9][0-9]* SYNs arrived' $netns_tmp/serve
+	check "... the kernel did not accept it" is "$(opens)" "$before"
+	check "the library knows that the kernel has the port, too" marked
 fi
 client past_again 40001
-check "who comes from the port of the closed one" is_connected past_again
-[[ -z $lib ]] || check "... is not the kernel's" is "$(opens)" "$before"
-check "the older connection goes on" says first one
+check "a client from the port of the closed connection" is_connected past_again
+[[ -z $lib ]] || check "... is not served by the kernel" is "$(opens)" "$before"
+check "the older connection continues" says first one
 netns_kill $first_pid
 [[ -z $lib ]] || check "... until it ends" await 30 not_marked
-check "the later one goes on" says second three
+check "the later one continues" says second three
 netns_kill $second_pid
 verdict

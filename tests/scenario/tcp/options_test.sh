@@ -1,7 +1,6 @@
 #!/bin/bash
-# Options of TCP: what can be set when, what is read back, on a socket that is
-# not connected, a listener, a connection and an accepted one: the same with the
-# library on both sides as without it.
+# Options of TCP: which can be set at which time, and what is read back, on an unconnected socket, a
+# listener, a connection and an accepted one: the same with the library on both sides as without it.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	connects              accepts

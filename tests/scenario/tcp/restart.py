@@ -1,8 +1,8 @@
-"""A server that closes first, and clients that begin again, with few ports.
+"""A server that closes first, and clients that reconnect, with few ports.
 
 restart.py serve PORT			one byte for each connection, then it is closed
 restart.py connect ADDRESS PORT N	N connections, one after the other; prints how many
-					segments had to be sent again
+					segments were retransmitted
 """
 import socket
 import struct

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Processes that use the same ports, one after the other, while the server, of the kernel,
-# has the last connections of these ports in TIME_WAIT: the first SYN of each is taken.
+# Processes use the same ports, one after the other, while the server, in the kernel, has the last
+# connections of these ports in TIME_WAIT: the first SYN of each is accepted.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	3 processes, 30 connections each          closes first
@@ -31,7 +31,7 @@ for process in 1 2 3; do
 done
 if [[ -n $lib ]]; then
 	check "the kernel saw none of them" is "$(netns_counters c TcpActiveOpens)" $before
-	check "the secret is nobody else's" is "$(stat -c %a /run/libvma /run/libvma/state-*)" "700
+	check "no other user can read the secret" is "$(stat -c %a /run/libvma /run/libvma/state-*)" "700
 600"
 fi
 verdict

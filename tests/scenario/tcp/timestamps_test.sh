@@ -1,6 +1,6 @@
 #!/bin/bash
-# VMA_TCP_TIMESTAMP_OPTION decides whether connections have timestamps (RFC 7323),
-# in both roles, towards a kernel that has them and one that has not.
+# VMA_TCP_TIMESTAMP_OPTION decides whether connections use timestamps (RFC 7323), in both roles,
+# with a kernel that supports them and one that does not.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	the library               the kernel: what it sees of the connection
@@ -17,7 +17,7 @@ kernel() {
 	in_ns "$1" sh -c "echo $2 > /proc/sys/net/ipv4/tcp_timestamps"
 }
 
-# The kernel in s deducts 12 bytes a segment for them.
+# The kernel in s deducts 12 bytes per segment for timestamps.
 has_timestamps() {
 	in_ns s ss -tinH state established "$1 = :$2" | grep -qw mss:1448
 }
@@ -36,7 +36,7 @@ row() {
 	local client server
 
 	vma_env=(VMA_TRACELEVEL=warn VMA_TCP_TIMESTAMP_OPTION="$1")
-	port=$((port + 1)) # the kernel keeps connections whose client was killed
+	port=$((port + 1)) # the kernel has connections whose client was killed
 	netns_spawn $netns_tmp/serve s "" "$probe" serve tcp:$port:recv || die "no server"
 	server=$spawned
 	netns_spawn $netns_tmp/hold c "$lib" "$probe" hold $netns_server $port || die "no client"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A signal handler that leaves a thread's first wait by siglongjmp(), at one system call of it
- * after the other: no descriptor stays behind, and the thread can wait again.
+ * A signal handler leaves the first wait of a thread by siglongjmp(), after each of its system
+ * calls: no descriptor remains open, and the thread can wait again.
  *
  *	jump ADDRESS PORT recv|poll|select|epoll
  *
- * Each time a process of its own waits, for a datagram that does not come.  Its parent traces
- * it (ptrace(2)), and sends the signal when system call N has returned, until the wait has come
- * to the call that blocks; there it sends the last one.  Says how many places there were.
+ * Each time a separate process waits for a datagram that does not arrive.  Its parent traces
+ * it (ptrace(2)), and sends the signal when system call N has returned, until the wait reaches
+ * the call that blocks; there it sends the last signal.  Prints the number of places.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -31,9 +31,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOW_FDS 256	 /* the program's: the library's are further up */
-#define PLACES_MAX 100	 /* a wait that makes more system calls than that does not end */
-#define PATIENCE_MS 5000 /* for another thread to be through with what it opens */
+#define LOW_FDS 256	 /* numbers that the program uses: the library's are higher */
+#define PLACES_MAX 100	 /* a wait with more system calls is considered endless */
+#define PATIENCE_MS 5000 /* for another thread that opens descriptors */
 
 static sigjmp_buf out;
 
@@ -120,7 +120,7 @@ static void arm(int msec)
 		die("setitimer");
 }
 
-/* A whole wait: what a thread needs for one, it has afterwards. */
+/* A complete wait: afterwards everything that a thread needs for one exists. */
 static void wait_again(void (*wait)(int fd), int fd)
 {
 	if (sigsetjmp(out, 1))
@@ -131,7 +131,7 @@ static void wait_again(void (*wait)(int fd), int fd)
 	exit(1);
 }
 
-/* Another thread may be in the middle of opening something. */
+/* Another thread may be opening a descriptor. */
 static bool await_count(unsigned low, unsigned all)
 {
 	unsigned is_low, is_all;
@@ -157,7 +157,7 @@ static int open_socket(const char *address, const char *port)
 	inet_pton(AF_INET, address, &to.sin_addr);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) || send(fd, "x", 1, 0) != 1)
 		die("socket");
-	/* The answer, without a wait. */
+	/* Receives the answer, without waiting. */
 	while (recv(fd, &c, 1, MSG_DONTWAIT) != 1)
 		;
 	watched = epoll_create1(0);
@@ -166,7 +166,7 @@ static int open_socket(const char *address, const char *port)
 	return fd;
 }
 
-/* What a moment ago was as it is now: nothing is being opened. */
+/* Counts until two counts are equal: no thread is opening a descriptor. */
 static void count_settled(unsigned *low, unsigned *all)
 {
 	unsigned low_before, all_before;
@@ -180,7 +180,7 @@ static void count_settled(unsigned *low, unsigned *all)
 	} while (*low != low_before || *all != all_before);
 }
 
-/* Between the two SIGSTOPs there is a wait that is left; a whole one follows. */
+/* Between the two SIGSTOPs there is an interrupted wait; a complete one follows. */
 static int be_traced(void (*wait)(int fd), int fd, unsigned takes)
 {
 	unsigned low, all;
@@ -197,7 +197,7 @@ static int be_traced(void (*wait)(int fd), int fd, unsigned takes)
 	return !await_count(low, all + takes);
 }
 
-/* How many descriptors a wait takes for good. */
+/* Number of descriptors that a wait keeps. */
 static int say_taken(void (*wait)(int fd), int fd)
 {
 	unsigned low, all, before;
@@ -226,7 +226,7 @@ static bool is_stop(int status, int sig)
 	return WIFSTOPPED(status) && WSTOPSIG(status) == sig;
 }
 
-/* A timeout in the memory of the process: none, or more than nothing. */
+/* Is there a timeout in the memory of the process? None, or more than zero. */
 static bool is_time(int pid, unsigned long at)
 {
 	struct timespec ts;
@@ -239,7 +239,7 @@ static bool is_time(int pid, unsigned long at)
 	return ts.tv_sec || ts.tv_nsec;
 }
 
-/* The system call that is about to be made waits for something. */
+/* Will the next system call block? */
 static bool blocks(int pid)
 {
 	struct user_regs_struct regs;
@@ -251,7 +251,7 @@ static bool blocks(int pid)
 		return (int)regs.rdx != 0;
 	case SYS_ppoll:
 		return is_time(pid, regs.rdx);
-	case SYS_select: /* struct timeval is as large */
+	case SYS_select: /* struct timeval has the same size */
 	case SYS_pselect6:
 		return is_time(pid, regs.r8);
 	case SYS_epoll_wait:
@@ -267,8 +267,8 @@ static bool blocks(int pid)
 }
 
 /*
- * Sends the signal when the wait has made `place` system calls, or about to block. True: that
- * was the last place.
+ * Sends the signal after `place` system calls of the wait, or before it blocks. True: that was
+ * the last place.
  */
 static bool interrupt_at(int pid, int place)
 {
@@ -289,12 +289,12 @@ static bool interrupt_at(int pid, int place)
 	status = resume(pid, PTRACE_CONT, 0);
 	while (is_stop(status, SIGALRM))
 		status = resume(pid, PTRACE_CONT, SIGALRM);
-	if (!is_stop(status, SIGSTOP)) /* it was left */
+	if (!is_stop(status, SIGSTOP)) /* the wait was left */
 		die("not left");
 	return last;
 }
 
-/* The exit status of a process that waits. */
+/* The exit status of the waiting process. */
 static int run(int argc, char **argv, void (*wait)(int fd), int place, int takes, bool *last)
 {
 	int pid = fork(), status;

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Signals end a wait with EINTR, close() by another thread does not end it, and
-# a program that has closed its sockets leaves at once.
+# Signals end a wait with EINTR, close() in another thread does not end it, and a program that has
+# closed its sockets exits at once.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	waits                     echo, by the kernel
@@ -14,7 +14,7 @@ netns_pair ""
 netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
 check "signals and close" netns_run c "$lib" "$probe" signals $netns_server 7000
 
-# The peer of the second keeps its side open.
+# The peer of the second connection keeps its side open.
 for protocol in udp tcp; do
 	check "$protocol: a program ends within a second" timeout 1 nsenter --net=/run/netns/c \
 		env ${lib:+LD_PRELOAD=${SAN_RUNTIME:+$SAN_RUNTIME:}$lib "${vma_env[@]}"} \

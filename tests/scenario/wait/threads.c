@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads that do not do what one expects, against an echo server for both
- * protocols:
+ * Unusual behaviour of threads, against an echo server for both protocols:
  *
  *	threads talk IP PORT	signal handlers send and receive while their threads
- *				sleep, or are busy, in calls of their own
- *	threads cancel IP PORT	threads are cancelled while they wait at the ring where
+ *				sleep or run in other calls
+ *	threads cancel IP PORT	threads are cancelled while they wait at a ring where
  *				others sleep
  *	threads exit IP PORT N	N threads, one after another, leave their sockets to the
- *				first; after it closed them all, sleeps until SIGTERM
+ *				first, which closes them all, and sleeps until SIGTERM
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -48,7 +47,7 @@ static int open_client(int type)
 	int fd = socket(AF_INET, type, 0);
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-	/* No connection is to live on when it is closed: its ring would. */
+	/* No connection shall remain after close(): its ring would stay, too. */
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	if (connect(fd, (struct sockaddr *)&peer, sizeof(peer))) {
 		fail("connect");
@@ -70,10 +69,7 @@ static bool echo(int fd)
 static int handlers_fd = -1;
 static unsigned talked, refused, broken; /* atomic */
 
-/*
- * Refused with EAGAIN where it interrupted the library at work; then there is nothing
- * to be received, either.
- */
+/* EAGAIN if the signal interrupted the library; then nothing can be received either. */
 static void talk(int sig)
 {
 	int saved = errno;
@@ -134,7 +130,7 @@ static bool wait_for(const unsigned *count, unsigned enough)
 	return false;
 }
 
-/* Every other time it has something to receive of its own, at about that time. */
+/* Every second time it also receives, at about the same time. */
 static bool talk_to(struct sleeper *s, int rounds)
 {
 	uint32_t number = 1;

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Signal handlers that send and receive, threads that are cancelled in a call, and
-# threads that exit while a ring is theirs.
+# Signal handlers that send and receive, threads that are cancelled in a call, and threads that exit
+# while they have a ring.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	does that                 echo, by the kernel
@@ -24,7 +24,7 @@ all_closed() {
 	(($(count 'ring [0-9]* on v0 closed') == $(count 'ring [0-9]* on v0 opened')))
 }
 
-# Asleep at once; by the poll budget first; never asleep.
+# Sleep at once; after the poll budget; never.
 for polls in 0 1000 -1; do
 	for mode in 1 2 3; do
 		vma_env=(VMA_TRACELEVEL=warn VMA_RX_POLL=$polls VMA_THREAD_MODE=$mode)
@@ -34,10 +34,10 @@ for polls in 0 1000 -1; do
 	check "cancellation, VMA_RX_POLL=$polls" netns_run c "$lib" "$threads" cancel $netns_server 7000
 done
 
-# A ring for each thread; sockets that are left move to the one that goes on.
+# A ring for each thread; the sockets of exited threads move to the remaining one.
 vma_env=(VMA_TRACELEVEL=debug VMA_LOG_FILE=$log VMA_RING_ALLOCATION_LOGIC_RX=20 VMA_RING_ALLOCATION_LOGIC_TX=20)
 check "threads exit" netns_spawn $netns_tmp/exit c "$lib" "$threads" exit $netns_server 7000 20
-check "every echo came" grep -q '^0 echoes failed' $netns_tmp/exit
+check "every echo arrived" grep -q '^0 echoes failed' $netns_tmp/exit
 if [[ -n $lib ]]; then
 	check "each had a ring" test "$(count 'ring [0-9]* on v0 opened')" -ge 20
 	check "all rings are closed" await 10 all_closed
