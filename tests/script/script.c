@@ -17,7 +17,7 @@ struct script {
 	char name[128], path[256];
 	unsigned line;
 	bool named, failed, has_rfc;
-	nsec_t at; /* of the line */
+	nsec_t at; /* time of the line */
 	char text[LINE], *word[WORDS + 1];
 	unsigned words, next;
 	struct script_result result;
@@ -75,7 +75,7 @@ static void describe(const struct script *s, const struct world_segment *seg, ch
 	snprintf(text + n, size - (size_t)n, " at %.6f s", (double)(seg->at - s->w.start) / 1e9);
 }
 
-/* What was sent and nobody expected. */
+/* Segments that were sent and not expected. */
 static void nothing_left(struct script *s)
 {
 	char text[256];
@@ -190,7 +190,10 @@ static int take_error(struct script *s)
 	return -1;
 }
 
-/* "= 100" or "= EAGAIN" compared with what a call returned; without, usual. */
+/*
+ * Compares "= 100" or "= EAGAIN" with the result of a call; without either, with the usual
+ * result.
+ */
 static void compare_result(struct script *s, ssize_t rc, ssize_t usual)
 {
 	ssize_t want = usual;
@@ -208,7 +211,7 @@ static void compare_result(struct script *s, ssize_t rc, ssize_t usual)
 
 /* ---- segments ---- */
 
-/* What of an expected segment was said. */
+/* The parts of an expected segment that the script gives. */
 enum {
 	HAS_ACK = 1,
 	HAS_WIN = 2,
@@ -278,7 +281,7 @@ static bool take_syn_option(struct script *s, struct tcp_options *opt)
 	return true;
 }
 
-/* A segment as written; ours: whose numbers are whose. */
+/* A segment as written; ours: the side that sends it. */
 static unsigned take_segment(struct script *s, struct world_segment *seg, bool ours)
 {
 	uint32_t mine = ours ? s->w.iss : WORLD_PEER_ISS, yours = ours ? WORLD_PEER_ISS : s->w.iss;
@@ -501,7 +504,7 @@ static uint32_t last_tsval(const struct world *w)
 	return w->out[(w->out_tail - 1) % WORLD_SENT].opt.tsval;
 }
 
-/* Without SYN the window is scaled: the script's number is that of the field. */
+/* Without SYN the window is scaled: the script gives the value of the field. */
 static void open_passive(struct script *s, struct opening *o)
 {
 	struct world *w = &s->w;
@@ -686,7 +689,7 @@ static void do_recv(struct script *s)
 	compare_result(s, world_recv(&s->w, n), n);
 }
 
-/* recv-oob AT: the urgent byte, which is that of the peer's stream at AT. */
+/* recv-oob AT: the urgent byte, which is at AT of the peer's stream. */
 static void do_recv_oob(struct script *s)
 {
 	uint64_t at = peek(s) && isdigit((unsigned char)*peek(s)) ? (uint64_t)take_number(s) : 0;
@@ -844,7 +847,10 @@ static void do_wait(struct script *s)
 
 /* ---- lines ---- */
 
-/* OUT may follow what was sent; QUIET does not act; others find nothing left over. */
+/*
+ * OUT may follow segments that were sent; QUIET does nothing; all others require that no
+ * segment is left.
+ */
 enum { ACTS, QUIET, FLUSHES };
 
 static const struct verb {

@@ -8,9 +8,9 @@
 
 #define ISS 70000u
 #define ROOM 2048
-#define LOOK_AGAIN (10 * NSEC_PER_USEC) /* as a program that polls */
+#define LOOK_AGAIN (10 * NSEC_PER_USEC) /* like a program that polls */
 
-/* The engine's alloc has no argument to find the world by. */
+/* The alloc function of the engine has no argument that leads to the state. */
 static struct world *current;
 
 __attribute__((format(printf, 1, 2))) static void complain(const char *fmt, ...)
@@ -83,7 +83,7 @@ static struct frame_template peer_template(void)
 	return t;
 }
 
-/* Are these the bytes the program wrote? */
+/* Checks that these are the bytes that the program wrote. */
 static void look_at_data(const struct tcp_segment *seg, uint32_t iss)
 {
 	uint64_t at = seg->seq - iss - 1;
@@ -188,7 +188,7 @@ static int listener_accept(struct tcp_listener *l, const struct tcp_synreq *req,
 	}
 	tcp_init_passive(&w->conn, &ops, &w->config, req, now);
 	w->exists = true;
-	w->established = w->closed = 0; /* perhaps it is the second one */
+	w->established = w->closed = 0; /* it may be the second connection */
 	w->drop = tcp_input(&w->conn, pkt, now);
 	if (w->drop != DROP_NONE)
 		pkt_free(pkt);
@@ -265,7 +265,7 @@ static uint8_t write_options(const struct world_segment *seg, uint8_t *opts)
 	size_t at = 0;
 
 	if (seg->flags & TCP_SYN) {
-		if (!o->mss) /* none at all: as old as RFC 793 */
+		if (!o->mss) /* no options, as in RFC 793 */
 			return 0;
 		return (uint8_t)tcp_options_write_syn(opts, o);
 	}
@@ -323,7 +323,7 @@ void world_settle(struct world *w)
 		complain("a connection that became small keeps memory");
 }
 
-/* True: it may be a listener's. */
+/* True: it may be for a listener. */
 static bool small_input(struct world *w, struct pkt *pkt)
 {
 	struct tcp_timewait_answer ans;
@@ -393,7 +393,7 @@ ssize_t world_recv(struct world *w, uint32_t n)
 	current = w;
 	rc = tcp_recv(&w->conn, &iov, 1, false, w->now);
 	if (rc > 0 && w->hole && w->received == w->hole - 1)
-		w->received++; /* the urgent byte is not among them */
+		w->received++; /* without the urgent byte */
 	for (ssize_t i = 0; i < rc; i++) {
 		if (data[i] != byte_at(false, w->received + (uint64_t)i))
 			complain("a wrong byte was read at %llu",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The world of a script: a connection (and a listener), what it sent and was
- * not expected yet, virtual time.  script.c reads lines, this does what they say.
+ * The state of a script: a connection (and a listener), segments that it sent and that were not
+ * expected yet, virtual time. script.c parses lines, and these functions execute them.
  */
 #ifndef TESTS_SCRIPT_SCRIPT_WORLD_H
 #define TESTS_SCRIPT_SCRIPT_WORLD_H
@@ -27,47 +27,47 @@ struct world {
 	struct tcp_config config;
 	struct tcp_conn conn;
 	struct tcp_listener listener;
-	struct tcp_timewait tw; /* what became of it, when small */
+	struct tcp_timewait tw; /* replaces conn when it is small */
 	bool exists, listening, small;
 	unsigned accept_fails;
 	bool sink_full;
 	nsec_t now, start;
-	nsec_t look_at; /* when it is flushed again, because tcp_flush() asked for it; NSEC_NEVER */
+	nsec_t look_at; /* time of the next flush, requested by tcp_flush(); NSEC_NEVER */
 
-	uint32_t iss; /* of ours; set once something was sent */
+	uint32_t iss; /* our initial sequence number; set with the first segment */
 	bool iss_known;
 	uint64_t sent, received; /* bytes of the two streams */
-	uint32_t got;		 /* bytes of the stream the peer was sent, contiguous */
+	uint32_t got;		 /* bytes that the peer has received without gaps */
 
 	unsigned established, closed, readable, writable, urgent;
-	uint64_t hole; /* 1 + where in the peer's stream a byte is read out of band */
+	uint64_t hole; /* 1 + position in the peer's stream of a byte that is read out of band */
 	int error;
-	enum drop drop; /* of the last segment */
+	enum drop drop; /* reason to drop the last segment */
 
-	struct world_segment out[WORLD_SENT]; /* sent, not yet expected */
+	struct world_segment out[WORLD_SENT]; /* sent, not expected yet */
 	unsigned out_head, out_tail;
 	unsigned buffers, packets;
-	char complaint[256]; /* a wrong byte, a callback too many; "" */
+	char complaint[256]; /* a wrong byte, an unexpected callback; "" */
 };
 
 #define WORLD_PEER_ISS 5000u
-#define WORLD_PEER_TS 0xfffff000u /* wraps soon */
+#define WORLD_PEER_TS 0xfffff000u /* wraps around soon */
 
 void world_init(struct world *w);
-/* "": all was given back. */
+/* "": all memory was returned. */
 const char *world_fini(struct world *w);
 
 void world_listen(struct world *w);
 int world_connect(struct world *w);
 void world_input(struct world *w, const struct world_segment *seg);
 void world_flush(struct world *w);
-/* After anything: a connection that its program closed becomes small when it can. */
+/* After each line: a connection that its program closed becomes small if possible. */
 void world_settle(struct world *w);
 ssize_t world_send(struct world *w, uint32_t n, unsigned flags);
-/* The byte of the peer's stream at that place, from 0. */
+/* The byte at that position of the peer's stream, from 0. */
 uint8_t world_peer_byte(uint64_t at);
 ssize_t world_recv(struct world *w, uint32_t n);
-/* Lets time pass until at, timer by timer. */
+/* Advances the time to at, timer by timer. */
 void world_pass(struct world *w, nsec_t at);
 
 #endif
