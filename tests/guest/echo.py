@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Echoes, and whether every byte of them is right.
+"""Echoes, and checks every byte of them.
 
   echo.py serve IP PORT            UDP and TCP, until it is killed; says "ready"
   echo.py many IP PORT N ROUNDS    N UDP flows and N TCP connections at once
@@ -18,7 +18,7 @@ SIZES = [1, 2, 13, 64, 255, 256, 1000, 1399, 1400, 1447, 1448, 1449, 1471, 1472,
 
 
 def pattern(seed, size):
-    """Every position of every message has a byte of its own."""
+    """The byte depends on the message and the position."""
     block = bytes((seed * 31 + i * 7 + (i >> 8)) & 255 for i in range(min(size, 65536)))
     return block[:size]
 
@@ -94,7 +94,7 @@ def receive(s, size, stream):
 
 
 def exchange(conversations, seed, size):
-    """A message to each, then the answers; how many were right."""
+    """Sends a message on each, then receives the answers; returns the number of right ones."""
     good = 0
     for i, (s, _) in enumerate(conversations):
         s.sendall(pattern(seed + i, size))

@@ -1,27 +1,28 @@
 #!/bin/bash
-# The whole matrix: every driver on the newest kernel, veth and virtio_net on the kernels
-# that Debian 11, 12 and 13 have.  tools/guest --all [REGEX]
+# The whole matrix: every driver on the newest kernel, veth and virtio_net on the kernels of Debian
+# 11, 12 and 13.  tools/guest --all [REGEX]
 #
-# Before Linux 6.4 processes cannot share an interface: nobody stays attached there.
+# Before Linux 6.4 processes cannot share an interface: no process stays attached there.
 cd "$(dirname "$(readlink -f "$0")")/../.." || exit 2
 chosen=${1:-.}
 failed=0
 rows=$(mktemp -d)
 trap 'rm -rf "$rows"' EXIT
 
-# boot LABEL KERNEL ARG...: a guest with these NICs; only: instead of the chosen rows.
+# boot LABEL KERNEL ARG...: a guest with these NICs; only: a regular expression instead of the
+# chosen rows.
 boot() {
 	tools/guest --kernel "$2" --limit 1200 --out "$rows" "${@:3}" \
 		tests/guest/rows.sh "$1" "${only:-$chosen}" || failed=$((failed + 1))
 }
 
-# wanted NAME...: is there a row for this boot?
+# wanted NAME...: does this boot have a chosen row?
 wanted() {
 	printf '%s\n' "$@" | grep -qE -- "$chosen"
 }
 
 export LIB=${LIB:-$PWD/bazel-bin/libvma.so}
-unset GUEST_ENVIRONMENT # of whoever called: the guests have this one, with what is set for them
+unset GUEST_ENVIRONMENT # of the caller: guests have their own, with its settings
 ! wanted new-{veth-1,veth-4,igb,igb-copy,virtio-4,virtio-1,virtio-zc-4,virtio-zc-spare,vmxnet3,e1000e} ||
 	boot new newest --nic igb --queues 2 --nic virtio --queues 4 --nic virtio --queues 4 --zero-copy \
 		--nic vmxnet3 --nic e1000e

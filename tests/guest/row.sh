@@ -1,19 +1,19 @@
 #!/bin/bash
-# What every driver has to pass, both sides accelerated, on one pair of NICs; run in the
-# guest (tools/guest), or anywhere: then on a pair of veth.
+# The tests that every driver has to pass, with both sides accelerated, on one pair of NICs; run in
+# the guest (tools/guest), or anywhere on a pair of veth.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
 #	clients                   servers
 #
 #	tests/guest/row.sh NAME
 #
-# A server and a client stay on either side throughout, so that the interface is attached
-# once, and everybody else joins.  The last line is the row of docs/drivers.md.
-# In the environment: SHARES=0 where the kernel cannot share an interface (before Linux
-# 6.4), ZERO_COPY=1 where it must be in use, MASKED: a regular expression of the names of
-# the interrupts that busy polling masks (under 0.05 a message received), RATIO: messages
-# there must be, in per cent of the kernel's (120), RATE: seconds that they are counted (4),
-# ROW_QUICK=1: the essence, ROW_QUEUES: so many queues in use.
+# A server and a client run on each side all the time, so that the interface is attached
+# once, and all other processes join.  The last line is the row of docs/drivers.md.
+# In the environment: SHARES=0 if processes cannot share an interface (before Linux 6.4),
+# ZERO_COPY=1 if zero-copy is required, MASKED: a regular expression for the names of
+# the interrupts that busy polling masks (under 0.05 per received message), RATIO: the
+# required messages, in per cent of the kernel's (120), RATE: seconds to count them (4),
+# ROW_QUICK=1: only the most important tests, ROW_QUEUES: the number of queues in use.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
@@ -33,15 +33,15 @@ for side in ${ROW_QUEUES:+c s}; do
 done
 netns_pick_cpus
 
-# ---- how it is attached -------------------------------------------------------
+# ---- attaching -----------------------------------------------------------------
 
-# The namespaces' counters: what went through the kernel after all.
+# The counters of the namespaces: the traffic that passed the kernel.
 seen() {
 	netns_counters c UdpInDatagrams UdpOutDatagrams TcpInSegs
 	netns_counters s UdpInDatagrams UdpOutDatagrams TcpInSegs
 }
 
-# mode_of NAMESPACE: native or generic, as the kernel has it.
+# mode_of NAMESPACE: native or generic, from the kernel.
 mode_of() {
 	case $(ip -n "$1" -o link show v0) in
 	*xdpgeneric*) echo generic ;;
@@ -50,7 +50,7 @@ mode_of() {
 	esac
 }
 
-# attach NAMESPACE ADDRESS: somebody who stays.
+# attach NAMESPACE ADDRESS: starts a process that stays attached.
 attach() {
 	netns_spawn "$netns_tmp/stay.$1" "$1" "$lib" "$probe" serve udp:7999:recv
 }
@@ -61,13 +61,13 @@ is_zero_copy() {
 
 # ---- messages -----------------------------------------------------------------
 
-# interrupts [REGEX]: of devices; of those whose names match.
+# interrupts [REGEX]: number of device interrupts, or of those whose names match.
 interrupts() {
 	awk -v which="${1:-.}" '/PCI-MSI|PCI-MSIX|xen|IO-APIC/ && $NF ~ which {
 		for (i = 2; i <= NF && $i ~ /^[0-9]+$/; i++) n += $i } END { print n + 0 }' /proc/interrupts
 }
 
-# sockets PROTO: three, as sockperf's -f wants them.
+# sockets PROTO: three sockets, as sockperf's -f expects them.
 sockets() {
 	local port kind=U
 
@@ -77,7 +77,7 @@ sockets() {
 	done
 }
 
-# ping LIB PROTO SECONDS IOMUX: $messages and $irqs of a ping-pong; false: not all came back.
+# ping LIB PROTO SECONDS IOMUX: $messages and $irqs of a ping-pong; false: an answer is missing.
 ping() {
 	local lib=$1 sent options=(-i $netns_server -p 5001) before
 
@@ -85,7 +85,8 @@ ping() {
 	if [[ $4 != recv ]]; then
 		sockets "$2" > $netns_tmp/sockets
 		options=(-f $netns_tmp/sockets -F "$4")
-		# Over several connections it waits for ever in a blocking receive, on the kernel, too.
+		# Over several connections sockperf waits forever in a blocking receive, on the
+		# kernel, too.
 		[[ $2 == udp ]] || options+=(--nonblocked)
 	fi
 	messages=0
@@ -97,7 +98,7 @@ ping() {
 	messages=$(sockperf_value $netns_tmp/client received)
 	sockperf_stop
 	messages=${messages:-0}
-	# The last one may be under way when time is up.
+	# The last message may be in transit when the time is over.
 	((messages > 0 && ${sent:-0} - messages <= 1)) && return
 	tail -n 3 $netns_tmp/client
 	return 1
@@ -113,14 +114,14 @@ rate() {
 	rates+=("$kernel" "$messages" "$irqs")
 }
 
-# A thread that polls runs the driver: what is received takes no interrupt.
+# A thread that polls runs the driver: receiving needs no interrupt.
 is_masked() {
 	local irq_names=$MASKED vma_env=("${vma_env[@]}" VMA_XDP_BUSY_POLL=1)
 
 	ping "$lib" "$1" 2 recv || return 1
 	echo "     $irqs interrupts, $messages messages, each received twice"
-	# Ten a second and side are for threads that had to let go of their processor: then the
-	# driver's own timer looks after the queue.  Unmasked it is one for each message and more.
+	# Ten interrupts per second and side are allowed, for threads that were preempted: then the
+	# driver's timer serves the queue. Without masking there is at least one per message.
 	((messages >= 100 && irqs <= messages * 2 / 20 + 40))
 }
 
@@ -130,7 +131,7 @@ is_faster() {
 
 # ---- flows, connections, sizes ------------------------------------------------
 
-# flows WHAT...: of echo.py, both sides accelerated.
+# flows WHAT...: runs echo.py with both sides accelerated.
 flows() {
 	netns_spawn $netns_tmp/echo s "$lib" python3 $echo serve $netns_server 5600 || return 1
 	netns_run c "$lib" python3 $echo "$1" $netns_server 5600 "${@:2}"

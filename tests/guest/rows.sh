@@ -1,5 +1,5 @@
 #!/bin/bash
-# The rows of one boot, in the guest: on the NICs that it has, and on veth.
+# The rows of one boot, run in the guest: on its NICs, and on veth.
 #
 #	tests/guest/rows.sh LABEL [REGEX]
 #
@@ -18,7 +18,7 @@ row() {
 	env NETNS_NICS="$2" "${@:3}" tests/guest/row.sh "$label-$1" || failed=$((failed + 1))
 }
 
-# veth: no NICs, so that netns_pair makes them.
+# veth: without NICs, so that netns_pair creates a pair.
 veth() {
 	[[ $label-$1 =~ $chosen ]] || return
 	ran=$((ran + 1))
@@ -39,7 +39,7 @@ fi
 if [[ -n ${GUEST_NICS_virtio_zc:-} ]]; then
 	queues=(/sys/class/net/"${GUEST_NICS_virtio_zc%% *}"/queues/rx-*)
 	row virtio-zc-${#queues[@]} "$GUEST_NICS_virtio_zc" ZERO_COPY=1 MASKED='-input[.]'
-	# With queues to spare the driver adds some, and takes them away: no zero-copy.
+	# With spare queues the driver adds some, and removes them: no zero-copy.
 	((${#queues[@]} == 1)) || row virtio-zc-spare "$GUEST_NICS_virtio_zc" ZERO_COPY=0 ROW_QUEUES=1
 fi
 [[ -z ${GUEST_NICS_vmxnet3:-} ]] || row vmxnet3 "$GUEST_NICS_vmxnet3"

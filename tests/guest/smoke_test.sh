@@ -1,5 +1,6 @@
 #!/bin/bash
-# The essence on two drivers, igb and virtio_net, both zero-copy, in an emulated machine.
+# The most important tests on two drivers, igb and virtio_net, both with zero-copy, in an emulated
+# machine.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh

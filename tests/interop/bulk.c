@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Streams of which every byte is known, over any number of connections at once.
+ * Streams with known bytes, over any number of connections at the same time.
  *
  *	bulk serve IP PORT
- *		BACKLOG=N in the environment: as of listen(), else 1024; says "ready"; at SIGTERM, how many streams there were; status 1 if
- *		one of them was not what it should be.
+ *		BACKLOG=N in the environment: that of listen(), 1024 by default.
+ *		Prints "ready"; at SIGTERM, the number of streams; status 1 if one of
+ *		them was wrong.
  *	bulk go IP PORT up|down|both BYTES CONNECTIONS SECONDS
- *		PACE=N in the environment, here and there: SO_MAX_PACING_RATE.
+ *		PACE=N in the environment, of both commands: SO_MAX_PACING_RATE.
  *		BYTES on each of CONNECTIONS in the direction; fails when one of
  *		them breaks, is wrong, or none of them moves for SECONDS.  STAY in
- *		the environment: stays until SIGTERM when it has said how it went,
- *		for what is still on its way to it.
+ *		the environment: after the result, stays until SIGTERM, for segments
+ *		that are still in transit.
  *
- * A byte follows from its stream's seed and its place, so that what is lost,
- * repeated, damaged or of another connection is found where it happens.  The client
- * begins with a header; each end sends its bytes, then its end; whoever finds a
- * fault resets the connection, and so tells the other.
+ * A byte follows from the seed of its stream and its position.  So bytes that are lost,
+ * repeated, corrupted or from another connection are found at their place.  The client
+ * begins with a header; each end sends its bytes, then its end; an end that finds an
+ * error resets the connection, which tells the other end.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -43,9 +44,9 @@ struct header {
 	uint64_t up, down;
 };
 
-/* A connection; of the one thread. */
+/* A connection; used by one thread. */
 struct stream {
-	struct stream *next, **at; /* of all that are open */
+	struct stream *next, **at; /* list of all open streams */
 	int fd;
 	bool server, connecting, headed, sent_all, got_all;
 	struct header header;
@@ -76,7 +77,7 @@ static double now_sec(void)
 
 /* ---- the bytes -------------------------------------------------------------------- */
 
-/* splitmix64 of the eight bytes' place. */
+/* splitmix64 of the position of the eight bytes. */
 static uint64_t word_at(uint64_t seed, uint64_t at)
 {
 	uint64_t z = seed * 0xd1342543de82ef95ull + at * 0x9e3779b97f4a7c15ull;
@@ -166,7 +167,10 @@ static const char *transmit(struct stream *s)
 		s->tx += (uint64_t)n;
 		moved += (uint64_t)n;
 	}
-	/* The server's end says that all of the client's bytes came, and were right. */
+	/*
+	 * The end of the server's stream says that all bytes of the client arrived and were
+	 * right.
+	 */
 	if (s->tx == s->tx_total && (!s->server || s->got_all)) {
 		s->sent_all = true;
 		if (shutdown(s->fd, SHUT_WR))
@@ -175,7 +179,7 @@ static const char *transmit(struct stream *s)
 	return NULL;
 }
 
-/* Server: who the stream is; client: says so. */
+/* Server: reads the header; client: sends it. */
 static const char *introduce(struct stream *s)
 {
 	uint8_t *at = (uint8_t *)&s->header + s->header_at;
@@ -261,7 +265,7 @@ static struct stream *new_stream(int fd)
 	return s;
 }
 
-/* Serves what is ready. */
+/* Serves ready connections. */
 static void turn(int listener, int msec)
 {
 	struct epoll_event events[EVENTS];
@@ -287,7 +291,7 @@ static void turn(int listener, int msec)
 	}
 }
 
-/* Turns until something moved, or a stream ended; false: it did not for so long. */
+/* Serves until bytes were moved, or a stream ended; false: neither happened for this time. */
 static bool move_on(double patience)
 {
 	uint64_t before = moved;
@@ -302,7 +306,7 @@ static bool move_on(double patience)
 	return true;
 }
 
-/* What the streams that are open wait for. */
+/* Prints the state of open streams. */
 static void show_open(void)
 {
 	unsigned n = 0;
@@ -415,7 +419,7 @@ int main(int argc, char **argv)
 	struct rlimit files = {65536, 65536};
 	sigset_t ends;
 
-	/* It comes while it waits, and never between a look and a wait. */
+	/* The signal is delivered only while it waits, never between a check and a wait. */
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGTERM);
 	sigprocmask(SIG_BLOCK, &ends, NULL);

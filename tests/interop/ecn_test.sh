@@ -1,8 +1,7 @@
 #!/bin/bash
-# Explicit congestion notification between the library and the kernel, in both roles
-# and directions: a wire marks frames, the receiver echoes it, the sender says that it
-# slowed down, and nothing is lost or sent twice.  And senders that are not faster than
-# their program wants.
+# Explicit congestion notification between the library and the kernel, in both roles and directions:
+# a link marks frames, the receiver echoes the marks, the sender reduces its window and says so, and
+# nothing is lost or retransmitted. And senders that are not faster than their program wants.
 #
 #	c0 v0 10.9.0.1 --- w0  wire  w1 --- v0 10.9.0.2 s0
 self=$(realpath -s "$0")
@@ -14,21 +13,22 @@ netns_enter "$self" "$@"
 bulk=$(find_program tests/interop/bulk) || exit 1
 wire=$(find_program tests/interop/wire) || exit 1
 bytes=6000000
-rate=4000000 # bytes a second, of the paced
+rate=4000000 # bytes per second of paced rows
 
 lane_up 0
 for ns in c0 s0; do
 	in_ns $ns sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control' || die "no reno"
 done
 
-# ecn CLIENT SERVER: net.ipv4.tcp_ecn; 0 no, 1 asks, 2 answers.
+# ecn CLIENT SERVER: net.ipv4.tcp_ecn; 0 disabled, 1 requests, 2 accepts.
 ecn() {
 	in_ns c0 sh -c "echo $1 > /proc/sys/net/ipv4/tcp_ecn"
 	in_ns s0 sh -c "echo $2 > /proc/sys/net/ipv4/tcp_ecn"
 }
 
-# transfer SIDES up|down WIRE-OPTION...: leaves what the wire says of the data's way in
-# $data, and of the way back in $back.
+# transfer SIDES up
+# down WIRE-OPTION...: sets $data to what the wire reports for the direction of the data, and $back
+# for the other one.
 transfer() {
 	local sides=$1 direction=$2 wire_pid lib_c="" lib_s="" rc=0 log=$netns_tmp/log
 
@@ -48,12 +48,12 @@ transfer() {
 	return $rc
 }
 
-# number LINE WORD: what stands before the word.
+# number LINE WORD: the number before the word.
 number() {
 	[[ $1 =~ ([0-9]+)\ $2 ]] && echo "${BASH_REMATCH[1]}"
 }
 
-# A reaction is for a window, echoes go on until it came.
+# The sender reacts once per window; echoes continue until the CWR arrives.
 is_marked() {
 	(($(number "$data" marked) > 5 && $(number "$back" echoes) > 5 && $(number "$data" answers) > 2)) &&
 		(($(number "$data" lost) == 0 && $(number "$data" answers) <= $(number "$data" marked))) || show
@@ -63,7 +63,7 @@ is_unmarked() {
 	(($(number "$data" marked) + $(number "$back" echoes) + $(number "$data" answers) == 0)) || show
 }
 
-# But for what a busy machine makes late.
+# Except for timeouts on a busy machine.
 is_sent_once() {
 	(($(number "$data" bytes) < bytes + bytes / 50)) || show
 }
@@ -76,16 +76,16 @@ show() {
 for sides in server client both; do
 	for direction in up down; do
 		ecn 1 2
-		check "$sides, $direction: what is marked arrives" transfer $sides $direction mark=2 delay=0.5
-		check "$sides, $direction: marks are echoed, echoes answered" is_marked
-		check "$sides, $direction: nothing is sent twice" is_sent_once
+		check "$sides, $direction: marked segments arrive" transfer $sides $direction mark=2 delay=0.5
+		check "$sides, $direction: marks are echoed, and CWR follows" is_marked
+		check "$sides, $direction: no segment is retransmitted" is_sent_once
 		ecn 1 0
-		check "$sides, $direction: so it does if the server knows no marks" transfer $sides $direction mark=2 delay=0.5
-		check "$sides, $direction: and nothing is marked" is_unmarked
+		check "$sides, $direction: it arrives, too, if the server does not support ECN" transfer $sides $direction mark=2 delay=0.5
+		check "$sides, $direction: no segment is marked" is_unmarked
 	done
 done
 
-# Not faster than a tenth above the rate, and not slower than a busy machine makes it.
+# At most a tenth above the rate, and slower only on a busy machine.
 is_paced() {
 	local msec want=$((bytes * 1000 / rate))
 
@@ -99,6 +99,6 @@ export PACE=$rate
 for row in "client up" "server down" "both up" "both down"; do
 	check "$row, paced: it arrives" transfer $row
 	check "$row, paced: at $rate bytes a second" is_paced
-	check "$row, paced: nothing is sent twice" is_sent_once
+	check "$row, paced: no segment is retransmitted" is_sent_once
 done
 verdict

@@ -1,5 +1,5 @@
-# Sourced by the interop tests: transfers over a bad wire between the library and the
-# kernel, in both roles, and the library and itself.
+# Sourced by the interop tests: transfers over a bad link between the library and the kernel, in
+# both roles, and between the library and itself.
 #
 #	c<lane> v0 10.9.0.1 --- w0 w<lane> w1 --- v0 10.9.0.2 s<lane>
 #	bulk go                   wire                bulk serve
@@ -29,18 +29,18 @@ wire=$(find_program tests/interop/wire) || exit 1
 #	DIRECTION	up: from the client; down; both
 #	NAME=VALUE	in capitals: environment of sides with the library
 
-# seen SIDE: segments that the kernel of the side was given so far.
+# seen SIDE: number of segments that the side's kernel has received.
 seen() {
 	netns_counters "${1:0:1}$lane" TcpInSegs
 }
 
-# What the kernel may see of an accelerated side: frames that were damaged where their
-# flow is written.
+# Segments that the kernel of an accelerated side may see: frames whose addresses or ports were
+# corrupted.
 tolerated() {
 	awk '{ gsub(",", "") } $9 == "damaged" { n += $8 / 3 } END { print n + 0 }' "$log.wire"
 }
 
-# What is wrong with the row that has just run, one complaint a line.
+# The failures of the row that has just run, one per line.
 judge() {
 	local side to_kernel
 
@@ -56,17 +56,17 @@ judge() {
 	done
 }
 
-# said_how LOG PID: the client's streams have ended, or it did.
+# said_how LOG PID: the client's streams have ended, or the client has.
 said_how() {
 	[[ $(< "$1") == *" streams, "* ]] || is_gone "$2"
 }
 
-# is_settled NAMESPACE: its kernel has no connections but in TIME-WAIT.
+# is_settled NAMESPACE: its kernel has only connections in TIME-WAIT.
 is_settled() {
 	in_ns "$1" awk '$4 ~ /^0[1-589B]$/ { exit 1 }' /proc/net/tcp
 }
 
-# stop PID: its status.
+# stop PID: returns its status.
 stop() {
 	kill -TERM "$1" 2> /dev/null
 	await 10 is_gone "$1" || kill -KILL "$1"
@@ -103,10 +103,10 @@ run_row() {
 			7000 "$direction" "$bytes" "$connections" "${PATIENCE:-20}" > "$log.client" 2>&1 < /dev/null &
 		go_pid=$!
 		await "${ROW_LIMIT:-60}" said_how "$log.client" $go_pid || kill -KILL $go_pid
-		# While they are there: what comes later is the kernel's.
+		# While the processes exist: the kernel gets later segments.
 		after[server]=$(seen server)
 		stop "$serve_pid" || serve_rc=$?
-		# Or the next row sees what the kernel sends again.
+		# Otherwise the next row sees retransmissions of the kernel.
 		await 10 is_settled "s$lane" || serve_rc+=", connections of the kernel wait for an answer"
 		after[client]=$(seen client)
 		stop $go_pid || go_rc=$?

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The library against the kernel over a wire that loses, delays, reorders, repeats,
-# damages and throttles: every byte arrives, in both directions and roles.
+# The library and the kernel over a link that loses, delays, reorders, duplicates, corrupts and
+# throttles: every byte arrives, in both directions and roles.
 #
 #	c  v0 10.9.0.1 --- w0  wire  w1 --- v0 10.9.0.2  s
 #
@@ -46,7 +46,7 @@ for sides in server client both; do
 	row $sides both 1000000 4 loss=2 dup=2 corrupt=1 reorder=5 jitter=3 delay=1
 	row $sides both 10000 1000 delay=0.5
 	row $sides both 10000 200 loss=1 delay=0.5
-	# SYN cookies: handshakes of 64 at once, room for seventeen.
+	# SYN cookies: 64 handshakes at the same time, room for seventeen.
 	row $sides both 10000 200 BACKLOG=16 delay=5
 	row $sides both 10000 200 BACKLOG=16 loss=1 delay=5
 done

@@ -1,10 +1,10 @@
-# Sourced by the interop tests and the TCP bench: two hosts and a wire between them.
+# Sourced by the interop tests and the TCP bench: two hosts and a link between them.
 #
 #	c<lane> v0 10.9.0.1 --- w0 w<lane> w1 --- v0 10.9.0.2 s<lane>
 #
-# What is in w<lane> decides what happens to frames: tests/interop/wire.
+# The program in w<lane> decides what happens to frames: tests/interop/wire.
 
-# Frames leave as they go over a real wire: of one segment, with their checksum.
+# Frames leave as on a real link: one segment each, with a checksum.
 plain_frames() {
 	in_ns "$1" ethtool -K v0 tx off tso off gso off gro off > /dev/null 2>&1
 }
@@ -21,7 +21,7 @@ lane_up() {
 	for ns in c s; do
 		await 5 netns_is_up "$ns$lane" v0 || die "the link stays down"
 		plain_frames "$ns$lane" || die "ethtool fails"
-		# Each row has paths of its own.
+		# Each row has its own network.
 		in_ns "$ns$lane" sh -c 'echo 1 > /proc/sys/net/ipv4/tcp_no_metrics_save'
 	done
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What routers say reaches accelerated connections: a path takes smaller packets than
-# the interface, a destination cannot be reached.
+# Accelerated connections receive ICMP errors from routers: a path has a smaller MTU than the
+# interface, a destination is unreachable.
 #
 #	c  v0 10.9.0.1 --- r0 10.9.0.254  r  r1 10.9.1.254 --- v0 10.9.1.2  s
 #	MTU 1500                   1500 or 1300                    1500
@@ -25,7 +25,7 @@ netns_up s v0 $server
 ip -n c route add default via 10.9.0.254
 ip -n s route add default via 10.9.1.254
 in_ns r sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward' || die "no forwarding"
-# Refusals are not rationed, and of one segment.
+# No rate limit for ICMP errors, and one segment per frame.
 in_ns r sh -c 'echo 0 > /proc/sys/net/ipv4/icmp_ratelimit'
 for ns in c s; do
 	await 5 netns_is_up $ns v0 || die "the link stays down"
@@ -45,22 +45,22 @@ transfer() {
 	return $rc
 }
 
-# Its segments are refused first, and smaller ones go: it was told.
+# Its first segments are refused, then smaller ones pass: it received the ICMP error.
 was_told() {
 	[[ -z $lib ]] || grep -q 'ICMP: Message too long, smaller segments' "$1"
 }
 
 ip -n r link set r1 mtu 1300
 check "a client's segments fit the path" transfer "$lib" "" up
-check "because it was told" was_told $netns_tmp/go
+check "because it was configured" was_told $netns_tmp/go
 ip -n r link set r1 mtu 1500
 ip -n r link set r0 mtu 1300
 check "a server's segments fit the path" transfer "" "$lib" down
-check "because it was told" was_told $netns_tmp/serve
+check "because it was configured" was_told $netns_tmp/serve
 ip -n r link set r0 mtu 1500
 
-# same_errors ADDRESS: as the kernel's.  What poll(2) says depends, there, on whether it
-# looks before the socket is closed, or after it.
+# same_errors ADDRESS: the same as with the kernel. With the kernel, the result of poll(2) depends
+# on whether it runs before or after the socket is closed.
 same_errors() {
 	netns_run c "" "$probe" errors tcp "$1" 7000 | grep -v revents > $netns_tmp/errors.kernel
 	vma_env=(VMA_TRACELEVEL=warn)

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A bad wire: passes frames between two interfaces, and loses, delays, reorders,
- * repeats, damages and throttles them, as the kernel's netem would.
+ * A bad link: forwards frames between two interfaces, and loses, delays, reorders,
+ * duplicates, corrupts and throttles them, as the kernel's netem does.
  *
  *	wire IF0 IF1 [OPTION...]
  *
- *	loss=PERCENT	of the frames; burst=N: in bursts of N on average
- *	dup=PERCENT	come twice
- *	corrupt=PERCENT	have one bit flipped, behind the Ethernet header
- *	reorder=PERCENT	come MSEC later than others: gap=MSEC, 1 unless given
- *	mark=PERCENT	of those that may be are marked: congestion experienced (RFC 3168)
- *	delay=MSEC	each way; jitter=MSEC: and up to so much more, in order
- *	rate=MBIT	each way; queue=FRAMES: what waits for it, 1000 unless given
- *	seed=N		of all dice
+ *	loss=PERCENT	lost frames; burst=N: in bursts of N on average
+ *	dup=PERCENT	duplicated frames
+ *	corrupt=PERCENT	frames with one flipped bit, after the Ethernet header
+ *	reorder=PERCENT	frames that arrive MSEC later than others: gap=MSEC, 1 by default
+ *	mark=PERCENT	marked frames, out of those that allow it: congestion experienced (RFC 3168)
+ *	delay=MSEC	in each direction; jitter=MSEC: up to this much more, in order
+ *	rate=MBIT	in each direction; queue=FRAMES: the queue for it, 1000 by default
+ *	seed=N		of all random numbers
  *
- * An option begins with "0:" for frames that come in at IF0 only, with "1:" for
- * IF1.  Only IPv4 is maltreated.  Says "ready"; at SIGTERM, what it did, and what
- * it saw: TCP segments that echo marks (ECE), and that answer echoes (CWR), and bytes
- * in TCP segments.
+ * An option with the prefix "0:" applies only to frames that arrive at IF0, with "1:" at IF1.
+ * Only IPv4 is affected.  Prints "ready"; at SIGTERM, what it did, and what it saw: TCP
+ * segments that echo marks (ECE), segments that answer echoes (CWR), and bytes in TCP segments.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -44,14 +43,14 @@
 #define NEVER UINT64_MAX
 
 struct frame {
-	uint64_t when, number; /* number: those of one time stay in order */
+	uint64_t when, number; /* number: frames of the same time stay in order */
 	uint32_t len;
 	uint8_t bytes[];
 };
 
-/* From one interface to the other. */
+/* Frames from one interface to the other. */
 struct direction {
-	/* set by options */
+	/* options */
 	double loss, burst, dup, corrupt, mark, reorder, gap, delay, jitter, rate;
 	unsigned queue;
 	/* state */
@@ -60,9 +59,9 @@ struct direction {
 	bool losing;
 	struct frame *heap[HEAP_MAX];
 	unsigned n;
-	/* what it did */
+	/* what the wire did */
 	unsigned long frames, lost, repeated, damaged, late, overflown, marked;
-	/* what it saw */
+	/* what the wire saw */
 	unsigned long echoes, answers, bytes;
 };
 
@@ -138,7 +137,7 @@ static struct frame *heap_pop(struct direction *d)
 
 /* ---- maltreatment -------------------------------------------------------------------- */
 
-/* Gilbert's model: in a burst every frame is lost; both parameters are averages. */
+/* Gilbert's model: all frames of a burst are lost; both parameters are averages. */
 static bool is_lost(struct direction *d)
 {
 	if (d->burst <= 1)
@@ -155,7 +154,7 @@ static bool is_ipv4(const uint8_t *bytes)
 	return bytes[12] == 0x08 && bytes[13] == 0x00;
 }
 
-/* What frames are about is in their first bytes: plain IPv4, of that length at least. */
+/* Fields at the beginning of a frame: IPv4 without options, at least this long. */
 #define IP (ETH_HLEN)
 #define IP_HDR 20
 #define TCP_HDR 20
@@ -177,7 +176,7 @@ static void watch_tcp(struct direction *d, const uint8_t *bytes, uint32_t len)
 	d->bytes += total - IP_HDR - (tcp[12] >> 4) * 4u;
 }
 
-/* RFC 3168 section 5; RFC 1624: the checksum follows. */
+/* RFC 3168 section 5; RFC 1624: adapts the checksum. */
 static void mark(struct direction *d, uint8_t *bytes, uint32_t len)
 {
 	uint8_t *ip = bytes + IP;
@@ -211,7 +210,7 @@ static void keep(struct direction *d, const uint8_t *bytes, uint32_t len, uint64
 	heap_push(d, frame);
 }
 
-/* When the last bit has left, 0: the queue is full. */
+/* The time when the last bit has left; 0: the queue is full. */
 static uint64_t throttle(struct direction *d, uint32_t len, uint64_t now)
 {
 	uint64_t nsec;
@@ -295,7 +294,7 @@ static void receive(struct direction *d)
 	}
 }
 
-/* Sends what is due; when the next one is. */
+/* Sends due frames; returns the time of the next one. */
 static uint64_t release(struct direction *d)
 {
 	uint64_t now = now_nsec();
@@ -303,7 +302,7 @@ static uint64_t release(struct direction *d)
 	while (d->n && d->heap[0]->when <= now) {
 		struct frame *frame = heap_pop(d);
 
-		/* Full is only for an instant: the reader is another processor. */
+		/* The queue is full only for a moment: the reader runs on another processor. */
 		while (send(d->out, frame->bytes, frame->len, 0) < 0 && !stopped) {
 			if (errno != ENOBUFS && errno != EAGAIN && errno != EINTR) {
 				if (errno == ENETDOWN)
@@ -447,7 +446,7 @@ int main(int argc, char **argv)
 	}
 	for (int i = 3; i < argc; i++)
 		parse(argv[i]);
-	/* They come while it waits, and never between a look and a wait. */
+	/* Signals are delivered only while it waits, never between a check and a wait. */
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);

@@ -1,7 +1,7 @@
 #!/bin/bash
-# apache as Debian's package configures it, with its module of threads and with that of
-# processes: the parent is root, and its children become www-data. It is asked by wrk and curl,
-# and loaded again meanwhile.
+# apache as Debian's package configures it, with its threaded module and with its process module:
+# the parent runs as root, and its children become www-data. wrk and curl send requests, and the
+# configuration is reloaded meanwhile.
 #
 #	c  wrk, curl ---------- apache, parent (root) and children (www-data)  s
 self=$(realpath -s "$0")
@@ -9,10 +9,10 @@ cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
 needs apache2 wrk curl
 
-stray=100 # wrk ends in the middle of what it does
+stray=100 # wrk ends during its requests
 url=http://$netns_server/
 
-# configure MODULE: the package's configuration, with that one.
+# configure MODULE: the configuration of the package, with this module.
 configure() {
 	cp -r /etc/apache2 "$work/$1"
 	rm -f "$work/$1"/mods-enabled/mpm_*
@@ -30,12 +30,12 @@ visit() {
 	with event && with prefork
 }
 
-# with MODULE: when it ends it kills its process group, which is not to be ours.
+# with MODULE: at its end it kills its process group, which must not be ours.
 with() {
 	configure "$1"
 	serve "$1" 80 sh -c ". $work/$1/envvars; exec setsid apache2 -d $work/$1 -DFOREGROUND" || return
 	check "$what, $1: the children are www-data" await 10 pgrep -u www-data -x apache2
-	check "$what, $1: somebody answers" await 10 use "$1.first" curl -sS $url
+	check "$what, $1: a worker answers" await 10 use "$1.first" curl -sS $url
 	check "$what, $1: it is asked" use "$1.load" wrk -t 1 -c 16 -d 1s $url && answered "$1.load"
 	unseen
 	(for i in 1 2 3; do sleep 0.7 && kill -USR1 "$served"; done) &

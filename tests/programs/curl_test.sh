@@ -1,6 +1,6 @@
 #!/bin/bash
-# curl: a large download, connections kept, an upload, many at once, a server that is not
-# there, and one that ends in the middle; python3's http.server answers.
+# curl: a large download, persistent connections, an upload, many connections, a missing server, and
+# one that ends in the middle; the server is python3's http.server.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
@@ -27,9 +27,9 @@ visit() {
 	use cut curl -sS -o /dev/null $url/cut
 	check "$what: an answer that is cut off" test $? == 18
 	use slow curl -sS -m 1 $url/slow
-	check "$what: an answer that does not come" test $? == 28
+	check "$what: an answer that is missing" test $? == 28
 	unseen
 	use nobody curl -sS http://$netns_server:8001/
-	check "$what: nobody there" test $? == 7
+	check "$what: no server" test $? == 7
 }
 visits

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Go: net/http of a static program, which the library cannot touch, and does not harm.
+# Go: net/http in a static program, which the library cannot intercept and must not harm.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
@@ -10,9 +10,9 @@ HOME=$netns_tmp GOCACHE=$netns_tmp/cache GOFLAGS=-mod=mod CGO_ENABLED=0 go build
 
 visit() {
 	serve server 7000 $hello serve $netns_server 7000 || return
-	check "$what: everything comes back" use client $hello ask $netns_server 7000 &&
+	check "$what: everything is echoed" use client $hello ask $netns_server 7000 &&
 		check "$what: ... it says" says client 'all right'
-	# With or without the library: the kernel's.
+	# The kernel serves it, with and without the library.
 	lib_s="" lib_c="" unseen
 }
 visits

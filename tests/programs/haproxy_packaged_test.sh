@@ -1,8 +1,8 @@
 #!/bin/bash
-# haproxy with the configuration of Debian's package and as its service starts it: a master
-# (root) and a worker, which becomes haproxy's user in an empty root directory. It is asked by wrk
-# and curl, and loaded again meanwhile. What it asks itself goes through the kernel, and so does
-# everything once it was loaded again: workers send each other the listeners by SCM_RIGHTS.
+# haproxy with the configuration of Debian's package, started as by its service: a master (root) and
+# a worker, which becomes haproxy's user in an empty root directory. wrk and curl send requests, and
+# the configuration is reloaded meanwhile. The kernel serves the connections that haproxy opens, and
+# everything after a reload: workers send each other the listeners by SCM_RIGHTS.
 #
 #	c  wrk, curl, nginx ---------- haproxy, master (root) and worker (haproxy)  s
 self=$(realpath -s "$0")
@@ -10,7 +10,7 @@ cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
 needs haproxy nginx wrk curl
 
-stray=100 # wrk ends in the middle of what it does
+stray=100 # wrk ends during its requests
 url=http://$netns_server:8000
 
 configure() {
@@ -38,11 +38,11 @@ visit() {
 	[[ -z $lib_s ]] || check "$what: the interface is opened" await 1 netns_has_xdp s v0
 	program=$(xdp_program)
 	check "$what: the worker is haproxy's" await 10 pgrep -u haproxy -x haproxy
-	check "$what: somebody answers" await 10 use mark curl -sS $url/mark && says mark '^old'
-	check "$what: by way of the one behind" await 10 use behind curl -sS $url/small && says behind '^small$'
+	check "$what: a worker answers" await 10 use mark curl -sS $url/mark && says mark '^old'
+	check "$what: through the server behind it" await 10 use behind curl -sS $url/small && says behind '^small$'
 	check "$what: it is asked" use load wrk -t 1 -c 16 -d 1s $url/mark && answered load
 	[[ -z $lib_s ]] || check "$what: the worker has what the master opened" [ "${program:-none}" = "$(xdp_program)" ]
-	# curl and haproxy's own connections.
+	# The connections of curl, and those that haproxy opens.
 	check "$what: what the server's kernel saw" saw s "$lib_s" "$saw_s" 200
 	configure new
 	(for i in 1 2 3; do sleep 0.7 && kill -USR2 "$served"; done) &
@@ -51,7 +51,8 @@ visit() {
 	check "$what: a new worker answers" await 10 is_new
 }
 
-# Of the server's interface. A worker that found nobody to share it with would have another one.
+# Of the server's interface. A worker that finds no process to share it with would attach another
+# one.
 xdp_program() {
 	ip -n s link show v0 | grep -o 'prog/xdp id [0-9]*'
 }

@@ -1,5 +1,6 @@
 #!/bin/bash
-# haproxy with two threads in front of two nginx of two workers, asked by wrk and curl; one nginx ends.
+# haproxy with two threads in front of two nginx with two workers each; wrk and curl send requests;
+# one nginx ends.
 #
 #	c  wrk, curl, nginx, nginx ---------- haproxy  s
 self=$(realpath -s "$0")
@@ -7,10 +8,10 @@ cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
 needs haproxy nginx wrk curl
 
-stray=100 # wrk ends in the middle of what it does
+stray=100 # wrk ends during its requests
 url=http://$netns_server:8000
 
-# behind NAME PORT: an nginx that haproxy asks; $behind is its process.
+# behind NAME PORT: an nginx behind haproxy; $behind is its process.
 behind() {
 	mkdir -p "$work/$1"
 	ln -sf "$work/www" "$work/$1/www"
@@ -42,10 +43,10 @@ visit() {
 	for i in 1 2 3 4; do
 		use mark.$i curl -sS $url/mark
 	done
-	check "$what: both are asked in turns" test "$(cat "$work"/mark.?.log | cut -d ' ' -f 1 | sort | uniq -c | xargs)" == "2 one 2 two"
+	check "$what: requests to both in turns" test "$(cat "$work"/mark.?.log | cut -d ' ' -f 1 | sort | uniq -c | xargs)" == "2 one 2 two"
 	unseen
 	stop $one
-	check "$what: with one gone the other answers" await 5 only two
+	check "$what: when one has ended, the other answers" await 5 only two
 }
 
 only() {

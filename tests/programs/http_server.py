@@ -1,4 +1,4 @@
-"""What curl_test.sh asks: ADDRESS PORT FILE."""
+"""The server of curl_test.sh: ADDRESS PORT FILE."""
 import hashlib
 import http.server
 import sys

@@ -1,5 +1,5 @@
 """A program for each connection, as inetd's: ADDRESS PORT. The first word of a line says how
-it is executed; the rest, and all lines after it, is the program's to read."""
+it is executed; the program reads the rest, and all later lines."""
 import os
 import socket
 import subprocess
@@ -26,7 +26,7 @@ def popen_prepared(conn):
 
 
 def popen_input(conn):
-    """What it reads is the connection, what it writes a pipe that we read."""
+    """It reads from the connection, and writes to a pipe that this process reads."""
     child = subprocess.Popen(["cat"], stdin=conn, stdout=subprocess.PIPE)
     for piece in iter(lambda: child.stdout.read1(65536), b""):
         conn.sendall(piece)

@@ -1,19 +1,19 @@
 #!/bin/bash
-# Programs that know nothing of sockets, executed with a connection: as python's subprocess
-# (vfork, fork), posix_spawn() and system() do it, and socat and ncat.
+# Programs without any socket code, executed with a connection: by python's subprocess (vfork,
+# fork), posix_spawn() and system(), and by socat and ncat.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
 needs python3 socat ncat
 
-# there_and_back NAME WORD PORT: WORD and $work/sent go there, $work/sent comes back.
+# there_and_back NAME WORD PORT: sends WORD and $work/sent, and gets $work/sent back.
 there_and_back() {
 	(cat <(printf %s "$2") "$work/sent" |
 		netns_exec c "$lib_c" 0-1023 timeout -s KILL 20 socat -t 10 - TCP:$netns_server:$3 > "$work/back" 2> "$work/$1.log") &&
 		cmp "$work/sent" "$work/back"
 }
 
-# little NAME PORT: a thousand bytes; ncat drops what is on its way when one side has ended.
+# little NAME PORT: a thousand bytes; ncat drops data in transit when one side has ended.
 little() {
 	head -c 1000 "$work/sent" > "$work/one"
 	: > "$work/back"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# iperf3: one stream, several, the other way, and datagrams.
+# iperf3: one stream, several, the reverse direction, and datagrams.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh

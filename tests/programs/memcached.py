@@ -58,7 +58,7 @@ def pipelines():
 
 
 def a_slow_reader():
-    """The server has to wait for room, and goes on with others meanwhile."""
+    """The server has to wait for room, and serves others meanwhile."""
     slow, quick = Client(), Client()
     value = b"v" * 500_000
     expect(quick.ask(b"set slow 0 0 %d\r\n%s\r\n" % (len(value), value)), [b"STORED"])

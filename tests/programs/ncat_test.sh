@@ -1,16 +1,17 @@
 #!/bin/bash
-# ncat: files both ways, datagrams, a broker of several clients, TLS, a command for each.
+# ncat: files in both directions, datagrams, a broker for several clients, TLS, a command for each
+# connection.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
 needs ncat
 
-# send NAME OPTION...: what is in $work/sent.
+# send NAME OPTION...: sends $work/sent.
 send() {
 	(netns_exec c "$lib_c" 0-1023 timeout -s KILL 20 ncat "${@:2}" < "$work/sent" > "$work/$1.log" 2>&1)
 }
 
-# Again until it is heard: who listens may come later than who speaks.
+# Repeats the message until it arrives: the receiver may start later than the sender.
 tell() {
 	echo news | (netns_exec c "$lib_c" 0-1023 timeout -s KILL 20 ncat --send-only $netns_server 7003) > "$work/tells.log" 2>&1
 	says hears '^news' > /dev/null
@@ -32,7 +33,7 @@ visit() {
 	serve broker 7003 ncat --broker -l $netns_server 7003 || return
 	use hears ncat --recv-only $netns_server 7003 &
 	pid=$!
-	check "$what: what one says, another hears" await 10 tell
+	check "$what: what one sends, another receives" await 10 tell
 	unseen
 	stop "$pid"
 }

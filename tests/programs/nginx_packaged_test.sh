@@ -1,7 +1,7 @@
 #!/bin/bash
-# nginx with the configuration of Debian's package, untouched: the master is root, and its
-# workers become www-data, who may not take the interface: they have it from before that. They
-# are asked by wrk and curl, and loaded again meanwhile; and the master is killed.
+# nginx with the unchanged configuration of Debian's package: the master runs as root, and its
+# workers become www-data. www-data may not open the interface, so the workers open it before. wrk
+# and curl send requests, and the configuration is reloaded meanwhile; then the master is killed.
 #
 #	c  wrk, curl ---------- nginx, master (root) and workers (www-data)  s
 self=$(realpath -s "$0")
@@ -9,20 +9,20 @@ cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
 needs nginx wrk curl
 
-stray=100 # wrk ends in the middle of what it does
+stray=100 # wrk ends during its requests
 url=http://$netns_server/
 
 visit() {
 	local dir
 
-	# What the package's configuration names and this test writes to.
+	# The directories that the package's configuration names, and that this test writes to.
 	for dir in /var/log/nginx /var/lib/nginx /var/www/html; do
 		mount -t tmpfs none $dir || die "cannot mount $dir"
 	done
 	echo small > /var/www/html/index.html
 	serve nginx 80 nginx -g 'daemon off;' || return
 	check "$what: the workers are www-data" await 10 have_workers
-	check "$what: somebody answers" await 10 use first curl -sS $url
+	check "$what: a worker answers" await 10 use first curl -sS $url
 	for i in 1 2 3 4 5 6 7 8; do
 		check "$what: ... again" use one.$i curl -sS $url && says one.$i '^small$'
 	done
@@ -32,21 +32,21 @@ visit() {
 	check "$what: connections for one request" use once wrk -t 1 -c 8 -d 3s -H 'Connection: close' $url &&
 		answered once
 	check "$what: new workers answer" use new curl -sS $url && says new '^small$'
-	# Workers may not have the kernel resolve it by netlink.
+	# Workers have no privilege to make the kernel resolve it by netlink.
 	kill -HUP "$served"
-	sleep 0.5 # they have not heard of it, either
+	sleep 0.5 # they do not know the neighbour either
 	ip -n s neigh flush dev v0
-	check "$what: whom nobody knows is answered" use stranger curl -sS -m 3 $url && says stranger '^small$'
+	check "$what: an unknown client is answered" use stranger curl -sS -m 3 $url && says stranger '^small$'
 	pkill -KILL -o -u www-data -f 'nginx: worker'
 	for i in 1 2 3; do
-		check "$what: with a worker in the place of one that was killed" use again curl -sS $url && says again '^small$'
+		check "$what: with a new worker instead of a killed one" use again curl -sS $url && says again '^small$'
 	done
 	unseen
 	check "$what: no worker died" eval "! grep -E 'alert|emerg|fatal' /var/log/nginx/error.log | grep -v 'exited on signal 9'"
 	without_master
 }
 
-# Its workers go on, and there is nothing in the way of the next one.
+# Its workers continue, and do not prevent the next nginx from starting.
 without_master() {
 	netns_kill "$served"
 	for i in 1 2 3; do
@@ -54,7 +54,7 @@ without_master() {
 	done
 	unseen
 	pkill -KILL -u www-data -f 'nginx: worker'
-	check "$what: the workers are gone" await 10 eval '! listens s 80'
+	check "$what: the workers have ended" await 10 eval '! listens s 80'
 	serve nginx 80 nginx -g 'daemon off;' || return
 	check "$what: the next one" use next wrk -t 1 -c 16 -d 1s $url && answered next
 	unseen

@@ -1,11 +1,11 @@
 #!/bin/bash
-# nginx with two workers under wrk and curl; it is reloaded while it is asked.
+# nginx with two workers under wrk and curl, and reloaded meanwhile.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
 needs nginx wrk curl
 
-stray=100 # wrk ends in the middle of what it does
+stray=100 # wrk ends during its requests
 url=http://$netns_server:8080
 
 # configure MARK
@@ -40,14 +40,14 @@ reload() {
 	before=$(requests)
 	use reload wrk -t 2 -c 40 -d 5s -H 'Connection: close' $url/small &
 	pid=$!
-	check "$what: it is asked again" await 10 is_asked "$before"
+	check "$what: it gets requests again" await 10 is_asked "$before"
 	kill -HUP "$1"
 	check "$what: it is reloaded" await 10 is_new
 	check "$what: ... under load" kill -0 $pid
 	check "$what: ... which ends" wait $pid && answered reload
 }
 
-# How many it had.
+# The number of its requests.
 requests() {
 	use status curl -sS $url/status && sed -nE 's/^ [0-9]+ [0-9]+ ([0-9]+) $/\1/p' "$work/status.log"
 }

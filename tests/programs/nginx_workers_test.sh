@@ -1,6 +1,6 @@
 #!/bin/bash
-# nginx with a master and two workers, which inherit the listener, asked by wrk and curl;
-# in the middle of it the configuration is loaded again: new workers, the old ones go.
+# nginx with a master and two workers, which inherit the listener; wrk and curl send requests. The
+# configuration is reloaded meanwhile: new workers start, the old ones end.
 #
 #	c  wrk, curl ---------- nginx, master and workers  s
 self=$(realpath -s "$0")
@@ -8,8 +8,8 @@ cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
 needs nginx wrk curl
 
-# wrk ends in the middle of what it does, and of a worker that has gone nobody remembers
-# the connections that have just ended: some of 100,000 packets.
+# wrk ends during its requests, and no process remembers the connections of an ended worker: these
+# are some of 100,000 packets.
 stray=5000
 url=http://$netns_server:8080
 
@@ -19,19 +19,19 @@ visit() {
 	sed "/^#/d; s|\$WORK|$work|; s|\$MARK|nginx|" tests/programs/nginx.conf > "$work/nginx.conf"
 	serve nginx 8080 nginx -c "$work/nginx.conf" -e stderr || return
 	for i in 1 2 3 4 5 6 7 8; do
-		check "$what: somebody answers" use one.$i curl -sS $url/small && says one.$i '^small$'
+		check "$what: a worker answers" use one.$i curl -sS $url/small && says one.$i '^small$'
 	done
 	(for i in 1 2 3; do sleep 0.7 && kill -HUP "$served"; done) &
 	check "$what: connections for one request" use once wrk -t 1 -c 8 -d 3s -H 'Connection: close' $url/small
 	check "$what: ... served" says once '^ +[1-9][0-9]+ requests in' &&
-		check "$what: ... next to none lost by three reloads" fine once
+		check "$what: ... three reloads lose almost none" fine once
 	check "$what: new workers answer" use new curl -sS $url/small && says new '^small$'
 	unseen
 }
 
-# fine NAME: wrk has next to nothing to complain of, but perhaps of a machine that is busy
-# (timeouts). Who receives changes with the workers: the last segment of a handshake may
-# come to another one than the first, and is reset; so it is in one of some 40 reloads.
+# fine NAME: wrk reports almost no errors, except timeouts on a busy machine. When workers change,
+# the last segment of a handshake may reach another worker than the first, and is answered with a
+# reset: this happens in about one of 40 reloads.
 fine() {
 	local errors
 

@@ -7,7 +7,7 @@ needs node
 
 visit() {
 	serve server 7000 node tests/programs/echo.js serve $netns_server 7000 || return
-	check "$what: everything comes back" use client node tests/programs/echo.js ask $netns_server 7000 &&
+	check "$what: everything is echoed" use client node tests/programs/echo.js ask $netns_server 7000 &&
 		check "$what: ... it says" says client 'all right'
 	unseen
 }

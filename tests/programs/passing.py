@@ -12,14 +12,14 @@ WORKERS = 3
 
 
 def echo(conn):
-    """What comes goes back, until its end."""
+    """Echoes until the end of the stream."""
     with conn:
         for piece in iter(lambda: conn.recv(65536), b""):
             conn.sendall(piece)
 
 
 def take_pickled(pipe):
-    """As an argument of a task: the sender keeps a copy until it is fetched."""
+    """Sent as the argument of a task: the sender keeps a copy until it is received."""
     while True:
         echo(pipe.recv())
 
@@ -30,7 +30,7 @@ def take_handle(pipe):
 
 
 def take_fds(pipe):
-    """Each comes twice."""
+    """Each arrives twice."""
     way = socket.socket(fileno=os.dup(pipe.fileno()))
     while True:
         one, other = socket.recv_fds(way, 1, 2)[1]
@@ -76,7 +76,7 @@ def master(address, port, start, send, take):
 
 
 def leave(*_):
-    """All of us."""
+    """Ends all processes."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Connections that go from a process that accepts to processes that serve: as python's
-# multiprocessing sends them, to workers that it forked and to ones that it executed.
+# Connections that an accepting process sends to serving processes: with python's multiprocessing,
+# to workers that it forked and to workers that it executed.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh

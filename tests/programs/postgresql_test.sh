@@ -7,7 +7,7 @@ needs psql pgbench setpriv
 bin=$(echo /usr/lib/postgresql/*/bin)
 data=$netns_tmp/data
 
-# It refuses to run as root; with the library it needs what root has.
+# It refuses to run as root; with the library it needs the capabilities of root.
 caps=+net_admin,+net_raw,+bpf,+ipc_lock
 nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=$caps --ambient-caps=$caps)
 install -d -o 65534 -g 65534 "$data"

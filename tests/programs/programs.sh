@@ -1,15 +1,15 @@
-# Sourced by the tests of programs nobody here wrote: a server and its clients, through
-# the kernel, and with the library at the server, at the clients, and at both.
+# Sourced by tests with programs of others: a server and its clients, through the kernel, and with
+# the library at the server, at the clients, and at both.
 #
 #	c  v0 10.9.0.1/24 ------------ v0 10.9.0.2/24  s
 #	clients                       servers
 #
-# A test defines what happens once, `visit`, made of serve, use and facts, and ends with
-# `visits`.  By hand, as root:
+# A test defines `visit`, which consists of serve, use and facts and runs once for each of these,
+# and ends with `visits`. By hand, as root:
 #
 #	[LIB=path/to/libvma.so] tests/programs/redis_test.sh [REGEX]
 #
-# REGEX chooses from: kernel server client both.
+# REGEX selects from: kernel server client both.
 
 NETNS_LIMIT=${NETNS_LIMIT:-280}
 . tools/lib/netns.sh
@@ -17,8 +17,8 @@ netns_enter "$self" "$@"
 chosen=${1:-.}
 netns_pair ""
 
-# serve NAME PORT COMMAND...: a server in s, with the library where the visit has it, until
-# the visit ends; $served is its process.  What it says is in $work/NAME.log.
+# serve NAME PORT COMMAND...: a server in s, with the library if the visit has it there, until the
+# visit ends; $served is its process. $work/NAME.log gets its output.
 serve() {
 	local name=$1 port=$2
 
@@ -35,9 +35,8 @@ server_is_up() {
 	listens s "$2" || is_gone "$1"
 }
 
-# use NAME COMMAND...: a client in c, until it ends, ${patience:-20} seconds at most; its
-# status.
-# What it says is in $work/NAME.log; it is shown when the client fails.
+# use NAME COMMAND...: a client in c, until it ends, ${patience:-20} seconds at most; returns its
+# status. $work/NAME.log gets its output, which is shown when the client fails.
 use() {
 	local rc=0
 
@@ -47,22 +46,22 @@ use() {
 	return $rc
 }
 
-# says NAME REGEX: it does, in a line of its log.
+# says NAME REGEX: a line of its log matches.
 says() {
 	grep -qE -- "$2" "$work/$1.log" && return
 	tail -n 20 "$work/$1.log"
 	return 1
 }
 
-# stop PID [SIGNAL]: its status; it has 10 seconds.
+# stop PID [SIGNAL]: returns its status; it has 10 seconds.
 stop() {
 	kill -"${2:-TERM}" "$1" 2> /dev/null
 	await 10 is_gone "$1" || kill -KILL "$1"
 	wait "$1"
 } 2> /dev/null
 
-# Segments and datagrams that the kernel of a namespace was given, but for those that it
-# answered with a reset: they came late for a connection that has ended.
+# Segments and datagrams that the kernel of a namespace received, without those that it answered
+# with a reset: these came late for an ended connection.
 kernel_saw() {
 	local tcp resets udp no_ports
 
@@ -70,7 +69,7 @@ kernel_saw() {
 	echo "$tcp-$resets+$udp+$no_ports"
 }
 
-# saw NAMESPACE LIB BEFORE STRAY: its kernel saw STRAY packets at most, or without LIB some.
+# saw NAMESPACE LIB BEFORE STRAY: with LIB, its kernel saw at most STRAY packets, otherwise some.
 saw() {
 	local n=$(($(kernel_saw "$1") - ($3)))
 
@@ -79,9 +78,9 @@ saw() {
 	return 1
 }
 
-# unseen: what was accelerated, the kernel did not see, until now; it saw the rest, or this
-# proves nothing.  What still comes for a process that has ended is its kernel's, and so is
-# a datagram that is quicker than bind(): some packets, of thousands.
+# unseen: so far the kernel has not seen accelerated traffic; it saw the other traffic, otherwise
+# this proves nothing. The kernel gets packets for an ended process, and a datagram that arrives
+# before bind(): some packets among thousands.
 unseen() {
 	check "$what: what the server's kernel saw" saw s "$lib_s" "$saw_s" "${stray:-20}"
 	check "$what: what the clients' kernel saw" saw c "$lib_c" "$saw_c" "${stray:-20}"
@@ -105,7 +104,7 @@ one_visit() {
 		awk '/VMA (WARNING|ERROR|PANIC)/ { print FILENAME ": " $0; bad = 1 } END { exit bad }' "$work"/*.log
 }
 
-# answered NAME: every request of that wrk was.
+# answered NAME: every request of this wrk was answered.
 answered() {
 	check "$what: ... and answers" says "$1" '^ +[1-9][0-9]+ requests in'
 	check "$what: ... all of them" none_failed "$1"
@@ -115,7 +114,7 @@ none_failed() {
 	! grep -E 'Socket errors|Non-2xx' "$work/$1.log"
 }
 
-# visits [SIDES...]: all of them, or these; then the verdict.
+# visits [SIDES...]: runs all of them, or these; then prints the result.
 visits() {
 	local sides
 

@@ -1,7 +1,6 @@
 #!/bin/bash
-# python3's own tests: what passes on the kernel passes with the library, too, over
-# loopback, which is the kernel's, and over a link of one namespace with itself, which is
-# accelerated.
+# python3's own tests: those that pass with the kernel pass with the library, too, over loopback,
+# which the kernel serves, and over a link from one namespace to itself, which is accelerated.
 #
 #	v0 10.9.0.1 ------------ v1 10.9.0.2, which is "localhost"
 #
@@ -15,8 +14,8 @@ tests=("$@")
 netns_enter "$self" "$@"
 [[ -d /usr/lib/python3.11/test ]] || die "no libpython3.11-testsuite (tools/lib/install.sh test)"
 
-# Packets between v0 and v1 go through the link, although both are here; from an address
-# to itself they do not.
+# Packets between v0 and v1 use the link, although both are here; packets from an address to itself
+# do not.
 link_with_itself() {
 	ip link add v0 netns "$1" type veth peer name v1 netns "$1" || die "no veth"
 	netns_up "$1" v0 $netns_client
@@ -37,7 +36,7 @@ link_with_itself() {
 		ip route add '$netns_client' dev v1 src '$netns_server' table 100' || die "no routes"
 }
 
-# here NAME LINK LIB OPTION...: one run in namespaces of its own; results are in NAME.xml.
+# here NAME LINK LIB OPTION...: one run in its own namespaces; NAME.xml gets the results.
 here() {
 	local name=$1 link=$2 preload=$3 out=$netns_tmp/$1 # with .xml, .log, and as a directory
 
@@ -49,7 +48,7 @@ here() {
 		netns_exec "$name" "$preload" 0-1023 unshare --mount bash -c '
 			if [[ $0 == link ]]; then
 				cp -r /usr/lib/python3.11/test .
-				# Certificates are for addresses, too: those of test_ssl stay.
+				# Certificates contain addresses: those of test_ssl stay.
 				grep -rl "127\.0\.0\.1" test/test_*.py test/test_asyncio test/support |
 					grep -v test_ssl | xargs sed -i "s/127\.0\.0\.1/'$netns_server'/g"
 				mount --bind test /usr/lib/python3.11/test
@@ -74,11 +73,10 @@ for case in xml.etree.ElementTree.parse(sys.argv[1]).iter("testcase"):
 END_OF_PYTHON
 }
 
-# It makes as many descriptors as there may be, but for 32, and skips itself when there is not
-# room for that: the library has some of its own.
+# It opens all descriptors but 32, and skips itself if there are fewer left: the library has some.
 may_skip='\.test_above_fd_setsize skipped$'
 
-# passes LINK: all that passes in its plain run does with the library.
+# passes LINK: all tests that pass in its run without the library pass with it.
 passes() {
 	local plain=$netns_tmp/plain_$1 with=$netns_tmp/with_$1 bad=() ok
 
@@ -89,7 +87,7 @@ passes() {
 	mapfile -t bad < <(join <(grep ' ok$' "$plain.txt") <(grep -v "$may_skip" "$with.txt") |
 		awk '$3 != "ok" { print $1 }')
 	ok=$(grep -c ' ok$' "$plain.txt")
-	check "$1: what passes on the kernel, $ok tests, does with the library" test "$ok" -gt 0 -a ${#bad[@]} == 0 || {
+	check "$1: what passes on the kernel, $ok tests, passes with the library" test "$ok" -gt 0 -a ${#bad[@]} == 0 || {
 		printf "%s\n" "${bad[@]:0:20}"
 		grep -A25 -E '^(ERROR|FAIL): ' "$with.log"
 	}
@@ -98,8 +96,8 @@ passes() {
 	check "$1: no warnings of the library" awk '/VMA (WARNING|ERROR|PANIC)/ { print; bad = 1 } END { exit bad }' "$with.log"
 }
 
-# Segments and datagrams that the kernel of that run was given. What comes late for a
-# connection that has ended, which may be a burst, it answers with a reset each.
+# Segments and datagrams that the kernel received in that run. It answers each late segment of an
+# ended connection with a reset; these may be many.
 kernel_saw() {
 	local tcp resets udp
 

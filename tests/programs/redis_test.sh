@@ -1,6 +1,6 @@
 #!/bin/bash
-# redis-server under redis-benchmark, while it forks to write its data down; what it has
-# written is what it knows when it starts again.
+# redis-server under redis-benchmark, while it forks to save its data; after a restart it has the
+# saved data.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
@@ -20,18 +20,18 @@ visit() {
 	check "$what: a value comes back" test "$(ask SET here there) $(ask GET here)" == "OK there"
 	check "$what: a large value comes back" large
 	use bench redis-benchmark -h $netns_server -q -n 20000 -c 20 -r 1000 -t set,get,lpush,hset,mset &
-	check "$what: it writes while it is asked" test "$(ask BGSAVE)" == "Background saving started"
+	check "$what: it saves under load" test "$(ask BGSAVE)" == "Background saving started"
 	check "$what: redis-benchmark" wait $!
 	check "$what: every kind of request was answered" test "$(grep -c 'requests per second' "$work/bench.log")" == 5
 	check "$what: pipelines" use pipes redis-benchmark -h $netns_server -q -n 50000 -c 10 -P 16 -t ping,incr
-	check "$what: it is written down" await 10 saved
-	check "$what: a subscriber hears" hears
+	check "$what: it is logged" await 10 saved
+	check "$what: a subscriber receives" hears
 	ask SAVE > /dev/null
 	keys=$(ask DBSIZE)
 	unseen
 	ask SHUTDOWN > /dev/null
 	redis second || return
-	check "$what: $keys keys are there again" test "$(ask DBSIZE) $(ask GET here)" == "$keys there"
+	check "$what: $keys keys are restored" test "$(ask DBSIZE) $(ask GET here)" == "$keys there"
 }
 
 # 4 MB in one request, and in one answer.

@@ -1,12 +1,13 @@
 #!/bin/bash
-# socat: bytes both ways, datagrams, a relay, TLS, a process for each, a program for each.
-# Blocks are no larger than a pipe takes whole, or socat and cat wait for each other.
+# socat: bytes in both directions, datagrams, a relay, TLS, a process or a program for each
+# connection. Blocks are no larger than a pipe accepts at once, otherwise socat and cat wait for
+# each other.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tests/programs/programs.sh
 needs socat openssl
 
-# through NAME ADDRESS: $work/sent goes there, and comes back.
+# through NAME ADDRESS: sends $work/sent, and gets it back.
 through() {
 	(netns_exec c "$lib_c" 0-1023 timeout -s KILL 20 socat -t 10 - "$2" < "$work/sent" > "$work/back" 2> "$work/$1.log") &&
 		cmp "$work/sent" "$work/back"
@@ -37,7 +38,7 @@ visit() {
 	serve tls 7004 socat -b 4096 -t 10 OPENSSL-LISTEN:7004,"reuseaddr,bind=$netns_server,cert=$work/cert,key=$work/key,verify=0" EXEC:cat || return
 	check "$what: there and back, by TLS" through tls "OPENSSL:$netns_server:7004,cafile=$work/cert,commonname=server"
 	serve udp udp:7005 socat UDP-LISTEN:7005,bind=$netns_server EXEC:cat || return
-	check "$what: a datagram there and back" echoed
+	check "$what: a datagram is echoed" echoed
 	serve forks 7006 socat -b 4096 -t 10 TCP-LISTEN:7006,fork,reuseaddr,bind=$netns_server EXEC:cat || return
 	for i in 1 2 3 4 5; do
 		check "$what: there and back, by process $i" through forks.$i TCP:$netns_server:7006

@@ -1,13 +1,13 @@
 #!/bin/bash
-# stress-ng's stressors of sockets and readiness, with the library: they go over loopback,
-# which is the kernel's, fork, and pass everything there is to every call.
+# stress-ng's stressors of sockets and readiness, with the library: they use loopback, which the
+# kernel serves, fork, and call everything with many arguments.
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
 netns_new p
 
-# stress NAME LIB: false when it or one of its checks failed.
+# stress NAME LIB: false if a stressor or one of its checks failed.
 stress() {
 	(cd $netns_tmp && netns_exec p "$2" 0-1023 timeout -s KILL 30 stress-ng --temp-path $netns_tmp \
 		--timeout 1s --verify --oomable "--$1" 2 > "log.$1" 2>&1 < /dev/null)

@@ -1,15 +1,15 @@
-"""Asks a server again and again, with a new socket each time.
+"""Sends requests to a server in a loop, with a new socket each time.
 
     ask.py echo|redis|dns HOST PORT SECONDS
 
-echo: a TCP connection for each request; what is sent comes back, then the end.
+echo: a TCP connection for each request; the server echoes, then closes.
 redis: a TCP connection for each request, which the server closes first.
 dns: a UDP socket for each question; the answer is the address that loads/dns.sh configures.
 
-Without the pause after an error, how many there are would tell how quick a refusal is: the
-kernel's server leaves connections in TIME-WAIT, and a SYN that meets one is answered after 8 ms.
+Without the pause after an error, the number of errors would depend on the time that a refusal takes:
+the kernel's server leaves connections in TIME-WAIT, and a SYN that meets one is answered after 8 ms.
 
-Ends with a line of tests/soak: requests, p99_us, max_us, and the errors by their kind.
+Ends with a line of tests/soak: requests, p99_us, max_us, and the errors by kind.
 """
 import os
 import socket
@@ -18,7 +18,7 @@ import sys
 import time
 
 PATIENCE = 2.0  # seconds; a request that takes longer is an error
-PAUSE = 0.005  # after one, as clients make it: errors count for how long nobody served
+PAUSE = 0.005  # pause after an error, as clients do: the number of errors tells how long no server answered
 ANSWER = bytes([10, 1, 1, 1])
 
 

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an accelerated interface has in use, read from outside of the processes that use it.
+ * The resources that an accelerated interface uses, read from outside of its processes.
  *
- *	gauge INTERFACE		of the caller's network namespace, on one line:
+ *	gauge INTERFACE		in the caller's network namespace, on one line:
  *		program=ID		its XDP program; 0: none
  *		maps=ID,...		the maps of that program
  *		flows3= flows5= conns=	entries of the steering maps
- *		held= tx=		frames that sockets hold, and that are being sent
+ *		held= tx=		frames in sockets, and frames in transmission
  *		spare=			frames that rings keep for themselves
- *		unseen=			frames the kernel took to receive, and nobody has read yet
- *		slots=			rings, with those that have just been closed
+ *		unseen=			frames that the kernel took for receiving and that were not
+ *					read yet
+ *		slots=			rings, including those that have just been closed
  *	gauge left [program] ID... [maps] ID...
- *		which of these the kernel still has, a line for each
+ *		those that the kernel still has, one per line
  *
- * Frames and rings are counted in the control segment of the port group, which every member
- * has as a descriptor: of all processes of the namespace that /proc shows.
+ * It counts frames and rings in the control segment of the port group.  Every member has a
+ * descriptor of it; gauge searches all processes of the namespace in /proc.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -109,7 +110,7 @@ static void count_maps(struct gauge *g, unsigned ifindex)
 
 /* ---- frames ------------------------------------------------------------------------------ */
 
-/* What the slot's ring has on its free stack; what the dead had there nobody can use yet. */
+/* The frames on the free stack of the slot's ring; those of a dead member cannot be used yet. */
 static unsigned spare_of(const struct group_slot *slot, unsigned held)
 {
 	unsigned spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
@@ -141,7 +142,7 @@ static void count_frames(struct gauge *g, const struct group_ctl *ctl)
 		g->held += held[i] - spare;
 		g->slots += __atomic_load_n(&ctl->slots[i].state, __ATOMIC_RELAXED) != SLOT_FREE;
 	}
-	/* Fill rings are kept full, less a batch. */
+	/* Fill rings are full, except for a batch. */
 	g->unseen += fill > target ? fill - target : 0;
 }
 

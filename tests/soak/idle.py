@@ -1,9 +1,9 @@
-"""Holds idle connections to redis, and asks each of them at the end.
+"""Keeps idle connections to redis, and sends a request on each of them at the end.
 
     idle.py HOST PORT COUNT
 
-Says "ready" when all are connected; after SIGTERM it asks each one, and ends with a line of
-tests/soak: errors_idle connections did not answer.
+Prints "ready" when all are connected; after SIGTERM it sends a request on each one, and ends with
+a line of tests/soak: errors_idle connections did not answer.
 """
 import signal
 import socket

@@ -1,30 +1,30 @@
-"""Says what is wrong with a load, from its record (soak.sh).
+"""Judges a load by its record (soak.sh).
 
     judge.py RECORD
 
 A line for each complaint, "FAIL ...", and status 1; or "ok ...".
 
-What is asked of the library:
+Requirements for the library:
  - every line has requests that were answered;
- - its rate stays at 0.9 of its own first minute, where the kernel's does, and where that falls,
-   at 0.9 of what is left of it;
+ - its rate stays above 0.9 of its own first minute, if the kernel's does; if the kernel's rate falls,
+   above 0.9 of what remains in the same proportion;
  - it has no kind of error that the kernel does not have, nor more than twice as many;
- - who closes first does so as with the kernel: twice the TIME_WAITs at the client at most;
- - memory, descriptors, frames, rings and map entries do not grow, but for what the same program
-   takes without the library;
- - its packets do not go through the kernel, and it does not warn;
+ - the same side closes first as with the kernel: at most twice the TIME_WAITs at the client;
+ - memory, descriptors, frames, rings and map entries do not grow, except by what the same program
+   needs without the library;
+ - its packets bypass the kernel, and it prints no warning;
  - nothing is left when the programs have ended.
 """
 import sys
 
 KEPT = 0.9
-FIRST = 60.0    # seconds of load that a rate is compared with, or the first half of a short run
-WINDOW = 5.0    # seconds of load at least, for a rate: shorter ones vary by themselves
+FIRST = 60.0    # seconds of load for the reference rate, or the first half of a short run
+WINDOW = 5.0    # minimum of seconds for a rate: shorter rates vary
 TIME_WAIT = 60  # seconds
-CLOSES = 0.002  # of the connections of clients that the kernel's server closes first
-KEEPERS = 4096  # descriptors at most that keep the ports of connections in TIME_WAIT
+CLOSES = 0.002  # of the clients' connections that the kernel's server closes first
+KEEPERS = 4096  # limit of descriptors that keep the ports of connections in TIME_WAIT
 
-# What must not grow: room for what varies by itself, as a part and as a number.
+# Values that must not grow: allowed variation, relative and absolute.
 GROWTH = {
     "memory_kb": (0.05, 2048),
     "fds": (0.0, 16),
@@ -64,7 +64,7 @@ def rate(samples):
 
 
 def lines_of(samples, seconds):
-    """How many lines make up so many seconds of load, about."""
+    """The number of lines with about this many seconds of load."""
     return max(1, round(seconds * 1000 * len(samples) / sum(s["ms"] for s in samples)))
 
 
@@ -83,7 +83,7 @@ def judge_requests(run):
 def judge_rates(run):
     ours, kernel = run.samples["ours"], run.samples["kernel"]
     window = min(lines_of(ours, WINDOW), max(1, len(ours) // 2))
-    # A slice of a line is half of the time of it: of 60 s, 30.
+    # A slice is half of the time of a line: 30 s of 60 s.
     first = min(max(lines_of(ours, FIRST / 2), window), max(1, len(ours) // 2))
     for i in range(first, len(ours) - window + 1):
         part = [rate(s[i:i + window]) / max(rate(s[:first]), 1e-9) for s in (ours, kernel)]
@@ -109,12 +109,12 @@ def judge_errors(run):
 
 
 def judge_closers(run):
-    """Who closes first waits: where that is the server, ports of clients are not to run out."""
+    """The side that closes first keeps TIME_WAITs: if it is the server, the clients' ports must not run out."""
     if run.head["side"] != "server" or run.head["churns"] != "1":
         return
     part = []
     for samples in (run.samples["ours"], run.samples["kernel"]):
-        # Of the last minute, as the TIME_WAITs are.
+        # For the last minute, like the TIME_WAITs.
         last = samples[-lines_of(samples, TIME_WAIT / 2):]
         part.append(last[-1]["tw_c"] / max(sum(s["requests"] for s in last), 1))
     if part[0] > 2 * part[1] + CLOSES:
@@ -123,12 +123,12 @@ def judge_closers(run):
 
 
 def steady(run, key):
-    """The first line from which on nothing is supposed to grow."""
+    """The first line after which nothing should grow."""
     ours, passed = run.samples["ours"], 0.0
     if run.head["churns"] == "0" or key == "frames":
         return (len(ours) + 2) // 3 - 1
     for i, s in enumerate(ours):
-        # Both pairs take their turns.
+        # Both pairs run in turns.
         passed += 2 * s["ms"]
         if passed > TIME_WAIT * 1000:
             return i
@@ -143,7 +143,7 @@ def in_use(run, pair, key):
 
 
 def trend(values):
-    """How much they rise from the first to the last, by least squares."""
+    """The rise from the first to the last value, by least squares."""
     n = len(values)
     middle, mean = (n - 1) / 2, sum(values) / n
     slope = sum((i - middle) * (v - mean) for i, v in enumerate(values)) / \
@@ -157,9 +157,9 @@ def judge_growth(run):
         if len(lines) < 3:
             continue
         third = (len(lines) + 2) // 3
-        # The program itself may take more and more; the kernel's takes as much.
+        # The program itself may need more memory; the kernel's pair then needs as much.
         risen = trend(lines) - max(trend(in_use(run, "kernel", key)), 0)
-        # What goes up and down by itself has no third that is all above another one.
+        # A value that varies has no third that is completely above another third.
         if min(lines[-third:]) > max(lines[:third]) and risen > abs(lines[0]) * part + number:
             yield "%s grows: by %d, from %d to %d" % (key, risen, lines[0], lines[-1])
 

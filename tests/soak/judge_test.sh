@@ -10,9 +10,9 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 failures=0
 
-# given RECORD [EDIT...]: $tmp/record.  An edit is LINE,PAIR,KEY=VALUE, where LINE is a number, a
-# range such as 3-5; a VALUE of *F multiplies what is there, +K adds K times the line's number.
-# Or it is add:TEXT, a line more; without:REGEX, without such lines.
+# given RECORD [EDIT...]: creates $tmp/record. An edit is LINE,PAIR,KEY=VALUE, where LINE is a
+# number or a range such as 3-5; a VALUE of *F multiplies the old value, +K adds K times the line's
+# number. Or it is add:TEXT, which adds a line, or without:REGEX, which removes lines.
 given() {
 	cp "records/$1.record" "$tmp/record"
 	for edit in "${@:2}"; do
@@ -73,7 +73,7 @@ good() {
 	fi
 }
 
-# bad COMPLAINT RECORD [EDIT...]: that one, and no other.
+# bad COMPLAINT RECORD [EDIT...]: exactly this complaint.
 bad() {
 	given "${@:2}"
 	if ! python3 judge.py "$tmp/record" > "$tmp/said" 2>&1 && grep -q "^FAIL .*$1" "$tmp/said" &&
@@ -113,7 +113,7 @@ good "errors on both sides" long '7,ours,errors_read=12' '3,kernel,errors_read=1
 good "errors of the kernel" long '3,kernel,errors_read=10'
 bad '3 errors (idle), the kernel has 0' long 'add:finish pair=ours errors_idle=3'
 
-# who closes first
+# closing first
 bad 'of 1.* % of the connections the client waits' short '4,ours,tw_c=2000'
 good "so does the kernel" short '4,ours,tw_c=2000' '4,kernel,tw_c=1000'
 

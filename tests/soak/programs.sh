@@ -1,7 +1,7 @@
-# Sourced by soak.sh: servers and clients of the chosen $pair, and what they measured.
+# Sourced by soak.sh: servers and clients of the chosen $pair, and their measurements.
 
-# serve NAME PORT COMMAND...: in the pair's server namespace; its process is ${served[$pair.NAME]},
-# and what it says is in $work/NAME.log.
+# serve NAME PORT COMMAND...: a server in the pair's server namespace; its process is
+# ${served[$pair.NAME]}, and $work/NAME.log gets its output.
 serve() {
 	local name=$1 port=$2
 
@@ -14,7 +14,7 @@ listens_or_gone() {
 	listens "s$pair" "$1" || is_gone "$2"
 }
 
-# hold NAME COMMAND...: a client that stays; it says "ready" when it is.
+# hold NAME COMMAND...: a client that stays; it prints "ready" when it is connected.
 hold() {
 	: > "$work/$1.log"
 	netns_exec "c$pair" "$lib_c" 0-1023 "${@:2}" > "$work/$1.log" 2>&1 < /dev/null &
@@ -40,9 +40,9 @@ stop_all() {
 	done
 }
 
-# drive NAME SECONDS COMMAND...: a client for so long, and 20 seconds more at most.  Its lines
-# "result KEY=VALUE..." are results, where its name is put in front of each kind of error; that
-# it fails is one, too.
+# drive NAME SECONDS COMMAND...: a client for this time, with a limit 20 seconds later. Its lines
+# "result KEY=VALUE..." are results; its name is put in front of each kind of error, and its failure
+# is an error, too.
 drive() {
 	local name=$1 limit=$2 rc=0
 
@@ -59,8 +59,8 @@ result() {
 
 # ---- nginx and wrk ------------------------------------------------------------------------
 
-# nginx_serve USER PORT [DIRECTIVE...]: as Debian configures it, but for what it serves; USER is
-# that of its workers.
+# nginx_serve USER PORT [DIRECTIVE...]: as Debian configures it, with other files to serve; its
+# workers run as USER.
 nginx_serve() {
 	local user=$1 port=$2
 
@@ -97,7 +97,7 @@ wrk_ask() {
 		"http://$netns_server:$3/"
 }
 
-# whole SECONDS: for programs that know no fractions; 1 at least.
+# whole SECONDS: for programs that do not accept fractions; at least 1.
 whole() {
 	awk -v s="$1" 'BEGIN { n = int(s); print n < 1 ? 1 : n }'
 }
@@ -109,7 +109,7 @@ redis_serve() {
 		--appendonly no --maxclients 20000 --tcp-backlog 4096
 }
 
-# redis_ask NAME SECONDS CONNECTIONS: for so long, by redis-benchmark.
+# redis_ask NAME SECONDS CONNECTIONS: runs redis-benchmark for this time.
 redis_ask() {
 	local end
 
@@ -126,7 +126,7 @@ redis_ask() {
 
 # ---- postgresql ----------------------------------------------------------------------------
 
-# It refuses to run as root; with the library it needs what root has.
+# It refuses to run as root; with the library it needs the capabilities of root.
 postgres_user() {
 	local caps=+net_admin,+net_raw,+bpf,+ipc_lock
 
@@ -181,7 +181,7 @@ mqtt_serve() {
 	serve mosquitto 1883 mosquitto -c "$work/mosquitto.conf"
 }
 
-# mqtt_ask NAME SECONDS RATE: so many messages a second, acknowledged, for one subscriber.
+# mqtt_ask NAME SECONDS RATE: RATE acknowledged messages per second, for one subscriber.
 mqtt_ask() {
 	local count subscriber
 

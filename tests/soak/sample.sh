@@ -1,16 +1,16 @@
-# Sourced by soak.sh: what is seen of the chosen $pair, and what is left at the end.
+# Sourced by soak.sh: measures the chosen $pair, and what is left at the end.
 
-# Kernel counters of a namespace, as nstat calls them.
+# Kernel counters of a namespace, named as in nstat.
 kernel_counters="TcpInSegs TcpOutRsts UdpInDatagrams UdpNoPorts TcpEstabResets TcpRetransSegs"
 
-# processor_ms: of all processes here, with those that have ended and were waited for.
+# processor_ms: of all processes here, including ended ones that were waited for.
 processor_ms() {
 	cat /proc/[0-9]*/stat 2> /dev/null | awk -v hz="$(getconf CLK_TCK)" '
 		{ sub(/^.*\) /, ""); n += $12 + $13 + $14 + $15 }
 		END { printf "%d", n * 1000 / hz }'
 }
 
-# uptime_ms: the time of day may be set while we run.
+# uptime_ms: because the time of day may be set during the run.
 uptime_ms() {
 	local up
 
@@ -25,12 +25,12 @@ counters() {
 		"$(netns_counters "s$pair" $kernel_counters)"
 }
 
-# time_waits NAMESPACE: its kernel's.
+# time_waits NAMESPACE: those of its kernel.
 time_waits() {
 	in_ns "$1" awk '/^TCP:/ { for (i = 2; i < NF; i += 2) if ($i == "tw") print $(i + 1) }' /proc/net/sockstat
 }
 
-# memory_kb and descriptors PID...: pages that several of them have count once.
+# memory_kb and descriptors PID...: shared pages count once.
 memory_kb() {
 	local pid
 
@@ -47,7 +47,7 @@ descriptors() {
 	done 2> /dev/null | wc -l
 }
 
-# sums: the results of the slice, added up; of times the worst.
+# sums: adds up the results of the slice; of times it takes the worst.
 sums() {
 	awk '
 		{
@@ -67,8 +67,8 @@ sums() {
 		}' "$work/results"
 }
 
-# settled: in_use, when no more frames are in use than the fewest that ever were after a load, or
-# after 2 seconds: what ends with the load takes some 300 ms to give its frames back.
+# settled: prints in_use when no more frames are in use than the minimum after any load, or after 2
+# seconds: a load that ends returns its frames after some 300 ms.
 settled() {
 	local now frames fewest end=$(($(uptime_ms) + 2000))
 
@@ -84,7 +84,7 @@ settled() {
 	echo "$now"
 }
 
-# in_use: of both interfaces of the pair; what they are is remembered for the end.
+# in_use: of both interfaces of the pair; their identity is stored for the end.
 in_use() {
 	local ns
 
@@ -116,8 +116,8 @@ write_sample() {
 		"tw_s=$(time_waits "s$pair") memory_kb=$(memory_kb $pids) fds=$(descriptors $pids)"
 }
 
-# differences BEFORE AFTER.  by_kernel_*: packets that a kernel got, but for those that it
-# answered with a reset: they came late for a connection that had ended.
+# differences BEFORE AFTER. by_kernel_*: packets that a kernel received, without those that it
+# answered with a reset, because they came late for an ended connection.
 differences() {
 	echo "$1 $2" | awk -v side="$side" -v pair="$pair" '
 		{
@@ -135,7 +135,7 @@ differences() {
 		}'
 }
 
-# write_finish: results of what went on all the time.
+# write_finish: results of clients that ran all the time.
 write_finish() {
 	echo "finish pair=$pair $(sums)"
 }
@@ -166,7 +166,7 @@ show_line() {
 		}' $record
 }
 
-# show_errors: by their kinds, of the whole run.
+# show_errors: for the whole run, by kind.
 show_errors() {
 	awk '
 		/ pair=/ {
@@ -191,18 +191,18 @@ show_errors() {
 
 # ---- what is left ---------------------------------------------------------------------------
 
-# files: in the directories where programs leave what others are to find.  The library keeps
-# its own there (src/base/host_dir.h), a few for each user.
+# files: in the directories where programs leave files for others. The library keeps its own there
+# (src/base/host_dir.h), a few for each user.
 files() {
 	local own='/(run/libvma|dev/shm/libvma-[0-9]+)'
 
 	find /tmp /dev/shm /run -path /run/netns -prune -o -path $netns_tmp -prune -o -print |
 		grep -vxE "$own(/(names|ports|state-1-[0-9a-f-]+|xdp-[0-9]+-[0-9]+-[0-9a-f]+))?"
-	# No more names than interfaces, of two users.
+	# At most as many names as interfaces, of two users.
 	find /run/libvma /dev/shm/libvma-* -type s 2> /dev/null | tail -n +9
 }
 
-# left: a line for each thing that outlived the programs.
+# left: a line for each object that remains after the programs.
 left() {
 	local ns pid
 
@@ -223,7 +223,7 @@ nothing_left() {
 	[[ -z $(left) ]]
 }
 
-# The kernel frees maps and closes queues a moment after the last process has gone.
+# The kernel frees maps and closes queues a moment after the last process has ended.
 write_left() {
 	await 5 nothing_left || left
 }

@@ -1,26 +1,26 @@
 #!/bin/bash
-# One load, through the library and through the kernel; tools/soak runs them all.
+# One load, through the library and through the kernel; tools/soak runs all of them.
 #
 #	tests/soak/soak.sh LOAD SIDE SECONDS LINES
 #
 #	cours    v0 10.9.0.1 ---------- v0 10.9.0.2  sours	the library at SIDE
 #	ckernel  v0 10.9.0.1 ---------- v0 10.9.0.2  skernel	the kernel on both sides
 #
-# LOAD is a file of loads/, SIDE server, client or both.  The pairs are loaded in turns, for
-# an equal time of each line, while the servers of both go on: at the same time they would take
-# the processors from each other, and what is measured would be who polls.
+# LOAD is a file of loads/, SIDE is server, client or both.  The pairs are loaded in turns, for
+# an equal time of each line, while the servers of both keep running.  At the same time, the pair
+# that polls would take the processors from the other one.
 #
 # A load defines
 #
-#	sides=(...)		what SIDE may be
-#	needs PROGRAM...	what it runs
-#	set_up			serve ... for $pair; what it needs is in $work
-#	load SECONDS		clients that put what they measured into $work/results (drive, result)
-#	disturb			may be left out: it is run every $every seconds while load runs
-#	finish			may be left out: after the last line, before the servers are stopped
+#	sides=(...)		the allowed values of SIDE
+#	needs PROGRAM...	the programs that it runs
+#	set_up			serve ... for $pair; files are in $work
+#	load SECONDS		clients that write their results to $work/results (drive, result)
+#	disturb			optional: runs every $every seconds during load
+#	finish			optional: after the last line, before the servers are stopped
 #
-# What is seen is written to $record, a line for each line of each pair; judge.py reads that.  It
-# is written to descriptor $SOAK_RECORD, too, if there is one: SOAK_RECORD=9 soak.sh ... 9> FILE
+# The measurements go to $record, one line for each line of each pair; judge.py reads it.  They
+# also go to descriptor $SOAK_RECORD, if it is set: SOAK_RECORD=9 soak.sh ... 9> FILE
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 seconds=${3:-20} lines=${4:-4}
@@ -38,20 +38,20 @@ gauge=$(find_program tests/soak/gauge) || exit 1
 record=$netns_tmp/record
 ids=$netns_tmp/ids
 declare -A served=() works=([ours]=$netns_tmp/ours [kernel]=$netns_tmp/kernel)
-slice=$((seconds * 1000 / lines / 2)) # milliseconds of each pair in each line
+slice=$((seconds * 1000 / lines / 2)) # milliseconds for each pair in each line
 every=1	 # seconds between disturbances
-churns=0 # 1: a connection for each request, so there are TIME_WAITs for a minute
+churns=0 # 1: a connection for each request, so TIME_WAITs exist for a minute
 finish() { :; }
 . $load_file
 [[ " ${sides[*]} " == *" $side "* ]] || die "$1 is not for side $side"
 
-# What programs leave there is theirs, and is looked for at the end.
+# Programs have their own directories there, which are checked at the end.
 mount -t tmpfs -o mode=1777 none /tmp && mount -t tmpfs -o mode=1777 none /dev/shm || die "cannot mount"
 files > $netns_tmp/files
 ulimit -Hn 100000 2> /dev/null
 ulimit -Sn "$(ulimit -Hn)"
 
-# choose PAIR: what follows is about this one.
+# choose PAIR: the functions below use this pair.
 choose() {
 	pair=$1
 	work=${works[$pair]}
@@ -61,7 +61,7 @@ choose() {
 	[[ $side == server ]] || lib_c=$lib
 }
 
-# under_load: `load`, and the disturbances while it goes on.
+# under_load: runs `load`, and the disturbances meanwhile.
 under_load() {
 	local pid next=$(($(uptime_ms) + every * 1000)) now
 

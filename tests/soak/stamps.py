@@ -1,7 +1,7 @@
-"""Messages that carry the time at which they were sent, for mosquitto_pub and mosquitto_sub.
+"""Messages that contain the time at which they were sent, for mosquitto_pub and mosquitto_sub.
 
     stamps.py write COUNT RATE      COUNT lines, RATE a second
-    stamps.py read FILE COUNT       FILE has lines "received sent"; what COUNT of them say, as a
+    stamps.py read FILE COUNT       FILE has lines "received sent"; prints the result of COUNT lines as a
                                     line of tests/soak
 """
 import sys

@@ -1,9 +1,9 @@
 """Publish and subscribe by ZeroMQ.
 
-    zeromq.py relay HOST PORT           publishes at PORT + 1 what is pushed to PORT
-    zeromq.py ask HOST PORT SECONDS     pushes, and subscribes to what is published
+    zeromq.py relay HOST PORT           publishes at PORT + 1 the messages pushed to PORT
+    zeromq.py ask HOST PORT SECONDS     pushes, and subscribes
 
-ask keeps WINDOW messages under way, and ends with a line of tests/soak.
+ask keeps WINDOW messages in transit, and ends with a line of tests/soak.
 """
 import struct
 import sys
@@ -23,7 +23,7 @@ def relay(context, url, port):
 
 
 def subscribed(push, subscriber):
-    """Messages that are published before the relay knows of us are lost to us, by design."""
+    """Messages that are published before the relay has the subscription are lost, by design."""
     end = time.monotonic() + 10
     while time.monotonic() < end:
         push.send(b"hello")

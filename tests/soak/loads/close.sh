@@ -1,4 +1,4 @@
-# nginx, asked by 32 clients that make a connection for each request.
+# nginx, and 32 clients that open a connection for each request.
 sides=(server client both)
 churns=1
 needs nginx wrk

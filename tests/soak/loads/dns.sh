@@ -1,4 +1,4 @@
-# dnsmasq, asked by datagrams, each from a socket of its own.
+# dnsmasq, and datagrams, each from its own socket.
 sides=(server client both)
 needs dnsmasq python3
 

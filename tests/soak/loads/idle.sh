@@ -1,5 +1,4 @@
-# redis with 10,000 connections that do nothing, and one that does.  The 10,000 are asked at
-# the end, each of them.
+# redis with 10,000 idle connections, and a busy one. At the end each of the 10,000 sends a request.
 sides=(server client both)
 needs redis-server redis-benchmark python3
 

@@ -1,4 +1,4 @@
-# nginx, asked by 32 connections that stay.
+# nginx, and 32 connections that stay.
 sides=(server client both)
 needs nginx wrk
 

@@ -1,4 +1,4 @@
-# redis, killed and started again each 5 s (each second of a short run), asked by Python, a
+# redis, killed and started again every 5 s (every second in a short run); a Python client opens a
 # connection for each request.
 sides=(server both)
 churns=1

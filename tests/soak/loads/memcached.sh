@@ -1,4 +1,4 @@
-# memcached with four threads, asked by 16 connections that stay.
+# memcached with four threads, and 16 connections that stay.
 sides=(server client both)
 needs memcached memcaslap
 
@@ -8,7 +8,7 @@ set_up() {
 
 load() {
 	drive ask "$1" memcaslap -s $netns_server:11211 -T 1 -c 16 -t "$(whole "$1")s"
-	# It tells no percentiles.
+	# It reports no percentiles.
 	awk '
 		/^get_misses: / { misses = $2 }
 		/Ops: / { sub(/.*Ops: /, ""); ops = $1 }

@@ -1,8 +1,6 @@
-# All at once: nginx (connections that stay, and for one request; reloaded each 5 s), redis,
-# postgresql, datagrams, a process for each connection, publish and subscribe.
-#
-# Processes of one user share an interface: postgresql, which refuses to be root, is the
-# kernel's here.
+# All at the same time: nginx (connections that stay, and one per request; reloaded every 5 s),
+# redis, postgresql, datagrams, a process for each connection, publish and subscribe. Processes of
+# one user share an interface: the kernel serves postgresql here, because it refuses to run as root.
 sides=(both)
 churns=1
 every=5

@@ -1,4 +1,4 @@
-# mosquitto: one publishes 500 messages a second, one is subscribed.
+# mosquitto: one client publishes 500 messages per second, one subscribes.
 sides=(server client both)
 needs mosquitto mosquitto_pub mosquitto_sub python3
 

@@ -1,4 +1,4 @@
-# nginx as Debian's package configures it: its workers are www-data's.
+# nginx as Debian's package configures it: its workers run as www-data.
 sides=(server)
 churns=1
 needs nginx wrk

@@ -1,4 +1,4 @@
-# nginx, reloaded each second, asked by connections that stay, and by some for one request.
+# nginx, reloaded every second; some connections stay, others serve one request.
 sides=(server both)
 churns=1
 needs nginx wrk

@@ -1,6 +1,6 @@
-# ZeroMQ: what a client pushes, the server publishes; 32 messages are under way.
+# ZeroMQ: the server publishes what a client pushes; 32 messages are in transit.
 sides=(server client both)
-python=/usr/bin/python3 # which Debian's packages are for
+python=/usr/bin/python3 # the one that Debian's packages are for
 $python -c 'import zmq' 2> /dev/null || die "no python3-zmq (tools/lib/install.sh soak)"
 
 set_up() {
