@@ -5,14 +5,14 @@
 # Relaxed accesses need none.
 . "$(dirname "$0")/lib.sh"
 
-# Rooms that do not comply yet: path prefixes.  A room without a violation must leave the list.
+# Rooms that do not comply yet: path prefixes. A room without violations must not be in the list.
 unfinished=${1-}
 
 # reasonless FILE...: a line FILE:LINE: CODE for each access without a reason, and a last line
 # with the number of accesses.
 reasonless() {
 	awk '
-	# Splits the file into code[line] and comments: text, first and last line of each.
+	# Splits the file into code[line] and comments: text, first line and last line of each.
 	function split_comments(   i, rest, at, inside) {
 		n_comments = inside = 0
 		for (i = 1; i <= n; i++) {
@@ -47,7 +47,7 @@ reasonless() {
 		       (code ~ /(^|[^_[:alnum:]])ck_pr_/ && code !~ /ck_pr_(load|store)_|ck_pr_stall/) ||
 		       (code ~ /MEMBARRIER_CMD_/ && code !~ /MEMBARRIER_CMD_(QUERY|REGISTER)/)
 	}
-	function is_open(code) { # a statement that starts or goes on here does not end here
+	function is_open(code) { # a statement that starts or continues here does not end here
 		return code != "" && code !~ /^#/ && code !~ /[;{}:]$/
 	}
 	function statement(i) {

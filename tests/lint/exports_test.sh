@@ -1,16 +1,16 @@
 #!/bin/bash
-# libvma.so exports what src/intercept/calls.h lists, no more and no less, and
-# brings no library into the program but libc.
+# libvma.so exports exactly the functions that src/intercept/calls.h lists, and needs no library but
+# libc.
 . "$(dirname "$0")/lib.sh"
 
 lib=${1:-$bin/libvma.so}
 [[ $lib == /* ]] || lib=$TEST_SRCDIR/$TEST_WORKSPACE/$lib
 dynamic=$(readelf -d "$lib") || complain "cannot read $lib"
 
-# Not taken from the version script, which could be wrong itself.
+# Not read from the version script, which could be wrong itself.
 listed=$(printf '#define CALL(type, name, ...) @name@\n#include "intercept/calls.h"\n' |
 	gcc -E -P -iquote src -x c - | grep -oE '@[a-zA-Z0-9_]+@' | tr -d @ | sort)
-# gold leaves local thread-local symbols in the table; they bind to nobody.
+# gold leaves local thread-local symbols in the table; no other object can use them.
 exported=$(nm -D --defined-only --extern-only "$lib" | awk '{ print $NF }' | sed 's/@.*//' | sort)
 [[ -n $listed ]] || complain "calls.h lists nothing"
 if ! diff <(echo "$listed") <(echo "$exported"); then

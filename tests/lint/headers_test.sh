@@ -2,7 +2,7 @@
 # Every header compiles alone, with both compilers.
 . "$(dirname "$0")/lib.sh"
 
-# A list of X(...) lines means nothing by itself.
+# A list of X(...) lines does not compile alone.
 is_list='(_list\.h|src/intercept/calls\.h)$'
 flags=(-std=gnu17 -D_GNU_SOURCE -fsyntax-only -Wall -Wextra -Werror -Wno-unused-parameter
 	-Wno-unused-function -Wstrict-prototypes -Wmissing-prototypes
@@ -13,7 +13,7 @@ check() {
 	local header=$1 cc
 
 	for cc in gcc clang-14; do
-		# Twice: the include guard counts too.
+		# Included twice, to check the include guard.
 		printf '#include "%s"\n#include "%s"\n' "$header" "$header" |
 			$cc "${flags[@]}" -x c - 2>&1 ||
 			echo "$header: does not compile alone with $cc"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Includes go down the layers, and foreign headers stay with their drivers.
+# Includes go down the layers, and only drivers include foreign headers.
 . "$(dirname "$0")/lib.sh"
 
 declare -A may=(
@@ -9,11 +9,11 @@ declare -A may=(
 	[src/sock]="sock ring net base"
 	[src/intercept]="intercept sock base"
 )
-# What tools read: base and the layouts that are shared with other processes.
+# Headers for tools: base, and layouts that are shared with other processes.
 may_tools="base ring/xdp/xdp_steer.h ring/stats_page.h"
-# The front command asks of interfaces what a program would find.
+# The front command checks interfaces as a program would.
 may_vma="$may_tools net/netlink/netlink.h ring/xdp/xdp_check.h"
-# What benches measure without a program above it.
+# Headers for benchmarks of lower layers.
 may_bench="ring net base"
 
 # pattern of a system header -> pattern of the files that may include it

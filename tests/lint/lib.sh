@@ -1,4 +1,6 @@
-# Sourced by the lint tests: where the tree is, and how to complain.
+# Sourced by the lint tests: the place of the tree, and functions to report violations. The tests
+# read the checkout itself, not Bazel's copy of declared inputs, so that they see every file; hence
+# the tags local and external in BUILD.bazel.
 #
 # They look at the checkout itself, not at Bazel's copy of declared inputs, so
 # that no file escapes; hence the tags local and external in BUILD.bazel.
@@ -6,7 +8,7 @@
 set -u
 lint_dir=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 root=${LINT_ROOT:-$(readlink -f "$lint_dir/../..")}
-# Generated headers; from a test's own place in bazel-out, else the last build's.
+# Generated headers: relative to the test in bazel-out, otherwise from the last build.
 bin=${RUNFILES_DIR:-${TEST_SRCDIR:-}}
 if [[ $bin == */bin/* ]]; then
 	bin=${bin%%/bin/*}/bin
@@ -31,7 +33,7 @@ verdict() {
 	exit 0
 }
 
-# C files that are ours to judge: existing, wanted by git or about to be.
+# C files of the project that exist and that git tracks or would track.
 c_files() {
 	if [[ -e .git ]]; then
 		git -c safe.directory='*' ls-files --cached --others --exclude-standard -- "$@"
@@ -42,7 +44,7 @@ c_files() {
 	done
 }
 
-# includes_of FILE: a line for each include, the mark it begins with (" or <) and the header.
+# includes_of FILE: a line for each include, its opening mark (" or <) and the header.
 includes_of() {
 	sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*(["<])([^">]+)[">].*/\1 \2/p' "$1"
 }

@@ -31,7 +31,7 @@ functions "$lib" | cut -d' ' -f2 | sort -u > "$tmp/exported"
 awk '/^(#|$)/ { next }
 	/^[a-z]/ { kind = $1; sub(/:$/, "", kind); text = $0; sub(/^[^ ]* */, "", text); next }
 	{ for (i = 1; i <= NF; i++) print $i, kind, text }' "$table" | sort > "$tmp/words"
-# And as NAME KIND, with the names that patterns match.
+# The same as NAME KIND, with the names that patterns match.
 grep '^[^ ]*[*?[]' "$tmp/words" > "$tmp/patterns"
 grep -v '^[^ ]*[*?[]' "$tmp/words" > "$tmp/named"
 awk '{ print $1, $2 }' "$tmp/named" > "$tmp/kinds"
@@ -61,7 +61,7 @@ while read -r name; do
 	complain "$name: $table has it, the C library has not"
 done < <(cut -d' ' -f1 "$tmp/kinds" | sort -u | comm -23 - "$tmp/libc")
 
-# ---- what each kind promises ---------------------------------------------------------------
+# ---- requirements of each kind ------------------------------------------------------------
 
 of_kind() {
 	awk -v kind="$1" '$2 == kind { print $1 }' "$tmp/kinds" | sort -u
@@ -97,7 +97,7 @@ join <(sort -k2 "$tmp/addresses" | awk '{ print $2, $1 }') "$tmp/kinds" |
 	}' > "$tmp/bad"
 while read -r line; do complain "$line"; done < "$tmp/bad"
 
-# ---- who takes a descriptor, by the headers ------------------------------------------------
+# ---- functions with a descriptor, from the headers ----------------------------------------
 
 # NAME (PARAMETERS) of every function in the headers, also under the name that __asm__ gives it.
 # Some headers are not for programs and say #error.

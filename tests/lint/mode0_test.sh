@@ -1,7 +1,8 @@
 #!/bin/bash
-# VMA_THREAD_MODE=0 pays no locked instruction: the hot calls of that mode, and
-# what a frame passes on its way in any mode, have none in the built library.
-# What they call on cold paths (a wait, a post, a wake-up) may.
+# VMA_THREAD_MODE=0 has no locked instruction: in the built library, the hot calls of that mode and
+# the code that handles frames in any mode have none. What they call on cold paths (a wait, a post,
+# a wake-up) may have some. The same calls of mode 1 do have some, otherwise this test detects
+# nothing.
 #
 # The same calls of mode 1 do have some: else this test sees nothing.
 . "$(dirname "$0")/lib.sh"
@@ -10,13 +11,13 @@ lib=${1:-$bin/libvma.so}
 [[ $lib == /* ]] || lib=$TEST_SRCDIR/$TEST_WORKSPACE/$lib
 
 calls='udp_send udp_recv tcp_send tcp_recv'
-# Some are inlined, and then seen where they are.
+# Some of them are inlined, and then found in their callers.
 passed='ring_poll frame_parse flow_find_slow flow_next udp_deliver udp_input tcp_deliver tcp_input
 	tcp_recv tcp_send tcp_output tcp_flush frame_build_udp frame_build_tcp dst_send ring_tx_to
 	xdp_rx_burst xdp_tx_get xdp_tx_put xdp_tx_flush netlink_generation clock_now'
 
-# A line per function with its locked instructions: NAME COUNT FIRST...
-# xchg with memory is locked without saying so.
+# A line per function with its locked instructions: NAME COUNT FIRST... xchg with memory is locked
+# without a prefix.
 table=$(objdump -d --no-show-raw-insn "$lib" | awk '
 	/^[0-9a-f]+ <.*>:$/ { name = $2; gsub(/[<>:]/, "", name); count[name] += 0; next }
 	{
@@ -29,12 +30,12 @@ table=$(objdump -d --no-show-raw-insn "$lib" | awk '
 	}
 	END { for (name in count) print name, count[name], first[name] }')
 
-# in_table NAME: its count and first instruction; nothing when there is no such function.
+# in_table NAME: its number and the first instruction; empty if there is no such function.
 in_table() {
 	awk -v name="$1" '$1 == name { $1 = ""; print }' <<< "$table"
 }
 
-# Where it comes from: file and line of the first one, inlined callers included.
+# Its source: file and line of the first one, with inlined callers.
 origin() {
 	addr2line -i -s -e "$lib" "0x${1%%:*}" 2> /dev/null | tr '\n' ' '
 }

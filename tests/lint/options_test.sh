@@ -1,6 +1,6 @@
 #!/bin/bash
-# docs/options.md is src/sock/core/option_list.h for readers, and the list has every option of
-# the system's headers, by its number.
+# docs/options.md equals src/sock/core/option_list.h, and the list has every option of the system's
+# headers, by its number.
 #
 #	options_test.sh --write	writes the table anew
 . "$(dirname "$0")/lib.sh"
@@ -34,7 +34,7 @@ fi
 difference=$(diff <(sed -n "/^$begin\$/,\$p" "$doc") <(table)) ||
 	complain "$doc is not $list (tests/lint/options_test.sh --write):" "$difference"
 
-# Numbers in the headers that are no options.
+# Numbers in the headers that are not options.
 not_options='^(SCM_|IP_PMTUDISC_|IP_DEFAULT_|MCAST_(EX|IN)CLUDE|TCP_MSS_|TCP_REPAIR_O|TCP_MD5SIG_(MAX|FLAG)|TCP_RECEIVE_|TCP_AO_(MAXKEYLEN|KEYF)|UDP_ENCAP_|SOL_SOCKET)'
 numbers=$(rows | awk '{ print $2, $3 }')
 header() {

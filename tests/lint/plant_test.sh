@@ -1,6 +1,5 @@
 #!/bin/bash
-# The lint tests themselves: each finds a violation planted in a small tree, and
-# finds nothing wrong with the tree before that.
+# Tests the lint tests: each finds a violation in a small tree, and no error in that tree before.
 dir=$(dirname "$(readlink -f "$0")")
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -31,7 +30,7 @@ lint() {
 	LINT_ROOT=$tmp/tree "$dir/$1_test.sh" "${@:2}" > "$tmp/out" 2>&1
 }
 
-# expect TEST MESSAGE [ARG...]: TEST fails and says MESSAGE.
+# expect TEST MESSAGE [ARG...]: TEST fails and prints MESSAGE.
 expect() {
 	local test=$1 message=$2
 
@@ -202,7 +201,7 @@ sed -i '/int h/d' "$tmp/so.c"
 so -Wl,-soname,other.so
 expect exports 'soname is not' "$tmp/libvma.so"
 
-# A C library of four functions, one of which has two names, and the table of it.
+# A libc with four functions, one of which has two names, and its table.
 calls() {
 	mkdir -p tests/lint
 	printf '%s\n' 'ours: x' '	read' 'harmless: because x' '	isatty' 'documented: README.md' '	fdopen' \

@@ -18,7 +18,7 @@ apart=(
 	ring xdp 'loop'
 	ring loop 'xdp'
 )
-# What lower rooms read and lifecycle.c defines.
+# Variables that lower rooms read and lifecycle.c defines.
 tables='sock_kinds sock_upcalls'
 circle_max=8 # files of one room that call each other
 
@@ -89,7 +89,7 @@ while read -r from room to other symbol; do
 done <<< "$calls"
 ((n)) || complain "no calls found in $archive"
 
-# Files that reach each other by calls within their room, and how many of them there are.
+# Files that reach each other by calls within their room; their number.
 circles=$(awk '
 	$2 == $4 { edge[$1, $3] = 1; file[$1] = file[$3] = $2 }
 	END {

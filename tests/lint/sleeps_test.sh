@@ -1,12 +1,12 @@
 #!/bin/bash
-# The differential tests wait for events: what sleeps by itself to order two threads orders
-# them by luck.  moment.c has what to wait with, and let_pass() takes the reason why not.
+# The differential tests wait for events: a sleep orders two threads only by luck. moment.c has the
+# functions that wait, and let_pass() takes the reason for an exception.
 . "$(dirname "$0")/lib.sh"
 
-# Who looks again each millisecond, until an event or for seconds.
+# Files that poll each millisecond, until an event or for seconds.
 may_sleep='^tests/diff/(moment|worker)\.c:'
 
-# found REGEX: its lines, but for those files.
+# found REGEX: matching lines, except in those files.
 found() {
 	c_files tests/diff | xargs -r grep -nHE "$1" | grep -vE "$may_sleep"
 }

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Nothing is left to do; tests check in every build.
+# Nothing is marked as left to do, and tests check in every build.
 . "$(dirname "$0")/lib.sh"
 
-# The brackets keep this file from finding itself.
+# The brackets prevent this file from finding itself.
 left=$(grep -rnIE '\b(TO[D]O|FIX[M]E|X[X]X)\b' src tools tests third_party ./*.bazel ./*.bzl .bazelrc .ci 2> /dev/null)
 [[ -z $left ]] || complain "left to do:"$'\n'"$left"
 
@@ -15,13 +15,14 @@ while read -r file; do
 		complain "$file: the first line is not an SPDX-License-Identifier"
 done < <(c_files src tools tests)
 
-# Mutexes are held with the program's handlers held off: base/mutex.h does it, and so do
-# busy_locks (epoll.c, of each set), hold_current (hold.h), the rest is not for handlers.
+# Handlers of the program are deferred while a mutex is held: base/mutex.h does that. busy_locks
+# (epoll.c, of each set) and hold_current (hold.h) do it as well; handlers cannot reach the other
+# mutexes.
 bare=$(c_files src | grep -vE '^src/(base/(mutex\.h|mem\.c)|ring/(hold\.h|loop/.*)|intercept/process/inherited\.c)$' |
 	xargs -r grep -nE 'pthread_mutex_(try|timed)?lock\(' | grep -v '^src/sock/wait/epoll\.c:.*&ep->mutex')
 [[ -z $bare ]] || complain "use mutex_lock() of base/mutex.h:"$'\n'"$bare"
 
-# A page per module; see the shape of the tree in the documentation.
+# The limit for the length of a module.
 while read -r lines file; do
 	[[ $file != total ]] && ((lines > 600)) && complain "$file: $lines lines"
 done < <(c_files src | xargs -r wc -l)
@@ -30,15 +31,15 @@ while read -r script; do
 	bash -n "$script" || complain "$script: syntax"
 done < <(grep -rlIE '^#!/bin/bash' tools tests .ci 2> /dev/null)
 
-# A test that no BUILD file picks up is not a test.
+# Every test is in a BUILD file.
 while read -r file; do
 	build=$(dirname "$file")/BUILD.bazel
 	[[ -f $build ]] && grep -qE 'unit_tests\(|glob\(|'"$(basename "$file" .c)" "$build" ||
 		complain "$file: no rule in $build"
 done < <(c_files tests | grep '_test\.c$')
 
-# Where a test stands says what it tests: a room of src or a tool, and that of its module if
-# there is one.
+# The folder of a test says what it tests: a room of src or a tool, that of its module if there
+# is one.
 sources=$(c_files src tools)
 while read -r file; do
 	room=${file#tests/*/}

@@ -1,6 +1,6 @@
 #!/bin/bash
-# clang-tidy on the C files given, else on those that differ from the main line:
-# from $BASE, else from where this branch left origin's, else from the last commit.
+# clang-tidy on the given C files, otherwise on those that differ from the main branch: from $BASE,
+# or from the point where this branch left origin's, or from the last commit.
 #
 #	tests/lint/tidy.sh [--all | file...]
 . "$(dirname "$0")/lib.sh"
@@ -14,7 +14,7 @@ base() {
 
 	for ref in "${BASE:-}" origin/HEAD origin/main; do
 		if [[ -n $ref ]] && git rev-parse -q --verify "$ref^{commit}" > /dev/null; then
-			# On the main line itself: what the last commit changed.
+			# On the main branch itself: the files of the last commit.
 			ref=$(git merge-base "$ref" HEAD)
 			[[ $ref != "$(git rev-parse HEAD)" ]] && echo "$ref" && return
 		fi
@@ -40,7 +40,7 @@ flags=(-std=gnu17 -D_GNU_SOURCE -iquote . -iquote src -iquote "$bin" -iquote "$b
 	-DXDP_GROUP_STEPS $(pkg-config --cflags libnl-3.0))
 bodies=()
 for file in "${files[@]}"; do
-	# Headers are looked at through the bodies that include them.
+	# Headers are checked through the files that include them.
 	[[ $file == *.c && $file != *.bpf.c ]] && bodies+=("$file")
 done
 echo "clang-tidy: ${#bodies[@]} files"
@@ -48,7 +48,7 @@ echo "clang-tidy: ${#bodies[@]} files"
 
 one() {
 	clang-tidy-14 --quiet "$1" -- "${flags[@]}" 2> "$tmp/$2.err" > "$tmp/$2.out" || touch "$tmp/failed"
-	# Its errors proper come on stderr, between counts of what it suppressed.
+	# Its real errors are on stderr, between numbers of suppressed warnings.
 	grep -vE '^[0-9]+ warnings? (generated|treated)|^Suppressed|^Use -header-filter' "$tmp/$2.err" >> "$tmp/$2.out"
 }
 
