@@ -15,7 +15,7 @@ def bpf_skeleton(name, src, hdrs = [], copts = [], **kwargs):
         name = name + "_hdr",
         srcs = [obj],
         outs = [name + ".h"],
-        # bpftool's code is not up to our warnings.
+        # bpftool generates code with warnings.
         cmd = "{ echo '#pragma GCC system_header' && " +
               "/usr/sbin/bpftool gen skeleton $(location %s) name %s; } > $@" % (obj, name),
     )

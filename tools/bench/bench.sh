@@ -1,8 +1,8 @@
 #!/bin/bash
-# How fast a 14-byte ping-pong is, one way, through libvma.so, through the kernel
-# blocking and spinning, and at the raw limit of the same path: two AF_XDP
-# sockets that bounce frames nobody looks into.  Then a program with two threads, on
-# one ring and on one each; and what rings cost: rings.sh.
+# The one-way time of a 14-byte ping-pong through libvma.so, through the kernel blocking and
+# polling, and at the raw limit of the same path: two AF_XDP sockets that return frames without
+# reading them. Then a program with two threads, on one ring and on one each; and the cost of rings:
+# rings.sh.
 #
 #	bazel run //tools:bench -- [--rounds N] [--check]
 #
@@ -71,8 +71,8 @@ measure_sockperf() {
 	sockperf_value $log.client p50
 }
 
-# threads_run LOGIC LEVEL ARG...: two threads, by an allocation logic.  Nothing is
-# printed when something is not as asked for: too few rings, for one.
+# threads_run LOGIC LEVEL ARG...: two threads, with an allocation logic. Prints nothing if the setup
+# is wrong, for example too few rings.
 threads_run() {
 	local log=$netns_tmp/log.threads
 
@@ -86,7 +86,7 @@ threads_run() {
 	cat $log
 }
 
-# The time of each move, from when it was begun.
+# The duration of each move.
 measure_moves() {
 	threads_run 20 debug hop $netns_server 7100 30 |
 		sed -nE 's/.*moved from ring [0-9]+ to ring [0-9]+ in ([0-9]+) us.*/us=\1/p'
@@ -134,8 +134,8 @@ report() {
 report_threads() {
 	local state=$1 logic both alone p50 p99
 
-	printf '\ntwo threads, each sending from a socket of its own: datagrams a second\n\n'
-	printf '%-26s %12s %12s %12s\n' "allocation logic" "one alone" both both/one
+	printf '\ntwo threads, each sending from its own socket: datagrams per second\n\n'
+	printf '%-26s %12s %12s %12s\n' "allocation logic" "one thread" both both/one
 	for logic in 0 20; do
 		alone=$(median hammer_$logic.alone "$state" 0)
 		both=$(median hammer_$logic.both "$state" 0)
@@ -156,7 +156,7 @@ for ((round = 1; round <= rounds; round++)); do
 done
 lines=()
 for state in near far; do
-	# A state that was hardly met says nothing.
+	# A state with few measurements proves nothing.
 	[[ -n $(median raw $state) && -n $(median udp_libvma $state)$(median tcp_libvma $state) ]] || continue
 	report $state
 	report_threads $state

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads that are measured together: pinned, and going at the same time, slice
- * by slice.  In a slice the first so many of the crew work while the others sleep,
- * so that what one thread does alone and in company is compared within a tenth of
- * a second: the machine changes more than that between two runs.
+ * Threads that are measured together: pinned, and running at the same time, in slices.
+ * In a slice the first threads of the crew run while the others sleep.  So one thread alone
+ * and several threads are compared within a tenth of a second; between two runs the machine
+ * changes more than that.
  *
- * Role		the program's first thread makes a crew and calls crew_slice();
- *		each worker runs work() over and over, until the slice ends.
+ * Role		the program's first thread creates a crew and calls crew_slice();
+ *		each worker repeats work() until the slice ends.
  */
 #ifndef TOOLS_BENCH_CREW_H
 #define TOOLS_BENCH_CREW_H
@@ -23,7 +23,7 @@
 
 #define CREW_MAX 16
 #define CREW_SLICE (10 * NSEC_PER_MSEC)
-#define CREW_SETTLE (500 * NSEC_PER_USEC) /* all are awake by then */
+#define CREW_SETTLE (500 * NSEC_PER_USEC) /* by then all threads have woken up */
 
 struct crew;
 
@@ -40,9 +40,9 @@ struct worker {
 struct crew {
 	/* set before crew_start() */
 	unsigned size;
-	unsigned (*work)(struct worker *worker); /* returns how many operations it did */
+	unsigned (*work)(struct worker *worker); /* returns the number of operations */
 	/* first thread, between two slices */
-	unsigned going; /* workers that work in the next slice; 0: all go home */
+	unsigned going; /* workers that run in the next slice; 0: all end */
 	nsec_t begin;
 	pthread_barrier_t gate;
 	struct worker workers[CREW_MAX];
@@ -66,7 +66,7 @@ static inline void crew_work(struct worker *worker)
 	worker->ops = 0;
 	do {
 		worker->ops += worker->crew->work(worker);
-		worker->wall = clock_now() - begin; /* who came late did less */
+		worker->wall = clock_now() - begin; /* a worker that began late did less */
 	} while (worker->wall < CREW_SLICE);
 	worker->cpu_time = crew_cpu_time() - cpu;
 }
@@ -86,7 +86,7 @@ static inline void *crew_main(void *arg)
 	}
 }
 
-/* The first worker has cpus[0] for itself, unless own is false; the others share cpus[1]. */
+/* The first worker has cpus[0] alone, unless own is false; the others share cpus[1]. */
 static inline void crew_start(struct crew *crew, const int cpus[2], bool own)
 {
 	pthread_barrier_init(&crew->gate, NULL, crew->size + 1);
@@ -103,7 +103,7 @@ static inline void crew_start(struct crew *crew, const int cpus[2], bool own)
 	}
 }
 
-/* Returns when the slice is over, and the first so many workers have their figures. */
+/* Runs a slice of the first workers; returns when it is over and the results are complete. */
 static inline void crew_slice(struct crew *crew, unsigned going)
 {
 	crew->going = going;
@@ -120,7 +120,7 @@ static inline void crew_end(struct crew *crew)
 		pthread_join(crew->workers[i].thread, NULL);
 }
 
-/* Operations a nanosecond of the last slice, of this many workers together. */
+/* Operations per nanosecond in the last slice, of all its workers together. */
 static inline double crew_rate(const struct crew *crew, unsigned going)
 {
 	double rate = 0;
@@ -130,7 +130,7 @@ static inline double crew_rate(const struct crew *crew, unsigned going)
 	return rate;
 }
 
-/* What one of the first worker's cost it in ns of its processor's time. */
+/* Cost of an operation of the first worker, in ns of its processor time. */
 static inline double crew_cost(const struct crew *crew)
 {
 	return (double)crew->workers[0].cpu_time / (double)crew->workers[0].ops;
@@ -149,7 +149,7 @@ static inline double crew_median(double *values, unsigned n)
 	return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-/* "A,B"; exits when it is not. */
+/* Parses "A,B"; exits if it is wrong. */
 static inline void crew_parse_cpus(const char *text, int cpus[2])
 {
 	if (sscanf(text, "%d,%d", &cpus[0], &cpus[1]) != 2) {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The price of holding a ring: ring_hold() and ring_release(), with an empty inbox
- * and nothing done in between.
+ * The cost of holding a ring: ring_hold() and ring_release(), with an empty inbox and no work
+ * in between.
  *
  *	hold_bench CPU,CPU MODE		MODE is a thread mode, 0 to 3
  *	steps hold_bench CPU,CPU count	instructions of each mode
  *
- * Prints ns of one hold, of one thread alone (of its processor's time) and of two
- * that want the same ring all the time (from hold to hold, whoever has it).  In mode
- * 0 the second one is the internal thread, which wants in every 100 us: a hundred
- * times as often as it does.
+ * Prints the ns of one hold, for one thread alone (of its processor time) and for two that
+ * always want the same ring (from hold to hold, by either).  In mode 0 the second one is the
+ * internal thread, which wants the ring every 100 us: a hundred times as often as usual.
  */
 #include <string.h>
 
@@ -46,7 +45,7 @@ static const struct {
 	[HOLD_YIELD] = {"hold_yield", hold_yield},
 };
 
-/* The internal thread's visit; it is not of interest how long that takes. */
+/* A visit of the internal thread; its duration is not measured. */
 static unsigned visit(void)
 {
 	nsec_t next = clock_now() + 100 * NSEC_PER_USEC;
@@ -84,7 +83,7 @@ static void measure(const int cpus[2])
 	printf("alone=%.2f two=%.2f\n", crew_median(alone, SLICES), crew_median(two, SLICES));
 }
 
-/* Another thread must be there, or the C library's mutex is cheaper than it will be. */
+/* With a single thread, the mutex of libc would be cheaper than in real programs. */
 static void *sleeper(void *arg)
 {
 	pthread_barrier_wait(arg);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two ways to post to a ring: the inbox (CK's stack, pushed one by one and taken
- * as a whole) and CK's ring with its many-producer enqueue.
+ * Two ways to post to a ring: the inbox (CK's stack, pushed one by one and taken as a
+ * whole) and CK's ring with its multi-producer enqueue.
  *
  *	inbox_bench CPU,CPU POSTERS
  *
- * Prints ns from item to item for each, at the reader; it has the first processor
- * and shares it with every second poster.  A poster waits, yielding, while all its
- * 256 items are on their way.
+ * Prints the time from item to item at the reader in ns, for each of the two.  The reader has
+ * the first processor and shares it with every second poster.  A poster yields while all its
+ * 256 items are in transit.
  */
 #include <ck_ring.h>
 
@@ -18,7 +18,7 @@
 #define SLICES 15
 #define BATCH 64
 #define ITEMS 256
-#define RING_SIZE 4096 /* never full: 15 posters' items at most */
+#define RING_SIZE 4096 /* never full: it holds the items of 15 posters */
 
 struct message {
 	struct inbox_item item; /* first */
@@ -30,7 +30,7 @@ static struct {
 	_Alignas(64) ck_ring_t ring;
 	ck_ring_buffer_t buffer[RING_SIZE];
 	_Alignas(64) struct message messages[CREW_MAX][ITEMS];
-	unsigned next[CREW_MAX][16]; /* a line each */
+	unsigned next[CREW_MAX][16]; /* one cache line each */
 	bool by_ring;
 } shared;
 
@@ -43,7 +43,7 @@ static void post(struct worker *worker)
 
 	while (!__atomic_load_n(&message->free, __ATOMIC_ACQUIRE)) {
 		if (clock_now() > worker->crew->begin + CREW_SLICE)
-			return; /* the reader has gone home */
+			return; /* the reader has ended */
 		sched_yield();
 	}
 	message->free = 0;
@@ -59,7 +59,7 @@ static void run(struct message *message)
 	__atomic_store_n(&message->free, 1, __ATOMIC_RELEASE);
 }
 
-/* What is there now; how many. */
+/* Takes everything; returns the number. */
 static unsigned take_all(void)
 {
 	unsigned n = 0;

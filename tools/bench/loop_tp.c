@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages one way over the loop-back port: what sockets and the TCP engine can do
- * when there is neither a wire nor a kernel.
+ * Messages in one direction over the loop-back port: the speed of sockets and of the TCP
+ * engine without an interface and a kernel.
  *
  *	loop_tp CPU,CPU
  *
- * One thread sends messages of 100 bytes for SECONDS, the other one reads them, each
- * with a ring of its own; one send a message, and reads of what is there, as sockperf
- * does.  Prints messages_per_s for TCP_NODELAY, and nagle for a socket without it,
- * as sockperf has it unless it is told otherwise.
+ * One thread sends messages of 100 bytes for SECONDS, the other one reads them; each has its own
+ * ring.  As in sockperf, each message is one send, and a read takes everything that has arrived.
+ * Prints messages_per_s with TCP_NODELAY, and nagle without it, the default of sockperf.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -24,8 +23,8 @@
 struct stream {
 	struct loop_pair pair;
 	int cpus[2];
-	pthread_barrier_t gate; /* both are on their processors */
-	/* reader, when it has ended */
+	pthread_barrier_t gate; /* both threads are pinned */
+	/* written by the reader at its end */
 	uint64_t bytes;
 };
 
@@ -43,7 +42,7 @@ static void *read_all(void *arg)
 	return NULL;
 }
 
-/* Messages a second that were received. */
+/* Received messages per second. */
 static double stream(const int cpus[2], bool nodelay)
 {
 	struct stream s = {.cpus = {cpus[0], cpus[1]}};

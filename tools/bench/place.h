@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where a thread of a bench runs.
+ * Where a thread of a benchmark runs.
  *
  * Errors	a line on stderr, and the end of the program.
  */
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The calling thread, from now on. */
+/* Pins the calling thread. */
 static inline void place_pin(int cpu)
 {
 	cpu_set_t set;
@@ -27,7 +27,7 @@ static inline void place_pin(int cpu)
 	}
 }
 
-/* A name of ip-netns(8) or a path; the calling thread. */
+/* A name of ip-netns(8) or a path; moves the calling thread. */
 static inline void place_enter_netns(const char *name)
 {
 	char path[256];

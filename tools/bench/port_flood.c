@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The raw limit of a stream: how many frames a second the xdp port of one
- * process sends and that of another one receives when nobody looks into them.
+ * The raw limit of a stream: the frames per second that the xdp port of one process sends
+ * and the port of another process receives, when neither reads their contents.
  *
  *	port_flood CPU,CPU SIZE IFNAME NETNS IFNAME NETNS
  *
- * Sends frames of SIZE bytes from the first interface to the second one for
- * SECONDS, and prints frames_per_s, of those that arrived.  A NETNS is a name of
- * ip-netns(8).
+ * Sends frames of SIZE bytes from the first interface to the second one for SECONDS, and
+ * prints frames_per_s, the rate of those that arrived.  A NETNS is a name of ip-netns(8).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,11 +29,11 @@
 #define BURST 64
 #define PATIENCE (10 * NSEC_PER_SEC) /* until both ports are open */
 
-/* Of both processes; atomic. */
+/* Shared by both processes; atomic. */
 struct board {
-	uint8_t mac[6]; /* of the receiver; before ready */
+	uint8_t mac[6]; /* address of the receiver; written before ready */
 	bool ready;
-	uint64_t received; /* of ours */
+	uint64_t received; /* number of our frames */
 };
 
 static struct board *board;

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Programs of others, both sides through libvma.so, against both sides through the kernel,
-# requests a second:
+# Programs of others, with both sides through libvma.so, compared with both sides through the
+# kernel, in requests per second:
 #
 #	redis	redis-benchmark, GET, 50 connections
-#	redis1	the same, one connection: a round trip each
+#	redis1	the same, one connection: one round trip each
 #	nginx	wrk, 50 connections, a small file; nginx without further workers
 #
 #	bazel run //tools:bench_programs -- [--rounds N] [--only NAME]
@@ -44,7 +44,7 @@ samples=$netns_tmp/samples
 log=$netns_tmp/log
 : > $samples
 
-# ask LIB PORT CLIENT... -- SERVER...: what the client says.
+# ask LIB PORT CLIENT... -- SERVER...: prints the output of the client.
 ask() {
 	local preload=$1 port=$2 client=() server
 
@@ -119,8 +119,8 @@ for ((i = 0; i < rounds; i++)); do
 done
 measured=0
 for state in near far; do
-	printf '\nrequests a second, both sides; processors %s\n' $state
-	printf '%-9s %12s %12s %10s\n' "" libvma kernel "as good"
+	printf '\nrequests per second, both sides; processors %s\n' $state
+	printf '%-9s %12s %12s %10s\n' "" libvma kernel ratio
 	for name in redis redis1 nginx; do
 		ours=$(median ${name}_libvma $state 0)
 		theirs=$(median ${name}_kernel $state 0)

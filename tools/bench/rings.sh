@@ -1,14 +1,13 @@
 #!/bin/bash
-# What rings cost: to hold one, to post to one, and whether busy rings of one
-# process are in each other's way.  No network: the rings are on a loop-back port,
-# so no privilege is needed either.
+# The cost of rings: to hold one, to post to one, and whether busy rings of one process slow each
+# other down. The rings are on a loop-back port, so no network and no privilege is needed.
 #
 #	bazel run //tools:bench_rings -- [--rounds N] [--check]
 #
 #	--rounds N	measure everything N times, in turns (5)
 #	--check		fail when a target is missed
 #
-# //tools:bench prints this, too.
+# //tools:bench prints these results, too.
 set -u
 self=$(realpath -s "$0")
 [[ -e tools/lib/netns.sh ]] || cd "${self%/*}/../.." || exit 1
@@ -27,7 +26,7 @@ while (($#)); do
 done
 [[ $rounds =~ ^[1-9][0-9]?$ ]] || die "usage: bench_rings [--rounds N] [--check]"
 
-target_slower=1.05 # what a busy ring may cost its neighbours
+target_slower=1.05 # allowed cost of a busy ring for the others
 target_rate=1.9    # two threads on two rings, against one on one
 deadline=$((SECONDS + 45))
 
@@ -42,8 +41,8 @@ cpus=$cpu_client,$cpu_server
 samples=$(mktemp)
 trap 'rm -f "$samples"' EXIT
 
-# What is measured, PROGRAM_ARGUMENT; each prints its figures as KEY=VALUE.  Whatever
-# joins them needs a program above, its names here, and a report_*() of its own.
+# The measurements, PROGRAM_ARGUMENT; each prints its results as KEY=VALUE. A new one needs a
+# program above, its names here, and a report_*().
 names=(hold_{0,1,2,3} inbox_{1,2,8} traffic_{0,1,3,control})
 
 measure() {
@@ -52,7 +51,7 @@ measure() {
 	timeout 20 "${!program}" "$cpus" "${1##*_}"
 }
 
-# Exact: once is enough.  NAME INSTRUCTIONS LOCKED
+# Exact, so a single run is enough. NAME INSTRUCTIONS LOCKED
 counts=$("$steps" "$hold" "$cpus" count | sed -nE 's/^call=hold_(\w+) instructions=([0-9]+) locked=([0-9]+).*/\1 \2 \3/p')
 
 missed=0
@@ -69,8 +68,8 @@ cell() {
 report_hold() {
 	local mode name instructions locked
 
-	printf '\nholding a ring and letting go, ns\n'
-	printf '%-26s %9s %12s %13s %7s\n' "" alone "two threads" instructions locked
+	printf '\nholding and releasing a ring, ns\n'
+	printf '%-26s %9s %12s %13s %7s\n' "" "one thread" "two threads" instructions locked
 	mode=0
 	for name in single spin mutex yield; do
 		read -r _ instructions locked < <(grep "^$name " <<< "$counts")
@@ -96,10 +95,10 @@ report_inbox() {
 report_traffic() {
 	local slower rate control others
 
-	printf '\na datagram sent and received on a ring of one'\''s own, ns of processor time\n'
+	printf '\na datagram sent and received on the thread'\''s own ring, ns of processor time\n'
 	printf '%-26s %9s %9s %9s %9s\n' "other busy rings" 0 1 3 target
 	printf '  %-24s %9s %9s %9s\n' "" "$(cell traffic_0.busy)" "$(cell traffic_1.busy)" "$(cell traffic_3.busy)"
-	printf '  %-24s %9s %9s %9s %9s\n' "times what it costs alone" "$(cell traffic_0.slower 2)" \
+	printf '  %-24s %9s %9s %9s %9s\n' "compared with no others" "$(cell traffic_0.slower 2)" \
 		"$(cell traffic_1.slower 2)" "$(cell traffic_3.slower 2)" $target_slower
 	for others in 1 3; do
 		slower=$(cell traffic_$others.slower 3)
@@ -107,13 +106,13 @@ report_traffic() {
 	done
 	rate=$(cell traffic_1.rate 2)
 	control=$(cell traffic_control.rate 2)
-	printf '\ntwo threads on two rings, times what one does on one\n'
+	printf '\ntwo threads on two rings, compared with one on one\n'
 	printf '  %-24s %9s %29s\n' "" "$rate" "$target_rate"
 	printf '  %-24s %9s\n' "nothing shared, no rings" "$control"
 	if [[ $rate == - ]] || exceeds $target_rate "$rate"; then
-		# Two processors that others use, too, are not two.
+		# Processors that others use as well do not give two processors' work.
 		if [[ $control != - ]] && exceeds $target_rate "$control"; then
-			echo "  the machine itself does not allow it now"
+			echo "  the machine does not allow it at present"
 		else
 			missed=$((missed + 1))
 		fi
@@ -125,7 +124,7 @@ for ((round = 1; round <= rounds; round++)); do
 	one_round measure "${names[@]}" || break
 done
 for state in near far; do
-	# A state that was hardly met says nothing.
+	# A state with few measurements proves nothing.
 	(($(count hold_1.alone $state) && $(count traffic_1.rate $state))) || continue
 	printf '\n---- rings; medians; processors %s: a cache line takes %s %d ns\n' \
 		$state "$([[ $state == near ]] && echo under || echo over)" $near_ns

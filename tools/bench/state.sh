@@ -1,15 +1,15 @@
-# Sourced by the benches: the state of the machine, and what was measured in which.
+# Sourced by the benches: the state of the machine, and the samples of each state.
 #
-# The hypervisor moves virtual processors: what two of them need to pass a cache
-# line changes by a factor of three within minutes, and everything else with it.
-# So that is probed before and after each measurement; one during which it
-# changed is thrown away, and only those of the same state are compared.
+# The hypervisor moves virtual processors: the time to pass a cache line between two of them changes
+# by a factor of three within minutes, and all results change with it. So the benches probe this
+# time before and after each measurement. They discard a measurement during which it changed, and
+# compare only measurements of the same state.
 #
-# netns_pick_cpus comes first; $samples is a file with lines NAME STATE VALUE.
+# Call netns_pick_cpus first; $samples is a file with lines NAME STATE VALUE.
 
-near_ns=150 # a cache line passed faster than this: both CPUs on one die
+near_ns=150 # below this time for a cache line, both processors are on one die
 
-# near, far, or nothing when the probe fails.
+# Prints near or far; nothing when the probe fails.
 state() {
 	local line
 
@@ -18,8 +18,8 @@ state() {
 	((BASH_REMATCH[1] < near_ns)) && echo near || echo far
 }
 
-# one_round MEASURE NAME...: MEASURE NAME prints nothing, or words that are each a
-# value or KEY=VALUE: samples NAME or NAME.KEY.  False when $deadline has come.
+# one_round MEASURE NAME...: MEASURE NAME prints nothing, or words: values, or KEY=VALUE. They
+# become samples NAME or NAME.KEY. False after $deadline.
 one_round() {
 	local measure=$1 name before after word words
 
@@ -41,7 +41,7 @@ one_round() {
 	done
 }
 
-# values NAME STATE: sorted.
+# values NAME STATE: the sorted samples.
 values() {
 	awk -v name="$1" -v state="$2" '$1 == name && $2 == state { print $3 }' "$samples" | sort -n
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Counts the instructions that single calls of a program execute, by withdrawing
- * through them: exact, on any machine, without performance counters.
+ * Counts the instructions of single calls of a program by single-stepping through them: exact,
+ * on any machine, without performance counters.
  *
  *	steps COMMAND [ARG]...
  *
- * The program says which calls count: see steps.h.  When it has ended there is a
- * line for each name,
+ * The program selects the calls: see steps.h.  At its end steps prints a line for each name,
  *
  *	call=udp_send instructions=390 locked=2 syscalls=1 fewest=390 most=402 fewest_syscalls=1 calls=9
  *
@@ -14,11 +13,11 @@
  *
  *	call=udp_send locked_at=libvma.so+0x1f2d0
  *
- * The first three are medians: a call that met another thread differs.  From the
- * first instruction of the function to its return; the kernel's do not count, a
- * repeated string instruction counts once.  Only the first thread of the program
- * is stepped, the others run.  Locked: a lock prefix, xchg with memory, mfence.
- * The exit status is the program's.
+ * The first three are medians, because a call may interfere with another thread.  A call
+ * counts from the first instruction of the function to its return.  Instructions of the kernel
+ * do not count, a repeated string instruction counts once.  steps traces only the first thread
+ * of the program; the others run.  Locked: a lock prefix, xchg with memory, mfence.
+ * The exit status is that of the program.
  */
 #include <errno.h>
 #include <sched.h>
@@ -38,8 +37,8 @@
 #include "tools/bench/steps.h"
 
 #define NAMES_MAX 32
-#define CALLS_MAX 64  /* of one name */
-#define LOCKED_MAX 64 /* of one call; sites of one name */
+#define CALLS_MAX 64  /* per name */
+#define LOCKED_MAX 64 /* per call; addresses per name */
 #define APPROACH 1000 /* instructions from the mark to the function */
 #define CALL_MAX 1000000
 #define INSN_MAX 15 /* bytes */
@@ -48,7 +47,7 @@ struct call {
 	unsigned instructions, locked, syscalls;
 };
 
-/* A name's calls, and where they were locked. */
+/* The calls of a name, and the addresses of their locked instructions. */
 struct tally {
 	char name[32];
 	unsigned n;
@@ -73,13 +72,13 @@ __attribute__((noreturn)) static void die(const char *what)
 
 /* ---- the program's memory --------------------------------------------------- */
 
-/* Up to size bytes; how many there are. */
+/* Reads up to size bytes; returns the number. */
 static size_t peek(uintptr_t from, void *to, size_t size)
 {
 	struct iovec local = {to, size}, remote = {(void *)from, size};
 	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
 
-	if (n < 0 && size > 1) { /* it ends at a page */
+	if (n < 0 && size > 1) { /* the mapping ends at a page */
 		remote.iov_len = local.iov_len = 4096 - from % 4096 < size ? 4096 - from % 4096
 									   : size;
 		n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
@@ -87,7 +86,7 @@ static size_t peek(uintptr_t from, void *to, size_t size)
 	return n < 0 ? 0 : (size_t)n;
 }
 
-/* IMAGE+0xOFFSET, as addr2line(1) wants the offset. */
+/* Writes IMAGE+0xOFFSET, with the offset that addr2line(1) expects. */
 static void name_address(uintptr_t ip, char *text, size_t size)
 {
 	char path[64], line[512], base_image[256] = "";
@@ -128,7 +127,7 @@ static bool is_prefix(uint8_t byte)
 	       byte == 0x3e || byte == 0xf2 || byte == 0xf3;
 }
 
-/* code has at least INSN_MAX bytes, zeroes behind the end. */
+/* code has at least INSN_MAX bytes, with zeroes after the end. */
 static bool is_locked(const uint8_t *code)
 {
 	while (is_prefix(*code))
@@ -155,7 +154,7 @@ static void get_regs(struct user_regs_struct *regs)
 		die("registers");
 }
 
-/* One instruction; a signal that comes meanwhile is handled, uncounted, at the next. */
+/* Executes one instruction; a signal that arrives meanwhile is handled, uncounted, at the next. */
 static void step(struct user_regs_struct *regs)
 {
 	int status, sig = 0;
@@ -210,8 +209,8 @@ static void locked_at(struct tally *t, uintptr_t ip)
 }
 
 /*
- * The two that take turns go before what else runs here, if we may: a call that lasts for seconds
- * because others have the processors meets timers that no call meets.
+ * Gives both processes a higher priority than others, if allowed: a call that takes seconds
+ * because the processors are busy would run timers that belong to no call.
  */
 static void go_first(bool first)
 {
@@ -221,7 +220,7 @@ static void go_first(bool first)
 	(void)sched_setscheduler(pid, first ? SCHED_FIFO : SCHED_OTHER, &param);
 }
 
-/* The program stands at a mark. */
+/* The program has stopped at a mark. */
 static void count_call(const struct user_regs_struct *mark)
 {
 	struct tally *t = tally_of(mark->rsi);
@@ -270,7 +269,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* What stands at this offset of each call, in order. */
+/* The values at this offset of each call, in order. */
 static void sorted(const struct tally *t, size_t offset, unsigned values[CALLS_MAX])
 {
 	for (unsigned i = 0; i < t->n; i++)
@@ -315,7 +314,7 @@ static void start(char **argv)
 		die("options");
 }
 
-/* Until it ends: its wait status. */
+/* Runs the program to its end; returns its wait status. */
 static int run(void)
 {
 	struct user_regs_struct regs;

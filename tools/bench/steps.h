@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * For programs that run under tools/bench/steps: which calls it shall count.
+ * For programs that run under tools/bench/steps: selects the calls that it counts.
  */
 #ifndef TOOLS_BENCH_STEPS_H
 #define TOOLS_BENCH_STEPS_H

@@ -1,16 +1,16 @@
 #!/bin/bash
-# TCP, both sides through libvma.so, against both sides through the kernel:
+# TCP, with both sides through libvma.so, compared with both sides through the kernel:
 #
-#	tp	messages of 100 bytes a second, one way (sockperf tp)
-#	loop	the same over the loop-back test port, without a wire and a kernel, and
-#		with TCP_NODELAY, a segment for each, against the kernel's tp; _nagle
-#		without, as tp
-#	bulk	megabits a second (iperf3)
-#	raw	the same, of what arrives when two ports send full frames one way and
-#		nobody looks into them
-#	rate	connections opened, used and closed a second
-#	p999	microseconds of a request and its response, at a round trip of 1 ms,
-#		while one frame in a thousand is lost
+#	tp	messages of 100 bytes per second, in one direction (sockperf tp)
+#	loop	the same over the loop-back test port, without an interface and a kernel;
+#		with TCP_NODELAY, a segment per message, compared with the kernel's tp;
+#		_nagle: without it, as tp
+#	bulk	megabits per second (iperf3)
+#	raw	the same for two ports that exchange full frames in one direction and do
+#		not read their contents
+#	rate	connections opened, used and closed per second
+#	p999	microseconds of a request and its response, with a round-trip time of 1 ms
+#		and a loss of one frame in a thousand
 #
 #	bazel run //tools:bench_tcp -- [--rounds N] [--only NAME] [--check]
 #
@@ -21,7 +21,7 @@
 # state.sh tells which measurements are compared.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
-#	c0 v0 10.9.0.1 --- wire --- v0 10.9.0.2 s0	(p999)
+#	c0 v0 10.9.0.1 --- link --- v0 10.9.0.2 s0	(p999)
 set -u
 self=$(realpath -s "$0")
 [[ -e tools/lib/netns.sh ]] || cd "${self%/*}/../.." || exit 1
@@ -58,7 +58,7 @@ netns_pick_cpus
 netns_pair ""
 lane_up 0
 for ns in c s c0 s0; do
-	# What both have, and a namespace may choose.
+	# Settings of both, which a namespace may choose.
 	in_ns $ns sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control' || die "no reno"
 done
 netns_spawn $netns_tmp/log.wire w0 "" "$wire" w0 w1 delay=0.5 loss=0.1 || die "no wire"
@@ -111,7 +111,7 @@ measure_bulk() {
 	sed -nE 's/.* ([0-9.]+) Mbits\/sec.*receiver.*/\1/p' $log.client
 }
 
-# What a segment with timestamps carries of a full frame, as if it were ours.
+# The payload of a full segment with timestamps.
 measure_raw() {
 	timeout 20 "$flood" $cpu_client,$cpu_server 1514 v0 c v0 s > $log.client 2>&1
 	sed -nE 's/^frames_per_s=([0-9]+) .*/\1 1448/p' $log.client | awk '{ printf "%.0f\n", $1 * $2 * 8 / 1e6 }'
@@ -143,7 +143,8 @@ measure() {
 
 missed=0
 
-# line STATE NAME OURS THEIRS TARGET UNIT MORE: medians of two names compared; more is better, or less.
+# line STATE NAME OURS THEIRS TARGET UNIT MORE: compares the medians of two names; more is better,
+# or less.
 line() {
 	local ours theirs over
 
@@ -171,14 +172,14 @@ done
 lines=()
 for state in near far; do
 	printf '\nTCP, both sides; processors %s\n' $state
-	printf '%-9s %12s %12s %10s %8s\n' "" libvma kernel "as good" target
+	printf '%-9s %12s %12s %10s %8s\n' "" libvma kernel ratio target
 	line $state tp tp_libvma tp_kernel 3 "messages/s" more
 	line $state loop loop tp_kernel 6.6 "messages/s" more
 	line $state loop_nagle loop.nagle tp_kernel - "messages/s" more
 	line $state bulk bulk_libvma bulk_kernel - "Mbit/s" more
 	line $state rate rate_libvma rate_kernel 1 "connections/s" more
 	line $state p999 p999_libvma p999_kernel 1 "us" less
-	printf '%-9s %12s %12s %10s %8s\n' "" libvma raw "as good" target
+	printf '%-9s %12s %12s %10s %8s\n' "" libvma raw ratio target
 	line $state bulk_raw bulk_libvma raw 0.9 "Mbit/s" more
 done
 echo

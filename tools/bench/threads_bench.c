@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program with two threads, to run with the library, or without.
+ * A program with two threads, to run with or without the library.
  *
  *	threads_bench CPU,CPU hammer IP PORT
- *		each thread sends 14-byte datagrams from a socket of its own, as fast
- *		as it can: datagrams a second of one alone, and of both together
+ *		each thread sends 14-byte datagrams from its own socket, as fast as
+ *		possible: datagrams per second of one thread alone, and of both together
  *	threads_bench CPU,CPU hop IP PORT TURNS
- *		one socket, which the two threads use in turns: 200 echoes each
+ *		the two threads use one socket in turns: 200 echoes each
  *	threads_bench serve PORT
- *		echoes what comes to PORT, lets be what comes to PORT + 1; says "ready"
+ *		echoes datagrams to PORT, ignores those to PORT + 1; prints "ready"
  *
- * With a ring per thread the one socket follows from thread to thread; how long that
- * takes is in the library's log.
+ * With a ring per thread the socket migrates from thread to thread; the log of the library
+ * shows how long that takes.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 #define BATCH 16
 #define SIZE 14
 #define ECHOES 200
-#define PAUSE 60000 /* usec between two turns: what was begun is over */
+#define PAUSE 60000 /* usec between two turns: by then a started move has ended */
 
 static struct sockaddr_in peer = {.sin_family = AF_INET};
 static const char payload[SIZE] = "thirteen char";
@@ -47,7 +47,7 @@ static int connected(void)
 
 /* ---- hammer --------------------------------------------------------------------- */
 
-/* Its own socket, made by the thread that uses it. */
+/* A socket that the thread creates and uses. */
 static unsigned send_some(struct worker *worker)
 {
 	static int fds[CREW_MAX];

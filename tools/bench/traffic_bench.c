@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads that each send to and receive from themselves, on rings of their own,
- * over one loop-back port: what do they cost each other?
+ * Threads that each send to and receive from themselves, on their own rings, over one
+ * loop-back port: do they slow each other down?
  *
  *	traffic_bench CPU,CPU OTHERS
  *	traffic_bench CPU,CPU control
  *
- * The first thread has the first processor, the others share the second one.
- * Prints what one datagram of 14 bytes costs the first thread, sent and received,
- * in ns of its processor's time, while the others sleep (alone) and while they
- * work (busy); both as one slice after another, and the median of their quotients
- * (slower).  rate: how much more all threads together get done than the first one
- * alone.  control: one other, and no rings: frames are built and parsed in memory
- * of each thread's own, which is what the machine itself allows.
+ * The first thread has the first processor, the others share the second one.  Prints the cost
+ * of one datagram of 14 bytes for the first thread, sent and received, in ns of its processor
+ * time, while the others sleep (alone) and while they run (busy), in alternating slices, and
+ * the median of the quotients (slower).  rate: the throughput of all threads together, compared
+ * with that of the first one alone.
+ *
+ * control: one other thread, and no rings: each thread builds and parses frames in its own
+ * memory, which shows the limit of the machine.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, 
 	return DROP_NONE;
 }
 
-/* Nobody sleeps here: the port need not write to a descriptor for each frame. */
+/* No thread sleeps: the port need not write to a descriptor for each frame. */
 static int no_fds(struct port_queue *q, int fds[PORT_FDS_MAX])
 {
 	return 0;
@@ -98,7 +99,7 @@ static inline size_t build(const struct lane *lane, uint8_t *frame)
 	return frame_build_udp(&lane->tmpl, frame, &iov, 1, SIZE);
 }
 
-/* As a socket does it: one hold to send, one to receive. */
+/* As a socket does: one hold to send, one to receive. */
 static unsigned exchange(struct worker *worker)
 {
 	struct lane *lane = lanes[worker->number];

@@ -1,8 +1,7 @@
 #!/bin/bash
-# What it costs to be in the way, and to wait for many: read() and write() on a
-# descriptor that is not ours beside the C library's own, and epoll_wait() with 1, 100
-# and 10,000 sockets of which one has something.  The instructions are in
-# tests/budget/waits_test.sh.
+# The cost of calls that the library only forwards, and of waiting for many sockets: read() and
+# write() on a kernel descriptor, compared with those of libc, and epoll_wait() with 1, 100 and
+# 10,000 sockets of which one has an event. tests/budget/waits_test.sh counts the instructions.
 #
 #	bazel run //tools:bench_waits -- [--check]
 #
@@ -18,7 +17,7 @@ NETNS_LIMIT=240
 netns_enter "$self" "$@"
 
 target_more=10	 # ns
-target_grows=1.2 # times the price of one socket
+target_grows=1.2 # times the cost of one socket
 
 program=$(find_program tools/bench/waits_bench) || exit 1
 probe=$(netns_find_probe) || exit 1

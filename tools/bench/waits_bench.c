@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What it costs to be in the way, and to wait for many.
+ * The cost of calls that the library only forwards, and of waiting for many sockets.
  *
- *	waits_bench steps IP PORT IDLE COUNT	for steps to count: read and write of a
- *						descriptor that is not ours, and
- *						epoll_wait, of IDLE + 1 sockets in the set
- *	waits_bench time IP PORT		nanoseconds of the same, a figure a line;
- *						read and write beside the C library's own
+ *	waits_bench steps IP PORT IDLE COUNT	for steps: read and write on a kernel
+ *		descriptor, and epoll_wait with IDLE + 1 sockets in the set
+ *	waits_bench time IP PORT		nanoseconds of the same, one number
+ *		per line; read and write also through libc directly
  *
- * Somebody echoes datagrams there.  One socket has something when epoll_wait is called,
- * the others never have.
+ * An echo server for datagrams is at IP and PORT.  One socket has an event when epoll_wait is
+ * called, the others never have one.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -28,11 +27,11 @@
 
 #include "tools/bench/steps.h"
 
-#define ARRIVAL 5 /* msec: an echo is there by then */
+#define ARRIVAL 5 /* msec: by then the echo has arrived */
 #define MOST 10000
 #define FIRST_PORT 10000
 #define TURNS 300
-#define CALLS 1000 /* of a turn: some are undisturbed */
+#define CALLS 1000 /* per turn: some of them are undisturbed */
 #define SAMPLES 101
 #define WARM 50 /* calls before the first that counts */
 
@@ -50,7 +49,7 @@ __attribute__((noreturn)) static void die(const char *what)
 	exit(1);
 }
 
-/* Of the program: the library's, when it is preloaded. */
+/* The function that the program calls: the library's, when it is preloaded. */
 static void *function(void *from, const char *name)
 {
 	void *fn = dlsym(from, name);
@@ -128,7 +127,7 @@ static void begin(const char *ip, const char *port)
 	add(talker);
 }
 
-/* An echo comes; whatever else is to be done meanwhile is. */
+/* Waits for an echo, and lets periodic work run. */
 static void hear(void)
 {
 	if (send(talker, data, sizeof(data), 0) != sizeof(data))
@@ -137,8 +136,8 @@ static void hear(void)
 }
 
 /*
- * False: the echo was late.  took: NULL where steps are counted: a clock that is updated
- * meanwhile is read again, and again.
+ * False: the echo was late. took: NULL where steps are counted, because the clock might change
+ * again and again while it is read.
  */
 static bool wait_for_one(epoll_wait_fn do_wait, double *took)
 {
@@ -182,7 +181,7 @@ static void count_all(unsigned idle, int count)
 	add_idle(0, idle);
 	for (int i = -WARM; i < count; i++) {
 		hear();
-		wait_for_one(do_wait, NULL); /* at full speed it brings the clock up to date */
+		wait_for_one(do_wait, NULL); /* at full speed: this updates the clock */
 		if (i < 0)
 			continue;
 		hear();
@@ -222,7 +221,7 @@ static double least(double a, double b)
 	return a < b ? a : b;
 }
 
-/* In turns, so that both have the same of what else the machine does. */
+/* In turns, so that other load of the machine affects both equally. */
 static void time_passing(void)
 {
 	void *libc = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The raw limit: how fast two AF_XDP sockets on the ends of a veth pair bounce
- * a frame when nobody looks into it.
+ * The raw limit: the time in which two AF_XDP sockets on the ends of a veth pair exchange
+ * a frame without reading it.
  *
  *	xdp_pingpong [options] IFNAME_A NETNS_A IFNAME_B NETNS_B
  *	xdp_pingpong [options] --probe
  *
- *	--count N	round trips that are measured (300000)
+ *	--count N	measured round trips (300000)
  *	--cpus A,B	processors of the two ends (0,1)
  *	--size N	bytes of a frame (56: 14 of payload in UDP over IPv4)
  *	--generic	generic XDP instead of native
  *	--probe		only a cache line, no network
  *
  * A NETNS is a name of ip-netns(8) or a path.  The result is one line of
- * key=value; times are one way, half a round trip.
+ * key=value; times are one-way, half a round trip.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -38,11 +38,11 @@
 #define FRAMES 2048u
 #define RING 1024u
 #define FILL 64u  /* frames in a fill ring: few, so that they stay in the cache */
-#define BATCH 32u /* frames sent between two looks at the completion ring */
+#define BATCH 32u /* frames sent between two checks of the completion ring */
 #define WARM_UP 20000u
 #define BUSY_RETRIES 100
-#define LOST (1 * NSEC_PER_SEC)	   /* a frame that takes longer never comes */
-#define PAUSE (10 * NSEC_PER_MSEC) /* nobody polls that slowly */
+#define LOST (1 * NSEC_PER_SEC)	   /* a frame that takes longer is lost */
+#define PAUSE (10 * NSEC_PER_MSEC) /* polling is never that slow */
 
 static struct {
 	uint32_t count;
@@ -52,7 +52,7 @@ static struct {
 	bool probe;
 } opt = {.count = 300000, .cpus = {0, 1}, .size = 56};
 
-/* One end of the wire; used by one thread. */
+/* One end of the link; used by one thread. */
 struct end {
 	const char *ifname, *netns;
 	uint8_t *umem;
@@ -158,7 +158,7 @@ static void open_end(struct end *e)
 	if (e->umem == MAP_FAILED)
 		die("out of memory");
 	rc = xsk_umem__create(&e->xumem, e->umem, FRAMES * FRAME_SIZE, &e->fill, &e->comp, &umem);
-	/* The kernel takes a queue back a little after the last user went. */
+	/* The kernel releases a queue a little after its last user. */
 	for (int i = 0; !rc || rc == -EBUSY; i++) {
 		rc = xsk_socket__create(&e->xsk, e->ifname, 0, e->xumem, &e->rx, &e->tx, &sock);
 		if (!rc || i == BUSY_RETRIES)
@@ -218,7 +218,7 @@ static inline void send_frame(struct end *e, uint64_t addr)
 			die("send on %s: %s", e->ifname, strerror(errno));
 }
 
-/* Sent frames go where the next ones come in; in batches, for the rings are shared. */
+/* Gives sent frames to the fill ring; in batches, because the rings are shared. */
 static inline void recycle(struct end *e)
 {
 	uint32_t from, to, n;
@@ -236,7 +236,7 @@ static inline void recycle(struct end *e)
 	e->sent = 0;
 }
 
-/* Time without a frame, in which a pause of the whole machine does not count. */
+/* Time without a frame, without pauses of the whole machine. */
 struct patience {
 	uint64_t polls;
 	nsec_t last, waited;
@@ -255,7 +255,7 @@ static inline bool is_over(struct patience *p)
 	return p->waited > LOST;
 }
 
-/* The next of our frames; false when stopped, or nothing came for too long. */
+/* Receives the next of our frames; false when stopped, or after too long a time without one. */
 static inline bool receive_frame(struct end *e, uint64_t *addr)
 {
 	struct patience patience = {0};
@@ -304,7 +304,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* One-way time, in µs, that this share of the round trips did not exceed. */
+/* The one-way time in µs that this share of the round trips did not exceed. */
 static double percentile(const nsec_t *sorted, double share)
 {
 	return (double)sorted[(size_t)((opt.count - 1) * share)] / 2 / NSEC_PER_USEC;
@@ -369,7 +369,7 @@ static void *probe_reflect(void *arg)
 	return NULL;
 }
 
-/* One way, in ns; the best batch, as whatever interferes only adds. */
+/* One way, in ns; the best batch, because interference only adds time. */
 static double probe(void)
 {
 	nsec_t best = NSEC_NEVER;

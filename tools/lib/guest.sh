@@ -1,27 +1,26 @@
-# Sourced by tools/guest: the emulator and the kernels it needs, fetched once
-# and kept in $guest_cache.
+# Sourced by tools/guest: the emulator and the kernels, downloaded once and kept in $guest_cache.
 #
 #	emulator/	root: Debian 13 with the qemu of its backports
 #	kernel-NAME/	vmlinuz, release, lib/modules, initramfs.gz
 #	accel-NAME	whether KVM runs that kernel, and since which boot of the host
 #
-# A part is made in NAME.part and renamed when it is whole; what was interrupted
-# is made anew.  Runs that need a part that is missing take turns.
+# A part is created in NAME.part and renamed when it is complete; after an interruption it is
+# created again.  Runs that need a missing part wait for each other.
 
-# How parts are made; those that were made otherwise are made anew.
+# The version of the parts; other versions are created again.
 guest_recipe=2
 guest_cache=${LIBVMA_GUEST_CACHE:-/var/cache/libvma-guest}
 guest_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
-# guest_apt COMMAND...: apt with sources and lists of its own, the host's
-# proxies and keys; $part holds all of it.
+# guest_apt COMMAND...: apt with its own sources and lists, and the host's proxies and keys; $part
+# contains everything.
 guest_apt() {
 	"$1" -q -o Dir::Etc::SourceList="$part/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null \
 		-o Dir::State="$part/apt" -o Dir::State::Status=/dev/null -o Dir::Cache="$part/apt" \
 		-o Acquire::Retries=3 -o APT::Sandbox::User=root "${@:2}"
 }
 
-# guest_mirrors: $mirror and $mirror_security, where the host has its packages from.
+# guest_mirrors: $mirror and $mirror_security, from which the host gets its packages.
 guest_mirrors() {
 	local release uri
 
@@ -36,7 +35,7 @@ guest_mirrors() {
 	done < <(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' |
 		sort -u)
 	if [[ -z $mirror ]]; then
-		# Without lists apt does not know the origin: the address has to tell.
+		# Without lists apt does not know the origin: the address must show it.
 		read -r release mirror < <(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
 			grep -E '/debian/?$')
 	fi
@@ -44,7 +43,7 @@ guest_mirrors() {
 	mirror_security=${mirror_security:-${mirror%/}-security}
 }
 
-# guest_sources SUITE...: lines for a sources.list; *-security has its own place.
+# guest_sources SUITE...: lines for a sources.list; *-security is on another mirror.
 guest_sources() {
 	local suite uri
 
@@ -55,12 +54,12 @@ guest_sources() {
 	done
 }
 
-# guest_has NAME: whole, and made as we would.
+# guest_has NAME: is it complete, and of this version?
 guest_has() {
 	[[ -s $guest_cache/$1/recipe && $(< "$guest_cache/$1/recipe") == "$guest_recipe" ]]
 }
 
-# guest_part NAME FUNCTION [ARG...]: make it, unless it is there; others wait.
+# guest_part NAME FUNCTION [ARG...]: creates it, unless it exists; other runs wait.
 guest_part() {
 	local name=$1 part=$guest_cache/$1.part start=$SECONDS
 
@@ -92,8 +91,8 @@ guest_unlock() {
 	exec {guest_locked}>&-
 }
 
-# guest_apart FUNCTION [ARG...]: in namespaces of its own, so what it mounts and
-# starts ends with it, and it ends with this shell.
+# guest_apart FUNCTION [ARG...]: runs it in separate namespaces, so that its mounts and processes
+# end with it, and it ends with this shell.
 guest_apart() {
 	local pid rc
 
@@ -109,7 +108,7 @@ guest_apart() {
 
 # ---- the emulator -----------------------------------------------------------
 
-# Debian 12's qemu is too old for igb: a system of its own has a newer one.
+# Debian 12's qemu is too old for igb: a separate system has a newer one.
 guest_make_emulator() {
 	local include=()
 
@@ -135,10 +134,10 @@ in_emulator() {
 
 # ---- kernels ----------------------------------------------------------------
 
-# What the guest's start needs; the rest is loaded from the host's files.
+# The modules for the start of the guest; the host's files contain the rest.
 guest_modules=(virtio_pci 9pnet_virtio 9p overlay virtio_console)
 
-# guest_suites NAME: where a kernel comes from.
+# guest_suites NAME: the source of a kernel.
 guest_suites() {
 	case $1 in
 	newest) echo trixie-backports ;;
@@ -149,7 +148,7 @@ guest_suites() {
 	esac
 }
 
-# guest_make_kernel NAME: the packages behind linux-image-amd64, whose names change.
+# guest_make_kernel NAME: installs the packages behind linux-image-amd64, whose names change.
 guest_make_kernel() {
 	local packages release
 
@@ -172,7 +171,7 @@ guest_make_kernel() {
 	rm -rf "$part/apt"
 }
 
-# Packages differ in where they have the kernel and its modules.
+# Packages have the kernel and its modules at different places.
 guest_take_kernel() {
 	local modules
 
@@ -206,7 +205,7 @@ guest_make_initramfs() {
 	(cd "$tree" && find . | cpio --quiet -o -H newc | gzip -1) > "$part/initramfs.gz"
 }
 
-# guest_initramfs KERNEL FOLDER: the one that was kept, with tests/guest/start as it is now.
+# guest_initramfs KERNEL FOLDER: the stored one, with the present tests/guest/start.
 guest_initramfs() {
 	mkdir "$2/start" && cp tests/guest/start "$2/start/init" && chmod 755 "$2/start/init" &&
 		{ cat "$guest_cache/kernel-$1/initramfs.gz" &&
@@ -216,7 +215,8 @@ guest_initramfs() {
 
 # ---- KVM --------------------------------------------------------------------
 
-# guest_find_accel KERNEL: $accel.  Having the device does not mean that a kernel runs on it.
+# guest_find_accel KERNEL: sets $accel. If the device exists, a kernel does not necessarily run on
+# it.
 guest_find_accel() {
 	local file=$guest_cache/accel-$1 boot known
 
@@ -236,8 +236,8 @@ guest_find_accel() {
 	guest_unlock
 }
 
-# Ten seconds are plenty for a kernel with KVM; where it is broken the emulator
-# says so and waits for a debugger.
+# Ten seconds are enough for a kernel with KVM; if KVM is broken, the emulator reports it and waits
+# for a debugger.
 guest_make_try_kvm() {
 	local kernel=$1 root=$guest_cache/emulator/root tmp=/run/guest
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs what is missing of the Debian 12 packages that the named groups need
-# (build, test, demo, soak, guest; default: build), and nothing when nothing is.
+# Installs the missing ones of the Debian 12 packages that the named groups need (build, test, demo,
+# soak, guest; default: build).
 #
 #	tools/lib/install.sh [group...]
 set -eu
@@ -14,13 +14,13 @@ test=(
 	clang-format-14 clang-tidy-14 ethtool iproute2 iputils-ping libclang-rt-14-dev libcap2-bin lld-14 mount procps
 	sockperf spin util-linux
 )
-# What tests/programs runs.
+# Packages for tests/programs.
 programs=(
 	apache2 curl golang-go haproxy iperf3 libmemcached-tools libpython3.11-testsuite memcached ncat nodejs nginx-core
 	openjdk-17-jdk-headless openssl postgresql redis-server redis-tools socat stress-ng wrk
 )
 demo=(iproute2 mount procps sockperf util-linux)
-# What tests/soak runs beside the programs above.
+# Additional packages for tests/soak.
 soak=(
 	dnsmasq-base iproute2 mosquitto mosquitto-clients mount procps python3-zmq util-linux
 )
@@ -49,7 +49,7 @@ done
 
 find_missing() {
 	missing=()
-	# One query for all: this is on the way of every run.
+	# A single query, because every run makes it.
 	local installed
 	installed=$'\n'$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${wanted[@]}" 2> /dev/null || true)$'\n'
 	for package in "${wanted[@]}"; do
@@ -75,17 +75,17 @@ flock -w 600 "$lock"
 find_missing
 ((${#missing[@]})) || exit 0
 echo "installing: ${missing[*]}"
-# Servers are for tests to start, not for the machine to run.
+# Tests start the servers; the machine shall not run them.
 policy=/usr/sbin/policy-rc.d
 if [[ ! -e $policy ]]; then
 	trap 'rm -f $policy' EXIT
 	printf '#!/bin/sh\nexit 101\n' > $policy
 	chmod 755 $policy
 fi
-# The lists may be missing or too old; the first failure is expected then.
+# The lists may be missing or too old; then the first attempt fails.
 apt install --no-install-recommends "${missing[@]}" > /dev/null 2>&1 && exit 0
 for attempt in 1 2 3; do
-	# The lists of a foreign source may fail, ours are what matters.
+	# The lists of a foreign source may fail; only those of Debian count.
 	apt update || true
 	apt install --no-install-recommends "${missing[@]}" && exit 0
 	echo "attempt $attempt failed" >&2

@@ -1,23 +1,22 @@
-# Sourced by scenario tests, the demo and the bench: network namespaces joined
-# by a veth pair, their counters, and programs that run in them.
+# Sourced by scenario tests, the demo and the bench: network namespaces joined by a veth pair, their
+# counters, and programs that run in them.
 #
-# Everything is made inside private network, mount and process namespaces, so
-# any number of runs can go on side by side, and nothing outlives one: not when
-# it is interrupted, and not after kill -9.
+# Everything is inside private network, mount and process namespaces, so any number of runs can
+# execute at the same time, and nothing remains after a run, even if it is interrupted or killed.
 #
 #	c<tag>  v0 10.9.0.1/24 ------------ v0 10.9.0.2/24  s<tag>
 #
-# In the guest that tools/guest makes, $NETNS_NICS names two NICs which take the
-# veth pair's place, under its name: then there can be one pair at a time.
+# In the guest of tools/guest, $NETNS_NICS names two NICs that replace the veth pair, under its
+# name: then there can be one pair at a time.
 #
-# After netns_enter: $netns_tmp is a directory that goes with the run, and $lib
-# the library's path there, or empty when LIB= asks for the plain kernel.
+# After netns_enter: $netns_tmp is a directory that ends with the run, and $lib the path of the
+# library there, or empty when LIB= selects the kernel.
 
 netns_client=10.9.0.1
 netns_server=10.9.0.2
 netns_group=224.9.9.9
 
-# What sides with the library get in their environment, and under the library.
+# The environment of sides with the library, and the commands that run them.
 vma_env=(VMA_TRACELEVEL=warn)
 
 die() {
@@ -25,7 +24,7 @@ die() {
 	exit 1
 }
 
-# find_program PATH: as Bazel runs us, or as it was built before.
+# find_program PATH: under Bazel, or from an earlier build.
 find_program() {
 	local path
 
@@ -35,7 +34,7 @@ find_program() {
 	die "no $1 (bazel build //${1%/*}:${1##*/})"
 }
 
-# await SECONDS COMMAND...: until it succeeds, looking every 10 ms.
+# await SECONDS COMMAND...: repeats it every 10 ms until it succeeds.
 await() {
 	local now=${EPOCHREALTIME/[.,]/} end
 
@@ -47,8 +46,8 @@ await() {
 	done
 }
 
-# netns_enter SCRIPT ARG...: run SCRIPT again with the namespaces around it, for
-# NETNS_LIMIT seconds at most, and leave with its status; inside, return.
+# netns_enter SCRIPT ARG...: runs SCRIPT again inside the namespaces, for at most NETNS_LIMIT
+# seconds, and exits with its status; inside, it returns.
 netns_enter() {
 	local pid rc
 
@@ -58,8 +57,8 @@ netns_enter() {
 		return
 	fi
 	[[ $(id -u) == 0 ]] || die "needs root: it makes network namespaces (run it with sudo)"
-	# The second setpriv ends what is inside when the watchdog is killed, the
-	# first ends the watchdog when this shell is; inside, the script is process 1.
+	# The second setpriv ends the processes inside when the watchdog is killed, the first ends
+	# the watchdog when this shell is killed; inside, the script is process 1.
 	NETNS_INSIDE=1 setpriv --pdeathsig KILL timeout -s KILL "${NETNS_LIMIT:-600}" \
 		setpriv --pdeathsig KILL \
 		unshare --net --mount --pid --fork --kill-child=KILL --mount-proc "$BASH" "$@" &
@@ -80,7 +79,7 @@ netns_settle() {
 	trap netns_leave EXIT
 	lib=
 	[[ ${LIB=$(netns_find_lib)} ]] || return 0
-	# A copy: builds may go on beside us, and any user can read it here.
+	# A copy: builds may replace the file meanwhile, and any user can read the copy.
 	lib=$netns_tmp/libvma.so
 	cp "$LIB" $lib && chmod 755 $lib || die "no library at $LIB (bazel build //:libvma.so)"
 }
@@ -89,7 +88,7 @@ netns_find_lib() {
 	[[ -e libvma.so ]] && echo libvma.so || echo bazel-bin/libvma.so
 }
 
-# Process 1 takes everything else with it; be orderly about it all the same.
+# When process 1 ends, everything ends; nevertheless clean up in order.
 netns_leave() {
 	local rc=$?
 
@@ -100,7 +99,7 @@ netns_leave() {
 	exit $rc
 }
 
-# netns_pair TAG [LINK-OPTION...]: c<tag> and s<tag>, up and addressed.
+# netns_pair TAG [LINK-OPTION...]: creates c<tag> and s<tag>, up and with addresses.
 netns_pair() {
 	local tag=$1 patience=5
 
@@ -119,7 +118,7 @@ netns_pair() {
 	await $patience netns_is_up "c$tag" v0 && await $patience netns_is_up "s$tag" v0 || die "the link stays down"
 }
 
-# netns_join TAG [LINK-OPTION...]: by veth.
+# netns_join TAG [LINK-OPTION...]: joins them by veth.
 netns_join() {
 	local tag=$1 queues=()
 
@@ -131,7 +130,7 @@ netns_join() {
 	(($# == 0)) || ip -n "s$tag" link set v0 "$@"
 }
 
-# netns_move_nics TAG: guest-nics knows how to get them back from wherever they were.
+# netns_move_nics TAG: guest-nics can move them back from any namespace.
 netns_move_nics() {
 	local nics
 
@@ -139,10 +138,10 @@ netns_move_nics() {
 	/usr/local/bin/guest-nics --move v0 "${nics[0]}" "c$1" "${nics[1]}" "s$1" || die "no NICs"
 }
 
-# netns_new NAMESPACE: with nothing but loopback.
+# netns_new NAMESPACE: with only the loopback interface.
 netns_new() {
 	ip netns add "$1" && ip -n "$1" link set lo up || die "no namespace $1"
-	# Nothing of IPv6's start-up shall mix with the traffic that is counted.
+	# IPv6 packets at the start must not be among the counted traffic.
 	in_ns "$1" sh -c 'for i in all default; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; done' 2> /dev/null
 }
 
@@ -165,20 +164,20 @@ in_ns() {
 	nsenter --net="/run/netns/$1" -- "${@:2}"
 }
 
-# netns_exec NAMESPACE LIB CPUS COMMAND...: becomes the command, so call it in a
-# subshell or with &: then $! is the command itself.  LIB may be empty.  $around: a
-# command that runs it, without the library.
+# netns_exec NAMESPACE LIB CPUS COMMAND...: becomes the command, so call it in a subshell or with &:
+# then $! is the command itself. LIB may be empty. $around: a command that runs it, without the
+# library.
 around=()
 netns_exec() {
 	local ns=$1 preload=$2 cpus=$3 with=()
 
 	shift 3
-	# $SAN_RUNTIME: what a sanitizer's build must have loaded before it.
+	# $SAN_RUNTIME: the library that a sanitized build needs preloaded first.
 	[[ -z $preload ]] || with=(LD_PRELOAD="${SAN_RUNTIME:+$SAN_RUNTIME:}$preload" "${vma_env[@]}")
 	exec nsenter --net="/run/netns/$ns" -- taskset -c "$cpus" "${around[@]}" env "${with[@]}" "$@"
 }
 
-# netns_counters NAMESPACE COUNTER...: values, as nstat calls them, on one line.
+# netns_counters NAMESPACE COUNTER...: values on one line, named as in nstat.
 netns_counters() {
 	in_ns "$1" awk -v want="${*:2}" '
 		!($1 in names) { names[$1] = $0; next }
@@ -194,7 +193,7 @@ netns_counters() {
 		}' /proc/net/snmp
 }
 
-# A program that is not there is no reason to pass: install.sh brings it.
+# A missing program must not make a test pass: install.sh installs it.
 needs() {
 	local program
 
@@ -203,7 +202,7 @@ needs() {
 	done
 }
 
-# listens NAMESPACE PORT: a TCP socket of it does; or one of UDP is bound to it: udp:PORT.
+# listens NAMESPACE PORT: has it a TCP listener there? Or a bound UDP socket: udp:PORT.
 listens() {
 	local kind=tcp state=0A
 
@@ -213,7 +212,7 @@ listens() {
 		END { exit !found }' /proc/net/$kind /proc/net/${kind}6
 }
 
-# netns_pick_cpus: $cpu_server and $cpu_client, the first two we may use.
+# netns_pick_cpus: $cpu_server and $cpu_client, the first two allowed ones.
 netns_pick_cpus() {
 	local allowed
 
@@ -225,8 +224,8 @@ netns_pick_cpus() {
 	cpu_client=${2:-$1}
 }
 
-# netns_spawn LOG NAMESPACE LIB COMMAND...: in the background, on any processor;
-# $spawned is its process.  False when it does not say "ready" in 10 seconds.
+# netns_spawn LOG NAMESPACE LIB COMMAND...: in the background, on any processor; $spawned is its
+# process. False if it does not print "ready" within 10 seconds.
 netns_spawn() {
 	local log=$1
 
@@ -236,7 +235,7 @@ netns_spawn() {
 	await 10 is_ready "$log" "$spawned" && ! is_gone "$spawned"
 }
 
-# netns_kill PID...: as abruptly as can be, and wait for the end.
+# netns_kill PID...: kills with SIGKILL, and waits for the end.
 netns_kill() {
 	kill -KILL "$@"
 	wait "$@"
@@ -254,12 +253,12 @@ netns_run() {
 	)
 }
 
-# ---- verdicts ---------------------------------------------------------------
+# ---- results ----------------------------------------------------------------
 
 checks=0
 failures=0
 
-# check WHAT COMMAND...: one line per fact; a test goes on after a failure.
+# check WHAT COMMAND...: prints one line per fact; a test continues after a failure.
 check() {
 	local what=$1
 
@@ -285,22 +284,22 @@ netns_find_probe() {
 	find_program "${PROBE:-tests/scenario/probe}"
 }
 
-# warnings LOG: how many of the library's boxes say that something is not accelerated.
+# warnings LOG: the number of framed warnings that something is not accelerated.
 warnings() {
 	grep -c 'VMA WARNING: \* .*is not accelerated' "$1"
 }
 
 # ---- sockperf ---------------------------------------------------------------
 
-# sockperf_serve LOG NAMESPACE LIB CPUS ARG...: $sockperf_server is its process;
-# false when it does not get ready.
+# sockperf_serve LOG NAMESPACE LIB CPUS ARG...: $sockperf_server is its process; false if it does
+# not become ready.
 sockperf_serve() {
 	local log=$1
 
 	: > "$log"
 	netns_exec "${@:2:3}" sockperf server "${@:5}" > "$log" 2>&1 < /dev/null &
 	sockperf_server=$!
-	# It says so after its sockets are bound, listening, and in their groups.
+	# It prints this after its sockets are bound, listening, and in their groups.
 	await 10 sockperf_is_ready "$log" && kill -0 $sockperf_server 2> /dev/null
 }
 
@@ -308,8 +307,8 @@ sockperf_is_ready() {
 	grep -q 'to block on socket' "$1" || ! kill -0 $sockperf_server
 }
 
-# Ask the server to end: it reports how much it received.  Its status, or 137;
-# who does not end says where it is.
+# Tells the server to end: it reports the number of received messages. Returns its status, or 137
+# with the places where its threads are.
 sockperf_stop() {
 	local pid=$sockperf_server
 
@@ -321,7 +320,7 @@ sockperf_stop() {
 	wait $pid 2> /dev/null
 }
 
-# netns_where PID: what each of its threads is doing.
+# netns_where PID: prints where each of its threads is.
 netns_where() {
 	local task
 
@@ -333,7 +332,7 @@ netns_where() {
 	[[ -z $(type -P gdb) ]] || timeout -s KILL 20 gdb -batch -p "$1" -ex 'thread apply all bt' 2> /dev/null
 }
 
-# is_gone PID: ended, perhaps not waited for.
+# is_gone PID: it has ended, perhaps without being waited for.
 is_gone() {
 	local stat
 
@@ -341,12 +340,12 @@ is_gone() {
 	[[ ${stat##*) } == Z* ]]
 } 2> /dev/null
 
-# sockperf_ask LOG NAMESPACE LIB CPUS ARG...: run a client, 30 seconds at most.
+# sockperf_ask LOG NAMESPACE LIB CPUS ARG...: runs a client, at most 30 seconds.
 sockperf_ask() {
 	(netns_exec "${@:2:3}" timeout -s KILL 30 sockperf "${@:5}" > "$1" 2>&1 < /dev/null)
 }
 
-# sockperf_value LOG WHAT: what a client or a server reported; nothing if it did not.
+# sockperf_value LOG WHAT: the value that a client or a server reported; empty if it did not.
 sockperf_value() {
 	local text pattern
 
