@@ -558,7 +558,7 @@ static void self_server(void)
 	way_shut();
 }
 
-/* ---- nobody receives it ------------------------------------------------------------ */
+/* ---- no process receives it -------------------------------------------------------- */
 
 static void unreceived_server(void)
 {

@@ -89,7 +89,7 @@ static void test_a_slow_reader_does_not_make_it_grow(void **state)
 	sim_end(sim);
 }
 
-static void test_one_who_reads_all_now_and_then_is_slow(void **state)
+static void test_a_reader_that_reads_all_at_times_is_slow(void **state)
 {
 	struct sim *sim = long_fat(16u << 20, 16u << 20);
 
@@ -137,7 +137,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_buffers_that_grow_fill_the_pipe),
 	cmocka_unit_test(test_a_slow_start_is_not_slowed),
 	cmocka_unit_test(test_a_slow_reader_does_not_make_it_grow),
-	cmocka_unit_test(test_one_who_reads_all_now_and_then_is_slow),
+	cmocka_unit_test(test_a_reader_that_reads_all_at_times_is_slow),
 	cmocka_unit_test(test_buffers_of_a_short_path_stay_small),
 	cmocka_unit_test(test_the_right_edge_stays_when_the_program_chooses_less),
 };

@@ -51,7 +51,7 @@ static void test_fin_goes_with_the_last_data(void **state)
 	sim_end(sim);
 }
 
-static void test_shutdown_read_is_the_end_for_who_finds_nothing(void **state)
+static void test_shutdown_read_ends_a_stream_without_data(void **state)
 {
 	struct sim_params params = sim_defaults();
 	struct sim *sim = sim_create(&params);
@@ -95,7 +95,7 @@ static void test_calls_on_what_is_not_connected(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_the_other_direction_stays_open),
 	cmocka_unit_test(test_fin_goes_with_the_last_data),
-	cmocka_unit_test(test_shutdown_read_is_the_end_for_who_finds_nothing),
+	cmocka_unit_test(test_shutdown_read_ends_a_stream_without_data),
 	cmocka_unit_test(test_calls_on_what_is_not_connected),
 };
 

@@ -108,7 +108,7 @@ static void test_a_closed_window_opens_after_the_move(void **state)
 	sim_end(sim);
 }
 
-/* ---- bytes of somebody else -------------------------------------------------------------- */
+/* ---- other bytes --------------------------------------------------------------------------- */
 
 static unsigned buffers, packets;
 static bool closed;

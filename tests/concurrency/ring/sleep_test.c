@@ -314,7 +314,7 @@ static void test_a_frame_wakes_two_not_all(void **state)
 	assert_true(wakes <= FRAMES / 4 * 5 / 2);
 }
 
-static void test_nobody_sleeps_through_a_frame(void **state)
+static void test_no_thread_sleeps_through_a_frame(void **state)
 {
 	uint64_t sent[SLEEPERS] = {0};
 	unsigned seed = 4711;
@@ -427,7 +427,7 @@ static void test_nor_while_signal_handlers_run(void **state)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const struct CMUnitTest tests[] = {
-	TEST(test_a_frame_wakes_two_not_all),	  TEST(test_nobody_sleeps_through_a_frame),
+	TEST(test_a_frame_wakes_two_not_all),	  TEST(test_no_thread_sleeps_through_a_frame),
 	TEST(test_nor_while_others_come_and_go),  TEST(test_nor_while_others_are_cancelled),
 	TEST(test_nor_while_signal_handlers_run),
 };

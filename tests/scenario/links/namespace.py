@@ -92,7 +92,7 @@ def ask(path):
     udp_bound("away-bound", late[2])
     tcp_connected("away-tcp", late[3])
     tcp_connected("home-tcp", socket.socket())
-    # A program that is executed there takes a socket of here along.
+    # A program that is executed there inherits a socket from this namespace.
     kept = socket.create_connection(PEER)
     kept.set_inheritable(True)
     program = [sys.executable, __file__, "use", str(kept.fileno())]

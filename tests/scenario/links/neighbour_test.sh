@@ -3,7 +3,7 @@
 # does not answer causes the kernel's errors.
 #
 #	c  v0 10.9.0.1 ---------- v0 10.9.0.2  s
-#	                             10.9.0.99 is nobody
+#	                             10.9.0.99 has no host
 self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh

@@ -12,7 +12,7 @@ import subprocess
 HERE, THERE = "10.9.0.1", "10.9.0.2"
 TCP_USER_TIMEOUT = 18
 
-# Started before there are sockets, so that what it runs inherits none of them.
+# Started before sockets exist, so that its commands inherit none of them.
 shell = subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                          env={k: v for k, v in os.environ.items() if k != "LD_PRELOAD"})
 

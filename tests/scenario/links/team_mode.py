@@ -25,7 +25,7 @@ def ask(sock, family, command, attrs):
     answer = sock.recv(65536)
     if struct.unpack_from("H", answer, 4)[0] == NLMSG_ERROR:
         error = -struct.unpack_from("i", answer, 16)[0]
-        if error not in (0, errno.ESRCH):  # done, and nobody listens to the news
+        if error not in (0, errno.ESRCH):  # ESRCH: done, but no process receives the event
             raise OSError(error, os.strerror(error))
         return {}
     found, at = {}, 20

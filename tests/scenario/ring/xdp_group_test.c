@@ -433,7 +433,7 @@ static void take_all(struct fixture *f, struct stream *stream)
 }
 
 /* Its slots go to the remaining members, and never to the kernel. */
-static void test_who_leaves_a_shared_flow_leaves_no_gap(void **state)
+static void test_leaving_a_shared_flow_leaves_no_gap(void **state)
 {
 	struct fixture *f = *state;
 	const struct port_ops *ops = f->port->ops;
@@ -461,7 +461,7 @@ static void test_who_leaves_a_shared_flow_leaves_no_gap(void **state)
 	ops->reuseport_leave(f->q[0], &key, &part[0]);
 }
 
-static void test_who_is_bound_closer_gets_everything_and_then_the_latest(void **state)
+static void test_the_more_specific_flow_gets_everything_and_then_the_latest(void **state)
 {
 	struct fixture *f = *state;
 	const struct port_ops *ops = f->port->ops;
@@ -484,7 +484,7 @@ static void test_who_is_bound_closer_gets_everything_and_then_the_latest(void **
 	expect_baseline(f->port);
 }
 
-static void test_who_had_a_flow_alone_may_share_it(void **state)
+static void test_an_unshared_flow_may_become_shared(void **state)
 {
 	struct fixture *f = *state;
 	const struct port_ops *ops = f->port->ops;
@@ -1091,7 +1091,7 @@ static void test_a_frame_for_a_dead_member_goes_to_the_kernel(void **state)
 	leave_and_expect_baseline(f, m, 2);
 }
 
-static void test_a_stopped_answerer_is_named_and_harms_nobody_else(void **state)
+static void test_a_stopped_answering_process_is_named_and_harms_no_other(void **state)
 {
 	struct fixture *f = *state;
 	struct member *m = make_members();
@@ -1186,7 +1186,7 @@ static unsigned entries_of(const struct xdp_port *port)
  * one, and nothing is steered to a process that has ended, because the kernel would get these
  * frames.
  */
-static void test_who_exits_leaves_its_frames_to_the_others(void **state)
+static void test_an_exiting_member_leaves_its_frames_to_the_others(void **state)
 {
 	struct fixture *f = *state;
 	struct flow_key five = key5(UDP, "10.77.0.1", 7000, "10.77.0.2", 5000),
@@ -1265,7 +1265,7 @@ static void test_a_number_used_again_is_not_taken_for_a_member(void **state)
 }
 
 /* A close() past the library drops the record lock, and the others consider this process dead. */
-static void test_who_was_taken_for_dead_gives_nothing_back(void **state)
+static void test_a_member_considered_dead_returns_nothing(void **state)
 {
 	struct fixture *f = *state;
 	struct member *m = make_members();
@@ -1492,9 +1492,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_each_ring_gets_its_own_frames, setup_rings_generic),
 	TEST(test_a_shared_flow_is_spread_by_its_senders, setup_rings),
 	TEST(test_a_shared_flow_is_spread_by_its_senders, setup_rings_queues),
-	TEST(test_who_leaves_a_shared_flow_leaves_no_gap, setup_rings),
-	TEST(test_who_is_bound_closer_gets_everything_and_then_the_latest, setup_rings),
-	TEST(test_who_had_a_flow_alone_may_share_it, setup_rings),
+	TEST(test_leaving_a_shared_flow_leaves_no_gap, setup_rings),
+	TEST(test_the_more_specific_flow_gets_everything_and_then_the_latest, setup_rings),
+	TEST(test_an_unshared_flow_may_become_shared, setup_rings),
 	TEST(test_more_receivers_than_there_may_be_are_refused, setup_rings),
 	TEST(test_connections_need_no_entry_of_a_map, setup_rings),
 	TEST(test_connections_need_no_entry_of_a_map, setup_rings_queues),
@@ -1511,14 +1511,14 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_many_rings_share_one_queue, setup_rings_queues),
 	TEST(test_another_user_is_refused, setup_alone),
 	TEST(test_a_forked_child_joins, setup_alone),
-	TEST(test_who_exits_leaves_its_frames_to_the_others, setup_alone),
+	TEST(test_an_exiting_member_leaves_its_frames_to_the_others, setup_alone),
 	TEST(test_a_number_used_again_is_not_taken_for_a_member, setup_alone),
-	TEST(test_who_was_taken_for_dead_gives_nothing_back, setup_alone),
+	TEST(test_a_member_considered_dead_returns_nothing, setup_alone),
 	TEST(test_the_dead_leave_their_part_of_a_flow_to_the_others, setup_alone),
 	TEST(test_sharers_are_killed_at_any_time, setup_alone),
 	TEST(test_two_processes_take_turns_in_everything, setup_alone),
 	TEST(test_a_frame_for_a_dead_member_goes_to_the_kernel, setup_alone),
-	TEST(test_a_stopped_answerer_is_named_and_harms_nobody_else, setup_alone),
+	TEST(test_a_stopped_answering_process_is_named_and_harms_no_other, setup_alone),
 	TEST(test_thirty_two_processes_share_an_interface, setup_alone),
 	TEST(test_all_are_killed_at_once, setup_alone),
 	TEST(test_the_rest_loses_nothing_when_members_are_killed, setup_alone),

@@ -443,7 +443,7 @@ static void inject_unsplit(struct fixture *f, uint8_t *frame, size_t len)
 	assert_int_equal(setsockopt(f->inject_fd, SOL_PACKET, PACKET_VNET_HDR, &no, sizeof(no)), 0);
 }
 
-static void test_segments_nobody_split_arrive_whole(void **state)
+static void test_unsplit_segments_arrive_whole(void **state)
 {
 	static uint8_t frame[65536];
 	struct fixture *f = *state;
@@ -501,7 +501,7 @@ static void set_peer(const char *to)
 }
 
 /* As where the driver resets its link; the port has just been opened. */
-static void test_who_attaches_waits_for_the_carrier(void **state)
+static void test_the_process_that_attaches_waits_for_the_carrier(void **state)
 {
 	struct fixture *f = *state;
 
@@ -758,9 +758,9 @@ static const struct CMUnitTest tests[] = {
 	AFTER(test_every_rx_queue_is_served, setup_queues),
 	AFTER(test_all_flows_leave_where_fewer_queues_send_than_receive, setup_few_tx),
 	AFTER(test_generic_mode_serves_what_native_cannot, setup_generic),
-	AFTER(test_segments_nobody_split_arrive_whole, setup_generic),
+	AFTER(test_unsplit_segments_arrive_whole, setup_generic),
 	AFTER(test_virtual_devices_have_partial_checksums, setup),
-	AFTER(test_who_attaches_waits_for_the_carrier, setup),
+	AFTER(test_the_process_that_attaches_waits_for_the_carrier, setup),
 	AFTER(test_the_wait_for_the_carrier_has_an_end, setup),
 	AFTER(test_open_and_close_leave_no_descriptor, setup),
 	AFTER(test_this_process_has_it_already, setup),

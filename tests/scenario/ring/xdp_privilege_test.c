@@ -55,7 +55,7 @@ static void service(void)
 	assert_int_equal(port->ops->service(port, fds), 1);
 }
 
-/* ---- a newcomer, by hand ---------------------------------------------------------------- */
+/* ---- a joining process, by hand ----------------------------------------------------------- */
 
 /* The address where the processes of the group meet: src/ring/xdp/xdp_group_name.c. */
 static struct sockaddr_un name_of_group(void)
@@ -171,7 +171,7 @@ static int xdp_socket_in(int netns)
 	return fd;
 }
 
-static void test_a_newcomer_without_a_proof_gets_nothing(void **state)
+static void test_a_process_without_a_proof_gets_nothing(void **state)
 {
 	int ours = xdp_socket_in(here_fd), theirs = xdp_socket_in(peer_fd);
 	int udp = socket(AF_INET, SOCK_DGRAM, 0);
@@ -227,7 +227,7 @@ static void test_questions_do_not_add_up(void **state)
 
 /* ---- another user ------------------------------------------------------------------------- */
 
-static void test_who_became_another_user_answers_nobody(void **state)
+static void test_a_process_of_another_user_does_not_answer(void **state)
 {
 	int proof[] = {xdp_socket_in(here_fd), bpf_map(BPF_MAP_TYPE_XSKMAP)};
 	int early = call(), member = call();
@@ -418,7 +418,7 @@ static void opens_at_once(void)
 	close_port();
 }
 
-static void test_who_guesses_names_keeps_nobody_out(void **state)
+static void test_guessed_addresses_keep_no_process_out(void **state)
 {
 	for (enum squat how = 0; how < SQUATS; how++) {
 		struct other_user other;
@@ -431,7 +431,7 @@ static void test_who_guesses_names_keeps_nobody_out(void **state)
 }
 
 /* The addresses are free for a moment, between two processes that have the port. */
-static void test_who_saw_names_keeps_nobody_out(void **state)
+static void test_observed_addresses_keep_no_process_out(void **state)
 {
 	for (enum squat how = 0; how < SQUATS; how++) {
 		struct other_user other;
@@ -449,7 +449,7 @@ static void test_who_saw_names_keeps_nobody_out(void **state)
 }
 
 /* A member notices that no process answers, and does it itself. */
-static void test_who_saw_names_does_not_answer_for_the_dead(void **state)
+static void test_observed_addresses_do_not_answer_for_dead_processes(void **state)
 {
 	for (enum squat how = 0; how < SQUATS; how++) {
 		struct other_user other;
@@ -565,7 +565,7 @@ static void test_names_of_the_dead_do_not_add_up(void **state)
 }
 
 /* With any umask(2). */
-static void test_nobody_else_can_look_into_the_directory(void **state)
+static void test_no_other_user_can_read_the_directory(void **state)
 {
 	mode_t old = umask(0);
 	struct sockaddr_un addr = name_of_group();
@@ -583,7 +583,7 @@ static void test_nobody_else_can_look_into_the_directory(void **state)
 #define CROWD 6
 
 /* All start at the same time, in a new group, or after a member has died. */
-static void test_who_begin_at_once_share_it(void **state)
+static void test_processes_that_start_together_share_it(void **state)
 {
 	for (int round = 0; round < 5; round++) {
 		int start[2], ready[2];
@@ -631,17 +631,17 @@ static int find_interface(void **state)
 #define NAMES(fn) cmocka_unit_test_setup(fn, find_interface)
 
 static const struct CMUnitTest tests[] = {
-	TEST(test_a_newcomer_without_a_proof_gets_nothing),
+	TEST(test_a_process_without_a_proof_gets_nothing),
 	TEST(test_questions_do_not_add_up),
-	TEST(test_who_became_another_user_answers_nobody),
+	TEST(test_a_process_of_another_user_does_not_answer),
 	TEST(test_another_user_cannot_call),
-	NAMES(test_who_guesses_names_keeps_nobody_out),
-	NAMES(test_who_saw_names_keeps_nobody_out),
-	NAMES(test_who_saw_names_does_not_answer_for_the_dead),
+	NAMES(test_guessed_addresses_keep_no_process_out),
+	NAMES(test_observed_addresses_keep_no_process_out),
+	NAMES(test_observed_addresses_do_not_answer_for_dead_processes),
 	NAMES(test_without_a_directory_it_is_shared_or_not),
 	NAMES(test_names_of_the_dead_do_not_add_up),
-	NAMES(test_nobody_else_can_look_into_the_directory),
-	NAMES(test_who_begin_at_once_share_it),
+	NAMES(test_no_other_user_can_read_the_directory),
+	NAMES(test_processes_that_start_together_share_it),
 };
 
 VMA_TEST_MAIN("xdp_privilege", tests, make_topology, NULL)

@@ -44,7 +44,7 @@ static void check_mode(const char *path, mode_t mode)
 	assert_int_equal(st.st_uid, geteuid());
 }
 
-static void test_nobody_else_can_open_it(void **state)
+static void test_no_other_user_can_open_it(void **state)
 {
 	const mode_t masks[] = {0, 022, 0400};
 	char dir[HOST_DIR_PATH];
@@ -105,7 +105,7 @@ static void test_links_are_not_followed(void **state)
 #define CASE(test) cmocka_unit_test_teardown(test, tear_down)
 
 static const struct CMUnitTest tests[] = {
-	CASE(test_nobody_else_can_open_it),
+	CASE(test_no_other_user_can_open_it),
 	CASE(test_it_is_the_same_for_all),
 	CASE(test_it_is_hidden_from_the_program),
 	CASE(test_links_are_not_followed),

@@ -66,7 +66,7 @@ static void test_protocols_do_not_mix(void **state)
 }
 
 /* The result depends neither on the order of the flows nor on what was found before. */
-static void test_what_was_found_last_hides_nobody(void **state)
+static void test_the_flow_found_last_hides_no_other(void **state)
 {
 	struct flow three, five, twin;
 
@@ -159,7 +159,7 @@ static void test_growing_keeps_the_order_of_one_key(void **state)
 
 /* ---- many ------------------------------------------------------------------------------ */
 
-static void test_a_table_that_grows_and_empties_loses_nobody(void **state)
+static void test_a_table_that_grows_and_empties_loses_no_flow(void **state)
 {
 	static struct flow flows[MANY];
 
@@ -192,7 +192,7 @@ static bool visit(struct flow *flow, void *arg)
 	return ++v->seen < v->max;
 }
 
-static void test_a_walk_in_pieces_meets_everybody_once(void **state)
+static void test_a_walk_in_pieces_meets_every_flow_once(void **state)
 {
 	static struct flow flows[MANY];
 	struct visit v = {.max = 10};
@@ -217,13 +217,13 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_an_empty_table_finds_nothing),
 	TEST(test_a_5_tuple_goes_before_a_3_tuple),
 	TEST(test_protocols_do_not_mix),
-	TEST(test_what_was_found_last_hides_nobody),
+	TEST(test_the_flow_found_last_hides_no_other),
 	TEST(test_removing_twice_is_harmless),
 	TEST(test_the_latest_of_one_key_is_found_first),
 	TEST(test_all_members_of_a_group_are_met),
 	TEST(test_growing_keeps_the_order_of_one_key),
-	TEST(test_a_table_that_grows_and_empties_loses_nobody),
-	TEST(test_a_walk_in_pieces_meets_everybody_once),
+	TEST(test_a_table_that_grows_and_empties_loses_no_flow),
+	TEST(test_a_walk_in_pieces_meets_every_flow_once),
 };
 
 VMA_TEST_MAIN("flow", tests, NULL, NULL)

@@ -23,7 +23,7 @@ static void test_the_ring_a_thread_holds_is_known_to_it(void **state)
 	}
 }
 
-static void test_who_holds_a_ring_gets_no_other_and_does_not_wait(void **state)
+static void test_a_holder_gets_no_other_ring_and_does_not_wait(void **state)
 {
 	struct hold hold, other;
 
@@ -75,7 +75,7 @@ static bool other_gets_it(struct hold *hold, enum hold_mode mode)
 	return try.got;
 }
 
-static void test_a_ring_that_is_held_is_not_given_to_who_tries(void **state)
+static void test_trying_a_held_ring_fails(void **state)
 {
 	struct hold hold;
 
@@ -180,8 +180,8 @@ static int setup(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_the_ring_a_thread_holds_is_known_to_it),
-	cmocka_unit_test(test_who_holds_a_ring_gets_no_other_and_does_not_wait),
-	cmocka_unit_test(test_a_ring_that_is_held_is_not_given_to_who_tries),
+	cmocka_unit_test(test_a_holder_gets_no_other_ring_and_does_not_wait),
+	cmocka_unit_test(test_trying_a_held_ring_fails),
 	cmocka_unit_test(test_single_a_try_in_vain_does_not_keep_the_program_waiting),
 	cmocka_unit_test(test_single_the_program_waits_for_the_internal_thread),
 	cmocka_unit_test(test_single_is_supported_by_this_kernel),

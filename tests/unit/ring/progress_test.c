@@ -106,7 +106,7 @@ static nsec_t lateness(nsec_t delay)
 	return alarm_.late;
 }
 
-static void test_a_timer_of_a_ring_nobody_polls_runs(void **state)
+static void test_a_timer_of_an_unpolled_ring_runs(void **state)
 {
 	assert_in_range(lateness(3 * NSEC_PER_MSEC), 0, LATE);
 }
@@ -196,7 +196,7 @@ static void send_one(void)
 	ring_release(ring, ring_mode);
 }
 
-static void test_a_frame_for_a_ring_nobody_polls_is_delivered(void **state)
+static void test_a_frame_for_an_unpolled_ring_is_delivered(void **state)
 {
 	listen_on("10.0.0.1", 7);
 	for (int i = 1; i <= 3; i++) {
@@ -290,17 +290,17 @@ static void test_it_can_be_stopped_and_started_at_any_time(void **state)
 	}
 
 static const struct CMUnitTest tests[] = {
-	TEST(test_a_timer_of_a_ring_nobody_polls_runs),
+	TEST(test_a_timer_of_an_unpolled_ring_runs),
 	TEST(test_a_timer_armed_while_it_sleeps_for_long_runs_in_time),
 	TEST(test_no_timer_is_missed_on_its_way_to_sleep),
 	TEST(test_arming_leaves_a_trace),
-	TEST(test_a_frame_for_a_ring_nobody_polls_is_delivered),
+	TEST(test_a_frame_for_an_unpolled_ring_is_delivered),
 	TEST(test_the_hook_runs_on_the_internal_thread_without_a_ring),
 	TEST(test_it_sleeps_when_nothing_moves),
 	TEST(test_a_ring_that_is_held_does_not_stop_it),
 	TEST(test_it_can_be_stopped_and_started_at_any_time),
 	TEST_SINGLE(test_a_timer_armed_while_it_sleeps_for_long_runs_in_time),
-	TEST_SINGLE(test_a_frame_for_a_ring_nobody_polls_is_delivered),
+	TEST_SINGLE(test_a_frame_for_an_unpolled_ring_is_delivered),
 	TEST_SINGLE(test_a_ring_that_is_held_does_not_stop_it),
 };
 

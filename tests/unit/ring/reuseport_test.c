@@ -80,7 +80,7 @@ static void test_parts_are_even_and_few_change_hands(void **state)
 	}
 }
 
-static void test_nobody_gets_nothing(void **state)
+static void test_every_receiver_gets_something(void **state)
 {
 	assert_int_equal(reuseport_receivers(&members), 0);
 	memset(buckets, 5, sizeof(buckets));
@@ -114,7 +114,7 @@ static void test_those_that_spread_do_if_the_latest_does(void **state)
 	assert_int_equal(reuseport_receivers(&members), bit(a));
 }
 
-static void test_who_is_bound_closer_comes_first(void **state)
+static void test_the_more_specific_flow_comes_first(void **state)
 {
 	unsigned a = add(SHARE_ADDRESS, true), b = add(0, true), c = add(SHARE_ADDRESS, true);
 	unsigned d;
@@ -126,7 +126,7 @@ static void test_who_is_bound_closer_comes_first(void **state)
 	assert_int_equal(reuseport_receivers(&members), bit(b));
 }
 
-static void test_a_full_share_takes_nobody(void **state)
+static void test_a_full_share_takes_no_member(void **state)
 {
 	struct flow_share share = {.spread = true};
 
@@ -154,11 +154,11 @@ static void test_senders_find_every_place(void **state)
 
 static const struct CMUnitTest tests[] = {
 	TEST(test_parts_are_even_and_few_change_hands),
-	TEST(test_nobody_gets_nothing),
+	TEST(test_every_receiver_gets_something),
 	TEST(test_the_latest_of_those_that_do_not_spread_gets_everything),
 	TEST(test_those_that_spread_do_if_the_latest_does),
-	TEST(test_who_is_bound_closer_comes_first),
-	TEST(test_a_full_share_takes_nobody),
+	TEST(test_the_more_specific_flow_comes_first),
+	TEST(test_a_full_share_takes_no_member),
 	TEST(test_senders_find_every_place),
 };
 

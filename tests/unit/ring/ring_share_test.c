@@ -141,7 +141,7 @@ static void test_connections_of_a_shared_flow_have_entries_of_their_own(void **s
 	release(ring);
 }
 
-static void test_who_shares_and_who_does_not_exclude_each_other(void **state)
+static void test_shared_and_unshared_flows_exclude_each_other(void **state)
 {
 	struct fixture *f = *state;
 	struct ring *ring = &f->ring[0];
@@ -261,7 +261,7 @@ static void test_a_pair_that_is_expected_is_taken_over_by_its_flow(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(test_each_of_a_ring_joins_and_the_port_picks),
 	TEST(test_connections_of_a_shared_flow_have_entries_of_their_own),
-	TEST(test_who_shares_and_who_does_not_exclude_each_other),
+	TEST(test_shared_and_unshared_flows_exclude_each_other),
 	TEST(test_a_flow_that_comes_to_be_shared_keeps_its_connections),
 	TEST(test_one_of_several_moves_to_another_ring),
 	TEST(test_a_pair_that_is_expected_is_taken_over_by_its_flow),

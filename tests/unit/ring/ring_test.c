@@ -101,7 +101,7 @@ static void test_work_for_later_runs_at_each_poll_and_when_the_ring_settles(void
 	assert_int_equal(c.runs, 3);
 }
 
-static void test_a_ring_whose_late_work_went_is_settled(void **state)
+static void test_a_ring_without_late_work_is_settled(void **state)
 {
 	struct fixture *f = *state;
 	struct counted c = {.work.run = count_run};
@@ -359,7 +359,7 @@ static void test_a_frame_goes_to_its_flow(void **state)
 	release(&f->ring);
 }
 
-static void test_what_nobody_takes_is_freed_and_counted_by_reason(void **state)
+static void test_frames_without_a_flow_are_freed_and_counted_by_reason(void **state)
 {
 	struct fixture *f = *state;
 	struct flow_key known = key5("10.0.0.1", 7, "10.0.0.9", 99);
@@ -913,7 +913,7 @@ static void test_items_posted_to_a_held_ring_are_run_by_its_holder(void **state)
 	assert_int_equal(message.runs, 1);
 }
 
-static void test_who_takes_the_ring_finds_what_was_posted_done(void **state)
+static void test_a_new_holder_finds_posted_items_done(void **state)
 {
 	struct fixture *f = *state;
 	struct message message = message_to(NULL);
@@ -1001,7 +1001,7 @@ static void test_posts_to_many_rings_from_inside_one_are_not_stranded(void **sta
 static const struct CMUnitTest tests[] = {
 	TEST(test_work_for_later_runs_at_each_poll_and_when_the_ring_settles),
 	TEST(test_work_for_later_that_is_due_runs_with_this_hold),
-	TEST(test_a_ring_whose_late_work_went_is_settled),
+	TEST(test_a_ring_without_late_work_is_settled),
 	TEST(test_a_flow_is_steered_while_it_is_there),
 	TEST(test_connections_of_a_listener_cost_the_port_nothing),
 	TEST(test_connections_outlive_their_listener),
@@ -1010,7 +1010,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_the_next_flow_of_a_listener_covers_its_connections),
 	TEST(test_a_flow_the_port_refuses_is_not_there),
 	TEST(test_a_frame_goes_to_its_flow),
-	TEST(test_what_nobody_takes_is_freed_and_counted_by_reason),
+	TEST(test_frames_without_a_flow_are_freed_and_counted_by_reason),
 	TEST(test_every_member_of_a_group_gets_a_copy_of_its_own),
 	TEST(test_a_unicast_frame_goes_to_one_of_those_that_share_it),
 	TEST(test_a_burst_is_bounded),
@@ -1033,7 +1033,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_what_is_posted_while_we_hold_the_ring_runs_when_we_let_go),
 	TEST(test_what_is_posted_while_we_hold_another_runs_when_we_let_go),
 	TEST(test_items_posted_to_a_held_ring_are_run_by_its_holder),
-	TEST(test_who_takes_the_ring_finds_what_was_posted_done),
+	TEST(test_a_new_holder_finds_posted_items_done),
 	TEST(test_what_is_posted_by_what_was_posted_is_not_stranded),
 	TEST(test_posts_to_many_rings_from_inside_one_are_not_stranded),
 };

@@ -218,7 +218,7 @@ static void test_past_the_limit_the_ring_with_the_fewest_users_is_shared(void **
 
 #define LONG (2 * NSEC_PER_SEC)
 
-static void test_a_ring_that_nobody_needs_is_closed_after_a_while(void **state)
+static void test_an_unused_ring_is_closed_after_a_while(void **state)
 {
 	struct ring *a = get(IFINDEX, 1), *b = get(IFINDEX, 2);
 	nsec_t now = clock_now();
@@ -280,7 +280,7 @@ static void test_a_lingering_port_that_opens_no_ring_is_let_go(void **state)
 	params.xdp_linger = 0;
 }
 
-static void test_a_ring_whose_packets_somebody_has_is_not_closed(void **state)
+static void test_a_ring_with_packets_in_use_is_not_closed(void **state)
 {
 	struct ring *ring = get(IFINDEX, 1);
 	nsec_t now = clock_now();
@@ -419,10 +419,10 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_port_without_a_queue_is_given_back),
 	TEST(test_a_second_queue_that_fails_makes_sockets_share_the_first),
 	TEST(test_past_the_limit_the_ring_with_the_fewest_users_is_shared),
-	TEST(test_a_ring_that_nobody_needs_is_closed_after_a_while),
+	TEST(test_an_unused_ring_is_closed_after_a_while),
 	TEST(test_a_port_without_rings_stays_for_a_while),
 	TEST(test_a_lingering_port_that_opens_no_ring_is_let_go),
-	TEST(test_a_ring_whose_packets_somebody_has_is_not_closed),
+	TEST(test_a_ring_with_packets_in_use_is_not_closed),
 	TEST(test_a_closed_ring_is_used_again),
 	TEST(test_a_port_that_was_lost_is_told_of_and_opened_anew),
 	TEST(test_the_ring_with_a_flow_is_found),

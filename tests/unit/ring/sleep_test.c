@@ -122,7 +122,7 @@ static void test_the_lead_passes_to_a_woken_sleeper(void **state)
 	go(&p[CROWD - 1]);
 }
 
-static void test_a_follower_that_leaves_wakes_nobody(void **state)
+static void test_a_follower_that_leaves_wakes_no_thread(void **state)
 {
 	struct fake_thread p[3];
 
@@ -207,7 +207,7 @@ static void test_guests_are_woken_by_every_call_and_never_lead(void **state)
 	go(&guests[1]);
 }
 
-static void test_everybody_can_be_called(void **state)
+static void test_every_sleeper_can_be_called(void **state)
 {
 	struct fake_thread p[CROWD];
 
@@ -566,11 +566,11 @@ static void test_a_forked_child_is_nowhere_with_a_wakeup_of_its_own(void **state
 static const struct CMUnitTest tests[] = {
 	TEST(test_the_first_to_block_leads),
 	TEST(test_the_lead_passes_to_a_woken_sleeper),
-	TEST(test_a_follower_that_leaves_wakes_nobody),
+	TEST(test_a_follower_that_leaves_wakes_no_thread),
 	TEST(test_the_next_leader_is_not_signalled_while_awake),
 	TEST(test_a_call_wakes_one_and_no_more_while_it_runs),
 	TEST(test_guests_are_woken_by_every_call_and_never_lead),
-	TEST(test_everybody_can_be_called),
+	TEST(test_every_sleeper_can_be_called),
 	TEST(test_one_sleep_is_at_many_places),
 	TEST(test_a_call_between_listening_and_sleeping_is_not_slept_through),
 	TEST(test_the_lead_passes_to_a_thread_that_sleeps),

@@ -363,7 +363,7 @@ static void test_a_member_may_die_at_any_step(void **state)
 	assert_true(die_at_each_step(false) > 200);
 }
 
-static void test_whoever_sweeps_may_die_at_any_step(void **state)
+static void test_a_sweeping_member_may_die_at_any_step(void **state)
 {
 	unsigned step = 1;
 	bool died = true;
@@ -383,7 +383,7 @@ static void test_whoever_sweeps_may_die_at_any_step(void **state)
 	assert_true(step > 200);
 }
 
-static void test_who_leaves_cleanly_leaves_nothing_to_sweep(void **state)
+static void test_a_clean_exit_leaves_nothing_to_sweep(void **state)
 {
 	struct world *w = make_world();
 	struct actor *a = enter(w);
@@ -431,7 +431,7 @@ static void test_one_sends_and_another_receives_for_ever(void **state)
 	free_world(w);
 }
 
-static void test_nonsense_in_shared_memory_harms_nobody(void **state)
+static void test_nonsense_in_shared_memory_does_no_harm(void **state)
 {
 	struct world *w = make_world();
 	struct actor *a = enter(w);
@@ -657,10 +657,10 @@ static int setup(void **state)
 
 static const struct CMUnitTest tests[] = {
 	TEST(test_a_member_may_die_at_any_step),
-	TEST(test_whoever_sweeps_may_die_at_any_step),
-	TEST(test_who_leaves_cleanly_leaves_nothing_to_sweep),
+	TEST(test_a_sweeping_member_may_die_at_any_step),
+	TEST(test_a_clean_exit_leaves_nothing_to_sweep),
 	TEST(test_one_sends_and_another_receives_for_ever),
-	TEST(test_nonsense_in_shared_memory_harms_nobody),
+	TEST(test_nonsense_in_shared_memory_does_no_harm),
 	TEST(test_a_living_holder_keeps_its_lock),
 	TEST(test_a_new_member_is_not_marked_dead_for_the_previous_one),
 	TEST(test_a_living_member_marked_dead_notices_and_does_no_harm),

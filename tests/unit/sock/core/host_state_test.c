@@ -81,7 +81,7 @@ static int tear_down(void **state)
 	return system(command);
 }
 
-static void test_nobody_else_can_read_it(void **state)
+static void test_no_other_user_can_read_it(void **state)
 {
 	struct stat st;
 
@@ -112,7 +112,7 @@ static void test_a_later_process_goes_on_with_it(void **state)
 }
 
 /* All start at once, in an empty directory. */
-static void test_processes_agree_whoever_is_first(void **state)
+static void test_processes_agree_in_any_order(void **state)
 {
 	int start[2], told[2];
 	uint8_t first[HOST_SECRET], other[HOST_SECRET];
@@ -259,9 +259,9 @@ static void test_related_processes_try_other_ports(void **state)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 static const struct CMUnitTest tests[] = {
-	CASE(test_nobody_else_can_read_it),
+	CASE(test_no_other_user_can_read_it),
 	CASE(test_a_later_process_goes_on_with_it),
-	CASE(test_processes_agree_whoever_is_first),
+	CASE(test_processes_agree_in_any_order),
 	CASE(test_what_others_may_read_is_refused),
 	CASE(test_what_another_user_made_is_refused),
 	CASE(test_links_are_not_followed),

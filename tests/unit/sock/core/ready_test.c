@@ -159,7 +159,7 @@ static void test_a_socket_that_ends_tells_its_watches_once(void **state)
 	fake_open(&s[3]);
 }
 
-static void test_who_came_last_is_told_first(void **state)
+static void test_the_last_waiter_is_told_first(void **state)
 {
 	struct watch a, b;
 
@@ -420,7 +420,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_every_waiter_of_a_socket_is_told),
 	TEST(test_exclusive_watches_take_turns_among_those_with_users),
 	TEST(test_a_socket_that_ends_tells_its_watches_once),
-	TEST(test_who_came_last_is_told_first),
+	TEST(test_the_last_waiter_is_told_first),
 	TEST(test_sleep_ends_at_its_time),
 	TEST(test_an_event_between_prepare_and_sleep_is_not_slept_through),
 	TEST(test_a_waiter_that_does_not_block_is_not_signalled),

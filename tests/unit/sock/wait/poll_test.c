@@ -498,7 +498,7 @@ static void test_select_times_out_with_empty_sets(void **state)
 }
 
 /* poll() reports a hang-up for any requested event; select() does not. */
-static void test_a_hang_up_nobody_asked_for_does_not_keep_select_awake(void **state)
+static void test_an_unrequested_hang_up_does_not_keep_select_awake(void **state)
 {
 	nsec_t start = fake_now();
 	unsigned polls = fake_polls;
@@ -538,7 +538,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_select_refuses_a_descriptor_that_is_not_open),
 	TEST(test_select_beyond_fd_setsize),
 	TEST(test_select_times_out_with_empty_sets),
-	TEST(test_a_hang_up_nobody_asked_for_does_not_keep_select_awake),
+	TEST(test_an_unrequested_hang_up_does_not_keep_select_awake),
 };
 
 VMA_TEST_MAIN("poll", tests, NULL, NULL)

@@ -53,7 +53,7 @@ static void test_a_gap_between_rounds_means_a_shared_processor(void **state)
 }
 
 /* Checks that are due once in many rounds do not wait for those rounds. */
-static void test_who_was_late_is_told_once(void **state)
+static void test_a_delay_is_reported_once(void **state)
 {
 	nsec_t now = clock_now();
 	struct spin spin;
@@ -83,7 +83,7 @@ static void test_a_shared_processor_is_remembered_by_the_next_call(void **state)
 	assert_true(spin.last >= now); /* it yielded: only the time after that counts */
 }
 
-static void test_who_loses_much_time_in_vain_stops_polling(void **state)
+static void test_a_thread_that_polls_long_without_result_sleeps(void **state)
 {
 	nsec_t now = clock_now(), end = now + NSEC_PER_SEC;
 	struct spin spin;
@@ -136,7 +136,7 @@ static void *spin_for_ever(void *arg)
 	return NULL;
 }
 
-static void test_who_never_sleeps_can_be_cancelled(void **state)
+static void test_a_thread_that_never_sleeps_can_be_cancelled(void **state)
 {
 	pthread_t thread;
 	void *result;
@@ -152,12 +152,12 @@ static void test_who_never_sleeps_can_be_cancelled(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_thread_alone_does_not_yield, setup),
 	cmocka_unit_test_setup(test_a_gap_between_rounds_means_a_shared_processor, setup),
-	cmocka_unit_test_setup(test_who_was_late_is_told_once, setup),
+	cmocka_unit_test_setup(test_a_delay_is_reported_once, setup),
 	cmocka_unit_test_setup(test_a_shared_processor_is_remembered_by_the_next_call, setup),
-	cmocka_unit_test_setup(test_who_loses_much_time_in_vain_stops_polling, setup),
+	cmocka_unit_test_setup(test_a_thread_that_polls_long_without_result_sleeps, setup),
 	cmocka_unit_test_setup(test_short_gaps_are_no_loss, setup),
 	cmocka_unit_test_setup(test_yielding_can_be_asked_for, setup),
-	cmocka_unit_test(test_who_never_sleeps_can_be_cancelled),
+	cmocka_unit_test(test_a_thread_that_never_sleeps_can_be_cancelled),
 };
 
 VMA_TEST_MAIN("spin", tests, NULL, NULL)
