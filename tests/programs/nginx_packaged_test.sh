@@ -36,7 +36,7 @@ visit() {
 	kill -HUP "$served"
 	sleep 0.5 # they do not know the neighbour either
 	ip -n s neigh flush dev v0
-	check "$what: an unknown client is answered" use stranger curl -sS -m 3 $url && says stranger '^small$'
+	check "$what: an unknown client is answered" use unknown curl -sS -m 3 $url && says unknown '^small$'
 	pkill -KILL -o -u www-data -f 'nginx: worker'
 	for i in 1 2 3; do
 		check "$what: with a new worker instead of a killed one" use again curl -sS $url && says again '^small$'
