@@ -100,7 +100,7 @@ struct pkt *ring_keep_copy(struct ring *ring, struct pkt *pkt, uint32_t held, ui
 	return copy_out(ring, pkt, pkt->frame_len + spare);
 }
 
-struct pkt *ring_travel(struct ring *ring, struct pkt *pkt)
+struct pkt *ring_detach(struct ring *ring, struct pkt *pkt)
 {
 	struct pkt *copy = copy_out(ring, pkt, pkt->frame_len);
 

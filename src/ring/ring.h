@@ -473,7 +473,7 @@ struct pkt *pkt_copy(const struct pkt *pkt);
  * stay with the ring that received them (pkt is freed); or pkt itself when there is no memory,
  * which then returns through this ring's inbox when it is freed.
  */
-struct pkt *ring_travel(struct ring *ring, struct pkt *pkt);
+struct pkt *ring_detach(struct ring *ring, struct pkt *pkt);
 
 /* An empty frame to build in, or NULL: there is none. */
 static inline struct pkt *ring_tx_get(struct ring *ring)

@@ -222,7 +222,7 @@ int ring_flow_share(struct ring *ring, struct shared_flow *shared, uint8_t rank,
 
 void ring_flow_del(struct ring *ring, struct flow *flow)
 {
-	struct flow *heir;
+	struct flow *next;
 
 	ring_assert_held(ring);
 	if (!flow->listed)
@@ -235,9 +235,9 @@ void ring_flow_del(struct ring *ring, struct flow *flow)
 	if (!flow->steered)
 		return;
 	flow->steered = false;
-	heir = flow_lookup(&ring->flows, &flow->key);
-	if (heir) {
-		heir->steered = true;
+	next = flow_lookup(&ring->flows, &flow->key);
+	if (next) {
+		next->steered = true;
 		return;
 	}
 	if (!flow_key_is_exact(&flow->key))

@@ -318,7 +318,7 @@ static bool close_ring(struct ring *r)
 }
 
 /* Another ring of its interface, which has references; NULL: there is none. */
-static struct ring *heir_of(const struct ring *ring)
+static struct ring *other_ring_of(const struct ring *ring)
 {
 	for (unsigned i = 0; i < n_rings; i++) {
 		struct ring *r = rings[i];
@@ -363,7 +363,7 @@ static bool lingers_in_vain(const struct port_entry *entry)
 	       link_get(entry->ifindex, &link) == -ENODEV;
 }
 
-static void recycle(struct ring *r, void (*vacate)(struct ring *ring, struct ring *heir))
+static void recycle(struct ring *r, void (*vacate)(struct ring *ring, struct ring *other))
 {
 	if (vacate)
 		vacate(r, NULL);
@@ -375,7 +375,7 @@ static void recycle(struct ring *r, void (*vacate)(struct ring *ring, struct rin
 	ring_release_cold(r);
 }
 
-static void close_gone(void (*vacate)(struct ring *ring, struct ring *heir))
+static void close_gone(void (*vacate)(struct ring *ring, struct ring *other))
 {
 	for (unsigned i = 0; i < n_rings; i++) {
 		struct ring *r = rings[i];
@@ -448,7 +448,7 @@ static void free_unused_ports(nsec_t now)
 	}
 }
 
-bool rings_close_unused(nsec_t now, void (*vacate)(struct ring *ring, struct ring *heir))
+bool rings_close_unused(nsec_t now, void (*vacate)(struct ring *ring, struct ring *other))
 {
 	bool closed = false;
 
@@ -465,7 +465,7 @@ bool rings_close_unused(nsec_t now, void (*vacate)(struct ring *ring, struct rin
 			struct port_entry *entry = find_port(r->ifindex);
 
 			if (vacate)
-				vacate(r, heir_of(r));
+				vacate(r, other_ring_of(r));
 			if (!close_ring(r))
 				continue;
 			closed = true;

@@ -38,10 +38,10 @@ int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY],
 /*
  * The internal thread, from time to time: closes rings that had no reference for a second, and
  * ports that had no ring for VMA_XDP_LINGER seconds.  True: a ring was closed.  vacate, unless
- * it is NULL, is called first, holding no ring, for each ring that is about to be closed.  heir:
+ * it is NULL, is called first, holding no ring, for each ring that is about to be closed.  other:
  * another ring of the interface that has references, or NULL.
  */
-bool rings_close_unused(nsec_t now, void (*vacate)(struct ring *ring, struct ring *heir));
+bool rings_close_unused(nsec_t now, void (*vacate)(struct ring *ring, struct ring *other));
 
 /* rings_get() fails for the interface, even if its link exists, until rings_interface_gone(). */
 void rings_interface_leaving(int ifindex);

@@ -24,8 +24,8 @@ struct accept_options {
 	struct value values[];
 };
 
-/* How option_list.h classifies an option of TCP; children inherit those from HEIR_TWIN on. */
-enum heir { HEIR_KERNEL, HEIR_READ, HEIR_REFUSED, HEIR_GROUP, HEIR_TWIN, HEIR_DONE };
+/* How option_list.h classifies an option of TCP; children inherit those from TREAT_TWIN on. */
+enum treatment { TREAT_KERNEL, TREAT_READ, TREAT_REFUSED, TREAT_GROUP, TREAT_TWIN, TREAT_DONE };
 enum {
 	LEVEL_SOCKET = SOL_SOCKET,
 	LEVEL_IP = IPPROTO_IP,
@@ -36,9 +36,9 @@ enum {
 static const struct {
 	int level;
 	uint8_t name;
-	uint8_t heir;
+	uint8_t treatment;
 } options[] = {
-#define OPTION(level, name, number, udp, tcp, remark) {LEVEL_##level, number, HEIR_##tcp},
+#define OPTION(level, name, number, udp, tcp, remark) {LEVEL_##level, number, TREAT_##tcp},
 #include "sock/core/option_list.h"
 #undef OPTION
 };
@@ -90,7 +90,7 @@ static unsigned collect(int fd, int fresh, struct value *values)
 	for (int socket = 0; socket < 2; socket++) {
 		for (unsigned i = 0; i < OPTIONS; i++) {
 			if ((options[i].level == SOL_SOCKET) != socket ||
-			    options[i].heir < HEIR_TWIN ||
+			    options[i].treatment < TREAT_TWIN ||
 			    is_left_out(options[i].level, options[i].name))
 				continue;
 			if (!read_value(fd, i, &values[n]) || !read_value(fresh, i, &other) ||

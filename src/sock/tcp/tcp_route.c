@@ -108,7 +108,7 @@ int tcp_resolve(struct sock_ref ref)
 
 static struct pkt *detach_pkt(struct pkt *pkt, void *ring)
 {
-	return ring_travel(ring, pkt);
+	return ring_detach(ring, pkt);
 }
 
 void tcp_detach_unread(struct inet_sock *so, struct ring *ring)

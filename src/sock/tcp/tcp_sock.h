@@ -93,7 +93,7 @@ int tcp_use_route(struct sock_ref ref, const struct dst_found *found);
  * interface is gone or its address has moved to another interface.  0 or -errno.
  */
 int tcp_rehome(struct sock_ref ref, const struct dst_found *found);
-/* holder of home: detaches unread data from the frames of the ring's queue, see ring_travel(). */
+/* holder of home: detaches unread data from the frames of the ring's queue, see ring_detach(). */
 void tcp_detach_unread(struct inet_sock *so, struct ring *ring);
 /* What the headers of its segments contain, for dst_apply(). */
 struct dst_headers tcp_headers(const struct inet_sock *so);

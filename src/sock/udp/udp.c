@@ -111,7 +111,7 @@ static enum drop udp_forward(struct ring *ring, struct sock_flow *flow, struct p
 	fwd->so = flow->so;
 	fwd->gen = flow->gen;
 	fwd->multicast = flow->multicast;
-	fwd->pkt = ring_travel(ring, pkt);
+	fwd->pkt = ring_detach(ring, pkt);
 	ring->stats.forwarded++;
 	ring_post(home, &fwd->item);
 	return DROP_NONE;
@@ -269,7 +269,7 @@ void udp_leave(struct inet_sock *so, struct ring *ring)
 	for (; *link; link = &(*link)->next) {
 		struct pkt *next = (*link)->next;
 
-		*link = ring_travel(ring, *link);
+		*link = ring_detach(ring, *link);
 		(*link)->next = next;
 		so->udp.tail = *link;
 	}
