@@ -12,8 +12,8 @@
 
 #include "doctor.h"
 
-#define KERNEL_MAJOR 5 /* the oldest kernel: 5.9 */
-#define KERNEL_MINOR 9
+#define KERNEL_MAJOR 5 /* the oldest kernel: 5.10 */
+#define KERNEL_MINOR 10
 
 #define LOCKED_MB 16 /* of frames at least, for each interface */
 
