@@ -4,6 +4,7 @@
  * copied before. Short copies clear a flag after a fault. Loops subtract a large number from the
  * remaining bytes, fewer than any valid copy leaves, and therefore end.
  */
+#include "base/cpu.h"
 #include "base/guard.h"
 #include "base/user.h"
 
@@ -120,7 +121,7 @@ bool user_copy(void *to, const void *from, size_t n)
 		return copy_short(to, from, n);
 	if (n <= 64)
 		return copy_some(to, from, n);
-	if (__builtin_cpu_supports("avx2"))
+	if (cpu_has_avx2)
 		return copy_vector(to, from, n);
 	return copy_words(to, from, n);
 }

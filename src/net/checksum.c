@@ -10,6 +10,7 @@
  */
 #include "net/frame.h"
 
+#include "base/cpu.h"
 #include "base/guard.h"
 
 #if defined(__x86_64__)
@@ -196,10 +197,10 @@ copy_vector(uint64_t sum, uint8_t *to, const uint8_t *from, size_t len)
 	return sum_vector(true, sum, to, from, len);
 }
 
-/* A load and a test. False until libgcc's constructor has run, which is safe. */
+/* A load and a test. False until the constructor of base/cpu.c has run, which is safe. */
 static inline bool have_vector(void)
 {
-	return __builtin_cpu_supports("avx2");
+	return cpu_has_avx2;
 }
 #else
 #define have_vector() false

@@ -130,12 +130,17 @@ static void test_hidden_descriptors_are_known_until_closed(void **state)
 static void test_forgetting_closes_the_hidden_ones_only(void **state)
 {
 	int fd = open_something(), one = sys_fd_hide(open_something());
-	int two = sys_fd_hide(open_something());
+	int two = sys_fd_hide(open_something()), between = sys_fd_hide(open_something());
+	int three = sys_fd_hide(open_something());
 
+	sys_fd_unhide(between); /* the program's: two runs are left */
 	sys_fd_forget_all();
 	assert_true(fcntl(fd, F_GETFD) >= 0);
+	assert_true(fcntl(between, F_GETFD) >= 0);
 	assert_int_equal(fcntl(one, F_GETFD), -1);
 	assert_int_equal(fcntl(two, F_GETFD), -1);
+	assert_int_equal(fcntl(three, F_GETFD), -1);
+	close(between);
 	assert_int_equal(sys_fd_next_hidden(0), -1);
 	close(fd);
 }
