@@ -288,7 +288,8 @@ bool sock_is_active(void)
 
 bool sock_exit_by(int arg, void (*then)(int arg))
 {
-	if (!sock_is_active())
+	/* Without internal_hook() nobody calls then; sockets that are only shared need no end. */
+	if (!sock_started())
 		return false;
 	if (!__atomic_load_n(&exit_then, __ATOMIC_RELAXED)) {
 		exit_arg = arg;

@@ -432,6 +432,26 @@ static bool survives_child_that_exits(int type)
 	return ok;
 }
 
+/* A child that used none of its sockets has nothing to end before it dies. */
+static bool child_dies_of_a_signal_at_once(int type)
+{
+	int fd = open_client(type, &peer);
+	bool ok = fd >= 0 && echo(fd, 1);
+	uint64_t start = now_nsec();
+	pid_t pid = fork();
+	int status = 0;
+
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	ok = pid > 0 && !kill(pid, SIGTERM) && waitpid(pid, &status, 0) == pid && ok;
+	ok = ok && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
+	ok = ok && now_nsec() - start < 2000000000 && echo(fd, 2);
+	close(fd);
+	return ok;
+}
+
 static bool survives_child_that_closes(int type)
 {
 	int fd = open_client(type, &peer);
@@ -549,6 +569,7 @@ static int cmd_fork(int argc, char **argv)
 		bool (*run)(int type);
 	} cases[] = {
 		{"survives a child that exits", survives_child_that_exits},
+		{"a child dies of a signal at once", child_dies_of_a_signal_at_once},
 		{"survives a child that closes", survives_child_that_closes},
 		{"a child opens its own", child_opens_its_own},
 		{"survives exec in a child", survives_exec_in_child},
