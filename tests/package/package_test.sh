@@ -34,6 +34,7 @@ files() {
 check "install" dpkg_root --install "$package"
 check "the library is in a program" eval \
 	'$root/usr/bin/vma run cat /proc/self/maps 2> /dev/null | grep -q "$root/usr/lib/x86_64-linux-gnu/libvma.so"'
+check "the rules are there, and good" eval '$root/usr/bin/vma check-conf $root/etc/libvma.conf'
 check "vma is there" eval '$root/usr/bin/vma --version | grep -q "^$(dpkg-deb -f "$package" Version | cut -d- -f1)"'
 check "remove" dpkg_root --purge libvma
 check "... nothing is left" test -z "$(files)"

@@ -34,6 +34,7 @@ for page in docs/man/*.[1-8]; do
 	mkdir -p "$root/usr/share/man/man$section"
 	gzip -9nc "$page" > "$root/usr/share/man/man$section/${page##*/}.gz"
 done
+install -D -m 644 libvma.conf "$root/etc/libvma.conf"
 install -D -m 644 tools/vma/vma.bash "$root/usr/share/bash-completion/completions/vma"
 for page in README.md SECURITY.md docs/*.md; do
 	install -D -m 644 "$page" "$doc/${page##*/}"
@@ -60,6 +61,7 @@ dpkg-shlibdeps -O "$root/usr/bin/vma" "$root/usr/lib/x86_64-linux-gnu/libvma.so"
 	}
 echo 'misc:Depends=' >> debian/substvars
 dpkg-gencontrol -plibvma -Tdebian/substvars -Pdebian/libvma > /dev/null
+echo /etc/libvma.conf > "$root/DEBIAN/conffiles"
 (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) > "$root/DEBIAN/md5sums"
 find "$root" -newermt "@$SOURCE_DATE_EPOCH" -print0 | xargs -0r touch -hd "@$SOURCE_DATE_EPOCH"
 dpkg-deb --root-owner-group -Zxz --build "$root" "$out" > /dev/null

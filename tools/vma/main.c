@@ -11,6 +11,7 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *help, *line;
 } commands[] = {
+	{"check-conf", cmd_check_conf, check_conf_help, "which rules of a libvma.conf decide?"},
 	{"doctor", cmd_doctor, doctor_help, "is this machine set up right?"},
 	{"run", cmd_run, run_help, "run a program with the library"},
 };

@@ -6,9 +6,10 @@
 #define TOOLS_VMA_VMA_H
 
 /* argv[0] is the name of the subcommand, argv[argc] is NULL. */
+int cmd_check_conf(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 
-extern const char doctor_help[], run_help[];
+extern const char check_conf_help[], doctor_help[], run_help[];
 
 #endif
