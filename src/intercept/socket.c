@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/param.h"
 #include "base/sys.h"
 #include "base/user.h"
@@ -10,30 +11,72 @@
 #include "intercept/uring.h"
 #include "intercept/wrap.h"
 
+#define TYPE_FLAGS (SOCK_NONBLOCK | SOCK_CLOEXEC)
+
+/* False: no memory, or acceleration cannot start. */
+static bool make_object(int fd, int type, int protocol)
+{
+	struct sock_ref ref;
+
+	stdio_init();
+	clock_init();
+	signal_watch_faults();
+	ref = sock_create(fd, AF_INET, type & ~TYPE_FLAGS, protocol, type & SOCK_NONBLOCK);
+	if (ref.sk && !fd_install(fd, ref)) {
+		sock_close(ref);
+		return false;
+	}
+	return ref.sk != NULL;
+}
+
+/* Makes the object of a new socket, or finds why there is none. */
+static enum verdict begin(int fd, int domain, int type, int protocol)
+{
+	enum verdict why = VERDICT_UNDECIDED;
+
+	if (!params.offloaded_sockets)
+		why = VERDICT_DISABLED;
+	else if (domain != AF_INET)
+		why = VERDICT_FAMILY;
+	else if (uring_is_used())
+		why = VERDICT_CALL;
+	else if (!make_object(fd, type, protocol))
+		return VERDICT_NO_RESOURCES; /* it was counted */
+	if (why != VERDICT_UNDECIDED)
+		verdict_count(why);
+	return why;
+}
+
+/* VMA_STRICT: may the program have a socket that the kernel serves?  0, or the error of the call. */
+static int refuse(int domain, enum verdict why)
+{
+	static int told; /* any, atomic */
+
+	if (!params.strict || !verdict_is_fallback(why))
+		return 0;
+	if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
+		log_error("socket(%s): %s; it must be accelerated (VMA_STRICT), so the call fails",
+			  domain == AF_INET6 ? "AF_INET6" : "AF_INET", verdict_text(why));
+	return domain == AF_INET6 ? EAFNOSUPPORT : EOPNOTSUPP;
+}
+
 EXPORT int socket(int domain, int type, int protocol)
 {
-	int saved = errno, fd = libc.socket(domain, type, protocol);
-	struct sock_ref ref;
+	int saved = errno, fd = libc.socket(domain, type, protocol), error;
 
 	if (fd < 0)
 		return fd;
 	fd_fresh(fd);
-	if (domain == AF_INET6)
-		verdict_count(VERDICT_FAMILY);
-	if (domain != AF_INET || fork_is_vfork_child())
+	if ((domain != AF_INET && domain != AF_INET6) ||
+	    !sock_is_ours(type & ~TYPE_FLAGS, protocol) || fork_is_vfork_child())
 		return fd;
 	start();
-	if (!params.offloaded_sockets || uring_is_used()) {
-		verdict_count(params.offloaded_sockets ? VERDICT_CALL : VERDICT_DISABLED);
-		return fd;
+	error = refuse(domain, begin(fd, domain, type, protocol));
+	if (error) {
+		sys_close(fd);
+		fd = -1;
+		saved = error;
 	}
-	stdio_init();
-	clock_init();
-	signal_watch_faults();
-	ref = sock_create(fd, domain, type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), protocol,
-			  type & SOCK_NONBLOCK);
-	if (ref.sk && !fd_install(fd, ref))
-		sock_close(ref);
 	errno = saved;
 	return fd;
 }

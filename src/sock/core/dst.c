@@ -82,6 +82,7 @@ static enum verdict find_way(const struct dst_query *query, struct dst_found *fo
 				 .mark = query->mark,
 				 .tos = query->tos};
 	bool multicast = addr_is_multicast(&query->to.addr);
+	enum verdict verdict;
 	struct route route;
 	struct link link;
 
@@ -97,8 +98,11 @@ static enum verdict find_way(const struct dst_query *query, struct dst_found *fo
 		return VERDICT_BROADCAST;
 	if (query->onlink && !addr_is_any(&route.gateway))
 		return VERDICT_NO_ROUTE;
-	if (route.type == ROUTE_OTHER || link_get(route.ifindex, &link) || !sock_link_usable(&link))
+	if (route.type == ROUTE_OTHER || link_get(route.ifindex, &link))
 		return VERDICT_INTERFACE;
+	verdict = sock_link_verdict(&link);
+	if (verdict != VERDICT_ACCELERATED)
+		return verdict;
 	found->src = addr_is_any(&query->src) ? route.src : query->src;
 	found->ring = sock_ring_for(route.ifindex, ring_key_of(query, &found->src));
 	if (!found->ring)

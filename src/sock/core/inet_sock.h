@@ -198,9 +198,10 @@ struct inet_sock {
 
 	/* control lock */
 	enum verdict verdict;
-	bool wildcard; /* bound to 0.0.0.0: its flows follow the host's addresses */
-	bool raw_twin; /* accepted, and no options were set on the twin yet; any to read */
-	bool joins;    /* other processes receive by its flows, or may: sock_flows_inherited() */
+	bool wildcard : 1; /* bound to 0.0.0.0: its flows follow the host's addresses */
+	bool joins : 1;	   /* other processes receive by its flows: sock_flows_inherited() */
+	bool must : 1;	   /* a rule of libvma.conf says so, for one use or more: strict.h */
+	bool raw_twin;	   /* accepted, and no options were set on the twin yet; any to read */
 
 	/* control lock to write, any to read */
 	uint8_t n_rings; /* entries of rings[]; more than INET_RINGS: any ring may have flows */
@@ -524,8 +525,16 @@ struct ring *sock_rx_ring_beside(struct inet_sock *so, struct ring *tx);
 void sock_rings_changed(struct inet_sock *so);
 /* any: the same for a connection, whose only flow is on its home ring. */
 void sock_tell_pollers(void);
-/* Can sockets on this interface be accelerated?  Tells the user once if it is left alone. */
-bool sock_link_usable(const struct link *link);
+/*
+ * Can sockets on this interface be accelerated?  VERDICT_ACCELERATED, or why not: _INTERFACE, or
+ * _DENIED by a rule.  Tells the user once if it is left alone.
+ */
+enum verdict sock_link_verdict(const struct link *link);
+
+static inline bool sock_link_usable(const struct link *link)
+{
+	return sock_link_verdict(link) == VERDICT_ACCELERATED;
+}
 
 /*
  * Adds matches for every local address that the socket is bound to (a wildcard: those of all

@@ -8,6 +8,7 @@
 #include "base/sys.h"
 #include "sock/core/kind.h"
 #include "sock/core/port/port_keeper.h"
+#include "sock/core/rules/strict.h"
 #include "sock/core/sock_options.h"
 
 enum verdict sock_verdict(const struct sock *sk)
@@ -53,10 +54,7 @@ struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool non
 	struct sock_ref none = {NULL, 0};
 	struct inet_sock *so;
 
-	if (!params.offloaded_sockets || domain != AF_INET)
-		return none;
-	if (!(type == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP)) &&
-	    !(type == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP)))
+	if (!params.offloaded_sockets || domain != AF_INET || !sock_is_ours(type, protocol))
 		return none;
 	if (!control_lock())
 		return none;
@@ -282,8 +280,9 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 	if (sock_has_connection(so) || (so->inet == INET_TCP && sock_is_exported(&so->sk)))
 		return -EBUSY; /* the kernel does not know the connection */
 	if (!udp_lingers(so)) {
-		log_debug("fd %d: left to the kernel: %s", sock_twin(&so->sk),
-			  verdict_text(reason));
+		/* Where no call is left that could fail, strict says it aloud. */
+		log_at(strict_forbids(so, reason) ? LOG_ERROR : LOG_DEBUG,
+		       "fd %d: left to the kernel: %s", sock_twin(&so->sk), verdict_text(reason));
 		so->verdict = reason;
 		verdict_count(reason);
 		sock_port_unclaim(so);

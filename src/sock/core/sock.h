@@ -22,6 +22,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -149,6 +150,13 @@ void sock_fork_child(void);
 /* Around fork() in the parent: no thread is in a slow call meanwhile. */
 void sock_fork_prepare(void);
 void sock_fork_parent(void);
+
+/* Is an Internet socket of this type (without flags) and protocol TCP or UDP? */
+static inline bool sock_is_ours(int type, int protocol)
+{
+	return (type == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP)) ||
+	       (type == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP));
+}
 
 /*
  * Makes the socket object for fd, a new kernel socket of the program (type: without

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "sock/core/access.h"
 #include "sock/core/kind.h"
+#include "sock/core/rules/rules.h"
 
 #define LINKS_MAX 64
 #define ADDRS_MAX 64
@@ -324,9 +325,18 @@ static enum verdict attach_addr(struct inet_sock *so, int ifindex, const struct 
 	return VERDICT_FLOW;
 }
 
+/* The better one of two verdicts: what a rule denies explains least. */
+static enum verdict better(enum verdict a, enum verdict b)
+{
+	if (a == VERDICT_ACCELERATED || b == VERDICT_ACCELERATED)
+		return VERDICT_ACCELERATED;
+	return b == VERDICT_DENIED ? a : b;
+}
+
 static enum verdict attach_wildcard(struct inet_sock *so)
 {
-	enum verdict best = VERDICT_INTERFACE;
+	enum verdict best = VERDICT_DENIED;
+	bool any = false;
 	struct inaddr addrs[ADDRS_MAX];
 	struct links links = {.n = 0};
 
@@ -340,14 +350,16 @@ static enum verdict attach_wildcard(struct inet_sock *so)
 
 			if (!addr_is_v4(&addrs[a]))
 				continue;
-			if (link_get(links.ifindex[i], &link) || !sock_link_usable(&link))
+			if (link_get(links.ifindex[i], &link))
 				break;
-			v = attach_addr(so, links.ifindex[i], &addrs[a]);
-			if (best != VERDICT_ACCELERATED)
-				best = v;
+			v = sock_link_verdict(&link);
+			if (v == VERDICT_ACCELERATED)
+				v = attach_addr(so, links.ifindex[i], &addrs[a]);
+			best = better(best, v);
+			any = true;
 		}
 	}
-	return best;
+	return any ? best : VERDICT_INTERFACE;
 }
 
 enum verdict sock_attach(struct inet_sock *so)
@@ -358,10 +370,12 @@ enum verdict sock_attach(struct inet_sock *so)
 
 	control_assert_held();
 	control_assert_no_ring();
+	so->wildcard = addr_is_any(&so->local.addr);
+	if (rules_ask_receiver(so) == CONF_OS)
+		return VERDICT_RULE;
 	verdict = sock_start_for(so);
 	if (verdict != VERDICT_ACCELERATED)
 		return verdict;
-	so->wildcard = addr_is_any(&so->local.addr);
 	if (so->wildcard)
 		return attach_wildcard(so);
 	if (addr_is_loopback(&so->local.addr))
@@ -369,9 +383,10 @@ enum verdict sock_attach(struct inet_sock *so)
 	if (addr_is_multicast(&so->local.addr))
 		return VERDICT_ACCELERATED; /* memberships add matches */
 	ifindex = link_of_addr(&so->local.addr);
-	if (!ifindex || link_get(ifindex, &link) || !sock_link_usable(&link))
+	if (!ifindex || link_get(ifindex, &link))
 		return VERDICT_INTERFACE;
-	return attach_addr(so, ifindex, &so->local.addr);
+	verdict = sock_link_verdict(&link);
+	return verdict == VERDICT_ACCELERATED ? attach_addr(so, ifindex, &so->local.addr) : verdict;
 }
 
 /* ---- rings without matches ------------------------------------------------------------------ */
@@ -484,7 +499,8 @@ void sock_reattach(struct inet_sock *so)
 {
 	control_assert_held();
 	control_assert_no_ring();
-	if (!sock_life_in(so, LIFE(RECEIVING) | LIFE(LISTENING)))
+	if (!sock_life_in(so, LIFE(RECEIVING) | LIFE(LISTENING)) ||
+	    rules_ask_receiver(so) == CONF_OS)
 		return;
 	if (so->wildcard)
 		follow_addresses(so);

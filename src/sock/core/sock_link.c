@@ -5,11 +5,12 @@
 #include "base/log.h"
 #include "sock/core/access.h"
 #include "sock/core/kind.h"
+#include "sock/core/rules/rules.h"
 
 #define LEFT_LINKS_MAX 64 /* interfaces whose line is not repeated */
 
 /* Control lock: logs, once for each interface, that it is left to the kernel on purpose. */
-static void log_link_left(int ifindex, const char *why)
+static void log_link_left(enum log_level level, int ifindex, const char *why)
 {
 	static int told[LEFT_LINKS_MAX]; /* a ring: the oldest entry is overwritten */
 	static unsigned n;
@@ -18,18 +19,25 @@ static void log_link_left(int ifindex, const char *why)
 		if (told[i] == ifindex)
 			return;
 	told[n++ % LEFT_LINKS_MAX] = ifindex;
-	log_info("%.*s", (int)strcspn(why, "\n"), why);
+	log_at(level, "%.*s", (int)strcspn(why, "\n"), why);
 }
 
-bool sock_link_usable(const struct link *link)
+enum verdict sock_link_verdict(const struct link *link)
 {
 	struct link master;
 	char why[PORT_WHY];
+	unsigned line;
 
 	if (!link->up || link->loopback)
-		return false;
+		return VERDICT_INTERFACE;
+	if (!rules_allow_interface(link->name, &line)) {
+		snprintf(why, sizeof(why), "%s is left to the kernel: %s:%u denies it", link->name,
+			 rules_file(), line);
+		log_link_left(LOG_DETAILS, link->ifindex, why);
+		return VERDICT_DENIED;
+	}
 	if (link->ethernet && !link->master)
-		return true;
+		return VERDICT_ACCELERATED;
 	if (!link->ethernet)
 		snprintf(why, sizeof(why),
 			 "%s (kind %s) is left to the kernel: it is not an Ethernet interface; use "
@@ -41,8 +49,8 @@ bool sock_link_usable(const struct link *link)
 			 "(ip link set %s nomaster), or use another interface",
 			 link->name, link_get(link->master, &master) ? "another one" : master.name,
 			 master.kind, link->name);
-	log_link_left(link->ifindex, why);
-	return false;
+	log_link_left(LOG_INFO, link->ifindex, why);
+	return VERDICT_INTERFACE;
 }
 
 /* A framed warning: the interface cannot be accelerated, and the kernel serves its sockets. */
@@ -73,7 +81,7 @@ struct ring *sock_ring_for(int ifindex, uint64_t key)
 	if (!rc)
 		return ring;
 	if (rc == -PORT_UNTRIED && fresh)
-		log_link_left(ifindex, why);
+		log_link_left(LOG_INFO, ifindex, why);
 	else if (fresh)
 		warn_port(ifindex, why);
 	return NULL;

@@ -29,8 +29,50 @@ void verdict_count(enum verdict verdict)
 	__atomic_fetch_add(&verdict_counts[verdict], 1, __ATOMIC_RELAXED);
 }
 
+bool verdict_is_fallback(enum verdict verdict)
+{
+	switch (verdict) {
+	case VERDICT_UNDECIDED:
+	case VERDICT_ACCELERATED:
+	case VERDICT_DISABLED:
+	case VERDICT_LOOPBACK:
+	case VERDICT_NO_ROUTE:
+	case VERDICT_FORKED:
+	case VERDICT_EXECUTED:
+	case VERDICT_RULE:
+	case VERDICT_DENIED:
+	case VERDICT_STOPPED:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* One line, so that it is found in the log of a long life. */
+static void log_fallbacks(void)
+{
+	char why[512] = "";
+	unsigned total = 0;
+	size_t len = 0;
+
+	for (unsigned i = 0; i < VERDICT_COUNT; i++) {
+		unsigned n = __atomic_load_n(&verdict_counts[i], __ATOMIC_RELAXED);
+
+		if (!n || !verdict_is_fallback((enum verdict)i))
+			continue;
+		total += n;
+		if (len < sizeof(why))
+			len += (size_t)snprintf(why + len, sizeof(why) - len, "%s%u: %s",
+						len ? "; " : "", n, verdict_text((enum verdict)i));
+	}
+	if (total)
+		log_info("%u socket%s not accelerated (%s)", total, total == 1 ? " was" : "s were",
+			 why);
+}
+
 void verdict_log_counts(void)
 {
+	log_fallbacks();
 	for (unsigned i = 0; i < VERDICT_COUNT; i++) {
 		unsigned n = __atomic_load_n(&verdict_counts[i], __ATOMIC_RELAXED);
 

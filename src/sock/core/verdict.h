@@ -27,7 +27,10 @@
 	X(PASSED, "the socket was passed to another process")                \
 	X(EXECUTED, "the process executed another program")                  \
 	X(NAMESPACE, "the socket is of another network namespace")           \
-	X(SHARED, "a process that has it, too, cannot use it but through the kernel")
+	X(SHARED, "a process that has it, too, cannot use it but through the kernel") \
+	X(RULE, "a rule in libvma.conf says os")                             \
+	X(DENIED, "a rule in libvma.conf denies the interface")              \
+	X(STOPPED, "it does not listen any more")
 
 enum verdict {
 #define X(name, text) VERDICT_##name,
@@ -39,12 +42,23 @@ enum verdict {
 const char *verdict_text(enum verdict verdict);
 
 /*
+ * Does the kernel serve something that should have been accelerated?  Not if a rule or a
+ * parameter wants it, if the address is on this host, if there is no route at all, if it was
+ * never used, or if another program or process has it now.
+ */
+bool verdict_is_fallback(enum verdict verdict);
+
+/*
  * The number of sockets with each verdict.  A socket is counted once, when it is closed or
  * falls back to the kernel.  any, relaxed: for statistics.
  */
 extern unsigned verdict_counts[VERDICT_COUNT];
 void verdict_count(enum verdict verdict);
-void verdict_log_counts(void); /* a debug line for each count that is not 0 */
+/*
+ * A debug line for each count that is not 0; an info line if there are fallbacks, with their
+ * numbers by reason.
+ */
+void verdict_log_counts(void);
 
 /*
  * any, no ring held: the program asks an accelerated socket for something that only the kernel

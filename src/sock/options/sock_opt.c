@@ -12,6 +12,7 @@
 #include "base/user.h"
 #include "sock/core/access.h"
 #include "sock/core/kind.h"
+#include "sock/core/rules/strict.h"
 #include "sock/core/sock_options.h"
 #include "sock/options/opt_mirror.h"
 
@@ -162,6 +163,8 @@ int sock_option_to_kernel(struct inet_sock *so, int level, int name, const void 
 	if (!rc && !verdict_unsupported(sock_twin(&so->sk), possible, "option %d of level %d", name,
 					level))
 		return -ENOPROTOOPT;
+	if (!rc && strict_forbids(so, VERDICT_OPTION))
+		return strict_check(so, CONF_MUST, VERDICT_OPTION);
 	/* The twin may answer differently from a new socket, because it is bound, for example. */
 	rc = sys_setsockopt(sock_twin(&so->sk), level, name, val, len);
 	if (rc)

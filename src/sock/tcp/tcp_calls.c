@@ -38,7 +38,7 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 		}
 		ring_release_cold(ring);
 		if (so->inet == INET_LISTEN && how != SHUT_WR)
-			sock_to_kernel(ref, VERDICT_CALL); /* the listener stops */
+			sock_to_kernel(ref, VERDICT_STOPPED);
 		return SOCK_KERNEL;
 	}
 	ring_poll(ring); /* the peer may have ended it */

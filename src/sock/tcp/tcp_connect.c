@@ -8,6 +8,8 @@
 #include "sock/core/access.h"
 #include "sock/core/host_state.h"
 #include "sock/core/port/local_port.h"
+#include "sock/core/rules/rules.h"
+#include "sock/core/rules/strict.h"
 #include "sock/core/sock_options.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"
@@ -268,14 +270,14 @@ static int connect_begin(struct inet_sock *so, const struct endpoint *to)
 	if (found.verdict == VERDICT_ACCELERATED && answered_elsewhere(so, &found))
 		found.verdict = VERDICT_INTERFACE;
 	if (found.verdict != VERDICT_ACCELERATED || addr_is_multicast(&to->addr)) {
-		rc = sock_leave(so, found.verdict);
+		rc = sock_fall_back(so, found.verdict);
 		return rc ? rc : SOCK_KERNEL;
 	}
 	rc = reserve_port(so, &found, to);
 	if (!rc)
 		rc = connect_set_home_and_start(so, &found, to, chosen);
 	if (rc == -ENOSPC) { /* no more flows can be steered */
-		rc = sock_leave(so, VERDICT_FLOW);
+		rc = sock_fall_back(so, VERDICT_FLOW);
 		return rc ? rc : SOCK_KERNEL;
 	}
 	if (!rc) {
@@ -293,7 +295,7 @@ static int disconnect_locked(struct sock_ref ref)
 	int rc;
 
 	if (so->inet == INET_LISTEN) { /* stops listening */
-		rc = sock_leave(so, VERDICT_CALL);
+		rc = sock_leave(so, VERDICT_STOPPED);
 		return rc ? rc : SOCK_KERNEL;
 	}
 	if (!sock_has_connection(so))
@@ -304,6 +306,16 @@ static int disconnect_locked(struct sock_ref ref)
 	tcp_disconnect(so, ring);
 	ring_release_cold(ring);
 	return 0;
+}
+
+/* May acceleration serve the connection?  VERDICT_ACCELERATED, or why not. */
+static enum verdict connect_verdict(struct inet_sock *so, const struct endpoint *to)
+{
+	struct endpoint none = {.addr = addr_v4_any()};
+
+	if (rules_ask(so, CONF_TCP_CLIENT, to, so->bound ? &so->local : &none) == CONF_OS)
+		return VERDICT_RULE;
+	return to->port ? sock_start_for(so) : VERDICT_CALL;
 }
 
 /* A connect_stage, CONNECT_NEW if it has begun now; or the error of the call. */
@@ -330,9 +342,9 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 		return rc;
 	if (addr->sa_family != AF_INET || !endpoint_from_sockaddr(&to, addr, len))
 		return SOCK_KERNEL; /* the kernel returns the right error */
-	verdict = to.port ? sock_start_for(so) : VERDICT_CALL;
+	verdict = connect_verdict(so, &to);
 	if (verdict != VERDICT_ACCELERATED) {
-		rc = sock_leave(so, verdict);
+		rc = sock_fall_back(so, verdict);
 		return rc ? rc : SOCK_KERNEL;
 	}
 	return connect_begin(so, &to);

@@ -11,6 +11,8 @@
 #include "base/sys.h"
 #include "ring/source.h"
 #include "sock/core/access.h"
+#include "sock/core/rules/rules.h"
+#include "sock/core/rules/strict.h"
 #include "sock/core/sock_options.h"
 #include "sock/tcp/syn_catch.h"
 #include "sock/tcp/tcp_sock.h"
@@ -182,6 +184,29 @@ static int listen_attach(struct inet_sock *so, int backlog)
 	return rc;
 }
 
+/*
+ * The verdict is known.  A listener without an address waits for interfaces, even if there are
+ * none now.
+ */
+static int listen_finish(struct inet_sock *so, int backlog)
+{
+	bool waits = so->wildcard && so->verdict != VERDICT_SHARED_PORT &&
+		     !strict_forbids(so, so->verdict);
+	int rc;
+
+	if (so->verdict == VERDICT_ACCELERATED || waits) {
+		rc = sys_listen(sock_twin(&so->sk), backlog);
+		if (rc)
+			unmake_listener(so);
+		return rc;
+	}
+	unmake_listener(so);
+	rc = sock_fall_back(so, so->verdict);
+	if (rc) /* listen_attach() may have made the twin listen */
+		sys_shutdown(sock_twin(&so->sk), SHUT_RD);
+	return rc ? rc : SOCK_KERNEL;
+}
+
 /* The twin listens, too, for connections that the kernel still accepts. */
 static int listen_locked(struct inet_sock *so, int backlog)
 {
@@ -199,6 +224,10 @@ static int listen_locked(struct inet_sock *so, int backlog)
 		rc = sock_options_for_children(so);
 	if (rc)
 		return rc;
+	if (rules_ask_receiver(so) == CONF_OS) {
+		rc = sock_leave(so, VERDICT_RULE);
+		return rc ? rc : SOCK_KERNEL;
+	}
 	rc = sock_hold_cold(sock_ref_of(so), &ring);
 	if (rc)
 		return rc;
@@ -216,16 +245,7 @@ static int listen_locked(struct inet_sock *so, int backlog)
 	if (so->verdict != VERDICT_ACCELERATED)
 		sock_port_unclaim(so);
 	log_debug("fd %d: listening, %s", sock_twin(&so->sk), verdict_text(so->verdict));
-	if (so->verdict == VERDICT_ACCELERATED ||
-	    (so->wildcard && so->verdict != VERDICT_SHARED_PORT)) {
-		rc = sys_listen(sock_twin(&so->sk), backlog);
-		if (rc)
-			unmake_listener(so);
-		return rc;
-	}
-	unmake_listener(so);
-	rc = sock_leave(so, so->verdict);
-	return rc ? rc : SOCK_KERNEL;
+	return listen_finish(so, backlog);
 }
 
 int tcp_sock_listen(struct sock_ref ref, int backlog)

@@ -15,6 +15,8 @@
 #include "base/user.h"
 #include "net/netlink/netlink.h"
 #include "sock/core/kind.h"
+#include "sock/core/rules/rules.h"
+#include "sock/core/rules/strict.h"
 
 #define SOURCES_AT_FIRST 16 /* net.ipv4.igmp_max_msf is 10 by default */
 
@@ -63,34 +65,55 @@ static bool may_receive(const struct inet_sock *so, const struct membership *m)
 	return !so->bound_addr || addr_eq(&so->local.addr, &m->group);
 }
 
-/* Puts the match in place if the socket may have it. */
-static void steer(struct inet_sock *so, struct membership *m)
+static enum verdict add_match(struct inet_sock *so, struct membership *m)
 {
+	enum verdict verdict = sock_start_for(so);
 	struct flow_key key;
 	struct ring *ring;
 	struct link link;
 	int rc;
 
-	if (m->flow || !so->bound || sock_start_for(so) != VERDICT_ACCELERATED)
-		return;
-	if (!may_receive(so, m))
-		return;
-	if (link_get(m->ifindex, &link) || !sock_link_usable(&link))
-		return;
+	if (verdict != VERDICT_ACCELERATED)
+		return verdict;
+	if (link_get(m->ifindex, &link))
+		return VERDICT_INTERFACE;
+	if (link.loopback)
+		return VERDICT_LOOPBACK;
+	verdict = sock_link_verdict(&link);
+	if (verdict != VERDICT_ACCELERATED)
+		return verdict;
 	ring = sock_rx_ring(so, m->ifindex, &so->local.addr);
 	if (!ring)
-		return;
+		return VERDICT_PORT_FAILED;
 	sock_adopt_home(so, ring);
 	memset(&key, 0, sizeof(key));
 	key.local = m->group;
 	key.local_port = so->local.port;
 	key.proto = IPPROTO_UDP;
 	rc = sock_flow_add_group(so, ring, &key, m->sources, &m->flow);
-	if (rc)
-		log_debug("fd %d: group is left to the kernel: %s", sock_twin(&so->sk),
-			  strerror(-rc));
-	else
-		so->verdict = VERDICT_ACCELERATED;
+	if (!rc)
+		return VERDICT_ACCELERATED;
+	log_debug("fd %d: group is left to the kernel: %s", sock_twin(&so->sk), strerror(-rc));
+	return VERDICT_FLOW;
+}
+
+/* Puts the match in place if the socket may have it.  0, or the error of strict_check(). */
+static int steer(struct inet_sock *so, struct membership *m)
+{
+	struct endpoint to = {.addr = m->group, .port = so->local.port};
+	enum conf_says says;
+	enum verdict verdict;
+
+	if (m->flow || !so->bound || !may_receive(so, m))
+		return 0;
+	says = rules_ask(so, CONF_UDP_RECEIVER, &to, NULL);
+	if (says == CONF_OS)
+		return 0;
+	verdict = add_match(so, m);
+	if (verdict == VERDICT_ACCELERATED)
+		so->verdict = verdict;
+	/* Nobody asked for what the socket overhears. */
+	return m->overheard ? 0 : strict_check(so, says, verdict);
 }
 
 /* NULL: no memory, the twin receives for it. */
@@ -220,13 +243,19 @@ void mcast_all_changed(struct inet_sock *so)
 
 /* ---- a socket begins, changes, ends --------------------------------------------------------- */
 
-void mcast_attach(struct inet_sock *so)
+int mcast_attach(struct inet_sock *so)
 {
+	int rc = 0;
+
 	control_assert_held();
 	control_assert_no_ring();
-	list_for_each(link, &so->udp.groups)
-		steer(so, membership_of(link));
+	list_for_each(link, &so->udp.groups) {
+		int one = steer(so, membership_of(link));
+
+		rc = rc ? rc : one;
+	}
 	follow(so->local.port, NULL);
+	return rc;
 }
 
 void mcast_leave_to_kernel(struct inet_sock *so)
@@ -335,7 +364,8 @@ static void exchange_sources(struct membership *m, struct mcast_sources *sources
 	mem_free(before);
 }
 
-static void refresh(struct inet_sock *so, const struct inaddr *group, int ifindex)
+/* 0, or the error of strict_check(). */
+static int refresh(struct inet_sock *so, const struct inaddr *group, int ifindex)
 {
 	struct membership *m = find(so, group, ifindex);
 	struct mcast_sources *sources = NULL;
@@ -355,15 +385,15 @@ static void refresh(struct inet_sock *so, const struct inaddr *group, int ifinde
 		m = NULL;
 	}
 	if (rc)
-		return;
+		return 0;
 	if (!m)
 		m = add(so, group, ifindex);
 	if (!m) {
 		mem_free(sources);
-		return;
+		return 0;
 	}
 	exchange_sources(m, sources);
-	steer(so, m);
+	return steer(so, m);
 }
 
 /* The interface the kernel chose for a membership that named none. */
@@ -379,9 +409,9 @@ static int default_interface(const struct inaddr *group)
  * The program named ifindex, or none (0): then the membership of any interface may have
  * changed.
  */
-static void changed(struct inet_sock *so, const struct inaddr *group, int ifindex)
+static int changed(struct inet_sock *so, const struct inaddr *group, int ifindex)
 {
-	int chosen = ifindex ? ifindex : default_interface(group);
+	int chosen = ifindex ? ifindex : default_interface(group), rc = 0;
 
 	list_for_each_safe(link, &so->udp.groups) {
 		const struct membership *m = membership_of(link);
@@ -390,9 +420,28 @@ static void changed(struct inet_sock *so, const struct inaddr *group, int ifinde
 			refresh(so, group, m->ifindex);
 	}
 	if (chosen)
-		refresh(so, group, chosen);
+		rc = refresh(so, group, chosen);
 	if (so->bound)
 		follow(so->local.port, NULL);
+	return rc;
+}
+
+/* Strict: the group that was just joined cannot be received here, so it is left again. */
+static void leave_again(struct inet_sock *so, const struct inaddr *group, int ifindex)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = addr_v4_of(group)};
+	struct group_req req = {.gr_interface =
+					(uint32_t)(ifindex ? ifindex : default_interface(group))};
+
+	memcpy(&req.gr_group, &sin, sizeof(sin));
+	if (!sys_setsockopt(sock_twin(&so->sk), IPPROTO_IP, MCAST_LEAVE_GROUP, &req, sizeof(req)))
+		changed(so, group, ifindex);
+}
+
+static bool is_join(int name)
+{
+	return name == IP_ADD_MEMBERSHIP || name == IP_ADD_SOURCE_MEMBERSHIP ||
+	       name == MCAST_JOIN_GROUP || name == MCAST_JOIN_SOURCE_GROUP;
 }
 
 /* ---- what setsockopt was given ------------------------------------------------------------ */
@@ -483,7 +532,9 @@ int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t 
 	group = addr_v4(first.s_addr);
 	if (addr_is_multicast(&group) && sock_start_for(so) == VERDICT_ACCELERATED) {
 		netlink_expire(); /* the kernel refuses senders that a filter excludes */
-		changed(so, &group, ifindex);
+		rc = changed(so, &group, ifindex);
+		if (rc && is_join(name))
+			leave_again(so, &group, ifindex);
 	}
-	return 0;
+	return is_join(name) ? rc : 0;
 }

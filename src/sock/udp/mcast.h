@@ -18,8 +18,8 @@ void mcast_all_changed(struct inet_sock *so);
 /* holder of the match's ring: does a member want the group's datagrams from this sender? */
 bool mcast_wants(const struct mcast_sources *sources, const struct inaddr *from);
 
-/* The socket was bound: memberships made before take effect. */
-void mcast_attach(struct inet_sock *so);
+/* The socket was bound: memberships made before take effect.  0, or the error of strict_check(). */
+int mcast_attach(struct inet_sock *so);
 /* The memberships stay, and the twin receives for them. */
 void mcast_leave_to_kernel(struct inet_sock *so);
 /* All flows of the socket were removed; memberships may be attached again. */

@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "sock/core/access.h"
+#include "sock/core/rules/rules.h"
+#include "sock/core/rules/strict.h"
 #include "sock/udp/mcast.h"
 #include "sock/udp/udp_sock.h"
 
@@ -21,20 +23,24 @@ static void set_life(struct inet_sock *so, enum sock_life next)
 }
 
 /*
- * Steers the frames of a bound socket here.  If that is not possible it is no error: the
- * twin receives, and the socket may still send.
+ * Steers the frames of a bound socket here.  If that is not possible it is no error, unless
+ * strict_check() says so: the twin receives, and the socket may still send.
  */
-static void attach(struct inet_sock *so)
+static int attach(struct inet_sock *so)
 {
+	int groups, rc;
+
 	if (!sock_life_in(so, LIFE(OPEN) | LIFE(RECEIVING)))
-		return; /* it left while the call waited for the lock */
+		return 0; /* it left while the call waited for the lock */
 	sock_port_claim(so);
 	so->verdict = sock_attach(so);
-	mcast_attach(so);
+	groups = mcast_attach(so);
 	if (so->verdict != VERDICT_ACCELERATED)
 		sock_port_unclaim(so);
 	set_life(so, LIFE_RECEIVING);
 	log_debug("fd %d: UDP %s", sock_twin(&so->sk), verdict_text(so->verdict));
+	rc = strict_check(so, rules_ask_receiver(so), so->verdict);
+	return rc ? rc : groups;
 }
 
 int udp_autobind(struct inet_sock *so)
@@ -54,9 +60,7 @@ int udp_autobind(struct inet_sock *so)
 			return rc;
 		so->bound = true;
 	}
-	if (sock_life_is(so, LIFE_OPEN))
-		attach(so);
-	return 0;
+	return sock_life_is(so, LIFE_OPEN) ? attach(so) : 0;
 }
 
 static int do_bind(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
@@ -69,15 +73,14 @@ static int do_bind(struct inet_sock *so, const struct sockaddr *addr, socklen_t 
 		return rc;
 	rc = sock_read_local(so);
 	if (rc)
-		return sock_leave(so, VERDICT_FAMILY);
+		return sock_fall_back(so, VERDICT_FAMILY);
 	so->bound = true;
 	so->bound_addr = !addr_is_any(&so->local.addr);
 	if (addr_is_loopback(&so->local.addr))
 		return sock_leave(so, VERDICT_LOOPBACK);
-	if (sock_port_shared(so))
-		return sock_leave(so, VERDICT_SHARED_PORT);
-	attach(so);
-	return 0;
+	if (rules_ask_receiver(so) != CONF_OS && sock_port_shared(so))
+		return sock_fall_back(so, VERDICT_SHARED_PORT);
+	return attach(so);
 }
 
 int udp_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
@@ -101,10 +104,10 @@ static void forget_flows(struct inet_sock *so)
 }
 
 /* Removes the flows of the old peer, or those without a peer, and adds those of the new peer. */
-static void retarget(struct inet_sock *so)
+static int retarget(struct inet_sock *so)
 {
 	forget_flows(so);
-	attach(so);
+	return attach(so);
 }
 
 void udp_detach(struct inet_sock *so)
@@ -157,13 +160,28 @@ static int disconnect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	/* The kernel forgets an address that it chose; an automatic port stays reserved. */
 	rc = sock_read_local(so);
 	so->bound = !rc && so->local.port != 0;
-	if (so->bound) {
-		retarget(so);
-	} else {
-		forget_flows(so);
-		set_life(so, LIFE_OPEN);
-	}
+	if (so->bound)
+		return retarget(so);
+	forget_flows(so);
+	set_life(so, LIFE_OPEN);
 	return 0;
+}
+
+/* connect(2) of the twin succeeded, but the call fails with rc. */
+static int connect_undo(struct inet_sock *so, int rc)
+{
+	struct sockaddr none = {.sa_family = AF_UNSPEC};
+
+	disconnect(so, &none, sizeof(none));
+	return rc;
+}
+
+/* The kernel serves the socket, or the call fails. */
+static int connect_fall_back(struct inet_sock *so, enum verdict reason)
+{
+	int rc = sock_fall_back(so, reason);
+
+	return rc ? connect_undo(so, rc) : 0;
 }
 
 static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
@@ -171,7 +189,7 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	enum verdict verdict;
 	struct dst_query query;
 	struct dst_found found;
-	struct endpoint to;
+	struct endpoint to, local = {.addr = addr_v4_any()};
 	int rc;
 
 	if (len >= sizeof(sa_family_t) && addr->sa_family == AF_UNSPEC)
@@ -180,15 +198,17 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	if (rc)
 		return rc;
 	if (!endpoint_from_sockaddr(&to, addr, len))
-		return sock_leave(so, VERDICT_FAMILY);
+		return connect_fall_back(so, VERDICT_FAMILY);
+	if (rules_ask(so, CONF_UDP_CONNECT, &to, so->bound ? &so->local : &local) == CONF_OS)
+		return sock_leave(so, VERDICT_RULE);
 	verdict = sock_start_for(so);
 	if (verdict != VERDICT_ACCELERATED)
-		return sock_leave(so, verdict);
+		return connect_fall_back(so, verdict);
 	query = sock_way_query(so, &to, so->bound_addr ? so->local.addr : addr_v4_any());
 	sock_tx_query(so, &query);
 	dst_find(&query, &found);
 	if (found.verdict != VERDICT_ACCELERATED)
-		return sock_leave(so, found.verdict);
+		return connect_fall_back(so, found.verdict);
 	rc = sock_read_local(so);
 	if (rc)
 		return rc;
@@ -196,8 +216,8 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	rc = set_connected(so, true, &to);
 	if (rc)
 		return rc;
-	retarget(so);
-	return 0;
+	rc = retarget(so);
+	return rc ? connect_undo(so, rc) : 0;
 }
 
 int udp_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)

@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "sock/core/access.h"
+#include "sock/core/rules/rules.h"
+#include "sock/core/rules/strict.h"
 #include "sock/core/sock_options.h"
 #include "sock/udp/iov.h"
 #include "sock/udp/udp_sock.h"
@@ -121,14 +123,41 @@ static int settle_old_ring(struct sock_ref ref, struct ring **home, struct ring 
 	return sock_hold_cold(ref, home);
 }
 
+/*
+ * Control lock: where the way leads.  0; SOCK_KERNEL: the kernel serves the socket from now on;
+ * or -errno.
+ */
+static int find_way(struct inet_sock *so, const struct udp_way *way, struct dst_found *found)
+{
+	enum conf_says says = rules_ask(so, CONF_UDP_SENDER, &way->to, NULL);
+	struct dst_query query;
+	enum verdict verdict;
+	int rc;
+
+	if (says == CONF_OS) {
+		memset(found, 0, sizeof(*found));
+		found->generation = netlink_generation();
+		found->verdict = VERDICT_RULE;
+		return 0;
+	}
+	verdict = sock_start_for(so);
+	if (verdict != VERDICT_ACCELERATED) {
+		rc = strict_check(so, says, verdict);
+		rc = rc ? rc : sock_leave(so, verdict);
+		return rc ? rc : SOCK_KERNEL;
+	}
+	query = query_for(so, way);
+	sock_tx_query(so, &query);
+	dst_find(&query, found);
+	return strict_check(so, says, found->verdict);
+}
+
 int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 {
 	struct inet_sock *so = inet_of(ref.sk);
 	struct udp_way way = *wanted;
-	struct dst_query query;
 	struct dst_found found;
 	struct dst_headers headers;
-	enum verdict verdict;
 	struct ring *ring;
 	struct dst *dst;
 	int rc;
@@ -140,18 +169,13 @@ int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 	rc = -EBADF;
 	if (!sock_ref_valid(ref))
 		goto unlock;
-	verdict = sock_start_for(so);
-	if (verdict != VERDICT_ACCELERATED) {
-		rc = sock_leave(so, verdict);
-		rc = rc ? rc : SOCK_KERNEL;
-		goto unlock;
-	}
-	rc = SOCK_KERNEL;
 	if (way.plain)
 		way = udp_plain_way(so, &way.to); /* the options as they are now */
-	query = query_for(so, &way);
-	sock_tx_query(so, &query);
-	dst_find(&query, &found);
+	rc = find_way(so, &way, &found);
+	if (rc)
+		goto unlock;
+	if (so->verdict == VERDICT_UNDECIDED)
+		so->verdict = found.verdict;
 	if (found.verdict == VERDICT_ACCELERATED) {
 		rc = sock_life_is(so, LIFE_OPEN) ? udp_autobind(so) : 0;
 		if (rc)

@@ -53,6 +53,9 @@ def shared_port():
 def option():
     s = udp(); attempt("option", s.setsockopt, IPPROTO_IP, IP_OPTIONS, b"\x01\x01\x01\x00"); s.close()
 def call():
+    import ctypes
+    s = socket(); assert ctypes.CDLL(None).bindresvport(s.fileno(), None) == 0; s.close()
+def stopped():
     s = socket(); s.bind(("10.9.0.1", 7004)); s.listen(); s.shutdown(SHUT_RDWR); s.close()
 def forked():
     s = socket() # not used yet: the kernel serves the child's
@@ -131,13 +134,13 @@ says() {
 }
 
 run VMA_TRACELEVEL=debug -- undecided accelerated family loopback no_route broadcast interface \
-	port_failed shared_port option call forked passed
+	port_failed shared_port option call stopped forked passed
 for reason in 'not decided yet' accelerated 'the address family is not accelerated' \
 	'the address is on this host' 'there is no route' broadcast \
 	'the interface cannot be accelerated' 'the interface could not be taken' \
 	'other programs listen on the same address and port' \
 	'an option is set that only the kernel serves' 'a call was made that only the kernel serves' \
-	'the socket was inherited by a forked process' 'the socket was passed to another process'; do
+	'it does not listen any more' 'the socket was inherited by a forked process' 'the socket was passed to another process'; do
 	check "$reason" counted "$reason"
 done
 run VMA_TRACELEVEL=warn -- passed_live

@@ -6,6 +6,7 @@
  *	secure hand PROGRAM	executes PROGRAM with a socket and a channel that
  *				VMA_INHERITED names, as for a descendant
  *	secure look FD		prints the state of the socket, and of the variable
+ *	secure tell conf	prints the file that the rules are read from
  */
 #include <arpa/inet.h>
 #include <stdint.h>
@@ -17,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/param.h"
 #include "base/sys.h"
 #include "intercept/fdtable.h"
 #include "intercept/process/inherited.h"
@@ -55,6 +57,8 @@ int main(int argc, char **argv)
 		return 2;
 	if (!strcmp(argv[1], "hand"))
 		hand(argv[2]);
+	if (!strcmp(argv[1], "tell"))
+		return puts(params.config_file) < 0;
 	printf("%s %s, %s\n", getauxval(AT_SECURE) ? "secure:" : "plain:",
 	       fd_get(atoi(argv[2])).sk ? "inherited" : "not inherited",
 	       getenv(INHERITED_NAME) ? "told" : "not told");

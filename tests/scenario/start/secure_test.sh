@@ -32,4 +32,7 @@ check "a set-user-id one does not inherit" test "${out##*$'\n'}" == "secure: not
 rm -f $netns_tmp/log.secure
 VMA_LOG_FILE=$netns_tmp/log.secure VMA_TRACELEVEL=debug $netns_tmp/secure look 0
 check "a set-user-id one writes no file that others choose" test ! -e $netns_tmp/log.secure
+export VMA_CONFIG_FILE=/tmp/libvma.conf VMA_TRACELEVEL=warn
+check "a plain one reads the rules that others choose" test "$($netns_tmp/plain tell conf)" == /tmp/libvma.conf
+check "a set-user-id one does not" test "$($netns_tmp/secure tell conf)" == /etc/libvma.conf
 verdict

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What libvma.conf says about the sockets of this process (docs/man/libvma.conf.5).  The file is
+ * read once, when the first socket is decided; what is wrong with it is logged then.
+ *
+ * Role		control lock.
+ */
+#ifndef SOCK_CORE_RULES_RULES_H
+#define SOCK_CORE_RULES_RULES_H
+
+#include <stdbool.h>
+
+#include "base/conf/conf.h"
+#include "net/addr.h"
+
+struct inet_sock;
+
+/*
+ * A socket is about to be used in this role.  CONF_OS: the kernel serves this use, with
+ * VERDICT_RULE.  CONF_MUST, of a rule or because of VMA_STRICT: it fails if it cannot be
+ * accelerated (strict.h); of a rule, so->must is set, too.
+ *
+ * first: the peer's address of a client, sender or connected socket, otherwise the local one.
+ * second: the local address of a client or connected socket, otherwise NULL.
+ */
+enum conf_says rules_ask(struct inet_sock *so, enum conf_role role, const struct endpoint *first,
+			 const struct endpoint *second);
+
+/* The same for a socket that receives by its local address: a listener or a datagram socket. */
+enum conf_says rules_ask_receiver(struct inet_sock *so);
+
+/* May the interface be opened?  No: *line of the file denies it. */
+bool rules_allow_interface(const char *name, unsigned *line);
+
+/* The file's name, for messages. */
+const char *rules_file(void);
+
+#endif

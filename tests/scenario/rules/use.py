@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Uses sockets in the ways that libvma.conf tells apart; says what each call returns.
+
+	use.py STEP...
+
+	udp		20 datagrams from 10.9.0.1:6000 to 10.9.0.2:7000, and their echoes
+	connected	the same by a connected socket without an address of its own
+	group		20 datagrams of the group 224.9.9.9:6001, sent by our peer, on v0
+	tcp IP		one echo of a connection to port 7000
+	NAME		one of the functions below
+"""
+import errno
+import sys
+from socket import *
+
+N = 20
+HERE, THERE = "10.9.0.1", "10.9.0.2"
+SLOW_HERE, SLOW_THERE = "10.9.1.1", "10.9.1.2"
+IP_OPTIONS = 4
+
+
+def attempt(what, fn, *args):
+    try:
+        result = fn(*args)
+        print(what, "fine", flush=True)
+        return result
+    except OSError as e:
+        print(what, "EOPNOTSUPP" if e.errno == errno.EOPNOTSUPP else errno.errorcode[e.errno], flush=True)
+
+
+def new(kind):
+    s = socket(AF_INET, kind)
+    s.settimeout(5)
+    s.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+    return s
+
+
+def echoes(s, send):
+    for i in range(N):
+        send(b"%d" % i)
+        assert s.recv(100) == b"%d" % i
+
+
+def udp():
+    s = new(SOCK_DGRAM)
+    s.bind((HERE, 6000))
+    attempt("udp", echoes, s, lambda data: s.sendto(data, (THERE, 7000)))
+
+
+def connected():
+    s = new(SOCK_DGRAM)
+    attempt("connect", s.connect, (THERE, 7000))
+    attempt("connected", echoes, s, s.send)
+
+
+def group():
+    s = new(SOCK_DGRAM)
+    s.bind(("224.9.9.9", 6001))
+    s.setsockopt(IPPROTO_IP, IP_ADD_MEMBERSHIP, inet_aton("224.9.9.9") + inet_aton(HERE))
+    print("joined", flush=True)
+    for i in range(N):
+        s.recv(100)
+    print("group fine", flush=True)
+
+
+def tcp(to):
+    s = new(SOCK_STREAM)
+    if attempt("connect " + to, s.connect, (to, 7000)) is None:
+        attempt("tcp " + to, lambda: (s.send(b"x" * 4), s.recv(4)))
+
+
+def server(port):
+    s = new(SOCK_STREAM)
+    s.bind(("0.0.0.0", int(port)))
+    s.listen()
+    print("ready", flush=True)
+    while True:
+        peer = s.accept()[0]
+        while data := peer.recv(1000):
+            peer.send(data)
+
+
+# ---- what strict refuses, and what not --------------------------------------------
+
+
+def slow_tcp():
+    s = new(SOCK_STREAM)
+    attempt("connect", s.connect, (SLOW_THERE, 7000))
+    attempt("connect elsewhere", s.connect, (THERE, 7000))
+    s = new(SOCK_STREAM)
+    s.setblocking(False)
+    attempt("connect at once", s.connect, (SLOW_THERE, 7000))
+
+
+def slow_send():
+    s = new(SOCK_DGRAM)
+    for i in range(3):
+        attempt("send", s.sendto, b"x", (SLOW_THERE, 7000))
+    attempt("send elsewhere", s.sendto, b"x", (THERE, 7000))
+
+
+def slow_connect():
+    s = new(SOCK_DGRAM)
+    attempt("connect", s.connect, (SLOW_THERE, 7000))
+    attempt("not connected", s.send, b"x")
+    attempt("connect elsewhere", s.connect, (THERE, 7000))
+
+
+def slow_bind():
+    attempt("bind", new(SOCK_DGRAM).bind, (SLOW_HERE, 6002))
+    attempt("bind elsewhere", new(SOCK_DGRAM).bind, (HERE, 6002))
+
+
+def slow_listen():
+    s = new(SOCK_STREAM)
+    attempt("tcp bind", s.bind, (SLOW_HERE, 6003))
+    attempt("listen", s.listen)
+    try:
+        socket(AF_INET, SOCK_STREAM).connect_ex((SLOW_HERE, 6003)) and print("nobody listens")
+    except OSError:
+        pass
+
+
+def slow_join():
+    s = new(SOCK_DGRAM)
+    s.bind(("224.9.9.8", 6004))
+    member = inet_aton("224.9.9.8") + inet_aton(SLOW_HERE)
+    attempt("join", s.setsockopt, IPPROTO_IP, IP_ADD_MEMBERSHIP, member)
+    attempt("left", s.setsockopt, IPPROTO_IP, IP_DROP_MEMBERSHIP, member)
+    s = new(SOCK_DGRAM)
+    s.setsockopt(IPPROTO_IP, IP_ADD_MEMBERSHIP, member)
+    attempt("bind to the group", s.bind, ("224.9.9.8", 6005))
+
+
+def option():
+    attempt("option", new(SOCK_DGRAM).setsockopt, IPPROTO_IP, IP_OPTIONS, b"\x01\x01\x01\x00")
+
+
+def families():
+    attempt("inet6", socket, AF_INET6, SOCK_STREAM)
+    attempt("inet6 datagrams", socket, AF_INET6, SOCK_DGRAM)
+    attempt("unix", socket, AF_UNIX, SOCK_STREAM)
+
+
+def loopback():
+    s = new(SOCK_STREAM)
+    s.bind(("127.0.0.1", 6006))
+    attempt("listen on loopback", s.listen)
+    attempt("connect to loopback", new(SOCK_STREAM).connect, ("127.0.0.1", 6006))
+    for addr in "127.0.0.1", HERE:
+        s = new(SOCK_DGRAM)
+        attempt("bind to " + addr, s.bind, (addr, 6007))
+        attempt("send to " + addr, new(SOCK_DGRAM).sendto, b"x", (addr, 6007))
+        attempt("receive at " + addr, s.recv, 10)
+        s.close()
+
+
+def no_route():
+    attempt("tcp without route", new(SOCK_STREAM).connect, ("192.0.2.1", 7000))
+    attempt("udp without route", new(SOCK_DGRAM).sendto, b"x", ("192.0.2.1", 7000))
+
+
+def anywhere():
+    s = new(SOCK_STREAM)
+    s.bind(("0.0.0.0", 6008))
+    attempt("listen anywhere", s.listen)
+
+
+steps = sys.argv[1:]
+while steps:
+    name = steps.pop(0)
+    if name in ("tcp", "server"):
+        globals()[name](steps.pop(0))
+    else:
+        globals()[name]()
+print("done", flush=True)
