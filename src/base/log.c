@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <termios.h>
@@ -49,7 +50,7 @@ struct file_id {
  */
 static struct {
 	nsec_t start;
-	int details;
+	int details; /* atomic */
 	bool colours;
 	char path[PATH_MAX]; /* absolute; "" for stderr */
 	dev_t dev;	     /* atomic, as ino; of fd, or of stderr at the start */
@@ -218,6 +219,32 @@ void log_descend(void)
 		log_level = LOG_WARNING;
 }
 
+bool log_level_of_name(const char *name, enum log_level *level)
+{
+	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++) {
+		if (!strcasecmp(name, levels[i].name)) {
+			*level = (enum log_level)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+void log_set_level(enum log_level level)
+{
+	__atomic_store_n(&log_level, level, __ATOMIC_RELAXED);
+}
+
+void log_set_details(int details)
+{
+	__atomic_store_n(&output.details, details, __ATOMIC_RELAXED);
+}
+
+int log_details_level(void)
+{
+	return __atomic_load_n(&output.details, __ATOMIC_RELAXED);
+}
+
 /* As snprintf() at an offset; the text may be truncated. */
 static size_t append(char *line, size_t used, size_t size, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -236,12 +263,13 @@ static size_t append(char *line, size_t used, size_t size, const char *fmt, ...)
 static size_t append_details(char *line, size_t used, size_t size)
 {
 	nsec_t elapsed = clock_now() - output.start;
+	int details = log_details_level();
 
-	if (output.details >= 3)
+	if (details >= 3)
 		used = append(line, used, size, " Time: %9.3f", (double)elapsed / 1e6);
-	if (output.details >= 2)
+	if (details >= 2)
 		used = append(line, used, size, " Pid: %5u", (unsigned)sys_getpid());
-	if (output.details >= 1)
+	if (details >= 1)
 		used = append(line, used, size, " Tid: %5u", (unsigned)sys_gettid());
 	return used;
 }
@@ -259,7 +287,7 @@ void log_write(enum log_level level, const char *fmt, ...)
 		level = LOG_FINER;
 	if (output.colours)
 		used = append(line, used, LINE_MAX_BYTES, "%s", levels[level].colour);
-	if (output.details)
+	if (log_details_level())
 		used = append_details(line, used, LINE_MAX_BYTES);
 	used = append(line, used, LINE_MAX_BYTES, " VMA %s: ", levels[level].name);
 
@@ -288,7 +316,7 @@ void log_box(enum log_level level, const char *fmt, ...)
 	char text[BOX_TEXT_MAX], rule[BOX_TEXT_MAX + 5];
 	va_list args;
 
-	if (level > log_level)
+	if (!log_is_on(level))
 		return;
 	va_start(args, fmt);
 	n = vsnprintf(text, sizeof(text), fmt, args);

@@ -29,7 +29,7 @@ enum log_level {
 	LOG_ALL = 8,
 };
 
-extern enum log_level log_level; /* written by log_init() and log_descend() only */
+extern enum log_level log_level; /* any, atomic; written by the functions below only */
 
 /*
  * level: lines above it are dropped. details: 0..3. colours: only if the output is a terminal.
@@ -45,12 +45,25 @@ void log_init(enum log_level level, int details, bool colours, const char *file)
  */
 void log_descend(void);
 
+/* A level by its name as it is logged, in upper or lower case.  False: there is no such level. */
+bool log_level_of_name(const char *name, enum log_level *level);
+
+/* any: from now on, as vma_stats asked. */
+void log_set_level(enum log_level level);
+void log_set_details(int details);
+int log_details_level(void);
+
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-#define log_at(level, ...)                                     \
-	do {                                                   \
-		if (__builtin_expect((level) <= log_level, 0)) \
-			log_write(level, __VA_ARGS__);         \
+static inline bool log_is_on(enum log_level level)
+{
+	return __builtin_expect(level <= __atomic_load_n(&log_level, __ATOMIC_RELAXED), 0);
+}
+
+#define log_at(level, ...)                             \
+	do {                                           \
+		if (log_is_on(level))                  \
+			log_write(level, __VA_ARGS__); \
 	} while (0)
 
 #define log_panic(...) log_at(LOG_PANIC, __VA_ARGS__)

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/param.h"
+#include "base/stats/stats.h"
 #include "base/sys.h"
 #include "intercept/process/inherited.h"
 #include "intercept/wrap.h"
@@ -68,6 +69,10 @@ void start(void)
 	inherited = get_inherited();
 	param_warn(environ);
 	param_banner();
+	/* Files of a program with privileges are nothing for those who started it. */
+	if (!getauxval(AT_SECURE))
+		stats_init(params.stats_shmem_dir, params.stats_file,
+			   (unsigned)params.stats_fd_num);
 	sock_init(&hooks);
 	inherited_take(inherited);
 	errno = saved;

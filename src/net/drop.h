@@ -48,7 +48,8 @@ enum drop {
 		DROP_COUNT
 };
 
-/* The text of a reason. */
+/* The text of a reason, and its name in the list above. */
 const char *drop_text(enum drop reason);
+const char *drop_name(enum drop reason);
 
 #endif

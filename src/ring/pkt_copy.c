@@ -21,6 +21,11 @@ static size_t bytes_left(void)
 	return used < most ? most - used : 0;
 }
 
+size_t pkt_bufs_left(void)
+{
+	return bytes_left() / PKT_BUF;
+}
+
 static void heap_put(struct pkt_pool *pool, struct pkt *pkt)
 {
 	__atomic_fetch_sub(&heap_bytes, pkt_size(pkt), __ATOMIC_RELAXED);

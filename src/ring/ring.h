@@ -38,6 +38,7 @@ struct ring_stats {
 	uint64_t tx_frames, tx_bytes;
 	uint64_t copied; /* frames copied into ordinary memory because free frames ran low */
 	uint64_t forwarded;
+	uint64_t most; /* frames that one poll brought */
 	uint64_t drops[DROP_COUNT];
 };
 
@@ -467,6 +468,8 @@ static inline struct pkt *ring_keep(struct ring *ring, struct pkt *pkt, uint32_t
 /* Packets in ordinary memory, which any thread may free.  NULL: no memory. */
 struct pkt *pkt_blank(uint32_t room); /* empty */
 struct pkt *pkt_copy(const struct pkt *pkt);
+/* any: how many of PKT_BUF bytes VMA_RX_BUFS still allows. */
+size_t pkt_bufs_left(void);
 
 /*
  * The packet to post to another ring, instead of pkt: a copy in ordinary memory, so that frames

@@ -194,6 +194,8 @@ int ring_poll(struct ring *ring)
 	} else if (n > 1) {
 		receive_burst(ring, pkts, n, ring->now);
 	}
+	if (__builtin_expect(n > (int)ring->stats.most, 0))
+		ring->stats.most = (uint64_t)n;
 	ring->stats.rx_frames += (unsigned)n;
 	if (!list_empty(&ring->work))
 		ring_run_work(ring);

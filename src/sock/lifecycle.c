@@ -84,10 +84,11 @@ static bool internal_hook(void)
 		then(exit_arg);
 	source_answer_all();
 	dst_check_mcast(now);
+	more = sock_stats_run(now);
 	links_follow(now);
 	syn_catch_close();
 	look_around(now);
-	more = sock_moves_run();
+	more = sock_moves_run() || more;
 	return share_run() || more;
 }
 
@@ -200,10 +201,13 @@ static void close_at_exit(struct inet_sock *so, void *arg)
 {
 	(void)arg;
 	end_connecting(so);
-	if (so->inet != INET_UDP)
+	if (so->inet != INET_UDP) {
 		sock_close_locked(sock_ref_of(so));
-	else if (!udp_lingers(so))
+		return;
+	}
+	if (!udp_lingers(so))
 		verdict_count(so->verdict);
+	sock_stats_end(so);
 }
 
 /* Polls all rings until there are no orphans of this kind any more, or until the timeout. */
@@ -271,6 +275,7 @@ void sock_exit(void)
 	wait_for_orphans(TCP_ORPHAN_HALF, EXIT_GRACE);
 	for (unsigned i = 0; i < rings_count(); i++)
 		ring_at_exit(rings_at(i));
+	stats_close();
 	log_verdicts();
 	/*
 	 * Rings stay as they are, because other threads may be in the middle of a call until the
@@ -337,6 +342,7 @@ static void sort_out(struct inet_sock *so, void *arg)
 {
 	struct list *shared = arg;
 
+	sock_stats_fork_child(so);
 	list_remove(&so->link);
 	if (share_fork_child_takes(so)) {
 		list_push_back(shared, &so->link);
@@ -379,6 +385,7 @@ void sock_fork_child(void)
 	hold_current = NULL;
 	ring_thread = (struct ring_thread){0};
 	async_fork_child();
+	sock_stats_forget();
 	sock_each(sort_out, &shared);
 	sock_alloc_fork_child();
 	options_fork_child();

@@ -10,7 +10,7 @@ declare -A may=(
 	[src/intercept]="intercept sock base"
 )
 # Headers for tools: base, and layouts that are shared with other processes.
-may_tools="base ring/xdp/xdp_steer.h ring/stats_page.h"
+may_tools="base ring/xdp/xdp_steer.h"
 # The front command checks interfaces as a program would.
 may_vma="$may_tools net/netlink/netlink.h ring/xdp/xdp_check.h"
 # Headers for benchmarks of lower layers.

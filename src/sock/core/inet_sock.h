@@ -92,10 +92,11 @@ struct udp_state {
 	/* holder */
 	struct pkt *head, *tail;
 	uint32_t bytes, count;
-	uint32_t limit;		/* of bytes */
-	int os_countdown;	/* polls until the twin is polled */
-	struct dst dst;		/* of a connected socket */
-	struct udp_dst **cache; /* of an unconnected one, by destination; NULL until needed */
+	uint32_t limit;		  /* of bytes */
+	int os_countdown;	  /* polls until the twin is polled */
+	struct dst dst;		  /* of a connected socket */
+	struct udp_dst **cache;	  /* of an unconnected one, by destination; NULL until needed */
+	struct stats_sock *stats; /* the slot of inet_sock.stats_slot, or NULL */
 	uint64_t dropped;
 	struct list groups;	  /* control lock: multicast memberships, mcast.c */
 	int claim;		  /* control lock: on its port, see port_claim.h; -1: none */
@@ -208,6 +209,9 @@ struct inet_sock {
 
 	/* any, atomic */
 	bool close_pending; /* the program closed it; the last waiter completes that */
+
+	/* control lock, holder to write: see stats/sock_stats.h; 0: no slot */
+	uint16_t stats_slot;
 
 	/* The memory of an object ends with its kind's member: sock_alloc(). */
 	union {

@@ -16,6 +16,7 @@
 
 #include "net/icmp.h"
 #include "sock/core/inet_sock.h"
+#include "sock/core/stats/sock_stats.h"
 
 /* X(NAME, MODE): a hot call is instantiated once for each thread mode, as call_NAME(). */
 #define SOCK_MODES(X)          \
@@ -105,6 +106,12 @@ struct sock_kind {
 	int (*get_option)(struct sock_ref ref, int level, int name, void *val, socklen_t *len);
 	/* The present size of a buffer, as the kernel counts it.  NULL: buffers do not grow. */
 	uint32_t (*buffer_size)(const struct inet_sock *so, bool receive);
+
+	/* ---- statistics ---- */
+
+	/* holder: stores in the slot what only a reader's ask stores; of this kind alone. */
+	void (*publish)(const struct inet_sock *so, struct stats_sock *slot,
+			struct sock_stats_seen *seen);
 };
 
 /* Indexed by enum inet_kind. */

@@ -159,6 +159,7 @@ void sock_close_locked(struct sock_ref ref)
 		return;
 	if (so->inet == INET_UDP && so->udp.forked && sock_upcalls.unread_to_kernel(so))
 		return;
+	sock_stats_end(so);
 	if (sock_hold_cold(ref, &ring))
 		return;
 	log_debug("fd %d: closed (%s)", sock_twin(&so->sk), verdict_text(so->verdict));
@@ -173,6 +174,7 @@ void sock_keep(struct inet_sock *so)
 	struct ring *ring;
 
 	control_assert_held();
+	sock_stats_end(so);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	if (so->inet == INET_TCP) {
@@ -209,6 +211,7 @@ void sock_end(struct inet_sock *so)
 	struct ring *ring;
 
 	control_assert_held();
+	sock_stats_end(so);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
 	if (!sock_is_gone(so))
@@ -287,6 +290,7 @@ int sock_leave(struct inet_sock *so, enum verdict reason)
 		verdict_count(reason);
 		sock_port_unclaim(so);
 		sock_upcalls.move_settle(so);
+		sock_stats_left(so, reason);
 		tells = true;
 	}
 	if (kind->linger && kind->linger(so)) {

@@ -301,6 +301,7 @@ void sock_adopt_home(struct inet_sock *so, struct ring *ring)
 	sock_set_home(so, ring);
 	sock_access_init(so);
 	ring_release_cold(nowhere);
+	sock_stats_begin(so, false);
 }
 
 /* Adds the match for one address of one interface. */

@@ -345,8 +345,10 @@ static void move_finish(struct move *move)
 	if (ring_hold_cold(move->to))
 		ring_release_cold(move->to);
 	move_arrive_others(move);
-	if (!move->closed)
+	if (!move->closed) {
 		sock_rings_changed(so);
+		sock_stats_moved(so, true);
+	}
 	log_debug("fd %d: moved from ring %u to ring %u in %ld us", fd, move->from->id,
 		  move->to->id, (clock_now() - move->began) / NSEC_PER_USEC);
 	move_release(move);

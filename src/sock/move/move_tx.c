@@ -99,5 +99,6 @@ void move_start_tx(const struct move_request *req)
 			  req->asked ? "its allocation logic was changed"
 				     : "another thread or processor sends");
 	move_drain_tx(sent_by, n);
+	sock_stats_moved(so, false);
 	move_count(&sock_moves_tx.finished);
 }

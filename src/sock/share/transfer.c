@@ -382,8 +382,10 @@ static int take_to_ring(struct inet_sock *so, const struct head *h, const uint8_
 		become_local(so, ring);
 	}
 	ring_release_cold(ring);
-	if (!rc)
+	if (!rc) {
+		sock_stats_begin(so, true);
 		dst_resolve_neighbour(&found);
+	}
 	return rc;
 }
 

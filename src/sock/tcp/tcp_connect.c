@@ -200,6 +200,7 @@ static int connect_set_home(struct inet_sock *so, struct ring *to)
 		sock_set_home(so, to);
 	sock_access_init(so);
 	ring_release_cold(from);
+	sock_stats_begin(so, false);
 	return 0;
 }
 
@@ -300,6 +301,7 @@ static int disconnect_locked(struct sock_ref ref)
 	}
 	if (!sock_has_connection(so))
 		return SOCK_KERNEL;
+	sock_stats_end(so);
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;

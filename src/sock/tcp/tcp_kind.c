@@ -36,6 +36,61 @@ static void tcp_icmp_error(struct ring *ring, struct flow *flow, const struct ic
 	ring_work_add(ring, &so->tcp.flush);
 }
 
+static void add_since(uint64_t *counter, uint32_t now, uint32_t *seen)
+{
+	stats_add(counter, (uint32_t)(now - *seen));
+	*seen = now;
+}
+
+static void publish_counts(struct stats_sock *slot, const struct tcp_info *info,
+			   struct sock_stats_seen *seen)
+{
+	uint64_t sent = info->tcpi_bytes_sent - info->tcpi_bytes_retrans;
+
+	add_since(&slot->rx_packets, info->tcpi_data_segs_in, &seen->rx_packets);
+	add_since(&slot->tx_packets, info->tcpi_data_segs_out, &seen->tx_packets);
+	add_since(&slot->retransmits, info->tcpi_total_retrans, &seen->retransmits);
+	stats_add(&slot->rx_bytes, info->tcpi_bytes_received - seen->rx_bytes);
+	stats_add(&slot->tx_bytes, sent - seen->tx_bytes);
+	seen->rx_bytes = info->tcpi_bytes_received;
+	seen->tx_bytes = sent;
+}
+
+static void tcp_publish(const struct inet_sock *so, struct stats_sock *slot,
+			struct sock_stats_seen *seen)
+{
+	const struct tcp_conn *conn = &so->tcp.conn;
+	struct tcp_info info;
+
+	slot->tcp_state = STATS_TCP_CLOSE;
+	if (!sock_has_connection(so))
+		return;
+	tcp_get_info(conn, &info, clock_now());
+	publish_counts(slot, &info, seen);
+	slot->tcp_state = info.tcpi_state;
+	slot->rx_queued_bytes = tcp_unread(conn);
+	slot->rx_queued_packets = 0;
+	stats_raise(&slot->rx_most_bytes, slot->rx_queued_bytes);
+	slot->tx_queued_bytes = tcp_unacked_bytes(conn);
+	slot->rx_limit = tcp_window_max(conn);
+	slot->tcp = (struct stats_tcp){
+		.mss = info.tcpi_snd_mss,
+		.advmss = info.tcpi_advmss,
+		.rto = info.tcpi_rto,
+		.rtt = info.tcpi_rtt,
+		.rttvar = info.tcpi_rttvar,
+		.cwnd = info.tcpi_snd_cwnd,
+		.ssthresh = info.tcpi_snd_ssthresh,
+		.unacked = info.tcpi_unacked,
+		.notsent = info.tcpi_notsent_bytes,
+		.snd_wnd = info.tcpi_snd_wnd,
+		.rcv_wnd = tcp_window_max(conn),
+		.snd_wscale = info.tcpi_snd_wscale,
+		.rcv_wscale = info.tcpi_rcv_wscale,
+		.options = info.tcpi_options,
+	};
+}
+
 const struct sock_kind tcp_kind = {
 	.protocol = IPPROTO_TCP,
 	.ops = tcp_sock_ops,
@@ -49,7 +104,17 @@ const struct sock_kind tcp_kind = {
 	.options_changed = tcp_options_changed,
 	.get_option = tcp_get_option,
 	.buffer_size = tcp_buffer_size,
+	.publish = tcp_publish,
 };
+
+static void tcp_listen_publish(const struct inet_sock *so, struct stats_sock *slot,
+			       struct sock_stats_seen *seen)
+{
+	(void)seen;
+	slot->tcp_state = STATS_TCP_LISTEN;
+	slot->rx_queued_packets = so->listen.waiting;
+	slot->rx_limit = so->listen.backlog;
+}
 
 static void tcp_listen_attach_anew(struct inet_sock *so)
 {
@@ -81,4 +146,5 @@ const struct sock_kind tcp_listen_kind = {
 	.options_applied = tcp_listen_options_applied,
 	.get_option = tcp_get_option,
 	.buffer_size = tcp_buffer_size,
+	.publish = tcp_listen_publish,
 };

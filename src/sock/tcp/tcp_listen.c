@@ -303,6 +303,7 @@ static int accept_finish(struct inet_sock *child, int fd, struct sockaddr *addr,
 	if (control_lock()) {
 		child->id = sock_new_id(); /* a process forked earlier does not know it */
 		sock_list_add(child);
+		sock_stats_begin(child, false);
 		/* With a ring for each socket: so far the child uses its listener's ring. */
 		if (!ring_logic_moves(child->opt->alloc_rx.logic))
 			sock_alloc_changed(child, true, false);

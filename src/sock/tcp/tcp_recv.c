@@ -18,8 +18,10 @@ static inline ssize_t recv_result(struct inet_sock *so, struct ring *ring, ssize
 {
 	if (__builtin_expect(n == -EFAULT, 0))
 		return n;
-	if (n < 0 && n != -EAGAIN && n != -ENOTCONN)
+	if (n < 0 && n != -EAGAIN && n != -ENOTCONN) {
 		so->tcp.error = 0; /* reported */
+		sock_count(so, rx_errors, 1);
+	}
 	if (n != -EAGAIN) {
 		tcp_update_events(so, 0);
 		tcp_after(so, ring);
@@ -222,6 +224,8 @@ static bool conditional_try(void *arg, struct ring *ring, struct sock_wait *wait
 		return false;
 	*n = recv_result(so, ring, conditional_take(o, so, ring->now));
 	if (*n > 0) {
+		if (!(o->flags & MSG_PEEK))
+			sock_count(so, rx_reads, 1);
 		o->done += (size_t)*n;
 		if (all && o->done < o->size) {
 			if (!(o->flags & MSG_TRUNC))
@@ -233,6 +237,7 @@ static bool conditional_try(void *arg, struct ring *ring, struct sock_wait *wait
 	}
 	if (*n != -EAGAIN)
 		return true;
+	sock_wait_count(so, wait);
 	*n = SOCK_TRY_ASIDE;
 	return false;
 }
@@ -295,7 +300,6 @@ static inline __attribute__((always_inline)) bool recv_try(void *arg, struct rin
 	struct inet_sock *so = r->so;
 	struct tcp_conn *conn = &so->tcp.conn;
 
-	(void)wait;
 	if (__builtin_expect(is_refused(so, n), 0))
 		return *n != SOCK_FETCH;
 	sock_access_rx(so);
@@ -307,8 +311,12 @@ static inline __attribute__((always_inline)) bool recv_try(void *arg, struct rin
 	*n = recv_result(so, ring,
 			 tcp_recv(conn, r->msg->msg_iov, (int)r->msg->msg_iovlen, false,
 				  ring->now));
-	if (__builtin_expect(*n != -EAGAIN, 1))
+	if (__builtin_expect(*n != -EAGAIN, 1)) {
+		if (*n > 0)
+			sock_count(so, rx_reads, 1);
 		return true;
+	}
+	sock_wait_count(so, wait);
 	*n = SOCK_TRY_WAIT;
 	return false;
 }

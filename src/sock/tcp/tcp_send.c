@@ -141,8 +141,14 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 	else
 		ring_set_now(ring, clock_now());
 	*n = tcp_send(conn, s->iov, (int)s->count, send_flags(s->flags), ring->now);
-	if (*n < 0 && *n != -EAGAIN && *n != -EFAULT)
-		so->tcp.error = 0; /* reported */
+	if (__builtin_expect(*n < 0, 0)) {
+		if (*n != -EAGAIN)
+			sock_count(so, tx_errors, 1);
+		else if (wait->dontwait && !sock_wait_is_over(wait))
+			sock_count(so, tx_eagains, 1);
+		if (*n != -EAGAIN && *n != -EFAULT)
+			so->tcp.error = 0; /* reported */
+	}
 	if (__builtin_expect(*n < 0 || tcp_is_full(conn), 0))
 		tcp_update_events(so, 0);
 	tcp_after(so, ring);

@@ -243,6 +243,22 @@ void mcast_all_changed(struct inet_sock *so)
 
 /* ---- a socket begins, changes, ends --------------------------------------------------------- */
 
+/* control lock: readers of the statistics see these groups. */
+static void publish_groups(const struct inet_sock *so)
+{
+	struct stats_sock *stats = sock_stats(so);
+	uint32_t n = 0;
+
+	if (!stats)
+		return;
+	list_for_each(link, &so->udp.groups) {
+		if (n < STATS_GROUPS)
+			stats->groups[n] = addr_v4_of(&membership_of(link)->group);
+		n++;
+	}
+	__atomic_store_n(&stats->n_groups, n, __ATOMIC_RELAXED);
+}
+
 int mcast_attach(struct inet_sock *so)
 {
 	int rc = 0;
@@ -254,6 +270,7 @@ int mcast_attach(struct inet_sock *so)
 
 		rc = rc ? rc : one;
 	}
+	publish_groups(so);
 	follow(so->local.port, NULL);
 	return rc;
 }
@@ -535,6 +552,7 @@ int mcast_setsockopt(struct inet_sock *so, int name, const void *val, socklen_t 
 		rc = changed(so, &group, ifindex);
 		if (rc && is_join(name))
 			leave_again(so, &group, ifindex);
+		publish_groups(so);
 	}
 	return is_join(name) ? rc : 0;
 }

@@ -44,6 +44,8 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
 		return DROP_SOCK_FILTER;
 	if (__builtin_expect(udp->bytes >= udp->limit, 0)) {
 		udp->dropped++;
+		sock_count(so, rx_drops, 1);
+		sock_count(so, rx_drop_bytes, pkt->len);
 		return DROP_SOCK_FULL;
 	}
 	pkt = ring_keep(ring, pkt, udp->bytes, 0);
@@ -373,6 +375,18 @@ static void udp_default_options(struct inet_sock *so, struct sock_options *opt)
 			       sizeof(zero));
 }
 
+static void udp_publish(const struct inet_sock *so, struct stats_sock *slot,
+			struct sock_stats_seen *seen)
+{
+	(void)seen;
+	stats_set(&slot->rx_reads, slot->rx_packets); /* a call takes one */
+	slot->rx_queued_packets = so->udp.count;
+	slot->rx_queued_bytes = so->udp.bytes;
+	slot->rx_limit = so->udp.limit;
+	stats_raise(&slot->rx_most_packets, so->udp.count);
+	stats_raise(&slot->rx_most_bytes, so->udp.bytes);
+}
+
 static int *udp_claim(struct inet_sock *so)
 {
 	return &so->udp.claim;
@@ -424,4 +438,5 @@ const struct sock_kind udp_kind = {
 	.options_changed = udp_options_changed,
 	.option_followed = udp_option_followed,
 	.option_set = udp_option_set,
+	.publish = udp_publish,
 };

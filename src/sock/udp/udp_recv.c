@@ -74,11 +74,27 @@ static __attribute__((noinline)) ssize_t take_train(struct inet_sock *so, const 
 		taken += last;
 		good = give(&at, &count, pkt_payload(next), last);
 		next = next->next;
-		if (!(flags & MSG_PEEK))
+		if (!(flags & MSG_PEEK)) {
+			sock_count(so, rx_packets, 1);
+			sock_count(so, rx_bytes, last);
 			udp_free_second(so);
+		}
 	}
 	iov_copy_free(copy, stack);
 	return good ? (ssize_t)taken : -EFAULT;
+}
+
+/* holder: before a datagram leaves the queue, which is then as long as it has been since the last. */
+static inline void count_taken(struct inet_sock *so, size_t size)
+{
+	struct stats_sock *stats = so->udp.stats;
+
+	if (__builtin_expect(!stats, 0))
+		return;
+	stats_add(&stats->rx_packets, 1);
+	stats_add(&stats->rx_bytes, size);
+	stats_raise(&stats->rx_most_bytes, so->udp.bytes);
+	stats_raise(&stats->rx_most_packets, so->udp.count);
 }
 
 ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags)
@@ -120,8 +136,10 @@ ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags)
 	}
 	rc = (ssize_t)(flags & MSG_TRUNC ? size : copied);
 pop:
-	if (!(flags & MSG_PEEK))
+	if (!(flags & MSG_PEEK)) {
+		count_taken(so, size);
 		pkt_free(udp_pop(so));
+	}
 	return rc;
 }
 
@@ -135,6 +153,7 @@ static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
 	/* The error is reported now, but its cause may still be in the error queue. */
 	if (n < 0 && n != -EAGAIN)
 		__atomic_store_n(&sk->twin_events, EPOLLERR, __ATOMIC_RELAXED);
+	sock_stats_twin_recv(inet_of(sk), n);
 	return n;
 }
 
@@ -202,8 +221,22 @@ static inline __attribute__((always_inline)) bool recv_try(void *arg, struct rin
 	r->look = twin_due(so, wait);
 	r->closed = so->shut_rd;
 	r->asked = ring->n_questions;
+	if (__builtin_expect(!r->look && !r->closed && !r->asked, 1))
+		sock_wait_count(so, wait);
 	*n = SOCK_TRY_ASIDE;
 	return false;
+}
+
+/* recv_try() left it to us to count a call that returns -EAGAIN. */
+static __attribute__((noinline)) void count_aside(struct inet_sock *so,
+						  const struct sock_wait *wait)
+{
+	struct ring *ring;
+
+	if (!wait->dontwait || !so->stats_slot || sock_hold_cold(sock_ref_of(so), &ring))
+		return;
+	sock_wait_count(so, wait);
+	ring_release_cold(ring);
 }
 
 static inline __attribute__((always_inline)) ssize_t recv_aside(void *arg, struct sock_wait *wait)
@@ -220,6 +253,8 @@ static inline __attribute__((always_inline)) ssize_t recv_aside(void *arg, struc
 	}
 	if (__builtin_expect(r->closed, 0) && (!wait->dontwait || sock_wait_is_over(wait)))
 		return no_more(r->msg);
+	if (__builtin_expect(r->look || r->closed || r->asked, 0))
+		count_aside(r->so, wait);
 	return SOCK_TRY_WAIT;
 }
 

@@ -247,6 +247,7 @@ ssize_t udp_send_fragments(struct inet_sock *so, struct ring *ring, struct dst *
 	frame_fragment_finish(&f, pkts[0]->frame);
 	for (size_t i = 0; i < n; i++)
 		dst_send(dst, ring, pkts[i]);
+	udp_count_sent(so, len);
 	return (ssize_t)len;
 
 unsent:
@@ -334,8 +335,10 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 		*n = SOCK_TRY_ASIDE;
 		return false;
 	}
-	if (__builtin_expect(!dst->ring, 0))
+	if (__builtin_expect(!dst->ring, 0)) {
+		sock_stats_twin_send(so, s->len);
 		return true; /* only the kernel reaches it */
+	}
 	pkt = frame_for(s, so, ring, dst, n);
 	if (__builtin_expect(!pkt, 0)) {
 		if (*n != -ENOBUFS)
@@ -347,10 +350,12 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 	pkt->frame_len = (uint32_t)frame_build_udp(&dst->tmpl, pkt->frame, msg->msg_iov,
 						   (int)msg->msg_iovlen, s->len);
 	if (__builtin_expect(pkt->frame_len == 0, 0)) {
+		sock_count(so, tx_errors, 1);
 		*n = unreadable(pkt);
 		return true;
 	}
 	dst_send(dst, ring, pkt);
+	udp_count_sent(so, s->len);
 	sock_access_tx(so);
 	*n = (ssize_t)s->len;
 	return true;

@@ -117,4 +117,15 @@ void udp_retarget(struct inet_sock *so);
 SOCK_MODES(X)
 #undef X
 
+/* holder: a datagram of len bytes has left. */
+static inline void udp_count_sent(struct inet_sock *so, size_t len)
+{
+	struct stats_sock *stats = so->udp.stats;
+
+	if (__builtin_expect(!stats, 0))
+		return;
+	stats_add(&stats->tx_packets, 1);
+	stats_add(&stats->tx_bytes, len);
+}
+
 #endif

@@ -160,8 +160,8 @@ static bool build(struct pkt *pkt, const struct dst *dst, struct iovec *iov, siz
 }
 
 /* UDP_SEGMENT: sends all segments, or none.  fits() has checked the kernel's limits. */
-static ssize_t put_segments(struct ring *ring, struct dst *dst, const struct iovec *iov,
-			    size_t iovcnt, size_t len, size_t gso)
+static ssize_t put_segments(struct inet_sock *so, struct ring *ring, struct dst *dst,
+			    const struct iovec *iov, size_t iovcnt, size_t len, size_t gso)
 {
 	struct iovec stack[IOV_STACK], *copy = iov_copy(iov, iovcnt, stack), *at = copy;
 	struct pkt *pkts[SEGMENTS_MAX];
@@ -183,6 +183,8 @@ static ssize_t put_segments(struct ring *ring, struct dst *dst, const struct iov
 	}
 	for (size_t i = 0; i < n; i++)
 		dst_send(dst, ring, pkts[i]);
+	sock_count(so, tx_packets, n);
+	sock_count(so, tx_bytes, len);
 	iov_copy_free(copy, stack);
 	return (ssize_t)len;
 
@@ -213,7 +215,7 @@ static ssize_t put(struct inet_sock *so, struct ring *ring, struct dst *dst,
 	ssize_t n;
 
 	if (gso && len > gso)
-		return put_segments(ring, dst, iov, iovcnt, len, gso);
+		return put_segments(so, ring, dst, iov, iovcnt, len, gso);
 	if (len + IP4_HDR + UDP_HDR > dst->mtu) {
 		n = udp_send_fragments(so, ring, dst, iov, len);
 		return n == -ENOBUFS ? STEP_NO_FRAMES : n;
@@ -227,6 +229,7 @@ static ssize_t put(struct inet_sock *so, struct ring *ring, struct dst *dst,
 		return -EFAULT;
 	}
 	dst_send(dst, ring, pkt);
+	udp_count_sent(so, len);
 	return (ssize_t)len;
 }
 

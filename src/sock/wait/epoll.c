@@ -97,6 +97,7 @@ struct epoll *epoll_create_set(int epfd)
 	ep->rings_next = 0;
 	ep->rings_gen = sock_rings_generation();
 	ep->dead = false;
+	ep->stats = NULL;
 	epoll_unlock(ep);
 	return ep;
 }
@@ -112,6 +113,8 @@ void epoll_recycle(struct epoll *ep)
 {
 	sys_close_fd(&ep->twins);
 	sys_close_fd(&ep->kick);
+	stats_epoll_put(ep->stats);
+	ep->stats = NULL;
 	ep->kicked = false;
 	/* The waiter stays valid: another thread may be about to read it. */
 	mutex_lock(&pool_mutex);
@@ -286,6 +289,7 @@ static int add(struct epoll *ep, int fd, struct sock_ref ref, const struct epoll
 		return rc;
 	}
 	follow_new(ep, entry);
+	epoll_take_stats(ep);
 	twin_update(ep, entry);
 	if (set)
 		epoll_readable(set, &entry->heard);

@@ -21,6 +21,7 @@
 
 #include <pthread.h>
 
+#include "base/stats/stats.h"
 #include "sock/core/ready.h"
 #include "sock/wait/epoll.h"
 #include "sock/wait/poll_rings.h"
@@ -80,6 +81,8 @@ struct epoll {
 	uint32_t rings_gen; /* sock_rings_generation() of ->rings */
 	nsec_t rings_next;  /* not rebuilt before this time, unless there is nothing else to do */
 
+	struct stats_iomux *stats; /* mutex; stats_epoll_take(), or NULL */
+
 	struct epoll *free; /* next set to reuse */
 };
 
@@ -88,6 +91,13 @@ bool epoll_lock(struct epoll *ep);
 /* The same for a set within a set whose mutex is held. */
 void epoll_lock_nested(struct epoll *ep);
 void epoll_unlock(struct epoll *ep);
+
+/* mutex: a set with sockets of ours has an entry in the statistics, if there is a free one. */
+static inline void epoll_take_stats(struct epoll *ep)
+{
+	if (!ep->stats && ep->n_entries)
+		ep->stats = stats_epoll_take(ep->epfd);
+}
 
 /* mutex: the last wait of a destroyed set is over. */
 void epoll_recycle(struct epoll *ep);

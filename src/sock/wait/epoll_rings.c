@@ -159,6 +159,7 @@ void epoll_follow_rings(struct epoll *ep, nsec_t now)
 	began = clock_now();
 	ep->rings_stale = false;
 	ep->rings_gen = gen;
+	epoll_take_stats(ep);
 	for (unsigned i = 0; i < ep->n_buckets; i++) {
 		for (struct entry *entry = ep->buckets[i], *next; entry; entry = next) {
 			next = entry->next;

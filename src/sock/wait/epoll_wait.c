@@ -11,6 +11,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "sock/wait/epoll_internal.h"
+#include "sock/wait/iomux.h"
 #include "sock/wait/poll_signals.h"
 #include "sock/wait/poll_time.h"
 #include "sock/wait/spin.h"
@@ -41,7 +42,23 @@ struct wait {
 	struct ring_set rings;
 	struct epoll *nested[NESTED_MAX];
 	unsigned n_nested;
+	struct iomux iomux;
 };
+
+/* mutex: counts the call in the set's statistics. */
+static inline void count(const struct wait *w, int rc)
+{
+	struct stats_iomux *stats = w->ep->stats;
+
+	if (!stats)
+		return;
+	if (__builtin_expect(w->iomux.unusual || rc <= 0, 0)) {
+		iomux_count(&w->iomux, rc, &stats->now, true);
+		return;
+	}
+	stats_add(&stats->now.our_ready, (unsigned)rc);
+	stats_add(&stats->now.hits, 1);
+}
 
 static void leave_locked(struct wait *w)
 {
@@ -53,10 +70,12 @@ static void leave_locked(struct wait *w)
 		epoll_recycle(ep);
 }
 
-static void leave(struct wait *w)
+/* rc: the result of the call. */
+static void leave(struct wait *w, int rc)
 {
 	if (!w->left) {
 		epoll_lock_nested(w->ep);
+		count(w, rc);
 		leave_locked(w);
 		epoll_unlock(w->ep);
 	}
@@ -111,8 +130,10 @@ static int harvest(struct wait *w, int first)
 
 	epoll_lock_nested(w->ep);
 	n = w->ep->dead ? -EBADF : epoll_harvest(w->ep, w->events + first, w->max - first);
-	if (n)
+	if (n) {
+		count(w, n > 0 ? first + n : n);
 		leave_locked(w);
+	}
 	epoll_unlock(w->ep);
 	return n;
 }
@@ -139,6 +160,10 @@ static int from_kernel(struct wait *w)
 
 	if (n > 0)
 		n = without_kick(w->ep, w->events, n);
+	if (n > 0) {
+		w->iomux.os = n;
+		w->iomux.unusual = true;
+	}
 	if (n > 0 && n < w->max && epoll_is_pending(w->ep)) {
 		int more = harvest(w, n);
 
@@ -303,7 +328,7 @@ static int sleep_on_all(struct wait *w)
 
 static void cancelled_call(void *arg)
 {
-	leave(arg);
+	leave(arg, -EINTR);
 }
 
 static int wait_loop(struct wait *w, nsec_t start)
@@ -343,7 +368,9 @@ static int wait_loop(struct wait *w, nsec_t start)
 		poll_signals_block(&w->signals);
 		if (rest) {
 			spin_until = 0; /* do not poll again after the sleep */
+			iomux_sleeps(&w->iomux);
 			n = sleep_on_all(w);
+			iomux_wakes(&w->iomux);
 			if (n)
 				return n;
 		} else {
@@ -441,6 +468,7 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 	w.max = max;
 	w.deadline = poll_deadline(start, timeout);
 	w.left = false;
+	iomux_begin(&w.iomux, start);
 	/* With a timeout of 0 the kernel admits no signal. */
 	poll_signals_begin(&w.signals, timeout ? mask : NULL);
 	spin_start(&w.spin);
@@ -465,6 +493,6 @@ int epoll_wait_set(struct epoll *ep, struct epoll_event *events, int max, nsec_t
 		return n;
 	n = wait_entered(&w, plain, start, timeout);
 	cleanup_pop(&undo);
-	leave(&w);
+	leave(&w, n);
 	return n;
 }

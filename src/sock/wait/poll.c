@@ -107,6 +107,7 @@ void poll_follow_rings(struct call *call)
 bool poll_check_members(struct call *call, int *ready)
 {
 	bool valid = true;
+	int ours = 0;
 
 	for (nfds_t m = 0; m < call->n_members; m++) {
 		struct member *member = &call->members[m];
@@ -127,8 +128,10 @@ bool poll_check_members(struct call *call, int *ready)
 			events = (uint32_t)call->shadow[member->at].revents & POLLIN ? POLL_READABLE
 										     : 0;
 		pfd->revents = (short)(events & (uint16_t)accepted(call, member->at));
-		*ready += pfd->revents != 0;
+		ours += pfd->revents != 0;
 	}
+	call->ours = ours;
+	*ready += ours;
 	return valid;
 }
 
@@ -231,7 +234,9 @@ static int wait_loop(struct call *call)
 		poll_signals_block(&call->signals);
 		if (rest) {
 			spin_until = 0; /* do not poll again after the sleep */
+			iomux_sleeps(&call->iomux);
 			ready = poll_sleep(call);
+			iomux_wakes(&call->iomux);
 			if (ready)
 				return ready;
 		} else {
@@ -259,11 +264,25 @@ void poll_cancelled(void *arg)
 	poll_end(call);
 }
 
+static void count(struct call *call, int rc)
+{
+	struct stats_page *page = stats_page();
+	struct stats_iomux *stats;
+
+	if (!page || !call->n_members)
+		return;
+	stats = call->select ? &page->select : &page->poll;
+	call->iomux.os = rc > call->ours ? rc - call->ours : 0;
+	iomux_count(&call->iomux, rc, &stats->now, ring_mode == HOLD_SINGLE);
+}
+
 static int run(struct call *call, nsec_t timeout, const sigset_t *mask)
 {
+	nsec_t now = clock_now();
 	int rc;
 
-	call->deadline = poll_deadline(clock_now(), timeout);
+	iomux_begin(&call->iomux, now);
+	call->deadline = poll_deadline(now, timeout);
 	call->deaf = false;
 	call->n_kernel = 0;
 	poll_signals_begin(&call->signals, mask);
@@ -276,6 +295,7 @@ static int run(struct call *call, nsec_t timeout, const sigset_t *mask)
 	resolve(call);
 	poll_follow_rings(call);
 	rc = wait_loop(call);
+	count(call, rc);
 	cleanup_pop(&call->undo);
 	poll_end(call);
 	return rc;

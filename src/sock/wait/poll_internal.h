@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "sock/core/ready.h"
 #include "sock/wait/epoll_internal.h"
+#include "sock/wait/iomux.h"
 #include "sock/wait/poll_rings.h"
 #include "sock/wait/poll_signals.h"
 #include "sock/wait/spin.h"
@@ -48,6 +49,8 @@ struct call {
 	nsec_t deadline;
 	struct poll_signals signals;
 	struct spin spin;
+	struct iomux iomux;
+	int ours; /* members that are ready */
 	struct cleanup undo;
 	uint32_t gen; /* sock_rings_generation() of ->rings */
 	struct ring_set rings;

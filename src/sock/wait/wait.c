@@ -142,6 +142,8 @@ static int sleep_on(struct sock_wait *wait)
 		return rc;
 	}
 	watch_add(&nap.watch);
+	if (wait->events & EPOLLIN)
+		sock_count(inet_of(wait->ref.sk), rx_misses, 1);
 	ring_release_cold(ring);
 	rc = sleep_guarded(&nap);
 	return rc == -EINTR ? -EINTR : 0;

@@ -101,6 +101,17 @@ static inline bool sock_wait_refused(const struct sock_wait *wait, struct sock_r
 	       (!receives || ((n < 2 || wait->polled_others) && !sock_is_exported(ref.sk)));
 }
 
+/* holder: a receive found nothing.  Counts it if the call returns -EAGAIN. */
+static inline void sock_wait_count(struct inet_sock *so, const struct sock_wait *wait)
+{
+	struct sock_ref ref = {&so->sk, 0};
+
+	if (wait->dontwait && !wait->ref.sk && sock_wait_refused(wait, ref, true)) {
+		sock_count(so, rx_misses, 1);
+		sock_count(so, rx_eagains, 1);
+	}
+}
+
 static inline __attribute__((always_inline)) int
 sock_wait_hold(struct sock_ref ref, struct ring **ring, enum hold_mode mode)
 {

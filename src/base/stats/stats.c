@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/stats/stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stats/stats_text.h"
+#include "base/sys.h"
+#include "base/version.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+struct stats_page *stats_the_page;
+struct stats_sock *stats_slots;
+
+/* control lock, but for dir, file and max: set once at start */
+static struct {
+	const char *dir, *file;
+	unsigned max;
+	bool wanted;
+	bool tried; /* to make the page */
+	int fd;
+	pid_t pid;	     /* of the process that made it: a vfork() child leaves it alone */
+	char path[PATH_MAX]; /* of the file that names it; "": none */
+	uint64_t asked[STATS_ASKS];
+} own = {.dir = "", .file = "", .fd = -1};
+
+void stats_init(const char *dir, const char *file, unsigned max)
+{
+	own.dir = dir;
+	own.file = file;
+	own.max = max < STATS_SOCKS_MAX ? max : STATS_SOCKS_MAX;
+	own.wanted = dir[0] || file[0];
+}
+
+/* ---- making the page ---------------------------------------------------------------- */
+
+/* The inode number of an open file, or of path if fd is negative; 0: unknown. */
+static uint64_t inode_of(int fd, const char *path)
+{
+	struct stat st;
+	long rc = fd < 0 ? sys_call(SYS_stat, path, &st, 0, 0, 0, 0)
+			 : sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0);
+
+	return rc ? 0 : st.st_ino;
+}
+
+/* The descriptor of a memfd that is sealed and mapped at *page, or -errno. */
+static int make_memory(size_t size, struct stats_page **page)
+{
+	int fd = (int)sys_call(SYS_memfd_create, STATS_MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0,
+			       0, 0);
+	void *at = MAP_FAILED;
+	int saved = errno, rc;
+
+	if (fd < 0)
+		return fd;
+	rc = (int)sys_call(SYS_ftruncate, fd, size, 0, 0, 0, 0);
+	if (!rc)
+		rc = sys_fcntl(fd, F_ADD_SEALS, SEALS);
+	if (!rc) {
+		/* Resident from the start: to count causes no page fault. */
+		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+		rc = at == MAP_FAILED ? -errno : 0;
+		errno = saved;
+	}
+	if (rc) {
+		sys_close(fd);
+		return rc;
+	}
+	/* A child that counted here by mistake would count for its parent. */
+	sys_call(SYS_madvise, at, size, MADV_DONTFORK, 0, 0, 0);
+	*page = at;
+	return sys_fd_hide(fd);
+}
+
+/* An earlier file of our process id is ours to remove, unless another namespace has that id, too. */
+static void remove_earlier(const char *path, uint64_t namespace)
+{
+	struct stats_place place = {.namespace = namespace};
+	char text[STATS_PLACE_SIZE] = "";
+	int fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+
+	if (fd < 0)
+		return;
+	if (sys_read(fd, text, sizeof(text) - 1) > 0)
+		(void)stats_place_parse(text, &place);
+	sys_close(fd);
+	if (place.namespace == namespace)
+		sys_call(SYS_unlink, path, 0, 0, 0, 0, 0);
+}
+
+/* Writes the file that names the page: 0 or -errno. */
+static int tell_place(const char *path)
+{
+	struct stats_place place = {.pid = (uint32_t)sys_getpid(),
+				    .namespace = inode_of(-1, "/proc/self/ns/pid"),
+				    .fd = (uint32_t)own.fd};
+	char text[STATS_PLACE_SIZE];
+	int len = snprintf(text, sizeof(text), STATS_PLACE_FORMAT, place.pid, place.namespace,
+			   place.fd),
+	    fd, rc;
+
+	remove_earlier(path, place.namespace);
+	fd = sys_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return fd;
+	rc = (int)sys_call(SYS_fchmod, fd, 0600, 0, 0, 0, 0); /* umask(2) may have cleared bits */
+	if (!rc)
+		rc = sys_write(fd, text, (size_t)len) == len ? 0 : -ENOSPC;
+	sys_close(fd);
+	if (rc)
+		sys_call(SYS_unlink, path, 0, 0, 0, 0, 0);
+	return rc;
+}
+
+/* The program may change its directory later.  False: too long, or no directory is wanted. */
+static bool make_path(void)
+{
+	char cwd[PATH_MAX] = "";
+	int n;
+
+	own.path[0] = '\0';
+	if (!own.dir[0])
+		return false;
+	if (own.dir[0] != '/' && sys_call(SYS_getcwd, cwd, sizeof(cwd) - 1, 0, 0, 0, 0) <= 0)
+		return false;
+	n = snprintf(own.path, sizeof(own.path), "%s%s%s/" STATS_FILE "%d", cwd, cwd[0] ? "/" : "",
+		     own.dir, sys_getpid());
+	if (n < (int)sizeof(own.path))
+		return true;
+	own.path[0] = '\0';
+	return false;
+}
+
+static void fill_header(struct stats_page *page, uint32_t size)
+{
+	char comm[2 * STATS_NAME];
+
+	page->version = STATS_VERSION;
+	page->page_size = size;
+	page->sock_size = sizeof(struct stats_sock);
+	page->ring_size = sizeof(struct stats_ring);
+	page->socks_at = sizeof(struct stats_page);
+	page->n_socks = own.max;
+	page->pid = (uint32_t)sys_getpid();
+	page->made_at = (uint64_t)clock_now();
+	page->zeroed_at = page->made_at;
+	if (sys_read_text("/proc/self/comm", comm, sizeof(comm)) > 0)
+		memcpy(page->name, comm, strnlen(comm, sizeof(page->name) - 1));
+	page->name[strcspn(page->name, "\n")] = '\0';
+	snprintf(page->version_text, sizeof(page->version_text), "%s", VMA_VERSION);
+	page->log_level = log_level;
+	page->log_details = log_details_level();
+	/* Release: pairs with a reader in another process, which then finds the rest. */
+	__atomic_store_n(&page->magic, STATS_MAGIC, __ATOMIC_RELEASE);
+}
+
+bool stats_open(void)
+{
+	uint32_t size = stats_page_size(own.max);
+	struct stats_page *page = NULL;
+	int rc;
+
+	if (stats_the_page || own.tried || !own.wanted)
+		return stats_the_page;
+	own.tried = true;
+	own.pid = sys_getpid();
+	own.fd = make_memory(size, &page);
+	if (own.fd < 0) {
+		log_details("there are no statistics of this process: %s", strerror(-own.fd));
+		return false;
+	}
+	fill_header(page, size);
+	memset(own.asked, 0, sizeof(own.asked));
+	stats_slots = (struct stats_sock *)(void *)((char *)page + page->socks_at) - 1;
+	/* Pairs with stats_page(). */
+	__atomic_store_n(&stats_the_page, page, __ATOMIC_RELEASE);
+	rc = make_path() ? tell_place(own.path) : 0;
+	if (rc) {
+		log_details("vma_stats does not see this process: %s: %s", own.path, strerror(-rc));
+		own.path[0] = '\0';
+	}
+	return true;
+}
+
+void stats_close(void)
+{
+	if (own.path[0] && own.pid == sys_getpid())
+		sys_call(SYS_unlink, own.path, 0, 0, 0, 0, 0);
+	own.path[0] = '\0';
+}
+
+void stats_fork_child(void)
+{
+	sys_close_fd(&own.fd);
+	own.path[0] = '\0';
+	own.tried = false;
+	stats_slots = NULL;
+	/* Relaxed: there is no other thread. */
+	__atomic_store_n(&stats_the_page, NULL, __ATOMIC_RELAXED);
+}
+
+/* ---- slots -------------------------------------------------------------------------- */
+
+/* A reader that sees an even and unchanged seq has read what was stored between. */
+static void slot_change(struct stats_sock *slot)
+{
+	__atomic_store_n(&slot->seq, slot->seq + 1, __ATOMIC_RELAXED);
+	/* Orders the odd seq before the change; pairs with the reader's loads. */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static void slot_changed(struct stats_sock *slot)
+{
+	/* Pairs with the reader's first load of seq. */
+	__atomic_store_n(&slot->seq, slot->seq + 1, __ATOMIC_RELEASE);
+}
+
+/* How well the slot suits: 0 not at all. */
+static int suits(const struct stats_sock *slot, int fd, enum stats_state state)
+{
+	if (slot->state == STATS_LEFT && slot->fd == fd)
+		return 4; /* the descriptor is another socket now */
+	if (slot->state == STATS_FREE)
+		return 3;
+	if (slot->state == STATS_LEFT && inode_of(slot->fd, NULL) != slot->inode)
+		return 2;
+	return slot->state == STATS_LEFT && state == STATS_OURS ? 1 : 0;
+}
+
+unsigned stats_slot_take(int fd, enum stats_state state)
+{
+	unsigned best = 0;
+	int best_suits = 0;
+	struct stats_sock *slot;
+
+	for (unsigned i = 1; stats_the_page && i <= own.max && best_suits < 4; i++) {
+		int how = suits(stats_slot(i), fd, state);
+
+		if (how > best_suits) {
+			best = i;
+			best_suits = how;
+		}
+	}
+	if (!best)
+		return 0;
+	slot = stats_slot(best);
+	slot_change(slot);
+	memset(slot, 0, offsetof(struct stats_sock, seq));
+	slot->fd = fd;
+	slot->inode = state == STATS_LEFT ? inode_of(fd, NULL) : 0;
+	slot->state = state;
+	slot->accelerated = state == STATS_OURS;
+	slot->verdict[0] = '\0';
+	slot_changed(slot);
+	return best;
+}
+
+void stats_slots_identify(void)
+{
+	for (unsigned i = 1; stats_the_page && i <= own.max; i++) {
+		struct stats_sock *slot = stats_slot(i);
+
+		if (slot->state == STATS_OURS && !slot->inode)
+			stats_set(&slot->inode, inode_of(slot->fd, NULL));
+	}
+}
+
+void stats_slot_put(unsigned number)
+{
+	struct stats_sock *slot = stats_slot(number);
+
+	slot_change(slot);
+	slot->state = STATS_FREE;
+	slot_changed(slot);
+}
+
+void stats_slot_tell(unsigned number, enum stats_state state, bool accelerated, const char *verdict)
+{
+	struct stats_sock *slot = stats_slot(number);
+
+	slot_change(slot);
+	if (state == STATS_LEFT && !slot->inode)
+		slot->inode = inode_of(slot->fd, NULL);
+	slot->state = state;
+	slot->accelerated = accelerated;
+	snprintf(slot->verdict, sizeof(slot->verdict), "%s", verdict);
+	slot_changed(slot);
+}
+
+void stats_log_sock(unsigned number)
+{
+	char text[STATS_TEXT_SIZE + 2 * sizeof(STATS_RULE)];
+	size_t len;
+	int fd;
+
+	if (!own.file[0])
+		return;
+	len = (size_t)snprintf(text, sizeof(text), STATS_RULE "\n");
+	len += stats_sock_text(stats_slot(number), 0, text + len);
+	len += (size_t)snprintf(text + len, sizeof(text) - len, STATS_RULE "\n");
+	fd = sys_open(own.file, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC,
+		      0644);
+	if (fd < 0 || sys_write(fd, text, len) != (ssize_t)len)
+		log_warn("cannot append to %s (VMA_STATS_FILE)", own.file);
+	if (fd >= 0)
+		sys_close(fd);
+}
+
+/* ---- epoll sets --------------------------------------------------------------------- */
+
+struct stats_iomux *stats_epoll_take(int fd)
+{
+	struct stats_page *page = stats_page();
+
+	for (unsigned i = 0; page && i < STATS_EPOLLS; i++) {
+		struct stats_iomux *entry = &page->epolls[i];
+
+		if (__atomic_exchange_n(&entry->taken, 1, __ATOMIC_RELAXED))
+			continue;
+		memset(&entry->now, 0, sizeof(entry->now));
+		memset(&entry->zero, 0, sizeof(entry->zero));
+		__atomic_store_n(&entry->fd, fd, __ATOMIC_RELAXED);
+		return entry;
+	}
+	return NULL;
+}
+
+void stats_epoll_put(struct stats_iomux *entry)
+{
+	if (entry)
+		__atomic_store_n(&entry->taken, 0, __ATOMIC_RELAXED);
+}
+
+/* ---- asks --------------------------------------------------------------------------- */
+
+bool stats_asked(enum stats_ask what, uint32_t *argument)
+{
+	const struct stats_page *page = stats_page();
+
+	if (!page)
+		return false;
+	own.asked[what] = __atomic_load_n(&page->ask[what], __ATOMIC_RELAXED);
+	*argument = (uint32_t)own.asked[what];
+	return own.asked[what] != page->answer[what];
+}
+
+void stats_answer(enum stats_ask what)
+{
+	struct stats_page *page = stats_page();
+
+	/* Release: pairs with the reader, which then sees what it asked for. */
+	if (page)
+		__atomic_store_n(&page->answer[what], own.asked[what], __ATOMIC_RELEASE);
+}
