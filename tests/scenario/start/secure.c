@@ -5,7 +5,8 @@
  *
  *	secure hand PROGRAM	executes PROGRAM with a socket and a channel that
  *				VMA_INHERITED names, as for a descendant
- *	secure look FD		prints the state of the socket, and of the variable
+ *	secure look FD		prints the state of the socket and of the variable, and
+ *				whether the process would have a page of statistics
  *	secure tell conf	prints the file that the rules are read from
  */
 #include <arpa/inet.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/param.h"
+#include "base/stats/stats.h"
 #include "base/sys.h"
 #include "intercept/fdtable.h"
 #include "intercept/process/inherited.h"
@@ -59,8 +61,10 @@ int main(int argc, char **argv)
 		hand(argv[2]);
 	if (!strcmp(argv[1], "tell"))
 		return puts(params.config_file) < 0;
-	printf("%s %s, %s\n", getauxval(AT_SECURE) ? "secure:" : "plain:",
+	printf("%s %s, %s, %s\n", getauxval(AT_SECURE) ? "secure:" : "plain:",
 	       fd_get(atoi(argv[2])).sk ? "inherited" : "not inherited",
-	       getenv(INHERITED_NAME) ? "told" : "not told");
+	       getenv(INHERITED_NAME) ? "told" : "not told",
+	       stats_open() ? "counted" : "not counted");
+	stats_close();
 	return 0;
 }

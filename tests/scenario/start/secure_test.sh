@@ -24,11 +24,11 @@ logged_by() {
 }
 
 run plain
-check "a plain one inherits" test "$out" == "plain: inherited, not told"
+check "a plain one inherits, and has statistics" test "$out" == "plain: inherited, not told, counted"
 check "a plain one logs" logged_by plain root
 rm -f $netns_tmp/log.*
 run secure
-check "a set-user-id one does not inherit" test "${out##*$'\n'}" == "secure: not inherited, not told"
+check "a set-user-id one does neither" test "${out##*$'\n'}" == "secure: not inherited, not told, not counted"
 rm -f $netns_tmp/log.secure
 VMA_LOG_FILE=$netns_tmp/log.secure VMA_TRACELEVEL=debug $netns_tmp/secure look 0
 check "a set-user-id one writes no file that others choose" test ! -e $netns_tmp/log.secure
