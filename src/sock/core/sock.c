@@ -40,7 +40,7 @@ static struct inet_sock *create_sock(int fd, int type, bool nonblock)
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.nonblock, nonblock, __ATOMIC_RELAXED);
 	so->verdict = VERDICT_UNDECIDED;
-	if (!sock_options_init(so, kind)) {
+	if (!sock_options_init_new(so, kind)) {
 		sock_free(so);
 		return NULL;
 	}

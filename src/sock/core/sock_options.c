@@ -31,8 +31,8 @@ void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
 }
 
 /*
- * net.ipv4.ip_default_ttl, read from a new twin at most once a second, because it hardly ever
- * changes.
+ * Control lock: net.ipv4.ip_default_ttl, read from a new twin at most once a second, because it
+ * hardly ever changes.
  */
 static uint8_t default_ttl(const struct inet_sock *so)
 {
@@ -47,13 +47,13 @@ static uint8_t default_ttl(const struct inet_sock *so)
 	return ttl;
 }
 
-bool sock_options_init(struct inet_sock *so, const struct sock_kind *kind)
+static bool init(struct inet_sock *so, const struct sock_kind *kind, uint8_t ttl)
 {
 	struct sock_options opt;
 	const struct sock_options *shared;
 
 	memset(&opt, 0, sizeof(opt));
-	opt.ttl = default_ttl(so);
+	opt.ttl = ttl;
 	opt.mc_ttl = 1;
 	opt.pmtudisc = IP_PMTUDISC_WANT;
 	opt.mc_loop = params.tx_mc_loopback;
@@ -73,6 +73,16 @@ bool sock_options_init(struct inet_sock *so, const struct sock_kind *kind)
 	sock_options_use(so, shared);
 	sock_access_init(so);
 	return true;
+}
+
+bool sock_options_init_new(struct inet_sock *so, const struct sock_kind *kind)
+{
+	return init(so, kind, default_ttl(so));
+}
+
+bool sock_options_init(struct inet_sock *so, const struct sock_kind *kind)
+{
+	return init(so, kind, (uint8_t)sock_twin_int(so, IPPROTO_IP, IP_TTL, 64));
 }
 
 int sock_options_hold(struct sock_ref ref, const struct sock_options *values, struct ring **ring)

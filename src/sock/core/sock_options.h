@@ -12,7 +12,12 @@
 int sock_twin_int(const struct inet_sock *so, int level, int name, int otherwise);
 /* holder, or no other thread knows so yet: replaces so->opt.  Takes the reference to opt over. */
 void sock_options_use(struct inet_sock *so, const struct sock_options *opt);
-/* Control lock: gives so the default options of its kind.  False: no memory. */
+/*
+ * Control lock: gives so the default options of its kind.  False: no memory.  _new: no process
+ * has set options of the twin yet, so it has the defaults of the system.  Else the twin was
+ * inherited or received.
+ */
+bool sock_options_init_new(struct inet_sock *so, const struct sock_kind *kind);
 bool sock_options_init(struct inet_sock *so, const struct sock_kind *kind);
 /*
  * Control lock: replaces the options and leaves the home ring held, for what depends on them.
