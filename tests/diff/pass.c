@@ -85,6 +85,33 @@ static int serve_one(void *arg)
 	return 0;
 }
 
+static int connect_and_serve(void *arg)
+{
+	struct sockaddr_in to = server_addr(1);
+	int fd;
+
+	(void)arg;
+	await_step();
+	fd = way_take_one(way.fd[1]);
+	SAY(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	pong(fd);
+	pong(fd);
+	close(fd);
+	return 0;
+}
+
+static void connected_server(void)
+{
+	int pid;
+
+	way_open(SOCK_STREAM);
+	pid = spawn(connect_and_serve, NULL);
+	send_away(tcp_pair());
+	step();
+	join(pid);
+	way_shut();
+}
+
 static void worker_of(int type)
 {
 	int pid;
@@ -973,6 +1000,7 @@ static void full_server(void)
 
 const struct behaviour pass_behaviours[] = {
 	{"worker", worker_server, two_pings_client, OURS},
+	{"connected", connected_server, two_pings_client, OURS},
 	{"packets", packets_server, two_pings_client, OURS},
 	{"datagrams", datagrams_server, two_pings_client, OURS},
 	{"inherited", inherited_server, two_pings_client, OURS},

@@ -532,6 +532,55 @@ static void names_server(void)
 	share_end(s);
 }
 
+/* ---- connect(2) of a connection that came from another process ----------------------- */
+
+static int connect_again(void *arg)
+{
+	struct share *s = arg;
+	struct sockaddr_in to = server_addr(1);
+
+	SAY(connect(s->fd, (struct sockaddr *)&to, sizeof(to)));
+	SAY(connect(s->fd, (struct sockaddr *)&to, sizeof(to)));
+	return 0;
+}
+
+static void connected_server(void)
+{
+	struct share *s = share_of(tcp_pair());
+
+	join(spawn(connect_again, s));
+	connect_again(s);
+	close(s->fd);
+	share_end(s);
+}
+
+/* No call has reported that the connection is established: the child's does. */
+static void unreported_client(void)
+{
+	struct sockaddr_in to = server_addr(0);
+	struct share *s = share_of((int)MUST(socket(AF_INET, SOCK_STREAM, 0)));
+
+	meet();
+	set_nonblocking(s->fd, true);
+	SAY(connect(s->fd, (struct sockaddr *)&to, sizeof(to)));
+	await(s->fd, POLLOUT);
+	join(spawn(connect_again, s));
+	connect_again(s);
+	close(s->fd);
+	share_end(s);
+}
+
+static void unreported_server(void)
+{
+	int listener = tcp_listening(0), fd;
+
+	meet();
+	fd = (int)MUST(accept(listener, NULL, NULL));
+	expect_end(fd);
+	close(fd);
+	close(listener);
+}
+
 static int make_nonblocking(void *arg)
 {
 	struct share *s = arg;
@@ -1441,6 +1490,8 @@ const struct behaviour share_behaviours[] = {
 	{"shutdown", shutdown_server, shutdown_client, OURS},
 	{"options", options_server, silent_client, OURS},
 	{"names", names_server, silent_client, OURS},
+	{"connected", connected_server, silent_client, OURS},
+	{"unreported", unreported_server, unreported_client, OURS},
 	{"nonblocking", nonblocking_server, silent_client, OURS},
 	{"nonblocking_listener", nonblocking_listener_server, nothing_client, OURS},
 	{"nonblocking_datagrams", nonblocking_datagrams_server, nothing_client, OURS},

@@ -17,7 +17,7 @@
 #include "sock/tcp/timewait.h"
 
 #define MAGIC 0x766d6174u
-#define VERSION 1u
+#define VERSION 2u
 #define BYTES_MAX (1ull << 31)
 #define ETH_MTU 1500u
 
@@ -29,7 +29,8 @@ struct head {
 	uint8_t error, kept_error;
 	uint32_t rcvtimeo, sndtimeo;
 	bool shut_rd, shut_wr;
-	bool connecting, dead;
+	bool dead;
+	bool reported; /* accept(2) or connect(2) has reported the connection */
 	bool bound, bound_addr;
 	struct sock_options opt;
 };
@@ -51,8 +52,8 @@ static void fill_head(struct head *h, const struct inet_sock *so)
 	h->sndtimeo = so->sndtimeo;
 	h->shut_rd = so->shut_rd;
 	h->shut_wr = so->shut_wr;
-	h->connecting = sock_is_connecting(so);
 	h->dead = sock_has_ended(so);
+	h->reported = sock_life_is(so, LIFE_CONNECTED) || sock_life_is(so, LIFE_KEPT);
 	h->bound = so->bound;
 	h->bound_addr = so->bound_addr;
 	h->opt = *so->opt;
@@ -342,11 +343,13 @@ no_engine:
 	return rc;
 }
 
-/* holder of home */
-static void become_local(struct inet_sock *so, struct ring *ring)
+/* holder of home; reported: by connect(2) or accept(2) */
+static void become_local(struct inet_sock *so, struct ring *ring, bool reported)
 {
+	enum sock_life life = reported ? LIFE_CONNECTED : LIFE_CONNECTING;
+
 	(void)share_nonblock_now(so);
-	sock_life_set(so, sock_is_kept(so) ? LIFE_KEPT : LIFE_CONNECTING);
+	sock_life_set(so, sock_is_kept(so) ? LIFE_KEPT : life);
 	so->verdict = VERDICT_ACCELERATED;
 	/* Pairs with the load of ops in each wrapper: the connection is set up. */
 	__atomic_store_n(&so->sk.ops, &tcp_kind.ops[ring_mode], __ATOMIC_RELEASE);
@@ -379,7 +382,7 @@ static int take_to_ring(struct inet_sock *so, const struct head *h, const uint8_
 		sock_become_exported(so);
 		sock_set_home(so, rings_nowhere());
 	} else {
-		become_local(so, ring);
+		become_local(so, ring, h->reported);
 	}
 	ring_release_cold(ring);
 	if (!rc) {
@@ -424,6 +427,6 @@ void transfer_lost(struct inet_sock *so)
 	tcp_part_init(so);
 	tcp_snapshot_lost(&so->tcp.conn, &tcp_sock_engine_ops, &config, ECONNRESET);
 	so->tcp.error = ECONNRESET;
-	become_local(so, ring);
+	become_local(so, ring, true);
 	ring_release_cold(ring);
 }

@@ -39,7 +39,8 @@ static const struct {
 
 	{LIFE_EXPORTED, LIFE_RECEIVING, "it joins the receivers"},
 	{LIFE_EXPORTED, LIFE_LISTENING, "it joins the receivers"},
-	{LIFE_EXPORTED, LIFE_CONNECTING, "the connection arrives, or is lost"},
+	{LIFE_EXPORTED, LIFE_CONNECTING, "a connection that connect() has not reported arrives"},
+	{LIFE_EXPORTED, LIFE_CONNECTED, "the connection arrives, or is lost"},
 	{LIFE_EXPORTED, LIFE_KEPT_EXPORTED, "close(), and others hold it"},
 	{LIFE_EXPORTED, LIFE_CLOSED, "close(), or the kernel has it"},
 	{LIFE_EXPORTED, LIFE_FREE, "it could not be made"},
