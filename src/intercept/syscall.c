@@ -149,36 +149,73 @@ static bool fd_call(long nr, const struct args *x, long *rc)
 	return false;
 }
 
-/* The sixth argument points to the mask's address and its size (select(2)). */
-static int pselect6(const struct args *x)
-{
-	const sigset_t *mask = NULL;
+#define KERNEL_SIGSET ((size_t)8) /* bytes; the C library's masks are larger */
 
-	if (x->f && user_read(&mask, PTR(f), sizeof(mask))) {
-		errno = EFAULT;
-		return -1;
-	}
-	return pselect(INT(a), PTR(b), PTR(c), PTR(d), PTR(e), mask);
+/*
+ * Does the kernel get the call as it is? It returns the error for a timeout that cannot be
+ * read, and for a mask that cannot be read or has another size; or nothing is ours.
+ */
+static bool is_for_kernel(const void *timeout, const void *mask, size_t size)
+{
+	return !may_have_ours() || (timeout && !user_can_read(timeout, sizeof(struct timespec))) ||
+	       (mask && (size != KERNEL_SIGSET || !user_can_read(mask, size)));
+}
+
+/* What the sixth argument of pselect6 points to (select(2)). */
+struct pselect_mask {
+	const sigset_t *mask;
+	size_t size;
+};
+
+static bool pselect6(const struct args *x, long *rc)
+{
+	struct pselect_mask given = {NULL, 0};
+
+	if ((x->f && user_read(&given, PTR(f), sizeof(given))) ||
+	    is_for_kernel(PTR(e), given.mask, given.size))
+		return false;
+	*rc = pselect(INT(a), PTR(b), PTR(c), PTR(d), PTR(e), given.mask);
+	return true;
 }
 
 /*
  * A signal mask has its size as a further argument, or is behind a pointer; ppoll() writes
  * its timeout.
  */
+static bool masked_call(long nr, const struct args *x, long *rc)
+{
+	switch (nr) {
+	case SYS_ppoll:
+		if (is_for_kernel(PTR(c), PTR(d), LEN(e)))
+			return false;
+		*rc = ppoll(PTR(a), (nfds_t)x->b, PTR(c), PTR(d));
+		return true;
+	case SYS_pselect6:
+		return pselect6(x, rc);
+	case SYS_epoll_pwait:
+		if (is_for_kernel(NULL, PTR(e), LEN(f)))
+			return false;
+		*rc = epoll_pwait(INT(a), PTR(b), INT(c), INT(d), PTR(e));
+		return true;
+	case SYS_epoll_pwait2:
+		if (is_for_kernel(PTR(d), PTR(e), LEN(f)))
+			return false;
+		*rc = epoll_pwait2(INT(a), PTR(b), INT(c), PTR(d), PTR(e));
+		return true;
+	}
+	return false;
+}
+
 static bool wait_call(long nr, const struct args *x, long *rc)
 {
 	switch (nr) {
 	case SYS_poll:
 		*rc = poll(PTR(a), (nfds_t)x->b, INT(c));
 		return true;
-	case SYS_ppoll:
-		*rc = ppoll(PTR(a), (nfds_t)x->b, PTR(c), PTR(d));
-		return true;
 	case SYS_select:
+		if (is_for_kernel(PTR(e), NULL, 0))
+			return false;
 		*rc = select(INT(a), PTR(b), PTR(c), PTR(d), PTR(e));
-		return true;
-	case SYS_pselect6:
-		*rc = pselect6(x);
 		return true;
 	case SYS_epoll_create:
 		*rc = epoll_create(INT(a));
@@ -191,12 +228,6 @@ static bool wait_call(long nr, const struct args *x, long *rc)
 		return true;
 	case SYS_epoll_wait:
 		*rc = epoll_wait(INT(a), PTR(b), INT(c), INT(d));
-		return true;
-	case SYS_epoll_pwait:
-		*rc = epoll_pwait(INT(a), PTR(b), INT(c), INT(d), PTR(e));
-		return true;
-	case SYS_epoll_pwait2:
-		*rc = epoll_pwait2(INT(a), PTR(b), INT(c), PTR(d), PTR(e));
 		return true;
 	}
 	return false;
@@ -217,7 +248,7 @@ EXPORT long syscall(long nr, ...)
 	x.f = va_arg(args, long);
 	va_end(args);
 	if (data_call(nr, &x, &rc) || socket_call(nr, &x, &rc) || fd_call(nr, &x, &rc) ||
-	    wait_call(nr, &x, &rc))
+	    wait_call(nr, &x, &rc) || masked_call(nr, &x, &rc))
 		return rc;
 	if (__builtin_expect(nr == SYS_io_uring_setup, 0))
 		uring_used();

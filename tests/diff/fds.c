@@ -550,6 +550,59 @@ static void by_number(void)
 	meet();
 }
 
+/* What the sixth argument of pselect6 points to. */
+struct pselect_mask {
+	const void *mask;
+	size_t size;
+};
+
+static void say_masks(int fd, size_t size)
+{
+	struct timespec zero = {0, 0}, *bad = (struct timespec *)1;
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	struct epoll_event event;
+	uint64_t mask[2] = {0, 0};
+	struct pselect_mask some = {mask, size}, none = {NULL, size},
+			    unreadable = {(void *)1, size};
+	int ep = (int)MUST(epoll_create1(EPOLL_CLOEXEC)), n = fd + 1;
+	fd_set w;
+
+	event = (struct epoll_event){.events = EPOLLOUT};
+	MUST(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event));
+	say("masks of %zu bytes", size);
+	SAY(syscall(SYS_ppoll, &p, 1L, &zero, mask, size));
+	SAY(syscall(SYS_ppoll, &p, 1L, bad, mask, size));
+	SAY(syscall(SYS_ppoll, &p, 1L, &zero, NULL, size));
+	SAY(syscall(SYS_ppoll, &p, 1L, &zero, 1L, size));
+	SAY(syscall(SYS_epoll_pwait, ep, &event, 1L, 0L, mask, size));
+	SAY(syscall(SYS_epoll_pwait, ep, &event, 1L, 0L, NULL, size));
+	SAY(syscall(SYS_epoll_pwait2, ep, &event, 1L, 1L, mask, size));
+	SAY(syscall(SYS_epoll_pwait2, ep, &event, 1L, &zero, mask, size));
+	FD_ZERO(&w);
+	FD_SET(fd, &w);
+	SAY(syscall(SYS_pselect6, (long)n, NULL, &w, NULL, &zero, &some));
+	SAY(syscall(SYS_pselect6, (long)n, NULL, &w, NULL, bad, &some));
+	SAY(syscall(SYS_pselect6, (long)n, NULL, &w, NULL, &zero, &unreadable));
+	SAY(syscall(SYS_pselect6, (long)n, NULL, &w, NULL, &zero, &none));
+	SAY(syscall(SYS_pselect6, (long)n, NULL, &w, NULL, &zero, NULL));
+	SAY(syscall(SYS_pselect6, (long)n, NULL, &w, NULL, &zero, 1L));
+	SAY(syscall(SYS_select, (long)n, NULL, &w, NULL, bad));
+	close(ep);
+}
+
+/* The kernel's masks have eight bytes; the C library's type is larger. */
+static void masks_by_number(void)
+{
+	int fd = tcp_pair();
+
+	say_masks(fd, 8);
+	say_masks(fd, 7);
+	say_masks(fd, sizeof(sigset_t));
+	say_masks(fd, 0);
+	close(fd);
+	meet();
+}
+
 static void udp_by_number(void)
 {
 	int fd = (int)MUST(syscall(SYS_socket, AF_INET, SOCK_DGRAM, 0L));
@@ -683,6 +736,7 @@ const struct behaviour fds_behaviours[] = {
 	{"file_calls", echo, file_calls, OURS},
 	{"closed_calls", echo, closed_calls, OURS},
 	{"by_number", echo, by_number, OURS},
+	{"masks_by_number", echo, masks_by_number, OURS},
 	{"udp_by_number", udp_answer, udp_by_number, OURS},
 	{"uring", uring_server, uring, KERNEL},
 	{0},
