@@ -34,7 +34,7 @@
 /* The mutex guards all fields but the atomic ones. */
 static struct {
 	pthread_mutex_t mutex;
-	int event_fd;
+	int event_fd; /* any, atomic; written with the mutex */
 	int request_fd;
 	pid_t pid;	/* the process that opened it */
 	uint64_t netns; /* any, atomic: cookie of its namespace (SO_NETNS_COOKIE); 0: unknown */
@@ -258,9 +258,19 @@ static void next_generation(void)
 	__atomic_store_n(&nl.generation, nl.generation + 1, __ATOMIC_RELEASE);
 }
 
+/* Mutex. */
+static void set_event_fd(int fd)
+{
+	/* Read by netlink_fd(); nothing is ordered by it. */
+	__atomic_store_n(&nl.event_fd, fd, __ATOMIC_RELAXED);
+}
+
 static void close_all(bool abandon)
 {
-	sys_close_fd(&nl.event_fd);
+	int fd = nl.event_fd;
+
+	set_event_fd(-1); /* first: no thread gets the number of a closed descriptor from now on */
+	sys_close_fd(&fd);
 	sys_close_fd(&nl.request_fd);
 	nl.events = NULL;
 	nl.resync = false;
@@ -299,7 +309,8 @@ int netlink_open(const struct netlink_events *events)
 	}
 	nl.pid = sys_getpid();
 	/* Events first: a change while the tables are read follows as an event. */
-	rc = nl.event_fd = open_socket(GROUPS, SOCK_NONBLOCK);
+	rc = open_socket(GROUPS, SOCK_NONBLOCK);
+	set_event_fd(rc < 0 ? -1 : rc);
 	__atomic_store_n(&nl.netns, rc < 0 ? 0 : netns_of(rc), __ATOMIC_RELAXED);
 	if (rc >= 0)
 		rc = nl.request_fd = open_socket(0, 0);
@@ -332,7 +343,7 @@ void netlink_close(void)
 
 int netlink_fd(void)
 {
-	return nl.event_fd;
+	return __atomic_load_n(&nl.event_fd, __ATOMIC_RELAXED);
 }
 
 uint32_t netlink_generation(void)

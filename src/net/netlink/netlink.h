@@ -104,7 +104,10 @@ void netlink_close(void);
  */
 bool netlink_is_of(int fd);
 
-/* The descriptor to poll for readability or an error (events were lost); -1 if closed. */
+/*
+ * The descriptor to poll for readability or an error (events were lost); -1 if closed. Any thread;
+ * lock-free.
+ */
 int netlink_fd(void);
 /* Reads pending events, updates the tables, and calls the event functions without the mutex. */
 void netlink_process(void);
