@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/once.h"
 #include "base/param.h"
 #include "base/stats/stats.h"
 #include "base/sys.h"
@@ -52,17 +53,10 @@ static void descend(void)
 
 static const struct sock_hooks hooks = {.left = fd_left, .started = exit_arm};
 
-void start(void)
+static void start_once(void *arg)
 {
-	static int started; /* atomic */
 	const char *inherited;
-	int saved = errno;
 
-	if (__atomic_load_n(&started, __ATOMIC_RELAXED) ||
-	    __atomic_exchange_n(&started, 1, __ATOMIC_RELAXED))
-		return;
-	libc_resolve();
-	image_init();
 	param_init(get_variable);
 	log_init(params.log_level, params.log_details, params.log_colors, params.log_file);
 	descend();
@@ -75,6 +69,19 @@ void start(void)
 			   (unsigned)params.stats_fd_num);
 	sock_init(&hooks);
 	inherited_take(inherited);
+}
+
+void start(void)
+{
+	static struct once once;
+	int saved = errno;
+
+	if (once_is_done(&once))
+		return;
+	/* Not inside: they take a lock of the dynamic loader. Each thread may call them. */
+	libc_resolve();
+	image_init();
+	once_run(&once, start_once, NULL);
 	errno = saved;
 }
 

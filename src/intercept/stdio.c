@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/once.h"
 #include "base/sys.h"
 #include "intercept/wrap.h"
 
@@ -52,17 +53,32 @@ static int close_file(FILE *file)
 	return close(fileno_unlocked(file));
 }
 
+/* The tables for bytes and for wide characters, and the functions that they have at first. */
+struct tables {
+	jump_fn *jumps[2];
+	jump_fn read, write, close;
+};
+
 static jump_fn symbol(const char *name)
 {
 	/* POSIX: what dlsym() returns may be converted to a function. */
 	return (jump_fn)dlsym(RTLD_NEXT, name);
 }
 
-static bool is_known(const jump_fn *jumps)
+static struct tables find_tables(void)
 {
-	return jumps[JUMP_READ] == symbol("_IO_file_read") &&
-	       jumps[JUMP_WRITE] == symbol("_IO_file_write") &&
-	       jumps[JUMP_CLOSE] == symbol("_IO_file_close");
+	return (struct tables){
+		.jumps = {dlsym(RTLD_NEXT, "_IO_file_jumps"), dlsym(RTLD_NEXT, "_IO_wfile_jumps")},
+		.read = symbol("_IO_file_read"),
+		.write = symbol("_IO_file_write"),
+		.close = symbol("_IO_file_close"),
+	};
+}
+
+static bool is_known(const struct tables *known, const jump_fn *jumps)
+{
+	return jumps[JUMP_READ] == known->read && jumps[JUMP_WRITE] == known->write &&
+	       jumps[JUMP_CLOSE] == known->close;
 }
 
 /* Changes the protection of the table, which is read-only after start-up. */
@@ -80,11 +96,9 @@ static void replace_slot(jump_fn *jumps, unsigned slot, jump_fn fn)
 	__atomic_store_n(&jumps[slot], fn, __ATOMIC_RELEASE);
 }
 
-static bool patch(const char *name)
+static bool patch(const struct tables *known, jump_fn *jumps)
 {
-	jump_fn *jumps = dlsym(RTLD_NEXT, name);
-
-	if (!jumps || !is_known(jumps) || !protect(jumps, PROT_READ | PROT_WRITE))
+	if (!jumps || !is_known(known, jumps) || !protect(jumps, PROT_READ | PROT_WRITE))
 		return false;
 	write_plain = (ssize_t(*)(FILE *, const void *, ssize_t))jumps[JUMP_WRITE];
 	replace_slot(jumps, JUMP_READ, (jump_fn)read_file);
@@ -94,27 +108,31 @@ static bool patch(const char *name)
 	return true;
 }
 
-static __attribute__((noinline, cold)) void patch_all(void)
+static void patch_all(void *arg)
 {
-	static int begun; /* atomic */
+	const struct tables *known = arg;
 
-	if (__atomic_exchange_n(&begun, 1, __ATOMIC_RELAXED))
-		return;
-	/* For bytes, and for wide characters. */
-	if (!patch("_IO_file_jumps") || !patch("_IO_wfile_jumps"))
+	if (!patch(known, known->jumps[0]) || !patch(known, known->jumps[1]))
 		log_warn("the stdio of this C library is unknown: FILEs must not be used for "
 			 "accelerated sockets");
 }
 
+static __attribute__((noinline, cold)) void init(struct once *once)
+{
+	/* Not inside: it takes a lock of the dynamic loader. */
+	struct tables tables = find_tables();
+
+	once_run(once, patch_all, &tables);
+}
+
 void stdio_init(void)
 {
-	static int done; /* atomic */
+	static struct once once;
 	int saved = errno;
 
-	if (__builtin_expect(__atomic_load_n(&done, __ATOMIC_RELAXED), 1))
+	if (once_is_done(&once))
 		return;
-	patch_all();
-	__atomic_store_n(&done, 1, __ATOMIC_RELAXED);
+	init(&once);
 	errno = saved;
 }
 

@@ -26,7 +26,8 @@
 /* The image of this library, by the linker. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
-static const char *own_name = ""; /* file name without directory; written at start */
+/* File name without directory. Any, atomic; each thread that starts writes the same. */
+static const char *own_name = "";
 
 /* At start, because in a forked child the loader's lock may be taken. */
 void image_init(void)
@@ -37,7 +38,7 @@ void image_init(void)
 	if (!dladdr(&__ehdr_start, &self))
 		return;
 	slash = strrchr(self.dli_fname, '/');
-	own_name = slash ? slash + 1 : self.dli_fname;
+	__atomic_store_n(&own_name, slash ? slash + 1 : self.dli_fname, __ATOMIC_RELAXED);
 }
 
 /* Does LD_PRELOAD in env name this library? */
@@ -45,7 +46,8 @@ static bool is_preloaded(char *const *env)
 {
 	for (; env && *env; env++) {
 		if (!strncmp(*env, PRELOAD, strlen(PRELOAD)))
-			return strstr(*env + strlen(PRELOAD), own_name);
+			return strstr(*env + strlen(PRELOAD),
+				      __atomic_load_n(&own_name, __ATOMIC_RELAXED));
 	}
 	return false;
 }

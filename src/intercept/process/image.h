@@ -2,7 +2,7 @@
 /*
  * Inspects a program before it is executed: will this library be loaded into it?
  *
- * Role		app, forked children included; image_init(): the thread that starts.
+ * Role		app, forked children included; image_init(): any thread.
  *
  * The loader brings the library in because of LD_PRELOAD, but not into a program without a
  * loader, of another machine, or that gains privileges by being executed.  A script is what
@@ -17,7 +17,7 @@ enum image {
 	IMAGE_OURS,  /* with the library, or the file cannot be read */
 };
 
-/* At start. */
+/* At start; each call does the same. */
 void image_init(void);
 
 /* Inspects the program that execveat() would execute. */
