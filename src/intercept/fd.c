@@ -274,6 +274,6 @@ EXPORT int ioctl(int fd, unsigned long cmd, ...)
 			set_async(ref, fd, *(int *)arg);
 		return rc;
 	}
-	rc = ref.sk->ops->ioctl(ref, cmd, arg);
+	rc = sock_ops_of(ref.sk)->ioctl(ref, cmd, arg);
 	return rc == SOCK_KERNEL ? libc.ioctl(fd, cmd, arg) : (int)to_libc(rc, saved);
 }

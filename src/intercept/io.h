@@ -64,7 +64,7 @@ static inline ssize_t send_buf(struct sock_ref ref, const void *buf, size_t len,
 
 	if (__builtin_expect(!mem_is_users(buf), 0))
 		return -EFAULT;
-	return ref.sk->ops->send(ref, &msg, flags);
+	return sock_ops_of(ref.sk)->send(ref, &msg, flags);
 }
 
 #endif

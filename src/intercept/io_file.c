@@ -176,7 +176,7 @@ static ssize_t splice_piece_in(struct sock_ref ref, int out, size_t len, int wai
 	char piece[PIPE_BUF];
 	struct iovec iov = iov_of(piece, len < sizeof(piece) ? len : sizeof(piece));
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	ssize_t n = ref.sk->ops->recv(ref, &msg, MSG_PEEK | wait);
+	ssize_t n = sock_ops_of(ref.sk)->recv(ref, &msg, MSG_PEEK | wait);
 
 	if (n <= 0)
 		return n;
@@ -184,7 +184,7 @@ static ssize_t splice_piece_in(struct sock_ref ref, int out, size_t len, int wai
 	if (n <= 0)
 		return n ? -errno : 0;
 	iov = iov_of(piece, (size_t)n);
-	return ref.sk->ops->recv(ref, &msg, MSG_TRUNC | MSG_DONTWAIT);
+	return sock_ops_of(ref.sk)->recv(ref, &msg, MSG_TRUNC | MSG_DONTWAIT);
 }
 
 static ssize_t splice_in(struct sock_ref ref, int out, size_t len, unsigned flags)

@@ -23,7 +23,7 @@ static inline ssize_t recv_buf(struct sock_ref ref, void *buf, size_t len, int f
 
 	if (__builtin_expect(!mem_is_users(buf), 0))
 		return -EFAULT;
-	return ref.sk->ops->recv(ref, &msg, flags);
+	return sock_ops_of(ref.sk)->recv(ref, &msg, flags);
 }
 
 EXPORT ssize_t read(int fd, void *buf, size_t len)
@@ -106,7 +106,7 @@ static ssize_t do_recvfrom(struct sock_ref ref, void *buf, size_t len, int flags
 		msg.msg_name = &name;
 		msg.msg_namelen = sizeof(name);
 	}
-	rc = ref.sk->ops->recv(ref, &msg, flags);
+	rc = sock_ops_of(ref.sk)->recv(ref, &msg, flags);
 	if (!from || rc < 0)
 		return rc;
 	bad = give_address(from, from_len, &name, msg.msg_namelen);
@@ -147,7 +147,7 @@ static ssize_t do_readv(struct sock_ref ref, const struct iovec *iov, int n)
 	if (rc || !total)
 		return rc;
 	msg.msg_iovlen = (size_t)n;
-	return ref.sk->ops->recv(ref, &msg, 0);
+	return sock_ops_of(ref.sk)->recv(ref, &msg, 0);
 }
 
 EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
@@ -191,7 +191,7 @@ static ssize_t do_recvmsg(struct sock_ref ref, struct msghdr *msg, int flags)
 		return rc;
 	ours.msg_namelen = ours.msg_name ? sizeof(name) : 0;
 	ours.msg_name = ours.msg_name ? &name : NULL;
-	n = ref.sk->ops->recv(ref, &ours, flags);
+	n = sock_ops_of(ref.sk)->recv(ref, &ours, flags);
 	if (n < 0)
 		return n;
 	if (ours.msg_name)

@@ -49,7 +49,7 @@ static ssize_t do_sendto(struct sock_ref ref, const void *buf, size_t len, int f
 		msg.msg_name = (void *)(uintptr_t)to;
 		msg.msg_namelen = to_len;
 	}
-	return ref.sk->ops->send(ref, &msg, flags);
+	return sock_ops_of(ref.sk)->send(ref, &msg, flags);
 }
 
 EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
@@ -78,7 +78,7 @@ static ssize_t do_writev(struct sock_ref ref, const struct iovec *iov, int n)
 	if (rc || !total)
 		return rc;
 	msg.msg_iovlen = (size_t)n;
-	return ref.sk->ops->send(ref, &msg, 0);
+	return sock_ops_of(ref.sk)->send(ref, &msg, 0);
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
@@ -125,7 +125,7 @@ static ssize_t do_sendmsg(struct sock_ref ref, const struct msghdr *msg, int fla
 		if (!user_can_read(msg->msg_control, msg->msg_controllen))
 			return -EFAULT;
 	}
-	return ref.sk->ops->send(ref, msg, flags);
+	return sock_ops_of(ref.sk)->send(ref, msg, flags);
 }
 
 static __attribute__((noinline)) ssize_t send_with_rights(int fd, const struct msghdr *msg,

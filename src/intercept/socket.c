@@ -97,7 +97,8 @@ static int do_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len,
 	struct sock_ref child = {NULL, 0};
 	struct sockaddr_storage from;
 	socklen_t full = sizeof(from);
-	int fd = ref.sk->ops->accept(ref, (struct sockaddr *)&from, &full, flags, &child), rc = 0;
+	int fd = sock_ops_of(ref.sk)->accept(ref, (struct sockaddr *)&from, &full, flags, &child),
+	    rc = 0;
 
 	if (fd < 0)
 		return fd;
@@ -148,7 +149,7 @@ EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
 
 	if (!ref.sk)
 		return libc.bind(fd, addr, len);
-	rc = ref.sk->ops->bind(ref, addr, len);
+	rc = sock_ops_of(ref.sk)->bind(ref, addr, len);
 	return rc == SOCK_KERNEL ? libc.bind(fd, addr, len) : (int)to_libc(rc, saved);
 }
 
@@ -168,7 +169,7 @@ EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
 		return libc.connect(fd, addr, len);
 	if (!read_address(&to, addr, len))
 		return libc.connect(fd, addr, len); /* the kernel returns the error */
-	rc = ref.sk->ops->connect(ref, (struct sockaddr *)&to, len);
+	rc = sock_ops_of(ref.sk)->connect(ref, (struct sockaddr *)&to, len);
 	return rc == SOCK_KERNEL ? libc.connect(fd, addr, len) : (int)to_libc(rc, saved);
 }
 
@@ -179,7 +180,7 @@ EXPORT int listen(int fd, int backlog)
 
 	if (!ref.sk)
 		return libc.listen(fd, backlog);
-	rc = ref.sk->ops->listen(ref, backlog);
+	rc = sock_ops_of(ref.sk)->listen(ref, backlog);
 	return rc == SOCK_KERNEL ? libc.listen(fd, backlog) : (int)to_libc(rc, saved);
 }
 
@@ -190,7 +191,7 @@ EXPORT int shutdown(int fd, int how)
 
 	if (!ref.sk)
 		return libc.shutdown(fd, how);
-	rc = ref.sk->ops->shutdown(ref, how);
+	rc = sock_ops_of(ref.sk)->shutdown(ref, how);
 	return rc == SOCK_KERNEL ? libc.shutdown(fd, how) : (int)to_libc(rc, saved);
 }
 
@@ -203,7 +204,7 @@ EXPORT int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
 
 	if (!ref.sk)
 		return libc.getsockname(fd, addr, len);
-	rc = ref.sk->ops->getsockname(ref, (struct sockaddr *)&name, &full);
+	rc = sock_ops_of(ref.sk)->getsockname(ref, (struct sockaddr *)&name, &full);
 	if (rc == SOCK_KERNEL)
 		return libc.getsockname(fd, addr, len);
 	if (!rc)
@@ -220,7 +221,7 @@ EXPORT int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
 
 	if (!ref.sk)
 		return libc.getpeername(fd, addr, len);
-	rc = ref.sk->ops->getpeername(ref, (struct sockaddr *)&name, &full);
+	rc = sock_ops_of(ref.sk)->getpeername(ref, (struct sockaddr *)&name, &full);
 	if (rc == SOCK_KERNEL)
 		return libc.getpeername(fd, addr, len);
 	if (!rc)
@@ -235,7 +236,7 @@ EXPORT int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 
 	if (!ref.sk)
 		return libc.getsockopt(fd, level, name, val, len);
-	rc = ref.sk->ops->getsockopt(ref, level, name, val, len);
+	rc = sock_ops_of(ref.sk)->getsockopt(ref, level, name, val, len);
 	return rc == SOCK_KERNEL ? libc.getsockopt(fd, level, name, val, len)
 				 : (int)to_libc(rc, saved);
 }
@@ -247,7 +248,7 @@ EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t le
 
 	if (!ref.sk)
 		return libc.setsockopt(fd, level, name, val, len);
-	rc = ref.sk->ops->setsockopt(ref, level, name, val, len);
+	rc = sock_ops_of(ref.sk)->setsockopt(ref, level, name, val, len);
 	return rc == SOCK_KERNEL ? libc.setsockopt(fd, level, name, val, len)
 				 : (int)to_libc(rc, saved);
 }

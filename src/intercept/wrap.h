@@ -8,7 +8,7 @@
  *
  *	if (!ref.sk)
  *		return libc.listen(fd, backlog);
- *	rc = ref.sk->ops->listen(ref, backlog);
+ *	rc = sock_ops_of(ref.sk)->listen(ref, backlog);
  *	return rc == SOCK_KERNEL ? libc.listen(fd, backlog) : to_libc(rc, saved);
  */
 #ifndef INTERCEPT_WRAP_H

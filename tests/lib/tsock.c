@@ -5,12 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Another thread may change them: the connection arrived, or fell back. */
-static const struct sock_ops *ops_of(const struct tsock *ts)
-{
-	return __atomic_load_n(&ts->ref.sk->ops, __ATOMIC_ACQUIRE);
-}
-
 struct tsock tsock_make(int type, bool nonblock)
 {
 	struct tsock ts = {.fd = socket(AF_INET, type | SOCK_CLOEXEC, 0)};
@@ -40,7 +34,7 @@ int tsock_bind(struct tsock *ts, uint32_t addr, unsigned port)
 	struct sockaddr_in sin = {
 		.sin_family = AF_INET, .sin_addr.s_addr = addr, .sin_port = htons((uint16_t)port)};
 
-	return ops_of(ts)->bind(ts->ref, (struct sockaddr *)&sin, sizeof(sin));
+	return sock_ops_of(ts->ref.sk)->bind(ts->ref, (struct sockaddr *)&sin, sizeof(sin));
 }
 
 struct sockaddr_in tsock_name(const struct tsock *ts)
@@ -48,26 +42,28 @@ struct sockaddr_in tsock_name(const struct tsock *ts)
 	struct sockaddr_in sin = {0};
 	socklen_t len = sizeof(sin);
 
-	if (ops_of(ts)->getsockname(ts->ref, (struct sockaddr *)&sin, &len) == SOCK_KERNEL)
+	if (sock_ops_of(ts->ref.sk)->getsockname(ts->ref, (struct sockaddr *)&sin, &len) ==
+	    SOCK_KERNEL)
 		getsockname(ts->fd, (struct sockaddr *)&sin, &len);
 	return sin;
 }
 
 int tsock_connect(struct tsock *ts, const struct sockaddr_in *to)
 {
-	return ops_of(ts)->connect(ts->ref, (const struct sockaddr *)to, sizeof(*to));
+	return sock_ops_of(ts->ref.sk)->connect(ts->ref, (const struct sockaddr *)to, sizeof(*to));
 }
 
 int tsock_listen(struct tsock *ts, int backlog)
 {
-	return ops_of(ts)->listen(ts->ref, backlog);
+	return sock_ops_of(ts->ref.sk)->listen(ts->ref, backlog);
 }
 
 int tsock_accept(struct tsock *ts, struct tsock *child, struct sockaddr_in *from)
 {
 	socklen_t len = sizeof(*from);
-	int fd = ops_of(ts)->accept(ts->ref, (struct sockaddr *)from, from ? &len : NULL,
-				    SOCK_NONBLOCK | SOCK_CLOEXEC, &child->ref);
+	int fd = sock_ops_of(ts->ref.sk)
+			 ->accept(ts->ref, (struct sockaddr *)from, from ? &len : NULL,
+				  SOCK_NONBLOCK | SOCK_CLOEXEC, &child->ref);
 
 	child->fd = fd;
 	return fd;
@@ -81,7 +77,7 @@ ssize_t tsock_sendto(struct tsock *ts, const void *data, size_t len, const struc
 			     .msg_name = (void *)(uintptr_t)to,
 			     .msg_namelen = to ? sizeof(*to) : 0};
 
-	return ops_of(ts)->send(ts->ref, &msg, 0);
+	return sock_ops_of(ts->ref.sk)->send(ts->ref, &msg, 0);
 }
 
 ssize_t tsock_send(struct tsock *ts, const void *data, size_t len, int flags)
@@ -89,7 +85,7 @@ ssize_t tsock_send(struct tsock *ts, const void *data, size_t len, int flags)
 	struct iovec iov = {(void *)(uintptr_t)data, len};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	return ops_of(ts)->send(ts->ref, &msg, flags);
+	return sock_ops_of(ts->ref.sk)->send(ts->ref, &msg, flags);
 }
 
 ssize_t tsock_recv(struct tsock *ts, void *data, size_t len, int flags)
@@ -97,7 +93,7 @@ ssize_t tsock_recv(struct tsock *ts, void *data, size_t len, int flags)
 	struct iovec iov = {data, len};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	return ops_of(ts)->recv(ts->ref, &msg, flags);
+	return sock_ops_of(ts->ref.sk)->recv(ts->ref, &msg, flags);
 }
 
 ssize_t tsock_recvfrom(struct tsock *ts, void *data, size_t len, struct sockaddr_in *from)
@@ -106,17 +102,17 @@ ssize_t tsock_recvfrom(struct tsock *ts, void *data, size_t len, struct sockaddr
 	struct msghdr msg = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_name = from, .msg_namelen = sizeof(*from)};
 
-	return ops_of(ts)->recv(ts->ref, &msg, 0);
+	return sock_ops_of(ts->ref.sk)->recv(ts->ref, &msg, 0);
 }
 
 int tsock_shutdown(struct tsock *ts, int how)
 {
-	return ops_of(ts)->shutdown(ts->ref, how);
+	return sock_ops_of(ts->ref.sk)->shutdown(ts->ref, how);
 }
 
 int tsock_set(struct tsock *ts, int level, int name, const void *val, socklen_t len)
 {
-	int rc = ops_of(ts)->setsockopt(ts->ref, level, name, val, len);
+	int rc = sock_ops_of(ts->ref.sk)->setsockopt(ts->ref, level, name, val, len);
 
 	if (rc == SOCK_KERNEL)
 		rc = setsockopt(ts->fd, level, name, val, len) ? -errno : 0;

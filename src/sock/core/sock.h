@@ -75,7 +75,7 @@ enum sock_type {
 /* What sockets of all types have; the rest is in inet_sock.h. */
 struct sock {
 	/* valid for as long as the memory exists: a call with a stale reference reads them */
-	const struct sock_ops *ops; /* of the thread mode, or of share; SOCK_TYPE_EPOLL: NULL */
+	const struct sock_ops *ops; /* atomic; of the thread mode, or of share; an epoll set: NULL */
 	enum sock_type type;
 
 	/* any, atomic */
@@ -202,6 +202,13 @@ static inline uint32_t sock_events(const struct sock *sk)
 	/* Pairs with sock_set_events(). */
 	return __atomic_load_n(&sk->events, __ATOMIC_ACQUIRE) |
 	       __atomic_load_n(&sk->twin_events, __ATOMIC_RELAXED);
+}
+
+/* The calls of the socket now.  Another thread may export or fetch the socket meanwhile. */
+static inline const struct sock_ops *sock_ops_of(const struct sock *sk)
+{
+	/* Pairs with the stores of ops: what the calls of that table need is set up. */
+	return __atomic_load_n(&sk->ops, __ATOMIC_ACQUIRE);
 }
 
 static inline bool sock_is_exported(const struct sock *sk)
