@@ -29,7 +29,7 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
-	ring_poll(ring);
+	ring_poll(ring); /* the peer may have ended it */
 	if (!sock_has_connection(so)) {
 		/* The kernel returns -ENOTCONN, but the shutdown takes effect. */
 		if (so->inet == INET_TCP && how != SHUT_WR) {
@@ -41,7 +41,6 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 			sock_to_kernel(ref, VERDICT_STOPPED);
 		return SOCK_KERNEL;
 	}
-	ring_poll(ring); /* the peer may have ended it */
 	if (has_ended(so)) {
 		rc = -ENOTCONN;
 	} else if (sock_is_connecting(so)) {
