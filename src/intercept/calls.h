@@ -118,8 +118,6 @@ CALL(int, system, (const char *command), (command), -1)
 CALL(void, _exit, (int status), (status), SYS_exit_group)
 CALL(void, _Exit, (int status), (status), SYS_exit_group)
 CALL(void, abort, (void), (), -1)
-CALL(void, pthread_exit, (void *value), (value), -1)
-CALL(void, thrd_exit, (int value), (value), -1)
 
 /* signal.c */
 CALL(sighandler_t, bsd_signal, (int sig, sighandler_t handler), (sig, handler), -1)

@@ -129,6 +129,60 @@ static int by_thrd_exit(void *arg)
 	thrd_exit(0);
 }
 
+static pthread_t first;
+
+static void *cancel_first(void *arg)
+{
+	void *value;
+
+	pthread_cancel(first);
+	pthread_join(first, &value);
+	SAY_IF(value == PTHREAD_CANCELED);
+	return arg;
+}
+
+static int by_cancel(void *arg)
+{
+	pthread_t thread;
+
+	first = pthread_self();
+	connected_child();
+	pthread_create(&thread, NULL, cancel_first, NULL);
+	pause();
+	return 1;
+}
+
+static int by_cancel_in_recv(void *arg)
+{
+	pthread_t thread;
+	char c;
+	int fd;
+
+	first = pthread_self();
+	fd = connected_child();
+	pthread_create(&thread, NULL, cancel_first, NULL);
+	recv(fd, &c, 1, 0);
+	return 1;
+}
+
+static void *cancel_first_and_connect(void *arg)
+{
+	cancel_first(arg);
+	connected_child();
+	return arg;
+}
+
+/* The first thread ends before there is an accelerated socket. */
+static int by_early_cancel(void *arg)
+{
+	pthread_t thread;
+
+	first = pthread_self();
+	pthread_create(&thread, NULL, cancel_first_and_connect, NULL);
+	pause();
+	return 1;
+}
+
 /* As a failing assertion does: not through a call that the library can replace. */
 static int by_assertion(void *arg)
 {
@@ -207,6 +261,9 @@ ENDS(sigabrt, by_kill, SIGABRT)
 ENDS(thread, by_thread, 0)
 ENDS(last_thread, by_last_thread, 0)
 ENDS(thrd_exit, by_thrd_exit, 0)
+ENDS(cancel, by_cancel, 0)
+ENDS(cancel_in_recv, by_cancel_in_recv, 0)
+ENDS(early_cancel, by_early_cancel, 0)
 ENDS(sigterm, by_kill, SIGTERM)
 ENDS(sigint, by_kill, SIGINT)
 ENDS(sighup, by_kill, SIGHUP)
@@ -484,6 +541,9 @@ const struct behaviour exits_behaviours[] = {
 	{"thread", until_end, ends_thread, OURS},
 	{"last_thread", until_end, ends_last_thread, OURS},
 	{"thrd_exit", until_end, ends_thrd_exit, OURS},
+	{"cancel", until_end, ends_cancel, OURS},
+	{"cancel_in_recv", until_end, ends_cancel_in_recv, OURS},
+	{"early_cancel", until_end, ends_early_cancel, OURS},
 	{"sigterm", until_end, ends_sigterm, OURS},
 	{"sigint", until_end, ends_sigint, OURS},
 	{"sighup", until_end, ends_sighup, OURS},

@@ -21,7 +21,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <threads.h>
 #include <unistd.h>
 
 #include "base/busy.h"
@@ -74,17 +73,6 @@ static void at_exit(void *arg)
 	end_sockets_at_exit();
 }
 
-/*
- * The loader runs our constructor before the program, or a library of it, registers an exit
- * handler. So ours is the last one, and sockets work until then. A handler bound to a
- * library would run with that library's destructors.
- */
-void exit_init(void)
-{
-	__cxa_atexit(at_exit, NULL, NULL);
-	at_quick_exit(end_sockets_at_exit);
-}
-
 EXPORT void _exit(int status)
 {
 	end_sockets_at_exit();
@@ -119,7 +107,9 @@ EXPORT void abort(void)
 
 #define LOOK_EVERY (100 * 1000 * 1000) /* ns */
 
-static int main_is_gone; /* any, atomic: the main thread called pthread_exit() */
+static int main_is_gone;	/* any, atomic: the first thread has ended */
+static pthread_key_t first_key; /* written at start */
+static bool have_first_key;
 
 /* Number of threads of the process, the first one included; 0: unknown. */
 static unsigned count_threads(void)
@@ -150,8 +140,7 @@ static void *wait_for_last(void *arg)
 }
 
 /*
- * A process whose first thread called pthread_exit() ends with its last thread, as by
- * exit(0). The internal thread would be the last one, and never ends: starts a thread that
+ * A process whose first thread has ended ends with its last thread, as by exit(0). The internal thread would be the last one, and never ends: starts a thread that
  * calls exit(0) instead.
  */
 static void start_last_waiter(void)
@@ -166,20 +155,37 @@ static void start_last_waiter(void)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-EXPORT void pthread_exit(void *value)
+/*
+ * The destructor of the first thread's value of first_key. The C library runs it when the
+ * thread ends alone (pthread_exit(), thrd_exit(), pthread_cancel()), not when the process does.
+ */
+static void first_ends(void *value)
 {
+	(void)value;
 	/* Pairs with exit_arm(): one of the two sees the other's store. */
-	if (sys_getpid() == sys_gettid() &&
-	    !__atomic_exchange_n(&main_is_gone, 1, __ATOMIC_SEQ_CST) &&
+	if (!__atomic_exchange_n(&main_is_gone, 1, __ATOMIC_SEQ_CST) &&
 	    __atomic_load_n(&signals_watched, __ATOMIC_SEQ_CST))
 		start_last_waiter();
-	libc.pthread_exit(value);
-	__builtin_unreachable();
 }
 
-EXPORT void thrd_exit(int value)
+/* Sets the first thread's value; the calling thread may be another one, in dlopen(). */
+static void watch_first(void)
 {
-	pthread_exit((void *)(intptr_t)value);
+	if (have_first_key && sys_getpid() == sys_gettid())
+		pthread_setspecific(first_key, &first_key);
+}
+
+/*
+ * The loader runs our constructor before the program, or a library of it, registers an exit
+ * handler. So ours is the last one, and sockets work until then. A handler bound to a
+ * library would run with that library's destructors.
+ */
+void exit_init(void)
+{
+	__cxa_atexit(at_exit, NULL, NULL);
+	at_quick_exit(end_sockets_at_exit);
+	have_first_key = !pthread_key_create(&first_key, first_ends);
+	watch_first();
 }
 
 /* ---- signals that end the process -------------------------------------------------- */
@@ -271,13 +277,14 @@ void exit_fork_child(void)
 	exiting_tid = 0;
 	interrupted_tid = 0;
 	main_is_gone = 0;
+	watch_first(); /* the thread that forked */
 }
 
 /* From now on, signals that the program leaves at their default close our sockets first. */
 void exit_arm(void)
 {
 	/*
-	 * Pairs with pthread_exit(): one of the two sees the other's store and starts the
+	 * Pairs with first_ends(): one of the two sees the other's store and starts the
 	 * waiter.
 	 */
 	if (__atomic_exchange_n(&signals_watched, 1, __ATOMIC_SEQ_CST))
