@@ -8,9 +8,9 @@
 #include "base/sys.h"
 #include "base/user.h"
 #include "sock/core/access.h"
+#include "sock/core/msg/cmsg.h"
+#include "sock/core/msg/iov.h"
 #include "sock/tcp/tcp_sock.h"
-#include "sock/udp/cmsg.h"
-#include "sock/udp/iov.h"
 #include "sock/wait/wait.h"
 
 /* holder: completes a read that returned n. The result of the call; -EAGAIN: nothing is there. */

@@ -3,9 +3,9 @@
 #include <errno.h>
 
 #include "sock/core/access.h"
+#include "sock/core/msg/cmsg.h"
+#include "sock/core/msg/iov.h"
 #include "sock/tcp/tcp_sock.h"
-#include "sock/udp/cmsg.h"
-#include "sock/udp/iov.h"
 #include "sock/wait/wait.h"
 
 #define POLL_ON_TX 16384 /* unacknowledged bytes beyond which a send polls for ACKs first */

@@ -10,8 +10,8 @@
 #include "base/sys.h"
 #include "base/user.h"
 #include "sock/core/access.h"
-#include "sock/udp/cmsg.h"
-#include "sock/udp/iov.h"
+#include "sock/core/msg/cmsg.h"
+#include "sock/core/msg/iov.h"
 #include "sock/udp/udp_sock.h"
 #include "sock/wait/wait.h"
 

@@ -7,10 +7,10 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "sock/core/access.h"
+#include "sock/core/msg/iov.h"
 #include "sock/core/rules/rules.h"
 #include "sock/core/rules/strict.h"
 #include "sock/core/sock_options.h"
-#include "sock/udp/iov.h"
 #include "sock/udp/udp_sock.h"
 #include "sock/wait/wait.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Control messages of a received datagram: recvmsg(2), ip(7), socket(7). */
-#ifndef SOCK_UDP_CMSG_H
-#define SOCK_UDP_CMSG_H
+/* Control messages of what was received: recvmsg(2), ip(7), socket(7), tcp(7). */
+#ifndef SOCK_CORE_MSG_CMSG_H
+#define SOCK_CORE_MSG_CMSG_H
 
 #include <sys/socket.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The program's vectors: their length, and how to continue in the middle of one. */
-#ifndef SOCK_UDP_IOV_H
-#define SOCK_UDP_IOV_H
+#ifndef SOCK_CORE_MSG_IOV_H
+#define SOCK_CORE_MSG_IOV_H
 
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sock/udp/cmsg.h"
+#include "sock/core/msg/cmsg.h"
 
 #include <errno.h>
 #include <linux/tcp.h>
