@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A thread goes to sleep at a ring whose descriptors change at the same moment: it blocks on the
+ * new ones, or it is woken.
+ *
+ * A store is visible to another processor only when all earlier stores of its own are. Before
+ * each change some stores miss every cache, so that the number of descriptors stays invisible
+ * for long, unless a fence waits for it.
+ */
+#include "crew.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "ring/sleep.h"
+
+#define LINES 24 /* stores that miss: less than a store buffer has room for */
+#define LINE 64
+#define RUNS 5 /* without the fence, every second run fails */
+
+static struct ring *ring;
+static uint8_t *cold;
+static int seen;  /* the number of descriptors, as the sleeper read it */
+static bool more; /* rounds follow */
+static unsigned rounds;
+
+static int set_up(void **state)
+{
+	(void)state;
+	clock_init();
+	ring = mem_aligned(LINE, sizeof(*ring));
+	cold = mem_aligned(LINE, LINES * LINE);
+	assert_true(ring && cold);
+	memset(ring, 0, sizeof(*ring));
+	memset(cold, 0, LINES * LINE);
+	hold_init(&ring->hold);
+	inbox_init(&ring->inbox);
+	sleep_place_init(&ring->sleepers, false);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	mem_free(ring);
+	mem_free(cold);
+	return 0;
+}
+
+static void evict(void)
+{
+#if defined(__x86_64__)
+	for (unsigned i = 0; i < LINES; i++)
+		__builtin_ia32_clflush(cold + i * LINE);
+	__builtin_ia32_mfence();
+#endif
+}
+
+static void change(int n)
+{
+	for (unsigned i = 0; i < LINES; i++)
+		__atomic_store_n(&cold[i * LINE], (uint8_t)n, __ATOMIC_RELAXED);
+	__atomic_store_n(&ring->n_fds, n, __ATOMIC_RELAXED);
+	ring_fds_changed(ring);
+}
+
+static void begin_sleep(struct sleep *sleep, struct sleeper *at)
+{
+	int fds[PORT_FDS_MAX];
+
+	sleep_begin(sleep);
+	sleep_enter(sleep, at, &ring->sleepers, false);
+	CREW_CHECK(sleep_listen(sleep));
+	seen = ring_fds(ring, fds);
+}
+
+static void change_and_sleep(struct hand *hand)
+{
+	struct sleep sleep;
+	struct sleeper at;
+	int n = 0;
+
+	do {
+		n = n % 2 + 1;
+		if (hand->number == 0)
+			evict();
+		crew_meet(hand->crew);
+		if (hand->number == 0) {
+			change(n);
+		} else {
+			for (unsigned spin = hand->seed++ % 64 * 8; spin; spin--)
+				__asm__ volatile("");
+			begin_sleep(&sleep, &at);
+		}
+		crew_meet(hand->crew);
+		if (hand->number == 1) {
+			CREW_CHECK(seen == n ||
+				   __atomic_load_n(&sleep.wakeup->signalled, __ATOMIC_RELAXED));
+			sleep_end(&sleep);
+			rounds++;
+			more = crew_goes_on(hand->crew);
+		}
+		crew_meet(hand->crew);
+	} while (more);
+}
+
+static void test_a_sleeper_gets_new_descriptors_or_is_woken(void **state)
+{
+	(void)state;
+	for (unsigned run = 0; run < RUNS; run++)
+		crew_run(HOLD_SPIN, 2, change_and_sleep);
+	print_message("%u rounds\n", rounds);
+	assert_true(rounds > 100);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup_teardown(test_a_sleeper_gets_new_descriptors_or_is_woken, set_up,
+					tear_down),
+};
+
+VMA_TEST_MAIN("fds", tests, NULL, NULL)
