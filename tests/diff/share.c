@@ -1474,6 +1474,71 @@ static void three_datagrams_client(void)
 	close(fd);
 }
 
+/*
+ * The last process with unread datagrams closes its copy in the middle of a stream: those that
+ * came before go ahead of those that come meanwhile.
+ */
+enum { EARLIER = 100, NUMBERS = 10000, STREAMS = 12 };
+
+static int read_in_order(void *arg)
+{
+	struct share *s = arg;
+	int number, n = 0;
+
+	await_step(s->go);
+	while (n < EARLIER && recv(s->fd, &number, sizeof(number), 0) == sizeof(number)) {
+		if (number != n)
+			break;
+		n++;
+	}
+	say("%d datagrams in order", n);
+	return 0;
+}
+
+static void close_in_a_stream(void)
+{
+	int fd = udp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	set_timeout(fd, SO_RCVTIMEO, 3000);
+	pid = spawn(read_in_order, s);
+	arrive();
+	await_bytes(fd, sizeof(int));
+	meet();
+	close(fd);
+	step(s->go);
+	join(pid);
+	meet();
+	share_end(s);
+}
+
+static void closed_in_a_stream_server(void)
+{
+	for (int i = 0; i < STREAMS; i++)
+		close_in_a_stream();
+}
+
+static void send_stream(void)
+{
+	int fd = udp_pair(), number;
+
+	for (number = 0; number < EARLIER; number++)
+		MUST(send(fd, &number, sizeof(number), 0));
+	arrive();
+	meet();
+	/* Many times as long as the server needs; nobody reads the end of them. */
+	for (; number < NUMBERS; number++)
+		(void)send(fd, &number, sizeof(number), 0);
+	meet();
+	close(fd);
+}
+
+static void closed_in_a_stream_client(void)
+{
+	for (int i = 0; i < STREAMS; i++)
+		send_stream();
+}
+
 const struct behaviour share_behaviours[] = {
 	{"child_echoes", child_echoes_server, two_pings_client, OURS},
 	{"child_closes", child_closes_server, two_pings_client, OURS},
@@ -1523,6 +1588,7 @@ const struct behaviour share_behaviours[] = {
 	{"datagram_daemon", datagram_daemon_server, one_question_client, KERNEL},
 	{"unread_by_child", unread_by_child_server, three_datagrams_client, KERNEL},
 	{"unread_by_both", unread_by_both_server, three_datagrams_client, KERNEL},
+	{"closed_in_a_stream", closed_in_a_stream_server, closed_in_a_stream_client, KERNEL},
 	{"closed_with_unread", closed_with_unread_server, three_datagrams_client, KERNEL},
 	{NULL, NULL, NULL, OURS},
 };
