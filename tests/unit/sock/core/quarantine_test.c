@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/core/quarantine.h"
+
+#include <arpa/inet.h>
+
+#include "ring/rings.h"
+#include "tests/unit/sock/core/no_memory.h"
+#include "tests/vma_test.h"
+
+static struct port *port;
+static struct ring *ring;
+static struct flow flow;
+static unsigned delivered, forwarded;
+static bool forwards = true;
+
+static enum drop deliver(struct ring *r, struct flow *f, struct pkt *pkt, nsec_t now)
+{
+	delivered++;
+	pkt_free(pkt);
+	return DROP_NONE;
+}
+
+static bool forward(uint64_t channel, uint64_t id, const struct pkt *pkt)
+{
+	assert_int_equal(channel, 5);
+	assert_int_equal(id, 7);
+	assert_non_null(pkt);
+	forwarded += forwards;
+	return forwards;
+}
+
+static int set_up(void **state)
+{
+	struct port_queue *q;
+	char why[PORT_WHY];
+
+	(void)state;
+	clock_init();
+	ring_mode = HOLD_YIELD;
+	rings_init(NULL);
+	assert_int_equal(port_loop_open(1500, &port), 0);
+	assert_int_equal(port->ops->open_queue(port, &q, why), 0);
+	ring = mem_aligned(64, sizeof(*ring));
+	assert_non_null(ring);
+	ring_init(ring, q, 0);
+	assert_true(ring_hold(ring, HOLD_YIELD));
+	memset(&flow, 0, sizeof(flow));
+	flow.key.local = addr_v4(inet_addr("10.0.0.1"));
+	flow.key.remote = addr_v4(inet_addr("10.0.0.2"));
+	flow.key.local_port = htons(1000);
+	flow.key.remote_port = htons(2000);
+	flow.key.proto = IPPROTO_TCP;
+	flow.deliver = deliver;
+	assert_int_equal(ring_flow_add(ring, &flow), 0);
+	delivered = forwarded = 0;
+	forwards = true;
+	memory_left = -1;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	memory_left = -1;
+	if (flow.listed)
+		ring_flow_del(ring, &flow);
+	wheel_run(&ring->wheel, clock_now() + 2 * QUARANTINE_TIME);
+	assert_null(flow_lookup(&ring->flows, &flow.key)); /* it ended, and its flow went */
+	ring_close(ring);
+	ring_release(ring, HOLD_YIELD);
+	port->ops->free_port(port);
+	mem_free(ring);
+	return 0;
+}
+
+/* A frame for the flow's key, as the ring delivers it. */
+static enum drop arrive(void)
+{
+	struct flow *to = flow_lookup(&ring->flows, &flow.key);
+	struct pkt *pkt = pkt_blank(100);
+	enum drop drop;
+
+	assert_non_null(to);
+	drop = to->deliver(ring, to, pkt, clock_now());
+	if (drop != DROP_NONE)
+		pkt_free(pkt);
+	return drop;
+}
+
+static void test_late_frames_are_dropped(void **state)
+{
+	(void)state;
+	assert_true(quarantine_replace(ring, &flow, QUARANTINE_TIME));
+	assert_false(flow.listed);
+	assert_int_equal(arrive(), DROP_SOCK_EXPORTED);
+	assert_int_equal(delivered, 0);
+}
+
+static void test_without_memory_the_flow_stays(void **state)
+{
+	(void)state;
+	memory_left = 0;
+	assert_null(quarantine_create(ring));
+	assert_false(quarantine_replace(ring, &flow, QUARANTINE_TIME));
+	memory_left = -1;
+	assert_true(flow.listed);
+	assert_int_equal(arrive(), DROP_NONE);
+	assert_int_equal(delivered, 1);
+}
+
+/* A sender that never stops does not fill the channel. */
+static void test_so_many_are_forwarded_and_no_more(void **state)
+{
+	struct quarantine *quarantine = quarantine_create(ring);
+
+	(void)state;
+	quarantine_forward(quarantine, forward, 5, 7);
+	quarantine_begin(quarantine, &flow);
+	for (unsigned i = 0; i < QUARANTINE_LATE_MAX; i++)
+		assert_int_equal(arrive(), DROP_NONE);
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(arrive(), DROP_SOCK_EXPORTED);
+	assert_int_equal(forwarded, QUARANTINE_LATE_MAX);
+	assert_int_equal(delivered, 0);
+}
+
+static void test_what_cannot_be_forwarded_is_dropped(void **state)
+{
+	struct quarantine *quarantine = quarantine_create(ring);
+
+	(void)state;
+	quarantine_forward(quarantine, forward, 5, 7);
+	quarantine_begin(quarantine, &flow);
+	forwards = false;
+	assert_int_equal(arrive(), DROP_SOCK_EXPORTED);
+	forwards = true;
+	assert_int_equal(arrive(), DROP_NONE);
+	assert_int_equal(forwarded, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+static const struct CMUnitTest tests[] = {
+	TEST(test_late_frames_are_dropped),
+	TEST(test_without_memory_the_flow_stays),
+	TEST(test_so_many_are_forwarded_and_no_more),
+	TEST(test_what_cannot_be_forwarded_is_dropped),
+};
+
+VMA_TEST_MAIN("quarantine", tests, NULL, NULL)
