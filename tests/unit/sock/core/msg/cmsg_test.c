@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Control messages: what a program sends may be anything, what it receives into may be short. */
+#include "sock/core/msg/cmsg.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "vma_test.h"
+
+#define PAGE 4096
+#define ROUNDS 200000
+#define LONGEST 96
+
+static uint8_t *end; /* of memory: what follows cannot be accessed */
+static unsigned seed = 4711;
+
+static int set_up(void **state)
+{
+	uint8_t *at =
+		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	clock_init();
+	assert_true(at != MAP_FAILED);
+	assert_int_equal(mprotect(at + PAGE, PAGE, PROT_NONE), 0);
+	end = at + PAGE;
+	return 0;
+}
+
+static unsigned any(unsigned below)
+{
+	return (unsigned)rand_r(&seed) % below;
+}
+
+/* Words that are near valid ones. */
+static uint32_t any_word(void)
+{
+	static const uint32_t words[] = {0,	     1,		 2,	      7,
+					 15,	     16,	 17,	      20,
+					 24,	     28,	 32,	      40,
+					 64,	     96,	 1u << 31,    ~0u,
+					 SOL_SOCKET, IPPROTO_IP, IPPROTO_UDP, SCM_RIGHTS,
+					 IP_PKTINFO, IP_TTL,	 IP_TOS,      UDP_SEGMENT};
+
+	return words[any(sizeof(words) / sizeof(words[0]))];
+}
+
+/* Ends where memory ends: a step too far is a fault. */
+static struct msghdr any_control(void)
+{
+	size_t len = any(LONGEST + 1);
+	uint8_t *at = end - len;
+
+	for (size_t i = 0; i + 4 <= len; i += 4) {
+		uint32_t word = any_word();
+
+		memcpy(at + i, &word, 4);
+	}
+	return (struct msghdr){.msg_control = at, .msg_controllen = len};
+}
+
+static void test_control_data_of_any_kind_is_read_within_its_bounds(void **state)
+{
+	unsigned good = 0, bad = 0;
+
+	(void)state;
+	print_message("seed %u\n", seed);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct msghdr msg = any_control();
+		struct cmsg_sent sent;
+		int rc = cmsg_check(&msg);
+
+		assert_true(rc == 0 || rc == -EINVAL);
+		rc ? bad++ : good++;
+		if (!cmsg_read_sent(&msg, &sent))
+			continue;
+		assert_true(sent.tos >= -1 && sent.tos <= UINT8_MAX);
+		assert_true(sent.segmented || !sent.gso_size);
+	}
+	print_message("%u good, %u bad\n", good, bad);
+	assert_true(good > 100 && bad > 100);
+}
+
+static struct msghdr one(int level, int type, const void *data, size_t len)
+{
+	static uint8_t control[256] __attribute__((aligned(8)));
+	struct cmsghdr head = {.cmsg_len = CMSG_LEN(len), .cmsg_level = level, .cmsg_type = type};
+
+	memcpy(control, &head, sizeof(head));
+	memcpy(CMSG_DATA((struct cmsghdr *)(void *)control), data, len);
+	return (struct msghdr){.msg_control = control, .msg_controllen = CMSG_SPACE(len)};
+}
+
+/* ip(7), udp(7): the kernel judges what is not exactly so. */
+static void test_values_out_of_range_are_left_to_the_kernel(void **state)
+{
+	static const struct {
+		int level, type;
+		size_t len;
+		int value;
+		bool taken;
+	} rows[] = {
+		{IPPROTO_IP, IP_TTL, 4, 1, true},	 {IPPROTO_IP, IP_TTL, 4, 255, true},
+		{IPPROTO_IP, IP_TTL, 4, 0, false},	 {IPPROTO_IP, IP_TTL, 4, 256, false},
+		{IPPROTO_IP, IP_TTL, 4, -1, false},	 {IPPROTO_IP, IP_TTL, 1, 5, false},
+		{IPPROTO_IP, IP_TOS, 4, 0, true},	 {IPPROTO_IP, IP_TOS, 1, 8, true},
+		{IPPROTO_IP, IP_TOS, 4, 256, false},	 {IPPROTO_IP, IP_TOS, 4, -1, false},
+		{IPPROTO_IP, IP_TOS, 2, 8, false},	 {IPPROTO_IP, IP_PKTINFO, 4, 0, false},
+		{IPPROTO_IP, IP_RETOPTS, 4, 0, false},	 {IPPROTO_UDP, UDP_SEGMENT, 2, 500, true},
+		{IPPROTO_UDP, UDP_SEGMENT, 4, 5, false}, {IPPROTO_TCP, 1, 4, 5, true},
+		{SOL_SOCKET, SO_MARK, 4, 5, false},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct msghdr msg = one(rows[i].level, rows[i].type, &rows[i].value, rows[i].len);
+		struct cmsg_sent sent;
+
+		if (cmsg_read_sent(&msg, &sent) != rows[i].taken)
+			fail_msg("row %u", i);
+	}
+}
+
+/* Every length from none to plenty: nothing is written beyond it, what is cut is said. */
+static void test_a_short_buffer_is_filled_to_its_end_and_no_further(void **state)
+{
+	struct sock_options opt;
+	size_t whole = CMSG_SPACE(sizeof(struct timeval)) + CMSG_SPACE(sizeof(int));
+
+	(void)state;
+	memset(&opt, 0, sizeof(opt));
+	opt.told = TOLD_STAMP | TOLD_INQ;
+	for (size_t len = 0; len <= whole + 16; len++) {
+		struct msghdr msg = {.msg_control = end - len, .msg_controllen = len};
+		bool fits = len >= whole - (CMSG_SPACE(sizeof(int)) - CMSG_LEN(sizeof(int)));
+
+		cmsg_fill_stream(&opt, 5 * NSEC_PER_SEC, 9, &msg);
+		assert_true(msg.msg_controllen <= len);
+		assert_int_equal((msg.msg_flags & MSG_CTRUNC) == 0, fits);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_control_data_of_any_kind_is_read_within_its_bounds),
+	cmocka_unit_test(test_values_out_of_range_are_left_to_the_kernel),
+	cmocka_unit_test(test_a_short_buffer_is_filled_to_its_end_and_no_further),
+};
+
+VMA_TEST_MAIN("cmsg", tests, set_up, NULL)
