@@ -302,6 +302,8 @@ struct tcp_listener_ops {
 	void (*free)(void *ptr);
 	/* True if the accept queue has room; otherwise SYNs are dropped. NULL: always. */
 	bool (*has_room)(struct tcp_listener *l);
+	/* True if another handshake may begin, by tcp_syn_in_rate(). NULL: always. */
+	bool (*in_rate)(struct tcp_listener *l, nsec_t now);
 	/* Sends a segment to the remote endpoint; addresses as seen locally. */
 	int (*send)(struct tcp_listener *l, const struct endpoint *local,
 		    const struct endpoint *remote, const struct tcp_segment *seg);
@@ -349,17 +351,22 @@ struct tcp_listener {
 	/* The owner may set these at any time after tcp_listener_init(). */
 	const uint8_t
 		*cookie_secret;	 /* 16 bytes: send cookies when the backlog is full; NULL: never */
-	uint32_t syn_rate;	 /* limit of new handshakes per second; 0: none */
 	uint8_t syn_ack_retries; /* 0: the default */
 	unsigned defer;		 /* TCP_DEFER_ACCEPT: wait for data for this many SYN-ACKs */
 
 	unsigned pending;
 	nsec_t cookies_until; /* a cookie may be valid until then */
-	nsec_t syn_at;	      /* rate limit: earliest time of the next SYN at an even rate */
 	struct list buckets[TCP_SYN_BUCKETS];
 	struct list ages;
 	nsec_t next; /* no handshake has an earlier deadline */
 };
+
+/*
+ * Limits new handshakes to `rate` per second. *syn_at is the caller's, 0 at first: the earliest time
+ * of the next one at an even rate. True, and *syn_at has advanced, if one may begin now: a steady
+ * flow at the rate may, and a short burst.
+ */
+bool tcp_syn_in_rate(nsec_t *syn_at, uint32_t rate, nsec_t now);
 
 void tcp_listener_init(struct tcp_listener *l, const struct tcp_listener_ops *ops,
 		       const struct tcp_config *config, unsigned backlog);

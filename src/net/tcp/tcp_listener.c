@@ -266,16 +266,13 @@ static enum drop input_cookie(struct tcp_listener *l, struct pkt *pkt, const str
 
 /* ---- segments ---------------------------------------------------------------------- */
 
-/* True if a SYN is within the rate limit. A steady flow at the rate is, and a short burst. */
-static bool is_in_rate(struct tcp_listener *l, nsec_t now)
+bool tcp_syn_in_rate(nsec_t *syn_at, uint32_t rate, nsec_t now)
 {
-	if (!l->syn_rate)
-		return true;
-	if (l->syn_at < now)
-		l->syn_at = now;
-	if (l->syn_at - now > SYN_BURST)
+	if (*syn_at < now)
+		*syn_at = now;
+	if (*syn_at - now > SYN_BURST)
 		return false;
-	l->syn_at += NSEC_PER_SEC / l->syn_rate;
+	*syn_at += NSEC_PER_SEC / rate;
 	return true;
 }
 
@@ -288,7 +285,7 @@ static enum drop new_syn(struct tcp_listener *l, const struct pkt *pkt,
 
 	if (!tcp_options_parse(&opt, tcp_wire_options(pkt), tcp_wire_options_len(pkt)))
 		return DROP_TCP_OPTION;
-	if (!is_in_rate(l, now))
+	if (l->ops->in_rate && !l->ops->in_rate(l, now))
 		return DROP_TCP_SYN_RATE;
 	if (l->ops->has_room && !l->ops->has_room(l))
 		return DROP_TCP_BACKLOG;

@@ -133,6 +133,7 @@ struct listen_state {
 	unsigned waiting; /* children in the queue */
 	/* any, atomic */
 	int twin_taken; /* a thread is in accept(2) on the twin, which may block */
+	nsec_t syn_at;	/* VMA_TCP_MAX_SYN_RATE: tcp_syn_in_rate(), by the holders of the shards */
 };
 
 #define SOCK_NO_KEY UINT64_MAX /* no ring was needed yet */

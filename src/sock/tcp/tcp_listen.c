@@ -137,6 +137,7 @@ static void make_listener(struct inet_sock *so, int backlog)
 	memset(&so->listen, 0, sizeof(so->listen));
 	list_init(&so->listen.queue);
 	so->listen.claim = -1;
+	so->listen.syn_at = 0;
 	so->listen.backlog = bound_backlog(backlog);
 	sock_set_events(so, 0);
 }

@@ -249,6 +249,25 @@ static bool shard_has_room(struct tcp_listener *l)
 	return queue_has_room(full_of(l)->shard.so);
 }
 
+/* The rate is that of the listening socket, whose shards are on several rings. */
+static bool shard_in_rate(struct tcp_listener *l, nsec_t now)
+{
+	nsec_t *syn_at = &full_of(l)->shard.so->listen.syn_at;
+	/* relaxed: the number is all that holders of other shards' rings share */
+	nsec_t was = __atomic_load_n(syn_at, __ATOMIC_RELAXED), next;
+
+	if (!params.tcp_max_syn_rate)
+		return true;
+	do {
+		next = was;
+		if (!tcp_syn_in_rate(&next, (uint32_t)params.tcp_max_syn_rate, now))
+			return false;
+		/* relaxed, as the load above */
+	} while (!__atomic_compare_exchange_n(syn_at, &was, next, false, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+	return true;
+}
+
 /*
  * If the listener's flow is shared, the port must not give segments of this handshake to another
  * member.
@@ -286,6 +305,7 @@ static const struct tcp_listener_ops shard_ops = {
 	.ended = shard_ended,
 	.free = mem_free,
 	.has_room = shard_has_room,
+	.in_rate = shard_in_rate,
 	.send = shard_send,
 	.start = shard_start,
 };
@@ -317,7 +337,6 @@ static void shard_set_limits(struct tcp_listener *l)
 		l->cookie_secret = host_secret();
 	if (cookies == 2)
 		l->backlog = 0;
-	l->syn_rate = (uint32_t)params.tcp_max_syn_rate;
 }
 
 bool tcp_listen_flow_begin(struct inet_sock *so, struct sock_flow *flow)

@@ -537,12 +537,31 @@ static void test_without_a_secret_a_full_queue_drops(void **state)
 
 /* ---- VMA_TCP_MAX_SYN_RATE -------------------------------------------------------------- */
 
+static uint32_t rate;
+static nsec_t syn_at;
+
+static bool in_rate(struct tcp_listener *l, nsec_t now)
+{
+	return tcp_syn_in_rate(&syn_at, rate, now);
+}
+
+static void limit_rate(uint32_t per_second)
+{
+	static struct tcp_listener_ops limited;
+
+	limited = *listener.ops;
+	limited.in_rate = in_rate;
+	listener.ops = &limited;
+	rate = per_second;
+	syn_at = 0;
+}
+
 static void test_a_rate_holds(void **state)
 {
 	unsigned passed = 0;
 	uint16_t peer = 1;
 
-	listener.syn_rate = 1000;
+	limit_rate(1000);
 	for (nsec_t now = START; now < START + 2 * NSEC_PER_SEC; now += 100000, peer++)
 		passed += syn(peer, NULL, now) == DROP_NONE; /* ten times the limit */
 	assert_in_range(passed, 2000, 2000 + 1000 / 10 + 1);
@@ -550,7 +569,7 @@ static void test_a_rate_holds(void **state)
 
 static void test_a_rate_lets_through_what_comes_slowly(void **state)
 {
-	listener.syn_rate = 1;
+	limit_rate(1);
 	for (uint16_t peer = 1; peer <= 20; peer++)
 		assert_int_equal(syn(peer, NULL, START + peer * NSEC_PER_SEC), DROP_NONE);
 	assert_int_equal(syn(100, NULL, START + 20 * NSEC_PER_SEC), DROP_TCP_SYN_RATE);
