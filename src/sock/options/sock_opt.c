@@ -207,6 +207,25 @@ static bool stamps_more(const void *val, socklen_t len)
 	return len >= sizeof(flags) && !user_read(&flags, val, sizeof(flags)) && (flags & ~ours);
 }
 
+/* The value of SO_MAX_PACING_RATE in the extra API of the original. */
+struct rate_limit {
+	uint32_t kbit_per_sec; /* 0: no limit */
+	uint32_t burst_bytes;
+	uint16_t packet_bytes; /* typical */
+};
+
+/* The kernel would take the first 8 bytes for bytes per second. */
+static int set_rate_limit(struct sock_ref ref, const void *val)
+{
+	struct rate_limit limit;
+	uint64_t rate;
+
+	if (user_read(&limit, val, sizeof(limit)))
+		return -EFAULT;
+	rate = limit.kbit_per_sec ? limit.kbit_per_sec * UINT64_C(1000) / 8 : UINT64_MAX;
+	return set_mirrored(ref, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+}
+
 static int set_option(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -215,6 +234,8 @@ static int set_option(struct sock_ref ref, int level, int name, const void *val,
 
 	if (level == SOL_SOCKET && name == SO_VMA_RING_ALLOC_LOGIC)
 		return set_ring_alloc(so, val, len);
+	if (level == SOL_SOCKET && name == SO_MAX_PACING_RATE && len == sizeof(struct rate_limit))
+		return set_rate_limit(ref, val);
 	if (level == SOL_SOCKET && name == SO_TIMESTAMPING && stamps_more(val, len))
 		return sock_option_to_kernel(so, level, name, val, len);
 	rc = kind->set_option ? kind->set_option(ref, level, name, val, len) : SOCK_KERNEL;
