@@ -19,7 +19,7 @@
 
 #define LINE_MAX_BYTES 1024 /* on the stack, which is small in some signal handlers */
 #define BOX_WIDTH 61	    /* as in the original; wider if the text is */
-#define BOX_TEXT_MAX 512
+#define BOX_TEXT_MAX 768
 #define COLOUR_OFF "\033[0m"
 
 enum log_level log_level = LOG_WARNING;

@@ -19,6 +19,7 @@ struct param_cpus {
 	cpu_set_t set;
 };
 
+/* The parameters that act. */
 struct params {
 #define PARAM_INT(member, ...) int member;
 #define PARAM_BOOL(member, ...) bool member;
@@ -28,30 +29,25 @@ struct params {
 #define PARAM_NAMED(member, ...) int member;
 #define PARAM_RATIO(member, ...) int member;
 #define PARAM_CPUS(member, ...) struct param_cpus member;
+#define PARAM_SPEC(member, ...) int member;
 #include "base/param_list.h"
-#undef PARAM_INT
-#undef PARAM_BOOL
-#undef PARAM_STR
-#undef PARAM_LEVEL
-#undef PARAM_ENUM
-#undef PARAM_NAMED
-#undef PARAM_RATIO
-#undef PARAM_CPUS
 };
 
 /* Holds the defaults from the start, so unit tests need not call param_init(). */
 extern struct params params;
 
 /*
- * Reads every parameter with getenv_fn (getenv outside tests). A malformed or out-of-range value
- * keeps the default and is remembered for param_warn(). Does not log, because the logger is
- * configured by these parameters.
+ * Reads every parameter with getenv_fn (getenv outside tests). The profile that VMA_SPEC names
+ * replaces defaults; a variable replaces both. A malformed or out-of-range value changes nothing
+ * and is remembered for param_warn(). Does not log, because the logger is configured by these
+ * parameters.
  */
 void param_init(const char *(*getenv_fn)(const char *name));
 
 /*
- * Logs the warnings that param_init() remembered, once and one line each, with variable, value
- * and range. Also logs the boxed "high log level" warning, and a warning for each unknown VMA_*
+ * Logs the warnings that param_init() remembered, once and one line each: malformed values, old
+ * names, and values that ask for what the library does not do. Logs at level details which values
+ * need a card. Also logs the boxed "high log level" warning, and a warning for each unknown VMA_*
  * variable of environ_vars, which may be NULL.
  */
 void param_warn(char *const *environ_vars);
@@ -61,5 +57,31 @@ void param_warn(char *const *environ_vars);
  * [%s]`. A parameter at its default is shown at level details only.
  */
 void param_banner(void);
+
+/* ---- for programs that show the list --------------------------------------------------- */
+
+enum param_class {
+	PARAM_ACTS,
+	PARAM_ALWAYS, /* the default is how the library always is */
+	PARAM_CARD,   /* acts on ports of cards or fabrics that have it */
+};
+
+#define PARAM_TEXT 128 /* bytes of a value in words */
+
+struct param_info {
+	const char *variable;
+	enum param_class class;
+	const char *sentence;  /* what it does */
+	const char *different; /* PARAM_ALWAYS: what holds instead of another value; else NULL */
+	char range[PARAM_TEXT];
+	char def[PARAM_TEXT];
+	char now[PARAM_TEXT];
+	bool changed; /* now is not def */
+};
+
+/* The number of parameters. */
+unsigned param_count(void);
+/* i: below param_count(). now is what param_init() has read, cut to PARAM_TEXT. */
+void param_describe(unsigned i, struct param_info *info);
 
 #endif

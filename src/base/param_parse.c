@@ -12,12 +12,14 @@ static const struct {
 	const char *name;
 	enum log_level level;
 } level_names[] = {
-	/* The first name of a level is the one that is shown. */
-	{"none", LOG_NONE},	  {"panic", LOG_PANIC},	 {"error", LOG_ERROR},
-	{"warning", LOG_WARNING}, {"warn", LOG_WARNING}, {"info", LOG_INFO},
-	{"details", LOG_DETAILS}, {"debug", LOG_DEBUG},	 {"fine", LOG_FINE},
-	{"func", LOG_FINE},	  {"finer", LOG_FINER},	 {"func_all", LOG_FINER},
-	{"all", LOG_ALL},
+	/* The first name of a level is the one that is shown. The digits are not enum log_level. */
+	{"none", LOG_NONE},    {"panic", LOG_PANIC},	 {"0", LOG_PANIC},
+	{"error", LOG_ERROR},  {"1", LOG_ERROR},	 {"warning", LOG_WARNING},
+	{"warn", LOG_WARNING}, {"2", LOG_WARNING},	 {"info", LOG_INFO},
+	{"3", LOG_INFO},       {"details", LOG_DETAILS}, {"debug", LOG_DEBUG},
+	{"4", LOG_DEBUG},      {"fine", LOG_FINE},	 {"func", LOG_FINE},
+	{"5", LOG_FINE},       {"finer", LOG_FINER},	 {"func_all", LOG_FINER},
+	{"6", LOG_FINER},      {"all", LOG_ALL},
 };
 
 #define LEVEL_NAMES (sizeof(level_names) / sizeof(level_names[0]))
@@ -59,18 +61,13 @@ bool param_parse_bool(const char *text, bool *out)
 
 bool param_parse_level(const char *text, enum log_level *out)
 {
-	int n;
-
 	for (size_t i = 0; i < LEVEL_NAMES; i++) {
 		if (!strcasecmp(text, level_names[i].name)) {
 			*out = level_names[i].level;
 			return true;
 		}
 	}
-	if (!param_parse_int(text, LOG_NONE, LOG_ALL, &n))
-		return false;
-	*out = (enum log_level)n;
-	return true;
+	return false;
 }
 
 static int hex_digit(char c)

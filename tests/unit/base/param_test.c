@@ -6,10 +6,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/param_internal.h"
 #include "base/version.h"
 #include "tests/vma_test.h"
 
-#define MAX_OUTPUT 16384
+#define MAX_OUTPUT 32768
 
 /* The environment of a test: NAME, VALUE, ..., NULL. */
 static const char *const *environment;
@@ -129,7 +130,7 @@ static void test_switches(void **state)
 	assert_true(params.offloaded_sockets);
 	assert_string_equal(logged(warn_without_environ),
 			    " VMA WARNING: VMA_OFFLOADED_SOCKETS=2 is not 0 or 1; "
-			    "using the default 1\n");
+			    "using the default Enabled\n");
 }
 
 static void test_congestion_control_is_one_of_three(void **state)
@@ -164,8 +165,10 @@ static void test_levels_by_name_and_number(void **state)
 		{"warn", LOG_WARNING},	  {"WARNING", LOG_WARNING}, {"Info", LOG_INFO},
 		{"details", LOG_DETAILS}, {"debug", LOG_DEBUG},	    {"fine", LOG_FINE},
 		{"func", LOG_FINE},	  {"finer", LOG_FINER},	    {"func_all", LOG_FINER},
-		{"all", LOG_ALL},	  {"-1", LOG_NONE},	    {"4", LOG_DETAILS},
-		{"8", LOG_ALL},		  {"9", LOG_INFO},	    {"loud", LOG_INFO},
+		{"all", LOG_ALL},	  {"0", LOG_PANIC},	    {"1", LOG_ERROR},
+		{"2", LOG_WARNING},	  {"3", LOG_INFO},	    {"4", LOG_DEBUG},
+		{"5", LOG_FINE},	  {"6", LOG_FINER},	    {"7", LOG_INFO},
+		{"-1", LOG_INFO},	  {"04", LOG_INFO},	    {"loud", LOG_INFO},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -217,14 +220,15 @@ static void test_choices_are_numbers_with_names(void **state)
 	assert_int_equal(params.thread_mode, 1);
 	assert_string_equal(logged(warn_without_environ),
 			    " VMA WARNING: VMA_THREAD_MODE=4 is not a number in 0..3; "
-			    "using the default 1\n");
+			    "using the default Multi spin lock\n");
 }
 
 static void test_ring_parameters(void **state)
 {
-	static const char logic[] = "one of 0, 1, 10, 20, 30, 31; using the default 0",
+	static const char logic[] = "one of 0, 1, 10, 20, 30, 31; using the default "
+				    "0 (Ring per interface)",
 			  ratio[] = "-1 or a number in 1..100000000; using the default 100",
-			  limit[] = "a number in 0..100000000; using the default 0";
+			  limit[] = "a number in 0..100000000; using the default 0 (no limit)";
 	static const struct {
 		const char *variable;
 		const int *value;
@@ -299,14 +303,14 @@ static void test_banner_names_how_rings_are_chosen(void **state)
 	     "VMA_RING_MIGRATION_RATIO_RX", "-1", "VMA_RING_LIMIT_PER_INTERFACE", "4");
 	text = strstr(logged(param_banner), " VMA INFO: Ring allocation logic TX");
 	assert_non_null(text);
-#define CHANGED                                                                         \
-	" VMA INFO: Ring allocation logic TX       20(Ring per thread)        "         \
-	"[VMA_RING_ALLOCATION_LOGIC_TX]\n"                                              \
-	" VMA INFO: Ring allocation logic RX       31(Ring per core - attach threads) " \
-	"[VMA_RING_ALLOCATION_LOGIC_RX]\n"                                              \
-	" VMA INFO: Ring migration ratio RX        -1                         "         \
-	"[VMA_RING_MIGRATION_RATIO_RX]\n"                                               \
-	" VMA INFO: Ring limit per interface       4                          "         \
+#define CHANGED                                                                          \
+	" VMA INFO: Ring allocation logic TX       20 (Ring per thread)       "          \
+	"[VMA_RING_ALLOCATION_LOGIC_TX]\n"                                               \
+	" VMA INFO: Ring allocation logic RX       31 (Ring per core - attach threads) " \
+	"[VMA_RING_ALLOCATION_LOGIC_RX]\n"                                               \
+	" VMA INFO: Ring migration ratio RX        -1                         "          \
+	"[VMA_RING_MIGRATION_RATIO_RX]\n"                                                \
+	" VMA INFO: Ring limit per interface       4                          "          \
 	"[VMA_RING_LIMIT_PER_INTERFACE]\n"
 	assert_memory_equal(text, CHANGED, sizeof(CHANGED) - 1);
 }
@@ -358,8 +362,10 @@ static void test_unknown_variables_are_named(void **state)
 	INIT("PATH", "/bin");
 	assert_string_equal(
 		logged(warn_with_environ),
-		" VMA WARNING: VMA_RX_POLLS is not a parameter of this version; it has no effect\n"
-		" VMA WARNING: VMA_ is not a parameter of this version; it has no effect\n");
+		" VMA WARNING: VMA_RX_POLLS is not a parameter and has no effect; the nearest name is "
+		"VMA_RX_POLL\n"
+		" VMA WARNING: VMA_ is not a parameter and has no effect; the nearest name is "
+		"VMA_BF\n");
 }
 
 static void test_banner_shows_what_was_changed(void **state)
@@ -387,7 +393,7 @@ static void test_banner_shows_what_was_changed(void **state)
 		" VMA INFO: Rx Poll Yield                  Enabled                    [VMA_RX_POLL_YIELD]\n"
 		" VMA INFO: Internal Thread Affinity       0x1                        "
 		"[VMA_INTERNAL_THREAD_AFFINITY]\n"
-		" VMA INFO: Thread mode                    0 (Single)                 [VMA_THREAD_MODE]\n"
+		" VMA INFO: Thread mode                    Single                     [VMA_THREAD_MODE]\n"
 		" VMA INFO: ---------------------------------------------------------------------------\n");
 }
 
@@ -397,18 +403,23 @@ static void test_banner_shows_everything_at_details(void **state)
 
 	INIT("VMA_TRACELEVEL", "details");
 	text = logged(param_banner);
-#define SEEN(var) assert_non_null(strstr(text, "[" #var "]\n"));
-#define PARAM_INT(member, var, ...) SEEN(var)
-#define PARAM_BOOL(member, var, ...) SEEN(var)
-#define PARAM_STR(member, var, ...) SEEN(var)
-#define PARAM_LEVEL(member, var, ...) SEEN(var)
-#define PARAM_ENUM(member, var, ...) SEEN(var)
-#define PARAM_NAMED(member, var, ...) SEEN(var)
-#define PARAM_RATIO(member, var, ...) SEEN(var)
-#define PARAM_CPUS(member, var, ...) SEEN(var)
+#define SEEN(var, label) assert_int_equal(strstr(text, "[" #var "]\n") != NULL, (label)[0] != '\0');
+#define PARAM_INT(m, var, d, lo, hi, label, ...) SEEN(var, label)
+#define PARAM_BOOL(m, var, d, label, ...) SEEN(var, label)
+#define PARAM_STR(m, var, d, label, ...) SEEN(var, label)
+#define PARAM_LEVEL(m, var, d, label, ...) SEEN(var, label)
+#define PARAM_NAMED(m, var, d, lo, hi, n, label, ...) SEEN(var, label)
+#define PARAM_RATIO(m, var, d, hi, label, ...) SEEN(var, label)
+#define PARAM_CPUS(m, var, d, label, ...) SEEN(var, label)
+#define PARAM_SPEC(m, var, d, label, ...) SEEN(var, "")
+#define ALWAYS_INT(var, d, lo, hi, label, ...) SEEN(var, label)
+#define ALWAYS_BOOL(var, d, label, ...) SEEN(var, label)
+#define ALWAYS_STR(var, d, label, ...) SEEN(var, label)
+#define CARD_INT(var, d, lo, hi, label, ...) SEEN(var, label)
+#define CARD_BOOL(var, d, label, ...) SEEN(var, label)
 #include "base/param_list.h"
 	assert_non_null(strstr(text, " VMA DETAILS: Thread mode                    "
-				     "1 (Multi spin lock)        [VMA_THREAD_MODE]\n"));
+				     "Multi spin lock            [VMA_THREAD_MODE]\n"));
 	assert_non_null(strstr(text, " VMA DETAILS: Log File                       "
 				     "                           [VMA_LOG_FILE]\n"));
 	assert_non_null(strstr(text, " VMA DETAILS: Log Details                    "
@@ -420,6 +431,214 @@ static void test_banner_is_silent_below_info(void **state)
 	INIT("VMA_TRACELEVEL", "warn");
 	assert_string_equal(logged(param_banner), "");
 	INIT("PATH", "/bin"); /* frees the copies of the last test */
+}
+
+/* ---- what has no effect, or another name ------------------------------------------------- */
+
+static void test_what_is_always_so_says_what_differs(void **state)
+{
+	INIT("VMA_FORK", "0", "VMA_TCP_TIMER_RESOLUTION_MSEC", "10");
+	assert_string_equal(
+		logged(warn_without_environ),
+		" VMA WARNING: VMA_TCP_TIMER_RESOLUTION_MSEC=10 has no effect: timers of TCP expire at "
+		"their deadline, not at a tick\n"
+		" VMA WARNING: VMA_FORK=0 has no effect: sockets always work in both processes after "
+		"fork()\n");
+	assert_string_equal(logged(warn_without_environ), ""); /* once */
+	INIT("VMA_FORK", "1", "VMA_TCP_TIMER_RESOLUTION_MSEC", "100");
+	assert_string_equal(logged(warn_without_environ), "");
+}
+
+static void test_what_needs_a_card_is_told_at_details(void **state)
+{
+	INIT("VMA_BF", "0");
+	assert_string_equal(logged(warn_without_environ), "");
+	INIT("VMA_BF", "0", "VMA_TRACELEVEL", "details");
+	assert_string_equal(logged(warn_without_environ),
+			    " VMA DETAILS: VMA_BF=0 acts on cards that have it; AF_XDP does not\n");
+}
+
+static void test_old_names_set_the_parameter(void **state)
+{
+	INIT("VMA_RX_SKIP_OS", "7");
+	assert_int_equal(params.rx_udp_poll_os_ratio, 7);
+	assert_string_equal(logged(warn_without_environ),
+			    " VMA WARNING: VMA_RX_SKIP_OS is an old name of "
+			    "VMA_RX_UDP_POLL_OS_RATIO, which it sets\n");
+	INIT("VMA_RX_SKIP_OS", "7", "VMA_RX_UDP_POLL_OS_RATIO", "8");
+	assert_int_equal(params.rx_udp_poll_os_ratio, 8);
+	assert_string_equal(logged(warn_without_environ), "");
+	INIT("VMA_RX_SKIP_OS", "often");
+	assert_int_equal(params.rx_udp_poll_os_ratio, 100);
+	assert_non_null(
+		strstr(logged(warn_without_environ), " VMA_RX_SKIP_OS=often is not a number"));
+}
+
+static void test_select_poll_os_force_sets_two_others(void **state)
+{
+	INIT("VMA_SELECT_POLL_OS_FORCE", "1");
+	assert_int_equal(params.select_poll_os_ratio, 1);
+	assert_int_equal(params.select_skip_os, 1);
+	INIT("VMA_SELECT_POLL_OS_FORCE", "1", "VMA_SELECT_SKIP_OS", "9");
+	assert_int_equal(params.select_poll_os_ratio, 1);
+	assert_int_equal(params.select_skip_os, 9);
+	INIT("VMA_SELECT_POLL_OS_FORCE", "0");
+	assert_int_equal(params.select_poll_os_ratio, 10);
+}
+
+/* ---- a hostile environment ----------------------------------------------------------------- */
+
+static char hostile_name[300], hostile_value[100000];
+
+static void warn_hostile(void)
+{
+	static char more[12][16];
+	static char *vars[16];
+	int n = 0;
+
+	memset(hostile_name, 'A', sizeof(hostile_name) - 1);
+	memcpy(hostile_name, "VMA_\n\033[2J", 9);
+	vars[n++] = hostile_name;
+	for (int i = 0; i < 12; i++) {
+		snprintf(more[i], sizeof(more[i]), "VMA_%d=1", i);
+		vars[n++] = more[i];
+	}
+	vars[n] = NULL;
+	param_warn(vars);
+}
+
+static unsigned lines_of(const char *text)
+{
+	unsigned n = 0;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+static void test_a_hostile_environment_cannot_flood_or_forge_the_log(void **state)
+{
+	const char *text;
+
+	INIT("PATH", "/bin");
+	text = logged(warn_hostile);
+	assert_null(strchr(text, '\033'));
+	assert_non_null(strstr(text, "VMA_??[2JAAAA"));
+	assert_non_null(strstr(text, "AAA... is not a parameter"));
+	assert_non_null(strstr(text, " VMA WARNING: 5 more VMA_* variables are not parameters\n"));
+	assert_int_equal(lines_of(text), 8 + 1);
+}
+
+static void test_overlong_values_are_refused(void **state)
+{
+	const char *pairs[] = {"VMA_LOG_FILE",
+			       hostile_value,
+			       "VMA_RX_POLL",
+			       hostile_value,
+			       "VMA_INTERNAL_THREAD_AFFINITY",
+			       hostile_value,
+			       NULL};
+	const char *text;
+
+	memset(hostile_value, '7', sizeof(hostile_value) - 1);
+	environment = pairs;
+	param_init(lookup);
+	assert_string_equal(params.log_file, "");
+	assert_int_equal(params.rx_poll, 100000);
+	assert_int_equal(params.internal_thread_affinity.count, 0);
+	text = logged(warn_without_environ);
+	assert_int_equal(lines_of(text), 3);
+	assert_non_null(strstr(text, "777... is not a text of at most 4095 characters; using the "
+				     "default\n"));
+}
+
+static void test_line_feeds_in_values_do_not_reach_the_log(void **state)
+{
+	INIT("VMA_RX_POLL", "1\n VMA PANIC: forged", "VMA_LOG_FILE", "/tmp/a\nb");
+	assert_string_equal(logged(warn_without_environ),
+			    " VMA WARNING: VMA_RX_POLL=1? VMA PANIC: forged is not a number in "
+			    "-1..100000000; using the default 100000\n");
+	assert_non_null(strstr(logged(param_banner), "/tmp/a?b"));
+}
+
+/* ---- VMA_SPEC -------------------------------------------------------------------------------- */
+
+static void test_profiles_are_known_by_name_and_number(void **state)
+{
+	static const struct {
+		const char *name, *number;
+		int rx_poll, logic, select_poll, skip_os;
+	} rows[] = {
+		{"none", "0", 100000, 0, 100000, 4},
+		{"ultra-latency", "10", -1, 0, -1, 0},
+		{"latency", "15", -1, 0, -1, 1},
+		{"29west", "29", 0, 0, 100000, 50},
+		{"wombat_fh", "554", 0, 0, 0, 20},
+		{"mcd", "623", 100000, 31, 100000, 4},
+		{"mcd-irq", "624", 0, 31, 0, 4},
+		{"rti", "784", -1, 0, 100000, 4},
+		{"7750", "7750", -1, 0, -1, 4},
+		{"multi_ring_latency", "Multi_Ring_Latency", -1, 20, -1, 0},
+	};
+
+	for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *pairs[] = {"VMA_SPEC", i % 2 ? rows[i / 2].number : rows[i / 2].name,
+				       NULL};
+
+		environment = pairs;
+		param_init(lookup);
+		assert_int_equal(params.rx_poll, rows[i / 2].rx_poll);
+		assert_int_equal(params.ring_logic_rx, rows[i / 2].logic);
+		assert_int_equal(params.ring_logic_tx, rows[i / 2].logic);
+		assert_int_equal(params.select_poll, rows[i / 2].select_poll);
+		assert_int_equal(params.select_skip_os, rows[i / 2].skip_os);
+		assert_string_equal(logged(warn_without_environ), "");
+	}
+	INIT("VMA_SPEC", "nginx");
+	assert_int_equal(params.rx_poll, 100000);
+	assert_string_equal(logged(warn_without_environ),
+			    " VMA WARNING: VMA_SPEC=nginx is not a profile: none, ultra-latency, "
+			    "latency, 29west, wombat_fh, mcd, mcd-irq, rti, 7750, "
+			    "multi_ring_latency; using the default none\n");
+	INIT("VMA_SPEC", "-1");
+	assert_int_equal(params.spec, 0);
+}
+
+/* A profile that sets what does not exist, or to what it cannot be, would do so in silence. */
+static void test_profiles_set_parameters_to_values_that_they_take(void **state)
+{
+	for (int spec = 1; param_spec_name(spec); spec++) {
+		unsigned n = 0, set = param_spec_size(spec);
+		const char *pairs[] = {"VMA_SPEC", param_spec_name(spec), NULL};
+
+		environment = pairs;
+		param_init(lookup);
+		for (unsigned i = 0; i < param_count(); i++)
+			n += param_states[i].source == PARAM_FROM_SPEC;
+		assert_int_equal(n, set);
+	}
+}
+
+static void test_a_variable_overrides_its_profile(void **state)
+{
+	const char *text;
+
+	INIT("VMA_SPEC", "latency", "VMA_RX_POLL", "7", "VMA_THREAD_MODE", "many");
+	assert_int_equal(params.rx_poll, 7);
+	assert_int_equal(params.thread_mode, 0); /* malformed: the profile holds */
+	assert_int_equal(params.select_poll, -1);
+	text = logged(param_banner);
+	assert_non_null(strstr(text, " VMA INFO: VMA Spec                       latency            "
+				     "        [VMA_SPEC]\n"));
+	assert_non_null(strstr(text, " VMA INFO: Rx Poll Loops                  7 "));
+	assert_non_null(strstr(text, " VMA INFO: Thread mode                    Single "));
+	text = logged(warn_without_environ);
+	assert_string_equal(text, " VMA WARNING: VMA_THREAD_MODE=many is not a number in 0..3; "
+				  "using the profile's Single\n");
+	INIT("VMA_SPEC", "latency", "VMA_TRACELEVEL", "details");
+	text = logged(warn_without_environ);
+	assert_non_null(strstr(text, " VMA DETAILS: VMA_AVOID_SYS_CALLS_ON_TCP_FD=Enabled has no "
+				     "effect: "));
 }
 
 static const struct CMUnitTest tests[] = {
@@ -439,6 +658,16 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_banner_shows_what_was_changed),
 	cmocka_unit_test(test_banner_shows_everything_at_details),
 	cmocka_unit_test(test_banner_is_silent_below_info),
+	cmocka_unit_test(test_what_is_always_so_says_what_differs),
+	cmocka_unit_test(test_what_needs_a_card_is_told_at_details),
+	cmocka_unit_test(test_old_names_set_the_parameter),
+	cmocka_unit_test(test_select_poll_os_force_sets_two_others),
+	cmocka_unit_test(test_a_hostile_environment_cannot_flood_or_forge_the_log),
+	cmocka_unit_test(test_overlong_values_are_refused),
+	cmocka_unit_test(test_line_feeds_in_values_do_not_reach_the_log),
+	cmocka_unit_test(test_profiles_are_known_by_name_and_number),
+	cmocka_unit_test(test_profiles_set_parameters_to_values_that_they_take),
+	cmocka_unit_test(test_a_variable_overrides_its_profile),
 };
 
 VMA_TEST_MAIN("param", tests, NULL, NULL)
