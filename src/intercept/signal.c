@@ -26,6 +26,7 @@
 #include "base/busy.h"
 #include "base/guard.h"
 #include "base/sys.h"
+#include "intercept/backtrace.h"
 #include "intercept/wrap.h"
 
 /* Not declared in current headers. */
@@ -137,7 +138,8 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 
 	if (!sent && guard_fix(context))
 		return;
-	libc.sigaction(sig, &act, NULL);
+	libc.sigaction(sig, &act, NULL); /* a fault in the next line ends the process, too */
+	backtrace_fatal(sig, info);
 	if (sent)
 		sys_call(SYS_rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), sig, info, 0, 0);
 }

@@ -16,6 +16,7 @@
 #include "base/param.h"
 #include "base/stats/stats.h"
 #include "base/sys.h"
+#include "intercept/backtrace.h"
 #include "intercept/process/inherited.h"
 #include "intercept/wrap.h"
 
@@ -67,6 +68,9 @@ static void start_once(void *arg)
 	if (!getauxval(AT_SECURE))
 		stats_init(params.stats_shmem_dir, params.stats_file,
 			   (unsigned)params.stats_fd_num);
+	backtrace_init();
+	if (params.handle_sigsegv)
+		signal_watch_faults();
 	sock_init(&hooks);
 	inherited_take(inherited);
 }

@@ -2,9 +2,12 @@
 #include "ring/progress.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -92,6 +95,8 @@ static nsec_t visit(struct ring *ring, bool *moved)
 	if (frames)
 		*moved = true;
 	next = wheel_next(&ring->wheel);
+	log_finer("internal thread: ring %u: %d frames, next timer in %ld us", ring->id, frames,
+		  next == NSEC_NEVER ? -1L : (long)((next - clock_now()) / NSEC_PER_USEC));
 	return next;
 }
 
@@ -109,7 +114,8 @@ static nsec_t visit_rings(bool *moved)
 		uint32_t polls = __atomic_load_n(&ring->polls, __ATOMIC_RELAXED);
 		nsec_t due;
 
-		if (polls != progress.seen[i] && params.progress_interval) {
+		if (polls != progress.seen[i] && params.progress_interval &&
+		    !params.internal_thread_arm_cq) {
 			progress.seen[i] = polls;
 			*moved = true;
 			continue; /* a thread of the program polls it */
@@ -230,8 +236,12 @@ static void sleep_long(nsec_t next)
 		timeout = next == NSEC_NEVER ? longest : next - clock_now();
 		if (timeout > longest)
 			timeout = longest;
-		if (timeout > 0)
+		if (timeout > 0) {
+			log_fine("internal thread: nothing moves, sleeps for %ld us",
+				 (long)(timeout / NSEC_PER_USEC));
 			sleep_on(timeout, true);
+			log_fine("internal thread: woken");
+		}
 	}
 	/* Pairs with the exchange in progress_wake(): from here on it writes nothing. */
 	__atomic_store_n(&progress_asleep, 0, __ATOMIC_SEQ_CST);
@@ -245,13 +255,34 @@ static bool run_hook(void)
 	return hook && hook();
 }
 
+/* A thread enters a cpuset of cgroup v1 by a write of its id. */
+static void enter_cpuset(const char *directory)
+{
+	char path[PATH_MAX], tid[16];
+	int fd, len, rc;
+
+	snprintf(path, sizeof(path), "%s/tasks", directory);
+	len = snprintf(tid, sizeof(tid), "%d\n", sys_gettid());
+	fd = sys_open(path, O_WRONLY | O_CLOEXEC, 0);
+	rc = fd < 0 ? fd : (int)sys_write(fd, tid, (size_t)len);
+	if (fd >= 0)
+		sys_close(fd);
+	if (rc < 0)
+		log_warn(
+			"VMA_INTERNAL_THREAD_CPUSET: %s: %s; the internal thread stays where it is",
+			path, strerrordesc_np(-rc));
+}
+
 static void *progress_main(void *arg)
 {
 	nsec_t tick = params.progress_interval * NSEC_PER_MSEC;
+	bool arm = params.internal_thread_arm_cq;
 	int idle = 0;
 
 	(void)arg;
 	ring_thread.internal = true;
+	if (params.internal_thread_cpuset[0])
+		enter_cpuset(params.internal_thread_cpuset);
 	signals_are_never_taken();
 	deathmarks_begin();
 	/* acquire: pairs with progress_stop() */
@@ -270,12 +301,12 @@ static void *progress_main(void *arg)
 		idle = moved ? 0 : idle + 1;
 		if (!tick) {
 			sleep_on(moved ? NSEC_PER_MSEC : SLEEP_MAX, false);
-		} else if (idle > 2) {
+		} else if (idle > 2 && !arm) { /* armed, it sleeps while others poll the rings */
 			sleep_long(next);
 		} else {
 			wait = next == NSEC_NEVER ? tick : next - clock_now();
 			wait = wait < NSEC_PER_MSEC ? NSEC_PER_MSEC : wait;
-			sleep_on(wait < tick ? wait : tick, false);
+			sleep_on(wait < tick ? wait : tick, arm);
 		}
 	}
 	deathmarks_end();

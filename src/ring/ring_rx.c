@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Receiving: delivers a burst of frames to flows, then runs the work that follows. */
+#include "base/log.h"
 #include "base/param.h"
 #include "ring/gro.h"
 #include "ring/ring.h"
@@ -25,6 +26,8 @@ static enum drop deliver_shared(struct ring *ring, struct flow *flow, struct pkt
 
 static void drop(struct ring *ring, struct pkt *pkt, enum drop reason)
 {
+	log_fine("ring %u: a frame of %u bytes is dropped: %s", ring->id, pkt->frame_len,
+		 drop_text(reason));
 	ring_drop(ring, reason);
 	pkt_free(pkt);
 }
@@ -119,8 +122,7 @@ static void receive_burst(struct ring *ring, struct pkt **pkts, int n, nsec_t no
 	struct gro gro; /* not cleared: it is large */
 
 	gro.n = 0;
-	gro.max = (unsigned)params.gro_streams_max < GRO_STREAMS ? (unsigned)params.gro_streams_max
-								 : GRO_STREAMS;
+	gro.max = (unsigned)params.gro_streams_max; /* GRO_STREAMS at most: param_list.h */
 	for (int i = 0; i < n; i++) {
 		if (i + 1 < n)
 			__builtin_prefetch(pkts[i + 1]->frame);

@@ -21,18 +21,25 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define QUEUES_UNTOLD 16	/* most RX queues of a device whose number is not known */
 #define PAGE 4096		/* the smallest page size */
+#define MEM_ALLOC_HUGE 2	/* of VMA_MEM_ALLOC_TYPE */
 #define TOUCH_STACK (64 * 1024) /* bytes */
 
-/* A memory file that no process can shrink or grow. */
-static int memory_file(const char *name, size_t size)
+/*
+ * A memory file that no process can shrink or grow.  huge: of huge pages, all of them allocated
+ * now, because a missing one would be a SIGBUS later.
+ */
+static int memory_file(const char *name, size_t size, bool huge)
 {
-	int fd = (int)sys_call(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0, 0, 0);
+	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0);
+	int fd = (int)sys_call(SYS_memfd_create, name, flags, 0, 0, 0, 0);
 	long rc;
 
 	fd = sys_fd_hide(fd);
 	if (fd < 0)
 		return fd;
 	rc = sys_call(SYS_ftruncate, fd, size, 0, 0, 0, 0);
+	if (!rc && huge)
+		rc = sys_call(SYS_fallocate, fd, 0, 0, size, 0, 0);
 	if (!rc)
 		rc = sys_fcntl(fd, F_ADD_SEALS, SEALS);
 	if (rc) {
@@ -51,6 +58,37 @@ static size_t memory_file_size(int fd)
 	    (sys_fcntl(fd, F_GET_SEALS, 0) & SEALS) != SEALS)
 		return 0;
 	return (size_t)st.st_size;
+}
+
+static void warn_no_huge_pages(void)
+{
+	log_box(LOG_WARNING, "NO IMMEDIATE ACTION NEEDED!\n"
+			     "Not enough hugepage resources for VMA memory allocation.\n"
+			     "VMA will continue working with regular memory allocation.\n"
+			     "Optional: 1. Switch to a different memory allocation type\n"
+			     "             (VMA_MEM_ALLOC_TYPE= 0 or 1)\n"
+			     "          2. Restart process after increasing the number of\n"
+			     "             hugepages resources in the system:\n"
+			     "\"cat /proc/meminfo |  grep -i HugePage\"\n"
+			     "\"echo 800 > /proc/sys/vm/nr_hugepages\"");
+}
+
+static int umem_file(size_t size)
+{
+	bool huge = params.mem_alloc_type == MEM_ALLOC_HUGE;
+	int fd = memory_file("vma-umem", size, huge);
+
+	if (fd >= 0 || !huge)
+		return fd;
+	warn_no_huge_pages();
+	return memory_file("vma-umem", size, false);
+}
+
+static bool is_huge(int fd)
+{
+	struct stat st;
+
+	return !sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) && st.st_blksize > PAGE;
 }
 
 static int map_umem(struct xdp_port *port)
@@ -264,10 +302,20 @@ static uint32_t frame_shift_of(const struct xdp_port *port)
 	return card || port->base.mtu > XDP_MTU_OF(2048) ? 12 : 11;
 }
 
+/* The free frames that wait in each RX queue, as this process would have it. */
+static uint32_t fill_target_of(const struct xdp_port *port)
+{
+	const struct group_ctl *ctl = port->group.ctl;
+	uint32_t target = ctl->frames / 2 / (port->rx_queues ? port->rx_queues : QUEUES_UNTOLD);
+
+	if (target > XDP_FILL_ENTRIES)
+		target = XDP_FILL_ENTRIES;
+	return target > (uint32_t)params.rx_wre ? (uint32_t)params.rx_wre : target;
+}
+
 static void init_ctl(struct xdp_port *port)
 {
 	struct group_ctl *ctl = port->group.ctl;
-	unsigned queues = port->rx_queues ? port->rx_queues : QUEUES_UNTOLD;
 
 	ctl->magic = GROUP_MAGIC;
 	ctl->version = GROUP_VERSION;
@@ -275,9 +323,7 @@ static void init_ctl(struct xdp_port *port)
 	ctl->frame_shift = frame_shift_of(port);
 	ctl->umem_size = port->group.umem_size;
 	ctl->frames = ctl->umem_size >> ctl->frame_shift;
-	ctl->fill_target = ctl->frames / 2 / queues;
-	if (ctl->fill_target > XDP_FILL_ENTRIES)
-		ctl->fill_target = XDP_FILL_ENTRIES;
+	ctl->fill_target = fill_target_of(port);
 	ctl->native = port->native;
 	ctl->made = group_now();
 }
@@ -360,8 +406,8 @@ int xdp_group_memory(struct xdp_port *port, char why[PORT_WHY])
 	int rc = 0;
 
 	port->group.umem_size = umem_size_of(port->rx_queues);
-	port->group.ctl_fd = memory_file("vma-group", sizeof(struct group_ctl));
-	port->umem_fd = memory_file("vma-umem", port->group.umem_size);
+	port->group.ctl_fd = memory_file("vma-group", sizeof(struct group_ctl), false);
+	port->umem_fd = umem_file(port->group.umem_size);
 	port->wake_fd = sys_fd_hide(sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (port->group.ctl_fd < 0 || port->umem_fd < 0 || port->wake_fd < 0)
 		rc = -EMFILE;
@@ -391,7 +437,7 @@ int xdp_group_memory_fit(struct xdp_port *port, char why[PORT_WHY])
 	xdp_unmap(&port->umem_map);
 	sys_close_fd(&port->umem_fd);
 	port->group.umem_size = size;
-	port->umem_fd = memory_file("vma-umem", size);
+	port->umem_fd = umem_file(size);
 	if (port->umem_fd < 0)
 		return why_no_memory(port, port->umem_fd, why);
 	rc = map_umem(port);
@@ -426,6 +472,30 @@ static bool is_sane(const struct group_ctl *ctl)
 	       ctl->queues <= XDP_STEER_QUEUES && ctl->fill_target <= XDP_FILL_ENTRIES;
 }
 
+/* What the process that made the group decided otherwise than this one asks for. */
+static void tell_decided(const struct xdp_port *port)
+{
+	uint32_t want = fill_target_of(port), is = port->group.fill_target;
+	bool want_huge = params.mem_alloc_type == MEM_ALLOC_HUGE, huge = is_huge(port->umem_fd);
+	bool copies = !params.xdp_zerocopy && port->group.zerocopy;
+	char text[PORT_WHY] = "";
+	size_t len = 0;
+
+	if (want != is)
+		len = (size_t)snprintf(text, sizeof(text),
+				       "; %u frames wait in each RX queue, not %u (VMA_RX_WRE)", is,
+				       want);
+	if (want_huge != huge)
+		len += (size_t)snprintf(text + len, sizeof(text) - len,
+					"; frames are in %s pages (VMA_MEM_ALLOC_TYPE)",
+					huge ? "huge" : "ordinary");
+	if (copies)
+		snprintf(text + len, sizeof(text) - len, "; zero-copy (VMA_XDP_ZEROCOPY)");
+	if (text[0])
+		log_info("%s: shared, as the process that attached first decided%s",
+			 port->base.name, text);
+}
+
 int xdp_group_adopt(struct xdp_port *port, char why[PORT_WHY])
 {
 	size_t umem_size = memory_file_size(port->umem_fd);
@@ -455,6 +525,7 @@ int xdp_group_adopt(struct xdp_port *port, char why[PORT_WHY])
 		rc = xdp_map_conf(port);
 	if (rc)
 		return why_no_memory(port, rc, why);
+	tell_decided(port);
 	return enter(port, why);
 }
 

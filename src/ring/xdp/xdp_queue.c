@@ -149,6 +149,8 @@ static uint32_t tx_entries_of(const struct xdp_group *g)
 {
 	uint32_t entries = XDP_TX_ENTRIES;
 
+	while (entries > (uint32_t)params.tx_wre)
+		entries /= 2;
 	for (unsigned n = g->queues; n > 1 && entries > TX_ENTRIES_MIN; n = (n + 1) / 2)
 		entries /= 2;
 	return entries;

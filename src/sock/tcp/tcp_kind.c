@@ -16,6 +16,7 @@ static void tcp_default_options(struct inet_sock *so, struct sock_options *opt)
 	/* Until the program sets buffer sizes, the library chooses them. */
 	opt->linger2 = tcp_kernel()->fin_timeout;
 	opt->nodelay = params.tcp_nodelay;
+	opt->quickack = params.tcp_quickack;
 	if (opt->nodelay)
 		sys_setsockopt(sock_twin(&so->sk), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
