@@ -215,6 +215,107 @@ static void test_a_frame_for_an_unpolled_ring_is_delivered(void **state)
 	ring_release(ring, ring_mode);
 }
 
+/* ---- parameters of it ------------------------------------------------------------------- */
+
+static void restart(void)
+{
+	progress_stop();
+	assert_int_equal(progress_start(), 0);
+}
+
+/* Waits for a frame; returns how long it took. */
+static nsec_t time_of_a_frame(void)
+{
+	int got = __atomic_load_n(&listener.got, __ATOMIC_ACQUIRE);
+	nsec_t begin;
+
+	/* As a thread of the program that polls the ring now and then: it is not asleep for long. */
+	assert_true(ring_hold(ring, ring_mode));
+	ring_poll(ring);
+	ring_release(ring, ring_mode);
+	nap(20 * NSEC_PER_MSEC);
+	begin = clock_now();
+	send_one();
+	while (__atomic_load_n(&listener.got, __ATOMIC_ACQUIRE) == got) {
+		assert_true(clock_now() < begin + DEADLINE);
+		nap(NSEC_PER_MSEC);
+	}
+	return clock_now() - begin;
+}
+
+static void test_vma_internal_thread_arm_cq(void **state)
+{
+	int interval = params.progress_interval;
+
+	listen_on("10.0.0.1", 7);
+	params.progress_interval = 2000;
+	restart();
+	assert_in_range(time_of_a_frame(), LATE, DEADLINE);
+	params.internal_thread_arm_cq = true;
+	restart();
+	assert_in_range(time_of_a_frame(), 0, LATE);
+	params.internal_thread_arm_cq = false;
+	params.progress_interval = interval;
+	restart();
+	assert_true(ring_hold(ring, ring_mode));
+	ring_flow_del(ring, &listener.flow);
+	ring_release(ring, ring_mode);
+}
+
+#define MANY 40
+
+static int most;  /* internal: frames between two rounds */
+static int until; /* internal: frames at the last round */
+
+static bool count_frames(void)
+{
+	int got = __atomic_load_n(&listener.got, __ATOMIC_ACQUIRE);
+
+	if (got - until > most)
+		most = got - until;
+	until = got;
+	return false;
+}
+
+/* The most frames that it takes at one visit, of many that wait. */
+static int frames_of_a_visit(int max)
+{
+	int got = __atomic_load_n(&listener.got, __ATOMIC_ACQUIRE);
+	nsec_t begin = clock_now();
+
+	progress_stop();
+	for (int i = 0; i < MANY; i++)
+		send_one();
+	params.progress_wce_max = max;
+	most = 0;
+	until = got;
+	progress_set_hook(count_frames);
+	assert_int_equal(progress_start(), 0);
+	while (__atomic_load_n(&listener.got, __ATOMIC_ACQUIRE) < got + MANY) {
+		assert_true(clock_now() < begin + DEADLINE);
+		nap(NSEC_PER_MSEC);
+	}
+	progress_stop(); /* after the hook of the last visit */
+	progress_set_hook(NULL);
+	return most;
+}
+
+static void test_vma_progress_engine_wce_max(void **state)
+{
+	int batch = params.cq_poll_batch_max, max = params.progress_wce_max;
+
+	listen_on("10.0.0.1", 7);
+	params.cq_poll_batch_max = 1;
+	assert_int_equal(frames_of_a_visit(5), 5);
+	assert_int_equal(frames_of_a_visit(max), MANY);
+	params.cq_poll_batch_max = batch;
+	params.progress_wce_max = max;
+	assert_int_equal(progress_start(), 0);
+	assert_true(ring_hold(ring, ring_mode));
+	ring_flow_del(ring, &listener.flow);
+	ring_release(ring, ring_mode);
+}
+
 /* ---- other ---------------------------------------------------------------------------- */
 
 static int rounds; /* any, atomic */
@@ -295,6 +396,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_no_timer_is_missed_on_its_way_to_sleep),
 	TEST(test_arming_leaves_a_trace),
 	TEST(test_a_frame_for_an_unpolled_ring_is_delivered),
+	TEST(test_vma_internal_thread_arm_cq),
+	TEST(test_vma_progress_engine_wce_max),
 	TEST(test_the_hook_runs_on_the_internal_thread_without_a_ring),
 	TEST(test_it_sleeps_when_nothing_moves),
 	TEST(test_a_ring_that_is_held_does_not_stop_it),
