@@ -275,3 +275,12 @@ void param_describe(unsigned i, struct param_info *info)
 	param_value_text(param, info->now, sizeof(info->now));
 	info->changed = !param_is_default(param);
 }
+
+bool param_old_name(unsigned i, const char **old, const char **variable)
+{
+	if (i >= param_n_old_names)
+		return false;
+	*old = param_old_names[i].old;
+	*variable = param_old_names[i].variable;
+	return true;
+}

@@ -48,9 +48,9 @@ void param_init(const char *(*getenv_fn)(const char *name));
  * Logs the warnings that param_init() remembered, once and one line each: malformed values, old
  * names, and values that ask for what the library does not do. Logs at level details which values
  * need a card. Also logs the boxed "high log level" warning, and a warning for each unknown VMA_*
- * variable of environ_vars, which may be NULL.
+ * variable of environ_vars, which may be NULL. Returns how many variables it warned of.
  */
-void param_warn(char *const *environ_vars);
+unsigned param_warn(char *const *environ_vars);
 
 /*
  * Logs the start-up banner: version, command line, then one line per parameter, `%-30s %-26s
@@ -83,5 +83,12 @@ struct param_info {
 unsigned param_count(void);
 /* i: below param_count(). now is what param_init() has read, cut to PARAM_TEXT. */
 void param_describe(unsigned i, struct param_info *info);
+
+/* *name: of profile i, NULL beyond the last. Its number; -1: it has a name only. */
+int param_profile(unsigned i, const char **name);
+/* What profile sets as its i-th. False: no more. */
+bool param_profile_setting(unsigned profile, unsigned i, const char **variable, const char **value);
+/* The i-th earlier name of a parameter. False: no more. */
+bool param_old_name(unsigned i, const char **old, const char **variable);
 
 #endif

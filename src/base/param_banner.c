@@ -29,7 +29,7 @@ static void banner_line(const struct param *param)
 
 	if (at > log_level || (is_default && (!label[0] || param->kind == KIND_SPEC)))
 		return;
-	param_value_text(param, value, sizeof(value));
+	param_banner_text(param, value, sizeof(value));
 	/* Without a label: the variable's name, without VMA_. */
 	log_at(at, "%-30s %-26s [%s]", label[0] ? label : param->variable + 4, value,
 	       param->variable);

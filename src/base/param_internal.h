@@ -94,7 +94,7 @@ bool param_parse_cpus(const char *text, struct param_cpus *out);
 const char *param_name_of(const struct param *param, int value);
 /* In upper case, in a static buffer that the next call overwrites. Not thread-safe. */
 const char *param_level_name(int level);
-/* The value as the banner shows it; the default likewise. */
+void param_banner_text(const struct param *param, char *out, size_t size);
 void param_value_text(const struct param *param, char *out, size_t size);
 void param_default_text(const struct param *param, char *out, size_t size);
 /* What values it takes: "a number in 0..3". */
@@ -108,7 +108,5 @@ int param_spec_find(const char *text);
 const char *param_spec_name(int spec);
 /* What the profile sets the variable to, or NULL. */
 const char *param_spec_value(int spec, const char *variable);
-/* How many variables it sets. */
-unsigned param_spec_size(int spec);
 
 #endif

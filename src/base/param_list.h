@@ -34,7 +34,7 @@
  * And: OLD_NAME(OLD_VARIABLE, VARIABLE) an earlier name of a parameter
  *
  * Names are ({number, "shown in the banner"}, ...), in ascending order.  A text that begins with
- * "=" is shown instead of the number.  PARAM_OTHERS stands for all other numbers.
+ * "=" is shown instead of the number there.  PARAM_OTHERS stands for all other numbers.
  * A parameter without a label is in the banner only if it is set, and so is the profile.
  *
  * Parsing, the banner, `vma params` and docs/parameters.md come from this list.

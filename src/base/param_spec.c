@@ -164,11 +164,17 @@ const char *param_spec_value(int spec, const char *variable)
 	return NULL;
 }
 
-unsigned param_spec_size(int spec)
+int param_profile(unsigned i, const char **name)
 {
-	unsigned n = 0;
+	*name = param_spec_name((int)i);
+	return *name ? specs[i].number : NO_NUMBER;
+}
 
-	while (specs[spec].settings[n].variable)
-		n++;
-	return n;
+bool param_profile_setting(unsigned profile, unsigned i, const char **variable, const char **value)
+{
+	const struct setting *s = &specs[profile].settings[i];
+
+	*variable = s->variable;
+	*value = s->value;
+	return s->variable;
 }

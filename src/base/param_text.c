@@ -14,29 +14,33 @@ const char *param_name_of(const struct param *param, int value)
 	return NULL;
 }
 
-static void number_text(const struct param *param, int value, char *out, size_t size)
+static void number_text(const struct param *param, int value, bool banner, char *out, size_t size)
 {
 	const char *name = param_name_of(param, value);
+	bool instead = name && name[0] == '=';
 
 	if (!name)
 		snprintf(out, size, "%d", value);
-	else if (name[0] == '=')
+	else if (instead && banner)
 		snprintf(out, size, "%s", name + 1);
 	else
-		snprintf(out, size, "%d (%s)", value, name);
+		snprintf(out, size, "%d (%s)", value, name + instead);
 }
 
-/* Without the text of a string or of a list of processors. */
-static void text_of(const struct param *param, int value, const char *text, char *out, size_t size)
+static void text_of(const struct param *param, int value, const char *text, bool banner, char *out,
+		    size_t size)
 {
 	switch (param->kind) {
 	case KIND_INT:
 	case KIND_ENUM:
 	case KIND_RATIO:
-		number_text(param, value, out, size);
+		number_text(param, value, banner, out, size);
 		return;
 	case KIND_BOOL:
-		text = value ? "Enabled" : "Disabled";
+		if (banner)
+			text = value ? "Enabled" : "Disabled";
+		else
+			text = value ? "1" : "0";
 		break;
 	case KIND_LEVEL:
 		text = param_level_name(value);
@@ -80,12 +84,17 @@ static const char *string_of(const struct param *param)
 
 void param_value_text(const struct param *param, char *out, size_t size)
 {
-	text_of(param, number_of(param), string_of(param), out, size);
+	text_of(param, number_of(param), string_of(param), false, out, size);
+}
+
+void param_banner_text(const struct param *param, char *out, size_t size)
+{
+	text_of(param, number_of(param), string_of(param), true, out, size);
 }
 
 void param_default_text(const struct param *param, char *out, size_t size)
 {
-	text_of(param, param->def, param->def_text, out, size);
+	text_of(param, param->def, param->def_text, false, out, size);
 }
 
 bool param_is_default(const struct param *param)

@@ -20,8 +20,8 @@ static void warn_malformed(const struct param *param)
 		 value);
 }
 
-/* A value that has no effect here. */
-static void tell_no_effect(const struct param *param)
+/* A value that has no effect here. True: a warning. */
+static bool tell_no_effect(const struct param *param)
 {
 	struct param_state *state = param_state_of(param);
 	bool set = state->source == PARAM_FROM_VARIABLE;
@@ -29,19 +29,23 @@ static void tell_no_effect(const struct param *param)
 
 	if (param->class == PARAM_ACTS || state->source == PARAM_FROM_DEFAULT ||
 	    param_is_default(param))
-		return;
+		return false;
 	param_value_text(param, value, sizeof(value));
-	if (param->class == PARAM_CARD)
+	if (param->class == PARAM_CARD) {
 		log_details("%s=%s acts on cards that have it; AF_XDP does not", param->variable,
 			    set ? state->shown : value);
-	else
-		log_at(set ? LOG_WARNING : LOG_DETAILS, "%s=%s has no effect: %s", param->variable,
-		       set ? state->shown : value, param->different);
+		return false;
+	}
+	log_at(set ? LOG_WARNING : LOG_DETAILS, "%s=%s has no effect: %s", param->variable,
+	       set ? state->shown : value, param->different);
+	return set;
 }
 
-static void tell_one(const struct param *param)
+/* True: a warning. */
+static bool tell_one(const struct param *param)
 {
 	struct param_state *state = param_state_of(param);
+	bool warned = state->old_name || state->malformed;
 
 	if (state->old_name)
 		log_warn("%s is an old name of %s, which it sets", state->old_name,
@@ -49,11 +53,12 @@ static void tell_one(const struct param *param)
 	if (state->malformed)
 		warn_malformed(param);
 	else
-		tell_no_effect(param);
+		warned |= tell_no_effect(param);
 	state->malformed = false;
 	state->old_name = NULL;
 	if (param->class != PARAM_ACTS)
 		state->source = PARAM_FROM_DEFAULT; /* once */
+	return warned;
 }
 
 /* ---- unknown variables ---------------------------------------------------------------- */
@@ -125,12 +130,12 @@ static void warn_unknown(const char *variable, size_t len)
 		 nearest(variable, len < NAME_MAX_LEN ? len : NAME_MAX_LEN));
 }
 
-void param_warn(char *const *environ_vars)
+unsigned param_warn(char *const *environ_vars)
 {
-	unsigned unknown = 0;
+	unsigned unknown = 0, warned = 0;
 
 	for (unsigned i = 0; i < param_count(); i++)
-		tell_one(&param_table[i]);
+		warned += tell_one(&param_table[i]);
 	for (; environ_vars && *environ_vars; environ_vars++) {
 		size_t len = strcspn(*environ_vars, "=");
 
@@ -144,4 +149,5 @@ void param_warn(char *const *environ_vars)
 		log_box(LOG_WARNING, "VMA is currently configured with high log level\n"
 				     "Application performance will decrease in this log level!\n"
 				     "This log level is recommended for debugging purposes only");
+	return warned + unknown;
 }

@@ -13,6 +13,7 @@ static const struct command {
 } commands[] = {
 	{"check-conf", cmd_check_conf, check_conf_help, "which rules of a libvma.conf decide?"},
 	{"doctor", cmd_doctor, doctor_help, "is this machine set up right?"},
+	{"params", cmd_params, params_help, "the parameters and what the environment sets"},
 	{"run", cmd_run, run_help, "run a program with the library"},
 };
 

@@ -8,8 +8,9 @@
 /* argv[0] is the name of the subcommand, argv[argc] is NULL. */
 int cmd_check_conf(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_params(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 
-extern const char check_conf_help[], doctor_help[], run_help[];
+extern const char check_conf_help[], doctor_help[], params_help[], run_help[];
 
 #endif

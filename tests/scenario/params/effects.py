@@ -5,6 +5,7 @@ effects.py CASE [ARGUMENT...] prints one word.  effects.py peer serves the cases
 import fcntl
 import os
 import pty
+import select
 import socket
 import struct
 import sys
@@ -156,6 +157,66 @@ def case_polls():
                 pass
         counts.append(n)
     return max(counts)
+
+
+def case_recv():
+    """Processor time of a receive that waits for a second, in ms."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind((HERE, INBOX))
+    # Not settimeout(), with which Python calls poll() first.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 1, 0))
+    begin = time.process_time()
+    try:
+        sock.recv(10)
+    except BlockingIOError:
+        return int((time.process_time() - begin) * 1000)
+
+
+def case_select():
+    """Processor time of a select() that waits for a second, in ms."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind((HERE, INBOX))
+    begin = time.process_time()
+    select.select([sock], [], [], 1)
+    return int((time.process_time() - begin) * 1000)
+
+
+def case_pipe():
+    """How long a poll() takes to see a pipe that is written to while it polls, in ms."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind((HERE, INBOX))
+    ours, theirs = os.pipe()
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    poll.register(ours, select.POLLIN)
+    threading.Timer(0.1, os.write, (theirs, b"x")).start()
+    begin = time.monotonic()
+    poll.poll(1000)
+    return int((time.monotonic() - begin) * 1000)
+
+
+def case_both():
+    """Of 100 calls of poll() with a socket that is readable, how many see a readable pipe, too."""
+    conn = connected()
+    conn.send(b"x")
+    select.select([conn], [], [])
+    ours, theirs = os.pipe()
+    os.write(theirs, b"x")
+    poll = select.poll()
+    poll.register(conn, select.POLLIN)
+    poll.register(ours, select.POLLIN)
+    return sum(len(poll.poll(1000)) == 2 for _ in range(100))
+
+
+def case_affinity():
+    """The processors of the other threads."""
+    conn = connected()
+    lists = set()
+    for tid in os.listdir("/proc/self/task"):
+        if int(tid) != os.getpid():
+            lists.add(",".join(map(str, sorted(os.sched_getaffinity(int(tid))))))
+    conn.close()
+    return " ".join(sorted(lists))
 
 
 def case_pages():

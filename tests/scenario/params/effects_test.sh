@@ -74,6 +74,23 @@ check "the kernel's socket at every poll: $word" test "$word" -le 2
 see polls VMA_RX_UDP_POLL_OS_RATIO=500
 check "VMA_RX_UDP_POLL_OS_RATIO: $word" test "$word" -gt 100
 
+# ---- waiting
+
+see recv VMA_RX_POLL=0
+check "VMA_RX_POLL=0 sleeps: $word ms" test "$word" -lt 30
+see recv VMA_RX_POLL=-1
+check "VMA_RX_POLL=-1 polls: $word ms" test "$word" -ge 60
+see select VMA_SELECT_POLL=0
+check "VMA_SELECT_POLL=0 sleeps: $word ms" test "$word" -lt 30
+see select VMA_SELECT_POLL=-1
+check "VMA_SELECT_POLL=-1 polls: $word ms" test "$word" -ge 60
+see pipe VMA_SELECT_POLL=-1
+check "a wait that polls sees the kernel's descriptors: $word ms" test "$word" -lt 900
+see pipe VMA_SELECT_POLL=-1 VMA_SELECT_POLL_OS_RATIO=0
+check "VMA_SELECT_POLL_OS_RATIO=0: $word ms" test "$word" -ge 900
+is "the kernel's descriptors at each call" both 100 VMA_SELECT_SKIP_OS=1
+is "VMA_SELECT_SKIP_OS" both 10 VMA_SELECT_SKIP_OS=10
+
 # ---- memory and queues
 
 is "ordinary pages" pages 4
@@ -98,6 +115,8 @@ netns_kill $spawned
 
 # ---- the internal thread
 
+netns_pick_cpus
+is "VMA_INTERNAL_THREAD_AFFINITY" affinity "$cpu_server" VMA_INTERNAL_THREAD_AFFINITY="$cpu_server"
 mkdir $netns_tmp/set && touch $netns_tmp/set/tasks
 see nodelay VMA_INTERNAL_THREAD_CPUSET=$netns_tmp/set
 check "VMA_INTERNAL_THREAD_CPUSET" grep -qxE '[0-9]+' $netns_tmp/set/tasks

@@ -262,6 +262,29 @@ static void test_vma_internal_thread_arm_cq(void **state)
 	ring_release(ring, ring_mode);
 }
 
+static void test_vma_progress_engine_interval(void **state)
+{
+	int interval = params.progress_interval;
+	nsec_t begin;
+
+	listen_on("10.0.0.1", 7);
+	params.progress_interval = 0;
+	restart();
+	begin = clock_now();
+	send_one();
+	nap(ASLEEP);
+	assert_int_equal(__atomic_load_n(&listener.got, __ATOMIC_ACQUIRE), 0);
+	params.progress_interval = interval;
+	restart();
+	while (!__atomic_load_n(&listener.got, __ATOMIC_ACQUIRE)) {
+		assert_true(clock_now() < begin + DEADLINE);
+		nap(NSEC_PER_MSEC);
+	}
+	assert_true(ring_hold(ring, ring_mode));
+	ring_flow_del(ring, &listener.flow);
+	ring_release(ring, ring_mode);
+}
+
 #define MANY 40
 
 static int most;  /* internal: frames between two rounds */
@@ -397,6 +420,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_arming_leaves_a_trace),
 	TEST(test_a_frame_for_an_unpolled_ring_is_delivered),
 	TEST(test_vma_internal_thread_arm_cq),
+	TEST(test_vma_progress_engine_interval),
 	TEST(test_vma_progress_engine_wce_max),
 	TEST(test_the_hook_runs_on_the_internal_thread_without_a_ring),
 	TEST(test_it_sleeps_when_nothing_moves),

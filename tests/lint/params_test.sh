@@ -1,0 +1,51 @@
+#!/bin/bash
+# docs/parameters.md is what `vma params --markdown` prints, and every parameter that acts has a
+# test of its effect: tests/lint/params.txt.
+#
+#	params_test.sh VMA [--write]	--write: writes the page anew
+. "$(dirname "$0")/lib.sh"
+
+list=src/base/param_list.h
+table=tests/lint/params.txt
+page=docs/parameters.md
+vma=$1
+[[ $vma == /* || -x $vma ]] || vma=$TEST_SRCDIR/$TEST_WORKSPACE/$vma
+
+if [[ ${2-} == --write ]]; then
+	"$vma" params --markdown > "$page"
+	exit
+fi
+
+# The page is the same whatever the environment says.
+difference=$(diff "$page" <(VMA_RX_POLL=7 VMA_SPEC=latency "$vma" params --markdown)) ||
+	complain "$page is stale (tests/lint/params_test.sh bazel-bin/tools/vma/vma --write):" "$difference"
+
+acts=$(grep -oE '^PARAM_[A-Z]+\([a-z_0-9]+, VMA_[A-Z_]+' "$list" | awk '{ print $2 }' | sort)
+n=$(wc -w <<< "$acts")
+((n > 40)) || complain "only $n parameters that act found in $list"
+named=$(grep -v '^#' "$table" | awk '{ print $1 }' | sort)
+while read -r variable; do
+	complain "$variable acts, and $table names no test of its effect"
+done < <(comm -23 <(echo "$acts") <(echo "$named"))
+while read -r variable; do
+	complain "$table: $variable is not a parameter that acts, or stands there twice"
+done < <(comm -13 <(echo "$acts") <(echo "$named"))
+while read -r variable file what; do
+	if [[ ! -f $file ]]; then
+		complain "$table: $variable: there is no $file"
+	elif [[ $what == test_* ]]; then
+		# The function, and the list of tests that runs it.
+		(($(grep -cw -- "$what" "$file") >= 2)) ||
+			complain "$table: $variable: $file does not run $what"
+	else
+		grep -v '^[[:space:]]*#' "$file" | grep -qF -- "$what" ||
+			complain "$table: $variable: $file has no $what"
+	fi
+done < <(grep -v '^#' "$table")
+
+# Documents name no parameter that is not in the list.
+while read -r variable; do
+	grep -qE "[ (]$variable[,)]" "$list" || complain "$variable is in a document and not in $list"
+done < <(grep -ohE '\bVMA_[A-Z_]*[A-Z]\b' README.md docs/*.md | grep -vE '^VMA_(VERSION|DEFAULT_APPLICATION_ID)$' | sort -u)
+echo "$n parameters act"
+verdict
