@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/sys.h"
 #include "ring/xdp/xdp_internal.h"
@@ -54,12 +55,14 @@ int xdp_why_missing_caps(char why[PORT_WHY], const char *ifname)
 	}
 	if (!len)
 		return 0;
-	return xdp_why(why, -EPERM,
-		       "Interface %s is not accelerated: this process lacks %s.\n"
-		       "AF_XDP needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF.\n"
-		       "Run the program as root, or give it these capabilities as ambient ones\n"
-		       "(setpriv --ambient-caps, AmbientCapabilities= of systemd).\n",
-		       ifname, missing);
+	return xdp_why(
+		why, -EPERM,
+		"Offloaded resources are restricted to root or user with CAP_NET_RAW privileges\n"
+		"Interface %s is not accelerated: this process lacks %s.\n"
+		"AF_XDP needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF.\n"
+		"Run the program as root, or give it these capabilities as ambient ones\n"
+		"(setpriv --ambient-caps, AmbientCapabilities= of systemd).\n",
+		ifname, missing);
 }
 
 int xdp_why_refused(char why[PORT_WHY], const char *ifname, const char *what)
@@ -157,13 +160,16 @@ int xdp_why_taken(char why[PORT_WHY], const struct xdp_device *dev)
 
 int xdp_why_memlock(char why[PORT_WHY], const char *ifname, uint32_t bytes)
 {
+	struct rlimit now = {0};
+
+	sys_call(SYS_prlimit64, 0, RLIMIT_MEMLOCK, NULL, &now, 0, 0);
 	return xdp_why(
 		why, -ENOBUFS,
+		"Your current max locked memory is: %lu. Please change it to unlimited.\n"
+		"Set this user's default to `ulimit -l unlimited`.\n"
 		"Interface %s is not accelerated: its %u MB of packet buffers cannot be locked.\n"
-		"The limit of locked memory is too low for them (ulimit -l, in kB).\n"
-		"Raise it: ulimit -l unlimited, LimitMEMLOCK=infinity of systemd, or give the\n"
-		"program CAP_IPC_LOCK.\n",
-		ifname, bytes >> 20);
+		"Or set LimitMEMLOCK=infinity of systemd, or give the program CAP_IPC_LOCK.\n",
+		(unsigned long)now.rlim_cur, ifname, bytes >> 20);
 }
 
 int xdp_why_not_verified(char why[PORT_WHY], const char *ifname)

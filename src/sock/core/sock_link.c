@@ -61,7 +61,7 @@ static void warn_port(int ifindex, const char *why)
 	if (link_get(ifindex, &link))
 		link.name[0] = '\0';
 	log_box(LOG_WARNING,
-		"Interface %s will not be accelerated.\n%s"
+		"Interface %s will not be offloaded.\n%s"
 		"Sockets that use it run through the kernel.",
 		link.name, why);
 }

@@ -96,7 +96,7 @@ is "VMA_SELECT_SKIP_OS" both 10 VMA_SELECT_SKIP_OS=10
 is "ordinary pages" pages 4
 see pages VMA_MEM_ALLOC_TYPE=2
 free=$(awk '/^HugePages_Free/ { print $2 }' /proc/meminfo)
-if ((free >= 64)); then
+if ((free >= 8)); then
 	check "VMA_MEM_ALLOC_TYPE: $word kB" test "$word" -gt 4
 	check "no warning of huge pages" eval '! has hugepage'
 else
