@@ -106,6 +106,19 @@ def case_acks():
     return text.split(b"=")[1].decode().strip()
 
 
+def case_paced(limit):
+    """How long 100000 bytes take there and back, in ms; SO_MAX_PACING_RATE as a number or a struct."""
+    conn, got = connected(), 0
+    conn.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1000000)
+    if limit == "struct":  # vma_rate_limit_t: kbit/s, burst, size of a packet
+        conn.setsockopt(socket.SOL_SOCKET, 47, struct.pack("IIHxx", 800, 0, 0))
+    begin = time.monotonic()
+    threading.Thread(target=conn.sendall, args=(b"x" * 100000,)).start()
+    while got < 100000:
+        got += len(conn.recv(100000))
+    return int((time.monotonic() - begin) * 1000)
+
+
 def case_loopback():
     """Is what a socket sends to a group received on its own host?"""
     group = "239.1.1.1"

@@ -22,7 +22,8 @@ netns_spawn $netns_tmp/peer s "" "${case_of[@]}" peer || die "no peer"
 # see CASE VARIABLE=VALUE...: $word is what the case prints, $netns_tmp/told all there is.
 see() {
 	vma_env=(VMA_TRACELEVEL=warn "${@:2}")
-	netns_run c "$lib" "${case_of[@]}" "$1" > $netns_tmp/told
+	# shellcheck disable=SC2086 # CASE may have arguments
+	netns_run c "$lib" "${case_of[@]}" $1 > $netns_tmp/told
 	word=$(sed -n 's/^=//p' $netns_tmp/told)
 }
 
@@ -49,6 +50,11 @@ see acks
 check "acknowledgements are delayed: $word ms" test "$word" -ge 20
 see acks VMA_TCP_QUICKACK=1
 check "VMA_TCP_QUICKACK: $word ms" test "$word" -lt 20
+
+see "paced no"
+check "100 kB without a limit: $word ms" test "$word" -lt 500
+see "paced struct"
+check "SO_MAX_PACING_RATE, 800 kbit/s as struct vma_rate_limit_t: $word ms" test "$word" -ge 700
 
 # connects WHAT CONDITION VARIABLE...: to a listener, by two of its interfaces.
 connects() {
