@@ -68,7 +68,6 @@ static void start_once(void *arg)
 	if (!getauxval(AT_SECURE))
 		stats_init(params.stats_shmem_dir, params.stats_file,
 			   (unsigned)params.stats_fd_num);
-	backtrace_init();
 	if (params.handle_sigsegv)
 		signal_watch_faults();
 	sock_init(&hooks);
@@ -86,6 +85,7 @@ void start(void)
 	libc_resolve();
 	image_init();
 	once_run(&once, start_once, NULL);
+	backtrace_init(); /* likewise */
 	errno = saved;
 }
 
