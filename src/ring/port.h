@@ -3,8 +3,8 @@
  * A port: an interface as rings see it.  A port queue: a ring's part of it (hardware queues,
  * frames, steering).
  *
- * Role		port_*_open(), open_queue, free_port, fence, grant: any thread,
- *		serialised by the caller (the control lock, see rings.h).  service, addrs_gone:
+ * Role		open_queue, free_port, fence, grant: any thread, serialised by the
+ *		caller (the control lock, see rings.h).  service, addrs_gone:
  *		the internal thread.  barrier: any, holding no ring.  at_exit: any.
  *		Every other operation: the holder of the queue's ring; it does not
  *		block.
@@ -28,7 +28,7 @@
 /* The error for an interface that is not accelerated on purpose; `why` is one line then. */
 #define PORT_UNTRIED EMEDIUMTYPE
 
-#define PORT_WHY 512 /* bytes of `why`, the reason of a failure for the user */
+#define PORT_WHY 1024 /* bytes of `why`, the reason of a failure for the user */
 
 struct port;
 struct port_queue;
@@ -196,21 +196,5 @@ static inline bool port_give_back(struct port_queue *q, struct pkt *pkt)
 
 /* The operations of a ring without a port: every one does nothing or fails. */
 extern const struct port_ops port_null_ops;
-
-/* ---- kinds of ports --------------------------------------------------------- */
-
-/*
- * AF_XDP (ring/xdp/).  -EBUSY: another program uses the interface or the queue.  -EPERM:
- * privileges are missing.  -EOPNOTSUPP: the interface does not support it.  -PORT_UNTRIED: this
- * kind of device was never tested, or it is part of another device.
- * why: what happened, why, and what to do, for the user; lines end in \n.
- */
-int port_xdp_open(int ifindex, struct port **port, char why[PORT_WHY]);
-
-/*
- * A loop-back for tests and benchmarks (ring/loop/): a frame put into one queue of the port
- * arrives in the queues that have a matching flow.  It needs no privilege and no interface.
- */
-int port_loop_open(uint32_t mtu, struct port **port);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "ring/port.h"
+#include "ring/ports.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -143,4 +143,26 @@ const struct port_ops port_null_ops = {
 	ignore_queue,	   /* tx_flush */
 	no_frame,	   /* tx_get */
 	drop_frame,	   /* tx_put */
+};
+
+static bool take_no_link(const struct link *link, char why[PORT_WHY])
+{
+	snprintf(why, PORT_WHY, "no port serves this interface");
+	return false;
+}
+
+static int open_no_port(int ifindex, struct port **port, char why[PORT_WHY])
+{
+	snprintf(why, PORT_WHY, "No port serves interface number %d.\n", ifindex);
+	return -EOPNOTSUPP;
+}
+
+/* Positional, as above. */
+const struct port_kind port_null_kind = {
+	"null",		   /* name */
+	take_no_link,	   /* takes */
+	open_no_port,	   /* open */
+	port_kind_ignores, /* thread_begins */
+	port_kind_ignores, /* thread_ends */
+	port_kind_ignores, /* forget */
 };

@@ -16,7 +16,6 @@
 #include "base/signals.h"
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
-#include "ring/deathmark.h"
 #include "ring/rings.h"
 
 #define SLEEP_MAX NSEC_PER_SEC		     /* longest sleep, in case a wake-up is lost */
@@ -284,7 +283,7 @@ static void *progress_main(void *arg)
 	if (params.internal_thread_cpuset[0])
 		enter_cpuset(params.internal_thread_cpuset);
 	signals_are_never_taken();
-	deathmarks_begin();
+	ports_thread_begins();
 	/* acquire: pairs with progress_stop() */
 	while (!__atomic_load_n(&progress.stop, __ATOMIC_ACQUIRE)) {
 		bool moved = false;
@@ -309,7 +308,7 @@ static void *progress_main(void *arg)
 			sleep_on(wait < tick ? wait : tick, arm);
 		}
 	}
-	deathmarks_end();
+	ports_thread_ends();
 	return NULL;
 }
 
@@ -388,7 +387,7 @@ void progress_stop(void)
 
 void progress_forget(void)
 {
-	deathmarks_forget();
+	ports_forget();
 	progress.running = false;
 	progress.hook = NULL;
 	memset(progress.watched, 0, sizeof(progress.watched));

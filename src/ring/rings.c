@@ -25,7 +25,6 @@ struct port_entry {
 	nsec_t unused_since; /* it has had no ring since; 0: it has rings */
 };
 
-static port_open_fn open_port;
 static struct port_entry ports[PORTS_MAX]; /* either lock to read, both to write: control lock, */
 static unsigned n_ports;
 static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER; /* and this, held by services */
@@ -34,9 +33,9 @@ static unsigned n_rings;	      /* atomic: control lock to write; entries below i
 static struct ring nowhere;
 static bool told_limit; /* control lock: the warning of join_at_limit() was logged */
 
-void rings_init(port_open_fn fn)
+void rings_init(const struct port_kind *const *kinds)
 {
-	open_port = fn;
+	ports_init(kinds);
 	ring_init(&nowhere, NULL, UINT32_MAX);
 }
 
@@ -83,7 +82,7 @@ static int get_port(int ifindex, struct port_entry **out, char why[PORT_WHY], bo
 			snprintf(why, PORT_WHY, "More than %d interfaces are in use.\n", PORTS_MAX);
 			return -ENOSPC;
 		}
-		made.error = open_port(ifindex, &made.port, why);
+		made.error = ports_open(ifindex, &made.port, why);
 		mutex_lock(&ports_lock);
 		entry = &ports[n_ports++];
 		*entry = made;

@@ -17,14 +17,13 @@
 
 #include <poll.h>
 
+#include "ring/ports.h"
 #include "ring/ring.h"
 
 #define RINGS_MAX 1024
 
-typedef int (*port_open_fn)(int ifindex, struct port **port, char why[PORT_WHY]);
-
-/* Once at start.  open_port opens an interface: port_xdp_open(), or a test's function. */
-void rings_init(port_open_fn open_port);
+/* Once at start.  kinds: see ports_init(). */
+void rings_init(const struct port_kind *const *kinds);
 
 /*
  * The ring of this interface and key, made if there is none.  When there are as many rings as

@@ -8,6 +8,7 @@
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
 #include "ring/source.h"
+#include "ring/xdp/port_xdp.h"
 #include "sock/core/async.h"
 #include "sock/core/host_state.h"
 #include "sock/core/icmp.h"
@@ -171,6 +172,8 @@ const struct sock_upcalls sock_upcalls = {
 
 void sock_init(const struct sock_hooks *h)
 {
+	static const struct port_kind *const kinds[] = {&port_xdp_kind, NULL};
+
 	sock_hooks = *h;
 	sock_list_init();
 	sock_alloc_init();
@@ -179,7 +182,7 @@ void sock_init(const struct sock_hooks *h)
 		log_warn("VMA_THREAD_MODE=0 needs membarrier(2), which this kernel lacks; using 1");
 		ring_mode = HOLD_SPIN;
 	}
-	rings_init(port_xdp_open);
+	rings_init(kinds);
 }
 
 /*

@@ -117,12 +117,13 @@ static void left(struct sock *sk)
 void loop_net_start(void)
 {
 	static const struct sock_hooks hooks = {.left = left};
+	static const struct port_kind *const kinds[] = {&loop_port_kind, NULL};
 
 	clock_init();
 	log_init(params.log_level, params.log_details, false, "");
 	fake_link_set_mtu(loop_port_mtu);
 	sock_init(&hooks);
-	rings_init(loop_port_open);
+	rings_init(kinds);
 	fds_before = count_fds();
 }
 

@@ -3,18 +3,14 @@
 
 #include <errno.h>
 
+#include "ring/loop/port_loop.h"
 #include "ring/logic.h"
 #include "tests/lib/loop_net.h"
 
 #define PORT 7000
 #define TCP_NODELAY 1 /* the names of states in netinet/tcp.h conflict with ours */
 
-static int open_port(int ifindex, struct port **port, char why[PORT_WHY])
-{
-	(void)ifindex;
-	(void)why;
-	return port_loop_open(1500, port);
-}
+static const struct port_kind *const kinds[] = {&port_loop_kind, NULL};
 
 static const char *variable(const char *name)
 {
@@ -29,7 +25,7 @@ void loop_pair_start(void)
 	param_init(variable);
 	loop_net_enter();
 	sock_init(&hooks);
-	rings_init(open_port);
+	rings_init(kinds);
 }
 
 static struct tsock make(unsigned user)

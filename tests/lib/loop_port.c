@@ -331,7 +331,7 @@ static void port_close_queue(struct port_queue *q)
 	__atomic_fetch_sub(&queues, 1, __ATOMIC_ACQ_REL);
 }
 
-int loop_port_open(int ifindex, struct port **port, char why[PORT_WHY])
+static int open_kind(int ifindex, struct port **port, char why[PORT_WHY])
 {
 	const struct port_ops *real;
 	int rc = port_loop_open(loop_port_mtu, port);
@@ -357,3 +357,12 @@ int loop_port_open(int ifindex, struct port **port, char why[PORT_WHY])
 	ops.tx_put = port_tx_put;
 	return 0;
 }
+
+const struct port_kind loop_port_kind = {
+	.name = "loop",
+	.takes = port_takes_all,
+	.open = open_kind,
+	.thread_begins = port_kind_ignores,
+	.thread_ends = port_kind_ignores,
+	.forget = port_kind_ignores,
+};

@@ -12,11 +12,11 @@
 
 #include <stdbool.h>
 
-#include "ring/port.h"
+#include "ring/loop/port_loop.h"
 
-/* Opener for rings_init(); it reads loop_port_mtu once. */
+/* For rings_init(); it reads loop_port_mtu once. */
 extern uint32_t loop_port_mtu;
-int loop_port_open(int ifindex, struct port **port, char why[PORT_WHY]);
+extern const struct port_kind loop_port_kind;
 
 /* While closed, barriers wait (at most ten seconds). Returns how many have arrived so far. */
 void loop_port_gate(bool shut);

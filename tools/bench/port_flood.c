@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/param.h"
-#include "ring/port.h"
+#include "ring/xdp/port_xdp.h"
 #include "tools/bench/place.h"
 
 #define SECONDS 2

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "ring/loop/port_loop.h"
 #include "ring/ring.h"
 #include "tools/bench/crew.h"
 

@@ -34,6 +34,7 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "ring/loop/loop_internal.h"
 
 #define FRAMES 4096u /* of a queue; also the number of its wires */
 #define TX_RESERVE 64u
@@ -484,3 +485,23 @@ int port_loop_open(uint32_t mtu, struct port **out)
 	*out = &port->base;
 	return 0;
 }
+
+static int open_kind(int ifindex, struct port **port, char why[PORT_WHY])
+{
+	int rc = port_loop_open(1500, port);
+
+	if (rc)
+		snprintf(why, PORT_WHY, "No loop-back port: %s.\n", strerrordesc_np(-rc));
+	else
+		(*port)->ifindex = ifindex;
+	return rc;
+}
+
+const struct port_kind port_loop_kind = {
+	.name = "loop",
+	.takes = port_takes_all,
+	.open = open_kind,
+	.thread_begins = port_kind_ignores,
+	.thread_ends = port_kind_ignores,
+	.forget = port_kind_ignores,
+};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Flows of the loop-back port: which queue gets which frames.  See port_loop.h. */
-#include "ring/loop/port_loop.h"
+#include "ring/loop/loop_internal.h"
 
 #include <errno.h>
 

@@ -6,6 +6,7 @@
 #include <linux/if_arp.h>
 #include <string.h>
 
+#include "ring/xdp/port_xdp.h"
 #include "ring/xdp/xdp_internal.h"
 
 static int check(struct xdp_device *dev, char why[PORT_WHY])

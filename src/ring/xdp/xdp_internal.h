@@ -20,9 +20,9 @@
 #include <xdp/xsk.h>
 
 #include "base/list.h"
-#include "ring/deathmark.h"
-#include "ring/grace.h"
-#include "ring/port.h"
+#include "ring/ports.h"
+#include "ring/xdp/deathmark.h"
+#include "ring/xdp/grace.h"
 #include "ring/xdp/xdp_group.h"
 #include "ring/xdp/xdp_steer.h"
 
@@ -245,6 +245,8 @@ struct xdp_kind {
 int xdp_kind_decide(const struct xdp_kind *dev, const char *also, char why[PORT_WHY]);
 /* Queries the kind of a device of this namespace, sets dev->kind, and decides. */
 int xdp_kind_check(struct xdp_device *dev, char why[PORT_WHY]);
+/* See struct port_kind. */
+bool xdp_takes(const struct link *link, char why[PORT_WHY]);
 
 /*
  * xdp_check.c: fills in dev, and checks what needs nothing to be opened: kind, MTU, queues, state.

@@ -196,3 +196,23 @@ int xdp_kind_check(struct xdp_device *dev, char why[PORT_WHY])
 	memcpy(dev->kind, kinds[0].kind, sizeof(dev->kind));
 	return xdp_kind_decide(kinds, params.xdp_devices, why);
 }
+
+bool xdp_takes(const struct link *link, char why[PORT_WHY])
+{
+	struct link master;
+
+	if (link->ethernet && !link->master)
+		return true;
+	if (!link->ethernet)
+		snprintf(why, PORT_WHY,
+			 "%s (kind %s) is left to the kernel: it is not an Ethernet interface; use "
+			 "another one",
+			 link->name, link->kind[0] ? link->kind : "unknown");
+	else
+		snprintf(why, PORT_WHY,
+			 "%s is left to the kernel: it belongs to %s (kind %s); take it out "
+			 "(ip link set %s nomaster), or use another interface",
+			 link->name, link_get(link->master, &master) ? "another one" : master.name,
+			 master.kind, link->name);
+	return false;
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "ring/port.h"
+#include "ring/xdp/port_xdp.h"
 
 #include <errno.h>
 #include <string.h>
@@ -140,3 +140,12 @@ int port_xdp_open(int ifindex, struct port **out, char why[PORT_WHY])
 	errno = saved;
 	return rc;
 }
+
+const struct port_kind port_xdp_kind = {
+	.name = "xdp",
+	.takes = xdp_takes,
+	.open = port_xdp_open,
+	.thread_begins = deathmarks_begin,
+	.thread_ends = deathmarks_end,
+	.forget = deathmarks_forget,
+};

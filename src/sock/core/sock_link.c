@@ -24,7 +24,6 @@ static void log_link_left(enum log_level level, int ifindex, const char *why)
 
 enum verdict sock_link_verdict(const struct link *link)
 {
-	struct link master;
 	char why[PORT_WHY];
 	unsigned line;
 
@@ -36,19 +35,8 @@ enum verdict sock_link_verdict(const struct link *link)
 		log_link_left(LOG_DETAILS, link->ifindex, why);
 		return VERDICT_DENIED;
 	}
-	if (link->ethernet && !link->master)
+	if (ports_take(link, why))
 		return VERDICT_ACCELERATED;
-	if (!link->ethernet)
-		snprintf(why, sizeof(why),
-			 "%s (kind %s) is left to the kernel: it is not an Ethernet interface; use "
-			 "another one",
-			 link->name, link->kind[0] ? link->kind : "unknown");
-	else
-		snprintf(why, sizeof(why),
-			 "%s is left to the kernel: it belongs to %s (kind %s); take it out "
-			 "(ip link set %s nomaster), or use another interface",
-			 link->name, link_get(link->master, &master) ? "another one" : master.name,
-			 master.kind, link->name);
 	log_link_left(LOG_INFO, link->ifindex, why);
 	return VERDICT_INTERFACE;
 }

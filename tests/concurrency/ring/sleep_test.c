@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "base/param.h"
+#include "ring/loop/port_loop.h"
 #include "ring/rings.h"
 #include "ring/sleep.h"
 

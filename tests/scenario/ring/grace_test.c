@@ -14,7 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "ring/grace.h"
+#include "ring/xdp/grace.h"
 #include "xdp_veth.h"
 
 #define MOVES 40

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "ring/port.h"
+#include "ring/xdp/port_xdp.h"
 #include "vma_test.h"
 
 #define DEADLINE (5 * NSEC_PER_SEC)

@@ -12,7 +12,7 @@
 
 #include "base/list.h"
 #include "net/frame.h"
-#include "ring/port.h"
+#include "ring/ports.h"
 #include "vma_test.h"
 
 #define FAKE_FRAMES 512
@@ -302,6 +302,14 @@ static const struct port_ops fake_ops = {
 	.tx_get = fake_tx_get,
 	.tx_put = fake_tx_put,
 };
+
+/* A kind that opens what `opener` says. */
+#define FAKE_KIND(opener)                                                             \
+	{                                                                             \
+		.name = #opener, .takes = port_takes_all, .open = opener,             \
+		.thread_begins = port_kind_ignores, .thread_ends = port_kind_ignores, \
+		.forget = port_kind_ignores,                                          \
+	}
 
 static inline void fake_init(struct fake_queue *f, struct port *port)
 {

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/param.h"
+#include "ring/loop/port_loop.h"
 #include "ring/rings.h"
 #include "vma_test.h"
 
@@ -18,14 +19,7 @@
 
 static struct ring *ring; /* loop-back */
 
-static int open_loop(int ifindex, struct port **port, char why[PORT_WHY])
-{
-	int rc = port_loop_open(1500, port);
-
-	if (!rc)
-		(*port)->ifindex = ifindex;
-	return rc;
-}
+static const struct port_kind *const kinds[] = {&port_loop_kind, NULL};
 
 static void start(enum hold_mode mode)
 {
@@ -33,7 +27,7 @@ static void start(enum hold_mode mode)
 	bool fresh;
 
 	ring_mode = mode;
-	rings_init(open_loop);
+	rings_init(kinds);
 	assert_int_equal(rings_get(IFINDEX, 0, &ring, why, &fresh), 0);
 	assert_int_equal(progress_start(), 0);
 	assert_true(progress_running());

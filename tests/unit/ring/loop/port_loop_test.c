@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "ring/port.h"
+#include "ring/loop/port_loop.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "ring/grace.h"
+#include "ring/xdp/grace.h"
 
 #include <linux/bpf.h>
 #include <linux/membarrier.h>

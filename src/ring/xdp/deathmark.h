@@ -18,8 +18,8 @@
  *		is cleared.
  * Errors	-errno.  Where the kernel refuses the list, no word is ever marked.
  */
-#ifndef RING_DEATHMARK_H
-#define RING_DEATHMARK_H
+#ifndef RING_XDP_DEATHMARK_H
+#define RING_XDP_DEATHMARK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -14,8 +14,8 @@
  * Role		grace_wait(): any.  grace_init(), grace_fini(): the owner.
  * Progress	grace_wait() blocks for about 10 ms.
  */
-#ifndef RING_GRACE_H
-#define RING_GRACE_H
+#ifndef RING_XDP_GRACE_H
+#define RING_XDP_GRACE_H
 
 struct grace {
 	int outer, inner; /* descriptors of a map of maps and its inner map; -1: membarrier(2) */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "ring/deathmark.h"
+#include "ring/xdp/deathmark.h"
 
 #include <pthread.h>
 #include <signal.h>
