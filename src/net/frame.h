@@ -15,12 +15,13 @@
 #include "net/pkt.h"
 
 #define ETH_HDR 14
+#define ETH_TAG 4 /* of a VLAN */
 #define IP4_HDR 20
 #define UDP_HDR 8
 #define TCP_HDR 20
 #define TCP_OPT_MAX 40
 /* Room for all headers that are built: Ethernet + VLAN + IPv6 + TCP with options. */
-#define FRAME_HDR_MAX (ETH_HDR + 4 + 40 + TCP_HDR + TCP_OPT_MAX)
+#define FRAME_HDR_MAX (ETH_HDR + ETH_TAG + 40 + TCP_HDR + TCP_OPT_MAX)
 
 /* The 5-tuple or 3-tuple of a frame, from the receiver's point of view. */
 struct flow_key {

@@ -151,7 +151,16 @@ struct port_ops {
 	int (*tx_put)(struct port_queue *q, struct pkt *pkt);
 };
 
-#define PORT_PARTIAL_CSUM 1u /* a virtual device: frames with partial checksums may arrive */
+/* What a port can do beyond the operations, or asks of rings. */
+struct port_abilities {
+	bool partial_csum;    /* a virtual device: frames with partial checksums may arrive */
+	bool tx_csum;	      /* the device computes checksums of what is sent */
+	bool timestamps;      /* the device tells when a frame arrived */
+	bool zero_copy;	      /* the device uses the frames of rings, and copies none */
+	bool shared_steering; /* several processes steer frames by one table */
+	uint32_t frame_max;   /* bytes of the longest frame, with its Ethernet header */
+	uint32_t segment_max; /* bytes of the longest frame that the device segments; 0: none */
+};
 
 struct port {
 	/* set when opened, read by all */
@@ -159,8 +168,9 @@ struct port {
 	int ifindex;
 	char name[16];
 	uint8_t mac[6];
-	uint32_t mtu;	/* of IP packets, as the interface had it when opened */
-	unsigned flags; /* PORT_* */
+	uint32_t mtu;	 /* of IP packets, as the interface had it when opened */
+	unsigned linger; /* seconds that it stays open without rings: opening it is expensive */
+	struct port_abilities can;
 	/*
 	 * any, atomic; written by service().  Other processes took this one for dead, and use
 	 * what the port had.  Its rings will be retired and the port freed.

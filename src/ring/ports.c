@@ -48,6 +48,23 @@ bool ports_take(const struct link *link, char why[PORT_WHY])
 	return false;
 }
 
+/* What the port can do, for whoever wonders about speed. */
+static void tell_abilities(const struct port_kind *kind, const struct port *port)
+{
+	const struct port_abilities *can = &port->can;
+	char segments[48] = "no segmentation";
+
+	if (can->segment_max)
+		snprintf(segments, sizeof(segments), "segmentation of %u bytes", can->segment_max);
+	log_details("%s: %s port: frames of up to %u bytes, %s, checksums %s%s, %s, timestamps "
+		    "by %s, steering of %s",
+		    port->name, kind->name, can->frame_max, can->zero_copy ? "zero-copy" : "copied",
+		    can->tx_csum ? "by the device" : "by the processor",
+		    can->partial_csum ? " (partial ones accepted)" : "", segments,
+		    can->timestamps ? "the device" : "the processor",
+		    can->shared_steering ? "several processes" : "this process");
+}
+
 int ports_open(int ifindex, struct port **port, char why[PORT_WHY])
 {
 	int error = -PORT_UNTRIED;
@@ -57,8 +74,10 @@ int ports_open(int ifindex, struct port **port, char why[PORT_WHY])
 		char reason[PORT_WHY] = "";
 		int rc = (*kind)->open(ifindex, port, reason);
 
-		if (!rc)
+		if (!rc) {
+			tell_abilities(*kind, *port);
 			return 0;
+		}
 		add_reason(why, *kind, reason);
 		if (error == -PORT_UNTRIED)
 			error = rc;

@@ -46,7 +46,7 @@ void ring_open(struct ring *ring, struct port_queue *q)
 
 	q->owner = &ring->hold;
 	q->give_back = ring_give_back;
-	ring->parse_flags = q->port->flags & PORT_PARTIAL_CSUM ? FRAME_PARTIAL_CSUM : 0;
+	ring->parse_flags = q->port->can.partial_csum ? FRAME_PARTIAL_CSUM : 0;
 	ring->low_water = q->frames / 8;
 	for (int i = 0; i < n; i++)
 		__atomic_store_n(&ring->fds[i], fds[i], __ATOMIC_RELAXED);

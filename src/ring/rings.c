@@ -89,8 +89,8 @@ static int get_port(int ifindex, struct port_entry **out, char why[PORT_WHY], bo
 		mutex_unlock(&ports_lock);
 		/* In `ports` it is serviced: other processes can join it while this one waits. */
 		if (made.port && !made.port->ops->settle(made.port))
-			log_warn("%s: no carrier since an XDP program was attached; what is sent "
-				 "before it returns is lost",
+			log_warn("%s: no carrier since its port was opened; what is sent before it "
+				 "returns is lost",
 				 made.port->name);
 	}
 	*out = entry;
@@ -438,10 +438,10 @@ static void free_unused_ports(nsec_t now)
 		struct port_entry *entry = &ports[i];
 
 		if (!entry->unused_since ||
-		    now - entry->unused_since < params.xdp_linger * NSEC_PER_SEC)
+		    now - entry->unused_since < entry->port->linger * NSEC_PER_SEC)
 			continue;
-		log_debug("%s: port closed, no ring has used it for %d s", entry->port->name,
-			  params.xdp_linger);
+		log_debug("%s: port closed, no ring has used it for %u s", entry->port->name,
+			  entry->port->linger);
 		free_port(entry);
 		drop_entry(entry);
 	}

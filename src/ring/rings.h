@@ -36,7 +36,7 @@ int rings_get(int ifindex, uint64_t key, struct ring **ring, char why[PORT_WHY],
 
 /*
  * The internal thread, from time to time: closes rings that had no reference for a second, and
- * ports that had no ring for VMA_XDP_LINGER seconds.  True: a ring was closed.  vacate, unless
+ * ports that had no ring for port->linger seconds.  True: a ring was closed.  vacate, unless
  * it is NULL, is called first, holding no ring, for each ring that is about to be closed.  other:
  * another ring of the interface that has references, or NULL.
  */

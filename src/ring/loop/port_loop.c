@@ -160,7 +160,7 @@ static void route(struct loop_queue **to, struct loop_queue *q, struct pkt *pkt)
 	struct loop_queue *for_it;
 
 	pkt->flags |= PKT_CSUM_OK;
-	if (len > q->port->base.mtu + ETH_HDR + 4 || frame_parse(pkt, 0, &key5) != DROP_NONE)
+	if (len > q->port->base.can.frame_max || frame_parse(pkt, 0, &key5) != DROP_NONE)
 		return;
 	pkt->frame_len = len; /* as it was sent, padding included */
 	if (q->port->n_gone && loop_addr_is_gone(q->port, &key5.local))
@@ -475,6 +475,7 @@ int port_loop_open(uint32_t mtu, struct port **out)
 		.name = "loop",
 		.mac = {2, 0, 0, 0, 0, 1},
 		.mtu = mtu,
+		.can.frame_max = mtu + ETH_HDR + ETH_TAG,
 	};
 	/* Room for a packet of mtu bytes with all headers; rounded up to cache lines. */
 	port->stride = (mtu + FRAME_HDR_MAX + sizeof(struct wire) + 63) / 64 * 64;

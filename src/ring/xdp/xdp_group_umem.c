@@ -201,7 +201,7 @@ static int bind_first(const struct xdp_port *port, int fd, struct sockaddr_xdp *
 	if (rc != -EINVAL)
 		return rc;
 	/* Before Linux 6.6.  On virtual devices, generic XDP gets segments that were not split. */
-	if (port->base.flags & PORT_PARTIAL_CSUM)
+	if (port->base.can.partial_csum)
 		return -EPROTONOSUPPORT;
 	addr->sxdp_flags &= (uint16_t)~XDP_USE_SG;
 	return xdp_bind(fd, addr);
@@ -297,7 +297,7 @@ static int open_anchors(struct xdp_port *port, char why[PORT_WHY])
  */
 static uint32_t frame_shift_of(const struct xdp_port *port)
 {
-	bool card = port->native && params.xdp_zerocopy && !(port->base.flags & PORT_PARTIAL_CSUM);
+	bool card = port->native && params.xdp_zerocopy && !(port->base.can.partial_csum);
 
 	return card || port->base.mtu > XDP_MTU_OF(2048) ? 12 : 11;
 }

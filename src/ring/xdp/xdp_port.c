@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/param.h"
 #include "base/sys.h"
 #include "ring/xdp/xdp_internal.h"
 
@@ -104,7 +105,12 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 	memcpy(port->base.name, dev.name, sizeof(dev.name));
 	memcpy(port->base.mac, dev.mac, sizeof(dev.mac));
 	port->base.mtu = dev.mtu;
-	port->base.flags = dev.is_virtual ? PORT_PARTIAL_CSUM : 0;
+	port->base.linger = (unsigned)params.xdp_linger;
+	port->base.can = (struct port_abilities){
+		.partial_csum = dev.is_virtual,
+		.shared_steering = true,
+		.frame_max = dev.mtu + ETH_HDR + ETH_TAG,
+	};
 	port->rx_queues = dev.rx_queues;
 	port->group.ctl_fd = port->listen_fd = port->lifeline_fd = -1;
 	port->epoll_fd = port->timer_fd = port->napi.fd = -1;
@@ -118,6 +124,7 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 		return rc;
 	}
 	xdp_conf_mac(port, dev.mac); /* the group may have been made under another MAC address */
+	port->base.can.zero_copy = port->group.zerocopy;
 	xdp_napi_init(port);
 	rc = xdp_service_init(port);
 	if (rc) {

@@ -407,7 +407,7 @@ static void test_generic_mode_serves_what_native_cannot(void **state)
 	struct pkt *pkt;
 
 	assert_int_equal(f->port->mtu, 3500);
-	assert_true(f->port->flags & PORT_PARTIAL_CSUM);
+	assert_true(f->port->can.partial_csum);
 	add_flow(f, key3(UDP, "10.77.0.1", 7000));
 	expect_steered(f, &plain);
 	memset(frame + len, 'x', 3514 - len);
@@ -487,7 +487,7 @@ static void test_virtual_devices_have_partial_checksums(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_true(f->port->flags & PORT_PARTIAL_CSUM);
+	assert_true(f->port->can.partial_csum);
 	assert_string_equal(f->port->name, "v0");
 	assert_memory_equal(f->port->mac, our_mac, 6);
 	assert_int_equal(f->port->mtu, 1500);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/log.h"
 #include "net/netlink/netlink.h"
 #include "ring/loop/port_loop.h"
 #include "vma_test.h"
@@ -185,6 +186,44 @@ static void test_the_loop_kind_opens_any_interface(void **state)
 	port->ops->free_port(port);
 }
 
+static const char *opening_line(const struct port_abilities *can)
+{
+	static char line[512];
+	char path[] = "/tmp/ports_test.XXXXXX";
+	int fd = mkstemp(path);
+	ssize_t n;
+
+	assert_true(fd >= 0);
+	log_init(LOG_DETAILS, 0, false, path);
+	strcpy(card_port.name, "eth7");
+	card_port.can = *can;
+	assert_int_equal(ports_open(1, &port, why), 0);
+	log_init(LOG_WARNING, 0, false, "");
+	n = read(fd, line, sizeof(line) - 1);
+	assert_true(n > 0);
+	line[n] = '\0';
+	close(fd);
+	unlink(path);
+	return line;
+}
+
+static void test_the_opening_line_tells_the_abilities(void **state)
+{
+	struct port_abilities none = {.frame_max = 1518};
+	struct port_abilities all = {true, true, true, true, true, 9018, 65536};
+
+	ports_init(both);
+	assert_non_null(strstr(opening_line(&none),
+			       "eth7: card port: frames of up to 1518 bytes, copied, checksums by "
+			       "the processor, no segmentation, timestamps by the processor, "
+			       "steering of this process\n"));
+	assert_non_null(
+		strstr(opening_line(&all),
+		       "eth7: card port: frames of up to 9018 bytes, zero-copy, checksums "
+		       "by the device (partial ones accepted), segmentation of 65536 bytes, "
+		       "timestamps by the device, steering of several processes\n"));
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, setup)
 
 static const struct CMUnitTest tests[] = {
@@ -197,6 +236,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_without_kinds_no_interface_is_served),
 	TEST(test_every_kind_hears_of_the_thread_and_of_forks),
 	TEST(test_the_loop_kind_opens_any_interface),
+	TEST(test_the_opening_line_tells_the_abilities),
 };
 
 VMA_TEST_MAIN("ports", tests, NULL, NULL)

@@ -18,6 +18,7 @@ static struct port_ops ops;
 static struct told_port ports[4];
 static unsigned opened;
 static int open_error, queue_error; /* results of the next attempts */
+static unsigned linger;		    /* of ports that are opened */
 
 static int open_queue(struct port *port, struct port_queue **q, char why[PORT_WHY])
 {
@@ -63,7 +64,8 @@ static int open_port(int ifindex, struct port **port, char why[PORT_WHY])
 		snprintf(why, PORT_WHY, "no port\n");
 		return open_error;
 	}
-	ports[opened] = (struct told_port){.base = {.ops = &ops, .ifindex = ifindex}};
+	ports[opened] =
+		(struct told_port){.base = {.ops = &ops, .ifindex = ifindex, .linger = linger}};
 	*port = &ports[opened++].base;
 	return 0;
 }
@@ -78,9 +80,9 @@ static int setup(void **state)
 	ops.open_queue = open_queue;
 	ops.close_queue = close_queue;
 	ops.free_port = free_port;
-	params.xdp_linger = 0;
 	opened = 0;
 	open_error = queue_error = 0;
+	linger = 0;
 	rings_init(kinds);
 	return 0;
 }
@@ -249,7 +251,7 @@ static void test_a_port_without_rings_stays_for_a_while(void **state)
 {
 	nsec_t now = clock_now();
 
-	params.xdp_linger = 10;
+	linger = 10;
 	get(IFINDEX, 1);
 	rings_close_unused(now, NULL);
 	assert_true(rings_close_unused(now + LONG, NULL));
@@ -264,7 +266,6 @@ static void test_a_port_without_rings_stays_for_a_while(void **state)
 	assert_false(ports[0].freed);
 	rings_close_unused(now + 112 * NSEC_PER_SEC, NULL);
 	assert_true(ports[0].freed);
-	params.xdp_linger = 0;
 }
 
 static void test_a_lingering_port_that_opens_no_ring_is_let_go(void **state)
@@ -272,7 +273,7 @@ static void test_a_lingering_port_that_opens_no_ring_is_let_go(void **state)
 	struct ring *ring;
 	nsec_t now = clock_now();
 
-	params.xdp_linger = 10;
+	linger = 10;
 	get(IFINDEX, 1);
 	rings_close_unused(now, NULL);
 	assert_true(rings_close_unused(now + LONG, NULL));
@@ -280,7 +281,6 @@ static void test_a_lingering_port_that_opens_no_ring_is_let_go(void **state)
 	assert_int_equal(rings_get(IFINDEX, 1, &ring, why, &fresh), -EBUSY);
 	assert_true(ports[0].freed);
 	rings_close_unused(now + 100 * NSEC_PER_SEC, NULL);
-	params.xdp_linger = 0;
 }
 
 static void test_a_ring_with_packets_in_use_is_not_closed(void **state)
