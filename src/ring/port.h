@@ -52,6 +52,11 @@ struct port_ops {
 	 */
 	void (*addrs_gone)(struct port *port, const struct inaddr *gone, unsigned n);
 	/*
+	 * A thread is about to block on the descriptors: the next frame makes one of them
+	 * readable, once.  False: frames have arrived already, and the thread must not block.
+	 */
+	bool (*arm)(struct port_queue *q);
+	/*
 	 * Any thread.  The process ends.  The queue is not closed, since other threads may
 	 * still use it, but settings that would outlive the process are restored.  held: the
 	 * caller holds the queue's ring, and the port also gives frames back to other processes.
@@ -70,7 +75,10 @@ struct port_ops {
 	 * queue already still arrive.  -ENOENT: there is no such flow.
 	 */
 	int (*del_flow)(struct port_queue *q, const struct flow_key *key);
-	/* The descriptors that are readable when frames have arrived; returns their number. */
+	/*
+	 * The descriptors that are readable while there are frames or, if the port must be armed,
+	 * after a frame has arrived; returns their number.
+	 */
 	int (*fds)(struct port_queue *q, int fds[PORT_FDS_MAX]);
 	/*
 	 * The process is about to give up its privileges.  From now on the kernel makes sure
@@ -105,8 +113,6 @@ struct port_ops {
 	int (*open_queue)(struct port *port, struct port_queue **q, char why[PORT_WHY]);
 	/* Gives the caller up to max frames, oldest first, not parsed; returns their number. */
 	int (*rx_burst)(struct port_queue *q, struct pkt **pkts, int max);
-	/* False: there are no frames, and it is safe to block on the descriptors. */
-	bool (*rx_pending)(struct port_queue *q);
 	/*
 	 * Housekeeping, once per round of the internal thread and whenever one of the
 	 * descriptors that it returned is readable.  Returns the number of descriptors.
@@ -157,6 +163,7 @@ struct port_abilities {
 	bool tx_csum;	      /* the device computes checksums of what is sent */
 	bool timestamps;      /* the device tells when a frame arrived */
 	bool zero_copy;	      /* the device uses the frames of rings, and copies none */
+	bool must_arm;	      /* descriptors report nothing before arm() is called, each time */
 	bool shared_steering; /* several processes steer frames by one table */
 	uint32_t frame_max;   /* bytes of the longest frame, with its Ethernet header */
 	uint32_t segment_max; /* bytes of the longest frame that the device segments; 0: none */

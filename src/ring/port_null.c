@@ -92,11 +92,6 @@ static int no_frames(struct port_queue *q, struct pkt **pkts, int max)
 	return 0;
 }
 
-static bool nothing_pending(struct port_queue *q)
-{
-	return false;
-}
-
 static struct pkt *no_frame(struct port_queue *q)
 {
 	return NULL;
@@ -118,6 +113,7 @@ static int drop_frame(struct port_queue *q, struct pkt *pkt)
 const struct port_ops port_null_ops = {
 	refuse_flow,	   /* add_flow */
 	ignore_addrs,	   /* addrs_gone */
+	always_idle,	   /* arm */
 	ignore_end,	   /* at_exit */
 	no_barrier,	   /* barrier */
 	ignore_queue,	   /* close_queue */
@@ -132,7 +128,6 @@ const struct port_ops port_null_ops = {
 	refuse_flow,	   /* move_flow */
 	refuse_queue,	   /* open_queue */
 	no_frames,	   /* rx_burst */
-	nothing_pending,   /* rx_pending */
 	no_service,	   /* service */
 	always_settled,	   /* settle */
 	refuse_share,	   /* reuseport_join */

@@ -204,6 +204,8 @@ static void sleep_on(nsec_t timeout, bool rings)
 		/* Its leader blocks on them; the last sleeper to leave wakes this thread. */
 		if (sleep_place_used(&ring->sleepers))
 			continue;
+		if (!ring_arm_fds(ring))
+			ts = (struct timespec){0}; /* the next round polls it */
 		for (int f = 0; f < n_fds && n < FDS_MAX; f++)
 			fds[n++] = (struct pollfd){.fd = ring_fd[f], .events = POLLIN};
 	}

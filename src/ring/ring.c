@@ -40,6 +40,17 @@ void ring_fds_changed(struct ring *ring)
 	sleep_call_all(&ring->sleepers);
 }
 
+bool ring_arm_fds_now(struct ring *ring)
+{
+	bool armed;
+
+	if (!ring_try(ring))
+		return false;
+	armed = ring->ops->arm(ring->q);
+	ring_release_cold(ring);
+	return armed;
+}
+
 void ring_open(struct ring *ring, struct port_queue *q)
 {
 	int fds[PORT_FDS_MAX], n = q->ops->fds(q, fds);
@@ -50,6 +61,7 @@ void ring_open(struct ring *ring, struct port_queue *q)
 	ring->low_water = q->frames / 8;
 	for (int i = 0; i < n; i++)
 		__atomic_store_n(&ring->fds[i], fds[i], __ATOMIC_RELAXED);
+	__atomic_store_n(&ring->must_arm, q->port->can.must_arm, __ATOMIC_RELAXED);
 	/* release: pairs with the load in ring_fds() */
 	__atomic_store_n(&ring->n_fds, n, __ATOMIC_RELEASE);
 	ring->ops = q->ops;

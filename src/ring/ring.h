@@ -67,6 +67,7 @@ struct ring {
 	struct inbox inbox __attribute__((aligned(64)));
 	struct hold hold;
 	bool has_later; /* written by the holder; see ring_settled() */
+	bool must_arm;	/* written with fds, see ring_arm_fds() */
 	uint32_t polls; /* written by the holder, read by the internal thread */
 	uint32_t arms;	/* timers armed; written by the holder, see ring_arm() */
 	uint32_t refs;	/* flows, their owners and destinations that need the ring */
@@ -145,6 +146,17 @@ static inline int ring_fds(const struct ring *ring, int fds[PORT_FDS_MAX])
 	for (int i = 0; i < n; i++)
 		fds[i] = __atomic_load_n(&ring->fds[i], __ATOMIC_RELAXED);
 	return n;
+}
+/* any, holding no ring: ring_arm_fds() for a port that must be armed. */
+bool ring_arm_fds_now(struct ring *ring);
+/*
+ * any, holding no ring: the caller blocks on the descriptors next.  False: frames have arrived,
+ * or another thread holds the ring; the caller must poll the ring instead.
+ */
+static inline bool ring_arm_fds(struct ring *ring)
+{
+	/* Pairs with ring_open(), which wakes threads that saw an old value. */
+	return !__atomic_load_n(&ring->must_arm, __ATOMIC_RELAXED) || ring_arm_fds_now(ring);
 }
 /* any: n_fds was stored.  Wakes every sleeper, which blocks on other descriptors from now on. */
 void ring_fds_changed(struct ring *ring);

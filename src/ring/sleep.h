@@ -14,7 +14,8 @@
  *	for (;;) {
  *		if (!sleep_listen(&sleep) || there is something)
  *			break;
- *		fds[1...] = the descriptors of places where sleeper.watch is set
+ *		fds[1...] = the descriptors of places where sleeper.watch is set;
+ *			    of a ring, after ring_arm_fds()
  *		rc = sleep_now(&sleep, fds, n, deadline, mask);
  *		break for a signal, a deadline, or a descriptor of the caller;
  *		take in what the places have	(poll the rings)

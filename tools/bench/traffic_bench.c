@@ -52,12 +52,6 @@ static enum drop deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, 
 	return DROP_NONE;
 }
 
-/* No thread sleeps: the port need not write to a descriptor for each frame. */
-static int no_fds(struct port_queue *q, int fds[PORT_FDS_MAX])
-{
-	return 0;
-}
-
 static struct lane *open_lane(struct port *port, unsigned number)
 {
 	struct lane *lane = mem_aligned(64, sizeof(*lane));
@@ -69,16 +63,12 @@ static struct lane *open_lane(struct port *port, unsigned number)
 				      .dst = at,
 				      .proto = IPPROTO_UDP,
 				      .ttl = 64};
-	static struct port_ops ops;
 	struct port_queue *q;
 	char why[PORT_WHY];
 
 	if (!lane || port->ops->open_queue(port, &q, why))
 		die("no ring");
 	memset(lane, 0, sizeof(*lane));
-	ops = *q->ops;
-	ops.fds = no_fds;
-	q->ops = &ops;
 	ring_init(&lane->ring, q, number);
 	lane->flow.key = (struct flow_key){.local = at.addr,
 					   .remote = from.addr,

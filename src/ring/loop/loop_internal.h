@@ -54,8 +54,6 @@ struct loop_queue {
 	int event_fd;
 	/* holder */
 	struct pkt *put, **put_end; /* packets put since the last flush */
-	uint32_t quiet;		    /* bursts without a frame */
-	nsec_t polled_at;	    /* time of the last burst, while signalled */
 	ck_spinlock_fas_t sending;  /* held while the holder flushes: flows do not change */
 	struct loop_flow *recent;   /* sending: flow of the last frame; may be NULL */
 	/* senders, under `arriving` */
@@ -65,7 +63,7 @@ struct loop_queue {
 	/* holder */
 	_Alignas(64) uint32_t tail; /* atomic: read by senders */
 	/* any, atomic */
-	_Alignas(64) bool signalled; /* event_fd is readable, or will be soon */
+	_Alignas(64) bool armed; /* the next frame makes event_fd readable */
 };
 
 static inline struct loop_queue *loop_queue_of(struct port_queue *q)

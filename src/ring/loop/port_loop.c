@@ -10,11 +10,11 @@
  *		one queue, and changed under those of all queues.
  * Ordering	frames of one sender to one receiver stay in order.  A receiver
  *		that sees the number of a frame in its wire sees the frame.
- *		signalled is read after the number was written, and cleared
- *		before numbers are read again, so that a blocked receiver is
- *		woken for every frame it has not seen.  It stays set while a
- *		thread polls all the time: a stream of messages then costs no
- *		system calls.
+ *		armed is read after the number was written, and set before
+ *		numbers are read again, so that a blocked receiver is woken for
+ *		every frame it has not seen.  A sender that finds it set clears
+ *		it: while a thread polls, a stream of messages costs no system
+ *		calls.
  *		Locks: the port's, then `sending` of each queue in the order of
  *		the list, then one `arriving`.
  * Progress	senders wait for senders to the same receiver, and for changes of
@@ -38,10 +38,6 @@
 
 #define FRAMES 4096u /* of a queue; also the number of its wires */
 #define TX_RESERVE 64u
-/* No thread seems to poll, and the descriptor is made unreadable, after one of these: */
-#define QUIET_BURSTS 64u	       /* bursts without a frame in quick succession */
-#define QUIET_GAP NSEC_PER_USEC	       /* pause before a burst without a frame */
-#define POLL_GAP (100 * NSEC_PER_USEC) /* pause before any burst */
 
 /*
  * A frame on its way, in the memory of the receiving queue.  The receiver only reads it: the
@@ -71,10 +67,11 @@ static void wake(struct loop_queue *q)
 {
 	uint64_t one = 1;
 
-	/* Pairs with unsignal(): its membarrier(2) stands for a fence here. */
+	/* Pairs with loop_arm(): its membarrier(2) stands for a fence here. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(&q->signalled, __ATOMIC_RELAXED) &&
-	    !__atomic_exchange_n(&q->signalled, true, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&q->armed, __ATOMIC_RELAXED) &&
+	    /* pairs with the store in loop_arm(): one write(2) for each of them */
+	    __atomic_exchange_n(&q->armed, false, __ATOMIC_SEQ_CST))
 		sys_write(q->event_fd, &one, sizeof(one));
 }
 
@@ -244,33 +241,10 @@ static inline bool arrived(const struct loop_queue *q, uint32_t i)
 	return __atomic_load_n(&wire_at(q, i)->number, __ATOMIC_ACQUIRE) == i + 1;
 }
 
-/* Is it time to make the descriptor unreadable? */
-static bool is_calm(struct loop_queue *q)
+/* Packets that are received leave some frames to send. */
+static inline bool can_receive(const struct loop_queue *q, uint32_t tail)
 {
-	nsec_t now = clock_now(), gap = now - q->polled_at;
-
-	q->polled_at = now;
-	if (arrived(q, q->tail)) {
-		q->quiet = 0;
-		return gap > POLL_GAP;
-	}
-	return gap > QUIET_GAP || ++q->quiet > QUIET_BURSTS;
-}
-
-/*
- * Makes the descriptor unreadable, unless a sender is about to write it: then the next call
- * does.  A receiver that looks afterwards sees frames that came without a signal.
- */
-static void unsignal(struct loop_queue *q)
-{
-	uint64_t count;
-
-	if (sys_read(q->event_fd, &count, sizeof(count)) <= 0)
-		return;
-	/* Pairs with wake(): it signals again, or its frame is visible after membarrier(2). */
-	(void)__atomic_exchange_n(&q->signalled, false, __ATOMIC_SEQ_CST);
-	sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-	q->polled_at = clock_now(); /* the system calls took time */
+	return q->base.frames_free > TX_RESERVE && arrived(q, tail);
 }
 
 static int loop_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
@@ -279,10 +253,7 @@ static int loop_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 	uint32_t tail = q->tail;
 	int n = 0;
 
-	/* acquire: pairs with the exchange in wake() */
-	if (__atomic_load_n(&q->signalled, __ATOMIC_ACQUIRE) && is_calm(q))
-		unsignal(q);
-	for (; n < max && base->frames_free > TX_RESERVE && arrived(q, tail); tail++) {
+	for (; n < max && can_receive(q, tail); tail++) {
 		const struct wire *wire = wire_at(q, tail);
 		struct pkt *pkt = frame_take(q);
 
@@ -296,11 +267,18 @@ static int loop_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 	return n;
 }
 
-static bool loop_rx_pending(struct port_queue *base)
+static bool loop_arm(struct port_queue *base)
 {
-	const struct loop_queue *q = loop_queue_of(base);
+	struct loop_queue *q = loop_queue_of(base);
+	uint64_t count;
 
-	return arrived(q, q->tail);
+	if (can_receive(q, q->tail))
+		return false;
+	sys_read(q->event_fd, &count, sizeof(count)); /* of an earlier frame, or EAGAIN */
+	__atomic_store_n(&q->armed, true, __ATOMIC_RELAXED);
+	/* Pairs with wake(): it sees ->armed, or its frame is visible from here on. */
+	sys_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+	return !can_receive(q, q->tail);
 }
 
 static int loop_fds(struct port_queue *base, int fds[PORT_FDS_MAX])
@@ -433,6 +411,7 @@ static int loop_grant(struct port *port, const struct flow_key *key)
 static const struct port_ops loop_ops = {
 	.add_flow = loop_add_flow,
 	.addrs_gone = loop_addrs_gone,
+	.arm = loop_arm,
 	.at_exit = loop_at_exit,
 	.barrier = loop_barrier,
 	.close_queue = loop_close_queue,
@@ -447,7 +426,6 @@ static const struct port_ops loop_ops = {
 	.move_flow = loop_move_flow,
 	.open_queue = loop_open_queue,
 	.rx_burst = loop_rx_burst,
-	.rx_pending = loop_rx_pending,
 	.service = loop_service,
 	.settle = loop_settle,
 	.reuseport_join = loop_share_join,
@@ -475,7 +453,7 @@ int port_loop_open(uint32_t mtu, struct port **out)
 		.name = "loop",
 		.mac = {2, 0, 0, 0, 0, 1},
 		.mtu = mtu,
-		.can.frame_max = mtu + ETH_HDR + ETH_TAG,
+		.can = {.must_arm = true, .frame_max = mtu + ETH_HDR + ETH_TAG},
 	};
 	/* Room for a packet of mtu bytes with all headers; rounded up to cache lines. */
 	port->stride = (mtu + FRAME_HDR_MAX + sizeof(struct wire) + 63) / 64 * 64;

@@ -219,14 +219,15 @@ int xdp_rx_burst(struct port_queue *base, struct pkt **pkts, int max)
 	return __builtin_expect(q->zerocopy, 0) ? rx_driven(q, pkts, max) : 0;
 }
 
-bool xdp_rx_pending(struct port_queue *base)
+/* The descriptors of AF_XDP are readable while there are frames. */
+bool xdp_arm(struct port_queue *base)
 {
 	struct xdp_queue *q = queue_of(base);
 
 	for (unsigned i = 0; i < q->nsocks; i++)
 		if (xsk_cons_nb_avail(&q->socks[i].rx, 1))
-			return true;
-	return false;
+			return false;
+	return true;
 }
 
 void xdp_drain(struct xdp_queue *q)

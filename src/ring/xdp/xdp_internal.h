@@ -513,7 +513,7 @@ bool xdp_napi_service(struct xdp_port *port);
 
 /* xdp_burst.c */
 int xdp_rx_burst(struct port_queue *q, struct pkt **pkts, int max);
-bool xdp_rx_pending(struct port_queue *q);
+bool xdp_arm(struct port_queue *q);
 /* The stack has more than free_max frames: gives half of that and more to the pool. */
 void xdp_give_some(struct xdp_queue *q);
 void xdp_pool_put(struct pkt_pool *pool, struct pkt *pkt);

@@ -47,6 +47,7 @@ static void xdp_free_port(struct port *base)
 static const struct port_ops xdp_ops = {
 	.add_flow = xdp_add_flow,
 	.addrs_gone = xdp_addrs_gone,
+	.arm = xdp_arm,
 	.at_exit = xdp_at_exit,
 	.barrier = xdp_barrier,
 	.close_queue = xdp_close_queue,
@@ -61,7 +62,6 @@ static const struct port_ops xdp_ops = {
 	.move_flow = xdp_move_flow,
 	.open_queue = xdp_open_queue,
 	.rx_burst = xdp_rx_burst,
-	.rx_pending = xdp_rx_pending,
 	.service = xdp_service,
 	.settle = xdp_settle,
 	.reuseport_join = xdp_share_join,

@@ -72,14 +72,22 @@ bool rest_begin(struct rest *rest, struct waiter *waiter, const struct ring_set 
 	return true;
 }
 
-/* Adds the rings whose leader this thread is.  False: a ring was closed and opened again. */
+/*
+ * Adds the rings whose leader this thread is.  False: a ring was closed and opened again, or had
+ * frames and was polled; the thread must not block.
+ */
 static bool add_rings(struct rest *rest)
 {
 	for (unsigned i = 0; i < rest->set->n; i++) {
 		int fds[PORT_FDS_MAX], n = 0;
 
-		if (rest->at[i].watch)
+		if (rest->at[i].watch) {
+			if (!ring_arm_fds(rest->set->rings[i])) {
+				sock_poll_ring(rest->set->rings[i]);
+				return false;
+			}
 			n = ring_fds(rest->set->rings[i], fds);
+		}
 		rest->n_fds[i] = (uint8_t)n;
 		for (int f = 0; f < n; f++) {
 			if (!sleep_fds_add(&rest->fds, fds[f], POLLIN))

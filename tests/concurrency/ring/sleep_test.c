@@ -171,6 +171,10 @@ static int nap_on(struct member *m, struct nap *nap, nsec_t deadline)
 
 		if (!sleep_listen(&nap->sleep) || has_some(m))
 			return 0;
+		if (nap->at.watch && !ring_arm_fds(ring)) {
+			poll_ring();
+			continue;
+		}
 		if (nap->at.watch) {
 			int of_ring[PORT_FDS_MAX], k = ring_fds(ring, of_ring);
 

@@ -46,6 +46,7 @@ struct fake_queue {
 	unsigned joined, left;
 	unsigned picked;      /* result of reuseport_pick() */
 	unsigned kernel_done; /* number of calls */
+	unsigned arms;	      /* number of calls */
 	bool closed;
 };
 
@@ -158,9 +159,10 @@ static inline int fake_rx_burst(struct port_queue *q, struct pkt **pkts, int max
 	return (int)n;
 }
 
-static inline bool fake_rx_pending(struct port_queue *q)
+static inline bool fake_arm(struct port_queue *q)
 {
-	return fake_of(q)->n_rx != 0;
+	fake_of(q)->arms++;
+	return fake_of(q)->n_rx == 0;
 }
 
 static inline void fake_tx_flush(struct port_queue *q)
@@ -276,6 +278,7 @@ static inline int fake_service(struct port *port, int fds[PORT_FDS_MAX])
 static const struct port_ops fake_ops = {
 	.add_flow = fake_add_flow,
 	.addrs_gone = fake_addrs_gone,
+	.arm = fake_arm,
 	.at_exit = fake_at_exit,
 	.barrier = fake_barrier,
 	.close_queue = fake_close_queue,
@@ -290,7 +293,6 @@ static const struct port_ops fake_ops = {
 	.move_flow = fake_move_flow,
 	.open_queue = fake_open_queue,
 	.rx_burst = fake_rx_burst,
-	.rx_pending = fake_rx_pending,
 	.service = fake_service,
 	.settle = fake_settle,
 	.reuseport_join = fake_share_join,
