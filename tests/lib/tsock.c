@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sock/options/ring_option.h"
+
 struct tsock tsock_make(int type, bool nonblock)
 {
 	struct tsock ts = {.fd = socket(AF_INET, type | SOCK_CLOEXEC, 0)};

@@ -15,6 +15,7 @@
 #include "sock/core/rules/strict.h"
 #include "sock/core/sock_options.h"
 #include "sock/options/opt_mirror.h"
+#include "sock/options/ring_option.h"
 
 /* option_list.h explains the values. */
 enum care {
@@ -183,8 +184,7 @@ static int set_ring_alloc(struct inet_sock *so, const void *val, socklen_t len)
 	struct sock_options values = *so->opt;
 	bool set_rx, set_tx;
 	struct ring *ring;
-	int rc = ring_alloc_from_attr(val, len, &values.alloc_rx, &values.alloc_tx, &set_rx,
-				      &set_tx);
+	int rc = ring_option_read(val, len, &values.alloc_rx, &values.alloc_tx, &set_rx, &set_tx);
 
 	if (rc)
 		return rc;
