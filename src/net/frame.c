@@ -227,3 +227,10 @@ struct endpoint frame_destination(const struct pkt *pkt)
 {
 	return parsed_endpoint(pkt, false);
 }
+
+const void *frame_udp_again(struct pkt *pkt, size_t *len)
+{
+	memset(pkt->frame + pkt->l4 + 6, 0, 2); /* no checksum */
+	*len = pkt->frame_len - pkt->l3;
+	return pkt->frame + pkt->l3;
+}

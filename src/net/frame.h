@@ -58,6 +58,9 @@ enum drop frame_parse(struct pkt *pkt, unsigned flags, struct flow_key *key);
 struct endpoint frame_source(const struct pkt *pkt);
 struct endpoint frame_destination(const struct pkt *pkt);
 
+/* The IP packet of a parsed UDP frame, to be sent again: without a checksum, which may be partial. */
+const void *frame_udp_again(struct pkt *pkt, size_t *len);
+
 /*
  * Adds the ones' complement sum (RFC 1071) of len bytes at any alignment to sum, without folding.
  * The words are in memory order: add htons(x) for a number x. Each call adds less than 2^32 * (len

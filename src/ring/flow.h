@@ -45,7 +45,7 @@ struct shared_flow {
 	struct flow_share share;
 };
 
-/* Call it before ring_flow_add().  rank: SHARE_*; spread: see struct flow_share. */
+/* Call it before ring_flow_add().  rank, spread: see struct flow_share. */
 void shared_flow_init(struct shared_flow *shared, flow_fn deliver, uint8_t rank, bool spread);
 
 struct flow_table {

@@ -109,5 +109,6 @@ struct pkt *ring_detach(struct ring *ring, struct pkt *pkt)
 {
 	struct pkt *copy = copy_out(ring, pkt, pkt->frame_len);
 
+	ring->stats.forwarded++;
 	return copy ? copy : pkt;
 }

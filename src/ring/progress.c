@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ring/progress.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -35,7 +36,7 @@ static struct {
 	bool (*hook)(void); /* atomic: progress_set_hook() writes */
 	struct {
 		int fd; /* atomic: progress_watch() writes; the descriptor plus one, 0: none */
-		void (*readable)(void);
+		void (*readable)(void); /* set once */
 	} watched[PROGRESS_WATCHED];
 	uint32_t seen[RINGS_MAX];  /* internal: ring->polls at the last visit */
 	uint32_t armed[RINGS_MAX]; /* internal: ring->arms at the last visit */
@@ -56,12 +57,17 @@ void progress_set_hook(bool (*hook)(void))
 	__atomic_store_n(&progress.hook, hook, __ATOMIC_RELEASE);
 }
 
-void progress_watch(enum progress_watched what, int fd, void (*readable)(void))
+void progress_watch(int fd, void (*readable)(void))
 {
-	if (fd >= 0)
-		progress.watched[what].readable = readable;
+	unsigned w = 0;
+
+	while (progress.watched[w].readable && progress.watched[w].readable != readable) {
+		w++;
+		assert(w < PROGRESS_WATCHED);
+	}
+	progress.watched[w].readable = readable;
 	/* release: pairs with sleep_on(), which sees the function if it sees the descriptor */
-	__atomic_store_n(&progress.watched[what].fd, fd + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&progress.watched[w].fd, fd + 1, __ATOMIC_RELEASE);
 }
 
 void progress_wake(void)
@@ -163,7 +169,7 @@ static void refresh_neighbours(nsec_t now)
 
 		if (!ring_queue(ring) || !ring_try(ring))
 			continue;
-		ifindex = ring->q->port->ifindex;
+		ifindex = ring->ifindex;
 		for (int b = 0; b < ADJ_BUCKETS; b++) {
 			list_for_each(link, &ring->adjs.buckets[b]) {
 				struct adj *adj = container_of(link, struct adj, link);

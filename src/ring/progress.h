@@ -7,9 +7,9 @@
  * While other threads use rings, it makes a round once per VMA_PROGRESS_ENGINE_INTERVAL.  When
  * none of them does, and no frames arrive, it blocks until a frame arrives or a timer is due.
  *
- * Role		progress_start(), progress_stop(), progress_running(): one thread at a
- *		time (the control lock).  progress_wake(), progress_kick(),
- *		progress_set_hook(), progress_watch(): any.
+ * Role		progress_start(), progress_stop(), progress_running(),
+ *		progress_watch(): one thread at a time (the control lock).
+ *		progress_wake(), progress_kick(), progress_set_hook(): any.
  */
 #ifndef RING_PROGRESS_H
 #define RING_PROGRESS_H
@@ -33,11 +33,11 @@ bool progress_running(void);
 void progress_set_hook(bool (*hook)(void));
 
 /*
- * The internal thread calls readable, holding no ring, when fd can be read; -1: none.  One
- * descriptor for each name.
+ * The internal thread calls readable, holding no ring, when fd can be read; -1: not any more.
+ * One descriptor for each function, and PROGRESS_WATCHED functions.
  */
-enum progress_watched { PROGRESS_ICMP, PROGRESS_SHARE, PROGRESS_WATCHED };
-void progress_watch(enum progress_watched what, int fd, void (*readable)(void));
+#define PROGRESS_WATCHED 4
+void progress_watch(int fd, void (*readable)(void));
 
 /*
  * any, atomic: the internal thread writes 1 while it blocks until the next timer that it knows;

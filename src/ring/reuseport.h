@@ -36,15 +36,12 @@ struct reuseport_members {
 /* One member of a flow: what its owner asks for, and where the port has put it. */
 struct flow_share {
 	/* set by the flow's owner before it joins */
-	uint8_t rank; /* sum of SHARE_*: members of the highest rank receive */
+	uint8_t rank; /* members of the highest rank receive */
 	bool spread;  /* receives a part of the senders; else the latest member receives all */
 	/* set by the port while it is a member */
 	uint8_t member; /* its number among the members */
 	uint16_t at;	/* the shared flow's number in the port */
 };
-
-#define SHARE_ADDRESS 2 /* bound to one local address */
-#define SHARE_DEVICE 1	/* bound to the interface */
 
 /* Adds a member, the latest.  Returns its number, or -1: there are REUSEPORT_MEMBERS. */
 int reuseport_add(struct reuseport_members *members, const struct flow_share *share, unsigned slot);

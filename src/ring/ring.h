@@ -24,8 +24,6 @@
 #include "ring/port.h"
 #include "ring/sleep.h"
 
-struct timewaits;
-
 /* holder: a function to run at the end of a burst, once however often it was added. */
 struct ring_work {
 	struct list link;
@@ -36,9 +34,9 @@ struct ring_work {
 struct ring_stats {
 	uint64_t rx_frames, rx_bytes;
 	uint64_t tx_frames, tx_bytes;
-	uint64_t copied; /* frames copied into ordinary memory because free frames ran low */
-	uint64_t forwarded;
-	uint64_t most; /* frames that one poll brought */
+	uint64_t copied;    /* frames copied into ordinary memory because free frames ran low */
+	uint64_t forwarded; /* posted to other rings, see ring_detach() */
+	uint64_t most;	    /* frames that one poll brought */
 	uint64_t drops[DROP_COUNT];
 };
 
@@ -85,13 +83,13 @@ struct ring {
 	} sender;
 	struct list questions; /* of source.c: questions to the kernel about senders */
 	unsigned n_questions;
-	unsigned n_waiting;	     /* packets that wait for answers */
-	bool settling;		     /* ring_settle() is running */
-	bool tx_dirty;		     /* ring_tx_put() was called since the last flush */
-	uint16_t ip_id;		     /* of the last datagram that was fragmented */
-	nsec_t now;		     /* of the last poll; atomic: see ring_set_now() */
-	unsigned unpolled;	     /* ring_keep_up() calls since the last poll */
-	struct timewaits *timewaits; /* owned by sock/tcp/timewait.h; NULL: none on this ring */
+	unsigned n_waiting; /* packets that wait for answers */
+	bool settling;	    /* ring_settle() is running */
+	bool tx_dirty;	    /* ring_tx_put() was called since the last flush */
+	uint16_t ip_id;	    /* of the last datagram that was fragmented */
+	nsec_t now;	    /* of the last poll; atomic: see ring_set_now() */
+	unsigned unpolled;  /* ring_keep_up() calls since the last poll */
+	void *records;	    /* of the layer above, for what has ended here; NULL: none */
 	struct ring_stats stats;
 
 	/* any: the threads blocked until frames arrive */
@@ -160,6 +158,14 @@ static inline bool ring_arm_fds(struct ring *ring)
 }
 /* any: n_fds was stored.  Wakes every sleeper, which blocks on other descriptors from now on. */
 void ring_fds_changed(struct ring *ring);
+
+/* The interface of an open ring; 0: it has none. */
+static inline int ring_interface(const struct ring *ring)
+{
+	const struct port_queue *q = ring_queue(ring);
+
+	return q ? q->port->ifindex : 0;
+}
 
 /* Takes a reference, for a flow, its owner or a destination: the ring stays open. */
 static inline void ring_get(struct ring *ring)
@@ -291,6 +297,23 @@ static inline void ring_assert_held(const struct ring *ring)
 #endif
 }
 
+/* False: closed, retired, or rings_nowhere().  Also a thread that has a reference may ask. */
+static inline bool ring_is_open(const struct ring *ring)
+{
+	return ring->q != NULL;
+}
+
+/* Of an open ring: the largest IP packet, and the link address that it sends from. */
+static inline uint32_t ring_mtu(const struct ring *ring)
+{
+	return ring->q->port->mtu;
+}
+
+static inline const uint8_t *ring_mac(const struct ring *ring)
+{
+	return ring->q->port->mac;
+}
+
 /*
  * One round: takes a burst of frames and delivers them, runs work and timers.
  * Returns the number of frames.
@@ -355,6 +378,8 @@ int ring_flow_share(struct ring *ring, struct shared_flow *shared, uint8_t rank,
 int ring_flow_expect(struct ring *ring, const struct flow_key *key);
 int ring_flow_expect_here(struct ring *ring, const struct flow_key *key);
 void ring_flow_unexpect(struct ring *ring, const struct flow_key *key);
+/* any that has a reference: see port_ops.flow_is_foreign. */
+bool ring_flow_is_foreign(const struct ring *ring, const struct flow_key *key);
 /* As ring_flow_add(), for a flow whose key is expected. */
 int ring_flow_add_expected(struct ring *ring, struct flow *flow);
 

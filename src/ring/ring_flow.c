@@ -163,6 +163,11 @@ void ring_flow_unexpect(struct ring *ring, const struct flow_key *key)
 		ring->ops->del_flow(ring->q, key);
 }
 
+bool ring_flow_is_foreign(const struct ring *ring, const struct flow_key *key)
+{
+	return ring->q && ring->ops->flow_is_foreign(ring->q->port, key);
+}
+
 int ring_flow_add_expected(struct ring *ring, struct flow *flow)
 {
 	int rc = ring_flow_list(ring, flow);

@@ -12,7 +12,6 @@
 #include "base/param.h"
 #include "net/netlink/netlink.h"
 
-#define PORTS_MAX 64
 #define CLOSE_AFTER NSEC_PER_SEC /* a ring without references stays open: it may be used again */
 
 /* A port of this process, or a record that it could not be opened. */
@@ -25,7 +24,8 @@ struct port_entry {
 	nsec_t unused_since; /* it has had no ring since; 0: it has rings */
 };
 
-static struct port_entry ports[PORTS_MAX]; /* either lock to read, both to write: control lock, */
+static struct port_entry
+	ports[RINGS_PORTS_MAX]; /* either lock to read, both to write: control lock, */
 static unsigned n_ports;
 static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER; /* and this, held by services */
 static struct ring *rings[RINGS_MAX]; /* control lock to write; any reads */
@@ -78,8 +78,9 @@ static int get_port(int ifindex, struct port_entry **out, char why[PORT_WHY], bo
 
 	*fresh = entry == NULL;
 	if (!entry) {
-		if (n_ports == PORTS_MAX) {
-			snprintf(why, PORT_WHY, "More than %d interfaces are in use.\n", PORTS_MAX);
+		if (n_ports == RINGS_PORTS_MAX) {
+			snprintf(why, PORT_WHY, "More than %d interfaces are in use.\n",
+				 RINGS_PORTS_MAX);
 			return -ENOSPC;
 		}
 		made.error = ports_open(ifindex, &made.port, why);
@@ -151,6 +152,31 @@ int rings_lost(void)
 	}
 	mutex_unlock(&ports_lock);
 	return ifindex;
+}
+
+/*
+ * Is the interface gone, replaced by another device, in a bond or bridge, or has its MAC address
+ * changed?
+ */
+static bool is_gone(const struct port *port)
+{
+	struct link link;
+
+	if (port->ifindex <= 0) /* a port of tests */
+		return false;
+	return port->lost || link_get(port->ifindex, &link) == -ENODEV || link.master ||
+	       memcmp(link.mac, port->mac, sizeof(link.mac)) != 0;
+}
+
+int rings_gone(void)
+{
+	for (unsigned i = 0; i < rings_count(); i++) {
+		struct port_queue *q = ring_queue(rings_at(i));
+
+		if (q && is_gone(q->port))
+			return q->port->ifindex;
+	}
+	return 0;
 }
 
 void rings_addrs_gone(const struct inaddr *gone, unsigned n)
@@ -500,6 +526,24 @@ void rings_interface_changed(int ifindex)
 		    (ifindex == RINGS_ANY_INTERFACE || ports[i].ifindex == ifindex))
 			drop_entry(&ports[i]);
 	}
+}
+
+void rings_barrier_add(struct rings_barrier *barrier, const struct ring *ring)
+{
+	unsigned i = 0;
+
+	if (!ring->q) /* the interface is gone */
+		return;
+	while (i < barrier->n && barrier->ports[i] != ring->q->port)
+		i++;
+	if (i == barrier->n && i < RINGS_PORTS_MAX)
+		barrier->ports[barrier->n++] = ring->q->port;
+}
+
+void rings_barrier_wait(const struct rings_barrier *barrier)
+{
+	for (unsigned i = 0; i < barrier->n; i++)
+		barrier->ports[i]->ops->barrier(barrier->ports[i]);
 }
 
 int rings_grant(struct ring *ring, const struct flow_key *key)

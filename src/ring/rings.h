@@ -73,6 +73,25 @@ unsigned rings_service(struct pollfd *fds, unsigned max);
  */
 int rings_lost(void);
 
+/*
+ * The internal thread, with the control lock: an interface that has rings, but is lost, does not
+ * exist any more, or is not the device that it was; 0: there is none.
+ */
+int rings_gone(void);
+
+/*
+ * Ports whose barriers are waited for, each once.  rings_barrier_add(): the port of an open ring.
+ * rings_barrier_wait(): calls port_ops.barrier; the internal thread, or with the control lock,
+ * since no thread closes ports meanwhile.
+ */
+#define RINGS_PORTS_MAX 64
+struct rings_barrier {
+	unsigned n;
+	struct port *ports[RINGS_PORTS_MAX];
+};
+void rings_barrier_add(struct rings_barrier *barrier, const struct ring *ring);
+void rings_barrier_wait(const struct rings_barrier *barrier);
+
 /* The internal thread: calls port_ops.addrs_gone of all ports. */
 void rings_addrs_gone(const struct inaddr *gone, unsigned n);
 

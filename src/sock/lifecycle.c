@@ -40,11 +40,8 @@ static void on_neigh(int ifindex, const struct inaddr *addr, enum neigh_state st
 	if (state == NEIGH_UNKNOWN)
 		return;
 	for (unsigned i = 0; i < rings_count(); i++) {
-		struct ring *ring = rings_at(i);
-		struct port_queue *q = ring_queue(ring);
-
-		if (q && q->port->ifindex == ifindex)
-			ring_neigh_changed(ring, addr, state, mac);
+		if (ring_interface(rings_at(i)) == ifindex)
+			ring_neigh_changed(rings_at(i), addr, state, mac);
 	}
 }
 

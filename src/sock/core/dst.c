@@ -109,8 +109,8 @@ static enum verdict find_way(const struct dst_query *query, struct dst_found *fo
 		return VERDICT_PORT_FAILED;
 	found->mtu = route.mtu && route.mtu < link.mtu ? route.mtu : link.mtu;
 	/* The frames of a port have the size that its MTU needed when it was opened. */
-	if (found->mtu > found->ring->q->port->mtu)
-		found->mtu = found->ring->q->port->mtu;
+	if (found->mtu > ring_mtu(found->ring))
+		found->mtu = ring_mtu(found->ring);
 	if (params.mtu && found->mtu > (uint32_t)params.mtu)
 		found->mtu = (uint32_t)params.mtu;
 	if (multicast) {
@@ -145,7 +145,7 @@ void dst_resolve_neighbour(const struct dst_found *found)
 
 	if (found->verdict != VERDICT_ACCELERATED || found->neigh == NEIGH_REACHABLE)
 		return;
-	ifindex = found->ring->q->port->ifindex;
+	ifindex = found->ring->ifindex;
 	/* The entry is made first, so that the ring gets the answer. */
 	ring_neigh_changed(found->ring, &found->nexthop, NEIGH_UNKNOWN, NULL);
 	neigh_use(ifindex, &found->nexthop);
@@ -231,7 +231,7 @@ static void learn_neighbour(struct dst *dst, struct ring *home, const struct dst
 int dst_template(struct frame_template *tmpl, const struct ring *ring, const uint8_t *mac,
 		 const struct endpoint *to, const struct dst_headers *headers)
 {
-	struct frame_params fp = {.src_mac = ring->q->port->mac,
+	struct frame_params fp = {.src_mac = ring_mac(ring),
 				  .dst_mac = mac,
 				  .src = headers->src,
 				  .dst = *to,

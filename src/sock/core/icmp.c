@@ -36,7 +36,7 @@ static void find_and_report(const struct icmp_error *error)
 
 		if (!ring_queue(ring) || !ring_hold_cold(ring))
 			continue;
-		if (ring->q)
+		if (ring_is_open(ring))
 			flow = flow_lookup(&ring->flows, &error->key);
 		if (flow)
 			report_error(ring, flow, error);
@@ -89,11 +89,11 @@ void sock_icmp_open(void)
 		return;
 	}
 	icmp_fd = fd;
-	progress_watch(PROGRESS_ICMP, fd, read_messages);
+	progress_watch(fd, read_messages);
 }
 
 void sock_icmp_forget(void)
 {
-	progress_watch(PROGRESS_ICMP, -1, NULL);
+	progress_watch(-1, read_messages);
 	sys_close_fd(&icmp_fd);
 }

@@ -69,11 +69,14 @@ static bool is_shared(const struct inet_sock *so)
 	return so->inet == INET_UDP && so->opt->reuseaddr;
 }
 
+#define RANK_ADDRESS 2 /* bound to one local address */
+#define RANK_DEVICE 1  /* bound to the interface */
+
 /* The score that the kernel gives sockets of one port. */
 static uint8_t rank_of(const struct inet_sock *so)
 {
-	return (uint8_t)((so->wildcard ? 0 : SHARE_ADDRESS) |
-			 (so->opt->bind_ifindex ? SHARE_DEVICE : 0));
+	return (uint8_t)((so->wildcard ? 0 : RANK_ADDRESS) |
+			 (so->opt->bind_ifindex ? RANK_DEVICE : 0));
 }
 
 static bool spreads(const struct inet_sock *so)
@@ -449,7 +452,7 @@ static bool flow_stale(const struct sock_flow *f)
 	struct link link;
 	int ifindex;
 
-	if (f->multicast || !f->ring->q)
+	if (f->multicast || !ring_is_open(f->ring))
 		return false;
 	if (!link_get(f->ring->ifindex, &link) && link.master)
 		return true;
@@ -516,7 +519,7 @@ static void leave_home(struct inet_sock *so, int ifindex)
 
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
-	if (ring->q && ring->ifindex == ifindex) {
+	if (ring_is_open(ring) && ring->ifindex == ifindex) {
 		if (sock_kind_of(so)->leave_home)
 			sock_kind_of(so)->leave_home(so, ring);
 		sock_set_home(so, rings_nowhere());

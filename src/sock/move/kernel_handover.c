@@ -265,12 +265,12 @@ static struct pkt *take_datagram(struct inet_sock *so)
  */
 static void send_to_twin(int raw, struct pkt *pkt)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET};
+	struct endpoint twin = frame_destination(pkt);
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = addr_v4_of(&twin.addr)};
+	size_t len;
+	const void *packet = frame_udp_again(pkt, &len);
 
-	memcpy(&to.sin_addr, pkt->frame + pkt->l3 + 16, 4);
-	memset(pkt->frame + pkt->l4 + 6, 0, 2);
-	sys_sendto(raw, pkt->frame + pkt->l3, pkt->frame_len - pkt->l3, MSG_DONTWAIT,
-		   (struct sockaddr *)&to, sizeof(to));
+	sys_sendto(raw, packet, len, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to));
 	pkt_free(pkt);
 }
 

@@ -217,7 +217,7 @@ static bool needs_rehome(const struct lookup *lookup, const struct ring *ring,
 {
 	if (found->verdict != VERDICT_ACCELERATED || found->ring->ifindex == ring->ifindex)
 		return false;
-	return !ring->q || link_of_addr(&lookup->query.src) == found->ring->ifindex;
+	return !ring_is_open(ring) || link_of_addr(&lookup->query.src) == found->ring->ifindex;
 }
 
 static void find_routes(struct lookups *lookups)
@@ -292,7 +292,7 @@ static bool is_unreachable(const struct inet_sock *so)
 
 	if (home->retired)
 		return true;
-	ifindex = home->q ? link_of_addr(&so->local.addr) : 0;
+	ifindex = ring_is_open(home) ? link_of_addr(&so->local.addr) : 0;
 	return ifindex && ifindex != home->ifindex;
 }
 
@@ -383,39 +383,13 @@ static void interface_gone(int ifindex)
 	sock_tell_pollers();
 }
 
-/*
- * Is the interface gone, replaced by another device, in a bond or bridge, or has its MAC address
- * changed?
- */
-static bool is_gone(const struct port *port)
-{
-	struct link link;
-
-	if (port->ifindex <= 0) /* a port of tests */
-		return false;
-	return port->lost || link_get(port->ifindex, &link) == -ENODEV || link.master ||
-	       memcmp(link.mac, port->mac, sizeof(link.mac)) != 0;
-}
-
-/* Returns an interface that is gone and still has rings; 0: none. */
-static int find_gone_interface(void)
-{
-	for (unsigned i = 0; i < rings_count(); i++) {
-		struct port_queue *q = ring_queue(rings_at(i));
-
-		if (q && is_gone(q->port))
-			return q->port->ifindex;
-	}
-	return 0;
-}
-
 static void handle_gone_interfaces(void)
 {
 	int ifindex;
 
-	if (find_gone_interface()) {
+	if (rings_gone()) {
 		sock_moves_settle();
-		while ((ifindex = find_gone_interface()))
+		while ((ifindex = rings_gone()))
 			interface_gone(ifindex);
 	}
 	/* Ports without rings. */

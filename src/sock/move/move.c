@@ -30,7 +30,7 @@ bool move_is_possible(const struct move_request *req)
 	control_assert_no_ring();
 	if (sock_hold_cold(ref, &home))
 		return false;
-	yes = !sock_is_gone(so) && !so->move && home->q &&
+	yes = !sock_is_gone(so) && !so->move && ring_is_open(home) &&
 	      !(so->inet == INET_TCP && (!sock_has_connection(so) || sock_is_connecting(so)));
 	ring_release_cold(home);
 	return yes && req->key != move_key(so, req->tx);
@@ -355,18 +355,18 @@ static void move_finish(struct move *move)
 	move_count(&sock_moves_rx.finished);
 }
 
+static void move_barrier_add(const struct move *move, struct rings_barrier *barrier)
+{
+	for (unsigned i = 0; i < move->n_parts; i++)
+		rings_barrier_add(barrier, move->parts[i].to);
+}
+
 static void move_barrier(const struct move *move)
 {
-	struct port *last = NULL;
+	struct rings_barrier barrier = {.n = 0};
 
-	for (unsigned i = 0; i < move->n_parts; i++) {
-		struct port_queue *q = move->parts[i].to->q;
-		struct port *port = q ? q->port : last;
-
-		if (port && port != last)
-			port->ops->barrier(port);
-		last = port;
-	}
+	move_barrier_add(move, &barrier);
+	rings_barrier_wait(&barrier);
 }
 
 void sock_move_settle(struct inet_sock *so)
@@ -445,29 +445,12 @@ static void move_start_all(void)
 /* One barrier for all moves that are under way. */
 static void move_barrier_all(void)
 {
-	struct port *ports[64];
-	unsigned n = 0;
+	struct rings_barrier barrier = {.n = 0};
 
-	list_for_each(link, &moves) {
-		const struct move *move = container_of(link, struct move, link);
-
-		for (unsigned i = 0; i < move->n_parts; i++) {
-			struct port_queue *q = move->parts[i].to->q;
-			struct port *port = q ? q->port : NULL;
-			unsigned p = 0;
-
-			if (!port) /* the interface is gone */
-				continue;
-			while (p < n && ports[p] != port)
-				p++;
-			if (p == n && n < sizeof(ports) / sizeof(*ports))
-				ports[n++] = port;
-		}
-	}
+	list_for_each(link, &moves)
+		move_barrier_add(container_of(link, const struct move, link), &barrier);
 	control_unlock();
-	/* No other thread closes ports. */
-	for (unsigned p = 0; p < n; p++)
-		ports[p]->ops->barrier(ports[p]);
+	rings_barrier_wait(&barrier); /* no other thread closes ports */
 }
 
 bool sock_moves_run(void)

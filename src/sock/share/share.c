@@ -34,7 +34,7 @@ bool share_watch(int fd)
 	if (share_process.epoll_fd < 0) {
 		share_process.epoll_fd =
 			sys_fd_hide((int)sys_call(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0, 0, 0));
-		progress_watch(PROGRESS_SHARE, share_process.epoll_fd, on_readable);
+		progress_watch(share_process.epoll_fd, on_readable);
 	}
 	return !sys_call(SYS_epoll_ctl, share_process.epoll_fd, EPOLL_CTL_ADD, fd, &ev, 0, 0);
 }

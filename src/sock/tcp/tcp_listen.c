@@ -90,7 +90,7 @@ void tcp_listen_options_applied(struct inet_sock *so)
 		f->shard->opt = options_get(so->opt);
 		f->shard->l.defer = so->opt->defer_accept;
 		f->shard->l.syn_ack_retries = so->opt->syncnt;
-		f->shard->l.config = tcp_config_for(so->opt, f->ring->q->port->mtu);
+		f->shard->l.config = tcp_config_for(so->opt, ring_mtu(f->ring));
 		ring_release_cold(f->ring);
 	}
 }
@@ -318,7 +318,7 @@ static int accept_finish(struct inet_sock *child, int fd, struct sockaddr *addr,
 
 static bool twin_due(struct inet_sock *so, struct sock_wait *wait)
 {
-	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !sock_home(so)->q)
+	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !ring_is_open(sock_home(so)))
 		return true;
 	if (so->listen.os_countdown-- > 0 && !spin_was_late(&wait->spin))
 		return false;

@@ -48,7 +48,8 @@ static int apply_route(struct inet_sock *so, struct ring *ring, const struct dst
 static bool must_wait_for_rehome(const struct inet_sock *so, const struct ring *home,
 				 const struct dst_found *found)
 {
-	return so->tcp.dst.unroutable && (!home->q || home->ifindex != found->ring->ifindex);
+	return so->tcp.dst.unroutable &&
+	       (!ring_is_open(home) || home->ifindex != found->ring->ifindex);
 }
 
 int tcp_use_route(struct sock_ref ref, const struct dst_found *found)
@@ -148,7 +149,7 @@ static int rehome_leave(struct inet_sock *so, struct ring *ring, struct ring *to
 	if (ring == to || sock_has_ended(so))
 		return -EBUSY;
 	tcp_lose_route(so);
-	if (ring->q) {
+	if (ring_is_open(ring)) {
 		ring_drain(ring);
 		if (sock_has_ended(so))
 			return -EBUSY;

@@ -114,7 +114,7 @@ static int shard_send(struct tcp_listener *l, const struct endpoint *local,
 	struct pkt *pkt;
 	int rc;
 
-	if (!path || full->shard.address_gone || !ring->q)
+	if (!path || full->shard.address_gone || !ring_is_open(ring))
 		return -EHOSTUNREACH; /* the peer sends its SYN again */
 	adj = neighbour_of(ring, path, local, remote);
 	if (!adj)
@@ -143,7 +143,7 @@ static int child_dst(struct inet_sock *child, const struct tcp_shard *shard,
 		     const struct source_path *path)
 {
 	struct dst *dst = &child->tcp.dst;
-	uint32_t mtu = shard->ring->q->port->mtu;
+	uint32_t mtu = ring_mtu(shard->ring);
 	struct dst_found found = {.verdict = VERDICT_ACCELERATED,
 				  .ring = shard->ring,
 				  .src = child->local.addr,
@@ -232,7 +232,7 @@ static int shard_accept(struct tcp_listener *l, const struct tcp_synreq *req, st
 	child = child_create(shard, req, full_of(l)->input);
 	if (!child)
 		return -ENOMEM;
-	config = tcp_config_for(shard->opt, ring->q->port->mtu);
+	config = tcp_config_for(shard->opt, ring_mtu(ring));
 	tcp_init_passive(&child->tcp.conn, &tcp_sock_engine_ops, &config, req, now);
 	tcp_apply_options(child, now);
 	reason = tcp_input(&child->tcp.conn, pkt, now);
@@ -343,7 +343,7 @@ bool tcp_listen_flow_begin(struct inet_sock *so, struct sock_flow *flow)
 {
 	struct ring *ring = flow->ring;
 	struct shard_full *full = mem_zalloc(sizeof(*full));
-	struct tcp_config config = tcp_config_for(so->opt, ring->q->port->mtu);
+	struct tcp_config config = tcp_config_for(so->opt, ring_mtu(ring));
 
 	control_assert_held();
 	if (!full)

@@ -35,7 +35,7 @@ struct queue {
 	struct list *keeper; /* the first record that may have a keeper, or &all */
 };
 
-/* The records of one ring; ring->timewaits. */
+/* The records of one ring; ring->records. */
 struct timewaits {
 	struct ring *ring;
 	struct timer timer;
@@ -44,7 +44,9 @@ struct timewaits {
 
 static struct queue *queues_of(struct ring *ring)
 {
-	return ring->timewaits ? ring->timewaits->queues : NULL;
+	struct timewaits *set = ring->records;
+
+	return set ? set->queues : NULL;
 }
 
 struct timewait_stats timewait_stats;
@@ -103,7 +105,7 @@ static void timewait_run_timer(struct timer *timer, nsec_t now);
 
 static struct timewaits *timewaits_of(struct ring *ring)
 {
-	struct timewaits *set = ring->timewaits;
+	struct timewaits *set = ring->records;
 
 	if (set)
 		return set;
@@ -116,7 +118,7 @@ static struct timewaits *timewaits_of(struct ring *ring)
 		list_init(&set->queues[i].all);
 		set->queues[i].keeper = &set->queues[i].all;
 	}
-	ring->timewaits = set;
+	ring->records = set;
 	return set;
 }
 
@@ -214,7 +216,7 @@ static bool end_oldest_keeper(struct ring *ring)
 	for (struct queue *q = queues_of(ring); q && q < queues_of(ring) + QUEUES; q++) {
 		if (q->keeper == &q->all)
 			continue;
-		timewait_remove(ring->timewaits, of_link(q->keeper));
+		timewait_remove(ring->records, of_link(q->keeper));
 		counter_add(&timewait_stats.early, 1);
 		return true;
 	}
@@ -281,7 +283,7 @@ static void send_answer(struct ring *ring, uint8_t ttl, uint8_t tos, const struc
 static enum drop timewait_deliver(struct ring *ring, struct flow *flow, struct pkt *pkt, nsec_t now)
 {
 	struct timewait *t = container_of(flow, struct timewait, flow);
-	struct timewaits *set = ring->timewaits;
+	struct timewaits *set = ring->records;
 	bool half = tcp_timewait_half(&t->tw);
 	uint8_t ttl = t->ttl, tos = t->tos;
 	nsec_t until = t->tw.until;
@@ -420,7 +422,7 @@ int timewait_reuse(struct ring *ring, struct flow *flow, uint32_t *iss, nsec_t n
 	if (flow->deliver != timewait_deliver || !timewait_is_reusable(t, now))
 		return -EADDRNOTAVAIL;
 	*iss = tcp_timewait_next_iss(&t->tw);
-	timewait_remove(ring->timewaits, t);
+	timewait_remove(ring->records, t);
 	return 0;
 }
 
@@ -440,7 +442,7 @@ static bool remove_some(struct timewaits *set, bool hand_over, struct list *movi
 
 		if (!t) {
 			wheel_cancel(&ring->wheel, &set->timer);
-			ring->timewaits = NULL;
+			ring->records = NULL;
 			mem_free(set);
 			return false;
 		}
@@ -481,7 +483,7 @@ static void end_refused(struct ring *ring, struct list *refused)
 	while ((link = list_pop_front(refused))) {
 		struct timewait *t = of_link(link);
 
-		ring->ops->del_flow(ring->q, &t->flow.key);
+		ring_flow_unexpect(ring, &t->flow.key);
 		timewait_end(ring, t);
 	}
 }
@@ -500,8 +502,8 @@ static bool leave_some(struct ring *ring, struct ring *other)
 	if (!ring_hold_cold(ring))
 		return false;
 	/* Pairs with ring_put(): the changes by the ring's last user are visible. */
-	if (ring->timewaits && !__atomic_load_n(&ring->refs, __ATOMIC_ACQUIRE))
-		more = remove_some(ring->timewaits, other != NULL, &moving);
+	if (ring->records && !__atomic_load_n(&ring->refs, __ATOMIC_ACQUIRE))
+		more = remove_some(ring->records, other != NULL, &moving);
 	ring_release_cold(ring);
 	if (!list_empty(&moving) && ring_hold_cold(other)) {
 		add_moved(other, &moving, &refused);
@@ -546,7 +548,7 @@ static bool end_some_accepted(struct ring *ring, const struct endpoint *listener
 			continue;
 		if (n++ == ENDED_AT_ONCE)
 			return true;
-		timewait_remove(ring->timewaits, t);
+		timewait_remove(ring->records, t);
 	}
 	return false;
 }

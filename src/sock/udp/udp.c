@@ -114,7 +114,6 @@ static enum drop udp_forward(struct ring *ring, struct sock_flow *flow, struct p
 	fwd->gen = flow->gen;
 	fwd->multicast = flow->multicast;
 	fwd->pkt = ring_detach(ring, pkt);
-	ring->stats.forwarded++;
 	ring_post(home, &fwd->item);
 	return DROP_NONE;
 }

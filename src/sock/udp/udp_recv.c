@@ -160,7 +160,7 @@ static ssize_t recv_twin(struct sock *sk, struct msghdr *msg, int flags)
 /* holder: is it time to ask the twin, for which the kernel may have received something? */
 static bool twin_due(struct inet_sock *so, struct sock_wait *wait)
 {
-	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !sock_home(so)->q)
+	if (__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) || !ring_is_open(sock_home(so)))
 		return true;
 	if (params.rx_udp_poll_os_ratio == 0)
 		return false;

@@ -466,7 +466,7 @@ static void test_the_more_specific_flow_gets_everything_and_then_the_latest(void
 	struct fixture *f = *state;
 	const struct port_ops *ops = f->port->ops;
 	struct flow_key key = key3(UDP, "10.77.0.1", 7000);
-	struct flow_share part[3] = {{0}, {.rank = SHARE_ADDRESS}, {0}};
+	struct flow_share part[3] = {{0}, {.rank = 2}, {0}};
 	static const unsigned expected[] = {1, 2, 0};
 	uint8_t to[SENDERS];
 	unsigned n[RINGS_MAX + 1];

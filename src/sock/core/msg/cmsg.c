@@ -73,8 +73,7 @@ static void put_pktinfo(struct writer *w, const struct pkt *pkt, const struct ri
 	struct in_pktinfo info = {.ipi_addr.s_addr = addr_v4_of(&to.addr),
 				  .ipi_spec_dst.s_addr = addr_v4_of(&to.addr)};
 
-	if (ring->q)
-		info.ipi_ifindex = ring->q->port->ifindex;
+	info.ipi_ifindex = ring->ifindex;
 	if (addr_is_multicast(&to.addr))
 		info.ipi_spec_dst.s_addr = addr_v4_of(&ring->addr);
 	put(w, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));

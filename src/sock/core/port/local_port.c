@@ -155,7 +155,7 @@ static int try_proposals(struct inet_sock *so, const struct ring *ring, const st
 		unsigned port = propose(low, high, (uint32_t)hash, n, i);
 
 		key.local_port = htons((uint16_t)port);
-		if (is_reserved(port) || ring->ops->flow_is_foreign(ring->q->port, &key))
+		if (is_reserved(port) || ring_flow_is_foreign(ring, &key))
 			continue;
 		rc = bind_to(so, src, port);
 		if (!rc)
