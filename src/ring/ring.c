@@ -51,12 +51,19 @@ bool ring_arm_fds_now(struct ring *ring)
 	return armed;
 }
 
+static void own(struct ring *ring, struct port_queue *q)
+{
+	q->owner = &ring->hold;
+	q->give_back = ring_give_back;
+	for (struct port_queue *part = q->parts; part; part = part->next)
+		own(ring, part);
+}
+
 void ring_open(struct ring *ring, struct port_queue *q)
 {
 	int fds[PORT_FDS_MAX], n = q->ops->fds(q, fds);
 
-	q->owner = &ring->hold;
-	q->give_back = ring_give_back;
+	own(ring, q);
 	ring->parse_flags = q->port->can.partial_csum ? FRAME_PARTIAL_CSUM : 0;
 	ring->low_water = q->frames / 8;
 	for (int i = 0; i < n; i++)

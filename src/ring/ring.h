@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A ring: the queues of a port, their frames, a flow table, a timer wheel and an
- * inbox.  The owners of its flows keep their state under the same rule.
+ * A ring: a queue on a port, or on each of several (ring/team/port_team.h), its frames, a flow
+ * table, a timer wheel and an inbox.  The owners of its flows keep their state under the same rule.
  *
  * Role		the one rule: only the thread that holds a ring touches its state.
  *		Functions marked "any" are the exceptions.

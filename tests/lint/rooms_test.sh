@@ -14,9 +14,10 @@ sock_rooms=(core options wait udp tcp move share .)
 apart=(
 	net tcp 'netlink'
 	net . 'netlink'
-	ring . 'xdp loop'
-	ring xdp 'loop'
-	ring loop 'xdp'
+	ring . 'xdp loop team'
+	ring xdp 'loop team'
+	ring loop 'xdp team'
+	ring team 'xdp loop'
 )
 # Variables that lower rooms read and lifecycle.c defines.
 tables='sock_kinds sock_upcalls'
