@@ -21,45 +21,9 @@
 
 #include "base/list.h"
 #include "sock/share/idset.h"
+#include "sock/share/message.h"
 
-enum message_kind {
-	MESSAGE_REQUEST = 1,   /* send me the connection; a member: may I join? */
-	MESSAGE_EXPORT,	       /* the connection, in a memfd */
-	MESSAGE_ACK,	       /* the exported connection was imported */
-	MESSAGE_NACK,	       /* import failed, it is yours again; MESSAGE_FLAG_UNABLE */
-	MESSAGE_CLOSED,	       /* no process on the sender's side holds it any more */
-	MESSAGE_OFFER,	       /* the sender exits or withdraws: request or join now */
-	MESSAGE_LOST,	       /* the sender does not know such a connection */
-	MESSAGE_JOIN,	       /* listener or datagram socket: the receiver may join, too */
-	MESSAGE_PENDING,       /* an unaccepted connection, or unread datagrams, in a memfd */
-	MESSAGE_RECEIVED,      /* answer to MESSAGE_PENDING: received */
-	MESSAGE_REROUTE,       /* the sender exits: use this descriptor in place of the channel's */
-	MESSAGE_INVENTORY,     /* after exec: the sender still holds this socket ... */
-	MESSAGE_INVENTORY_END, /* ... and no others than those named */
-	MESSAGE_CLAIM,	       /* first message on a channel of one socket: its twin was received */
-	MESSAGE_TO_KERNEL,     /* the kernel serves the socket now */
-	MESSAGE_STAYS,	       /* answer to MESSAGE_FLAG_UNABLE: kernel handover failed too */
-	MESSAGE_LATE,	       /* late frames of an exported connection, in a memfd: share_late.c */
-};
-
-#define MESSAGE_FLAG_LAST 1u /* MESSAGE_EXPORT: no process on the sender's side holds it any more */
-/*
- * MESSAGE_NACK: a later import would fail, too, so the owner is to hand the connection over
- * to the kernel. The sender's twin comes with the message, for an owner whose program
- * closed its own.
- */
-#define MESSAGE_FLAG_UNABLE 1u
-#define MESSAGE_FLAG_ANSWER 1u /* MESSAGE_JOIN: an answer to MESSAGE_JOIN */
-#define MESSAGE_FLAG_PEEK 1u /* MESSAGE_CLAIM: received by MSG_PEEK, so it will be received again */
-#define MESSAGE_FLAG_HAVE 2u /* MESSAGE_CLAIM: the receiver already held it, from another process */
-
-struct message {
-	uint32_t magic;
-	uint32_t kind; /* enum message_kind */
-	uint64_t id; /* number of the socket, the same at both ends; 1 on a channel of one socket */
-	uint64_t flags;
-};
-
+/* The machine (share_machine.h) touches no more than it says there. */
 struct channel {
 	struct list link;   /* in share_process.channels */
 	uint64_t serial;    /* never 0, never reused in this process */

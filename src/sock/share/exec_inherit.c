@@ -28,18 +28,12 @@ static bool offer_to_parent(void)
 
 	list_for_each(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
+		struct shared *s;
 
-		if (sharing_is(so, SHARING_IN_TRANSIT)) {
-			left = true;
+		if (!share_is_known_to_children(so))
 			continue;
-		}
-		if (sock_is_exported(&so->sk) || !(share_may_export(so) || member_is(so)) ||
-		    !channel_holds(share_process.up, so->id) || !share_of(so))
-			continue;
-		left = true;
-		if (!so->sharing->offered)
-			channel_send(share_process.up, MESSAGE_OFFER, so->id, 0, -1);
-		so->sharing->offered = true;
+		s = share_of(so);
+		left |= s && shared_offer(share_sink(), s, share_process.up);
 	}
 	return left;
 }
@@ -50,7 +44,7 @@ static void forget_offers(void)
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
 		if (so->sharing)
-			so->sharing->offered = false;
+			so->sharing->shared.offered = false;
 	}
 }
 
@@ -66,7 +60,7 @@ static void hand_over(struct inet_sock *so)
 	if (!rc) {
 		/* Not before: a peer process uses its twin as soon as it hears of it. */
 		if (connection)
-			share_tell_to_kernel(id);
+			shared_tell_to_kernel(share_sink(), id);
 		return;
 	}
 	if (!warned)

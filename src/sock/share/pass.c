@@ -54,8 +54,8 @@ static int stop_receiving(struct sock_ref ref)
 			member_stop(so);
 		}
 		if (more)
-			more = now - begun < MEMBER_LATE ||
-			       (member_has_handshakes(so) && now - begun < MEMBER_HANDSHAKES_MAX);
+			more = now - begun < SHARED_LATE ||
+			       (member_has_handshakes(so) && now - begun < SHARED_HANDSHAKES_MAX);
 		control_unlock();
 		if (more)
 			sys_ppoll(NULL, 0, &ts, NULL);
@@ -101,7 +101,7 @@ static int leave_listener(struct sock_ref ref)
 	sock_port_unclaim(so);
 	so->verdict = VERDICT_PASSED;
 	if (share_is_active())
-		share_tell_to_kernel(so->id);
+		shared_tell_to_kernel(share_sink(), so->id);
 	return 0;
 }
 
@@ -296,7 +296,7 @@ static int take_locked(struct receipt *r, struct inet_sock **so)
 		*so = find_in(&share_process.kept, r->cookie, port);
 		kept = *so != NULL;
 	}
-	if (kept && sharing_is(*so, SHARING_IN_TRANSIT))
+	if (kept && share_is_in_transit(*so))
 		return -EAGAIN; /* the others were told that we do not hold it any more */
 	if (!r->connected && (!*so || must_tell(r, (*so)->id)))
 		return CONNECT_FIRST;

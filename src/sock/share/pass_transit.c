@@ -323,7 +323,7 @@ static void accept_callers(struct place *place)
 		if (!ch)
 			continue;
 		ch->expects_claim = true;
-		so->sharing->offered = false; /* not to this one */
+		so->sharing->shared.offered = false; /* not to this one */
 		share_listen_to(ch);
 		share_read(ch);
 	}

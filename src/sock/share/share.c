@@ -51,7 +51,6 @@ void share_init_lists(void)
 	list_init(&share_process.channels);
 	list_init(&share_process.kept);
 	list_init(&share_process.asking);
-	list_init(&share_process.exports);
 	list_init(&share_process.members);
 	list_init(&share_process.pending);
 }
@@ -62,71 +61,64 @@ void share_init(void)
 		share_init_lists();
 }
 
-/* NULL: no memory. A socket that begins as exported has its owner at the parent. */
-struct sharing *share_of(struct inet_sock *so)
+static void begin(struct sharing *sharing, struct inet_sock *so)
 {
-	if (so->sharing)
-		return so->sharing;
-	so->sharing = mem_zalloc(sizeof(*so->sharing));
-	if (!so->sharing)
-		return NULL;
-	so->sharing->so = so;
-	list_init(&so->sharing->asking);
-	list_init(&so->sharing->member);
-	so->sharing->toward = sock_is_exported(&so->sk) ? share_process.up : NULL;
-	return so->sharing;
+	*sharing = (struct sharing){.so = so, .memfd = -1};
+	list_init(&sharing->asking);
+	list_init(&sharing->member);
+	sharing->shared.id = so->id;
+	sharing->shared.toward = sock_is_exported(&so->sk) ? share_process.up : NULL;
 }
 
-void sharing_set_state(struct sharing *sharing, enum sharing_state next)
+struct shared *share_view(struct inet_sock *so, struct sharing *plain)
 {
-	static const uint8_t edges[] = {
-		[SHARING_IDLE] = 1 << SHARING_IDLE | 1 << SHARING_REQUESTED |
-				 1 << SHARING_IN_TRANSIT,
-		[SHARING_REQUESTED] = 1 << SHARING_IDLE | 1 << SHARING_REQUESTED,
-		[SHARING_IN_TRANSIT] = 1 << SHARING_IDLE,
-	};
+	struct shared *s = so->sharing ? &so->sharing->shared : &plain->shared;
 
-	if (!(edges[sharing->state] & 1 << next))
-		__builtin_trap();
-	sharing->state = next;
+	if (!so->sharing)
+		begin(plain, so);
+	s->member = share_is_member(so);
+	s->listens = so->inet == INET_LISTEN;
+	s->joins = so->joins;
+	shared_observe(s, sock_is_exported(&so->sk), share_is_known_to_children(so),
+		       sock_is_kept(so));
+	return s;
+}
+
+struct shared *share_of(struct inet_sock *so)
+{
+	if (!so->sharing) {
+		so->sharing = mem_alloc(sizeof(*so->sharing));
+		if (!so->sharing)
+			return NULL;
+		begin(so->sharing, so);
+	}
+	return share_view(so, so->sharing);
 }
 
 struct channel *share_toward(const struct inet_sock *so)
 {
-	return so->sharing ? so->sharing->toward : share_process.up;
+	return so->sharing ? so->sharing->shared.toward : share_process.up;
 }
 
-void share_set_toward(struct inet_sock *so, struct channel *ch)
+bool share_is_in_transit(const struct inet_sock *so)
 {
-	if (so->sharing->toward)
-		so->sharing->toward->toward--;
-	so->sharing->toward = ch;
-	if (ch)
-		ch->toward++;
+	return so->sharing && so->sharing->shared.state == SHARED_IN_TRANSIT;
 }
 
 bool share_begin_toward(struct inet_sock *so, struct channel *ch)
 {
-	if (!share_of(so))
+	struct shared *s = share_of(so);
+
+	if (!s)
 		return false;
-	if (so->sharing->toward) /* not counted in up->toward: the parent does not know so */
-		so->sharing->toward = NULL;
-	share_set_toward(so, ch);
+	s->toward = NULL; /* not counted in up->toward: the parent does not know so */
+	shared_set_toward(s, ch);
 	return true;
 }
 
-/* A channel to a process that holds so, other than but. */
 struct channel *share_other_holder(const struct inet_sock *so, const struct channel *but)
 {
-	if (so->id > share_last_id)
-		return NULL;
-	list_for_each(link, &share_process.channels) {
-		struct channel *ch = container_of(link, struct channel, link);
-
-		if (ch != but && channel_holds(ch, so->id))
-			return ch;
-	}
-	return pass_holder(so->id);
+	return so->id > share_last_id ? NULL : shared_other_holder(share_sink(), so->id, but);
 }
 
 bool share_may_export(const struct inet_sock *so)
@@ -175,101 +167,38 @@ void share_busy(void)
 
 /* ---- endings ----------------------------------------------------------------------- */
 
-static void sharing_forget(struct inet_sock *so)
+static void forget_links(struct inet_sock *so)
 {
 	if (!so->sharing)
 		return;
 	list_remove(&so->sharing->asking);
 	list_remove(&so->sharing->member);
-	if (so->sharing->toward)
-		so->sharing->toward->toward--;
-	so->sharing->toward = NULL;
-}
-
-/*
- * Marks channels of this socket alone as done. They are destroyed later, not in the middle
- * of a message.
- */
-static void finish_channels(uint64_t id)
-{
-	list_for_each(link, &share_process.channels) {
-		struct channel *ch = container_of(link, struct channel, link);
-
-		if (ch->only == id && idset_add(&ch->closed, id))
-			ch->done = true;
-	}
-	share_busy();
-}
-
-void share_drop(struct inet_sock *so)
-{
-	sharing_forget(so);
-	finish_channels(so->id);
-	list_remove(&so->link);
-	sock_end(so);
-}
-
-void share_lose(struct inet_sock *so)
-{
-	if (so->sharing && so->sharing->parting) {
-		(void)sock_leave(so, so->sharing->reason);
-		share_wake_waiters();
-		return;
-	}
-	if (share_is_member(so)) { /* it joins again by itself when it is used */
-		if (sharing_is(so, SHARING_REQUESTED))
-			share_join(so, clock_now());
-		return;
-	}
-	log_debug("fd %d: the process that had the connection is gone", sock_twin(&so->sk));
-	if (sock_is_kept(so)) {
-		share_drop(so);
-		return;
-	}
-	if (so->sharing) {
-		sharing_forget(so);
-		sharing_set_state(so->sharing, SHARING_IDLE);
-	}
-	transfer_lost(so);
-	share_wake_waiters();
 }
 
 void share_settle(struct inet_sock *so)
 {
-	if (!sock_is_kept(so) || sharing_is(so, SHARING_IN_TRANSIT))
-		return;
-	if (share_is_member(so)) {
-		if (!share_other_holder(so, NULL))
-			share_drop(so);
-		return;
-	}
-	if (!sock_is_exported(&so->sk)) {
-		if (!share_other_holder(so, NULL))
-			share_drop(so);
-	} else if (!share_other_holder(so, so->sharing->toward)) {
-		if (so->sharing->toward)
-			channel_send(so->sharing->toward, MESSAGE_CLOSED, so->id, 0, -1);
-		share_drop(so);
-	}
+	struct sharing plain;
+
+	(void)shared_settle(share_sink(), share_view(so, &plain));
 }
 
 bool share_close(struct inet_sock *so)
 {
-	bool exported = sock_is_exported(&so->sk);
+	bool member = share_is_member(so);
+	struct shared *s;
 
-	if (share_is_member(so))
-		return so->bound && so->verdict == VERDICT_ACCELERATED && share_close_member(so);
-	if (!exported && (!share_may_export(so) || !share_other_holder(so, NULL)))
+	forget_links(so);
+	if (member ? !so->bound || so->verdict != VERDICT_ACCELERATED
+		   : !sock_is_exported(&so->sk) && !share_may_export(so))
 		return false;
-	if (!share_of(so))
+	if ((member || !sock_is_exported(&so->sk)) && !share_other_holder(so, NULL))
 		return false;
-	log_debug("fd %d: closed, others have it open", sock_twin(&so->sk));
-	list_remove(&so->sharing->asking);
-	if (!so->sharing->cookie)
-		so->sharing->cookie = share_cookie(sock_twin(&so->sk));
-	sock_keep(so);
-	list_push_back(&share_process.kept, &so->link);
-	share_settle(so);
+	s = share_of(so);
+	if (!s)
+		return false;
+	if (member)
+		return shared_close_member(share_sink(), s);
+	shared_close(share_sink(), s);
 	return true;
 }
 
@@ -288,32 +217,26 @@ uint64_t share_cookie(int fd)
 	return sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) ? 0 : cookie;
 }
 
-void share_tell_to_kernel(uint64_t id)
-{
-	list_for_each(link, &share_process.channels) {
-		struct channel *ch = container_of(link, struct channel, link);
-
-		if (channel_holds(ch, id))
-			channel_send(ch, MESSAGE_TO_KERNEL, id, 0, -1);
-	}
-}
-
 void share_leave(struct inet_sock *so, enum verdict reason)
 {
-	if (reason != VERDICT_EXECUTED && share_is_active())
-		share_tell_to_kernel(so->id);
-	sharing_forget(so);
+	struct sharing plain;
+
+	forget_links(so);
+	if (share_is_active())
+		shared_left(share_sink(), share_view(so, &plain), reason != VERDICT_EXECUTED);
 }
 
 /* ---- channels ---------------------------------------------------------------------- */
 
-static void lose_sockets_at(const struct list *list, const struct channel *ch)
+static void end_at(const struct list *list, struct channel *ch)
 {
 	list_for_each_safe(link, list) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
+		struct sharing plain;
 
-		if (sock_is_exported(&so->sk) && share_toward(so) == ch)
-			share_lose(so);
+		if (list == &share_process.kept ||
+		    (sock_is_exported(&so->sk) && share_toward(so) == ch))
+			shared_channel_ended(share_sink(), share_view(so, &plain), ch);
 	}
 }
 
@@ -322,16 +245,12 @@ static void close_channel(struct channel *ch)
 {
 	list_remove(&ch->link);
 	share_unwatch(ch);
-	share_exports_back(ch);
-	if (ch->toward) {
-		lose_sockets_at(sock_list(), ch);
-		lose_sockets_at(&share_process.kept, ch);
-	}
+	if (ch->toward)
+		end_at(sock_list(), ch);
 	if (share_process.up == ch)
 		share_process.up = NULL;
 	share_pending_back(ch);
-	list_for_each_safe(link, &share_process.kept)
-		share_settle(container_of(link, struct inet_sock, link));
+	end_at(&share_process.kept, ch);
 	channel_destroy(ch);
 	if (list_empty(&share_process.channels) && !pass_any())
 		share_last_id = 0;
@@ -457,9 +376,9 @@ static int try_fetch(struct sock_ref ref)
 	rc = sock_gone(ref);
 	if (sock_ref_valid(ref)) {
 		rc = 1;
-		if (sock_is_exported(ref.sk) && so->sharing && so->sharing->failed) {
-			rc = -so->sharing->failed;
-			so->sharing->failed = 0;
+		if (sock_is_exported(ref.sk) && so->sharing && so->sharing->shared.failed) {
+			rc = -so->sharing->shared.failed;
+			so->sharing->shared.failed = 0;
 		} else if (sock_is_exported(ref.sk)) {
 			rc = sock_start() ? 0 : -ENOMEM;
 			if (!rc)

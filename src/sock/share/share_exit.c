@@ -38,6 +38,13 @@ static bool have_common(const struct list *list, const struct channel *one,
 	return false;
 }
 
+/* What one requested here, and did not get, it requests from the other. */
+static void forward_requests(const struct channel *from, struct channel *to)
+{
+	list_for_each(link, &from->wants)
+		channel_send(to, MESSAGE_REQUEST, container_of(link, struct want, link)->id, 0, -1);
+}
+
 /* Sends the first of two neighbours our channel to the other. */
 static void reroute_neighbours(nsec_t deadline)
 {
@@ -49,6 +56,9 @@ static void reroute_neighbours(nsec_t deadline)
 	other = container_of(one->link.next, struct channel, link);
 	if (!have_common(&share_process.kept, one, other) && !have_common(sock_list(), one, other))
 		return;
+	forward_requests(one, other);
+	forward_requests(other, one);
+	channel_send(other, MESSAGE_REROUTE, 1, 0, -1);
 	channel_flush(other);
 	channel_send(one, MESSAGE_REROUTE, 1, 0, sys_fd_copy(other->fd));
 	/* Messages that it sent before it read that are for the other neighbour. */
@@ -62,31 +72,16 @@ static void reroute_neighbours(nsec_t deadline)
 	}
 }
 
+/* How many are left. */
 static unsigned offer_all(const struct list *list)
 {
 	unsigned left = 0;
 
 	list_for_each_safe(link, list) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
-		bool exported = sock_is_exported(&so->sk);
-		struct channel *holder = share_other_holder(so, exported ? share_toward(so) : NULL);
+		struct shared *s = share_of(so);
 
-		if (sharing_is(so, SHARING_IN_TRANSIT) ||
-		    (so->sharing && share_is_member(so) && holder))
-			left++;
-		if (!holder || (!exported && !share_may_export(so)) || !share_of(so) ||
-		    sharing_is(so, SHARING_IN_TRANSIT))
-			continue;
-		left++;
-		if (exported && is_between_two()) {
-			left--;
-		} else if (exported) {
-			so->sharing->ask_at = 0;
-			share_request_for(so);
-		} else if (!so->sharing->offered) {
-			so->sharing->offered = true;
-			channel_send(holder, MESSAGE_OFFER, so->id, 0, -1);
-		}
+		left += s && shared_exit(share_sink(), s, !is_between_two());
 	}
 	return left;
 }
@@ -143,7 +138,7 @@ void share_exit(void)
 	list_for_each_safe(link, &share_process.kept) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		share_drop(so);
+		shared_drop(share_sink(), share_of(so)); /* what is closed has its struct shared */
 	}
 	while (!list_empty(&share_process.channels)) {
 		struct channel *ch =

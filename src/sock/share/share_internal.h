@@ -5,47 +5,28 @@
 
 #include "sock/share/channel.h"
 #include "sock/share/share.h"
-
-/* State of an exported socket towards sharing.toward; SHARING_IDLE if it is not exported. */
-enum sharing_state {
-	SHARING_IDLE,
-	SHARING_REQUESTED,  /* requested there */
-	SHARING_IN_TRANSIT, /* exported there, no answer yet */
-};
+#include "sock/share/share_machine.h"
 
 /*
  * What this process knows about a socket that others hold. Control lock. Made when it is
  * first needed, because a forked child has thousands of sockets that it never uses.
  */
 struct sharing {
+	struct shared shared; /* first: the machine's */
 	struct inet_sock *so;
-	struct list asking;	/* in share_process.asking: request it at ask_at */
-	struct list member;	/* in share_process.members */
-	nsec_t stale;		/* since when connections wait unaccepted; 0: none do */
-	struct channel *toward; /* direction of the owner; NULL: this process */
-	nsec_t arrived;
-	uint64_t from; /* serial of the channel it arrived by */
-	nsec_t ask_at, pause;
+	struct list asking;	      /* in share_process.asking: to be requested at ask_at */
+	struct list member;	      /* in share_process.members */
 	uint64_t cookie;	      /* SO_COOKIE of the twin; 0: not needed so far */
 	uint32_t read_to, written_to; /* positions in the streams when it arrived */
-	int failed;		      /* errno: import and kernel handover failed; reported once */
-	enum sharing_state state;     /* written by sharing_set_state() only */
-	bool offered;		      /* MESSAGE_OFFER was sent: the next to join replaces us */
-	nsec_t offered_at;	      /* when it was sent, because nobody accepts here */
-	bool withdrawing;	      /* withdraws when the last handshake is over ... */
-	nsec_t withdraw_until;	      /* ... or at this time */
-	struct channel *receiver; /* to the process that joined; dangling if closed: receiver_of() */
-	bool passing;		  /* requested on behalf of other processes only */
-	bool parting;		  /* falls back to the kernel when toward has left it, too ... */
-	enum verdict reason;	  /* ... for this reason */
+	int memfd;		      /* in transit: the bytes that were exported; else -1 */
+	enum verdict reason;	      /* parting: falls back to the kernel for this reason */
 };
 
 /* Sharing state of this process. Control lock, except where a field says otherwise. */
 struct share_process {
 	struct list channels;
 	struct list kept;      /* of inet_sock.link: closed here, held by others */
-	struct list asking;    /* of sharing.asking: to be requested at sharing.ask_at */
-	struct list exports;   /* of struct export: sent, not yet acknowledged */
+	struct list asking;    /* of sharing.asking: to be requested later */
 	struct list members;   /* of sharing.member: we receive, and others may, too */
 	struct channel *up;    /* to the parent; NULL: none, or it is gone */
 	struct channel *fresh; /* of the fork() in progress */
@@ -64,13 +45,6 @@ struct share_process {
 };
 
 extern struct share_process share_process;
-
-void sharing_set_state(struct sharing *sharing, enum sharing_state next);
-
-static inline bool sharing_is(const struct inet_sock *so, enum sharing_state state)
-{
-	return (so->sharing ? so->sharing->state : SHARING_IDLE) == state;
-}
 
 /* ---- share.c ----------------------------------------------------------------------- */
 
@@ -105,43 +79,28 @@ void share_unwatch(const struct channel *ch);
 /* Other processes may hold sockets up to this number from now on. */
 void share_note_held(uint64_t id);
 /*
- * so->sharing, made if there is none. NULL: no memory. Until then, an exported socket has
- * its owner at the parent.
+ * What the machine knows of so, up to date; made if there is none. NULL: no memory. Until
+ * then, an exported socket has its owner at the parent.
  */
-struct sharing *share_of(struct inet_sock *so);
+struct shared *share_of(struct inet_sock *so);
+/* As share_of(), for an event that need not be remembered: *plain is used if there is none. */
+struct shared *share_view(struct inet_sock *so, struct sharing *plain);
 /* The direction of the owner; NULL: this process, or nobody knows any more. */
 struct channel *share_toward(const struct inet_sock *so);
-/* so->sharing exists: sets the direction of the owner, NULL: this process. */
-void share_set_toward(struct inet_sock *so, struct channel *ch);
 /* A channel to a process that holds so, other than but; NULL: there is none. */
 struct channel *share_other_holder(const struct inet_sock *so, const struct channel *but);
 /* Is so a connection that is here? */
 bool share_may_export(const struct inet_sock *so);
 /* Would so be exported in a child made now? */
 bool share_is_known_to_children(const struct inet_sock *so);
-/* Sends MESSAGE_TO_KERNEL to everyone who holds the socket. */
-void share_tell_to_kernel(uint64_t id);
 /* The socket of this number, kept ones included; NULL: none. */
 struct inet_sock *share_find(uint64_t id);
 /* Wakes the calls that wait in share_fetch(). */
 void share_wake_waiters(void);
-/*
- * so is kept, and nobody holds it any more: ends the connection, if it is here, and the
- * object.
- */
-void share_drop(struct inet_sock *so);
-/*
- * The owner is gone: so is here and reset. A kept socket is dropped, a member joins, and a
- * socket that is leaving for the kernel leaves now.
- */
-void share_lose(struct inet_sock *so);
-/*
- * An exported member falls back to the kernel, but only after its owner has: until then the
- * owner answers new connections, and nobody would accept them.
- */
-void share_member_to_kernel(struct inet_sock *so, enum verdict reason);
 /* If so is kept and nobody else holds it: drops it. */
 void share_settle(struct inet_sock *so);
+/* Its connection is in transit, and no answer has come. */
+bool share_is_in_transit(const struct inet_sock *so);
 /* so is exported and in no list yet: sets its owner's direction. False: no memory. */
 bool share_begin_toward(struct inet_sock *so, struct channel *ch);
 /* so is kept, and the program has it again, as fd. */
@@ -161,27 +120,27 @@ static inline bool share_is_member(const struct inet_sock *so)
 	return so->inet != INET_TCP;
 }
 
-/* ---- share_export.c: connections in transit ---------------------------------------- */
+/* ---- share_sink.c: what the machine does ------------------------------------------- */
 
+/* The process as the machine sees it, up to date. */
+struct share_sink *share_sink(void);
 /*
- * Requests the connection, for the program or for another process, at sharing.ask_at at the
- * earliest.
+ * The machine acts on a message. fd: what came with it, or -1; set to -1 if it was consumed.
+ * s: NULL: unknown.
  */
+void share_sink_receive(struct shared *s, struct channel *ch, const struct message *message,
+			int *fd);
+/*
+ * What came with a MESSAGE_PENDING by ch, or that came back (NULL), is accepted or
+ * forwarded; *memfd: set to -1 if it was consumed. False: it is lost.
+ */
+bool share_sink_pending(uint64_t id, struct channel *ch, uint64_t hops, int *memfd);
+/* Requests the connection, for the program or for another process, soon. */
 void share_request_for(struct inet_sock *so);
 /* Sends requests that are due. True: some are left for later. */
 bool share_request_due(void);
 /* Answers the requests of the other end that may be answered by now. False: some are left. */
 bool share_serve_requests(struct channel *ch);
-/* Was it exported there, and is there no answer yet? */
-bool share_is_in_transit(const struct channel *ch, uint64_t id);
-/* Takes back all exports to ch that were not acknowledged. */
-void share_exports_back(const struct channel *ch);
-/* The share_on_ functions act on legal messages.  memfd stays the caller's. */
-void share_on_export(struct channel *ch, const struct message *message, int memfd);
-void share_on_ack(struct channel *ch, uint64_t id);
-/* *twin: the sender's, or -1; set to -1 if it was consumed. */
-void share_on_nack(struct channel *ch, const struct message *message, int *twin);
-void share_on_stays(struct channel *ch, uint64_t id);
 
 /* ---- share_late.c: frames that came after a connection was exported ---------------- */
 
@@ -210,20 +169,14 @@ void share_forget_late(void);
  */
 bool share_act(struct channel *ch, const struct message *message, int memfd);
 
-/* ---- share_receivers.c ------------------------------------------------------------- */
+/* ---- share_receivers.c: what waits at a member is sent to another process ---------- */
 
-/* so is exported: joins its receivers.  used: when the program asked for it; 0: it did not. */
-void share_join(struct inet_sock *so, nsec_t used);
-/* The program closed so. True: it is kept and goes on receiving until another process joins. */
-bool share_close_member(struct inet_sock *so);
-/* Lets ch's side join the receivers of so. False: not now, try again. */
-bool share_admit(struct inet_sock *so, struct channel *ch);
-#define PENDING_HOPS_MAX 8 /* times that a pending connection is forwarded */
+/* Sends all unaccepted connections, or unread datagrams, to another process. */
+void share_send_waiting(struct inet_sock *so, struct channel *to);
+/* Sends what came with a MESSAGE_PENDING, or came back. Consumes memfd. */
+void share_send_pending(struct channel *to, uint64_t id, uint64_t hops, int memfd);
 /* Was a MESSAGE_PENDING for this listener sent there and not yet answered? */
 bool share_is_pending_at(const struct channel *ch, uint64_t id);
-void share_on_join(struct channel *ch, const struct message *message);
-/* Another process offers its place: if so is withdrawing, it stays. */
-void share_member_stays(struct inet_sock *so, struct channel *ch);
 /* *memfd: set to -1 if it was consumed. */
 void share_on_pending(struct channel *ch, const struct message *message, int *memfd);
 void share_on_received(struct channel *ch, uint64_t id);
@@ -292,9 +245,6 @@ void member_begin_exported(struct inet_sock *so);
  * see so->verdict; -EAGAIN.
  */
 int member_arrive(struct inet_sock *so);
-/* nsec after member_stop(): for SYNs steered here before, and for handshakes to end. */
-#define MEMBER_LATE (20 * NSEC_PER_MSEC)
-#define MEMBER_HANDSHAKES_MAX (NSEC_PER_SEC / 2)
 /* Starts no new handshakes: new packets go to the other receivers. */
 void member_stop(struct inet_sock *so);
 /* Undoes member_stop(). False: not all flows could be started. */

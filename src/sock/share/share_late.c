@@ -203,8 +203,8 @@ void share_on_late(struct channel *ch, const struct message *message, int memfd)
 			take_in_pending(ch->serial, pkt);
 		return;
 	}
-	if (sock_is_exported(&so->sk) || !so->sharing || so->sharing->from != ch->serial ||
-	    clock_now() - so->sharing->arrived > LATE_MAX)
+	if (sock_is_exported(&so->sk) || !so->sharing || so->sharing->shared.from != ch->serial ||
+	    clock_now() - so->sharing->shared.arrived > LATE_MAX)
 		return;
 	while (most-- && (pkt = transfer_next_frame(memfd, &at)))
 		take_in(so, pkt);

@@ -104,9 +104,9 @@ static void test_a_descriptor_is_sent_and_closed_here(void **state)
 	int memfd;
 
 	make_channels(0, 0);
-	channel_send(ends[0], MESSAGE_EXPORT, 5, MESSAGE_FLAG_LAST, memfd_of("snap"));
+	channel_send(ends[0], MESSAGE_EXPORT, 5, MESSAGE_FLAG_UNABLE, memfd_of("snap"));
 	assert_int_equal(open_descriptors(), before + 2);
-	memfd = expect(1, MESSAGE_EXPORT, 5, MESSAGE_FLAG_LAST);
+	memfd = expect(1, MESSAGE_EXPORT, 5, MESSAGE_FLAG_UNABLE);
 	assert_true(memfd >= 0);
 	assert_int_equal(fcntl(memfd, F_GETFD), FD_CLOEXEC);
 	assert_int_equal(pread(memfd, text, sizeof(text), 0), 4);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What share_machine.c, for connections and in general, and share_machine_member.c share. */
+#ifndef SOCK_SHARE_SHARE_MACHINE_INTERNAL_H
+#define SOCK_SHARE_SHARE_MACHINE_INTERNAL_H
+
+#include "sock/share/share_machine.h"
+
+/* Sends a message about s, by the rule of its senders. */
+void shared_send(struct share_sink *sink, const struct shared *s, struct channel *ch,
+		 enum message_kind kind, uint64_t flags);
+
+/* ---- share_machine_member.c ------------------------------------------------------------ */
+
+/*
+ * s is exported, and its receivers share: joins them, and tells the other holders.  used: when
+ * the program asked for it; 0: it did not.  False: it does not receive; s may be gone.
+ */
+bool shared_join(struct share_sink *sink, struct shared *s, nsec_t used);
+/* Lets ch's side join the receivers.  False: not now, try again. */
+bool shared_admit(struct share_sink *sink, struct shared *s, struct channel *ch);
+/* A holder has closed it. If the place of s is on offer, it is offered to one that is left. */
+void shared_offer_again(struct share_sink *sink, struct shared *s);
+/* toward is gone, or does not know s. */
+void shared_lose_member(struct share_sink *sink, struct shared *s);
+void shared_on_join(struct share_sink *sink, struct shared *s, struct channel *ch,
+		    const struct message *message);
+void shared_on_member_offer(struct share_sink *sink, struct shared *s, struct channel *ch);
+/* True: s waits until its owner has left it; false: it falls back now. */
+bool shared_on_member_to_kernel(struct share_sink *sink, struct shared *s, struct channel *ch);
+
+#endif

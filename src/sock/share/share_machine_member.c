@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which processes receive for a listener or datagram socket that several hold. A process
+ * that uses one joins its receivers; a member whose process does not look at it withdraws,
+ * and sends what waits there to another process.
+ */
+#include "sock/share/share_machine_internal.h"
+
+#include <errno.h>
+
+#define IDLE (20 * NSEC_PER_MSEC) /* after this time without a look it is idle */
+#define OFFER_AGAIN (5 * IDLE)	  /* interval of offers */
+
+static void send_to_holders(struct share_sink *sink, const struct shared *s, enum message_kind kind)
+{
+	list_for_each(link, sink->channels) {
+		struct channel *ch = container_of(link, struct channel, link);
+
+		if (channel_holds(ch, s->id))
+			shared_send(sink, s, ch, kind, 0);
+	}
+}
+
+/* Tells each channel from which no holder is left on this side. */
+static void tell_closed(struct share_sink *sink, const struct shared *s)
+{
+	list_for_each(link, sink->channels) {
+		struct channel *ch = container_of(link, struct channel, link);
+
+		if (channel_holds(ch, s->id) && !shared_other_holder(sink, s->id, ch))
+			shared_send(sink, s, ch, MESSAGE_CLOSED, 0);
+	}
+}
+
+/* ---- join ------------------------------------------------------------------------------ */
+
+/*
+ * An exported member falls back to the kernel, but only after its owner has: until then the
+ * owner answers new connections, and nobody would accept them.
+ */
+static void to_kernel(struct share_sink *sink, struct shared *s)
+{
+	if (!s->toward) {
+		sink->ops->leave(sink, s);
+		return;
+	}
+	shared_set_state(s, SHARED_PARTING);
+	sink->ops->part(sink, s);
+	shared_send(sink, s, s->toward, MESSAGE_TO_KERNEL, 0);
+	sink->ops->arrived(sink, s);
+}
+
+bool shared_join(struct share_sink *sink, struct shared *s, nsec_t used)
+{
+	int rc;
+
+	if (s->state == SHARED_PARTING)
+		return false; /* its owner was told that it falls back to the kernel */
+	shared_set_state(s, SHARED_EXPORTED);
+	s->arrived = used;
+	s->joins = true;
+	rc = sink->ops->join(sink, s);
+	if (rc == SHARE_UNABLE) {
+		to_kernel(sink, s);
+		return false;
+	}
+	if (!rc) {
+		shared_set_state(s, SHARED_HERE);
+		sink->ops->look(sink, s, true);
+		send_to_holders(sink, s, MESSAGE_JOIN);
+	}
+	sink->ops->arrived(sink, s);
+	return !rc;
+}
+
+bool shared_admit(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+	if (s->state == SHARED_PARTING)
+		return false;
+	if (shared_is_away(s) && !s->joins && s->toward) {
+		if (s->state == SHARED_REQUESTED)
+			return false;
+		/* The process that receives has to know first. */
+		shared_set_state(s, SHARED_REQUESTED);
+		s->relays = true;
+		shared_send(sink, s, s->toward, MESSAGE_REQUEST, 0);
+		return false;
+	}
+	if (!shared_is_away(s)) {
+		int rc = sink->ops->spread(sink, s);
+
+		sink->ops->look(sink, s, true);
+		s->joins = true;
+		if (rc == -EAGAIN)
+			return false;
+	}
+	s->joins = true;
+	shared_send(sink, s, ch, MESSAGE_JOIN, 0);
+	return true;
+}
+
+/* ---- withdraw -------------------------------------------------------------------------- */
+
+/* Can a handshake end here, or even begin, with a SYN steered here before others received? */
+static bool has_handshakes(struct share_sink *sink, struct shared *s)
+{
+	if (!s->listens || sink->now >= s->withdraw_until)
+		return false;
+	return sink->ops->has_handshakes(sink, s) ||
+	       sink->now < s->withdraw_until - (SHARED_HANDSHAKES_MAX - SHARED_LATE);
+}
+
+/*
+ * Others receive, and connections spread to this member would wait unaccepted: stops
+ * receiving, and sends ch what waits. Handshakes that began here end here first.
+ */
+static void withdraw(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+	s->receiver = ch->serial;
+	if (s->state != SHARED_WITHDRAWING) {
+		sink->ops->stop(sink, s);
+		s->withdraw_until = sink->now + SHARED_HANDSHAKES_MAX;
+	}
+	if (has_handshakes(sink, s)) {
+		/* Complete connections do not wait for the handshakes. */
+		sink->ops->send_waiting(sink, s, ch);
+		shared_set_state(s, SHARED_WITHDRAWING);
+		sink->ops->look(sink, s, true);
+		return;
+	}
+	sink->ops->look(sink, s, false);
+	sink->ops->withdraw(sink, s, ch);
+	if (s->closed) {
+		tell_closed(sink, s);
+		shared_drop(sink, s);
+		return;
+	}
+	s->offered = false;
+	shared_set_state(s, SHARED_EXPORTED);
+}
+
+/* Another process offers its place: if s is withdrawing, it stays. */
+static void stay(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+	if (s->state != SHARED_WITHDRAWING || s->closed)
+		return;
+	/* Handshakes that began here go on here. */
+	if (sink->ops->start(sink, s)) {
+		shared_set_state(s, SHARED_HERE);
+		return;
+	}
+	s->withdraw_until = 0;
+	withdraw(sink, s, ch);
+}
+
+bool shared_close_member(struct share_sink *sink, struct shared *s)
+{
+	struct channel *holder = shared_other_holder(sink, s->id, NULL);
+
+	if (!holder)
+		return false;
+	if (shared_is_away(s) || sink->ops->spread(sink, s)) {
+		tell_closed(sink, s);
+		return false;
+	}
+	s->joins = true;
+	s->offered = true;
+	s->closed = true;
+	sink->ops->keep(sink, s);
+	shared_send(sink, s, holder, MESSAGE_OFFER, 0);
+	return true;
+}
+
+void shared_offer_again(struct share_sink *sink, struct shared *s)
+{
+	if (s->closed && !shared_is_away(s))
+		shared_send(sink, s, shared_other_holder(sink, s->id, NULL), MESSAGE_OFFER, 0);
+}
+
+/*
+ * No thread here accepts: offers the place to all holders. The socket goes on receiving
+ * until one of them joins; in between the kernel would receive.
+ */
+static void offer_to_all(struct share_sink *sink, struct shared *s)
+{
+	if (s->offered && sink->now - s->offered_at < OFFER_AGAIN)
+		return;
+	s->offered = true;
+	s->offered_at = sink->now;
+	send_to_holders(sink, s, MESSAGE_OFFER);
+}
+
+/*
+ * The process that joined while this one withdraws; else any holder. Another holder may be
+ * withdrawing at the same time, and the two would send connections to each other.
+ */
+static struct channel *receiver_of(struct share_sink *sink, const struct shared *s)
+{
+	if (s->state != SHARED_WITHDRAWING)
+		return shared_other_holder(sink, s->id, NULL);
+	list_for_each(link, sink->channels) {
+		struct channel *ch = container_of(link, struct channel, link);
+
+		if (ch->serial == s->receiver && channel_holds(ch, s->id))
+			return ch;
+	}
+	return shared_other_holder(sink, s->id, NULL);
+}
+
+bool shared_look(struct share_sink *sink, struct shared *s)
+{
+	struct channel *receiver = receiver_of(sink, s);
+
+	if (receiver && s->state == SHARED_WITHDRAWING) {
+		withdraw(sink, s, receiver);
+		return true;
+	}
+	if (!receiver || !s->listens || !sink->ops->is_idle(sink, s) ||
+	    !sink->ops->has_waiting(sink, s)) {
+		s->stale = 0;
+		s->offered = false;
+		return false;
+	}
+	if (!s->stale)
+		s->stale = sink->now;
+	else if (sink->now - s->stale >= IDLE)
+		offer_to_all(sink, s);
+	return true;
+}
+
+/* ---- messages -------------------------------------------------------------------------- */
+
+void shared_on_join(struct share_sink *sink, struct shared *s, struct channel *ch,
+		    const struct message *message)
+{
+	if (s->state == SHARED_KERNEL || s->state == SHARED_PARTING)
+		return;
+	s->joins = true;
+	if (s->closed) {
+		withdraw(sink, s, ch);
+	} else if (shared_is_away(s)) {
+		bool wanted = s->state == SHARED_REQUESTED && !s->relays;
+
+		shared_set_state(s, SHARED_EXPORTED);
+		s->relays = false; /* the process that requested it is told next */
+		if (wanted)
+			(void)shared_join(sink, s, sink->now);
+	} else if (s->offered || (sink->now - s->arrived >= IDLE && sink->ops->is_idle(sink, s))) {
+		withdraw(sink, s, ch);
+	} else if (!(message->flags & MESSAGE_FLAG_ANSWER)) {
+		shared_send(sink, s, ch, MESSAGE_JOIN, MESSAGE_FLAG_ANSWER);
+	}
+}
+
+void shared_on_member_offer(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+	if (s->state == SHARED_KERNEL)
+		return; /* ch was told */
+	if (s->closed && !shared_other_holder(sink, s->id, ch))
+		return; /* offered to ch as well, and waits for its answer */
+	s->joins = true;
+	stay(sink, s, ch);
+	if (shared_is_away(s))
+		(void)shared_join(sink, s, s->state == SHARED_REQUESTED ? sink->now : 0);
+	else
+		shared_send(sink, s, ch, MESSAGE_JOIN, MESSAGE_FLAG_ANSWER);
+}
+
+void shared_lose_member(struct share_sink *sink, struct shared *s)
+{
+	shared_set_toward(s, NULL);
+	if (s->state == SHARED_PARTING) {
+		sink->ops->leave(sink, s);
+	} else if (s->state == SHARED_REQUESTED) {
+		(void)shared_join(sink, s, sink->now);
+	} /* else it joins by itself when it is used */
+}
+
+bool shared_on_member_to_kernel(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+	if (!shared_is_away(s) || !s->toward || s->toward == ch || s->closed)
+		return false;
+	if (s->state != SHARED_PARTING)
+		to_kernel(sink, s);
+	return true;
+}
+
+/* Limits the number of hops, and of messages in one channel. */
+static bool may_forward_to(const struct channel *to, uint64_t hops)
+{
+	return to && hops < MESSAGE_HOPS_MAX && to->pending < SHARED_PENDING_MAX;
+}
+
+bool shared_pending(struct share_sink *sink, struct shared *s, uint64_t id, struct channel *ch,
+		    uint64_t hops)
+{
+	struct channel *holder = s ? shared_other_holder(sink, id, ch) : NULL;
+	bool here = s && s->member && !shared_is_away(s);
+	int rc = -ENOENT;
+
+	if (s && s->member && !here) {
+		if (may_forward_to(holder, hops)) {
+			sink->ops->forward(sink, id, holder, hops + 1);
+			return true;
+		}
+		here = !sink->exiting && shared_join(sink, s, 0);
+	}
+	if (here)
+		rc = sink->ops->take_pending(sink, s, ch);
+	if (rc && rc != -EINVAL && may_forward_to(ch, hops)) {
+		sink->ops->forward(sink, id, ch, hops + 1);
+		return true;
+	}
+	return !rc;
+}

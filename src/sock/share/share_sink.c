@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the rules of process sharing (share_machine.h) do to sockets of this process, and the
+ * events that come from its internal thread.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "sock/move/kernel_handover.h"
+#include "sock/share/share_internal.h"
+#include "sock/share/transfer.h"
+#include "sock/tcp/tcp_sock.h"
+
+static int *message_fd; /* of the message that the machine acts on; NULL: none. Control lock */
+
+static struct sharing *sharing_of(struct shared *s)
+{
+	return container_of(s, struct sharing, shared);
+}
+
+static struct inet_sock *sock_of(struct shared *s)
+{
+	return sharing_of(s)->so;
+}
+
+/* ---- in general ------------------------------------------------------------------------ */
+
+static int fd_of(uint64_t id, enum message_kind kind, uint64_t flags)
+{
+	struct inet_sock *so;
+	int fd = -1;
+
+	if (kind != MESSAGE_EXPORT && !(kind == MESSAGE_NACK && flags & MESSAGE_FLAG_UNABLE))
+		return -1;
+	so = share_find(id);
+	if (so)
+		fd = kind == MESSAGE_EXPORT ? so->sharing->memfd : sock_twin(&so->sk);
+	return fd < 0 ? -1 : sys_fd_copy(fd);
+}
+
+static void sink_send(struct share_sink *sink, struct channel *ch, enum message_kind kind,
+		      uint64_t id, uint64_t flags)
+{
+	channel_send(ch, kind, id, flags, fd_of(id, kind, flags));
+}
+
+static struct channel *sink_passed(struct share_sink *sink, uint64_t id)
+{
+	return pass_holder(id);
+}
+
+static void sink_ask_later(struct share_sink *sink, struct shared *s)
+{
+	struct sharing *sharing = sharing_of(s);
+
+	if (list_linked(&sharing->asking))
+		return;
+	list_push_back(&share_process.asking, &sharing->asking);
+	share_busy();
+}
+
+static void sink_arrived(struct share_sink *sink, struct shared *s)
+{
+	if (s->failed)
+		log_warn("fd %d: a connection of another process cannot be used here: %s",
+			 sock_twin(&sock_of(s)->sk), strerror(s->failed));
+	list_remove(&sharing_of(s)->asking);
+	share_wake_waiters();
+}
+
+/* It cannot be served here, or its owner said so. */
+static enum verdict reason_to_leave(const struct inet_sock *so)
+{
+	return so->verdict == VERDICT_ACCELERATED ? VERDICT_SHARED : so->verdict;
+}
+
+/*
+ * A connection is in the owner's twin, which is the same file as ours; or the kernel receives
+ * for a listener or datagram socket there, and so here.
+ */
+static void sink_leave(struct share_sink *sink, struct shared *s)
+{
+	struct inet_sock *so = sock_of(s);
+	enum verdict reason = s->state == SHARED_PARTING ? sharing_of(s)->reason
+							 : reason_to_leave(so);
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (!s->member)
+		sock_set_events(so, 0);
+	(void)(shared_is_away(s) ? sock_leave : kernel_handover)(so, reason);
+	share_wake_waiters();
+}
+
+static void sink_keep(struct share_sink *sink, struct shared *s)
+{
+	struct sharing *sharing = sharing_of(s);
+
+	log_debug("fd %d: closed, others have it open", sock_twin(&sharing->so->sk));
+	list_remove(&sharing->asking);
+	if (!sharing->cookie && !s->member)
+		sharing->cookie = share_cookie(sock_twin(&sharing->so->sk));
+	sock_keep(sharing->so);
+	list_push_back(&share_process.kept, &sharing->so->link);
+}
+
+/*
+ * Channels of this socket alone are done. They are destroyed later, not in the middle of a
+ * message.
+ */
+static void finish_channels(uint64_t id)
+{
+	list_for_each(link, &share_process.channels) {
+		struct channel *ch = container_of(link, struct channel, link);
+
+		if (ch->only == id && idset_add(&ch->closed, id))
+			ch->done = true;
+	}
+	share_busy();
+}
+
+static void sink_drop(struct share_sink *sink, struct shared *s)
+{
+	struct sharing *sharing = sharing_of(s);
+
+	list_remove(&sharing->asking);
+	list_remove(&sharing->member);
+	finish_channels(s->id);
+	list_remove(&sharing->so->link);
+	sock_end(sharing->so);
+}
+
+/* ---- connections ----------------------------------------------------------------------- */
+
+static bool sink_used(struct share_sink *sink, struct shared *s, bool note)
+{
+	struct sharing *sharing = sharing_of(s);
+	const struct tcp_conn *c = &sharing->so->tcp.conn;
+	struct ring *home = sock_home(sharing->so);
+	uint32_t read_to, written_to;
+	bool used;
+
+	if (!ring_hold_cold(home))
+		return false;
+	read_to = c->rcv_nxt - c->rcv.bytes;
+	written_to = c->snd_una + c->snd.len;
+	used = sharing->read_to != read_to || sharing->written_to != written_to;
+	if (note) {
+		sharing->read_to = read_to;
+		sharing->written_to = written_to;
+	}
+	ring_release_cold(home);
+	return used;
+}
+
+static int sink_export(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+	struct inet_sock *so = sock_of(s);
+	int rc = transfer_export(so, ch->serial, so->id, &so->sharing->memfd);
+
+	if (!rc)
+		log_debug("fd %d: the connection goes to another process", sock_twin(&so->sk));
+	return rc;
+}
+
+static int sink_import(struct share_sink *sink, struct shared *s)
+{
+	int rc = transfer_import(sock_of(s), *message_fd);
+
+	log_debug("fd %d: the connection came from another process: %s", sock_twin(&sock_of(s)->sk),
+		  strerror(-rc));
+	return rc;
+}
+
+static int sink_transit_over(struct share_sink *sink, struct shared *s, bool back)
+{
+	struct sharing *sharing = sharing_of(s);
+	int rc = back ? transfer_import(sharing->so, sharing->memfd) : 0;
+
+	if (rc)
+		log_debug("fd %d: the connection cannot come back: %s", sock_twin(&sharing->so->sk),
+			  strerror(-rc));
+	sys_close_fd(&sharing->memfd);
+	return rc;
+}
+
+static void sink_prepare(struct share_sink *sink, struct shared *s)
+{
+	transfer_prepare(sock_of(s));
+}
+
+static void sink_reset(struct share_sink *sink, struct shared *s)
+{
+	log_debug("fd %d: the process that had the connection is gone", sock_twin(&sock_of(s)->sk));
+	transfer_lost(sock_of(s));
+}
+
+/* Our program closed it, so there is no twin here any more: the message's is used. */
+static int hand_over_kept(struct inet_sock *so)
+{
+	int rc;
+
+	if (*message_fd < 0 || !so->sharing->cookie ||
+	    share_cookie(*message_fd) != so->sharing->cookie)
+		return -EBADF;
+	/* Pairs with sock_twin(). */
+	__atomic_store_n(&so->sk.twin, *message_fd, __ATOMIC_RELEASE);
+	rc = kernel_handover(so, VERDICT_SHARED);
+	/* Pairs with sock_twin(), before the descriptor is closed. */
+	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELEASE);
+	return rc;
+}
+
+static int sink_hand_over(struct share_sink *sink, struct shared *s)
+{
+	struct inet_sock *so = sock_of(s);
+	int rc = -ENOTCONN;
+
+	if (sock_has_connection(so) && !sock_has_ended(so))
+		rc = s->closed ? hand_over_kept(so) : kernel_handover(so, VERDICT_SHARED);
+	if (rc)
+		log_debug("kernel handover of a connection failed: %s", strerror(-rc));
+	return rc;
+}
+
+/* ---- members --------------------------------------------------------------------------- */
+
+static int sink_join(struct share_sink *sink, struct shared *s)
+{
+	int rc = member_arrive(sock_of(s));
+
+	return rc == SOCK_KERNEL ? SHARE_UNABLE : rc;
+}
+
+static int sink_spread(struct share_sink *sink, struct shared *s)
+{
+	int rc = sock_flows_inherited(sock_of(s));
+
+	if (rc && rc != -EAGAIN)
+		log_debug("fd %d: other processes cannot receive for it: %s",
+			  sock_twin(&sock_of(s)->sk), strerror(-rc));
+	return rc;
+}
+
+static void sink_stop(struct share_sink *sink, struct shared *s)
+{
+	member_stop(sock_of(s));
+}
+
+static bool sink_start(struct share_sink *sink, struct shared *s)
+{
+	return member_start(sock_of(s));
+}
+
+static void sink_withdraw(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+	struct inet_sock *so = sock_of(s);
+
+	log_debug("fd %d: other processes receive for it", sock_twin(&so->sk));
+	sock_flows_del(so);
+	share_send_waiting(so, ch);
+	if (!s->closed)
+		member_leave(so);
+}
+
+static void sink_send_waiting(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+	share_send_waiting(sock_of(s), ch);
+}
+
+static void sink_part(struct share_sink *sink, struct shared *s)
+{
+	struct inet_sock *so = sock_of(s);
+
+	sharing_of(s)->reason = reason_to_leave(so);
+	so->verdict = VERDICT_ACCELERATED; /* until it leaves */
+	sock_flows_del(so);
+}
+
+static bool sink_has_handshakes(struct share_sink *sink, struct shared *s)
+{
+	return member_has_handshakes(sock_of(s));
+}
+
+static bool sink_is_idle(struct share_sink *sink, struct shared *s)
+{
+	return member_is_idle(sock_of(s));
+}
+
+static bool sink_has_waiting(struct share_sink *sink, struct shared *s)
+{
+	return __atomic_load_n(&sock_of(s)->listen.waiting, __ATOMIC_RELAXED);
+}
+
+static void sink_look(struct share_sink *sink, struct shared *s, bool at_it)
+{
+	struct sharing *sharing = sharing_of(s);
+
+	if (!at_it) {
+		list_remove(&sharing->member);
+	} else if (!list_linked(&sharing->member)) {
+		list_push_back(&share_process.members, &sharing->member);
+		__atomic_store_n(&share_process.looking, 1, __ATOMIC_RELAXED);
+	}
+}
+
+static int sink_take_pending(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+	return member_take_pending(sock_of(s), ch ? ch->serial : 0, *message_fd);
+}
+
+static void sink_forward(struct share_sink *sink, uint64_t id, struct channel *to, uint64_t hops)
+{
+	share_send_pending(to, id, hops, *message_fd);
+	*message_fd = -1;
+}
+
+/* ---- events ---------------------------------------------------------------------------- */
+
+struct share_sink *share_sink(void)
+{
+	static const struct share_sink_ops ops = {
+		.send = sink_send,
+		.passed = sink_passed,
+		.ask_later = sink_ask_later,
+		.arrived = sink_arrived,
+		.leave = sink_leave,
+		.keep = sink_keep,
+		.drop = sink_drop,
+		.used = sink_used,
+		.export = sink_export,
+		.import = sink_import,
+		.transit_over = sink_transit_over,
+		.prepare = sink_prepare,
+		.reset = sink_reset,
+		.hand_over = sink_hand_over,
+		.join = sink_join,
+		.spread = sink_spread,
+		.stop = sink_stop,
+		.start = sink_start,
+		.withdraw = sink_withdraw,
+		.send_waiting = sink_send_waiting,
+		.part = sink_part,
+		.has_handshakes = sink_has_handshakes,
+		.is_idle = sink_is_idle,
+		.has_waiting = sink_has_waiting,
+		.look = sink_look,
+		.take_pending = sink_take_pending,
+		.forward = sink_forward,
+	};
+	static struct share_sink sink = {.ops = &ops, .channels = &share_process.channels};
+
+	sink.now = clock_now();
+	sink.exiting = share_process.exiting;
+	return &sink;
+}
+
+void share_sink_receive(struct shared *s, struct channel *ch, const struct message *message,
+			int *fd)
+{
+	message_fd = fd;
+	shared_receive(share_sink(), s, ch, message);
+	message_fd = NULL;
+}
+
+bool share_sink_pending(uint64_t id, struct channel *ch, uint64_t hops, int *memfd)
+{
+	struct inet_sock *so = share_find(id);
+	bool ok;
+
+	message_fd = memfd;
+	ok = shared_pending(share_sink(), so ? share_of(so) : NULL, id, ch, hops);
+	message_fd = NULL;
+	return ok;
+}
+
+void share_request_for(struct inet_sock *so)
+{
+	struct shared *s = share_of(so);
+
+	if (s)
+		shared_request(share_sink(), s);
+}
+
+bool share_request_due(void)
+{
+	bool left = false;
+
+	list_for_each_safe(link, &share_process.asking) {
+		struct sharing *sharing = container_of(link, struct sharing, asking);
+		struct shared *s = share_of(sharing->so);
+
+		if (shared_may_request(share_sink(), s)) {
+			list_remove(link);
+			shared_request(share_sink(), s);
+		} else {
+			left = true;
+		}
+	}
+	return left;
+}
+
+/* False: later. */
+static bool serve(struct channel *ch, uint64_t id)
+{
+	struct inet_sock *so = share_find(id);
+	struct shared *s = so ? share_of(so) : NULL;
+
+	if (so && !s)
+		return false; /* no memory */
+	return shared_serve(share_sink(), s, ch, id);
+}
+
+bool share_serve_requests(struct channel *ch)
+{
+	list_for_each_safe(link, &ch->wants) {
+		struct want *want = container_of(link, struct want, link);
+
+		if (!serve(ch, want->id))
+			continue;
+		list_remove(link);
+		mem_free(want);
+	}
+	return list_empty(&ch->wants);
+}
