@@ -6,12 +6,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 model=$PWD/tests/model/move.pml
-
-for tool in spin gcc; do
-	command -v $tool > /dev/null && continue
-	echo "no $tool: tools/test installs it (as root: apt-get install $tool)"
-	exit 1
-done
+. tests/model/search.sh
 
 # Each with the places reach(n) of move.pml that it must reach. Order matters only for datagrams;
 # where it does not, two frames are enough.
@@ -24,6 +19,7 @@ right=(
 )
 
 # What is left out or wrong; small variants, because the error appears soon.
+small=FRAMES=2,
 wrong=(
 	UDP,STEER_FIRST            # the stand-in is listed too late
 	UDP,NO_UNSTEER             # the old flow removes the entry when it leaves
@@ -53,69 +49,4 @@ wrong=(
 	STAYS,MOVES=1,NO_GENERATION # a frame reaches the next socket
 )
 
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-
-# search VARIANT[,NAME...]: prints the number of errors and of states; $tmp/out gets Spin's output.
-search() {
-	cd "$tmp" || return 1
-	rm -rf pan* move.pml*
-	# Not optimised: gcc would need more time for these functions than Spin for the search.
-	{ spin -D${1//,/ -D} -a "$model" &&
-		gcc -w -DSAFETY -DNOFAIR -DCOLLAPSE -DVECTORSZ=1024 -DMEMLIM=4000 -o pan pan.c &&
-		./pan -n -m100000 -w20; } > out 2>&1
-	sed -nE 's/^State-vector.* errors: ([0-9]+)$/\1/p; s/^ *([0-9]+) states, stored.*/\1/p' out | paste -sd ' '
-}
-
-failures=0
-
-verdict() {
-	local bad=$1 what=$2
-
-	if [[ -z $bad ]]; then
-		echo "ok   $what: $states states, $((SECONDS - start)) s"
-	else
-		echo "FAIL $what: $bad"
-		tail -n 20 "$tmp/out"
-		failures=$((failures + 1))
-	fi
-}
-
-is_right() {
-	local variant=$1 errors states reached start=$SECONDS bad=""
-
-	shift
-	read -r errors states < <(search "$variant")
-	reached=$(sed -n 's/^reach //p' "$tmp/out" | sort -nu | paste -sd ' ')
-	if [[ ${errors:-} != 0 ]]; then
-		bad="errors: ${errors:-none counted}"
-	elif grep -qiE '^(error|pan: (reached|out of))|not completed|max search depth' "$tmp/out"; then
-		bad="not searched to the end"
-	elif [[ $reached != "$*" ]]; then
-		bad="reached: $reached, not: $*"
-	fi
-	verdict "$bad" "$variant"
-}
-
-is_found() {
-	local errors states start=$SECONDS bad=""
-
-	read -r errors states < <(search "${1%%,*},FRAMES=2,${1#*,}")
-	[[ ${errors:-} == 1 ]] || bad="errors: ${errors:-none counted}"
-	verdict "$bad" "$1"
-}
-
-if (($#)); then
-	search "$1"
-	cat "$tmp/out"
-	exit
-fi
-for variant in "${right[@]}"; do
-	# shellcheck disable=SC2086 # the name, then numbers
-	is_right $variant
-done
-for variant in "${wrong[@]}"; do
-	is_found "$variant"
-done
-echo "$failures failures"
-((failures == 0))
+run "$@"

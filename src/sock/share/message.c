@@ -31,7 +31,7 @@ const struct message_rule message_rules[MESSAGE_KINDS] = {
 	[MESSAGE_NACK] =
 		{
 			.name = "NACK",
-			.senders = PLACE_UNKNOWN | PLACE_THERE | PLACE_REQUESTED,
+			.senders = PLACE_ANY, /* shared_for_another() */
 			.receivers = PLACE_IN_TRANSIT,
 			.closed = PLACE_IN_TRANSIT,
 			.answers = ANSWER(STAYS) | ANSWER(TO_KERNEL) | ANSWER(LOST),
@@ -55,7 +55,7 @@ const struct message_rule message_rules[MESSAGE_KINDS] = {
 	[MESSAGE_LOST] =
 		{
 			.name = "LOST",
-			.senders = PLACE_UNKNOWN,
+			.senders = PLACE_ANY, /* shared_for_another() */
 			.receivers = PLACE_UNKNOWN | PLACE_HERE | AWAY | PLACE_MEMBER,
 			.closed = PLACE_ANY,
 			.answers = ANSWER(JOIN) | ANSWER(TO_KERNEL),
