@@ -2,6 +2,9 @@
 /*
  * Process sharing: sockets that several processes hold, after fork(), exec or SCM_RIGHTS.
  *
+ * The rules are a pure machine (share_machine.h), the messages a table (message.c), the
+ * transport is channel.h; share_sink.c does what the machine decides.
+ *
  * One process, the owner, has the connection; in all others the socket is exported.  The
  * first call in one of those requests the connection, and it is transferred there
  * (transfer.h).  The processes form a tree whose edges are channels, one for each fork()
@@ -14,10 +17,12 @@
  * fork until it says that it, and every process behind it, has closed the socket.  The last
  * close() sends the FIN.  Until then an owner whose program closed the socket keeps it for
  * the others ("kept"); an owner that exits offers it first.  A process that dies without
- * doing so takes its connections with it: the other processes find them reset.
+ * doing so takes its connections with it: the other processes find them reset.  So does one
+ * that exits between three or more neighbours, for all but one of them; between two, these
+ * become neighbours.
  *
  * Listeners and bound datagram sockets have members instead of an owner
- * (share_receivers.c).
+ * (share_machine_member.c).
  *
  * Role		app: share_fetch(), share_ops.  internal thread: share_run().  All
  *		other functions: control lock, no ring held.
