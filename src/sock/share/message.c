@@ -47,7 +47,8 @@ const struct message_rule message_rules[MESSAGE_KINDS] = {
 	[MESSAGE_OFFER] =
 		{
 			.name = "OFFER",
-			.senders = PLACE_HERE | PLACE_MEMBER,
+			/* UNKNOWN: a datagram socket that was connected after the fork. */
+			.senders = PLACE_UNKNOWN | PLACE_HERE | PLACE_MEMBER,
 			.receivers = PLACE_UNKNOWN | PLACE_THERE | PLACE_REQUESTED | PLACE_MEMBER,
 			.answers = ANSWER(REQUEST) | ANSWER(JOIN) | ANSWER(CLOSED) |
 				   ANSWER(PENDING) | ANSWER(TO_KERNEL),
@@ -63,7 +64,7 @@ const struct message_rule message_rules[MESSAGE_KINDS] = {
 	[MESSAGE_JOIN] =
 		{
 			.name = "JOIN",
-			.senders = PLACE_MEMBER,
+			.senders = PLACE_UNKNOWN | PLACE_MEMBER, /* as OFFER */
 			.receivers = PLACE_UNKNOWN | PLACE_MEMBER,
 			.answers = ANSWER(JOIN) | ANSWER(PENDING) | ANSWER(CLOSED) |
 				   ANSWER(TO_KERNEL),

@@ -238,6 +238,17 @@ static void note_arrived(struct share_sink *sink, struct shared *s)
 	sink->ops->arrived(sink, s);
 }
 
+/* A holder is gone, to which it may have been offered: it is for another one now, or ends. */
+static void left_by_holder(struct share_sink *sink, struct shared *s)
+{
+	if (shared_settle(sink, s))
+		return;
+	if (s->member)
+		shared_offer_again(sink, s);
+	else if (s->state == SHARED_HERE)
+		s->offered = false;
+}
+
 /* It was exported and not imported: imports it again.  False: s is dropped. */
 static bool take_back(struct share_sink *sink, struct shared *s)
 {
@@ -301,12 +312,14 @@ bool shared_exit(struct share_sink *sink, struct shared *s, bool requests)
 
 void shared_channel_ended(struct share_sink *sink, struct shared *s, struct channel *ch)
 {
-	if (!shared_is_away(s) || s->toward != ch)
-		(void)shared_settle(sink, s);
-	else if (s->state == SHARED_IN_TRANSIT)
+	if (!shared_is_away(s) || s->toward != ch) {
+		left_by_holder(sink, s);
+	} else if (s->state == SHARED_IN_TRANSIT) {
+		s->offered = false;
 		(void)take_back(sink, s);
-	else
+	} else {
 		shared_lose(sink, s);
+	}
 }
 
 void shared_unnamed(struct share_sink *sink, struct shared *s, struct channel *ch)
@@ -316,7 +329,7 @@ void shared_unnamed(struct share_sink *sink, struct shared *s, struct channel *c
 	if (shared_is_away(s) && s->toward == ch)
 		shared_lose(sink, s);
 	else
-		(void)shared_settle(sink, s);
+		left_by_holder(sink, s);
 }
 
 /* ---- messages -------------------------------------------------------------------------- */
@@ -428,15 +441,10 @@ static void on_closed(struct share_sink *sink, struct shared *s, struct channel 
 	idset_add(&ch->closed, id);
 	if (!s)
 		return;
-	if (s->state == SHARED_PARTING && s->toward == ch) {
+	if (s->state == SHARED_PARTING && s->toward == ch)
 		shared_lose(sink, s);
-	} else if (!shared_settle(sink, s)) {
-		/* It may have been offered there, and crossed the offer. */
-		if (s->member)
-			shared_offer_again(sink, s);
-		else if (s->state == SHARED_HERE)
-			s->offered = false;
-	}
+	else
+		left_by_holder(sink, s);
 }
 
 static void on_lost(struct share_sink *sink, struct shared *s, struct channel *ch, uint64_t id)

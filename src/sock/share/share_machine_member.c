@@ -233,7 +233,7 @@ bool shared_look(struct share_sink *sink, struct shared *s)
 void shared_on_join(struct share_sink *sink, struct shared *s, struct channel *ch,
 		    const struct message *message)
 {
-	if (s->state == SHARED_KERNEL || s->state == SHARED_PARTING)
+	if ((s->state == SHARED_KERNEL && !s->closed) || s->state == SHARED_PARTING)
 		return;
 	s->joins = true;
 	if (s->closed) {
@@ -254,8 +254,6 @@ void shared_on_join(struct share_sink *sink, struct shared *s, struct channel *c
 
 void shared_on_member_offer(struct share_sink *sink, struct shared *s, struct channel *ch)
 {
-	if (s->state == SHARED_KERNEL)
-		return; /* ch was told */
 	if (s->closed && !shared_other_holder(sink, s->id, ch))
 		return; /* offered to ch as well, and waits for its answer */
 	s->joins = true;
