@@ -74,7 +74,7 @@ static void begin_sleep(struct sleep *sleep, struct sleeper *at)
 	seen = ring_fds(ring, fds);
 }
 
-static void change_and_sleep(struct hand *hand)
+static void change_and_sleep(struct worker *worker)
 {
 	struct sleep sleep;
 	struct sleeper at;
@@ -82,25 +82,25 @@ static void change_and_sleep(struct hand *hand)
 
 	do {
 		n = n % 2 + 1;
-		if (hand->number == 0)
+		if (worker->number == 0)
 			evict();
-		crew_meet(hand->crew);
-		if (hand->number == 0) {
+		crew_meet(worker->crew);
+		if (worker->number == 0) {
 			change(n);
 		} else {
-			for (unsigned spin = hand->seed++ % 64 * 8; spin; spin--)
+			for (unsigned spin = worker->seed++ % 64 * 8; spin; spin--)
 				__asm__ volatile("");
 			begin_sleep(&sleep, &at);
 		}
-		crew_meet(hand->crew);
-		if (hand->number == 1) {
+		crew_meet(worker->crew);
+		if (worker->number == 1) {
 			CREW_CHECK(seen == n ||
 				   __atomic_load_n(&sleep.wakeup->signalled, __ATOMIC_RELAXED));
 			sleep_end(&sleep);
 			rounds++;
-			more = crew_goes_on(hand->crew);
+			more = crew_goes_on(worker->crew);
 		}
-		crew_meet(hand->crew);
+		crew_meet(worker->crew);
 	} while (more);
 }
 

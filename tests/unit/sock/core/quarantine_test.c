@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 
+#include "ring/loop/port_loop.h"
 #include "ring/rings.h"
 #include "tests/unit/sock/core/no_memory.h"
 #include "tests/vma_test.h"
