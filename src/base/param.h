@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Parameters, read from the VMA_* variables.  The list is param_list.h.
+ * Parameters, read from the VMA_* variables.  The list is param/param_list.h.
  *
  * Role		param_init(): once at start, before threads.  After that any thread
  *		reads params, and nothing writes it.
@@ -30,7 +30,7 @@ struct params {
 #define PARAM_RATIO(member, ...) int member;
 #define PARAM_CPUS(member, ...) struct param_cpus member;
 #define PARAM_SPEC(member, ...) int member;
-#include "base/param_list.h"
+#include "base/param/param_list.h"
 };
 
 /* Holds the defaults from the start, so unit tests need not call param_init(). */

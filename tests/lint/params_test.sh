@@ -5,7 +5,7 @@
 #	params_test.sh VMA [--write]	--write: writes the page anew
 . "$(dirname "$0")/lib.sh"
 
-list=src/base/param_list.h
+list=src/base/param/param_list.h
 table=tests/lint/params.txt
 page=docs/parameters.md
 vma=$1

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/param_internal.h"
+#include "base/param/param_internal.h"
 
 #define NO_NUMBER (-1)
 

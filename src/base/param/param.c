@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/param_internal.h"
+#include "base/param/param_internal.h"
 #include "base/sys.h"
 
 #define DEBUG_DETAILS 2 /* a debug log needs thread ids */
@@ -29,7 +29,7 @@ enum place {
 #define CARD_INT(var, ...) AT_##var,
 #define CARD_BOOL(var, ...) AT_##var,
 #define CARD_NAMED(var, ...) AT_##var,
-#include "base/param_list.h"
+#include "base/param/param_list.h"
 	COUNT
 };
 
@@ -74,12 +74,12 @@ const struct param param_table[COUNT] = {
 #define CARD_BOOL(var, d, lbl, text) {CARD(KIND_BOOL, var, lbl, text), .def = d},
 #define CARD_NAMED(var, d, lo, hi, n, lbl, text) \
 	{CARD(KIND_INT, var, lbl, text), BOUNDS(d, lo, hi), NAMES n},
-#include "base/param_list.h"
+#include "base/param/param_list.h"
 };
 
 const struct param_old_name param_old_names[] = {
 #define OLD_NAME(name, var) {#name, #var},
-#include "base/param_list.h"
+#include "base/param/param_list.h"
 };
 
 const unsigned param_n_old_names = sizeof(param_old_names) / sizeof(param_old_names[0]);
@@ -94,7 +94,7 @@ struct params params = {
 #define PARAM_RATIO(m, var, d, ...) .m = d,
 #define PARAM_CPUS(m, var, d, ...) .m = {.count = 0}, /* "-1"; param_init() reads other defaults */
 #define PARAM_SPEC(m, var, d, ...) .m = d,
-#include "base/param_list.h"
+#include "base/param/param_list.h"
 };
 
 /* Copies text and replaces the first %d by the process id; NULL without memory. */

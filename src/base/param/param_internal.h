@@ -5,8 +5,8 @@
  * Role		param_init() writes param_states, once at start, before threads;
  *		param_warn() clears what it has logged.
  */
-#ifndef BASE_PARAM_INTERNAL_H
-#define BASE_PARAM_INTERNAL_H
+#ifndef BASE_PARAM_PARAM_INTERNAL_H
+#define BASE_PARAM_PARAM_INTERNAL_H
 
 #include <limits.h>
 

@@ -2,7 +2,7 @@
 /* What there is to say about the VMA_* variables of the environment. */
 #include <string.h>
 
-#include "base/param_internal.h"
+#include "base/param/param_internal.h"
 
 #define NAME_MAX_LEN 63 /* compared and shown of an unknown variable */
 #define UNKNOWN_MAX 8	/* unknown variables that are named; the others are counted */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Parsers for the parameter types. */
-#include "base/param_internal.h"
+#include "base/param/param_internal.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include <sys/utsname.h>
 
 #include "base/clock.h"
-#include "base/param_internal.h"
+#include "base/param/param_internal.h"
 #include "base/sys.h"
 #include "base/version.h"
 

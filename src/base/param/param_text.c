@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/param_internal.h"
+#include "base/param/param_internal.h"
 
 const char *param_name_of(const struct param *param, int value)
 {

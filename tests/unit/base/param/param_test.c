@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/param_internal.h"
+#include "base/param/param_internal.h"
 #include "base/version.h"
 #include "tests/vma_test.h"
 
@@ -417,7 +417,7 @@ static void test_banner_shows_everything_at_details(void **state)
 #define ALWAYS_STR(var, d, label, ...) SEEN(var, label)
 #define CARD_INT(var, d, lo, hi, label, ...) SEEN(var, label)
 #define CARD_BOOL(var, d, label, ...) SEEN(var, label)
-#include "base/param_list.h"
+#include "base/param/param_list.h"
 	assert_non_null(strstr(text, " VMA DETAILS: Thread mode                    "
 				     "Multi spin lock            [VMA_THREAD_MODE]\n"));
 	assert_non_null(strstr(text, " VMA DETAILS: Log File                       "
