@@ -29,13 +29,28 @@ dpkg_root() {
 	return 1
 }
 files() {
-	find $root -type f ! -path '*/var/lib/dpkg/*' ! -path '*/var/log/*'
+	find $root ! -type d ! -path '*/var/lib/dpkg/*' ! -path '*/var/log/*'
 }
 check "install" dpkg_root --install "$package"
 check "the library is in a program" eval \
 	'$root/usr/bin/vma run cat /proc/self/maps 2> /dev/null | grep -q "$root/usr/lib/x86_64-linux-gnu/libvma.so"'
 check "the rules are there, and good" eval '$root/usr/bin/vma check-conf $root/etc/libvma.conf'
 check "vma is there" eval '$root/usr/bin/vma --version | grep -q "^$(dpkg-deb -f "$package" Version | cut -d- -f1)"'
+check "... and vma_stats, by its name" eval '$root/usr/bin/vma_stats --help | grep -q "^Usage:"'
+check "... as vma stat" eval '$root/usr/bin/vma stat --help | cmp - <($root/usr/bin/vma_stats --help)'
+# stats_page_has_all: each option of vma_stats.
+stats_page_has_all() {
+	local option options
+
+	options=$($root/usr/bin/vma_stats --help | grep -oE -- '--[a-z_]+')
+	[[ -n $options ]] || return 1
+	for option in $options; do
+		grep -qE "^\.It .*Fl -${option#--}( |\$)" docs/man/vma_stats.8 && continue
+		echo "not in vma_stats.8: $option"
+		return 1
+	done
+}
+check "vma_stats.8 has its options" stats_page_has_all
 check "remove" dpkg_root --purge libvma
 check "... nothing is left" test -z "$(files)"
 

@@ -28,6 +28,7 @@ export SOURCE_DATE_EPOCH
 
 install -D -m 644 "$lib" "$root/usr/lib/x86_64-linux-gnu/libvma.so"
 install -D -m 755 "$vma" "$root/usr/bin/vma"
+ln -s vma "$root/usr/bin/vma_stats"
 strip --strip-unneeded --remove-section=.comment "$root/usr/lib/x86_64-linux-gnu/libvma.so" "$root/usr/bin/vma"
 for page in docs/man/*.[1-8]; do
 	section=${page##*.}

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* vma: the front command.  The first argument names the subcommand. */
+/*
+ * vma: the front command.  The first argument names the subcommand; as vma_stats it is the command
+ * of that name.
+ */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/version.h"
+#include "tools/vma_stats/vma_stats.h"
 #include "vma.h"
+
+static const char stat_help[] =
+	"usage: vma stat [OPTION...]\n"
+	"Shows the counters of running processes with the library: sockets, rings, why\n"
+	"sockets are accelerated or not.  vma stat --help tells the options, which are\n"
+	"those of vma_stats.\n";
 
 static const struct command {
 	const char *name;
@@ -15,6 +26,7 @@ static const struct command {
 	{"doctor", cmd_doctor, doctor_help, "is this machine set up right?"},
 	{"params", cmd_params, params_help, "the parameters and what the environment sets"},
 	{"run", cmd_run, run_help, "run a program with the library"},
+	{"stat", vma_stats_main, stat_help, "the statistics of running processes (vma_stats)"},
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(*commands))
@@ -50,10 +62,19 @@ static int help(const char *name)
 	return 0;
 }
 
+static bool is_called(const char *path, const char *name)
+{
+	const char *slash = strrchr(path, '/');
+
+	return !strcmp(slash ? slash + 1 : path, name);
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command;
 
+	if (argc && is_called(argv[0], "vma_stats"))
+		return vma_stats_main(argc, argv);
 	if (argc < 2)
 		return usage(stderr);
 	if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))

@@ -208,10 +208,12 @@ static unsigned take_all(struct found *found, struct snapshot *ss)
 
 static int report_all(const struct options *o, struct found *found)
 {
-	struct snapshot *ss = calloc(found->n + 1, sizeof(*ss));
+	size_t size = (found->n + 1) * sizeof(struct snapshot);
+	struct snapshot *ss = aligned_alloc(_Alignof(struct snapshot), size);
 
 	if (!ss)
 		return 1;
+	memset(ss, 0, size);
 	found->n = take_all(found, ss);
 	if (o->view == VIEW_OPENMETRICS)
 		openmetrics(o, found->processes, ss, found->n);

@@ -203,7 +203,7 @@ static const char *old_value(const struct param *param, const char *(*getenv_fn)
 	for (unsigned i = 0; i < param_n_old_names; i++) {
 		const char *text;
 
-		if (strcmp(param_old_names[i].variable, param->variable))
+		if (strcmp(param_old_names[i].variable, param->variable) != 0)
 			continue;
 		text = getenv_fn(param_old_names[i].old);
 		if (text) {

@@ -453,6 +453,7 @@ int port_loop_open(uint32_t mtu, struct port **out)
 		.name = "loop",
 		.mac = {2, 0, 0, 0, 0, 1},
 		.mtu = mtu,
+		.linger = 10, /* as VMA_XDP_LINGER */
 		.can = {.must_arm = true, .frame_max = mtu + ETH_HDR + ETH_TAG},
 	};
 	/* Room for a packet of mtu bytes with all headers; rounded up to cache lines. */

@@ -245,6 +245,8 @@ int member_take_pending(struct inet_sock *so, uint64_t channel, int memfd)
 		return take_in_datagrams(so, memfd);
 	child = make_child(so);
 	rc = child ? transfer_import(child, memfd) : -ENOMEM;
+	if (!rc && !sock_life_is(child, LIFE_CONNECTING))
+		rc = -EINVAL; /* its sender says that it was accepted */
 	if (rc || sock_hold_cold(sock_ref_of(child), &ring)) {
 		if (child)
 			sock_end(child);

@@ -11,7 +11,7 @@ netns_enter "$self" "$@"
 [[ -n $lib ]] || exit 0 # without the library there is nothing to see
 
 probe=$(netns_find_probe) || exit 1
-stats=$(find_program tools/vma_stats/vma_stats) || exit 1
+stats=$(find_program tools/vma/vma_stats) || exit 1
 dir=$netns_tmp/pages
 mkdir $dir
 netns_pair ""

@@ -57,7 +57,7 @@ cp /bin/true $netns_tmp/group && chmod g+s $netns_tmp/group
 check "set-group-id" says 126 'group cannot be accelerated: it is set-user-id' "${around[@]}" $vma run $netns_tmp/group
 cp /bin/true $netns_tmp/capable && setcap cap_net_raw+ep $netns_tmp/capable || die "no capabilities of files"
 check "a file with capabilities" says 126 'capable cannot be accelerated: its file has capabilities' "${around[@]}" $vma run $netns_tmp/capable
-check "a static program" says 126 'it is statically linked' $vma run "$(find_program tests/scenario/tools/static)"
+check "a static program" says 126 'it is statically linked' $vma run "$(find_program tests/scenario/tools/static_program)"
 cp /bin/true $netns_tmp/narrow && printf '\001' | dd of=$netns_tmp/narrow bs=1 seek=4 conv=notrunc status=none
 check "a program of 32 bits" says 126 'it is not a 64-bit program' $vma run $netns_tmp/narrow
 printf '#!/bin/sh\necho script\n' > $netns_tmp/script && chmod +x $netns_tmp/script

@@ -492,7 +492,7 @@ static char hostile_name[300], hostile_value[100000];
 
 static void warn_hostile(void)
 {
-	static char more[12][16];
+	static char more[12][24];
 	static char *vars[16];
 	int n = 0;
 
