@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tools/vma_stats/reader.h"
 
+#include <ck_pr.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -287,7 +288,7 @@ static bool copy_slot(struct stats_sock *to, const struct stats_sock *from)
 
 		memcpy(to, from, sizeof(*to));
 		/* Orders the copy before the second load; pairs with slot_change(). */
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		ck_pr_fence_load();
 		if (!(seq & 1) && __atomic_load_n(&from->seq, __ATOMIC_RELAXED) == seq)
 			return to->state == STATS_OURS || to->state == STATS_LEFT;
 	}

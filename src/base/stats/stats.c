@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/stats/stats.h"
 
+#include <ck_pr.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -215,7 +216,7 @@ static void slot_change(struct stats_sock *slot)
 {
 	__atomic_store_n(&slot->seq, slot->seq + 1, __ATOMIC_RELAXED);
 	/* Orders the odd seq before the change; pairs with the reader's loads. */
-	__atomic_thread_fence(__ATOMIC_RELEASE);
+	ck_pr_fence_store();
 }
 
 static void slot_changed(struct stats_sock *slot)

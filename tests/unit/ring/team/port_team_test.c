@@ -619,12 +619,12 @@ static void test_a_team_can_do_what_all_its_ports_can(void **state)
 	f->port[0]->can.zero_copy = true;
 	f->port[0]->can.timestamps = f->port[1]->can.timestamps = true;
 	f->port[1]->mtu = 1400;
-	f->port[1]->linger = 3;
+	f->port[1]->linger = 13;
 	assert_int_equal(port_team_open(ports, 2, &team, why), 0);
 	assert_false(team->can.zero_copy);
 	assert_true(team->can.timestamps);
 	assert_int_equal(team->mtu, 1400);
-	assert_int_equal(team->linger, 3);
+	assert_int_equal(team->linger, 13);
 	mem_free(team);
 	f->port[1]->can.partial_csum = true;
 	assert_int_equal(port_team_open(ports, 2, &team, why), -EOPNOTSUPP);
