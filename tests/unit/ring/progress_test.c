@@ -211,9 +211,12 @@ static void test_a_frame_for_an_unpolled_ring_is_delivered(void **state)
 
 /* ---- parameters of it ------------------------------------------------------------------- */
 
-static void restart(void)
+/* With these parameters: while the thread runs, nobody writes them. */
+static void restart(int interval, bool arm)
 {
 	progress_stop();
+	params.progress_interval = interval;
+	params.internal_thread_arm_cq = arm;
 	assert_int_equal(progress_start(), 0);
 }
 
@@ -242,15 +245,11 @@ static void test_vma_internal_thread_arm_cq(void **state)
 	int interval = params.progress_interval;
 
 	listen_on("10.0.0.1", 7);
-	params.progress_interval = 2000;
-	restart();
+	restart(2000, false);
 	assert_in_range(time_of_a_frame(), LATE, DEADLINE);
-	params.internal_thread_arm_cq = true;
-	restart();
+	restart(2000, true);
 	assert_in_range(time_of_a_frame(), 0, LATE);
-	params.internal_thread_arm_cq = false;
-	params.progress_interval = interval;
-	restart();
+	restart(interval, false);
 	assert_true(ring_hold(ring, ring_mode));
 	ring_flow_del(ring, &listener.flow);
 	ring_release(ring, ring_mode);
@@ -262,14 +261,12 @@ static void test_vma_progress_engine_interval(void **state)
 	nsec_t begin;
 
 	listen_on("10.0.0.1", 7);
-	params.progress_interval = 0;
-	restart();
+	restart(0, false);
 	begin = clock_now();
 	send_one();
 	nap(ASLEEP);
 	assert_int_equal(__atomic_load_n(&listener.got, __ATOMIC_ACQUIRE), 0);
-	params.progress_interval = interval;
-	restart();
+	restart(interval, false);
 	while (!__atomic_load_n(&listener.got, __ATOMIC_ACQUIRE)) {
 		assert_true(clock_now() < begin + DEADLINE);
 		nap(NSEC_PER_MSEC);
