@@ -70,11 +70,6 @@ static void examine_named(const struct patient *patient, char *const *names, boo
 	}
 }
 
-static const char *get_variable(const char *name)
-{
-	return getenv(name);
-}
-
 int cmd_doctor(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -99,7 +94,7 @@ int cmd_doctor(int argc, char **argv)
 		else
 			return fputs(doctor_help, stderr), 3;
 	}
-	param_init(get_variable);
+	param_init(vma_variable);
 	log_init(LOG_NONE, 0, false, ""); /* what matters is in the findings */
 	sched_getaffinity(0, sizeof(patient.cpus), &patient.cpus);
 	patient.n_cpus = CPU_COUNT(&patient.cpus);

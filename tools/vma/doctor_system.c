@@ -6,24 +6,16 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "doctor.h"
+#include "ring/xdp/xdp_check.h"
 
 #define KERNEL_MAJOR 5 /* the oldest kernel: 5.10 */
 #define KERNEL_MINOR 10
 
 #define LOCKED_MB 16 /* of frames at least, for each interface */
-
-static bool have_cap(unsigned cap)
-{
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2] = {{0}};
-
-	return !syscall(SYS_capget, &header, data) && data[cap / 32].effective & 1u << cap % 32;
-}
 
 static bool kernel_is(unsigned major, unsigned minor, const char *release)
 {
@@ -55,30 +47,13 @@ static void check_kernel(const struct patient *patient, const char *release)
 /* Returns true if nothing is missing. */
 static bool check_capabilities(const struct patient *patient, const char *release)
 {
-	static const struct {
-		unsigned cap;
-		const char *name;
-	} needed[] = {
-		{CAP_NET_ADMIN, "CAP_NET_ADMIN"},
-		{CAP_NET_RAW, "CAP_NET_RAW"},
-		{CAP_BPF, "CAP_BPF"},
-	};
-	char missing[64] = "";
+	char missing[XDP_CAPS_TEXT];
 
-	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
-		size_t len = strlen(missing);
-
-		/* CAP_SYS_ADMIN contains CAP_BPF and CAP_PERFMON. */
-		if (have_cap(needed[i].cap) ||
-		    (needed[i].cap == CAP_BPF && have_cap(CAP_SYS_ADMIN)))
-			continue;
-		snprintf(missing + len, sizeof(missing) - len, "%s%s", len ? ", " : "",
-			 needed[i].name);
-	}
-	if (!*missing) {
+	if (!xdp_missing_caps(missing)) {
 		report_finding(patient->report, FINDING_OK, "privileges", NULL,
 			       "this user has all capabilities that AF_XDP needs");
-		if (!kernel_is(6, 6, release) && !have_cap(CAP_PERFMON) && !have_cap(CAP_SYS_ADMIN))
+		if (!kernel_is(6, 6, release) && !xdp_have_cap(CAP_PERFMON) &&
+		    !xdp_have_cap(CAP_SYS_ADMIN))
 			report_finding(patient->report, FINDING_NOTE, "privileges", NULL,
 				       "before Linux 6.6 the kernel may ask for CAP_PERFMON, too");
 		return true;
@@ -110,7 +85,7 @@ static void check_memlock(const struct patient *patient)
 {
 	struct rlimit limit;
 
-	if (have_cap(CAP_IPC_LOCK) || getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	if (xdp_have_cap(CAP_IPC_LOCK) || getrlimit(RLIMIT_MEMLOCK, &limit) ||
 	    limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= (rlim_t)LOCKED_MB << 20)
 		return;
 	report_finding(patient->report, FINDING_BLOCKS, "locked memory",

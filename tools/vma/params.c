@@ -24,7 +24,7 @@ static const char *const class_names[] = {
 	[PARAM_CARD] = "needs a card or fabric",
 };
 
-static const char *get_variable(const char *name)
+const char *vma_variable(const char *name)
 {
 	return getenv(name);
 }
@@ -168,7 +168,7 @@ int cmd_params(int argc, char **argv)
 		return fputs(params_help, stderr), USAGE_ERROR;
 	if (page)
 		return print_page(), 0;
-	param_init(get_variable);
+	param_init(vma_variable);
 	log_init(LOG_WARNING, 0, false, "");
 	print_table(changed);
 	fflush(stdout);

@@ -13,4 +13,7 @@ int cmd_run(int argc, char **argv);
 
 extern const char check_conf_help[], doctor_help[], params_help[], run_help[];
 
+/* getenv(3), as param_init() takes it. */
+const char *vma_variable(const char *name);
+
 #endif

@@ -27,4 +27,12 @@ int xdp_check(int ifindex, struct xdp_facts *facts, char why[PORT_WHY]);
 /* Opens the interface as a program would, and closes it.  0: text, one line, says how it went. */
 int xdp_try(int ifindex, char text[PORT_WHY]);
 
+/* any: is the capability among the effective ones? */
+bool xdp_have_cap(unsigned cap);
+
+#define XDP_CAPS_TEXT 64
+
+/* any: does the process lack a capability that AF_XDP needs?  missing: their names. */
+bool xdp_missing_caps(char missing[XDP_CAPS_TEXT]);
+
 #endif

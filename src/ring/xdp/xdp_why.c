@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "base/sys.h"
+#include "ring/xdp/xdp_check.h"
 #include "ring/xdp/xdp_internal.h"
 
 static const struct {
@@ -29,31 +30,38 @@ int xdp_why(char why[PORT_WHY], int error, const char *fmt, ...)
 	return error;
 }
 
-/* Is the capability among the effective ones? */
-static bool have_cap(const struct __user_cap_data_struct data[2], unsigned cap)
+/* Also true if the kernel does not tell. */
+bool xdp_have_cap(unsigned cap)
 {
-	return data[cap / 32].effective & (1u << (cap % 32));
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	return sys_call(SYS_capget, &header, data, 0, 0, 0, 0) < 0 ||
+	       data[cap / 32].effective & (1u << (cap % 32));
+}
+
+bool xdp_missing_caps(char missing[XDP_CAPS_TEXT])
+{
+	size_t len = 0;
+
+	missing[0] = '\0';
+	for (size_t i = 0; i < sizeof(needed_caps) / sizeof(*needed_caps); i++) {
+		if (xdp_have_cap(needed_caps[i].bit))
+			continue;
+		/* CAP_SYS_ADMIN contains CAP_BPF. */
+		if (needed_caps[i].bit == CAP_BPF && xdp_have_cap(CAP_SYS_ADMIN))
+			continue;
+		len += (size_t)snprintf(missing + len, XDP_CAPS_TEXT - len, "%s%s", len ? ", " : "",
+					needed_caps[i].name);
+	}
+	return len != 0;
 }
 
 int xdp_why_missing_caps(char why[PORT_WHY], const char *ifname)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2];
-	char missing[64] = "";
-	int len = 0;
+	char missing[XDP_CAPS_TEXT];
 
-	if (sys_call(SYS_capget, &header, data, 0, 0, 0, 0) < 0)
-		return 0;
-	for (size_t i = 0; i < sizeof(needed_caps) / sizeof(*needed_caps); i++) {
-		if (have_cap(data, needed_caps[i].bit))
-			continue;
-		/* CAP_SYS_ADMIN contains CAP_BPF. */
-		if (needed_caps[i].bit == CAP_BPF && have_cap(data, CAP_SYS_ADMIN))
-			continue;
-		len += snprintf(missing + len, sizeof(missing) - (size_t)len, "%s%s",
-				len ? ", " : "", needed_caps[i].name);
-	}
-	if (!len)
+	if (!xdp_missing_caps(missing))
 		return 0;
 	return xdp_why(
 		why, -EPERM,
@@ -174,11 +182,7 @@ int xdp_why_memlock(char why[PORT_WHY], const char *ifname, uint32_t bytes)
 
 int xdp_why_not_verified(char why[PORT_WHY], const char *ifname)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2];
-
-	if (sys_call(SYS_capget, &header, data, 0, 0, 0, 0) < 0 || have_cap(data, CAP_PERFMON) ||
-	    have_cap(data, CAP_SYS_ADMIN))
+	if (xdp_have_cap(CAP_PERFMON) || xdp_have_cap(CAP_SYS_ADMIN))
 		return xdp_why_refused(why, ifname, "load a BPF program");
 	return xdp_why(why, -EPERM,
 		       "Interface %s is not accelerated: the kernel refuses its XDP program, and\n"
