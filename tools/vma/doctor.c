@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <net/if.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
