@@ -18,7 +18,7 @@ may_bench="ring net base"
 
 # pattern of a system header -> pattern of the files that may include it
 foreign=(
-	'infiniband/'		'^src/ring/mlx5/'
+	'infiniband/'		'^(src/ring|tests)/mlx5/'
 	'bpf/bpf_(helpers|endian)' '\.bpf\.c$'
 	'(bpf|xdp)/'		'^(src/ring/xdp/.*|tools/.*|tests/.*)$'
 	'netlink/'		'^(src/net/netlink/[^/]*\.c|src/ring/xdp/xdp_napi\.c|tests/.*)$'

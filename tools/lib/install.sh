@@ -11,8 +11,8 @@ build=(
 	linux-libc-dev llvm-14 pkg-config python3 zlib1g-dev
 )
 test=(
-	clang-format-14 clang-tidy-14 ethtool iproute2 iputils-ping libclang-rt-14-dev libcap2-bin lld-14 mount procps
-	sockperf spin util-linux
+	clang-format-14 clang-tidy-14 ethtool ibverbs-providers iproute2 iputils-ping libclang-rt-14-dev libcap2-bin lld-14
+	mount procps sockperf spin tcpdump util-linux
 )
 # Packages for tests/programs.
 programs=(

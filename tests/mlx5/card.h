@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An emulated ConnectX card, as a process of its own, under the stock libibverbs and libmlx5.
+ *
+ *	program + libmlx5 + shim.c ---- socket ----> card <---- packet socket ----> wire (veth)
+ *	     memory, doorbells <--- process_vm_readv ---/ \---- tap ----> the card's interface, for
+ *	                                                                 the kernel of the host
+ *
+ * A frame from the wire goes to the queue pairs whose rule matches, otherwise to the tap, as on a
+ * card.  What is sent, by queue pairs or by the kernel through the tap, goes to the wire.
+ *
+ * The card refuses what the programmer's manual forbids: each violation is printed as one line,
+ * and the queue goes to the error state where hardware would do that.
+ *
+ * Role		the card is one thread.
+ * Sources	<rdma/ib_user_verbs.h>, <rdma/mlx5-abi.h>, <infiniband/mlx5dv.h>; the formats of work
+ *		requests and completions are those of the last one.
+ */
+#ifndef TESTS_MLX5_CARD_H
+#define TESTS_MLX5_CARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+
+#define FRAME_MAX 9216
+#define UAR_PAGES 256 /* doorbell pages of one process; the first ones have fixed owners */
+#define UAR_STATIC 8
+#define UAR_SIZE 4096
+
+/* One open file of the device. */
+struct context {
+	struct list link;
+	int conn;		  /* the socket to the process */
+	int async_fd, async_peer; /* events of the device; the program reads the second one */
+	pid_t pid;
+	bool raw; /* has CAP_NET_RAW */
+	int uar_fd;
+	uint8_t *uar;		  /* UAR_PAGES, shared with the process */
+	bool uar_used[UAR_PAGES]; /* the process has mapped it */
+	bool bfreg_used[UAR_PAGES * 2];
+	struct list pds, channels, regions, cqs, qps, flows; /* struct object */
+};
+
+/* The head of everything that has a handle. */
+struct object {
+	struct list link; /* in its context */
+	uint32_t handle;
+	unsigned users; /* objects that refer to it */
+	struct context *context;
+};
+
+struct pd {
+	struct object object;
+};
+
+/* A completion channel: what is written to fd, the program reads. */
+struct channel {
+	struct object object;
+	int fd;
+};
+
+struct region {
+	struct object object;
+	struct pd *pd;
+	uint32_t key;
+	uint64_t start, length;
+	bool local_write;
+};
+
+struct cq {
+	struct object object;
+	struct channel *channel;
+	uint64_t user_handle, buf, record;
+	uint32_t number; /* cqn */
+	uint32_t n;	 /* entries, a power of two */
+	uint32_t produced;
+	uint32_t armed;	 /* second word of the doorbell record, when it was read last */
+	uint32_t events; /* that the channel was told */
+	bool is_armed, overrun;
+};
+
+enum qp_state { QP_RESET, QP_INIT, QP_RTR, QP_RTS, QP_ERROR };
+
+struct qp {
+	struct object object;
+	struct pd *pd;
+	struct cq *send_cq, *recv_cq;
+	enum qp_state state;
+	bool signal_all;
+	uint32_t number, uidx;
+	uint64_t rq, sq, record;
+	uint32_t rq_n, rq_stride, sq_n; /* powers of two; bytes; blocks of 64 bytes */
+	uint16_t rq_taken, sq_taken;	/* work requests, blocks: consumed */
+	unsigned bfreg;
+};
+
+struct rule {
+	struct object object;
+	struct qp *qp;
+	unsigned priority;
+	unsigned depth; /* layers that it names: a deeper rule of one priority wins */
+	uint32_t tag;
+	/* All bits of mask must be as in value.  In the order of the packet; absent: zeros. */
+	struct match {
+		uint8_t dst_mac[6], src_mac[6];
+		uint16_t ether_type, vlan;
+		uint32_t src, dst;
+		uint8_t protocol;
+		uint16_t src_port, dst_port;
+	} value, mask;
+};
+
+extern struct list contexts;
+extern struct card_counters {
+	uint64_t sent, received, to_kernel, from_kernel;
+	uint64_t no_buffer; /* received frames that no work request waited for */
+	uint64_t violations;
+} counters;
+
+/* ---- card.c ---- */
+
+/* Prints one line, and counts it: the program did what the manual forbids. */
+void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A frame to the wire, complete. */
+void wire_send(const void *frame, size_t len);
+
+/* ---- card_memory.c: the memory of processes ---- */
+
+bool memory_read(const struct context *context, uint64_t from, void *to, size_t len);
+bool memory_write(const struct context *context, uint64_t to, const void *from, size_t len);
+/* The region of this key, if the range lies in it and it belongs to the protection domain. */
+const struct region *region_of(const struct context *context, const struct pd *pd, uint32_t key,
+			       uint64_t addr, size_t len);
+
+/* ---- card_command.c ---- */
+
+/* Serves one request of the process.  False: the process has closed the device. */
+bool command_serve(struct context *context);
+/* The process has gone: frees everything. */
+void context_free(struct context *context);
+
+/* ---- card_queue.c ---- */
+
+/* The doorbells that rang, and work that was added.  Returns whether there was any. */
+bool queues_serve(struct context *context);
+void queue_receive(struct qp *qp, const void *frame, size_t len, uint32_t tag);
+/* The queue pair goes to the error state: what waits is flushed. */
+void queue_fail(struct qp *qp);
+
+/* ---- card_cq.c ---- */
+
+enum completion {
+	COMPLETION_SENT,
+	COMPLETION_RECEIVED,
+	COMPLETION_SEND_ERROR,
+	COMPLETION_RECV_ERROR
+};
+
+struct completion_info {
+	enum completion type;
+	const struct qp *qp;
+	uint16_t wqe;
+	uint8_t opcode;	  /* of the work request that was sent */
+	uint32_t bytes;	  /* received */
+	uint32_t tag;	  /* received */
+	uint8_t checksum; /* received: MLX5_CQE_L*_OK */
+	uint8_t headers;  /* received: l4_hdr_type_etc */
+	uint8_t syndrome; /* error */
+};
+
+void cq_complete(struct cq *cq, const struct completion_info *info);
+/* Looks at the doorbell records: true: an event was wanted and is due. */
+bool cqs_serve(struct context *context);
+
+/* ---- card_rule.c ---- */
+
+/* A rule from the command's specifications; NULL: errno says why. */
+struct rule *rule_parse(const void *specs, size_t len, unsigned count);
+/* Gives the frame to the queue pairs that want it; false: to none. */
+bool rules_deliver(const void *frame, size_t len);
+
+/* ---- card_packet.c ---- */
+
+/* Fills in the checksums that a work request asks for. */
+void packet_checksum(uint8_t *frame, size_t len, bool l3, bool l4);
+/* What the card says of a received frame. */
+void packet_judge(const uint8_t *frame, size_t len, uint8_t *checksum, uint8_t *headers);
+/* Cuts a long TCP frame at mss, with checksums; calls send for each part. */
+void packet_segment(const uint8_t *frame, size_t len, size_t headers, unsigned mss,
+		    void (*send)(const void *frame, size_t len));
+
+#endif

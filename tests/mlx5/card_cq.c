@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <endian.h>
+#include <infiniband/mlx5dv.h>
+#include <rdma/ib_user_verbs.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/mlx5/card.h"
+
+#define CONSUMER_MASK 0xffffff
+/* The second word of the doorbell record: sequence number, command, consumer index. */
+#define ARM_SOLICITED (1u << 24)
+
+/* The last 12 bytes of both formats of an error; mlx5dv.h has the second one only in part. */
+struct error_entry {
+	uint8_t reserved0[32];
+	__be32 srqn;
+	uint8_t reserved1[18];
+	uint8_t vendor_syndrome;
+	uint8_t syndrome;
+	__be32 opcode_qpn;
+	__be16 wqe_counter;
+	uint8_t signature;
+	uint8_t op_own;
+};
+
+_Static_assert(sizeof(struct error_entry) == sizeof(struct mlx5_cqe64), "both are an entry");
+_Static_assert(offsetof(struct error_entry, op_own) == offsetof(struct mlx5_cqe64, op_own),
+	       "the owner bit has one place");
+
+/* The card's clock runs at 1 GHz. */
+static uint64_t card_clock(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static uint8_t opcode_of(enum completion type)
+{
+	switch (type) {
+	case COMPLETION_SENT:
+		return MLX5_CQE_REQ;
+	case COMPLETION_RECEIVED:
+		return MLX5_CQE_RESP_SEND;
+	case COMPLETION_SEND_ERROR:
+		return MLX5_CQE_REQ_ERR;
+	default:
+		return MLX5_CQE_RESP_ERR;
+	}
+}
+
+static void fill(struct mlx5_cqe64 *entry, const struct completion_info *info)
+{
+	struct error_entry *error = (struct error_entry *)(void *)entry;
+	uint32_t number = info->type == COMPLETION_RECEIVED
+				  ? info->tag
+				  : (uint32_t)info->opcode << 24 | info->qp->number;
+
+	memset(entry, 0, sizeof(*entry));
+	entry->srqn_uidx = htobe32(info->qp->uidx);
+	entry->wqe_counter = htobe16(info->wqe);
+	if (info->syndrome) {
+		error->syndrome = info->syndrome;
+		error->opcode_qpn = htobe32((uint32_t)info->opcode << 24 | info->qp->number);
+		return;
+	}
+	entry->sop_drop_qpn = htobe32(number);
+	entry->byte_cnt = htobe32(info->bytes);
+	entry->hds_ip_ext = info->checksum;
+	entry->l4_hdr_type_etc = info->headers;
+	entry->timestamp = htobe64(card_clock());
+}
+
+void cq_complete(struct cq *cq, const struct completion_info *info)
+{
+	struct context *context = cq->object.context;
+	struct mlx5_cqe64 entry;
+	uint64_t at = cq->buf + (uint64_t)(cq->produced & (cq->n - 1)) * sizeof(entry);
+	uint8_t owner = cq->produced & cq->n ? MLX5_CQE_OWNER_MASK : 0;
+	__be32 consumer;
+
+	if (cq->overrun)
+		return;
+	if (!memory_read(context, cq->record, &consumer, sizeof(consumer)) ||
+	    ((cq->produced - be32toh(consumer)) & CONSUMER_MASK) >= cq->n) {
+		violation("cq %#x: overrun: %u entries are not consumed", cq->number, cq->n);
+		cq->overrun = true;
+		return;
+	}
+	fill(&entry, info);
+	/* The owner bit is written last: the program reads the rest after it has seen it. */
+	if (!memory_write(context, at, &entry, offsetof(struct mlx5_cqe64, op_own)))
+		return;
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	entry.op_own = (uint8_t)(opcode_of(info->type) << 4 | owner);
+	memory_write(context, at + offsetof(struct mlx5_cqe64, op_own), &entry.op_own, 1);
+	cq->produced++;
+}
+
+/* The event is told once, until the program arms the queue again. */
+static bool tell(struct cq *cq)
+{
+	struct ib_uverbs_comp_event_desc event = {.cq_handle = cq->user_handle};
+
+	cq->is_armed = false;
+	cq->events++;
+	return write(cq->channel->fd, &event, sizeof(event)) == sizeof(event);
+}
+
+static struct cq *find_cq(const struct context *context, uint32_t number)
+{
+	list_for_each(link, &context->cqs) {
+		struct cq *cq = container_of(link, struct cq, object.link);
+
+		if (cq->number == number)
+			return cq;
+	}
+	return NULL;
+}
+
+/* The register names a queue and repeats the second word of its record. */
+static void read_registers(struct context *context)
+{
+	for (unsigned page = 0; page < UAR_PAGES; page++) {
+		uint64_t *reg = (void *)(context->uar + page * UAR_SIZE + MLX5_CQ_DOORBELL);
+		__be32 bell[2];
+		uint64_t value;
+		struct cq *cq;
+
+		if (!context->uar_used[page] || !__atomic_load_n(reg, __ATOMIC_RELAXED))
+			continue;
+		/* acquire: the record was written before the register */
+		value = __atomic_exchange_n(reg, 0, __ATOMIC_ACQUIRE);
+		memcpy(bell, &value, sizeof(bell));
+		cq = find_cq(context, be32toh(bell[1]));
+		if (!cq || !cq->channel) {
+			violation("cq %#x: armed, but it has no channel", be32toh(bell[1]));
+			continue;
+		}
+		cq->is_armed = true;
+	}
+}
+
+bool cqs_serve(struct context *context)
+{
+	bool told = false;
+
+	read_registers(context);
+	list_for_each(link, &context->cqs) {
+		struct cq *cq = container_of(link, struct cq, object.link);
+		__be32 record[2];
+		uint32_t arm;
+
+		if (!cq->channel || !memory_read(context, cq->record, record, sizeof(record)))
+			continue;
+		arm = be32toh(record[1]);
+		/* The register keeps the last of several writes: here the record tells of the others. */
+		if (arm != cq->armed)
+			cq->is_armed = true;
+		cq->armed = arm;
+		/* An entry beyond the consumer index that it was armed with is news. */
+		if (cq->is_armed && !(arm & ARM_SOLICITED) &&
+		    ((cq->produced - arm) & CONSUMER_MASK) != 0)
+			told |= tell(cq);
+	}
+	return told;
+}

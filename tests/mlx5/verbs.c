@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A datagram echo on a raw queue pair of mlx5_0, by the stock libibverbs and libmlx5:
+ *
+ *	verbs echo ADDRESS PORT COUNT	answers COUNT datagrams, and sleeps between them
+ *	verbs segment ADDRESS PORT COUNT	answers the first one with a TCP segment of 4,000
+ *					bytes that the card cuts at 1,000
+ *	verbs KIND ADDRESS PORT COUNT	the same, but its second answer breaks a rule of the
+ *					manual; it ends well if the card reports it as it should
+ *
+ * Prints "ready" when the card gives it the frames for PORT.
+ */
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <infiniband/mlx5dv.h>
+#include <infiniband/verbs.h>
+#include <net/ethernet.h>
+#include <netinet/ip.h>
+#include <netinet/tcp.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEPTH 64
+#define SLOT 2048
+#define WAIT_MSEC 10000
+#define TAG 0x1234
+#define LONG 4000
+#define PART 1000
+
+struct headers {
+	struct ether_header eth;
+	struct iphdr ip;
+	struct udphdr udp;
+} __attribute__((packed));
+
+static struct ibv_context *device;
+static struct ibv_pd *pd;
+static struct ibv_comp_channel *channel;
+static struct ibv_cq *recv_cq, *send_cq;
+static struct ibv_qp *qp;
+static struct ibv_mr *mr;
+static struct ibv_flow *flow;
+/* The second half is for what is longer than a slot. */
+static uint8_t memory[2 * DEPTH * SLOT] __attribute__((aligned(4096)));
+
+static uint8_t *slot_at(size_t slot)
+{
+	return memory + slot * SLOT;
+}
+
+static void check(bool good, const char *what)
+{
+	if (good)
+		return;
+	fprintf(stderr, "verbs: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static void post_receive(unsigned slot)
+{
+	struct ibv_sge sge = {(uintptr_t)slot_at(slot), SLOT, mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	check(!ibv_post_recv(qp, &wr, &bad), "post_recv");
+}
+
+static void open_queue(void)
+{
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RAW_PACKET,
+					.cap = {.max_send_wr = DEPTH,
+						.max_recv_wr = DEPTH,
+						.max_send_sge = 1,
+						.max_recv_sge = 1}};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	int n;
+	struct ibv_device **list = ibv_get_device_list(&n);
+
+	check(list && n == 1, "the device is not there");
+	device = ibv_open_device(list[0]);
+	check(device, "open_device");
+	check(mlx5dv_is_supported(list[0]), "not served by libmlx5");
+	ibv_free_device_list(list);
+	pd = ibv_alloc_pd(device);
+	channel = ibv_create_comp_channel(device);
+	check(pd && channel, "pd, channel");
+	recv_cq = ibv_create_cq(device, DEPTH, NULL, channel, 0);
+	send_cq = ibv_create_cq(device, DEPTH, NULL, NULL, 0);
+	check(recv_cq && send_cq, "create_cq");
+	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
+	check(mr, "reg_mr");
+	init.send_cq = send_cq;
+	init.recv_cq = recv_cq;
+	qp = ibv_create_qp(pd, &init);
+	check(qp, "create_qp");
+	check(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT), "INIT");
+	for (unsigned i = 0; i < DEPTH; i++)
+		post_receive(i);
+	attr.qp_state = IBV_QPS_RTR;
+	check(!ibv_modify_qp(qp, &attr, IBV_QP_STATE), "RTR");
+	attr.qp_state = IBV_QPS_RTS;
+	check(!ibv_modify_qp(qp, &attr, IBV_QP_STATE), "RTS");
+}
+
+/* Appends a specification. */
+static void append(struct ibv_flow_attr *attr, const void *spec, size_t size)
+{
+	memcpy((uint8_t *)attr + attr->size, spec, size);
+	attr->size = (uint16_t)(attr->size + size);
+	attr->num_of_specs++;
+}
+
+static void add_rule(const char *address, unsigned port)
+{
+	static uint64_t room[64];
+	struct ibv_flow_attr *attr = (void *)room;
+	struct ibv_flow_spec_eth eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(eth)};
+	struct ibv_flow_spec_ipv4 ip = {.type = IBV_FLOW_SPEC_IPV4,
+					.size = sizeof(ip),
+					.val.dst_ip = inet_addr(address),
+					.mask.dst_ip = 0xffffffff};
+	struct ibv_flow_spec_tcp_udp udp = {.type = IBV_FLOW_SPEC_UDP,
+					    .size = sizeof(udp),
+					    .val.dst_port = htons((uint16_t)port),
+					    .mask.dst_port = 0xffff};
+	struct ibv_flow_spec_action_tag tag = {
+		.type = IBV_FLOW_SPEC_ACTION_TAG, .size = sizeof(tag), .tag_id = TAG};
+
+	*attr = (struct ibv_flow_attr){
+		.type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(*attr), .port = 1};
+	append(attr, &eth, sizeof(eth));
+	append(attr, &ip, sizeof(ip));
+	append(attr, &udp, sizeof(udp));
+	append(attr, &tag, sizeof(tag));
+	flow = ibv_create_flow(qp, attr);
+	check(flow, "create_flow");
+}
+
+/* ---- one datagram ------------------------------------------------------------------------- */
+
+/* Turns the frame around; the checksums are the card's to compute. */
+static void turn(struct headers *h)
+{
+	uint8_t mac[6];
+	uint32_t address = h->ip.saddr;
+	uint16_t port = h->udp.source;
+
+	memcpy(mac, h->eth.ether_shost, 6);
+	memcpy(h->eth.ether_shost, h->eth.ether_dhost, 6);
+	memcpy(h->eth.ether_dhost, mac, 6);
+	h->ip.saddr = h->ip.daddr;
+	h->ip.daddr = address;
+	h->udp.source = h->udp.dest;
+	h->udp.dest = port;
+	h->ip.check = 0xdead;
+	h->udp.check = 0;
+}
+
+/* The next completion; sleeps for it if the queue has a channel. */
+static struct ibv_wc complete(struct ibv_cq *cq)
+{
+	struct pollfd pfd = {.fd = channel->fd, .events = POLLIN};
+	struct ibv_wc wc;
+	struct ibv_cq *of;
+	void *context;
+	int n;
+
+	while ((n = ibv_poll_cq(cq, 1, &wc)) == 0) {
+		if (cq != recv_cq)
+			continue;
+		check(!ibv_req_notify_cq(cq, 0), "req_notify_cq");
+		n = ibv_poll_cq(cq, 1, &wc); /* it may have come before the queue was armed */
+		if (n)
+			break;
+		check(poll(&pfd, 1, WAIT_MSEC) == 1, "no event came");
+		check(!ibv_get_cq_event(channel, &of, &context) && of == cq, "get_cq_event");
+		ibv_ack_cq_events(cq, 1);
+	}
+	check(n == 1, "poll_cq");
+	return wc;
+}
+
+static void send_slot(unsigned slot, uint32_t len)
+{
+	struct ibv_sge sge = {(uintptr_t)slot_at(slot), len, mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = slot,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM},
+			   *bad;
+	struct ibv_wc wc;
+
+	check(!ibv_post_send(qp, &wr, &bad), "post_send");
+	wc = complete(send_cq);
+	check(wc.status == IBV_WC_SUCCESS && wc.wr_id == slot, "the answer was not sent");
+}
+
+/* ---- work requests by hand ------------------------------------------------------------------ */
+
+struct wqe {
+	struct mlx5_wqe_ctrl_seg ctrl;
+	struct mlx5_wqe_eth_seg eth;
+	struct mlx5_wqe_data_seg data;
+} __attribute__((packed, aligned(64)));
+
+static struct mlx5dv_qp queue;
+
+/* Posts the second work request: the first one is libmlx5's. */
+static void post_by_hand(const char *kind, unsigned slot, uint32_t len)
+{
+	struct mlx5dv_obj obj = {.qp = {.in = qp, .out = &queue}};
+	unsigned index = 1, posted = 2, inline_len = sizeof(struct ether_header) + 4;
+	struct wqe wqe = {.ctrl.fm_ce_se = MLX5_WQE_CTRL_CQ_UPDATE};
+	uint64_t bell;
+	volatile uint64_t *reg;
+	bool segment = !strcmp(kind, "segment");
+
+	check(!mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), "init_obj");
+	if (segment)
+		index = 0, posted = 1, inline_len = 18;
+	wqe.ctrl.opmod_idx_opcode = htobe32(index << 8 | MLX5_OPCODE_SEND);
+	wqe.ctrl.qpn_ds = htobe32(qp->qp_num << 8 | 4);
+	wqe.eth.cs_flags = MLX5_ETH_WQE_L3_CSUM | MLX5_ETH_WQE_L4_CSUM;
+	wqe.eth.inline_hdr_sz = htobe16((uint16_t)inline_len);
+	memcpy(wqe.eth.inline_hdr_start, slot_at(slot), inline_len);
+	mlx5dv_set_data_seg(&wqe.data, len - inline_len, mr->lkey,
+			    (uintptr_t)slot_at(slot) + inline_len);
+	if (!strcmp(kind, "wrong-index"))
+		wqe.ctrl.opmod_idx_opcode = htobe32(7 << 8 | MLX5_OPCODE_SEND);
+	else if (!strcmp(kind, "wrong-qp"))
+		wqe.ctrl.qpn_ds = htobe32((qp->qp_num + 1) << 8 | 4);
+	else if (!strcmp(kind, "wrong-opcode"))
+		wqe.ctrl.opmod_idx_opcode = htobe32(index << 8 | MLX5_OPCODE_RDMA_WRITE);
+	else if (!strcmp(kind, "wrong-key"))
+		wqe.data.lkey = htobe32(mr->lkey + 0x100);
+	else if (!strcmp(kind, "out-of-bounds"))
+		wqe.data.addr = htobe64((uintptr_t)memory + sizeof(memory) - 10);
+	else if (!strcmp(kind, "no-headers"))
+		wqe.eth.inline_hdr_sz = htobe16(2);
+	else if (!strcmp(kind, "too-long"))
+		wqe.ctrl.qpn_ds = htobe32(qp->qp_num << 8 | 9);
+	memcpy((char *)queue.sq.buf + (size_t)index * queue.sq.stride, &wqe, sizeof(wqe));
+	if (!strcmp(kind, "too-many"))
+		posted = queue.sq.wqe_cnt + 2;
+	/* release: the card sees the work request before the record, and that before the bell */
+	if (strcmp(kind, "bell-first") != 0)
+		__atomic_store_n(&queue.dbrec[MLX5_SND_DBR], htobe32(posted), __ATOMIC_RELEASE);
+	/* The doorbell is right, whatever is wrong with the work request. */
+	wqe.ctrl.opmod_idx_opcode = htobe32(index << 8 | MLX5_OPCODE_SEND);
+	wqe.ctrl.qpn_ds = htobe32(qp->qp_num << 8 | 4);
+	memcpy(&bell, &wqe, sizeof(bell));
+	reg = queue.bf.reg;
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	reg[index ? queue.bf.size / 8 : 0] = bell;
+}
+
+/* The status with which the card completes it. */
+static enum ibv_wc_status expected(const char *kind)
+{
+	if (!strcmp(kind, "wrong-key") || !strcmp(kind, "out-of-bounds"))
+		return IBV_WC_LOC_PROT_ERR;
+	if (!strcmp(kind, "too-many"))
+		return IBV_WC_WR_FLUSH_ERR;
+	return IBV_WC_LOC_QP_OP_ERR;
+}
+
+static void break_rule(const char *kind, unsigned slot, uint32_t len)
+{
+	struct ibv_wc wc;
+
+	post_by_hand(kind, slot, len);
+	if (!strcmp(kind, "bell-first"))
+		return; /* real hardware does anything; the card says that it saw it */
+	if (!strcmp(kind, "none")) {
+		check(complete(send_cq).status == IBV_WC_SUCCESS, "by hand");
+		return;
+	}
+	while (ibv_poll_cq(send_cq, 1, &wc) == 0)
+		;
+	check(wc.status == expected(kind), ibv_wc_status_str(wc.status));
+}
+
+/* Makes a TCP segment of what lies in the slot, longer than a frame. */
+static uint32_t lengthen(unsigned slot)
+{
+	struct headers *h = (void *)slot_at(slot);
+	struct tcphdr tcp = {.source = h->udp.source,
+			     .dest = h->udp.dest,
+			     .doff = 5,
+			     .ack = 1,
+			     .psh = 1,
+			     .seq = htonl(5000),
+			     .window = htons(1000)};
+
+	h->ip.protocol = IPPROTO_TCP;
+	memcpy((uint8_t *)h + sizeof(h->eth) + sizeof(h->ip), &tcp, sizeof(tcp));
+	return (uint32_t)(sizeof(h->eth) + sizeof(h->ip) + sizeof(tcp));
+}
+
+/* One work request of two blocks: all headers in place, then 4,000 bytes from the region. */
+static void send_segmented(unsigned slot)
+{
+	uint32_t headers = lengthen(slot);
+	struct mlx5dv_obj obj = {.qp = {.in = qp, .out = &queue}};
+	uint8_t wqe[128] __attribute__((aligned(64))) = {0};
+	struct mlx5_wqe_ctrl_seg ctrl = {.opmod_idx_opcode = htobe32(MLX5_OPCODE_TSO),
+					 .fm_ce_se = MLX5_WQE_CTRL_CQ_UPDATE};
+	struct mlx5_wqe_eth_seg eth = {.cs_flags = MLX5_ETH_WQE_L3_CSUM | MLX5_ETH_WQE_L4_CSUM,
+				       .mss = htobe16(PART),
+				       .inline_hdr_sz = htobe16((uint16_t)headers)};
+	struct mlx5_wqe_data_seg data;
+	/* 16 bytes of control, 14 of eth up to the headers, in units of 16 */
+	size_t at = 16 + (14 + headers + 15) / 16 * 16;
+	uint64_t bell;
+
+	check(!mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), "init_obj");
+	for (unsigned i = 0; i < LONG; i++)
+		slot_at(DEPTH)[i] = (uint8_t)(i / PART + 'a');
+	ctrl.qpn_ds = htobe32(qp->qp_num << 8 | (uint32_t)(at / 16 + 1));
+	mlx5dv_set_data_seg(&data, LONG, mr->lkey, (uintptr_t)slot_at(DEPTH));
+	memcpy(wqe, &ctrl, sizeof(ctrl));
+	memcpy(wqe + 16, &eth, 14);
+	memcpy(wqe + 30, slot_at(slot), headers);
+	memcpy(wqe + at, &data, sizeof(data));
+	memcpy(queue.sq.buf, wqe, sizeof(wqe));
+	__atomic_store_n(&queue.dbrec[MLX5_SND_DBR], htobe32(2), __ATOMIC_RELEASE);
+	memcpy(&bell, wqe, sizeof(bell));
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	*(volatile uint64_t *)queue.bf.reg = bell;
+	while (ibv_poll_cq(send_cq, 1, &(struct ibv_wc){0}) == 0)
+		;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static void answer(const char *kind, unsigned i)
+{
+	struct ibv_wc wc = complete(recv_cq);
+	struct headers *h = (void *)slot_at(wc.wr_id);
+
+	check(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));
+	check(wc.wc_flags & IBV_WC_IP_CSUM_OK, "a checksum is wrong");
+	check(wc.byte_len >= sizeof(*h), "the frame is too short");
+	turn(h);
+	if (!strcmp(kind, "segment"))
+		send_segmented((unsigned)wc.wr_id);
+	else if (i == 1 && strcmp(kind, "echo") != 0)
+		break_rule(kind, (unsigned)wc.wr_id, wc.byte_len);
+	else
+		send_slot((unsigned)wc.wr_id, wc.byte_len);
+	if (!strcmp(kind, "echo"))
+		post_receive((unsigned)wc.wr_id);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned count;
+
+	if (argc != 5) {
+		fprintf(stderr, "usage: verbs KIND ADDRESS PORT COUNT\n");
+		return 2;
+	}
+	count = (unsigned)atoi(argv[4]);
+	open_queue();
+	add_rule(argv[2], (unsigned)atoi(argv[3]));
+	printf("ready\n");
+	fflush(stdout);
+	for (unsigned i = 0; i < count; i++)
+		answer(argv[1], i);
+	check(ibv_destroy_cq(recv_cq) == EBUSY, "a queue in use was destroyed");
+	check(!ibv_destroy_flow(flow) && !ibv_destroy_qp(qp) && !ibv_destroy_cq(recv_cq) &&
+		      !ibv_destroy_cq(send_cq) && !ibv_destroy_comp_channel(channel) &&
+		      !ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd) && !ibv_close_device(device),
+	      "the end");
+	return 0;
+}
