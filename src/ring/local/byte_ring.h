@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Byte ring: one direction of a local connection, a stream of bytes in shared memory.
+ *
+ * Role		one writer, one reader, usually in two processes; each side is used by one
+ *		thread at a time (the holder of its ring).
+ * Lifetime	struct byte_ring_shared and the data are in a segment that both have
+ *		mapped, zero before byte_ring_init().  Each side has a private struct.
+ * Ordering	what was written before the tail was published is visible to a reader that
+ *		saw the tail; the space that the reader released is not read any more when
+ *		the writer sees the head.  Whether the other side sleeps is not this
+ *		module's concern: after it published something, a side posts a notice
+ *		(notice.h).
+ * Progress	wait-free, without a locked instruction.
+ * Trust	the other process may write any of the shared memory at any time.  Each
+ *		word is read once per use and compared with private copies.  What cannot be
+ *		makes this side broken: from then on its calls return -EPROTO and do not
+ *		look at the shared memory again.
+ *
+ * Positions count bytes from the beginning of the stream; 62 bits do not wrap.
+ */
+#ifndef RING_LOCAL_BYTE_RING_H
+#define RING_LOCAL_BYTE_RING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#define BYTE_RING_FLAG_1 (1ull << 63)
+#define BYTE_RING_FLAG_2 (1ull << 62)
+#define BYTE_RING_POSITION (BYTE_RING_FLAG_2 - 1)
+
+/* In the word of the tail. */
+#define BYTE_RING_FIN BYTE_RING_FLAG_1 /* nothing follows */
+#define BYTE_RING_RST BYTE_RING_FLAG_2 /* the writer has reset the connection */
+/* In the word of the head. */
+#define BYTE_RING_CLOSED BYTE_RING_FLAG_1 /* the reader does not read any more */
+
+#define BYTE_RING_CAPACITY_MIN 64u
+#define BYTE_RING_CAPACITY_MAX (1u << 30)
+
+struct byte_ring_shared {
+	/* writer, atomic */
+	uint64_t tail;	 /* bytes published, and flags */
+	uint64_t urgent; /* the position after the urgent byte; 0: none was sent */
+	uint64_t wanted; /* the writer waits until the head is here or further; 0: it does not */
+	/* reader, atomic */
+	uint64_t head __attribute__((aligned(64))); /* bytes consumed, and a flag */
+	uint64_t limit;				    /* bytes of its receive buffer */
+} __attribute__((aligned(64)));
+
+/* The reader's side. */
+struct byte_ring_reader {
+	struct byte_ring_shared *shared;
+	const uint8_t *data;
+	uint32_t capacity;
+	bool broken;
+	uint64_t head; /* as published */
+	uint64_t tail; /* the last valid one, without its flags */
+	uint64_t word; /* the last valid word of the tail */
+	uint64_t urgent;
+	uint64_t flag; /* BYTE_RING_CLOSED, or 0 */
+};
+
+/* The writer's side. */
+struct byte_ring_writer {
+	struct byte_ring_shared *shared;
+	uint8_t *data;
+	uint32_t capacity;
+	uint32_t send_limit; /* bytes of its send buffer */
+	bool broken;
+	bool closed;	   /* the reader does not read any more */
+	uint64_t tail;	   /* as published, without flags */
+	uint64_t flags;	   /* BYTE_RING_FIN, BYTE_RING_RST */
+	uint64_t head;	   /* the last valid one, without its flag */
+	uint64_t space_to; /* the position that the tail may reach, by what is known */
+};
+
+/* ---- both sides --------------------------------------------------------------------- */
+
+/* Before any side is opened: an empty ring, whose reader has a receive buffer of limit bytes. */
+void byte_ring_init(struct byte_ring_shared *shared, uint32_t limit);
+
+/*
+ * Open a side: at the beginning of a stream, or where another process of this side stopped.
+ * capacity: of data, a power of two within the limits above.  -EINVAL: it is not; -EPROTO: the
+ * shared words cannot be.
+ */
+int byte_ring_reader_open(struct byte_ring_reader *reader, struct byte_ring_shared *shared,
+			  const void *data, uint32_t capacity);
+int byte_ring_writer_open(struct byte_ring_writer *writer, struct byte_ring_shared *shared,
+			  void *data, uint32_t capacity, uint32_t send_limit);
+
+/* ---- writer ------------------------------------------------------------------------- */
+
+enum byte_ring_write_flags {
+	BYTE_RING_URGENT = 1, /* the last byte that is written is urgent (MSG_OOB) */
+};
+
+/*
+ * Appends as many bytes as there is space for, and publishes them.  Returns their number, or
+ * -EAGAIN: no space; -EPIPE: after byte_ring_finish() or byte_ring_reset(); -ECONNRESET: the
+ * reader does not read any more; -EFAULT; -EPROTO.
+ */
+ssize_t byte_ring_write(struct byte_ring_writer *writer, const struct iovec *iov, int iovcnt,
+			unsigned flags);
+
+/* Half-close: the reader gets end of file after what was written.  May be repeated. */
+void byte_ring_finish(struct byte_ring_writer *writer);
+/* The reader gets -ECONNRESET after what was written.  May be repeated. */
+void byte_ring_reset(struct byte_ring_writer *writer);
+
+/* Bytes that can be written now; 0 also when broken or finished. */
+uint32_t byte_ring_space(struct byte_ring_writer *writer);
+/* Bytes that the reader has not consumed (unsent and unread). */
+uint32_t byte_ring_unread(struct byte_ring_writer *writer);
+/* Of these, those beyond the reader's receive buffer: what the kernel would have in flight. */
+uint32_t byte_ring_unsent(struct byte_ring_writer *writer);
+/* Has the reader closed its side? */
+bool byte_ring_reader_closed(struct byte_ring_writer *writer);
+
+/* SO_SNDBUF.  The ring takes up to both buffers together, and never more than its capacity. */
+void byte_ring_set_send_limit(struct byte_ring_writer *writer, uint32_t limit);
+
+/*
+ * Asks for a notice when `space` bytes or more can be written: byte_ring_is_wanted() of the reader
+ * becomes true.  There is no barrier in it: until notice_barrier() was called the reader may
+ * consume without seeing it, so look at byte_ring_space() in each round of a poll, and after the
+ * barrier before sleeping.  space 0: none is asked for any more.
+ */
+void byte_ring_want_space(struct byte_ring_writer *writer, uint32_t space);
+
+/* Gives the pages back to the kernel in which there is nothing to read (segment.h). */
+void byte_ring_trim(struct byte_ring_writer *writer);
+
+/* ---- reader ------------------------------------------------------------------------- */
+
+/*
+ * Copies and consumes up to the size of iov; peek: does not consume.  Returns the number of bytes,
+ * 0 at end of file (or if iov is empty), or -EAGAIN: nothing there; -ECONNRESET: the writer reset
+ * the connection and all bytes are read; -EFAULT; -EPROTO.
+ */
+ssize_t byte_ring_read(struct byte_ring_reader *reader, const struct iovec *iov, int iovcnt,
+		       bool peek);
+
+/* Copies from `skip` bytes after the head, without consuming; else as byte_ring_read(). */
+ssize_t byte_ring_peek_at(struct byte_ring_reader *reader, uint32_t skip, const struct iovec *iov,
+			  int iovcnt);
+
+/* Consumes up to n bytes unread (MSG_TRUNC); returns their number or -EPROTO. */
+ssize_t byte_ring_discard(struct byte_ring_reader *reader, uint32_t n);
+
+/* Bytes to read (FIONREAD); 0 also when broken. */
+uint32_t byte_ring_readable(struct byte_ring_reader *reader);
+
+/* What follows the readable bytes. */
+enum byte_ring_end {
+	BYTE_RING_OPEN,
+	BYTE_RING_FINISHED,
+	BYTE_RING_WAS_RESET,
+	BYTE_RING_BROKEN,
+};
+enum byte_ring_end byte_ring_end(struct byte_ring_reader *reader);
+
+/*
+ * True if the writer sent urgent data: *ahead is the number of bytes before the last urgent byte,
+ * negative after that byte was consumed.  As of the last byte_ring_readable() or read.
+ */
+bool byte_ring_urgent(const struct byte_ring_reader *reader, int64_t *ahead);
+
+/* SO_RCVBUF. */
+void byte_ring_set_receive_limit(struct byte_ring_reader *reader, uint32_t limit);
+
+/* After consuming: does the writer wait for a notice, and has the head come far enough? */
+bool byte_ring_is_wanted(const struct byte_ring_reader *reader);
+
+/* The reader does not read any more (close, SHUT_RD with unread data): writes fail. */
+void byte_ring_close(struct byte_ring_reader *reader);
+
+#endif

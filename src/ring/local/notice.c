@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/local/notice.h"
+
+#include <ck_pr.h>
+#include <errno.h>
+#include <linux/membarrier.h>
+
+#include "base/sys.h"
+
+static bool registered; /* any, atomic: the kernel once did for this process what readers ask */
+
+bool notice_register(void)
+{
+	/* orders nothing by itself.  A second time costs two system calls, and changes nothing. */
+	bool works = sys_membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0 &&
+		     sys_membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0;
+
+	if (works)
+		__atomic_store_n(&registered, true, __ATOMIC_RELAXED);
+	return works;
+}
+
+void notice_fence(void)
+{
+	/* orders all stores before all later loads; pairs with notice_barrier() */
+	ck_pr_fence_memory();
+}
+
+bool notice_barrier(void)
+{
+	bool expedited;
+
+	/* orders the same for readers whose writers fence; pairs with notice_fence() */
+	ck_pr_fence_memory();
+	/*
+	 * Orders for every thread of every registered process: each executes a full barrier
+	 * between the begin and the end of this call.  Pairs with notice_post().
+	 */
+	expedited = sys_membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0;
+	return expedited || !__atomic_load_n(&registered, __ATOMIC_RELAXED);
+}
+
+/* ---- reader --------------------------------------------------------------------------- */
+
+int notice_reader_open(struct notice_reader *r, struct notice_lane *lane, uint32_t conns)
+{
+	if (conns > NOTICE_CONNS)
+		return -EINVAL;
+	*r = (struct notice_reader){.lane = lane, .conns = conns};
+	r->seen = __atomic_load_n(&lane->posted, __ATOMIC_RELAXED);
+	__atomic_store_n(&lane->armed, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&lane->barrier, notice_register(), __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* Calls fn for the connections of each group that had a notice after `seen`. */
+static __attribute__((noinline)) uint32_t take_groups(const struct notice_reader *r, uint64_t seen,
+						      notice_fn fn, void *arg)
+{
+	uint32_t n = 0;
+
+	for (uint32_t first = 0; first < r->conns; first += NOTICE_GROUP) {
+		uint64_t last =
+			__atomic_load_n(&r->lane->group[first / NOTICE_GROUP], __ATOMIC_RELAXED);
+
+		if ((int64_t)(last - seen) <= 0)
+			continue;
+		for (uint32_t i = first; i < first + NOTICE_GROUP && i < r->conns; i++, n++)
+			fn(arg, i);
+	}
+	return n;
+}
+
+uint32_t notice_take(struct notice_reader *r, notice_fn fn, void *arg)
+{
+	/* acquire: pairs with notice_post() */
+	uint64_t posted = __atomic_load_n(&r->lane->posted, __ATOMIC_ACQUIRE), seen = r->seen;
+	uint16_t slots[NOTICE_SLOTS];
+	uint32_t n = (uint32_t)(posted - seen), calls = 0;
+
+	if (posted == seen)
+		return 0;
+	r->seen = posted;
+	if (posted - seen > NOTICE_SLOTS)
+		return take_groups(r, seen, fn, arg);
+	for (uint32_t i = 0; i < n; i++)
+		slots[i] = __atomic_load_n(&r->lane->slot[(seen + i) % NOTICE_SLOTS],
+					   __ATOMIC_RELAXED);
+	/*
+	 * Orders the loads of the slots before that of posted: the writer may have overwritten the
+	 * oldest slot for a notice that it has not counted yet.
+	 */
+	ck_pr_fence_load();
+	if (__atomic_load_n(&r->lane->posted, __ATOMIC_RELAXED) - seen >= NOTICE_SLOTS)
+		return take_groups(r, seen, fn, arg);
+	for (uint32_t i = 0; i < n; i++) {
+		/* The peer may have written any index. */
+		if ((i && slots[i] == slots[i - 1]) || slots[i] >= r->conns)
+			continue;
+		fn(arg, slots[i]);
+		calls++;
+	}
+	return calls;
+}
+
+/* ---- writer --------------------------------------------------------------------------- */
+
+int notice_writer_open(struct notice_writer *w, struct notice_lane *lane, uint32_t conns,
+		       int wake_fd)
+{
+	if (conns > NOTICE_CONNS)
+		return -EINVAL;
+	*w = (struct notice_writer){.lane = lane, .conns = conns, .wake_fd = wake_fd};
+	w->posted = __atomic_load_n(&lane->posted, __ATOMIC_RELAXED);
+	w->fenced = !notice_register() || !__atomic_load_n(&lane->barrier, __ATOMIC_RELAXED);
+	return 0;
+}
+
+void notice_wake(struct notice_writer *w)
+{
+	static const uint64_t one = 1;
+
+	/* The reader does not sleep again before it has armed again.  Orders nothing: the eventfd
+	 * does, and a reader that is awake looks anyway. */
+	if (!__atomic_exchange_n(&w->lane->armed, 0, __ATOMIC_RELAXED))
+		return;
+	w->wakes++;
+	/* EAGAIN: so many wake-ups wait there that it is readable. */
+	(void)sys_write(w->wake_fd, &one, sizeof(one));
+}
