@@ -37,6 +37,7 @@ enum delay_point {
 	DELAY_MOVE_LEFT,    /* the old ring is released */
 	DELAY_MOVE_ARRIVE,  /* ARRIVE begins */
 	DELAY_SOURCE_READ,  /* a sender was found in the table, its way is not read yet */
+	DELAY_LOCAL,	    /* between two accesses to memory shared with another process */
 	DELAY_POINTS,
 };
 

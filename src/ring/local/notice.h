@@ -36,6 +36,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/delay.h"
+
 #define NOTICE_SLOTS 16u
 #define NOTICE_GROUP 64u
 #define NOTICE_CONNS 16384u /* of one lane */
@@ -147,6 +149,7 @@ static inline void notice_post(struct notice_writer *writer, uint32_t conn)
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (__builtin_expect(writer->fenced, 0))
 		notice_fence();
+	delay_at(DELAY_LOCAL);
 	if (__builtin_expect(__atomic_load_n(&lane->armed, __ATOMIC_RELAXED), 0))
 		notice_wake(writer);
 }

@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "ring/local/segment.h"
 #include "vma_test.h"
 
 #define CAPACITY 256u
@@ -71,9 +73,291 @@ static void test_a_full_ring_takes_what_fits(void **state)
 	assert_memory_equal(heard, bytes + 100, 256);
 }
 
+static void test_vectors_are_one_stream(void **state)
+{
+	struct iovec out[3] = {{.iov_base = bytes, .iov_len = 3},
+			       {.iov_base = NULL, .iov_len = 0},
+			       {.iov_base = bytes + 3, .iov_len = 50}};
+	struct iovec in[3] = {{.iov_base = heard, .iov_len = 1},
+			      {.iov_base = NULL, .iov_len = 0},
+			      {.iov_base = heard + 1, .iov_len = 99}};
+
+	for (unsigned i = 0; i < 100; i++) {
+		assert_int_equal(byte_ring_write(w, out, 3, 0), 53);
+		memset(heard, 0, sizeof(heard));
+		assert_int_equal(byte_ring_read(r, in, 3, false), 53);
+		assert_memory_equal(heard, bytes, 53);
+	}
+}
+
+static void test_peek_and_discard(void **state)
+{
+	struct iovec iov = {.iov_base = heard, .iov_len = 20};
+
+	assert_int_equal(send_some(bytes, 100), 100);
+	assert_int_equal(byte_ring_read(r, &iov, 1, true), 20);
+	assert_int_equal(byte_ring_peek_at(r, 90, &iov, 1), 10);
+	assert_memory_equal(heard, bytes + 90, 10);
+	assert_int_equal(byte_ring_peek_at(r, 100, &iov, 1), -EAGAIN);
+	assert_int_equal(byte_ring_discard(r, 30), 30);
+	assert_int_equal(byte_ring_readable(r), 70);
+	assert_int_equal(recv_some(5), 5);
+	assert_memory_equal(heard, bytes + 30, 5);
+	assert_int_equal(byte_ring_discard(r, 1000), 65);
+	assert_int_equal(byte_ring_unread(w), 0);
+}
+
+static void test_both_buffers_limit_the_stream(void **state)
+{
+	byte_ring_set_receive_limit(r, 40);
+	byte_ring_set_send_limit(w, 60);
+	assert_int_equal(byte_ring_space(w), 100);
+	assert_int_equal(send_some(bytes, 200), 100);
+	assert_int_equal(byte_ring_unread(w), 100);
+	assert_int_equal(byte_ring_unsent(w), 60);
+	byte_ring_set_send_limit(w, 10); /* below what is there */
+	assert_int_equal(byte_ring_space(w), 0);
+	assert_int_equal(send_some(bytes, 1), -EAGAIN);
+	assert_int_equal(recv_some(60), 60);
+	assert_int_equal(byte_ring_unsent(w), 0);
+	assert_int_equal(byte_ring_space(w), 10);
+	byte_ring_set_receive_limit(r, UINT32_MAX);
+	byte_ring_set_send_limit(w, UINT32_MAX);
+	assert_int_equal(byte_ring_space(w), CAPACITY - 40);
+}
+
+static void test_space_is_wanted_until_it_is_there(void **state)
+{
+	assert_int_equal(send_some(bytes, CAPACITY), CAPACITY);
+	assert_false(byte_ring_is_wanted(r));
+	byte_ring_want_space(w, 100);
+	assert_false(byte_ring_is_wanted(r));
+	assert_int_equal(recv_some(99), 99);
+	assert_false(byte_ring_is_wanted(r));
+	assert_int_equal(recv_some(1), 1);
+	assert_true(byte_ring_is_wanted(r));
+	assert_int_equal(byte_ring_space(w), 100);
+	byte_ring_want_space(w, 0);
+	assert_false(byte_ring_is_wanted(r));
+	byte_ring_want_space(w, 50); /* it is there */
+	assert_true(byte_ring_is_wanted(r));
+	byte_ring_want_space(w, 10 * CAPACITY); /* all of it */
+	assert_int_equal(recv_some(CAPACITY - 101), CAPACITY - 101);
+	assert_false(byte_ring_is_wanted(r));
+	assert_int_equal(recv_some(1), 1);
+	assert_true(byte_ring_is_wanted(r));
+}
+
+static void test_the_end_comes_after_the_bytes(void **state)
+{
+	assert_int_equal(send_some(bytes, 10), 10);
+	byte_ring_finish(w);
+	assert_int_equal(send_some(bytes, 1), -EPIPE);
+	assert_int_equal(byte_ring_space(w), 0);
+	assert_int_equal(byte_ring_end(r), BYTE_RING_FINISHED);
+	assert_int_equal(recv_some(100), 10);
+	assert_int_equal(recv_some(100), 0);
+	byte_ring_finish(w);
+	assert_int_equal(recv_some(100), 0);
+	byte_ring_reset(w);
+	assert_int_equal(byte_ring_end(r), BYTE_RING_WAS_RESET);
+	assert_int_equal(recv_some(100), -ECONNRESET);
+	open_both(NULL);
+	assert_int_equal(byte_ring_end(r), BYTE_RING_OPEN);
+	assert_int_equal(send_some(bytes, 10), 10);
+	byte_ring_reset(w);
+	assert_int_equal(send_some(bytes, 1), -EPIPE);
+	assert_int_equal(recv_some(100), 10);
+	assert_int_equal(recv_some(100), -ECONNRESET);
+}
+
+static void test_a_closed_reader_refuses_bytes(void **state)
+{
+	assert_int_equal(send_some(bytes, 10), 10);
+	assert_false(byte_ring_reader_closed(w));
+	byte_ring_close(r);
+	assert_true(byte_ring_reader_closed(w));
+	assert_int_equal(send_some(bytes, 10), -ECONNRESET);
+	assert_int_equal(byte_ring_space(w), 0);
+}
+
+static void test_urgent_byte_has_a_place(void **state)
+{
+	struct iovec iov = {.iov_base = bytes, .iov_len = 10};
+	int64_t ahead;
+
+	assert_int_equal(send_some(bytes, 5), 5);
+	assert_false(byte_ring_urgent(r, &ahead));
+	assert_int_equal(byte_ring_write(w, &iov, 1, BYTE_RING_URGENT), 10);
+	assert_int_equal(send_some(bytes, 5), 5);
+	assert_int_equal(byte_ring_readable(r), 20);
+	assert_true(byte_ring_urgent(r, &ahead));
+	assert_int_equal(ahead, 14);
+	assert_int_equal(recv_some(14), 14);
+	assert_true(byte_ring_urgent(r, &ahead));
+	assert_int_equal(ahead, 0);
+	assert_int_equal(recv_some(2), 2);
+	assert_true(byte_ring_urgent(r, &ahead));
+	assert_int_equal(ahead, -2);
+	assert_int_equal(byte_ring_write(w, &iov, 1, BYTE_RING_URGENT), 10);
+	assert_int_equal(byte_ring_readable(r), 14);
+	assert_true(byte_ring_urgent(r, &ahead));
+	assert_int_equal(ahead, 13);
+}
+
+static void test_another_process_goes_on_with_a_side(void **state)
+{
+	struct byte_ring_reader r2;
+	struct byte_ring_writer w2;
+
+	assert_int_equal(send_some(bytes, 200), 200);
+	assert_int_equal(recv_some(50), 50);
+	assert_int_equal(byte_ring_reader_open(&r2, &memory.shared, memory.data, CAPACITY), 0);
+	assert_int_equal(byte_ring_writer_open(&w2, &memory.shared, memory.data, CAPACITY, 0), 0);
+	*r = r2;
+	*w = w2;
+	assert_int_equal(byte_ring_space(w), CAPACITY - 150);
+	assert_int_equal(send_some(bytes + 200, 50), 50);
+	byte_ring_finish(w);
+	assert_int_equal(byte_ring_writer_open(w, &memory.shared, memory.data, CAPACITY, 0), 0);
+	assert_int_equal(send_some(bytes, 1), -EPIPE);
+	assert_int_equal(recv_some(300), 200);
+	assert_memory_equal(heard, bytes + 50, 200);
+	assert_int_equal(recv_some(300), 0);
+	assert_int_equal(byte_ring_reader_open(r, &memory.shared, memory.data, 100), -EINVAL);
+	assert_int_equal(byte_ring_reader_open(r, &memory.shared, memory.data, 32), -EINVAL);
+}
+
+/* What the other side must not write, after 100 bytes of which 50 are read. */
+static void prepare_lie(void)
+{
+	open_both(NULL);
+	assert_int_equal(send_some(bytes, 100), 100);
+	assert_int_equal(recv_some(50), 50);
+}
+
+static void test_an_impossible_tail_breaks_the_reader(void **state)
+{
+	static const uint64_t tails[] = {
+		0, 49, 99, 50 + CAPACITY + 1, 1ull << 61, ~0ull, BYTE_RING_FIN | 99};
+
+	for (unsigned i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
+		prepare_lie();
+		memory.shared.tail = tails[i];
+		assert_int_equal(byte_ring_readable(r), 0);
+		assert_int_equal(recv_some(10), -EPROTO);
+		memory.shared.tail = 100; /* too late */
+		assert_int_equal(recv_some(10), -EPROTO);
+		assert_int_equal(byte_ring_discard(r, 10), -EPROTO);
+		assert_int_equal(byte_ring_end(r), BYTE_RING_BROKEN);
+		byte_ring_close(r);
+		assert_int_equal(memory.shared.head, 50);
+	}
+	prepare_lie();
+	memory.shared.tail = 50 + CAPACITY;
+	assert_int_equal(recv_some(1000), CAPACITY);
+	prepare_lie();
+	byte_ring_finish(w);
+	assert_int_equal(recv_some(10), 10);
+	memory.shared.tail = 100; /* no end any more */
+	assert_int_equal(recv_some(10), -EPROTO);
+	prepare_lie();
+	byte_ring_finish(w);
+	assert_int_equal(recv_some(10), 10);
+	memory.shared.tail = 101 | BYTE_RING_FIN;
+	assert_int_equal(recv_some(10), -EPROTO);
+}
+
+static void test_an_impossible_mark_breaks_the_reader(void **state)
+{
+	static const uint64_t marks[] = {1, 50, 100, 50 + CAPACITY + 1, ~0ull};
+
+	for (unsigned i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		prepare_lie();
+		memory.shared.urgent = marks[i];
+		assert_int_equal(send_some(bytes, 1), 1);
+		assert_int_equal(recv_some(10), -EPROTO);
+	}
+	prepare_lie();
+	memory.shared.urgent = 120; /* ahead of the tail: it comes later */
+	assert_int_equal(send_some(bytes, 1), 1);
+	assert_int_equal(recv_some(100), 51);
+}
+
+static void test_an_impossible_head_breaks_the_writer(void **state)
+{
+	static const uint64_t heads[] = {49, 0, 101, 1ull << 61, BYTE_RING_FLAG_2 | 50, ~0ull};
+
+	for (unsigned i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+		prepare_lie();
+		assert_int_equal(byte_ring_space(w), CAPACITY - 50);
+		memory.shared.head = heads[i];
+		assert_int_equal(byte_ring_space(w), 0);
+		assert_int_equal(send_some(bytes, 10), -EPROTO);
+		memory.shared.head = 50;
+		assert_int_equal(send_some(bytes, 10), -EPROTO);
+		byte_ring_finish(w);
+		assert_int_equal(memory.shared.tail, 100);
+		assert_int_equal(byte_ring_writer_open(w, &memory.shared, memory.data, CAPACITY, 0),
+				 0);
+	}
+	prepare_lie();
+	byte_ring_close(r);
+	assert_true(byte_ring_reader_closed(w));
+	memory.shared.head = 50; /* open again */
+	assert_false(byte_ring_space(w));
+	assert_int_equal(send_some(bytes, 10), -EPROTO);
+	memory.shared.head = 101;
+	assert_int_equal(byte_ring_writer_open(w, &memory.shared, memory.data, CAPACITY, 0),
+			 -EPROTO);
+	assert_int_equal(byte_ring_reader_open(r, &memory.shared, memory.data, CAPACITY), -EPROTO);
+}
+
+#define PAGES (4 * SEGMENT_PAGE)
+
+static void test_pages_without_bytes_are_given_back(void **state)
+{
+	struct segment segment;
+	struct stat before, after;
+	uint8_t *data;
+
+	assert_int_equal(segment_create(&segment, 1, SEGMENT_PAGE + PAGES), 0);
+	data = segment_at(&segment, SEGMENT_PAGE, PAGES, SEGMENT_PAGE);
+	byte_ring_init(&memory.shared, PAGES);
+	assert_int_equal(byte_ring_reader_open(r, &memory.shared, data, PAGES), 0);
+	assert_int_equal(byte_ring_writer_open(w, &memory.shared, data, PAGES, 0), 0);
+	assert_int_equal(fstat(segment.fd, &before), 0);
+	/* The bytes to keep go round the ring. */
+	for (unsigned i = 0; i < 1000; i++) {
+		assert_int_equal(send_some(bytes, 500), 500);
+		assert_int_equal(recv_some(300), 300);
+		byte_ring_trim(w);
+		assert_int_equal(recv_some(300), 200);
+		assert_memory_equal(heard, bytes + 300, 200);
+		assert_int_equal(fstat(segment.fd, &after), 0);
+		assert_true(after.st_blocks <= before.st_blocks + 2 * 4096 / 512);
+	}
+	byte_ring_trim(w);
+	segment_close(&segment);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, open_both)
+
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test_setup(test_bytes_arrive_once_at_every_place_of_the_ring, open_both),
-	cmocka_unit_test_setup(test_a_full_ring_takes_what_fits, open_both),
+	TEST(test_bytes_arrive_once_at_every_place_of_the_ring),
+	TEST(test_a_full_ring_takes_what_fits),
+	TEST(test_vectors_are_one_stream),
+	TEST(test_peek_and_discard),
+	TEST(test_both_buffers_limit_the_stream),
+	TEST(test_space_is_wanted_until_it_is_there),
+	TEST(test_the_end_comes_after_the_bytes),
+	TEST(test_a_closed_reader_refuses_bytes),
+	TEST(test_urgent_byte_has_a_place),
+	TEST(test_another_process_goes_on_with_a_side),
+	TEST(test_an_impossible_tail_breaks_the_reader),
+	TEST(test_an_impossible_mark_breaks_the_reader),
+	TEST(test_an_impossible_head_breaks_the_writer),
+	TEST(test_pages_without_bytes_are_given_back),
 };
 
 VMA_TEST_MAIN("byte_ring", tests, NULL, NULL)

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A record ring with its reader and two writers here: datagrams arrive whole and in order. */
+#include "ring/local/record_ring.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ring/local/segment.h"
+#include "vma_test.h"
+
+#define CELLS RECORD_CELLS_MIN
+#define WORD(position) (shared->word[(position) % CELLS])
+
+static struct segment segment;
+static struct record_ring_shared *shared;
+static struct record_ring_reader reader, *r = &reader;
+static struct record_ring_writer writer[2];
+static uint8_t bytes[RECORD_MAX], heard[RECORD_MAX];
+
+static int open_all(void **state)
+{
+	assert_int_equal(segment_create(&segment, 1, SEGMENT_PAGE + record_ring_size(CELLS)), 0);
+	shared = segment_at(&segment, SEGMENT_PAGE, record_ring_size(CELLS), 64);
+	assert_int_equal(record_ring_init(r, shared, CELLS, CELLS), 0);
+	for (int i = 0; i < 2; i++) {
+		int number = record_ring_add_writer(r);
+
+		assert_int_equal(number, i);
+		assert_int_equal(record_ring_writer_open(&writer[i], shared, CELLS, (uint32_t)i),
+				 0);
+	}
+	for (unsigned i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 7 + i / 256);
+	return 0;
+}
+
+static int close_all(void **state)
+{
+	segment_close(&segment);
+	return 0;
+}
+
+static int send_from(struct record_ring_writer *w, uint16_t port, size_t len)
+{
+	struct record_header header = {.from_port = port, .time = len + 1};
+	struct iovec iov[2] = {{.iov_base = bytes, .iov_len = len / 3},
+			       {.iov_base = bytes + len / 3, .iov_len = len - len / 3}};
+
+	return record_ring_write(w, &header, iov, 2, len);
+}
+
+/* The port of the next record, whose bytes are right; or -errno. */
+static int recv_one(void)
+{
+	struct iovec iov = {.iov_base = heard, .iov_len = sizeof(heard)};
+	int rc = record_ring_peek(r);
+	size_t len;
+
+	if (rc)
+		return rc;
+	len = r->record.header.len;
+	assert_int_equal(r->record.header.time, len + 1);
+	memset(heard, 0xee, sizeof(heard));
+	assert_int_equal(record_ring_copy(r, 0, &iov, 1), len);
+	assert_memory_equal(heard, bytes, len);
+	assert_true(len == sizeof(heard) || heard[len] == 0xee);
+	record_ring_consume(r);
+	return r->record.header.from_port;
+}
+
+static void test_datagrams_of_every_size_arrive(void **state)
+{
+	assert_int_equal(recv_one(), -EAGAIN);
+	for (size_t len = 0; len <= RECORD_MAX; len += len < 200 ? 1 : 997) {
+		assert_int_equal(send_from(&writer[0], 1, len), 0);
+		assert_int_equal(send_from(&writer[1], 2, len / 2), 0);
+		assert_int_equal(recv_one(), 1);
+		assert_int_equal(recv_one(), 2);
+		assert_int_equal(recv_one(), -EAGAIN);
+	}
+	assert_int_equal(send_from(&writer[0], 1, RECORD_MAX), 0);
+	assert_int_equal(send_from(&writer[0], 1, RECORD_MAX + 1), -EMSGSIZE);
+	assert_int_equal(recv_one(), 1);
+}
+
+static void test_a_full_ring_drops_and_counts(void **state)
+{
+	uint32_t n = 0;
+
+	record_ring_set_limit(r, 10);
+	writer[1].limit = 10;
+	while (send_from(&writer[1], (uint16_t)n, 33) == 0)
+		n++;
+	assert_int_equal(n, 5); /* two cells each */
+	assert_int_equal(record_ring_dropped(r), 1);
+	assert_false(record_ring_has_room(&writer[1], 0));
+	record_ring_set_limit(r, CELLS);
+	assert_true(record_ring_has_room(&writer[1], 0));
+	while (send_from(&writer[1], (uint16_t)n, 33) == 0)
+		n++;
+	assert_int_equal(n, CELLS / 2);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(recv_one(), i);
+	assert_int_equal(recv_one(), -EAGAIN);
+	assert_int_equal(send_from(&writer[0], 3, 33), 0);
+	assert_int_equal(recv_one(), 3);
+	assert_int_equal(record_ring_dropped(r), 2);
+}
+
+static void test_a_peeked_record_stays(void **state)
+{
+	struct iovec iov = {.iov_base = heard, .iov_len = 10};
+
+	assert_int_equal(send_from(&writer[0], 1, 100), 0);
+	assert_int_equal(record_ring_peek(r), 0);
+	assert_int_equal(send_from(&writer[1], 2, 10), 0);
+	assert_int_equal(record_ring_peek(r), 0);
+	assert_int_equal(r->record.header.len, 100);
+	assert_int_equal(record_ring_copy(r, 95, &iov, 1), 5);
+	assert_memory_equal(heard, bytes + 95, 5);
+	assert_int_equal(record_ring_copy(r, 20, &iov, 1), 10);
+	assert_int_equal(record_ring_copy(r, 100, &iov, 1), 0);
+	assert_int_equal(recv_one(), 1);
+	assert_int_equal(recv_one(), 2);
+}
+
+static void test_numbers_of_writers_are_given_once(void **state)
+{
+	for (uint32_t i = 2; i < RECORD_WRITERS; i++)
+		assert_int_equal(record_ring_add_writer(r), i);
+	assert_int_equal(record_ring_add_writer(r), -EUSERS);
+	assert_int_equal(send_from(&writer[1], 1, 10), 0);
+	record_ring_writer_gone(r, 1);
+	/* What it wrote is still there. */
+	assert_int_equal(record_ring_add_writer(r), -EUSERS);
+	assert_int_equal(recv_one(), 1);
+	assert_int_equal(record_ring_add_writer(r), 1);
+	assert_int_equal(record_ring_add_writer(r), -EUSERS);
+}
+
+/* Bytes of the segment that are resident. */
+static long resident(void)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(segment.fd, &st), 0);
+	return (long)st.st_blocks * 512;
+}
+
+static void test_pages_of_an_empty_ring_are_given_back(void **state)
+{
+	long before = resident(), used;
+
+	for (unsigned i = 0; i < 3; i++) {
+		for (unsigned n = 0; n < 5; n++) {
+			assert_int_equal(send_from(&writer[0], 1, RECORD_MAX), 0);
+			assert_int_equal(recv_one(), 1);
+		}
+		used = resident();
+		assert_true(used > before + 100000);
+		assert_int_equal(send_from(&writer[0], 2, 10), 0);
+		record_ring_trim(r); /* there is something */
+		assert_int_equal(resident(), used);
+		assert_int_equal(recv_one(), 2);
+		record_ring_trim(r);
+		assert_true(resident() < before + 32768);
+		assert_int_equal(recv_one(), -EAGAIN);
+	}
+}
+
+static void test_impossible_words_end_the_ring(void **state)
+{
+	static const uint64_t mark = 1ull << 23; /* a lap */
+	const struct {
+		uint64_t tail, word;
+	} lies[] = {
+		{.word = 5 * mark},			   /* a later lap */
+		{.word = mark | 1ull << 21},		   /* no cells */
+		{.word = mark | 1ull << 21 | 2047u << 10}, /* more than a record has */
+		{.tail = (uint64_t)(CELLS - 1) << 21},	   /* behind the reader */
+		{.tail = (3ull * CELLS) << 21},		   /* more than the ring has */
+		{.tail = (uint64_t)(CELLS + 9) << 21},	   /* nobody described what was before */
+		{.tail = (uint64_t)(CELLS + 9) << 21 | 3u << 10},
+		{.tail = ~0ull},
+	};
+
+	for (unsigned i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		assert_int_equal(record_ring_init(r, shared, CELLS, CELLS), 0);
+		memset(shared->word, 0, CELLS * 8);
+		assert_int_equal(record_ring_peek(r), -EAGAIN);
+		if (lies[i].tail)
+			shared->tail = lies[i].tail;
+		WORD(CELLS) = lies[i].word;
+		assert_int_equal(record_ring_peek(r), -EPROTO);
+		memset(shared->word, 0, CELLS * 8);
+		assert_int_equal(
+			record_ring_init(&(struct record_ring_reader){}, shared, CELLS, CELLS), 0);
+		assert_int_equal(record_ring_peek(r), -EPROTO);
+	}
+}
+
+static void test_a_length_beyond_its_cells_is_no_record(void **state)
+{
+	struct record_header *header = (void *)(shared->word + CELLS);
+
+	assert_int_equal(send_from(&writer[0], 1, 10), 0);
+	assert_int_equal(send_from(&writer[0], 2, 10), 0);
+	header->len = 33;
+	assert_int_equal(recv_one(), 2);
+	assert_int_equal(recv_one(), -EAGAIN);
+	assert_int_equal(shared->head, CELLS + 2);
+}
+
+static void test_an_impossible_tail_is_refused_by_writers(void **state)
+{
+	shared->tail = (uint64_t)(3 * CELLS) << 21;
+	assert_int_equal(send_from(&writer[0], 1, 10), -EPROTO);
+	assert_int_equal(record_ring_writer_open(&writer[1], shared, CELLS, 1), -EPROTO);
+	assert_int_equal(record_ring_writer_open(&writer[1], shared, CELLS - 1, 1), -EINVAL);
+	assert_int_equal(record_ring_writer_open(&writer[1], shared, CELLS, 1024), -EINVAL);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup_teardown(test_datagrams_of_every_size_arrive, open_all, close_all),
+	cmocka_unit_test_setup_teardown(test_a_full_ring_drops_and_counts, open_all, close_all),
+	cmocka_unit_test_setup_teardown(test_a_peeked_record_stays, open_all, close_all),
+	cmocka_unit_test_setup_teardown(test_numbers_of_writers_are_given_once, open_all,
+					close_all),
+	cmocka_unit_test_setup_teardown(test_pages_of_an_empty_ring_are_given_back, open_all,
+					close_all),
+	cmocka_unit_test_setup_teardown(test_impossible_words_end_the_ring, open_all, close_all),
+	cmocka_unit_test_setup_teardown(test_a_length_beyond_its_cells_is_no_record, open_all,
+					close_all),
+	cmocka_unit_test_setup_teardown(test_an_impossible_tail_is_refused_by_writers, open_all,
+					close_all),
+};
+
+VMA_TEST_MAIN("record_ring", tests, NULL, NULL)
