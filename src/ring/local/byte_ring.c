@@ -54,12 +54,15 @@ static bool see_head(struct byte_ring_writer *w)
 	if (unlikely(head - w->head > w->tail - w->head || word & BYTE_RING_FLAG_2 ||
 		     (w->closed && !(word & BYTE_RING_CLOSED)))) {
 		w->broken = true;
+		w->space_to = 0;
 		return false;
 	}
 	w->head = head;
 	w->closed = word & BYTE_RING_CLOSED;
 	limit = (uint32_t)load(&w->shared->limit) + (uint64_t)w->send_limit;
-	w->space_to = head + (limit < w->capacity ? limit : w->capacity);
+	if (limit > w->capacity)
+		limit = w->capacity;
+	w->space_to = w->closed || w->flags ? 0 : head + limit;
 	return true;
 }
 
@@ -142,29 +145,48 @@ static inline ssize_t put_all(const struct byte_ring_writer *w, const struct iov
 	return (ssize_t)done;
 }
 
-ssize_t byte_ring_write(struct byte_ring_writer *w, const struct iovec *iov, int iovcnt,
-			unsigned flags)
+static inline ssize_t written(struct byte_ring_writer *w, size_t n, unsigned flags)
 {
-	size_t want = iovcnt == 1 ? iov->iov_len : iov_size(iov, iovcnt);
-	ssize_t n;
-
-	if (unlikely(space(w) < want))
-		(void)see_head(w);
-	if (unlikely(w->broken || w->flags || w->closed || (want && !space(w))))
-		return why_not_written(w);
-	n = put_all(w, iov, iovcnt, space(w));
-	if (unlikely(n <= 0))
-		return n;
-	w->tail += (uint64_t)n;
+	w->tail += n;
 	if (unlikely(flags & BYTE_RING_URGENT))
 		store(&w->shared->urgent, w->tail);
 	publish_tail(w);
-	return n;
+	return (ssize_t)n;
+}
+
+/* Several pieces, more than there is room for, or round the end of the data. */
+static __attribute__((noinline)) ssize_t
+write_pieces(struct byte_ring_writer *w, const struct iovec *iov, int iovcnt, unsigned flags)
+{
+	size_t want = iov_size(iov, iovcnt);
+	ssize_t n;
+
+	if (space(w) < want)
+		(void)see_head(w);
+	if (w->broken || w->flags || w->closed || (want && !space(w)))
+		return why_not_written(w);
+	n = put_all(w, iov, iovcnt, space(w));
+	return n > 0 ? written(w, (size_t)n, flags) : n;
+}
+
+ssize_t byte_ring_write(struct byte_ring_writer *w, const struct iovec *iov, int iovcnt,
+			unsigned flags)
+{
+	uint32_t at = (uint32_t)w->tail & (w->capacity - 1);
+	size_t n = iov->iov_len;
+
+	/* A side that is broken, finished or closed has no space_to. */
+	if (unlikely(iovcnt != 1 || n - 1 >= w->capacity - at || w->tail + n > w->space_to))
+		return write_pieces(w, iov, iovcnt, flags);
+	if (unlikely(!user_copy(w->data + at, iov->iov_base, n)))
+		return -EFAULT;
+	return written(w, n, flags);
 }
 
 static void end_stream(struct byte_ring_writer *w, uint64_t flag)
 {
 	w->flags |= flag;
+	w->space_to = 0;
 	if (!w->broken)
 		publish_tail(w);
 }
@@ -181,7 +203,7 @@ void byte_ring_reset(struct byte_ring_writer *w)
 
 uint32_t byte_ring_space(struct byte_ring_writer *w)
 {
-	return see_head(w) && !w->flags && !w->closed ? (uint32_t)space(w) : 0;
+	return see_head(w) ? (uint32_t)space(w) : 0;
 }
 
 uint32_t byte_ring_unread(struct byte_ring_writer *w)
@@ -213,7 +235,7 @@ void byte_ring_want_space(struct byte_ring_writer *w, uint32_t bytes)
 {
 	uint64_t full = w->space_to - w->head, head = w->head;
 
-	if (w->broken)
+	if (w->broken || !w->space_to)
 		return;
 	if (bytes > full)
 		bytes = (uint32_t)full;
@@ -281,7 +303,15 @@ static inline bool see_tail(struct byte_ring_reader *r)
 		return false;
 	/* acquire: pairs with publish_tail(): the bytes before it can be copied */
 	word = __atomic_load_n(&r->shared->tail, __ATOMIC_ACQUIRE);
-	return word == r->word || see_new_tail(r, word);
+	if (word == r->word)
+		return true;
+	/* Neither flags nor urgent data: what see_new_tail() finds in most cases. */
+	if (unlikely((word | r->word) & ~POSITION || load(&r->shared->urgent) != r->urgent ||
+		     word - r->tail > r->head + r->capacity - r->tail))
+		return see_new_tail(r, word);
+	r->word = word;
+	r->tail = word;
+	return true;
 }
 
 int byte_ring_reader_open(struct byte_ring_reader *r, struct byte_ring_shared *shared,
@@ -358,20 +388,42 @@ ssize_t byte_ring_peek_at(struct byte_ring_reader *r, uint32_t skip, const struc
 	return get_all(r, r->head + skip, r->tail - r->head - skip, iov, iovcnt);
 }
 
-ssize_t byte_ring_read(struct byte_ring_reader *r, const struct iovec *iov, int iovcnt, bool peek)
+static inline ssize_t consumed(struct byte_ring_reader *r, size_t n)
+{
+	r->head += n;
+	publish_head(r);
+	return (ssize_t)n;
+}
+
+/* Nothing there, several pieces, or round the end of the data. */
+static __attribute__((noinline)) ssize_t read_pieces(struct byte_ring_reader *r,
+						     const struct iovec *iov, int iovcnt, bool peek)
 {
 	ssize_t n;
 
-	if (unlikely(!see_tail(r)))
-		return -EPROTO;
 	if (r->tail == r->head)
 		return why_not_read(r);
 	n = get_all(r, r->head, r->tail - r->head, iov, iovcnt);
-	if (unlikely(n <= 0 || peek))
-		return n;
-	r->head += (uint64_t)n;
-	publish_head(r);
-	return n;
+	return n <= 0 || peek ? n : consumed(r, (size_t)n);
+}
+
+ssize_t byte_ring_read(struct byte_ring_reader *r, const struct iovec *iov, int iovcnt, bool peek)
+{
+	uint32_t at = (uint32_t)r->head & (r->capacity - 1);
+	size_t n;
+
+	if (unlikely(!see_tail(r)))
+		return -EPROTO;
+	n = r->tail - r->head;
+	if (unlikely(iovcnt != 1))
+		return read_pieces(r, iov, iovcnt, peek);
+	if (n > iov->iov_len)
+		n = iov->iov_len;
+	if (unlikely(n - 1 >= r->capacity - at))
+		return read_pieces(r, iov, iovcnt, peek);
+	if (unlikely(!user_copy(iov->iov_base, r->data + at, n)))
+		return -EFAULT;
+	return peek ? (ssize_t)n : consumed(r, n);
 }
 
 ssize_t byte_ring_discard(struct byte_ring_reader *r, uint32_t n)
@@ -380,9 +432,7 @@ ssize_t byte_ring_discard(struct byte_ring_reader *r, uint32_t n)
 		return -EPROTO;
 	if (n > r->tail - r->head)
 		n = (uint32_t)(r->tail - r->head);
-	r->head += n;
-	publish_head(r);
-	return n;
+	return consumed(r, n);
 }
 
 uint32_t byte_ring_readable(struct byte_ring_reader *r)

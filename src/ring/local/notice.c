@@ -71,27 +71,33 @@ static __attribute__((noinline)) uint32_t take_groups(const struct notice_reader
 	return n;
 }
 
-uint32_t notice_take(struct notice_reader *r, notice_fn fn, void *arg)
+/* The i-th notice; it may be one that has not been counted yet. */
+static inline uint16_t slot(const struct notice_reader *r, uint64_t i)
 {
-	/* acquire: pairs with notice_post() */
-	uint64_t posted = __atomic_load_n(&r->lane->posted, __ATOMIC_ACQUIRE), seen = r->seen;
+	return __atomic_load_n(&r->lane->slot[i % NOTICE_SLOTS], __ATOMIC_RELAXED);
+}
+
+/*
+ * Was the slot of the notice after `seen` overwritten, maybe for one that is not counted yet?
+ * Orders the loads of the slots before that of posted.
+ */
+static inline bool is_late(const struct notice_reader *r, uint64_t seen)
+{
+	ck_pr_fence_load();
+	return __atomic_load_n(&r->lane->posted, __ATOMIC_RELAXED) - seen >= NOTICE_SLOTS;
+}
+
+static __attribute__((noinline)) uint32_t take_many(const struct notice_reader *r, uint64_t seen,
+						    uint64_t posted, notice_fn fn, void *arg)
+{
 	uint16_t slots[NOTICE_SLOTS];
 	uint32_t n = (uint32_t)(posted - seen), calls = 0;
 
-	if (posted == seen)
-		return 0;
-	r->seen = posted;
-	if (posted - seen > NOTICE_SLOTS)
+	if (posted - seen >= NOTICE_SLOTS)
 		return take_groups(r, seen, fn, arg);
 	for (uint32_t i = 0; i < n; i++)
-		slots[i] = __atomic_load_n(&r->lane->slot[(seen + i) % NOTICE_SLOTS],
-					   __ATOMIC_RELAXED);
-	/*
-	 * Orders the loads of the slots before that of posted: the writer may have overwritten the
-	 * oldest slot for a notice that it has not counted yet.
-	 */
-	ck_pr_fence_load();
-	if (__atomic_load_n(&r->lane->posted, __ATOMIC_RELAXED) - seen >= NOTICE_SLOTS)
+		slots[i] = slot(r, seen + i);
+	if (is_late(r, seen))
 		return take_groups(r, seen, fn, arg);
 	for (uint32_t i = 0; i < n; i++) {
 		/* The peer may have written any index. */
@@ -101,6 +107,22 @@ uint32_t notice_take(struct notice_reader *r, notice_fn fn, void *arg)
 		calls++;
 	}
 	return calls;
+}
+
+uint32_t notice_take(struct notice_reader *r, notice_fn fn, void *arg)
+{
+	/* acquire: pairs with notice_post() */
+	uint64_t posted = __atomic_load_n(&r->lane->posted, __ATOMIC_ACQUIRE), seen = r->seen;
+	uint16_t conn;
+
+	if (posted == seen)
+		return 0;
+	r->seen = posted;
+	conn = slot(r, seen);
+	if (__builtin_expect(posted - seen != 1 || conn >= r->conns || is_late(r, seen), 0))
+		return take_many(r, seen, posted, fn, arg);
+	fn(arg, conn);
+	return 1;
 }
 
 /* ---- writer --------------------------------------------------------------------------- */

@@ -220,6 +220,21 @@ static inline bool put(const struct record_ring_writer *w, uint64_t at, const vo
 	       user_copy(w->data, (const uint8_t *)from + first, n - first);
 }
 
+/* Several pieces, or round the end of the ring. */
+static __attribute__((noinline)) bool put_pieces(const struct record_ring_writer *w, uint64_t at,
+						 const struct iovec *iov, int iovcnt, size_t len)
+{
+	for (int i = 0; i < iovcnt && len; i++) {
+		size_t n = iov[i].iov_len < len ? iov[i].iov_len : len;
+
+		if (n && !put(w, at, iov[i].iov_base, n))
+			return false;
+		at += n;
+		len -= n;
+	}
+	return true;
+}
+
 static __attribute__((noinline)) int drop(struct record_ring_writer *w, int rc)
 {
 	if (rc == -ENOBUFS) {
@@ -233,9 +248,9 @@ int record_ring_write(struct record_ring_writer *w, const struct record_header *
 		      const struct iovec *iov, int iovcnt, size_t len)
 {
 	struct record_header *to;
-	uint32_t cells = record_ring_cells(len);
-	uint64_t position, at;
-	bool good = true;
+	uint32_t cells = record_ring_cells(len), cell;
+	uint64_t position;
+	bool good;
 	int rc;
 
 	if (unlikely(len > RECORD_MAX))
@@ -244,19 +259,15 @@ int record_ring_write(struct record_ring_writer *w, const struct record_header *
 	if (unlikely(rc))
 		return drop(w, rc);
 	STEP();
-	at = position * RECORD_CELL;
-	to = (void *)(w->data + (at & ((size_t)w->cells * RECORD_CELL - 1)));
+	cell = (uint32_t)position & (w->cells - 1);
+	to = (void *)(w->data + (size_t)cell * RECORD_CELL);
 	*to = *header;
 	to->len = (uint16_t)len;
-	at += sizeof(*header);
 	STEP();
-	for (int i = 0; i < iovcnt && len && good; i++) {
-		size_t n = iov[i].iov_len < len ? iov[i].iov_len : len;
-
-		good = !n || put(w, at, iov[i].iov_base, n);
-		at += n;
-		len -= n;
-	}
+	if (__builtin_expect(iovcnt == 1 && cell + cells <= w->cells, 1))
+		good = user_copy(to + 1, iov->iov_base, len);
+	else
+		good = put_pieces(w, position * RECORD_CELL + sizeof(*to), iov, iovcnt, len);
 	STEP();
 	commit(w, position, cells, good ? COMMITTED : VOID);
 	return good ? 0 : -EFAULT;
@@ -398,22 +409,16 @@ static inline bool is_committed(const struct record_ring_reader *r, uint32_t hol
 }
 
 /*
- * The first committed hole, or n_holes.  One before it may have been committed while this one was
- * looked at, maybe by the same writer: look again, until there is none.
+ * The first committed hole, or n_holes.  What was written before a later one began was committed
+ * before that one was passed over.
  */
 static uint32_t find_hole(const struct record_ring_reader *r)
 {
-	uint32_t found = r->n_holes;
+	uint32_t i = 0;
 
-	for (uint32_t i = 0; i < found;) {
-		if (is_committed(r, i)) {
-			found = i;
-			i = 0;
-		} else {
-			i++;
-		}
-	}
-	return found;
+	while (i < r->n_holes && !is_committed(r, i))
+		i++;
+	return i;
 }
 
 /* Delivers a hole that was committed, removes those of writers that are gone.  True: delivered. */
@@ -542,22 +547,38 @@ static inline bool get(const struct record_ring_reader *r, uint64_t at, void *to
 	       user_copy((uint8_t *)to + first, r->data, n - first);
 }
 
-ssize_t record_ring_copy(const struct record_ring_reader *r, size_t skip, const struct iovec *iov,
-			 int iovcnt)
+/* Several pieces, or round the end of the ring. */
+static __attribute__((noinline)) ssize_t get_pieces(const struct record_ring_reader *r, uint64_t at,
+						    size_t left, const struct iovec *iov,
+						    int iovcnt)
 {
-	uint64_t at = r->record.position * RECORD_CELL + sizeof(struct record_header) + skip;
-	size_t left = r->record.header.len, done = 0;
+	size_t done = 0;
 
-	left = left > skip ? left - skip : 0;
 	for (int i = 0; i < iovcnt && left; i++) {
 		size_t n = iov[i].iov_len < left ? iov[i].iov_len : left;
 
-		if (unlikely(n && !get(r, at + done, iov[i].iov_base, n)))
+		if (n && !get(r, at + done, iov[i].iov_base, n))
 			return -EFAULT;
 		done += n;
 		left -= n;
 	}
 	return (ssize_t)done;
+}
+
+ssize_t record_ring_copy(const struct record_ring_reader *r, size_t skip, const struct iovec *iov,
+			 int iovcnt)
+{
+	uint32_t cell = (uint32_t)r->record.position & (r->cells - 1);
+	size_t at = sizeof(struct record_header) + skip, n = r->record.header.len;
+
+	n = n > skip ? n - skip : 0;
+	if (unlikely(iovcnt != 1 || cell + r->record.cells > r->cells))
+		return get_pieces(r, r->record.position * RECORD_CELL + at, n, iov, iovcnt);
+	if (n > iov->iov_len)
+		n = iov->iov_len;
+	if (unlikely(!user_copy(iov->iov_base, r->data + (size_t)cell * RECORD_CELL + at, n)))
+		return -EFAULT;
+	return (ssize_t)n;
 }
 
 void record_ring_consume(struct record_ring_reader *r)

@@ -166,7 +166,7 @@ int record_ring_writer_open(struct record_ring_writer *writer, struct record_rin
 
 /*
  * Writes a record: 0, -ENOBUFS: full, it was dropped and counted; -EMSGSIZE; -EFAULT; or -EPROTO.
- * len: the size of iov.
+ * len: the size of iov, not more.
  */
 int record_ring_write(struct record_ring_writer *writer, const struct record_header *header,
 		      const struct iovec *iov, int iovcnt, size_t len);
