@@ -305,9 +305,9 @@ static inline bool see_tail(struct byte_ring_reader *r)
 	word = __atomic_load_n(&r->shared->tail, __ATOMIC_ACQUIRE);
 	if (word == r->word)
 		return true;
-	/* Neither flags nor urgent data: what see_new_tail() finds in most cases. */
-	if (unlikely((word | r->word) & ~POSITION || load(&r->shared->urgent) != r->urgent ||
-		     word - r->tail > r->head + r->capacity - r->tail))
+	/* New bytes and nothing else, the usual case: a flag in either word is a large number. */
+	if (unlikely(word - r->head > r->capacity || word < r->word ||
+		     load(&r->shared->urgent) != r->urgent))
 		return see_new_tail(r, word);
 	r->word = word;
 	r->tail = word;
