@@ -17,7 +17,8 @@ enum delay_point {
 	DELAY_HOLD_ACQUIRED, /* has acquired it */
 	DELAY_HOLD_RELEASE,  /* about to release it */
 	DELAY_HOLD_RELEASED, /* released, and has not rechecked the inbox */
-	DELAY_HOLD_WANTED,   /* HOLD_SINGLE: the internal thread has set ->wanted */
+	DELAY_HOLD_OWNER,    /* HOLD_SINGLE: is the owner, has not set ->inside */
+	DELAY_HOLD_WANTED,   /* HOLD_SINGLE: ->wanted is set, and membarrier(2) was called */
 	DELAY_INBOX_POST,
 	DELAY_INBOX_POSTED,
 	DELAY_INBOX_TAKE,

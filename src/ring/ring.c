@@ -8,8 +8,6 @@
 #include "base/sys.h"
 #include "ring/rings.h"
 
-enum hold_mode ring_mode = HOLD_SPIN;
-
 /* An inbox item: the holder of another ring freed a packet of this one. */
 static void returned_run(struct ring *ring, struct inbox_item *item)
 {
@@ -186,7 +184,7 @@ __thread struct ring_thread ring_thread __attribute__((tls_model("initial-exec")
 /* In HOLD_SINGLE the internal thread takes and releases rings by ->wanted (hold.h). */
 static bool holds_by_wanted(void)
 {
-	return ring_mode == HOLD_SINGLE && ring_thread.internal;
+	return ring_mode_now() == HOLD_SINGLE && ring_thread.internal;
 }
 
 /* Ends a hold, but for the look at the inbox. */
@@ -199,18 +197,20 @@ static void release_ring(struct ring *ring)
 		ring->ops->tx_flush(ring->q);
 	}
 	if (holds_by_wanted())
-		hold_release_other(&ring->hold, ring_mode);
+		hold_release_other(&ring->hold, HOLD_SINGLE);
 	else
-		hold_release(&ring->hold, ring_mode);
+		hold_release(&ring->hold, ring_mode_now());
 	delay_at(DELAY_HOLD_RELEASED);
 	inbox_fence(); /* pairs with the fence in ring_post(), as in ring_release() */
 }
 
 static bool try_hold(struct ring *ring)
 {
-	if (ring_mode == HOLD_SINGLE && !ring_thread.internal)
+	enum hold_mode mode = ring_mode_now();
+
+	if (mode == HOLD_SINGLE && !ring_thread.internal)
 		return hold_acquire(&ring->hold, HOLD_SINGLE);
-	return hold_try(&ring->hold, ring_mode);
+	return hold_try(&ring->hold, mode);
 }
 
 /* Something was posted while the ring was being released. */
@@ -240,7 +240,7 @@ bool ring_try(struct ring *ring)
 bool ring_hold_cold(struct ring *ring)
 {
 	if (!holds_by_wanted())
-		return ring_hold(ring, ring_mode);
+		return ring_hold(ring, ring_mode_now());
 	if (hold_current)
 		return false;
 	while (!ring_try(ring))
@@ -251,7 +251,7 @@ bool ring_hold_cold(struct ring *ring)
 void ring_release_cold(struct ring *ring)
 {
 	release_ring(ring);
-	ring_look_again(ring, ring_mode);
+	ring_look_again(ring, ring_mode_now());
 	if (ring_thread.due)
 		ring_try_posted();
 }
@@ -269,12 +269,17 @@ static void remember_posted(struct ring *ring)
 		ring_thread.posted++;
 }
 
+void ring_look_after_release(struct ring *ring)
+{
+	remember_posted(ring);
+}
+
 /* This thread posted to more rings than ring_thread.to holds. */
 static void try_every_ring(void)
 {
-	ring_look_again(rings_nowhere(), ring_mode);
+	ring_look_again(rings_nowhere(), ring_mode_now());
 	for (unsigned i = 0; i < rings_count(); i++)
-		ring_look_again(rings_at(i), ring_mode);
+		ring_look_again(rings_at(i), ring_mode_now());
 }
 
 void ring_try_posted(void)
@@ -286,9 +291,10 @@ void ring_try_posted(void)
 		/* Orders the copy before the reset: a signal handler from here on adds to an empty list. */
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		ring_thread.posted = 0;
+		inbox_fence(); /* pairs with the fence in ring_post(): see ring_look_after_release() */
 		memset(ring_thread.afterwards, 0, sizeof(ring_thread.afterwards));
 		for (unsigned i = 0; i < due.posted && i < RING_POSTED_MAX; i++)
-			ring_look_again(due.to[i], ring_mode);
+			ring_look_again(due.to[i], ring_mode_now());
 		if (due.posted > RING_POSTED_MAX)
 			try_every_ring();
 		for (unsigned i = 0; i < RING_AFTERWARDS; i++) {
@@ -323,10 +329,10 @@ void ring_post(struct ring *ring, struct inbox_item *item)
 	/*
 	 * Pairs with the fences in ring_release() and release_ring(): keeps the push before
 	 * the look at the lock.  In HOLD_SINGLE the program's thread has no fence there:
-	 * membarrier(2) in hold_try_single() makes it execute one.
+	 * membarrier(2) in hold.c makes it execute one.
 	 */
 	inbox_fence();
-	ring_look_again(ring, ring_mode);
+	ring_look_again(ring, ring_mode_now());
 	if (ring_thread.due) /* the items that ran just now may have posted */
 		ring_try_posted();
 }

@@ -96,9 +96,6 @@ struct ring {
 	struct sleep_place sleepers __attribute__((aligned(64)));
 };
 
-/* The thread mode of this process; set once, before the first ring is made. */
-extern enum hold_mode ring_mode;
-
 /* q may be NULL: a ring without a port (rings_nowhere()). */
 void ring_init(struct ring *ring, struct port_queue *q, unsigned id);
 
@@ -209,6 +206,11 @@ extern __thread struct ring_thread ring_thread __attribute__((tls_model("initial
 
 /* any: does what is due in ring_thread; nothing while the thread holds a ring. */
 void ring_try_posted(void);
+/*
+ * holder: when the thread has released the ring, it executes a fence and looks at the inbox once
+ * more, as ring_release() does in all modes but HOLD_SINGLE.
+ */
+void ring_look_after_release(struct ring *ring);
 
 /*
  * holder: fn runs on this thread, once, as soon as the thread holds no ring.  There is room
@@ -251,7 +253,8 @@ static inline __attribute__((always_inline)) void ring_release(struct ring *ring
 	 * Pairs with the fence in ring_post().  Keeps the store that releases the ring
 	 * before the load of the inbox; otherwise an item posted in between is seen neither
 	 * by us nor by its poster, who still found the ring held.  HOLD_SINGLE needs no
-	 * fence here: the membarrier(2) in hold_try_single() stands for it.
+	 * fence here: the membarrier(2) in hold.c stands for it, and after HOLD_SINGLE
+	 * ring_look_after_release() was called.
 	 */
 	if (mode != HOLD_SINGLE)
 		inbox_fence();
@@ -262,7 +265,7 @@ static inline __attribute__((always_inline)) void ring_release(struct ring *ring
 }
 
 /*
- * any: the same for cold paths.  They use ring_mode, and the internal thread may call them,
+ * any: the same for cold paths.  They use ring_mode_now(), and the internal thread may call them,
  * too (in HOLD_SINGLE it holds by hold_try_single()).
  */
 bool ring_hold_cold(struct ring *ring);

@@ -67,6 +67,24 @@ static void look_around(nsec_t now)
 	next += again ? LOOK_AGAIN : (next - now) * LOOK_SHARE + LOOK_INTERVAL;
 }
 
+static void renew_ops(struct inet_sock *so, void *arg)
+{
+	(void)arg;
+	sock_ops_renew(so);
+}
+
+/* Once, after a second thread came in HOLD_SINGLE: sockets get the calls of the new mode. */
+static void follow_mode(void)
+{
+	static bool done; /* internal thread */
+
+	if (__builtin_expect(done || !hold_single_left(), 1) || !control_trylock())
+		return;
+	sock_each(renew_ops, NULL);
+	done = true;
+	control_unlock();
+}
+
 static void (*exit_then)(int arg); /* any, atomic: set by sock_exit_by() */
 static int exit_arg;		   /* set before exit_then */
 
@@ -80,6 +98,7 @@ static bool internal_hook(void)
 
 	if (__builtin_expect(then != NULL, 0))
 		then(exit_arg);
+	follow_mode();
 	source_answer_all();
 	dst_check_mcast(now);
 	more = sock_stats_run(now);
@@ -179,6 +198,7 @@ void sock_init(const struct sock_hooks *h)
 		log_warn("VMA_THREAD_MODE=0 needs membarrier(2), which this kernel lacks; using 1");
 		ring_mode = HOLD_SPIN;
 	}
+	hold_single_begin();
 	rings_init(kinds);
 }
 
@@ -262,6 +282,7 @@ void sock_exit(void)
 	}
 	if (hold_current || !lock_at_exit())
 		return;
+	hold_at_exit();
 	share_exit();
 	source_stop();
 	progress_stop();
@@ -384,6 +405,7 @@ void sock_fork_child(void)
 	control_fork_child();
 	hold_current = NULL;
 	ring_thread = (struct ring_thread){0};
+	hold_fork_child();
 	async_fork_child();
 	sock_stats_forget();
 	sock_each(sort_out, &shared);

@@ -421,6 +421,9 @@ void sock_alloc_fork_prepare(void);
 void sock_alloc_fork_parent(void);
 void sock_alloc_fork_child(void);
 
+/* Control lock: if HOLD_SINGLE has ended, so gets the calls of the new mode: they are quicker. */
+void sock_ops_renew(struct inet_sock *so);
+
 /* Control lock: calls fn for each listed socket; fn may remove it from the list. */
 void sock_each(void (*fn)(struct inet_sock *so, void *arg), void *arg);
 void sock_list_init(void);

@@ -84,16 +84,31 @@ static void init_fresh(struct sock *sk, enum sock_type type)
 	sk->type = type;
 }
 
-static const struct sock_ops *ops_of(enum sock_type type)
+static const struct sock_ops *ops_of(enum sock_type type, enum hold_mode mode)
 {
 	if (type == SOCK_TYPE_EPOLL)
 		return NULL;
-	return &sock_kinds[type == SOCK_TYPE_TCP ? INET_TCP : INET_UDP]->ops[ring_mode];
+	return &sock_kinds[type == SOCK_TYPE_TCP ? INET_TCP : INET_UDP]->ops[mode];
+}
+
+void sock_ops_renew(struct inet_sock *so)
+{
+	const struct sock_ops *old = ops_of(so->sk.type, HOLD_SINGLE);
+
+	control_assert_held();
+	/*
+	 * Others may store those of share or udp_linger meanwhile, which are of every mode.
+	 * Pairs with sock_ops_of(): the table is constant.
+	 */
+	if (so->sk.type != SOCK_TYPE_EPOLL && hold_single_left())
+		__atomic_compare_exchange_n(&so->sk.ops, &old, ops_of(so->sk.type, HOLD_SPIN),
+					    false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 struct inet_sock *sock_alloc(enum sock_type type)
 {
 	size_t size = size_of(type), room = (size + POOL_ALIGN - 1) & ~(size_t)(POOL_ALIGN - 1);
+	const struct sock_ops *ops = ops_of(type, ring_mode_now());
 	struct pool *pool = &pools[type];
 	struct inet_sock *so;
 	uint32_t gen;
@@ -111,8 +126,8 @@ struct inet_sock *sock_alloc(enum sock_type type)
 	gen = so->sk.gen;
 	/* Not so->sk: a call with a stale reference may read it now, and must find valid values. */
 	memset((char *)so + sizeof(so->sk), 0, size - sizeof(so->sk));
-	if (so->sk.ops != ops_of(type)) /* it was exported; no other thread writes it */
-		__atomic_store_n(&so->sk.ops, ops_of(type), __ATOMIC_RELAXED);
+	if (so->sk.ops != ops) /* exported, or of another mode; no other thread writes it */
+		__atomic_store_n(&so->sk.ops, ops, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.epoll, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.twin_events, 0, __ATOMIC_RELAXED);

@@ -24,6 +24,7 @@ void sock_list_init(void)
 void sock_list_add(struct inet_sock *so)
 {
 	list_push_back(&sockets, &so->link);
+	sock_ops_renew(so); /* it may have been made before the process went over */
 }
 
 const struct list *sock_list(void)

@@ -10,7 +10,7 @@
 #include "sock/tcp/tcp_sock.h"
 #include "sock/udp/udp_sock.h"
 
-#define REAL (&tcp_kind.ops[ring_mode])
+#define REAL (&tcp_kind.ops[ring_mode_now()])
 
 static int fetch(struct sock_ref ref, int flags)
 {
@@ -188,7 +188,7 @@ const struct sock_ops share_listen_ops = {
 /* ---- datagram sockets: a process that only sends does so by the twin, which has the
  * address  */
 
-#define REAL_UDP (&udp_kind.ops[ring_mode])
+#define REAL_UDP (&udp_kind.ops[ring_mode_now()])
 
 static int exported_udp_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len,
 			       int flags, struct sock_ref *child)

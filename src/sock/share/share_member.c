@@ -66,7 +66,8 @@ int member_arrive(struct inet_sock *so)
 		return -EAGAIN;
 	/* Pairs with the load of ops in each wrapper: the flows are joined. */
 	__atomic_store_n(&so->sk.ops,
-			 so->inet == INET_UDP ? &udp_kind.ops[ring_mode] : &tcp_kind.ops[ring_mode],
+			 so->inet == INET_UDP ? &udp_kind.ops[ring_mode_now()]
+					      : &tcp_kind.ops[ring_mode_now()],
 			 __ATOMIC_RELEASE);
 	sock_life_set(so, so->inet == INET_UDP ? LIFE_RECEIVING : LIFE_LISTENING);
 	sock_set_events(so, sock_own_events(so) & ~(uint32_t)(SOCK_EXPORTED | SOCK_ASKED));

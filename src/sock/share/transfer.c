@@ -352,7 +352,7 @@ static void become_local(struct inet_sock *so, struct ring *ring, bool reported)
 	sock_life_set(so, sock_is_kept(so) ? LIFE_KEPT : life);
 	so->verdict = VERDICT_ACCELERATED;
 	/* Pairs with the load of ops in each wrapper: the connection is set up. */
-	__atomic_store_n(&so->sk.ops, &tcp_kind.ops[ring_mode], __ATOMIC_RELEASE);
+	__atomic_store_n(&so->sk.ops, &tcp_kind.ops[ring_mode_now()], __ATOMIC_RELEASE);
 	tcp_update_events(so, EPOLLIN | EPOLLOUT);
 	ready_wake_all(&so->sk); /* blocked threads look for the new home ring */
 	ring_work_add(ring, &so->tcp.flush);

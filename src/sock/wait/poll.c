@@ -273,7 +273,8 @@ static void count(struct call *call, int rc)
 		return;
 	stats = call->select ? &page->select : &page->poll;
 	call->iomux.os = rc > call->ours ? rc - call->ours : 0;
-	iomux_count(&call->iomux, rc, &stats->now, ring_mode == HOLD_SINGLE);
+	/* A second thread that comes just now may lose this count: it is a statistic. */
+	iomux_count(&call->iomux, rc, &stats->now, ring_mode_now() == HOLD_SINGLE);
 }
 
 static int run(struct call *call, nsec_t timeout, const sigset_t *mask)

@@ -116,6 +116,8 @@ static inline void crew_run(enum hold_mode mode, unsigned size, void (*work)(str
 	clock_init();
 	assert_true(mode != HOLD_SINGLE || hold_single_supported());
 	ring_mode = mode;
+	if (mode == HOLD_SINGLE)
+		hold_single_begin();
 	crew.size = mode == HOLD_SINGLE ? 2 : size;
 	crew.end = clock_now() + CREW_TIME;
 	for (unsigned i = 0; i < crew.size; i++) {

@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ring/hold.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "ring/ring.h"
 
 #include "vma_test.h"
 
@@ -99,10 +110,10 @@ static void test_single_a_try_in_vain_does_not_keep_the_program_waiting(void **s
 	hold_init(&hold);
 	assert_true(hold_acquire(&hold, HOLD_SINGLE));
 	assert_false(other_gets_it(&hold, HOLD_SINGLE));
-	assert_int_equal(hold.wanted, 0);
-	assert_int_equal(hold.inside, 1);
+	assert_null(hold_single.wanted);
+	assert_ptr_equal(hold_single.inside, &hold);
 	hold_release(&hold, HOLD_SINGLE);
-	assert_int_equal(hold.inside, 0);
+	assert_null(hold_single.inside);
 }
 
 struct visitor {
@@ -143,6 +154,78 @@ static void test_single_is_supported_by_this_kernel(void **state)
 	assert_true(hold_single_supported());
 }
 
+/* ---- a second thread ------------------------------------------------------------------ */
+
+/* From now on these system calls of the process fail with EPERM. */
+static bool refuse(long first, long second)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)first, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)second, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static void *come_second(void *arg)
+{
+	struct ring *ring = arg;
+
+	if (!ring_hold(ring, HOLD_SINGLE))
+		return NULL;
+	ring_release(ring, HOLD_SINGLE);
+	return ring;
+}
+
+/*
+ * In a child where these calls are refused: the exit status is 1 if the second thread held the
+ * ring, 2 if the process went over, 4 if the first one still holds it; 64: the test failed.
+ */
+static int arrive_without(long first, long second)
+{
+	static struct ring ring;
+	pthread_t thread;
+	void *held = NULL;
+	int status;
+	pid_t pid = fork();
+
+	if (pid) {
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status));
+		return WEXITSTATUS(status);
+	}
+	log_set_level(LOG_PANIC);
+	clock_init();
+	ring_mode = HOLD_SINGLE;
+	hold_single_begin();
+	ring_init(&ring, NULL, 0);
+	if (!come_second(&ring) || !refuse(first, second) ||
+	    pthread_create(&thread, NULL, come_second, &ring) || pthread_join(thread, &held))
+		_exit(64);
+	_exit((held ? 1 : 0) | (ring_mode == HOLD_SPIN ? 2 : 0) | (come_second(&ring) ? 4 : 0));
+}
+
+static void test_a_second_thread_makes_the_process_go_over(void **state)
+{
+	assert_int_equal(arrive_without(-1, -1), 1 | 2 | 4);
+}
+
+static void test_without_membarrier_it_visits_the_processors(void **state)
+{
+	assert_int_equal(arrive_without(SYS_membarrier, -1), 1 | 2 | 4);
+}
+
+/* The first thread goes on without locks, so the second one must not enter. */
+static void test_without_any_fence_the_second_thread_is_refused(void **state)
+{
+	assert_int_equal(arrive_without(SYS_membarrier, SYS_sched_setaffinity), 4);
+}
+
 /* ---- signals --------------------------------------------------------------------- */
 
 static struct hold interrupted;
@@ -175,6 +258,7 @@ static void test_a_signal_handler_is_refused_while_its_thread_holds(void **state
 
 static int setup(void **state)
 {
+	hold_single_begin();
 	return !hold_single_supported();
 }
 
@@ -185,6 +269,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_single_a_try_in_vain_does_not_keep_the_program_waiting),
 	cmocka_unit_test(test_single_the_program_waits_for_the_internal_thread),
 	cmocka_unit_test(test_single_is_supported_by_this_kernel),
+	cmocka_unit_test(test_a_second_thread_makes_the_process_go_over),
+	cmocka_unit_test(test_without_membarrier_it_visits_the_processors),
+	cmocka_unit_test(test_without_any_fence_the_second_thread_is_refused),
 	cmocka_unit_test(test_a_signal_handler_is_refused_while_its_thread_holds),
 };
 
