@@ -3,6 +3,7 @@
 #ifndef TESTS_CONCURRENCY_RING_LOCAL_PAIR_H
 #define TESTS_CONCURRENCY_RING_LOCAL_PAIR_H
 
+#include <stdbool.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
