@@ -24,7 +24,7 @@
 static struct ring *ring;
 
 #define HOLD(name, mode)                                        \
-	static __attribute__((noinline)) void hold_##name(void) \
+	static __attribute__((noinline)) void pass_##name(void) \
 	{                                                       \
 		if (!ring_hold(ring, mode))                     \
 			abort();                                \
@@ -39,10 +39,10 @@ static const struct {
 	const char *name;
 	void (*hold)(void);
 } modes[HOLD_MODES] = {
-	[HOLD_SINGLE] = {"hold_single", hold_single},
-	[HOLD_SPIN] = {"hold_spin", hold_spin},
-	[HOLD_MUTEX] = {"hold_mutex", hold_mutex},
-	[HOLD_YIELD] = {"hold_yield", hold_yield},
+	[HOLD_SINGLE] = {"hold_single", pass_single},
+	[HOLD_SPIN] = {"hold_spin", pass_spin},
+	[HOLD_MUTEX] = {"hold_mutex", pass_mutex},
+	[HOLD_YIELD] = {"hold_yield", pass_yield},
 };
 
 /* A visit of the internal thread; its duration is not measured. */
