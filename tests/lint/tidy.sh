@@ -37,7 +37,7 @@ case ${1:-} in
 esac
 
 flags=(-std=gnu17 -D_GNU_SOURCE -iquote . -iquote src -iquote "$bin" -iquote "$bin/src" -iquote tests
-	-DXDP_GROUP_STEPS $(pkg-config --cflags libnl-3.0))
+	-DXDP_GROUP_STEPS -DRECORD_RING_STEPS $(pkg-config --cflags libnl-3.0))
 bodies=()
 for file in "${files[@]}"; do
 	# Headers are checked through the files that include them.
