@@ -256,8 +256,7 @@ void ring_release_cold(struct ring *ring)
 		ring_try_posted();
 }
 
-/* ring_try_posted() tries the ring as soon as this thread holds none. */
-static void remember_posted(struct ring *ring)
+void ring_look_after_release(struct ring *ring)
 {
 	for (unsigned i = 0; i < ring_thread.posted && i < RING_POSTED_MAX; i++) {
 		if (ring_thread.to[i] == ring)
@@ -267,11 +266,6 @@ static void remember_posted(struct ring *ring)
 		ring_thread.to[ring_thread.posted] = ring;
 	if (ring_thread.posted <= RING_POSTED_MAX)
 		ring_thread.posted++;
-}
-
-void ring_look_after_release(struct ring *ring)
-{
-	remember_posted(ring);
 }
 
 /* This thread posted to more rings than ring_thread.to holds. */
@@ -316,14 +310,15 @@ void ring_run_afterwards(void (*fn)(void))
 	       ring_thread.afterwards[i] != fn)
 		i++;
 	ring_thread.afterwards[i] = fn;
-	remember_posted(rings_nowhere()); /* so that ring_release() calls ring_try_posted() */
+	ring_look_after_release(
+		rings_nowhere()); /* so that ring_release() calls ring_try_posted() */
 }
 
 void ring_post(struct ring *ring, struct inbox_item *item)
 {
 	inbox_post(&ring->inbox, item);
 	if (hold_current) {
-		remember_posted(ring);
+		ring_look_after_release(ring);
 		return;
 	}
 	/*

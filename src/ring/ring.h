@@ -207,8 +207,8 @@ extern __thread struct ring_thread ring_thread __attribute__((tls_model("initial
 /* any: does what is due in ring_thread; nothing while the thread holds a ring. */
 void ring_try_posted(void);
 /*
- * holder: when the thread has released the ring, it executes a fence and looks at the inbox once
- * more, as ring_release() does in all modes but HOLD_SINGLE.
+ * holder of any ring: as soon as this thread holds none, it executes a fence and tries this ring,
+ * if its inbox is not empty.
  */
 void ring_look_after_release(struct ring *ring);
 

@@ -5,23 +5,9 @@
 
 #include "base/user.h"
 #include "ring/local/segment.h"
+#include "ring/local/shared_word.h"
 
 #define POSITION BYTE_RING_POSITION
-
-static inline bool unlikely(bool what)
-{
-	return __builtin_expect(what, 0);
-}
-
-static inline uint64_t load(const uint64_t *word)
-{
-	return __atomic_load_n(word, __ATOMIC_RELAXED);
-}
-
-static inline void store(uint64_t *word, uint64_t value)
-{
-	__atomic_store_n(word, value, __ATOMIC_RELAXED);
-}
 
 static bool capacity_is_valid(uint32_t capacity)
 {

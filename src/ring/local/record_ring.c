@@ -7,6 +7,7 @@
 #include "base/user.h"
 #include "ring/local/record_ring_internal.h"
 #include "ring/local/segment.h"
+#include "ring/local/shared_word.h"
 
 #define ATTEMPTS 1000 /* reservations of others that a writer gives way to */
 #define READER_NUMBER RECORD_WRITERS
@@ -27,21 +28,6 @@ void (*record_ring_step)(void) = go_on;
 #endif
 
 /* ---- memory ------------------------------------------------------------------------- */
-
-static inline bool unlikely(bool what)
-{
-	return __builtin_expect(what, 0);
-}
-
-static inline uint64_t load(const uint64_t *word)
-{
-	return __atomic_load_n(word, __ATOMIC_RELAXED);
-}
-
-static inline void store(uint64_t *word, uint64_t value)
-{
-	__atomic_store_n(word, value, __ATOMIC_RELAXED);
-}
 
 static inline uint64_t lap_at(uint32_t shift, uint64_t position)
 {
