@@ -93,15 +93,14 @@ def test_program(name, **kwargs):
         **kwargs
     )
 
-def fuzz_test(name, deps, corpus = None, srcs = []):
-    """libFuzzer target in <name>.c with --config=fuzz; else a replay of corpus/<name>/*."""
-    if not corpus:
-        corpus = name + "_corpus"
-        native.filegroup(
-            name = corpus,
-            srcs = native.glob(["corpus/%s/*" % name], allow_empty = False),
-        )
-        corpus = ":" + corpus
+def fuzz_test(name, deps, srcs = []):
+    """libFuzzer target in <what>_fuzz.c with --config=fuzz; else a replay of corpus/<what>/*."""
+    corpus = name + "_corpus"
+    native.filegroup(
+        name = corpus,
+        srcs = native.glob(["corpus/%s/*" % name[:-len("_fuzz")]], allow_empty = False),
+    )
+    corpus = ":" + corpus
     native.cc_test(
         name = name,
         size = "small",

@@ -9,10 +9,9 @@ self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
+. tests/budget/compare.sh
 
 calls=(udp_send udp_recv udp_sendto udp_recvfrom tcp_send tcp_recv)
-more=3 # per cent above the budget are allowed
-less=3 # per cent below it require a new budget
 
 steps=$(find_program tools/bench/steps) || exit 1
 program=$(find_program tests/budget/calls) || exit 1
@@ -52,14 +51,6 @@ is_locked_at_most() {
 	return 1
 }
 
-is_within() {
-	local have
-
-	have=$(count $1 $2 instructions)
-	((have * 100 < $3 * (100 - less))) && cheaper=1
-	[[ -n $have && -n $3 ]] && ((have * 100 <= $3 * (100 + more)))
-}
-
 check_mode() {
 	local mode=$1 call most
 
@@ -69,7 +60,7 @@ check_mode() {
 		[[ $compiler == gcc ]] || continue
 		most=$(budget $mode $call)
 		check "mode $mode: $call: $(count $mode $call instructions) instructions, budget $most" \
-			is_within $mode $call "$most" || dearer=1
+			is_within "$(count $mode $call instructions)" "$most"
 	done
 }
 
@@ -87,20 +78,11 @@ table() {
 }
 
 compiler=gcc
-! grep -q 'clang version' "$lib" || compiler=clang
-cheaper=0
-dearer=0
+! is_of_clang "$lib" || compiler=clang
 for mode in 0 1 2 3; do
 	check "mode $mode: the calls are counted" measure $mode || cat $netns_tmp/counts.$mode
 	check_mode $mode
 done
 printf '\nmeasured:\n%s\n\n' "$(table)"
-((!dearer)) || cat << END
-More than $more % above tests/budget/budget.txt.  If the price is meant to be paid,
-put the lines above there, and say in the commit what they buy.
-END
-((!cheaper)) || cat << END
-More than $less % below tests/budget/budget.txt: put the lines above there, to keep
-what was won.
-END
+say_changes tests/budget/budget.txt
 verdict

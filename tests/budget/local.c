@@ -12,17 +12,11 @@
 #include "ring/local/byte_ring.h"
 #include "ring/local/notice.h"
 #include "ring/local/record_ring.h"
+#include "tests/check.h"
 #include "tools/bench/steps.h"
 
 #define CAPACITY 65536u
 #define SIZE 14u
-#define CHECK(what)                                    \
-	do {                                           \
-		if (!(what)) {                         \
-			printf("not so: %s\n", #what); \
-			exit(1);                       \
-		}                                      \
-	} while (0)
 
 static struct byte_ring_shared shared;
 static uint8_t data[CAPACITY];
@@ -40,7 +34,7 @@ static struct iovec to = {.iov_base = heard, .iov_len = SIZE};
 static void hear(void *arg, uint32_t conn)
 {
 	(void)arg;
-	CHECK(conn == 1);
+	TEST_CHECK(conn == 1);
 }
 
 __attribute__((noinline)) static ssize_t bytes_send(void)
@@ -71,7 +65,7 @@ __attribute__((noinline)) static ssize_t record_recv(void)
 	ssize_t n;
 
 	notice_take(&in, hear, NULL);
-	CHECK(!record_ring_peek(&taker));
+	TEST_CHECK(!record_ring_peek(&taker));
 	n = record_ring_copy(&taker, 0, &to, 1);
 	record_ring_consume(&taker);
 	return n;
@@ -81,17 +75,17 @@ static void open_all(void)
 {
 	struct record_ring_shared *records = aligned_alloc(64, record_ring_size(RECORD_CELLS_MIN));
 
-	CHECK(records);
+	TEST_CHECK(records);
 	for (size_t i = 0; i < record_ring_size(RECORD_CELLS_MIN); i++)
 		((uint8_t *)records)[i] = 0;
 	byte_ring_init(&shared, CAPACITY);
-	CHECK(!byte_ring_reader_open(&reader, &shared, data, CAPACITY));
-	CHECK(!byte_ring_writer_open(&writer, &shared, data, CAPACITY, 0));
-	CHECK(!record_ring_init(&taker, records, RECORD_CELLS_MIN, RECORD_CELLS_MIN));
-	CHECK(!record_ring_add_writer(&taker));
-	CHECK(!record_ring_writer_open(&sender, records, RECORD_CELLS_MIN, 0));
-	CHECK(!notice_reader_open(&in, &lane, 64));
-	CHECK(!notice_writer_open(&out, &lane, 64, eventfd(0, EFD_NONBLOCK)));
+	TEST_CHECK(!byte_ring_reader_open(&reader, &shared, data, CAPACITY));
+	TEST_CHECK(!byte_ring_writer_open(&writer, &shared, data, CAPACITY, 0));
+	TEST_CHECK(!record_ring_init(&taker, records, RECORD_CELLS_MIN, RECORD_CELLS_MIN));
+	TEST_CHECK(!record_ring_add_writer(&taker));
+	TEST_CHECK(!record_ring_writer_open(&sender, records, RECORD_CELLS_MIN, 0));
+	TEST_CHECK(!notice_reader_open(&in, &lane, 64));
+	TEST_CHECK(!notice_writer_open(&out, &lane, 64, eventfd(0, EFD_NONBLOCK)));
 }
 
 int main(int argc, char **argv)
@@ -101,13 +95,13 @@ int main(int argc, char **argv)
 	open_all();
 	for (int n = atoi(argv[1]); n > 0; n--) {
 		steps_count((void *)bytes_send, "bytes_send");
-		CHECK(bytes_send() == SIZE);
+		TEST_CHECK(bytes_send() == SIZE);
 		steps_count((void *)bytes_recv, "bytes_recv");
-		CHECK(bytes_recv() == SIZE);
+		TEST_CHECK(bytes_recv() == SIZE);
 		steps_count((void *)record_send, "record_send");
-		CHECK(record_send() == 0);
+		TEST_CHECK(record_send() == 0);
 		steps_count((void *)record_recv, "record_recv");
-		CHECK(record_recv() == SIZE);
+		TEST_CHECK(record_recv() == SIZE);
 	}
 	return 0;
 }

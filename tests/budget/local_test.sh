@@ -6,9 +6,8 @@ cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
 export LIB= # it is in the program
 netns_enter "$self" "$@"
+. tests/budget/compare.sh
 
-more=3 # per cent above the budget are allowed
-less=3 # per cent below it require a new budget
 
 steps=$(find_program tools/bench/steps) || exit 1
 program=$(find_program tests/budget/local) || exit 1
@@ -27,32 +26,16 @@ budget() {
 	awk -v name="$1" -v field="$2" '$1 == name { print $field }' tests/budget/local.txt
 }
 
-is_within() {
-	local n
-
-	n=$(have $1 instructions)
-	((n * 100 < $2 * (100 - less))) && cheaper=1
-	[[ -n $n && -n $2 ]] && ((n * 100 <= $2 * (100 + more)))
-}
-
-cheaper=0
-dearer=0
 check "the calls are counted" measure || cat $netns_tmp/counts
 for call in bytes_send bytes_recv record_send record_recv; do
 	most=$(budget $call 3)
 	check "$call: at most $most locked instructions" test "$(have $call locked)" -le "$most"
-	if grep -q 'clang version' "$program"; then
+	if is_of_clang "$program"; then
 		echo "     $call: $(have $call instructions) instructions; the budget is gcc's"
 		continue
 	fi
 	most=$(budget $call 2)
-	check "$call: $(have $call instructions) instructions, budget $most" is_within $call "$most" || dearer=1
+	check "$call: $(have $call instructions) instructions, budget $most" is_within "$(have $call instructions)" "$most"
 done
-((!dearer)) || cat << END
-More than $more % above tests/budget/local.txt.  If the price is meant to be paid, put the
-figure there, and say in the commit what it buys.
-END
-((!cheaper)) || cat << END
-More than $less % below tests/budget/local.txt: put the figure there, to keep what was won.
-END
+say_changes tests/budget/local.txt
 verdict

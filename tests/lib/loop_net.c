@@ -72,6 +72,13 @@ static void set_address(int fd, unsigned i)
 	NET_CHECK(ioctl(fd, SIOCSIFNETMASK, &ifr) == 0);
 }
 
+unsigned loop_net_number(const char *name, unsigned otherwise)
+{
+	const char *value = getenv(name);
+
+	return value ? (unsigned)strtoul(value, NULL, 0) : otherwise;
+}
+
 void loop_net_enter(void)
 {
 	struct ifreq ifr = {.ifr_name = "lo"};

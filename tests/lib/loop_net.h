@@ -14,19 +14,13 @@
 #include <unistd.h>
 
 #include "base/param.h"
+#include "tests/check.h"
 #include "tests/lib/fake_netlink.h"
 #include "tests/lib/loop_port.h"
 #include "tests/lib/tsock.h"
 
-/* The only kind of failure: prints the place, and ends the process with all threads at once. */
-#define NET_CHECK(what)                                                                    \
-	do {                                                                               \
-		if (!(what)) {                                                             \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what); \
-			abort();                                                           \
-		}                                                                          \
-	} while (0)
-
+/* The only kinds of failure. */
+#define NET_CHECK TEST_CHECK
 #define NET_CHECK_EQ(a, b)                                                                 \
 	do {                                                                               \
 		long long a_ = (long long)(a), b_ = (long long)(b);                        \
@@ -53,6 +47,9 @@
 			usleep(1000);                                          \
 		is_ || (what);                                                 \
 	})
+
+/* A number from the environment, for runs by hand. */
+unsigned loop_net_number(const char *name, unsigned otherwise);
 
 /* Enters a new network namespace with the addresses of the fake link. */
 void loop_net_enter(void);

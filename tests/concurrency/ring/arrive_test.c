@@ -44,7 +44,7 @@ static void run(struct ring *ring, struct inbox_item *item)
 {
 	struct letter *letter = container_of(item, struct letter, item);
 
-	CREW_CHECK(hold_current == &ring->hold);
+	TEST_CHECK(hold_current == &ring->hold);
 	container_of(ring, struct place, ring)->ran++;
 	/* Pairs with post(). */
 	__atomic_store_n(&letter->free, 1, __ATOMIC_RELEASE);
@@ -69,15 +69,15 @@ static void post(unsigned thread, unsigned *seed)
 
 static void use(struct place *place, unsigned thread, unsigned *seed)
 {
-	CREW_CHECK(place->inside++ == 0);
-	CREW_CHECK(place->a == place->b);
+	TEST_CHECK(place->inside++ == 0);
+	TEST_CHECK(place->a == place->b);
 	place->a++;
 	for (volatile unsigned i = (unsigned)rand_r(seed) % 64; i; i--)
 		;
 	if (rand_r(seed) % 256 == 0)
 		sched_yield();
 	place->b++;
-	CREW_CHECK(--place->inside == 0);
+	TEST_CHECK(--place->inside == 0);
 	shared.entered[thread]++;
 }
 
@@ -259,7 +259,7 @@ static void be_alone(struct ring *ring)
 {
 	ring_mode = HOLD_SINGLE;
 	hold_single_begin();
-	CREW_CHECK(ring_hold(ring, HOLD_SINGLE));
+	TEST_CHECK(ring_hold(ring, HOLD_SINGLE));
 	ring_release(ring, HOLD_SINGLE);
 }
 
@@ -275,13 +275,13 @@ static void arrive_again(struct worker *worker)
 		for (unsigned n = number ? 1 : (unsigned)rand_r(&worker->seed) % 8; n; n--) {
 			worker_pause(worker);
 			crew_stall_stores();
-			CREW_CHECK(ring_hold(&place->ring, HOLD_SINGLE));
+			TEST_CHECK(ring_hold(&place->ring, HOLD_SINGLE));
 			use(place, number, &worker->seed);
 			ring_release(&place->ring, HOLD_SINGLE);
 		}
 		crew_meet(worker->crew);
-		CREW_CHECK(hold_single_left());
-		CREW_CHECK(ring_mode == HOLD_SPIN);
+		TEST_CHECK(hold_single_left());
+		TEST_CHECK(ring_mode == HOLD_SPIN);
 		crew_meet(worker->crew);
 		if (!number)
 			be_alone(&place->ring);
@@ -308,13 +308,13 @@ static void release_and_post(struct worker *worker)
 			worker_pause(worker);
 			post_to(0, number, &worker->seed);
 		} else {
-			CREW_CHECK(ring_hold(ring, HOLD_SINGLE));
+			TEST_CHECK(ring_hold(ring, HOLD_SINGLE));
 			worker_pause(worker);
 			crew_stall_stores();
 			ring_release(ring, HOLD_SINGLE);
 		}
 		crew_meet(worker->crew);
-		CREW_CHECK(inbox_empty(&ring->inbox));
+		TEST_CHECK(inbox_empty(&ring->inbox));
 	}
 }
 
@@ -322,7 +322,7 @@ static void *come_second(void *arg)
 {
 	struct ring *ring = arg;
 
-	CREW_CHECK(ring_hold(ring, HOLD_SINGLE));
+	TEST_CHECK(ring_hold(ring, HOLD_SINGLE));
 	ring_release(ring, HOLD_SINGLE);
 	return NULL;
 }

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "ring/ring.h"
+#include "tests/check.h"
 #include "vma_test.h"
 
 #define CREW_MAX 4
@@ -20,15 +21,6 @@
 
 static const enum hold_mode crew_modes[] = {HOLD_SINGLE, HOLD_SPIN, HOLD_MUTEX, HOLD_YIELD};
 #define CREW_MODES (sizeof(crew_modes) / sizeof(crew_modes[0]))
-
-/* cmocka's macros work only in the thread that runs the test. */
-#define CREW_CHECK(what)                                                                   \
-	do {                                                                               \
-		if (!(what)) {                                                             \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what); \
-			abort();                                                           \
-		}                                                                          \
-	} while (0)
 
 struct crew;
 
@@ -103,7 +95,7 @@ static inline void *crew_main(void *arg)
 	ring_thread.internal = ring_mode == HOLD_SINGLE && worker->number == 1;
 	crew_meet(worker->crew);
 	worker->crew->work(worker);
-	CREW_CHECK(!hold_current);
+	TEST_CHECK(!hold_current);
 	ring_thread.internal = false;
 	return NULL;
 }

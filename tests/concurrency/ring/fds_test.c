@@ -70,7 +70,7 @@ static void begin_sleep(struct sleep *sleep, struct sleeper *at)
 
 	sleep_begin(sleep);
 	sleep_enter(sleep, at, &ring->sleepers, false);
-	CREW_CHECK(sleep_listen(sleep));
+	TEST_CHECK(sleep_listen(sleep));
 	seen = ring_fds(ring, fds);
 }
 
@@ -94,7 +94,7 @@ static void change_and_sleep(struct worker *worker)
 		}
 		crew_meet(worker->crew);
 		if (worker->number == 1) {
-			CREW_CHECK(seen == n ||
+			TEST_CHECK(seen == n ||
 				   __atomic_load_n(&sleep.wakeup->signalled, __ATOMIC_RELAXED));
 			sleep_end(&sleep);
 			rounds++;

@@ -22,12 +22,12 @@ static int setup(void **state)
 
 static void enter_and_leave(struct worker *worker)
 {
-	CREW_CHECK(shared.inside++ == 0);
-	CREW_CHECK(shared.a == shared.b);
+	TEST_CHECK(shared.inside++ == 0);
+	TEST_CHECK(shared.a == shared.b);
 	shared.a++;
 	worker_pause(worker);
 	shared.b++;
-	CREW_CHECK(--shared.inside == 0);
+	TEST_CHECK(--shared.inside == 0);
 	__atomic_store_n(&shared.done[worker->number], shared.done[worker->number] + 1,
 			 __ATOMIC_RELAXED);
 }
@@ -50,7 +50,7 @@ static void hold_and_count(struct worker *worker)
 
 		crew_stall_stores();
 		got = crew_hold(&shared.ring);
-		CREW_CHECK(got || ring_thread.internal);
+		TEST_CHECK(got || ring_thread.internal);
 		if (got) {
 			enter_and_leave(worker);
 			crew_release(&shared.ring);

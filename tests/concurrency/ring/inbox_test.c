@@ -36,7 +36,7 @@ static void take_all(void)
 		struct inbox_item *next = (struct inbox_item *)(void *)item->link.next;
 		struct message *message = container_of(item, struct message, item);
 
-		CREW_CHECK(message->number == shared.next[message->poster]);
+		TEST_CHECK(message->number == shared.next[message->poster]);
 		shared.next[message->poster]++;
 		shared.taken++;
 		__atomic_store_n(&message->free, 1, __ATOMIC_RELEASE);

@@ -55,8 +55,8 @@ static void run_in_order(struct ring *ring, struct inbox_item *item)
 {
 	struct message *message = container_of(item, struct message, item);
 
-	CREW_CHECK(hold_current == &ring->hold);
-	CREW_CHECK(message->number == shared->next[ring->id][message->poster]);
+	TEST_CHECK(hold_current == &ring->hold);
+	TEST_CHECK(message->number == shared->next[ring->id][message->poster]);
 	shared->next[ring->id][message->poster]++;
 	shared->ran[ring->id]++;
 	__atomic_store_n(&message->free, 1, __ATOMIC_RELEASE);
@@ -66,7 +66,7 @@ static void run_and_post_on(struct ring *ring, struct inbox_item *item)
 {
 	struct message *message = container_of(item, struct message, item);
 
-	CREW_CHECK(hold_current == &ring->hold);
+	TEST_CHECK(hold_current == &ring->hold);
 	shared->ran[ring->id]++;
 	if (message->hops--)
 		ring_post(&shared->rings[(ring->id + 1) % RINGS], item);
@@ -170,8 +170,8 @@ static void post_against_release(struct worker *worker)
 			crew_release(ring);
 		}
 		crew_meet(crew);
-		CREW_CHECK(inbox_empty(&ring->inbox));
-		CREW_CHECK(shared->ran[0] == n + 1);
+		TEST_CHECK(inbox_empty(&ring->inbox));
+		TEST_CHECK(shared->ran[0] == n + 1);
 	}
 }
 

@@ -54,7 +54,7 @@ static enum drop deliver(struct ring *r, struct flow *flow, struct pkt *pkt, nse
 
 static void hold(void)
 {
-	CREW_CHECK(ring_hold(ring, HOLD_YIELD));
+	TEST_CHECK(ring_hold(ring, HOLD_YIELD));
 }
 
 static void release(void)
@@ -123,13 +123,13 @@ static void send_to(const struct member *m)
 	struct frame_template t;
 	struct pkt *pkt = NULL;
 
-	CREW_CHECK(frame_template_init(&t, &fp) == 0);
+	TEST_CHECK(frame_template_init(&t, &fp) == 0);
 	while (!pkt) {
 		hold();
 		pkt = ring_tx_get(ring);
 		if (pkt) {
 			pkt->frame_len = (uint32_t)frame_build_udp(&t, pkt->frame, &iov, 1, 8);
-			CREW_CHECK(ring_tx_put(ring, pkt) == 0);
+			TEST_CHECK(ring_tx_put(ring, pkt) == 0);
 		}
 		release();
 	}
@@ -214,8 +214,8 @@ static void *receive(void *arg)
 		nsec_t began = clock_now();
 
 		if (!has_some(m))
-			CREW_CHECK(take_a_nap(m, began + STUCK) <= 0);
-		CREW_CHECK(clock_now() - began < STUCK);
+			TEST_CHECK(take_a_nap(m, began + STUCK) <= 0);
+		TEST_CHECK(clock_now() - began < STUCK);
 		__atomic_store_n(&m->taken, __atomic_load_n(&m->got, __ATOMIC_SEQ_CST),
 				 __ATOMIC_SEQ_CST);
 	}
@@ -265,7 +265,7 @@ static void wait_for_taken(const struct member *m, uint64_t sent)
 	nsec_t began = clock_now();
 
 	while (taken(m) < sent) {
-		CREW_CHECK(clock_now() - began < STUCK);
+		TEST_CHECK(clock_now() - began < STUCK);
 		sched_yield();
 	}
 }
@@ -277,7 +277,7 @@ static void wait_until_all_block(unsigned n)
 	bool blocked = false;
 
 	while (!blocked) {
-		CREW_CHECK(clock_now() - began < STUCK);
+		TEST_CHECK(clock_now() - began < STUCK);
 		sched_yield();
 		sleep_place_lock(place);
 		blocked = place->sleepers == n && !place->awake;

@@ -63,11 +63,11 @@ static void look_at(uint32_t remote)
 	struct source_path path = {.here = true};
 	enum drop reason;
 
-	CREW_CHECK(source_check(&ring, &key, NULL, &path, &reason) == SOURCE_PASS);
+	TEST_CHECK(source_check(&ring, &key, NULL, &path, &reason) == SOURCE_PASS);
 	if (!path.mtu)
 		return; /* the entry is not in the table at this moment */
-	CREW_CHECK(path.mtu == remote);
-	CREW_CHECK(addr_v4_of(&path.nexthop) == remote);
+	TEST_CHECK(path.mtu == remote);
+	TEST_CHECK(addr_v4_of(&path.nexthop) == remote);
 	found++;
 }
 

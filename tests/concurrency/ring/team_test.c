@@ -55,7 +55,7 @@ static void take(struct pkt *pkt)
 	i = n & 1;
 	n >>= 1;
 	/* What waits in a queue of a lost port is lost, too. */
-	CREW_CHECK(n == get(&seen[i]) + 1 ||
+	TEST_CHECK(n == get(&seen[i]) + 1 ||
 		   (n > get(&seen[i]) && __atomic_load_n(&port[i]->lost, __ATOMIC_ACQUIRE)));
 	__atomic_store_n(&seen[i], n, __ATOMIC_RELEASE);
 	pkt->next = __atomic_load_n(&to_free, __ATOMIC_ACQUIRE);
@@ -98,7 +98,7 @@ static void send_one(int i, struct port_queue *q, const struct frame_template *t
 	struct iovec iov = {&number, sizeof(number)};
 	struct pkt *pkt = q->ops->tx_get(q);
 
-	CREW_CHECK(pkt);
+	TEST_CHECK(pkt);
 	pkt->frame_len = (uint32_t)frame_build_udp(tmpl, pkt->frame, &iov, 1, sizeof(number));
 	__atomic_store_n(&sent[i], n, __ATOMIC_RELEASE);
 	q->ops->tx_put(q, pkt);
@@ -119,8 +119,8 @@ static void *send_at(void *arg)
 	struct port_queue *q;
 	char why[PORT_WHY];
 
-	CREW_CHECK(!frame_template_init(&tmpl, &params));
-	CREW_CHECK(!port[i]->ops->open_queue(port[i], &q, why));
+	TEST_CHECK(!frame_template_init(&tmpl, &params));
+	TEST_CHECK(!port[i]->ops->open_queue(port[i], &q, why));
 	while (!is_over()) {
 		if (get(&sent[i]) - get(&freed[i]) < AHEAD) /* so no queue runs out of frames */
 			send_one(i, q, &tmpl);
@@ -134,7 +134,7 @@ static void *send_at(void *arg)
 
 static void poll_ring(struct ring *ring)
 {
-	CREW_CHECK(ring_hold_cold(ring));
+	TEST_CHECK(ring_hold_cold(ring));
 	ring_poll(ring);
 	ring_release_cold(ring);
 }
@@ -149,14 +149,14 @@ static void *receive_at(void *arg)
 		int fds[PORT_FDS_MAX];
 		bool has_flow;
 
-		CREW_CHECK(ring_hold_cold(side->ring));
+		TEST_CHECK(ring_hold_cold(side->ring));
 		has_flow = side->flow.listed;
 		ring_release_cold(side->ring);
 		if (ring_arm_fds(side->ring)) {
-			CREW_CHECK(ring_fds(side->ring, fds) == 1);
+			TEST_CHECK(ring_fds(side->ring, fds) == 1);
 			pfd.fd = fds[0];
 			/* Without the flow nothing comes until it moves here. */
-			CREW_CHECK(poll(&pfd, 1, has_flow ? STUCK : 1) || !has_flow || is_over());
+			TEST_CHECK(poll(&pfd, 1, has_flow ? STUCK : 1) || !has_flow || is_over());
 		}
 		poll_ring(side->ring);
 	}
@@ -185,24 +185,24 @@ static void *free_all(void *arg)
 /* See ring_flow_list(). */
 static void move(struct side *from, struct side *to)
 {
-	CREW_CHECK(ring_hold_cold(to->ring));
+	TEST_CHECK(ring_hold_cold(to->ring));
 	to->waits = true;
 	to->first = NULL;
 	to->end = &to->first;
-	CREW_CHECK(!ring_flow_list(to->ring, &to->flow));
+	TEST_CHECK(!ring_flow_list(to->ring, &to->flow));
 	ring_release_cold(to->ring);
-	CREW_CHECK(ring_hold_cold(from->ring));
-	CREW_CHECK(ring_flow_unsteer(from->ring, &from->flow) == 0);
+	TEST_CHECK(ring_hold_cold(from->ring));
+	TEST_CHECK(ring_flow_unsteer(from->ring, &from->flow) == 0);
 	ring_release_cold(from->ring);
-	CREW_CHECK(ring_hold_cold(to->ring));
-	CREW_CHECK(ring_flow_steer(to->ring, &to->flow) == 0);
+	TEST_CHECK(ring_hold_cold(to->ring));
+	TEST_CHECK(ring_flow_steer(to->ring, &to->flow) == 0);
 	ring_release_cold(to->ring);
 	team->ops->barrier(team);
-	CREW_CHECK(ring_hold_cold(from->ring));
+	TEST_CHECK(ring_hold_cold(from->ring));
 	ring_drain(from->ring);
 	ring_flow_del(from->ring, &from->flow);
 	ring_release_cold(from->ring);
-	CREW_CHECK(ring_hold_cold(to->ring));
+	TEST_CHECK(ring_hold_cold(to->ring));
 	to->waits = false;
 	for (struct pkt *pkt = to->first, *next; pkt; pkt = next) {
 		next = pkt->next;
@@ -220,16 +220,16 @@ static void start(struct side *side)
 	side->flow.key = key_of(false);
 	side->flow.deliver = deliver;
 	side->ring = mem_aligned(64, sizeof(*side->ring));
-	CREW_CHECK(side->ring && !team->ops->open_queue(team, &q, why));
+	TEST_CHECK(side->ring && !team->ops->open_queue(team, &q, why));
 	ring_init(side->ring, q, (unsigned)(side - sides));
 }
 
 static void stop(struct side *side)
 {
-	CREW_CHECK(ring_hold_cold(side->ring));
+	TEST_CHECK(ring_hold_cold(side->ring));
 	ring_flow_del(side->ring, &side->flow);
 	ring_drain(side->ring);
-	CREW_CHECK(side->ring->ops->idle(side->ring->q)); /* all packets are back */
+	TEST_CHECK(side->ring->ops->idle(side->ring->q)); /* all packets are back */
 	ring_close(side->ring);
 	ring_release_cold(side->ring);
 	mem_free(side->ring);

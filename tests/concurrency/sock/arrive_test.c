@@ -21,13 +21,6 @@
 #define BUSY (80 * NSEC_PER_MSEC) /* all work so long */
 #define LIMIT 60		  /* seconds for one run */
 
-static unsigned number_from_env(const char *name, unsigned otherwise)
-{
-	const char *value = getenv(name);
-
-	return value ? (unsigned)strtoul(value, NULL, 0) : otherwise;
-}
-
 static bool all_renewed(void)
 {
 	bool all = true;
@@ -48,17 +41,6 @@ static bool all_renewed(void)
 /* ---- a busy first thread ------------------------------------------------------------------- */
 
 static struct traffic traffic;
-static nsec_t work_until;
-
-static void *work(void *arg)
-{
-	struct worker *worker = arg;
-
-	while (clock_now() < work_until)
-		traffic_act(worker);
-	NET_CHECK(!hold_current);
-	return NULL;
-}
 
 static void *arrive(void *arg)
 {
@@ -67,7 +49,7 @@ static void *arrive(void *arg)
 	usleep(worker_random(worker, MOMENT_MAX));
 	while (!hold_single_left())
 		traffic_act(worker);
-	return work(arg);
+	return traffic_work(arg);
 }
 
 static void set_params(unsigned seed)
@@ -95,14 +77,13 @@ static void one_seed(void *arg)
 	delay_seed(seed);
 	loop_net_start();
 	for (unsigned i = 0; i < 1 + ARRIVALS; i++)
-		workers[i] = (struct worker){&traffic,
-					     (seed + 1) * 0x9e3779b97f4a7c15ull + i * 7919 + 1};
+		workers[i] = traffic_worker(&traffic, seed, i);
 	traffic_init(&traffic, 8, 7, seed % 3 == 0);
 	NET_CHECK(!hold_single_left());
-	work_until = clock_now() + BUSY;
+	traffic.until = clock_now() + BUSY;
 	for (unsigned i = 0; i < ARRIVALS; i++)
 		NET_CHECK_EQ(pthread_create(&threads[i], NULL, arrive, &workers[1 + i]), 0);
-	work(&workers[0]);
+	traffic_work(&workers[0]);
 	for (unsigned i = 0; i < ARRIVALS; i++)
 		pthread_join(threads[i], NULL);
 	NET_CHECK(hold_single_left());
@@ -115,8 +96,8 @@ static void one_seed(void *arg)
 
 static void test_threads_arrive_at_random_moments(void **state)
 {
-	unsigned first = number_from_env("VMA_ARRIVE_SEED", (unsigned)clock_now() % 1000000);
-	unsigned runs = number_from_env("VMA_ARRIVE_RUNS", 32);
+	unsigned first = loop_net_number("VMA_ARRIVE_SEED", (unsigned)clock_now() % 1000000);
+	unsigned runs = loop_net_number("VMA_ARRIVE_RUNS", 32);
 
 	for (unsigned seed = first; seed < first + runs; seed += 2) {
 		unsigned seeds[2] = {seed, seed + 1};
@@ -201,110 +182,6 @@ static void test_a_first_thread_that_spins_holds_nobody_up(void **state)
 	assert_int_equal(loop_net_run("spins", while_it_spins, NULL, LIMIT), 0);
 }
 
-/* ---- no second thread ------------------------------------------------------------------------- */
-
-static void *use_nothing(void *arg)
-{
-	usleep(1000);
-	return arg;
-}
-
-/* A thread without sockets, and a child of fork(2), are none. */
-static void stays_single(void *arg)
-{
-	pthread_t thread;
-	pid_t pid;
-	int status;
-
-	(void)arg;
-	duo_params(HOLD_SINGLE);
-	loop_net_start();
-	loop_net_follow_forks();
-	duo_open(&duo, DUO_UDP, NULL);
-	NET_CHECK_EQ(pthread_create(&thread, NULL, use_nothing, NULL), 0);
-	duo_talk(&duo, 100);
-	pthread_join(thread, NULL);
-	pid = fork();
-	NET_CHECK(pid >= 0);
-	if (!pid) {
-		struct tsock ts;
-
-		loop_net_close_inherited();
-		ts = tsock_udp();
-		NET_CHECK_EQ(tsock_bind(&ts, fake_link_addr(0), 0), 0);
-		tsock_close(&ts);
-		NET_CHECK(!hold_single_left());
-		NET_CHECK_EQ(ring_mode, HOLD_SINGLE);
-		_exit(0);
-	}
-	NET_CHECK_EQ(waitpid(pid, &status, 0), pid);
-	NET_CHECK_EQ(status, 0);
-	NET_CHECK(!hold_single_left());
-	NET_CHECK_EQ(ring_mode, HOLD_SINGLE);
-	duo_close(&duo);
-	duo_end(NULL);
-}
-
-/* A child that another thread forks has one thread, whichever that was in the parent. */
-static void *fork_and_use(void *arg)
-{
-	pid_t pid = fork();
-	int status;
-
-	NET_CHECK(pid >= 0);
-	if (!pid) {
-		struct tsock ts;
-
-		loop_net_close_inherited();
-		NET_CHECK(!hold_single_left());
-		ts = tsock_udp();
-		NET_CHECK_EQ(tsock_bind(&ts, fake_link_addr(0), 0), 0);
-		tsock_close(&ts);
-		NET_CHECK(!hold_single_left());
-		_exit(0);
-	}
-	NET_CHECK_EQ(waitpid(pid, &status, 0), pid);
-	NET_CHECK_EQ(status, 0);
-	return arg;
-}
-
-static void forked_by_another(void *arg)
-{
-	struct tsock ts;
-	pthread_t thread;
-
-	(void)arg;
-	duo_params(HOLD_SINGLE);
-	loop_net_start();
-	loop_net_follow_forks();
-	ts = tsock_udp(); /* not bound: nothing of it has to be handed over in fork() */
-	sock_poll_ring(rings_nowhere());
-	NET_CHECK_EQ(pthread_create(&thread, NULL, fork_and_use, NULL), 0);
-	pthread_join(thread, NULL);
-	tsock_close(&ts);
-	NET_CHECK(!hold_single_left());
-}
-
-/* TSan ends a child of fork(2) that starts a thread, as the library does. */
-static void skip_under_tsan(void)
-{
-#ifdef __SANITIZE_THREAD__
-	skip();
-#endif
-}
-
-static void test_one_thread_stays_in_mode_0(void **state)
-{
-	skip_under_tsan();
-	assert_int_equal(loop_net_run("stays", stays_single, NULL, LIMIT), 0);
-}
-
-static void test_a_child_of_another_thread_begins_in_mode_0(void **state)
-{
-	skip_under_tsan();
-	assert_int_equal(loop_net_run("forked", forked_by_another, NULL, LIMIT), 0);
-}
-
 static int enter(void **state)
 {
 	clock_init();
@@ -316,8 +193,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_threads_arrive_at_random_moments),
 	cmocka_unit_test(test_a_first_thread_that_sleeps_holds_nobody_up),
 	cmocka_unit_test(test_a_first_thread_that_spins_holds_nobody_up),
-	cmocka_unit_test(test_one_thread_stays_in_mode_0),
-	cmocka_unit_test(test_a_child_of_another_thread_begins_in_mode_0),
 };
 
 VMA_TEST_MAIN("arrive", tests, enter, NULL)

@@ -19,27 +19,9 @@ struct combination {
 	char name[64];
 };
 
-static unsigned number_from_env(const char *name, unsigned otherwise)
-{
-	const char *value = getenv(name);
-
-	return value ? (unsigned)strtoul(value, NULL, 0) : otherwise;
-}
-
 /* ---- one of them ------------------------------------------------------------------------- */
 
 static struct traffic traffic;
-static nsec_t work_until;
-
-static void *work(void *arg)
-{
-	struct worker *worker = arg;
-
-	while (clock_now() < work_until)
-		traffic_act(worker);
-	NET_CHECK(!hold_current);
-	return NULL;
-}
 
 static void run_threads(const struct combination *c)
 {
@@ -47,14 +29,13 @@ static void run_threads(const struct combination *c)
 	struct worker workers[16];
 
 	for (unsigned i = 0; i < c->threads; i++)
-		workers[i] = (struct worker){&traffic,
-					     (c->seed + 1) * 0x9e3779b97f4a7c15ull + i * 7919 + 1};
+		workers[i] = traffic_worker(&traffic, c->seed, i);
 	if (c->mode == HOLD_SINGLE) {
-		work(&workers[0]);
+		traffic_work(&workers[0]);
 		return;
 	}
 	for (unsigned i = 0; i < c->threads; i++)
-		NET_CHECK_EQ(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+		NET_CHECK_EQ(pthread_create(&threads[i], NULL, traffic_work, &workers[i]), 0);
 	for (unsigned i = 0; i < c->threads; i++)
 		pthread_join(threads[i], NULL);
 }
@@ -70,7 +51,7 @@ static void set_params(const struct combination *c)
 	params.tx_nonblocked_eagains = true;
 	params.progress_interval = 1;
 	params.rx_poll = c->seed % 2 ? 3 : 1000;
-	params.log_level = (enum log_level)number_from_env("VMA_STRESS_LOG", LOG_WARNING);
+	params.log_level = (enum log_level)loop_net_number("VMA_STRESS_LOG", LOG_WARNING);
 	loop_port_mtu = 300;
 }
 
@@ -83,8 +64,9 @@ static void run_one(void *arg)
 	set_params(c);
 	delay_seed(c->seed);
 	loop_net_start();
-	work_until = clock_now() + number_from_env("VMA_STRESS_MSEC", MSEC_DEFAULT) * NSEC_PER_MSEC;
 	traffic_init(&traffic, c->threads < 4 ? 8 : 16, 7, options);
+	traffic.until =
+		clock_now() + loop_net_number("VMA_STRESS_MSEC", MSEC_DEFAULT) * NSEC_PER_MSEC;
 	run_threads(c);
 	traffic_end(&worker);
 	loop_net_settle();
@@ -120,7 +102,7 @@ static unsigned run_all(struct combination *all, unsigned n)
 	struct loop_net_child children[AT_ONCE];
 	struct combination running[AT_ONCE];
 	unsigned failed = 0, started = 0;
-	unsigned seconds = 60 + number_from_env("VMA_STRESS_MSEC", 0) / 1000;
+	unsigned seconds = 60 + loop_net_number("VMA_STRESS_MSEC", 0) / 1000;
 
 	for (unsigned i = 0; i < n; i++) {
 		unsigned at = started % AT_ONCE;
@@ -149,7 +131,7 @@ static struct combination combination(int rx, int tx, int mode, unsigned threads
 	static unsigned seed;
 	struct combination c = {.rx = rx, .tx = tx, .mode = mode, .threads = threads};
 
-	c.seed = number_from_env("VMA_STRESS_SEED", 1) + seed++;
+	c.seed = loop_net_number("VMA_STRESS_SEED", 1) + seed++;
 	snprintf(c.name, sizeof(c.name), "logic %d/%d, thread mode %d, %u threads", rx, tx, mode,
 		 threads);
 	return c;

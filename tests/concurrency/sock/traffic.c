@@ -209,6 +209,21 @@ void traffic_act(struct worker *worker)
 	check_age(traffic, pair);
 }
 
+struct worker traffic_worker(struct traffic *traffic, unsigned seed, unsigned i)
+{
+	return (struct worker){traffic, (seed + 1) * 0x9e3779b97f4a7c15ull + i * 7919 + 1};
+}
+
+void *traffic_work(void *arg)
+{
+	struct worker *worker = arg;
+
+	while (clock_now() < worker->traffic->until)
+		traffic_act(worker);
+	NET_CHECK(!hold_current);
+	return NULL;
+}
+
 void traffic_end(struct worker *worker)
 {
 	struct traffic *traffic = worker->traffic;

@@ -62,6 +62,7 @@ struct traffic {
 	unsigned n_pairs, kinds; /* bits of allowed kinds */
 	bool options;		 /* allocation logics change at random */
 	nsec_t patience;
+	nsec_t until; /* of traffic_work(); 0 after traffic_init() */
 	struct tsock listener[2];
 	struct sockaddr_in listening[2];
 	struct pair pairs[PAIRS_MAX];
@@ -86,8 +87,14 @@ static inline unsigned worker_random(struct worker *worker, unsigned below)
 
 void traffic_init(struct traffic *traffic, unsigned pairs, unsigned kinds, bool options);
 
+/* The random numbers of the i-th thread follow from the seed. */
+struct worker traffic_worker(struct traffic *traffic, unsigned seed, unsigned i);
+
 /* Does one of the operations that threads do with sockets, at random. */
 void traffic_act(struct worker *worker);
+
+/* A thread, for a struct worker: acts until traffic->until. */
+void *traffic_work(void *worker);
 
 /* Sends and receives some rounds on one pair, unless another thread does so. */
 void traffic_session(struct worker *worker, struct pair *pair, unsigned rounds);

@@ -3,31 +3,23 @@
 #ifndef TESTS_CONCURRENCY_RING_LOCAL_PAIR_H
 #define TESTS_CONCURRENCY_RING_LOCAL_PAIR_H
 
-#include <stdbool.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "tests/check.h"
 #include "vma_test.h"
-
-/* cmocka's macros work only in the thread that runs the test. */
-#define PAIR_CHECK(what)                                                                   \
-	do {                                                                               \
-		if (!(what)) {                                                             \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what); \
-			abort();                                                           \
-		}                                                                          \
-	} while (0)
 
 /* Zeroed memory that a child shares; it stays until the process ends. */
 static inline void *pair_memory(size_t size)
 {
 	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	PAIR_CHECK(at != MAP_FAILED);
+	TEST_CHECK(at != MAP_FAILED);
 	return at;
 }
 
@@ -36,7 +28,7 @@ static inline pid_t pair_fork(void *(*fn)(void *), void *arg)
 {
 	pid_t child = fork();
 
-	PAIR_CHECK(child >= 0);
+	TEST_CHECK(child >= 0);
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		fn(arg);
@@ -55,10 +47,10 @@ static inline void pair_run(void *(*first)(void *), void *(*second)(void *), voi
 	if (child)
 		pid = pair_fork(second, arg);
 	else
-		PAIR_CHECK(!pthread_create(&thread, NULL, second, arg));
+		TEST_CHECK(!pthread_create(&thread, NULL, second, arg));
 	first(arg);
 	if (child)
-		PAIR_CHECK(waitpid(pid, &status, 0) == pid && !status);
+		TEST_CHECK(waitpid(pid, &status, 0) == pid && !status);
 	else
 		pthread_join(thread, NULL);
 }

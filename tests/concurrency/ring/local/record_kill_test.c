@@ -42,7 +42,7 @@ static void *write_records(void *arg)
 	unsigned seed = 4711 + start->number;
 	uint64_t n = 1;
 
-	PAIR_CHECK(!record_ring_writer_open(&w, c->ring, CELLS, start->number));
+	TEST_CHECK(!record_ring_writer_open(&w, c->ring, CELLS, start->number));
 	while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
 		struct record_header header = {
 			.time = n, .from = start->index, .generation = start->number};
@@ -52,7 +52,7 @@ static void *write_records(void *arg)
 
 		memset(bytes, (uint8_t)(n + start->number), len);
 		rc = record_ring_write(&w, &header, &iov, 1, len);
-		PAIR_CHECK(!rc || rc == -ENOBUFS);
+		TEST_CHECK(!rc || rc == -ENOBUFS);
 		if (start->index < STEADY) {
 			c->steady[start->index].sent++;
 			c->steady[start->index].dropped += rc == -ENOBUFS;

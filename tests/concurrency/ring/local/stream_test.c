@@ -42,15 +42,15 @@ static void hear(void *arg, uint32_t conn)
 {
 	struct side *side = arg;
 
-	PAIR_CHECK(conn < 8); /* a late reader hears of the whole group */
+	TEST_CHECK(conn < 8); /* a late reader hears of the whole group */
 	side->heard++;
 }
 
 static void open_side(struct side *side, int which)
 {
 	*side = (struct side){.wake = s->wake[which]};
-	PAIR_CHECK(!notice_reader_open(&side->in, &s->lane[which], 8));
-	PAIR_CHECK(!notice_writer_open(&side->out, &s->lane[1 - which], 8, s->wake[1 - which]));
+	TEST_CHECK(!notice_reader_open(&side->in, &s->lane[which], 8));
+	TEST_CHECK(!notice_writer_open(&side->out, &s->lane[1 - which], 8, s->wake[1 - which]));
 	if (s->fenced)
 		side->out.fenced = true;
 }
@@ -62,10 +62,10 @@ static void sleep_side(struct side *side, bool (*ready)(void *), void *arg)
 	uint64_t n;
 
 	notice_arm(&side->in);
-	PAIR_CHECK(notice_barrier());
+	TEST_CHECK(notice_barrier());
 	if (!ready(arg) && !notice_is_posted(&side->in)) {
 		side->sleeps++;
-		PAIR_CHECK(poll(&pfd, 1, LIMIT_MS) == 1);
+		TEST_CHECK(poll(&pfd, 1, LIMIT_MS) == 1);
 	}
 	notice_disarm(&side->in);
 	(void)!read(side->wake, &n, sizeof(n));
@@ -95,7 +95,7 @@ static void *write_all(void *arg)
 	uint64_t at = 0;
 
 	open_side(&side, 1);
-	PAIR_CHECK(!byte_ring_writer_open(&w, &s->ring, s->data, CAPACITY, 100));
+	TEST_CHECK(!byte_ring_writer_open(&w, &s->ring, s->data, CAPACITY, 100));
 	while (clock_now() < s->end) {
 		uint8_t bytes[PIECE];
 		size_t n = (size_t)rand_r(&seed) % PIECE;
@@ -111,7 +111,7 @@ static void *write_all(void *arg)
 			byte_ring_want_space(&w, 0);
 			continue;
 		}
-		PAIR_CHECK(rc >= 0);
+		TEST_CHECK(rc >= 0);
 		at += (uint64_t)rc;
 		if (rc)
 			notice_post(&side.out, 3);
@@ -131,7 +131,7 @@ static void *read_all(void *arg)
 	uint64_t at = 0;
 
 	open_side(&side, 0);
-	PAIR_CHECK(!byte_ring_reader_open(&r, &s->ring, s->data, CAPACITY));
+	TEST_CHECK(!byte_ring_reader_open(&r, &s->ring, s->data, CAPACITY));
 	for (;;) {
 		uint8_t bytes[PIECE];
 		struct iovec iov = {.iov_base = bytes,
@@ -144,15 +144,15 @@ static void *read_all(void *arg)
 			sleep_side(&side, has_bytes, &r);
 			continue;
 		}
-		PAIR_CHECK(n > 0);
+		TEST_CHECK(n > 0);
 		for (ssize_t i = 0; i < n; i++)
-			PAIR_CHECK(bytes[i] == byte_at(at + (uint64_t)i));
+			TEST_CHECK(bytes[i] == byte_at(at + (uint64_t)i));
 		at += (uint64_t)n;
 		if (byte_ring_is_wanted(&r))
 			notice_post(&side.out, 3);
 		pair_pause(&seed);
 	}
-	PAIR_CHECK(at > 10000 && side.heard > 10);
+	TEST_CHECK(at > 10000 && side.heard > 10);
 	s->sleeps[0] = side.sleeps;
 	return NULL;
 }
@@ -167,7 +167,7 @@ static void run(bool child, bool fenced)
 		s->wake[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	/* A writer finds lanes that a reader has opened. */
 	for (int i = 0; i < 2; i++)
-		PAIR_CHECK(!notice_reader_open(&side.in, &s->lane[i], 8));
+		TEST_CHECK(!notice_reader_open(&side.in, &s->lane[i], 8));
 	byte_ring_init(&s->ring, CAPACITY / 2);
 	s->end = clock_now() + TIME;
 	pair_run(read_all, write_all, NULL, child);

@@ -27,13 +27,6 @@ struct plan {
 static struct traffic traffic;
 static int moving, over; /* any, atomic */
 
-static unsigned number_from_env(const char *name, unsigned otherwise)
-{
-	const char *value = getenv(name);
-
-	return value ? (unsigned)strtoul(value, NULL, 0) : otherwise;
-}
-
 static bool is(const int *flag)
 {
 	return __atomic_load_n(flag, __ATOMIC_RELAXED);
@@ -136,12 +129,12 @@ static void run_plan(void *arg)
 /* Shares of all moves, per thousand. */
 static void test_plan(const char *name, int mode, int logic, unsigned share)
 {
-	unsigned all = number_from_env("VMA_MOVES", MOVES_DEFAULT);
+	unsigned all = loop_net_number("VMA_MOVES", MOVES_DEFAULT);
 	struct plan plan = {.name = name,
 			    .mode = mode,
 			    .logic = logic,
 			    .moves = (unsigned)((uint64_t)all * share / 1000) + 1,
-			    .seed = number_from_env("VMA_STRESS_SEED", 1) + (unsigned)mode};
+			    .seed = loop_net_number("VMA_STRESS_SEED", 1) + (unsigned)mode};
 
 	assert_int_equal(loop_net_run(name, run_plan, &plan, 60 + plan.moves / 500), 0);
 }

@@ -5,13 +5,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/param.h"
-#include "ring/loop/port_loop.h"
-#include "ring/rings.h"
 #include "sock/core/control.h"
 #include "sock/core/inet_sock.h"
-#include "tests/vma_test.h"
+#include "tests/unit/sock/core/loop_ring.h"
 
 #define IFINDEX 7
 #define QUEUES 2
@@ -104,20 +101,10 @@ static struct dst_query to(const char *text)
 
 static int set_up(void **state)
 {
-	struct port_queue *q;
-	char why[PORT_WHY];
-
 	(void)state;
-	clock_init();
-	ring_mode = HOLD_YIELD;
-	rings_init(NULL);
-	assert_int_equal(port_loop_open(1500, &port), 0);
-	for (unsigned i = 0; i < QUEUES; i++) {
-		assert_int_equal(port->ops->open_queue(port, &q, why), 0);
-		rings[i] = mem_aligned(64, sizeof(*rings[i]));
-		assert_non_null(rings[i]);
-		ring_init(rings[i], q, i);
-	}
+	port = loop_ring_port();
+	for (unsigned i = 0; i < QUEUES; i++)
+		rings[i] = loop_ring_open(port, i);
 	route = (struct route){.type = ROUTE_UNICAST, .ifindex = IFINDEX, .src = v4("10.0.0.1")};
 	interface = (struct link){.ifindex = IFINDEX, .mtu = 1500, .up = true, .ethernet = true};
 	neighbour = NEIGH_REACHABLE;
@@ -143,9 +130,7 @@ static int tear_down(void **state)
 	for (unsigned i = 0; i < QUEUES; i++) {
 		assert_true(ring_hold(rings[i], HOLD_YIELD));
 		assert_int_equal(rings[i]->refs, 0);
-		ring_close(rings[i]);
-		ring_release(rings[i], HOLD_YIELD);
-		mem_free(rings[i]);
+		loop_ring_close(rings[i]);
 	}
 	port->ops->free_port(port);
 	return 0;

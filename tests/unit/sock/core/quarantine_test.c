@@ -3,8 +3,7 @@
 
 #include <arpa/inet.h>
 
-#include "ring/loop/port_loop.h"
-#include "ring/rings.h"
+#include "tests/unit/sock/core/loop_ring.h"
 #include "tests/unit/sock/core/no_memory.h"
 #include "tests/vma_test.h"
 
@@ -32,18 +31,9 @@ static bool forward(uint64_t channel, uint64_t id, const struct pkt *pkt)
 
 static int set_up(void **state)
 {
-	struct port_queue *q;
-	char why[PORT_WHY];
-
 	(void)state;
-	clock_init();
-	ring_mode = HOLD_YIELD;
-	rings_init(NULL);
-	assert_int_equal(port_loop_open(1500, &port), 0);
-	assert_int_equal(port->ops->open_queue(port, &q, why), 0);
-	ring = mem_aligned(64, sizeof(*ring));
-	assert_non_null(ring);
-	ring_init(ring, q, 0);
+	port = loop_ring_port();
+	ring = loop_ring_open(port, 0);
 	assert_true(ring_hold(ring, HOLD_YIELD));
 	memset(&flow, 0, sizeof(flow));
 	flow.key.local = addr_v4(inet_addr("10.0.0.1"));
@@ -67,10 +57,8 @@ static int tear_down(void **state)
 		ring_flow_del(ring, &flow);
 	wheel_run(&ring->wheel, clock_now() + 2 * QUARANTINE_TIME);
 	assert_null(flow_lookup(&ring->flows, &flow.key)); /* it ended, and its flow went */
-	ring_close(ring);
-	ring_release(ring, HOLD_YIELD);
+	loop_ring_close(ring);
 	port->ops->free_port(port);
-	mem_free(ring);
 	return 0;
 }
 
