@@ -30,6 +30,10 @@
 #define UAR_PAGES 256 /* doorbell pages of one process; the first ones have fixed owners */
 #define UAR_STATIC 8
 #define UAR_SIZE 4096
+/* Doorbell registers of queue pairs, two to a page, written to by halves in turn. */
+#define BFREG_OFFSET 0x800
+#define BFREG_SIZE 0x200
+#define BFREGS_PER_UAR 2
 
 /* One open file of the device. */
 struct context {
@@ -41,7 +45,7 @@ struct context {
 	int uar_fd;
 	uint8_t *uar;		  /* UAR_PAGES, shared with the process */
 	bool uar_used[UAR_PAGES]; /* the process has mapped it */
-	bool bfreg_used[UAR_PAGES * 2];
+	bool bfreg_used[UAR_PAGES * BFREGS_PER_UAR];
 	struct list pds, channels, regions, cqs, qps, flows; /* struct object */
 };
 

@@ -11,7 +11,7 @@
 
 #define WR_MAX 32768
 #define CQE_MAX (1u << 22)
-#define BFREGS_STATIC (UAR_STATIC * 2)
+#define BFREGS_STATIC (UAR_STATIC * BFREGS_PER_UAR)
 
 /* A command while it is served. */
 struct call {

@@ -72,7 +72,7 @@ static int take_bfreg(struct context *context, const struct mlx5_ib_create_qp *w
 {
 	if (where->flags & MLX5_QP_FLAG_BFREG_INDEX) {
 		*bfreg = BFREGS_STATIC + where->bfreg_index;
-		if (*bfreg >= UAR_PAGES * 2 || context->bfreg_used[*bfreg])
+		if (*bfreg >= UAR_PAGES * BFREGS_PER_UAR || context->bfreg_used[*bfreg])
 			return -EINVAL;
 	} else {
 		*bfreg = 1; /* the first register is no BlueFlame register */

@@ -20,7 +20,7 @@ int call_get_context(struct call *call)
 	struct ib_uverbs_get_context_resp core = {.num_comp_vectors = 1};
 	struct mlx5_ib_alloc_ucontext_resp driver = {
 		.qp_tab_size = 1 << 17,
-		.bf_reg_size = 512,
+		.bf_reg_size = BFREG_SIZE,
 		.tot_bfregs = BFREGS_STATIC,
 		.cache_line_size = 64,
 		.max_sq_desc_sz = 1024,
@@ -35,7 +35,7 @@ int call_get_context(struct call *call)
 		.eth_min_inline = MLX5_USER_INLINE_MODE_L2,
 		.log_uar_size = 12,
 		.num_uars_per_page = 1,
-		.num_dyn_bfregs = (UAR_PAGES - UAR_STATIC) * 2,
+		.num_dyn_bfregs = (UAR_PAGES - UAR_STATIC) * BFREGS_PER_UAR,
 	};
 
 	call->fd = call->context->async_peer;

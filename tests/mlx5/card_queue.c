@@ -8,9 +8,6 @@
 #define BLOCK 64 /* bytes: MLX5_SEND_WQE_BB */
 #define WQE_MAX 1024
 #define SEGMENT_MAX 65536 /* bytes that the card cuts into frames */
-#define BFREG_OFFSET 0x800
-#define BFREG_SIZE 0x200
-#define BFREG_HALF 0x100
 #define MIN_INLINE 18 /* bytes of headers that must lie in the work request, as eth_min_inline */
 #define INVALID_KEY 0x100
 #define DS_MASK 0x3f
@@ -286,8 +283,8 @@ bool queues_serve(struct context *context)
 	for (unsigned page = 0; page < UAR_PAGES; page++) {
 		if (!context->uar_used[page])
 			continue;
-		for (unsigned i = 0; i < 4; i++) {
-			unsigned offset = BFREG_OFFSET + i * BFREG_HALF;
+		for (unsigned half = 0; half < 2 * BFREGS_PER_UAR; half++) {
+			unsigned offset = BFREG_OFFSET + half * BFREG_SIZE / 2;
 			uint64_t *reg = (void *)(context->uar + page * UAR_SIZE + offset);
 			/* acquire: what the program wrote before its doorbell is read after it */
 			uint64_t bell = __atomic_load_n(reg, __ATOMIC_RELAXED)
@@ -296,7 +293,7 @@ bool queues_serve(struct context *context)
 
 			if (!bell)
 				continue;
-			ring_bell(context, page * 2 + i / (BFREG_SIZE / BFREG_HALF), bell);
+			ring_bell(context, page * BFREGS_PER_UAR + half / 2, bell);
 			rang = true;
 		}
 	}

@@ -149,7 +149,7 @@ static bool matches(const struct rule *rule, const struct match *packet)
 	return true;
 }
 
-/* Is a before b?  Of one priority and depth, all that match are served. */
+/* Below 0: a is looked at before b.  0: if both match, both are served. */
 static int compare(const struct rule *a, const struct rule *b)
 {
 	if (a->priority != b->priority)
@@ -157,8 +157,7 @@ static int compare(const struct rule *a, const struct rule *b)
 	return a->depth == b->depth ? 0 : a->depth > b->depth ? -1 : 1;
 }
 
-static struct rule *next_match(const struct match *packet, bool (*visit)(struct rule *, void *),
-			       void *arg)
+static void each_match(const struct match *packet, void (*visit)(struct rule *, void *), void *arg)
 {
 	list_for_each(c, &contexts) {
 		struct context *context = container_of(c, struct context, link);
@@ -166,20 +165,18 @@ static struct rule *next_match(const struct match *packet, bool (*visit)(struct 
 		list_for_each(link, &context->flows) {
 			struct rule *rule = container_of(link, struct rule, object.link);
 
-			if (matches(rule, packet) && visit(rule, arg))
-				return rule;
+			if (matches(rule, packet))
+				visit(rule, arg);
 		}
 	}
-	return NULL;
 }
 
-static bool keep_best(struct rule *rule, void *arg)
+static void keep_best(struct rule *rule, void *arg)
 {
 	struct rule **best = arg;
 
 	if (!*best || compare(rule, *best) < 0)
 		*best = rule;
-	return false;
 }
 
 struct delivery {
@@ -188,13 +185,12 @@ struct delivery {
 	size_t len;
 };
 
-static bool deliver(struct rule *rule, void *arg)
+static void deliver(struct rule *rule, void *arg)
 {
 	struct delivery *d = arg;
 
 	if (!compare(rule, d->best))
 		queue_receive(rule->qp, d->frame, d->len, rule->tag);
-	return false;
 }
 
 bool rules_deliver(const void *frame, size_t len)
@@ -205,10 +201,10 @@ bool rules_deliver(const void *frame, size_t len)
 	if (len < ETH_HLEN)
 		return false;
 	describe(frame, len, &packet);
-	next_match(&packet, keep_best, &best);
+	each_match(&packet, keep_best, &best);
 	if (!best)
 		return false;
 	counters.received++;
-	next_match(&packet, deliver, &(struct delivery){.best = best, .frame = frame, .len = len});
+	each_match(&packet, deliver, &(struct delivery){.best = best, .frame = frame, .len = len});
 	return true;
 }

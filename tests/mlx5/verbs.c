@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DEPTH 64
@@ -161,25 +162,35 @@ static void turn(struct headers *h)
 	h->udp.check = 0;
 }
 
-/* The next completion; sleeps for it if the queue has a channel. */
-static struct ibv_wc complete(struct ibv_cq *cq)
+/* Arms the queue that has a channel, and sleeps unless something came meanwhile. */
+static int sleep_for(struct ibv_wc *wc)
 {
 	struct pollfd pfd = {.fd = channel->fd, .events = POLLIN};
-	struct ibv_wc wc;
 	struct ibv_cq *of;
 	void *context;
 	int n;
 
+	check(!ibv_req_notify_cq(recv_cq, 0), "req_notify_cq");
+	n = ibv_poll_cq(recv_cq, 1, wc);
+	if (n)
+		return n;
+	check(poll(&pfd, 1, WAIT_MSEC) == 1, "no event came");
+	check(!ibv_get_cq_event(channel, &of, &context) && of == recv_cq, "get_cq_event");
+	ibv_ack_cq_events(recv_cq, 1);
+	return 0;
+}
+
+/* The next completion. */
+static struct ibv_wc complete(struct ibv_cq *cq)
+{
+	time_t until = time(NULL) + WAIT_MSEC / 1000;
+	struct ibv_wc wc;
+	int n;
+
 	while ((n = ibv_poll_cq(cq, 1, &wc)) == 0) {
-		if (cq != recv_cq)
-			continue;
-		check(!ibv_req_notify_cq(cq, 0), "req_notify_cq");
-		n = ibv_poll_cq(cq, 1, &wc); /* it may have come before the queue was armed */
-		if (n)
+		check(time(NULL) <= until, "no completion came");
+		if (cq == recv_cq && (n = sleep_for(&wc)))
 			break;
-		check(poll(&pfd, 1, WAIT_MSEC) == 1, "no event came");
-		check(!ibv_get_cq_event(channel, &of, &context) && of == cq, "get_cq_event");
-		ibv_ack_cq_events(cq, 1);
 	}
 	check(n == 1, "poll_cq");
 	return wc;
@@ -211,58 +222,74 @@ struct wqe {
 
 static struct mlx5dv_qp queue;
 
+static void look_at_queue(void)
+{
+	struct mlx5dv_obj obj = {.qp = {.in = qp, .out = &queue}};
+
+	check(!mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), "init_obj");
+}
+
+/* Tells the card of a work request, which begins with ctrl; 0 posted: does not write the record. */
+static void ring_bell(const struct mlx5_wqe_ctrl_seg *ctrl, unsigned index, unsigned posted)
+{
+	volatile uint64_t *reg = queue.bf.reg;
+	uint64_t bell;
+
+	memcpy(&bell, ctrl, sizeof(bell));
+	/* release: the card sees the work request before the record, and that before the bell */
+	if (posted)
+		__atomic_store_n(&queue.dbrec[MLX5_SND_DBR], htobe32(posted), __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	reg[index ? queue.bf.size / 8 : 0] = bell;
+}
+
+/* Makes a right work request wrong. */
+static void spoil(struct wqe *wqe, const char *kind)
+{
+	if (!strcmp(kind, "wrong-index"))
+		wqe->ctrl.opmod_idx_opcode = htobe32(7 << 8 | MLX5_OPCODE_SEND);
+	else if (!strcmp(kind, "wrong-qp"))
+		wqe->ctrl.qpn_ds = htobe32((qp->qp_num + 1) << 8 | 4);
+	else if (!strcmp(kind, "wrong-opcode"))
+		wqe->ctrl.opmod_idx_opcode = htobe32(1 << 8 | MLX5_OPCODE_RDMA_WRITE);
+	else if (!strcmp(kind, "wrong-key"))
+		wqe->data.lkey = htobe32(mr->lkey + 0x100);
+	else if (!strcmp(kind, "out-of-bounds"))
+		wqe->data.addr = htobe64((uintptr_t)memory + sizeof(memory) - 10);
+	else if (!strcmp(kind, "no-headers"))
+		wqe->eth.inline_hdr_sz = htobe16(2);
+	else if (!strcmp(kind, "too-long"))
+		wqe->ctrl.qpn_ds = htobe32(qp->qp_num << 8 | 9);
+}
+
 /* Posts the second work request: the first one is libmlx5's. */
 static void post_by_hand(const char *kind, unsigned slot, uint32_t len)
 {
-	struct mlx5dv_obj obj = {.qp = {.in = qp, .out = &queue}};
-	unsigned index = 1, posted = 2, inline_len = sizeof(struct ether_header) + 4;
+	unsigned posted = 2, inline_len = sizeof(struct ether_header) + 4;
 	struct wqe wqe = {.ctrl.fm_ce_se = MLX5_WQE_CTRL_CQ_UPDATE};
-	uint64_t bell;
-	volatile uint64_t *reg;
-	bool segment = !strcmp(kind, "segment");
+	struct mlx5_wqe_ctrl_seg right;
 
-	check(!mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), "init_obj");
-	if (segment)
-		index = 0, posted = 1, inline_len = 18;
-	wqe.ctrl.opmod_idx_opcode = htobe32(index << 8 | MLX5_OPCODE_SEND);
+	look_at_queue();
+	wqe.ctrl.opmod_idx_opcode = htobe32(1 << 8 | MLX5_OPCODE_SEND);
 	wqe.ctrl.qpn_ds = htobe32(qp->qp_num << 8 | 4);
 	wqe.eth.cs_flags = MLX5_ETH_WQE_L3_CSUM | MLX5_ETH_WQE_L4_CSUM;
 	wqe.eth.inline_hdr_sz = htobe16((uint16_t)inline_len);
 	memcpy(wqe.eth.inline_hdr_start, slot_at(slot), inline_len);
 	mlx5dv_set_data_seg(&wqe.data, len - inline_len, mr->lkey,
 			    (uintptr_t)slot_at(slot) + inline_len);
-	if (!strcmp(kind, "wrong-index"))
-		wqe.ctrl.opmod_idx_opcode = htobe32(7 << 8 | MLX5_OPCODE_SEND);
-	else if (!strcmp(kind, "wrong-qp"))
-		wqe.ctrl.qpn_ds = htobe32((qp->qp_num + 1) << 8 | 4);
-	else if (!strcmp(kind, "wrong-opcode"))
-		wqe.ctrl.opmod_idx_opcode = htobe32(index << 8 | MLX5_OPCODE_RDMA_WRITE);
-	else if (!strcmp(kind, "wrong-key"))
-		wqe.data.lkey = htobe32(mr->lkey + 0x100);
-	else if (!strcmp(kind, "out-of-bounds"))
-		wqe.data.addr = htobe64((uintptr_t)memory + sizeof(memory) - 10);
-	else if (!strcmp(kind, "no-headers"))
-		wqe.eth.inline_hdr_sz = htobe16(2);
-	else if (!strcmp(kind, "too-long"))
-		wqe.ctrl.qpn_ds = htobe32(qp->qp_num << 8 | 9);
-	memcpy((char *)queue.sq.buf + (size_t)index * queue.sq.stride, &wqe, sizeof(wqe));
+	right = wqe.ctrl; /* the doorbell is right, whatever is wrong with the work request */
+	spoil(&wqe, kind);
+	memcpy((char *)queue.sq.buf + queue.sq.stride, &wqe, sizeof(wqe));
 	if (!strcmp(kind, "too-many"))
 		posted = queue.sq.wqe_cnt + 2;
-	/* release: the card sees the work request before the record, and that before the bell */
-	if (strcmp(kind, "bell-first") != 0)
-		__atomic_store_n(&queue.dbrec[MLX5_SND_DBR], htobe32(posted), __ATOMIC_RELEASE);
-	/* The doorbell is right, whatever is wrong with the work request. */
-	wqe.ctrl.opmod_idx_opcode = htobe32(index << 8 | MLX5_OPCODE_SEND);
-	wqe.ctrl.qpn_ds = htobe32(qp->qp_num << 8 | 4);
-	memcpy(&bell, &wqe, sizeof(bell));
-	reg = queue.bf.reg;
-	__atomic_thread_fence(__ATOMIC_RELEASE);
-	reg[index ? queue.bf.size / 8 : 0] = bell;
+	ring_bell(&right, 1, strcmp(kind, "bell-first") ? posted : 0);
 }
 
 /* The status with which the card completes it. */
 static enum ibv_wc_status expected(const char *kind)
 {
+	if (!strcmp(kind, "none"))
+		return IBV_WC_SUCCESS;
 	if (!strcmp(kind, "wrong-key") || !strcmp(kind, "out-of-bounds"))
 		return IBV_WC_LOC_PROT_ERR;
 	if (!strcmp(kind, "too-many"))
@@ -272,18 +299,13 @@ static enum ibv_wc_status expected(const char *kind)
 
 static void break_rule(const char *kind, unsigned slot, uint32_t len)
 {
-	struct ibv_wc wc;
+	enum ibv_wc_status status;
 
 	post_by_hand(kind, slot, len);
 	if (!strcmp(kind, "bell-first"))
 		return; /* real hardware does anything; the card says that it saw it */
-	if (!strcmp(kind, "none")) {
-		check(complete(send_cq).status == IBV_WC_SUCCESS, "by hand");
-		return;
-	}
-	while (ibv_poll_cq(send_cq, 1, &wc) == 0)
-		;
-	check(wc.status == expected(kind), ibv_wc_status_str(wc.status));
+	status = complete(send_cq).status;
+	check(status == expected(kind), ibv_wc_status_str(status));
 }
 
 /* Makes a TCP segment of what lies in the slot, longer than a frame. */
@@ -307,7 +329,6 @@ static uint32_t lengthen(unsigned slot)
 static void send_segmented(unsigned slot)
 {
 	uint32_t headers = lengthen(slot);
-	struct mlx5dv_obj obj = {.qp = {.in = qp, .out = &queue}};
 	uint8_t wqe[128] __attribute__((aligned(64))) = {0};
 	struct mlx5_wqe_ctrl_seg ctrl = {.opmod_idx_opcode = htobe32(MLX5_OPCODE_TSO),
 					 .fm_ce_se = MLX5_WQE_CTRL_CQ_UPDATE};
@@ -317,9 +338,8 @@ static void send_segmented(unsigned slot)
 	struct mlx5_wqe_data_seg data;
 	/* 16 bytes of control, 14 of eth up to the headers, in units of 16 */
 	size_t at = 16 + (14 + headers + 15) / 16 * 16;
-	uint64_t bell;
 
-	check(!mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), "init_obj");
+	look_at_queue();
 	for (unsigned i = 0; i < LONG; i++)
 		slot_at(DEPTH)[i] = (uint8_t)(i / PART + 'a');
 	ctrl.qpn_ds = htobe32(qp->qp_num << 8 | (uint32_t)(at / 16 + 1));
@@ -329,12 +349,8 @@ static void send_segmented(unsigned slot)
 	memcpy(wqe + 30, slot_at(slot), headers);
 	memcpy(wqe + at, &data, sizeof(data));
 	memcpy(queue.sq.buf, wqe, sizeof(wqe));
-	__atomic_store_n(&queue.dbrec[MLX5_SND_DBR], htobe32(2), __ATOMIC_RELEASE);
-	memcpy(&bell, wqe, sizeof(bell));
-	__atomic_thread_fence(__ATOMIC_RELEASE);
-	*(volatile uint64_t *)queue.bf.reg = bell;
-	while (ibv_poll_cq(send_cq, 1, &(struct ibv_wc){0}) == 0)
-		;
+	ring_bell(&ctrl, 0, 2);
+	check(complete(send_cq).status == IBV_WC_SUCCESS, "the segment was not sent");
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
