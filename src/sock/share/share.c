@@ -425,7 +425,7 @@ bool share_nonblock_now(struct inet_sock *so)
 
 	if (flags >= 0)
 		__atomic_store_n(&so->sk.nonblock, (flags & O_NONBLOCK) != 0, __ATOMIC_RELAXED);
-	return so->sk.nonblock;
+	return __atomic_load_n(&so->sk.nonblock, __ATOMIC_RELAXED);
 }
 
 bool share_is_active(void)

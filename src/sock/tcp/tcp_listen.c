@@ -298,7 +298,7 @@ static int accept_finish(struct inet_sock *child, int fd, struct sockaddr *addr,
 {
 	ref->sk = &child->sk;
 	ref->gen = child->sk.gen;
-	child->sk.nonblock = (flags & SOCK_NONBLOCK) != 0;
+	__atomic_store_n(&child->sk.nonblock, (flags & SOCK_NONBLOCK) != 0, __ATOMIC_RELAXED);
 	sock_set_twin(*ref, fd);
 	mark_accepted(*ref);
 	if (control_lock()) {

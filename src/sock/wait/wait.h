@@ -41,10 +41,11 @@ struct sock_call {
 };
 
 /* A call with flags (MSG_DONTWAIT), beginning now: struct sock_call call = SOCK_CALL(...). */
-#define SOCK_CALL(sock_ref, flags, wanted)                                     \
-	{                                                                      \
-		.ref = (sock_ref), .before = sock_signals, .events = (wanted), \
-		.dontwait = ((flags)&MSG_DONTWAIT) || (sock_ref).sk->nonblock, \
+#define SOCK_CALL(sock_ref, flags, wanted)                                               \
+	{                                                                                \
+		.ref = (sock_ref), .before = sock_signals, .events = (wanted),           \
+		.dontwait = ((flags)&MSG_DONTWAIT) ||                                    \
+			    __atomic_load_n(&(sock_ref).sk->nonblock, __ATOMIC_RELAXED), \
 	}
 
 /* The state of a call between two tries. */
