@@ -79,7 +79,7 @@ struct sock {
 	enum sock_type type;
 
 	/* any, atomic */
-	bool nonblock;	      /* any, atomic: O_NONBLOCK as the program sees it */
+	bool nonblock;	      /* O_NONBLOCK as the program sees it */
 	uint16_t twin_events; /* EPOLLIN, EPOLLERR of the twin when it was last polled */
 	uint32_t events;      /* EPOLL* bits true now; written by the holder */
 	struct ring *home;
