@@ -40,6 +40,15 @@
 	X(copied, "Frames copied because free frames ran low") \
 	X(forwarded, "Datagrams forwarded to another ring")
 
+/* Of poll, select, and each epoll set. */
+#define IOMUX_COUNTERS(X)                                              \
+	X(os_ready, "Descriptors returned that the kernel serves")     \
+	X(our_ready, "Descriptors returned that are accelerated")      \
+	X(hits, "Calls that returned without sleep")                   \
+	X(misses, "Calls that slept")                                  \
+	X(timeouts, "Calls that returned because their time was over") \
+	X(errors, "Calls that failed")
+
 struct metric {
 	const char *name, *help;
 	size_t at;
@@ -54,6 +63,12 @@ static const struct metric sock_metrics[] = {
 static const struct metric ring_metrics[] = {
 #define X(member, help) {#member, help, offsetof(struct stats_ring, member)},
 	RING_COUNTERS(X)
+#undef X
+};
+
+static const struct metric iomux_metrics[] = {
+#define X(member, help) {#member, help, offsetof(struct stats_iomux_counts, member)},
+	IOMUX_COUNTERS(X)
 #undef X
 };
 
@@ -194,27 +209,50 @@ void json_process(const struct options *options, const struct process *p, const 
 
 /* ---- OpenMetrics -------------------------------------------------------------------- */
 
-static void metric_head(const char *what, const char *name, const char *help)
+static void metric_head(const char *what, const char *name, const char *type, const char *help)
 {
-	printf("# TYPE vma_%s_%s counter\n# HELP vma_%s_%s %s.\n", what, name, what, name, help);
+	printf("# TYPE vma_%s_%s %s\n# HELP vma_%s_%s %s.\n", what, name, type, what, name, help);
+}
+
+static void sock_labels(const struct process *p, const struct stats_sock *slot)
+{
+	char local[24], remote[24];
+
+	stats_endpoint_text(slot->local_addr, slot->local_port, local);
+	stats_endpoint_text(slot->remote_addr, slot->remote_port, remote);
+	printf("pid=\"%u\",process=\"%s\",fd=\"%d\",protocol=\"%s\",local=\"%s\",remote=\"%s\"",
+	       p->pid, p->name, slot->fd, proto_name(slot), local, remote);
 }
 
 static void sock_samples(const struct options *options, const struct process *p,
 			 const struct snapshot *s, const struct metric *m)
 {
-	char local[24], remote[24];
-
 	for (unsigned i = 0; i < s->n_socks; i++) {
 		const struct stats_sock *slot = &s->socks[i];
 
 		if (!options_show_fd(options, slot->fd) || slot->state != STATS_OURS)
 			continue;
-		stats_endpoint_text(slot->local_addr, slot->local_port, local);
-		stats_endpoint_text(slot->remote_addr, slot->remote_port, remote);
-		printf("vma_socket_%s_total{pid=\"%u\",process=\"%s\",fd=\"%d\",protocol=\"%s\","
-		       "local=\"%s\",remote=\"%s\"} %" PRIu64 "\n",
-		       m->name, p->pid, p->name, slot->fd, proto_name(slot), local, remote,
-		       value(slot, m));
+		printf("vma_socket_%s_total{", m->name);
+		sock_labels(p, slot);
+		printf("} %" PRIu64 "\n", value(slot, m));
+	}
+}
+
+/* Of all sockets, also those that the kernel serves; the verdict is a label. */
+static void verdict_samples(const struct options *options, const struct process *p,
+			    const struct snapshot *s)
+{
+	char verdict[160];
+
+	for (unsigned i = 0; i < s->n_socks; i++) {
+		const struct stats_sock *slot = &s->socks[i];
+
+		if (!options_show_fd(options, slot->fd))
+			continue;
+		verdict_line(slot, verdict);
+		printf("vma_socket_accelerated{");
+		sock_labels(p, slot);
+		printf(",verdict=\"%s\"} %d\n", verdict, slot->accelerated ? 1 : 0);
 	}
 }
 
@@ -247,21 +285,56 @@ static void drop_samples(const struct process *p, const struct snapshot *s)
 	}
 }
 
+static void iomux_sample(const struct process *p, const char *call, const struct stats_iomux *of,
+			 const struct metric *m)
+{
+	uint64_t now = value(&of->now, m), zero = value(&of->zero, m);
+
+	printf("vma_iomux_%s_total{pid=\"%u\",process=\"%s\",call=\"%s\"", m->name, p->pid, p->name,
+	       call);
+	if (of->taken)
+		printf(",fd=\"%d\"", of->fd);
+	printf("} %" PRIu64 "\n", now >= zero ? now - zero : now);
+}
+
+static void iomux_samples(const struct process *p, const struct snapshot *s, const struct metric *m)
+{
+	iomux_sample(p, "poll", &s->page.poll, m);
+	iomux_sample(p, "select", &s->page.select, m);
+	for (unsigned i = 0; i < STATS_EPOLLS; i++) {
+		if (s->page.epolls[i].taken)
+			iomux_sample(p, "epoll", &s->page.epolls[i], m);
+	}
+}
+
+static void rings(const struct process *ps, const struct snapshot *ss, unsigned n)
+{
+	for (size_t m = 0; m < N(ring_metrics); m++) {
+		metric_head("ring", ring_metrics[m].name, "counter", ring_metrics[m].help);
+		for (unsigned i = 0; i < n; i++)
+			ring_samples(&ps[i], &ss[i], &ring_metrics[m]);
+	}
+	metric_head("ring", "drops", "counter", "Packets dropped, by reason");
+	for (unsigned i = 0; i < n; i++)
+		drop_samples(&ps[i], &ss[i]);
+}
+
 void openmetrics(const struct options *options, const struct process *ps, const struct snapshot *ss,
 		 unsigned n)
 {
 	for (size_t m = 0; m < N(sock_metrics); m++) {
-		metric_head("socket", sock_metrics[m].name, sock_metrics[m].help);
+		metric_head("socket", sock_metrics[m].name, "counter", sock_metrics[m].help);
 		for (unsigned i = 0; i < n; i++)
 			sock_samples(options, &ps[i], &ss[i], &sock_metrics[m]);
 	}
-	for (size_t m = 0; m < N(ring_metrics); m++) {
-		metric_head("ring", ring_metrics[m].name, ring_metrics[m].help);
-		for (unsigned i = 0; i < n; i++)
-			ring_samples(&ps[i], &ss[i], &ring_metrics[m]);
-	}
-	metric_head("ring", "drops", "Packets dropped, by reason");
+	metric_head("socket", "accelerated", "gauge", "1: accelerated; 0: the kernel serves it");
 	for (unsigned i = 0; i < n; i++)
-		drop_samples(&ps[i], &ss[i]);
+		verdict_samples(options, &ps[i], &ss[i]);
+	rings(ps, ss, n);
+	for (size_t m = 0; m < N(iomux_metrics); m++) {
+		metric_head("iomux", iomux_metrics[m].name, "counter", iomux_metrics[m].help);
+		for (unsigned i = 0; i < n; i++)
+			iomux_samples(&ps[i], &ss[i], &iomux_metrics[m]);
+	}
 	puts("# EOF");
 }
