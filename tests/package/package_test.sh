@@ -38,6 +38,8 @@ check "the rules are there, and good" eval '$root/usr/bin/vma check-conf $root/e
 check "vma is there" eval '$root/usr/bin/vma --version | grep -q "^$(dpkg-deb -f "$package" Version | cut -d- -f1)"'
 check "... and vma_stats, by its name" eval '$root/usr/bin/vma_stats --help | grep -q "^Usage:"'
 check "... as vma stat" eval '$root/usr/bin/vma stat --help | cmp - <($root/usr/bin/vma_stats --help)'
+check "the exporter is there" eval 'python3 $root/usr/share/doc/libvma/examples/exporter.py --help | grep -q -- --listen'
+check "... and the dashboard" python3 -m json.tool $root/usr/share/doc/libvma/examples/grafana.json /dev/null
 # stats_page_has_all: each option of vma_stats.
 stats_page_has_all() {
 	local option options

@@ -40,6 +40,9 @@ install -D -m 644 tools/vma/vma.bash "$root/usr/share/bash-completion/completion
 for page in README.md SECURITY.md docs/*.md; do
 	install -D -m 644 "$page" "$doc/${page##*/}"
 done
+for example in docs/metrics/*; do
+	install -D -m 644 "$example" "$doc/examples/${example##*/}"
+done
 install -m 644 tools/deb/copyright "$doc/copyright"
 install -D -m 644 tools/deb/overrides "$root/usr/share/lintian/overrides/libvma"
 cp tools/deb/control "$stage/debian/control"
