@@ -27,6 +27,29 @@ VMA_COPTS = [
     "-fno-strict-aliasing",
 ]
 
+def vma_library(name, **kwargs):
+    """The product, a shared object that needs libc and nothing else: see third_party/pkg_config.bzl."""
+    native.cc_binary(
+        name = name,
+        additional_linker_inputs = ["//:libvma.map"],
+        linkopts = [
+            "-Wl,--version-script=$(location //:libvma.map)",
+            "-Wl,--exclude-libs,ALL",
+            "-Wl,-soname,libvma.so",
+            "-Wl,-z,now,-z,relro,-z,text",
+            "-Wl,--gc-sections",
+        ] + select({
+            "//:clang_sanitizer": [],
+            "//conditions:default": [
+                "-Wl,-z,defs",
+                "-Wl,--no-undefined",
+            ],
+        }),
+        linkshared = 1,
+        deps = ["//src/intercept"],
+        **kwargs
+    )
+
 def version_script(name, calls, macros = ["CALL"]):
     """A version script <name> that exports what the X-macro list in `calls` names, and nothing else.
 

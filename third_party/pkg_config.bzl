@@ -23,6 +23,14 @@ cc_library(
     visibility = ["//visibility:public"],
     deps = {deps},
 )
+
+# For who opens the library at run time.
+cc_library(
+    name = "headers",
+    hdrs = glob([i + "/**/*.h" for i in {includes}]),
+    includes = {includes},
+    visibility = ["//visibility:public"],
+)
 """
 
 _ARCHIVE = """

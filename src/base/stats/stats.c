@@ -2,6 +2,7 @@
 #include "base/stats/stats.h"
 
 #include <ck_pr.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,20 +13,22 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sealed.h"
 #include "base/stats/stats_text.h"
 #include "base/sys.h"
 #include "base/version.h"
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SWEEP_MAX 1000 /* entries of the directory */
 
 struct stats_page *stats_the_page;
 struct stats_sock *stats_slots;
+struct stats_latency *stats_latencies;
 
 /* control lock, but for dir, file and max: set once at start */
 static struct {
 	const char *dir, *file;
 	unsigned max;
-	bool wanted;
+	bool wanted, latency;
 	bool tried; /* to make the page */
 	int fd;
 	pid_t pid;	     /* of the process that made it: a vfork() child leaves it alone */
@@ -33,12 +36,18 @@ static struct {
 	uint64_t asked[STATS_ASKS];
 } own = {.dir = "", .file = "", .fd = -1};
 
-void stats_init(const char *dir, const char *file, unsigned max)
+void stats_init(const char *dir, const char *file, unsigned max, bool latency)
 {
 	own.dir = dir;
 	own.file = file;
 	own.max = max < STATS_SOCKS_MAX ? max : STATS_SOCKS_MAX;
+	own.latency = latency;
 	own.wanted = dir[0] || file[0];
+}
+
+bool stats_wanted(void)
+{
+	return own.wanted;
 }
 
 /* ---- making the page ---------------------------------------------------------------- */
@@ -53,49 +62,88 @@ static uint64_t inode_of(int fd, const char *path)
 	return rc ? 0 : st.st_ino;
 }
 
-/* The descriptor of a memfd that is sealed and mapped at *page, or -errno. */
+/* The descriptor of sealed memory that is mapped at *page, or -errno. */
 static int make_memory(size_t size, struct stats_page **page)
 {
-	int fd = (int)sys_call(SYS_memfd_create, STATS_MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0,
-			       0, 0);
-	void *at = MAP_FAILED;
-	int saved = errno, rc;
+	int fd = sealed_create(STATS_MEMFD, size), saved = errno, rc;
+	void *at;
 
 	if (fd < 0)
 		return fd;
-	rc = (int)sys_call(SYS_ftruncate, fd, size, 0, 0, 0, 0);
-	if (!rc)
-		rc = sys_fcntl(fd, F_ADD_SEALS, SEALS);
-	if (!rc) {
-		/* Resident from the start: to count causes no page fault. */
-		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-		rc = at == MAP_FAILED ? -errno : 0;
-		errno = saved;
-	}
-	if (rc) {
+	/* Resident from the start: to count causes no page fault. */
+	at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	rc = at == MAP_FAILED ? -errno : fd;
+	errno = saved;
+	if (rc < 0) {
 		sys_close(fd);
 		return rc;
 	}
 	/* A child that counted here by mistake would count for its parent. */
 	sys_call(SYS_madvise, at, size, MADV_DONTFORK, 0, 0, 0);
 	*page = at;
-	return sys_fd_hide(fd);
+	return fd;
+}
+
+/* False: it cannot be opened.  *place stays as it is if the file says nothing. */
+static bool read_place(const char *path, struct stats_place *place)
+{
+	char text[STATS_PLACE_SIZE] = "";
+	int fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+
+	if (fd < 0)
+		return false;
+	if (sys_read(fd, text, sizeof(text) - 1) > 0)
+		(void)stats_place_parse(text, place);
+	sys_close(fd);
+	return true;
 }
 
 /* An earlier file of our process id is ours to remove, unless another namespace has that id, too. */
 static void remove_earlier(const char *path, uint64_t namespace)
 {
 	struct stats_place place = {.namespace = namespace};
-	char text[STATS_PLACE_SIZE] = "";
-	int fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
 
-	if (fd < 0)
-		return;
-	if (sys_read(fd, text, sizeof(text) - 1) > 0)
-		(void)stats_place_parse(text, &place);
-	sys_close(fd);
-	if (place.namespace == namespace)
+	if (read_place(path, &place) && place.namespace == namespace)
 		sys_call(SYS_unlink, path, 0, 0, 0, 0, 0);
+}
+
+/* Removes the file `name` beside ours if its process was killed. */
+static void remove_dead(const char *name, uint64_t namespace)
+{
+	int dir = (int)(strrchr(own.path, '/') - own.path) + 1;
+	struct stats_place place = {0};
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%.*s%s", dir, own.path, name) >= (int)sizeof(path) ||
+	    !read_place(path, &place) || place.namespace != namespace)
+		return;
+	if (sys_call(SYS_kill, place.pid, 0, 0, 0, 0, 0) == -ESRCH)
+		sys_call(SYS_unlink, path, 0, 0, 0, 0, 0);
+}
+
+/* The same for all files there; not in a large directory, because that takes long. */
+static void remove_all_dead(uint64_t namespace)
+{
+	char buf[4096] __attribute__((aligned(8))), dir_path[PATH_MAX];
+	int dir, looked = 0;
+	long n;
+
+	snprintf(dir_path, sizeof(dir_path), "%s", own.path);
+	*(strrchr(dir_path, '/') + 1) = '\0';
+	dir = sys_open(dir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	if (dir < 0)
+		return;
+	while (looked < SWEEP_MAX &&
+	       (n = sys_call(SYS_getdents64, dir, buf, sizeof(buf), 0, 0, 0)) > 0) {
+		for (long at = 0; at < n; looked++) {
+			const struct dirent64 *entry = (const void *)(buf + at);
+
+			at += entry->d_reclen;
+			if (!strncmp(entry->d_name, STATS_FILE, strlen(STATS_FILE)))
+				remove_dead(entry->d_name, namespace);
+		}
+	}
+	sys_close(dir);
 }
 
 /* Writes the file that names the page: 0 or -errno. */
@@ -110,6 +158,7 @@ static int tell_place(const char *path)
 	    fd, rc;
 
 	remove_earlier(path, place.namespace);
+	remove_all_dead(place.namespace);
 	fd = sys_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return fd;
@@ -151,6 +200,7 @@ static void fill_header(struct stats_page *page, uint32_t size)
 	page->ring_size = sizeof(struct stats_ring);
 	page->socks_at = sizeof(struct stats_page);
 	page->n_socks = own.max;
+	page->latency_at = own.latency ? stats_latency_at(own.max) : 0;
 	page->pid = (uint32_t)sys_getpid();
 	page->made_at = (uint64_t)clock_now();
 	page->zeroed_at = page->made_at;
@@ -166,7 +216,7 @@ static void fill_header(struct stats_page *page, uint32_t size)
 
 bool stats_open(void)
 {
-	uint32_t size = stats_page_size(own.max);
+	uint32_t size = stats_page_size(own.max, own.latency);
 	struct stats_page *page = NULL;
 	int rc;
 
@@ -182,6 +232,9 @@ bool stats_open(void)
 	fill_header(page, size);
 	memset(own.asked, 0, sizeof(own.asked));
 	stats_slots = (struct stats_sock *)(void *)((char *)page + page->socks_at) - 1;
+	if (own.latency)
+		stats_latencies =
+			(struct stats_latency *)(void *)((char *)page + page->latency_at) - 1;
 	/* Pairs with stats_page(). */
 	__atomic_store_n(&stats_the_page, page, __ATOMIC_RELEASE);
 	rc = make_path() ? tell_place(own.path) : 0;
@@ -205,6 +258,7 @@ void stats_fork_child(void)
 	own.path[0] = '\0';
 	own.tried = false;
 	stats_slots = NULL;
+	stats_latencies = NULL;
 	/* Relaxed: there is no other thread. */
 	__atomic_store_n(&stats_the_page, NULL, __ATOMIC_RELAXED);
 }
@@ -256,6 +310,8 @@ unsigned stats_slot_take(int fd, enum stats_state state)
 	slot = stats_slot(best);
 	slot_change(slot);
 	memset(slot, 0, offsetof(struct stats_sock, seq));
+	if (stats_latency(best))
+		memset(stats_latency(best), 0, sizeof(struct stats_latency));
 	slot->fd = fd;
 	slot->inode = state == STATS_LEFT ? inode_of(fd, NULL) : 0;
 	slot->state = state;
@@ -361,4 +417,12 @@ void stats_answer(enum stats_ask what)
 	/* Release: pairs with the reader, which then sees what it asked for. */
 	if (page)
 		__atomic_store_n(&page->answer[what], own.asked[what], __ATOMIC_RELEASE);
+}
+
+bool stats_is_locked(int at)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+
+	return own.fd >= 0 && !sys_fcntl(own.fd, F_OFD_GETLK, (long)&lock) &&
+	       lock.l_type != F_UNLCK;
 }

@@ -20,9 +20,12 @@
 /*
  * Once at start; without it stats_open() makes no page.  dir: where readers find the page; "":
  * nowhere.  file: where stats_log_sock() appends; "": nowhere.  Both stay valid, and the page is
- * made only if one of them is not "".  max: slots for sockets.
+ * made only if one of them is not "".  max: slots for sockets.  latency: each has a histogram.
  */
-void stats_init(const char *dir, const char *file, unsigned max);
+void stats_init(const char *dir, const char *file, unsigned max, bool latency);
+
+/* Does anybody want statistics of this process? */
+bool stats_wanted(void);
 
 /* control lock: makes the page if there is none.  False: there is none. */
 bool stats_open(void);
@@ -50,6 +53,14 @@ extern struct stats_sock *stats_slots; /* control lock to write; one before the 
 static inline struct stats_sock *stats_slot(unsigned number)
 {
 	return stats_slots + number;
+}
+
+extern struct stats_latency *stats_latencies; /* as stats_slots; NULL: there are none */
+
+/* The histogram of the slot with this number; NULL: it has none. */
+static inline struct stats_latency *stats_latency(unsigned number)
+{
+	return stats_latencies ? stats_latencies + number : NULL;
 }
 
 /*
@@ -109,5 +120,7 @@ void stats_epoll_put(struct stats_iomux *entry); /* may be NULL */
 bool stats_asked(enum stats_ask what, uint32_t *argument);
 /* The ask that stats_asked() returned last was done. */
 void stats_answer(enum stats_ask what);
+/* Has a reader locked byte `at` of the page?  It has not if it was killed. */
+bool stats_is_locked(int at);
 
 #endif

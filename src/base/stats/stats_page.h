@@ -16,10 +16,13 @@
 #ifndef BASE_STATS_STATS_PAGE_H
 #define BASE_STATS_STATS_PAGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "base/stats/latency.h"
+
 #define STATS_MAGIC 0x5354415453414d56ull /* "VMASTATS" */
-#define STATS_VERSION 1u		  /* changes with the layout */
+#define STATS_VERSION 5u		  /* changes with the layout */
 #define STATS_MEMFD "vmastat"
 #define STATS_FILE "vmastat." /* and the process id */
 #define STATS_SOCKS_MAX 1024u
@@ -28,7 +31,7 @@
 #define STATS_GROUPS 16u
 #define STATS_DROPS 48u
 #define STATS_NAME 16u
-#define STATS_VERDICT 80u
+#define STATS_VERDICT 168u
 
 /* The contents of vmastat.PID: STATS_PLACE_FORMAT with these three. */
 struct stats_place {
@@ -50,6 +53,7 @@ enum stats_ask {
 	STATS_LEVEL,   /* argument: log level plus 1 */
 	STATS_DETAILS, /* argument: log details */
 	STATS_DUMP,    /* argument: descriptor (0: all) << 4 | log level plus 1 */
+	STATS_CAPTURE, /* argument: see CAPTURE_ARGUMENT; the result is in ->capture_fd */
 	STATS_ASKS
 };
 
@@ -62,6 +66,7 @@ enum stats_state {
 enum stats_type { STATS_UDP, STATS_TCP, STATS_TCP_LISTENER, STATS_TYPES };
 
 /* In stats_sock.tcp_state, beside others. */
+#define STATS_TCP_ESTABLISHED 1u
 #define STATS_TCP_CLOSE 7u
 #define STATS_TCP_LISTEN 10u
 
@@ -69,6 +74,7 @@ enum stats_type { STATS_UDP, STATS_TCP, STATS_TCP_LISTENER, STATS_TYPES };
 #define STATS_NONBLOCK 1u
 #define STATS_MC_LOOP 2u
 #define STATS_EXPORTED 4u /* another process owns the connection */
+#define STATS_INET6 8u	  /* an AF_INET6 socket; its addresses are those of IPv4, 0 is :: */
 
 /* Of a connection, as in TCP_INFO; holder, when a reader asks. */
 struct stats_tcp {
@@ -86,7 +92,7 @@ struct stats_tcp {
 struct stats_sock {
 	/* holder: counted by calls.  UDP; of a connection, the packets when a reader asks */
 	uint64_t rx_packets, rx_bytes;
-	uint64_t rx_reads; /* calls that returned data; UDP: when a reader asks */
+	uint64_t rx_reads; /* calls that returned data; UDP, local: when a reader asks */
 	uint64_t rx_most_bytes, rx_most_packets; /* that were ever queued */
 	uint64_t tx_packets, tx_bytes;
 	uint64_t rx_misses; /* calls that blocked, or returned EAGAIN */
@@ -110,6 +116,7 @@ struct stats_sock {
 	uint8_t type;	   /* enum stats_type */
 	uint16_t flags;
 	uint32_t n_groups; /* at most STATS_GROUPS are listed */
+	uint32_t place;	   /* of readers: the number of the slot, from 0 on */
 	uint32_t groups[STATS_GROUPS];
 	char interface[STATS_NAME];
 	struct stats_tcp tcp;
@@ -118,9 +125,9 @@ struct stats_sock {
 	uint32_t seq; /* odd while one of these changes */
 	uint32_t state;
 	int32_t fd;
-	uint32_t accelerated;
-	uint64_t inode; /* of the descriptor */
-	char verdict[STATS_VERDICT];
+	uint32_t accelerated;	     /* STATS_OURS: 0: the kernel receives or sends */
+	uint64_t inode;		     /* of the descriptor */
+	char verdict[STATS_VERDICT]; /* why not; if accelerated: the rule that says so, or empty */
 } __attribute__((aligned(64)));
 
 /* Calls of poll, select, or epoll_wait. */
@@ -149,6 +156,7 @@ struct stats_ring {
 	uint64_t sockets; /* references, see ring.h */
 	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
 	uint64_t copied, forwarded, retransmits;
+	uint64_t interrupt_requests, interrupts; /* sleeps on its descriptors; ended by them */
 	uint64_t queue_len;   /* packets that wait for a check of their senders */
 	uint64_t most;	      /* frames that one poll brought */
 	uint64_t frames_free; /* of the queue; free ones */
@@ -171,8 +179,8 @@ struct stats_page {
 	uint32_t socks_at; /* bytes from the beginning */
 	uint32_t n_socks;
 	uint32_t pid;
-	uint32_t unused;
-	uint64_t made_at; /* nsec, CLOCK_MONOTONIC */
+	uint32_t latency_at; /* bytes from the beginning; 0: there are no histograms */
+	uint64_t made_at;    /* nsec, CLOCK_MONOTONIC */
 	char name[STATS_NAME];
 	char version_text[32];
 	char drop_names[STATS_DROPS][STATS_NAME];
@@ -184,6 +192,7 @@ struct stats_page {
 	uint64_t answer[STATS_ASKS] __attribute__((aligned(64)));
 	uint64_t refreshed_at, zeroed_at; /* nsec, CLOCK_MONOTONIC */
 	int32_t log_level, log_details;
+	int32_t capture_fd; /* of the memory of a capture (capture.h); -errno: there is none */
 	uint32_t n_rings;
 	uint32_t without_slot; /* control lock: sockets that got none */
 	struct stats_pool pools[STATS_POOLS];
@@ -192,12 +201,20 @@ struct stats_page {
 	struct stats_iomux epolls[STATS_EPOLLS];
 	struct stats_ring rings[STATS_RINGS];
 	/* struct stats_sock [n_socks] at socks_at */
+	/* holder: struct stats_latency [n_socks] at latency_at */
 };
 
-/* The size of a page with n slots. */
-static inline uint32_t stats_page_size(uint32_t n)
+/* Where the histograms of a page with n slots begin. */
+static inline uint32_t stats_latency_at(uint32_t n)
 {
-	return (uint32_t)((sizeof(struct stats_page) + n * sizeof(struct stats_sock) + 4095) &
+	return (uint32_t)(sizeof(struct stats_page) + n * sizeof(struct stats_sock));
+}
+
+/* The size of a page with n slots. */
+static inline uint32_t stats_page_size(uint32_t n, bool latency)
+{
+	return (uint32_t)((stats_latency_at(n) + (latency ? n * sizeof(struct stats_latency) : 0) +
+			   4095) &
 			  ~4095ul);
 }
 

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/stats/recorder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/log.h"
+#include "base/stats/recorder_text.h"
+#include "base/sys.h"
+#include "base/version.h"
+
+#define DEAD_MAX 64 /* segments that one sweep looks at */
+
+struct recorder *the_recorder;
+
+/* control lock */
+static struct {
+	struct recorder *page; /* set before the_recorder */
+	int id;		       /* of the segment */
+	pid_t pid;	       /* of the process that made it: a vfork() child leaves it alone */
+	bool tried;	       /* to make it */
+} own;
+
+/* ---- segments of processes that were killed ------------------------------------------ */
+
+static long segment_control(int id, int cmd, struct shmid_ds *ds)
+{
+	return sys_call(SYS_shmctl, id, cmd, ds, 0, 0, 0);
+}
+
+/* Is it a recorder, and no new one whose process has not attached to it yet? */
+static bool is_recorder(int id)
+{
+	long at = sys_call(SYS_shmat, id, NULL, SHM_RDONLY, 0, 0, 0);
+	bool yes;
+
+	if (at < 0 && at >= -4095)
+		return false;
+	/* Acquire: pairs with recorder_ready() of that process. */
+	yes = __atomic_load_n(&((const struct recorder *)at)->magic, __ATOMIC_ACQUIRE) ==
+	      RECORDER_MAGIC;
+	sys_call(SYS_shmdt, at, 0, 0, 0, 0, 0);
+	return yes;
+}
+
+/* Removes the segment that was left longest ago.  The number of those that remain. */
+static unsigned remove_oldest(int ids[DEAD_MAX], int64_t left_at[DEAD_MAX], unsigned n)
+{
+	unsigned oldest = 0;
+
+	for (unsigned i = 1; i < n; i++) {
+		if (left_at[i] < left_at[oldest])
+			oldest = i;
+	}
+	segment_control(ids[oldest], IPC_RMID, NULL);
+	ids[oldest] = ids[n - 1];
+	left_at[oldest] = left_at[n - 1];
+	return n - 1;
+}
+
+/* The highest index of a segment, or negative. */
+static long last_segment(void)
+{
+	struct shm_info info;
+
+	return segment_control(0, SHM_INFO, (struct shmid_ds *)(void *)&info);
+}
+
+/* The id of the segment with this index, if a process of this user left it behind; else negative. */
+static int left_behind(int i, struct shmid_ds *ds)
+{
+	long id = segment_control(i, SHM_STAT, ds);
+
+	if (id < 0 || ds->shm_nattch || ds->shm_segsz != sizeof(struct recorder) ||
+	    ds->shm_perm.cuid != sys_geteuid() || !is_recorder((int)id))
+		return -1;
+	return (int)id;
+}
+
+static void sweep(void)
+{
+	int ids[DEAD_MAX];
+	int64_t left_at[DEAD_MAX];
+	struct shmid_ds ds;
+	unsigned n = 0;
+	long last = last_segment();
+
+	for (int i = 0; i <= last; i++) {
+		int id = left_behind(i, &ds);
+
+		if (id < 0)
+			continue;
+		ids[n] = id;
+		left_at[n++] = ds.shm_dtime;
+		if (n == DEAD_MAX)
+			n = remove_oldest(ids, left_at, n);
+	}
+	while (n >= RECORDER_KEPT)
+		n = remove_oldest(ids, left_at, n);
+}
+
+/* Of the calling thread. */
+static uint32_t network_namespace(void)
+{
+	struct stat st;
+
+	if (sys_call(SYS_newfstatat, AT_FDCWD, "/proc/thread-self/ns/net", &st, 0, 0, 0))
+		return 0;
+	return (uint32_t)st.st_ino;
+}
+
+/*
+ * Must the peers of its connections be told, by this process?  Relaxed: who misses that another one
+ * has done so tells them once more.
+ */
+static bool is_untold(const struct recorder *page)
+{
+	return page->version == RECORDER_VERSION &&
+	       !__atomic_load_n(&page->told, __ATOMIC_RELAXED) && page->netns &&
+	       page->netns == network_namespace();
+}
+
+/* The segment of an ended process, mapped; NULL: is_untold() says no. */
+static struct recorder *map_left(int id)
+{
+	long at = sys_call(SYS_shmat, id, NULL, 0, 0, 0, 0);
+	struct recorder *page = (struct recorder *)at;
+
+	if (at < 0 && at >= -4095)
+		return NULL;
+	if (is_untold(page))
+		return page;
+	sys_call(SYS_shmdt, page, 0, 0, 0, 0, 0);
+	return NULL;
+}
+
+static unsigned open_conns(const struct recorder *page, struct recorder_conn *conns)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < RECORDER_SOCKS; i++) {
+		const struct recorder_sock *from = &page->socks[i];
+
+		if (!from->open)
+			continue;
+		conns[n++] = (struct recorder_conn){
+			.local_addr = (uint32_t)(from->local >> 32),
+			.remote_addr = (uint32_t)(from->remote >> 32),
+			.local_port = (uint16_t)(from->local >> 16),
+			.remote_port = (uint16_t)(from->remote >> 16),
+		};
+	}
+	return n;
+}
+
+int recorder_left(int *from, struct recorder_conn conns[RECORDER_SOCKS], int *id)
+{
+	struct shmid_ds ds;
+	long last = last_segment();
+	int n = -1;
+
+	while (*from <= last && n < 0) {
+		struct recorder *page;
+
+		*id = left_behind((*from)++, &ds);
+		page = *id < 0 ? NULL : map_left(*id);
+		if (!page)
+			continue;
+		n = (int)open_conns(page, conns);
+		sys_call(SYS_shmdt, page, 0, 0, 0, 0, 0);
+	}
+	return n;
+}
+
+void recorder_left_done(int id)
+{
+	struct recorder *page = map_left(id);
+
+	if (!page)
+		return;
+	__atomic_store_n(&page->told, 1, __ATOMIC_RELAXED);
+	sys_call(SYS_shmdt, page, 0, 0, 0, 0, 0);
+}
+
+/* ---- its life ------------------------------------------------------------------------- */
+
+static void touch(struct recorder_area *area)
+{
+	/* Resident from now on: to record causes no page fault. */
+	for (size_t at = 0; at < sizeof(*area); at += 4096)
+		__atomic_fetch_or((char *)area + at, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&area->used, 1, __ATOMIC_RELAXED);
+}
+
+static void fill_header(struct recorder *page)
+{
+	char comm[2 * RECORDER_NAME];
+
+	page->version = RECORDER_VERSION;
+	page->size = sizeof(*page);
+	page->pid = (uint32_t)own.pid;
+	page->netns = network_namespace();
+	page->made_at = (uint64_t)clock_now();
+	page->made_at_real = (uint64_t)clock_real();
+	if (sys_read_text("/proc/self/comm", comm, sizeof(comm)) > 0)
+		memcpy(page->name, comm, strnlen(comm, sizeof(page->name) - 1));
+	page->name[strcspn(page->name, "\n")] = '\0';
+	snprintf(page->version_text, sizeof(page->version_text), "%s", VMA_VERSION);
+}
+
+bool recorder_open(void)
+{
+	long id, at;
+
+	if (own.page || own.tried)
+		return own.page;
+	own.tried = true;
+	own.pid = sys_getpid();
+	sweep();
+	id = sys_call(SYS_shmget, IPC_PRIVATE, sizeof(struct recorder), IPC_CREAT | 0600, 0, 0, 0);
+	if (id < 0) {
+		log_details("vma trace does not see this process: %s", strerror((int)-id));
+		return false;
+	}
+	at = sys_call(SYS_shmat, id, NULL, 0, 0, 0, 0);
+	if (at < 0 && at >= -4095) {
+		segment_control((int)id, IPC_RMID, NULL);
+		log_details("vma trace does not see this process: %s", strerror((int)-at));
+		return false;
+	}
+	/* A child that recorded here by mistake would do it for its parent. */
+	sys_call(SYS_madvise, at, sizeof(struct recorder), MADV_DONTFORK, 0, 0, 0);
+	own.id = (int)id;
+	own.page = (struct recorder *)at;
+	fill_header(own.page);
+	touch(&own.page->areas[RECORDER_CALLS]);
+	touch(&own.page->areas[RECORDER_SLEEPS]);
+	return true;
+}
+
+void recorder_set_text(enum recorder_text kind, unsigned i, const char *text)
+{
+	if (i < RECORDER_TEXTS)
+		snprintf(own.page->texts[kind][i], RECORDER_TEXT, "%s", text);
+}
+
+void recorder_ready(void)
+{
+	/* Release: pairs with a reader in another process, which then finds the rest. */
+	__atomic_store_n(&own.page->magic, RECORDER_MAGIC, __ATOMIC_RELEASE);
+	/* Pairs with recorder(). */
+	__atomic_store_n(&the_recorder, own.page, __ATOMIC_RELEASE);
+}
+
+void recorder_close(void)
+{
+	/* Other threads may still record: the memory goes when the process does. */
+	if (own.page && own.pid == sys_getpid())
+		segment_control(own.id, IPC_RMID, NULL);
+}
+
+void recorder_fork_child(void)
+{
+	own.page = NULL;
+	own.tried = false;
+	/* Relaxed: there is no other thread. */
+	__atomic_store_n(&the_recorder, NULL, __ATOMIC_RELAXED);
+}
+
+struct recorder_area *recorder_area(unsigned ring, const char *interface)
+{
+	struct recorder *page = recorder();
+	struct recorder_area *area;
+
+	if (!page || ring >= RECORDER_RINGS)
+		return NULL;
+	area = &page->areas[ring];
+	touch(area);
+	snprintf(area->interface, sizeof(area->interface), "%s", interface);
+	return area;
+}
+
+/* ---- recording ------------------------------------------------------------------------ */
+
+#define ONE_DROP (1ull << 40)
+
+void recorder_drop(struct recorder_area *area, nsec_t now, uint8_t reason, uint16_t local_port,
+		   uint16_t remote_port)
+{
+	uint64_t what = (uint64_t)reason << 32 | (uint32_t)remote_port << 16 | local_port;
+	struct record *last;
+
+	if (!area)
+		return;
+	last = &area->records[(area->head - 1) % RECORDER_RECORDS];
+	if ((last->when & 0xff) == RECORD_DROP && (last->what & (ONE_DROP - 1)) == what &&
+	    last->what + ONE_DROP > last->what)
+		/* A reader sees the old number or the new one. */
+		__atomic_store_n(&last->what, last->what + ONE_DROP, __ATOMIC_RELAXED);
+	else
+		recorder_put(area, record_when(now, RECORD_DROP), what + ONE_DROP);
+}
+
+void recorder_write_any(unsigned area, enum record_event event, uint32_t sock, uint32_t argument)
+{
+	struct recorder *page = recorder();
+	struct recorder_area *to;
+	struct record *r;
+	uint64_t n;
+
+	if (!page)
+		return;
+	to = &page->areas[area];
+	n = __atomic_fetch_add(&to->head, 1, __ATOMIC_RELAXED);
+	r = &to->records[n % RECORDER_RECORDS];
+	__atomic_store_n(&r->when, 0, __ATOMIC_RELAXED);
+	/* Keeps the 0 before what follows: pairs with recorder_read(), which leaves it out then. */
+	ck_pr_fence_store();
+	__atomic_store_n(&r->what, record_what(sock, argument), __ATOMIC_RELAXED);
+	/* Release: pairs with recorder_read(). */
+	__atomic_store_n(&r->when, record_when(clock_now(), event), __ATOMIC_RELEASE);
+}
+
+static uint64_t end_of(uint32_t addr, uint16_t port, uint8_t protocol)
+{
+	return (uint64_t)addr << 32 | (uint32_t)port << 16 | protocol;
+}
+
+void recorder_name(uint32_t sock, int fd, uint8_t protocol, uint32_t local_addr,
+		   uint16_t local_port, uint32_t remote_addr, uint16_t remote_port, bool open)
+{
+	struct recorder *page = recorder();
+	struct recorder_sock *to;
+
+	if (!page)
+		return;
+	to = &page->socks[sock % RECORDER_SOCKS];
+	__atomic_store_n(&to->local, end_of(local_addr, local_port, protocol), __ATOMIC_RELAXED);
+	__atomic_store_n(&to->remote, end_of(remote_addr, remote_port, 0), __ATOMIC_RELAXED);
+	__atomic_store_n(&to->open, open, __ATOMIC_RELAXED);
+	/* Release: pairs with readers.  Two sockets with one place: a wrong name at worst. */
+	__atomic_store_n(&to->id, (uint64_t)sock << 32 | (uint32_t)fd, __ATOMIC_RELEASE);
+}
+
+void recorder_name_closed(uint32_t sock)
+{
+	struct recorder *page = recorder();
+	struct recorder_sock *to;
+
+	if (!page)
+		return;
+	to = &page->socks[sock % RECORDER_SOCKS];
+	/* Another socket may have the place by now. */
+	if (__atomic_load_n(&to->id, __ATOMIC_RELAXED) >> 32 == sock)
+		__atomic_store_n(&to->open, 0, __ATOMIC_RELAXED);
+}
+
+/* ---- reading -------------------------------------------------------------------------- */
+
+unsigned recorder_read(const struct recorder_area *area, uint64_t *from, struct record *records)
+{
+	/* Acquire: pairs with recorder_put(). */
+	uint64_t head = __atomic_load_n(&area->head, __ATOMIC_ACQUIRE), after, first = *from;
+	unsigned n = 0;
+
+	if (head - first > RECORDER_RECORDS)
+		first = head > RECORDER_RECORDS ? head - RECORDER_RECORDS : 0;
+	*from = first;
+	for (uint64_t i = first; i != head && n < RECORDER_RECORDS; i++, n++) {
+		const struct record *r = &area->records[i % RECORDER_RECORDS];
+
+		/* Acquire: pairs with recorder_write_any(), as the second load does. */
+		records[n].when = __atomic_load_n(&r->when, __ATOMIC_ACQUIRE);
+		records[n].what = __atomic_load_n(&r->what, __ATOMIC_RELAXED);
+		/* Orders it after the load of what; else a record that changes looks whole. */
+		ck_pr_fence_load();
+		if (__atomic_load_n(&r->when, __ATOMIC_RELAXED) != records[n].when)
+			records[n].when = 0;
+	}
+	/* Keeps the records before head; pairs with the fence in recorder_put(). */
+	ck_pr_fence_load();
+	after = __atomic_load_n(&area->head, __ATOMIC_RELAXED);
+	/* The record with number `after` may be written now, in the place of one that we read. */
+	for (unsigned i = 0; i < n && after - (first + i) >= RECORDER_RECORDS; i++)
+		records[i].when = 0;
+	return n;
+}
+
+void recorder_log(unsigned which, unsigned n, int level)
+{
+	const struct recorder *page = recorder();
+	const struct recorder_area *area;
+	char text[RECORDER_LINE];
+	uint64_t head;
+
+	if (!page || which >= RECORDER_AREAS || level > log_level)
+		return;
+	area = &page->areas[which];
+	/* Acquire: pairs with recorder_put(). */
+	head = __atomic_load_n(&area->head, __ATOMIC_ACQUIRE);
+	for (uint64_t i = head > n ? head - n : 0; i < head; i++) {
+		const struct record *r = &area->records[i % RECORDER_RECORDS];
+		struct record copy = {__atomic_load_n(&r->when, __ATOMIC_RELAXED),
+				      __atomic_load_n(&r->what, __ATOMIC_RELAXED)};
+
+		if (recorder_line(page, which, &copy, text))
+			log_at((enum log_level)level, "trace: %s", text);
+	}
+}
+
+void recorder_log_all(unsigned n, int level)
+{
+	for (unsigned i = 0; i < RECORDER_AREAS; i++)
+		recorder_log(i, n, level);
+}
