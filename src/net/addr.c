@@ -9,27 +9,31 @@
 /* The kernel also accepts an IPv6 address without its scope (RFC 2133). */
 #define SIN6_LEN_MIN offsetof(struct sockaddr_in6, sin6_scope_id)
 
-bool endpoint_from_sockaddr(struct endpoint *ep, const struct sockaddr *sa, socklen_t len)
+bool endpoint_from_sin(struct endpoint *ep, const struct sockaddr *sa, socklen_t len)
+{
+	struct sockaddr_in in;
+
+	if (!sa || len < sizeof(in))
+		return false;
+	memcpy(&in, sa, sizeof(in)); /* programs pass unaligned addresses */
+	if (in.sin_family != AF_INET)
+		return false;
+	*ep = (struct endpoint){addr_v4(in.sin_addr.s_addr), in.sin_port};
+	return true;
+}
+
+bool endpoint_from_sin6(struct endpoint *ep, const struct sockaddr *sa, socklen_t len)
 {
 	struct sockaddr_in6 in6 = {0};
-	struct sockaddr_in in;
-	sa_family_t family;
 
-	if (!sa || len < sizeof(family))
+	if (!sa || len < SIN6_LEN_MIN)
 		return false;
-	memcpy(&family, sa, sizeof(family)); /* programs pass unaligned addresses */
-	if (family == AF_INET && len >= sizeof(in)) {
-		memcpy(&in, sa, sizeof(in));
-		*ep = (struct endpoint){addr_v4(in.sin_addr.s_addr), in.sin_port};
-		return true;
-	}
-	if (family == AF_INET6 && len >= SIN6_LEN_MIN) {
-		memcpy(&in6, sa, SIN6_LEN_MIN);
-		memcpy(&ep->addr, &in6.sin6_addr, sizeof(ep->addr));
-		ep->port = in6.sin6_port;
-		return true;
-	}
-	return false;
+	memcpy(&in6, sa, SIN6_LEN_MIN);
+	if (in6.sin6_family != AF_INET6)
+		return false;
+	memcpy(&ep->addr, &in6.sin6_addr, sizeof(ep->addr));
+	ep->port = in6.sin6_port;
+	return true;
 }
 
 void endpoint_to_sockaddr(const struct endpoint *ep, int family, struct sockaddr *sa,

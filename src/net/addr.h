@@ -88,8 +88,9 @@ static inline bool addr_is_broadcast(const struct inaddr *a)
 	return addr_is_v4(a) && a->w[3] == 0xffffffffu;
 }
 
-/* False unless sa is a complete AF_INET or AF_INET6 address of len bytes. */
-bool endpoint_from_sockaddr(struct endpoint *ep, const struct sockaddr *sa, socklen_t len);
+/* False unless sa, of len bytes, is a complete address of AF_INET, or of AF_INET6. */
+bool endpoint_from_sin(struct endpoint *ep, const struct sockaddr *sa, socklen_t len);
+bool endpoint_from_sin6(struct endpoint *ep, const struct sockaddr *sa, socklen_t len);
 
 /*
  * Writes ep as a socket address of family (AF_INET: ep must be IPv4; AF_INET6: IPv4 is mapped). As

@@ -193,6 +193,30 @@ void frame_train_begin(struct frame_train *train, const struct frame_template *t
 		       const struct tcp_segment *seg, uint32_t mss);
 size_t frame_train_next(struct frame_train *train, uint8_t *frame);
 
+/*
+ * A TCP segment larger than the MSS that the device cuts into segments of mss bytes: one frame with
+ * a checksum of the pseudo-header alone, which the device completes for each segment, as it does
+ * with length, sequence number, PSH and FIN.
+ */
+struct frame_large {
+	uint32_t mss;
+	uint32_t hdr; /* bytes of head */
+	uint32_t len; /* payload: the sum of part[] */
+	struct tcp_part part[2];
+	uint8_t l4; /* offset of the TCP header in head */
+	uint8_t head[FRAME_HDR_MAX];
+};
+
+/* seg: as for a train, and at most 65535 bytes with its IP header. Refers to its payload. */
+void frame_build_large(struct frame_large *large, const struct frame_template *t,
+		       const struct tcp_segment *seg, uint32_t mss);
+
+/* The number of segments. */
+static inline uint32_t frame_large_segments(const struct frame_large *large)
+{
+	return (large->len + large->mss - 1) / large->mss;
+}
+
 /* Moves the first len bytes of seg to *first; seg keeps the rest. */
 void tcp_segment_cut(struct tcp_segment *seg, uint32_t len, struct tcp_segment *first);
 

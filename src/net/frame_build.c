@@ -255,3 +255,29 @@ size_t frame_train_next(struct frame_train *train, uint8_t *frame)
 	store16(frame + IP4_L4 + 16, (uint16_t)~csum_fold(sum));
 	return train->hdr + train->mss;
 }
+
+/* ---- large segments ----------------------------------------------------------------- */
+
+/* The sum of the pseudo-header: the template's includes the ports. */
+static uint16_t pseudo_sum(const struct frame_template *t, size_t len)
+{
+	uint16_t ports[2];
+
+	memcpy(ports, t->bytes + IP4_L4, sizeof(ports));
+	return csum_fold((uint64_t)t->pseudo_sum + (uint16_t)~ports[0] + (uint16_t)~ports[1] +
+			 htons((uint16_t)len));
+}
+
+void frame_build_large(struct frame_large *large, const struct frame_template *t,
+		       const struct tcp_segment *seg, uint32_t mss)
+{
+	size_t hdr = TCP_HDR + seg->opt_len;
+
+	large->mss = mss;
+	large->hdr = (uint32_t)(IP4_L4 + hdr);
+	large->len = seg->len;
+	large->l4 = IP4_L4;
+	memcpy(large->part, seg->part, sizeof(large->part));
+	build_tcp_headers(t, large->head, seg, hdr, seg->len);
+	store16(large->head + IP4_L4 + 16, pseudo_sum(t, hdr + seg->len));
+}

@@ -70,10 +70,15 @@ static bool what_happened(const uint8_t *icmp, const uint8_t *quoted, struct icm
 	}
 }
 
+static bool has_ports(uint8_t protocol)
+{
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
+}
+
 bool icmp_parse_error(const uint8_t *packet, size_t len, struct icmp_error *error)
 {
 	size_t outer, inner;
-	const uint8_t *icmp, *quoted, *tcp;
+	const uint8_t *icmp, *quoted, *l4;
 	uint32_t addr;
 
 	if (len < IP4_HDR || !(outer = ip_header(packet, len)) || packet[9] != IPPROTO_ICMP)
@@ -84,21 +89,21 @@ bool icmp_parse_error(const uint8_t *packet, size_t len, struct icmp_error *erro
 	quoted = icmp + ICMP_HDR;
 	len -= outer + ICMP_HDR;
 	inner = ip_header(quoted, len);
-	/* TCP, and the first fragment if fragmented. */
-	if (!inner || len - inner < QUOTED || quoted[9] != IPPROTO_TCP ||
+	/* The first fragment if fragmented. */
+	if (!inner || len - inner < QUOTED || !has_ports(quoted[9]) ||
 	    (load_be16(quoted + 6) & 0x1fff))
 		return false;
 	if (!what_happened(icmp, quoted, error))
 		return false;
-	tcp = quoted + inner;
+	l4 = quoted + inner;
 	memset(&error->key, 0, sizeof(error->key));
 	memcpy(&addr, quoted + 12, 4);
 	error->key.local = addr_v4(addr);
 	memcpy(&addr, quoted + 16, 4);
 	error->key.remote = addr_v4(addr);
-	memcpy(&error->key.local_port, tcp, 2);
-	memcpy(&error->key.remote_port, tcp + 2, 2);
-	error->key.proto = IPPROTO_TCP;
-	error->seq = load_be32(tcp + 4);
+	memcpy(&error->key.local_port, l4, 2);
+	memcpy(&error->key.remote_port, l4 + 2, 2);
+	error->key.proto = quoted[9];
+	error->seq = quoted[9] == IPPROTO_TCP ? load_be32(l4 + 4) : 0;
 	return true;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ICMP errors (RFC 792, RFC 1122 section 3.2.2) about TCP segments that this host sent.
+ * ICMP errors (RFC 792, RFC 1122 section 3.2.2) about TCP segments and UDP datagrams that
+ * this host sent.
  *
  * Role		pure functions of bytes.  The input is untrusted, because any host can
- *		send such a message: the connection must check ->seq (RFC 5927).
+ *		send such a message: a TCP connection must check ->seq (RFC 5927).
  */
 #ifndef NET_ICMP_H
 #define NET_ICMP_H
@@ -14,8 +15,8 @@
 #include "net/frame.h"
 
 struct icmp_error {
-	struct flow_key key; /* the connection, as seen from this host */
-	uint32_t seq;	     /* of the segment that was not delivered */
+	struct flow_key key; /* of the sender, as seen from this host; protocol: TCP, UDP */
+	uint32_t seq;	     /* of the segment that was not delivered; UDP: 0 */
 	int error;	     /* as errno */
 	uint32_t mtu;	     /* if it was too long: the path MTU; else 0 */
 };

@@ -28,6 +28,7 @@ struct pkt_pool {
 /* pkt->flags */
 #define PKT_CSUM_OK 0x01u /* the port verified the checksums */
 #define PKT_ISS 0x02u	  /* iss is set */
+#define PKT_TAGGED 0x04u  /* the port set tag */
 
 struct pkt {
 	struct pkt *next;      /* link for the owner; with stamp: see ring_give_back() */
@@ -46,7 +47,10 @@ struct pkt {
 	uint8_t unused[2];
 	union {
 		struct {
-			uint32_t iss;	/* PKT_ISS: our ISS if this SYN opens a connection */
+			union {
+				uint32_t iss; /* PKT_ISS: our ISS if this SYN opens a connection */
+				uint32_t tag; /* PKT_TAGGED: of the port's entry; 0: it has none */
+			};
 			uint32_t drops; /* UDP: the socket's drop count at receipt, if recorded */
 		};
 		struct pkt *run_last; /* TCP, out of order: see struct tcp_recvq */
@@ -64,6 +68,17 @@ static inline uint32_t pkt_size(const struct pkt *pkt)
 static inline void pkt_free(struct pkt *pkt)
 {
 	pkt->pool->put(pkt->pool, pkt);
+}
+
+/* Appends to a list that is linked by next.  *tail means nothing while *head is NULL. */
+static inline void pkt_append(struct pkt **head, struct pkt **tail, struct pkt *pkt)
+{
+	pkt->next = NULL;
+	if (*head)
+		(*tail)->next = pkt;
+	else
+		*head = pkt;
+	*tail = pkt;
 }
 
 static inline uint8_t *pkt_payload(const struct pkt *pkt)

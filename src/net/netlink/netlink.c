@@ -36,7 +36,7 @@ static struct {
 	pthread_mutex_t mutex;
 	int event_fd; /* any, atomic; written with the mutex */
 	int request_fd;
-	pid_t pid;	/* the process that opened it */
+	pid_t pid;	/* any, atomic: the process that opened it */
 	uint64_t netns; /* any, atomic: cookie of its namespace (SO_NETNS_COOKIE); 0: unknown */
 	uint32_t seq;
 	bool ready;  /* the tables are initialised, perhaps empty */
@@ -307,7 +307,7 @@ int netlink_open(const struct netlink_events *events)
 		netlink_unlock();
 		return -EALREADY;
 	}
-	nl.pid = sys_getpid();
+	__atomic_store_n(&nl.pid, sys_getpid(), __ATOMIC_RELAXED);
 	/* Events first: a change while the tables are read follows as an event. */
 	rc = open_socket(GROUPS, SOCK_NONBLOCK);
 	set_event_fd(rc < 0 ? -1 : rc);
@@ -329,7 +329,8 @@ int netlink_open(const struct netlink_events *events)
 
 void netlink_close(void)
 {
-	bool child = nl.pid != sys_getpid();
+	/* Before the mutex, which nobody may be able to release in a child. */
+	bool child = __atomic_load_n(&nl.pid, __ATOMIC_RELAXED) != sys_getpid();
 
 	if (child) /* the thread that may hold it exists in the parent only */
 		nl.mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;

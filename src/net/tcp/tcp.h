@@ -48,6 +48,22 @@ enum tcp_state {
 
 struct tcp_conn;
 
+/* What happens to a connection, for a record that its owner keeps. */
+enum tcp_event {
+	TCP_EVENT_STATE,      /* argument: former state << 8 | new state */
+	TCP_EVENT_RETRANSMIT, /* bytes; one event for each segment that tcpi_total_retrans counts */
+	TCP_EVENT_TIMEOUT,    /* the next retransmission timeout, msec */
+	TCP_EVENT_TAIL_PROBE, /* RFC 8985 section 7 */
+	TCP_EVENT_RECOVERY,   /* fast recovery begins: bytes in flight */
+	TCP_EVENT_RECOVERED,  /* all that was in flight at its begin is acknowledged */
+	TCP_EVENT_SPURIOUS,   /* a recovery was needless and is undone */
+	TCP_EVENT_WINDOW_CLOSED, /* data waits for the peer's window, which is 0 */
+	TCP_EVENT_WINDOW_OPEN,	 /* the window, bytes */
+	TCP_EVENT_PROBE,	 /* of a closed window, or keepalive: how many were not answered */
+	TCP_EVENT_RESET,	 /* RST sent */
+	TCP_EVENTS
+};
+
 /* The functions that a connection calls in its owner. All are required. */
 struct tcp_ops {
 	void *(*alloc)(size_t size); /* send buffers; NULL without memory */
@@ -57,6 +73,8 @@ struct tcp_ops {
 	 */
 	void (*closed)(struct tcp_conn *conn, int error);
 	void (*established)(struct tcp_conn *conn); /* once */
+	/* For a record only: must not change anything.  Rare; not called for plain segments. */
+	void (*event)(struct tcp_conn *conn, enum tcp_event event, uint32_t argument);
 	void (*free)(void *buffer);
 	void (*readable)(struct tcp_conn *conn); /* new data in order, or the peer's FIN */
 	/*
@@ -145,11 +163,41 @@ ssize_t tcp_send(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, uns
 		 nsec_t now);
 
 /*
+ * As tcp_send(), and then everything is as before. ops: instead of the owner's; alloc and free must
+ * be the owner's, the others must not do anything that cannot be undone: send() builds a frame and
+ * frees it. Also: -EMSGSIZE: more than one segment; -EAGAIN: data is queued or in flight.
+ */
+ssize_t tcp_send_dummy(struct tcp_conn *conn, const struct tcp_ops *ops, const struct iovec *iov,
+		       int iovcnt, nsec_t now);
+
+/*
  * Copies in-order data to iov and consumes it, or with peek leaves it. Returns the bytes copied; 0
  * at the end of the stream; -EAGAIN if nothing has arrived; -ENOTCONN; or the error that ended the
  * connection (reported once, after the data). May send a window update.
  */
 ssize_t tcp_recv(struct tcp_conn *conn, const struct iovec *iov, int iovcnt, bool peek, nsec_t now);
+
+/*
+ * Reading without a copy. tcp_recv_first(): *pkt is the packet with the next bytes (pkt_payload(),
+ * len), which stays where it is; returns their number, or as tcp_recv(), and what fails is not
+ * reported by the next call; -ENOBUFS: no memory, or the packets that were taken and not returned
+ * occupy as much as the receive buffer allows for unread ones; -EOPNOTSUPP: there is urgent data,
+ * call tcp_recv(). If it returned a packet, tcp_recv_take() removes it: it is the caller's, who
+ * calls tcp_recv_returned() with the result before or after freeing it, unless the connection has
+ * ended meanwhile. tcp_recv_take() may send a window update.
+ */
+ssize_t tcp_recv_first(struct tcp_conn *conn, struct pkt **pkt);
+uint32_t tcp_recv_take(struct tcp_conn *conn, nsec_t now);
+void tcp_recv_returned(struct tcp_conn *conn, uint32_t size);
+/*
+ * The same for a caller that does not know yet whether it keeps the packets: tcp_recv_borrow() as
+ * tcp_recv_take(), but they do not count as read.  tcp_recv_put_back(): the packet is the first one
+ * of the queue again; the last one that was borrowed is put back first.  Then
+ * tcp_recv_borrowed_done(): the others count as read; may send a window update.
+ */
+void tcp_recv_borrow(struct tcp_conn *conn);
+void tcp_recv_put_back(struct tcp_conn *conn, struct pkt *pkt);
+void tcp_recv_borrowed_done(struct tcp_conn *conn, nsec_t now);
 
 /*
  * SO_PEEK_OFF: the next tcp_peek() begins offset bytes after the last byte read, and each further
@@ -192,6 +240,17 @@ uint32_t tcp_unacked_bytes(const struct tcp_conn *conn);
  * ops->closed(ECONNRESET).
  */
 int tcp_shutdown(struct tcp_conn *conn, nsec_t now);
+
+/*
+ * The program is likely to close the connection right after it sends its first data. Data that fits
+ * into one segment then waits for the FIN, so that one segment has both and our side closes first;
+ * at the latest until the next tcp_timer(), which is due at once, or the next tcp_send().
+ */
+void tcp_expect_fin(struct tcp_conn *conn);
+/* Data waits for the FIN. */
+bool tcp_awaits_fin(const struct tcp_conn *conn);
+/* If the connection is closed now, would data have had to wait?  now: of the last tcp_send(). */
+bool tcp_fin_follows(const struct tcp_conn *conn, nsec_t now);
 
 /*
  * SHUT_RD as on Linux: a read without data returns the end of the stream, and data that arrives can

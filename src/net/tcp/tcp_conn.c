@@ -90,7 +90,8 @@ void tcp_init_passive(struct tcp_conn *c, const struct tcp_ops *ops,
 	tcp_ack_set_window(c, req->irs, req->iss, req->peer_wnd);
 	c->ts_recent_at = now;
 	c->retries = req->retries;
-	c->retransmits = req->retries;
+	for (unsigned i = 0; i < req->retries; i++) /* of the listener's SYN-ACK */
+		tcp_count_retransmit(c, 0);
 	if (req->retries)
 		c->flags |= CONN_SYN_RTX;
 	else /* the handshake gives the first round-trip sample */
@@ -272,6 +273,14 @@ static void update_window(struct tcp_conn *c, nsec_t now)
 		tcp_output_ack(c, now);
 }
 
+/* The program has read some bytes. */
+static inline void read_done(struct tcp_conn *c, nsec_t now)
+{
+	if (unlikely(c->rcv_nxt - c->rcv.bytes - c->tune_seq >= c->rcvbuf / 2))
+		tcp_tune_read(c, now);
+	update_window(c, now);
+}
+
 ssize_t tcp_recv(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool peek, nsec_t now)
 {
 	ssize_t n;
@@ -287,10 +296,34 @@ ssize_t tcp_recv(struct tcp_conn *c, const struct iovec *iov, int iovcnt, bool p
 	}
 	if (peek || unlikely(n < 0))
 		return n;
-	if (unlikely(c->rcv_nxt - c->rcv.bytes - c->tune_seq >= c->rcvbuf / 2))
-		tcp_tune_read(c, now);
-	update_window(c, now);
+	read_done(c, now);
 	return n;
+}
+
+ssize_t tcp_recv_first(struct tcp_conn *c, struct pkt **pkt)
+{
+	if (c->rcv.bytes == 0)
+		return recv_empty(c);
+	if (c->urgent)
+		return -EOPNOTSUPP;
+	if (!tcp_rare(c) || c->rare->taken >= c->rcv.limit)
+		return -ENOBUFS;
+	*pkt = c->rcv.head;
+	return (*pkt)->len;
+}
+
+uint32_t tcp_recv_take(struct tcp_conn *c, nsec_t now)
+{
+	uint32_t size = pkt_size(tcp_recvq_take(&c->rcv));
+
+	c->rare->taken += size;
+	read_done(c, now);
+	return size;
+}
+
+void tcp_recv_borrowed_done(struct tcp_conn *c, nsec_t now)
+{
+	read_done(c, now);
 }
 
 /* The number of bytes read from the stream, in 64 bits. */
@@ -368,6 +401,23 @@ int tcp_shutdown(struct tcp_conn *c, nsec_t now)
 	return 0;
 }
 
+void tcp_expect_fin(struct tcp_conn *c)
+{
+	c->way |= WAY_FIN;
+}
+
+bool tcp_awaits_fin(const struct tcp_conn *c)
+{
+	return (c->flags & CONN_PACED) && !(c->way & WAY_PACED);
+}
+
+bool tcp_fin_follows(const struct tcp_conn *c, nsec_t now)
+{
+	if (c->state != TCP_ESTABLISHED)
+		return false;
+	return tcp_awaits_fin(c) || (c->data_segs_out == 1 && c->tx_at == now);
+}
+
 void tcp_shutdown_read(struct tcp_conn *c)
 {
 	c->flags |= CONN_READ_SHUT;
@@ -417,8 +467,10 @@ void tcp_abort(struct tcp_conn *c, int error, nsec_t now)
 
 void tcp_reset_syn(struct tcp_conn *c, nsec_t now)
 {
-	if (c->state == TCP_SYN_SENT)
-		(void)tcp_emit_bare(c, c->snd_nxt, TCP_RST, now);
+	if (c->state != TCP_SYN_SENT)
+		return;
+	c->ops->event(c, TCP_EVENT_RESET, 0);
+	(void)tcp_emit_bare(c, c->snd_nxt, TCP_RST, now);
 }
 
 void tcp_unreachable(struct tcp_conn *c, int error, nsec_t now)

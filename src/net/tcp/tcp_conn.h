@@ -76,7 +76,7 @@ struct tcp_conn {
 	nsec_t rto_at;	/* the timer c->timer, or a window probe if nothing is in flight */
 	nsec_t ack_at;	/* delayed acknowledgement */
 	nsec_t life_at; /* keepalive, FIN_WAIT_2 or TIME_WAIT, by state */
-	nsec_t trim_at; /* frees an idle send buffer; or equals pace_at */
+	nsec_t trim_at; /* frees an idle send buffer; or data waits until then */
 
 	/* times of the last events */
 	nsec_t rx_at;	    /* a segment arrived */
@@ -89,7 +89,7 @@ struct tcp_conn {
 	bool trouble;	      /* data is lost, SACKed or duplicated: see tcp_loss.c */
 	uint8_t timer;	      /* enum tcp_timer: the meaning of rto_at */
 	uint8_t probe_credit; /* needless probes of a single segment allowed: tcp_rack.c */
-	uint8_t way;	      /* WAY_PACED: rare->pace_rate is set; WAY_HOLE: hole_mss is */
+	uint8_t way;	      /* WAY_PACED, WAY_HOLE, WAY_FIN */
 	int error;	      /* the error that ended it, until reported */
 	struct tcp_cc cc;
 

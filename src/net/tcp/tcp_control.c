@@ -28,6 +28,7 @@ void tcp_output_probe(struct tcp_conn *c, nsec_t now)
 
 void tcp_output_rst(struct tcp_conn *c, nsec_t now)
 {
+	c->ops->event(c, TCP_EVENT_RESET, 0);
 	(void)tcp_emit_bare(c, c->snd_nxt, TCP_RST | TCP_ACK, now);
 }
 

@@ -179,7 +179,7 @@ static void reset_old_peer(struct tcp_conn *c, const struct tcp_arrival *a, nsec
 	(void)c->ops->send(c, &rst);
 	if ((a->flags & TCP_SYN) || c->retransmits)
 		return;
-	c->retransmits++;
+	tcp_count_retransmit(c, 0);
 	tcp_output_syn(c, now);
 	tcp_timer_syn_sent(c, now);
 }

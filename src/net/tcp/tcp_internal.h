@@ -96,13 +96,17 @@ enum {
 	CONN_ECN_ECHO = 1 << 26,	   /* set ECE until the peer sends CWR */
 	CONN_ECN_CWR = 1 << 27,		   /* set CWR in the next new data */
 	CONN_MTU_PROBE = 1 << 28,	   /* an MTU probe is in flight */
-	CONN_PACED = 1 << 29,		   /* data waits for pace_at: trim_at is set */
+	CONN_PACED = 1 << 29,		   /* data waits until trim_at, or a FIN */
 	CONN_RTT_WANTED = (int)(1u << 31), /* measure with the next data segment: tcp_tune.c */
 	CONN_DSACK = 1 << 21,		   /* the next ACK reports a duplicate (RFC 2883) */
 };
 
-/* conn->way */
-enum { WAY_PACED = 1, WAY_HOLE = 2 };
+/* conn->way: what treats new data individually */
+enum {
+	WAY_PACED = 1, /* rare->pace_rate is set */
+	WAY_HOLE = 2,  /* hole_mss is set */
+	WAY_FIN = 4,   /* tcp_expect_fin() was called, and no data was sent since */
+};
 
 /* A segment that is being processed, trimmed to new data in the window. */
 struct tcp_arrival {
@@ -394,6 +398,8 @@ static inline uint32_t tcp_window_told(const struct tcp_conn *c)
 
 /* tcp_output.c */
 void tcp_output(struct tcp_conn *c, nsec_t now);
+/* Counts a segment that was sent again, with len bytes of data. */
+void tcp_count_retransmit(struct tcp_conn *c, uint32_t len);
 /* Sends new data, or retransmits the last segment, regardless of the congestion window. */
 bool tcp_output_tail(struct tcp_conn *c, nsec_t now);
 /* Sends a segment without data that acknowledges; false if it could not be sent. */

@@ -152,10 +152,11 @@ static __attribute__((noinline)) bool emit_again(struct tcp_conn *c, uint32_t se
 	return emit_data(c, seq, len, fin, now);
 }
 
-static void count_again(struct tcp_conn *c, uint32_t len)
+void tcp_count_retransmit(struct tcp_conn *c, uint32_t len)
 {
 	c->retransmits++;
-	if (tcp_rare(c))
+	c->ops->event(c, TCP_EVENT_RETRANSMIT, len);
+	if (len && tcp_rare(c))
 		c->rare->bytes_retrans += len;
 }
 
@@ -181,7 +182,7 @@ static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 	tcp_loss_resent(c, seq, seq + data + fin, now);
 	if (c->way & WAY_PACED)
 		tcp_pace_sent(c, data, now);
-	count_again(c, data);
+	tcp_count_retransmit(c, data);
 	tcp_timer_lost_resent(c, now);
 	return true;
 }
@@ -221,6 +222,22 @@ static bool may_note(struct tcp_conn *c)
 }
 
 /*
+ * tcp_expect_fin(): true if the first data waits for a FIN to go with it; only a single segment
+ * does, and only data that nothing else holds back or pushes.
+ */
+static bool wait_for_fin(struct tcp_conn *c, uint32_t most, nsec_t now)
+{
+	c->way &= (uint8_t)~WAY_FIN;
+	if (c->way || most >= c->mss || tcp_in_flight(c))
+		return false;
+	if (c->flags & (CONN_FIN_WANTED | CONN_PUSH | CONN_URG_OUT | CONN_CORK | CONN_MORE))
+		return false;
+	c->flags |= CONN_PACED;
+	c->trim_at = now - NSEC_PER_MSEC; /* in the past, however coarse the timers are */
+	return true;
+}
+
+/*
  * Applies pacing and MTU probing: false if nothing may be sent now; *len is enlarged for a probe.
  */
 static __attribute__((noinline)) bool apply_way(struct tcp_conn *c, uint32_t *len, uint32_t most,
@@ -228,6 +245,8 @@ static __attribute__((noinline)) bool apply_way(struct tcp_conn *c, uint32_t *le
 {
 	uint32_t probe = c->hole_mss ? tcp_mtu_probe(c, now) : 0;
 
+	if ((c->way & WAY_FIN) && wait_for_fin(c, most, now))
+		return false;
 	if ((c->way & WAY_PACED) && !tcp_pace_may(c, now))
 		return false;
 	if (probe && most >= probe)
@@ -340,13 +359,15 @@ bool tcp_output_tail(struct tcp_conn *c, nsec_t now)
 
 	if (tcp_unsent(c) && output_new_tail(c, now)) {
 		tcp_tlp_sent(c, TLP_NEW, now);
+		c->ops->event(c, TCP_EVENT_TAIL_PROBE, 0);
 		return true;
 	}
 	if (!emit_again(c, seq, c->snd_nxt - seq - fin, fin, now))
 		return false;
 	tcp_flight_resent_tail(c, seq, tcp_usec(now));
 	tcp_tlp_sent(c, TLP_RTX, now);
-	count_again(c, c->snd_nxt - seq - fin);
+	c->ops->event(c, TCP_EVENT_TAIL_PROBE, 0);
+	tcp_count_retransmit(c, c->snd_nxt - seq - fin);
 	c->tx_at = now;
 	return true;
 }
@@ -368,6 +389,15 @@ static inline bool unsent(const struct tcp_conn *c)
 	return c->snd_una + c->snd.len != c->snd_nxt;
 }
 
+/* A closed window is an event when data waits for it. */
+static void note_window(struct tcp_conn *c, bool closed)
+{
+	if (!c->rare || c->rare->window_closed == closed || (!closed && !c->snd_wnd))
+		return;
+	c->rare->window_closed = closed;
+	c->ops->event(c, closed ? TCP_EVENT_WINDOW_CLOSED : TCP_EVENT_WINDOW_OPEN, c->snd_wnd);
+}
+
 /* Records what limits the sender; as Linux, only if congestion control does not. */
 static __attribute__((noinline)) void note_limit(struct tcp_conn *c, nsec_t now)
 {
@@ -381,6 +411,7 @@ static __attribute__((noinline)) void note_limit(struct tcp_conn *c, nsec_t now)
 	else if (!congested && !waits && (c->flags & CONN_SND_FULL))
 		what = TCP_LIMIT_SNDBUF;
 	tcp_limited_by(c, what, now);
+	note_window(c, what == TCP_LIMIT_WINDOW && !c->snd_wnd);
 }
 
 void tcp_output(struct tcp_conn *c, nsec_t now)

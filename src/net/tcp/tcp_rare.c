@@ -45,3 +45,23 @@ nsec_t tcp_limited_for(const struct tcp_conn *c, enum tcp_limit what, nsec_t now
 		return 0;
 	return c->rare->limited[what] + (c->limit == what ? now : 0);
 }
+
+/* ---- packets that the owner has taken ------------------------------------------------------ */
+
+void tcp_recv_returned(struct tcp_conn *c, uint32_t size)
+{
+	/* The connection that the packet came by may have ended, and another one have begun. */
+	if (c->rare)
+		c->rare->taken -= min_u32(size, c->rare->taken);
+}
+
+void tcp_recv_borrow(struct tcp_conn *c)
+{
+	c->rare->taken += pkt_size(tcp_recvq_take(&c->rcv));
+}
+
+void tcp_recv_put_back(struct tcp_conn *c, struct pkt *pkt)
+{
+	tcp_recv_returned(c, pkt_size(pkt));
+	tcp_recvq_put_back(&c->rcv, pkt);
+}

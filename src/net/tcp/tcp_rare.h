@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * State that few connections need: out-of-order data, urgent data, pacing, error counters, and
- * the time that the sender was limited.
+ * State that few connections need: out-of-order data, urgent data, pacing, error counters, packets
+ * that the owner has taken, and the time that the sender was limited.
  *
  * Role		whoever holds the connection.  One per struct tcp_conn.
  * Lifetime	created at first need, from the owner's memory; exists until the
@@ -12,6 +12,7 @@
 #ifndef NET_TCP_TCP_RARE_H
 #define NET_TCP_TCP_RARE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/clock.h"
@@ -34,6 +35,9 @@ struct tcp_rare {
 	uint32_t probe_end; /* end of a path MTU probe; with CONN_MTU_PROBE */
 	uint64_t peek_at;   /* start of the next peek, in bytes of the stream; with peek_on */
 	uint8_t peek_on;    /* SO_PEEK_OFF */
+	bool window_closed; /* the last event said so */
+	uint32_t taken;	    /* memory of packets taken by tcp_recv_take() that are still used */
+	void *owner;	    /* the owner's; NULL at first, and in another process */
 	/* for TCP_INFO */
 	uint32_t dsack_dups;	    /* duplicate segments that the peer reported */
 	uint32_t reord_seen;	    /* reordering events seen */

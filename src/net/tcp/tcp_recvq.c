@@ -83,12 +83,7 @@ static bool coalesce(struct pkt *to, const struct pkt *pkt)
 
 static void link_tail(struct tcp_recvq *q, struct pkt *pkt)
 {
-	pkt->next = NULL;
-	if (q->tail)
-		q->tail->next = pkt;
-	else
-		q->head = pkt;
-	q->tail = pkt;
+	pkt_append(&q->head, &q->tail, pkt);
 	q->bytes += pkt->len;
 }
 
@@ -397,6 +392,28 @@ static uint32_t room_of(const struct iovec *iov, int iovcnt, uint32_t most)
 	for (int k = 0; k < iovcnt; k++)
 		room += iov[k].iov_len;
 	return room < most ? (uint32_t)room : most;
+}
+
+struct pkt *tcp_recvq_take(struct tcp_recvq *q)
+{
+	struct pkt *pkt = q->head;
+
+	q->head = pkt->next;
+	if (!q->head)
+		q->tail = NULL;
+	q->bytes -= pkt->len;
+	q->room -= pkt_size(pkt);
+	return pkt;
+}
+
+void tcp_recvq_put_back(struct tcp_recvq *q, struct pkt *pkt)
+{
+	pkt->next = q->head;
+	q->head = pkt;
+	if (!q->tail)
+		q->tail = pkt;
+	q->bytes += pkt->len;
+	q->room += pkt_size(pkt);
 }
 
 /* Consumes n bytes of the first packet; returns the new first packet. */

@@ -105,6 +105,11 @@ static inline ssize_t tcp_recvq_read(struct tcp_recvq *q, const struct iovec *io
 	return tcp_recvq_read_some(q, iov, iovcnt, UINT32_MAX);
 }
 
+/* Removes the first packet, which must be there: it is the caller's from now on. */
+struct pkt *tcp_recvq_take(struct tcp_recvq *q);
+/* Undoes the last tcp_recvq_take(): takes the packet, which is the first one again. */
+void tcp_recvq_put_back(struct tcp_recvq *q, struct pkt *pkt);
+
 /* Discards the first n bytes, which must be present. */
 void tcp_recvq_discard(struct tcp_recvq *q, uint32_t n);
 

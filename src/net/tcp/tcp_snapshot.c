@@ -81,6 +81,7 @@ static void fill_head(struct head *h, const struct tcp_conn *c, nsec_t now)
 	h->has_rare = c->rare != NULL;
 	h->cc = (uint8_t)tcp_cc_number_of(c->cc.ops->name);
 	h->conn = *c;
+	h->conn.way &= (uint8_t)~WAY_FIN;
 	if (c->rare)
 		h->rare = *c->rare;
 	h->conn.ops = NULL;
@@ -208,7 +209,8 @@ static bool is_bool(const void *value)
 
 static bool sane_bools(const struct head *h)
 {
-	return is_bool(&h->has_rare) && is_bool(&h->conn.keepalive.on) && is_bool(&h->conn.trouble);
+	return is_bool(&h->has_rare) && is_bool(&h->rare.window_closed) &&
+	       is_bool(&h->conn.keepalive.on) && is_bool(&h->conn.trouble);
 }
 
 /* Checks the head against itself and the total length. */
@@ -265,6 +267,8 @@ static bool read_rare(struct tcp_conn *c, const struct head *h, nsec_t now)
 	if (!tcp_rare(c))
 		return false;
 	*c->rare = h->rare;
+	c->rare->taken = 0; /* those packets stay with the other process */
+	c->rare->owner = NULL;
 	shift_time(&c->rare->probe_at, h->now, now);
 	shift_time(&c->rare->challenge_at, h->now, now);
 	shift_time(&c->rare->pace_at, h->now, now);

@@ -28,6 +28,7 @@ void tcp_set_state(struct tcp_conn *c, enum tcp_state next)
 {
 	(void)tcp_edges; /* unused without assertions */
 	assert(tcp_edges[c->state] & TO(next));
+	c->ops->event(c, TCP_EVENT_STATE, (uint32_t)c->state << 8 | next);
 	c->state = (uint8_t)next;
 }
 

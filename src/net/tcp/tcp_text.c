@@ -112,6 +112,17 @@ static bool is_unwanted(const struct tcp_conn *c)
 	return c->flags & CONN_DETACHED;
 }
 
+/*
+ * <SEQ=SEG.ACK><CTL=RST>. Our FIN may be unacknowledged: RFC 5961 obliges the peer to answer a RST
+ * with the number after it by a challenge.
+ */
+static void refuse(struct tcp_conn *c, const struct tcp_arrival *a, nsec_t now)
+{
+	c->ops->event(c, TCP_EVENT_RESET, 0);
+	(void)tcp_emit_bare(c, a->ack, TCP_RST, now);
+	tcp_finish(c, ECONNRESET, now);
+}
+
 bool tcp_text_step_7(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 {
 	bool fin = a->flags & TCP_FIN;
@@ -125,8 +136,7 @@ bool tcp_text_step_7(struct tcp_conn *c, struct tcp_arrival *a, nsec_t now)
 		return false;
 	}
 	if (a->pkt->len && is_unwanted(c)) {
-		tcp_output_rst(c, now);
-		tcp_finish(c, ECONNRESET, now);
+		refuse(c, a, now);
 		return false;
 	}
 	if (a->pkt->seq != c->rcv_nxt) {

@@ -222,6 +222,12 @@ static unsigned most_retries(const struct tcp_conn *c, nsec_t interval)
 	return interval < RTT_MAX_RTO ? TCP_ORPHAN_RETRIES : 0;
 }
 
+static void backoff(struct tcp_conn *c)
+{
+	rtt_backoff(&c->rtt);
+	c->ops->event(c, TCP_EVENT_TIMEOUT, (uint32_t)(c->rtt.rto / NSEC_PER_MSEC));
+}
+
 /* A SYN or SYN-ACK was not answered. */
 static void handshake_timeout(struct tcp_conn *c, nsec_t now)
 {
@@ -234,11 +240,11 @@ static void handshake_timeout(struct tcp_conn *c, nsec_t now)
 		return;
 	}
 	c->retries++;
-	c->retransmits++;
 	c->flags |= CONN_SYN_RTX;
 	if (c->state == TCP_SYN_SENT)
 		c->flags &= ~(uint32_t)CONN_ECN; /* RFC 3168 section 6.1.1.1 */
-	rtt_backoff(&c->rtt);
+	backoff(c);
+	tcp_count_retransmit(c, 0);
 	tcp_output_syn(c, now);
 	c->rto_at = rto_deadline(c, now);
 }
@@ -265,7 +271,7 @@ static void retransmission_timeout(struct tcp_conn *c, nsec_t now)
 		tcp_mtu_black_hole(c, now);
 	if (c->retries < UINT8_MAX)
 		c->retries++;
-	rtt_backoff(&c->rtt);
+	backoff(c);
 	arm_timer(c, rto_deadline(c, now), now);
 	tcp_output(c, now);
 }
@@ -281,6 +287,13 @@ static void early_timeout(struct tcp_conn *c, nsec_t now)
 	c->rto_at = head_deadline(c, now);
 	if (c->recovery)
 		tcp_output(c, now);
+}
+
+static void probe(struct tcp_conn *c, nsec_t now)
+{
+	c->probes++;
+	c->ops->event(c, TCP_EVENT_PROBE, c->probes);
+	tcp_output_probe(c, now);
 }
 
 /*
@@ -310,9 +323,8 @@ static void held_timeout(struct tcp_conn *c, nsec_t now)
 		return; /* ops->send() had no buffer */
 	if (c->retries < UINT8_MAX)
 		c->retries++;
-	c->probes++;
 	c->rto_at = limit_wait(c, now, probe_interval(c));
-	tcp_output_probe(c, now);
+	probe(c, now);
 }
 
 /* RFC 9293 section 3.8.4; a probe was answered if rx_at advanced. */
@@ -340,8 +352,7 @@ static void keepalive_timeout(struct tcp_conn *c, nsec_t now)
 		tcp_finish(c, ETIMEDOUT, now);
 		return;
 	}
-	c->probes++;
-	tcp_output_probe(c, now);
+	probe(c, now);
 	c->life_at = now + c->keepalive.interval * NSEC_PER_SEC;
 }
 

@@ -137,9 +137,11 @@ void tcp_cc_lost(struct tcp_cc *cc, uint32_t flight)
 	cc->credit = 0;
 }
 
-void tcp_cc_recovered(struct tcp_cc *cc, uint32_t pipe)
+void tcp_cc_recovered(struct tcp_cc *cc)
 {
-	cc->cwnd = min_u32(cc->ssthresh, max_u32(pipe, cc->mss) + cc->mss);
+	/* That of an algorithm without windows says nothing to the one that replaced it. */
+	if (cc->ssthresh < TCP_CC_MAX_WINDOW)
+		cc->cwnd = cc->ssthresh;
 }
 
 void tcp_cc_timeout(struct tcp_cc *cc, uint32_t flight, int again)

@@ -99,8 +99,8 @@ static inline void tcp_cc_sampled(struct tcp_cc *cc, uint32_t una, uint32_t nxt,
 /* Fast recovery begins (RFC 6675 section 5, step 4.2). */
 void tcp_cc_lost(struct tcp_cc *cc, uint32_t flight);
 
-/* Fast recovery ends with pipe bytes in flight (RFC 6582 section 3.2, step 3). */
-void tcp_cc_recovered(struct tcp_cc *cc, uint32_t pipe);
+/* Fast recovery ends (RFC 6582 section 3.2, step 3, option 2; as Linux). */
+void tcp_cc_recovered(struct tcp_cc *cc);
 
 /* The retransmission timer expired; again: for the same data (RFC 5681 (4)). */
 void tcp_cc_timeout(struct tcp_cc *cc, uint32_t flight, int again);

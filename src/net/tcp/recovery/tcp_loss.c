@@ -97,6 +97,7 @@ static void enter_fast(struct tcp_conn *c)
 	tcp_undo_begin(c);
 	c->recovery = TCP_RECOVERY_FAST;
 	c->recover = c->snd_nxt;
+	c->ops->event(c, TCP_EVENT_RECOVERY, c->snd_nxt - c->snd_una);
 	prr_begin(c);
 	tcp_cc_lost(&c->cc, c->snd_nxt - c->snd_una);
 	if (c->flags & CONN_ECN)
@@ -107,7 +108,8 @@ static void enter_fast(struct tcp_conn *c)
 static void leave_recovery(struct tcp_conn *c)
 {
 	if (c->recovery == TCP_RECOVERY_FAST)
-		tcp_cc_recovered(&c->cc, c->snd_nxt - c->snd_una);
+		tcp_cc_recovered(&c->cc);
+	c->ops->event(c, TCP_EVENT_RECOVERED, 0);
 	c->recovery = TCP_RECOVERY_NONE;
 	c->flags &= ~(uint32_t)CONN_RTX_NOW;
 	if (!c->flight)

@@ -3,6 +3,9 @@
 #include "net/tcp/tcp_internal.h"
 
 #define CREDIT (1 * NSEC_PER_MSEC) /* the resolution of timers */
+/* A thread that waits for a processor wakes late, often by one or two time slices.  What it
+ * missed is sent then, so that a rate is reached on a busy machine, too; more is forgotten. */
+#define LATE (8 * NSEC_PER_MSEC)
 
 uint64_t tcp_pacing(const struct tcp_conn *c)
 {
@@ -36,7 +39,7 @@ bool tcp_pace_may(struct tcp_conn *c, nsec_t now)
 
 void tcp_pace_sent(struct tcp_conn *c, uint32_t len, nsec_t now)
 {
-	nsec_t from = c->rare->pace_at > now ? c->rare->pace_at : now;
+	nsec_t from = c->rare->pace_at > now - LATE ? c->rare->pace_at : now - LATE;
 
 	c->rare->pace_at = from + (nsec_t)((len + IP4_HDR + TCP_HDR) * (uint64_t)NSEC_PER_SEC /
 					   c->rare->pace_rate);

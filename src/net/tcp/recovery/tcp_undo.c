@@ -91,4 +91,5 @@ void tcp_undo_acked(struct tcp_conn *c, const struct tcp_news *news)
 	c->flags &= ~(uint32_t)CONN_RTX_NOW;
 	c->flags |= CONN_OUTPUT;
 	c->undone++;
+	c->ops->event(c, TCP_EVENT_SPURIOUS, 0);
 }
