@@ -104,12 +104,7 @@ bool adj_wait(struct adj *adj, struct pkt *pkt)
 {
 	if (adj->pending >= ADJ_PENDING_MAX)
 		return false;
-	pkt->next = NULL;
-	if (adj->tail)
-		adj->tail->next = pkt;
-	else
-		adj->head = pkt;
-	adj->tail = pkt;
+	pkt_append(&adj->head, &adj->tail, pkt);
 	adj->pending++;
 	return true;
 }
@@ -124,7 +119,6 @@ struct pkt *adj_update(struct adj *adj, enum neigh_state state, const uint8_t ma
 	if (state != NEIGH_UNKNOWN) {
 		waiting = adj->head;
 		adj->head = NULL;
-		adj->tail = NULL;
 		adj->pending = 0;
 	}
 	if (state == NEIGH_REACHABLE) {

@@ -6,6 +6,8 @@
 #include "base/mem.h"
 
 #define FLOW_BUCKETS_MIN 64u
+#define TAGGED_MIN 64u
+#define TAGGED_MAX 65536u /* slots: struct flow has 16 bits for one */
 
 void flow_table_init(struct flow_table *table)
 {
@@ -15,6 +17,7 @@ void flow_table_init(struct flow_table *table)
 void flow_table_fini(struct flow_table *table)
 {
 	mem_free(table->buckets);
+	mem_free(table->tagged);
 	flow_table_init(table);
 }
 
@@ -44,9 +47,95 @@ static int table_grow(struct flow_table *table)
 	return 0;
 }
 
+/* ---- tags ------------------------------------------------------------------------- */
+
+static void slot_clear(struct flow_table *table, struct flow *flow)
+{
+	if (flow->slot)
+		table->tagged[flow->slot] = NULL;
+	flow->slot = 0;
+}
+
+/* The slots of the tags so far stay what they are.  False: no memory. */
+static bool slots_grow(struct flow_table *table, uint32_t tag)
+{
+	unsigned old = table->tagged ? table->tagged_mask + 1 : 0, n = old ? old : TAGGED_MIN;
+	struct flow **tagged;
+
+	while (n <= tag && n < TAGGED_MAX)
+		n *= 2;
+	if (n == old)
+		return true;
+	tagged = mem_zalloc(n * sizeof(struct flow *));
+	if (!tagged)
+		return false;
+	if (old)
+		memcpy(tagged, table->tagged, old * sizeof(struct flow *));
+	mem_free(table->tagged);
+	table->tagged = tagged;
+	table->tagged_mask = n - 1;
+	return true;
+}
+
+/*
+ * Frames with this tag are the flow's.  Not those of listeners, which also bring the frames of
+ * connections, nor of several receivers.
+ */
+static void slot_set(struct flow_table *table, struct flow *flow, uint32_t tag)
+{
+	unsigned slot;
+
+	if (flow->shared || (!flow_key_is_exact(&flow->key) && flow->key.proto != IPPROTO_UDP) ||
+	    !slots_grow(table, tag))
+		return;
+	slot = tag & table->tagged_mask;
+	if (!slot)
+		return;
+	if (table->tagged[slot])
+		table->tagged[slot]->slot = 0;
+	slot_clear(table, flow);
+	table->tagged[slot] = flow;
+	flow->slot = (uint16_t)slot;
+}
+
+/* Is it the first flow that the key finds?  A 3-tuple is, as long as no 5-tuple could hide it. */
+static inline bool is_found_by(const struct flow_table *table, const struct flow *flow,
+			       const struct flow_key *key)
+{
+	struct flow_key three;
+
+	if (flow_key_is_exact(&flow->key))
+		return flow_key_eq(&flow->key, key);
+	three = flow_key_widen(key);
+	return !table->exact_udp && flow_key_eq(&flow->key, &three);
+}
+
+struct flow *flow_find_tagged(struct flow_table *table, const struct flow_key *key, uint32_t tag)
+{
+	struct flow *f = table->tagged ? table->tagged[tag & table->tagged_mask] : NULL;
+
+	if (f && is_found_by(table, f, key))
+		return f;
+	f = flow_find_slow(table, key);
+	if (f && tag)
+		slot_set(table, f, tag);
+	return f;
+}
+
+/* ---- flows ------------------------------------------------------------------------ */
+
+static void count_exact(struct flow_table *table, const struct flow *flow, int n)
+{
+	if (!flow_key_is_exact(&flow->key))
+		return;
+	table->exact += (unsigned)n;
+	if (flow->key.proto == IPPROTO_UDP)
+		table->exact_udp += (unsigned)n;
+}
+
 int flow_insert(struct flow_table *table, struct flow *flow)
 {
-	struct flow **to;
+	struct flow **to, *hidden;
 
 	if (!table->buckets || table->count > table->mask) {
 		int rc = table_grow(table);
@@ -55,13 +144,17 @@ int flow_insert(struct flow_table *table, struct flow *flow)
 			return rc;
 	}
 	flow->hash = flow_key_hash(&flow->key);
+	flow->slot = 0;
+	hidden = table->tagged ? flow_lookup(table, &flow->key) : NULL;
+	if (hidden)
+		slot_clear(table, hidden);
 	/* In front: of flows with one key, the latest receives unicast frames. */
 	to = &table->buckets[flow->hash & table->mask];
 	flow->next = *to;
 	*to = flow;
 	flow->listed = true;
 	table->count++;
-	table->exact += flow_key_is_exact(&flow->key);
+	count_exact(table, flow, 1);
 	table->recent = NULL;
 	return 0;
 }
@@ -78,7 +171,8 @@ void flow_remove(struct flow_table *table, struct flow *flow)
 	*at = flow->next;
 	flow->listed = false;
 	table->count--;
-	table->exact -= flow_key_is_exact(&flow->key);
+	count_exact(table, flow, -1);
+	slot_clear(table, flow);
 	table->recent = NULL;
 }
 
@@ -94,6 +188,10 @@ void flow_replace(struct flow_table *table, struct flow *listed, struct flow *fl
 	flow->listed = true;
 	*at = flow;
 	listed->listed = false;
+	flow->slot = listed->slot;
+	listed->slot = 0;
+	if (flow->slot)
+		table->tagged[flow->slot] = flow;
 	table->recent = NULL;
 }
 

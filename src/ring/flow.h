@@ -24,16 +24,25 @@ struct flow {
 	flow_fn deliver;
 	struct flow *next; /* in its bucket */
 	uint32_t hash;
-	bool listed;
-	bool steered; /* the port has an entry with this key, which this flow owns */
+	uint16_t slot; /* of the table's tagged[]; 0: none */
+	bool listed : 1;
+	bool steered : 1; /* the port has an entry with this key, which this flow owns */
+	bool : 0;
 	/*
 	 * deliver() also takes several packets of one burst, linked by next.  It consumes all
 	 * of them, or it changes nothing and returns a reason; then the ring delivers them one
 	 * by one.  With chains set, next of a single packet is NULL.
 	 */
-	bool chains;
-	bool shared; /* embedded in a struct shared_flow */
+	bool chains : 1;
+	bool shared : 1; /* embedded in a struct shared_flow */
+	/*
+	 * No other socket of the host has the local address and port: an entry of the port
+	 * may be for these alone.
+	 */
+	bool alone : 1;
 };
+
+_Static_assert(sizeof(struct flow) == 64, "one cache line, in each socket");
 
 /*
  * A 3-tuple with several receivers, on this ring, on other rings, or in other processes.  The
@@ -53,7 +62,14 @@ struct flow_table {
 	unsigned mask;
 	unsigned count;
 	unsigned exact;	     /* number of 5-tuples */
+	unsigned exact_udp;  /* of these, UDP's */
 	struct flow *recent; /* the 5-tuple that was found last, or NULL */
+	/*
+	 * The flow that was found last for frames with a tag (PKT_TAGGED), by the tag's low bits;
+	 * NULL: none, or it has gone.  Slot 0 is not used.
+	 */
+	struct flow **tagged;
+	unsigned tagged_mask;
 };
 
 void flow_table_init(struct flow_table *table);
@@ -86,12 +102,20 @@ static inline struct flow_key flow_key_widen(const struct flow_key *key)
 }
 
 struct flow *flow_find_slow(struct flow_table *table, const struct flow_key *key);
+/*
+ * As flow_find(), for a frame with a tag: one load names the flow, if frames with this tag were
+ * its own before.  The key decides, so a tag may be wrong, old, or of two flows in turn.
+ */
+struct flow *flow_find_tagged(struct flow_table *table, const struct flow_key *key, uint32_t tag);
 
-/* The flow that matches key: 5-tuples first, then 3-tuples; NULL: none does. */
-static inline struct flow *flow_find(struct flow_table *table, const struct flow_key *key)
+/* The flow of a parsed packet with this key: 5-tuples first, then 3-tuples; NULL: none. */
+static inline struct flow *flow_find(struct flow_table *table, const struct flow_key *key,
+				     const struct pkt *pkt)
 {
 	if (table->recent && flow_key_eq(&table->recent->key, key))
 		return table->recent;
+	if (pkt->flags & PKT_TAGGED)
+		return flow_find_tagged(table, key, pkt->tag);
 	return flow_find_slow(table, key);
 }
 

@@ -41,10 +41,15 @@ struct port_ops {
 	/*
 	 * Steers frames that match key to this queue.  For a 3-tuple of TCP, frames of
 	 * connections that the kernel has at the address and port still go to the kernel,
-	 * until kernel_done.  -EEXIST: they go to another queue, of this process or another
+	 * until kernel_done, unless can.takes_conns.  -EEXIST: they go to another queue, of this process or another
 	 * one.  -ENOSPC: no room for an entry, or the port is fenced (see fence).
 	 */
 	int (*add_flow)(struct port_queue *q, const struct flow_key *key);
+	/*
+	 * Only with can.tags: as add_flow, for a 5-tuple whose local address and port no other
+	 * socket of the host has.  The entry may be for these alone, and for several flows.
+	 */
+	int (*add_wide)(struct port_queue *q, const struct flow_key *key);
 	/*
 	 * The host has lost these addresses: the port drops frames for flows with such a local
 	 * address until it is back.  The port steers frames again for addresses of earlier calls,
@@ -153,6 +158,12 @@ struct port_ops {
 	void (*tx_flush)(struct port_queue *q);
 	/* An empty frame to build in.  NULL: all frames are in use. */
 	struct pkt *(*tx_get)(struct port_queue *q);
+	/*
+	 * Only with can.segment_max: sends a large segment now, after the frames that were put
+	 * before and before those that are put later.  Copies the payload.  0, or -errno:
+	 * nothing was sent, and it must be put in frames.
+	 */
+	int (*tx_large)(struct port_queue *q, const struct frame_large *large);
 	/* Queues frame_len bytes at pkt->frame; consumes pkt.  0, or -ENOBUFS: dropped. */
 	int (*tx_put)(struct port_queue *q, struct pkt *pkt);
 };
@@ -165,8 +176,10 @@ struct port_abilities {
 	bool zero_copy;	      /* the device uses the frames of rings, and copies none */
 	bool must_arm;	      /* descriptors report nothing before arm() is called, each time */
 	bool shared_steering; /* several processes steer frames by one table */
-	uint32_t frame_max;   /* bytes of the longest frame, with its Ethernet header */
-	uint32_t segment_max; /* bytes of the longest frame that the device segments; 0: none */
+	bool tags;	    /* frames of an entry carry its tag, which finds the flow: PKT_TAGGED */
+	bool takes_conns;   /* a 3-tuple also gets frames of connections that the kernel has */
+	uint32_t frame_max; /* bytes of the longest frame, with its Ethernet header */
+	uint32_t segment_max; /* bytes of the longest frame that tx_large takes; 0: none */
 };
 
 struct port {
@@ -184,6 +197,12 @@ struct port {
 	 */
 	bool lost;
 };
+
+/* any */
+static inline bool port_is_lost(const struct port *port)
+{
+	return __atomic_load_n(&port->lost, __ATOMIC_RELAXED);
+}
 
 struct port_queue {
 	/* set when opened, read by all */

@@ -109,9 +109,15 @@ static int drop_frame(struct port_queue *q, struct pkt *pkt)
 	return -ENOBUFS;
 }
 
+static int refuse_large(struct port_queue *q, const struct frame_large *large)
+{
+	return -EOPNOTSUPP;
+}
+
 /* Positional: the compiler reports a member of struct port_ops that is missing here. */
 const struct port_ops port_null_ops = {
 	refuse_flow,	   /* add_flow */
+	refuse_flow,	   /* add_wide */
 	ignore_addrs,	   /* addrs_gone */
 	always_idle,	   /* arm */
 	ignore_end,	   /* at_exit */
@@ -137,6 +143,7 @@ const struct port_ops port_null_ops = {
 	refuse_flow,	   /* take_flow */
 	ignore_queue,	   /* tx_flush */
 	no_frame,	   /* tx_get */
+	refuse_large,	   /* tx_large */
 	drop_frame,	   /* tx_put */
 };
 
@@ -155,6 +162,7 @@ static int open_no_port(int ifindex, struct port **port, char why[PORT_WHY])
 /* Positional, as above. */
 const struct port_kind port_null_kind = {
 	"null",		   /* name */
+	0,		   /* own_ifindex */
 	take_no_link,	   /* takes */
 	open_no_port,	   /* open */
 	port_kind_ignores, /* thread_begins */

@@ -9,38 +9,68 @@
 static const struct port_kind *const no_kinds[] = {&port_null_kind, NULL};
 static const struct port_kind *const *kinds = no_kinds;
 
+uint32_t ports_deaths;
+
 void ports_init(const struct port_kind *const *list)
 {
 	kinds = list && *list ? list : no_kinds;
 }
 
-/* Adds "name: reason" as a line to why; the reason of a single kind stays as it is. */
-static void add_reason(char why[PORT_WHY], const struct port_kind *kind, char reason[PORT_WHY])
-{
-	size_t len = strlen(why), end = strlen(reason);
+/* What kinds said, so far: the reason of a single one, or "name: reason" lines of several. */
+struct reasons {
+	const struct port_kind *only;
+	unsigned n;
+	size_t len;
+};
 
-	if (!kinds[1]) {
-		memcpy(why, reason, end + 1);
-		return;
-	}
+static void add_line(char *why, size_t *len, const char *name, char *reason)
+{
+	size_t end = strlen(reason);
+
 	while (end && reason[end - 1] == '\n')
 		reason[--end] = '\0';
 	for (char *at; (at = strchr(reason, '\n'));)
 		*at = ' ';
-	len += (size_t)snprintf(why + len, PORT_WHY - len, "%s: %s\n", kind->name, reason);
-	if (len >= PORT_WHY)
+	*len += (size_t)snprintf(why + *len, PORT_WHY - *len, "%s: %s\n", name, reason);
+	if (*len >= PORT_WHY) {
+		*len = PORT_WHY - 1;
 		why[PORT_WHY - 2] = '\n';
+	}
+}
+
+/* A kind that the interface does not concern gives no reason. */
+static void add_reason(char why[PORT_WHY], struct reasons *said, const struct port_kind *kind,
+		       char reason[PORT_WHY])
+{
+	if (!reason[0])
+		return;
+	if (!said->n++) {
+		strcpy(why, reason);
+		said->only = kind;
+		return;
+	}
+	if (said->n == 2) {
+		char first[PORT_WHY];
+
+		strcpy(first, why);
+		add_line(why, &said->len, said->only->name, first);
+	}
+	add_line(why, &said->len, kind->name, reason);
 }
 
 bool ports_take(const struct link *link, char why[PORT_WHY])
 {
+	struct reasons said = {0};
+
 	why[0] = '\0';
 	for (const struct port_kind *const *kind = kinds; *kind; kind++) {
 		char reason[PORT_WHY] = "";
 
+		if ((*kind)->own_ifindex)
+			continue;
 		if ((*kind)->takes(link, reason))
 			return true;
-		add_reason(why, *kind, reason);
+		add_reason(why, &said, *kind, reason);
 	}
 	/* One line. */
 	for (char *end; (end = strchr(why, '\n'));)
@@ -65,20 +95,38 @@ static void tell_abilities(const struct port_kind *kind, const struct port *port
 		    can->shared_steering ? "several processes" : "this process");
 }
 
+/* Does the number stand for the only port of a kind? */
+static bool is_own(int ifindex)
+{
+	for (const struct port_kind *const *kind = kinds; *kind; kind++) {
+		if ((*kind)->own_ifindex && (*kind)->own_ifindex == ifindex)
+			return true;
+	}
+	return false;
+}
+
 int ports_open(int ifindex, struct port **port, char why[PORT_WHY])
 {
 	int error = -PORT_UNTRIED;
+	struct reasons said = {0};
 
 	why[0] = '\0';
 	for (const struct port_kind *const *kind = kinds; *kind; kind++) {
+		int own = (*kind)->own_ifindex, rc;
 		char reason[PORT_WHY] = "";
-		int rc = (*kind)->open(ifindex, port, reason);
 
+		if (own != (is_own(ifindex) ? ifindex : 0))
+			continue;
+		rc = (*kind)->open(ifindex, port, reason);
 		if (!rc) {
+			if (why[0])
+				log_warn("interface %d: the %s port serves it, a better one does "
+					 "not: %.*s",
+					 ifindex, (*kind)->name, (int)strcspn(why, "\n"), why);
 			tell_abilities(*kind, *port);
 			return 0;
 		}
-		add_reason(why, *kind, reason);
+		add_reason(why, &said, *kind, reason);
 		if (error == -PORT_UNTRIED)
 			error = rc;
 	}

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 
 #include "base/log.h"
 #include "base/param.h"
@@ -19,7 +20,10 @@
 #include "net/netlink/netlink.h"
 #include "ring/rings.h"
 
-#define SLEEP_MAX NSEC_PER_SEC		     /* longest sleep, in case a wake-up is lost */
+#define SLEEP_MAX NSEC_PER_SEC		 /* longest sleep, in case a wake-up is lost */
+#define AWAY_AFTER (100 * NSEC_PER_USEC) /* a thread that polls a ring polls it more often */
+#define PAUSE_MIN (2 * AWAY_AFTER)
+#define PAUSE_MAX_TICKS 4
 #define REFRESH_INTERVAL (10 * NSEC_PER_SEC) /* between looks at neighbours in use */
 #define REFRESH_BATCH 32
 #define STACK_SIZE (256 * 1024)
@@ -27,6 +31,16 @@
 #define FDS_MAX (2 + PROGRESS_WATCHED + SERVICE_FDS + RINGS_MAX)
 
 int progress_asleep;
+
+/* internal: what this thread knows of a ring. */
+struct look {
+	uint32_t polls; /* ring->polls at the last look */
+	uint32_t arms;	/* ring->arms at the last visit */
+	bool readable;	/* one of its descriptors ended the last sleep */
+	/* A frame woke this thread, and another thread took it: no frame does until `paused`. */
+	nsec_t pause;
+	nsec_t paused;
+};
 
 static struct {
 	pthread_t thread;
@@ -38,10 +52,11 @@ static struct {
 		int fd; /* atomic: progress_watch() writes; the descriptor plus one, 0: none */
 		void (*readable)(void); /* set once */
 	} watched[PROGRESS_WATCHED];
-	uint32_t seen[RINGS_MAX];  /* internal: ring->polls at the last visit */
-	uint32_t armed[RINGS_MAX]; /* internal: ring->arms at the last visit */
+	struct look looks[RINGS_MAX];
+	nsec_t looked; /* internal: when it last read ->polls of the rings that others poll */
 	nsec_t refreshed;
 	struct pollfd fds[FDS_MAX];
+	unsigned fd_ring[FDS_MAX];	    /* the ring of fds[] */
 	struct pollfd service[SERVICE_FDS]; /* internal: from rings_service() */
 	unsigned n_service;
 } progress = {.wake_fd = -1};
@@ -105,6 +120,19 @@ static nsec_t visit(struct ring *ring, bool *moved)
 	return next;
 }
 
+/* A thread of the program polls the ring, or holds it.  Frames that wake us for it are waste. */
+static void found_in_use(struct look *look, nsec_t now)
+{
+	nsec_t longest = PAUSE_MAX_TICKS * params.progress_interval * NSEC_PER_MSEC;
+
+	if (!look->readable)
+		return;
+	look->pause = look->pause ? 2 * look->pause : PAUSE_MIN;
+	if (look->pause > longest)
+		look->pause = longest;
+	look->paused = now + look->pause;
+}
+
 /*
  * One look at every ring.  *moved: another thread uses one of them, or frames arrived.  Returns
  * when the next timer is due.
@@ -112,28 +140,29 @@ static nsec_t visit(struct ring *ring, bool *moved)
 static nsec_t visit_rings(bool *moved)
 {
 	unsigned n = rings_count();
-	nsec_t next = NSEC_NEVER;
+	nsec_t next = NSEC_NEVER, now = clock_now();
 
+	progress.looked = now;
 	for (unsigned i = 0; i < n; i++) {
 		struct ring *ring = rings_at(i);
+		struct look *look = &progress.looks[i];
 		uint32_t polls = __atomic_load_n(&ring->polls, __ATOMIC_RELAXED);
+		bool polled = polls != look->polls && !params.internal_thread_arm_cq;
 		nsec_t due;
 
-		if (polls != progress.seen[i] && params.progress_interval &&
-		    !params.internal_thread_arm_cq) {
-			progress.seen[i] = polls;
-			*moved = true;
-			continue; /* a thread of the program polls it */
-		}
-		if (!ring_try(ring)) {
+		look->polls = polls;
+		if (polled || !ring_try(ring)) {
+			found_in_use(look, now);
 			*moved = true;
 			continue;
 		}
 		due = visit(ring, moved);
 		/* Before the ring is released: the next holder changes them. */
-		progress.seen[i] = __atomic_load_n(&ring->polls, __ATOMIC_RELAXED);
-		progress.armed[i] = __atomic_load_n(&ring->arms, __ATOMIC_RELAXED);
+		look->polls = __atomic_load_n(&ring->polls, __ATOMIC_RELAXED);
+		look->arms = __atomic_load_n(&ring->arms, __ATOMIC_RELAXED);
 		ring_release_cold(ring);
+		look->pause = 0;
+		look->paused = 0;
 		if (due < next)
 			next = due;
 	}
@@ -148,8 +177,8 @@ static bool rings_moved(void)
 	for (unsigned i = 0; i < n; i++) {
 		const struct ring *ring = rings_at(i);
 
-		if (__atomic_load_n(&ring->polls, __ATOMIC_RELAXED) != progress.seen[i] ||
-		    __atomic_load_n(&ring->arms, __ATOMIC_RELAXED) != progress.armed[i])
+		if (__atomic_load_n(&ring->polls, __ATOMIC_RELAXED) != progress.looks[i].polls ||
+		    __atomic_load_n(&ring->arms, __ATOMIC_RELAXED) != progress.looks[i].arms)
 			return true;
 	}
 	return false;
@@ -186,13 +215,47 @@ static void refresh_neighbours(nsec_t now)
 	}
 }
 
+/*
+ * Adds the descriptors of all rings whose frames shall end the sleep to fds[n], and shortens
+ * *timeout where a pause ends before.  Returns the new n.
+ */
+static nfds_t add_rings(nfds_t n, nsec_t *timeout)
+{
+	nsec_t now = clock_now();
+
+	for (unsigned i = 0; i < rings_count(); i++) {
+		struct ring *ring = rings_at(i);
+		struct look *look = &progress.looks[i];
+		int ring_fd[PORT_FDS_MAX], n_fds = ring_fds(ring, ring_fd);
+
+		look->readable = false;
+		/* Its leader blocks on them; the last sleeper to leave wakes this thread. */
+		if (sleep_place_used(&ring->sleepers))
+			continue;
+		if (look->paused > now) {
+			if (look->paused - now < *timeout)
+				*timeout = look->paused - now;
+			continue;
+		}
+		if (!ring_arm_fds(ring)) {
+			look->readable = true;
+			*timeout = 0; /* the next round polls it */
+		}
+		for (int f = 0; f < n_fds && n < FDS_MAX; f++) {
+			progress.fd_ring[n] = i;
+			progress.fds[n++] = (struct pollfd){.fd = ring_fd[f], .events = POLLIN};
+		}
+	}
+	return n;
+}
+
 /* Blocks until there is something to do, for `timeout` at most.  rings: also on rings' frames. */
 static void sleep_on(nsec_t timeout, bool rings)
 {
-	struct timespec ts = {timeout / NSEC_PER_SEC, timeout % NSEC_PER_SEC};
+	struct timespec ts;
 	struct pollfd *fds = progress.fds;
 	uint64_t count;
-	nfds_t n = 2;
+	nfds_t n = 2, first, end;
 
 	fds[0] = (struct pollfd){.fd = progress.wake_fd, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = netlink_fd(), .events = POLLIN};
@@ -202,20 +265,11 @@ static void sleep_on(nsec_t timeout, bool rings)
 			.fd = __atomic_load_n(&progress.watched[w].fd, __ATOMIC_ACQUIRE) - 1,
 			.events = POLLIN};
 	memcpy(fds + n, progress.service, progress.n_service * sizeof(*fds));
-	n += progress.n_service;
-	for (unsigned i = 0; rings && i < rings_count(); i++) {
-		struct ring *ring = rings_at(i);
-		int ring_fd[PORT_FDS_MAX], n_fds = ring_fds(ring, ring_fd);
-
-		/* Its leader blocks on them; the last sleeper to leave wakes this thread. */
-		if (sleep_place_used(&ring->sleepers))
-			continue;
-		if (!ring_arm_fds(ring))
-			ts = (struct timespec){0}; /* the next round polls it */
-		for (int f = 0; f < n_fds && n < FDS_MAX; f++)
-			fds[n++] = (struct pollfd){.fd = ring_fd[f], .events = POLLIN};
-	}
-	sys_ppoll(fds, n, &ts, NULL);
+	first = end = n + progress.n_service;
+	if (rings)
+		end = add_rings(first, &timeout);
+	ts = (struct timespec){timeout / NSEC_PER_SEC, timeout % NSEC_PER_SEC};
+	sys_ppoll(fds, end, &ts, NULL);
 	if (fds[0].revents & POLLIN)
 		sys_read(progress.wake_fd, &count, sizeof(count));
 	if (fds[1].revents & (POLLIN | POLLERR))
@@ -224,6 +278,34 @@ static void sleep_on(nsec_t timeout, bool rings)
 		if (fds[2 + w].revents & (POLLIN | POLLERR))
 			progress.watched[w].readable();
 	}
+	for (nfds_t f = first; f < end; f++) {
+		if (fds[f].revents)
+			progress.looks[progress.fd_ring[f]].readable = true;
+	}
+}
+
+/*
+ * Blocks while threads of the program use rings, for `timeout` at most.  A frame ends that,
+ * too: for a ring that nobody has polled for AWAY_AFTER, at once.  Of other rings visit_rings()
+ * sees then whether a thread still polls them; it takes the frame then.
+ */
+static void sleep_beside_others(nsec_t timeout)
+{
+	bool wait = false;
+
+	sleep_on(timeout, true);
+	for (unsigned i = 0; i < rings_count(); i++) {
+		struct look *look = &progress.looks[i];
+		uint32_t polls = __atomic_load_n(&rings_at(i)->polls, __ATOMIC_RELAXED);
+
+		if (!look->readable)
+			continue;
+		if (polls != look->polls || clock_now() - progress.looked < AWAY_AFTER)
+			wait = true;
+		look->polls = polls;
+	}
+	if (wait)
+		sleep_on(AWAY_AFTER, false);
 }
 
 /* Nothing moves: block until a frame arrives, a timer is due, or another thread arms one. */
@@ -291,6 +373,8 @@ static void *progress_main(void *arg)
 	if (params.internal_thread_cpuset[0])
 		enter_cpuset(params.internal_thread_cpuset);
 	signals_are_never_taken();
+	/* AWAY_AFTER is shorter than the default, by which the kernel may prolong a sleep. */
+	sys_call(SYS_prctl, PR_SET_TIMERSLACK, NSEC_PER_USEC, 0, 0, 0, 0);
 	ports_thread_begins();
 	/* acquire: pairs with progress_stop() */
 	while (!__atomic_load_n(&progress.stop, __ATOMIC_ACQUIRE)) {
@@ -313,7 +397,12 @@ static void *progress_main(void *arg)
 		} else {
 			wait = next == NSEC_NEVER ? tick : next - clock_now();
 			wait = wait < NSEC_PER_MSEC ? NSEC_PER_MSEC : wait;
-			sleep_on(wait < tick ? wait : tick, arm);
+			if (wait > tick)
+				wait = tick;
+			if (arm)
+				sleep_on(wait, true);
+			else
+				sleep_beside_others(wait);
 		}
 	}
 	ports_thread_ends();

@@ -4,8 +4,11 @@
  * the rings that no other thread polled since its last round, runs their timers, services the
  * ports and follows netlink.  It tries rings and never waits for one.
  *
- * While other threads use rings, it makes a round once per VMA_PROGRESS_ENGINE_INTERVAL.  When
- * none of them does, and no frames arrive, it blocks until a frame arrives or a timer is due.
+ * While other threads use rings, it makes a round once per VMA_PROGRESS_ENGINE_INTERVAL.  A
+ * frame for a ring that no thread polls at that moment makes it take the frame at once.  If a
+ * thread does poll, frames of that ring do not wake it for a while: for 200 us the first time,
+ * for four intervals at most.  When no thread uses rings, and no frames arrive, it blocks until
+ * a frame arrives or a timer is due.
  *
  * Role		progress_start(), progress_stop(), progress_running(),
  *		progress_watch(): one thread at a time (the control lock).

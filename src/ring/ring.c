@@ -6,7 +6,10 @@
 #include "base/delay.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "ring/capture.h"
 #include "ring/rings.h"
+
+#define RECORDS_OF_DEATH 32 /* last events that are logged when a ring loses its interface */
 
 /* An inbox item: the holder of another ring freed a packet of this one. */
 static void returned_run(struct ring *ring, struct inbox_item *item)
@@ -77,12 +80,16 @@ void ring_open(struct ring *ring, struct port_queue *q)
 	ring->unused_since = 0;
 	memset(&ring->stats, 0, sizeof(ring->stats));
 	wheel_init(&ring->wheel, clock_now());
+	ring->recorder = recorder_area(ring->id, q->port->name);
+	ring_record(ring, RECORD_RING_OPEN, 0, 0);
+	ring_capture_opened(ring);
 	/* A sleeper from before the ring was closed may lead without these descriptors. */
 	ring_fds_changed(ring);
 }
 
 void ring_close(struct ring *ring)
 {
+	ring_record(ring, RECORD_RING_CLOSE, 0, 0);
 	__atomic_store_n(&ring->n_fds, 0, __ATOMIC_RELAXED);
 	/* Threads that still sleep here have no flow on the ring, but block on its descriptors. */
 	ring_fds_changed(ring);
@@ -98,6 +105,8 @@ void ring_close(struct ring *ring)
 void ring_retire(struct ring *ring)
 {
 	ring_assert_held(ring);
+	ring_record(ring, RECORD_RING_RETIRED, 0, 0);
+	recorder_log(ring->id, RECORDS_OF_DEATH, LOG_DETAILS);
 	__atomic_store_n(&ring->n_fds, 0, __ATOMIC_RELAXED);
 	ring_fds_changed(ring);
 	adj_table_fini(&ring->adjs);
@@ -124,6 +133,7 @@ void ring_init(struct ring *ring, struct port_queue *q, unsigned id)
 	inbox_init(&ring->inbox);
 	hold_init(&ring->hold);
 	sleep_place_init(&ring->sleepers, true);
+	ring->sleepers.ring = id;
 	wheel_init(&ring->wheel, clock_now());
 	flow_table_init(&ring->flows);
 	adj_table_init(&ring->adjs);

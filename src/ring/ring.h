@@ -15,6 +15,7 @@
 #define RING_RING_H
 
 #include "base/list.h"
+#include "base/stats/recorder.h"
 #include "base/wheel.h"
 #include "net/drop.h"
 #include "ring/adj.h"
@@ -34,9 +35,10 @@ struct ring_work {
 struct ring_stats {
 	uint64_t rx_frames, rx_bytes;
 	uint64_t tx_frames, tx_bytes;
-	uint64_t copied;    /* frames copied into ordinary memory because free frames ran low */
-	uint64_t forwarded; /* posted to other rings, see ring_detach() */
-	uint64_t most;	    /* frames that one poll brought */
+	uint64_t copied;      /* frames copied into ordinary memory because free frames ran low */
+	uint64_t forwarded;   /* posted to other rings, see ring_detach() */
+	uint64_t retransmits; /* segments of connections */
+	uint64_t most;	      /* frames that one poll brought */
 	uint64_t drops[DROP_COUNT];
 };
 
@@ -47,7 +49,7 @@ struct ring {
 	 */
 	struct port_queue *q;	    /* NULL: closed or retired; atomic: see ring_queue() */
 	struct port_queue *dead;    /* queue of a retired ring, until its packets are back */
-	const struct port_ops *ops; /* = q->ops, or port_null_ops */
+	const struct port_ops *ops; /* = q->ops, those of capture.c, or port_null_ops */
 	unsigned parse_flags;	    /* for frame_parse() */
 	unsigned id;
 	unsigned low_water;    /* with fewer free frames, ring_keep() copies */
@@ -90,6 +92,7 @@ struct ring {
 	nsec_t now;	    /* of the last poll; atomic: see ring_set_now() */
 	unsigned unpolled;  /* ring_keep_up() calls since the last poll */
 	void *records;	    /* of the layer above, for what has ended here; NULL: none */
+	struct recorder_area *recorder; /* what happens here; NULL: is not recorded */
 	struct ring_stats stats;
 
 	/* any: the threads blocked until frames arrive */
@@ -189,7 +192,7 @@ void ring_run_late_work(struct ring *ring);
  * to meanwhile, and runs functions (ring_run_afterwards()).
  */
 #define RING_POSTED_MAX 8
-#define RING_AFTERWARDS 2
+#define RING_AFTERWARDS 3
 struct ring_thread {
 	union {
 		struct {
@@ -235,18 +238,12 @@ static inline __attribute__((always_inline)) bool ring_hold(struct ring *ring, e
 }
 
 /*
- * holder: runs the work, flushes the port if a frame was put, releases the ring, and looks at
- * the inbox once more: a poster that found the ring held relies on that.
+ * holder: releases the ring, to which no work was added and no frame was put since it was taken,
+ * and looks at the inbox once more: a poster that found the ring held relies on that.
  */
-static inline __attribute__((always_inline)) void ring_release(struct ring *ring,
-							       enum hold_mode mode)
+static inline __attribute__((always_inline)) void ring_release_clean(struct ring *ring,
+								     enum hold_mode mode)
 {
-	if (__builtin_expect(!list_empty(&ring->work), 0))
-		ring_run_late_work(ring);
-	if (ring->tx_dirty) {
-		ring->tx_dirty = false;
-		ring->ops->tx_flush(ring->q);
-	}
 	hold_release(&ring->hold, mode);
 	delay_at(DELAY_HOLD_RELEASED);
 	/*
@@ -262,6 +259,19 @@ static inline __attribute__((always_inline)) void ring_release(struct ring *ring
 		ring_look_again(ring, mode);
 	if (__builtin_expect(ring_thread.due != 0, 0))
 		ring_try_posted();
+}
+
+/* holder: runs the work, flushes the port if a frame was put, and releases the ring likewise. */
+static inline __attribute__((always_inline)) void ring_release(struct ring *ring,
+							       enum hold_mode mode)
+{
+	if (__builtin_expect(!list_empty(&ring->work), 0))
+		ring_run_late_work(ring);
+	if (ring->tx_dirty) {
+		ring->tx_dirty = false;
+		ring->ops->tx_flush(ring->q);
+	}
+	ring_release_clean(ring, mode);
 }
 
 /*
@@ -469,9 +479,19 @@ static inline void ring_set_now(struct ring *ring, nsec_t now)
 	__atomic_store_n(&ring->now, now, __ATOMIC_RELAXED);
 }
 
+/* Counts and records a packet that is dropped; key: of its flow, NULL: it is not known. */
+void ring_drop_of(struct ring *ring, enum drop reason, const struct flow_key *key);
+
 static inline void ring_drop(struct ring *ring, enum drop reason)
 {
-	ring->stats.drops[reason]++;
+	ring_drop_of(ring, reason, NULL);
+}
+
+/* Records an event; sock: number of the socket that it is about, 0: none. */
+static inline void ring_record(struct ring *ring, enum record_event event, uint32_t sock,
+			       uint32_t argument)
+{
+	recorder_write(ring->recorder, clock_now(), event, sock, argument);
 }
 
 /* Free frames are below the low-water mark: ring_keep() copies. */
@@ -531,6 +551,19 @@ static inline int ring_tx_put(struct ring *ring, struct pkt *pkt)
 	ring->stats.tx_frames++;
 	ring->stats.tx_bytes += pkt->frame_len;
 	return ring->ops->tx_put(ring->q, pkt);
+}
+
+/* Sends a large segment now, see port_ops.tx_large; counted as the frames that it becomes. */
+static inline int ring_tx_large(struct ring *ring, const struct frame_large *large)
+{
+	int rc = ring->ops->tx_large(ring->q, large);
+	uint32_t segments = frame_large_segments(large);
+
+	if (!rc) {
+		ring->stats.tx_frames += segments;
+		ring->stats.tx_bytes += (uint64_t)segments * large->hdr + large->len;
+	}
+	return rc;
 }
 
 /*

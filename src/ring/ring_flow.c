@@ -2,6 +2,7 @@
 /* Flows of a ring, and the port's entries for them. */
 #include <errno.h>
 
+#include "base/param.h"
 #include "ring/ring.h"
 
 #define DRAIN_BURSTS 64
@@ -20,6 +21,26 @@ static bool covered(const struct ring *ring, const struct flow_key *key)
 	while (f && (!f->steered || f->shared))
 		f = flow_next(f);
 	return f != NULL;
+}
+
+static bool is_narrow(const struct flow *flow)
+{
+	return flow->key.proto == IPPROTO_TCP ? !params.tcp_3t_rules : !params.udp_3t_rules;
+}
+
+/* Is an entry of its own worth it, although a 3-tuple covers the flow?  For the tag. */
+static bool wants_entry(const struct ring *ring, const struct flow *flow)
+{
+	return ring->q && ring->q->port->can.tags && flow_key_is_exact(&flow->key) &&
+	       is_narrow(flow);
+}
+
+static int add_entry(struct ring *ring, const struct flow *flow)
+{
+	bool wide = flow->alone && flow_key_is_exact(&flow->key) && ring->q &&
+		    ring->q->port->can.tags && !is_narrow(flow);
+
+	return (wide ? ring->ops->add_wide : ring->ops->add_flow)(ring->q, &flow->key);
 }
 
 /* The flow with this key that owns the port's entry, or NULL. */
@@ -122,15 +143,17 @@ static bool may_do_without_entry(const struct ring *ring, const struct flow_key 
 
 int ring_flow_add(struct ring *ring, struct flow *flow)
 {
+	bool is_covered;
 	int rc = 0;
 
 	ring_assert_held(ring);
 	flow->steered = false;
 	if (flow->shared)
 		return add_shared(ring, flow);
-	if (!steered_twin(ring, &flow->key) && !covered(ring, &flow->key)) {
-		rc = ring->ops->add_flow(ring->q, &flow->key);
-		if (rc && !(rc == -ENOSPC && may_do_without_entry(ring, &flow->key)))
+	is_covered = covered(ring, &flow->key);
+	if (!steered_twin(ring, &flow->key) && (!is_covered || wants_entry(ring, flow))) {
+		rc = add_entry(ring, flow);
+		if (rc && !is_covered && !(rc == -ENOSPC && may_do_without_entry(ring, &flow->key)))
 			return rc;
 		flow->steered = rc == 0;
 	}
@@ -194,7 +217,7 @@ static int steer_covered(struct ring *ring, const struct flow_key *wide)
 
 			if (f->steered || !flow_key_is_exact(&f->key) || !flow_key_eq(&w, wide))
 				continue;
-			rc = ring->ops->add_flow(ring->q, &f->key);
+			rc = add_entry(ring, f);
 			f->steered = rc == 0;
 			error = rc ? rc : error;
 		}
@@ -308,7 +331,7 @@ int ring_flow_unsteer(struct ring *ring, struct flow *flow)
 void ring_flow_resteer(struct ring *ring, struct flow *flow)
 {
 	ring_assert_held(ring);
-	flow->steered = flow->shared || !covered(ring, &flow->key);
+	flow->steered = flow->shared || wants_entry(ring, flow) || !covered(ring, &flow->key);
 }
 
 int ring_flow_steer(struct ring *ring, struct flow *flow)

@@ -19,16 +19,24 @@ static enum drop deliver_shared(struct ring *ring, struct flow *flow, struct pkt
 				pkt_free(copy);
 		}
 		if (reason != DROP_NONE)
-			ring_drop(ring, reason);
+			ring_drop_of(ring, reason, &flow->key);
 	}
 	return flow->deliver(ring, flow, pkt, now);
 }
 
-static void drop(struct ring *ring, struct pkt *pkt, enum drop reason)
+void ring_drop_of(struct ring *ring, enum drop reason, const struct flow_key *key)
+{
+	ring->stats.drops[reason]++;
+	recorder_drop(ring->recorder, ring->now, (uint8_t)reason, key ? ntohs(key->local_port) : 0,
+		      key ? ntohs(key->remote_port) : 0);
+}
+
+/* key: of the packet, NULL: it has none. */
+static void drop(struct ring *ring, struct pkt *pkt, enum drop reason, const struct flow_key *key)
 {
 	log_fine("ring %u: a frame of %u bytes is dropped: %s", ring->id, pkt->frame_len,
 		 drop_text(reason));
-	ring_drop(ring, reason);
+	ring_drop_of(ring, reason, key);
 	pkt_free(pkt);
 }
 
@@ -61,7 +69,7 @@ static __attribute__((noinline)) void deliver_open(struct ring *ring, struct flo
 		reason = addr_is_multicast(&key->local) ? deliver_shared(ring, flow, pkt, now)
 							: flow->deliver(ring, flow, pkt, now);
 	if (reason != DROP_NONE)
-		drop(ring, pkt, reason);
+		drop(ring, pkt, reason, key);
 }
 
 /* gro: collects packets that may be delivered in chains; NULL: delivers each at once. */
@@ -74,7 +82,7 @@ static inline __attribute__((always_inline)) void receive(struct ring *ring, str
 
 	pkt->next = NULL;
 	if (__builtin_expect(reason == DROP_NONE, 1)) {
-		flow = flow_find(&ring->flows, &key);
+		flow = flow_find(&ring->flows, &key, pkt);
 		if (!flow) {
 			reason = DROP_NO_FLOW;
 		} else if (gro && flow->chains && gro_add(gro, flow, pkt)) {
@@ -89,7 +97,8 @@ static inline __attribute__((always_inline)) void receive(struct ring *ring, str
 		}
 	}
 	if (__builtin_expect(reason != DROP_NONE, 0))
-		drop(ring, pkt, reason);
+		/* The earlier reasons are those of frame_parse(), which then sets no key. */
+		drop(ring, pkt, reason, reason >= DROP_NO_FLOW ? &key : NULL);
 }
 
 void ring_receive(struct ring *ring, struct pkt *pkt)
@@ -113,7 +122,7 @@ static void deliver_each(struct ring *ring, struct flow *flow, struct pkt *pkt, 
 		}
 		reason = flow->deliver(ring, flow, pkt, now);
 		if (reason != DROP_NONE)
-			drop(ring, pkt, reason);
+			drop(ring, pkt, reason, &flow->key);
 	}
 }
 

@@ -147,7 +147,7 @@ int rings_lost(void)
 
 	mutex_lock(&ports_lock);
 	for (unsigned i = 0; i < n_ports; i++) {
-		if (ports[i].port && ports[i].port->lost && !ports[i].gone)
+		if (ports[i].port && port_is_lost(ports[i].port) && !ports[i].gone)
 			ifindex = ports[i].ifindex;
 	}
 	mutex_unlock(&ports_lock);
@@ -164,7 +164,7 @@ static bool is_gone(const struct port *port)
 
 	if (port->ifindex <= 0) /* a port of tests */
 		return false;
-	return port->lost || link_get(port->ifindex, &link) == -ENODEV || link.master ||
+	return port_is_lost(port) || link_get(port->ifindex, &link) == -ENODEV || link.master ||
 	       memcmp(link.mac, port->mac, sizeof(link.mac)) != 0;
 }
 

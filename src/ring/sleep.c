@@ -7,6 +7,7 @@
 
 #include "base/busy.h"
 #include "base/delay.h"
+#include "base/stats/recorder.h"
 #include "base/sys.h"
 #include "ring/hold.h"
 #include "ring/inbox.h"
@@ -89,6 +90,9 @@ void sleep_place_init(struct sleep_place *place, bool wake_internal)
 	list_init(&place->guests);
 	place->busy = false;
 	place->wake_internal = wake_internal;
+	place->ring = RECORDER_NO_RING;
+	place->requests = 0;
+	place->received = 0;
 }
 
 /*
@@ -304,6 +308,24 @@ static int poll_cancellable(struct pollfd *fds, unsigned n, struct timespec *tim
 	return rc;
 }
 
+/* The ring at which the thread sleeps, if it is one alone. */
+static uint32_t ring_of(const struct sleep *sleep)
+{
+	const struct sleeper *s = sleep->first;
+
+	return s && !s->next ? s->place->ring : RECORDER_NO_RING;
+}
+
+/* The thread blocks (received: blocked) on the descriptors of the rings that it leads. */
+static void count_sleep(const struct sleep *sleep, bool received)
+{
+	for (const struct sleeper *s = sleep->first; s; s = s->next) {
+		if (s->watch && s->place->ring != RECORDER_NO_RING)
+			__atomic_fetch_add(received ? &s->place->received : &s->place->requests, 1,
+					   __ATOMIC_RELAXED);
+	}
+}
+
 int sleep_now(struct sleep *sleep, struct pollfd *fds, unsigned n, nsec_t deadline,
 	      const sigset_t *mask)
 {
@@ -323,8 +345,13 @@ int sleep_now(struct sleep *sleep, struct pollfd *fds, unsigned n, nsec_t deadli
 	}
 	fds[0] = (struct pollfd){.fd = wakeup->fd, .events = POLLIN};
 	delay_at(DELAY_SLEEP_NOW);
+	count_sleep(sleep, false);
+	recorder_write_any(RECORDER_SLEEPS, RECORD_SLEEP, 0, ring_of(sleep));
 	rc = poll_cancellable(fds, n, timeout, mask);
 	delay_at(DELAY_SLEEP_WOKEN);
+	recorder_write_any(RECORDER_SLEEPS, RECORD_WAKE, 0, ring_of(sleep));
+	if (rc > (fds[0].revents != 0))
+		count_sleep(sleep, true);
 	for (struct sleeper *s = sleep->first; s; s = s->next)
 		unblock_at_place(s);
 	if (rc <= 0 || !fds[0].revents)

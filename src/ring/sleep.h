@@ -77,6 +77,9 @@ struct sleep_place {
 	struct list guests; /* of struct sleeper; they block here on behalf of another place */
 	/* set at creation, read by all */
 	bool wake_internal; /* a ring: the internal thread takes over without sleepers */
+	uint32_t ring;	    /* its number; RECORDER_NO_RING: it is something else */
+	/* any, atomic: sleeps of leaders, and those that ended because of a descriptor */
+	uint64_t requests, received;
 };
 
 /* A thread at a place. */

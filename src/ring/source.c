@@ -191,12 +191,7 @@ wait_for_answer(struct ring *ring, const struct flow_key *key, struct pkt *pkt, 
 	*reason = DROP_NO_MEMORY;
 	if (!copy)
 		return SOURCE_DROP;
-	copy->next = NULL;
-	if (q->tail)
-		q->tail->next = copy;
-	else
-		q->head = copy;
-	q->tail = copy;
+	pkt_append(&q->head, &q->tail, copy);
 	q->waiting++;
 	ring->n_waiting++;
 	pkt_free(pkt);

@@ -65,9 +65,7 @@ static __attribute__((noinline)) void close_lost(struct team_queue *q, unsigned 
 static void follow_losses(struct team_queue *q)
 {
 	for (unsigned i = 0; i < q->team->n; i++) {
-		if (q->parts[i] &&
-		    __builtin_expect(__atomic_load_n(&q->parts[i]->port->lost, __ATOMIC_RELAXED),
-				     0))
+		if (q->parts[i] && __builtin_expect(port_is_lost(q->parts[i]->port), 0))
 			lose_part(q, i);
 		if (__builtin_expect(q->lost[i] != NULL, 0))
 			close_lost(q, i);
@@ -247,7 +245,7 @@ static int open_parts(struct team_queue *q, char why[PORT_WHY])
 		int rc;
 
 		/* A team with a lost port goes on without it. */
-		if (__atomic_load_n(&port->lost, __ATOMIC_RELAXED))
+		if (port_is_lost(port))
 			continue;
 		rc = port->ops->open_queue(port, &q->parts[i], why);
 		if (rc)
@@ -367,7 +365,7 @@ static int team_service(struct port *base, int fds[PORT_FDS_MAX])
 
 		for (int f = 0; f < got && n < PORT_FDS_MAX; f++)
 			fds[n++] = of_port[f];
-		all_lost &= __atomic_load_n(&team->ports[i]->lost, __ATOMIC_RELAXED);
+		all_lost &= port_is_lost(team->ports[i]);
 	}
 	if (all_lost)
 		/* release: pairs with rings_lost(), called after this under the same lock */
@@ -435,7 +433,8 @@ static void add_port(struct port *base, const struct port *port)
 	can->must_arm |= port->can.must_arm;
 	can->shared_steering &= port->can.shared_steering;
 	can->frame_max = lower(can->frame_max, port->can.frame_max);
-	can->segment_max = lower(can->segment_max, port->can.segment_max);
+	can->tags = false;    /* each port has its own */
+	can->segment_max = 0; /* a frame says which port it leaves by */
 }
 
 int port_team_open(struct port *const ports[], unsigned n, struct port **out, char why[PORT_WHY])

@@ -3,6 +3,7 @@
  * Receiving bursts, and the way of frames back to the fill rings: the hot path of the xdp port.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "base/list.h"
 #include "base/sys.h"
@@ -144,6 +145,17 @@ static inline int rx_descs(struct xdp_queue *q, struct xdp_sock *s, uint32_t idx
 	return got;
 }
 
+/* n descriptors were taken. */
+static inline void rx_release(struct xdp_queue *q, struct xdp_sock *s, uint32_t n)
+{
+	xsk_ring_cons__release(&s->rx, n);
+	if (__builtin_expect(q->zerocopy, 0))
+		xdp_drive_arrived(s);
+	s->taken += n;
+	if (s->taken >= q->fill_batch)
+		refill(q, s);
+}
+
 static inline __attribute__((always_inline)) int rx_sock(struct xdp_queue *q, struct xdp_sock *s,
 							 struct pkt **pkts, int max)
 {
@@ -155,14 +167,111 @@ static inline __attribute__((always_inline)) int rx_sock(struct xdp_queue *q, st
 		if (!n)
 			return 0;
 		got = rx_descs(q, s, idx, n, pkts);
-		xsk_ring_cons__release(&s->rx, n);
-		if (__builtin_expect(q->zerocopy, 0))
-			xdp_drive_arrived(s);
-		s->taken += n;
-		if (s->taken >= q->fill_batch)
-			refill(q, s);
+		rx_release(q, s, n);
 	} while (!got);
 	return got;
+}
+
+/* ---- several RX queues ------------------------------------------------------- */
+
+/*
+ * A flow may change its RX queue: behind a tap device, or where the card steers by what it sent,
+ * frames come by the queue by which the last answer left.  Then frames of a flow lie in two RX
+ * rings.  They are received in the order of the time that the XDP program wrote in front of them.
+ */
+
+#define NO_FRAME UINT64_MAX
+
+/* A socket with frames. */
+struct rx_head {
+	struct xdp_sock *s;
+	uint64_t stamp; /* of the next frame */
+	uint32_t due;	/* of the frames that were there at the first look */
+	uint32_t taken;
+};
+
+/* Finds the frames that wait in the RX ring; returns their number. */
+static inline uint32_t rx_look(struct xdp_sock *s)
+{
+	/* Pairs with the kernel's release store when it adds frames. */
+	s->rx.cached_prod = __atomic_load_n(s->rx.producer, __ATOMIC_ACQUIRE);
+	return s->rx.cached_prod - s->rx.cached_cons;
+}
+
+/* Any member could write the stamp.  It decides about nothing but the order. */
+static uint64_t stamp_of(const struct xdp_queue *q, const struct xdp_sock *s)
+{
+	uint64_t addr, stamp;
+
+	if (s->rx.cached_prod == s->rx.cached_cons)
+		return NO_FRAME;
+	addr = xsk_ring_cons__rx_desc(&s->rx, s->rx.cached_cons)->addr;
+	if (s->in_big || addr < sizeof(stamp) || addr >> q->frame_shift >= q->nframes)
+		return 0; /* a frame that has begun is not put off */
+	memcpy(&stamp, q->umem + addr - sizeof(stamp), sizeof(stamp));
+	return stamp & INT64_MAX;
+}
+
+static struct rx_head *oldest(struct rx_head *heads, unsigned n)
+{
+	struct rx_head *found = heads;
+
+	for (unsigned i = 1; i < n; i++)
+		if (heads[i].stamp < found->stamp)
+			found = &heads[i];
+	return found;
+}
+
+/* Receives the due frames, and those that are older than one of them. */
+static int rx_merge(struct xdp_queue *q, struct rx_head *heads, unsigned n, struct pkt **pkts,
+		    int max)
+{
+	uint32_t due = 0, idx = 0;
+	int got = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		due += heads[i].due;
+	while (due && got < max) {
+		struct rx_head *head = oldest(heads, n);
+
+		xsk_ring_cons__peek(&head->s->rx, 1, &idx);
+		got += rx_descs(q, head->s, idx, 1, pkts + got);
+		due -= head->taken++ < head->due;
+		head->stamp = stamp_of(q, head->s);
+	}
+	for (unsigned i = 0; i < n; i++)
+		if (heads[i].taken)
+			rx_release(q, heads[i].s, heads[i].taken);
+	return got;
+}
+
+/*
+ * Looks at each ring twice: what came before a frame of the first look is there at the second
+ * look at the latest.
+ */
+static __attribute__((noinline)) int rx_ordered(struct xdp_queue *q, struct pkt **pkts, int max)
+{
+	struct rx_head heads[XDP_STEER_QUEUES];
+	uint32_t due[XDP_STEER_QUEUES], any = 0;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < q->nsocks; i++) {
+		due[i] = rx_look(&q->socks[i]);
+		any |= due[i];
+	}
+	if (!any)
+		return 0;
+	for (unsigned i = 0; i < q->nsocks; i++) {
+		struct xdp_sock *s = &q->socks[i];
+
+		if (rx_look(s))
+			heads[n++] = (struct rx_head){s, 0, due[i], 0};
+	}
+	if (n == 1)
+		return rx_sock(q, heads[0].s, pkts, max);
+	for (unsigned i = 0; i < n; i++)
+		heads[i].stamp = stamp_of(q, heads[i].s);
+	return rx_merge(q, heads, n, pkts, max);
 }
 
 /* ---- bursts ----------------------------------------------------------------- */
@@ -194,6 +303,9 @@ static inline __attribute__((always_inline)) int rx_socks(struct xdp_queue *q, s
 	unsigned i = q->next;
 	int n = 0;
 
+	/* Pairs with the program's store; which burst sees it first does not matter. */
+	if (q->nsocks > 1 && !__atomic_load_n(q->unstamped, __ATOMIC_RELAXED))
+		return rx_ordered(q, pkts, max);
 	for (unsigned looked = 0; looked < q->nsocks && n < max; looked++) {
 		n += rx_sock(q, &q->socks[i], pkts + n, max - n);
 		if (++i == q->nsocks)

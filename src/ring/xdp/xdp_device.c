@@ -62,6 +62,7 @@ static void query_queues(struct xdp_device *dev, int fd, struct ifreq *ifr)
 	if (ethtool(fd, ifr, &channels))
 		return;
 	dev->rx_queues = channels.rx_count + channels.combined_count;
+	dev->tx_queues = channels.tx_count + channels.combined_count;
 	dev->max_queues = channels.max_rx + channels.max_combined;
 	dev->combined = channels.max_combined != 0;
 }

@@ -21,6 +21,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/unix_socket.h"
 #include "ring/xdp/xdp_internal.h"
 
 #define WAIT_MAX (2 * NSEC_PER_SEC)	/* for an answer, or for an answerer */
@@ -36,11 +37,6 @@ struct hello {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t kind;
-};
-
-union control {
-	struct cmsghdr head;
-	char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
 };
 
 /* The descriptors that are handed over, in this order. */
@@ -68,14 +64,6 @@ static unsigned shared_fds(struct xdp_port *port, int *fds[FDS_MAX])
 	return n;
 }
 
-/* Gets the peer's credentials.  False: it is another user. */
-static bool is_same_user(const struct xdp_port *port, int fd, struct ucred *peer)
-{
-	socklen_t len = sizeof(*peer);
-
-	return !sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &len) && peer->uid == port->uid;
-}
-
 bool xdp_group_outgrown(const struct xdp_port *port)
 {
 	return __atomic_load_n(&port->conf->outgrown, __ATOMIC_RELAXED);
@@ -90,35 +78,8 @@ static int say(int fd, enum hello_kind kind, const int *fds, unsigned n)
 {
 	struct hello hello = {.magic = GROUP_MAGIC, .version = GROUP_VERSION, .kind = kind};
 	struct iovec iov = {&hello, sizeof(hello)};
-	union control control = {0};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	ssize_t rc;
 
-	if (n) {
-		msg.msg_control = &control;
-		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
-		control.head.cmsg_level = SOL_SOCKET;
-		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(&control.head), fds, n * sizeof(int));
-	}
-	rc = sys_sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-	return rc < 0 ? (int)rc : 0;
-}
-
-/* The descriptors that came with a message, hidden from the program; returns their number. */
-static unsigned take_fds(struct msghdr *msg, int fds[FDS_MAX])
-{
-	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
-	unsigned n;
-
-	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-		return 0;
-	n = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-	memcpy(fds, CMSG_DATA(c), n * sizeof(int)); /* the buffer takes no more than FDS_MAX */
-	for (unsigned i = 0; i < n; i++)
-		fds[i] = sys_fd_hide(fds[i]);
-	return n;
+	return unix_socket_send(fd, &iov, 1, fds, n);
 }
 
 /*
@@ -128,25 +89,13 @@ static unsigned take_fds(struct msghdr *msg, int fds[FDS_MAX])
 static bool hear(int fd, struct hello *hello, int fds[FDS_MAX], unsigned *n)
 {
 	struct iovec iov = {hello, sizeof(*hello)};
-	union control control;
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = &control,
-			     .msg_controllen = sizeof(control)};
-	ssize_t len = sys_recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t len = unix_socket_receive(fd, &iov, 1, 0, fds, FDS_MAX, n);
 
-	*n = len < 0 ? 0 : take_fds(&msg, fds);
 	if (len != sizeof(*hello))
 		hello->kind = HELLO_NONE;
 	else if (hello->magic != GROUP_MAGIC)
 		hello->version = 0;
 	return len != -EAGAIN;
-}
-
-static void close_fds(int *fds, unsigned n)
-{
-	while (n)
-		sys_close_fd(&fds[--n]);
 }
 
 static int ask_to_join(int fd)
@@ -155,7 +104,7 @@ static int ask_to_join(int fd)
 
 	if (!rc)
 		rc = say(fd, HELLO_NEW, proof, XDP_PROOFS);
-	close_fds(proof, XDP_PROOFS);
+	unix_socket_close_fds(proof, XDP_PROOFS);
 	return rc;
 }
 
@@ -171,7 +120,7 @@ static int call_answerer(const struct xdp_port *port, enum hello_kind kind, stru
 
 	if (fd < 0)
 		return fd;
-	rc = is_same_user(port, fd, peer) ? 0 : -EREMOTE;
+	rc = unix_socket_is_of(fd, port->uid, peer) ? 0 : -EREMOTE;
 	if (!rc)
 		rc = kind == HELLO_NEW ? ask_to_join(fd) : say(fd, kind, NULL, 0);
 	if (!rc)
@@ -200,7 +149,7 @@ bool xdp_group_accept(struct xdp_port *port)
 
 	while ((fd = sys_accept4(port->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
 		fd = sys_fd_hide(fd);
-		if (!is_same_user(port, fd, &peer) || port->n_conns == GROUP_MEMBERS) {
+		if (!unix_socket_is_of(fd, port->uid, &peer) || port->n_conns == GROUP_MEMBERS) {
 			sys_close(fd);
 			continue;
 		}
@@ -243,7 +192,7 @@ bool xdp_group_answer(struct xdp_port *port, int conn)
 		return true;
 	stays = hello.kind == HELLO_MEMBER ||
 		(hello.kind != HELLO_NONE && answer(port, conn, &hello, fds, n));
-	close_fds(fds, n);
+	unix_socket_close_fds(fds, n);
 	if (!stays)
 		drop_conn(port, conn);
 	return stays;
@@ -316,11 +265,11 @@ static int receive_group(struct xdp_port *port, int fd, const struct ucred *peer
 		return why_silent(port, peer, why);
 	(void)hear(fd, &hello, fds, &n);
 	if (hello.kind != HELLO_ANSWER || (hello.version == GROUP_VERSION && n <= FIXED_FDS)) {
-		close_fds(fds, n);
+		unix_socket_close_fds(fds, n);
 		return -EAGAIN;
 	}
 	if (hello.version != GROUP_VERSION) {
-		close_fds(fds, n);
+		unix_socket_close_fds(fds, n);
 		return xdp_why(why, -EPROTO,
 			       "Interface %s is not accelerated: process %d, which has it, uses\n"
 			       "another version of this library.\n",

@@ -18,10 +18,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/un.h>
 
 #include "base/host_dir.h"
 #include "base/sys.h"
+#include "base/unix_socket.h"
 #include "ring/xdp/xdp_internal.h"
 
 #ifndef SO_NETNS_COOKIE
@@ -39,11 +39,6 @@ struct name {
 	char dir[HOST_DIR_PATH];
 };
 
-static int open_socket(void)
-{
-	return sys_fd_hide(sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-}
-
 /* The cookie of the socket's network namespace; 0: not known. */
 static uint64_t namespace_of(int sock)
 {
@@ -56,10 +51,8 @@ static uint64_t namespace_of(int sock)
 /* Each network namespace has abstract names of its own. */
 static void name_abstract(const struct xdp_port *port, struct name *name)
 {
-	int len = snprintf(name->addr.sun_path + 1, sizeof(name->addr.sun_path) - 1,
-			   "libvma-" PREFIX "%d-%u", port->base.ifindex, port->uid);
-
-	name->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+	name->len = unix_socket_name(&name->addr, "libvma-" PREFIX "%d-%u", port->base.ifindex,
+				     port->uid);
 }
 
 static void name_path(struct name *name, const char *file)
@@ -100,7 +93,7 @@ static int connect_to(int fd, const struct name *name)
 int xdp_group_name_call(const struct xdp_port *port)
 {
 	struct name name;
-	int fd = open_socket(), rc;
+	int fd = unix_socket_new(), rc;
 
 	if (fd < 0)
 		return fd;
@@ -119,7 +112,7 @@ int xdp_group_name_call(const struct xdp_port *port)
 /* Removes the file of a name if no process listens there.  The lock is held: none will soon. */
 static void remove_if_unused(const struct name *name)
 {
-	int fd = open_socket();
+	int fd = unix_socket_new();
 
 	if (fd < 0)
 		return;
@@ -183,7 +176,7 @@ static int listen_at(int fd, const struct name *name)
 int xdp_group_name_take(const struct xdp_port *port)
 {
 	struct name name;
-	int fd = open_socket(), rc;
+	int fd = unix_socket_new(), rc;
 
 	if (fd < 0)
 		return fd;

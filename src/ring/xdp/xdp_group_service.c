@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/sys.h"
+#include "ring/ports.h"
 #include "ring/xdp/xdp_internal.h"
 
 #define SWEEP_INTERVAL (100 * NSEC_PER_MSEC) /* between sweeps, without a sign of a death */
@@ -191,6 +192,7 @@ static void unsteer(void *arg, const uint8_t slots[XDP_STEER_SLOTS])
 {
 	xdp_unsteer(arg, slots);
 	xdp_shares_clear(arg, slots, true);
+	__atomic_fetch_add(&ports_deaths, 1, __ATOMIC_RELAXED);
 }
 
 /*
@@ -254,6 +256,14 @@ static void mark_lives(struct xdp_port *port)
 	}
 }
 
+static void check_large(struct xdp_port *port)
+{
+	nsec_t now = group_now();
+
+	list_for_each(link, &port->queues)
+		packet_tx_check(&container_of(link, struct xdp_queue, link)->large, now);
+}
+
 static void arm(struct xdp_port *port, nsec_t interval)
 {
 	struct itimerspec in = {.it_value = {.tv_nsec = interval}};
@@ -267,7 +277,7 @@ int xdp_service(struct port *base, int fds[PORT_FDS_MAX])
 	bool opener, alone, died, again;
 
 	fds[0] = port->epoll_fd;
-	if (port->base.lost)
+	if (port_is_lost(&port->base))
 		return 0;
 	if (!mutex_trylock(&port->lock)) /* a queue is being opened or closed */
 		return 1;
@@ -281,15 +291,16 @@ int xdp_service(struct port *base, int fds[PORT_FDS_MAX])
 	if (alone)
 		xdp_group_find_answerer(port);
 	sweep(port, died);
-	if (!port->base.lost && xdp_group_outgrown(port))
+	if (!port_is_lost(&port->base) && xdp_group_outgrown(port))
 		outgrow(port);
-	if (port->base.lost) {
+	if (port_is_lost(&port->base)) {
 		mutex_unlock(&port->lock);
 		return 0;
 	}
 	mark_lives(port);
 	again = tell_drained(port);
 	again |= xdp_napi_service(port);
+	check_large(port);
 	again |= port->sweeping;
 	again |= alone && port->listen_fd < 0 && port->lifeline_fd < 0;
 	if (again)

@@ -5,60 +5,23 @@
  * frames are redirected to it.
  */
 #include <errno.h>
-#include <fcntl.h>
+#include <net/if.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "base/log.h"
 #include "base/param.h"
+#include "base/sealed.h"
 #include "base/sys.h"
 #include "ring/xdp/xdp_internal.h"
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define QUEUES_UNTOLD 16	/* most RX queues of a device whose number is not known */
 #define PAGE 4096		/* the smallest page size */
 #define MEM_ALLOC_HUGE 2	/* of VMA_MEM_ALLOC_TYPE */
 #define TOUCH_STACK (64 * 1024) /* bytes */
-
-/*
- * A memory file that no process can shrink or grow.  huge: of huge pages, all of them allocated
- * now, because a missing one would be a SIGBUS later.
- */
-static int memory_file(const char *name, size_t size, bool huge)
-{
-	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0);
-	int fd = (int)sys_call(SYS_memfd_create, name, flags, 0, 0, 0, 0);
-	long rc;
-
-	fd = sys_fd_hide(fd);
-	if (fd < 0)
-		return fd;
-	rc = sys_call(SYS_ftruncate, fd, size, 0, 0, 0, 0);
-	if (!rc && huge)
-		rc = sys_call(SYS_fallocate, fd, 0, 0, size, 0, 0);
-	if (!rc)
-		rc = sys_fcntl(fd, F_ADD_SEALS, SEALS);
-	if (rc) {
-		sys_close(fd);
-		return (int)rc;
-	}
-	return fd;
-}
-
-/* The size of a memory file that no process can shrink or grow; 0: fd is none. */
-static size_t memory_file_size(int fd)
-{
-	struct stat st;
-
-	if (sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) ||
-	    (sys_fcntl(fd, F_GET_SEALS, 0) & SEALS) != SEALS)
-		return 0;
-	return (size_t)st.st_size;
-}
 
 static void warn_no_huge_pages(void)
 {
@@ -73,22 +36,28 @@ static void warn_no_huge_pages(void)
 			     "\"echo 800 > /proc/sys/vm/nr_hugepages\"");
 }
 
-static int umem_file(size_t size)
+/* The NUMA node of the interface's device, SEALED_ANY_NODE: it has none. */
+static int node_of(const struct xdp_port *port)
+{
+	char path[64 + IF_NAMESIZE], text[16];
+	int node;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/device/numa_node", port->base.name);
+	if (sys_read_text(path, text, sizeof(text)) <= 0 || sscanf(text, "%d", &node) != 1)
+		return SEALED_ANY_NODE;
+	return node;
+}
+
+static int umem_file(const struct xdp_port *port)
 {
 	bool huge = params.mem_alloc_type == MEM_ALLOC_HUGE;
-	int fd = memory_file("vma-umem", size, huge);
+	int node = node_of(port);
+	int fd = sealed_create_pages("vma-umem", port->group.umem_size, huge, node);
 
 	if (fd >= 0 || !huge)
 		return fd;
 	warn_no_huge_pages();
-	return memory_file("vma-umem", size, false);
-}
-
-static bool is_huge(int fd)
-{
-	struct stat st;
-
-	return !sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) && st.st_blksize > PAGE;
+	return sealed_create_pages("vma-umem", port->group.umem_size, false, node);
 }
 
 static int map_umem(struct xdp_port *port)
@@ -394,11 +363,16 @@ static int start_touching(struct xdp_port *port)
 	return -rc;
 }
 
+/* VMA_UMEM_MB, as far as it goes; what the RX queues need is the least. */
 static uint32_t umem_size_of(unsigned queues)
 {
-	uint32_t size = queues * XDP_UMEM_SIZE_QUEUE;
+	uint32_t size = queues * XDP_UMEM_SIZE_QUEUE, wanted = (uint32_t)params.umem_mb << 20;
 
-	return size < XDP_UMEM_SIZE_MIN ? XDP_UMEM_SIZE_MIN : size;
+	if (size < XDP_UMEM_SIZE_MIN)
+		size = XDP_UMEM_SIZE_MIN;
+	if (size < wanted)
+		size = wanted & ~(XDP_UMEM_SIZE_QUEUE - 1); /* whole huge pages */
+	return size;
 }
 
 int xdp_group_memory(struct xdp_port *port, char why[PORT_WHY])
@@ -406,8 +380,8 @@ int xdp_group_memory(struct xdp_port *port, char why[PORT_WHY])
 	int rc = 0;
 
 	port->group.umem_size = umem_size_of(port->rx_queues);
-	port->group.ctl_fd = memory_file("vma-group", sizeof(struct group_ctl), false);
-	port->umem_fd = umem_file(port->group.umem_size);
+	port->group.ctl_fd = sealed_create("vma-group", sizeof(struct group_ctl));
+	port->umem_fd = umem_file(port);
 	port->wake_fd = sys_fd_hide(sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (port->group.ctl_fd < 0 || port->umem_fd < 0 || port->wake_fd < 0)
 		rc = -EMFILE;
@@ -437,7 +411,7 @@ int xdp_group_memory_fit(struct xdp_port *port, char why[PORT_WHY])
 	xdp_unmap(&port->umem_map);
 	sys_close_fd(&port->umem_fd);
 	port->group.umem_size = size;
-	port->umem_fd = umem_file(size);
+	port->umem_fd = umem_file(port);
 	if (port->umem_fd < 0)
 		return why_no_memory(port, port->umem_fd, why);
 	rc = map_umem(port);
@@ -459,6 +433,8 @@ int xdp_group_create(struct xdp_port *port, char why[PORT_WHY])
 	init_frames(port);
 	copy_settings(&port->group);
 	port->conf->queues = port->group.queues;
+	/* Tried with drivers that copy only. */
+	port->conf->unstamped = port->group.zerocopy;
 	log_debug("%s: port group made, %u RX queues, %s XDP, %s", port->base.name,
 		  port->group.queues, port->native ? "native" : "generic",
 		  port->group.zerocopy ? "zero-copy" : "copy");
@@ -476,8 +452,10 @@ static bool is_sane(const struct group_ctl *ctl)
 static void tell_decided(const struct xdp_port *port)
 {
 	uint32_t want = fill_target_of(port), is = port->group.fill_target;
-	bool want_huge = params.mem_alloc_type == MEM_ALLOC_HUGE, huge = is_huge(port->umem_fd);
+	bool want_huge = params.mem_alloc_type == MEM_ALLOC_HUGE,
+	     huge = sealed_is_huge(port->umem_fd);
 	bool copies = !params.xdp_zerocopy && port->group.zerocopy;
+	uint32_t want_size = umem_size_of(port->group.queues), size = port->group.umem_size;
 	char text[PORT_WHY] = "";
 	size_t len = 0;
 
@@ -489,6 +467,10 @@ static void tell_decided(const struct xdp_port *port)
 		len += (size_t)snprintf(text + len, sizeof(text) - len,
 					"; frames are in %s pages (VMA_MEM_ALLOC_TYPE)",
 					huge ? "huge" : "ordinary");
+	if (params.umem_mb && want_size != size)
+		len += (size_t)snprintf(text + len, sizeof(text) - len,
+					"; %u MB of frames, not %u (VMA_UMEM_MB)", size >> 20,
+					want_size >> 20);
 	if (copies)
 		snprintf(text + len, sizeof(text) - len, "; zero-copy (VMA_XDP_ZEROCOPY)");
 	if (text[0])
@@ -498,11 +480,11 @@ static void tell_decided(const struct xdp_port *port)
 
 int xdp_group_adopt(struct xdp_port *port, char why[PORT_WHY])
 {
-	size_t umem_size = memory_file_size(port->umem_fd);
+	size_t umem_size = sealed_size(port->umem_fd);
 	const struct group_ctl *ctl;
 	int rc = -EPROTO;
 
-	if (memory_file_size(port->group.ctl_fd) != sizeof(*ctl) || umem_size < XDP_UMEM_SIZE_MIN ||
+	if (sealed_size(port->group.ctl_fd) != sizeof(*ctl) || umem_size < XDP_UMEM_SIZE_MIN ||
 	    umem_size > XDP_UMEM_SIZE_MAX)
 		return why_no_memory(port, rc, why);
 	port->group.umem_size = (uint32_t)umem_size;

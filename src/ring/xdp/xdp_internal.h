@@ -20,6 +20,7 @@
 #include <xdp/xsk.h>
 
 #include "base/list.h"
+#include "ring/packet/packet_tx.h"
 #include "ring/ports.h"
 #include "ring/xdp/deathmark.h"
 #include "ring/xdp/grace.h"
@@ -119,12 +120,14 @@ struct xdp_queue {
 	struct pkt_pool big_pool;
 	struct list bigs;
 	unsigned nbigs;
+	struct packet_tx large; /* see its members */
 	/* set when opened */
 	bool zerocopy;
 	unsigned slot;
 	unsigned nsocks;
-	unsigned tx_socks; /* the first so many AF_XDP sockets can send */
-	int fds;	   /* readable when one of several sockets is; -1: there is one socket */
+	unsigned tx_socks;	   /* the first so many AF_XDP sockets can send */
+	const uint32_t *unstamped; /* of the program's settings: frames have no time */
+	int fds; /* readable when one of several sockets is; -1: there is one socket */
 	/* the port's lock */
 	struct list link;
 	uint32_t drain_seq; /* the audit that socks[].drain_to is for */
@@ -205,6 +208,7 @@ struct xdp_device {
 	uint8_t mac[6];
 	uint32_t mtu;
 	unsigned rx_queues;  /* 0: not known */
+	unsigned tx_queues;  /* 0: not known */
 	unsigned max_queues; /* most RX queues that ethtool -L can set */
 	bool combined;	     /* the queues also send ("combined" of ethtool -L) */
 	bool is_virtual;
@@ -479,6 +483,7 @@ void xdp_share(struct xdp_queue *q);
 /* xdp_tx.c */
 void xdp_tx_flush(struct port_queue *q);
 struct pkt *xdp_tx_get(struct port_queue *q);
+int xdp_tx_large(struct port_queue *q, const struct frame_large *large);
 int xdp_tx_put(struct port_queue *q, struct pkt *pkt);
 /*
  * When no frames arrive: reaps frames that were sent, and kicks TX rings that the kernel did not

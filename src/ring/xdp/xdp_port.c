@@ -71,6 +71,7 @@ static const struct port_ops xdp_ops = {
 	.take_flow = xdp_take_flow,
 	.tx_flush = xdp_tx_flush,
 	.tx_get = xdp_tx_get,
+	.tx_large = xdp_tx_large,
 	.tx_put = xdp_tx_put,
 };
 
@@ -125,6 +126,9 @@ static int open_port(int ifindex, struct port **out, char why[PORT_WHY])
 	}
 	xdp_conf_mac(port, dev.mac); /* the group may have been made under another MAC address */
 	port->base.can.zero_copy = port->group.zerocopy;
+	/* Frames of zero-copy queues are still on their way when the kernel has taken them. */
+	if (!port->group.zerocopy && packet_tx_can(ifindex, dev.name, dev.tx_queues))
+		port->base.can.segment_max = PACKET_TX_MAX;
 	xdp_napi_init(port);
 	rc = xdp_service_init(port);
 	if (rc) {

@@ -164,6 +164,7 @@ static int open_socks(struct xdp_queue *q, char why[PORT_WHY])
 	uint32_t rx_entries = rx_entries_of(q->group);
 	uint32_t tx_entries = tx_entries_of(q->group);
 
+	q->unstamped = &port->conf->unstamped;
 	for (q->nsocks = 0; q->nsocks < port->group.queues; q->nsocks++) {
 		int rc = open_sock(q, q->nsocks, rx_entries, tx_entries);
 
@@ -283,6 +284,17 @@ static void put_slot(struct xdp_port *port, unsigned slot)
 	}
 }
 
+/* Without it, all is sent in frames. */
+static void open_large(struct xdp_queue *q)
+{
+	const struct port *port = q->base.port;
+	int rc = port->can.segment_max ? packet_tx_open(&q->large, port->ifindex) : 0;
+
+	if (rc)
+		log_debug("%s: no packet socket for large segments: %s", port->name,
+			  strerrordesc_np(-rc));
+}
+
 static int open_queue(struct xdp_port *port, struct xdp_queue *q, char why[PORT_WHY])
 {
 	int rc = alloc_frames(q);
@@ -298,6 +310,8 @@ static int open_queue(struct xdp_port *port, struct xdp_queue *q, char why[PORT_
 	rc = open_socks(q, why);
 	if (!rc)
 		rc = open_fds(q, why);
+	if (!rc)
+		open_large(q);
 	if (rc)
 		unsteer(q);
 	return rc;
@@ -305,13 +319,14 @@ static int open_queue(struct xdp_port *port, struct xdp_queue *q, char why[PORT_
 
 static void close_queue(struct xdp_port *port, struct xdp_queue *q)
 {
+	packet_tx_close(&q->large);
 	close_socks(q);
-	if (!port->base.lost)
+	if (!port_is_lost(&port->base))
 		deathmark_clear(&port->lives, q->slot);
 	if (q->bigs.next)
 		xdp_big_fini(q);
 	free_frames(q);
-	if (!port->base.lost)
+	if (!port_is_lost(&port->base))
 		put_slot(port, q->slot);
 	mem_free(q);
 }
@@ -343,7 +358,7 @@ int xdp_open_queue(struct port *base, struct port_queue **out, char why[PORT_WHY
 			       base->name, XDP_STEER_SLOTS);
 	}
 	q->group = &port->group;
-	q->fds = -1;
+	q->fds = q->large.fd = -1;
 	q->base.port = base;
 	q->base.ops = base->ops;
 	q->base.pool.put = xdp_pool_put;
@@ -367,7 +382,7 @@ void xdp_close_queue(struct port_queue *base)
 	mutex_lock(&port->lock);
 	list_remove(&q->link);
 	mutex_unlock(&port->lock);
-	if (!port->base.lost) {
+	if (!port_is_lost(&port->base)) {
 		unsteer(q);
 		base->ops->barrier(base->port);
 		xdp_drain(q);
@@ -385,7 +400,7 @@ void xdp_at_exit(struct port_queue *base, bool held)
 	 * steered here until other members notice, and its frames are used again after
 	 * GROUP_QUARANTINE.
 	 */
-	if (held && !port->base.lost) {
+	if (held && !port_is_lost(&port->base)) {
 		unsteer((struct xdp_queue *)base);
 		xdp_give_back((struct xdp_queue *)base);
 	}

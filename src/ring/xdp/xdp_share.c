@@ -265,14 +265,16 @@ int xdp_share_move(struct port_queue *base, const struct flow_key *key,
 {
 	const struct xdp_queue *q = (const struct xdp_queue *)base;
 	struct xdp_port *port = (struct xdp_port *)base->port;
-	struct reuseport_member *m = &port->group.ctl->shares[part->at].members.at[part->member];
+	struct xdp_group *g = &port->group;
+	struct reuseport_member *m = &g->ctl->shares[part->at].members.at[part->member];
 
-	/*
-	 * Other processes do not write members of this one while it lives.
-	 * release: pairs with the next take() of the group's lock
-	 */
+	/* A member that sweeps or balances meanwhile would act on the former slot. */
+	if (!group_lock_wait(g, &g->ctl->lock))
+		return -EAGAIN;
+	/* release: pairs with the next take() of the group's lock */
 	__atomic_store_n(&m->slot, (uint16_t)q->slot, __ATOMIC_RELEASE);
 	set_slot(port, part->at, part->member, q->slot + 1);
+	group_lock_release(g, &g->ctl->lock);
 	return 0;
 }
 

@@ -264,14 +264,31 @@ static __always_inline int is_dead(__u32 slot)
 }
 
 /*
+ * Writes the time in front of the frame, for rings that receive from several RX queues: see
+ * rx_ordered() in xdp_burst.c.  Pointers into the frame are invalid afterwards.
+ */
+static __always_inline void stamp(struct xdp_md *ctx)
+{
+	__u64 *at;
+
+	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*at))) {
+		conf.unstamped = 1;
+		return;
+	}
+	at = (void *)(long)ctx->data_meta;
+	if ((void *)(at + 1) <= (void *)(long)ctx->data)
+		*at = bpf_ktime_get_ns();
+}
+
+/*
  * Redirects the frame to the ring's socket, or passes it to the kernel when the process has died.
  * If the host has lost the address, the frame is dropped, as the kernel would do.  The kernel does
  * not get it: if the address is back by then, the kernel would reset our connections, which it
  * does not know.  Frames by an RX queue that the interface did not have when the sockets were
  * opened are dropped for the same reason, until the port has been opened anew.
  */
-static __always_inline int redirect(const struct xdp_md *ctx, const struct iphdr *ip,
-				    struct ports ports, __u32 slot)
+static __always_inline int redirect(struct xdp_md *ctx, const struct iphdr *ip, struct ports ports,
+				    __u32 slot)
 {
 	__u32 local = ip->daddr;
 
@@ -285,6 +302,8 @@ static __always_inline int redirect(const struct xdp_md *ctx, const struct iphdr
 	}
 	if (is_dead(slot))
 		return XDP_PASS;
+	if (conf.queues > 1 && !conf.unstamped)
+		stamp(ctx);
 	return bpf_redirect_map(&xsks, slot * XDP_STEER_QUEUES + ctx->rx_queue_index,
 				conf.outgrown ? XDP_DROP : XDP_PASS);
 }

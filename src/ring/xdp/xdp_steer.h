@@ -104,19 +104,20 @@ struct xdp_steer_life {
 #define XDP_STEER_DIED 0x40000000u
 
 /*
- * The settings.  flows5, gone, kernel and hold: atomic, any member writes.  outgrown: the program
- * writes.  The others are set while a port is opened.
+ * The settings.  flows5, gone, kernel and hold: atomic, any member writes.  outgrown and
+ * unstamped: the program writes, too.  The others are set while a port is opened.
  */
 struct xdp_steer_conf {
-	__u32 flows5;	/* entries in the map of 5-tuples; 0: the program skips it */
-	__u32 mac_lo;	/* first four bytes of the interface's MAC address, as in memory */
-	__u16 mac_hi;	/* the other two */
-	__u16 vlan;	/* VLAN of the interface, host byte order; 0: untagged */
-	__u32 seed;	/* of reuseport_bucket() */
-	__u32 gone;	/* not 0: frames to addresses in the map `gone` are dropped */
-	__u32 kernel;	/* entries in the map `kernel`; 0: the program skips it */
-	__u32 queues;	/* RX queues with AF_XDP sockets, at most XDP_STEER_QUEUES */
-	__u32 outgrown; /* written by the program: frames of flows came by another RX queue */
+	__u32 flows5;	 /* entries in the map of 5-tuples; 0: the program skips it */
+	__u32 mac_lo;	 /* first four bytes of the interface's MAC address, as in memory */
+	__u16 mac_hi;	 /* the other two */
+	__u16 vlan;	 /* VLAN of the interface, host byte order; 0: untagged */
+	__u32 seed;	 /* of reuseport_bucket() */
+	__u32 gone;	 /* not 0: frames to addresses in the map `gone` are dropped */
+	__u32 kernel;	 /* entries in the map `kernel`; 0: the program skips it */
+	__u32 queues;	 /* RX queues with AF_XDP sockets, at most XDP_STEER_QUEUES */
+	__u32 outgrown;	 /* written by the program: frames of flows came by another RX queue */
+	__u32 unstamped; /* frames have no time: zero-copy, or no room in front of frames */
 	__u64 hold; /* CLOCK_MONOTONIC in ns: until then TCP without an entry is dropped; 0: no */
 };
 

@@ -221,3 +221,15 @@ int xdp_tx_put(struct port_queue *base, struct pkt *pkt)
 	q->tx_dirty |= 1ull << i;
 	return 0;
 }
+
+/* ---- a large segment -------------------------------------------------------- */
+
+/* First the kernel takes all frames that were put; it sends each as it takes it. */
+int xdp_tx_large(struct port_queue *base, const struct frame_large *large)
+{
+	struct xdp_queue *q = queue_of(base);
+
+	if (q->tx_dirty)
+		xdp_tx_flush(base);
+	return q->tx_stuck ? -EAGAIN : packet_tx_send(&q->large, large);
+}
