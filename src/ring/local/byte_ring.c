@@ -114,7 +114,10 @@ static size_t iov_size(const struct iovec *iov, int iovcnt)
 	return size;
 }
 
-/* Copies up to room bytes behind the tail; returns their number, or -EFAULT. */
+/*
+ * Copies up to room bytes behind the tail; returns their number, or -EFAULT: as the kernel, which
+ * gives a segment up if a part of it faults.
+ */
 static inline ssize_t put_all(const struct byte_ring_writer *w, const struct iovec *iov, int iovcnt,
 			      size_t room)
 {
@@ -124,7 +127,7 @@ static inline ssize_t put_all(const struct byte_ring_writer *w, const struct iov
 		size_t n = iov[i].iov_len < room ? iov[i].iov_len : room;
 
 		if (unlikely(n && !put(w, w->tail + done, iov[i].iov_base, n)))
-			return done ? (ssize_t)done : -EFAULT;
+			return -EFAULT;
 		done += n;
 		room -= n;
 	}
@@ -158,15 +161,11 @@ write_pieces(struct byte_ring_writer *w, const struct iovec *iov, int iovcnt, un
 ssize_t byte_ring_write(struct byte_ring_writer *w, const struct iovec *iov, int iovcnt,
 			unsigned flags)
 {
-	uint32_t at = (uint32_t)w->tail & (w->capacity - 1);
-	size_t n = iov->iov_len;
+	size_t n = 0;
 
-	/* A side that is broken, finished or closed has no space_to. */
-	if (unlikely(iovcnt != 1 || n - 1 >= w->capacity - at || w->tail + n > w->space_to))
-		return write_pieces(w, iov, iovcnt, flags);
-	if (unlikely(!user_copy(w->data + at, iov->iov_base, n)))
-		return -EFAULT;
-	return written(w, n, flags);
+	if (__builtin_expect(iovcnt == 1 && !flags, 1))
+		n = byte_ring_write_at_once(w, iov->iov_base, iov->iov_len);
+	return __builtin_expect(n != 0, 1) ? (ssize_t)n : write_pieces(w, iov, iovcnt, flags);
 }
 
 static void end_stream(struct byte_ring_writer *w, uint64_t flag)
@@ -209,6 +208,12 @@ bool byte_ring_reader_closed(struct byte_ring_writer *w)
 {
 	(void)see_head(w);
 	return w->closed;
+}
+
+void byte_ring_writer_lost(struct byte_ring_writer *w)
+{
+	w->broken = true;
+	w->space_to = 0;
 }
 
 void byte_ring_set_send_limit(struct byte_ring_writer *w, uint32_t limit)
@@ -357,7 +362,7 @@ static inline ssize_t get_all(const struct byte_ring_reader *r, uint64_t positio
 		size_t n = iov[i].iov_len < there ? iov[i].iov_len : (size_t)there;
 
 		if (unlikely(n && !get(r, position + done, iov[i].iov_base, n)))
-			return done ? (ssize_t)done : -EFAULT;
+			return -EFAULT;
 		done += n;
 		there -= n;
 	}
@@ -387,6 +392,8 @@ static __attribute__((noinline)) ssize_t read_pieces(struct byte_ring_reader *r,
 {
 	ssize_t n;
 
+	if (!see_tail(r))
+		return -EPROTO;
 	if (r->tail == r->head)
 		return why_not_read(r);
 	n = get_all(r, r->head, r->tail - r->head, iov, iovcnt);
@@ -395,21 +402,11 @@ static __attribute__((noinline)) ssize_t read_pieces(struct byte_ring_reader *r,
 
 ssize_t byte_ring_read(struct byte_ring_reader *r, const struct iovec *iov, int iovcnt, bool peek)
 {
-	uint32_t at = (uint32_t)r->head & (r->capacity - 1);
-	size_t n;
+	size_t n = 0;
 
-	if (unlikely(!see_tail(r)))
-		return -EPROTO;
-	n = r->tail - r->head;
-	if (unlikely(iovcnt != 1))
-		return read_pieces(r, iov, iovcnt, peek);
-	if (n > iov->iov_len)
-		n = iov->iov_len;
-	if (unlikely(n - 1 >= r->capacity - at))
-		return read_pieces(r, iov, iovcnt, peek);
-	if (unlikely(!user_copy(iov->iov_base, r->data + at, n)))
-		return -EFAULT;
-	return peek ? (ssize_t)n : consumed(r, n);
+	if (__builtin_expect(iovcnt == 1 && !peek, 1))
+		n = byte_ring_read_at_once(r, iov->iov_base, iov->iov_len);
+	return __builtin_expect(n != 0, 1) ? (ssize_t)n : read_pieces(r, iov, iovcnt, peek);
 }
 
 ssize_t byte_ring_discard(struct byte_ring_reader *r, uint32_t n)
@@ -447,7 +444,7 @@ void byte_ring_set_receive_limit(struct byte_ring_reader *r, uint32_t limit)
 		store(&r->shared->limit, limit);
 }
 
-bool byte_ring_is_wanted(const struct byte_ring_reader *r)
+bool byte_ring_reached_wanted(const struct byte_ring_reader *r)
 {
 	uint64_t wanted = r->broken ? 0 : load(&r->shared->wanted);
 

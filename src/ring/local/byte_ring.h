@@ -27,6 +27,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "base/user.h"
+
 #define BYTE_RING_FLAG_1 (1ull << 63)
 #define BYTE_RING_FLAG_2 (1ull << 62)
 #define BYTE_RING_POSITION (BYTE_RING_FLAG_2 - 1)
@@ -106,6 +108,24 @@ enum byte_ring_write_flags {
 ssize_t byte_ring_write(struct byte_ring_writer *writer, const struct iovec *iov, int iovcnt,
 			unsigned flags);
 
+/*
+ * The usual write: n bytes that fit without going round the end of the data.  Returns n; or 0:
+ * nothing was written, byte_ring_write() says why or does more.
+ */
+static inline size_t byte_ring_write_at_once(struct byte_ring_writer *w, const void *from, size_t n)
+{
+	uint32_t at = (uint32_t)w->tail & (w->capacity - 1);
+
+	/* A side that is broken, finished or closed has no space_to. */
+	if (__builtin_expect(n - 1 >= w->capacity - at || w->tail + n > w->space_to, 0) ||
+	    __builtin_expect(!user_copy(w->data + at, from, n), 0))
+		return 0;
+	w->tail += n;
+	/* release: pairs with see_tail() and byte_ring_read_at_once(): the bytes are there */
+	__atomic_store_n(&w->shared->tail, w->tail, __ATOMIC_RELEASE);
+	return n;
+}
+
 /* Half-close: the reader gets end of file after what was written.  May be repeated. */
 void byte_ring_finish(struct byte_ring_writer *writer);
 /* The reader gets -ECONNRESET after what was written.  May be repeated. */
@@ -117,6 +137,8 @@ uint32_t byte_ring_space(struct byte_ring_writer *writer);
 uint32_t byte_ring_unread(struct byte_ring_writer *writer);
 /* Of these, those beyond the reader's receive buffer: what the kernel would have in flight. */
 uint32_t byte_ring_unsent(struct byte_ring_writer *writer);
+/* The reader's process has died: writes return -EPROTO from now on. */
+void byte_ring_writer_lost(struct byte_ring_writer *writer);
 /* Has the reader closed its side? */
 bool byte_ring_reader_closed(struct byte_ring_writer *writer);
 
@@ -143,6 +165,35 @@ void byte_ring_trim(struct byte_ring_writer *writer);
  */
 ssize_t byte_ring_read(struct byte_ring_reader *reader, const struct iovec *iov, int iovcnt,
 		       bool peek);
+
+/*
+ * The usual read: consumes up to size bytes, if they do not go round the end of the data, and no
+ * urgent byte is ahead.  Returns their number; or 0: byte_ring_read() says why or does more.
+ */
+static inline size_t byte_ring_read_at_once(struct byte_ring_reader *r, void *to, size_t size)
+{
+	struct byte_ring_shared *shared = r->shared;
+	/* acquire: pairs with the stores of the tail: the bytes before it can be copied */
+	uint64_t word = __atomic_load_n(&shared->tail, __ATOMIC_ACQUIRE), head = r->head;
+	uint64_t urgent = __atomic_load_n(&shared->urgent, __ATOMIC_RELAXED);
+	uint32_t at = (uint32_t)head & (r->capacity - 1);
+	size_t n = word - head;
+
+	/* A flag in a word is a large number, so what is behind the last word is no tail. */
+	if (__builtin_expect(n > r->capacity || word < r->word || r->broken, 0) ||
+	    __builtin_expect(urgent > head || urgent != r->urgent, 0))
+		return 0;
+	if (n > size)
+		n = size;
+	if (__builtin_expect(n - 1 >= r->capacity - at, 0) ||
+	    __builtin_expect(!user_copy(to, r->data + at, n), 0))
+		return 0;
+	r->tail = r->word = word;
+	head = r->head += n;
+	/* release: pairs with see_head(): what is before it is not read any more */
+	__atomic_store_n(&r->shared->head, head | r->flag, __ATOMIC_RELEASE);
+	return n;
+}
 
 /* Copies from `skip` bytes after the head, without consuming; else as byte_ring_read(). */
 ssize_t byte_ring_peek_at(struct byte_ring_reader *reader, uint32_t skip, const struct iovec *iov,
@@ -172,8 +223,15 @@ bool byte_ring_urgent(const struct byte_ring_reader *reader, int64_t *ahead);
 /* SO_RCVBUF. */
 void byte_ring_set_receive_limit(struct byte_ring_reader *reader, uint32_t limit);
 
+bool byte_ring_reached_wanted(const struct byte_ring_reader *reader);
 /* After consuming: does the writer wait for a notice, and has the head come far enough? */
-bool byte_ring_is_wanted(const struct byte_ring_reader *reader);
+static inline bool byte_ring_is_wanted(const struct byte_ring_reader *reader)
+{
+	/* Orders nothing: see byte_ring_want_space(). */
+	return __builtin_expect(__atomic_load_n(&reader->shared->wanted, __ATOMIC_RELAXED) != 0,
+				0) &&
+	       byte_ring_reached_wanted(reader);
+}
 
 /* The reader does not read any more (close, SHUT_RD with unread data): writes fail. */
 void byte_ring_close(struct byte_ring_reader *reader);

@@ -134,14 +134,14 @@ void notice_fence(void);
 static inline void notice_post(struct notice_writer *writer, uint32_t conn)
 {
 	struct notice_lane *lane = writer->lane;
+	uint64_t posted = writer->posted;
 
-	__atomic_store_n(&lane->slot[writer->posted % NOTICE_SLOTS], (uint16_t)conn,
-			 __ATOMIC_RELAXED);
-	writer->posted++;
-	__atomic_store_n(&lane->group[conn / NOTICE_GROUP % NOTICE_GROUPS], writer->posted,
+	__atomic_store_n(&lane->slot[posted++ % NOTICE_SLOTS], (uint16_t)conn, __ATOMIC_RELAXED);
+	writer->posted = posted;
+	__atomic_store_n(&lane->group[conn / NOTICE_GROUP % NOTICE_GROUPS], posted,
 			 __ATOMIC_RELAXED);
 	/* release: pairs with notice_take(): slot, group, and what the caller published */
-	__atomic_store_n(&lane->posted, writer->posted, __ATOMIC_RELEASE);
+	__atomic_store_n(&lane->posted, posted, __ATOMIC_RELEASE);
 	/*
 	 * Orders the store of posted before the load of armed; without it, a reader that arms in
 	 * between sleeps on.  Pairs with notice_barrier(), which does it for both sides.

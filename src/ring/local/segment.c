@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "base/sealed.h"
 #include "base/sys.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -37,22 +38,16 @@ static int map(struct segment *segment, int fd, size_t size)
 
 int segment_create(struct segment *segment, uint32_t kind, size_t size)
 {
-	int fd = (int)sys_call(SYS_memfd_create, "vma-local", MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0,
-			       0, 0);
-	int rc;
+	int fd, rc;
 
 	*segment = SEGMENT_NONE;
 	if (size < SEGMENT_HEADER)
 		size = SEGMENT_HEADER;
 	size = (size + SEGMENT_PAGE - 1) & ~(size_t)(SEGMENT_PAGE - 1);
-	fd = sys_fd_hide(fd);
+	fd = sealed_create("vma-local", size);
 	if (fd < 0)
 		return fd;
-	rc = (int)sys_call(SYS_ftruncate, fd, size, 0, 0, 0, 0);
-	if (!rc)
-		rc = sys_fcntl(fd, F_ADD_SEALS, SEALS);
-	if (!rc)
-		rc = map(segment, fd, size);
+	rc = map(segment, fd, size);
 	if (rc) {
 		sys_close(fd);
 		return rc;
