@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/mlx5/mlx5_verbs.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VERBS_LIBRARY "libibverbs.so.1"
+#define DIRECT_LIBRARY "libmlx5.so.1"
+
+struct symbol {
+	const char *name;
+	size_t at; /* in struct mlx5_verbs */
+};
+
+#define X(member, function) {#function, offsetof(struct mlx5_verbs, member)},
+static const struct symbol verbs_symbols[] = {MLX5_VERBS(X)};
+static const struct symbol direct_symbols[] = {MLX5_DIRECT(X)};
+#undef X
+
+struct mlx5_verbs mlx5_verbs;
+static bool is_open; /* control lock */
+
+static int load(const char *library, const struct symbol *symbols, size_t n, char why[PORT_WHY])
+{
+	void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+
+	if (!handle) {
+		const char *text = dlerror();
+
+		snprintf(why, PORT_WHY,
+			 "%s cannot be opened (%.400s).  Install rdma-core's libraries "
+			 "(Debian: libibverbs1, ibverbs-providers).\n",
+			 library, text ? text : "no reason given");
+		return -ENOENT;
+	}
+	for (size_t i = 0; i < n; i++) {
+		void *function = dlsym(handle, symbols[i].name);
+
+		if (!function) {
+			snprintf(why, PORT_WHY,
+				 "%s has no %s: it is too old.  Version 44 of rdma-core was "
+				 "tried.\n",
+				 library, symbols[i].name);
+			dlclose(handle);
+			return -ENOSYS;
+		}
+		memcpy((char *)&mlx5_verbs + symbols[i].at, &function, sizeof(function));
+	}
+	return 0;
+}
+
+int mlx5_verbs_get(char why[PORT_WHY])
+{
+	int rc;
+
+	if (is_open)
+		return 0;
+	rc = load(VERBS_LIBRARY, verbs_symbols, sizeof(verbs_symbols) / sizeof(*verbs_symbols),
+		  why);
+	if (!rc)
+		rc = load(DIRECT_LIBRARY, direct_symbols,
+			  sizeof(direct_symbols) / sizeof(*direct_symbols), why);
+	if (rc)
+		return rc;
+	/*
+	 * Before the first registration: in a forked child the registered pages must not be
+	 * copied lazily.  An error means that the kernel copies them at fork already.
+	 */
+	mlx5_verbs.fork_init();
+	is_open = true;
+	return 0;
+}
