@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/local/local.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "base/sys.h"
+#include "sock/core/control.h"
+#include "sock/local/local_link.h"
+
+static local_handler *const none[LOCAL_KINDS];
+static local_handler *const *handlers = none; /* set before any other thread runs */
+
+static bool failed; /* control lock: it does not take part, and does not try again */
+static uid_t user;  /* control lock: the effective user when it began */
+
+void local_init(local_handler *const *of_messages)
+{
+	handlers = of_messages;
+}
+
+static bool start(void)
+{
+	int rc = getauxval(AT_SECURE) ? -EPERM : local_links_start(NULL, handlers);
+
+	if (!rc) {
+		user = sys_geteuid();
+		return true;
+	}
+	log_debug("no connection of this process goes through shared memory: %s",
+		  strerrordesc_np(-rc));
+	failed = true;
+	return false;
+}
+
+bool local_available(void)
+{
+	control_assert_held();
+	if (!params.local || failed)
+		return false;
+	if (!local_links_started())
+		return start();
+	if (user == sys_geteuid())
+		return true;
+	local_unprivileged();
+	return false;
+}
+
+void local_unprivileged(void)
+{
+	failed = true;
+	if (local_links_started())
+		local_links_hide();
+}
+
+void local_fork_child(void)
+{
+	local_links_forget();
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Local connections: whether this process takes part, and how that begins and ends.
+ *
+ * Role		as each function says.
+ */
+#ifndef SOCK_LOCAL_LOCAL_H
+#define SOCK_LOCAL_LOCAL_H
+
+#include <stdbool.h>
+
+#include "sock/local/local_link.h"
+
+/* Once, before any other thread runs: who handles messages, [LOCAL_KINDS], constant. */
+void local_init(local_handler *const *of_messages);
+
+/*
+ * control lock, after sock_start(): may this process exchange data through shared memory now?  The
+ * first call opens what it needs (local_links_start()).  False: VMA_LOCAL is 0; the program runs
+ * with the rights of its file (AT_SECURE); the process has changed its user, or is about to; or
+ * there is no place for the directory.
+ */
+bool local_available(void);
+
+/* control lock: the process is about to change its user: it begins nothing local any more. */
+void local_unprivileged(void);
+
+/* In a forked child, before its rings are forgotten. */
+void local_fork_child(void);
+
+#endif

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Listeners of local connections, and the handler of LOCAL_CONNECT; see local_sock.h. */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "net/netlink/netlink.h"
+#include "sock/core/sock_options.h"
+#include "sock/local/local.h"
+#include "sock/local/local_dir.h"
+#include "sock/local/local_move.h"
+#include "sock/local/local_sock.h"
+#include "sock/tcp/tcp_sock.h"
+
+/* A connection that waits for room in the queue. */
+struct pending {
+	struct list link;
+	struct local_link *from;
+	uint32_t number;
+	struct local_message message;
+	struct local_end end; /* so that its number stays, and the peer's death is known */
+	uint8_t *slot;
+	bool died; /* holder of local_ring() */
+};
+
+struct local_listener {
+	/* lock */
+	struct list link;
+	struct list pending;
+	/* set when made */
+	struct sock_ref ref;
+	struct local_place place;
+	struct local_entry entry;
+	bool stopped; /* control lock: it is not in the directory now */
+};
+
+static struct list listeners;  /* lock */
+static uint32_t last_listener; /* lock */
+
+static struct local_listener *find_listener(uint32_t socket)
+{
+	list_for_each(at, &listeners) {
+		struct local_listener *l = container_of(at, struct local_listener, link);
+
+		if (l->entry.socket == socket)
+			return l;
+	}
+	return NULL;
+}
+
+bool local_may_listen(const struct inet_sock *so)
+{
+	/* SO_REUSEPORT: the kernel chooses, also sockets of others.  TCP_DEFER_ACCEPT: it waits. */
+	return local_available() && so->family == AF_INET && !so->opt->bind_ifindex &&
+	       !so->opt->reuseport && !so->opt->defer_accept;
+}
+
+bool local_listen(struct inet_sock *so)
+{
+	struct local_listener *l = so->listen.local;
+
+	control_assert_held();
+	if (l && l->stopped)
+		l->stopped = local_dir_add(&l->place, &l->entry);
+	if (l || !local_may_listen(so))
+		return l && !l->stopped;
+	l = mem_zalloc(sizeof(*l));
+	if (!l)
+		return false;
+	l->ref = sock_ref_of(so);
+	l->place = (struct local_place){LOCAL_TCP, so->local};
+	list_init(&l->pending);
+	local_lock();
+	if (!listeners.next)
+		list_init(&listeners);
+	l->entry = (struct local_entry){local_name(), ++last_listener};
+	list_push_back(&listeners, &l->link);
+	local_unlock();
+	if (local_dir_add(&l->place, &l->entry)) {
+		local_lock();
+		list_remove(&l->link);
+		local_unlock();
+		mem_free(l);
+		return false;
+	}
+	so->listen.local = l;
+	sock_adopt_home(so, local_ring());
+	return true;
+}
+
+/* lock: the peer hears that it is refused. */
+static void drop_pending(struct pending *p, bool answer)
+{
+	struct local_shared *shared = (void *)p->slot;
+
+	list_remove(&p->link);
+	if (ring_hold_cold(local_ring())) {
+		if (answer) {
+			/* release: pairs with look_for_the_answer() */
+			__atomic_store_n(&shared->answer, LOCAL_REFUSED, __ATOMIC_RELEASE);
+			local_end_post(&p->end);
+		}
+		local_end_leave(&p->end);
+		ring_release_cold(local_ring());
+	}
+	mem_free(p);
+}
+
+void local_unlisten(struct inet_sock *so)
+{
+	struct local_listener *l = so->listen.local;
+	struct list *link;
+
+	control_assert_held();
+	if (!l)
+		return;
+	so->listen.local = NULL;
+	if (!l->stopped)
+		local_dir_remove(&l->place, &l->entry);
+	local_lock();
+	list_remove(&l->link);
+	while ((link = l->pending.next) != &l->pending)
+		drop_pending(container_of(link, struct pending, link), true);
+	local_unlock();
+	mem_free(l);
+}
+
+void local_listen_stop(struct inet_sock *so)
+{
+	struct local_listener *l = so->listen.local;
+
+	control_assert_held();
+	if (!l || l->stopped)
+		return;
+	local_dir_remove(&l->place, &l->entry);
+	l->stopped = true;
+}
+
+void local_listen_forget(void)
+{
+	listeners = (struct list){0};
+}
+
+/* ---- the handler of LOCAL_CONNECT (lock, internal thread) ----------------------------------- */
+
+static void on_pending_notice(struct local_end *end)
+{
+	(void)end;
+}
+
+static void on_pending_death(struct local_end *end)
+{
+	container_of(end, struct pending, end)->died = true;
+}
+
+static const struct local_end_ops pending_ops = {.notice = on_pending_notice,
+						 .died = on_pending_death};
+
+/* A peer of the same user may claim what it likes, but not to be another host. */
+static bool is_address(const struct inaddr *addr)
+{
+	return addr_is_loopback(addr) || link_of_addr(addr);
+}
+
+static bool is_for(const struct local_listener *l, const struct local_message *m)
+{
+	struct inaddr from = addr_v4(m->from), to = addr_v4(m->to);
+	const struct endpoint *at = &l->place.at;
+
+	return m->to_port == at->port && local_may_come_from(m->from_port) && is_address(&from) &&
+	       (addr_is_any(&at->addr) ? is_address(&to) : addr_eq(&at->addr, &to));
+}
+
+/* The new connection, with the options of its listener; NULL: no memory, or it does not listen. */
+static struct inet_sock *new_child(const struct local_listener *l, const struct local_message *m)
+{
+	struct inet_sock *listener = inet_of(l->ref.sk), *child = NULL;
+	struct ring *ring;
+
+	if (sock_hold_cold(l->ref, &ring))
+		return NULL;
+	if (listener->inet == INET_LISTEN)
+		child = sock_alloc(SOCK_TYPE_TCP);
+	if (child) {
+		sock_options_use(child, options_get(listener->opt));
+		child->rcvtimeo = __atomic_load_n(&listener->rcvtimeo, __ATOMIC_RELAXED);
+		child->sndtimeo = __atomic_load_n(&listener->sndtimeo, __ATOMIC_RELAXED);
+		child->family = listener->family;
+		child->local = (struct endpoint){addr_v4(m->to), m->to_port};
+		child->remote = (struct endpoint){addr_v4(m->from), m->from_port};
+		child->verdict = VERDICT_LOCAL;
+		child->raw_twin = true;
+	}
+	ring_release_cold(ring);
+	return child;
+}
+
+/* Has the accept queue room, as the kernel counts? */
+static bool has_room(const struct local_listener *l)
+{
+	const struct inet_sock *so = inet_of(l->ref.sk);
+
+	return __atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED) +
+		       __atomic_load_n(&so->listen.coming, __ATOMIC_RELAXED) <=
+	       so->listen.backlog;
+}
+
+/* Opens the end of the child in place of the pending one, and answers.  0 or -errno. */
+static int open_child(struct inet_sock *child, struct pending *p)
+{
+	struct local_shared *shared = (void *)p->slot;
+	int rc;
+
+	if (!ring_hold_cold(local_ring()))
+		return -EAGAIN;
+	sock_set_home(child, local_ring());
+	local_conn_begin(child, false);
+	local_end_leave_to(&p->end, &child->shm.end);
+	rc = p->died ? -EPIPE : local_conn_open(child, p->slot, p->message.size);
+	if (!rc) {
+		child->shm.established = child->shm.reported = true;
+		child->shm.token = local_value(p->message.value);
+		local_move_begin(child, p->message.number % LOCAL_CHUNK);
+		local_conn_events(child, 0);
+		/* release: pairs with look_for_the_answer() */
+		__atomic_store_n(&shared->answer, LOCAL_ACCEPTED, __ATOMIC_RELEASE);
+		local_end_post(&child->shm.end);
+	}
+	ring_release_cold(local_ring());
+	return rc;
+}
+
+static void free_child(struct inet_sock *child)
+{
+	if (!ring_hold_cold(local_ring()))
+		return;
+	if (local_is_one(child))
+		local_disconnect(child, true);
+	sock_free(child);
+	ring_release_cold(local_ring());
+}
+
+/* There is room in the queue: p becomes a connection, or is refused. */
+static void accept_pending(struct local_listener *l, struct pending *p)
+{
+	const struct local_shared *shared = (const void *)p->slot;
+	struct inet_sock *child = NULL;
+
+	if (!p->died && !__atomic_load_n(&shared->cancelled, __ATOMIC_RELAXED))
+		child = new_child(l, &p->message);
+	if (!child) {
+		drop_pending(p, !p->died);
+		return;
+	}
+	if (open_child(child, p)) {
+		free_child(child);
+	} else {
+		child->shm.listener = inet_of(l->ref.sk);
+		child->shm.listener_gen = l->ref.gen;
+		tcp_child_queue(child);
+	}
+	list_remove(&p->link);
+	mem_free(p);
+}
+
+static void accept_all(struct local_listener *l)
+{
+	struct list *link;
+
+	while ((link = l->pending.next) != &l->pending && has_room(l))
+		accept_pending(l, container_of(link, struct pending, link));
+	if (l->pending.next != &l->pending)
+		/* Pairs with accept_finish(): accept() calls local_accepted() from now on. */
+		__atomic_store_n(&inet_of(l->ref.sk)->listen.held_back, true, __ATOMIC_RELAXED);
+}
+
+void local_listen_finish(struct inet_sock *so)
+{
+	struct local_listener *l = so->listen.local;
+	struct list *link;
+
+	control_assert_held();
+	if (!l)
+		return;
+	local_lock();
+	while ((link = l->pending.next) != &l->pending)
+		accept_pending(l, container_of(link, struct pending, link));
+	local_unlock();
+	local_unlisten(so);
+}
+
+void local_accepted(struct inet_sock *so)
+{
+	struct local_listener *l = so->listen.local;
+
+	control_assert_held();
+	__atomic_store_n(&so->listen.held_back, false, __ATOMIC_RELAXED);
+	if (!l)
+		return;
+	local_lock();
+	accept_all(l);
+	local_unlock();
+}
+
+/* The responder's slot; fd: of the chunk, with its first connection.  NULL: it cannot be. */
+static uint8_t *take_slot(struct local_link *link, uint32_t number, int *fds, unsigned n)
+{
+	struct segment *chunk = local_link_chunk(link, number);
+
+	for (unsigned i = 1; i < n; i++)
+		sys_close_fd(&fds[i]);
+	if (n && chunk && !chunk->base)
+		local_segment_open(chunk, fds[0]);
+	else if (n)
+		sys_close_fd(&fds[0]);
+	return chunk && chunk->base ? local_slot(chunk, number) : NULL;
+}
+
+static struct pending *new_pending(struct local_link *link, const struct local_message *m,
+				   uint8_t *slot)
+{
+	struct pending *p = mem_zalloc(sizeof(*p));
+	int rc = -EAGAIN;
+
+	if (!p)
+		return NULL;
+	p->message = *m;
+	p->slot = slot;
+	p->end.ops = &pending_ops;
+	if (ring_hold_cold(local_ring())) {
+		rc = local_end_begin_at(link, &p->end, m->number);
+		ring_release_cold(local_ring());
+	}
+	if (!rc)
+		return p;
+	mem_free(p);
+	return NULL;
+}
+
+bool local_take_connect(struct local_link *link, const struct local_message *m, int *fds,
+			unsigned n)
+{
+	uint8_t *slot = m->number < NOTICE_CONNS ? take_slot(link, m->number, fds, n) : NULL;
+	struct local_listener *l;
+	struct pending *p;
+
+	if (!slot || !local_is_capacity(m->size))
+		return false;
+	p = new_pending(link, m, slot);
+	if (!p)
+		return false;
+	l = listeners.next ? find_listener(m->socket) : NULL;
+	if (!l || !is_for(l, m)) {
+		list_init(&p->link);
+		drop_pending(p, true);
+		return true;
+	}
+	list_push_back(&l->pending, &p->link);
+	accept_all(l);
+	return true;
+}

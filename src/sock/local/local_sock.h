@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * TCP connections through shared memory: what the files of their kind share.
+ *
+ * A connection has two ends, which are sockets of one or two processes.  Each direction is a byte
+ * ring (ring/local/byte_ring.h).  Both are in one slot of the initiator's memory, whose number on
+ * the link (local_link.h) is the connection's:
+ *
+ *	page 0		struct local_shared
+ *	page 1...	the bytes from the initiator to the responder
+ *	page n...	the bytes from the responder to the initiator
+ *
+ *	connect()				listen()
+ *	finds the listener in the directory	registers there
+ *	opens its end of a slot
+ *	LOCAL_CONNECT ------------------------>	internal thread: opens the other end,
+ *	sees the answer in the slot <----------	answers, queues the connection
+ *						accept()
+ *
+ * A listener whose queue is full answers when accept() has made room, as a kernel that drops the
+ * handshake answers a later one.
+ *
+ * Role		"holder" is the holder of local_ring(), the home of every local connection.
+ * Lifetime	the socket's part begins with local_conn_open() and ends with
+ *		local_conn_close(); the memory is the link's.  A connection needs no orphan: what
+ *		was written stays readable for the peer, also after this process has ended.
+ * Trust	see byte_ring.h; local_shared.answer is read once, and any value but those below
+ *		is a refusal.
+ */
+#ifndef SOCK_LOCAL_LOCAL_SOCK_H
+#define SOCK_LOCAL_LOCAL_SOCK_H
+
+#include <arpa/inet.h>
+#include <errno.h>
+
+#include "base/sys.h"
+#include "sock/core/kind.h"
+#include "sock/local/local_link.h"
+
+#define LOCAL_RING_MIN (16u << 10)  /* bytes of a ring */
+#define LOCAL_RING_MAX (512u << 10) /* the size of its place in a slot, too */
+#define LOCAL_SLOT (SEGMENT_PAGE + 2 * LOCAL_RING_MAX)
+
+/* local_shared.answer: 0 until the responder has answered. */
+enum local_answer { LOCAL_ACCEPTED = 1, LOCAL_REFUSED };
+
+struct local_shared {
+	struct byte_ring_shared to_responder, to_initiator;
+	/* responder, atomic */
+	uint64_t answer __attribute__((aligned(64)));
+	/* initiator, atomic: it has given up; an answer is not needed any more */
+	uint64_t cancelled __attribute__((aligned(64)));
+	/* [LOCAL_INITIATOR], [LOCAL_RESPONDER]; that end, atomic: see local_move.h */
+	struct local_side {
+		uint64_t process; /* where it is */
+		uint64_t moves;	  /* how often it left a process for another one */
+		uint64_t gone; /* it has moved at least once, and is closed: uses no memory now */
+	} __attribute__((aligned(64))) side[2];
+};
+
+#define LOCAL_INITIATOR 0u
+#define LOCAL_RESPONDER 1u
+
+_Static_assert(sizeof(struct local_shared) <= SEGMENT_PAGE, "it has a page of its own");
+
+/* LOCAL_CHUNK slots are in one segment, after a page. */
+#define LOCAL_SEGMENT 2u /* its kind */
+#define LOCAL_SEGMENT_SIZE (SEGMENT_PAGE + (size_t)LOCAL_CHUNK * LOCAL_SLOT)
+
+_Static_assert(SEGMENT_HEADER <= SEGMENT_PAGE, "the slots begin after a page");
+
+/* Maps a segment that another process has sent; consumes fd. As segment_open(). */
+static inline int local_segment_open(struct segment *segment, int fd)
+{
+	return segment_open(segment, fd, LOCAL_SEGMENT, LOCAL_SEGMENT_SIZE,
+			    LOCAL_SEGMENT_SIZE + SEGMENT_PAGE);
+}
+
+static inline uint8_t *local_slot(const struct segment *chunk, uint32_t number)
+{
+	return segment_at(chunk, SEGMENT_PAGE + (uint64_t)(number % LOCAL_CHUNK) * LOCAL_SLOT,
+			  LOCAL_SLOT, SEGMENT_PAGE);
+}
+
+/* Is it a capacity that a ring of a connection may have? */
+static inline bool local_is_capacity(uint32_t size)
+{
+	return size >= LOCAL_RING_MIN && size <= LOCAL_RING_MAX && !(size & (size - 1));
+}
+
+/* A low port stands for a privilege, so a responder believes it only of root. */
+static inline bool local_may_come_from(uint16_t port)
+{
+	return ntohs(port) >= 1024 || (port && !sys_geteuid());
+}
+
+#define X(name, mode)                                                                   \
+	ssize_t local_quick_recv_##name(int fd, void *buf, size_t len, int flags,       \
+					struct sock_ref ref);                           \
+	ssize_t local_quick_send_##name(int fd, const void *buf, size_t len, int flags, \
+					struct sock_ref ref);                           \
+	ssize_t local_recv_##name(struct sock_ref ref, struct msghdr *msg, int flags);  \
+	ssize_t local_send_##name(struct sock_ref ref, const struct msghdr *msg, int flags);
+SOCK_MODES(X)
+#undef X
+
+extern const struct sock_ops local_ops[HOLD_MODES];
+extern const struct sock_kind local_kind;
+
+static inline struct inet_sock *local_sock_of(struct local_end *end)
+{
+	return container_of(end, struct inet_sock, shm.end);
+}
+
+static inline unsigned local_side_of(const struct inet_sock *so)
+{
+	return so->shm.initiator ? LOCAL_INITIATOR : LOCAL_RESPONDER;
+}
+
+/* The message value of two words. */
+static inline uint64_t local_value(const uint32_t value[2])
+{
+	return value[0] | (uint64_t)value[1] << 32;
+}
+
+/* holder: is it a local connection, connecting or connected? */
+static inline bool local_is_one(const struct inet_sock *so)
+{
+	return sock_life_is(so, LIFE_LOCAL);
+}
+
+/* holder: the result of a call on what is no local connection now; otherwise: if it was one. */
+static inline ssize_t local_not_here(const struct inet_sock *so, ssize_t otherwise)
+{
+	if (sock_is_exported(&so->sk))
+		return SOCK_FETCH;
+	return sock_has_connection(so) ? -ECONNRESET : otherwise; /* it was lost meanwhile */
+}
+
+/* ---- local_conn.c: one connection (holder) ---------------------------------------------- */
+
+/* Makes an unconnected TCP socket, or a new object, a local one; its options and addresses are
+ * set. */
+void local_conn_begin(struct inet_sock *so, bool initiator);
+/*
+ * Opens this end of the rings in its slot, with this capacity of each ring.  0 or -errno.  The
+ * initiator has cleared the slot.
+ */
+int local_conn_open(struct inet_sock *so, uint8_t *slot, uint32_t capacity);
+/* The same for an end that was open in another process. */
+int local_conn_resume(struct inet_sock *so, uint8_t *slot, uint32_t capacity);
+/* Its peer will not come back: what had arrived can be read. */
+void local_conn_lost(struct inet_sock *so);
+/*
+ * The connection ends here, orderly or (reset) not; the peer is told.  Afterwards the socket is an
+ * unconnected TCP socket without operations of its own.
+ */
+void local_conn_close(struct inet_sock *so, bool reset);
+/* any: counts the memory of rings of this capacity for it; it can be used by others. */
+void local_memory_get(struct inet_sock *so, uint32_t capacity);
+void local_memory_put(struct inet_sock *so);
+/* In a forked child: nothing is used. */
+void local_memory_forget(void);
+/* The peer may have done something: stores the events, notifies watches of new ones. */
+void local_conn_look(struct inet_sock *so);
+/* Stores the events that are true now; notifies of new ones, and of those in `happened`. */
+void local_conn_events(struct inet_sock *so, uint32_t happened);
+/*
+ * Bytes were consumed: tells a writer that waits for space, and stores the events that end with
+ * them.
+ */
+static inline void local_conn_consumed(struct inet_sock *so)
+{
+	if (__builtin_expect(byte_ring_is_wanted(&so->shm.in), 0))
+		local_end_post(&so->shm.end);
+	if ((sock_own_events(so) & EPOLLIN) && so->shm.in.tail - so->shm.in.head < so->rcvlowat)
+		local_conn_events(so, 0);
+}
+/* Bytes that a read would get: none after the urgent byte, unless SO_OOBINLINE is set. */
+uint32_t local_conn_readable(struct inet_sock *so);
+/* Takes the pending error, a positive errno; 0: none.  It is reported once. */
+int local_conn_take_error(struct inet_sock *so);
+/* The ring of its peer has no room for a send, or has again: asks for a notice. */
+void local_conn_want_space(struct inet_sock *so);
+/* Buffer sizes were set: applies so->opt. */
+void local_conn_options(struct inet_sock *so, bool quickack);
+/* The result of a read or write that the byte ring refused with rc. */
+int local_conn_failed(struct inet_sock *so, int rc, bool sending);
+
+/* ---- local_connect.c ------------------------------------------------------------------------ */
+
+/* Members of struct sock_upcalls; see there. */
+int local_connect(struct inet_sock *so, const struct endpoint *to);
+int local_connect_wait(struct sock_ref ref, const struct sock_call *call);
+/* holder, control lock: it is an unconnected TCP socket again, as connect(2) with AF_UNSPEC. */
+void local_disconnect(struct inet_sock *so, bool reset);
+
+/* ---- local_listen.c ------------------------------------------------------------------------- */
+
+/* Members of struct sock_upcalls; see there. */
+bool local_may_listen(const struct inet_sock *so);
+bool local_listen(struct inet_sock *so);
+void local_unlisten(struct inet_sock *so);
+void local_accepted(struct inet_sock *so);
+/* control lock: new clients do not find it; those that did are queued.  Undone by local_listen(). */
+void local_listen_stop(struct inet_sock *so);
+/* control lock: as local_unlisten(), but those that wait for room are queued, not refused. */
+void local_listen_finish(struct inet_sock *so);
+/* In a forked child: the listeners are the parent's. */
+void local_listen_forget(void);
+/* The handler of LOCAL_CONNECT. */
+bool local_take_connect(struct local_link *link, const struct local_message *message, int *fds,
+			unsigned n);
+
+/* ---- local_opt.c ---------------------------------------------------------------------------- */
+
+int local_set_option(struct sock_ref ref, int level, int name, const void *val, socklen_t len);
+int local_get_option(struct sock_ref ref, int level, int name, void *val, socklen_t *len);
+uint32_t local_buffer_size(const struct inet_sock *so, bool receive);
+
+#endif
