@@ -7,18 +7,30 @@
 #include "base/random.h"
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
+#include "ring/capture.h"
+#include "ring/local/port_local.h"
+#include "ring/mlx5/port_mlx5.h"
 #include "ring/source.h"
 #include "ring/xdp/port_xdp.h"
 #include "sock/core/async.h"
+#include "sock/core/extra/filter.h"
+#include "sock/core/extra/held.h"
 #include "sock/core/host_state.h"
 #include "sock/core/icmp.h"
 #include "sock/core/kind.h"
+#include "sock/core/stats/sock_capture.h"
+#include "sock/core/stats/sock_record.h"
+#include "sock/local/local.h"
+#include "sock/local/local_link.h"
+#include "sock/local/local_move.h"
+#include "sock/local/local_sock.h"
 #include "sock/move/kernel_handover.h"
 #include "sock/move/links.h"
 #include "sock/move/move.h"
 #include "sock/share/share.h"
 #include "sock/share/transfer.h"
 #include "sock/tcp/syn_catch.h"
+#include "sock/tcp/tcp_left.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"
 #include "sock/udp/udp_sock.h"
@@ -102,9 +114,13 @@ static bool internal_hook(void)
 	source_answer_all();
 	dst_check_mcast(now);
 	more = sock_stats_run(now);
+	more = sock_capture_run(now) || more;
 	links_follow(now);
+	local_links_run();
+	local_moves_run();
 	syn_catch_close();
 	look_around(now);
+	more = tcp_left_run(now) || more;
 	more = sock_moves_run() || more;
 	return share_run() || more;
 }
@@ -161,6 +177,7 @@ const struct sock_kind *const sock_kinds[INET_KINDS] = {
 	[INET_UDP] = &udp_kind,
 	[INET_TCP] = &tcp_kind,
 	[INET_LISTEN] = &tcp_listen_kind,
+	[INET_LOCAL] = &local_kind,
 };
 
 const struct sock_upcalls sock_upcalls = {
@@ -184,11 +201,24 @@ const struct sock_upcalls sock_upcalls = {
 	.nonblock_now = share_nonblock_now,
 	.share_close = share_close,
 	.share_leave = share_leave,
+	.local_connect = local_connect,
+	.local_connect_wait = local_connect_wait,
+	.local_may_listen = local_may_listen,
+	.local_listen = local_listen,
+	.local_unlisten = local_unlisten,
+	.local_accepted = local_accepted,
+};
+
+static local_handler *const local_handlers[LOCAL_KINDS] = {
+	[LOCAL_CONNECT] = local_take_connect,
+	[LOCAL_MOVE] = local_take_move,
+	[LOCAL_MOVED] = local_take_moved,
 };
 
 void sock_init(const struct sock_hooks *h)
 {
-	static const struct port_kind *const kinds[] = {&port_xdp_kind, NULL};
+	static const struct port_kind *const kinds[] = {&port_mlx5_kind, &port_xdp_kind,
+							&port_local_kind, NULL};
 
 	sock_hooks = *h;
 	sock_list_init();
@@ -200,6 +230,7 @@ void sock_init(const struct sock_hooks *h)
 	}
 	hold_single_begin();
 	rings_init(kinds);
+	local_init(local_handlers);
 }
 
 /*
@@ -296,7 +327,9 @@ void sock_exit(void)
 	wait_for_orphans(TCP_ORPHAN_HALF, EXIT_GRACE);
 	for (unsigned i = 0; i < rings_count(); i++)
 		ring_at_exit(rings_at(i));
+	local_links_stop();
 	stats_close();
+	recorder_close();
 	log_verdicts();
 	/*
 	 * Rings stay as they are, because other threads may be in the middle of a call until the
@@ -340,11 +373,25 @@ static void hand_over_unread_datagrams(struct inet_sock *so, void *arg)
 		so->udp.forked = true;
 }
 
+/*
+ * There is no channel to the child, and it accepts what the twin gets: the kernel gets new local
+ * connections, too.
+ */
+static void stop_local_listening(struct inet_sock *so, void *arg)
+{
+	(void)arg;
+	if (so->inet == INET_LISTEN)
+		local_unlisten(so);
+}
+
 void sock_fork_prepare(void)
 {
 	control_fork_prepare();
 	sock_each(hand_over_unread_datagrams, NULL);
-	share_fork_prepare();
+	/* O_NONBLOCK, too, is the open files'. */
+	__atomic_store_n(&sock_shared_id, sock_last_id(), __ATOMIC_RELAXED);
+	if (!share_fork_prepare())
+		sock_each(stop_local_listening, NULL);
 	sock_alloc_fork_prepare();
 }
 
@@ -364,6 +411,10 @@ static void sort_out(struct inet_sock *so, void *arg)
 	struct list *shared = arg;
 
 	sock_stats_fork_child(so);
+	if (so->inet == INET_UDP)
+		udp_filter_fork_child(so);
+	else if (so->inet == INET_TCP)
+		tcp_filter_fork_child(so);
 	list_remove(&so->link);
 	if (share_fork_child_takes(so)) {
 		list_push_back(shared, &so->link);
@@ -407,7 +458,11 @@ void sock_fork_child(void)
 	ring_thread = (struct ring_thread){0};
 	hold_fork_child();
 	async_fork_child();
+	held_fork_child();
+	filters_fork_child();
 	sock_stats_forget();
+	sock_record_forget();
+	ring_capture_forget();
 	sock_each(sort_out, &shared);
 	sock_alloc_fork_child();
 	options_fork_child();
@@ -415,7 +470,12 @@ void sock_fork_child(void)
 	sock_icmp_forget();
 	links_forget();
 	syn_catch_forget();
+	tcp_left_forget();
 	logic_fork_child();
+	local_fork_child();
+	local_moves_forget();
+	local_listen_forget();
+	local_memory_forget();
 	/* Also after sock_exit() in the parent, which leaves rings as they are. */
 	if (sock_started() || sock_start_failed() || progress_running()) {
 		progress_forget();

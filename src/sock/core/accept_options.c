@@ -29,6 +29,7 @@ enum treatment { TREAT_KERNEL, TREAT_READ, TREAT_REFUSED, TREAT_GROUP, TREAT_TWI
 enum {
 	LEVEL_SOCKET = SOL_SOCKET,
 	LEVEL_IP = IPPROTO_IP,
+	LEVEL_IPV6 = IPPROTO_IPV6,
 	LEVEL_TCP = IPPROTO_TCP,
 	LEVEL_UDP = IPPROTO_UDP
 };
@@ -81,7 +82,7 @@ static void as_given(struct value *value)
 }
 
 /* The options in which fd differs from a new socket, in the order in which to set them. */
-static unsigned collect(int fd, int fresh, struct value *values)
+static unsigned collect(int fd, int fresh, int family, struct value *values)
 {
 	struct value other;
 	unsigned n = 0;
@@ -91,6 +92,7 @@ static unsigned collect(int fd, int fresh, struct value *values)
 		for (unsigned i = 0; i < OPTIONS; i++) {
 			if ((options[i].level == SOL_SOCKET) != socket ||
 			    options[i].treatment < TREAT_TWIN ||
+			    (options[i].level == IPPROTO_IPV6 && family != AF_INET6) ||
 			    is_left_out(options[i].level, options[i].name))
 				continue;
 			if (!read_value(fd, i, &values[n]) || !read_value(fresh, i, &other) ||
@@ -102,10 +104,10 @@ static unsigned collect(int fd, int fresh, struct value *values)
 	return n;
 }
 
-const struct accept_options *accept_options_look(int fd)
+const struct accept_options *accept_options_look(int fd, int family)
 {
 	struct value values[OPTIONS];
-	int fresh = sys_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fresh = sys_socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct accept_options *accept_options;
 	unsigned n;
 
@@ -113,7 +115,7 @@ const struct accept_options *accept_options_look(int fd)
 	control_assert_no_ring();
 	if (fresh < 0)
 		return NULL;
-	n = collect(fd, fresh, values);
+	n = collect(fd, fresh, family, values);
 	sys_close(fresh);
 	accept_options = n ? mem_alloc(sizeof(*accept_options) + n * sizeof(*values)) : NULL;
 	if (!accept_options)

@@ -13,8 +13,8 @@
 
 struct accept_options;
 
-/* The options in which fd differs from a new TCP socket; NULL: none, or no memory. */
-const struct accept_options *accept_options_look(int fd);
+/* The options in which fd differs from a new TCP socket of the family; NULL: none, or no memory. */
+const struct accept_options *accept_options_look(int fd, int family);
 /* The argument of these may be NULL. */
 const struct accept_options *accept_options_get(const struct accept_options *accept_options);
 void accept_options_put(const struct accept_options *accept_options);

@@ -142,4 +142,26 @@ static inline bool dst_fresh(const struct dst *dst)
  */
 int dst_send(struct dst *dst, struct ring *home, struct pkt *pkt);
 
+/* ---- UDP: where a datagram goes, and what an unconnected socket remembers of it ------------- */
+
+#define UDP_DST_CACHE 256
+
+/* Where a datagram goes, and what its headers say. */
+struct udp_way {
+	struct endpoint to;
+	struct inaddr src; /* any: that of the route */
+	int oif;	   /* 0: that of the options, or of the route */
+	uint8_t tos, ttl;
+	bool plain; /* all fields except to follow from the options */
+};
+
+/* A destination of an unconnected socket. */
+struct udp_dst {
+	struct dst dst; /* first */
+	union {
+		struct endpoint to; /* of udp_state.cache */
+		struct udp_way way; /* of udp_rare.ways */
+	};
+};
+
 #endif

@@ -22,7 +22,7 @@ static int icmp_fd = -1;
 static void report_error(struct ring *ring, struct flow *flow, const struct icmp_error *error)
 {
 	for (unsigned i = 0; i < INET_KINDS; i++) {
-		if (flow->deliver == sock_kinds[i]->deliver && sock_kinds[i]->icmp_error)
+		if (sock_kinds[i]->icmp_error && flow->deliver == sock_kinds[i]->deliver)
 			sock_kinds[i]->icmp_error(ring, flow, error);
 	}
 }

@@ -18,10 +18,12 @@
 #include "sock/core/kernel_conns.h"
 #include "sock/core/options.h"
 #include "sock/core/ready.h"
+#include "sock/core/shm_state.h"
 #include "sock/core/sock.h"
 #include "sock/core/sock_life.h"
 
 struct inet_sock;
+struct local_listener;
 struct sharing;
 struct move;
 struct sock_kind;
@@ -63,30 +65,8 @@ static inline struct sock_match *sock_match_of(struct sock_flow *flow)
 	return container_of(flow, struct sock_match, f);
 }
 
-#define UDP_DST_CACHE 256
-
-/* Where a datagram goes, and what its headers say. */
-struct udp_way {
-	struct endpoint to;
-	struct inaddr src; /* any: that of the route */
-	int oif;	   /* 0: that of the options, or of the route */
-	uint8_t tos, ttl;
-	bool plain; /* all fields except to follow from the options */
-};
-
-/* A destination of an unconnected socket. */
-struct udp_dst {
-	struct dst dst; /* first */
-	union {
-		struct endpoint to; /* of udp_state.cache */
-		struct udp_way way; /* of udp_rare.ways */
-	};
-};
-
 /* Which socket has the unfinished datagram of MSG_MORE or UDP_CORK: none, this one, the twin. */
 enum udp_pending { UDP_PENDING_NOT, UDP_PENDING_HERE, UDP_PENDING_TWIN } __attribute__((packed));
-
-struct udp_rare;
 
 struct udp_state {
 	/* holder */
@@ -101,39 +81,47 @@ struct udp_state {
 	struct list groups;	  /* control lock: multicast memberships, mcast.c */
 	int claim;		  /* control lock: on its port, see port_claim.h; -1: none */
 	struct udp_rare *rare;	  /* holder: state that few sends need; NULL until one does */
+	struct filter *filter;	  /* holder; any, atomic, to compare with NULL: extra/filter.h */
 	bool special;		  /* holder to write, any to read: udp_special.c makes all sends */
 	enum udp_pending pending; /* holder */
 	bool connected;		  /* it has a peer; holder, with the control lock to write */
 	bool forked;		  /* control lock: connected, and a child may have its twin */
 };
 
+/* Its receive callback: none; recv() has to read first; it has to see what is there first. */
+enum tcp_filter { TCP_FILTER_NONE, TCP_FILTER_WAITS, TCP_FILTER_HIDES };
+
 /* A connection, accepted or not. */
 struct tcp_state_part {
 	/* holder */
-	struct tcp_conn conn;
-	struct timer timer;	/* runs at tcp_deadline() or before */
-	struct ring_work flush; /* tcp_flush() at the end of the burst */
-	struct dst dst;
-	struct flow flow;	    /* its only one, on the home ring */
-	struct inet_sock *listener; /* of a child until it is accepted */
+	struct inet_sock *listener; /* of a child until it is accepted; first, as in shm_state */
 	uint32_t listener_gen;
 	uint8_t error;	    /* errno that ended the connection; reported once */
 	uint8_t kept_error; /* any, atomic: met by a call that moved bytes; for the next one */
 	uint8_t orphan_as;  /* enum tcp_orphan: which counter includes it */
+	uint8_t filter;	    /* enum tcp_filter: its receive callback, tcp_filter.c */
+	struct tcp_conn conn;
+	struct timer timer;	/* runs at tcp_deadline() or before */
+	struct ring_work flush; /* tcp_flush() at the end of the burst */
+	struct dst dst;
+	struct flow flow; /* its only one, on the home ring */
 };
 
 struct listen_state {
 	/* holder */
 	struct list queue; /* of inet_sock.accept_link */
 	unsigned backlog;
-	int os_countdown;	    /* polls until the twin is polled */
-	int claim;		    /* control lock: as udp_state.claim */
-	struct kernel_conns kernel; /* control lock */
+	int os_countdown;	      /* polls until the twin is polled */
+	int claim;		      /* control lock: as udp_state.claim */
+	struct kernel_conns kernel;   /* control lock */
+	struct local_listener *local; /* control lock: for local connections, or NULL */
 	/* holder to write, any to read */
 	unsigned waiting; /* children in the queue */
 	/* any, atomic */
-	int twin_taken; /* a thread is in accept(2) on the twin, which may block */
-	nsec_t syn_at;	/* VMA_TCP_MAX_SYN_RATE: tcp_syn_in_rate(), by the holders of the shards */
+	int twin_taken;	 /* a thread is in accept(2) on the twin, which may block */
+	unsigned coming; /* local connections on their way to the queue */
+	bool held_back;	 /* a local connection waits until accept() makes room */
+	nsec_t syn_at;	 /* VMA_TCP_MAX_SYN_RATE: tcp_syn_in_rate(), by the holders of the shards */
 };
 
 #define SOCK_NO_KEY UINT64_MAX /* no ring was needed yet */
@@ -145,9 +133,10 @@ struct migration_candidate {
 	uint8_t confirmed;  /* successive accesses with this key; 0: there is no candidate */
 };
 
-enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN, INET_KINDS } __attribute__((packed));
+enum inet_kind { INET_UDP, INET_TCP, INET_LISTEN, INET_LOCAL, INET_KINDS } __attribute__((packed));
 
 #define INET_RINGS 8
+#define SOCK_HIDDEN UINT32_MAX /* inet_sock.rcvlowat: no call reads, because nothing is readable */
 
 /*
  * Fields are ordered by size, not grouped by writer: an idle connection has no other memory,
@@ -186,14 +175,15 @@ struct inet_sock {
 	/* holder; control lock to write */
 	const struct sock_options *opt; /* shared; NULL: SOCK_TYPE_EPOLL */
 	struct endpoint local, remote;
-	uint32_t rcvlowat; /* copy of opt->rcvlowat, which every packet needs */
+	uint32_t rcvlowat; /* copy of opt->rcvlowat; SOCK_HIDDEN with TCP_FILTER_HIDES */
 	int spare;	   /* see port_keeper.h: the twin of a closed socket that lives on; -1 */
-	bool noted;	   /* copy, likewise: opt->told has a bit of TOLD_ARRIVAL */
-	bool told;	   /* copy, likewise: opt->told has any bit */
+	bool noted;	   /* opt->told has a bit of TOLD_ARRIVAL, a callback, or latencies */
+	bool told;	   /* opt->told has any bit, latencies, or a connection's callback */
 	enum inet_kind inet;
 	bool bound;	 /* the twin has a local port; false for accepted connections */
 	bool bound_addr; /* the program chose the address */
 	bool shut_rd, shut_wr;
+	uint8_t family; /* AF_INET, AF_INET6: see msg/family.h; set when made, read by all */
 
 	/* holder to write, by sock_life_set() only; any, atomic, to read */
 	enum sock_life life;
@@ -219,6 +209,7 @@ struct inet_sock {
 		struct udp_state udp;
 		struct tcp_state_part tcp;
 		struct listen_state listen;
+		struct shm_state shm;
 	};
 };
 
@@ -271,6 +262,15 @@ static inline bool sock_has_connection(const struct inet_sock *so)
 	return sock_life(so) >= LIFE_HANDSHAKE;
 }
 
+/*
+ * Is it a connection that the kernel does not know?  One of the engine, or a local one, which
+ * sock_has_connection() does not count.
+ */
+static inline bool sock_is_connection(const struct inet_sock *so)
+{
+	return sock_life(so) >= LIFE_LOCAL;
+}
+
 /* Is it a connection that no process holds, and that lives on until it ends? */
 static inline bool sock_is_orphan(const struct inet_sock *so)
 {
@@ -315,9 +315,9 @@ bool sock_start(void);
 /*
  * Control lock: calls sock_start(), and checks that so is in the network namespace of our
  * netlink sockets, which routes and interfaces are read from.  VERDICT_ACCELERATED, or the
- * reason why the kernel serves so.  The check is made only if a thread may have changed its
- * namespace (setns(2), unshare(2)); for a socket that comes from another process the caller
- * makes it in any case.
+ * reason why the kernel serves so; also that of sock_family_verdict().  The check is made only
+ * if a thread may have changed its namespace (setns(2), unshare(2)); for a socket that comes
+ * from another process the caller makes it in any case.
  */
 enum verdict sock_start_for(const struct inet_sock *so);
 /* Did the start fail, or does the process end?  Then no further socket is accelerated. */

@@ -19,6 +19,14 @@ static bool any_begun; /* control lock: some listener has kernel_conns.since set
 
 /* ---- what the kernel has --------------------------------------------------------------- */
 
+/* Does the connection have IPv4 addresses?  idiag_family is that of the socket. */
+static bool is_ipv4(const struct inet_diag_msg *msg)
+{
+	const uint32_t *peer = msg->id.idiag_dst;
+
+	return msg->idiag_family == AF_INET || (!peer[0] && !peer[1] && peer[2] == ADDR_V4_PREFIX);
+}
+
 /* Adds the ports of one message from the kernel.  1: more follow; 0: it was the last; -errno. */
 static int add_ports(const char *answer, size_t len, uint64_t ports[KERNEL_PORTS_WORDS])
 {
@@ -33,7 +41,8 @@ static int add_ports(const char *answer, size_t len, uint64_t ports[KERNEL_PORTS
 		    head.nlmsg_len < NLMSG_LENGTH(sizeof(msg)))
 			return -EPROTO;
 		memcpy(&msg, answer + at + NLMSG_HDRLEN, sizeof(msg));
-		ports[msg.id.idiag_sport / 64] |= UINT64_C(1) << (msg.id.idiag_sport % 64);
+		if (is_ipv4(&msg))
+			ports[msg.id.idiag_sport / 64] |= UINT64_C(1) << (msg.id.idiag_sport % 64);
 	}
 	return 1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the kinds of sockets (UDP, TCP, listener) do differently.
+ * What the kinds of sockets (UDP, TCP, listener, local connection) do differently.
  *
  * The directories of sock have an order (tests/lint/rooms_test.sh), and each calls only those
  * below it.  What core and options need from higher ones goes through two constant tables:
@@ -15,6 +15,7 @@
 #define SOCK_CORE_KIND_H
 
 #include "net/icmp.h"
+#include "sock/core/extra/sock_extra.h"
 #include "sock/core/inet_sock.h"
 #include "sock/core/stats/sock_stats.h"
 
@@ -24,6 +25,8 @@
 	X(spin, HOLD_SPIN)     \
 	X(mutex, HOLD_MUTEX)   \
 	X(yield, HOLD_YIELD)
+
+struct filter_kind;
 
 struct sock_kind {
 	uint8_t protocol; /* IPPROTO_UDP, IPPROTO_TCP */
@@ -82,6 +85,28 @@ struct sock_kind {
 	bool (*close)(struct inet_sock *so, struct ring *ring);
 	/* control lock: it ends, its flows are removed.  NULL. */
 	void (*ended)(struct inet_sock *so);
+	/* holder of home: nobody will accept it: resets and frees it.  NULL: it is no child. */
+	void (*abandon)(struct inet_sock *so, struct ring *ring);
+
+	/* ---- the extra API ---- */
+
+	/*
+	 * app: as recv(2), without a copy if possible; see struct sock_zcopy.  flags has
+	 * MSG_DONTWAIT at most.  NULL: data can only be copied.
+	 */
+	ssize_t (*recv_zcopy)(struct sock_ref ref, struct sock_zcopy *zcopy, int flags);
+	/* What its receive callback needs. NULL: it has none. */
+	const struct filter_kind *filter;
+	/*
+	 * app: the headers of what a connected socket sends, without payload, in header, which
+	 * has FRAME_HDR_MAX bytes.  Their length; -ENOTCONN; SOCK_KERNEL.
+	 */
+	int (*headers)(struct sock_ref ref, uint8_t *header);
+	/*
+	 * holder: the program gave back a packet that held_fill() was called for with charge; the
+	 * socket may have become another kind meanwhile.  NULL.
+	 */
+	void (*held_freed)(struct inet_sock *so, uint32_t charge);
 
 	/* ---- options: control lock, unless said otherwise ---- */
 
@@ -115,6 +140,8 @@ struct sock_kind {
 };
 
 /* Indexed by enum inet_kind. */
+struct sock_call;
+
 extern const struct sock_kind *const sock_kinds[INET_KINDS];
 
 static inline const struct sock_kind *sock_kind_of(const struct inet_sock *so)
@@ -126,6 +153,12 @@ static inline const struct sock_kind *sock_kind_of(const struct inet_sock *so)
 static inline const struct sock_kind *sock_kind_made(const struct sock *sk)
 {
 	return sock_kinds[sk->type == SOCK_TYPE_TCP ? INET_TCP : INET_UDP];
+}
+
+/* Of sockets that processes share: has it one owner, not members?  A stream socket, but no listener. */
+static inline bool sock_has_owner(const struct inet_sock *so)
+{
+	return so->inet == INET_TCP || so->inet == INET_LOCAL;
 }
 
 /* Result of a call that found the socket exported: its caller fetches it and calls again. */
@@ -189,6 +222,25 @@ struct sock_upcalls {
 	bool (*share_close)(struct inet_sock *so);
 	/* control lock: it falls back to the kernel here, and therefore in all processes. */
 	void (*share_leave)(struct inet_sock *so, enum verdict reason);
+
+	/* ---- local: control lock, no ring held; NULL (all): there are no local connections ---- */
+
+	/*
+	 * An unconnected TCP socket connects to an address of this host: begins a local
+	 * connection if an accelerated process listens there.  0: it is under way, call
+	 * local_connect_wait(); SOCK_KERNEL: the kernel connects; -errno.
+	 */
+	int (*local_connect)(struct inet_sock *so, const struct endpoint *to);
+	/* No lock: waits for its end, as connect(2); call: of that. */
+	int (*local_connect_wait)(struct sock_ref ref, const struct sock_call *call);
+	/* Can a listener get local connections?  It has an address. */
+	bool (*local_may_listen)(const struct inet_sock *so);
+	/* It gets them from now on.  False: it cannot. */
+	bool (*local_listen)(struct inet_sock *so);
+	/* It gets no more of them.  Does nothing if it does not. */
+	void (*local_unlisten)(struct inet_sock *so);
+	/* Its queue has room for those that were held back. */
+	void (*local_accepted)(struct inet_sock *so);
 };
 
 extern const struct sock_upcalls sock_upcalls;

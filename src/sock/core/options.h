@@ -19,7 +19,7 @@
 #include "ring/logic.h"
 #include "sock/core/accept_options.h"
 
-/* Control messages that recvmsg(2) adds, in this order. */
+/* Control messages that recvmsg(2) adds. */
 enum {
 	TOLD_STAMP = 1 << 0,	   /* SO_TIMESTAMP */
 	TOLD_STAMP_NS = 1 << 1,	   /* SO_TIMESTAMPNS */
@@ -34,6 +34,7 @@ enum {
 	TOLD_ORIGDST = 1 << 10,	   /* IP_RECVORIGDSTADDR */
 	TOLD_GRO = 1 << 11,	   /* UDP_GRO */
 	TOLD_INQ = 1 << 12,	   /* TCP_INQ */
+	TOLD_PKTINFO6 = 1 << 13,   /* IPV6_RECVPKTINFO */
 	/* those whose value must be stored when the datagram arrives */
 	TOLD_STAMPS = TOLD_STAMP | TOLD_STAMP_NS | TOLD_STAMP_NEW | TOLD_STAMPNS_NEW,
 	TOLD_ARRIVAL = TOLD_STAMPS | TOLD_STAMPING | TOLD_DROPS,
@@ -53,7 +54,7 @@ struct sock_options {
 	uint32_t notsent_lowat;	 /* TCP_NOTSENT_LOWAT; 0: the system's */
 	unsigned defer_accept;	 /* number of SYN-ACKs, as the kernel stores TCP_DEFER_ACCEPT */
 	uint32_t rcvbuf, sndbuf; /* as the kernel counts them; TCP: if set */
-	uint32_t rcvlowat;
+	uint32_t rcvlowat;	 /* INT_MAX at most */
 	uint32_t mark;
 	uint32_t port_range; /* IP_LOCAL_PORT_RANGE: last port << 16 | first port; 0: not set */
 	int bind_ifindex;    /* SO_BINDTODEVICE */

@@ -51,6 +51,8 @@ struct waiter *waiter_self(void)
 	return waiter;
 }
 
+__thread bool sock_in_callback __attribute__((tls_model("initial-exec")));
+
 void sock_signal_enters(void)
 {
 	sleep_interrupted();

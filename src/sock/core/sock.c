@@ -8,8 +8,10 @@
 #include "base/sys.h"
 #include "sock/core/kind.h"
 #include "sock/core/port/port_keeper.h"
+#include "sock/core/rules/rules.h"
 #include "sock/core/rules/strict.h"
 #include "sock/core/sock_options.h"
+#include "sock/core/stats/sock_record.h"
 
 enum verdict sock_verdict(const struct sock *sk)
 {
@@ -30,7 +32,7 @@ void sock_set_twin(struct sock_ref ref, int fd)
 }
 
 /* Control lock.  NULL: no memory. */
-static struct inet_sock *create_sock(int fd, int type, bool nonblock)
+static struct inet_sock *create_sock(int fd, int domain, int type, bool nonblock)
 {
 	const struct sock_kind *kind = sock_kinds[type == SOCK_DGRAM ? INET_UDP : INET_TCP];
 	struct inet_sock *so = sock_alloc(type == SOCK_DGRAM ? SOCK_TYPE_UDP : SOCK_TYPE_TCP);
@@ -40,6 +42,7 @@ static struct inet_sock *create_sock(int fd, int type, bool nonblock)
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
 	__atomic_store_n(&so->sk.nonblock, nonblock, __ATOMIC_RELAXED);
 	so->verdict = VERDICT_UNDECIDED;
+	so->family = (uint8_t)domain;
 	if (!sock_options_init_new(so, kind)) {
 		sock_free(so);
 		return NULL;
@@ -54,11 +57,11 @@ struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool non
 	struct sock_ref none = {NULL, 0};
 	struct inet_sock *so;
 
-	if (!params.offloaded_sockets || domain != AF_INET || !sock_is_ours(type, protocol))
+	if ((domain != AF_INET && domain != AF_INET6) || !sock_is_ours(type, protocol))
 		return none;
 	if (!control_lock())
 		return none;
-	so = sock_start_failed() ? NULL : create_sock(fd, type, nonblock);
+	so = sock_start_failed() ? NULL : create_sock(fd, domain, type, nonblock);
 	if (!so)
 		verdict_count(VERDICT_NO_RESOURCES);
 	control_unlock();
@@ -128,7 +131,7 @@ static void leave_program(struct inet_sock *so, enum sock_life next)
 /* The state after the last process has closed it: a connection still sends what it has to. */
 static enum sock_life life_after(const struct inet_sock *so)
 {
-	return sock_has_connection(so) ? LIFE_ORPHAN : LIFE_CLOSED;
+	return sock_has_connection(so) && so->inet != INET_LOCAL ? LIFE_ORPHAN : LIFE_CLOSED;
 }
 
 /*
@@ -177,8 +180,8 @@ void sock_keep(struct inet_sock *so)
 	sock_stats_end(so);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
-	if (so->inet == INET_TCP) {
-		leave_program(so, sock_has_connection(so) ? LIFE_KEPT : LIFE_KEPT_EXPORTED);
+	if (sock_has_owner(so) || sock_life_in(so, LIFE(EXPORTED) | LIFE(KEPT_RECEIVER))) {
+		leave_program(so, sock_is_connection(so) ? LIFE_KEPT : LIFE_KEPT_EXPORTED);
 	} else { /* connections on their way to it refer to its generation */
 		sock_life_set(so, LIFE_KEPT_RECEIVER);
 		list_remove(&so->link);
@@ -198,6 +201,8 @@ void sock_unkeep(struct inet_sock *so, int fd)
 		return;
 	if (!sock_has_connection(so))
 		sock_life_set(so, LIFE_EXPORTED);
+	else if (so->inet == INET_LOCAL)
+		sock_life_set(so, LIFE_LOCAL);
 	else
 		sock_life_set(so, sock_is_connecting(so) ? LIFE_CONNECTING : LIFE_CONNECTED);
 	ring_release_cold(ring);
@@ -274,20 +279,23 @@ void sock_close(struct sock_ref ref)
 int sock_leave(struct inet_sock *so, enum verdict reason)
 {
 	const struct sock_kind *kind = sock_kind_of(so);
+	char why[RULES_TEXT];
 	bool tells = false;
 	struct ring *ring;
 
 	control_assert_held();
 	if (sock_is_gone(so))
 		return 0;
-	if (sock_has_connection(so) || (so->inet == INET_TCP && sock_is_exported(&so->sk)))
+	if (sock_is_connection(so) || (so->inet == INET_TCP && sock_is_exported(&so->sk)))
 		return -EBUSY; /* the kernel does not know the connection */
 	if (!udp_lingers(so)) {
 		/* Where no call is left that could fail, strict says it aloud. */
+		rules_verdict_text(reason, rules_last(so), why);
 		log_at(strict_forbids(so, reason) ? LOG_ERROR : LOG_DEBUG,
-		       "fd %d: left to the kernel: %s", sock_twin(&so->sk), verdict_text(reason));
+		       "fd %d: left to the kernel: %s", sock_twin(&so->sk), why);
 		so->verdict = reason;
 		verdict_count(reason);
+		sock_record(so, RECORD_KERNEL, reason);
 		sock_port_unclaim(so);
 		sock_upcalls.move_settle(so);
 		sock_stats_left(so, reason);

@@ -58,6 +58,13 @@ struct sock_ops {
 	/* SOCK_KERNEL for every cmd but FIONREAD, SIOCOUTQ and the like. */
 	int (*ioctl)(struct sock_ref ref, unsigned long cmd, void *arg);
 	int (*listen)(struct sock_ref ref, int backlog);
+	/*
+	 * recv(2) and send(2) on fd, whose socket it is, as the program calls them.  If all that
+	 * they need is there they act at once; otherwise they call sock_hooks.recv or .send as if
+	 * they had not been called.  NULL: there is no quick way.
+	 */
+	ssize_t (*quick_recv)(int fd, void *buf, size_t len, int flags, struct sock_ref ref);
+	ssize_t (*quick_send)(int fd, const void *buf, size_t len, int flags, struct sock_ref ref);
 	/* Sets msg_name, msg_namelen, msg_controllen and msg_flags as recvmsg(2). */
 	ssize_t (*recv)(struct sock_ref ref, struct msghdr *msg, int flags);
 	ssize_t (*send)(struct sock_ref ref, const struct msghdr *msg, int flags);
@@ -97,8 +104,11 @@ struct sock {
 
 _Static_assert(sizeof(struct sock) == 64, "what everybody reads is in one cache line");
 
-/* Functions of intercept that sock calls, under the control lock. */
+/* Functions of intercept that sock calls; left and started: under the control lock. */
 struct sock_hooks {
+	/* app, holding no ring: recv(2) and send(2) through recv and send of the socket's ops. */
+	ssize_t (*recv)(int fd, void *buf, size_t len, int flags);
+	ssize_t (*send)(int fd, const void *buf, size_t len, int flags);
 	/* The kernel serves the socket from now on: its descriptors are ordinary ones. */
 	void (*left)(struct sock *sk);
 	/* The first socket is about to be accelerated. */
@@ -161,7 +171,7 @@ static inline bool sock_is_ours(int type, int protocol)
 /*
  * Makes the socket object for fd, a new kernel socket of the program (type: without
  * SOCK_CLOEXEC and SOCK_NONBLOCK).  ref.sk NULL: the kernel serves it; so for all but AF_INET
- * with SOCK_STREAM or SOCK_DGRAM.
+ * and AF_INET6 with SOCK_STREAM or SOCK_DGRAM.
  */
 struct sock_ref sock_create(int fd, int domain, int type, int protocol, bool nonblock);
 
@@ -291,10 +301,16 @@ static inline bool sock_signals_interrupt(const struct sock_signals *before, boo
 /* The trampoline, for a signal with SI_SIGIO: sets si_code to what the kernel would send. */
 void sock_signal_fix(siginfo_t *info);
 
+/* The thread is in a receive callback of the program (vma_extra.h). */
+extern __thread bool sock_in_callback __attribute__((tls_model("initial-exec")));
+
 /* In a signal handler that was deferred (base/busy.h): releasing a ring lets it run. */
 void sock_signals_wait(void);
 
-/* The trampoline calls this first: the sleep that the handler interrupted leaves all places. */
+/*
+ * Called before a handler or callback of the program: the sleep that it interrupts leaves all
+ * places.
+ */
 void sock_signal_enters(void);
 
 #endif

@@ -8,8 +8,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "sock/core/access.h"
+#include "sock/core/kernel_conns.h"
 #include "sock/core/kind.h"
 #include "sock/core/rules/rules.h"
+#include "sock/core/rules/strict.h"
+#include "sock/core/stats/sock_stats.h"
 
 #define LINKS_MAX 64
 #define ADDRS_MAX 64
@@ -69,14 +72,16 @@ static bool is_shared(const struct inet_sock *so)
 	return so->inet == INET_UDP && so->opt->reuseaddr;
 }
 
-#define RANK_ADDRESS 2 /* bound to one local address */
-#define RANK_DEVICE 1  /* bound to the interface */
+#define RANK_ADDRESS 4 /* bound to one local address */
+#define RANK_DEVICE 2  /* bound to the interface */
+#define RANK_FAMILY 1  /* AF_INET */
 
 /* The score that the kernel gives sockets of one port. */
 static uint8_t rank_of(const struct inet_sock *so)
 {
 	return (uint8_t)((so->wildcard ? 0 : RANK_ADDRESS) |
-			 (so->opt->bind_ifindex ? RANK_DEVICE : 0));
+			 (so->opt->bind_ifindex ? RANK_DEVICE : 0) |
+			 (so->family == AF_INET ? RANK_FAMILY : 0));
 }
 
 static bool spreads(const struct inet_sock *so)
@@ -159,6 +164,16 @@ static int add_to_ring(struct sock_flow *f)
 	return rc;
 }
 
+/* Would the port also take frames of connections that the kernel has at the listener's port? */
+static bool takes_kernels(const struct inet_sock *so, const struct ring *ring)
+{
+	uint64_t ports[KERNEL_PORTS_WORDS];
+	const struct port_queue *q = ring_queue(ring);
+
+	return so->inet == INET_LISTEN && q && q->port->can.takes_conns &&
+	       (kernel_ports_read(ports) || kernel_ports_has(ports, so->local.port));
+}
+
 static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_key *key,
 		    bool multicast, const struct mcast_sources *sources, struct sock_flow **flow)
 {
@@ -167,11 +182,16 @@ static int add_flow(struct inet_sock *so, struct ring *ring, const struct flow_k
 	struct sock_flow *f;
 	int rc = -ENOMEM;
 
+	if (takes_kernels(so, ring)) {
+		mem_free(match);
+		return -EBUSY;
+	}
 	if (!match)
 		return rc;
 	f = &match->f;
 	f->flow.key = *key;
 	f->flow.deliver = kind->deliver;
+	f->flow.alone = !is_shared(so);
 	f->so = so;
 	f->gen = so->sk.gen;
 	f->ring = ring;
@@ -359,6 +379,7 @@ static enum verdict attach_wildcard(struct inet_sock *so)
 			v = sock_link_verdict(&link);
 			if (v == VERDICT_ACCELERATED)
 				v = attach_addr(so, links.ifindex[i], &addrs[a]);
+			strict_warn_link(so, rules_ask_receiver(so), &link, v);
 			best = better(best, v);
 			any = true;
 		}
@@ -496,6 +517,7 @@ static void follow_addresses(struct inet_sock *so)
 	if (attach_wildcard(so) != VERDICT_ACCELERATED)
 		return;
 	so->verdict = VERDICT_ACCELERATED;
+	sock_stats_verdict(so);
 	sock_port_claim(so);
 }
 

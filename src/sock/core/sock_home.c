@@ -6,6 +6,7 @@
 
 #include "base/sys.h"
 #include "sock/core/inet_sock.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/poll_events.h"
 
 __thread struct sock_signals sock_signals __attribute__((tls_model("initial-exec")));
@@ -101,7 +102,7 @@ int sock_read_local(struct inet_sock *so)
 	control_assert_held();
 	if (rc)
 		return rc;
-	if (!endpoint_from_sockaddr(&so->local, (struct sockaddr *)&ss, len))
+	if (!sock_addr_read(so, &so->local, (struct sockaddr *)&ss, len))
 		return -EAFNOSUPPORT;
 	return 0;
 }
@@ -113,7 +114,7 @@ bool sock_twin_matters(const struct sock *sk)
 	const struct inet_sock *so = inet_of((struct sock *)(uintptr_t)sk);
 
 	/* Datagram sockets, bound or not: a send by the kernel may have bound the twin. */
-	return sk->type != SOCK_TYPE_EPOLL && so->inet != INET_TCP;
+	return sk->type != SOCK_TYPE_EPOLL && so->inet != INET_TCP && so->inet != INET_LOCAL;
 }
 
 void sock_look_at_twin(struct sock *sk)

@@ -12,7 +12,7 @@ const uint16_t sock_life_edges[LIFE_COUNT] = {
 	[LIFE_FREE] = LIFE(OPEN),
 	[LIFE_CLOSED] = LIFE(FREE),
 	[LIFE_OPEN] = LIFE(RECEIVING) | LIFE(LISTENING) | LIFE(LINGERING) | LIFE(EXPORTED) |
-		      LIFE(HANDSHAKE) | LIFE(CONNECTING) | LIFE(CLOSED) | LIFE(FREE),
+		      LIFE(LOCAL) | LIFE(HANDSHAKE) | LIFE(CONNECTING) | LIFE(CLOSED) | LIFE(FREE),
 	/* OPEN: connect(2) with AF_UNSPEC gave up the port that connect(2) had chosen. */
 	[LIFE_RECEIVING] = LIFE(OPEN) | LIFE(LINGERING) | LIFE(EXPORTED) | LIFE(KEPT_RECEIVER) |
 			   LIFE(CLOSED),
@@ -20,9 +20,11 @@ const uint16_t sock_life_edges[LIFE_COUNT] = {
 	[LIFE_LISTENING] = LIFE(OPEN) | LIFE(EXPORTED) | LIFE(KEPT_RECEIVER) | LIFE(CLOSED),
 	[LIFE_LINGERING] = LIFE(CLOSED),
 	[LIFE_EXPORTED] = LIFE(RECEIVING) | LIFE(LISTENING) | LIFE(CONNECTING) | LIFE(CONNECTED) |
-			  LIFE(KEPT_EXPORTED) | LIFE(CLOSED) | LIFE(FREE),
-	[LIFE_KEPT_RECEIVER] = LIFE(CLOSED),
+			  LIFE(LOCAL) | LIFE(KEPT_EXPORTED) | LIFE(CLOSED) | LIFE(FREE),
+	[LIFE_KEPT_RECEIVER] = LIFE(KEPT_EXPORTED) | LIFE(CLOSED),
 	[LIFE_KEPT_EXPORTED] = LIFE(EXPORTED) | LIFE(KEPT) | LIFE(CLOSED),
+	/* OPEN: it failed, or was disconnected by connect(2) with AF_UNSPEC. */
+	[LIFE_LOCAL] = LIFE(OPEN) | LIFE(EXPORTED) | LIFE(KEPT) | LIFE(CLOSED),
 	/* ORPHAN: it ended before it reached the listener's queue. */
 	[LIFE_HANDSHAKE] = LIFE(QUEUED) | LIFE(ORPHAN) | LIFE(FREE),
 	/* EXPORTED: it was sent to another process, which will accept it. */
@@ -35,11 +37,11 @@ const uint16_t sock_life_edges[LIFE_COUNT] = {
 			    LIFE(KEPT) | LIFE(ORPHAN),
 	[LIFE_CONNECTED] = LIFE(OPEN) | LIFE(EXPORTED) | LIFE(KEPT) | LIFE(ORPHAN),
 	/*
-	 * CONNECTING, CONNECTED: the program received it again (SCM_RIGHTS).  CLOSED: it fell
-	 * back to the kernel.
+	 * CONNECTING, CONNECTED, LOCAL: the program received it again (SCM_RIGHTS).  CLOSED: it
+	 * fell back to the kernel, or is a local connection.
 	 */
-	[LIFE_KEPT] = LIFE(KEPT_EXPORTED) | LIFE(CONNECTING) | LIFE(CONNECTED) | LIFE(ORPHAN) |
-		      LIFE(CLOSED),
+	[LIFE_KEPT] = LIFE(KEPT_EXPORTED) | LIFE(CONNECTING) | LIFE(CONNECTED) | LIFE(LOCAL) |
+		      LIFE(ORPHAN) | LIFE(CLOSED),
 	[LIFE_ORPHAN] = LIFE(CLOSED),
 };
 

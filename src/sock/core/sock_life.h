@@ -26,13 +26,14 @@
 	X(LINGERING)	 /* the kernel serves it; some datagrams are still unread here */ \
 	X(EXPORTED)	 /* another process receives, or owns the connection */           \
 	X(KEPT_RECEIVER) /* closed here; receives until another process does */           \
-	X(KEPT_EXPORTED) /* closed here; another process owns the connection */           \
-	/* from here on: a connection whose state is in this process */                   \
+	X(KEPT_EXPORTED) /* closed here; other processes own it or receive */             \
+	X(LOCAL)	 /* a connection through shared memory, accepted or not */        \
+	/* from here on: a connection of the TCP engine, in this process */               \
 	X(HANDSHAKE)  /* a listener's connection before the end of its handshake */       \
 	X(QUEUED)     /* a listener's connection that is not accepted yet */              \
 	X(CONNECTING) /* connect() has not reported the end of the handshake yet */       \
 	X(CONNECTED)  /* connect() or accept() has reported the connection */             \
-	X(KEPT)	      /* closed here; other processes hold it */                          \
+	X(KEPT)	      /* closed here, maybe a local one; other processes hold it */       \
 	X(ORPHAN)     /* closed in all processes; lives on until the connection ends */
 
 enum sock_life {
@@ -60,8 +61,8 @@ void sock_life_refused(enum sock_life from, enum sock_life next) __attribute__((
 struct inet_sock;
 
 /*
- * Called before each change of state, by the thread that makes it.  NULL: none.  Tests set it
- * before there is a socket.
+ * Called before each change of state, by the thread that makes it; NULL: none.  Set by the
+ * flight recorder (stats/sock_record.h), and by tests, before another thread changes a state.
  */
 extern void (*sock_life_trace)(const struct inet_sock *so, enum sock_life from,
 			       enum sock_life next);

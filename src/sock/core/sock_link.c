@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The interfaces that sockets may use, and their rings. */
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/log.h"
+#include "base/param.h"
 #include "sock/core/access.h"
 #include "sock/core/kind.h"
 #include "sock/core/rules/rules.h"
@@ -54,6 +56,17 @@ static void warn_port(int ifindex, const char *why)
 		link.name, why);
 }
 
+/* Without privileges connections on this host are accelerated still: that is no warning. */
+static void tell_local_only(const char *why)
+{
+	static bool told; /* control lock */
+
+	if (!told)
+		log_info("only connections on this host are accelerated: %.*s",
+			 (int)strcspn(why, "\n"), why);
+	told = true;
+}
+
 struct ring *sock_ring_for(int ifindex, uint64_t key)
 {
 	char why[PORT_WHY] = "";
@@ -70,6 +83,8 @@ struct ring *sock_ring_for(int ifindex, uint64_t key)
 		return ring;
 	if (rc == -PORT_UNTRIED && fresh)
 		log_link_left(LOG_INFO, ifindex, why);
+	else if (rc == -EPERM && params.local)
+		tell_local_only(why);
 	else if (fresh)
 		warn_port(ifindex, why);
 	return NULL;

@@ -24,10 +24,22 @@ void sock_options_use(struct inet_sock *so, const struct sock_options *opt)
 {
 	options_put(so->opt);
 	so->opt = opt;
+	sock_options_note(so);
+}
+
+void sock_options_note(struct inet_sock *so)
+{
+	const struct sock_options *opt = so->opt;
+	bool stream = so->inet == INET_TCP, hides = stream && so->tcp.filter == TCP_FILTER_HIDES;
+	bool filtered = stream ? so->tcp.filter != TCP_FILTER_NONE
+			       : so->inet == INET_UDP && so->udp.filter;
+
 	/* Calls read these with and without the ring held. */
-	__atomic_store_n(&so->rcvlowat, opt->rcvlowat, __ATOMIC_RELAXED);
-	__atomic_store_n(&so->noted, (opt->told & TOLD_ARRIVAL) != 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&so->told, opt->told != 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->rcvlowat, hides ? SOCK_HIDDEN : opt->rcvlowat, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->told, opt->told || params.stats_latency || (stream && filtered),
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&so->noted, filtered || (opt->told & TOLD_ARRIVAL) || params.stats_latency,
+			 __ATOMIC_RELAXED);
 }
 
 /*
@@ -57,7 +69,7 @@ static bool init(struct inet_sock *so, const struct sock_kind *kind, uint8_t ttl
 	opt.mc_ttl = 1;
 	opt.pmtudisc = IP_PMTUDISC_WANT;
 	opt.mc_loop = params.tx_mc_loopback;
-	opt.mc_all = true;
+	opt.mc_all = so->family == AF_INET; /* as new sockets of the kernel have it */
 	opt.alloc_rx.logic = params.ring_logic_rx;
 	opt.alloc_tx.logic = params.ring_logic_tx;
 	opt.mc_addr = addr_v4_any();
@@ -133,7 +145,8 @@ void sock_twin_prepare(struct inet_sock *so)
 int sock_options_for_children(struct inet_sock *so)
 {
 	struct sock_options opt = *so->opt;
-	const struct accept_options *accept_options = accept_options_look(sock_twin(&so->sk));
+	const struct accept_options *accept_options =
+		accept_options_look(sock_twin(&so->sk), so->family);
 	int rc;
 
 	control_assert_held();

@@ -34,4 +34,7 @@ void sock_twin_prepare(struct inet_sock *so);
 /* Control lock: children inherit the present options of the listener.  0 or -errno. */
 int sock_options_for_children(struct inet_sock *so);
 
+/* holder: whether so->noted must be set has changed. */
+void sock_options_note(struct inet_sock *so);
+
 #endif

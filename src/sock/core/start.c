@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "net/netlink/netlink.h"
 #include "sock/core/kind.h"
+#include "sock/core/msg/family.h"
+#include "sock/core/stats/sock_record.h"
 
 struct sock_hooks sock_hooks;
 
@@ -39,6 +41,7 @@ bool sock_start(void)
 		return false;
 	}
 	started = true;
+	sock_record_start();
 	if (sock_hooks.started)
 		sock_hooks.started();
 	progress_kick(); /* the internal thread must sleep on netlink, too, from now on */
@@ -65,6 +68,10 @@ void sock_namespaces_differ(void)
 
 enum verdict sock_start_for(const struct inet_sock *so)
 {
+	enum verdict family = sock_family_verdict(so);
+
+	if (family != VERDICT_ACCELERATED)
+		return family;
 	if (!sock_start())
 		return VERDICT_NO_RESOURCES;
 	if (!__atomic_load_n(&namespaces_differ, __ATOMIC_RELAXED))

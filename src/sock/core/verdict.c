@@ -34,6 +34,7 @@ bool verdict_is_fallback(enum verdict verdict)
 	switch (verdict) {
 	case VERDICT_UNDECIDED:
 	case VERDICT_ACCELERATED:
+	case VERDICT_LOCAL:
 	case VERDICT_DISABLED:
 	case VERDICT_LOOPBACK:
 	case VERDICT_NO_ROUTE:

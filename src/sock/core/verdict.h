@@ -8,28 +8,29 @@
 
 #include <stdbool.h>
 
-#define VERDICT_LIST(X)                                                      \
-	X(UNDECIDED, "not decided yet")                                      \
-	X(ACCELERATED, "accelerated")                                        \
-	X(DISABLED, "VMA_OFFLOADED_SOCKETS is 0")                            \
-	X(FAMILY, "the address family is not accelerated")                   \
-	X(LOOPBACK, "the address is on this host")                           \
-	X(NO_ROUTE, "there is no route")                                     \
-	X(BROADCAST, "broadcast")                                            \
-	X(INTERFACE, "the interface cannot be accelerated")                  \
-	X(PORT_FAILED, "the interface could not be taken")                   \
-	X(NO_RESOURCES, "out of memory or descriptors")                      \
-	X(SHARED_PORT, "other programs listen on the same address and port") \
-	X(FLOW, "the frames could not be steered to us")                     \
-	X(OPTION, "an option is set that only the kernel serves")            \
-	X(CALL, "a call was made that only the kernel serves")               \
-	X(FORKED, "the socket was inherited by a forked process")            \
-	X(PASSED, "the socket was passed to another process")                \
-	X(EXECUTED, "the process executed another program")                  \
-	X(NAMESPACE, "the socket is of another network namespace")           \
+#define VERDICT_LIST(X)                                                               \
+	X(UNDECIDED, "not decided yet")                                               \
+	X(ACCELERATED, "accelerated")                                                 \
+	X(LOCAL, "accelerated, local")                                                \
+	X(DISABLED, "VMA_OFFLOADED_SOCKETS is 0")                                     \
+	X(FAMILY, "the address family is not accelerated")                            \
+	X(LOOPBACK, "the address is on this host")                                    \
+	X(NO_ROUTE, "there is no route")                                              \
+	X(BROADCAST, "broadcast")                                                     \
+	X(INTERFACE, "the interface cannot be accelerated")                           \
+	X(PORT_FAILED, "the interface could not be taken")                            \
+	X(NO_RESOURCES, "out of memory or descriptors")                               \
+	X(SHARED_PORT, "other programs listen on the same address and port")          \
+	X(FLOW, "the frames could not be steered to us")                              \
+	X(OPTION, "an option is set that only the kernel serves")                     \
+	X(CALL, "a call was made that only the kernel serves")                        \
+	X(FORKED, "the socket was inherited by a forked process")                     \
+	X(PASSED, "the socket was passed to another process")                         \
+	X(EXECUTED, "the process executed another program")                           \
+	X(NAMESPACE, "the socket is of another network namespace")                    \
 	X(SHARED, "a process that has it, too, cannot use it but through the kernel") \
-	X(RULE, "a rule in libvma.conf says os")                             \
-	X(DENIED, "a rule in libvma.conf denies the interface")              \
+	X(RULE, "a rule in libvma.conf says os")                                      \
+	X(DENIED, "a rule in libvma.conf denies the interface")                       \
 	X(STOPPED, "it does not listen any more")
 
 enum verdict {

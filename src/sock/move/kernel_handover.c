@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "net/tcp/tcp_handover.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 #include "sock/move/move.h"
 #include "sock/move/move_internal.h"
@@ -41,15 +42,12 @@ static int twin_set_seq(int fd, int queue, uint32_t seq)
 /* The twin of an accepted connection was never bound. */
 static int twin_bind(const struct inet_sock *so, int fd)
 {
-	struct sockaddr_in sin = {0};
-	socklen_t len = sizeof(sin);
-	int rc = sys_getsockname(fd, (struct sockaddr *)&sin, &len);
+	struct sock_addr name = {.len = sizeof(name.in6)};
+	int rc = sys_getsockname(fd, &name.sa, &name.len);
 
-	if (rc || sin.sin_port)
+	if (rc || name.in.sin_port) /* at the same place in both families */
 		return rc;
-	len = sizeof(sin);
-	endpoint_to_sockaddr(&so->local, AF_INET, (struct sockaddr *)&sin, &len);
-	return sys_bind(fd, (struct sockaddr *)&sin, sizeof(sin));
+	return sock_twin_bind(so, &so->local);
 }
 
 static int twin_set_negotiated(int fd, const struct tcp_handover *h)
@@ -87,13 +85,23 @@ static int twin_set_window(int fd, const struct tcp_handover *h)
 	return sys_setsockopt(fd, IPPROTO_TCP, TCP_REPAIR_WINDOW, &w, sizeof(w));
 }
 
-/* Grows a buffer to hold that many bytes; for few bytes the kernel goes on choosing the size. */
-static void twin_grow_buffer(int fd, int name, uint32_t bytes)
+/*
+ * Grows a buffer to hold that many bytes; for few bytes the kernel goes on choosing the size.
+ * -ENOBUFS: the limits of the system forbid it, and this process may not exceed them
+ * (SO_SNDBUFFORCE needs CAP_NET_ADMIN of the host, not of a user namespace).
+ */
+static int twin_grow_buffer(int fd, int name, int force, uint32_t bytes)
 {
-	int size = bytes < INT32_MAX / 4 ? (int)bytes * 2 : INT32_MAX / 2;
+	int size = bytes < INT32_MAX / 4 ? (int)bytes * 2 : INT32_MAX / 2, has = 0;
+	socklen_t len = sizeof(has);
 
-	if (bytes > SMALL_BUFFER)
+	if (bytes <= SMALL_BUFFER)
+		return 0;
+	if (sys_setsockopt(fd, SOL_SOCKET, force, &size, sizeof(size)))
 		sys_setsockopt(fd, SOL_SOCKET, name, &size, sizeof(size));
+	/* The kernel charges a segment for more than its bytes, and doubles what it is told. */
+	sys_getsockopt(fd, SOL_SOCKET, name, &has, &len);
+	return has >= size ? 0 : -ENOBUFS;
 }
 
 /* Sends all of it: 0 or -errno. */
@@ -114,14 +122,11 @@ static int twin_send(int fd, const uint8_t *data, uint32_t len, uint32_t chunk)
 /* Makes the connection in the twin, which does not send yet. */
 static int twin_connect(const struct inet_sock *so, int fd, const struct tcp_handover *h)
 {
-	struct sockaddr_in to;
-	socklen_t len = sizeof(to);
 	int rc = twin_bind(so, fd);
 
-	endpoint_to_sockaddr(&so->remote, AF_INET, (struct sockaddr *)&to, &len);
 	rc = rc ? rc : twin_set_seq(fd, TCP_SEND_QUEUE, h->send_seq);
 	rc = rc ? rc : twin_set_seq(fd, TCP_RECV_QUEUE, h->read_seq);
-	rc = rc ? rc : sys_connect(fd, (struct sockaddr *)&to, sizeof(to));
+	rc = rc ? rc : sock_twin_connect(so, &so->remote);
 	rc = rc ? rc : twin_set_negotiated(fd, h);
 	return rc ? rc : twin_set_clock(fd, h);
 }
@@ -129,11 +134,10 @@ static int twin_connect(const struct inet_sock *so, int fd, const struct tcp_han
 static int twin_fill(int fd, const struct tcp_handover *h, const uint8_t *to_send,
 		     const uint8_t *to_read)
 {
-	int rc;
+	int rc = twin_grow_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, h->to_send);
 
-	twin_grow_buffer(fd, SO_SNDBUFFORCE, h->to_send);
-	twin_grow_buffer(fd, SO_RCVBUFFORCE, h->to_read);
-	rc = twin_set(fd, TCP_REPAIR_QUEUE, TCP_RECV_QUEUE);
+	rc = rc ? rc : twin_grow_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, h->to_read);
+	rc = rc ? rc : twin_set(fd, TCP_REPAIR_QUEUE, TCP_RECV_QUEUE);
 	rc = rc ? rc : twin_send(fd, to_read, h->to_read, READ_CHUNK);
 	rc = rc ? rc : twin_set(fd, TCP_REPAIR_QUEUE, TCP_SEND_QUEUE);
 	rc = rc ? rc : twin_send(fd, to_send, h->sent, UINT32_MAX);
@@ -141,7 +145,7 @@ static int twin_fill(int fd, const struct tcp_handover *h, const uint8_t *to_sen
 	return rc ? rc : twin_set_window(fd, h);
 }
 
-/* The twin is unconnected again. */
+/* The twin is unconnected again; if it has left repair mode, the peer gets a reset. */
 static void twin_reset(int fd)
 {
 	struct sockaddr none = {.sa_family = AF_UNSPEC};
@@ -154,11 +158,18 @@ static void twin_reset(int fd)
 }
 
 /* Leaves repair mode: the kernel probes the peer, and sends what was not sent yet. */
-static void twin_start(int fd, const struct tcp_handover *h, const uint8_t *to_send)
+static void twin_start(int fd, const struct tcp_handover *h, const uint8_t *to_send, int reuseaddr)
 {
 	twin_set(fd, TCP_REPAIR, TCP_REPAIR_OFF);
-	if (twin_send(fd, to_send + h->sent, h->to_send - h->sent, UINT32_MAX))
-		log_warn("fd %d: not all that was to be sent could be given to the kernel", fd);
+	/* Repair mode clears it, and without it no listener could bind the port again. */
+	sys_setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuseaddr, sizeof(reuseaddr));
+	if (twin_send(fd, to_send + h->sent, h->to_send - h->sent, UINT32_MAX)) {
+		log_warn("fd %d: not all that was to be sent could be given to the kernel: the "
+			 "connection is reset",
+			 fd);
+		twin_reset(fd); /* rather than a stream with a gap */
+		return;
+	}
 	if (h->no_more_to_read)
 		sys_shutdown(fd, SHUT_RD);
 	if (h->no_more_to_send)
@@ -182,7 +193,7 @@ static int handover_to_twin(struct inet_sock *so, struct ring *ring, const struc
 		return rc;
 	}
 	tcp_detach(so, ring);
-	twin_start(fd, h, bytes);
+	twin_start(fd, h, bytes, so->opt->reuseaddr);
 	return 0;
 }
 
@@ -191,16 +202,14 @@ static int handover_unconnected(struct inet_sock *so, struct ring *ring)
 {
 	bool connecting = sock_is_connecting(so);
 	int fd = sock_twin(&so->sk), flags;
-	struct sockaddr_in to;
-	socklen_t len = sizeof(to);
+	struct endpoint to = so->remote;
 
-	endpoint_to_sockaddr(&so->remote, AF_INET, (struct sockaddr *)&to, &len);
 	tcp_detach(so, ring);
 	if (!connecting)
 		return 0;
 	flags = sys_fcntl(fd, F_GETFL, 0);
 	sys_fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-	sys_connect(fd, (struct sockaddr *)&to, sizeof(to));
+	sock_twin_connect(so, &to);
 	sys_fcntl(fd, F_SETFL, flags);
 	return 0;
 }
@@ -218,7 +227,9 @@ static int kernel_handover_connection(struct inet_sock *so)
 	if (rc)
 		return rc;
 	ring_drain(ring);
-	if (tcp_handover_describe(&so->tcp.conn, clock_now(), &h)) {
+	if (tcp_filter_is_out(so)) {
+		rc = -EBUSY;
+	} else if (tcp_handover_describe(&so->tcp.conn, clock_now(), &h)) {
 		bytes = mem_map((size_t)h.to_send + h.to_read + 1);
 		rc = bytes ? handover_to_twin(so, ring, &h, bytes) : -ENOMEM;
 		if (bytes)

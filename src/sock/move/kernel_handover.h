@@ -17,13 +17,18 @@
 
 #include "sock/core/inet_sock.h"
 
-/* so is not exported. 0: the kernel serves the socket; -errno: the socket is unchanged. */
+/*
+ * so is not exported. 0: the kernel serves the socket; -errno: the socket is unchanged.  -ENOBUFS: the
+ * kernel's buffers may not grow to what is unsent or unread.
+ */
 int kernel_handover(struct inet_sock *so, enum verdict reason);
 
 /*
  * For a connected datagram socket that a forked process has or is going to have, and which the
  * kernel serves there. True: there were unread datagrams, and the kernel has taken over the
- * socket with them.
+ * socket with them.  Those that arrive during the call come once, but not in their order: what the
+ * ring had when it lost the flow comes after what the kernel received first
+ * (docs/differences.md).
  */
 bool kernel_handover_unread(struct inet_sock *so);
 

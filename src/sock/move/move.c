@@ -347,7 +347,7 @@ static void move_finish(struct move *move)
 	move_arrive_others(move);
 	if (!move->closed) {
 		sock_rings_changed(so);
-		sock_stats_moved(so, true);
+		sock_stats_moved(so, true, move->from->id);
 	}
 	log_debug("fd %d: moved from ring %u to ring %u in %ld us", fd, move->from->id,
 		  move->to->id, (clock_now() - move->began) / NSEC_PER_USEC);

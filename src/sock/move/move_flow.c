@@ -28,13 +28,8 @@ static enum drop stand_in_deliver(struct ring *ring, struct flow *flow, struct p
 	pkt = ring_keep(ring, pkt, part->held, 0);
 	if (!pkt)
 		return DROP_NO_MEMORY;
-	pkt->next = NULL;
 	part->held += pkt_size(pkt);
-	if (part->head)
-		part->tail->next = pkt;
-	else
-		part->head = pkt;
-	part->tail = pkt;
+	pkt_append(&part->head, &part->tail, pkt);
 	return DROP_NONE;
 }
 

@@ -99,6 +99,6 @@ void move_start_tx(const struct move_request *req)
 			  req->asked ? "its allocation logic was changed"
 				     : "another thread or processor sends");
 	move_drain_tx(sent_by, n);
-	sock_stats_moved(so, false);
+	sock_stats_moved(so, false, n ? sent_by[0]->id : RECORDER_NO_RING);
 	move_count(&sock_moves_tx.finished);
 }

@@ -77,6 +77,7 @@ void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
 		{SOL_SOCKET, SO_TIMESTAMP_NEW, TOLD_STAMP_NEW},
 		{SOL_SOCKET, SO_TIMESTAMPNS_NEW, TOLD_STAMPNS_NEW},
 		{SOL_SOCKET, SO_RXQ_OVFL, TOLD_DROPS},
+		{IPPROTO_IPV6, IPV6_RECVPKTINFO, TOLD_PKTINFO6},
 		{IPPROTO_IP, IP_PKTINFO, TOLD_PKTINFO},
 		{IPPROTO_IP, IP_RECVTTL, TOLD_TTL},
 		{IPPROTO_IP, IP_RECVTOS, TOLD_TOS},
@@ -90,6 +91,8 @@ void opt_mirror_told(struct inet_sock *so, struct sock_options *opt)
 	control_assert_held();
 	opt->told = 0;
 	for (unsigned i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		if (options[i].level == IPPROTO_IPV6 && so->family != AF_INET6)
+			continue;
 		if (sock_twin_int(so, options[i].level, options[i].name, 0))
 			opt->told |= options[i].told;
 	}
@@ -202,7 +205,8 @@ void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t le
 		opt->mc_ttl = (uint8_t)sock_twin_int(so, IPPROTO_IP, name, 1);
 		break;
 	case IP_MULTICAST_LOOP:
-		opt->mc_loop = sock_twin_int(so, IPPROTO_IP, name, 1) != 0;
+		if (so->family == AF_INET) /* else IPV6_MULTICAST_LOOP counts */
+			opt->mc_loop = sock_twin_int(so, IPPROTO_IP, name, 1) != 0;
 		break;
 	case IP_MULTICAST_ALL:
 		opt->mc_all = sock_twin_int(so, IPPROTO_IP, name, 1) != 0;
@@ -223,6 +227,15 @@ void opt_mirror_ip(struct inet_sock *so, int name, const void *val, socklen_t le
 		opt_mirror_told(so, opt);
 		break;
 	}
+}
+
+void opt_mirror_ipv6(struct inet_sock *so, int name, struct sock_options *opt)
+{
+	control_assert_held();
+	if (name == IPV6_MULTICAST_LOOP)
+		opt->mc_loop = sock_twin_int(so, IPPROTO_IPV6, name, 1) != 0;
+	else
+		opt_mirror_told(so, opt);
 }
 
 void opt_mirror_udp(struct inet_sock *so, int name, struct sock_options *opt)

@@ -8,32 +8,10 @@
 #ifndef SOCK_OPTIONS_RING_OPTION_H
 #define SOCK_OPTIONS_RING_OPTION_H
 
+#include <mellanox/vma_extra.h>
 #include <stddef.h>
 
 #include "ring/logic.h"
-
-#define SO_VMA_RING_ALLOC_LOGIC 2810
-
-/* Bits of comp_mask: which members are set; the others are not read. */
-enum {
-	VMA_RING_ALLOC_MASK_RING_PROFILE_KEY = 1 << 0,
-	VMA_RING_ALLOC_MASK_RING_USER_ID = 1 << 1,
-	VMA_RING_ALLOC_MASK_RING_INGRESS = 1 << 2,
-	VMA_RING_ALLOC_MASK_RING_ENGRESS = 1 << 3,
-};
-
-/* Programs are compiled with this layout and spelling. */
-struct vma_ring_alloc_logic_attr {
-	uint32_t comp_mask;
-	uint32_t ring_alloc_logic; /* enum ring_logic; always read */
-	uint32_t ring_profile_key;
-	uint32_t user_id;
-	uint32_t ingress : 1;
-	uint32_t engress : 1;
-	uint32_t reserved : 30;
-};
-
-_Static_assert(sizeof(struct vma_ring_alloc_logic_attr) == 20, "programs are compiled with it");
 
 /*
  * Reads the option's value.  A direction is chosen when its flag and its bit of comp_mask are

@@ -12,6 +12,7 @@
 #include "base/user.h"
 #include "sock/core/access.h"
 #include "sock/core/kind.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/rules/strict.h"
 #include "sock/core/sock_options.h"
 #include "sock/options/opt_mirror.h"
@@ -27,7 +28,7 @@ enum care {
 	CARE_TWIN,
 } __attribute__((packed));
 
-enum level { LEVEL_SOCKET, LEVEL_IP, LEVEL_TCP, LEVEL_UDP, LEVELS };
+enum level { LEVEL_SOCKET, LEVEL_IP, LEVEL_IPV6, LEVEL_TCP, LEVEL_UDP, LEVELS };
 #define OPTION_NUMBERS 128
 
 static const struct {
@@ -39,13 +40,15 @@ static const struct {
 #undef OPTION
 };
 
-static enum level level_of(int level)
+static enum level level_of(const struct inet_sock *so, int level)
 {
 	switch (level) {
 	case SOL_SOCKET:
 		return LEVEL_SOCKET;
 	case IPPROTO_IP:
 		return LEVEL_IP;
+	case IPPROTO_IPV6:
+		return so->family == AF_INET6 ? LEVEL_IPV6 : LEVELS;
 	case IPPROTO_TCP:
 		return LEVEL_TCP;
 	case IPPROTO_UDP:
@@ -57,7 +60,7 @@ static enum level level_of(int level)
 
 static enum care care_of(const struct inet_sock *so, int level, int name)
 {
-	enum level l = level_of(level);
+	enum level l = level_of(so, level);
 	enum care care;
 
 	if (l == LEVELS || name < 0 || name >= OPTION_NUMBERS)
@@ -105,6 +108,8 @@ static int set_mirrored(struct sock_ref ref, int level, int name, const void *va
 		opt_mirror_socket(so, name, &opt);
 	else if (level == IPPROTO_IP)
 		opt_mirror_ip(so, name, val, len, &opt);
+	else if (level == IPPROTO_IPV6)
+		opt_mirror_ipv6(so, name, &opt);
 	else if (level == IPPROTO_UDP)
 		opt_mirror_udp(so, name, &opt);
 	else
@@ -119,10 +124,11 @@ static int set_mirrored(struct sock_ref ref, int level, int name, const void *va
 static bool twin_has(const struct inet_sock *so, int level, int name, const void *val,
 		     socklen_t len)
 {
-	int wanted, is;
+	int wanted = 0, is;
 	socklen_t size = sizeof(is);
+	bool null = !val && level == IPPROTO_IPV6; /* there it stands for 0 */
 
-	return len == sizeof(wanted) && !user_read(&wanted, val, sizeof(wanted)) &&
+	return len == sizeof(wanted) && (null || !user_read(&wanted, val, sizeof(wanted))) &&
 	       !sys_getsockopt(sock_twin(&so->sk), level, name, &is, &size) && size == sizeof(is) &&
 	       is == wanted;
 }
@@ -131,7 +137,7 @@ static bool twin_has(const struct inet_sock *so, int level, int name, const void
 static int try_elsewhere(const struct inet_sock *so, int level, int name, const void *val,
 			 socklen_t len)
 {
-	int fd = sys_socket(AF_INET, so->inet == INET_UDP ? SOCK_DGRAM : SOCK_STREAM, 0), rc;
+	int fd = sys_socket(so->family, so->inet == INET_UDP ? SOCK_DGRAM : SOCK_STREAM, 0), rc;
 
 	if (fd < 0)
 		return fd;
@@ -148,7 +154,7 @@ static bool may_leave(const struct inet_sock *so)
 {
 	if (so->inet == INET_LISTEN)
 		return !__atomic_load_n(&so->listen.waiting, __ATOMIC_RELAXED);
-	return so->inet == INET_UDP || !sock_has_connection(so);
+	return so->inet == INET_UDP || !sock_is_connection(so);
 }
 
 int sock_option_to_kernel(struct inet_sock *so, int level, int name, const void *val, socklen_t len)
@@ -207,22 +213,15 @@ static bool stamps_more(const void *val, socklen_t len)
 	return len >= sizeof(flags) && !user_read(&flags, val, sizeof(flags)) && (flags & ~ours);
 }
 
-/* The value of SO_MAX_PACING_RATE in the extra API of the original. */
-struct rate_limit {
-	uint32_t kbit_per_sec; /* 0: no limit */
-	uint32_t burst_bytes;
-	uint16_t packet_bytes; /* typical */
-};
-
 /* The kernel would take the first 8 bytes for bytes per second. */
 static int set_rate_limit(struct sock_ref ref, const void *val)
 {
-	struct rate_limit limit;
+	struct vma_rate_limit_t limit;
 	uint64_t rate;
 
 	if (user_read(&limit, val, sizeof(limit)))
 		return -EFAULT;
-	rate = limit.kbit_per_sec ? limit.kbit_per_sec * UINT64_C(1000) / 8 : UINT64_MAX;
+	rate = limit.rate ? limit.rate * UINT64_C(1000) / 8 : UINT64_MAX;
 	return set_mirrored(ref, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 }
 
@@ -234,7 +233,8 @@ static int set_option(struct sock_ref ref, int level, int name, const void *val,
 
 	if (level == SOL_SOCKET && name == SO_VMA_RING_ALLOC_LOGIC)
 		return set_ring_alloc(so, val, len);
-	if (level == SOL_SOCKET && name == SO_MAX_PACING_RATE && len == sizeof(struct rate_limit))
+	if (level == SOL_SOCKET && name == SO_MAX_PACING_RATE &&
+	    len == sizeof(struct vma_rate_limit_t))
 		return set_rate_limit(ref, val);
 	if (level == SOL_SOCKET && name == SO_TIMESTAMPING && stamps_more(val, len))
 		return sock_option_to_kernel(so, level, name, val, len);
@@ -318,6 +318,6 @@ int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 	ring_release_cold(ring);
 	if (!ours)
 		return SOCK_KERNEL;
-	endpoint_to_sockaddr(&local, AF_INET, addr, len);
+	sock_addr_write(so, &local, addr, len);
 	return 0;
 }

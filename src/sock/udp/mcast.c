@@ -110,8 +110,10 @@ static int steer(struct inet_sock *so, struct membership *m)
 	if (says == CONF_OS)
 		return 0;
 	verdict = add_match(so, m);
-	if (verdict == VERDICT_ACCELERATED)
+	if (verdict == VERDICT_ACCELERATED) {
 		so->verdict = verdict;
+		sock_stats_verdict(so);
+	}
 	/* Nobody asked for what the socket overhears. */
 	return m->overheard ? 0 : strict_check(so, says, verdict);
 }

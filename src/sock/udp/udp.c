@@ -20,12 +20,6 @@
 
 /* ---- arrival (holder) ------------------------------------------------------------------- */
 
-/* What a datagram counts against the socket's limit: an empty one is not free. */
-static uint32_t charge(const struct pkt *pkt)
-{
-	return pkt->frame_len + (uint32_t)sizeof(*pkt);
-}
-
 /* The key of a group's flow contains no peer. */
 static bool from_peer(const struct inet_sock *so, const struct pkt *pkt)
 {
@@ -54,17 +48,11 @@ enum drop udp_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt, bo
 	if (__builtin_expect(so->noted, 0)) {
 		pkt->stamp = clock_real();
 		pkt->drops = (uint32_t)udp->dropped;
+		if (udp->filter)
+			return udp_filter_input(so, ring, pkt);
 	}
-	pkt->next = NULL;
-	if (udp->head)
-		udp->tail->next = pkt;
-	else
-		udp->head = pkt;
-	udp->tail = pkt;
-	udp->bytes += charge(pkt);
-	udp->count++;
-	sock_set_events(so, sock_own_events(so) | EPOLLIN | EPOLLRDNORM);
-	ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
+	udp->bytes += udp_charge(pkt);
+	udp_queue(so, pkt);
 	return DROP_NONE;
 }
 
@@ -142,7 +130,7 @@ struct pkt *udp_pop(struct inet_sock *so)
 	struct pkt *pkt = udp->head;
 
 	udp->head = pkt->next;
-	udp->bytes -= charge(pkt);
+	udp->bytes -= udp_charge(pkt);
 	udp->count--;
 	if (!udp->head) {
 		udp->tail = NULL;
@@ -160,7 +148,7 @@ void udp_free_second(struct inet_sock *so)
 	udp->head->next = second->next;
 	if (udp->tail == second)
 		udp->tail = udp->head;
-	udp->bytes -= charge(second);
+	udp->bytes -= udp_charge(second);
 	udp->count--;
 	pkt_free(second);
 }
@@ -219,6 +207,7 @@ static void forget_dst(struct dst *dst, void *arg)
 bool udp_close(struct inet_sock *so, struct ring *ring)
 {
 	ring_assert_held(ring);
+	filter_end(so->udp.filter);
 	while (so->udp.head)
 		pkt_free(udp_pop(so));
 	each_dst(so, forget_dst, NULL);
@@ -262,19 +251,29 @@ void udp_retarget(struct inet_sock *so)
 	each_dst(so, expire_dst, NULL);
 }
 
-void udp_leave(struct inet_sock *so, struct ring *ring)
+void udp_detach_list(struct ring *ring, struct pkt **head, struct pkt **tail)
 {
-	struct pkt **link = &so->udp.head;
-
 	/* Frames go back to the ring that received them. */
-	for (; *link; link = &(*link)->next) {
+	for (struct pkt **link = head; *link; link = &(*link)->next) {
 		struct pkt *next = (*link)->next;
 
 		*link = ring_detach(ring, *link);
 		(*link)->next = next;
-		so->udp.tail = *link;
+		*tail = *link;
 	}
+}
+
+void udp_leave(struct inet_sock *so, struct ring *ring)
+{
+	udp_detach_list(ring, &so->udp.head, &so->udp.tail);
+	udp_filter_leave(so, ring);
 	each_dst(so, forget_dst, NULL);
+}
+
+/* holder: the program gave a datagram back. */
+static void udp_held_freed(struct inet_sock *so, uint32_t charge)
+{
+	so->udp.bytes -= charge;
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------------- */
@@ -369,8 +368,11 @@ static void udp_default_options(struct inet_sock *so, struct sock_options *opt)
 
 	opt->rcvbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_RCVBUF, 212992);
 	opt->sndbuf = (uint32_t)sock_twin_int(so, SOL_SOCKET, SO_SNDBUF, 212992);
-	if (!opt->mc_loop)
+	if (!opt->mc_loop && so->family == AF_INET)
 		sys_setsockopt(sock_twin(&so->sk), IPPROTO_IP, IP_MULTICAST_LOOP, &zero,
+			       sizeof(zero));
+	else if (!opt->mc_loop)
+		sys_setsockopt(sock_twin(&so->sk), IPPROTO_IPV6, IPV6_MULTICAST_LOOP, &zero,
 			       sizeof(zero));
 }
 
@@ -433,6 +435,10 @@ const struct sock_kind udp_kind = {
 	.linger = udp_linger,
 	.close = udp_close,
 	.ended = mcast_forget,
+	.recv_zcopy = udp_recv_zcopy,
+	.filter = &udp_filter_kind,
+	.headers = udp_read_headers,
+	.held_freed = udp_held_freed,
 	.set_group = mcast_setsockopt,
 	.options_changed = udp_options_changed,
 	.option_followed = udp_option_followed,

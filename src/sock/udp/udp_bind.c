@@ -5,8 +5,10 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "sock/core/access.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/rules/rules.h"
 #include "sock/core/rules/strict.h"
+#include "sock/core/stats/sock_stats.h"
 #include "sock/udp/mcast.h"
 #include "sock/udp/udp_sock.h"
 
@@ -38,6 +40,7 @@ static int attach(struct inet_sock *so)
 	if (so->verdict != VERDICT_ACCELERATED)
 		sock_port_unclaim(so);
 	set_life(so, LIFE_RECEIVING);
+	sock_stats_verdict(so);
 	log_debug("fd %d: UDP %s", sock_twin(&so->sk), verdict_text(so->verdict));
 	rc = strict_check(so, rules_ask_receiver(so), so->verdict);
 	return rc ? rc : groups;
@@ -45,14 +48,13 @@ static int attach(struct inet_sock *so)
 
 int udp_autobind(struct inet_sock *so)
 {
-	struct sockaddr_in any = {.sin_family = AF_INET};
 	int rc;
 
 	control_assert_held();
 	if (!so->bound) {
 		rc = sock_read_local(so);
 		if (!rc && !so->local.port) {
-			rc = sys_bind(sock_twin(&so->sk), (struct sockaddr *)&any, sizeof(any));
+			rc = sock_twin_bind_any(so);
 			if (!rc)
 				rc = sock_read_local(so);
 		}
@@ -78,6 +80,8 @@ static int do_bind(struct inet_sock *so, const struct sockaddr *addr, socklen_t 
 	so->bound_addr = !addr_is_any(&so->local.addr);
 	if (addr_is_loopback(&so->local.addr))
 		return sock_leave(so, VERDICT_LOOPBACK);
+	if (sock_family_verdict(so) == VERDICT_FAMILY)
+		return sock_fall_back(so, VERDICT_FAMILY);
 	if (rules_ask_receiver(so) != CONF_OS && sock_port_shared(so))
 		return sock_fall_back(so, VERDICT_SHARED_PORT);
 	return attach(so);
@@ -197,7 +201,7 @@ static int do_connect(struct inet_sock *so, const struct sockaddr *addr, socklen
 	rc = sys_connect(sock_twin(&so->sk), addr, len);
 	if (rc)
 		return rc;
-	if (!endpoint_from_sockaddr(&to, addr, len))
+	if (!sock_addr_read(so, &to, addr, len) || !addr_is_v4(&to.addr))
 		return connect_fall_back(so, VERDICT_FAMILY);
 	if (rules_ask(so, CONF_UDP_CONNECT, &to, so->bound ? &so->local : &local) == CONF_OS)
 		return sock_leave(so, VERDICT_RULE);

@@ -66,7 +66,7 @@ static ssize_t linger_recv(struct sock_ref ref, struct msghdr *msg, int flags)
 	bool over;
 	int rc;
 
-	if (flags & (MSG_ERRQUEUE | MSG_OOB))
+	if (flags & MSG_ERRQUEUE)
 		return SOCK_KERNEL;
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
@@ -108,6 +108,7 @@ bool udp_linger(struct inet_sock *so)
 	}
 	if (sock_hold_cold(sock_ref_of(so), &ring)) /* this also runs what was forwarded to it */
 		return false;
+	filter_pass(so->udp.filter);
 	unread = so->udp.head != NULL;
 	if (begins && unread) {
 		/* Pairs with the load of ops in each wrapper: the table is constant. */

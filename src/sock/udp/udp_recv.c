@@ -10,12 +10,13 @@
 #include "base/sys.h"
 #include "base/user.h"
 #include "sock/core/access.h"
+#include "sock/core/extra/held.h"
 #include "sock/core/msg/cmsg.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/msg/iov.h"
 #include "sock/udp/udp_sock.h"
 #include "sock/wait/wait.h"
 
-#define RECV_FOR_KERNEL (MSG_ERRQUEUE | MSG_OOB)
 #define TRAIN_MAX 64 /* datagrams at once, the kernel's limit */
 #define ANSWER_PATIENCE (200 * NSEC_PER_USEC)
 
@@ -119,11 +120,13 @@ ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags)
 	if (msg->msg_name) {
 		struct endpoint from = frame_source(pkt);
 
-		endpoint_to_sockaddr(&from, AF_INET, msg->msg_name, &msg->msg_namelen);
+		sock_addr_write(so, &from, msg->msg_name, &msg->msg_namelen);
 	}
 	if (msg->msg_controllen || __builtin_expect(so->told, 0)) {
 		ssize_t more = 0;
 
+		if (!(flags & MSG_PEEK))
+			sock_stats_latency(so, pkt->stamp);
 		if ((so->opt->told & TOLD_GRO) && pkt->next)
 			more = take_train(so, msg, flags);
 		if (more < 0) {
@@ -205,6 +208,21 @@ struct recv {
 	nsec_t *until; /* until when to wait for that; 0: not begun */
 };
 
+/* holder: the queue is empty. */
+static inline __attribute__((always_inline)) bool recv_nothing(struct recv *r, struct ring *ring,
+							       struct sock_wait *wait, ssize_t *n)
+{
+	struct inet_sock *so = r->so;
+
+	r->look = twin_due(so, wait);
+	r->closed = so->shut_rd;
+	r->asked = ring->n_questions;
+	if (__builtin_expect(!r->look && !r->closed && !r->asked, 1))
+		sock_wait_count(so, wait);
+	*n = SOCK_TRY_ASIDE;
+	return false;
+}
+
 static inline __attribute__((always_inline)) bool recv_try(void *arg, struct ring *ring,
 							   struct sock_wait *wait, ssize_t *n)
 {
@@ -218,13 +236,7 @@ static inline __attribute__((always_inline)) bool recv_try(void *arg, struct rin
 		*n = udp_take(so, r->msg, r->flags);
 		return true;
 	}
-	r->look = twin_due(so, wait);
-	r->closed = so->shut_rd;
-	r->asked = ring->n_questions;
-	if (__builtin_expect(!r->look && !r->closed && !r->asked, 1))
-		sock_wait_count(so, wait);
-	*n = SOCK_TRY_ASIDE;
-	return false;
+	return recv_nothing(r, ring, wait, n);
 }
 
 /* recv_try() left it to us to count a call that returns -EAGAIN. */
@@ -266,7 +278,7 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	nsec_t until = 0;
 	struct recv r = {.so = so, .msg = msg, .flags = flags, .until = &until};
 
-	if (__builtin_expect(flags & RECV_FOR_KERNEL, 0))
+	if (__builtin_expect(flags & MSG_ERRQUEUE, 0))
 		return SOCK_KERNEL;
 	return sock_wait_loop(call, mode, recv_try, recv_aside, &r);
 }
@@ -278,3 +290,82 @@ recv_mode(struct sock_ref ref, struct msghdr *msg, int flags, enum hold_mode mod
 	}
 SOCK_MODES(X)
 #undef X
+
+/* ---- without a copy (vma_extra.h) ------------------------------------------------------- */
+
+struct zcopy_recv {
+	struct recv r; /* first */
+	struct sock_zcopy *zcopy;
+};
+
+/* holder: the program has the oldest datagram from now on; there must be one. */
+static ssize_t zcopy_take(struct inet_sock *so, struct sock_zcopy *zcopy)
+{
+	struct msghdr *msg = &zcopy->msg;
+	struct held *held = held_new();
+	struct pkt *pkt = so->udp.head;
+	struct held_record out;
+
+	if (!held)
+		return -ENOBUFS;
+	out.n_packet_num = 1;
+	out.packet = held_piece(held, pkt);
+	if (!user_copy(msg->msg_iov->iov_base, &out, sizeof(out))) {
+		held_cancel(held);
+		return -EFAULT;
+	}
+	if (msg->msg_name) {
+		struct endpoint from = frame_source(pkt);
+
+		sock_addr_write(so, &from, msg->msg_name, &msg->msg_namelen);
+	}
+	count_taken(so, pkt->len);
+	udp_pop(so);
+	so->udp.bytes += udp_charge(pkt); /* until held_freed() */
+	held_fill(held, sock_ref_of(so), pkt, udp_charge(pkt));
+	zcopy->done = true;
+	return pkt->len;
+}
+
+static inline __attribute__((always_inline)) bool zcopy_try(void *arg, struct ring *ring,
+							    struct sock_wait *wait, ssize_t *n)
+{
+	struct zcopy_recv *z = arg;
+	struct inet_sock *so = z->r.so;
+
+	sock_access_rx(so);
+	if (!so->udp.head)
+		ring_poll(ring);
+	if (so->udp.head) {
+		*n = zcopy_take(so, z->zcopy);
+		return true;
+	}
+	return recv_nothing(&z->r, ring, wait, n);
+}
+
+static inline __attribute__((always_inline)) ssize_t zcopy_aside(void *arg, struct sock_wait *wait)
+{
+	struct zcopy_recv *z = arg;
+	char byte;
+
+	/* What the twin has stays there: it can only be copied. */
+	if (z->zcopy->force && (z->r.look || z->r.closed) &&
+	    sys_recvfrom(sock_twin(&z->r.so->sk), &byte, 1, MSG_PEEK | MSG_DONTWAIT, NULL, NULL) >=
+		    0)
+		return -EIO;
+	return recv_aside(&z->r, wait);
+}
+
+ssize_t udp_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags)
+{
+	struct sock_call call = SOCK_CALL(ref, flags, EPOLLIN);
+	nsec_t until = 0;
+	struct zcopy_recv z = {
+		.r = {.so = inet_of(ref.sk), .msg = &zcopy->msg, .flags = flags, .until = &until},
+		.zcopy = zcopy,
+	};
+
+	if (zcopy->msg.msg_iov->iov_len < sizeof(struct held_record))
+		return -ENOBUFS;
+	return sock_wait_loop(call, SOCK_WAIT_COLD, zcopy_try, zcopy_aside, &z);
+}

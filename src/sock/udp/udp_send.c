@@ -6,15 +6,17 @@
 
 #include "base/mem.h"
 #include "base/param.h"
+#include "base/sys.h"
 #include "sock/core/access.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/msg/iov.h"
 #include "sock/core/rules/rules.h"
 #include "sock/core/rules/strict.h"
-#include "sock/core/sock_options.h"
+#include "sock/core/stats/sock_stats.h"
 #include "sock/udp/udp_sock.h"
 #include "sock/wait/wait.h"
 
-#define SEND_SPECIAL (MSG_OOB | MSG_MORE)
+#define SEND_SPECIAL (MSG_OOB | MSG_MORE | VMA_SND_FLAGS_DUMMY)
 
 static uint64_t hash_endpoint(const struct endpoint *ep)
 {
@@ -123,21 +125,29 @@ static int settle_old_ring(struct sock_ref ref, struct ring **home, struct ring 
 	return sock_hold_cold(ref, home);
 }
 
+/* The twin sends there. */
+static void by_kernel(struct dst_found *found, enum verdict reason)
+{
+	memset(found, 0, sizeof(*found));
+	found->generation = netlink_generation();
+	found->verdict = reason;
+}
+
 /*
  * Control lock: where the way leads.  0; SOCK_KERNEL: the kernel serves the socket from now on;
  * or -errno.
  */
 static int find_way(struct inet_sock *so, const struct udp_way *way, struct dst_found *found)
 {
-	enum conf_says says = rules_ask(so, CONF_UDP_SENDER, &way->to, NULL);
+	bool ipv6 = !addr_is_v4(&way->to.addr); /* the twin sends */
+	enum conf_says says = ipv6 ? params.strict ? CONF_MUST : CONF_VMA
+				   : rules_ask(so, CONF_UDP_SENDER, &way->to, NULL);
 	struct dst_query query;
 	enum verdict verdict;
 	int rc;
 
 	if (says == CONF_OS) {
-		memset(found, 0, sizeof(*found));
-		found->generation = netlink_generation();
-		found->verdict = VERDICT_RULE;
+		by_kernel(found, VERDICT_RULE);
 		return 0;
 	}
 	verdict = sock_start_for(so);
@@ -145,6 +155,10 @@ static int find_way(struct inet_sock *so, const struct udp_way *way, struct dst_
 		rc = strict_check(so, says, verdict);
 		rc = rc ? rc : sock_leave(so, verdict);
 		return rc ? rc : SOCK_KERNEL;
+	}
+	if (ipv6) {
+		by_kernel(found, VERDICT_FAMILY);
+		return strict_check(so, says, VERDICT_FAMILY);
 	}
 	query = query_for(so, way);
 	sock_tx_query(so, &query);
@@ -174,8 +188,11 @@ int udp_resolve(struct sock_ref ref, const struct udp_way *wanted)
 	rc = find_way(so, &way, &found);
 	if (rc)
 		goto unlock;
-	if (so->verdict == VERDICT_UNDECIDED)
+	if (so->verdict == VERDICT_UNDECIDED) {
 		so->verdict = found.verdict;
+		if (found.verdict != VERDICT_ACCELERATED)
+			sock_stats_verdict(so);
+	}
 	if (found.verdict == VERDICT_ACCELERATED) {
 		rc = sock_life_is(so, LIFE_OPEN) ? udp_autobind(so) : 0;
 		if (rc)
@@ -258,10 +275,13 @@ unsent:
 
 int udp_twin_error(struct inet_sock *so)
 {
+	int error = 0;
+	socklen_t len = sizeof(error);
+
 	sock_look_at_twin(&so->sk);
 	if (!(__atomic_load_n(&so->sk.twin_events, __ATOMIC_RELAXED) & EPOLLERR))
 		return 0;
-	return sock_twin_int(so, SOL_SOCKET, SO_ERROR, 0);
+	return sys_getsockopt(sock_twin(&so->sk), SOL_SOCKET, SO_ERROR, &error, &len) ? 0 : error;
 }
 
 /* Unusual calls.  SEND_ON: the call is an ordinary one after all. */
@@ -269,11 +289,14 @@ int udp_twin_error(struct inet_sock *so)
 static __attribute__((noinline)) ssize_t send_unusual(struct sock_ref ref, const struct msghdr *msg,
 						      int flags, const struct inet_sock *so)
 {
+	bool dummy = sock_is_dummy(flags);
 	int rc;
 
-	if ((flags & SEND_SPECIAL) || msg->msg_controllen ||
+	if ((flags & SEND_SPECIAL & ~VMA_SND_FLAGS_DUMMY) || msg->msg_controllen ||
 	    __atomic_load_n(&so->udp.special, __ATOMIC_RELAXED))
-		return udp_send_special(ref, msg, flags);
+		return dummy ? -EINVAL : udp_send_special(ref, msg, flags);
+	if (dummy) /* a first send would bind it; an error in the twin is not for this call */
+		return sock_life_is(so, LIFE_OPEN) ? -EINVAL : SEND_ON;
 	rc = udp_twin_error(inet_of(ref.sk));
 	return rc ? -rc : SEND_ON;
 }
@@ -291,6 +314,7 @@ struct send {
 	size_t len;
 	struct endpoint *to; /* msg_name; or so->remote, to resolve it */
 	bool stale;	     /* the destination has to be resolved first */
+	bool dummy;	     /* nothing leaves, and nothing is counted */
 	int tries;
 };
 
@@ -306,7 +330,7 @@ static inline __attribute__((always_inline)) struct pkt *frame_for(const struct 
 	*n = -ENOBUFS;
 	if (__builtin_expect(s->len + IP4_HDR + UDP_HDR <= dst->mtu, 1))
 		return ring_tx_get(ring);
-	*n = udp_send_fragments(so, ring, dst, s->msg->msg_iov, s->len);
+	*n = s->dummy ? -EMSGSIZE : udp_send_fragments(so, ring, dst, s->msg->msg_iov, s->len);
 	return NULL;
 }
 
@@ -336,7 +360,8 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 		return false;
 	}
 	if (__builtin_expect(!dst->ring, 0)) {
-		sock_stats_twin_send(so, s->len);
+		if (!s->dummy)
+			sock_stats_twin_send(so, s->len);
 		return true; /* only the kernel reaches it */
 	}
 	pkt = frame_for(s, so, ring, dst, n);
@@ -349,6 +374,11 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 	}
 	pkt->frame_len = (uint32_t)frame_build_udp(&dst->tmpl, pkt->frame, msg->msg_iov,
 						   (int)msg->msg_iovlen, s->len);
+	if (__builtin_expect(s->dummy, 0)) {
+		*n = pkt->frame_len ? (ssize_t)s->len : -EFAULT;
+		pkt_free(pkt);
+		return true;
+	}
 	if (__builtin_expect(pkt->frame_len == 0, 0)) {
 		sock_count(so, tx_errors, 1);
 		*n = unreadable(pkt);
@@ -368,6 +398,8 @@ static inline __attribute__((always_inline)) ssize_t send_aside(void *arg, struc
 	int rc;
 
 	if (!s->stale) {
+		if (s->dummy)
+			return -EAGAIN;
 		if (wait->dontwait && !sock_wait_is_over(wait))
 			return params.tx_nonblocked_eagains ? -EAGAIN : (ssize_t)s->len;
 		return SOCK_TRY_WAIT;
@@ -384,8 +416,11 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	struct inet_sock *so = inet_of(ref.sk);
 	struct sock_call call = SOCK_CALL(ref, flags, EPOLLOUT);
 	struct endpoint to;
-	struct send s = {
-		.ref = ref, .msg = msg, .len = iov_total(msg->msg_iov, msg->msg_iovlen), .to = &to};
+	struct send s = {.ref = ref,
+			 .msg = msg,
+			 .len = iov_total(msg->msg_iov, msg->msg_iovlen),
+			 .to = &to,
+			 .dummy = sock_is_dummy(flags)};
 
 	if (__builtin_expect((flags & SEND_SPECIAL) || msg->msg_controllen ||
 				     __atomic_load_n(&so->udp.special, __ATOMIC_RELAXED) ||
@@ -397,7 +432,7 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 		if (n != SEND_ON)
 			return n;
 	}
-	if (msg->msg_name && !endpoint_from_sockaddr(&to, msg->msg_name, msg->msg_namelen))
+	if (msg->msg_name && !sock_addr_read(so, &to, msg->msg_name, msg->msg_namelen))
 		return SOCK_KERNEL; /* the kernel knows the right error */
 	return sock_wait_loop(call, mode, send_try, send_aside, &s);
 }
@@ -409,3 +444,36 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 	}
 SOCK_MODES(X)
 #undef X
+
+/* ---- for the extra API ------------------------------------------------------------------ */
+
+int udp_read_headers(struct sock_ref ref, uint8_t *header)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct udp_way way = {.ttl = 0};
+	struct ring *ring;
+	int rc;
+
+	for (int tries = 0; tries < UDP_RESOLVE_TRIES; tries++) {
+		const struct dst *dst = &so->udp.dst;
+		bool found;
+
+		rc = sock_hold_cold(ref, &ring);
+		if (rc)
+			return rc;
+		rc = so->udp.connected ? 0 : -ENOTCONN;
+		found = !rc && dst_fresh(dst);
+		if (found)
+			rc = dst->verdict == VERDICT_ACCELERATED
+				     ? (int)frame_build_udp(&dst->tmpl, header, NULL, 0, 0)
+				     : SOCK_KERNEL;
+		else if (!rc)
+			way = udp_plain_way(so, &so->remote);
+		ring_release_cold(ring);
+		if (!rc)
+			rc = udp_resolve(ref, &way);
+		if (rc)
+			return rc;
+	}
+	return -EAGAIN;
+}

@@ -3,7 +3,25 @@
 #ifndef SOCK_UDP_UDP_SOCK_H
 #define SOCK_UDP_UDP_SOCK_H
 
+#include "sock/core/extra/filter.h"
 #include "sock/core/kind.h"
+
+/* What a datagram counts against the socket's limit: an empty one is not free. */
+static inline uint32_t udp_charge(const struct pkt *pkt)
+{
+	return pkt->frame_len + (uint32_t)sizeof(*pkt);
+}
+
+/* holder: appends a datagram, which was charged to udp_state.bytes, to the queue. */
+static inline void udp_queue(struct inet_sock *so, struct pkt *pkt)
+{
+	struct udp_state *udp = &so->udp;
+
+	pkt_append(&udp->head, &udp->tail, pkt);
+	udp->count++;
+	sock_set_events(so, sock_own_events(so) | EPOLLIN | EPOLLRDNORM);
+	ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
+}
 
 /* holder: removes the oldest datagram; there must be one. */
 struct pkt *udp_pop(struct inet_sock *so);
@@ -40,7 +58,9 @@ struct dst *udp_way_slot(struct inet_sock *so, const struct udp_way *way);
  * because a second attempt would fail, too.
  */
 int udp_resolve(struct sock_ref ref, const struct udp_way *way);
-/* Returns the twin's error once; 0: there is none. */
+/* sock_kind.headers */
+int udp_read_headers(struct sock_ref ref, uint8_t *header);
+/* any: returns the twin's error once; 0: there is none. */
 int udp_twin_error(struct inet_sock *so);
 /*
  * holder: sends a datagram that does not fit into one frame.  Bytes; -ENOBUFS: too few free
@@ -91,6 +111,23 @@ bool udp_linger(struct inet_sock *so);
 void udp_drain_flows(struct inet_sock *so);
 /* No lock, no ring held: UDP_CORK has changed; sends the pending datagram if it is off. */
 void udp_uncork(struct sock_ref ref);
+
+/* holder of ring: replaces the packets of a list by such that may leave the ring. */
+void udp_detach_list(struct ring *ring, struct pkt **head, struct pkt **tail);
+
+/* ---- udp_filter.c: the receive callback ----------------------------------------------- */
+
+/* sock_kind.filter */
+extern const struct filter_kind udp_filter_kind;
+/* holder of home: udp_input() of a socket with a callback. */
+enum drop udp_filter_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt);
+/* holder of the old home, as udp_leave(). */
+void udp_filter_leave(struct inet_sock *so, struct ring *ring);
+/* In a forked child: the socket has no callback. */
+void udp_filter_fork_child(struct inet_sock *so);
+
+/* sock_kind.recv_zcopy, udp_recv.c */
+ssize_t udp_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags);
 
 /* ---- udp_bind.c ---------------------------------------------------------------------- */
 

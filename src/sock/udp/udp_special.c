@@ -13,7 +13,9 @@
 #include "base/user.h"
 #include "sock/core/access.h"
 #include "sock/core/msg/cmsg.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/msg/iov.h"
+#include "sock/core/rules/strict.h"
 #include "sock/udp/udp_sock.h"
 #include "sock/wait/wait.h"
 
@@ -24,6 +26,7 @@
 enum {
 	STEP_RESOLVE = SOCK_KERNEL - 1,	  /* send.way has to be resolved */
 	STEP_NO_FRAMES = SOCK_KERNEL - 2, /* nothing was sent */
+	STEP_FORBIDDEN = SOCK_KERNEL - 3, /* only the kernel could: see strict.h */
 };
 
 struct send {
@@ -124,7 +127,7 @@ static bool choose_way(struct send *s, const struct inet_sock *so)
 	const struct cmsg_sent *sent = &s->sent;
 	struct endpoint to = so->remote;
 
-	if (s->msg->msg_name ? !endpoint_from_sockaddr(&to, s->msg->msg_name, s->msg->msg_namelen)
+	if (s->msg->msg_name ? !sock_addr_read(so, &to, s->msg->msg_name, s->msg->msg_namelen)
 			     : !so->udp.connected)
 		return false;
 	s->way = udp_plain_way(so, &to);
@@ -308,13 +311,12 @@ static ssize_t begin(struct send *s, struct inet_sock *so, const struct dst *dst
 static ssize_t push_by_twin(struct inet_sock *so, int flags)
 {
 	struct udp_rare *rare = so->udp.rare;
-	struct sockaddr_in to;
+	struct sock_addr to = sock_addr_of(so, &rare->pending_way.to);
 	struct iovec iov = {rare->pending, rare->pending_len};
 	struct msghdr msg = {
-		.msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = &iov, .msg_iovlen = 1};
+		.msg_name = &to.sa, .msg_namelen = to.len, .msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t n;
 
-	endpoint_to_sockaddr(&rare->pending_way.to, AF_INET, msg.msg_name, &msg.msg_namelen);
 	n = sys_sendmsg(sock_twin(&so->sk), &msg, flags | MSG_DONTWAIT | MSG_NOSIGNAL);
 	discard(so);
 	return n;
@@ -390,14 +392,16 @@ static ssize_t step(struct send *s, struct inet_sock *so, struct ring *ring)
 		return add(s, so, ring, more);
 	if (s->added)
 		return (ssize_t)s->len; /* another thread's call has sent it */
-	if (so->udp.pending == UDP_PENDING_TWIN || !s->readable || (s->flags & MSG_OOB) ||
-	    so->shut_wr || !choose_way(s, so))
+	if (so->udp.pending == UDP_PENDING_TWIN || (s->flags & MSG_OOB) || so->shut_wr ||
+	    (!s->readable && !strict_forbids(so, VERDICT_CALL)) || !choose_way(s, so))
 		return by_twin(so, more);
 	dst = find_way(so, &s->way);
 	if (!dst || !dst_fresh(dst))
 		return STEP_RESOLVE;
 	if (!dst->ring)
 		return by_twin(so, more); /* only the kernel reaches it */
+	if (!s->readable)
+		return STEP_FORBIDDEN;
 	gso = s->sent.segmented ? s->sent.gso_size : so->opt->gso_size;
 	if (more)
 		return begin(s, so, dst, gso);
@@ -438,11 +442,23 @@ static bool run_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_
 		sock_access_tx(so);
 	if (*n == STEP_NO_FRAMES)
 		ring_poll(ring); /* sent frames come back */
-	if (*n != STEP_NO_FRAMES && *n != STEP_RESOLVE)
+	if (*n >= SOCK_KERNEL)	 /* not STEP_* */
 		return true;
 	s->step = *n;
 	*n = SOCK_TRY_ASIDE;
 	return false;
+}
+
+/* The data was not added yet: no call begins a datagram that it cannot send. */
+static ssize_t forbidden(const struct send *s)
+{
+	int rc = -EAGAIN;
+
+	if (!control_lock())
+		return rc;
+	rc = strict_check(inet_of(s->ref.sk), CONF_MUST, VERDICT_CALL);
+	control_unlock();
+	return rc;
 }
 
 static ssize_t run_aside(void *arg, struct sock_wait *wait)
@@ -455,6 +471,8 @@ static ssize_t run_aside(void *arg, struct sock_wait *wait)
 		rc = ++s->tries > UDP_RESOLVE_TRIES ? SOCK_KERNEL : udp_resolve(s->ref, &s->way);
 		return rc ? fail(s, rc) : SOCK_TRY_AGAIN;
 	}
+	if (s->step == STEP_FORBIDDEN)
+		return forbidden(s);
 	if (sock_wait_is_over(wait))
 		return fail(s, wait->why);
 	if (!wait->dontwait)
@@ -479,7 +497,7 @@ ssize_t udp_send_special(struct sock_ref ref, const struct msghdr *msg, int flag
 			 .len = iov_total(msg->msg_iov, msg->msg_iovlen)};
 	int rc = 0;
 
-	s.readable = cmsg_read_sent(msg, &s.sent);
+	s.readable = cmsg_read_sent(msg, so->family, &s.sent);
 	if (__atomic_load_n(&ref.sk->twin_events, __ATOMIC_RELAXED) & EPOLLERR)
 		rc = udp_twin_error(so);
 	return rc ? -rc : run(&s);

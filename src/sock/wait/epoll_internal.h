@@ -72,7 +72,7 @@ struct epoll {
 	struct list nested; /* entries that are sets */
 	uint32_t last_name; /* given to an entry */
 	uint32_t news;	    /* events so far; each is an edge for the sets that contain this one */
-	int twins;	    /* hidden kernel set of twins, or -1 */
+	int twins;	    /* hidden kernel set of twins; negative: there is none */
 	unsigned plain_waits; /* threads in the kernel's epoll_wait */
 	int kick;	      /* eventfd that ends those waits, or -1 */
 	bool kicked;

@@ -302,8 +302,13 @@ static int sleep_on_all(struct wait *w)
 {
 	struct nap nap; /* not cleared: it is large */
 	struct cleanup undo;
-	int rc = follow(w, NSEC_NEVER);
+	int rc;
 
+	if (sock_in_callback) { /* as poll_sleep() */
+		w->deadline = 0;
+		return 0;
+	}
+	rc = follow(w, NSEC_NEVER);
 	if (rc)
 		return rc;
 	nap.w = w;

@@ -190,6 +190,14 @@ static bool nonblock_now(struct inet_sock *so)
 	return __builtin_expect(so->id <= shared, 0) && sock_upcalls.nonblock_now(so);
 }
 
+/* Inside a callback, nothing can arrive that a callback has to pass first. */
+static bool is_filtered(const struct inet_sock *so)
+{
+	if (so->inet == INET_TCP)
+		return __atomic_load_n(&so->tcp.filter, __ATOMIC_RELAXED);
+	return so->inet == INET_UDP && __atomic_load_n(&so->udp.filter, __ATOMIC_RELAXED);
+}
+
 int sock_wait_on(struct sock_wait *wait, struct sock_ref ref, uint32_t events, bool fetch)
 {
 	struct inet_sock *so = inet_of(ref.sk);
@@ -207,6 +215,8 @@ int sock_wait_on(struct sock_wait *wait, struct sock_ref ref, uint32_t events, b
 		return 0;
 	}
 	if (!wait->ref.sk) {
+		if (__builtin_expect(sock_in_callback && receives, 0) && is_filtered(so))
+			return -EAGAIN;
 		wait->dontwait = nonblock_now(so);
 		if (wait->dontwait)
 			return 0; /* one more try, as a nonblocking call */

@@ -79,6 +79,15 @@ static void put_pktinfo(struct writer *w, const struct pkt *pkt, const struct ri
 	put(w, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
 }
 
+static void put_pktinfo6(struct writer *w, const struct pkt *pkt, const struct ring *ring)
+{
+	struct endpoint to = frame_destination(pkt);
+	struct in6_pktinfo info = {.ipi6_ifindex = (unsigned)ring->ifindex};
+
+	memcpy(&info.ipi6_addr, &to.addr, sizeof(info.ipi6_addr));
+	put(w, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+}
+
 static void put_origdst(struct writer *w, const struct pkt *pkt)
 {
 	struct endpoint to = frame_destination(pkt);
@@ -114,6 +123,8 @@ static void put_told(struct writer *w, unsigned told, const struct pkt *pkt,
 		put(w, SOL_SOCKET, SO_RXQ_OVFL, &pkt->drops, sizeof(pkt->drops));
 	if (gso_size)
 		put(w, IPPROTO_UDP, UDP_GRO, &gso_size, sizeof(gso_size));
+	if (told & TOLD_PKTINFO6)
+		put_pktinfo6(w, pkt, ring);
 	if (told & TOLD_PKTINFO)
 		put_pktinfo(w, pkt, ring);
 	put_header(w, told, pkt);
@@ -189,6 +200,27 @@ static bool read_pktinfo(const void *data, size_t len, struct cmsg_sent *sent)
 	return true;
 }
 
+/* As IP_PKTINFO; but what names nothing leaves what an earlier message named. */
+static bool read_pktinfo6(int type, const void *data, size_t len, struct cmsg_sent *sent)
+{
+	struct in6_pktinfo info;
+	struct inaddr src;
+
+	if (type != IPV6_PKTINFO)
+		return true; /* the kernel skips it, too */
+	if (len < sizeof(info))
+		return false;
+	memcpy(&info, data, sizeof(info));
+	memcpy(&src, &info.ipi6_addr, sizeof(src));
+	if (!addr_is_v4(&src))
+		return false;
+	sent->pktinfo = true;
+	if (info.ipi6_ifindex)
+		sent->oif = (int)info.ipi6_ifindex;
+	sent->src = src;
+	return true;
+}
+
 static bool read_ip(int type, const void *data, size_t len, struct cmsg_sent *sent)
 {
 	int value = 0;
@@ -211,7 +243,7 @@ static bool read_ip(int type, const void *data, size_t len, struct cmsg_sent *se
 	return value >= (type == IP_TTL) && value <= UINT8_MAX;
 }
 
-static bool read_one(const struct cmsghdr *c, const void *data, struct cmsg_sent *sent)
+static bool read_one(const struct cmsghdr *c, const void *data, int family, struct cmsg_sent *sent)
 {
 	size_t len = c->cmsg_len - sizeof(*c);
 
@@ -220,6 +252,8 @@ static bool read_one(const struct cmsghdr *c, const void *data, struct cmsg_sent
 		return c->cmsg_type == SCM_RIGHTS || c->cmsg_type == SCM_CREDENTIALS;
 	case IPPROTO_IP:
 		return read_ip(c->cmsg_type, data, len, sent);
+	case IPPROTO_IPV6: /* an AF_INET socket skips it, as the kernel does */
+		return family != AF_INET6 || read_pktinfo6(c->cmsg_type, data, len, sent);
 	case IPPROTO_UDP:
 		if (c->cmsg_type != UDP_SEGMENT || len != sizeof(sent->gso_size))
 			return false;
@@ -231,7 +265,7 @@ static bool read_one(const struct cmsghdr *c, const void *data, struct cmsg_sent
 	}
 }
 
-bool cmsg_read_sent(const struct msghdr *msg, struct cmsg_sent *sent)
+bool cmsg_read_sent(const struct msghdr *msg, int family, struct cmsg_sent *sent)
 {
 	const char *at = msg->msg_control;
 	size_t left = msg->msg_controllen;
@@ -243,7 +277,7 @@ bool cmsg_read_sent(const struct msghdr *msg, struct cmsg_sent *sent)
 	for (size_t step; left >= sizeof(c); at += step, left -= step) {
 		memcpy(&c, at, sizeof(c));
 		if (c.cmsg_len < sizeof(c) || c.cmsg_len > left ||
-		    !read_one(&c, at + sizeof(c), sent))
+		    !read_one(&c, at + sizeof(c), family, sent))
 			return false;
 		step = CMSG_ALIGN(c.cmsg_len);
 		if (step > left)

@@ -23,17 +23,20 @@ void cmsg_fill_stream(const struct sock_options *opt, nsec_t stamp, int left, st
 
 /* What the control messages of a sent datagram ask for. */
 struct cmsg_sent {
-	bool pktinfo;
+	bool pktinfo;	   /* IP_PKTINFO or IPV6_PKTINFO */
 	bool segmented;	   /* UDP_SEGMENT is there */
 	uint16_t gso_size; /* and its value */
-	int oif;	   /* IP_PKTINFO; 0: any */
-	struct inaddr src; /* IP_PKTINFO; any: the route's */
+	int oif;	   /* of pktinfo; 0: any */
+	struct inaddr src; /* of pktinfo; any: the route's */
 	int tos;	   /* -1: not given */
 	uint8_t ttl;	   /* 0: not given */
 };
 
-/* False: they contain something that the kernel has to do, or to refuse. */
-bool cmsg_read_sent(const struct msghdr *msg, struct cmsg_sent *sent);
+/*
+ * family: of the socket; one of AF_INET6 may choose an IPv4 source by IPV6_PKTINFO.  False: they
+ * contain something that the kernel has to do, or to refuse.
+ */
+bool cmsg_read_sent(const struct msghdr *msg, int family, struct cmsg_sent *sent);
 
 /*
  * Of a send on a socket that ignores control messages: 0, or -EINVAL where the kernel

@@ -8,6 +8,7 @@
 #include "base/siphash.h"
 #include "base/sys.h"
 #include "sock/core/host_state.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 
 #define LOOK_INTERVAL NSEC_PER_SEC /* between two reads of the settings */
@@ -131,11 +132,9 @@ static unsigned propose(unsigned low, unsigned high, uint32_t start, uint32_t n,
 
 static int bind_to(struct inet_sock *so, const struct inaddr *src, unsigned port)
 {
-	struct sockaddr_in sin = {.sin_family = AF_INET,
-				  .sin_port = htons((uint16_t)port),
-				  .sin_addr.s_addr = addr_v4_of(src)};
+	struct endpoint local = {*src, htons((uint16_t)port)};
 
-	return sys_bind(sock_twin(&so->sk), (struct sockaddr *)&sin, sizeof(sin));
+	return sock_twin_bind(so, &local);
 }
 
 /* 0: the twin is bound, and so->local is set.  -EADDRINUSE: no proposal was free. */

@@ -14,57 +14,14 @@
 #include "base/sys.h"
 #include "sock/core/kind.h"
 #include "sock/core/port/port_claim.h"
-
-#define TABLE_MAX (4u << 20) /* bytes of /proc/net/udp that are read */
-#define TCP_STATE_LISTEN 0x0a
-
-/* One line of /proc/net/udp or /proc/net/tcp. */
-struct row {
-	uint32_t addr;
-	unsigned port, state;
-	unsigned long inode;
-};
+#include "sock/core/port/port_table.h"
+#include "sock/core/stats/sock_stats.h"
 
 static unsigned long inode_of(int fd)
 {
 	struct stat st;
 
 	return sys_call(SYS_fstat, fd, &st, 0, 0, 0, 0) == 0 ? st.st_ino : 0;
-}
-
-/* The file as a string, which the caller frees.  NULL: it cannot be read. */
-static char *read_table(const char *path)
-{
-	size_t room = 64 * 1024, have = 0;
-	char *buf = mem_alloc(room);
-	int fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
-	ssize_t n = -1;
-
-	while (fd >= 0 && buf && (n = sys_read(fd, buf + have, room - have - 1)) > 0) {
-		have += (size_t)n;
-		if (room - have < 4096 && room < TABLE_MAX) {
-			char *more = mem_realloc(buf, room *= 2);
-
-			if (!more)
-				break;
-			buf = more;
-		}
-	}
-	if (fd >= 0)
-		sys_close(fd);
-	if (buf && (fd < 0 || n < 0)) {
-		mem_free(buf);
-		return NULL;
-	}
-	if (buf)
-		buf[have] = '\0';
-	return buf;
-}
-
-static bool parse_row(const char *line, struct row *row)
-{
-	return sscanf(line, " %*d: %x:%x %*x:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu", &row->addr,
-		      &row->port, &row->state, &row->inode) == 4;
 }
 
 struct owner {
@@ -80,7 +37,12 @@ static void find_owner(struct inet_sock *so, void *arg)
 		owner->so = so;
 }
 
-static bool same_address(const struct inet_sock *so, const struct row *row)
+static bool is_udp(const struct inet_sock *so)
+{
+	return so->inet == INET_UDP;
+}
+
+static bool same_address(const struct inet_sock *so, const struct port_row *row)
 {
 	uint32_t mine = addr_v4_of(&so->local.addr);
 
@@ -88,13 +50,13 @@ static bool same_address(const struct inet_sock *so, const struct row *row)
 }
 
 /* Another socket has the address and port.  True: the kernel must receive for so. */
-static bool conflict(const struct inet_sock *so, const struct row *row)
+static bool conflict(const struct inet_sock *so, const struct port_row *row)
 {
 	struct owner owner = {row->inode, NULL};
 
 	sock_each(find_owner, &owner);
 	if (!owner.so)
-		return !port_is_claimed(row->inode);
+		return !port_is_claimed(row->inode) && port_row_has_ipv4(is_udp(so), row);
 	return so->opt->reuseport && owner.so->opt->reuseport &&
 	       owner.so->verdict != VERDICT_ACCELERATED;
 }
@@ -120,29 +82,30 @@ void sock_port_unclaim(struct inet_sock *so)
 
 /* ---- before attaching -------------------------------------------------------------------- */
 
+struct asked {
+	struct inet_sock *so;
+	unsigned long inode;
+	bool shared;
+};
+
+static void ask_row(const struct port_row *row, void *arg)
+{
+	struct asked *asked = arg;
+
+	if (row->inode != asked->inode && same_address(asked->so, row))
+		asked->shared |= conflict(asked->so, row);
+}
+
 bool sock_port_shared(struct inet_sock *so)
 {
-	bool udp = so->inet == INET_UDP, shared = false;
-	unsigned long mine;
-	char *table, *line, *save = NULL;
-	struct row row;
+	struct asked asked = {.so = so};
 
 	control_assert_held();
-	if (!so->opt->reuseport && !(udp && so->opt->reuseaddr))
+	if (!so->opt->reuseport && !(is_udp(so) && so->opt->reuseaddr))
 		return false; /* the kernel lets no other socket bind to the port */
-	table = read_table(udp ? "/proc/net/udp" : "/proc/net/tcp");
-	if (!table)
-		return false;
-	mine = inode_of(sock_twin(&so->sk));
-	for (line = strtok_r(table, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		if (!parse_row(line, &row) || row.inode == mine || !same_address(so, &row))
-			continue;
-		if (!udp && row.state != TCP_STATE_LISTEN)
-			continue;
-		shared |= conflict(so, &row);
-	}
-	mem_free(table);
-	return shared;
+	asked.inode = inode_of(sock_twin(&so->sk));
+	port_table_each(is_udp(so), ask_row, &asked);
+	return asked.shared;
 }
 
 /* ---- sockets that come later -------------------------------------------------------------- */
@@ -195,6 +158,7 @@ static void give_frames_back(struct inet_sock *so)
 	if (sock_kind_of(so)->detached)
 		sock_kind_of(so)->detached(so);
 	so->verdict = VERDICT_SHARED_PORT;
+	sock_stats_verdict(so);
 	sock_port_unclaim(so);
 }
 
@@ -245,8 +209,10 @@ static bool is_without_claim(unsigned long inode)
 }
 
 /* A socket that is not a candidate has the address and port of so. */
-static void share_with(struct inet_sock *so, const struct row *row, bool claimed)
+static void share_with(struct inet_sock *so, const struct port_row *row, bool claimed)
 {
+	if (!claimed && !port_row_has_ipv4(is_udp(so), row))
+		return;
 	if (!claimed && is_without_claim(row->inode))
 		give_frames_back(so);
 	else if (has_groups(so))
@@ -262,18 +228,24 @@ static bool is_candidate(const struct candidates *c, unsigned long inode)
 	return false;
 }
 
-static void look_at_row(const struct candidates *c, bool udp, const struct row *row)
+struct look {
+	const struct candidates *c;
+	bool udp;
+};
+
+static void look_at_row(const struct port_row *row, void *arg)
 {
+	const struct look *look = arg;
 	bool asked = false, claimed = false;
 
-	for (unsigned i = 0; i < c->n; i++) {
-		struct inet_sock *so = c->list[i].so;
+	for (unsigned i = 0; i < look->c->n; i++) {
+		struct inet_sock *so = look->c->list[i].so;
 
-		if ((so->inet == INET_UDP) != udp || !same_address(so, row) ||
+		if (is_udp(so) != look->udp || !same_address(so, row) ||
 		    so->verdict != VERDICT_ACCELERATED)
 			continue;
 		/* Candidates share frames among themselves. */
-		if (is_candidate(c, row->inode))
+		if (is_candidate(look->c, row->inode))
 			return;
 		claimed = asked ? claimed : port_is_claimed(row->inode);
 		asked = true;
@@ -283,15 +255,9 @@ static void look_at_row(const struct candidates *c, bool udp, const struct row *
 
 static void look_at_table(const struct candidates *c, bool udp)
 {
-	char *table = read_table(udp ? "/proc/net/udp" : "/proc/net/tcp"), *line, *save = NULL;
-	struct row row;
+	struct look look = {c, udp};
 
-	for (line = table ? strtok_r(table, "\n", &save) : NULL; line;
-	     line = strtok_r(NULL, "\n", &save)) {
-		if (parse_row(line, &row) && (udp || row.state == TCP_STATE_LISTEN))
-			look_at_row(c, udp, &row);
-	}
-	mem_free(table);
+	port_table_each(udp, look_at_row, &look);
 }
 
 /* Did this look find a socket that the last one did not? */
@@ -320,7 +286,7 @@ bool sock_ports_look(void)
 		return false;
 	sock_each(add_candidate, &c);
 	for (unsigned i = 0; i < c.n; i++)
-		*(c.list[i].so->inet == INET_UDP ? &udp : &tcp) = true;
+		*(is_udp(c.list[i].so) ? &udp : &tcp) = true;
 	if (udp)
 		look_at_table(&c, true);
 	if (tcp)

@@ -2,11 +2,13 @@
 #include "sock/core/rules/rules.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/conf/conf_file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/param.h"
+#include "base/user.h"
 #include "sock/core/inet_sock.h"
 
 #define DEFAULT_FILE "/etc/libvma.conf"		/* it need not exist */
@@ -17,7 +19,14 @@
 static struct {
 	bool loaded;
 	struct conf conf;
-	int block; /* of this program; -1: none */
+	int block;	   /* of this program; -1: none */
+	struct conf added; /* of rules_add(): one block, the newest rule first */
+	char *added_text;  /* what it was made of; NULL: nothing */
+	unsigned denied;   /* line of the rule that denied an interface last */
+
+	/* The last answer of rules_ask(), and the id of the socket. */
+	struct rules_decision last;
+	uint64_t asked;
 } rules;
 
 /* ---- the file (control lock) --------------------------------------------------------------- */
@@ -85,25 +94,36 @@ static struct conf_addr conf_addr_of(const struct endpoint *ep)
 	return addr;
 }
 
+static const char *says_text(enum conf_says says)
+{
+	return says == CONF_OS ? "os" : says == CONF_MUST ? "must" : "vma";
+}
+
 enum conf_says rules_ask(struct inet_sock *so, enum conf_role role, const struct endpoint *first,
 			 const struct endpoint *second)
 {
 	const struct conf_rule *rule = NULL;
 	struct conf_addr local;
+	bool added;
 
 	control_assert_held();
 	load();
 	if (second)
 		local = conf_addr_of(second);
-	if (rules.block >= 0)
+	if (rules.added_text)
+		rule = conf_find(&rules.added, 0, role, conf_addr_of(first),
+				 second ? &local : NULL);
+	added = rule;
+	if (!rule && rules.block >= 0)
 		rule = conf_find(&rules.conf, rules.block, role, conf_addr_of(first),
 				 second ? &local : NULL);
+	rules.asked = so->id;
+	rules.last.line = rule && !added ? rule->line : 0;
 	if (!rule)
 		return params.strict ? CONF_MUST : CONF_VMA;
-	log_debug("fd %d: %s:%u says %s as %s", sock_twin(&so->sk), rules_file(), rule->line,
-		  rule->says == CONF_OS	    ? "os"
-		  : rule->says == CONF_MUST ? "must"
-					    : "vma",
+	rules.last.says = rule->says;
+	log_debug("fd %d: %s:%u says %s as %s", sock_twin(&so->sk),
+		  added ? "add_conf_rule()" : rules_file(), rule->line, says_text(rule->says),
 		  conf_role_name(role));
 	if (rule->says == CONF_MUST)
 		so->must = true;
@@ -126,6 +146,103 @@ bool rules_allow_interface(const char *name, unsigned *line)
 		rule = conf_find_interface(&rules.conf, rules.block, name);
 	if (!rule || rule->says != CONF_OS)
 		return true;
-	*line = rule->line;
+	*line = rules.denied = rule->line;
 	return false;
+}
+
+/* FILE:LINE and what it says; of a long name the end. */
+static void position(char text[RULES_TEXT], unsigned line, const char *says)
+{
+	size_t most = RULES_TEXT - strlen(":65535 says deny") - 1, len = strlen(rules_file());
+
+	snprintf(text, RULES_TEXT, "%s:%u says %s", rules_file() + (len > most ? len - most : 0),
+		 line, says);
+}
+
+struct rules_decision rules_last(const struct inet_sock *so)
+{
+	control_assert_held();
+	return rules.asked == so->id ? rules.last : (struct rules_decision){0};
+}
+
+void rules_verdict_text(enum verdict verdict, struct rules_decision rule, char text[RULES_TEXT])
+{
+	bool fits = verdict == VERDICT_RULE	     ? rule.says == CONF_OS
+		    : verdict == VERDICT_ACCELERATED ? rule.says != CONF_OS
+						     : false;
+
+	control_assert_held();
+	if (verdict == VERDICT_DENIED && rules.denied)
+		position(text, rules.denied, "deny");
+	else if (fits && rule.line)
+		position(text, rule.line, says_text(rule.says));
+	else
+		snprintf(text, RULES_TEXT, "%s",
+			 verdict == VERDICT_ACCELERATED ? "" : verdict_text(verdict));
+}
+
+/* ---- rules of the program (control lock) ------------------------------------------------------ */
+
+#define ADDED_MAX 65536 /* bytes of all lines */
+
+static void log_added_note(void *arg, const struct conf_note *note)
+{
+	bool *bad = arg;
+
+	if (note->line > 1)
+		return; /* of a line that was added before */
+	*bad = *bad || note->error;
+	log_warn("add_conf_rule(): column %u: %s", note->column, note->text);
+}
+
+/* A copy of the program's line, without what follows its end, before the earlier lines. */
+static int join(const char *line, char **text)
+{
+	char buf[CONF_LINE_MAX + 1];
+	const char *before = rules.added_text ? rules.added_text : "";
+	size_t n = 0, size;
+
+	do {
+		if (n == sizeof(buf))
+			return -EINVAL;
+		if (!user_copy(&buf[n], line + n, 1))
+			return -EFAULT;
+	} while (buf[n] && buf[n] != '\n' && ++n);
+	size = n + strlen(before) + 2;
+	if (size > ADDED_MAX)
+		return -EINVAL;
+	*text = mem_alloc(size);
+	if (!*text)
+		return -ENOMEM;
+	snprintf(*text, size, "%.*s\n%s", (int)n, buf, before);
+	return 0;
+}
+
+int rules_add(const char *line)
+{
+	struct conf conf;
+	bool bad = false;
+	char *text;
+	int rc;
+
+	control_assert_held();
+	load();
+	rc = join(line, &text);
+	if (rc)
+		return rc;
+	rc = conf_parse(&conf, text, strlen(text), log_added_note, &bad);
+	/* One more rule, of sockets and of every program: nothing else is accepted. */
+	if (!rc && (bad || conf.n_rules != rules.added.n_rules + 1 || conf.n_blocks != 1 ||
+		    conf.blocks[0].line || conf.rules[0].role == CONF_INTERFACE))
+		rc = -EINVAL;
+	if (rc) {
+		conf_fini(&conf);
+		mem_free(text);
+		return rc;
+	}
+	conf_fini(&rules.added);
+	mem_free(rules.added_text);
+	rules.added = conf;
+	rules.added_text = text;
+	return 0;
 }

@@ -12,6 +12,7 @@
 
 #include "base/conf/conf.h"
 #include "net/addr.h"
+#include "sock/core/verdict.h"
 
 struct inet_sock;
 
@@ -29,8 +30,32 @@ enum conf_says rules_ask(struct inet_sock *so, enum conf_role role, const struct
 /* The same for a socket that receives by its local address: a listener or a datagram socket. */
 enum conf_says rules_ask_receiver(struct inet_sock *so);
 
+/* A rule of the file that decided something; line 0: none did. */
+struct rules_decision {
+	unsigned line;
+	enum conf_says says;
+};
+
+/* What decided about so, if that was the last thing that was decided; otherwise line 0. */
+struct rules_decision rules_last(const struct inet_sock *so);
+
+#define RULES_TEXT 144 /* room for rules_verdict_text() */
+
+/*
+ * A verdict in words, with FILE:LINE of the rule that decided.  VERDICT_ACCELERATED: empty, unless
+ * a rule says so.  VERDICT_DENIED: the interface was denied a moment ago.
+ */
+void rules_verdict_text(enum verdict verdict, struct rules_decision rule, char text[RULES_TEXT]);
+
 /* May the interface be opened?  No: *line of the file denies it. */
 bool rules_allow_interface(const char *name, unsigned *line);
+
+/*
+ * Control lock: a line that comes before all rules of the file, and before those that were added
+ * earlier, for every program and application id.  line is memory of the program.  0; -EINVAL: not
+ * a rule for sockets (the log says why), or too many were added; -EFAULT; -ENOMEM.
+ */
+int rules_add(const char *line);
 
 /* The file's name, for messages. */
 const char *rules_file(void);

@@ -8,18 +8,21 @@
 #include "sock/core/inet_sock.h"
 #include "sock/core/rules/rules.h"
 
-#define TOLD_MAX 64 /* sockets whose line is not repeated */
+#define TOLD_MAX 64
 
-/* Control lock: a program may try again and again. */
-static bool is_told(const struct inet_sock *so)
+/* Sockets, or interfaces, whose line is not repeated.  Control lock. */
+struct told {
+	uint64_t ids[TOLD_MAX]; /* a ring: the oldest entry is overwritten; none is 0 */
+	unsigned n;
+};
+
+/* A program may try again and again. */
+static bool is_told(struct told *told, uint64_t id)
 {
-	static uint64_t told[TOLD_MAX]; /* a ring: the oldest entry is overwritten */
-	static unsigned n;
-
 	for (unsigned i = 0; i < TOLD_MAX; i++)
-		if (told[i] == so->id)
+		if (told->ids[i] == id)
 			return true;
-	told[n++ % TOLD_MAX] = so->id;
+	told->ids[told->n++ % TOLD_MAX] = id;
 	return false;
 }
 
@@ -30,6 +33,8 @@ bool strict_forbids(const struct inet_sock *so, enum verdict verdict)
 
 int strict_check(const struct inet_sock *so, enum conf_says says, enum verdict verdict)
 {
+	static struct told told;
+
 	control_assert_held();
 	if (says != CONF_MUST)
 		return 0;
@@ -37,12 +42,28 @@ int strict_check(const struct inet_sock *so, enum conf_says says, enum verdict v
 		return -ENETUNREACH;
 	if (!verdict_is_fallback(verdict))
 		return 0;
-	if (!is_told(so))
+	if (!is_told(&told, so->id))
 		log_error("fd %d: %s; it must be accelerated (%s%s), so the call fails",
 			  sock_twin(&so->sk), verdict_text(verdict),
 			  params.strict ? "VMA_STRICT" : "must in ",
 			  params.strict ? "" : rules_file());
 	return -EOPNOTSUPP;
+}
+
+void strict_warn_link(const struct inet_sock *so, enum conf_says says, const struct link *link,
+		      enum verdict verdict)
+{
+	static struct told told;
+
+	control_assert_held();
+	if (says != CONF_MUST || !verdict_is_fallback(verdict) ||
+	    (so->opt->bind_ifindex && so->opt->bind_ifindex != link->ifindex) ||
+	    is_told(&told, (uint64_t)link->ifindex))
+		return;
+	log_warn("%s: %s; sockets on all addresses must be accelerated (%s%s), and the kernel "
+		 "serves them there; \"interface deny %s\" in libvma.conf allows that",
+		 link->name, verdict_text(verdict), params.strict ? "VMA_STRICT" : "must in ",
+		 params.strict ? "" : rules_file(), link->name);
 }
 
 int sock_fall_back(struct inet_sock *so, enum verdict reason)

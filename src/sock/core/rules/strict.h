@@ -15,6 +15,7 @@
 #include "sock/core/verdict.h"
 
 struct inet_sock;
+struct link;
 
 /* Does the socket as a whole have to be accelerated, and does it fall back with this verdict? */
 bool strict_forbids(const struct inet_sock *so, enum verdict verdict);
@@ -25,6 +26,14 @@ bool strict_forbids(const struct inet_sock *so, enum verdict verdict);
  * (VERDICT_NO_ROUTE) or -EOPNOTSUPP, and the user is told, once for each socket.
  */
 int strict_check(const struct inet_sock *so, enum conf_says says, enum verdict verdict);
+
+/*
+ * The socket is bound to 0.0.0.0, and this interface has this verdict.  If the kernel serves what
+ * comes by it, that is no error, because others may be accelerated: the user is told, once for each
+ * interface.
+ */
+void strict_warn_link(const struct inet_sock *so, enum conf_says says, const struct link *link,
+		      enum verdict verdict);
 
 /*
  * As sock_leave(), for a call of the program that cannot go on otherwise.  If strict_forbids() it,

@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "sock/core/kind.h"
+#include "sock/core/rules/rules.h"
+#include "sock/core/stats/sock_record.h"
 
 #define REFRESH_ANYWAY (60 * NSEC_PER_SEC) /* so that 32-bit counts of connections do not wrap */
 
@@ -18,6 +20,7 @@ struct place {
 	struct inet_sock *so; /* NULL: nobody */
 	uint32_t gen;
 	struct sock_stats_seen seen;
+	struct rules_decision rule; /* control lock */
 };
 
 static struct place *places; /* [slots + 1]; control lock to write, before the first slot is used */
@@ -34,6 +37,7 @@ static void publish_sock(struct inet_sock *so, struct stats_sock *slot, struct p
 		(uint16_t)((__atomic_load_n(&so->sk.nonblock, __ATOMIC_RELAXED) ? STATS_NONBLOCK
 										: 0u) |
 			   (so->opt->mc_loop ? STATS_MC_LOOP : 0u) |
+			   (so->family == AF_INET6 ? STATS_INET6 : 0u) |
 			   (sock_is_exported(&so->sk) ? STATS_EXPORTED : 0u));
 	slot->local_addr = addr_v4_of(&so->local.addr);
 	slot->local_port = so->local.port;
@@ -47,8 +51,13 @@ static void publish_sock(struct inet_sock *so, struct stats_sock *slot, struct p
 	sock_kind_of(so)->publish(so, slot, &place->seen);
 }
 
-static void zero_sock(struct stats_sock *slot)
+static void zero_sock(unsigned number)
 {
+	struct stats_sock *slot = stats_slot(number);
+	struct stats_latency *latency = stats_latency(number);
+
+	if (latency)
+		memset(latency, 0, sizeof(*latency));
 	/* The counters come first; other threads add to the last of them. */
 	for (uint64_t *c = &slot->rx_packets; c <= &slot->retransmits; c++)
 		stats_set(c, 0);
@@ -79,6 +88,10 @@ static void publish_ring(struct ring *ring, struct stats_ring *slot)
 	stats_set(&slot->tx_bytes, stats->tx_bytes);
 	stats_set(&slot->copied, stats->copied);
 	stats_set(&slot->forwarded, stats->forwarded);
+	stats_set(&slot->retransmits, stats->retransmits);
+	stats_set(&slot->interrupt_requests,
+		  __atomic_load_n(&ring->sleepers.requests, __ATOMIC_RELAXED));
+	stats_set(&slot->interrupts, __atomic_load_n(&ring->sleepers.received, __ATOMIC_RELAXED));
 	stats_set(&slot->most, stats->most);
 	slot->queue_len = ring->n_waiting;
 	slot->frames_free = ring->q ? ring->q->frames_free : 0;
@@ -118,11 +131,14 @@ static void ask_run(struct ring *ring, struct inbox_item *item)
 			continue;
 		publish_sock(so, stats_slot(i), &places[i]);
 		if (zeroing)
-			zero_sock(stats_slot(i));
+			zero_sock(i);
 	}
 	if (page && at < STATS_RINGS) {
-		if (zeroing)
+		if (zeroing) {
 			memset(&ring->stats, 0, sizeof(ring->stats));
+			__atomic_store_n(&ring->sleepers.requests, 0, __ATOMIC_RELAXED);
+			__atomic_store_n(&ring->sleepers.received, 0, __ATOMIC_RELAXED);
+		}
 		publish_ring(ring, &page->rings[at]);
 	}
 	/* Release: pairs with ask_rings() and is_answered(), which see what was stored. */
@@ -150,9 +166,27 @@ static bool ready(void)
 
 static uint8_t type_of(const struct inet_sock *so)
 {
-	return so->inet == INET_UDP   ? STATS_UDP
-	       : so->inet == INET_TCP ? STATS_TCP
-				      : STATS_TCP_LISTENER;
+	return so->inet == INET_UDP	 ? STATS_UDP
+	       : so->inet == INET_LISTEN ? STATS_TCP_LISTENER
+					 : STATS_TCP;
+}
+
+_Static_assert(RULES_TEXT + sizeof("what it receives, ") <= STATS_VERDICT, "room for all of it");
+
+/* The verdict, and the rule that decided, for readers. */
+static void tell(const struct inet_sock *so, unsigned number)
+{
+	bool ours = so->verdict == VERDICT_ACCELERATED || so->verdict == VERDICT_LOCAL ||
+		    so->verdict == VERDICT_UNDECIDED;
+	char why[RULES_TEXT], text[STATS_VERDICT];
+
+	rules_verdict_text(ours ? VERDICT_ACCELERATED : so->verdict, places[number].rule, why);
+	snprintf(text, sizeof(text), "%s%s",
+		 ours			       ? ""
+		 : sock_life_is(so, LIFE_OPEN) ? "what it sends, "
+					       : "what it receives, ",
+		 why);
+	stats_slot_tell(number, STATS_OURS, ours, text);
 }
 
 /* holder: so counts in this slot from now on; 0: in none. */
@@ -193,6 +227,27 @@ void sock_stats_begin(struct inet_sock *so, bool imported)
 	/* Pairs with sock_here(). */
 	__atomic_store_n(&places[number].so, so, __ATOMIC_RELEASE);
 	ring_release_cold(ring);
+	places[number].rule = rules_last(so);
+	tell(so, number);
+}
+
+void sock_stats_verdict(struct inet_sock *so)
+{
+	if (!so->stats_slot) {
+		if (so->verdict != VERDICT_ACCELERATED) /* or it was tried when it got its home */
+			sock_stats_begin(so, false);
+		return;
+	}
+	places[so->stats_slot].rule = rules_last(so);
+	tell(so, so->stats_slot);
+}
+
+void sock_stats_accepted(struct inet_sock *child, const struct inet_sock *listener)
+{
+	if (!child->stats_slot || !listener->stats_slot)
+		return;
+	places[child->stats_slot].rule = places[listener->stats_slot].rule;
+	tell(child, child->stats_slot);
 }
 
 /* Stores the last counts, and takes the slot from the socket.  Its number; 0: it has none. */
@@ -224,16 +279,19 @@ void sock_stats_end(struct inet_sock *so)
 void sock_stats_left(struct inet_sock *so, enum verdict reason)
 {
 	unsigned number = detach(so);
+	char text[RULES_TEXT];
 
-	if (!number && places)
+	/* Of a process that uses the kernel alone by intention there is nothing to ask. */
+	if (!number && (places || (verdict_is_fallback(reason) && ready())))
 		number = stats_slot_take(sock_twin(&so->sk), STATS_LEFT);
 	if (!number)
 		return;
 	stats_slot(number)->type = type_of(so);
-	stats_slot_tell(number, STATS_LEFT, false, verdict_text(reason));
+	rules_verdict_text(reason, rules_last(so), text);
+	stats_slot_tell(number, STATS_LEFT, false, text);
 }
 
-void sock_stats_moved(struct inet_sock *so, bool receives)
+void sock_stats_moved(struct inet_sock *so, bool receives, unsigned from)
 {
 	struct ring *ring;
 
@@ -243,6 +301,7 @@ void sock_stats_moved(struct inet_sock *so, bool receives)
 		sock_count(so, rx_migrations, 1);
 	else
 		sock_count(so, tx_migrations, 1);
+	sock_record(so, receives ? RECORD_MOVED_RX : RECORD_MOVED_TX, from);
 	ring_release_cold(ring);
 }
 
@@ -261,6 +320,17 @@ void sock_stats_fork_child(struct inet_sock *so)
 	so->stats_slot = 0;
 	if (so->inet == INET_UDP)
 		so->udp.stats = NULL;
+}
+
+void sock_stats_latency(const struct inet_sock *so, nsec_t arrived)
+{
+	struct stats_latency *latency = so->stats_slot ? stats_latency(so->stats_slot) : NULL;
+	nsec_t waited;
+
+	if (!latency || !arrived)
+		return;
+	waited = clock_real() - arrived;
+	latency_add(latency, waited > 0 ? (uint64_t)waited : 0); /* the clock may be set back */
 }
 
 /* ---- the twin (any) ----------------------------------------------------------------- */
@@ -405,4 +475,26 @@ bool sock_stats_run(nsec_t now)
 	if (!__atomic_load_n(&unanswered, __ATOMIC_ACQUIRE))
 		finish(now);
 	return true;
+}
+
+/* ---- for the program ------------------------------------------------------------------ */
+
+int sock_stats_dump_now(int fd, int level)
+{
+	struct ring *ring;
+
+	if (!control_lock())
+		return -EAGAIN;
+	for (unsigned i = 1; i <= n_places; i++) {
+		struct sock_ref ref = {places[i].so ? &places[i].so->sk : NULL, places[i].gen};
+
+		if (!ref.sk || sock_hold_cold(ref, &ring))
+			continue;
+		if (places[i].so->stats_slot == i)
+			publish_sock(places[i].so, stats_slot(i), &places[i]);
+		ring_release_cold(ring);
+	}
+	sock_stats_dump((uint32_t)fd << 4 | (uint32_t)(level + 1), n_places);
+	control_unlock();
+	return 0;
 }

@@ -18,7 +18,7 @@
 
 /* holder: the counts of a connection that were added to its slot already. */
 struct sock_stats_seen {
-	uint32_t rx_packets, tx_packets, retransmits;
+	uint32_t rx_packets, tx_packets, retransmits, rx_reads;
 	uint64_t rx_bytes, tx_bytes;
 };
 
@@ -28,6 +28,13 @@ struct sock_stats_seen {
  * process does not count.
  */
 void sock_stats_begin(struct inet_sock *so, bool imported);
+/*
+ * control lock, no ring held: so->verdict has changed.  A socket that does not receive by the
+ * library gets a slot, too, if readers can ask why.
+ */
+void sock_stats_verdict(struct inet_sock *so);
+/* control lock, after sock_stats_begin(): the rule that decided about listener did about child. */
+void sock_stats_accepted(struct inet_sock *child, const struct inet_sock *listener);
 /* control lock, no ring held: the kernel serves it from now on, because of reason. */
 void sock_stats_left(struct inet_sock *so, enum verdict reason);
 /* control lock, no ring held: the socket ends, or its connection does. */
@@ -36,17 +43,23 @@ void sock_stats_end(struct inet_sock *so);
 void sock_stats_forget(void);
 void sock_stats_fork_child(struct inet_sock *so);
 
-/* any, no ring held: the socket has moved to another ring, or sends by another one. */
-void sock_stats_moved(struct inet_sock *so, bool receives);
+/* any, no ring held: the socket receives, or sends, no more by ring `from`, but by another one. */
+void sock_stats_moved(struct inet_sock *so, bool receives, unsigned from);
 
 /* internal thread, between rounds: does what readers ask.  True: call again soon. */
 bool sock_stats_run(nsec_t now);
 
 /*
- * internal thread: logs the slots 1 to n, which were stored a moment ago, of the descriptor and
+ * internal thread, or control lock: logs the slots 1 to n, which were stored a moment ago, of the descriptor and
  * at the level that the argument of STATS_DUMP says.
  */
 void sock_stats_dump(uint32_t argument, unsigned n);
+
+/*
+ * any, no lock, no ring held: the same at once, for the program itself; fd 0: all.  0, or
+ * -EAGAIN: called in a signal handler.
+ */
+int sock_stats_dump_now(int fd, int level);
 
 /* holder of home: the slot to count in, or NULL. */
 static inline struct stats_sock *sock_stats(const struct inet_sock *so)
@@ -61,6 +74,12 @@ static inline struct stats_sock *sock_stats(const struct inet_sock *so)
 		if (sock_count_)                                 \
 			stats_add(&sock_count_->counter, n);     \
 	} while (0)
+
+/*
+ * holder of home: the program reads data that the library received at that time of clock_real(); 0:
+ * unknown.  For sockets with ->told, which all have if latencies are measured.
+ */
+void sock_stats_latency(const struct inet_sock *so, nsec_t arrived);
 
 /* any: n (an error or a number of bytes) is the result of a call that the twin made. */
 void sock_stats_twin_recv(struct inet_sock *so, ssize_t n);

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The fd dump: a socket's state and counters in the log, as `vma_stats -S` asks. */
+/*
+ * The fd dump: a socket's state and counters in the log, as `vma_stats -S` asks.  Of all sockets:
+ * with the last events of the flight recorder.
+ */
 #include <stdio.h>
 
 #include "base/log.h"
+#include "base/stats/recorder.h"
 #include "base/stats/stats_text.h"
+#include "sock/core/extra/held.h"
 #include "sock/core/stats/sock_stats.h"
+
+#define RECORDS_OF_DUMP 32 /* the last events of each ring */
 
 static void dump_line(const char *label, const char *value, int level)
 {
@@ -64,5 +71,8 @@ void sock_stats_dump(uint32_t argument, unsigned n)
 		if (slot->state == STATS_OURS && (!fd || slot->fd == (int)fd))
 			dump_sock(slot, level);
 	}
+	log_at((enum log_level)level, "Packets that the program holds: %u", held_count());
+	if (!fd)
+		recorder_log_all(RECORDS_OF_DUMP, level);
 	log_at((enum log_level)level, "==================================================");
 }

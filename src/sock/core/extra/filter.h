@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The receive callback of a socket (register_recv_callback() of vma_extra.h).
+ *
+ * What arrives for such a socket is unseen.  The thread that delivered it runs the callback as soon
+ * as it holds no ring (ring_run_afterwards()), so the program may call anything from there.  What
+ * the internal thread delivers waits for the next thread of the program that polls the ring.
+ *
+ * The thread takes some packets at a time (struct filter_batch), so that it holds the ring once for
+ * all of them.  Those that it has not seen go back when the callback lets one pass, which recv()
+ * inside the next call must find; when the callback was changed; or when the socket has ended.
+ *
+ * Role		struct filter: the holder of the socket's home ring, but for what the running
+ *		thread has.  One thread at a time runs a filter; it has claimed it holding the
+ *		ring, and gives it up holding the ring.
+ * Lifetime	from the first registration until the socket ends, or until it has no callback
+ *		any more.  A running filter is freed by the thread that runs it or by the one that
+ *		ends the socket, whichever is later (->ends).
+ * Ordering	unseen packets are seen one after another, in the order of arrival; those that
+ *		the callback passes are queued in this order.
+ * Progress	a callback that is left by longjmp(), or whose thread is cancelled, has returned
+ *		VMA_PACKET_DROP (base/cleanup.h).  Callbacks of one thread do not nest: what arrives
+ *		meanwhile is seen when the callback has returned.
+ */
+#ifndef SOCK_CORE_EXTRA_FILTER_H
+#define SOCK_CORE_EXTRA_FILTER_H
+
+#include <mellanox/vma_extra.h>
+
+#include "sock/core/inet_sock.h"
+
+struct held;
+struct filter_kind;
+
+struct filter {
+	/* set once */
+	const struct filter_kind *kind;
+	struct sock_ref ref;
+	/* holder */
+	int fd;			      /* what the callback is told */
+	vma_recv_callback_t callback; /* NULL: it was taken back while the filter runs */
+	void *context;
+	struct pkt *head, *tail; /* the kind's: unseen, if they are not elsewhere */
+	unsigned out;		 /* the kind's: packets that the running thread has taken */
+	struct ring_work work;	 /* unseen packets wait for a thread of the program */
+	bool running;		 /* a thread has claimed it */
+	/* the thread that runs it */
+	struct filter *next; /* of those that the thread has claimed */
+	struct held *held;   /* for the next packet that is held; NULL: none so far */
+	/* any, atomic */
+	bool changed; /* another callback was registered; holder to write */
+	bool ends;    /* the socket has ended, or the thread that runs the filter has noticed it */
+};
+
+#define FILTER_BATCH 16u /* packets at a time */
+
+/* Packets that a thread has taken, and what the callback has said about them. */
+struct filter_batch {
+	struct pkt *unseen, *last; /* not seen yet, and the last one of them */
+	struct pkt *passed;	   /* to queue */
+	struct pkt *dropped;	   /* to free */
+	uint32_t held, held_bytes; /* packets that the program has now */
+	struct vma_info_t info;
+	struct sockaddr_in src, dst;
+};
+
+/* What the kinds of sockets do differently; a member of struct sock_kind. holder, unless it says more. */
+struct filter_kind {
+	/* May the socket have a callback now? 0, -EOPNOTSUPP, -ENOTCONN, SOCK_FETCH. */
+	int (*check)(const struct inet_sock *so);
+	/* Its filter, or NULL. */
+	struct filter *(*get)(const struct inet_sock *so);
+	/* It has this filter from now on, or none (NULL). False: no memory. */
+	bool (*set)(struct inet_sock *so, struct filter *f);
+	/* Are there packets that the callback has to see? */
+	bool (*waits)(const struct filter *f);
+	/* They are there: takes the oldest, FILTER_BATCH at most, and fills in b->info for them. */
+	void (*take)(struct filter *f, struct filter_batch *b);
+	/*
+	 * Does what the callback said, and empties the batch: what it has not seen is the oldest
+	 * again. If f is not the socket's filter any more, it is queued, or freed.
+	 */
+	void (*obey)(struct filter *f, struct filter_batch *b, struct ring *ring);
+	/* Queues, or frees, what is unseen: the filter ends. */
+	void (*pass)(struct filter *f);
+	void (*discard)(struct filter *f);
+	/* No ring held: stores the addresses of pkt in b, unless take() has done so. NULL. */
+	void (*describe)(struct filter_batch *b, const struct pkt *pkt);
+	/* any: what pkt is charged with while the program holds it. */
+	uint32_t (*charge)(const struct pkt *pkt);
+};
+
+/* app, no ring held: register_recv_callback(). 0; -ENOMEM; as of filter_kind.check; as sock_hold_cold(). */
+int filter_register(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context);
+
+/* holder: there may be unseen packets; a thread of the program is going to see them. */
+void filter_look(struct filter *f, struct ring *ring);
+/* holder: no callback any more; what it has not seen is queued, or freed. f may be NULL. */
+void filter_pass(struct filter *f);
+void filter_end(struct filter *f);
+/* holder of the old home: the socket leaves it, with its unseen packets. f may be NULL. */
+void filter_leave(struct filter *f, struct ring *ring);
+/* In a forked child, for the process: its sockets have no callbacks. */
+void filters_fork_child(void);
+
+/* For kinds: stores an address, whose parts are in network byte order. */
+static inline void filter_set_address(struct sockaddr_in *to, const void *addr, const void *port)
+{
+	to->sin_family = AF_INET;
+	__builtin_memcpy(&to->sin_port, port, sizeof(to->sin_port));
+	__builtin_memcpy(&to->sin_addr, addr, sizeof(to->sin_addr));
+	__builtin_memset(to->sin_zero, 0, sizeof(to->sin_zero));
+}
+
+/* For kinds: the first packet of a list, which is removed; NULL: it is empty. */
+static inline struct pkt *filter_pop(struct pkt **list)
+{
+	struct pkt *pkt = *list;
+
+	if (pkt)
+		*list = pkt->next;
+	return pkt;
+}
+
+#endif

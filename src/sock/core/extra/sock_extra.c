@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/core/extra/sock_extra.h"
+
+#include <errno.h>
+
+#include "sock/core/extra/filter.h"
+#include "sock/core/extra/held.h"
+#include "sock/core/kind.h"
+#include "sock/core/rules/rules.h"
+
+_Static_assert(SOCK_HEADERS_MAX >= FRAME_HDR_MAX, "all headers fit");
+
+int sock_set_callback(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context)
+{
+	return filter_register(ref, fd, callback, context);
+}
+
+ssize_t sock_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags)
+{
+	const struct sock_kind *kind = sock_kind_made(ref.sk);
+	const struct sock_ops *ops = sock_ops_of(ref.sk);
+
+	/* recv() fetches an exported socket, and reads one that lingers: their tables are others. */
+	if (!kind->recv_zcopy || ops < kind->ops || ops >= kind->ops + HOLD_MODES)
+		return SOCK_KERNEL;
+	return kind->recv_zcopy(ref, zcopy, flags);
+}
+
+int sock_free_packet(void *id, struct sock_ref ref)
+{
+	return held_free(id, ref);
+}
+
+int sock_add_rule(const char *line)
+{
+	int rc;
+
+	if (!control_lock())
+		return -EAGAIN;
+	rc = rules_add(line);
+	control_unlock();
+	return rc;
+}
+
+int sock_dump(int fd, int level)
+{
+	return sock_stats_dump_now(fd, level);
+}
+
+int sock_headers(struct sock_ref ref, uint8_t header[SOCK_HEADERS_MAX])
+{
+	return sock_kind_made(ref.sk)->headers(ref, header);
+}

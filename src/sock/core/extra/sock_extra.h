@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What intercept calls for the functions of the extra API (include/mellanox/vma_extra.h).
+ *
+ * Role		app, holding no ring and no lock.
+ * Errors	as in sock.h; SOCK_KERNEL: the kernel serves the socket.
+ */
+#ifndef SOCK_CORE_EXTRA_SOCK_EXTRA_H
+#define SOCK_CORE_EXTRA_SOCK_EXTRA_H
+
+#include <mellanox/vma_extra.h>
+
+#include "sock/core/sock.h"
+
+/* A call of recvfrom_zcopy(). */
+struct sock_zcopy {
+	/*
+	 * One iovec: the program's buffer, for a struct vma_packets_t or for data.  The sender is
+	 * stored as recvmsg(2) does.
+	 */
+	struct msghdr msg;
+	bool force; /* in: -EIO if data could only be copied, which is not received then */
+	bool done;  /* out: without a copy */
+};
+
+/*
+ * Does a send call have VMA_SND_FLAGS_DUMMY? Such a call must not reach the kernel, which would send.
+ * struct sock_ops.send returns SOCK_KERNEL, or an error, if it cannot do it.
+ */
+static inline bool sock_is_dummy(int flags)
+{
+	return __builtin_expect(flags & VMA_SND_FLAGS_DUMMY, 0);
+}
+
+/* As filter_register(). */
+int sock_set_callback(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context);
+/* flags: MSG_DONTWAIT or 0.  SOCK_KERNEL: also if data of this socket can only be copied. */
+ssize_t sock_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags);
+/* As held_free(). */
+int sock_free_packet(void *id, struct sock_ref ref);
+/* As rules_add(); -EAGAIN: called in a signal handler. */
+int sock_add_rule(const char *line);
+/* Logs what is known about a descriptor, 0: about all.  -EAGAIN: called in a signal handler. */
+int sock_dump(int fd, int level);
+/* The headers of what a connected socket sends; FRAME_HDR_MAX bytes at most.  -ENOTCONN. */
+#define SOCK_HEADERS_MAX 128
+int sock_headers(struct sock_ref ref, uint8_t header[SOCK_HEADERS_MAX]);
+
+#endif

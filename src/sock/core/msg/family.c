@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sock/core/msg/family.h"
+
+#include "base/sys.h"
+#include "sock/core/sock_options.h"
+
+struct sock_addr sock_addr_of(const struct inet_sock *so, const struct endpoint *ep)
+{
+	struct sock_addr addr = {.len = sizeof(addr.in6)};
+
+	sock_addr_write(so, ep, &addr.sa, &addr.len);
+	return addr;
+}
+
+void sock_family_init(struct inet_sock *so, int twin)
+{
+	int domain = AF_INET;
+	socklen_t len = sizeof(domain);
+
+	sys_getsockopt(twin, SOL_SOCKET, SO_DOMAIN, &domain, &len);
+	so->family = domain == AF_INET6 ? AF_INET6 : AF_INET;
+}
+
+int sock_twin_bind(const struct inet_sock *so, const struct endpoint *ep)
+{
+	struct sock_addr addr = sock_addr_of(so, ep);
+
+	return sys_bind(sock_twin(&so->sk), &addr.sa, addr.len);
+}
+
+int sock_twin_bind_any(const struct inet_sock *so)
+{
+	struct endpoint any = {.addr = sock_addr_any(so)};
+
+	return sock_twin_bind(so, &any);
+}
+
+int sock_twin_connect(const struct inet_sock *so, const struct endpoint *ep)
+{
+	struct sock_addr addr = sock_addr_of(so, ep);
+
+	return sys_connect(sock_twin(&so->sk), &addr.sa, addr.len);
+}
+
+enum verdict sock_family_verdict(const struct inet_sock *so)
+{
+	control_assert_held();
+	if (so->family != AF_INET6 || addr_is_v4(&so->local.addr))
+		return VERDICT_ACCELERATED;
+	if (!addr_is_any(&so->local.addr) || sock_twin_int(so, IPPROTO_IPV6, IPV6_V6ONLY, 0))
+		return VERDICT_FAMILY;
+	return VERDICT_ACCELERATED;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The part of a socket that is a connection through shared memory; its room is sock/local. */
+#ifndef SOCK_CORE_SHM_STATE_H
+#define SOCK_CORE_SHM_STATE_H
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "ring/local/byte_ring.h"
+#include "ring/local/segment.h"
+
+struct inet_sock;
+struct local_link;
+struct local_shared;
+
+/* What uses a number of a link, see local/local_link.h. */
+struct local_end_ops;
+struct local_end {
+	/* set by its owner before it gets its number */
+	const struct local_end_ops *ops;
+	/* holder of the local ring; NULL: it is in no link */
+	struct local_link *link;
+	uint32_t number;
+	struct list wants; /* linked: it waits for something that no notice may announce */
+};
+
+/* A connection through shared memory, see local/local_sock.h. */
+struct shm_state {
+	/* holder */
+	struct inet_sock *listener; /* first, as in tcp_state_part */
+	uint32_t listener_gen;
+	struct local_end end;
+	struct local_shared *shared; /* NULL: its rings are not open */
+	struct byte_ring_reader in;
+	struct byte_ring_writer out;
+	/* its ends may move to other processes: local/local_move.h */
+	uint64_t token;	     /* names the connection, at both ends alike */
+	struct list known;   /* by token */
+	struct segment own;  /* has the slot, if the link's memory has not: since an end moved */
+	uint32_t slot;	     /* its place in the segment */
+	uint32_t moves_seen; /* how often the peer's end has moved, as far as this end knows */
+	uint64_t told;	     /* a process that has not answered LOCAL_MOVE; 0: none */
+	struct list limbo;   /* linked: the peer's end is between two processes */
+	nsec_t limbo_until;
+	uint64_t seen;	       /* the tail that was notified last */
+	uint64_t urgent_done;  /* the urgent position that was read by MSG_OOB */
+	uint32_t reads, sends; /* calls that moved bytes */
+	uint32_t wants_space;  /* bytes that make it writable; 0: it is */
+	uint32_t memory;       /* bytes counted for it */
+	int32_t peek_offset;   /* SO_PEEK_OFF plus one; 0: it is off */
+	bool initiator;
+	bool established;   /* the handshake is over */
+	bool reported;	    /* connect() or accept() has said so */
+	bool ended;	    /* reset, refused, or the peer has died */
+	bool died;	    /* the peer's process has ended */
+	uint8_t error;	    /* errno that ended the connection; reported once */
+	uint8_t kept_error; /* any, atomic: met by a call that moved bytes; for the next one */
+};
+
+#endif

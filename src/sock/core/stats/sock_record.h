@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What sockets write into the flight recorder (base/stats/recorder.h): in the area of their home
+ * ring, or in that of calls when the thread holds no ring.
+ *
+ * Role		as each function says.
+ */
+#ifndef SOCK_CORE_STATS_SOCK_RECORD_H
+#define SOCK_CORE_STATS_SOCK_RECORD_H
+
+#include "base/stats/recorder.h"
+#include "sock/core/inet_sock.h"
+
+/* control lock, before a ring is opened: makes the recorder, if somebody wants statistics. */
+void sock_record_start(void);
+/* In a forked child: the recorder is the parent's. */
+void sock_record_forget(void);
+
+/* The number of a socket in records; 0 is none. */
+static inline uint32_t sock_record_id(const struct inet_sock *so)
+{
+	return (uint32_t)so->id;
+}
+
+/*
+ * control lock; the program has no descriptor of the socket yet: its number changed from old_id.
+ * Its connection is left, if the process is killed, under the new number only.
+ */
+void sock_record_renumbered(const struct inet_sock *so, uint64_t old_id);
+
+/* any: records an event of the socket. */
+void sock_record(const struct inet_sock *so, enum record_event event, uint32_t argument);
+
+/* holder: what the engine reports; counts a segment that is sent again. */
+void sock_record_tcp(const struct inet_sock *so, enum tcp_event event, uint32_t argument);
+
+#endif

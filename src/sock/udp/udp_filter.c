@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The receive callback of datagram sockets: unseen datagrams wait in a list of their own. */
+#include "sock/core/extra/filter.h"
+#include "sock/core/sock_options.h"
+#include "sock/udp/udp_sock.h"
+
+static struct inet_sock *sock_of(const struct filter *f)
+{
+	return inet_of(f->ref.sk);
+}
+
+enum drop udp_filter_input(struct inet_sock *so, struct ring *ring, struct pkt *pkt)
+{
+	struct filter *f = so->udp.filter;
+
+	ring_assert_held(ring);
+	pkt_append(&f->head, &f->tail, pkt);
+	so->udp.bytes += udp_charge(pkt);
+	filter_look(f, ring);
+	return DROP_NONE;
+}
+
+void udp_filter_leave(struct inet_sock *so, struct ring *ring)
+{
+	struct filter *f = so->udp.filter;
+
+	if (f)
+		udp_detach_list(ring, &f->head, &f->tail);
+	filter_leave(f, ring);
+}
+
+void udp_filter_fork_child(struct inet_sock *so)
+{
+	so->udp.filter = NULL; /* the parent's, and so is what it has not seen */
+	sock_options_note(so);
+}
+
+/* ---- members of struct filter_kind --------------------------------------------------------- */
+
+static struct filter *get(const struct inet_sock *so)
+{
+	return so->udp.filter;
+}
+
+static bool set(struct inet_sock *so, struct filter *f)
+{
+	__atomic_store_n(&so->udp.filter, f, __ATOMIC_RELAXED);
+	sock_options_note(so);
+	return true;
+}
+
+static bool waits(const struct filter *f)
+{
+	return f->head != NULL;
+}
+
+static void take(struct filter *f, struct filter_batch *b)
+{
+	const struct udp_state *udp = &sock_of(f)->udp;
+
+	b->unseen = b->last = f->head;
+	for (unsigned n = 1; n < FILTER_BATCH && b->last->next; n++)
+		b->last = b->last->next;
+	f->head = b->last->next;
+	b->last->next = NULL;
+	b->info.socket_ready_queue_pkt_count = udp->count;
+	b->info.socket_ready_queue_byte_count = udp->bytes;
+}
+
+static void obey(struct filter *f, struct filter_batch *b, struct ring *ring)
+{
+	struct inet_sock *so = sock_of(f);
+	uint32_t n = b->held, bytes = b->held_bytes;
+	struct pkt *pkt;
+
+	(void)ring;
+	while ((pkt = filter_pop(&b->dropped))) {
+		n++;
+		bytes += pkt->len;
+		so->udp.bytes -= udp_charge(pkt);
+		pkt_free(pkt);
+	}
+	sock_count(so, rx_packets, n);
+	sock_count(so, rx_bytes, bytes);
+	b->held = b->held_bytes = 0;
+	if (b->passed)
+		udp_queue(so, b->passed);
+	b->passed = NULL;
+	/* Without a filter, younger ones may be in the queue: it was taken off meanwhile. */
+	while (so->udp.filter != f && (pkt = filter_pop(&b->unseen)))
+		udp_queue(so, pkt);
+	if (!b->unseen)
+		return;
+	b->last->next = f->head;
+	if (!f->head)
+		f->tail = b->last;
+	f->head = b->unseen;
+	b->unseen = NULL;
+}
+
+static void pass(struct filter *f)
+{
+	struct pkt *pkt;
+
+	while ((pkt = filter_pop(&f->head)))
+		udp_queue(sock_of(f), pkt);
+}
+
+static void discard(struct filter *f)
+{
+	struct pkt *pkt;
+
+	while ((pkt = filter_pop(&f->head))) {
+		sock_of(f)->udp.bytes -= udp_charge(pkt);
+		pkt_free(pkt);
+	}
+}
+
+/* The frame is one of IPv4 and UDP. */
+static void describe(struct filter_batch *b, const struct pkt *pkt)
+{
+	const uint8_t *ip = pkt->frame + pkt->l3, *udp = pkt->frame + pkt->l4;
+
+	filter_set_address(&b->src, ip + 12, udp);
+	filter_set_address(&b->dst, ip + 16, udp + 2);
+}
+
+const struct filter_kind udp_filter_kind = {
+	.get = get,
+	.set = set,
+	.waits = waits,
+	.take = take,
+	.obey = obey,
+	.pass = pass,
+	.discard = discard,
+	.describe = describe,
+	.charge = udp_charge,
+};
