@@ -2,12 +2,13 @@
 #include "sock/share/channel.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/unix_socket.h"
 
 #define MAGIC 0x766d616cu
+#define FDS_MAX 4u /* descriptors that a message may have; only the first one is used */
 
 /*
  * Limit of queued messages: some for each shared socket, and more for unaccepted
@@ -62,6 +63,7 @@ void channel_destroy(struct channel *ch)
 		mem_free(u);
 	}
 	idset_fini(&ch->closed);
+	idset_fini(&ch->all_closed);
 	idset_fini(&ch->held);
 	sys_close_fd(&ch->fd);
 	mem_free(ch);
@@ -71,21 +73,8 @@ void channel_destroy(struct channel *ch)
 static bool send_now(struct channel *ch, const struct message *message, int memfd)
 {
 	struct iovec iov = {(void *)(uintptr_t)message, sizeof(*message)};
-	char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	struct cmsghdr *head;
-	ssize_t n;
+	int n = unix_socket_send(ch->fd, &iov, 1, &memfd, memfd >= 0);
 
-	if (memfd >= 0) {
-		msg.msg_control = control;
-		msg.msg_controllen = sizeof(control);
-		head = CMSG_FIRSTHDR(&msg);
-		head->cmsg_level = SOL_SOCKET;
-		head->cmsg_type = SCM_RIGHTS;
-		head->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(head), &memfd, sizeof(int));
-	}
-	n = sys_sendmsg(ch->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 	return n != -EAGAIN && n != -ENOBUFS && n != -ETOOMANYREFS && n != -ENOMEM;
 }
 
@@ -128,48 +117,23 @@ bool channel_flush(struct channel *ch)
 	return true;
 }
 
-/* The first descriptor of the message, hidden, or -1; closes all others. */
-static int take_memfd(struct msghdr *msg)
-{
-	int memfd = -1;
-
-	for (struct cmsghdr *head = CMSG_FIRSTHDR(msg); head; head = CMSG_NXTHDR(msg, head)) {
-		size_t n;
-
-		if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
-			continue;
-		n = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(int));
-			if (memfd < 0)
-				memfd = sys_fd_hide(fd);
-			else
-				sys_close(fd);
-		}
-	}
-	return memfd;
-}
-
 int channel_receive(struct channel *ch, struct message *message, int *memfd)
 {
 	for (;;) {
 		struct iovec iov = {message, sizeof(*message)};
-		char control[CMSG_SPACE(4 * sizeof(int))] __attribute__((aligned(8)));
-		struct msghdr msg = {.msg_iov = &iov,
-				     .msg_iovlen = 1,
-				     .msg_control = control,
-				     .msg_controllen = sizeof(control)};
-		ssize_t n = sys_recvmsg(ch->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		int fds[FDS_MAX];
+		unsigned n_fds;
+		ssize_t n = unix_socket_receive(ch->fd, &iov, 1, 0, fds, FDS_MAX, &n_fds);
 
+		*memfd = n_fds ? fds[0] : -1;
+		if (n_fds > 1)
+			unix_socket_close_fds(fds + 1, n_fds - 1);
 		if (n == -EINTR)
 			continue;
 		if (n == -EAGAIN)
 			return 0;
-		if (n <= 0)
+		if (n <= 0 && n != -EBADMSG)
 			return -1;
-		*memfd = take_memfd(&msg);
 		if (n == sizeof(*message) && message->magic == MAGIC && message->id) {
 			message->id = ch->only ? ch->only : message->id;
 			return 1;

@@ -35,10 +35,11 @@ struct channel {
 	bool rerouted; /* after MESSAGE_REROUTE: messages meant for the former other end may come */
 	bool broken;   /* too many messages are queued: to be closed */
 	bool done;     /* its only socket is closed: to be closed when idle */
-	struct idset closed; /* sockets that the other end does not hold any more */
-	struct idset held;   /* sockets named by MESSAGE_INVENTORY so far */
-	struct list wants;   /* of struct want: requests of the other end, oldest first */
-	unsigned toward;     /* number of sockets whose owner is behind this channel */
+	struct idset closed;	 /* sockets that the other end does not hold any more */
+	struct idset all_closed; /* ... and those that all behind it have closed; some may receive */
+	struct idset held;	 /* sockets named by MESSAGE_INVENTORY so far */
+	struct list wants;	 /* of struct want: requests of the other end, oldest first */
+	unsigned toward;	 /* number of sockets whose owner is behind this channel */
 	struct list unsent;
 	unsigned n_unsent;
 	unsigned pending; /* MESSAGE_PENDING sent and not yet answered: see share_receivers.c */

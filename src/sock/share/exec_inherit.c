@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "sock/core/kind.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 #include "sock/move/kernel_handover.h"
 #include "sock/share/share_internal.h"
@@ -52,7 +53,7 @@ static void forget_offers(void)
 static void hand_over(struct inet_sock *so)
 {
 	static bool warned; /* control lock */
-	bool connection = sock_has_connection(so);
+	bool connection = sock_is_connection(so);
 	uint64_t id = so->id;
 	int fd = sock_twin(&so->sk), rc;
 
@@ -78,7 +79,7 @@ static void hand_over_all(bool connections)
 	list_for_each_safe(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		if (!sock_is_exported(&so->sk) && (so->inet == INET_TCP) == connections)
+		if (!sock_is_exported(&so->sk) && sock_has_owner(so) == connections)
 			hand_over(so);
 	}
 }
@@ -273,6 +274,7 @@ static struct inet_sock *create(int fd, bool udp, uint64_t id)
 	so->id = id;
 	so->verdict = VERDICT_ACCELERATED;
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
+	sock_family_init(so, fd);
 	if (!begin_exported(so, udp)) {
 		sock_free(so);
 		return NULL;

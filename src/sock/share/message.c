@@ -50,7 +50,7 @@ const struct message_rule message_rules[MESSAGE_KINDS] = {
 			/* UNKNOWN: a datagram socket that was connected after the fork. */
 			.senders = PLACE_UNKNOWN | PLACE_HERE | PLACE_MEMBER,
 			.receivers = PLACE_UNKNOWN | PLACE_THERE | PLACE_REQUESTED | PLACE_MEMBER,
-			.answers = ANSWER(REQUEST) | ANSWER(JOIN) | ANSWER(CLOSED) |
+			.answers = ANSWER(REQUEST) | ANSWER(JOIN) | ANSWER(CLOSED) | ANSWER(OFFER) |
 				   ANSWER(PENDING) | ANSWER(TO_KERNEL),
 		},
 	[MESSAGE_LOST] =

@@ -38,6 +38,7 @@ enum message_kind {
  * closed its own.
  */
 #define MESSAGE_FLAG_UNABLE 1u
+#define MESSAGE_FLAG_LAST 1u   /* MESSAGE_OFFER: the sender closed it, as all behind it did */
 #define MESSAGE_FLAG_ANSWER 1u /* MESSAGE_JOIN: an answer to MESSAGE_JOIN */
 #define MESSAGE_FLAG_PEEK 1u /* MESSAGE_CLAIM: received by MSG_PEEK, so it will be received again */
 #define MESSAGE_FLAG_HAVE 2u /* MESSAGE_CLAIM: the receiver already held it, from another process */

@@ -7,6 +7,7 @@
 #include "base/signals.h"
 #include "base/sys.h"
 #include "sock/core/kind.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 #include "sock/share/share_internal.h"
 #include "sock/share/transfer.h"
@@ -17,8 +18,7 @@
 
 static bool is_receiving_listener(const struct inet_sock *so)
 {
-	return so->inet == INET_LISTEN && !sock_is_exported(&so->sk) &&
-	       so->verdict == VERDICT_ACCELERATED;
+	return so->inet == INET_LISTEN && !sock_is_exported(&so->sk) && member_receives(so);
 }
 
 /*
@@ -97,7 +97,7 @@ static int leave_listener(struct sock_ref ref)
 
 	if (may)
 		return may < 0 ? may : sock_leave(so, VERDICT_PASSED);
-	sock_flows_del(so);
+	member_end_flows(so);
 	sock_port_unclaim(so);
 	so->verdict = VERDICT_PASSED;
 	if (share_is_active())
@@ -121,7 +121,7 @@ static int leave_to_kernel(struct sock_ref ref)
 
 static bool is_connection(const struct inet_sock *so)
 {
-	return so->inet == INET_TCP && (sock_is_exported(&so->sk) || share_may_export(so));
+	return sock_has_owner(so) && (sock_is_exported(&so->sk) || share_may_export(so));
 }
 
 static int send_connection(struct inet_sock *so, int unix_fd, uint64_t ticket)
@@ -165,10 +165,10 @@ int sock_pass(struct sock_ref ref, int unix_fd, uint64_t ticket)
 
 static uint16_t port_of(int fd)
 {
-	struct sockaddr_in addr = {0};
-	socklen_t len = sizeof(addr);
+	struct sock_addr addr = {.len = sizeof(addr.in6)};
 
-	return sys_getsockname(fd, (struct sockaddr *)&addr, &len) ? 0 : addr.sin_port;
+	/* at the same place in both families */
+	return sys_getsockname(fd, &addr.sa, &addr.len) ? 0 : addr.in.sin_port;
 }
 
 /*
@@ -177,7 +177,7 @@ static uint16_t port_of(int fd)
  */
 static bool is_same(const struct inet_sock *so, uint64_t cookie, uint16_t port)
 {
-	if (so->inet != INET_TCP)
+	if (!sock_has_owner(so))
 		return false;
 	if (so->sharing && so->sharing->cookie)
 		return so->sharing->cookie == cookie;
@@ -245,6 +245,7 @@ static struct inet_sock *create(int fd)
 	if (!so)
 		return NULL;
 	__atomic_store_n(&so->sk.twin, fd, __ATOMIC_RELAXED);
+	sock_family_init(so, fd);
 	if (!sock_options_init(so, sock_kinds[INET_TCP])) {
 		sock_free(so);
 		return NULL;

@@ -14,14 +14,13 @@
  */
 #include <errno.h>
 #include <linux/sockios.h>
-#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/un.h>
 
 #include "base/mem.h"
 #include "base/siphash.h"
 #include "base/sys.h"
+#include "base/unix_socket.h"
 #include "sock/core/host_state.h"
 #include "sock/share/pass.h"
 #include "sock/share/share_internal.h"
@@ -118,45 +117,19 @@ static uint64_t key_of(uint64_t cookie)
 static socklen_t name_of(struct sockaddr_un *addr, uint64_t key, uint32_t nr)
 {
 	uint8_t long_key[SIPHASH_KEY] = {0};
-	int len;
 
 	memcpy(long_key, &key, sizeof(key));
-	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
-	len = snprintf(addr->sun_path + 1, sizeof(addr->sun_path) - 1, "libvma-pass-%016llx",
-		       (unsigned long long)siphash(long_key, &nr, sizeof(nr)));
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+	return unix_socket_name(addr, "libvma-pass-%016llx",
+				(unsigned long long)siphash(long_key, &nr, sizeof(nr)));
 }
 
-static int open_socket(void)
-{
-	return sys_fd_hide(sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-}
-
-static bool is_same_user(int fd)
-{
-	struct ucred peer;
-	socklen_t len = sizeof(peer);
-
-	return !sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
-	       peer.uid == sys_geteuid();
-}
-
-/* A connected socket; -EPERM: a stranger has the name; -EAGAIN: its backlog is full; -errno. */
+/* As unix_socket_connect(); -EACCES: a stranger has the name. */
 static int connect_name(uint64_t key, uint32_t nr)
 {
 	struct sockaddr_un addr;
 	socklen_t len = name_of(&addr, key, nr);
-	int fd = open_socket(), rc;
 
-	if (fd < 0)
-		return fd;
-	rc = sys_connect(fd, (struct sockaddr *)&addr, len);
-	if (!rc && !is_same_user(fd))
-		rc = -EPERM;
-	if (!rc)
-		return fd;
-	sys_close(fd);
-	return rc;
+	return unix_socket_connect(&addr, len);
 }
 
 static void pause_a_little(void)
@@ -202,7 +175,7 @@ static bool is_taken_by_stranger(uint64_t key, uint32_t nr)
 		fd = connect_name(key, nr);
 	}
 	sys_close_fd(&(int){fd});
-	return fd == -EPERM || fd == -EAGAIN || fd == -ECONNREFUSED;
+	return fd == -EACCES || fd == -EAGAIN || fd == -ECONNREFUSED;
 }
 
 static int bind_name(int fd, uint64_t key, uint32_t nr)
@@ -216,7 +189,7 @@ static int bind_name(int fd, uint64_t key, uint32_t nr)
 /* The listening socket, or -errno; mark->first goes past the names that strangers have. */
 static int listen_at_name(struct pass_mark *mark)
 {
-	int fd = open_socket(), rc = -EADDRINUSE;
+	int fd = unix_socket_new(), rc = -EADDRINUSE;
 
 	if (fd < 0)
 		return fd;
@@ -316,7 +289,7 @@ static void accept_callers(struct place *place)
 		struct channel *ch = NULL;
 
 		fd = sys_fd_hide(fd);
-		if (so && so->sharing && is_same_user(fd))
+		if (so && so->sharing && unix_socket_is_of(fd, sys_geteuid(), NULL))
 			ch = channel_create_only(fd, place->id);
 		else
 			sys_close(fd);

@@ -12,6 +12,7 @@
  * accepted connection and protect no more: all users of a queue map its one UMEM, and a
  * process with an AF_XDP socket can send anything.
  */
+#include "sock/local/local.h"
 #include "sock/share/share.h"
 
 #include "sock/share/share_internal.h"
@@ -48,13 +49,55 @@ bool sock_is_unprivileged(void)
 	return __atomic_load_n(&unprivileged, __ATOMIC_RELAXED);
 }
 
+/*
+ * Control lock.  The next exported socket that was a local connection in the parent; *id: of the
+ * one before.
+ */
+static struct sock_ref next_local(uint64_t *id)
+{
+	struct sock_ref ref = {NULL, 0};
+	uint64_t least = UINT64_MAX;
+
+	list_for_each(link, sock_list()) {
+		struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		if (sock_has_owner(so) && sock_is_exported(&so->sk) &&
+		    so->verdict == VERDICT_LOCAL && so->id > *id && so->id < least) {
+			ref = sock_ref_of(so);
+			least = so->id;
+		}
+	}
+	*id = least;
+	return ref;
+}
+
+/* Another user can import no local connection: it has them before. */
+static void fetch_local(void)
+{
+	struct sock_ref ref;
+	uint64_t id = 0;
+
+	do {
+		if (!control_lock())
+			return;
+		ref = next_local(&id);
+		control_unlock();
+		if (ref.sk)
+			(void)share_fetch(ref, SHARE_FETCH_MAX);
+	} while (ref.sk);
+}
+
 void sock_unprivileged(void)
 {
-	if (!share_process.up || !control_lock())
+	fetch_local();
+	if (!control_lock())
 		return;
-	reserve_inherited();
-	rings_fence();
-	__atomic_store_n(&unprivileged, true, __ATOMIC_RELAXED);
+	local_unprivileged();
+	if (share_process.up) {
+		reserve_inherited();
+		rings_fence();
+		__atomic_store_n(&unprivileged, true, __ATOMIC_RELAXED);
+	}
 	control_unlock();
 }
 

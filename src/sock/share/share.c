@@ -78,7 +78,7 @@ struct shared *share_view(struct inet_sock *so, struct sharing *plain)
 		begin(plain, so);
 	s->member = share_is_member(so);
 	s->listens = so->inet == INET_LISTEN;
-	s->joins = so->joins;
+	s->joins |= so->joins; /* or the machine learnt it from another process */
 	shared_observe(s, sock_is_exported(&so->sk), share_is_known_to_children(so),
 		       sock_is_kept(so));
 	return s;
@@ -123,7 +123,8 @@ struct channel *share_other_holder(const struct inet_sock *so, const struct chan
 
 bool share_may_export(const struct inet_sock *so)
 {
-	return sock_has_connection(so);
+	return sock_has_connection(so) ||
+	       (sock_life_is(so, LIFE_LOCAL) && so->shm.established && so->shm.shared);
 }
 
 bool share_is_known_to_children(const struct inet_sock *so)
@@ -188,8 +189,7 @@ bool share_close(struct inet_sock *so)
 	struct shared *s;
 
 	forget_links(so);
-	if (member ? !so->bound || so->verdict != VERDICT_ACCELERATED
-		   : !sock_is_exported(&so->sk) && !share_may_export(so))
+	if (member ? !member_receives(so) : !sock_is_exported(&so->sk) && !share_may_export(so))
 		return false;
 	if ((member || !sock_is_exported(&so->sk)) && !share_other_holder(so, NULL))
 		return false;

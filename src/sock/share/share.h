@@ -81,8 +81,11 @@ void share_leave(struct inet_sock *so, enum verdict reason);
  */
 void share_exit(void);
 
-/* Around fork(). Makes no channel for a process without sockets that a child could use. */
-void share_fork_prepare(void);
+/*
+ * Around fork(). Makes no channel for a process without sockets that a child could use; then, or
+ * without memory, share_fork_prepare() returns false.
+ */
+bool share_fork_prepare(void);
 void share_fork_parent(void);
 /*
  * In the child: share_fork_child() before its descriptors are closed,

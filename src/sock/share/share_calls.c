@@ -10,7 +10,73 @@
 #include "sock/tcp/tcp_sock.h"
 #include "sock/udp/udp_sock.h"
 
-#define REAL (&tcp_kind.ops[ring_mode_now()])
+/* The calls of the socket as it is here: it may have come as a local connection. */
+static const struct sock_ops *real(struct sock_ref ref)
+{
+	enum inet_kind kind = inet_of(ref.sk)->inet;
+
+	return &sock_kinds[kind == INET_LISTEN ? INET_TCP : kind]->ops[ring_mode_now()];
+}
+
+/* ---- calls that fetch nothing ------------------------------------------------------ */
+
+static int real_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
+		       struct sock_ref *child)
+{
+	return real(ref)->accept(ref, addr, len, flags, child);
+}
+
+static int real_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	return real(ref)->bind(ref, addr, len);
+}
+
+static int real_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
+{
+	return real(ref)->connect(ref, addr, len);
+}
+
+static int real_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+{
+	return real(ref)->getpeername(ref, addr, len);
+}
+
+static int real_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
+{
+	return real(ref)->getsockopt(ref, level, name, val, len);
+}
+
+static int real_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
+{
+	return real(ref)->ioctl(ref, cmd, arg);
+}
+
+static int real_listen(struct sock_ref ref, int backlog)
+{
+	return real(ref)->listen(ref, backlog);
+}
+
+static ssize_t real_recv(struct sock_ref ref, struct msghdr *msg, int flags)
+{
+	return real(ref)->recv(ref, msg, flags);
+}
+
+static ssize_t real_send(struct sock_ref ref, const struct msghdr *msg, int flags)
+{
+	return real(ref)->send(ref, msg, flags);
+}
+
+static int real_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
+{
+	return real(ref)->setsockopt(ref, level, name, val, len);
+}
+
+static int real_shutdown(struct sock_ref ref, int how)
+{
+	return real(ref)->shutdown(ref, how);
+}
+
+/* ---- calls that fetch -------------------------------------------------------------- */
 
 static int fetch(struct sock_ref ref, int flags)
 {
@@ -20,31 +86,25 @@ static int fetch(struct sock_ref ref, int flags)
 	return share_fetch(ref, dontwait ? SHARE_FETCH_MAX : 0);
 }
 
-static int exported_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
-			   struct sock_ref *child)
-{
-	return REAL->accept(ref, addr, len, flags, child); /* EINVAL */
-}
-
 static int exported_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
 	int rc = fetch(ref, 0);
 
-	return rc ? rc : REAL->bind(ref, addr, len);
+	return rc ? rc : real(ref)->bind(ref, addr, len);
 }
 
 static int exported_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
 	int rc = fetch(ref, 0);
 
-	return rc ? rc : REAL->connect(ref, addr, len);
+	return rc ? rc : real(ref)->connect(ref, addr, len);
 }
 
 static int exported_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 {
 	int rc = fetch(ref, 0);
 
-	return rc ? rc : REAL->getpeername(ref, addr, len);
+	return rc ? rc : real(ref)->getpeername(ref, addr, len);
 }
 
 /* A program that was executed does not know the address yet. */
@@ -52,42 +112,42 @@ static int exported_getsockname(struct sock_ref ref, struct sockaddr *addr, sock
 {
 	int rc = inet_of(ref.sk)->local.port ? 0 : fetch(ref, 0);
 
-	return rc ? rc : sock_getsockname(ref, addr, len);
+	return rc ? rc : real(ref)->getsockname(ref, addr, len);
 }
 
 static int exported_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
 {
 	int rc = fetch(ref, 0);
 
-	return rc ? rc : REAL->getsockopt(ref, level, name, val, len);
+	return rc ? rc : real(ref)->getsockopt(ref, level, name, val, len);
 }
 
 static int exported_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 {
 	int rc = fetch(ref, 0);
 
-	return rc ? rc : REAL->ioctl(ref, cmd, arg);
+	return rc ? rc : real(ref)->ioctl(ref, cmd, arg);
 }
 
 static int exported_listen(struct sock_ref ref, int backlog)
 {
 	int rc = fetch(ref, 0);
 
-	return rc ? rc : REAL->listen(ref, backlog);
+	return rc ? rc : real(ref)->listen(ref, backlog);
 }
 
 static ssize_t exported_recv(struct sock_ref ref, struct msghdr *msg, int flags)
 {
 	int rc = fetch(ref, flags);
 
-	return rc ? rc : REAL->recv(ref, msg, flags);
+	return rc ? rc : real(ref)->recv(ref, msg, flags);
 }
 
 static ssize_t exported_send(struct sock_ref ref, const struct msghdr *msg, int flags)
 {
-	int rc = fetch(ref, flags);
+	int rc = sock_is_dummy(flags) ? -EAGAIN : fetch(ref, flags);
 
-	return rc ? rc : REAL->send(ref, msg, flags);
+	return rc ? rc : real(ref)->send(ref, msg, flags);
 }
 
 static int exported_setsockopt(struct sock_ref ref, int level, int name, const void *val,
@@ -95,18 +155,18 @@ static int exported_setsockopt(struct sock_ref ref, int level, int name, const v
 {
 	int rc = fetch(ref, 0);
 
-	return rc ? rc : REAL->setsockopt(ref, level, name, val, len);
+	return rc ? rc : real(ref)->setsockopt(ref, level, name, val, len);
 }
 
 static int exported_shutdown(struct sock_ref ref, int how)
 {
 	int rc = fetch(ref, 0);
 
-	return rc ? rc : REAL->shutdown(ref, how);
+	return rc ? rc : real(ref)->shutdown(ref, how);
 }
 
 const struct sock_ops share_ops = {
-	.accept = exported_accept,
+	.accept = real_accept, /* EINVAL */
 	.bind = exported_bind,
 	.connect = exported_connect,
 	.getpeername = exported_getpeername,
@@ -127,47 +187,7 @@ static int joined_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *
 {
 	int rc = fetch(ref, 0);
 
-	return rc ? rc : REAL->accept(ref, addr, len, flags, child);
-}
-
-static int real_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
-{
-	return REAL->bind(ref, addr, len);
-}
-
-static int real_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
-{
-	return REAL->connect(ref, addr, len);
-}
-
-static int real_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
-{
-	return REAL->getpeername(ref, addr, len);
-}
-
-static int real_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len)
-{
-	return REAL->getsockopt(ref, level, name, val, len);
-}
-
-static int real_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
-{
-	return REAL->ioctl(ref, cmd, arg);
-}
-
-static ssize_t real_recv(struct sock_ref ref, struct msghdr *msg, int flags)
-{
-	return REAL->recv(ref, msg, flags);
-}
-
-static ssize_t real_send(struct sock_ref ref, const struct msghdr *msg, int flags)
-{
-	return REAL->send(ref, msg, flags);
-}
-
-static int real_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
-{
-	return REAL->setsockopt(ref, level, name, val, len);
+	return rc ? rc : real(ref)->accept(ref, addr, len, flags, child);
 }
 
 const struct sock_ops share_listen_ops = {
@@ -188,90 +208,27 @@ const struct sock_ops share_listen_ops = {
 /* ---- datagram sockets: a process that only sends does so by the twin, which has the
  * address  */
 
-#define REAL_UDP (&udp_kind.ops[ring_mode_now()])
-
-static int exported_udp_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len,
-			       int flags, struct sock_ref *child)
-{
-	return REAL_UDP->accept(ref, addr, len, flags, child);
-}
-
-static int exported_udp_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
-{
-	return REAL_UDP->bind(ref, addr, len);
-}
-
-static int exported_udp_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
-{
-	int rc = fetch(ref, 0);
-
-	return rc ? rc : REAL_UDP->connect(ref, addr, len);
-}
-
-static int exported_udp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
-{
-	return REAL_UDP->getpeername(ref, addr, len);
-}
-
-static int exported_udp_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
+static int udp_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 {
 	return SOCK_KERNEL;
 }
 
-static int exported_udp_getsockopt(struct sock_ref ref, int level, int name, void *val,
-				   socklen_t *len)
-{
-	return REAL_UDP->getsockopt(ref, level, name, val, len);
-}
-
-static int exported_udp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
-{
-	int rc = fetch(ref, 0);
-
-	return rc ? rc : REAL_UDP->ioctl(ref, cmd, arg);
-}
-
-static int exported_udp_listen(struct sock_ref ref, int backlog)
-{
-	return REAL_UDP->listen(ref, backlog);
-}
-
-static ssize_t exported_udp_recv(struct sock_ref ref, struct msghdr *msg, int flags)
-{
-	int rc = fetch(ref, flags);
-
-	return rc ? rc : REAL_UDP->recv(ref, msg, flags);
-}
-
-static ssize_t exported_udp_send(struct sock_ref ref, const struct msghdr *msg, int flags)
+static ssize_t udp_send(struct sock_ref ref, const struct msghdr *msg, int flags)
 {
 	return SOCK_KERNEL;
-}
-
-static int exported_udp_setsockopt(struct sock_ref ref, int level, int name, const void *val,
-				   socklen_t len)
-{
-	int rc = fetch(ref, 0);
-
-	return rc ? rc : REAL_UDP->setsockopt(ref, level, name, val, len);
-}
-
-static int exported_udp_shutdown(struct sock_ref ref, int how)
-{
-	return REAL_UDP->shutdown(ref, how);
 }
 
 const struct sock_ops share_udp_ops = {
-	.accept = exported_udp_accept,
-	.bind = exported_udp_bind,
-	.connect = exported_udp_connect,
-	.getpeername = exported_udp_getpeername,
-	.getsockname = exported_udp_getsockname,
-	.getsockopt = exported_udp_getsockopt,
-	.ioctl = exported_udp_ioctl,
-	.listen = exported_udp_listen,
-	.recv = exported_udp_recv,
-	.send = exported_udp_send,
-	.setsockopt = exported_udp_setsockopt,
-	.shutdown = exported_udp_shutdown,
+	.accept = real_accept,
+	.bind = real_bind,
+	.connect = exported_connect,
+	.getpeername = real_getpeername,
+	.getsockname = udp_getsockname,
+	.getsockopt = real_getsockopt,
+	.ioctl = exported_ioctl,
+	.listen = real_listen,
+	.recv = exported_recv,
+	.send = udp_send,
+	.setsockopt = exported_setsockopt,
+	.shutdown = real_shutdown,
 };

@@ -37,9 +37,10 @@ struct channel *share_new_channel(int *end)
 	return ch;
 }
 
-void share_fork_prepare(void)
+bool share_fork_prepare(void)
 {
 	share_process.fresh = share_new_channel(&share_process.fresh_fd);
+	return share_process.fresh;
 }
 
 void share_fork_parent(void)

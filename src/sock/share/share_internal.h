@@ -117,7 +117,7 @@ bool share_serve(void);
 /* Is it a listener or datagram socket, which has members instead of an owner? */
 static inline bool share_is_member(const struct inet_sock *so)
 {
-	return so->inet != INET_TCP;
+	return !sock_has_owner(so);
 }
 
 /* ---- share_sink.c: what the machine does ------------------------------------------- */
@@ -130,6 +130,8 @@ struct share_sink *share_sink(void);
  */
 void share_sink_receive(struct shared *s, struct channel *ch, const struct message *message,
 			int *fd);
+/* The machine answers a message that is not legal.  fd: as above.  False: the channel ends. */
+bool share_sink_for_another(struct channel *ch, const struct message *message, int *fd);
 /*
  * What came with a MESSAGE_PENDING by ch, or that came back (NULL), is accepted or
  * forwarded; *memfd: set to -1 if it was consumed. False: it is lost.
@@ -238,6 +240,8 @@ void pass_fork_child(void);
  * were not exported?
  */
 bool member_is(const struct inet_sock *so);
+/* Does it receive, by flows or as a listener for local connections? */
+bool member_receives(const struct inet_sock *so);
 /* The part of transfer_begin_exported() that is specific to members. */
 void member_begin_exported(struct inet_sock *so);
 /*
@@ -253,6 +257,8 @@ bool member_start(struct inet_sock *so);
 bool member_has_handshakes(struct inet_sock *so);
 /* No thread blocks on it, and no epoll set watches it. */
 bool member_is_idle(struct inet_sock *so);
+/* It gets nothing new: removes its flows, and queues the local connections that wait for room. */
+void member_end_flows(struct inet_sock *so);
 /* Stops receiving: so is exported. */
 void member_leave(struct inet_sock *so);
 /*

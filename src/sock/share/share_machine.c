@@ -51,13 +51,18 @@ void shared_set_toward(struct shared *s, struct channel *ch)
 
 struct channel *shared_other_holder(struct share_sink *sink, uint64_t id, const struct channel *but)
 {
+	struct channel *any = NULL;
+
 	list_for_each(link, sink->channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
-		if (ch != but && channel_holds(ch, id))
+		if (ch == but || !channel_holds(ch, id))
+			continue;
+		if (!idset_has(&ch->all_closed, id))
 			return ch;
+		any = any ? any : ch;
 	}
-	return sink->ops->passed(sink, id);
+	return any ? any : sink->ops->passed(sink, id);
 }
 
 enum message_place shared_place(const struct shared *s, const struct channel *ch)
@@ -94,6 +99,8 @@ bool shared_settle(struct share_sink *sink, struct shared *s)
 {
 	struct channel *toward = shared_is_away(s) ? s->toward : NULL;
 
+	if (s->closed && s->member && shared_is_away(s))
+		return shared_settle_member(sink, s);
 	if (!s->closed || s->state == SHARED_IN_TRANSIT || shared_other_holder(sink, s->id, toward))
 		return false;
 	if (toward)
@@ -299,8 +306,8 @@ bool shared_exit(struct share_sink *sink, struct shared *s, bool requests)
 		return true;
 	if (s->state == SHARED_KERNEL || !shared_other_holder(sink, s->id, toward))
 		return false;
-	if (s->member)
-		return true;	/* was offered when it was closed */
+	if (s->member) /* was offered when it was closed */
+		return !shared_is_away(s);
 	if (!shared_is_away(s)) /* the heir may be a message of unix(7), which holds it, too */
 		return offer(sink, s, heir_of(sink, s));
 	if (s->offered || !requests)
@@ -348,6 +355,9 @@ bool shared_is_legal(const struct shared *s, const struct channel *ch,
 	if (rule->of_channel)
 		return message->kind == MESSAGE_REROUTE ||
 		       (message->kind == MESSAGE_INVENTORY_END && !ch->only);
+	/* What came with a MESSAGE_PENDING for another process went back: shared_for_another(). */
+	if (ch->rerouted && message->kind == MESSAGE_RECEIVED)
+		return true;
 	if (ch->only ? id != ch->only : id > ch->last_id)
 		return false;
 	if (message->kind == MESSAGE_PENDING && message->flags > MESSAGE_HOPS_MAX)
@@ -361,6 +371,8 @@ bool shared_for_another(struct share_sink *sink, struct channel *ch, const struc
 		sink->ops->send(sink, ch, MESSAGE_LOST, message->id, 0);
 	if (ch->rerouted && message->kind == MESSAGE_EXPORT)
 		sink->ops->send(sink, ch, MESSAGE_NACK, message->id, 0);
+	if (ch->rerouted && message->kind == MESSAGE_PENDING)
+		(void)shared_forward(sink, message->id, ch, message->flags);
 	return ch->rerouted;
 }
 
@@ -458,12 +470,13 @@ static void on_lost(struct share_sink *sink, struct shared *s, struct channel *c
 		(void)shared_settle(sink, s);
 }
 
-static void on_offer(struct share_sink *sink, struct shared *s, struct channel *ch, uint64_t id)
+static void on_offer(struct share_sink *sink, struct shared *s, struct channel *ch,
+		     const struct message *message)
 {
 	if (!s) {
-		sink->ops->send(sink, ch, MESSAGE_CLOSED, id, 0);
+		sink->ops->send(sink, ch, MESSAGE_CLOSED, message->id, 0);
 	} else if (s->member) {
-		shared_on_member_offer(sink, s, ch);
+		shared_on_member_offer(sink, s, ch, message);
 	} else if (shared_is_away(s) && s->toward == ch) {
 		s->ask_at = 0;
 		shared_request(sink, s);
@@ -504,7 +517,7 @@ void shared_receive(struct share_sink *sink, struct shared *s, struct channel *c
 		on_closed(sink, s, ch, message->id);
 		break;
 	case MESSAGE_OFFER:
-		on_offer(sink, s, ch, message->id);
+		on_offer(sink, s, ch, message);
 		break;
 	case MESSAGE_LOST:
 		on_lost(sink, s, ch, message->id);

@@ -14,8 +14,12 @@
  * A connection has one owner, the process where it is SHARED_HERE; or it is in transit: in
  * the bytes of an export that was not answered.  In all other processes it is exported, and
  * toward is the direction of the owner.  A member is SHARED_HERE in each process that
- * receives for it, and exported in those that do not use it.  Of a channel the machine reads only, last_id, closed
- * pending, rerouted and serial, adds to closed, and counts in toward; everything else of it is its user's.
+ * receives for it, and exported in those that do not use it.  A process that closes one keeps it
+ * while it receives, and while processes behind two of its channels hold it: their messages go
+ * through this process.
+ *
+ * Of a channel the machine reads only, last_id, closed, pending, rerouted and serial, adds to
+ * closed and all_closed, and counts in toward; everything else of it is its user's.
  */
 #ifndef SOCK_SHARE_SHARE_MACHINE_H
 #define SOCK_SHARE_SHARE_MACHINE_H
@@ -108,8 +112,8 @@ struct share_sink_ops {
 	void (*stop)(struct share_sink *sink, struct shared *s);
 	/* Undoes stop().  False: it cannot. */
 	bool (*start)(struct share_sink *sink, struct shared *s);
-	/* Does not receive any more: sends ch what waits, and is exported, unless it is closed. */
-	void (*withdraw)(struct share_sink *sink, struct shared *s, struct channel *ch);
+	/* Does not receive any more: sends ch what waits.  stays: it is exported; else it ends. */
+	void (*withdraw)(struct share_sink *sink, struct shared *s, struct channel *ch, bool stays);
 	/* Sends ch the connections that wait unaccepted, or datagrams unread. */
 	void (*send_waiting)(struct share_sink *sink, struct shared *s, struct channel *ch);
 	/* Cannot join, and waits in PARTING. */
@@ -196,7 +200,8 @@ void shared_lose(struct share_sink *sink, struct shared *s);
 
 /*
  * The program closed a member.  True: it is kept, and receives until another process does: in
- * between the kernel would.
+ * between the kernel would; or it is kept for the processes on both sides of this one; or it was
+ * dropped, because all others have closed it, too.
  */
 bool shared_close_member(struct share_sink *sink, struct shared *s);
 /*
@@ -229,7 +234,8 @@ void shared_receive(struct share_sink *sink, struct shared *s, struct channel *c
 		    const struct message *message);
 /*
  * A message that is not legal.  True: the channel goes on, because it was rerouted, and messages
- * meant for the process between may come; those that somebody waits for are answered.
+ * meant for the process between may come; those that somebody waits for are answered, and what
+ * came with a MESSAGE_PENDING goes back.  Its user sends MESSAGE_RECEIVED.
  */
 bool shared_for_another(struct share_sink *sink, struct channel *ch, const struct message *message);
 /* The other end executed a program and did not name this socket.  May drop s. */

@@ -11,14 +11,55 @@
 #define IDLE (20 * NSEC_PER_MSEC) /* after this time without a look it is idle */
 #define OFFER_AGAIN (5 * IDLE)	  /* interval of offers */
 
-static void send_to_holders(struct share_sink *sink, const struct shared *s, enum message_kind kind)
+/* To all but one; NULL: to all. */
+static void send_to_holders(struct share_sink *sink, const struct shared *s,
+			    const struct channel *but, enum message_kind kind, uint64_t flags)
 {
 	list_for_each(link, sink->channels) {
 		struct channel *ch = container_of(link, struct channel, link);
 
-		if (channel_holds(ch, s->id))
-			shared_send(sink, s, ch, kind, 0);
+		if (ch != but && channel_holds(ch, s->id))
+			shared_send(sink, s, ch, kind, flags);
 	}
+}
+
+/*
+ * Do processes behind two channels hold it?  Their messages go through this process, so it keeps
+ * a member that it closed, and passes on what the others have to know.
+ */
+static bool is_between(struct share_sink *sink, const struct shared *s)
+{
+	const struct channel *one = shared_other_holder(sink, s->id, NULL);
+
+	return one && shared_other_holder(sink, s->id, one);
+}
+
+/*
+ * s is closed: offers its place, or the one that but offers, to a side where it may be open, if
+ * possible not to but.  If there is only one, nobody else can have it open, and it has to know
+ * that: when all have closed it, nobody would join.  True: that is so, and s is dropped.
+ */
+static bool offer_closed(struct share_sink *sink, struct shared *s, const struct channel *but)
+{
+	struct channel *to = NULL;
+	unsigned n = 0;
+
+	list_for_each(link, sink->channels) {
+		struct channel *ch = container_of(link, struct channel, link);
+
+		if (!channel_holds(ch, s->id) || idset_has(&ch->all_closed, s->id))
+			continue;
+		n++;
+		if (!to || to == but)
+			to = ch;
+	}
+	if (n && (but || !shared_is_away(s)))
+		shared_send(sink, s, to, MESSAGE_OFFER, n == 1 ? MESSAGE_FLAG_LAST : 0);
+	if (n || sink->ops->passed(sink, s->id))
+		return false;
+	send_to_holders(sink, s, NULL, MESSAGE_CLOSED, 0);
+	shared_drop(sink, s);
+	return true;
 }
 
 /* Tells each channel from which no holder is left on this side. */
@@ -45,7 +86,8 @@ static void to_kernel(struct share_sink *sink, struct shared *s)
 		return;
 	}
 	shared_set_state(s, SHARED_PARTING);
-	sink->ops->part(sink, s);
+	if (!s->closed)
+		sink->ops->part(sink, s);
 	shared_send(sink, s, s->toward, MESSAGE_TO_KERNEL, 0);
 	sink->ops->arrived(sink, s);
 }
@@ -66,8 +108,9 @@ bool shared_join(struct share_sink *sink, struct shared *s, nsec_t used)
 	}
 	if (!rc) {
 		shared_set_state(s, SHARED_HERE);
+		shared_set_toward(s, NULL); /* that channel may end while it receives here */
 		sink->ops->look(sink, s, true);
-		send_to_holders(sink, s, MESSAGE_JOIN);
+		send_to_holders(sink, s, NULL, MESSAGE_JOIN, 0);
 	}
 	sink->ops->arrived(sink, s);
 	return !rc;
@@ -95,7 +138,11 @@ bool shared_admit(struct share_sink *sink, struct shared *s, struct channel *ch)
 			return false;
 	}
 	s->joins = true;
-	shared_send(sink, s, ch, MESSAGE_JOIN, 0);
+	/*
+	 * Not JOIN if it is closed: ch may have joined meanwhile, by an earlier offer, and would
+	 * then withdraw in favour of this process, which only waits for it.
+	 */
+	shared_send(sink, s, ch, s->closed && !shared_is_away(s) ? MESSAGE_OFFER : MESSAGE_JOIN, 0);
 	return true;
 }
 
@@ -116,6 +163,8 @@ static bool has_handshakes(struct share_sink *sink, struct shared *s)
  */
 static void withdraw(struct share_sink *sink, struct shared *s, struct channel *ch)
 {
+	bool stays;
+
 	s->receiver = ch->serial;
 	if (s->state != SHARED_WITHDRAWING) {
 		sink->ops->stop(sink, s);
@@ -129,8 +178,9 @@ static void withdraw(struct share_sink *sink, struct shared *s, struct channel *
 		return;
 	}
 	sink->ops->look(sink, s, false);
-	sink->ops->withdraw(sink, s, ch);
-	if (s->closed) {
+	stays = !s->closed || (s->state != SHARED_KERNEL && is_between(sink, s));
+	sink->ops->withdraw(sink, s, ch, stays);
+	if (!stays) {
 		tell_closed(sink, s);
 		shared_drop(sink, s);
 		return;
@@ -153,12 +203,26 @@ static void stay(struct share_sink *sink, struct shared *s, struct channel *ch)
 	withdraw(sink, s, ch);
 }
 
+bool shared_settle_member(struct share_sink *sink, struct shared *s)
+{
+	if (is_between(sink, s))
+		return false;
+	tell_closed(sink, s);
+	shared_drop(sink, s);
+	return true;
+}
+
 bool shared_close_member(struct share_sink *sink, struct shared *s)
 {
 	struct channel *holder = shared_other_holder(sink, s->id, NULL);
 
 	if (!holder)
 		return false;
+	if (shared_is_away(s) && is_between(sink, s)) {
+		s->closed = true;
+		sink->ops->keep(sink, s);
+		return true;
+	}
 	if (shared_is_away(s) || sink->ops->spread(sink, s)) {
 		tell_closed(sink, s);
 		return false;
@@ -167,14 +231,14 @@ bool shared_close_member(struct share_sink *sink, struct shared *s)
 	s->offered = true;
 	s->closed = true;
 	sink->ops->keep(sink, s);
-	shared_send(sink, s, holder, MESSAGE_OFFER, 0);
+	(void)offer_closed(sink, s, NULL);
 	return true;
 }
 
 void shared_offer_again(struct share_sink *sink, struct shared *s)
 {
-	if (s->closed && !shared_is_away(s))
-		shared_send(sink, s, shared_other_holder(sink, s->id, NULL), MESSAGE_OFFER, 0);
+	if (s->closed)
+		(void)offer_closed(sink, s, NULL);
 }
 
 /*
@@ -187,7 +251,7 @@ static void offer_to_all(struct share_sink *sink, struct shared *s)
 		return;
 	s->offered = true;
 	s->offered_at = sink->now;
-	send_to_holders(sink, s, MESSAGE_OFFER);
+	send_to_holders(sink, s, NULL, MESSAGE_OFFER, 0);
 }
 
 /*
@@ -236,7 +300,11 @@ void shared_on_join(struct share_sink *sink, struct shared *s, struct channel *c
 	if ((s->state == SHARED_KERNEL && !s->closed) || s->state == SHARED_PARTING)
 		return;
 	s->joins = true;
-	if (s->closed) {
+	if (s->closed)
+		send_to_holders(sink, s, ch, MESSAGE_JOIN, message->flags);
+	if (s->closed && shared_is_away(s)) {
+		shared_set_state(s, SHARED_EXPORTED);
+	} else if (s->closed) {
 		withdraw(sink, s, ch);
 	} else if (shared_is_away(s)) {
 		bool wanted = s->state == SHARED_REQUESTED && !s->relays;
@@ -252,10 +320,15 @@ void shared_on_join(struct share_sink *sink, struct shared *s, struct channel *c
 	}
 }
 
-void shared_on_member_offer(struct share_sink *sink, struct shared *s, struct channel *ch)
+void shared_on_member_offer(struct share_sink *sink, struct shared *s, struct channel *ch,
+			    const struct message *message)
 {
-	if (s->closed && !shared_other_holder(sink, s->id, ch))
-		return; /* offered to ch as well, and waits for its answer */
+	if (message->flags & MESSAGE_FLAG_LAST)
+		idset_add(&ch->all_closed, s->id);
+	if (s->closed) {
+		(void)offer_closed(sink, s, ch);
+		return;
+	}
 	s->joins = true;
 	stay(sink, s, ch);
 	if (shared_is_away(s))
@@ -266,8 +339,17 @@ void shared_on_member_offer(struct share_sink *sink, struct shared *s, struct ch
 
 void shared_lose_member(struct share_sink *sink, struct shared *s)
 {
+	bool parts = s->state == SHARED_PARTING;
+
 	shared_set_toward(s, NULL);
-	if (s->state == SHARED_PARTING) {
+	if (s->closed && parts) {
+		shared_left(sink, s, true);
+		shared_drop(sink, s);
+	} else if (s->closed) {
+		s->joins = true; /* nobody receives: who asks here may join */
+		shared_set_state(s, SHARED_EXPORTED);
+		(void)shared_settle(sink, s);
+	} else if (parts) {
 		sink->ops->leave(sink, s);
 	} else if (s->state == SHARED_REQUESTED) {
 		(void)shared_join(sink, s, sink->now);
@@ -276,17 +358,19 @@ void shared_lose_member(struct share_sink *sink, struct shared *s)
 
 bool shared_on_member_to_kernel(struct share_sink *sink, struct shared *s, struct channel *ch)
 {
-	if (!shared_is_away(s) || !s->toward || s->toward == ch || s->closed)
+	if (!shared_is_away(s) || !s->toward || s->toward == ch)
 		return false;
 	if (s->state != SHARED_PARTING)
 		to_kernel(sink, s);
 	return true;
 }
 
-/* Limits the number of hops, and of messages in one channel. */
-static bool may_forward_to(const struct channel *to, uint64_t hops)
+bool shared_forward(struct share_sink *sink, uint64_t id, struct channel *to, uint64_t hops)
 {
-	return to && hops < MESSAGE_HOPS_MAX && to->pending < SHARED_PENDING_MAX;
+	if (!to || hops >= MESSAGE_HOPS_MAX || to->pending >= SHARED_PENDING_MAX)
+		return false;
+	sink->ops->forward(sink, id, to, hops + 1);
+	return true;
 }
 
 bool shared_pending(struct share_sink *sink, struct shared *s, uint64_t id, struct channel *ch,
@@ -297,17 +381,11 @@ bool shared_pending(struct share_sink *sink, struct shared *s, uint64_t id, stru
 	int rc = -ENOENT;
 
 	if (s && s->member && !here) {
-		if (may_forward_to(holder, hops)) {
-			sink->ops->forward(sink, id, holder, hops + 1);
+		if (shared_forward(sink, id, holder, hops))
 			return true;
-		}
-		here = !sink->exiting && shared_join(sink, s, 0);
+		here = !s->closed && !sink->exiting && shared_join(sink, s, 0);
 	}
 	if (here)
 		rc = sink->ops->take_pending(sink, s, ch);
-	if (rc && rc != -EINVAL && may_forward_to(ch, hops)) {
-		sink->ops->forward(sink, id, ch, hops + 1);
-		return true;
-	}
-	return !rc;
+	return !rc || (rc != -EINVAL && shared_forward(sink, id, ch, hops));
 }

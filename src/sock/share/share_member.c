@@ -12,6 +12,7 @@
 #include "base/sys.h"
 #include "net/netlink/netlink.h"
 #include "sock/core/sock_options.h"
+#include "sock/local/local_sock.h"
 #include "sock/move/move.h"
 #include "sock/share/transfer.h"
 #include "sock/tcp/tcp_sock.h"
@@ -22,11 +23,19 @@
 
 bool member_is(const struct inet_sock *so)
 {
-	if (sock_is_gone(so) || !so->bound || so->verdict != VERDICT_ACCELERATED)
+	if (sock_is_gone(so) || !member_receives(so))
 		return false;
 	if (so->inet == INET_LISTEN)
 		return true;
 	return so->inet == INET_UDP && !so->udp.connected && list_empty(&so->udp.groups);
+}
+
+bool member_receives(const struct inet_sock *so)
+{
+	if (!so->bound)
+		return false;
+	return so->verdict == VERDICT_ACCELERATED ||
+	       (so->verdict == VERDICT_LOCAL && so->inet == INET_LISTEN);
 }
 
 /* Resets the part of the socket that is specific to its kind. */
@@ -51,17 +60,29 @@ void member_begin_exported(struct inet_sock *so)
 	sock_become_exported(so);
 }
 
+/* Of a listener whose verdict is known: can local connections come here, too? */
+static bool listens_locally(struct inet_sock *so)
+{
+	return so->inet == INET_LISTEN && so->verdict != VERDICT_NAMESPACE &&
+	       so->verdict != VERDICT_SHARED_PORT && local_listen(so);
+}
+
 /* Joins the flows; the socket has its ordinary calls then. */
 int member_arrive(struct inet_sock *so)
 {
 	struct ring *ring;
+	bool local;
 
 	so->joins = true;
 	so->verdict = sock_start() && !netlink_is_of(sock_twin(&so->sk)) ? VERDICT_NAMESPACE
 									 : sock_attach(so);
-	if (so->verdict != VERDICT_ACCELERATED)
+	local = listens_locally(so);
+	if (so->verdict == VERDICT_ACCELERATED)
+		sock_port_claim(so);
+	else if (local)
+		so->verdict = VERDICT_LOCAL;
+	else
 		return SOCK_KERNEL;
-	sock_port_claim(so);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return -EAGAIN;
 	/* Pairs with the load of ops in each wrapper: the flows are joined. */
@@ -84,8 +105,10 @@ bool member_is_idle(struct inet_sock *so)
 void member_stop(struct inet_sock *so)
 {
 	sock_move_settle(so);
-	if (so->inet == INET_LISTEN)
+	if (so->inet == INET_LISTEN) {
 		timewait_listener_stops(so);
+		local_listen_stop(so);
+	}
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
 
@@ -101,6 +124,8 @@ bool member_start(struct inet_sock *so)
 	bool started = true;
 
 	sock_move_settle(so);
+	if (so->inet == INET_LISTEN && so->listen.local)
+		started = local_listen(so);
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
 
@@ -183,11 +208,18 @@ bool member_take_off(struct inet_sock *so, uint64_t channel, int *memfd)
 	return rc == 0;
 }
 
+void member_end_flows(struct inet_sock *so)
+{
+	sock_flows_del(so);
+	if (so->inet == INET_LISTEN)
+		local_listen_finish(so);
+}
+
 void member_leave(struct inet_sock *so)
 {
 	struct ring *ring;
 
-	sock_flows_del(so);
+	member_end_flows(so);
 	sock_port_unclaim(so);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
 		return;
@@ -207,6 +239,7 @@ static struct inet_sock *make_child(const struct inet_sock *so)
 	if (!child)
 		return NULL;
 	child->inet = INET_TCP;
+	child->family = so->family;
 	child->local = so->local;
 	sock_options_use(child, options_get(so->opt));
 	tcp_part_init(child);
@@ -236,6 +269,14 @@ static int take_in_datagrams(struct inet_sock *so, int memfd)
 	return 0;
 }
 
+static void queue_local(struct inet_sock *so, struct inet_sock *child)
+{
+	child->raw_twin = true; /* as of any accepted child */
+	child->shm.listener = so;
+	child->shm.listener_gen = so->sk.gen;
+	tcp_child_queue(child);
+}
+
 int member_take_pending(struct inet_sock *so, uint64_t channel, int memfd)
 {
 	struct inet_sock *child;
@@ -246,6 +287,10 @@ int member_take_pending(struct inet_sock *so, uint64_t channel, int memfd)
 		return take_in_datagrams(so, memfd);
 	child = make_child(so);
 	rc = child ? transfer_import(child, memfd) : -ENOMEM;
+	if (!rc && child->inet == INET_LOCAL) {
+		queue_local(so, child);
+		return 0;
+	}
 	if (!rc && !sock_life_is(child, LIFE_CONNECTING))
 		rc = -EINVAL; /* its sender says that it was accepted */
 	if (rc || sock_hold_cold(sock_ref_of(child), &ring)) {

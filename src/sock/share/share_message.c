@@ -78,8 +78,9 @@ bool share_act(struct channel *ch, const struct message *message, int memfd)
 
 	if (!shared_is_legal(so ? share_view(so, &plain) : NULL, ch, message) ||
 	    (message->kind == MESSAGE_RECEIVED && !share_is_pending_at(ch, message->id))) {
+		ok = share_sink_for_another(ch, message, &memfd);
 		sys_close_fd(&memfd);
-		return shared_for_another(share_sink(), ch, message);
+		return ok;
 	}
 	switch (message->kind) {
 	case MESSAGE_REQUEST:

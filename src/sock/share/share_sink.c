@@ -73,7 +73,8 @@ static void sink_arrived(struct share_sink *sink, struct shared *s)
 /* It cannot be served here, or its owner said so. */
 static enum verdict reason_to_leave(const struct inet_sock *so)
 {
-	return so->verdict == VERDICT_ACCELERATED ? VERDICT_SHARED : so->verdict;
+	return so->verdict == VERDICT_ACCELERATED || so->verdict == VERDICT_LOCAL ? VERDICT_SHARED
+										  : so->verdict;
 }
 
 /*
@@ -137,15 +138,20 @@ static void sink_drop(struct share_sink *sink, struct shared *s)
 static bool sink_used(struct share_sink *sink, struct shared *s, bool note)
 {
 	struct sharing *sharing = sharing_of(s);
-	const struct tcp_conn *c = &sharing->so->tcp.conn;
-	struct ring *home = sock_home(sharing->so);
+	struct inet_sock *so = sharing->so;
+	struct ring *home = sock_home(so);
 	uint32_t read_to, written_to;
 	bool used;
 
 	if (!ring_hold_cold(home))
 		return false;
-	read_to = c->rcv_nxt - c->rcv.bytes;
-	written_to = c->snd_una + c->snd.len;
+	if (so->inet == INET_LOCAL) {
+		read_to = (uint32_t)so->shm.in.head;
+		written_to = (uint32_t)so->shm.out.tail;
+	} else {
+		read_to = so->tcp.conn.rcv_nxt - so->tcp.conn.rcv.bytes;
+		written_to = so->tcp.conn.snd_una + so->tcp.conn.snd.len;
+	}
 	used = sharing->read_to != read_to || sharing->written_to != written_to;
 	if (note) {
 		sharing->read_to = read_to;
@@ -218,7 +224,7 @@ static int sink_hand_over(struct share_sink *sink, struct shared *s)
 	struct inet_sock *so = sock_of(s);
 	int rc = -ENOTCONN;
 
-	if (sock_has_connection(so) && !sock_has_ended(so))
+	if (so->inet != INET_LOCAL && sock_has_connection(so) && !sock_has_ended(so))
 		rc = s->closed ? hand_over_kept(so) : kernel_handover(so, VERDICT_SHARED);
 	if (rc)
 		log_debug("kernel handover of a connection failed: %s", strerror(-rc));
@@ -254,15 +260,18 @@ static bool sink_start(struct share_sink *sink, struct shared *s)
 	return member_start(sock_of(s));
 }
 
-static void sink_withdraw(struct share_sink *sink, struct shared *s, struct channel *ch)
+static void sink_withdraw(struct share_sink *sink, struct shared *s, struct channel *ch, bool stays)
 {
 	struct inet_sock *so = sock_of(s);
 
 	log_debug("fd %d: other processes receive for it", sock_twin(&so->sk));
-	sock_flows_del(so);
+	member_end_flows(so);
 	share_send_waiting(so, ch);
-	if (!s->closed)
-		member_leave(so);
+	if (!stays)
+		return;
+	if (s->closed)
+		sink_keep(sink, s); /* connections on their way to it are reset from now on */
+	member_leave(so);
 }
 
 static void sink_send_waiting(struct share_sink *sink, struct shared *s, struct channel *ch)
@@ -276,7 +285,7 @@ static void sink_part(struct share_sink *sink, struct shared *s)
 
 	sharing_of(s)->reason = reason_to_leave(so);
 	so->verdict = VERDICT_ACCELERATED; /* until it leaves */
-	sock_flows_del(so);
+	member_end_flows(so);
 }
 
 static bool sink_has_handshakes(struct share_sink *sink, struct shared *s)
@@ -363,6 +372,20 @@ void share_sink_receive(struct shared *s, struct channel *ch, const struct messa
 	message_fd = fd;
 	shared_receive(share_sink(), s, ch, message);
 	message_fd = NULL;
+}
+
+bool share_sink_for_another(struct channel *ch, const struct message *message, int *fd)
+{
+	bool goes_on;
+
+	if (message->kind == MESSAGE_PENDING && *fd < 0)
+		return ch->rerouted;
+	message_fd = fd;
+	goes_on = shared_for_another(share_sink(), ch, message);
+	message_fd = NULL;
+	if (goes_on && message->kind == MESSAGE_PENDING)
+		channel_send(ch, MESSAGE_RECEIVED, message->id, 0, -1);
+	return goes_on;
 }
 
 bool share_sink_pending(uint64_t id, struct channel *ch, uint64_t hops, int *memfd)

@@ -12,12 +12,13 @@
 #include "sock/core/access.h"
 #include "sock/core/quarantine.h"
 #include "sock/core/sock_options.h"
+#include "sock/local/local_move.h"
 #include "sock/share/share_internal.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"
 
 #define MAGIC 0x766d6174u
-#define VERSION 2u
+#define VERSION 3u
 #define BYTES_MAX (1ull << 31)
 #define ETH_MTU 1500u
 
@@ -27,6 +28,7 @@ struct head {
 	uint32_t head_size, options_size; /* reject the bytes of another build */
 	struct endpoint local, remote;
 	uint8_t error, kept_error;
+	uint8_t family;
 	uint32_t rcvtimeo, sndtimeo;
 	bool shut_rd, shut_wr;
 	bool dead;
@@ -46,13 +48,16 @@ static void fill_head(struct head *h, const struct inet_sock *so)
 	h->options_size = sizeof(h->opt);
 	h->local = so->local;
 	h->remote = so->remote;
-	h->error = so->tcp.error;
-	h->kept_error = so->tcp.kept_error;
+	h->family = so->family;
+	if (so->inet == INET_TCP) {
+		h->error = so->tcp.error;
+		h->kept_error = so->tcp.kept_error;
+		h->dead = sock_has_ended(so);
+	}
 	h->rcvtimeo = so->rcvtimeo;
 	h->sndtimeo = so->sndtimeo;
 	h->shut_rd = so->shut_rd;
 	h->shut_wr = so->shut_wr;
-	h->dead = sock_has_ended(so);
 	h->reported = sock_life_is(so, LIFE_CONNECTED) || sock_life_is(so, LIFE_KEPT);
 	h->bound = so->bound;
 	h->bound_addr = so->bound_addr;
@@ -138,6 +143,20 @@ static int write_bytes(const struct inet_sock *so)
 	return fd;
 }
 
+/* A local connection stays in its memory: local/local_move.h. */
+static int export_local(struct inet_sock *so, int *memfd)
+{
+	struct head h;
+	int rc;
+
+	fill_head(&h, so);
+	rc = local_export(so, &h, sizeof(h));
+	if (rc < 0)
+		return rc;
+	*memfd = rc;
+	return 0;
+}
+
 int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *memfd)
 {
 	struct quarantine *quarantine;
@@ -148,6 +167,8 @@ int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *me
 	control_assert_no_ring();
 	if (so->move)
 		return -EBUSY;
+	if (so->inet == INET_LOCAL)
+		return export_local(so, memfd);
 	rc = sock_hold_cold(sock_ref_of(so), &ring);
 	if (rc)
 		return rc;
@@ -157,7 +178,7 @@ int transfer_export(struct inet_sock *so, uint64_t channel, uint64_t id, int *me
 		if (channel)
 			quarantine_forward(quarantine, share_late, channel, id);
 		ring_drain(ring);
-		rc = write_bytes(so);
+		rc = tcp_filter_is_out(so) ? -EBUSY : write_bytes(so);
 	}
 	if (rc < 0) {
 		quarantine_free(quarantine);
@@ -203,7 +224,8 @@ void transfer_begin_exported(struct inet_sock *so)
 	so->sharing = NULL;
 	so->spare = PORT_KEEPER_NONE;
 	so->close_pending = false;
-	if (so->inet == INET_TCP) {
+	if (sock_has_owner(so)) {
+		so->inet = INET_TCP;
 		transfer_blank(so);
 	} else {
 		member_begin_exported(so);
@@ -230,12 +252,11 @@ void transfer_prepare(struct inet_sock *so)
 		(void)sock_rx_ring_beside(so, found.ring);
 }
 
-static bool is_sane(const struct head *h, size_t size)
+static bool is_sane(const struct head *h)
 {
-	return size > sizeof(*h) && h->magic == MAGIC && h->version == VERSION &&
-	       h->head_size == sizeof(*h) && h->options_size == sizeof(h->opt) && h->local.port &&
-	       h->remote.port && addr_is_v4(&h->local.addr) && addr_is_v4(&h->remote.addr) &&
-	       h->opt.rcvlowat;
+	return h->magic == MAGIC && h->version == VERSION && h->head_size == sizeof(*h) &&
+	       h->options_size == sizeof(h->opt) && h->local.port && h->remote.port &&
+	       addr_is_v4(&h->local.addr) && addr_is_v4(&h->remote.addr) && h->opt.rcvlowat;
 }
 
 static bool is_at(const struct endpoint *known, const struct endpoint *ep)
@@ -247,7 +268,8 @@ static bool is_at(const struct endpoint *known, const struct endpoint *ep)
 /* Without this check a peer process could substitute a connection of its choice. */
 static bool is_of(const struct inet_sock *so, const struct head *h)
 {
-	return is_at(&so->local, &h->local) && is_at(&so->remote, &h->remote);
+	return so->family == h->family && is_at(&so->local, &h->local) &&
+	       is_at(&so->remote, &h->remote);
 }
 
 /*
@@ -392,21 +414,44 @@ static int take_to_ring(struct inet_sock *so, const struct head *h, const uint8_
 	return rc;
 }
 
+static int import_local(struct inet_sock *so, int fd)
+{
+	struct local_snapshot snapshot;
+	struct head h;
+	int rc = local_snapshot_read(fd, &h, sizeof(h), &snapshot);
+
+	if (rc)
+		return rc;
+	rc = -EINVAL;
+	if (is_sane(&h) && is_of(so, &h))
+		rc = take_head(so, &h);
+	if (!rc && !sock_start())
+		rc = -ENOMEM;
+	if (rc) {
+		sys_close_fd(&snapshot.fd);
+		return rc;
+	}
+	return local_import(so, &snapshot);
+}
+
 int transfer_import(struct inet_sock *so, int memfd)
 {
 	uint8_t *bytes = NULL;
 	struct head h;
 	size_t size = 0;
-	int rc = map_bytes(memfd, &bytes, &size);
+	int rc;
 
 	control_assert_held();
 	control_assert_no_ring();
+	if (local_snapshot_is(memfd))
+		return import_local(so, memfd);
+	rc = map_bytes(memfd, &bytes, &size);
 	if (rc)
 		return rc;
 	rc = -EINVAL;
 	if (size > sizeof(h)) {
 		memcpy(&h, bytes, sizeof(h));
-		if (is_sane(&h, size) && is_of(so, &h))
+		if (is_sane(&h) && is_of(so, &h))
 			rc = take_head(so, &h);
 	}
 	if (!rc)

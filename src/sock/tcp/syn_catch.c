@@ -23,7 +23,8 @@
 #define AT_DESTINATION 30
 #define AT_PORT 36
 #define AT_FLAGS 47
-#define FLAGS 0x17 /* FIN, SYN, RST and ACK */
+#define AT_TCP_FLAGS 13 /* what the filter of a TCP socket sees begins with the TCP header */
+#define FLAGS 0x17	/* FIN, SYN, RST and ACK */
 #define SYN 0x02
 
 static int to_close = -1; /* any, atomic */
@@ -35,10 +36,14 @@ static int set_filter(int fd, struct sock_filter *code, size_t len)
 	return sys_setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
-/* The twin receives packets from this host only. */
+/* The twin receives SYNs from this host only, and those of IPv6.  It resets old connections. */
 static int filter_twin(int twin)
 {
 	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PROTOCOL)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 4),
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT_TCP_FLAGS),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 0, 2),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_IFINDEX)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, LOOPBACK, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, ACCEPT_ALL),

@@ -5,7 +5,8 @@
  * Opening an interface takes some 10 ms, and longer on a busy host.  Without this module a
  * server that restarts would refuse connections during that time, and connections that the
  * kernel accepted for it would never be accelerated.  Therefore the twin listens but a socket
- * filter drops what arrives for it, and a packet socket keeps the SYNs.  When the rings receive
+ * filter drops the SYNs for it, and a packet socket keeps them.  Other segments are of connections
+ * that an earlier process had, and the twin resets these.  When the rings receive
  * the listener's frames, it gets these SYNs as if they had arrived then.  The twin still accepts
  * connections from this host (loopback).
  *

@@ -7,6 +7,7 @@
 #include "base/sys.h"
 #include "base/user.h"
 #include "sock/core/access.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/quarantine.h"
 #include "sock/options/sock_opt.h"
 #include "sock/tcp/tcp_sock.h"
@@ -29,7 +30,10 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
-	ring_poll(ring); /* the peer may have ended it */
+	if (how != SHUT_RD && sock_has_connection(so))
+		tcp_learn_habit(so, ring);
+	if (how == SHUT_RD || !sock_has_connection(so) || !tcp_awaits_fin(&so->tcp.conn))
+		ring_poll(ring); /* the peer may have ended it */
 	if (!sock_has_connection(so)) {
 		/* The kernel returns -ENOTCONN, but the shutdown takes effect. */
 		if (so->inet == INET_TCP && how != SHUT_WR) {
@@ -79,7 +83,7 @@ static int tcp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t
 	ring_release_cold(ring);
 	if (!connected)
 		return -ENOTCONN;
-	endpoint_to_sockaddr(&remote, AF_INET, addr, len);
+	sock_addr_write(so, &remote, addr, len);
 	return 0;
 }
 
@@ -106,7 +110,7 @@ static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 		rc = SOCK_KERNEL;
 	} else {
 		ring_poll(ring);
-		n = cmd == FIONREAD	 ? (int)tcp_readable_bytes(&so->tcp.conn)
+		n = cmd == FIONREAD	 ? (int)tcp_filter_readable(so)
 		    : cmd == SIOCOUTQ	 ? (int)tcp_unacked_bytes(&so->tcp.conn)
 		    : cmd == SIOCOUTQNSD ? (int)unsent_bytes(&so->tcp.conn)
 					 : tcp_at_mark(&so->tcp.conn);
@@ -114,6 +118,23 @@ static int tcp_ioctl(struct sock_ref ref, unsigned long cmd, void *arg)
 	ring_release_cold(ring);
 	if (!rc && !user_store32(arg, (uint32_t)n))
 		return -EFAULT;
+	return rc;
+}
+
+int tcp_read_headers(struct sock_ref ref, uint8_t *header)
+{
+	const struct tcp_segment empty = {.flags = 0};
+	struct inet_sock *so = inet_of(ref.sk);
+	struct ring *ring;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	if (!sock_life_is(so, LIFE_CONNECTED) || sock_has_ended(so))
+		rc = -ENOTCONN;
+	else
+		rc = (int)frame_build_tcp(&so->tcp.dst.tmpl, header, &empty);
+	ring_release_cold(ring);
 	return rc;
 }
 

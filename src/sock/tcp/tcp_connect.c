@@ -7,6 +7,7 @@
 #include "base/sys.h"
 #include "sock/core/access.h"
 #include "sock/core/host_state.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/port/local_port.h"
 #include "sock/core/rules/rules.h"
 #include "sock/core/rules/strict.h"
@@ -14,6 +15,23 @@
 #include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"
 #include "sock/wait/wait.h"
+
+/*
+ * bind(2) of an accepted connection, whose twin has no port: the error that the kernel would
+ * return.  For IPv6 it looks at the state before it looks at the address.
+ */
+static int bind_error(const struct inet_sock *so, const struct sockaddr *addr, socklen_t len)
+{
+	int fd = sys_socket(so->family, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
+
+	if (fd < 0)
+		return -EINVAL;
+	rc = sys_bind(fd, addr, len);
+	sys_close(fd);
+	if (!rc || rc == -EADDRINUSE || (rc == -EADDRNOTAVAIL && so->family == AF_INET6))
+		rc = -EINVAL;
+	return rc;
+}
 
 int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t len)
 {
@@ -25,6 +43,8 @@ int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t le
 	if (!sock_ref_valid(ref))
 		goto unlock;
 	rc = SOCK_KERNEL;
+	if (sock_has_connection(so) && !so->bound)
+		rc = bind_error(so, addr, len);
 	if (so->bound || sock_has_connection(so))
 		goto unlock; /* the kernel returns the error */
 	rc = sys_bind(sock_twin(&so->sk), addr, len);
@@ -33,8 +53,10 @@ int tcp_sock_bind(struct sock_ref ref, const struct sockaddr *addr, socklen_t le
 	rc = sock_read_local(so);
 	so->bound = true;
 	so->bound_addr = !addr_is_any(&so->local.addr);
-	if (rc || addr_is_loopback(&so->local.addr))
-		rc = sock_leave(so, rc ? VERDICT_FAMILY : VERDICT_LOOPBACK);
+	if (!rc && addr_is_loopback(&so->local.addr) && !params.local)
+		rc = sock_leave(so, VERDICT_LOOPBACK);
+	else if (rc || sock_family_verdict(so) == VERDICT_FAMILY)
+		rc = sock_fall_back(so, VERDICT_FAMILY);
 unlock:
 	control_unlock();
 	return rc;
@@ -94,6 +116,7 @@ static void connect_discard(struct inet_sock *so, struct ring *ring)
 	list_remove(&so->tcp.flush.link);
 	ring_flow_del(ring, &so->tcp.flow);
 	dst_fini(&so->tcp.dst);
+	tcp_filter_end(so);
 	tcp_close(&so->tcp.conn, ring->now); /* frees unread data */
 	tcp_part_init(so);
 	if (sock_has_connection(so))
@@ -101,13 +124,14 @@ static void connect_discard(struct inet_sock *so, struct ring *ring)
 	so->shut_rd = false;
 	so->shut_wr = false;
 	if (!so->bound_addr)
-		so->local.addr = addr_v4_any(); /* the next route may have another one */
+		so->local.addr = sock_addr_any(so); /* the next route may have another one */
 }
 
 void tcp_disconnect(struct inet_sock *so, struct ring *ring)
 {
 	int error = sock_has_ended(so) ? so->tcp.error : ECONNRESET;
 
+	tcp_filter_end(so);
 	if (!sock_has_ended(so))
 		tcp_abort(&so->tcp.conn, 0, clock_now());
 	connect_discard(so, ring);
@@ -176,6 +200,7 @@ static int connect_start(struct inet_sock *so, struct ring *ring, const struct d
 	rc = claim_pair(ring, &so->tcp.flow.key, &from.iss, now);
 	if (rc)
 		return rc;
+	so->tcp.flow.alone = !so->opt->reuseaddr && !so->opt->reuseport;
 	rc = ring_flow_add(ring, &so->tcp.flow);
 	if (rc)
 		return rc;
@@ -270,6 +295,11 @@ static int connect_begin(struct inet_sock *so, const struct endpoint *to)
 	dst_find(&query, &found);
 	if (found.verdict == VERDICT_ACCELERATED && answered_elsewhere(so, &found))
 		found.verdict = VERDICT_INTERFACE;
+	rc = SOCK_KERNEL;
+	if (found.verdict == VERDICT_LOOPBACK && sock_upcalls.local_connect)
+		rc = sock_upcalls.local_connect(so, to);
+	if (rc != SOCK_KERNEL)
+		return rc;
 	if (found.verdict != VERDICT_ACCELERATED || addr_is_multicast(&to->addr)) {
 		rc = sock_fall_back(so, found.verdict);
 		return rc ? rc : SOCK_KERNEL;
@@ -315,6 +345,8 @@ static enum verdict connect_verdict(struct inet_sock *so, const struct endpoint 
 {
 	struct endpoint none = {.addr = addr_v4_any()};
 
+	if (!addr_is_v4(&to->addr))
+		return addr_is_any(&to->addr) ? VERDICT_LOOPBACK : VERDICT_FAMILY;
 	if (rules_ask(so, CONF_TCP_CLIENT, to, so->bound ? &so->local : &none) == CONF_OS)
 		return VERDICT_RULE;
 	return to->port ? sock_start_for(so) : VERDICT_CALL;
@@ -342,7 +374,7 @@ static int connect_locked(struct sock_ref ref, const struct sockaddr *addr, sock
 	ring_release_cold(ring);
 	if (rc)
 		return rc;
-	if (addr->sa_family != AF_INET || !endpoint_from_sockaddr(&to, addr, len))
+	if (addr->sa_family != so->family || !sock_addr_read(so, &to, addr, len))
 		return SOCK_KERNEL; /* the kernel returns the right error */
 	verdict = connect_verdict(so, &to);
 	if (verdict != VERDICT_ACCELERATED) {
@@ -399,6 +431,8 @@ int tcp_sock_connect(struct sock_ref ref, const struct sockaddr *addr, socklen_t
 		return rc;
 	if (rc == CONNECT_SUCCEEDED)
 		return 0;
+	if (so->inet == INET_LOCAL)
+		return sock_upcalls.local_connect_wait(ref, &call);
 	unfinished = rc == CONNECT_UNDER_WAY ? -EALREADY : -EINPROGRESS;
 	if (call.dontwait)
 		return unfinished;

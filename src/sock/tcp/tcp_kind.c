@@ -100,11 +100,16 @@ const struct sock_kind tcp_kind = {
 	.default_options = tcp_default_options,
 	.icmp_error = tcp_icmp_error,
 	.close = tcp_sock_close,
+	.abandon = tcp_abandon,
 	.set_option = tcp_set_option,
 	.mirror = tcp_mirror,
 	.options_changed = tcp_options_changed,
 	.get_option = tcp_get_option,
 	.buffer_size = tcp_buffer_size,
+	.recv_zcopy = tcp_recv_zcopy,
+	.headers = tcp_read_headers,
+	.filter = &tcp_filter_kind,
+	.held_freed = tcp_held_freed,
 	.publish = tcp_publish,
 };
 
@@ -123,6 +128,8 @@ static void tcp_listen_attach_anew(struct inet_sock *so)
 	so->verdict = sock_attach(so);
 	if (so->verdict == VERDICT_ACCELERATED)
 		sock_port_claim(so);
+	else if (so->listen.local)
+		so->verdict = VERDICT_LOCAL;
 }
 
 static int *tcp_listen_claim(struct inet_sock *so)
@@ -142,6 +149,7 @@ const struct sock_kind tcp_listen_kind = {
 	.claim = tcp_listen_claim,
 	.leaving = timewait_listener_stops,
 	.close = tcp_listen_close,
+	.ended = tcp_listen_ended,
 	.set_option = tcp_set_option,
 	.mirror = tcp_mirror,
 	.options_applied = tcp_listen_options_applied,

@@ -11,9 +11,11 @@
 #include "base/sys.h"
 #include "ring/source.h"
 #include "sock/core/access.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/rules/rules.h"
 #include "sock/core/rules/strict.h"
 #include "sock/core/sock_options.h"
+#include "sock/core/stats/sock_record.h"
 #include "sock/tcp/syn_catch.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/wait/wait.h"
@@ -26,10 +28,15 @@ static void child_abort_run(struct ring *ring, struct inbox_item *item)
 	struct inet_sock *child = container_of(item, struct inet_sock, item);
 
 	list_init(&child->flows); /* the item shares its memory */
-	sock_life_set(child, LIFE_ORPHAN);
-	if (!sock_has_ended(child))
-		tcp_abort(&child->tcp.conn, 0, clock_now());
-	ring_work_add(ring, &child->tcp.flush);
+	sock_kind_of(child)->abandon(child, ring);
+}
+
+void tcp_abandon(struct inet_sock *so, struct ring *ring)
+{
+	sock_life_set(so, LIFE_ORPHAN);
+	if (!sock_has_ended(so))
+		tcp_abort(&so->tcp.conn, 0, clock_now());
+	ring_work_add(ring, &so->tcp.flush);
 }
 
 /* No process will accept the child: resets it. */
@@ -44,6 +51,12 @@ static void count_waiting(struct inet_sock *so, unsigned delta)
 {
 	__atomic_store_n(&so->listen.waiting, so->listen.waiting + delta, __ATOMIC_RELAXED);
 }
+
+/* A child's listener, whatever kind of connection it is. */
+_Static_assert(offsetof(struct tcp_state_part, listener) == offsetof(struct shm_state, listener) &&
+		       offsetof(struct tcp_state_part, listener_gen) ==
+			       offsetof(struct shm_state, listener_gen),
+	       "child->tcp.listener is child->shm.listener");
 
 /* holder of the listener's home */
 static void child_arrived_run(struct ring *ring, struct inbox_item *item)
@@ -69,6 +82,27 @@ static void child_arrived_run(struct ring *ring, struct inbox_item *item)
 	ready_notify(&so->sk, EPOLLIN | EPOLLRDNORM);
 }
 
+/* holder of a ring that was the listener's home a moment ago */
+static void child_queued_run(struct ring *ring, struct inbox_item *item)
+{
+	struct inet_sock *child = container_of(item, struct inet_sock, item);
+	struct inet_sock *so = child->tcp.listener;
+
+	/* Under this ring it is the same listener as before, or none. */
+	if (so->sk.gen == child->tcp.listener_gen && so->inet == INET_LISTEN)
+		__atomic_fetch_sub(&so->listen.coming, 1, __ATOMIC_RELAXED);
+	child->item.run = child_arrived_run;
+	child_arrived_run(ring, item);
+}
+
+void tcp_child_queue(struct inet_sock *child)
+{
+	child->item.run = child_queued_run;
+	__atomic_fetch_add(&child->tcp.listener->listen.coming, 1, __ATOMIC_RELAXED);
+	/* Pairs with sock_set_home(): the listener's home at this moment; the item follows it. */
+	ring_post(__atomic_load_n(&child->tcp.listener->sk.home, __ATOMIC_ACQUIRE), &child->item);
+}
+
 void tcp_child_established(struct inet_sock *child)
 {
 	sock_life_set(child, LIFE_QUEUED);
@@ -81,6 +115,8 @@ void tcp_child_established(struct inet_sock *child)
 void tcp_listen_options_applied(struct inet_sock *so)
 {
 	control_assert_held();
+	if (so->opt->defer_accept && so->listen.local)
+		sock_upcalls.local_unlisten(so);
 	list_for_each(link, &so->flows) {
 		struct sock_flow *f = sock_flow_of(link);
 
@@ -108,7 +144,15 @@ void tcp_listen_device_changed(struct inet_sock *so)
 			sock_flow_del(f);
 	}
 	so->verdict = sock_attach(so);
+	if (so->verdict != VERDICT_ACCELERATED && so->listen.local)
+		so->verdict = VERDICT_LOCAL;
 	sock_rings_changed(so);
+}
+
+void tcp_listen_ended(struct inet_sock *so)
+{
+	if (so->listen.local)
+		sock_upcalls.local_unlisten(so);
 }
 
 bool tcp_listen_close(struct inet_sock *so, struct ring *ring)
@@ -147,6 +191,7 @@ static void unmake_listener(struct inet_sock *so)
 {
 	struct ring *ring;
 
+	tcp_listen_ended(so);
 	sock_flows_del(so);
 	sock_port_unclaim(so);
 	if (sock_hold_cold(sock_ref_of(so), &ring))
@@ -162,8 +207,7 @@ static void unmake_listener(struct inet_sock *so)
 /* listen(2) binds a socket that is not bound. */
 static int listen_bind(struct inet_sock *so)
 {
-	struct sockaddr_in any = {.sin_family = AF_INET};
-	int rc = so->bound ? 0 : sys_bind(sock_twin(&so->sk), (struct sockaddr *)&any, sizeof(any));
+	int rc = so->bound ? 0 : sock_twin_bind_any(so);
 
 	if (!rc)
 		rc = sock_read_local(so);
@@ -185,6 +229,14 @@ static int listen_attach(struct inet_sock *so, int backlog)
 	return rc;
 }
 
+/* Not if the kernel is to choose among the sockets of its port. */
+static bool may_be_local(const struct inet_sock *so)
+{
+	return so->verdict != VERDICT_SHARED_PORT && so->verdict != VERDICT_RULE &&
+	       so->verdict != VERDICT_NAMESPACE && sock_upcalls.local_may_listen &&
+	       sock_upcalls.local_may_listen(so);
+}
+
 /*
  * The verdict is known.  A listener without an address waits for interfaces, even if there are
  * none now.
@@ -193,13 +245,19 @@ static int listen_finish(struct inet_sock *so, int backlog)
 {
 	bool waits = so->wildcard && so->verdict != VERDICT_SHARED_PORT &&
 		     !strict_forbids(so, so->verdict);
+	bool local = may_be_local(so);
 	int rc;
 
-	if (so->verdict == VERDICT_ACCELERATED || waits) {
+	if (so->verdict == VERDICT_ACCELERATED || waits || local) {
 		rc = sys_listen(sock_twin(&so->sk), backlog);
 		if (rc)
 			unmake_listener(so);
-		return rc;
+		else
+			local = local && sock_upcalls.local_listen(so);
+		if (!rc && local && so->verdict != VERDICT_ACCELERATED)
+			so->verdict = VERDICT_LOCAL;
+		if (rc || so->verdict == VERDICT_ACCELERATED || waits || local)
+			return rc;
 	}
 	unmake_listener(so);
 	rc = sock_fall_back(so, so->verdict);
@@ -225,6 +283,10 @@ static int listen_locked(struct inet_sock *so, int backlog)
 		rc = sock_options_for_children(so);
 	if (rc)
 		return rc;
+	if (sock_family_verdict(so) == VERDICT_FAMILY) {
+		rc = sock_fall_back(so, VERDICT_FAMILY);
+		return rc ? rc : SOCK_KERNEL;
+	}
 	if (rules_ask_receiver(so) == CONF_OS) {
 		rc = sock_leave(so, VERDICT_RULE);
 		return rc ? rc : SOCK_KERNEL;
@@ -277,9 +339,9 @@ static struct inet_sock *dequeue_child(struct inet_sock *so)
 }
 
 /* The twin of a child is an unconnected socket, which provides its descriptor. */
-static int make_twin(int flags)
+static int make_twin(const struct inet_sock *so, int flags)
 {
-	return sys_socket(AF_INET, SOCK_STREAM | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0);
+	return sys_socket(so->family, SOCK_STREAM | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0);
 }
 
 /* The program has accepted the child. */
@@ -289,30 +351,38 @@ static void mark_accepted(struct sock_ref child)
 
 	if (sock_hold_cold(child, &ring))
 		return;
-	sock_life_set(inet_of(child.sk), LIFE_CONNECTED);
+	if (inet_of(child.sk)->inet == INET_TCP)
+		sock_life_set(inet_of(child.sk), LIFE_CONNECTED);
 	ring_release_cold(ring);
 }
 
-static int accept_finish(struct inet_sock *child, int fd, struct sockaddr *addr, socklen_t *len,
-			 int flags, struct sock_ref *ref)
+static int accept_finish(struct sock_ref listener, struct inet_sock *child, int fd,
+			 struct sockaddr *addr, socklen_t *len, int flags, struct sock_ref *ref)
 {
+	uint64_t old_id;
+
 	ref->sk = &child->sk;
 	ref->gen = child->sk.gen;
 	__atomic_store_n(&child->sk.nonblock, (flags & SOCK_NONBLOCK) != 0, __ATOMIC_RELAXED);
 	sock_set_twin(*ref, fd);
 	mark_accepted(*ref);
 	if (control_lock()) {
+		old_id = child->id;
 		child->id = sock_new_id(); /* a process forked earlier does not know it */
+		sock_record_renumbered(child, old_id);
 		sock_list_add(child);
 		sock_stats_begin(child, false);
+		if (sock_ref_valid(listener))
+			sock_stats_accepted(child, inet_of(listener.sk));
 		/* With a ring for each socket: so far the child uses its listener's ring. */
-		if (!ring_logic_moves(child->opt->alloc_rx.logic))
+		if (child->inet == INET_TCP && !ring_logic_moves(child->opt->alloc_rx.logic))
 			sock_alloc_changed(child, true, false);
-		tcp_resolve_locked(*ref);
+		if (child->inet == INET_TCP)
+			tcp_resolve_locked(*ref);
 		control_unlock();
 	}
 	if (addr)
-		endpoint_to_sockaddr(&child->remote, AF_INET, addr, len);
+		sock_addr_write(child, &child->remote, addr, len);
 	return fd;
 }
 
@@ -374,7 +444,7 @@ static bool accept_try(void *arg, struct ring *ring, struct sock_wait *wait, ssi
 		ring_keep_up(ring);
 	if (!list_empty(&so->listen.queue)) {
 		if (a->spare < 0)
-			a->spare = make_twin(a->flags);
+			a->spare = make_twin(so, a->flags);
 		*n = a->spare;
 		if (a->spare >= 0)
 			a->child = dequeue_child(so);
@@ -393,6 +463,17 @@ static ssize_t accept_aside(void *arg, struct sock_wait *wait)
 	return fd == -EAGAIN ? SOCK_TRY_WAIT : fd;
 }
 
+static void accept_held_back(struct sock_ref ref)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+
+	if (!control_lock())
+		return;
+	if (sock_ref_valid(ref) && so->inet == INET_LISTEN)
+		sock_upcalls.local_accepted(so);
+	control_unlock();
+}
+
 int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, int flags,
 		    struct sock_ref *out)
 {
@@ -405,5 +486,8 @@ int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, 
 	if (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))
 		return -EINVAL;
 	rc = (int)sock_wait_loop(call, SOCK_WAIT_COLD, accept_try, accept_aside, &a);
-	return a.child ? accept_finish(a.child, a.spare, addr, len, flags, out) : rc;
+	/* Pairs with the store of true, after which the queue was full. */
+	if (__builtin_expect(__atomic_load_n(&so->listen.held_back, __ATOMIC_RELAXED), 0))
+		accept_held_back(ref);
+	return a.child ? accept_finish(ref, a.child, a.spare, addr, len, flags, out) : rc;
 }

@@ -9,6 +9,7 @@
 #include "base/mutex.h"
 #include "base/sys.h"
 #include "base/user.h"
+#include "sock/core/msg/family.h"
 #include "sock/core/sock_options.h"
 #include "sock/options/opt_mirror.h"
 #include "sock/options/sock_opt.h"
@@ -25,7 +26,8 @@ union tcp_answer {
 	int n;
 	char name[16];
 	struct tcp_info info;
-	struct sockaddr_in peer;
+	struct sock_addr peer;
+	struct ip6_mtuinfo path;
 	struct tcp_zerocopy_receive zerocopy;
 };
 
@@ -45,12 +47,18 @@ static uint32_t read_maximum(const char *path, int otherwise)
 	return (uint32_t)(n > 4096 ? n : 4096);
 }
 
+/*
+ * All at the first socket, by the thread that makes it: a file that another thread opens has a number
+ * that the program could see.
+ */
 static void read_kernel(struct tcp_kernel *k)
 {
 	int ecn = sys_read_number("/proc/sys/net/ipv4/tcp_ecn", TCP_ECN_ANSWER);
 	int lowat = sys_read_number("/proc/sys/net/ipv4/tcp_notsent_lowat", 0);
 	int fin = sys_read_number("/proc/sys/net/ipv4/tcp_fin_timeout", 60);
 	int orphan = sys_read_number("/proc/sys/net/ipv4/tcp_orphan_retries", 0);
+	int orphans = sys_read_number("/proc/sys/net/ipv4/tcp_max_orphans", 65536);
+	int timewaits = sys_read_number("/proc/sys/net/ipv4/tcp_max_tw_buckets", 65536);
 
 	k->rmem_max = read_maximum("/proc/sys/net/ipv4/tcp_rmem", 6 << 20);
 	k->wmem_max = read_maximum("/proc/sys/net/ipv4/tcp_wmem", 4 << 20);
@@ -58,6 +66,8 @@ static void read_kernel(struct tcp_kernel *k)
 	k->ecn = (uint8_t)(ecn < TCP_ECN_NONE || ecn > TCP_ECN_ANSWER ? TCP_ECN_ANSWER : ecn);
 	k->notsent_lowat = lowat > 0 ? (uint32_t)lowat : 0; /* default: 2^32 - 1, no limit */
 	tcp_orphan_retries = (uint8_t)(orphan < 0 ? 0 : orphan > UINT8_MAX ? UINT8_MAX : orphan);
+	tcp_orphans_max = orphans > 0 ? (unsigned)orphans : 1;
+	k->timewaits_max = timewaits > 0 ? (uint32_t)timewaits : 0;
 	k->fin_timeout = (int16_t)(fin < 0 ? 0 : fin > INT16_MAX ? INT16_MAX : fin);
 }
 
@@ -118,7 +128,7 @@ static int check_set(struct sock_ref ref, int name, const void *val, socklen_t l
 	rc = sock_hold_cold(ref, &ring);
 	if (rc)
 		return rc;
-	if (sock_has_connection(so) && !sock_has_ended(so))
+	if (sock_life_is(so, LIFE_LOCAL) || (sock_has_connection(so) && !sock_has_ended(so)))
 		rc = -EINVAL;
 	ring_release_cold(ring);
 	return rc;
@@ -223,7 +233,7 @@ static int set_peek_offset(struct sock_ref ref, const void *val, socklen_t len)
 int tcp_set_option(struct sock_ref ref, int level, int name, const void *val, socklen_t len)
 {
 	const struct inet_sock *so = inet_of(ref.sk);
-	int rc = 0;
+	int rc = 0, value;
 
 	control_assert_held();
 	if (level == IPPROTO_TCP && name == TCP_CONGESTION)
@@ -232,6 +242,9 @@ int tcp_set_option(struct sock_ref ref, int level, int name, const void *val, so
 		return set_peek_offset(ref, val, len);
 	if (level == IPPROTO_TCP)
 		rc = check_set(ref, name, val, len);
+	if (so->family == AF_INET6 && level == IPPROTO_IPV6 && name == IPV6_V6ONLY &&
+	    sock_has_connection(so) && (!val || !user_read(&value, val, sizeof(value))))
+		rc = -EINVAL; /* as for a socket that has a port, which the twin may not */
 	return rc ? rc : SOCK_KERNEL;
 }
 
@@ -307,19 +320,13 @@ static bool may_answer(int level, int name)
 		       name == SO_SNDBUF || name == SO_PEEK_OFF;
 	case IPPROTO_IP:
 		return name == IP_MTU || name == IP_PROTOCOL;
+	case IPPROTO_IPV6:
+		return name == IPV6_MTU || name == IPV6_PATHMTU || name == IPV6_ADDRFORM;
 	case IPPROTO_TCP:
 		return name != TCP_NODELAY && name != TCP_CORK;
 	default:
 		return false;
 	}
-}
-
-static socklen_t answer_peer(const struct inet_sock *so, struct sockaddr_in *name)
-{
-	socklen_t len = sizeof(*name);
-
-	endpoint_to_sockaddr(&so->remote, AF_INET, (struct sockaddr *)name, &len);
-	return len;
 }
 
 /* Current buffer sizes: like the kernel, twice the bytes of data. */
@@ -332,7 +339,8 @@ static int answer_socket(struct inet_sock *so, int name, union tcp_answer *answe
 		answer->n = tcp_peek_offset(conn);
 		return answer->n < 0 ? TWIN_KNOWS : (int)sizeof(answer->n);
 	case SO_PEERNAME:
-		return (int)answer_peer(so, &answer->peer);
+		answer->peer = sock_addr_of(so, &so->remote);
+		return (int)answer->peer.len;
 	case SO_RCVBUF:
 		answer->n = (int)(so->opt->rcvbuf_set ? so->opt->rcvbuf : 2 * conn->rcvbuf);
 		return sizeof(answer->n);
@@ -355,6 +363,24 @@ static int answer_ip(const struct inet_sock *so, int name, union tcp_answer *ans
 	return sizeof(answer->n);
 }
 
+static int answer_ipv6(const struct inet_sock *so, int name, union tcp_answer *answer)
+{
+	if (so->family != AF_INET6)
+		return TWIN_KNOWS;
+	if (name == IPV6_ADDRFORM && so->tcp.conn.state != TCP_ESTABLISHED)
+		return TWIN_KNOWS;
+	if (name == IPV6_ADDRFORM) {
+		answer->n = so->family;
+		return sizeof(answer->n);
+	}
+	if (name == IPV6_MTU) {
+		answer->n = (int)so->tcp.dst.mtu;
+		return sizeof(answer->n);
+	}
+	answer->path.ip6m_mtu = so->tcp.dst.mtu;
+	return sizeof(answer->path);
+}
+
 static int answer_listener(const struct inet_sock *so, int level, int name,
 			   union tcp_answer *answer)
 {
@@ -369,7 +395,7 @@ static int answer_listener(const struct inet_sock *so, int level, int name,
 /* Maps nothing: all data must be read, as the kernel answers for less than a page. */
 static int answer_zerocopy(const struct inet_sock *so, struct tcp_zerocopy_receive *zc)
 {
-	size_t n = tcp_readable_bytes(&so->tcp.conn);
+	size_t n = tcp_filter_readable(so);
 
 	if (!n && (sock_own_events(so) & EPOLLRDHUP))
 		return -EIO;
@@ -384,6 +410,8 @@ static int answer_connection(struct inet_sock *so, int level, int name, union tc
 		return answer_socket(so, name, answer);
 	case IPPROTO_IP:
 		return answer_ip(so, name, answer);
+	case IPPROTO_IPV6:
+		return answer_ipv6(so, name, answer);
 	default:
 		break;
 	}
@@ -405,6 +433,8 @@ static int answer_any(struct inet_sock *so, struct ring *ring, int level, int na
 		strcpy(answer->name, tcp_cc_by_number(so->opt->cc_algo)->name);
 		return sizeof(answer->name);
 	}
+	if (so->inet == INET_LOCAL)
+		return TWIN_KNOWS;
 	if (so->inet != INET_TCP)
 		return answer_listener(so, level, name, answer);
 	if (level == SOL_SOCKET && name == SO_ERROR) {
@@ -415,13 +445,13 @@ static int answer_any(struct inet_sock *so, struct ring *ring, int level, int na
 	return sock_has_connection(so) ? answer_connection(so, level, name, answer) : TWIN_KNOWS;
 }
 
-static int store_answer(void *val, socklen_t *len, const void *from, socklen_t size)
+static int store_answer(int level, void *val, socklen_t *len, const void *from, socklen_t size)
 {
 	socklen_t n;
 
 	if (user_read(&n, len, sizeof(n)))
 		return -EFAULT;
-	if ((int)n < 0)
+	if ((int)n < 0 && level != IPPROTO_IPV6) /* where it is unsigned */
 		return -EINVAL;
 	if (n > size)
 		n = size;
@@ -431,14 +461,18 @@ static int store_answer(void *val, socklen_t *len, const void *from, socklen_t s
 }
 
 /* Positive lengths that the kernel refuses. */
-static bool bad_length(int level, int name, socklen_t *len)
+static bool bad_length(int level, int name, socklen_t *len, socklen_t size)
 {
 	socklen_t n;
 
-	if (user_read(&n, len, sizeof(n)) || (int)n < 0)
+	if (user_read(&n, len, sizeof(n)))
+		return false;
+	if ((int)n < 0 && level != IPPROTO_IPV6)
 		return false; /* store_answer() reports it */
 	if (level == SOL_SOCKET && name == SO_PEERNAME)
-		return n > sizeof(struct sockaddr_in);
+		return n > size;
+	if (level == IPPROTO_IPV6 && name == IPV6_PATHMTU)
+		return n < size;
 	return level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE &&
 	       n < offsetof(struct tcp_zerocopy_receive, recv_skip_hint);
 }
@@ -459,8 +493,8 @@ int tcp_get_option(struct sock_ref ref, int level, int name, void *val, socklen_
 	ring_release_cold(ring);
 	if (size == TWIN_KNOWS)
 		return SOCK_KERNEL;
-	if (bad_length(level, name, len))
+	if (bad_length(level, name, len, size < 0 ? 0 : (socklen_t)size))
 		return -EINVAL;
-	rc = store_answer(val, len, &answer, size < 0 ? sizeof(answer) : (socklen_t)size);
+	rc = store_answer(level, val, len, &answer, size < 0 ? sizeof(answer) : (socklen_t)size);
 	return rc || size >= 0 ? rc : size;
 }

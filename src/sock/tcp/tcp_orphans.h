@@ -16,7 +16,7 @@ extern unsigned tcp_orphans[TCP_ORPHAN_KINDS];
 
 /*
  * Maximum number of TCP_ORPHAN_UNACKED, from net.ipv4.tcp_max_orphans.  While there are that many,
- * a connection that the program closes is reset.  0: not read yet; any, atomic.
+ * a connection that the program closes is reset.  any; written by the first tcp_kernel().
  */
 extern unsigned tcp_orphans_max;
 

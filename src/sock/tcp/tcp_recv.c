@@ -10,41 +10,9 @@
 #include "sock/core/access.h"
 #include "sock/core/msg/cmsg.h"
 #include "sock/core/msg/iov.h"
+#include "sock/tcp/tcp_read.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/wait/wait.h"
-
-/* holder: completes a read that returned n. The result of the call; -EAGAIN: nothing is there. */
-static inline ssize_t recv_result(struct inet_sock *so, struct ring *ring, ssize_t n)
-{
-	if (__builtin_expect(n == -EFAULT, 0))
-		return n;
-	if (n < 0 && n != -EAGAIN && n != -ENOTCONN) {
-		so->tcp.error = 0; /* reported */
-		sock_count(so, rx_errors, 1);
-	}
-	if (n != -EAGAIN) {
-		tcp_update_events(so, 0);
-		tcp_after(so, ring);
-	} else if (so->shut_rd) {
-		n = 0;
-	}
-	if (n == -ENOTCONN && sock_is_connecting(so))
-		return -EAGAIN; /* as the kernel: wait for the handshake */
-	if (n == -ENOTCONN && sock_has_ended(so))
-		return 0; /* the error was reported: end of the stream */
-	return n;
-}
-
-/* holder: does the call return without reading? *n: -errno, 0 at the end, or SOCK_FETCH. */
-static inline bool is_refused(struct inet_sock *so, ssize_t *n)
-{
-	if (__builtin_expect(!sock_has_connection(so), 0)) {
-		*n = tcp_not_connected(so, false);
-		return true;
-	}
-	*n = -tcp_take_kept_error(so);
-	return *n != 0;
-}
 
 /* holder: when the next byte arrived; 0: timestamps are off, or there is no data. */
 static inline nsec_t stamp_of_next(const struct inet_sock *so)
@@ -52,6 +20,15 @@ static inline nsec_t stamp_of_next(const struct inet_sock *so)
 	if (__builtin_expect(!so->told, 1) || !so->tcp.conn.rcv.head)
 		return 0;
 	return so->tcp.conn.rcv.head->stamp;
+}
+
+/* holder: as stamp_of_next(); the program reads the byte now. */
+static __attribute__((noinline)) nsec_t stamp_of_told(const struct inet_sock *so)
+{
+	nsec_t stamp = stamp_of_next(so);
+
+	sock_stats_latency(so, stamp);
+	return stamp;
 }
 
 /* App, no ring held: fills in control messages. */
@@ -81,6 +58,18 @@ static inline void fill_msg(struct sock_ref ref, struct msghdr *msg, nsec_t stam
 }
 
 #define WAIT_EVENTS (EPOLLIN | EPOLLRDHUP)
+
+/* holder: the callback has to see what is there; the result and *n of a try. */
+static bool hidden(struct inet_sock *so, struct sock_wait *wait, ssize_t *n)
+{
+	if (so->shut_rd) {
+		*n = 0;
+		return true;
+	}
+	sock_wait_count(so, wait);
+	*n = SOCK_TRY_WAIT;
+	return false;
+}
 
 /* ---- urgent data -------------------------------------------------------------------- */
 
@@ -214,18 +203,22 @@ static bool conditional_try(void *arg, struct ring *ring, struct sock_wait *wait
 	*n = 0;
 	if (sock_wait_is_over(wait) && !o->size)
 		return true; /* as Linux: a call for no bytes has waited */
-	if (is_refused(so, n))
+	if (tcp_read_refused(so, n))
 		return *n != SOCK_FETCH;
 	sock_access_rx(so);
 	ring_poll(ring);
+	if (__builtin_expect(tcp_filter_hides(so), 0))
+		return hidden(so, wait, n);
 	o->stamp = stamp_of_next(so);
 	*n = SOCK_TRY_ASIDE;
 	if (!wait->dontwait && must_wait_for_more(o, so))
 		return false;
-	*n = recv_result(so, ring, conditional_take(o, so, ring->now));
+	*n = tcp_read_result(so, ring, conditional_take(o, so, ring->now));
 	if (*n > 0) {
-		if (!(o->flags & MSG_PEEK))
+		if (!(o->flags & MSG_PEEK)) {
 			sock_count(so, rx_reads, 1);
+			sock_stats_latency(so, o->stamp);
+		}
 		o->done += (size_t)*n;
 		if (all && o->done < o->size) {
 			if (!(o->flags & MSG_TRUNC))
@@ -264,6 +257,9 @@ static __attribute__((noinline)) ssize_t recv_conditional(struct sock_ref ref, s
 	uint32_t lowat = __atomic_load_n(&so->rcvlowat, __ATOMIC_RELAXED);
 	int rc;
 
+	if (lowat == SOCK_HIDDEN)
+		lowat = 1; /* the callback decides when there is something to read */
+
 	if (flags & MSG_OOB)
 		return recv_oob(ref, msg, flags);
 	if (flags & MSG_ERRQUEUE)
@@ -300,17 +296,23 @@ static inline __attribute__((always_inline)) bool recv_try(void *arg, struct rin
 	struct inet_sock *so = r->so;
 	struct tcp_conn *conn = &so->tcp.conn;
 
-	if (__builtin_expect(is_refused(so, n), 0))
+	if (__builtin_expect(tcp_read_refused(so, n), 0))
 		return *n != SOCK_FETCH;
 	sock_access_rx(so);
 	if (!tcp_readable_bytes(conn))
 		ring_poll(ring);
 	else
 		ring_set_now(ring, clock_now());
-	r->stamp = stamp_of_next(so);
-	*n = recv_result(so, ring,
-			 tcp_recv(conn, r->msg->msg_iov, (int)r->msg->msg_iovlen, false,
-				  ring->now));
+	if (__builtin_expect(so->told, 0)) {
+		if (tcp_filter_hides(so)) {
+			ring_poll(ring);
+			return hidden(so, wait, n);
+		}
+		r->stamp = stamp_of_told(so);
+	}
+	*n = tcp_read_result(so, ring,
+			     tcp_recv(conn, r->msg->msg_iov, (int)r->msg->msg_iovlen, false,
+				      ring->now));
 	if (__builtin_expect(*n != -EAGAIN, 1)) {
 		if (*n > 0)
 			sock_count(so, rx_reads, 1);

@@ -121,6 +121,7 @@ void tcp_leave(struct inet_sock *so, struct ring *ring)
 {
 	wheel_cancel(&ring->wheel, &so->tcp.timer);
 	list_remove(&so->tcp.flush.link);
+	tcp_filter_leave(so, ring);
 	tcp_recvq_exchange(&so->tcp.conn.rcv, detach_pkt, ring);
 	dst_detach(&so->tcp.dst);
 }

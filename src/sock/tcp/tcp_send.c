@@ -24,17 +24,17 @@ int tcp_not_connected(struct inet_sock *so, bool sending)
 	return so->inet != INET_LISTEN && so->shut_rd ? 0 : -ENOTCONN;
 }
 
-static void keep_error(struct inet_sock *so, int error)
+static void keep_error(uint8_t *kept, int error)
 {
 	if (error > 0 && error != EAGAIN && error != EINTR && error != EPIPE &&
 	    error != -SOCK_KERNEL)
-		__atomic_store_n(&so->tcp.kept_error, error, __ATOMIC_RELAXED);
+		__atomic_store_n(kept, (uint8_t)error, __ATOMIC_RELAXED);
 }
 
 ssize_t tcp_partial(struct inet_sock *so, size_t done, int rc)
 {
 	if (rc != -EFAULT) /* an error of the call, not of the connection */
-		keep_error(so, -rc);
+		keep_error(&so->tcp.kept_error, -rc);
 	return (ssize_t)done;
 }
 
@@ -46,7 +46,9 @@ void sock_keep_error(struct sock_ref ref, int error)
 	if (sock_hold_cold(ref, &ring))
 		return;
 	if (so->inet == INET_TCP)
-		keep_error(so, error);
+		keep_error(&so->tcp.kept_error, error);
+	else if (so->inet == INET_LOCAL)
+		keep_error(&so->shm.kept_error, error);
 	ring_release_cold(ring);
 }
 
@@ -61,6 +63,8 @@ size_t sock_room(struct sock_ref ref)
 	ring_poll(ring);
 	if (sock_has_connection(so) && !sock_is_connecting(so))
 		room = tcp_writable_bytes(&so->tcp.conn);
+	else if (sock_life_is(so, LIFE_LOCAL) && so->shm.established)
+		room = byte_ring_space(&so->shm.out);
 	ring_release_cold(ring);
 	return room;
 }
@@ -73,7 +77,7 @@ static inline unsigned send_flags(int flags)
 
 /*
  * MSG_FASTOPEN: connects first, without a cookie of the server, as the kernel does the first
- * time. Control messages have no effect, but must be valid.
+ * time. Control messages have no effect, but must be valid. Dummy sends: tcp_dummy_check().
  */
 static __attribute__((noinline)) int send_prepare(struct sock_ref ref, const struct msghdr *msg,
 						  int flags)
@@ -83,6 +87,8 @@ static __attribute__((noinline)) int send_prepare(struct sock_ref ref, const str
 	bool begun;
 	int rc = cmsg_check(msg);
 
+	if (!rc && sock_is_dummy(flags))
+		return tcp_dummy_check(ref, flags);
 	if (rc || !(flags & MSG_FASTOPEN))
 		return rc;
 	rc = sock_hold_cold(ref, &ring);
@@ -134,6 +140,11 @@ static inline __attribute__((always_inline)) bool send_try(void *arg, struct rin
 	if (__builtin_expect(!dst_fresh(&so->tcp.dst) && !s->resolved, 0)) {
 		*n = SOCK_TRY_ASIDE;
 		return false;
+	}
+	if (sock_is_dummy(s->flags)) {
+		*n = tcp_dummy_try(so, ring, s->iov, s->count);
+		s->done = *n > 0 ? (size_t)*n : 0;
+		return true;
 	}
 	sock_access_tx(so);
 	if (tcp_unacked_bytes(conn) > POLL_ON_TX)
@@ -201,10 +212,13 @@ send_mode(struct sock_ref ref, const struct msghdr *msg, int flags, enum hold_mo
 			 .stack = stack};
 	int rc;
 
-	if (__builtin_expect((flags & MSG_FASTOPEN) || msg->msg_controllen, 0)) {
+	if (__builtin_expect((flags & (MSG_FASTOPEN | VMA_SND_FLAGS_DUMMY)) || msg->msg_controllen,
+			     0)) {
 		rc = send_prepare(ref, msg, flags);
 		if (rc)
 			return rc;
+		if (so->inet == INET_LOCAL) /* it has connected to a process of this host */
+			return sock_ops_of(ref.sk)->send(ref, msg, flags & ~MSG_FASTOPEN);
 	}
 	rc = (int)sock_wait_loop(call, mode, send_try, send_aside, &s);
 	if (__builtin_expect(s.copy != NULL, 0))

@@ -13,6 +13,7 @@
 #include "sock/core/access.h"
 #include "sock/core/host_state.h"
 #include "sock/core/sock_options.h"
+#include "sock/tcp/tcp_habit.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/wait/wait.h"
 
@@ -196,6 +197,7 @@ static struct inet_sock *child_create(struct tcp_shard *shard, const struct tcp_
 	if (!child)
 		return NULL;
 	child->inet = INET_TCP;
+	child->family = shard->so->family;
 	sock_options_use(child, options_get(shard->opt));
 	child->rcvtimeo = __atomic_load_n(&shard->so->rcvtimeo, __ATOMIC_RELAXED);
 	child->sndtimeo = __atomic_load_n(&shard->so->sndtimeo, __ATOMIC_RELAXED);
@@ -235,6 +237,8 @@ static int shard_accept(struct tcp_listener *l, const struct tcp_synreq *req, st
 	config = tcp_config_for(shard->opt, ring_mtu(ring));
 	tcp_init_passive(&child->tcp.conn, &tcp_sock_engine_ops, &config, req, now);
 	tcp_apply_options(child, now);
+	if (tcp_habit_expects_fin())
+		tcp_expect_fin(&child->tcp.conn);
 	reason = tcp_input(&child->tcp.conn, pkt, now);
 	if (reason != DROP_NONE) {
 		ring_drop(ring, reason);

@@ -16,7 +16,9 @@
 #include "sock/core/access.h"
 #include "sock/core/async.h"
 #include "sock/core/quarantine.h"
+#include "sock/core/stats/sock_record.h"
 #include "sock/options/sock_opt.h"
+#include "sock/tcp/tcp_habit.h"
 #include "sock/tcp/timewait.h"
 
 /* Initial buffer size in bytes, unless the program sets SO_RCVBUF or SO_SNDBUF. */
@@ -24,8 +26,6 @@
 
 unsigned tcp_orphans[TCP_ORPHAN_KINDS];
 unsigned tcp_orphans_max;
-
-#define ORPHANS_MAX 65536 /* where the kernel's setting cannot be read */
 
 static struct inet_sock *sock_of_conn(struct tcp_conn *conn)
 {
@@ -107,6 +107,11 @@ static void on_established(struct tcp_conn *conn)
 		tcp_update_events(so, EPOLLOUT | EPOLLWRNORM);
 }
 
+static void on_event(struct tcp_conn *conn, enum tcp_event event, uint32_t argument)
+{
+	sock_record_tcp(sock_of_conn(conn), event, argument);
+}
+
 static void on_readable(struct tcp_conn *conn)
 {
 	tcp_update_events(sock_of_conn(conn), EPOLLIN | EPOLLRDNORM);
@@ -132,6 +137,7 @@ static void on_closed(struct tcp_conn *conn, int error)
 	if (error == ETIMEDOUT && so->tcp.dst.unroutable && so->tcp.dst.unroutable_unacked)
 		error = ENETUNREACH;
 	so->tcp.error = error;
+	sock_record(so, RECORD_ENDED, (uint32_t)error);
 	/* A child that was not queued belongs to no listener. */
 	if (sock_life_is(so, LIFE_HANDSHAKE))
 		sock_life_set(so, LIFE_ORPHAN);
@@ -139,57 +145,15 @@ static void on_closed(struct tcp_conn *conn, int error)
 	ring_work_add(sock_home(so), &so->tcp.flush); /* frees an orphan */
 }
 
-static int on_send(struct tcp_conn *conn, const struct tcp_segment *seg)
-{
-	struct inet_sock *so = sock_of_conn(conn);
-	struct ring *ring = sock_home(so);
-	struct pkt *pkt = ring_tx_get(ring);
-
-	if (__builtin_expect(!pkt, 0))
-		return so->tcp.dst.unroutable ? 0 : -ENOBUFS;
-	if (__builtin_expect(seg->len + FRAME_HDR_MAX > pkt->room, 0)) {
-		pkt_free(pkt); /* the segment size was negotiated when frames were larger */
-		return -EMSGSIZE;
-	}
-	pkt->frame_len = (uint32_t)frame_build_tcp(&so->tcp.dst.tmpl, pkt->frame, seg);
-	return dst_send(&so->tcp.dst, ring, pkt);
-}
-
-static uint32_t on_send_train(struct tcp_conn *conn, const struct tcp_segment *seg, uint32_t mss)
-{
-	struct inet_sock *so = sock_of_conn(conn);
-	struct ring *ring = sock_home(so);
-	struct frame_train train;
-	uint32_t sent = 0;
-
-	frame_train_begin(&train, &so->tcp.dst.tmpl, seg, mss);
-	while (sent < seg->len) {
-		struct pkt *pkt = ring_tx_get(ring);
-
-		if (!pkt && so->tcp.dst.unroutable)
-			return seg->len;
-		if (!pkt)
-			break;
-		if (mss + FRAME_HDR_MAX > pkt->room) {
-			pkt_free(pkt);
-			break;
-		}
-		pkt->frame_len = (uint32_t)frame_train_next(&train, pkt->frame);
-		if (dst_send(&so->tcp.dst, ring, pkt))
-			break;
-		sent = seg->len - train.seg.len;
-	}
-	return sent;
-}
-
 const struct tcp_ops tcp_sock_engine_ops = {
 	.alloc = mem_alloc,
 	.closed = on_closed,
 	.established = on_established,
+	.event = on_event,
 	.free = mem_free,
 	.readable = on_readable,
-	.send = on_send,
-	.send_train = on_send_train,
+	.send = tcp_send_segment,
+	.send_train = tcp_send_segments,
 	.urgent = on_urgent,
 	.writable = on_writable,
 };
@@ -279,8 +243,13 @@ static void tcp_run_timer(struct timer *timer, nsec_t now)
 {
 	struct inet_sock *so = container_of(timer, struct inet_sock, tcp.timer);
 
-	if (!sock_has_ended(so) && tcp_deadline(&so->tcp.conn) <= now)
+	if (!sock_has_ended(so) && tcp_deadline(&so->tcp.conn) <= now) {
+		bool waits = tcp_awaits_fin(&so->tcp.conn);
+
 		tcp_timer(&so->tcp.conn, now);
+		if (waits && !tcp_awaits_fin(&so->tcp.conn))
+			tcp_habit_learn(HABIT_IN_VAIN);
+	}
 	/* Does not free the connection here, because the wheel still uses the timer. */
 	ring_work_add(sock_home(so), &so->tcp.flush);
 }
@@ -324,18 +293,16 @@ static enum drop deliver_to_ended(struct inet_sock *so, struct ring *ring, struc
 		return tcp_deliver_to_listener(ring, &flow->key, pkt, now);
 	}
 	if (tcp_reset_for(pkt, &rst))
-		on_send(&so->tcp.conn, &rst);
+		tcp_send_segment(&so->tcp.conn, &rst);
 	return DROP_TCP_STATE;
 }
 
 static inline __attribute__((always_inline)) enum drop
-deliver_to_conn(struct inet_sock *so, struct ring *ring, struct pkt *pkt, nsec_t now)
+deliver_plain(struct inet_sock *so, struct ring *ring, struct pkt *pkt, nsec_t now)
 {
 	struct flow *flow = &so->tcp.flow;
 	enum drop reason;
 
-	if (__builtin_expect(so->noted, 0))
-		pkt->stamp = clock_real();
 	if (__builtin_expect(sock_has_ended(so), 0))
 		return deliver_to_ended(so, ring, pkt, now);
 	reason = tcp_input(&so->tcp.conn, pkt, now);
@@ -345,6 +312,26 @@ deliver_to_conn(struct inet_sock *so, struct ring *ring, struct pkt *pkt, nsec_t
 		return tcp_deliver_to_listener(ring, &flow->key, pkt, now);
 	}
 	return reason;
+}
+
+static __attribute__((noinline)) enum drop deliver_noted(struct inet_sock *so, struct ring *ring,
+							 struct pkt *pkt, nsec_t now)
+{
+	enum drop reason;
+
+	pkt->stamp = clock_real();
+	tcp_filter_arrives(so);
+	reason = deliver_plain(so, ring, pkt, now);
+	tcp_filter_look(so, ring);
+	return reason;
+}
+
+static inline __attribute__((always_inline)) enum drop
+deliver_to_conn(struct inet_sock *so, struct ring *ring, struct pkt *pkt, nsec_t now)
+{
+	if (__builtin_expect(so->noted, 0))
+		return deliver_noted(so, ring, pkt, now);
+	return deliver_plain(so, ring, pkt, now);
 }
 
 /*
@@ -464,6 +451,7 @@ void tcp_detach(struct inet_sock *so, struct ring *ring)
 	wheel_cancel(&ring->wheel, &so->tcp.timer);
 	list_remove(&so->tcp.flush.link);
 	ring_flow_del(ring, &so->tcp.flow);
+	tcp_filter_end(so);
 	tcp_snapshot_release(&so->tcp.conn);
 	dst_fini(&so->tcp.dst);
 	tcp_part_init(so);
@@ -524,15 +512,8 @@ void tcp_options_changed(struct inet_sock *so, bool quickack)
  */
 static bool too_many_orphans(void)
 {
-	unsigned max = __atomic_load_n(&tcp_orphans_max, __ATOMIC_RELAXED);
-
-	if (!max) {
-		int n = sys_read_number("/proc/sys/net/ipv4/tcp_max_orphans", ORPHANS_MAX);
-
-		max = n > 0 ? (unsigned)n : 1;
-		__atomic_store_n(&tcp_orphans_max, max, __ATOMIC_RELAXED);
-	}
-	return __atomic_load_n(&tcp_orphans[TCP_ORPHAN_UNACKED], __ATOMIC_RELAXED) >= max;
+	return __atomic_load_n(&tcp_orphans[TCP_ORPHAN_UNACKED], __ATOMIC_RELAXED) >=
+	       tcp_orphans_max;
 }
 
 /*
@@ -544,6 +525,18 @@ static void tcp_keep_port(struct inet_sock *so, struct ring *ring)
 	if (so->spare < 0 && so->bound && sock_has_connection(so) && !sock_has_ended(so) &&
 	    sock_twin(&so->sk) >= 0)
 		so->spare = timewait_keep_port(ring, sock_twin(&so->sk));
+}
+
+void tcp_learn_habit(const struct inet_sock *so, const struct ring *ring)
+{
+	const struct tcp_conn *conn = &so->tcp.conn;
+
+	if (!so->tcp.listener || so->shut_wr || (!conn->data_segs_out && !tcp_unacked_bytes(conn)))
+		return;
+	if (!tcp_fin_follows(conn, ring->now))
+		tcp_habit_learn(HABIT_NONE);
+	else
+		tcp_habit_learn(tcp_habit_of(clock_now() - ring->now, tcp_awaits_fin(conn)));
 }
 
 bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
@@ -558,6 +551,8 @@ bool tcp_sock_close(struct inet_sock *so, struct ring *ring)
 		dst_fini(&so->tcp.dst);
 		return false;
 	}
+	tcp_learn_habit(so, ring);
+	tcp_filter_end(so);
 	if (!sock_has_ended(so) && so->opt->linger_on && so->opt->linger_seconds == 0)
 		tcp_abort(&so->tcp.conn, 0, now);
 	else if (!sock_has_ended(so))

@@ -28,6 +28,10 @@ struct tcp_shard {
 	const struct sock_options *opt; /* its children start with them */
 };
 
+/* tcp_frames.c: see ops.send and ops.send_train. */
+int tcp_send_segment(struct tcp_conn *conn, const struct tcp_segment *seg);
+uint32_t tcp_send_segments(struct tcp_conn *conn, const struct tcp_segment *seg, uint32_t mss);
+
 extern const struct tcp_ops tcp_sock_engine_ops;
 extern const struct sock_ops tcp_sock_ops[HOLD_MODES];
 
@@ -45,6 +49,8 @@ void tcp_detach(struct inet_sock *so, struct ring *ring);
 /* Members of struct sock_kind. */
 void tcp_sock_init(struct inet_sock *so);
 bool tcp_sock_close(struct inet_sock *so, struct ring *ring);
+/* holder: the program ends its side of an accepted connection; called before the engine knows. */
+void tcp_learn_habit(const struct inet_sock *so, const struct ring *ring);
 void tcp_options_changed(struct inet_sock *so, bool quickack);
 /* Initialises the fields of a connection, for a socket that has none yet. */
 void tcp_part_init(struct inet_sock *so);
@@ -141,6 +147,7 @@ struct tcp_kernel {
 	int16_t fin_timeout;	     /* seconds */
 	uint32_t notsent_lowat;	     /* bytes; 0: no limit */
 	uint32_t rmem_max, wmem_max; /* maximum that a buffer grows to, in units of SO_RCVBUF */
+	uint32_t timewaits_max;	     /* sockets in TIME_WAIT */
 };
 
 const struct tcp_kernel *tcp_kernel(void);
@@ -150,6 +157,46 @@ int tcp_set_option(struct sock_ref ref, int level, int name, const void *val, so
 void tcp_mirror(struct inet_sock *so, int name, const void *val, struct sock_options *opt);
 int tcp_get_option(struct sock_ref ref, int level, int name, void *val, socklen_t *len);
 uint32_t tcp_buffer_size(const struct inet_sock *so, bool receive);
+
+/* ---- tcp_calls.c -------------------------------------------------------------------- */
+
+/* sock_kind.headers */
+int tcp_read_headers(struct sock_ref ref, uint8_t *header);
+
+/* ---- tcp_extra.c --------------------------------------------------------------------- */
+
+/*
+ * No ring held: may a dummy send be tried? 0; -ENOTCONN; -EAGAIN: an error of the connection waits to
+ * be reported; -EINVAL: flags that change what a send does.
+ */
+int tcp_dummy_check(struct sock_ref ref, int flags);
+/* holder: a dummy send. As tcp_send_dummy(). */
+ssize_t tcp_dummy_try(struct inet_sock *so, struct ring *ring, const struct iovec *iov,
+		      size_t count);
+/* Members of struct sock_kind. */
+ssize_t tcp_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags);
+void tcp_held_freed(struct inet_sock *so, uint32_t charge);
+
+/* ---- tcp_filter.c: the receive callback (holder of home) ------------------------------- */
+
+extern const struct filter_kind tcp_filter_kind;
+
+/* The engine is about to get a packet. */
+void tcp_filter_arrives(struct inet_sock *so);
+/* The engine has got a packet, or the program gave one back: the callback may see the next ones. */
+void tcp_filter_look(struct inet_sock *so, struct ring *ring);
+/* Must no call read now, because the callback has to see what is there first? */
+bool tcp_filter_hides(const struct inet_sock *so);
+/* Bytes that a call can read. */
+uint32_t tcp_filter_readable(const struct inet_sock *so);
+/* Does a thread that runs the callback have packets of the connection? */
+bool tcp_filter_is_out(const struct inet_sock *so);
+/* The connection has no callback any more; its packets stay in the queue, for its end. */
+void tcp_filter_end(struct inet_sock *so);
+/* The socket leaves the ring. */
+void tcp_filter_leave(struct inet_sock *so, struct ring *ring);
+/* In a forked child: the connection has no callback. */
+void tcp_filter_fork_child(struct inet_sock *so);
 
 /* ---- tcp_listen.c ------------------------------------------------------------------- */
 
@@ -173,6 +220,14 @@ int tcp_sock_accept(struct sock_ref ref, struct sockaddr *addr, socklen_t *len, 
 		    struct sock_ref *child);
 /* holder of the child's ring: the handshake is complete; queues the child at its listener. */
 void tcp_child_established(struct inet_sock *child);
+/*
+ * any, no ring held: queues a child that has no more handshake, whose listener is set, there.
+ * The caller has no access to it afterwards.
+ */
+void tcp_child_queue(struct inet_sock *child);
+/* Members of struct sock_kind. */
+void tcp_abandon(struct inet_sock *so, struct ring *ring);
+void tcp_listen_ended(struct inet_sock *so);
 
 /* ---- tcp_connect.c ------------------------------------------------------------------ */
 

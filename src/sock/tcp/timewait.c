@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "net/tcp/tcp_timewait.h"
+#include "sock/core/stats/sock_record.h"
 #include "sock/tcp/tcp_sock.h"
 
 #define TIMER_GRID (100 * NSEC_PER_MSEC) /* one wake-up for all records that end within it */
@@ -316,19 +317,6 @@ static enum drop timewait_deliver(struct ring *ring, struct flow *flow, struct p
 
 /* ---- creating a record (holder) ----------------------------------------------------- */
 
-static unsigned timewait_max(void)
-{
-	static int known; /* any, atomic */
-	int max = __atomic_load_n(&known, __ATOMIC_RELAXED);
-
-	if (!max) {
-		max = sys_read_number("/proc/sys/net/ipv4/tcp_max_tw_buckets", 65536);
-		max = max > 0 ? max : -1;
-		__atomic_store_n(&known, max, __ATOMIC_RELAXED);
-	}
-	return max > 0 ? (unsigned)max : 0;
-}
-
 /* Has its port a keeper, if it needs one? An accepted connection uses its listener's port. */
 static bool port_is_kept(const struct inet_sock *so)
 {
@@ -341,7 +329,7 @@ static bool port_is_kept(const struct inet_sock *so)
 /* Is there room for one more, of all rings together? If not, a record of this ring ends. */
 static bool make_room(struct timewaits *set)
 {
-	if (counter_load(&timewait_stats.now) < timewait_max())
+	if (counter_load(&timewait_stats.now) < tcp_kernel()->timewaits_max)
 		return true;
 	counter_add(&timewait_stats.early, 1);
 	for (unsigned i = 0; i < QUEUES; i++) {
@@ -390,6 +378,7 @@ bool timewait_take(struct inet_sock *so, struct ring *ring)
 	set = timewaits_of(ring);
 	t = set && port_is_kept(so) ? timewait_create(set, so) : NULL;
 	if (t) {
+		sock_record(so, RECORD_TIME_WAIT, 0);
 		ring_flow_replace(ring, &so->tcp.flow, &t->flow);
 		tcp_timewait_begin(&t->tw, &so->tcp.conn);
 		if (tcp_timewait_half(&t->tw))
