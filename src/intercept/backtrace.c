@@ -7,8 +7,10 @@
 
 #include "base/log.h"
 #include "base/param.h"
+#include "base/stats/recorder.h"
 
 #define FRAMES_MAX 64
+#define RECORDS_OF_FAULT 16 /* the last events of each ring */
 
 void backtrace_init(void)
 {
@@ -47,4 +49,5 @@ void backtrace_fatal(int sig, const siginfo_t *info)
 		log_panic("Segmentation fault: SIGSEGV from process %d", info->si_pid);
 	for (int i = 0; i < n; i++)
 		log_frame(i, frames[i]);
+	recorder_log_all(RECORDS_OF_FAULT, LOG_PANIC);
 }

@@ -4,8 +4,8 @@
  * socket of ours may be added at any time.
  */
 #include "base/clock.h"
-#include "base/param.h"
 #include "base/user.h"
+#include "intercept/extra.h"
 #include "intercept/timeout.h"
 #include "intercept/wrap.h"
 #include "sock/wait/epoll.h"
@@ -23,7 +23,7 @@ static int created(int epfd)
 	if (fork_is_vfork_child())
 		return epfd;
 	start();
-	if (!params.offloaded_sockets)
+	if (!extra_offloads())
 		return epfd;
 	clock_init();
 	signal_watch_faults();

@@ -58,17 +58,11 @@ static inline struct fd_entry *fd_leaf(int fd)
 	return fd_missed(fd);
 }
 
-static inline struct sock_ref fd_get(int fd)
+/* The socket of an entry; ref.sk NULL: it is empty. */
+static inline __attribute__((always_inline)) struct sock_ref fd_entry_get(struct fd_entry *entry)
 {
 	struct sock_ref ref = {NULL, 0};
-	struct fd_entry *leaf, *entry;
 
-	if (fd < 0)
-		return ref;
-	leaf = fd_leaf(fd);
-	if (!leaf)
-		return ref;
-	entry = &leaf[fd & (FD_LEAF_SIZE - 1)];
 	do {
 		/* Acquire: pairs with fill_entry(), and orders gen after sk. */
 		ref.sk = __atomic_load_n(&entry->sk, __ATOMIC_ACQUIRE);
@@ -82,6 +76,35 @@ static inline struct sock_ref fd_get(int fd)
 	} while (__atomic_load_n(&entry->sk, __ATOMIC_ACQUIRE) != ref.sk ||
 		 __atomic_load_n(&entry->gen, __ATOMIC_RELAXED) != ref.gen);
 	return ref;
+}
+
+static inline struct sock_ref fd_get(int fd)
+{
+	struct sock_ref none = {NULL, 0};
+	struct fd_entry *leaf;
+
+	if (fd < 0)
+		return none;
+	leaf = fd_leaf(fd);
+	if (!leaf)
+		return none;
+	return fd_entry_get(&leaf[fd & (FD_LEAF_SIZE - 1)]);
+}
+
+/* As fd_get(), but calls no function.  False: fd_get() would call fd_missed(). */
+static inline bool fd_peek(int fd, struct sock_ref *ref)
+{
+	struct fd_entry *leaf;
+
+	*ref = (struct sock_ref){NULL, 0};
+	if (fd < 0)
+		return true;
+	/* Acquire, twice: pairs with entry_make() and fd_fork_child(), as in fd_leaf(). */
+	leaf = __atomic_load_n(&fd_root[fd >> FD_LEAF_BITS], __ATOMIC_ACQUIRE);
+	if (__builtin_expect(!leaf, 0))
+		return !__atomic_load_n(&fd_leaves[fd >> FD_LEAF_BITS], __ATOMIC_ACQUIRE);
+	*ref = fd_entry_get(&leaf[fd & (FD_LEAF_SIZE - 1)]);
+	return true;
 }
 
 /* fd_get() as a function, for sock. */

@@ -46,6 +46,19 @@ static inline struct iovec iov_of(const void *buf, size_t len)
 }
 
 /*
+ * The calls of the socket; NULL: it is none, or an epoll set.  With fd_peek(), for functions that
+ * end with another call in each case: they need no frame, so a quick call costs little.
+ */
+static inline const struct sock_ops *io_ops(struct sock_ref ref)
+{
+	return ref.sk ? sock_ops_of(ref.sk) : NULL;
+}
+
+/* Members of struct sock_hooks; see there. */
+ssize_t io_recv(int fd, void *buf, size_t len, int flags);
+ssize_t io_send(int fd, const void *buf, size_t len, int flags);
+
+/*
  * to_libc() for calls that send: a stream whose other end does not read any more raises
  * SIGPIPE, before errno is set, because the signal handler may change errno.
  */

@@ -26,18 +26,38 @@ static inline ssize_t recv_buf(struct sock_ref ref, void *buf, size_t len, int f
 	return sock_ops_of(ref.sk)->recv(ref, &msg, flags);
 }
 
-EXPORT ssize_t read(int fd, void *buf, size_t len)
+static __attribute__((noinline)) ssize_t do_read(int fd, void *buf, size_t len, struct sock_ref ref)
 {
-	struct sock_ref ref = sock_get(fd);
 	int saved = errno;
 	ssize_t rc;
 
-	if (!ref.sk)
-		return libc.read(fd, buf, len);
 	if (!len)
 		return 0;
 	rc = recv_buf(ref, buf, len, 0);
 	return rc == SOCK_KERNEL ? libc.read(fd, buf, len) : to_libc(rc, saved);
+}
+
+/* read() where fd_peek() fails. */
+static __attribute__((noinline)) ssize_t read_looking(int fd, void *buf, size_t len)
+{
+	struct sock_ref ref = sock_get(fd);
+
+	return ref.sk ? do_read(fd, buf, len, ref) : libc.read(fd, buf, len);
+}
+
+EXPORT ssize_t read(int fd, void *buf, size_t len)
+{
+	const struct sock_ops *ops;
+	struct sock_ref ref;
+
+	if (__builtin_expect(!fd_peek(fd, &ref), 0))
+		return read_looking(fd, buf, len);
+	ops = io_ops(ref);
+	if (!ops)
+		return libc.read(fd, buf, len);
+	if (__builtin_expect(ops->quick_recv && len, 0))
+		return ops->quick_recv(fd, buf, len, 0, ref);
+	return do_read(fd, buf, len, ref);
 }
 
 EXPORT ssize_t __read_chk(int fd, void *buf, size_t len, size_t size)
@@ -47,16 +67,43 @@ EXPORT ssize_t __read_chk(int fd, void *buf, size_t len, size_t size)
 	return read(fd, buf, len);
 }
 
-EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
+static __attribute__((noinline)) ssize_t do_recv(int fd, void *buf, size_t len, int flags,
+						 struct sock_ref ref)
+{
+	int saved = errno;
+	ssize_t rc = recv_buf(ref, buf, len, flags);
+
+	if (__builtin_expect(rc == SOCK_KERNEL, 0))
+		return libc.recv(fd, buf, len, flags);
+	return to_libc(rc, saved);
+}
+
+__attribute__((noinline)) ssize_t io_recv(int fd, void *buf, size_t len, int flags)
 {
 	struct sock_ref ref = sock_get(fd);
-	int saved = errno;
-	ssize_t rc;
 
-	if (!ref.sk)
+	return ref.sk ? do_recv(fd, buf, len, flags, ref) : libc.recv(fd, buf, len, flags);
+}
+
+static inline __attribute__((always_inline)) ssize_t recv_on(int fd, void *buf, size_t len,
+							     int flags)
+{
+	const struct sock_ops *ops;
+	struct sock_ref ref;
+
+	if (__builtin_expect(!fd_peek(fd, &ref), 0))
+		return io_recv(fd, buf, len, flags);
+	ops = io_ops(ref);
+	if (!ops)
 		return libc.recv(fd, buf, len, flags);
-	rc = recv_buf(ref, buf, len, flags);
-	return rc == SOCK_KERNEL ? libc.recv(fd, buf, len, flags) : to_libc(rc, saved);
+	if (__builtin_expect(ops->quick_recv != NULL, 0))
+		return ops->quick_recv(fd, buf, len, flags, ref);
+	return do_recv(fd, buf, len, flags, ref);
+}
+
+EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
+{
+	return recv_on(fd, buf, len, flags);
 }
 
 EXPORT ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags)
@@ -66,17 +113,18 @@ EXPORT ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags)
 	return recv(fd, buf, len, flags);
 }
 
-/* The address of a peer of ours: IPv4. */
-struct name {
-	uint64_t words[2];
+/* The address of a peer of ours: that of IPv4 has 16 bytes, see user_copy16(). */
+union name {
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
 };
-_Static_assert(sizeof(struct name) == sizeof(struct sockaddr_in), "user_copy16()");
+_Static_assert(sizeof(struct sockaddr_in) == 16, "user_copy16()");
 
 /*
  * Writes the address after the message was received, as the kernel does: an error here
  * loses the message.
  */
-static inline int give_address(void *to, socklen_t *len, const struct name *from, socklen_t full)
+static inline int give_address(void *to, socklen_t *len, const union name *from, socklen_t full)
 {
 	uint32_t room;
 	bool good;
@@ -87,27 +135,26 @@ static inline int give_address(void *to, socklen_t *len, const struct name *from
 		return -EINVAL;
 	if (room > full)
 		room = full;
-	good = room == sizeof(*from) ? user_copy16(to, from) : user_copy(to, from, room);
+	good = room == sizeof(from->in) ? user_copy16(to, from) : user_copy(to, from, room);
 	return good && user_store32(len, full) ? 0 : -EFAULT;
 }
 
+/* from: not NULL. */
 static ssize_t do_recvfrom(struct sock_ref ref, void *buf, size_t len, int flags,
 			   struct sockaddr *from, socklen_t *from_len)
 {
 	struct iovec iov = iov_of(buf, len);
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	struct name name;
+	union name name;
 	ssize_t rc;
 	int bad;
 
 	if (!mem_is_users(buf))
 		return -EFAULT;
-	if (from) {
-		msg.msg_name = &name;
-		msg.msg_namelen = sizeof(name);
-	}
+	msg.msg_name = &name;
+	msg.msg_namelen = sizeof(name);
 	rc = sock_ops_of(ref.sk)->recv(ref, &msg, flags);
-	if (!from || rc < 0)
+	if (rc < 0)
 		return rc;
 	bad = give_address(from, from_len, &name, msg.msg_namelen);
 	return bad ? bad : rc;
@@ -116,10 +163,14 @@ static ssize_t do_recvfrom(struct sock_ref ref, void *buf, size_t len, int flags
 EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from,
 			socklen_t *from_len)
 {
-	struct sock_ref ref = sock_get(fd);
-	int saved = errno;
+	struct sock_ref ref;
+	int saved;
 	ssize_t rc;
 
+	if (!from)
+		return recv_on(fd, buf, len, flags);
+	ref = sock_get(fd);
+	saved = errno;
 	if (!ref.sk)
 		return libc.recvfrom(fd, buf, len, flags, from, from_len);
 	rc = do_recvfrom(ref, buf, len, flags, from, from_len);
@@ -177,7 +228,7 @@ EXPORT ssize_t preadv64v2(int fd, const struct iovec *iov, int n, off64_t at, in
 static ssize_t do_recvmsg(struct sock_ref ref, struct msghdr *msg, int flags)
 {
 	struct msghdr ours;
-	struct name name;
+	union name name;
 	size_t total;
 	ssize_t n;
 	int rc;

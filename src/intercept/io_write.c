@@ -6,33 +6,96 @@
 #include "intercept/io.h"
 #include "intercept/process/rights.h"
 #include "intercept/wrap.h"
+#include "sock/core/extra/sock_extra.h"
 
 #define SENDMMSG_MAX 1024 /* the kernel's limit */
 
-EXPORT ssize_t write(int fd, const void *buf, size_t len)
+/* May the kernel make this call?  A dummy send fails instead: the kernel would send. */
+static inline bool kernel_sends(int flags)
+{
+	if (sock_is_dummy(flags))
+		errno = EINVAL;
+	return !sock_is_dummy(flags);
+}
+
+static inline ssize_t kernel_send(int fd, const void *buf, size_t len, int flags)
+{
+	return kernel_sends(flags) ? libc.send(fd, buf, len, flags) : -1;
+}
+
+static __attribute__((noinline)) ssize_t do_write(int fd, const void *buf, size_t len,
+						  struct sock_ref ref)
+{
+	int saved = errno;
+	ssize_t rc = send_buf(ref, buf, len, 0);
+	return rc == SOCK_KERNEL ? libc.write(fd, buf, len) : sent(ref, rc, 0, saved);
+}
+
+/* write() where fd_peek() fails. */
+static __attribute__((noinline)) ssize_t write_looking(int fd, const void *buf, size_t len)
 {
 	struct sock_ref ref = sock_get(fd);
-	int saved = errno;
-	ssize_t rc;
 
-	if (!ref.sk)
+	return ref.sk ? do_write(fd, buf, len, ref) : libc.write(fd, buf, len);
+}
+
+EXPORT ssize_t write(int fd, const void *buf, size_t len)
+{
+	const struct sock_ops *ops;
+	struct sock_ref ref;
+
+	if (__builtin_expect(!fd_peek(fd, &ref), 0))
+		return write_looking(fd, buf, len);
+	ops = io_ops(ref);
+	if (!ops)
 		return libc.write(fd, buf, len);
-	rc = send_buf(ref, buf, len, 0);
-	return rc == SOCK_KERNEL ? libc.write(fd, buf, len) : sent(ref, rc, 0, saved);
+	if (__builtin_expect(ops->quick_send != NULL, 0))
+		return ops->quick_send(fd, buf, len, 0, ref);
+	return do_write(fd, buf, len, ref);
+}
+
+static __attribute__((noinline)) ssize_t do_send(int fd, const void *buf, size_t len, int flags,
+						 struct sock_ref ref)
+{
+	int saved = errno;
+	ssize_t rc = send_buf(ref, buf, len, flags);
+
+	if (__builtin_expect(rc >= 0, 1))
+		return to_libc(rc, saved);
+	if (rc == SOCK_KERNEL)
+		return kernel_send(fd, buf, len, flags);
+	return sent(ref, rc, flags, saved);
+}
+
+__attribute__((noinline)) ssize_t io_send(int fd, const void *buf, size_t len, int flags)
+{
+	struct sock_ref ref = sock_get(fd);
+
+	return ref.sk ? do_send(fd, buf, len, flags, ref) : kernel_send(fd, buf, len, flags);
+}
+
+static inline __attribute__((always_inline)) ssize_t send_on(int fd, const void *buf, size_t len,
+							     int flags)
+{
+	const struct sock_ops *ops;
+	struct sock_ref ref;
+
+	if (__builtin_expect(!fd_peek(fd, &ref), 0))
+		return io_send(fd, buf, len, flags);
+	ops = io_ops(ref);
+	if (!ops)
+		return kernel_send(fd, buf, len, flags);
+	if (__builtin_expect(ops->quick_send != NULL, 0))
+		return ops->quick_send(fd, buf, len, flags, ref);
+	return do_send(fd, buf, len, flags, ref);
 }
 
 EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
-	struct sock_ref ref = sock_get(fd);
-	int saved = errno;
-	ssize_t rc;
-
-	if (!ref.sk)
-		return libc.send(fd, buf, len, flags);
-	rc = send_buf(ref, buf, len, flags);
-	return rc == SOCK_KERNEL ? libc.send(fd, buf, len, flags) : sent(ref, rc, flags, saved);
+	return send_on(fd, buf, len, flags);
 }
 
+/* to: not NULL. */
 static ssize_t do_sendto(struct sock_ref ref, const void *buf, size_t len, int flags,
 			 const struct sockaddr *to, socklen_t to_len)
 {
@@ -41,29 +104,32 @@ static ssize_t do_sendto(struct sock_ref ref, const void *buf, size_t len, int f
 
 	if (!mem_is_users(buf))
 		return -EFAULT;
-	if (to) {
-		if (to_len > sizeof(struct sockaddr_storage))
-			return -EINVAL;
-		if (!user_can_read(to, to_len))
-			return -EFAULT;
-		msg.msg_name = (void *)(uintptr_t)to;
-		msg.msg_namelen = to_len;
-	}
+	if (to_len > sizeof(struct sockaddr_storage))
+		return -EINVAL;
+	if (!user_can_read(to, to_len))
+		return -EFAULT;
+	msg.msg_name = (void *)(uintptr_t)to;
+	msg.msg_namelen = to_len;
 	return sock_ops_of(ref.sk)->send(ref, &msg, flags);
 }
 
 EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
 		      socklen_t to_len)
 {
-	struct sock_ref ref = sock_get(fd);
-	int saved = errno;
+	struct sock_ref ref;
+	int saved;
 	ssize_t rc;
 
+	if (!to)
+		return send_on(fd, buf, len, flags);
+	ref = sock_get(fd);
+	saved = errno;
 	if (!ref.sk)
-		return libc.sendto(fd, buf, len, flags, to, to_len);
+		return kernel_sends(flags) ? libc.sendto(fd, buf, len, flags, to, to_len) : -1;
 	rc = do_sendto(ref, buf, len, flags, to, to_len);
-	return rc == SOCK_KERNEL ? libc.sendto(fd, buf, len, flags, to, to_len)
-				 : sent(ref, rc, flags, saved);
+	if (rc == SOCK_KERNEL)
+		return kernel_sends(flags) ? libc.sendto(fd, buf, len, flags, to, to_len) : -1;
+	return sent(ref, rc, flags, saved);
 }
 
 static ssize_t do_writev(struct sock_ref ref, const struct iovec *iov, int n)
@@ -148,11 +214,15 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 	int saved = errno;
 	ssize_t rc;
 
+	if (!ref.sk && !kernel_sends(flags))
+		return -1;
 	if (!ref.sk)
 		return rights_possible(msg) ? send_with_rights(fd, msg, flags, saved)
 					    : libc.sendmsg(fd, msg, flags);
 	rc = do_sendmsg(ref, msg, flags);
-	return rc == SOCK_KERNEL ? libc.sendmsg(fd, msg, flags) : sent(ref, rc, flags, saved);
+	if (rc == SOCK_KERNEL)
+		return kernel_sends(flags) ? libc.sendmsg(fd, msg, flags) : -1;
+	return sent(ref, rc, flags, saved);
 }
 
 /* Sends the messages before the first that must not be sent. */
@@ -180,7 +250,7 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 	unsigned i;
 
 	if (!ref.sk)
-		return send_many_by_kernel(fd, msgs, n, flags);
+		return kernel_sends(flags) ? send_many_by_kernel(fd, msgs, n, flags) : -1;
 	for (i = 0; i < n && i < SENDMMSG_MAX; i++) {
 		rc = do_sendmsg(ref, &msgs[i].msg_hdr, flags);
 		if (rc < 0)
@@ -193,6 +263,7 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 	/* What was sent counts; the next call reports the error. */
 	if (i)
 		return (int)to_libc(i, saved);
-	return rc == SOCK_KERNEL ? libc.sendmmsg(fd, msgs, n, flags)
-				 : (int)sent(ref, rc, flags, saved);
+	if (rc == SOCK_KERNEL)
+		return kernel_sends(flags) ? libc.sendmmsg(fd, msgs, n, flags) : -1;
+	return (int)sent(ref, rc, flags, saved);
 }

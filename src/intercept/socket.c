@@ -7,6 +7,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "base/user.h"
+#include "intercept/extra.h"
 #include "intercept/stdio.h"
 #include "intercept/uring.h"
 #include "intercept/wrap.h"
@@ -14,14 +15,14 @@
 #define TYPE_FLAGS (SOCK_NONBLOCK | SOCK_CLOEXEC)
 
 /* False: no memory, or acceleration cannot start. */
-static bool make_object(int fd, int type, int protocol)
+static bool make_object(int fd, int domain, int type, int protocol)
 {
 	struct sock_ref ref;
 
 	stdio_init();
 	clock_init();
 	signal_watch_faults();
-	ref = sock_create(fd, AF_INET, type & ~TYPE_FLAGS, protocol, type & SOCK_NONBLOCK);
+	ref = sock_create(fd, domain, type & ~TYPE_FLAGS, protocol, type & SOCK_NONBLOCK);
 	if (ref.sk && !fd_install(fd, ref)) {
 		sock_close(ref);
 		return false;
@@ -34,13 +35,11 @@ static enum verdict begin(int fd, int domain, int type, int protocol)
 {
 	enum verdict why = VERDICT_UNDECIDED;
 
-	if (!params.offloaded_sockets)
+	if (!extra_offloads())
 		why = VERDICT_DISABLED;
-	else if (domain != AF_INET)
-		why = VERDICT_FAMILY;
 	else if (uring_is_used())
 		why = VERDICT_CALL;
-	else if (!make_object(fd, type, protocol))
+	else if (!make_object(fd, domain, type, protocol))
 		return VERDICT_NO_RESOURCES; /* it was counted */
 	if (why != VERDICT_UNDECIDED)
 		verdict_count(why);
@@ -57,7 +56,7 @@ static int refuse(int domain, enum verdict why)
 	if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
 		log_error("socket(%s): %s; it must be accelerated (VMA_STRICT), so the call fails",
 			  domain == AF_INET6 ? "AF_INET6" : "AF_INET", verdict_text(why));
-	return domain == AF_INET6 ? EAFNOSUPPORT : EOPNOTSUPP;
+	return EOPNOTSUPP;
 }
 
 EXPORT int socket(int domain, int type, int protocol)
@@ -234,8 +233,11 @@ EXPORT int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 	struct sock_ref ref = sock_get(fd);
 	int saved = errno, rc;
 
-	if (!ref.sk)
+	if (!ref.sk) {
+		if (fd == -1 && extra_get_api(level, name, val, len, &rc))
+			return (int)to_libc(rc, saved);
 		return libc.getsockopt(fd, level, name, val, len);
+	}
 	rc = sock_ops_of(ref.sk)->getsockopt(ref, level, name, val, len);
 	return rc == SOCK_KERNEL ? libc.getsockopt(fd, level, name, val, len)
 				 : (int)to_libc(rc, saved);

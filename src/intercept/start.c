@@ -17,6 +17,7 @@
 #include "base/stats/stats.h"
 #include "base/sys.h"
 #include "intercept/backtrace.h"
+#include "intercept/io.h"
 #include "intercept/process/inherited.h"
 #include "intercept/wrap.h"
 
@@ -52,7 +53,10 @@ static void descend(void)
 		setenv(DESCENDANT, "1", 1);
 }
 
-static const struct sock_hooks hooks = {.left = fd_left, .started = exit_arm};
+static const struct sock_hooks hooks = {.recv = io_recv,
+					.send = io_send,
+					.left = fd_left,
+					.started = exit_arm};
 
 static void start_once(void *arg)
 {
@@ -66,8 +70,8 @@ static void start_once(void *arg)
 	param_banner();
 	/* Files of a program with privileges are nothing for those who started it. */
 	if (!getauxval(AT_SECURE))
-		stats_init(params.stats_shmem_dir, params.stats_file,
-			   (unsigned)params.stats_fd_num);
+		stats_init(params.stats_shmem_dir, params.stats_file, (unsigned)params.stats_fd_num,
+			   params.stats_latency);
 	if (params.handle_sigsegv)
 		signal_watch_faults();
 	sock_init(&hooks);

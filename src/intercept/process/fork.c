@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/sys.h"
+#include "intercept/extra.h"
 #include "intercept/process/inherited.h"
 #include "intercept/wrap.h"
 #include "sock/share/exec_inherit.h"
@@ -184,6 +185,7 @@ static void become_child(void)
 	sock_fork_child();
 	fd_forget_sockets();
 	exit_fork_child();
+	extra_fork_child();
 }
 
 static void after_fork_child(void)

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The extra API of libvma: what a program can ask of the library beyond the socket calls.
+ *
+ *	#include <mellanox/vma_extra.h>
+ *
+ *	struct vma_api_t *api = vma_get_api();
+ *
+ *	if (api && api->vma_extra_supported_mask & VMA_EXTRA_API_RECVFROM_ZCOPY)
+ *		...
+ *
+ * The program links with nothing: vma_get_api() asks the library that is preloaded, and returns
+ * NULL without one.  Names, numbers and layouts are those of the original VMA 9.8, so programs
+ * that were compiled with its header run unchanged.
+ *
+ * Every function returns -1 and sets errno when it fails, unless its comment says otherwise.  A
+ * function that this process cannot use, because it needs a card, say, has a clear bit in
+ * vma_extra_supported_mask; a call of it fails with EOPNOTSUPP, and the first such call is logged.
+ *
+ * All functions may be called by any thread, and from within a receive callback.
+ */
+#ifndef MELLANOX_VMA_EXTRA_H
+#define MELLANOX_VMA_EXTRA_H
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- options and flags ---------------------------------------------------------------- */
+
+/* Options of level SOL_SOCKET. */
+#define SO_VMA_GET_API 2800	     /* getsockopt() of descriptor -1: see vma_get_api() */
+#define SO_VMA_USER_DATA 2801	     /* socketxtreme: user_data of a socket's completions */
+#define SO_VMA_RING_ALLOC_LOGIC 2810 /* struct vma_ring_alloc_logic_attr */
+#define SO_VMA_RING_USER_MEMORY 2811 /* struct iovec: memory of a direct ring */
+#define SO_VMA_FLOW_TAG 2820	     /* a number that the card reports with each packet */
+#define SO_VMA_SHUTDOWN_RX 2821	     /* the socket receives nothing more */
+
+/* Flags of recvfrom_zcopy(). */
+#define MSG_VMA_ZCOPY_FORCE 0x01000000 /* in: fail rather than copy */
+#define MSG_VMA_ZCOPY 0x00040000       /* out: the buffer has a struct vma_packets_t */
+
+/*
+ * Flag of send calls: everything is done as for a real send up to the port, but nothing leaves and
+ * nothing changes.  At most one frame.  EAGAIN: data of the connection is not acknowledged yet.
+ * EMSGSIZE.  EINVAL: the kernel serves the socket, or it has no port, or the call has other flags.
+ * Without the library the kernel ignores the flag, and sends: ask vma_get_api() first.
+ */
+#define VMA_SND_FLAGS_DUMMY 0x400 /* MSG_SYN */
+
+/* The cmsg_type of ioctl() below. */
+enum { CMSG_VMA_IOCTL_USER_ALLOC = 2900 };
+
+/* ---- receiving ------------------------------------------------------------------------ */
+
+/* One received packet: an opaque id for free_packets(), and where its bytes are. */
+struct __attribute__((packed)) vma_packet_t {
+	void *packet_id;
+	size_t sz_iov;
+	struct iovec iov[];
+};
+
+/* What recvfrom_zcopy() stores: packets one behind another, each with sz_iov iovecs. */
+struct __attribute__((packed)) vma_packets_t {
+	size_t n_packet_num;
+	struct vma_packet_t pkts[];
+};
+
+/* What a receive callback is told about a packet; valid until it returns. */
+struct __attribute__((packed)) vma_info_t {
+	size_t struct_sz; /* of this struct, in bytes */
+	void *packet_id;  /* for free_packets(), if the callback returns VMA_PACKET_HOLD */
+	struct sockaddr_in *src;
+	struct sockaddr_in *dst;
+	size_t payload_sz;			/* bytes in all iovecs */
+	uint32_t socket_ready_queue_pkt_count;	/* packets that a recv() call would find */
+	uint32_t socket_ready_queue_byte_count; /* their bytes */
+	struct timespec hw_timestamp;		/* by the card; zero: not known */
+	struct timespec sw_timestamp;		/* by the library, CLOCK_REALTIME */
+};
+
+/* What becomes of the packet that a callback has seen. */
+typedef enum {
+	VMA_PACKET_DROP, /* it is freed, and recv() does not return it */
+	VMA_PACKET_RECV, /* it is queued for recv(), as without a callback */
+	VMA_PACKET_HOLD, /* it belongs to the program until free_packets() */
+} vma_recv_callback_retval_t;
+
+typedef vma_recv_callback_retval_t (*vma_recv_callback_t)(int fd, size_t sz_iov, struct iovec iov[],
+							  struct vma_info_t *vma_info,
+							  void *context);
+
+/* ---- socketxtreme --------------------------------------------------------------------- */
+
+/* Bits of vma_completion_t.events, beside EPOLLIN, EPOLLERR and the like. */
+typedef enum {
+	VMA_SOCKETXTREME_PACKET = (1ULL << 32),
+	VMA_SOCKETXTREME_NEW_CONNECTION_ACCEPTED = (1ULL << 33),
+} vma_socketxtreme_events_t;
+
+struct vma_buff_t {
+	struct vma_buff_t *next;
+	void *payload;
+	uint16_t len;
+};
+
+struct vma_packet_desc_t {
+	size_t num_bufs;
+	uint16_t total_len;
+	struct vma_buff_t *buff_lst;
+	struct timespec hw_timestamp;
+};
+
+struct vma_completion_t {
+	struct vma_packet_desc_t packet;
+	uint64_t events;
+	uint64_t user_data;
+	struct sockaddr_in src;
+	int listen_fd;
+};
+
+/* ---- rings ---------------------------------------------------------------------------- */
+
+/* The value of SO_MAX_PACING_RATE, if the option has this length. */
+struct vma_rate_limit_t {
+	uint32_t rate;		 /* kbit/s; 0: no limit */
+	uint32_t max_burst_sz;	 /* bytes */
+	uint16_t typical_pkt_sz; /* bytes */
+};
+
+typedef enum {
+	RING_LOGIC_PER_INTERFACE = 0,
+	RING_LOGIC_PER_IP = 1,
+	RING_LOGIC_PER_SOCKET = 10,
+	RING_LOGIC_PER_USER_ID = 11,
+	RING_LOGIC_PER_THREAD = 20,
+	RING_LOGIC_PER_CORE = 30,
+	RING_LOGIC_PER_CORE_ATTACH_THREADS = 31,
+	RING_LOGIC_LAST
+} ring_logic_t;
+
+/* Which members of vma_ring_alloc_logic_attr are set. */
+typedef enum {
+	VMA_RING_ALLOC_MASK_RING_PROFILE_KEY = (1 << 0),
+	VMA_RING_ALLOC_MASK_RING_USER_ID = (1 << 1),
+	VMA_RING_ALLOC_MASK_RING_INGRESS = (1 << 2),
+	VMA_RING_ALLOC_MASK_RING_ENGRESS = (1 << 3),
+} vma_ring_alloc_logic_attr_comp_mask;
+
+/* Which ring a socket uses.  ingress, engress: for receiving, for sending, or for both. */
+struct vma_ring_alloc_logic_attr {
+	uint32_t comp_mask;
+	ring_logic_t ring_alloc_logic;
+	uint32_t ring_profile_key;
+	uint32_t user_id;
+	uint32_t ingress : 1;
+	uint32_t engress : 1;
+	uint32_t reserved : 30;
+};
+
+typedef enum {
+	VMA_RING_PACKET,
+	VMA_RING_EXTERNAL_MEM,
+} vma_ring_type;
+
+struct vma_packet_queue_ring_attr {
+	uint32_t comp_mask;
+};
+
+struct vma_external_mem_attr {
+	uint32_t comp_mask;
+};
+
+struct vma_ring_type_attr {
+	vma_ring_type ring_type;
+	union {
+		struct vma_packet_queue_ring_attr ring_pktq;
+		struct vma_external_mem_attr ring_ext;
+	};
+};
+
+typedef int vma_ring_profile_key;
+
+/* Of cards only, and not in this header: their members follow from the card's driver. */
+struct vma_mlx_hw_device_data;
+struct vma_modify_ring_attr;
+
+/* ---- the functions -------------------------------------------------------------------- */
+
+/* Bits of vma_extra_supported_mask.  15 and 19 are not used. */
+enum {
+	VMA_EXTRA_API_REGISTER_RECV_CALLBACK = (1 << 0),
+	VMA_EXTRA_API_RECVFROM_ZCOPY = (1 << 1),
+	VMA_EXTRA_API_FREE_PACKETS = (1 << 2),
+	VMA_EXTRA_API_ADD_CONF_RULE = (1 << 3),
+	VMA_EXTRA_API_THREAD_OFFLOAD = (1 << 4),
+	VMA_EXTRA_API_DUMP_FD_STATS = (1 << 5),
+	VMA_EXTRA_API_SOCKETXTREME_POLL = (1 << 6),
+	VMA_EXTRA_API_SOCKETXTREME_FREE_VMA_PACKETS = (1 << 7),
+	VMA_EXTRA_API_SOCKETXTREME_REF_VMA_BUFF = (1 << 8),
+	VMA_EXTRA_API_SOCKETXTREME_FREE_VMA_BUFF = (1 << 9),
+	VMA_EXTRA_API_GET_SOCKET_RINGS_NUM = (1 << 10),
+	VMA_EXTRA_API_GET_SOCKET_RINGS_FDS = (1 << 11),
+	VMA_EXTRA_API_GET_SOCKET_TX_RING_FD = (1 << 12),
+	VMA_EXTRA_API_GET_SOCKET_NETWORK_HEADER = (1 << 13),
+	VMA_EXTRA_API_GET_RING_DIRECT_DESCRIPTORS = (1 << 14),
+	VMA_EXTRA_API_ADD_RING_PROFILE = (1 << 16),
+	VMA_EXTRA_API_REGISTER_MEMORY_ON_RING = (1 << 17),
+	VMA_EXTRA_API_DEREGISTER_MEMORY_ON_RING = (1 << 18),
+	VMA_EXTRA_API_MODIFY_RING = (1 << 20),
+	VMA_EXTRA_API_IOCTL = (1 << 21),
+};
+
+/* The order of members is part of the ABI. */
+struct __attribute__((packed)) vma_api_t {
+	/*
+	 * From now on callback sees each packet of s before recv() does; NULL: no callback any
+	 * more, and packets that it has not seen are queued.  It runs in a thread of the
+	 * program that is in a socket call, never in a thread of the library, and for one
+	 * packet of a socket at a time, in the order of arrival.  It may call all socket
+	 * functions; inside it, a receive call on a socket with a callback does not block.  A
+	 * callback that is left by longjmp() has returned VMA_PACKET_DROP.  It must not throw.
+	 * Of a connection, it sees what arrives while no byte waits for recv(): what was queued
+	 * before, and what comes behind a packet that it returned VMA_PACKET_RECV for, recv()
+	 * reads first.
+	 * EINVAL: s is not accelerated.  ENOTCONN: a TCP socket that is not connected.
+	 * EOPNOTSUPP: a connection within this host, through shared memory.  ENOMEM.
+	 */
+	int (*register_recv_callback)(int s, vma_recv_callback_t callback, void *context);
+	/*
+	 * As recvfrom(), but without a copy where possible: then *flags has MSG_VMA_ZCOPY, and
+	 * buf a struct vma_packets_t.  The bytes belong to the program, which only reads them,
+	 * until free_packets().  Otherwise buf has the data.  The result is the number of bytes
+	 * received in either case: of one datagram, or of a connection's packets that fit into
+	 * buf.  0: an empty datagram, or the end of the stream, and then without MSG_VMA_ZCOPY.
+	 * Datagrams that a program holds count as unread: beyond SO_RCVBUF, further ones for this
+	 * socket are dropped.
+	 * ENOBUFS: buf is too small for one packet, or too many are held.  EIO: the data can only
+	 * be copied, and *flags has MSG_VMA_ZCOPY_FORCE.  Otherwise as recvfrom().
+	 */
+	int (*recvfrom_zcopy)(int s, void *buf, size_t len, int *flags, struct sockaddr *from,
+			      socklen_t *fromlen);
+	/*
+	 * Gives packets back, from recvfrom_zcopy() or held by a callback: count of them, one
+	 * behind another.  All that can be freed are freed.  Packets of a socket that has been
+	 * closed are freed with any s.
+	 * EINVAL: s is not accelerated.  ENOENT: not a packet of s, or freed before.  EFAULT.
+	 */
+	int (*free_packets)(int s, struct vma_packet_t *pkts, size_t count);
+	/*
+	 * Adds one line of libvma.conf, which comes before all rules of the file.  It counts for
+	 * decisions from now on.  Returns 0, or EINVAL: not a rule; ENOMEM; EAGAIN: called in a
+	 * signal handler; also in errno then, and -1 is never returned.
+	 */
+	int (*add_conf_rule)(char *config_line);
+	/*
+	 * Sockets that thread tid makes from now on are accelerated (offload 1), or the kernel
+	 * serves them (0), whatever VMA_OFFLOADED_SOCKETS says.  Accepted sockets are as their
+	 * listener.  Returns 0, or ENOMEM, also in errno then.
+	 */
+	int (*thread_offload)(int offload, pthread_t tid);
+	/*
+	 * VMA_SOCKETXTREME: takes up to ncompletions packets and events of the ring's sockets.
+	 * Returns their number.  EBADFD: fd is not of a ring.
+	 */
+	int (*socketxtreme_poll)(int fd, struct vma_completion_t *completions,
+				 unsigned int ncompletions, int flags);
+	/* The number of rings that s receives by.  0: none, s is not accelerated. */
+	int (*get_socket_rings_num)(int fd);
+	/* Their descriptors, at most ring_fds_sz; returns how many were stored. */
+	int (*get_socket_rings_fds)(int fd, int *ring_fds, int ring_fds_sz);
+	/* UDP: the ring that s sends to an address by.  ENOSYS: not UDP.  ENODATA: no ring. */
+	int (*get_socket_tx_ring_fd)(int sock_fd, struct sockaddr *to, socklen_t tolen);
+	/* Frees packets of socketxtreme_poll(). */
+	int (*socketxtreme_free_vma_packets)(struct vma_packet_desc_t *packets, int num);
+	/* Another reference to a buffer; returns their number. */
+	int (*socketxtreme_ref_vma_buff)(struct vma_buff_t *buff);
+	/* Gives a reference up; returns how many are left. */
+	int (*socketxtreme_free_vma_buff)(struct vma_buff_t *buff);
+	/*
+	 * Writes what the library knows about s to its log, at level log_level (VMA_TRACELEVEL
+	 * as a number; 3 is info).  fd 0: about all descriptors.
+	 * EINVAL: fd is not accelerated, or there is no such level.
+	 */
+	int (*dump_fd_stats)(int fd, int log_level);
+	/* Describes a kind of ring; *key names it for SO_VMA_RING_ALLOC_LOGIC. */
+	int (*vma_add_ring_profile)(struct vma_ring_type_attr *profile, int *key);
+	/*
+	 * Of a connected socket: the Ethernet, IP and UDP or TCP headers of what it sends.  ptr
+	 * NULL: only stores their length in *len.
+	 * EINVAL: not accelerated.  ENOTCONN.  ENOBUFS: *len is too small.  EFAULT.
+	 */
+	int (*get_socket_network_header)(int fd, void *ptr, uint16_t *len);
+	/* Direct rings: the queues of the card, for a program that writes work requests itself. */
+	int (*get_ring_direct_descriptors)(int fd, struct vma_mlx_hw_device_data *data);
+	/* Direct rings: memory that the card may access; *key names it in work requests. */
+	int (*register_memory_on_ring)(int fd, void *addr, size_t length, uint32_t *key);
+	int (*deregister_memory_on_ring)(int fd, void *addr, size_t length);
+	/* Interrupt moderation of a ring, or an interrupt for its next completion. */
+	int (*vma_modify_ring)(struct vma_modify_ring_attr *mr_data);
+	/* Not a function: VMA_EXTRA_API_* that this process can use. */
+	uint64_t vma_extra_supported_mask;
+	/* Settings before the first socket; the only one is CMSG_VMA_IOCTL_USER_ALLOC. */
+	int (*ioctl)(void *cmsg_hdr, size_t cmsg_len);
+};
+
+/*
+ * The functions of the library; NULL: the process runs without it.  The pointer is valid while the
+ * process lives, also in a forked child.  errno is unchanged.
+ */
+static inline struct vma_api_t *vma_get_api(void)
+{
+	struct vma_api_t *api = NULL;
+	socklen_t len = sizeof(api);
+	int saved = errno;
+
+	if (getsockopt(-1, SOL_SOCKET, SO_VMA_GET_API, &api, &len) < 0)
+		api = NULL;
+	errno = saved;
+	return api;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The table of the extra API. A function checks what the program gave it, calls the socket layer,
+ * and converts the result as the wrappers of libc calls do.
+ */
+#include "intercept/extra.h"
+
+#include <mellanox/vma_extra.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/user.h"
+#include "intercept/io.h"
+#include "intercept/wrap.h"
+#include "sock/core/extra/sock_extra.h"
+
+static int failed(int error)
+{
+	errno = error;
+	return -1;
+}
+
+/* The socket that fd names and the library serves; ref.sk NULL: the kernel serves it. */
+static struct sock_ref accelerated(int fd)
+{
+	struct sock_ref ref = sock_get(fd);
+	enum verdict verdict = ref.sk ? sock_verdict(ref.sk) : VERDICT_FAMILY;
+
+	if (verdict != VERDICT_ACCELERATED && verdict != VERDICT_UNDECIDED)
+		ref.sk = NULL;
+	return ref;
+}
+
+/* ---- what this process cannot do -------------------------------------------------------- */
+
+static int refuse(const char *name, int *told)
+{
+	if (!__atomic_exchange_n(told, 1, __ATOMIC_RELAXED))
+		log_warn(
+			"%s() of the extra API is not available on this host's ports; it fails with "
+			"EOPNOTSUPP, and its bit in vma_extra_supported_mask is clear",
+			name);
+	return failed(EOPNOTSUPP);
+}
+
+#define UNAVAILABLE(name, ...)               \
+	static int name(__VA_ARGS__)         \
+	{                                    \
+		static int told;             \
+		return refuse(#name, &told); \
+	}
+
+UNAVAILABLE(socketxtreme_poll, int fd, struct vma_completion_t *completions,
+	    unsigned int ncompletions, int flags)
+UNAVAILABLE(socketxtreme_free_vma_packets, struct vma_packet_desc_t *packets, int num)
+UNAVAILABLE(socketxtreme_ref_vma_buff, struct vma_buff_t *buff)
+UNAVAILABLE(socketxtreme_free_vma_buff, struct vma_buff_t *buff)
+UNAVAILABLE(get_socket_rings_num, int fd)
+UNAVAILABLE(get_socket_rings_fds, int fd, int *ring_fds, int ring_fds_sz)
+UNAVAILABLE(get_socket_tx_ring_fd, int sock_fd, struct sockaddr *to, socklen_t tolen)
+UNAVAILABLE(vma_add_ring_profile, struct vma_ring_type_attr *profile, int *key)
+UNAVAILABLE(get_ring_direct_descriptors, int fd, struct vma_mlx_hw_device_data *data)
+UNAVAILABLE(register_memory_on_ring, int fd, void *addr, size_t length, uint32_t *key)
+UNAVAILABLE(deregister_memory_on_ring, int fd, void *addr, size_t length)
+UNAVAILABLE(vma_modify_ring, struct vma_modify_ring_attr *mr_data)
+UNAVAILABLE(extra_ioctl, void *cmsg_hdr, size_t cmsg_len)
+
+/* ---- receiving -------------------------------------------------------------------------- */
+
+static int register_recv_callback(int fd, vma_recv_callback_t callback, void *context)
+{
+	struct sock_ref ref = accelerated(fd);
+	int saved = errno, rc;
+
+	if (!ref.sk)
+		return failed(EINVAL);
+	rc = sock_set_callback(ref, fd, callback, context);
+	if (rc == SOCK_KERNEL || rc == -EBADF)
+		return failed(EINVAL);
+	return (int)to_libc(rc, saved);
+}
+
+/* As recvfrom(), which copies. */
+static int recv_copy(int fd, void *buf, size_t len, int *flags, bool force, struct sockaddr *from,
+		     socklen_t *from_len)
+{
+	ssize_t n;
+
+	if (force)
+		return failed(EIO);
+	n = recvfrom(fd, buf, len, *flags, from, from_len);
+	return n > INT32_MAX ? INT32_MAX : (int)n;
+}
+
+static ssize_t recv_zcopy(struct sock_ref ref, void *buf, size_t len, int *flags, bool force,
+			  struct sockaddr *from, socklen_t *from_len)
+{
+	struct iovec iov = iov_of(buf, len);
+	struct sockaddr_storage name;
+	struct sock_zcopy zcopy = {
+		.msg = {.msg_iov = &iov,
+			.msg_iovlen = 1,
+			.msg_name = from ? &name : NULL,
+			.msg_namelen = from ? sizeof(name) : 0},
+		.force = force,
+	};
+	ssize_t n;
+	int bad;
+
+	if (!mem_is_users(buf))
+		return -EFAULT;
+	n = sock_recv_zcopy(ref, &zcopy, *flags & MSG_DONTWAIT);
+	if (n < 0)
+		return n;
+	if (zcopy.done)
+		*flags |= MSG_VMA_ZCOPY;
+	bad = from ? user_write_address(from, from_len, (struct sockaddr *)&name,
+					zcopy.msg.msg_namelen)
+		   : 0;
+	return bad ? bad : n;
+}
+
+static int recvfrom_zcopy(int fd, void *buf, size_t len, int *flags, struct sockaddr *from,
+			  socklen_t *from_len)
+{
+	struct sock_ref ref = accelerated(fd);
+	int saved = errno, ours;
+	bool force;
+	ssize_t n;
+
+	if (!may_have_ours())
+		ours = *flags;
+	else if (user_read(&ours, flags, sizeof(ours)))
+		return failed(EFAULT);
+	force = ours & MSG_VMA_ZCOPY_FORCE;
+	ours &= ~(MSG_VMA_ZCOPY_FORCE | MSG_VMA_ZCOPY);
+	*flags = ours;
+	if (!ref.sk || (ours & ~MSG_DONTWAIT))
+		return recv_copy(fd, buf, len, &ours, force, from, from_len);
+	n = recv_zcopy(ref, buf, len, &ours, force, from, from_len);
+	if (n == SOCK_KERNEL)
+		return recv_copy(fd, buf, len, &ours, force, from, from_len);
+	*flags = ours;
+	return (int)to_libc(n, saved);
+}
+
+/* The variable-size struct vma_packet_t at *at: its id, and where the next one begins. */
+static bool read_packet(struct vma_packet_t **at, void **id)
+{
+	struct vma_packet_t packet;
+	size_t size;
+
+	if (!user_copy(&packet, *at, sizeof(packet)))
+		return false;
+	if (__builtin_mul_overflow(packet.sz_iov, sizeof(struct iovec), &size))
+		return false;
+	*id = packet.packet_id;
+	*at = (struct vma_packet_t *)((uintptr_t)*at + sizeof(packet) + size);
+	return true;
+}
+
+static int free_packets(int fd, struct vma_packet_t *packets, size_t count)
+{
+	struct sock_ref ref = sock_get(fd);
+	int saved = errno, rc = 0;
+	void *id;
+
+	if (!may_have_ours())
+		return failed(EINVAL);
+	for (size_t i = 0; i < count; i++) {
+		if (!read_packet(&packets, &id))
+			return failed(EFAULT);
+		if (sock_free_packet(id, ref))
+			rc = ref.sk ? -ENOENT : -EINVAL;
+	}
+	if (!count && !ref.sk)
+		rc = -EINVAL;
+	return (int)to_libc(rc, saved);
+}
+
+/* ---- rules, threads, what is known ------------------------------------------------------ */
+
+static int add_conf_rule(char *line)
+{
+	int rc;
+
+	start();
+	rc = sock_add_rule(line);
+	if (rc)
+		errno = -rc;
+	return -rc;
+}
+
+static int thread_offload(int offload, pthread_t tid)
+{
+	int rc;
+
+	start();
+	rc = extra_set_offload(offload, tid);
+	if (rc)
+		errno = -rc;
+	return -rc;
+}
+
+static int dump_fd_stats(int fd, int level)
+{
+	int saved = errno, rc;
+
+	if (fd < 0 || level < LOG_NONE || level > LOG_ALL)
+		return failed(EINVAL);
+	if (fd && !accelerated(fd).sk)
+		return failed(EINVAL);
+	rc = sock_dump(fd, level);
+	return (int)to_libc(rc, saved);
+}
+
+static int get_socket_network_header(int fd, void *ptr, uint16_t *len)
+{
+	struct sock_ref ref = accelerated(fd);
+	uint8_t header[SOCK_HEADERS_MAX];
+	int saved = errno, n;
+	uint16_t room;
+
+	if (!ref.sk)
+		return failed(EINVAL);
+	if (user_read(&room, len, sizeof(room)))
+		return failed(EFAULT);
+	n = sock_headers(ref, header);
+	if (n == SOCK_KERNEL || n == -EBADF)
+		return failed(EINVAL);
+	if (n < 0)
+		return failed(-n);
+	if (ptr && room < n)
+		return failed(ENOBUFS);
+	room = (uint16_t)n;
+	if ((ptr && user_write(ptr, header, room)) || user_write(len, &room, sizeof(room)))
+		return failed(EFAULT);
+	errno = saved;
+	return 0;
+}
+
+/* ---- the table -------------------------------------------------------------------------- */
+
+static struct vma_api_t api = {
+	.register_recv_callback = register_recv_callback,
+	.recvfrom_zcopy = recvfrom_zcopy,
+	.free_packets = free_packets,
+	.add_conf_rule = add_conf_rule,
+	.thread_offload = thread_offload,
+	.socketxtreme_poll = socketxtreme_poll,
+	.get_socket_rings_num = get_socket_rings_num,
+	.get_socket_rings_fds = get_socket_rings_fds,
+	.get_socket_tx_ring_fd = get_socket_tx_ring_fd,
+	.socketxtreme_free_vma_packets = socketxtreme_free_vma_packets,
+	.socketxtreme_ref_vma_buff = socketxtreme_ref_vma_buff,
+	.socketxtreme_free_vma_buff = socketxtreme_free_vma_buff,
+	.dump_fd_stats = dump_fd_stats,
+	.vma_add_ring_profile = vma_add_ring_profile,
+	.get_socket_network_header = get_socket_network_header,
+	.get_ring_direct_descriptors = get_ring_direct_descriptors,
+	.register_memory_on_ring = register_memory_on_ring,
+	.deregister_memory_on_ring = deregister_memory_on_ring,
+	.vma_modify_ring = vma_modify_ring,
+	.vma_extra_supported_mask = VMA_EXTRA_API_REGISTER_RECV_CALLBACK |
+				    VMA_EXTRA_API_RECVFROM_ZCOPY | VMA_EXTRA_API_FREE_PACKETS |
+				    VMA_EXTRA_API_ADD_CONF_RULE | VMA_EXTRA_API_THREAD_OFFLOAD |
+				    VMA_EXTRA_API_DUMP_FD_STATS |
+				    VMA_EXTRA_API_GET_SOCKET_NETWORK_HEADER,
+	.ioctl = extra_ioctl,
+};
+
+bool extra_get_api(int level, int name, void *val, socklen_t *len, int *rc)
+{
+	struct vma_api_t *table = &api;
+	socklen_t room;
+
+	if (level != SOL_SOCKET || name != SO_VMA_GET_API)
+		return false;
+	if (user_read(&room, len, sizeof(room)))
+		*rc = -EFAULT;
+	else if (room < sizeof(table))
+		*rc = -EINVAL;
+	else
+		*rc = user_write(val, &table, sizeof(table));
+	return true;
+}
