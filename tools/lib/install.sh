@@ -7,12 +7,12 @@ set -eu
 
 build=(
 	bazel-bootstrap binutils bpftool clang-14 gcc git libbpf-dev libc6-dev libck-dev libcmocka-dev
-	libelf-dev libibverbs-dev libjemalloc-dev libnl-3-dev libnl-route-3-dev libxdp-dev
+	libelf-dev libibverbs-dev libjemalloc-dev libnl-3-dev libnl-route-3-dev libpcap-dev libxdp-dev
 	linux-libc-dev llvm-14 pkg-config python3 zlib1g-dev
 )
 test=(
 	clang-format-14 clang-tidy-14 ethtool ibverbs-providers iproute2 iputils-ping libclang-rt-14-dev libcap2-bin lld-14
-	mount procps sockperf spin tcpdump util-linux
+	mount procps sockperf spin tcpdump tshark util-linux
 )
 # Packages for tests/programs.
 programs=(
@@ -29,7 +29,7 @@ guest=(
 	xz-utils zstd
 )
 
-package=(dpkg-dev lintian man-db mandoc)
+package=(cmake dpkg-dev lintian make man-db mandoc)
 
 wanted=()
 for group in "${@:-build}"; do

@@ -1,7 +1,7 @@
 # Sourced by scenario tests, the demo and the bench: network namespaces joined by a veth pair, their
 # counters, and programs that run in them.
 #
-# Everything is inside private network, mount and process namespaces, so any number of runs can
+# Everything is inside private network, mount, IPC and process namespaces, so any number of runs can
 # execute at the same time, and nothing remains after a run, even if it is interrupted or killed.
 #
 #	c<tag>  v0 10.9.0.1/24 ------------ v0 10.9.0.2/24  s<tag>
@@ -61,7 +61,7 @@ netns_enter() {
 	# the watchdog when this shell is killed; inside, the script is process 1.
 	NETNS_INSIDE=1 setpriv --pdeathsig KILL timeout -s KILL "${NETNS_LIMIT:-600}" \
 		setpriv --pdeathsig KILL \
-		unshare --net --mount --pid --fork --kill-child=KILL --mount-proc "$BASH" "$@" &
+		unshare --net --mount --ipc --pid --fork --kill-child=KILL --mount-proc "$BASH" "$@" &
 	pid=$!
 	trap 'kill -KILL $pid 2> /dev/null; wait $pid 2> /dev/null; echo "interrupted" >&2; exit 130' INT TERM HUP
 	wait $pid
@@ -88,6 +88,11 @@ netns_find_lib() {
 	[[ -e libvma.so ]] && echo libvma.so || echo bazel-bin/libvma.so
 }
 
+# netns_needs_lib: for a test that says nothing about the kernel: with LIB= it fails, rather than pass.
+netns_needs_lib() {
+	[[ -n $lib ]] || die "this test is about the library, and LIB is empty"
+}
+
 # When process 1 ends, everything ends; nevertheless clean up in order.
 netns_leave() {
 	local rc=$?
@@ -101,13 +106,12 @@ netns_leave() {
 
 # netns_pair TAG [LINK-OPTION...]: creates c<tag> and s<tag>, up and with addresses.
 netns_pair() {
-	local tag=$1 patience=5
+	local tag=$1
 
 	netns_new "c$tag"
 	netns_new "s$tag"
 	if [[ ${NETNS_NICS:-} ]]; then
 		netns_move_nics "$tag"
-		patience=20
 	else
 		netns_join "$@"
 	fi
@@ -115,12 +119,20 @@ netns_pair() {
 	netns_up "s$tag" v0 $netns_server
 	ip -n "c$tag" route add 224.0.0.0/4 dev v0
 	ip -n "s$tag" route add 224.0.0.0/4 dev v0
-	await $patience netns_is_up "c$tag" v0 && await $patience netns_is_up "s$tag" v0 || die "the link stays down"
+	await 30 netns_is_up "c$tag" v0 && await 30 netns_is_up "s$tag" v0 || die "the link stays down"
 }
 
-# netns_join TAG [LINK-OPTION...]: joins them by veth.
+# netns_join TAG [LINK-OPTION...]: joins them by veth; with NETNS_CARD=1, by emulated ConnectX cards,
+# which tests that have //tests/mlx5:cards can do.
 netns_join() {
 	local tag=$1 queues=()
+
+	if [[ ${NETNS_CARD:-} ]]; then
+		. tests/mlx5/card.sh
+		(($# == 1)) || die "a card has no link options"
+		card_pair "$tag"
+		return
+	fi
 
 	shift
 	(($#)) || [[ ! ${NETNS_VETH_QUEUES:-} ]] ||
@@ -152,7 +164,11 @@ netns_up() {
 }
 
 netns_is_up() {
-	[[ $(ip -n "$1" -o link show "$2") == *"state UP"* ]]
+	local state="state UP"
+
+	# A card's interface is a tap, which has no carrier.
+	[[ ! ${NETNS_CARD:-} || $2 != v0 ]] || state="LOWER_UP"
+	[[ $(ip -n "$1" -o link show "$2") == *"$state"* ]]
 }
 
 netns_has_xdp() {
@@ -225,14 +241,14 @@ netns_pick_cpus() {
 }
 
 # netns_spawn LOG NAMESPACE LIB COMMAND...: in the background, on any processor; $spawned is its
-# process. False if it does not print "ready" within 10 seconds.
+# process. False if it does not print "ready" within 30 seconds.
 netns_spawn() {
 	local log=$1
 
 	: > "$log"
 	netns_exec "$2" "$3" 0-1023 "${@:4}" > "$log" 2>&1 < /dev/null &
 	spawned=$!
-	await 10 is_ready "$log" "$spawned" && ! is_gone "$spawned"
+	await 30 is_ready "$log" "$spawned" && ! is_gone "$spawned"
 }
 
 # netns_kill PID...: kills with SIGKILL, and waits for the end.
@@ -300,7 +316,7 @@ sockperf_serve() {
 	netns_exec "${@:2:3}" sockperf server "${@:5}" > "$log" 2>&1 < /dev/null &
 	sockperf_server=$!
 	# It prints this after its sockets are bound, listening, and in their groups.
-	await 10 sockperf_is_ready "$log" && kill -0 $sockperf_server 2> /dev/null
+	await 30 sockperf_is_ready "$log" && kill -0 $sockperf_server 2> /dev/null
 }
 
 sockperf_is_ready() {
@@ -313,7 +329,7 @@ sockperf_stop() {
 	local pid=$sockperf_server
 
 	kill -INT $pid 2> /dev/null
-	await 5 is_gone $pid || {
+	await 30 is_gone $pid || {
 		netns_where $pid >&2
 		kill -KILL $pid 2> /dev/null
 	}
@@ -340,9 +356,9 @@ is_gone() {
 	[[ ${stat##*) } == Z* ]]
 } 2> /dev/null
 
-# sockperf_ask LOG NAMESPACE LIB CPUS ARG...: runs a client, at most 30 seconds.
+# sockperf_ask LOG NAMESPACE LIB CPUS ARG...: runs a client, at most 60 seconds.
 sockperf_ask() {
-	(netns_exec "${@:2:3}" timeout -s KILL 30 sockperf "${@:5}" > "$1" 2>&1 < /dev/null)
+	(netns_exec "${@:2:3}" timeout -s KILL 60 sockperf "${@:5}" > "$1" 2>&1 < /dev/null)
 }
 
 # sockperf_value LOG WHAT: the value that a client or a server reported; empty if it did not.

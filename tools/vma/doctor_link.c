@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <net/if.h>
 
 #include "doctor.h"
+#include "ring/mlx5/port_mlx5.h"
 #include "ring/xdp/xdp_check.h"
 
 static void check_carrier(const struct patient *patient, const struct xdp_facts *facts)
@@ -37,12 +39,38 @@ static void try(const struct patient *patient, int ifindex, const char *name)
 	report_text(patient->report, rc ? FINDING_BLOCKS : FINDING_OK, name, text);
 }
 
+/* Is the interface served by the port for cards? */
+static bool is_card(const struct patient *patient, int ifindex, bool attach)
+{
+	char text[PORT_WHY] = "", name[IF_NAMESIZE];
+	struct port *port;
+	int rc = if_indextoname((unsigned)ifindex, name) ? mlx5_check(name, text) : -ENODEV;
+
+	if (rc == -ENODEV)
+		return false;
+	if (!rc && attach) {
+		rc = port_mlx5_kind.open(ifindex, &port, text);
+		if (!rc)
+			port->ops->free_port(port);
+	}
+	if (rc)
+		report_text(patient->report, FINDING_SLOW, name, text);
+	else
+		report_finding(patient->report, FINDING_OK, name, NULL,
+			       "a ConnectX card, and its libraries are there%s",
+			       attach ? ", it can be opened" : "; with --attach it is opened");
+	return !rc;
+}
+
 void doctor_link(const struct patient *patient, int ifindex, bool attach)
 {
 	struct xdp_facts facts;
 	char why[PORT_WHY];
-	int rc = xdp_check(ifindex, &facts, why);
+	int rc;
 
+	if (is_card(patient, ifindex, attach))
+		return;
+	rc = xdp_check(ifindex, &facts, why);
 	if (rc) {
 		report_text(patient->report, FINDING_BLOCKS,
 			    facts.name[0] ? facts.name : "interface", why);

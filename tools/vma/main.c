@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/version.h"
+#include "tools/vma/top/top.h"
+#include "tools/vma/trace/trace.h"
 #include "tools/vma_stats/vma_stats.h"
 #include "vma.h"
 
@@ -22,11 +24,14 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *help, *line;
 } commands[] = {
+	{"capture", cmd_capture, capture_help, "the accelerated frames of a process, as pcapng"},
 	{"check-conf", cmd_check_conf, check_conf_help, "which rules of a libvma.conf decide?"},
 	{"doctor", cmd_doctor, doctor_help, "is this machine set up right?"},
 	{"params", cmd_params, params_help, "the parameters and what the environment sets"},
 	{"run", cmd_run, run_help, "run a program with the library"},
 	{"stat", vma_stats_main, stat_help, "the statistics of running processes (vma_stats)"},
+	{"top", cmd_top, top_help, "the busiest sockets and rings, live"},
+	{"trace", cmd_trace, trace_help, "what happened lately to the sockets of a process?"},
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(*commands))

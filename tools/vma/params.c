@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/param.h"
@@ -16,6 +17,7 @@ const char params_help[] =
 	"does. Warns of what the library would warn of.\n"
 	"  --changed    only those that are not at their default\n"
 	"  --markdown   the page docs/parameters.md\n"
+	"  --man        the parameters of the page libvma(7), as mdoc(7)\n"
 	"Exit status: 0; 1 something in the environment is malformed, unknown or has no effect.\n";
 
 static const char *const class_names[] = {
@@ -123,6 +125,89 @@ static void print_page(void)
 		printf("| `%s` | `%s` |\n", old, variable);
 }
 
+/* ---- the manual page ------------------------------------------------------------------- */
+
+enum { MAN_COLUMNS = 80 };
+
+/* What mdoc(7) takes for something else: a hyphen, and a backslash. */
+static unsigned man_escape(const char *word, int len, char out[PARAM_TEXT])
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < len && n + 2 < PARAM_TEXT; i++) {
+		if (word[i] == '\\' || (word[i] == '-' && i == 0))
+			out[n++] = '\\';
+		if (word[i] == '\\')
+			out[n++] = 'e';
+		else
+			out[n++] = word[i];
+	}
+	out[n] = 0;
+	return n;
+}
+
+/* Lines of at most MAN_COLUMNS, and a new one for each sentence. */
+static void man_text(const char *text)
+{
+	unsigned column = 0;
+	char word[PARAM_TEXT];
+
+	for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
+		int len = strcspn(text, " ");
+		unsigned width = man_escape(text, len, word);
+
+		if (column && column + 1 + width > MAN_COLUMNS) {
+			printf("\n");
+			column = 0;
+		}
+		column += printf("%s%s", column ? " " : "", word);
+		if (word[width - 1] == '.') {
+			printf("\n");
+			column = 0;
+		}
+		text += len;
+	}
+	if (column)
+		printf("\n");
+}
+
+static void man_entry(const struct param_info *info)
+{
+	char line[4 * PARAM_TEXT];
+
+	printf(".It Ev %s\n", info->variable);
+	man_text(info->sentence);
+	if (info->different) {
+		snprintf(line, sizeof(line), "Here: %s.", info->different);
+		man_text(line);
+		return;
+	}
+	snprintf(line, sizeof(line), "Values: %s; by default %s.", info->range,
+		 *info->def ? info->def : "empty");
+	man_text(line);
+}
+
+static void print_man(void)
+{
+	static const char *const heads[] = {
+		[PARAM_ACTS] = "Parameters that act",
+		[PARAM_ALWAYS] = "Parameters that ask for what is always so",
+		[PARAM_CARD] = "Parameters that need a card or fabric",
+	};
+	struct param_info info;
+
+	param_init(get_nothing);
+	for (unsigned class = 0; class < sizeof(heads) / sizeof(*heads); class ++) {
+		printf(".Ss %s\n.Bl -tag -width Ev\n", heads[class]);
+		for (unsigned i = 0; i < param_count(); i++) {
+			param_describe(i, &info);
+			if (info.class == class)
+				man_entry(&info);
+		}
+		printf(".El\n");
+	}
+}
+
 /* ---- the table ------------------------------------------------------------------------- */
 
 static void print_table(bool changed_only)
@@ -148,17 +233,21 @@ int cmd_params(int argc, char **argv)
 	static const struct option options[] = {
 		{"changed", no_argument, NULL, 'c'},
 		{"help", no_argument, NULL, 'h'},
+		{"man", no_argument, NULL, 'M'},
 		{"markdown", no_argument, NULL, 'm'},
 		{0},
 	};
-	bool changed = false, page = false;
+	void (*page)(void) = NULL;
+	bool changed = false;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (option == 'c')
 			changed = true;
 		else if (option == 'm')
-			page = true;
+			page = print_page;
+		else if (option == 'M')
+			page = print_man;
 		else if (option == 'h')
 			return fputs(params_help, stdout), 0;
 		else
@@ -167,7 +256,7 @@ int cmd_params(int argc, char **argv)
 	if (argv[optind])
 		return fputs(params_help, stderr), USAGE_ERROR;
 	if (page)
-		return print_page(), 0;
+		return page(), 0;
 	param_init(vma_variable);
 	log_init(LOG_WARNING, 0, false, "");
 	print_table(changed);

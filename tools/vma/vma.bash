@@ -28,6 +28,12 @@ _vma() {
 	if [[ $cur == -* ]]; then
 		words=$("${COMP_WORDS[0]}" help "$command" 2> /dev/null | grep -oE '^  --[a-z-]+')
 		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+	elif [[ $command == trace ]]; then
+		words=$("${COMP_WORDS[0]}" trace 2> /dev/null | awk '$1 == "process" { print $2 }')
+		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+	elif [[ $command == top || ($command == capture && ${COMP_WORDS[COMP_CWORD - 1]} == capture) ]]; then
+		words=$(cd "${VMA_STATS_SHMEM_DIR:-/tmp}" 2> /dev/null && printf '%s\n' vmastat.* | sed 's/.*\.//')
+		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 	elif [[ $command == doctor ]]; then
 		words=$(ls /sys/class/net 2> /dev/null)
 		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -32,13 +32,16 @@
 	X(os_tx_packets, "Packets sent through the kernel")                \
 	X(os_tx_bytes, "Bytes sent through the kernel")
 
-#define RING_COUNTERS(X)                                       \
-	X(rx_packets, "Frames received by the ring")           \
-	X(rx_bytes, "Bytes of received frames")                \
-	X(tx_packets, "Frames sent by the ring")               \
-	X(tx_bytes, "Bytes of sent frames")                    \
-	X(copied, "Frames copied because free frames ran low") \
-	X(forwarded, "Datagrams forwarded to another ring")
+#define RING_COUNTERS(X)                                               \
+	X(rx_packets, "Frames received by the ring")                   \
+	X(rx_bytes, "Bytes of received frames")                        \
+	X(tx_packets, "Frames sent by the ring")                       \
+	X(tx_bytes, "Bytes of sent frames")                            \
+	X(copied, "Frames copied because free frames ran low")         \
+	X(forwarded, "Datagrams forwarded to another ring")            \
+	X(retransmits, "Segments sent again")                          \
+	X(interrupt_requests, "Sleeps of threads until frames arrive") \
+	X(interrupts, "Sleeps that ended because frames arrived")
 
 /* Of poll, select, and each epoll set. */
 #define IOMUX_COUNTERS(X)                                              \
@@ -104,10 +107,30 @@ void json_end(void)
 	puts("]");
 }
 
-static void json_sock(const struct stats_sock *slot)
+static void json_latency(const struct stats_latency *l)
+{
+	bool comma = false;
+
+	printf(",\"latency\":{\"count\":%" PRIu64 ",\"sum_ns\":%" PRIu64 ",\"max_ns\":%" PRIu64
+	       ",\"p50_ns\":%" PRIu64 ",\"p90_ns\":%" PRIu64 ",\"p99_ns\":%" PRIu64
+	       ",\"p999_ns\":%" PRIu64 ",\"buckets\":[",
+	       l->count, l->sum, l->most, latency_percentile(l, 50000),
+	       latency_percentile(l, 90000), latency_percentile(l, 99000),
+	       latency_percentile(l, 99900));
+	for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
+		if (!l->buckets[i])
+			continue;
+		printf("%s[%" PRIu64 ",%" PRIu64 "]", comma ? "," : "", latency_end(i),
+		       l->buckets[i]);
+		comma = true;
+	}
+	printf("]}");
+}
+
+static void json_sock(const struct snapshot *s, const struct stats_sock *slot)
 {
 	const struct stats_tcp *tcp = &slot->tcp;
-	char local[24], remote[24], verdict[160];
+	char local[24], remote[24], verdict[VERDICT_LINE];
 
 	stats_endpoint_text(slot->local_addr, slot->local_port, local);
 	stats_endpoint_text(slot->remote_addr, slot->remote_port, remote);
@@ -131,6 +154,8 @@ static void json_sock(const struct stats_sock *slot)
 		       "\"snd_wnd\":%u,\"rcv_wnd\":%u}",
 		       tcp->mss, tcp->rto, tcp->rtt, tcp->rttvar, tcp->cwnd, tcp->ssthresh,
 		       tcp->unacked, tcp->notsent, tcp->snd_wnd, tcp->rcv_wnd);
+	if (reader_latency(s, slot))
+		json_latency(reader_latency(s, slot));
 	printf("}");
 }
 
@@ -180,7 +205,7 @@ void json_process(const struct options *options, const struct process *p, const 
 		if (!options_show_fd(options, s->socks[i].fd))
 			continue;
 		printf("%s", comma ? ",\n  " : "\n  ");
-		json_sock(&s->socks[i]);
+		json_sock(s, &s->socks[i]);
 		comma = true;
 	}
 	printf("],\n \"rings\":[");
@@ -238,11 +263,40 @@ static void sock_samples(const struct options *options, const struct process *p,
 	}
 }
 
+/* The buckets of a power of two together; nanoseconds are shown as seconds. */
+static void latency_samples(const struct options *options, const struct process *p,
+			    const struct snapshot *s)
+{
+	for (unsigned i = 0; i < s->n_socks; i++) {
+		const struct stats_sock *slot = &s->socks[i];
+		const struct stats_latency *l = reader_latency(s, slot);
+		uint64_t seen = 0;
+
+		if (!l || !options_show_fd(options, slot->fd))
+			continue;
+		for (unsigned b = 0; b < LATENCY_BUCKETS; b++) {
+			seen += l->buckets[b];
+			if (b % LATENCY_STEPS != LATENCY_STEPS - 1 || b + 1 == LATENCY_BUCKETS)
+				continue;
+			printf("vma_socket_latency_seconds_bucket{");
+			sock_labels(p, slot);
+			printf(",le=\"%.9f\"} %" PRIu64 "\n", (double)latency_end(b) / 1e9, seen);
+		}
+		printf("vma_socket_latency_seconds_bucket{");
+		sock_labels(p, slot);
+		printf(",le=\"+Inf\"} %" PRIu64 "\nvma_socket_latency_seconds_count{", seen);
+		sock_labels(p, slot);
+		printf("} %" PRIu64 "\nvma_socket_latency_seconds_sum{", seen);
+		sock_labels(p, slot);
+		printf("} %.9f\n", (double)l->sum / 1e9);
+	}
+}
+
 /* Of all sockets, also those that the kernel serves; the verdict is a label. */
 static void verdict_samples(const struct options *options, const struct process *p,
 			    const struct snapshot *s)
 {
-	char verdict[160];
+	char verdict[VERDICT_LINE];
 
 	for (unsigned i = 0; i < s->n_socks; i++) {
 		const struct stats_sock *slot = &s->socks[i];
@@ -330,6 +384,11 @@ void openmetrics(const struct options *options, const struct process *ps, const 
 	metric_head("socket", "accelerated", "gauge", "1: accelerated; 0: the kernel serves it");
 	for (unsigned i = 0; i < n; i++)
 		verdict_samples(options, &ps[i], &ss[i]);
+	metric_head("socket", "latency_seconds", "histogram",
+		    "How long received data waits until the program reads it");
+	puts("# UNIT vma_socket_latency_seconds seconds");
+	for (unsigned i = 0; i < n; i++)
+		latency_samples(options, &ps[i], &ss[i]);
 	rings(ps, ss, n);
 	for (size_t m = 0; m < N(iomux_metrics); m++) {
 		metric_head("iomux", iomux_metrics[m].name, "counter", iomux_metrics[m].help);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Views 4 to 6: multicast groups, a list of sockets as netstat shows it, verdicts. */
+/* Views 4 to 7: multicast groups, a list of sockets as netstat shows it, verdicts, latencies. */
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <string.h>
@@ -10,6 +10,14 @@
 const char *proto_name(const struct stats_sock *slot)
 {
 	return slot->type == STATS_UDP ? "udp" : "tcp";
+}
+
+/* As netstat(8) shows it. */
+static const char *shown_proto(const struct stats_sock *slot)
+{
+	bool six = slot->flags & STATS_INET6;
+
+	return slot->type == STATS_UDP ? six ? "udp6" : "udp" : six ? "tcp6" : "tcp";
 }
 
 const char *state_name(const struct stats_sock *slot)
@@ -23,16 +31,22 @@ const char *state_name(const struct stats_sock *slot)
 	return names[slot->tcp_state];
 }
 
-void verdict_line(const struct stats_sock *slot, char text[160])
+void verdict_line(const struct stats_sock *slot, char text[VERDICT_LINE])
 {
+	int n;
+
 	if (!slot->accelerated)
-		snprintf(text, 160, "kernel: %s", slot->verdict);
+		n = snprintf(text, VERDICT_LINE, "kernel");
 	else if (slot->flags & STATS_EXPORTED)
-		snprintf(text, 160, "accelerated, another process has it");
+		n = snprintf(text, VERDICT_LINE, "accelerated, another process has it");
 	else if (!slot->interface[0])
-		snprintf(text, 160, "accelerated, not in use yet");
+		n = snprintf(text, VERDICT_LINE, "accelerated, not in use yet");
 	else
-		snprintf(text, 160, "accelerated over %s on ring %u", slot->interface, slot->ring);
+		n = snprintf(text, VERDICT_LINE, "accelerated over %s on ring %u", slot->interface,
+			     slot->ring);
+	if (slot->verdict[0])
+		snprintf(text + n, VERDICT_LINE - (size_t)n, "%s %s", slot->accelerated ? "," : ":",
+			 slot->verdict);
 }
 
 static void endpoints(const struct stats_sock *slot, char local[24], char remote[24])
@@ -121,7 +135,7 @@ void view_netstat(const struct options *options, const struct process *p, const 
 		endpoints(slot, local, remote);
 		printf("%-5s %-9s %-20" PRIu64 " %-20" PRIu64 " %-22s %-21s %-11s %-10" PRIu64
 		       " %u/%s\n",
-		       proto_name(slot), slot->accelerated ? "Yes" : "No", slot->rx_queued_bytes,
+		       shown_proto(slot), slot->accelerated ? "Yes" : "No", slot->rx_queued_bytes,
 		       slot->tx_queued_bytes, local, remote, state_name(slot), slot->inode, p->pid,
 		       p->name);
 	}
@@ -137,7 +151,7 @@ void view_verdicts_head(void)
 
 void view_verdicts(const struct options *options, const struct process *p, const struct snapshot *s)
 {
-	char local[24], remote[24], verdict[160], process[32];
+	char local[24], remote[24], verdict[VERDICT_LINE], process[32];
 
 	for (unsigned i = 0; i < s->n_socks; i++) {
 		const struct stats_sock *slot = &s->socks[i];
@@ -147,10 +161,43 @@ void view_verdicts(const struct options *options, const struct process *p, const
 		endpoints(slot, local, remote);
 		verdict_line(slot, verdict);
 		snprintf(process, sizeof(process), "%u/%s", p->pid, p->name);
-		printf("%-7d %-5s %-22s %-21s %-24s %s\n", slot->fd, proto_name(slot), local,
+		printf("%-7d %-5s %-22s %-21s %-24s %s\n", slot->fd, shown_proto(slot), local,
 		       remote, process, verdict);
 	}
 	if (s->page.without_slot)
 		printf("%u more sockets have no counters: see VMA_STATS_FD_NUM\n",
 		       s->page.without_slot);
+}
+
+/* ---- view 7 ------------------------------------------------------------------------- */
+
+static double usec(uint64_t nsec)
+{
+	return (double)nsec / 1000;
+}
+
+void view_latencies(const struct options *options, const struct snapshot *s)
+{
+	char local[24], remote[24];
+
+	if (!s->latencies) {
+		puts("Latencies are not measured: see VMA_STATS_LATENCY");
+		return;
+	}
+	printf("%-5s %-5s %-22s %-21s %10s %9s %9s %9s %9s %9s %9s\n", "fd", "Proto",
+	       "Local Address", "Foreign Address", "reads", "mean us", "50%", "90%", "99%", "99.9%",
+	       "most");
+	for (unsigned i = 0; i < s->n_socks; i++) {
+		const struct stats_sock *slot = &s->socks[i];
+		const struct stats_latency *l = reader_latency(s, slot);
+
+		if (!l || !l->count || !options_show_fd(options, slot->fd))
+			continue;
+		endpoints(slot, local, remote);
+		printf("%-5d %-5s %-22s %-21s %10" PRIu64 " %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f\n",
+		       slot->fd, proto_name(slot), local, remote, l->count,
+		       usec(l->sum) / (double)l->count, usec(latency_percentile(l, 50000)),
+		       usec(latency_percentile(l, 90000)), usec(latency_percentile(l, 99000)),
+		       usec(latency_percentile(l, 99900)), usec(l->most));
+	}
 }

@@ -10,6 +10,8 @@
 #include "base/version.h"
 #include "tools/vma_stats/vma_stats.h"
 
+#define DIRECTORY "/tmp/"
+
 enum { OPT_JSON = 256, OPT_OPENMETRICS };
 
 static const struct option longs[] = {
@@ -42,15 +44,17 @@ static void usage(FILE *to)
 	      "\tfind_pid, directory=\"/tmp/\", view=1, details=1, interval=1\n\n"
 	      "Options:\n"
 	      "  -p, --pid=<pid>               The process to show\n"
-	      "  -k, --directory=<directory>   Where processes are found (VMA_STATS_SHMEM_DIR)\n"
+	      "  -k, --directory=<directory>   Where processes are found (default: the\n"
+	      "                                environment's VMA_STATS_SHMEM_DIR, or /tmp/)\n"
 	      "  -n, --name=<application>      The process with this name\n"
 	      "  -f, --find_pid                The only process that there is (default)\n"
 	      "  -F, --forbid_clean            Do not remove files of processes that have ended\n"
 	      "  -i, --interval=<n>            Seconds between two reports\n"
 	      "  -c, --cycles=<n>              Number of reports, 0: without end (default)\n"
-	      "  -v, --view=<1|2|3|4|5|6>      1 basic, 2 with queues, 3 full, 4 multicast groups,\n"
+	      "  -v, --view=<1|2|3|4|5|6|7>    1 basic, 2 with queues, 3 full, 4 multicast groups,\n"
 	      "                                5 like 'netstat -tunaep', 6 why sockets are accelerated "
 	      "or not\n"
+	      "                                7 how long received data waits (VMA_STATS_LATENCY)\n"
 	      "  -d, --details=<1|2>           1 totals, 2 changes per second\n"
 	      "  -z, --zero                    Zero the counters\n"
 	      "  -l, --log_level=<level>       Set the log level of the process, 1 to 7 or a name\n"
@@ -163,7 +167,7 @@ static bool value_option(int c, struct options *o, int argc, char **argv)
 		o->cycles = (unsigned)n;
 		return good;
 	case 'v':
-		good = number(optarg, VIEW_BASIC, VIEW_VERDICTS, &n);
+		good = number(optarg, VIEW_BASIC, VIEW_LATENCIES, &n);
 		o->view = (enum view)n;
 		return good;
 	case 'd':
@@ -215,9 +219,10 @@ static int plain_option(int c, struct options *o)
 
 int options_parse(int argc, char **argv, struct options *options)
 {
+	const char *directory = getenv("VMA_STATS_SHMEM_DIR");
 	int c, rc = -1;
 
-	*options = (struct options){.directory = "/tmp/",
+	*options = (struct options){.directory = directory && *directory ? directory : DIRECTORY,
 				    .interval = 1,
 				    .view = VIEW_BASIC,
 				    .level = LOG_NONE - 1,

@@ -29,11 +29,11 @@ static int refuse(char why[READER_WHY], int rc, const char *text)
 	return rc;
 }
 
-static bool is_alive(uint32_t pid)
+bool reader_is_alive(const struct process *process)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%u/fd", pid);
+	snprintf(path, sizeof(path), "/proc/%u/fd", process->pid);
 	return !access(path, F_OK);
 }
 
@@ -52,8 +52,8 @@ static int read_place(const char *dir, uint32_t pid, struct stats_place *place,
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0) {
 		n = errno;
-		snprintf(why, READER_WHY, "process %u: %s", pid, strerror((int)n));
-		return (int)-n;
+		return refuse(why, (int)-n,
+			      n == EACCES ? "it belongs to another user" : strerror((int)n));
 	}
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (st.st_uid != geteuid() && geteuid())) {
 		close(fd);
@@ -73,20 +73,21 @@ static bool same_namespace(const struct stats_place *place)
 	return !stat("/proc/self/ns/pid", &st) && st.st_ino == place->namespace;
 }
 
-/* The descriptor of the memfd, or -errno. */
-static int open_memory(const struct stats_place *place, bool *writable, char why[READER_WHY])
+int reader_open_memory(uint32_t pid, uint32_t number, const char *name, bool *writable,
+		       char why[READER_WHY])
 {
-	char path[64], target[64] = "";
+	char path[64], target[64] = "", wanted[64];
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%u/fd/%u", place->pid, place->fd);
+	snprintf(wanted, sizeof(wanted), "/memfd:%s ", name);
+	snprintf(path, sizeof(path), "/proc/%u/fd/%u", pid, number);
 	if (readlink(path, target, sizeof(target) - 1) < 0) {
 		if (errno == EACCES || errno == EPERM)
 			return refuse(why, -EACCES, "the process belongs to another user");
 		return refuse(why, -ESRCH, "the process has ended");
 	}
 	/* Opening something else may block, or have an effect. */
-	if (strncmp(target, "/memfd:" STATS_MEMFD " ", strlen("/memfd:" STATS_MEMFD " ")) != 0)
+	if (strncmp(target, wanted, strlen(wanted)) != 0)
 		return refuse(why, -ESRCH, "the process has no statistics any more");
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	*writable = fd >= 0;
@@ -116,7 +117,9 @@ int reader_check(const struct stats_page *page, size_t size, char why[READER_WHY
 	n = page->n_socks;
 	if (page->sock_size != sizeof(struct stats_sock) ||
 	    page->ring_size != sizeof(struct stats_ring) || page->socks_at != sizeof(*page) ||
-	    n > STATS_SOCKS_MAX || size < sizeof(*page) + n * sizeof(struct stats_sock))
+	    n > STATS_SOCKS_MAX || size < stats_latency_at(n) ||
+	    (page->latency_at &&
+	     (page->latency_at != stats_latency_at(n) || size < stats_page_size(n, true))))
 		return refuse(why, -EBADMSG, "the page contradicts itself");
 	return 0;
 }
@@ -130,7 +133,7 @@ static int map_page(int fd, struct process *process, char why[READER_WHY])
 	if (seals < 0 || (seals & SEALS) != SEALS)
 		return refuse(why, -EBADMSG, "the page is not sealed");
 	if (fstat(fd, &st) || st.st_size < (off_t)sizeof(struct stats_page) ||
-	    st.st_size > (off_t)stats_page_size(STATS_SOCKS_MAX))
+	    st.st_size > (off_t)stats_page_size(STATS_SOCKS_MAX, true))
 		return refuse(why, -EBADMSG, "the page has an impossible size");
 	if (process->writable)
 		prot |= PROT_WRITE;
@@ -166,21 +169,26 @@ int reader_open(const char *dir, uint32_t pid, struct process *process, char why
 		return rc;
 	if (!same_namespace(&place))
 		return refuse(why, -EXDEV, "the process is of another PID namespace");
-	fd = open_memory(&place, &process->writable, why);
+	fd = reader_open_memory(pid, place.fd, STATS_MEMFD, &process->writable, why);
 	if (fd < 0)
 		return fd;
 	rc = map_page(fd, process, why);
-	close(fd);
-	if (!rc)
-		copy_text(process->name, process->page->name, sizeof(process->name));
-	return rc;
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	process->fd = fd;
+	copy_text(process->name, process->page->name, sizeof(process->name));
+	return 0;
 }
 
 void reader_close(struct process *process)
 {
-	if (process->page)
-		munmap(process->page, process->size);
+	if (!process->page)
+		return;
+	munmap(process->page, process->size);
 	process->page = NULL;
+	close(process->fd);
 }
 
 int reader_list(const char *dir, uint32_t pids[READER_PROCESSES])
@@ -220,21 +228,34 @@ void reader_clean(const char *dir, uint32_t pid)
 
 /* ---- asks --------------------------------------------------------------------------- */
 
+uint64_t reader_begin_ask(struct process *process, enum stats_ask what, uint32_t argument)
+{
+	uint64_t last = __atomic_load_n(&process->page->answer[what], __ATOMIC_RELAXED);
+	uint64_t ask = ((last >> 32) + 1) << 32 | argument;
+
+	__atomic_store_n(&process->page->ask[what], ask, __ATOMIC_RELAXED);
+	return ask;
+}
+
+bool reader_is_answered(const struct process *process, enum stats_ask what, uint64_t ask)
+{
+	/* Acquire: pairs with stats_answer(). */
+	uint64_t answer = __atomic_load_n(&process->page->answer[what], __ATOMIC_ACQUIRE);
+
+	return (uint32_t)((answer >> 32) - (ask >> 32)) < 1u << 31;
+}
+
 int reader_ask(struct process *process, enum stats_ask what, uint32_t argument)
 {
-	uint64_t *answer = &process->page->answer[what], ask, last;
 	const struct timespec pause = {.tv_nsec = ANSWER_LOOK};
 	nsec_t deadline = clock_now() + ANSWER_MAX;
+	uint64_t ask;
 
 	if (!process->writable)
 		return -EACCES;
-	last = __atomic_load_n(answer, __ATOMIC_RELAXED);
-	ask = ((last >> 32) + 1) << 32 | argument;
-	__atomic_store_n(&process->page->ask[what], ask, __ATOMIC_RELAXED);
-	/* Acquire: pairs with stats_answer().  Another reader's later ask was answered, too. */
-	while ((uint32_t)((__atomic_load_n(answer, __ATOMIC_ACQUIRE) >> 32) - (ask >> 32)) >=
-	       1u << 31) {
-		if (!is_alive(process->pid))
+	ask = reader_begin_ask(process, what, argument);
+	while (!reader_is_answered(process, what, ask)) {
+		if (!reader_is_alive(process))
 			return -ESRCH;
 		if (clock_now() > deadline)
 			return -ETIMEDOUT;
@@ -243,8 +264,7 @@ int reader_ask(struct process *process, enum stats_ask what, uint32_t argument)
 	return 0;
 }
 
-/* The letter of its state in /proc; 0: unknown. */
-static char state_of(uint32_t pid)
+char reader_state_of(uint32_t pid)
 {
 	char path[64], text[512] = "", *at;
 	FILE *f;
@@ -262,7 +282,7 @@ static char state_of(uint32_t pid)
 
 void reader_why_not(const struct process *process, int rc, char why[READER_WHY])
 {
-	char state = rc == -ETIMEDOUT ? state_of(process->pid) : 0;
+	char state = rc == -ETIMEDOUT ? reader_state_of(process->pid) : 0;
 
 	if (rc == -EACCES)
 		snprintf(why, READER_WHY, "process %u belongs to another user", process->pid);
@@ -346,6 +366,28 @@ static int by_fd(const void *a, const void *b)
 	return (x->fd > y->fd) - (x->fd < y->fd);
 }
 
+/* Copies the histograms of n slots; NULL: there are none, or no memory. */
+static struct stats_latency *copy_latencies(const struct process *process, uint32_t n)
+{
+	/* The page may change after it was checked. */
+	size_t at = stats_latency_at(n), size = n * sizeof(struct stats_latency);
+	struct stats_latency *copy;
+
+	if (!n || !process->page->latency_at || process->size < at + size)
+		return NULL;
+	copy = aligned_alloc(_Alignof(struct stats_latency), size);
+	if (copy)
+		memcpy(copy, (const char *)process->page + at, size);
+	return copy;
+}
+
+const struct stats_latency *reader_latency(const struct snapshot *snapshot,
+					   const struct stats_sock *slot)
+{
+	return snapshot->latencies && slot->state == STATS_OURS ? &snapshot->latencies[slot->place]
+								: NULL;
+}
+
 bool reader_snapshot(const struct process *process, uint64_t nsec, struct snapshot *snapshot)
 {
 	const struct stats_sock *slots =
@@ -363,6 +405,8 @@ bool reader_snapshot(const struct process *process, uint64_t nsec, struct snapsh
 	snapshot->socks = aligned_alloc(64, (n + 1) * sizeof(*slots));
 	if (!snapshot->socks)
 		return false;
+	snapshot->latencies = copy_latencies(process, n);
+	snapshot->n_places = n;
 	for (uint32_t i = 0; i < n; i++) {
 		struct stats_sock *to = &snapshot->socks[snapshot->n_socks];
 
@@ -370,6 +414,7 @@ bool reader_snapshot(const struct process *process, uint64_t nsec, struct snapsh
 		    (to->state == STATS_LEFT && !is_open(process->pid, to)))
 			continue;
 		tidy_slot(to);
+		to->place = i;
 		snapshot->n_socks++;
 	}
 	qsort(snapshot->socks, snapshot->n_socks, sizeof(*slots), by_fd);
@@ -379,5 +424,7 @@ bool reader_snapshot(const struct process *process, uint64_t nsec, struct snapsh
 void reader_free(struct snapshot *snapshot)
 {
 	free(snapshot->socks);
+	free(snapshot->latencies);
 	snapshot->socks = NULL;
+	snapshot->latencies = NULL;
 }

@@ -21,6 +21,7 @@ struct process {
 	struct stats_page *page; /* mapped */
 	size_t size;
 	bool writable; /* asks are possible */
+	int fd;	       /* of the page */
 	char name[STATS_NAME];
 };
 
@@ -28,8 +29,10 @@ struct process {
 struct snapshot {
 	struct stats_page page; /* strings end, numbers of entries are in range */
 	struct stats_sock *socks;
-	unsigned n_socks; /* those in use */
-	uint64_t at;	  /* nsec, CLOCK_MONOTONIC */
+	unsigned n_socks;		 /* those in use */
+	struct stats_latency *latencies; /* by stats_sock.place; NULL: they are not measured */
+	unsigned n_places;
+	uint64_t at; /* nsec, CLOCK_MONOTONIC */
 };
 
 /*
@@ -51,6 +54,26 @@ int reader_list(const char *dir, uint32_t pids[READER_PROCESSES]);
 void reader_clean(const char *dir, uint32_t pid);
 
 /*
+ * Opens the memory that the process has at descriptor fd under this name.  The descriptor, or
+ * -errno and why; -ESRCH: the process has ended, or has no such memory.
+ */
+int reader_open_memory(uint32_t pid, uint32_t fd, const char *name, bool *writable,
+		       char why[READER_WHY]);
+
+/* The state of a process as /proc/PID/stat shows it, such as 'R' or 'T'; 0: there is none. */
+char reader_state_of(uint32_t pid);
+/* False: the process has ended. */
+bool reader_is_alive(const struct process *process);
+
+/*
+ * Asks the process for something, without waiting.  Returns what reader_is_answered() takes.  The
+ * process must be writable.
+ */
+uint64_t reader_begin_ask(struct process *process, enum stats_ask what, uint32_t argument);
+/* Was it done, or a later ask of another reader? */
+bool reader_is_answered(const struct process *process, enum stats_ask what, uint64_t ask);
+
+/*
  * Asks the process for something, and waits until it was done.  0; -EACCES: it belongs to
  * another user; -ESRCH: it ended; -ETIMEDOUT: it does not answer, because it is stopped or hangs.
  */
@@ -60,6 +83,9 @@ void reader_why_not(const struct process *process, int rc, char why[READER_WHY])
 
 /* Copies the page.  False: no memory.  nsec: the time of the copy. */
 bool reader_snapshot(const struct process *process, uint64_t nsec, struct snapshot *snapshot);
+/* The histogram of a socket of the snapshot; NULL: it has none. */
+const struct stats_latency *reader_latency(const struct snapshot *snapshot,
+					   const struct stats_sock *slot);
 void reader_free(struct snapshot *snapshot);
 
 #endif

@@ -70,6 +70,32 @@ static void iomux_rates(struct stats_iomux *m, const struct stats_iomux *old, ui
 	memset(&m->zero, 0, sizeof(m->zero));
 }
 
+/* What was counted in between, not per second: percentiles are of all of it. */
+static bool delta_latencies(const struct snapshot *now, const struct snapshot *before,
+			    struct snapshot *to)
+{
+	const size_t words = sizeof(struct stats_latency) / sizeof(uint64_t);
+
+	to->latencies = NULL;
+	if (!now->latencies || !before->latencies || before->n_places != now->n_places)
+		return true;
+	to->latencies = aligned_alloc(_Alignof(struct stats_latency),
+				      now->n_places * sizeof(*to->latencies));
+	if (!to->latencies)
+		return false;
+	for (unsigned i = 0; i < now->n_places; i++) {
+		const uint64_t *n = (const uint64_t *)&now->latencies[i];
+		const uint64_t *b = (const uint64_t *)&before->latencies[i];
+		uint64_t *t = (uint64_t *)&to->latencies[i];
+		bool same = now->latencies[i].count >= before->latencies[i].count;
+
+		for (size_t k = 0; k < words; k++)
+			t[k] = same ? n[k] - b[k] : n[k];
+		to->latencies[i].most = now->latencies[i].most;
+	}
+	return true;
+}
+
 bool delta(const struct snapshot *now, const struct snapshot *before, struct snapshot *to)
 {
 	uint64_t nsec = now->at - before->at;
@@ -80,6 +106,10 @@ bool delta(const struct snapshot *now, const struct snapshot *before, struct sna
 	if (!to->socks)
 		return false;
 	memcpy(to->socks, now->socks, now->n_socks * sizeof(*now->socks));
+	if (!delta_latencies(now, before, to)) {
+		free(to->socks);
+		return false;
+	}
 	for (unsigned i = 0; i < to->n_socks; i++)
 		sock_rates(&to->socks[i], before, nsec);
 	iomux_rates(&to->page.poll, &before->page.poll, nsec);
@@ -91,7 +121,7 @@ bool delta(const struct snapshot *now, const struct snapshot *before, struct sna
 		const struct stats_ring *old = &before->page.rings[i];
 
 		rates(&ring->rx_packets, &old->rx_packets,
-		      COUNTERS(ring->rx_packets, ring->forwarded), nsec);
+		      COUNTERS(ring->rx_packets, ring->interrupts), nsec);
 		rates(ring->drops, old->drops, STATS_DROPS, nsec);
 	}
 	to->page.zeroed_at = now->at - NSEC_PER_SEC; /* for shares of the time */
@@ -274,6 +304,11 @@ static void ring_block(const struct snapshot *s, const struct stats_ring *ring, 
 	if (ring->rx_packets)
 		printf("%-14s %" PRIu64 " / %" PRIu64 " [kilobytes/packets]\n",
 		       "Rx Offload:", ring->rx_bytes / 1024, ring->rx_packets);
+	if (ring->retransmits)
+		printf("%-14s %" PRIu64 "\n", "Retransmissions:", ring->retransmits);
+	if (ring->interrupt_requests || ring->interrupts)
+		printf("%-14s %" PRIu64 " / %" PRIu64 " [requests/received]\n",
+		       "Interrupts:", ring->interrupt_requests, ring->interrupts);
 	if (ring->copied || ring->forwarded)
 		printf("%-14s %" PRIu64 " / %" PRIu64 " [copied/forwarded]\n",
 		       "Rx Frames:", ring->copied, ring->forwarded);

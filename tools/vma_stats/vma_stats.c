@@ -67,7 +67,7 @@ static void open_all(const struct options *o, struct found *found)
 
 static bool takes_several(const struct options *o)
 {
-	return o->view >= VIEW_NETSTAT;
+	return o->view >= VIEW_NETSTAT && o->view != VIEW_LATENCIES;
 }
 
 /* False, after a message: there are none, or several where only one can be shown. */
@@ -156,6 +156,8 @@ static void show_one(const struct options *o, const struct snapshot *s, unsigned
 		view_full(o, s);
 	else if (o->view == VIEW_GROUPS)
 		view_groups(o, s);
+	else if (o->view == VIEW_LATENCIES)
+		view_latencies(o, s);
 	else
 		view_table(o, s, lines);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * vma_stats: shows the statistics of processes with the library, and changes some of their
- * settings.  Options and formats are those of VMA's vma_stats; view 6, --json and --openmetrics
- * are ours.
+ * settings.  Options and formats are those of VMA's vma_stats; the views 6 and 7, --json and
+ * --openmetrics are ours.
  */
 #ifndef TOOLS_VMA_STATS_VMA_STATS_H
 #define TOOLS_VMA_STATS_VMA_STATS_H
@@ -22,6 +22,7 @@ enum view {
 	VIEW_GROUPS,
 	VIEW_NETSTAT,
 	VIEW_VERDICTS,
+	VIEW_LATENCIES,
 	VIEW_JSON,
 	VIEW_OPENMETRICS
 };
@@ -58,6 +59,8 @@ void view_table(const struct options *options, const struct snapshot *s, unsigne
 void view_full(const struct options *options, const struct snapshot *s);
 void view_groups(const struct options *options, const struct snapshot *s);
 
+void view_latencies(const struct options *options, const struct snapshot *s);
+
 /* Views of all processes: head once, then each process. */
 void view_netstat_head(void);
 void view_netstat(const struct options *options, const struct process *p, const struct snapshot *s);
@@ -66,7 +69,8 @@ void view_verdicts(const struct options *options, const struct process *p,
 		   const struct snapshot *s);
 
 /* The verdict of a socket, in one line. */
-void verdict_line(const struct stats_sock *slot, char text[160]);
+#define VERDICT_LINE 224
+void verdict_line(const struct stats_sock *slot, char text[VERDICT_LINE]);
 /* "tcp" or "udp", and the name of a TCP state; "" for UDP. */
 const char *proto_name(const struct stats_sock *slot);
 const char *state_name(const struct stats_sock *slot);
