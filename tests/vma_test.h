@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Common head of every unit test: cmocka, and a main() that hands per-case
- * results to Bazel (through $XML_OUTPUT_FILE) when Bazel runs the test.
+ * results to Bazel (through $XML_OUTPUT_FILE) when Bazel runs the test.  There a case that is
+ * skipped fails the test: what a configuration cannot run is not in its list of cases.
  */
 #ifndef VMA_TEST_H
 #define VMA_TEST_H
@@ -11,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -28,8 +30,11 @@
 		}                                                                \
 		rc = cmocka_run_group_tests_name(group, tests, setup, teardown); \
 		if (xml != NULL && (f = fopen(xml, "r")) != NULL) {              \
-			while (fgets(line, sizeof(line), f) != NULL)             \
+			while (fgets(line, sizeof(line), f) != NULL) {           \
 				fputs(line, stdout);                             \
+				if (strstr(line, "<skipped") != NULL)            \
+					rc = 1;                                  \
+			}                                                        \
 			fclose(f);                                               \
 		}                                                                \
 		return rc != 0;                                                  \

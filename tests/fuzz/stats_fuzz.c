@@ -2,12 +2,13 @@
 /*
  * Page of statistics: whatever is in it, each view of vma_stats ends, and reads nothing beside it.
  *
- * Input	changes to a page in order: four bytes of offset, one of length, and so many bytes.
+ * Input	changes (changes.h) to a page.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/fuzz/changes.h"
 #include "tools/vma_stats/vma_stats.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -40,24 +41,6 @@ static struct stats_page *make_page(void)
 		slots[i].type = (uint8_t)i;
 	}
 	return page;
-}
-
-static void change_page(struct stats_page *page, const uint8_t *data, size_t size)
-{
-	while (size >= 5) {
-		uint32_t at;
-		size_t n = data[4];
-
-		memcpy(&at, data, sizeof(at));
-		data += 5;
-		size -= 5;
-		if (n > size)
-			n = size;
-		at %= PAGE;
-		memcpy((char *)page + at, data, n < PAGE - at ? n : PAGE - at);
-		data += n;
-		size -= n;
-	}
 }
 
 static void show(struct options *o, const struct process *p, const struct snapshot *s,
@@ -96,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	silent = true;
 	if (!reader_snapshot(&process, 1, &before))
 		abort();
-	change_page(page, data, size);
+	changes_apply(page, PAGE, data, size);
 	(void)reader_check(page, PAGE, why);
 	/* A page may change after it was checked. */
 	if (!reader_snapshot(&process, 1000000001, &now) || !delta(&now, &before, &difference))

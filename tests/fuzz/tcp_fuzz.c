@@ -142,10 +142,16 @@ static int op_send(struct tcp_conn *c, const struct tcp_segment *seg)
 	return byte() == 0xff ? -ENOBUFS : 0;
 }
 
+static void op_record(struct tcp_conn *conn, enum tcp_event event, uint32_t argument)
+{
+	REQUIRE(event != TCP_EVENT_STATE || argument >> 8 == conn->state);
+}
+
 static const struct tcp_ops ops = {
 	.alloc = op_alloc,
 	.closed = op_closed,
 	.established = op_event,
+	.event = op_record,
 	.free = op_free,
 	.readable = op_event,
 	.send = op_send,

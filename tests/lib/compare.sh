@@ -9,7 +9,7 @@
 peers() {
 	netns_spawn $netns_tmp/serve.$3 s "$1" python3 $netns_tmp/peer.py serve $3 || die "no server"
 	netns_run c "$2" python3 $netns_tmp/peer.py $netns_server $3
-	await 5 is_gone $spawned
+	await 30 is_gone $spawned
 	cat $netns_tmp/serve.$3
 }
 

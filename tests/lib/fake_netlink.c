@@ -12,7 +12,10 @@
 static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1}; /* address of the loop-back port */
 static uint32_t mtu = 1500;
 static uint32_t generation = 1; /* any, atomic */
-static uint32_t refused; /* any, atomic: the kernel accepts nothing from this sender; 0: none */
+static uint32_t refused;    /* any, atomic: the kernel accepts nothing from this sender; 0: none */
+static uint32_t lost_addrs; /* any, atomic: a bit for each address that the host has lost */
+static uint32_t told_addrs; /* netlink_process(): as reported */
+static bool unplugged;	    /* any, atomic: there is no interface */
 static const struct netlink_events *listeners;
 static int changes_fd = -1; /* an eventfd: link changes that were not reported yet */
 
@@ -35,13 +38,38 @@ void fake_netlink_change(int link)
 		eventfd_write(fd, 1);
 }
 
+void fake_netlink_addr(unsigned i, bool present)
+{
+	if (present)
+		__atomic_fetch_and(&lost_addrs, ~(1u << i), __ATOMIC_ACQ_REL);
+	else
+		__atomic_fetch_or(&lost_addrs, 1u << i, __ATOMIC_ACQ_REL);
+	fake_netlink_change(1);
+}
+
+void fake_netlink_plug(bool present)
+{
+	__atomic_store_n(&unplugged, !present, __ATOMIC_RELEASE);
+	fake_netlink_change(1);
+}
+
+static bool is_plugged(void)
+{
+	return !__atomic_load_n(&unplugged, __ATOMIC_ACQUIRE);
+}
+
+static bool has_addr(unsigned i)
+{
+	return is_plugged() && !(__atomic_load_n(&lost_addrs, __ATOMIC_ACQUIRE) & 1u << i);
+}
+
 static bool is_ours(const struct inaddr *addr)
 {
 	for (unsigned i = 0; i < FAKE_LINK_ADDRS; i++) {
 		struct inaddr one = addr_v4(fake_link_addr(i));
 
 		if (addr_eq(&one, addr))
-			return true;
+			return has_addr(i);
 	}
 	return false;
 }
@@ -93,9 +121,19 @@ int netlink_fd(void)
 void netlink_process(void)
 {
 	eventfd_t changes;
+	uint32_t lost = 0;
 
-	if (!eventfd_read(netlink_fd(), &changes))
-		listeners->link(FAKE_LINK_INDEX);
+	if (eventfd_read(netlink_fd(), &changes))
+		return;
+	for (unsigned i = 0; i < FAKE_LINK_ADDRS; i++) {
+		struct inaddr addr = addr_v4(fake_link_addr(i));
+
+		lost |= has_addr(i) ? 0 : 1u << i;
+		if ((lost ^ told_addrs) & 1u << i)
+			listeners->addr(&addr, has_addr(i));
+	}
+	told_addrs = lost;
+	listeners->link(FAKE_LINK_INDEX);
 }
 
 void netlink_expire(void)
@@ -110,6 +148,8 @@ uint32_t netlink_generation(void)
 
 int route_get(const struct route_query *query, struct route *route)
 {
+	if (!is_plugged() || (!addr_is_any(&query->src) && !is_ours(&query->src)))
+		return -ENETUNREACH;
 	memset(route, 0, sizeof(*route));
 	route->type = addr_is_multicast(&query->dst) ? ROUTE_MULTICAST : ROUTE_UNICAST;
 	route->ifindex = FAKE_LINK_INDEX;
@@ -129,7 +169,7 @@ int route_accepts(int ifindex, const struct inaddr *local, const struct inaddr *
 
 int link_get(int ifindex, struct link *link)
 {
-	if (ifindex != FAKE_LINK_INDEX)
+	if (ifindex != FAKE_LINK_INDEX || !is_plugged())
 		return -ENODEV;
 	fill(link);
 	return 0;
@@ -142,17 +182,23 @@ int link_of_addr(const struct inaddr *addr)
 
 int link_addrs(int ifindex, struct inaddr *addrs, int max)
 {
+	int n = 0;
+
 	if (ifindex != FAKE_LINK_INDEX)
 		return 0;
-	for (int i = 0; i < FAKE_LINK_ADDRS && i < max; i++)
-		addrs[i] = addr_v4(fake_link_addr((unsigned)i));
-	return FAKE_LINK_ADDRS;
+	for (unsigned i = 0; i < FAKE_LINK_ADDRS && n < max; i++) {
+		if (has_addr(i))
+			addrs[n++] = addr_v4(fake_link_addr(i));
+	}
+	return n;
 }
 
 void link_each(void (*fn)(const struct link *link, void *arg), void *arg)
 {
 	struct link link;
 
+	if (!is_plugged())
+		return;
 	fill(&link);
 	fn(&link, arg);
 }

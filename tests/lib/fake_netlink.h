@@ -5,12 +5,13 @@
  * One interface that is up, with FAKE_LINK_ADDRS addresses (10.1.0.1 and on).  Every route
  * uses it, and every neighbour is reachable at its own link address.
  *
- * Role		fake_netlink_change(): any thread; netlink_process() reports it to the
+ * Role		fake_netlink_*(): any thread; netlink_process() reports changes to the
  *		internal thread.
  */
 #ifndef TESTS_LIB_FAKE_NETLINK_H
 #define TESTS_LIB_FAKE_NETLINK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define FAKE_LINK_INDEX 1 /* as lo of the kernel, where the twins join groups */
@@ -27,5 +28,9 @@ void fake_netlink_refuse(uint32_t addr);
 
 /* Reports a change of a route, and with link, of the interface. */
 void fake_netlink_change(int link);
+
+/* The host loses or gets address i, or the interface. */
+void fake_netlink_addr(unsigned i, bool present);
+void fake_netlink_plug(bool present);
 
 #endif

@@ -85,4 +85,18 @@ struct loop_net_child loop_net_fork(const char *name, void (*run)(void *arg), vo
 int loop_net_join(const struct loop_net_child *child);
 int loop_net_run(const char *name, void (*run)(void *arg), void *arg, unsigned seconds);
 
+/* The cmocka test test_NAME of a case, with 60 seconds; its entry of the table; their set-up. */
+#define LOOP_NET_TEST(name)                                               \
+	static void test_##name(void **state)                             \
+	{                                                                 \
+		assert_int_equal(loop_net_run(#name, name, NULL, 60), 0); \
+	}
+#define LOOP_NET_ENTRY(name) cmocka_unit_test(test_##name),
+
+static inline int loop_net_enter_group(void **state)
+{
+	loop_net_enter();
+	return 0;
+}
+
 #endif

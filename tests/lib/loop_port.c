@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "net/tcp/tcp_wire.h"
+#include "tests/cut_large.h"
 
 #define FLOWS_MAX 4096
 #define GATE_MAX (10 * NSEC_PER_SEC)
@@ -22,6 +23,7 @@ static int gate_shut, opens_to_fail, moves_to_fail, queues;
 static unsigned barriers;
 static bool leaked;
 static bool (*lose_fn)(const struct pkt *pkt);
+static int (*large_fn)(const struct frame_large *large);
 static bool (*foreign_fn)(const struct flow_key *key);
 
 /* The owner of each flow. */
@@ -58,6 +60,11 @@ void loop_port_lose(bool (*lose)(const struct pkt *pkt))
 	__atomic_store_n(&lose_fn, lose, __ATOMIC_RELEASE);
 }
 
+void loop_port_large(int (*take)(const struct frame_large *large))
+{
+	__atomic_store_n(&large_fn, take, __ATOMIC_RELEASE);
+}
+
 void loop_port_share(bool (*is_foreign)(const struct flow_key *key))
 {
 	__atomic_store_n(&foreign_fn, is_foreign, __ATOMIC_RELEASE);
@@ -78,6 +85,7 @@ void loop_port_forget(void)
 	gate_shut = opens_to_fail = moves_to_fail = queues = 0;
 	leaked = false;
 	lose_fn = NULL;
+	large_fn = NULL;
 	foreign_fn = NULL;
 	pthread_mutex_init(&flows_lock, NULL); /* its holder may not exist in the child */
 	n_flows = 0;
@@ -290,6 +298,25 @@ static int port_tx_put(struct port_queue *q, struct pkt *pkt)
 	return loop->tx_put(q, pkt);
 }
 
+/* Without a frame for one of them, that one is lost. */
+static int port_tx_large(struct port_queue *q, const struct frame_large *large)
+{
+	int (*take)(const struct frame_large *) = __atomic_load_n(&large_fn, __ATOMIC_ACQUIRE);
+	int rc = take ? take(large) : -EOPNOTSUPP;
+
+	for (uint32_t i = 0; !rc && i < frame_large_segments(large); i++) {
+		struct pkt *pkt = loop->tx_get(q);
+
+		if (!pkt)
+			continue;
+		pkt->frame_len = (uint32_t)cut_large(large, i, pkt->frame);
+		(void)port_tx_put(q, pkt);
+	}
+	if (!rc)
+		loop->tx_flush(q);
+	return rc;
+}
+
 /* ---- the port -------------------------------------------------------------------------- */
 
 static void port_barrier(struct port *port)
@@ -338,6 +365,7 @@ static int open_kind(int ifindex, struct port **port, char why[PORT_WHY])
 
 	if (rc)
 		return rc;
+	(*port)->can.segment_max = 65535;
 	real = (*port)->ops;
 	(*port)->ops = &ops;
 	if (loop)
@@ -354,6 +382,7 @@ static int open_kind(int ifindex, struct port **port, char why[PORT_WHY])
 	ops.reuseport_join = port_share_join;
 	ops.reuseport_leave = port_share_leave;
 	ops.take_flow = port_take_flow;
+	ops.tx_large = port_tx_large;
 	ops.tx_put = port_tx_put;
 	return 0;
 }

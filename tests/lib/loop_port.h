@@ -30,6 +30,12 @@ void loop_port_fail_moves(int n);
 /* Called by holders for each frame that is sent: true loses the frame. NULL: no losses. */
 void loop_port_lose(bool (*lose)(const struct pkt *pkt));
 
+/*
+ * Called by holders for each large segment: 0 cuts it into frames, each of which may be lost as
+ * above; an error refuses it. NULL: the port refuses all.
+ */
+void loop_port_large(int (*take)(const struct frame_large *large));
+
 /* True for flows that another process has. NULL: there are none. */
 void loop_port_share(bool (*is_foreign)(const struct flow_key *key));
 

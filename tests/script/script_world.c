@@ -165,10 +165,15 @@ static void op_writable(struct tcp_conn *conn)
 	current->writable++;
 }
 
+static void op_record(struct tcp_conn *conn, enum tcp_event event, uint32_t argument)
+{
+}
+
 static const struct tcp_ops ops = {
 	.alloc = op_alloc,
 	.closed = op_closed,
 	.established = op_established,
+	.event = op_record,
 	.free = op_free,
 	.readable = op_readable,
 	.send = op_send,

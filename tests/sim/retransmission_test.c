@@ -85,6 +85,12 @@ static void test_sixteen_times_in_vain_is_a_timeout(void **state)
 	sim_end(sim);
 }
 
+/* How often A reported the event. */
+static unsigned events(const struct sim *sim, enum tcp_event event)
+{
+	return sim->host[A].events[event];
+}
+
 static bool lose_all_of_a(struct sim *sim, const struct sim_segment *seg)
 {
 	return seg->from == A;
@@ -136,6 +142,10 @@ static void test_three_duplicates_repeat_it_at_once(void **state)
 		/* Halved: ten segments were in flight. */
 		assert_int_equal(sim->host[A].conn.cc.ssthresh, 5000);
 		assert_int_equal(sim->host[A].conn.retransmits, 1);
+		assert_int_equal(events(sim, TCP_EVENT_RETRANSMIT), 1);
+		assert_int_equal(events(sim, TCP_EVENT_RECOVERY), 1);
+		assert_int_equal(events(sim, TCP_EVENT_RECOVERED), 1);
+		assert_int_equal(events(sim, TCP_EVENT_TIMEOUT), 0);
 		sim_end(sim);
 	}
 }
@@ -231,6 +241,9 @@ static void test_after_a_timeout_everything_is_sent_again_slowly(void **state)
 	sim_drain(sim, B);
 	assert_int_equal(sim->host[B].received, 10000);
 	assert_int_equal(sim->host[A].conn.retransmits, 10);
+	assert_int_equal(events(sim, TCP_EVENT_RETRANSMIT), 10);
+	assert_int_equal(events(sim, TCP_EVENT_TIMEOUT), 1);
+	assert_int_equal(events(sim, TCP_EVENT_RECOVERY), 0);
 	sim_end(sim);
 }
 

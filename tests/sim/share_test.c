@@ -11,8 +11,12 @@
  * obeys the rule for its sender, none is illegal where it arrives, and what is sent back is an
  * answer to it; nothing is left.
  *
- * Connections only: no listeners, no datagram sockets, no exec, no SCM_RIGHTS. A process with
- * three neighbours exits only where processes are killed as well: it cuts its neighbours off.
+ * Half of the families have listeners, too, which several processes receive for. Checked: whoever
+ * joins finds receivers that share; what arrived is accepted, each once, unless all have closed
+ * the listener; it ends in each process when all have.
+ *
+ * No exec, no SCM_RIGHTS. A process with three neighbours exits only where processes are killed
+ * as well: it cuts its neighbours off.
  *
  * SIM_SEEDS=n runs so many, SIM_SEED=n that one alone (with SIM_TRACE=1: readable).
  */
@@ -37,6 +41,7 @@
 #define BUSY (300 * MSEC)	    /* programs act for so long */
 #define PATIENCE (4 * NSEC_PER_SEC) /* who waits has it by then */
 #define EXIT_MAX NSEC_PER_SEC
+#define QUEUE_MAX 64 /* connections that wait at a listener */
 
 /* What travels with a message: the state of a connection. */
 struct bytes {
@@ -55,9 +60,10 @@ struct envelope {
 struct end {
 	struct channel ch; /* first */
 	struct process *process;
-	struct end *peer;  /* NULL: it is gone */
-	struct list inbox; /* of struct envelope: from the peer */
-	nsec_t delay;	   /* of what arrives here */
+	struct end *peer;		      /* NULL: it is gone */
+	struct list inbox;		      /* of struct envelope: from the peer */
+	nsec_t delay;			      /* of what arrives here */
+	uint64_t pending[SHARED_PENDING_MAX]; /* ch.pending numbers of listeners, oldest first */
 };
 
 struct socket {
@@ -67,6 +73,10 @@ struct socket {
 	nsec_t waits_since;
 	struct bytes bytes, kept;
 	uint64_t seen; /* bytes.read when it arrived */
+	/* a member */
+	bool receives, stopped, looks, joined;
+	unsigned queue, shaking; /* complete connections, and handshakes that end at shaken_at */
+	nsec_t shaken_at;
 };
 
 struct process {
@@ -81,11 +91,13 @@ struct process {
 	uint64_t last_id;
 };
 
-/* The truth about a connection. */
+/* The truth about a connection, or about a listener. */
 struct truth {
 	bool used, kernel;
 	uint64_t read;
 	unsigned fins;
+	bool member, spread;
+	unsigned arrived, accepted;
 };
 
 struct world {
@@ -95,7 +107,7 @@ struct world {
 	unsigned n;
 	struct truth truth[IDS];
 	uint64_t serials, last_id;
-	bool kills, may_fail, quiet;
+	bool kills, may_fail, quiet, members, closing;
 	/* the message that is being acted on */
 	const struct message *acting;
 	struct end *acting_at;
@@ -213,6 +225,7 @@ static void end_destroy(struct end *end)
 	if (end->peer)
 		end->peer->peer = NULL;
 	idset_fini(&end->ch.closed);
+	idset_fini(&end->ch.all_closed);
 	idset_fini(&end->ch.held);
 	free(end);
 }
@@ -260,6 +273,9 @@ static void sim_send_bytes(struct process *p, struct channel *ch, enum message_k
 
 /* ---- what the machine does ------------------------------------------------------------- */
 
+static void end_of_member(struct socket *so);
+static void lose_connections(struct world *w, uint64_t id, unsigned n);
+
 static void sim_send(struct share_sink *sink, struct channel *ch, enum message_kind kind,
 		     uint64_t id, uint64_t flags)
 {
@@ -298,8 +314,12 @@ static void sim_leave(struct share_sink *sink, struct shared *s)
 
 	tell(so->process->world, "p%u: the kernel serves %llu", so->process->nr,
 	     (unsigned long long)s->id);
+	if (s->member)
+		truth_of(so->process->world, s->id)->kernel = true;
 	shared_left(sink, s, true);
-	so->used = false;
+	so->used = so->receives = false;
+	if (s->member)
+		lose_connections(so->process->world, s->id, so->queue + so->shaking);
 }
 
 static void sim_keep(struct share_sink *sink, struct shared *s)
@@ -337,7 +357,7 @@ static void end_of_life(struct socket *so)
 
 static void sim_drop(struct share_sink *sink, struct shared *s)
 {
-	end_of_life(socket_of(s));
+	(s->member ? end_of_member : end_of_life)(socket_of(s));
 }
 
 static bool sim_used(struct share_sink *sink, struct shared *s, bool note)
@@ -435,6 +455,178 @@ static int sim_hand_over(struct share_sink *sink, struct shared *s)
 	return 0;
 }
 
+/* ---- what it does to members ----------------------------------------------------------- */
+
+static bool receives(const struct socket *so)
+{
+	return so->used && so->receives && !so->stopped;
+}
+
+static unsigned n_receivers(struct world *w, uint64_t id, const struct socket *but)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < w->n; i++) {
+		struct socket *so = w->processes[i].alive ? find(&w->processes[i], id) : NULL;
+
+		n += so && so != but && so->receives;
+	}
+	return n;
+}
+
+/* Nobody accepts these any more. */
+static void lose_connections(struct world *w, uint64_t id, unsigned n)
+{
+	struct truth *truth = truth_of(w, id);
+
+	if (n)
+		tell(w, "%u connections of %llu are reset", n, (unsigned long long)id);
+	truth->accepted += n;
+	if (n && !w->kills && !truth->kernel && is_open_anywhere(w, id))
+		wrong(w, "a connection of %llu is lost", (unsigned long long)id);
+}
+
+static void end_of_member(struct socket *so)
+{
+	struct world *w = so->process->world;
+
+	tell(w, "p%u: end of listener %llu", so->process->nr, (unsigned long long)so->s.id);
+	so->used = so->receives = false;
+	lose_connections(w, so->s.id, so->queue + so->shaking);
+}
+
+static void send_pending(struct process *p, uint64_t id, struct channel *ch, uint64_t hops)
+{
+	struct end *end = end_of(ch);
+
+	if (ch->pending == SHARED_PENDING_MAX) {
+		wrong(p->world, "too much is pending");
+		return;
+	}
+	end->pending[ch->pending++] = id;
+	sim_send_bytes(p, ch, MESSAGE_PENDING, id, hops, (struct bytes){0});
+}
+
+static bool is_pending_at(const struct end *end, uint64_t id)
+{
+	for (unsigned i = 0; i < end->ch.pending; i++) {
+		if (end->pending[i] == id)
+			return true;
+	}
+	return false;
+}
+
+static void pending_received(struct end *end, uint64_t id)
+{
+	unsigned i = 0;
+
+	while (end->pending[i] != id)
+		i++;
+	end->ch.pending--;
+	memmove(&end->pending[i], &end->pending[i + 1],
+		(end->ch.pending - i) * sizeof(end->pending[0]));
+}
+
+static int sim_join(struct share_sink *sink, struct shared *s)
+{
+	struct socket *so = socket_of(s);
+	struct world *w = so->process->world;
+	struct truth *truth = truth_of(w, s->id);
+
+	if (w->may_fail && chance(w, 20)) {
+		truth->kernel = true; /* what waits is reset: the kernel does not know it */
+		return SHARE_UNABLE;
+	}
+	tell(w, "p%u joins %llu", so->process->nr, (unsigned long long)s->id);
+	if (!w->kills && !truth->spread && n_receivers(w, s->id, so))
+		wrong(w, "p%u joins, but another one receives alone", so->process->nr);
+	so->receives = so->joined = truth->spread = true;
+	so->stopped = false;
+	return 0;
+}
+
+static int sim_spread(struct share_sink *sink, struct shared *s)
+{
+	struct socket *so = socket_of(s);
+
+	struct world *w = so->process->world;
+
+	/* A listener that is closed then takes what waits with it. */
+	if (w->may_fail && !w->closing && chance(w, 50))
+		return -EAGAIN;
+	so->joined = truth_of(w, s->id)->spread = true;
+	return 0;
+}
+
+static void sim_stop(struct share_sink *sink, struct shared *s)
+{
+	socket_of(s)->stopped = true;
+}
+
+static bool sim_start(struct share_sink *sink, struct shared *s)
+{
+	struct world *w = socket_of(s)->process->world;
+
+	if (w->may_fail && chance(w, 50))
+		return false;
+	socket_of(s)->stopped = false;
+	return true;
+}
+
+static void sim_send_waiting(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+	struct socket *so = socket_of(s);
+
+	for (; so->queue; so->queue--)
+		send_pending(so->process, s->id, ch, 0);
+}
+
+static void sim_withdraw(struct share_sink *sink, struct shared *s, struct channel *ch, bool stays)
+{
+	struct socket *so = socket_of(s);
+
+	tell(so->process->world, "p%u withdraws from %llu", so->process->nr,
+	     (unsigned long long)s->id);
+	so->receives = so->stopped = false;
+	sim_send_waiting(sink, s, ch);
+}
+
+static void sim_part(struct share_sink *sink, struct shared *s)
+{
+	socket_of(s)->receives = false;
+}
+
+static bool sim_has_handshakes(struct share_sink *sink, struct shared *s)
+{
+	return socket_of(s)->shaking;
+}
+
+static bool sim_is_idle(struct share_sink *sink, struct shared *s)
+{
+	return !socket_of(s)->waits;
+}
+
+static bool sim_has_waiting(struct share_sink *sink, struct shared *s)
+{
+	return socket_of(s)->queue;
+}
+
+static void sim_look(struct share_sink *sink, struct shared *s, bool at_it)
+{
+	socket_of(s)->looks = at_it;
+}
+
+static int sim_take_pending(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+	socket_of(s)->queue++;
+	return 0;
+}
+
+static void sim_forward(struct share_sink *sink, uint64_t id, struct channel *to, uint64_t hops)
+{
+	send_pending(process_of(sink), id, to, hops);
+}
+
 static const struct share_sink_ops sim_ops = {
 	.send = sim_send,
 	.passed = sim_passed,
@@ -450,6 +642,19 @@ static const struct share_sink_ops sim_ops = {
 	.prepare = sim_prepare,
 	.reset = sim_reset,
 	.hand_over = sim_hand_over,
+	.join = sim_join,
+	.spread = sim_spread,
+	.stop = sim_stop,
+	.start = sim_start,
+	.withdraw = sim_withdraw,
+	.send_waiting = sim_send_waiting,
+	.part = sim_part,
+	.has_handshakes = sim_has_handshakes,
+	.is_idle = sim_is_idle,
+	.has_waiting = sim_has_waiting,
+	.look = sim_look,
+	.take_pending = sim_take_pending,
+	.forward = sim_forward,
 };
 
 /* ---- processes ------------------------------------------------------------------------- */
@@ -479,7 +684,8 @@ static void open_socket(struct process *p)
 		/* Numbers of two processes differ here; in the library they may be equal. */
 		so->s.id = p->last_id = ++w->last_id;
 		so->s.state = SHARED_HERE;
-		w->truth[so->s.id] = (struct truth){.used = true};
+		so->s.member = so->s.listens = so->receives = w->members && chance(w, 500);
+		w->truth[so->s.id] = (struct truth){.used = true, .member = so->s.member};
 		return;
 	}
 }
@@ -513,6 +719,9 @@ static void fork_process(struct process *parent)
 		copy->s.state = SHARED_EXPORTED;
 		copy->s.toward = &up->ch;
 		up->ch.toward++;
+		copy->s.member = so->s.member;
+		copy->s.listens = so->s.listens;
+		copy->s.joins = copy->joined = so->joined;
 	}
 	tell(w, "p%u forks p%u", parent->nr, child->nr);
 }
@@ -522,10 +731,23 @@ static void close_socket(struct socket *so)
 {
 	struct process *p = so->process;
 	struct share_sink *sink = sink_of(p);
+	bool kept;
 
 	tell(p->world, "p%u closes %llu", p->nr, (unsigned long long)so->s.id);
 	so->waits = false;
 	so->asks = false;
+	if (so->s.member) {
+		so->looks = false;
+		p->world->closing = true;
+		kept = shared_close_member(sink, &so->s);
+		p->world->closing = false;
+		if (kept)
+			return;
+		shared_set_toward(&so->s, NULL);
+		so->s.closed = true;
+		end_of_member(so);
+		return;
+	}
 	if (!shared_is_away(&so->s) && !shared_other_holder(sink, so->s.id, NULL)) {
 		so->s.closed = true;
 		end_of_life(so);
@@ -546,6 +768,12 @@ static void end_channel(struct end *end)
 		if (so->used && !so->s.closed && shared_is_away(&so->s) && so->s.toward == &end->ch)
 			shared_channel_ended(sink_of(p), &so->s, &end->ch);
 	}
+	for (unsigned i = 0; i < end->ch.pending; i++) {
+		struct socket *so = find(p, end->pending[i]);
+
+		if (!shared_pending(sink_of(p), so ? &so->s : NULL, end->pending[i], NULL, 0))
+			lose_connections(p->world, end->pending[i], 1);
+	}
 	for (unsigned i = 0; i < SOCKETS; i++) {
 		struct socket *so = &p->sockets[i];
 
@@ -554,6 +782,10 @@ static void end_channel(struct end *end)
 	}
 	if (p->up == &end->ch)
 		p->up = NULL;
+	for (unsigned i = 0; i < SOCKETS; i++) {
+		if (p->sockets[i].used && p->sockets[i].s.toward == &end->ch)
+			wrong(p->world, "p%u keeps a channel that has ended", p->nr);
+	}
 	end_destroy(end);
 }
 
@@ -666,6 +898,8 @@ static void go_on_exiting(struct process *p)
 		if (so->used)
 			left += shared_exit(sink_of(p), &so->s, n_channels(p) != 2);
 	}
+	list_for_each(link, &p->channels)
+		left += container_of(link, struct channel, link)->pending;
 	if (left && p->world->now < p->exit_until)
 		return;
 	if (left && !p->world->kills && !p->world->may_fail)
@@ -709,17 +943,33 @@ static void act(struct end *end, struct envelope *envelope)
 
 	tell(w, "p%u: %s %llu", p->nr, message_rules[message->kind].name,
 	     (unsigned long long)message->id);
-	if (!shared_is_legal(so ? &so->s : NULL, &end->ch, message)) {
+	w->acting = message;
+	w->acting_at = end;
+	w->acting_bytes = &envelope->bytes;
+	if (!shared_is_legal(so ? &so->s : NULL, &end->ch, message) ||
+	    (message->kind == MESSAGE_RECEIVED && !is_pending_at(end, message->id))) {
 		if (!shared_for_another(sink, &end->ch, message))
 			wrong(w, "%s about %llu is illegal at p%u",
 			      message_rules[message->kind].name, (unsigned long long)message->id,
 			      p->nr);
+		else if (message->kind == MESSAGE_PENDING)
+			sim_send_bytes(p, &end->ch, MESSAGE_RECEIVED, message->id, 0,
+				       (struct bytes){0});
+		if (message->kind == MESSAGE_PENDING && message->flags >= MESSAGE_HOPS_MAX)
+			lose_connections(w, message->id, 1);
+		w->acting = NULL;
 		return;
 	}
-	w->acting = message;
-	w->acting_at = end;
-	w->acting_bytes = &envelope->bytes;
 	switch (message->kind) {
+	case MESSAGE_PENDING:
+		if (!shared_pending(sink, so ? &so->s : NULL, message->id, &end->ch,
+				    message->flags))
+			lose_connections(w, message->id, 1);
+		sim_send_bytes(p, &end->ch, MESSAGE_RECEIVED, message->id, 0, (struct bytes){0});
+		break;
+	case MESSAGE_RECEIVED:
+		pending_received(end, message->id);
+		break;
 	case MESSAGE_REQUEST:
 		note_request(&end->ch, message->id);
 		break;
@@ -777,6 +1027,17 @@ static void serve(struct process *p)
 	}
 }
 
+/* accept(2) */
+static void accept_one(struct socket *so)
+{
+	so->waits_since = so->process->world->now;
+	if (!so->queue)
+		return;
+	so->queue--;
+	truth_of(so->process->world, so->s.id)->accepted++;
+	so->waits = so->process->world->quiet;
+}
+
 static void use(struct socket *so)
 {
 	struct world *w = so->process->world;
@@ -799,7 +1060,7 @@ static void go_on_waiting(struct socket *so)
 	struct world *w = so->process->world;
 
 	if (so->s.state == SHARED_HERE || so->s.state == SHARED_WITHDRAWING) {
-		use(so);
+		(so->s.member ? accept_one : use)(so);
 	} else {
 		shared_request(sink_of(so->process), &so->s);
 		if (so->used && so->waits && w->now - so->waits_since > PATIENCE)
@@ -832,11 +1093,56 @@ static void act_as_program(struct process *p)
 	}
 }
 
+/* Handshakes end, and the internal thread looks at its members. */
+static void look_at_members(struct process *p)
+{
+	for (unsigned i = 0; i < SOCKETS; i++) {
+		struct socket *so = &p->sockets[i];
+
+		if (so->used && so->shaking && p->world->now >= so->shaken_at) {
+			so->queue += so->shaking;
+			so->shaking = 0;
+		}
+		if (so->used && so->looks)
+			(void)shared_look(sink_of(p), &so->s);
+	}
+}
+
+/* A client connects to a listener that somebody has open. */
+static void connect_client(struct world *w)
+{
+	uint64_t id = 1 + draw(w, w->last_id);
+	struct truth *truth = truth_of(w, id);
+	struct socket *chosen = NULL;
+	unsigned n = 0;
+
+	if (!truth->member || truth->kernel || !is_open_anywhere(w, id))
+		return;
+	for (unsigned i = 0; i < w->n; i++) {
+		struct socket *so = w->processes[i].alive ? find(&w->processes[i], id) : NULL;
+
+		if (so && receives(so) && draw(w, ++n) == 0)
+			chosen = so;
+	}
+	/* Nobody: two may leave the place to each other; the kernel receives until one uses it. */
+	if (!chosen || chosen->queue + chosen->shaking == QUEUE_MAX)
+		return;
+	truth->arrived++;
+	tell(w, "a client of %llu at p%u", (unsigned long long)id, chosen->process->nr);
+	if (chance(w, 500)) {
+		chosen->queue++;
+	} else {
+		chosen->shaking++;
+		chosen->shaken_at = w->now + draw(w, 5 * MSEC);
+	}
+}
+
 static void run_process(struct process *p)
 {
 	list_for_each_safe(link, &p->channels)
 		read_channel(end_of(container_of(link, struct channel, link)));
 	serve(p);
+	look_at_members(p);
 	if (p->exit_until) {
 		go_on_exiting(p);
 		return;
@@ -853,6 +1159,8 @@ static void run_until(struct world *w, nsec_t end, bool (*done)(struct world *w)
 {
 	while (w->now < end && !w->failure && !(done && done(w))) {
 		w->now += MSEC / 10 + draw(w, w->quiet ? 2 * MSEC : MSEC);
+		if (w->members && !w->quiet && chance(w, 100))
+			connect_client(w);
 		for (unsigned i = 0; i < w->n; i++) {
 			if (w->processes[i].alive && chance(w, 800))
 				run_process(&w->processes[i]);
@@ -868,11 +1176,33 @@ static bool nobody_waits(struct world *w)
 		if (p->alive && p->exit_until)
 			return false;
 		for (unsigned k = 0; p->alive && k < SOCKETS; k++) {
-			if (p->sockets[k].used && p->sockets[k].waits)
+			struct socket *so = &p->sockets[k];
+
+			/* A thread that accepts waits for the next client. */
+			if (so->used && (so->s.member ? so->queue + so->shaking > 0 : so->waits))
+				return false;
+		}
+		list_for_each(link, &p->channels) {
+			if (container_of(link, struct channel, link)->pending)
 				return false;
 		}
 	}
 	return true;
+}
+
+/* From now on each process accepts at each listener that it has open. */
+static void accept_everywhere(struct world *w)
+{
+	for (unsigned i = 0; i < w->n; i++) {
+		for (unsigned k = 0; k < SOCKETS; k++) {
+			struct socket *so = &w->processes[i].sockets[k];
+
+			if (!so->used || !so->s.member || so->s.closed || so->waits)
+				continue;
+			so->waits = true;
+			so->waits_since = w->now;
+		}
+	}
 }
 
 static bool nothing_is_left(struct world *w)
@@ -889,7 +1219,8 @@ static bool nothing_is_left(struct world *w)
 		list_for_each(link, &p->channels) {
 			struct end *end = end_of(container_of(link, struct channel, link));
 
-			if (!list_empty(&end->inbox) || !list_empty(&end->ch.wants))
+			if (!list_empty(&end->inbox) || !list_empty(&end->ch.wants) ||
+			    end->ch.pending)
 				return false;
 		}
 	}
@@ -915,7 +1246,10 @@ static void check_end(struct world *w)
 
 		if (w->kills || truth->kernel)
 			continue;
-		if (truth->fins != 1)
+		if (truth->member && truth->accepted != truth->arrived)
+			wrong(w, "%u of %u connections of %u were accepted", truth->accepted,
+			      truth->arrived, id);
+		if (!truth->member && truth->fins != 1)
 			wrong(w, "%u FINs of %u", truth->fins, id);
 	}
 }
@@ -928,11 +1262,13 @@ static const char *run_seed(struct world *w, uint64_t seed)
 	w->random = (seed + 1) * 0x9e3779b97f4a7c15ull;
 	w->now = BEGIN;
 	w->may_fail = seed % 4 == 1;
+	w->members = seed / 4 % 2;
 	(void)process_create(w);
 	for (unsigned i = 0; i < 2 + seed % 3; i++)
 		open_socket(&w->processes[0]);
 	run_until(w, BEGIN + BUSY, NULL);
 	w->quiet = true;
+	accept_everywhere(w);
 	run_until(w, w->now + 2 * PATIENCE, nobody_waits);
 	if (!w->failure && !nobody_waits(w))
 		wrong(w, "somebody waits for ever");

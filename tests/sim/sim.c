@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "net/tcp/tcp_snapshot.h"
+#include "tests/cut_large.h"
 #include "tests/vma_test.h"
 
 #define START (1000 * SEC + 12345)
@@ -450,6 +451,28 @@ static int op_send(struct tcp_conn *conn, const struct tcp_segment *seg)
 	return transmit(host->sim, index_of(host), conn->iss, seg);
 }
 
+/* The frames that a device makes of the train are those that the engine would have sent. */
+static uint32_t op_send_train(struct tcp_conn *conn, const struct tcp_segment *seg, uint32_t mss)
+{
+	struct sim_host *host = host_of(conn);
+	struct tcp_segment rest = *seg, piece;
+	uint8_t cut[ROOM], want[ROOM];
+	struct frame_large large;
+	size_t len;
+
+	if (!sim_chance(host->sim, host->sim->params.large))
+		return tcp_send_train(conn, seg, mss);
+	host->sim->large++;
+	frame_build_large(&large, &host->template, seg, mss);
+	for (uint32_t i = 0; rest.len; i++) {
+		tcp_segment_cut(&rest, rest.len < mss ? rest.len : mss, &piece);
+		len = frame_build_tcp(&host->template, want, &piece);
+		SIM_CHECK(host->sim, cut_large(&large, i, cut) == len && !memcmp(cut, want, len));
+		(void)op_send(conn, &piece); /* the device may lose it */
+	}
+	return seg->len;
+}
+
 static void op_urgent(struct tcp_conn *conn)
 {
 	SIM_CHECK(host_of(conn)->sim, host_of(conn)->closed == 0);
@@ -460,14 +483,24 @@ static void op_writable(struct tcp_conn *conn)
 	host_of(conn)->writable++;
 }
 
+static void op_record(struct tcp_conn *conn, enum tcp_event event, uint32_t argument)
+{
+	struct sim_host *host = host_of(conn);
+
+	host->events[event]++;
+	if (event == TCP_EVENT_STATE)
+		SIM_CHECK(host->sim, argument >> 8 == conn->state);
+}
+
 static const struct tcp_ops ops = {
 	.alloc = op_alloc,
 	.closed = op_closed,
 	.established = op_established,
+	.event = op_record,
 	.free = op_free,
 	.readable = op_readable,
 	.send = op_send,
-	.send_train = tcp_send_train,
+	.send_train = op_send_train,
 	.urgent = op_urgent,
 	.writable = op_writable,
 };

@@ -56,8 +56,9 @@ struct sim_params {
 	unsigned backlog;
 	nsec_t poll_delay; /* delay after which hosts check for arrivals; they then receive bursts */
 	bool no_sack;
-	bool again; /* the listener accepts further connections */
-	bool wrap;  /* sequence numbers begin shortly before they wrap around */
+	bool again;	/* the listener accepts further connections */
+	unsigned large; /* chance per 1000 that the port segments a train; the others it refuses */
+	bool wrap;	/* sequence numbers begin shortly before they wrap around */
 };
 
 /* Default parameters: MSS 1460, 64 KB buffers, timestamps, 5 ms in each direction. */
@@ -95,6 +96,7 @@ struct sim_host {
 	/* the events that the engine reported */
 	unsigned established, closed, readable, writable;
 	int error; /* argument of closed */
+	unsigned events[TCP_EVENTS];
 
 	/* the program: a stream whose byte at n is sim_byte(host, n) */
 	uint64_t sent, received;
@@ -134,6 +136,7 @@ struct sim {
 	struct sim_segment log[SIM_LOG]; /* the first segments */
 	unsigned logged;
 	uint64_t segments; /* number of all sent segments */
+	uint64_t large;	   /* number of trains that the port segmented */
 };
 
 /* Called by tests with the file and line of the failure. */

@@ -145,10 +145,15 @@ static int swallow(struct tcp_conn *c, const struct tcp_segment *seg)
 	return 0;
 }
 
+static void ignore_event(struct tcp_conn *conn, enum tcp_event event, uint32_t argument)
+{
+}
+
 static const struct tcp_ops dumb_ops = {
 	.alloc = counted_alloc,
 	.closed = note_closed,
 	.established = ignore,
+	.event = ignore_event,
 	.free = counted_free,
 	.readable = ignore,
 	.send = swallow,

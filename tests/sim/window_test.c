@@ -35,10 +35,16 @@ static void test_what_does_not_fit_waits(void **state)
 
 	assert_in_range(tcp_readable_bytes(&sim->host[B].conn), 8192 - 128, 8192);
 	assert_int_equal(sim->host[A].conn.snd_wnd, 0);
+	assert_int_equal(sim->host[A].events[TCP_EVENT_WINDOW_CLOSED], 1);
+	assert_int_equal(sim->host[A].events[TCP_EVENT_WINDOW_OPEN], 0);
 	for (int i = 0; i < 20; i++) {
 		sim_drain(sim, B);
 		sim_run(sim, 100 * MSEC);
 	}
+	/* It may close once more, each time the window is full again. */
+	assert_true(sim->host[A].events[TCP_EVENT_WINDOW_OPEN] >= 1);
+	assert_int_equal(sim->host[A].events[TCP_EVENT_WINDOW_OPEN],
+			 sim->host[A].events[TCP_EVENT_WINDOW_CLOSED]);
 	assert_int_equal(sim->host[B].received, 60000);
 	sim_end(sim);
 }
@@ -58,6 +64,7 @@ static void test_a_closed_window_is_probed_at_doubling_intervals(void **state)
 		}
 	}
 	assert_int_equal(n, 4);
+	assert_true(sim->host[A].events[TCP_EVENT_PROBE] >= 4);
 	assert_in_range((at[2] - at[1]) * 10 / (at[1] - at[0]), 19, 21);
 	assert_in_range((at[3] - at[2]) * 10 / (at[2] - at[1]), 19, 21);
 	assert_int_equal(sim_count_pure_acks(sim, B), sim_count_pure_acks(sim, A));

@@ -25,7 +25,7 @@ static int set_up(void **state)
 	strcpy(dir, "/tmp/reader-test-XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/" STATS_FILE "%d", dir, getpid());
-	stats_init(dir, "", SLOTS);
+	stats_init(dir, "", SLOTS, false);
 	assert_true(stats_open());
 	return 0;
 }
@@ -148,7 +148,7 @@ static void test_opens_nothing_but_the_page(void **state)
 
 static void test_refuses_pages_that_can_be_cut_off(void **state)
 {
-	int fd = pretend(STATS_MEMFD, stats_page_size(SLOTS), F_SEAL_GROW);
+	int fd = pretend(STATS_MEMFD, stats_page_size(SLOTS, false), F_SEAL_GROW);
 
 	refuses(-EBADMSG, "not sealed");
 	close(fd);
@@ -158,7 +158,7 @@ static void test_refuses_pages_that_can_be_cut_off(void **state)
 	fd = pretend(STATS_MEMFD, 1 << 24, F_SEAL_GROW | F_SEAL_SHRINK);
 	refuses(-EBADMSG, "size");
 	close(fd);
-	fd = pretend(STATS_MEMFD, stats_page_size(SLOTS), F_SEAL_GROW | F_SEAL_SHRINK);
+	fd = pretend(STATS_MEMFD, stats_page_size(SLOTS, false), F_SEAL_GROW | F_SEAL_SHRINK);
 	refuses(-EBADMSG, "not a page");
 	close(fd);
 }
@@ -168,7 +168,7 @@ static void test_refuses_pages_that_contradict_themselves(void **state)
 	struct stats_page *page = stats_page(), was = *page;
 
 	page->version++;
-	refuses(-EPROTO, "reads version 1");
+	refuses(-EPROTO, "this vma_stats reads version");
 	*page = was;
 	page->sock_size--;
 	refuses(-EBADMSG, "contradicts");

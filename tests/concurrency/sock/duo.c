@@ -133,7 +133,7 @@ void duo_close(struct duo *duo)
 
 /* ---- talking -------------------------------------------------------------------------- */
 
-static uint8_t byte_at(uint64_t pos)
+uint8_t duo_byte(uint64_t pos)
 {
 	return (uint8_t)(pos * 0x9e3779b97f4a7c15ull >> 40);
 }
@@ -143,7 +143,7 @@ static void send_bytes(struct duo *duo, unsigned from)
 	uint8_t buf[DUO_MESSAGE];
 
 	for (unsigned i = 0; i < sizeof(buf); i++)
-		buf[i] = byte_at(duo->sent[from] + i);
+		buf[i] = duo_byte(duo->sent[from] + i);
 	NET_CHECK_EQ(tsock_send(&duo->end[from], buf, sizeof(buf), 0), sizeof(buf));
 	duo->sent[from] += sizeof(buf);
 }
@@ -176,7 +176,7 @@ static unsigned take_bytes(struct duo *duo, unsigned from)
 	NET_CHECK(n >= 0 || n == -EAGAIN);
 	duo->ended[from] |= n == 0;
 	for (ssize_t i = 0; i < n; i++)
-		NET_CHECK_EQ(buf[i], byte_at(duo->got[from] + (uint64_t)i));
+		NET_CHECK_EQ(buf[i], duo_byte(duo->got[from] + (uint64_t)i));
 	return n > 0 ? (unsigned)n : 0;
 }
 

@@ -39,6 +39,8 @@ void duo_close(struct duo *duo);
 
 int duo_set_nodelay(struct tsock *ts, bool on); /* on by default */
 
+/* The byte at this position of each stream. */
+uint8_t duo_byte(uint64_t pos);
 /* Sends n messages from one end; they leave at once. */
 void duo_send(struct duo *duo, unsigned from, unsigned n);
 /* Receives what has arrived; returns the number of messages, or bytes. */

@@ -119,7 +119,10 @@ static void test_threads_share_memory(void **state)
 	}
 }
 
-/* The sanitizers' allocator does not guarantee what the next test checks. */
+/*
+ * The sanitizers' allocator does not guarantee what the next two tests check, and does not allow
+ * handlers to allocate.
+ */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -127,10 +130,8 @@ static void test_threads_share_memory(void **state)
 #define SANITIZED 1
 #endif
 #endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
+#ifndef SANITIZED
 static int stop_forking;
 
 static void *churn_until_told(void *arg)
@@ -145,8 +146,6 @@ static void test_child_of_a_busy_process_can_allocate(void **state)
 {
 	pthread_t threads[2];
 
-	if (SANITIZED)
-		skip();
 	for (size_t i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, churn_until_told, (void *)(i + 1));
 	for (int i = 0; i < 50; i++) {
@@ -206,8 +205,6 @@ static void test_signal_handlers_do_not_enter_the_allocator_twice(void **state)
 	pthread_t self = pthread_self(), thread;
 	void *ptrs[64] = {NULL};
 
-	if (SANITIZED) /* the sanitizers' allocator does not allow handlers to allocate */
-		skip();
 	sigaction(SIGUSR1, &action, NULL);
 	assert_int_equal(pthread_create(&thread, NULL, interrupt, &self), 0);
 	for (unsigned i = 0; __atomic_load_n(&hungry, __ATOMIC_SEQ_CST) < 20 && i < 3000000; i++) {
@@ -225,6 +222,7 @@ static void test_signal_handlers_do_not_enter_the_allocator_twice(void **state)
 	mem_free(kept);
 	assert_null(hold_current);
 }
+#endif
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_sizes_and_alignments),
@@ -233,8 +231,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_mapped_pages_are_zero_and_aligned),
 	cmocka_unit_test(test_errno_is_left_alone),
 	cmocka_unit_test(test_threads_share_memory),
+#ifndef SANITIZED
 	cmocka_unit_test(test_child_of_a_busy_process_can_allocate),
 	cmocka_unit_test(test_signal_handlers_do_not_enter_the_allocator_twice),
+#endif
 };
 
 VMA_TEST_MAIN("mem", tests, NULL, NULL)

@@ -486,14 +486,16 @@ static void test_sendfile_moves_the_offset_it_is_told_to(void **state)
 static void test_only_inet_sockets_are_offered(void **state)
 {
 	int unix_fd = socket(AF_UNIX, SOCK_STREAM, 0), v6 = socket(AF_INET6, SOCK_STREAM, 0),
-	    pair[2];
+	    raw = socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6), pair[2];
 
 	assert_null(fd_get(unix_fd).sk);
-	assert_null(fd_get(v6).sk);
+	assert_non_null(fd_get(v6).sk);
+	assert_null(fd_get(raw).sk);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	assert_null(fd_get(pair[0]).sk);
 	close(unix_fd);
 	close(v6);
+	close(raw);
 	close(pair[0]);
 	close(pair[1]);
 	params.offloaded_sockets = false;

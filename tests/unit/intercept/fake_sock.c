@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "base/sys.h"
+#include "sock/core/extra/sock_extra.h"
 #include "sock/share/exec_inherit.h"
 #include "sock/share/pass.h"
 #include "sock/wait/epoll.h"
@@ -262,6 +263,54 @@ void sock_close(struct sock_ref ref)
 	fake.n_closed++;
 	ref.sk->gen++;
 	errno = EXDEV;
+}
+
+enum verdict sock_verdict(const struct sock *sk)
+{
+	return fake.verdict;
+}
+
+int sock_set_callback(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context)
+{
+	fake.arg = fd;
+	fake.name = context;
+	return (int)answer("set_callback", 0);
+}
+
+ssize_t sock_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags)
+{
+	fake.flags = flags;
+	fake.bytes = zcopy->msg.msg_iov->iov_len;
+	zcopy->done = true;
+	if (zcopy->msg.msg_name) {
+		memset(zcopy->msg.msg_name, 0x5a, 16);
+		zcopy->msg.msg_namelen = 16;
+	}
+	return answer("recv_zcopy", 100);
+}
+
+int sock_free_packet(void *id, struct sock_ref ref)
+{
+	fake.name = id;
+	return (int)answer("free_packet", 0);
+}
+
+int sock_add_rule(const char *line)
+{
+	fake.name = line;
+	return (int)answer("add_rule", 0);
+}
+
+int sock_dump(int fd, int level)
+{
+	fake.arg = fd << 8 | level;
+	return (int)answer("dump", 0);
+}
+
+int sock_headers(struct sock_ref ref, uint8_t header[SOCK_HEADERS_MAX])
+{
+	memset(header, 0x11, 42);
+	return (int)answer("headers", 42);
 }
 
 void sock_keep_error(struct sock_ref ref, int error)

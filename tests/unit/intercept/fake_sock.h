@@ -16,6 +16,7 @@ struct fake {
 	bool refuse;		   /* sock_create() creates no object */
 	ssize_t rc;		   /* result of the next operations ... */
 	int rc_after;		   /* ... after this many operations succeeded */
+	enum verdict verdict;	   /* of all sockets */
 	bool on_accept;		   /* accept() returns a socket with an object */
 	bool plain;		   /* epoll_is_plain() */
 	bool sock_pass_fails;	   /* sock_pass() fails */

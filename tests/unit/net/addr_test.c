@@ -85,7 +85,7 @@ static void test_sockaddr_in_there_and_back(void **state)
 	socklen_t len = sizeof(out);
 
 	in.sin_addr.s_addr = inet_addr("192.0.2.1");
-	assert_true(endpoint_from_sockaddr(&ep, (struct sockaddr *)&in, sizeof(in)));
+	assert_true(endpoint_from_sin(&ep, (struct sockaddr *)&in, sizeof(in)));
 	assert_true(addr_is_v4(&ep.addr));
 	assert_int_equal(ep.port, htons(4660));
 	memset(&out, 0xff, sizeof(out));
@@ -106,7 +106,7 @@ static void test_ipv4_is_shown_mapped_to_an_ipv6_socket(void **state)
 	assert_int_equal(out.sin6_family, AF_INET6);
 	assert_true(IN6_IS_ADDR_V4MAPPED(&out.sin6_addr));
 	assert_int_equal(out.sin6_scope_id, 0);
-	assert_true(endpoint_from_sockaddr(&back, (struct sockaddr *)&out, len));
+	assert_true(endpoint_from_sin6(&back, (struct sockaddr *)&out, len));
 	assert_true(endpoint_eq(&ep, &back));
 }
 
@@ -139,14 +139,21 @@ static void test_incomplete_and_foreign_addresses_are_refused(void **state)
 	struct endpoint ep;
 
 	for (socklen_t len = 0; len < sizeof(in); len++)
-		assert_false(endpoint_from_sockaddr(&ep, (struct sockaddr *)&in, len));
+		assert_false(endpoint_from_sin(&ep, (struct sockaddr *)&in, len));
 	for (socklen_t len = 0; len < 24; len++)
-		assert_false(endpoint_from_sockaddr(&ep, (struct sockaddr *)&in6, len));
-	assert_true(endpoint_from_sockaddr(&ep, (struct sockaddr *)&in6, 24));
-	assert_false(endpoint_from_sockaddr(&ep, (struct sockaddr *)&other, sizeof(other)));
+		assert_false(endpoint_from_sin6(&ep, (struct sockaddr *)&in6, len));
+	assert_true(endpoint_from_sin6(&ep, (struct sockaddr *)&in6, 24));
+	assert_false(endpoint_from_sin(&ep, (struct sockaddr *)&in6, sizeof(in6)));
+	other.ss_family = AF_INET;
+	assert_false(endpoint_from_sin6(&ep, (struct sockaddr *)&other, sizeof(other)));
+	other.ss_family = AF_UNIX;
+	assert_false(endpoint_from_sin(&ep, (struct sockaddr *)&other, sizeof(other)));
+	assert_false(endpoint_from_sin6(&ep, (struct sockaddr *)&other, sizeof(other)));
 	other.ss_family = AF_UNSPEC;
-	assert_false(endpoint_from_sockaddr(&ep, (struct sockaddr *)&other, sizeof(other)));
-	assert_false(endpoint_from_sockaddr(&ep, NULL, sizeof(other)));
+	assert_false(endpoint_from_sin(&ep, (struct sockaddr *)&other, sizeof(other)));
+	assert_false(endpoint_from_sin6(&ep, (struct sockaddr *)&other, sizeof(other)));
+	assert_false(endpoint_from_sin(&ep, NULL, sizeof(other)));
+	assert_false(endpoint_from_sin6(&ep, NULL, sizeof(other)));
 }
 
 static void test_endpoints_differ_by_address_or_port(void **state)

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "net/tcp/tcp_wire.h"
+#include "tests/cut_large.h"
 #include "tests/vma_test.h"
 
 #define SEED 20240609u
@@ -295,6 +296,48 @@ static void test_a_train_is_the_frames_of_its_pieces(void **state)
 	}
 }
 
+/* The device needs nothing but the frame: it makes the frames that a train has. */
+static void test_a_large_segment_is_cut_into_the_frames_of_a_train(void **state)
+{
+	struct frame_template t = template_of(IPPROTO_TCP);
+	static uint8_t payload[70000], frame[2048], want[2048];
+
+	for (size_t i = 0; i < sizeof(payload); i++)
+		payload[i] = (uint8_t)random_word();
+	for (int round = 0; round < 2000; round++) {
+		uint32_t mss = 1 + random_word() % 1460, len = 1 + random_word() % 20000, i = 0;
+		struct tcp_segment seg = long_segment(payload, len);
+		struct frame_train train;
+		struct frame_large large;
+		size_t size;
+
+		seg.ecn = random_word() % 2 ? ECN_ECT0 : ECN_NONE;
+		frame_build_large(&large, &t, &seg, mss);
+		frame_train_begin(&train, &t, &seg, mss);
+		while ((size = frame_train_next(&train, want))) {
+			assert_int_equal(cut_large(&large, i++, frame), size);
+			assert_memory_equal(frame, want, size);
+		}
+		assert_int_equal(i, frame_large_segments(&large));
+	}
+}
+
+static void test_the_largest_segment_fits_an_ip_packet(void **state)
+{
+	struct frame_template t = template_of(IPPROTO_TCP);
+	static uint8_t payload[70000];
+	struct tcp_segment seg = long_segment(payload, 1);
+	struct frame_large large;
+	uint32_t len = 65535 - IP4_HDR - TCP_HDR - seg.opt_len;
+
+	seg.len = len;
+	seg.part[0] = (struct tcp_part){payload, len};
+	seg.part[1] = (struct tcp_part){NULL, 0};
+	frame_build_large(&large, &t, &seg, 1448);
+	assert_int_equal(large.head[ETH_HDR + 2] << 8 | large.head[ETH_HDR + 3], 65535);
+	assert_int_equal(large.len, len);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_udp_byte_for_byte),
 	cmocka_unit_test(test_udp_of_every_length_parses),
@@ -306,6 +349,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_other_families_are_refused),
 	cmocka_unit_test(test_tcp_round_trip),
 	cmocka_unit_test(test_a_train_is_the_frames_of_its_pieces),
+	cmocka_unit_test(test_a_large_segment_is_cut_into_the_frames_of_a_train),
+	cmocka_unit_test(test_the_largest_segment_fits_an_ip_packet),
 };
 
 VMA_TEST_MAIN("frame_build", tests, NULL, NULL)

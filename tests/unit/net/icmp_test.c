@@ -90,6 +90,19 @@ static void test_errors_are_the_kernels(void **state)
 	}
 }
 
+static void test_a_datagram_has_no_sequence_number(void **state)
+{
+	struct message m = message(3, 3, 0);
+	struct icmp_error error;
+
+	m.quoted_ip[9] = IPPROTO_UDP;
+	assert_true(parse(&m, sizeof(m), &error));
+	assert_int_equal(error.key.proto, IPPROTO_UDP);
+	assert_int_equal(error.key.local_port, htons(12345));
+	assert_int_equal(error.error, ECONNREFUSED);
+	assert_int_equal(error.seq, 0);
+}
+
 static void test_other_messages_say_nothing(void **state)
 {
 	static const uint8_t types[] = {0, 4, 5, 8, 13, 255};
@@ -103,7 +116,7 @@ static void test_other_messages_say_nothing(void **state)
 	m = message(3, 16, 0);
 	assert_false(parse(&m, sizeof(m), &error));
 	m = message(3, 4, 1300);
-	m.quoted_ip[9] = IPPROTO_UDP;
+	m.quoted_ip[9] = IPPROTO_ICMP;
 	assert_false(parse(&m, sizeof(m), &error));
 	m = message(3, 4, 1300);
 	m.quoted_ip[7] = 8; /* not the first fragment: it contains no header */
@@ -134,6 +147,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_path_that_takes_less),
 	cmocka_unit_test(test_a_router_that_does_not_say_how_much_less),
 	cmocka_unit_test(test_errors_are_the_kernels),
+	cmocka_unit_test(test_a_datagram_has_no_sequence_number),
 	cmocka_unit_test(test_other_messages_say_nothing),
 	cmocka_unit_test(test_what_is_cut_off_or_lies_about_its_length),
 };

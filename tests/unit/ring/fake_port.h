@@ -47,6 +47,8 @@ struct fake_queue {
 	unsigned picked;      /* result of reuseport_pick() */
 	unsigned kernel_done; /* number of calls */
 	unsigned arms;	      /* number of calls */
+	unsigned large;	      /* large segments sent */
+	int large_error;      /* result of tx_large() */
 	bool closed;
 };
 
@@ -176,6 +178,12 @@ static inline struct pkt *fake_tx_get(struct port_queue *q)
 	return fake_take(fake_of(q));
 }
 
+static inline int fake_tx_large(struct port_queue *q, const struct frame_large *large)
+{
+	fake_of(q)->large += !fake_of(q)->large_error;
+	return fake_of(q)->large_error;
+}
+
 static inline int fake_tx_put(struct port_queue *q, struct pkt *pkt)
 {
 	struct fake_queue *f = fake_of(q);
@@ -302,6 +310,7 @@ static const struct port_ops fake_ops = {
 	.take_flow = fake_add_flow,
 	.tx_flush = fake_tx_flush,
 	.tx_get = fake_tx_get,
+	.tx_large = fake_tx_large,
 	.tx_put = fake_tx_put,
 };
 

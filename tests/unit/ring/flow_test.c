@@ -6,6 +6,7 @@
 #define MANY 3000 /* several doublings of the table */
 
 static struct flow_table table;
+static const struct pkt untagged;
 
 static int setup(void **state)
 {
@@ -30,7 +31,7 @@ static struct flow *find(const char *local, uint16_t port, const char *remote, u
 {
 	struct flow_key key = key5(local, port, remote, from);
 
-	return flow_find(&table, &key);
+	return flow_find(&table, &key, &untagged);
 }
 
 static void test_an_empty_table_finds_nothing(void **state)
@@ -62,7 +63,7 @@ static void test_protocols_do_not_mix(void **state)
 
 	insert(&udp, key3("10.0.0.1", 7));
 	key.proto = IPPROTO_TCP;
-	assert_null(flow_find(&table, &key));
+	assert_null(flow_find(&table, &key, &untagged));
 }
 
 /* The result depends neither on the order of the flows nor on what was found before. */
@@ -180,6 +181,149 @@ static void test_a_table_that_grows_and_empties_loses_no_flow(void **state)
 	assert_int_equal(table.exact, 0);
 }
 
+/* ---- tags -------------------------------------------------------------------------------- */
+
+static struct flow *find_tagged(const struct flow_key *key, uint32_t tag)
+{
+	const struct pkt pkt = {.flags = PKT_TAGGED, .tag = tag};
+
+	table.recent = NULL;
+	return flow_find(&table, key, &pkt);
+}
+
+/* What the tag alone finds: the buckets are out of the way. */
+static struct flow *by_tag_alone(const struct flow_key *key, uint32_t tag)
+{
+	unsigned count = table.count;
+	struct flow *f;
+
+	table.count = 0;
+	f = find_tagged(key, tag);
+	table.count = count;
+	return f;
+}
+
+static void test_a_tag_names_the_flow_of_the_frame_before(void **state)
+{
+	struct flow_key keys[] = {key5("10.0.0.1", 7, "10.0.0.9", 99), key3("10.0.0.2", 7)};
+	uint32_t tags[] = {5, 0xabcdef}; /* the second one is larger than the slots */
+	struct flow flow;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct flow_key key = key5("10.0.0.2", 7, "10.0.0.9", 99);
+
+		key.local = keys[i].local;
+		keys[i].proto = key.proto = IPPROTO_UDP;
+		insert(&flow, keys[i]);
+		assert_null(by_tag_alone(&key, tags[i]));
+		assert_ptr_equal(find_tagged(&key, tags[i]), &flow);
+		assert_ptr_equal(by_tag_alone(&key, tags[i]), &flow);
+		assert_null(by_tag_alone(&key, tags[i] + 1));
+		flow_remove(&table, &flow);
+		assert_null(by_tag_alone(&key, tags[i]));
+		assert_null(find_tagged(&key, tags[i]));
+	}
+}
+
+static void test_the_key_decides_whatever_the_tag_says(void **state)
+{
+	struct flow_key ka = key5("10.0.0.1", 7, "10.0.0.9", 99),
+			kb = key5("10.0.0.1", 7, "10.0.0.9", 98);
+	struct flow a, b;
+
+	insert(&a, ka);
+	insert(&b, kb);
+	for (int i = 0; i < 3; i++) {
+		assert_ptr_equal(find_tagged(&ka, 5), &a);
+		assert_ptr_equal(find_tagged(&kb, 5), &b);
+	}
+	/* Two tags of one flow: the later one holds. */
+	assert_ptr_equal(find_tagged(&kb, 6), &b);
+	assert_null(by_tag_alone(&kb, 5));
+	assert_ptr_equal(by_tag_alone(&kb, 6), &b);
+	assert_null(by_tag_alone(&ka, 6));
+	assert_ptr_equal(find_tagged(&ka, 0), &a);
+	assert_null(by_tag_alone(&ka, 0));
+}
+
+static void test_a_tag_hides_no_flow(void **state)
+{
+	struct flow_key k = key5("10.0.0.1", 7, "10.0.0.9", 99), wide = key3("10.0.0.1", 7);
+	struct flow three, five, twin, next;
+
+	k.proto = wide.proto = IPPROTO_UDP;
+	insert(&three, wide);
+	assert_ptr_equal(find_tagged(&k, 5), &three);
+	insert(&five, k);
+	assert_ptr_equal(find_tagged(&k, 5), &five);
+	insert(&twin, k);
+	assert_ptr_equal(find_tagged(&k, 5), &twin);
+	flow_replace(&table, &twin, &next);
+	assert_ptr_equal(by_tag_alone(&k, 5), &next);
+	flow_remove(&table, &next);
+	flow_remove(&table, &five);
+	assert_ptr_equal(find_tagged(&k, 5), &three);
+	assert_ptr_equal(by_tag_alone(&k, 5), &three);
+}
+
+/* A listener's entry brings the frames of its connections, too; a shared one those of others. */
+static void test_a_tag_is_not_for_listeners_and_several_receivers(void **state)
+{
+	struct flow_key k = key5("10.0.0.1", 7, "10.0.0.9", 99), wide = key3("10.0.0.1", 7);
+	struct flow flow;
+
+	k.proto = wide.proto = IPPROTO_TCP;
+	insert(&flow, wide);
+	assert_ptr_equal(find_tagged(&k, 5), &flow);
+	assert_null(by_tag_alone(&k, 5));
+	flow_remove(&table, &flow);
+	k.proto = wide.proto = IPPROTO_UDP;
+	insert(&flow, wide);
+	flow.shared = true;
+	assert_ptr_equal(find_tagged(&k, 5), &flow);
+	assert_null(by_tag_alone(&k, 5));
+}
+
+static unsigned draw(unsigned below)
+{
+	static uint64_t seed = 1;
+
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)(seed >> 33) % below;
+}
+
+static struct flow_key any_key(bool exact)
+{
+	struct flow_key key = exact ? key5("10.0.0.1", (uint16_t)(1 + draw(3)), "10.0.0.9",
+					   (uint16_t)(1 + draw(6)))
+				    : key3("10.0.0.1", (uint16_t)(1 + draw(3)));
+
+	key.proto = draw(3) ? IPPROTO_UDP : IPPROTO_TCP;
+	return key;
+}
+
+/* Whatever comes and goes, with any tags: the flow is the one that the buckets have. */
+static void test_with_tags_and_without_them_the_flow_is_the_same(void **state)
+{
+	static struct flow flows[16];
+
+	for (int i = 0; i < 200000; i++) {
+		struct flow *f = &flows[draw(16)], *other = &flows[draw(16)];
+		struct flow_key key = any_key(true);
+
+		if (!f->listed)
+			insert(f, any_key(draw(4)));
+		else if (!draw(8))
+			flow_remove(&table, f);
+		else if (!draw(8) && !other->listed)
+			flow_replace(&table, f, other);
+		f = find_tagged(&key, draw(70));
+		table.recent = NULL;
+		assert_ptr_equal(f, flow_find(&table, &key, &untagged));
+		table.recent = NULL;
+	}
+}
+
 struct visit {
 	unsigned seen, max;
 };
@@ -224,6 +368,11 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_growing_keeps_the_order_of_one_key),
 	TEST(test_a_table_that_grows_and_empties_loses_no_flow),
 	TEST(test_a_walk_in_pieces_meets_every_flow_once),
+	TEST(test_a_tag_names_the_flow_of_the_frame_before),
+	TEST(test_the_key_decides_whatever_the_tag_says),
+	TEST(test_a_tag_hides_no_flow),
+	TEST(test_a_tag_is_not_for_listeners_and_several_receivers),
+	TEST(test_with_tags_and_without_them_the_flow_is_the_same),
 };
 
 VMA_TEST_MAIN("flow", tests, NULL, NULL)

@@ -59,8 +59,8 @@ static void forget(void)
 	forgotten++;
 }
 
-static const struct port_kind card = {"card", card_takes, card_open, begin, end, forget};
-static const struct port_kind slow = {"slow", slow_takes, slow_open, begin, end, forget};
+static const struct port_kind card = {"card", 0, card_takes, card_open, begin, end, forget};
+static const struct port_kind slow = {"slow", 0, slow_takes, slow_open, begin, end, forget};
 static const struct port_kind *const both[] = {&card, &slow, NULL};
 static const struct port_kind *const one[] = {&card, NULL};
 
@@ -114,6 +114,59 @@ static void test_a_single_kind_speaks_for_itself(void **state)
 	assert_string_equal(why, "Interface 7 has no card.\nBuy one.\n");
 }
 
+/* A kind whose port is no interface. */
+static int own_open(int ifindex, struct port **out, char reason[PORT_WHY])
+{
+	assert_int_equal(ifindex, -9);
+	*out = &slow_port;
+	return 0;
+}
+
+static void test_a_port_that_is_no_interface_has_one_kind(void **state)
+{
+	static const struct port_kind own = {"own", -9,	 port_takes_all, own_open,
+					     begin, end, forget};
+	static const struct port_kind *const list[] = {&own, &card, NULL};
+	struct link link = {.name = "eth0"}; /* no card takes it */
+
+	ports_init(list);
+	assert_int_equal(ports_open(-9, &port, why), 0);
+	assert_ptr_equal(port, &slow_port);
+	assert_int_equal(ports_open(7, &port, why), 0);
+	assert_ptr_equal(port, &card_port);
+	card_error = -EPERM; /* the only kind for interfaces: its reason stays as it is */
+	assert_int_equal(ports_open(7, &port, why), -EPERM);
+	assert_string_equal(why, "Interface 7 has no card.\nBuy one.\n");
+	assert_false(ports_take(&link, why));
+	assert_string_equal(why, "eth0 is no card");
+}
+
+static int silent_open(int ifindex, struct port **out, char reason[PORT_WHY])
+{
+	return -PORT_UNTRIED;
+}
+
+static bool silent_takes(const struct link *link, char reason[PORT_WHY])
+{
+	return false;
+}
+
+/* Hosts without a card: everything is as if there were no kind for cards. */
+static void test_a_kind_without_a_reason_is_not_named(void **state)
+{
+	static const struct port_kind silent = {"silent", 0,   silent_takes, silent_open,
+						begin,	  end, forget};
+	static const struct port_kind *const kinds[] = {&silent, &card, NULL};
+	struct link link = {.name = "eth7"};
+
+	ports_init(kinds);
+	card_error = -EPERM;
+	assert_int_equal(ports_open(7, &port, why), -EPERM);
+	assert_string_equal(why, "Interface 7 has no card.\nBuy one.\n");
+	assert_false(ports_take(&link, why));
+	assert_string_equal(why, "eth7 is no card");
+}
+
 static int wordy_open(int ifindex, struct port **out, char reason[PORT_WHY])
 {
 	memset(reason, 'x', PORT_WHY - 1);
@@ -123,7 +176,8 @@ static int wordy_open(int ifindex, struct port **out, char reason[PORT_WHY])
 
 static void test_long_reasons_are_cut_off_and_end_a_line(void **state)
 {
-	static const struct port_kind wordy = {"wordy", card_takes, wordy_open, begin, end, forget};
+	static const struct port_kind wordy = {"wordy", 0,   card_takes, wordy_open,
+					       begin,	end, forget};
 	static const struct port_kind *const kinds[] = {&wordy, &wordy, &slow, NULL};
 
 	ports_init(kinds);
@@ -211,7 +265,7 @@ static void test_the_opening_line_tells_the_abilities(void **state)
 {
 	struct port_abilities none = {.frame_max = 1518};
 	struct port_abilities all = {
-		true, true, true, true, true, true, 9018, 65536,
+		true, true, true, true, true, true, true, true, 9018, 65536,
 	};
 
 	ports_init(both);
@@ -233,6 +287,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_the_reasons_of_all_kinds_are_told_a_line_each),
 	TEST(test_a_device_that_was_not_tried_hides_no_other_error),
 	TEST(test_a_single_kind_speaks_for_itself),
+	TEST(test_a_kind_without_a_reason_is_not_named),
+	TEST(test_a_port_that_is_no_interface_has_one_kind),
 	TEST(test_long_reasons_are_cut_off_and_end_a_line),
 	TEST(test_a_link_is_taken_if_one_kind_takes_it),
 	TEST(test_without_kinds_no_interface_is_served),

@@ -2,9 +2,10 @@
 #include "ring/progress.h"
 
 #include <arpa/inet.h>
-#include <pthread.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/param.h"
@@ -220,24 +221,86 @@ static void restart(int interval, bool arm)
 	assert_int_equal(progress_start(), 0);
 }
 
+static void stop_listening(void)
+{
+	assert_true(ring_hold(ring, ring_mode));
+	ring_flow_del(ring, &listener.flow);
+	ring_release(ring, ring_mode);
+}
+
 /* Waits for a frame; returns how long it took. */
 static nsec_t time_of_a_frame(void)
 {
 	int got = __atomic_load_n(&listener.got, __ATOMIC_ACQUIRE);
-	nsec_t begin;
+	nsec_t begin = clock_now();
 
-	/* As a thread of the program that polls the ring now and then: it is not asleep for long. */
-	assert_true(ring_hold(ring, ring_mode));
-	ring_poll(ring);
-	ring_release(ring, ring_mode);
-	nap(20 * NSEC_PER_MSEC);
-	begin = clock_now();
 	send_one();
 	while (__atomic_load_n(&listener.got, __ATOMIC_ACQUIRE) == got) {
 		assert_true(clock_now() < begin + DEADLINE);
-		nap(NSEC_PER_MSEC);
+		nap(300 * NSEC_PER_USEC);
 	}
 	return clock_now() - begin;
+}
+
+/*
+ * A thread of the program that polls all the time, and takes no frame: at each of its steps the
+ * internal thread finds that the ring was polled.
+ */
+static struct {
+	int fd;	   /* readable; -1: nobody polls */
+	int steps; /* any, atomic */
+} other = {.fd = -1};
+
+static void poll_as_another_thread(void)
+{
+	__atomic_fetch_add(&ring->polls, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&other.steps, 1, __ATOMIC_RELEASE);
+}
+
+static void wait_for_steps(int n)
+{
+	int end = __atomic_load_n(&other.steps, __ATOMIC_ACQUIRE) + n;
+	nsec_t begin = clock_now();
+
+	while (__atomic_load_n(&other.steps, __ATOMIC_ACQUIRE) < end) {
+		assert_true(clock_now() < begin + DEADLINE);
+		nap(NSEC_PER_MSEC);
+	}
+}
+
+static void other_begins(void)
+{
+	other.fd = eventfd(1, EFD_CLOEXEC);
+	assert_true(other.fd >= 0);
+	progress_watch(other.fd, poll_as_another_thread);
+	progress_kick();
+	wait_for_steps(1);
+}
+
+static void other_ends(void)
+{
+	progress_stop();
+	progress_watch(-1, poll_as_another_thread);
+	close(other.fd);
+	assert_int_equal(progress_start(), 0);
+}
+
+static void test_a_frame_wakes_it_when_nobody_polls_any_more(void **state)
+{
+	int interval = params.progress_interval;
+
+	listen_on("10.0.0.1", 7);
+	restart(10000, false);
+	for (int i = 0; i < 5; i++) {
+		assert_true(ring_hold(ring, ring_mode));
+		ring_poll(ring);
+		ring_release(ring, ring_mode);
+		progress_kick(); /* it sees that; no other round until the frame */
+		nap(i * 20 * NSEC_PER_MSEC);
+		assert_in_range(time_of_a_frame(), 0, 4 * LATE);
+	}
+	restart(interval, false);
+	stop_listening();
 }
 
 static void test_vma_internal_thread_arm_cq(void **state)
@@ -245,14 +308,49 @@ static void test_vma_internal_thread_arm_cq(void **state)
 	int interval = params.progress_interval;
 
 	listen_on("10.0.0.1", 7);
-	restart(2000, false);
-	assert_in_range(time_of_a_frame(), LATE, DEADLINE);
-	restart(2000, true);
-	assert_in_range(time_of_a_frame(), 0, LATE);
 	restart(interval, false);
-	assert_true(ring_hold(ring, ring_mode));
-	ring_flow_del(ring, &listener.flow);
-	ring_release(ring, ring_mode);
+	other_begins();
+	send_one();
+	wait_for_steps(1000);
+	assert_int_equal(__atomic_load_n(&listener.got, __ATOMIC_ACQUIRE), 0);
+	restart(interval, true);
+	time_of_a_frame();
+	other_ends();
+	restart(interval, false);
+	stop_listening();
+}
+
+static int rounds; /* any, atomic */
+
+static bool count_rounds(void)
+{
+	__atomic_fetch_add(&rounds, 1, __ATOMIC_RELEASE);
+	return false;
+}
+
+/*
+ * A frame waits for a thread that polls.  If it woke this thread each time, every round would
+ * have two steps: it blocks, and looks again some time later.
+ */
+static void test_frames_that_another_thread_takes_do_not_wake_it(void **state)
+{
+	int steps;
+
+	listen_on("10.0.0.1", 7);
+	progress_stop();
+	progress_set_hook(count_rounds);
+	assert_int_equal(progress_start(), 0);
+	other_begins();
+	send_one();
+	wait_for_steps(200);
+	__atomic_store_n(&rounds, 0, __ATOMIC_RELAXED);
+	steps = __atomic_load_n(&other.steps, __ATOMIC_ACQUIRE);
+	wait_for_steps(1000);
+	steps = __atomic_load_n(&other.steps, __ATOMIC_ACQUIRE) - steps;
+	assert_in_range(__atomic_load_n(&rounds, __ATOMIC_ACQUIRE), steps * 3 / 4, steps * 2);
+	assert_int_equal(__atomic_load_n(&listener.got, __ATOMIC_ACQUIRE), 0);
+	other_ends();
+	stop_listening();
 }
 
 static void test_vma_progress_engine_interval(void **state)
@@ -332,15 +430,13 @@ static void test_vma_progress_engine_wce_max(void **state)
 
 /* ---- other ---------------------------------------------------------------------------- */
 
-static int rounds; /* any, atomic */
 static bool internal_is_known;
 
 static bool hook(void)
 {
 	assert_null(hold_current);
 	internal_is_known = ring_thread.internal;
-	__atomic_fetch_add(&rounds, 1, __ATOMIC_RELEASE);
-	return false;
+	return count_rounds();
 }
 
 static void test_the_hook_runs_on_the_internal_thread_without_a_ring(void **state)
@@ -410,7 +506,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_no_timer_is_missed_on_its_way_to_sleep),
 	TEST(test_arming_leaves_a_trace),
 	TEST(test_a_frame_for_an_unpolled_ring_is_delivered),
+	TEST(test_a_frame_wakes_it_when_nobody_polls_any_more),
 	TEST(test_vma_internal_thread_arm_cq),
+	TEST(test_frames_that_another_thread_takes_do_not_wake_it),
 	TEST(test_vma_progress_engine_interval),
 	TEST(test_vma_progress_engine_wce_max),
 	TEST(test_the_hook_runs_on_the_internal_thread_without_a_ring),
@@ -419,6 +517,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_it_can_be_stopped_and_started_at_any_time),
 	TEST_SINGLE(test_a_timer_armed_while_it_sleeps_for_long_runs_in_time),
 	TEST_SINGLE(test_a_frame_for_an_unpolled_ring_is_delivered),
+	TEST_SINGLE(test_a_frame_wakes_it_when_nobody_polls_any_more),
 	TEST_SINGLE(test_a_ring_that_is_held_does_not_stop_it),
 };
 

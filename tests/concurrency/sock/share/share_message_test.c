@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "base/log.h"
 #include "ring/progress.h"
@@ -472,6 +473,105 @@ static void stop_accepting(void *arg)
 static void test_a_member_that_does_not_accept_stays_until_another_joins(void **state)
 {
 	run("not accepting", stop_accepting, NULL);
+}
+
+#if !defined(__SANITIZE_THREAD__) /* it ends children of several threads that start a thread */
+/*
+ * The process in the middle never used the listener that it inherited, and has closed it or not;
+ * a child of its own wants to join. The first process, which receives, has to know that.
+ */
+static void join_through_the_middle(void *arg)
+{
+	const bool *closes = arg;
+	struct tsock listener;
+	struct channel *hostile;
+	int pid, status;
+	uint64_t id;
+
+	begin_quietly();
+	loop_net_follow_forks();
+	listener = duo_listener(7000);
+	id = id_of(&listener);
+	pid = fork();
+	NET_CHECK(pid >= 0);
+	if (!pid) {
+		hostile = lend();
+		if (*closes)
+			tsock_close(&listener);
+		channel_send(hostile, MESSAGE_REQUEST, id, 0, -1);
+		expect(hostile, MESSAGE_JOIN, id);
+		_exit(0);
+	}
+	NET_CHECK_EQ(waitpid(pid, &status, 0), pid);
+	NET_CHECK_EQ(status, 0);
+	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	duo_end(&listener);
+}
+
+static void test_a_process_joins_through_one_that_does_not_use_the_listener(void **state)
+{
+	for (int closes = 0; closes <= 1; closes++) {
+		bool is = closes;
+
+		run("in the middle", join_through_the_middle, &is);
+	}
+}
+#endif
+
+/* 0: unknown here; 1: known; 2: and exported. */
+static int is_known(uint64_t id)
+{
+	const struct inet_sock *so;
+	int known;
+
+	NET_CHECK(control_lock());
+	so = share_find(id);
+	known = so ? 1 + sock_is_exported(&so->sk) : 0;
+	control_unlock();
+	return known;
+}
+
+/*
+ * The process in the middle receives, and closes the listener: one side joins, and what the other
+ * one sends goes there.
+ */
+static void close_in_the_middle(void *arg)
+{
+	struct channel *sides[2];
+	struct tsock listener;
+	uint64_t id;
+	int memfd;
+
+	begin_quietly();
+	listener = duo_listener(7000);
+	id = id_of(&listener);
+	for (unsigned i = 0; i < 2; i++)
+		sides[i] = lend();
+	tsock_close(&listener);
+	expect(sides[0], MESSAGE_OFFER, id);
+	channel_send(sides[0], MESSAGE_JOIN, id, MESSAGE_FLAG_ANSWER, -1);
+	expect(sides[1], MESSAGE_JOIN, id);
+	NET_CHECK(NET_WAIT(is_known(id) == 2, PATIENCE));
+	memfd = memfd_create("datagrams", MFD_CLOEXEC);
+	NET_CHECK(memfd >= 0);
+	channel_send(sides[1], MESSAGE_PENDING, id, 0, memfd);
+	memfd = expect(sides[0], MESSAGE_PENDING, id);
+	NET_CHECK(memfd >= 0);
+	sys_close_fd(&memfd);
+	channel_send(sides[0], MESSAGE_RECEIVED, id, 0, -1);
+	expect(sides[1], MESSAGE_RECEIVED, id);
+	channel_send(sides[1], MESSAGE_CLOSED, id, 0, -1);
+	expect(sides[0], MESSAGE_CLOSED, id);
+	NET_CHECK_EQ(is_known(id), 0);
+	for (unsigned i = 0; i < 2; i++)
+		channel_destroy(sides[i]);
+	NET_CHECK(NET_WAIT(is_idle(), PATIENCE));
+	loop_net_finish();
+}
+
+static void test_a_listener_closed_in_the_middle_connects_both_sides(void **state)
+{
+	run("closed in the middle", close_in_the_middle, NULL);
 }
 
 /* ACKs without data to port 7000; holder of the only ring. */
@@ -1200,6 +1300,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_an_exiting_process_accepts_no_offer),
 	cmocka_unit_test(test_falling_back_is_confirmed_by_the_owner),
 	cmocka_unit_test(test_a_member_that_does_not_accept_stays_until_another_joins),
+#if !defined(__SANITIZE_THREAD__)
+	cmocka_unit_test(test_a_process_joins_through_one_that_does_not_use_the_listener),
+#endif
+	cmocka_unit_test(test_a_listener_closed_in_the_middle_connects_both_sides),
 	cmocka_unit_test(test_late_handshakes_follow_to_the_new_member),
 	cmocka_unit_test(test_late_frames_follow_an_unaccepted_connection),
 	cmocka_unit_test(test_a_kept_connection_in_transit_ends_once),

@@ -35,8 +35,8 @@ static void close_all(void *arg)
 	ssize_t last;
 
 	duo_begin();
-	tcp_orphans_max = ORPHANS;
 	listener = duo_listener(7000);
+	tcp_orphans_max = ORPHANS; /* the listener has read the kernel's */
 	for (unsigned i = 0; i < CONNECTIONS; i++) {
 		duo_open(&duo[i], DUO_TCP, &listener);
 		fill(&duo[i].end[0]);

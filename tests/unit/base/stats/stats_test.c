@@ -24,7 +24,7 @@ static int set_up(void **state)
 	assert_non_null(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/" STATS_FILE "%d", dir, getpid());
 	snprintf(log_path, sizeof(log_path), "%s/log", dir);
-	stats_init(dir, log_path, SLOTS);
+	stats_init(dir, log_path, SLOTS, false);
 	return 0;
 }
 
@@ -93,10 +93,10 @@ static void test_the_page_is_made_when_it_is_needed(void **state)
 
 static void test_nothing_is_made_if_nobody_wants_it(void **state)
 {
-	stats_init("", "", SLOTS);
+	stats_init("", "", SLOTS, false);
 	assert_false(stats_open());
 	assert_null(stats_page());
-	stats_init("", log_path, SLOTS);
+	stats_init("", log_path, SLOTS, false);
 	assert_true(stats_open()); /* for the log file */
 	assert_false(exists());
 }
@@ -128,6 +128,40 @@ static void test_a_file_of_another_pid_namespace_stays(void **state)
 	assert_int_equal(place_of().namespace, 1);
 	stats_close();
 	assert_true(exists());
+}
+
+/* Writes vmastat.PID as a process of this namespace would. */
+static void write_place(char other[128], pid_t pid)
+{
+	struct stat st;
+	char text[STATS_PLACE_SIZE];
+	FILE *f;
+
+	assert_int_equal(stat("/proc/self/ns/pid", &st), 0);
+	snprintf(text, sizeof(text), STATS_PLACE_FORMAT, (uint32_t)pid, (uint64_t)st.st_ino, 5u);
+	snprintf(other, 128, "%s/" STATS_FILE "%d", dir, (int)pid);
+	f = fopen(other, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void test_files_of_killed_processes_are_removed(void **state)
+{
+	char dead[128], alive[128], foreign[128];
+	pid_t child = fork();
+
+	if (!child)
+		_exit(0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	write_place(dead, child);
+	write_place(alive, getppid());
+	snprintf(foreign, sizeof(foreign), "%s/" STATS_FILE "x", dir);
+	assert_int_equal(symlink(dead, foreign), 0); /* the library follows no link */
+	assert_true(stats_open());
+	assert_int_equal(access(dead, F_OK), -1);
+	assert_int_equal(unlink(alive), 0);
+	assert_int_equal(unlink(foreign), 0);
 }
 
 static void test_nobody_can_change_the_size(void **state)
@@ -276,13 +310,34 @@ static void test_entries_of_epoll_sets_end_with_them(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static void test_a_lock_of_a_reader_is_seen_as_long_as_the_reader_is_there(void **state)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 3, .l_len = 1};
+	char name[64];
+	int fd;
+
+	assert_false(stats_is_locked(3)); /* there is no page */
+	assert_true(stats_open());
+	snprintf(name, sizeof(name), "/proc/self/fd/%u", place_of().fd);
+	fd = open(name, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_false(stats_is_locked(3));
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+	assert_true(stats_is_locked(3));
+	assert_false(stats_is_locked(4));
+	close(fd); /* as when it is killed */
+	assert_false(stats_is_locked(3));
+}
+
 static const struct CMUnitTest tests[] = {
 	TEST(test_the_page_is_made_when_it_is_needed),
 	TEST(test_nothing_is_made_if_nobody_wants_it),
 	TEST(test_a_planted_link_is_not_followed),
 	TEST(test_an_earlier_file_of_our_id_is_replaced),
 	TEST(test_a_file_of_another_pid_namespace_stays),
+	TEST(test_files_of_killed_processes_are_removed),
 	TEST(test_nobody_can_change_the_size),
+	TEST(test_a_lock_of_a_reader_is_seen_as_long_as_the_reader_is_there),
 	TEST(test_a_forked_child_does_not_count_for_its_parent),
 	TEST(test_slots_are_given_and_taken),
 	TEST(test_slots_of_sockets_that_left_give_way),

@@ -64,10 +64,15 @@ static int conn_send(struct tcp_conn *c, const struct tcp_segment *seg)
 	return 0;
 }
 
+static void conn_record(struct tcp_conn *c, enum tcp_event event, uint32_t argument)
+{
+}
+
 static const struct tcp_ops conn_ops = {
 	.alloc = conn_alloc,
 	.closed = conn_closed,
 	.established = conn_event,
+	.event = conn_record,
 	.free = conn_free,
 	.readable = conn_event,
 	.send = conn_send,

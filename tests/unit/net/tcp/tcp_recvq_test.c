@@ -112,6 +112,32 @@ static void test_what_is_appended_is_read_in_order(void **state)
 	assert_int_equal(alive, 0);
 }
 
+static void test_a_packet_is_taken_with_what_is_unread_of_it(void **state)
+{
+	struct tcp_recvq q = queue(65536);
+	uint8_t buf[10];
+	struct iovec iov = {buf, sizeof(buf)};
+	struct pkt *pkt;
+	bool pruned;
+
+	tcp_recvq_append(&q, make(0, 100, 0), &pruned);
+	tcp_recvq_append(&q, make(100, 100, 0), &pruned);
+	assert_int_equal(tcp_recvq_read(&q, &iov, 1, false), 10);
+	pkt = tcp_recvq_take(&q);
+	assert_int_equal(pkt->len, 90);
+	assert_int_equal(pkt_payload(pkt)[0], 10);
+	assert_int_equal(q.bytes, 100);
+	pkt_free(pkt);
+	pkt = tcp_recvq_take(&q);
+	assert_int_equal(pkt->seq, 100);
+	pkt_free(pkt);
+	assert_int_equal(q.bytes, 0);
+	assert_int_equal(q.room, 0);
+	tcp_recvq_append(&q, make(200, 100, 0), &pruned);
+	read_all(&q, 200, 100);
+	assert_int_equal(alive, 0);
+}
+
 static void test_peeking_leaves_it(void **state)
 {
 	struct tcp_recvq q = queue(65536);
@@ -363,6 +389,7 @@ static void test_what_comes_too_early_gets_no_spare_room(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_what_is_appended_is_read_in_order),
+	cmocka_unit_test(test_a_packet_is_taken_with_what_is_unread_of_it),
 	cmocka_unit_test(test_peeking_leaves_it),
 	cmocka_unit_test(test_gaps_are_filled_in_any_order),
 	cmocka_unit_test(test_segments_without_holes_are_one_run),

@@ -45,7 +45,7 @@ static int get(int fd, int level, int name)
 
 static void inherit(void)
 {
-	const struct accept_options *options = accept_options_look(listener);
+	const struct accept_options *options = accept_options_look(listener, AF_INET);
 
 	assert_non_null(options);
 	accept_options_apply(options, child);
@@ -55,7 +55,7 @@ static void inherit(void)
 static void test_a_new_listener_has_none(void **state)
 {
 	(void)state;
-	assert_null(accept_options_look(listener));
+	assert_null(accept_options_look(listener, AF_INET));
 	accept_options_apply(NULL, child);
 	assert_null(accept_options_get(NULL));
 	accept_options_put(NULL);
@@ -107,7 +107,7 @@ static void test_a_deferred_accept_is_the_listeners_own(void **state)
 {
 	(void)state;
 	set(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, 5);
-	assert_null(accept_options_look(listener));
+	assert_null(accept_options_look(listener, AF_INET));
 }
 
 static void test_the_last_of_several_holders_frees_them(void **state)
@@ -116,7 +116,7 @@ static void test_the_last_of_several_holders_frees_them(void **state)
 
 	(void)state;
 	set(listener, IPPROTO_TCP, TCP_NODELAY, 1);
-	options = accept_options_look(listener);
+	options = accept_options_look(listener, AF_INET);
 	assert_non_null(options);
 	assert_ptr_equal(accept_options_get(options), options);
 	accept_options_put(options);
@@ -132,7 +132,7 @@ static void test_they_do_not_change_later(void **state)
 
 	(void)state;
 	set(listener, IPPROTO_TCP, TCP_NODELAY, 1);
-	options = accept_options_look(listener);
+	options = accept_options_look(listener, AF_INET);
 	set(listener, IPPROTO_TCP, TCP_NODELAY, 0);
 	accept_options_apply(options, child);
 	accept_options_put(options);

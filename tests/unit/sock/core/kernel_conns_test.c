@@ -69,6 +69,25 @@ static void test_an_ipv4_peer_of_an_ipv6_socket(void **state)
 	connection_comes_and_goes(AF_INET6);
 }
 
+/* IPv6 frames pass to the kernel anyway. */
+static void test_an_ipv6_peer_does_not_count(void **state)
+{
+	struct sockaddr_storage at;
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int server = tcp(AF_INET6, &at), client = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int accepted;
+
+	(void)state;
+	to.sin6_port = ((struct sockaddr_in6 *)&at)->sin6_port;
+	assert_int_equal(connect(client, (struct sockaddr *)&to, sizeof(to)), 0);
+	accepted = accept(server, NULL, NULL);
+	assert_true(accepted >= 0);
+	assert_false(kernel_has(to.sin6_port));
+	close(accepted);
+	close(client);
+	close(server);
+}
+
 /* A connection in TIME-WAIT gets no data that a program would read. */
 static void test_time_wait_does_not_count(void **state)
 {
@@ -94,6 +113,7 @@ static void test_time_wait_does_not_count(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_ipv4),
 	cmocka_unit_test(test_an_ipv4_peer_of_an_ipv6_socket),
+	cmocka_unit_test(test_an_ipv6_peer_does_not_count),
 	cmocka_unit_test(test_time_wait_does_not_count),
 };
 

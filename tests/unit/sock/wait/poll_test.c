@@ -470,8 +470,7 @@ static void test_select_beyond_fd_setsize(void **state)
 
 	setrlimit(RLIMIT_NOFILE, &limit);
 	fd = fcntl(pipe_fds[0], F_DUPFD, 2000);
-	if (fd < 0)
-		skip();
+	assert_true(fd >= 2000);
 	memset(set, 0, sizeof(set));
 	set[fd / 64] |= 1ul << fd % 64;
 	set[s[0].fd / 64] |= 1ul << s[0].fd % 64;

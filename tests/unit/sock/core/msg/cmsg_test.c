@@ -38,12 +38,32 @@ static unsigned any(unsigned below)
 /* Words that are near valid ones. */
 static uint32_t any_word(void)
 {
-	static const uint32_t words[] = {0,	     1,		 2,	      7,
-					 15,	     16,	 17,	      20,
-					 24,	     28,	 32,	      40,
-					 64,	     96,	 1u << 31,    ~0u,
-					 SOL_SOCKET, IPPROTO_IP, IPPROTO_UDP, SCM_RIGHTS,
-					 IP_PKTINFO, IP_TTL,	 IP_TOS,      UDP_SEGMENT};
+	static const uint32_t words[] = {0,
+					 1,
+					 2,
+					 7,
+					 15,
+					 16,
+					 17,
+					 20,
+					 24,
+					 28,
+					 32,
+					 40,
+					 64,
+					 96,
+					 1u << 31,
+					 ~0u,
+					 SOL_SOCKET,
+					 IPPROTO_IP,
+					 IPPROTO_UDP,
+					 SCM_RIGHTS,
+					 IPPROTO_IPV6,
+					 IPV6_PKTINFO,
+					 IP_PKTINFO,
+					 IP_TTL,
+					 IP_TOS,
+					 UDP_SEGMENT};
 
 	return words[any(sizeof(words) / sizeof(words[0]))];
 }
@@ -75,7 +95,7 @@ static void test_control_data_of_any_kind_is_read_within_its_bounds(void **state
 
 		assert_true(rc == 0 || rc == -EINVAL);
 		rc ? bad++ : good++;
-		if (!cmsg_read_sent(&msg, &sent))
+		if (!cmsg_read_sent(&msg, i % 2 ? AF_INET : AF_INET6, &sent))
 			continue;
 		assert_true(sent.tos >= -1 && sent.tos <= UINT8_MAX);
 		assert_true(sent.segmented || !sent.gso_size);
@@ -119,9 +139,34 @@ static void test_values_out_of_range_are_left_to_the_kernel(void **state)
 		struct msghdr msg = one(rows[i].level, rows[i].type, &rows[i].value, rows[i].len);
 		struct cmsg_sent sent;
 
-		if (cmsg_read_sent(&msg, &sent) != rows[i].taken)
+		if (cmsg_read_sent(&msg, AF_INET, &sent) != rows[i].taken)
 			fail_msg("row %u", i);
 	}
+}
+
+/* Of an AF_INET6 socket, for IPv4: the source must be mapped; AF_INET does not look. */
+static void test_an_ipv6_source_counts_for_ipv6_sockets(void **state)
+{
+	struct in6_pktinfo info = {.ipi6_ifindex = 5};
+	struct inaddr src = addr_v4(htonl(0x0a000001));
+	struct cmsg_sent sent;
+	struct msghdr msg;
+
+	(void)state;
+	memcpy(&info.ipi6_addr, &src, sizeof(src));
+	msg = one(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+	assert_true(cmsg_read_sent(&msg, AF_INET6, &sent));
+	assert_true(sent.pktinfo && sent.oif == 5 && addr_eq(&sent.src, &src));
+	assert_true(cmsg_read_sent(&msg, AF_INET, &sent));
+	assert_false(sent.pktinfo);
+	msg = one(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info) - 1);
+	assert_false(cmsg_read_sent(&msg, AF_INET6, &sent));
+	memset(&info.ipi6_addr, 0, sizeof(info.ipi6_addr));
+	msg = one(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+	assert_false(cmsg_read_sent(&msg, AF_INET6, &sent));
+	msg = one(IPPROTO_IPV6, IPV6_TCLASS, &info, sizeof(int));
+	assert_true(cmsg_read_sent(&msg, AF_INET6, &sent));
+	assert_int_equal(sent.tos, -1);
 }
 
 /* Every length from none to plenty: nothing is written beyond it, what is cut is said. */
@@ -146,6 +191,7 @@ static void test_a_short_buffer_is_filled_to_its_end_and_no_further(void **state
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_control_data_of_any_kind_is_read_within_its_bounds),
 	cmocka_unit_test(test_values_out_of_range_are_left_to_the_kernel),
+	cmocka_unit_test(test_an_ipv6_source_counts_for_ipv6_sockets),
 	cmocka_unit_test(test_a_short_buffer_is_filled_to_its_end_and_no_further),
 };
 

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The directory of local endpoints: what is found, what is swept, what is not trusted. */
+#include "sock/local/local_dir.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/sys.h"
+#include "vma_test.h"
+
+static char base[64], inside[128];
+
+static bool nobody_is_dead(uint64_t process)
+{
+	return false;
+}
+
+static bool odd_ones_are_dead(uint64_t process)
+{
+	return process & 1;
+}
+
+static void open_it(void)
+{
+	struct stat st;
+
+	assert_int_equal(local_dir_open(base, nobody_is_dead), 0);
+	assert_int_equal(stat("/proc/self/ns/net", &st), 0);
+	snprintf(inside, sizeof(inside), "%s/local1-%lu", base, (unsigned long)st.st_ino);
+}
+
+static int setup(void **state)
+{
+	strcpy(base, "/dev/shm/local-dir-test-XXXXXX");
+	assert_non_null(mkdtemp(base));
+	open_it();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	char command[128];
+
+	local_dir_close();
+	snprintf(command, sizeof(command), "rm -rf %s", base);
+	return system(command);
+}
+
+static struct local_place place_of(enum local_proto proto, const char *addr, uint16_t port)
+{
+	struct in_addr in;
+
+	assert_int_equal(inet_pton(AF_INET, addr, &in), 1);
+	return (struct local_place){proto, {addr_v4(in.s_addr), htons(port)}};
+}
+
+static void add(enum local_proto proto, const char *addr, uint16_t port, uint64_t process,
+		uint32_t socket)
+{
+	struct local_place place = place_of(proto, addr, port);
+	struct local_entry entry = {process, socket};
+
+	assert_int_equal(local_dir_add(&place, &entry), 0);
+}
+
+static unsigned find(enum local_proto proto, const char *addr, uint16_t port,
+		     struct local_entry found[LOCAL_MEMBERS])
+{
+	struct local_place to = place_of(proto, addr, port), at;
+
+	return local_dir_find(&to, &at, found);
+}
+
+static void test_an_exact_address_precedes_any_address(void **state)
+{
+	struct local_place to = place_of(LOCAL_TCP, "127.0.0.1", 80), at;
+	struct local_entry found[LOCAL_MEMBERS];
+
+	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 80, found), 0);
+	add(LOCAL_TCP, "0.0.0.0", 80, 7, 1);
+	assert_int_equal(local_dir_find(&to, &at, found), 1);
+	assert_true(addr_is_any(&at.at.addr));
+	assert_int_equal(found[0].process, 7);
+	assert_int_equal(found[0].socket, 1);
+	add(LOCAL_TCP, "127.0.0.1", 80, 8, 2);
+	assert_int_equal(local_dir_find(&to, &at, found), 1);
+	assert_int_equal(found[0].process, 8);
+	assert_int_equal(find(LOCAL_TCP, "127.0.0.2", 80, found), 1);
+	assert_int_equal(found[0].process, 7);
+	assert_int_equal(find(LOCAL_UDP, "127.0.0.1", 80, found), 0);
+	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 81, found), 0);
+}
+
+static void test_members_are_in_order_and_go(void **state)
+{
+	struct local_place place = place_of(LOCAL_UDP, "10.0.0.1", 53);
+	struct local_entry found[LOCAL_MEMBERS], gone = {2, 9};
+	char path[256];
+
+	add(LOCAL_UDP, "10.0.0.1", 53, 3, 1);
+	add(LOCAL_UDP, "10.0.0.1", 53, 2, 9);
+	add(LOCAL_UDP, "10.0.0.1", 53, 2, 4);
+	assert_int_equal(find(LOCAL_UDP, "10.0.0.1", 53, found), 3);
+	assert_int_equal(found[0].socket, 4);
+	assert_int_equal(found[1].socket, 9);
+	assert_int_equal(found[2].process, 3);
+	local_dir_remove(&place, &gone);
+	local_dir_remove(&place, &gone);
+	assert_int_equal(find(LOCAL_UDP, "10.0.0.1", 53, found), 2);
+	gone = found[0];
+	local_dir_remove(&place, &gone);
+	gone = found[1];
+	local_dir_remove(&place, &gone);
+	snprintf(path, sizeof(path), "%s/u0a000001-0035", inside);
+	assert_int_equal(access(path, F_OK), -1); /* no empty directory stays */
+}
+
+static void test_only_the_lowest_members_are_returned(void **state)
+{
+	struct local_entry found[LOCAL_MEMBERS];
+
+	for (unsigned i = LOCAL_MEMBERS + 10; i > 0; i--)
+		add(LOCAL_TCP, "127.0.0.1", 1, 1, i);
+	add(LOCAL_TCP, "127.0.0.1", 1, 2, 0);
+	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 1, found), LOCAL_MEMBERS);
+	for (unsigned i = 0; i < LOCAL_MEMBERS; i++)
+		assert_int_equal(found[i].socket, i + 1);
+}
+
+static void test_entries_of_dead_processes_are_swept(void **state)
+{
+	struct local_entry found[LOCAL_MEMBERS];
+	char path[256];
+
+	add(LOCAL_TCP, "127.0.0.1", 80, 1, 1);
+	add(LOCAL_TCP, "127.0.0.1", 80, 2, 1);
+	add(LOCAL_TCP, "127.0.0.1", 81, 3, 1);
+	local_dir_close();
+	assert_false(local_dir_is_open());
+	assert_int_equal(local_dir_open(base, odd_ones_are_dead), 0);
+	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 80, found), 1);
+	assert_int_equal(found[0].process, 2);
+	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 81, found), 0);
+	snprintf(path, sizeof(path), "%s/t7f000001-0051", inside);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+static void make_file(const char *name, mode_t mode)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/t7f000001-0050/%s", inside, name);
+	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(fchmod(fd, mode), 0);
+	close(fd);
+}
+
+static void test_what_is_no_entry_is_ignored(void **state)
+{
+	struct local_entry found[LOCAL_MEMBERS];
+	char path[256];
+
+	add(LOCAL_TCP, "127.0.0.1", 80, 9, 9);
+	make_file("0000000000000001-00000001 ", 0600);
+	make_file("0000000000000001-1", 0600);
+	make_file("0000000000000000-00000001", 0600); /* no process has this name */
+	make_file("-1-00000001", 0600);
+	make_file("0000000000000002-00000001", 0644);
+	snprintf(path, sizeof(path), "%s/t7f000001-0050/0000000000000003-00000001", inside);
+	assert_int_equal(symlink("/etc/passwd", path), 0);
+	snprintf(path, sizeof(path), "%s/t7f000001-0050/0000000000000004-00000001", inside);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 80, found), 1);
+	assert_int_equal(found[0].process, 9);
+}
+
+static void test_what_others_can_access_is_refused(void **state)
+{
+	struct local_entry found[LOCAL_MEMBERS], entry = {1, 1};
+	struct local_place place = place_of(LOCAL_TCP, "127.0.0.1", 80);
+	char path[256];
+
+	add(LOCAL_TCP, "127.0.0.1", 80, 1, 1);
+	snprintf(path, sizeof(path), "%s/t7f000001-0050", inside);
+	assert_int_equal(chmod(path, 0755), 0);
+	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 80, found), 0);
+	assert_int_equal(local_dir_add(&place, &entry), -EPERM);
+	assert_int_equal(chmod(inside, 0711), 0);
+	local_dir_close();
+	assert_int_equal(local_dir_open(base, nobody_is_dead), -EPERM);
+	assert_int_equal(chmod(inside, 0700), 0);
+	assert_int_equal(chmod(base, 0755), 0);
+	assert_int_equal(local_dir_open(base, nobody_is_dead), -EPERM);
+	assert_int_equal(chmod(base, 0700), 0);
+	assert_int_equal(rename(inside, path), -1); /* not into itself */
+	snprintf(path, sizeof(path), "%s/elsewhere", base);
+	assert_int_equal(rename(inside, path), 0);
+	assert_int_equal(symlink(path, inside), 0);
+	assert_true(local_dir_open(base, nobody_is_dead) < 0);
+	assert_false(local_dir_is_open());
+}
+
+static void test_modes_are_right_whatever_umask_says(void **state)
+{
+	struct local_entry found[LOCAL_MEMBERS];
+	mode_t old = umask(0477);
+
+	local_dir_close();
+	assert_int_equal(rmdir(inside), 0);
+	open_it();
+	add(LOCAL_TCP, "127.0.0.1", 80, 1, 1);
+	umask(old);
+	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 80, found), 1);
+}
+
+static void test_another_namespace_has_another_directory(void **state)
+{
+	struct local_entry found[LOCAL_MEMBERS];
+	int status;
+
+	add(LOCAL_TCP, "127.0.0.1", 80, 1, 1);
+	if (!fork()) {
+		if (unshare(CLONE_NEWUSER | CLONE_NEWNET) && unshare(CLONE_NEWNET))
+			_exit(3);
+		local_dir_close();
+		if (local_dir_open(base, nobody_is_dead))
+			_exit(2);
+		_exit(find(LOCAL_TCP, "127.0.0.1", 80, found) != 0);
+	}
+	wait(&status);
+	assert_int_not_equal(WEXITSTATUS(status), 3);
+	/* In a user namespace without a map the files are nobody's. */
+	assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2);
+}
+
+static void await_change(uint32_t before)
+{
+	struct pollfd pfd = {.fd = local_dir_fd(), .events = POLLIN};
+
+	if (pfd.fd >= 0) {
+		assert_int_equal(poll(&pfd, 1, 5000), 1);
+		local_dir_changed();
+	}
+	while (local_dir_generation() == before)
+		;
+}
+
+static void test_the_generation_follows_changes(void **state)
+{
+	struct local_place place = place_of(LOCAL_TCP, "127.0.0.1", 80);
+	struct local_entry second = {1, 2};
+	uint32_t before = local_dir_generation();
+
+	add(LOCAL_TCP, "127.0.0.1", 80, 1, 1);
+	await_change(before);
+	before = local_dir_generation();
+	add(LOCAL_TCP, "127.0.0.1", 80, 1, 2); /* the place is there already */
+	await_change(before);
+	before = local_dir_generation();
+	local_dir_remove(&place, &second);
+	await_change(before);
+	if (local_dir_fd() >= 0)
+		assert_int_equal(local_dir_generation(), local_dir_generation());
+}
+
+static void test_without_a_directory_nobody_is_found(void **state)
+{
+	struct local_place place = place_of(LOCAL_TCP, "127.0.0.1", 80);
+	struct local_entry found[LOCAL_MEMBERS], entry = {1, 1};
+
+	local_dir_close();
+	assert_int_equal(find(LOCAL_TCP, "127.0.0.1", 80, found), 0);
+	assert_int_equal(local_dir_add(&place, &entry), -ENOENT);
+	local_dir_remove(&place, &entry);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static const struct CMUnitTest tests[] = {
+	CASE(test_an_exact_address_precedes_any_address),
+	CASE(test_members_are_in_order_and_go),
+	CASE(test_only_the_lowest_members_are_returned),
+	CASE(test_entries_of_dead_processes_are_swept),
+	CASE(test_what_is_no_entry_is_ignored),
+	CASE(test_what_others_can_access_is_refused),
+	CASE(test_modes_are_right_whatever_umask_says),
+	CASE(test_another_namespace_has_another_directory),
+	CASE(test_the_generation_follows_changes),
+	CASE(test_without_a_directory_nobody_is_found),
+};
+
+VMA_TEST_MAIN("local_dir", tests, NULL, NULL)

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Single steps of the rules of process sharing that the simulator (tests/sim/share_test) reaches
+ * seldom: one process with two channels, whose messages are recorded.
+ */
+#include "sock/share/share_machine.h"
+
+#include <string.h>
+
+#include "tests/vma_test.h"
+
+#define ID 5
+
+static struct {
+	struct share_sink sink;
+	struct list channels;
+	struct channel a, b;
+	struct shared s;
+	char text[300]; /* what the machine did */
+	bool kept, gone;
+} t;
+
+static void note(const char *what, const struct channel *ch, uint64_t flags)
+{
+	size_t n = strlen(t.text);
+
+	snprintf(t.text + n, sizeof(t.text) - n, "%s%s%s%s", n ? ", " : "", what,
+		 ch == &t.a   ? " a"
+		 : ch == &t.b ? " b"
+			      : "",
+		 flags ? "!" : "");
+}
+
+static void send(struct share_sink *sink, struct channel *ch, enum message_kind kind, uint64_t id,
+		 uint64_t flags)
+{
+	assert_int_equal(id, ID);
+	note(message_rules[kind].name, ch, flags);
+}
+
+static struct channel *passed(struct share_sink *sink, uint64_t id)
+{
+	return NULL;
+}
+
+static void arrived(struct share_sink *sink, struct shared *s)
+{
+}
+
+static void keep(struct share_sink *sink, struct shared *s)
+{
+	t.kept = true;
+}
+
+static void drop(struct share_sink *sink, struct shared *s)
+{
+	t.gone = true;
+}
+
+static int spread(struct share_sink *sink, struct shared *s)
+{
+	return 0;
+}
+
+static int join(struct share_sink *sink, struct shared *s)
+{
+	note("joins", NULL, 0);
+	return 0;
+}
+
+static void stop(struct share_sink *sink, struct shared *s)
+{
+}
+
+static void withdraw(struct share_sink *sink, struct shared *s, struct channel *ch, bool stays)
+{
+	note(stays ? "withdraws" : "ends", ch, 0);
+}
+
+static void look(struct share_sink *sink, struct shared *s, bool at_it)
+{
+}
+
+static int take_pending(struct share_sink *sink, struct shared *s, struct channel *ch)
+{
+	note("takes", ch, 0);
+	return 0;
+}
+
+static void forward(struct share_sink *sink, uint64_t id, struct channel *to, uint64_t hops)
+{
+	assert_int_equal(id, ID);
+	note("forwards", to, 0);
+	to->pending++;
+}
+
+static const struct share_sink_ops ops = {
+	.send = send,
+	.passed = passed,
+	.arrived = arrived,
+	.keep = keep,
+	.drop = drop,
+	.spread = spread,
+	.join = join,
+	.stop = stop,
+	.withdraw = withdraw,
+	.look = look,
+	.take_pending = take_pending,
+	.forward = forward,
+};
+
+static void add(struct channel *ch, uint64_t serial)
+{
+	ch->serial = serial;
+	ch->last_id = ID;
+	list_init(&ch->link);
+	list_push_back(&t.channels, &ch->link);
+}
+
+static int fresh(void **state)
+{
+	memset(&t, 0, sizeof(t));
+	list_init(&t.channels);
+	add(&t.a, 1);
+	add(&t.b, 2);
+	t.sink = (struct share_sink){.ops = &ops, .channels = &t.channels, .now = NSEC_PER_SEC};
+	t.s = (struct shared){.id = ID, .member = true, .state = SHARED_HERE};
+	return 0;
+}
+
+static int end(void **state)
+{
+	idset_fini(&t.a.closed);
+	idset_fini(&t.b.closed);
+	idset_fini(&t.a.all_closed);
+	idset_fini(&t.b.all_closed);
+	return 0;
+}
+
+#define DID(what)                                  \
+	do {                                       \
+		assert_string_equal(t.text, what); \
+		t.text[0] = 0;                     \
+	} while (0)
+
+static void receive(struct channel *ch, enum message_kind kind, uint64_t flags)
+{
+	struct message message = {.kind = kind, .id = ID, .flags = flags};
+
+	assert_true(shared_is_legal(t.gone ? NULL : &t.s, ch, &message));
+	shared_receive(&t.sink, t.gone ? NULL : &t.s, ch, &message);
+}
+
+static void begin_exported(void)
+{
+	t.s.state = SHARED_EXPORTED;
+	shared_set_toward(&t.s, &t.a);
+}
+
+static void test_a_member_in_the_middle_passes_requests_on_after_it_is_closed(void **state)
+{
+	begin_exported();
+	assert_true(shared_close_member(&t.sink, &t.s));
+	assert_true(t.kept);
+	DID("");
+	assert_false(shared_serve(&t.sink, &t.s, &t.b, ID));
+	DID("REQUEST a");
+	receive(&t.a, MESSAGE_JOIN, 0);
+	DID("JOIN b");
+	assert_true(shared_serve(&t.sink, &t.s, &t.b, ID));
+	DID("JOIN b");
+	/* Nobody is behind a any more: b is told, because it may be the last. */
+	receive(&t.a, MESSAGE_CLOSED, 0);
+	DID("CLOSED b");
+	assert_true(t.gone);
+	assert_int_equal(t.a.toward, 0);
+}
+
+static void test_a_member_in_the_middle_passes_what_waits_on(void **state)
+{
+	begin_exported();
+	assert_true(shared_close_member(&t.sink, &t.s));
+	assert_true(shared_pending(&t.sink, &t.s, ID, &t.a, 0));
+	DID("forwards b");
+	assert_true(shared_pending(&t.sink, &t.s, ID, &t.b, MESSAGE_HOPS_MAX - 1));
+	DID("forwards a");
+	assert_false(shared_pending(&t.sink, &t.s, ID, &t.b, MESSAGE_HOPS_MAX));
+	DID("");
+}
+
+static void test_a_member_on_one_side_only_is_forgotten(void **state)
+{
+	begin_exported();
+	idset_add(&t.b.closed, ID);
+	assert_false(shared_close_member(&t.sink, &t.s));
+	assert_false(t.kept);
+	DID("CLOSED a");
+}
+
+static void test_a_receiver_in_the_middle_withdraws_and_goes_on_passing_on(void **state)
+{
+	assert_true(shared_close_member(&t.sink, &t.s));
+	DID("OFFER a");
+	receive(&t.a, MESSAGE_JOIN, MESSAGE_FLAG_ANSWER);
+	DID("JOIN b!, withdraws a");
+	assert_false(t.gone);
+	assert_int_equal(t.s.state, SHARED_EXPORTED);
+	receive(&t.b, MESSAGE_OFFER, MESSAGE_FLAG_LAST);
+	DID("OFFER a!");
+}
+
+static void test_a_closed_receiver_offers_its_place_to_who_requests_it(void **state)
+{
+	assert_true(shared_close_member(&t.sink, &t.s));
+	DID("OFFER a");
+	assert_true(shared_serve(&t.sink, &t.s, &t.a, ID));
+	DID("OFFER a");
+	assert_true(shared_serve(&t.sink, &t.s, &t.b, ID));
+	DID("OFFER b");
+}
+
+static void test_two_that_close_at_one_time_both_end(void **state)
+{
+	idset_add(&t.b.closed, ID);
+	assert_true(shared_close_member(&t.sink, &t.s));
+	DID("OFFER a!");
+	receive(&t.a, MESSAGE_OFFER, MESSAGE_FLAG_LAST);
+	DID("CLOSED a");
+	assert_true(t.gone);
+}
+
+static void test_one_that_has_it_open_does_not_end_by_the_offer_of_the_last_other(void **state)
+{
+	receive(&t.a, MESSAGE_OFFER, MESSAGE_FLAG_LAST);
+	DID("JOIN a!");
+	assert_false(t.gone);
+	receive(&t.b, MESSAGE_OFFER, MESSAGE_FLAG_LAST);
+	DID("JOIN b!");
+	/* Then it is the last: nobody would join. */
+	assert_true(shared_close_member(&t.sink, &t.s));
+	DID("CLOSED a, CLOSED b");
+	assert_true(t.gone);
+}
+
+static void test_who_offers_without_having_closed_it_is_waited_for(void **state)
+{
+	idset_add(&t.b.closed, ID);
+	assert_true(shared_close_member(&t.sink, &t.s));
+	DID("OFFER a!");
+	receive(&t.a, MESSAGE_OFFER, 0);
+	DID("OFFER a!");
+	assert_false(t.gone);
+	receive(&t.a, MESSAGE_JOIN, MESSAGE_FLAG_ANSWER);
+	DID("ends a, CLOSED a");
+}
+
+static void test_who_joins_keeps_no_direction(void **state)
+{
+	begin_exported();
+	t.s.joins = true;
+	shared_request(&t.sink, &t.s);
+	DID("joins, JOIN a, JOIN b");
+	assert_int_equal(t.s.state, SHARED_HERE);
+	assert_null(t.s.toward);
+	assert_int_equal(t.a.toward, 0);
+}
+
+static void test_what_waits_comes_back_from_a_rerouted_channel(void **state)
+{
+	struct message pending = {.kind = MESSAGE_PENDING, .id = ID + 1, .flags = 2};
+	struct message received = {.kind = MESSAGE_RECEIVED, .id = ID + 1};
+
+	assert_false(shared_for_another(&t.sink, &t.a, &pending));
+	assert_false(shared_is_legal(NULL, &t.a, &received));
+	t.a.rerouted = true;
+	assert_false(shared_is_legal(NULL, &t.a, &pending));
+	pending.id = ID;
+	assert_true(shared_for_another(&t.sink, &t.a, &pending));
+	DID("forwards a");
+	assert_true(shared_is_legal(NULL, &t.a, &received));
+	pending.flags = MESSAGE_HOPS_MAX;
+	assert_true(shared_for_another(&t.sink, &t.a, &pending));
+	DID("");
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, fresh, end)
+
+static const struct CMUnitTest tests[] = {
+	CASE(test_a_member_in_the_middle_passes_requests_on_after_it_is_closed),
+	CASE(test_a_member_in_the_middle_passes_what_waits_on),
+	CASE(test_a_member_on_one_side_only_is_forgotten),
+	CASE(test_a_receiver_in_the_middle_withdraws_and_goes_on_passing_on),
+	CASE(test_a_closed_receiver_offers_its_place_to_who_requests_it),
+	CASE(test_two_that_close_at_one_time_both_end),
+	CASE(test_one_that_has_it_open_does_not_end_by_the_offer_of_the_last_other),
+	CASE(test_who_offers_without_having_closed_it_is_waited_for),
+	CASE(test_who_joins_keeps_no_direction),
+	CASE(test_what_waits_comes_back_from_a_rerouted_channel),
+};
+
+VMA_TEST_MAIN("share_machine", tests, NULL, NULL)
