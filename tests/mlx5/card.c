@@ -2,14 +2,17 @@
 /*
  * The emulated card: card SOCKET WIRE TAP MAC
  *
- * WIRE: an interface that it takes as its cable.  TAP: the name of the interface that it makes, for
- * the kernel.  Prints a line when it is ready, one for each violation, and, when a line comes on
- * its standard input, its counters.  Ends with its standard input.
+ * WIRE: an interface that it takes as its cable, as NAMESPACE:INTERFACE: of another network
+ * namespace, whose kernel does not answer for the host.  TAP: the name of the interface that it
+ * makes, for the kernel.  Prints a line when it is ready, one for each violation, and, when a line comes on
+ * its standard input, its counters.  The line may name a fault: see inject().  Ends with its
+ * standard input.
  */
 #include "tests/mlx5/card.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <linux/if_packet.h>
 #include <linux/if_tun.h>
 #include <net/ethernet.h>
@@ -17,6 +20,8 @@
 #include <net/if_arp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
+#include <rdma/ib_user_verbs.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +44,8 @@
 struct list contexts = {&contexts, &contexts};
 struct card_counters counters;
 static int wire = -1, tap = -1, listener = -1;
+static bool absent; /* the device was pulled out */
+static bool held;   /* nothing is sent, as on a link that is paused */
 
 static void fail(const char *what)
 {
@@ -137,6 +144,10 @@ static void welcome(void)
 
 	if (conn < 0)
 		return;
+	if (absent) {
+		close(conn);
+		return;
+	}
 	context = calloc(1, sizeof(*context));
 	if (!context || getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &peer, &len) ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, events))
@@ -164,7 +175,10 @@ static bool serve_processes(void)
 	list_for_each_safe(link, &contexts) {
 		struct context *context = container_of(link, struct context, link);
 
-		worked |= queues_serve(context);
+		if (context->gone)
+			continue;
+		if (!held)
+			worked |= queues_serve(context);
 		worked |= cqs_serve(context);
 	}
 	return worked;
@@ -187,15 +201,32 @@ static void read_commands(const struct pollfd *fds, nfds_t n)
 
 /* ---- start -------------------------------------------------------------------------------- */
 
-static int open_wire(const char *name)
+static void enter(const char *path)
 {
-	struct sockaddr_ll at = {.sll_family = AF_PACKET,
-				 .sll_protocol = htons(ETH_P_ALL),
-				 .sll_ifindex = (int)if_nametoindex(name)};
-	struct packet_mreq promiscuous = {.mr_ifindex = at.sll_ifindex,
-					  .mr_type = PACKET_MR_PROMISC};
-	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), on = 1, size = 4 << 20;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
+	if (fd < 0 || setns(fd, CLONE_NEWNET))
+		fail(path);
+	close(fd);
+}
+
+static int open_wire(char *where)
+{
+	char *name = strchr(where, ':'), path[64];
+	struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
+	struct packet_mreq promiscuous = {.mr_type = PACKET_MR_PROMISC};
+	int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), on = 1, size = 4 << 20, fd;
+
+	if (!name || home < 0)
+		fail(where);
+	*name++ = '\0';
+	snprintf(path, sizeof(path), "/run/netns/%s", where);
+	enter(path);
+	at.sll_ifindex = promiscuous.mr_ifindex = (int)if_nametoindex(name);
+	fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	if (setns(home, CLONE_NEWNET))
+		fail("setns");
+	close(home);
 	if (fd < 0 || !at.sll_ifindex ||
 	    setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on)) ||
 	    setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) ||
@@ -225,35 +256,109 @@ static int open_tap(const char *name, const char *mac)
 
 static int open_listener(const char *path)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	struct sockaddr_un at;
+	socklen_t len = card_address(&at, path);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (strlen(path) >= sizeof(at.sun_path))
-		fail(path);
-	strcpy(at.sun_path, path);
-	unlink(path);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) || listen(fd, CONTEXTS))
+	if (path[0] != '@')
+		unlink(path);
+	if (fd < 0 || !len || bind(fd, (struct sockaddr *)&at, len) || listen(fd, CONTEXTS))
 		fail(path);
 	return fd;
 }
 
 static void print_counters(void)
 {
-	printf("sent %lu received %lu to_kernel %lu from_kernel %lu no_buffer %lu violations %lu\n",
+	printf("sent %lu received %lu to_kernel %lu from_kernel %lu no_buffer %lu segmented %lu "
+	       "violations %lu bells %lu blue_flames %lu in_place %lu signals %lu posts %lu rq %lu "
+	       "sq %lu\n",
 	       counters.sent, counters.received, counters.to_kernel, counters.from_kernel,
-	       counters.no_buffer, counters.violations);
+	       counters.no_buffer, counters.segmented, counters.violations, counters.bells,
+	       counters.blue_flames, counters.in_place, counters.signals, counters.posts,
+	       counters.rq, counters.sq);
 	fflush(stdout);
+}
+
+/* What the kernel's driver reports of the device. */
+static void report(struct context *context, enum ibv_event_type event, uint64_t element)
+{
+	struct ib_uverbs_async_event_desc desc = {.element = element, .event_type = event};
+
+	if (write(context->async_fd, &desc, sizeof(desc)) < 0)
+		return; /* the process has gone */
+}
+
+/* All work ends: rules, queues and what waits in them are gone. */
+static void remove_device(void)
+{
+	absent = true;
+	list_for_each(link, &contexts) {
+		struct context *context = container_of(link, struct context, link);
+
+		context->gone = true;
+		report(context, IBV_EVENT_DEVICE_FATAL, 0);
+	}
+}
+
+static void fail_queues(void)
+{
+	list_for_each(c, &contexts) {
+		struct context *context = container_of(c, struct context, link);
+
+		list_for_each(link, &context->qps)
+			queue_fail(container_of(link, struct qp, object.link));
+	}
+}
+
+/* As the driver does, without a completion: the program hears only of the event. */
+static void report_queues(void)
+{
+	list_for_each(c, &contexts) {
+		struct context *context = container_of(c, struct context, link);
+
+		list_for_each(link, &context->qps) {
+			struct qp *qp = container_of(link, struct qp, object.link);
+
+			qp->events++;
+			report(context, IBV_EVENT_QP_FATAL, qp->user_handle);
+		}
+	}
+}
+
+/*
+ * fail: all queues go to the error state.  report: the driver says that a queue has.  remove: the
+ * device is pulled out; return: it is there again, for processes that open it.  hold: nothing is
+ * sent any more; go: it is.  rules: prints them.
+ */
+static void inject(const char *what)
+{
+	if (!strcmp(what, "fail"))
+		fail_queues();
+	else if (!strcmp(what, "report"))
+		report_queues();
+	else if (!strcmp(what, "remove"))
+		remove_device();
+	else if (!strcmp(what, "return"))
+		absent = false;
+	else if (!strcmp(what, "hold") || !strcmp(what, "go"))
+		held = !strcmp(what, "hold");
+	else if (!strcmp(what, "rules"))
+		rules_print();
 }
 
 /* False: the one who started it has gone. */
 static bool read_input(void)
 {
 	char line[256];
-	ssize_t n = read(STDIN_FILENO, line, sizeof(line));
+	ssize_t n = read(STDIN_FILENO, line, sizeof(line) - 1);
 
-	if (n > 0)
-		print_counters();
-	return n > 0;
+	if (n <= 0)
+		return false;
+	line[n] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	inject(line);
+	print_counters();
+	return true;
 }
 
 int main(int argc, char **argv)

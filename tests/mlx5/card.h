@@ -41,7 +41,8 @@ struct context {
 	int conn;		  /* the socket to the process */
 	int async_fd, async_peer; /* events of the device; the program reads the second one */
 	pid_t pid;
-	bool raw; /* has CAP_NET_RAW */
+	bool raw;  /* has CAP_NET_RAW */
+	bool gone; /* its device was pulled out: nothing works, and commands return EIO */
 	int uar_fd;
 	uint8_t *uar;		  /* UAR_PAGES, shared with the process */
 	bool uar_used[UAR_PAGES]; /* the process has mapped it */
@@ -61,10 +62,10 @@ struct pd {
 	struct object object;
 };
 
-/* A completion channel: what is written to fd, the program reads. */
+/* A completion channel: what is written to fd, the program reads from peer. */
 struct channel {
 	struct object object;
-	int fd;
+	int fd, peer;
 };
 
 struct region {
@@ -85,6 +86,23 @@ struct cq {
 	uint32_t armed;	 /* second word of the doorbell record, when it was read last */
 	uint32_t events; /* that the channel was told */
 	bool is_armed, overrun;
+	uint64_t recorded; /* nsec: armed in its record then, not in the register yet; 0: no */
+};
+
+#define POSTED_MAX 32768   /* receive requests of a queue pair */
+#define POSTED_SLOTS 65536 /* a power of two, far above */
+#define SOURCES 2048	   /* send requests of one doorbell that are looked at */
+
+/* What card_strict.c remembers of a queue pair. */
+struct notes {
+	uint16_t seen; /* receive requests that are noted */
+	bool rang;
+	unsigned half;	  /* of the doorbell register, that rang last */
+	unsigned doubts;  /* bells after which the order of the halves is not known */
+	unsigned sources; /* of the requests of one doorbell */
+	uint64_t source[SOURCES];
+	uint64_t posted[POSTED_MAX];  /* buffer of each receive request that waits */
+	uint16_t slots[POSTED_SLOTS]; /* how many of them have such an address */
 };
 
 enum qp_state { QP_RESET, QP_INIT, QP_RTR, QP_RTS, QP_ERROR };
@@ -96,10 +114,13 @@ struct qp {
 	enum qp_state state;
 	bool signal_all;
 	uint32_t number, uidx;
-	uint64_t rq, sq, record;
+	uint64_t user_handle, rq, sq, record;
 	uint32_t rq_n, rq_stride, sq_n; /* powers of two; bytes; blocks of 64 bytes */
 	uint16_t rq_taken, sq_taken;	/* work requests, blocks: consumed */
+	uint16_t rq_head;		/* posted, when a frame was received last */
+	uint32_t events;		/* that the driver has reported */
 	unsigned bfreg;
+	struct notes *notes;
 };
 
 struct rule {
@@ -122,7 +143,14 @@ extern struct list contexts;
 extern struct card_counters {
 	uint64_t sent, received, to_kernel, from_kernel;
 	uint64_t no_buffer; /* received frames that no work request waited for */
+	uint64_t segmented; /* work requests that were cut into frames */
 	uint64_t violations;
+	uint64_t bells;	      /* of send queues */
+	uint64_t blue_flames; /* of these, with more of the request than its first eight bytes */
+	uint64_t in_place;    /* sent frames that lay in their requests whole */
+	uint64_t signals;     /* sent frames that completed */
+	uint64_t posts;	      /* frames before which the program had posted buffers */
+	uint64_t rq, sq;      /* of the queue pair that was made last: requests, blocks */
 } counters;
 
 /* ---- card.c ---- */
@@ -155,6 +183,26 @@ void queue_receive(struct qp *qp, const void *frame, size_t len, uint32_t tag);
 /* The queue pair goes to the error state: what waits is flushed. */
 void queue_fail(struct qp *qp);
 
+/* ---- card_strict.c ---- */
+
+/* Notes the receive requests up to head: has one of them a buffer that waits already? */
+void strict_posted(const struct qp *qp, uint16_t head);
+/* The next receive request is used, with this buffer: is it the one that was posted? */
+void strict_taken(const struct qp *qp, uint64_t addr);
+/* A frame as it goes to the wire: checksums, lengths. */
+void strict_sent(const struct qp *qp, const uint8_t *frame, size_t len);
+/* A request sends the bytes at addr: no other one of this doorbell may. */
+void strict_data(const struct qp *qp, uint64_t addr);
+/*
+ * A half of the doorbell register rang: halves are written in turn.  !alone: so did the other one,
+ * before or after it.
+ */
+void strict_half(const struct qp *qp, unsigned half, bool alone);
+/* The queue was armed in its record; the context's register was written; time passes. */
+void strict_armed(struct cq *cq);
+void strict_register(struct context *context);
+void strict_unarmed(struct cq *cq);
+
 /* ---- card_cq.c ---- */
 
 enum completion {
@@ -177,6 +225,8 @@ struct completion_info {
 };
 
 void cq_complete(struct cq *cq, const struct completion_info *info);
+/* Takes back the events that the program has not read; the number of those that it has. */
+uint32_t cq_events_read(struct cq *cq);
 /* Looks at the doorbell records: true: an event was wanted and is due. */
 bool cqs_serve(struct context *context);
 
@@ -184,6 +234,10 @@ bool cqs_serve(struct context *context);
 
 /* A rule from the command's specifications; NULL: errno says why. */
 struct rule *rule_parse(const void *specs, size_t len, unsigned count);
+/* Has another rule the same match and priority, but another tag? */
+bool rule_conflicts(const struct rule *rule);
+/* A line for each rule. */
+void rules_print(void);
 /* Gives the frame to the queue pairs that want it; false: to none. */
 bool rules_deliver(const void *frame, size_t len);
 
@@ -191,9 +245,13 @@ bool rules_deliver(const void *frame, size_t len);
 
 /* Fills in the checksums that a work request asks for. */
 void packet_checksum(uint8_t *frame, size_t len, bool l3, bool l4);
+/* Where the IPv4 packet in the frame ends; 0: there is none. */
+size_t packet_end(const uint8_t *frame, size_t len);
+/* Bytes of Ethernet, IPv4 and TCP headers at the front, if all of them are there; else 0. */
+size_t packet_headers(const uint8_t *frame, size_t len);
 /* What the card says of a received frame. */
 void packet_judge(const uint8_t *frame, size_t len, uint8_t *checksum, uint8_t *headers);
-/* Cuts a long TCP frame at mss, with checksums; calls send for each part. */
+/* Cuts a long TCP frame at mss, with checksums; calls send for each part.  The headers are right. */
 void packet_segment(const uint8_t *frame, size_t len, size_t headers, unsigned mss,
 		    void (*send)(const void *frame, size_t len));
 

@@ -1,51 +1,102 @@
 # Sourced by tests, after tools/lib/netns.sh: an emulated ConnectX card (card.h) in a namespace.
 #
-#	c  v0 10.9.0.1 ------- wire  s  card --- tap mlx0 10.9.0.2
+#	c  v0 10.9.0.1 ------- wire  w
+#	                          card
+#	                          mlx0 10.9.0.2  s
 #
 # Programs in s that run with "${card_env[@]}" find mlx5_0, whose interface is mlx0.
 
 card_mac=02:c5:00:00:00:02
 card_socket=$netns_tmp/card.sock
 card_sys=$netns_tmp/sys
-card_log=$netns_tmp/card.log
+declare -gA cards # standard input of each, by its log
 
-# card_start: joins c and s, and starts the card.
+# card_start: joins c and s, and starts the card.  The cable ends in a namespace of its own, whose
+# kernel answers nothing.
 card_start() {
-	local card shim_of
-
-	card=$(find_program tests/mlx5/card) || exit 1
-	shim_of=$(find_program tests/mlx5/shim.so) || exit 1
-	cp "$shim_of" $netns_tmp/shim.so
 	netns_new c
 	netns_new s
-	ip link add v0 netns c type veth peer name wire netns s || die "no veth"
+	netns_new w
+	card_files mlx0
+	ip link add v0 netns c type veth peer name wire netns w || die "no veth"
 	# A cable carries whole frames, with their checksums.
 	in_ns c ethtool -K v0 tx off tso off gso off gro off > /dev/null || die "ethtool"
-	ip -n s link set wire up
+	ip -n w link set wire up
 	netns_up c v0 $netns_client
-	card_describe
-	mkfifo $netns_tmp/card.in
-	: > $card_log
-	in_ns s "$card" $card_socket wire mlx0 $card_mac < $netns_tmp/card.in > $card_log 2>&1 &
+	card_run s w:wire mlx0 $card_mac $card_socket
+	netns_up s mlx0 $netns_server
+	await 30 card_answers || die "the cable carries nothing"
+}
+
+# card_pair TAG: c<TAG> and s<TAG>, which exist, get a card each, whose interface is v0, and a cable
+# between them.  From then on $lib, and the environment, are for programs on these cards.
+card_pair() {
+	netns_new "w$1"
+	ip link add w0 netns "w$1" type veth peer name w1 netns "w$1" || die "no veth"
+	card_end "c$1" "w$1" w0
+	card_end "s$1" "w$1" w1
+}
+
+# card_end NAMESPACE WIRES INTERFACE: a card there, whose cable is an interface in WIRES.  Its MAC is
+# made of the namespace's name: processes know cards by it.
+card_end() {
+	local mac
+
+	mac=$(printf %-4.4s "$1" | od -An -v -t x1 | sed 's/ /:/g')
+	card_files v0
+	export SYSFS_PATH=$card_sys CARD_SOCKET=@card
+	[[ -z $lib || $lib == *:* ]] || lib+=:$netns_tmp/shim.so
+	ip -n "$2" link set "$3" up
+	card_run "$1" "$2:$3" v0 "02:c5$mac" @card
+	cards[$card_log]=$card_in
+}
+
+# card_run NAMESPACE WIRE TAP MAC SOCKET: $card_in is its standard input.
+card_run() {
+	local card
+
+	card=$(find_program tests/mlx5/card) || exit 1
+	card_log=$netns_tmp/card.$1.log
+	mkfifo "$netns_tmp/card.$1.in"
+	: > "$card_log"
+	in_ns "$1" "$card" "$5" "$2" "$3" "$4" < "$netns_tmp/card.$1.in" > "$card_log" 2>&1 &
 	card_pid=$!
-	exec {card_in}> $netns_tmp/card.in
-	await 10 is_ready $card_log $card_pid && ! is_gone $card_pid || {
-		cat $card_log
+	exec {card_in}> "$netns_tmp/card.$1.in"
+	await 30 is_ready "$card_log" $card_pid && ! is_gone $card_pid || {
+		cat "$card_log"
 		die "no card"
 	}
-	netns_up s mlx0 $netns_server
-	await 5 card_answers || die "the cable carries nothing"
+}
+
+# cards_good NAMESPACE...: each of these cards served queues of programs, and no program violated a
+# rule on any.
+cards_good() {
+	local bad=0 ns
+
+	for ns; do
+		card_log=$netns_tmp/card.$ns.log
+		card_in=${cards[$card_log]}
+		(($(card_counter received) + $(card_counter sent) > $(card_counter from_kernel))) || {
+			echo "the card in $ns served no program"
+			bad=1
+		}
+	done
+	! grep -H '^violation' "${!cards[@]}" && ((!bad))
 }
 
 card_answers() {
 	in_ns c ping -c 1 -W 1 $netns_server
 }
 
-# What libibverbs reads of the device; the node's number is that of /dev/null.
-card_describe() {
-	local verbs=$card_sys/class/infiniband_verbs device=$card_sys/class/infiniband/mlx5_0
+# card_files INTERFACE: the shim, and what libibverbs reads of the device; the node's number is that
+# of /dev/null.
+card_files() {
+	local verbs=$card_sys/class/infiniband_verbs device=$card_sys/class/infiniband/mlx5_0 shim_of
 
-	mkdir -p $verbs/uverbs0 $device/device/net/mlx0 $device/ports/1
+	[[ ! -e $device ]] || return 0
+	shim_of=$(find_program tests/mlx5/shim.so) || exit 1
+	cp "$shim_of" $netns_tmp/shim.so
+	mkdir -p $verbs/uverbs0 "$device/device/net/$1" $device/ports/1
 	echo 6 > $verbs/abi_version
 	echo mlx5_0 > $verbs/uverbs0/ibdev
 	echo 1:3 > $verbs/uverbs0/dev
@@ -55,19 +106,38 @@ card_describe() {
 	echo 0x15b3 > $device/device/vendor
 	echo 0x1017 > $device/device/device
 	echo '02c5:0000:0000:0002' > $device/node_guid
-	card_env=(env SYSFS_PATH=$card_sys CARD_SOCKET=$card_socket LD_PRELOAD=$netns_tmp/shim.so)
+	card_vars=(SYSFS_PATH=$card_sys CARD_SOCKET=$card_socket)
+	card_env=(env "${card_vars[@]}" LD_PRELOAD=$netns_tmp/shim.so)
 }
 
-# card_counter NAME: sent, received, to_kernel, from_kernel, no_buffer or violations.
+# card_counter NAME: sent, received, to_kernel, from_kernel, no_buffer, segmented or violations.
 card_counter() {
 	local lines now
 
 	lines=$(grep -c '^sent' $card_log)
 	echo >&"$card_in"
-	await 5 card_has_printed "$lines" || die "the card does not answer"
+	await 30 card_has_printed "$lines" || die "the card does not answer"
 	now=" $(grep '^sent' $card_log | tail -n 1) "
 	now=${now#* "$1" }
 	echo "${now%% *}"
+}
+
+# card_rules: a line for each rule of the card.
+card_rules() {
+	local lines
+
+	lines=$(wc -l < $card_log)
+	card_fault rules
+	tail -n +$((lines + 1)) $card_log | grep '^rule'
+}
+
+# card_fault fail|report|remove|return|hold|go|rules: see card.c.
+card_fault() {
+	local lines
+
+	lines=$(grep -c '^sent' $card_log)
+	echo "$1" >&"$card_in"
+	await 30 card_has_printed "$lines" || die "the card does not answer"
 }
 
 card_has_printed() {

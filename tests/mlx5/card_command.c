@@ -114,6 +114,7 @@ static void end_qp(struct object *object)
 	qp->send_cq->object.users--;
 	qp->recv_cq->object.users--;
 	object->context->bfreg_used[qp->bfreg] = false;
+	free(qp->notes);
 	free(qp);
 }
 
@@ -127,8 +128,11 @@ static void end_rule(struct object *object)
 
 static void end_channel(struct object *object)
 {
-	close(((struct channel *)(void *)object)->fd);
-	free(object);
+	struct channel *channel = (void *)object;
+
+	close(channel->fd);
+	close(channel->peer);
+	free(channel);
 }
 
 static void end_pd(struct object *object)
@@ -157,7 +161,9 @@ static int destroy(struct call *call, struct list *in, void (*end)(struct object
 		return rc;
 	/* The library waits until the program has acknowledged so many. */
 	if (call->number == IB_USER_VERBS_CMD_DESTROY_CQ)
-		core.comp_events_reported = ((struct cq *)(void *)object)->events;
+		core.comp_events_reported = cq_events_read((void *)object);
+	if (call->number == IB_USER_VERBS_CMD_DESTROY_QP)
+		core.comp_events_reported = ((struct qp *)(void *)object)->events;
 	end(object);
 	return at == 8 ? call_answer(call, &core, sizeof(core), NULL, 0) : 0;
 }
@@ -258,7 +264,9 @@ static void serve_command(struct context *context, const uint8_t *command, size_
 	struct call call = {.context = context, .fd = -1};
 	struct card_reply head = {.rc = -EINVAL};
 
-	if (parse(&call, command, len))
+	if (context->gone)
+		head.rc = -EIO;
+	else if (parse(&call, command, len))
 		head.rc = serve(&call);
 	head.len = head.rc ? 0 : (uint32_t)call.len;
 	reply(context, &head, call.answer, call.fd);

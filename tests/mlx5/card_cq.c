@@ -3,6 +3,7 @@
 #include <infiniband/mlx5dv.h>
 #include <rdma/ib_user_verbs.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -74,19 +75,45 @@ static void fill(struct mlx5_cqe64 *entry, const struct completion_info *info)
 	entry->timestamp = htobe64(card_clock());
 }
 
+/* Entries that the program has not consumed; false: its memory cannot be read. */
+static bool count_used(const struct cq *cq, uint32_t *used)
+{
+	__be32 consumer;
+
+	*used = cq->n;
+	if (!memory_read(cq->object.context, cq->record, &consumer, sizeof(consumer)))
+		return false;
+	*used = (cq->produced - be32toh(consumer)) & CONSUMER_MASK;
+	return true;
+}
+
+/* The next entry says nothing before its owner bit does: whoever reads it earlier reads this. */
+static void poison(const struct cq *cq)
+{
+	uint64_t at = cq->buf + (uint64_t)(cq->produced & (cq->n - 1)) * sizeof(struct mlx5_cqe64);
+	uint8_t bytes[offsetof(struct mlx5_cqe64, op_own)];
+
+	memset(bytes, 0xa5, sizeof(bytes));
+	memory_write(cq->object.context, at, bytes, sizeof(bytes));
+}
+
 void cq_complete(struct cq *cq, const struct completion_info *info)
 {
 	struct context *context = cq->object.context;
 	struct mlx5_cqe64 entry;
 	uint64_t at = cq->buf + (uint64_t)(cq->produced & (cq->n - 1)) * sizeof(entry);
 	uint8_t owner = cq->produced & cq->n ? MLX5_CQE_OWNER_MASK : 0;
-	__be32 consumer;
+	uint32_t used;
 
 	if (cq->overrun)
 		return;
-	if (!memory_read(context, cq->record, &consumer, sizeof(consumer)) ||
-	    ((cq->produced - be32toh(consumer)) & CONSUMER_MASK) >= cq->n) {
-		violation("cq %#x: overrun: %u entries are not consumed", cq->number, cq->n);
+	if (!count_used(cq, &used) || used >= cq->n) {
+		if (used > cq->n)
+			violation("cq %#x: more entries are consumed than the card wrote",
+				  cq->number);
+		else
+			violation("cq %#x: overrun: %u entries are not consumed", cq->number,
+				  cq->n);
 		cq->overrun = true;
 		return;
 	}
@@ -98,6 +125,8 @@ void cq_complete(struct cq *cq, const struct completion_info *info)
 	entry.op_own = (uint8_t)(opcode_of(info->type) << 4 | owner);
 	memory_write(context, at + offsetof(struct mlx5_cqe64, op_own), &entry.op_own, 1);
 	cq->produced++;
+	if (used + 1 < cq->n)
+		poison(cq);
 }
 
 /* The event is told once, until the program arms the queue again. */
@@ -108,6 +137,25 @@ static bool tell(struct cq *cq)
 	cq->is_armed = false;
 	cq->events++;
 	return write(cq->channel->fd, &event, sizeof(event)) == sizeof(event);
+}
+
+uint32_t cq_events_read(struct cq *cq)
+{
+	struct ib_uverbs_comp_event_desc kept[64], event;
+	const struct channel *channel = cq->channel;
+	unsigned n = 0;
+
+	while (channel && n < 64 &&
+	       recv(channel->peer, &event, sizeof(event), MSG_DONTWAIT) == sizeof(event)) {
+		if (event.cq_handle == cq->user_handle)
+			cq->events--;
+		else
+			kept[n++] = event;
+	}
+	for (unsigned i = 0; i < n; i++)
+		if (write(channel->fd, &kept[i], sizeof(event)) < 0)
+			break; /* the program has gone */
+	return cq->events;
 }
 
 static struct cq *find_cq(const struct context *context, uint32_t number)
@@ -122,8 +170,10 @@ static struct cq *find_cq(const struct context *context, uint32_t number)
 }
 
 /* The register names a queue and repeats the second word of its record. */
-static void read_registers(struct context *context)
+static bool read_registers(struct context *context)
 {
+	bool any = false;
+
 	for (unsigned page = 0; page < UAR_PAGES; page++) {
 		uint64_t *reg = (void *)(context->uar + page * UAR_SIZE + MLX5_CQ_DOORBELL);
 		__be32 bell[2];
@@ -141,14 +191,16 @@ static void read_registers(struct context *context)
 			continue;
 		}
 		cq->is_armed = true;
+		strict_register(context);
+		any = true;
 	}
+	return any;
 }
 
 bool cqs_serve(struct context *context)
 {
-	bool told = false;
+	bool told = false, rang = read_registers(context);
 
-	read_registers(context);
 	list_for_each(link, &context->cqs) {
 		struct cq *cq = container_of(link, struct cq, object.link);
 		__be32 record[2];
@@ -158,8 +210,12 @@ bool cqs_serve(struct context *context)
 			continue;
 		arm = be32toh(record[1]);
 		/* The register keeps the last of several writes: here the record tells of the others. */
-		if (arm != cq->armed)
+		if (arm != cq->armed) {
 			cq->is_armed = true;
+			if (!rang)
+				strict_armed(cq);
+		}
+		strict_unarmed(cq);
 		cq->armed = arm;
 		/* An entry beyond the consumer index that it was armed with is news. */
 		if (cq->is_armed && !(arm & ARM_SOLICITED) &&

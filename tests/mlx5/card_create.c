@@ -110,6 +110,9 @@ int call_create_qp(struct call *call)
 	found.pd = FIND(pd, call->context->pds, arg.pd_handle);
 	found.send_cq = FIND(cq, call->context->cqs, arg.send_cq_handle);
 	found.recv_cq = FIND(cq, call->context->cqs, arg.recv_cq_handle);
+	/* Requests of receiving are noted: POSTED_MAX. */
+	if (where.rq_wqe_count > POSTED_MAX)
+		return -EINVAL;
 	if (!found.pd || !found.send_cq || !found.recv_cq || !is_power_of_two(where.sq_wqe_count) ||
 	    !is_power_of_two(where.rq_wqe_count) || where.rq_wqe_shift < 4 ||
 	    where.rq_wqe_shift > 9 || !where.sq_buf_addr)
@@ -118,18 +121,25 @@ int call_create_qp(struct call *call)
 	if (rc)
 		return rc;
 	qp = malloc(sizeof(*qp));
-	if (!qp)
+	found.notes = calloc(1, sizeof(*found.notes));
+	if (!qp || !found.notes) {
+		free(qp);
+		free(found.notes);
 		return -ENOMEM;
+	}
 	*qp = found;
 	qp->signal_all = arg.sq_sig_all;
 	qp->number = call_next_number();
 	qp->uidx = where.uidx;
+	qp->user_handle = arg.user_handle;
 	qp->rq = where.buf_addr;
 	qp->sq = where.sq_buf_addr;
 	qp->record = where.db_addr;
 	qp->sq_n = where.sq_wqe_count;
 	qp->rq_n = where.rq_wqe_count;
 	qp->rq_stride = 1u << where.rq_wqe_shift;
+	counters.rq = qp->rq_n;
+	counters.sq = qp->sq_n;
 	qp->pd->object.users++;
 	qp->send_cq->object.users++;
 	qp->recv_cq->object.users++;
@@ -169,8 +179,10 @@ int call_modify_qp(struct call *call)
 		queue_fail(qp);
 		return 0;
 	}
-	if (to == QP_RESET)
+	if (to == QP_RESET) {
 		qp->sq_taken = qp->rq_taken = 0;
+		memset(qp->notes, 0, sizeof(*qp->notes));
+	}
 	qp->state = to;
 	return 0;
 }
@@ -194,6 +206,10 @@ int call_create_flow(struct call *call)
 	if (!rule)
 		return errno ? -errno : -ENOMEM;
 	rule->priority = arg.flow_attr.priority;
+	if (rule_conflicts(rule)) {
+		free(rule);
+		return -EEXIST;
+	}
 	rule->qp = qp;
 	qp->object.users++;
 	object_add(&rule->object, call->context, &call->context->flows);

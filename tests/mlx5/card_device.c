@@ -152,6 +152,7 @@ int call_create_channel(struct call *call)
 		return -ENOMEM;
 	}
 	channel->fd = fds[0];
+	channel->peer = dup(fds[1]);
 	object_add(&channel->object, call->context, &call->context->channels);
 	core.fd = channel->object.handle; /* the shim has the descriptor beside it */
 	call->fd = fds[1];

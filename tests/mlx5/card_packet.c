@@ -99,6 +99,13 @@ void packet_checksum(uint8_t *frame, size_t len, bool l3, bool l4)
 		memset(field, 0xff, 2); /* RFC 768: zero means that there is none */
 }
 
+size_t packet_end(const uint8_t *frame, size_t len)
+{
+	struct layers at;
+
+	return find_layers(frame, len, &at) ? at.end : 0;
+}
+
 void packet_judge(const uint8_t *frame, size_t len, uint8_t *checksum, uint8_t *headers)
 {
 	struct layers at;
@@ -138,6 +145,32 @@ static void adapt(uint8_t *frame, const struct layers *at, size_t frame_len, uns
 	memcpy(frame + at->l4, &tcp, sizeof(tcp));
 }
 
+/* The program leaves the length as it likes: as if there were no data. */
+static void set_length(uint8_t *head, size_t headers)
+{
+	struct iphdr ip;
+
+	memcpy(&ip, head + ETH_HLEN, sizeof(ip));
+	ip.tot_len = htons((uint16_t)(headers - ETH_HLEN));
+	memcpy(head + ETH_HLEN, &ip, sizeof(ip));
+}
+
+size_t packet_headers(const uint8_t *frame, size_t len)
+{
+	uint8_t head[FRAME_MAX];
+	struct layers at;
+	struct tcphdr tcp;
+
+	if (len < ETH_HLEN + sizeof(struct iphdr) + sizeof(tcp) || len > sizeof(head))
+		return 0;
+	memcpy(head, frame, len);
+	set_length(head, len);
+	if (!find_layers(head, len, &at) || !at.l4 || at.protocol != IPPROTO_TCP)
+		return 0;
+	memcpy(&tcp, head + at.l4, sizeof(tcp));
+	return at.l4 + (size_t)tcp.doff * 4;
+}
+
 void packet_segment(const uint8_t *frame, size_t len, size_t headers, unsigned mss,
 		    void (*send)(const void *frame, size_t len))
 {
@@ -146,18 +179,8 @@ void packet_segment(const uint8_t *frame, size_t len, size_t headers, unsigned m
 	unsigned n = 0;
 
 	memcpy(head, frame, headers);
-	/* The program leaves the length as it likes: as if there were no data. */
-	if (headers >= ETH_HLEN + sizeof(struct iphdr)) {
-		uint16_t length = htons((uint16_t)(headers - ETH_HLEN));
-
-		memcpy(head + ETH_HLEN + 2, &length, sizeof(length));
-	}
-	if (!mss || headers + mss > FRAME_MAX || !find_layers(head, headers, &at) || !at.l4 ||
-	    at.protocol != IPPROTO_TCP) {
-		violation("segmentation of a frame of %zu bytes at %u, headers %zu", len, mss,
-			  headers);
-		return;
-	}
+	set_length(head, headers);
+	find_layers(head, headers, &at);
 	for (size_t offset = 0; offset < len - headers; offset += mss, n++) {
 		size_t left = len - headers - offset, bytes = left < mss ? left : mss;
 

@@ -7,7 +7,8 @@
 
 #define BLOCK 64 /* bytes: MLX5_SEND_WQE_BB */
 #define WQE_MAX 1024
-#define SEGMENT_MAX 65536 /* bytes that the card cuts into frames */
+#define SEGMENT_MAX 65536 /* bytes that the card cuts into frames, without headers */
+#define MSS_MAX 0x3fff	  /* 14 bits */
 #define MIN_INLINE 18 /* bytes of headers that must lie in the work request, as eth_min_inline */
 #define INVALID_KEY 0x100
 #define DS_MASK 0x3f
@@ -80,10 +81,11 @@ struct work {
 	uint8_t bytes[WQE_MAX];
 	size_t len; /* of all its segments */
 	unsigned blocks;
-	uint8_t frame[SEGMENT_MAX];
+	uint8_t frame[SEGMENT_MAX + WQE_MAX];
 	size_t frame_len, headers;
 	uint8_t opcode, syndrome;
 	bool signaled, l3, l4;
+	bool by_address; /* some of the frame */
 	unsigned mss;
 };
 
@@ -140,7 +142,8 @@ static uint8_t gather(const struct qp *qp, struct work *work, size_t *at)
 	count = be32toh(seg.byte_count);
 	in_place = count & MLX5_INLINE_SEG;
 	count &= ~MLX5_INLINE_SEG;
-	if (count > SEGMENT_MAX - work->frame_len || (in_place && count + 4 > work->len - *at)) {
+	if (count > sizeof(work->frame) - work->frame_len ||
+	    (in_place && count + 4 > work->len - *at)) {
 		violation("qp %#x: a segment of %u bytes does not fit", qp->number, count);
 		return MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;
 	}
@@ -155,10 +158,30 @@ static uint8_t gather(const struct qp *qp, struct work *work, size_t *at)
 			  be32toh(seg.lkey), count, (unsigned long long)be64toh(seg.addr));
 		return MLX5_CQE_SYNDROME_LOCAL_PROT_ERR;
 	} else {
+		strict_data(qp, be64toh(seg.addr));
+		work->by_address = true;
 		*at += sizeof(seg);
 	}
 	work->frame_len += count;
 	return 0;
+}
+
+/*
+ * PRM, large send offload: all headers lie in the work request and nothing else does, the card is
+ * asked for both checksums, and the segments fit.
+ */
+static bool may_segment(const struct qp *qp, const struct work *work)
+{
+	size_t headers = packet_headers(work->frame, work->headers);
+
+	if (headers && headers == work->headers && work->l3 && work->l4 && work->mss &&
+	    work->mss <= MSS_MAX && headers + work->mss <= FRAME_MAX && work->frame_len > headers &&
+	    work->frame_len - headers <= SEGMENT_MAX)
+		return true;
+	violation("qp %#x: segmentation of %zu bytes at %u, %zu of %zu bytes of headers%s",
+		  qp->number, work->frame_len - work->headers, work->mss, work->headers, headers,
+		  work->l3 && work->l4 ? "" : ", without checksums");
+	return false;
 }
 
 static uint8_t build(const struct qp *qp, struct work *work)
@@ -168,6 +191,7 @@ static uint8_t build(const struct qp *qp, struct work *work)
 	uint8_t syndrome = 0;
 
 	work->frame_len = 0;
+	work->by_address = false;
 	if (work->opcode == MLX5_OPCODE_NOP)
 		return 0;
 	if (work->opcode != MLX5_OPCODE_SEND && work->opcode != MLX5_OPCODE_TSO) {
@@ -189,16 +213,20 @@ static uint8_t build(const struct qp *qp, struct work *work)
 	work->mss = be16toh(eth->mss);
 	while (!syndrome && at < work->len)
 		syndrome = gather(qp, work, &at);
+	if (!syndrome && work->opcode == MLX5_OPCODE_TSO && !may_segment(qp, work))
+		syndrome = MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
 	return syndrome;
 }
 
-static void transmit(struct work *work)
+static void transmit(const struct qp *qp, struct work *work)
 {
 	if (work->opcode == MLX5_OPCODE_TSO) {
+		counters.segmented++;
 		packet_segment(work->frame, work->frame_len, work->headers, work->mss, wire_send);
 		return;
 	}
 	packet_checksum(work->frame, work->frame_len, work->l3, work->l4);
+	strict_sent(qp, work->frame, work->frame_len);
 	wire_send(work->frame, work->frame_len);
 }
 
@@ -218,8 +246,11 @@ static bool send_one(struct qp *qp, uint16_t head)
 		refuse(qp, work.opcode, syndrome);
 		return false;
 	}
-	if (work.frame_len)
-		transmit(&work);
+	if (work.frame_len) {
+		transmit(qp, &work);
+		counters.in_place += !work.by_address;
+		counters.signals += work.signaled;
+	}
 	if (work.signaled)
 		cq_complete(qp->send_cq, &(struct completion_info){.type = COMPLETION_SENT,
 								   .qp = qp,
@@ -241,7 +272,8 @@ static struct qp *find_qp(const struct context *context, uint32_t number)
 }
 
 /* A doorbell: the first eight bytes of the work request that was posted last. */
-static void ring_bell(struct context *context, unsigned bfreg, uint64_t bell)
+static void ring_bell(struct context *context, unsigned bfreg, uint64_t bell, unsigned half,
+		      bool alone)
 {
 	struct mlx5_wqe_ctrl_seg ctrl;
 	uint16_t recv_head, send_head, index;
@@ -254,6 +286,8 @@ static void ring_bell(struct context *context, unsigned bfreg, uint64_t bell)
 		violation("doorbell register %u rang for qp %#x", bfreg, be32toh(ctrl.qpn_ds) >> 8);
 		return;
 	}
+	strict_half(qp, half, alone);
+	counters.bells++;
 	if (!read_records(qp, &recv_head, &send_head) || qp->state == QP_ERROR)
 		return;
 	if (qp->state != QP_RTS) {
@@ -272,31 +306,59 @@ static void ring_bell(struct context *context, unsigned bfreg, uint64_t bell)
 		queue_fail(qp);
 		return;
 	}
+	qp->notes->sources = 0;
 	while (qp->sq_taken != send_head && send_one(qp, send_head))
 		;
+}
+
+/* acquire: what the program wrote before its doorbell is read after it. */
+static uint64_t take_bell(uint64_t *reg)
+{
+	return __atomic_load_n(reg, __ATOMIC_RELAXED)
+		       ? __atomic_exchange_n(reg, 0, __ATOMIC_ACQUIRE)
+		       : 0;
+}
+
+/*
+ * Was more than the bell written?  The word that is looked at is not zero in a request that sends.
+ * It is written after the bell, so it may be found when the bell was taken before.
+ */
+static bool take_blue_flame(uint64_t *half)
+{
+	const size_t word = (16 + offsetof(struct mlx5_wqe_eth_seg, inline_hdr_sz)) / sizeof(*half);
+
+	return __atomic_load_n(&half[word], __ATOMIC_RELAXED) &&
+	       __atomic_exchange_n(&half[word], 0, __ATOMIC_RELAXED);
+}
+
+/* One register: its halves ring in turn. */
+static bool serve_register(struct context *context, unsigned bfreg)
+{
+	uint8_t *at = context->uar + (size_t)(bfreg / BFREGS_PER_UAR) * UAR_SIZE + BFREG_OFFSET +
+		      (size_t)(bfreg % BFREGS_PER_UAR) * BFREG_SIZE;
+	uint64_t *halves[2] = {(void *)at, (void *)(at + BFREG_SIZE / 2)};
+	uint64_t bells[2] = {take_bell(halves[0]), take_bell(halves[1])};
+
+	counters.blue_flames += take_blue_flame(halves[0]);
+	counters.blue_flames += take_blue_flame(halves[1]);
+	if (!bells[0] && !bells[1])
+		return false;
+	for (unsigned half = 0; half < 2; half++) {
+		bool alone = !bells[!half] && !__atomic_load_n(halves[!half], __ATOMIC_RELAXED);
+
+		if (bells[half])
+			ring_bell(context, bfreg, bells[half], half, alone);
+	}
+	return true;
 }
 
 bool queues_serve(struct context *context)
 {
 	bool rang = false;
 
-	for (unsigned page = 0; page < UAR_PAGES; page++) {
-		if (!context->uar_used[page])
-			continue;
-		for (unsigned half = 0; half < 2 * BFREGS_PER_UAR; half++) {
-			unsigned offset = BFREG_OFFSET + half * BFREG_SIZE / 2;
-			uint64_t *reg = (void *)(context->uar + page * UAR_SIZE + offset);
-			/* acquire: what the program wrote before its doorbell is read after it */
-			uint64_t bell = __atomic_load_n(reg, __ATOMIC_RELAXED)
-						? __atomic_exchange_n(reg, 0, __ATOMIC_ACQUIRE)
-						: 0;
-
-			if (!bell)
-				continue;
-			ring_bell(context, page * BFREGS_PER_UAR + half / 2, bell);
-			rang = true;
-		}
-	}
+	for (unsigned page = 0; page < UAR_PAGES; page++)
+		for (unsigned i = 0; context->uar_used[page] && i < BFREGS_PER_UAR; i++)
+			rang |= serve_register(context, page * BFREGS_PER_UAR + i);
 	return rang;
 }
 
@@ -324,6 +386,8 @@ static uint8_t scatter(const struct qp *qp, const uint8_t *frame, size_t len)
 				  qp->number, qp->rq_taken);
 			return MLX5_CQE_SYNDROME_LOCAL_PROT_ERR;
 		}
+		if (!i)
+			strict_taken(qp, be64toh(segs[i].addr));
 		part = part < len ? part : len;
 		if (!memory_write(qp->object.context, be64toh(segs[i].addr), frame, part))
 			return MLX5_CQE_SYNDROME_LOCAL_PROT_ERR;
@@ -353,6 +417,9 @@ void queue_receive(struct qp *qp, const void *frame, size_t len, uint32_t tag)
 		counters.no_buffer++;
 		return;
 	}
+	counters.posts += recv_head != qp->rq_head;
+	qp->rq_head = recv_head;
+	strict_posted(qp, recv_head);
 	info.wqe = qp->rq_taken;
 	info.syndrome = scatter(qp, frame, len);
 	qp->rq_taken++;

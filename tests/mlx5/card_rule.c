@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <net/ethernet.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
 #include <rdma/ib_user_verbs.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +17,8 @@
 #define SPEC_TCP 0x40
 #define SPEC_UDP 0x41
 #define SPEC_TAG 0x1000
+#define TAG_MAX 0xffffff
+#define QUEUES 64 /* that have a rule for one frame */
 
 static void parse_eth(struct rule *rule, const struct ib_uverbs_flow_spec_eth *spec)
 {
@@ -82,8 +86,10 @@ static int parse_one(struct rule *rule, const uint8_t *spec, size_t len, size_t 
 		parse_ipv4(rule, &u.ipv4);
 	else if ((head.type == SPEC_TCP || head.type == SPEC_UDP) && head.size == sizeof(u.ports))
 		parse_ports(rule, &u.ports);
-	else if (head.type == SPEC_TAG && head.size == sizeof(u.tag))
-		rule->tag = u.tag.tag_id & 0xffffff;
+	else if (head.type == SPEC_TAG && head.size == sizeof(u.tag) && u.tag.tag_id <= TAG_MAX)
+		rule->tag = u.tag.tag_id;
+	else if (head.type == SPEC_TAG)
+		return EINVAL;
 	else
 		return EOPNOTSUPP;
 	return 0;
@@ -106,6 +112,22 @@ struct rule *rule_parse(const void *specs, size_t len, unsigned count)
 		return NULL;
 	}
 	return rule;
+}
+
+/* The kernel has one entry of the card for all rules of one match, and an entry has one tag. */
+bool rule_conflicts(const struct rule *rule)
+{
+	list_for_each(c, &contexts) {
+		list_for_each(link, &container_of(c, struct context, link)->flows) {
+			const struct rule *other = container_of(link, struct rule, object.link);
+
+			if (other->priority == rule->priority && other->tag != rule->tag &&
+			    !memcmp(&other->value, &rule->value, sizeof(rule->value)) &&
+			    !memcmp(&other->mask, &rule->mask, sizeof(rule->mask)))
+				return true;
+		}
+	}
+	return false;
 }
 
 /* ---- the look-up -------------------------------------------------------------------------- */
@@ -131,7 +153,8 @@ static void describe(const uint8_t *frame, size_t len, struct match *packet)
 	packet->dst = ip.daddr;
 	packet->protocol = ip.protocol;
 	l4 = l3 + (size_t)ip.ihl * 4;
-	if ((ip.frag_off & htons(IP_OFFMASK)) || len < l4 + 4 ||
+	/* Of a fragment, the first one included, the card looks at no ports. */
+	if ((ip.frag_off & htons(IP_OFFMASK | IP_MF)) || len < l4 + 4 ||
 	    (ip.protocol != IPPROTO_TCP && ip.protocol != IPPROTO_UDP))
 		return;
 	memcpy(&packet->src_port, frame + l4, 2);
@@ -162,6 +185,8 @@ static void each_match(const struct match *packet, void (*visit)(struct rule *, 
 	list_for_each(c, &contexts) {
 		struct context *context = container_of(c, struct context, link);
 
+		if (context->gone)
+			continue;
 		list_for_each(link, &context->flows) {
 			struct rule *rule = container_of(link, struct rule, object.link);
 
@@ -183,14 +208,23 @@ struct delivery {
 	const struct rule *best;
 	const void *frame;
 	size_t len;
+	unsigned n;
+	const struct qp *served[QUEUES];
 };
 
+/* A queue pair gets a frame once, however many rules it has for it. */
 static void deliver(struct rule *rule, void *arg)
 {
 	struct delivery *d = arg;
 
-	if (!compare(rule, d->best))
-		queue_receive(rule->qp, d->frame, d->len, rule->tag);
+	if (compare(rule, d->best))
+		return;
+	for (unsigned i = 0; i < d->n; i++)
+		if (d->served[i] == rule->qp)
+			return;
+	if (d->n < QUEUES)
+		d->served[d->n++] = rule->qp;
+	queue_receive(rule->qp, d->frame, d->len, rule->tag);
 }
 
 bool rules_deliver(const void *frame, size_t len)
@@ -207,4 +241,29 @@ bool rules_deliver(const void *frame, size_t len)
 	counters.received++;
 	each_match(&packet, deliver, &(struct delivery){.best = best, .frame = frame, .len = len});
 	return true;
+}
+
+static void print_side(const char *name, uint32_t address, uint32_t mask, uint16_t port)
+{
+	char text[INET_ADDRSTRLEN] = "*";
+
+	if (mask)
+		inet_ntop(AF_INET, &address, text, sizeof(text));
+	printf(" %s %s:%u", name, text, ntohs(port));
+}
+
+void rules_print(void)
+{
+	list_for_each(c, &contexts) {
+		list_for_each(link, &container_of(c, struct context, link)->flows) {
+			const struct rule *rule = container_of(link, struct rule, object.link);
+			const uint8_t *mac = rule->value.dst_mac;
+
+			printf("rule of %#x proto %u", rule->qp->number, rule->value.protocol);
+			print_side("to", rule->value.dst, rule->mask.dst, rule->value.dst_port);
+			print_side("from", rule->value.src, rule->mask.src, rule->value.src_port);
+			printf(" mac %02x:%02x:%02x:%02x:%02x:%02x priority %u tag %u\n", mac[0],
+			       mac[1], mac[2], mac[3], mac[4], mac[5], rule->priority, rule->tag);
+		}
+	}
 }

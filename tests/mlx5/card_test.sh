@@ -18,12 +18,12 @@ queue() {
 	: > "$1"
 	(exec nsenter --net=/run/netns/s -- "${card_env[@]}" "$verbs" "$2" $netns_server 7000 "$3") > "$1" 2>&1 < /dev/null &
 	spawned=$!
-	await 10 is_ready "$1" $spawned && ! is_gone $spawned
+	await 30 is_ready "$1" $spawned && ! is_gone $spawned
 }
 
 # ends PID: by itself, and well.
 ends() {
-	await 10 is_gone "$1" || return 1
+	await 30 is_gone "$1" || return 1
 	wait "$1"
 }
 
@@ -63,7 +63,7 @@ segmented() {
 
 	in_ns c timeout 20 tcpdump -n -S -vv -i v0 -c 4 'tcp and src host 10.9.0.2' > $capture 2>&1 &
 	tcpdump=$!
-	await 10 grep -q 'listening on' $capture
+	await 30 grep -q 'listening on' $capture
 	queue $log segment 1 || return 1
 	answered 1 > /dev/null
 	ends $spawned || return 1
@@ -83,7 +83,7 @@ violates() {
 	before=$(card_counter violations)
 	queue $log "$1" 2 || return 1
 	answered 2 > /dev/null
-	ends $spawned && await 2 card_violated "$2" && (($(card_counter violations) > before)) && return
+	ends $spawned && await 30 card_violated "$2" && (($(card_counter violations) > before)) && return
 	cat $log
 	tail -n 3 $card_log
 	return 1
@@ -102,4 +102,7 @@ check "... without headers in it" violates no-headers '2 bytes of headers'
 check "a key of nothing" violates wrong-key 'does not cover'
 check "bytes outside of the region" violates out-of-bounds 'does not cover'
 check "more work requests than the queue has room for" violates too-many 'there is room for'
+check "a long segment without its checksums" violates segment-checksums 'without checksums'
+check "... without a size of its parts" violates segment-mss 'segmentation of 4000 bytes at 0'
+check "... whose headers are partly in its data" violates segment-headers '52 of .* bytes of headers'
 verdict

@@ -7,9 +7,14 @@
 #ifndef TESTS_MLX5_PROTOCOL_H
 #define TESTS_MLX5_PROTOCOL_H
 
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
-#define CARD_SOCKET "CARD_SOCKET" /* environment: path of the card's socket */
+#define CARD_SOCKET \
+	"CARD_SOCKET" /* environment: path of the card's socket; @NAME: see card_address() */
 #define CARD_NODE "/dev/infiniband/uverbs0"
 #define CARD_MESSAGE 4096 /* bytes of the longest message */
 
@@ -29,5 +34,22 @@ struct card_reply {
 	uint32_t len;	 /* CARD_WRITE: bytes that follow, for the command's response buffer */
 	uint64_t offset; /* CARD_MAP: where in the descriptor */
 };
+
+/*
+ * The address of the card's socket; 0: the path is too long.  @NAME is one of the network namespace
+ * alone, so that each may have a card of the same name.
+ */
+static inline socklen_t card_address(struct sockaddr_un *addr, const char *path)
+{
+	size_t len = strlen(path);
+
+	if (len >= sizeof(addr->sun_path))
+		return 0;
+	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
+	memcpy(addr->sun_path, path, len);
+	if (path[0] == '@')
+		addr->sun_path[0] = '\0';
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+}
 
 #endif

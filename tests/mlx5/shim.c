@@ -4,9 +4,10 @@
  *
  * The descriptor of the node is /dev/null, so that it is a character device with the number that
  * sysfs names; ioctl(2) fails there with ENOTTY, and libibverbs uses write(2).  Both, and mmap(2)
- * of doorbell pages, go to the card.
+ * of doorbell pages, go to the card.  The open file is marked by a signal that it never sends
+ * (F_SETSIG), so that copies of the descriptor are known as well.
  *
- * Role		any thread; a descriptor belongs to the process that opened it.
+ * Role		any thread; an open file belongs to the process that opened it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <linux/netlink.h>
 #include <pthread.h>
 #include <rdma/ib_user_verbs.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,11 +32,13 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define FDS 65536
+#define MARKS 64 /* signals */
+#define HIGH 900 /* descriptors from here on are the library's */
 /* The function that this one stands before: the C library's, or that of another library. */
 #define NEXT(name) ((__typeof__(name) *)dlsym(RTLD_NEXT, #name))
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int card_of[FDS];	 /* any, atomic: 1 + the socket to the card, 0: no device */
+static int card_of[MARKS];	 /* any, atomic: 1 + the socket to the card, 0: no device */
 static uint32_t channel_of[FDS]; /* any, atomic: the card's number of this completion channel */
 
 /* System calls, because the functions of the same names may be another library's. */
@@ -47,43 +51,74 @@ static bool is_node(const char *path)
 
 static int connect_card(void)
 {
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	struct sockaddr_un to;
 	const char *path = getenv(CARD_SOCKET);
-	int fd;
+	socklen_t len = path ? card_address(&to, path) : 0;
+	int fd, high;
 
-	if (!path || strlen(path) >= sizeof(to.sun_path)) {
+	if (!len) {
 		errno = ENODEV;
 		return -1;
 	}
-	strcpy(to.sun_path, path);
 	fd = (int)KERNEL(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0 || !KERNEL(SYS_connect, fd, &to, sizeof(to)))
-		return fd;
-	KERNEL(SYS_close, fd);
+	if (fd >= 0 && !KERNEL(SYS_connect, fd, &to, len)) {
+		/* Out of the way of a program that looks at its numbers. */
+		high = (int)KERNEL(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH);
+		if (high < 0)
+			return fd;
+		KERNEL(SYS_close, fd);
+		return high;
+	}
+	if (fd >= 0)
+		KERNEL(SYS_close, fd);
 	errno = ENODEV;
 	return -1;
 }
 
+/* The mark that no other open file has; 0: all are in use. */
+static int take_mark(int card)
+{
+	for (int mark = 1; mark < MARKS; mark++) {
+		int none = 0;
+
+		/* Pairs with card(). */
+		if (mark != SIGKILL && mark != SIGSTOP &&
+		    __atomic_compare_exchange_n(&card_of[mark], &none, card + 1, false,
+						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return mark;
+	}
+	return 0;
+}
+
 static int open_node(void)
 {
-	int card = connect_card(), fd;
+	int card = connect_card(), fd, mark;
 
 	if (card < 0)
 		return -1;
 	fd = (int)KERNEL(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
-	if (fd < 0 || fd >= FDS) {
-		KERNEL(SYS_close, card);
-		return -1;
-	}
-	__atomic_store_n(&card_of[fd], card + 1, __ATOMIC_RELEASE);
-	return fd;
+	mark = fd < 0 ? 0 : take_mark(card);
+	if (mark && !KERNEL(SYS_fcntl, fd, F_SETSIG, mark))
+		return fd;
+	KERNEL(SYS_close, card);
+	return -1;
+}
+
+/* The mark of an open file; 0: not a device. */
+static int mark_of(int fd)
+{
+	int saved = errno;
+	long mark = fd < 0 ? 0 : KERNEL(SYS_fcntl, fd, F_GETSIG);
+
+	errno = saved;
+	return mark > 0 && mark < MARKS ? (int)mark : 0;
 }
 
 /* -1: not a device. */
 static int card(int fd)
 {
-	/* acquire: pairs with open_node() */
-	return fd < 0 || fd >= FDS ? -1 : __atomic_load_n(&card_of[fd], __ATOMIC_ACQUIRE) - 1;
+	/* acquire: pairs with take_mark() */
+	return __atomic_load_n(&card_of[mark_of(fd)], __ATOMIC_ACQUIRE) - 1;
 }
 
 /* ---- requests ----------------------------------------------------------------------------- */
@@ -257,10 +292,10 @@ EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off
 
 EXPORT int close(int fd)
 {
-	int to = card(fd);
+	int mark = mark_of(fd), to = card(fd);
 
 	if (to >= 0) {
-		__atomic_store_n(&card_of[fd], 0, __ATOMIC_RELEASE);
+		__atomic_store_n(&card_of[mark], 0, __ATOMIC_RELEASE); /* pairs with card() */
 		KERNEL(SYS_close, to);
 	}
 	return NEXT(close)(fd);

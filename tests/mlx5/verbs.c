@@ -27,10 +27,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/mlx5/stock.h"
+
 #define DEPTH 64
 #define SLOT 2048
 #define WAIT_MSEC 10000
-#define TAG 0x1234
 #define LONG 4000
 #define PART 1000
 
@@ -40,13 +41,7 @@ struct headers {
 	struct udphdr udp;
 } __attribute__((packed));
 
-static struct ibv_context *device;
-static struct ibv_pd *pd;
-static struct ibv_comp_channel *channel;
-static struct ibv_cq *recv_cq, *send_cq;
-static struct ibv_qp *qp;
-static struct ibv_mr *mr;
-static struct ibv_flow *flow;
+static struct stock stock;
 /* The second half is for what is longer than a slot. */
 static uint8_t memory[2 * DEPTH * SLOT] __attribute__((aligned(4096)));
 
@@ -55,91 +50,12 @@ static uint8_t *slot_at(size_t slot)
 	return memory + slot * SLOT;
 }
 
-static void check(bool good, const char *what)
-{
-	if (good)
-		return;
-	fprintf(stderr, "verbs: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
 static void post_receive(unsigned slot)
 {
-	struct ibv_sge sge = {(uintptr_t)slot_at(slot), SLOT, mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)slot_at(slot), SLOT, stock.mr->lkey};
 	struct ibv_recv_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1}, *bad;
 
-	check(!ibv_post_recv(qp, &wr, &bad), "post_recv");
-}
-
-static void open_queue(void)
-{
-	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RAW_PACKET,
-					.cap = {.max_send_wr = DEPTH,
-						.max_recv_wr = DEPTH,
-						.max_send_sge = 1,
-						.max_recv_sge = 1}};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-	int n;
-	struct ibv_device **list = ibv_get_device_list(&n);
-
-	check(list && n == 1, "the device is not there");
-	device = ibv_open_device(list[0]);
-	check(device, "open_device");
-	check(mlx5dv_is_supported(list[0]), "not served by libmlx5");
-	ibv_free_device_list(list);
-	pd = ibv_alloc_pd(device);
-	channel = ibv_create_comp_channel(device);
-	check(pd && channel, "pd, channel");
-	recv_cq = ibv_create_cq(device, DEPTH, NULL, channel, 0);
-	send_cq = ibv_create_cq(device, DEPTH, NULL, NULL, 0);
-	check(recv_cq && send_cq, "create_cq");
-	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
-	check(mr, "reg_mr");
-	init.send_cq = send_cq;
-	init.recv_cq = recv_cq;
-	qp = ibv_create_qp(pd, &init);
-	check(qp, "create_qp");
-	check(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT), "INIT");
-	for (unsigned i = 0; i < DEPTH; i++)
-		post_receive(i);
-	attr.qp_state = IBV_QPS_RTR;
-	check(!ibv_modify_qp(qp, &attr, IBV_QP_STATE), "RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	check(!ibv_modify_qp(qp, &attr, IBV_QP_STATE), "RTS");
-}
-
-/* Appends a specification. */
-static void append(struct ibv_flow_attr *attr, const void *spec, size_t size)
-{
-	memcpy((uint8_t *)attr + attr->size, spec, size);
-	attr->size = (uint16_t)(attr->size + size);
-	attr->num_of_specs++;
-}
-
-static void add_rule(const char *address, unsigned port)
-{
-	static uint64_t room[64];
-	struct ibv_flow_attr *attr = (void *)room;
-	struct ibv_flow_spec_eth eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(eth)};
-	struct ibv_flow_spec_ipv4 ip = {.type = IBV_FLOW_SPEC_IPV4,
-					.size = sizeof(ip),
-					.val.dst_ip = inet_addr(address),
-					.mask.dst_ip = 0xffffffff};
-	struct ibv_flow_spec_tcp_udp udp = {.type = IBV_FLOW_SPEC_UDP,
-					    .size = sizeof(udp),
-					    .val.dst_port = htons((uint16_t)port),
-					    .mask.dst_port = 0xffff};
-	struct ibv_flow_spec_action_tag tag = {
-		.type = IBV_FLOW_SPEC_ACTION_TAG, .size = sizeof(tag), .tag_id = TAG};
-
-	*attr = (struct ibv_flow_attr){
-		.type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(*attr), .port = 1};
-	append(attr, &eth, sizeof(eth));
-	append(attr, &ip, sizeof(ip));
-	append(attr, &udp, sizeof(udp));
-	append(attr, &tag, sizeof(tag));
-	flow = ibv_create_flow(qp, attr);
-	check(flow, "create_flow");
+	stock_check(!ibv_post_recv(stock.qp, &wr, &bad), "post_recv");
 }
 
 /* ---- one datagram ------------------------------------------------------------------------- */
@@ -162,21 +78,22 @@ static void turn(struct headers *h)
 	h->udp.check = 0;
 }
 
-/* Arms the queue that has a channel, and sleeps unless something came meanwhile. */
+/* Arms the queue that has a stock.channel, and sleeps unless something came meanwhile. */
 static int sleep_for(struct ibv_wc *wc)
 {
-	struct pollfd pfd = {.fd = channel->fd, .events = POLLIN};
+	struct pollfd pfd = {.fd = stock.channel->fd, .events = POLLIN};
 	struct ibv_cq *of;
 	void *context;
 	int n;
 
-	check(!ibv_req_notify_cq(recv_cq, 0), "req_notify_cq");
-	n = ibv_poll_cq(recv_cq, 1, wc);
+	stock_check(!ibv_req_notify_cq(stock.recv_cq, 0), "req_notify_cq");
+	n = ibv_poll_cq(stock.recv_cq, 1, wc);
 	if (n)
 		return n;
-	check(poll(&pfd, 1, WAIT_MSEC) == 1, "no event came");
-	check(!ibv_get_cq_event(channel, &of, &context) && of == recv_cq, "get_cq_event");
-	ibv_ack_cq_events(recv_cq, 1);
+	stock_check(poll(&pfd, 1, WAIT_MSEC) == 1, "no event came");
+	stock_check(!ibv_get_cq_event(stock.channel, &of, &context) && of == stock.recv_cq,
+		    "get_cq_event");
+	ibv_ack_cq_events(stock.recv_cq, 1);
 	return 0;
 }
 
@@ -188,17 +105,17 @@ static struct ibv_wc complete(struct ibv_cq *cq)
 	int n;
 
 	while ((n = ibv_poll_cq(cq, 1, &wc)) == 0) {
-		check(time(NULL) <= until, "no completion came");
-		if (cq == recv_cq && (n = sleep_for(&wc)))
+		stock_check(time(NULL) <= until, "no completion came");
+		if (cq == stock.recv_cq && (n = sleep_for(&wc)))
 			break;
 	}
-	check(n == 1, "poll_cq");
+	stock_check(n == 1, "poll_cq");
 	return wc;
 }
 
 static void send_slot(unsigned slot, uint32_t len)
 {
-	struct ibv_sge sge = {(uintptr_t)slot_at(slot), len, mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)slot_at(slot), len, stock.mr->lkey};
 	struct ibv_send_wr wr = {.wr_id = slot,
 				 .sg_list = &sge,
 				 .num_sge = 1,
@@ -207,9 +124,9 @@ static void send_slot(unsigned slot, uint32_t len)
 			   *bad;
 	struct ibv_wc wc;
 
-	check(!ibv_post_send(qp, &wr, &bad), "post_send");
-	wc = complete(send_cq);
-	check(wc.status == IBV_WC_SUCCESS && wc.wr_id == slot, "the answer was not sent");
+	stock_check(!ibv_post_send(stock.qp, &wr, &bad), "post_send");
+	wc = complete(stock.send_cq);
+	stock_check(wc.status == IBV_WC_SUCCESS && wc.wr_id == slot, "the answer was not sent");
 }
 
 /* ---- work requests by hand ------------------------------------------------------------------ */
@@ -224,9 +141,9 @@ static struct mlx5dv_qp queue;
 
 static void look_at_queue(void)
 {
-	struct mlx5dv_obj obj = {.qp = {.in = qp, .out = &queue}};
+	struct mlx5dv_obj obj = {.qp = {.in = stock.qp, .out = &queue}};
 
-	check(!mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), "init_obj");
+	stock_check(!mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), "init_obj");
 }
 
 /* Tells the card of a work request, which begins with ctrl; 0 posted: does not write the record. */
@@ -249,17 +166,17 @@ static void spoil(struct wqe *wqe, const char *kind)
 	if (!strcmp(kind, "wrong-index"))
 		wqe->ctrl.opmod_idx_opcode = htobe32(7 << 8 | MLX5_OPCODE_SEND);
 	else if (!strcmp(kind, "wrong-qp"))
-		wqe->ctrl.qpn_ds = htobe32((qp->qp_num + 1) << 8 | 4);
+		wqe->ctrl.qpn_ds = htobe32((stock.qp->qp_num + 1) << 8 | 4);
 	else if (!strcmp(kind, "wrong-opcode"))
 		wqe->ctrl.opmod_idx_opcode = htobe32(1 << 8 | MLX5_OPCODE_RDMA_WRITE);
 	else if (!strcmp(kind, "wrong-key"))
-		wqe->data.lkey = htobe32(mr->lkey + 0x100);
+		wqe->data.lkey = htobe32(stock.mr->lkey + 0x100);
 	else if (!strcmp(kind, "out-of-bounds"))
 		wqe->data.addr = htobe64((uintptr_t)memory + sizeof(memory) - 10);
 	else if (!strcmp(kind, "no-headers"))
 		wqe->eth.inline_hdr_sz = htobe16(2);
 	else if (!strcmp(kind, "too-long"))
-		wqe->ctrl.qpn_ds = htobe32(qp->qp_num << 8 | 9);
+		wqe->ctrl.qpn_ds = htobe32(stock.qp->qp_num << 8 | 9);
 }
 
 /* Posts the second work request: the first one is libmlx5's. */
@@ -271,11 +188,11 @@ static void post_by_hand(const char *kind, unsigned slot, uint32_t len)
 
 	look_at_queue();
 	wqe.ctrl.opmod_idx_opcode = htobe32(1 << 8 | MLX5_OPCODE_SEND);
-	wqe.ctrl.qpn_ds = htobe32(qp->qp_num << 8 | 4);
+	wqe.ctrl.qpn_ds = htobe32(stock.qp->qp_num << 8 | 4);
 	wqe.eth.cs_flags = MLX5_ETH_WQE_L3_CSUM | MLX5_ETH_WQE_L4_CSUM;
 	wqe.eth.inline_hdr_sz = htobe16((uint16_t)inline_len);
 	memcpy(wqe.eth.inline_hdr_start, slot_at(slot), inline_len);
-	mlx5dv_set_data_seg(&wqe.data, len - inline_len, mr->lkey,
+	mlx5dv_set_data_seg(&wqe.data, len - inline_len, stock.mr->lkey,
 			    (uintptr_t)slot_at(slot) + inline_len);
 	right = wqe.ctrl; /* the doorbell is right, whatever is wrong with the work request */
 	spoil(&wqe, kind);
@@ -297,17 +214,6 @@ static enum ibv_wc_status expected(const char *kind)
 	return IBV_WC_LOC_QP_OP_ERR;
 }
 
-static void break_rule(const char *kind, unsigned slot, uint32_t len)
-{
-	enum ibv_wc_status status;
-
-	post_by_hand(kind, slot, len);
-	if (!strcmp(kind, "bell-first"))
-		return; /* real hardware does anything; the card says that it saw it */
-	status = complete(send_cq).status;
-	check(status == expected(kind), ibv_wc_status_str(status));
-}
-
 /* Makes a TCP segment of what lies in the slot, longer than a frame. */
 static uint32_t lengthen(unsigned slot)
 {
@@ -325,47 +231,74 @@ static uint32_t lengthen(unsigned slot)
 	return (uint32_t)(sizeof(h->eth) + sizeof(h->ip) + sizeof(tcp));
 }
 
-/* One work request of two blocks: all headers in place, then 4,000 bytes from the region. */
-static void send_segmented(unsigned slot)
+/*
+ * The work request of this index, of two blocks: all headers in place, then 4,000 bytes from the
+ * region.  The kind says what is wrong.  Returns how it completes.
+ */
+static enum ibv_wc_status send_segmented(const char *kind, unsigned index, unsigned slot)
 {
 	uint32_t headers = lengthen(slot);
 	uint8_t wqe[128] __attribute__((aligned(64))) = {0};
-	struct mlx5_wqe_ctrl_seg ctrl = {.opmod_idx_opcode = htobe32(MLX5_OPCODE_TSO),
+	struct mlx5_wqe_ctrl_seg ctrl = {.opmod_idx_opcode = htobe32(index << 8 | MLX5_OPCODE_TSO),
 					 .fm_ce_se = MLX5_WQE_CTRL_CQ_UPDATE};
 	struct mlx5_wqe_eth_seg eth = {.cs_flags = MLX5_ETH_WQE_L3_CSUM | MLX5_ETH_WQE_L4_CSUM,
 				       .mss = htobe16(PART),
 				       .inline_hdr_sz = htobe16((uint16_t)headers)};
 	struct mlx5_wqe_data_seg data;
+	bool short_headers = !strcmp(kind, "segment-headers");
 	/* 16 bytes of control, 14 of eth up to the headers, in units of 16 */
 	size_t at = 16 + (14 + headers + 15) / 16 * 16;
 
 	look_at_queue();
 	for (unsigned i = 0; i < LONG; i++)
 		slot_at(DEPTH)[i] = (uint8_t)(i / PART + 'a');
-	ctrl.qpn_ds = htobe32(qp->qp_num << 8 | (uint32_t)(at / 16 + 1));
-	mlx5dv_set_data_seg(&data, LONG, mr->lkey, (uintptr_t)slot_at(DEPTH));
+	ctrl.qpn_ds = htobe32(stock.qp->qp_num << 8 | (uint32_t)(at / 16 + 1));
+	mlx5dv_set_data_seg(&data, LONG, stock.mr->lkey, (uintptr_t)slot_at(DEPTH));
+	if (!strcmp(kind, "segment-checksums"))
+		eth.cs_flags = MLX5_ETH_WQE_L3_CSUM;
+	if (!strcmp(kind, "segment-mss"))
+		eth.mss = 0;
+	if (short_headers) /* as long a request, but the card takes the last ones for data */
+		eth.inline_hdr_sz = htobe16((uint16_t)(headers - 2));
 	memcpy(wqe, &ctrl, sizeof(ctrl));
 	memcpy(wqe + 16, &eth, 14);
 	memcpy(wqe + 30, slot_at(slot), headers);
 	memcpy(wqe + at, &data, sizeof(data));
-	memcpy(queue.sq.buf, wqe, sizeof(wqe));
-	ring_bell(&ctrl, 0, 2);
-	check(complete(send_cq).status == IBV_WC_SUCCESS, "the segment was not sent");
+	memcpy((char *)queue.sq.buf + (size_t)index * queue.sq.stride, wqe, sizeof(wqe));
+	ring_bell(&ctrl, index, index + 2);
+	return complete(stock.send_cq).status;
+}
+
+static void break_rule(const char *kind, unsigned slot, uint32_t len)
+{
+	enum ibv_wc_status status;
+
+	if (!strncmp(kind, "segment-", 8)) {
+		status = send_segmented(kind, 1, slot);
+		stock_check(status == expected(kind), ibv_wc_status_str(status));
+		return;
+	}
+	post_by_hand(kind, slot, len);
+	if (!strcmp(kind, "bell-first"))
+		return; /* real hardware does anything; the card says that it saw it */
+	status = complete(stock.send_cq).status;
+	stock_check(status == expected(kind), ibv_wc_status_str(status));
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 static void answer(const char *kind, unsigned i)
 {
-	struct ibv_wc wc = complete(recv_cq);
+	struct ibv_wc wc = complete(stock.recv_cq);
 	struct headers *h = (void *)slot_at(wc.wr_id);
 
-	check(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));
-	check(wc.wc_flags & IBV_WC_IP_CSUM_OK, "a checksum is wrong");
-	check(wc.byte_len >= sizeof(*h), "the frame is too short");
+	stock_check(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));
+	stock_check(wc.wc_flags & IBV_WC_IP_CSUM_OK, "a checksum is wrong");
+	stock_check(wc.byte_len >= sizeof(*h), "the frame is too short");
 	turn(h);
 	if (!strcmp(kind, "segment"))
-		send_segmented((unsigned)wc.wr_id);
+		stock_check(send_segmented(kind, 0, (unsigned)wc.wr_id) == IBV_WC_SUCCESS,
+			    "the segment was not sent");
 	else if (i == 1 && strcmp(kind, "echo") != 0)
 		break_rule(kind, (unsigned)wc.wr_id, wc.byte_len);
 	else
@@ -383,16 +316,14 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	count = (unsigned)atoi(argv[4]);
-	open_queue();
-	add_rule(argv[2], (unsigned)atoi(argv[3]));
+	stock_open(&stock, memory, sizeof(memory), DEPTH, 0);
+	for (unsigned i = 0; i < DEPTH; i++)
+		post_receive(i);
+	stock_add_rule(&stock, argv[2], (unsigned)atoi(argv[3]));
 	printf("ready\n");
 	fflush(stdout);
 	for (unsigned i = 0; i < count; i++)
 		answer(argv[1], i);
-	check(ibv_destroy_cq(recv_cq) == EBUSY, "a queue in use was destroyed");
-	check(!ibv_destroy_flow(flow) && !ibv_destroy_qp(qp) && !ibv_destroy_cq(recv_cq) &&
-		      !ibv_destroy_cq(send_cq) && !ibv_destroy_comp_channel(channel) &&
-		      !ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd) && !ibv_close_device(device),
-	      "the end");
+	stock_close(&stock);
 	return 0;
 }

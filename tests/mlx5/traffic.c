@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Datagrams of all lengths, several at a time:
+ *
+ *	traffic serve ADDRESS PORT		echoes, as many with one call as wait; "ready" when bound
+ *	traffic ask ADDRESS PORT ROUNDS [BURST [LENGTH]]
+ *						rounds of BURST (8); all must come back as they were
+ *	traffic ring ADDRESS PORT ROUNDS [BURST [LENGTH]]
+ *						as ask, with a datagram to PORT + 1 after each burst, and
+ *						one when all is answered
+ *	traffic blast ADDRESS PORT COUNT	sends, and waits for nothing
+ *	traffic spoil ADDRESS PORT COUNT	with wrong checksums; none of them may come back
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BURST 8	     /* that are echoed with one call; of a round, by default */
+#define BURST_MAX 31 /* bits of an unsigned */
+#define LONGEST 1472 /* bytes that a frame has room for */
+#define SHORTEST 8
+#define WAIT_MSEC 1000
+
+__attribute__((noreturn)) static void die(const char *what)
+{
+	printf("%s: %s\n", what, strerrorname_np(errno));
+	exit(1);
+}
+
+static size_t fixed; /* the length of all; 0: they differ */
+
+/* Number n: its length and its bytes follow from it. */
+static size_t make(uint8_t *bytes, uint32_t n)
+{
+	size_t len = fixed ? fixed : SHORTEST + (n * 97) % (LONGEST - SHORTEST + 1);
+
+	memcpy(bytes, &n, sizeof(n));
+	for (size_t i = sizeof(n); i < len; i++)
+		bytes[i] = (uint8_t)(n + i * 7);
+	return len;
+}
+
+static bool is_right(const uint8_t *bytes, size_t len, uint32_t *n)
+{
+	uint8_t right[LONGEST];
+
+	if (len < SHORTEST)
+		return false;
+	memcpy(n, bytes, sizeof(*n));
+	return make(right, *n) == len && !memcmp(right, bytes, len);
+}
+
+/* ---- the server --------------------------------------------------------------------------- */
+
+static int serve(int fd)
+{
+	static uint8_t bytes[BURST][LONGEST];
+	struct sockaddr_in from[BURST];
+	struct iovec iov[BURST];
+	struct mmsghdr msgs[BURST];
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	int n;
+
+	for (;;) {
+		for (int i = 0; i < BURST; i++) {
+			iov[i] = (struct iovec){bytes[i], LONGEST};
+			msgs[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
+							  .msg_namelen = sizeof(from[i]),
+							  .msg_iov = &iov[i],
+							  .msg_iovlen = 1};
+		}
+		if (poll(&pfd, 1, -1) < 0)
+			die("poll");
+		n = recvmmsg(fd, msgs, BURST, MSG_DONTWAIT, NULL);
+		for (int i = 0; i < n; i++)
+			iov[i].iov_len = msgs[i].msg_len;
+		if (n > 0)
+			sendmmsg(fd, msgs, (unsigned)n, MSG_DONTWAIT);
+	}
+}
+
+/* ---- the client --------------------------------------------------------------------------- */
+
+static void send_one(int fd, uint32_t n)
+{
+	uint8_t bytes[LONGEST];
+
+	if (send(fd, bytes, make(bytes, n), 0) < 0)
+		die("send");
+}
+
+static int ask(int fd, uint32_t rounds, uint32_t burst, const struct sockaddr_in *bell)
+{
+	int bell_fd = socket(AF_INET, SOCK_DGRAM, 0);
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	uint8_t bytes[LONGEST + 1];
+
+	for (uint32_t first = 0; first < rounds * burst; first += burst) {
+		unsigned seen = 0; /* bits */
+
+		for (uint32_t i = 0; i < burst; i++)
+			send_one(fd, first + i);
+		if (bell)
+			sendto(bell_fd, "", 1, 0, (const struct sockaddr *)bell, sizeof(*bell));
+		while (seen != (1u << burst) - 1) {
+			uint32_t n;
+			ssize_t len;
+
+			if (poll(&pfd, 1, WAIT_MSEC) != 1) {
+				printf("lost: of %u to %u came %#x\n", first, first + burst - 1,
+				       seen);
+				return 1;
+			}
+			len = recv(fd, bytes, sizeof(bytes), 0);
+			if (len < 0 || !is_right(bytes, (size_t)len, &n) || n - first >= burst ||
+			    (seen & 1u << (n - first))) {
+				printf("a wrong answer, or one twice, after %u\n", first);
+				return 1;
+			}
+			seen |= 1u << (n - first);
+		}
+	}
+	if (bell)
+		sendto(bell_fd, "", 1, 0, (const struct sockaddr *)bell, sizeof(*bell));
+	printf("%u answers\n", rounds * burst);
+	return 0;
+}
+
+/* Datagrams with this socket's port and a wrong checksum. */
+static int spoil(int fd, const struct sockaddr_in *to, int count)
+{
+	struct {
+		struct udphdr udp;
+		char bytes[32];
+	} datagram = {
+		.udp = {.dest = to->sin_port, .len = htons(sizeof(datagram)), .check = 0xdead}};
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	struct sockaddr_in self;
+	socklen_t len = sizeof(self);
+	int raw = socket(AF_INET, SOCK_RAW, IPPROTO_UDP);
+
+	if (raw < 0 || getsockname(fd, (struct sockaddr *)&self, &len))
+		die("raw");
+	datagram.udp.source = self.sin_port;
+	for (int i = 0; i < count; i++) {
+		datagram.bytes[0] = (char)i;
+		if (sendto(raw, &datagram, sizeof(datagram), 0, (const struct sockaddr *)to,
+			   sizeof(*to)) < 0)
+			die("sendto");
+	}
+	if (poll(&pfd, 1, WAIT_MSEC / 4) == 0)
+		return 0;
+	printf("a datagram with a wrong checksum came back\n");
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET}, bell;
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	uint32_t burst;
+
+	if (argc < 4 || inet_pton(AF_INET, argv[2], &addr.sin_addr) != 1 ||
+	    (argc < 5) != !strcmp(argv[1], "serve"))
+		return 2;
+	burst = argc > 5 ? (uint32_t)atoi(argv[5]) : BURST;
+	fixed = argc > 6 ? (size_t)atoi(argv[6]) : 0;
+	if (!burst || burst > BURST_MAX || (fixed && (fixed < SHORTEST || fixed > LONGEST)))
+		return 2;
+	addr.sin_port = htons((uint16_t)atoi(argv[3]));
+	if (!strcmp(argv[1], "serve")) {
+		if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)))
+			die("bind");
+		puts("ready");
+		fflush(stdout);
+		return serve(fd);
+	}
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)))
+		die("connect");
+	bell = addr;
+	bell.sin_port = htons((uint16_t)(atoi(argv[3]) + 1));
+	if (!strcmp(argv[1], "ask") || !strcmp(argv[1], "ring"))
+		return ask(fd, (uint32_t)atoi(argv[4]), burst, argv[1][0] == 'r' ? &bell : NULL);
+	if (!strcmp(argv[1], "spoil"))
+		return spoil(fd, &addr, atoi(argv[4]));
+	for (int i = atoi(argv[4]); i > 0; i--)
+		send_one(fd, (uint32_t)i);
+	return 0;
+}
