@@ -3,6 +3,7 @@
     unit_tests(deps)            one cmocka test per *_test.c of the package, tag as given
     netns_test(name, data)      shell test that makes network namespaces
     scenario_tests(data)        one such test per *_test.sh of the package
+    together_test(name, runs)   some of these at the same time
     test_program(name)          what tests run: <name>.c
     fuzz_test(name, corpus, deps)
 
@@ -66,13 +67,35 @@ def netns_test(name, data = [], size = "medium", tags = [], srcs = None, **kwarg
         **kwargs
     )
 
-def scenario_tests(data = [], exclude = []):
+def together_test(name, runs, size = "medium"):
+    """Runs netns tests of this package at the same time: see tests/lib/together.sh.
+
+    Args:
+      name: of the test.
+      runs: {test: its arguments}; these tests are tagged "manual".
+      size: as for any test.
+    """
+    args = []
+    for test, its in runs.items():
+        args += ["$(rootpath :%s)" % test] + its + ["--"]
+    native.sh_test(
+        name = name,
+        size = size,
+        srcs = ["//tests/lib:together.sh"],
+        args = args,
+        data = [":" + test for test in runs],
+        tags = NETNS_TAGS,
+    )
+
+def scenario_tests(data = [], exclude = [], together = {}):
     """Every *_test.sh of the package, by hand: LIB=path/to/libvma.so <package>/<name>.sh
 
     Args:
       data: what they need besides the library, the probe and tools/lib/netns.sh.
       exclude: files that are not such tests.
+      together: {name: tests that together_test(name) runs}.
     """
+    runs = {test: True for tests in together.values() for test in tests}
     for src in native.glob(["*_test.sh"], exclude = exclude):
         netns_test(
             name = src[:-len(".sh")],
@@ -81,7 +104,10 @@ def scenario_tests(data = [], exclude = []):
                 "//tests/scenario:probe",
                 "//tools:netns",
             ],
+            tags = ["manual"] if src[:-len(".sh")] in runs else [],
         )
+    for name, tests in together.items():
+        together_test(name, {test: [] for test in tests})
 
 def test_program(name, **kwargs):
     """What tests run: <name>.c."""

@@ -20,10 +20,11 @@ probe=$(netns_find_probe) || exit 1
 netns_pair ""
 netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
 
-# The internal thread does not poll the ring: the calls are uncontended.
+# measure MODE [VARIABLE=VALUE...]: the internal thread does not poll the ring, so the calls are
+# uncontended.
 measure() {
-	(netns_exec c "" 0-1023 timeout -s KILL 60 "$steps" env LD_PRELOAD="$lib" "${vma_env[@]}" \
-		VMA_PROGRESS_ENGINE_INTERVAL=0 VMA_THREAD_MODE="$1" \
+	(netns_exec c "" 0-1023 timeout -s KILL 200 "$steps" env LD_PRELOAD="$lib" "${vma_env[@]}" \
+		VMA_PROGRESS_ENGINE_INTERVAL=0 VMA_THREAD_MODE="$1" "${@:2}" \
 		"$program" $netns_server 7000 15 > $netns_tmp/counts.$1 2>&1 < /dev/null)
 }
 
@@ -82,6 +83,20 @@ compiler=gcc
 for mode in 0 1 2 3; do
 	check "mode $mode: the calls are counted" measure $mode || cat $netns_tmp/counts.$mode
 	check_mode $mode
+done
+
+# What the counters of sockets cost a call. Without them two instructions look whether there are any.
+most=12 look=2
+cost() {
+	echo $(($(count 1 $1 instructions) - ${without[$1]} + look))
+}
+declare -A without
+mv $netns_tmp/counts.1 $netns_tmp/counted
+check "without counters of sockets" measure 1 VMA_STATS_FD_NUM=0 || cat $netns_tmp/counts.1
+for call in "${calls[@]}"; do without[$call]=$(count 1 $call instructions); done
+mv $netns_tmp/counted $netns_tmp/counts.1
+for call in "${calls[@]}"; do
+	check "$call: its counters cost $(cost $call) instructions, at most $most" test "$(cost $call)" -le $most
 done
 printf '\nmeasured:\n%s\n\n' "$(table)"
 say_changes tests/budget/budget.txt

@@ -2,9 +2,9 @@
 /*
  * A program that sends and receives one message at a time; steps counts its instructions.
  *
- *	calls IP PORT COUNT
+ *	calls IP PORT COUNT [local]
  *
- * An echo server is at IP and PORT, over UDP and TCP.  The names are udp_send, udp_sendto,
+ * An echo server is at IP and PORT, over UDP and TCP.  local: it is on this host, of TCP only.  The names are udp_send, udp_sendto,
  * tcp_recv...; each is counted COUNT times.  A received message has arrived at the port before
  * the call.
  */
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,7 +23,6 @@
 #include "tools/bench/steps.h"
 
 #define SIZE 14
-#define ARRIVAL 5      /* msec: by then the echo has arrived */
 #define WARM_UP 1.2    /* sec: the library's clock is calibrated once a second from then on */
 #define WARM_UP_MIN 50 /* echoes */
 
@@ -32,13 +32,6 @@ typedef ssize_t (*sendto_fn)(int, const void *, size_t, int, const struct sockad
 typedef ssize_t (*recvfrom_fn)(int, void *, size_t, int, struct sockaddr *, socklen_t *);
 
 static char message[SIZE] = "thirteen char";
-
-static void nap_msec(int msec)
-{
-	struct timespec ts = {.tv_nsec = msec * 1000000L};
-
-	nanosleep(&ts, NULL);
-}
 
 static double seconds(void)
 {
@@ -52,6 +45,7 @@ struct conversation {
 	int fd;
 	const struct sockaddr_in *to; /* destination, if not connected; else NULL */
 	const char *send_name, *recv_name;
+	bool local;
 };
 
 static void send_one(const struct conversation *c, bool count)
@@ -90,9 +84,19 @@ static void receive_one(const struct conversation *c, bool count)
 		die(c->recv_name);
 }
 
+/* As await_received(), of a connection that no link sees. */
+static void await_local(int fd)
+{
+	int there = 0;
+
+	for (int i = 0; i < 10000 && !ioctl(fd, FIONREAD, &there) && there < SIZE; i++)
+		nap_msec(1);
+}
+
 static void converse(const struct conversation *c, int count)
 {
 	static double warm;
+	unsigned long before;
 
 	if (!warm)
 		warm = seconds() + WARM_UP;
@@ -104,8 +108,12 @@ static void converse(const struct conversation *c, int count)
 		/* The clock is calibrated here, if it is due, and not in the counted call. */
 		send_one(c, false);
 		receive_one(c, false);
+		before = received_bytes();
 		send_one(c, true);
-		nap_msec(ARRIVAL);
+		if (c->local)
+			await_local(c->fd);
+		else
+			await_received(before, SIZE);
 		receive_one(c, true);
 	}
 }
@@ -119,26 +127,37 @@ static int connected(int type, const struct sockaddr_in *to)
 	return fd;
 }
 
+static void call_udp(const struct sockaddr_in *to, int count)
+{
+	struct conversation c = {socket(AF_INET, SOCK_DGRAM, 0), to, "udp_sendto", "udp_recvfrom",
+				 false};
+
+	converse(&c, count);
+	close(c.fd);
+	c = (struct conversation){connected(SOCK_DGRAM, to), NULL, "udp_send", "udp_recv", false};
+	converse(&c, count);
+	close(c.fd);
+}
+
+static void call_tcp(const struct sockaddr_in *to, int count, bool local)
+{
+	struct conversation c = {connected(SOCK_STREAM, to), NULL, "tcp_send", "tcp_recv", local};
+
+	converse(&c, count);
+	close(c.fd);
+}
+
 int main(int argc, char **argv)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET};
-	struct conversation c = {0};
 	int count;
 
-	if (argc != 4 || inet_pton(AF_INET, argv[1], &to.sin_addr) != 1)
+	if (argc < 4 || argc > 5 || inet_pton(AF_INET, argv[1], &to.sin_addr) != 1)
 		return 2;
 	to.sin_port = htons((uint16_t)atoi(argv[2]));
 	count = atoi(argv[3]);
-
-	c = (struct conversation){socket(AF_INET, SOCK_DGRAM, 0), &to, "udp_sendto",
-				  "udp_recvfrom"};
-	converse(&c, count);
-	close(c.fd);
-	c = (struct conversation){connected(SOCK_DGRAM, &to), NULL, "udp_send", "udp_recv"};
-	converse(&c, count);
-	close(c.fd);
-	c = (struct conversation){connected(SOCK_STREAM, &to), NULL, "tcp_send", "tcp_recv"};
-	converse(&c, count);
-	close(c.fd);
+	if (argc == 4)
+		call_udp(&to, count);
+	call_tcp(&to, count, argc == 5);
 	return 0;
 }

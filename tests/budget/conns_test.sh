@@ -21,7 +21,7 @@ netns_spawn $netns_tmp/serve s "" "$probe" serve tcp:7000:recv || die "no server
 
 # count_in WHAT IP PORT: the internal thread does not poll the ring.
 count_in() {
-	(netns_exec c "" 0-1023 timeout -s KILL 60 "$steps" env LD_PRELOAD="$lib" "${vma_env[@]}" \
+	(netns_exec c "" 0-1023 timeout -s KILL 200 "$steps" env LD_PRELOAD="$lib" "${vma_env[@]}" \
 		VMA_PROGRESS_ENGINE_INTERVAL=0 VMA_THREAD_MODE=1 \
 		"$program" "$@" $connections > $netns_tmp/$1 2>&1 < /dev/null)
 }

@@ -15,7 +15,7 @@ steps=$(find_program tools/bench/steps) || exit 1
 program=$(find_program tests/budget/loop) || exit 1
 
 measure() {
-	VMA_PROGRESS_ENGINE_INTERVAL=0 timeout -s KILL 60 "$steps" "$program" 15 > $netns_tmp/counts 2>&1 < /dev/null
+	VMA_PROGRESS_ENGINE_INTERVAL=0 timeout -s KILL 200 "$steps" "$program" 15 > $netns_tmp/counts 2>&1 < /dev/null
 }
 
 # have NAME: instructions per segment; empty without a count.

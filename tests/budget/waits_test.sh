@@ -25,7 +25,7 @@ netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv || die "no server
 # count_in IDLE: the internal thread does not poll the ring. Counting takes so long that a call
 # which may sleep does sleep.
 count_in() {
-	(netns_exec c "" 0-1023 timeout -s KILL 120 "$steps" env LD_PRELOAD="$lib" "${vma_env[@]}" \
+	(netns_exec c "" 0-1023 timeout -s KILL 200 "$steps" env LD_PRELOAD="$lib" "${vma_env[@]}" \
 		VMA_PROGRESS_ENGINE_INTERVAL=0 VMA_THREAD_MODE=1 VMA_SELECT_POLL=-1 \
 		"$program" steps $netns_server 7000 $1 $calls > $netns_tmp/counts.$1 2>&1 < /dev/null)
 }

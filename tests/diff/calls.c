@@ -265,6 +265,7 @@ static void listen_connected(void)
 	SAY(listen(fd, 5));
 	SAY(accept(fd, NULL, NULL));
 	do_bind("connected", fd, client_addr(3));
+	do_bind("connected", fd, is_server ? server_addr(4) : client_addr(4));
 	do_connect("connected", fd, server_addr(0));
 	SAY(get_int(fd, SOL_SOCKET, SO_ACCEPTCONN));
 	say_names("connected", fd);
@@ -518,7 +519,7 @@ static void backlog_client(void)
 		fds[i] = fresh(SOCK_STREAM | SOCK_NONBLOCK);
 		p = (struct pollfd){.fd = fds[i], .events = POLLOUT};
 		(void)connect(fds[i], (struct sockaddr *)&to, sizeof(to));
-		ready += poll(&p, 1, 200) == 1 && p.revents == POLLOUT;
+		ready += poll(&p, 1, 1000) == 1 && p.revents == POLLOUT;
 		arrive();
 		meet();
 	}
@@ -971,7 +972,7 @@ static void dont_route(void)
 static void names_bad_pointers(void)
 {
 	int fd = tcp_pair(), udp = udp_bound(1);
-	struct sockaddr_in sin;
+	struct sockaddr_storage sin;
 	socklen_t len;
 
 	for (int i = 0; i < 2; i++, fd = udp) {
@@ -979,7 +980,7 @@ static void names_bad_pointers(void)
 		SAY(getsockname(fd, (struct sockaddr *)&sin, &len));
 		SAY(getsockname(fd, (struct sockaddr *)&sin, NULL));
 		SAY(getsockname(fd, (struct sockaddr *)&sin, (socklen_t *)8));
-		len = sizeof(sin);
+		len = sizeof(struct sockaddr_in);
 		SAY(getsockname(fd, NULL, &len));
 		SAY(getsockname(fd, (struct sockaddr *)8, &len));
 		len = 0;
@@ -991,7 +992,7 @@ static void names_bad_pointers(void)
 		len = (socklen_t)-1;
 		SAY(getpeername(fd, (struct sockaddr *)&sin, &len));
 		SAY(getpeername(fd, (struct sockaddr *)&sin, NULL));
-		len = sizeof(sin);
+		len = sizeof(struct sockaddr_in);
 		SAY(getpeername(fd, (struct sockaddr *)8, &len));
 		len = 200;
 		SAY(getpeername(fd, (struct sockaddr *)&sin, &len));

@@ -20,7 +20,8 @@
  *
  * bazel test //tests/diff:SUITE_diff_test, or by hand, from the root of the tree:
  *	LIB=bazel-bin/libvma.so tests/diff/diff_test.sh SUITE [BEHAVIOUR...]
- * With -v before SUITE, it prints the transcripts.
+ * With -v before SUITE, it prints the transcripts; with -6 first, the sockets are AF_INET6, and
+ * their addresses IPv4-mapped (mapped.c).
  */
 #ifndef DIFF_H
 #define DIFF_H
@@ -83,7 +84,7 @@ void not_before(const char *what, long began, long lo);
 /*
  * A call with a timeout of that many microseconds: what it returned, and "in time". It must not
  * return earlier. On a busy machine it may return later, but not each time: it is repeated, up
- * to ten times, until it returned within 20 ms of its timeout.
+ * to fifty times, until it returned within 20 ms of its timeout.
  */
 #define SAY_TIMEOUT(usec, call)                                                              \
 	for (struct timing t_ = {.text = #call, .least_usec = (usec)}; timing_goes_on(&t_);) \
@@ -182,9 +183,16 @@ void arrive(void);
 
 /*
  * Waits until a thread is blocked in a call: it sleeps, and has not run for 10 ms. With the
- * library it polls before that, and sleeps in another call than the one that it made.
+ * library it polls before that, and sleeps in another call than the one that it made; the library's
+ * threads have nothing to do then.
  */
 void await_blocked(int tid);
+/*
+ * Is there something to read, or does it arrive within msec?  The time begins anew as long as
+ * another thread of this process (the library's) has work, for which a busy machine may not yet
+ * have given it a processor.
+ */
+bool arrives(int fd, int msec);
 /*
  * The thread of the other side that runs behaviours. Running because of an earlier wake-up
  * counts.

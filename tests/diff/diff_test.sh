@@ -1,30 +1,88 @@
 #!/bin/bash
 # One suite of the differential tests, see diff.h.
 #
-#	diff_test.sh [-v] SUITE [BEHAVIOUR...]
+#	diff_test.sh [-6 | -l | -c] [-v] SUITE [BEHAVIOUR... | -BEHAVIOUR...]
+#
+# -BEHAVIOUR: all but these.
+# -6: with AF_INET6 sockets and IPv4-mapped addresses (mapped.c).
+# -l: both sides are on one host, and with the library they talk through shared memory.
+# -c: each side has an emulated ConnectX card (tests/mlx5).
 self=$(realpath -s "$0")
 cd "${self%/*}/../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
 
+local=
+if [[ $1 == -6 ]]; then
+	export DIFF_FAMILY=6
+	shift
+elif [[ $1 == -l ]]; then
+	local=1
+	export VMA_LOCAL=1 DIFF_LOCAL=1
+	shift
+elif [[ $1 == -c ]]; then
+	NETNS_CARD=1
+	shift
+fi
 verbose=()
 if [[ $1 == -v ]]; then
 	verbose=(-v)
 	shift
 fi
 diff=$(find_program tests/diff/diff) || exit 1
-netns_pair ""
-for ns in c s; do
-	# The number of answers from closed ports must not depend on earlier ones.
-	in_ns $ns sh -c 'echo 0 > /proc/sys/net/ipv4/icmp_ratelimit'
-	# The default of the library: VMA_TCP_CC_ALGO.
-	in_ns $ns sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control'
+
+# one_host MODE: both sides are in one namespace, which has two names.
+one_host() {
+	netns_new "s$1"
+	ip -n "s$1" addr add $netns_client/24 dev lo
+	ip -n "s$1" addr add $netns_server/24 dev lo
+	ip -n "s$1" route add 224.0.0.0/4 dev lo
+	touch "/run/netns/c$1" && mount --bind "/run/netns/s$1" "/run/netns/c$1" || die "no second name"
+}
+
+# second_link MODE
+second_link() {
+	ip link add v1 netns "c$1" type veth peer name v1 netns "s$1"
+	netns_up "c$1" v1 10.9.1.1
+	netns_up "s$1" v1 10.9.1.2
+	ip -n "c$1" addr add 10.9.0.3/24 dev v0
+	await 30 netns_is_up "c$1" v1 && await 30 netns_is_up "s$1" v1 || die "the second link stays down"
+}
+
+# with_ipv6 MODE
+with_ipv6() {
+	local side
+
+	for side in "c$1:1" "s$1:2"; do
+		in_ns "${side%:*}" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.v0.disable_ipv6=0
+		ip -n "${side%:*}" addr add "fd00:9::${side#*:}/64" dev v0 nodad
+	done
+}
+
+# prepare MODE SUITE: its namespaces.
+prepare() {
+	local ns
+
+	if [[ $local ]]; then
+		one_host "$1"
+	else
+		netns_pair "$1"
+	fi
+	for ns in "c$1" "s$1"; do
+		# The number of answers from closed ports must not depend on earlier ones.
+		in_ns "$ns" sh -c 'echo 0 > /proc/sys/net/ipv4/icmp_ratelimit'
+		# The default of the library: VMA_TCP_CC_ALGO.
+		in_ns "$ns" sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control'
+	done
+	[[ $2 != mcast ]] || second_link "$1"
+	[[ $2 != dual ]] || with_ipv6 "$1"
+}
+
+modes=(0 1 2 3)
+[[ ! $local ]] || modes=(0 3)
+for mode in "${modes[@]}"; do
+	prepare "$mode" "$1"
 done
-if [[ $1 == mcast ]]; then
-	ip link add v1 netns c type veth peer name v1 netns s
-	netns_up c v1 10.9.1.1
-	netns_up s v1 10.9.1.2
-	ip -n c addr add 10.9.0.3/24 dev v0
-	await 5 netns_is_up c v1 && await 5 netns_is_up s v1 || die "the second link stays down"
-fi
-"$diff" run "${verbose[@]}" "$lib" tests/diff/intended.txt "$@"
+"$diff" run "${verbose[@]}" "$lib" tests/diff/intended.txt "$@" || exit
+# The sides with the library in modes 1 to 3.
+[[ ! ${NETNS_CARD:-} ]] || cards_good s1 c2 s3 c3

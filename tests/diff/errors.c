@@ -539,6 +539,21 @@ static void refused_send_client(void)
 	close(fd);
 }
 
+/* A program that does nothing but send. */
+static void refused_sends_client(void)
+{
+	int fd = udp_bound(1);
+	struct sockaddr_in to = server_addr(9);
+	long until = now_ms() + 15000;
+	ssize_t n;
+
+	MUST(connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	while ((n = send(fd, "x", 1, 0)) == 1 && now_ms() < until)
+		let_pass(5, "only the next send tells, and the host sends few such messages");
+	say_result("a send", n);
+	close(fd);
+}
+
 /* A blocking call; the answer arrives meanwhile. */
 static void refused_waiting_client(void)
 {
@@ -643,6 +658,7 @@ const struct behaviour errors_behaviours[] = {
 	{"refused_recvmmsg", NULL, refused_recvmmsg_client, KERNEL},
 	{"refused_connect", NULL, refused_connect_client, KERNEL},
 	{"refused_send", NULL, refused_send_client, KERNEL},
+	{"refused_sends", NULL, refused_sends_client, KERNEL},
 	{"refused_waiting", NULL, refused_waiting_client, KERNEL},
 	{"refused_unconnected", NULL, refused_unconnected_client, KERNEL},
 	{"connected", waits, connected_client, OURS},

@@ -68,18 +68,22 @@ static const char *reason_in(const char *line, const struct intended_at *at)
 /* False: the entry does not fit. */
 static bool edit(FILE *file, const struct intended_at *at, struct edit *e, char **reason)
 {
-	char line[LINE_MAX];
-	bool ours = false, fits = true;
+	char line[LINE_MAX], why[LINE_MAX] = "";
+	bool fits = true;
 
 	while (fits && fgets(line, sizeof(line), file)) {
+		const char *edit = *line == '6' || *line == '4' ? line + 1 : line, *found;
+
 		line[strcspn(line, "\n")] = 0;
-		if (*line && strchr("+- ", *line)) {
-			fits = !ours || apply(e, line);
+		if (*edit && strchr("+- ", *edit)) {
+			if (!*why || *line == (at->mapped ? '4' : '6'))
+				continue;
+			fits = apply(e, edit);
+			*reason = *reason ? *reason : strdup(why);
 			continue;
 		}
-		ours = reason_in(line, at) != NULL;
-		if (ours && !*reason)
-			*reason = strdup(reason_in(line, at));
+		found = reason_in(line, at);
+		strcpy(why, found ? found : "");
 	}
 	fputs(e->rest, e->out);
 	return fits;

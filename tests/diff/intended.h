@@ -7,19 +7,25 @@
  *	 a line that stays, and marks the place
  *	-a line that the library does not print
  *	+a line that it prints here instead
+ *	6+a line of any of these kinds, with AF_INET6 sockets only (diff_test.sh -6)
+ *	4+with AF_INET sockets only
  *
  * All other lines must be those of the kernel, and the difference must exist.
  */
 #ifndef TESTS_DIFF_INTENDED_H
 #define TESTS_DIFF_INTENDED_H
 
+#include <stdbool.h>
+
 struct intended_at {
 	const char *suite, *behaviour, *side, *mode;
+	bool mapped; /* AF_INET6 sockets */
 };
 
 /*
  * The kernel's text, edited as the file says for this place: the caller frees it. *reason: the
- * reason, which the caller frees, too; NULL: there is no entry, and the text is a copy. NULL:
+ * reason, which the caller frees, too; NULL: there is no entry, or none with a line for this
+ * family, and the text is a copy. NULL:
  * the entry does not fit this text, or there is no memory.
  */
 char *intended_edit(const char *file, const struct intended_at *at, const char *text,

@@ -15,7 +15,11 @@ static const char entries[] = "# SUITES\n"
 			      "-third\n"
 			      "+instead\n"
 			      "poll other client both another reason\n"
-			      "-first\n";
+			      "-first\n"
+			      "poll mapped client both a third reason\n"
+			      "4-first\n"
+			      "6-second\n"
+			      "6+mapped\n";
 
 static const char text[] = "first\nsecond\nthird\nfourth\n";
 
@@ -38,7 +42,7 @@ static int remove_entries(void **state)
 static void expect(const char *behaviour, const char *side, const char *mode, const char *said,
 		   const char *edited, const char *why)
 {
-	const struct intended_at at = {"poll", behaviour, side, mode};
+	const struct intended_at at = {"poll", behaviour, side, mode, false};
 	char *reason, *got = intended_edit(path, &at, said, &reason);
 
 	if (edited) {
@@ -64,6 +68,18 @@ static void test_the_entry_is_applied_where_it_says(void **state)
 	expect("other", "client", "both", text, "second\nthird\nfourth\n", "another reason");
 }
 
+static void test_lines_for_mapped_addresses(void **state)
+{
+	struct intended_at at = {"poll", "mapped", "client", "both", true};
+	char *reason, *got = intended_edit(path, &at, text, &reason);
+
+	assert_string_equal(got, "first\nmapped\nthird\nfourth\n");
+	assert_string_equal(reason, "a third reason");
+	free(got);
+	free(reason);
+	expect("mapped", "client", "both", text, "second\nthird\nfourth\n", "a third reason");
+}
+
 static void test_nowhere_else(void **state)
 {
 	expect("ready", "server", "both", text, text, NULL);
@@ -85,7 +101,7 @@ static void test_what_died_or_changed_does_not_fit(void **state)
 
 static void test_without_a_file_nothing_fits(void **state)
 {
-	const struct intended_at at = {"poll", "ready", "client", "both"};
+	const struct intended_at at = {"poll", "ready", "client", "both", false};
 	char *reason;
 
 	assert_null(intended_edit("/nowhere/intended.txt", &at, text, &reason));
@@ -94,6 +110,7 @@ static void test_without_a_file_nothing_fits(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_the_entry_is_applied_where_it_says),
+	cmocka_unit_test(test_lines_for_mapped_addresses),
 	cmocka_unit_test(test_nowhere_else),
 	cmocka_unit_test(test_what_died_or_changed_does_not_fit),
 	cmocka_unit_test(test_without_a_file_nothing_fits),

@@ -91,15 +91,14 @@ static void say_words(const char *who, char words[][32], unsigned n)
 	say("%s:%s", who, n ? text : " nothing");
 }
 
-/* Everything that has arrived, or arrives within QUIET_MS. */
+/* Everything that has arrived, or arrives within QUIET_MS: arrives(). */
 static void got(const char *who, int fd)
 {
 	char words[WORDS][32];
-	struct pollfd p = {.fd = fd, .events = POLLIN};
 	unsigned count = 0;
 	long n;
 
-	while (count < WORDS && poll(&p, 1, QUIET_MS) == 1) {
+	while (count < WORDS && arrives(fd, QUIET_MS)) {
 		n = recv(fd, words[count], sizeof(*words) - 1, MSG_DONTWAIT);
 		if (n < 0) {
 			say_result(who, n);
@@ -742,10 +741,9 @@ static void say_source(int fd)
 {
 	struct sockaddr_in from;
 	socklen_t len = sizeof(from);
-	struct pollfd p = {.fd = fd, .events = POLLIN};
 	char buf[32] = "";
 
-	while (poll(&p, 1, QUIET_MS) == 1) {
+	while (arrives(fd, QUIET_MS)) {
 		long n = recvfrom(fd, buf, sizeof(buf) - 1, MSG_DONTWAIT, (struct sockaddr *)&from,
 				  &len);
 

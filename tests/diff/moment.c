@@ -3,12 +3,14 @@
  * Waits for the right moment: another thread is blocked, sent data has arrived, a time has
  * passed.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -17,9 +19,10 @@
 #include "tests/diff/diff.h"
 #include "tests/diff/worker.h"
 
-#define PATIENCE 5000
+#define PATIENCE 15000
+#define WORK_MS 1000
 #define LOOKS 10	/* one millisecond apart */
-#define TRIES 10	/* of a timeout */
+#define TRIES 50	/* of a timeout */
 #define LATE_USEC 20000 /* two jiffies of 100 Hz */
 
 int other_pid;
@@ -63,6 +66,42 @@ static bool look_at(int tid, struct look *look)
 	return look->state && look->state != 'Z' && look->state != 'X';
 }
 
+/*
+ * Does no thread of the process that tid belongs to run, or wait for a processor? Apart from this
+ * thread.
+ */
+static bool sleeps(int tid)
+{
+	char name[32];
+	struct dirent *entry;
+	struct look look;
+	bool sleep = true;
+	DIR *dir;
+
+	snprintf(name, sizeof(name), "/proc/%d/task", tid);
+	dir = opendir(name);
+	while (dir && sleep && (entry = readdir(dir))) {
+		int one = atoi(entry->d_name);
+
+		sleep = one <= 0 || one == gettid() || !look_at(one, &look) || look.state != 'R';
+	}
+	if (dir)
+		closedir(dir);
+	return sleep;
+}
+
+/*
+ * The library's threads, of that process and of this one, may have work for the call that blocks. A
+ * thread that computes or polls has to be ready some time, too.
+ */
+static void await_work(int tid)
+{
+	long until = now_ms() + WORK_MS;
+
+	while (!(sleeps(tid) && sleeps(getpid())) && now_ms() < until)
+		sleep_ms(1);
+}
+
 void await_blocked(int tid)
 {
 	long until = now_ms() + PATIENCE;
@@ -75,10 +114,26 @@ void await_blocked(int tid)
 		}
 		same = now.state == 'S' && now.ran == before.ran ? same + 1 : 0;
 		before = now;
-		if (same == LOOKS)
+		if (same == LOOKS) {
+			await_work(tid);
 			return;
+		}
 	}
 	say("set-up: a thread is not blocked, but '%c'", before.state);
+}
+
+bool arrives(int fd, int msec)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	long until = now_ms() + PATIENCE;
+	bool waited;
+
+	do {
+		if (poll(&p, 1, msec) == 1)
+			return true;
+		waited = !sleeps(getpid());
+	} while (waited && now_ms() < until);
+	return false;
 }
 
 void await_other_blocked(void)

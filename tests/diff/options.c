@@ -14,7 +14,7 @@
 #include "tests/diff/diff.h"
 
 enum care { KERNEL_, READ, REFUSED, TWIN, DONE, GROUP };
-enum { SOCKET_LEVEL = SOL_SOCKET, IP_LEVEL = 0, TCP_LEVEL = 6, UDP_LEVEL = 17 };
+enum { SOCKET_LEVEL = SOL_SOCKET, IP_LEVEL = 0, IPV6_LEVEL = 41, TCP_LEVEL = 6, UDP_LEVEL = 17 };
 
 struct option {
 	int level, number;
@@ -62,7 +62,7 @@ static void get(int fd, const struct option *o, bool hidden, char *text, size_t 
 static void bad_gets(int fd, const char *state, const struct option *o)
 {
 	static const int lengths[] = {-1, 0, 1, 3};
-	char val[256], text[100];
+	char val[256] = "", text[100];
 	socklen_t len = 4;
 	int rc;
 
@@ -282,9 +282,11 @@ static void change(int fd, const struct option *o)
 			setsockopt(fd, o->level, o->number, &numbers[i], sizeof(numbers[i]));
 }
 
-/* Exceptions: IP_MULTICAST_TTL, see intended.txt; addresses that only kernel sockets have. */
+/* Exceptions: IP_MULTICAST_TTL and others, see intended.txt; addresses that only kernel sockets have. */
 static bool is_another_story(const struct option *o)
 {
+	if (o->level == IPV6_LEVEL)
+		return o->number == IPV6_MULTICAST_IF || o->number == IPV6_MULTICAST_HOPS;
 	return o->level == IP_LEVEL &&
 	       (o->number == IP_MULTICAST_TTL || o->number == IP_PKTOPTIONS);
 }
@@ -402,7 +404,7 @@ static void live_client(void)
 }
 
 #define OPTION(level, name, number, udp, tcp, remark)                                           \
-	static void probe_##name(void)                                                          \
+	static void probe_##level##_##number(void)                                              \
 	{                                                                                       \
 		static const struct option o = {level##_LEVEL, number, CARE_##udp, CARE_##tcp}; \
                                                                                                 \
@@ -413,7 +415,8 @@ static void live_client(void)
 
 const struct behaviour options_behaviours[] = {
 /* The kernel may serve fallen-back sockets here, and send answers itself. */
-#define OPTION(level, name, number, udp, tcp, remark) {#name, probe_##name, probe_##name, KERNEL},
+#define OPTION(level, name, number, udp, tcp, remark) \
+	{#name, probe_##level##_##number, probe_##level##_##number, KERNEL},
 #include "src/sock/core/option_list.h"
 #undef OPTION
 	{"inherit_before", inherit_before_server, inherit_client, KERNEL},

@@ -4,7 +4,9 @@
  *
  *	diff run [-v] LIB INTENDED SUITE [BEHAVIOUR...]
  *
- * It runs where the network namespaces "c" and "s" have the link (diff_test.sh).
+ * The modes run at the same time, mode N in the network namespaces "cN" and "sN", which have a
+ * link (diff_test.sh).  If $VMA_LOCAL is 1, both are one namespace with both addresses, and the
+ * suite runs in two modes: plain (0), and through shared memory (3, local).
  *
  * A side that dies, or prints nothing for too long, ends the behaviour for both; the suite
  * continues with the next behaviour in new processes.
@@ -13,6 +15,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -28,7 +31,7 @@
 #include "tests/diff/intended.h"
 #include "tests/diff/worker.h"
 
-#define LIMIT_MS 20000 /* for one behaviour */
+#define LIMIT_MS 60000 /* for one behaviour */
 #define MAX_BEHAVIOURS 256
 #define FIRST_PORT 2000
 #define PORTS_MODE (MAX_BEHAVIOURS * (int)PORTS_EACH)
@@ -36,7 +39,7 @@
 enum { SERVER, CLIENT, SIDES };
 enum { PLAIN, WITH_SERVER, WITH_CLIENT, BOTH, MODES };
 static const char *const side_names[] = {"server", "client"};
-static const char *const mode_names[] = {"plain", "server", "client", "both"};
+static const char *mode_names[] = {"plain", "server", "client", "both"};
 
 static struct {
 	char *text; /* NULL: it did not run */
@@ -55,7 +58,7 @@ static const char *lib, *intended;
 static const struct suite *suite;
 static char **wanted;
 static int n_wanted;
-static bool verbose;
+static bool verbose, local;
 
 static void die(const char *what)
 {
@@ -103,10 +106,11 @@ static void preload(void)
 
 static void become_worker(int mode, int side, int first, int control, int transcript)
 {
-	const char *ns = side == SERVER ? "/run/netns/s" : "/run/netns/c";
-	char index[16], base[16], *argv[64];
-	int fd = open(ns, O_RDONLY | O_CLOEXEC), n = 0;
+	char ns[32], index[16], base[16], *argv[64];
+	int fd, n = 0;
 
+	snprintf(ns, sizeof(ns), "/run/netns/%c%d", *side_names[side], mode);
+	fd = open(ns, O_RDONLY | O_CLOEXEC);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (fd < 0 || setns(fd, CLONE_NEWNET))
 		die(ns);
@@ -240,8 +244,8 @@ static int run_from(int mode, int first)
 				limit = msec() + LIMIT_MS;
 		}
 		/* When one side died, the other one ends, too: wait a moment for its reason. */
-		if (open[SERVER] != open[CLIENT] && limit > msec() + 2000)
-			limit = msec() + 2000;
+		if (open[SERVER] != open[CLIENT] && limit > msec() + 5000)
+			limit = msec() + 5000;
 	}
 	for (int i = 0; i < SIDES; i++) {
 		int at = finish(&sides[i], mode, i, late);
@@ -249,6 +253,34 @@ static int run_from(int mode, int first)
 		stopped = at > stopped ? at : stopped;
 	}
 	return stopped < 0 ? -1 : stopped + 1;
+}
+
+static void *run_mode(void *arg)
+{
+	int mode = *(const int *)arg;
+
+	for (int first = 0; first >= 0 && suite->list[first].name;)
+		first = run_from(mode, first);
+	return NULL;
+}
+
+/* They wait most of the time, so together they take little longer than one. */
+static void run_modes(void)
+{
+	pthread_t threads[MODES];
+	int modes[MODES], n = 0;
+
+	for (int mode = 0; mode < MODES; mode++) {
+		if (local && mode != PLAIN && mode != BOTH)
+			continue;
+		modes[n] = mode;
+		errno = pthread_create(&threads[n], NULL, run_mode, &modes[n]);
+		if (errno)
+			die("thread");
+		n++;
+	}
+	while (n)
+		pthread_join(threads[--n], NULL);
 }
 
 /* ---- judging -------------------------------------------------------------------------- */
@@ -291,7 +323,7 @@ static void show_difference(const char *expected, const char *is)
 static bool judge_side(int index, int mode, int side)
 {
 	const struct intended_at at = {suite->name, suite->list[index].name, side_names[side],
-				       mode_names[mode]};
+				       mode_names[mode], getenv("DIFF_FAMILY") != NULL};
 	const char *is = text_of(mode, index, side);
 	char *reason,
 		*expected = intended_edit(intended, &at, text_of(PLAIN, index, side), &reason);
@@ -336,7 +368,7 @@ static bool judge(int index)
 			show(text_of(PLAIN, index, side), said[PLAIN][index][side].len, ' ');
 		}
 	}
-	for (int mode = PLAIN + 1; mode < MODES; mode++) {
+	for (int mode = local ? BOTH : PLAIN + 1; mode < MODES; mode++) {
 		for (int side = 0; side < SIDES; side++)
 			bad += !judge_side(index, mode, side);
 	}
@@ -346,6 +378,7 @@ static bool judge(int index)
 
 static int run_main(int argc, char **argv)
 {
+	const char *value;
 	int good = 0, bad = 0;
 
 	if (argc && !strcmp(*argv, "-v")) {
@@ -366,10 +399,11 @@ static int run_main(int argc, char **argv)
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	for (int mode = 0; mode < MODES; mode++) {
-		for (int first = 0; first >= 0 && suite->list[first].name;)
-			first = run_from(mode, first);
-	}
+	value = getenv("VMA_LOCAL");
+	local = value && !strcmp(value, "1");
+	if (local)
+		mode_names[BOTH] = "local";
+	run_modes();
 	for (int i = 0; suite->list[i].name; i++) {
 		if (!said[PLAIN][i][SERVER].text)
 			continue;

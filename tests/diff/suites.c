@@ -5,6 +5,7 @@
 #define SUITES(SUITE)  \
 	SUITE(calls)   \
 	SUITE(cmsg)    \
+	SUITE(dual)    \
 	SUITE(epoll)   \
 	SUITE(errors)  \
 	SUITE(execs)   \

@@ -72,6 +72,29 @@ static void peek_server(void)
 	close(fd);
 }
 
+/* ---- MSG_OOB ---------------------------------------------------------------------------- */
+
+/* There are no urgent datagrams: a send fails, and a receive does not look at the flag. */
+static void oob_server(void)
+{
+	struct sockaddr_in to = server_addr(9);
+	int fd = udp_bound(0);
+	char buf[100];
+	long n;
+
+	SAY(sendto(fd, "x", 1, MSG_OOB, (struct sockaddr *)&to, sizeof(to)));
+	meet();
+	meet();
+	SAY(recv(fd, buf, sizeof(buf), MSG_OOB | MSG_PEEK));
+	n = SAY(recv(fd, buf, sizeof(buf), MSG_OOB));
+	say_bytes(buf, (size_t)n);
+	/* Through an emulated card the next one may come a moment later. */
+	poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 5000);
+	SAY(recv(fd, buf, sizeof(buf), MSG_OOB | MSG_DONTWAIT));
+	SAY(recv(fd, buf, sizeof(buf), 0));
+	close(fd);
+}
+
 /* ---- addresses ------------------------------------------------------------------------ */
 
 static void names_client(void)
@@ -148,7 +171,11 @@ static void own_host_client(void)
 }
 
 const struct behaviour udp_behaviours[] = {
-	{"from", from_server, sender, OURS},	   {"peek", peek_server, sender, OURS},
-	{"names", NULL, names_client, OURS},	   {"own_host", NULL, own_host_client, KERNEL},
-	{"refused", NULL, refused_client, KERNEL}, {0},
+	{"from", from_server, sender, OURS},
+	{"peek", peek_server, sender, OURS},
+	{"oob", oob_server, sender, OURS},
+	{"names", NULL, names_client, OURS},
+	{"own_host", NULL, own_host_client, KERNEL},
+	{"refused", NULL, refused_client, KERNEL},
+	{0},
 };

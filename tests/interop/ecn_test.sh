@@ -85,20 +85,21 @@ for sides in server client both; do
 	done
 done
 
-# At most a tenth above the rate, and slower only on a busy machine.
+# At most a tenth above the rate.  On a busy machine it may be slower; that a sender is not slower
+# by itself is exact in tests/script/mtu.pkt.
 is_paced() {
 	local msec want=$((bytes * 1000 / rate))
 
 	msec=$((10#$(sed -nE 's/.* bad, ([0-9]+)\.([0-9]{3}) s,.*/\1\2/p' $netns_tmp/log.client)))
 	echo "     $msec ms; at that rate it takes $want"
-	((msec * 10 >= want * 9 && msec <= want * 3))
+	((msec * 10 >= want * 9))
 }
 
 ecn 2 2
 export PACE=$rate
 for row in "client up" "server down" "both up" "both down"; do
 	check "$row, paced: it arrives" transfer $row
-	check "$row, paced: at $rate bytes a second" is_paced
+	check "$row, paced: at no more than $rate bytes a second" is_paced
 	check "$row, paced: no segment is retransmitted" is_sent_once
 done
 verdict

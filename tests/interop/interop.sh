@@ -6,9 +6,9 @@
 #
 # A table is a list of `row` calls.  Run part of one by hand, as root, with
 #
-#	[LIB=path/to/libvma.so] tests/interop/interop_test.sh [REGEX]
+#	[LIB=path/to/libvma.so] tests/interop/interop_test.sh [-c] [REGEX]
 #
-# REGEX chooses rows by their text; LIB= runs all of it through the kernel.
+# -c: each side has an emulated ConnectX card. REGEX chooses rows by their text; LIB= runs all of it through the kernel.
 # $LANES rows at a time.
 
 NETNS_LIMIT=${NETNS_LIMIT:-280}
@@ -16,6 +16,10 @@ NETNS_LIMIT=${NETNS_LIMIT:-280}
 . tests/interop/lane.sh
 . tests/lib/rows.sh
 netns_enter "$self" "$@"
+if [[ ${1:-} == -c ]]; then
+	NETNS_CARD=1
+	shift
+fi
 chosen=${1:-.}
 long=$([[ $chosen != long ]] || echo " long")
 lanes=${LANES:-4}
@@ -69,7 +73,7 @@ is_settled() {
 # stop PID: returns its status.
 stop() {
 	kill -TERM "$1" 2> /dev/null
-	await 10 is_gone "$1" || kill -KILL "$1"
+	await 30 is_gone "$1" || kill -KILL "$1"
 	wait "$1"
 }
 
@@ -107,7 +111,7 @@ run_row() {
 		after[server]=$(seen server)
 		stop "$serve_pid" || serve_rc=$?
 		# Otherwise the next row sees retransmissions of the kernel.
-		await 10 is_settled "s$lane" || serve_rc+=", connections of the kernel wait for an answer"
+		await 30 is_settled "s$lane" || serve_rc+=", connections of the kernel wait for an answer"
 		after[client]=$(seen client)
 		stop $go_pid || go_rc=$?
 	else

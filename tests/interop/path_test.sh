@@ -28,7 +28,7 @@ in_ns r sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward' || die "no forwarding"
 # No rate limit for ICMP errors, and one segment per frame.
 in_ns r sh -c 'echo 0 > /proc/sys/net/ipv4/icmp_ratelimit'
 for ns in c s; do
-	await 5 netns_is_up $ns v0 || die "the link stays down"
+	await 30 netns_is_up $ns v0 || die "the link stays down"
 	in_ns $ns ethtool -K v0 tx off tso off gso off gro off > /dev/null 2>&1
 done
 for nic in r0 r1; do in_ns r ethtool -K $nic gro off tso off gso off > /dev/null 2>&1; done

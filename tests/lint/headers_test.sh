@@ -6,7 +6,7 @@
 is_list='(_list\.h|src/intercept/calls\.h)$'
 flags=(-std=gnu17 -D_GNU_SOURCE -fsyntax-only -Wall -Wextra -Werror -Wno-unused-parameter
 	-Wno-unused-function -Wstrict-prototypes -Wmissing-prototypes
-	-iquote . -iquote src -iquote "$bin" -iquote "$bin/src" -iquote tests
+	-iquote . -iquote src -iquote "$bin" -iquote "$bin/src" -iquote tests -I include
 	$(pkg-config --cflags libnl-3.0))
 
 check() {

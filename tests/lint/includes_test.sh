@@ -12,7 +12,7 @@ declare -A may=(
 # Headers for tools: base, and layouts that are shared with other processes.
 may_tools="base ring/xdp/xdp_steer.h"
 # The front command checks interfaces as a program would.
-may_vma="$may_tools net/netlink/netlink.h ring/xdp/xdp_check.h"
+may_vma="$may_tools net/netlink/netlink.h ring/mlx5/port_mlx5.h ring/xdp/xdp_check.h"
 # Headers for benchmarks of lower layers.
 may_bench="ring net base"
 
@@ -22,6 +22,7 @@ foreign=(
 	'bpf/bpf_(helpers|endian)' '\.bpf\.c$'
 	'(bpf|xdp)/'		'^(src/ring/xdp/.*|tools/.*|tests/.*)$'
 	'netlink/'		'^(src/net/netlink/[^/]*\.c|src/ring/xdp/xdp_napi\.c|tests/.*)$'
+	'pcap'			'^tools/vma/capture/'
 	'ck_'			'^(src/.*|tests/(unit|concurrency)/.*|tools/.*)$'
 )
 

@@ -18,7 +18,7 @@ table() {
 	echo "$begin"
 	echo '|---|---|---|---|---|'
 	rows | sed -E 's/^(\w+) (\w+) \w+ (\w+) (\w+) "(.*)"$/| \1 | `\2` | \3 | \4 | \5 |/; s/\|  \|$/| |/' |
-		sed -E 's/\| (KERNEL|READ|REFUSED|TWIN|DONE|GROUP) /\L&/g; s/^\| (IP|TCP|UDP) /| IPPROTO_\1 /; s/^\| SOCKET /| SOL_SOCKET /'
+		sed -E 's/\| (KERNEL|READ|REFUSED|TWIN|DONE|GROUP) /\L&/g; s/^\| (IP|IPV6|TCP|UDP) /| IPPROTO_\1 /; s/^\| SOCKET /| SOL_SOCKET /'
 }
 
 if [[ ${1-} == --write ]]; then
@@ -35,7 +35,7 @@ difference=$(diff <(sed -n "/^$begin\$/,\$p" "$doc") <(table)) ||
 	complain "$doc is not $list (tests/lint/options_test.sh --write):" "$difference"
 
 # Numbers in the headers that are not options.
-not_options='^(SCM_|IP_PMTUDISC_|IP_DEFAULT_|MCAST_(EX|IN)CLUDE|TCP_MSS_|TCP_REPAIR_O|TCP_MD5SIG_(MAX|FLAG)|TCP_RECEIVE_|TCP_AO_(MAXKEYLEN|KEYF)|UDP_ENCAP_|SOL_SOCKET)'
+not_options='^(IPV6_(FL_|FLOWINFO_(FLOWLABEL|PRIORITY)|PRIORITY_|TLV_|PMTUDISC_|PREFER_)|SCM_|IP_PMTUDISC_|IP_DEFAULT_|MCAST_(EX|IN)CLUDE|TCP_MSS_|TCP_REPAIR_O|TCP_MD5SIG_(MAX|FLAG)|TCP_RECEIVE_|TCP_AO_(MAXKEYLEN|KEYF)|UDP_ENCAP_|SOL_SOCKET)'
 numbers=$(rows | awk '{ print $2, $3 }')
 header() {
 	grep -hoE "^#[[:space:]]*define[[:space:]]+($1)\w*[[:space:]]+-?[0-9]+\b" "/usr/include/$2" |
@@ -49,6 +49,7 @@ while read -r name number; do
 done < <(
 	header SO_ asm-generic/socket.h
 	header 'IP_|MCAST_' linux/in.h
+	header IPV6_ linux/in6.h
 	header TCP_ linux/tcp.h
 	header UDP_ linux/udp.h
 )

@@ -91,6 +91,8 @@ for word in TO''DO FIX''ME X''XX; do
 	sed -i "s,return 1;,& /* $word */," src/base/a.c
 	expect text "$word"
 done
+printf '%s\n' '<<<''<<<< HEAD' >> src/base/a.c
+expect text 'a merge was not finished'
 sed -i 1d src/base/a.c
 expect text 'not an SPDX-License-Identifier'
 seq -f '/* %g */' 601 >> src/base/a.c
@@ -110,6 +112,10 @@ expect sleeps 'wait for the event'
 mkdir tests/diff && sed 's/return 1/let_pass(20, "")/' src/base/a.c > tests/diff/a.c
 expect sleeps 'a.c:.*but why?'
 mkdir tests/diff && sed 's/return 1/let_pass(20, "nothing tells of it")/' src/base/a.c > tests/diff/a.c
+sound sleeps
+echo '	sleep 1' > tests/a.sh
+expect sleeps 'a.sh:1:.*but why?'
+echo '	sleep 1 # nothing tells of it' > tests/a.sh
 sound sleeps
 tree
 

@@ -9,15 +9,17 @@ archive=${1:-$bin/src/sock/libsock.a}
 [[ $archive == /* ]] || archive=$TEST_SRCDIR/$TEST_WORKSPACE/$archive
 
 # The first one is the lowest; "." are files of the layer's own folder.
-sock_rooms=(core options wait udp tcp move share .)
+sock_rooms=(core options wait udp tcp local move share .)
 # layer, room: which other rooms of the layer it may not include
 apart=(
 	net tcp 'netlink'
 	net . 'netlink'
-	ring . 'xdp loop team'
-	ring xdp 'loop team'
-	ring loop 'xdp team'
-	ring team 'xdp loop'
+	ring . 'mlx5 xdp packet loop team'
+	ring mlx5 'xdp packet loop team'
+	ring xdp 'mlx5 loop team'
+	ring packet 'mlx5 xdp loop team'
+	ring loop 'mlx5 xdp packet team'
+	ring team 'mlx5 xdp packet loop'
 )
 # Variables that lower rooms read and lifecycle.c defines.
 tables='sock_kinds sock_upcalls'

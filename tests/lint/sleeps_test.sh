@@ -1,6 +1,8 @@
 #!/bin/bash
-# The differential tests wait for events: a sleep orders two threads only by luck. moment.c has the
-# functions that wait, and let_pass() takes the reason for an exception.
+# Tests wait for events: a sleep orders two threads only by luck.
+#
+# The differential tests: moment.c has the functions that wait, and let_pass() takes the reason for an
+# exception.  Scripts: await waits, and a line that only sleeps ends with the reason in a comment.
 . "$(dirname "$0")/lib.sh"
 
 # Files that poll each millisecond, until an event or for seconds.
@@ -19,5 +21,9 @@ while read -r line; do
 	[[ $line =~ let_pass\([^,]*,\ \"[^\"]{15,} ]] || complain "$line: sleeps, but why?"
 	n=$((n + 1))
 done < <(found '\blet_pass\(' | grep -v 'void let_pass(')
+while read -r line; do
+	[[ $line =~ \#\ .{8,} ]] || complain "$line: sleeps, but why? (await, tools/lib/netns.sh)"
+	n=$((n + 1))
+done < <(grep -rnE '^[[:space:]]*sleep [0-9.]+' tests --include='*.sh')
 echo "$n sleeps with a reason"
 verdict

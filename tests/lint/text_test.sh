@@ -6,6 +6,9 @@
 left=$(grep -rnIE '\b(TO[D]O|FIX[M]E|X[X]X)\b' src tools tests third_party ./*.bazel ./*.bzl .bazelrc .ci 2> /dev/null)
 [[ -z $left ]] || complain "left to do:"$'\n'"$left"
 
+conflicts=$(grep -rnIE '^(<{7}|>{7}) ' ./*.md docs examples include src tools tests ./*.bazel .ci 2> /dev/null)
+[[ -z $conflicts ]] || complain "a merge was not finished:"$'\n'"$conflicts"
+
 # assert() is compiled out of the default build, cmocka's assert_*() is not.
 bare=$(c_files tests | grep -v '\.h$' | xargs -r grep -nE '(^|[^_[:alnum:]])assert\(')
 [[ -z $bare ]] || complain "use cmocka's assert_true() and friends:"$'\n'"$bare"
@@ -26,6 +29,16 @@ bare=$(c_files src | grep -vE '^src/(base/(mutex\.h|mem\.c)|ring/(hold\.h|loop/.
 while read -r lines file; do
 	[[ $file != total ]] && ((lines > 600)) && complain "$file: $lines lines"
 done < <(c_files src | xargs -r wc -l)
+
+# An administrator finds each verdict, and what to do about it.
+if [[ -e docs/statistics.md || -e src/sock/core/verdict.h ]]; then # not in the trees of plant_test
+	verdicts=$(grep -oE '^	X\([A-Z_]+, ".*"\)' src/sock/core/verdict.h | sed -E 's/^[^"]*"//; s/"\)$//')
+	(($(wc -l <<< "$verdicts") > 20)) || complain "no verdicts found in src/sock/core/verdict.h"
+	while read -r verdict; do
+		[[ $verdict == accelerated* ]] || grep -qF "| $verdict |" docs/statistics.md ||
+			complain "docs/statistics.md does not say what to do about: $verdict"
+	done <<< "$verdicts"
+fi
 
 while read -r script; do
 	bash -n "$script" || complain "$script: syntax"

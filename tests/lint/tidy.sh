@@ -36,7 +36,7 @@ case ${1:-} in
 *) files=("$@") ;;
 esac
 
-flags=(-std=gnu17 -D_GNU_SOURCE -iquote . -iquote src -iquote "$bin" -iquote "$bin/src" -iquote tests
+flags=(-std=gnu17 -D_GNU_SOURCE -I include -iquote . -iquote src -iquote "$bin" -iquote "$bin/src" -iquote tests
 	-DXDP_GROUP_STEPS -DRECORD_RING_STEPS $(pkg-config --cflags libnl-3.0))
 bodies=()
 for file in "${files[@]}"; do

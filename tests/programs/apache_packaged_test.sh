@@ -34,13 +34,13 @@ visit() {
 with() {
 	configure "$1"
 	serve "$1" 80 sh -c ". $work/$1/envvars; exec setsid apache2 -d $work/$1 -DFOREGROUND" || return
-	check "$what, $1: the children are www-data" await 10 pgrep -u www-data -x apache2
-	check "$what, $1: a worker answers" await 10 use "$1.first" curl -sS $url
-	check "$what, $1: it is asked" use "$1.load" wrk -t 1 -c 16 -d 1s $url && answered "$1.load"
+	check "$what, $1: the children are www-data" await 30 pgrep -u www-data -x apache2
+	check "$what, $1: a worker answers" await 30 use "$1.first" curl -sS $url
+	check "$what, $1: it is asked" use "$1.load" wrk --timeout 60s -t 1 -c 16 -d 1s $url && answered "$1.load"
 	unseen
 	(for i in 1 2 3; do sleep 0.7 && kill -USR1 "$served"; done) &
 	check "$what, $1: connections for one request" \
-		use "$1.once" wrk -t 1 -c 8 -d 3s -H 'Connection: close' $url && answered "$1.once"
+		use "$1.once" wrk --timeout 60s -t 1 -c 8 -d 3s -H 'Connection: close' $url && answered "$1.once"
 	check "$what, $1: new children answer" use "$1.new" curl -sS $url && says "$1.new" '^small$'
 	unseen
 	stop "$served"

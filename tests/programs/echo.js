@@ -11,7 +11,7 @@ const port = Number(portText);
 
 function serve() {
 	net.createServer({ allowHalfOpen: true }, (c) => c.pipe(c)).listen(port, address);
-	const udp = dgram.createSocket("udp4");
+	const udp = dgram.createSocket(address.includes(":") ? "udp6" : "udp4");
 	udp.on("message", (m, from) => udp.send(m, from.port, from.address));
 	udp.bind(port, address);
 	http.createServer((req, res) => req.pipe(res)).listen(port + 1, address);
@@ -35,7 +35,7 @@ function connection(size) {
 
 function datagrams(count) {
 	return new Promise((resolve, reject) => {
-		const udp = dgram.createSocket("udp4");
+		const udp = dgram.createSocket(address.includes(":") ? "udp6" : "udp4");
 		let next = 0;
 		const ask = () => udp.send(`datagram ${next}`, port, address);
 		udp.on("error", reject);

@@ -35,20 +35,20 @@ visit() {
 	servers+=("$!")
 	configure old
 	serve haproxy 8000 haproxy -Ws -f /etc/haproxy/haproxy.cfg -f "$work/haproxy.cfg" -p "$work/pid" || return
-	[[ -z $lib_s ]] || check "$what: the interface is opened" await 1 netns_has_xdp s v0
+	[[ -z $lib_s ]] || check "$what: the interface is opened" await 30 netns_has_xdp s v0
 	program=$(xdp_program)
-	check "$what: the worker is haproxy's" await 10 pgrep -u haproxy -x haproxy
-	check "$what: a worker answers" await 10 use mark curl -sS $url/mark && says mark '^old'
-	check "$what: through the server behind it" await 10 use behind curl -sS $url/small && says behind '^small$'
-	check "$what: it is asked" use load wrk -t 1 -c 16 -d 1s $url/mark && answered load
+	check "$what: the worker is haproxy's" await 30 pgrep -u haproxy -x haproxy
+	check "$what: a worker answers" await 30 use mark curl -sS $url/mark && says mark '^old'
+	check "$what: through the server behind it" await 30 use behind curl -sS $url/small && says behind '^small$'
+	check "$what: it is asked" use load wrk --timeout 60s -t 1 -c 16 -d 1s $url/mark && answered load
 	[[ -z $lib_s ]] || check "$what: the worker has what the master opened" [ "${program:-none}" = "$(xdp_program)" ]
 	# The connections of curl, and those that haproxy opens.
 	check "$what: what the server's kernel saw" saw s "$lib_s" "$saw_s" 200
 	configure new
 	(for i in 1 2 3; do sleep 0.7 && kill -USR2 "$served"; done) &
-	check "$what: connections for one request" use once wrk -t 1 -c 8 -d 3s -H 'Connection: close' $url/mark &&
+	check "$what: connections for one request" use once wrk --timeout 60s -t 1 -c 8 -d 3s -H 'Connection: close' $url/mark &&
 		answered once
-	check "$what: a new worker answers" await 10 is_new
+	check "$what: a new worker answers" await 30 is_new
 }
 
 # Of the server's interface. A worker that finds no process to share it with would attach another

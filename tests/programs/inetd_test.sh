@@ -9,7 +9,7 @@ needs python3 socat ncat
 # there_and_back NAME WORD PORT: sends WORD and $work/sent, and gets $work/sent back.
 there_and_back() {
 	(cat <(printf %s "$2") "$work/sent" |
-		netns_exec c "$lib_c" 0-1023 timeout -s KILL 20 socat -t 10 - TCP:$netns_server:$3 > "$work/back" 2> "$work/$1.log") &&
+		netns_exec c "$lib_c" 0-1023 timeout -s KILL 100 socat -t 10 - TCP:$netns_server:$3 > "$work/back" 2> "$work/$1.log") &&
 		cmp "$work/sent" "$work/back"
 }
 
@@ -19,8 +19,8 @@ little() {
 	: > "$work/back"
 	{
 		cat "$work/one"
-		await 10 cmp -s "$work/one" "$work/back"
-	} | (netns_exec c "$lib_c" 0-1023 timeout -s KILL 20 socat -t 10 - TCP:$netns_server:$2 > "$work/back" 2> "$work/$1.log")
+		await 30 cmp -s "$work/one" "$work/back"
+	} | (netns_exec c "$lib_c" 0-1023 timeout -s KILL 100 socat -t 10 - TCP:$netns_server:$2 > "$work/back" 2> "$work/$1.log")
 	cmp "$work/one" "$work/back"
 }
 

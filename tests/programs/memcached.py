@@ -73,7 +73,7 @@ def a_slow_reader():
 
 def datagrams():
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    s.settimeout(10)
+    s.settimeout(50)
     s.connect(address)
     wanted = {}
     with selectors.DefaultSelector() as sel:

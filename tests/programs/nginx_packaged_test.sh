@@ -21,20 +21,20 @@ visit() {
 	done
 	echo small > /var/www/html/index.html
 	serve nginx 80 nginx -g 'daemon off;' || return
-	check "$what: the workers are www-data" await 10 have_workers
-	check "$what: a worker answers" await 10 use first curl -sS $url
+	check "$what: the workers are www-data" await 30 have_workers
+	check "$what: a worker answers" await 30 use first curl -sS $url
 	for i in 1 2 3 4 5 6 7 8; do
 		check "$what: ... again" use one.$i curl -sS $url && says one.$i '^small$'
 	done
-	check "$what: it is asked" use load wrk -t 1 -c 16 -d 1s $url && answered load
+	check "$what: it is asked" use load wrk --timeout 60s -t 1 -c 16 -d 1s $url && answered load
 	unseen
 	(for i in 1 2 3; do sleep 0.7 && kill -HUP "$served"; done) &
-	check "$what: connections for one request" use once wrk -t 1 -c 8 -d 3s -H 'Connection: close' $url &&
+	check "$what: connections for one request" use once wrk --timeout 60s -t 1 -c 8 -d 3s -H 'Connection: close' $url &&
 		answered once
 	check "$what: new workers answer" use new curl -sS $url && says new '^small$'
 	# Workers have no privilege to make the kernel resolve it by netlink.
 	kill -HUP "$served"
-	sleep 0.5 # they do not know the neighbour either
+	sleep 0.5 # so long that new workers serve; they do not know the neighbour either
 	ip -n s neigh flush dev v0
 	check "$what: an unknown client is answered" use unknown curl -sS -m 3 $url && says unknown '^small$'
 	pkill -KILL -o -u www-data -f 'nginx: worker'
@@ -54,9 +54,9 @@ without_master() {
 	done
 	unseen
 	pkill -KILL -u www-data -f 'nginx: worker'
-	check "$what: the workers have ended" await 10 eval '! listens s 80'
+	check "$what: the workers have ended" await 30 eval '! listens s 80'
 	serve nginx 80 nginx -g 'daemon off;' || return
-	check "$what: the next one" use next wrk -t 1 -c 16 -d 1s $url && answered next
+	check "$what: the next one" use next wrk --timeout 60s -t 1 -c 16 -d 1s $url && answered next
 	unseen
 }
 

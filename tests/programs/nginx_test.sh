@@ -24,8 +24,8 @@ visit() {
 	nginx=$served
 	check "$what: a large file" use large curl -sS -o "$work/large" $url/large &&
 		check "$what: ... whole" cmp "$work/large" "$work/www/large"
-	check "$what: it is asked" use load wrk -t 2 -c 40 -d 2s $url/small && answered load
-	check "$what: connections for one request" use once wrk -t 2 -c 40 -d 2s -H 'Connection: close' $url/small &&
+	check "$what: it is asked" use load wrk --timeout 60s -t 2 -c 40 -d 2s $url/small && answered load
+	check "$what: connections for one request" use once wrk --timeout 60s -t 2 -c 40 -d 2s -H 'Connection: close' $url/small &&
 		answered once
 	check "$what: it is the old one" use mark curl -sS $url/mark && check "$what: ... it says" says mark '^old'
 	unseen
@@ -38,11 +38,11 @@ reload() {
 
 	configure new
 	before=$(requests)
-	use reload wrk -t 2 -c 40 -d 5s -H 'Connection: close' $url/small &
+	use reload wrk --timeout 60s -t 2 -c 40 -d 5s -H 'Connection: close' $url/small &
 	pid=$!
-	check "$what: it gets requests again" await 10 is_asked "$before"
+	check "$what: it gets requests again" await 30 is_asked "$before"
 	kill -HUP "$1"
-	check "$what: it is reloaded" await 10 is_new
+	check "$what: it is reloaded" await 30 is_new
 	check "$what: ... under load" kill -0 $pid
 	check "$what: ... which ends" wait $pid && answered reload
 }

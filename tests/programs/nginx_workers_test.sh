@@ -22,7 +22,7 @@ visit() {
 		check "$what: a worker answers" use one.$i curl -sS $url/small && says one.$i '^small$'
 	done
 	(for i in 1 2 3; do sleep 0.7 && kill -HUP "$served"; done) &
-	check "$what: connections for one request" use once wrk -t 1 -c 8 -d 3s -H 'Connection: close' $url/small
+	check "$what: connections for one request" use once wrk --timeout 60s -t 1 -c 8 -d 3s -H 'Connection: close' $url/small
 	check "$what: ... served" says once '^ +[1-9][0-9]+ requests in' &&
 		check "$what: ... three reloads lose almost none" fine once
 	check "$what: new workers answer" use new curl -sS $url/small && says new '^small$'

@@ -98,7 +98,7 @@ def visit(address, port, sizes, wrong):
     for size in sizes:
         sent = os.urandom(size)
         with socket.create_connection((address, port)) as conn:
-            conn.settimeout(15)
+            conn.settimeout(50)
             writer = threading.Thread(target=lambda: (conn.sendall(sent), conn.shutdown(socket.SHUT_WR)))
             writer.start()
             try:

@@ -23,7 +23,7 @@ sql() {
 visit() {
 	serve postgres 5432 "${nobody[@]}" "$bin/postgres" -D "$data" -c listen_addresses=$netns_server \
 		-c unix_socket_directories= -c fsync=off || return
-	check "$what: a query" await 10 answers
+	check "$what: a query" await 30 answers
 	check "$what: a large answer" test "$(sql "select sum(length(repeat(n::text, 1000))) from generate_series(1, 3000) n")" == 10893000
 	check "$what: a large row" large
 	check "$what: tables for pgbench" use init pgbench -i -q -s 1

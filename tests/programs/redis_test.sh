@@ -24,7 +24,7 @@ visit() {
 	check "$what: redis-benchmark" wait $!
 	check "$what: every kind of request was answered" test "$(grep -c 'requests per second' "$work/bench.log")" == 5
 	check "$what: pipelines" use pipes redis-benchmark -h $netns_server -q -n 50000 -c 10 -P 16 -t ping,incr
-	check "$what: it is logged" await 10 saved
+	check "$what: it is logged" await 30 saved
 	check "$what: a subscriber receives" hears
 	ask SAVE > /dev/null
 	keys=$(ask DBSIZE)
@@ -52,8 +52,8 @@ hears() {
 
 	use subscriber redis-cli -h $netns_server SUBSCRIBE news &
 	pid=$!
-	await 5 says subscriber subscribe > /dev/null && await 5 test "$(ask PUBLISH news today)" == 1 &&
-		await 5 says subscriber today || heard=1
+	await 30 says subscriber subscribe > /dev/null && await 30 test "$(ask PUBLISH news today)" == 1 &&
+		await 30 says subscriber today || heard=1
 	kill $pid
 	wait $pid
 	return $heard

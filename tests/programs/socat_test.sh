@@ -9,7 +9,7 @@ needs socat openssl
 
 # through NAME ADDRESS: sends $work/sent, and gets it back.
 through() {
-	(netns_exec c "$lib_c" 0-1023 timeout -s KILL 20 socat -t 10 - "$2" < "$work/sent" > "$work/back" 2> "$work/$1.log") &&
+	(netns_exec c "$lib_c" 0-1023 timeout -s KILL 100 socat -t 10 - "$2" < "$work/sent" > "$work/back" 2> "$work/$1.log") &&
 		cmp "$work/sent" "$work/back"
 }
 
@@ -18,8 +18,8 @@ echoed() {
 	: > "$work/echo"
 	{
 		cat "$work/one"
-		await 10 cmp "$work/one" "$work/echo"
-	} | (netns_exec c "$lib_c" 0-1023 timeout -s KILL 20 socat -t 0.1 - UDP:$netns_server:7005 > "$work/echo" 2> "$work/asks.log")
+		await 30 cmp "$work/one" "$work/echo"
+	} | (netns_exec c "$lib_c" 0-1023 timeout -s KILL 100 socat -t 0.1 - UDP:$netns_server:7005 > "$work/echo" 2> "$work/asks.log")
 	cmp "$work/one" "$work/echo"
 }
 
@@ -32,7 +32,7 @@ visit() {
 	serve relay 7002 socat -b 4096 -t 10 TCP-LISTEN:7002,bind=$netns_server TCP:$netns_client:7003 || return
 	netns_exec c "$lib_c" 0-1023 socat -b 4096 -t 10 TCP-LISTEN:7003,bind=$netns_client EXEC:cat > "$work/far.log" 2>&1 < /dev/null &
 	servers+=($!)
-	await 10 listens c 7003
+	await 30 listens c 7003
 	check "$what: there and back, by a relay" through relayed TCP:$netns_server:7002
 	openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=server -keyout "$work/key" -out "$work/cert" 2> "$work/openssl.log"
 	serve tls 7004 socat -b 4096 -t 10 OPENSSL-LISTEN:7004,"reuseaddr,bind=$netns_server,cert=$work/cert,key=$work/key,verify=0" EXEC:cat || return

@@ -9,7 +9,7 @@ netns_new p
 
 # stress NAME LIB: false if a stressor or one of its checks failed.
 stress() {
-	(cd $netns_tmp && netns_exec p "$2" 0-1023 timeout -s KILL 30 stress-ng --temp-path $netns_tmp \
+	(cd $netns_tmp && netns_exec p "$2" 0-1023 timeout -s KILL 100 stress-ng --temp-path $netns_tmp \
 		--timeout 1s --verify --oomable "--$1" 2 > "log.$1" 2>&1 < /dev/null)
 }
 

@@ -36,7 +36,7 @@ hosts() {
 	ip -n "$c" link set v0 up && ip -n "$c" link set w0 up
 	netns_up "$s" v0 $netns_server
 	netns_up "$s" w0 10.99.0.2
-	await 5 netns_is_up "$s" v0 && await 5 netns_is_up "$s" w0 || die "the link stays down"
+	await 30 netns_is_up "$s" v0 && await 30 netns_is_up "$s" w0 || die "the link stays down"
 	ip -n "$s" neigh add 10.9.0.66 lladdr 02:00:00:00:00:66 dev v0
 	ip -n "$s" neigh add 10.9.0.1 lladdr 02:00:00:00:00:01 dev v0
 	ip -n "$s" route add default via 10.9.0.1

@@ -79,7 +79,7 @@ settled() {
 		fewest=$(cat "$work/fewest" 2> /dev/null || echo -1)
 		((fewest < 0 || frames < fewest)) && echo "$frames" > "$work/fewest"
 		((frames <= fewest || $(uptime_ms) > end)) && break
-		sleep 0.1
+		sleep 0.1 # the interval of samples
 	done
 	echo "$now"
 }

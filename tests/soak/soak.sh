@@ -74,7 +74,7 @@ under_load() {
 				disturb
 				next=$((next + every * 1000))
 			fi
-			sleep 0.02
+			sleep 0.02 # the rate of the load
 		done
 	fi
 	wait $pid

@@ -28,7 +28,7 @@ is_quiet() {
 	local before
 
 	before=$(used "$1")
-	sleep 0.3
+	sleep 0.3 # what is measured
 	(($(used "$1") - before < 2000))
 }
 
@@ -36,11 +36,9 @@ is_quiet() {
 idle() {
 	local before spent
 
-	for ((try = 0; try < 20; try++)); do
-		is_quiet "$1" && break
-	done
+	await 30 is_quiet "$1" || return 1
 	before=$(used "$1")
-	sleep 3
+	sleep 3 # what is measured
 	spent=$(($(used "$1") - before))
 	echo "     $spent us in 3 s"
 	((spent < 15000))

@@ -73,7 +73,7 @@ done
 ip link add j0 netns c mtu 9000 type veth peer name j0 netns s mtu 9000
 netns_up c j0 10.9.1.1
 netns_up s j0 10.9.1.2
-await 5 netns_is_up c j0 && await 5 netns_is_up s j0 || die "the link stays down"
+await 30 netns_is_up c j0 && await 30 netns_is_up s j0 || die "the link stays down"
 for protocol in udp tcp; do
 	check "$protocol over an interface that cannot be accelerated" asks $log c $protocol 10.9.1.2 7000 10
 	check "... one warning" warned $log 1 MTU

@@ -8,14 +8,14 @@ self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
-[[ -n $lib ]] || exit 0 # without the library there is no log
+netns_needs_lib
 
 netns_pair ""
 ip link add j0 netns c mtu 9000 type veth peer name j0 netns s mtu 9000
 netns_up c j0 10.9.1.1
 netns_up s j0 10.9.1.2
 ip -n c addr add 10.8.8.8/32 dev lo
-await 5 netns_is_up c j0 && await 5 netns_is_up s j0 || die "the link stays down"
+await 30 netns_is_up c j0 && await 30 netns_is_up s j0 || die "the link stays down"
 
 cat > $netns_tmp/prog.py << 'END'
 import errno, os, sys, struct
@@ -37,7 +37,8 @@ def attempt(what, fn, *args):
 def undecided(): socket(AF_INET, SOCK_STREAM).close()
 def accelerated():
     s = udp(); s.sendto(b"x", ("10.9.0.2", 9)); s.close()
-def family(): socket(AF_INET6, SOCK_DGRAM).close()
+def family():
+    s = socket(AF_INET6, SOCK_DGRAM); s.setsockopt(IPPROTO_IPV6, IPV6_V6ONLY, 1); s.bind(("::", 7005)); s.close()
 def loopback():
     s = udp(); s.bind(("127.0.0.1", 7001)); s.close()
 def no_route():

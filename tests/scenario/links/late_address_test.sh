@@ -31,15 +31,15 @@ bypasses() {
 # serves WHAT ADDRESS [PROTOCOL...]
 serves() {
 	for protocol in ${3:-udp tcp}; do
-		check "$1: $protocol" await 3 answers $protocol "$2"
-		[[ -z $lib ]] || check "... bypasses the kernel" await 3 bypasses $protocol "$2"
+		check "$1: $protocol" await 30 answers $protocol "$2"
+		[[ -z $lib ]] || check "... bypasses the kernel" await 30 bypasses $protocol "$2"
 	done
 }
 
 check "a server without any address" netns_spawn $netns_tmp/serve s "$lib" "$probe" serve udp:7000:recv tcp:7000:epoll
 ip -n s link set v0 up
 ip -n s addr add 10.9.0.2/24 dev v0
-await 5 netns_is_up s v0 || die "the link stays down"
+await 30 netns_is_up s v0 || die "the link stays down"
 serves "an address that came later" 10.9.0.2
 ip -n s addr add 10.9.0.3/24 dev v0
 # The answer to a datagram would have the first address as its source.
@@ -47,13 +47,13 @@ serves "a second address" 10.9.0.3 tcp
 ip link add v1 netns c type veth peer name v1 netns s
 netns_up c v1 10.9.1.1
 netns_up s v1 10.9.1.2
-await 5 netns_is_up s v1 || die "the link stays down"
+await 30 netns_is_up s v1 || die "the link stays down"
 serves "a link that came later" 10.9.1.2
 ip -n s addr del 10.9.0.3/24 dev v0
 gone() {
 	! answers tcp 10.9.0.3
 }
-check "a removed address is not served" await 3 gone
+check "a removed address is not served" await 30 gone
 serves "the first address still" 10.9.0.2
 ip -n s link del v1
 serves "... and without the second link" 10.9.0.2

@@ -33,8 +33,8 @@ def name(fn, *args):
 
 
 def connection(port):
-    """A connection to the echo server, which has answered; it waits at most 10 s."""
-    s = socket.create_connection((THERE, port), 10)
+    """A connection to the echo server, which has answered; it waits at most 50 s."""
+    s = socket.create_connection((THERE, port), 50)
     s.sendall(b"hello")
     assert s.recv(100) == b"hello"
     return s

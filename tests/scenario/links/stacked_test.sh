@@ -74,7 +74,7 @@ make_tap() { wire_of_taps tap; }
 make_tun() { wire_of_taps tun; }
 wire_of_taps() {
 	tests/scenario/links/taps.py "$1" d0 "c$row" "s$row" > $netns_tmp/taps 2>&1 &
-	await 5 grep -q ready $netns_tmp/taps
+	await 30 grep -q ready $netns_tmp/taps
 }
 # The device below a macvlan, the port of a bridge, and a member of a VRF, used directly.
 make_under_macvlan() { alone && ip -n "c$row" link add link d0 name m0 type macvlan mode bridge && ip -n "c$row" link set m0 up; }
@@ -122,7 +122,7 @@ make() {
 	}
 	# A VRF has its own routes; this one is for sockets that are not bound to it.
 	[[ $row != vrf ]] || ip -n "c$row" route add 10.9.1.0/24 dev d0
-	await 5 has_carrier "c$row" && await 5 has_carrier "s$row"
+	await 30 has_carrier "c$row" && await 30 has_carrier "s$row"
 }
 
 # ---- checking a row ----------------------------------------------------------------
@@ -259,10 +259,10 @@ saw=$(counters)
 ip -n cveth link set d0 master b0
 ip -n cveth addr del 10.9.1.1/24 dev d0
 ip -n cveth addr add 10.9.1.1/24 dev b0
-check "once it is: tcp" await 5 answered tcp
-check "... udp" await 5 answered udp
+check "once it is: tcp" await 30 answered tcp
+check "... udp" await 30 answered udp
 check "... through the kernel" test "$saw" != "$(counters)"
-check "... the bridge is reported" await 2 grep -q 'b0 (kind bridge) is left to the kernel' $netns_tmp/log
+check "... the bridge is reported" await 30 grep -q 'b0 (kind bridge) is left to the kernel' $netns_tmp/log
 
 echo "rows: ${ran[*]}"
 echo "left out: ${left_out[*]:-none}"

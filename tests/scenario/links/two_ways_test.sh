@@ -15,7 +15,7 @@ netns_pair ""
 ip link add w0 netns c type veth peer name w0 netns s || die "no veth"
 netns_up c w0 10.9.2.1
 netns_up s w0 10.9.2.2
-await 5 netns_is_up c w0 && await 5 netns_is_up s w0 || die "the link stays down"
+await 30 netns_is_up c w0 && await 30 netns_is_up s w0 || die "the link stays down"
 for ns in c s; do
 	in_ns $ns sh -c 'for i in all default v0 w0; do echo 0 > /proc/sys/net/ipv4/conf/$i/rp_filter; done'
 done

@@ -38,7 +38,7 @@ for ((round = 1; round <= rounds; round++)); do
 	sleep "$(printf '0.%03d' $msec)" # the random moment itself
 	! netns_has_xdp s v0 || taken=$((taken + 1))
 	netns_kill $victim
-	check "round $round, killed after $msec ms: no XDP program is left" await 1 no_xdp || ip -n s link show v0
+	check "round $round, killed after $msec ms: no XDP program is left" await 30 no_xdp || ip -n s link show v0
 	netns_kill $flood
 	check "... the kernel takes over" netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv
 	check "... reached by udp" reached udp

@@ -27,12 +27,12 @@ for how in fork _Fork clone vfork spawn system; do
 		check "$how: the child has nothing of the interface" grep -qx clean "$log" || cat "$log"
 	fi
 	netns_kill $spawned
-	check "$how: no XDP program stays" await 1 no_xdp
+	check "$how: no XDP program stays" await 30 no_xdp
 	before=$(netns_counters s UdpInDatagrams)
 	check "$how: the next process starts" netns_spawn "$log.next" s "$lib" "$probe" serve udp:$((port + 100)):recv || cat "$log.next"
 	check "... and answers" netns_run c "" "$probe" ask udp $netns_server $((port + 100)) 20
 	[[ -z $lib ]] || check "... bypasses the kernel" test "$(netns_counters s UdpInDatagrams)" == "$before" || cat "$log.next"
 	netns_kill $spawned
-	check "... and releases the interface" await 1 no_xdp
+	check "... and releases the interface" await 30 no_xdp
 done
 verdict

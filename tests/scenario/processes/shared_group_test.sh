@@ -21,7 +21,7 @@ told() {
 }
 
 got() {
-	await 10 grep -q '^received' "$1" && grep -qx "received $2" "$1" || { cat "$1"; return 1; }
+	await 30 grep -q '^received' "$1" && grep -qx "received $2" "$1" || { cat "$1"; return 1; }
 }
 
 # readers PORT LIBRARY-OF-THE-SECOND
@@ -33,7 +33,7 @@ readers() {
 	shout "$1" 0 50
 	vma_env=(VMA_TRACELEVEL=warn)
 	netns_spawn $second s "$2" "$relay" join $netns_server $netns_group "$1" || return 1
-	[[ -z $lib ]] || await 5 told "$log" || { echo "the first did not notice"; return 1; }
+	[[ -z $lib ]] || await 30 told "$log" || { echo "the first did not notice"; return 1; }
 	shout "$1" 100 50
 	shout "$1" 0 0
 	got "$first" 100 && got "$second" 50

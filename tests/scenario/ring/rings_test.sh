@@ -50,7 +50,7 @@ take_turns() {
 	netns_spawn $out s "$lib" "$relay" serve "$1" $netns_server $port "$5" "$6" 200 || return 1
 	before=$(netns_counters s UdpInDatagrams TcpInSegs)
 	netns_run c "" "$relay" drive "$1" $netns_server $port "$5" "$messages" || return 1
-	await 10 is_gone $spawned || return 1
+	await 30 is_gone $spawned || return 1
 	wait $spawned || { cat $out; return 1; }
 	[[ -n $lib ]] || return 0
 	after=$(netns_counters s UdpInDatagrams TcpInSegs)

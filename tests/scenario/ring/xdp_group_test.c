@@ -100,14 +100,14 @@ static void service(struct port *port)
 }
 
 /*
- * Within a second, every frame is in the pool or in a fill ring, except one per queue that the
+ * Soon, every frame is in the pool or in a fill ring, except one per queue that the
  * kernel may keep; slots, maps and members are as before.
  */
 static void expect_baseline(struct port *base)
 {
 	struct xdp_port *port = (struct xdp_port *)base;
 	const struct group_ctl *ctl = port->group.ctl;
-	nsec_t end = clock_now() + NSEC_PER_SEC;
+	nsec_t end = clock_now() + DEADLINE;
 	struct books books;
 	unsigned entries;
 	bool settled;
@@ -975,6 +975,19 @@ static void start_and_await(struct fixture *f, struct member *m, unsigned n)
 		await_joined(&m[i], NULL);
 }
 
+/* Until each of them has received two frames; a busy machine is slow. */
+static void run_until_all_receive(struct fixture *f, struct member *m, unsigned n)
+{
+	nsec_t end = clock_now() + 3 * DEADLINE;
+
+	for (unsigned i = 0; i < n; i++) {
+		while (m[i].pid && get(&m[i].received) < 2) {
+			run_for(f, m, n, 10 * NSEC_PER_MSEC);
+			assert_true(clock_now() < end);
+		}
+	}
+}
+
 /* This process joins, the others leave: then everything is as at the beginning. */
 static void leave_and_expect_baseline(struct fixture *f, struct member *m, unsigned n)
 {
@@ -1006,8 +1019,8 @@ static void test_two_processes_take_turns_in_everything(void **state)
 	run_for(f, m, 2, 200 * NSEC_PER_MSEC);
 	start(&m[1], 1, f->ifindex); /* the same flow, at once */
 	await_joined(&m[1], NULL);
+	run_until_all_receive(f, m, 2);
 	run_for(f, m, 2, 200 * NSEC_PER_MSEC);
-	assert_true(get(&m[0].received) && get(&m[1].received));
 	leave_and_expect_baseline(f, m, 2);
 }
 
@@ -1017,9 +1030,8 @@ static void test_thirty_two_processes_share_an_interface(void **state)
 	struct member *m = make_members();
 
 	start_and_await(f, m, 32);
-	run_for(f, m, 32, NSEC_PER_SEC);
-	for (unsigned i = 0; i < 32; i++)
-		assert_true(get(&m[i].received) > 1);
+	run_until_all_receive(f, m, 32);
+	run_for(f, m, 32, 200 * NSEC_PER_MSEC);
 	leave_and_expect_baseline(f, m, 32);
 }
 
@@ -1084,7 +1096,7 @@ static void test_a_frame_for_a_dead_member_goes_to_the_kernel(void **state)
 	kill_member(&m[0]);
 	f->number = 100;
 	inject(f, 7000, 5000);
-	assert_int_equal(poll(&pfd, 1, 1000), 1);
+	assert_int_equal(poll(&pfd, 1, (int)(DEADLINE / NSEC_PER_MSEC)), 1);
 	len = recv(sniff, frame, sizeof(frame), 0);
 	assert_int_equal(number_of(frame, (size_t)len), 101);
 	close(sniff);
@@ -1104,7 +1116,7 @@ static void test_a_stopped_answering_process_is_named_and_harms_no_other(void **
 	kill(m[0].pid, SIGSTOP);
 	begin = clock_now();
 	assert_int_equal(port_xdp_open(f->ifindex, &f->port, f->why), -EBUSY);
-	assert_in_range(clock_now() - begin, 0, 4 * NSEC_PER_SEC);
+	assert_in_range(clock_now() - begin, 0, DEADLINE);
 	snprintf(text, sizeof(text), "process %d,", m[0].pid);
 	assert_non_null(strstr(f->why, text));
 	run_for(f, m + 1, 1, 100 * NSEC_PER_MSEC);
@@ -1349,7 +1361,8 @@ static void end_sharer(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static unsigned inject_all(struct fixture *f, uint64_t *a, uint64_t *b)
+/* 256 frames; returns how many the two have received after that time at most. */
+static unsigned inject_all(struct fixture *f, uint64_t *a, uint64_t *b, nsec_t patience)
 {
 	uint64_t before = get(a) + get(b);
 	nsec_t end;
@@ -1358,7 +1371,7 @@ static unsigned inject_all(struct fixture *f, uint64_t *a, uint64_t *b)
 		inject(f, 7000, (uint16_t)(20000 + i));
 		usleep(100);
 	}
-	end = clock_now() + 200 * NSEC_PER_MSEC;
+	end = clock_now() + patience;
 	while (get(a) + get(b) < before + 256 && clock_now() < end)
 		usleep(500);
 	return (unsigned)(get(a) + get(b) - before);
@@ -1372,11 +1385,11 @@ static void test_the_dead_leave_their_part_of_a_flow_to_the_others(void **state)
 	pid_t second = start_sharer(f->ifindex, &n[1], &n[3]);
 	nsec_t end;
 
-	assert_int_equal(inject_all(f, &n[2], &n[3]), 256);
+	assert_int_equal(inject_all(f, &n[2], &n[3], DEADLINE), 256);
 	assert_in_range(get(&n[2]), 64, 192);
 	end_sharer(first);
 	end = clock_now() + DEADLINE;
-	while (inject_all(f, &n[2], &n[3]) < 256)
+	while (inject_all(f, &n[2], &n[3], 200 * NSEC_PER_MSEC) < 256)
 		assert_true(clock_now() < end);
 	/* A member that joins later does not hinder the cleanup of dead ones. */
 	first = start_sharer(f->ifindex, &n[4], &n[2]);
@@ -1406,8 +1419,10 @@ static void fickle_main(int ifindex, uint64_t *rounds)
 	struct port_queue *q;
 	struct port *port;
 
-	if (port_xdp_open(ifindex, &port, why) || port->ops->open_queue(port, &q, why))
+	if (port_xdp_open(ifindex, &port, why) || port->ops->open_queue(port, &q, why)) {
+		fprintf(stderr, "fickle: %s", why);
 		_exit(1);
+	}
 	for (;;) {
 		struct flow_share part[3];
 		int rc[3];

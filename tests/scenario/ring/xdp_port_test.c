@@ -326,7 +326,7 @@ static void test_descriptors_are_readable_while_frames_wait(void **state)
 	assert_int_equal(poll(&pfd, 1, 0), 0);
 	for (int i = 0; i < 3; i++) {
 		inject(f, &plain);
-		assert_int_equal(poll(&pfd, 1, 5000), 1);
+		assert_int_equal(poll(&pfd, 1, 30000), 1);
 		assert_int_equal(next_steered(f, 0), f->number);
 		assert_true(f->port->ops->arm(f->q));
 		assert_int_equal(poll(&pfd, 1, 0), 0);
@@ -350,7 +350,7 @@ static void test_every_rx_queue_is_served(void **state)
 		s.sport = (uint16_t)(1000 + i);
 		inject(f, &s);
 	}
-	assert_int_equal(poll(&pfd, 1, 5000), 1);
+	assert_int_equal(poll(&pfd, 1, 30000), 1);
 	for (int i = 0; i < 64; i++) {
 		uint64_t number = next_steered(f, DEADLINE);
 
@@ -596,7 +596,7 @@ static void test_a_process_that_does_not_answer_is_named(void **state)
 	pid = fork_owner(f);
 	start = clock_now();
 	assert_int_equal(port_xdp_open(f->ifindex, &f->port, f->why), -EBUSY);
-	assert_in_range(clock_now() - start, 0, 4 * NSEC_PER_SEC);
+	assert_in_range(clock_now() - start, 0, DEADLINE);
 	snprintf(text, sizeof(text), "process %d,", pid);
 	assert_non_null(strstr(f->why, text));
 	end(pid);

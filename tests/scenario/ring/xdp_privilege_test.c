@@ -414,7 +414,8 @@ static void opens_at_once(void)
 
 	open_port();
 	another_joins();
-	assert_true(clock_now() - begun < NSEC_PER_SEC);
+	/* It waits so long for an answer: WAIT_MAX in ring/xdp/xdp_group_join.c. */
+	assert_true(clock_now() - begun < 2 * NSEC_PER_SEC);
 	close_port();
 }
 

@@ -5,7 +5,7 @@ self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
-[[ -n $lib ]] || exit 0
+netns_needs_lib
 
 vma=$(find_program "${VMA:-tools/vma/vma}") || exit 1
 use=tests/scenario/rules/use.py

@@ -8,7 +8,7 @@ self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
-[[ -n $lib ]] || exit 0
+netns_needs_lib
 
 probe=$(netns_find_probe) || exit 1
 conf=$netns_tmp/libvma.conf
@@ -17,7 +17,7 @@ netns_pair ""
 ip link add j0 netns c type veth peer name j0 netns s
 netns_up c j0 10.9.1.1
 netns_up s j0 10.9.1.2
-await 5 netns_is_up c j0 && await 5 netns_is_up s j0 || die "the link stays down"
+await 30 netns_is_up c j0 && await 30 netns_is_up s j0 || die "the link stays down"
 vma_env=(VMA_TRACELEVEL=details "VMA_CONFIG_FILE=$conf")
 netns_spawn $netns_tmp/peer s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no peer"
 
@@ -45,7 +45,7 @@ check "... and the kernel sees nothing" not eval 'sees v0 || sees j0'
 netns_kill $spawned
 
 for rules in 'interface deny j*' 'interface allow v?\ninterface deny *'; do
-	await 20 not has_xdp j0 || die "XDP stays"
+	await 30 not has_xdp j0 || die "XDP stays"
 	printf '%b\n' "$rules" > $conf
 	serve
 	check "$rules: v0 is opened" has_xdp v0
@@ -63,6 +63,6 @@ for protocol in udp tcp; do
 done
 vma_env=(VMA_TRACELEVEL=debug "VMA_CONFIG_FILE=$conf")
 netns_run c "$lib" "$probe" ask udp 10.9.1.2 7000 1 > $log
-check "the verdict names the rule" grep -q 'left to the kernel: a rule in libvma.conf denies the interface' $log
+check "the verdict names the rule" grep -q "left to the kernel: $conf:[12] says deny" $log
 check "... and it is no fallback" not grep -q 'not accelerated' $log
 verdict

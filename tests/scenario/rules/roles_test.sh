@@ -7,7 +7,7 @@ self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
-[[ -n $lib ]] || exit 0 # without the library there are no rules
+netns_needs_lib
 
 probe=$(netns_find_probe) || exit 1
 use=tests/scenario/rules/use.py
@@ -82,7 +82,7 @@ check "udp_connect: the first rule decides" seen 0 0
 # The group: the peer sends once we have joined.
 group() {
 	(uses group && echo "$udp_in" > $netns_tmp/udp_in) &
-	await 10 grep -q joined $log || die "does not join"
+	await 30 grep -q joined $log || die "does not join"
 	netns_run s "" python3 -c '
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -8,7 +8,7 @@ self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
-[[ -n $lib ]] || exit 0
+netns_needs_lib
 
 probe=$(netns_find_probe) || exit 1
 use=tests/scenario/rules/use.py
@@ -18,7 +18,7 @@ netns_pair ""
 ip link add j0 netns c mtu 9000 type veth peer name j0 netns s mtu 9000
 netns_up c j0 10.9.1.1
 netns_up s j0 10.9.1.2
-await 5 netns_is_up c j0 && await 5 netns_is_up s j0 || die "the link stays down"
+await 30 netns_is_up c j0 && await 30 netns_is_up s j0 || die "the link stays down"
 netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
 
 # run [VARIABLE=VALUE...] STEP...: with strict, unless a variable says otherwise.
@@ -70,9 +70,20 @@ check "... the group was left" says '^left EADDRNOTAVAIL'
 check "... bind after it fails" says '^bind to the group EOPNOTSUPP'
 run option
 check "setsockopt fails" says '^option EOPNOTSUPP'
+run special
+check "a control message that only the kernel knows: the send fails, each time" times 2 '^retopts EOPNOTSUPP'
+check "... the reason is said once" times 1 'VMA ERROR: fd [0-9]+: a call was made that only the kernel serves'
+check "... others work" says '^ttl fine'
+check "... to this host, too" says '^retopts on loopback fine'
+check "urgent data: as the kernel" says '^urgent EOPNOTSUPP'
+check "... and the socket goes on" says '^plain fine'
+run VMA_STRICT=0 special
+check "... without strict the kernel sends it" times 2 '^retopts fine'
 run families
-check "AF_INET6 fails" says '^inet6 EAFNOSUPPORT'
-check "... of datagrams, too" says '^inet6 datagrams EAFNOSUPPORT'
+check "AF_INET6 is made, for IPv4" says '^inet6 fine'
+check "... its connect to an IPv6 address fails" says '^inet6 connect EOPNOTSUPP'
+check "... a send there, too" says '^inet6 send EOPNOTSUPP'
+check "... and bind with IPV6_V6ONLY" says '^inet6 only EOPNOTSUPP'
 check "AF_UNIX is not affected" says '^unix fine'
 run no_route
 check "no route: the kernel's errno" times 2 'without route ENETUNREACH'
@@ -82,7 +93,20 @@ run udp connected tcp 10.9.0.2
 check "what is accelerated works" times 5 ' fine$'
 check "... and nothing is said" times 0 'VMA (ERROR|WARNING)'
 run anywhere
-check "one interface is enough for 0.0.0.0" says '^listen anywhere fine'
+check "one interface is enough for 0.0.0.0" times 2 ' anywhere fine'
+check "... that the kernel serves the other one is said, once" times 1 \
+	'VMA WARNING: j0: the interface could not be taken; .*VMA_STRICT.*"interface deny j0"'
+run device
+check "... nor what SO_BINDTODEVICE leaves out" eval 'says "^bind on v0 fine" && times 0 "must be accelerated"'
+run VMA_STRICT=0 anywhere
+check "... without strict in general words" times 0 'must be accelerated'
+echo 'interface deny j0' > $conf
+run anywhere
+check "... and not if a rule denies it" times 0 'VMA WARNING'
+printf '%s\n' 'must udp_receiver *:6008' > $conf
+run VMA_STRICT=0 anywhere
+check "... a rule must warns, too" times 1 'VMA WARNING: j0: .*\(must in .*libvma.conf\)'
+: > $conf
 run VMA_OFFLOADED_SOCKETS=0 tcp 10.9.1.2 families
 check "nothing is accelerated: nothing is strict" times 5 ' fine$'
 

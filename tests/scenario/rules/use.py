@@ -80,6 +80,27 @@ def server(port):
             peer.send(data)
 
 
+def reasons():
+    """A socket for each rule of reason_test.sh, kept until our input ends."""
+    kept = [new(SOCK_DGRAM), new(SOCK_DGRAM), new(SOCK_STREAM), new(SOCK_STREAM), new(SOCK_STREAM), new(SOCK_DGRAM),
+            new(SOCK_DGRAM), new(SOCK_DGRAM), new(SOCK_DGRAM)]
+    kept[0].bind((HERE, 6000))
+    kept[1].bind((HERE, 6001))
+    kept[2].bind((HERE, 6002))
+    kept[2].listen()
+    kept[3].bind(("0.0.0.0", 6003))
+    kept[3].listen()
+    kept[4].connect((THERE, 7000))
+    kept[5].connect((THERE, 7000))
+    kept[6].sendto(b"x", (THERE, 7009))
+    kept[7].connect((SLOW_THERE, 7000))
+    kept[8].bind((HERE, 6008))
+    print("ready", *(s.fileno() for s in kept), flush=True)
+    accepted = kept[3].accept()[0]
+    print("accepted", accepted.fileno(), flush=True)
+    sys.stdin.read()
+
+
 # ---- what strict refuses, and what not --------------------------------------------
 
 
@@ -136,9 +157,24 @@ def option():
     attempt("option", new(SOCK_DGRAM).setsockopt, IPPROTO_IP, IP_OPTIONS, b"\x01\x01\x01\x00")
 
 
+def special():
+    """Control messages of one send: IP_TTL, which the library knows, and IP_RETOPTS, which it does not."""
+    s = new(SOCK_DGRAM)
+    attempt("ttl", s.sendmsg, [b"x"], [(IPPROTO_IP, IP_TTL, b"\x09\0\0\0")], 0, (THERE, 7000))
+    for i in range(2):
+        attempt("retopts", s.sendmsg, [b"x"], [(IPPROTO_IP, IP_RETOPTS, b"\x01\x01\x01\0")], 0, (THERE, 7000))
+    attempt("retopts on loopback", s.sendmsg, [b"x"], [(IPPROTO_IP, IP_RETOPTS, b"\x01\x01\x01\0")], 0, ("127.0.0.1", 7000))
+    attempt("urgent", s.sendto, b"x", MSG_OOB, (THERE, 7000))
+    attempt("plain", s.sendto, b"x", (THERE, 7000))
+
+
 def families():
     attempt("inet6", socket, AF_INET6, SOCK_STREAM)
-    attempt("inet6 datagrams", socket, AF_INET6, SOCK_DGRAM)
+    attempt("inet6 connect", socket(AF_INET6, SOCK_STREAM).connect, ("2001:db8::1", 9))
+    attempt("inet6 send", socket(AF_INET6, SOCK_DGRAM).sendto, b"x", ("2001:db8::1", 9))
+    only = socket(AF_INET6, SOCK_DGRAM)
+    only.setsockopt(IPPROTO_IPV6, IPV6_V6ONLY, 1)
+    attempt("inet6 only", only.bind, ("::", 6010))
     attempt("unix", socket, AF_UNIX, SOCK_STREAM)
 
 
@@ -164,6 +200,13 @@ def anywhere():
     s = new(SOCK_STREAM)
     s.bind(("0.0.0.0", 6008))
     attempt("listen anywhere", s.listen)
+    attempt("bind anywhere", new(SOCK_DGRAM).bind, ("0.0.0.0", 6008))
+
+
+def device():
+    s = new(SOCK_DGRAM)
+    s.setsockopt(SOL_SOCKET, SO_BINDTODEVICE, b"v0")
+    attempt("bind on v0", s.bind, ("0.0.0.0", 6009))
 
 
 steps = sys.argv[1:]

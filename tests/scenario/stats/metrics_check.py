@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Checks texts for metrics_test.sh; exits with 1 and the reason.
 
-    metrics_check.py format < TEXT		OpenMetrics 1.0, as far as counters and gauges go
+    metrics_check.py format < TEXT		OpenMetrics 1.0, as far as counters, gauges and histograms go
     metrics_check.py dashboard FILE < TEXT	metrics of a Grafana dashboard; TEXT has samples of all
     metrics_check.py get URL STATUS TYPE	prints the body; TYPE: of the content, or - for any
 """
@@ -11,7 +11,11 @@ NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\n"])*"'
 SAMPLE = re.compile(r"(%s)(?:\{(%s(?:,%s)*)?\})? (\d+(?:\.\d+)?)" % (NAME, LABEL, LABEL))
 META = re.compile(r"# (TYPE|HELP|UNIT) (%s) (.*)" % NAME)
-SUFFIX = {"counter": "_total", "gauge": ""}
+SUFFIXES = {
+    "counter": ["_total"],
+    "gauge": [""],
+    "histogram": ["_bucket", "_count", "_sum"],
+}
 
 
 def fail(*why):
@@ -44,9 +48,9 @@ class Parser:
         of = self.families[name]
         if what in of or "sampled" in of:
             raise ValueError("%s twice, or after a sample" % what)
-        if what == "TYPE" and value not in SUFFIX:
+        if what == "TYPE" and value not in SUFFIXES:
             raise ValueError("unknown type")
-        if what == "TYPE" and SUFFIX[value] and name.endswith(SUFFIX[value]):
+        if what == "TYPE" and any(s and name.endswith(s) for s in SUFFIXES[value]):
             raise ValueError("the suffix is not part of a family's name")
         if what == "HELP" and re.search(r'\\(?![\\n"])', value):
             raise ValueError("escaping")
@@ -60,7 +64,7 @@ class Parser:
         of = self.families.get(self.family)
         if not of or "TYPE" not in of or "HELP" not in of:
             raise ValueError("a sample before TYPE and HELP")
-        if name != self.family + SUFFIX[of["TYPE"]]:
+        if name not in [self.family + s for s in SUFFIXES[of["TYPE"]]]:
             raise ValueError("not a sample of %s, a %s" % (self.family, of["TYPE"]))
         pairs = re.findall(LABEL, labels or "")
         keys = [pair.split("=")[0] for pair in pairs]
@@ -73,7 +77,7 @@ class Parser:
         of["sampled"] = True
 
     def metrics(self):
-        return {name + SUFFIX[of["TYPE"]] for name, of in self.families.items()}
+        return {name + s for name, of in self.families.items() for s in SUFFIXES[of["TYPE"]]}
 
 
 def expressions(node):

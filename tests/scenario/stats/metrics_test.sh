@@ -8,7 +8,7 @@ self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
-[[ -n $lib ]] || exit 0 # without the library there is nothing to see
+netns_needs_lib
 
 probe=$(netns_find_probe) || exit 1
 stats=$(find_program tools/vma/vma_stats) || exit 1
@@ -37,7 +37,7 @@ gets() {
 # stops SIGNAL: the exporter ends in order.
 stops() {
 	kill -"$1" $exporter
-	await 10 is_gone $exporter || return 1
+	await 30 is_gone $exporter || return 1
 	wait $exporter
 }
 
@@ -85,9 +85,9 @@ check "... it is gone" eval '! pgrep -x sleep'
 stops TERM
 export_of "sleep 1000"
 gets 200 - 2> /dev/null &
-check "it runs a command" await 10 pgrep -x sleep
+check "it runs a command" await 30 pgrep -x sleep
 check "SIGTERM meanwhile" stops TERM
-check "... ends the command" await 10 eval '! pgrep -x sleep'
+check "... ends the command" await 30 eval '! pgrep -x sleep'
 
 # ---- with vma_stats ----
 export_of "$stats -k $dir --openmetrics"
@@ -100,7 +100,7 @@ talk() {
 	# A name that would end a label; vma_stats replaces such characters.
 	printf '%s\n' 'open("/proc/self/comm", "w").write("a\"b\\c")' > $netns_tmp/named.py
 	cat tests/scenario/stats/talker.py >> $netns_tmp/named.py
-	vma_env=(VMA_TRACELEVEL=warn VMA_RX_POLL=-1 VMA_SELECT_POLL=-1 VMA_STATS_SHMEM_DIR=$dir)
+	vma_env=(VMA_TRACELEVEL=warn VMA_RX_POLL=-1 VMA_SELECT_POLL=-1 VMA_STATS_SHMEM_DIR=$dir VMA_STATS_LATENCY=1)
 	netns_spawn $netns_tmp/one c "$lib" python3 $netns_tmp/named.py $netns_tmp/fifo 5000 ||
 		{ cat $netns_tmp/one && die "no talker"; }
 }

@@ -8,7 +8,7 @@ self=$(realpath -s "$0")
 cd "${self%/*}/../../.." || exit 2
 . tools/lib/netns.sh
 netns_enter "$self" "$@"
-[[ -n $lib ]] || exit 0 # without the library there is nothing to see
+netns_needs_lib
 
 probe=$(netns_find_probe) || exit 1
 stats=$(find_program tools/vma/vma_stats) || exit 1
@@ -36,7 +36,7 @@ tell() {
 
 	before=$(grep -c "^done $*" $log)
 	echo "$*" >&$fifo
-	await 10 eval "((\$(grep -c '^done $*' $log) > before))"
+	await 30 eval "((\$(grep -c '^done $*' $log) > before))"
 }
 
 # What differs from run to run: ports that the kernel chose, process ids, inodes and their length.
@@ -196,7 +196,7 @@ udp   Yes       0                    0                    10.9.0.1:PORT         
 tcp   Yes       0                    0                    10.9.0.1:PORT         10.9.0.2:7000         ESTABLISHED INODE  PID/python3
 udp   Yes       0                    0                    0.0.0.0:5000           0.0.0.0:*                         INODE  PID/python3
 udp   Yes       0                    0                    10.9.0.1:5001          0.0.0.0:*                         INODE  PID/python3
-tcp   Yes       0                    0                    10.9.0.1:5002          0.0.0.0:*             LISTEN      INODE  PID/python3
+tcp6  Yes       0                    0                    10.9.0.1:5002          0.0.0.0:*             LISTEN      INODE  PID/python3
 udp   No        0                    0                    10.9.0.1:5003          0.0.0.0:*                         INODE  PID/python3
 END
 check "view 6" says 'kernel: an option is set that only the kernel serves$' "$stats" -k $dir -v 6 -s 8
@@ -216,7 +216,7 @@ check "... and counting goes on" is "$(value 3 rx_packets) $(value 4 rx_packets)
 check "changes without traffic" says '^ 3 +Rx: +0 +0 ' timeout 30 "$stats" -k $dir -d 2 -c 1
 timeout 30 "$stats" -k $dir -d 2 -c 2 > $netns_tmp/deltas &
 watcher=$!
-await 10 grep -q 'stats for' $netns_tmp/deltas
+await 30 grep -q 'stats for' $netns_tmp/deltas
 for ((i = 0; i < 30; i++)); do
 	kill -0 $watcher 2> /dev/null && tell udp 1000
 done
@@ -247,7 +247,7 @@ check "... in view 5" is "$("$stats" -k $dir -v 5 | grep -c "ESTABLISHED .*/pyth
 check "few slots" says '4 more sockets have no counters: see VMA_STATS_FD_NUM' "$stats" -k $dir -p $second -v 6
 check "no such name" says 'Failed to identify process' "$stats" -k $dir -n perl
 echo fork >&$fifo
-await 10 grep -q '^child' $log
+await 30 grep -q '^child' $log
 child=$(awk '/^child/ { print $2 }' $log)
 pid=$child
 check "a forked child has its own" is "$(value "$(awk '/^child/ { print $3 }' $log)" rx_packets)" 7
@@ -259,7 +259,7 @@ check "... is shown" grep -qE '^ 3 +Rx: +106 ' $netns_tmp/said
 kill -CONT $second
 timeout 30 "$stats" -k $dir -p $second > $netns_tmp/watched 2>&1 &
 watcher=$!
-await 10 grep -q ' 3  ' $netns_tmp/watched
+await 30 grep -q ' 3  ' $netns_tmp/watched
 netns_kill $second
 wait $watcher
 check "killed meanwhile" test $? == 1
@@ -270,16 +270,40 @@ check "... with -F, too" test -e $dir/vmastat.$second
 "$stats" -k $dir -v 5 > /dev/null
 check "... and is removed then" test ! -e $dir/vmastat.$second
 
+# ---- latencies ----
+check "no latencies" says '^Latencies are not measured: see VMA_STATS_LATENCY' "$stats" -k $dir -p $first -v 7 -c 1
+kill -CONT $child && kill $child
+log=$netns_tmp/three
+start three 5200 VMA_STATS_LATENCY=1
+check "latencies of datagrams" says '^3 +udp +10.9.0.1:[0-9]+ +10.9.0.2:7000 +106( +[0-9]+\.[0-9]){6}$' "$stats" -k $dir -p $pid -v 7 -c 1
+check "... of a connection" says '^4 +tcp +10.9.0.1:[0-9]+ +10.9.0.2:7000 +10 ' "$stats" -k $dir -p $pid -v 7 -c 1
+ordered='0 < l["p50_ns"] <= l["p90_ns"] <= l["p99_ns"] <= l["max_ns"] < 10**10 and sum(n for _, n in l["buckets"]) == l["count"] == 106'
+check "... percentiles" is "$(timeout 30 "$stats" -k $dir -p $pid --json | python3 -c '
+import json, sys
+l = next(s["latency"] for s in json.load(sys.stdin)[0]["sockets"] if s["fd"] == 3)
+print(eval(sys.argv[1]))' "$ordered")" True
+check "... in OpenMetrics" says '^vma_socket_latency_seconds_bucket\{.*fd="3".*,le="\+Inf"\} 106$' "$stats" -k $dir -p $pid --openmetrics
+# A datagram that waits for half a second until it is read.
+netns_run s "" python3 -c '
+from socket import *
+socket(AF_INET, SOCK_DGRAM).sendto(b"late", ("10.9.0.1", 5201))'
+sleep_until=$((${EPOCHREALTIME/[.,]/} + 500000))
+await 30 eval "((\${EPOCHREALTIME/[.,]/} > $sleep_until))"
+tell read
+check "... of data that waited" test "$(value 6 latency | sed -E "s/.*'max_ns': ([0-9]+).*/\1/")" -ge 500000000
+timeout 30 "$stats" -k $dir -p $pid -z -c 1 > $netns_tmp/zeroed
+check "... zeroed" is "$(timeout 30 "$stats" -k $dir -p $pid -v 7 -c 1 | grep -c '^[0-9]')" 0
+netns_kill $pid
+
 # ---- the end ----
 pid=$first
 check "version" says '^vma_stats, version [0-9]' "$stats" -V
 check "wrong value" says 'vmastat: -v: 9 is not a valid value' "$stats" -v 9
-kill -CONT $child && kill $child
 netns_spawn $netns_tmp/pause c "$lib" "$probe" pause || die "no process"
 check "no socket: no page" test ! -e $dir/vmastat.$spawned
 exec {fifo}> $netns_tmp/one.fifo
 echo quit >&$fifo
-await 10 is_gone $first
+await 30 is_gone $first
 check "its file is removed" test ! -e $dir/vmastat.$first
 check "VMA_STATS_FILE" test "$(grep -c '^	Fd=' $netns_tmp/file.$first)" == 6
 check "... of a connection" grep -q '^Tx Offload: 1 / 2 / 0 / 0' $netns_tmp/file.$first

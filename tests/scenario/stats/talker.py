@@ -4,6 +4,7 @@
     talker.py FIFO PORT	binds PORT, PORT + 1 and so on; obeys lines in FIFO:
       udp N		N datagrams of 50 bytes there and back
       tcp N		N times 1000 bytes there and back
+      read		a datagram that was sent to PORT + 1
       fork		a child sends 7 datagrams on a socket of its own
       quit
 """
@@ -51,8 +52,8 @@ other = socket(AF_INET, SOCK_DGRAM)
 other.bind(("10.9.0.1", PORT + 1))
 other.setsockopt(IPPROTO_IP, IP_ADD_MEMBERSHIP, inet_aton("224.9.9.9") + inet_aton("10.9.0.1"))
 
-listener = socket()
-listener.bind(("10.9.0.1", PORT + 2))
+listener = socket(AF_INET6)
+listener.bind(("::ffff:10.9.0.1", PORT + 2))
 listener.listen(5)
 
 # The kernel's: only it can send IP options.
@@ -82,6 +83,8 @@ with open(sys.argv[1]) as commands:
             udp_rounds(udp, int(what[1]))
         elif what[0] == "tcp":
             tcp_rounds(tcp, int(what[1]))
+        elif what[0] == "read":
+            other.recv(2048)
         elif what[0] == "fork":
             if os.fork() == 0:
                 mine = socket(AF_INET, SOCK_DGRAM)

@@ -4,6 +4,8 @@ early.py serve PORT		echoes until "bye", a thread for each connection; says "rea
 early.py leave PORT		accepts one connection, releases the port, says "ready", echoes
 early.py talk ADDRESS PORT SOURCE	connects from that port (0: any), says "ready"; then sends each line of its input, and
 				says what comes back
+early.py stray ADDRESS PORT	sends a segment of no connection from port 40009; prints "reset" when that is
+				the answer
 early.py marked PID		is a listener of the process in the map of those at whose port the
 				kernel may have connections?
 """
@@ -57,6 +59,22 @@ def talk(address, port, source):
             print(connection.recv(1000).decode().strip(), flush=True)
 
 
+def stray(address, port):
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP) as raw:
+        raw.connect((address, 0))
+        ends = socket.inet_aton(raw.getsockname()[0]) + socket.inet_aton(address)
+        segment = struct.pack("!HHIIBBHHH", 40009, port, 1, 2, 5 << 4, 0x10, 0, 0, 0)
+        total = sum(struct.unpack("!16H", ends + struct.pack("!HH", socket.IPPROTO_TCP, 20) + segment))
+        checksum = ~(total % 0xffff) & 0xffff
+        raw.settimeout(10)
+        raw.send(segment[:16] + struct.pack("!H", checksum) + segment[18:])
+        while True:
+            _, to_port, _, _, _, flags = struct.unpack("!HHIIBB", raw.recv(1000)[20:34])
+            if to_port == 40009:
+                print("reset" if flags & 4 else "flags %#x" % flags)
+                return
+
+
 def facts_of(fd):
     with open("/proc/self/fdinfo/%d" % fd, encoding="ascii") as text:
         return ["".join(line.split()) for line in text]
@@ -86,5 +104,7 @@ elif sys.argv[1] == "leave":
     leave(int(sys.argv[2]))
 elif sys.argv[1] == "talk":
     talk(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+elif sys.argv[1] == "stray":
+    stray(sys.argv[2], int(sys.argv[3]))
 else:
     marked(int(sys.argv[2]))

@@ -36,7 +36,7 @@ client() {
 is_connected() {
 	local pid=$1_pid
 
-	await 20 is_ready "$netns_tmp/$1" "${!pid}" && ! is_gone "${!pid}"
+	await 30 is_ready "$netns_tmp/$1" "${!pid}" && ! is_gone "${!pid}"
 }
 
 # Its SYN is in transit, and unanswered.
@@ -47,7 +47,7 @@ is_connecting() {
 # says NAME TEXT: sends the text, and gets it back.
 says() {
 	echo "$2" >&"${!1}"
-	await 10 grep -q "^$2$" "$netns_tmp/$1" || ! cat "$netns_tmp/$1"
+	await 30 grep -q "^$2$" "$netns_tmp/$1" || ! cat "$netns_tmp/$1"
 }
 
 opens() {
@@ -66,7 +66,7 @@ not_marked() {
 leave() {
 	netns_exec s "" 0-1023 python3 tests/scenario/tcp/early.py leave 7000 > $netns_tmp/leave 2>&1 < /dev/null &
 	leaver=$!
-	await 10 listens s 7000 || die "no server: $(cat $netns_tmp/leave)"
+	await 30 listens s 7000 || die "no server: $(cat $netns_tmp/leave)"
 }
 
 is_waiting() {
@@ -77,13 +77,13 @@ leave
 client past 40001
 is_connected past
 echo bye >&"$past"
-await 10 is_gone $leaver
+await 30 is_gone $leaver
 netns_kill $past_pid
-check "a connection that the kernel's server has closed first" await 10 is_waiting
+check "a connection that the kernel's server has closed first" await 30 is_waiting
 leave
 client first
 check "another one" is_connected first
-await 10 is_ready $netns_tmp/leave $leaver
+await 30 is_ready $netns_tmp/leave $leaver
 before=$(opens)
 
 exec {names}< /run/libvma/names
@@ -91,14 +91,16 @@ flock $names
 netns_exec s "$lib" 0-1023 python3 tests/scenario/tcp/early.py serve 7000 > $netns_tmp/serve 2>&1 < /dev/null &
 server=$!
 # It waits for at most two seconds: the process is stopped before.
-check "a server takes the port" await 10 listens s 7000
+check "a server takes the port" await 30 listens s 7000
 [[ -z $lib ]] || kill -STOP $server
 [[ -z $lib ]] || check "... while it does not have the interface" eval '! netns_has_xdp s v0'
+check "a segment of a connection that nobody has is answered" \
+	is "$(netns_run c "" python3 tests/scenario/tcp/early.py stray $netns_server 7000)" reset
 client second
-[[ -z $lib ]] || check "a new client is not refused" await 10 is_connecting
+[[ -z $lib ]] || check "a new client is not refused" await 30 is_connecting
 flock -u $names
 kill -CONT $server
-check "the server continues" await 10 is_ready $netns_tmp/serve $server
+check "the server continues" await 30 is_ready $netns_tmp/serve $server
 [[ -z $lib ]] || check "... it has the interface" netns_has_xdp s v0
 check "the waiting client is served" is_connected second
 check "... with data" says second two

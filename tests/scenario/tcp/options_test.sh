@@ -12,10 +12,11 @@ netns_enter "$self" "$@"
 
 netns_pair ""
 cat > $netns_tmp/peer.py << 'END'
-import errno, select, sys, time
+import errno, os, select, sys, time
 from socket import *
 
 TCP_NOTSENT_LOWAT = 25
+looked = sys.argv[0] + ".looked" # exists when the server's side has looked
 names = {
     "maxseg": TCP_MAXSEG, "clamp": TCP_WINDOW_CLAMP, "linger2": TCP_LINGER2,
     "lowat": TCP_NOTSENT_LOWAT, "keepidle": TCP_KEEPIDLE, "keepintvl": TCP_KEEPINTVL,
@@ -78,6 +79,8 @@ def unsent(s, what):
 
 port = int(sys.argv[2])
 if sys.argv[1] == "serve":
+    if os.path.exists(looked):
+        os.unlink(looked)
     l = socket()
     l.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
     l.bind(("10.9.0.2", port))
@@ -98,6 +101,7 @@ if sys.argv[1] == "serve":
     c2, _ = l.accept()
     show(c2, "second", *names)
     unsent(c2, "second")
+    open(looked, "w").close()
     c2.close()
 else:
     fresh()
@@ -114,7 +118,8 @@ else:
     s.setsockopt(SOL_SOCKET, SO_RCVBUF, 4000)
     s.connect((sys.argv[1], port))
     show(s, "plain", "maxseg", "linger2", "lowat")
-    time.sleep(1)
+    while not os.path.exists(looked):
+        time.sleep(0.01)
     while s.recv(65536):
         pass
 END

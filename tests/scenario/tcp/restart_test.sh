@@ -14,7 +14,7 @@ each=30
 netns_pair ""
 in_ns c sh -c 'echo 40000 40079 > /proc/sys/net/ipv4/ip_local_port_range'
 (netns_exec s "" 0-1023 python3 tests/scenario/tcp/restart.py serve 7000) > $netns_tmp/server 2>&1 &
-await 10 in_ns c bash -c 'exec 3<> /dev/tcp/10.9.0.2/7000' || die "no server: $(cat $netns_tmp/server)"
+await 30 in_ns c bash -c 'exec 3<> /dev/tcp/10.9.0.2/7000' || die "no server: $(cat $netns_tmp/server)"
 
 is() {
 	[[ $1 == "$2" ]] && return

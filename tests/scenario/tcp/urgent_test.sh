@@ -14,13 +14,24 @@ netns_pair ""
 cat > $netns_tmp/peer.py << 'END'
 import array, fcntl, os, select, signal, socket, struct, sys, termios, time
 
+SIOCOUTQ = 0x5411
+meeting = os.path.dirname(os.path.abspath(sys.argv[0])) + "/meeting"
+
 signals = 0
 def on_urgent(number, frame):
     global signals
     signals += 1
 signal.signal(signal.SIGURG, on_urgent)
 
-def exchange(s, name):
+def exchange(s, name, other):
+    def meet():
+        other.send(b"x")
+        assert other.recv(1)
+    def arrive():
+        """All that both sides have sent has arrived."""
+        while struct.unpack("i", fcntl.ioctl(s, SIOCOUTQ, bytes(4)))[0]:
+            time.sleep(0.001)
+        meet()
     def stream():
         try:
             return s.recv(100)
@@ -38,34 +49,41 @@ def exchange(s, name):
     def pri():
         p = select.poll()
         p.register(s, select.POLLPRI)
-        return p.poll(1000) != []
+        return p.poll(30000) != []
     s.settimeout(None)
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 5, 0))
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 50, 0))
     print(name, "nothing", oob())
     fcntl.fcntl(s, fcntl.F_SETOWN, os.getpid())
-    time.sleep(0.3)
+    meet()
     s.send(b"abc")
     s.send(b"xyZ", socket.MSG_OOB)
     s.send(b"def")
-    time.sleep(0.3)
+    arrive()
     print(name, "pri", pri(), oob(socket.MSG_PEEK), oob(), oob(), "signals", signals)
     fcntl.fcntl(s, fcntl.F_SETOWN, 0)
     print(name, stream(), at_mark(), stream(), at_mark())
-    time.sleep(0.3)
+    meet()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
     s.send(b"12", socket.MSG_OOB)
     s.send(b"34")
-    time.sleep(0.3)
+    arrive()
     print(name, "inline", oob(), stream(), at_mark(), stream(), at_mark(), "signals", signals)
 
 port = int(sys.argv[2])
 if sys.argv[1] == "serve":
     l = socket.create_server(("", port))
+    m = socket.socket(socket.AF_UNIX)
+    if os.path.exists(meeting):
+        os.unlink(meeting)
+    m.bind(meeting)
+    m.listen()
     print("ready", flush=True)
-    exchange(l.accept()[0], "server")
+    exchange(l.accept()[0], "server", m.accept()[0])
 else:
     s = socket.create_connection((sys.argv[1], port))
-    exchange(s, "client")
+    m = socket.socket(socket.AF_UNIX)
+    m.connect(meeting)
+    exchange(s, "client", m)
 END
 
 compare "" "$lib" 'client pri True b.Z. b.Z. 22 signals 1'

@@ -77,7 +77,7 @@ ip -n c link set v0 up
 ip -n s link set v0 down
 check "the other end is down" says 2 '^blocks +v0 .*no carrier' v0
 ip -n s link set v0 up
-await 5 netns_is_up c v0 || die "the link stays down"
+await 30 netns_is_up c v0 || die "the link stays down"
 check "up again" whole
 
 ip -n c link set v0 mtu 9000
@@ -99,7 +99,7 @@ netns_spawn $netns_tmp/occupant c "" "$occupant" v0 || die "no occupant"
 check "another XDP program" says 2 '^blocks +v0 .*XDP program [0-9]+ \(occupant\)' v0
 check "... its end is the way" mends 'ip link set v0 xdp off'
 netns_kill $spawned
-await 5 eval '! netns_has_xdp c v0' || die "the program stays"
+await 30 eval '! netns_has_xdp c v0' || die "the program stays"
 
 # Another user's process has the interface; one of this user shares it.
 caps=+net_admin,+net_raw,+bpf,+ipc_lock
@@ -109,7 +109,7 @@ around=()
 check "another user's process has it" says 2 '^blocks +v0 .*accelerated process has it' v0
 check "... the same user is the way" mends 'same user'
 netns_kill $spawned
-await 5 eval '! netns_has_xdp c v0' || die "the program stays"
+await 30 eval '! netns_has_xdp c v0' || die "the program stays"
 netns_spawn $netns_tmp/same c "$lib" $netns_tmp/probe serve udp:7000:recv || die "no server"
 check "this user's process shares it" whole --attach v0
 netns_kill $spawned
@@ -119,7 +119,7 @@ ip -n c link del v0
 NETNS_VETH_QUEUES=2 netns_join ""
 netns_up c v0 $netns_client
 netns_up s v0 $netns_server
-await 5 netns_is_up c v0 || die "the link stays down"
+await 30 netns_is_up c v0 || die "the link stays down"
 in_ns c ethtool -L v0 rx 1 tx 1 || die "no queues"
 check "fewer queues than processors" says 1 '^slow +v0 .*uses 1 RX queue, and' v0
 check "... more of them is the way" mends 'ethtool -L v0 (rx|combined) 2'

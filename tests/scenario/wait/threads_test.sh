@@ -40,7 +40,7 @@ check "threads exit" netns_spawn $netns_tmp/exit c "$lib" "$threads" exit $netns
 check "every echo arrived" grep -q '^0 echoes failed' $netns_tmp/exit
 if [[ -n $lib ]]; then
 	check "each had a ring" test "$(count 'ring [0-9]* on v0 opened')" -ge 20
-	check "all rings are closed" await 10 all_closed
+	check "all rings are closed" await 30 all_closed
 fi
 kill $spawned
 verdict

@@ -1,0 +1,55 @@
+#!/bin/bash
+# A program of the extra API: with the library its messages pass the kernel by, in each way of
+# receiving; a rule that it adds takes effect; without the library its own fall-back works.
+#
+#	c  v0 10.9.0.1, the program ---------- v0 10.9.0.2  s
+#	                                       echo, by the kernel
+self=$(realpath -s "$0")
+cd "${self%/*}/../../.." || exit 2
+. tools/lib/netns.sh
+netns_enter "$self" "$@"
+netns_needs_lib
+
+feed=$(find_program tests/scenario/extra/feed) || exit 1
+probe=$(netns_find_probe) || exit 1
+log=$netns_tmp/log
+netns_pair ""
+netns_spawn $netns_tmp/serve s "" "$probe" serve udp:7000:recv tcp:7000:recv || die "no server"
+
+# feeds LIB PROTO WAY: the program runs; $kernel_in: how many datagrams, or segments, the kernel of c
+# received.
+feeds() {
+	local before after rc counter=UdpInDatagrams
+
+	[[ $2 == udp ]] || counter=TcpInSegs
+	read -r before < <(netns_counters c $counter)
+	netns_run c "$1" "$feed" "$2" $netns_server 7000 "$3" 200 > $log 2>&1
+	rc=$?
+	read -r after < <(netns_counters c $counter)
+	kernel_in=$((after - before))
+	((rc == 0)) || tail -30 $log
+	return $rc
+}
+
+says() {
+	grep -qE "$1" $log || { tail -30 $log && false; }
+}
+
+declare -A header=([udp]="42 0800 17" [tcp]="(54|66) 0800 6")
+for way in "udp plain" "udp zcopy" "udp callback" "tcp plain" "tcp zcopy" "tcp callback"; do
+	check "$way" feeds "$lib" $way
+	check "... the library is there" says '^api here'
+	check "... each message is right" says '^bad 0'
+	check "... the kernel receives none" test $kernel_in = 0
+	check "... the header is of IPv4 and ${way% *}" says "^header ${header[${way% *}]}"
+	check "... the dump is in the log" says 'Fd number *: [0-9]+'
+done
+check "a rule for the kernel" feeds "$lib" udp rule
+check "... each datagram is right" says '^bad 0'
+check "... the kernel receives all of them" test $kernel_in = 200
+for way in "udp zcopy" "udp callback" "tcp zcopy" "tcp callback"; do
+	check "without the library, $way" feeds "" $way
+	check "... it is not there" says '^api none'
+	check "... each datagram is right" says '^bad 0'
+done
+verdict

@@ -1,0 +1,172 @@
+"""Both ends of connections on one host.
+
+    local.py serve PORT              echoes, one connection at a time, until "stop"
+    local.py echo PORT               100 echoes; prints how many were right
+    local.py die PORT MODE           sends MODE; prints what is read, and how it ends
+    local.py idle PORT               two processor times of an idle connection, in ticks
+    local.py many PORT N             N connections at once, each echoes
+    local.py bulk PORT BYTES         that many bytes there and back; prints a checksum's verdict
+
+The server does what the first line of a connection says.
+"""
+import hashlib
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+
+HOST = "127.0.0.1"
+
+
+def ticks(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def read_all(sock, n):
+    data = b""
+    while len(data) < n:
+        more = sock.recv(n - len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def echo_all(sock):
+    while data := sock.recv(65536):
+        sock.sendall(data)
+
+
+def wait_for_the_end(sock):
+    try:
+        while sock.recv(100):
+            pass
+        print("end", flush=True)
+    except ConnectionResetError:
+        print("reset", flush=True)
+
+
+def serve_one(sock):
+    word = read_all(sock, 5)
+    if word == b"echo\n":
+        echo_all(sock)
+    elif word == b"kill\n":
+        sock.sendall(b"last words")
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif word == b"gone\n":  # the client kills itself
+        wait_for_the_end(sock)
+    elif word == b"stay\n":
+        sock.sendall(str(os.getpid()).encode())
+        sock.recv(1)
+    elif word == b"stop\n":
+        sock.close()
+        return False
+    sock.close()
+    return True
+
+
+def serve(port, addr):
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((addr, port))
+    listener.listen(64)
+    print("ready", flush=True)
+    running = True
+    while running:
+        sock, peer = listener.accept()
+        assert peer[0] == HOST
+        running = serve_one(sock)
+
+
+def connect(port, word):
+    sock = socket.create_connection((HOST, port))
+    sock.sendall(word)
+    return sock
+
+
+def echo(port):
+    sock = connect(port, b"echo\n")
+    right = 0
+    for i in range(100):
+        text = b"%6d" % i
+        sock.sendall(text)
+        right += read_all(sock, 6) == text
+    sock.shutdown(socket.SHUT_WR)
+    right += sock.recv(1) == b""
+    sock.close()
+    print(right)
+
+
+def die(port, mode):
+    sock = connect(port, mode.encode() + b"\n")
+    if mode == "gone":
+        os.kill(os.getpid(), signal.SIGKILL)
+    got = b""
+    try:
+        while data := sock.recv(100):
+            got += data
+        print(got.decode(), "end")
+    except ConnectionResetError:
+        print(got.decode(), "reset")
+
+
+def idle(port):
+    sock = connect(port, b"stay\n")
+    server = int(sock.recv(20))
+    reader = threading.Thread(target=sock.recv, args=(1,), daemon=True)
+    reader.start()
+    select.select([], [], [], 1)  # by then both have stopped polling
+    before = ticks(os.getpid()) + ticks(server)
+    select.select([], [], [], 2)
+    print(ticks(os.getpid()) + ticks(server) - before)
+    sock.shutdown(socket.SHUT_RDWR)
+
+
+def bulk(port, n):
+    sock = connect(port, b"echo\n")
+    there, back = hashlib.sha256(), hashlib.sha256()
+
+    def write():
+        block = os.urandom(100000)
+        left = n
+        while left:
+            part = block[: min(left, len(block))]
+            sock.sendall(part)
+            there.update(part)
+            left -= len(part)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    left = n
+    while left:
+        data = sock.recv(70000)
+        if not data:
+            break
+        back.update(data)
+        left -= len(data)
+    writer.join()
+    print("alike" if there.digest() == back.digest() else "not alike", left)
+
+
+def main():
+    what, port = sys.argv[1], int(sys.argv[2])
+    if what == "serve":
+        serve(port, sys.argv[3] if len(sys.argv) > 3 else HOST)
+    elif what == "echo":
+        echo(port)
+    elif what == "die":
+        die(port, sys.argv[3])
+    elif what == "idle":
+        idle(port)
+    elif what == "bulk":
+        bulk(port, int(sys.argv[3]))
+    elif what == "stop":
+        connect(port, b"stop\n").recv(1)
+
+
+main()
