@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -243,6 +244,18 @@ static inline uid_t sys_geteuid(void)
 static inline int sys_sched_yield(void)
 {
 	return (int)sys_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+}
+
+/*
+ * How often another thread took the processor from this one, or got it by this one's yield
+ * (ru_nivcsw, getrusage(2)); negative: the kernel does not say.
+ */
+static inline long sys_switches(void)
+{
+	struct rusage usage;
+	long rc = sys_call(SYS_getrusage, RUSAGE_THREAD, &usage, 0, 0, 0, 0);
+
+	return rc < 0 ? rc : usage.ru_nivcsw;
 }
 
 static inline int sys_membarrier(int cmd)

@@ -6,16 +6,47 @@
 #include "base/sys.h"
 
 __thread nsec_t spin_shared_until __attribute__((tls_model("initial-exec")));
+static __thread long switches_seen __attribute__((tls_model("initial-exec")));
 
+long (*spin_switches)(void) = sys_switches;
+
+/* Did another thread have the core since the last call? Yes, if the kernel does not say. */
+static bool was_switched(void)
+{
+	long now = spin_switches(), seen = switches_seen;
+
+	switches_seen = now;
+	return now < 0 || now != seen;
+}
+
+void spin_gap(struct spin *spin, nsec_t now)
+{
+	spin->late = true;
+	if (!was_switched())
+		return;
+	spin_shared_until = now + SPIN_SHARED;
+	spin->lost += now - spin->last;
+}
+
+/*
+ * While the core is known to be shared, a long yield is believed; the kernel is asked again before
+ * that knowledge ends.
+ */
 void spin_yield(struct spin *spin)
 {
 	nsec_t before = clock_now(), now;
+	bool shared = before < spin_shared_until;
 
 	sys_sched_yield();
 	now = clock_now();
 	if (now - before > SPIN_TURN) {
-		spin_shared_until = now + SPIN_SHARED;
-		spin->lost += now - before;
+		if (now + SPIN_SHARED / 2 > spin_shared_until) {
+			shared = was_switched();
+			if (shared)
+				spin_shared_until = now + SPIN_SHARED;
+		}
+		if (shared)
+			spin->lost += now - before;
 	}
 	if (now - before > SPIN_GAP)
 		spin->late = true;

@@ -7,6 +7,11 @@
  * when both yield after each round, a turn takes a microsecond.  What one call learns is used
  * by the next calls of the thread, because the calls of a ping-pong are short.
  *
+ * Time alone is no evidence: a host that takes the virtual processor away leaves the same gaps, and
+ * slow yields, and a poller that yields then sees less for nothing.  So the kernel is asked whether
+ * it switched threads (sys_switches()): once for each gap, and once or twice in SPIN_SHARED while
+ * yields are slow.
+ *
  * If other threads had the core for a millisecond of one call, and nothing arrived, there are
  * more threads than processors, and polling takes time from the threads that the call waits
  * for.  The thread then sleeps, as if its time for polling were over.
@@ -21,8 +26,8 @@
 #include "base/clock.h"
 #include "base/param.h"
 
-#define SPIN_GAP (100 * NSEC_PER_USEC)	  /* between two rounds: the thread was descheduled */
-#define SPIN_TURN (3 * NSEC_PER_USEC / 2) /* a yield this long let another thread run */
+#define SPIN_GAP (100 * NSEC_PER_USEC)	  /* between two rounds: perhaps descheduled */
+#define SPIN_TURN (3 * NSEC_PER_USEC / 2) /* a yield this long may have let another thread run */
 #define SPIN_SHARED (10 * NSEC_PER_MSEC)  /* how long the core is expected to stay shared */
 #define SPIN_LOST NSEC_PER_MSEC		  /* of one call, to others, while nothing arrived */
 
@@ -38,7 +43,13 @@ struct spin {
 /* This thread shares its core until this time. */
 extern __thread nsec_t spin_shared_until __attribute__((tls_model("initial-exec")));
 
+/* sys_switches(); tests replace it. */
+extern long (*spin_switches)(void);
+
 void spin_yield(struct spin *spin);
+
+/* More than SPIN_GAP passed between two rounds; the second one began at now. */
+void spin_gap(struct spin *spin, nsec_t now);
 
 /* A cancellation point, now and then: blocking calls have to be one, and some never sleep. */
 void spin_cancellable(void);
@@ -60,11 +71,8 @@ static inline bool spin_is_crowded(const struct spin *spin)
 /* After a round that began at now and found nothing. */
 static inline void spin_round(struct spin *spin, nsec_t now)
 {
-	if (__builtin_expect(now - spin->last > SPIN_GAP && spin->last, 0)) {
-		spin_shared_until = now + SPIN_SHARED;
-		spin->late = true;
-		spin->lost += now - spin->last;
-	}
+	if (__builtin_expect(now - spin->last > SPIN_GAP && spin->last, 0))
+		spin_gap(spin, now);
 	spin->last = now;
 	if (__builtin_expect(now < spin_shared_until || params.rx_poll_yield, 0))
 		spin_yield(spin);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sock/wait/poll_time.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 #include "base/cleanup.h"
@@ -12,9 +13,26 @@ static nsec_t a_round(struct spin *spin, nsec_t now)
 	return now + NSEC_PER_USEC;
 }
 
+static long switches; /* what the kernel says */
+static int asked;
+
+static long say_switches(void)
+{
+	asked++;
+	return switches;
+}
+
+/* The kernel was asked before, and says the same until a test changes it. */
 static int setup(void **state)
 {
+	struct spin spin;
+
 	(void)state;
+	spin_switches = say_switches;
+	switches = 7;
+	spin_start(&spin);
+	spin_gap(&spin, 1);
+	asked = 0;
 	spin_shared_until = 0;
 	params.rx_poll_yield = 0;
 	clock_init();
@@ -39,7 +57,7 @@ static void test_a_thread_alone_does_not_yield(void **state)
 	assert_int_equal(spin_shared_until, 0);
 }
 
-static void test_a_gap_between_rounds_means_a_shared_processor(void **state)
+static void test_a_gap_in_which_threads_were_switched_means_a_shared_processor(void **state)
 {
 	nsec_t now = clock_now();
 	struct spin spin;
@@ -47,9 +65,54 @@ static void test_a_gap_between_rounds_means_a_shared_processor(void **state)
 	spin_start(&spin);
 	now = a_round(&spin, now); /* however late the first wake-up is */
 	assert_int_equal(spin_shared_until, 0);
+	switches++;
 	now += SPIN_GAP + NSEC_PER_USEC;
 	a_round(&spin, now);
 	assert_true(spin_shared_until > now); /* at least until the interval is over */
+}
+
+/* The host of a virtual machine took the processor: nobody here wants it. */
+static void test_a_gap_without_a_switch_means_nothing(void **state)
+{
+	nsec_t now = clock_now(), end = now + NSEC_PER_SEC;
+	struct spin spin;
+
+	spin_start(&spin);
+	for (int i = 1; i <= 100; i++) {
+		now = a_round(&spin, now) + SPIN_LOST;
+		assert_int_equal(spin_shared_until, 0);
+		assert_int_equal(asked, i - 1); /* once for each gap */
+	}
+	assert_true(spin_was_late(&spin));
+	assert_false(poll_spin_ended(now, end, &spin));
+}
+
+static void test_a_kernel_that_says_nothing_is_taken_to_have_switched(void **state)
+{
+	nsec_t now = clock_now();
+	struct spin spin;
+
+	switches = -ENOSYS;
+	spin_start(&spin);
+	for (int i = 0; i < 2; i++) {
+		spin_shared_until = 0;
+		now = a_round(&spin, now) + SPIN_GAP;
+		now = a_round(&spin, now);
+		assert_true(spin_shared_until > now);
+	}
+}
+
+/* What is known is renewed by yields that let others run, and by nothing else. */
+static void test_a_shared_processor_is_forgotten_when_nobody_runs(void **state)
+{
+	struct spin spin;
+
+	params.rx_poll_yield = 1;
+	spin_start(&spin);
+	for (int i = 0; i < 100000; i++)
+		spin_yield(&spin); /* some of them are slow, on a busy machine */
+	assert_int_equal(spin_shared_until, 0);
+	assert_int_equal(spin.lost, 0);
 }
 
 /* Checks that are due once in many rounds do not wait for those rounds. */
@@ -89,6 +152,7 @@ static void test_a_thread_that_polls_long_without_result_sleeps(void **state)
 	struct spin spin;
 
 	spin_start(&spin);
+	switches++;
 	now = a_round(&spin, now) + SPIN_LOST + SPIN_GAP;
 	assert_false(poll_spin_ended(now, end, &spin));
 	now = a_round(&spin, now);
@@ -151,7 +215,11 @@ static void test_a_thread_that_never_sleeps_can_be_cancelled(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_a_thread_alone_does_not_yield, setup),
-	cmocka_unit_test_setup(test_a_gap_between_rounds_means_a_shared_processor, setup),
+	cmocka_unit_test_setup(test_a_gap_in_which_threads_were_switched_means_a_shared_processor,
+			       setup),
+	cmocka_unit_test_setup(test_a_gap_without_a_switch_means_nothing, setup),
+	cmocka_unit_test_setup(test_a_kernel_that_says_nothing_is_taken_to_have_switched, setup),
+	cmocka_unit_test_setup(test_a_shared_processor_is_forgotten_when_nobody_runs, setup),
 	cmocka_unit_test_setup(test_a_delay_is_reported_once, setup),
 	cmocka_unit_test_setup(test_a_shared_processor_is_remembered_by_the_next_call, setup),
 	cmocka_unit_test_setup(test_a_thread_that_polls_long_without_result_sleeps, setup),
