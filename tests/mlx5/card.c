@@ -168,19 +168,23 @@ static void welcome(void)
 	list_push_back(&contexts, &context->link);
 }
 
+static bool serve_process(struct context *context)
+{
+	bool worked = false;
+
+	if (context->gone)
+		return false;
+	if (!held)
+		worked = queues_serve(context);
+	return cqs_serve(context) || worked;
+}
+
 static bool serve_processes(void)
 {
 	bool worked = false;
 
-	list_for_each_safe(link, &contexts) {
-		struct context *context = container_of(link, struct context, link);
-
-		if (context->gone)
-			continue;
-		if (!held)
-			worked |= queues_serve(context);
-		worked |= cqs_serve(context);
-	}
+	list_for_each(link, &contexts)
+		worked |= serve_process(container_of(link, struct context, link));
 	return worked;
 }
 
@@ -190,8 +194,11 @@ static void read_commands(const struct pollfd *fds, nfds_t n)
 		struct context *context = container_of(link, struct context, link);
 
 		for (nfds_t i = 0; i < n; i++) {
-			if (fds[i].fd == context->conn && fds[i].revents &&
-			    !command_serve(context)) {
+			if (fds[i].fd != context->conn || !fds[i].revents)
+				continue;
+			/* What rang before the command is served before it. */
+			serve_process(context);
+			if (!command_serve(context)) {
 				context_free(context);
 				break;
 			}
@@ -269,13 +276,14 @@ static int open_listener(const char *path)
 
 static void print_counters(void)
 {
+	counters.waiting = queues_waiting();
 	printf("sent %lu received %lu to_kernel %lu from_kernel %lu no_buffer %lu segmented %lu "
-	       "violations %lu bells %lu blue_flames %lu in_place %lu signals %lu posts %lu rq %lu "
-	       "sq %lu\n",
+	       "parts %lu violations %lu bells %lu blue_flames %lu in_place %lu signals %lu "
+	       "posts %lu arms %lu waiting %lu rq %lu sq %lu\n",
 	       counters.sent, counters.received, counters.to_kernel, counters.from_kernel,
-	       counters.no_buffer, counters.segmented, counters.violations, counters.bells,
-	       counters.blue_flames, counters.in_place, counters.signals, counters.posts,
-	       counters.rq, counters.sq);
+	       counters.no_buffer, counters.segmented, counters.parts, counters.violations,
+	       counters.bells, counters.blue_flames, counters.in_place, counters.signals,
+	       counters.posts, counters.arms, counters.waiting, counters.rq, counters.sq);
 	fflush(stdout);
 }
 

@@ -86,7 +86,7 @@ struct cq {
 	uint32_t armed;	 /* second word of the doorbell record, when it was read last */
 	uint32_t events; /* that the channel was told */
 	bool is_armed, overrun;
-	uint64_t recorded; /* nsec: armed in its record then, not in the register yet; 0: no */
+	bool unrung; /* armed in its record, and the register was not written since */
 };
 
 #define POSTED_MAX 32768   /* receive requests of a queue pair */
@@ -144,12 +144,15 @@ extern struct card_counters {
 	uint64_t sent, received, to_kernel, from_kernel;
 	uint64_t no_buffer; /* received frames that no work request waited for */
 	uint64_t segmented; /* work requests that were cut into frames */
+	uint64_t parts;	    /* the frames */
 	uint64_t violations;
 	uint64_t bells;	      /* of send queues */
 	uint64_t blue_flames; /* of these, with more of the request than its first eight bytes */
 	uint64_t in_place;    /* sent frames that lay in their requests whole */
 	uint64_t signals;     /* sent frames that completed */
 	uint64_t posts;	      /* frames before which the program had posted buffers */
+	uint64_t arms;	      /* of completion queues, each with another word in the record */
+	uint64_t waiting;     /* blocks that a queue has posted and the card has not read: most */
 	uint64_t rq, sq;      /* of the queue pair that was made last: requests, blocks */
 } counters;
 
@@ -164,6 +167,8 @@ void wire_send(const void *frame, size_t len);
 
 bool memory_read(const struct context *context, uint64_t from, void *to, size_t len);
 bool memory_write(const struct context *context, uint64_t to, const void *from, size_t len);
+/* After one of these failed: the process ends, or executes another program. */
+bool memory_has_gone(const struct context *context);
 /* The region of this key, if the range lies in it and it belongs to the protection domain. */
 const struct region *region_of(const struct context *context, const struct pd *pd, uint32_t key,
 			       uint64_t addr, size_t len);
@@ -180,6 +185,10 @@ void context_free(struct context *context);
 /* The doorbells that rang, and work that was added.  Returns whether there was any. */
 bool queues_serve(struct context *context);
 void queue_receive(struct qp *qp, const void *frame, size_t len, uint32_t tag);
+/* What rang and was not served is forgotten: the queue pair ends. */
+void queue_drop_bells(const struct qp *qp);
+/* Blocks that wait to be sent, of the queue pair that has most. */
+uint64_t queues_waiting(void);
 /* The queue pair goes to the error state: what waits is flushed. */
 void queue_fail(struct qp *qp);
 
@@ -198,10 +207,10 @@ void strict_data(const struct qp *qp, uint64_t addr);
  * before or after it.
  */
 void strict_half(const struct qp *qp, unsigned half, bool alone);
-/* The queue was armed in its record; the context's register was written; time passes. */
-void strict_armed(struct cq *cq);
+/* The queue was armed in its record; rang: the context's register was written since. */
+void strict_armed(struct cq *cq, bool rang);
+/* The context's register was written. */
 void strict_register(struct context *context);
-void strict_unarmed(struct cq *cq);
 
 /* ---- card_cq.c ---- */
 
@@ -227,6 +236,8 @@ struct completion_info {
 void cq_complete(struct cq *cq, const struct completion_info *info);
 /* Takes back the events that the program has not read; the number of those that it has. */
 uint32_t cq_events_read(struct cq *cq);
+/* The register names a queue and repeats the second word of its record.  Was it written? */
+bool cqs_read_registers(struct context *context);
 /* Looks at the doorbell records: true: an event was wanted and is due. */
 bool cqs_serve(struct context *context);
 
@@ -251,8 +262,11 @@ size_t packet_end(const uint8_t *frame, size_t len);
 size_t packet_headers(const uint8_t *frame, size_t len);
 /* What the card says of a received frame. */
 void packet_judge(const uint8_t *frame, size_t len, uint8_t *checksum, uint8_t *headers);
-/* Cuts a long TCP frame at mss, with checksums; calls send for each part.  The headers are right. */
-void packet_segment(const uint8_t *frame, size_t len, size_t headers, unsigned mss,
-		    void (*send)(const void *frame, size_t len));
+/*
+ * Cuts a long TCP frame at mss, with checksums; calls send for each part, and returns how many
+ * there are.  The headers are right.
+ */
+unsigned packet_segment(const uint8_t *frame, size_t len, size_t headers, unsigned mss,
+			void (*send)(const void *frame, size_t len));
 
 #endif

@@ -110,14 +110,21 @@ card_files() {
 	card_env=(env "${card_vars[@]}" LD_PRELOAD=$netns_tmp/shim.so)
 }
 
-# card_counter NAME: sent, received, to_kernel, from_kernel, no_buffer, segmented or violations.
-card_counter() {
-	local lines now
+# card_counters: all of struct card_counters, as NAME VALUE... in one line.
+card_counters() {
+	local lines
 
 	lines=$(grep -c '^sent' $card_log)
 	echo >&"$card_in"
 	await 30 card_has_printed "$lines" || die "the card does not answer"
-	now=" $(grep '^sent' $card_log | tail -n 1) "
+	grep '^sent' $card_log | tail -n 1
+}
+
+# card_counter NAME: one of them.
+card_counter() {
+	local now
+
+	now=" $(card_counters) "
 	now=${now#* "$1" }
 	echo "${now%% *}"
 }

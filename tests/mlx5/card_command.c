@@ -110,6 +110,7 @@ static void end_qp(struct object *object)
 {
 	struct qp *qp = (void *)object;
 
+	queue_drop_bells(qp);
 	qp->pd->object.users--;
 	qp->send_cq->object.users--;
 	qp->recv_cq->object.users--;

@@ -75,22 +75,25 @@ static void fill(struct mlx5_cqe64 *entry, const struct completion_info *info)
 	entry->timestamp = htobe64(card_clock());
 }
 
-/* Entries that the program has not consumed; false: its memory cannot be read. */
+/* Entries that the program has not consumed; false: its memory has gone, as when it is killed. */
 static bool count_used(const struct cq *cq, uint32_t *used)
 {
 	__be32 consumer;
 
-	*used = cq->n;
 	if (!memory_read(cq->object.context, cq->record, &consumer, sizeof(consumer)))
 		return false;
 	*used = (cq->produced - be32toh(consumer)) & CONSUMER_MASK;
 	return true;
 }
 
-/* The next entry says nothing before its owner bit does: whoever reads it earlier reads this. */
+/*
+ * The entry after the next one says nothing before its owner bit does: whoever reads it earlier
+ * reads this.  The program cannot look for it yet.
+ */
 static void poison(const struct cq *cq)
 {
-	uint64_t at = cq->buf + (uint64_t)(cq->produced & (cq->n - 1)) * sizeof(struct mlx5_cqe64);
+	uint64_t at =
+		cq->buf + (uint64_t)((cq->produced + 1) & (cq->n - 1)) * sizeof(struct mlx5_cqe64);
 	uint8_t bytes[offsetof(struct mlx5_cqe64, op_own)];
 
 	memset(bytes, 0xa5, sizeof(bytes));
@@ -105,9 +108,9 @@ void cq_complete(struct cq *cq, const struct completion_info *info)
 	uint8_t owner = cq->produced & cq->n ? MLX5_CQE_OWNER_MASK : 0;
 	uint32_t used;
 
-	if (cq->overrun)
+	if (cq->overrun || !count_used(cq, &used))
 		return;
-	if (!count_used(cq, &used) || used >= cq->n) {
+	if (used >= cq->n) {
 		if (used > cq->n)
 			violation("cq %#x: more entries are consumed than the card wrote",
 				  cq->number);
@@ -117,6 +120,8 @@ void cq_complete(struct cq *cq, const struct completion_info *info)
 		cq->overrun = true;
 		return;
 	}
+	if (used + 1 < cq->n)
+		poison(cq);
 	fill(&entry, info);
 	/* The owner bit is written last: the program reads the rest after it has seen it. */
 	if (!memory_write(context, at, &entry, offsetof(struct mlx5_cqe64, op_own)))
@@ -125,8 +130,6 @@ void cq_complete(struct cq *cq, const struct completion_info *info)
 	entry.op_own = (uint8_t)(opcode_of(info->type) << 4 | owner);
 	memory_write(context, at + offsetof(struct mlx5_cqe64, op_own), &entry.op_own, 1);
 	cq->produced++;
-	if (used + 1 < cq->n)
-		poison(cq);
 }
 
 /* The event is told once, until the program arms the queue again. */
@@ -169,8 +172,7 @@ static struct cq *find_cq(const struct context *context, uint32_t number)
 	return NULL;
 }
 
-/* The register names a queue and repeats the second word of its record. */
-static bool read_registers(struct context *context)
+bool cqs_read_registers(struct context *context)
 {
 	bool any = false;
 
@@ -199,7 +201,7 @@ static bool read_registers(struct context *context)
 
 bool cqs_serve(struct context *context)
 {
-	bool told = false, rang = read_registers(context);
+	bool told = false, rang = cqs_read_registers(context);
 
 	list_for_each(link, &context->cqs) {
 		struct cq *cq = container_of(link, struct cq, object.link);
@@ -212,10 +214,12 @@ bool cqs_serve(struct context *context)
 		/* The register keeps the last of several writes: here the record tells of the others. */
 		if (arm != cq->armed) {
 			cq->is_armed = true;
-			if (!rang)
-				strict_armed(cq);
+			counters.arms++;
+			/* The register was written before the record was written again. */
+			if (cq->unrung && !rang)
+				rang = cqs_read_registers(context);
+			strict_armed(cq, rang);
 		}
-		strict_unarmed(cq);
 		cq->armed = arm;
 		/* An entry beyond the consumer index that it was armed with is news. */
 		if (cq->is_armed && !(arm & ARM_SOLICITED) &&

@@ -171,8 +171,8 @@ size_t packet_headers(const uint8_t *frame, size_t len)
 	return at.l4 + (size_t)tcp.doff * 4;
 }
 
-void packet_segment(const uint8_t *frame, size_t len, size_t headers, unsigned mss,
-		    void (*send)(const void *frame, size_t len))
+unsigned packet_segment(const uint8_t *frame, size_t len, size_t headers, unsigned mss,
+			void (*send)(const void *frame, size_t len))
 {
 	static uint8_t part[FRAME_MAX], head[FRAME_MAX];
 	struct layers at;
@@ -190,4 +190,5 @@ void packet_segment(const uint8_t *frame, size_t len, size_t headers, unsigned m
 		packet_checksum(part, headers + bytes, true, true);
 		send(part, headers + bytes);
 	}
+	return n;
 }

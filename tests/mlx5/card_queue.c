@@ -152,8 +152,9 @@ static uint8_t gather(const struct qp *qp, struct work *work, size_t *at)
 		*at += (4 + count + 15) / 16 * 16;
 	} else if (!region_of(qp->object.context, qp->pd, be32toh(seg.lkey), be64toh(seg.addr),
 			      count) ||
-		   !memory_read(qp->object.context, be64toh(seg.addr),
-				work->frame + work->frame_len, count)) {
+		   (!memory_read(qp->object.context, be64toh(seg.addr),
+				 work->frame + work->frame_len, count) &&
+		    !memory_has_gone(qp->object.context))) {
 		violation("qp %#x: key %#x does not cover %u bytes at %#llx", qp->number,
 			  be32toh(seg.lkey), count, (unsigned long long)be64toh(seg.addr));
 		return MLX5_CQE_SYNDROME_LOCAL_PROT_ERR;
@@ -222,7 +223,8 @@ static void transmit(const struct qp *qp, struct work *work)
 {
 	if (work->opcode == MLX5_OPCODE_TSO) {
 		counters.segmented++;
-		packet_segment(work->frame, work->frame_len, work->headers, work->mss, wire_send);
+		counters.parts += packet_segment(work->frame, work->frame_len, work->headers,
+						 work->mss, wire_send);
 		return;
 	}
 	packet_checksum(work->frame, work->frame_len, work->l3, work->l4);
@@ -331,11 +333,41 @@ static bool take_blue_flame(uint64_t *half)
 	       __atomic_exchange_n(&half[word], 0, __ATOMIC_RELAXED);
 }
 
+static uint8_t *register_at(const struct context *context, unsigned bfreg)
+{
+	return context->uar + (size_t)(bfreg / BFREGS_PER_UAR) * UAR_SIZE + BFREG_OFFSET +
+	       (size_t)(bfreg % BFREGS_PER_UAR) * BFREG_SIZE;
+}
+
+void queue_drop_bells(const struct qp *qp)
+{
+	uint8_t *at = register_at(qp->object.context, qp->bfreg);
+
+	take_bell((void *)at);
+	take_bell((void *)(at + BFREG_SIZE / 2));
+}
+
+uint64_t queues_waiting(void)
+{
+	uint16_t recv_head, send_head, waiting, most = 0;
+
+	list_for_each(c, &contexts) {
+		list_for_each(link, &container_of(c, struct context, link)->qps) {
+			const struct qp *qp = container_of(link, struct qp, object.link);
+
+			if (qp->state != QP_RTS || !read_records(qp, &recv_head, &send_head))
+				continue;
+			waiting = (uint16_t)(send_head - qp->sq_taken);
+			most = waiting > most ? waiting : most;
+		}
+	}
+	return most;
+}
+
 /* One register: its halves ring in turn. */
 static bool serve_register(struct context *context, unsigned bfreg)
 {
-	uint8_t *at = context->uar + (size_t)(bfreg / BFREGS_PER_UAR) * UAR_SIZE + BFREG_OFFSET +
-		      (size_t)(bfreg % BFREGS_PER_UAR) * BFREG_SIZE;
+	uint8_t *at = register_at(context, bfreg);
 	uint64_t *halves[2] = {(void *)at, (void *)(at + BFREG_SIZE / 2)};
 	uint64_t bells[2] = {take_bell(halves[0]), take_bell(halves[1])};
 

@@ -7,12 +7,10 @@
 #include <endian.h>
 #include <infiniband/mlx5dv.h>
 #include <string.h>
-#include <time.h>
 
 #include "tests/mlx5/card.h"
 
-#define IN_RECORD_ONLY 5000000 /* nsec */
-#define FRAME_MIN 60u	       /* bytes of a padded frame */
+#define FRAME_MIN 60u /* bytes of a padded frame */
 
 /* ---- receive requests --------------------------------------------------------------------- */
 
@@ -107,30 +105,15 @@ void strict_half(const struct qp *qp, unsigned half, bool alone)
 	notes->rang = false;
 }
 
-static uint64_t now_nsec(void)
+void strict_armed(struct cq *cq, bool rang)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
-void strict_armed(struct cq *cq)
-{
-	if (!cq->recorded)
-		cq->recorded = now_nsec();
+	if (cq->unrung && !rang)
+		violation("cq %#x: armed in its record, and not in the register", cq->number);
+	cq->unrung = !rang;
 }
 
 void strict_register(struct context *context)
 {
 	list_for_each(link, &context->cqs)
-		container_of(link, struct cq, object.link)->recorded = 0;
-}
-
-void strict_unarmed(struct cq *cq)
-{
-	if (!cq->recorded || now_nsec() - cq->recorded < IN_RECORD_ONLY)
-		return;
-	cq->recorded = 0;
-	violation("cq %#x: armed in its record, and not in the register", cq->number);
+		container_of(link, struct cq, object.link)->unrung = false;
 }

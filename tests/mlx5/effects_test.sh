@@ -21,18 +21,27 @@ declare -A now
 run() {
 	local name log=$netns_tmp/port.log
 
-	for name in "${counted[@]}"; do now[$name]=$(card_counter "$name"); done
+	# All at the same time: the kernel sends when it likes.
+	local -A before
+	read_counters before
 	netns_spawn $log s "" "${card_env[@]}" "${@:4}" timeout -s KILL 60 \
 		"$steps" "$program" port mlx0 $netns_server 7000 "$1" "$2" || { cat $log && return 1; }
 	(netns_exec c "" 0-1023 timeout -s KILL 60 "$traffic" ring $netns_server 7000 "$1" "$2" "$3" > $netns_tmp/ask 2>&1) || {
 		cat $netns_tmp/ask $log
 		return 1
 	}
-	await 10 is_gone $spawned && wait $spawned || { cat $log && return 1; }
-	for name in "${counted[@]}"; do now[$name]=$(($(card_counter "$name") - ${now[$name]})); done
+	await 30 is_gone $spawned && wait $spawned || { cat $log && return 1; }
+	read_counters now
+	for name in "${counted[@]}"; do now[$name]=$((now[$name] - before[$name])); done
 	now[frames]=$((now[sent] - now[from_kernel])) # ARP is the kernel's
-	now[rq]=$(card_counter rq)
-	now[sq]=$(card_counter sq)
+}
+
+# read_counters NAME: all counters, into an associative array.
+read_counters() {
+	local -n into=$1
+	local name value
+
+	while read -r name value; do into[$name]=$value; done < <(xargs -n 2 <<< "$(card_counters)")
 }
 
 # is WHAT "NAME COUNT..." BURSTS BURST LENGTH [VARIABLE=VALUE...]

@@ -52,17 +52,17 @@ all_serve() {
 
 # An open connection when the card fails: its peer gets an answer, or its end.
 connect_card() {
-	coproc conn { in_ns c nc -w 5 $netns_server 7000; }
+	coproc conn { in_ns c nc -w 60 $netns_server 7000; }
 	nc_pid=$conn_PID
 	printf 'x' >&"${conn[1]}"
-	IFS= read -rN 1 -t 5 answer <&"${conn[0]}" && [[ $answer == x ]]
+	IFS= read -rN 1 -t 30 answer <&"${conn[0]}" && [[ $answer == x ]]
 }
 
 connection_is_settled() {
 	local rc
 
 	printf 'y' >&"${conn[1]}" 2> /dev/null
-	IFS= read -rN 1 -t 3 answer <&"${conn[0]}"
+	IFS= read -rN 1 -t 30 answer <&"${conn[0]}"
 	rc=$?
 	kill $nc_pid 2> /dev/null
 	((rc == 0 || rc == 1))
@@ -81,8 +81,8 @@ for fault in fail report remove; do
 		check "$fault: the kernel serves all" await 30 all_serve to_kernel
 	else
 		check "$fault: all is served" await 30 answered udp 7000 5
-		check "$fault: ... epoll_wait" answered udp 7001 5
-		check "$fault: ... connections" answered tcp 7000 5
+		check "$fault: ... epoll_wait" await 30 answered udp 7001 5
+		check "$fault: ... connections" await 30 answered tcp 7000 5
 	fi
 	check "$fault: the connection goes on, or has ended" connection_is_settled
 	check "$fault: the server lives" kill -0 $spawned

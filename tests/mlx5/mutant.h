@@ -25,4 +25,12 @@ static inline void mutant_pause(void)
 	nanosleep(&pause, NULL);
 }
 
+/*
+ * As long as the card needs to do this, 100 ms at most: what happens in between is not left to the
+ * scheduler.
+ */
+#define MUTANT_AWAIT(this)                                                 \
+	for (unsigned mutant_n = 0; !(this) && mutant_n < 100; mutant_n++) \
+	mutant_pause()
+
 #endif

@@ -10,11 +10,14 @@
  *						one when all is answered
  *	traffic blast ADDRESS PORT COUNT	sends, and waits for nothing
  *	traffic spoil ADDRESS PORT COUNT	with wrong checksums; none of them may come back
+ *
+ * TRAFFIC_WAIT in the environment: seconds to wait for each answer (30).
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +30,7 @@
 #define BURST_MAX 31 /* bits of an unsigned */
 #define LONGEST 1472 /* bytes that a frame has room for */
 #define SHORTEST 8
-#define WAIT_MSEC 1000
+#define WAIT_SEC 30
 
 __attribute__((noreturn)) static void die(const char *what)
 {
@@ -89,6 +92,25 @@ static int serve(int fd)
 
 /* ---- the client --------------------------------------------------------------------------- */
 
+static bool answer_comes(int fd)
+{
+	const char *sec = getenv("TRAFFIC_WAIT");
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+	return poll(&pfd, 1, (sec ? atoi(sec) : WAIT_SEC) * 1000) == 1;
+}
+
+/* What is sent by one processor is not overtaken. */
+static void stay(void)
+{
+	cpu_set_t here;
+
+	CPU_ZERO(&here);
+	CPU_SET((size_t)sched_getcpu(), &here);
+	if (sched_setaffinity(0, sizeof(here), &here))
+		die("sched_setaffinity");
+}
+
 static void send_one(int fd, uint32_t n)
 {
 	uint8_t bytes[LONGEST];
@@ -100,9 +122,10 @@ static void send_one(int fd, uint32_t n)
 static int ask(int fd, uint32_t rounds, uint32_t burst, const struct sockaddr_in *bell)
 {
 	int bell_fd = socket(AF_INET, SOCK_DGRAM, 0);
-	struct pollfd pfd = {.fd = fd, .events = POLLIN};
 	uint8_t bytes[LONGEST + 1];
 
+	if (bell)
+		stay(); /* the bell tells that the burst has arrived */
 	for (uint32_t first = 0; first < rounds * burst; first += burst) {
 		unsigned seen = 0; /* bits */
 
@@ -114,7 +137,7 @@ static int ask(int fd, uint32_t rounds, uint32_t burst, const struct sockaddr_in
 			uint32_t n;
 			ssize_t len;
 
-			if (poll(&pfd, 1, WAIT_MSEC) != 1) {
+			if (!answer_comes(fd)) {
 				printf("lost: of %u to %u came %#x\n", first, first + burst - 1,
 				       seen);
 				return 1;
@@ -134,7 +157,10 @@ static int ask(int fd, uint32_t rounds, uint32_t burst, const struct sockaddr_in
 	return 0;
 }
 
-/* Datagrams with this socket's port and a wrong checksum. */
+/*
+ * Datagrams with this socket's port and a wrong checksum, and then a right one: the first answer is
+ * the answer to that.
+ */
 static int spoil(int fd, const struct sockaddr_in *to, int count)
 {
 	struct {
@@ -142,21 +168,30 @@ static int spoil(int fd, const struct sockaddr_in *to, int count)
 		char bytes[32];
 	} datagram = {
 		.udp = {.dest = to->sin_port, .len = htons(sizeof(datagram)), .check = 0xdead}};
-	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	uint8_t bytes[LONGEST + 1];
 	struct sockaddr_in self;
 	socklen_t len = sizeof(self);
 	int raw = socket(AF_INET, SOCK_RAW, IPPROTO_UDP);
+	ssize_t answer;
+	uint32_t n;
 
 	if (raw < 0 || getsockname(fd, (struct sockaddr *)&self, &len))
 		die("raw");
 	datagram.udp.source = self.sin_port;
+	stay();
 	for (int i = 0; i < count; i++) {
 		datagram.bytes[0] = (char)i;
 		if (sendto(raw, &datagram, sizeof(datagram), 0, (const struct sockaddr *)to,
 			   sizeof(*to)) < 0)
 			die("sendto");
 	}
-	if (poll(&pfd, 1, WAIT_MSEC / 4) == 0)
+	send_one(fd, (uint32_t)count);
+	if (!answer_comes(fd)) {
+		printf("lost: a datagram with a right checksum\n");
+		return 1;
+	}
+	answer = recv(fd, bytes, sizeof(bytes), 0);
+	if (answer >= 0 && is_right(bytes, (size_t)answer, &n) && n == (uint32_t)count)
 		return 0;
 	printf("a datagram with a wrong checksum came back\n");
 	return 1;

@@ -31,7 +31,7 @@
 
 #define DEPTH 64
 #define SLOT 2048
-#define WAIT_MSEC 10000
+#define WAIT_MSEC 30000
 #define LONG 4000
 #define PART 1000
 
