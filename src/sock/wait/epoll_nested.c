@@ -5,9 +5,17 @@
 #include "base/sys.h"
 #include "sock/wait/epoll_internal.h"
 
-void epoll_add_rings(struct epoll *ep, struct ring_set *set)
+/* In a forked child the entries are the parent's until the first use. */
+static void lock_member(struct epoll *ep)
 {
 	epoll_lock_nested(ep);
+	if (__builtin_expect(ep->forks != ready_forks, 0))
+		epoll_after_fork(ep);
+}
+
+void epoll_add_rings(struct epoll *ep, struct ring_set *set)
+{
+	lock_member(ep);
 	epoll_follow_rings(ep, NSEC_NEVER);
 	for (unsigned i = 0; i < ep->rings.n; i++)
 		ring_set_add(set, ep->rings.rings[i]);
@@ -34,7 +42,7 @@ bool epoll_readable(struct epoll *ep, uint32_t *news)
 {
 	bool readable = false;
 
-	epoll_lock_nested(ep);
+	lock_member(ep);
 	if (!ep->dead) {
 		readable = look_at_kernel(ep);
 		if (epoll_is_pending(ep) && epoll_has_events(ep))
@@ -49,7 +57,7 @@ bool epoll_readable(struct epoll *ep, uint32_t *news)
 void epoll_sleep(struct epoll *ep, struct rest *rest, struct sleeper *guest)
 {
 	sleep_enter(&rest->sleep, guest, &ep->waiter.sleepers, true);
-	epoll_lock_nested(ep);
+	lock_member(ep);
 	sleep_fds_add(&rest->fds, ep->dead ? -1 : ep->epfd, POLLIN);
 	sleep_fds_add(&rest->fds, ep->twins, POLLIN);
 	epoll_unlock(ep);
