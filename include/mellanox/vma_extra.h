@@ -276,9 +276,19 @@ struct __attribute__((packed)) vma_api_t {
 				 unsigned int ncompletions, int flags);
 	/* The number of rings that s receives by.  0: none, s is not accelerated. */
 	int (*get_socket_rings_num)(int fd);
-	/* Their descriptors, at most ring_fds_sz; returns how many were stored. */
+	/*
+	 * Their descriptors, at most ring_fds_sz; returns how many were stored; 0 as above.  A ring
+	 * has one descriptor, which poll(), select() and epoll accept: readable while a socket of
+	 * the ring that this function was called for is readable, or has an error.  It goes on
+	 * reporting such a socket if that moves to another ring.  The program may close it; then
+	 * the next call makes another one.  In a forked child it reports nothing.
+	 * EINVAL: no room.  EFAULT.  EMFILE, ENOMEM.  EBADF: one was closed meanwhile.
+	 */
 	int (*get_socket_rings_fds)(int fd, int *ring_fds, int ring_fds_sz);
-	/* UDP: the ring that s sends to an address by.  ENOSYS: not UDP.  ENODATA: no ring. */
+	/*
+	 * The descriptor of the ring by which a UDP socket sends to an address.  EINVAL: not
+	 * accelerated, or no address.  ENOSYS: not UDP.  ENODATA: the kernel sends there.
+	 */
 	int (*get_socket_tx_ring_fd)(int sock_fd, struct sockaddr *to, socklen_t tolen);
 	/* Frees packets of socketxtreme_poll(). */
 	int (*socketxtreme_free_vma_packets)(struct vma_packet_desc_t *packets, int num);

@@ -10,21 +10,12 @@
 #include "intercept/wrap.h"
 #include "sock/wait/epoll.h"
 
-/* epfd is new: makes its object, if there is memory. */
-static int created(int epfd)
+/* epfd is new: makes its object. sk NULL: no memory. */
+static struct sock_ref make_object(int epfd)
 {
-	int saved = errno;
 	struct sock_ref ref = {NULL, 0};
 	struct epoll *ep;
 
-	if (epfd < 0)
-		return epfd;
-	fd_fresh(epfd);
-	if (fork_is_vfork_child())
-		return epfd;
-	start();
-	if (!extra_offloads())
-		return epfd;
 	clock_init();
 	signal_watch_faults();
 	ep = epoll_create_set(epfd);
@@ -33,8 +24,44 @@ static int created(int epfd)
 		if (!ref.sk)
 			epoll_destroy_set(ep);
 	}
-	if (ref.sk && !fd_install(epfd, ref))
+	if (ref.sk && !fd_install(epfd, ref)) {
 		sock_close(ref);
+		ref.sk = NULL;
+	}
+	return ref;
+}
+
+struct sock_ref epoll_make(int *epfd)
+{
+	struct sock_ref ref = {NULL, 0};
+
+	*epfd = libc.epoll_create1(EPOLL_CLOEXEC);
+	if (*epfd < 0) {
+		*epfd = -errno;
+		return ref;
+	}
+	fd_fresh(*epfd);
+	ref = make_object(*epfd);
+	if (!ref.sk) {
+		libc.close(*epfd);
+		*epfd = -ENOMEM;
+	}
+	return ref;
+}
+
+/* epfd is new: makes its object, if there is memory. */
+static int created(int epfd)
+{
+	int saved = errno;
+
+	if (epfd < 0)
+		return epfd;
+	fd_fresh(epfd);
+	if (fork_is_vfork_child())
+		return epfd;
+	start();
+	if (extra_offloads())
+		make_object(epfd);
 	errno = saved;
 	return epfd;
 }

@@ -55,9 +55,6 @@ UNAVAILABLE(socketxtreme_poll, int fd, struct vma_completion_t *completions,
 UNAVAILABLE(socketxtreme_free_vma_packets, struct vma_packet_desc_t *packets, int num)
 UNAVAILABLE(socketxtreme_ref_vma_buff, struct vma_buff_t *buff)
 UNAVAILABLE(socketxtreme_free_vma_buff, struct vma_buff_t *buff)
-UNAVAILABLE(get_socket_rings_num, int fd)
-UNAVAILABLE(get_socket_rings_fds, int fd, int *ring_fds, int ring_fds_sz)
-UNAVAILABLE(get_socket_tx_ring_fd, int sock_fd, struct sockaddr *to, socklen_t tolen)
 UNAVAILABLE(vma_add_ring_profile, struct vma_ring_type_attr *profile, int *key)
 UNAVAILABLE(get_ring_direct_descriptors, int fd, struct vma_mlx_hw_device_data *data)
 UNAVAILABLE(register_memory_on_ring, int fd, void *addr, size_t length, uint32_t *key)
@@ -178,6 +175,49 @@ static int free_packets(int fd, struct vma_packet_t *packets, size_t count)
 	return (int)to_libc(rc, saved);
 }
 
+/* ---- rings ------------------------------------------------------------------------------ */
+
+static int get_socket_rings_num(int fd)
+{
+	struct sock_ref ref = accelerated(fd);
+	unsigned numbers[EXTRA_RINGS_MAX];
+
+	return ref.sk ? (int)sock_ring_numbers(ref.sk, numbers, EXTRA_RINGS_MAX) : 0;
+}
+
+static int get_socket_rings_fds(int fd, int *ring_fds, int ring_fds_sz)
+{
+	struct sock_ref ref = accelerated(fd);
+	int saved = errno, fds[EXTRA_RINGS_MAX], n;
+
+	if (!ring_fds || ring_fds_sz <= 0)
+		return failed(EINVAL);
+	if (!ref.sk)
+		return 0;
+	n = extra_rings_fds(ref, fd, fds, (unsigned)ring_fds_sz);
+	if (n > 0 && user_write(ring_fds, fds, (size_t)n * sizeof(*fds)))
+		n = -EFAULT;
+	return (int)to_libc(n, saved);
+}
+
+static int get_socket_tx_ring_fd(int fd, struct sockaddr *to, socklen_t len)
+{
+	struct sock_ref ref = accelerated(fd);
+	struct sockaddr_storage name;
+	int saved = errno, rc;
+
+	if (!ref.sk)
+		return failed(EINVAL);
+	if (!to || len > sizeof(name))
+		return failed(EINVAL);
+	if (user_read(&name, to, len))
+		return failed(EFAULT);
+	rc = sock_tx_ring_number(ref, (struct sockaddr *)&name, len);
+	if (rc >= 0)
+		rc = extra_ring_fd((unsigned)rc);
+	return (int)to_libc(rc, saved);
+}
+
 /* ---- rules, threads, what is known ------------------------------------------------------ */
 
 static int add_conf_rule(char *line)
@@ -261,11 +301,12 @@ static struct vma_api_t api = {
 	.register_memory_on_ring = register_memory_on_ring,
 	.deregister_memory_on_ring = deregister_memory_on_ring,
 	.vma_modify_ring = vma_modify_ring,
-	.vma_extra_supported_mask = VMA_EXTRA_API_REGISTER_RECV_CALLBACK |
-				    VMA_EXTRA_API_RECVFROM_ZCOPY | VMA_EXTRA_API_FREE_PACKETS |
-				    VMA_EXTRA_API_ADD_CONF_RULE | VMA_EXTRA_API_THREAD_OFFLOAD |
-				    VMA_EXTRA_API_DUMP_FD_STATS |
-				    VMA_EXTRA_API_GET_SOCKET_NETWORK_HEADER,
+	.vma_extra_supported_mask =
+		VMA_EXTRA_API_REGISTER_RECV_CALLBACK | VMA_EXTRA_API_RECVFROM_ZCOPY |
+		VMA_EXTRA_API_FREE_PACKETS | VMA_EXTRA_API_ADD_CONF_RULE |
+		VMA_EXTRA_API_THREAD_OFFLOAD | VMA_EXTRA_API_DUMP_FD_STATS |
+		VMA_EXTRA_API_GET_SOCKET_RINGS_NUM | VMA_EXTRA_API_GET_SOCKET_RINGS_FDS |
+		VMA_EXTRA_API_GET_SOCKET_TX_RING_FD | VMA_EXTRA_API_GET_SOCKET_NETWORK_HEADER,
 	.ioctl = extra_ioctl,
 };
 

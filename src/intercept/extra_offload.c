@@ -99,4 +99,5 @@ void extra_fork_child(void)
 	pthread_mutex_init(&orders_lock, NULL);
 	orders = (struct list){&orders, &orders};
 	n_orders = 0;
+	extra_rings_fork_child();
 }

@@ -103,6 +103,12 @@ struct sock_kind {
 	 */
 	int (*headers)(struct sock_ref ref, uint8_t *header);
 	/*
+	 * Control lock, no ring held: the ring by which the socket sends to an address.  0;
+	 * -ENODATA: none does; -EINVAL: no address.  NULL: it has one destination.
+	 */
+	int (*tx_ring)(struct inet_sock *so, const struct sockaddr *to, socklen_t len,
+		       struct ring **ring);
+	/*
 	 * holder: the program gave back a packet that held_fill() was called for with charge; the
 	 * socket may have become another kind meanwhile.  NULL.
 	 */

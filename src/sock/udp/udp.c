@@ -436,6 +436,7 @@ const struct sock_kind udp_kind = {
 	.close = udp_close,
 	.ended = mcast_forget,
 	.recv_zcopy = udp_recv_zcopy,
+	.tx_ring = udp_tx_ring,
 	.filter = &udp_filter_kind,
 	.headers = udp_read_headers,
 	.held_freed = udp_held_freed,

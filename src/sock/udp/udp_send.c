@@ -225,6 +225,27 @@ unlock:
 	return rc;
 }
 
+int udp_tx_ring(struct inet_sock *so, const struct sockaddr *to, socklen_t len, struct ring **ring)
+{
+	struct dst_found found;
+	struct dst_query query;
+	struct udp_way way;
+	struct endpoint ep;
+
+	control_assert_held();
+	if (!sock_addr_read(so, &ep, to, len))
+		return -EINVAL;
+	if (!addr_is_v4(&ep.addr) || rules_ask(so, CONF_UDP_SENDER, &ep, NULL) == CONF_OS ||
+	    sock_start_for(so) != VERDICT_ACCELERATED)
+		return -ENODATA;
+	way = udp_plain_way(so, &ep);
+	query = query_for(so, &way);
+	sock_tx_query(so, &query);
+	dst_find(&query, &found);
+	*ring = found.ring;
+	return found.verdict == VERDICT_ACCELERATED ? 0 : -ENODATA;
+}
+
 /* For sends without control messages. */
 static __attribute__((noinline)) int resolve(struct sock_ref ref, const struct endpoint *to)
 {

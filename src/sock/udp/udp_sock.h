@@ -126,6 +126,8 @@ void udp_filter_leave(struct inet_sock *so, struct ring *ring);
 /* In a forked child: the socket has no callback. */
 void udp_filter_fork_child(struct inet_sock *so);
 
+/* sock_kind.tx_ring, udp_send.c */
+int udp_tx_ring(struct inet_sock *so, const struct sockaddr *to, socklen_t len, struct ring **ring);
 /* sock_kind.recv_zcopy, udp_recv.c */
 ssize_t udp_recv_zcopy(struct sock_ref ref, struct sock_zcopy *zcopy, int flags);
 

@@ -7,7 +7,9 @@
 #include <mellanox/vma_extra.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "base/param.h"
@@ -190,12 +192,6 @@ static void test_mask(void **state)
 	FAILS(api->socketxtreme_ref_vma_buff(NULL), EOPNOTSUPP);
 	assert_false(mask & VMA_EXTRA_API_SOCKETXTREME_FREE_VMA_BUFF);
 	FAILS(api->socketxtreme_free_vma_buff(NULL), EOPNOTSUPP);
-	assert_false(mask & VMA_EXTRA_API_GET_SOCKET_RINGS_NUM);
-	FAILS(api->get_socket_rings_num(0), EOPNOTSUPP);
-	assert_false(mask & VMA_EXTRA_API_GET_SOCKET_RINGS_FDS);
-	FAILS(api->get_socket_rings_fds(0, &value, 1), EOPNOTSUPP);
-	assert_false(mask & VMA_EXTRA_API_GET_SOCKET_TX_RING_FD);
-	FAILS(api->get_socket_tx_ring_fd(0, NULL, 0), EOPNOTSUPP);
 	assert_false(mask & VMA_EXTRA_API_ADD_RING_PROFILE);
 	FAILS(api->vma_add_ring_profile(NULL, &value), EOPNOTSUPP);
 	assert_false(mask & VMA_EXTRA_API_GET_RING_DIRECT_DESCRIPTORS);
@@ -208,7 +204,7 @@ static void test_mask(void **state)
 	FAILS(api->vma_modify_ring(NULL), EOPNOTSUPP);
 	assert_false(mask & VMA_EXTRA_API_IOCTL);
 	FAILS(api->ioctl(NULL, 0), EOPNOTSUPP);
-	assert_int_equal(mask, 0x203f & ~(1 << 6));
+	assert_int_equal(mask, 0x3c3f);
 }
 
 /* ---- receiving ------------------------------------------------------------------------- */
@@ -327,6 +323,102 @@ static void test_free_packets(void **state)
 	FAILS(api->free_packets(fd, first, 2), ENOENT);
 	assert_int_equal(fake.ops, ops + 2); /* the second one is freed, too */
 	FAILS(api->free_packets(-1, first, 2), EINVAL);
+	close(fd);
+}
+
+/* ---- rings --------------------------------------------------------------------------------- */
+
+static void test_rings(void **state)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET};
+	int fd = udp(), fds[3] = {-1, -1, -1}, again, other;
+
+	assert_int_equal(api->get_socket_rings_num(fd), 0);
+	assert_int_equal(api->get_socket_rings_fds(fd, fds, 3), 0);
+	fake.n_rings = 2;
+	errno = ENOTNAM;
+	assert_int_equal(api->get_socket_rings_num(fd), 2);
+	assert_int_equal(api->get_socket_rings_num(-1), 0);
+	assert_int_equal(api->get_socket_rings_fds(fd, fds, 3), 2);
+	assert_int_equal(errno, ENOTNAM);
+	assert_string_equal(fake.op, "epoll_ctl");
+	assert_int_equal(fake.ops, 2);
+	assert_int_equal(fd_get(fds[0]).sk->type, SOCK_TYPE_EPOLL);
+	assert_int_not_equal(fds[0], fds[1]);
+	assert_int_equal(fds[2], -1);
+	assert_int_equal(fcntl(fds[0], F_GETFD), FD_CLOEXEC);
+
+	/* The same ring has the same descriptor, until the program closes it. */
+	assert_int_equal(api->get_socket_rings_fds(fd, &again, 1), 1);
+	assert_int_equal(again, fds[0]);
+	assert_int_equal(api->get_socket_tx_ring_fd(fd, (struct sockaddr *)&to, sizeof(to)), again);
+	assert_int_equal(close(again), 0);
+	other = epoll_create1(0); /* another set has its number */
+	assert_int_equal(other, fds[0]);
+	assert_int_equal(api->get_socket_rings_fds(fd, &again, 1), 1);
+	assert_int_not_equal(again, other);
+	close(other);
+	close(again);
+	close(fds[1]);
+	close(fd);
+}
+
+static void test_rings_refused(void **state)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET};
+	struct sockaddr *name = (struct sockaddr *)&to;
+	int fd = udp(), value = -1;
+	struct rlimit limit, none;
+
+	fake.n_rings = 1;
+	FAILS(api->get_socket_rings_fds(fd, NULL, 1), EINVAL);
+	FAILS(api->get_socket_rings_fds(fd, &value, 0), EINVAL);
+	FAILS(api->get_socket_rings_fds(fd, &value, -1), EINVAL);
+	FAILS(api->get_socket_rings_fds(fd, bad_page(), 1), EFAULT);
+	FAILS(api->get_socket_tx_ring_fd(fd, NULL, sizeof(to)), EINVAL);
+	FAILS(api->get_socket_tx_ring_fd(fd, name, 1000), EINVAL);
+	FAILS(api->get_socket_tx_ring_fd(fd, bad_page(), sizeof(to)), EFAULT);
+	FAILS(api->get_socket_tx_ring_fd(-1, name, sizeof(to)), EINVAL);
+	assert_int_equal(api->get_socket_rings_fds(fd, &value, 1), 1);
+	fake.rc_after = 0;
+	fake.rc = -ENOSYS;
+	FAILS(api->get_socket_tx_ring_fd(fd, name, sizeof(to)), ENOSYS);
+	fake.rc = -ENOMEM; /* of epoll_control() */
+	FAILS(api->get_socket_rings_fds(fd, &value, 1), ENOMEM);
+	fake.rc = -EEXIST;
+	assert_int_equal(api->get_socket_rings_fds(fd, &value, 1), 1);
+	close(value);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	none = (struct rlimit){0, limit.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &none);
+	FAILS(api->get_socket_rings_fds(fd, &value, 1), EMFILE);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	assert_int_equal(api->get_socket_rings_fds(fd, &value, 1), 1);
+	close(value);
+	fake.verdict = VERDICT_RULE;
+	assert_int_equal(api->get_socket_rings_num(fd), 0);
+	assert_int_equal(api->get_socket_rings_fds(fd, &value, 1), 0);
+	FAILS(api->get_socket_tx_ring_fd(fd, name, sizeof(to)), EINVAL);
+	close(fd);
+}
+
+/* A child has rings of its own: the descriptors that it inherits are not theirs. */
+static void test_rings_after_fork(void **state)
+{
+	int fd = udp(), value, status;
+	pid_t pid;
+
+	fake.n_rings = 1;
+	assert_int_equal(api->get_socket_rings_fds(fd, &value, 1), 1);
+	pid = fork();
+	if (!pid) {
+		int ours = udp(), mine = -1;
+
+		_exit(api->get_socket_rings_fds(ours, &mine, 1) != 1 || mine == value);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(value);
 	close(fd);
 }
 
@@ -469,6 +561,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_zcopy, reset),
 	cmocka_unit_test_setup(test_zcopy_copies, reset),
 	cmocka_unit_test_setup(test_free_packets, reset),
+	cmocka_unit_test_setup(test_rings, reset),
+	cmocka_unit_test_setup(test_rings_refused, reset),
+	cmocka_unit_test_setup(test_rings_after_fork, reset),
 	cmocka_unit_test_setup(test_rule, reset),
 	cmocka_unit_test_setup(test_dump, reset),
 	cmocka_unit_test_setup(test_headers, reset),

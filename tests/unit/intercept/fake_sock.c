@@ -313,6 +313,21 @@ int sock_headers(struct sock_ref ref, uint8_t header[SOCK_HEADERS_MAX])
 	return (int)answer("headers", 42);
 }
 
+unsigned sock_ring_numbers(const struct sock *sk, unsigned *numbers, unsigned max)
+{
+	unsigned n = 0;
+
+	for (; n < fake.n_rings && n < max; n++)
+		numbers[n] = 5 + n;
+	return n;
+}
+
+int sock_tx_ring_number(struct sock_ref ref, const struct sockaddr *to, socklen_t len)
+{
+	fake.namelen = len;
+	return (int)answer("tx_ring", 5);
+}
+
 void sock_keep_error(struct sock_ref ref, int error)
 {
 	(void)ref;

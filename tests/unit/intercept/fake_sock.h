@@ -23,6 +23,7 @@ struct fake {
 	int sock_pass_fails_after; /* it fails after this many successes; 0: never */
 	bool in_transit;	   /* sock_pass() marks sockets as in transit */
 	struct sock_ref arrives;   /* pass_take() */
+	unsigned n_rings;	   /* of all sockets: numbers 5, 6... */
 
 	/* the recorded calls */
 	const char *op;

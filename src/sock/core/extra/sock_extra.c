@@ -9,6 +9,7 @@
 #include "sock/core/rules/rules.h"
 
 _Static_assert(SOCK_HEADERS_MAX >= FRAME_HDR_MAX, "all headers fit");
+_Static_assert(SOCK_RING_NUMBERS == RINGS_MAX, "numbers are those of rings_at()");
 
 int sock_set_callback(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context)
 {
@@ -50,4 +51,34 @@ int sock_dump(int fd, int level)
 int sock_headers(struct sock_ref ref, uint8_t header[SOCK_HEADERS_MAX])
 {
 	return sock_kind_made(ref.sk)->headers(ref, header);
+}
+
+unsigned sock_ring_numbers(const struct sock *sk, unsigned *numbers, unsigned max)
+{
+	struct ring *rings[SOCK_RINGS_MAX];
+	unsigned n = sock_rings(sk, rings, SOCK_RINGS_MAX), open = 0;
+
+	for (unsigned i = 0; i < n && open < max; i++) {
+		if (ring_queue(rings[i]))
+			numbers[open++] = rings[i]->id;
+	}
+	return open;
+}
+
+int sock_tx_ring_number(struct sock_ref ref, const struct sockaddr *to, socklen_t len)
+{
+	const struct sock_kind *kind = sock_kind_made(ref.sk);
+	struct ring *ring;
+	int rc = -EBADF;
+
+	if (!kind->tx_ring)
+		return -ENOSYS;
+	if (!control_lock())
+		return -EAGAIN;
+	if (sock_ref_valid(ref))
+		rc = kind->tx_ring(inet_of(ref.sk), to, len, &ring);
+	if (!rc)
+		rc = (int)ring->id;
+	control_unlock();
+	return rc;
 }

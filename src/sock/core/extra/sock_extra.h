@@ -46,4 +46,17 @@ int sock_dump(int fd, int level);
 #define SOCK_HEADERS_MAX 128
 int sock_headers(struct sock_ref ref, uint8_t header[SOCK_HEADERS_MAX]);
 
+/*
+ * The numbers of the rings that the socket receives by, max at most; returns how many.  A number
+ * below SOCK_RING_NUMBERS names one ring as long as the process lives.
+ */
+#define SOCK_RING_NUMBERS 1024
+unsigned sock_ring_numbers(const struct sock *sk, unsigned *numbers, unsigned max);
+/*
+ * The number of the ring by which a datagram socket sends to an address.  -ENOSYS: another kind of
+ * socket; -ENODATA: the kernel sends there; -EINVAL: no address; -EAGAIN: called in a signal
+ * handler; -EBADF.
+ */
+int sock_tx_ring_number(struct sock_ref ref, const struct sockaddr *to, socklen_t len);
+
 #endif
