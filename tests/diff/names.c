@@ -363,11 +363,16 @@ static void background_client(void)
 	meet();
 }
 
+/* A terminal may give a line in pieces: it writes "\r\n" after the text. */
 static void say_line(int master)
 {
 	char buf[100];
+	size_t n = 0;
 
-	say_bytes(buf, (size_t)MUST(read(master, buf, sizeof(buf))));
+	do
+		n += (size_t)MUST(read(master, buf + n, sizeof(buf) - n));
+	while (buf[n - 1] != '\n' && n < sizeof(buf));
+	say_bytes(buf, n);
 }
 
 static int log_in(void *arg)

@@ -234,10 +234,17 @@ static void receive(void)
 {
 	char c;
 	ssize_t n;
+	int error;
+	sigset_t set;
 
 	say("ready");
 	n = recv(conn, &c, 1, 0);
-	printf("recv %zd %s\n", n, n < 0 ? strerrorname_np(errno) : "");
+	error = errno;
+	/* It is sent until the script sees the next line: the rest is not to be interrupted. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	printf("recv %zd %s\n", n, n < 0 ? strerrorname_np(error) : "");
 	echo();
 	say("alive");
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Allocations of the library that fail when a test wants it. The linker replaces the functions
- * of base/mem.h by these (--wrap).
+ * of base/mem.h by these (--wrap). What tests abandon, as a child of fork() does, is no leak: the
+ * pieces of pools stay known here.
  */
 #ifndef TESTS_UNIT_SOCK_CORE_NO_MEMORY_H
 #define TESTS_UNIT_SOCK_CORE_NO_MEMORY_H
@@ -11,7 +12,11 @@
 
 #include "base/mem.h"
 
+#define MEMORY_PIECES 64
+
 static int memory_left = -1; /* so many allocations succeed; -1: all */
+static void *memory_pieces[MEMORY_PIECES];
+static unsigned memory_n_pieces;
 
 static inline bool memory_is_left(void)
 {
@@ -41,7 +46,11 @@ void *__wrap_mem_zalloc(size_t size)
 
 void *__wrap_mem_aligned(size_t align, size_t size)
 {
-	return memory_is_left() ? __real_mem_aligned(align, size) : NULL;
+	void *piece = memory_is_left() ? __real_mem_aligned(align, size) : NULL;
+
+	if (piece && memory_n_pieces < MEMORY_PIECES)
+		memory_pieces[memory_n_pieces++] = piece;
+	return piece;
 }
 
 #endif
