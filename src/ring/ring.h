@@ -360,7 +360,14 @@ void ring_receive(struct ring *ring, struct pkt *pkt);
 int ring_flow_add(struct ring *ring, struct flow *flow);
 /* Does nothing when the flow is not listed. */
 void ring_flow_del(struct ring *ring, struct flow *flow);
-/* As ring_flow_del(), but delivers first what the port has received for the flow so far. */
+/*
+ * As ring_flow_del(), but nothing that the port has received for the flow is lost:
+ * (1) ring_flow_cease(): the port stops to steer it here.  False: it did not, or not for this flow
+ *     alone.  The flow stays listed, for frames that are on their way.
+ * (2) Without holding a ring: port_ops.barrier, if that was true.
+ * (3) ring_flow_drain(): delivers what has arrived, and removes the flow.
+ */
+bool ring_flow_cease(struct ring *ring, struct flow *flow);
 void ring_flow_drain(struct ring *ring, struct flow *flow);
 
 /*

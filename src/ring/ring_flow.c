@@ -5,8 +5,6 @@
 #include "base/param.h"
 #include "ring/ring.h"
 
-#define DRAIN_BURSTS 64
-
 /* Does a 3-tuple on this ring bring the frames of this 5-tuple here? */
 static bool covered(const struct ring *ring, const struct flow_key *key)
 {
@@ -273,20 +271,28 @@ void ring_flow_del(struct ring *ring, struct flow *flow)
 	ring->ops->del_flow(ring->q, &flow->key);
 }
 
+bool ring_flow_cease(struct ring *ring, struct flow *flow)
+{
+	ring_assert_held(ring);
+	if (!flow->steered || !flow->listed)
+		return false;
+	if (flow->shared) {
+		ring_flow_stop(ring, flow);
+		return true;
+	}
+	if (flow_lookup(&ring->flows, &flow->key) != flow || flow_next(flow))
+		return false;
+	if (!flow_key_is_exact(&flow->key))
+		steer_covered(ring, &flow->key);
+	ring->ops->del_flow(ring->q, &flow->key);
+	flow->steered = false;
+	return true;
+}
+
 void ring_flow_drain(struct ring *ring, struct flow *flow)
 {
 	ring_assert_held(ring);
-	if (flow->shared) {
-		ring_flow_stop(ring, flow);
-	} else if (flow->steered && flow_lookup(&ring->flows, &flow->key) == flow &&
-		   !flow_next(flow)) {
-		if (!flow_key_is_exact(&flow->key))
-			steer_covered(ring, &flow->key);
-		ring->ops->del_flow(ring->q, &flow->key);
-		flow->steered = false;
-	}
-	for (int i = 0; i < DRAIN_BURSTS && ring_poll(ring) > 0; i++)
-		; /* bounded: other flows may receive all the time */
+	ring_drain(ring);
 	ring_flow_del(ring, flow);
 }
 

@@ -366,11 +366,26 @@ bool sock_exit_by(int arg, void (*then)(int arg))
  * and child can read them.  Without any it stays (udp.forked); datagrams that are unread when
  * this process closes it are handed over to the kernel then.
  */
-static void hand_over_unread_datagrams(struct inet_sock *so, void *arg)
+static void begin_unread_datagrams(struct inet_sock *so, void *barrier)
+{
+	if (so->inet == INET_UDP && so->udp.connected)
+		so->udp.forked = !kernel_handover_begin_unread(so, barrier);
+}
+
+static void finish_unread_datagrams(struct inet_sock *so, void *arg)
 {
 	(void)arg;
-	if (so->inet == INET_UDP && so->udp.connected && !kernel_handover_unread(so))
-		so->udp.forked = true;
+	if (so->inet == INET_UDP && so->udp.connected && !so->udp.forked)
+		so->udp.forked = kernel_handover(so, VERDICT_FORKED) != 0;
+}
+
+static void hand_over_unread_datagrams(void)
+{
+	struct rings_barrier barrier = {.n = 0};
+
+	sock_each(begin_unread_datagrams, &barrier);
+	rings_barrier_wait(&barrier);
+	sock_each(finish_unread_datagrams, NULL);
 }
 
 /*
@@ -387,7 +402,7 @@ static void stop_local_listening(struct inet_sock *so, void *arg)
 void sock_fork_prepare(void)
 {
 	control_fork_prepare();
-	sock_each(hand_over_unread_datagrams, NULL);
+	hand_over_unread_datagrams();
 	/* O_NONBLOCK, too, is the open files'. */
 	__atomic_store_n(&sock_shared_id, sock_last_id(), __ATOMIC_RELAXED);
 	if (!share_fork_prepare())

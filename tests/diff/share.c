@@ -1541,6 +1541,60 @@ static void closed_in_a_stream_client(void)
 		send_stream();
 }
 
+/*
+ * A process with unread datagrams forks in the middle of a stream. What arrives meanwhile may
+ * change places (docs/differences.md), but comes, and once.
+ */
+enum { MEANWHILE = 150, FORKS = 20 };
+
+static void read_each_once(int fd)
+{
+	unsigned char seen[MEANWHILE] = {0};
+	int number, n = 0, twice = 0;
+
+	while (n < MEANWHILE && recv(fd, &number, sizeof(number), 0) == sizeof(number)) {
+		twice += number < 0 || number >= MEANWHILE || seen[number]++;
+		n++;
+	}
+	say("%d datagrams, %d twice", n, twice);
+}
+
+static void fork_in_a_stream(void)
+{
+	int fd = udp_pair(), pid;
+	struct share *s = share_of(fd);
+
+	set_timeout(fd, SO_RCVTIMEO, 15000);
+	meet();
+	await_bytes(fd, sizeof(int));
+	pid = spawn(wait_and_exit, s);
+	arrive();
+	read_each_once(fd);
+	step(s->go);
+	join(pid);
+	close(fd);
+	share_end(s);
+}
+
+static void forked_in_a_stream_server(void)
+{
+	for (int i = 0; i < FORKS; i++)
+		fork_in_a_stream();
+}
+
+static void forked_in_a_stream_client(void)
+{
+	for (int i = 0; i < FORKS; i++) {
+		int fd = udp_pair();
+
+		meet();
+		for (int number = 0; number < MEANWHILE; number++)
+			MUST(send(fd, &number, sizeof(number), 0));
+		arrive();
+		close(fd);
+	}
+}
+
 const struct behaviour share_behaviours[] = {
 	{"child_echoes", child_echoes_server, two_pings_client, OURS},
 	{"child_closes", child_closes_server, two_pings_client, OURS},
@@ -1590,6 +1644,7 @@ const struct behaviour share_behaviours[] = {
 	{"datagram_daemon", datagram_daemon_server, one_question_client, KERNEL},
 	{"unread_by_child", unread_by_child_server, three_datagrams_client, KERNEL},
 	{"unread_by_both", unread_by_both_server, three_datagrams_client, KERNEL},
+	{"forked_in_a_stream", forked_in_a_stream_server, forked_in_a_stream_client, KERNEL},
 	{"closed_in_a_stream", closed_in_a_stream_server, closed_in_a_stream_client, KERNEL},
 	{"closed_with_unread", closed_with_unread_server, three_datagrams_client, KERNEL},
 	{NULL, NULL, NULL, OURS},

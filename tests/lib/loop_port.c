@@ -21,7 +21,7 @@ static struct port_ops ops;
 /* any, atomic */
 static int gate_shut, opens_to_fail, moves_to_fail, queues;
 static unsigned barriers;
-static bool leaked;
+static bool leaked, late;
 static bool (*lose_fn)(const struct pkt *pkt);
 static int (*large_fn)(const struct frame_large *large);
 static bool (*foreign_fn)(const struct flow_key *key);
@@ -55,6 +55,11 @@ void loop_port_fail_moves(int n)
 	__atomic_store_n(&moves_to_fail, n, __ATOMIC_RELEASE);
 }
 
+void loop_port_late(void)
+{
+	__atomic_store_n(&late, true, __ATOMIC_RELEASE);
+}
+
 void loop_port_lose(bool (*lose)(const struct pkt *pkt))
 {
 	__atomic_store_n(&lose_fn, lose, __ATOMIC_RELEASE);
@@ -83,7 +88,7 @@ bool loop_port_leaked(void)
 void loop_port_forget(void)
 {
 	gate_shut = opens_to_fail = moves_to_fail = queues = 0;
-	leaked = false;
+	leaked = late = false;
 	lose_fn = NULL;
 	large_fn = NULL;
 	foreign_fn = NULL;
@@ -319,6 +324,11 @@ static int port_tx_large(struct port_queue *q, const struct frame_large *large)
 
 /* ---- the port -------------------------------------------------------------------------- */
 
+static int port_rx_burst(struct port_queue *q, struct pkt **pkts, int max)
+{
+	return __atomic_load_n(&late, __ATOMIC_ACQUIRE) ? 0 : loop->rx_burst(q, pkts, max);
+}
+
 static void port_barrier(struct port *port)
 {
 	struct timespec nap = {0, 100000};
@@ -328,6 +338,7 @@ static void port_barrier(struct port *port)
 	while (__atomic_load_n(&gate_shut, __ATOMIC_ACQUIRE) && clock_now() < until)
 		nanosleep(&nap, NULL);
 	loop->barrier(port);
+	__atomic_store_n(&late, false, __ATOMIC_RELEASE);
 }
 
 static int port_open_queue(struct port *port, struct port_queue **q, char why[PORT_WHY])
@@ -381,6 +392,7 @@ static int open_kind(int ifindex, struct port **port, char why[PORT_WHY])
 	ops.open_queue = port_open_queue;
 	ops.reuseport_join = port_share_join;
 	ops.reuseport_leave = port_share_leave;
+	ops.rx_burst = port_rx_burst;
 	ops.take_flow = port_take_flow;
 	ops.tx_large = port_tx_large;
 	ops.tx_put = port_tx_put;

@@ -27,6 +27,12 @@ void loop_port_fail_opens(int n);
 /* Moving to another queue fails for the next n flows. */
 void loop_port_fail_moves(int n);
 
+/*
+ * While it is late, queues do not show what arrives: the frames are on their way, until the next
+ * barrier. That ends it.
+ */
+void loop_port_late(void);
+
 /* Called by holders for each frame that is sent: true loses the frame. NULL: no losses. */
 void loop_port_lose(bool (*lose)(const struct pkt *pkt));
 

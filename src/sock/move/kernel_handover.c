@@ -307,14 +307,23 @@ static void deliver_unread(struct inet_sock *so, int *raw)
 }
 
 /*
- * Consumes raw. The twin gets the unread datagrams before the kernel receives new ones; only
- * frames that the ring had when it lost the flow may change places with new ones.
+ * The twin gets the unread datagrams before the kernel receives new ones; only frames that were on
+ * their way to the ring when it lost the flow may change places with new ones.
  */
-static int kernel_handover_datagrams(struct inet_sock *so, enum verdict reason, int raw)
+static void begin_datagrams(struct inet_sock *so, int *raw, struct rings_barrier *barrier)
 {
-	int rc;
+	deliver_unread(so, raw);
+	udp_cease_flows(so, barrier);
+	deliver_unread(so, raw);
+}
 
-	deliver_unread(so, &raw);
+static int kernel_handover_datagrams(struct inet_sock *so, enum verdict reason)
+{
+	struct rings_barrier barrier = {.n = 0};
+	int raw = -1, rc;
+
+	begin_datagrams(so, &raw, &barrier);
+	rings_barrier_wait(&barrier);
 	udp_drain_flows(so);
 	deliver_unread(so, &raw);
 	rc = sock_leave(so, reason);
@@ -335,7 +344,7 @@ static bool has_unread(struct inet_sock *so)
 	return some;
 }
 
-bool kernel_handover_unread(struct inet_sock *so)
+bool kernel_handover_begin_unread(struct inet_sock *so, struct rings_barrier *barrier)
 {
 	int raw;
 
@@ -346,10 +355,34 @@ bool kernel_handover_unread(struct inet_sock *so)
 	raw = open_raw();
 	if (raw < 0)
 		return false; /* this process can still read them */
-	return !kernel_handover_datagrams(so, VERDICT_FORKED, raw);
+	begin_datagrams(so, &raw, barrier);
+	sys_close_fd(&raw);
+	return true;
+}
+
+bool kernel_handover_unread(struct inet_sock *so)
+{
+	struct rings_barrier barrier = {.n = 0};
+
+	if (!kernel_handover_begin_unread(so, &barrier))
+		return false;
+	rings_barrier_wait(&barrier);
+	return !kernel_handover_datagrams(so, VERDICT_FORKED);
 }
 
 /* ---- any socket --------------------------------------------------------------------- */
+
+void kernel_handover_begin(struct inet_sock *so, struct rings_barrier *barrier)
+{
+	int raw = -1;
+
+	control_assert_held();
+	control_assert_no_ring();
+	if (so->inet != INET_UDP)
+		return;
+	begin_datagrams(so, &raw, barrier);
+	sys_close_fd(&raw);
+}
 
 int kernel_handover(struct inet_sock *so, enum verdict reason)
 {
@@ -358,7 +391,7 @@ int kernel_handover(struct inet_sock *so, enum verdict reason)
 	control_assert_held();
 	control_assert_no_ring();
 	if (so->inet == INET_UDP)
-		return kernel_handover_datagrams(so, reason, -1);
+		return kernel_handover_datagrams(so, reason);
 	if (so->inet == INET_LISTEN && so->listen.waiting)
 		log_warn("fd %d: %u connections that nobody accepted are reset", sock_twin(&so->sk),
 			 so->listen.waiting);

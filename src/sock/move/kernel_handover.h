@@ -24,6 +24,12 @@
 int kernel_handover(struct inet_sock *so, enum verdict reason);
 
 /*
+ * Optional, before the kernel_handover() of several sockets: these wait for nothing after one
+ * rings_barrier_wait() for all of them. Otherwise each datagram socket waits for its port.
+ */
+void kernel_handover_begin(struct inet_sock *so, struct rings_barrier *barrier);
+
+/*
  * For a connected datagram socket that a forked process has or is going to have, and which the
  * kernel serves there. True: there were unread datagrams, and the kernel has taken over the
  * socket with them.  Those that arrive during the call come once, but not in their order: what the
@@ -31,5 +37,7 @@ int kernel_handover(struct inet_sock *so, enum verdict reason);
  * (docs/differences.md).
  */
 bool kernel_handover_unread(struct inet_sock *so);
+/* Its first half, for several sockets: true: after the barrier, kernel_handover(). */
+bool kernel_handover_begin_unread(struct inet_sock *so, struct rings_barrier *barrier);
 
 #endif

@@ -74,12 +74,26 @@ static void hand_over(struct inet_sock *so)
 	sock_close_locked(sock_ref_of(so));
 }
 
+static bool is_to_hand_over(const struct inet_sock *so, bool connections)
+{
+	return !sock_is_exported(&so->sk) && sock_has_owner(so) == connections;
+}
+
 static void hand_over_all(bool connections)
 {
+	struct rings_barrier barrier = {.n = 0};
+
+	list_for_each(link, sock_list()) {
+		struct inet_sock *so = container_of(link, struct inet_sock, link);
+
+		if (is_to_hand_over(so, connections))
+			kernel_handover_begin(so, &barrier);
+	}
+	rings_barrier_wait(&barrier);
 	list_for_each_safe(link, sock_list()) {
 		struct inet_sock *so = container_of(link, struct inet_sock, link);
 
-		if (!sock_is_exported(&so->sk) && sock_has_owner(so) == connections)
+		if (is_to_hand_over(so, connections))
 			hand_over(so);
 	}
 }

@@ -208,8 +208,22 @@ bool member_take_off(struct inet_sock *so, uint64_t channel, int *memfd)
 	return rc == 0;
 }
 
+/* Clients send again what a listener loses here, but not datagrams. */
+static void drain_datagrams(struct inet_sock *so)
+{
+	struct rings_barrier barrier = {.n = 0};
+
+	udp_cease_flows(so, &barrier);
+	list_for_each(link, &so->flows) /* those that member_stop() stopped, too */
+		rings_barrier_add(&barrier, sock_flow_of(link)->ring);
+	rings_barrier_wait(&barrier);
+	udp_drain_flows(so);
+}
+
 void member_end_flows(struct inet_sock *so)
 {
+	if (so->inet == INET_UDP)
+		drain_datagrams(so);
 	sock_flows_del(so);
 	if (so->inet == INET_LISTEN)
 		local_listen_finish(so);

@@ -8,6 +8,20 @@
 #include "sock/udp/mcast.h"
 #include "sock/udp/udp_sock.h"
 
+void udp_cease_flows(struct inet_sock *so, struct rings_barrier *barrier)
+{
+	sock_upcalls.move_settle(so);
+	list_for_each(link, &so->flows) {
+		struct sock_flow *f = sock_flow_of(link);
+
+		if (!ring_hold_cold(f->ring))
+			continue;
+		if (ring_flow_cease(f->ring, &f->flow))
+			rings_barrier_add(barrier, f->ring);
+		ring_release_cold(f->ring);
+	}
+}
+
 void udp_drain_flows(struct inet_sock *so)
 {
 	list_for_each(link, &so->flows) {
@@ -23,6 +37,10 @@ void udp_drain_flows(struct inet_sock *so)
 /* It is never attached again. */
 static void detach(struct inet_sock *so)
 {
+	struct rings_barrier barrier = {.n = 0};
+
+	udp_cease_flows(so, &barrier);
+	rings_barrier_wait(&barrier);
 	udp_drain_flows(so);
 	sock_flows_del(so);
 	mcast_forget(so);

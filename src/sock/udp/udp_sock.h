@@ -105,9 +105,10 @@ void udp_leave(struct inet_sock *so, struct ring *ring);
  */
 bool udp_linger(struct inet_sock *so);
 /*
- * Control lock, no ring held: queues what has arrived already; the kernel gets what comes
- * next.
+ * Control lock, no ring held: the kernel gets what comes next (udp_cease_flows()); after the
+ * barriers of these ports, what came before is queued (udp_drain_flows()).
  */
+void udp_cease_flows(struct inet_sock *so, struct rings_barrier *barrier);
 void udp_drain_flows(struct inet_sock *so);
 /* No lock, no ring held: UDP_CORK has changed; sends the pending datagram if it is off. */
 void udp_uncork(struct sock_ref ref);

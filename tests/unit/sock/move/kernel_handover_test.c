@@ -317,6 +317,48 @@ static void test_unread_datagrams_are_in_the_twin(void **state)
 	assert_false(world_readable(fd, 0));
 }
 
+/* Frames that the port steered to the ring before it stopped to, and that are not there yet. */
+static void test_datagrams_on_their_way_are_in_the_twin(void **state)
+{
+	int fd = udp.fd;
+
+	world_send(&from, 0, port, "one");
+	assert_true(NET_WAIT(queued(1), WORLD_WAIT));
+	loop_port_late();
+	world_send(&from, 0, port, "two");
+	assert_true(unread_to_kernel());
+	assert_true(world_readable(fd, WORLD_WAIT));
+	assert_int_equal(recv(fd, in, LOTS, 0), 3);
+	assert_memory_equal(in, "one", 3);
+	assert_true(world_readable(fd, WORLD_WAIT));
+	assert_int_equal(recv(fd, in, LOTS, 0), 3);
+	assert_memory_equal(in, "two", 3);
+}
+
+/* One barrier for all of them. */
+static void test_several_sockets_wait_once(void **state)
+{
+	struct rings_barrier barrier = {.n = 0};
+	unsigned other = world_port(), barriers = loop_port_barriers();
+	struct tsock second = world_udp(0, other);
+
+	world_connect(&second, 1, theirs);
+	world_send(&from, 0, port, "one");
+	world_send(&from, 0, other, "two");
+	assert_true(NET_WAIT(queued(1), WORLD_WAIT));
+	loop_port_late();
+	WORLD_LOCKED({
+		assert_true(kernel_handover_begin_unread(tsock_inet(&udp), &barrier));
+		kernel_handover_begin(tsock_inet(&second), &barrier);
+		rings_barrier_wait(&barrier);
+		assert_int_equal(kernel_handover(tsock_inet(&udp), VERDICT_FORKED), 0);
+		assert_int_equal(kernel_handover(tsock_inet(&second), VERDICT_FORKED), 0);
+	});
+	assert_int_equal(loop_port_barriers() - barriers, barrier.n);
+	assert_true(world_readable(udp.fd, WORLD_WAIT) && world_readable(second.fd, WORLD_WAIT));
+	tsock_close(&second);
+}
+
 static void test_nothing_unread_changes_nothing(void **state)
 {
 	struct sockaddr unspec = {.sa_family = AF_UNSPEC};
@@ -362,6 +404,8 @@ static const struct CMUnitTest tests[] = {
 	TCP_CASE(test_a_connection_that_has_ended_leaves_an_unconnected_socket),
 	TCP_CASE(test_a_connection_that_cannot_be_taken_is_unchanged),
 	UDP_CASE(test_unread_datagrams_are_in_the_twin),
+	UDP_CASE(test_datagrams_on_their_way_are_in_the_twin),
+	UDP_CASE(test_several_sockets_wait_once),
 	UDP_CASE(test_nothing_unread_changes_nothing),
 	UDP_CASE(test_datagrams_that_cannot_be_given_stay),
 };

@@ -107,6 +107,17 @@ static void test_frames_in_the_ring_are_taken_along(void **state)
 	assert_int_equal(sock_hold_cold(ts.ref, &ring), SOCK_KERNEL);
 }
 
+/* Nor is one lost that the port has steered to the ring, and that is not there yet. */
+static void test_frames_on_their_way_to_the_ring_are_taken_along(void **state)
+{
+	loop_port_late();
+	world_send(&from, 0, port, "first");
+	fall_back();
+	assert_true(lingers());
+	world_expect(&ts, "first");
+	assert_false(lingers());
+}
+
 static void test_the_kernel_makes_all_other_calls(void **state)
 {
 	struct sockaddr_in to = world_addr(1, theirs);
@@ -186,6 +197,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_unread_datagrams_come_before_those_of_the_kernel),
 	CASE(test_a_socket_with_nothing_unread_leaves_at_once),
 	CASE(test_frames_in_the_ring_are_taken_along),
+	CASE(test_frames_on_their_way_to_the_ring_are_taken_along),
 	CASE(test_the_kernel_makes_all_other_calls),
 	CASE(test_a_bad_buffer_loses_one_datagram),
 	CASE(test_falling_back_again_changes_nothing),
