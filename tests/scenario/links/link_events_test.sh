@@ -37,7 +37,7 @@ def datagrams(*at):
 def ask(udp, port):
     """An answer, although some may be lost."""
     udp.settimeout(0.3)
-    for _ in range(30):
+    for _ in range(90):
         try:
             udp.sendto(b"x", (THERE, port))
             return udp.recv(10)
@@ -355,20 +355,20 @@ together() {
 
 	for i in 1 2; do
 		mkfifo $log.go.$i
-		netns_exec c "$1" 0-1023 timeout 120 python3 $netns_tmp/rows.py stay 7000 \
+		netns_exec c "$1" 0-1023 timeout 300 python3 $netns_tmp/rows.py stay 7000 \
 			< $log.go.$i > $log.$i 2>&1 &
 		players+=($!)
 	done
 	exec 8> $log.go.1 9> $log.go.2
 	for i in 1 2; do
-		await 30 grep -q '^ready' $log.$i || cat $log.$i
+		await 100 grep -q '^ready' $log.$i || cat $log.$i
 	done
 	"$3"
 	echo >&8
 	echo >&9
 	exec 8>&- 9>&-
 	for i in 1 2; do
-		await 30 grep -q "^after" $log.$i
+		await 100 grep -q "^after" $log.$i # it looks for 30 s, and asks for 30 s
 		check "$2: $3: process $i continues" grep -q "after 4 \[\] b'x' True" $log.$i || cat $log.$i
 	done
 	wait "${players[@]}"

@@ -43,27 +43,27 @@ def tell(what, sock, text):
 
 
 def udp_sent(what, sock):
-    sock.settimeout(5)
+    sock.settimeout(50)
     sock.sendto(b"who", PEER)
     tell(what, sock, sock.recv(100))
 
 
 def udp_connected(what, sock):
-    sock.settimeout(5)
+    sock.settimeout(50)
     sock.connect(PEER)
     sock.send(b"who")
     tell(what, sock, sock.recv(100))
 
 
 def udp_bound(what, sock):
-    sock.settimeout(5)
+    sock.settimeout(50)
     sock.bind(("10.9.0.2", 0))
     sock.sendto(b"who", PEER)
     tell(what, sock, sock.recv(100))
 
 
 def tcp_connected(what, sock):
-    sock.settimeout(5)
+    sock.settimeout(50)
     sock.connect(PEER)
     tell(what, sock, sock.recv(100))
 
@@ -97,14 +97,14 @@ def ask(path):
     kept.set_inheritable(True)
     program = [sys.executable, __file__, "use", str(kept.fileno())]
     enter(away)
-    done = subprocess.run(program, close_fds=False, stdout=subprocess.PIPE, timeout=20, check=True)
+    done = subprocess.run(program, close_fds=False, stdout=subprocess.PIPE, timeout=100, check=True)
     tell("home-inherited", kept, done.stdout.strip())
     print(answers, "answers", flush=True)
 
 
 def use(fd):
     sock = socket.socket(fileno=fd)
-    sock.settimeout(5)
+    sock.settimeout(50)
     print(sock.recv(100).decode())
 
 

@@ -26,7 +26,7 @@ import socket, sys
 protocol, local, *peer = sys.argv[1:]
 peer = (peer[0], int(peer[1]))
 s = socket.socket(socket.AF_INET, socket.SOCK_STREAM if protocol == "tcp" else socket.SOCK_DGRAM)
-s.settimeout(5)
+s.settimeout(50)
 s.bind((local, 0))
 try:
     if protocol == "tcp":

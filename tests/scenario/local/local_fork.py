@@ -199,7 +199,7 @@ def client(port, word):
         except ConnectionResetError:
             data = b""
         # A FIN, as from the kernel, if its parent did not know yet that the child has it; else a reset.
-        print("more" if data else "ended", "soon" if time.monotonic() - began < 1 else "late")
+        print("more" if data else "ended", "soon" if time.monotonic() - began < 30 else "late")
     elif word == "orphan":
         sock = connect(port, word)
         line(sock)

@@ -20,7 +20,7 @@ starts() {
 	server=$spawned
 }
 says() {
-	netns_run s "$lib" timeout 10 $(ends client $port "$1") > $netns_tmp/said
+	netns_run s "$lib" timeout 60 $(ends client $port "$1") > $netns_tmp/said
 }
 said() {
 	[[ $(tr '\n' ' ' < $netns_tmp/said) == "$1 " ]] || { echo "     it says: $(< $netns_tmp/said)"; return 1; }

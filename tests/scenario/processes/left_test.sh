@@ -23,7 +23,7 @@ mute() {
 ask() {
 	netns_spawn $netns_tmp/ask c "$1" python3 $script ask $netns_server "$2" 20 ||
 		die "no clients: $(cat $netns_tmp/ask)"
-	await 10 grep -q "^asked 20$" $netns_tmp/mute.$2 || die "requests are missing: $(cat $netns_tmp/mute.$2)"
+	await 40 grep -q "^asked 20$" $netns_tmp/mute.$2 || die "requests are missing: $(cat $netns_tmp/mute.$2)"
 }
 
 all_ended() {

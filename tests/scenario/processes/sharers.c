@@ -6,8 +6,9 @@
  *		SOCKETS sockets in each of THREADS threads, bound with OPTION: reuseport,
  *		reuseaddr.  A request, or a connection, is answered with the name of the
  *		socket: PROCESS.THREAD.SOCKET.  UDP sockets join GROUP.
- *	sharers ask PROTO IP PORT SENDERS
- *		sends two requests from each of SENDERS ports; prints "NAME COUNT" for each
+ *	sharers ask PROTO IP PORT SENDERS SECONDS
+ *		sends two requests from each of SENDERS ports; an answer that does not come
+ *		within SECONDS is missing. Prints "NAME COUNT" for each
  *		socket that answered first, "missing COUNT", and "other COUNT" for second
  *		answers by other sockets.
  *	sharers hear IP PORT COUNT
@@ -31,7 +32,7 @@
 
 #define SOCKETS_MAX 64
 #define NAMES_MAX 256
-#define PATIENCE 1000 /* milliseconds */
+#define PATIENCE 30000 /* milliseconds */
 #define FIRST_PORT 20000
 
 __attribute__((noreturn)) static void die(const char *what)
@@ -213,7 +214,7 @@ static bool ask_once(char **argv, int from, char name[64])
 
 	if (fd < 0)
 		return false;
-	if (send(fd, "?", 1, MSG_NOSIGNAL) == 1 && readable(fd, PATIENCE))
+	if (send(fd, "?", 1, MSG_NOSIGNAL) == 1 && readable(fd, atoi(argv[4]) * 1000))
 		n = recv(fd, name, 63, 0);
 	close(fd);
 	if (n > 0)
@@ -265,7 +266,7 @@ int main(int argc, char **argv)
 {
 	if (argc >= 8 && !strcmp(argv[1], "serve"))
 		return serve(argv + 2);
-	if (argc == 6 && !strcmp(argv[1], "ask"))
+	if (argc == 7 && !strcmp(argv[1], "ask"))
 		return ask(argv + 2);
 	if (argc == 5 && !strcmp(argv[1], "hear"))
 		return hear(argv + 2);

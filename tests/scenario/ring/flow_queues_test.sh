@@ -24,7 +24,7 @@ receive() {
 
 	netns_spawn $out s "$lib" python3 $program serve $netns_server 7000 $frames || return 1
 	netns_run c "" python3 $program hello $netns_server 7000
-	await 20 grep -q first $out || return 1
+	await 40 grep -q first $out || return 1
 	kernel=$(netns_counters s UdpInDatagrams)
 	queues=("$(by_queue 0)" "$(by_queue 1)")
 	kill -STOP $spawned

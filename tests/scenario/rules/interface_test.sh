@@ -45,7 +45,8 @@ check "... and the kernel sees nothing" not eval 'sees v0 || sees j0'
 netns_kill $spawned
 
 for rules in 'interface deny j*' 'interface allow v?\ninterface deny *'; do
-	await 30 not has_xdp j0 || die "XDP stays"
+	# The server before is gone from both: on a busy machine one of them is still its own.
+	await 30 not eval 'has_xdp v0 || has_xdp j0' || die "XDP stays"
 	printf '%b\n' "$rules" > $conf
 	serve
 	check "$rules: v0 is opened" has_xdp v0

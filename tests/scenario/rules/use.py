@@ -30,7 +30,7 @@ def attempt(what, fn, *args):
 
 def new(kind):
     s = socket(AF_INET, kind)
-    s.settimeout(5)
+    s.settimeout(50)
     s.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
     return s
 

@@ -95,13 +95,13 @@ for poll in 0 -1; do
 	start receive VMA_RX_POLL=$poll
 	kill -INT $spawned
 	check "VMA_RX_POLL=$poll: SIGINT ends a receive, and the program" status_is 130
-	check "... the peer sees the end of the connection" await 10 grep -qx end $peer_log
+	check "... the peer sees the end of the connection" await 30 grep -qx end $peer_log
 	start interrupted VMA_RX_POLL=$poll
-	check "... its handler is called" eval 'await 10 interrupt && says "^handler$"'
+	check "... its handler is called" eval 'await 30 interrupt && says "^handler$"'
 	check "... the receive is interrupted, and the connection works" status_is 0
 	check "... EINTR" says '^recv -1 EINTR$'
 done
 start interrupted VMA_HANDLE_SIGINTR=0
 check "VMA_HANDLE_SIGINTR=0: a warning" says 'VMA WARNING: VMA_HANDLE_SIGINTR.*the library always does so'
-check "... the same" eval 'await 10 interrupt && status_is 0'
+check "... the same" eval 'await 30 interrupt && status_is 0'
 verdict

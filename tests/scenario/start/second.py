@@ -16,7 +16,7 @@ import socket
 import sys
 import threading
 
-PATIENCE = 10  # seconds
+PATIENCE = 50  # seconds
 ROUNDS = 300
 
 server = (sys.argv[2], int(sys.argv[3]))

@@ -9,7 +9,7 @@ library=$(readlink -f "$2")
 failures=0
 
 for moment in start stdio; do
-	out=$(MOMENT=$moment VMA_TRACELEVEL=warn LD_PRELOAD="${SAN_RUNTIME:-} $library" timeout 20 "$program" 2>&1)
+	out=$(MOMENT=$moment VMA_TRACELEVEL=warn LD_PRELOAD="${SAN_RUNTIME:-} $library" timeout 60 "$program" 2>&1)
 	rc=$?
 	echo "$out"
 	if ((rc)) || [[ $out != *"$moment: the other thread waits" ]]; then

@@ -74,7 +74,7 @@ check "... of which there is one more, and one for each question of ours" betwee
 check "... and the kernel has seen no fewer" between $N $((N + 1)) $(slept)
 check "... in view 3" eval 'timeout 30 "$vma" stat -k $dir -p $spawned -v 3 -c 1 | grep -qE "^Interrupts: +[0-9]+ / $interrupts "'
 check "... a call for each, and the one that waits, found nothing" between $((N + 1)) "$(socket 3 rx_misses)" $((N + 3))
-timeout 10 "$vma" stat -k $dir -p $spawned -z -c 1 > /dev/null
+timeout 60 "$vma" stat -k $dir -p $spawned -z -c 1 > /dev/null
 check "zeroed" between 0 "$(ring interrupts)" 0
 netns_kill $spawned
 

@@ -79,7 +79,7 @@ check "... has the other one" says "ESTABLISHED .*$pid/python3"
 check "of all processes: vma top" ends 0 "$vma" top --once -k $dir
 check "... has the other one" says "^ *$pid python3"
 check "... and not that of another version" eval '! grep -qE "^ *$first python3" $said'
-check "nobody was disturbed: it goes on" eval 'echo "udp 5" >&$fifo; await 10 grep -q "^done udp 5" $netns_tmp/two'
+check "nobody was disturbed: it goes on" eval 'echo "udp 5" >&$fifo; await 30 grep -q "^done udp 5" $netns_tmp/two'
 netns_kill $first
 
 # ---- pages that are none -----------------------------------------------------------------
@@ -110,6 +110,6 @@ for seed in {1..4}; do
 	# What is shown has nothing that a terminal obeys.
 	check "... and prints plain text" eval '! LC_ALL=C grep -q "[^[:print:][:space:]]" $said'
 done
-check "the process believes nothing of it: it goes on" eval 'echo "udp 6" >&$fifo; await 10 grep -q "^done udp 6" $netns_tmp/two'
-check "... and ends" eval 'echo quit >&$fifo; await 10 is_gone $pid'
+check "the process believes nothing of it: it goes on" eval 'echo "udp 6" >&$fifo; await 30 grep -q "^done udp 6" $netns_tmp/two'
+check "... and ends" eval 'echo quit >&$fifo; await 30 is_gone $pid'
 verdict

@@ -45,7 +45,7 @@ class Terminal:
         return [re.sub(rb"\x1b\[[?0-9]*[A-Za-z]|\r", b"", page).decode().split("\n")
                 for page in self.out.split(b"\x1b[H")[1:]]
 
-    def await_page(self, good, timeout=20):
+    def await_page(self, good, timeout=60):
         """Waits for a complete page that is good, drawn from now on; None: there was none."""
         self.out = b""
         end = time.monotonic() + timeout
@@ -61,7 +61,7 @@ class Terminal:
 
     def end(self):
         """Its exit status; None: it does not end."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while self.process.poll() is None and time.monotonic() < end:
             self.read(0.1)
         while self.read(0):

@@ -26,14 +26,14 @@ def serve(port):
 
 
 def ask(address, request):
-    with socket.create_connection(address, 10) as connection:
+    with socket.create_connection(address, 60) as connection:
         connection.sendall(request)
         assert connection.recv(100) == b"small\n"
 
 
 def stay(address):
     longest = 0
-    with socket.create_connection(address, 10) as connection:
+    with socket.create_connection(address, 60) as connection:
         for _ in range(3):
             began = time.monotonic()
             connection.sendall(b"stay")
