@@ -1,8 +1,9 @@
 """Connections that the server closes right after its response.
 
 brief.py serve PORT	answers each request; closes after it, unless the request is "stay"; says "ready"
-brief.py ask ADDRESS PORT COUNT
-			COUNT requests, each on a connection that the client closes as soon as it has the
+brief.py ask ADDRESS PORT COUNT LEAST
+			COUNT requests, and so many again until LEAST responses came with a FIN or 40 s
+			have passed, each on a connection that the client closes as soon as it has the
 			response; then one that stays, with three requests. Prints how many responses came
 			with a FIN, how many without, and of the one that stays the longest wait in ms
 """
@@ -64,10 +65,13 @@ def main():
     with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_IP)) as packets:
         packets.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)  # SO_RCVBUFFORCE
         packets.setblocking(False)
-        for _ in range(int(sys.argv[4])):
-            ask(address, b"close")
-        counts = responses(packets, address[1])
-    print("fin=%d without=%d stay_ms=%d" % (*counts, stay(address)))
+        asked, counts, end = 0, [0, 0], time.monotonic() + 40
+        while not asked or counts[0] < int(sys.argv[5]) and time.monotonic() < end:
+            for _ in range(int(sys.argv[4])):
+                ask(address, b"close")
+            asked += int(sys.argv[4])
+            counts = [a + b for a, b in zip(counts, responses(packets, address[1]))]
+    print("asked=%d fin=%d without=%d stay_ms=%d" % (asked, *counts, stay(address)))
 
 
 main()
