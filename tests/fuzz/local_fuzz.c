@@ -13,7 +13,7 @@
 
 #include "ring/local/byte_ring.h"
 #include "ring/local/notice.h"
-#include "ring/local/record_ring.h"
+#include "ring/local/record_quick.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -138,11 +138,23 @@ static void use_records(uint16_t operand)
 
 	switch (operand >> 14) {
 	case 0:
+		rc = record_ring_write_at_once(&f.sender, &header, bytes, operand);
+		check(rc == 0 || rc == -EAGAIN);
+		break;
 	case 1:
 		rc = record_ring_write(&f.sender, &header, &iov, 1, operand);
 		check(rc == 0 || rc == -ENOBUFS || rc == -EPROTO || rc == -EMSGSIZE);
 		break;
 	case 2:
+		if (operand & 1) {
+			ssize_t n = record_ring_read_at_once(&f.taker, &header, bytes,
+							     operand >> 1 & 0xfff);
+
+			check(n == -EAGAIN || (n >= 0 && n <= (operand >> 1 & 0xfff)));
+			check(n == -EAGAIN || (n <= header.len && header.len <= RECORD_MAX));
+			check(n == -EAGAIN || !broken);
+			break;
+		}
 		iov.iov_len = sizeof(bytes);
 		rc = record_ring_peek(&f.taker);
 		if (rc) {

@@ -2,7 +2,8 @@
 /*
  * Writers reserve, fill and commit records of a ring; any of them is killed at any time; the
  * reader delivers, passes over, and skips.  Spin searches every interleaving: record_test.sh.  The
- * code is src/ring/local/record_ring.c, the steps have the same names.
+ * code is src/ring/local/record_ring.c, the steps have the same names; record_quick.h does the same
+ * steps where there is nothing to describe and no hole.
  *
  * Checked: no cell is written that the reader has not given back; a delivered record is whole, of
  * one writer, and no record of a writer overtakes another of it; what was committed is delivered

@@ -3,9 +3,7 @@
 
 #include <errno.h>
 
-#include "base/delay.h"
-#include "base/user.h"
-#include "ring/local/record_ring_internal.h"
+#include "ring/local/record_quick.h"
 #include "ring/local/segment.h"
 #include "ring/local/shared_word.h"
 
@@ -22,17 +20,9 @@ static void go_on(void)
 }
 
 void (*record_ring_step)(void) = go_on;
-#define STEP() record_ring_step()
-#else
-#define STEP() delay_at(DELAY_LOCAL)
 #endif
 
 /* ---- memory ------------------------------------------------------------------------- */
-
-static inline uint64_t lap_at(uint32_t shift, uint64_t position)
-{
-	return position >> shift & LAP_MASK;
-}
 
 static bool cells_are_valid(uint32_t cells)
 {
@@ -92,14 +82,15 @@ static inline void describe(struct record_ring_writer *w, uint64_t tail, uint64_
 
 	if (!n || lap_of(old) >= lap)
 		return;
-	STEP();
+	RECORD_STEP();
 	/*
 	 * Orders nothing: the tail's exchange that follows does.  It fails if the writer has
 	 * committed, or if another one describes it.
 	 */
-	(void)__atomic_compare_exchange_n(word, &old, make_word(lap, RESERVED, n, writer_of(tail)),
+	(void)__atomic_compare_exchange_n(word, &old,
+					  make_word(lap, RECORD_RESERVED, n, writer_of(tail)),
 					  false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-	STEP();
+	RECORD_STEP();
 }
 
 /* Reserves n cells at *position: 0, -ENOBUFS or -EPROTO. */
@@ -123,7 +114,7 @@ static int reserve(struct record_ring_writer *w, uint32_t n, uint64_t *position)
 				return -ENOBUFS;
 		}
 		describe(w, tail, end);
-		STEP();
+		RECORD_STEP();
 		/*
 		 * release: pairs with the load above, and in look_at_tail(): the word of the
 		 * reservation before is described
@@ -138,15 +129,6 @@ static int reserve(struct record_ring_writer *w, uint32_t n, uint64_t *position)
 	return position_of(load(&w->shared->tail), head) - head > w->cells ? -EPROTO : -ENOBUFS;
 }
 
-static inline void commit(struct record_ring_writer *w, uint64_t position, uint32_t n,
-			  enum state state)
-{
-	/* release: pairs with look_at(): the record is there */
-	__atomic_store_n(&w->shared->word[position & (w->cells - 1)],
-			 make_word(lap_at(w->shift, position), state, n, w->number),
-			 __ATOMIC_RELEASE);
-}
-
 /* Copies to a place behind the begin of a record; at: bytes from the begin of the ring. */
 static inline bool put(const struct record_ring_writer *w, uint64_t at, const void *from, size_t n)
 {
@@ -158,9 +140,8 @@ static inline bool put(const struct record_ring_writer *w, uint64_t at, const vo
 	       user_copy(w->data, (const uint8_t *)from + first, n - first);
 }
 
-/* Several pieces, or round the end of the ring. */
-static __attribute__((noinline)) bool put_pieces(const struct record_ring_writer *w, uint64_t at,
-						 const struct iovec *iov, int iovcnt, size_t len)
+static bool put_pieces(const struct record_ring_writer *w, uint64_t at, const struct iovec *iov,
+		       int iovcnt, size_t len)
 {
 	for (int i = 0; i < iovcnt && len; i++) {
 		size_t n = iov[i].iov_len < len ? iov[i].iov_len : len;
@@ -182,33 +163,41 @@ static __attribute__((noinline)) int drop(struct record_ring_writer *w, int rc)
 	return rc;
 }
 
+static __attribute__((noinline)) int write_slowly(struct record_ring_writer *w,
+						  const struct record_header *header,
+						  const struct iovec *iov, int iovcnt, size_t len)
+{
+	struct record_header *to;
+	uint32_t cells = record_ring_cells(len);
+	uint64_t position;
+	bool good;
+	int rc = reserve(w, cells, &position);
+
+	if (rc)
+		return drop(w, rc);
+	RECORD_STEP();
+	to = record_at(w->data, (uint32_t)position & (w->cells - 1));
+	*to = *header;
+	to->len = (uint16_t)len;
+	RECORD_STEP();
+	good = put_pieces(w, position * RECORD_CELL + sizeof(*to), iov, iovcnt, len);
+	RECORD_STEP();
+	record_commit(w, position, cells, good ? RECORD_COMMITTED : RECORD_VOID);
+	return good ? 0 : -EFAULT;
+}
+
 int record_ring_write(struct record_ring_writer *w, const struct record_header *header,
 		      const struct iovec *iov, int iovcnt, size_t len)
 {
-	struct record_header *to;
-	uint32_t cells = record_ring_cells(len), cell;
-	uint64_t position;
-	bool good;
-	int rc;
+	int rc = -EAGAIN;
 
 	if (unlikely(len > RECORD_MAX))
 		return -EMSGSIZE;
-	rc = reserve(w, cells, &position);
-	if (unlikely(rc))
-		return drop(w, rc);
-	STEP();
-	cell = (uint32_t)position & (w->cells - 1);
-	to = (void *)(w->data + (size_t)cell * RECORD_CELL);
-	*to = *header;
-	to->len = (uint16_t)len;
-	STEP();
-	if (__builtin_expect(iovcnt == 1 && cell + cells <= w->cells, 1))
-		good = user_copy(to + 1, iov->iov_base, len);
-	else
-		good = put_pieces(w, position * RECORD_CELL + sizeof(*to), iov, iovcnt, len);
-	STEP();
-	commit(w, position, cells, good ? COMMITTED : VOID);
-	return good ? 0 : -EFAULT;
+	if (__builtin_expect(iovcnt == 1, 1))
+		rc = record_ring_write_at_once(w, header, iov->iov_base, len);
+	if (__builtin_expect(rc != -EAGAIN, 1))
+		return rc;
+	return write_slowly(w, header, iov, iovcnt, len);
 }
 
 bool record_ring_has_room(struct record_ring_writer *w, size_t len)
@@ -311,7 +300,7 @@ static inline void publish_head(struct record_ring_reader *r)
 
 static inline uint64_t look_at(const struct record_ring_reader *r, uint64_t position)
 {
-	/* acquire: pairs with commit(): what a committed record has, and all that was before it */
+	/* acquire: pairs with record_commit(): what a committed record has, and all that was before it */
 	return __atomic_load_n(&r->shared->word[position & (r->cells - 1)], __ATOMIC_ACQUIRE);
 }
 
@@ -343,7 +332,7 @@ static inline bool is_committed(const struct record_ring_reader *r, uint32_t hol
 	uint64_t word = look_at(r, r->holes[hole].position);
 
 	return lap_of(word) == lap_at(r->shift, r->holes[hole].position) &&
-	       state_of(word) != RESERVED;
+	       state_of(word) != RECORD_RESERVED;
 }
 
 /*
@@ -368,7 +357,7 @@ static __attribute__((noinline)) bool look_at_holes(struct record_ring_reader *r
 		uint64_t word = look_at(r, r->holes[i].position);
 
 		/* Its length is the one of the reservation, whatever the word says now. */
-		if (state_of(word) == COMMITTED &&
+		if (state_of(word) == RECORD_COMMITTED &&
 		    take_record(r, r->holes[i].position, r->holes[i].cells, (int)i))
 			return true;
 		remove_hole(r, i);
@@ -434,7 +423,7 @@ static inline bool look_at_next(struct record_ring_reader *r, bool *found)
 	}
 	if (unlikely(!cells || cells > RECORD_CELLS || r->next + cells - r->head > r->cells))
 		return break_ring(r);
-	if (state_of(word) == RESERVED) {
+	if (state_of(word) == RECORD_RESERVED) {
 		pass(r, cells, writer_of(word));
 		return true;
 	}
@@ -443,7 +432,7 @@ static inline bool look_at_next(struct record_ring_reader *r, bool *found)
 		*found = true;
 		return false;
 	}
-	if (state_of(word) == COMMITTED && take_record(r, r->next, cells, -1)) {
+	if (state_of(word) == RECORD_COMMITTED && take_record(r, r->next, cells, -1)) {
 		*found = true;
 		return false;
 	}
@@ -554,7 +543,7 @@ void record_ring_trim(struct record_ring_reader *r)
 		part = cells < r->cells - first ? cells : r->cells - first;
 		segment_release(r->data + (size_t)first * RECORD_CELL, (size_t)part * RECORD_CELL);
 		segment_release(r->data, (size_t)(cells - part) * RECORD_CELL);
-		commit(&self, position, cells, VOID);
+		record_commit(&self, position, cells, RECORD_VOID);
 	}
 	(void)record_ring_peek(r);
 }

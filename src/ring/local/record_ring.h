@@ -24,6 +24,7 @@
  *		used again before it is committed or its writer has gone.  Then the writer posts a
  *		notice (notice.h).
  * Progress	lock-free; one locked instruction per record.  A full ring drops and counts.
+ *		The usual case is short and inline: record_quick.h.
  * Trust	any process that has the ring may write anything there.  Positions, lengths and
  *		numbers of writers are bounded when they are used; what cannot be makes this
  *		side broken (-EPROTO from then on).  A hostile writer can spoil the datagrams of

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A record ring with its reader and two writers here: datagrams arrive whole and in order. */
-#include "ring/local/record_ring.h"
+#include "ring/local/record_quick.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/guard.h"
 #include "ring/local/segment.h"
 #include "vma_test.h"
 
@@ -17,6 +20,8 @@ static struct record_ring_shared *shared;
 static struct record_ring_reader reader, *r = &reader;
 static struct record_ring_writer writer[2];
 static uint8_t bytes[RECORD_MAX], heard[RECORD_MAX];
+static bool quick;	 /* try the quick way first */
+static unsigned at_once; /* records that took it, in either direction */
 
 static int open_all(void **state)
 {
@@ -35,9 +40,16 @@ static int open_all(void **state)
 	return 0;
 }
 
+static int open_quick(void **state)
+{
+	quick = true;
+	return open_all(state);
+}
+
 static int close_all(void **state)
 {
 	segment_close(&segment);
+	quick = false;
 	return 0;
 }
 
@@ -46,27 +58,47 @@ static int send_from(struct record_ring_writer *w, uint16_t port, size_t len)
 	struct record_header header = {.from_port = port, .time = len + 1};
 	struct iovec iov[2] = {{.iov_base = bytes, .iov_len = len / 3},
 			       {.iov_base = bytes + len / 3, .iov_len = len - len / 3}};
+	int rc = quick ? record_ring_write_at_once(w, &header, bytes, len) : -EAGAIN;
 
+	if (rc != -EAGAIN) {
+		at_once++;
+		return rc;
+	}
 	return record_ring_write(w, &header, iov, 2, len);
+}
+
+static int heard_one(const struct record_header *header, ssize_t n)
+{
+	size_t len = header->len;
+
+	assert_int_equal(header->time, len + 1);
+	assert_int_equal(n, len);
+	assert_memory_equal(heard, bytes, len);
+	assert_true(len == sizeof(heard) || heard[len] == 0xee);
+	return header->from_port;
 }
 
 /* The port of the next record, whose bytes are right; or -errno. */
 static int recv_one(void)
 {
 	struct iovec iov = {.iov_base = heard, .iov_len = sizeof(heard)};
-	int rc = record_ring_peek(r);
-	size_t len;
+	struct record_header header;
+	ssize_t n = -EAGAIN;
+	int rc;
 
+	memset(heard, 0xee, sizeof(heard));
+	if (quick)
+		n = record_ring_read_at_once(r, &header, heard, sizeof(heard));
+	if (n != -EAGAIN) {
+		at_once++;
+		return heard_one(&header, n);
+	}
+	rc = record_ring_peek(r);
 	if (rc)
 		return rc;
-	len = r->record.header.len;
-	assert_int_equal(r->record.header.time, len + 1);
-	memset(heard, 0xee, sizeof(heard));
-	assert_int_equal(record_ring_copy(r, 0, &iov, 1), len);
-	assert_memory_equal(heard, bytes, len);
-	assert_true(len == sizeof(heard) || heard[len] == 0xee);
+	n = record_ring_copy(r, 0, &iov, 1);
 	record_ring_consume(r);
-	return r->record.header.from_port;
+	return heard_one(&r->record.header, n);
 }
 
 static void test_datagrams_of_every_size_arrive(void **state)
@@ -221,18 +253,138 @@ static void test_an_impossible_tail_is_refused_by_writers(void **state)
 	assert_int_equal(record_ring_writer_open(&writer[1], shared, CELLS, 1024), -EINVAL);
 }
 
+/* Each record is written at once but the first, and those that go round the end; and read so. */
+static void test_what_is_there_is_taken_at_once(void **state)
+{
+	at_once = 0;
+	for (unsigned i = 0; i < 3 * CELLS; i++) {
+		assert_int_equal(send_from(&writer[i % 2], (uint16_t)i, 14 + i % 100), 0);
+		assert_int_equal(recv_one(), (uint16_t)i);
+	}
+	assert_in_range(at_once, 6 * CELLS - 20, 6 * CELLS - 1);
+}
+
+static void test_a_short_buffer_cuts_a_record_that_is_taken_at_once(void **state)
+{
+	struct record_header header;
+
+	assert_int_equal(send_from(&writer[0], 1, 100), 0);
+	assert_int_equal(send_from(&writer[0], 2, 30), 0);
+	memset(heard, 0xee, sizeof(heard));
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), 10);
+	assert_int_equal(header.len, 100);
+	assert_memory_equal(heard, bytes, 10);
+	assert_int_equal(heard[10], 0xee);
+	assert_int_equal(recv_one(), 2);
+}
+
+/* What the quick way must leave alone. */
+static void test_the_quick_way_does_nothing_else(void **state)
+{
+	struct record_header header = {};
+	struct record_header *first = (void *)(shared->word + CELLS);
+	uint64_t tail;
+
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	/* a tail without a description; too long; full */
+	assert_int_equal(record_ring_write_at_once(&writer[0], &header, bytes, 10), -EAGAIN);
+	assert_int_equal(send_from(&writer[0], 1, 10), 0);
+	tail = shared->tail;
+	WORD(CELLS) = 0; /* reserved only */
+	assert_int_equal(record_ring_write_at_once(&writer[0], &header, bytes, 10), -EAGAIN);
+	WORD(CELLS) = 1ull << 23 | 1ull << 21 | 1u << 10;
+	assert_int_equal(record_ring_write_at_once(&writer[0], &header, bytes, RECORD_MAX + 1),
+			 -EAGAIN);
+	writer[0].limit = 1;
+	assert_int_equal(record_ring_write_at_once(&writer[0], &header, bytes, 10), -EAGAIN);
+	assert_int_equal(shared->tail, tail);
+	assert_int_equal(record_ring_dropped(r), 0);
+	/* peeked; a writer has gone; a length that is not the word's; broken */
+	assert_int_equal(record_ring_peek(r), 0);
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	r->peeked = false;
+	r->any_dead = true;
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	r->any_dead = false;
+	first->len = 33;
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	first->len = 10;
+	r->broken = true;
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), -EAGAIN);
+	r->broken = false;
+	assert_int_equal(shared->head, CELLS);
+	assert_int_equal(record_ring_read_at_once(r, &header, heard, 10), 10);
+	assert_int_equal(shared->head, CELLS + 1);
+}
+
+/* Of a reservation that was passed over, the record comes first when it is committed. */
+static void test_a_hole_is_not_overtaken_by_the_quick_way(void **state)
+{
+	uint64_t word;
+
+	assert_int_equal(send_from(&writer[0], 1, 10), 0);
+	assert_int_equal(send_from(&writer[1], 2, 10), 0);
+	assert_int_equal(send_from(&writer[1], 3, 10), 0);
+	word = WORD(CELLS);
+	WORD(CELLS) = 1ull << 23 | 1u << 10; /* reserved */
+	assert_int_equal(recv_one(), 2);
+	assert_int_equal(r->n_holes, 1);
+	WORD(CELLS) = word;
+	assert_int_equal(recv_one(), 1);
+	assert_int_equal(recv_one(), 3);
+}
+
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+	if (!guard_fix(context))
+		signal(sig, SIG_DFL);
+}
+
+/* The datagram is not sent, or not consumed, and the ring goes on. */
+static void test_bad_pointers_are_errors(void **state)
+{
+	struct sigaction act = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+	void *bad = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct record_header header = {};
+	struct iovec iov = {.iov_base = bad, .iov_len = 10};
+
+	assert_true(bad != MAP_FAILED);
+	assert_int_equal(sigaction(SIGSEGV, &act, NULL), 0);
+	assert_int_equal(record_ring_write(&writer[0], &header, &iov, 1, 10), -EFAULT);
+	assert_int_equal(record_ring_write(&writer[0], &header, &iov, 1, 10), -EFAULT);
+	assert_int_equal(record_ring_write_at_once(&writer[1], &header, bad, 10), -EFAULT);
+	assert_int_equal(send_from(&writer[0], 1, 10), 0);
+	assert_int_equal(recv_one(), 1);
+	assert_int_equal(recv_one(), -EAGAIN);
+	assert_int_equal(send_from(&writer[0], 2, 10), 0);
+	assert_int_equal(record_ring_read_at_once(r, &header, bad, 10), -EAGAIN);
+	assert_int_equal(record_ring_peek(r), 0);
+	assert_int_equal(record_ring_copy(r, 0, &iov, 1), -EFAULT);
+	assert_int_equal(recv_one(), 2);
+	munmap(bad, 4096);
+}
+
+#define BOTH(test)                                                  \
+	cmocka_unit_test_setup_teardown(test, open_all, close_all), \
+	{                                                           \
+#test " at once", test, open_quick, close_all, NULL \
+	}
+
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test_setup_teardown(test_datagrams_of_every_size_arrive, open_all, close_all),
-	cmocka_unit_test_setup_teardown(test_a_full_ring_drops_and_counts, open_all, close_all),
-	cmocka_unit_test_setup_teardown(test_a_peeked_record_stays, open_all, close_all),
-	cmocka_unit_test_setup_teardown(test_numbers_of_writers_are_given_once, open_all,
-					close_all),
-	cmocka_unit_test_setup_teardown(test_pages_of_an_empty_ring_are_given_back, open_all,
-					close_all),
-	cmocka_unit_test_setup_teardown(test_impossible_words_end_the_ring, open_all, close_all),
-	cmocka_unit_test_setup_teardown(test_a_length_beyond_its_cells_is_no_record, open_all,
-					close_all),
-	cmocka_unit_test_setup_teardown(test_an_impossible_tail_is_refused_by_writers, open_all,
+	BOTH(test_datagrams_of_every_size_arrive),
+	BOTH(test_a_full_ring_drops_and_counts),
+	BOTH(test_a_peeked_record_stays),
+	BOTH(test_numbers_of_writers_are_given_once),
+	BOTH(test_pages_of_an_empty_ring_are_given_back),
+	BOTH(test_impossible_words_end_the_ring),
+	BOTH(test_a_length_beyond_its_cells_is_no_record),
+	BOTH(test_an_impossible_tail_is_refused_by_writers),
+	BOTH(test_bad_pointers_are_errors),
+	cmocka_unit_test_setup_teardown(test_what_is_there_is_taken_at_once, open_quick, close_all),
+	cmocka_unit_test_setup_teardown(test_a_short_buffer_cuts_a_record_that_is_taken_at_once,
+					open_all, close_all),
+	cmocka_unit_test_setup_teardown(test_the_quick_way_does_nothing_else, open_all, close_all),
+	cmocka_unit_test_setup_teardown(test_a_hole_is_not_overtaken_by_the_quick_way, open_quick,
 					close_all),
 };
 

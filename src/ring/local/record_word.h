@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The words of a record ring: what the tail and a cell's word are made of. */
-#ifndef RING_LOCAL_RECORD_RING_INTERNAL_H
-#define RING_LOCAL_RECORD_RING_INTERNAL_H
+#ifndef RING_LOCAL_RECORD_WORD_H
+#define RING_LOCAL_RECORD_WORD_H
 
 #include <stdint.h>
 
@@ -13,7 +13,7 @@
 #define TAIL_MASK (~0ull >> TAIL_SHIFT) /* of a position in the tail: 43 bits */
 #define LAP_MASK (~0ull >> LAP_SHIFT)
 
-enum state { RESERVED, COMMITTED, VOID };
+enum record_state { RECORD_RESERVED, RECORD_COMMITTED, RECORD_VOID };
 
 static inline uint32_t writer_of(uint64_t word)
 {
@@ -25,7 +25,7 @@ static inline uint32_t cells_of(uint64_t word)
 	return word >> WRITER_BITS & ((1u << CELLS_BITS) - 1);
 }
 
-static inline enum state state_of(uint64_t word)
+static inline enum record_state state_of(uint64_t word)
 {
 	return word >> TAIL_SHIFT & ((1u << STATE_BITS) - 1);
 }
@@ -35,7 +35,8 @@ static inline uint64_t lap_of(uint64_t word)
 	return word >> LAP_SHIFT;
 }
 
-static inline uint64_t make_word(uint64_t lap, enum state state, uint32_t cells, uint32_t writer)
+static inline uint64_t make_word(uint64_t lap, enum record_state state, uint32_t cells,
+				 uint32_t writer)
 {
 	return lap << LAP_SHIFT | (uint64_t)state << TAIL_SHIFT | (uint64_t)cells << WRITER_BITS |
 	       writer;
@@ -44,6 +45,11 @@ static inline uint64_t make_word(uint64_t lap, enum state state, uint32_t cells,
 static inline uint64_t make_tail(uint64_t position, uint32_t cells, uint32_t writer)
 {
 	return position << TAIL_SHIFT | (uint64_t)cells << WRITER_BITS | writer;
+}
+
+static inline uint64_t lap_at(uint32_t shift, uint64_t position)
+{
+	return position >> shift & LAP_MASK;
 }
 
 /* The position in a tail that is at or after head; positions of others are far after it. */
