@@ -112,6 +112,8 @@ struct frame_params {
 /* 0, or -EAFNOSUPPORT for a family other than IPv4. */
 int frame_template_init(struct frame_template *t, const struct frame_params *params);
 void frame_template_set_mac(struct frame_template *t, const uint8_t *dst_mac);
+/* The IP destination of its frames. */
+struct inaddr frame_template_dst(const struct frame_template *t);
 
 /*
  * Writes a UDP datagram to frame: headers, then the payload gathered from iov, with complete

@@ -57,6 +57,15 @@ void frame_template_set_mac(struct frame_template *t, const uint8_t *dst_mac)
 	memcpy(t->bytes, dst_mac, 6);
 }
 
+struct inaddr frame_template_dst(const struct frame_template *t)
+{
+	uint32_t v4;
+
+	assert(t->l4 == IP4_L4);
+	memcpy(&v4, t->bytes + ETH_HDR + 16, sizeof(v4));
+	return addr_v4(v4);
+}
+
 /* Writes Ethernet and IP headers; l4_len: bytes after the IP header. */
 static inline void build_ip4(const struct frame_template *t, uint8_t *frame, size_t l4_len)
 {

@@ -11,7 +11,8 @@
 #include "ring/ring.h"
 
 #define WAYS SOURCE_WAYS
-#define AT_ONCE 2 /* most questions that a thread of the program answers itself */
+#define SOURCE_OLD 64 /* changes of the network since the answer: the kernel is asked again */
+#define AT_ONCE 2     /* most questions that a thread of the program answers itself */
 
 /* Bits of an entry's state. */
 #define ACCEPTED SOURCE_ACCEPTED
@@ -198,17 +199,42 @@ wait_for_answer(struct ring *ring, const struct flow_key *key, struct pkt *pkt, 
 	return SOURCE_KEPT;
 }
 
+/*
+ * No change since concerns the entry.  An old entry is asked for once more: many changes take long
+ * to look through.
+ */
+static bool is_current(struct ring *ring, const struct flow_key *key, const struct source_entry *e)
+{
+	uint32_t latest = netlink_generation();
+
+	if (latest == e->generation)
+		return true;
+	if (!netlink_still(e->generation, &key->local) ||
+	    !netlink_still(e->generation, &key->remote))
+		return false;
+	if (latest - e->generation > SOURCE_OLD)
+		ask(ring, key);
+	return true;
+}
+
 /* The entry refuses the sender, is from before the last change of the network, or has no reverse path. */
 static __attribute__((noinline)) enum source_result
 check_again(struct ring *ring, const struct flow_key *key, struct pkt *pkt,
 	    const struct source_entry *e, bool for_path, enum drop *reason)
 {
-	bool fresh = e->generation == netlink_generation();
+	uint32_t now = netlink_generation();
+	bool fresh = is_current(ring, key, e);
 
 	if (fresh && !(e->state & ACCEPTED)) {
 		*reason = DROP_SOURCE;
 		return SOURCE_DROP;
 	}
+	if (fresh && !for_path && !ring->n_questions) {
+		ring->sender.pair = source_pair(key);
+		ring->sender.generation = now;
+	}
+	if (fresh && (!for_path || (e->state & PATH_KNOWN)))
+		return SOURCE_PASS;
 	if (for_path || !(e->state & ACCEPTED))
 		return wait_for_answer(ring, key, pkt, reason);
 	ask(ring,

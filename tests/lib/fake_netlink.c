@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -11,7 +12,10 @@
 
 static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1}; /* address of the loop-back port */
 static uint32_t mtu = 1500;
-static uint32_t generation = 1; /* any, atomic */
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t generation = 1; /* any, atomic; written with changing */
+static uint32_t concerning = 1; /* likewise: the last generation that may concern all */
+static unsigned asked;		/* any, atomic: questions about routes and senders */
 static uint32_t refused;    /* any, atomic: the kernel accepts nothing from this sender; 0: none */
 static uint32_t lost_addrs; /* any, atomic: a bit for each address that the host has lost */
 static uint32_t told_addrs; /* netlink_process(): as reported */
@@ -33,7 +37,7 @@ void fake_netlink_change(int link)
 {
 	int fd = __atomic_load_n(&changes_fd, __ATOMIC_ACQUIRE);
 
-	__atomic_fetch_add(&generation, 1, __ATOMIC_ACQ_REL);
+	netlink_expire();
 	if (link && fd >= 0)
 		eventfd_write(fd, 1);
 }
@@ -136,9 +140,28 @@ void netlink_process(void)
 	listeners->link(FAKE_LINK_INDEX);
 }
 
+/* First what the new generation means: see netlink_still(). */
 void netlink_expire(void)
 {
-	__atomic_fetch_add(&generation, 1, __ATOMIC_ACQ_REL);
+	uint32_t next;
+
+	pthread_mutex_lock(&changing);
+	next = generation + 1;
+	__atomic_store_n(&concerning, next, __ATOMIC_RELEASE);
+	__atomic_store_n(&generation, next, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&changing);
+}
+
+void fake_netlink_elsewhere(void)
+{
+	pthread_mutex_lock(&changing);
+	__atomic_store_n(&generation, generation + 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&changing);
+}
+
+unsigned fake_netlink_asked(void)
+{
+	return __atomic_load_n(&asked, __ATOMIC_ACQUIRE);
 }
 
 uint32_t netlink_generation(void)
@@ -146,8 +169,16 @@ uint32_t netlink_generation(void)
 	return __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
 }
 
+uint32_t netlink_still(uint32_t since, const struct inaddr *to)
+{
+	uint32_t latest = netlink_generation();
+
+	return since && since >= __atomic_load_n(&concerning, __ATOMIC_ACQUIRE) ? latest : 0;
+}
+
 int route_get(const struct route_query *query, struct route *route)
 {
+	__atomic_fetch_add(&asked, 1, __ATOMIC_ACQ_REL);
 	if (!is_plugged() || (!addr_is_any(&query->src) && !is_ours(&query->src)))
 		return -ENETUNREACH;
 	memset(route, 0, sizeof(*route));
@@ -164,6 +195,7 @@ void fake_netlink_refuse(uint32_t addr)
 
 int route_accepts(int ifindex, const struct inaddr *local, const struct inaddr *remote)
 {
+	__atomic_fetch_add(&asked, 1, __ATOMIC_ACQ_REL);
 	return addr_v4_of(remote) != __atomic_load_n(&refused, __ATOMIC_ACQUIRE);
 }
 

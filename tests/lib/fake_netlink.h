@@ -29,6 +29,11 @@ void fake_netlink_refuse(uint32_t addr);
 /* Reports a change of a route, and with link, of the interface. */
 void fake_netlink_change(int link);
 
+/* A route changes that no address here is reached by. */
+void fake_netlink_elsewhere(void);
+/* How often it was asked for a route, or whether a sender is accepted. */
+unsigned fake_netlink_asked(void);
+
 /* The host loses or gets address i, or the interface. */
 void fake_netlink_addr(unsigned i, bool present);
 void fake_netlink_plug(bool present);

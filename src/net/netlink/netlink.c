@@ -252,10 +252,16 @@ static int dump_all(void)
 	return rc;
 }
 
-static void next_generation(void)
+/* prefix: see changes_note(). */
+static void next_generation(const struct route_prefix *prefix)
 {
+	uint32_t next = nl.generation + 1;
+
+	if (!next)
+		next = 1;
+	changes_note(next, prefix);
 	/* Pairs with netlink_generation(): a reader of the new value sees the new tables. */
-	__atomic_store_n(&nl.generation, nl.generation + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&nl.generation, next, __ATOMIC_RELEASE);
 }
 
 /* Mutex. */
@@ -276,7 +282,7 @@ static void close_all(bool abandon)
 	nl.resync = false;
 	cache_fini(abandon);
 	route_cache_fini(abandon);
-	next_generation();
+	next_generation(NULL);
 }
 
 static uint64_t netns_of(int fd)
@@ -356,7 +362,7 @@ uint32_t netlink_generation(void)
 void netlink_expire(void)
 {
 	netlink_lock();
-	next_generation();
+	next_generation(NULL);
 	netlink_unlock();
 }
 
@@ -383,7 +389,7 @@ static void read_tables_again(void)
 			rc);
 	else
 		cache_sweep_end();
-	next_generation();
+	next_generation(NULL);
 }
 
 /* Processes one datagram. False if there is none. */
@@ -391,7 +397,7 @@ static bool process_one(void)
 {
 	struct nlmsghdr *msg = (struct nlmsghdr *)(void *)nl.buffer;
 	ssize_t n = receive_datagram(nl.event_fd);
-	bool changed = false;
+	struct route_prefix prefix;
 	int len = (int)n;
 
 	if (n == -ENOBUFS) {
@@ -408,10 +414,10 @@ static bool process_one(void)
 		read_tables_again();
 		return true;
 	}
-	for (; nlmsg_ok(msg, len); msg = nlmsg_next(msg, &len))
-		changed |= cache_apply(msg);
-	if (changed)
-		next_generation();
+	for (; nlmsg_ok(msg, len); msg = nlmsg_next(msg, &len)) {
+		if (cache_apply(msg))
+			next_generation(route_parse_prefix(msg, &prefix) ? &prefix : NULL);
+	}
 	return true;
 }
 

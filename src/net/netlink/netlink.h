@@ -113,10 +113,19 @@ int netlink_fd(void);
 void netlink_process(void);
 
 /*
- * Changes whenever a route, rule, link or address changes; lock-free. Results that were looked up
+ * Changes whenever a route, rule, link or address changes; never 0; lock-free. Results that were looked up
  * under another value must be looked up again.
  */
 uint32_t netlink_generation(void);
+/*
+ * What was looked up for this destination under `generation` holds still: only routes to other
+ * destinations have changed. Returns the generation up to which that is so, the latest; 0: look it
+ * up again, also if too much has changed since to remember. Any thread; lock-free.
+ */
+uint32_t netlink_still(uint32_t generation, const struct inaddr *to);
+/* netlink_still() remembers half as many changes. */
+#define NETLINK_CHANGES 512
+
 /*
  * Changes the generation. Call it when the process itself has changed which senders the kernel
  * accepts, because no event reports that.

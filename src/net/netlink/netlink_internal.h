@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shared by the files of netlink: requests to the kernel (netlink.c), the tables of links and
- * addresses (netlink_cache.c) and of neighbours (netlink_neigh.c), and route queries
- * (netlink_route.c).
+ * addresses (netlink_cache.c) and of neighbours (netlink_neigh.c), route queries (netlink_route.c),
+ * and what changed lately (netlink_changes.c).
  *
  * Role		any thread.  Call everything but netlink_lock() under that mutex.
  */
@@ -61,6 +61,20 @@ static inline int addr_family(const struct inaddr *addr)
 /* False unless the attribute has the length of an address of family. */
 bool netlink_attr_addr(const struct nlattr *attr, int family, struct inaddr *addr);
 
+/* ---- netlink_changes.c: what changed ----------------------------------------- */
+
+/* The destinations of a route. */
+struct route_prefix {
+	struct inaddr addr;
+	uint32_t bits; /* of addr: 96 more than IPv4 counts */
+};
+
+/*
+ * The change that leads to this generation, before it becomes the current one: a route with this
+ * prefix; NULL: anything.
+ */
+void changes_note(uint32_t generation, const struct route_prefix *prefix);
+
 /* ---- netlink_cache.c: tables --------------------------------------------------- */
 
 /* An event that netlink_process() reports after it unlocks the mutex. */
@@ -111,6 +125,8 @@ void neigh_sweep(uint32_t epoch);
 
 /* See route_get(). generation: the current one. */
 int route_lookup(const struct route_query *query, uint32_t generation, struct route *route);
+/* False: the message does not concern a route, or not only one that can be told. */
+bool route_parse_prefix(struct nlmsghdr *msg, struct route_prefix *prefix);
 /* See route_accepts(). */
 int route_ask_input(int ifindex, const struct inaddr *local, const struct inaddr *remote);
 void route_cache_fini(bool abandon);

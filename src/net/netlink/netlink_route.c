@@ -118,6 +118,23 @@ static bool parse_via(struct nlattr *attr, struct inaddr *gateway)
 	return true;
 }
 
+bool route_parse_prefix(struct nlmsghdr *msg, struct route_prefix *prefix)
+{
+	struct nlattr *tb[RTA_MAX + 1];
+	struct rtmsg *head = nlmsg_data(msg);
+	bool v4 = head->rtm_family == AF_INET;
+
+	if ((msg->nlmsg_type != RTM_NEWROUTE && msg->nlmsg_type != RTM_DELROUTE) ||
+	    nlmsg_parse(msg, sizeof(*head), tb, RTA_MAX, NULL) < 0 ||
+	    (!v4 && head->rtm_family != AF_INET6) || head->rtm_dst_len > (v4 ? 32 : 128))
+		return false;
+	prefix->addr = v4 ? addr_v4_any() : (struct inaddr){.q = {0, 0}};
+	prefix->bits = head->rtm_dst_len + (v4 ? 96u : 0);
+	if (tb[RTA_DST])
+		return netlink_attr_addr(tb[RTA_DST], head->rtm_family, &prefix->addr);
+	return head->rtm_dst_len == 0;
+}
+
 static int parse_route(struct nlmsghdr *msg, struct route *route)
 {
 	static const struct nla_policy policy[RTA_MAX + 1] = {
@@ -229,6 +246,18 @@ int route_ask_input(int ifindex, const struct inaddr *local, const struct inaddr
 	return is_no_answer(rc) ? rc : 0;
 }
 
+static bool is_current(struct slot *slot, uint32_t generation)
+{
+	uint32_t still;
+
+	if (slot->generation == generation)
+		return true;
+	still = netlink_still(slot->generation, &slot->query.dst);
+	if (still)
+		slot->generation = still;
+	return still == generation;
+}
+
 int route_lookup(const struct route_query *query, uint32_t generation, struct route *route)
 {
 	struct slot *slot = slot_of(query);
@@ -239,7 +268,7 @@ int route_lookup(const struct route_query *query, uint32_t generation, struct ro
 	bool keep = slot && !netlink_pending();
 	int rc;
 
-	if (keep && slot->generation == generation && query_eq(&slot->query, query)) {
+	if (keep && is_current(slot, generation) && query_eq(&slot->query, query)) {
 		*route = slot->route;
 		return 0;
 	}

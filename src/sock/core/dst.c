@@ -168,7 +168,7 @@ void dst_init(struct dst *dst)
 {
 	memset(dst, 0, sizeof(*dst));
 	list_init(&dst->user.link);
-	dst->generation = netlink_generation() - 1;
+	dst_expire(dst);
 	dst->user.changed = neighbour_changed;
 }
 
@@ -192,6 +192,22 @@ void dst_fini(struct dst *dst)
 	if (dst->ring)
 		ring_put(dst->ring);
 	dst->ring = NULL;
+}
+
+/* What the kernel sends has no headers here, so its destination is not known. */
+bool dst_still(struct dst *dst)
+{
+	struct inaddr to;
+	uint32_t still;
+
+	if (!dst->ring)
+		return false;
+	to = frame_template_dst(&dst->tmpl);
+	still = netlink_still(dst->generation, &to);
+	if (!still)
+		return false;
+	dst->generation = still;
+	return true;
 }
 
 void dst_detach(struct dst *dst)

@@ -56,7 +56,7 @@ struct dst {
 	bool unroutable : 1;   /* see dst_set_unroutable() */
 	bool unroutable_unacked : 1; /* for use by its owner */
 	uint32_t mcast_epoch;
-	uint32_t generation; /* netlink_generation() it was found under */
+	uint32_t generation; /* netlink_generation() under which it is known to hold; 0: none */
 	uint32_t mtu;
 };
 
@@ -122,17 +122,20 @@ void dst_check_mcast(nsec_t now);
 /* holder of home: dst_fresh() is false from now on. */
 static inline void dst_expire(struct dst *dst)
 {
-	dst->generation = netlink_generation() - 1;
+	dst->generation = 0;
 }
 
+/* holder of home: the network has changed since; true: but not the way to this destination. */
+bool dst_still(struct dst *dst);
+
 /* holder of home: may the destination be used without another dst_find()? */
-static inline bool dst_fresh(const struct dst *dst)
+static inline bool dst_fresh(struct dst *dst)
 {
 	/* Pairs with dst_check_mcast(). */
 	if (__builtin_expect(dst->mcast_looped, 0) &&
 	    dst->mcast_epoch != __atomic_load_n(&dst_mcast_epoch, __ATOMIC_ACQUIRE))
 		return false;
-	return dst->generation == netlink_generation() &&
+	return (__builtin_expect(dst->generation == netlink_generation(), 1) || dst_still(dst)) &&
 	       (!dst->adj || dst->adj->state != NEIGH_FAILED);
 }
 

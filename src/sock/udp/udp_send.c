@@ -476,7 +476,7 @@ int udp_read_headers(struct sock_ref ref, uint8_t *header)
 	int rc;
 
 	for (int tries = 0; tries < UDP_RESOLVE_TRIES; tries++) {
-		const struct dst *dst = &so->udp.dst;
+		struct dst *dst = &so->udp.dst;
 		bool found;
 
 		rc = sock_hold_cold(ref, &ring);

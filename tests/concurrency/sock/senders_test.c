@@ -78,6 +78,45 @@ static void datagrams(void *arg)
 	duo_end(NULL);
 }
 
+/* Routes to other destinations change: neither side asks the kernel again. */
+static void routes_elsewhere(void *arg)
+{
+	struct tsock receiver, bad, good;
+	struct sockaddr_in to;
+	uint32_t next = 0, end = 0;
+	unsigned asked = 0;
+
+	duo_begin();
+	fake_netlink_refuse(fake_link_addr(1));
+	receiver = bound(0, 7100);
+	bad = bound(1, 7101);
+	good = bound(2, 7102);
+	to = tsock_name(&receiver);
+	for (uint32_t round = 0; round < 30; round++) {
+		send_burst(&bad, &to, 0);
+		send_burst(&good, &to, end);
+		end += BURST;
+		NET_CHECK(NET_WAIT(all_came(&receiver, &next, end), 30000));
+		if (round == 0)
+			asked = fake_netlink_asked();
+		NET_CHECK_EQ(fake_netlink_asked(), asked);
+		fake_netlink_elsewhere();
+	}
+	fake_netlink_change(false);
+	send_burst(&good, &to, end);
+	NET_CHECK(NET_WAIT(all_came(&receiver, &next, end + BURST), 30000));
+	NET_CHECK(fake_netlink_asked() > asked);
+	tsock_close(&bad);
+	tsock_close(&good);
+	tsock_close(&receiver);
+	duo_end(NULL);
+}
+
+static void test_routes_elsewhere(void **state)
+{
+	assert_int_equal(loop_net_run("routes elsewhere", routes_elsewhere, NULL, 60), 0);
+}
+
 static void test_datagrams(void **state)
 {
 	assert_int_equal(loop_net_run("datagrams", datagrams, NULL, 30), 0);
@@ -129,6 +168,7 @@ static int enter(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_datagrams),
+	cmocka_unit_test(test_routes_elsewhere),
 	cmocka_unit_test(test_connections),
 };
 

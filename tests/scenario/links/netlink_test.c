@@ -336,6 +336,50 @@ static void test_a_new_default_route_counts_at_once(void **state)
 	assert_int_equal(lookup("192.0.2.1", &r), -ENETUNREACH);
 }
 
+/* What was looked up for a destination holds until a route to it changes. */
+static void test_a_route_concerns_its_destinations_only(void **state)
+{
+	struct inaddr near = addr_of("10.9.0.2"), far = addr_of("192.0.2.1");
+	uint32_t before;
+
+	drain();
+	before = netlink_generation();
+	sh("ip route add 198.51.100.0/24 via 10.9.0.2");
+	sh("ip route del 198.51.100.0/24");
+	sh("ip -6 route add 2001:db8::/32 via fd09::2 dev v0");
+	sh("ip -6 route del 2001:db8::/32");
+	drain();
+	assert_int_not_equal(netlink_generation(), before);
+	assert_int_equal(netlink_still(before, &near), netlink_generation());
+	assert_int_equal(netlink_still(before, &far), netlink_generation());
+
+	before = netlink_generation();
+	sh("ip route add 192.0.2.0/24 via 10.9.0.2");
+	wait_for(generation_moved, &before, "a route came");
+	assert_int_equal(netlink_still(before, &near), netlink_generation());
+	assert_int_equal(netlink_still(before, &far), 0);
+
+	before = netlink_generation();
+	sh("ip route del 192.0.2.0/24");
+	wait_for(generation_moved, &before, "a route went");
+	assert_int_equal(netlink_still(before, &near), netlink_generation());
+	assert_int_equal(netlink_still(before, &far), 0);
+
+	before = netlink_generation();
+	sh("ip route add default via 10.9.0.2");
+	wait_for(generation_moved, &before, "a default route came");
+	assert_int_equal(netlink_still(before, &far), 0);
+	before = netlink_generation();
+	sh("ip route del default");
+	wait_for(generation_moved, &before, "a default route went");
+	before = netlink_generation();
+	sh("ip addr add 10.77.0.1/24 dev v0");
+	wait_for(generation_moved, &before, "an address came");
+	assert_int_equal(netlink_still(before, &far), 0);
+	sh("ip addr del 10.77.0.1/24 dev v0");
+	drain();
+}
+
 static void test_a_gateway_of_the_other_family(void **state)
 {
 	struct route r;
@@ -740,6 +784,8 @@ static int make_network(void **state)
 	sh("nsenter --net=/proc/%d/ns/net sh -ec 'ip link set v1 up;"
 	   "ip addr add 10.9.0.2/24 dev v1; ip addr add fd09::2/64 dev v1 nodad'",
 	   peer);
+	/* Else its own address comes some second later, in the middle of a test. */
+	set_sysctl("/proc/sys/net/ipv6/conf/v0/accept_dad", "0");
 	sh("ip link set v0 up; ip addr add 10.9.0.1/24 dev v0;"
 	   "ip addr add fd09::1/64 dev v0 nodad");
 	set_sysctl("/proc/sys/net/ipv4/neigh/v0/retrans_time_ms", "50");
@@ -765,6 +811,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_errors_are_the_kernels),
 	cmocka_unit_test(test_a_change_of_rp_filter_counts),
 	cmocka_unit_test(test_a_new_default_route_counts_at_once),
+	cmocka_unit_test(test_a_route_concerns_its_destinations_only),
 	cmocka_unit_test(test_a_gateway_of_the_other_family),
 	cmocka_unit_test(test_rules_of_the_kernel_apply),
 	cmocka_unit_test(test_the_cache_answers_as_the_kernel_does),

@@ -32,6 +32,18 @@ uint32_t __wrap_netlink_generation(void)
 	return generation;
 }
 
+static uint32_t held_until;   /* netlink_still() says so */
+static uint32_t held_since;   /* it was asked for this generation ... */
+static struct inaddr held_to; /* ... and destination */
+
+uint32_t __wrap_netlink_still(uint32_t since, const struct inaddr *addr);
+uint32_t __wrap_netlink_still(uint32_t since, const struct inaddr *addr)
+{
+	held_since = since;
+	held_to = *addr;
+	return since ? held_until : 0;
+}
+
 int __wrap_route_get(const struct route_query *query, struct route *found);
 int __wrap_route_get(const struct route_query *query, struct route *found)
 {
@@ -110,6 +122,7 @@ static int set_up(void **state)
 	neighbour = NEIGH_REACHABLE;
 	memcpy(neighbour_mac, "\x02\0\0\0\0\x09", 6);
 	generation++;
+	held_until = 0;
 	resolved = 0;
 	resolves_at_once = false;
 	assigned = rings[0];
@@ -293,6 +306,32 @@ static void test_a_change_of_the_network_makes_it_stale(void **state)
 	assert_false(dst_fresh(&dst));
 }
 
+/* The kernel's routes to other destinations changed. */
+static void test_a_change_of_other_routes_does_not(void **state)
+{
+	struct inaddr destination = v4("10.0.0.2");
+	uint32_t since;
+
+	(void)state;
+	use();
+	since = generation;
+	generation += 3;
+	held_until = generation;
+	assert_true(dst_fresh(&dst));
+	assert_int_equal(held_since, since);
+	assert_true(addr_eq(&held_to, &destination));
+	/* From here on it counts from there. */
+	held_until = 0;
+	assert_true(dst_fresh(&dst));
+	generation++;
+	assert_false(dst_fresh(&dst));
+	/* What was never found, or shall be found again, is not asked for. */
+	use();
+	held_until = generation;
+	dst_expire(&dst);
+	assert_false(dst_fresh(&dst));
+}
+
 static void test_a_change_while_it_is_found_counts(void **state)
 {
 	struct dst_query query = to("10.0.0.2");
@@ -420,6 +459,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_the_key_selects_the_ring),
 	CASE(test_a_group_has_its_own_link_address),
 	CASE(test_a_change_of_the_network_makes_it_stale),
+	CASE(test_a_change_of_other_routes_does_not),
 	CASE(test_a_change_while_it_is_found_counts),
 	CASE(test_a_neighbour_that_fails_makes_it_stale),
 	CASE(test_a_frame_waits_for_the_neighbour),
