@@ -46,8 +46,13 @@ static uint64_t refused_packets(void)
 {
 	uint64_t n = 0;
 
-	for (unsigned i = 0; i < rings_count(); i++)
-		n += rings_at(i)->stats.drops[DROP_SOURCE];
+	for (unsigned i = 0; i < rings_count(); i++) {
+		struct ring *ring = rings_at(i);
+
+		NET_CHECK(ring_hold(ring, ring_mode));
+		n += ring->stats.drops[DROP_SOURCE];
+		ring_release(ring, ring_mode);
+	}
 	return n;
 }
 
