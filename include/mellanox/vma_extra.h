@@ -132,9 +132,9 @@ struct vma_completion_t {
 
 /* The value of SO_MAX_PACING_RATE, if the option has this length. */
 struct vma_rate_limit_t {
-	uint32_t rate;		 /* kbit/s; 0: no limit */
-	uint32_t max_burst_sz;	 /* bytes */
-	uint16_t typical_pkt_sz; /* bytes */
+	uint32_t rate;	       /* kbit/s; 0: no limit */
+	uint32_t max_burst_sz; /* bytes that may leave at once; 0: what is sent in 9 ms */
+	uint16_t typical_pkt_sz; /* bytes: a burst has one such packet at least; 0: it may be shorter */
 };
 
 typedef enum {

@@ -719,7 +719,10 @@ static void do_mtu(struct script *s)
 
 static void do_pace(struct script *s)
 {
-	tcp_set_pacing(&s->w.conn, (uint64_t)take_number(s), s->w.now);
+	uint64_t rate = (uint64_t)take_number(s);
+	uint32_t burst = take_if(s, "burst") ? (uint32_t)take_number(s) : 0;
+
+	tcp_set_pacing(&s->w.conn, rate, burst, s->w.now);
 }
 
 static void do_oobinline(struct script *s)

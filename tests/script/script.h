@@ -25,7 +25,7 @@
  *	shutdown | close | abort | shutdown-read | unreachable EHOSTUNREACH
  *	nodelay on|off, cork, quickack; keepalive 10s 5s 3; user-timeout 30s
  *	icmp 1 600		fragmentation needed for the segment at 1; mtu 1500: from a route
- *	pace 1000000		SO_MAX_PACING_RATE
+ *	pace 1000000 burst 3000	SO_MAX_PACING_RATE; or without burst
  *	rcvbuf 4000 | sndbuf 4000, which do not change automatically any more
  *	linger2 -1 | notsent-lowat 3000 | window-clamp 2000
  *	sink on|off		can segments be sent?

@@ -26,6 +26,7 @@ struct plan {
 	unsigned more; /* chance of MSG_MORE */
 	unsigned oob;  /* chance of MSG_OOB; urgent data is read inline */
 	uint64_t pace; /* bytes per second */
+	uint32_t pace_burst;
 	nsec_t next_read;
 	bool shut, closed;
 	bool early;	    /* shuts down first; otherwise after the peer */
@@ -120,6 +121,7 @@ static struct plan random_plan(struct sim *sim)
 	plan.more = sim_chance(sim, 200) ? 300 : 0;
 	plan.oob = sim_chance(sim, 100) ? 100 : 0;
 	plan.pace = sim_chance(sim, 100) ? 2000u << sim_random(sim, 12) : 0;
+	plan.pace_burst = plan.bytes & 1 ? (uint32_t)plan.pace / 100 : 0;
 	plan.early = sim_chance(sim, 600);
 	plan.keepalive = sim_chance(sim, 100);
 	if (plan.write_max < plan.bytes / 500)
@@ -146,7 +148,7 @@ static void act(struct life *life, int h)
 	}
 	tcp_set_oobinline(&host->conn, true);
 	if (plan->pace) {
-		tcp_set_pacing(&host->conn, plan->pace, sim->now);
+		tcp_set_pacing(&host->conn, plan->pace, plan->pace_burst, sim->now);
 		plan->pace = 0;
 	}
 	while (!plan->shut && host->sent < plan->bytes) {

@@ -326,8 +326,8 @@ void tcp_set_window_clamp(struct tcp_conn *conn, uint32_t bytes);
 uint32_t tcp_window_max(const struct tcp_conn *conn);
 /* TCP_MAXSEG: the current payload size of a full segment. */
 uint32_t tcp_maxseg(const struct tcp_conn *conn);
-/* SO_MAX_PACING_RATE; 0: no pacing. */
-void tcp_set_pacing(struct tcp_conn *conn, uint64_t bytes_per_sec, nsec_t now);
+/* SO_MAX_PACING_RATE: bytes per second, 0: no pacing; burst as in net/pace.h. */
+void tcp_set_pacing(struct tcp_conn *conn, uint64_t rate, uint32_t burst, nsec_t now);
 void tcp_set_congestion(struct tcp_conn *conn, int number); /* tcp_cc_by_number() */
 
 /*

@@ -103,7 +103,7 @@ enum {
 
 /* conn->way: what treats new data individually */
 enum {
-	WAY_PACED = 1, /* rare->pace_rate is set */
+	WAY_PACED = 1, /* rare->pace is set */
 	WAY_HOLE = 2,  /* hole_mss is set */
 	WAY_FIN = 4,   /* tcp_expect_fin() was called, and no data was sent since */
 };
@@ -314,7 +314,7 @@ void tcp_mtu_probe_lost(struct tcp_conn *c, nsec_t now);
 /* The pacing rate in bytes per second; 0: unlimited. */
 uint64_t tcp_pacing(const struct tcp_conn *c);
 /* call with WAY_PACED set */
-bool tcp_pace_may(struct tcp_conn *c, nsec_t now);
+bool tcp_pace_may(struct tcp_conn *c, uint32_t len, nsec_t now);
 void tcp_pace_sent(struct tcp_conn *c, uint32_t len, nsec_t now);
 
 /* tcp_tune.c */

@@ -169,9 +169,11 @@ static bool output_lost(struct tcp_conn *c, uint32_t pipe, nsec_t now)
 	uint32_t end = tcp_data_end(c), len = tcp_loss_next(c, &seq), data;
 	bool forced = (c->flags & CONN_RTX_NOW) != 0, fin;
 
-	if (len == 0 || ((c->way & WAY_PACED) && !tcp_pace_may(c, now)))
+	if (len == 0)
 		return false;
 	len = min_u32(len, c->mss);
+	if ((c->way & WAY_PACED) && !tcp_pace_may(c, len, now))
+		return false;
 	if (!forced && (pipe + len > c->cc.cwnd || seq_gt(seq + len, c->snd_una + c->snd_wnd)))
 		return false;
 	data = min_u32(len, end - seq); /* the FIN is not in the buffer */
@@ -247,7 +249,7 @@ static __attribute__((noinline)) bool apply_way(struct tcp_conn *c, uint32_t *le
 
 	if ((c->way & WAY_FIN) && wait_for_fin(c, most, now))
 		return false;
-	if ((c->way & WAY_PACED) && !tcp_pace_may(c, now))
+	if ((c->way & WAY_PACED) && !tcp_pace_may(c, *len, now))
 		return false;
 	if (probe && most >= probe)
 		*len = probe;

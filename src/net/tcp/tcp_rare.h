@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "net/pace.h"
 #include "net/tcp/tcp_options.h"
 
 /* What limits the sender when the congestion window does not. */
@@ -26,8 +27,7 @@ struct tcp_rare {
 	struct tcp_range dsack;			/* received twice; with CONN_DSACK */
 	nsec_t probe_at;			/* with hole_mss: time of the next probe */
 	nsec_t challenge_at;			/* when the last challenge ACK was sent */
-	nsec_t pace_at;				/* earliest time of the next segment */
-	uint64_t pace_rate;			/* bytes per second; with WAY_PACED */
+	struct pace pace;			/* with WAY_PACED */
 	uint32_t snd_up;    /* after the urgent byte that we sent; with CONN_URG_OUT */
 	uint32_t urgent_at; /* the peer's urgent byte; with conn->urgent */
 	uint32_t ecn_end;   /* snd_nxt when ECN last reduced the window */

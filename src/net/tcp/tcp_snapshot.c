@@ -170,7 +170,7 @@ static bool sane_rare(const struct head *h)
 		return false;
 	if (!(c->way & WAY_HOLE) != !c->hole_mss || (c->hole_mss && c->hole_mss < c->path_mss))
 		return false;
-	if ((c->way & WAY_PACED) && !h->rare.pace_rate)
+	if ((c->way & WAY_PACED) && !h->rare.pace.rate)
 		return false;
 	return h->has_rare || (!c->sacks && !c->limit && !c->urgent && !c->way && !c->hole_mss &&
 			       !(c->flags & needs));
@@ -271,7 +271,7 @@ static bool read_rare(struct tcp_conn *c, const struct head *h, nsec_t now)
 	c->rare->owner = NULL;
 	shift_time(&c->rare->probe_at, h->now, now);
 	shift_time(&c->rare->challenge_at, h->now, now);
-	shift_time(&c->rare->pace_at, h->now, now);
+	shift_time(&c->rare->pace.at, h->now, now);
 	limited = &c->rare->limited[c->limit];
 	if (c->limit)
 		*limited = (nsec_t)((uint64_t)*limited + (uint64_t)h->now - (uint64_t)now);

@@ -56,14 +56,15 @@ struct sock_options {
 	uint32_t rcvbuf, sndbuf; /* as the kernel counts them; TCP: if set */
 	uint32_t rcvlowat;	 /* INT_MAX at most */
 	uint32_t mark;
-	uint32_t port_range; /* IP_LOCAL_PORT_RANGE: last port << 16 | first port; 0: not set */
-	int bind_ifindex;    /* SO_BINDTODEVICE */
-	int mc_ifindex;	     /* IP_MULTICAST_IF; 0: that of the route */
-	int uc_ifindex;	     /* IP_UNICAST_IF; 0: that of the route */
-	uint16_t maxseg;     /* TCP_MAXSEG; 0: none */
-	int16_t linger2;     /* TCP_LINGER2, seconds; -1: do not linger */
-	uint16_t told;	     /* TOLD_*: the control messages that recvmsg(2) adds */
-	uint16_t gso_size;   /* UDP_SEGMENT; 0: datagrams are not segmented */
+	uint32_t pacing_burst; /* net/pace.h; 0: none was set */
+	uint32_t port_range;   /* IP_LOCAL_PORT_RANGE: last port << 16 | first port; 0: not set */
+	int bind_ifindex;      /* SO_BINDTODEVICE */
+	int mc_ifindex;	       /* IP_MULTICAST_IF; 0: that of the route */
+	int uc_ifindex;	       /* IP_UNICAST_IF; 0: that of the route */
+	uint16_t maxseg;       /* TCP_MAXSEG; 0: none */
+	int16_t linger2;       /* TCP_LINGER2, seconds; -1: do not linger */
+	uint16_t told;	       /* TOLD_*: the control messages that recvmsg(2) adds */
+	uint16_t gso_size;     /* UDP_SEGMENT; 0: datagrams are not segmented */
 	struct tcp_keepalive keepalive;
 	uint8_t tos, ttl;
 	uint8_t mc_ttl;
@@ -77,7 +78,7 @@ struct sock_options {
 	bool rcvbuf_set, sndbuf_set; /* the program chose the size */
 	bool dontroute;
 	uint8_t syncnt; /* TCP_SYNCNT; 0: the default */
-	bool unused[7]; /* for further options */
+	bool unused[3]; /* for further options */
 };
 #pragma GCC diagnostic pop
 

@@ -146,6 +146,7 @@ void opt_mirror_socket(struct inet_sock *so, int name, struct sock_options *opt)
 		break;
 	case SO_MAX_PACING_RATE:
 		opt->pacing = twin_pacing(so);
+		opt->pacing_burst = 0;
 		break;
 	case SO_OOBINLINE:
 		opt->oobinline = sock_twin_int(so, SOL_SOCKET, name, 0) != 0;

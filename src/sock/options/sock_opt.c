@@ -10,6 +10,7 @@
 #include "base/param.h"
 #include "base/sys.h"
 #include "base/user.h"
+#include "net/pace.h"
 #include "sock/core/access.h"
 #include "sock/core/kind.h"
 #include "sock/core/msg/family.h"
@@ -216,13 +217,18 @@ static bool stamps_more(const void *val, socklen_t len)
 /* The kernel would take the first 8 bytes for bytes per second. */
 static int set_rate_limit(struct sock_ref ref, const void *val)
 {
+	struct sock_options opt = *inet_of(ref.sk)->opt;
 	struct vma_rate_limit_t limit;
 	uint64_t rate;
+	int rc;
 
 	if (user_read(&limit, val, sizeof(limit)))
 		return -EFAULT;
-	rate = limit.rate ? limit.rate * UINT64_C(1000) / 8 : UINT64_MAX;
-	return set_mirrored(ref, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	opt.pacing = limit.rate * UINT64_C(1000) / 8;
+	opt.pacing_burst = pace_burst(opt.pacing, limit.max_burst_sz, limit.typical_pkt_sz);
+	rate = opt.pacing ? opt.pacing : UINT64_MAX;
+	rc = sys_setsockopt(sock_twin(ref.sk), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	return rc ? rc : sock_options_apply(ref, &opt, false);
 }
 
 static int set_option(struct sock_ref ref, int level, int name, const void *val, socklen_t len)

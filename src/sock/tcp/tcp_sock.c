@@ -475,7 +475,7 @@ void tcp_apply_options(struct inet_sock *so, nsec_t now)
 	tcp_set_linger2(conn, so->opt->linger2);
 	tcp_set_notsent_lowat(conn, so->opt->notsent_lowat ? so->opt->notsent_lowat
 							   : tcp_kernel()->notsent_lowat);
-	tcp_set_pacing(conn, so->opt->pacing, now);
+	tcp_set_pacing(conn, so->opt->pacing, so->opt->pacing_burst, now);
 	if (so->opt->cork)
 		tcp_set_cork(conn, true, now);
 }
