@@ -33,6 +33,7 @@
 #include "sock/tcp/tcp_left.h"
 #include "sock/tcp/tcp_sock.h"
 #include "sock/tcp/timewait.h"
+#include "sock/udp/udp_pace.h"
 #include "sock/udp/udp_sock.h"
 #include "sock/wait/epoll.h"
 
@@ -261,12 +262,12 @@ static void close_at_exit(struct inet_sock *so, void *arg)
 	sock_stats_end(so);
 }
 
-/* Polls all rings until there are no orphans of this kind any more, or until the timeout. */
-static void wait_for_orphans(enum tcp_orphan kind, nsec_t timeout)
+/* Polls all rings until nothing is left of what is counted there, or until the timeout. */
+static void wait_for(const unsigned *left, nsec_t timeout)
 {
 	nsec_t deadline = clock_now() + timeout;
 
-	while (__atomic_load_n(&tcp_orphans[kind], __ATOMIC_RELAXED) && clock_now() < deadline) {
+	while (__atomic_load_n(left, __ATOMIC_RELAXED) && clock_now() < deadline) {
 		for (unsigned i = 0; i < rings_count(); i++)
 			sock_poll_ring(rings_at(i));
 		rings_service(NULL,
@@ -323,8 +324,9 @@ void sock_exit(void)
 	timewait_log_stats();
 	sock_each(close_at_exit, NULL);
 	/* As the kernel does after the end of a process, but for a shorter time. */
-	wait_for_orphans(TCP_ORPHAN_UNACKED, EXIT_LINGER_MAX);
-	wait_for_orphans(TCP_ORPHAN_HALF, EXIT_GRACE);
+	wait_for(&tcp_orphans[TCP_ORPHAN_UNACKED], EXIT_LINGER_MAX);
+	wait_for(&udp_pace_waiting, EXIT_LINGER_MAX);
+	wait_for(&tcp_orphans[TCP_ORPHAN_HALF], EXIT_GRACE);
 	for (unsigned i = 0; i < rings_count(); i++)
 		ring_at_exit(rings_at(i));
 	local_links_stop();
@@ -426,10 +428,12 @@ static void sort_out(struct inet_sock *so, void *arg)
 	struct list *shared = arg;
 
 	sock_stats_fork_child(so);
-	if (so->inet == INET_UDP)
+	if (so->inet == INET_UDP) {
 		udp_filter_fork_child(so);
-	else if (so->inet == INET_TCP)
+		udp_pace_fork_child(so);
+	} else if (so->inet == INET_TCP) {
 		tcp_filter_fork_child(so);
+	}
 	list_remove(&so->link);
 	if (share_fork_child_takes(so)) {
 		list_push_back(shared, &so->link);

@@ -307,26 +307,35 @@ struct tx_item {
 	struct pkt *pkt;
 };
 
+/* holder: sends a copy of a frame; mac_known: it contains the link address.  False: it cannot. */
+static bool put_copy(struct ring *ring, const struct inaddr *nexthop, bool mac_known,
+		     const uint8_t *frame, uint32_t len)
+{
+	struct adj *adj = adj_get(&ring->adjs, nexthop);
+	struct pkt *pkt = adj ? ring_tx_get(ring) : NULL;
+
+	if (!pkt || len > pkt->room) {
+		if (pkt)
+			pkt_free(pkt);
+		return false;
+	}
+	memcpy(pkt->frame, frame, len);
+	pkt->frame_len = len;
+	if (mac_known && adj->state != NEIGH_REACHABLE)
+		ring_adj_update(ring, adj, NEIGH_REACHABLE, pkt->frame);
+	if (adj->state == NEIGH_REACHABLE)
+		memcpy(pkt->frame, adj->mac, sizeof(adj->mac));
+	ring_tx_to(ring, adj, pkt);
+	return true;
+}
+
 /* holder of the destination's ring */
 static void tx_item_run(struct ring *ring, struct inbox_item *item)
 {
 	struct tx_item *tx = container_of(item, struct tx_item, item);
-	struct adj *adj = adj_get(&ring->adjs, &tx->nexthop);
-	struct pkt *pkt = adj ? ring_tx_get(ring) : NULL;
 
-	if (pkt && tx->pkt->frame_len <= pkt->room) {
-		memcpy(pkt->frame, tx->pkt->frame, tx->pkt->frame_len);
-		pkt->frame_len = tx->pkt->frame_len;
-		if (tx->mac_known && adj->state != NEIGH_REACHABLE)
-			ring_adj_update(ring, adj, NEIGH_REACHABLE, pkt->frame);
-		if (adj->state == NEIGH_REACHABLE)
-			memcpy(pkt->frame, adj->mac, sizeof(adj->mac));
-		ring_tx_to(ring, adj, pkt);
-	} else {
-		if (pkt)
-			pkt_free(pkt);
+	if (!put_copy(ring, &tx->nexthop, tx->mac_known, tx->pkt->frame, tx->pkt->frame_len))
 		ring_drop(ring, DROP_NO_MEMORY);
-	}
 	pkt_free(tx->pkt);
 	mem_free(tx);
 }
@@ -357,4 +366,39 @@ int dst_send(struct dst *dst, struct ring *home, struct pkt *pkt)
 	}
 	ring_post(dst->ring, &tx->item);
 	return 0;
+}
+
+void dst_hop_get(const struct dst *dst, struct dst_hop *hop)
+{
+	*hop = (struct dst_hop){dst->ring, dst->nexthop, dst->mac_known};
+	ring_get(hop->ring);
+}
+
+void dst_hop_put(struct dst_hop *hop)
+{
+	ring_put(hop->ring);
+	hop->ring = NULL;
+}
+
+bool dst_hop_send(const struct dst_hop *hop, struct ring *home, const uint8_t *frame, uint32_t len)
+{
+	struct tx_item *tx;
+
+	if (home->ifindex == hop->ring->ifindex)
+		return put_copy(home, &hop->nexthop, hop->mac_known, frame, len);
+	tx = mem_alloc(sizeof(*tx));
+	if (!tx)
+		return false;
+	*tx = (struct tx_item){.item.run = tx_item_run,
+			       .nexthop = hop->nexthop,
+			       .mac_known = hop->mac_known,
+			       .pkt = pkt_blank(len)};
+	if (!tx->pkt) {
+		mem_free(tx);
+		return false;
+	}
+	memcpy(tx->pkt->frame, frame, len);
+	tx->pkt->frame_len = len;
+	ring_post(hop->ring, &tx->item);
+	return true;
 }

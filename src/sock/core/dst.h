@@ -145,6 +145,22 @@ static inline bool dst_fresh(struct dst *dst)
  */
 int dst_send(struct dst *dst, struct ring *home, struct pkt *pkt);
 
+/* Where a frame goes that was built for a destination and leaves later; refers to its ring. */
+struct dst_hop {
+	struct ring *ring;
+	struct inaddr nexthop;
+	bool mac_known; /* the frame contains the link address */
+};
+
+/* holder of home; the destination has a ring. */
+void dst_hop_get(const struct dst *dst, struct dst_hop *hop);
+void dst_hop_put(struct dst_hop *hop);
+/*
+ * holder of home: sends a copy, by home if that is on the hop's interface.  False: there is no
+ * frame or no memory now; the caller may try again.
+ */
+bool dst_hop_send(const struct dst_hop *hop, struct ring *home, const uint8_t *frame, uint32_t len);
+
 /* ---- UDP: where a datagram goes, and what an unconnected socket remembers of it ------------- */
 
 #define UDP_DST_CACHE 256

@@ -78,11 +78,12 @@ struct udp_state {
 	struct udp_dst **cache;	  /* of an unconnected one, by destination; NULL until needed */
 	struct stats_sock *stats; /* the slot of inet_sock.stats_slot, or NULL */
 	uint64_t dropped;
-	struct list groups;	  /* control lock: multicast memberships, mcast.c */
-	int claim;		  /* control lock: on its port, see port_claim.h; -1: none */
-	struct udp_rare *rare;	  /* holder: state that few sends need; NULL until one does */
-	struct filter *filter;	  /* holder; any, atomic, to compare with NULL: extra/filter.h */
-	bool special;		  /* holder to write, any to read: udp_special.c makes all sends */
+	struct list groups;    /* control lock: multicast memberships, mcast.c */
+	int claim;	       /* control lock: on its port, see port_claim.h; -1: none */
+	struct udp_rare *rare; /* holder: state that few sends need; NULL until one does */
+	struct udp_pace *pace; /* holder: NULL until a paced send */
+	struct filter *filter; /* holder; any, atomic, to compare with NULL: extra/filter.h */
+	uint8_t special; /* UDP_*; holder to write, any to read: udp_special.c makes all sends */
 	enum udp_pending pending; /* holder */
 	bool connected;		  /* it has a peer; holder, with the control lock to write */
 	bool forked;		  /* control lock: connected, and a child may have its twin */

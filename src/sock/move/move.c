@@ -253,6 +253,8 @@ static void move_arrive_run(struct ring *ring, struct inbox_item *item)
 	move_change_home(so, move->from, ring);
 	if (so->inet == INET_TCP)
 		tcp_arrive(so, ring, move->from, move->has_dst ? &move->found : NULL);
+	else if (so->inet == INET_UDP)
+		udp_arrive(so, ring);
 	for (unsigned i = 0; i < move->n_parts; i++) {
 		if (move->parts[i].to == ring)
 			move_part_arrive(&move->parts[i]);

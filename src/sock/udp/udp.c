@@ -16,6 +16,7 @@
 #include "sock/core/sock_options.h"
 #include "sock/options/sock_opt.h"
 #include "sock/udp/mcast.h"
+#include "sock/udp/udp_pace.h"
 #include "sock/udp/udp_sock.h"
 
 /* ---- arrival (holder) ------------------------------------------------------------------- */
@@ -183,6 +184,7 @@ static void udp_options_changed(struct inet_sock *so, bool quickack)
 	so->udp.limit = so->opt->rcvbuf > least ? so->opt->rcvbuf : least;
 	/* Headers contain options, so they are built again. */
 	each_dst(so, expire_dst, NULL);
+	udp_pace_changed(so);
 	udp_note_special(so);
 }
 
@@ -215,6 +217,7 @@ bool udp_close(struct inet_sock *so, struct ring *ring)
 		mem_free(so->udp.cache[i]);
 	mem_free(so->udp.cache);
 	so->udp.cache = NULL;
+	udp_pace_close(so, ring);
 	udp_rare_free(so);
 	return false;
 }
@@ -267,7 +270,20 @@ void udp_leave(struct inet_sock *so, struct ring *ring)
 {
 	udp_detach_list(ring, &so->udp.head, &so->udp.tail);
 	udp_filter_leave(so, ring);
+	udp_pace_leave(so, ring);
 	each_dst(so, forget_dst, NULL);
+}
+
+void udp_arrive(struct inet_sock *so, struct ring *ring)
+{
+	udp_pace_arrive(so, ring);
+}
+
+/* holder: the interface of home is gone. */
+static void udp_leave_lost(struct inet_sock *so, struct ring *ring)
+{
+	udp_pace_lose(so, ring);
+	udp_leave(so, ring);
 }
 
 /* holder: the program gave a datagram back. */
@@ -427,7 +443,7 @@ const struct sock_kind udp_kind = {
 	.attach_anew = udp_attach_anew,
 	.detach = udp_detach,
 	.detached = mcast_detach,
-	.leave_home = udp_leave,
+	.leave_home = udp_leave_lost,
 	.device_changed = udp_reattach,
 	.groups_to_kernel = mcast_leave_to_kernel,
 	.claim = udp_claim,

@@ -13,6 +13,7 @@
 #include "sock/core/rules/rules.h"
 #include "sock/core/rules/strict.h"
 #include "sock/core/stats/sock_stats.h"
+#include "sock/udp/udp_pace.h"
 #include "sock/udp/udp_sock.h"
 #include "sock/wait/wait.h"
 
@@ -284,7 +285,7 @@ ssize_t udp_send_fragments(struct inet_sock *so, struct ring *ring, struct dst *
 	}
 	frame_fragment_finish(&f, pkts[0]->frame);
 	for (size_t i = 0; i < n; i++)
-		dst_send(dst, ring, pkts[i]);
+		udp_put(so, ring, dst, pkts[i]);
 	udp_count_sent(so, len);
 	return (ssize_t)len;
 
@@ -292,6 +293,14 @@ unsent:
 	while (n)
 		pkt_free(pkts[--n]);
 	return rc;
+}
+
+void udp_put(struct inet_sock *so, struct ring *ring, struct dst *dst, struct pkt *pkt)
+{
+	if (udp_is_paced(so))
+		udp_pace_put(so, ring, dst, pkt);
+	else
+		dst_send(dst, ring, pkt);
 }
 
 int udp_twin_error(struct inet_sock *so)
@@ -311,10 +320,11 @@ static __attribute__((noinline)) ssize_t send_unusual(struct sock_ref ref, const
 						      int flags, const struct inet_sock *so)
 {
 	bool dummy = sock_is_dummy(flags);
+	unsigned special = UDP_BUILDS | (dummy ? 0 : UDP_PACED);
 	int rc;
 
 	if ((flags & SEND_SPECIAL & ~VMA_SND_FLAGS_DUMMY) || msg->msg_controllen ||
-	    __atomic_load_n(&so->udp.special, __ATOMIC_RELAXED))
+	    (__atomic_load_n(&so->udp.special, __ATOMIC_RELAXED) & special))
 		return dummy ? -EINVAL : udp_send_special(ref, msg, flags);
 	if (dummy) /* a first send would bind it; an error in the twin is not for this call */
 		return sock_life_is(so, LIFE_OPEN) ? -EINVAL : SEND_ON;

@@ -37,6 +37,9 @@ void udp_free_second(struct inet_sock *so);
  */
 ssize_t udp_take(struct inet_sock *so, struct msghdr *msg, int flags);
 
+/* udp_state.special, why udp_special.c makes all sends: it builds datagrams, or they are paced. */
+enum { UDP_BUILDS = 1, UDP_PACED = 2 };
+
 /* udp_special.c: state that few sockets need.  holder */
 struct udp_rare {
 	struct udp_dst *ways[UDP_DST_CACHE]; /* destinations of sends with control messages, by way */
@@ -68,6 +71,8 @@ int udp_twin_error(struct inet_sock *so);
  */
 ssize_t udp_send_fragments(struct inet_sock *so, struct ring *ring, struct dst *dst,
 			   const struct iovec *iov, size_t len);
+/* holder: sends a complete frame to a destination with a ring, paced or not; consumes it. */
+void udp_put(struct inet_sock *so, struct ring *ring, struct dst *dst, struct pkt *pkt);
 #define UDP_RESOLVE_TRIES 8   /* the network may change meanwhile */
 #define UDP_PAYLOAD_MAX 65507 /* 65535 minus the headers */
 
@@ -98,6 +103,8 @@ void udp_init(struct inet_sock *so);
 bool udp_close(struct inet_sock *so, struct ring *ring);
 /* holder of the old home: the socket moves to another ring, with its unread datagrams only. */
 void udp_leave(struct inet_sock *so, struct ring *ring);
+/* holder of the new home, after udp_leave(). */
+void udp_arrive(struct inet_sock *so, struct ring *ring);
 /*
  * Control lock: the socket falls back to the kernel, which receives for it from now on.
  * True: unread datagrams have to be read before those that the kernel has, and the socket

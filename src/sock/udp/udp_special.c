@@ -16,6 +16,7 @@
 #include "sock/core/msg/family.h"
 #include "sock/core/msg/iov.h"
 #include "sock/core/rules/strict.h"
+#include "sock/udp/udp_pace.h"
 #include "sock/udp/udp_sock.h"
 #include "sock/wait/wait.h"
 
@@ -27,6 +28,7 @@ enum {
 	STEP_RESOLVE = SOCK_KERNEL - 1,	  /* send.way has to be resolved */
 	STEP_NO_FRAMES = SOCK_KERNEL - 2, /* nothing was sent */
 	STEP_FORBIDDEN = SOCK_KERNEL - 3, /* only the kernel could: see strict.h */
+	STEP_FULL = SOCK_KERNEL - 4,	  /* udp_pace_full(): nothing was sent */
 };
 
 struct send {
@@ -44,9 +46,10 @@ struct send {
 
 void udp_note_special(struct inet_sock *so)
 {
-	bool special = so->udp.pending != UDP_PENDING_NOT || so->opt->cork || so->opt->gso_size;
+	bool builds = so->udp.pending != UDP_PENDING_NOT || so->opt->cork || so->opt->gso_size;
+	unsigned special = (builds ? UDP_BUILDS : 0) | (udp_is_paced(so) ? UDP_PACED : 0);
 
-	__atomic_store_n(&so->udp.special, special, __ATOMIC_RELAXED);
+	__atomic_store_n(&so->udp.special, (uint8_t)special, __ATOMIC_RELAXED);
 }
 
 static void set_pending(struct inet_sock *so, enum udp_pending pending)
@@ -185,7 +188,7 @@ static ssize_t put_segments(struct inet_sock *so, struct ring *ring, struct dst 
 		left -= piece;
 	}
 	for (size_t i = 0; i < n; i++)
-		dst_send(dst, ring, pkts[i]);
+		udp_put(so, ring, dst, pkts[i]);
 	sock_count(so, tx_packets, n);
 	sock_count(so, tx_bytes, len);
 	iov_copy_free(copy, stack);
@@ -210,13 +213,15 @@ static bool fits(const struct inet_sock *so, const struct dst *dst, size_t len, 
 	       len <= UDP_PAYLOAD_MAX && !so->opt->no_check;
 }
 
-/* Bytes, STEP_NO_FRAMES, or SOCK_KERNEL. */
+/* Bytes, STEP_NO_FRAMES, STEP_FULL, or SOCK_KERNEL. */
 static ssize_t put(struct inet_sock *so, struct ring *ring, struct dst *dst,
 		   const struct iovec *iov, size_t iovcnt, size_t len, size_t gso)
 {
 	struct pkt *pkt;
 	ssize_t n;
 
+	if (udp_pace_full(so))
+		return STEP_FULL;
 	if (gso && len > gso)
 		return put_segments(so, ring, dst, iov, iovcnt, len, gso);
 	if (len + IP4_HDR + UDP_HDR > dst->mtu) {
@@ -231,7 +236,7 @@ static ssize_t put(struct inet_sock *so, struct ring *ring, struct dst *dst,
 		pkt_free(pkt);
 		return -EFAULT;
 	}
-	dst_send(dst, ring, pkt);
+	udp_put(so, ring, dst, pkt);
 	udp_count_sent(so, len);
 	return (ssize_t)len;
 }
@@ -344,7 +349,7 @@ static ssize_t push(struct send *s, struct inet_sock *so, struct ring *ring)
 		n = put(so, ring, dst, &iov, 1, iov.iov_len, gso);
 	else if (gso && iov.iov_len > (size_t)gso * SEGMENTS_MAX)
 		n = -EINVAL;
-	if (n == STEP_NO_FRAMES)
+	if (n == STEP_NO_FRAMES || n == STEP_FULL)
 		return n;
 	discard(so);
 	if (n == SOCK_KERNEL)
@@ -440,8 +445,8 @@ static bool run_try(void *arg, struct ring *ring, struct sock_wait *wait, ssize_
 	*n = step(s, so, ring);
 	if (*n >= 0)
 		sock_access_tx(so);
-	if (*n == STEP_NO_FRAMES)
-		ring_poll(ring); /* sent frames come back */
+	if (*n == STEP_NO_FRAMES || *n == STEP_FULL)
+		ring_poll(ring); /* sent frames come back, timers run */
 	if (*n >= SOCK_KERNEL)	 /* not STEP_* */
 		return true;
 	s->step = *n;
@@ -478,7 +483,7 @@ static ssize_t run_aside(void *arg, struct sock_wait *wait)
 	if (!wait->dontwait)
 		return SOCK_TRY_WAIT;
 	n = fail(s, -EAGAIN);
-	return params.tx_nonblocked_eagains ? n : (ssize_t)s->len;
+	return params.tx_nonblocked_eagains || s->step == STEP_FULL ? n : (ssize_t)s->len;
 }
 
 static ssize_t run(struct send *s)

@@ -56,6 +56,11 @@ check "100 kB without a limit: $word ms" test "$word" -lt 500
 see "paced struct"
 check "SO_MAX_PACING_RATE, 800 kbit/s as struct vma_rate_limit_t: $word ms" test "$word" -ge 700
 
+for how in struct number; do
+	see "paced_datagrams $how"
+	check "SO_MAX_PACING_RATE of datagrams, 800 kbit/s as $how: $word ms" test "$word" -ge 700
+done
+
 # connects WHAT CONDITION VARIABLE...: to a listener, by two of its interfaces.
 connects() {
 	vma_env=(VMA_TRACELEVEL=warn "${@:3}")
