@@ -45,6 +45,49 @@ golden "no capabilities" capabilities $netns_tmp/log
 	sends --inh-caps=$caps --ambient-caps=$caps
 )
 golden "too little memory may be locked" memlock $netns_tmp/log
+
+# ---- warnings that the manuals do not have
+
+# warns COMMAND...: the frame that the library prints, as plain lines.
+warns() {
+	vma_env=(VMA_TRACELEVEL=warn)
+	netns_run c "$lib" "$@" | grep -oE 'VMA WARNING: \* .*' | sed -E 's/^VMA WARNING: \* *//; s/ *\*$//; s/^(Descriptor) [0-9]+/\1 N/' > $netns_tmp/box
+}
+
+# frame WHAT: the lines of the frame, on standard input.
+frame() {
+	check "$1" diff - $netns_tmp/box
+}
+
+warns /usr/bin/python3 -I -c "
+import os, resource, socket
+free = os.dup(0)
+os.close(free)
+resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, 4096))
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('$netns_server', 9))"
+frame "no descriptors to start with" << END
+No socket of this process is accelerated.
+Too few descriptors (ulimit -n): Too many open files
+The program runs through the kernel.
+END
+netns_spawn $netns_tmp/listener s "" python3 -I -c "
+import socket
+listener = socket.create_server(('$netns_server', 7000))
+print('ready', flush=True)
+kept = []
+while True:
+    kept.append(listener.accept())" || die "no listener"
+warns /usr/bin/python3 -I -c "
+import os, socket
+conn = socket.create_connection(('$netns_server', 7000))
+os.set_inheritable(conn.fileno(), True)
+os.seteuid(65534)
+os.execve('/bin/true', ['true'], {})"
+frame "a connection that an exec ends" << END
+Descriptor N is not inherited by the program that is executed.
+The program needs the kernel to serve the connection, but kernel
+handover failed: Operation not permitted (TCP_REPAIR needs CAP_NET_ADMIN). It is closed.
+END
 # Where there are enough huge pages they are used: effects_test.sh.
 free=$(awk '/^HugePages_Free/ { print $2 }' /proc/meminfo)
 if ((free < 8)); then

@@ -20,7 +20,7 @@ await 30 netns_is_up c w0 || die "the link stays down"
 
 # opens ADDRESS...: a datagram socket and a listener at each; says where memory of frames is.
 opens() {
-	netns_run c "$lib" python3 -c '
+	netns_run c "$lib" /usr/bin/python3 -I -c '
 import socket, sys
 keep = []
 for address in sys.argv[1:]:
