@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/sys.h"
+#include "sock/core/extra/filter.h"
 #include "sock/core/kind.h"
 #include "sock/core/port/port_keeper.h"
 #include "sock/core/rules/rules.h"
@@ -187,6 +188,7 @@ void sock_keep(struct inet_sock *so)
 		list_remove(&so->link);
 		sock_upcalls.epoll_sock_closed(&so->sk);
 	}
+	filter_keep(so);
 	/* Pairs with sock_twin(). */
 	__atomic_store_n(&so->sk.twin, -1, __ATOMIC_RELEASE); /* other processes have the port */
 	ring_release_cold(ring);

@@ -548,6 +548,77 @@ static void test_ended_inside(void **state)
 				 0);
 }
 
+/* As close() when another process still has the connection. */
+static void keep_inside(void)
+{
+	struct inet_sock *so = tsock_inet(&duo.end[1]);
+
+	NET_CHECK(control_lock());
+	sock_keep(so);
+	control_unlock();
+	seen.then = NULL;
+}
+
+/* This process gets it again, as the other one would: it reads all that the callback has not seen. */
+static void unkeep(void)
+{
+	struct inet_sock *so = tsock_inet(&duo.end[1]);
+
+	NET_CHECK(control_lock());
+	sock_unkeep(so, duo.end[1].fd);
+	duo.end[1].ref = sock_ref_of(so);
+	control_unlock();
+}
+
+static struct ended_case kept_cases[] = {
+	{VMA_PACKET_DROP, keep_inside},
+	{VMA_PACKET_RECV, keep_inside},
+	{VMA_PACKET_HOLD, keep_inside},
+};
+
+static void kept_inside(void *arg)
+{
+	const struct ended_case *c = arg;
+	uint64_t first;
+
+	begin(c->verdict);
+	first = send_some(3);
+	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), 30000));
+	seen.then = c->then;
+	NET_CHECK(NET_WAIT(sees(1), 30000));
+	NET_CHECK_EQ(seen.calls, 1);
+	NET_CHECK_EQ(held_count(), 0); /* nobody could give the packet back */
+	unkeep();
+	reads(c->verdict == VMA_PACKET_RECV ? first : seen.at, duo.sent[0]);
+	first = send_some(1);
+	reads(first, duo.sent[0]);
+	NET_CHECK_EQ(seen.calls, 1);
+	NET_CHECK_EQ(charged(), 0);
+	finish();
+}
+
+/* It is closed while packets wait for the callback, which is not called any more. */
+static void kept_before(void *arg)
+{
+	uint64_t first;
+
+	begin(VMA_PACKET_DROP);
+	first = send_some(3);
+	NET_CHECK(NET_WAIT(arrived(3 * DUO_MESSAGE), 30000));
+	keep_inside();
+	sees(0);
+	unkeep();
+	reads(first, duo.sent[0]);
+	NET_CHECK_EQ(seen.calls, 0);
+	finish();
+}
+
+static void test_kept_inside(void **state)
+{
+	for (unsigned i = 0; i < sizeof(kept_cases) / sizeof(kept_cases[0]); i++)
+		assert_int_equal(loop_net_run("kept_inside", kept_inside, &kept_cases[i], 60), 0);
+}
+
 /* ---- left otherwise ------------------------------------------------------------------------ */
 
 static jmp_buf out;
@@ -595,12 +666,14 @@ static void jumps_out(void *arg)
 	X(ends)                       \
 	X(urgent)                     \
 	X(calls_inside)               \
+	X(kept_before)                \
 	X(jumps_out)
 
 CASES(LOOP_NET_TEST)
 
 static const struct CMUnitTest tests[] = {
 	CASES(LOOP_NET_ENTRY) cmocka_unit_test(test_ended_inside),
+	cmocka_unit_test(test_kept_inside),
 };
 
 VMA_TEST_MAIN("callback_tcp", tests, loop_net_enter_group, NULL)

@@ -12,8 +12,9 @@
 /* A run of a filter, on the stack of its thread. */
 struct run {
 	struct filter *f;
-	unsigned forks;	 /* in a forked child the filter is the parent's */
-	struct pkt *pkt; /* the callback has it */
+	struct sock_ref ref; /* of the socket when the packets were taken */
+	unsigned forks;	     /* in a forked child the filter is the parent's */
+	struct pkt *pkt;     /* the callback has it */
 	vma_recv_callback_t callback;
 	void *context;
 	int fd;
@@ -178,6 +179,33 @@ void filter_leave(struct filter *f, struct ring *ring)
 
 /* ---- running (no ring held) ---------------------------------------------------------------- */
 
+/*
+ * As sock_hold_cold(), but ->ref is read holding home: filter_keep() may change it.  False: the socket
+ * is gone.
+ */
+static bool hold_socket(struct filter *f, struct ring **ring)
+{
+	struct ring *home;
+
+	for (;;) {
+		/* Pairs with sock_set_home() and with the ARRIVE of a move. */
+		home = __atomic_load_n(&f->ref.sk->home, __ATOMIC_ACQUIRE);
+		if (!ring_hold_cold(home))
+			return false;
+		/* Pairs with sock_set_home(), as above. */
+		if (__atomic_load_n(&f->ref.sk->home, __ATOMIC_ACQUIRE) == home)
+			break;
+		ring_release_cold(home);
+	}
+	if (sock_at_home(f->ref, home)) {
+		ring_catch_up(home); /* as in sock_hold_mode() */
+		*ring = home;
+		return true;
+	}
+	ring_release_cold(home);
+	return false;
+}
+
 static void drop_later(struct run *r, struct pkt *pkt)
 {
 	pkt->next = r->b.dropped;
@@ -207,6 +235,7 @@ static void take(struct run *r)
 {
 	struct filter *f = r->f;
 
+	r->ref = f->ref;
 	r->callback = f->callback;
 	r->context = f->context;
 	r->fd = f->fd;
@@ -224,7 +253,7 @@ static bool next_batch(struct run *r)
 	struct ring *ring;
 	bool goes_on = false;
 
-	if (sock_hold_cold(f->ref, &ring)) {
+	if (!hold_socket(f, &ring)) {
 		obey_gone(r);
 		part(f);
 		return false;
@@ -250,7 +279,7 @@ static void give_up(struct filter *f)
 {
 	struct ring *ring;
 
-	if (sock_hold_cold(f->ref, &ring)) {
+	if (!hold_socket(f, &ring)) {
 		part(f);
 		return;
 	}
@@ -288,7 +317,7 @@ static void leave_batch(void *arg)
 		return;
 	if (r->pkt)
 		drop_later(r, r->pkt);
-	if (sock_hold_cold(r->f->ref, &ring)) {
+	if (!hold_socket(r->f, &ring)) {
 		obey_gone(r);
 	} else {
 		r->f->kind->obey(r->f, &r->b, ring);
@@ -328,7 +357,7 @@ static void hold_packet(struct run *r, struct pkt *pkt)
 	f->held = NULL;
 	r->b.held++;
 	r->b.held_bytes += pkt->len; /* before another thread of the program frees it */
-	held_fill(held, f->ref, pkt, f->kind->charge(pkt));
+	held_fill(held, r->ref, pkt, f->kind->charge(pkt));
 }
 
 /* Calls the callback for the packets of the batch, or for the first ones. */
@@ -350,7 +379,7 @@ static void show(struct run *r)
 			r->b.passed = pkt;
 			return;
 		}
-		if (verdict == VMA_PACKET_HOLD && f->held && sock_ref_valid(f->ref))
+		if (verdict == VMA_PACKET_HOLD && f->held && sock_ref_valid(r->ref))
 			hold_packet(r, pkt);
 		else
 			drop_later(r, pkt);
@@ -422,6 +451,17 @@ static void change(struct filter *f, int fd, vma_recv_callback_t callback, void 
 	__atomic_store_n(&f->changed, true, __ATOMIC_RELAXED);
 	if (!callback && !f->running)
 		filter_pass(f);
+}
+
+void filter_keep(struct inet_sock *so)
+{
+	const struct filter_kind *kind = sock_kind_of(so)->filter;
+	struct filter *f = kind ? kind->get(so) : NULL;
+
+	if (!f)
+		return;
+	f->ref.gen = so->sk.gen;
+	change(f, f->fd, NULL, NULL);
 }
 
 static int try_register(struct sock_ref ref, int fd, vma_recv_callback_t callback, void *context)

@@ -35,6 +35,7 @@ struct filter_kind;
 struct filter {
 	/* set once */
 	const struct filter_kind *kind;
+	/* ref.sk: set once; ref.gen: holder, see filter_keep() */
 	struct sock_ref ref;
 	/* holder */
 	int fd;			      /* what the callback is told */
@@ -98,6 +99,11 @@ void filter_look(struct filter *f, struct ring *ring);
 /* holder: no callback any more; what it has not seen is queued, or freed. f may be NULL. */
 void filter_pass(struct filter *f);
 void filter_end(struct filter *f);
+/*
+ * holder: the program has closed the socket, which lives on under the generation that it has now.  No
+ * callback any more; what it has not seen is queued, for the other process that has the socket.
+ */
+void filter_keep(struct inet_sock *so);
 /* holder of the old home: the socket leaves it, with its unseen packets. f may be NULL. */
 void filter_leave(struct filter *f, struct ring *ring);
 /* In a forked child, for the process: its sockets have no callbacks. */
