@@ -46,6 +46,7 @@ struct card_counters counters;
 static int wire = -1, tap = -1, listener = -1;
 static bool absent; /* the device was pulled out */
 static bool held;   /* nothing is sent, as on a link that is paused */
+bool timeless;
 
 static void fail(const char *what)
 {
@@ -279,11 +280,13 @@ static void print_counters(void)
 	counters.waiting = queues_waiting();
 	printf("sent %lu received %lu to_kernel %lu from_kernel %lu no_buffer %lu segmented %lu "
 	       "parts %lu violations %lu bells %lu blue_flames %lu in_place %lu signals %lu "
-	       "posts %lu arms %lu waiting %lu rq %lu sq %lu\n",
+	       "posts %lu arms %lu waiting %lu events %lu moderated %lu frames %lu usec %lu rq %lu "
+	       "sq %lu\n",
 	       counters.sent, counters.received, counters.to_kernel, counters.from_kernel,
 	       counters.no_buffer, counters.segmented, counters.parts, counters.violations,
 	       counters.bells, counters.blue_flames, counters.in_place, counters.signals,
-	       counters.posts, counters.arms, counters.waiting, counters.rq, counters.sq);
+	       counters.posts, counters.arms, counters.waiting, counters.events, counters.moderated,
+	       counters.frames, counters.usec, counters.rq, counters.sq);
 	fflush(stdout);
 }
 
@@ -336,7 +339,8 @@ static void report_queues(void)
 /*
  * fail: all queues go to the error state.  report: the driver says that a queue has.  remove: the
  * device is pulled out; return: it is there again, for processes that open it.  hold: nothing is
- * sent any more; go: it is.  rules: prints them.
+ * sent any more; go: it is.  stop: no time passes for events that are held back; start: it does.
+ * rules: prints them.
  */
 static void inject(const char *what)
 {
@@ -350,6 +354,8 @@ static void inject(const char *what)
 		absent = false;
 	else if (!strcmp(what, "hold") || !strcmp(what, "go"))
 		held = !strcmp(what, "hold");
+	else if (!strcmp(what, "stop") || !strcmp(what, "start"))
+		timeless = !strcmp(what, "stop");
 	else if (!strcmp(what, "rules"))
 		rules_print();
 }

@@ -83,8 +83,10 @@ struct cq {
 	uint32_t number; /* cqn */
 	uint32_t n;	 /* entries, a power of two */
 	uint32_t produced;
-	uint32_t armed;	 /* second word of the doorbell record, when it was read last */
-	uint32_t events; /* that the channel was told */
+	uint32_t armed;	       /* second word of the doorbell record, when it was read last */
+	uint32_t events;       /* that the channel was told */
+	uint16_t frames, usec; /* an event is held back until then; 0: it is not */
+	uint64_t since;	       /* card_clock(): an event is held back; 0: none is */
 	bool is_armed, overrun;
 	bool unrung; /* armed in its record, and the register was not written since */
 };
@@ -146,17 +148,23 @@ extern struct card_counters {
 	uint64_t segmented; /* work requests that were cut into frames */
 	uint64_t parts;	    /* the frames */
 	uint64_t violations;
-	uint64_t bells;	      /* of send queues */
-	uint64_t blue_flames; /* of these, with more of the request than its first eight bytes */
-	uint64_t in_place;    /* sent frames that lay in their requests whole */
-	uint64_t signals;     /* sent frames that completed */
-	uint64_t posts;	      /* frames before which the program had posted buffers */
-	uint64_t arms;	      /* of completion queues, each with another word in the record */
-	uint64_t waiting;     /* blocks that a queue has posted and the card has not read: most */
-	uint64_t rq, sq;      /* of the queue pair that was made last: requests, blocks */
+	uint64_t bells;	       /* of send queues */
+	uint64_t blue_flames;  /* of these, with more of the request than its first eight bytes */
+	uint64_t in_place;     /* sent frames that lay in their requests whole */
+	uint64_t signals;      /* sent frames that completed */
+	uint64_t posts;	       /* frames before which the program had posted buffers */
+	uint64_t arms;	       /* of completion queues, each with another word in the record */
+	uint64_t waiting;      /* blocks that a queue has posted and the card has not read: most */
+	uint64_t events;       /* that channels were told */
+	uint64_t moderated;    /* commands that changed the next two */
+	uint64_t frames, usec; /* of the completion queue that was moderated last */
+	uint64_t rq, sq;       /* of the queue pair that was made last: requests, blocks */
 } counters;
 
 /* ---- card.c ---- */
+
+/* No time passes for events that are held back. */
+extern bool timeless;
 
 /* Prints one line, and counts it: the program did what the manual forbids. */
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -59,6 +59,7 @@ int call_create_channel(struct call *call);
 /* ---- card_create.c ---- */
 
 int call_create_cq(struct call *call);
+int call_modify_cq(struct call *call);
 int call_create_qp(struct call *call);
 int call_modify_qp(struct call *call);
 int call_create_flow(struct call *call);

@@ -194,6 +194,8 @@ static int serve(struct call *call)
 		return call_create_channel(call);
 	case IB_USER_VERBS_CMD_CREATE_CQ:
 		return call_create_cq(call);
+	case IB_USER_VERBS_EX_CMD_MODIFY_CQ:
+		return call_modify_cq(call);
 	case IB_USER_VERBS_CMD_DESTROY_CQ:
 		return destroy(call, &c->cqs, end_cq);
 	case IB_USER_VERBS_CMD_CREATE_QP:

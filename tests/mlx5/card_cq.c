@@ -138,7 +138,9 @@ static bool tell(struct cq *cq)
 	struct ib_uverbs_comp_event_desc event = {.cq_handle = cq->user_handle};
 
 	cq->is_armed = false;
+	cq->since = 0;
 	cq->events++;
+	counters.events++;
 	return write(cq->channel->fd, &event, sizeof(event)) == sizeof(event);
 }
 
@@ -199,6 +201,16 @@ bool cqs_read_registers(struct context *context)
 	return any;
 }
 
+/* So many entries are news. */
+static bool is_due(struct cq *cq, uint32_t news)
+{
+	if (!cq->frames || !cq->usec || news >= cq->frames)
+		return true;
+	if (!cq->since)
+		cq->since = card_clock();
+	return !timeless && card_clock() - cq->since >= cq->usec * 1000u;
+}
+
 bool cqs_serve(struct context *context)
 {
 	bool told = false, rang = cqs_read_registers(context);
@@ -206,7 +218,7 @@ bool cqs_serve(struct context *context)
 	list_for_each(link, &context->cqs) {
 		struct cq *cq = container_of(link, struct cq, object.link);
 		__be32 record[2];
-		uint32_t arm;
+		uint32_t arm, news;
 
 		if (!cq->channel || !memory_read(context, cq->record, record, sizeof(record)))
 			continue;
@@ -214,6 +226,7 @@ bool cqs_serve(struct context *context)
 		/* The register keeps the last of several writes: here the record tells of the others. */
 		if (arm != cq->armed) {
 			cq->is_armed = true;
+			cq->since = 0;
 			counters.arms++;
 			/* The register was written before the record was written again. */
 			if (cq->unrung && !rang)
@@ -222,8 +235,8 @@ bool cqs_serve(struct context *context)
 		}
 		cq->armed = arm;
 		/* An entry beyond the consumer index that it was armed with is news. */
-		if (cq->is_armed && !(arm & ARM_SOLICITED) &&
-		    ((cq->produced - arm) & CONSUMER_MASK) != 0)
+		news = (cq->produced - arm) & CONSUMER_MASK;
+		if (cq->is_armed && !(arm & ARM_SOLICITED) && news && is_due(cq, news))
 			told |= tell(cq);
 	}
 	return told;

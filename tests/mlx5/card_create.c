@@ -64,6 +64,21 @@ int call_create_cq(struct call *call)
 			   sizeof(driver));
 }
 
+int call_modify_cq(struct call *call)
+{
+	struct ib_uverbs_ex_modify_cq arg;
+	struct cq *cq;
+
+	CORE(call, arg);
+	cq = FIND(cq, call->context->cqs, arg.cq_handle);
+	if (!cq || arg.attr_mask != IBV_CQ_ATTR_MODERATE)
+		return -EINVAL;
+	counters.moderated++;
+	counters.frames = cq->frames = arg.attr.cq_count;
+	counters.usec = cq->usec = arg.attr.cq_period;
+	return 0;
+}
+
 /* ---- queue pairs -------------------------------------------------------------------------- */
 
 /* A doorbell register of its own: the card sees only the last one of several writes. */

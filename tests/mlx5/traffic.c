@@ -9,6 +9,7 @@
  *						as ask, with a datagram to PORT + 1 after each burst, and
  *						one when all is answered
  *	traffic blast ADDRESS PORT COUNT	sends, and waits for nothing
+ *	traffic knock ADDRESS PORT COUNT	the same, and then one to PORT + 1
  *	traffic spoil ADDRESS PORT COUNT	with wrong checksums; none of them may come back
  *
  * TRAFFIC_WAIT in the environment: seconds to wait for each answer (30).
@@ -226,7 +227,11 @@ int main(int argc, char **argv)
 		return ask(fd, (uint32_t)atoi(argv[4]), burst, argv[1][0] == 'r' ? &bell : NULL);
 	if (!strcmp(argv[1], "spoil"))
 		return spoil(fd, &addr, atoi(argv[4]));
+	stay();
 	for (int i = atoi(argv[4]); i > 0; i--)
 		send_one(fd, (uint32_t)i);
+	if (!strcmp(argv[1], "knock") && sendto(socket(AF_INET, SOCK_DGRAM, 0), "", 1, 0,
+						(struct sockaddr *)&bell, sizeof(bell)) != 1)
+		die("sendto");
 	return 0;
 }

@@ -155,6 +155,8 @@ bool mlx5_arm(struct port_queue *base)
 		return true; /* the internal thread looks for another port */
 	if (mlx5_cq_next(&q->rcq))
 		return false;
+	if (q->adapt_after)
+		mlx5_moderate_adapt(q);
 	read_events(q);
 	word = mlx5_cq_arm_word(&q->rcq, q->arm_sn);
 	/* PRM 8.20: the record, and then the register, which repeats it and names the queue. */

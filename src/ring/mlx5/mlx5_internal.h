@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/list.h"
+#include "ring/mlx5/mlx5_moderate.h"
 #include "ring/mlx5/mlx5_verbs.h"
 #include "ring/mlx5/mlx5_wqe.h"
 #include "ring/mlx5/port_mlx5.h"
@@ -108,6 +109,10 @@ struct mlx5_queue {
 	uint32_t events;       /* of the channel, not acknowledged yet */
 	uint32_t arm_sn;
 	uint32_t held; /* frames in packets that are in use */
+	struct mlx5_moderation moderation;
+	nsec_t adapted,
+		adapt_after;   /* when it was adapted last; how long this holds; 0: for ever */
+	uint32_t adapted_tail; /* frames that had been received then */
 	/* any, atomic: the holder sets it, service() reads */
 	bool failed;
 };
@@ -169,6 +174,13 @@ void mlx5_refill(struct mlx5_queue *q);
 void mlx5_tx_reap(struct mlx5_queue *q);
 /* holder, no sends after it: waits until the card has sent all, for 100 ms at most. */
 void mlx5_tx_drain(struct mlx5_queue *q);
+
+/* ---- mlx5_moderate.c -------------------------------------------------------------------------- */
+
+/* What the parameters say, for a queue that is being opened. */
+void mlx5_moderate_begin(struct mlx5_queue *q);
+/* holder, with adapt_after, about to sleep: what suits the frames that have arrived. */
+void mlx5_moderate_adapt(struct mlx5_queue *q);
 
 /* ---- mlx5_flow.c ------------------------------------------------------------------------------ */
 

@@ -324,6 +324,7 @@ int mlx5_open_queue(struct port *base, struct port_queue **out, char why[PORT_WH
 		end(q);
 	} else {
 		limit_batches(q);
+		mlx5_moderate_begin(q);
 		mutex_lock(&port->lock);
 		list_push_back(&port->queues, &q->link);
 		mutex_unlock(&port->lock);

@@ -451,12 +451,12 @@ static void test_what_is_always_so_says_what_differs(void **state)
 
 static void test_what_needs_a_card_is_told_at_details(void **state)
 {
-	INIT("VMA_CQ_MODERATION_ENABLE", "0");
+	INIT("VMA_HW_TS_CONVERSION", "0");
 	assert_string_equal(logged(warn_without_environ), "");
-	INIT("VMA_CQ_MODERATION_ENABLE", "0", "VMA_TRACELEVEL", "details");
+	INIT("VMA_HW_TS_CONVERSION", "0", "VMA_TRACELEVEL", "details");
 	assert_string_equal(
 		logged(warn_without_environ),
-		" VMA DETAILS: VMA_CQ_MODERATION_ENABLE=0 acts on cards that have it; AF_XDP does not\n");
+		" VMA DETAILS: VMA_HW_TS_CONVERSION=0 acts on cards that have it; AF_XDP does not\n");
 }
 
 static void test_old_names_set_the_parameter(void **state)
