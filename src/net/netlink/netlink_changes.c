@@ -25,10 +25,11 @@ void changes_note(uint32_t generation, const struct route_prefix *prefix)
 {
 	struct change *change = &changes[generation % NETLINK_CHANGES];
 
-	/* Each release pairs with an acquire of read_change(), so none is seen before this one. */
 	__atomic_store_n(&change->generation, 0, __ATOMIC_RELAXED);
+	/* Each pairs with an acquire in read_change(): who sees a field sees the 0, too. */
 	__atomic_store_n(&change->bits, prefix ? prefix->bits : CHANGE_ALL, __ATOMIC_RELEASE);
 	__atomic_store_n(&change->prefix[0], prefix ? prefix->addr.q[0] : 0, __ATOMIC_RELEASE);
+	/* Likewise pairs with an acquire there; the last one publishes all. */
 	__atomic_store_n(&change->prefix[1], prefix ? prefix->addr.q[1] : 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&change->generation, generation, __ATOMIC_RELEASE);
 }
@@ -41,6 +42,7 @@ static bool read_change(uint32_t generation, struct route_prefix *prefix)
 	uint32_t before = __atomic_load_n(&change->generation, __ATOMIC_ACQUIRE);
 
 	prefix->bits = __atomic_load_n(&change->bits, __ATOMIC_ACQUIRE);
+	/* Likewise pairs with a release there. */
 	prefix->addr.q[0] = __atomic_load_n(&change->prefix[0], __ATOMIC_ACQUIRE);
 	prefix->addr.q[1] = __atomic_load_n(&change->prefix[1], __ATOMIC_ACQUIRE);
 	/* Ordered after the fields by their acquires. */
