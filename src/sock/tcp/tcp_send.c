@@ -190,11 +190,8 @@ static inline __attribute__((always_inline)) ssize_t send_aside(void *arg, struc
 	}
 	if (wait->dontwait)
 		return SOCK_TRY_WAIT;
-	if (!s->copy)
-		s->copy = s->iov = iov_copy(s->iov, s->count, s->stack);
-	if (!s->copy)
+	if (!iov_continue(&s->iov, &s->count, s->sent, &s->copy, s->stack))
 		return -ENOBUFS;
-	iov_advance(&s->iov, &s->count, s->sent);
 	return SOCK_TRY_WAIT;
 }
 

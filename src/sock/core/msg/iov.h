@@ -3,6 +3,7 @@
 #ifndef SOCK_CORE_MSG_IOV_H
 #define SOCK_CORE_MSG_IOV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -50,6 +51,21 @@ static inline void iov_advance(struct iovec **iov, size_t *count, size_t n)
 		(*iov)->iov_base = (char *)(*iov)->iov_base + n;
 		(*iov)->iov_len -= n;
 	}
+}
+
+/*
+ * For a call that goes on after n bytes: skips them in a copy of the program's vectors, which the
+ * first call makes in *copy (see iov_copy()).  False: no memory.
+ */
+static inline bool iov_continue(struct iovec **iov, size_t *count, size_t n, struct iovec **copy,
+				struct iovec *stack)
+{
+	if (!*copy)
+		*copy = *iov = iov_copy(*iov, *count, stack);
+	if (!*copy)
+		return false;
+	iov_advance(iov, count, n);
+	return true;
 }
 
 #endif
