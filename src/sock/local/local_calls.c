@@ -163,22 +163,7 @@ static int local_shutdown(struct sock_ref ref, int how)
 
 static int local_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 {
-	struct inet_sock *so = inet_of(ref.sk);
-	struct endpoint remote;
-	struct ring *ring;
-	bool connected;
-	int rc = sock_hold_cold(ref, &ring);
-
-	if (rc)
-		return rc;
-	ring_poll(ring);
-	connected = has_peer(so);
-	remote = so->remote;
-	ring_release_cold(ring);
-	if (!connected)
-		return -ENOTCONN;
-	endpoint_to_sockaddr(&remote, AF_INET, addr, len);
-	return 0;
+	return sock_peer_name(ref, has_peer, addr, len);
 }
 
 static int local_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)

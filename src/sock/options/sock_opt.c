@@ -305,6 +305,27 @@ int sock_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen
 	return rc;
 }
 
+int sock_peer_name(struct sock_ref ref, bool (*has_peer)(struct inet_sock *so),
+		   struct sockaddr *addr, socklen_t *len)
+{
+	struct inet_sock *so = inet_of(ref.sk);
+	struct endpoint remote;
+	struct ring *ring;
+	bool connected;
+	int rc = sock_hold_cold(ref, &ring);
+
+	if (rc)
+		return rc;
+	ring_poll(ring);
+	connected = has_peer(so);
+	remote = so->remote;
+	ring_release_cold(ring);
+	if (!connected)
+		return -ENOTCONN;
+	sock_addr_write(so, &remote, addr, len);
+	return 0;
+}
+
 int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 {
 	struct inet_sock *so = inet_of(ref.sk);

@@ -18,6 +18,12 @@
 int sock_setsockopt(struct sock_ref ref, int level, int name, const void *val, socklen_t len);
 int sock_getsockopt(struct sock_ref ref, int level, int name, void *val, socklen_t *len);
 int sock_getsockname(struct sock_ref ref, struct sockaddr *addr, socklen_t *len);
+/*
+ * getpeername(2) of a connection; has_peer is called by the holder of its home.  0; -ENOTCONN; as
+ * sock_hold_cold().
+ */
+int sock_peer_name(struct sock_ref ref, bool (*has_peer)(struct inet_sock *so),
+		   struct sockaddr *addr, socklen_t *len);
 
 /*
  * Control lock: sets an option that only the kernel can serve.  The socket falls back to the

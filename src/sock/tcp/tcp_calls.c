@@ -67,24 +67,15 @@ static int tcp_sock_shutdown(struct sock_ref ref, int how)
 	return rc;
 }
 
+/* holder */
+static bool has_peer(struct inet_sock *so)
+{
+	return sock_has_connection(so) && !sock_is_connecting(so) && !has_ended(so);
+}
+
 static int tcp_getpeername(struct sock_ref ref, struct sockaddr *addr, socklen_t *len)
 {
-	struct inet_sock *so = inet_of(ref.sk);
-	struct endpoint remote;
-	struct ring *ring;
-	bool connected;
-	int rc = sock_hold_cold(ref, &ring);
-
-	if (rc)
-		return rc;
-	ring_poll(ring);
-	connected = sock_has_connection(so) && !sock_is_connecting(so) && !has_ended(so);
-	remote = so->remote;
-	ring_release_cold(ring);
-	if (!connected)
-		return -ENOTCONN;
-	sock_addr_write(so, &remote, addr, len);
-	return 0;
+	return sock_peer_name(ref, has_peer, addr, len);
 }
 
 static uint32_t unsent_bytes(const struct tcp_conn *conn)
